@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* clock.h - the time, for those who may read it (not wire/, ib/, iwarp/). */
+#ifndef SYS_CLOCK_H
+#define SYS_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NEVER UINT64_MAX		/* a deadline that does not come */
+
+static inline uint64_t clock_ns(void)	/* CLOCK_MONOTONIC, nanoseconds */
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+#endif

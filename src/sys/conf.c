@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conf.c - see conf.h; conf.def is the table that all this comes from. */
+#include "sys/conf.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sys/ident.h"
+#include "sys/log.h"
+
+enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT };
+
+static const char *const type_name[] = {
+	[TEXT] = "text", [LOG] = "level[:file]", [IDENT] = "identity",
+	[LOCAL] = "choice", [BOOL] = "yes or no", [PORT] = "number",
+};
+
+static const char *const local_name[] = {
+	[CONF_LOCAL_OFF] = "off", [CONF_LOCAL_PIPE] = "pipe",
+	[CONF_LOCAL_VM] = "vm", [CONF_LOCAL_AUTO] = "auto",
+};
+
+static const struct row {
+	struct conf_key k;
+	enum type type;
+	size_t offset, size;
+} rows[] = {
+#define CONF(key, env, type, dflt, text) \
+	{ { #key, #env, NULL, dflt, text }, type, \
+	  offsetof(struct conf, key), sizeof(((struct conf *)0)->key) },
+#include "sys/conf.def"
+#undef CONF
+};
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+_Static_assert(ROWS <= sizeof(((struct conf_origin *)0)->from) / sizeof(int),
+	       "conf_origin has an entry for each key");
+
+static __attribute__((format(printf, 2, 3)))
+int fail(char err[CONF_ERR], const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, CONF_ERR, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+const struct conf_key *conf_key(unsigned i)
+{
+	static struct conf_key out[ROWS];
+
+	if (i >= ROWS)
+		return NULL;
+	out[i] = rows[i].k;
+	out[i].type = type_name[rows[i].type];
+	return &out[i];
+}
+
+static int set_text(const struct row *r, void *at, const char *value, char *err)
+{
+	size_t n = strlen(value);
+
+	if (n >= r->size)
+		return fail(err, "longer than %zu bytes", r->size - 1);
+	memcpy(at, value, n + 1);
+	return 0;
+}
+
+static int set_log(const struct row *r, void *at, const char *value, char *err)
+{
+	static const char *const levels[] = { "error", "warn", "info", "debug" };
+	size_t n = strcspn(value, ":");
+
+	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+		if (strlen(levels[i]) == n && !strncmp(levels[i], value, n) &&
+		    strcmp(value + n, ":") != 0)
+			return set_text(r, at, value, err);
+	}
+	return fail(err, "'%s' is not error, warn, info or debug, with :FILE or"
+		    " without", value);
+}
+
+static int set_ident(const struct row *r, void *at, const char *value, char *err)
+{
+	struct ident id;
+	int rc = ident_parse(value, &id, err, CONF_ERR);
+
+	return rc ? rc : set_text(r, at, value, err);
+}
+
+static int set_local(void *at, const char *value, char *err)
+{
+	for (int i = CONF_LOCAL_OFF; i <= CONF_LOCAL_AUTO; i++) {
+		if (strcmp(local_name[i], value) == 0) {
+			*(enum conf_local *)at = (enum conf_local)i;
+			return 0;
+		}
+	}
+	return fail(err, "'%s' is not off, pipe, vm or auto", value);
+}
+
+static int set_bool(void *at, const char *value, char *err)
+{
+	static const char *const yes[] = { "yes", "on", "true", "1" };
+	static const char *const no[] = { "no", "off", "false", "0" };
+
+	for (int i = 0; i < 4; i++) {
+		if (!strcmp(value, yes[i]) || !strcmp(value, no[i])) {
+			*(bool *)at = !strcmp(value, yes[i]);
+			return 0;
+		}
+	}
+	return fail(err, "'%s' is not yes or no", value);
+}
+
+static int set_port(void *at, const char *value, char *err)
+{
+	char *end;
+	unsigned long v = strtoul(value, &end, 10);
+
+	if (!*value || *end || v == 0 || v > UINT16_MAX)
+		return fail(err, "'%s' is not a number from 1 to 65535", value);
+	*(uint16_t *)at = (uint16_t)v;
+	return 0;
+}
+
+static int set(struct conf *c, const struct row *r, const char *value,
+	       char err[CONF_ERR])
+{
+	void *at = (char *)c + r->offset;
+
+	switch (r->type) {
+	case TEXT:
+		return set_text(r, at, value, err);
+	case LOG:
+		return set_log(r, at, value, err);
+	case IDENT:
+		return set_ident(r, at, value, err);
+	case LOCAL:
+		return set_local(at, value, err);
+	case BOOL:
+		return set_bool(at, value, err);
+	case PORT:
+		return set_port(at, value, err);
+	}
+	return fail(err, "no such type");
+}
+
+static const struct row *find(const char *key)
+{
+	for (unsigned i = 0; i < ROWS; i++) {
+		if (strcmp(rows[i].k.key, key) == 0)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+static int unknown_key(const char *key, char err[CONF_ERR])
+{
+	int n = snprintf(err, CONF_ERR, "unknown key '%.64s'; keys are", key);
+
+	for (unsigned i = 0; i < ROWS; i++)
+		n += snprintf(err + n, CONF_ERR - (size_t)n, "%s %s",
+			      i ? "," : "", rows[i].k.key);
+	return -EINVAL;
+}
+
+int conf_check(const char *key, const char *value, char err[CONF_ERR])
+{
+	const struct row *r = find(key);
+	struct conf scratch;
+
+	return r ? set(&scratch, r, value, err) : unknown_key(key, err);
+}
+
+struct reading { struct conf *conf; struct conf_origin *origin; char *err; };
+
+/* inih's: 1 goes on, 0 is an error, of which it keeps the first line. */
+static int file_line(void *arg, const char *section, const char *key,
+		     const char *value)
+{
+	struct reading *rd = arg;
+	const struct row *r = find(key);
+
+	if (rd->err[0])
+		return 0;
+	if (section[0] && strcmp(section, "urnic") != 0)
+		fail(rd->err, "unknown section [%.64s]; only [urnic] is known",
+		     section);
+	else if (!r)
+		unknown_key(key, rd->err);
+	else if (set(rd->conf, r, value, rd->err) == 0)
+		rd->origin->from[r - rows] = CONF_FILE;
+	else {
+		char why[CONF_ERR];
+
+		memcpy(why, rd->err, CONF_ERR);
+		snprintf(rd->err, CONF_ERR, "%s: %.400s", key, why);
+	}
+	return !rd->err[0];
+}
+
+/* URNIC_CONF, or else the user's own file if there is one. */
+static void file_path(struct conf_origin *o)
+{
+	const char *p = getenv("URNIC_CONF"), *home;
+
+	o->path[0] = '\0';
+	if (p) {
+		snprintf(o->path, sizeof(o->path), "%s", p);
+		return;
+	}
+	p = getenv("XDG_CONFIG_HOME");
+	home = getenv("HOME");
+	if (p && p[0] == '/')
+		snprintf(o->path, sizeof(o->path), "%s/urnic/urnic.conf", p);
+	else if (home && home[0] == '/')
+		snprintf(o->path, sizeof(o->path), "%s/.config/urnic/urnic.conf",
+			 home);
+	if (o->path[0] && access(o->path, F_OK) != 0)
+		o->path[0] = '\0';
+}
+
+static int read_file(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
+{
+	char why[CONF_ERR] = "";
+	struct reading rd = { c, o, why };
+	int line;
+
+	file_path(o);
+	if (!o->path[0])
+		return 0;
+	line = ini_parse(o->path, file_line, &rd);
+	if (line == 0)
+		return 0;
+	if (line < 0)
+		return fail(err, "%s: %s", o->path, strerror(errno));
+	return fail(err, "%s:%d: %.200s", o->path, line,
+		    why[0] ? why : "not key = value");
+}
+
+/* Variables of this project's own scripts and tests. */
+static const char *const not_keys[] = {
+	"URNIC_CONF=", "URNIC_BUILD=", "URNIC_SOURCE_ROOT=",
+	"URNIC_REQUIRE_ALL=", "URNIC_CHECK_FULL=", "URNIC_IN_USERNS=",
+	"URNIC_TEST",
+};
+
+static bool known_variable(const char *var)
+{
+	for (unsigned i = 0; i < ROWS; i++) {
+		size_t n = strlen(rows[i].k.env);
+
+		if (strncmp(var, rows[i].k.env, n) == 0 && var[n] == '=')
+			return true;
+	}
+	for (size_t i = 0; i < sizeof(not_keys) / sizeof(not_keys[0]); i++) {
+		if (strncmp(var, not_keys[i], strlen(not_keys[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A misspelt variable would otherwise be silence. */
+static int check_names(char err[CONF_ERR])
+{
+	extern char **environ;
+
+	for (char **e = environ; e && *e; e++) {
+		if (strncmp(*e, "URNIC_", 6) == 0 && !known_variable(*e))
+			return fail(err, "%.*s: unknown variable; see urnic(7)",
+				    (int)strcspn(*e, "="), *e);
+	}
+	return 0;
+}
+
+static int read_env(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
+{
+	char why[CONF_ERR];
+
+	for (unsigned i = 0; i < ROWS; i++) {
+		const char *v = getenv(rows[i].k.env);
+
+		if (!v)
+			continue;
+		if (set(c, &rows[i], v, why) != 0)
+			return fail(err, "%s: %.400s", rows[i].k.env, why);
+		o->from[i] = CONF_ENV;
+	}
+	return check_names(err);
+}
+
+int conf_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
+{
+	struct conf c;
+	int rc;
+
+	memset(&c, 0, sizeof(c));
+	memset(origin, 0, sizeof(*origin));
+	for (unsigned i = 0; i < ROWS; i++) {
+		rc = set(&c, &rows[i], rows[i].k.dflt, err);
+		if (rc)
+			return rc;
+	}
+	rc = read_file(&c, origin, err);
+	if (rc == 0)
+		rc = read_env(&c, origin, err);
+	if (rc == 0)
+		*conf = c;
+	return rc;
+}
+
+static struct conf the_conf;
+static struct conf_origin the_origin;
+static bool good;
+
+static void read_once(void)
+{
+	char err[CONF_ERR];
+	int rc;
+
+	if (conf_read(&the_conf, &the_origin, err) != 0) {
+		log_error("%s", err);
+		return;
+	}
+	rc = log_setup(the_conf.log);
+	if (rc)
+		log_error("URNIC_LOG: %s: %s", the_conf.log, strerror(-rc));
+	good = rc == 0;
+}
+
+const struct conf *conf_get(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_once);
+	return good ? &the_conf : NULL;
+}
+
+static void print_value(FILE *to, const struct row *r, const struct conf *c)
+{
+	const void *at = (const char *)c + r->offset;
+
+	switch (r->type) {
+	case TEXT:
+	case LOG:
+	case IDENT:
+		fputs(at, to);
+		break;
+	case LOCAL:
+		fputs(local_name[*(const enum conf_local *)at], to);
+		break;
+	case BOOL:
+		fputs(*(const bool *)at ? "yes" : "no", to);
+		break;
+	case PORT:
+		fprintf(to, "%u", *(const uint16_t *)at);
+		break;
+	}
+}
+
+int conf_print(FILE *to)
+{
+	const struct conf *c = conf_get();
+
+	if (!c)
+		return -EINVAL;
+	for (unsigned i = 0; i < ROWS; i++) {
+		fprintf(to, "%s = ", rows[i].k.key);
+		print_value(to, &rows[i], c);
+		switch (the_origin.from[i]) {
+		case CONF_DEFAULT:
+			fputs("\t(default)\n", to);
+			break;
+		case CONF_FILE:
+			fprintf(to, "\t(%s)\n", the_origin.path);
+			break;
+		case CONF_ENV:
+			fprintf(to, "\t(%s)\n", rows[i].k.env);
+			break;
+		}
+	}
+	return 0;
+}

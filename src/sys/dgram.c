@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dgram.c - see dgram.h. */
+#include "sys/dgram.h"
+
+#include <assert.h>
+
+/* UDP_SEGMENT cuts a buffer of at most 64 KiB less the headers; longer ones
+ * are refused with EMSGSIZE. */
+enum { RUN_BYTES_MAX = 65000 };
+
+bool batch_has_room(const struct batch *b, unsigned iovs, size_t bounce)
+{
+	return b->n < BATCH_MAX && iovs <= BATCH_IOV - b->iov_used &&
+	       bounce <= BATCH_BOUNCE - b->bounce_used;
+}
+
+struct dgram *batch_next(struct batch *b)
+{
+	struct dgram *d = &b->v[b->n];
+
+	assert(b->n < BATCH_MAX);
+	memset(d, 0, sizeof(*d));
+	d->iov = &b->iov[b->iov_used];
+	return d;
+}
+
+static bool same_addr(const struct net_addr *a, const struct net_addr *b)
+{
+	return a->port == b->port && addr_same_ip(a, b);
+}
+
+/* May d be cut by the kernel from the buffer in which prev is the last? */
+static bool joins(const struct batch *b, const struct dgram *prev,
+		  const struct dgram *d)
+{
+	const struct dgram *first = prev - prev->seg;
+
+	return prev->seg + 1u < b->run_max &&
+	       b->run_bytes + d->len <= RUN_BYTES_MAX &&
+	       prev->len == first->len && d->len <= first->len &&
+	       same_addr(&prev->from, &d->from) &&
+	       same_addr(&prev->to, &d->to) &&
+	       prev->to_slot == d->to_slot && prev->ifindex == d->ifindex &&
+	       prev->tclass == d->tclass && prev->ttl == d->ttl;
+}
+
+void batch_commit(struct batch *b, struct dgram *d)
+{
+	assert(d == &b->v[b->n] && b->n < BATCH_MAX && d->len > 0);
+	assert(d->iovcnt <= BATCH_IOV - b->iov_used);
+	if (b->n > 0 && joins(b, d - 1, d)) {
+		d->seg = (uint16_t)(d[-1].seg + 1);
+		b->run_bytes += d->len;
+	} else {
+		d->seg = 0;
+		b->run_bytes = d->len;
+	}
+	d->ip_id = addr_is_v4(d->to.ip) ? d->seg : 0;
+	b->iov_used += d->iovcnt;
+	b->n++;
+}

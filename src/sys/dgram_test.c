@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "sys/dgram.h"
+
+static struct batch b;
+
+static const uint8_t v4[16] = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 };
+static const uint8_t v6[16] = { 0xfd, [15] = 1 };
+
+static struct dgram *add(const uint8_t ip[16], uint32_t len)
+{
+	struct dgram *d = batch_next(&b);
+
+	memcpy(d->from.ip, ip, 16);
+	memcpy(d->to.ip, ip, 16);
+	d->to.ip[15]++;
+	d->to.port = 4791;
+	d->ttl = 64;
+	d->len = len;
+	d->iovcnt = 2;
+	return d;
+}
+
+static struct dgram *put(const uint8_t ip[16], uint32_t len)
+{
+	struct dgram *d = add(ip, len);
+
+	batch_commit(&b, d);
+	return d;
+}
+
+static void start(unsigned run_max)
+{
+	memset(&b, 0xa5, sizeof(b));
+	batch_reset(&b);
+	b.run_max = run_max;
+}
+
+static void t_run(void **state)
+{
+	(void)state;
+	start(64);
+	for (int i = 0; i < 5; i++) {
+		struct dgram *d = put(v4, 1040);
+
+		assert_int_equal(d->seg, i);
+		assert_int_equal(d->ip_id, i);
+		assert_ptr_equal(d->iov, &b.iov[2 * i]);
+	}
+	assert_int_equal(b.n, 5);
+	assert_int_equal(b.iov_used, 10);
+	assert_int_equal(put(v4, 40)->seg, 5);		/* shorter ends it */
+	assert_int_equal(put(v4, 40)->seg, 0);
+	assert_int_equal(put(v4, 41)->seg, 0);		/* longer than the first */
+	assert_int_equal(put(v4, 41)->seg, 1);
+}
+
+static void t_v6_has_no_id(void **state)
+{
+	(void)state;
+	start(64);
+	put(v6, 100);
+	assert_int_equal(put(v6, 100)->seg, 1);
+	assert_int_equal(b.v[1].ip_id, 0);
+}
+
+static void t_run_max(void **state)
+{
+	(void)state;
+	start(3);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(put(v4, 100)->seg, i % 3);
+	start(1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(put(v4, 100)->seg, 0);
+}
+
+/* A buffer that UDP_SEGMENT cuts has less than 64 KiB. */
+static void t_run_bytes(void **state)
+{
+	uint32_t total = 0;
+
+	(void)state;
+	start(64);
+	for (int i = 0; i < 40; i++) {
+		struct dgram *d = put(v4, 4144);
+
+		total = d->seg ? total + d->len : d->len;
+		assert_true(total <= 65000);
+		assert_int_equal(d->seg, i % 15);
+	}
+}
+
+static void t_what_splits(void **state)
+{
+	(void)state;
+	for (int what = 0; what < 9; what++) {
+		struct dgram *d;
+
+		start(64);
+		put(v4, 100);
+		d = add(v4, 100);
+		switch (what) {
+		case 0: d->to.ip[15]++; break;
+		case 1: d->from.ip[15]++; break;
+		case 2: d->to.port++; break;
+		case 3: d->from.port++; break;
+		case 4: d->ifindex++; break;
+		case 5: d->tclass++; break;
+		case 6: d->ttl++; break;
+		case 7: d->to_slot++; break;
+		}
+		batch_commit(&b, d);
+		assert_int_equal(d->seg, what == 8);
+		assert_int_equal(d->ip_id, what == 8);
+	}
+}
+
+static void t_room(void **state)
+{
+	(void)state;
+	start(64);
+	assert_true(batch_has_room(&b, DGRAM_IOV_MAX, BATCH_BOUNCE));
+	assert_false(batch_has_room(&b, 1, BATCH_BOUNCE + 1));
+	assert_false(batch_has_room(&b, BATCH_IOV + 1, 0));
+	b.bounce_used = BATCH_BOUNCE - 10;
+	assert_true(batch_has_room(&b, 1, 10));
+	assert_false(batch_has_room(&b, 1, 11));
+	b.iov_used = BATCH_IOV - 2;
+	assert_true(batch_has_room(&b, 2, 0));
+	assert_false(batch_has_room(&b, 3, 0));
+	start(64);
+	for (int i = 0; i < BATCH_MAX; i++) {
+		assert_true(batch_has_room(&b, 2, 0));
+		put(v4, 100);
+	}
+	assert_false(batch_has_room(&b, 0, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_run),
+		cmocka_unit_test(t_v6_has_no_id),
+		cmocka_unit_test(t_run_max),
+		cmocka_unit_test(t_run_bytes),
+		cmocka_unit_test(t_what_splits),
+		cmocka_unit_test(t_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

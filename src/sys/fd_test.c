@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sys/fd.h"
+
+static void set_limit(rlim_t n)
+{
+	struct rlimit lim;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &lim), 0);
+	lim.rlim_cur = n;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &lim), 0);
+}
+
+static int open_null(void)
+{
+	int fd = open("/dev/null", O_RDWR);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void t_raises(void **state)
+{
+	int low = open_null(), high = fd_raise(low);
+
+	(void)state;
+	assert_in_range(high, 768, FD_SETSIZE - 1);
+	assert_int_equal(fcntl(low, F_GETFD), -1);
+	assert_int_equal(fcntl(high, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fd_raise(high), high);	/* it is high already */
+	close(high);
+	assert_int_equal(fd_raise(-5), -5);
+}
+
+static void t_low_limit(void **state)
+{
+	int fd;
+
+	(void)state;
+	set_limit(200);
+	fd = fd_raise(open_null());
+	assert_in_range(fd, 100, 199);
+	close(fd);
+	set_limit(1024);
+}
+
+/* No room above: the descriptor stays what it was. */
+static void t_full(void **state)
+{
+	int fd[100], n = 0, low = open_null(), more;
+
+	(void)state;
+	set_limit(40);
+	while (n < 100 && (more = fcntl(low, F_DUPFD, 20)) >= 0)
+		fd[n++] = more;
+	assert_int_equal(fd_raise(low), low);
+	assert_int_not_equal(fcntl(low, F_GETFD), -1);
+	while (n > 0)
+		close(fd[--n]);
+	close(low);
+	set_limit(1024);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_raises),
+		cmocka_unit_test(t_low_limit),
+		cmocka_unit_test(t_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

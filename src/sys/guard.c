@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* guard.c - see guard.h.
+ *
+ * A guarded access sets a jump and marks the thread.  The signal handler of a
+ * marked thread does not jump itself: it points the interrupted context at
+ * escape() and returns, so that the kernel restores signal mask and alternate
+ * stack as after any handler, and escape() jumps from the thread's own stack.
+ *
+ * All other faults go to whom they would have gone without us: `before` holds
+ * the actions that were found installed, oldest first.  A program's handler
+ * that was installed after ours may call ours as its predecessor; then the
+ * next older action is the one to call.  How deep we are in such a chain is
+ * kept in uc_link of the signal frame: the kernel sets it to NULL in every
+ * frame that it makes and does not look at it again, so handlers that jump
+ * out leave nothing stale.
+ */
+#include "sys/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { HISTORY = 8, TAIL = 64, PIECE = 4096 };
+
+struct guard { sigjmp_buf jmp; };
+
+/* initial-exec: reading it in a handler must not allocate. */
+static _Thread_local struct guard *volatile active
+	__attribute__((tls_model("initial-exec")));
+
+static struct history {
+	int sig;
+	_Atomic unsigned n;
+	struct sigaction before[HISTORY];
+} histories[2] = { { .sig = SIGSEGV }, { .sig = SIGBUS } };
+
+static ucontext_t depth_mark[HISTORY + 1];	/* only their addresses count */
+
+static _Noreturn void escape(void)
+{
+	siglongjmp(active->jmp, 1);
+}
+
+static void redirect(ucontext_t *uc)
+{
+#if defined(__x86_64__)
+	greg_t *r = uc->uc_mcontext.gregs;
+
+	r[REG_RSP] = ((r[REG_RSP] - 128) & ~15ll) - 8;	/* as after a call */
+	r[REG_RIP] = (greg_t)(uintptr_t)escape;
+	r[REG_EFL] &= ~0x400ll;				/* DF is clear */
+#elif defined(__aarch64__)
+	uc->uc_mcontext.sp &= ~15ull;
+	uc->uc_mcontext.pc = (uintptr_t)escape;
+#else
+	(void)uc;
+	escape();
+#endif
+}
+
+static void die(int sig, siginfo_t *si)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	sigaction(sig, &dfl, NULL);
+	/* A fault happens again when the instruction is run again, and the
+	 * core shows it; a signal that was sent has to be sent again. */
+	if (si->si_code <= 0)
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, si);
+}
+
+static void call(const struct sigaction *sa, int sig, siginfo_t *si,
+		 ucontext_t *uc)
+{
+	sigset_t block = sa->sa_mask, old;
+
+	if (!(sa->sa_flags & SA_NODEFER))
+		sigaddset(&block, sig);
+	pthread_sigmask(SIG_BLOCK, &block, &old);
+	if (sa->sa_flags & SA_SIGINFO)
+		sa->sa_sigaction(sig, si, uc);
+	else
+		sa->sa_handler(sig);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void chain(struct history *h, siginfo_t *si, ucontext_t *uc)
+{
+	unsigned n = atomic_load_explicit(&h->n, memory_order_acquire);
+	ucontext_t *was = uc->uc_link;
+	unsigned depth = was ? (unsigned)(was - depth_mark) : 0;
+	struct sigaction *sa = depth < n ? &h->before[n - 1 - depth] : NULL;
+	struct sigaction copy;
+
+	if (!sa || (!(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_DFL)) {
+		die(h->sig, si);
+		return;
+	}
+	if (!(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_IGN) {
+		if (si->si_code > 0)		/* a fault cannot be ignored */
+			die(h->sig, si);
+		return;
+	}
+	copy = *sa;
+	if (copy.sa_flags & (int)SA_RESETHAND)
+		*sa = (struct sigaction){ .sa_handler = SIG_DFL };
+	uc->uc_link = &depth_mark[depth + 1];
+	call(&copy, h->sig, si, uc);
+	uc->uc_link = was;
+}
+
+static void on_fault(int sig, siginfo_t *si, void *ucp)
+{
+	bool fault = si->si_code > 0;		/* not by kill() */
+	int saved = errno;
+
+	if (sig == SIGBUS && si->si_code == BUS_MCEERR_AO)
+		fault = false;			/* about some other page */
+	if (fault && active)
+		redirect(ucp);
+	else
+		chain(&histories[sig == SIGBUS], si, ucp);
+	errno = saved;
+}
+
+static bool is_ours(const struct sigaction *sa)
+{
+	return (sa->sa_flags & SA_SIGINFO) && sa->sa_sigaction == on_fault;
+}
+
+static bool same_action(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_flags == b->sa_flags && a->sa_sigaction == b->sa_sigaction;
+}
+
+/* before[n] is filled before n grows: a handler in another thread sees the
+ * old history or the new one.  A full one gives up its newest entry. */
+static void remember(struct history *h, const struct sigaction *sa)
+{
+	unsigned n = atomic_load_explicit(&h->n, memory_order_relaxed);
+
+	if (n > 0 && same_action(&h->before[n - 1], sa))
+		return;
+	if (n == HISTORY)
+		atomic_store_explicit(&h->n, --n, memory_order_release);
+	h->before[n] = *sa;
+	atomic_store_explicit(&h->n, n + 1, memory_order_release);
+}
+
+static void arm(struct history *h)
+{
+	struct sigaction sa, now;
+
+	if (sigaction(h->sig, NULL, &now) != 0 || is_ours(&now))
+		return;
+	remember(h, &now);
+	memset(&sa, 0, sizeof(sa));
+	sa.sa_sigaction = on_fault;
+	sa.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER |
+		      (now.sa_flags & SA_RESTART);
+	sigemptyset(&sa.sa_mask);
+	sigaction(h->sig, &sa, NULL);
+}
+
+void guard_arm(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
+	arm(&histories[0]);
+	arm(&histories[1]);
+	pthread_mutex_unlock(&lock);
+}
+
+int guard_call(void (*fn)(void *arg), void *arg)
+{
+	struct guard *volatile outer = active;
+	struct guard g;
+	int rc;
+
+	if (sigsetjmp(g.jmp, 0) == 0) {
+		active = &g;
+		atomic_signal_fence(memory_order_seq_cst);
+		fn(arg);
+		rc = 0;
+	} else {
+		rc = -EFAULT;
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	active = outer;
+	return rc;
+}
+
+struct copy { uint8_t *dst; const uint8_t *src; size_t n; };
+
+/* What was stored is seen no later than what is stored next. */
+static inline void store_fence(void)
+{
+#if defined(__x86_64__)			/* TSO: the compiler only */
+	atomic_signal_fence(memory_order_release);
+#else
+	atomic_thread_fence(memory_order_release);
+#endif
+}
+
+/* Upward in the largest aligned stores, none of which can be seen in part: so
+ * a program that polls on the last byte, or on a word, finds all of it.  The
+ * last store waits for all others.  Not atomics: ThreadSanitizer makes those
+ * under a lock, which a jump would leave locked. */
+static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
+{
+	while (n > 0) {
+		size_t step = 1;
+		uint64_t v8;
+		uint32_t v4;
+
+		if (n >= 8 && (uintptr_t)dst % 8 == 0) {
+			memcpy(&v8, src, step = 8);
+			if (n == 8)
+				store_fence();
+			*(volatile uint64_t *)(void *)dst = v8;
+		} else if (n >= 4 && (uintptr_t)dst % 4 == 0) {
+			memcpy(&v4, src, step = 4);
+			if (n == 4)
+				store_fence();
+			*(volatile uint32_t *)(void *)dst = v4;
+		} else {
+			if (n == 1)
+				store_fence();
+			*(volatile uint8_t *)dst = *src;
+		}
+		dst += step;
+		src += step;
+		n -= step;
+	}
+}
+
+/* memcpy() may go downward within a call, hence pieces. */
+static void do_copy(void *arg)
+{
+	struct copy *c = arg;
+	size_t tail = c->n < TAIL ? c->n : TAIL, at, body = c->n - tail;
+
+	for (at = 0; at < body; at += PIECE)
+		memcpy(c->dst + at, c->src + at,
+		       body - at < PIECE ? body - at : PIECE);
+	store_fence();
+	store_tail(c->dst + body, c->src + body, tail);
+}
+
+int guard_copy(void *dst, const void *src, size_t n)
+{
+	struct copy c = { dst, src, n };
+
+	return n ? guard_call(do_copy, &c) : 0;
+}
+
+struct atomic { uint64_t *at, a, b, orig; };
+
+static void do_cmp_swap(void *arg)
+{
+	struct atomic *x = arg;
+
+	x->orig = x->a;
+	__atomic_compare_exchange_n(x->at, &x->orig, x->b, false,
+				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static void do_fetch_add(void *arg)
+{
+	struct atomic *x = arg;
+
+	x->orig = __atomic_fetch_add(x->at, x->a, __ATOMIC_SEQ_CST);
+}
+
+int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
+{
+	struct atomic x = { .at = at, .a = compare, .b = swap };
+	int rc = guard_call(do_cmp_swap, &x);
+
+	if (rc == 0)
+		*orig = x.orig;
+	return rc;
+}
+
+int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
+{
+	struct atomic x = { .at = at, .a = add };
+	int rc = guard_call(do_fetch_add, &x);
+
+	if (rc == 0)
+		*orig = x.orig;
+	return rc;
+}

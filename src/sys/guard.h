@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* guard.h - touch memory that may not be there.
+ *
+ * Application memory can be unmapped while it is registered.  These calls
+ * answer -EFAULT then, where a plain access would kill the process.  Faults
+ * elsewhere go to the handlers that the program installed (or to the default
+ * action) as if the guard were not there.
+ */
+#ifndef SYS_GUARD_H
+#define SYS_GUARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Install the SIGSEGV and SIGBUS handlers in front of the program's own, or
+ * put them back where a program has installed its own since.  Cheap enough
+ * for control paths: called at registration and at RTR. */
+void guard_arm(void);
+
+/* Copy upward; the last min(n, 64) bytes are stored last, after a release
+ * fence, since programs poll on the last byte.  0 or -EFAULT. */
+int guard_copy(void *dst, const void *src, size_t n);
+
+/* Run fn(arg), which may touch application memory but must take no lock and
+ * own nothing that a jump out of it would leak.  0 or -EFAULT. */
+int guard_call(void (*fn)(void *arg), void *arg);
+
+/* Atomics on 8 aligned bytes with CPU instructions; the value before goes to
+ * *orig in host order.  0 or -EFAULT. */
+int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
+int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* heap.c - see heap.h. */
+#include "sys/heap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void heap_init(struct heap *h)
+{
+	*h = (struct heap){ 0 };
+}
+
+void heap_fini(struct heap *h)
+{
+	free(h->v);
+	heap_init(h);
+}
+
+int heap_reserve(struct heap *h, uint32_t n)
+{
+	struct heap_node **v;
+
+	if (n <= h->cap)
+		return 0;
+	v = realloc(h->v, n * sizeof(struct heap_node *));
+	if (!v)
+		return -ENOMEM;
+	h->v = v;
+	h->cap = n;
+	return 0;
+}
+
+static void put(struct heap *h, uint32_t i, struct heap_node *node)
+{
+	h->v[i] = node;
+	node->pos = i + 1;
+}
+
+/* The hole at i goes up or down until node fits into it. */
+static void settle(struct heap *h, uint32_t i, struct heap_node *node)
+{
+	uint32_t kid;
+
+	for (; i > 0 && h->v[(i - 1) / 2]->at > node->at; i = (i - 1) / 2)
+		put(h, i, h->v[(i - 1) / 2]);
+	for (; (kid = 2 * i + 1) < h->n; i = kid) {
+		if (kid + 1 < h->n && h->v[kid + 1]->at < h->v[kid]->at)
+			kid++;
+		if (h->v[kid]->at >= node->at)
+			break;
+		put(h, i, h->v[kid]);
+	}
+	put(h, i, node);
+}
+
+int heap_set(struct heap *h, struct heap_node *node, uint64_t at)
+{
+	if (at == UINT64_MAX) {
+		heap_del(h, node);
+		return 0;
+	}
+	if (!node->pos) {
+		if (h->n == h->cap) {
+			int rc = heap_reserve(h, h->cap ? h->cap * 2 : 64);
+
+			if (rc)
+				return rc;
+		}
+		put(h, h->n++, node);
+	}
+	node->at = at;
+	settle(h, node->pos - 1, node);
+	return 0;
+}
+
+void heap_del(struct heap *h, struct heap_node *node)
+{
+	uint32_t i = node->pos;
+	struct heap_node *last;
+
+	if (!i)
+		return;
+	node->pos = 0;
+	last = h->v[--h->n];
+	if (last != node)
+		settle(h, i - 1, last);
+}

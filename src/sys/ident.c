@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ident.c - see ident.h. */
+#include "sys/ident.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct preset {
+	const char *name;
+	struct ident id;
+} presets[] = {
+	/* Vendor id 0 is nobody's.  1x EDR: 25 Gb/s. */
+	{ "urnic", { .fw_ver = "1.0.0", .speed = 32, .width = 1,
+		     .name = "roce_%s" } },
+	/* ConnectX-5 at 4x EDR: programs that look vendors up know it. */
+	{ "connectx", { .vendor_id = 0x02c9, .vendor_part_id = 4119,
+			.fw_ver = "16.35.2000", .speed = 32, .width = 2,
+			.name = "roce_%s" } },
+};
+
+struct code { const char *text; uint8_t code; };
+
+static const struct code speeds[] = {	/* Gb/s a lane */
+	{ "2.5", 1 }, { "5", 2 }, { "10", 8 }, { "14", 16 }, { "25", 32 },
+	{ "50", 64 }, { "100", 128 }, { NULL, 0 },
+};
+static const struct code widths[] = {
+	{ "1x", 1 }, { "2x", 16 }, { "4x", 2 }, { "8x", 4 }, { "12x", 8 },
+	{ NULL, 0 },
+};
+
+static bool find_code(const struct code *c, const char *text, uint8_t *out)
+{
+	for (; c->text; c++) {
+		if (strcmp(c->text, text) == 0) {
+			*out = c->code;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool number(const char *text, uint32_t *out)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(text, &end, 0);
+	if (errno || !*text || *end || *text == '-' || v > UINT32_MAX)
+		return false;
+	*out = (uint32_t)v;
+	return true;
+}
+
+static bool string(const char *text, char *out, size_t size)
+{
+	size_t n = strlen(text);
+
+	if (n == 0 || n >= size)
+		return false;
+	memcpy(out, text, n + 1);
+	return true;
+}
+
+/* One %s or %d, and nothing that a file name cannot have. */
+static bool name_pattern(const char *text, char *out, size_t size)
+{
+	const char *p = strchr(text, '%');
+
+	if (!p || (p[1] != 's' && p[1] != 'd') || strchr(p + 1, '%') ||
+	    strchr(text, '/') || strlen(text) > 40)
+		return false;
+	return string(text, out, size);
+}
+
+/* 1, 0 (bad value), or -1 (no such key). */
+static int set(struct ident *id, const char *key, const char *value)
+{
+	if (strcmp(key, "vendor") == 0)
+		return number(value, &id->vendor_id);
+	if (strcmp(key, "part") == 0)
+		return number(value, &id->vendor_part_id);
+	if (strcmp(key, "hw") == 0)
+		return number(value, &id->hw_ver);
+	if (strcmp(key, "fw") == 0)
+		return string(value, id->fw_ver, sizeof(id->fw_ver));
+	if (strcmp(key, "speed") == 0)
+		return find_code(speeds, value, &id->speed);
+	if (strcmp(key, "width") == 0)
+		return find_code(widths, value, &id->width);
+	if (strcmp(key, "name") == 0)
+		return name_pattern(value, id->name, sizeof(id->name));
+	return -1;
+}
+
+static bool preset(struct ident *id, const char *name)
+{
+	for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++) {
+		if (strcmp(presets[i].name, name) == 0) {
+			*id = presets[i].id;
+			return true;
+		}
+	}
+	return false;
+}
+
+int ident_parse(const char *spec, struct ident *out, char *err, size_t size)
+{
+	struct ident id = presets[0].id;
+	char copy[256], *save = NULL;
+	bool first = true;
+
+	if (!string(spec, copy, sizeof(copy))) {
+		snprintf(err, size, "empty or too long");
+		return -EINVAL;
+	}
+	for (char *w = strtok_r(copy, ",", &save); w;
+	     w = strtok_r(NULL, ",", &save), first = false) {
+		char *eq = strchr(w, '=');
+		int rc;
+
+		if (!eq) {
+			if (first && preset(&id, w))
+				continue;
+			snprintf(err, size, "'%s' is no preset (urnic, connectx)"
+				 " and no key=value", w);
+			return -EINVAL;
+		}
+		*eq = '\0';
+		rc = set(&id, w, eq + 1);
+		if (rc < 0)
+			snprintf(err, size, "unknown key '%s' (vendor, part, hw,"
+				 " fw, speed, width, name)", w);
+		else if (rc == 0)
+			snprintf(err, size, "'%s' is no value for %s", eq + 1, w);
+		if (rc <= 0)
+			return -EINVAL;
+	}
+	*out = id;
+	return 0;
+}
+
+void ident_name(const struct ident *id, const char *netdev, int index,
+		char out[64])
+{
+	const char *p = strchr(id->name, '%');
+	char number_text[16];
+
+	snprintf(number_text, sizeof(number_text), "%d", index);
+	snprintf(out, 64, "%.*s%s%s", (int)(p - id->name), id->name,
+		 p[1] == 's' ? netdev : number_text, p + 2);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* log.h - lines to stderr (or URNIC_LOG's file), one write(2) each.
+ *
+ * A line says what was decided and the numbers behind it; it is written once,
+ * where the decision is made.  No line on a fast path.
+ */
+#ifndef SYS_LOG_H
+#define SYS_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+extern enum log_level log_level;	/* lines above it are not written */
+
+/* level: "error", "warn", "info" or "debug".  0 or -EINVAL. */
+int log_set_level(const char *level);
+
+/* spec: level[:file], as URNIC_LOG has it; %p in file is the process id.  The
+ * file is opened anew for each line: a program that closes descriptors which
+ * it does not own cannot make us write into its files.  0, -EINVAL, or why the
+ * file cannot be opened; nothing has changed then. */
+int log_setup(const char *spec);
+
+void log_line(enum log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  do { if (log_level >= LOG_INFO) log_line(LOG_INFO, __VA_ARGS__); } while (0)
+#define log_debug(...) do { if (log_level >= LOG_DEBUG) log_line(LOG_DEBUG, __VA_ARGS__); } while (0)
+
+/* At most one a second for each call site: *last is that site's own. */
+bool log_allowed(uint64_t *last_ns);
+
+#endif

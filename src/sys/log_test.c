@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sys/log.h"
+
+static char dir[] = "/tmp/urnic_log_XXXXXX";
+static char file[64], text[4096];
+
+static const char *written(void)
+{
+	FILE *f = fopen(file, "r");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return text;
+}
+
+static void start(const char *level)
+{
+	char spec[80];
+
+	unlink(file);
+	snprintf(spec, sizeof(spec), "%s:%s", level, file);
+	assert_int_equal(log_setup(spec), 0);
+}
+
+static void t_levels(void **state)
+{
+	char want[100];
+
+	(void)state;
+	start("info");
+	errno = 77;
+	log_error("number %d", 1);
+	assert_int_equal(errno, 77);
+	log_info("two");
+	log_debug("not this");
+	snprintf(want, sizeof(want), "urnic[%d] error: number 1\n"
+		 "urnic[%d] info: two\n", (int)getpid(), (int)getpid());
+	assert_string_equal(written(), want);
+	assert_int_equal(log_set_level("error"), 0);
+	log_warn("nor this");
+	log_info("nor that");
+	assert_string_equal(written(), want);
+	assert_int_equal(log_set_level("errors"), -EINVAL);
+	assert_int_equal(log_level, LOG_ERROR);
+}
+
+static void t_bad_setup_changes_nothing(void **state)
+{
+	(void)state;
+	start("debug");
+	assert_int_equal(log_setup("loud"), -EINVAL);
+	assert_int_equal(log_setup("info:"), -EINVAL);
+	assert_int_equal(log_setup("info:/no/such/dir/x"), -ENOENT);
+	assert_int_equal(log_level, LOG_DEBUG);
+	log_debug("still here");
+	assert_non_null(strstr(written(), "still here"));
+}
+
+static void t_long_line_is_cut(void **state)
+{
+	char big[3000];
+
+	(void)state;
+	start("info");
+	memset(big, 'x', sizeof(big) - 1);
+	big[sizeof(big) - 1] = '\0';
+	log_info("%s", big);
+	log_info("next");
+	assert_in_range(strcspn(written(), "\n"), 1000, 1023);
+	assert_non_null(strstr(text, "x...\nurnic["));
+}
+
+/* A relative name stays the same file; %p is the process. */
+static void t_relative(void **state)
+{
+	char name[64], old[256];
+
+	(void)state;
+	assert_non_null(getcwd(old, sizeof(old)));
+	assert_int_equal(chdir(dir), 0);
+	assert_int_equal(log_setup("info:a.%p.log"), 0);
+	assert_int_equal(chdir("/"), 0);
+	log_info("hello");
+	snprintf(name, sizeof(name), "%s/a.%d.log", dir, (int)getpid());
+	assert_int_equal(unlink(name), 0);
+	assert_int_equal(chdir(old), 0);
+}
+
+static void t_child(void **state)
+{
+	char want[64];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	start("info");
+	pid = fork();
+	if (pid == 0) {
+		log_info("child");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	snprintf(want, sizeof(want), "urnic[%d] info: child\n", (int)pid);
+	assert_string_equal(written(), want);
+}
+
+static void t_one_a_second(void **state)
+{
+	uint64_t last = 0, then;
+
+	(void)state;
+	assert_true(log_allowed(&last));
+	then = last;
+	assert_false(log_allowed(&last));
+	assert_int_equal(last, then);
+	last -= 1000000001u;
+	assert_true(log_allowed(&last));
+}
+
+static int make(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(file, sizeof(file), "%s/log", dir);
+	return 0;
+}
+
+static int clean(void **state)
+{
+	(void)state;
+	unlink(file);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_levels),
+		cmocka_unit_test(t_bad_setup_changes_nothing),
+		cmocka_unit_test(t_long_line_is_cut),
+		cmocka_unit_test(t_relative),
+		cmocka_unit_test(t_child),
+		cmocka_unit_test(t_one_a_second),
+	};
+
+	return cmocka_run_group_tests(tests, make, clean);
+}
