@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* grh.h - the 40 bytes in front of a received UD message.
+ *
+ * RoCE v2 puts the IP header there (annex A17): an IPv6 header fills
+ * all 40, an IPv4 header the last 20, after 20 undefined (here zero) ones.
+ */
+#ifndef WIRE_GRH_H
+#define WIRE_GRH_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/be.h"
+
+struct grh {
+	be32_t  vtf;			/* version(4) | class(8) | flow label(20) */
+	be16_t  paylen;			/* what follows the GRH */
+	uint8_t next, hop_limit;
+	uint8_t sgid[16], dgid[16];
+};
+
+struct grh4 {
+	uint8_t undefined[20];
+	uint8_t ver_ihl, tos;
+	be16_t  total_len, id, frag;	/* frag: DF */
+	uint8_t ttl, protocol;
+	be16_t  check;
+	uint8_t src[4], dst[4];
+};
+
+static_assert(sizeof(struct grh) == 40, "GRH");
+static_assert(sizeof(struct grh4) == 40, "GRH");
+
+struct grh_fields {
+	const uint8_t *src, *dst;	/* 16 bytes; IPv4 mapped */
+	uint8_t tclass, ttl;
+	uint16_t ip_id;			/* IPv4 only */
+	uint32_t flow_label;		/* IPv6 only */
+	size_t udp_len;			/* BTH to ICRC */
+};
+
+/* The version of the header that is written, 4 or 6, is that of dst. */
+void grh_build(uint8_t at[40], const struct grh_fields *f);
+
+#endif

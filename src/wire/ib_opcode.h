@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_opcode.h - what a BTH opcode means, and which opcode means it. */
+#ifndef WIRE_IB_OPCODE_H
+#define WIRE_IB_OPCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ib_service {			/* bits 7-5 of the opcode */
+	IB_RC = 0, IB_UC = 1, IB_RD = 2, IB_UD = 3, IB_CNP = 4, IB_XRC = 5,
+};
+
+enum ib_kind {				/* requests first, then responses */
+	IB_SEND, IB_WRITE, IB_READ, IB_CMP_SWAP, IB_FETCH_ADD,
+	IB_ATOMIC_WRITE, IB_FLUSH,
+	IB_READ_RESP, IB_ATOMIC_RESP, IB_ACK,
+	IB_CONGESTION,			/* neither: annex A17, CNP */
+	IB_KINDS
+};
+
+enum ib_place { IB_FIRST, IB_MIDDLE, IB_LAST, IB_ONLY, IB_PLACES };
+enum ib_tail { IB_NONE, IB_IMM, IB_INV, IB_TAILS };
+
+enum ib_ext {				/* in the order they go on the wire */
+	IB_DETH, IB_XRCETH, IB_FETH, IB_RETH, IB_AETH, IB_ATOMICETH,
+	IB_ATOMICACKETH, IB_IMMDT, IB_IETH, IB_CNPRSVD,
+	IB_EXTS
+};
+
+struct ib_op {
+	const char *name;		/* NULL in a hole of the table */
+	uint8_t kind, place, tail;	/* enum ib_kind, ib_place, ib_tail */
+	uint8_t services;		/* 1 << enum ib_service, or-ed */
+	uint16_t ext;			/* 1 << enum ib_ext, or-ed */
+};
+
+/* What opcode means, or NULL where the specification gives it no meaning. */
+const struct ib_op *ib_op(uint8_t opcode);
+
+/* The opcode for an operation that exists; asking for another is a bug. */
+uint8_t ib_opcode(enum ib_service svc, enum ib_kind kind, enum ib_place place,
+		  enum ib_tail tail);
+
+/* Extended headers of opcode, those its service puts in front included. */
+uint16_t ib_op_ext(uint8_t opcode);
+
+/* Bytes of BTH and extended headers; 0 for an opcode without meaning. */
+size_t ib_hdr_len(uint8_t opcode);
+
+/* Bytes of each extended header (enum ib_ext). */
+extern const uint8_t ib_ext_len[IB_EXTS];
+
+static inline enum ib_service ib_service(uint8_t opcode)
+{
+	return (enum ib_service)(opcode >> 5);
+}
+
+static inline bool ib_is_request(const struct ib_op *op)
+{
+	return op->kind < IB_READ_RESP;
+}
+
+/* A packet's place in its message: has the message begun, does the rest fit? */
+static inline enum ib_place ib_place(bool begun, bool fits)
+{
+	static const enum ib_place at[2][2] = {
+		{ IB_FIRST,  IB_ONLY },
+		{ IB_MIDDLE, IB_LAST },
+	};
+
+	return at[begun][fits];
+}
+
+/* May a request of op come after one of prev (NULL: none) on a connected QP? */
+static inline bool ib_may_follow(const struct ib_op *prev, const struct ib_op *op)
+{
+	bool open = prev && (prev->place == IB_FIRST || prev->place == IB_MIDDLE);
+	bool goes_on = op->place == IB_MIDDLE || op->place == IB_LAST;
+
+	return open ? goes_on && op->kind == prev->kind : !goes_on;
+}
+
+#endif
