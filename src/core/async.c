@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* async.c - asynchronous events; see event.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/async.h"
+#include "core/core.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/qp.h"
+#include "core/rq.h"
+#include "sys/log.h"
+
+/* What an event is about: where its element is in the union, and whose
+ * counter an acknowledgement goes to. */
+enum subject { ABOUT_PORT, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ };
+
+static enum subject subject(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return ABOUT_CQ;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return ABOUT_QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return ABOUT_SRQ;
+	case IBV_EVENT_DEVICE_FATAL:
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_WQ_FATAL:	/* there are no WQs */
+		return ABOUT_PORT;
+	}
+	return ABOUT_PORT;
+}
+
+void context_lost(struct context *ctx, const char *what, int err)
+{
+	if (atomic_exchange(&ctx->dead, true) || ctx->core->dead)
+		return;
+	log_error("%s: the descriptor of %s is lost (%s): the program closed "
+		  "it; open the device again", ctx->dev->ibv.name, what,
+		  strerror(-err));
+	async_raise(ctx, IBV_EVENT_DEVICE_FATAL, NULL);
+}
+
+void async_raise(struct context *ctx, enum ibv_event_type type, void *element)
+{
+	struct async *a = malloc(sizeof(*a));
+	int rc;
+
+	if (!a) {
+		log_error("%s: event %d is lost: no memory", ctx->dev->ibv.name,
+			  (int)type);
+		return;
+	}
+	a->type = type;
+	a->element = subject(type) == ABOUT_PORT ? NULL : element;
+	lock_take(&ctx->async.lock);
+	list_add_tail(&ctx->async.waiting, &a->node);
+	lock_give(&ctx->async.lock);
+	rc = event_queue_post(&ctx->async);
+	if (rc)
+		context_lost(ctx, "its asynchronous events", rc);
+}
+
+static void fill_event(struct ibv_async_event *event, const struct async *a)
+{
+	event->event_type = a->type;
+	/* Every element begins with what the program knows it by. */
+	switch (subject(a->type)) {
+	case ABOUT_PORT:
+		event->element.port_num = 1;
+		break;
+	case ABOUT_CQ:
+		event->element.cq = a->element;
+		break;
+	case ABOUT_QP:
+		event->element.qp = a->element;
+		break;
+	case ABOUT_SRQ:
+		event->element.srq = a->element;
+		break;
+	}
+}
+
+/* The next event; false: there is none, it was dropped. */
+static bool pop(struct context *ctx, struct ibv_async_event *event)
+{
+	struct async *a = NULL;
+
+	lock_take(&ctx->async.lock);
+	if (!list_empty(&ctx->async.waiting)) {
+		a = container_of(ctx->async.waiting.next, struct async, node);
+		list_del(&a->node);
+		fill_event(event, a);
+		if (a->element)
+			list_add_tail(&ctx->async.got, &a->node);
+		else
+			free(a);
+	}
+	lock_give(&ctx->async.lock);
+	return a != NULL;
+}
+
+int async_get(struct context *ctx, struct ibv_async_event *event)
+{
+	int rc;
+
+	do {
+		rc = event_queue_wait(&ctx->async);
+		if (rc)
+			return rc;
+	} while (!pop(ctx, event));
+	return 0;
+}
+
+/* Programs may read these counters: they are in the public structs. */
+static void count_ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *n)
+{
+	pthread_mutex_lock(mutex);
+	++*n;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+static struct context *ctx_of_event(struct ibv_async_event *event, void **element)
+{
+	switch (subject(event->event_type)) {
+	case ABOUT_PORT:
+		break;
+	case ABOUT_CQ: {
+		struct ibv_cq *cq = *element = event->element.cq;
+
+		count_ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		return container_of(cq, struct cq, ex)->ctx;
+	}
+	case ABOUT_QP: {
+		struct ibv_qp *qp = *element = event->element.qp;
+
+		count_ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		return container_of(qp, struct qp, ex.qp_base)->ctx;
+	}
+	case ABOUT_SRQ: {
+		struct ibv_srq *srq = *element = event->element.srq;
+
+		count_ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		return container_of(srq, struct srq, ibv)->ctx;
+	}
+	}
+	return NULL;
+}
+
+void async_ack(struct ibv_async_event *event)
+{
+	void *element = NULL;
+	struct context *ctx = ctx_of_event(event, &element);
+
+	if (!ctx)
+		return;
+	lock_take(&ctx->async.lock);
+	list_for(n, &ctx->async.got) {
+		struct async *a = container_of(n, struct async, node);
+
+		if (a->element == element && a->type == event->event_type) {
+			list_del(&a->node);
+			free(a);
+			break;
+		}
+	}
+	pthread_cond_broadcast(&ctx->async.acked);
+	lock_give(&ctx->async.lock);
+}
+
+static bool holds(const struct list *events, const void *element)
+{
+	list_for(n, events)
+		if (container_of(n, struct async, node)->element == element)
+			return true;
+	return false;
+}
+
+void async_forget(struct context *ctx, void *element)
+{
+	unsigned dropped = 0;
+
+	lock_take(&ctx->async.lock);
+	list_for_safe(n, &ctx->async.waiting) {
+		struct async *a = container_of(n, struct async, node);
+
+		if (a->element == element) {
+			list_del(&a->node);
+			free(a);
+			dropped++;
+		}
+	}
+	event_queue_drop(&ctx->async, dropped);
+	while (holds(&ctx->async.got, element))
+		pthread_cond_wait(&ctx->async.acked, &ctx->async.lock.m);
+	lock_give(&ctx->async.lock);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "core/cq.h"
+#include "core/qp.h"
+#include "core/rq.h"
+#include "core/test_ctx.h"
+
+static struct test_ctx t;
+
+static void begin(void)
+{
+	test_open(&t);
+	assert_int_equal(fcntl(t.ibv.async_fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+static struct ibv_async_event get(void)
+{
+	struct ibv_async_event event;
+
+	memset(&event, 0xee, sizeof(event));
+	assert_int_equal(async_get(&t.ctx, &event), 0);
+	return event;
+}
+
+static void events_come_in_order(void **state)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+	struct srq *srq = calloc(1, sizeof(*srq));
+	struct pollfd p;
+	struct ibv_async_event e;
+
+	(void)state;
+	begin();
+	qp->ctx = srq->ctx = &t.ctx;
+	p = (struct pollfd){ t.ibv.async_fd, POLLIN, 0 };
+	assert_int_equal(async_get(&t.ctx, &e), -EAGAIN);
+	async_raise(&t.ctx, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	async_raise(&t.ctx, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	async_raise(&t.ctx, IBV_EVENT_GID_CHANGE, NULL);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	e = get();
+	assert_int_equal(e.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_ptr_equal(e.element.srq, &srq->ibv);
+	async_ack(&e);
+	assert_int_equal(srq->ibv.events_completed, 1);
+	e = get();
+	assert_int_equal(e.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(e.element.qp, &qp->ex.qp_base);
+	async_ack(&e);
+	assert_int_equal(qp->ex.qp_base.events_completed, 1);
+	e = get();
+	assert_int_equal(e.event_type, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(e.element.port_num, 1);
+	async_ack(&e);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(async_get(&t.ctx, &e), -EAGAIN);
+	assert_true(list_empty(&t.ctx.async.got));
+	test_close(&t);
+	free(qp);
+	free(srq);
+}
+
+static void what_was_not_fetched_goes_with_its_object(void **state)
+{
+	struct qp *qp = calloc(2, sizeof(*qp));
+	struct ibv_async_event e;
+	struct pollfd p;
+
+	(void)state;
+	begin();
+	p = (struct pollfd){ t.ibv.async_fd, POLLIN, 0 };
+	qp[0].ctx = qp[1].ctx = &t.ctx;
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[0]);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[1]);
+	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, &qp[0]);
+	async_forget(&t.ctx, &qp[0]);
+	e = get();
+	assert_ptr_equal(e.element.qp, &qp[1].ex.qp_base);
+	async_ack(&e);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(async_get(&t.ctx, &e), -EAGAIN);
+	test_close(&t);
+	free(qp);
+}
+
+static _Atomic int done;
+
+static void *forgetter(void *arg)
+{
+	async_forget(&t.ctx, arg);
+	done = 1;
+	return NULL;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+}
+
+static void destroying_waits_for_every_ack(void **state)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+	struct ibv_async_event a, b;
+	pthread_t thread;
+
+	(void)state;
+	begin();
+	qp->ctx = &t.ctx;
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
+	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, qp);
+	a = get();
+	b = get();
+	assert_int_equal(pthread_create(&thread, NULL, forgetter, qp), 0);
+	nap();
+	async_ack(&b);
+	nap();
+	assert_int_equal(done, 0);
+	async_ack(&b);				/* twice: counts for nothing */
+	nap();
+	assert_int_equal(done, 0);
+	async_ack(&a);
+	pthread_join(thread, NULL);
+	assert_int_equal(done, 1);
+	test_close(&t);
+	free(qp);
+}
+
+static void a_context_may_end_with_events_left(void **state)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+
+	(void)state;
+	begin();
+	qp->ctx = &t.ctx;
+	async_raise(&t.ctx, IBV_EVENT_PORT_ERR, NULL);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
+	(void)get();
+	(void)get();
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
+	test_close(&t);				/* LeakSanitizer watches */
+	free(qp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_come_in_order),
+		cmocka_unit_test(what_was_not_fetched_goes_with_its_object),
+		cmocka_unit_test(destroying_waits_for_every_ack),
+		cmocka_unit_test(a_context_may_end_with_events_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

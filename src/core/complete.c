@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* complete.c - how work requests end: completions, flushes, failure. */
+#include "core/complete.h"
+
+#include <assert.h>
+
+#include "core/qp.h"
+#include "core/wr_op.h"
+#include "sys/log.h"
+
+void qp_set_state(struct qp *qp, enum ibv_qp_state state)
+{
+	qp->state = state;
+	qp->attr.qp_state = state;
+	qp->ex.qp_base.state = state;
+	if (state != IBV_QPS_SQD)
+		qp->draining = qp->drained_notify = false;
+	if (state == IBV_QPS_RESET)
+		qp->last_wqe = false;
+}
+
+/* --- send queue ------------------------------------------------------------ */
+
+/* False: the CQ is overrun. */
+static bool complete_oldest(struct qp *qp, enum ibv_wc_status status,
+			    enum verr verr, uint64_t now)
+{
+	struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
+	const struct wr_op *op = wr_op(w->opcode);
+	struct cqe cqe = {
+		.wr_id = w->wr_id, .now = now, .qp_num = qp->qpn,
+		.status = (uint8_t)status, .vendor_err = verr,
+		.opcode = (uint8_t)op->wc,
+		.byte_len = op->traits & WR_RESULT ? w->length : 0,
+	};
+	bool wanted = status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED;
+
+	assert(qp->sq.tail != qp->sq.head);
+	qp->sq.tail++;
+	return !wanted || cq_push(qp->send_cq, &cqe, false);
+}
+
+static void overrun(struct qp *qp, const char *which, uint64_t now)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	log_info("qp 0x%06x: its %s completion queue is full; it fails", qp->qpn,
+		 which);
+	qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
+}
+
+void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr,
+		 uint64_t now)
+{
+	if (!complete_oldest(qp, status, verr, now))
+		overrun(qp, "send", now);
+}
+
+static void flush_sq(struct qp *qp, uint64_t now)
+{
+	while (qp->sq.tail != qp->sq.head)
+		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
+	qp->sq.draft = qp->sq.head;
+}
+
+/* --- receive queue --------------------------------------------------------- */
+
+static bool receives(const struct qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+		return true;
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_ERR:
+	case IBV_QPS_UNKNOWN:
+		return false;
+	}
+	return false;
+}
+
+bool qp_pop_recv(struct qp *qp, struct rwqe *out)
+{
+	if (!receives(qp))
+		return false;
+	if (!(qp->srq ? srq_pop(qp->srq, out) : rq_pop(&qp->rq, out)))
+		return false;
+	qp->held = true;
+	qp->held_wr_id = out->wr_id;
+	return true;
+}
+
+void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe,
+		 bool solicited)
+{
+	if (!qp->held)
+		return;
+	qp->held = false;
+	cqe->wr_id = w->wr_id;
+	cqe->qp_num = qp->qpn;
+	if (!cq_push(qp->recv_cq, cqe, solicited))
+		overrun(qp, "receive", cqe->now);
+}
+
+static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)
+{
+	struct cqe cqe = {
+		.wr_id = wr_id, .now = now, .qp_num = qp->qpn,
+		.status = IBV_WC_WR_FLUSH_ERR, .vendor_err = VERR_FLUSHED,
+		.opcode = IBV_WC_RECV,
+	};
+
+	cq_push(qp->recv_cq, &cqe, false);
+}
+
+/* What waits in an SRQ stays there, for other QPs; qp->rq is empty then. */
+static void flush_rq(struct qp *qp, uint64_t now)
+{
+	struct rq *rq = &qp->rq;
+
+	if (qp->held) {
+		qp->held = false;
+		flush_recv(qp, qp->held_wr_id, now);
+	}
+	for (; rq->tail != rq->head; rq->tail++)
+		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, now);
+}
+
+/* --- both ------------------------------------------------------------------ */
+
+/* IBTA 11.6.3.1: a QP in ERR takes no more from its SRQ. */
+static void raise_last_wqe(struct qp *qp)
+{
+	if (!qp->srq || qp->last_wqe)
+		return;
+	qp->last_wqe = true;
+	async_raise(qp->ctx, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ex.qp_base);
+}
+
+void qp_flush(struct qp *qp, uint64_t now)
+{
+	if (qp->state != IBV_QPS_ERR && qp->state != IBV_QPS_SQE)
+		return;
+	flush_sq(qp, now);
+	if (qp->state != IBV_QPS_ERR)
+		return;
+	flush_rq(qp, now);
+	raise_last_wqe(qp);
+}
+
+void qp_clear(struct qp *qp)
+{
+	/* The indices go on: what others derive from them stays right. */
+	qp->sq.tail = qp->sq.draft = qp->sq.head;
+	qp->rq.tail = qp->rq.head;
+	qp->held = false;
+}
+
+void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
+{
+	enum ibv_qp_state to = sq_only && qp->type != IBV_QPT_RC ? IBV_QPS_SQE :
+								  IBV_QPS_ERR;
+
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR)
+		return;
+	qp_set_state(qp, to);
+	qp_flush(qp, now);
+	if (event >= 0)
+		async_raise(qp->ctx, (enum ibv_event_type)event, &qp->ex.qp_base);
+}
+
+void qp_drained(struct qp *qp)
+{
+	if (qp->state != IBV_QPS_SQD || !qp->draining)
+		return;
+	qp->draining = false;
+	if (qp->drained_notify)
+		async_raise(qp->ctx, IBV_EVENT_SQ_DRAINED, &qp->ex.qp_base);
+}

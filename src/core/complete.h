@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* complete.h - inside core/ only: leaving states and flushing queues.
+ * qp->lock is held. */
+#ifndef CORE_COMPLETE_H
+#define CORE_COMPLETE_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct qp;
+
+/* The one place where a QP's state is assigned. */
+void qp_set_state(struct qp *qp, enum ibv_qp_state state);
+
+/* Everything posted completes with WR_FLUSH_ERR, SQ before RQ.  Does in each
+ * state what is right there: SQE flushes the SQ, ERR both, others nothing. */
+void qp_flush(struct qp *qp, uint64_t now);
+
+/* Drop everything posted, without completions. */
+void qp_clear(struct qp *qp);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* core.h - one NIC as the verbs objects see it: the tables that its devices
+ * share.  A process has one; a unit test has as many as it likes. */
+#ifndef CORE_CORE_H
+#define CORE_CORE_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sys/list.h"
+#include "sys/lock.h"
+#include "sys/turn.h"
+
+struct heap;
+struct qp;
+struct mkey_page;
+struct ib;
+
+enum {
+	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
+	QPN_INDICES = 1 << QPN_INDEX_BITS,
+	MKEY_INDEX_BITS = 24,			/* key = index (24) | generation (8) */
+};
+
+struct core {
+	struct turn turn;			/* see sys/turn.h */
+	struct lock lock;			/* the tables: adding, removing */
+	uint16_t slot;				/* this NIC's, 1..1022 */
+	uint16_t udp_port, udp_sport;		/* 4791; what we send from */
+	_Atomic(struct qp *) due;		/* stack of QPs with work: core/due.h */
+	/* Read by the holder of the turn without the lock; a slot that is
+	 * cleared is free for use by others after turn_pass(). */
+	struct qp **qps;			/* [QPN_INDICES] */
+	uint64_t *qp_rest_until;		/* [QPN_INDICES] timewait, ns */
+	uint32_t qp_next;			/* where to look for a free index */
+	uint32_t qp_count;
+	struct heap *timers;			/* the engine's, of qp->timer; or NULL */
+	struct mkey_page *_Atomic *mkeys;	/* two-level: core/mkey.c */
+	uint32_t mkey_end;			/* [1, mkey_end) were ever used */
+	uint32_t mkey_free, mkey_free_last, mkey_free_count;	/* a queue */
+	/* Objects that exist, held to caps by count_up(). */
+	_Atomic uint32_t pds, mrs, mws, ahs, cqs;
+	_Atomic uint32_t handles;		/* the last one given */
+	struct list srqs, mcast, devices, contexts;
+	uint32_t srq_next;
+	struct ib *ib;				/* the IB transport's own */
+	bool dead;				/* descriptors lost, or forked */
+};
+
+int core_init(struct core *core, uint16_t slot);	/* 0 or -ENOMEM */
+void core_fini(struct core *core);			/* everything is gone */
+
+/* One more object of a kind, unless there are max: 0 or -ENOMEM. */
+static inline int count_up(_Atomic uint32_t *n, uint32_t max)
+{
+	if (atomic_fetch_add_explicit(n, 1, memory_order_relaxed) < max)
+		return 0;
+	atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
+	return -ENOMEM;
+}
+
+static inline void count_down(_Atomic uint32_t *n)
+{
+	atomic_fetch_sub_explicit(n, 1, memory_order_relaxed);
+}
+
+/* A number for the handle fields that programs see. */
+static inline uint32_t core_handle(struct core *core)
+{
+	return 1 + atomic_fetch_add_explicit(&core->handles, 1,
+					     memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cq.c - see cq.h. */
+#include "core/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "sys/log.h"
+
+struct cq *cq_of(struct ibv_cq *ibv)
+{
+	return container_of(ibv, struct cq, ex);
+}
+
+static uint32_t ring_size(int cqe)
+{
+	uint32_t size = 1;
+
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	return size;
+}
+
+static int make_ring(int cqe, struct cqe **ring)
+{
+	if (cqe < 1 || (uint32_t)cqe > caps.max_cqe) {
+		log_info("completion queue of %d entries refused: 1 to %u", cqe,
+			 caps.max_cqe);
+		return -EINVAL;
+	}
+	*ring = calloc(ring_size(cqe), sizeof(**ring));
+	return *ring ? 0 : -ENOMEM;
+}
+
+static void count_in_channel(struct channel *ch, int by)
+{
+	lock_take(&ch->queue.lock);
+	ch->ibv.refcnt += by;
+	lock_give(&ch->queue.lock);
+}
+
+int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context,
+	      struct cq **out)
+{
+	struct cqe *ring;
+	struct cq *cq;
+	int rc = make_ring(cqe, &ring);
+
+	if (rc)
+		return rc;
+	rc = count_up(&ctx->core->cqs, caps.max_cq);
+	if (rc)
+		goto free_ring;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq) {
+		rc = -ENOMEM;
+		goto uncount;
+	}
+	cq->core = ctx->core;
+	cq->ctx = ctx;
+	cq->channel = ch;
+	cq->ring = ring;
+	cq->size = ring_size(cqe);
+	cq->cap = (uint32_t)cqe;
+	lock_init(&cq->lock);
+	list_init(&cq->event_node);
+	cq->ex.context = ctx->ibv;
+	cq->ex.cq_context = cq_context;
+	cq->ex.handle = core_handle(ctx->core);
+	cq->ex.cqe = cqe;
+	pthread_mutex_init(&cq->ex.mutex, NULL);
+	pthread_cond_init(&cq->ex.cond, NULL);
+	if (ch) {
+		cq->ex.channel = &ch->ibv;
+		count_in_channel(ch, 1);
+	}
+	*out = cq;
+	return 0;
+uncount:
+	count_down(&ctx->core->cqs);
+free_ring:
+	free(ring);
+	return rc;
+}
+
+/* Until the program has acknowledged what it fetched (IBTA 11.2.8.4; as
+ * ibv_destroy_cq() does).  Nothing is fetched any more. */
+static void wait_for_acks(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->ex.mutex);
+	while (cq->ex.comp_events_completed != cq->events_got)
+		pthread_cond_wait(&cq->ex.cond, &cq->ex.mutex);
+	pthread_mutex_unlock(&cq->ex.mutex);
+}
+
+int cq_destroy(struct cq *cq)
+{
+	if (atomic_load(&cq->users))
+		return -EBUSY;
+	if (cq->channel) {
+		channel_drop(cq->channel, cq);
+		wait_for_acks(cq);
+		count_in_channel(cq->channel, -1);
+	}
+	async_forget(cq->ctx, cq);
+	count_down(&cq->core->cqs);
+	pthread_cond_destroy(&cq->ex.cond);
+	pthread_mutex_destroy(&cq->ex.mutex);
+	lock_fini(&cq->lock);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+static uint32_t head(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+static uint32_t tail(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+static void set_head(struct cq *cq, uint32_t to)
+{
+	atomic_store_explicit(&cq->head, to, memory_order_relaxed);
+}
+
+static void set_tail(struct cq *cq, uint32_t to)
+{
+	atomic_store_explicit(&cq->tail, to, memory_order_relaxed);
+}
+
+static struct cqe *at(struct cq *cq, uint32_t index)
+{
+	return &cq->ring[index & (cq->size - 1)];
+}
+
+int cq_resize(struct cq *cq, int cqe)
+{
+	uint32_t size = ring_size(cqe), n;
+	struct cqe *ring, *old;
+	int rc = make_ring(cqe, &ring);
+
+	if (rc)
+		return rc;
+	lock_take(&cq->lock);
+	old = cq->ring;
+	n = head(cq) - tail(cq);
+	if (n > (uint32_t)cqe) {
+		lock_give(&cq->lock);
+		free(ring);
+		return -EINVAL;
+	}
+	for (uint32_t i = tail(cq); i != head(cq); i++)
+		ring[i & (size - 1)] = *at(cq, i);
+	cq->ring = ring;
+	cq->size = size;
+	cq->cap = (uint32_t)cqe;
+	cq->ex.cqe = cqe;
+	lock_give(&cq->lock);
+	free(old);
+	return 0;
+}
+
+int cq_arm(struct cq *cq, bool solicited_only)
+{
+	lock_take(&cq->lock);
+	/* A request for any completion is not weakened by one for less. */
+	if (!solicited_only)
+		cq->armed = CQ_ANY;
+	else if (cq->armed == CQ_IDLE)
+		cq->armed = CQ_SOLICITED;
+	lock_give(&cq->lock);
+	return 0;
+}
+
+void cq_ack_events(struct cq *cq, unsigned n)
+{
+	pthread_mutex_lock(&cq->ex.mutex);
+	cq->ex.comp_events_completed += n;
+	pthread_cond_broadcast(&cq->ex.cond);
+	pthread_mutex_unlock(&cq->ex.mutex);
+}
+
+/* Without the lock: an entry that is added meanwhile is found by the next
+ * poll, as it would be if it came a moment later. */
+bool cq_empty(struct cq *cq)
+{
+	return head(cq) == tail(cq);
+}
+
+static void fill_wc(struct ibv_wc *wc, const struct cqe *e)
+{
+	wc->wr_id = e->wr_id;
+	wc->status = e->status;
+	wc->opcode = e->opcode;
+	wc->vendor_err = e->vendor_err;
+	wc->byte_len = e->byte_len;
+	wc->imm_data = e->imm;
+	wc->qp_num = e->qp_num;
+	wc->src_qp = e->src_qp;
+	wc->wc_flags = e->flags;
+	wc->pkey_index = e->pkey_index;
+	wc->slid = 0;
+	wc->sl = e->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int cq_poll(struct cq *cq, int n, struct ibv_wc *wc)
+{
+	uint32_t first, count;
+
+	if (n < 0)
+		return -EINVAL;
+	if (cq_empty(cq))
+		return 0;
+	lock_take(&cq->lock);
+	first = tail(cq);
+	count = head(cq) - first;
+	if (count > (uint32_t)n)
+		count = (uint32_t)n;
+	for (uint32_t i = 0; i < count; i++)
+		fill_wc(&wc[i], at(cq, first + i));
+	set_tail(cq, first + count);
+	lock_give(&cq->lock);
+	return (int)count;
+}
+
+bool cq_pop(struct cq *cq, struct cqe *out)
+{
+	uint32_t first;
+	bool any;
+
+	if (cq_empty(cq))
+		return false;
+	lock_take(&cq->lock);
+	first = tail(cq);
+	any = first != head(cq);
+	if (any) {
+		*out = *at(cq, first);
+		set_tail(cq, first + 1);
+	}
+	lock_give(&cq->lock);
+	return any;
+}
+
+/* Does this entry use up what the CQ was armed for? */
+static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited)
+{
+	bool wake = cq->armed == CQ_ANY ||
+		    (cq->armed == CQ_SOLICITED &&
+		     (solicited || cqe->status != IBV_WC_SUCCESS));
+
+	if (wake)
+		cq->armed = CQ_IDLE;
+	return wake && cq->channel;
+}
+
+static void report_overrun(struct cq *cq, const struct cqe *cqe)
+{
+	log_error("completion queue %u is overrun: %u entries, all waiting to "
+		  "be polled; a completion of QP %#x is lost", cq->ex.handle,
+		  cq->cap, cqe->qp_num);
+	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, cq);
+}
+
+bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
+{
+	bool wake = false, report = false, lost;
+	uint32_t h;
+
+	lock_take(&cq->lock);
+	h = head(cq);
+	lost = cq->overrun;
+	if (!lost && h - tail(cq) >= cq->cap) {
+		if (cq->ignore_overrun)
+			set_tail(cq, tail(cq) + 1);
+		else
+			lost = report = cq->overrun = true;
+	}
+	if (!lost) {
+		*at(cq, h) = *cqe;
+		set_head(cq, h + 1);
+		wake = wakes(cq, cqe, solicited);
+	}
+	lock_give(&cq->lock);
+	/* Outside of the lock: these are system calls.  The QP that completes
+	 * keeps the CQ alive. */
+	if (report)
+		report_overrun(cq, cqe);
+	if (wake)
+		channel_raise(cq->channel, cq);
+	return !lost;
+}
+
+void cq_forget(struct cq *cq, uint32_t qpn)
+{
+	uint32_t to;
+
+	lock_take(&cq->lock);
+	to = tail(cq);
+	for (uint32_t from = to; from != head(cq); from++)
+		if (at(cq, from)->qp_num != qpn)
+			*at(cq, to++) = *at(cq, from);
+	set_head(cq, to);
+	lock_give(&cq->lock);
+}

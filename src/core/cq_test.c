@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "core/cq.h"
+#include "core/test_ctx.h"
+#include "core/verr.h"
+
+static struct test_ctx t;
+
+static struct cqe entry(uint64_t wr_id, uint32_t qpn)
+{
+	return (struct cqe){ .wr_id = wr_id, .qp_num = qpn };
+}
+
+static bool push(struct cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	struct cqe e = entry(wr_id, qpn);
+
+	return cq_push(cq, &e, false);
+}
+
+static uint64_t poll_one(struct cq *cq)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(cq_poll(cq, 1, &wc), 1);
+	return wc.wr_id;
+}
+
+static struct cq *create(int cqe, struct channel *ch)
+{
+	struct cq *cq = NULL;
+
+	assert_int_equal(cq_create(&t.ctx, cqe, ch, &t, &cq), 0);
+	return cq;
+}
+
+static void sizes_are_judged(void **state)
+{
+	struct cq *cq = NULL;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(cq_create(&t.ctx, 0, NULL, NULL, &cq), -EINVAL);
+	assert_int_equal(cq_create(&t.ctx, -1, NULL, NULL, &cq), -EINVAL);
+	assert_int_equal(cq_create(&t.ctx, (int)caps.max_cqe + 1, NULL, NULL,
+				   &cq), -EINVAL);
+	assert_null(cq);
+	cq = create((int)caps.max_cqe, NULL);
+	assert_int_equal(cq->ex.cqe, caps.max_cqe);
+	assert_ptr_equal(cq->ex.cq_context, &t);
+	assert_ptr_equal(cq->ex.context, &t.ibv);
+	assert_ptr_equal(cq_of((struct ibv_cq *)&cq->ex), cq);
+	cq->users++;
+	assert_int_equal(cq_destroy(cq), -EBUSY);
+	cq->users--;
+	assert_int_equal(cq_destroy(cq), 0);
+	assert_int_equal(t.core.cqs, 0);
+	test_close(&t);
+}
+
+static void an_entry_is_told_in_full(void **state)
+{
+	const struct cqe e = {
+		.wr_id = 0x1122334455667788, .byte_len = 1000, .imm = 0xa1b2c3d4,
+		.qp_num = 0x4001, .src_qp = 0x8002, .vendor_err = VERR_LOCAL_KEY,
+		.pkey_index = 1, .status = IBV_WC_LOC_PROT_ERR,
+		.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+		.flags = IBV_WC_GRH | IBV_WC_WITH_IMM, .sl = 5, .now = 99,
+	};
+	struct cqe out;
+	struct ibv_wc wc;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(4, NULL);
+	memset(&wc, 0xee, sizeof(wc));
+	assert_int_equal(cq_poll(cq, 1, &wc), 0);
+	assert_true(cq_push(cq, &e, false));
+	assert_true(cq_push(cq, &e, false));
+	assert_int_equal(cq_poll(cq, -1, &wc), -EINVAL);
+	assert_int_equal(cq_poll(cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, e.wr_id);
+	assert_int_equal(wc.status, e.status);
+	assert_int_equal(wc.opcode, e.opcode);
+	assert_int_equal(wc.vendor_err, e.vendor_err);
+	assert_int_equal(wc.byte_len, e.byte_len);
+	assert_int_equal(wc.imm_data, e.imm);
+	assert_int_equal(wc.qp_num, e.qp_num);
+	assert_int_equal(wc.src_qp, e.src_qp);
+	assert_int_equal(wc.wc_flags, e.flags);
+	assert_int_equal(wc.pkey_index, e.pkey_index);
+	assert_int_equal(wc.slid, 0);
+	assert_int_equal(wc.sl, e.sl);
+	assert_int_equal(wc.dlid_path_bits, 0);
+	assert_true(cq_pop(cq, &out));
+	assert_memory_equal(&out, &e, sizeof(e));
+	assert_false(cq_pop(cq, &out));
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static void entries_keep_their_order_around_the_ring(void **state)
+{
+	struct ibv_wc wc[8];
+	uint64_t in = 0, out = 0;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(5, NULL);
+	cq->head = cq->tail = UINT32_MAX - 7;	/* as after 4 billion */
+	assert_true(cq_empty(cq));
+	for (int round = 0; round < 20; round++) {
+		int n;
+
+		for (int i = 0; i < 5; i++)
+			assert_true(push(cq, in++, 1));
+		n = cq_poll(cq, 3, wc);
+		assert_int_equal(n, 3);
+		n += cq_poll(cq, 8, wc + 3);
+		assert_int_equal(n, 5);
+		for (int i = 0; i < n; i++)
+			assert_int_equal(wc[i].wr_id, out++);
+	}
+	assert_true(cq_empty(cq));
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static void an_overrun_is_told_once_and_lasts(void **state)
+{
+	struct ibv_async_event event;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(3, NULL);			/* the ring has room for 4 */
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(push(cq, i, 1));
+	assert_false(cq->overrun);
+	assert_true(list_empty(&t.ctx.async.waiting));
+	assert_false(push(cq, 3, 1));
+	assert_false(push(cq, 4, 1));
+	assert_true(cq->overrun);
+	assert_int_equal(poll_one(cq), 0);
+	assert_false(push(cq, 5, 1));
+	assert_int_equal(poll_one(cq), 1);
+	assert_int_equal(poll_one(cq), 2);
+	assert_true(cq_empty(cq));
+	assert_int_equal(async_get(&t.ctx, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(event.element.cq, cq);
+	assert_true(list_empty(&t.ctx.async.waiting));
+	async_ack(&event);
+	assert_int_equal(cq->ex.async_events_completed, 1);
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static void a_promise_not_to_overrun_is_believed(void **state)
+{
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(4, NULL);
+	cq->ignore_overrun = true;
+	for (unsigned i = 0; i < 6; i++)
+		assert_true(push(cq, i, 1));
+	assert_false(cq->overrun);
+	for (unsigned i = 2; i < 6; i++)
+		assert_int_equal(poll_one(cq), i);
+	assert_true(cq_empty(cq));
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static void resize_keeps_what_waits(void **state)
+{
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(4, NULL);
+	cq->head = cq->tail = 3;
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(push(cq, i, 1));
+	assert_int_equal(cq_resize(cq, 3), -EINVAL);
+	assert_int_equal(cq_resize(cq, 0), -EINVAL);
+	assert_int_equal(cq_resize(cq, (int)caps.max_cqe + 1), -EINVAL);
+	assert_int_equal(cq->ex.cqe, 4);
+	assert_int_equal(cq_resize(cq, 9), 0);
+	assert_int_equal(cq->ex.cqe, 9);
+	for (unsigned i = 4; i < 9; i++)
+		assert_true(push(cq, i, 1));
+	for (unsigned i = 0; i < 7; i++)
+		assert_int_equal(poll_one(cq), i);
+	assert_int_equal(cq_resize(cq, 2), 0);
+	assert_int_equal(poll_one(cq), 7);
+	assert_int_equal(poll_one(cq), 8);
+	assert_true(push(cq, 9, 1) && push(cq, 10, 1));
+	assert_false(push(cq, 11, 1));
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static void a_qp_is_forgotten_others_are_not(void **state)
+{
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(8, NULL);
+	cq->head = cq->tail = 5;
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(push(cq, i, i % 3));
+	cq_forget(cq, 1);			/* 1, 4, 7 */
+	assert_int_equal(poll_one(cq), 0);
+	assert_int_equal(poll_one(cq), 2);
+	assert_true(push(cq, 100, 1));
+	assert_int_equal(poll_one(cq), 3);
+	assert_int_equal(poll_one(cq), 5);
+	assert_int_equal(poll_one(cq), 6);
+	assert_int_equal(poll_one(cq), 100);
+	assert_true(cq_empty(cq));
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+static bool woken(struct cq *cq)
+{
+	bool was = cq->events_queued > 0;
+
+	channel_drop(cq->channel, cq);
+	return was;
+}
+
+static void an_armed_cq_wakes_once(void **state)
+{
+	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
+	struct channel *ch;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(channel_create(&t.ctx, &ch), 0);
+	cq = create(64, ch);
+	cq_push(cq, &ok, true);
+	assert_false(woken(cq));		/* not armed */
+	assert_int_equal(cq_arm(cq, false), 0);
+	assert_false(woken(cq));		/* waits already: no event */
+	cq_push(cq, &ok, false);
+	assert_true(woken(cq));
+	cq_push(cq, &ok, false);
+	assert_false(woken(cq));		/* once */
+
+	assert_int_equal(cq_arm(cq, true), 0);
+	cq_push(cq, &ok, false);
+	assert_false(woken(cq));
+	cq_push(cq, &ok, true);
+	assert_true(woken(cq));
+	assert_int_equal(cq_arm(cq, true), 0);
+	cq_push(cq, &failed, false);
+	assert_true(woken(cq));
+
+	assert_int_equal(cq_arm(cq, false), 0);
+	assert_int_equal(cq_arm(cq, true), 0);	/* does not weaken the first */
+	cq_push(cq, &ok, false);
+	assert_true(woken(cq));
+	cq_destroy(cq);
+	assert_int_equal(channel_destroy(ch), 0);
+	test_close(&t);
+}
+
+static void without_a_channel_nothing_wakes(void **state)
+{
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(4, NULL);
+	assert_int_equal(cq_arm(cq, false), 0);
+	assert_true(push(cq, 1, 1));
+	assert_int_equal(cq->events_queued, 0);
+	cq_destroy(cq);
+	test_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_are_judged),
+		cmocka_unit_test(an_entry_is_told_in_full),
+		cmocka_unit_test(entries_keep_their_order_around_the_ring),
+		cmocka_unit_test(an_overrun_is_told_once_and_lasts),
+		cmocka_unit_test(a_promise_not_to_overrun_is_believed),
+		cmocka_unit_test(resize_keeps_what_waits),
+		cmocka_unit_test(a_qp_is_forgotten_others_are_not),
+		cmocka_unit_test(an_armed_cq_wakes_once),
+		cmocka_unit_test(without_a_channel_nothing_wakes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* device.h - a device: identity, capabilities, its one port and GID table. */
+#ifndef CORE_DEVICE_H
+#define CORE_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sys/list.h"
+#include "sys/lock.h"
+
+struct core;
+
+enum { GID_TABLE = 128, PKEY_TABLE = 1 };
+
+struct gid_entry {
+	union ibv_gid gid;
+	uint32_t ifindex;
+	bool used;
+	bool local_only;			/* synthesised: cannot go on a wire */
+};
+
+struct identity {				/* configurable: conf.h */
+	uint32_t vendor_id, vendor_part_id, hw_ver;
+	char fw_ver[64];
+	uint8_t speed, width;			/* as in ibv_port_attr */
+	uint64_t guid;				/* network order; 0: from the MAC */
+	char name[IBV_SYSFS_NAME_MAX];		/* "": roce_<netdev> */
+};
+
+/* Vendor 0, which is nobody's; 25 Gb/s. */
+extern const struct identity identity_default;
+
+/* What the network interface is like now; nic/netdev.c fills it. */
+struct netdev {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex;
+	uint8_t mac[6];
+	uint32_t mtu;
+	bool running, loopback;
+	unsigned naddrs;
+	struct { uint8_t ip[16]; } addr[GID_TABLE];	/* IPv4 mapped */
+};
+
+/* Stays at its address for the life of the process once made: programs keep
+ * ibv_device pointers.  ibv is followed by zeroes: mlx5dv_is_supported() and
+ * others look past it. */
+struct device {
+	struct ibv_device ibv;
+	uint8_t beyond[128];
+	struct core *core;			/* NULL until it was opened */
+	struct list node;
+	struct identity id;
+	uint64_t guid;				/* network order */
+	struct lock lock;			/* what follows */
+	bool present;				/* its interface still exists */
+	struct netdev net;
+	struct gid_entry gid[GID_TABLE];
+};
+
+struct device *device_of(struct ibv_device *ibv);
+
+/* Make a device for an interface: RoCE v2.  id NULL: identity_default.
+ * 0 or -ENOMEM. */
+int device_create(const struct netdev *net, const struct identity *id,
+		  struct device **out);
+/* The interface changed, or (net NULL) is gone.  Entries keep their index while
+ * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
+ * synthesised from the MAC where there is none), GID 1 the first IPv4 address
+ * if there is one, the others follow from 2 on.  Returns a mask of what
+ * changed, for async events; PORT: the port's state. */
+enum { DEVICE_GID_CHANGED = 1, DEVICE_PORT_CHANGED = 2 };
+unsigned device_update(struct device *dev, const struct netdev *net);
+
+/* Is ip one of dev's addresses (or a multicast group)?  Turn held. */
+bool device_has_ip(struct device *dev, const uint8_t ip[16]);
+
+/* The first len bytes of the attributes; fields that we do not know are 0. */
+int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len);
+int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
+		      size_t len);
+/* A free index gives an entry of zeroes.  0 or -EINVAL. */
+int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out);
+
+/* The limits that are enforced and advertised: one table. */
+struct caps {
+	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr,
+		 max_pd, max_srq, max_srq_wr, max_srq_sge, max_inline, max_ah,
+		 max_mw, max_mcast_grp, max_mcast_qp_attach;
+	uint8_t max_rd_atomic;			/* in and out, per QP */
+	uint32_t max_msg;			/* bytes: 2 GiB - 1 */
+};
+extern const struct caps caps;
+
+enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu);	/* largest that fits */
+static inline uint32_t mtu_bytes(enum ibv_mtu mtu) { return 128u << mtu; }
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "core/test_ctx.h"
+
+static void an_mtu_fits_its_interface(void **state)
+{
+	(void)state;
+	assert_int_equal(mtu_for_netdev(1500), IBV_MTU_1024);
+	assert_int_equal(mtu_for_netdev(4200), IBV_MTU_4096);
+	assert_int_equal(mtu_for_netdev(9000), IBV_MTU_4096);
+	assert_int_equal(mtu_for_netdev(65536), IBV_MTU_4096);
+	assert_int_equal(mtu_for_netdev(2200), IBV_MTU_2048);
+	assert_int_equal(mtu_for_netdev(2048 + 84), IBV_MTU_2048);
+	assert_int_equal(mtu_for_netdev(2048 + 83), IBV_MTU_1024);
+	assert_int_equal(mtu_for_netdev(576), IBV_MTU_256);
+	assert_int_equal(mtu_for_netdev(600), IBV_MTU_512);
+	assert_int_equal(mtu_for_netdev(0), IBV_MTU_256);
+	assert_int_equal(mtu_bytes(IBV_MTU_1024), 1024);
+}
+
+static void a_device_has_names_and_a_guid(void **state)
+{
+	static const uint8_t guid[8] = { 0x00, 0x11, 0x22, 0xff, 0xfe, 0x33,
+					 0x44, 0x55 };
+	struct identity id = { .vendor_id = 0x2c9, .name = "mlx5_0", .guid = 5 };
+	struct netdev net = test_netdev();
+	struct test_ctx t;
+	struct device *dev;
+
+	(void)state;
+	test_open(&t);
+	assert_string_equal(t.dev->ibv.name, "roce_eth7");
+	assert_memory_equal(t.dev->ibv.dev_name, "uverbs", 6);
+	assert_string_equal(strrchr(t.dev->ibv.dev_path, '/') + 1,
+			    t.dev->ibv.dev_name);
+	assert_string_equal(t.dev->ibv.ibdev_path,
+			    "/sys/class/infiniband/roce_eth7");
+	assert_int_equal(t.dev->ibv.node_type, IBV_NODE_CA);
+	assert_int_equal(t.dev->ibv.transport_type, IBV_TRANSPORT_IB);
+	assert_memory_equal(&t.dev->guid, guid, 8);
+	assert_ptr_equal(device_of(&t.dev->ibv), t.dev);
+	for (size_t i = 0; i < sizeof(t.dev->beyond); i++)
+		assert_int_equal(t.dev->beyond[i], 0);
+	assert_int_equal(device_create(&net, &id, &dev), 0);
+	assert_string_equal(dev->ibv.name, "mlx5_0");
+	assert_string_not_equal(dev->ibv.dev_name, t.dev->ibv.dev_name);
+	assert_int_equal(dev->guid, 5);
+	lock_fini(&dev->lock);
+	free(dev);
+	test_close(&t);
+}
+
+static void attributes_are_what_is_enforced(void **state)
+{
+	struct ibv_device_attr_ex a;
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	memset(&a, 0xee, sizeof(a));
+	assert_int_equal(device_query(t.dev, &a, sizeof(a)), 0);
+	assert_int_equal(a.orig_attr.max_qp, caps.max_qp);
+	assert_int_equal(a.orig_attr.max_sge, caps.max_sge);
+	assert_int_equal(a.orig_attr.max_cqe, caps.max_cqe);
+	assert_int_equal(a.orig_attr.phys_port_cnt, 1);
+	assert_int_equal(a.phys_port_cnt_ex, 1);
+	assert_int_equal(a.orig_attr.vendor_id, 0);
+	assert_memory_equal(a.orig_attr.fw_ver, "urnic-", 6);
+	assert_int_equal(a.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
+	assert_int_equal(a.orig_attr.node_guid, t.dev->guid);
+	assert_int_equal(a.orig_attr.max_ee, 0);
+	assert_int_equal(a.max_dm_size, 0);
+	assert_int_equal(a.comp_mask, 0);
+	assert_int_equal(a.hca_core_clock, 1000000);
+	/* What ibv_rc_pingpong -o and ibv_srq_pingpong -o ask for. */
+	assert_true(a.odp_caps.general_caps & IBV_ODP_SUPPORT);
+	assert_int_equal(a.odp_caps.per_transport_caps.rc_odp_caps &
+			 (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+			  IBV_ODP_SUPPORT_SRQ_RECV),
+			 IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+			 IBV_ODP_SUPPORT_SRQ_RECV);
+	test_close(&t);
+}
+
+static void a_query_fills_what_the_program_has_room_for(void **state)
+{
+	enum { OLD = sizeof(struct ibv_device_attr), NEW = 64 };
+	struct { struct ibv_device_attr_ex a; uint8_t newer[NEW]; } b;
+	struct ibv_port_attr port;
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	memset(&b, 0xee, sizeof(b));
+	assert_int_equal(device_query(t.dev, &b.a, OLD), 0);
+	assert_int_equal(b.a.orig_attr.phys_port_cnt, 1);
+	assert_int_equal(((uint8_t *)&b)[OLD], 0xee);
+	assert_int_equal(device_query(t.dev, &b.a, sizeof(b)), 0);
+	for (int i = 0; i < NEW; i++)
+		assert_int_equal(b.newer[i], 0);
+	memset(&port, 0xee, sizeof(port));
+	assert_int_equal(device_query_port(t.dev, 1, &port,
+					   offsetof(struct ibv_port_attr,
+						    port_cap_flags2)), 0);
+	assert_int_equal(port.port_cap_flags2, 0xeeee);
+	assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+	test_close(&t);
+}
+
+static void the_port_follows_the_interface(void **state)
+{
+	struct netdev net = test_netdev();
+	struct ibv_port_attr a;
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(device_query_port(t.dev, 0, &a, sizeof(a)), -EINVAL);
+	assert_int_equal(device_query_port(t.dev, 2, &a, sizeof(a)), -EINVAL);
+	assert_int_equal(device_query_port(t.dev, 1, &a, sizeof(a)), 0);
+	assert_int_equal(a.state, IBV_PORT_ACTIVE);
+	assert_int_equal(a.phys_state, 5);
+	assert_int_equal(a.active_mtu, IBV_MTU_1024);
+	assert_int_equal(a.max_mtu, IBV_MTU_4096);
+	assert_int_equal(a.gid_tbl_len, GID_TABLE);
+	assert_int_equal(a.pkey_tbl_len, 1);
+	assert_int_equal(a.max_msg_sz, 0x7fffffff);
+	net.running = false;
+	net.mtu = 9000;
+	assert_int_equal(device_update(t.dev, &net), DEVICE_PORT_CHANGED);
+	assert_int_equal(device_query_port(t.dev, 1, &a, sizeof(a)), 0);
+	assert_int_equal(a.state, IBV_PORT_DOWN);
+	assert_int_equal(a.phys_state, 3);
+	assert_int_equal(a.active_mtu, IBV_MTU_4096);
+	net.running = true;
+	assert_int_equal(device_update(t.dev, &net), DEVICE_PORT_CHANGED);
+	assert_int_equal(device_update(t.dev, NULL),
+			 DEVICE_PORT_CHANGED | DEVICE_GID_CHANGED);
+	assert_false(t.dev->present);
+	assert_int_equal(device_query_port(t.dev, 1, &a, sizeof(a)), 0);
+	assert_int_equal(a.state, IBV_PORT_DOWN);
+	assert_int_equal(device_update(t.dev, &net),
+			 DEVICE_PORT_CHANGED | DEVICE_GID_CHANGED);
+	assert_true(t.dev->present);
+	test_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_mtu_fits_its_interface),
+		cmocka_unit_test(a_device_has_names_and_a_guid),
+		cmocka_unit_test(attributes_are_what_is_enforced),
+		cmocka_unit_test(a_query_fills_what_the_program_has_room_for),
+		cmocka_unit_test(the_port_follows_the_interface),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

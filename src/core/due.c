@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* due.c - see due.h.
+ *
+ * Takers take everything, so the stack knows no ABA problem.  A QP may be added
+ * again while the taker still walks its list: hence two links.
+ */
+#include "core/due.h"
+
+#include "core/core.h"
+#include "core/qp.h"
+
+void due_add(struct core *core, struct qp *qp)
+{
+	struct qp *head;
+
+	if (atomic_exchange(&qp->due, true))
+		return;
+	head = atomic_load_explicit(&core->due, memory_order_relaxed);
+	do {
+		qp->due_link = head;
+	} while (!atomic_compare_exchange_weak(&core->due, &head, qp));
+	/* Before the caller tries for the turn; pairs with due_any(). */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+struct qp *due_take(struct core *core)
+{
+	struct qp *qp = atomic_exchange(&core->due, NULL), *oldest = NULL, *below;
+
+	for (; qp; qp = below) {
+		below = qp->due_link;
+		qp->due_next = oldest;
+		oldest = qp;
+		/* From here on due_add() may write due_link. */
+		atomic_store(&qp->due, false);
+	}
+	return oldest;
+}
+
+bool due_any(struct core *core)
+{
+	/* After the caller gave the turn; pairs with due_add(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&core->due, memory_order_relaxed) != NULL;
+}
+
+void due_forget(struct core *core, struct qp *qp)
+{
+	struct qp *next;
+
+	for (struct qp *p = due_take(core); p; p = next) {
+		next = p->due_next;
+		if (p != qp)
+			due_add(core, p);
+	}
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/due.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/qp.h"
+
+enum { N = 4, THREADS = 3, ROUNDS = 20000 };
+
+static struct core core;
+static struct qp qp[N];
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&core, 0, sizeof(core));
+	memset(qp, 0, sizeof(qp));
+	return 0;
+}
+
+static void oldest_first_and_each_once(void **state)
+{
+	struct qp *p;
+
+	(void)state;
+	assert_false(due_any(&core));
+	assert_null(due_take(&core));
+	for (int i = 0; i < N; i++) {
+		due_add(&core, &qp[i]);
+		due_add(&core, &qp[0]);
+	}
+	assert_true(due_any(&core));
+	p = due_take(&core);
+	assert_false(due_any(&core));
+	for (int i = 0; i < N; i++, p = p->due_next) {
+		assert_ptr_equal(p, &qp[i]);
+		assert_false(atomic_load(&p->due));
+	}
+	assert_null(p);
+}
+
+static void one_may_be_added_while_the_list_is_walked(void **state)
+{
+	struct qp *p;
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		due_add(&core, &qp[i]);
+	for (p = due_take(&core); p; p = p->due_next) {
+		due_add(&core, &qp[N - 1 - n]);
+		due_add(&core, p);
+		n++;
+	}
+	assert_int_equal(n, N);
+	for (n = 0, p = due_take(&core); p; p = p->due_next)
+		n++;
+	assert_int_equal(n, N);
+}
+
+static void a_forgotten_one_leaves_the_others_in_order(void **state)
+{
+	struct qp *p;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		due_add(&core, &qp[i]);
+	due_forget(&core, &qp[1]);
+	assert_false(atomic_load(&qp[1].due));
+	p = due_take(&core);
+	assert_ptr_equal(p, &qp[0]);
+	assert_ptr_equal(p->due_next, &qp[2]);
+	assert_ptr_equal(p->due_next->due_next, &qp[3]);
+	due_forget(&core, &qp[0]);
+	assert_null(due_take(&core));
+}
+
+/* Work that was there before due_add() is seen by a take after it. */
+static _Atomic unsigned work[N];
+static unsigned seen[N];
+static atomic_int running;
+
+static void *adder(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		atomic_fetch_add_explicit(&work[i % N], 1, memory_order_relaxed);
+		due_add(&core, &qp[i % N]);
+	}
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+static void take_all(void)
+{
+	struct qp *next;
+
+	for (struct qp *p = due_take(&core); p; p = next) {
+		next = p->due_next;
+		seen[p - qp] = atomic_load_explicit(&work[p - qp],
+						    memory_order_relaxed);
+	}
+}
+
+static void no_work_is_lost_between_threads(void **state)
+{
+	pthread_t t[THREADS];
+
+	(void)state;
+	atomic_store(&running, THREADS);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&t[i], NULL, adder, NULL);
+	while (atomic_load(&running))
+		take_all();
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	take_all();
+	for (int i = 0; i < N; i++)
+		assert_int_equal(seen[i], THREADS * ROUNDS / N);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(oldest_first_and_each_once, setup),
+		cmocka_unit_test_setup(one_may_be_added_while_the_list_is_walked, setup),
+		cmocka_unit_test_setup(a_forgotten_one_leaves_the_others_in_order, setup),
+		cmocka_unit_test_setup(no_work_is_lost_between_threads, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

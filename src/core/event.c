@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* event.c - event queues and completion channels; see event.h.
+ * Asynchronous events are in async.c. */
+#include "core/event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core/async.h"
+#include "core/core.h"
+#include "core/cq.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+int event_queue_init(struct event_queue *q)
+{
+	struct stat st;
+	int fd = fd_raise(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	q->fd = fd;
+	q->dev = st.st_dev;
+	q->ino = st.st_ino;
+	lock_init(&q->lock);
+	list_init(&q->waiting);
+	list_init(&q->got);
+	pthread_cond_init(&q->acked, NULL);
+	return 0;
+}
+
+/* Programs close descriptors that are not theirs, and what they open next may
+ * get the number.  Another eventfd looks the same: then it is woken once too
+ * often, which is nothing to a file that is written to. */
+static bool is_ours(const struct event_queue *q)
+{
+	struct stat st;
+
+	return fstat(q->fd, &st) == 0 && st.st_dev == q->dev &&
+	       st.st_ino == q->ino;
+}
+
+static void free_all(struct list *events)
+{
+	list_for_safe(n, events)
+		free(container_of(n, struct async, node));
+}
+
+/* What waits in a channel's queue are CQs; they are gone before it is. */
+void event_queue_fini(struct event_queue *q)
+{
+	free_all(&q->waiting);
+	free_all(&q->got);
+	if (is_ours(q))
+		close(q->fd);
+	q->fd = -1;
+	pthread_cond_destroy(&q->acked);
+	lock_fini(&q->lock);
+}
+
+int event_queue_post(struct event_queue *q)
+{
+	static const uint64_t one = 1;
+
+	if (!is_ours(q))
+		return -EBADF;
+	while (write(q->fd, &one, sizeof(one)) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+int event_queue_wait(struct event_queue *q)
+{
+	uint64_t token;
+
+	if (!is_ours(q))
+		return -EBADF;
+	return read(q->fd, &token, sizeof(token)) < 0 ? -errno : 0;
+}
+
+/* A token too many is a wakeup for nothing, so kernels that cannot read an
+ * eventfd without blocking (before 5.8) are left with it. */
+void event_queue_drop(struct event_queue *q, unsigned n)
+{
+	uint64_t token;
+	struct iovec iov = { &token, sizeof(token) };
+
+	if (!is_ours(q))
+		return;
+	while (n-- > 0)
+		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+			return;
+}
+
+struct channel *channel_of(struct ibv_comp_channel *ibv)
+{
+	return container_of(ibv, struct channel, ibv);
+}
+
+int channel_create(struct context *ctx, struct channel **out)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+	int rc;
+
+	if (!ch)
+		return -ENOMEM;
+	rc = event_queue_init(&ch->queue);
+	if (rc) {
+		free(ch);
+		return rc;
+	}
+	ch->ibv.context = ctx->ibv;
+	ch->ibv.fd = ch->queue.fd;
+	*out = ch;
+	return 0;
+}
+
+int channel_destroy(struct channel *ch)
+{
+	bool busy;
+
+	lock_take(&ch->queue.lock);
+	busy = ch->ibv.refcnt > 0;
+	lock_give(&ch->queue.lock);
+	if (busy)
+		return -EBUSY;
+	event_queue_fini(&ch->queue);
+	free(ch);
+	return 0;
+}
+
+/* The next CQ with an event, or NULL: its events were dropped.  A CQ with
+ * several is in the list once, and goes behind the others. */
+static struct cq *pop(struct channel *ch)
+{
+	struct list *waiting = &ch->queue.waiting;
+	struct cq *cq = NULL;
+
+	lock_take(&ch->queue.lock);
+	if (!list_empty(waiting)) {
+		cq = container_of(waiting->next, struct cq, event_node);
+		list_del(&cq->event_node);
+		cq->events_got++;
+		if (--cq->events_queued)
+			list_add_tail(waiting, &cq->event_node);
+	}
+	lock_give(&ch->queue.lock);
+	return cq;
+}
+
+int channel_get(struct channel *ch, struct cq **cq)
+{
+	struct cq *got = NULL;
+	int rc;
+
+	while (!got) {
+		rc = event_queue_wait(&ch->queue);
+		if (rc)
+			return rc;
+		got = pop(ch);
+	}
+	*cq = got;
+	return 0;
+}
+
+void channel_raise(struct channel *ch, struct cq *cq)
+{
+	int rc;
+
+	lock_take(&ch->queue.lock);
+	if (!cq->events_queued++)
+		list_add_tail(&ch->queue.waiting, &cq->event_node);
+	lock_give(&ch->queue.lock);
+	rc = event_queue_post(&ch->queue);
+	if (rc)
+		context_lost(cq->ctx, "a completion channel", rc);
+}
+
+void channel_drop(struct channel *ch, struct cq *cq)
+{
+	unsigned n;
+
+	lock_take(&ch->queue.lock);
+	n = cq->events_queued;
+	cq->events_queued = 0;
+	list_del(&cq->event_node);
+	lock_give(&ch->queue.lock);
+	event_queue_drop(&ch->queue, n);
+}

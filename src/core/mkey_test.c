@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/mkey.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+/* cmocka wants the four above */
+#include <cmocka.h>
+
+#include "core/core.h"
+#include "core/mr.h"
+
+static void del(struct core *core, struct mkey *mk)
+{
+	turn_take(&core->turn);
+	mkey_del(core, mk);
+	turn_give(&core->turn);
+}
+
+static void a_key_finds_what_it_was_given_for(void **state)
+{
+	struct core core;
+	struct mkey a = { .valid = true }, b = { .valid = true };
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(mkey_add(&core, &a), 0);
+	assert_int_equal(mkey_add(&core, &b), 0);
+	assert_int_not_equal(a.key, 0);
+	assert_int_not_equal(a.key >> 8, b.key >> 8);
+	assert_ptr_equal(mkey_find(&core, a.key), &a);
+	assert_ptr_equal(mkey_find(&core, b.key), &b);
+	assert_null(mkey_find(&core, a.key ^ 1));
+	assert_null(mkey_find(&core, 0));
+	assert_null(mkey_find(&core, UINT32_MAX));
+	del(&core, &a);
+	assert_null(mkey_find(&core, a.key));
+	assert_ptr_equal(mkey_find(&core, b.key), &b);
+	core_fini(&core);
+}
+
+/* An index rests, and comes back with another generation. */
+static void a_stale_key_stays_dead(void **state)
+{
+	struct core core;
+	struct mkey mk = { .valid = true };
+	uint32_t first, n = 0;
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(mkey_add(&core, &mk), 0);
+	first = mk.key;
+	do {
+		del(&core, &mk);
+		assert_int_equal(mkey_add(&core, &mk), 0);
+		assert_int_not_equal(mk.key, first);
+		assert_null(mkey_find(&core, first));
+		n++;
+	} while (mk.key >> 8 != first >> 8);
+	assert_int_equal(n, MKEY_REST);
+	assert_int_equal((mk.key - first) & 0xff, 1);
+	core_fini(&core);
+}
+
+static void a_window_s_tag_is_not_used_again_at_once(void **state)
+{
+	struct core core;
+	struct mkey mk = { .is_mw = true };
+	uint32_t index, tag;
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(mkey_add(&core, &mk), 0);
+	index = mk.key >> 8;
+	mk.key = index << 8 | 0xff;		/* as a bind does */
+	assert_ptr_equal(mkey_find(&core, mk.key), &mk);
+	tag = mk.key & 0xff;
+	do {
+		del(&core, &mk);
+		assert_int_equal(mkey_add(&core, &mk), 0);
+	} while (mk.key >> 8 != index);
+	assert_int_equal(mk.key & 0xff, (tag + 1) & 0xff);
+	core_fini(&core);
+}
+
+static void a_hundred_thousand_at_once(void **state)
+{
+	enum { N = 100000 };
+	struct core core;
+	struct mkey *mk = calloc(N, sizeof(*mk));
+
+	(void)state;
+	assert_non_null(mk);
+	assert_int_equal(core_init(&core, 1), 0);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(mkey_add(&core, &mk[i]), 0);
+	for (int i = 0; i < N; i++)
+		if (mkey_find(&core, mk[i].key) != &mk[i])
+			fail_msg("key %#x", mk[i].key);
+	for (int i = 0; i < N; i++)
+		del(&core, &mk[i]);
+	for (int i = 0; i < N; i++)
+		assert_null(mkey_find(&core, mk[i].key));
+	core_fini(&core);
+	free(mk);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_key_finds_what_it_was_given_for),
+		cmocka_unit_test(a_stale_key_stays_dead),
+		cmocka_unit_test(a_window_s_tag_is_not_used_again_at_once),
+		cmocka_unit_test(a_hundred_thousand_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.c - see mr.h.  Windows are in mw.c, the table of keys is in mkey.c. */
+#include "core/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/mkey.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+struct pd *pd_of(struct ibv_pd *ibv)
+{
+	return container_of(ibv, struct pd, ibv);
+}
+
+int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
+{
+	struct pd *pd;
+
+	if (count_up(&core->pds, caps.max_pd))
+		return -ENOMEM;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd) {
+		count_down(&core->pds);
+		return -ENOMEM;
+	}
+	pd->core = core;
+	pd->ibv.context = ctx;
+	pd->ibv.handle = core_handle(core);
+	*out = pd;
+	return 0;
+}
+
+int pd_free(struct pd *pd)
+{
+	if (atomic_load(&pd->users))
+		return -EBUSY;
+	count_down(&pd->core->pds);
+	free(pd);
+	return 0;
+}
+
+static int check_access(int access)
+{
+	const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+			  IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+	const int remote_write = IBV_ACCESS_REMOTE_WRITE |
+				 IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (access & ~(known | (int)IBV_ACCESS_OPTIONAL_RANGE)) {
+		log_info("memory region refused: access %#x has unknown bits",
+			 (unsigned)access);
+		return -EINVAL;
+	}
+	if (access & remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
+		log_info("memory region refused: access %#x: remote write and "
+			 "atomic need IBV_ACCESS_LOCAL_WRITE", (unsigned)access);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool is_implicit(const void *addr, size_t length, int access)
+{
+	return !addr && length == SIZE_MAX && access & IBV_ACCESS_ON_DEMAND;
+}
+
+/* Neither range may wrap.  Like the kernel's ib_umem_get(): a length of 0 is
+ * a region that grants nothing, unless it does not even touch a page. */
+static int check_range(const void *addr, size_t length, uint64_t base)
+{
+	uintptr_t start = (uintptr_t)addr;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	if (length == 0)
+		return start % page ? 0 : -EINVAL;
+	if (length > UINTPTR_MAX - start ||
+	    start + length > UINTPTR_MAX - (page - 1))
+		return -EINVAL;
+	return length - 1 <= UINT64_MAX - base ? 0 : -EINVAL;
+}
+
+static void probe_read(void *arg)
+{
+	(void)*(const volatile uint8_t *)arg;
+}
+
+/* A store that changes nothing and loses no other thread's.  The operand is
+ * volatile because compilers turn a known |= 0 into a load.  It may race with
+ * the program's own accesses, hence no TSan. */
+__attribute__((no_sanitize("thread")))
+static void probe_write(void *arg)
+{
+	volatile uint8_t none = 0;
+
+	__atomic_fetch_or((uint8_t *)arg, none, __ATOMIC_RELAXED);
+}
+
+/* Is all of the range mapped, and are its ends accessible as the region needs
+ * it?  A NIC would pin all pages; here that costs a walk over the mappings
+ * (msync with MS_ASYNC does nothing else) and two accesses, so regions of
+ * many GB register at once.  What lies between is checked when it is used. */
+static int check_memory(void *addr, size_t length, int access)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t start = (uintptr_t)addr & ~(page - 1);
+	uintptr_t end = ((uintptr_t)addr + length + page - 1) & ~(page - 1);
+	bool write = access & IBV_ACCESS_LOCAL_WRITE;
+	void (*probe)(void *) = write ? probe_write : probe_read;
+
+	if (access & IBV_ACCESS_ON_DEMAND || length == 0)
+		return 0;
+	/* Other errors would say that this kernel checks something else. */
+	if (msync((void *)start, end - start, MS_ASYNC) && errno == ENOMEM)
+		goto fault;
+	if (guard_call(probe, addr))
+		goto fault;
+	if (end - start > page &&
+	    guard_call(probe, (uint8_t *)addr + length - 1))
+		goto fault;
+	return 0;
+fault:
+	log_info("memory region refused: %zu bytes at %p are not mapped%s",
+		 length, addr, write ? ", or not writable" : "");
+	return -EFAULT;
+}
+
+static int check_reg(void *addr, size_t length, uint64_t base, int access)
+{
+	int rc = check_access(access);
+
+	if (rc || is_implicit(addr, length, access))
+		return rc;
+	rc = check_range(addr, length, base);
+	if (rc) {
+		log_info("memory region refused: %zu bytes at %p (iova %#llx): "
+			 "empty, or past the end of memory", length, addr,
+			 (unsigned long long)base);
+		return rc;
+	}
+	return check_memory(addr, length, access);
+}
+
+int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
+	   struct mr **out)
+{
+	struct core *core = pd->core;
+	struct mr *mr;
+	int rc;
+
+	if (access & IBV_ACCESS_ZERO_BASED || is_implicit(addr, length, access))
+		iova = 0;
+	guard_arm();
+	rc = check_reg(addr, length, iova, access);
+	if (rc)
+		return rc;
+	rc = count_up(&core->mrs, caps.max_mr);
+	if (rc)
+		return rc;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr) {
+		rc = -ENOMEM;
+		goto uncount;
+	}
+	mr->core = core;
+	mr->mkey = (struct mkey){
+		.valid = true, .access = access, .pd = pd,
+		.base = iova, .length = length, .host = addr,
+	};
+	rc = mkey_add(core, &mr->mkey);
+	if (rc)
+		goto release;
+	atomic_fetch_add(&pd->users, 1);
+	mr->ibv = (struct ibv_mr){
+		.context = pd->ibv.context, .pd = &pd->ibv,
+		.addr = addr, .length = length, .handle = core_handle(core),
+		.lkey = mr->mkey.key, .rkey = mr->mkey.key,
+	};
+	*out = mr;
+	return 0;
+release:
+	free(mr);
+uncount:
+	count_down(&core->mrs);
+	return rc;
+}
+
+/* The arguments of a rereg, as the kernel and rdma-core judge them. */
+static int check_rereg(int flags, const struct pd *pd, const void *addr,
+		       size_t length, int access)
+{
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_PD && !pd)
+		return -EINVAL;
+	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return -EINVAL;
+	return 0;
+}
+
+/* The key stays the same.  A failure changes nothing. */
+int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
+	     int access)
+{
+	struct mkey *mk = &mr->mkey, new;
+	int rc = check_rereg(flags, pd, addr, length, access);
+
+	if (rc)
+		return rc;
+	turn_take(&mr->core->turn);
+	new = (struct mkey){
+		.access = mk->access, .pd = mk->pd, .base = mk->base,
+		.length = mk->length, .host = mk->host,
+	};
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		new.access = access;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		new.pd = pd;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		new.host = addr;
+		new.length = length;
+		new.base = new.access & IBV_ACCESS_ZERO_BASED ? 0 :
+			   (uintptr_t)addr;
+	}
+	rc = atomic_load(&mk->windows) ? -EBUSY :
+	     check_reg(new.host, new.length, new.base, new.access);
+	if (!rc) {
+		atomic_fetch_add(&new.pd->users, 1);
+		atomic_fetch_sub(&mk->pd->users, 1);
+		mk->access = new.access;
+		mk->pd = new.pd;
+		mk->base = new.base;
+		mk->length = new.length;
+		mk->host = new.host;
+		mr->ibv.pd = &mk->pd->ibv;
+		mr->ibv.addr = mk->host;
+		mr->ibv.length = mk->length;
+	}
+	turn_give(&mr->core->turn);
+	return rc;
+}
+
+int mr_dereg(struct mr *mr)
+{
+	struct core *core = mr->core;
+
+	/* With the turn nobody is inside the region, and none can be bound
+	 * between the look at windows and the end of the key. */
+	turn_take(&core->turn);
+	if (atomic_load(&mr->mkey.windows)) {
+		turn_give(&core->turn);
+		log_info("memory region %#x is not deregistered: it has bound "
+			 "windows", mr->mkey.key);
+		return -EBUSY;
+	}
+	mkey_del(core, &mr->mkey);
+	turn_give(&core->turn);
+	atomic_fetch_sub(&mr->mkey.pd->users, 1);
+	count_down(&core->mrs);
+	free(mr);
+	return 0;
+}
+
+enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
+		     uint32_t qpn, uint64_t va, uint64_t len, int access,
+		     uint8_t **host)
+{
+	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			   IBV_ACCESS_REMOTE_ATOMIC;
+	const struct mkey *mk = mkey_find(core, key);
+
+	if (!mk)
+		return MR_NO_KEY;
+	if (!mk->valid)
+		return MR_INVALID;
+	if (mk->pd != pd)
+		return MR_PD;
+	if (mk->qpn && mk->qpn != qpn)
+		return MR_QP;
+	/* A window's key is an rkey only. */
+	if ((mk->access & access) != access || (mk->is_mw && !(access & remote)))
+		return MR_ACCESS;
+	/* A va below base wraps to more than any length. */
+	if (len > mk->length || va - mk->base > mk->length - len)
+		return MR_RANGE;
+	/* As a number: an implicit region begins at NULL. */
+	*host = (uint8_t *)((uintptr_t)mk->host + (uintptr_t)(va - mk->base));
+	return MR_OK;
+}
+
+const char *mr_why_str(enum mr_why why)
+{
+	switch (why) {
+	case MR_OK:	 return "allowed";
+	case MR_NO_KEY:	 return "key unknown";
+	case MR_INVALID: return "key invalidated or window not bound";
+	case MR_PD:	 return "protection domain differs";
+	case MR_ACCESS:	 return "access not granted";
+	case MR_RANGE:	 return "range outside of the region";
+	case MR_QP:	 return "window bound to another QP";
+	}
+	return "?";
+}

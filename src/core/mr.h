@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.h - protection domains, memory regions and windows: the one door from a
+ * key to an address (IBTA vol. 1, 10.6).
+ *
+ * lkey and rkey of a region are the same key: index (24 bits) | generation (8
+ * bits, never 0 together with index 0).  The memory behind mr_check() may be
+ * touched until the holder of the turn gives it: deregistration clears the
+ * entry, then passes the turn.
+ */
+#ifndef CORE_MR_H
+#define CORE_MR_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct core;
+struct context;
+
+struct pd {
+	struct ibv_pd ibv;			/* first: what the program holds */
+	struct core *core;
+	_Atomic unsigned users;			/* objects that name it: EBUSY */
+};
+
+struct pd *pd_of(struct ibv_pd *ibv);
+int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
+int pd_free(struct pd *pd);			/* 0 or -EBUSY */
+
+/* What a key stands for.  Ranges are [base, base + length) as the wire and
+ * SGEs name them; host is where base lies in this process. */
+struct mkey {
+	uint32_t key;
+	bool valid;				/* false: invalidated, or a type 2
+						 * window that is not bound */
+	bool is_mw;
+	int access;				/* enum ibv_access_flags */
+	struct pd *pd;
+	uint64_t base, length;
+	uint8_t *host;
+	uint32_t qpn;				/* type 2 window: bound to; else 0 */
+	struct mkey *region;			/* window: the region behind it */
+	_Atomic unsigned windows;		/* region: windows bound to it */
+};
+
+struct mr { struct ibv_mr ibv; struct mkey mkey; struct core *core; };
+struct mw { struct ibv_mw ibv; struct mkey mkey; struct core *core; };
+
+/* addr: start in this process; iova: what peers and SGEs call it (taken as 0
+ * for zero-based).  access is checked: REMOTE_WRITE and REMOTE_ATOMIC need
+ * LOCAL_WRITE; unknown mandatory bits are refused.  addr need not be mapped
+ * for ON_DEMAND; otherwise a range that is not accessible gives -EFAULT.
+ * ON_DEMAND with addr NULL and length SIZE_MAX is implicit: all of memory.
+ * A length of 0 is -EINVAL at a page's start, as it is in the kernel. */
+int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
+	   struct mr **out);
+/* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
+int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
+	     int access);
+int mr_dereg(struct mr *mr);			/* passes the turn; 0 or -EBUSY */
+int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
+int mw_dealloc(struct mw *mw);			/* bound or not */
+
+/* Execute a bind, in SQ order, under the turn.  info as ibv_bind_mw gives it;
+ * length 0 unbinds (type 1).  qpn: the QP it is bound through.  Returns
+ * IBV_WC_SUCCESS or IBV_WC_MW_BIND_ERR. */
+enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
+			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
+			   const struct ibv_mw_bind_info *info);
+
+/* IBV_WR_LOCAL_INV and SEND with Invalidate: the key stops working.  Only
+ * type 2 windows of this pd and, unless qpn is 0 (any or none), bound to this
+ * QP.  Turn held.  0, -EACCES. */
+int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn);
+
+enum mr_why {			/* why an access was refused, for the log */
+	MR_OK, MR_NO_KEY, MR_INVALID, MR_PD, MR_ACCESS, MR_RANGE, MR_QP,
+};
+
+/* May len bytes at va behind key be reached by pd (and qpn, for type 2
+ * windows) with all the rights in access (0: read locally)?  MR_OK and
+ * *host, the first byte's address here.  A len of 0 is not checked by
+ * callers, as the specification has it. */
+enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
+		     uint32_t qpn, uint64_t va, uint64_t len, int access,
+		     uint8_t **host);
+
+const char *mr_why_str(enum mr_why why);	/* "key unknown", ... */
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mw.c - memory windows (IBTA vol. 1, 10.6.7, 11.2.8.9): keys for part of a
+ * region that are made and taken back by work requests.  See mr.h. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/mkey.h"
+#include "core/mr.h"
+#include "sys/log.h"
+
+int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
+{
+	struct core *core = pd->core;
+	struct mw *mw;
+	int rc;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return -EINVAL;
+	rc = count_up(&core->mws, caps.max_mw);
+	if (rc)
+		return rc;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw) {
+		rc = -ENOMEM;
+		goto uncount;
+	}
+	mw->core = core;
+	mw->mkey.is_mw = true;
+	mw->mkey.pd = pd;
+	rc = mkey_add(core, &mw->mkey);
+	if (rc)
+		goto release;
+	atomic_fetch_add(&pd->users, 1);
+	mw->ibv = (struct ibv_mw){
+		.context = pd->ibv.context, .pd = &pd->ibv,
+		.rkey = mw->mkey.key, .handle = core_handle(core),
+		.type = type,
+	};
+	*out = mw;
+	return 0;
+release:
+	free(mw);
+uncount:
+	count_down(&core->mws);
+	return rc;
+}
+
+static void unbind(struct mkey *mk)
+{
+	if (mk->region)
+		atomic_fetch_sub(&mk->region->windows, 1);
+	mk->region = NULL;
+	mk->valid = false;
+	mk->access = 0;
+	mk->qpn = 0;
+}
+
+int mw_dealloc(struct mw *mw)
+{
+	struct core *core = mw->core;
+
+	turn_take(&core->turn);
+	unbind(&mw->mkey);
+	mkey_del(core, &mw->mkey);
+	turn_give(&core->turn);
+	atomic_fetch_sub(&mw->mkey.pd->users, 1);
+	count_down(&core->mws);
+	free(mw);
+	return 0;
+}
+
+static struct mw *mw_of_mkey(struct mkey *mk)
+{
+	return container_of(mk, struct mw, mkey);
+}
+
+/* The region that info names, if it is registered still. */
+static struct mkey *find_region(struct core *core,
+				const struct ibv_mw_bind_info *info)
+{
+	struct mkey *mk = info->mr ? mkey_find(core, info->mr->lkey) : NULL;
+
+	return mk && !mk->is_mw ? mk : NULL;
+}
+
+/* Why the window cannot be bound to region as info says, or NULL. */
+static const char *refuse_region(const struct mkey *mk, const struct mkey *region,
+				 const struct ibv_mw_bind_info *info)
+{
+	const unsigned writes = IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned known = writes | IBV_ACCESS_REMOTE_READ |
+			       IBV_ACCESS_ZERO_BASED;
+
+	if (!region)
+		return "no such memory region";
+	if (region->pd != mk->pd)
+		return "the region is of another protection domain";
+	if (!(region->access & IBV_ACCESS_MW_BIND))
+		return "the region lacks IBV_ACCESS_MW_BIND";	/* C10-73 */
+	if (info->mw_access_flags & ~known)
+		return "access flags that windows do not have";
+	if (info->mw_access_flags & writes &&			/* C10-74 */
+	    !(region->access & IBV_ACCESS_LOCAL_WRITE))
+		return "write access to a region that lacks IBV_ACCESS_LOCAL_WRITE";
+	if (info->length > region->length ||
+	    info->addr - region->base > region->length - info->length)
+		return "range outside of the region";		/* C10-75 */
+	return NULL;
+}
+
+static const char *refuse_window(struct mkey *mk, uint32_t new_rkey,
+				 enum ibv_mw_type type, const struct pd *pd,
+				 const struct ibv_mw_bind_info *info)
+{
+	if (!mk || !mk->is_mw)
+		return "no such window";
+	if (mw_of_mkey(mk)->ibv.type != type)
+		return "the window is of the other type";
+	if (mk->pd != pd)
+		return "the window is of another protection domain";
+	if (mk->key >> 8 != new_rkey >> 8)
+		return "the new rkey is not this window's";
+	if (type == IBV_MW_TYPE_1)
+		return NULL;
+	if (mk->valid)						/* o10-37.2.30 */
+		return "a type 2 window must be invalidated first";
+	if (mk->key == new_rkey)
+		return "the new rkey is the old one";
+	return info->length ? NULL : "a type 2 window has no length";
+}
+
+enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
+			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
+			   const struct ibv_mw_bind_info *info)
+{
+	struct mkey *mk = mkey_find(core, old_rkey), *region = NULL;
+	const char *why = refuse_window(mk, new_rkey, type, pd, info);
+
+	if (!why && info->length) {
+		region = find_region(core, info);
+		why = refuse_region(mk, region, info);
+	}
+	if (why) {
+		log_info("qp %#x: bind of window %#x (%llu bytes at %#llx) "
+			 "refused: %s", qpn, old_rkey,
+			 (unsigned long long)info->length,
+			 (unsigned long long)info->addr, why);
+		return IBV_WC_MW_BIND_ERR;
+	}
+	unbind(mk);
+	mk->key = new_rkey;
+	if (!region)
+		return IBV_WC_SUCCESS;
+	atomic_fetch_add(&region->windows, 1);
+	mk->region = region;
+	mk->access = (int)info->mw_access_flags;
+	mk->base = mk->access & IBV_ACCESS_ZERO_BASED ? 0 : info->addr;
+	mk->length = info->length;
+	mk->host = (uint8_t *)((uintptr_t)region->host +
+			       (uintptr_t)(info->addr - region->base));
+	mk->qpn = type == IBV_MW_TYPE_2 ? qpn : 0;
+	mk->valid = true;
+	return IBV_WC_SUCCESS;
+}
+
+int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn)
+{
+	struct mkey *mk = mkey_find(core, key);
+
+	if (!mk || !mk->is_mw || mw_of_mkey(mk)->ibv.type != IBV_MW_TYPE_2 ||
+	    mk->pd != pd || (qpn && mk->qpn != qpn)) {
+		log_info("qp %#x: key %#x is not invalidated: no type 2 window "
+			 "of this QP", qpn, key);
+		return -EACCES;
+	}
+	unbind(mk);
+	return 0;
+}

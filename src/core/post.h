@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* post.h - building work requests piece by piece, as ibv_wr_*() does.
+ *
+ *	post_start(qp);				takes qp->lock
+ *	w = post_draft(qp, IBV_WR_RDMA_WRITE);	wr_id and flags from qp->ex
+ *	if (w) { w->rkey = ...; w->remote_addr = ...; }
+ *	post_sge(qp, lkey, addr, length);	concerns the latest draft
+ *	...
+ *	rc = post_complete(qp);			all of them, or none
+ *
+ * An error lasts until post_complete(), which answers it.  The caller then
+ * makes the QP due.  ibv_post_send() goes the same way: core/qp.h.
+ */
+#ifndef CORE_POST_H
+#define CORE_POST_H
+
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct qp;
+struct swqe;
+
+void post_start(struct qp *qp);
+int post_complete(struct qp *qp);	/* 0, -EINVAL, -ENOMEM, -EIO */
+void post_abort(struct qp *qp);
+
+/* A cleared request for the caller to set imm, rkey, remote_addr and atomic
+ * in; NULL: refused, and so will the whole batch be. */
+struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode);
+
+void post_sge(struct qp *qp, uint32_t lkey, uint64_t addr, uint32_t length);
+void post_sge_list(struct qp *qp, size_t n, const struct ibv_sge *list);
+void post_inline(struct qp *qp, const void *addr, size_t length);
+void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list);
+void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
+/* rkey: the window's new one. */
+void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
+	       const struct ibv_mw_bind_info *info);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/post.h"
+#include "core/qp_fixture.h"
+
+static struct ibv_sge sge[8] = {
+	{ .addr = 0x1000, .length = 10, .lkey = 1 },
+	{ .addr = 0x2000, .length = 20, .lkey = 2 },
+};
+
+static struct ah *make_ah(struct fix *f, struct pd *pd)
+{
+	struct ibv_ah_attr attr = fix_attr(IBV_QPS_RTR).ah_attr;
+	struct ah *ah;
+
+	assert_int_equal(ah_create(pd, f->dev, &attr, &ah), 0);
+	return ah;
+}
+
+/* Post one; a refused one is *bad and leaves nothing. */
+static int post(struct qp *qp, struct ibv_send_wr wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	uint32_t head = qp->sq.head;
+	int rc = qp_post_send(qp, &wr, &bad);
+
+	assert_int_equal(qp->sq.head - head, rc ? 0 : 1);
+	assert_int_equal(qp->sq.draft, qp->sq.head);
+	if (rc)
+		assert_ptr_equal(bad, &wr);
+	return rc;
+}
+
+static struct swqe *last(struct qp *qp)
+{
+	return sq_at(&qp->sq, qp->sq.head - 1);
+}
+
+static void forget(struct qp *qp)
+{
+	qp->sq.tail = qp->sq.head;
+}
+
+static struct qp *ready(struct fix *f, enum ibv_qp_type type)
+{
+	struct qp *qp = fix_qp(f, type);
+
+	fix_bring(qp, IBV_QPS_RTS);
+	return qp;
+}
+
+static void everything_arrives_in_the_queue(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	struct swqe *w;
+
+	(void)state;
+	assert_int_equal(post(qp, (struct ibv_send_wr){
+		.wr_id = 7, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = sge,
+		.num_sge = 2, .send_flags = IBV_SEND_FENCE | IBV_SEND_SOLICITED,
+		.imm_data = 0x44, .wr.rdma = { .remote_addr = 99, .rkey = 98 } }), 0);
+	w = last(qp);
+	assert_int_equal(w->wr_id, 7);
+	assert_int_equal(w->opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+	assert_int_equal(w->flags, IBV_SEND_FENCE | IBV_SEND_SOLICITED);
+	assert_int_equal(w->length, 30);
+	assert_int_equal(w->num_sge, 2);
+	assert_int_equal(w->imm, 0x44);
+	assert_int_equal(w->remote_addr, 99);
+	assert_int_equal(w->rkey, 98);
+	assert_memory_equal(sq_sges(&qp->sq, qp->sq.head - 1), sge, 2 * sizeof(*sge));
+
+	sge[7] = (struct ibv_sge){ .addr = 8, .length = 8 };
+	assert_int_equal(post(qp, (struct ibv_send_wr){
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .sg_list = &sge[7], .num_sge = 1,
+		.wr.atomic = { .remote_addr = 1, .compare_add = 2, .swap = 3,
+			       .rkey = 4 } }), 0);
+	w = last(qp);
+	assert_int_equal(w->remote_addr, 1);
+	assert_int_equal(w->atomic.compare_add, 2);
+	assert_int_equal(w->atomic.swap, 3);
+	assert_int_equal(w->rkey, 4);
+
+	assert_int_equal(post(qp, (struct ibv_send_wr){
+		.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x77 }), 0);
+	assert_int_equal(last(qp)->imm, 0x77);
+	/* A slot comes around clean. */
+	last(qp)->psn = last(qp)->done = last(qp)->state = 1;
+	forget(qp);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(fix_send(qp, 1, 0), 0);
+	w = last(qp);
+	assert_int_equal(w->imm, 0);
+	assert_int_equal(w->psn | w->done | w->state, 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void inline_data_is_copied_at_once(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	char a[64], b[64];
+	struct ibv_sge s[2] = {
+		{ .addr = (uintptr_t)a, .length = 30 },
+		{ .addr = (uintptr_t)b, .length = 34 },
+	};
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = s,
+				  .num_sge = 2, .send_flags = IBV_SEND_INLINE };
+	struct ibv_sge *got;
+
+	(void)state;
+	memset(a, 'a', sizeof(a));
+	memset(b, 'b', sizeof(b));
+	assert_int_equal(post(qp, wr), 0);
+	memset(a, 0, sizeof(a));
+	assert_int_equal(last(qp)->num_sge, 1);
+	assert_int_equal(last(qp)->length, 64);
+	got = sq_sges(&qp->sq, qp->sq.head - 1);
+	assert_int_equal(got->length, 64);
+	assert_int_equal(((char *)(uintptr_t)got->addr)[0], 'a');
+	assert_int_equal(((char *)(uintptr_t)got->addr)[29], 'a');
+	assert_int_equal(((char *)(uintptr_t)got->addr)[30], 'b');
+	assert_int_equal(((char *)(uintptr_t)got->addr)[63], 'b');
+
+	s[1].length = 35;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	s[1].length = UINT32_MAX;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	s[0].length = UINT32_MAX;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.sg_list = NULL;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.num_sge = 0;
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(last(qp)->length, 0);
+	wr.opcode = IBV_WR_RDMA_READ;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void hostile_requests_are_refused(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	struct ibv_sge huge[4] = {
+		{ .length = 0x7fffffff }, { .length = 1 },
+		{ .length = UINT32_MAX }, { .length = UINT32_MAX },
+	};
+	struct ibv_send_wr ok = { .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1 };
+	struct ibv_send_wr wr;
+
+	(void)state;
+	wr = ok, wr.num_sge = -1;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.num_sge = INT32_MIN;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.num_sge = 5;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.sg_list = NULL;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.opcode = IBV_WR_TSO;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.opcode = (enum ibv_wr_opcode)-1;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.send_flags = 1 << 8;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.sg_list = huge;
+	assert_int_equal(post(qp, wr), 0);		/* 2 GiB - 1 */
+	wr.num_sge = 2;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.sg_list = &huge[1];			/* 2^32: must not wrap to 0 */
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.sg_list = huge, wr.num_sge = 4;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	assert_int_equal(post(qp, wr), -EINVAL);	/* 10 bytes */
+	wr.num_sge = 0;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr = ok, wr.opcode = IBV_WR_BIND_MW;
+	assert_int_equal(post(qp, wr), -EINVAL);	/* no window */
+	assert_int_equal(qp_post_send(qp, NULL, NULL), 0);
+	wr = ok, wr.num_sge = -1;
+	assert_int_equal(qp_post_send(qp, &wr, NULL), -EINVAL);
+	f->ctx.dead = true;
+	assert_int_equal(post(qp, ok), -EIO);
+	assert_int_equal(fix_recv(qp, 1), -EIO);
+	f->ctx.dead = false;
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void each_type_has_its_opcodes(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *uc = ready(f, IBV_QPT_UC), *ud = ready(f, IBV_QPT_UD);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ };
+
+	(void)state;
+	assert_int_equal(post(uc, wr), -EINVAL);
+	wr.opcode = IBV_WR_SEND_WITH_INV;
+	assert_int_equal(post(uc, wr), -EINVAL);
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	assert_int_equal(post(uc, wr), 0);
+	assert_int_equal(post(ud, wr), -EINVAL);
+	wr.opcode = IBV_WR_LOCAL_INV;
+	assert_int_equal(post(ud, wr), -EINVAL);
+	forget(uc);
+	assert_int_equal(qp_destroy(uc, 0), 0);
+	assert_int_equal(qp_destroy(ud, 0), 0);
+	fix_close(f);
+}
+
+static void a_datagram_takes_its_address_along(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_UD);
+	struct ah *ah = make_ah(f, f->pd), *stranger;
+	struct pd *other;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = &ah->ibv, .remote_qpn = 5, .remote_qkey = 6 } };
+
+	(void)state;
+	assert_int_equal(pd_alloc(&f->core, &f->ibv, &other), 0);
+	stranger = make_ah(f, other);
+	assert_int_equal(post(qp, wr), 0);
+	wr.wr.ud.ah = &stranger->ibv;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.wr.ud.ah = NULL;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.wr.ud.ah = &ah->ibv;
+	wr.wr.ud.remote_qpn = 1 << 24;
+	assert_int_equal(post(qp, wr), -EINVAL);
+	assert_int_equal(ah_destroy(ah), 0);
+	assert_int_equal(last(qp)->ud.av.dgid[15], 2);
+	assert_int_equal(last(qp)->ud.qpn, 5);
+	assert_int_equal(last(qp)->ud.qkey, 6);
+	wr.wr.ud = (typeof(wr.wr.ud)){ .ah = &stranger->ibv, .remote_qkey = 1u << 31 };
+	stranger->pd = f->pd;
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(last(qp)->ud.qkey, 0x111);	/* the QP's own */
+	stranger->pd = other;
+	assert_int_equal(ah_destroy(stranger), 0);
+	assert_int_equal(pd_free(other), 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void a_window_is_bound_from_its_old_key_to_the_new(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	struct ibv_mw mw = { .rkey = 0x100, .type = IBV_MW_TYPE_2 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .num_sge = 1,
+		.sg_list = sge, .bind_mw = { .mw = &mw, .rkey = 0x101,
+					     .bind_info = { .length = 12 } } };
+
+	(void)state;
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(last(qp)->imm, 0x101);
+	assert_int_equal(last(qp)->bind.old_rkey, 0x100);
+	assert_int_equal(last(qp)->bind.type, IBV_MW_TYPE_2);
+	assert_int_equal(last(qp)->bind.info.length, 12);
+	assert_int_equal(last(qp)->num_sge, 0);
+	assert_int_equal(last(qp)->length, 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void a_chain_is_taken_up_to_the_bad_one(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	struct ibv_send_wr wr[3] = {
+		{ .wr_id = 1, .next = &wr[1], .opcode = IBV_WR_SEND },
+		{ .wr_id = 2, .next = &wr[2], .opcode = IBV_WR_TSO },
+		{ .wr_id = 3, .opcode = IBV_WR_SEND },
+	}, *bad = NULL;
+	struct ibv_recv_wr rwr[2] = {
+		{ .wr_id = 1, .next = &rwr[1] }, { .wr_id = 2, .num_sge = 9 },
+	}, *rbad = NULL;
+
+	(void)state;
+	assert_int_equal(qp_post_send(qp, wr, &bad), -EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(qp->sq.head - qp->sq.tail, 1);
+	assert_int_equal(last(qp)->wr_id, 1);
+	assert_int_equal(qp_post_recv(qp, rwr, &rbad), -EINVAL);
+	assert_ptr_equal(rbad, &rwr[1]);
+	assert_int_equal(qp->rq.head - qp->rq.tail, 1);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(fix_send(qp, 1, 0), 0);
+	wr[1].opcode = IBV_WR_SEND;
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[0]);
+	qp->sq.tail += 2;
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[2]);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void states_decide_who_may_post(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_RC);
+
+	(void)state;
+	assert_int_equal(fix_send(qp, 1, 0), -EINVAL);
+	assert_int_equal(fix_recv(qp, 1), -EINVAL);
+	fix_bring(qp, IBV_QPS_INIT);
+	assert_int_equal(fix_send(qp, 1, 0), -EINVAL);
+	assert_int_equal(fix_recv(qp, 1), 0);
+	fix_bring(qp, IBV_QPS_RTR);
+	assert_int_equal(fix_send(qp, 1, 0), -EINVAL);
+	fix_bring(qp, IBV_QPS_SQD);
+	assert_int_equal(fix_send(qp, 1, 0), 0);
+	assert_true(cq_empty(f->scq));
+	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
+	assert_int_equal(fix_send(qp, 2, 0), 0);
+	fix_wc(f->scq, 1, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(qp->sq.head, qp->sq.tail);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void all_are_signalled_if_the_qp_says_so(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	struct qp *qp;
+
+	(void)state;
+	a.sq_sig_all = 1;
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	fix_bring(qp, IBV_QPS_RTS);
+	assert_int_equal(fix_send(qp, 1, 0), 0);
+	assert_true(last(qp)->flags & IBV_SEND_SIGNALED);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+/* --- ibv_wr_* -------------------------------------------------------------- */
+
+static struct qp *ready_ex(struct fix *f, enum ibv_qp_type type, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex a = fix_init(f, type);
+	struct qp *qp;
+
+	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	a.send_ops_flags = ops;
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	fix_bring(qp, IBV_QPS_RTS);
+	return qp;
+}
+
+static void drafts_become_visible_together(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE |
+				 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
+	struct ibv_data_buf bufs[2] = { { "ab", 2 }, { "cde", 3 } };
+	struct swqe *w;
+
+	(void)state;
+	post_start(qp);
+	qp->ex.wr_id = 1;
+	qp->ex.wr_flags = IBV_SEND_SIGNALED;
+	w = post_draft(qp, IBV_WR_RDMA_WRITE);
+	assert_non_null(w);
+	w->rkey = 9;
+	post_sge_list(qp, 2, sge);
+	qp->ex.wr_id = 2;
+	qp->ex.wr_flags = IBV_SEND_INLINE;	/* the setter decides */
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	post_inline_list(qp, 2, bufs);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	post_inline(qp, "x", 1);
+	post_sge(qp, 3, 0x3000, 33);		/* instead */
+	assert_non_null(post_draft(qp, IBV_WR_RDMA_READ));
+	assert_int_equal(qp->sq.head, qp->sq.tail);
+	assert_int_equal(post_complete(qp), 0);
+	assert_int_equal(qp->sq.head - qp->sq.tail, 4);
+	w = sq_at(&qp->sq, qp->sq.tail);
+	assert_int_equal(w->wr_id, 1);
+	assert_int_equal(w->rkey, 9);
+	assert_int_equal(w->length, 30);
+	assert_int_equal(w->flags, IBV_SEND_SIGNALED);
+	w = sq_at(&qp->sq, qp->sq.tail + 1);
+	assert_int_equal(w->flags, IBV_SEND_INLINE);
+	assert_memory_equal((void *)(uintptr_t)sq_sges(&qp->sq, qp->sq.tail + 1)->addr,
+			    "abcde", 5);
+	w = sq_at(&qp->sq, qp->sq.tail + 2);
+	assert_int_equal(w->flags, 0);
+	assert_int_equal(w->length, 33);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void one_error_refuses_the_whole_batch(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND |
+				 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+	struct qp *ud = ready_ex(f, IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+	char big[65] = { 0 };
+
+	(void)state;
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	post_inline(qp, big, sizeof(big));
+	assert_null(post_draft(qp, IBV_WR_SEND));
+	post_sge(qp, 1, 2, 3);			/* harmless */
+	assert_int_equal(post_complete(qp), -EINVAL);
+	post_start(qp);
+	assert_null(post_draft(qp, IBV_WR_RDMA_READ));	/* not asked for */
+	assert_int_equal(post_complete(qp), -EINVAL);
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_ATOMIC_FETCH_AND_ADD));
+	assert_int_equal(post_complete(qp), -EINVAL);	/* no SGE */
+	post_start(qp);
+	post_sge(qp, 1, 2, 3);				/* nothing begun */
+	assert_int_equal(post_complete(qp), -EINVAL);
+	post_start(qp);
+	for (int i = 0; i < 8; i++)
+		assert_non_null(post_draft(qp, IBV_WR_SEND));
+	assert_null(post_draft(qp, IBV_WR_SEND));
+	assert_int_equal(post_complete(qp), -ENOMEM);
+	post_start(ud);
+	assert_non_null(post_draft(ud, IBV_WR_SEND));
+	assert_int_equal(post_complete(ud), -EINVAL);	/* no address */
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	post_abort(qp);
+	assert_int_equal(qp->sq.head, qp->sq.tail);
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	assert_int_equal(post_complete(qp), 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(ud, 0), 0);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(everything_arrives_in_the_queue),
+		cmocka_unit_test(inline_data_is_copied_at_once),
+		cmocka_unit_test(hostile_requests_are_refused),
+		cmocka_unit_test(each_type_has_its_opcodes),
+		cmocka_unit_test(a_datagram_takes_its_address_along),
+		cmocka_unit_test(a_window_is_bound_from_its_old_key_to_the_new),
+		cmocka_unit_test(a_chain_is_taken_up_to_the_bad_one),
+		cmocka_unit_test(states_decide_who_may_post),
+		cmocka_unit_test(all_are_signalled_if_the_qp_says_so),
+		cmocka_unit_test(drafts_become_visible_together),
+		cmocka_unit_test(one_error_refuses_the_whole_batch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.c - making, finding and destroying queue pairs (IBTA vol. 1, 10.2.4). */
+#include "core/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/complete.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/due.h"
+#include "core/mcast.h"
+#include "core/mr.h"
+#include "core/ring.h"
+#include "core/transport.h"
+#include "core/wr_op.h"
+#include "sys/heap.h"
+#include "sys/log.h"
+
+enum { QPN_FIRST = 2 };			/* 0 is reserved, 1 is the GSI */
+
+struct qp *qp_of(struct ibv_qp *ibv)
+{
+	return container_of(ibv, struct qp, ex.qp_base);
+}
+
+struct qp *qp_of_ex(struct ibv_qp_ex *ibv)
+{
+	return container_of(ibv, struct qp, ex);
+}
+
+struct qp *qp_find(struct core *core, uint32_t qpn)
+{
+	if (qpn >> QPN_INDEX_BITS != core->slot)
+		return NULL;
+	return core->qps[qpn & (QPN_INDICES - 1)];
+}
+
+/* --- what may be asked for ------------------------------------------------- */
+
+static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
+{
+	log_info("create_qp refused: %s is %#llx, limit %#llx", what,
+		 (unsigned long long)value, (unsigned long long)limit);
+	return rc;
+}
+
+static int check_caps(const struct ibv_qp_init_attr_ex *a)
+{
+	const struct { const char *name; uint32_t value, limit; } want[] = {
+		{ "max_send_wr", a->cap.max_send_wr, caps.max_qp_wr },
+		{ "max_send_sge", a->cap.max_send_sge, caps.max_sge },
+		{ "max_inline_data", a->cap.max_inline_data, caps.max_inline },
+		{ "max_recv_wr", a->srq ? 0 : a->cap.max_recv_wr, caps.max_qp_wr },
+		{ "max_recv_sge", a->srq ? 0 : a->cap.max_recv_sge, caps.max_sge },
+	};
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (want[i].value > want[i].limit)
+			return refuse(-EINVAL, want[i].name, want[i].value,
+				      want[i].limit);
+	return 0;
+}
+
+/* What an extension asks for is refused unless it asks for nothing. */
+static int check_extensions(const struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t never = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE |
+		IBV_QP_INIT_ATTR_RX_HASH;
+
+	if (a->comp_mask & ~known)
+		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
+	if (a->comp_mask & never)
+		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask,
+			      known & ~never);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
+		return refuse(-EOPNOTSUPP, "create_flags", a->create_flags, 0);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
+		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	    a->send_ops_flags & ~wr_send_ops(a->qp_type))
+		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags,
+			      wr_send_ops(a->qp_type));
+	return 0;
+}
+
+static int check_objects(const struct context *ctx,
+			 const struct ibv_qp_init_attr_ex *a)
+{
+	if (!a->pd || !a->send_cq || !a->recv_cq)
+		return refuse(-EINVAL, "missing PD or CQ", 0, 0);
+	if (a->pd->context != ctx->ibv || cq_of(a->send_cq)->ctx != ctx ||
+	    cq_of(a->recv_cq)->ctx != ctx ||
+	    (a->srq && srq_of(a->srq)->ctx != ctx))
+		return refuse(-EINVAL, "object of another context", 0, 0);
+	return 0;
+}
+
+static int check_init(const struct context *ctx,
+		      const struct ibv_qp_init_attr_ex *a)
+{
+	int rc;
+
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC &&
+	    a->qp_type != IBV_QPT_UD)
+		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, IBV_QPT_UD);
+	rc = check_extensions(a);
+	if (!rc)
+		rc = check_objects(ctx, a);
+	if (!rc)
+		rc = check_caps(a);
+	return rc;
+}
+
+/* --- queues ---------------------------------------------------------------- */
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static void sq_fini(struct sq *sq)
+{
+	ring_free(sq->wqe, sq->size, sizeof(*sq->wqe));
+	ring_free(sq->sge, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	ring_free(sq->inl, sq->size, sq->max_inline);
+}
+
+static int sq_init(struct sq *sq, const struct ibv_qp_cap *cap)
+{
+	sq->size = 1;
+	while (sq->size < cap->max_send_wr)
+		sq->size *= 2;
+	sq->cap = cap->max_send_wr ? min32(sq->size, caps.max_qp_wr) : 0;
+	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	sq->max_inline = cap->max_inline_data;
+	sq->wqe = ring_alloc(sq->size, sizeof(*sq->wqe));
+	sq->sge = ring_alloc((size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	if (sq->max_inline)
+		sq->inl = ring_alloc(sq->size, sq->max_inline);
+	if (!sq->wqe || !sq->sge || (sq->max_inline && !sq->inl)) {
+		sq_fini(sq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
+{
+	int rc = sq_init(&qp->sq, cap);
+
+	if (rc || qp->srq)
+		return rc;
+	rc = rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge);
+	if (rc)
+		sq_fini(&qp->sq);
+	else
+		qp->rq.cap = min32(qp->rq.cap, caps.max_qp_wr);
+	return rc;
+}
+
+static struct ibv_qp_cap granted(const struct qp *qp)
+{
+	return (struct ibv_qp_cap){
+		.max_send_wr = qp->sq.cap, .max_send_sge = qp->sq.max_sge,
+		.max_recv_wr = qp->rq.cap, .max_recv_sge = qp->rq.max_sge,
+		.max_inline_data = qp->sq.max_inline,
+	};
+}
+
+/* --- create ---------------------------------------------------------------- */
+
+/* Next fit, so that a number rests as long as it can.  core->lock is held.
+ * 0: none is free. */
+static uint32_t free_index(const struct core *core, uint64_t now)
+{
+	const uint32_t span = QPN_INDICES - QPN_FIRST;
+	uint32_t from = core->qp_next < QPN_FIRST ? 0 : core->qp_next - QPN_FIRST;
+
+	for (uint32_t i = 0; i < span; i++) {
+		uint32_t index = QPN_FIRST + (from + i) % span;
+
+		if (!core->qps[index] && core->qp_rest_until[index] <= now)
+			return index;
+	}
+	return 0;
+}
+
+/* The turn is held: nobody else adds or removes meanwhile. */
+static int number_and_open(struct qp *qp, uint64_t now)
+{
+	struct core *core = qp->core;
+	uint32_t index = 0;
+	int rc;
+
+	lock_take(&core->lock);
+	if (core->qp_count < caps.max_qp)
+		index = free_index(core, now);
+	lock_give(&core->lock);
+	if (!index)
+		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
+	if (core->timers && heap_reserve(core->timers, core->qp_count + 1))
+		return -ENOMEM;
+	qp->qpn = (uint32_t)core->slot << QPN_INDEX_BITS | index;
+	qp->ex.qp_base.qp_num = qp->qpn;
+	qp->ex.qp_base.handle = qp->qpn;
+
+	lock_take(&qp->lock);
+	rc = qp->transport->open(qp);
+	lock_give(&qp->lock);
+	if (rc)
+		return rc;
+
+	lock_take(&core->lock);
+	core->qps[index] = qp;
+	core->qp_next = index + 1;
+	core->qp_count++;
+	lock_give(&core->lock);
+	return 0;
+}
+
+static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	struct ibv_qp *ibv = &qp->ex.qp_base;
+
+	ibv->context = qp->ctx->ibv;
+	ibv->qp_context = a->qp_context;
+	ibv->pd = a->pd;
+	ibv->send_cq = a->send_cq;
+	ibv->recv_cq = a->recv_cq;
+	ibv->srq = a->srq;
+	ibv->qp_type = a->qp_type;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+	qp->init = (struct ibv_qp_init_attr){
+		.qp_context = a->qp_context, .send_cq = a->send_cq,
+		.recv_cq = a->recv_cq, .srq = a->srq, .cap = granted(qp),
+		.qp_type = a->qp_type, .sq_sig_all = a->sq_sig_all,
+	};
+}
+
+static void use(struct qp *qp, unsigned n)
+{
+	atomic_fetch_add(&qp->pd->users, n);
+	atomic_fetch_add(&qp->send_cq->users, n);
+	atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, n);
+}
+
+static void release(struct qp *qp)
+{
+	sq_fini(&qp->sq);
+	rq_fini(&qp->rq);
+	lock_fini(&qp->lock);
+	pthread_cond_destroy(&qp->ex.qp_base.cond);
+	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
+	free(qp);
+}
+
+static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
+		       const struct transport *transport)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->core = ctx->core;
+	qp->ctx = ctx;
+	qp->dev = ctx->dev;
+	qp->pd = pd_of(a->pd);
+	qp->send_cq = cq_of(a->send_cq);
+	qp->recv_cq = cq_of(a->recv_cq);
+	qp->srq = a->srq ? srq_of(a->srq) : NULL;
+	qp->type = a->qp_type;
+	qp->sig_all = a->sq_sig_all != 0;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		qp->send_ops = a->send_ops_flags;
+	qp->transport = transport;
+	if (queues_init(qp, &a->cap)) {
+		free(qp);
+		return NULL;
+	}
+	lock_init(&qp->lock);
+	list_init(&qp->cc_node);
+	fill_ibv(qp, a);
+	qp_set_state(qp, IBV_QPS_RESET);
+	return qp;
+}
+
+int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+	      const struct transport *transport, uint64_t now, struct qp **out)
+{
+	struct qp *qp;
+	int rc;
+
+	if (ctx->dead)
+		return -EIO;
+	rc = check_init(ctx, attr);
+	if (rc)
+		return rc;
+	qp = make(ctx, attr, transport);
+	if (!qp)
+		return -ENOMEM;
+	turn_take(&ctx->core->turn);
+	rc = number_and_open(qp, now);
+	turn_give(&ctx->core->turn);
+	if (rc) {
+		release(qp);
+		return rc;
+	}
+	use(qp, 1);
+	attr->cap = qp->init.cap;
+	*out = qp;
+	return 0;
+}
+
+/* --- destroy --------------------------------------------------------------- */
+
+/* After this no engine and no packet finds it.  The turn is held. */
+static void unhook(struct qp *qp, uint64_t now)
+{
+	struct core *core = qp->core;
+	uint32_t index = qp->qpn & (QPN_INDICES - 1);
+
+	lock_take(&core->lock);
+	core->qps[index] = NULL;
+	core->qp_rest_until[index] = now + QPN_REST_NS;
+	core->qp_count--;
+	lock_give(&core->lock);
+	due_forget(core, qp);
+	if (core->timers)
+		heap_del(core->timers, &qp->timer);
+	lock_take(&qp->lock);
+	qp->transport->close(qp);
+	lock_give(&qp->lock);
+}
+
+int qp_destroy(struct qp *qp, uint64_t now)
+{
+	struct core *core = qp->core;
+
+	turn_take(&core->turn);
+	if (mcast_any(qp)) {
+		turn_give(&core->turn);
+		return -EBUSY;
+	}
+	unhook(qp, now);
+	turn_give(&core->turn);
+
+	cq_forget(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_forget(qp->recv_cq, qp->qpn);
+	async_forget(qp->ctx, &qp->ex.qp_base);
+	use(qp, (unsigned)-1);
+	release(qp);
+	return 0;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.h - queue pairs: work queues, attributes, completion and failure.
+ *
+ * Locks, outermost first: core->turn, qp->lock, srq->lock, cq->lock, event
+ * queue.  A thread holds one lock of a kind at a time.
+ */
+#ifndef CORE_QP_H
+#define CORE_QP_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/av.h"
+#include "core/cq.h"
+#include "core/rq.h"
+#include "core/verr.h"
+#include "sys/heap.h"
+#include "sys/lock.h"
+
+struct transport;
+
+#define QPN_REST_NS 1000000000ull		/* timewait of a QP's number */
+
+struct swqe {
+	uint64_t wr_id;
+	uint32_t length;			/* payload bytes, all SGEs */
+	uint16_t num_sge;
+	uint8_t opcode;				/* enum ibv_wr_opcode */
+	uint8_t flags;				/* enum ibv_send_flags; SIGNALED set
+						 * by sq_sig_all too */
+	uint32_t imm;				/* immediate (as it lies), rkey to
+						 * invalidate, or new rkey of a bind */
+	uint32_t rkey;
+	uint64_t remote_addr;
+	union {
+		struct { uint64_t compare_add, swap; } atomic;
+		struct { struct av av; uint32_t qpn, qkey; } ud;
+		struct { uint32_t old_rkey; enum ibv_mw_type type;
+			 struct ibv_mw_bind_info info; } bind;
+	};
+	/* The transport's, from its first packet on: */
+	uint32_t psn, npkts;			/* PSNs [psn, psn + npkts) */
+	uint32_t done;				/* READ: packets of its answer
+						 * that have arrived */
+	uint8_t state;				/* the transport's own */
+};
+
+struct sq {
+	uint32_t size;				/* power of two */
+	uint32_t cap, max_sge, max_inline;
+	uint32_t head;				/* next to be posted */
+	uint32_t tail;				/* oldest not completed; free-running */
+	uint32_t draft;				/* core/post.c: head while building */
+	struct swqe *wqe;			/* [size] */
+	struct ibv_sge *sge;			/* [size * max_sge] */
+	uint8_t *inl;				/* [size * max_inline]; an inline WQE
+						 * has one SGE here, lkey unchecked */
+};
+
+struct qp {
+	struct ibv_qp_ex ex;			/* first; an ibv_qp is its head */
+	struct core *core;
+	struct context *ctx;
+	struct device *dev;
+	struct pd *pd;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq;			/* or NULL */
+	uint32_t qpn;
+	enum ibv_qp_type type;
+	bool sig_all;
+	uint64_t send_ops;			/* ibv_wr_*: which were asked for */
+
+	struct lock lock;			/* all that follows */
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr;		/* as set by modify */
+	struct ibv_qp_init_attr init;		/* as created, caps as granted */
+	struct av av;				/* connected: the peer */
+	struct sq sq;
+	struct rq rq;				/* unused with an SRQ */
+	bool draining, drained_notify;		/* SQD: event when sent all */
+	bool last_wqe;				/* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	bool held;				/* qp_pop_recv()ed, not completed */
+	uint64_t held_wr_id;
+	int wr_err;				/* ibv_wr_*: first error of the draft */
+
+	const struct transport *transport;
+	void *tp;				/* the transport's state */
+
+	atomic_bool due;			/* in core->due */
+	struct qp *due_link;			/* next below it in the stack */
+	struct qp *due_next;			/* next in due_take()'s list */
+	struct heap_node timer;			/* under the turn: the engine's */
+	struct list cc_node;			/* ib: waiting for its peer's window */
+};
+
+struct qp *qp_of(struct ibv_qp *ibv);
+struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
+
+/* attr's caps are raised to what was granted; attr->pd is needed whether or
+ * not comp_mask names it.  -EINVAL, -ENOMEM, -EOPNOTSUPP, -EIO. */
+int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+	      const struct transport *transport, uint64_t now, struct qp **out);
+/* Waits until its events are acknowledged.  0 or -EBUSY: in a multicast group.
+ * Its number rests QPN_REST_NS before it is given again. */
+int qp_destroy(struct qp *qp, uint64_t now);
+/* All or nothing.  0, -EINVAL, -EOPNOTSUPP, -EIO, or what the transport says.
+ * The caller then makes the QP due. */
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+	      uint64_t now);
+int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+
+/* Post a chain; *bad is the first that was refused.  0, -EINVAL, -ENOMEM, -EIO.
+ * In ERR posts are accepted and flushed; in RESET, INIT, RTR sends give
+ * -EINVAL, and in RESET receives do.  The caller then makes the QP due. */
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* The QP that a packet is for, or NULL.  Turn held. */
+struct qp *qp_find(struct core *core, uint32_t qpn);
+
+int mcast_attach(struct qp *qp, const union ibv_gid *gid);	/* 0 or -errno */
+int mcast_detach(struct qp *qp, const union ibv_gid *gid);
+/* Calls fn for every QP of the group gid.  Turn held. */
+void mcast_for_each(struct core *core, const uint8_t gid[16],
+		    void (*fn)(struct qp *qp, void *arg), void *arg);
+
+/* --- for transports; qp->lock is held ------------------------------------- */
+
+static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
+{
+	return &sq->wqe[index & (sq->size - 1)];
+}
+
+static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
+{
+	return &sq->sge[(index & (sq->size - 1)) * sq->max_sge];
+}
+
+/* Complete the oldest work request: a completion if it was signalled or
+ * failed.  verr says why (0 on success).  After a failure the transport calls
+ * qp_fail().  Where the CQ is full the QP fails in here: look at qp->state. */
+void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr,
+		 uint64_t now);
+
+/* Take the next receive, the QP's own or the SRQ's.  False: none, or the QP
+ * does not receive.  A QP holds one at a time, until rq_complete(); one that
+ * is held when the QP fails is flushed by qp_fail(), so just forget it. */
+bool qp_pop_recv(struct qp *qp, struct rwqe *out);
+
+/* Complete the one taken with qp_pop_recv().  *cqe: all but wr_id and qp_num.
+ * Does nothing if it was flushed meanwhile; may fail the QP (CQ full). */
+void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe,
+		 bool solicited);
+
+/* Move to ERR (SQE for UD and UC send errors, if sq_only) and flush: every
+ * posted request completes with WR_FLUSH_ERR.  event: raised too, or -1.
+ * transport->enter() is not called; in ERR already, nothing happens. */
+void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now);
+
+/* In SQD: all that was sent is acknowledged. */
+void qp_drained(struct qp *qp);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp_modify.c - modifying and querying queue pairs (IBTA vol. 1, 11.2.5). */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/complete.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/qp.h"
+#include "core/qp_state.h"
+#include "core/transport.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+/* Which members of ibv_qp_attr a mask bit means. */
+static const struct field { int bit; size_t at, size; } fields[] = {
+#define F(bit, member) { IBV_QP_##bit, offsetof(struct ibv_qp_attr, member), \
+			 sizeof(((struct ibv_qp_attr *)0)->member) },
+	F(EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify)
+	F(ACCESS_FLAGS, qp_access_flags)
+	F(PKEY_INDEX, pkey_index)
+	F(PORT, port_num)
+	F(QKEY, qkey)
+	F(AV, ah_attr)
+	F(PATH_MTU, path_mtu)
+	F(TIMEOUT, timeout)
+	F(RETRY_CNT, retry_cnt)
+	F(RNR_RETRY, rnr_retry)
+	F(RQ_PSN, rq_psn)
+	F(MAX_QP_RD_ATOMIC, max_rd_atomic)
+	F(MIN_RNR_TIMER, min_rnr_timer)
+	F(SQ_PSN, sq_psn)
+	F(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic)
+	F(PATH_MIG_STATE, path_mig_state)
+	F(DEST_QPN, dest_qp_num)
+#undef F
+};
+
+static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from,
+			int mask)
+{
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		const struct field *f = &fields[i];
+
+		if (mask & f->bit)
+			memcpy((char *)to + f->at, (const char *)from + f->at,
+			       f->size);
+	}
+}
+
+/* --- values ---------------------------------------------------------------- */
+
+enum {
+	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+		 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB,
+	ACCESS_OPTIONAL = IBV_ACCESS_OPTIONAL_RANGE,	/* may be ignored */
+	PSN_MASK = 0xffffff,
+};
+
+static int refuse(const struct qp *qp, const char *what, uint32_t value)
+{
+	log_info("qp 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what,
+		 value, value);
+	return -EINVAL;
+}
+
+static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	const struct { int bit; const char *name; uint32_t value, min, max; } v[] = {
+		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
+		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, PKEY_TABLE - 1 },
+		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
+		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
+		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
+		{ IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry, 0, 7 },
+		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 0, 31 },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", a->max_rd_atomic,
+		  0, caps.max_rd_atomic },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic",
+		  a->max_dest_rd_atomic, 0, caps.max_rd_atomic },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max))
+			return refuse(qp, v[i].name, v[i].value);
+	return 0;
+}
+
+static int check_mtu(const struct qp *qp, enum ibv_mtu mtu)
+{
+	struct ibv_port_attr port;
+	int rc = device_query_port(qp->dev, 1, &port, sizeof(port));
+
+	if (rc)
+		return rc;
+	if (mtu < IBV_MTU_256 || mtu > port.active_mtu)
+		return refuse(qp, "path_mtu above the port's, or unknown:", mtu);
+	return 0;
+}
+
+static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	const unsigned access = (unsigned)ACCESS | ACCESS_OPTIONAL;
+	int rc;
+
+	/* There is one path, and no automatic migration to another. */
+	if (mask & IBV_QP_ALT_PATH ||
+	    (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED))
+		return -EOPNOTSUPP;
+	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != qp->state)
+		return refuse(qp, "cur_qp_state is not the state:", a->cur_qp_state);
+	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~access)
+		return refuse(qp, "qp_access_flags", a->qp_access_flags);
+	rc = check_numbers(qp, a, mask);
+	if (!rc && mask & IBV_QP_PATH_MTU)
+		rc = check_mtu(qp, a->path_mtu);
+	return rc;
+}
+
+/* --- modify ---------------------------------------------------------------- */
+
+static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	qp_clear(qp);
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	memset(&qp->av, 0, sizeof(qp->av));
+	qp_set_state(qp, IBV_QPS_RESET);
+	qp->transport->enter(qp, from, now);	/* cannot be refused */
+	cq_forget(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_forget(qp->recv_cq, qp->qpn);
+}
+
+static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   const struct av *av, uint64_t now)
+{
+	const enum ibv_qp_state from = qp->state;
+	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	const struct ibv_qp_attr old_attr = qp->attr;
+	const struct av old_av = qp->av;
+	const bool draining = qp->draining, notify = qp->drained_notify;
+	int rc;
+
+	copy_fields(&qp->attr, attr, mask);
+	qp->attr.rq_psn &= PSN_MASK;
+	qp->attr.sq_psn &= PSN_MASK;
+	if (mask & IBV_QP_AV)
+		qp->av = *av;
+	if (to == IBV_QPS_SQD && from != IBV_QPS_SQD) {
+		qp->draining = true;
+		qp->drained_notify = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
+				     attr->en_sqd_async_notify;
+		if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
+			qp->attr.en_sqd_async_notify = 0;
+	}
+	qp_set_state(qp, to);
+	rc = qp->transport->enter(qp, from, now);
+	if (rc) {
+		qp_set_state(qp, from);
+		qp->attr = old_attr;
+		qp->av = old_av;
+		qp->draining = draining;
+		qp->drained_notify = notify;
+	}
+	return rc;
+}
+
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		  uint64_t now)
+{
+	const enum ibv_qp_state from = qp->state;
+	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	struct av av = { 0 };
+	int rc;
+
+	if (qp->ctx->dead)
+		return -EIO;
+	rc = qp_check_modify(qp->type, from, to, mask);
+	if (rc) {
+		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
+			 qp->qpn, (int)from, (int)to, (unsigned)mask);
+		return rc;
+	}
+	rc = check_values(qp, attr, mask);
+	if (!rc && mask & IBV_QP_AV)
+		rc = av_resolve(qp->dev, &attr->ah_attr, &av);
+	if (rc)
+		return rc;
+	if (to == IBV_QPS_RESET) {
+		reset(qp, from, now);
+		return 0;
+	}
+	if (to == IBV_QPS_ERR) {
+		qp_set_state(qp, to);
+		qp->transport->enter(qp, from, now);	/* cannot be refused */
+		qp_flush(qp, now);
+		return 0;
+	}
+	return advance(qp, attr, mask, &av, now);
+}
+
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+	      uint64_t now)
+{
+	int rc;
+
+	/* Before peers can reach memory through this QP. */
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
+		guard_arm();
+	turn_take(&qp->core->turn);
+	lock_take(&qp->lock);
+	rc = modify(qp, attr, mask, now);
+	lock_give(&qp->lock);
+	turn_give(&qp->core->turn);
+	return rc;
+}
+
+/* --- query ----------------------------------------------------------------- */
+
+int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	if (qp->ctx->dead)
+		return -EIO;
+	memset(attr, 0, sizeof(*attr));
+	lock_take(&qp->lock);
+	copy_fields(attr, &qp->attr, qp_query_mask(qp->type, qp->state));
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->cap = qp->init.cap;
+	attr->sq_draining = qp->draining;
+	*init = qp->init;
+	lock_give(&qp->lock);
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp_state.c - the QP state diagram and the attributes of its arrows.
+ *
+ * IBTA vol. 1, 10.3 (states) and the Modify QP attribute tables of 11.2.
+ * Two arrows are the same from everywhere and so are not rows: any state may
+ * go to RESET, and any but RESET to ERR, with no attributes at all.
+ */
+#include "core/qp_state.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#define PKEY   IBV_QP_PKEY_INDEX
+#define PORT   IBV_QP_PORT
+#define QKEY   IBV_QP_QKEY
+#define ACCESS IBV_QP_ACCESS_FLAGS
+#define AV     IBV_QP_AV
+#define MTU    IBV_QP_PATH_MTU
+#define DQPN   IBV_QP_DEST_QPN
+#define RQPSN  IBV_QP_RQ_PSN
+#define SQPSN  IBV_QP_SQ_PSN
+#define RD_IN  IBV_QP_MAX_DEST_RD_ATOMIC
+#define RD_OUT IBV_QP_MAX_QP_RD_ATOMIC
+#define RNR_TM IBV_QP_MIN_RNR_TIMER
+#define TMO    IBV_QP_TIMEOUT
+#define RETRY  IBV_QP_RETRY_CNT
+#define RNR_RT IBV_QP_RNR_RETRY
+#define CUR    IBV_QP_CUR_STATE
+#define ALT    IBV_QP_ALT_PATH
+#define MIG    IBV_QP_PATH_MIG_STATE
+#define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
+
+static const struct arrow {
+	enum ibv_qp_type type;
+	enum ibv_qp_state from, to;
+	int required, optional;
+} arrows[] = {
+#define A(type, from, to, required, optional) \
+	{ IBV_QPT_##type, IBV_QPS_##from, IBV_QPS_##to, required, optional },
+	/*  from   to    required                           optional */
+	A(RC, RESET, INIT, PKEY|PORT|ACCESS,                0)
+	A(RC, INIT,  INIT, 0,                               PKEY|PORT|ACCESS)
+	A(RC, INIT,  RTR,  AV|MTU|DQPN|RQPSN|RD_IN|RNR_TM,  PKEY|ACCESS|ALT)
+	A(RC, RTR,   RTS,  SQPSN|TMO|RETRY|RNR_RT|RD_OUT,   CUR|ACCESS|RNR_TM|ALT|MIG)
+	A(RC, RTS,   RTS,  0,                               CUR|ACCESS|RNR_TM|ALT|MIG)
+	A(RC, RTS,   SQD,  0,                               NOTIFY)
+	A(RC, SQD,   RTS,  0,                               CUR|ACCESS|RNR_TM|ALT|MIG)
+	A(RC, SQD,   SQD,  0,                               PKEY|PORT|ACCESS|AV|TMO|RETRY|RNR_RT|
+							    RD_IN|RD_OUT|RNR_TM|ALT|MIG)
+	A(UC, RESET, INIT, PKEY|PORT|ACCESS,                0)
+	A(UC, INIT,  INIT, 0,                               PKEY|PORT|ACCESS)
+	A(UC, INIT,  RTR,  AV|MTU|DQPN|RQPSN,               PKEY|ACCESS|ALT)
+	A(UC, RTR,   RTS,  SQPSN,                           CUR|ACCESS|ALT|MIG)
+	A(UC, RTS,   RTS,  0,                               CUR|ACCESS|ALT|MIG)
+	A(UC, RTS,   SQD,  0,                               NOTIFY)
+	A(UC, SQD,   RTS,  0,                               CUR|ACCESS|ALT|MIG)
+	A(UC, SQD,   SQD,  0,                               PKEY|ACCESS|AV|ALT|MIG)
+	A(UC, SQE,   RTS,  0,                               CUR|ACCESS)
+	A(UD, RESET, INIT, PKEY|PORT|QKEY,                  0)
+	A(UD, INIT,  INIT, 0,                               PKEY|PORT|QKEY)
+	A(UD, INIT,  RTR,  0,                               PKEY|QKEY)
+	A(UD, RTR,   RTS,  SQPSN,                           CUR|QKEY)
+	A(UD, RTS,   RTS,  0,                               CUR|QKEY)
+	A(UD, RTS,   SQD,  0,                               NOTIFY)
+	A(UD, SQD,   RTS,  0,                               CUR|QKEY)
+	A(UD, SQD,   SQD,  0,                               PKEY|QKEY)
+	A(UD, SQE,   RTS,  0,                               CUR|QKEY)
+#undef A
+};
+
+static const struct arrow *find(enum ibv_qp_type type, enum ibv_qp_state from,
+				enum ibv_qp_state to)
+{
+	for (size_t i = 0; i < sizeof(arrows) / sizeof(arrows[0]); i++) {
+		const struct arrow *a = &arrows[i];
+
+		if (a->type == type && a->from == from && a->to == to)
+			return a;
+	}
+	return NULL;
+}
+
+int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
+		    enum ibv_qp_state to, int mask)
+{
+	const struct arrow *a;
+
+	mask &= ~IBV_QP_STATE;
+	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
+		return mask ? -EINVAL : 0;
+
+	a = find(type, from, to);
+	if (!a || (mask & a->required) != a->required ||
+	    mask & ~(a->required | a->optional))
+		return -EINVAL;
+	return 0;
+}
+
+/* How far along its life a QP in this state has been: attributes belong to the
+ * arrows up to there.  SQE and ERR keep what RTS had. */
+static int level(enum ibv_qp_state state)
+{
+	switch (state) {
+	case IBV_QPS_RESET: return 0;
+	case IBV_QPS_INIT: return 1;
+	case IBV_QPS_RTR: return 2;
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR: return 3;
+	case IBV_QPS_SQD: return 4;
+	case IBV_QPS_UNKNOWN: return -1;
+	}
+	return -1;
+}
+
+int qp_query_mask(enum ibv_qp_type type, enum ibv_qp_state state)
+{
+	int mask = IBV_QP_STATE | IBV_QP_CAP;
+
+	for (size_t i = 0; i < sizeof(arrows) / sizeof(arrows[0]); i++) {
+		const struct arrow *a = &arrows[i];
+
+		if (a->type == type && level(a->to) <= level(state))
+			mask |= a->required | a->optional;
+	}
+	return mask | CUR;
+}

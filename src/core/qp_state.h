@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp_state.h - which modify_qp calls are legal, and what query_qp tells. */
+#ifndef CORE_QP_STATE_H
+#define CORE_QP_STATE_H
+
+#include <infiniband/verbs.h>
+
+/* May a QP of type move from one state to another with the attributes in mask
+ * (enum ibv_qp_attr_mask, IBV_QP_STATE aside)?  Returns 0, or -EINVAL: no such
+ * transition, an attribute missing, or one that it does not take. */
+int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
+		    enum ibv_qp_state to, int mask);
+
+/* What ibv_query_qp returns of a QP of type in state, as a mask; attributes
+ * outside it read as zero. */
+int qp_query_mask(enum ibv_qp_type type, enum ibv_qp_state state);
+
+#endif

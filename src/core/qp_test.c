@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/due.h"
+#include "core/qp_fixture.h"
+#include "sys/heap.h"
+
+#include <stdio.h>
+
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static int create(struct fix *f, struct ibv_qp_init_attr_ex a)
+{
+	struct qp *qp = NULL;
+	int rc = qp_create(&f->ctx, &a, &fake_transport, 0, &qp);
+
+	if (!rc)
+		assert_int_equal(qp_destroy(qp, 0), 0);
+	else
+		assert_null(qp);
+	return rc;
+}
+
+static void its_public_face_is_filled(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_UD);
+	struct ibv_qp *ibv;
+	struct qp *qp;
+
+	(void)state;
+	a.qp_context = f;
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	ibv = &qp->ex.qp_base;
+	assert_ptr_equal(qp_of(ibv), qp);
+	assert_ptr_equal(qp_of_ex(&qp->ex), qp);
+	assert_ptr_equal(ibv->context, &f->ibv);
+	assert_ptr_equal(ibv->qp_context, f);
+	assert_ptr_equal(ibv->pd, a.pd);
+	assert_ptr_equal(ibv->send_cq, a.send_cq);
+	assert_ptr_equal(ibv->recv_cq, a.recv_cq);
+	assert_int_equal(ibv->qp_num, qp->qpn);
+	assert_int_equal(ibv->state, IBV_QPS_RESET);
+	assert_int_equal(ibv->qp_type, IBV_QPT_UD);
+	assert_int_equal(qp->qpn, FIX_SLOT << QPN_INDEX_BITS | 2);
+	assert_ptr_equal(qp_find(&f->core, qp->qpn), qp);
+	assert_null(qp_find(&f->core, 2));		/* another slot's */
+	assert_null(qp_find(&f->core, qp->qpn + 1));
+	assert_null(qp_find(&f->core, UINT32_MAX));
+	assert_int_equal(pd_free(f->pd), -EBUSY);
+	assert_int_equal(cq_destroy(f->scq), -EBUSY);
+	assert_int_equal(cq_destroy(f->rcq), -EBUSY);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_null(qp_find(&f->core, FIX_SLOT << QPN_INDEX_BITS | 2));
+	assert_int_equal(fake.opened, 1);
+	assert_int_equal(fake.closed, 1);
+	fix_close(f);
+}
+
+static void sizes_are_raised_and_returned(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	struct qp *qp;
+
+	(void)state;
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = 100, .max_recv_wr = 3,
+				     .max_send_sge = 5, .max_inline_data = 77 };
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(a.cap.max_send_wr, 128);
+	assert_int_equal(a.cap.max_recv_wr, 4);
+	assert_int_equal(a.cap.max_send_sge, 5);
+	assert_int_equal(a.cap.max_recv_sge, 1);
+	assert_int_equal(a.cap.max_inline_data, 77);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = caps.max_qp_wr,
+		.max_recv_wr = caps.max_qp_wr, .max_send_sge = caps.max_sge,
+		.max_recv_sge = caps.max_sge, .max_inline_data = caps.max_inline };
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(a.cap.max_send_wr, caps.max_qp_wr);
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	fix_close(f);
+}
+
+static void every_cap_is_enforced(void **state)
+{
+	struct fix *f = fix_open(8);
+	const struct ibv_qp_init_attr_ex ok = fix_init(f, IBV_QPT_RC);
+	struct ibv_qp_init_attr_ex a;
+
+	(void)state;
+	a = ok, a.cap.max_send_wr = caps.max_qp_wr + 1;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.cap.max_recv_wr = UINT32_MAX;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.cap.max_send_sge = caps.max_sge + 1;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.cap.max_recv_sge = caps.max_sge + 1;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.cap.max_inline_data = caps.max_inline + 1;
+	assert_int_equal(create(f, a), -EINVAL);
+	assert_int_equal(create(f, ok), 0);
+	fix_close(f);
+}
+
+static void what_is_not_supported_is_said_so(void **state)
+{
+	struct fix *f = fix_open(8);
+	const struct ibv_qp_init_attr_ex ok = fix_init(f, IBV_QPT_UD);
+	struct ibv_qp_init_attr_ex a;
+
+	(void)state;
+	a = ok, a.qp_type = IBV_QPT_RAW_PACKET;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a = ok, a.qp_type = IBV_QPT_XRC_SEND;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a = ok, a.qp_type = 0;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a = ok, a.comp_mask |= 1u << 20;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	assert_int_equal(create(f, a), 0);
+	a.create_flags = IBV_QP_CREATE_SOURCE_QPN;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	a.send_ops_flags = IBV_QP_EX_WITH_SEND;
+	assert_int_equal(create(f, a), 0);
+	a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ;	/* on UD */
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	fix_close(f);
+}
+
+static void objects_must_be_there_and_of_this_context(void **state)
+{
+	struct fix *f = fix_open(8);
+	const struct ibv_qp_init_attr_ex ok = fix_init(f, IBV_QPT_RC);
+	struct context ctx = { .core = &f->core, .dev = f->dev };
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_context other;
+	struct cq *cq;
+
+	(void)state;
+	a = ok, a.send_cq = NULL;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.recv_cq = NULL;
+	assert_int_equal(create(f, a), -EINVAL);
+	a = ok, a.pd = NULL;
+	assert_int_equal(create(f, a), -EINVAL);
+	ctx.ibv = &other;
+	assert_int_equal(event_queue_init(&ctx.async), 0);
+	assert_int_equal(cq_create(&ctx, 4, NULL, NULL, &cq), 0);
+	a = ok, a.recv_cq = (struct ibv_cq *)&cq->ex;
+	assert_int_equal(create(f, a), -EINVAL);
+	assert_int_equal(cq_destroy(cq), 0);
+	event_queue_fini(&ctx.async);
+	f->ctx.dead = true;
+	assert_int_equal(create(f, ok), -EIO);
+	f->ctx.dead = false;
+	fix_close(f);
+}
+
+static void a_transport_that_refuses_leaves_nothing_behind(void **state)
+{
+	struct fix *f = fix_open(8);
+
+	(void)state;
+	fake.open_rc = -ENOMEM;
+	assert_int_equal(create(f, fix_init(f, IBV_QPT_RC)), -ENOMEM);
+	assert_int_equal(fake.closed, 0);
+	assert_int_equal(f->core.qp_count, 0);
+	fake.open_rc = 0;
+	fix_close(f);			/* no users are left */
+}
+
+static uint32_t make_and_break(struct fix *f, uint64_t now)
+{
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	struct qp *qp;
+	uint32_t qpn;
+	int rc = qp_create(&f->ctx, &a, &fake_transport, now, &qp);
+
+	if (rc) {
+		assert_int_equal(rc, -ENOMEM);
+		return 0;
+	}
+	qpn = qp->qpn;
+	assert_int_equal(qp_destroy(qp, now), 0);
+	return qpn & (QPN_INDICES - 1);
+}
+
+static void numbers_rest(void **state)
+{
+	struct fix *f = fix_open(8);
+	uint32_t n = 0;
+
+	(void)state;
+	assert_int_equal(make_and_break(f, 0), 2);
+	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 3);
+	f->core.qp_next = QPN_INDICES;
+	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 2);
+	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 4);	/* 3 rests */
+	while (make_and_break(f, 2 * QPN_REST_NS))
+		n++;
+	assert_int_equal(n, QPN_INDICES - 2 - 3);
+	assert_int_equal(make_and_break(f, 3 * QPN_REST_NS - 1), 0);
+	assert_int_equal(make_and_break(f, 3 * QPN_REST_NS), 2);
+	fix_close(f);
+}
+
+static void what_is_destroyed_is_nowhere_any_more(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_RC), *other = fix_qp(f, IBV_QPT_RC);
+	struct heap timers;
+
+	(void)state;
+	heap_init(&timers);
+	f->core.timers = &timers;
+	fix_bring(qp, IBV_QPS_RTS);
+	fix_bring(other, IBV_QPS_RTS);
+	assert_int_equal(fix_send(qp, 1, 0), 0);
+	assert_int_equal(fix_send(other, 2, 0), 0);
+	due_add(&f->core, qp);
+	due_add(&f->core, other);
+	assert_int_equal(heap_set(&timers, &qp->timer, 100), 0);
+	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
+	assert_int_equal(fix_step(other, IBV_QPS_ERR), 0);
+	lock_take(&qp->lock);
+	async_raise(&f->ctx, IBV_EVENT_QP_FATAL, qp);
+	lock_give(&qp->lock);
+
+	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_null(heap_top(&timers));
+	assert_ptr_equal(due_take(&f->core), other);
+	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);		/* 1 is forgotten */
+	assert_true(cq_empty(f->scq));
+	assert_int_equal(fix_event(f, NULL), -1);
+	assert_int_equal(qp_destroy(other, 0), 0);
+	f->core.timers = NULL;
+	heap_fini(&timers);
+	fix_close(f);
+}
+
+/* A thousand QPs at rest, as an MPI program makes them. */
+static void a_qp_at_rest_costs_little(void **state)
+{
+	enum { MANY = 1000 };
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	static struct qp *qp[MANY];
+	long before, after, page = sysconf(_SC_PAGESIZE);
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	(void)state;
+	assert_non_null(statm);
+	setvbuf(statm, NULL, _IONBF, 0);
+	assert_int_equal(fscanf(statm, "%*d %ld", &before), 1);
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = 128, .max_recv_wr = 512,
+				     .max_send_sge = 1, .max_recv_sge = 1 };
+	for (int i = 0; i < MANY; i++) {
+		struct ibv_qp_init_attr_ex each = a;
+
+		assert_int_equal(qp_create(&f->ctx, &each, &fake_transport, 0,
+					   &qp[i]), 0);
+	}
+	rewind(statm);
+	assert_int_equal(fscanf(statm, "%*d %ld", &after), 1);
+	fclose(statm);
+	print_message("%ld bytes of RSS for each QP\n",
+		      (after - before) * page / MANY);
+	if (!SANITIZED)
+		assert_true((after - before) * page / MANY < 16 << 10);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(qp_destroy(qp[i], 0), 0);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(its_public_face_is_filled),
+		cmocka_unit_test(sizes_are_raised_and_returned),
+		cmocka_unit_test(every_cap_is_enforced),
+		cmocka_unit_test(what_is_not_supported_is_said_so),
+		cmocka_unit_test(objects_must_be_there_and_of_this_context),
+		cmocka_unit_test(a_transport_that_refuses_leaves_nothing_behind),
+		cmocka_unit_test(numbers_rest),
+		cmocka_unit_test(what_is_destroyed_is_nowhere_any_more),
+		cmocka_unit_test(a_qp_at_rest_costs_little),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rq.h - receive queues: a QP's own, or shared (SRQ; IBTA vol. 1, 10.2.9). */
+#ifndef CORE_RQ_H
+#define CORE_RQ_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/event.h"
+#include "sys/lock.h"
+
+struct pd;
+struct qp;
+
+enum { SGE_MAX = 32 };
+
+/* A receive taken off its queue: what a message is scattered into. */
+struct rwqe {
+	uint64_t wr_id;
+	uint64_t length;			/* of all SGEs */
+	unsigned num_sge;
+	struct ibv_sge sge[SGE_MAX];
+};
+
+struct rq {
+	uint32_t size;				/* power of two */
+	uint32_t cap, max_sge;
+	uint32_t head, tail;			/* next in, next out; free-running */
+	struct rwqe_head { uint64_t wr_id; uint32_t num_sge; } *wqe;
+	struct ibv_sge *sge;			/* [size * max_sge] */
+};
+
+/* At least max_wr entries (none if 0) of at least max_sge SGEs: rq->cap and
+ * rq->max_sge say how many.  0, -EINVAL, -ENOMEM. */
+int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge);
+void rq_fini(struct rq *rq);
+int rq_post(struct rq *rq, const struct ibv_recv_wr *wr);  /* -ENOMEM, -EINVAL */
+bool rq_pop(struct rq *rq, struct rwqe *out);
+
+struct srq {
+	struct ibv_srq ibv;			/* first */
+	struct core *core;
+	struct context *ctx;
+	struct pd *pd;
+	struct lock lock;			/* after qp->lock, before cq->lock */
+	struct rq rq;
+	uint32_t limit;				/* 0: not armed */
+	uint32_t num;				/* slot (10) | number (14) */
+	_Atomic unsigned users;
+	struct list node;
+};
+
+struct srq *srq_of(struct ibv_srq *ibv);
+/* attr is raised to what was granted; srq_limit is not looked at. */
+int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
+	       struct srq **out);
+int srq_destroy(struct srq *srq);		/* waits for acks; 0 or -EBUSY */
+/* MAX_WR resizes (-EINVAL below what is posted or the limit; attr says what
+ * was granted), LIMIT arms the limit event once. */
+int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask);
+int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
+int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* Takes one; raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer than limit stay. */
+bool srq_pop(struct srq *srq, struct rwqe *out);
+
+#endif

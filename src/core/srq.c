@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* srq.c - shared receive queues. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/mr.h"
+#include "core/rq.h"
+#include "sys/log.h"
+
+struct srq *srq_of(struct ibv_srq *ibv)
+{
+	return container_of(ibv, struct srq, ibv);
+}
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool number_taken(const struct core *core, uint32_t num)
+{
+	list_for(n, &core->srqs)
+		if (container_of(n, struct srq, node)->num == num)
+			return true;
+	return false;
+}
+
+/* core->lock is held.  0 or -ENOMEM: there are max_srq of them. */
+static int add(struct core *core, struct srq *srq)
+{
+	uint32_t count = 0, num;
+
+	list_for(n, &core->srqs)
+		count++;
+	if (count >= caps.max_srq || count >= QPN_INDICES)
+		return -ENOMEM;
+	do {
+		num = (uint32_t)core->slot << QPN_INDEX_BITS |
+		      (core->srq_next++ & (QPN_INDICES - 1));
+	} while (number_taken(core, num));
+	srq->num = num;
+	list_add_tail(&core->srqs, &srq->node);
+	return 0;
+}
+
+static int check_attr(const struct ibv_srq_attr *attr)
+{
+	if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr ||
+	    attr->max_sge > caps.max_srq_sge) {
+		log_info("create_srq refused: %u entries of %u SGEs (limits %u, %u)",
+			 attr->max_wr, attr->max_sge, caps.max_srq_wr,
+			 caps.max_srq_sge);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void fill_ibv(struct srq *srq, void *srq_context)
+{
+	struct ibv_srq *ibv = &srq->ibv;
+
+	ibv->context = srq->ctx->ibv;
+	ibv->srq_context = srq_context;
+	ibv->pd = &srq->pd->ibv;
+	ibv->handle = srq->num;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+}
+
+int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
+	       struct srq **out)
+{
+	struct core *core = ctx->core;
+	struct srq *srq;
+	int rc;
+
+	if (ctx->dead)
+		return -EIO;
+	rc = check_attr(&attr->attr);
+	if (rc)
+		return rc;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	srq->core = core;
+	srq->ctx = ctx;
+	srq->pd = pd;
+	rc = rq_init(&srq->rq, attr->attr.max_wr, attr->attr.max_sge);
+	if (rc)
+		goto free_srq;
+	srq->rq.cap = min32(srq->rq.cap, caps.max_srq_wr);
+	lock_take(&core->lock);
+	rc = add(core, srq);
+	lock_give(&core->lock);
+	if (rc)
+		goto free_rq;
+	lock_init(&srq->lock);
+	fill_ibv(srq, attr->srq_context);
+	atomic_fetch_add(&pd->users, 1);
+	attr->attr.max_wr = srq->rq.cap;
+	attr->attr.max_sge = srq->rq.max_sge;
+	*out = srq;
+	return 0;
+
+free_rq:
+	rq_fini(&srq->rq);
+free_srq:
+	free(srq);
+	return rc;
+}
+
+int srq_destroy(struct srq *srq)
+{
+	if (atomic_load(&srq->users))
+		return -EBUSY;
+	lock_take(&srq->core->lock);
+	list_del(&srq->node);
+	lock_give(&srq->core->lock);
+	async_forget(srq->ctx, &srq->ibv);
+	atomic_fetch_sub(&srq->pd->users, 1);
+	rq_fini(&srq->rq);
+	lock_fini(&srq->lock);
+	pthread_cond_destroy(&srq->ibv.cond);
+	pthread_mutex_destroy(&srq->ibv.mutex);
+	free(srq);
+	return 0;
+}
+
+/* Move what is posted in from, which has no more than to->cap, to to. */
+static void move(struct rq *to, struct rq *from)
+{
+	struct rwqe w;
+
+	while (rq_pop(from, &w)) {
+		struct ibv_recv_wr wr = {
+			.wr_id = w.wr_id, .sg_list = w.sge,
+			.num_sge = (int)w.num_sge,
+		};
+
+		rq_post(to, &wr);
+	}
+}
+
+int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct rq bigger = { 0 }, old = { 0 };
+	uint32_t cap, limit;
+	int rc = 0;
+
+	if (srq->ctx->dead)
+		return -EIO;
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if (mask & IBV_SRQ_MAX_WR) {
+		if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr)
+			return -EINVAL;
+		rc = rq_init(&bigger, attr->max_wr, srq->rq.max_sge);
+		if (rc)
+			return rc;
+		bigger.cap = min32(bigger.cap, caps.max_srq_wr);
+	}
+	lock_take(&srq->lock);
+	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq->rq.cap;
+	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
+	if (limit > cap || srq->rq.head - srq->rq.tail > cap) {
+		rc = -EINVAL;
+		old = bigger;
+		goto unlock;
+	}
+	srq->limit = limit;
+	if (mask & IBV_SRQ_MAX_WR) {
+		old = srq->rq;
+		move(&bigger, &old);
+		srq->rq = bigger;
+		attr->max_wr = cap;
+	}
+unlock:
+	lock_give(&srq->lock);
+	rq_fini(&old);
+	return rc;
+}
+
+int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
+{
+	if (srq->ctx->dead)
+		return -EIO;
+	lock_take(&srq->lock);
+	attr->max_wr = srq->rq.cap;
+	attr->max_sge = srq->rq.max_sge;
+	attr->srq_limit = srq->limit;
+	lock_give(&srq->lock);
+	return 0;
+}
+
+int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int rc = 0;
+
+	lock_take(&srq->lock);
+	if (srq->ctx->dead)
+		rc = -EIO;
+	for (; !rc && wr; wr = wr->next) {
+		rc = rq_post(&srq->rq, wr);
+		if (rc)
+			break;
+	}
+	lock_give(&srq->lock);
+	if (rc && bad)
+		*bad = wr;
+	return rc;
+}
+
+bool srq_pop(struct srq *srq, struct rwqe *out)
+{
+	bool got;
+
+	lock_take(&srq->lock);
+	got = rq_pop(&srq->rq, out);
+	if (got && srq->rq.head - srq->rq.tail < srq->limit) {
+		srq->limit = 0;		/* IBTA 10.2.9.1: once each time armed */
+		async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
+	}
+	lock_give(&srq->lock);
+	return got;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_ctx.h - an opened device for unit tests: one interface eth7 with the
+ * addresses fe80::1, 10.0.0.1 and 2001:db8::1. */
+#ifndef CORE_TEST_CTX_H
+#define CORE_TEST_CTX_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/event.h"
+
+struct test_ctx {
+	struct core core;
+	struct device *dev;
+	struct ibv_context ibv;
+	struct context ctx;
+};
+
+static inline void test_add_addr(struct netdev *net, const char *ip16)
+{
+	memcpy(net->addr[net->naddrs++].ip, ip16, 16);
+}
+
+#define TEST_LL "\xfe\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\1"
+#define TEST_V4 "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1"
+#define TEST_V6 "\x20\1\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\1"
+
+static inline struct netdev test_netdev(void)
+{
+	struct netdev net = {
+		.name = "eth7", .ifindex = 7, .mtu = 1500, .running = true,
+		.mac = { 0x02, 0x11, 0x22, 0x33, 0x44, 0x55 },
+	};
+
+	test_add_addr(&net, TEST_LL);
+	test_add_addr(&net, TEST_V4);
+	test_add_addr(&net, TEST_V6);
+	return net;
+}
+
+static inline void test_open(struct test_ctx *t)
+{
+	struct netdev net = test_netdev();
+
+	memset(t, 0, sizeof(*t));
+	if (core_init(&t->core, 1) || device_create(&net, NULL, &t->dev) ||
+	    event_queue_init(&t->ctx.async))
+		abort();
+	t->ctx.core = &t->core;
+	t->ctx.dev = t->dev;
+	t->ctx.ibv = &t->ibv;
+	t->ibv.async_fd = t->ctx.async.fd;
+	list_add_tail(&t->core.contexts, &t->ctx.node);
+}
+
+/* Devices are for ever; a test's is not. */
+static inline void test_close(struct test_ctx *t)
+{
+	event_queue_fini(&t->ctx.async);
+	lock_fini(&t->dev->lock);
+	free(t->dev);
+	core_fini(&t->core);
+}
+
+#endif

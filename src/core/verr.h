@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* verr.h - ibv_wc.vendor_err values: verr.def is the table. */
+#ifndef CORE_VERR_H
+#define CORE_VERR_H
+
+enum verr {
+#define VERR(code, name, what, todo) VERR_##name = code,
+#include "core/verr.def"
+#undef VERR
+};
+
+struct verr_text { const char *name, *what, *todo; };
+
+/* NULL for a code that is not in the table. */
+const struct verr_text *verr_text(unsigned code);
+
+#endif
