@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/fault.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "link/fault_spec.h"
+#include "link/parcel.h"
+#include "sys/rand.h"
+
+enum {
+	WAITING_MAX = 4096,		/* each way; more are not held back */
+	PASS_MAX = 4,			/* datagrams that overtake a reordered one */
+	REORDER_NS = 1000000,
+	RETRY_NS = 50000,		/* the inner link was full */
+	ROUNDS = 16,			/* of a recv in which all are dropped */
+};
+
+enum fate {
+	DROP = 1, DUP = 2, REORDER = 4, DELAY = 8, CORRUPT = 16,
+};
+
+struct way {
+	struct fault_rules rules;
+	struct prng rng;
+	struct list delayed;		/* by due, earliest first */
+	struct list passed;		/* in order; out when after is 0, or due */
+	unsigned waiting;		/* in both */
+	struct fault_stats stats;
+};
+
+struct fault {
+	struct link link;
+	struct link *inner;
+	struct way way[FAULT_DIRS];
+	struct list lent;		/* received copies, until the next recv */
+};
+
+static struct fault *fault_of(const struct link *link)
+{
+	return container_of(link, struct fault, link);
+}
+
+static struct parcel *first(const struct list *head)
+{
+	return list_empty(head) ? NULL :
+	       container_of(head->next, struct parcel, node);
+}
+
+/* --- what happens to a datagram -------------------------------------------- */
+
+static bool is_nth(const struct fault_rules *r, uint64_t count)
+{
+	for (int i = 0; i < FAULT_NTH_MAX && r->nth[i]; i++)
+		if (r->nth[i] == count)
+			return true;
+	return false;
+}
+
+/* Every datagram takes the same number of draws, so that one rule's outcome
+ * does not depend on another's. */
+static unsigned judge(struct way *w)
+{
+	const struct fault_rules *r = &w->rules;
+	unsigned fate = 0;
+
+	w->stats.seen++;
+	fate |= rand_chance(&w->rng, r->drop) ? DROP : 0;
+	fate |= rand_chance(&w->rng, r->dup) ? DUP : 0;
+	fate |= rand_chance(&w->rng, r->reorder) ? REORDER : 0;
+	fate |= rand_chance(&w->rng, r->delay) ? DELAY : 0;
+	fate |= rand_chance(&w->rng, r->corrupt) ? CORRUPT : 0;
+	if (is_nth(r, w->stats.seen))
+		fate |= DROP;
+	if (fate & DROP)
+		return DROP;
+	if ((fate & DELAY) || w->waiting >= WAITING_MAX)
+		fate &= ~(unsigned)REORDER;
+	if (w->waiting >= WAITING_MAX)
+		fate &= ~(unsigned)(DELAY | DUP);
+	return fate;
+}
+
+static void count(struct fault_stats *s, unsigned fate)
+{
+	s->dropped += (fate & DROP) != 0;
+	s->duplicated += (fate & DUP) != 0;
+	s->reordered += (fate & REORDER) != 0;
+	s->delayed += (fate & DELAY) != 0;
+	s->corrupted += (fate & CORRUPT) != 0;
+}
+
+static void corrupt(struct parcel *p, struct prng *rng)
+{
+	uint64_t at = rand_u64(rng), bits = rand_u64(rng);
+
+	if (p->d.len > 0)
+		p->bytes[at % p->d.len] ^= (uint8_t)(1 + bits % 255);
+}
+
+static void wait_until(struct way *w, struct parcel *p, uint64_t due)
+{
+	struct list *before = w->delayed.prev;
+
+	while (before != &w->delayed &&
+	       container_of(before, struct parcel, node)->due > due)
+		before = before->prev;
+	p->due = due;
+	list_add_tail(before->next, &p->node);
+	w->waiting++;
+}
+
+static void wait_for_others(struct way *w, struct parcel *p, uint64_t now)
+{
+	p->after = 1 + (unsigned)rand_below(&w->rng, PASS_MAX);
+	p->due = now + REORDER_NS;
+	list_add_tail(&w->passed, &p->node);
+	w->waiting++;
+}
+
+/* A datagram went by: those it overtook have waited for one more. */
+static void went_by(struct way *w)
+{
+	list_for(n, &w->passed) {
+		struct parcel *p = container_of(n, struct parcel, node);
+
+		if (p->after > 0)
+			p->after--;
+	}
+}
+
+/* What waits and may go now, out of its list; or NULL. */
+static struct parcel *take_due(struct way *w, uint64_t now)
+{
+	struct parcel *p = first(&w->delayed);
+
+	if (!p || p->due > now) {
+		p = NULL;
+		list_for(n, &w->passed) {
+			struct parcel *q = container_of(n, struct parcel, node);
+
+			if (q->after == 0 || q->due <= now) {
+				p = q;
+				break;
+			}
+		}
+	}
+	if (p) {
+		list_del(&p->node);
+		w->waiting--;
+	}
+	return p;
+}
+
+static uint64_t way_deadline(const struct way *w)
+{
+	const struct parcel *p = first(&w->delayed);
+	uint64_t due = p ? p->due : UINT64_MAX;
+
+	list_for(n, &w->passed) {
+		const struct parcel *q = container_of(n, struct parcel, node);
+		uint64_t then = q->after == 0 ? 0 : q->due;
+
+		due = then < due ? then : due;
+	}
+	return due;
+}
+
+/* Do to p what fate says: true if it, or its first copy, goes on now. */
+static bool suffer(struct way *w, struct parcel *p, unsigned fate, uint64_t now)
+{
+	if (fate & CORRUPT)
+		corrupt(p, &w->rng);
+	if (fate & DUP) {
+		struct parcel *twin = parcel_make(&p->d);
+
+		if (twin)
+			wait_until(w, twin, now);
+	}
+	if (fate & DELAY) {
+		wait_until(w, p, now + w->rules.delay_ns);
+		return false;
+	}
+	if (fate & REORDER) {
+		wait_for_others(w, p, now);
+		return false;
+	}
+	return true;
+}
+
+/* --- the link --------------------------------------------------------------- */
+
+static int send_due(struct fault *f, uint64_t now)
+{
+	struct way *w = &f->way[FAULT_TX];
+	struct parcel *p;
+
+	while ((p = take_due(w, now))) {
+		int rc = f->inner->ops->send(f->inner, &p->d, 1, now);
+
+		if (rc <= 0) {
+			wait_until(w, p, now + RETRY_NS);
+			return rc;
+		}
+		free(p);
+	}
+	return 0;
+}
+
+/* 1: taken, 0: the inner link is full, -errno: broken.  One that is refused
+ * comes again, so it must not have been judged; one that a fault has touched is
+ * taken in any case. */
+static int send_one(struct fault *f, const struct dgram *d, uint64_t now)
+{
+	struct way *w = &f->way[FAULT_TX];
+	struct prng before = w->rng;
+	unsigned fate = judge(w);
+	struct parcel *p;
+	int rc;
+
+	if (fate == 0) {
+		rc = f->inner->ops->send(f->inner, d, 1, now);
+		if (rc > 0) {
+			went_by(w);
+			return 1;
+		}
+		w->rng = before;
+		w->stats.seen--;
+		return rc;
+	}
+	p = fate & DROP ? NULL : parcel_make(d);
+	count(&w->stats, p ? fate : DROP);
+	if (!p || !suffer(w, p, fate, now))
+		return 1;
+	rc = f->inner->ops->send(f->inner, &p->d, 1, now);
+	if (rc <= 0) {
+		wait_until(w, p, now + RETRY_NS);
+		return rc < 0 ? rc : 1;
+	}
+	free(p);
+	went_by(w);
+	return 1;
+}
+
+static int fault_send(struct link *link, const struct dgram *v, unsigned n,
+		      uint64_t now)
+{
+	struct fault *f = fault_of(link);
+	int rc = send_due(f, now);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (rc >= 0)
+			rc = send_one(f, &v[i], now);
+		if (rc <= 0)
+			return i > 0 ? (int)i : rc;
+	}
+	rc = send_due(f, now);			/* second copies */
+	return n > 0 || rc >= 0 ? (int)n : rc;
+}
+
+static void move(struct dgram *to, const struct dgram *from)
+{
+	bool own = from->iov == &from->one;
+
+	*to = *from;
+	if (own)
+		to->iov = &to->one;
+}
+
+/* Of v[at..n), which inner has given, leave those that get through now, from
+ * v[at] on.  Returns where they end. */
+static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
+		     uint64_t now)
+{
+	struct way *w = &f->way[FAULT_RX];
+
+	for (unsigned i = at; i < n; i++) {
+		unsigned fate = judge(w);
+		struct parcel *p;
+
+		if (fate == 0) {
+			if (at < i)
+				move(&v[at], &v[i]);
+			at++;
+			went_by(w);
+			continue;
+		}
+		p = fate & DROP ? NULL : parcel_make(&v[i]);
+		count(&w->stats, p ? fate : DROP);
+		if (!p || !suffer(w, p, fate, now))
+			continue;
+		list_add_tail(&f->lent, &p->node);
+		parcel_show(p, &v[at++]);
+		went_by(w);
+	}
+	return at;
+}
+
+static int fault_recv(struct link *link, struct dgram *v, unsigned n,
+		      uint64_t now)
+{
+	struct fault *f = fault_of(link);
+	struct parcel *p;
+	unsigned got = 0;
+	int rc;
+
+	parcels_free(&f->lent);
+	send_due(f, now);
+	while (got < n && (p = take_due(&f->way[FAULT_RX], now))) {
+		list_add_tail(&f->lent, &p->node);
+		parcel_show(p, &v[got++]);
+	}
+	/* 0 means that none waits, so not when all of a lot were lost. */
+	for (int round = 0; got < n && round < ROUNDS; round++) {
+		rc = f->inner->ops->recv(f->inner, v + got, n - got, now);
+		if (rc < 0 && got == 0)
+			return rc;
+		if (rc <= 0)
+			break;
+		got = sift(f, v, got, got + (unsigned)rc, now);
+		if (got > 0)
+			break;
+	}
+	return (int)got;
+}
+
+static uint64_t fault_deadline(struct link *link)
+{
+	struct fault *f = fault_of(link);
+	uint64_t due = f->inner->ops->deadline(f->inner);
+
+	for (int dir = 0; dir < FAULT_DIRS; dir++) {
+		uint64_t then = way_deadline(&f->way[dir]);
+
+		due = then < due ? then : due;
+	}
+	return due;
+}
+
+static void fault_close(struct link *link)
+{
+	struct fault *f = fault_of(link);
+
+	for (int dir = 0; dir < FAULT_DIRS; dir++) {
+		parcels_free(&f->way[dir].delayed);
+		parcels_free(&f->way[dir].passed);
+	}
+	parcels_free(&f->lent);
+	f->inner->ops->close(f->inner);
+	free(f);
+}
+
+static const struct link_ops fault_ops = {
+	fault_send, fault_recv, fault_deadline, fault_close,
+};
+
+int fault_wrap(struct link **out, struct link *inner, const char *spec,
+	       char *err, size_t errlen)
+{
+	struct fault_spec parsed;
+	struct fault *f;
+	int rc = fault_parse(&parsed, spec, err, errlen);
+
+	if (rc)
+		return rc;
+	f = calloc(1, sizeof(*f));
+	if (!f) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	f->inner = inner;
+	f->link = (struct link){ .ops = &fault_ops, .run_max = 1, .mtu = inner->mtu };
+	list_init(&f->lent);
+	for (int dir = 0; dir < FAULT_DIRS; dir++) {
+		struct way *w = &f->way[dir];
+
+		w->rules = parsed.rules[dir];
+		rand_seed(&w->rng, parsed.seed + ((uint64_t)dir << 32));
+		list_init(&w->delayed);
+		list_init(&w->passed);
+	}
+	*out = &f->link;
+	return 0;
+}
+
+const struct fault_stats *fault_stats(const struct link *link, bool rx)
+{
+	return &fault_of(link)->way[rx ? FAULT_RX : FAULT_TX].stats;
+}

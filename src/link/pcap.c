@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/pcap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/pcapng.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+#include "sys/log.h"
+
+enum { BUFFER = 1 << 20, FLUSH_NS = 100000000, PATH_LEN = 512, OPEN_MAX_ = 8 };
+
+/* Descriptors of the open captures, + 1; 0 is a free place.  A fork clears
+ * them in the child, where writing then does nothing. */
+static _Atomic int open_fds[OPEN_MAX_];
+
+struct pcap {
+	struct link link;
+	struct link *inner;
+	_Atomic int *fd;		/* in open_fds */
+	uint64_t wall_offset;		/* wall clock less engine's, ns */
+	bool started;			/* wall_offset is set */
+	bool stopped;			/* by an error: *fd may be another's now */
+	uint64_t flush_due;		/* NEVER: the buffer is empty */
+	off_t written;
+	size_t used;
+	uint8_t buf[BUFFER];
+};
+
+static struct pcap *pcap_of(struct link *link)
+{
+	return container_of(link, struct pcap, link);
+}
+
+/* After an error nothing more is written, and half a block is cut off. */
+static void flush(struct pcap *p)
+{
+	int fd = p->stopped ? -1 : atomic_load(p->fd) - 1;
+	size_t at = 0;
+
+	while (fd >= 0 && at < p->used) {
+		ssize_t n = write(fd, p->buf + at, p->used - at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			log_error("capture stopped after %lld bytes: write: errno %d",
+				  (long long)p->written, errno);
+			if (ftruncate(fd, p->written))
+				log_error("and its last packet is cut");
+			atomic_store(p->fd, 0);
+			close(fd);
+			p->stopped = true;
+			break;
+		}
+		at += (size_t)n;
+	}
+	p->written += (off_t)p->used;
+	p->used = 0;
+	p->flush_due = NEVER;
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void record(struct pcap *p, const struct dgram *v, unsigned n,
+		   enum pcapng_dir dir, uint64_t now)
+{
+	if (!p->started) {
+		p->wall_offset = wall_ns() - now;
+		p->started = true;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		size_t need = v[i].len + (size_t)PCAPNG_EPB_MORE;
+
+		if (need > BUFFER - p->used)
+			flush(p);
+		if (need <= BUFFER - p->used)
+			p->used += pcapng_epb(p->buf + p->used, &v[i], dir,
+					      now + p->wall_offset);
+	}
+	if (p->used > 0 && p->flush_due == NEVER)
+		p->flush_due = now + FLUSH_NS;
+	if (now >= p->flush_due)
+		flush(p);
+}
+
+static int pcap_send(struct link *link, const struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	struct pcap *p = pcap_of(link);
+	int rc = p->inner->ops->send(p->inner, v, n, now);
+
+	record(p, v, rc > 0 ? (unsigned)rc : 0, PCAPNG_OUT, now);
+	return rc;
+}
+
+static int pcap_recv(struct link *link, struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	struct pcap *p = pcap_of(link);
+	int rc = p->inner->ops->recv(p->inner, v, n, now);
+
+	record(p, v, rc > 0 ? (unsigned)rc : 0, PCAPNG_IN, now);
+	return rc;
+}
+
+static uint64_t pcap_deadline(struct link *link)
+{
+	struct pcap *p = pcap_of(link);
+	uint64_t due = p->inner->ops->deadline(p->inner);
+
+	return p->flush_due < due ? p->flush_due : due;
+}
+
+static void pcap_close(struct link *link)
+{
+	struct pcap *p = pcap_of(link);
+	int fd;
+
+	flush(p);
+	fd = p->stopped ? -1 : atomic_exchange(p->fd, 0) - 1;
+	if (fd >= 0)
+		close(fd);
+	p->inner->ops->close(p->inner);
+	free(p);
+}
+
+static const struct link_ops pcap_ops = {
+	pcap_send, pcap_recv, pcap_deadline, pcap_close,
+};
+
+/* path with every %p replaced. */
+static int expand(char *to, size_t room, const char *path)
+{
+	size_t at = 0;
+
+	while (*path && at < room) {
+		if (path[0] == '%' && path[1] == 'p') {
+			at += (size_t)snprintf(to + at, room - at, "%ld",
+					       (long)getpid());
+			path += 2;
+		} else {
+			to[at++] = *path++;
+		}
+	}
+	if (at >= room)
+		return -ENAMETOOLONG;
+	to[at] = '\0';
+	return 0;
+}
+
+/* Put fd into a free place of open_fds. */
+static _Atomic int *claim(int fd)
+{
+	for (int i = 0; i < OPEN_MAX_; i++) {
+		int none = 0;
+
+		if (atomic_compare_exchange_strong(&open_fds[i], &none, fd + 1))
+			return &open_fds[i];
+	}
+	return NULL;
+}
+
+int pcap_wrap(struct link **out, struct link *inner, const char *path)
+{
+	char name[PATH_LEN];
+	struct pcap *p;
+	int rc = expand(name, sizeof(name), path), fd;
+
+	if (rc)
+		return rc;
+	fd = fd_raise(open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+	if (fd < 0)
+		return -errno;
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		close(fd);
+		return -ENOMEM;
+	}
+	p->fd = claim(fd);
+	if (!p->fd) {
+		free(p);
+		close(fd);
+		return -EMFILE;
+	}
+	p->inner = inner;
+	p->link = (struct link){ .ops = &pcap_ops, .run_max = inner->run_max,
+				 .mtu = inner->mtu };
+	p->used = pcapng_head(p->buf);
+	flush(p);
+	*out = &p->link;
+	return 0;
+}
+
+void pcap_forked(void)
+{
+	for (int i = 0; i < OPEN_MAX_; i++) {
+		int fd = atomic_exchange(&open_fds[i], 0) - 1;
+
+		if (fd >= 0)
+			close(fd);
+	}
+}

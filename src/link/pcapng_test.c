@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The blocks, read back by their structure; pcap_test.c has tshark read them. */
+#include "link/pcapng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "link/link_testing.h"
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return v;
+}
+
+static unsigned net16(const uint8_t *p)
+{
+	return (unsigned)p[0] << 8 | p[1];
+}
+
+/* One's complement sum; ffff over what carries a right checksum. */
+static unsigned sum(const uint8_t *p, size_t n, unsigned s)
+{
+	for (size_t i = 0; i < n; i++)
+		s += i % 2 ? p[i] : (unsigned)p[i] << 8;
+	while (s >> 16)
+		s = (s & 0xffff) + (s >> 16);
+	return s;
+}
+
+static void a_file_begins_with_section_and_interface(void **state)
+{
+	uint8_t at[PCAPNG_HEAD_MAX];
+	size_t len = pcapng_head(at), first = get32(at + 4);
+
+	(void)state;
+	assert_int_equal(get32(at), 0x0a0d0d0a);
+	assert_int_equal(get32(at + 8), 0x1a2b3c4d);
+	assert_int_equal(get32(at + first - 4), first);
+	assert_int_equal(get32(at + first), 1);
+	assert_int_equal(get32(at + first + 4), len - first);
+	assert_int_equal(get32(at + len - 4), len - first);
+	assert_int_equal(get32(at + first + 8), 101);
+}
+
+static const uint8_t *packet(uint8_t *at, const struct dgram *d,
+			     enum pcapng_dir dir, size_t ip_len)
+{
+	size_t len = pcapng_epb(at, d, dir, 0x1122334455667788), cap = ip_len + 8 + d->len;
+
+	assert_true(len > 0 && len <= d->len + PCAPNG_EPB_MORE && len % 4 == 0);
+	assert_int_equal(get32(at), 6);
+	assert_int_equal(get32(at + 4), len);
+	assert_int_equal(get32(at + len - 4), len);
+	assert_int_equal(get32(at + 12), 0x11223344);
+	assert_int_equal(get32(at + 16), 0x55667788);
+	assert_int_equal(get32(at + 20), cap);
+	assert_int_equal(get32(at + 24), cap);
+	assert_int_equal(get32(at + 28 + (cap + 3) / 4 * 4), 2 | 4 << 16);
+	assert_int_equal(get32(at + 32 + (cap + 3) / 4 * 4), dir);
+	return at + 28;
+}
+
+static void ipv4_packets_have_their_identification(void **state)
+{
+	struct test_dgram t;
+	uint8_t at[64 + PCAPNG_EPB_MORE];
+	const uint8_t *ip;
+
+	(void)state;
+	test_dgram(&t, "hello", 5);
+	t.d.ip_id = 0xabcd;
+	ip = packet(at, &t.d, PCAPNG_OUT, 20);
+	assert_int_equal(ip[0], 0x45);
+	assert_int_equal(ip[1], 2);
+	assert_int_equal(net16(ip + 2), 33);
+	assert_int_equal(net16(ip + 4), 0xabcd);
+	assert_int_equal(net16(ip + 6), 0x4000);
+	assert_int_equal(ip[8], 64);
+	assert_int_equal(sum(ip, 20, 0), 0xffff);
+	assert_memory_equal(ip + 12, "\x0a\0\0\1\x0a\0\0\2", 8);
+	assert_int_equal(net16(ip + 20), 0xc001);
+	assert_int_equal(net16(ip + 22), 4791);
+	assert_int_equal(net16(ip + 24), 13);
+	assert_int_equal(net16(ip + 26), 0);
+	assert_memory_equal(ip + 28, "hello", 5);
+
+	t.d.ip_id = -1;
+	assert_int_equal(net16(packet(at, &t.d, PCAPNG_IN, 20) + 4), 0);
+}
+
+static void ipv6_packets_have_a_udp_checksum(void **state)
+{
+	struct test_dgram t;
+	uint8_t at[64 + PCAPNG_EPB_MORE];
+	const uint8_t *ip;
+
+	(void)state;
+	for (unsigned i = 0; i < 0x10000; i++) {
+		uint8_t bytes[3] = { (uint8_t)(i >> 8), (uint8_t)i, 7 };
+
+		test_dgram(&t, bytes, sizeof(bytes));
+		memset(t.d.from.ip, 0xfd, 16);
+		memset(t.d.to.ip, 0xfe, 16);
+		t.d.tclass = 0xb9;
+		ip = packet(at, &t.d, PCAPNG_IN, 40);
+		assert_memory_equal(ip, "\x6b\x90\0\0\0\x0b\x11\x40", 8);
+		assert_int_equal(ip[8], 0xfd);
+		assert_int_equal(ip[24], 0xfe);
+		assert_int_equal(sum(ip + 8, 32 + 11, 17 + 11), 0xffff);
+		assert_int_not_equal(net16(ip + 46), 0);
+	}
+}
+
+static void what_ip_cannot_carry_is_left_out(void **state)
+{
+	static uint8_t at[(1 << 16) + PCAPNG_EPB_MORE], bytes[1 << 16];
+	struct test_dgram t;
+
+	(void)state;
+	test_dgram(&t, "", 0);
+	t.d.iov[1] = (struct iovec){ bytes, sizeof(bytes) };
+	t.d.len = 65535 - 28;
+	packet(at, &t.d, PCAPNG_OUT, 20);
+	t.d.len++;
+	assert_int_equal(pcapng_epb(at, &t.d, PCAPNG_OUT, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_begins_with_section_and_interface),
+		cmocka_unit_test(ipv4_packets_have_their_identification),
+		cmocka_unit_test(ipv6_packets_have_a_udp_checksum),
+		cmocka_unit_test(what_ip_cannot_carry_is_left_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

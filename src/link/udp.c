@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* udp.c - see udp.h.  Receiving first, then sending, then the sockets. */
+#include "link/udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/udp_rx.h"
+#include "link/udp_sock.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+#include "sys/log.h"
+
+enum {
+	DGRAM_MAX = 65507,		/* IPv4; IPv6 takes 20 bytes less */
+	RUN_MAX = 64,			/* UDP_MAX_SEGMENTS of older kernels */
+	TX_MSGS = 32, TX_IOV = 1024,	/* UIO_MAXIOV */
+	CTL = 256,
+};
+
+struct udp {
+	struct link link;
+	uint16_t port, sport;
+	int epfd, rx[2], tx[2];		/* [0]: IPv4, [1]: IPv6; -1: none */
+	bool tx_open, v6_first, said_gso;
+	uint64_t said_drop;
+	struct udp_stats stats;
+
+	struct udp_rx *in;		/* NULL: nothing is bound */
+
+	/* Scratch for one system call. */
+	struct mmsghdr msg[TX_MSGS];
+	unsigned first[TX_MSGS + 1];	/* datagram with which a run begins */
+	union sock_addr addr[TX_MSGS];
+	_Alignas(struct cmsghdr) char ctl[TX_MSGS][CTL];
+	struct iovec iov[TX_IOV];
+};
+
+static struct udp *udp_of(const struct link *link)
+{
+	return container_of(link, struct udp, link);
+}
+
+static bool fd_lost(int err)
+{
+	return err == EBADF || err == ENOTSOCK;
+}
+
+/* --- receiving ------------------------------------------------------------- */
+
+static int udp_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct udp *u = udp_of(link);
+	int rc = 0;
+
+	(void)now;
+	if (!u->in)
+		return 0;
+	/* What is left of the last call first, and alone: its buffers are in
+	 * use until the next. */
+	if (!udp_rx_left(u->in)) {
+		udp_rx_reset(u->in);
+		u->v6_first = !u->v6_first;	/* neither starves the other */
+		for (int i = 0; i < 2 && !rc; i++) {
+			int fd = u->rx[i ^ (int)u->v6_first];
+
+			if (fd >= 0)
+				rc = udp_rx_fill(u->in, fd, n);
+		}
+	}
+	return rc ? rc : (int)udp_rx_give(u->in, v, n);
+}
+
+static uint64_t udp_deadline(struct link *link)
+{
+	struct udp *u = udp_of(link);
+
+	return u->in && udp_rx_left(u->in) ? 0 : NEVER;
+}
+
+/* --- sending --------------------------------------------------------------- */
+
+static void put_cmsg(struct msghdr *h, int level, int type, const void *data,
+		     size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)(void *)
+		((char *)h->msg_control + h->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	h->msg_controllen += CMSG_SPACE(len);
+}
+
+static void address_v4(struct msghdr *h, union sock_addr *a, const struct dgram *d)
+{
+	struct in_pktinfo pi = { .ipi_ifindex = (int)d->ifindex };
+	int tos = d->tclass, ttl = d->ttl;
+
+	a->v4 = (struct sockaddr_in){
+		.sin_family = AF_INET, .sin_port = htons(d->to.port),
+	};
+	memcpy(&a->v4.sin_addr, d->to.ip + 12, 4);
+	h->msg_namelen = sizeof(a->v4);
+	if (addr_is_v4(d->from.ip))
+		memcpy(&pi.ipi_spec_dst, d->from.ip + 12, 4);
+	put_cmsg(h, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
+	put_cmsg(h, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	if (ttl)
+		put_cmsg(h, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+}
+
+static void address_v6(struct msghdr *h, union sock_addr *a, const struct dgram *d)
+{
+	struct in6_pktinfo pi = { .ipi6_ifindex = d->ifindex };
+	int tclass = d->tclass, hops = d->ttl;
+
+	a->v6 = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_port = htons(d->to.port),
+	};
+	memcpy(&a->v6.sin6_addr, d->to.ip, 16);
+	if (IN6_IS_ADDR_LINKLOCAL(&a->v6.sin6_addr) ||
+	    IN6_IS_ADDR_MC_LINKLOCAL(&a->v6.sin6_addr))
+		a->v6.sin6_scope_id = d->ifindex;
+	h->msg_namelen = sizeof(a->v6);
+	memcpy(&pi.ipi6_addr, d->from.ip, 16);
+	put_cmsg(h, IPPROTO_IPV6, IPV6_PKTINFO, &pi, sizeof(pi));
+	put_cmsg(h, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass));
+	if (hops)
+		put_cmsg(h, IPPROTO_IPV6, IPV6_HOPLIMIT, &hops, sizeof(hops));
+}
+
+/* How many of v[0..n-1] go into one buffer. */
+static unsigned run_length(const struct dgram *v, unsigned n)
+{
+	unsigned k = 1;
+
+	if (v[0].seg == 0)
+		while (k < n && v[k].seg == k)
+			k++;
+	return k;
+}
+
+/* Make message i of the k datagrams at v; its pieces go to iov[at..]. */
+static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
+		  unsigned at)
+{
+	struct msghdr *h = &u->msg[i].msg_hdr;
+
+	*h = (struct msghdr){
+		.msg_name = &u->addr[i], .msg_control = u->ctl[i],
+		.msg_iov = &u->iov[at],
+	};
+	if (addr_is_v4(v->to.ip))
+		address_v4(h, &u->addr[i], v);
+	else
+		address_v6(h, &u->addr[i], v);
+	if (k > 1) {
+		uint16_t size = (uint16_t)v->len;
+
+		put_cmsg(h, SOL_UDP, UDP_SEGMENT, &size, sizeof(size));
+	}
+	for (unsigned j = 0; j < k; j++) {
+		memcpy(&h->msg_iov[h->msg_iovlen], v[j].iov,
+		       v[j].iovcnt * sizeof(struct iovec));
+		h->msg_iovlen += v[j].iovcnt;
+	}
+}
+
+static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	u->stats.tx_dropped += k;
+	if (log_level < LOG_INFO || !log_allowed(&u->said_drop))
+		return;
+	inet_ntop(AF_INET6, d->to.ip, ip, sizeof(ip));
+	log_info("cannot send to %s: %s; %u datagrams of %u bytes dropped, %llu so far",
+		 ip, strerror(err), k, d->len,
+		 (unsigned long long)u->stats.tx_dropped);
+}
+
+/* The kernel refused the run of k at v with err.  Does it take the first one
+ * alone (its identification is the same), then it is the cutting that this
+ * route cannot do. */
+static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int err)
+{
+	if (k > 1 && (err == EIO || err == EINVAL)) {
+		build(u, 0, v, 1, 0);
+		if (sendmsg(fd, &u->msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+			u->link.run_max = 1;
+			if (!u->said_gso)
+				log_warn("UDP_SEGMENT does not work here (%s): "
+					 "sending is slower", strerror(err));
+			u->said_gso = true;
+			u->stats.tx_dropped += k - 1;
+			return 0;
+		}
+		err = errno;
+	}
+	if (fd_lost(err))
+		return -EBADF;
+	dropped(u, v, k, err);
+	return 0;
+}
+
+/* Send datagrams of one family from the start of v.  Returns how many were
+ * taken, 0 when the socket is full. */
+static int send_some(struct udp *u, const struct dgram *v, unsigned n)
+{
+	bool v4 = addr_is_v4(v->to.ip);
+	unsigned msgs = 0, iovs = 0, at = 0, done = 0;
+	int fd = u->tx[!v4];
+
+	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4) {
+		unsigned k = run_length(v + at, n - at), need = 0;
+
+		for (unsigned j = 0; j < k; j++)
+			need += v[at + j].iovcnt;
+		if (iovs + need > TX_IOV)
+			break;
+		build(u, msgs, v + at, k, iovs);
+		u->first[msgs++] = at;
+		iovs += need;
+		at += k;
+	}
+	u->first[msgs] = at;
+	if (msgs == 0 || fd < 0) {
+		unsigned k = run_length(v, n);
+
+		dropped(u, v, k, fd < 0 ? EAFNOSUPPORT : EMSGSIZE);
+		return (int)k;
+	}
+	while (done < msgs) {
+		int rc = sendmmsg(fd, u->msg + done, msgs - done,
+				  MSG_DONTWAIT | MSG_NOSIGNAL);
+		unsigned run = u->first[done];
+
+		if (rc > 0) {
+			done += (unsigned)rc;
+			continue;
+		}
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
+			return (int)run;
+		rc = refused(u, fd, v + run, u->first[done + 1] - run, errno);
+		/* The scratch was used: the rest is built anew. */
+		return rc ? rc : (int)u->first[done + 1];
+	}
+	return (int)at;
+}
+
+static int udp_send(struct link *link, const struct dgram *v, unsigned n,
+		    uint64_t now)
+{
+	struct udp *u = udp_of(link);
+	unsigned taken = 0;
+	int rc;
+
+	(void)now;
+	rc = udp_sport(link);
+	if (rc < 0)
+		return fd_lost(-rc) ? rc : 0;
+	while (taken < n) {
+		rc = send_some(u, v + taken, n - taken);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			break;
+		taken += (unsigned)rc;
+	}
+	return (int)taken;
+}
+
+/* --- sockets --------------------------------------------------------------- */
+
+int udp_bind(struct link *link, int family)
+{
+	struct udp *u = udp_of(link);
+	int f = family == AF_INET6, fd;
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (u->rx[f] >= 0)
+		return 0;
+	if (!u->in)
+		u->in = udp_rx_new(u->port);
+	if (!u->in)
+		return -ENOMEM;
+	fd = udp_receiver(family, u->port);
+	if (fd < 0)
+		return fd;
+	if (epoll_ctl(u->epfd, EPOLL_CTL_ADD, fd, &ev)) {
+		int rc = -errno;
+
+		close(fd);
+		return rc;
+	}
+	u->rx[f] = fd;
+	return 0;
+}
+
+int udp_sport(struct link *link)
+{
+	struct udp *u = udp_of(link);
+	bool cuts;
+	int rc;
+
+	if (u->tx_open)
+		return u->sport;
+	rc = udp_senders(u->tx, &cuts);
+	if (rc < 0)
+		return rc;
+	if (!cuts)
+		u->link.run_max = 1;
+	u->sport = (uint16_t)rc;
+	u->tx_open = true;
+	return rc;
+}
+
+int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool join)
+{
+	struct udp *u = udp_of(link);
+	int v6 = !addr_is_v4(ip), rc;
+
+	if (u->rx[v6] < 0)
+		return -ENOTCONN;
+	if (v6) {
+		struct ipv6_mreq m = { .ipv6mr_interface = ifindex };
+
+		memcpy(&m.ipv6mr_multiaddr, ip, 16);
+		rc = setsockopt(u->rx[1], IPPROTO_IPV6, join ?
+				IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP,
+				&m, sizeof(m));
+	} else {
+		struct ip_mreqn m = { .imr_ifindex = (int)ifindex };
+
+		memcpy(&m.imr_multiaddr, ip + 12, 4);
+		rc = setsockopt(u->rx[0], IPPROTO_IP, join ?
+				IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
+				&m, sizeof(m));
+	}
+	return rc ? -errno : 0;
+}
+
+int udp_rx_fd(const struct link *link, int family)
+{
+	return udp_of(link)->rx[family == AF_INET6];
+}
+
+int udp_epoll(const struct link *link)
+{
+	return udp_of(link)->epfd;
+}
+
+const struct udp_stats *udp_stats(const struct link *link)
+{
+	struct udp *u = udp_of(link);
+
+	if (u->in)
+		u->stats.rx_dropped = udp_rx_dropped(u->in);
+	return &u->stats;
+}
+
+void udp_forked(struct link *link)
+{
+	struct udp *u = udp_of(link);
+	int *fds[] = { &u->epfd, &u->rx[0], &u->rx[1], &u->tx[0], &u->tx[1] };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+static void udp_close(struct link *link)
+{
+	struct udp *u = udp_of(link);
+
+	udp_forked(link);
+	udp_rx_free(u->in);
+	free(u);
+}
+
+static const struct link_ops udp_ops = {
+	.send = udp_send, .recv = udp_recv, .deadline = udp_deadline,
+	.close = udp_close,
+};
+
+int udp_open(struct link **out, uint16_t port)
+{
+	struct udp *u = calloc(1, sizeof(*u));
+	int fd;
+
+	if (!u)
+		return -ENOMEM;
+	fd = epoll_create1(EPOLL_CLOEXEC);
+	if (fd < 0) {
+		fd = -errno;
+		free(u);
+		return fd;
+	}
+	u->epfd = fd_raise(fd);
+	u->port = port;
+	u->rx[0] = u->rx[1] = u->tx[0] = u->tx[1] = -1;
+	u->link = (struct link){ &udp_ops, RUN_MAX, DGRAM_MAX };
+	*out = &u->link;
+	return 0;
+}

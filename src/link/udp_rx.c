@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* udp_rx.c - see udp_rx.h. */
+#include "link/udp_rx.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rx_msg {				/* what one recvmsg gave */
+	struct dgram head;		/* addresses: the same in all segments */
+	uint32_t len, off, gso;
+	uint16_t seg;
+};
+
+enum { RX_MSGS = 16, RX_BUF = 65536, RX_CTL = 256 };
+
+struct udp_rx {
+	uint16_t port;
+	unsigned got, next;		/* m[next..got-1]: not given out */
+	struct rx_msg m[RX_MSGS];
+	uint64_t dropped;
+	uint8_t (*buf)[RX_BUF];		/* [RX_MSGS] */
+
+	/* For one system call. */
+	struct mmsghdr msg[RX_MSGS];
+	union sock_addr addr[RX_MSGS];
+	struct iovec iov[RX_MSGS];
+	_Alignas(struct cmsghdr) char ctl[RX_MSGS][RX_CTL];
+};
+
+static void map_v4(uint8_t ip[16], const struct in_addr *a)
+{
+	memset(ip, 0, 10);
+	ip[10] = ip[11] = 0xff;
+	memcpy(ip + 12, a, 4);
+}
+
+static int cmsg_int(const struct cmsghdr *c)
+{
+	int n = 0;
+	size_t len = c->cmsg_len - CMSG_LEN(0);
+
+	if (len == 1)			/* IP_TOS is a byte */
+		return *CMSG_DATA(c);
+	memcpy(&n, CMSG_DATA(c), len < sizeof(n) ? len : sizeof(n));
+	return n;
+}
+
+static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
+{
+	struct dgram *d = &m->head;
+	int kind = c->cmsg_level << 8 | c->cmsg_type;
+
+	switch (kind) {
+	case IPPROTO_IP << 8 | IP_PKTINFO: {
+		struct in_pktinfo pi;
+
+		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+		map_v4(d->to.ip, &pi.ipi_addr);
+		d->ifindex = (uint32_t)pi.ipi_ifindex;
+		break;
+	}
+	case IPPROTO_IPV6 << 8 | IPV6_PKTINFO: {
+		struct in6_pktinfo pi;
+
+		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
+		memcpy(d->to.ip, &pi.ipi6_addr, 16);
+		d->ifindex = pi.ipi6_ifindex;
+		break;
+	}
+	case IPPROTO_IP << 8 | IP_TOS:
+	case IPPROTO_IPV6 << 8 | IPV6_TCLASS:
+		d->tclass = (uint8_t)cmsg_int(c);
+		break;
+	case IPPROTO_IP << 8 | IP_TTL:
+	case IPPROTO_IPV6 << 8 | IPV6_HOPLIMIT:
+		d->ttl = (uint8_t)cmsg_int(c);
+		break;
+	case SOL_UDP << 8 | UDP_GRO:
+		m->gso = (uint32_t)cmsg_int(c);
+		break;
+	default:
+		break;
+	}
+}
+
+static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
+{
+	struct msghdr *h = &r->msg[i].msg_hdr;
+	struct dgram *d = &m->head;
+
+	memset(m, 0, sizeof(*m));
+	m->len = r->msg[i].msg_len;
+	if (r->addr[i].sa.sa_family == AF_INET) {
+		map_v4(d->from.ip, &r->addr[i].v4.sin_addr);
+		d->from.port = ntohs(r->addr[i].v4.sin_port);
+	} else {
+		memcpy(d->from.ip, &r->addr[i].v6.sin6_addr, 16);
+		d->from.port = ntohs(r->addr[i].v6.sin6_port);
+		d->ip_id_exact = true;		/* IPv6 has none */
+	}
+	d->to.port = r->port;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
+		read_cmsg(m, c);
+	if (m->gso == 0 || m->gso > m->len)
+		m->gso = m->len;
+	if (m->len == 0 || h->msg_flags & MSG_TRUNC) {
+		m->len = 0;
+		r->dropped++;
+	}
+}
+
+int udp_rx_fill(struct udp_rx *r, int fd, unsigned n)
+{
+	unsigned at = r->got;
+	int got;
+
+	if (n > RX_MSGS - at)
+		n = RX_MSGS - at;
+	for (unsigned i = at; i < at + n; i++) {
+		r->iov[i] = (struct iovec){ r->buf[i], RX_BUF };
+		r->msg[i].msg_hdr = (struct msghdr){
+			.msg_name = &r->addr[i], .msg_namelen = sizeof(r->addr[i]),
+			.msg_iov = &r->iov[i], .msg_iovlen = 1,
+			.msg_control = r->ctl[i], .msg_controllen = RX_CTL,
+		};
+	}
+	got = recvmmsg(fd, &r->msg[at], n, MSG_DONTWAIT, NULL);
+	if (got < 0)
+		return errno == EBADF || errno == ENOTSOCK ? -EBADF : 0;
+	for (unsigned i = at; i < at + (unsigned)got; i++)
+		read_msg(r, &r->m[i], i);
+	r->got += (unsigned)got;
+	return 0;
+}
+
+static void give(struct udp_rx *r, struct rx_msg *m, struct dgram *d)
+{
+	uint8_t *buf = r->buf[m - r->m];
+	uint32_t len = m->len - m->off < m->gso ? m->len - m->off : m->gso;
+
+	*d = m->head;
+	/* A peer's GSO numbers its segments from 0, as ours does. */
+	d->ip_id = d->ip_id_exact ? 0 : m->seg;
+	d->len = len;
+	d->one = (struct iovec){ buf + m->off, len };
+	d->iov = &d->one;
+	d->iovcnt = 1;
+	m->off += len;
+	m->seg++;
+}
+
+unsigned udp_rx_give(struct udp_rx *r, struct dgram *v, unsigned n)
+{
+	unsigned out = 0;
+
+	while (r->next < r->got && out < n) {
+		struct rx_msg *m = &r->m[r->next];
+
+		if (m->off < m->len)
+			give(r, m, &v[out++]);
+		if (m->off >= m->len)
+			r->next++;
+	}
+	return out;
+}
+
+bool udp_rx_left(const struct udp_rx *r)
+{
+	return r->next < r->got;
+}
+
+void udp_rx_reset(struct udp_rx *r)
+{
+	r->next = r->got = 0;
+}
+
+uint64_t udp_rx_dropped(const struct udp_rx *r)
+{
+	return r->dropped;
+}
+
+struct udp_rx *udp_rx_new(uint16_t port)
+{
+	struct udp_rx *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->port = port;
+	/* Large enough to be pages that exist from the first use only. */
+	r->buf = malloc(sizeof(*r->buf) * RX_MSGS);
+	if (!r->buf) {
+		free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void udp_rx_free(struct udp_rx *r)
+{
+	if (!r)
+		return;
+	free(r->buf);
+	free(r);
+}

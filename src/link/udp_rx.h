@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* udp_rx.h - datagrams out of UDP sockets: many in one system call, merged ones
+ * (UDP_GRO) cut into what they were.  For link/udp.c. */
+#ifndef LINK_UDP_RX_H
+#define LINK_UDP_RX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link/udp_sock.h"
+#include "sys/dgram.h"
+
+struct udp_rx;
+
+struct udp_rx *udp_rx_new(uint16_t port);	/* NULL: no memory */
+void udp_rx_free(struct udp_rx *r);
+
+/* Forget everything; the buffers of what was given are used again. */
+void udp_rx_reset(struct udp_rx *r);
+
+/* Add at most n messages of socket fd.  0, also when none waits; -EBADF. */
+int udp_rx_fill(struct udp_rx *r, int fd, unsigned n);
+
+/* The next datagrams, at most n, valid until udp_rx_reset(). */
+unsigned udp_rx_give(struct udp_rx *r, struct dgram *v, unsigned n);
+bool udp_rx_left(const struct udp_rx *r);	/* there are more */
+uint64_t udp_rx_dropped(const struct udp_rx *r);
+
+#endif

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "link/udp.h"
+#include "sys/clock.h"
+#include "sys/netns_testing.h"
+
+enum { PORT = 4791, LO = 1 };
+
+static bool have_netns;
+
+static void need_netns(void)
+{
+	if (!have_netns)
+		skip();
+}
+
+static struct link *open_bound(int family)
+{
+	struct link *link;
+
+	assert_int_equal(udp_open(&link, PORT), 0);
+	assert_int_equal(udp_bind(link, family), 0);
+	return link;
+}
+
+static void done(struct link *link)
+{
+	link->ops->close(link);
+}
+
+static void set_ip(struct net_addr *a, const char *text)
+{
+	memset(a->ip, 0, 16);
+	if (strchr(text, ':')) {
+		assert_int_equal(inet_pton(AF_INET6, text, a->ip), 1);
+		return;
+	}
+	a->ip[10] = a->ip[11] = 0xff;
+	assert_int_equal(inet_pton(AF_INET, text, a->ip + 12), 1);
+}
+
+struct out { struct dgram d; struct iovec iov[2]; uint8_t data[2048]; };
+
+/* A datagram in two pieces, filled with something that tells k. */
+static struct dgram make(struct out *o, const char *from, const char *to,
+			 uint32_t len, unsigned k)
+{
+	for (uint32_t i = 0; i < len && i < sizeof(o->data); i++)
+		o->data[i] = (uint8_t)(i * 7 + k);
+	o->iov[0] = (struct iovec){ o->data, 12 };
+	o->iov[1] = (struct iovec){ o->data + 12, len - 12 };
+	o->d = (struct dgram){ .len = len, .iov = o->iov, .iovcnt = 2, .ttl = 64 };
+	set_ip(&o->d.from, from);
+	set_ip(&o->d.to, to);
+	o->d.to.port = PORT;
+	return o->d;
+}
+
+static int recv_wait(struct link *link, struct dgram *v, unsigned n)
+{
+	struct pollfd p = { .fd = udp_epoll(link), .events = POLLIN };
+
+	if (link->ops->deadline(link) != 0)
+		poll(&p, 1, 1000);
+	return link->ops->recv(link, v, n, 0);
+}
+
+static void check_data(const struct dgram *d, uint32_t len, unsigned k)
+{
+	const uint8_t *b = d->iov[0].iov_base;
+
+	assert_int_equal(d->len, len);
+	assert_int_equal(d->iovcnt, 1);
+	assert_int_equal(d->iov[0].iov_len, len);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(b[i], (uint8_t)(i * 7 + k));
+}
+
+static void test_nothing_is_open_before_use(void **state)
+{
+	struct link *link;
+	struct dgram d;
+	int sport;
+
+	(void)state;
+	need_netns();
+	assert_int_equal(udp_open(&link, PORT), 0);
+	assert_int_equal(udp_rx_fd(link, AF_INET), -1);
+	assert_int_equal(udp_rx_fd(link, AF_INET6), -1);
+	assert_int_equal(link->ops->recv(link, &d, 1, 0), 0);
+	assert_true(link->ops->deadline(link) == NEVER);
+	sport = udp_sport(link);
+	assert_in_range(sport, 0xc000, 0xffff);
+	assert_int_equal(udp_sport(link), sport);
+	done(link);
+}
+
+static void round_trip(int family, const char *ip)
+{
+	struct link *link = open_bound(family);
+	struct net_addr want = { 0 };
+	struct dgram in, out;
+	struct out o;
+
+	set_ip(&want, ip);
+	out = make(&o, ip, ip, 200, 3);
+	out.tclass = 0x6a;
+	out.ttl = 37;
+	out.ifindex = LO;
+	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
+	assert_int_equal(recv_wait(link, &in, 1), 1);
+	check_data(&in, 200, 3);
+	assert_memory_equal(in.from.ip, want.ip, 16);
+	assert_memory_equal(in.to.ip, want.ip, 16);
+	assert_int_equal(in.from.port, udp_sport(link));
+	assert_int_equal(in.to.port, PORT);
+	assert_int_equal(in.ifindex, LO);
+	assert_int_equal(in.tclass, 0x6a);
+	assert_int_equal(in.ttl, 37);
+	assert_int_equal(in.ip_id, 0);
+	assert_int_equal(in.ip_id_exact, family == AF_INET6);
+	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
+	done(link);
+}
+
+static void test_round_trip_v4(void **state)
+{
+	(void)state;
+	need_netns();
+	round_trip(AF_INET, "127.0.0.1");
+}
+
+static void test_round_trip_v6(void **state)
+{
+	(void)state;
+	need_netns();
+	round_trip(AF_INET6, "::1");
+}
+
+static void test_source_address_is_the_one_asked_for(void **state)
+{
+	struct link *link;
+	struct net_addr want = { 0 };
+	struct dgram in, out;
+	struct out o;
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	out = make(&o, "127.0.0.9", "127.0.0.5", 64, 0);
+	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
+	assert_int_equal(recv_wait(link, &in, 1), 1);
+	set_ip(&want, "127.0.0.9");
+	assert_memory_equal(in.from.ip, want.ip, 16);
+	set_ip(&want, "127.0.0.5");
+	assert_memory_equal(in.to.ip, want.ip, 16);
+	done(link);
+}
+
+/* n datagrams of one run, the last one shorter; received `at_once` a call. */
+static void run_of(int family, const char *ip, unsigned n, unsigned at_once)
+{
+	struct link *link = open_bound(family);
+	struct out *o = calloc(n, sizeof(*o));
+	struct dgram *v = calloc(n, sizeof(*v)), in[64];
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		v[i] = make(&o[i], ip, ip, i == n - 1 ? 500 : 1000, i);
+		v[i].seg = (uint16_t)i;
+	}
+	assert_int_equal(link->ops->send(link, v, n, 0), n);
+	while (k < n) {
+		int got = recv_wait(link, in, at_once);
+
+		assert_in_range(got, 1, at_once);
+		for (int i = 0; i < got; i++, k++) {
+			check_data(&in[i], k == n - 1 ? 500 : 1000, k);
+			assert_int_equal(in[i].ip_id, family == AF_INET ? k : 0);
+		}
+	}
+	assert_int_equal(link->ops->recv(link, in, 1, 0), 0);
+	done(link);
+	free(o);
+	free(v);
+}
+
+static void test_runs_are_cut(void **state)
+{
+	(void)state;
+	need_netns();
+	run_of(AF_INET, "127.0.0.1", 10, 64);
+	run_of(AF_INET, "127.0.0.1", 64, 64);
+	run_of(AF_INET6, "::1", 64, 64);
+}
+
+static void test_rest_of_a_run_is_kept(void **state)
+{
+	(void)state;
+	need_netns();
+	run_of(AF_INET, "127.0.0.1", 17, 3);
+	run_of(AF_INET6, "::1", 17, 1);
+}
+
+static void test_many_runs_and_families_in_one_call(void **state)
+{
+	enum { N = 120 };
+	static struct out o[N];
+	static struct dgram v[N], in[N];
+	unsigned seen[N] = { 0 }, total = 0;
+	struct link *link;
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	assert_int_equal(udp_bind(link, AF_INET6), 0);
+	for (unsigned i = 0; i < N; i++) {
+		const char *ip = i / 3 % 2 ? "::1" : "127.0.0.1";
+
+		v[i] = make(&o[i], ip, ip, 300, i);
+		v[i].seg = (uint16_t)(i % 3);
+	}
+	assert_int_equal(link->ops->send(link, v, N, 0), N);
+	while (total < N) {
+		int got = recv_wait(link, in, N);
+
+		assert_true(got > 0);
+		for (int i = 0; i < got; i++, total++)
+			seen[*(uint8_t *)in[i].iov[0].iov_base]++;
+	}
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(seen[i], 1);
+	done(link);
+}
+
+/* What cannot be sent is dropped and counted; what follows is sent. */
+static void drops_and_goes_on(struct dgram *bad, unsigned n)
+{
+	struct link *link = open_bound(AF_INET);
+	struct dgram v[8], in;
+	struct out o;
+
+	memcpy(v, bad, n * sizeof(*bad));
+	v[n] = make(&o, "127.0.0.1", "127.0.0.1", 100, 5);
+	assert_int_equal(link->ops->send(link, v, n + 1, 0), n + 1);
+	assert_int_equal(udp_stats(link)->tx_dropped, n);
+	assert_int_equal(recv_wait(link, &in, 1), 1);
+	check_data(&in, 100, 5);
+	assert_int_equal(link->run_max, 64);
+	done(link);
+}
+
+static void test_unreachable(void **state)
+{
+	struct dgram d[2];
+	struct out o[2];
+
+	(void)state;
+	need_netns();
+	d[0] = make(&o[0], "::", "203.0.113.1", 100, 0);
+	drops_and_goes_on(d, 1);
+	/* A source that is not ours is EINVAL, as a route that cannot cut. */
+	d[0] = make(&o[0], "203.0.113.1", "127.0.0.1", 100, 0);
+	d[1] = make(&o[1], "203.0.113.1", "127.0.0.1", 100, 1);
+	d[1].seg = 1;
+	drops_and_goes_on(d, 2);
+	d[0] = make(&o[0], "2001:db8::1", "2001:db8::2", 100, 0);
+	drops_and_goes_on(d, 1);
+}
+
+static void test_too_long(void **state)
+{
+	static uint8_t data[65508];
+	struct iovec iov = { data, sizeof(data) };
+	struct dgram d;
+	struct out o;
+
+	(void)state;
+	need_netns();
+	d = make(&o, "127.0.0.1", "127.0.0.1", 100, 0);
+	d.iov = &iov;
+	d.iovcnt = 1;
+	d.len = sizeof(data);
+	drops_and_goes_on(&d, 1);
+}
+
+static void test_unmapped_payload(void **state)
+{
+	struct dgram d;
+	struct out o;
+
+	(void)state;
+	need_netns();
+	d = make(&o, "127.0.0.1", "127.0.0.1", 100, 0);
+	o.iov[1].iov_base = (void *)8;
+	drops_and_goes_on(&d, 1);
+}
+
+static void test_port_is_shared_within_a_user_only_on_request(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct link *one, *two;
+	int fd;
+
+	(void)state;
+	need_netns();
+	one = open_bound(AF_INET);
+	two = open_bound(AF_INET);
+	assert_int_not_equal(udp_sport(one), udp_sport(two));
+	done(one);
+	done(two);
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(udp_open(&one, PORT), 0);
+	assert_int_equal(udp_bind(one, AF_INET), -EADDRINUSE);
+	assert_int_equal(udp_bind(one, AF_INET6), 0);
+	close(fd);
+	assert_int_equal(udp_bind(one, AF_INET), 0);
+	done(one);
+}
+
+static void test_sending_port_takes_nothing_in(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct link *link;
+	struct dgram in;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	a.sin_port = htons((uint16_t)udp_sport(link));
+	assert_int_equal(sendto(fd, "stray", 5, 0, (struct sockaddr *)&a, sizeof(a)), 5);
+	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
+	close(fd);
+	done(link);
+}
+
+/* The first datagram may be lost while IPv6 still makes its address. */
+static int send_until(struct link *link, const struct dgram *out, struct dgram *in)
+{
+	struct pollfd p = { .fd = udp_epoll(link), .events = POLLIN };
+
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(link->ops->send(link, out, 1, 0), 1);
+		if (poll(&p, 1, 100) > 0)
+			return link->ops->recv(link, in, 1, 0);
+	}
+	return 0;
+}
+
+static void multicast(int family, const char *group, const char *from,
+		      uint32_t ifindex)
+{
+	struct link *link = open_bound(family);
+	struct net_addr g = { 0 };
+	struct dgram in, out;
+	struct out o;
+
+	set_ip(&g, group);
+	out = make(&o, from, group, 100, 0);
+	out.ifindex = ifindex;
+	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
+	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
+	assert_int_equal(udp_join(link, g.ip, ifindex, true), 0);
+	assert_int_equal(send_until(link, &out, &in), 1);
+	assert_memory_equal(in.to.ip, g.ip, 16);
+	assert_int_equal(udp_join(link, g.ip, ifindex, false), 0);
+	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
+	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
+	done(link);
+}
+
+static void test_multicast(void **state)
+{
+	int tap;
+
+	(void)state;
+	need_netns();
+	/* Multicast from 127/8 is not taken in. */
+	assert_true(netns_lo_address("10.9.9.1", 1));
+	multicast(AF_INET, "239.1.2.3", "10.9.9.1", LO);
+	tap = netns_tap("tap0");
+	if (tap < 0)
+		skip();
+	multicast(AF_INET6, "ff02::4791", "::", if_nametoindex("tap0"));
+	close(tap);
+}
+
+static void test_closed_by_the_program(void **state)
+{
+	struct link *link;
+	struct dgram in;
+	int fd;
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	fd = udp_rx_fd(link, AF_INET);
+	close(fd);
+	assert_int_equal(link->ops->recv(link, &in, 1, 0), -EBADF);
+	assert_int_equal(open("/dev/null", O_RDONLY) >= 0, 1);
+	done(link);
+}
+
+static void test_fork_leaves_the_parent_alone(void **state)
+{
+	struct link *link;
+	struct dgram in, out;
+	struct out o;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	pid = fork();
+	if (pid == 0) {
+		udp_forked(link);
+		_exit(udp_rx_fd(link, AF_INET) == -1 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	out = make(&o, "127.0.0.1", "127.0.0.1", 100, 9);
+	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
+	assert_int_equal(recv_wait(link, &in, 1), 1);
+	check_data(&in, 100, 9);
+	done(link);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_nothing_is_open_before_use),
+		cmocka_unit_test(test_round_trip_v4),
+		cmocka_unit_test(test_round_trip_v6),
+		cmocka_unit_test(test_source_address_is_the_one_asked_for),
+		cmocka_unit_test(test_runs_are_cut),
+		cmocka_unit_test(test_rest_of_a_run_is_kept),
+		cmocka_unit_test(test_many_runs_and_families_in_one_call),
+		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_unmapped_payload),
+		cmocka_unit_test(test_port_is_shared_within_a_user_only_on_request),
+		cmocka_unit_test(test_sending_port_takes_nothing_in),
+		cmocka_unit_test(test_multicast),
+		cmocka_unit_test(test_closed_by_the_program),
+		cmocka_unit_test(test_fork_leaves_the_parent_alone),
+	};
+
+	have_netns = netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
