@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* host.c - see host.h.
+ *
+ * A connection that we made to a slot's name leads to its owner.  One that
+ * somebody made to us claims a slot in its greeting; the claim holds if the
+ * kernel names the same process behind that slot's name, and is then used to
+ * send as well.  Where both sides connected at once there are two.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/msg.h"
+#include "host/name.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+#include "sys/log.h"
+
+enum {
+	SLOTS = 1 << SLOT_BITS,
+	CONNS_MAX = 2048, FOREIGN_MAX = 1024,
+	RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16,	/* a run is bounded */
+	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
+	AGAIN_NS = 1000000,	/* a slot without owner is left alone so long */
+};
+
+struct conn {
+	struct list node;		/* host->conns, or ->dead */
+	int fd;
+	uint16_t slot;			/* whose; 0: not known */
+	bool greeted;			/* what comes now are datagrams */
+	bool foreign;			/* another user's */
+	uid_t uid;
+	pid_t pid;
+};
+
+struct host {
+	const struct host_ops *ops;
+	void *arg;
+	uint16_t slot;
+	uid_t uid;
+	int epfd, listen_fd;
+	int spare_fd;			/* given up to refuse a connection when
+					 * there are no descriptors left */
+	bool foreign_ok;
+	unsigned nconns, nforeign;
+	struct list conns;
+	struct list dead;		/* closed; events may still point to them */
+	struct conn *by_slot[SLOTS];	/* to send through */
+	uint64_t not_before[SLOTS];	/* nobody was there */
+	uint64_t said_full, said_garbage, said_fds;
+	struct host_stats stats;
+	uint8_t buf[BUF];
+};
+
+/* --- connections ----------------------------------------------------------- */
+
+static void conn_close(struct host *h, struct conn *c)
+{
+	uint16_t slot = c->slot;
+
+	if (c->fd < 0)
+		return;
+	/* Not by close() alone: a copy of the process may hold it open. */
+	epoll_ctl(h->epfd, EPOLL_CTL_DEL, c->fd, NULL);
+	close(c->fd);
+	c->fd = -1;
+	h->nconns--;
+	h->nforeign -= c->foreign;
+	list_del(&c->node);
+	list_add_tail(&h->dead, &c->node);
+	if (slot && h->by_slot[slot] == c) {
+		h->by_slot[slot] = NULL;
+		h->ops->gone(h->arg, slot);
+	}
+}
+
+static void bury(struct host *h)
+{
+	list_for_safe(n, &h->dead) {
+		list_del(n);
+		free(container_of(n, struct conn, node));
+	}
+}
+
+/* Takes fd over, also when it fails. */
+static struct conn *conn_new(struct host *h, int fd)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
+
+	if (!c || name_cred(fd, &c->uid, &c->pid))
+		goto fail;
+	c->foreign = c->uid != h->uid;
+	if (h->nconns >= CONNS_MAX || (c->foreign && h->nforeign >= FOREIGN_MAX))
+		goto fail;
+	if (epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev))
+		goto fail;
+	c->fd = fd;
+	h->nconns++;
+	h->nforeign += c->foreign;
+	list_add_tail(&h->conns, &c->node);
+	return c;
+fail:
+	free(c);
+	close(fd);
+	return NULL;
+}
+
+static int conn_get(struct host *h, uint16_t slot, struct conn **out)
+{
+	struct msg_hello hello;
+	struct conn *c;
+	int fd;
+
+	if (slot < SLOT_FIRST || slot > SLOT_LAST || slot == h->slot)
+		return -ESRCH;
+	*out = h->by_slot[slot];
+	if (*out)
+		return 0;
+	if (h->not_before[slot] && clock_ns() < h->not_before[slot])
+		return -ESRCH;
+	fd = name_connect(slot);
+	if (fd == -ESRCH)
+		h->not_before[slot] = clock_ns() + AGAIN_NS;
+	if (fd < 0)
+		return fd;
+	msg_put_hello(&hello, h->slot);
+	if (send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		h->not_before[slot] = clock_ns() + AGAIN_NS;
+		close(fd);
+		return -ESRCH;
+	}
+	c = conn_new(h, fd);
+	if (!c)
+		return -EAGAIN;
+	c->slot = slot;
+	c->greeted = true;
+	h->by_slot[slot] = c;
+	*out = c;
+	return 0;
+}
+
+/* --- sending --------------------------------------------------------------- */
+
+static int send_dgram(struct conn *c, const struct dgram *d)
+{
+	struct msg_dgram head;
+	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
+
+	msg_put_dgram(&head, d);
+	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
+	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ?
+		-EAGAIN : -ESRCH;
+}
+
+int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
+{
+	struct conn *c;
+	int rc;
+
+	if (d->iovcnt > DGRAM_IOV_MAX || d->len > MSG_PAYLOAD_MAX || d->len == 0)
+		return -EMSGSIZE;
+	rc = conn_get(h, slot, &c);
+	if (!rc)
+		rc = send_dgram(c, d);
+	else
+		c = NULL;
+	switch (rc) {
+	case 0:
+		h->stats.forwarded++;
+		break;
+	case -EAGAIN:
+		h->stats.dropped_full++;
+		if (log_level >= LOG_INFO && log_allowed(&h->said_full))
+			log_info("slot %u does not take what is forwarded to it: "
+				 "%llu datagrams dropped so far", slot,
+				 (unsigned long long)h->stats.dropped_full);
+		break;
+	default:
+		h->stats.dropped_gone++;
+		if (c)
+			conn_close(h, c);
+	}
+	return rc;
+}
+
+int host_connect(struct host *h, uint16_t slot)
+{
+	struct conn *c;
+
+	return conn_get(h, slot, &c);
+}
+
+int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
+{
+	int fd, rc;
+
+	if (slot < SLOT_FIRST || slot > SLOT_LAST)
+		return -ESRCH;
+	if (h->by_slot[slot]) {
+		*uid = h->by_slot[slot]->uid;
+		*pid = h->by_slot[slot]->pid;
+		return 0;
+	}
+	fd = name_connect(slot);
+	if (fd < 0)
+		return -ESRCH;
+	rc = name_cred(fd, uid, pid);
+	close(fd);
+	return rc ? -ESRCH : 0;
+}
+
+void host_accept_foreign(struct host *h, bool yes)
+{
+	h->foreign_ok = yes;
+}
+
+/* --- receiving ------------------------------------------------------------- */
+
+static void garbage(struct host *h, struct conn *c)
+{
+	h->stats.refused++;
+	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
+		log_info("process %d of user %u sent what no urnic sends: "
+			 "connection closed", (int)c->pid, (unsigned)c->uid);
+	conn_close(h, c);
+}
+
+/* c says that it is the process of slot. */
+static void greet(struct host *h, struct conn *c, uint16_t slot)
+{
+	uid_t uid;
+	pid_t pid;
+
+	c->greeted = true;
+	if (slot == h->slot) {
+		garbage(h, c);
+		return;
+	}
+	if (h->by_slot[slot])
+		return;			/* it is for receiving only */
+	if (host_cred(h, slot, &uid, &pid) || uid != c->uid || pid != c->pid) {
+		h->stats.refused++;
+		return;
+	}
+	c->slot = slot;
+	h->by_slot[slot] = c;
+	h->not_before[slot] = 0;
+}
+
+static void take(struct host *h, struct conn *c, size_t len)
+{
+	struct dgram d;
+	uint16_t slot;
+
+	if (!c->greeted) {
+		if (msg_get_hello(h->buf, len, &slot))
+			garbage(h, c);
+		else
+			greet(h, c, slot);
+		return;
+	}
+	if (msg_get_dgram(h->buf, len, &d)) {
+		garbage(h, c);
+		return;
+	}
+	if (c->foreign && !h->foreign_ok) {
+		h->stats.refused++;
+		return;
+	}
+	h->stats.received++;
+	h->ops->datagram(h->arg, &d);
+}
+
+static void conn_run(struct host *h, struct conn *c)
+{
+	for (int i = 0; i < RUN_MSGS && c->fd >= 0; i++) {
+		ssize_t n = recv(c->fd, h->buf, sizeof(h->buf),
+				 MSG_DONTWAIT | MSG_TRUNC);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0)
+			conn_close(h, c);
+		else if ((size_t)n > sizeof(h->buf))
+			garbage(h, c);
+		else
+			take(h, c, (size_t)n);
+	}
+}
+
+/* No descriptor is left to take the connection with, and it would keep the
+ * listening socket readable: give up the spare one for a moment. */
+static bool accept_and_refuse(struct host *h)
+{
+	int fd;
+
+	if (log_allowed(&h->said_fds))
+		log_warn("no descriptors left: other processes of this host "
+			 "cannot connect");
+	h->stats.refused++;
+	if (h->spare_fd < 0)
+		return false;
+	close(h->spare_fd);
+	fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	h->spare_fd = eventfd(0, EFD_CLOEXEC);
+	return fd >= 0;
+}
+
+static void accept_some(struct host *h)
+{
+	for (int i = 0; i < RUN_ACCEPT; i++) {
+		int fd = accept4(h->listen_fd, NULL, NULL,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			if (!conn_new(h, fd_raise(fd)))
+				h->stats.refused++;
+			continue;
+		}
+		if (errno != EMFILE && errno != ENFILE)
+			return;
+		if (!accept_and_refuse(h))
+			return;
+	}
+}
+
+void host_run(struct host *h)
+{
+	struct epoll_event ev[RUN_EVENTS];
+	int n = epoll_wait(h->epfd, ev, RUN_EVENTS, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.ptr)
+			conn_run(h, ev[i].data.ptr);
+		else
+			accept_some(h);
+	}
+	bury(h);
+}
+
+/* --- opening --------------------------------------------------------------- */
+
+static int take_slot(struct host *h)
+{
+	enum { N = SLOT_LAST - SLOT_FIRST + 1 };
+	unsigned start = 0;
+
+	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != sizeof(start))
+		start = (unsigned)getpid();
+	start %= N;
+	for (unsigned i = 0; i < N; i++) {
+		uint16_t slot = (uint16_t)(SLOT_FIRST + (start + i) % N);
+		int fd = name_listen(slot);
+
+		if (fd >= 0) {
+			h->slot = slot;
+			h->listen_fd = fd;
+			return 0;
+		}
+		if (fd != -EADDRINUSE)
+			return fd;
+	}
+	log_error("all %d slots of this host are taken", N);
+	return -EADDRNOTAVAIL;
+}
+
+int host_open(struct host **out, const struct host_ops *ops, void *arg)
+{
+	struct host *h = calloc(1, sizeof(*h));
+	struct epoll_event ev = { .events = EPOLLIN };
+	int rc;
+
+	if (!h)
+		return -ENOMEM;
+	h->ops = ops;
+	h->arg = arg;
+	h->uid = geteuid();
+	list_init(&h->conns);
+	list_init(&h->dead);
+	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
+	if (h->epfd < 0) {
+		rc = -errno;
+		goto free_host;
+	}
+	rc = take_slot(h);
+	if (rc)
+		goto close_epoll;
+	if (epoll_ctl(h->epfd, EPOLL_CTL_ADD, h->listen_fd, &ev)) {
+		rc = -errno;
+		goto close_listen;
+	}
+	h->spare_fd = fd_raise(eventfd(0, EFD_CLOEXEC));
+	*out = h;
+	return 0;
+
+close_listen:
+	close(h->listen_fd);
+close_epoll:
+	close(h->epfd);
+free_host:
+	free(h);
+	return rc;
+}
+
+void host_forked(struct host *h)
+{
+	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd };
+
+	/* The epoll set is shared with the parent: nothing is taken out. */
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+	list_for(n, &h->conns) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		close(c->fd);
+		c->fd = -1;
+	}
+}
+
+void host_close(struct host *h)
+{
+	host_forked(h);
+	list_for_safe(n, &h->conns)
+		free(container_of(n, struct conn, node));
+	bury(h);
+	free(h);
+}
+
+uint16_t host_slot(const struct host *h)
+{
+	return h->slot;
+}
+
+int host_fd(const struct host *h)
+{
+	return h->epfd;
+}
+
+const struct host_stats *host_stats(const struct host *h)
+{
+	return &h->stats;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* host.h - who else is on this host: slots and the connections between them.
+ *
+ * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET
+ * name "\0urnic/<slot>" (the kernel scopes it to the network namespace and
+ * removes it with its owner).  One connection for each pair of processes
+ * carries everything that they say to each other; today: datagrams that came
+ * to the wrong process.  Every message begins with a version.
+ * All calls are made by the holder of the engine's turn; none blocks.  ops are
+ * called from host_run(), gone() also from the calls that send.
+ */
+#ifndef HOST_HOST_H
+#define HOST_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sys/dgram.h"
+
+enum { SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10 };
+
+struct host;
+
+struct host_ops {
+	/* A datagram for this slot came in by way of another process. */
+	void (*datagram)(void *arg, const struct dgram *d);
+	/* The connection to slot has closed: its process ended or let go. */
+	void (*gone)(void *arg, uint16_t slot);
+};
+
+struct host_stats {
+	uint64_t forwarded, received;
+	uint64_t dropped_full;		/* the other side is slow */
+	uint64_t dropped_gone;		/* no such slot */
+	uint64_t refused;		/* garbage, strangers, too many */
+};
+
+/* Take the first free slot from a random start.  -EADDRNOTAVAIL: none. */
+int host_open(struct host **out, const struct host_ops *ops, void *arg);
+void host_close(struct host *host);
+uint16_t host_slot(const struct host *host);
+int host_fd(const struct host *host);		/* epoll: readable = host_run() */
+void host_run(struct host *host);		/* bounded */
+
+/* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
+ * -ESRCH (no such slot). */
+int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
+
+/* Who listens on slot, from the kernel (SO_PEERCRED).  0 or -ESRCH. */
+int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
+
+/* Keep a connection to slot, so that ops->gone tells when it ends.  0, -EAGAIN,
+ * -ESRCH. */
+int host_connect(struct host *host, uint16_t slot);
+
+/* Take datagrams from processes of another user: only while one of them holds
+ * a port that we need.  At first they are refused. */
+void host_accept_foreign(struct host *host, bool yes);
+
+const struct host_stats *host_stats(const struct host *host);
+
+/* In the child of a fork: close the descriptors, leave the names alone. */
+void host_forked(struct host *host);
+
+#endif

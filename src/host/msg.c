@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* msg.c - see msg.h. */
+#include "host/msg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "host/host.h"
+
+static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };
+
+void msg_put_hello(struct msg_hello *m, uint16_t slot)
+{
+	*m = (struct msg_hello){ MSG_VERSION, MSG_HELLO, slot, { 0 } };
+	memcpy(m->magic, magic, sizeof(magic));
+}
+
+int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
+{
+	struct msg_hello m;
+
+	if (len != sizeof(m))
+		return -EPROTO;
+	memcpy(&m, buf, sizeof(m));
+	if (m.version != MSG_VERSION || m.type != MSG_HELLO ||
+	    memcmp(m.magic, magic, sizeof(magic)) != 0 ||
+	    m.slot < SLOT_FIRST || m.slot > SLOT_LAST)
+		return -EPROTO;
+	*slot = m.slot;
+	return 0;
+}
+
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d)
+{
+	*m = (struct msg_dgram){
+		.version = MSG_VERSION, .type = MSG_DGRAM,
+		.tclass = d->tclass, .ttl = d->ttl,
+		.from_port = d->from.port, .to_port = d->to.port,
+		.ifindex = d->ifindex,
+		.ip_id = d->ip_id, .ip_id_exact = d->ip_id_exact,
+	};
+	memcpy(m->from, d->from.ip, sizeof(m->from));
+	memcpy(m->to, d->to.ip, sizeof(m->to));
+}
+
+int msg_get_dgram(void *buf, size_t len, struct dgram *d)
+{
+	struct msg_dgram m;
+
+	if (len <= sizeof(m) || len - sizeof(m) > MSG_PAYLOAD_MAX)
+		return -EPROTO;
+	memcpy(&m, buf, sizeof(m));
+	if (m.version != MSG_VERSION || m.type != MSG_DGRAM ||
+	    m.ip_id < -1 || m.ip_id > 0xffff || m.ip_id_exact > 1 ||
+	    addr_is_v4(m.from) != addr_is_v4(m.to))
+		return -EPROTO;
+	memset(d, 0, sizeof(*d));
+	memcpy(d->from.ip, m.from, sizeof(m.from));
+	memcpy(d->to.ip, m.to, sizeof(m.to));
+	d->from.port = m.from_port;
+	d->to.port = m.to_port;
+	d->ifindex = m.ifindex;
+	d->tclass = m.tclass;
+	d->ttl = m.ttl;
+	d->ip_id = m.ip_id;
+	d->ip_id_exact = m.ip_id_exact;
+	d->len = (uint32_t)(len - sizeof(m));
+	d->one = (struct iovec){ (uint8_t *)buf + sizeof(m), d->len };
+	d->iov = &d->one;
+	d->iovcnt = 1;
+	return 0;
+}

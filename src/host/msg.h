@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* msg.h - what two processes of a host say to each other.
+ *
+ * The first message of a connection is a greeting, from the side that
+ * connected; datagrams follow, in both directions.  Both ends run on one
+ * machine, so integers are in its byte order.  The sender may be hostile.
+ */
+#ifndef HOST_MSG_H
+#define HOST_MSG_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sys/dgram.h"
+
+enum { MSG_VERSION = 1, MSG_PAYLOAD_MAX = 65507 };
+enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2 };
+
+struct msg_hello {
+	uint8_t version, type;
+	uint16_t slot;			/* the sender's, to be checked */
+	uint8_t magic[4];
+};
+
+struct msg_dgram {
+	uint8_t version, type, tclass, ttl;
+	uint8_t from[16], to[16];
+	uint16_t from_port, to_port;
+	uint32_t ifindex;
+	int32_t ip_id;
+	uint8_t ip_id_exact, zero[3];
+	/* payload follows, to the end of the message */
+};
+
+static_assert(sizeof(struct msg_hello) == 8, "layout");
+static_assert(sizeof(struct msg_dgram) == 52, "layout");
+
+void msg_put_hello(struct msg_hello *m, uint16_t slot);
+/* 0 and the claimed slot; -EPROTO: garbage or another version. */
+int msg_get_hello(const void *buf, size_t len, uint16_t *slot);
+
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d);
+/* d's payload points into buf.  0 or -EPROTO. */
+int msg_get_dgram(void *buf, size_t len, struct dgram *d);
+
+#endif

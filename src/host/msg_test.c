@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "host/msg.h"
+#include "sys/rand.h"
+
+static void test_hello(void **state)
+{
+	struct msg_hello m, bad;
+	uint16_t slot = 0;
+
+	(void)state;
+	msg_put_hello(&m, 77);
+	assert_int_equal(msg_get_hello(&m, sizeof(m), &slot), 0);
+	assert_int_equal(slot, 77);
+
+	assert_int_equal(msg_get_hello(&m, sizeof(m) - 1, &slot), -EPROTO);
+	for (size_t i = 0; i < sizeof(m); i++) {
+		if (i == 2 || i == 3)	/* the slot */
+			continue;
+		bad = m;
+		((uint8_t *)&bad)[i] ^= 0x10;
+		assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+	}
+	bad = m;
+	bad.slot = 0;
+	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+	bad.slot = 1023;
+	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+	assert_int_equal(slot, 77);
+}
+
+static struct dgram sample(void)
+{
+	struct dgram d = { .tclass = 3, .ttl = 62, .ifindex = 9, .ip_id = 4711 };
+
+	for (int i = 0; i < 16; i++) {
+		d.from.ip[i] = (uint8_t)(0x20 + i);
+		d.to.ip[i] = (uint8_t)(0x30 + i);
+	}
+	d.from.port = 0xc123;
+	d.to.port = 4791;
+	return d;
+}
+
+static void test_dgram(void **state)
+{
+	struct { struct msg_dgram m; uint8_t data[5]; } w;
+	struct dgram d = sample(), got;
+
+	(void)state;
+	memcpy(w.data, "abcde", 5);
+	msg_put_dgram(&w.m, &d);
+	assert_int_equal(msg_get_dgram(&w, sizeof(w.m) + 5, &got), 0);
+	assert_memory_equal(got.from.ip, d.from.ip, 16);
+	assert_memory_equal(got.to.ip, d.to.ip, 16);
+	assert_int_equal(got.from.port, 0xc123);
+	assert_int_equal(got.to.port, 4791);
+	assert_int_equal(got.ifindex, 9);
+	assert_int_equal(got.tclass, 3);
+	assert_int_equal(got.ttl, 62);
+	assert_int_equal(got.ip_id, 4711);
+	assert_false(got.ip_id_exact);
+	assert_int_equal(got.len, 5);
+	assert_int_equal(got.iov[0].iov_len, 5);
+	assert_memory_equal(got.iov[0].iov_base, "abcde", 5);
+}
+
+static void test_bad_dgrams(void **state)
+{
+	static uint8_t buf[sizeof(struct msg_dgram) + MSG_PAYLOAD_MAX + 1];
+	struct msg_dgram good, m;
+	struct dgram d = sample(), got;
+
+	(void)state;
+	msg_put_dgram(&good, &d);
+	memcpy(buf, &good, sizeof(good));
+	for (size_t len = 0; len <= sizeof(good); len++)
+		assert_int_equal(msg_get_dgram(buf, len, &got), -EPROTO);
+	assert_int_equal(msg_get_dgram(buf, sizeof(buf) - 1, &got), 0);
+	assert_int_equal(msg_get_dgram(buf, sizeof(buf), &got), -EPROTO);
+
+#define BAD(field, value) do { \
+		m = good; \
+		m.field = (value); \
+		memcpy(buf, &m, sizeof(m)); \
+		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got), -EPROTO); \
+	} while (0)
+	BAD(version, 2);
+	BAD(type, MSG_HELLO);
+	BAD(ip_id, -2);
+	BAD(ip_id, 0x10000);
+	BAD(ip_id_exact, 2);
+#undef BAD
+	m = good;			/* one end IPv4, the other not */
+	memset(m.from, 0, 10);
+	m.from[10] = m.from[11] = 0xff;
+	memcpy(buf, &m, sizeof(m));
+	assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got), -EPROTO);
+}
+
+/* Whatever comes, what is accepted lies within what came. */
+static void test_random(void **state)
+{
+	struct prng r;
+	uint8_t buf[128];
+
+	(void)state;
+	rand_seed(&r, 1);
+	for (int i = 0; i < 100000; i++) {
+		size_t len = rand_below(&r, sizeof(buf) + 1);
+		struct dgram d;
+
+		for (size_t j = 0; j < len; j++)
+			buf[j] = (uint8_t)rand_u64(&r);
+		if (len > 2) {
+			buf[0] = MSG_VERSION;
+			buf[1] = MSG_DGRAM;
+		}
+		if (msg_get_dgram(buf, len, &d))
+			continue;
+		assert_ptr_equal(d.iov, &d.one);
+		assert_true((uint8_t *)d.one.iov_base >= buf &&
+			    (uint8_t *)d.one.iov_base + d.len == buf + len);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_dgram),
+		cmocka_unit_test(test_bad_dgrams),
+		cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

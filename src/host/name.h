@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* name.h - the name of a slot: an abstract SOCK_SEQPACKET address. */
+#ifndef HOST_NAME_H
+#define HOST_NAME_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Listen as slot.  The descriptor; -EADDRINUSE: somebody has the name. */
+int name_listen(uint16_t slot);
+
+/* Connect to slot.  The descriptor; -ESRCH: nobody listens there; -EAGAIN:
+ * its backlog is full, or descriptors have run out. */
+int name_connect(uint16_t slot);
+
+/* Who is at the other end, from the kernel.  0 or -errno. */
+int name_cred(int fd, uid_t *uid, pid_t *pid);
+
+#endif
