@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* completer.c - what comes back for a requester: ACKs, NAKs, READ responses and
+ * atomics' results (IBTA vol. 1, 9.7.5, 9.9.2). */
+#include "core/due.h"
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+#include "wire/aeth.h"
+
+/* An answer to something later has come: that of the oldest READ or atomic is
+ * lost (9.7.5.1.2, C9-103).  It is asked for again once; if that is lost too,
+ * the probe asks. */
+static void implied_nak(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (r->implied || r->psn == r->una)
+		return;
+	if (!req_retry(q, VERR_SEQUENCE_RETRIES, now))
+		return;
+	cc_cut(q->host, now);
+	req_rewind(q, r->una);
+	r->implied = true;
+}
+
+static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (r->psn == r->una)			/* on the way back already */
+		return;
+	if (!progressed && !req_retry(q, VERR_SEQUENCE_RETRIES, now))
+		return;
+	cc_cut(q->host, now);
+	req_rewind(q, r->una);
+	r->burst = NO_BURST;			/* the peer is there */
+}
+
+static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	count(q, IB_RX_RNR);
+	if (r->psn == r->una)			/* waiting already */
+		return;
+	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
+		if (r->rnr_left == 0) {
+			req_fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES,
+				 now);
+			return;
+		}
+		r->rnr_left--;
+	}
+	req_rewind(q, r->una);
+	r->burst = NO_BURST;
+	r->rnr_until = now + rnr_timer_ns(timer);
+}
+
+static void nak(struct ib_qp *q, unsigned code, bool progressed, uint64_t now)
+{
+	enum nak_code c = (enum nak_code)code;
+
+	count(q, IB_RX_NAK);
+	switch (c) {
+	case NAK_PSN_SEQUENCE:
+		sequence_nak(q, progressed, now);
+		return;
+	case NAK_INVALID_REQUEST:
+		req_fail(q, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
+		return;
+	case NAK_REMOTE_ACCESS:
+		req_fail(q, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS, now);
+		return;
+	case NAK_REMOTE_OPERATIONAL:
+		req_fail(q, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
+		return;
+	case NAK_INVALID_RD_REQUEST: case NAK_CODES:
+		return;
+	}
+}
+
+static bool alive(const struct ib_qp *q)
+{
+	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
+}
+
+static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome,
+			uint64_t now)
+{
+	enum aeth_type type = aeth_type(syndrome);
+	uint32_t una = q->req.una;
+	bool all;
+
+	if (!aeth_valid(syndrome))
+		return;
+	/* A NAK is about psn, so it acknowledges what is before (C9-110). */
+	all = req_advance(q, type == AETH_ACK ? psn_add(psn, 1) : psn, now);
+	if (!alive(q))
+		return;
+	if (!all) {
+		implied_nak(q, now);
+		return;
+	}
+	switch (type) {
+	case AETH_ACK:
+		/* Only now may its last retry be forgiven: progress did. */
+		return;
+	case AETH_RNR_NAK:
+		rnr_nak(q, aeth_value(syndrome), now);
+		return;
+	case AETH_NAK:
+		nak(q, aeth_value(syndrome), q->req.una != una, now);
+		return;
+	case AETH_RESERVED:
+		return;
+	}
+}
+
+static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: does not answer the request",
+		 q->qp->qpn, pkt->op->name, get_be24(pkt->bth->psn),
+		 pkt->payload_len);
+	req_fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
+}
+
+/* Is pkt packet i of the answer to w?  One that was asked for again may have
+ * been cut into other requests, so its place in them is not known. */
+static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
+		 const struct ib_pkt *pkt)
+{
+	const struct ib_req *r = &q->req;
+	uint32_t psn = psn_add(w->psn, i), at = r->rd_head % RD_MAX;
+	bool last = i + 1 == w->npkts;
+
+	if (pkt->payload_len != (last ? w->length - i * q->mtu : q->mtu))
+		return false;
+	if (r->rd_head == r->rd_tail || !r->rd[at].fresh)
+		return true;
+	return pkt->op->place == ib_place(psn != r->rd[at].psn,
+					  psn_add(psn, 1) == r->rd[at].end);
+}
+
+static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn,
+		   uint64_t now)
+{
+	if (rc) {
+		req_fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return;
+	}
+	w->done++;
+	req_advance(q, psn_add(psn, 1), now);
+}
+
+static void read_response(struct ib_qp *q, const struct ib_pkt *pkt,
+			  uint32_t psn, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	uint32_t tail = qp->sq.tail, i;
+	struct swqe *w = sq_at(&qp->sq, tail);
+
+	i = psn_off(psn, w->psn);
+	if (w->opcode != IBV_WR_RDMA_READ || !fits(q, w, i, pkt)) {
+		bad_response(q, pkt, now);
+		return;
+	}
+	placed(q, w, scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
+			     (uint64_t)i * q->mtu, pkt->payload,
+			     (uint32_t)pkt->payload_len), psn, now);
+}
+
+static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt,
+			    uint32_t psn, uint64_t now)
+{
+	uint64_t orig = get_be64(pkt->atomicack->orig);
+	struct qp *qp = q->qp;
+	uint32_t tail = qp->sq.tail;
+	struct swqe *w = sq_at(&qp->sq, tail);
+
+	if (!req_is_read(w) || w->opcode == IBV_WR_RDMA_READ) {
+		bad_response(q, pkt, now);
+		return;
+	}
+	placed(q, w, scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge, 0,
+			     &orig, sizeof(orig)), psn, now);
+}
+
+static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
+		   uint64_t now)
+{
+	bool all;
+
+	/* Answers come in order: what was before this one is done, or lost. */
+	if (pkt->aeth && aeth_type(pkt->aeth->syndrome) != AETH_ACK)
+		return;
+	all = req_advance(q, psn, now);
+	if (!alive(q))
+		return;
+	if (!all)
+		implied_nak(q, now);
+	else if (pkt->op->kind == IB_READ_RESP)
+		read_response(q, pkt, psn, now);
+	else
+		atomic_response(q, pkt, psn, now);
+}
+
+void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	uint32_t psn = get_be24(pkt->bth->psn);
+	struct ib_req *r = &q->req;
+
+	if (!alive(q)) {
+		count(q, IB_RX_STATE);
+		return;
+	}
+	/* Ghosts: nothing that is out has this PSN. */
+	if (psn_off(psn, r->una) >= psn_off(r->max_psn, r->una)) {
+		count(q, IB_RX_STALE);
+		return;
+	}
+	if (pkt->op->kind == IB_ACK)
+		acknowledge(q, psn, pkt->aeth->syndrome, now);
+	else
+		answer(q, pkt, psn, now);
+	if (alive(q))
+		req_tell_error(q, now);
+	if (q->qp->sq.tail != q->qp->sq.head || q->qp->state != IBV_QPS_RTS)
+		due_add(q->qp->core, q->qp);
+}

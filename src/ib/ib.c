@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib.c - the IB transport as core and nic see it: states, turns, counters. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "core/due.h"
+#include "core/transport.h"
+#include "ib/ib_qp.h"
+
+/* --- the NIC -------------------------------------------------------------------- */
+
+int ib_open(struct core *core, uint64_t seed)
+{
+	struct ib *ib = calloc(1, sizeof(*ib));
+
+	(void)seed;
+	if (!ib)
+		return -ENOMEM;
+	ib->core = core;
+	list_init(&ib->hosts);
+	ib->ids = ip_ids_new();
+	if (!ib->ids) {
+		free(ib);
+		return -ENOMEM;
+	}
+	core->ib = ib;
+	return 0;
+}
+
+void ib_close(struct core *core)
+{
+	ip_ids_free(core->ib->ids);
+	free(core->ib);
+	core->ib = NULL;
+}
+
+static const char *const counter_names[IB_COUNTERS] = {
+	[IB_RX] = "rx", [IB_TX] = "tx",
+	[IB_RX_BYTES] = "rx_bytes", [IB_TX_BYTES] = "tx_bytes",
+	[IB_RX_MALFORMED] = "rx_malformed", [IB_RX_ICRC] = "rx_icrc",
+	[IB_RX_NO_QP] = "rx_no_qp", [IB_RX_NO_ADDR] = "rx_no_addr",
+	[IB_RX_PKEY] = "rx_pkey", [IB_RX_QKEY] = "rx_qkey",
+	[IB_RX_STALE] = "rx_stale", [IB_RX_DUPLICATE] = "rx_duplicate",
+	[IB_RX_OUT_OF_ORDER] = "rx_out_of_order", [IB_RX_STATE] = "rx_state",
+	[IB_RX_UC_DROPPED] = "rx_uc_dropped",
+	[IB_RX_UD_DROPPED] = "rx_ud_dropped", [IB_RX_CNP] = "rx_cnp",
+	[IB_TX_RETRANSMIT] = "tx_retransmit", [IB_TX_TIMEOUT] = "tx_timeout",
+	[IB_TX_PROBE] = "tx_probe", [IB_TX_NAK] = "tx_nak",
+	[IB_RX_NAK] = "rx_nak", [IB_TX_RNR] = "tx_rnr", [IB_RX_RNR] = "rx_rnr",
+};
+
+uint64_t ib_counter(struct core *core, enum ib_counter c)
+{
+	return c < IB_COUNTERS ? core->ib->counter[c] : 0;
+}
+
+const char *ib_counter_name(enum ib_counter c)
+{
+	return c < IB_COUNTERS ? counter_names[c] : NULL;
+}
+
+/* --- a QP ------------------------------------------------------------------------- */
+
+static int open_qp(struct qp *qp)
+{
+	struct ib_qp *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return -ENOMEM;
+	q->qp = qp;
+	q->ib = qp->core->ib;
+	list_init(&qp->cc_node);
+	req_reset(q, 0);
+	qp->tp = q;
+	return 0;
+}
+
+static void let_go(struct ib_qp *q)
+{
+	cc_leave(q);
+	if (q->host)
+		cc_put(q->host);
+	q->host = NULL;
+}
+
+static void close_qp(struct qp *qp)
+{
+	let_go(ib_qp(qp));
+	free(qp->tp);
+	qp->tp = NULL;
+}
+
+void rsp_reset(struct ib_qp *q, uint32_t epsn)
+{
+	struct ib_rsp *s = &q->rsp;
+
+	memset(s, 0, sizeof(*s));
+	s->epsn = epsn & PSN_MASK;
+}
+
+void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
+{
+	req_stop(q);
+	if (!sq_only)
+		q->rsp.have_recv = false;	/* core flushes it */
+	qp_fail(q->qp, sq_only, event, now);
+}
+
+/* The peer's host, which may be another one after SQD. */
+static int find_host(struct ib_qp *q)
+{
+	struct qp *qp = q->qp;
+	struct cc_host *h;
+
+	if (qp->type != IBV_QPT_RC ||
+	    (q->host && memcmp(q->host->ip, qp->av.dgid, 16) == 0))
+		return 0;
+	h = cc_get(q->ib, qp->av.dgid);
+	if (!h)
+		return -ENOMEM;
+	let_go(q);
+	q->host = h;
+	return 0;
+}
+
+static int enter_rtr(struct ib_qp *q)
+{
+	struct qp *qp = q->qp;
+	enum ibv_mtu mtu = qp->type == IBV_QPT_UD ?
+			   mtu_for_netdev(qp->dev->net.mtu) : qp->attr.path_mtu;
+
+	q->mtu = mtu_bytes(mtu);
+	rsp_reset(q, qp->attr.rq_psn);
+	return find_host(q);
+}
+
+/* The fewer there may be, the longer they are. */
+static uint32_t read_chunk(const struct ib_qp *q)
+{
+	enum { LEAST = 16 << 10, ALL = 128 << 10 };
+	uint32_t n = q->qp->attr.max_rd_atomic ?
+		     ALL / q->qp->attr.max_rd_atomic : LEAST;
+
+	return (n > LEAST ? n : LEAST) / q->mtu;
+}
+
+static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
+{
+	struct qp *qp = q->qp;
+
+	if (from == IBV_QPS_RTR) {
+		req_reset(q, qp->attr.sq_psn);
+		q->read_chunk = read_chunk(q);
+	}
+	if (from == IBV_QPS_SQE)
+		req_reset(q, q->req.max_psn);
+	due_add(qp->core, qp);
+	return find_host(q);
+}
+
+static void enter_err(struct ib_qp *q)
+{
+	req_stop(q);
+	q->rsp.have_recv = false;		/* core flushes it */
+	q->rsp.ack_due = q->rsp.cnp_due = false;
+	if (!q->rsp.nak_due)		/* else what is before it goes out too */
+		q->rsp.todo_n = 0;
+}
+
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+
+	(void)now;
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		let_go(q);
+		req_reset(q, 0);
+		rsp_reset(q, 0);
+		return 0;
+	case IBV_QPS_RTR:
+		return enter_rtr(q);
+	case IBV_QPS_RTS:
+		return enter_rts(q, from);
+	case IBV_QPS_SQD:
+		due_add(qp->core, qp);
+		return find_host(q);
+	case IBV_QPS_SQE:
+		req_stop(q);
+		return 0;
+	case IBV_QPS_ERR:
+		enter_err(q);
+		return 0;
+	case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+		return 0;
+	}
+	return 0;
+}
+
+static bool output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+	bool more = false;
+
+	switch (qp->state) {
+	case IBV_QPS_RTS: case IBV_QPS_SQD:
+		more = rsp_output(q, b, now);
+		return req_output(q, b, now) || more;
+	case IBV_QPS_RTR: case IBV_QPS_SQE:
+		return rsp_output(q, b, now);
+	case IBV_QPS_ERR:
+		return q->rsp.nak_due && rsp_output(q, b, now);
+	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+		break;
+	}
+	return false;
+}
+
+static void untake_request(struct ib_qp *q, const struct sent *s)
+{
+	struct ib_req *r = &q->req;
+
+	if (psn_off(s->psn, r->una) >= psn_off(r->psn, r->una))
+		return;
+	req_rewind(q, s->psn);
+	if (s->fresh)			/* nobody has seen it */
+		r->max_psn = s->psn;
+}
+
+/* psn is the first datagram's place in the batch: see emit.c. */
+static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+
+	(void)now;
+	for (uint32_t i = q->ib->sent_n; i-- > psn;) {
+		const struct sent *s = &q->ib->sent[i];
+
+		if (s->qp != qp)
+			continue;
+		q->ib->counter[IB_TX]--;
+		switch (s->kind) {
+		case SENT_REQUEST:
+			untake_request(q, s);
+			break;
+		case SENT_RESPONSE: case SENT_ACK:
+			rsp_untake(q, s);
+			break;
+		case SENT_NAK:
+			if (!q->rsp.nak_due) {
+				q->rsp.nak_due = true;
+				q->rsp.nak_psn = s->psn;
+			}
+			break;
+		case SENT_CNP:
+			q->rsp.cnp_due = true;
+			break;
+		}
+	}
+}
+
+static uint64_t run(struct qp *qp, uint64_t now)
+{
+	return req_run(ib_qp(qp), now);
+}
+
+const struct transport ib_transport = {
+	.name = "ib",
+	.open = open_qp,
+	.close = close_qp,
+	.enter = enter,
+	.output = output,
+	.take_back = take_back,
+	.run = run,
+};

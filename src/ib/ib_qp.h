@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_qp.h - what the files of ib/ share: a QP's two halves, the datagrams that
+ * they make, and the tables of the NIC.  Inside ib/ only; docs/ib.md is the
+ * page to read first.
+ *
+ * Everything here is under the engine's turn, and a QP's under qp->lock too.
+ */
+#ifndef IB_IB_QP_H
+#define IB_IB_QP_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "core/qp.h"
+#include "ib/ib.h"
+#include "sys/clock.h"
+#include "sys/dgram.h"
+#include "sys/list.h"
+#include "wire/ib_build.h"
+#include "wire/ib_hdr.h"
+
+enum {
+	PSN_MASK = 0xffffff,
+	PSN_WINDOW = 1 << 23,		/* half of them: what is older is a duplicate */
+	RD_MAX = 64,			/* READs and atomics, out and in */
+	REQ_SHARE = 64,			/* datagrams of requests in one output() */
+	RSP_SHARE = 32,			/* ... and of responses */
+	ACK_EVERY = 16,			/* packets of a message without AckReq */
+	NO_BURST = 0x7fffffff,
+};
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & PSN_MASK;
+}
+
+/* How far a lies behind base, 0 .. 2^24 - 1. */
+static inline uint32_t psn_off(uint32_t a, uint32_t base)
+{
+	return (a - base) & PSN_MASK;
+}
+
+/* a - b as the wire means it, -2^23 .. 2^23 - 1. */
+static inline int32_t psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+/* --- memory (scatter.c) ---------------------------------------------------- */
+
+/* An SGE list whose keys were checked: good until the turn ends. */
+struct span {
+	unsigned n;
+	struct piece { uint8_t *host; uint32_t len; } v[SGE_MAX];
+};
+
+/* Resolve a work request's SGEs; access: 0 or IBV_ACCESS_LOCAL_WRITE.  0, or
+ * -EACCES and a line in the log. */
+int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
+
+/* Up to max pieces that hold [off, off + len).  Returns how many. */
+unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
+		  struct iovec *iov);
+int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
+
+/* Put len bytes at offset off of an SGE list.  0, -EACCES, -EFAULT. */
+int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+	    unsigned n, uint64_t off, const void *data, uint32_t len);
+
+static inline enum verr verr_of(int rc)		/* of the calls above */
+{
+	return rc == -EFAULT ? VERR_LOCAL_FAULT : VERR_LOCAL_KEY;
+}
+
+/* --- the congestion window of a destination host (cc.c) -------------------- */
+
+struct cc_host {
+	struct list node;
+	uint8_t ip[16];
+	unsigned users;
+	uint32_t window, flight;	/* cost: bytes and what the kernel adds */
+	uint32_t grown;			/* acknowledged since it grew by a step */
+	uint64_t cut_at;		/* when it was last halved */
+	struct list waiting;		/* qp->cc_node */
+};
+
+enum {
+	CC_PACKET = 768,		/* what the kernel charges a datagram for */
+	CC_WINDOW_MAX = 192 << 10,	/* under a socket buffer of 208 KiB */
+	CC_WINDOW_MIN = 8 << 10,
+};
+
+struct ib_qp;
+
+struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16]);	/* or NULL */
+void cc_put(struct cc_host *h);
+/* May q send cost more?  If not it waits its turn, and becomes due when the
+ * window opens.  A QP with nothing in flight may always send. */
+bool cc_admit(struct ib_qp *q, uint32_t cost);
+uint32_t cc_room(const struct ib_qp *q);
+void cc_sent(struct ib_qp *q, uint32_t cost);
+void cc_acked(struct ib_qp *q, uint32_t cost);
+void cc_forget(struct ib_qp *q, uint32_t flight);	/* flight is what is left */
+void cc_cut(struct cc_host *h, uint64_t now);
+void cc_leave(struct ib_qp *q);			/* nothing in flight, not waiting */
+void cc_wake(struct cc_host *h);
+
+/* --- a QP ------------------------------------------------------------------ */
+
+/* The requester.  PSNs on their way around:
+ *
+ *   una ........... psn ............. max_psn
+ *   |  out, wait for |  to be sent    | never sent yet
+ *   |  their answers |  again         |
+ *
+ * Work requests: [sq.tail, fresh) have PSNs, [fresh, sq.head) have not; cur is
+ * the one that psn belongs to. */
+struct ib_req {
+	uint32_t una, psn, max_psn;
+	uint32_t cur, fresh;
+	uint32_t flight;		/* cost of [una, psn) */
+	uint32_t unasked;		/* packets since the last AckReq */
+	int32_t burst;			/* may be sent before there is progress */
+	bool implied;			/* a lost response was asked for again */
+	/* READ and atomic requests in [una, psn). */
+	struct { uint32_t psn, end; bool fresh; } rd[RD_MAX];
+	uint32_t rd_head, rd_tail;
+	uint8_t retry_left, rnr_left, probes;
+	uint64_t timeout_at, probe_at;	/* NEVER: nothing is out */
+	uint64_t rnr_until;
+	uint64_t srtt, rtt_at;		/* rtt_at 0: nothing is being measured */
+	uint32_t rtt_psn;
+	uint64_t sent_at;		/* UC, UD: of the last datagram */
+	/* A local error of the work request at cur, told when it is oldest. */
+	bool failed;
+	enum ibv_wc_status fail_status;
+	enum verr fail_verr;
+};
+
+/* An answer that is owed, in PSN order. */
+struct todo {
+	uint32_t psn, npkts, sent;	/* [psn + sent, psn + npkts) are to go */
+	uint32_t len, rkey, msn;
+	uint64_t va;
+	uint64_t orig;			/* atomic */
+	bool atomic, replay;
+	bool copy;			/* it was sent in place before */
+};
+
+struct ib_rsp {
+	uint32_t epsn, msn;
+	const struct ib_op *prev;	/* of the request before; NULL: none */
+	bool out_of_order;		/* a gap was NAKed; until epsn arrives */
+	bool comm_est;			/* the event was raised */
+	/* The receive that a message goes into. */
+	bool have_recv;
+	struct rwqe recv;
+	uint64_t filled;
+	/* The WRITE that is coming in. */
+	struct { uint64_t va; uint32_t rkey, left, len; } write;
+	/* What is owed, oldest first. */
+	struct todo todo[RD_MAX];
+	unsigned todo_n;
+	bool ack_due, nak_due;
+	uint8_t nak;			/* syndrome */
+	uint32_t nak_psn;
+	/* Results of atomics, for duplicates. */
+	struct { uint32_t psn; uint64_t orig; } saved[RD_MAX];
+	unsigned saved_n;		/* so many were ever saved */
+	bool cnp_due;
+	uint64_t cnp_at;		/* when the last one was asked for */
+};
+
+struct ib_qp {
+	struct qp *qp;
+	struct ib *ib;
+	struct cc_host *host;		/* RC from RTR on */
+	uint32_t mtu;
+	uint32_t read_chunk;		/* packets that one READ request asks for */
+	struct ib_req req;
+	struct ib_rsp rsp;
+};
+
+static inline struct ib_qp *ib_qp(struct qp *qp)
+{
+	return qp->tp;
+}
+
+/* --- the NIC's own ---------------------------------------------------------- */
+
+/* What a datagram of the batch was, so that it can be taken back. */
+struct sent {
+	struct qp *qp;
+	enum sent_kind { SENT_REQUEST, SENT_RESPONSE, SENT_ACK, SENT_NAK,
+			 SENT_CNP } kind;
+	bool fresh;			/* a request not sent before */
+	uint32_t psn;
+	struct todo todo;		/* response: as it was */
+};
+
+struct ip_ids;
+
+struct ib {
+	struct core *core;
+	uint64_t counter[IB_COUNTERS];
+	struct sent sent[BATCH_MAX];	/* parallel to batch.v */
+	unsigned sent_n;
+	struct list hosts;		/* cc_host */
+	struct ip_ids *ids;
+};
+
+static inline void count(struct ib_qp *q, enum ib_counter c)
+{
+	q->ib->counter[c]++;
+}
+
+/* The QP fails: what is under way of it ends first. */
+void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
+
+/* --- identifications of received packets (ip_id.c) ------------------------- */
+
+struct ip_ids *ip_ids_new(void);
+void ip_ids_free(struct ip_ids *ids);
+/* May a packet of ip have the identification that was solved for? */
+bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id);
+
+/* --- datagrams (emit.c) ----------------------------------------------------- */
+
+struct emit {
+	struct ib_fields f;		/* pad is set by emit() */
+	const struct av *av;
+	const struct span *span;	/* payload, or NULL */
+	uint32_t off, len;
+	bool copy;			/* it may change no more */
+	struct sent sent;
+};
+
+/* Append a datagram.  0; -ENOBUFS: no room; -EFAULT: the payload's memory is
+ * gone. */
+int emit(struct ib_qp *q, struct batch *b, struct emit *e);
+
+/* --- requester (requester.c, retry.c) --------------------------------------- */
+
+bool req_output(struct ib_qp *q, struct batch *b, uint64_t now);
+bool req_is_read(const struct swqe *w);		/* READ or atomic: answered */
+/* The work request at cur has failed here; told when it is the oldest. */
+void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+	       uint64_t now);
+void req_tell_error(struct ib_qp *q, uint64_t now);
+/* The oldest fails, by the peer or for want of one. */
+void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+	      uint64_t now);
+void req_reset(struct ib_qp *q, uint32_t psn);
+void req_stop(struct ib_qp *q);
+
+/* Everything before PSN to has been done by the peer: complete it.  False if
+ * an answer is missing before: una stays at what is missing. */
+bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now);
+/* Send again from psn on, una <= psn <= req.psn. */
+void req_rewind(struct ib_qp *q, uint32_t psn);
+void req_arm(struct ib_qp *q, uint64_t now);	/* something went out */
+uint64_t req_run(struct ib_qp *q, uint64_t now);
+/* One retry is used up; false: it was the last, and the QP has failed. */
+bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now);
+void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+
+/* --- responder (responder.c, replay.c, uc.c, ud.c) -------------------------- */
+
+void rsp_reset(struct ib_qp *q, uint32_t epsn);
+bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now);
+void rsp_cnp(struct ib_qp *q, uint64_t now);	/* congestion was seen */
+
+/* Answer pkt with a NAK, fail the QP and raise event (or -1). */
+void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now);
+
+unsigned rsp_owing(const struct ib_rsp *s);	/* without duplicates */
+void rsp_owe(struct ib_qp *q, const struct todo *t);
+void rsp_untake(struct ib_qp *q, const struct sent *s);
+void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig);
+void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt);
+
+void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		uint64_t now);
+
+/* Steps that RC and UC share.  The length rules of 9.7.4.1.6: */
+bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt);
+bool rsp_take_recv(struct ib_qp *q);		/* false: none is posted */
+/* Complete the receive under way: its last packet was pkt. */
+void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+			uint64_t now);
+/* mr_check() for the peer, with a line in the log when it refuses. */
+enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
+		      int access, uint8_t **host);
+const struct pd *rsp_pd(const struct ib_qp *q);	/* of receives' SGEs */
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* retry.c - the requester's cursor: forward by acknowledgements, back to send
+ * again; its timers; how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
+#include <inttypes.h>
+
+#include "core/due.h"
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+
+enum {
+	PROBE_MIN_NS = 1000000,		/* before the standard timeout: the end of
+					 * a burst may be lost, with no NAK */
+	PROBE_MAX_SHIFT = 9,
+	PROBE_BURST = 4,		/* packets sent before an answer */
+	TIMEOUT_MIN_NS = 4000000,	/* below it, a busy host's scheduler
+					 * would use up the retries */
+};
+
+/* --- what is in flight ------------------------------------------------------ */
+
+static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w,
+			 uint32_t from, uint32_t to)
+{
+	uint32_t bytes = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+			 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : w->length;
+	uint32_t cost = (to - from) * (q->mtu + CC_PACKET);
+
+	if (to == w->npkts && to > from)
+		cost -= w->npkts * q->mtu - bytes;
+	return cost;
+}
+
+/* Of [una, psn). */
+static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
+{
+	const struct ib_req *r = &q->req;
+	uint32_t at = r->una, cost = 0;
+
+	for (uint32_t i = q->qp->sq.tail; i != r->fresh && at != psn; i++) {
+		const struct swqe *w = sq_at(&q->qp->sq, i);
+		uint32_t from = psn_off(at, w->psn), to = psn_off(psn, w->psn);
+
+		if (to > w->npkts)
+			to = w->npkts;
+		cost += wqe_cost(q, w, from, to);
+		at = psn_add(w->psn, to);
+	}
+	return cost;
+}
+
+/* --- timers ----------------------------------------------------------------- */
+
+static uint64_t timeout_ns(const struct ib_qp *q)	/* 9.7.6.1.3 */
+{
+	uint64_t ns = 4096ull << (q->qp->attr.timeout & 31);
+
+	if ((q->qp->attr.timeout & 31) == 0)
+		return 0;				/* for ever */
+	return ns < TIMEOUT_MIN_NS ? TIMEOUT_MIN_NS : ns;
+}
+
+static void set_probe(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+	uint64_t ns = 4 * r->srtt > PROBE_MIN_NS ? 4 * r->srtt : PROBE_MIN_NS;
+
+	r->probe_at = now + (ns << (r->probes < PROBE_MAX_SHIFT ? r->probes :
+							      PROBE_MAX_SHIFT));
+}
+
+static void set_timers(struct ib_qp *q, uint64_t now)
+{
+	uint64_t ns = timeout_ns(q);
+
+	q->req.timeout_at = ns ? now + ns : NEVER;
+	set_probe(q, now);
+}
+
+static void stop_timers(struct ib_req *r)
+{
+	r->timeout_at = r->probe_at = NEVER;
+}
+
+void req_arm(struct ib_qp *q, uint64_t now)
+{
+	if (q->req.probe_at == NEVER)
+		set_timers(q, now);
+}
+
+/* --- forward ---------------------------------------------------------------- */
+
+static void measure(struct ib_req *r, uint64_t now)
+{
+	uint64_t rtt = now - r->rtt_at;
+
+	if (r->rtt_at == 0 || psn_diff(r->una, r->rtt_psn) <= 0)
+		return;
+	r->srtt = r->srtt ? r->srtt - r->srtt / 8 + rtt / 8 : rtt;
+	r->rtt_at = 0;
+}
+
+/* una has moved on from where it was: start. */
+static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
+		     uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	while (r->rd_head != r->rd_tail &&
+	       psn_diff(r->rd[r->rd_head % RD_MAX].end, r->una) <= 0)
+		r->rd_head++;
+	if (psn_off(r->una, start) >= psn_off(r->psn, start)) {
+		r->psn = r->una;		/* what was to be sent again need not */
+		r->cur = q->qp->sq.tail;
+		acked = r->flight;
+		r->rd_head = r->rd_tail;
+	}
+	if (q->qp->type != IBV_QPT_RC)
+		return;
+	cc_acked(q, acked);
+	measure(r, now);
+	r->retry_left = q->qp->attr.retry_cnt;
+	r->rnr_left = q->qp->attr.rnr_retry;
+	r->rnr_until = 0;
+	r->probes = 0;
+	r->burst = NO_BURST;
+	r->implied = false;
+	if (r->psn == r->una)
+		stop_timers(r);
+	else
+		set_timers(q, now);
+}
+
+bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+	struct sq *sq = &q->qp->sq;
+	uint32_t start = r->una, left = psn_off(to, start), acked = 0;
+	bool missing = false;
+
+	while (left > 0 && sq->tail != r->fresh) {
+		struct swqe *w = sq_at(sq, sq->tail);
+		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
+
+		if (req_is_read(w) && n > w->done - from)
+			n = w->done - from;	/* done: packets of its answer */
+		if (n == 0) {
+			missing = true;
+			break;
+		}
+		if (n > left)
+			n = left;
+		acked += wqe_cost(q, w, from, from + n);
+		left -= n;
+		r->una = psn_add(r->una, n);
+		if (from + n < w->npkts)
+			continue;
+		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
+			return true;
+	}
+	if (r->una != start)
+		progress(q, start, acked, now);
+	return !missing;
+}
+
+/* --- back ------------------------------------------------------------------- */
+
+void req_rewind(struct ib_qp *q, uint32_t psn)
+{
+	struct ib_req *r = &q->req;
+	struct sq *sq = &q->qp->sq;
+	uint32_t off = psn_off(psn, r->una), i = r->cur;
+
+	if (off >= psn_off(r->psn, r->una))
+		return;
+	while (i != sq->tail &&
+	       (i == r->fresh || psn_off(sq_at(sq, i)->psn, r->una) > off))
+		i--;
+	r->cur = i;
+	r->psn = psn;
+	while (r->rd_head != r->rd_tail &&
+	       psn_diff(r->rd[(r->rd_tail - 1) % RD_MAX].end, psn) > 0)
+		r->rd_tail--;
+	r->unasked = 0;
+	r->rtt_at = 0;
+	if (q->host)
+		cc_forget(q, off ? cost_before(q, psn) : 0);
+}
+
+/* --- ends ------------------------------------------------------------------- */
+
+void req_stop(struct ib_qp *q)
+{
+	struct ib_req *r = &q->req;
+
+	stop_timers(r);
+	r->rnr_until = 0;
+	r->rd_head = r->rd_tail;
+	r->cur = r->fresh = q->qp->sq.head;
+	r->una = r->psn = r->max_psn;
+	r->failed = false;
+	cc_leave(q);
+}
+
+void req_reset(struct ib_qp *q, uint32_t psn)
+{
+	struct ib_req *r = &q->req;
+
+	cc_leave(q);
+	*r = (struct ib_req){
+		.una = psn & PSN_MASK, .psn = psn & PSN_MASK,
+		.max_psn = psn & PSN_MASK,
+		.cur = q->qp->sq.tail, .fresh = q->qp->sq.tail,
+		.burst = NO_BURST,
+		.retry_left = q->qp->attr.retry_cnt,
+		.rnr_left = q->qp->attr.rnr_retry,
+		.timeout_at = NEVER, .probe_at = NEVER,
+	};
+}
+
+void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+	      uint64_t now)
+{
+	struct qp *qp = q->qp;
+	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
+
+	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
+		 "(retries left: %u, RNR: %u)", qp->qpn, w->wr_id,
+		 qp->attr.dest_qp_num, q->req.una, verr_text(verr)->what,
+		 q->req.retry_left, q->req.rnr_left);
+	sq_complete(qp, status, verr, now);
+	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
+	ib_fail(q, qp->type != IBV_QPT_RC, -1, now);
+}
+
+void req_tell_error(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (r->failed && r->cur == q->qp->sq.tail)
+		req_fail(q, r->fail_status, r->fail_verr, now);
+}
+
+void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+	       uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	r->failed = true;
+	r->fail_status = status;
+	r->fail_verr = verr;
+	req_tell_error(q, now);
+}
+
+/* --- lost ------------------------------------------------------------------- */
+
+bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
+{
+	if (q->req.retry_left == 0) {
+		req_fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
+		return false;
+	}
+	q->req.retry_left--;
+	return true;
+}
+
+static void timed_out(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	count(q, IB_TX_TIMEOUT);
+	if (!req_retry(q, VERR_TIMEOUT, now))
+		return;
+	cc_cut(q->host, now);
+	req_rewind(q, r->una);
+	r->burst = PROBE_BURST;
+	r->implied = false;
+	r->probes = 0;
+	set_timers(q, now);
+}
+
+/* Nothing has been heard for a while: perhaps the end of what was sent, or the
+ * answer, is lost.  A few packets again; it costs no retry. */
+static void probe(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	count(q, IB_TX_PROBE);
+	if (r->probes < UINT8_MAX)
+		r->probes++;
+	req_rewind(q, r->una);
+	r->burst = PROBE_BURST;
+	r->implied = false;
+	set_probe(q, now);
+}
+
+static uint64_t unreliable_run(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (r->psn == r->una) {
+		req_tell_error(q, now);
+		return NEVER;
+	}
+	/* Datagrams of this very turn may still be taken back. */
+	if (now <= r->sent_at)
+		return r->sent_at + 1;
+	req_advance(q, r->psn, now);
+	req_tell_error(q, now);
+	return NEVER;
+}
+
+uint64_t req_run(struct ib_qp *q, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+	struct qp *qp = q->qp;
+
+	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->fresh)
+		qp_drained(qp);
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return NEVER;
+	if (qp->type != IBV_QPT_RC)
+		return unreliable_run(q, now);
+	if (now < r->rnr_until)
+		return r->rnr_until;
+	if (r->psn == r->una) {
+		stop_timers(r);
+		return NEVER;
+	}
+	if (now >= r->timeout_at)
+		timed_out(q, now);
+	else if (now >= r->probe_at)
+		probe(q, now);
+	return r->timeout_at < r->probe_at ? r->timeout_at : r->probe_at;
+}

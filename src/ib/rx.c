@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rx.c - a datagram on its way to its QP: is it whole, is it meant for us
+ * (IBTA vol. 1, 9.6), and whose is it? */
+#include "core/device.h"
+#include "core/event.h"
+#include "core/transport.h"
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+#include "wire/icrc.h"
+
+enum { QPN_MULTICAST = 0xffffff, CE = 3 };
+
+/* --- whole? ------------------------------------------------------------------- */
+
+/* A socket does not show the IPv4 identification that the ICRC covers: where
+ * the guess fails it is solved for, and believed if it is plausible. */
+static bool icrc_ok(struct ib *ib, const struct dgram *d)
+{
+	const uint8_t *at = d->iov[0].iov_base;
+	size_t n = d->len - ICRC_LEN;
+	uint32_t want = icrc_get(at + n), got;
+	struct icrc_path path;
+	uint16_t id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0), solved;
+
+	memcpy(path.src, d->from.ip, sizeof(path.src));
+	memcpy(path.dst, d->to.ip, sizeof(path.dst));
+	path.sport = d->from.port;
+	path.dport = d->to.port ? d->to.port : ib->core->udp_port;
+	got = icrc_start(&path, id, d->len, at, n);
+	if (got == want)
+		return true;
+	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
+		return false;
+	if (id != 0)
+		got = icrc_start(&path, 0, d->len, at, n);
+	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
+	       ip_id_accept(ib->ids, d->from.ip, solved);
+}
+
+/* --- whose? ------------------------------------------------------------------- */
+
+static bool may_receive(const struct qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTR: case IBV_QPS_RTS: case IBV_QPS_SQD: case IBV_QPS_SQE:
+		return true;
+	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_ERR:
+	case IBV_QPS_UNKNOWN:
+		return false;
+	}
+	return false;
+}
+
+static bool from_peer(const struct qp *qp, const struct dgram *d)
+{
+	return memcmp(d->from.ip, qp->av.dgid, 16) == 0 &&
+	       memcmp(d->to.ip, qp->av.sgid, 16) == 0;
+}
+
+static void established(struct ib_qp *q)	/* 12.9.7.1: it need not wait for RTU */
+{
+	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
+		return;
+	q->rsp.comm_est = true;
+	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, q->qp);
+}
+
+static void connected(struct ib_qp *q, const struct dgram *d,
+		      const struct ib_pkt *pkt, uint64_t now)
+{
+	enum ib_service want = q->qp->type == IBV_QPT_RC ? IB_RC : IB_UC;
+
+	if (!from_peer(q->qp, d)) {
+		count(q, IB_RX_NO_ADDR);
+		return;
+	}
+	if (pkt->op->kind == IB_CONGESTION) {
+		count(q, IB_RX_CNP);
+		if (q->host)
+			cc_cut(q->host, now);
+		return;
+	}
+	if (ib_service(pkt->bth->opcode) != want) {
+		count(q, IB_RX_NO_QP);
+		return;
+	}
+	if ((d->tclass & 3) == CE)
+		rsp_cnp(q, now);
+	established(q);
+	if (want == IB_UC)
+		uc_request(q, pkt, now);
+	else if (ib_is_request(pkt->op))
+		rc_request(q, pkt, now);
+	else
+		rc_response(q, pkt, now);
+}
+
+static void datagram(struct ib_qp *q, const struct dgram *d,
+		     const struct ib_pkt *pkt, uint64_t now)
+{
+	if (ib_service(pkt->bth->opcode) != IB_UD)
+		count(q, IB_RX_NO_QP);
+	else if (!device_has_ip(q->qp->dev, d->to.ip))
+		count(q, IB_RX_NO_ADDR);
+	else
+		ud_request(q, d, pkt, now);
+}
+
+static void deliver(struct qp *qp, const struct dgram *d,
+		    const struct ib_pkt *pkt, uint64_t now)
+{
+	lock_take(&qp->lock);
+	if (!may_receive(qp))
+		count(ib_qp(qp), IB_RX_STATE);
+	else if (qp->type == IBV_QPT_UD)
+		datagram(ib_qp(qp), d, pkt, now);
+	else
+		connected(ib_qp(qp), d, pkt, now);
+	lock_give(&qp->lock);
+}
+
+struct to_group { const struct dgram *d; const struct ib_pkt *pkt; uint64_t now; };
+
+static void to_member(struct qp *qp, void *arg)
+{
+	const struct to_group *g = arg;
+
+	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
+		deliver(qp, g->d, g->pkt, g->now);
+}
+
+/* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
+static enum ib_counter check(struct ib *ib, const struct dgram *d,
+			     struct ib_pkt *pkt)
+{
+	if (d->len < sizeof(struct bth) + ICRC_LEN || d->iovcnt != 1 ||
+	    ib_parse(pkt, d->iov[0].iov_base, d->len - ICRC_LEN) != 0)
+		return IB_RX_MALFORMED;
+	if (!icrc_ok(ib, d))
+		return IB_RX_ICRC;
+	/* C9-38: ours is the default one, as a full member. */
+	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff)
+		return IB_RX_PKEY;
+	return IB_COUNTERS;
+}
+
+void ib_input(struct core *core, const struct dgram *d, uint64_t now)
+{
+	struct ib *ib = core->ib;
+	enum ib_counter wrong;
+	struct ib_pkt pkt;
+	uint32_t qpn;
+	struct qp *qp;
+
+	ib->counter[IB_RX]++;
+	ib->counter[IB_RX_BYTES] += d->len;
+	wrong = check(ib, d, &pkt);
+	if (wrong != IB_COUNTERS) {
+		ib->counter[wrong]++;
+		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);
+		return;
+	}
+	qpn = get_be24(pkt.bth->dest_qp);
+	if (qpn == QPN_MULTICAST) {
+		struct to_group g = { d, &pkt, now };
+
+		if (ib_service(pkt.bth->opcode) == IB_UD)
+			mcast_for_each(core, d->to.ip, to_member, &g);
+		return;
+	}
+	qp = qp_find(core, qpn);
+	if (!qp || qp->transport != &ib_transport) {
+		ib->counter[IB_RX_NO_QP]++;
+		log_debug("a %s for QP 0x%06x, which is not here", pkt.op->name, qpn);
+		return;
+	}
+	deliver(qp, d, &pkt, now);
+}

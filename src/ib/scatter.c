@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* scatter.c - SGE lists: to packets, and from them. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/mr.h"
+#include "ib/ib_qp.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+static void refused(const struct qp *qp, const struct ibv_sge *sge,
+		    enum mr_why why)
+{
+	log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: %s",
+		 qp->qpn, sge->lkey, sge->length,
+		 (unsigned long long)sge->addr, mr_why_str(why));
+}
+
+static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n,
+			int access, struct span *out)
+{
+	out->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		enum mr_why why;
+		uint8_t *host;
+
+		if (sge[i].length == 0)
+			continue;
+		why = mr_check(qp->core, sge[i].lkey, qp->pd, qp->qpn,
+			       sge[i].addr, sge[i].length, access, &host);
+		if (why != MR_OK) {
+			refused(qp, &sge[i], why);
+			return -EACCES;
+		}
+		out->v[out->n++] = (struct piece){ host, sge[i].length };
+	}
+	return 0;
+}
+
+int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out)
+{
+	const struct swqe *w = sq_at(&qp->sq, index);
+	const struct ibv_sge *sge = sq_sges(&qp->sq, index);
+
+	if (!(w->flags & IBV_SEND_INLINE))
+		return span_of_sges(qp, sge, w->num_sge, access, out);
+	out->n = w->length > 0;
+	out->v[0] = (struct piece){ (uint8_t *)(uintptr_t)sge->addr, w->length };
+	return 0;
+}
+
+unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
+		  struct iovec *iov)
+{
+	unsigned i = 0, n = 0;
+
+	while (len > 0 && off >= s->v[i].len)
+		off -= s->v[i++].len;
+	for (; len > 0; i++, off = 0) {
+		uint32_t take = s->v[i].len - off;
+
+		if (take > len)
+			take = len;
+		iov[n++] = (struct iovec){ s->v[i].host + off, take };
+		len -= take;
+	}
+	return n;
+}
+
+struct copy { uint8_t *dst; const struct iovec *iov; unsigned n; };
+
+static void do_copy(void *arg)
+{
+	const struct copy *c = arg;
+	uint8_t *to = c->dst;
+
+	for (unsigned i = 0; i < c->n; i++) {
+		memcpy(to, c->iov[i].iov_base, c->iov[i].iov_len);
+		to += c->iov[i].iov_len;
+	}
+}
+
+int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
+{
+	struct iovec iov[SGE_MAX];
+	struct copy c = { dst, iov, span_iov(s, off, len, iov) };
+
+	return guard_call(do_copy, &c);
+}
+
+int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+	    unsigned n, uint64_t off, const void *data, uint32_t len)
+{
+	const uint8_t *from = data;
+
+	for (unsigned i = 0; i < n && len > 0; i++) {
+		uint32_t take;
+		enum mr_why why;
+		uint8_t *host;
+
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		take = sge[i].length - (uint32_t)off;
+		if (take > len)
+			take = len;
+		why = mr_check(qp->core, sge[i].lkey, pd, qp->qpn,
+			       sge[i].addr + off, take, IBV_ACCESS_LOCAL_WRITE,
+			       &host);
+		if (why != MR_OK) {
+			refused(qp, &sge[i], why);
+			return -EACCES;
+		}
+		if (guard_copy(host, from, take) != 0)
+			return -EFAULT;
+		from += take;
+		len -= take;
+		off = 0;
+	}
+	return 0;
+}

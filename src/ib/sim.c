@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sim.c - see sim.h. */
+#include "ib/sim.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/due.h"
+#include "core/mr.h"
+#include "core/transport.h"
+#include "ib/ib.h"
+#include "link/fault.h"
+#include "link/loop.h"
+#include "sys/clock.h"
+#include "sys/guard.h"
+#include "wire/ib_hdr.h"
+#include "wire/icrc.h"
+
+#define MUST(cond) do { if (!(cond)) sim_die(__LINE__, #cond); } while (0)
+
+static _Noreturn void sim_die(int line, const char *what)
+{
+	fprintf(stderr, "sim.c:%d: %s does not hold\n", line, what);
+	abort();
+}
+
+/* --- making ------------------------------------------------------------------- */
+
+static void node_open(struct sim *s, int side, const struct sim_conf *conf)
+{
+	struct sim_node *n = &s->node[side];
+	struct netdev net = {
+		.name = "veth0", .ifindex = 7, .running = true, .naddrs = 2,
+		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) },
+		.mtu = conf->netdev_mtu ? conf->netdev_mtu : 4200,
+		.addr = {
+			{ { 0xfe, 0x80, [15] = (uint8_t)(side + 1) } },
+			{ { [10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(side + 1) } },
+		},
+	};
+
+	n->sim = s;
+	n->side = side;
+	MUST(core_init(&n->core, (uint16_t)(side + 1)) == 0);
+	n->core.udp_port = 4791;
+	n->core.udp_sport = (uint16_t)(0xc000 + side);
+	MUST(ib_open(&n->core, 1) == 0);
+	MUST(device_create(&net, NULL, &n->dev) == 0);
+	n->dev->core = &n->core;
+	n->ctx.core = &n->core;
+	n->ctx.dev = n->dev;
+	n->ctx.ibv = &n->ibv;
+	n->ibv.device = &n->dev->ibv;
+	list_init(&n->ctx.node);
+	MUST(event_queue_init(&n->ctx.async) == 0);
+	MUST(fcntl(n->ctx.async.fd, F_SETFL, O_NONBLOCK) == 0);
+	MUST(pd_alloc(&n->core, &n->ibv, &n->pd) == 0);
+	n->batch.run_max = conf->run_max ? conf->run_max : 16;
+}
+
+struct sim *sim_open(const struct sim_conf *conf)
+{
+	struct loop_conf lc = {
+		.latency = conf->latency ? conf->latency : 10000,
+		.depth = 100000, .mtu = 4200 + 100, .run_max = 16,
+	};
+	struct sim *s = calloc(1, sizeof(*s));
+	char err[100];
+
+	MUST(s);
+	s->now = 1000000;
+	node_open(s, SIM_A, conf);
+	node_open(s, SIM_B, conf);
+	MUST(loop_pair(&s->node[0].link, &s->node[1].link, &lc) == 0);
+	if (conf->fault)
+		MUST(fault_wrap(&s->node[0].link, s->node[0].link, conf->fault,
+				err, sizeof(err)) == 0);
+	return s;
+}
+
+void sim_close(struct sim *s)
+{
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+
+		n->link->ops->close(n->link);
+		MUST(pd_free(n->pd) == 0);
+		event_queue_fini(&n->ctx.async);
+		lock_fini(&n->dev->lock);
+		free(n->dev);
+		ib_close(&n->core);
+		core_fini(&n->core);
+	}
+	free(s);
+}
+
+struct cq *sim_cq(struct sim *s, int side, int cqe)
+{
+	struct cq *cq;
+
+	MUST(cq_create(&s->node[side].ctx, cqe, NULL, NULL, &cq) == 0);
+	return cq;
+}
+
+struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq,
+		  struct cq *rcq, struct srq *srq, const struct ibv_qp_cap *cap)
+{
+	struct sim_node *n = &s->node[side];
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = (struct ibv_cq *)&scq->ex,
+		.recv_cq = (struct ibv_cq *)&rcq->ex,
+		.srq = srq ? &srq->ibv : NULL,
+		.cap = *cap, .qp_type = type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = &n->pd->ibv,
+	};
+	struct qp *qp;
+
+	MUST(n->nqps < SIM_QPS);
+	MUST(qp_create(&n->ctx, &a, &ib_transport, s->now, &qp) == 0);
+	n->due[n->nqps] = NEVER;
+	n->qps[n->nqps++] = qp;
+	return qp;
+}
+
+void sim_destroy(struct sim *s, struct qp *qp)
+{
+	struct sim_node *n = &s->node[qp->core == &s->node[1].core];
+
+	for (unsigned i = 0; i < n->nqps; i++) {
+		if (n->qps[i] != qp)
+			continue;
+		n->qps[i] = n->qps[--n->nqps];
+		n->due[i] = n->due[n->nqps];
+		break;
+	}
+	MUST(qp_destroy(qp, s->now) == 0);
+}
+
+static uint8_t or8(uint8_t v, uint8_t dflt)
+{
+	return v ? v : dflt;
+}
+
+static void modify(struct sim *s, struct qp *qp, struct ibv_qp_attr *a, int mask)
+{
+	MUST(qp_modify(qp, a, mask | IBV_QP_STATE, s->now) == 0);
+}
+
+void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
+	       const struct sim_conf *c)
+{
+	int side = qp->core == &s->node[1].core;
+	bool ud = qp->type == IBV_QPT_UD, rc = qp->type == IBV_QPT_RC;
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			IBV_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = c->path_mtu ? c->path_mtu : IBV_MTU_1024,
+		.dest_qp_num = peer ? peer->qpn : 0,
+		.rq_psn = c->psn[!side], .sq_psn = c->psn[side],
+		.max_dest_rd_atomic = or8(c->rd_atomic, 16),
+		.max_rd_atomic = or8(c->rd_atomic, 16),
+		.min_rnr_timer = or8(c->min_rnr_timer, 12),
+		.timeout = or8(c->timeout, 14),
+		.retry_cnt = or8(c->retry_cnt, 7),
+		.rnr_retry = or8(c->rnr_retry, 7),
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
+			.sgid_index = c->ipv6 ? 0 : 1, .hop_limit = 64 } },
+	};
+
+	a.ah_attr.grh.dgid = s->node[!side].dev->gid[c->ipv6 ? 0 : 1].gid;
+	modify(s, qp, &a, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	a.qp_state = IBV_QPS_RTR;
+	modify(s, qp, &a, ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU |
+	       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+	a.qp_state = IBV_QPS_RTS;
+	modify(s, qp, &a, IBV_QP_SQ_PSN |
+	       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		IBV_QP_MAX_QP_RD_ATOMIC : 0));
+}
+
+struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
+			 const struct sim_conf *conf)
+{
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 8,
+		.max_recv_sge = 8, .max_inline_data = 256,
+	};
+	struct sim_pair p;
+
+	for (int i = 0; i < 2; i++) {
+		p.cq[i] = sim_cq(s, i, 1000);
+		p.qp[i] = sim_qp(s, i, type, p.cq[i], p.cq[i], NULL, &cap);
+	}
+	for (int i = 0; i < 2; i++)
+		sim_bring(s, p.qp[i], type == IBV_QPT_UD ? NULL : p.qp[!i], conf);
+	return p;
+}
+
+void sim_unpair(struct sim *s, const struct sim_pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		sim_destroy(s, p->qp[i]);
+		MUST(cq_destroy(p->cq[i]) == 0);
+	}
+}
+
+struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access)
+{
+	struct mr *mr;
+
+	MUST(mr_reg(s->node[side].pd, at, n, (uintptr_t)at, access, &mr) == 0);
+	return mr;
+}
+
+struct ibv_sge sim_sge(const struct mr *mr, size_t off, size_t n)
+{
+	return (struct ibv_sge){ mr->mkey.base + off, (uint32_t)n, mr->mkey.key };
+}
+
+void sim_send(struct qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	MUST(qp_post_send(qp, wr, &bad) == 0);
+	due_add(qp->core, qp);
+}
+
+void sim_recv(struct qp *qp, uint64_t wr_id, struct ibv_sge *sge, int n)
+{
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = n },
+			   *bad;
+
+	MUST(qp_post_recv(qp, &wr, &bad) == 0);
+}
+
+/* --- running ------------------------------------------------------------------- */
+
+static void packet_of(struct sim_node *n, const struct dgram *d,
+		      struct sim_packet *p)
+{
+	struct ib_pkt pkt;
+	uint8_t buf[8192];
+	size_t at = 0;
+
+	for (unsigned i = 0; i < d->iovcnt; i++) {
+		memcpy(buf + at, d->iov[i].iov_base, d->iov[i].iov_len);
+		at += d->iov[i].iov_len;
+	}
+	MUST(at == d->len);
+	MUST(ib_parse(&pkt, buf, at - ICRC_LEN) == 0);
+	ib_fields(&pkt, &p->f);
+	p->side = n->side;
+	p->now = n->sim->now;
+	p->payload = (uint32_t)pkt.payload_len;
+	p->len = d->len;
+	p->d = d;
+}
+
+static unsigned deliver(struct sim_node *n, unsigned count)
+{
+	struct sim *s = n->sim;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct dgram *d = &n->batch.v[i];
+		struct sim_packet p;
+
+		packet_of(n, d, &p);
+		if (!s->tap || s->tap(s->tap_arg, &p))
+			MUST(n->link->ops->send(n->link, d, 1, s->now) == 1);
+	}
+	return count;
+}
+
+static void flush(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	struct batch *b = &n->batch;
+	unsigned taken = b->n;
+
+	if (b->n == 0)
+		return;
+	if (s->take_every && ++s->sends % s->take_every == 0)
+		taken = b->n / 2;
+	deliver(n, taken);
+	for (unsigned i = taken; i < b->n; i++) {
+		struct qp *qp = b->v[i].owner;
+
+		for (unsigned j = i + 1; j < b->n; j++)
+			if (b->v[j].owner == qp)
+				b->v[j].owner = NULL;
+		if (!qp)
+			continue;
+		lock_take(&qp->lock);
+		qp->transport->take_back(qp, b->v[i].psn, s->now);
+		lock_give(&qp->lock);
+		due_add(&n->core, qp);
+	}
+	batch_reset(b);
+}
+
+static void set_due(struct sim_node *n, const struct qp *qp, uint64_t at)
+{
+	for (unsigned i = 0; i < n->nqps; i++)
+		if (n->qps[i] == qp)
+			n->due[i] = at;
+}
+
+static void turn(struct sim_node *n)
+{
+	uint64_t now = n->sim->now;
+	struct dgram in[64];
+	struct qp *qp, *next;
+	int got;
+
+	turn_take(&n->core.turn);
+	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
+		for (int i = 0; i < got; i++)
+			ib_input(&n->core, &in[i], now);
+	for (unsigned i = 0; i < n->nqps; i++)
+		if (n->due[i] <= now)
+			due_add(&n->core, n->qps[i]);
+	while (due_any(&n->core)) {
+		for (qp = due_take(&n->core); qp; qp = next) {
+			uint64_t at;
+
+			next = qp->due_next;
+			lock_take(&qp->lock);
+			qp->transport->run(qp, now);
+			if (qp->transport->output(qp, &n->batch, now))
+				due_add(&n->core, qp);
+			at = qp->transport->run(qp, now);
+			lock_give(&qp->lock);
+			set_due(n, qp, at);
+			if (n->batch.n >= BATCH_MAX / 2)
+				flush(n);
+		}
+	}
+	flush(n);
+	turn_give(&n->core.turn);
+}
+
+static uint64_t next_time(struct sim *s)
+{
+	uint64_t at = NEVER;
+
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+		uint64_t link = n->link->ops->deadline(n->link);
+
+		if (due_any(&n->core))
+			return s->now + 1;
+		if (link < at)
+			at = link;
+		for (unsigned j = 0; j < n->nqps; j++)
+			if (n->due[j] < at)
+				at = n->due[j];
+	}
+	return at;
+}
+
+bool sim_step(struct sim *s)
+{
+	uint64_t at = next_time(s);
+
+	if (at == NEVER)
+		return false;
+	if (at > s->now)
+		s->now = at;
+	turn(&s->node[0]);
+	turn(&s->node[1]);
+	return true;
+}
+
+bool sim_run(struct sim *s, uint64_t ns)
+{
+	uint64_t end = s->now + ns;
+
+	while (s->now < end)
+		if (!sim_step(s))
+			return true;
+	return false;
+}
+
+bool sim_wait(struct sim *s, struct cq *cq, uint64_t ns, struct ibv_wc *wc)
+{
+	uint64_t end = s->now + ns;
+
+	while (cq_poll(cq, 1, wc) == 0)
+		if (s->now >= end || !sim_step(s))
+			return cq_poll(cq, 1, wc) == 1;
+	return true;
+}
+
+int sim_event(struct sim *s, int side)
+{
+	struct ibv_async_event ev;
+
+	if (async_get(&s->node[side].ctx, &ev) != 0)
+		return -1;
+	async_ack(&ev);
+	return (int)ev.event_type;
+}
+
+void sim_inject(struct sim *s, int side, const struct ib_fields *f,
+		const void *payload, uint32_t len)
+{
+	const struct sim_node *n = &s->node[side], *peer = &s->node[!side];
+	uint8_t buf[8192] = { 0 };
+	struct ib_fields fields = *f;
+	struct iovec iov = { buf, 0 };
+	struct icrc_path path = { .sport = n->core.udp_sport, .dport = 4791 };
+	struct dgram d = { .iov = &iov, .iovcnt = 1, .ip_id = 0 };
+	size_t at;
+
+	fields.pad = (uint8_t)(-len & 3);
+	at = ib_build(buf, &fields);
+	if (len)
+		memcpy(buf + at, payload, len);
+	at += len + fields.pad;
+	memcpy(d.from.ip, n->dev->gid[1].gid.raw, 16);
+	memcpy(d.to.ip, peer->dev->gid[1].gid.raw, 16);
+	memcpy(path.src, d.from.ip, 16);
+	memcpy(path.dst, d.to.ip, 16);
+	d.from.port = path.sport;
+	d.to.port = path.dport;
+	d.len = (uint32_t)at + ICRC_LEN;
+	iov.iov_len = d.len;
+	icrc_end(icrc_start(&path, 0, d.len, buf, at), buf + at);
+	MUST(n->link->ops->send(n->link, &d, 1, s->now) == 1);
+}

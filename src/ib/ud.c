@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ud.c - datagrams that come in on a UD QP (IBTA vol. 1, 9.8.3). */
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+#include "wire/grh.h"
+
+enum { GRH = sizeof(struct grh) };
+
+static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
+		 const struct ib_pkt *pkt, const char *why)
+{
+	count(q, c);
+	log_info("QP 0x%06x: %s from QP 0x%06x, %u bytes: %s; dropped", q->qp->qpn,
+		 pkt->op->name, get_be24(pkt->deth->src_qp), d->len, why);
+}
+
+static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt)
+{
+	const struct rwqe *w = &q->rsp.recv;
+	uint8_t grh[GRH];
+	int rc;
+
+	grh_build(grh, &(struct grh_fields){
+		.src = d->from.ip, .dst = d->to.ip, .tclass = d->tclass,
+		.ttl = d->ttl, .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
+		.udp_len = d->len,
+	});
+	rc = scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, 0, grh, GRH);
+	return rc ? rc : scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, GRH,
+				 pkt->payload, (uint32_t)pkt->payload_len);
+}
+
+static void complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	struct cqe cqe = {
+		.now = now,
+		.status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV,
+		.flags = IBV_WC_GRH,
+		.byte_len = GRH + (uint32_t)pkt->payload_len,
+		.src_qp = get_be24(pkt->deth->src_qp),
+	};
+
+	if (pkt->immdt) {
+		cqe.flags |= IBV_WC_WITH_IMM;
+		memcpy(&cqe.imm, pkt->immdt, sizeof(cqe.imm));
+	}
+	q->rsp.have_recv = false;
+	rq_complete(q->qp, &q->rsp.recv, &cqe, bth_solicited(pkt->bth));
+}
+
+void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		uint64_t now)
+{
+	int rc;
+
+	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) {	/* C9-176 */
+		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
+		return;
+	}
+	if (!rsp_take_recv(q)) {
+		drop(q, IB_RX_UD_DROPPED, d, pkt, "no receive is posted");
+		return;
+	}
+	/* 9.9.3, class D: what does not fit is dropped, and the receive is for
+	 * the next. */
+	if (pkt->payload_len + GRH > q->rsp.recv.length) {
+		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the receive");
+		return;
+	}
+	rc = place(q, d, pkt);
+	if (rc) {
+		rsp_complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		ib_fail(q, false, -1, now);
+		return;
+	}
+	complete(q, pkt, now);
+}
