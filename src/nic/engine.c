@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* engine.c - one bounded turn of the engine. */
+#include "nic/engine.h"
+
+#include <errno.h>
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/event.h"
+#include "core/qp.h"
+#include "core/transport.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+enum { RETRY_FULL_NS = 100000 };	/* a full link is tried again after this */
+
+void engine_break(struct engine *e, const char *what)
+{
+	if (atomic_exchange(&e->broken, true))
+		return;
+	log_error("%s failed: the program closed descriptors that it does not own; "
+		  "its devices are lost, open them again", what);
+	e->core->dead = true;
+	lock_take(&e->core->lock);
+	list_for(n, &e->core->contexts) {
+		struct context *ctx = container_of(n, struct context, node);
+
+		async_raise(ctx, IBV_EVENT_DEVICE_FATAL, NULL);
+		ctx->dead = true;
+	}
+	lock_give(&e->core->lock);
+}
+
+/* A timer that fires early finds nothing due and is set again, so a later
+ * deadline need not move it. */
+static void set_timer(struct engine *e, struct qp *qp, uint64_t at)
+{
+	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
+		return;
+	(void)heap_set(&e->timers, &qp->timer, at);	/* has room for all QPs */
+}
+
+static void wake_due_timers(struct engine *e, uint64_t now)
+{
+	struct heap_node *top;
+
+	while ((top = heap_top(&e->timers)) && top->at <= now) {
+		heap_del(&e->timers, top);
+		due_add(e->core, container_of(top, struct qp, timer));
+	}
+}
+
+/* The datagrams from v[from] on were not taken: their QPs go back to the
+ * first of theirs, and everything waits until the link has room. */
+static void take_back(struct engine *e, unsigned from, uint64_t now)
+{
+	struct batch *b = &e->batch;
+
+	for (unsigned i = from; i < b->n; i++) {
+		struct qp *qp = b->v[i].owner;
+
+		for (unsigned j = i + 1; j < b->n; j++)
+			if (b->v[j].owner == qp)
+				b->v[j].owner = NULL;
+		if (!qp)
+			continue;
+		lock_take(&qp->lock);
+		qp->transport->take_back(qp, b->v[i].psn, now);
+		lock_give(&qp->lock);
+		due_add(e->core, qp);
+	}
+	e->blocked_until = now + RETRY_FULL_NS;
+}
+
+static void flush(struct engine *e, uint64_t now)
+{
+	struct batch *b = &e->batch;
+	int sent;
+
+	if (b->n == 0)
+		return;
+	sent = e->link->ops->send(e->link, b->v, b->n, now);
+	if (sent < 0) {
+		engine_break(e, "sending");
+		sent = (int)b->n;
+	}
+	if ((unsigned)sent < b->n)
+		take_back(e, (unsigned)sent, now);
+	batch_reset(b);
+	b->run_max = e->link->run_max;
+}
+
+static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
+{
+	bool more = false;
+	uint64_t next;
+
+	lock_take(&qp->lock);
+	next = qp->transport->run(qp, now);
+	if (e->blocked_until <= now) {
+		more = qp->transport->output(qp, &e->batch, now);
+		next = qp->transport->run(qp, now);
+	} else {
+		more = true;
+	}
+	lock_give(&qp->lock);
+	set_timer(e, qp, next);
+	return more;
+}
+
+/* The next time at which a turn has something to do without input. */
+static uint64_t next_deadline(struct engine *e)
+{
+	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
+	struct heap_node *top = heap_top(&e->timers);
+
+	if (link < at)
+		at = link;
+	if (top && top->at < at)
+		at = top->at;
+	if (due_any(e->core) && e->blocked_until < at)
+		at = e->blocked_until;
+	return at;
+}
+
+struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
+{
+	unsigned sent = 0;
+	struct qp *qp, *next;
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
+		return (struct engine_did){ .next = NEVER };
+	e->batch.run_max = e->link->run_max;
+	while (due_any(e->core) && sent + e->batch.n < limit) {
+		for (qp = due_take(e->core); qp; qp = next) {
+			next = qp->due_next;
+			if (qp_turn(e, qp, now))
+				due_add(e->core, qp);
+			if (e->batch.n >= BATCH_MAX / 2) {
+				sent += e->batch.n;
+				flush(e, now);
+			}
+		}
+		if (e->blocked_until > now)
+			break;
+	}
+	sent += e->batch.n;
+	flush(e, now);
+	return (struct engine_did){ .output = sent, .next = next_deadline(e) };
+}
+
+static int take_input(struct engine *e, uint64_t now)
+{
+	int n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
+
+	if (n < 0)
+		engine_break(e, "receiving");
+	for (int i = 0; i < n; i++)
+		ib_input(e->core, &e->in[i], now);
+	return n;
+}
+
+struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
+{
+	struct engine_did did;
+	int n = 0;
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
+		return (struct engine_did){ .next = NEVER };
+	if (!later)
+		n = take_input(e, now);
+	if (e->port_due <= now)
+		e->port_due = port_run(e->port, now);
+	wake_due_timers(e, now);
+	did = engine_output(e, now, ENGINE_TX);
+	if (later)
+		n = take_input(e, now);
+	did.input = n > 0;
+	return did;
+}
+
+void engine_settle(struct engine *e, uint64_t now, uint64_t next)
+{
+	uint64_t until;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	/* One that does not watch the sockets wakes by itself, soon. */
+	if (!atomic_load_explicit(&e->sleeping, memory_order_relaxed) ||
+	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
+		return;
+	until = atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
+	if (until > now && (next < until || due_any(e->core)))
+		engine_kick(e);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine.h - the engine of one NIC: takes datagrams in, runs timers, puts
+ * datagrams out, in bounded turns.  Inside nic/ only; docs/architecture.md
+ * says who drives it and why. */
+#ifndef NIC_ENGINE_H
+#define NIC_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link/link.h"
+#include "nic/port.h"
+#include "sys/dgram.h"
+#include "sys/heap.h"
+
+struct core;
+struct host;
+struct netdev_monitor;
+
+enum {
+	ENGINE_RX = 64,			/* datagrams taken in by one turn */
+	ENGINE_TX = 2 * BATCH_MAX,	/* datagrams put out by one turn */
+	ENGINE_INLINE = 64,		/* put out by a turn inside post_send */
+};
+
+/* How the thread shares the input with threads that poll.  All under the
+ * turn, but for what is atomic. */
+struct guard_interval {
+	uint64_t ns;			/* 0: the thread watches the sockets */
+	unsigned proof;			/* wake-ups at which a poller was active */
+	unsigned need;			/* so many make ns positive */
+};
+
+struct engine {
+	struct core *core;
+	struct host *host;
+	struct port *port;
+	struct link *link;		/* the outermost */
+
+	struct heap timers;		/* QPs by deadline */
+	struct batch batch;
+	struct dgram in[ENGINE_RX];
+	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
+	uint64_t port_due;		/* port_run() */
+	atomic_bool broken;		/* descriptors are gone */
+
+	/* The thread's sleep; see engine_thread.c. */
+	pthread_t thread;
+	bool started;
+	int kick_rx, kick_tx;
+	struct netdev_monitor *monitor;
+	struct guard_interval g;
+	atomic_bool stop, armed, kicked;
+	atomic_bool sleeping;		/* in ppoll, or about to be */
+	atomic_bool watching;		/* ... and the sockets are among it */
+	_Atomic uint64_t sleep_until;
+	_Atomic uint64_t last_poll;	/* when a program last polled */
+};
+
+struct engine_did {
+	bool input;			/* something had come in */
+	unsigned output;		/* datagrams put out */
+	uint64_t next;			/* when there is work without input */
+};
+
+/* Input, timers and output, or output alone.  Turn held.
+ *
+ * later: what the input asks for (ACKs) is left for the next turn, so that it
+ * shares a system call with the program's answer, and that goes first.  Only
+ * for a caller that comes back soon. */
+struct engine_did engine_turn(struct engine *e, uint64_t now, bool later);
+struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit);
+
+/* After a turn was given by anyone but the thread: wake the thread if there
+ * is work or a deadline that it does not know of. */
+void engine_settle(struct engine *e, uint64_t now, uint64_t next);
+
+int engine_thread_start(struct engine *e);	/* 0 or -errno */
+void engine_thread_stop(struct engine *e);
+void engine_kick(struct engine *e);
+
+/* All is lost: the program closed our descriptors.  Turn held. */
+void engine_break(struct engine *e, const char *what);
+
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* engine_thread.c - the thread that drives the engine while nobody polls.
+ *
+ * It sleeps in ppoll().  As long as no program thread polls it watches the
+ * sockets, so every datagram wakes it.  When it finds that a program polls
+ * anyway (a poll within ACTIVE_NS of `need` wake-ups in a row), it leaves the
+ * sockets to the pollers and sleeps blindly for a guard interval, 50 us at
+ * first and 200 us at most.  It goes back to the sockets as soon as it wakes
+ * and nobody has polled lately, or a CQ is armed; if input was waiting then,
+ * the next proof has to be twice as long.
+ *
+ * Sleeping is free of lost wake-ups: the thread sets `sleeping`, fences and
+ * looks once more; whoever makes work publishes it, fences and looks at
+ * `sleeping`.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/event.h"
+#include "host/host.h"
+#include "nic/engine.h"
+#include "nic/netdev.h"
+#include "nic/registry.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+enum {
+	ACTIVE_NS = 20000,		/* polled so lately: a poller is at work */
+	GUARD_FIRST_NS = 50000, GUARD_MAX_NS = 200000,
+	NEED_MIN = 16, NEED_MAX = 4096,
+};
+
+enum { P_KICK, P_MONITOR, P_PORT, P_HOST, P_ALL };
+
+void engine_kick(struct engine *e)
+{
+	if (atomic_exchange(&e->kicked, true))
+		return;
+	/* A socket, not an eventfd: should the program have closed it and
+	 * taken its number for a file, nothing is written into that. */
+	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	    errno != EAGAIN)
+		log_debug("cannot wake the engine thread: errno %d", errno);
+}
+
+static bool poller_active(const struct engine *e, uint64_t now)
+{
+	uint64_t last = atomic_load_explicit(&e->last_poll, memory_order_relaxed);
+
+	return last + ACTIVE_NS > now;
+}
+
+/* Sleep until something has to be done.  False: descriptors are gone. */
+static bool nap(struct engine *e, uint64_t next)
+{
+	struct pollfd p[P_ALL] = {
+		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
+		[P_MONITOR] = { .fd = netdev_monitor_fd(e->monitor), .events = POLLIN },
+		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
+		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
+	};
+	bool watch = e->g.ns == 0;
+	uint64_t now = clock_ns(), until = next;
+	struct timespec ts;
+	char byte[16];
+
+	if (!watch && now + e->g.ns < until)
+		until = now + e->g.ns;
+	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
+	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
+	atomic_store_explicit(&e->sleeping, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&e->stop) || until <= now ||
+	    (watch && due_any(e->core) && e->blocked_until <= now) ||
+	    (!watch && atomic_load(&e->armed)))
+		until = now;
+	ts.tv_sec = (time_t)((until - now) / 1000000000u);
+	ts.tv_nsec = (long)((until - now) % 1000000000u);
+	if (ppoll(p, watch ? P_ALL : P_PORT, until == NEVER ? NULL : &ts, NULL) < 0 &&
+	    errno != EINTR)
+		return false;
+	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
+
+	for (int i = 0; i < (watch ? P_ALL : P_PORT); i++)
+		if (p[i].revents & POLLNVAL)
+			return false;
+	if (atomic_exchange(&e->kicked, false))
+		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
+			;
+	if (p[P_MONITOR].revents && netdev_monitor_drain(e->monitor))
+		registry_refresh(e->core);
+	return true;
+}
+
+/* A program polls: let it have the input.  Nobody does: take it back. */
+static void adapt(struct engine *e, bool active, bool input)
+{
+	struct guard_interval *g = &e->g;
+
+	if (atomic_exchange(&e->armed, false)) {
+		g->ns = 0;
+		g->proof = 0;
+	} else if (g->ns == 0) {
+		g->proof = active ? g->proof + 1 : 0;
+		if (g->proof >= g->need)
+			g->ns = GUARD_FIRST_NS;
+	} else if (active) {
+		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
+	} else {
+		if (input)
+			g->need = g->need * 2 < NEED_MAX ? g->need * 2 : NEED_MAX;
+		else
+			g->need = g->need / 2 > NEED_MIN ? g->need / 2 : NEED_MIN;
+		g->ns = 0;
+		g->proof = 0;
+	}
+}
+
+static void *engine_main(void *arg)
+{
+	struct engine *e = arg;
+	uint64_t next = 0;
+
+	prctl(PR_SET_NAME, "urnic");
+	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
+	while (!atomic_load(&e->stop)) {
+		struct engine_did did = { .next = NEVER };
+		bool active, blind = e->g.ns != 0;
+		uint64_t now;
+
+		if (!nap(e, next)) {
+			turn_take(&e->core->turn);
+			engine_break(e, "sleeping");
+			turn_give(&e->core->turn);
+			break;
+		}
+		now = clock_ns();
+		active = poller_active(e, now);
+		if (active && blind) {
+			next = NEVER;		/* they serve it, timers too */
+		} else if (turn_try(&e->core->turn)) {
+			host_run(e->host);
+			did = engine_turn(e, now, false);
+			turn_give(&e->core->turn);
+			next = did.next;
+		} else {
+			sched_yield();		/* whoever holds it is at work */
+			next = now + GUARD_FIRST_NS;
+		}
+		adapt(e, active, did.input);
+	}
+	return NULL;
+}
+
+int engine_thread_start(struct engine *e)
+{
+	sigset_t all, old;
+	int pair[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	e->kick_rx = fd_raise(pair[0]);
+	e->kick_tx = fd_raise(pair[1]);
+	e->g.need = NEED_MIN;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&e->thread, NULL, engine_main, e);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		close(e->kick_rx);
+		close(e->kick_tx);
+		return -rc;
+	}
+	e->started = true;
+	return 0;
+}
+
+void engine_thread_stop(struct engine *e)
+{
+	if (!e->started)
+		return;
+	atomic_store(&e->stop, true);
+	engine_kick(e);
+	pthread_join(e->thread, NULL);
+	e->started = false;
+	close(e->kick_rx);
+	close(e->kick_tx);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "nic/holder.h"
+#include "sys/netns_testing.h"
+
+enum { PORT = 4791 };
+
+static bool have_netns;
+
+static int hold(int family)
+{
+	struct sockaddr_in6 a = { .sin6_family = (sa_family_t)family,
+				  .sin6_port = htons(PORT) };
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, family == AF_INET ?
+			 sizeof(struct sockaddr_in) : sizeof(a)), 0);
+	return fd;
+}
+
+static void expect_us(int family)
+{
+	struct holder h;
+	char text[96], want[64];
+
+	assert_int_equal(holder_find(family, PORT, &h), 0);
+	assert_int_equal(h.uid, geteuid());
+	assert_int_equal(holder_find(family, PORT + 1, &h), -ESRCH);
+	assert_int_equal(holder_find(family, PORT, &h), 0);
+	holder_text(&h, text, sizeof(text));
+	assert_int_equal(h.pid, getpid());
+	snprintf(want, sizeof(want), "user %u, process %d (", geteuid(), getpid());
+	assert_memory_equal(text, want, strlen(want));
+}
+
+static void test_holder(void **state)
+{
+	struct holder h;
+	int fd;
+
+	(void)state;
+	if (!have_netns)
+		skip();
+	assert_int_equal(holder_find(AF_INET, PORT, &h), -ESRCH);
+	fd = hold(AF_INET);
+	expect_us(AF_INET);
+	assert_int_equal(holder_find(AF_INET6, PORT, &h), -ESRCH);
+	close(fd);
+	fd = hold(AF_INET6);		/* of both families */
+	expect_us(AF_INET);
+	expect_us(AF_INET6);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_holder) };
+
+	have_netns = netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* nic.c - the process's one NIC: put together at the first open, taken apart
+ * at the last close, left behind by fork. */
+#include "nic/nic.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/event.h"
+#include "core/qp.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "link/fault.h"
+#include "link/pcap.h"
+#include "nic/engine.h"
+#include "nic/netdev.h"
+#include "nic/port.h"
+#include "nic/registry.h"
+#include "sys/clock.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+
+struct nic {
+	struct core core;
+	struct engine engine;
+	unsigned users;
+};
+
+static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nic *the_nic;		/* under nic_lock */
+
+uint64_t nic_now(void)
+{
+	return clock_ns();
+}
+
+struct core *nic_core(struct nic *nic)
+{
+	return &nic->core;
+}
+
+const struct transport *nic_transport(struct nic *nic, const struct device *dev)
+{
+	(void)nic;
+	(void)dev;
+	return &ib_transport;
+}
+
+/* --- making one ------------------------------------------------------------ */
+
+static void on_datagram(void *arg, const struct dgram *d)
+{
+	struct nic *nic = arg;
+
+	port_deliver(nic->engine.port, d);
+}
+
+static void on_gone(void *arg, uint16_t slot)
+{
+	struct nic *nic = arg;
+
+	port_peer_gone(nic->engine.port, slot);
+}
+
+static const struct host_ops host_ops = { on_datagram, on_gone };
+
+/* What goes out passes fault first, so that a capture shows what the wire
+ * carried. */
+static int stack_links(struct engine *e, const struct conf *conf)
+{
+	struct link *link = port_link(e->port);
+	char why[160];
+	int rc;
+
+	if (*conf->pcap) {
+		rc = pcap_wrap(&link, link, conf->pcap);
+		if (rc) {
+			log_error("URNIC_PCAP: cannot write %s: errno %d", conf->pcap, -rc);
+			return rc;
+		}
+	}
+	if (*conf->fault) {
+		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));
+		if (rc) {
+			log_error("URNIC_FAULT: %s", why);
+			return rc;
+		}
+	}
+	e->link = link;
+	return 0;
+}
+
+static int nic_start(struct nic *nic, const struct conf *conf)
+{
+	struct engine *e = &nic->engine;
+	int rc;
+
+	rc = host_open(&e->host, &host_ops, nic);
+	if (rc)
+		return rc;
+	rc = core_init(&nic->core, host_slot(e->host));
+	if (rc)
+		goto close_host;
+	e->core = &nic->core;
+	nic->core.udp_port = conf->udp_port;
+	rc = ib_open(&nic->core, clock_ns());
+	if (rc)
+		goto fini_core;
+	rc = port_open(&e->port, e->host, conf->udp_port);
+	if (rc)
+		goto close_ib;
+	rc = stack_links(e, conf);
+	if (rc)
+		goto close_port;
+	rc = netdev_monitor_open(&e->monitor);
+	if (rc)
+		goto close_link;
+	heap_init(&e->timers);
+	nic->core.timers = &e->timers;
+	nic->core.qp_next = (uint32_t)clock_ns();	/* stale QPNs are unlikely */
+	rc = engine_thread_start(e);
+	if (rc)
+		goto fini_heap;
+	return 0;
+
+fini_heap:
+	nic->core.timers = NULL;
+	heap_fini(&e->timers);
+	netdev_monitor_close(e->monitor);
+close_link:
+	e->link->ops->close(e->link);
+close_port:
+	port_close(e->port);
+close_ib:
+	ib_close(&nic->core);
+fini_core:
+	core_fini(&nic->core);
+close_host:
+	host_close(e->host);
+	return rc;
+}
+
+static void nic_stop(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	engine_thread_stop(e);
+	netdev_monitor_close(e->monitor);
+	e->link->ops->close(e->link);
+	port_close(e->port);
+	nic->core.timers = NULL;
+	heap_fini(&e->timers);
+	ib_close(&nic->core);
+	host_close(e->host);
+	core_fini(&nic->core);
+	free(nic);
+}
+
+/* --- fork ------------------------------------------------------------------ */
+
+/* Nobody else holds a lock of ours while the process is copied. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&nic_lock);
+	registry_hold();
+	if (!the_nic)
+		return;
+	turn_take(&the_nic->core.turn);
+	lock_take(&the_nic->core.lock);
+}
+
+static void fork_parent(void)
+{
+	if (the_nic) {
+		lock_give(&the_nic->core.lock);
+		turn_give(&the_nic->core.turn);
+	}
+	registry_let_go();
+	pthread_mutex_unlock(&nic_lock);
+}
+
+/* The child has the NIC's memory and descriptors but not its thread: names
+ * and port would outlive their owner.  Its contexts answer EIO from now on; a
+ * fresh open makes a NIC of its own. */
+static void fork_child(void)
+{
+	struct nic *nic = the_nic;
+
+	if (nic) {
+		struct engine *e = &nic->engine;
+
+		list_for(n, &nic->core.contexts)
+			container_of(n, struct context, node)->dead = true;
+		nic->core.dead = true;
+		atomic_store(&e->broken, true);
+		e->started = false;
+		close(e->kick_rx);
+		close(e->kick_tx);
+		netdev_monitor_forked(e->monitor);
+		port_forked(e->port);
+		host_forked(e->host);
+		pcap_forked();
+		the_nic = NULL;
+		lock_give(&nic->core.lock);
+		turn_give(&nic->core.turn);
+	}
+	registry_let_go();
+	pthread_mutex_unlock(&nic_lock);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(before_fork, fork_parent, fork_child);
+}
+
+/* --- using it -------------------------------------------------------------- */
+
+int nic_open(struct nic **out)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const struct conf *conf = conf_get();
+	struct nic *nic;
+	int rc = 0;
+
+	if (!conf)
+		return -EINVAL;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&nic_lock);
+	nic = the_nic;
+	if (!nic || atomic_load(&nic->engine.broken)) {
+		nic = calloc(1, sizeof(*nic));
+		rc = nic ? nic_start(nic, conf) : -ENOMEM;
+		if (rc) {
+			free(nic);
+			goto unlock;
+		}
+		the_nic = nic;
+	}
+	nic->users++;
+	*out = nic;
+unlock:
+	pthread_mutex_unlock(&nic_lock);
+	return rc;
+}
+
+void nic_close(struct nic *nic)
+{
+	bool last;
+
+	pthread_mutex_lock(&nic_lock);
+	last = --nic->users == 0;
+	if (last && nic == the_nic)
+		the_nic = NULL;
+	pthread_mutex_unlock(&nic_lock);
+	/* What was lost or forked is not ours to take apart. */
+	if (last && !nic->core.dead)
+		nic_stop(nic);
+}
+
+void nic_post(struct nic *nic, struct qp *qp)
+{
+	struct core *core = &nic->core;
+	struct engine *e = &nic->engine;
+	uint64_t now = clock_ns();
+
+	due_add(core, qp);
+	while (due_any(core) && turn_try(&core->turn)) {
+		struct engine_did did = engine_output(e, now, ENGINE_INLINE);
+
+		turn_give(&core->turn);
+		engine_settle(e, now, did.next);
+		if (did.output >= ENGINE_INLINE || e->blocked_until > now)
+			break;
+	}
+}
+
+bool nic_poll(struct nic *nic)
+{
+	struct core *core = &nic->core;
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+
+	if (!turn_try(&core->turn))
+		return false;
+	now = clock_ns();
+	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
+	/* The thread leaves the input to us: so we poll often. */
+	did = engine_turn(e, now, !atomic_load_explicit(&e->watching,
+							memory_order_relaxed));
+	turn_give(&core->turn);
+	engine_settle(e, now, did.next);
+	return true;
+}
+
+void nic_armed(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	atomic_store(&e->armed, true);
+	if (atomic_load(&e->sleeping) && !atomic_load(&e->watching))
+		engine_kick(e);
+}
+
+int nic_listen(struct nic *nic, const uint8_t *ip)
+{
+	struct port *port = nic->engine.port;
+	int rc;
+
+	turn_take(&nic->core.turn);
+	if (ip) {
+		rc = port_bind(port, addr_is_v4(ip) ? AF_INET : AF_INET6);
+	} else {
+		rc = port_bind(port, AF_INET);
+		if (!rc) {
+			rc = port_bind(port, AF_INET6);
+			if (rc == -EAFNOSUPPORT)
+				rc = 0;		/* IPv6 is off */
+		}
+	}
+	nic->core.udp_sport = port_sport(port);
+	turn_give(&nic->core.turn);
+	return rc;
+}
+
+int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join)
+{
+	int rc;
+
+	turn_take(&nic->core.turn);
+	rc = port_join(nic->engine.port, gid->raw, dev->net.ifindex, join);
+	turn_give(&nic->core.turn);
+	return rc;
+}

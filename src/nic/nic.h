@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* nic.h - the process's NIC: devices, transports, links and the engine that
+ * drives them.  For abi/ and cm/. */
+#ifndef NIC_NIC_H
+#define NIC_NIC_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct core;
+struct device;
+struct nic;
+struct qp;
+struct transport;
+
+/* The devices of this machine, most useful first (loopback last), in an array
+ * of *n that the caller frees.  Looks at the interfaces anew each time and
+ * leaves nothing behind; a device keeps its address.  0 or -errno. */
+int nic_devices(struct device ***out, int *n);
+
+/* The NIC, started for its first user: slot, sockets, engine thread.
+ * 0, -EADDRNOTAVAIL (no slot), -ENOMEM ... */
+int nic_open(struct nic **out);
+void nic_close(struct nic *nic);		/* the last one stops it */
+struct core *nic_core(struct nic *nic);
+const struct transport *nic_transport(struct nic *nic, const struct device *dev);
+
+/* The QP has work: do it now if the engine is free, else see that it is done. */
+void nic_post(struct nic *nic, struct qp *qp);
+
+/* A completion queue was found empty: run the engine for one bounded turn if
+ * it is free.  True if it ran. */
+bool nic_poll(struct nic *nic);
+
+/* A completion queue was armed: from now on the program may sleep. */
+void nic_armed(struct nic *nic);
+
+/* Before a QP enters RTR: bind what its address needs.  ip NULL: any family
+ * (UD).  0 or -EADDRINUSE ... */
+int nic_listen(struct nic *nic, const uint8_t *ip);
+int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
+
+uint64_t nic_now(void);
+
+#endif

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* port.c - see port.h. */
+#include "nic/port.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "link/udp.h"
+#include "nic/holder.h"
+#include "nic/inbox.h"
+#include "nic/steer.h"
+#include "sys/clock.h"
+#include "sys/list.h"
+#include "sys/log.h"
+
+enum {
+	QPN_AT = 5, SLOT_SHIFT = 6,	/* in a BTH: slot (10) | index (14) */
+	ROUNDS = 4,			/* of receiving nothing but others' */
+	HOST_EVERY = 8,			/* recv calls between host_run()s */
+	RETRY_MIN_NS = 1000000,		/* after the holder went */
+	RETRY_MAX_NS = 1000000000,
+};
+
+struct family {
+	int af;
+	enum { CLOSED, BOUND, FOREIGN } state;
+	struct steer *steer;		/* BOUND */
+	/* FOREIGN: another user's urnic has the port. */
+	uint16_t holder;		/* a slot of his; 0: none known */
+	bool said_held;
+	uint64_t retry_at, retry_ns;
+};
+
+struct group {				/* multicast */
+	struct list node;
+	uint8_t ip[16];
+	uint32_t ifindex;
+	unsigned users;
+};
+
+struct port {
+	struct link link;
+	struct link *udp;
+	struct host *host;
+	struct inbox *inbox;
+	uint16_t udp_port, slot;
+	struct family fam[2];
+	struct list groups;
+	uint64_t due;			/* steering, retries; 0: at once */
+	unsigned recvs;
+	struct port_stats stats;
+};
+
+static struct port *port_of(struct link *link)
+{
+	return container_of(link, struct port, link);
+}
+
+static struct family *family_of(struct port *p, const uint8_t ip[16])
+{
+	return &p->fam[!addr_is_v4(ip)];
+}
+
+/* --- receiving ------------------------------------------------------------- */
+
+static bool is_multicast(const uint8_t ip[16])
+{
+	return addr_is_v4(ip) ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff;
+}
+
+/* What becomes of d, which came in by a socket?  True: it is ours. */
+static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
+{
+	struct family *f = family_of(p, d->from.ip);
+	const uint8_t *b = d->iov[0].iov_base;
+	uint32_t qpn;
+	uint16_t slot;
+
+	p->stats.rx++;
+	if (d->len < QPN_AT + 3) {
+		p->stats.rx_drops++;
+		return false;
+	}
+	if (f->steer && steer_input(f->steer, d))
+		return false;
+	qpn = (uint32_t)b[QPN_AT] << 16 | (uint32_t)b[QPN_AT + 1] << 8 | b[QPN_AT + 2];
+	slot = (uint16_t)(qpn >> (8 + SLOT_SHIFT));
+	/* Slot 0 is the host's: whoever gets it.  The last is multicast. */
+	if (slot == p->slot || slot < SLOT_FIRST || slot > SLOT_LAST ||
+	    is_multicast(d->to.ip))
+		return true;
+	p->stats.misdelivered++;
+	if (f->steer)
+		steer_misdelivered(f->steer, slot, now);
+	p->due = 0;
+	if (host_forward(p->host, slot, d) == 0)
+		p->stats.forwarded++;
+	return false;
+}
+
+static void move(struct dgram *to, const struct dgram *from)
+{
+	if (to == from)
+		return;
+	*to = *from;
+	to->iov = &to->one;
+}
+
+static int recv_sockets(struct port *p, struct dgram *v, unsigned n, uint64_t now)
+{
+	int kept = 0;
+
+	for (int round = 0; round < ROUNDS && !kept; round++) {
+		int got = p->udp->ops->recv(p->udp, v, n, now);
+
+		if (got <= 0)
+			return got;
+		for (int i = 0; i < got; i++)
+			if (sort_out(p, &v[i], now))
+				move(&v[kept++], &v[i]);
+	}
+	return kept;
+}
+
+static int port_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct port *p = port_of(link);
+	unsigned got;
+	int rc;
+
+	/* While a program polls nobody else looks at what is forwarded. */
+	if (p->recvs++ % HOST_EVERY == 0)
+		host_run(p->host);
+	got = inbox_take(p->inbox, v, n);
+	if (got == n)
+		return (int)n;
+	rc = recv_sockets(p, v + got, n - got, now);
+	if (rc < 0)
+		return rc;
+	if (p->due <= now || (p->fam[0].steer && steer_active(p->fam[0].steer)) ||
+	    (p->fam[1].steer && steer_active(p->fam[1].steer)))
+		port_run(p, now);
+	return (int)got + rc;
+}
+
+void port_deliver(struct port *p, const struct dgram *d)
+{
+	const uint8_t *b = d->iov[0].iov_base;
+
+	/* Who forwards may err, or lie; it is never passed on. */
+	if (d->len < QPN_AT + 3 ||
+	    (b[QPN_AT] << 8 | b[QPN_AT + 1]) >> SLOT_SHIFT != p->slot ||
+	    !inbox_put(p->inbox, d))
+		p->stats.rx_drops++;
+	else
+		p->stats.rx++;
+}
+
+static uint64_t port_deadline(struct link *link)
+{
+	struct port *p = port_of(link);
+	uint64_t at = p->udp->ops->deadline(p->udp);
+
+	if (!inbox_empty(p->inbox))
+		return 0;
+	return at < p->due ? at : p->due;
+}
+
+/* --- sending --------------------------------------------------------------- */
+
+static int port_send(struct link *link, const struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	struct port *p = port_of(link);
+	int rc = p->udp->ops->send(p->udp, v, n, now);
+
+	p->link.run_max = p->udp->run_max;
+	if (rc > 0)
+		p->stats.tx += (unsigned)rc;
+	return rc;
+}
+
+uint16_t port_sport(struct port *p)
+{
+	int rc = udp_sport(p->udp);
+
+	return rc < 0 ? 0 : (uint16_t)rc;
+}
+
+/* --- binding --------------------------------------------------------------- */
+
+static const char *af_name(const struct family *f)
+{
+	return f->af == AF_INET ? "IPv4" : "IPv6";
+}
+
+static void update_foreign(struct port *p)
+{
+	host_accept_foreign(p->host, p->fam[0].state == FOREIGN ||
+			    p->fam[1].state == FOREIGN);
+}
+
+static void rejoin(struct port *p, const struct family *f)
+{
+	list_for(n, &p->groups) {
+		struct group *g = container_of(n, struct group, node);
+		int rc;
+
+		if (addr_is_v4(g->ip) != (f->af == AF_INET))
+			continue;
+		rc = udp_join(p->udp, g->ip, g->ifindex, true);
+		if (rc)
+			log_info("cannot join a multicast group again: %s",
+				 strerror(-rc));
+	}
+}
+
+/* A slot that a process of user uid holds and to which there is a connection
+ * now; 0: none. */
+static uint16_t find_slot(struct port *p, uid_t uid)
+{
+	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
+		uid_t owner;
+		pid_t pid;
+
+		if (slot == p->slot || host_cred(p->host, slot, &owner, &pid) ||
+		    owner != uid)
+			continue;
+		if (host_connect(p->host, slot) == 0)
+			return slot;
+	}
+	return 0;
+}
+
+/* The port is taken.  By an urnic of another user: then there is a connection
+ * to it.  Processes of this user would have shared it. */
+static int find_holder(struct port *p, struct family *f)
+{
+	struct holder h;
+	char who[96] = "a process that cannot be found";
+	int rc = holder_find(f->af, p->udp_port, &h);
+
+	f->holder = 0;
+	if (!rc && h.uid != geteuid())
+		f->holder = find_slot(p, h.uid);
+	if (f->holder)
+		return 0;
+	if (f->state == FOREIGN && f->said_held)
+		return -EADDRINUSE;	/* still */
+	f->said_held = true;
+	if (!rc)
+		holder_text(&h, who, sizeof(who));
+	log_error("UDP port %u (%s) is held by %s, which is no urnic",
+		  p->udp_port, af_name(f), who);
+	return -EADDRINUSE;
+}
+
+/* 0, -EADDRINUSE or another error; f->state follows. */
+static int try_bind(struct port *p, struct family *f)
+{
+	int rc = udp_bind(p->udp, f->af);
+
+	if (rc)
+		return rc;
+	if (port_sport(p) == 0)
+		log_warn("no UDP port to send from");
+	rc = steer_open(&f->steer, f->af, p->udp_port, p->slot,
+			udp_rx_fd(p->udp, f->af), udp_epoll(p->udp));
+	if (rc)
+		log_warn("no memory for steering: datagrams may be forwarded");
+	if (f->state == FOREIGN)
+		log_info("UDP port %u (%s) is free again and ours now",
+			 p->udp_port, af_name(f));
+	f->state = BOUND;
+	f->said_held = false;
+	update_foreign(p);
+	rejoin(p, f);
+	p->due = 0;
+	return 0;
+}
+
+int port_bind(struct port *p, int family)
+{
+	struct family *f = &p->fam[family == AF_INET6];
+	int rc;
+
+	if (f->state != CLOSED)
+		return 0;
+	rc = try_bind(p, f);
+	if (rc != -EADDRINUSE)
+		return rc;
+	rc = find_holder(p, f);
+	if (rc)
+		return rc;
+	log_info("UDP port %u (%s) is held by another user's urnic in slot %u: "
+		 "it forwards what is ours", p->udp_port, af_name(f), f->holder);
+	f->state = FOREIGN;
+	f->retry_ns = RETRY_MAX_NS;
+	f->retry_at = clock_ns() + f->retry_ns;
+	update_foreign(p);
+	port_sport(p);
+	p->due = 0;
+	return 0;
+}
+
+void port_peer_gone(struct port *p, uint16_t slot)
+{
+	for (int i = 0; i < 2; i++) {
+		struct family *f = &p->fam[i];
+
+		if (f->state != FOREIGN || f->holder != slot)
+			continue;
+		f->holder = 0;
+		f->retry_ns = RETRY_MIN_NS;	/* its sockets go one by one */
+		f->retry_at = 0;
+		p->due = 0;
+	}
+}
+
+static void retry_bind(struct port *p, struct family *f, uint64_t now)
+{
+	if (now < f->retry_at || try_bind(p, f) == 0)
+		return;
+	f->retry_ns = f->retry_ns * 4 < RETRY_MAX_NS ? f->retry_ns * 4 : RETRY_MAX_NS;
+	f->retry_at = now + f->retry_ns;
+	/* Another of that user's processes may have it. */
+	if (!f->holder && f->retry_ns == RETRY_MAX_NS)
+		find_holder(p, f);
+}
+
+uint64_t port_run(struct port *p, uint64_t now)
+{
+	uint64_t next = NEVER;
+
+	p->stats.rediscoveries = 0;
+	for (int i = 0; i < 2; i++) {
+		struct family *f = &p->fam[i];
+		uint64_t at = NEVER;
+
+		if (f->state == FOREIGN)
+			retry_bind(p, f, now);
+		if (f->state == FOREIGN)
+			at = f->retry_at;
+		else if (f->steer)
+			at = steer_run(f->steer, now);
+		if (f->steer)
+			p->stats.rediscoveries += steer_discoveries(f->steer);
+		if (at < next)
+			next = at;
+	}
+	p->due = next;
+	return next;
+}
+
+/* --- multicast ------------------------------------------------------------- */
+
+static struct group *find_group(struct port *p, const uint8_t ip[16], uint32_t ifindex)
+{
+	list_for(n, &p->groups) {
+		struct group *g = container_of(n, struct group, node);
+
+		if (g->ifindex == ifindex && !memcmp(g->ip, ip, 16))
+			return g;
+	}
+	return NULL;
+}
+
+static int leave(struct port *p, struct group *g)
+{
+	if (!g)
+		return -ENOENT;
+	if (--g->users)
+		return 0;
+	udp_join(p->udp, g->ip, g->ifindex, false);
+	list_del(&g->node);
+	free(g);
+	return 0;
+}
+
+int port_join(struct port *p, const uint8_t ip[16], uint32_t ifindex, bool join)
+{
+	struct family *f = family_of(p, ip);
+	struct group *g = find_group(p, ip, ifindex);
+	int rc;
+
+	if (!join)
+		return leave(p, g);
+	if (g) {
+		g->users++;
+		return 0;
+	}
+	rc = port_bind(p, f->af);
+	if (rc)
+		return rc;
+	/* Nobody forwards multicast. */
+	if (f->state != BOUND)
+		return -EADDRINUSE;
+	rc = udp_join(p->udp, ip, ifindex, true);
+	if (rc)
+		return rc;
+	g = calloc(1, sizeof(*g));
+	if (!g) {
+		udp_join(p->udp, ip, ifindex, false);
+		return -ENOMEM;
+	}
+	memcpy(g->ip, ip, 16);
+	g->ifindex = ifindex;
+	g->users = 1;
+	list_add_tail(&p->groups, &g->node);
+	return 0;
+}
+
+/* --- opening --------------------------------------------------------------- */
+
+/* The stack of links is taken apart before port_close(). */
+static void keep_open(struct link *link)
+{
+	(void)link;
+}
+
+static const struct link_ops port_ops = {
+	.send = port_send, .recv = port_recv, .deadline = port_deadline,
+	.close = keep_open,
+};
+
+int port_open(struct port **out, struct host *host, uint16_t udp_port)
+{
+	struct port *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	rc = inbox_open(&p->inbox);
+	if (rc)
+		goto free_port;
+	rc = udp_open(&p->udp, udp_port);
+	if (rc)
+		goto close_inbox;
+	p->link = (struct link){ &port_ops, p->udp->run_max, p->udp->mtu };
+	p->host = host;
+	p->udp_port = udp_port;
+	p->slot = host_slot(host);
+	p->fam[0].af = AF_INET;
+	p->fam[1].af = AF_INET6;
+	list_init(&p->groups);
+	p->due = NEVER;
+	*out = p;
+	return 0;
+
+close_inbox:
+	inbox_close(p->inbox);
+free_port:
+	free(p);
+	return rc;
+}
+
+void port_close(struct port *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p->fam[i].steer)
+			steer_close(p->fam[i].steer);
+	list_for_safe(n, &p->groups)
+		free(container_of(n, struct group, node));
+	p->udp->ops->close(p->udp);
+	inbox_close(p->inbox);
+	free(p);
+}
+
+void port_forked(struct port *p)
+{
+	for (int i = 0; i < 2; i++)
+		if (p->fam[i].steer)
+			steer_forked(p->fam[i].steer);
+	udp_forked(p->udp);
+}
+
+struct link *port_link(struct port *p)
+{
+	return &p->link;
+}
+
+int port_fd(const struct port *p)
+{
+	return udp_epoll(p->udp);
+}
+
+const struct port_stats *port_stats(const struct port *p)
+{
+	return &p->stats;
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "nic/registry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "nic/netdev.h"
+#include "nic/nic.h"
+#include "sys/conf.h"
+#include "sys/ident.h"
+#include "sys/list.h"
+#include "sys/lock.h"
+#include "sys/log.h"
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list all = { &all, &all };
+
+/* Is name in the comma-separated list?  An empty list holds every name. */
+static bool listed(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (!*list)
+		return true;
+	for (const char *at = list; ; at++) {
+		if (!strncmp(at, name, len) && (at[len] == ',' || !at[len]))
+			return true;
+		at = strchr(at, ',');
+		if (!at)
+			return false;
+	}
+}
+
+static struct device *find(const struct netdev *net)
+{
+	list_for(n, &all) {
+		struct device *dev = container_of(n, struct device, node);
+
+		if (!strcmp(dev->net.name, net->name))
+			return dev;
+	}
+	return NULL;
+}
+
+static void raise_changes(struct core *core, struct device *dev, unsigned what)
+{
+	lock_take(&core->lock);
+	list_for(n, &core->contexts) {
+		struct context *ctx = container_of(n, struct context, node);
+
+		if (ctx->dev != dev || ctx->dead)
+			continue;
+		if (what & DEVICE_GID_CHANGED)
+			async_raise(ctx, IBV_EVENT_GID_CHANGE, NULL);
+		if (what & DEVICE_PORT_CHANGED)
+			async_raise(ctx, dev->net.running ? IBV_EVENT_PORT_ACTIVE :
+				    IBV_EVENT_PORT_ERR, NULL);
+	}
+	lock_give(&core->lock);
+}
+
+/* conf has checked the identity already. */
+static int add(const struct netdev *net)
+{
+	static int made;
+	struct ident ident;
+	struct identity id;
+	struct device *dev;
+	char why[160];
+	int rc;
+
+	rc = ident_parse(conf_get()->identity, &ident, why, sizeof(why));
+	if (rc)
+		return rc;
+	id = (struct identity){
+		.vendor_id = ident.vendor_id, .vendor_part_id = ident.vendor_part_id,
+		.hw_ver = ident.hw_ver, .speed = ident.speed, .width = ident.width,
+	};
+	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
+	ident_name(&ident, net->name, made, id.name);
+	rc = device_create(net, &id, &dev);
+	if (rc)
+		return rc;
+	made++;
+	list_add_tail(&all, &dev->node);
+	return 0;
+}
+
+static int add_or_update(struct core *core, const struct netdev *net)
+{
+	struct device *dev = find(net);
+	unsigned what;
+
+	if (!dev) {
+		return add(net);
+	}
+	what = device_update(dev, net);
+	if (core && what)
+		raise_changes(core, dev, what);
+	return 0;
+}
+
+/* The interface of dev is gone: its port goes down, its addresses too. */
+static void withdraw(struct core *core, struct device *dev)
+{
+	unsigned what = device_update(dev, NULL);
+
+	if (core && what)
+		raise_changes(core, dev, what);
+}
+
+static int refresh(struct core *core)
+{
+	struct netdev *net;
+	int n, rc;
+
+	if (!conf_get())
+		return -EINVAL;
+	rc = netdev_list(&net, &n);
+	if (rc)
+		return rc;
+	for (int i = 0; i < n && !rc; i++)
+		if (listed(conf_get()->devices, net[i].name))
+			rc = add_or_update(core, &net[i]);
+	list_for(node, &all) {
+		struct device *dev = container_of(node, struct device, node);
+		bool here = false;
+
+		for (int i = 0; i < n; i++)
+			here |= !strcmp(net[i].name, dev->net.name);
+		if (!here && dev->present)
+			withdraw(core, dev);
+	}
+	free(net);
+	return rc;
+}
+
+void registry_hold(void)
+{
+	pthread_mutex_lock(&registry_lock);
+}
+
+void registry_let_go(void)
+{
+	pthread_mutex_unlock(&registry_lock);
+}
+
+int registry_refresh(struct core *core)
+{
+	int rc;
+
+	pthread_mutex_lock(&registry_lock);
+	rc = refresh(core);
+	pthread_mutex_unlock(&registry_lock);
+	return rc;
+}
+
+/* Ethernet before loopback, then as the kernel numbers them. */
+static int by_use(const void *a, const void *b)
+{
+	const struct device *x = *(struct device *const *)a;
+	const struct device *y = *(struct device *const *)b;
+
+	if (x->net.loopback != y->net.loopback)
+		return x->net.loopback ? 1 : -1;
+	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);
+}
+
+int nic_devices(struct device ***out, int *n)
+{
+	struct device **v;
+	size_t count = 0;
+	int rc;
+
+	pthread_mutex_lock(&registry_lock);
+	rc = refresh(NULL);
+	if (rc)
+		goto unlock;
+	list_for(node, &all)
+		count++;
+	v = calloc(count + 1, sizeof(struct device *));
+	if (!v) {
+		rc = -ENOMEM;
+		goto unlock;
+	}
+	count = 0;
+	list_for(node, &all) {
+		struct device *dev = container_of(node, struct device, node);
+
+		if (dev->present)
+			v[count++] = dev;
+	}
+	qsort(v, count, sizeof(struct device *), by_use);
+	*out = v;
+	*n = (int)count;
+unlock:
+	pthread_mutex_unlock(&registry_lock);
+	return rc;
+}

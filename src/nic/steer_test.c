@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "link/udp.h"
+#include "nic/steer.h"
+#include "nic/steer_map.h"
+#include "sys/clock.h"
+#include "sys/netns_testing.h"
+
+enum { PORT = 4791, MEMBERS = 40 };
+
+static bool have_netns;
+
+struct member {				/* a process, as far as steering goes */
+	uint16_t slot;
+	bool silent;			/* stopped: reads nothing */
+	struct link *link;
+	struct steer *steer;
+	unsigned own, others;		/* datagrams that came in */
+	uint16_t other;
+};
+
+static struct member m[MEMBERS];
+static int members, family;
+
+static void join(uint16_t slot)
+{
+	struct member *a = &m[members++];
+
+	*a = (struct member){ .slot = slot };
+	assert_int_equal(udp_open(&a->link, PORT), 0);
+	assert_int_equal(udp_bind(a->link, family), 0);
+	assert_int_equal(steer_open(&a->steer, family, PORT, slot,
+				    udp_rx_fd(a->link, family),
+				    udp_epoll(a->link)), 0);
+}
+
+static void quit(int i)
+{
+	steer_close(m[i].steer);
+	m[i].link->ops->close(m[i].link);
+	memmove(&m[i], &m[i + 1], (size_t)(--members - i) * sizeof(m[0]));
+}
+
+static void turn(struct member *a, bool tell)
+{
+	struct dgram d[16];
+	uint64_t now = clock_ns();
+	int n = a->link->ops->recv(a->link, d, 16, now);
+
+	for (int i = 0; i < n; i++) {
+		const uint8_t *b = d[i].iov[0].iov_base;
+		uint16_t slot = (uint16_t)((b[5] << 8 | b[6]) >> 6);
+
+		if (steer_input(a->steer, &d[i]))
+			continue;
+		if (slot == a->slot) {
+			a->own++;
+			continue;
+		}
+		a->others++;
+		a->other = slot;
+		if (tell)
+			steer_misdelivered(a->steer, slot, now);
+	}
+	steer_run(a->steer, now);
+}
+
+static void turns(unsigned ms, bool tell)
+{
+	uint64_t end = clock_ns() + ms * UINT64_C(1000000);
+
+	while (clock_ns() < end) {
+		for (int i = 0; i < members; i++)
+			if (!m[i].silent)
+				turn(&m[i], tell);
+		poll(NULL, 0, 1);
+	}
+}
+
+/* One datagram for each slot, from a port of its own; how many went astray? */
+static unsigned astray(bool tell)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < members; i++)
+		m[i].own = m[i].others = 0;
+	for (int i = 0; i < members; i++) {
+		struct sockaddr_in v4 = { .sin_family = AF_INET,
+			.sin_port = htons(PORT),
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+			.sin6_port = htons(PORT),
+			.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+		uint32_t qpn = (uint32_t)m[i].slot << 14 | 3;
+		uint8_t b[32] = { 4, [5] = (uint8_t)(qpn >> 16),
+				  (uint8_t)(qpn >> 8), (uint8_t)qpn };
+		int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(sendto(fd, b, sizeof(b), 0, family == AF_INET ?
+				 (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
+				 family == AF_INET ? sizeof(v4) : sizeof(v6)),
+				 sizeof(b));
+		close(fd);
+	}
+	turns(5, tell);
+	for (int i = 0; i < members; i++)
+		n += m[i].others;
+	return n;
+}
+
+static void start(int af, int n)
+{
+	if (!have_netns)
+		skip();
+	family = af;
+	members = 0;
+	for (int i = 0; i < n; i++)
+		join((uint16_t)(1000 - 13 * i));
+}
+
+static void stop(void)
+{
+	while (members)
+		quit(0);
+}
+
+static void all_find_their_own(int af, int n)
+{
+	start(af, n);
+	turns(60, true);
+	assert_int_equal(astray(true), 0);
+	for (int i = 0; i < members; i++)
+		assert_int_equal(m[i].own, 1);
+	stop();
+}
+
+static void test_discovery_v4(void **state)
+{
+	(void)state;
+	all_find_their_own(AF_INET, 1);
+	all_find_their_own(AF_INET, 2);
+	all_find_their_own(AF_INET, 7);
+	all_find_their_own(AF_INET, 8);
+	all_find_their_own(AF_INET, 9);
+	all_find_their_own(AF_INET, 33);
+}
+
+static void test_discovery_v6(void **state)
+{
+	(void)state;
+	all_find_their_own(AF_INET6, 2);
+	all_find_their_own(AF_INET6, 20);
+}
+
+/* When one goes the last takes its place: seen, and put right. */
+static void test_after_a_close(void **state)
+{
+	unsigned before;
+
+	(void)state;
+	start(AF_INET, 10);
+	turns(60, true);
+	assert_int_equal(astray(true), 0);
+	turns(150, true);
+	quit(3);
+	before = astray(false);
+	assert_int_equal(before, 1);
+	astray(true);			/* told now */
+	turns(150, true);
+	assert_int_equal(astray(true), 0);
+	stop();
+}
+
+static void test_a_newcomer_is_found(void **state)
+{
+	(void)state;
+	start(AF_INET, 5);
+	turns(60, true);
+	assert_int_equal(astray(true), 0);
+	join(500);
+	turns(60, true);
+	assert_int_equal(astray(true), 0);
+	stop();
+}
+
+/* A process that is stopped answers nothing; the others are still found. */
+static void test_a_stopped_process(void **state)
+{
+	(void)state;
+	start(AF_INET, 12);
+	m[4].silent = true;
+	turns(400, true);
+	astray(true);
+	for (int i = 0; i < members; i++)
+		assert_int_equal(m[i].own, i != 4);
+	stop();
+}
+
+/* A slot that has no socket does not set off discoveries without end. */
+static void test_discoveries_are_limited(void **state)
+{
+	uint64_t first;
+
+	(void)state;
+	start(AF_INET, 3);
+	turns(60, true);
+	first = steer_discoveries(m[0].steer);
+	for (int i = 0; i < 300; i++) {
+		steer_misdelivered(m[0].steer, 7, clock_ns());
+		steer_misdelivered(m[0].steer, (uint16_t)(8 + i), clock_ns());
+		turns(1, true);
+	}
+	assert_in_range(steer_discoveries(m[0].steer) - first, 1, 5);
+	assert_int_equal(astray(true), 0);
+	stop();
+}
+
+static struct dgram probe(uint8_t b[16], const uint8_t ip[4], uint16_t port)
+{
+	static struct iovec iov;
+	struct dgram d = { .from.ip = { [10] = 0xff, 0xff, ip[0], ip[1], ip[2], ip[3] },
+			   .from.port = port, .len = 16, .iov = &iov, .iovcnt = 1 };
+
+	memset(b, 0, 16);
+	b[0] = STEER_OPCODE;
+	b[1] = 1;			/* ask */
+	b[4] = 1;			/* version */
+	iov = (struct iovec){ b, 16 };
+	return d;
+}
+
+static void test_what_is_a_probe(void **state)
+{
+	static const uint8_t lo[4] = { 127, 0, 0, 1 }, far[4] = { 10, 0, 0, 1 };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	uint8_t b[16], got[17];
+	struct dgram d;
+	int fd;
+
+	(void)state;
+	start(AF_INET, 1);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+
+	d = probe(b, far, ntohs(a.sin_port));	/* not from this host */
+	assert_false(steer_input(m[0].steer, &d));
+	d = probe(b, lo, ntohs(a.sin_port));
+	d.len = 15;
+	assert_false(steer_input(m[0].steer, &d));
+	d = probe(b, lo, PORT);			/* would go round */
+	assert_true(steer_input(m[0].steer, &d));
+	d = probe(b, lo, ntohs(a.sin_port));
+	b[4] = 2;				/* another version */
+	assert_true(steer_input(m[0].steer, &d));
+	assert_true(recv(fd, got, sizeof(got), 0) < 0);
+	b[4] = 1;
+	b[3] = 5;
+	assert_true(steer_input(m[0].steer, &d));
+	assert_int_equal(recv(fd, got, sizeof(got), 0), 16);
+	assert_int_equal(got[1], 2);
+	assert_int_equal(got[3], 5);
+	assert_int_equal(got[8] << 8 | got[9], m[0].slot);
+	close(fd);
+	stop();
+}
+
+/* Too small a kernel limit: some are mapped, the own slot among them. */
+static void test_small_optmem(void **state)
+{
+	struct utsname u;
+	int major = 0, minor = 0;
+
+	(void)state;
+	uname(&u);
+	sscanf(u.release, "%d.%d", &major, &minor);
+	/* Before 6.8 it is the whole machine's. */
+	if (!have_netns || major * 100 + minor < 608 ||
+	    !netns_write("/proc/sys/net/core/optmem_max", "700")) {
+		fprintf(stderr, "SKIPPED: net.core.optmem_max cannot be set here\n");
+		skip();
+	}
+	start(AF_INET, 20);
+	turns(60, false);
+	assert_in_range(astray(false), 1, 19);
+	stop();
+	netns_write("/proc/sys/net/core/optmem_max", "131072");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_discovery_v4),
+		cmocka_unit_test(test_discovery_v6),
+		cmocka_unit_test(test_after_a_close),
+		cmocka_unit_test(test_a_newcomer_is_found),
+		cmocka_unit_test(test_a_stopped_process),
+		cmocka_unit_test(test_discoveries_are_limited),
+		cmocka_unit_test(test_what_is_a_probe),
+		cmocka_unit_test(test_small_optmem),
+	};
+
+	have_netns = netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
