@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* abi.h - what the files of abi/ share: the context that a program holds, and
+ * how a call begins and ends.
+ *
+ * Inside, calls answer 0 or -errno.  Here, and only here, that becomes what
+ * verbs promise: integer verbs return a positive errno, pointer verbs NULL,
+ * and errno is set in both cases.
+ */
+#ifndef ABI_ABI_H
+#define ABI_ABI_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "core/event.h"
+#include "sys/list.h"
+
+struct nic;
+struct qp;
+struct transport;
+
+/* A symbol of ibverbs.map.  The rest of the library stays hidden. */
+#define EXPORT __attribute__((visibility("default")))
+
+struct abi_context {
+	struct context ctx;
+	struct nic *nic;
+	const struct transport *transport;
+	struct event_queue cmd;		/* cmd_fd, a descriptor that says nothing */
+	pid_t pid;			/* whose: a child shares the descriptors */
+	struct verbs_context verbs;	/* the program holds &verbs.context */
+};
+
+static inline struct abi_context *abi_of(struct ibv_context *ibv)
+{
+	return container_of(ibv, struct abi_context, verbs.context);
+}
+
+/* How many of our calls this thread is inside of: 1, or 2 and more in signal
+ * handlers.  A handler may poll; if it interrupted one of our calls its poll
+ * answers 0, for the locks may be this thread's own.  Initial-exec, since the
+ * first touch of a lazily allocated one calls malloc. */
+extern __thread int abi_inside __attribute__((tls_model("initial-exec")));
+
+static inline void abi_begin(void)
+{
+	abi_inside++;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void abi_end(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	abi_inside--;
+}
+
+/* 0 or -errno becomes 0 or errno, as the caller sees it. */
+static inline int abi_result(int rc)
+{
+	if (!rc)
+		return 0;
+	errno = -rc;
+	return -rc;
+}
+
+/* Is ibv the parent's of a fork?  Not for fast paths: see ctx.dead. */
+static inline bool abi_forked(struct ibv_context *ibv)
+{
+	return abi_of(ibv)->pid != getpid();
+}
+
+/* A call on ibv begins.  False: the context is dead (a forked child's, or its
+ * descriptors are lost); errno is EIO and abi_leave() must not follow. */
+static inline bool abi_enter(struct ibv_context *ibv)
+{
+	if (abi_of(ibv)->ctx.dead) {
+		errno = EIO;
+		return false;
+	}
+	abi_begin();
+	return true;
+}
+
+/* ... and ends with rc: what an integer verb returns. */
+static inline int abi_leave(int rc)
+{
+	abi_end();
+	return abi_result(rc);
+}
+
+/* ops.c: every operation of v answers EOPNOTSUPP. */
+void abi_ops_none(struct verbs_context *v);
+
+/* The operations that programs reach through pointers.  cq.c: */
+int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
+int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
+struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
+				   struct ibv_cq_init_attr_ex *attr);
+int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr);
+/* cq_ex.c: */
+struct cq;
+void abi_cq_ex_ops(struct cq *cq);
+/* qp.c, post.c, wr.c: */
+struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
+				struct ibv_qp_init_attr_ex *attr);
+int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad);
+int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad);
+int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad);
+void abi_wr_ops(struct qp *qp);
+/* srq.c: */
+struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
+				  struct ibv_srq_init_attr_ex *attr);
+int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num);
+/* mw.c: */
+struct ibv_mw *abi_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type);
+int abi_dealloc_mw(struct ibv_mw *ibv);
+int abi_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+/* query.c: */
+int abi_query_device_ex(struct ibv_context *ibv,
+			const struct ibv_query_device_ex_input *input,
+			struct ibv_device_attr_ex *attr, size_t len);
+int abi_query_port(struct ibv_context *ibv, uint8_t port,
+		   struct ibv_port_attr *attr, size_t len);
+int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ah.c - address handles, also from a datagram that was received. */
+#include "core/av.h"
+
+#include <string.h>
+
+#include "abi/abi.h"
+#include "abi/wc_path.h"
+#include "core/device.h"
+#include "core/mr.h"
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
+{
+	struct ah *ah;
+	int rc;
+
+	if (!abi_enter(ibv->context))
+		return NULL;
+	rc = ah_create(pd_of(ibv), abi_of(ibv->context)->ctx.dev, attr, &ah);
+	return abi_leave(rc) ? NULL : &ah->ibv;
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(ah_destroy(ah_of(ibv)));
+}
+
+static int index_of(struct device *dev, uint8_t port, const union ibv_gid *gid)
+{
+	struct gid_entry e;
+
+	for (int i = 0; i < GID_TABLE; i++)
+		if (!device_query_gid(dev, port, i, &e) && e.used &&
+		    !memcmp(&e.gid, gid, sizeof(*gid)))
+			return i;
+	return -ENODEV;
+}
+
+static int attr_from_wc(struct ibv_context *ibv, uint8_t port,
+			const struct ibv_wc *wc, const struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
+{
+	struct wc_path from;
+	int index, rc;
+
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return -EINVAL;		/* RoCE has no path without one */
+	rc = wc_path_parse(grh, &from);
+	if (rc)
+		return rc;
+	index = index_of(abi_of(ibv)->ctx.dev, port, &from.dgid);
+	if (index < 0)
+		return index;
+	*attr = (struct ibv_ah_attr){
+		.grh = {
+			.dgid = from.sgid,
+			.sgid_index = (uint8_t)index,
+			.flow_label = from.flow_label,
+			.traffic_class = from.tclass,
+			.hop_limit = 255,
+		},
+		.sl = wc->sl,
+		.src_path_bits = wc->dlid_path_bits,
+		.is_global = 1,
+		.port_num = port,
+	};
+	return 0;
+}
+
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port,
+			       struct ibv_wc *wc, struct ibv_grh *grh,
+			       struct ibv_ah_attr *attr)
+{
+	if (!abi_enter(ibv))
+		return EIO;
+	return abi_leave(attr_from_wc(ibv, port, wc, grh, attr));
+}
+
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr attr;
+
+	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}
+
+/* The Ethernet address is the kernel's business here: what follows from the
+ * GID alone is answered, nothing is asked of the network. */
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv,
+				       struct ibv_ah_attr *attr, uint8_t mac[6],
+				       uint16_t *vid)
+{
+	int rc;
+
+	if (!abi_enter(ibv))
+		return EIO;
+	rc = wc_path_mac(&attr->grh.dgid, mac);
+	if (!rc && vid)
+		*vid = 0xffff;		/* no VLAN */
+	return abi_leave(rc);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* context.c - opening and closing a device. */
+#include <stdlib.h>
+
+#include "abi/abi.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/qp.h"
+#include "nic/nic.h"
+#include "sys/log.h"
+
+__thread int abi_inside;
+
+static void set_ops(struct verbs_context *v)
+{
+	struct ibv_context_ops *ops = &v->context.ops;
+
+	abi_ops_none(v);
+	ops->alloc_mw = abi_alloc_mw;
+	ops->bind_mw = abi_bind_mw;
+	ops->dealloc_mw = abi_dealloc_mw;
+	ops->poll_cq = abi_poll_cq;
+	ops->req_notify_cq = abi_req_notify_cq;
+	ops->post_srq_recv = abi_post_srq_recv;
+	ops->post_send = abi_post_send;
+	ops->post_recv = abi_post_recv;
+	v->query_port = abi_query_port;
+	v->query_device_ex = abi_query_device_ex;
+	v->query_rt_values = abi_query_rt_values;
+	v->create_cq_ex = abi_create_cq_ex;
+	v->modify_cq = abi_modify_cq;
+	v->create_qp_ex = abi_create_qp_ex;
+	v->create_srq_ex = abi_create_srq_ex;
+	v->get_srq_num = abi_get_srq_num;
+}
+
+/* The part that programs see. */
+static int fill(struct abi_context *a, struct ibv_device *dev)
+{
+	struct ibv_context *ibv = &a->verbs.context;
+	int rc;
+
+	rc = event_queue_init(&a->cmd);
+	if (rc)
+		return rc;
+	rc = event_queue_init(&a->ctx.async);
+	if (rc) {
+		event_queue_fini(&a->cmd);
+		return rc;
+	}
+	set_ops(&a->verbs);
+	a->verbs.sz = sizeof(a->verbs);
+	a->pid = getpid();
+	ibv->device = dev;
+	ibv->cmd_fd = a->cmd.fd;
+	ibv->async_fd = a->ctx.async.fd;
+	ibv->num_comp_vectors = 1;
+	ibv->abi_compat = (void *)UINTPTR_MAX;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	return 0;
+}
+
+static void attach(struct abi_context *a, struct device *dev)
+{
+	struct core *core = nic_core(a->nic);
+
+	a->transport = nic_transport(a->nic, dev);
+	a->ctx.core = core;
+	a->ctx.dev = dev;
+	a->ctx.ibv = &a->verbs.context;
+	lock_take(&core->lock);
+	dev->core = core;
+	list_add_tail(&core->contexts, &a->ctx.node);
+	lock_give(&core->lock);
+}
+
+static int open_context(struct ibv_device *ibv, struct abi_context **out)
+{
+	struct abi_context *a = calloc(1, sizeof(*a));
+	int rc;
+
+	if (!a)
+		return -ENOMEM;
+	rc = nic_open(&a->nic);
+	if (rc)
+		goto free_context;
+	rc = fill(a, ibv);
+	if (rc)
+		goto close_nic;
+	attach(a, device_of(ibv));
+	*out = a;
+	return 0;
+
+close_nic:
+	nic_close(a->nic);
+free_context:
+	free(a);
+	return rc;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
+{
+	struct abi_context *a;
+	int rc;
+
+	if (!dev) {
+		errno = EINVAL;
+		return NULL;
+	}
+	abi_begin();
+	rc = open_context(dev, &a);
+	return abi_leave(rc) ? NULL : &a->verbs.context;
+}
+
+/* How many QPs are left; they fall silent, as if destroyed. */
+static unsigned silence(struct abi_context *a)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct core *core = a->ctx.core;
+	unsigned left = 0;
+
+	for (size_t i = 0; i < QPN_INDICES; i++) {
+		struct qp *qp;
+
+		lock_take(&core->lock);
+		qp = core->qps[i];
+		lock_give(&core->lock);
+		if (!qp || qp->ctx != &a->ctx)
+			continue;
+		qp_modify(qp, &reset, IBV_QP_STATE, nic_now());
+		left++;
+	}
+	return left;
+}
+
+EXPORT int ibv_close_device(struct ibv_context *ibv)
+{
+	struct abi_context *a = abi_of(ibv);
+	struct core *core = a->ctx.core;
+	unsigned left;
+
+	if (abi_forked(ibv))
+		return abi_result(-EIO);
+	abi_begin();
+	lock_take(&core->lock);
+	list_del(&a->ctx.node);
+	lock_give(&core->lock);
+	left = silence(a);
+	if (left) {
+		log_info("%s: closed with %u QPs left: their memory stays",
+			 ibv->device->name, left);
+		a->ctx.dead = true;
+		return abi_leave(0);
+	}
+	event_queue_fini(&a->ctx.async);
+	event_queue_fini(&a->cmd);
+	pthread_mutex_destroy(&ibv->mutex);
+	nic_close(a->nic);
+	free(a);
+	return abi_leave(0);
+}

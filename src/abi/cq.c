@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cq.c - completion queues. */
+#include "core/cq.h"
+
+#include "abi/abi.h"
+#include "nic/nic.h"
+
+/* Whoever polls an empty CQ drives the NIC for one turn. */
+int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct abi_context *a = abi_of(ibv->context);
+	struct cq *cq = cq_of(ibv);
+	int got;
+
+	if (abi_inside)			/* a signal handler: see abi.h */
+		return 0;
+	if (!abi_enter(ibv->context))
+		return -EIO;
+	got = cq_poll(cq, n, wc);
+	if (!got && n > 0) {
+		nic_poll(a->nic);
+		got = cq_poll(cq, n, wc);
+	}
+	abi_end();
+	return got;
+}
+
+int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	int rc;
+
+	if (!abi_enter(ibv->context))
+		return EIO;
+	rc = cq_arm(cq_of(ibv), solicited_only != 0);
+	if (!rc)
+		nic_armed(abi_of(ibv->context)->nic);
+	return abi_leave(rc);
+}
+
+static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
+		  struct ibv_comp_channel *channel, void *cq_context,
+		  struct cq **out)
+{
+	if (!cqe || cqe > INT32_MAX || vector >= (uint32_t)ibv->num_comp_vectors)
+		return -EINVAL;
+	return cq_create(&abi_of(ibv)->ctx, (int)cqe,
+			 channel ? channel_of(channel) : NULL, cq_context, out);
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe,
+				    void *cq_context,
+				    struct ibv_comp_channel *channel, int vector)
+{
+	struct cq *cq;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return NULL;
+	rc = create(ibv, (uint32_t)cqe, (uint32_t)vector, channel, cq_context, &cq);
+	return abi_leave(rc) ? NULL : (struct ibv_cq *)&cq->ex;
+}
+
+static int check_ex(const struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
+				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+
+	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
+	    attr->wc_flags & ~wc_flags)
+		return -EOPNOTSUPP;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & ~flags)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
+				   struct ibv_cq_init_attr_ex *attr)
+{
+	struct cq *cq;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return NULL;
+	rc = check_ex(attr);
+	if (!rc)
+		rc = create(ibv, attr->cqe, attr->comp_vector, attr->channel,
+			    attr->cq_context, &cq);
+	if (abi_leave(rc))
+		return NULL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		cq->ignore_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	abi_cq_ex_ops(cq);
+	return &cq->ex;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(cqe > 0 ? cq_resize(cq_of(ibv), cqe) : -EINVAL);
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(cq_destroy(cq_of(ibv)));
+}
+
+/* Events are not moderated: only asking for none of it is granted. */
+int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return abi_leave(-EINVAL);
+	if (attr->attr_mask && (attr->moderate.cq_count > 1 || attr->moderate.cq_period))
+		return abi_leave(-EOPNOTSUPP);
+	return abi_leave(0);
+}

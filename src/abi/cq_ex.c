@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cq_ex.c - reading completions one field at a time: ibv_start_poll() ...
+ * ibv_end_poll().
+ *
+ * A copy of the entry lies in cq->cur meanwhile; cq->reader keeps other
+ * threads away from it.  A thread that is reading already (a signal handler,
+ * or one CQ read while reading another) only tries for a reader lock, since it
+ * may hold the very one.
+ */
+#include <time.h>
+
+#include "abi/abi.h"
+#include "core/cq.h"
+#include "nic/nic.h"
+
+static __thread int reading __attribute__((tls_model("initial-exec")));
+
+static struct cq *cq_of_ex(struct ibv_cq_ex *ex)
+{
+	return container_of(ex, struct cq, ex);
+}
+
+static int next(struct cq *cq, bool drive)
+{
+	struct cqe *cur = &cq->cur;
+
+	if (!abi_enter(cq->ex.context))
+		return EIO;
+	if (!cq_pop(cq, cur)) {
+		if (drive)
+			nic_poll(abi_of(cq->ex.context)->nic);
+		if (!drive || !cq_pop(cq, cur)) {
+			abi_end();
+			return ENOENT;
+		}
+	}
+	cq->ex.wr_id = cur->wr_id;
+	cq->ex.status = cur->status;
+	abi_end();
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TSA
+{
+	struct cq *cq = cq_of_ex(ex);
+	int rc;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	if (abi_inside)			/* a signal handler: see abi.h */
+		return ENOENT;
+	if (!reading)
+		lock_take(&cq->reader);
+	else if (!lock_try(&cq->reader))
+		return ENOENT;
+	reading++;
+	rc = next(cq, true);
+	if (rc) {
+		reading--;
+		lock_give(&cq->reader);
+	}
+	return rc;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return next(cq_of_ex(ex), false);
+}
+
+static void end_poll(struct ibv_cq_ex *ex) NO_TSA
+{
+	reading--;
+	lock_give(&cq_of_ex(ex)->reader);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.imm;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.src_qp;
+}
+
+static unsigned read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;			/* RoCE has no LIDs */
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return cq_of_ex(ex)->cur.now;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	uint64_t ago = nic_now() - cq_of_ex(ex)->cur.now;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - ago;
+}
+
+void abi_cq_ex_ops(struct cq *cq)
+{
+	struct ibv_cq_ex *ex = &cq->ex;
+
+	lock_init(&cq->reader);
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_completion_ts;
+	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* devices.c - the list of devices and what can be asked of one unopened. */
+#include <stdlib.h>
+
+#include "abi/abi.h"
+#include "core/device.h"
+#include "nic/nic.h"
+
+EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
+{
+	struct device **devs = NULL;
+	struct ibv_device **list;
+	int n = 0, rc;
+
+	if (num)
+		*num = 0;
+	abi_begin();
+	rc = nic_devices(&devs, &n);
+	if (abi_leave(rc))
+		return NULL;
+	list = calloc((size_t)n + 1, sizeof(struct ibv_device *));
+	if (list) {
+		for (int i = 0; i < n; i++)
+			list[i] = &devs[i]->ibv;
+		if (num)
+			*num = n;
+	} else {
+		errno = ENOMEM;
+	}
+	free(devs);
+	return list;
+}
+
+/* The devices themselves stay for the life of the process. */
+EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+EXPORT const char *ibv_get_device_name(struct ibv_device *dev)
+{
+	return dev->name;
+}
+
+EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev)
+{
+	return device_of(dev)->guid;
+}
+
+EXPORT int ibv_get_device_index(struct ibv_device *dev)
+{
+	return (int)device_of(dev)->net.ifindex;
+}

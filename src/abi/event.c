@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* event.c - completion channels and asynchronous events. */
+#include "core/event.h"
+
+#include <fcntl.h>
+#include <poll.h>
+
+#include "abi/abi.h"
+#include "core/cq.h"
+
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
+{
+	struct channel *ch;
+
+	if (!abi_enter(ibv))
+		return NULL;
+	return abi_leave(channel_create(&abi_of(ibv)->ctx, &ch)) ? NULL : &ch->ibv;
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(channel_destroy(channel_of(ibv)));
+}
+
+/* Sleep, unless the program made fd O_NONBLOCK, until something waits there.
+ * Done before the call proper, so that signal handlers may poll meanwhile. */
+static int wait_for(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK) && poll(&p, 1, -1) < 0)
+		return -errno;
+	return 0;
+}
+
+static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
+{
+	struct ibv_context *ctx = ibv->context;
+	int rc = abi_of(ctx)->ctx.dead ? -EIO : wait_for(ibv->fd);
+
+	if (rc)
+		return rc;
+	if (!abi_enter(ctx))
+		return -EIO;
+	rc = channel_get(channel_of(ibv), cq);
+	abi_end();
+	return rc;
+}
+
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
+			    void **cq_context)
+{
+	struct cq *cq;
+
+	if (abi_result(get_cq_event(ibv, &cq)))
+		return -1;
+	*out = (struct ibv_cq *)&cq->ex;
+	*cq_context = cq->ex.cq_context;
+	return 0;
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
+{
+	if (!n || !abi_enter(ibv->context))
+		return;
+	cq_ack_events(cq_of(ibv), n);
+	abi_end();
+}
+
+/* Of a dead context too: that it died is an event.  But a child would take
+ * its parent's. */
+static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
+{
+	int rc = abi_forked(ibv) ? -EIO : wait_for(ibv->async_fd);
+
+	if (rc)
+		return rc;
+	abi_begin();
+	rc = async_get(&abi_of(ibv)->ctx, event);
+	abi_end();
+	return rc;
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
+{
+	return abi_result(get_async_event(ibv, event)) ? -1 : 0;
+}
+
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	abi_begin();
+	async_ack(event);
+	abi_end();
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* gid.c - the GID table, by its several doors. */
+#include <string.h>
+
+#include "abi/abi.h"
+#include "abi/symver.h"
+#include "core/device.h"
+
+/* As rdma-core's private header has it. */
+enum ibv_gid_type_sysfs {
+	IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
+	IBV_GID_TYPE_SYSFS_ROCE_V2,
+};
+
+int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned index,
+		       enum ibv_gid_type_sysfs *type);
+
+static int entry_at(struct ibv_context *ibv, uint32_t port, uint32_t index,
+		    struct gid_entry *e)
+{
+	if (port > UINT8_MAX || index > INT32_MAX)
+		return -EINVAL;
+	return device_query_gid(abi_of(ibv)->ctx.dev, (uint8_t)port, (int)index, e);
+}
+
+/* An empty entry is zeroes. */
+EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
+			 union ibv_gid *gid)
+{
+	struct gid_entry e;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return -1;
+	rc = entry_at(ibv, port, (uint32_t)index, &e);
+	if (!rc && e.used)
+		*gid = e.gid;
+	else if (!rc || rc == -ENODATA)
+		memset(gid, 0, sizeof(*gid));
+	return abi_leave(rc == -ENODATA ? 0 : rc) ? -1 : 0;
+}
+
+static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
+		    struct ibv_gid_entry *out)
+{
+	struct gid_entry e;
+	int rc;
+
+	rc = entry_at(ibv, port, index, &e);
+	if (rc)
+		return rc;
+	if (!e.used)
+		return -ENODATA;
+	*out = (struct ibv_gid_entry){
+		.gid = e.gid,
+		.gid_index = index,
+		.port_num = port,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = e.ifindex,
+	};
+	return 0;
+}
+
+/* Fewer bytes for an older caller, zeroes after ours for a newer one. */
+static void put(void *to, size_t size, const struct ibv_gid_entry *e)
+{
+	memset(to, 0, size);
+	memcpy(to, e, size < sizeof(*e) ? size : sizeof(*e));
+}
+
+EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port,
+			     uint32_t index, struct ibv_gid_entry *entry,
+			     uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry e;
+	int rc;
+
+	if (flags)
+		return abi_result(-EOPNOTSUPP);
+	if (!abi_enter(ibv))
+		return EIO;
+	rc = describe(ibv, port, index, &e);
+	if (!rc)
+		put(entry, entry_size, &e);
+	return abi_leave(rc);
+}
+
+/* Every used entry of every port, the ones that fit max; how many, or -errno. */
+EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
+				    struct ibv_gid_entry *entries, size_t max,
+				    uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry e;
+	size_t n = 0;
+	int rc = 0;
+
+	if (flags)
+		return -abi_result(-EOPNOTSUPP);
+	if (!abi_enter(ibv))
+		return -EIO;
+	for (uint32_t i = 0; i < GID_TABLE && !rc; i++) {
+		rc = describe(ibv, 1, i, &e);
+		if (rc == -ENODATA)
+			rc = 0;
+		else if (!rc && n == max)
+			rc = -EINVAL;
+		else if (!rc)
+			put((char *)entries + n++ * entry_size, entry_size, &e);
+	}
+	rc = abi_leave(rc);
+	return rc ? -rc : (ssize_t)n;
+}
+
+EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port,
+			      unsigned index, enum ibv_gid_type_sysfs *type)
+{
+	struct gid_entry e;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return -1;
+	rc = entry_at(ibv, port, index, &e);
+	if (!rc)
+		*type = IBV_GID_TYPE_SYSFS_ROCE_V2;
+	return abi_leave(rc) ? -1 : 0;
+}
+
+PRIVATE_SYMBOL(ibv_query_gid_type, ibv_query_gid_type)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.c - protection domains and memory regions. */
+#include "core/mr.h"
+
+#include "abi/abi.h"
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
+{
+	struct pd *pd;
+
+	if (!abi_enter(ibv))
+		return NULL;
+	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(pd_free(pd_of(ibv)));
+}
+
+static struct mr *mr_of(struct ibv_mr *ibv)
+{
+	return container_of(ibv, struct mr, ibv);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr,
+				       size_t length, uint64_t iova,
+				       unsigned access)
+{
+	struct mr *mr;
+
+	if (!abi_enter(ibv->context))
+		return NULL;
+	if (abi_leave(mr_reg(pd_of(ibv), addr, length, iova, (int)access, &mr)))
+		return NULL;
+	return &mr->ibv;
+}
+
+EXPORT struct ibv_mr *(ibv_reg_mr_iova)(struct ibv_pd *ibv, void *addr,
+					size_t length, uint64_t iova, int access)
+{
+	return ibv_reg_mr_iova2(ibv, addr, length, iova, (unsigned)access);
+}
+
+EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *ibv, void *addr, size_t length,
+				   int access)
+{
+	uint64_t iova = access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+
+	return ibv_reg_mr_iova2(ibv, addr, length, iova, (unsigned)access);
+}
+
+/* Whatever is refused, the old region stays as it was. */
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd,
+			void *addr, size_t length, int access)
+{
+	int rc;
+
+	if (!abi_enter(ibv->context))
+		return IBV_REREG_MR_ERR_INPUT;
+	rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length, access);
+	return abi_leave(rc) ? IBV_REREG_MR_ERR_INPUT : 0;
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(mr_dereg(mr_of(ibv)));
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* post.c - posting work requests. */
+#include "abi/abi.h"
+#include "core/qp.h"
+#include "core/rq.h"
+#include "nic/nic.h"
+
+/* What stands before a refused request is posted all the same. */
+int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad)
+{
+	struct qp *qp = qp_of(ibv);
+	int rc;
+
+	if (!abi_enter(ibv->context)) {
+		*bad = wr;
+		return EIO;
+	}
+	rc = qp_post_send(qp, wr, bad);
+	nic_post(abi_of(ibv->context)->nic, qp);
+	return abi_leave(rc);
+}
+
+int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad)
+{
+	struct qp *qp = qp_of(ibv);
+	int rc;
+
+	if (!abi_enter(ibv->context)) {
+		*bad = wr;
+		return EIO;
+	}
+	rc = qp_post_recv(qp, wr, bad);
+	return abi_leave(rc);
+}
+
+int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad)
+{
+	if (!abi_enter(ibv->context)) {
+		*bad = wr;
+		return EIO;
+	}
+	return abi_leave(srq_post(srq_of(ibv), wr, bad));
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.c - queue pairs and multicast groups. */
+#include "core/qp.h"
+
+#include "abi/abi.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "nic/nic.h"
+
+struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
+				struct ibv_qp_init_attr_ex *attr)
+{
+	struct abi_context *a = abi_of(ibv);
+	struct qp *qp;
+
+	if (!abi_enter(ibv))
+		return NULL;
+	if (abi_leave(qp_create(&a->ctx, attr, a->transport, nic_now(), &qp)))
+		return NULL;
+	if (qp->send_ops)
+		abi_wr_ops(qp);
+	return (struct ibv_qp *)&qp->ex;
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = abi_create_qp_ex(pd->context, &ex);
+
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
+{
+	struct qp *qp = qp_of(ibv);
+
+	return qp->send_ops ? &qp->ex : NULL;
+}
+
+/* Before RTR: what arrives for the QP's address has to reach this process. */
+static int prepare_rtr(struct abi_context *a, struct qp *qp,
+		       const struct ibv_qp_attr *attr, int mask)
+{
+	struct gid_entry e;
+
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR)
+		return 0;
+	if (qp->type == IBV_QPT_UD)
+		return nic_listen(a->nic, NULL);
+	/* What is wrong with the path, qp_modify() says. */
+	if (!(mask & IBV_QP_AV) ||
+	    device_query_gid(a->ctx.dev, attr->ah_attr.port_num,
+			     attr->ah_attr.grh.sgid_index, &e) || !e.used)
+		return 0;
+	return nic_listen(a->nic, e.gid.raw);
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct abi_context *a = abi_of(ibv->context);
+	struct qp *qp = qp_of(ibv);
+	int rc;
+
+	if (!abi_enter(ibv->context))
+		return EIO;
+	rc = prepare_rtr(a, qp, attr, mask);
+	if (!rc)
+		rc = qp_modify(qp, attr, mask, nic_now());
+	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
+		nic_post(a->nic, qp);	/* work that waited for the state */
+	return abi_leave(rc);
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init)
+{
+	(void)mask;			/* a hint: everything is filled in */
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(qp_query(qp_of(ibv), attr, init));
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(qp_destroy(qp_of(ibv), nic_now()));
+}
+
+static void match(struct qp *qp, void *arg)
+{
+	struct qp **wanted = arg;
+
+	if (*wanted == qp)
+		*wanted = NULL;
+}
+
+static bool is_member(struct qp *qp, const union ibv_gid *gid)
+{
+	struct qp *wanted = qp;
+
+	turn_take(&qp->core->turn);
+	mcast_for_each(qp->core, gid->raw, match, &wanted);
+	turn_give(&qp->core->turn);
+	return !wanted;
+}
+
+/* The NIC counts joins; attaching twice is attaching once. */
+static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid)
+{
+	int rc;
+
+	if (qp->type != IBV_QPT_UD)
+		return -EINVAL;
+	if (is_member(qp, gid))
+		return 0;
+	rc = nic_join(a->nic, a->ctx.dev, gid, true);
+	if (rc)
+		return rc;
+	rc = mcast_attach(qp, gid);
+	if (rc)
+		nic_join(a->nic, a->ctx.dev, gid, false);
+	return rc;
+}
+
+EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	if (!abi_enter(ibv->context))
+		return EIO;
+	return abi_leave(attach(abi_of(ibv->context), qp_of(ibv), gid));
+}
+
+EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
+{
+	struct abi_context *a = abi_of(ibv->context);
+	int rc;
+
+	(void)lid;
+	if (!abi_enter(ibv->context))
+		return EIO;
+	rc = mcast_detach(qp_of(ibv), gid);
+	if (!rc)
+		nic_join(a->nic, a->ctx.dev, gid, false);
+	return abi_leave(rc);
+}

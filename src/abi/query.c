@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* query.c - what a device and its port are and can do. */
+#include <endian.h>
+#include <string.h>
+
+#include "abi/abi.h"
+#include "core/device.h"
+#include "nic/nic.h"
+
+static struct device *dev_of(struct ibv_context *ibv)
+{
+	return abi_of(ibv)->ctx.dev;
+}
+
+EXPORT int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
+{
+	struct ibv_device_attr_ex ex;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return EIO;
+	rc = device_query(dev_of(ibv), &ex, sizeof(ex));
+	if (!rc)
+		*attr = ex.orig_attr;
+	return abi_leave(rc);
+}
+
+int abi_query_device_ex(struct ibv_context *ibv,
+			const struct ibv_query_device_ex_input *input,
+			struct ibv_device_attr_ex *attr, size_t len)
+{
+	if (input && input->comp_mask)
+		return abi_result(-EINVAL);
+	if (!abi_enter(ibv))
+		return EIO;
+	return abi_leave(device_query(dev_of(ibv), attr, len));
+}
+
+/* A caller that comes by the symbol has the struct of old, which ends before
+ * flags. */
+EXPORT int (ibv_query_port)(struct ibv_context *ibv, uint8_t port,
+			    struct _compat_ibv_port_attr *compat)
+{
+	enum { OLD_SIZE = offsetof(struct ibv_port_attr, flags) };
+	struct ibv_port_attr attr;
+	int rc;
+
+	if (!abi_enter(ibv))
+		return EIO;
+	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
+	if (!rc)
+		memcpy(compat, &attr, OLD_SIZE);
+	return abi_leave(rc);
+}
+
+int abi_query_port(struct ibv_context *ibv, uint8_t port,
+		   struct ibv_port_attr *attr, size_t len)
+{
+	if (!abi_enter(ibv))
+		return EIO;
+	return abi_leave(device_query_port(dev_of(ibv), port, attr, len));
+}
+
+/* The raw clock counts nanoseconds, all of them in tv_nsec, and is what
+ * completion timestamps are read from: hca_core_clock is 1 GHz. */
+int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
+{
+	uint32_t got = 0;
+
+	if (!abi_enter(ibv))
+		return EIO;
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)nic_now();
+		got = IBV_VALUES_MASK_RAW_CLOCK;
+	}
+	values->comp_mask = got;
+	return abi_leave(0);
+}
+
+/* The table has one entry, the default partition with full membership. */
+static int pkey_at(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey)
+{
+	struct ibv_port_attr attr;
+	int rc;
+
+	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
+	if (rc)
+		return rc;
+	if (index < 0 || index >= PKEY_TABLE)
+		return -EINVAL;
+	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+/* Unlike other verbs, these two and ibv_query_gid() answer -1. */
+EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index,
+			  __be16 *pkey)
+{
+	if (!abi_enter(ibv))
+		return -1;
+	return abi_leave(pkey_at(ibv, port, index, pkey)) ? -1 : 0;
+}
+
+EXPORT int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port, __be16 pkey)
+{
+	__be16 at;
+
+	for (int i = 0; !ibv_query_pkey(ibv, port, i, &at); i++)
+		if (at == pkey)
+			return i;
+	return -1;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wr.c - ibv_wr_*(): work requests built piece by piece.
+ *
+ * From wr_start to wr_complete or wr_abort the thread holds qp->lock, and so
+ * is inside a call: see abi.h.
+ */
+#include "abi/abi.h"
+#include "core/post.h"
+#include "core/qp.h"
+#include "nic/nic.h"
+
+/* A QP of a dead context that this thread builds for: its lock may be held by
+ * a thread that the fork left behind, so it is not taken. */
+static __thread struct qp *dead_qp __attribute__((tls_model("initial-exec")));
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = qp_of_ex(ex);
+
+	if (abi_enter(ex->qp_base.context)) {
+		post_start(qp);
+	} else {
+		dead_qp = qp;
+		qp->wr_err = -EIO;
+	}
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = qp_of_ex(ex);
+	int rc;
+
+	if (dead_qp == qp) {
+		dead_qp = NULL;
+		return abi_result(-EIO);
+	}
+	rc = post_complete(qp);
+	if (!rc)
+		nic_post(abi_of(ex->qp_base.context)->nic, qp);
+	return abi_leave(rc);
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = qp_of_ex(ex);
+
+	if (dead_qp == qp) {
+		dead_qp = NULL;
+		return;
+	}
+	post_abort(qp);
+	abi_end();
+}
+
+/* --- requests -------------------------------------------------------------- */
+
+static void draft(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
+{
+	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+
+	if (w)
+		w->imm = imm;
+}
+
+static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+			 uint32_t rkey, uint64_t addr, uint32_t imm)
+{
+	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+
+	if (!w)
+		return;
+	w->rkey = rkey;
+	w->remote_addr = addr;
+	w->imm = imm;
+}
+
+static void draft_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
+			 uint32_t rkey, uint64_t addr, uint64_t compare_add,
+			 uint64_t swap)
+{
+	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+
+	if (!w)
+		return;
+	w->rkey = rkey;
+	w->remote_addr = addr;
+	w->atomic.compare_add = compare_add;
+	w->atomic.swap = swap;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	draft(ex, IBV_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
+{
+	draft(ex, IBV_WR_SEND_WITH_IMM, imm);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	draft(ex, IBV_WR_SEND_WITH_INV, rkey);
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz,
+			uint16_t mss)
+{
+	(void)hdr, (void)hdr_sz, (void)mss;
+	draft(ex, IBV_WR_TSO, 0);		/* refused */
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	draft(ex, IBV_WR_LOCAL_INV, rkey);
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	draft_remote(ex, IBV_WR_RDMA_WRITE, rkey, addr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			      __be32 imm)
+{
+	draft_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr, imm);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	draft_remote(ex, IBV_WR_RDMA_READ, rkey, addr, 0);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			      uint64_t compare, uint64_t swap)
+{
+	draft_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey,
+				uint64_t addr, uint64_t add)
+{
+	draft_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, add, 0);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			    const void *value)
+{
+	(void)value;
+	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);	/* refused */
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct qp *qp = qp_of_ex(ex);
+
+	if (post_draft(qp, IBV_WR_BIND_MW))
+		post_bind(qp, mw, rkey, info);
+}
+
+/* --- what belongs to the latest request ------------------------------------ */
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn,
+			   uint32_t qkey)
+{
+	post_ud(qp_of_ex(ex), ah, qpn, qkey);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	(void)ex, (void)srqn;			/* no XRC QP can be created */
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	post_inline(qp_of_ex(ex), addr, length);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
+				    const struct ibv_data_buf *list)
+{
+	post_inline_list(qp_of_ex(ex), n, list);
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
+		       uint32_t length)
+{
+	post_sge(qp_of_ex(ex), lkey, addr, length);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
+{
+	post_sge_list(qp_of_ex(ex), n, list);
+}
+
+void abi_wr_ops(struct qp *qp)
+{
+	struct ibv_qp_ex *ex = &qp->ex;
+
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_send = wr_send;
+	ex->wr_send_imm = wr_send_imm;
+	ex->wr_send_inv = wr_send_inv;
+	ex->wr_send_tso = wr_send_tso;
+	ex->wr_local_inv = wr_local_inv;
+	ex->wr_rdma_write = wr_rdma_write;
+	ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	ex->wr_rdma_read = wr_rdma_read;
+	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_atomic_write = wr_atomic_write;
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+}

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a program that was linked with rdma-core finds in our libraries.
+
+The tables beside this file were read from rdma-core 44 on amd64; where the
+distribution's libraries are installed they are read again.  URNIC_BUILD names
+the build folder; the default is build.
+"""
+
+import ctypes
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+LIB = pathlib.Path(os.environ.get("URNIC_BUILD", ROOT / "build")) / "lib"
+SYSTEM = pathlib.Path("/usr/lib") / "x86_64-linux-gnu"
+OURS = {"libibverbs": LIB / "libibverbs.so.1", "librdmacm": LIB / "librdmacm.so.1"}
+PRIVATE_NODES = (34, 57, 59, 64, 65)
+
+# Debian packages whose programs and libraries use verbs or rdma_cm.
+PACKAGES = (
+    "ibverbs-providers ibverbs-utils infiniband-diags libfabric-bin libfabric1 "
+    "librdmacm1 libucx0 libopenmpi3 openmpi-bin perftest python3-pyverbs qperf "
+    "rdma-core rdmacm-utils srptools ucx-utils fio libibmad5 libibnetdisc5"
+).split()
+
+
+def run(*args, **env):
+    return subprocess.run(args, capture_output=True, text=True,
+                          env={**os.environ, "LC_ALL": "C", **env}, check=False)
+
+
+def symbols(path):
+    """{(node, name): (default?, type)} of what the library defines."""
+    found = {}
+    for line in run("readelf", "--dyn-syms", "-W", str(path)).stdout.splitlines():
+        f = line.split()
+        if len(f) < 8 or not f[0][:-1].isdigit() or f[6] in ("UND", "ABS"):
+            continue
+        name, at, node = f[7].partition("@")
+        found[node.lstrip("@"), name] = (node.startswith("@"), f[3])
+        assert at, f"{name} has no version"
+    return found
+
+
+def nodes(path):
+    out = run("readelf", "-V", "-W", str(path)).stdout
+    out = out[out.index(".gnu.version_d"):].split(".gnu.version_r")[0]
+    return set(re.findall(r"Name: (\w+_[\w.]+)", out))
+
+
+def exports(lib):
+    """The same from the table."""
+    table = {}
+    for line in (HERE / f"{lib}.exports.tsv").read_text().splitlines():
+        node, name, kind, section = line.split("\t")[:4]
+        table[node, name] = (kind == "default",
+                             "FUNC" if section == ".text" else "OBJECT")
+    return table
+
+
+def newer(lib):
+    """[(node, name)] that came after the table's release."""
+    found, node = [], None
+    for line in (HERE / "newer_nodes.txt").read_text().splitlines():
+        word = line.strip().rstrip(";")
+        if line.endswith("{"):
+            node = line.split()[0]
+        elif line.startswith("\t\t") and node.startswith(lib[3:].upper()):
+            found.append((node, word))
+    return found
+
+
+def private_names():
+    return [name for node, name in exports("libibverbs") if node.endswith("_34")]
+
+
+# --- symbols -----------------------------------------------------------------
+
+@pytest.mark.parametrize("lib", OURS)
+def test_every_symbol_of_the_table(lib):
+    ours, wanted = symbols(OURS[lib]), exports(lib)
+    assert len(wanted) > 60
+    wrong = {s: (ours.get(s), how) for s, how in wanted.items() if ours.get(s) != how}
+    assert not wrong
+
+
+@pytest.mark.parametrize("lib", OURS)
+def test_every_symbol_of_the_distribution(lib):
+    theirs = SYSTEM / f"{lib}.so.1"
+    assert theirs.exists(), "install libibverbs1 and librdmacm1"
+    ours, wanted = symbols(OURS[lib]), symbols(theirs)
+    wrong = {s: (ours.get(s), how) for s, how in wanted.items() if ours.get(s) != how}
+    assert not wrong
+    assert nodes(theirs) <= nodes(OURS[lib])
+
+
+@pytest.mark.parametrize("lib", OURS)
+def test_newer_symbols(lib):
+    ours, wanted = symbols(OURS[lib]), newer(lib)
+    assert len(wanted) == {"libibverbs": 19, "librdmacm": 6}[lib]
+    assert not [s for s in wanted if ours.get(s) != (True, "FUNC")]
+
+
+def test_private_symbols_in_every_node():
+    ours = symbols(OURS["libibverbs"])
+    names = private_names()
+    assert len(names) == 71
+    for number in PRIVATE_NODES:
+        node = f"IBVERBS_PRIVATE_{number}"
+        here = {n.replace("driver_34", f"driver_{number}") for n in names}
+        assert {name for at, name in ours if at == node} == here
+
+
+@pytest.mark.parametrize("lib", OURS)
+def test_nothing_else_is_exported(lib):
+    known = set(exports(lib)) | set(newer(lib))
+    extra = [s for s in symbols(OURS[lib])
+             if s not in known and not s[0].startswith("IBVERBS_PRIVATE_")]
+    assert not extra
+
+
+@pytest.mark.parametrize("lib", OURS)
+def test_soname(lib):
+    out = run("readelf", "-d", "-W", str(OURS[lib])).stdout
+    assert f"soname: [{lib}.so.1]" in out
+
+
+def test_programs_find_what_they_need():
+    """Also those that are not installed here."""
+    have = set(symbols(OURS["libibverbs"])) | set(symbols(OURS["librdmacm"]))
+    needed = set()
+    for line in (HERE / "needed_by_apps.tsv").read_text().splitlines():
+        node, name = line.split("\t")[:2]
+        if node.startswith(("IBVERBS_", "RDMACM_")):
+            needed.add((node, name))
+    assert len(needed) > 150
+    assert not needed - have
+
+
+# --- structs -----------------------------------------------------------------
+
+def layout_asserts():
+    for line in (HERE / "struct_layout.txt").read_text().splitlines():
+        size = re.match(r"sizeof\(struct (\w+)\)=(\d+)", line)
+        field = re.match(r"(\w+) +(\w+) +off= *(\d+)", line)
+        if size:
+            yield f"sizeof(struct {size[1]}) == {size[2]}"
+        elif field:
+            yield f"offsetof(struct {field[1]}, {field[2]}) == {field[3]}"
+
+
+def compiles(tmp_path, text):
+    source = tmp_path / "probe.c"
+    source.write_text(text)
+    return run("cc", "-std=gnu11", "-fsyntax-only", f"-I{ROOT}/src", str(source))
+
+
+def test_layout_of_the_system_headers(tmp_path):
+    asserts = list(layout_asserts())
+    assert len(asserts) > 110
+    text = "#include <stddef.h>\n#include <infiniband/verbs.h>\n" + "".join(
+        f'_Static_assert({a}, "{a}");\n' for a in asserts)
+    probe = compiles(tmp_path, text)
+    assert probe.returncode == 0, probe.stderr
+    assert compiles(tmp_path, text + "_Static_assert(0, \"\");").returncode != 0
+
+
+def test_our_own_asserts(tmp_path):
+    probe = compiles(tmp_path, '#include "abi/layout.h"\n')
+    assert probe.returncode == 0, probe.stderr
+
+
+# --- loading -----------------------------------------------------------------
+
+def users_of_verbs():
+    """Installed ELF files that name one of the libraries."""
+    listed = run("dpkg", "-L", *PACKAGES).stdout.splitlines()
+    for path in sorted({os.path.realpath(p) for p in listed}):
+        if not os.path.isfile(path):
+            continue
+        with open(path, "rb") as f:
+            if f.read(4) != b"\x7fELF":
+                continue
+        needed = run("readelf", "-d", "-W", path).stdout
+        if re.search(r"NEEDED.*\[(libibverbs|librdmacm)\.so\.1\]", needed):
+            yield path
+
+
+def complaints(path, libdir):
+    ldd = run("ldd", "-r", path, **({"LD_LIBRARY_PATH": str(libdir)} if libdir else {}))
+    text = ldd.stdout + ldd.stderr
+    used = [l for l in text.splitlines() if "=>" in l and "libibverbs.so.1" in l]
+    return used, {re.sub(r"\s*\(.*", "", l).strip() for l in text.splitlines()
+                  if "undefined symbol" in l or "not found" in l}
+
+
+@pytest.mark.parametrize("path", list(users_of_verbs()) or ["none"])
+def test_loads(path):
+    """Plugins lack what their host has (Python's symbols); nothing more."""
+    assert path != "none", "no RDMA program is installed"
+    before = complaints(path, None)[1]
+    used, after = complaints(path, LIB)
+    assert not after - before
+    assert all(str(LIB) in line for line in used)
+
+
+def test_enough_programs_were_loaded():
+    names = {os.path.basename(p) for p in users_of_verbs()}
+    assert {"ib_write_bw", "ib_send_lat", "ibv_devinfo", "ibv_rc_pingpong",
+            "rping", "librspreload.so"} <= names
+    assert any(n.startswith("libmlx5") for n in names)
+    assert any(n.startswith("libuct_ib") for n in names)
+
+
+# --- calls that need no device -------------------------------------------------
+
+def in_child(code, *argv, **env):
+    child = run(sys.executable, "-c", code, *map(str, argv), **env)
+    assert child.returncode == 0, child.stderr
+    return child
+
+
+TEXTS = """
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+for f in ("wc_status", "event_type", "port_state", "node_type"):
+    fn = getattr(lib, f"ibv_{f}_str")
+    fn.restype = ctypes.c_char_p
+    print([fn(i) for i in range(-2, 40)])
+for f in ("ibv_rate_to_mult", "ibv_rate_to_mbps"):
+    print([getattr(lib, f)(i) for i in range(-2, 40)])
+print([lib.mult_to_ibv_rate(i) for i in range(-2, 1000)])
+print([lib.mbps_to_ibv_rate(i) for i in range(-2, 2000000)
+       if lib.mbps_to_ibv_rate(i)])
+"""
+
+
+def test_texts_and_rates_are_the_distribution_s():
+    theirs = in_child(TEXTS, SYSTEM / "libibverbs.so.1").stdout
+    assert "Work Request Flushed Error" in theirs
+    assert in_child(TEXTS, OURS["libibverbs"]).stdout == theirs
+
+
+SILENT = """
+import ctypes, os, sys
+def state():
+    return (sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task"))
+def handlers():
+    return [l for l in open("/proc/self/status") if l.startswith("Sig")]
+before, caught = state(), handlers()
+for path in sys.argv[1:]:
+    ctypes.CDLL(path, ctypes.RTLD_GLOBAL | os.RTLD_NOW)
+assert state() == before, (before, state())
+assert handlers() == caught
+"""
+
+
+def test_loading_does_nothing():
+    child = in_child(SILENT, *OURS.values())
+    assert child.stdout == child.stderr == ""
+
+
+NONE = """
+import ctypes, errno, sys
+lib = ctypes.CDLL(sys.argv[1], use_errno=True)
+for name in ("ibv_alloc_dmah", "ibv_reg_mr_ex", "ibv_import_device"):
+    fn = getattr(lib, name)
+    fn.restype = ctypes.c_void_p
+    ctypes.set_errno(0)
+    assert fn(None, None) is None, name
+    assert ctypes.get_errno() == errno.EOPNOTSUPP, name
+assert lib.ibv_query_port_speed(None, 1, None) == errno.EOPNOTSUPP
+assert lib.ibv_query_ece(None, None) == errno.EOPNOTSUPP
+assert lib.ibv_cmd_create_qp(None) == errno.ENOSYS
+lib.verbs_open_device.restype = ctypes.c_void_p
+assert lib.verbs_open_device(None, None) is None
+assert lib.verbs_register_driver_34(None) == 0
+assert ctypes.c_bool.in_dll(lib, "verbs_allow_disassociate_destroy").value is False
+assert lib.ibv_fork_init() == 0
+"""
+
+
+def test_what_is_not_there_says_so():
+    in_child(NONE, OURS["libibverbs"])
+
+
+OLD = """
+import ctypes, errno, sys
+libc = ctypes.CDLL(None)
+lib = ctypes.CDLL(sys.argv[1], use_errno=True)
+libc.dlvsym.restype = ctypes.c_void_p
+libc.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+at = libc.dlvsym(lib._handle, b"ibv_get_device_list", b"IBVERBS_1.0")
+new = libc.dlvsym(lib._handle, b"ibv_get_device_list", b"IBVERBS_1.1")
+assert at and new and at != new
+old = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, use_errno=True)(at)
+assert old(None) is None and ctypes.get_errno() == errno.ENOSYS
+"""
+
+
+def test_programs_of_before_1_1_get_no_devices():
+    in_child(OLD, OURS["libibverbs"])
+
+
+RDMACM = """
+import ctypes, errno, sys
+lib = ctypes.CDLL(sys.argv[1], use_errno=True)
+for name, want in (("rdma_listen", -1), ("rsocket", -1), ("rdma_get_src_port", 0),
+                   ("repoll_wait", -1)):
+    assert getattr(lib, name)(0, 0, 0, 0) == want, name
+lib.rsend.restype = ctypes.c_ssize_t
+ctypes.set_errno(0)
+assert lib.rsend(0, None, 0, 0) == -1 and ctypes.get_errno() == errno.ENOSYS
+lib.rdma_create_event_channel.restype = ctypes.c_void_p
+assert lib.rdma_create_event_channel() is None
+lib.rdma_event_str.restype = ctypes.c_char_p
+assert lib.rdma_event_str(0)
+"""
+
+
+def test_rdma_cm_is_silent_until_called_then_says_one_line():
+    err = in_child(RDMACM, OURS["librdmacm"]).stderr
+    assert err.count("\n") == 1 and "rdma_cm" in err
+
+
+def test_sysfs_files(tmp_path):
+    lib = ctypes.CDLL(str(SYSTEM / "libibverbs.so.1")), ctypes.CDLL(str(OURS["libibverbs"]))
+    (tmp_path / "ends").write_bytes(b"one\ntwo\n")
+    (tmp_path / "full").write_bytes(b"0123456789abcdef")
+    (tmp_path / "fits").write_bytes(b"0123456789abcde\n")
+    (tmp_path / "empty").write_bytes(b"")
+    for name in ("ends", "full", "fits", "empty", "none"):
+        got = []
+        for l in lib:
+            buf = ctypes.create_string_buffer(b"x" * 16, 16)
+            n = l.ibv_read_sysfs_file(str(tmp_path).encode(), name.encode(), buf, 16)
+            got.append((n, buf.raw[:max(n, 0)]))
+        assert n < 0 or buf.raw[n] == 0
+        assert got[0] == got[1], name
