@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic(1), the preload library and the manual pages."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("URNIC_BUILD", ROOT / "build"))
+URNIC = str(BUILD / "urnic")
+MAN = ROOT / "docs" / "man"
+COMMANDS = ["run", "devices", "explain", "doctor", "conf", "version"]
+
+
+def urnic(*args, env=None, **kw):
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith("URNIC_") and k not in ("LD_PRELOAD",
+                                                         "LD_LIBRARY_PATH")}
+    clean.update(HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent",
+                 ARGP_HELP_FMT="rmargin=200", **(env or {}))
+    return subprocess.run([URNIC, *args], env=clean, text=True, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+
+
+def good(*args, **kw):
+    r = urnic(*args, **kw)
+    assert r.returncode == 0, r.stderr
+    return r.stdout
+
+
+def bad(status, names, *args, **kw):
+    """It fails with that status, says so in words, and does nothing else."""
+    r = urnic(*args, **kw)
+    assert r.returncode == status, (r.stdout, r.stderr)
+    assert names in r.stderr
+    assert r.stdout == ""
+    return r.stderr
+
+
+def need(program):
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+
+
+# Help
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command):
+    text = good(command, "--help")
+    assert text.startswith(f"Usage: urnic {command} ")
+    assert "--usage" in text
+    assert command in good("--help")
+    bad(2, "unrecognized option", command, "--nonsense")
+
+
+def test_wrong_command():
+    bad(2, "no command 'bogus'", "bogus")
+    assert urnic().returncode == 2
+
+
+def test_version():
+    assert re.fullmatch(r"urnic \d+\.\d+\.\d+\n", good("version"))
+    assert good("--version") == good("version")
+
+
+@pytest.mark.parametrize("command", ["devices", "doctor", "conf", "version"])
+def test_no_arguments_are_taken(command):
+    assert urnic(command, "something").returncode == 2
+
+
+# Manual pages
+
+def pages():
+    return sorted(p for p in MAN.iterdir() if p.suffix in (".1", ".5", ".7"))
+
+
+def plain(page):
+    """The page's words without markup."""
+    text = subprocess.run(["mandoc", "-Tascii", str(page)], text=True,
+                          check=True, stdout=subprocess.PIPE).stdout
+    return re.sub(r".\x08", "", text)
+
+
+def test_manual_pages_are_correct():
+    need("mandoc")
+    assert [p.name for p in pages()] == ["urnic.1", "urnic.7", "urnic.conf.5"]
+    r = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *map(str, pages())],
+                       text=True, stdout=subprocess.PIPE)
+    assert r.stdout == ""
+
+
+def test_manual_page_has_every_option():
+    need("mandoc")
+    text = plain(MAN / "urnic.1")
+    for command in COMMANDS:
+        assert re.search(rf"^ +urnic {command}", text, re.M), command
+        for option in re.findall(r"--[a-z-]+", good(command, "--help")):
+            if option not in ("--help", "--usage"):
+                assert option in text, (command, option)
+
+
+def test_manual_pages_have_every_key():
+    need("mandoc")
+    conf5, urnic7 = plain(MAN / "urnic.conf.5"), plain(MAN / "urnic.7")
+    table = re.findall(r"^(\w+), (URNIC_\w+) \(.*; default: (.*)\)$",
+                       good("conf", "--help"), re.M)
+    assert len(table) == 8
+    for key, env, default in table:
+        entry = re.search(rf"^ +{key}, {env} \(default: (.*)\)$", conf5, re.M)
+        assert entry, key
+        assert entry[1] == default
+        assert env in urnic7
+    pages_keys = re.findall(r"^ +(\w+), URNIC_\w+ \(default", conf5, re.M)
+    assert pages_keys == [key for key, _, _ in table]
+
+
+# Running programs
+
+def test_run_passes_arguments_and_status():
+    out = good("run", "--log", "info", "--", "sh", "-c", 'echo "$@"', "x",
+               "--log", "debug", "-c")
+    assert out == "--log debug -c\n"
+    out = good("run", "printf", "%s", "--log")
+    assert out == "--log"
+    assert urnic("run", "--", "sh", "-c", "exit 42").returncode == 42
+
+
+def environment(*options, env=None):
+    out = good("run", *options, "--", "env", "-0", env=env)
+    return dict(v.split("=", 1) for v in out.split("\0") if v)
+
+
+def test_run_sets_variables(tmp_path):
+    conf = tmp_path / "conf"
+    conf.write_text("local = off\n")
+    e = environment("--pcap", "cap.%p", "--fault", "drop=0.5,seed=3",
+                    "--log", f"debug:{tmp_path}/log", "--devices", "lo",
+                    "--identity", "connectx,speed=50", "--local", "pipe",
+                    "--conf", str(conf), env={"KEPT": "1"})
+    assert e["URNIC_PCAP"] == f"{os.getcwd()}/cap.%p"
+    assert e["URNIC_FAULT"] == "drop=0.5,seed=3"
+    assert e["URNIC_LOG"] == f"debug:{tmp_path}/log"
+    assert e["URNIC_DEVICES"] == "lo"
+    assert e["URNIC_IDENTITY"] == "connectx,speed=50"
+    assert e["URNIC_LOCAL"] == "pipe"
+    assert e["URNIC_CONF"] == str(conf)
+    assert e["KEPT"] == "1"
+    assert not any(k.startswith("URNIC_") for k in environment())
+
+
+def test_run_puts_libraries_in_front():
+    e = environment(env={"LD_LIBRARY_PATH": "/somewhere"})
+    first, last = e["LD_LIBRARY_PATH"].split(":")
+    assert last == "/somewhere"
+    assert os.path.exists(f"{first}/libibverbs.so.1")
+    assert e["LD_PRELOAD"].endswith("/liburnic-preload.so")
+    assert os.path.exists(e["LD_PRELOAD"])
+    # once is enough
+    out = good("run", "--", URNIC, "run", "--", "env")
+    assert f"LD_LIBRARY_PATH={first}\n" in out
+    assert f"LD_PRELOAD={e['LD_PRELOAD']}\n" in out
+
+
+def test_run_dry():
+    out = good("run", "-n", "--log=info", "--", "sh", "-c", "echo ran")
+    assert "URNIC_LOG=info\n" in out
+    assert "ran" not in out
+
+
+@pytest.mark.parametrize("names,args", [
+    ("drop", ["--fault", "drop=3"]),
+    ("'loud'", ["--log", "loud"]),
+    ("'on'", ["--local", "on"]),
+    ("'mlx'", ["--identity", "mlx"]),
+    ("/nonexistent", ["--conf", "/nonexistent"]),
+    ("/no/such/dir", ["--pcap", "/no/such/dir/file"]),
+])
+def test_run_refuses_wrong_values(names, args):
+    bad(2, names, "run", *args, "--", "echo", "ran")
+
+
+def test_run_refuses_wrong_configuration(tmp_path):
+    conf = tmp_path / "conf"
+    conf.write_text("log = info\nlocl = off\n")
+    err = bad(2, "'locl'", "run", "-c", str(conf), "--", "echo", "ran")
+    assert f"{conf}:2:" in err
+    bad(2, "URNIC_LCOAL", "run", "--", "echo", "ran", env={"URNIC_LCOAL": "off"})
+    bad(2, "drip", "run", "--", "echo", "ran", env={"URNIC_FAULT": "drip=1"})
+    bad(2, "no program", "run")
+
+
+def test_run_program_not_found():
+    bad(127, "no such program", "run", "--", "no-such-program")
+    bad(127, "no such program", "run", "--", "/no/such/program")
+    bad(126, "Permission denied", "run", "--", "/etc/passwd")
+
+
+def patched(tmp_path, name, change):
+    """A copy of /bin/true, with its bytes changed."""
+    data = bytearray(pathlib.Path("/bin/true").read_bytes())
+    change(data)
+    path = tmp_path / name
+    path.write_bytes(data)
+    path.chmod(0o755)
+    return str(path)
+
+
+def program_headers(data):
+    off = int.from_bytes(data[32:40], "little")
+    return [off + i * 56 for i in range(int.from_bytes(data[56:58], "little"))]
+
+
+def test_run_refuses_static_program(tmp_path):
+    def no_interpreter(data):
+        for at in program_headers(data):
+            if data[at] == 3:                   # PT_INTERP
+                data[at] = 0                    # PT_NULL
+
+    path = patched(tmp_path, "static", no_interpreter)
+    bad(126, "statically linked", "run", "--", path)
+    good("run", "--", patched(tmp_path, "same", lambda data: None))
+
+
+def test_run_refuses_other_machines(tmp_path):
+    def other(data):
+        data[18:20] = b"\x08\x00"               # MIPS
+
+    bad(126, "another machine", "run", "--", patched(tmp_path, "mips", other))
+
+
+def test_run_refuses_other_c_library(tmp_path):
+    def musl(data):
+        loader = b"/lib64/ld-linux-x86-64.so.2"
+        at = data.index(loader)
+        data[at:at + len(loader)] = b"/lib/ld-musl-x86_64.so.1\0\0\0"
+
+    bad(126, "musl", "run", "--", patched(tmp_path, "musl", musl))
+
+
+def test_run_refuses_set_user_id(tmp_path):
+    path = patched(tmp_path, "suid", lambda data: None)
+    if os.geteuid() != 0:
+        need("su")
+        path = shutil.which("su")
+        if not os.stat(path).st_mode & stat.S_ISUID:
+            pytest.skip("su is not set-user-ID here")
+    else:
+        os.chown(path, 1, 1)
+        os.chmod(path, 0o4755)
+    bad(126, "set-user-ID", "run", "--", path)
+
+
+def test_run_script(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho script $1\n")
+    script.chmod(0o755)
+    assert good("run", "--", str(script), "a") == "script a\n"
+
+
+def test_run_loads_our_library():
+    need("ibv_devices")
+    names = [d["name"] for d in json.loads(good("devices", "--json"))]
+    assert names
+    out = good("run", "--", "ibv_devices")
+    assert re.findall(r"^ +(\S+) +\t", out, re.M)[2:] == names
+
+
+# The preload library
+
+def python(code, **kw):
+    return good("run", "--", sys.executable, "-c", "import os, stat\n" + code, **kw)
+
+
+def test_preload_shows_devices():
+    out = python("""
+s = os.stat('/dev/infiniband/uverbs7')
+print(stat.S_ISCHR(s.st_mode), oct(s.st_mode & 0o777), os.major(s.st_rdev))
+print(stat.S_ISCHR(os.lstat('/dev/infiniband/uverbs0').st_mode))
+print(os.access('/dev/infiniband/uverbs0', os.R_OK | os.W_OK))
+print(os.access('/dev/infiniband/uverbs0', os.X_OK))
+""")
+    assert out.split() == ["True", "0o666", "231", "True", "True", "False"]
+
+
+def test_preload_changes_nothing_else(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("12345")
+    out = python(f"""
+s = os.stat('{file}')
+print(s.st_size, s.st_ino, s.st_mode, os.access('{file}', os.R_OK))
+for name in ('umad0', 'uverbs', 'uverbsx', 'uverbs0/x', 'rdma_cm', 'uverbs99999'):
+    print(os.access('/dev/infiniband/' + name, os.R_OK))
+    try:
+        os.stat('/dev/infiniband/' + name)
+        print('there')
+    except FileNotFoundError:
+        print('ENOENT')
+try:
+    os.stat('{file}/below')
+except NotADirectoryError:
+    print('ENOTDIR')
+""").split()
+    s = file.stat()
+    assert out[:4] == ["5", str(s.st_ino), str(s.st_mode), "True"]
+    assert out[4:-1] == ["False", "ENOENT"] * 6
+    assert out[-1] == "ENOTDIR"
+
+
+def test_ucx_sees_the_devices():
+    need("ucx_info")
+    out = good("run", "--", "ucx_info", "-d")
+    for device in json.loads(good("devices", "--json")):
+        if device["state"] == "active":
+            assert f"Memory domain: {device['name']}" in out
+            for transport in ("rc_verbs", "ud_verbs"):
+                assert re.search(rf"Transport: {transport}\n# +Device: "
+                                 rf"{device['name']}:1", out)
+
+
+# Devices
+
+def addresses(netdev):
+    out = subprocess.run(["ip", "-j", "addr", "show", "dev", netdev], text=True,
+                         check=True, stdout=subprocess.PIPE).stdout
+    return {a["local"] for link in json.loads(out) for a in link["addr_info"]}
+
+
+def test_devices():
+    devices = json.loads(good("devices", "--json"))
+    table = good("devices")
+    assert devices[-1]["netdev"] == "lo"
+    for device in devices:
+        assert device["name"] == f"roce_{device['netdev']}"
+        assert device["mtu"] in (256, 512, 1024, 2048, 4096)
+        shown = {g["address"] for g in device["gids"] if not g["local_only"]}
+        assert addresses(device["netdev"]) <= shown | {"127.0.0.1"}
+        for gid in device["gids"]:
+            assert re.search(rf"{gid['index']}  {re.escape(gid['address'])}",
+                             table)
+        assert re.search(rf"^{device['name']} +{device['netdev']} "
+                         rf"+{device['state']} +{device['mtu']} ", table, re.M)
+
+
+def test_devices_follow_configuration():
+    def names(**env):
+        out = good("devices", "--json", env=env)
+        return [d["name"] for d in json.loads(out)]
+
+    assert names(URNIC_DEVICES="lo") == ["roce_lo"]
+    assert names(URNIC_DEVICES="lo", URNIC_IDENTITY="name=mlx5_%d") == ["mlx5_0"]
+    device, = json.loads(good("devices", "--json",
+                              env={"URNIC_DEVICES": "lo",
+                                   "URNIC_IDENTITY": "connectx"}))
+    assert (device["vendor_id"], device["vendor_part_id"]) == (0x2c9, 4119)
+    bad(2, "URNIC_IDENTITY", "devices", env={"URNIC_IDENTITY": "x"})
+
+
+# Explanations
+
+def explained(*args):
+    return json.loads(good("explain", "--json", *args))
+
+
+def test_explain_knows_every_vendor_code():
+    table = (ROOT / "src/core/verr.def").read_text()
+    codes = re.findall(r"^VERR\((\d+), *(\w+),", table, re.M)
+    assert len(codes) >= 20
+    for code, name in codes:
+        for word in (code, name, name.lower(), f"VERR_{name}"):
+            found = explained(f"vendor:{word}")
+            assert [(e["code"], e["name"]) for e in found] == [(int(code), name)]
+
+
+@pytest.mark.parametrize("kind,first,prefix", [
+    ("status", "IBV_WC_SUCCESS", "IBV_WC_"),
+    ("event", "IBV_EVENT_CQ_ERR", "IBV_EVENT_"),
+])
+def test_explain_knows_every_name_of_verbs(kind, first, prefix):
+    header = pathlib.Path("/usr/include/infiniband/verbs.h").read_text()
+    body = re.search(rf"\{{\s*{first},.*?\}}", header, re.S)[0]
+    names = re.findall(r"^\s*(IBV_\w+)", body, re.M)
+    assert len(names) >= 20
+    for code, name in enumerate(names):
+        for word in (name, name[len(prefix):].lower(), str(code)):
+            found = explained(f"{kind}:{word}")
+            assert [(e["code"], e["name"]) for e in found] == [(code, name)]
+            assert found[0]["what"]
+
+
+def test_explain_wire_codes():
+    assert explained("0x62")[0]["name"] == "NAK_REMOTE_ACCESS"
+    assert "0.64 ms" in explained("nak:0x2c")[0]["what"]
+    assert "655.36 ms" in explained("nak:0x20")[0]["what"]
+    assert explained("nak:0")[0]["name"] == "ACK"
+    for reserved in ("nak:0x65", "nak:0x40", "nak:0x80", "nak:0x100"):
+        bad(1, reserved, "explain", reserved)
+
+
+def test_explain_ambiguous_and_unknown():
+    assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event"}
+    assert any(e["name"] == "IBV_EVENT_CQ_ERR" for e in explained("overran"))
+    bad(1, "'nonsense'", "explain", "nonsense")
+    bad(1, "'9999'", "explain", "9999")
+    assert len(explained()) >= 60
+    assert len(good("explain").splitlines()) == len(explained())
+    text = good("explain", "status:12")
+    assert "IBV_WC_RETRY_EXC_ERR" in text and "to do:" in text
+
+
+# Doctor
+
+def findings(**env):
+    r = urnic("doctor", "--json", env=env)
+    return {f["check"]: f for f in json.loads(r.stdout)}, r.returncode
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+def test_doctor():
+    found, _ = findings(URNIC_UDP_PORT=str(free_port()))
+    for name, f in found.items():
+        assert f["verdict"] in ("ok", "limited", "missing")
+        assert f["detail"], name
+        assert (f["costs"] == "") == (f["verdict"] == "ok"), name
+    assert "is free" in found["UDP port 4791, IPv4"]["detail"]
+    text = good("doctor", env={"URNIC_UDP_PORT": str(free_port())})
+    for f in found.values():
+        assert re.search(rf"^{f['verdict']} +{re.escape(f['check'])}", text, re.M)
+
+
+def test_doctor_names_who_holds_the_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("", 0))
+        port = s.getsockname()[1]
+        found, _ = findings(URNIC_UDP_PORT=str(port))
+        f = found["UDP port 4791, IPv4"]
+        assert f["verdict"] == "limited"
+        assert f"(process {os.getpid()})" in f["detail"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        s.bind(("", 0))
+        port = s.getsockname()[1]
+        found, _ = findings(URNIC_UDP_PORT=str(port))
+        f = found["UDP port 4791, IPv4"]
+        assert f["verdict"] == "ok"
+        assert "shared" in f["detail"]
+
+
+def test_doctor_without_network():
+    """A new network namespace has an interface that is down, and no addresses."""
+    r = subprocess.run(["unshare", "-Urn", URNIC, "doctor", "--json"], text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       env={"PATH": os.environ["PATH"]})
+    if r.stderr.startswith("unshare:"):
+        pytest.skip("user namespaces are forbidden here")
+    found = {f["check"]: f for f in json.loads(r.stdout)}
+    assert found["network interfaces"]["verdict"] == "missing"
+    assert found["IPv6"]["verdict"] == "limited"
+    assert r.returncode == 1
+
+
+# Configuration
+
+def test_conf_says_where_from(tmp_path):
+    conf = tmp_path / "conf"
+    conf.write_text("[urnic]\nudp_port = 4000\nlocal = off\n")
+    out = good("conf", env={"URNIC_CONF": str(conf), "URNIC_LOCAL": "vm"})
+    assert f"udp_port = 4000\t({conf})\n" in out
+    assert "local = vm\t(URNIC_LOCAL)\n" in out
+    assert "log = warn\t(default)\n" in out
+    bad(2, "URNIC_UDP_PORT", "conf", env={"URNIC_UDP_PORT": "0"})

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* doctor.c - urnic doctor: what this machine allows, what it forbids, what
+ * that costs and what to do about it. */
+#include <argp.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe.h"
+#include "urnic.h"
+
+static const struct check {
+	const char *name;
+	void (*probe)(struct finding *f);
+	bool vital;			/* nothing works without it */
+} checks[] = {
+	{ "network interfaces", probe_interfaces, true },
+	{ "UDP port 4791, IPv4", probe_port4, true },
+	{ "UDP port 4791, IPv6", probe_port6, false },
+	{ "IPv6", probe_ipv6, false },
+	{ "abstract sockets", probe_names, true },
+	{ "port shared by processes", probe_steering, false },
+	{ "optmem_max", probe_optmem, false },
+	{ "UDP GSO", probe_gso, false },
+	{ "UDP GRO", probe_gro, false },
+	{ "receive buffer", probe_rcvbuf, false },
+	{ "send buffer", probe_sndbuf, false },
+	{ "raw packets", probe_raw, false },
+	{ "memfd", probe_memfd, false },
+	{ "pidfd", probe_pidfd, false },
+	{ "process_vm_readv", probe_process_vm, false },
+	{ "userfaultfd", probe_userfaultfd, false },
+	{ "user namespaces", probe_userns, false },
+	{ "network namespaces", probe_netns, false },
+	{ "descriptors", probe_files, false },
+	{ "memlock", probe_memlock, false },
+	{ "processors", probe_cpus, false },
+};
+enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
+
+static const char *const verdict_name[VERDICTS] = {
+	[OK] = "ok", [LIMITED] = "limited", [MISSING] = "missing",
+};
+
+void finding(struct finding *f, enum verdict v, const char *cost,
+	     const char *todo, const char *fmt, ...)
+{
+	va_list ap;
+
+	f->verdict = v;
+	f->cost = cost;
+	f->todo = todo;
+	va_start(ap, fmt);
+	vsnprintf(f->detail, sizeof(f->detail), fmt, ap);
+	va_end(ap);
+}
+
+long probe_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long n = -1;
+
+	if (!f)
+		return -1;
+	if (fscanf(f, "%ld", &n) != 1)
+		n = -1;
+	fclose(f);
+	return n;
+}
+
+static void print(const struct check *c, const struct finding *f)
+{
+	printf("%-8s %-25s %s\n", verdict_name[f->verdict], c->name, f->detail);
+	if (f->verdict == OK)
+		return;
+	printf("%9scosts:  %s\n", "", f->cost);
+	if (f->todo[0])
+		printf("%9sto do:  %s\n", "", f->todo);
+}
+
+static const struct argp_option options[] = {
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key == ARGP_KEY_ARG)
+		argp_usage(state);
+	if (key != 'j')
+		return ARGP_ERR_UNKNOWN;
+	*(bool *)state->input = true;
+	return 0;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options, .parser = parse,
+		.doc = "Say what this machine allows and forbids, what that costs"
+		       " and what to do about it.\vEach line is ok, limited or"
+		       " missing. Exit status: 1 if something without which"
+		       " urnic cannot work is missing.",
+	};
+	json_t *all = json_array();
+	bool json = false, well = true;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	for (int i = 0; i < CHECKS; i++) {
+		struct finding f = { .verdict = OK, .cost = "", .todo = "" };
+
+		checks[i].probe(&f);
+		well &= f.verdict != MISSING || !checks[i].vital;
+		if (!json)
+			print(&checks[i], &f);
+		json_array_append_new(all, json_pack("{ss ss ss ss ss sb}",
+			"check", checks[i].name,
+			"verdict", verdict_name[f.verdict], "detail", f.detail,
+			"costs", f.cost, "do", f.todo,
+			"vital", (int)checks[i].vital));
+	}
+	if (json) {
+		json_dumpf(all, stdout, JSON_INDENT(2));
+		putchar('\n');
+	}
+	json_decref(all);
+	return well ? 0 : 1;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* preload.c - liburnic-preload.so: what some programs look for in /dev.
+ *
+ * UCX passes a device over unless /dev/infiniband/<dev_name> is a character
+ * device that it may read and write.  Under this library uverbsN look like
+ * that where they are not there.  Everything else goes to the C library.
+ * Symbols have no version, so that they stand in for every version.  Nothing
+ * runs before the first call, and children inherit no harm.
+ */
+/* stat() must be stat(), not a name for stat64(). */
+#undef _FILE_OFFSET_BITS
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* struct stat is the same with and without 64: amd64, arm64. */
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "LP64");
+
+enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192 };
+
+/* N of /dev/infiniband/uverbsN, or -1. */
+static int uverbs(const char *path)
+{
+	static const char prefix[] = "/dev/infiniband/uverbs";
+	int n = 0;
+
+	if (!path || strncmp(path, prefix, sizeof(prefix) - 1) != 0)
+		return -1;
+	path += sizeof(prefix) - 1;
+	if (!*path || strlen(path) > 4)
+		return -1;
+	for (; *path; path++) {
+		if (*path < '0' || *path > '9')
+			return -1;
+		n = n * 10 + (*path - '0');
+	}
+	return n;
+}
+
+/* The real call has failed with errno: is it to succeed all the same? */
+static bool stands_in(const char *path)
+{
+	return uverbs(path) >= 0;
+}
+
+static int fill(const char *path, void *buf, int saved)
+{
+	struct stat st;
+
+	memset(&st, 0, sizeof(st));
+	st.st_mode = S_IFCHR | 0666;
+	st.st_nlink = 1;
+	st.st_rdev = makedev(UVERBS_MAJOR,
+			     (unsigned)(UVERBS_MINOR + uverbs(path)));
+	st.st_blksize = 4096;
+	memcpy(buf, &st, sizeof(st));
+	errno = saved;
+	return 0;
+}
+
+static void *next(const char *name)
+{
+	void *fn = dlsym(RTLD_NEXT, name);
+
+	if (!fn)
+		errno = ENOSYS;
+	return fn;
+}
+
+static int do_stat(const char *name, const char *path, void *buf)
+{
+	int saved = errno, rc;
+	int (*fn)(const char *, void *);
+
+	*(void **)&fn = next(name);
+	rc = fn ? fn(path, buf) : -1;
+	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
+}
+
+static int do_xstat(const char *name, int ver, const char *path, void *buf)
+{
+	int saved = errno, rc;
+	int (*fn)(int, const char *, void *);
+
+	*(void **)&fn = next(name);
+	rc = fn ? fn(ver, path, buf) : -1;
+	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
+}
+
+static int do_fstatat(const char *name, int dir, const char *path, void *buf,
+		      int flags)
+{
+	int saved = errno, rc;
+	int (*fn)(int, const char *, void *, int);
+
+	*(void **)&fn = next(name);
+	rc = fn ? fn(dir, path, buf, flags) : -1;
+	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
+}
+
+PUBLIC int stat(const char *restrict path, struct stat *restrict buf)
+{
+	return do_stat("stat", path, buf);
+}
+
+PUBLIC int stat64(const char *restrict path, struct stat64 *restrict buf)
+{
+	return do_stat("stat64", path, buf);
+}
+
+PUBLIC int lstat(const char *restrict path, struct stat *restrict buf)
+{
+	return do_stat("lstat", path, buf);
+}
+
+PUBLIC int lstat64(const char *restrict path, struct stat64 *restrict buf)
+{
+	return do_stat("lstat64", path, buf);
+}
+
+PUBLIC int fstatat(int dir, const char *restrict path,
+		   struct stat *restrict buf, int flags)
+{
+	return do_fstatat("fstatat", dir, path, buf, flags);
+}
+
+PUBLIC int fstatat64(int dir, const char *restrict path,
+		     struct stat64 *restrict buf, int flags)
+{
+	return do_fstatat("fstatat64", dir, path, buf, flags);
+}
+
+/* What stat() was before glibc 2.33; no header declares them any more. */
+int __xstat(int ver, const char *path, struct stat *buf);
+int __xstat64(int ver, const char *path, struct stat64 *buf);
+int __lxstat(int ver, const char *path, struct stat *buf);
+int __lxstat64(int ver, const char *path, struct stat64 *buf);
+
+PUBLIC int __xstat(int ver, const char *path, struct stat *buf)
+{
+	return do_xstat("__xstat", ver, path, buf);
+}
+
+PUBLIC int __xstat64(int ver, const char *path, struct stat64 *buf)
+{
+	return do_xstat("__xstat64", ver, path, buf);
+}
+
+PUBLIC int __lxstat(int ver, const char *path, struct stat *buf)
+{
+	return do_xstat("__lxstat", ver, path, buf);
+}
+
+PUBLIC int __lxstat64(int ver, const char *path, struct stat64 *buf)
+{
+	return do_xstat("__lxstat64", ver, path, buf);
+}
+
+/* Readable and writable, not executable. */
+static bool may(const char *path, int mode)
+{
+	return stands_in(path) && !(mode & X_OK);
+}
+
+static int do_access(const char *name, const char *path, int mode)
+{
+	int saved = errno, rc;
+	int (*fn)(const char *, int);
+
+	*(void **)&fn = next(name);
+	rc = fn ? fn(path, mode) : -1;
+	if (rc == 0 || !may(path, mode))
+		return rc;
+	errno = saved;
+	return 0;
+}
+
+PUBLIC int access(const char *path, int mode)
+{
+	return do_access("access", path, mode);
+}
+
+PUBLIC int euidaccess(const char *path, int mode)
+{
+	return do_access("euidaccess", path, mode);
+}
+
+PUBLIC int eaccess(const char *path, int mode)
+{
+	return do_access("eaccess", path, mode);
+}
+
+PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
+{
+	int saved = errno, rc;
+	int (*fn)(int, const char *, int, int);
+
+	*(void **)&fn = next("faccessat");
+	rc = fn ? fn(dir, path, mode, flags) : -1;
+	if (rc == 0 || !may(path, mode))
+		return rc;
+	errno = saved;
+	return 0;
+}

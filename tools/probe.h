@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe.h - what urnic doctor looks at.  Each probe tries the thing itself
+ * where it can, rather than ask what ought to work. */
+#ifndef TOOLS_PROBE_H
+#define TOOLS_PROBE_H
+
+enum verdict { OK, LIMITED, MISSING, VERDICTS };
+
+struct finding {
+	enum verdict verdict;
+	char detail[256];		/* what was seen */
+	const char *cost, *todo;	/* "" where it is ok */
+};
+
+/* Fill f; cost and todo are "" for OK. */
+void finding(struct finding *f, enum verdict v, const char *cost,
+	     const char *todo, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* The number in a file below /proc or /sys, or -1. */
+long probe_number(const char *path);
+
+void probe_port4(struct finding *f);
+void probe_port6(struct finding *f);
+void probe_ipv6(struct finding *f);
+void probe_steering(struct finding *f);
+void probe_optmem(struct finding *f);
+void probe_gso(struct finding *f);
+void probe_gro(struct finding *f);
+void probe_rcvbuf(struct finding *f);
+void probe_sndbuf(struct finding *f);
+void probe_raw(struct finding *f);
+void probe_interfaces(struct finding *f);
+
+void probe_names(struct finding *f);
+void probe_memfd(struct finding *f);
+void probe_pidfd(struct finding *f);
+void probe_process_vm(struct finding *f);
+void probe_userfaultfd(struct finding *f);
+void probe_userns(struct finding *f);
+void probe_netns(struct finding *f);
+void probe_memlock(struct finding *f);
+void probe_files(struct finding *f);
+void probe_cpus(struct finding *f);
+
+#endif

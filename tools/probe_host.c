@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe_host.c - what processes of one host may do to each other. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+/* Slots that are taken, as /proc/net/unix shows them. */
+static int slots_taken(void)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[512];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *name = strstr(line, "@urnic/");
+		unsigned flags = 0;
+
+		/* only listeners (__SO_ACCEPTCON): connections repeat the name */
+		if (name && sscanf(line, "%*s %*s %*s %x", &flags) == 1)
+			n += (flags & 0x10000) != 0;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+void probe_names(struct finding *f)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1,
+			 "urnic-doctor/%d", (int)getpid());
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    (size_t)n);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) != 0)
+		finding(f, MISSING, "no process can have a slot, so no device can"
+			" be opened", "allow abstract unix sockets (Landlock or"
+			" a security module forbids them)", "%s", strerror(errno));
+	else
+		finding(f, OK, "", "", "%d of 1022 slots are taken", slots_taken());
+	if (fd >= 0)
+		close(fd);
+}
+
+void probe_memfd(struct finding *f)
+{
+	int fd = memfd_create("urnic-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, 4096) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+		finding(f, MISSING, "processes of this host talk over UDP", "",
+			"no sealed shared memory: %s", strerror(errno));
+	else
+		finding(f, OK, "", "", "sealed shared memory");
+	if (fd >= 0)
+		close(fd);
+}
+
+void probe_pidfd(struct finding *f)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd < 0)
+		finding(f, LIMITED, "the death of a peer that was cloned past"
+			" fork handlers is noticed by timeouts only", "use Linux"
+			" 5.3 or newer", "%s", strerror(errno));
+	else
+		finding(f, OK, "", "", "available");
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Can one child read another's memory?  The other allows it with prctl() if
+ * consent is set.  0 or errno. */
+static int sibling_reads(bool consent)
+{
+	static char word[8] = "sibling";
+	int ready[2], status = 0;
+	pid_t target, reader;
+	char c;
+
+	if (pipe2(ready, O_CLOEXEC) != 0)
+		return errno;
+	target = fork();
+	if (target == 0) {
+		if (consent)
+			prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+		if (write(ready[1], "r", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	if (target < 0 || read(ready[0], &c, 1) != 1)
+		return ECHILD;
+	reader = fork();
+	if (reader == 0) {
+		char buf[8];
+		struct iovec to = { buf, 8 }, from = { word, 8 };
+
+		if (process_vm_readv(target, &to, 1, &from, 1, 0) != 8)
+			_exit(errno);
+		_exit(0);
+	}
+	waitpid(reader, &status, 0);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	close(ready[0]);
+	close(ready[1]);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
+}
+
+void probe_process_vm(struct finding *f)
+{
+	long scope = probe_number("/proc/sys/kernel/yama/ptrace_scope");
+	int rc = sibling_reads(false);
+	char yama[48] = "";
+
+	if (scope >= 0)
+		snprintf(yama, sizeof(yama), " (ptrace_scope is %ld)", scope);
+	if (rc == 0)
+		finding(f, OK, "", "", "processes of a user reach each other's"
+			" memory%s", yama);
+	else if (sibling_reads(true) == 0)
+		finding(f, OK, "", "", "works where the other process allows it, as"
+			" urnic does%s", yama);
+	else
+		finding(f, LIMITED, "between processes of this host, memory that is"
+			" not shared is copied through a pipe",
+			scope >= 2 ? "sysctl kernel.yama.ptrace_scope=1" :
+			"allow process_vm_readv (seccomp; in Docker: --cap-add"
+			" SYS_PTRACE)", "%s%s", strerror(rc), yama);
+}
+
+void probe_userfaultfd(struct finding *f)
+{
+	int kernel = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	int user = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	if (kernel >= 0)
+		finding(f, OK, "", "", "with system calls on shared pages");
+	else if (user >= 0)
+		finding(f, OK, "", "", "user mode: regions become shared while no"
+			" system call works on them");
+	else
+		finding(f, LIMITED, "regions cannot become shared memory while the"
+			" program runs: copies between processes instead",
+			"allow userfaultfd (seccomp; in Docker: a profile of"
+			" your own)", "%s", strerror(errno));
+	if (kernel >= 0)
+		close(kernel);
+	if (user >= 0)
+		close(user);
+}
+
+static int try_unshare(int flags)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(unshare(flags) == 0 ? 0 : errno);
+	if (pid < 0)
+		return errno;
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
+}
+
+void probe_userns(struct finding *f)
+{
+	int rc = try_unshare(CLONE_NEWUSER);
+
+	if (rc == 0)
+		finding(f, OK, "", "", "an ordinary user can make them");
+	else
+		finding(f, LIMITED, "`make demo' and the tests between two namespaces"
+			" need root; programs do not need it",
+			"sysctl kernel.unprivileged_userns_clone=1, user.max_"
+			"user_namespaces, or AppArmor's restriction", "%s",
+			strerror(rc));
+}
+
+void probe_netns(struct finding *f)
+{
+	int rc = try_unshare(CLONE_NEWUSER | CLONE_NEWNET);
+
+	if (rc)
+		rc = try_unshare(CLONE_NEWNET);
+	if (rc == 0)
+		finding(f, OK, "", "", "can be made");
+	else
+		finding(f, LIMITED, "two hosts cannot be played on this one;"
+			" programs do not need it", "see user namespaces",
+			"%s", strerror(rc));
+}
+
+void probe_memlock(struct finding *f)
+{
+	struct rlimit lim = { 0 };
+
+	getrlimit(RLIMIT_MEMLOCK, &lim);
+	if (lim.rlim_cur == RLIM_INFINITY)
+		finding(f, OK, "", "", "no limit; urnic pins nothing");
+	else
+		finding(f, OK, "", "", "%llu KiB, which does not matter: urnic"
+			" pins nothing", (unsigned long long)lim.rlim_cur / 1024);
+}
+
+void probe_files(struct finding *f)
+{
+	struct rlimit lim = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (lim.rlim_cur >= 1024)
+		finding(f, OK, "", "", "%llu; urnic's own are 768 and up",
+			(unsigned long long)lim.rlim_cur);
+	else
+		finding(f, LIMITED, "every context, channel and peer process takes"
+			" one", "ulimit -n 1024", "%llu",
+			(unsigned long long)lim.rlim_cur);
+}
+
+void probe_cpus(struct finding *f)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+	if (n > 1)
+		finding(f, OK, "", "", "%d", n);
+	else
+		finding(f, LIMITED, "a program that polls and its peer on the same"
+			" processor wait for the scheduler: milliseconds of"
+			" latency", "give the programs two processors, or let them"
+			" wait for events instead of polling", "1");
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe_net.c - sockets: the port, steering, offloads, buffers. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "sys/conf.h"
+
+enum { WANT_BUFFER = 4 << 20 };
+
+static uint16_t port(void)
+{
+	const struct conf *c = conf_get();
+
+	return c ? c->udp_port : 4791;
+}
+
+static int udp(int family)
+{
+	return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
+static int bind_port(int family, bool share)
+{
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(port()) };
+	struct sockaddr_in a4 = { .sin_family = AF_INET,
+				  .sin_port = htons(port()) };
+	int fd = udp(family), on = 1, rc;
+
+	if (fd < 0)
+		return -errno;
+	if (share)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	if (family == AF_INET6) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+		rc = bind(fd, (struct sockaddr *)&a6, sizeof(a6));
+	} else {
+		rc = bind(fd, (struct sockaddr *)&a4, sizeof(a4));
+	}
+	rc = rc ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+/* The user and inode of the socket that has the port, from /proc/net. */
+static bool port_owner(int family, unsigned *uid, unsigned long *inode)
+{
+	FILE *f = fopen(family == AF_INET6 ? "/proc/net/udp6" : "/proc/net/udp",
+			"re");
+	char line[512];
+	bool hit = false;
+
+	while (f && !hit && fgets(line, sizeof(line), f)) {
+		unsigned lport;
+
+		hit = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s"
+			     " %u %*d %lu", &lport, uid, inode) == 3 &&
+		      lport == port();
+	}
+	if (f)
+		fclose(f);
+	return hit;
+}
+
+static bool has_socket(const char *pid, unsigned long inode)
+{
+	char path[320], link[64], want[64];
+	struct dirent *e;
+	bool hit = false;
+	DIR *d;
+
+	snprintf(want, sizeof(want), "socket:[%lu]", inode);
+	snprintf(path, sizeof(path), "/proc/%.32s/fd", pid);
+	d = opendir(path);
+	while (d && !hit && (e = readdir(d))) {
+		char fd[600];
+		ssize_t n;
+
+		snprintf(fd, sizeof(fd), "%s/%s", path, e->d_name);
+		n = readlink(fd, link, sizeof(link) - 1);
+		if (n > 0) {
+			link[n] = '\0';
+			hit = strcmp(link, want) == 0;
+		}
+	}
+	if (d)
+		closedir(d);
+	return hit;
+}
+
+/* "name (pid)" of a process with that socket, where we may look. */
+static void socket_owner(unsigned long inode, char *out, size_t size)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+
+	snprintf(out, size, "a process that cannot be seen from here");
+	while (d && (e = readdir(d))) {
+		char path[64], comm[32] = "?";
+		FILE *f;
+
+		if (!isdigit((unsigned char)e->d_name[0]) ||
+		    !has_socket(e->d_name, inode))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.32s/comm", e->d_name);
+		f = fopen(path, "re");
+		if (f && fscanf(f, "%31s", comm) != 1)
+			comm[0] = '\0';
+		if (f)
+			fclose(f);
+		snprintf(out, size, "%s (process %.32s)", comm, e->d_name);
+		break;
+	}
+	if (d)
+		closedir(d);
+}
+
+static void port_held(struct finding *f, int family)
+{
+	unsigned uid = 0;
+	unsigned long inode = 0;
+	char who[128];
+
+	if (!port_owner(family, &uid, &inode)) {
+		finding(f, MISSING, "nothing from other hosts arrives",
+			"find the program that has the port", "held by somebody");
+		return;
+	}
+	if (inode == 0) {
+		finding(f, MISSING, "nothing from other hosts arrives",
+			"unload rdma_rxe, or run in a network namespace of your"
+			" own", "held by the kernel (rdma_rxe?)");
+		return;
+	}
+	socket_owner(inode, who, sizeof(who));
+	if (bind_port(family, true) == 0) {
+		finding(f, OK, "", "", "%d: shared with %s", port(), who);
+		return;
+	}
+	finding(f, LIMITED, "if that is another user's urnic, it forwards what is"
+		" ours; if not, nothing from other hosts arrives",
+		"run as that user, in a network namespace of your own, or free"
+		" the port", "%d: held by %s of user %u", port(), who, uid);
+}
+
+static void probe_port(struct finding *f, int family)
+{
+	int rc = bind_port(family, false);
+
+	if (rc == 0)
+		finding(f, OK, "", "", "%d is free", port());
+	else if (rc == -EADDRINUSE)
+		port_held(f, family);
+	else
+		finding(f, MISSING, "nothing from other hosts arrives", "",
+			"%s", strerror(-rc));
+}
+
+void probe_port4(struct finding *f)
+{
+	probe_port(f, AF_INET);
+}
+
+void probe_port6(struct finding *f)
+{
+	int rc = bind_port(AF_INET6, false);
+
+	if (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)
+		finding(f, MISSING, "IPv4 only", "boot without ipv6.disable=1",
+			"there is no IPv6: %s", strerror(-rc));
+	else
+		probe_port(f, AF_INET6);
+}
+
+void probe_ipv6(struct finding *f)
+{
+	static const char off[] = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+	struct ifaddrs *all = NULL, *a;
+	int n = 0;
+
+	if (getifaddrs(&all) == 0) {
+		for (a = all; a; a = a->ifa_next)
+			n += a->ifa_addr && a->ifa_addr->sa_family == AF_INET6;
+		freeifaddrs(all);
+	}
+	if (n)
+		finding(f, OK, "", "", "%d addresses", n);
+	else
+		finding(f, LIMITED, "GID 0 is made from the MAC address and works"
+			" on this host only; GID 1 (IPv4) works everywhere",
+			"sysctl net.ipv6.conf.all.disable_ipv6=0",
+			"no interface has an IPv6 address%s",
+			probe_number(off) == 1 ? " (disable_ipv6 is 1)" : "");
+}
+
+/* A classic BPF program of n instructions that picks socket 0. */
+static int attach(unsigned n)
+{
+	struct sock_filter *code = calloc(n, sizeof(*code));
+	struct sock_fprog prog = { (unsigned short)n, code };
+	int fd = udp(AF_INET), on = 1, rc;
+
+	if (fd < 0 || !code) {
+		free(code);
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < n; i++)
+		code[i] = (struct sock_filter){ BPF_LD | BPF_IMM, 0, 0, 0 };
+	code[n - 1] = (struct sock_filter){ BPF_RET | BPF_A, 0, 0, 0 };
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	rc = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
+			sizeof(prog));
+	rc = rc ? -errno : 0;
+	close(fd);
+	free(code);
+	return rc;
+}
+
+void probe_steering(struct finding *f)
+{
+	int rc = attach(4);
+
+	if (rc)
+		finding(f, LIMITED, "with several processes on the port most"
+			" packets are forwarded between them", "",
+			"no SO_REUSEPORT with a BPF program: %s", strerror(-rc));
+	else
+		finding(f, OK, "", "", "SO_REUSEPORT, steered by a BPF program");
+}
+
+/* A program for every one of 1022 slots has some 2050 instructions. */
+void probe_optmem(struct finding *f)
+{
+	long max = probe_number("/proc/sys/net/core/optmem_max");
+	char size[32] = "not shown here";
+	unsigned n = 2050;
+
+	if (max >= 0)
+		snprintf(size, sizeof(size), "%ld bytes", max);
+	while (n > 2 && attach(n) == -ENOMEM)
+		n -= n / 8 + 1;
+	if (n == 2050)
+		finding(f, OK, "", "", "%s: room to steer every slot", size);
+	else
+		finding(f, LIMITED, "with more processes than that, packets of"
+			" the least busy ones are forwarded",
+			"sysctl net.core.optmem_max=131072",
+			"%s: room to steer about %u processes", size, n / 2);
+}
+
+static void probe_offload(struct finding *f, int opt, const char *cost)
+{
+	int fd = udp(AF_INET), v = opt == UDP_GRO ? 1 : 1000;
+
+	if (fd >= 0 && setsockopt(fd, IPPROTO_UDP, opt, &v, sizeof(v)) == 0)
+		finding(f, OK, "", "", "available");
+	else
+		finding(f, MISSING, cost, "use Linux 5.0 or newer", "%s",
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+void probe_gso(struct finding *f)
+{
+	probe_offload(f, UDP_SEGMENT, "one system call for each packet sent:"
+		      " a tenth of the throughput");
+}
+
+void probe_gro(struct finding *f)
+{
+	probe_offload(f, UDP_GRO, "one packet at a time is received: a fraction"
+		      " of the throughput");
+}
+
+static void probe_buffer(struct finding *f, int opt, const char *sysctl,
+			 const char *cost, const char *todo)
+{
+	int fd = udp(AF_INET), v = WANT_BUFFER, got = 0;
+	socklen_t len = sizeof(got);
+
+	if (fd >= 0) {
+		setsockopt(fd, SOL_SOCKET, opt, &v, sizeof(v));
+		getsockopt(fd, SOL_SOCKET, opt, &got, &len);
+		close(fd);
+	}
+	got /= 2;		/* the kernel doubles it for its own needs */
+	if (got >= WANT_BUFFER)
+		finding(f, OK, "", "", "%d KiB", got / 1024);
+	else
+		finding(f, LIMITED, cost, todo, "%d KiB at most (%s)",
+			got / 1024, sysctl);
+}
+
+void probe_rcvbuf(struct finding *f)
+{
+	probe_buffer(f, SO_RCVBUF, "net.core.rmem_max", "fewer packets in flight"
+		     " from all peers together: less throughput where many send to"
+		     " one", "sysctl net.core.rmem_max=4194304");
+}
+
+void probe_sndbuf(struct finding *f)
+{
+	probe_buffer(f, SO_SNDBUF, "net.core.wmem_max", "fewer packets queued:"
+		     " less throughput with many peers",
+		     "sysctl net.core.wmem_max=4194304");
+}
+
+void probe_raw(struct finding *f)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+
+	if (fd < 0) {
+		finding(f, LIMITED, "RoCE v1 is not possible, and the IPv4"
+			" identification of received packets is inferred rather"
+			" than read", "nothing; RoCE v2 needs no privilege",
+			"no CAP_NET_RAW: %s", strerror(errno));
+		return;
+	}
+	close(fd);
+	finding(f, OK, "", "", "CAP_NET_RAW is held");
+}
+
+void probe_interfaces(struct finding *f)
+{
+	struct ifaddrs *all = NULL, *a;
+	int up = 0, loop = 0;
+
+	if (getifaddrs(&all) == 0) {
+		for (a = all; a; a = a->ifa_next) {
+			int family = a->ifa_addr ? a->ifa_addr->sa_family : 0;
+
+			if ((family != AF_INET && family != AF_INET6) ||
+			    !(a->ifa_flags & IFF_UP))
+				continue;
+			if (a->ifa_flags & IFF_LOOPBACK)
+				loop++;
+			else
+				up++;
+		}
+		freeifaddrs(all);
+	}
+	if (up)
+		finding(f, OK, "", "", "%d addresses, %d of loopback", up + loop,
+			loop);
+	else if (loop)
+		finding(f, LIMITED, "only programs of this host reach each other",
+			"give an interface an address", "loopback only");
+	else
+		finding(f, MISSING, "there is no device", "ip link set lo up",
+			"no interface is up and has an address");
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic.c - the program: a table of subcommands. */
+#include "urnic.h"
+
+#include <argp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef URNIC_VERSION
+#define URNIC_VERSION "unknown"
+#endif
+
+static int cmd_version(int argc, char **argv);
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *text;
+} commands[] = {
+	{ "run", cmd_run, "run a verbs program on urnic" },
+	{ "devices", cmd_devices, "list the devices that programs will see" },
+	{ "explain", cmd_explain, "say what an error code or event means" },
+	{ "doctor", cmd_doctor, "say what this machine allows and forbids" },
+	{ "conf", cmd_conf, "show the configuration and where it comes from" },
+	{ "version", cmd_version, "show the version" },
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static int cmd_version(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.doc = "Show the version of urnic.",
+	};
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	puts("urnic " URNIC_VERSION);
+	return 0;
+}
+
+static const struct command *find(const char *name)
+{
+	for (int i = 0; i < COMMANDS; i++) {
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	}
+	return NULL;
+}
+
+static char *list_commands(int key, const char *text, void *input)
+{
+	char *out = NULL;
+	size_t size = 0;
+	FILE *f;
+
+	(void)input;
+	if (key != ARGP_KEY_HELP_POST_DOC)
+		return (char *)(uintptr_t)text;
+	f = open_memstream(&out, &size);
+	if (!f)
+		return NULL;
+	fputs("Commands:\n", f);
+	for (int i = 0; i < COMMANDS; i++)
+		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].text);
+	fputs("\n`urnic COMMAND --help' explains a command, urnic(1) all of"
+	      " them.", f);
+	fclose(f);
+	return out;
+}
+
+/* Only the first argument is ours; the rest belongs to the command. */
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	int *at = state->input;
+
+	switch (key) {
+	case ARGP_KEY_NO_ARGS:
+		argp_usage(state);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (!find(arg))
+			argp_error(state, "no command '%s'", arg);
+		*at = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.parser = parse,
+		.args_doc = "COMMAND [ARG...]",
+		.doc = "RDMA network adapter in user space.\v",
+		.help_filter = list_commands,
+	};
+	const struct command *cmd;
+	char name[32];
+	int at = 0;
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version = "urnic " URNIC_VERSION;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
+	argp_program_version = NULL;
+	cmd = find(argv[at]);
+	snprintf(name, sizeof(name), "urnic %s", cmd->name);
+	argv[at] = name;
+	return cmd->run(argc - at, argv + at);
+}
