@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fixtures of the system tests, and the rule that nothing is skipped quietly."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import lab  # noqa: E402
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true",
+                     default=bool(os.environ.get("URNIC_CHECK_FULL")),
+                     help="every cell of every table")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "full: a cell that only --full runs")
+
+
+def pytest_collection_modifyitems(config, items):
+    """A cell of the full tables is not skipped in a bounded run: it is not in it."""
+    if config.getoption("--full"):
+        return
+    full = [i for i in items if i.get_closest_marker("full")]
+    if full:
+        config.hook.pytest_deselected(items=full)
+        items[:] = [i for i in items if not i.get_closest_marker("full")]
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(
+            f"LEFT OUT: {report.nodeid}: {report.longrepr[-1]}")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    strict = os.environ.get("URNIC_REQUIRE_ALL")
+    if strict and reporter and reporter.stats.get("skipped") and exitstatus == 0:
+        session.exitstatus = 1
+
+
+@pytest.fixture(scope="session")
+def stage():
+    """build/urnic and build/lib, readable by everybody."""
+    stage = lab.Stage()
+    yield stage
+    stage.remove()
+
+
+@pytest.fixture(scope="session")
+def can_namespace():
+    if not lab.CAN_NAMESPACE:
+        pytest.skip("no root: run scripts/system-tests, which makes a user namespace")
+
+
+@pytest.fixture(scope="session")
+def pairs(stage, can_namespace):
+    """Pairs of namespaces that tests may share, by MTU."""
+    made = {}
+
+    def get(mtu):
+        if mtu not in made:
+            made[mtu] = lab.Pair(stage, mtu)
+        return made[mtu]
+
+    yield get
+    for pair in made.values():
+        pair.remove()
+
+
+@pytest.fixture
+def shared_pair(pairs):
+    """get(mtu): a shared pair; programs that the test leaves are killed."""
+    used = []
+
+    def get(mtu=1500):
+        pair = pairs(mtu)
+        used.append(pair)
+        return pair
+
+    yield get
+    for pair in used:
+        pair.reap()
+
+
+@pytest.fixture
+def netns_pair(stage, can_namespace):
+    """netns_pair(mtu=1500): two fresh namespaces a and b with a veth pair."""
+    made = []
+
+    def make(mtu=1500):
+        made.append(lab.Pair(stage, mtu))
+        return made[-1]
+
+    yield make
+    for pair in made:
+        pair.remove()
+
+
+@pytest.fixture
+def netns(stage, can_namespace):
+    """One fresh namespace with nothing but lo."""
+    ns = lab.Namespace(stage)
+    yield ns
+    ns.remove()

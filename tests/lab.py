@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the system tests stand on: namespaces, and unprivileged programs in them.
+
+A test's programs run as user nobody without capabilities, with 64 KiB of
+lockable memory, from a copy of build/ that everybody may read.  Inside a user
+namespace (scripts/system-tests) there is no user nobody: they run as its root
+with every capability dropped.
+"""
+
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
+CAN_NAMESPACE = os.geteuid() == 0
+
+PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
+DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
+             "--pdeathsig=KILL")
+NOBODY = "/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"
+
+
+def unprivileged(user="nobody"):
+    """The words before a program that make it an ordinary user's."""
+    if IN_USERNS:
+        return [*PREFIX, "/usr/bin/setpriv", *DROP_CAPS]
+    who = NOBODY if user == "nobody" else (
+        "/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+    return [*PREFIX, *who, *DROP_CAPS]
+
+
+class Stage:
+    """A copy of what was built, where user nobody can read it."""
+
+    def __init__(self, build=ROOT / "build"):
+        missing = [f for f in ("lib/libibverbs.so.1", "urnic")
+                   if not (build / f).exists()]
+        if missing:
+            raise FileNotFoundError(f"{build} lacks {missing}: run make build")
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="urnic-test-"))
+        self.lib = self.path / "lib"
+        shutil.copytree(build / "lib", self.lib)
+        shutil.copy(build / "urnic", self.path)
+        self.urnic = self.path / "urnic"
+        self.tmp = self.path / "tmp"
+        self.tmp.mkdir()
+        for folder in (self.path, self.lib):
+            folder.chmod(0o755)
+        self.tmp.chmod(0o1777)
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Proc:
+    """A program that was started; its output goes to a file."""
+
+    def __init__(self, argv, env, stdin=None):
+        self.argv = [str(a) for a in argv]
+        self.file = tempfile.TemporaryFile("w+", errors="replace")
+        self.popen = subprocess.Popen(
+            self.argv, env=env, stdin=stdin or subprocess.DEVNULL,
+            stdout=self.file, stderr=subprocess.STDOUT, cwd="/",
+            start_new_session=True)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def out(self):
+        self.file.seek(0)
+        return self.file.read()
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def wait(self, timeout):
+        """The exit status; None, and killed, if it did not end in time."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+
+    def kill(self):
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.popen.wait()
+
+    def wait_listening(self, port, timeout=10):
+        """Until this process, or another of its namespace, listens on TCP."""
+        end = time.monotonic() + timeout
+        want = f":{port:04X} "
+        while time.monotonic() < end and self.running():
+            for table in ("tcp", "tcp6"):
+                try:
+                    lines = pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text()
+                except OSError:
+                    continue
+                # local address, remote address, state 0A is LISTEN
+                if any(want in f"{f[1]} " and f[3] == "0A"
+                       for f in map(str.split, lines.splitlines()[1:])):
+                    return
+            time.sleep(0.01)
+        raise AssertionError(f"not listening on {port}: {self.describe()}")
+
+    def wait_output(self, text, timeout=10):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if text in self.out:
+                return
+            if not self.running():
+                break
+            time.sleep(0.01)
+        raise AssertionError(f"no {text!r} in: {self.describe()}")
+
+    def describe(self):
+        rc = self.popen.poll()
+        return f"{' '.join(self.argv)}\n[exit status {rc}]\n{self.out}"
+
+
+_count = itertools.count()
+
+
+class Namespace:
+    """A network namespace; `eth` names its interfaces, if it has any."""
+
+    def __init__(self, stage):
+        self.stage = stage
+        self.name = f"ur{os.getpid()}n{next(_count)}"
+        self.procs = []
+        _ip("netns", "add", self.name)
+        try:
+            self.sh("echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad;"
+                    "echo 0 >/proc/sys/net/ipv6/conf/all/accept_dad;"
+                    "ip link set lo up")
+        except BaseException:
+            self.remove()
+            raise
+
+    def sh(self, script):
+        """Run a shell script here with the tests' own privilege."""
+        return subprocess.run(
+            ["ip", "netns", "exec", self.name, "sh", "-euc", script],
+            check=True, text=True, stdout=subprocess.PIPE).stdout
+
+    def enter(self):
+        return ["ip", "netns", "exec", self.name]
+
+    def start(self, *argv, env=None, user="nobody", library=True, stdin=None):
+        """Start a program here; user None: with the tests' own privilege."""
+        words = self.enter() + (unprivileged(user) if user else []) + list(argv)
+        proc = Proc(words, self.environment(env, library), stdin)
+        self.procs.append(proc)
+        return proc
+
+    def environment(self, extra=None, library=True):
+        env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+               "HOME": "/nonexistent", "LC_ALL": "C.UTF-8",
+               "TMPDIR": str(self.stage.tmp)}
+        if library:
+            env["LD_LIBRARY_PATH"] = str(self.stage.lib)
+        env.update(extra or {})
+        return env
+
+    def run(self, *argv, timeout=30, check=True, **kw):
+        proc = self.start(*argv, **kw)
+        rc = proc.wait(timeout)
+        assert rc is not None, f"no end after {timeout} s: {proc.describe()}"
+        if check:
+            assert rc == 0, proc.describe()
+        return proc
+
+    def reap(self):
+        for proc in self.procs:
+            if proc.running():
+                proc.kill()
+            proc.file.close()
+        self.procs = []
+
+    def remove(self):
+        self.reap()
+        subprocess.run(["ip", "netns", "del", self.name], check=False)
+
+
+class Pair:
+    """Two namespaces, a and b, and a veth pair: eth0 in each.
+
+    GID 0 of either is its link-local address, 1 IPv4, 2 the fd.. address.
+    """
+
+    GIDS = {"ll": 0, "v4": 1, "v6": 2}
+
+    def __init__(self, stage, mtu=1500):
+        self.mtu = mtu
+        self.a = Namespace(stage)
+        try:
+            self.b = Namespace(stage)
+        except BaseException:
+            self.a.remove()
+            raise
+        try:
+            self._connect()
+        except BaseException:
+            self.remove()
+            raise
+
+    def _connect(self):
+        _ip("link", "add", "eth0", "netns", self.a.name, "mtu", str(self.mtu),
+            "type", "veth", "peer", "name", "eth0", "netns", self.b.name,
+            "mtu", str(self.mtu))
+        for n, ns in enumerate((self.a, self.b), 1):
+            ns.ip4, ns.ip6, ns.dev = f"10.88.0.{n}", f"fd88::{n}", "roce_eth0"
+            ns.sh(f"ip addr add {ns.ip4}/24 dev eth0;"
+                  f"ip addr add {ns.ip6}/64 dev eth0 nodad;"
+                  "ip link set eth0 up")
+        for ns in (self.a, self.b):
+            # the kernel tells of a new link's carrier up to a second late
+            _until(lambda ns=ns: "state UP" in ns.sh("ip link show dev eth0"))
+            _until(lambda ns=ns: "fe80::" in ns.sh(
+                "ip -6 -o addr show dev eth0 scope link -tentative"))
+
+    def reap(self):
+        self.a.reap()
+        self.b.reap()
+
+    def remove(self):
+        self.a.remove()
+        self.b.remove()
+
+
+def _until(true, timeout=5):
+    end = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < end, "the namespace did not come up"
+        time.sleep(0.02)
+
+
+def _ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+_port = itertools.count(18600)
+
+
+def next_port():
+    """A TCP port for a program's own exchange, never given twice."""
+    return next(_port)
+
+
+def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
+             port=None, port_option="-p", server_argv=None):
+    """A program as server and as client: returns (server, client), both well."""
+    port = port or next_port()
+    words = [argv[0], port_option, str(port), *argv[1:]]
+    swords = [*server_argv[:1], port_option, str(port), *server_argv[1:]] \
+        if server_argv else words
+    server = server_ns.start(*swords, env=env)
+    server.wait_listening(port)
+    client = client_ns.start(*words, connect, env=env)
+    rc = client.wait(timeout)
+    src = server.wait(5 if rc == 0 else 1)
+    assert rc == 0 and src == 0, (
+        f"client: {'no end' if rc is None else rc}, "
+        f"server: {'no end' if src is None else src}\n"
+        f"client: {client.describe()}\nserver: {server.describe()}")
+    return server, client

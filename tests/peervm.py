@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The peer VM (tests/peer-vm) as a fixture of the tests: Linux's rdma_rxe."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+
+import lab
+
+SCRIPT = lab.ROOT / "tests/peer-vm/peer-vm"
+
+# $port, $command: start it, and answer when it listens
+START = """
+job=$(peer-bg "timeout 60 $command")
+n=0
+until ss -Hltn "sport = :$port" | grep -q .; do
+    n=$((n + 1))
+    if [ $n -gt 400 ] || [ -e /run/bg/$job.rc ]; then
+        cat /run/bg/$job.log >&2
+        exit 1
+    fi
+    usleep 20000
+done
+echo $job
+"""
+
+FINISH = """
+n=0
+until [ -e /run/bg/$job.rc ]; do
+    n=$((n + 1))
+    if [ $n -gt $((50 * seconds)) ]; then
+        echo '[no end]'
+        kill $(cat /run/bg/$job.pid)
+        break
+    fi
+    usleep 20000
+done
+cat /run/bg/$job.log
+exit $(cat /run/bg/$job.rc || echo 124)
+"""
+
+
+def cache():
+    """Where the image is kept between runs: outside the clone if possible."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = pathlib.Path(home) / "urnic" / "peer-vm"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if os.access(place, os.W_OK):
+            return place
+    except OSError:
+        pass
+    return lab.ROOT / "build" / "peer-vm"
+
+
+class PeerVM:
+    """One guest with rxe0 and, on the host's side, a namespace beside it."""
+
+    DEV, RXE = "roce_roce0", "rxe0"
+    HOST, GUEST = "10.77.0.1", "10.77.0.11"      # the control wire
+    GIDS = {"ll": 0, "v4": 1, "v6": 2}
+    HOST_ADDRESSES = {"10.77.1.1", "fd77:1::1"}
+
+    def __init__(self, stage, mtu):
+        self.stage, self.mtu = stage, mtu
+        self.path_mtu = 4096 if mtu >= 4200 else 1024
+        image = cache()
+        self._script("build", state=image, timeout=1200)
+        # A run of its own on the image that all share
+        self.state = pathlib.Path(tempfile.mkdtemp(prefix="urnic-vm-"))
+        (self.state / "image").symlink_to(image / "image")
+        self.procs = []
+        try:
+            self._script("up", timeout=300)
+        except BaseException:
+            self.down()
+            raise
+
+    def _env(self, state=None):
+        return {**os.environ, "PEER_VM_DIR": str(state or self.state),
+                "PEER_VM_MTU": str(self.mtu)}
+
+    def _script(self, *words, state=None, timeout=60, check=True):
+        done = subprocess.run([SCRIPT, *words], env=self._env(state), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=timeout)
+        if check:
+            assert done.returncode == 0, f"peer-vm {words}: {done.stdout}"
+        return done
+
+    def guest(self, command, timeout=60):
+        """A shell command in the guest: (exit status, output)."""
+        done = self._script("run", command, timeout=timeout, check=False)
+        return done.returncode, done.stdout
+
+    def start(self, *argv, env=None, user="nobody"):
+        """A program of the host, beside the guest, with urnic."""
+        words = [SCRIPT, "exec", *(lab.unprivileged() if user else []), *argv]
+        full = {**os.environ, "PEER_VM_DIR": str(self.state),
+                "TMPDIR": str(self.stage.tmp), **(env or {})}
+        if user:
+            # the script itself must not run with our library
+            words[len(words) - len(argv):len(words) - len(argv)] = [
+                "/usr/bin/env", f"LD_LIBRARY_PATH={self.stage.lib}"]
+        proc = lab.Proc(words, full)
+        self.procs.append(proc)
+        return proc
+
+    def reap(self):
+        for proc in self.procs:
+            if proc.running():
+                proc.kill()
+            proc.file.close()
+        self.procs = []
+
+    def down(self):
+        self.reap()
+        self._script("down", check=False)
+        shutil.rmtree(self.state, ignore_errors=True)
+
+    # Both sides of a program; options without -d, -g/-x, -p.
+
+    def _words(self, program, options, dev, gid, port):
+        pingpong = program.startswith("ibv_")
+        return [program, "-d", dev, "-g" if pingpong else "-x", str(gid),
+                "-p", str(port), *([] if pingpong else ["-F"]), *options]
+
+    def guest_serves(self, program, options, family, timeout=60, env=None):
+        port, gid = lab.next_port(), self.GIDS[family]
+        command = shlex.join(self._words(program, options, self.RXE, gid, port))
+        rc, job = self.guest(f"port={port} command={shlex.quote(command)}\n{START}")
+        assert rc == 0, f"guest: {command}: {job}"
+        ours = self.start(*self._words(program, options, self.DEV, gid, port),
+                          self.GUEST, env=env)
+        ours_rc = ours.wait(timeout)
+        seconds = 10 if ours_rc == 0 else 1
+        rc, out = self.guest(f"job={job.strip()} seconds={seconds}\n{FINISH}")
+        return self._judge(ours, ours_rc, command, rc, out)
+
+    def host_serves(self, program, options, family, timeout=60, env=None):
+        port, gid = lab.next_port(), self.GIDS[family]
+        ours = self.start(*self._words(program, options, self.DEV, gid, port),
+                          env=env)
+        ours.wait_listening(port)
+        command = shlex.join([*self._words(program, options, self.RXE, gid, port),
+                              self.HOST])
+        rc, out = self.guest(f"timeout {timeout} {command}", timeout + 20)
+        return self._judge(ours, ours.wait(10 if rc == 0 else 1), command, rc, out)
+
+    @staticmethod
+    def _judge(ours, ours_rc, command, rc, out):
+        assert ours_rc == 0 and rc == 0, (
+            f"urnic: {ours_rc}, rxe: {rc}\nurnic: {ours.describe()}\n"
+            f"rxe: {command}\n{out}")
+        return ours.out, out

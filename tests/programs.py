@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tables of programs: which options of which program are run, and where.
+
+A row is a program with its options; a cell is a row in a place (between two
+namespaces, or between two processes of one host), over one address family and
+one MTU of the interface.  The full table is every row in every place; the
+bounded one has every row once, each in the next place, so that all places have
+their share.  What a program refuses by itself (ib_write_bw over UD, -e with
+ib_write_bw, ...) is not in the table.
+
+UC and UD have no acknowledgements: what overruns the receiver's socket buffer
+(208 KiB for an ordinary user) is lost, and perftest waits for it for ever.  So
+their rows move less than that at a time.
+"""
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+
+PLACES = list(itertools.product(("pair", "host"), (1500, 9000), ("v4", "v6")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    program: str
+    options: tuple = ()
+    conn: str = "RC"
+
+    @property
+    def name(self):
+        words = "".join(w.replace("--", "").replace("-", "", 1) if w.startswith("-")
+                        else w for w in self.options)
+        program = self.program.replace("ib_", "").replace("ibv_", "")
+        return f"{program}-{self.conn}{'-' + words if words else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    row: Row
+    place: str
+    mtu: int
+    family: str
+
+    @property
+    def name(self):
+        return f"{self.row.name}-{self.place}{self.mtu}{self.family}"
+
+
+def table(rows, places=PLACES, extra=()):
+    """pytest parameters: each row in every place, bounded to one place each."""
+    cells = []
+    for i, row in enumerate(rows):
+        for j, place in enumerate(places):
+            marks = () if j == i % len(places) else pytest.mark.full
+            cell = Cell(row, *place)
+            cells.append(pytest.param(cell, id=cell.name, marks=marks))
+    return cells + [pytest.param(c, id=c.name) for c in extra]
+
+
+# --- ibv_*_pingpong ---------------------------------------------------------
+
+def pingpong_rows():
+    n = ("-n", "200", "-c")
+    mtus = [("-m", m) for m in ("256", "512", "1024")]
+    for kind in ("rc", "uc", "ud", "srq"):
+        program = f"ibv_{kind}_pingpong"
+        yield Row(program, n)
+        yield Row(program, (*n, "-e"))
+        yield Row(program, ("-n", "50", "-r", "20"))
+        if kind != "ud":
+            for mtu in mtus:
+                yield Row(program, (*n, *mtu))
+            yield Row(program, (*n, "-s", "30000"))
+        if kind in ("rc", "srq"):
+            yield Row(program, (*n, "-o"))
+    yield Row("ibv_rc_pingpong", (*n, "-o", "-e"))
+    yield Row("ibv_rc_pingpong", (*n, "-N"))
+    yield Row("ibv_srq_pingpong", (*n, "-q", "4", "-e"))
+
+
+def jumbo_pingpong_rows():
+    for kind in ("rc", "uc", "srq"):
+        for mtu in ("2048", "4096"):
+            yield Row(f"ibv_{kind}_pingpong", ("-n", "200", "-c", "-m", mtu))
+
+
+# --- perftest ---------------------------------------------------------------
+
+SIZES = {"RC": ("-n", "200"), "UC": ("-n", "20", "-s", "2000"),
+         "UD": ("-n", "20", "-s", "1000")}
+
+
+def _perftest(program, conn, *options):
+    size = SIZES[conn]
+    if "-a" in options:
+        size = ("-n", "5")
+    elif "-q" in options and conn != "RC":
+        size = ("-n", "5", "-s", "500")
+    elif program.startswith("ib_atomic"):
+        size = size[:2]
+    inline = ("-s", "64") if "-I" in options else ()
+    if inline:
+        size = size[:2]
+    conn_words = () if conn == "RC" else ("-c", conn)
+    return Row(program, (*conn_words, *size, *inline, *options), conn)
+
+
+def perftest_rows():
+    for conn in ("RC", "UC", "UD"):
+        for options in ((), ("-a",), ("-e",), ("-q", "16"), ("-b",), ("-I", "64"),
+                        ("--use-srq",), ("--use-srq", "-q", "4")):
+            if conn != "RC" and "-a" in options and conn == "UC":
+                continue  # 8 MiB messages without acknowledgements: see above
+            if conn == "UC" and "--use-srq" in options:
+                continue  # perftest: SRQ with RC, UD and XRC only
+            yield _perftest("ib_send_bw", conn, *options)
+        for options in ((), ("-a",), ("-e",), ("-I", "64"), ("--use-srq",)):
+            if conn == "UC" and ("--use-srq" in options or "-a" in options):
+                continue
+            yield _perftest("ib_send_lat", conn, *options)
+    for conn in ("RC", "UC"):
+        for options in ((), ("-a",), ("-q", "16"), ("-b",), ("-I", "64")):
+            yield _perftest("ib_write_bw", conn, *options)
+        for options in ((), ("-a",), ("-I", "64")):
+            if conn == "UC" and "-a" in options:
+                continue
+            yield _perftest("ib_write_lat", conn, *options)
+    for options in ((), ("-a",), ("-e",), ("-q", "16"), ("-b",), ("-o", "1")):
+        yield _perftest("ib_read_bw", "RC", *options)
+    for options in ((), ("-a",), ("-e",)):
+        yield _perftest("ib_read_lat", "RC", *options)
+    for kind in ("FETCH_AND_ADD", "CMP_AND_SWAP"):
+        for options in ((), ("-e",), ("-q", "16"), ("-b",)):
+            yield _perftest("ib_atomic_bw", "RC", "-A", kind, *options)
+        for options in ((), ("-e",)):
+            yield _perftest("ib_atomic_lat", "RC", "-A", kind, *options)
+
+
+def path_mtu_rows(mtus):
+    for mtu in mtus:
+        for program in ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_write_lat"):
+            yield Row(program, ("-n", "50", "-s", "20000", "-m", mtu))
+        yield Row("ib_write_bw", ("-c", "UC", "-n", "5", "-s", "9000", "-m", mtu), "UC")
+        yield Row("ib_send_lat", ("-c", "UD", "-n", "50", "-s", "200", "-m", mtu), "UD")
+
+
+NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$", re.M)
+
+
+def perftest_results(output):
+    """[(bytes, iterations, [figures])] of a perftest report."""
+    return [(int(b), int(n), [float(f) for f in rest.split()])
+            for b, n, rest in NUMBERS.findall(output)]

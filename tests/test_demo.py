@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""scripts/demo after its build: as root, as a user with a user namespace, as a
+user without one; and that it says so when a program fails."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import lab
+
+IN_USER_NAMESPACE = [
+    "unshare", "-Urnm", "--propagation", "private", "sh", "-c",
+    'mount -t tmpfs tmpfs /run && exec "$0" inside userns']
+
+
+@pytest.fixture
+def tree(stage, tmp_path_factory):
+    """What the demo needs of a clone, where user nobody can read it."""
+    tree = stage.path / "tree"
+    (tree / "scripts").mkdir(parents=True)
+    (tree / "build").mkdir()
+    shutil.copy(lab.ROOT / "scripts/demo", tree / "scripts")
+    shutil.copytree(stage.lib, tree / "build/lib")
+    shutil.copy(stage.urnic, tree / "build")
+    subprocess.run(["chmod", "-R", "go+rX", tree], check=True)
+    yield tree
+    shutil.rmtree(tree)
+
+
+def demo(words, user):
+    prefix = lab.unprivileged() if user else []
+    return subprocess.run(
+        [*prefix, *map(str, words)], text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=120,
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
+
+
+def check(done):
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("  -> ") == 3, done.stdout
+    assert "all three ran" in done.stdout
+
+
+def test_demo_as_root(tree, can_namespace):
+    if lab.IN_USERNS:
+        done = demo([tree / "scripts/demo", "inside", "userns"], user=False)
+    else:
+        done = demo([tree / "scripts/demo", "inside", "root"], user=False)
+        assert "(nobody)" in done.stdout
+    check(done)
+    assert "Capabilities: 0000000000000000" in done.stdout
+
+
+def test_demo_as_a_user(tree, can_namespace):
+    if subprocess.run([*lab.unprivileged(), "unshare", "-Urnm", "true"]).returncode:
+        pytest.skip("user namespaces are forbidden here")
+    check(demo([*IN_USER_NAMESPACE, tree / "scripts/demo"], user=True))
+
+
+def test_demo_without_namespaces(tree, can_namespace):
+    check(demo([tree / "scripts/demo", "inside", "host"], user=True))
+
+
+def test_demo_is_honest(tree, can_namespace):
+    """A library that does not load: the demo fails and shows why."""
+    (tree / "build/lib/libibverbs.so.1").write_bytes(b"no library")
+    how = "userns" if lab.IN_USERNS else "root"
+    done = demo([tree / "scripts/demo", "inside", how], user=False)
+    assert done.returncode == 1, done.stdout
+    assert "3 of 3 programs FAILED" in done.stdout
+    assert "  -> " not in done.stdout

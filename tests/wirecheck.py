@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What others say of packets on the wire: tshark, and an ICRC worked out here."""
+
+import struct
+import subprocess
+import zlib
+
+
+def tshark_complaints(path, source):
+    """[(frame, message, info)]: tshark's, of packets that came from source.
+
+    Where an upper protocol's dissector took a message's payload for its own,
+    what it says is not about us.
+    """
+    fields = ("frame.number", "frame.protocols", "_ws.expert.message", "_ws.col.Info")
+    family = "ipv6" if ":" in source else "ip"
+    out = subprocess.run(
+        ["tshark", "-Q", "-n", "-r", path, "-o", "ip.check_checksum:TRUE",
+         "-o", "udp.check_checksum:TRUE",
+         "-Y", f"(_ws.expert || _ws.malformed) && {family}.src == {source}",
+         "-T", "fields", *(w for f in fields for w in ("-e", f))],
+        check=True, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL).stdout
+    rows = [line.split("\t") for line in out.splitlines()]
+    return [(r[0], r[2], r[3]) for r in rows
+            if r[1].split(":infiniband")[-1] in ("", ":data")]
+
+
+def tshark_opcodes(path, source):
+    """{BTH opcode: count} of packets from source, as tshark reads them."""
+    family = "ipv6" if ":" in source else "ip"
+    out = subprocess.run(
+        ["tshark", "-Q", "-n", "-r", path, "-Y", f"{family}.src == {source}",
+         "-T", "fields", "-e", "infiniband.bth.opcode"],
+        check=True, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL).stdout
+    counts = {}
+    for word in out.split():
+        counts[int(word)] = counts.get(int(word), 0) + 1
+    return counts
+
+
+def frames(path):
+    """The frames of a classic little-endian pcap file."""
+    with open(path, "rb") as f:
+        data = f.read()
+    assert data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), data[:4]
+    at = 24
+    while at < len(data):
+        _, _, have, full = struct.unpack_from("<IIII", data, at)
+        assert have == full, "a frame was cut"
+        yield data[at + 16:at + 16 + have]
+        at += 16 + have
+
+
+def roce_packet(frame):
+    """(source address, IP header, UDP and the rest) of a RoCE v2 frame, or None."""
+    kind, = struct.unpack_from(">H", frame, 12)
+    if kind == 0x0800 and frame[23] == 17:
+        ip, rest = frame[14:34], frame[34:14 + struct.unpack_from(">H", frame, 16)[0]]
+        source = ".".join(map(str, ip[12:16]))
+    elif kind == 0x86DD and frame[20] == 17:
+        ip = frame[14:54]
+        rest = frame[54:54 + struct.unpack_from(">H", frame, 18)[0]]
+        source = ip[8:24].hex()
+    else:
+        return None
+    if struct.unpack_from(">H", rest, 2)[0] != 4791:
+        return None
+    return source, ip, rest
+
+
+def icrc(ip, rest):
+    """Annex A17: CRC-32 with the fields that a router may change as ones."""
+    ip, rest = bytearray(ip), bytearray(rest[:-4])
+    if ip[0] >> 4 == 4:
+        ip[1] = ip[8] = ip[10] = ip[11] = 0xFF
+    else:
+        ip[0] |= 0x0F
+        ip[1] = ip[2] = ip[3] = 0xFF
+        ip[7] = 0xFF
+    rest[6] = rest[7] = 0xFF        # UDP checksum
+    rest[8 + 4] = 0xFF              # BTH: FECN, BECN and reserved
+    return struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(ip) + bytes(rest)))
+
+
+def wrong_icrcs(path):
+    """(packets, [frame numbers whose ICRC is wrong])."""
+    total, wrong = 0, []
+    for number, frame in enumerate(frames(path), 1):
+        packet = roce_packet(frame)
+        if not packet:
+            continue
+        total += 1
+        if icrc(*packet[1:]) != packet[2][-4:]:
+            wrong.append(number)
+    return total, wrong
