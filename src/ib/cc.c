@@ -3,9 +3,9 @@
  * share, sized for an unprivileged socket buffer there.  Additive increase,
  * halved on loss and on a CNP.
  *
- * A QP that finds the window shut waits in a line.  Whoever makes room, or
- * leaves room unused, wakes the first: so the line moves while there is room,
- * and each in it gets a share of the same size.
+ * A QP that finds the window shut, or has had its share, waits in a line.
+ * Whoever makes room, or leaves room unused, wakes the first: so the line moves
+ * while there is room, and each in it gets a share of the same size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,8 @@
 
 enum {
 	STEP = 4096,			/* growth for a window's worth of ACKs */
+	QUANTUM = 16 << 10,		/* sent by one before it goes to the end of
+					 * the line */
 	CUT_GAP_NS = 500000,		/* one loss event is not counted twice */
 };
 
@@ -48,37 +50,75 @@ void cc_put(struct cc_host *h)
 	free(h);
 }
 
+static uint32_t room(const struct cc_host *h)
+{
+	uint32_t used = h->flight + h->promised;
+
+	return used < h->window ? h->window - used : 0;
+}
+
 uint32_t cc_room(const struct ib_qp *q)
 {
-	const struct cc_host *h = q->host;
+	return room(q->host);
+}
 
-	return h->flight < h->window ? h->window - h->flight : 0;
+/* A READ may ask for more than a small window holds: half of it is enough. */
+static bool fits(const struct cc_host *h, uint32_t cost)
+{
+	uint32_t need = cost < h->window / 2 ? cost : h->window / 2;
+
+	return need <= room(h);
 }
 
 bool cc_admit(struct ib_qp *q, uint32_t cost)
 {
-	if (q->req.flight == 0 || cost <= cc_room(q))
+	struct cc_host *h = q->host;
+	struct qp *qp = q->qp;
+
+	if (q->req.flight == 0) {
+		if (list_empty(&h->waiting) && h->promised == 0)
+			q->req.quantum = QUANTUM;
 		return true;
-	if (list_empty(&q->qp->cc_node))
-		list_add_tail(&q->host->waiting, &q->qp->cc_node);
+	}
+	if (!list_empty(&qp->cc_node))
+		return false;
+	if (q->req.quantum > 0 && fits(h, cost))
+		return true;
+	q->req.want = cost;
+	list_add_tail(&h->waiting, &qp->cc_node);
 	return false;
 }
 
 void cc_wake(struct cc_host *h)
 {
-	struct qp *qp;
+	struct ib_qp *q;
 
-	if (list_empty(&h->waiting) || h->flight >= h->window)
+	if (list_empty(&h->waiting))
 		return;
-	qp = container_of(h->waiting.next, struct qp, cc_node);
-	list_del(&qp->cc_node);
-	due_add(qp->core, qp);
+	q = ib_qp(container_of(h->waiting.next, struct qp, cc_node));
+	if (!fits(h, q->req.want))
+		return;
+	list_del(&q->qp->cc_node);
+	q->req.quantum = QUANTUM;
+	q->req.called = true;
+	h->promised += QUANTUM;
+	due_add(q->qp->core, q->qp);
+}
+
+void cc_answer(struct ib_qp *q)
+{
+	if (!q->req.called)
+		return;
+	q->req.called = false;
+	q->host->promised -= QUANTUM;
 }
 
 void cc_sent(struct ib_qp *q, uint32_t cost)
 {
 	q->req.flight += cost;
 	q->host->flight += cost;
+	q->req.quantum -= cost < q->req.quantum ? cost : q->req.quantum;
+	list_del(&q->qp->cc_node);
 }
 
 void cc_acked(struct ib_qp *q, uint32_t cost)
@@ -122,5 +162,6 @@ void cc_leave(struct ib_qp *q)
 	if (!q->host)
 		return;
 	list_del(&q->qp->cc_node);
+	cc_answer(q);
 	cc_forget(q, 0);
 }

@@ -81,6 +81,7 @@ struct cc_host {
 	uint8_t ip[16];
 	unsigned users;
 	uint32_t window, flight;	/* cost: bytes and what the kernel adds */
+	uint32_t promised;		/* to those that were woken: cc_answer() */
 	uint32_t grown;			/* acknowledged since it grew by a step */
 	uint64_t cut_at;		/* when it was last halved */
 	struct list waiting;		/* qp->cc_node */
@@ -96,8 +97,8 @@ struct ib_qp;
 
 struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16]);	/* or NULL */
 void cc_put(struct cc_host *h);
-/* May q send cost more?  If not it waits its turn, and becomes due when the
- * window opens.  A QP with nothing in flight may always send. */
+/* May q send cost more?  If not it waits, and becomes due when it is its turn
+ * and the window open.  A QP with nothing in flight may always send. */
 bool cc_admit(struct ib_qp *q, uint32_t cost);
 uint32_t cc_room(const struct ib_qp *q);
 void cc_sent(struct ib_qp *q, uint32_t cost);
@@ -106,6 +107,7 @@ void cc_forget(struct ib_qp *q, uint32_t flight);	/* flight is what is left */
 void cc_cut(struct cc_host *h, uint64_t now);
 void cc_leave(struct ib_qp *q);			/* nothing in flight, not waiting */
 void cc_wake(struct cc_host *h);
+void cc_answer(struct ib_qp *q);		/* it is about to send, or not */
 
 /* --- a QP ------------------------------------------------------------------ */
 
@@ -121,6 +123,8 @@ struct ib_req {
 	uint32_t una, psn, max_psn;
 	uint32_t cur, fresh;
 	uint32_t flight;		/* cost of [una, psn) */
+	uint32_t want, quantum;		/* cc.c: waits to send; may send */
+	bool called;			/* cc.c: was woken, has not answered */
 	uint32_t unasked;		/* packets since the last AckReq */
 	int32_t burst;			/* may be sent before there is progress */
 	bool implied;			/* a lost response was asked for again */

@@ -30,7 +30,7 @@ struct op {
 	unsigned flags, recv;		/* recv: which receive it takes */
 	size_t at;			/* its place, in the sender's out and the
 					 * target's in, or the reverse */
-	uint64_t add;
+	uint64_t add;			/* compare-and-swap: what it must find */
 	unsigned counter;
 };
 
@@ -39,7 +39,7 @@ struct side {
 	struct cq *cq;
 	uint8_t *out, *in, *in_want;	/* memory: what goes out, what comes in */
 	struct mr *mr_out, *mr_in;
-	uint64_t counters[COUNTERS], sums[COUNTERS];
+	uint64_t counters[COUNTERS + 1], sums[COUNTERS + 1];	/* last: swaps */
 	struct mr *mr_counters;
 	uint64_t results[OPS];
 	struct mr *mr_results;
@@ -70,6 +70,12 @@ static uint32_t some_length(struct run *t, uint32_t mtu)
 	}
 }
 
+static bool is_atomic(const struct op *o)
+{
+	return o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       o->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+}
+
 /* --- plan ------------------------------------------------------------------ */
 
 static void plan_op(struct run *t, struct side *me, struct side *peer,
@@ -79,9 +85,10 @@ static void plan_op(struct run *t, struct side *me, struct side *peer,
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
 		IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
 
-	o->opcode = all[below(t, 8)];
+	o->opcode = all[below(t, 9)];
 	o->len = some_length(t, mtu);
 	o->imm = (uint32_t)rand_u64(&t->r);
 	o->at = *at;
@@ -92,11 +99,15 @@ static void plan_op(struct run *t, struct side *me, struct side *peer,
 		o->flags |= IBV_SEND_FENCE;
 	if (o->len <= 256 && below(t, 2) && o->opcode != IBV_WR_RDMA_READ)
 		o->flags |= IBV_SEND_INLINE;
-	if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (is_atomic(o))
 		o->flags &= ~(unsigned)IBV_SEND_INLINE;
+	if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		o->counter = below(t, COUNTERS);
 		o->add = 1 + below(t, 1000);
 		peer->sums[o->counter] += o->add;
+	} else if (is_atomic(o)) {
+		o->counter = COUNTERS;
+		o->add = peer->sums[COUNTERS]++;
 	}
 	if (o->opcode == IBV_WR_SEND || o->opcode == IBV_WR_SEND_WITH_IMM ||
 	    o->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
@@ -140,7 +151,7 @@ static void fill(struct run *t, struct side *pair, int node)
 	for (unsigned j = 0; j < me->nops; j++) {
 		const struct op *o = &me->ops[j];
 
-		if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		if (is_atomic(o))
 			memset(peer->in_want + o->at, 0xee, o->len);
 		if (o->opcode != IBV_WR_RDMA_READ)
 			continue;
@@ -198,12 +209,13 @@ static void post_op(struct run *t, struct side *me, const struct side *peer)
 		.send_flags = o->flags, .imm_data = o->imm,
 	};
 
-	if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (is_atomic(o)) {
 		sge[0] = sim_sge(me->mr_results, me->posted * 8, 8);
 		wr.num_sge = 1;
 		wr.wr.atomic.remote_addr = (uintptr_t)&peer->counters[o->counter];
 		wr.wr.atomic.rkey = peer->mr_counters->mkey.key;
 		wr.wr.atomic.compare_add = o->add;
+		wr.wr.atomic.swap = o->add + 1;
 	} else {
 		wr.num_sge = cut(t, sge, me->mr_out, o->at, o->len);
 		wr.wr.rdma.remote_addr = (uintptr_t)peer->in + o->at;
@@ -308,7 +320,7 @@ static void work(struct run *t)
 
 static void check_side(struct side *me, struct side *peer)
 {
-	for (unsigned i = 0; i < COUNTERS; i++)
+	for (unsigned i = 0; i <= COUNTERS; i++)
 		assert_int_equal(me->counters[i], me->sums[i]);
 	assert_memory_equal(me->in, me->in_want, peer->size);
 	/* What a READ brought is what stood there. */
@@ -322,6 +334,8 @@ static void check_side(struct side *me, struct side *peer)
 		if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 			assert_true(me->results[j] + o->add <=
 				    peer->sums[o->counter]);
+		if (o->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+			assert_int_equal(me->results[j], o->add);
 	}
 }
 

@@ -382,6 +382,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	struct work work = { .resolved = false };
 	unsigned left = REQ_SHARE;
 
+	cc_answer(q);
 	while (left > 0) {
 		switch (step(q, b, &work, now)) {
 		case STEP_GO: case STEP_NEXT:
@@ -390,7 +391,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 			left--;
 			break;
 		case STEP_WAIT:
-			if (q->host && list_empty(&q->qp->cc_node))
+			if (q->host)
 				cc_wake(q->host);
 			return false;
 		case STEP_FULL:

@@ -364,12 +364,17 @@ static uint64_t next_time(struct sim *s)
 	return at;
 }
 
-bool sim_step(struct sim *s)
+/* Not past end, though: then it stays there. */
+static bool step_until(struct sim *s, uint64_t end)
 {
 	uint64_t at = next_time(s);
 
 	if (at == NEVER)
 		return false;
+	if (at > end) {
+		s->now = end;
+		return true;
+	}
 	if (at > s->now)
 		s->now = at;
 	turn(&s->node[0]);
@@ -377,12 +382,17 @@ bool sim_step(struct sim *s)
 	return true;
 }
 
+bool sim_step(struct sim *s)
+{
+	return step_until(s, NEVER);
+}
+
 bool sim_run(struct sim *s, uint64_t ns)
 {
 	uint64_t end = s->now + ns;
 
 	while (s->now < end)
-		if (!sim_step(s))
+		if (!step_until(s, end))
 			return true;
 	return false;
 }
@@ -392,7 +402,7 @@ bool sim_wait(struct sim *s, struct cq *cq, uint64_t ns, struct ibv_wc *wc)
 	uint64_t end = s->now + ns;
 
 	while (cq_poll(cq, 1, wc) == 0)
-		if (s->now >= end || !sim_step(s))
+		if (s->now >= end || !step_until(s, end))
 			return cq_poll(cq, 1, wc) == 1;
 	return true;
 }

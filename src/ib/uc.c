@@ -11,6 +11,14 @@ static bool ends(const struct ib_pkt *pkt)
 	return pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY;
 }
 
+static bool drop(const struct ib_qp *q, const struct ib_pkt *pkt, const char *why)
+{
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s; dropped",
+		 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num,
+		 get_be24(pkt->bth->psn), pkt->payload_len, why);
+	return false;
+}
+
 /* Each step: false drops the message. */
 static bool uc_send(struct ib_qp *q, const struct ib_pkt *pkt, bool begins,
 		    uint64_t now)
@@ -19,13 +27,9 @@ static bool uc_send(struct ib_qp *q, const struct ib_pkt *pkt, bool begins,
 	int rc;
 
 	if (begins && !rsp_take_recv(q))
-		return false;
-	if (pkt->payload_len > s->recv.length - s->filled) {
-		log_info("QP 0x%06x: a message longer than the receive of %llu "
-			 "bytes; dropped", q->qp->qpn,
-			 (unsigned long long)s->recv.length);
-		return false;
-	}
+		return drop(q, pkt, "no receive is posted");
+	if (pkt->payload_len > s->recv.length - s->filled)
+		return drop(q, pkt, "longer than the receive that is posted");
 	rc = scatter(q->qp, rsp_pd(q), s->recv.sge, s->recv.num_sge, s->filled,
 		     pkt->payload, (uint32_t)pkt->payload_len);
 	if (rc) {
@@ -48,7 +52,7 @@ static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	s->write.rkey = get_be32(pkt->reth->rkey);
 	s->write.len = s->write.left = get_be32(pkt->reth->len);
 	if (!(q->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		return false;
+		return drop(q, pkt, "not among the QP's qp_access_flags");
 	return s->write.len == 0 ||
 	       rsp_check(q, s->write.rkey, s->write.va, s->write.len,
 			 IBV_ACCESS_REMOTE_WRITE, &host) == MR_OK;
@@ -63,13 +67,14 @@ static bool uc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (pkt->reth && !begin_write(q, pkt))
 		return false;
 	if (ends(pkt) ? n != s->write.left : n >= s->write.left)
-		return false;
+		return drop(q, pkt, "the length is not what the RETH says");
 	if (pkt->immdt && !rsp_take_recv(q))
+		return drop(q, pkt, "no receive is posted");
+	if (n > 0 && rsp_check(q, s->write.rkey, s->write.va, n,
+			       IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK)
 		return false;
-	if (n > 0 && (rsp_check(q, s->write.rkey, s->write.va, n,
-				IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK ||
-		      guard_copy(host, pkt->payload, n) != 0))
-		return false;
+	if (n > 0 && guard_copy(host, pkt->payload, n) != 0)
+		return drop(q, pkt, "the region's memory is not mapped");
 	s->write.va += n;
 	s->write.left -= n;
 	if (pkt->immdt)

@@ -30,7 +30,13 @@ static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pk
 				 pkt->payload, (uint32_t)pkt->payload_len);
 }
 
-static void complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+/* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc
+ * has no field for it; UCX looks where ConnectX puts it, in sl: bit 3 means
+ * UDP, bits 2-0 the layer 3 header. */
+enum { SL_UDP = 8, SL_IPV6 = 1, SL_IPV4 = 2 };
+
+static void complete(struct ib_qp *q, const struct dgram *d,
+		     const struct ib_pkt *pkt, uint64_t now)
 {
 	struct cqe cqe = {
 		.now = now,
@@ -39,6 +45,7 @@ static void complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		.flags = IBV_WC_GRH,
 		.byte_len = GRH + (uint32_t)pkt->payload_len,
 		.src_qp = get_be24(pkt->deth->src_qp),
+		.sl = SL_UDP | (addr_is_v4(d->to.ip) ? SL_IPV4 : SL_IPV6),
 	};
 
 	if (pkt->immdt) {
@@ -74,5 +81,5 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		ib_fail(q, false, -1, now);
 		return;
 	}
-	complete(q, pkt, now);
+	complete(q, d, pkt, now);
 }

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The window of a destination: shared, cut, opened again. */
+#include "ib/fix.h"
+
+static struct cc_host *host(const struct fix *f)
+{
+	return fix_ib(f, 0)->host;
+}
+
+static void all_qps_to_a_host_share(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+
+	(void)state;
+	assert_ptr_equal(ib_qp(p.qp[0])->host, host(f));
+	assert_int_equal(host(f)->users, 2);
+	sim_unpair(f->s, &p);
+	assert_int_equal(host(f)->users, 1);
+	fix_close(f);
+}
+
+static bool in_window(void *arg, const struct sim_packet *p)
+{
+	struct fix *f = arg;
+	const struct cc_host *h = host(f);
+
+	if (p->side == 0)
+		assert_true(h->flight <= CC_WINDOW_MAX);
+	return fix_tap(arg, p);
+}
+
+static void never_more_than_the_window(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	f->s->tap = in_window;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
+	assert_false(sim_run(f->s, 1000));
+	assert_in_range(host(f)->flight, CC_WINDOW_MAX / 2, CC_WINDOW_MAX);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 0, FIX_MEM, 0);
+	assert_false(sim_run(f->s, 1000));
+	assert_in_range(host(f)->flight, CC_WINDOW_MAX / 2, CC_WINDOW_MAX);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_int_equal(host(f)->flight, 0);
+	fix_close(f);
+}
+
+/* Many QPs, a small window: each gets its share, and the same one. */
+static void round_robin(void **state)
+{
+	enum { PAIRS = 8 };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct sim_pair p[PAIRS];
+	uint32_t least = UINT32_MAX, most = 0;
+
+	(void)state;
+	f->s->tap = NULL;
+	host(f)->window = 20000;
+	for (int i = 0; i < PAIRS; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 0, FIX_MEM);
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+			.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
+		};
+
+		p[i] = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+		sim_send(p[i].qp[0], &wr);
+	}
+	sim_run(f->s, 800000);
+	for (int i = 0; i < PAIRS; i++) {
+		uint32_t done = ib_qp(p[i].qp[0])->req.una;
+
+		least = done < least ? done : least;
+		most = done > most ? done : most;
+	}
+	assert_true(least > 20);
+	assert_true(most < 3 * least);
+	for (int i = 0; i < PAIRS; i++)
+		sim_unpair(f->s, &p[i]);
+	assert_int_equal(host(f)->flight, 0);	/* they took theirs with them */
+	fix_close(f);
+}
+
+static void loss_halves_and_acks_open(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_lose(f, 0, "WRITE_MIDDLE", 5);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 30000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_in_range(host(f)->window, CC_WINDOW_MAX / 2, CC_WINDOW_MAX / 2 + 8192);
+	for (int i = 0; i < 10; i++) {
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, FIX_MEM / 2, 0);
+		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+		fix_post(f, IBV_WR_RDMA_READ, 3, 0, FIX_MEM / 2, 0);
+		fix_wc(f, 0, 3, IBV_WC_SUCCESS);
+		f->n = 0;
+	}
+	assert_int_equal(host(f)->window, CC_WINDOW_MAX);
+	fix_close(f);
+}
+
+static void cnp_halves(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields cnp = {
+		.opcode = ib_opcode(IB_CNP, IB_CONGESTION, IB_ONLY, IB_NONE),
+		.pkey = 0xffff, .becn = true, .dest_qp = f->p.qp[0]->qpn,
+	};
+
+	(void)state;
+	assert_int_equal(cnp.opcode, 0x81);
+	sim_inject(f->s, 1, &cnp, NULL, 0);
+	fix_quiet(f);
+	assert_int_equal(host(f)->window, CC_WINDOW_MAX / 2);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_RX_CNP), 1);
+	for (int i = 0; i < 30; i++) {
+		f->s->now += SEC;
+		sim_inject(f->s, 1, &cnp, NULL, 0);
+		fix_quiet(f);
+	}
+	assert_int_equal(host(f)->window, CC_WINDOW_MIN);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);	/* slowly, but */
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Packets that met congestion on their way (ECN) are told of, not too often. */
+static bool mark(void *arg, const struct sim_packet *p)
+{
+	struct dgram *d = (struct dgram *)(uintptr_t)p->d;
+
+	if (p->side == 0)
+		d->tclass |= 3;
+	return fix_tap(arg, p);
+}
+
+static void ecn_brings_a_cnp(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	f->s->tap = mark;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 20000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(fix_count(f, 1, "CNP"), 1);
+	assert_int_equal(host(f)->window, CC_WINDOW_MAX / 2);
+	sim_run(f->s, 60000);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 20000, 0);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_int_equal(fix_count(f, 1, "CNP"), 2);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_qps_to_a_host_share),
+		cmocka_unit_test(never_more_than_the_window),
+		cmocka_unit_test(round_robin),
+		cmocka_unit_test(loss_halves_and_acks_open),
+		cmocka_unit_test(cnp_halves),
+		cmocka_unit_test(ecn_brings_a_cnp),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

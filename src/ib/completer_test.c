@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers that do not fit, come twice, or come from the past. */
+#include "ib/fix.h"
+
+static struct ib_fields answer(const struct fix *f, enum ib_kind kind,
+			       enum ib_place place, uint32_t psn)
+{
+	return (struct ib_fields){
+		.opcode = ib_opcode(IB_RC, kind, place, IB_NONE),
+		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[0]->qpn,
+		.psn = psn, .syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS),
+	};
+}
+
+/* A has work out, and B never answers. */
+static struct fix *silent(enum ibv_wr_opcode op, uint32_t len)
+{
+	static const struct sim_conf c = { .psn = { 100, 0 }, .timeout = 20 };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+
+	fix_lose(f, 1, NULL, 0);
+	fix_post(f, op, 1, 0, len, 0);
+	assert_false(sim_run(f->s, 50000));
+	return f;
+}
+
+static void ghosts_change_nothing(void **state)
+{
+	struct fix *f = silent(IBV_WR_RDMA_WRITE, 3000);	/* PSN 100 to 102 */
+	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 0);
+	static const uint32_t psns[] = { 99, 103, 100 + (1 << 22), 0xffffff };
+	static const uint8_t syndromes[] = { 0x1f, 0x60, 0x61, 0x20 };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		for (size_t j = 0; j < 4; j++) {
+			a.psn = psns[i];
+			a.syndrome = syndromes[j];
+			sim_inject(f->s, 1, &a, NULL, 0);
+		}
+	}
+	a.psn = 102;				/* reserved: no meaning */
+	a.syndrome = 0x9f;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	a.syndrome = 0x65;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	assert_false(sim_run(f->s, 50000));
+	fix_no_wc(f, 0);
+	assert_int_equal(fix_ib(f, 0)->req.una, 100);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_RX_STALE), 16);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+	fix_close(f);
+}
+
+static void part_of_a_message_is_acknowledged(void **state)
+{
+	struct fix *f = silent(IBV_WR_RDMA_WRITE, 3000);
+	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 101);
+
+	(void)state;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	assert_false(sim_run(f->s, 50000));
+	fix_no_wc(f, 0);
+	assert_int_equal(fix_ib(f, 0)->req.una, 102);
+	assert_int_equal(fix_ib(f, 0)->host->flight, 3000 - 2048 + CC_PACKET);
+	a.psn = 102;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(fix_ib(f, 0)->host->flight, 0);
+	fix_close(f);
+}
+
+static void naks_name_the_error(void **state)
+{
+	static const struct { uint8_t syndrome; enum ibv_wc_status st; unsigned verr; } v[] = {
+		{ 0x61, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID },
+		{ 0x62, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS },
+		{ 0x63, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct fix *f = silent(IBV_WR_RDMA_WRITE, 3000);
+		struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 104);
+
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 3000, 0);
+		fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 3000, 0);
+		assert_false(sim_run(f->s, 50000));
+		a.syndrome = v[i].syndrome;	/* in the middle of the second */
+		sim_inject(f->s, 1, &a, NULL, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(fix_wc(f, 0, 2, v[i].st).vendor_err, v[i].verr);
+		fix_wc(f, 0, 3, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+		fix_close(f);
+	}
+}
+
+static void bad_responses(void **state)
+{
+	static const struct { enum ib_kind kind; enum ib_place place; uint32_t len; } v[] = {
+		{ IB_READ_RESP, IB_FIRST, 1000 },	/* not a full packet */
+		{ IB_READ_RESP, IB_ONLY, 1024 },	/* there is more */
+		{ IB_READ_RESP, IB_MIDDLE, 1024 },	/* not the first */
+		{ IB_ATOMIC_RESP, IB_ONLY, 0 },		/* another operation */
+	};
+	uint8_t data[1024] = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		struct fix *f = silent(IBV_WR_RDMA_READ, 3000);
+		struct ib_fields a = answer(f, v[i].kind, v[i].place, 100);
+
+		sim_inject(f->s, 1, &a, data, v[i].len);
+		assert_int_equal(fix_wc(f, 0, 1, IBV_WC_BAD_RESP_ERR).vendor_err,
+				 VERR_BAD_RESPONSE);
+		fix_close(f);
+	}
+}
+
+static void read_answer_for_a_write(void **state)
+{
+	struct fix *f = silent(IBV_WR_RDMA_WRITE, 100);
+	struct ib_fields a = answer(f, IB_READ_RESP, IB_ONLY, 100);
+	uint8_t data[100] = { 0 };
+
+	(void)state;
+	sim_inject(f->s, 1, &a, data, 100);
+	fix_wc(f, 0, 1, IBV_WC_BAD_RESP_ERR);
+	fix_close(f);
+}
+
+/* A response says that all that was before it is done. */
+static void response_acknowledges(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t start = f->s->now;
+
+	(void)state;
+	fix_lose(f, 1, "ACK", 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 200, 100, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_true(f->s->now - start < MS);
+	fix_close(f);
+}
+
+static void region_gone_before_the_answer(void **state)
+{
+	struct fix *f = silent(IBV_WR_RDMA_READ, 100);
+	struct ib_fields a = answer(f, IB_READ_RESP, IB_ONLY, 100);
+	uint8_t data[100] = { 0 };
+
+	(void)state;
+	assert_int_equal(mr_dereg(f->mr[0]), 0);
+	f->mr[0] = NULL;
+	sim_inject(f->s, 1, &a, data, 100);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
+			 VERR_LOCAL_KEY);
+	fix_close(f);
+}
+
+/* NAKs about a loss cost retries as timeouts do. */
+static void sequence_naks_end(void **state)
+{
+	struct sim_conf c = { .retry_cnt = 3, .timeout = 20 };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 0);
+
+	(void)state;
+	a.syndrome = 0x60;
+	fix_lose(f, 1, NULL, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_false(sim_run(f->s, 50000));
+		fix_no_wc(f, 0);
+		sim_inject(f->s, 1, &a, NULL, 0);
+	}
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 VERR_SEQUENCE_RETRIES);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ghosts_change_nothing),
+		cmocka_unit_test(part_of_a_message_is_acknowledged),
+		cmocka_unit_test(naks_name_the_error),
+		cmocka_unit_test(bad_responses),
+		cmocka_unit_test(read_answer_for_a_write),
+		cmocka_unit_test(response_acknowledges),
+		cmocka_unit_test(region_gone_before_the_answer),
+		cmocka_unit_test(sequence_naks_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fix.h - for tests: a connected pair, memory at both ends, and a script of
+ * which packets are lost.  Everything on the cable is written down. */
+#ifndef IB_FIX_H
+#define IB_FIX_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/due.h"
+#include "core/mr.h"
+#include "ib/ib.h"
+#include "ib/ib_qp.h"
+#include "ib/sim.h"
+#include "wire/aeth.h"
+
+enum {
+	FIX_MEM = 1 << 20, FIX_LOG = 8192,
+	FIX_ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+};
+
+#define MS 1000000ull
+#define SEC 1000000000ull
+
+struct fix {
+	struct sim *s;
+	struct sim_conf conf;
+	enum ibv_qp_type type;
+	struct sim_pair p;
+	uint8_t *mem[2];
+	struct mr *mr[2];
+	/* What was sent, lost ones too. */
+	struct sim_packet log[FIX_LOG];
+	unsigned n;
+	/* Lose the nth (from 1) packet of this name by this side; nth 0: all. */
+	struct { int side; const char *name; unsigned nth, seen; } lose[8];
+	unsigned nlose;
+};
+
+static inline const char *fix_name(const struct sim_packet *p)
+{
+	return ib_op(p->f.opcode)->name;
+}
+
+static inline bool fix_tap(void *arg, const struct sim_packet *p)
+{
+	struct fix *f = arg;
+	bool pass = true;
+
+	assert_true(f->n < FIX_LOG);
+	f->log[f->n++] = *p;
+	for (unsigned i = 0; i < f->nlose; i++)
+		if (f->lose[i].side == p->side &&
+		    (!f->lose[i].name || strcmp(f->lose[i].name, fix_name(p)) == 0) &&
+		    (++f->lose[i].seen == f->lose[i].nth || f->lose[i].nth == 0))
+			pass = false;
+	return pass;
+}
+
+static inline void fix_lose(struct fix *f, int side, const char *name, unsigned nth)
+{
+	f->lose[f->nlose].side = side;
+	f->lose[f->nlose].name = name;
+	f->lose[f->nlose].seen = 0;
+	f->lose[f->nlose++].nth = nth;
+}
+
+static inline struct fix *fix_open(enum ibv_qp_type type, const struct sim_conf *conf)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	if (conf)
+		f->conf = *conf;
+	f->type = type;
+	f->s = sim_open(&f->conf);
+	f->p = sim_pair(f->s, type, &f->conf);
+	for (int i = 0; i < 2; i++) {
+		f->mem[i] = aligned_alloc(4096, FIX_MEM);
+		for (size_t j = 0; j < FIX_MEM; j++)
+			f->mem[i][j] = (uint8_t)(j * 7 + j / 251 + (size_t)i * 101);
+		f->mr[i] = sim_mr(f->s, i, f->mem[i], FIX_MEM, FIX_ALL);
+	}
+	f->s->tap = fix_tap;
+	f->s->tap_arg = f;
+	return f;
+}
+
+static inline void fix_close(struct fix *f)
+{
+	sim_unpair(f->s, &f->p);
+	for (int i = 0; i < 2; i++) {
+		if (f->mr[i])
+			assert_int_equal(mr_dereg(f->mr[i]), 0);
+		free(f->mem[i]);
+	}
+	sim_close(f->s);
+	free(f);
+}
+
+/* Post a work request of A, of len bytes at offset at on both sides. */
+static inline void fix_post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id,
+			    size_t at, uint32_t len, unsigned flags)
+{
+	struct ibv_sge sge = sim_sge(f->mr[0], at, len);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.send_flags = flags | IBV_SEND_SIGNALED, .imm_data = 0x12345678,
+	};
+
+	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	    opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = f->mr[1]->mkey.base + at;
+		wr.wr.atomic.rkey = f->mr[1]->mkey.key;
+		wr.wr.atomic.compare_add = 1;
+		wr.wr.atomic.swap = 77;
+	} else {
+		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base + at;
+		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+	}
+	sim_send(f->p.qp[0], &wr);
+}
+
+static inline void fix_recv(struct fix *f, uint64_t wr_id, size_t at, uint32_t len)
+{
+	struct ibv_sge sge = sim_sge(f->mr[1], at, len);
+
+	sim_recv(f->p.qp[1], wr_id, &sge, 1);
+}
+
+/* The next completion of that side is this one. */
+static inline struct ibv_wc fix_wc(struct fix *f, int side, uint64_t wr_id,
+				   enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	assert_true(sim_wait(f->s, f->p.cq[side], 1000 * SEC, &wc));
+	if (wc.status != status || wc.wr_id != wr_id)
+		print_error("wr_id %lu, status %d, vendor_err %u\n", wc.wr_id,
+			    wc.status, wc.vendor_err);
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+	return wc;
+}
+
+static inline void fix_no_wc(struct fix *f, int side)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(cq_poll(f->p.cq[side], 1, &wc), 0);
+}
+
+/* Until all is quiet. */
+static inline void fix_quiet(struct fix *f)
+{
+	assert_true(sim_run(f->s, 1000 * SEC));
+}
+
+/* The i-th packet on the cable (from 0) was this one. */
+static inline const struct sim_packet *fix_saw(const struct fix *f, unsigned i,
+					       int side, const char *name, uint32_t psn)
+{
+	const struct sim_packet *p = &f->log[i];
+
+	assert_true(i < f->n);
+	assert_string_equal(fix_name(p), name);
+	assert_int_equal(p->side, side);
+	assert_int_equal(p->f.psn, psn);
+	return p;
+}
+
+/* How many of this name did that side send?  NULL: of all. */
+static inline unsigned fix_count(const struct fix *f, int side, const char *name)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < f->n; i++)
+		n += f->log[i].side == side &&
+		     (!name || strcmp(name, fix_name(&f->log[i])) == 0);
+	return n;
+}
+
+static inline void fix_same(const struct fix *f, size_t at, size_t len)
+{
+	assert_memory_equal(f->mem[0] + at, f->mem[1] + at, len);
+}
+
+static inline struct ib_qp *fix_ib(const struct fix *f, int side)
+{
+	return ib_qp(f->p.qp[side]);
+}
+
+static inline void fix_modify(struct fix *f, int side, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr a = { .qp_state = to };
+
+	assert_int_equal(qp_modify(f->p.qp[side], &a, IBV_QP_STATE, f->s->now), 0);
+}
+
+#endif

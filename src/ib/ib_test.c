@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The transport's states and counters. */
+#include "ib/fix.h"
+
+static void counters_have_names(void **state)
+{
+	struct core core = { .slot = 1 };
+
+	(void)state;
+	assert_int_equal(ib_open(&core, 1), 0);
+	for (int c = 0; c < IB_COUNTERS; c++) {
+		assert_non_null(ib_counter_name((enum ib_counter)c));
+		assert_int_equal(ib_counter(&core, (enum ib_counter)c), 0);
+		for (int d = 0; d < c; d++)
+			assert_string_not_equal(ib_counter_name((enum ib_counter)c),
+						ib_counter_name((enum ib_counter)d));
+	}
+	assert_null(ib_counter_name(IB_COUNTERS));
+	ib_close(&core);
+}
+
+/* From RESET on a QP knows nothing of its past. */
+static void reset_forgets(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_recv(f, 9, 0, 5000);
+	fix_post(f, IBV_WR_SEND, 1, 0, 200000, 0);
+	sim_run(f->s, 1000);
+	for (int i = 0; i < 2; i++)
+		fix_modify(f, i, IBV_QPS_RESET);
+	assert_int_equal(fix_ib(f, 0)->req.flight, 0);
+	assert_null(fix_ib(f, 0)->host);
+	fix_quiet(f);
+	for (int i = 0; i < 2; i++)
+		sim_bring(f->s, f->p.qp[i], f->p.qp[!i], &f->conf);
+	fix_recv(f, 10, 0, 5000);
+	fix_post(f, IBV_WR_SEND, 2, 0, 3000, 0);
+	fix_wc(f, 1, 10, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_no_wc(f, 0);
+	fix_close(f);
+}
+
+static void destroyed_in_traffic(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 0, 200000, 0);
+	sim_run(f->s, 1000);
+	sim_unpair(f->s, &f->p);
+	assert_int_equal(ib_qp(p.qp[0])->host->flight, 0);
+	fix_quiet(f);
+	f->p = p;
+	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 200000, 0);
+	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+static void err_flushes_all(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_recv(f, 9, 0, 5000);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 0, 200000, 0);
+	sim_run(f->s, 1000);
+	for (int i = 0; i < 2; i++)
+		fix_modify(f, i, IBV_QPS_ERR);
+	fix_wc(f, 0, 1, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f, 1, 9, IBV_WC_WR_FLUSH_ERR);
+	f->n = 0;
+	fix_quiet(f);
+	assert_int_equal(f->n, 0);
+	fix_close(f);
+}
+
+/* A completion queue that overruns in the middle of an ACK. */
+static void overrun(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	const struct ibv_qp_cap cap = { .max_send_wr = 64, .max_recv_wr = 1,
+					.max_send_sge = 1, .max_recv_sge = 1 };
+	struct cq *small = sim_cq(f->s, 0, 4), *other = sim_cq(f->s, 1, 4);
+	struct sim_pair p = {
+		{ sim_qp(f->s, 0, IBV_QPT_RC, small, small, NULL, &cap),
+		  sim_qp(f->s, 1, IBV_QPT_RC, other, other, NULL, &cap) },
+		{ small, other },
+	};
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		sim_bring(f->s, p.qp[i], p.qp[!i], &f->conf);
+	for (int i = 0; i < 40; i++)
+		sim_send(p.qp[0], &wr);
+	fix_quiet(f);
+	assert_int_equal(p.qp[0]->state, IBV_QPS_ERR);
+	sim_unpair(f->s, &p);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counters_have_names),
+		cmocka_unit_test(reset_forgets),
+		cmocka_unit_test(destroyed_in_traffic),
+		cmocka_unit_test(err_flushes_all),
+		cmocka_unit_test(overrun),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

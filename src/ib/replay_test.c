@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers that are lost: READs are carried out again, atomics are not. */
+#include "ib/fix.h"
+
+static void read_goes_on_where_it_stopped(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	const struct sim_packet *p = NULL;
+
+	(void)state;
+	fix_lose(f, 1, "READ_RESP_MIDDLE", 3);		/* PSN 3 of 0 to 9 */
+	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 9 * 1024 + 5, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, 9 * 1024 + 5);
+	for (unsigned i = 1; i < f->n; i++)
+		if (f->log[i].side == 0)
+			p = &f->log[i];
+	assert_non_null(p);
+	assert_int_equal(p->f.psn, 3);
+	assert_int_equal(p->f.va, f->mr[1]->mkey.base + 3 * 1024);
+	assert_int_equal(p->f.dma_len, 6 * 1024 + 5);
+	assert_int_equal(fix_count(f, 0, NULL), 2);
+	fix_close(f);
+}
+
+static void last_response_lost(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_lose(f, 1, "READ_RESP_LAST", 1);
+	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 3000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, 3000);
+	assert_int_equal(f->log[f->n - 1].f.psn, 2);
+	assert_string_equal(fix_name(&f->log[f->n - 1]), "READ_RESP_ONLY");
+	fix_close(f);
+}
+
+/* An ACK of what came later says that the READ's answer is lost. */
+static void implied_nak(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t start = f->s->now;
+
+	(void)state;
+	fix_lose(f, 1, "READ_RESP_ONLY", 1);
+	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 100, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 1000, 100, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_true(f->s->now - start < MS);
+	fix_same(f, 0, 100);
+	fix_close(f);
+}
+
+static void fetch_add_once(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t v = 100;
+
+	(void)state;
+	memcpy(f->mem[1], &v, 8);
+	fix_lose(f, 1, "ATOMIC_ACK", 1);
+	fix_lose(f, 1, "ATOMIC_ACK", 3);
+	fix_lose(f, 1, "ATOMIC_ACK", 4);
+	for (unsigned i = 0; i < 16; i++)
+		fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, i, 0, 8, 0);
+	for (unsigned i = 0; i < 16; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	memcpy(&v, f->mem[1], 8);
+	assert_int_equal(v, 116);
+	memcpy(&v, f->mem[0], 8);
+	assert_int_equal(v, 115);		/* what the last one found */
+	assert_true(fix_count(f, 0, NULL) > 16);
+	fix_close(f);
+}
+
+/* A duplicate from nowhere: older than all that is saved. */
+static void unknown_duplicates_are_dropped(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields add = {
+		.opcode = ib_opcode(IB_RC, IB_FETCH_ADD, IB_ONLY, IB_NONE),
+		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[1]->qpn,
+		.psn = 0xfffff0, .va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key, .swap_add = 1,
+	}, read = {
+		.opcode = ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE),
+		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[1]->qpn,
+		.psn = 0xfffff0, .va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key, .dma_len = 1024 * 1024,
+	};
+	uint8_t before[8];
+
+	(void)state;
+	memcpy(before, f->mem[1], 8);
+	sim_inject(f->s, 0, &add, NULL, 0);
+	sim_inject(f->s, 0, &read, NULL, 0);	/* reaches past what is expected */
+	fix_quiet(f);
+	assert_memory_equal(before, f->mem[1], 8);
+	assert_int_equal(f->n, 0);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_DUPLICATE), 2);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	fix_close(f);
+}
+
+static void no_ack_overtakes_a_read(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint32_t last = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++)
+		fix_post(f, i & 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, i,
+			 i * 20000, 15000, 0);
+	for (unsigned i = 0; i < 6; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < f->n; i++) {
+		if (f->log[i].side == 0)
+			continue;
+		assert_true(f->log[i].f.psn >= last);
+		last = f->log[i].f.psn;
+	}
+	assert_int_equal(fix_count(f, 0, "READ_REQUEST"), 3);
+	fix_close(f);
+}
+
+/* The region is deregistered between the request and the answer. */
+static void region_gone_under_a_read(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct todo t = { .psn = 0, .npkts = 2, .len = 2000,
+			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
+
+	(void)state;
+	lock_take(&f->p.qp[1]->lock);
+	rsp_owe(fix_ib(f, 1), &t);
+	fix_ib(f, 1)->rsp.epsn = 2;
+	lock_give(&f->p.qp[1]->lock);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	fix_quiet(f);
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x62);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_ACCESS_ERR);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(read_goes_on_where_it_stopped),
+		cmocka_unit_test(last_response_lost),
+		cmocka_unit_test(implied_nak),
+		cmocka_unit_test(fetch_add_once),
+		cmocka_unit_test(unknown_duplicates_are_dropped),
+		cmocka_unit_test(no_ack_overtakes_a_read),
+		cmocka_unit_test(region_gone_under_a_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
