@@ -4,6 +4,7 @@
 
 #include "abi/abi.h"
 #include "nic/nic.h"
+#include "sys/log.h"
 
 /* Whoever polls an empty CQ drives the NIC for one turn. */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
@@ -41,8 +42,11 @@ static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 		  struct ibv_comp_channel *channel, void *cq_context,
 		  struct cq **out)
 {
-	if (!cqe || cqe > INT32_MAX || vector >= (uint32_t)ibv->num_comp_vectors)
+	if (vector >= (uint32_t)ibv->num_comp_vectors) {
+		log_info("completion vector %d refused: there are %d", (int)vector,
+			 ibv->num_comp_vectors);
 		return -EINVAL;
+	}
 	return cq_create(&abi_of(ibv)->ctx, (int)cqe,
 			 channel ? channel_of(channel) : NULL, cq_context, out);
 }
@@ -100,7 +104,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	if (!abi_enter(ibv->context))
 		return EIO;
-	return abi_leave(cqe > 0 ? cq_resize(cq_of(ibv), cqe) : -EINVAL);
+	return abi_leave(cq_resize(cq_of(ibv), cqe));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)

@@ -122,16 +122,14 @@ static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid
 {
 	int rc;
 
-	if (qp->type != IBV_QPT_UD)
-		return -EINVAL;
 	if (is_member(qp, gid))
 		return 0;
-	rc = nic_join(a->nic, a->ctx.dev, gid, true);
-	if (rc)
-		return rc;
 	rc = mcast_attach(qp, gid);
 	if (rc)
-		nic_join(a->nic, a->ctx.dev, gid, false);
+		return rc;
+	rc = nic_join(a->nic, a->ctx.dev, gid, true);
+	if (rc)
+		mcast_detach(qp, gid);
 	return rc;
 }
 

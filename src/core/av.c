@@ -25,6 +25,13 @@ static bool is_zero(const uint8_t ip[16])
 	return memcmp(ip, zero, 16) == 0;
 }
 
+/* Does an address mean something on one interface only?  Else the kernel
+ * routes by the address: also to another interface's address on this host. */
+static bool is_scoped(const uint8_t ip[16])
+{
+	return gid_is_multicast(ip) || (ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
 /* Why attr is no way to anywhere, or NULL. */
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
@@ -59,7 +66,7 @@ int av_resolve(struct device *dev, const struct ibv_ah_attr *attr, struct av *av
 		return -EINVAL;
 	}
 	*av = (struct av){
-		.ifindex = sgid.ifindex,
+		.ifindex = is_scoped(attr->grh.dgid.raw) ? sgid.ifindex : 0,
 		.sgid_index = attr->grh.sgid_index,
 		.tclass = attr->grh.traffic_class,
 		.hop_limit = attr->grh.hop_limit,

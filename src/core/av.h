@@ -14,7 +14,7 @@ struct device;
 
 struct av {
 	uint8_t sgid[16], dgid[16];		/* IP addresses, IPv4 mapped */
-	uint32_t ifindex;			/* of sgid's interface; 0: any */
+	uint32_t ifindex;			/* to leave by, where dgid needs it; else 0 */
 	uint8_t sgid_index, tclass, hop_limit, sl;
 	uint32_t flow_label;
 };

@@ -37,7 +37,7 @@ static void an_address_is_resolved(void **state)
 	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
 	assert_memory_equal(av.sgid, TEST_V4, 16);
 	assert_memory_equal(av.dgid, a.grh.dgid.raw, 16);
-	assert_int_equal(av.ifindex, 7);
+	assert_int_equal(av.ifindex, 0);
 	assert_int_equal(av.sgid_index, 1);
 	assert_int_equal(av.tclass, 0x1b);
 	assert_int_equal(av.sl, 3);
@@ -46,6 +46,11 @@ static void an_address_is_resolved(void **state)
 	a.grh.hop_limit = 7;
 	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
 	assert_int_equal(av.hop_limit, 7);
+	/* A group, or a link-local address, is one interface's. */
+	a.grh.dgid = (union ibv_gid){ .raw = { 0xfe, 0x80, [15] = 9 } };
+	a.grh.sgid_index = 0;
+	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
+	assert_int_equal(av.ifindex, 7);
 	test_close(&t);
 }
 

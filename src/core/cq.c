@@ -97,8 +97,13 @@ static void wait_for_acks(struct cq *cq)
 
 int cq_destroy(struct cq *cq)
 {
-	if (atomic_load(&cq->users))
+	uint32_t users = atomic_load(&cq->users);
+
+	if (users) {
+		log_info("completion queue %u is not destroyed: %u work queues "
+			 "use it", cq->ex.handle, users);
 		return -EBUSY;
+	}
 	if (cq->channel) {
 		channel_drop(cq->channel, cq);
 		wait_for_acks(cq);
@@ -141,18 +146,21 @@ static struct cqe *at(struct cq *cq, uint32_t index)
 
 int cq_resize(struct cq *cq, int cqe)
 {
-	uint32_t size = ring_size(cqe), n;
 	struct cqe *ring, *old;
 	int rc = make_ring(cqe, &ring);
+	uint32_t size, n;
 
 	if (rc)
 		return rc;
+	size = ring_size(cqe);
 	lock_take(&cq->lock);
 	old = cq->ring;
 	n = head(cq) - tail(cq);
 	if (n > (uint32_t)cqe) {
 		lock_give(&cq->lock);
 		free(ring);
+		log_info("completion queue %u: resize to %d entries refused: %u "
+			 "wait to be polled", cq->ex.handle, cqe, n);
 		return -EINVAL;
 	}
 	for (uint32_t i = tail(cq); i != head(cq); i++)

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,20 +17,15 @@
 
 int event_queue_init(struct event_queue *q)
 {
-	struct stat st;
 	int fd = fd_raise(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
+	int rc = fd < 0 ? -errno : fd_identify(fd, &q->id);
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
+	if (rc) {
+		if (fd >= 0)
+			close(fd);
+		return rc;
 	}
 	q->fd = fd;
-	q->dev = st.st_dev;
-	q->ino = st.st_ino;
 	lock_init(&q->lock);
 	list_init(&q->waiting);
 	list_init(&q->got);
@@ -39,15 +33,11 @@ int event_queue_init(struct event_queue *q)
 	return 0;
 }
 
-/* Programs close descriptors that are not theirs, and what they open next may
- * get the number.  Another eventfd looks the same: then it is woken once too
- * often, which is nothing to a file that is written to. */
+/* Another eventfd looks the same: then it is woken once too often, which is
+ * nothing to a file that is written to. */
 static bool is_ours(const struct event_queue *q)
 {
-	struct stat st;
-
-	return fstat(q->fd, &st) == 0 && st.st_dev == q->dev &&
-	       st.st_ino == q->ino;
+	return fd_is(q->fd, &q->id);
 }
 
 static void free_all(struct list *events)

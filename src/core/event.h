@@ -12,8 +12,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
+#include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/lock.h"
 
@@ -23,8 +23,7 @@ struct device;
 
 struct event_queue {
 	int fd;
-	dev_t dev;				/* what fd was when we made it: a */
-	ino_t ino;				/* program may have closed it */
+	struct fd_id id;
 	struct lock lock;
 	struct list waiting;
 	/* Asynchronous events, which are allocated: fetched, and until they

@@ -38,8 +38,13 @@ int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 
 int pd_free(struct pd *pd)
 {
-	if (atomic_load(&pd->users))
+	uint32_t users = (uint32_t)atomic_load(&pd->users);
+
+	if (users) {
+		log_info("protection domain %u is not deallocated: %u objects "
+			 "use it", pd->ibv.handle, users);
 		return -EBUSY;
+	}
 	count_down(&pd->core->pds);
 	free(pd);
 	return 0;
@@ -214,8 +219,12 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	struct mkey *mk = &mr->mkey, new;
 	int rc = check_rereg(flags, pd, addr, length, access);
 
-	if (rc)
+	if (rc) {
+		log_info("memory region %#x: rereg_mr refused: flags %#x, %zu "
+			 "bytes at %p, access %#x", mk->key, (unsigned)flags,
+			 length, addr, (unsigned)access);
 		return rc;
+	}
 	turn_take(&mr->core->turn);
 	new = (struct mkey){
 		.access = mk->access, .pd = mk->pd, .base = mk->base,
@@ -246,6 +255,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		mr->ibv.length = mk->length;
 	}
 	turn_give(&mr->core->turn);
+	if (rc == -EBUSY)
+		log_info("memory region %#x: rereg_mr refused: it has bound windows",
+			 mk->key);
 	return rc;
 }
 

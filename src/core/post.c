@@ -33,6 +33,12 @@ static int refuse(const struct qp *qp, const char *why)
 	return -EINVAL;
 }
 
+static int full(const struct qp *qp, const char *which)
+{
+	log_info("qp 0x%06x: post refused: the %s queue is full", qp->qpn, which);
+	return -ENOMEM;
+}
+
 static bool sends(const struct qp *qp)
 {
 	switch (qp->state) {
@@ -69,7 +75,7 @@ static int begin(struct qp *qp, unsigned opcode, uint64_t wr_id, unsigned flags)
 	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
 		return refuse(qp, "opcode cannot be inline");
 	if (sq->draft - sq->tail >= sq->cap)
-		return -ENOMEM;
+		return full(qp, "send");
 	w = sq_at(sq, sq->draft++);
 	memset(w, 0, sizeof(*w));
 	w->wr_id = wr_id;
@@ -275,6 +281,15 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 
 /* --- ibv_post_recv --------------------------------------------------------- */
 
+static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)
+{
+	int rc = rq_post(&qp->rq, wr);
+
+	if (rc == -EINVAL)
+		return refuse(qp, "num_sge above max_recv_sge, or no list");
+	return rc == -ENOMEM ? full(qp, "receive") : rc;
+}
+
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int rc = 0;
@@ -287,7 +302,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	else if (qp->state == IBV_QPS_RESET)
 		rc = refuse(qp, "the QP is in RESET");
 	for (; !rc && wr; wr = wr->next) {
-		rc = rq_post(&qp->rq, wr);
+		rc = recv_one(qp, wr);
 		if (rc)
 			break;
 	}

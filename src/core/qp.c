@@ -91,13 +91,18 @@ static int check_extensions(const struct ibv_qp_init_attr_ex *a)
 static int check_objects(const struct context *ctx,
 			 const struct ibv_qp_init_attr_ex *a)
 {
+	const char *why = NULL;
+
 	if (!a->pd || !a->send_cq || !a->recv_cq)
-		return refuse(-EINVAL, "missing PD or CQ", 0, 0);
-	if (a->pd->context != ctx->ibv || cq_of(a->send_cq)->ctx != ctx ||
-	    cq_of(a->recv_cq)->ctx != ctx ||
-	    (a->srq && srq_of(a->srq)->ctx != ctx))
-		return refuse(-EINVAL, "object of another context", 0, 0);
-	return 0;
+		why = "a PD or CQ is missing";
+	else if (a->pd->context != ctx->ibv || cq_of(a->send_cq)->ctx != ctx ||
+		 cq_of(a->recv_cq)->ctx != ctx ||
+		 (a->srq && srq_of(a->srq)->ctx != ctx))
+		why = "PD, CQ or SRQ of another context";
+	if (!why)
+		return 0;
+	log_info("create_qp refused: %s", why);
+	return -EINVAL;
 }
 
 static int check_init(const struct context *ctx,
@@ -347,6 +352,8 @@ int qp_destroy(struct qp *qp, uint64_t now)
 	turn_take(&core->turn);
 	if (mcast_any(qp)) {
 		turn_give(&core->turn);
+		log_info("qp 0x%06x is not destroyed: it is in a multicast group",
+			 qp->qpn);
 		return -EBUSY;
 	}
 	unhook(qp, now);

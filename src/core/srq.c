@@ -113,8 +113,12 @@ free_srq:
 
 int srq_destroy(struct srq *srq)
 {
-	if (atomic_load(&srq->users))
+	uint32_t users = (uint32_t)atomic_load(&srq->users);
+
+	if (users) {
+		log_info("srq %u is not destroyed: %u QPs use it", srq->num, users);
 		return -EBUSY;
+	}
 	lock_take(&srq->core->lock);
 	list_del(&srq->node);
 	lock_give(&srq->core->lock);
@@ -143,6 +147,12 @@ static void move(struct rq *to, struct rq *from)
 	}
 }
 
+static int refuse_modify(const struct srq *srq, const char *what, uint32_t value)
+{
+	log_info("srq %u: modify_srq refused: %s %u", srq->num, what, value);
+	return -EINVAL;
+}
+
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	struct rq bigger = { 0 }, old = { 0 };
@@ -152,10 +162,10 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	if (srq->ctx->dead)
 		return -EIO;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return -EINVAL;
+		return refuse_modify(srq, "attribute mask", (uint32_t)mask);
 	if (mask & IBV_SRQ_MAX_WR) {
 		if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr)
-			return -EINVAL;
+			return refuse_modify(srq, "max_wr", attr->max_wr);
 		rc = rq_init(&bigger, attr->max_wr, srq->rq.max_sge);
 		if (rc)
 			return rc;
@@ -165,7 +175,8 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq->rq.cap;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
 	if (limit > cap || srq->rq.head - srq->rq.tail > cap) {
-		rc = -EINVAL;
+		rc = refuse_modify(srq, "limit or what is posted is above max_wr,",
+				   cap);
 		old = bigger;
 		goto unlock;
 	}
@@ -207,6 +218,10 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 			break;
 	}
 	lock_give(&srq->lock);
+	if (rc)
+		log_info("srq %u: post refused: %s", srq->num, rc == -ENOMEM ?
+			 "it is full" : rc == -EIO ? "its device is lost" :
+			 "num_sge above max_sge, or no list");
 	if (rc && bad)
 		*bad = wr;
 	return rc;

@@ -294,9 +294,7 @@ static void conn_run(struct host *h, struct conn *c)
 			return;
 		if (n <= 0)
 			conn_close(h, c);
-		else if ((size_t)n > sizeof(h->buf))
-			garbage(h, c);
-		else
+		else		/* cut off: its length alone is refused */
 			take(h, c, (size_t)n);
 	}
 }

@@ -18,17 +18,20 @@
 
 enum { BUFFER = 1 << 20, FLUSH_NS = 100000000, PATH_LEN = 512, OPEN_MAX_ = 8 };
 
-/* Descriptors of the open captures, + 1; 0 is a free place.  A fork clears
- * them in the child, where writing then does nothing. */
-static _Atomic int open_fds[OPEN_MAX_];
+/* The open captures.  A fork clears them in the child, where writing then does
+ * nothing. */
+static struct capture {
+	_Atomic int fd;			/* + 1; 0 is a free place */
+	struct fd_id id;		/* the program may close fd */
+} captures[OPEN_MAX_];
 
 struct pcap {
 	struct link link;
 	struct link *inner;
-	_Atomic int *fd;		/* in open_fds */
+	struct capture *file;
 	uint64_t wall_offset;		/* wall clock less engine's, ns */
 	bool started;			/* wall_offset is set */
-	bool stopped;			/* by an error: *fd may be another's now */
+	bool stopped;			/* by an error: file may be another's now */
 	uint64_t flush_due;		/* NEVER: the buffer is empty */
 	off_t written;
 	size_t used;
@@ -40,10 +43,24 @@ static struct pcap *pcap_of(struct link *link)
 	return container_of(link, struct pcap, link);
 }
 
+/* The descriptor to write to, or -1. */
+static int writable(struct pcap *p)
+{
+	int fd = p->stopped ? -1 : atomic_load(&p->file->fd) - 1;
+
+	if (fd < 0 || fd_is(fd, &p->file->id))
+		return fd;
+	log_error("capture stopped after %lld bytes: the program closed its "
+		  "descriptor", (long long)p->written);
+	atomic_store(&p->file->fd, 0);
+	p->stopped = true;
+	return -1;
+}
+
 /* After an error nothing more is written, and half a block is cut off. */
 static void flush(struct pcap *p)
 {
-	int fd = p->stopped ? -1 : atomic_load(p->fd) - 1;
+	int fd = writable(p);
 	size_t at = 0;
 
 	while (fd >= 0 && at < p->used) {
@@ -56,7 +73,7 @@ static void flush(struct pcap *p)
 				  (long long)p->written, errno);
 			if (ftruncate(fd, p->written))
 				log_error("and its last packet is cut");
-			atomic_store(p->fd, 0);
+			atomic_store(&p->file->fd, 0);
 			close(fd);
 			p->stopped = true;
 			break;
@@ -132,7 +149,7 @@ static void pcap_close(struct link *link)
 	int fd;
 
 	flush(p);
-	fd = p->stopped ? -1 : atomic_exchange(p->fd, 0) - 1;
+	fd = p->stopped ? -1 : atomic_exchange(&p->file->fd, 0) - 1;
 	if (fd >= 0)
 		close(fd);
 	p->inner->ops->close(p->inner);
@@ -163,14 +180,19 @@ static int expand(char *to, size_t room, const char *path)
 	return 0;
 }
 
-/* Put fd into a free place of open_fds. */
-static _Atomic int *claim(int fd)
+/* Put fd into a free place. */
+static struct capture *claim(int fd)
 {
 	for (int i = 0; i < OPEN_MAX_; i++) {
+		struct capture *c = &captures[i];
 		int none = 0;
 
-		if (atomic_compare_exchange_strong(&open_fds[i], &none, fd + 1))
-			return &open_fds[i];
+		if (!atomic_compare_exchange_strong(&c->fd, &none, fd + 1))
+			continue;
+		if (fd_identify(fd, &c->id) == 0)
+			return c;
+		atomic_store(&c->fd, 0);
+		break;
 	}
 	return NULL;
 }
@@ -191,8 +213,8 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 		close(fd);
 		return -ENOMEM;
 	}
-	p->fd = claim(fd);
-	if (!p->fd) {
+	p->file = claim(fd);
+	if (!p->file) {
 		free(p);
 		close(fd);
 		return -EMFILE;
@@ -209,9 +231,9 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 void pcap_forked(void)
 {
 	for (int i = 0; i < OPEN_MAX_; i++) {
-		int fd = atomic_exchange(&open_fds[i], 0) - 1;
+		int fd = atomic_exchange(&captures[i].fd, 0) - 1;
 
-		if (fd >= 0)
+		if (fd >= 0 && fd_is(fd, &captures[i].id))
 			close(fd);
 	}
 }

@@ -2,11 +2,13 @@
 #include "link/pcap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -181,6 +183,42 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	assert_true(file_size() > before);
 }
 
+/* Somebody's file takes the capture's number, which is returned. */
+static int take_over(int by)
+{
+	struct stat st, cap;
+
+	assert_int_equal(stat(path, &cap), 0);
+	for (int fd = 3; fd < 1024; fd++)
+		if (fstat(fd, &st) == 0 && st.st_dev == cap.st_dev &&
+		    st.st_ino == cap.st_ino)
+			return dup2(by, fd);
+	return -1;
+}
+
+static void a_closed_descriptor_ends_the_capture_only(void **state)
+{
+	struct pair p = join();
+	int file = memfd_create("somebody", 0), taken;
+	struct stat st;
+	long before = file_size();
+
+	(void)state;
+	assert_int_equal(test_send(p.cap, 1, 0), 1);
+	taken = take_over(file);
+	assert_true(taken >= 0);
+	assert_int_equal(test_send(p.cap, 2, 200 * MS), 1);
+	assert_int_equal(test_recv(p.far, 200 * MS), 1);
+	assert_int_equal(test_recv(p.far, 200 * MS), 2);
+	part(p);
+	pcap_forked();
+	assert_int_equal(file_size(), before);
+	assert_int_equal(fstat(file, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	assert_int_equal(close(taken), 0);
+	close(file);
+}
+
 static void a_fork_leaves_the_file_to_the_parent(void **state)
 {
 	struct pair p = join();
@@ -322,6 +360,7 @@ int main(void)
 		cmocka_unit_test(the_name_may_hold_the_process_id),
 		cmocka_unit_test(a_file_that_cannot_be_made_is_an_error),
 		cmocka_unit_test(a_full_disk_ends_the_capture_only),
+		cmocka_unit_test(a_closed_descriptor_ends_the_capture_only),
 		cmocka_unit_test(a_fork_leaves_the_file_to_the_parent),
 		cmocka_unit_test(tshark_reads_every_packet),
 		cmocka_unit_test(times_are_the_engines_on_the_wall_clock),

@@ -145,9 +145,8 @@ static unsigned run_length(const struct dgram *v, unsigned n)
 {
 	unsigned k = 1;
 
-	if (v[0].seg == 0)
-		while (k < n && v[k].seg == k)
-			k++;
+	while (k < n && v[k].seg == k)
+		k++;
 	return k;
 }
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -342,6 +343,9 @@ static void test_sending_port_takes_nothing_in(void **state)
 	struct link *link;
 	struct dgram in;
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	char want[32], line[256];
+	unsigned found = 0;
+	FILE *f;
 
 	(void)state;
 	need_netns();
@@ -349,6 +353,14 @@ static void test_sending_port_takes_nothing_in(void **state)
 	a.sin_port = htons((uint16_t)udp_sport(link));
 	assert_int_equal(sendto(fd, "stray", 5, 0, (struct sockaddr *)&a, sizeof(a)), 5);
 	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
+	/* Nor does it lie in the socket: "tx_queue:rx_queue" is 0. */
+	snprintf(want, sizeof(want), " 00000000:%04X ", udp_sport(link));
+	f = fopen("/proc/thread-self/net/udp", "r");
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, want) && strstr(line, " 00000000:00000000 "))
+			found++;
+	fclose(f);
+	assert_int_equal(found, 1);
 	close(fd);
 	done(link);
 }
@@ -390,13 +402,20 @@ static void multicast(int family, const char *group, const char *from,
 
 static void test_multicast(void **state)
 {
-	int tap;
+	int tap, fd;
+	struct ip_mreqn m = { .imr_ifindex = LO };
 
 	(void)state;
 	need_netns();
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	/* Multicast from 127/8 is not taken in. */
 	assert_true(netns_lo_address("10.9.9.1", 1));
+	/* That somebody else joined is nothing to us. */
+	assert_int_equal(inet_pton(AF_INET, "239.1.2.3", &m.imr_multiaddr), 1);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m,
+				    sizeof(m)), 0);
 	multicast(AF_INET, "239.1.2.3", "10.9.9.1", LO);
+	close(fd);
 	tap = netns_tap("tap0");
 	if (tap < 0)
 		skip();

@@ -33,6 +33,12 @@ void engine_break(struct engine *e, const char *what)
 	lock_give(&e->core->lock);
 }
 
+/* Whoever closes one of ours closes this one. */
+bool engine_lost(const struct engine *e)
+{
+	return atomic_load(&e->broken) || !fd_is(e->kick_tx, &e->kick_id);
+}
+
 /* A timer that fires early finds nothing due and is set again, so a later
  * deadline need not move it. */
 static void set_timer(struct engine *e, struct qp *qp, uint64_t at)
@@ -185,9 +191,8 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 {
 	uint64_t until;
 
-	atomic_thread_fence(memory_order_seq_cst);
 	/* One that does not watch the sockets wakes by itself, soon. */
-	if (!atomic_load_explicit(&e->sleeping, memory_order_relaxed) ||
+	if (!atomic_load(&e->sleeping) ||
 	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
 		return;
 	until = atomic_load_explicit(&e->sleep_until, memory_order_relaxed);

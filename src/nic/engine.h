@@ -13,6 +13,7 @@
 #include "link/link.h"
 #include "nic/port.h"
 #include "sys/dgram.h"
+#include "sys/fd.h"
 #include "sys/heap.h"
 
 struct core;
@@ -50,6 +51,7 @@ struct engine {
 	pthread_t thread;
 	bool started;
 	int kick_rx, kick_tx;
+	struct fd_id kick_id;		/* of kick_tx */
 	struct netdev_monitor *monitor;
 	struct guard_interval g;
 	atomic_bool stop, armed, kicked;
@@ -83,5 +85,7 @@ void engine_kick(struct engine *e);
 
 /* All is lost: the program closed our descriptors.  Turn held. */
 void engine_break(struct engine *e, const char *what);
+/* Has it closed them, seen or unseen?  Their numbers are its own now. */
+bool engine_lost(const struct engine *e);
 
 #endif

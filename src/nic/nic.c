@@ -162,7 +162,7 @@ static void nic_stop(struct nic *nic)
 /* --- fork ------------------------------------------------------------------ */
 
 /* Nobody else holds a lock of ours while the process is copied. */
-static void before_fork(void)
+NO_TSA static void before_fork(void)
 {
 	pthread_mutex_lock(&nic_lock);
 	registry_hold();
@@ -172,7 +172,7 @@ static void before_fork(void)
 	lock_take(&the_nic->core.lock);
 }
 
-static void fork_parent(void)
+NO_TSA static void fork_parent(void)
 {
 	if (the_nic) {
 		lock_give(&the_nic->core.lock);
@@ -182,27 +182,33 @@ static void fork_parent(void)
 	pthread_mutex_unlock(&nic_lock);
 }
 
+static void close_all(struct engine *e)
+{
+	close(e->kick_rx);
+	close(e->kick_tx);
+	netdev_monitor_forked(e->monitor);
+	port_forked(e->port);
+	host_forked(e->host);
+	pcap_forked();
+}
+
 /* The child has the NIC's memory and descriptors but not its thread: names
  * and port would outlive their owner.  Its contexts answer EIO from now on; a
  * fresh open makes a NIC of its own. */
-static void fork_child(void)
+NO_TSA static void fork_child(void)
 {
 	struct nic *nic = the_nic;
 
 	if (nic) {
 		struct engine *e = &nic->engine;
 
+		if (!engine_lost(e))
+			close_all(e);
 		list_for(n, &nic->core.contexts)
 			container_of(n, struct context, node)->dead = true;
 		nic->core.dead = true;
 		atomic_store(&e->broken, true);
 		e->started = false;
-		close(e->kick_rx);
-		close(e->kick_tx);
-		netdev_monitor_forked(e->monitor);
-		port_forked(e->port);
-		host_forked(e->host);
-		pcap_forked();
 		the_nic = NULL;
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
@@ -246,6 +252,16 @@ unlock:
 	return rc;
 }
 
+static bool notice_loss(struct engine *e)
+{
+	if (!engine_lost(e))
+		return false;
+	turn_take(&e->core->turn);
+	engine_break(e, "closing");
+	turn_give(&e->core->turn);
+	return true;
+}
+
 void nic_close(struct nic *nic)
 {
 	bool last;
@@ -256,7 +272,7 @@ void nic_close(struct nic *nic)
 		the_nic = NULL;
 	pthread_mutex_unlock(&nic_lock);
 	/* What was lost or forked is not ours to take apart. */
-	if (last && !nic->core.dead)
+	if (last && !nic->core.dead && !notice_loss(&nic->engine))
 		nic_stop(nic);
 }
 
@@ -291,6 +307,9 @@ bool nic_poll(struct nic *nic)
 	/* The thread leaves the input to us: so we poll often. */
 	did = engine_turn(e, now, !atomic_load_explicit(&e->watching,
 							memory_order_relaxed));
+	if (did.input || did.output)
+		atomic_store_explicit(&e->last_poll, clock_ns(),
+				      memory_order_relaxed);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);
 	return true;

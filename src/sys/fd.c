@@ -2,9 +2,11 @@
 /* fd.c - see fd.h. */
 #include "sys/fd.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FD_HIGH = 768 };
@@ -33,4 +35,22 @@ int fd_raise(int fd)
 	}
 	close(fd);
 	return high;
+}
+
+int fd_identify(int fd, struct fd_id *out)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	*out = (struct fd_id){ st.st_dev, st.st_ino };
+	return 0;
+}
+
+bool fd_is(int fd, const struct fd_id *id)
+{
+	struct fd_id now;
+
+	return fd_identify(fd, &now) == 0 && now.dev == id->dev &&
+	       now.ino == id->ino;
 }

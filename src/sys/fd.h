@@ -3,10 +3,22 @@
 #ifndef SYS_FD_H
 #define SYS_FD_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 /* Move fd to a high number, close-on-exec, below 1024 (programs may select()
  * on some of ours): programs that close or count the low ones do not meet it.
  * Returns the new number, or fd as it was where there is no such number; a
  * negative fd is handed through. */
 int fd_raise(int fd);
+
+/* What a descriptor leads to.  Programs close descriptors that are not theirs,
+ * and what they open next may get the number: whoever writes to, reads from or
+ * closes one of ours after the program has run looks first.  (Anonymous files,
+ * such as eventfds and epoll sets, are all the same one.) */
+struct fd_id { dev_t dev; ino_t ino; };
+
+int fd_identify(int fd, struct fd_id *out);	/* 0 or -errno */
+bool fd_is(int fd, const struct fd_id *id);
 
 #endif

@@ -6,9 +6,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +58,27 @@ static void t_low_limit(void **state)
 	set_limit(1024);
 }
 
+/* Above 1023 is no place for a descriptor that a program may select() on. */
+static void t_not_beyond_select(void **state)
+{
+	int fd[400], n = 0, low = open_null(), more;
+	struct rlimit lim;
+
+	(void)state;
+	getrlimit(RLIMIT_NOFILE, &lim);
+	if (lim.rlim_max < 2048)
+		skip();
+	set_limit(2048);
+	while ((more = fcntl(low, F_DUPFD, 768)) < FD_SETSIZE)
+		fd[n++] = more;
+	close(more);
+	assert_int_equal(fd_raise(low), low);
+	while (n > 0)
+		close(fd[--n]);
+	close(low);
+	set_limit(1024);
+}
+
 /* No room above: the descriptor stays what it was. */
 static void t_full(void **state)
 {
@@ -73,11 +96,37 @@ static void t_full(void **state)
 	set_limit(1024);
 }
 
+/* A number is not a file. */
+static void t_knows_its_own(void **state)
+{
+	int own[2], other[2], fd;
+	struct fd_id id;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, own), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, other), 0);
+	fd = own[0];
+	assert_int_equal(fd_identify(fd, &id), 0);
+	assert_true(fd_is(fd, &id));
+	assert_false(fd_is(own[1], &id));
+	close(fd);
+	assert_false(fd_is(fd, &id));
+	assert_int_equal(fd_identify(fd, &id), -EBADF);
+	assert_int_equal(dup2(other[0], fd), fd);
+	assert_false(fd_is(fd, &id));
+	close(fd);
+	close(own[1]);
+	close(other[0]);
+	close(other[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_knows_its_own),
 		cmocka_unit_test(t_raises),
 		cmocka_unit_test(t_low_limit),
+		cmocka_unit_test(t_not_beyond_select),
 		cmocka_unit_test(t_full),
 	};
 

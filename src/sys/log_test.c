@@ -54,6 +54,13 @@ static void t_levels(void **state)
 	snprintf(want, sizeof(want), "urnic[%d] error: number 1\n"
 		 "urnic[%d] info: two\n", (int)getpid(), (int)getpid());
 	assert_string_equal(written(), want);
+	assert_int_equal(log_setup("info:/dev/full"), 0);
+	errno = 77;
+	log_info("no room");
+	assert_int_equal(errno, 77);
+	start("info");
+	log_error("number %d", 1);
+	log_info("two");
 	assert_int_equal(log_set_level("error"), 0);
 	log_warn("nor this");
 	log_info("nor that");
