@@ -3,22 +3,23 @@
  *
  * It sleeps in ppoll().  As long as no program thread polls it watches the
  * sockets, so every datagram wakes it.  When it finds that a program polls
- * anyway (a poll within ACTIVE_NS of `need` wake-ups in a row), it leaves the
- * sockets to the pollers and sleeps blindly for a guard interval, 50 us at
- * first and 200 us at most.  It goes back to the sockets as soon as it wakes
+ * anyway (a poll within PROOF_NS of `need` wake-ups in a row, or under way), it
+ * leaves the sockets to the pollers and sleeps blindly for a guard interval,
+ * 50 us at first and 200 us at most.  It goes back to the sockets as soon as it wakes
  * and nobody has polled lately, or a CQ is armed; if input was waiting then,
  * the next proof has to be twice as long.
  *
- * Sleeping is free of lost wake-ups: the thread sets `sleeping`, fences and
- * looks once more; whoever makes work publishes it, fences and looks at
- * `sleeping`.
+ * Sleeping is free of lost wake-ups: the thread sets `sleeping` and then
+ * looks once more; whoever makes work publishes it and then looks at
+ * `sleeping`; all of that in one total order (seq_cst).
  */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -33,9 +34,11 @@
 #include "sys/log.h"
 
 enum {
-	ACTIVE_NS = 20000,		/* polled so lately: a poller is at work */
+	PROOF_NS = 3000,		/* polled so lately: it was about to */
+	ACTIVE_NS = 20000,		/* ... it still polls */
 	GUARD_FIRST_NS = 50000, GUARD_MAX_NS = 200000,
 	NEED_MIN = 16, NEED_MAX = 4096,
+	SLICE_NS = 100000,
 };
 
 enum { P_KICK, P_MONITOR, P_PORT, P_HOST, P_ALL };
@@ -51,11 +54,11 @@ void engine_kick(struct engine *e)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 }
 
-static bool poller_active(const struct engine *e, uint64_t now)
+static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 {
 	uint64_t last = atomic_load_explicit(&e->last_poll, memory_order_relaxed);
 
-	return last + ACTIVE_NS > now;
+	return last + ns > now;
 }
 
 /* Sleep until something has to be done.  False: descriptors are gone. */
@@ -76,8 +79,7 @@ static bool nap(struct engine *e, uint64_t next)
 		until = now + e->g.ns;
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
-	atomic_store_explicit(&e->sleeping, true, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_store(&e->sleeping, true);
 	if (atomic_load(&e->stop) || until <= now ||
 	    (watch && due_any(e->core) && e->blocked_until <= now) ||
 	    (!watch && atomic_load(&e->armed)))
@@ -89,8 +91,10 @@ static bool nap(struct engine *e, uint64_t next)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
 
+	/* A sleeper keeps what it sleeps on: only the other end of the kick
+	 * shows that all were closed. */
 	for (int i = 0; i < (watch ? P_ALL : P_PORT); i++)
-		if (p[i].revents & POLLNVAL)
+		if (p[i].revents & (POLLNVAL | POLLHUP))
 			return false;
 	if (atomic_exchange(&e->kicked, false))
 		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
@@ -124,6 +128,48 @@ static void adapt(struct engine *e, bool active, bool input)
 	}
 }
 
+/* A wake-up must not wait for the time slice of a program that spins: ask for
+ * the shortest slice there is (Linux 6.12; before, it is refused or ignored). */
+static void ask_for_short_slices(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { .size = sizeof(attr), .nice = getpriority(PRIO_PROCESS, 0),
+		   .runtime = SLICE_NS };
+
+	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
+		log_debug("no short time slice: errno %d", errno);
+}
+
+/* One wake-up.  Returns when the next one has to be. */
+static uint64_t wake_up(struct engine *e)
+{
+	bool blind = e->g.ns != 0, input = false, active;
+	uint64_t now = clock_ns(), next = NEVER;
+
+	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS);
+	if (active && blind) {
+		;				/* they serve it, timers too */
+	} else if (turn_try(&e->core->turn)) {
+		struct engine_did did;
+
+		host_run(e->host);
+		did = engine_turn(e, now, false);
+		turn_give(&e->core->turn);
+		input = did.input;
+		next = did.next;
+	} else {
+		active = true;			/* somebody is at it */
+		next = now + GUARD_FIRST_NS;
+	}
+	adapt(e, active, input);
+	return next;
+}
+
 static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
@@ -131,31 +177,15 @@ static void *engine_main(void *arg)
 
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
-	while (!atomic_load(&e->stop)) {
-		struct engine_did did = { .next = NEVER };
-		bool active, blind = e->g.ns != 0;
-		uint64_t now;
-
+	ask_for_short_slices();
+	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
 		if (!nap(e, next)) {
 			turn_take(&e->core->turn);
 			engine_break(e, "sleeping");
 			turn_give(&e->core->turn);
 			break;
 		}
-		now = clock_ns();
-		active = poller_active(e, now);
-		if (active && blind) {
-			next = NEVER;		/* they serve it, timers too */
-		} else if (turn_try(&e->core->turn)) {
-			host_run(e->host);
-			did = engine_turn(e, now, false);
-			turn_give(&e->core->turn);
-			next = did.next;
-		} else {
-			sched_yield();		/* whoever holds it is at work */
-			next = now + GUARD_FIRST_NS;
-		}
-		adapt(e, active, did.input);
+		next = wake_up(e);
 	}
 	return NULL;
 }
@@ -165,10 +195,14 @@ int engine_thread_start(struct engine *e)
 	sigset_t all, old;
 	int pair[2], rc;
 
-	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0)
+	/* Connected: whoever sleeps on one end learns that the other is gone. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	e->kick_rx = fd_raise(pair[0]);
 	e->kick_tx = fd_raise(pair[1]);
+	rc = fd_identify(e->kick_tx, &e->kick_id);
+	if (rc)
+		goto close_kick;
 	e->g.need = NEED_MIN;
 
 	sigfillset(&all);
@@ -178,12 +212,16 @@ int engine_thread_start(struct engine *e)
 	rc = pthread_create(&e->thread, NULL, engine_main, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc) {
-		close(e->kick_rx);
-		close(e->kick_tx);
-		return -rc;
+		rc = -rc;
+		goto close_kick;
 	}
 	e->started = true;
 	return 0;
+
+close_kick:
+	close(e->kick_rx);
+	close(e->kick_tx);
+	return rc;
 }
 
 void engine_thread_stop(struct engine *e)

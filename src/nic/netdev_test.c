@@ -126,6 +126,36 @@ static void test_an_interface_comes_and_goes(void **state)
 	netdev_monitor_close(m);
 }
 
+static void test_without_address_is_left_out(void **state)
+{
+	static const char off[] = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+	struct netdev *v = NULL;
+	int n = 0, bare, tap;
+
+	(void)state;
+	need_netns();
+	if (!netns_write(off, "1")) {
+		fprintf(stderr, "SKIPPED: %s cannot be written\n", off);
+		skip();
+	}
+	bare = netns_tap("bare0");
+	netns_write(off, "0");
+	if (bare < 0)
+		skip();
+	tap = netns_tap("tap1");
+	for (int i = 0; i < 50 && n < 2; i++) {
+		free(v);
+		poll(NULL, 0, i ? 100 : 0);
+		assert_int_equal(netdev_list(&v, &n), 0);
+	}
+	assert_int_equal(n, 2);
+	assert_string_equal(v[0].name, "tap1");
+	assert_string_equal(v[1].name, "lo");
+	free(v);
+	close(bare);
+	close(tap);
+}
+
 static void test_many_addresses(void **state)
 {
 	struct netdev *v;
@@ -150,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_loopback),
 		cmocka_unit_test(test_changes_are_told),
 		cmocka_unit_test(test_an_interface_comes_and_goes),
+		cmocka_unit_test(test_without_address_is_left_out),
 		cmocka_unit_test(test_many_addresses),
 	};
 

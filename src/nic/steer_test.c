@@ -120,6 +120,17 @@ static unsigned astray(bool tell)
 	return n;
 }
 
+/* On a loaded machine it takes longer; for ever it must not. */
+static void settle(void)
+{
+	for (int i = 0; i < 100; i++) {
+		if (i > 2 && astray(true) == 0)
+			return;
+		turns(20, true);
+	}
+	fail_msg("datagrams still go astray");
+}
+
 static void start(int af, int n)
 {
 	if (!have_netns)
@@ -139,8 +150,7 @@ static void stop(void)
 static void all_find_their_own(int af, int n)
 {
 	start(af, n);
-	turns(60, true);
-	assert_int_equal(astray(true), 0);
+	settle();
 	for (int i = 0; i < members; i++)
 		assert_int_equal(m[i].own, 1);
 	stop();
@@ -167,19 +177,16 @@ static void test_discovery_v6(void **state)
 /* When one goes the last takes its place: seen, and put right. */
 static void test_after_a_close(void **state)
 {
-	unsigned before;
+	unsigned before = 0;
 
 	(void)state;
 	start(AF_INET, 10);
-	turns(60, true);
-	assert_int_equal(astray(true), 0);
-	turns(150, true);
+	settle();
 	quit(3);
-	before = astray(false);
-	assert_int_equal(before, 1);
-	astray(true);			/* told now */
-	turns(150, true);
-	assert_int_equal(astray(true), 0);
+	for (int i = 0; i < 10; i++)	/* chance may find the right one */
+		before += astray(false);
+	assert_in_range(before, 1, 10);
+	settle();			/* told now */
 	stop();
 }
 
@@ -187,12 +194,33 @@ static void test_a_newcomer_is_found(void **state)
 {
 	(void)state;
 	start(AF_INET, 5);
-	turns(60, true);
-	assert_int_equal(astray(true), 0);
+	settle();
 	join(500);
-	turns(60, true);
-	assert_int_equal(astray(true), 0);
+	settle();
 	stop();
+}
+
+static bool settles_untold(void)
+{
+	for (int i = 0, clean = 0; i < 100 && clean < 4; i++) {
+		turns(10, false);
+		clean = i > 3 && astray(false) == 0 ? clean + 1 : 0;
+		if (clean == 4)
+			return true;
+	}
+	return false;
+}
+
+/* From nothing, though nobody tells of datagrams that go astray: what was
+ * found when there was no program yet is not relied on. */
+static void test_discovery_is_complete_by_itself(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		start(AF_INET, 2 + i % 3);
+		assert_true(settles_untold());
+		stop();
+	}
 }
 
 /* A process that is stopped answers nothing; the others are still found. */
@@ -201,8 +229,16 @@ static void test_a_stopped_process(void **state)
 	(void)state;
 	start(AF_INET, 12);
 	m[4].silent = true;
-	turns(400, true);
-	astray(true);
+	for (int i = 0; i < 100; i++) {
+		unsigned own = 0;
+
+		turns(30, true);
+		astray(true);
+		for (int j = 0; j < members; j++)
+			own += m[j].own;
+		if (own == 11)
+			break;
+	}
 	for (int i = 0; i < members; i++)
 		assert_int_equal(m[i].own, i != 4);
 	stop();
@@ -215,7 +251,7 @@ static void test_discoveries_are_limited(void **state)
 
 	(void)state;
 	start(AF_INET, 3);
-	turns(60, true);
+	settle();
 	first = steer_discoveries(m[0].steer);
 	for (int i = 0; i < 300; i++) {
 		steer_misdelivered(m[0].steer, 7, clock_ns());
@@ -223,7 +259,16 @@ static void test_discoveries_are_limited(void **state)
 		turns(1, true);
 	}
 	assert_in_range(steer_discoveries(m[0].steer) - first, 1, 5);
-	assert_int_equal(astray(true), 0);
+	settle();
+	/* A slot that was looked for lately is not looked for again. */
+	turns(6000, true);
+	first = steer_discoveries(m[1].steer);
+	steer_misdelivered(m[1].steer, 7, clock_ns());
+	turns(100, true);
+	assert_int_equal(steer_discoveries(m[1].steer), first + 1);
+	steer_misdelivered(m[1].steer, 7, clock_ns());
+	turns(500, true);
+	assert_int_equal(steer_discoveries(m[1].steer), first + 1);
 	stop();
 }
 
@@ -264,6 +309,7 @@ static void test_what_is_a_probe(void **state)
 	assert_false(steer_input(m[0].steer, &d));
 	d = probe(b, lo, PORT);			/* would go round */
 	assert_true(steer_input(m[0].steer, &d));
+	assert_int_equal(m[0].link->ops->recv(m[0].link, &d, 1, 0), 0);
 	d = probe(b, lo, ntohs(a.sin_port));
 	b[4] = 2;				/* another version */
 	assert_true(steer_input(m[0].steer, &d));
@@ -308,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_discovery_v6),
 		cmocka_unit_test(test_after_a_close),
 		cmocka_unit_test(test_a_newcomer_is_found),
+		cmocka_unit_test(test_discovery_is_complete_by_itself),
 		cmocka_unit_test(test_a_stopped_process),
 		cmocka_unit_test(test_discoveries_are_limited),
 		cmocka_unit_test(test_what_is_a_probe),
