@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload.c - liburnic-preload.so: what some programs look for in /dev.
+/* preload.c - liburnic-preload.so: what some programs look for in /dev and /sys.
  *
  * UCX passes a device over unless /dev/infiniband/<dev_name> is a character
- * device that it may read and write.  Under this library uverbsN look like
- * that where they are not there.  Everything else goes to the C library.
+ * device that it may read and write, and takes a GID for RoCE v1, whose GRH
+ * looks different, unless /sys/class/infiniband/<device>/ports/1/gid_attrs
+ * says otherwise.  Under this library both are there where the kernel has
+ * none.  Everything else goes to the C library.
  * Symbols have no version, so that they stand in for every version.  Nothing
  * runs before the first call, and children inherit no harm.
  */
@@ -13,8 +15,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -209,4 +214,76 @@ PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 		return rc;
 	errno = saved;
 	return 0;
+}
+
+/* --- /sys/class/infiniband/DEVICE/ports/1/gid_attrs/{types,ndevs}/N -------- */
+
+/* What the file path says, in buf; false: it is none of ours. */
+static bool gid_attr(const char *path, char buf[80])
+{
+	char dev[64], what[8];
+	int index, end = 0;
+
+	if (!path || sscanf(path, "/sys/class/infiniband/%63[^/]/ports/1/gid_attrs/"
+			    "%5[a-z]/%d%n", dev, what, &index, &end) != 3 || path[end])
+		return false;
+	if (!strcmp(what, "types"))
+		return strcpy(buf, "RoCE v2\n");
+	/* The interface is known from the name that devices have by default. */
+	if (strcmp(what, "ndevs") || strncmp(dev, "roce_", 5) != 0)
+		return false;
+	return snprintf(buf, 80, "%s\n", dev + 5) > 0;
+}
+
+static int open_text(const char *text)
+{
+	int fd = memfd_create("urnic-sysfs", MFD_CLOEXEC);
+	size_t len = strlen(text);
+
+	if (fd >= 0 && (write(fd, text, len) != (ssize_t)len ||
+			lseek(fd, 0, SEEK_SET) != 0)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int do_open(const char *name, const char *path, int flags, mode_t mode)
+{
+	char text[80];
+	int (*fn)(const char *, int, ...);
+	int fd;
+
+	*(void **)&fn = next(name);
+	fd = fn ? fn(path, flags, mode) : -1;
+	if (fd >= 0 || (flags & O_ACCMODE) != O_RDONLY || !gid_attr(path, text))
+		return fd;
+	return open_text(text);
+}
+
+static mode_t mode_of(int flags, va_list ap)
+{
+	return flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? va_arg(ap, mode_t) : 0;
+}
+
+PUBLIC int open(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = do_open("open", path, flags, mode_of(flags, ap));
+	va_end(ap);
+	return fd;
+}
+
+PUBLIC int open64(const char *path, int flags, ...)
+{
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	fd = do_open("open64", path, flags, mode_of(flags, ap));
+	va_end(ap);
+	return fd;
 }
