@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -18,6 +19,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # Asked to stop, leave nothing behind: the fixtures tidy up.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     config.addinivalue_line("markers", "full: a cell that only --full runs")
 
 

@@ -115,6 +115,8 @@ def perftest_rows():
                 continue  # 8 MiB messages without acknowledgements: see above
             if conn == "UC" and "--use-srq" in options:
                 continue  # perftest: SRQ with RC, UD and XRC only
+            if conn == "UD" and {"--use-srq", "-q"} <= set(options):
+                continue  # it posts fewer receives than are sent: more are lost
             yield _perftest("ib_send_bw", conn, *options)
         for options in ((), ("-a",), ("-e",), ("-I", "64"), ("--use-srq",)):
             if conn == "UC" and ("--use-srq" in options or "-a" in options):

@@ -17,7 +17,8 @@ def verbs(stage):
     """Linked with the distribution's library, as programs are."""
     program = stage.path / "verbs"
     subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-                    "-O1", "-g", "-o", program, SOURCE, "-libverbs"], check=True)
+                    "-O1", "-g", "-o", program, SOURCE,
+                    SOURCE.with_name("verbs_process.c"), "-libverbs"], check=True)
     return program
 
 

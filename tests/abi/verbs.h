@@ -183,4 +183,10 @@ static inline void recv_one(struct rig *r, uint32_t length)
 	CHECK(!ibv_post_recv(r->b, &wr, &bad));
 }
 
+/* verbs_process.c: */
+void forks(struct rig *r);
+void polls_inside(struct rig *r);
+void handlers(struct rig *r);
+void closes_with_qps_left(struct rig *r);
+
 #endif

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""errors, row by row: each provokes one error; what every side must see of it,
+the line of the log that must explain it, and a bystander that must not be
+harmed are in the program's tables."""
+
+import pathlib
+import shutil
+import subprocess
+
+import lab
+import pytest
+
+PROGRAM = lab.ROOT / "build/obj/tests/errors/errors"
+
+
+def _listed():
+    if not PROGRAM.exists():
+        return ["not built"]
+    return subprocess.run([PROGRAM, "-l"], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.split()
+
+
+ROWS = _listed()
+
+
+@pytest.fixture(scope="module")
+def errors(stage):
+    return pathlib.Path(shutil.copy(PROGRAM, stage.path))
+
+
+@pytest.fixture(scope="module")
+def host(stage, can_namespace):
+    ns = lab.Namespace(stage)
+    yield ns
+    ns.remove()
+
+
+def _env(stage, name):
+    log = stage.tmp / f"errors-{name}.log"
+    log.unlink(missing_ok=True)
+    return {"URNIC_LOG": f"info:{log}", "ERRORS_LOG": str(log)}
+
+
+def _together(pair, gid, stage, errors):
+    """All rows that go over the wire, a process at each end."""
+    port = lab.next_port()
+    words = [errors, "-g", lab.Pair.GIDS[gid], "-p", port]
+    b = pair.b.start(*words, "-d", pair.b.dev, env=_env(stage, f"b-{gid}"))
+    b.wait_listening(port)
+    a = pair.a.start(*words, "-d", pair.a.dev, "-c", pair.b.ip4,
+                     env=_env(stage, f"a-{gid}"))
+    rcs = a.wait(120), b.wait(10)
+    assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
+    return a, b
+
+
+def test_the_table_is_whole():
+    assert len(ROWS) > 240 and len(set(ROWS)) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_row(host, stage, errors, row):
+    host.run(errors, row, env=_env(stage, "row"))
+
+
+def test_all_in_one_process(host, stage, errors):
+    """No row leaves anything behind that harms the next."""
+    done = host.run(errors, env=_env(stage, "all"), timeout=120)
+    assert done.out.strip() == f"{len(ROWS)} rows", done.describe()
+
+
+@pytest.mark.parametrize("gid", ["v4", "v6"])
+def test_two_processes(shared_pair, stage, errors, gid):
+    a, b = _together(shared_pair(1500), gid, stage, errors)
+    assert a.out == b.out and int(a.out.split()[0]) > 190, a.describe()

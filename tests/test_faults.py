@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What goes wrong outside the protocol: deaths, forks, descriptors, memory,
+users, limits, interfaces.
+
+The programs are those of tests/faults; each checks what it is told, and that
+it is unprivileged, and says "all right" or ends with a status of its own.
+"""
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import time
+
+import pytest
+
+import lab
+
+OBJ = lab.ROOT / "build/obj/tests"
+SECOND_USER = "games"
+RIGHT = "all right"
+DIED = "transport retry counter exceeded"
+LONG = 60       # seconds that nothing takes, on the slowest machine
+
+needs_second_user = pytest.mark.skipif(
+    lab.IN_USERNS, reason="a user namespace has one user")
+
+
+@pytest.fixture(scope="module")
+def tools(stage):
+    """The built programs, where everybody may run them, by name."""
+    made = {}
+    for name in ("faults", "stress"):
+        made[name] = str(shutil.copy(OBJ / name / name, stage.path))
+    return made
+
+
+@pytest.fixture
+def faults(tools):
+    return tools["faults"]
+
+
+class Two:
+    """A server and a client that work with each other."""
+
+    def __init__(self, server_ns, client_ns, words, to=None, users=("nobody",) * 2,
+                 extra=((), ()), server_env=None):
+        port = lab.next_port()
+        words = [*words, "-p", port]
+        self.server = server_ns.start(*words, *extra[0], user=users[0],
+                                      env=server_env)
+        self.client = client_ns.start(*words, *extra[1], to or server_ns.ip4,
+                                      user=users[1])
+
+    def wait_joined(self):
+        self.server.wait_output("joined", LONG)
+        self.client.wait_output("joined", LONG)
+        return self
+
+    def finish(self):
+        """Workers: a few rounds more, and the end."""
+        self.wait_joined()
+        for proc in (self.server, self.client):
+            proc.signal(signal.SIGTERM)
+        self.expect_right()
+
+    def expect_right(self):
+        for proc in (self.server, self.client):
+            assert proc.wait(LONG) == 0, (self.server.describe(),
+                                          self.client.describe())
+
+    def qpn(self):
+        return re.search(r"qpn (0x[0-9a-f]+)", self.server.out)[1]
+
+
+def worker(faults, *more):
+    return [faults, "worker", *more]
+
+
+def run(ns, *argv, **kw):
+    return ns.run(*argv, timeout=LONG, **kw)
+
+
+def stress(tools, seconds, seed=1):
+    return [tools["stress"], "-t", str(seconds), "-q", "2", "-m", "65536",
+            "-M", "8192", "-s", str(seed)]
+
+
+def places(pair):
+    return {"pair": (pair.a, pair.b), "host": (pair.a, pair.a)}
+
+
+def elapsed(proc):
+    return float(re.search(r"after ([\d.]+) s", proc.out)[1])
+
+
+def eventually(true, timeout=20):
+    end = time.monotonic() + timeout
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def urnic_names(ns):
+    """What urnic's processes leave to be seen in a namespace."""
+    return ns.sh("ss -xlnH | grep -o 'urnic/[0-9]*' || true; "
+                 "ss -ulnH 'sport = 4791'").split("\n")[:-1]
+
+
+# --- deaths ------------------------------------------------------------------
+
+@pytest.mark.parametrize("place", ["pair", "host"])
+def test_kill_one_of_several(shared_pair, tools, faults, place):
+    server, client = places(shared_pair())[place]
+    # four times 67 ms at least, and four times as long at most
+    victim = Two(server, client, worker(faults, "-T", "14", "-r", "3"))
+    others = [Two(server, client, worker(faults)),
+              Two(server, client, worker(faults, "-e"))]
+    verified = Two(server, client, stress(tools, 1))
+    for two in (victim, *others):
+        two.wait_joined()
+    time.sleep(0.2)
+    victim.server.signal(signal.SIGKILL)
+    Two(server, client, worker(faults)).finish()
+    assert victim.client.wait(LONG) == 2, victim.client.describe()
+    assert DIED in victim.client.out, victim.client.describe()
+    assert 0.2 < elapsed(victim.client) < 10, victim.client.describe()
+    for two in others:
+        two.finish()
+    verified.expect_right()
+
+
+# A process that gets the slot and the QP number of a dead one.  The dead one's
+# peer goes on to send to it, from the new peer's address or from another.
+SQUAT = """
+import socket, sys, time
+skip, first, last = map(int, sys.argv[1:])
+held = []
+for slot in range(first, last):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        s.bind(b"\\0urnic/%d" % slot if slot != skip else b"")
+        held.append(s)
+    except OSError:
+        pass
+print("squatting", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("address", ["same", "other"])
+def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
+    pair = netns_pair()
+    capture = stage.tmp / "reborn.pcapng"
+    pair.a.sh("ip addr add 10.88.0.11/24 dev eth0")
+    old = Two(pair.b, pair.a, worker(faults, "-T", "16"))
+    old.wait_joined()
+    time.sleep(0.2)
+    qpn = old.qpn()
+    slot = int(qpn, 0) >> 14
+    squatters = [pair.b.start("/usr/bin/python3", "-c", SQUAT, slot, *part)
+                 for part in ((1, 512), (512, 1023))]
+    for s in squatters:
+        s.wait_output("squatting", LONG)
+    old.server.signal(signal.SIGKILL)
+    old.server.wait(LONG)
+    gid = ["-g", "2"] if address == "other" else []  # IPv4 comes first
+    new = Two(pair.b, pair.a, worker(faults, "-z", "5"),
+              extra=(["-q", qpn], gid), server_env={"URNIC_PCAP": str(capture)})
+    new.wait_joined()
+    assert new.qpn() == qpn
+    assert old.client.running(), old.client.describe()
+    assert old.client.wait(LONG) == 2 and DIED in old.client.out, \
+        old.client.describe()
+    new.finish()
+    if gid:     # the old peer's packets did come: 10.88.0.1 to 10.88.0.2
+        assert bytes((10, 88, 0, 1, 10, 88, 0, 2)) in capture.read_bytes()
+    capture.unlink()
+
+
+# --- forks -------------------------------------------------------------------
+
+@pytest.mark.parametrize("how", [[], ["-e"]], ids=["polling", "sleeping"])
+@pytest.mark.parametrize("mode", ["children", "deep", "exec"])
+def test_fork(shared_pair, faults, mode, how):
+    assert RIGHT in run(shared_pair().a, faults, "fork", "-m", mode, *how).out
+
+
+def test_fork_storm(shared_pair, faults):
+    assert RIGHT in run(shared_pair().a, faults, "storm", "-t", "2").out
+
+
+def test_fork_orphan(netns_pair, faults):
+    ns = netns_pair().a
+    parent = ns.start(faults, "fork", "-m", "orphan")
+    assert eventually(lambda: "orphan" in parent.out), parent.describe()
+    orphan = int(re.search(r"^orphan (\d+)$", parent.out, re.M)[1])
+    try:
+        assert parent.wait(LONG) == 0, parent.describe()
+        assert urnic_names(ns) == []
+        Two(ns, ns, worker(faults)).finish()
+        os.kill(orphan, signal.SIGUSR1)
+        assert eventually(lambda: "orphan all right" in parent.out), \
+            parent.describe()
+        assert eventually(lambda: not os.path.exists(f"/proc/{orphan}"))
+        assert urnic_names(ns) == []
+    finally:
+        if os.path.exists(f"/proc/{orphan}"):
+            os.kill(orphan, signal.SIGKILL)
+
+
+# --- descriptors -------------------------------------------------------------
+
+@pytest.mark.parametrize("capture", [False, True], ids=["plain", "captured"])
+@pytest.mark.parametrize("mode", ["idle", "poll", "work", "unseen", "keep"])
+def test_program_closes_all_descriptors(shared_pair, stage, faults, mode, capture):
+    env = {"URNIC_PCAP": f"{stage.tmp}/closed.%p.pcapng"} if capture else {}
+    proc = run(shared_pair().a, faults, "close", "-m", mode, env=env)
+    assert RIGHT in proc.out, proc.describe()
+    assert proc.out.count("descriptors that it does not own") == 1, proc.describe()
+
+
+@pytest.mark.parametrize("place", ["pair", "host"])
+def test_few_descriptors(shared_pair, faults, place):
+    server, client = places(shared_pair())[place]
+    words = ["/usr/bin/prlimit", "--nofile=64:64", "--", *worker(faults)]
+    for two in [Two(server, client, words) for _ in range(3)]:
+        two.finish()
+
+
+def test_no_descriptors(shared_pair, faults):
+    """Too few to open a device: an error, no crash and no hang."""
+    ns = shared_pair().a
+    opened = []
+    for limit in range(4, 34, 2):
+        proc = run(ns, "/usr/bin/prlimit", f"--nofile={limit}:{limit}", "--",
+                   "ibv_devinfo", "-d", ns.dev, check=False)
+        assert proc.popen.returncode in (0, 1, 127, 255), proc.describe()
+        opened.append(proc.popen.returncode == 0)
+    assert opened == sorted(opened), "fails with more descriptors than are needed"
+    assert opened[-1] and not opened[0], opened
+
+
+# --- memory ------------------------------------------------------------------
+
+HANDLERS = ["none-before"] + ["-".join(h) for h in itertools.product(
+    ("plain", "siginfo", "altstack"), ("before", "after"))]
+
+
+@pytest.mark.parametrize("what", ["local", "remote", "bus"])
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_registered_memory_goes_away(shared_pair, faults, handler, what):
+    proc = run(shared_pair().a, faults, "memory", "-m", f"{handler}-{what}",
+               env={"URNIC_LOG": "info"})
+    assert RIGHT in proc.out, proc.describe()
+    assert "mapped" in proc.out, proc.describe()
+
+
+@pytest.mark.parametrize("what", ["own", "fix"])
+@pytest.mark.parametrize("handler", HANDLERS[1:])
+def test_own_fault_reaches_its_handler(shared_pair, faults, handler, what):
+    out = run(shared_pair().a, faults, "memory", "-m", f"{handler}-{what}").out
+    assert RIGHT in out
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_stack_overflow_reaches_its_handler(shared_pair, faults, when):
+    mode = f"altstack-{when}-overflow"
+    assert RIGHT in run(shared_pair().a, faults, "memory", "-m", mode).out
+
+
+def test_own_fault_kills(shared_pair, faults):
+    proc = run(shared_pair().a, faults, "memory", "-m", "none-before-own",
+               check=False)
+    assert proc.popen.returncode == -signal.SIGSEGV, proc.describe()
+
+
+# --- users and the port ------------------------------------------------------
+
+def port_users(ns, table="udp"):
+    """Who holds port 4791: user ids."""
+    rows = [line.split() for line in
+            ns.sh(f"cat /proc/net/{table}").splitlines()[1:]]
+    return {int(r[7]) for r in rows if r[1].endswith(":12B7")}
+
+
+def uid(ns, user):
+    return int(ns.sh(f"id -u {user}"))
+
+
+@needs_second_user
+def test_two_users(netns_pair, tools, faults):
+    """The second user's datagrams are forwarded by the first's process."""
+    pair = netns_pair()
+    first = Two(pair.b, pair.a, worker(faults)).wait_joined()
+    second = [
+        Two(pair.b, pair.a, worker(faults), users=(SECOND_USER, "nobody")),
+        Two(pair.b, pair.a, worker(faults), users=(SECOND_USER,) * 2),
+        Two(pair.a, pair.b, worker(faults, "-g", "2"), to=pair.a.ip6,
+            users=(SECOND_USER, "nobody")),
+        Two(pair.b, pair.b, worker(faults), users=(SECOND_USER, "nobody")),
+    ]
+    verified = Two(pair.b, pair.a, stress(tools, 0.5),
+                   users=("nobody", SECOND_USER))
+    second[0].wait_joined()
+    assert port_users(pair.b) == {uid(pair.b, "nobody")}
+    for two in second:
+        two.finish()
+    verified.expect_right()
+    first.finish()
+
+
+@needs_second_user
+@pytest.mark.parametrize("end", ["exit", "kill"])
+def test_second_user_takes_the_port_over(netns_pair, faults, end):
+    pair = netns_pair()
+    first = Two(pair.b, pair.a, worker(faults)).wait_joined()
+    second = Two(pair.b, pair.a, worker(faults), users=(SECOND_USER,) * 2)
+    second.wait_joined()
+    assert port_users(pair.b) == {uid(pair.b, "nobody")}
+    if end == "kill":
+        first.server.signal(signal.SIGKILL)
+    else:
+        first.finish()
+    assert eventually(lambda: port_users(pair.b) == {uid(pair.b, SECOND_USER)}), \
+        second.server.describe()
+    # and now the first user is the second
+    third = Two(pair.b, pair.a, worker(faults)).wait_joined()
+    assert port_users(pair.b) == {uid(pair.b, SECOND_USER)}
+    third.finish()
+    second.finish()
+
+
+HOLD = """
+import socket, sys, time
+s = socket.socket(int(sys.argv[1]), socket.SOCK_DGRAM)
+s.bind(("", 4791))
+print("holding", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("user", [
+    "nobody", None, pytest.param(SECOND_USER, marks=needs_second_user)])
+@pytest.mark.parametrize("family,gid", [(2, "1"), (10, "2")], ids=["v4", "v6"])
+def test_port_held_by_another(netns_pair, faults, user, family, gid):
+    ns = netns_pair().a
+    holder = ns.start("/usr/bin/python3", "-c", HOLD, family, user=user)
+    holder.wait_output("holding", LONG)
+    proc = run(ns, faults, "fork", "-g", gid, "-m", "children", check=False)
+    assert proc.popen.returncode == 4, proc.describe()
+    assert "RTR: Address already in use" in proc.out, proc.describe()
+    line = [x for x in proc.out.splitlines() if "error: UDP port 4791" in x]
+    assert len(line) == 1, proc.describe()
+    if user == "nobody":
+        assert f"process {holder.pid} (python3)" in line[0], line
+    else:
+        assert f"user {uid(ns, user or 'root') if not lab.IN_USERNS else 0}" \
+            in line[0], line
+    holder.kill()
+    assert RIGHT in run(ns, faults, "fork", "-g", gid, "-m", "children").out
+
+
+# --- the program need not poll -----------------------------------------------
+
+@pytest.mark.parametrize("place", ["pair", "host"])
+@pytest.mark.parametrize("mode", ["sleep", "spin", "compute"])
+def test_target_calls_no_verbs(shared_pair, faults, mode, place):
+    server, client = places(shared_pair())[place]
+    Two(server, client, [faults, "target", "-m", mode]).expect_right()
+
+
+# --- limits ------------------------------------------------------------------
+
+def test_unprivileged(shared_pair, faults):
+    """What tests/faults/rig.c asserts in every program here, seen from outside."""
+    pair = shared_pair()
+    two = Two(pair.a, pair.b, worker(faults)).wait_joined()
+    for proc in (two.server, two.client):
+        with open(f"/proc/{proc.pid}/status") as f:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in f)
+        with open(f"/proc/{proc.pid}/limits") as f:
+            locked = re.search(r"Max locked memory +(\d+) +(\d+)", f.read())
+        assert locked.groups() == ("65536", "65536")
+        for caps in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(status[caps], 16) == 0, caps
+        assert status["NoNewPrivs"] == "1"
+        if not lab.IN_USERNS:
+            assert int(status["Uid"].split()[0]) == uid(pair.a, "nobody")
+    two.finish()
+
+
+def test_many_processes(netns_pair, faults):
+    """64 on one host, each with a peer there."""
+    ns = netns_pair().a
+    twos = [Two(ns, ns, worker(faults, "-e", "-T", "18")) for _ in range(32)]
+    for two in twos:
+        two.wait_joined()
+    for two in twos:
+        two.finish()
+    assert urnic_names(ns) == []
+
+
+# --- interfaces --------------------------------------------------------------
+
+class Watch:
+    """`faults watch`: what the last line says, and waiting for one."""
+
+    def __init__(self, ns, faults):
+        self.proc = ns.start(faults, "watch", "-d", ns.dev)
+        self.wait("start")
+
+    def lines(self):
+        return self.proc.out.splitlines()
+
+    def wait(self, *words):
+        """Until the last line has all these words."""
+        if not eventually(lambda: self.lines() and
+                          all(w in self.lines()[-1] for w in words)):
+            raise AssertionError(f"no {words} in: {self.proc.describe()}")
+        return self.lines()[-1]
+
+
+def test_gid_table_follows(netns_pair, faults):
+    ns = netns_pair().a
+    watch = Watch(ns, faults)
+    assert f"1=::ffff:{ns.ip4} 2={ns.ip6}" in watch.lines()[0]
+    ns.sh("ip addr add 10.88.0.77/24 dev eth0")
+    watch.wait("GID", "3=::ffff:10.88.0.77")
+    ns.sh("ip addr add fd88::77/64 dev eth0 nodad")
+    watch.wait("GID", "4=fd88::77")
+    ns.sh("ip addr del 10.88.0.77/24 dev eth0")
+    last = watch.wait("GID", "4=fd88::77", f"1=::ffff:{ns.ip4}", f"2={ns.ip6}")
+    assert eventually(lambda: "10.88.0.77" not in watch.lines()[-1]), last
+    # its place is the next one's
+    ns.sh("ip addr add 10.88.0.78/24 dev eth0")
+    watch.wait("GID", "3=::ffff:10.88.0.78", "4=fd88::77")
+
+
+def test_port_follows(netns_pair, faults):
+    ns = netns_pair().a
+    watch = Watch(ns, faults)
+    assert ": active mtu 5 3" in watch.lines()[0]
+    ns.sh("ip link set eth0 down")
+    assert eventually(lambda: any("port error" in x for x in watch.lines()))
+    assert eventually(lambda: ": down " in watch.lines()[-1]), watch.lines()
+    ns.sh("ip link set eth0 up")
+    assert eventually(lambda: any("port active" in x for x in watch.lines()))
+    assert eventually(lambda: ": active " in watch.lines()[-1]), watch.lines()
+
+
+def test_mtu_follows(netns_pair, faults):
+    pair = netns_pair()
+    watch = Watch(pair.a, faults)
+    for mtu, active in ((9000, 5), (600, 2), (1500, 3)):
+        for ns in (pair.a, pair.b):
+            ns.sh(f"ip link set eth0 mtu {mtu}")
+        pair.a.sh(f"ip addr add 10.88.1.{mtu % 251}/32 dev eth0")
+        watch.wait(f"mtu 5 {active}", f"10.88.1.{mtu % 251}")
+
+
+def test_traffic_outlives_a_short_outage(netns_pair, faults):
+    pair = netns_pair()
+    two = Two(pair.a, pair.b, worker(faults)).wait_joined()
+    pair.a.sh("ip link set eth0 down; sleep 0.1; ip link set eth0 up")
+    two.finish()
+
+
+def test_traffic_and_a_new_mtu(netns_pair, faults):
+    """Larger or smaller: what fits the path goes on."""
+    pair = netns_pair()
+    two = Two(pair.a, pair.b, worker(faults)).wait_joined()
+    for mtu in (9000, 1280, 1500):
+        for ns in (pair.a, pair.b):
+            ns.sh(f"ip link set eth0 mtu {mtu}")
+        time.sleep(0.2)
+    two.finish()
