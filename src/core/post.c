@@ -189,6 +189,9 @@ static int set_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	w->bind.old_rkey = mw->rkey;
 	w->bind.type = mw->type;
 	w->bind.info = *info;
+	/* info->mr may be freed before the bind's turn comes. */
+	w->rkey = info->mr ? info->mr->lkey : 0;
+	w->bind.info.mr = NULL;
 	return 0;
 }
 

@@ -32,7 +32,7 @@ struct swqe {
 						 * by sq_sig_all too */
 	uint32_t imm;				/* immediate (as it lies), rkey to
 						 * invalidate, or new rkey of a bind */
-	uint32_t rkey;
+	uint32_t rkey;				/* remote; of a bind: the region's */
 	uint64_t remote_addr;
 	union {
 		struct { uint64_t compare_add, swap; } atomic;

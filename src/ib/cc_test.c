@@ -45,6 +45,10 @@ static void never_more_than_the_window(void **state)
 	assert_in_range(host(f)->flight, CC_WINDOW_MAX / 2, CC_WINDOW_MAX);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_int_equal(host(f)->flight, 0);
+	f->s->take_every = 2;			/* a link that is full, too */
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(host(f)->flight, 0);
 	fix_close(f);
 }
 
@@ -82,6 +86,23 @@ static void round_robin(void **state)
 		sim_unpair(f->s, &p[i]);
 	assert_int_equal(host(f)->flight, 0);	/* they took theirs with them */
 	fix_close(f);
+}
+
+/* The last packet that a window has room for asks for an answer. */
+static void small_window_never_waits_for_a_probe(void **state)
+{
+	struct sim_conf c = { .path_mtu = IBV_MTU_4096 };
+
+	(void)state;
+	for (uint32_t w = CC_WINDOW_MIN; w <= CC_WINDOW_MAX; w += 1999) {
+		struct fix *f = fix_open(IBV_QPT_RC, &c);
+
+		host(f)->window = w;
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 400000, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
+		fix_close(f);
+	}
 }
 
 static void loss_halves_and_acks_open(void **state)
@@ -162,6 +183,7 @@ int main(void)
 		cmocka_unit_test(all_qps_to_a_host_share),
 		cmocka_unit_test(never_more_than_the_window),
 		cmocka_unit_test(round_robin),
+		cmocka_unit_test(small_window_never_waits_for_a_probe),
 		cmocka_unit_test(loss_halves_and_acks_open),
 		cmocka_unit_test(cnp_halves),
 		cmocka_unit_test(ecn_brings_a_cnp),

@@ -137,7 +137,7 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
-	e->f.migreq = true;
+	e->f.migreq = e->sent.kind != SENT_CNP;	/* A17.9.3 */
 	e->f.pkey = 0xffff;
 	e->sent.qp = q->qp;
 	if (b->n == BATCH_MAX)

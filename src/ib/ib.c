@@ -119,6 +119,7 @@ static int find_host(struct ib_qp *q)
 	h = cc_get(q->ib, qp->av.dgid);
 	if (!h)
 		return -ENOMEM;
+	req_rewind(q, q->req.una);	/* what is out went to the other */
 	let_go(q);
 	q->host = h;
 	return 0;
@@ -139,8 +140,10 @@ static int enter_rtr(struct ib_qp *q)
 static uint32_t read_chunk(const struct ib_qp *q)
 {
 	enum { LEAST = 16 << 10, ALL = 128 << 10 };
-	uint32_t n = q->qp->attr.max_rd_atomic ?
-		     ALL / q->qp->attr.max_rd_atomic : LEAST;
+	uint32_t max = q->qp->attr.max_rd_atomic, n = LEAST;
+
+	if (max)
+		n = ALL / max;
 
 	return (n > LEAST ? n : LEAST) / q->mtu;
 }
@@ -166,6 +169,12 @@ static void enter_err(struct ib_qp *q)
 	q->rsp.ack_due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due)		/* else what is before it goes out too */
 		q->rsp.todo_n = 0;
+}
+
+void ib_settle(struct ib_qp *q)
+{
+	if (q->qp->state == IBV_QPS_ERR)
+		enter_err(q);
 }
 
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
@@ -262,7 +271,10 @@ static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
 
 static uint64_t run(struct qp *qp, uint64_t now)
 {
-	return req_run(ib_qp(qp), now);
+	uint64_t next = req_run(ib_qp(qp), now);
+
+	ib_settle(ib_qp(qp));
+	return next;
 }
 
 const struct transport ib_transport = {

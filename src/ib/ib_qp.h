@@ -150,7 +150,7 @@ struct todo {
 	uint64_t va;
 	uint64_t orig;			/* atomic */
 	bool atomic, replay;
-	bool copy;			/* it was sent in place before */
+	bool copy;			/* it may have been sent in place before */
 };
 
 struct ib_rsp {
@@ -222,6 +222,8 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 
 /* The QP fails: what is under way of it ends first. */
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
+/* It may have failed in sq_complete() or rq_complete(): then let go of all. */
+void ib_settle(struct ib_qp *q);
 
 /* --- identifications of received packets (ip_id.c) ------------------------- */
 

@@ -93,8 +93,12 @@ static void overrun(void **state)
 		  sim_qp(f->s, 1, IBV_QPT_RC, other, other, NULL, &cap) },
 		{ small, other },
 	};
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
-				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 8000);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
+	};
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
@@ -103,6 +107,7 @@ static void overrun(void **state)
 		sim_send(p.qp[0], &wr);
 	fix_quiet(f);
 	assert_int_equal(p.qp[0]->state, IBV_QPS_ERR);
+	assert_int_equal(fix_ib(f, 0)->host->flight, 0);
 	sim_unpair(f->s, &p);
 	fix_close(f);
 }

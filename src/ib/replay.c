@@ -21,26 +21,31 @@ static void drop(struct ib_rsp *s, unsigned i)
 }
 
 /* Put t in its place; what it covers in part or whole is replaced by it: the
- * peer has gone back to t.psn and asks for all that follows once more. */
+ * peer has gone back to t.psn and asks for all that follows once more.  If that
+ * was owed for the first time still, t is. */
 static void insert(struct ib_qp *q, const struct todo *t)
 {
 	struct ib_rsp *s = &q->rsp;
+	bool replay = t->replay;
 	unsigned i = 0;
 
 	while (i < s->todo_n) {
 		const struct todo *o = &s->todo[i];
 
 		if (psn_diff(o->psn, t->psn + t->npkts) < 0 &&
-		    psn_diff(t->psn, o->psn + o->npkts) < 0)
+		    psn_diff(t->psn, o->psn + o->npkts) < 0) {
+			replay = replay && o->replay;
 			drop(s, i);
-		else
+		} else {
 			i++;
+		}
 	}
 	if (s->todo_n == RD_MAX)
 		return;
 	for (i = s->todo_n; i > 0 && psn_diff(s->todo[i - 1].psn, t->psn) > 0; i--)
 		s->todo[i] = s->todo[i - 1];
 	s->todo[i] = *t;
+	s->todo[i].replay = replay;
 	s->todo_n++;
 	due_add(q->qp->core, q->qp);
 }
@@ -83,6 +88,7 @@ static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 		.len = get_be32(pkt->reth->len),
 		.msn = q->rsp.msn,
 		.replay = true,
+		.copy = true,
 	};
 
 	t.npkts = t.len ? (t.len - 1) / q->mtu + 1 : 1;
@@ -202,7 +208,7 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned *left,
 		e.off = t->sent * q->mtu;
 		e.len = last ? t->len - e.off : q->mtu;
 		e.span = &span;
-		e.copy = t->replay || t->copy;
+		e.copy = t->copy;
 		e.sent.todo = *t;
 		rc = emit(q, b, &e);
 		if (rc == -EFAULT)
@@ -307,12 +313,8 @@ void rsp_untake(struct ib_qp *q, const struct sent *sent)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	if (sent->kind == SENT_ACK) {
+	if (sent->kind == SENT_ACK)
 		s->ack_due = true;
-	} else if (sent->kind == SENT_RESPONSE) {
-		struct todo t = sent->todo;
-
-		t.copy = true;
-		insert(q, &t);
-	}
+	else if (sent->kind == SENT_RESPONSE)
+		insert(q, &sent->todo);
 }

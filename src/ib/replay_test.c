@@ -17,6 +17,10 @@ static void read_goes_on_where_it_stopped(void **state)
 			p = &f->log[i];
 	assert_non_null(p);
 	assert_int_equal(p->f.psn, 3);
+	/* Sent from where it lies, and the second time from a copy. */
+	assert_int_equal(fix_saw(f, 2, 1, "READ_RESP_MIDDLE", 1)->pieces, 3);
+	assert_string_equal(fix_name(&f->log[f->n - 2]), "READ_RESP_MIDDLE");
+	assert_int_equal(f->log[f->n - 2].pieces, 1);
 	assert_int_equal(p->f.va, f->mr[1]->mkey.base + 3 * 1024);
 	assert_int_equal(p->f.dma_len, 6 * 1024 + 5);
 	assert_int_equal(fix_count(f, 0, NULL), 2);
@@ -45,10 +49,13 @@ static void implied_nak(void **state)
 
 	(void)state;
 	fix_lose(f, 1, "READ_RESP_ONLY", 1);
-	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 100, 0);
-	fix_post(f, IBV_WR_RDMA_WRITE, 2, 1000, 100, 0);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_lose(f, 1, "READ_RESP_ONLY", 3);
+	for (int i = 0; i < 2; i++) {
+		fix_post(f, IBV_WR_RDMA_READ, 1, 0, 100, 0);
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 1000, 100, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	}
 	assert_true(f->s->now - start < MS);
 	fix_same(f, 0, 100);
 	fix_close(f);
@@ -147,6 +154,85 @@ static void region_gone_under_a_read(void **state)
 	fix_close(f);
 }
 
+/* The same, and the READ is asked for again before it was answered at all: it
+ * is owed still, so its end is told. */
+static void region_gone_under_a_read_asked_for_twice(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct todo t = { .psn = 0, .npkts = 2, .len = 2000,
+			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
+	struct bth bth = { .psn = be24(0) };
+	struct reth reth = { be64(t.va), be32(t.rkey), be32(t.len) };
+	struct ib_pkt again = {
+		.op = ib_op(ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE)),
+		.bth = &bth, .reth = &reth,
+	};
+
+	(void)state;
+	lock_take(&f->p.qp[1]->lock);
+	rsp_owe(fix_ib(f, 1), &t);
+	fix_ib(f, 1)->rsp.epsn = 2;
+	rsp_duplicate(fix_ib(f, 1), &again);
+	assert_int_equal(rsp_owing(&fix_ib(f, 1)->rsp), 1);
+	lock_give(&f->p.qp[1]->lock);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	fix_quiet(f);
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x62);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_ACCESS_ERR);
+	fix_close(f);
+}
+
+static struct ib_fields read_of(const struct fix *f, uint32_t psn, uint32_t len)
+{
+	return (struct ib_fields){
+		.opcode = ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE),
+		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[1]->qpn,
+		.psn = psn, .va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key, .dma_len = len,
+	};
+}
+
+/* A new request, then an old one again: answered in PSN order, each once. */
+static void owed_in_order(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields r = read_of(f, 0, 8);
+
+	(void)state;
+	sim_inject(f->s, 0, &r, NULL, 0);
+	fix_quiet(f);
+	f->n = 0;
+	for (r.psn = 1; r.psn < 4; r.psn++)
+		sim_inject(f->s, 0, &r, NULL, 0);
+	for (r.psn = 0; r.psn < 4; r.psn++)
+		sim_inject(f->s, 0, &r, NULL, 0);
+	fix_quiet(f);
+	assert_int_equal(f->n, 4);
+	for (unsigned i = 0; i < 4; i++)
+		fix_saw(f, i, 1, "READ_RESP_ONLY", i);
+	fix_close(f);
+}
+
+/* Nobody may be waiting for it: no reason to end the connection. */
+static void duplicate_without_its_region(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields r = read_of(f, 0, 8);
+
+	(void)state;
+	sim_inject(f->s, 0, &r, NULL, 0);
+	fix_quiet(f);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	sim_inject(f->s, 0, &r, NULL, 0);
+	fix_quiet(f);
+	assert_int_equal(f->n, 1);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +243,9 @@ int main(void)
 		cmocka_unit_test(unknown_duplicates_are_dropped),
 		cmocka_unit_test(no_ack_overtakes_a_read),
 		cmocka_unit_test(region_gone_under_a_read),
+		cmocka_unit_test(owed_in_order),
+		cmocka_unit_test(duplicate_without_its_region),
+		cmocka_unit_test(region_gone_under_a_read_asked_for_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

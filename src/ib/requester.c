@@ -88,6 +88,8 @@ static enum step local_work(struct ib_qp *q, const struct swqe *w, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	enum ibv_wc_status st = IBV_WC_SUCCESS;
+	struct ibv_mr region = { .lkey = w->rkey };
+	struct ibv_mw_bind_info info;
 	enum verr verr = VERR_NONE;
 
 	/* Its effect comes after all that was posted before it: those may
@@ -95,8 +97,10 @@ static enum step local_work(struct ib_qp *q, const struct swqe *w, uint64_t now)
 	if (q->req.cur != qp->sq.tail)
 		return STEP_WAIT;
 	if (w->opcode == IBV_WR_BIND_MW) {
+		info = w->bind.info;
+		info.mr = &region;
 		st = mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
-			     qp->qpn, qp->pd, &w->bind.info);
+			     qp->qpn, qp->pd, &info);
 		verr = VERR_BIND;
 	} else if (mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) != 0) {
 		st = IBV_WC_MW_BIND_ERR;
@@ -212,20 +216,19 @@ static void start(const struct ib_qp *q, struct emit *e, const struct swqe *w)
 		return;
 	e->av = &w->ud.av;
 	e->f.dest_qp = w->ud.qpn;
-	/* 10.2.5: a Q_Key with the high bit set means the QP's own. */
-	e->f.qkey = w->ud.qkey & 0x80000000 ? qp->attr.qkey : w->ud.qkey;
+	e->f.qkey = w->ud.qkey;
 	e->f.src_qp = qp->qpn;
 }
 
-/* Also where an answer is waited for, and while the window is half shut: then
- * the next packet may have to wait.  A peer that answers once for all that it
- * finds waiting loses nothing by being asked often. */
-static bool asks_for_ack(struct ib_qp *q, bool last)
+/* Also where an answer is waited for, and where the window is half shut after
+ * this packet: then the next may have to wait.  A peer that answers once for
+ * all that it finds waiting loses nothing by being asked often. */
+static bool asks_for_ack(struct ib_qp *q, bool last, uint32_t cost)
 {
 	struct ib_req *r = &q->req;
 
 	if (!last && ++r->unasked < ACK_EVERY && r->burst == NO_BURST &&
-	    cc_room(q) > q->host->window / 2)
+	    cc_room(q) > q->host->window / 2 + cost)
 		return false;
 	r->unasked = 0;
 	return true;
@@ -258,7 +261,7 @@ static enum step send_data(struct ib_qp *q, struct batch *b, struct swqe *w,
 		return STEP_WAIT;
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	e.f.ackreq = rc && asks_for_ack(q, last);
+	e.f.ackreq = rc && asks_for_ack(q, last, cost);
 	err = emit(q, b, &e);
 	if (err)
 		return emitted(q, err, now);

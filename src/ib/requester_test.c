@@ -306,6 +306,65 @@ static void local_invalidate(void **state)
 	fix_close(f);
 }
 
+static void bind_mw(struct fix *f, struct mw *mw, struct mr *mr, uint64_t wr_id,
+		 uint32_t rkey)
+{
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	wr.bind_mw.mw = &mw->ibv;
+	wr.bind_mw.rkey = rkey;
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		&mr->ibv, mr->mkey.base, 4096, IBV_ACCESS_REMOTE_WRITE };
+	sim_send(f->p.qp[0], &wr);
+}
+
+/* What is local takes its place among the others. */
+static void local_work_in_order(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
+	struct ibv_send_wr inv = { .wr_id = 3, .opcode = IBV_WR_LOCAL_INV,
+				   .send_flags = IBV_SEND_SIGNALED };
+	struct mw *mw;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->s->node[0].pd, IBV_MW_TYPE_2, &mw), 0);
+	inv.invalidate_rkey = (mw->ibv.rkey & 0xffffff00) |
+			      ((mw->ibv.rkey + 1) & 0xff);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
+	bind_mw(f, mw, mr, 2, inv.invalidate_rkey);
+	sim_send(f->p.qp[0], &inv);
+	fix_post(f, IBV_WR_RDMA_WRITE, 4, 0, 5000, 0);
+	for (unsigned i = 1; i <= 4; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
+}
+
+/* The region is the one that was named, though its struct may be another's. */
+static void bind_of_a_region_that_is_gone(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	int access = FIX_ALL | IBV_ACCESS_MW_BIND;
+	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 8192, access);
+	struct mw *mw;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->s->node[0].pd, IBV_MW_TYPE_2, &mw), 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
+	bind_mw(f, mw, mr, 2, (mw->ibv.rkey & 0xffffff00) |
+			      ((mw->ibv.rkey + 1) & 0xff));
+	assert_int_equal(mr_dereg(mr), 0);
+	mr = sim_mr(f->s, 0, f->mem[0], 8192, access);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_MW_BIND_ERR);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
+}
+
 /* SQD: what was begun ends; what was not waits for RTS. */
 static void drain(void **state)
 {
@@ -324,6 +383,31 @@ static void drain(void **state)
 	fix_no_wc(f, 0);
 	fix_modify(f, 0, IBV_QPS_RTS);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Another path while packets are out: what they were is sent again on it. */
+static void path_changed_in_sqd(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	struct ibv_qp_attr a = { .ah_attr = { .is_global = 1, .port_num = 1,
+					      .grh.sgid_index = 1 } };
+	union ibv_gid *gid = &a.ah_attr.grh.dgid;
+
+	(void)state;
+	*gid = f->s->node[1].dev->gid[1].gid;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 40000, 0);
+	sim_step(f->s);
+	fix_modify(f, 0, IBV_QPS_SQD);
+	assert_true(fix_ib(f, 0)->req.flight > 0);
+	for (int i = 0; i < 2; i++) {		/* there and back */
+		gid->raw[15] ^= 7;
+		assert_int_equal(qp_modify(f->p.qp[0], &a, IBV_QP_AV, f->s->now), 0);
+		assert_int_equal(fix_ib(f, 0)->req.psn, fix_ib(f, 0)->req.una);
+		assert_int_equal(fix_ib(f, 0)->host->flight, 0);
+	}
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(fix_ib(f, 0)->host->flight, 0);
 	fix_close(f);
 }
 
@@ -364,7 +448,10 @@ int main(void)
 		cmocka_unit_test(bad_lkey_ends_in_order),
 		cmocka_unit_test(read_into_read_only),
 		cmocka_unit_test(local_invalidate),
+		cmocka_unit_test(local_work_in_order),
+		cmocka_unit_test(bind_of_a_region_that_is_gone),
 		cmocka_unit_test(drain),
+		cmocka_unit_test(path_changed_in_sqd),
 		cmocka_unit_test(changing_memory),
 	};
 

@@ -148,6 +148,25 @@ static void skewed_atomic(void **state)
 	fix_close(f);
 }
 
+/* Both the address that is named and the one that is meant must be aligned. */
+static void skewed_iova(void **state)
+{
+	(void)state;
+	for (uint64_t skew = 0; skew < 8; skew += 4) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+		uint64_t base = (uintptr_t)f->mem[1];
+		struct mr *mr;
+
+		assert_int_equal(mr_reg(f->s->node[1].pd, f->mem[1], 4096,
+					base + 4, FIX_ALL, &mr), 0);
+		post_with(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 8 + skew, 8, mr->mkey.key);
+		fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
+		refused(f, 0x61, IBV_EVENT_QP_REQ_ERR);
+		assert_int_equal(mr_dereg(mr), 0);
+		fix_close(f);
+	}
+}
+
 static void longer_than_the_receive(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -390,6 +409,7 @@ int main(void)
 		cmocka_unit_test(qp_without_the_right),
 		cmocka_unit_test(another_pd),
 		cmocka_unit_test(skewed_atomic),
+		cmocka_unit_test(skewed_iova),
 		cmocka_unit_test(longer_than_the_receive),
 		cmocka_unit_test(receive_with_a_bad_lkey),
 		cmocka_unit_test(unmapped_memory),

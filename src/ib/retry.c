@@ -112,7 +112,6 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
 		r->psn = r->una;		/* what was to be sent again need not */
 		r->cur = q->qp->sq.tail;
 		acked = r->flight;
-		r->rd_head = r->rd_tail;
 	}
 	if (q->qp->type != IBV_QPT_RC)
 		return;
@@ -178,6 +177,7 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 		i--;
 	r->cur = i;
 	r->psn = psn;
+	r->failed = false;		/* what did will be tried again */
 	while (r->rd_head != r->rd_tail &&
 	       psn_diff(r->rd[(r->rd_tail - 1) % RD_MAX].end, psn) > 0)
 		r->rd_tail--;

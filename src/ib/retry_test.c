@@ -20,6 +20,10 @@ static void last_packet_lost_costs_a_probe(void **state)
 	assert_int_equal(fix_count(f, 0, "WRITE_FIRST"), 2);
 	fix_same(f, 0, 3000);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 1);
+	start = f->s->now;			/* and then all is as before */
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 300000, 0);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_true(took(f, start) < MS / 5);
 	fix_close(f);
 }
 
@@ -202,6 +206,30 @@ static void taken_back(void **state)
 	fix_same(f, 300000, 100000);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_RX_NAK), 0);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_RETRANSMIT), 0);
+	fix_close(f);
+}
+
+/* What failed here is told when it is the oldest: what is before it may have to
+ * be sent again first. */
+static void loss_before_a_local_error(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 100);
+	struct ibv_send_wr bad = { .wr_id = 2, .opcode = IBV_WR_SEND,
+				   .sg_list = &sge, .num_sge = 1 };
+
+	(void)state;
+	sge.lkey ^= 0x5500;
+	fix_lose(f, 0, "WRITE_FIRST", 1);
+	fix_lose(f, 0, "WRITE_ONLY", 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 0, 0, 3000, 0);	/* NAKed */
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);	/* probed */
+	sim_send(f->p.qp[0], &bad);
+	fix_wc(f, 0, 0, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
+	fix_same(f, 0, 3000);
 	fix_close(f);
 }
 
@@ -233,6 +261,7 @@ int main(void)
 		cmocka_unit_test(rnr_retries_end),
 		cmocka_unit_test(retries_are_per_progress),
 		cmocka_unit_test(taken_back),
+		cmocka_unit_test(loss_before_a_local_error),
 		cmocka_unit_test(psn_wraps),
 	};
 

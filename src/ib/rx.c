@@ -116,6 +116,7 @@ static void deliver(struct qp *qp, const struct dgram *d,
 		datagram(ib_qp(qp), d, pkt, now);
 	else
 		connected(ib_qp(qp), d, pkt, now);
+	ib_settle(ib_qp(qp));
 	lock_give(&qp->lock);
 }
 
@@ -125,6 +126,9 @@ static void to_member(struct qp *qp, void *arg)
 {
 	const struct to_group *g = arg;
 
+	/* A group may have been joined on several interfaces. */
+	if (g->d->ifindex && g->d->ifindex != qp->dev->net.ifindex)
+		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);
 }

@@ -78,10 +78,31 @@ static void identification_is_solved_for(void **state)
 	input(f, &r);
 	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
 	p.psn = 3;
-	make(f, &p, 5, &r);			/* the link guessed wrong */
-	r.d.ip_id = 3;
+	make(f, &p, 4730, &r);			/* the link guessed wrong */
+	r.d.ip_id = 0x3000;
+	r.d.ip_id_exact = false;
 	input(f, &r);
 	fix_wc(f, 1, 3, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* RNR, and before that was told there is a receive and the message again. */
+static void rnr_is_withdrawn(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = send_only(f);
+	struct raw r;
+
+	(void)state;
+	p.ackreq = true;
+	make(f, &p, 0, &r);
+	input(f, &r);
+	fix_recv(f, 1, 0, 10);
+	input(f, &r);
+	fix_quiet(f);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	assert_int_equal(f->n, 1);
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x1f);
 	fix_close(f);
 }
 
@@ -200,6 +221,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(identification_is_solved_for),
+		cmocka_unit_test(rnr_is_withdrawn),
 		cmocka_unit_test(every_byte_counts),
 		cmocka_unit_test(wrong_addresses),
 		cmocka_unit_test(wrong_numbers),

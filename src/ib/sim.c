@@ -259,6 +259,7 @@ static void packet_of(struct sim_node *n, const struct dgram *d,
 	p->now = n->sim->now;
 	p->payload = (uint32_t)pkt.payload_len;
 	p->len = d->len;
+	p->pieces = d->iovcnt;
 	p->d = d;
 }
 

@@ -46,6 +46,7 @@ struct sim_packet {
 	struct ib_fields f;
 	uint32_t payload;
 	uint32_t len;			/* BTH to ICRC */
+	unsigned pieces;		/* 1: a copy */
 	const struct dgram *d;
 };
 

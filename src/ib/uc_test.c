@@ -68,6 +68,21 @@ static void no_receive_no_error(void **state)
 	fix_close(f);
 }
 
+/* Not into the receive of the message before, either. */
+static void no_receive_nothing_written(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_UC, NULL);
+
+	(void)state;
+	fix_recv(f, 8, 0, 3000);
+	fix_post(f, IBV_WR_SEND, 1, 0, 3000, 0);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_post(f, IBV_WR_SEND, 2, 10000, 3000, 0);
+	fix_quiet(f);
+	fix_same(f, 0, 3000);
+	fix_close(f);
+}
+
 static void wrong_rkey_is_silent(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UC, NULL);
@@ -132,6 +147,7 @@ int main(void)
 		cmocka_unit_test(sends_and_writes),
 		cmocka_unit_test(broken_message_is_dropped),
 		cmocka_unit_test(no_receive_no_error),
+		cmocka_unit_test(no_receive_nothing_written),
 		cmocka_unit_test(wrong_rkey_is_silent),
 		cmocka_unit_test(sqe_and_back),
 		cmocka_unit_test(taken_back_is_not_lost),
