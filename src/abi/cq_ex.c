@@ -49,6 +49,11 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 		return EINVAL;
 	if (abi_inside)			/* a signal handler: see abi.h */
 		return ENOENT;
+	/* The lock may be held by a thread that the fork left behind. */
+	if (abi_of(ex->context)->ctx.dead) {
+		errno = EIO;
+		return EIO;
+	}
 	if (!reading)
 		lock_take(&cq->reader);
 	else if (!lock_try(&cq->reader))

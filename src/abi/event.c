@@ -2,9 +2,6 @@
 /* event.c - completion channels and asynchronous events. */
 #include "core/event.h"
 
-#include <fcntl.h>
-#include <poll.h>
-
 #include "abi/abi.h"
 #include "core/cq.h"
 
@@ -24,32 +21,25 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return abi_leave(channel_destroy(channel_of(ibv)));
 }
 
-/* Sleep, unless the program made fd O_NONBLOCK, until something waits there.
- * Done before the call proper, so that signal handlers may poll meanwhile. */
-static int wait_for(int fd)
-{
-	struct pollfd p = { fd, POLLIN, 0 };
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0)
-		return -errno;
-	if (!(flags & O_NONBLOCK) && poll(&p, 1, -1) < 0)
-		return -errno;
-	return 0;
-}
-
+/* Both sleep, unless the program made the descriptor O_NONBLOCK, before the
+ * call proper, so that signal handlers may poll meanwhile; and in read(), which
+ * goes on after a handler with SA_RESTART, as programs expect. */
 static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 {
 	struct ibv_context *ctx = ibv->context;
-	int rc = abi_of(ctx)->ctx.dead ? -EIO : wait_for(ibv->fd);
+	int rc;
 
-	if (rc)
-		return rc;
-	if (!abi_enter(ctx))
-		return -EIO;
-	rc = channel_get(channel_of(ibv), cq);
-	abi_end();
-	return rc;
+	do {
+		rc = abi_of(ctx)->ctx.dead ? -EIO :
+		     event_queue_wait(&channel_of(ibv)->queue);
+		if (rc)
+			return rc;
+		if (!abi_enter(ctx))
+			return -EIO;
+		*cq = channel_pop(channel_of(ibv));
+		abi_end();
+	} while (!*cq);
+	return 0;
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
@@ -76,14 +66,19 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
  * its parent's. */
 static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
-	int rc = abi_forked(ibv) ? -EIO : wait_for(ibv->async_fd);
+	struct context *ctx = &abi_of(ibv)->ctx;
+	bool got;
+	int rc;
 
-	if (rc)
-		return rc;
-	abi_begin();
-	rc = async_get(&abi_of(ibv)->ctx, event);
-	abi_end();
-	return rc;
+	do {
+		rc = abi_forked(ibv) ? -EIO : event_queue_wait(&ctx->async);
+		if (rc)
+			return rc;
+		abi_begin();
+		got = async_pop(ctx, event);
+		abi_end();
+	} while (!got);
+	return 0;
 }
 
 EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)

@@ -17,7 +17,7 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 		return EIO;
 	}
 	rc = qp_post_send(qp, wr, bad);
-	nic_post(abi_of(ibv->context)->nic, qp);
+	nic_post(abi_of(ibv->context)->nic, qp, abi_inside > 1);
 	return abi_leave(rc);
 }
 

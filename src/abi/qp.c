@@ -79,7 +79,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
 	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
-		nic_post(a->nic, qp);	/* work that waited for the state */
+		nic_post(a->nic, qp, abi_inside > 1);	/* work that waited for the state */
 	return abi_leave(rc);
 }
 

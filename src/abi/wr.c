@@ -36,7 +36,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	}
 	rc = post_complete(qp);
 	if (!rc)
-		nic_post(abi_of(ex->qp_base.context)->nic, qp);
+		nic_post(abi_of(ex->qp_base.context)->nic, qp, abi_inside > 1);
 	return abi_leave(rc);
 }
 

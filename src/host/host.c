@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +28,7 @@
 
 enum {
 	SLOTS = 1 << SLOT_BITS,
-	CONNS_MAX = 2048, FOREIGN_MAX = 1024,
+	CONNS_MAX = 2048, FOREIGN_MAX = 1024, FOREIGN_SHARE = 4,
 	RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16,	/* a run is bounded */
 	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
 	AGAIN_NS = 1000000,	/* a slot without owner is left alone so long */
@@ -51,7 +53,7 @@ struct host {
 	int spare_fd;			/* given up to refuse a connection when
 					 * there are no descriptors left */
 	bool foreign_ok;
-	unsigned nconns, nforeign;
+	unsigned nconns, nforeign, foreign_max;
 	struct list conns;
 	struct list dead;		/* closed; events may still point to them */
 	struct conn *by_slot[SLOTS];	/* to send through */
@@ -100,7 +102,7 @@ static struct conn *conn_new(struct host *h, int fd)
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
 	c->foreign = c->uid != h->uid;
-	if (h->nconns >= CONNS_MAX || (c->foreign && h->nforeign >= FOREIGN_MAX))
+	if (h->nconns >= CONNS_MAX || (c->foreign && h->nforeign >= h->foreign_max))
 		goto fail;
 	if (epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev))
 		goto fail;
@@ -340,7 +342,8 @@ static void accept_some(struct host *h)
 void host_run(struct host *h)
 {
 	struct epoll_event ev[RUN_EVENTS];
-	int n = epoll_wait(h->epfd, ev, RUN_EVENTS, 0);
+	/* Not by way of libc: no thread may be cancelled in here. */
+	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0);
 
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.ptr)
@@ -377,6 +380,17 @@ static int take_slot(struct host *h)
 	return -EADDRNOTAVAIL;
 }
 
+/* Anybody may connect, and must not use up the program's descriptors. */
+static unsigned foreign_max(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) ||
+	    lim.rlim_cur / FOREIGN_SHARE >= FOREIGN_MAX)
+		return FOREIGN_MAX;
+	return (unsigned)lim.rlim_cur / FOREIGN_SHARE;
+}
+
 int host_open(struct host **out, const struct host_ops *ops, void *arg)
 {
 	struct host *h = calloc(1, sizeof(*h));
@@ -388,6 +402,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	h->ops = ops;
 	h->arg = arg;
 	h->uid = geteuid();
+	h->foreign_max = foreign_max();
 	list_init(&h->conns);
 	list_init(&h->dead);
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -241,8 +242,9 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		return (int)k;
 	}
 	while (done < msgs) {
-		int rc = sendmmsg(fd, u->msg + done, msgs - done,
-				  MSG_DONTWAIT | MSG_NOSIGNAL);
+		/* Not by way of libc: no thread may be cancelled in here. */
+		int rc = (int)syscall(SYS_sendmmsg, fd, u->msg + done, msgs - done,
+				      MSG_DONTWAIT | MSG_NOSIGNAL);
 		unsigned run = u->first[done];
 
 		if (rc > 0) {
@@ -286,7 +288,6 @@ int udp_bind(struct link *link, int family)
 {
 	struct udp *u = udp_of(link);
 	int f = family == AF_INET6, fd;
-	struct epoll_event ev = { .events = EPOLLIN };
 
 	if (u->rx[f] >= 0)
 		return 0;
@@ -297,12 +298,6 @@ int udp_bind(struct link *link, int family)
 	fd = udp_receiver(family, u->port);
 	if (fd < 0)
 		return fd;
-	if (epoll_ctl(u->epfd, EPOLL_CTL_ADD, fd, &ev)) {
-		int rc = -errno;
-
-		close(fd);
-		return rc;
-	}
 	u->rx[f] = fd;
 	return 0;
 }

@@ -27,9 +27,11 @@ int udp_open(struct link **out, uint16_t port);
  * already; -EADDRINUSE, -EAFNOSUPPORT, -EMFILE ... */
 int udp_bind(struct link *link, int family);
 
-int udp_rx_fd(const struct link *link, int family);	/* -1: not bound */
+/* -1: not bound.  Not in the epoll set: that would cost every datagram a
+ * wake-up call, also while nobody sleeps. */
+int udp_rx_fd(const struct link *link, int family);
 
-/* An epoll descriptor over the receiving sockets; the owner may add to it. */
+/* An epoll descriptor for the owner's sockets that belong to this port. */
 int udp_epoll(const struct link *link);
 
 /* The port that datagrams leave from; opens the sockets.  -errno. */

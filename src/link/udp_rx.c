@@ -6,6 +6,8 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 struct rx_msg {				/* what one recvmsg gave */
 	struct dgram head;		/* addresses: the same in all segments */
@@ -85,6 +87,18 @@ static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
 	}
 }
 
+/* Headers are made ready when they were used, not before each call: polling an
+ * empty socket is the common case. */
+static void prepare(struct udp_rx *r, unsigned i)
+{
+	r->iov[i] = (struct iovec){ r->buf[i], RX_BUF };
+	r->msg[i].msg_hdr = (struct msghdr){
+		.msg_name = &r->addr[i], .msg_namelen = sizeof(r->addr[i]),
+		.msg_iov = &r->iov[i], .msg_iovlen = 1,
+		.msg_control = r->ctl[i], .msg_controllen = RX_CTL,
+	};
+}
+
 static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 {
 	struct msghdr *h = &r->msg[i].msg_hdr;
@@ -109,6 +123,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 		m->len = 0;
 		r->dropped++;
 	}
+	prepare(r, i);
 }
 
 int udp_rx_fill(struct udp_rx *r, int fd, unsigned n)
@@ -118,15 +133,8 @@ int udp_rx_fill(struct udp_rx *r, int fd, unsigned n)
 
 	if (n > RX_MSGS - at)
 		n = RX_MSGS - at;
-	for (unsigned i = at; i < at + n; i++) {
-		r->iov[i] = (struct iovec){ r->buf[i], RX_BUF };
-		r->msg[i].msg_hdr = (struct msghdr){
-			.msg_name = &r->addr[i], .msg_namelen = sizeof(r->addr[i]),
-			.msg_iov = &r->iov[i], .msg_iovlen = 1,
-			.msg_control = r->ctl[i], .msg_controllen = RX_CTL,
-		};
-	}
-	got = recvmmsg(fd, &r->msg[at], n, MSG_DONTWAIT, NULL);
+	/* Not by way of libc: no thread may be cancelled in here. */
+	got = (int)syscall(SYS_recvmmsg, fd, &r->msg[at], n, MSG_DONTWAIT, NULL);
 	if (got < 0)
 		return errno == EBADF || errno == ENOTSOCK ? -EBADF : 0;
 	for (unsigned i = at; i < at + (unsigned)got; i++)
@@ -194,6 +202,8 @@ struct udp_rx *udp_rx_new(uint16_t port)
 		free(r);
 		return NULL;
 	}
+	for (unsigned i = 0; i < RX_MSGS; i++)
+		prepare(r, i);
 	return r;
 }
 

@@ -14,7 +14,10 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { RETRY_FULL_NS = 100000 };	/* a full link is tried again after this */
+enum {
+	RETRY_FULL_NS = 100000,		/* a full link is tried again after this */
+	COPY_ROOM = 8192,		/* for any copied datagram, MTU 4096 */
+};
 
 void engine_break(struct engine *e, const char *what)
 {
@@ -98,6 +101,14 @@ static void flush(struct engine *e, uint64_t now)
 	b->run_max = e->link->run_max;
 }
 
+/* A QP that finds no room says that it has more to send: without a flush it
+ * would be asked for ever. */
+static bool nearly_full(const struct batch *b)
+{
+	return b->n >= BATCH_MAX / 2 ||
+	       !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
+}
+
 static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	bool more = false;
@@ -116,7 +127,8 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 	return more;
 }
 
-/* The next time at which a turn has something to do without input. */
+/* The next time at which a turn has something to do without input; also for
+ * the thread, which may not be asleep yet and so cannot be told. */
 static uint64_t next_deadline(struct engine *e)
 {
 	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
@@ -128,6 +140,7 @@ static uint64_t next_deadline(struct engine *e)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
+	atomic_store(&e->deadline, at);
 	return at;
 }
 
@@ -144,7 +157,7 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 			next = qp->due_next;
 			if (qp_turn(e, qp, now))
 				due_add(e->core, qp);
-			if (e->batch.n >= BATCH_MAX / 2) {
+			if (nearly_full(&e->batch)) {
 				sent += e->batch.n;
 				flush(e, now);
 			}
@@ -181,8 +194,10 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		e->port_due = port_run(e->port, now);
 	wake_due_timers(e, now);
 	did = engine_output(e, now, ENGINE_TX);
-	if (later)
+	if (later) {
 		n = take_input(e, now);
+		did.next = next_deadline(e);
+	}
 	did.input = n > 0;
 	return did;
 }

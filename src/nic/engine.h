@@ -58,6 +58,7 @@ struct engine {
 	atomic_bool sleeping;		/* in ppoll, or about to be */
 	atomic_bool watching;		/* ... and the sockets are among it */
 	_Atomic uint64_t sleep_until;
+	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll;	/* when a program last polled */
 };
 

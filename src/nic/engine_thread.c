@@ -41,7 +41,7 @@ enum {
 	SLICE_NS = 100000,
 };
 
-enum { P_KICK, P_MONITOR, P_PORT, P_HOST, P_ALL };
+enum { P_KICK, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST, P_ALL };
 
 void engine_kick(struct engine *e)
 {
@@ -61,12 +61,26 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 	return last + ns > now;
 }
 
-/* Sleep until something has to be done.  False: descriptors are gone. */
+/* When does a thread that watches the sockets, and was about to sleep until
+ * then, have to wake?  Looks at what others may have left since its turn. */
+static uint64_t look_again(const struct engine *e, uint64_t until, uint64_t now)
+{
+	uint64_t deadline = atomic_load(&e->deadline);
+
+	if (due_any(e->core) && e->blocked_until <= now)
+		return now;
+	return until == NEVER ? deadline : until;
+}
+
+/* Sleep until something has to be done, at most until next; NEVER: until the
+ * engine's deadline.  False: descriptors are gone. */
 static bool nap(struct engine *e, uint64_t next)
 {
 	struct pollfd p[P_ALL] = {
 		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
 		[P_MONITOR] = { .fd = netdev_monitor_fd(e->monitor), .events = POLLIN },
+		[P_V4]      = { .fd = port_rx_fd(e->port, AF_INET), .events = POLLIN },
+		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
 		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
 		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
 	};
@@ -80,20 +94,21 @@ static bool nap(struct engine *e, uint64_t next)
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
 	atomic_store(&e->sleeping, true);
+	if (watch)
+		until = look_again(e, until, now);
 	if (atomic_load(&e->stop) || until <= now ||
-	    (watch && due_any(e->core) && e->blocked_until <= now) ||
 	    (!watch && atomic_load(&e->armed)))
 		until = now;
 	ts.tv_sec = (time_t)((until - now) / 1000000000u);
 	ts.tv_nsec = (long)((until - now) % 1000000000u);
-	if (ppoll(p, watch ? P_ALL : P_PORT, until == NEVER ? NULL : &ts, NULL) < 0 &&
+	if (ppoll(p, watch ? P_ALL : P_BLIND, until == NEVER ? NULL : &ts, NULL) < 0 &&
 	    errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
 
 	/* A sleeper keeps what it sleeps on: only the other end of the kick
 	 * shows that all were closed. */
-	for (int i = 0; i < (watch ? P_ALL : P_PORT); i++)
+	for (int i = 0; i < (watch ? P_ALL : P_BLIND); i++)
 		if (p[i].revents & (POLLNVAL | POLLHUP))
 			return false;
 	if (atomic_exchange(&e->kicked, false))
@@ -145,7 +160,8 @@ static void ask_for_short_slices(void)
 		log_debug("no short time slice: errno %d", errno);
 }
 
-/* One wake-up.  Returns when the next one has to be. */
+/* One wake-up.  Returns when the next one has to be; NEVER: when the engine's
+ * deadline says. */
 static uint64_t wake_up(struct engine *e)
 {
 	bool blind = e->g.ns != 0, input = false, active;
@@ -155,13 +171,9 @@ static uint64_t wake_up(struct engine *e)
 	if (active && blind) {
 		;				/* they serve it, timers too */
 	} else if (turn_try(&e->core->turn)) {
-		struct engine_did did;
-
 		host_run(e->host);
-		did = engine_turn(e, now, false);
+		input = engine_turn(e, now, false).input;
 		turn_give(&e->core->turn);
-		input = did.input;
-		next = did.next;
 	} else {
 		active = true;			/* somebody is at it */
 		next = now + GUARD_FIRST_NS;

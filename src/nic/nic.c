@@ -21,6 +21,7 @@
 #include "nic/registry.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
+#include "sys/guard.h"
 #include "sys/log.h"
 
 struct nic {
@@ -166,6 +167,7 @@ NO_TSA static void before_fork(void)
 {
 	pthread_mutex_lock(&nic_lock);
 	registry_hold();
+	guard_hold();
 	if (!the_nic)
 		return;
 	turn_take(&the_nic->core.turn);
@@ -178,6 +180,7 @@ NO_TSA static void fork_parent(void)
 		lock_give(&the_nic->core.lock);
 		turn_give(&the_nic->core.turn);
 	}
+	guard_let_go();
 	registry_let_go();
 	pthread_mutex_unlock(&nic_lock);
 }
@@ -213,7 +216,8 @@ NO_TSA static void fork_child(void)
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
 	}
-	registry_let_go();
+	guard_let_go();
+	registry_forked();
 	pthread_mutex_unlock(&nic_lock);
 }
 
@@ -223,6 +227,16 @@ static void watch_forks(void)
 }
 
 /* --- using it -------------------------------------------------------------- */
+
+static bool notice_loss(struct engine *e, const char *what)
+{
+	if (!engine_lost(e))
+		return false;
+	turn_take(&e->core->turn);
+	engine_break(e, what);
+	turn_give(&e->core->turn);
+	return true;
+}
 
 int nic_open(struct nic **out)
 {
@@ -236,7 +250,7 @@ int nic_open(struct nic **out)
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&nic_lock);
 	nic = the_nic;
-	if (!nic || atomic_load(&nic->engine.broken)) {
+	if (!nic || notice_loss(&nic->engine, "opening")) {
 		nic = calloc(1, sizeof(*nic));
 		rc = nic ? nic_start(nic, conf) : -ENOMEM;
 		if (rc) {
@@ -252,16 +266,8 @@ unlock:
 	return rc;
 }
 
-static bool notice_loss(struct engine *e)
-{
-	if (!engine_lost(e))
-		return false;
-	turn_take(&e->core->turn);
-	engine_break(e, "closing");
-	turn_give(&e->core->turn);
-	return true;
-}
-
+/* All under the lock: a fork waits, lest its child keep descriptors that it
+ * does not know of. */
 void nic_close(struct nic *nic)
 {
 	bool last;
@@ -270,27 +276,35 @@ void nic_close(struct nic *nic)
 	last = --nic->users == 0;
 	if (last && nic == the_nic)
 		the_nic = NULL;
-	pthread_mutex_unlock(&nic_lock);
 	/* What was lost or forked is not ours to take apart. */
-	if (last && !nic->core.dead && !notice_loss(&nic->engine))
+	if (last && !nic->core.dead && !notice_loss(&nic->engine, "closing"))
 		nic_stop(nic);
+	pthread_mutex_unlock(&nic_lock);
 }
 
-void nic_post(struct nic *nic, struct qp *qp)
+void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	struct core *core = &nic->core;
 	struct engine *e = &nic->engine;
 	uint64_t now = clock_ns();
 
 	due_add(core, qp);
+	if (nested) {
+		engine_kick(e);
+		return;
+	}
 	while (due_any(core) && turn_try(&core->turn)) {
 		struct engine_did did = engine_output(e, now, ENGINE_INLINE);
 
 		turn_give(&core->turn);
 		engine_settle(e, now, did.next);
 		if (did.output >= ENGINE_INLINE || e->blocked_until > now)
-			break;
+			return;
 	}
+	/* The turn is taken: not every holder looks at the due list afterwards
+	 * (control calls, fork), so the thread has to. */
+	if (due_any(core))
+		engine_settle(e, now, now);
 }
 
 bool nic_poll(struct nic *nic)
@@ -342,6 +356,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 	}
 	nic->core.udp_sport = port_sport(port);
 	turn_give(&nic->core.turn);
+	engine_kick(&nic->engine);	/* it has one more socket to watch */
 	return rc;
 }
 
@@ -352,5 +367,6 @@ int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool
 	turn_take(&nic->core.turn);
 	rc = port_join(nic->engine.port, gid->raw, dev->net.ifindex, join);
 	turn_give(&nic->core.turn);
+	engine_kick(&nic->engine);
 	return rc;
 }

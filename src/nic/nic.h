@@ -26,8 +26,10 @@ void nic_close(struct nic *nic);		/* the last one stops it */
 struct core *nic_core(struct nic *nic);
 const struct transport *nic_transport(struct nic *nic, const struct device *dev);
 
-/* The QP has work: do it now if the engine is free, else see that it is done. */
-void nic_post(struct nic *nic, struct qp *qp);
+/* The QP has work: do it now if the engine is free, else see that it is done.
+ * nested: the caller is inside another QP's ibv_wr_start() and so holds its
+ * lock, which the engine may want: the thread does it. */
+void nic_post(struct nic *nic, struct qp *qp, bool nested);
 
 /* A completion queue was found empty: run the engine for one bounded turn if
  * it is free.  True if it ran. */

@@ -21,7 +21,7 @@
 enum {
 	QPN_AT = 5, SLOT_SHIFT = 6,	/* in a BTH: slot (10) | index (14) */
 	ROUNDS = 4,			/* of receiving nothing but others' */
-	HOST_EVERY = 8,			/* recv calls between host_run()s */
+	HOST_EVERY = 32,			/* recv calls between host_run()s */
 	RETRY_MIN_NS = 1000000,		/* after the holder went */
 	RETRY_MAX_NS = 1000000000,
 };
@@ -482,6 +482,11 @@ void port_forked(struct port *p)
 struct link *port_link(struct port *p)
 {
 	return &p->link;
+}
+
+int port_rx_fd(const struct port *p, int family)
+{
+	return udp_rx_fd(p->udp, family);
 }
 
 int port_fd(const struct port *p)

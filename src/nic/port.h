@@ -27,7 +27,10 @@ struct link *port_link(struct port *port);
 /* Bind the address family (AF_INET or AF_INET6) if it is not yet.  0;
  * -EADDRINUSE with one error line that names the holder if it is no urnic. */
 int port_bind(struct port *port, int family);
-int port_fd(const struct port *port);		/* epoll over the sockets */
+/* What to sleep on: the receiving socket of a family (-1: not bound, and that
+ * may change with port_bind()), and an epoll descriptor for all else. */
+int port_rx_fd(const struct port *port, int family);
+int port_fd(const struct port *port);
 
 /* The UDP port that datagrams leave from, in both families; opens the sockets.
  * 0: it cannot. */

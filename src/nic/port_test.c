@@ -413,7 +413,7 @@ static void child_main(int in, int out, uid_t uid)
 		if (write(out, &r, sizeof(r)) != sizeof(r))
 			_exit(0);
 		do {
-			fd[1] = (struct pollfd){ .fd = port_fd(p.port), .events = POLLIN };
+			fd[1] = (struct pollfd){ .fd = port_rx_fd(p.port, AF_INET), .events = POLLIN };
 			fd[2] = (struct pollfd){ .fd = host_fd(p.host), .events = POLLIN };
 			poll(fd, 3, 1);
 			turn(&p);

@@ -149,6 +149,15 @@ void registry_let_go(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
+/* Devices change under registry_lock only: who held a device's own lock did
+ * but read. */
+void registry_forked(void)
+{
+	list_for(n, &all)
+		lock_init(&container_of(n, struct device, node)->lock);
+	registry_let_go();
+}
+
 int registry_refresh(struct core *core)
 {
 	int rc;

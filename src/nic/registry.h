@@ -14,5 +14,6 @@ int registry_refresh(struct core *core);
 /* Around fork: nobody is inside meanwhile. */
 void registry_hold(void);
 void registry_let_go(void);
+void registry_forked(void);		/* lets go in the child */
 
 #endif
