@@ -31,7 +31,7 @@ def vm(vm_session):
 ROWS = {
     "rc_pingpong": ("ibv_rc_pingpong", "-c", "-n", "30", "-s", "9000"),
     "rc_pingpong_events": ("ibv_rc_pingpong", "-c", "-e", "-n", "30", "-s", "3001"),
-    "uc_pingpong": ("ibv_uc_pingpong", "-c", "-n", "30", "-s", "3001"),
+    "uc_pingpong": ("ibv_uc_pingpong", "-c", "-n", "30", "-s", "9001"),
     "ud_pingpong": ("ibv_ud_pingpong", "-c", "-n", "30", "-s", "1001"),
     "srq_pingpong": ("ibv_srq_pingpong", "-c", "-n", "20", "-q", "4", "-r", "100"),
     "send_bw": ("ib_send_bw", "-n", "50", "-s", "9001"),

@@ -50,10 +50,11 @@ static int uverbs(const char *path)
 	return n;
 }
 
-/* The real call has failed with errno: is it to succeed all the same? */
+/* The real call has failed with errno: is it to succeed all the same?  EFAULT:
+ * there is no path to look at. */
 static bool stands_in(const char *path)
 {
-	return uverbs(path) >= 0;
+	return errno != EFAULT && uverbs(path) >= 0;
 }
 
 static int fill(const char *path, void *buf, int saved)
@@ -256,7 +257,8 @@ static int do_open(const char *name, const char *path, int flags, mode_t mode)
 
 	*(void **)&fn = next(name);
 	fd = fn ? fn(path, flags, mode) : -1;
-	if (fd >= 0 || (flags & O_ACCMODE) != O_RDONLY || !gid_attr(path, text))
+	if (fd >= 0 || errno == EFAULT || (flags & O_ACCMODE) != O_RDONLY ||
+	    !gid_attr(path, text))
 		return fd;
 	return open_text(text);
 }

@@ -99,7 +99,7 @@ static void fill_event(struct ibv_async_event *event, const struct async *a)
 }
 
 /* The next event; false: there is none, it was dropped. */
-static bool pop(struct context *ctx, struct ibv_async_event *event)
+bool async_pop(struct context *ctx, struct ibv_async_event *event)
 {
 	struct async *a = NULL;
 
@@ -125,7 +125,7 @@ int async_get(struct context *ctx, struct ibv_async_event *event)
 		rc = event_queue_wait(&ctx->async);
 		if (rc)
 			return rc;
-	} while (!pop(ctx, event));
+	} while (!async_pop(ctx, event));
 	return 0;
 }
 

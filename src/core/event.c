@@ -130,9 +130,8 @@ int channel_destroy(struct channel *ch)
 	return 0;
 }
 
-/* The next CQ with an event, or NULL: its events were dropped.  A CQ with
- * several is in the list once, and goes behind the others. */
-static struct cq *pop(struct channel *ch)
+/* A CQ with several events is in the list once, and goes behind the others. */
+struct cq *channel_pop(struct channel *ch)
 {
 	struct list *waiting = &ch->queue.waiting;
 	struct cq *cq = NULL;
@@ -158,7 +157,7 @@ int channel_get(struct channel *ch, struct cq **cq)
 		rc = event_queue_wait(&ch->queue);
 		if (rc)
 			return rc;
-		got = pop(ch);
+		got = channel_pop(ch);
 	}
 	*cq = got;
 	return 0;

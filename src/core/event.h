@@ -64,6 +64,8 @@ int channel_create(struct context *ctx, struct channel **out);
 int channel_destroy(struct channel *ch);	/* 0 or -EBUSY */
 /* Blocks unless the descriptor is O_NONBLOCK: -EAGAIN, -EINTR. */
 int channel_get(struct channel *ch, struct cq **cq);
+/* What follows a token: the next CQ, or NULL, its events were dropped. */
+struct cq *channel_pop(struct channel *ch);
 /* For cq.c: an event for cq; all of its events that were not fetched. */
 void channel_raise(struct channel *ch, struct cq *cq);
 void channel_drop(struct channel *ch, struct cq *cq);
@@ -73,6 +75,7 @@ void channel_drop(struct channel *ch, struct cq *cq);
  * its events were acknowledged, and drops those not fetched. */
 void async_raise(struct context *ctx, enum ibv_event_type type, void *element);
 int async_get(struct context *ctx, struct ibv_async_event *event);  /* as above */
+bool async_pop(struct context *ctx, struct ibv_async_event *event);
 void async_ack(struct ibv_async_event *event);
 /* Destroying element, which raises no more: drop, then wait for acks. */
 void async_forget(struct context *ctx, void *element);

@@ -208,18 +208,20 @@ static int file_line(void *arg, const char *section, const char *key,
 	return !rd->err[0];
 }
 
-/* URNIC_CONF, or else the user's own file if there is one. */
+/* URNIC_CONF, or else the user's own file if there is one.  To a set-user-id
+ * program, whose user may not choose the files that it writes to (a log, a
+ * capture), there is no environment. */
 static void file_path(struct conf_origin *o)
 {
-	const char *p = getenv("URNIC_CONF"), *home;
+	const char *p = secure_getenv("URNIC_CONF"), *home;
 
 	o->path[0] = '\0';
 	if (p) {
 		snprintf(o->path, sizeof(o->path), "%s", p);
 		return;
 	}
-	p = getenv("XDG_CONFIG_HOME");
-	home = getenv("HOME");
+	p = secure_getenv("XDG_CONFIG_HOME");
+	home = secure_getenv("HOME");
 	if (p && p[0] == '/')
 		snprintf(o->path, sizeof(o->path), "%s/urnic/urnic.conf", p);
 	else if (home && home[0] == '/')
@@ -287,7 +289,7 @@ static int read_env(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
 	char why[CONF_ERR];
 
 	for (unsigned i = 0; i < ROWS; i++) {
-		const char *v = getenv(rows[i].k.env);
+		const char *v = secure_getenv(rows[i].k.env);
 
 		if (!v)
 			continue;

@@ -169,14 +169,24 @@ static void arm(struct history *h)
 	sigaction(h->sig, &sa, NULL);
 }
 
+static pthread_mutex_t arm_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void guard_arm(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&arm_lock);
 	arm(&histories[0]);
 	arm(&histories[1]);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&arm_lock);
+}
+
+void guard_hold(void)
+{
+	pthread_mutex_lock(&arm_lock);
+}
+
+void guard_let_go(void)
+{
+	pthread_mutex_unlock(&arm_lock);
 }
 
 int guard_call(void (*fn)(void *arg), void *arg)

@@ -17,6 +17,10 @@
  * for control paths: called at registration and at RTR. */
 void guard_arm(void);
 
+/* Around fork: nobody is inside guard_arm() meanwhile. */
+void guard_hold(void);
+void guard_let_go(void);
+
 /* Copy upward; the last min(n, 64) bytes are stored last, after a release
  * fence, since programs poll on the last byte.  0 or -EFAULT. */
 int guard_copy(void *dst, const void *src, size_t n);

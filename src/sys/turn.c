@@ -19,7 +19,10 @@ NO_TSA bool turn_try(struct turn *t)
 {
 	if (atomic_load_explicit(&t->takers, memory_order_relaxed) != 0)
 		return false;
-	return lock_try(&t->lock);
+	if (!lock_try(&t->lock))
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	return true;
 }
 
 NO_TSA void turn_take(struct turn *t)
@@ -27,11 +30,15 @@ NO_TSA void turn_take(struct turn *t)
 	atomic_fetch_add_explicit(&t->takers, 1, memory_order_relaxed);
 	lock_take(&t->lock);
 	atomic_fetch_sub_explicit(&t->takers, 1, memory_order_relaxed);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
 }
 
 NO_TSA void turn_give(struct turn *t)
 {
+	int cancel = t->cancel;
+
 	lock_give(&t->lock);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void turn_pass(struct turn *t)

@@ -8,6 +8,9 @@
  *
  * Pollers try; control calls take.  A taker that waits makes tries fail, so
  * that a spinning poller cannot starve it.
+ *
+ * The holder is not cancelled (pthread_cancel) until it gives the turn: to
+ * poll a CQ is no cancellation point, though it makes system calls that are.
  */
 #ifndef SYS_TURN_H
 #define SYS_TURN_H
@@ -19,6 +22,7 @@
 struct CAPABILITY("turn") turn {
 	struct lock lock;
 	_Atomic unsigned takers;	/* threads waiting in turn_take() */
+	int cancel;			/* the holder's pthread_setcancelstate() */
 };
 
 void turn_init(struct turn *t);

@@ -68,11 +68,6 @@ void broken_rc(const char *file, int line, const char *call, int got, int want)
 	_exit(1);
 }
 
-const char *current(void)
-{
-	return the.row;
-}
-
 uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -182,10 +177,9 @@ void log_must(const char *re)
 
 /* --- rows ------------------------------------------------------------------ */
 
-static const struct { const struct local_row *rows; bool two; } sets[] = {
-	{ post_rows, false }, { builder_rows, false },
-	{ state_rows, false }, { event_rows, false }, { queue_rows, false },
-	{ window_rows, false }, { call_rows, false },
+static const struct local_row *const sets[] = {
+	post_rows, builder_rows, state_rows, event_rows, queue_rows, window_rows,
+	call_rows,
 };
 
 static bool wanted(const char *name, char **names)
@@ -225,12 +219,9 @@ static unsigned visit_all(char **names, bool list)
 
 	for (unsigned i = 0; i < wire_count(); i++)
 		n += visit(wire_name(i), NULL, i, names, list);
-	for (size_t k = 0; k < COUNT(sets); k++) {
-		if (in_two() && !sets[k].two)
-			continue;
-		for (const struct local_row *r = sets[k].rows; r->name; r++)
+	for (size_t k = 0; k < COUNT(sets) && !in_two(); k++)
+		for (const struct local_row *r = sets[k]; r->name; r++)
 			n += visit(r->name, r->run, 0, names, list);
-	}
 	return n;
 }
 

@@ -102,7 +102,6 @@ _Noreturn void broken(const char *file, int line, const char *what);
 _Noreturn void broken_rc(const char *file, int line, const char *call, int got,
 			 int want);
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-const char *current(void);		/* the row's name */
 uint64_t now_ms(void);
 bool in_two(void);			/* two processes? */
 bool plays(bool b);			/* is that side here? */
@@ -155,16 +154,14 @@ void duo_drop(struct duo *d);
 struct ibv_qp_attr self_attr(const struct side *s, uint32_t peer_qpn);
 struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id);
 
-/* Rows: a name, and a function for one process only, or a wire row. */
+/* Rows that need one process only; then those that go over the wire. */
 struct local_row { const char *name; void (*run)(void); };
 extern const struct local_row post_rows[], builder_rows[], state_rows[],
 	event_rows[], queue_rows[], call_rows[], window_rows[];
 
 /* wire_rows.c, wire_run.c: */
-struct wire_row;
 unsigned wire_count(void);
 const char *wire_name(unsigned i);
 void wire_run(unsigned i);
-extern const struct local_row wire_more_rows[];		/* run in both modes */
 
 #endif

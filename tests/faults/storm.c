@@ -9,7 +9,7 @@
 
 #include "rig.h"
 
-enum { TRAFFIC = 3, FORKS_MIN = 20, FORKS_MAX = 300, FRESH_EVERY = 10, AT_ONCE = 4 };
+enum { TRAFFIC = 3, FORKS_EARLY = 50, FORKS_MIN = 20, FORKS_MAX = 300, FRESH_EVERY = 10, AT_ONCE = 4 };
 
 static struct loop loops[TRAFFIC];
 static atomic_bool stop;
@@ -21,13 +21,12 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
-/* Registers, creates, lists: every lock is held by somebody at some time. */
+/* Every lock is held by somebody at some time. */
 static void *control(void *arg)
 {
-	struct rig *r = &loops[0].rig;
+	struct rig *r = arg;
 	struct ibv_port_attr port;
 
-	(void)arg;
 	while (!stop) {
 		struct ibv_mr *mr = ibv_reg_mr(r->pd, r->buf, 4096, RIG_ACCESS);
 		struct ibv_device **list = ibv_get_device_list(NULL);
@@ -42,12 +41,21 @@ static void *control(void *arg)
 	return NULL;
 }
 
+static void *list(void *arg)
+{
+	(void)arg;
+	while (!stop)
+		ibv_free_device_list(ibv_get_device_list(NULL));
+	return NULL;
+}
+
 static void child(int i)
 {
 	struct loop own = { 0 };
 	struct ibv_wc wc;
 
 	alarm(60);
+	ibv_free_device_list(ibv_get_device_list(NULL));
 	for (int k = 0; k < TRAFFIC; k++)
 		CHECK(ibv_poll_cq(loops[k].rig.cq, 1, &wc) < 0);
 	if (i % FRESH_EVERY == 0) {
@@ -68,18 +76,42 @@ static void reap_one(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* There are locks before any device is open. */
+static void before_open(void)
+{
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, list, NULL));
+	for (int i = 0; i < FORKS_EARLY; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid) {
+			alarm(60);
+			ibv_free_device_list(ibv_get_device_list(NULL));
+			_exit(0);
+		}
+		reap_one();
+	}
+	stop = true;
+	CHECK(!pthread_join(thread, NULL));
+	stop = false;
+}
+
 int storm(void)
 {
 	pthread_t thread[TRAFFIC + 2];
-	double end = now_s() + opt.seconds;
 	int running = 0, n;
+	double end;
 
+	before_open();
 	for (int i = 0; i < TRAFFIC; i++) {
 		loop_open(&loops[i]);
 		CHECK(!pthread_create(&thread[i], NULL, traffic, &loops[i]));
 	}
-	for (int i = TRAFFIC; i < TRAFFIC + 2; i++)
-		CHECK(!pthread_create(&thread[i], NULL, control, NULL));
+	CHECK(!pthread_create(&thread[TRAFFIC], NULL, control, &loops[0].rig));
+	CHECK(!pthread_create(&thread[TRAFFIC + 1], NULL, list, NULL));
+	end = now_s() + opt.seconds;
 	for (n = 0; n < FORKS_MAX && (n < FORKS_MIN || now_s() < end); n++) {
 		pid_t pid = fork();
 
