@@ -125,8 +125,9 @@ class PeerVM:
 
     def _words(self, program, options, dev, gid, port):
         pingpong = program.startswith("ibv_")
-        return [program, "-d", dev, "-g" if pingpong else "-x", str(gid),
-                "-p", str(port), *([] if pingpong else ["-F"]), *options]
+        # -u 17: half a second; an emulated guest may stand still for a while
+        return [program, "-d", dev, "-g" if pingpong else "-x", str(gid), "-p",
+                str(port), *([] if pingpong else ["-F", "-u", "17"]), *options]
 
     def guest_serves(self, program, options, family, timeout=60, env=None):
         port, gid = lab.next_port(), self.GIDS[family]

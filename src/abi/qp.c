@@ -75,6 +75,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 
 	if (!abi_enter(ibv->context))
 		return EIO;
+	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET ||
+				    attr->qp_state == IBV_QPS_ERR))
+		nic_flush(a->nic);
 	rc = prepare_rtr(a, qp, attr, mask);
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
@@ -96,6 +99,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	if (!abi_enter(ibv->context))
 		return EIO;
+	nic_flush(abi_of(ibv->context)->nic);
 	return abi_leave(qp_destroy(qp_of(ibv), nic_now()));
 }
 

@@ -33,7 +33,7 @@ const struct caps caps = {
 	.max_mw		= 1 << 22,
 	.max_mcast_grp	= 8192,
 	.max_mcast_qp_attach = 240,
-	.max_rd_atomic	= 16,
+	.max_rd_atomic	= 128,		/* as rxe: perftest takes the peer's */
 	.max_msg	= 0x7fffffff,
 };
 

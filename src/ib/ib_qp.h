@@ -24,7 +24,8 @@
 enum {
 	PSN_MASK = 0xffffff,
 	PSN_WINDOW = 1 << 23,		/* half of them: what is older is a duplicate */
-	RD_MAX = 64,			/* READs and atomics, out and in */
+	RD_MAX = 256,			/* READs and atomics, out and in, and
+					 * room for as many duplicates */
 	REQ_SHARE = 64,			/* datagrams of requests in one output() */
 	RSP_SHARE = 32,			/* ... and of responses */
 	ACK_EVERY = 16,			/* packets of a message without AckReq */

@@ -319,9 +319,12 @@ static void rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 static bool too_many(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	if (rsp_owing(&q->rsp) < q->qp->attr.max_dest_rd_atomic &&
-	    q->rsp.todo_n < RD_MAX)
-		return false;
+	if (rsp_owing(&q->rsp) < q->qp->attr.max_dest_rd_atomic) {
+		/* Full of duplicates: not the peer's fault; it will ask again. */
+		if (q->rsp.todo_n == RD_MAX)
+			count(q, IB_RX_STALE);
+		return q->rsp.todo_n == RD_MAX;
+	}
 	invalid(q, pkt, "more READs and atomics than max_dest_rd_atomic", now);
 	return true;
 }

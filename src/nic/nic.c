@@ -4,6 +4,7 @@
 #include "nic/nic.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -221,9 +222,16 @@ NO_TSA static void fork_child(void)
 	pthread_mutex_unlock(&nic_lock);
 }
 
-static void watch_forks(void)
+static void watch_once(void)
 {
 	pthread_atfork(before_fork, fork_parent, fork_child);
+}
+
+void watch_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_once);
 }
 
 /* --- using it -------------------------------------------------------------- */
@@ -240,14 +248,13 @@ static bool notice_loss(struct engine *e, const char *what)
 
 int nic_open(struct nic **out)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct conf *conf = conf_get();
 	struct nic *nic;
 	int rc = 0;
 
 	if (!conf)
 		return -EINVAL;
-	pthread_once(&once, watch_forks);
+	watch_forks();
 	pthread_mutex_lock(&nic_lock);
 	nic = the_nic;
 	if (!nic || notice_loss(&nic->engine, "opening")) {
@@ -305,6 +312,34 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	 * (control calls, fork), so the thread has to. */
 	if (due_any(core))
 		engine_settle(e, now, now);
+}
+
+void nic_flush(struct nic *nic)
+{
+	struct core *core = &nic->core;
+
+	if (!due_any(core))
+		return;
+	turn_take(&core->turn);
+	engine_output(&nic->engine, clock_ns(), ENGINE_TX);
+	turn_give(&core->turn);
+}
+
+/* The same when a program ends with its QPs still there.  It may end inside a
+ * call of ours, so it does not wait for the turn for ever. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	struct nic *nic = the_nic;
+
+	for (int i = 0; nic && i < 1000 && due_any(&nic->core); i++) {
+		if (!turn_try(&nic->core.turn)) {
+			sched_yield();
+			continue;
+		}
+		engine_output(&nic->engine, clock_ns(), ENGINE_TX);
+		turn_give(&nic->core.turn);
+		break;
+	}
 }
 
 bool nic_poll(struct nic *nic)

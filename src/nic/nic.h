@@ -31,6 +31,10 @@ const struct transport *nic_transport(struct nic *nic, const struct device *dev)
  * lock, which the engine may want: the thread does it. */
 void nic_post(struct nic *nic, struct qp *qp, bool nested);
 
+/* What is owed to peers, ACKs above all, goes out: before a QP ends.  A peer
+ * whose message was taken must not be left to time out. */
+void nic_flush(struct nic *nic);
+
 /* A completion queue was found empty: run the engine for one bounded turn if
  * it is free.  True if it ran. */
 bool nic_poll(struct nic *nic);

@@ -185,6 +185,7 @@ int nic_devices(struct device ***out, int *n)
 	size_t count = 0;
 	int rc;
 
+	watch_forks();
 	pthread_mutex_lock(&registry_lock);
 	rc = refresh(NULL);
 	if (rc)

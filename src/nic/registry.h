@@ -11,6 +11,9 @@ struct core;
  * its devices; NULL: nothing is open. */
 int registry_refresh(struct core *core);
 
+/* nic.c: from now on forks leave no lock taken. */
+void watch_forks(void);
+
 /* Around fork: nobody is inside meanwhile. */
 void registry_hold(void);
 void registry_let_go(void);

@@ -95,12 +95,50 @@ NO_TSA static void t_pass_waits(void **state)
 	turn_fini(&turn);
 }
 
+static void *cancelled(void *arg)
+{
+	(void)arg;
+	turn_take(&turn);
+	stage = 1;
+	while (stage == 1)
+		nap();			/* a cancellation point */
+	stage = 3;
+	turn_give(&turn);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* pthread_cancel() takes the holder only when it has given the turn. */
+NO_TSA static void t_cancel_waits(void **state)
+{
+	void *how;
+	pthread_t t;
+
+	(void)state;
+	turn_init(&turn);
+	stage = 0;
+	pthread_create(&t, NULL, cancelled, NULL);
+	while (stage == 0)
+		nap();
+	pthread_cancel(t);
+	for (int i = 0; i < 5; i++)
+		nap();
+	stage = 2;
+	pthread_join(t, &how);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
+	assert_int_equal(stage, 3);
+	assert_true(turn_try(&turn));
+	turn_give(&turn);
+	turn_fini(&turn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_try),
 		cmocka_unit_test(t_taker_first),
 		cmocka_unit_test(t_pass_waits),
+		cmocka_unit_test(t_cancel_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -243,13 +243,13 @@ static void bad_values(void)
 		NUMBER(INIT, RTR, path_mtu, (enum ibv_mtu)(port.active_mtu + 1));
 	NUMBER(INIT, RTR, dest_qp_num, 1 << 24);
 	NUMBER(INIT, RTR, dest_qp_num, UINT32_MAX);
-	NUMBER(INIT, RTR, max_dest_rd_atomic, 17);
+	NUMBER(INIT, RTR, max_dest_rd_atomic, 129);
 	NUMBER(INIT, RTR, max_dest_rd_atomic, 255);
 	NUMBER(INIT, RTR, min_rnr_timer, 32);
 	NUMBER(RTR, RTS, timeout, 32);
 	NUMBER(RTR, RTS, retry_cnt, 8);
 	NUMBER(RTR, RTS, rnr_retry, 8);
-	NUMBER(RTR, RTS, max_rd_atomic, 17);
+	NUMBER(RTR, RTS, max_rd_atomic, 129);
 	NUMBER(RTR, RTS, max_rd_atomic, 255);
 	AV("RoCE needs a GRH", a.ah_attr.is_global = 0);
 	AV("no such port", a.ah_attr.port_num = 0);
