@@ -3,7 +3,7 @@
  *
  * It sleeps in ppoll().  As long as no program thread polls it watches the
  * sockets, so every datagram wakes it.  When it finds that a program polls
- * anyway (a poll within PROOF_NS of `need` wake-ups in a row, or under way), it
+ * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way), it
  * leaves the sockets to the pollers and sleeps blindly for a guard interval,
  * 50 us at first and 200 us at most.  It goes back to the sockets as soon as it wakes
  * and nobody has polled lately, or a CQ is armed; if input was waiting then,
@@ -37,7 +37,7 @@ enum {
 	PROOF_NS = 3000,		/* polled so lately: it was about to */
 	ACTIVE_NS = 20000,		/* ... it still polls */
 	GUARD_FIRST_NS = 50000, GUARD_MAX_NS = 200000,
-	NEED_MIN = 16, NEED_MAX = 4096,
+	NEED_MIN = 16, NEED_MAX = 256,
 	SLICE_NS = 100000,
 };
 
@@ -61,20 +61,17 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 	return last + ns > now;
 }
 
-/* When does a thread that watches the sockets, and was about to sleep until
- * then, have to wake?  Looks at what others may have left since its turn. */
-static uint64_t look_again(const struct engine *e, uint64_t until, uint64_t now)
+/* When does a thread that watches the sockets have to wake?  Looks at what
+ * others may have left since its turn. */
+static uint64_t look_again(const struct engine *e, uint64_t now)
 {
-	uint64_t deadline = atomic_load(&e->deadline);
-
 	if (due_any(e->core) && e->blocked_until <= now)
 		return now;
-	return until == NEVER ? deadline : until;
+	return atomic_load(&e->deadline);
 }
 
-/* Sleep until something has to be done, at most until next; NEVER: until the
- * engine's deadline.  False: descriptors are gone. */
-static bool nap(struct engine *e, uint64_t next)
+/* Sleep until something has to be done.  False: descriptors are gone. */
+static bool nap(struct engine *e)
 {
 	struct pollfd p[P_ALL] = {
 		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
@@ -85,17 +82,18 @@ static bool nap(struct engine *e, uint64_t next)
 		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
 	};
 	bool watch = e->g.ns == 0;
-	uint64_t now = clock_ns(), until = next;
+	uint64_t now = clock_ns(), until = watch ? NEVER : now + e->g.ns;
 	struct timespec ts;
 	char byte[16];
 
-	if (!watch && now + e->g.ns < until)
-		until = now + e->g.ns;
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
 	atomic_store(&e->sleeping, true);
-	if (watch)
-		until = look_again(e, until, now);
+	if (watch) {
+		/* Until here NEVER stood there: a kick too many, none too few. */
+		until = look_again(e, now);
+		atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
+	}
 	if (atomic_load(&e->stop) || until <= now ||
 	    (!watch && atomic_load(&e->armed)))
 		until = now;
@@ -128,7 +126,7 @@ static void adapt(struct engine *e, bool active, bool input)
 		g->ns = 0;
 		g->proof = 0;
 	} else if (g->ns == 0) {
-		g->proof = active ? g->proof + 1 : 0;
+		g->proof = active ? g->proof + 1 : g->proof / 2;
 		if (g->proof >= g->need)
 			g->ns = GUARD_FIRST_NS;
 	} else if (active) {
@@ -160,44 +158,40 @@ static void ask_for_short_slices(void)
 		log_debug("no short time slice: errno %d", errno);
 }
 
-/* One wake-up.  Returns when the next one has to be; NEVER: when the engine's
- * deadline says. */
-static uint64_t wake_up(struct engine *e)
+/* One wake-up.  The next one is when the engine's deadline says. */
+static void wake_up(struct engine *e)
 {
 	bool blind = e->g.ns != 0, input = false, active;
-	uint64_t now = clock_ns(), next = NEVER;
+	uint64_t now = clock_ns();
 
 	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS);
-	if (active && blind) {
-		;				/* they serve it, timers too */
-	} else if (turn_try(&e->core->turn)) {
+	if (!active || !blind) {		/* else they serve it, timers too */
+		if (!turn_try(&e->core->turn)) {
+			turn_take(&e->core->turn);
+			active = true;		/* somebody was at it */
+			now = clock_ns();
+		}
 		host_run(e->host);
 		input = engine_turn(e, now, false).input;
 		turn_give(&e->core->turn);
-	} else {
-		active = true;			/* somebody is at it */
-		next = now + GUARD_FIRST_NS;
 	}
 	adapt(e, active, input);
-	return next;
 }
 
 static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
-	uint64_t next = 0;
-
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
 	ask_for_short_slices();
 	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
-		if (!nap(e, next)) {
+		if (!nap(e)) {
 			turn_take(&e->core->turn);
 			engine_break(e, "sleeping");
 			turn_give(&e->core->turn);
 			break;
 		}
-		next = wake_up(e);
+		wake_up(e);
 	}
 	return NULL;
 }
