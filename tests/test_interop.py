@@ -92,6 +92,7 @@ def test_rxe_full(vm, row, family, server):
     run_row(vm, FULL_ROWS[row], family, server)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("server", ["rxe", "urnic"])
 def test_rxe_loses_packets(vm, server):
     """Both ends repair a wire that loses a twentieth of what rxe sends."""
