@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* probe_net.c - sockets: the port, steering, offloads, buffers. */
 #include <arpa/inet.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/filter.h>
@@ -18,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "nic/holder.h"
 #include "probe.h"
 #include "sys/conf.h"
 
@@ -58,97 +57,27 @@ static int bind_port(int family, bool share)
 	return rc;
 }
 
-/* The user and inode of the socket that has the port, from /proc/net. */
-static bool port_owner(int family, unsigned *uid, unsigned long *inode)
-{
-	FILE *f = fopen(family == AF_INET6 ? "/proc/net/udp6" : "/proc/net/udp",
-			"re");
-	char line[512];
-	bool hit = false;
-
-	while (f && !hit && fgets(line, sizeof(line), f)) {
-		unsigned lport;
-
-		hit = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s"
-			     " %u %*d %lu", &lport, uid, inode) == 3 &&
-		      lport == port();
-	}
-	if (f)
-		fclose(f);
-	return hit;
-}
-
-static bool has_socket(const char *pid, unsigned long inode)
-{
-	char path[320], link[64], want[64];
-	struct dirent *e;
-	bool hit = false;
-	DIR *d;
-
-	snprintf(want, sizeof(want), "socket:[%lu]", inode);
-	snprintf(path, sizeof(path), "/proc/%.32s/fd", pid);
-	d = opendir(path);
-	while (d && !hit && (e = readdir(d))) {
-		char fd[600];
-		ssize_t n;
-
-		snprintf(fd, sizeof(fd), "%s/%s", path, e->d_name);
-		n = readlink(fd, link, sizeof(link) - 1);
-		if (n > 0) {
-			link[n] = '\0';
-			hit = strcmp(link, want) == 0;
-		}
-	}
-	if (d)
-		closedir(d);
-	return hit;
-}
-
-/* "name (pid)" of a process with that socket, where we may look. */
-static void socket_owner(unsigned long inode, char *out, size_t size)
-{
-	DIR *d = opendir("/proc");
-	struct dirent *e;
-
-	snprintf(out, size, "a process that cannot be seen from here");
-	while (d && (e = readdir(d))) {
-		char path[64], comm[32] = "?";
-		FILE *f;
-
-		if (!isdigit((unsigned char)e->d_name[0]) ||
-		    !has_socket(e->d_name, inode))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.32s/comm", e->d_name);
-		f = fopen(path, "re");
-		if (f && fscanf(f, "%31s", comm) != 1)
-			comm[0] = '\0';
-		if (f)
-			fclose(f);
-		snprintf(out, size, "%s (process %.32s)", comm, e->d_name);
-		break;
-	}
-	if (d)
-		closedir(d);
-}
-
 static void port_held(struct finding *f, int family)
 {
-	unsigned uid = 0;
-	unsigned long inode = 0;
+	struct holder h;
 	char who[128];
 
-	if (!port_owner(family, &uid, &inode)) {
+	if (holder_find(family, port(), &h) != 0) {
 		finding(f, MISSING, "nothing from other hosts arrives",
 			"find the program that has the port", "held by somebody");
 		return;
 	}
-	if (inode == 0) {
+	if (h.inode == 0) {
 		finding(f, MISSING, "nothing from other hosts arrives",
 			"unload rdma_rxe, or run in a network namespace of your"
 			" own", "held by the kernel (rdma_rxe?)");
 		return;
 	}
-	socket_owner(inode, who, sizeof(who));
+	holder_text(&h, who, sizeof(who));	/* finds the process, too */
+	if (h.pid)
+		snprintf(who, sizeof(who), "%s (process %d)", h.comm, (int)h.pid);
+	else
+		snprintf(who, sizeof(who), "a process that cannot be seen from here");
 	if (bind_port(family, true) == 0) {
 		finding(f, OK, "", "", "%d: shared with %s", port(), who);
 		return;
@@ -156,7 +85,7 @@ static void port_held(struct finding *f, int family)
 	finding(f, LIMITED, "if that is another user's urnic, it forwards what is"
 		" ours; if not, nothing from other hosts arrives",
 		"run as that user, in a network namespace of your own, or free"
-		" the port", "%d: held by %s of user %u", port(), who, uid);
+		" the port", "%d: held by %s of user %u", port(), who, (unsigned)h.uid);
 }
 
 static void probe_port(struct finding *f, int family)

@@ -145,6 +145,8 @@ static void test_nothing_before_bind(void **state)
 	need_netns();
 	begin(&p);
 	turns(&p, 1, 2);
+	assert_int_equal(port_rx_fd(p.port, AF_INET), -1);
+	assert_int_equal(port_rx_fd(p.port, AF_INET6), -1);
 	fd = (struct pollfd){ .fd = port_fd(p.port), .events = POLLIN };
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	assert_true(port_link(p.port)->ops->deadline(port_link(p.port)) == NEVER);
