@@ -230,8 +230,11 @@ void ib_settle(struct ib_qp *q);
 
 struct ip_ids *ip_ids_new(void);
 void ip_ids_free(struct ip_ids *ids);
-/* May a packet of ip have the identification that was solved for? */
-bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id);
+/* A packet of ip had the identification that was guessed. */
+void ip_id_guessed(struct ip_ids *ids, const uint8_t ip[16]);
+/* May one have id, which was solved for? */
+bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id,
+		  uint64_t now);
 
 /* --- datagrams (emit.c) ----------------------------------------------------- */
 

@@ -2,9 +2,15 @@
 /* ip_id.c - which IPv4 identifications to believe of a packet whose ICRC was
  * solved for it, since a UDP socket does not show it.
  *
- * A sender's identifications count up, with gaps (rdma_rxe), or are small (the
- * place in a GSO run).  A random one passes with a chance of 1 in 15, on top
- * of the 16 bits of CRC that are left.
+ * A solved one leaves 16 of the 32 bits of CRC, so the rule has to make up for
+ * the rest.  There are two kinds of sender.  Linux' UDP sockets with DF put the
+ * place in a GSO run: small numbers, and nearly always what was guessed.
+ * rdma_rxe and adapters count: by one for each packet to whoever shares the
+ * counter, and Linux adds up to one for each tick that the counter was idle.
+ * What a sender is its first packet tells; it is believed to have changed when
+ * two packets agree that it has, at the cost of the first.  What is left of a
+ * corrupted packet's chance is 2^-26 for the first kind and 2^-24 for a busy
+ * sender of the second.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +19,26 @@
 
 enum {
 	SOURCES = 256, WAYS = 4,
-	AHEAD = 4096,			/* a gap: other traffic of that host */
+	AHEAD = 192,			/* a gap: packets lost, or for others */
 	BEHIND = 64,			/* reordering */
 	RUN = 64,			/* GSO: the place in a run */
 };
 
+static const uint64_t TICK_NS = 1000000;	/* the shortest that Linux has */
+static const uint64_t ODD_NS = 4000000000;	/* a refused one is forgotten */
+
+struct mark { bool known; uint16_t id; uint64_t at; };
+
 struct source {
 	uint8_t ip[16];
-	bool known, odd_known;
-	uint16_t last, odd;		/* odd: refused; the next agrees, or not */
+	bool places;			/* its packets are numbered by place */
+	struct mark last, odd;		/* odd: refused; the next agrees, or not */
 	uint64_t used;
 };
 
 struct ip_ids {
 	uint64_t clock;
+	struct source *latest;		/* the one found last */
 	struct source v[SOURCES];
 };
 
@@ -45,13 +57,15 @@ static struct source *find(struct ip_ids *ids, const uint8_t ip[16])
 	uint32_t h = 0;
 	struct source *set, *old;
 
+	if (ids->latest && memcmp(ids->latest->ip, ip, 16) == 0)
+		return ids->latest;
 	for (int i = 0; i < 16; i++)
 		h = h * 31 + ip[i];
 	set = old = &ids->v[h * 2654435761u >> 26 << 2];
 	for (struct source *s = set; s < set + WAYS; s++) {
 		if (memcmp(s->ip, ip, 16) == 0) {
 			s->used = ++ids->clock;
-			return s;
+			return ids->latest = s;
 		}
 		if (s->used < old->used)
 			old = s;
@@ -59,33 +73,50 @@ static struct source *find(struct ip_ids *ids, const uint8_t ip[16])
 	memset(old, 0, sizeof(*old));
 	memcpy(old->ip, ip, 16);
 	old->used = ++ids->clock;
-	return old;
+	return ids->latest = old;
 }
 
-static bool near(uint16_t last, uint16_t id)
+/* Could a counter that stood at m.id then stand at id now? */
+static bool follows(const struct mark *m, uint16_t id, uint64_t now)
 {
-	return (uint16_t)(id - last) <= AHEAD || (uint16_t)(last - id) <= BEHIND;
+	uint64_t idle = now > m->at ? (now - m->at) / TICK_NS : 0;
+
+	return (uint16_t)(id - m->id) <= AHEAD + idle ||
+	       (uint16_t)(m->id - id) <= BEHIND;
 }
 
-bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id)
+static bool counts(struct source *s, uint16_t id, uint64_t now)
+{
+	if (!s->last.known || (uint16_t)(s->last.id - id) > BEHIND)
+		s->last = (struct mark){ true, id, now };
+	s->odd.known = false;
+	return true;
+}
+
+void ip_id_guessed(struct ip_ids *ids, const uint8_t ip[16])
 {
 	struct source *s = find(ids, ip);
 
+	if (s->last.known)
+		return;
+	s->places = true;
+	s->odd.known = false;
+}
+
+bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id,
+		  uint64_t now)
+{
+	struct source *s = find(ids, ip);
+
+	if (s->last.known ? follows(&s->last, id, now) : !s->places && id >= RUN)
+		return counts(s, id, now);
 	if (id < RUN)
 		return true;
-	if (!s->known || near(s->last, id)) {
-		if (!s->known || (uint16_t)(id - s->last) <= AHEAD)
-			s->last = id;
-		s->known = true;
-		s->odd_known = false;
-		return true;
+	if (s->odd.known && now - s->odd.at < ODD_NS &&
+	    follows(&s->odd, id, now)) {
+		s->last.known = false;
+		return counts(s, id, now);
 	}
-	if (s->odd_known && near(s->odd, id)) {	/* two agree: it has jumped */
-		s->last = id;
-		s->odd_known = false;
-		return true;
-	}
-	s->odd = id;
-	s->odd_known = true;
+	s->odd = (struct mark){ true, id, now };
 	return false;
 }

@@ -379,6 +379,7 @@ static void one_seed(uint64_t seed)
 	c.psn[1] = below(t, 2) ? 0x7fffff - below(t, 40) : below(t, 1 << 24);
 	c.rd_atomic = (uint8_t)(1 + below(t, 16));
 	c.min_rnr_timer = (uint8_t)(1 + below(t, 14));
+	c.hide_ids = below(t, 2);
 	log_info("seed %llu: %s, rd_atomic %u, MTU %u", (unsigned long long)seed,
 		 fault, c.rd_atomic, mtu_bytes(c.path_mtu));
 	t->s = sim_open(&c);

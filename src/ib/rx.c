@@ -14,7 +14,7 @@ enum { QPN_MULTICAST = 0xffffff, CE = 3 };
 
 /* A socket does not show the IPv4 identification that the ICRC covers: where
  * the guess fails it is solved for, and believed if it is plausible. */
-static bool icrc_ok(struct ib *ib, const struct dgram *d)
+static bool icrc_ok(struct ib *ib, const struct dgram *d, uint64_t now)
 {
 	const uint8_t *at = d->iov[0].iov_base;
 	size_t n = d->len - ICRC_LEN;
@@ -27,14 +27,16 @@ static bool icrc_ok(struct ib *ib, const struct dgram *d)
 	path.sport = d->from.port;
 	path.dport = d->to.port ? d->to.port : ib->core->udp_port;
 	got = icrc_start(&path, id, d->len, at, n);
-	if (got == want)
-		return true;
 	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
-		return false;
+		return got == want;
+	if (got == want) {
+		ip_id_guessed(ib->ids, d->from.ip);
+		return true;
+	}
 	if (id != 0)
 		got = icrc_start(&path, 0, d->len, at, n);
 	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
-	       ip_id_accept(ib->ids, d->from.ip, solved);
+	       ip_id_accept(ib->ids, d->from.ip, solved, now);
 }
 
 /* --- whose? ------------------------------------------------------------------- */
@@ -135,12 +137,12 @@ static void to_member(struct qp *qp, void *arg)
 
 /* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
 static enum ib_counter check(struct ib *ib, const struct dgram *d,
-			     struct ib_pkt *pkt)
+			     struct ib_pkt *pkt, uint64_t now)
 {
 	if (d->len < sizeof(struct bth) + ICRC_LEN || d->iovcnt != 1 ||
 	    ib_parse(pkt, d->iov[0].iov_base, d->len - ICRC_LEN) != 0)
 		return IB_RX_MALFORMED;
-	if (!icrc_ok(ib, d))
+	if (!icrc_ok(ib, d, now))
 		return IB_RX_ICRC;
 	/* C9-38: ours is the default one, as a full member. */
 	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff)
@@ -158,7 +160,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 
 	ib->counter[IB_RX]++;
 	ib->counter[IB_RX_BYTES] += d->len;
-	wrong = check(ib, d, &pkt);
+	wrong = check(ib, d, &pkt, now);
 	if (wrong != IB_COUNTERS) {
 		ib->counter[wrong]++;
 		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);

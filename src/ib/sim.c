@@ -71,6 +71,7 @@ struct sim *sim_open(const struct sim_conf *conf)
 
 	MUST(s);
 	s->now = 1000000;
+	s->hide_ids = conf->hide_ids;
 	node_open(s, SIM_A, conf);
 	node_open(s, SIM_B, conf);
 	MUST(loop_pair(&s->node[0].link, &s->node[1].link, &lc) == 0);
@@ -312,6 +313,14 @@ static void set_due(struct sim_node *n, const struct qp *qp, uint64_t at)
 			n->due[i] = at;
 }
 
+static void hide_id(struct dgram *d)
+{
+	if (!addr_is_v4(d->to.ip))
+		return;
+	d->ip_id = 0;
+	d->ip_id_exact = false;
+}
+
 static void turn(struct sim_node *n)
 {
 	uint64_t now = n->sim->now;
@@ -321,8 +330,11 @@ static void turn(struct sim_node *n)
 
 	turn_take(&n->core.turn);
 	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
-		for (int i = 0; i < got; i++)
+		for (int i = 0; i < got; i++) {
+			if (n->sim->hide_ids)
+				hide_id(&in[i]);
 			ib_input(&n->core, &in[i], now);
+		}
 	for (unsigned i = 0; i < n->nqps; i++)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);

@@ -59,6 +59,7 @@ struct sim {
 	uint64_t take_every;		/* a link that is full: of so many sends
 					 * one takes a part only; 0: none */
 	uint64_t sends;
+	bool hide_ids;
 };
 
 struct sim_conf {			/* 0: the default in brackets */
@@ -72,6 +73,8 @@ struct sim_conf {			/* 0: the default in brackets */
 	uint8_t rd_atomic;		/* out and in [16] */
 	uint32_t psn[2];		/* first ones, of A and of B */
 	unsigned run_max;		/* [16] */
+	bool hide_ids;			/* IPv4 identifications are not seen, as
+					 * with a socket */
 };
 
 struct sim *sim_open(const struct sim_conf *conf);
