@@ -92,14 +92,17 @@ def test_rxe_full(vm, row, family, server):
     run_row(vm, FULL_ROWS[row], family, server)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("server", ["rxe", "urnic"])
 def test_rxe_loses_packets(vm, server):
-    """Both ends repair a wire that loses a twentieth of what rxe sends."""
+    """Both ends repair a wire that loses a twentieth of what rxe sends.
+
+    No pingpong: it ends without waiting for its peer, and where the last ACK is
+    lost nobody is left to send it again.
+    """
     rc, out = vm.guest("modprobe sch_netem; tc qdisc add dev eth0 root netem loss 5%")
     assert rc == 0, out
     try:
-        for name in ("rc_pingpong", "write_bw", "read_bw", "atomic_bw"):
+        for name in ("send_bw", "write_bw", "read_bw", "atomic_bw"):
             run_row(vm, ROWS[name], "v4", server)
     finally:
         vm.guest("tc qdisc del dev eth0 root")

@@ -158,6 +158,7 @@ struct ib_rsp {
 	uint32_t epsn, msn;
 	const struct ib_op *prev;	/* of the request before; NULL: none */
 	bool out_of_order;		/* a gap was NAKed; until epsn arrives */
+	bool healed;			/* it has, and was not yet acknowledged */
 	bool comm_est;			/* the event was raised */
 	/* The receive that a message goes into. */
 	bool have_recv;

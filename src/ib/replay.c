@@ -243,27 +243,51 @@ static int atomic_response(struct ib_qp *q, struct batch *b, unsigned *left)
 	return 0;
 }
 
-static int ack_or_nak(struct ib_qp *q, struct batch *b)
+static int ack(struct ib_qp *q, struct batch *b)
 {
 	struct ib_rsp *s = &q->rsp;
 	struct emit e;
 	int rc;
 
-	if (!s->nak_due && !s->ack_due)
-		return 0;
-	start(q, &e, s->nak_due ? SENT_NAK : SENT_ACK,
-	      s->nak_due ? s->nak_psn : psn_add(s->epsn, PSN_MASK));
+	start(q, &e, SENT_ACK, psn_add(s->epsn, PSN_MASK));
 	e.f.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
-	e.f.syndrome = s->nak_due ? s->nak :
-		       aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
+	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	e.f.msn = s->msn;
 	rc = emit(q, b, &e);
 	if (rc)
 		return rc;
-	if (s->nak_due)
-		count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
+	s->ack_due = s->healed = false;
+	return 0;
+}
+
+static int nak(struct ib_qp *q, struct batch *b)
+{
+	struct ib_rsp *s = &q->rsp;
+	struct emit e;
+	int rc;
+
+	start(q, &e, SENT_NAK, s->nak_psn);
+	e.f.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+	e.f.syndrome = s->nak;
+	e.f.msn = s->msn;
+	rc = emit(q, b, &e);
+	if (rc)
+		return rc;
+	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 	s->nak_due = s->ack_due = false;	/* a NAK acknowledges too */
 	return 0;
+}
+
+static int ack_or_nak(struct ib_qp *q, struct batch *b)
+{
+	struct ib_rsp *s = &q->rsp;
+	int rc = 0;
+
+	if (s->ack_due && (s->healed || !s->nak_due))
+		rc = ack(q, b);
+	if (rc == 0 && s->nak_due)
+		rc = nak(q, b);
+	return rc;
 }
 
 static int cnp(struct ib_qp *q, struct batch *b)

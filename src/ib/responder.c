@@ -81,9 +81,11 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 		s->nak_psn = s->epsn;
 }
 
+/* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
+ * for no second NAK, but waits for its timeout. */
 static void ask_ack(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	if (!bth_ack_requested(pkt->bth))
+	if (!bth_ack_requested(pkt->bth) && !q->rsp.healed)
 		return;
 	q->rsp.ack_due = true;
 	due_add(q->qp->core, q->qp);
@@ -407,6 +409,7 @@ static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
+	q->rsp.healed |= q->rsp.out_of_order;
 	q->rsp.out_of_order = false;
 	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
 		q->rsp.nak_due = false;

@@ -353,8 +353,30 @@ static void nak_of_what_is_missing_now(void **state)
 		sim_inject(f->s, 0, &p, "x", 1);
 	}
 	fix_quiet(f);
-	assert_int_equal(f->n, 1);
-	assert_int_equal(fix_saw(f, 0, 1, "ACK", 2)->f.syndrome, 0x60);
+	assert_int_equal(f->n, 2);
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 1)->f.syndrome, 0x1f);
+	assert_int_equal(fix_saw(f, 1, 1, "ACK", 2)->f.syndrome, 0x60);
+	fix_close(f);
+}
+
+/* The end of a gap is acknowledged even if nobody asks: once. */
+static void a_gap_that_ends(void **state)
+{
+	static const uint32_t order[] = { 0, 2, 1, 2 };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = packet(f, IB_WRITE, IB_ONLY, 0);
+
+	(void)state;
+	p.dma_len = 1;
+	p.ackreq = false;
+	for (unsigned i = 0; i < 4; i++) {
+		p.psn = order[i];
+		sim_inject(f->s, 0, &p, "x", 1);
+		fix_quiet(f);
+	}
+	assert_int_equal(f->n, 2);
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 1)->f.syndrome, 0x60);
+	assert_int_equal(fix_saw(f, 1, 1, "ACK", 1)->f.syndrome, 0x1f);
 	fix_close(f);
 }
 
@@ -439,6 +461,7 @@ int main(void)
 		cmocka_unit_test(rnr_then_reorder),
 		cmocka_unit_test(one_ack_a_turn),
 		cmocka_unit_test(nak_of_what_is_missing_now),
+		cmocka_unit_test(a_gap_that_ends),
 		cmocka_unit_test(established),
 		cmocka_unit_test(send_with_invalidate),
 	};
