@@ -47,6 +47,7 @@ struct core {
 	uint32_t srq_next;
 	struct ib *ib;				/* the IB transport's own */
 	bool dead;				/* descriptors lost, or forked */
+	bool hurry;				/* all goes out that might wait */
 };
 
 int core_init(struct core *core, uint16_t slot);	/* 0 or -ENOMEM */

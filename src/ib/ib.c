@@ -97,6 +97,7 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 
 	memset(s, 0, sizeof(*s));
 	s->epsn = epsn & PSN_MASK;
+	ack_reset(q);
 }
 
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
@@ -166,7 +167,7 @@ static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
 	q->rsp.have_recv = false;		/* core flushes it */
-	q->rsp.ack_due = q->rsp.cnp_due = false;
+	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due)		/* else what is before it goes out too */
 		q->rsp.todo_n = 0;
 }
@@ -207,19 +208,33 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return 0;
 }
 
+/* Requests are what an ACK may wait for, and it goes before them: a program
+ * that receives an answer may rely on its own SEND being complete. */
+static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
+{
+	bool answer = q->req.cur != q->qp->sq.head, last = answer && ack_goes_last(q, b);
+	bool more = rsp_output(q, b, now);
+
+	if (!more && !last)
+		more = ack_output(q, b, answer, now) != 0;
+	more = req_output(q, b, now) || more;
+	if (!more && last)
+		more = ack_output(q, b, true, now) != 0;
+	return more;
+}
+
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
-	bool more = false;
 
 	switch (qp->state) {
 	case IBV_QPS_RTS: case IBV_QPS_SQD:
-		more = rsp_output(q, b, now);
-		return req_output(q, b, now) || more;
+		return output_rts(q, b, now);
 	case IBV_QPS_RTR: case IBV_QPS_SQE:
-		return rsp_output(q, b, now);
+		return rsp_output(q, b, now) || ack_output(q, b, false, now) != 0;
 	case IBV_QPS_ERR:
-		return q->rsp.nak_due && rsp_output(q, b, now);
+		return q->rsp.nak_due && (rsp_output(q, b, now) ||
+					  ack_output(q, b, false, now) != 0);
 	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
 		break;
 	}
@@ -271,10 +286,12 @@ static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
 
 static uint64_t run(struct qp *qp, uint64_t now)
 {
-	uint64_t next = req_run(ib_qp(qp), now);
+	struct ib_qp *q = ib_qp(qp);
+	uint64_t next = req_run(q, now), ack;
 
-	ib_settle(ib_qp(qp));
-	return next;
+	ib_settle(q);
+	ack = ack_deadline(q);
+	return ack < next ? ack : next;
 }
 
 const struct transport ib_transport = {

@@ -33,6 +33,9 @@ void ib_close(struct core *core);
  * make the QP due if it has something to send; or drop it and count why.
  * Turn held. */
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);
+/* What the link gave at once. */
+void ib_input_all(struct core *core, const struct dgram *v, unsigned n,
+		  uint64_t now);
 
 uint64_t ib_counter(struct core *core, enum ib_counter c);
 const char *ib_counter_name(enum ib_counter c);

@@ -154,6 +154,16 @@ struct todo {
 	bool copy;			/* it may have been sent in place before */
 };
 
+/* ack.c */
+struct ib_ack {
+	bool due;
+	uint64_t wait_until;		/* 0: it goes at once */
+	uint64_t asked_at;		/* of a message not answered yet; 0: none */
+	uint32_t answers, enough;	/* prompt ones in a row; how many prove it */
+	unsigned tried;			/* belated ACKs, to see if they are ... */
+	bool understood;		/* ... since the peer sends such itself */
+};
+
 struct ib_rsp {
 	uint32_t epsn, msn;
 	const struct ib_op *prev;	/* of the request before; NULL: none */
@@ -169,7 +179,8 @@ struct ib_rsp {
 	/* What is owed, oldest first. */
 	struct todo todo[RD_MAX];
 	unsigned todo_n;
-	bool ack_due, nak_due;
+	struct ib_ack ack;
+	bool nak_due;
 	uint8_t nak;			/* syndrome */
 	uint32_t nak_psn;
 	/* Results of atomics, for duplicates. */
@@ -215,6 +226,7 @@ struct ib {
 	unsigned sent_n;
 	struct list hosts;		/* cc_host */
 	struct ip_ids *ids;
+	bool belated;			/* see ib_input_all() */
 };
 
 static inline void count(struct ib_qp *q, enum ib_counter c)
@@ -281,6 +293,20 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn);
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now);
+
+/* --- acknowledgements (ack.c) ----------------------------------------------- */
+
+void ack_reset(struct ib_qp *q);
+/* A request was carried out: does it ask for an ACK, and when is that due? */
+void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+/* The program's own request goes out. */
+void ack_answered(struct ib_qp *q, uint64_t now);
+uint64_t ack_deadline(const struct ib_qp *q);
+/* What is due.  answer: a request goes out with it.  0 or -ENOBUFS. */
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now);
+/* Does it go behind the answer that is next? */
+bool ack_goes_last(struct ib_qp *q, const struct batch *b);
+
 void rsp_cnp(struct ib_qp *q, uint64_t now);	/* congestion was seen */
 
 /* Answer pkt with a NAK, fail the QP and raise event (or -1). */

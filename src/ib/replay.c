@@ -64,7 +64,7 @@ void rsp_owe(struct ib_qp *q, const struct todo *t)
 	struct ib_rsp *s = &q->rsp;
 
 	s->todo[s->todo_n++] = *t;
-	s->ack_due = false;			/* the answer is an ACK as well */
+	s->ack.due = false;			/* the answer is an ACK as well */
 	due_add(q->qp->core, q->qp);
 }
 
@@ -124,7 +124,8 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 	case IB_SEND: case IB_WRITE:		/* C9-105: as acknowledged last */
 		if (!bth_ack_requested(pkt->bth))
 			return;
-		q->rsp.ack_due = true;
+		q->rsp.ack.due = true;
+		q->rsp.ack.wait_until = 0;
 		due_add(q->qp->core, q->qp);
 		return;
 	case IB_READ:
@@ -243,53 +244,6 @@ static int atomic_response(struct ib_qp *q, struct batch *b, unsigned *left)
 	return 0;
 }
 
-static int ack(struct ib_qp *q, struct batch *b)
-{
-	struct ib_rsp *s = &q->rsp;
-	struct emit e;
-	int rc;
-
-	start(q, &e, SENT_ACK, psn_add(s->epsn, PSN_MASK));
-	e.f.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
-	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-	e.f.msn = s->msn;
-	rc = emit(q, b, &e);
-	if (rc)
-		return rc;
-	s->ack_due = s->healed = false;
-	return 0;
-}
-
-static int nak(struct ib_qp *q, struct batch *b)
-{
-	struct ib_rsp *s = &q->rsp;
-	struct emit e;
-	int rc;
-
-	start(q, &e, SENT_NAK, s->nak_psn);
-	e.f.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
-	e.f.syndrome = s->nak;
-	e.f.msn = s->msn;
-	rc = emit(q, b, &e);
-	if (rc)
-		return rc;
-	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
-	s->nak_due = s->ack_due = false;	/* a NAK acknowledges too */
-	return 0;
-}
-
-static int ack_or_nak(struct ib_qp *q, struct batch *b)
-{
-	struct ib_rsp *s = &q->rsp;
-	int rc = 0;
-
-	if (s->ack_due && (s->healed || !s->nak_due))
-		rc = ack(q, b);
-	if (rc == 0 && s->nak_due)
-		rc = nak(q, b);
-	return rc;
-}
-
 static int cnp(struct ib_qp *q, struct batch *b)
 {
 	struct emit e;
@@ -329,7 +283,7 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 					read_responses(q, b, &left, now))
 			return true;
 	}
-	return ack_or_nak(q, b) != 0;
+	return false;
 }
 
 /* A datagram that the link did not take: it is owed again. */
@@ -338,7 +292,7 @@ void rsp_untake(struct ib_qp *q, const struct sent *sent)
 	struct ib_rsp *s = &q->rsp;
 
 	if (sent->kind == SENT_ACK)
-		s->ack_due = true;
+		s->ack.due = true;
 	else if (sent->kind == SENT_RESPONSE)
 		insert(q, &sent->todo);
 }

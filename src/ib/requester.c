@@ -189,6 +189,8 @@ static void moved_on(struct ib_qp *q, const struct swqe *w, uint32_t n,
 		r->burst--;
 	cc_sent(q, cost);
 	req_arm(q, now);
+	if (fresh)
+		ack_answered(q, now);
 }
 
 static enum step emitted(struct ib_qp *q, int rc, uint64_t now)

@@ -81,16 +81,6 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 		s->nak_psn = s->epsn;
 }
 
-/* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
- * for no second NAK, but waits for its timeout. */
-static void ask_ack(struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	if (!bth_ack_requested(pkt->bth) && !q->rsp.healed)
-		return;
-	q->rsp.ack_due = true;
-	due_add(q->qp->core, q->qp);
-}
-
 /* --- receives ----------------------------------------------------------------- */
 
 const struct pd *rsp_pd(const struct ib_qp *q)
@@ -200,7 +190,7 @@ static void rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	}
 	accept(q, pkt, 1);
-	ask_ack(q, pkt);
+	ack_ask(q, pkt, now);
 	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY)
 		rsp_complete(q, pkt, now);
 }
@@ -314,7 +304,7 @@ static void rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (!place_write(q, pkt, now))
 		return;
 	accept(q, pkt, 1);
-	ask_ack(q, pkt);
+	ack_ask(q, pkt, now);
 	if (pkt->immdt)
 		rsp_complete(q, pkt, now);
 }

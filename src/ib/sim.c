@@ -329,12 +329,11 @@ static void turn(struct sim_node *n)
 	int got;
 
 	turn_take(&n->core.turn);
-	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
-		for (int i = 0; i < got; i++) {
-			if (n->sim->hide_ids)
-				hide_id(&in[i]);
-			ib_input(&n->core, &in[i], now);
-		}
+	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0) {
+		for (int i = 0; i < got && n->sim->hide_ids; i++)
+			hide_id(&in[i]);
+		ib_input_all(&n->core, in, (unsigned)got, now);
+	}
 	for (unsigned i = 0; i < n->nqps; i++)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);

@@ -151,6 +151,7 @@ static void give(struct udp_rx *r, struct rx_msg *m, struct dgram *d)
 	*d = m->head;
 	/* A peer's GSO numbers its segments from 0, as ours does. */
 	d->ip_id = d->ip_id_exact ? 0 : m->seg;
+	d->seg = m->seg;
 	d->len = len;
 	d->one = (struct iovec){ buf + m->off, len };
 	d->iov = &d->one;

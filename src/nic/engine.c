@@ -16,6 +16,7 @@
 
 enum {
 	RETRY_FULL_NS = 100000,		/* a full link is tried again after this */
+	FLUSH_NS = 1000000,		/* an ACK waits less than that */
 	COPY_ROOM = 8192,		/* for any copied datagram, MTU 4096 */
 };
 
@@ -170,14 +171,22 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 	return (struct engine_did){ .output = sent, .next = next_deadline(e) };
 }
 
+void engine_flush(struct engine *e, uint64_t now)
+{
+	e->core->hurry = true;
+	wake_due_timers(e, now + FLUSH_NS);
+	(void)engine_output(e, now, ENGINE_TX);
+	e->core->hurry = false;
+}
+
 static int take_input(struct engine *e, uint64_t now)
 {
 	int n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
 
 	if (n < 0)
 		engine_break(e, "receiving");
-	for (int i = 0; i < n; i++)
-		ib_input(e->core, &e->in[i], now);
+	else
+		ib_input_all(e->core, e->in, (unsigned)n, now);
 	return n;
 }
 

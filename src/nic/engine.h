@@ -50,7 +50,8 @@ struct engine {
 	/* The thread's sleep; see engine_thread.c. */
 	pthread_t thread;
 	bool started;
-	int kick_rx, kick_tx;
+	int kick_rx, kick_tx, alarm;	/* alarm: a timerfd */
+	uint64_t alarm_at;		/* NEVER: it is not set.  The thread's */
 	struct fd_id kick_id;		/* of kick_tx */
 	struct netdev_monitor *monitor;
 	struct guard_interval g;
@@ -76,12 +77,16 @@ struct engine_did {
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later);
 struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit);
 
+/* Put out what would go out by itself soon, and what waits for company. */
+void engine_flush(struct engine *e, uint64_t now);
+
 /* After a turn was given by anyone but the thread: wake the thread if there
  * is work or a deadline that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
 int engine_thread_start(struct engine *e);	/* 0 or -errno */
 void engine_thread_stop(struct engine *e);
+void engine_close_fds(struct engine *e);	/* the thread's own: fork, too */
 void engine_kick(struct engine *e);
 
 /* All is lost: the program closed our descriptors.  Turn held. */

@@ -5,9 +5,13 @@
  * sockets, so every datagram wakes it.  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way), it
  * leaves the sockets to the pollers and sleeps blindly for a guard interval,
- * 50 us at first and 200 us at most.  It goes back to the sockets as soon as it wakes
- * and nobody has polled lately, or a CQ is armed; if input was waiting then,
- * the next proof has to be twice as long.
+ * 50 us at first and 1 ms at most.  It goes back to the sockets as soon as it
+ * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
+ * then, the next proof has to be twice as long.
+ *
+ * To set a timer costs microseconds on a virtual machine, and every message
+ * moves a deadline.  So the alarm is only ever set for an earlier time: one
+ * that goes off too early is set again for what is then the next deadline.
  *
  * Sleeping is free of lost wake-ups: the thread sets `sleeping` and then
  * looks once more; whoever makes work publishes it and then looks at
@@ -20,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -34,14 +39,14 @@
 #include "sys/log.h"
 
 enum {
-	PROOF_NS = 3000,		/* polled so lately: it was about to */
-	ACTIVE_NS = 20000,		/* ... it still polls */
-	GUARD_FIRST_NS = 50000, GUARD_MAX_NS = 200000,
+	PROOF_NS = 20000,		/* polled so lately: it was about to */
+	ACTIVE_NS = 50000,		/* ... it still polls */
+	GUARD_FIRST_NS = 100000, GUARD_MAX_NS = 1000000,
 	NEED_MIN = 16, NEED_MAX = 256,
 	SLICE_NS = 100000,
 };
 
-enum { P_KICK, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST, P_ALL };
+enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST, P_ALL };
 
 void engine_kick(struct engine *e)
 {
@@ -70,11 +75,31 @@ static uint64_t look_again(const struct engine *e, uint64_t now)
 	return atomic_load(&e->deadline);
 }
 
+/* The alarm goes off at `at` or earlier. */
+static void set_alarm(struct engine *e, uint64_t at)
+{
+	struct itimerspec when = { .it_value = {
+		(time_t)(at / 1000000000u), (long)(at % 1000000000u) } };
+
+	if (at >= e->alarm_at)
+		return;
+	if (timerfd_settime(e->alarm, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+		e->alarm_at = at;
+}
+
+/* It has gone off, and is readable until it is set again. */
+static void alarm_off(struct engine *e)
+{
+	timerfd_settime(e->alarm, 0, &(struct itimerspec){ 0 }, NULL);
+	e->alarm_at = NEVER;
+}
+
 /* Sleep until something has to be done.  False: descriptors are gone. */
 static bool nap(struct engine *e)
 {
 	struct pollfd p[P_ALL] = {
 		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
+		[P_ALARM]   = { .fd = e->alarm, .events = POLLIN },
 		[P_MONITOR] = { .fd = netdev_monitor_fd(e->monitor), .events = POLLIN },
 		[P_V4]      = { .fd = port_rx_fd(e->port, AF_INET), .events = POLLIN },
 		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
@@ -83,7 +108,7 @@ static bool nap(struct engine *e)
 	};
 	bool watch = e->g.ns == 0;
 	uint64_t now = clock_ns(), until = watch ? NEVER : now + e->g.ns;
-	struct timespec ts;
+	struct timespec none = { 0, 0 };
 	char byte[16];
 
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
@@ -94,12 +119,11 @@ static bool nap(struct engine *e)
 		until = look_again(e, now);
 		atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	}
-	if (atomic_load(&e->stop) || until <= now ||
-	    (!watch && atomic_load(&e->armed)))
+	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)))
 		until = now;
-	ts.tv_sec = (time_t)((until - now) / 1000000000u);
-	ts.tv_nsec = (long)((until - now) % 1000000000u);
-	if (ppoll(p, watch ? P_ALL : P_BLIND, until == NEVER ? NULL : &ts, NULL) < 0 &&
+	if (until > now)
+		set_alarm(e, until);
+	if (ppoll(p, watch ? P_ALL : P_BLIND, until > now ? NULL : &none, NULL) < 0 &&
 	    errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
@@ -109,6 +133,8 @@ static bool nap(struct engine *e)
 	for (int i = 0; i < (watch ? P_ALL : P_BLIND); i++)
 		if (p[i].revents & (POLLNVAL | POLLHUP))
 			return false;
+	if (p[P_ALARM].revents)
+		alarm_off(e);
 	if (atomic_exchange(&e->kicked, false))
 		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
 			;
@@ -196,9 +222,8 @@ static void *engine_main(void *arg)
 	return NULL;
 }
 
-int engine_thread_start(struct engine *e)
+static int make_fds(struct engine *e)
 {
-	sigset_t all, old;
 	int pair[2], rc;
 
 	/* Connected: whoever sleeps on one end learns that the other is gone. */
@@ -206,9 +231,31 @@ int engine_thread_start(struct engine *e)
 		return -errno;
 	e->kick_rx = fd_raise(pair[0]);
 	e->kick_tx = fd_raise(pair[1]);
-	rc = fd_identify(e->kick_tx, &e->kick_id);
+	e->alarm_at = NEVER;
+	e->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	rc = e->alarm < 0 ? -errno : fd_identify(e->kick_tx, &e->kick_id);
+	if (e->alarm >= 0)
+		e->alarm = fd_raise(e->alarm);
 	if (rc)
-		goto close_kick;
+		engine_close_fds(e);
+	return rc;
+}
+
+void engine_close_fds(struct engine *e)
+{
+	close(e->kick_rx);
+	close(e->kick_tx);
+	if (e->alarm >= 0)
+		close(e->alarm);
+}
+
+int engine_thread_start(struct engine *e)
+{
+	sigset_t all, old;
+	int rc = make_fds(e);
+
+	if (rc)
+		return rc;
 	e->g.need = NEED_MIN;
 
 	sigfillset(&all);
@@ -217,17 +264,11 @@ int engine_thread_start(struct engine *e)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&e->thread, NULL, engine_main, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc) {
-		rc = -rc;
-		goto close_kick;
-	}
-	e->started = true;
-	return 0;
-
-close_kick:
-	close(e->kick_rx);
-	close(e->kick_tx);
-	return rc;
+	if (rc)
+		engine_close_fds(e);
+	else
+		e->started = true;
+	return -rc;
 }
 
 void engine_thread_stop(struct engine *e)
@@ -238,6 +279,5 @@ void engine_thread_stop(struct engine *e)
 	engine_kick(e);
 	pthread_join(e->thread, NULL);
 	e->started = false;
-	close(e->kick_rx);
-	close(e->kick_tx);
+	engine_close_fds(e);
 }

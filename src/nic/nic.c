@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/core.h"
 #include "core/due.h"
@@ -188,8 +187,7 @@ NO_TSA static void fork_parent(void)
 
 static void close_all(struct engine *e)
 {
-	close(e->kick_rx);
-	close(e->kick_tx);
+	engine_close_fds(e);
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
 	host_forked(e->host);
@@ -316,13 +314,9 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 
 void nic_flush(struct nic *nic)
 {
-	struct core *core = &nic->core;
-
-	if (!due_any(core))
-		return;
-	turn_take(&core->turn);
-	engine_output(&nic->engine, clock_ns(), ENGINE_TX);
-	turn_give(&core->turn);
+	turn_take(&nic->core.turn);
+	engine_flush(&nic->engine, clock_ns());
+	turn_give(&nic->core.turn);
 }
 
 /* The same when a program ends with its QPs still there.  It may end inside a
@@ -331,12 +325,12 @@ __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct nic *nic = the_nic;
 
-	for (int i = 0; nic && i < 1000 && due_any(&nic->core); i++) {
+	for (int i = 0; nic && i < 1000; i++) {
 		if (!turn_try(&nic->core.turn)) {
 			sched_yield();
 			continue;
 		}
-		engine_output(&nic->engine, clock_ns(), ENGINE_TX);
+		engine_flush(&nic->engine, clock_ns());
 		turn_give(&nic->core.turn);
 		break;
 	}

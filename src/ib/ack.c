@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ack.c - when a responder acknowledges, and how (IBTA vol. 1, 9.7.5.1).
+ *
+ * One ACK stands for all before it, so it goes out when the turn that asked for
+ * it ends.  Where a program has answered each of the last messages promptly, as
+ * in a ping-pong, it waits for the answer: both then leave in one system call
+ * and wake the peer once.  If no answer comes in time the ACK goes alone, and
+ * the next proof has to be twice as long.
+ *
+ * It goes before the answer, since programs that get one may count on their own
+ * request being complete.  But the kernel cuts a buffer into equal pieces of
+ * which only the last may be shorter, so both are one packet on their way
+ * through it only if the ACK goes last.  Another of our kind takes such an ACK
+ * first all the same (rx.c).  Who sends none, after a few were tried, is taken
+ * for a NIC of another kind and gets no more.
+ */
+#include "core/core.h"
+#include "core/due.h"
+#include "ib/ib_qp.h"
+#include "wire/aeth.h"
+
+enum {
+	PROMPT_NS = 50000,		/* an answer that may be waited for ... */
+	WAIT_NS = 200000,		/* ... so long */
+	PROOF_MIN = 8, PROOF_MAX = 4096,	/* prompt answers in a row */
+	TRIES = 4,
+	ACK_BYTES = 20, WRITE_BYTES = 32, SEND_BYTES = 16,	/* with ICRC */
+};
+
+void ack_reset(struct ib_qp *q)
+{
+	q->rsp.ack = (struct ib_ack){ .enough = PROOF_MIN };
+}
+
+/* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
+ * for no second NAK, but waits for its timeout. */
+void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	struct ib_ack *a = &q->rsp.ack;
+
+	if (!bth_ack_requested(pkt->bth) && !q->rsp.healed)
+		return;
+	a->due = true;
+	a->wait_until = 0;
+	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY) {
+		if (a->asked_at)		/* a stream: nobody answers */
+			a->answers = 0;
+		else if (a->answers >= a->enough && !q->rsp.healed)
+			a->wait_until = now + WAIT_NS;
+		a->asked_at = now;
+	}
+	due_add(q->qp->core, q->qp);
+}
+
+void ack_answered(struct ib_qp *q, uint64_t now)
+{
+	struct ib_ack *a = &q->rsp.ack;
+
+	if (!a->asked_at)
+		return;
+	if (now - a->asked_at >= PROMPT_NS)
+		a->answers = 0;
+	else if (a->answers < PROOF_MAX)
+		a->answers++;
+	a->asked_at = 0;
+}
+
+uint64_t ack_deadline(const struct ib_qp *q)
+{
+	const struct ib_ack *a = &q->rsp.ack;
+
+	return a->due && a->wait_until ? a->wait_until : NEVER;
+}
+
+static bool waits(struct ib_ack *a, uint64_t now)
+{
+	if (now < a->wait_until)
+		return true;
+	if (a->wait_until) {
+		a->answers = 0;
+		if (a->enough < PROOF_MAX)
+			a->enough *= 2;
+	}
+	return false;
+}
+
+static int acknowledge(struct ib_qp *q, struct batch *b, enum sent_kind kind,
+		       uint32_t psn, uint8_t syndrome)
+{
+	struct emit e = {
+		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num,
+		       .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
+		       .syndrome = syndrome, .msn = q->rsp.msn },
+		.av = &q->qp->av,
+		.sent = { .kind = kind, .psn = psn },
+	};
+
+	return emit(q, b, &e);
+}
+
+static int nak(struct ib_qp *q, struct batch *b)
+{
+	struct ib_rsp *s = &q->rsp;
+	int rc = acknowledge(q, b, SENT_NAK, s->nak_psn, s->nak);
+
+	if (rc)
+		return rc;
+	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
+	s->nak_due = s->ack.due = false;	/* a NAK acknowledges too */
+	return 0;
+}
+
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now)
+{
+	struct ib_rsp *s = &q->rsp;
+	int rc;
+
+	if (s->ack.due && !answer && !s->nak_due && !q->qp->core->hurry &&
+	    waits(&s->ack, now))
+		return 0;
+	if (s->ack.due && (s->healed || !s->nak_due)) {
+		rc = acknowledge(q, b, SENT_ACK, psn_add(s->epsn, PSN_MASK),
+				 aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));
+		if (rc)
+			return rc;
+		s->ack.due = s->healed = false;
+	}
+	return s->nak_due ? nak(q, b) : 0;
+}
+
+/* One packet, and not shorter than the ACK; nothing of the batch may be pulled
+ * apart by it. */
+bool ack_goes_last(struct ib_qp *q, const struct batch *b)
+{
+	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
+	struct ib_ack *a = &q->rsp.ack;
+	bool write = w->opcode == IBV_WR_RDMA_WRITE;
+	uint32_t bytes = w->length + (write ? WRITE_BYTES : SEND_BYTES);
+
+	if (!a->due || !a->wait_until || q->rsp.nak_due || q->rsp.healed ||
+	    b->run_max < 2 || q->req.cur != q->req.fresh ||
+	    q->qp->sq.head - q->req.cur != 1 || w->length > q->mtu ||
+	    bytes < ACK_BYTES || (!write && w->opcode != IBV_WR_SEND))
+		return false;
+	if (a->understood)
+		return true;
+	if (a->tried >= TRIES)
+		return false;
+	a->tried++;
+	return true;
+}

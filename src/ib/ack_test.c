@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An ACK waits for the program's answer where there always was one. */
+#include "ib/fix.h"
+#include "wire/icrc.h"
+
+enum { LEN = 64, PROOF = 8, TRIES = 4, US = 1000 };
+
+static void say(struct fix *f, int side)
+{
+	struct ibv_sge in = sim_sge(f->mr[!side], 4096, LEN);
+	struct ibv_sge out = sim_sge(f->mr[side], 0, LEN);
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &out, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	sim_recv(f->p.qp[!side], 2, &in, 1);
+	sim_send(f->p.qp[side], &wr);
+}
+
+/* Until that side has such a completion; others before it are of no interest. */
+static void wait_for(struct fix *f, int side, enum ibv_wc_opcode opcode)
+{
+	struct ibv_wc wc;
+
+	do {
+		assert_true(sim_wait(f->s, f->p.cq[side], SEC, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	} while (wc.opcode != opcode);
+}
+
+static void receive(struct fix *f, int side)
+{
+	wait_for(f, side, IBV_WC_RECV);
+}
+
+static void sent(struct fix *f, int side)
+{
+	wait_for(f, side, IBV_WC_SEND);
+}
+
+/* A asks, B answers, n times. */
+static void ping_pong(struct fix *f, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		say(f, 0);
+		receive(f, 1);
+		say(f, 1);
+		receive(f, 0);
+	}
+	sent(f, 1);
+	sim_run(f->s, 1000 * US);
+	for (int i = 0; i < 2; i++)
+		while (cq_poll(f->p.cq[i], 1, &(struct ibv_wc){ 0 }) > 0)
+			;
+	f->n = 0;
+}
+
+static void goes_at_once_until_it_is_proved(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	ping_pong(f, PROOF - 1);
+	say(f, 0);
+	receive(f, 1);
+	sim_run(f->s, 30 * US);
+	sent(f, 0);
+	fix_close(f);
+}
+
+static void waits_for_the_answer(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	ping_pong(f, PROOF);
+	say(f, 0);
+	receive(f, 1);
+	sim_run(f->s, 150 * US);
+	fix_no_wc(f, 0);
+	assert_int_equal(fix_count(f, 1, "ACK"), 0);
+	say(f, 1);
+	sim_run(f->s, 30 * US);
+	assert_int_equal(fix_count(f, 1, "ACK"), 1);
+	fix_close(f);
+}
+
+/* It goes alone, in time, and the next ones do not wait. */
+static void not_for_ever(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t start;
+
+	(void)state;
+	ping_pong(f, PROOF);
+	start = f->s->now;
+	say(f, 0);
+	receive(f, 1);
+	sent(f, 0);
+	assert_in_range(f->s->now - start, 200 * US, 250 * US);
+	start = f->s->now;
+	say(f, 0);
+	sent(f, 0);
+	assert_in_range(f->s->now - start, 0, 30 * US);
+	fix_close(f);
+}
+
+/* Nor if the next message comes first. */
+static void not_in_a_stream(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t start;
+
+	(void)state;
+	ping_pong(f, PROOF);
+	start = f->s->now;
+	say(f, 0);
+	say(f, 0);
+	sent(f, 0);
+	sent(f, 0);
+	assert_in_range(f->s->now - start, 0, 30 * US);
+	fix_close(f);
+}
+
+/* The program is about to end. */
+static void not_in_a_hurry(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct core *core = &f->s->node[1].core;
+
+	(void)state;
+	ping_pong(f, PROOF);
+	say(f, 0);
+	receive(f, 1);
+	core->hurry = true;
+	due_add(core, f->p.qp[1]);
+	sim_run(f->s, 30 * US);
+	core->hurry = false;
+	sent(f, 0);
+	fix_close(f);
+}
+
+static const char *order(struct fix *f)
+{
+	f->n = 0;
+	say(f, 0);
+	receive(f, 1);
+	say(f, 1);
+	sim_run(f->s, 30 * US);
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->log[i].side == 1)
+			return fix_name(&f->log[i]);
+	return "";
+}
+
+/* Behind the answer, to see whether the peer does the same; then before. */
+static void a_few_go_last(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	ping_pong(f, PROOF);
+	for (int i = 0; i < TRIES; i++)
+		assert_string_equal(order(f), "SEND_ONLY");
+	assert_string_equal(order(f), "ACK");
+	ib_qp(f->p.qp[1])->rsp.ack.understood = true;
+	assert_string_equal(order(f), "SEND_ONLY");
+	fix_close(f);
+}
+
+/* A datagram to A, as B would send it. */
+struct raw { uint8_t buf[128]; struct iovec iov; };
+
+static void make(const struct fix *f, const struct ib_fields *p, uint32_t payload,
+		 uint16_t seg, struct raw *r, struct dgram *d)
+{
+	struct icrc_path path = { .sport = 0xc001, .dport = 4791 };
+	size_t n = ib_build(r->buf, p) + payload;
+
+	memcpy(path.src, f->p.qp[1]->av.sgid, 16);
+	memcpy(path.dst, f->p.qp[1]->av.dgid, 16);
+	icrc_end(icrc_start(&path, 0, n + 4, r->buf, n), r->buf + n);
+	memset(d, 0, sizeof(*d));
+	r->iov = (struct iovec){ r->buf, n + 4 };
+	d->iov = &r->iov;
+	d->iovcnt = 1;
+	d->len = (uint32_t)n + 4;
+	d->seg = seg;
+	memcpy(d->from.ip, path.src, 16);
+	memcpy(d->to.ip, path.dst, 16);
+	d->from.port = path.sport;
+	d->to.port = path.dport;
+}
+
+/* An answer and, cut from its end, the ACK: that is taken first. */
+static void a_belated_one_is_taken_first(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct core *core = &f->s->node[0].core;
+	struct ibv_sge in = sim_sge(f->mr[0], 0, 64);
+	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
+			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn };
+	struct raw raw[2];
+	struct dgram d[2];
+
+	(void)state;
+	fix_lose(f, 1, NULL, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 7, 0, 10, 0);
+	sim_recv(f->p.qp[0], 8, &in, 1);
+	sim_run(f->s, 30 * US);
+	fix_no_wc(f, 0);
+	make(f, &p, 4, 0, &raw[0], &d[0]);
+	p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+	p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
+	make(f, &p, 0, 1, &raw[1], &d[1]);
+	turn_take(&core->turn);
+	ib_input_all(core, d, 2, f->s->now);
+	turn_give(&core->turn);
+	fix_wc(f, 0, 7, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 8, IBV_WC_SUCCESS);
+	assert_true(ib_qp(f->p.qp[0])->rsp.ack.understood);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(goes_at_once_until_it_is_proved),
+		cmocka_unit_test(waits_for_the_answer),
+		cmocka_unit_test(not_for_ever),
+		cmocka_unit_test(not_in_a_stream),
+		cmocka_unit_test(not_in_a_hurry),
+		cmocka_unit_test(a_few_go_last),
+		cmocka_unit_test(a_belated_one_is_taken_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
