@@ -25,6 +25,7 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->mcast);
 	list_init(&core->devices);
 	list_init(&core->contexts);
+	list_init(&core->windows);
 	return 0;
 }
 

@@ -43,7 +43,7 @@ struct core {
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;
 	_Atomic uint32_t handles;		/* the last one given */
-	struct list srqs, mcast, devices, contexts;
+	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;				/* the IB transport's own */
 	bool dead;				/* descriptors lost, or forked */

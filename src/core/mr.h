@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/list.h"
+
 struct core;
 struct context;
 
@@ -45,7 +47,12 @@ struct mkey {
 };
 
 struct mr { struct ibv_mr ibv; struct mkey mkey; struct core *core; };
-struct mw { struct ibv_mw ibv; struct mkey mkey; struct core *core; };
+struct mw {
+	struct ibv_mw ibv;
+	struct mkey mkey;
+	struct core *core;
+	struct list node;		/* type 2, bound: in core->windows */
+};
 
 /* addr: start in this process; iova: what peers and SGEs call it (taken as 0
  * for zero-based).  access is checked: REMOTE_WRITE and REMOTE_ATOMIC need
@@ -73,6 +80,8 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
  * type 2 windows of this pd and, unless qpn is 0 (any or none), bound to this
  * QP.  Turn held.  0, -EACCES. */
 int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn);
+/* The QP goes: its windows are bound no more.  Turn held. */
+void mw_forget_qp(struct core *core, uint32_t qpn);
 
 enum mr_why {			/* why an access was refused, for the log */
 	MR_OK, MR_NO_KEY, MR_INVALID, MR_PD, MR_ACCESS, MR_RANGE, MR_QP,

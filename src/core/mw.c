@@ -27,6 +27,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 		goto uncount;
 	}
 	mw->core = core;
+	list_init(&mw->node);
 	mw->mkey.is_mw = true;
 	mw->mkey.pd = pd;
 	rc = mkey_add(core, &mw->mkey);
@@ -47,8 +48,14 @@ uncount:
 	return rc;
 }
 
+static struct mw *mw_of_mkey(struct mkey *mk)
+{
+	return container_of(mk, struct mw, mkey);
+}
+
 static void unbind(struct mkey *mk)
 {
+	list_del(&mw_of_mkey(mk)->node);
 	if (mk->region)
 		atomic_fetch_sub(&mk->region->windows, 1);
 	mk->region = NULL;
@@ -69,11 +76,6 @@ int mw_dealloc(struct mw *mw)
 	count_down(&core->mws);
 	free(mw);
 	return 0;
-}
-
-static struct mw *mw_of_mkey(struct mkey *mk)
-{
-	return container_of(mk, struct mw, mkey);
 }
 
 /* The region that info names, if it is registered still. */
@@ -161,8 +163,11 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 	mk->length = info->length;
 	mk->host = (uint8_t *)((uintptr_t)region->host +
 			       (uintptr_t)(info->addr - region->base));
-	mk->qpn = type == IBV_MW_TYPE_2 ? qpn : 0;
 	mk->valid = true;
+	if (type == IBV_MW_TYPE_2) {
+		mk->qpn = qpn;
+		list_add_tail(&core->windows, &mw_of_mkey(mk)->node);
+	}
 	return IBV_WC_SUCCESS;
 }
 
@@ -178,4 +183,14 @@ int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn
 	}
 	unbind(mk);
 	return 0;
+}
+
+void mw_forget_qp(struct core *core, uint32_t qpn)
+{
+	list_for_safe(n, &core->windows) {
+		struct mw *mw = container_of(n, struct mw, node);
+
+		if (mw->mkey.qpn == qpn)
+			unbind(&mw->mkey);
+	}
 }

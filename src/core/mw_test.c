@@ -150,6 +150,12 @@ static void type_2_belongs_to_its_qp(void **state)
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, 0), 0);
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), 0);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, 0), 0);
+	/* It does not outlive the QP. */
+	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), 0);
+	mw_forget_qp(&core, QPN + 1);
+	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_OK);
+	mw_forget_qp(&core, QPN);
+	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_INVALID);
 	mw_dealloc(mw);
 	end();
 }

@@ -357,6 +357,7 @@ int qp_destroy(struct qp *qp, uint64_t now)
 		return -EBUSY;
 	}
 	unhook(qp, now);
+	mw_forget_qp(core, qp->qpn);
 	turn_give(&core->turn);
 
 	cq_forget(qp->send_cq, qp->qpn);

@@ -8,6 +8,7 @@
  */
 #include "host/host.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,8 @@ struct host {
 	int epfd, listen_fd;
 	int spare_fd;			/* given up to refuse a connection when
 					 * there are no descriptors left */
-	bool foreign_ok;
+	uid_t holders[2];		/* other users whose datagrams are taken */
+	unsigned nholders;
 	unsigned nconns, nforeign, foreign_max;
 	struct list conns;
 	struct list dead;		/* closed; events may still point to them */
@@ -224,12 +226,23 @@ int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
 	return rc ? -ESRCH : 0;
 }
 
-void host_accept_foreign(struct host *h, bool yes)
+void host_accept_foreign(struct host *h, const uid_t *uids, unsigned n)
 {
-	h->foreign_ok = yes;
+	assert(n <= 2);
+	h->nholders = n;
+	for (unsigned i = 0; i < n; i++)
+		h->holders[i] = uids[i];
 }
 
 /* --- receiving ------------------------------------------------------------- */
+
+static bool is_holder(const struct host *h, uid_t uid)
+{
+	for (unsigned i = 0; i < h->nholders; i++)
+		if (h->holders[i] == uid)
+			return true;
+	return false;
+}
 
 static void garbage(struct host *h, struct conn *c)
 {
@@ -278,7 +291,7 @@ static void take(struct host *h, struct conn *c, size_t len)
 		garbage(h, c);
 		return;
 	}
-	if (c->foreign && !h->foreign_ok) {
+	if (c->foreign && !is_holder(h, c->uid)) {
 		h->stats.refused++;
 		return;
 	}

@@ -54,9 +54,9 @@ int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
  * -ESRCH. */
 int host_connect(struct host *host, uint16_t slot);
 
-/* Take datagrams from processes of another user: only while one of them holds
- * a port that we need.  At first they are refused. */
-void host_accept_foreign(struct host *host, bool yes);
+/* Of other users, take datagrams from processes of these n <= 2 alone: who
+ * holds a port that we need.  At first nobody's are taken. */
+void host_accept_foreign(struct host *host, const uid_t *uids, unsigned n);
 
 const struct host_stats *host_stats(const struct host *host);
 

@@ -429,12 +429,14 @@ static void test_a_false_claim_is_not_believed(void **state)
 static void test_another_user_is_heard_only_on_request(void **state)
 {
 	struct side a, b;
+	uid_t me = geteuid();
 	int status;
 	pid_t pid;
 
 	(void)state;
 	need_netns();
 	begin(&a);
+	host_accept_foreign(a.host, &(uid_t){ NOBODY + 1 }, 1);
 	pid = fork();
 	if (pid == 0) {
 		if (setresgid(NOBODY, NOBODY, NOBODY) ||
@@ -443,7 +445,7 @@ static void test_another_user_is_heard_only_on_request(void **state)
 		memset(&b, 0, sizeof(b));
 		if (host_open(&b.host, &ops, &b))
 			_exit(1);
-		host_accept_foreign(b.host, true);
+		host_accept_foreign(b.host, &me, 1);
 		forward(&b, host_slot(a.host), "one");
 		run_until(&b, 1);		/* its answer */
 		if (b.got != 1)
@@ -464,7 +466,7 @@ static void test_another_user_is_heard_only_on_request(void **state)
 	}
 	assert_int_equal(a.got, 0);
 	assert_int_equal(host_stats(a.host)->refused, 1);
-	host_accept_foreign(a.host, true);
+	host_accept_foreign(a.host, &(uid_t){ NOBODY }, 1);
 	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
 		uid_t uid;
 		pid_t who;

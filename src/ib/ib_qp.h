@@ -21,6 +21,8 @@
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
 
+#define IB_MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
+
 enum {
 	PSN_MASK = 0xffffff,
 	PSN_WINDOW = 1 << 23,		/* half of them: what is older is a duplicate */
@@ -318,7 +320,11 @@ void rsp_untake(struct ib_qp *q, const struct sent *s);
 void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig);
 void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt);
 
+/* UC, UD: the message is dropped.  Its receive is for the next (9.9.3, class D);
+ * one from an SRQ ends in error (class E). */
+void rsp_give_up(struct ib_qp *q, uint64_t now);
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now);
 void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		uint64_t now);

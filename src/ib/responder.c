@@ -8,8 +8,6 @@
 #include "sys/log.h"
 #include "wire/aeth.h"
 
-enum { MAX_DMA = 0x80000000u };		/* 9.7.4.1.7: 2^31 */
-
 /* --- answers ----------------------------------------------------------------- */
 
 void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now)
@@ -134,6 +132,13 @@ void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status,
 	rq_complete(q->qp, &q->rsp.recv, &cqe, true);
 }
 
+void rsp_give_up(struct ib_qp *q, uint64_t now)
+{
+	if (q->rsp.have_recv && q->qp->srq && q->qp->state != IBV_QPS_ERR)
+		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
+				   VERR_REQUEST_INVALID, now);
+}
+
 /* --- SEND ---------------------------------------------------------------------- */
 
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
@@ -242,7 +247,7 @@ static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	s->write.len = s->write.left = get_be32(pkt->reth->len);
 	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_WRITE, now))
 		return false;
-	if (s->write.len > MAX_DMA) {
+	if (s->write.len > IB_MAX_DMA) {
 		invalid(q, pkt, "longer than 2^31 bytes", now);
 		return false;
 	}
@@ -334,7 +339,7 @@ static void rc_read(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_READ, now))
 		return;
-	if (t.len > MAX_DMA || pkt->payload_len > 0) {
+	if (t.len > IB_MAX_DMA || pkt->payload_len > 0) {
 		invalid(q, pkt, "longer than 2^31 bytes, or with payload", now);
 		return;
 	}
@@ -439,4 +444,16 @@ void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_duplicate(q, pkt);
 	else
 		expected(q, pkt, now);
+}
+
+void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
+{
+	if (get_be24(bth->psn) != q->rsp.epsn)
+		return;
+	log_info("QP 0x%06x: opcode 0x%02x from QP 0x%06x, PSN %u: it is reserved",
+		 q->qp->qpn, bth->opcode, q->qp->attr.dest_qp_num, q->rsp.epsn);
+	if (q->rsp.have_recv)
+		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
+				   VERR_REQUEST_INVALID, now);
+	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
 }

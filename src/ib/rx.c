@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rx.c - a datagram on its way to its QP: is it whole, is it meant for us
  * (IBTA vol. 1, 9.6), and whose is it? */
+#include "core/av.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/transport.h"
@@ -103,7 +104,9 @@ static void datagram(struct ib_qp *q, const struct dgram *d,
 {
 	if (ib_service(pkt->bth->opcode) != IB_UD)
 		count(q, IB_RX_NO_QP);
-	else if (!device_has_ip(q->qp->dev, d->to.ip))
+	else if (gid_is_multicast(d->to.ip) !=
+		 (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) ||
+		 !device_has_ip(q->qp->dev, d->to.ip))
 		count(q, IB_RX_NO_ADDR);
 	else
 		ud_request(q, d, pkt, now);
@@ -136,11 +139,33 @@ static void to_member(struct qp *qp, void *arg)
 		deliver(qp, g->d, g->pkt, g->now);
 }
 
+/* A reserved opcode where a request is expected is one that is not supported
+ * (9.7.4.1.4); anywhere else it is dropped. */
+static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
+{
+	const struct bth *bth = d->iov[0].iov_base;
+	struct qp *qp;
+
+	if (d->len < sizeof(*bth) + ICRC_LEN || d->len % 4 != 0 ||
+	    (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
+	    ib_service(bth->opcode) != IB_RC || !icrc_ok(ib, d, now))
+		return;
+	qp = qp_find(ib->core, get_be24(bth->dest_qp));
+	if (!qp || qp->transport != &ib_transport || qp->type != IBV_QPT_RC)
+		return;
+	lock_take(&qp->lock);
+	if (may_receive(qp) && from_peer(qp, d))
+		rc_reserved(ib_qp(qp), bth, now);
+	ib_settle(ib_qp(qp));
+	lock_give(&qp->lock);
+}
+
 /* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
 static enum ib_counter check(struct ib *ib, const struct dgram *d,
 			     struct ib_pkt *pkt, uint64_t now)
 {
-	if (d->len < sizeof(struct bth) + ICRC_LEN || d->iovcnt != 1 ||
+	if (d->len < sizeof(struct bth) + ICRC_LEN || d->len % 4 != 0 ||
+	    d->iovcnt != 1 ||
 	    ib_parse(pkt, d->iov[0].iov_base, d->len - ICRC_LEN) != 0)
 		return IB_RX_MALFORMED;
 	if (!icrc_ok(ib, d, now))
@@ -165,6 +190,8 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	if (wrong != IB_COUNTERS) {
 		ib->counter[wrong]++;
 		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);
+		if (wrong == IB_RX_MALFORMED)
+			reserved_opcode(ib, d, now);
 		return;
 	}
 	qpn = get_be24(pkt.bth->dest_qp);

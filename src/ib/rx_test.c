@@ -18,16 +18,11 @@ static uint64_t counter(const struct fix *f, enum ib_counter c)
 
 struct raw { uint8_t buf[64]; struct iovec iov; struct dgram d; };
 
-/* As A would send it: a one-byte SEND with this identification. */
-static void make(const struct fix *f, const struct ib_fields *p, int ip_id,
-		 struct raw *r)
+/* As A would send it: n bytes at r->buf, with their ICRC. */
+static void seal(const struct fix *f, int ip_id, size_t n, struct raw *r)
 {
 	struct icrc_path path = { .sport = 0xc000, .dport = 4791 };
-	size_t n;
 
-	memset(r, 0, sizeof(*r));
-	n = ib_build(r->buf, p) + 4;
-	r->buf[1] |= 3 << 4;			/* one byte, three of pad */
 	memcpy(path.src, f->p.qp[0]->av.sgid, 16);
 	memcpy(path.dst, f->p.qp[0]->av.dgid, 16);
 	icrc_end(icrc_start(&path, (uint16_t)ip_id, n + 4, r->buf, n), r->buf + n);
@@ -39,6 +34,18 @@ static void make(const struct fix *f, const struct ib_fields *p, int ip_id,
 	memcpy(r->d.to.ip, path.dst, 16);
 	r->d.from.port = path.sport;
 	r->d.to.port = path.dport;
+}
+
+/* A one-byte SEND with this identification. */
+static void make(const struct fix *f, const struct ib_fields *p, int ip_id,
+		 struct raw *r)
+{
+	size_t n;
+
+	memset(r, 0, sizeof(*r));
+	n = ib_build(r->buf, p) + 4;
+	r->buf[1] |= 3 << 4;			/* one byte, three of pad */
+	seal(f, ip_id, n, r);
 }
 
 static void input(const struct fix *f, const struct raw *r)
@@ -178,6 +185,48 @@ static void wrong_numbers(void **state)
 	fix_close(f);
 }
 
+/* 9.7.4.1.4: where a request is expected; elsewhere it is dropped. */
+static void reserved_opcode(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = send_only(f);
+	struct raw r;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		p.psn = !i;			/* the second is expected */
+		make(f, &p, 0, &r);
+		r.buf[0] = 0x1f;
+		seal(f, 0, 16, &r);
+		input(f, &r);
+		fix_quiet(f);
+		assert_int_equal(counter(f, IB_RX_MALFORMED), i + 1);
+		assert_int_equal(f->n, i);
+	}
+	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x61);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);
+	fix_close(f);
+}
+
+static void whole_words(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = send_only(f);
+	struct raw r;
+
+	(void)state;
+	fix_recv(f, 1, 0, 10);
+	make(f, &p, 0, &r);
+	seal(f, 0, 15, &r);			/* one byte of pad less than it says */
+	input(f, &r);
+	assert_int_equal(counter(f, IB_RX_MALFORMED), 1);
+	seal(f, 0, 16, &r);
+	input(f, &r);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 static void wrong_state(void **state)
 {
 	static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT,
@@ -225,6 +274,8 @@ int main(void)
 		cmocka_unit_test(every_byte_counts),
 		cmocka_unit_test(wrong_addresses),
 		cmocka_unit_test(wrong_numbers),
+		cmocka_unit_test(reserved_opcode),
+		cmocka_unit_test(whole_words),
 		cmocka_unit_test(wrong_state),
 		cmocka_unit_test(rubbish),
 	};

@@ -53,6 +53,8 @@ static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	s->write.len = s->write.left = get_be32(pkt->reth->len);
 	if (!(q->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
 		return drop(q, pkt, "not among the QP's qp_access_flags");
+	if (s->write.len > IB_MAX_DMA)
+		return drop(q, pkt, "longer than 2^31 bytes");
 	return s->write.len == 0 ||
 	       rsp_check(q, s->write.rkey, s->write.va, s->write.len,
 			 IBV_ACCESS_REMOTE_WRITE, &host) == MR_OK;
@@ -97,6 +99,8 @@ void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	else
 		whole = false;
 	s->prev = whole ? pkt->op : NULL;
-	if (!whole)
-		count(q, IB_RX_UC_DROPPED);
+	if (whole)
+		return;
+	count(q, IB_RX_UC_DROPPED);
+	rsp_give_up(q, now);
 }

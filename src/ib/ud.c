@@ -65,14 +65,17 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
 		return;
 	}
+	if (pkt->payload_len > q->mtu) {
+		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the MTU");
+		return;
+	}
 	if (!rsp_take_recv(q)) {
 		drop(q, IB_RX_UD_DROPPED, d, pkt, "no receive is posted");
 		return;
 	}
-	/* 9.9.3, class D: what does not fit is dropped, and the receive is for
-	 * the next. */
 	if (pkt->payload_len + GRH > q->rsp.recv.length) {
 		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the receive");
+		rsp_give_up(q, now);
 		return;
 	}
 	rc = place(q, d, pkt);

@@ -129,6 +129,14 @@ static void longer_than_the_mtu(void **state)
 	post(f, ah, 4097, 0x11111111, IBV_WR_SEND);
 	fix_wc(f, 0, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_SQE);
+	fix_recv(f, 10, 0, 8000);		/* a peer that does not care */
+	sim_inject(f->s, 0, &(struct ib_fields){
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .pkey = 0xffff,
+		.dest_qp = f->p.qp[1]->qpn, .qkey = 0x11111111, .src_qp = 5,
+	}, f->mem[0], 4100);
+	fix_quiet(f);
+	fix_no_wc(f, 1);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), 1);
 	assert_int_equal(ah_destroy(ah), 0);
 	fix_close(f);
 }
@@ -165,6 +173,12 @@ static void multicast(void **state)
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	assert_int_equal(cq_poll(other.cq[1], 1, &wc), 0);
+	wr.wr.ud.remote_qpn = f->p.qp[1]->qpn;	/* a member's own number */
+	fix_recv(f, 9, 0, 90);
+	sim_send(f->p.qp[0], &wr);
+	fix_quiet(f);
+	assert_int_equal(cq_poll(f->p.cq[1], 1, &wc), 0);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_NO_ADDR), 1);
 	assert_int_equal(mcast_detach(f->p.qp[1], &group), 0);
 	assert_int_equal(ah_destroy(ah), 0);
 	sim_unpair(f->s, &other);

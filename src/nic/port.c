@@ -32,6 +32,7 @@ struct family {
 	struct steer *steer;		/* BOUND */
 	/* FOREIGN: another user's urnic has the port. */
 	uint16_t holder;		/* a slot of his; 0: none known */
+	uid_t holder_uid;
 	bool said_held;
 	uint64_t retry_at, retry_ns;
 };
@@ -201,8 +202,13 @@ static const char *af_name(const struct family *f)
 
 static void update_foreign(struct port *p)
 {
-	host_accept_foreign(p->host, p->fam[0].state == FOREIGN ||
-			    p->fam[1].state == FOREIGN);
+	uid_t uids[2];
+	unsigned n = 0;
+
+	for (int i = 0; i < 2; i++)
+		if (p->fam[i].state == FOREIGN)
+			uids[n++] = p->fam[i].holder_uid;
+	host_accept_foreign(p->host, uids, n);
 }
 
 static void rejoin(struct port *p, const struct family *f)
@@ -248,8 +254,10 @@ static int find_holder(struct port *p, struct family *f)
 	f->holder = 0;
 	if (!rc && h.uid != geteuid())
 		f->holder = find_slot(p, h.uid);
-	if (f->holder)
+	if (f->holder) {
+		f->holder_uid = h.uid;
 		return 0;
+	}
 	if (f->state == FOREIGN && f->said_held)
 		return -EADDRINUSE;	/* still */
 	f->said_held = true;
@@ -331,6 +339,7 @@ static void retry_bind(struct port *p, struct family *f, uint64_t now)
 	/* Another of that user's processes may have it. */
 	if (!f->holder && f->retry_ns == RETRY_MAX_NS)
 		find_holder(p, f);
+	update_foreign(p);
 }
 
 uint64_t port_run(struct port *p, uint64_t now)
