@@ -223,6 +223,37 @@ static void a_belated_one_is_taken_first(void **state)
 	fix_close(f);
 }
 
+/* A READ response and the ACK of what came after it are in order. */
+static void behind_a_response_it_stays(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct core *core = &f->s->node[0].core;
+	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_READ_RESP, IB_ONLY, IB_NONE),
+			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn, .msn = 1 };
+	struct raw raw[2];
+	struct dgram d[2];
+
+	(void)state;
+	fix_lose(f, 1, NULL, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 7, 0, 4, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 8, 0, 10, 0);
+	sim_run(f->s, 30 * US);
+	p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
+	make(f, &p, 4, 0, &raw[0], &d[0]);
+	p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+	p.psn = 1;
+	p.msn = 2;
+	make(f, &p, 0, 1, &raw[1], &d[1]);
+	turn_take(&core->turn);
+	ib_input_all(core, d, 2, f->s->now);
+	turn_give(&core->turn);
+	fix_wc(f, 0, 7, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 8, IBV_WC_SUCCESS);
+	assert_int_equal(ib_counter(core, IB_TX_RETRANSMIT), 0);
+	assert_false(ib_qp(f->p.qp[0])->rsp.ack.understood);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +264,7 @@ int main(void)
 		cmocka_unit_test(not_in_a_hurry),
 		cmocka_unit_test(a_few_go_last),
 		cmocka_unit_test(a_belated_one_is_taken_first),
+		cmocka_unit_test(behind_a_response_it_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,15 +212,19 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 }
 
 /* ack.c may send an ACK behind the request that it waited for, as the end of
- * its run.  It was due before, so it is taken first. */
+ * its run.  It was due before, so it is taken first.  (Behind a response it
+ * stays: those two are in order.) */
 static bool is_belated(const struct dgram *d, const struct dgram *next)
 {
 	const struct bth *a = d->iov[0].iov_base, *b = next->iov[0].iov_base;
 
-	return next->seg == d->seg + 1 && next->iovcnt == 1 && d->iovcnt == 1 &&
-	       next->len >= sizeof(*b) && d->len >= sizeof(*a) &&
-	       b->opcode == ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) &&
-	       a->opcode != b->opcode && get_be24(a->dest_qp) == get_be24(b->dest_qp);
+	if (next->seg != d->seg + 1 || next->iovcnt != 1 || d->iovcnt != 1 ||
+	    next->len < sizeof(*b) || d->len < sizeof(*a) ||
+	    b->opcode != ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE))
+		return false;
+	return (a->opcode == ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE) ||
+		a->opcode == ib_opcode(IB_RC, IB_WRITE, IB_ONLY, IB_NONE)) &&
+	       get_be24(a->dest_qp) == get_be24(b->dest_qp);
 }
 
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n,

@@ -135,11 +135,15 @@ static bool nap(struct engine *e)
 			return false;
 	if (p[P_ALARM].revents)
 		alarm_off(e);
-	if (atomic_exchange(&e->kicked, false))
+	/* The flag last: a kick in between is one whose cause is seen below;
+	 * the other way round its byte would go and the flag stay, for ever. */
+	if (p[P_KICK].revents || atomic_load(&e->kicked)) {
 		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
 			;
+		atomic_store(&e->kicked, false);
+	}
 	if (p[P_MONITOR].revents && netdev_monitor_drain(e->monitor))
-		registry_refresh(e->core);
+		registry_refresh();
 	return true;
 }
 

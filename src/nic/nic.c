@@ -125,6 +125,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = engine_thread_start(e);
 	if (rc)
 		goto fini_heap;
+	registry_watch(&nic->core);
 	return 0;
 
 fini_heap:
@@ -148,6 +149,7 @@ static void nic_stop(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
 
+	registry_watch(NULL);
 	engine_thread_stop(e);
 	netdev_monitor_close(e->monitor);
 	e->link->ops->close(e->link);

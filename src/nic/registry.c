@@ -18,6 +18,7 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
+static struct core *watcher;		/* who is told of changes; or NULL */
 
 /* Is name in the comma-separated list?  An empty list holds every name. */
 static bool listed(const char *list, const char *name)
@@ -46,8 +47,12 @@ static struct device *find(const struct netdev *net)
 	return NULL;
 }
 
-static void raise_changes(struct core *core, struct device *dev, unsigned what)
+static void raise_changes(struct device *dev, unsigned what)
 {
+	struct core *core = watcher;
+
+	if (!core || !what)
+		return;
 	lock_take(&core->lock);
 	list_for(n, &core->contexts) {
 		struct context *ctx = container_of(n, struct context, node);
@@ -90,30 +95,23 @@ static int add(const struct netdev *net)
 	return 0;
 }
 
-static int add_or_update(struct core *core, const struct netdev *net)
+static int add_or_update(const struct netdev *net)
 {
 	struct device *dev = find(net);
-	unsigned what;
 
-	if (!dev) {
+	if (!dev)
 		return add(net);
-	}
-	what = device_update(dev, net);
-	if (core && what)
-		raise_changes(core, dev, what);
+	raise_changes(dev, device_update(dev, net));
 	return 0;
 }
 
 /* The interface of dev is gone: its port goes down, its addresses too. */
-static void withdraw(struct core *core, struct device *dev)
+static void withdraw(struct device *dev)
 {
-	unsigned what = device_update(dev, NULL);
-
-	if (core && what)
-		raise_changes(core, dev, what);
+	raise_changes(dev, device_update(dev, NULL));
 }
 
-static int refresh(struct core *core)
+static int refresh(void)
 {
 	struct netdev *net;
 	int n, rc;
@@ -125,7 +123,7 @@ static int refresh(struct core *core)
 		return rc;
 	for (int i = 0; i < n && !rc; i++)
 		if (listed(conf_get()->devices, net[i].name))
-			rc = add_or_update(core, &net[i]);
+			rc = add_or_update(&net[i]);
 	list_for(node, &all) {
 		struct device *dev = container_of(node, struct device, node);
 		bool here = false;
@@ -133,7 +131,7 @@ static int refresh(struct core *core)
 		for (int i = 0; i < n; i++)
 			here |= !strcmp(net[i].name, dev->net.name);
 		if (!here && dev->present)
-			withdraw(core, dev);
+			withdraw(dev);
 	}
 	free(net);
 	return rc;
@@ -155,15 +153,23 @@ void registry_forked(void)
 {
 	list_for(n, &all)
 		lock_init(&container_of(n, struct device, node)->lock);
+	watcher = NULL;
 	registry_let_go();
 }
 
-int registry_refresh(struct core *core)
+void registry_watch(struct core *core)
+{
+	pthread_mutex_lock(&registry_lock);
+	watcher = core;
+	pthread_mutex_unlock(&registry_lock);
+}
+
+int registry_refresh(void)
 {
 	int rc;
 
 	pthread_mutex_lock(&registry_lock);
-	rc = refresh(core);
+	rc = refresh();
 	pthread_mutex_unlock(&registry_lock);
 	return rc;
 }
@@ -187,7 +193,7 @@ int nic_devices(struct device ***out, int *n)
 
 	watch_forks();
 	pthread_mutex_lock(&registry_lock);
-	rc = refresh(NULL);
+	rc = refresh();
 	if (rc)
 		goto unlock;
 	list_for(node, &all)

@@ -7,9 +7,11 @@
 
 struct core;
 
-/* Look at the interfaces again.  core: raise the events for what changed on
- * its devices; NULL: nothing is open. */
-int registry_refresh(struct core *core);
+/* Look at the interfaces again; what has changed becomes events. */
+int registry_refresh(void);
+/* The events are for the contexts of core; NULL: nothing is open.  Whoever
+ * looks first finds the change, so it may be the program itself. */
+void registry_watch(struct core *core);
 
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);
