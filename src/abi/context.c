@@ -145,6 +145,7 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	lock_take(&core->lock);
 	list_del(&a->ctx.node);
 	lock_give(&core->lock);
+	nic_flush(a->nic);
 	left = silence(a);
 	if (left) {
 		log_info("%s: closed with %u QPs left: their memory stays",

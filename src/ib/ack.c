@@ -65,11 +65,11 @@ void ack_answered(struct ib_qp *q, uint64_t now)
 	a->asked_at = 0;
 }
 
-uint64_t ack_deadline(const struct ib_qp *q)
+uint64_t ack_deadline(const struct ib_qp *q, uint64_t now)
 {
 	const struct ib_ack *a = &q->rsp.ack;
 
-	return a->due && a->wait_until ? a->wait_until : NEVER;
+	return a->due && a->wait_until > now ? a->wait_until : NEVER;
 }
 
 static bool waits(struct ib_ack *a, uint64_t now)
@@ -128,8 +128,8 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now)
 	return s->nak_due ? nak(q, b) : 0;
 }
 
-/* One packet, and not shorter than the ACK; nothing of the batch may be pulled
- * apart by it. */
+/* One packet, the first of the batch, and not shorter than the ACK: then they
+ * are a run. */
 bool ack_goes_last(struct ib_qp *q, const struct batch *b)
 {
 	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
@@ -138,7 +138,7 @@ bool ack_goes_last(struct ib_qp *q, const struct batch *b)
 	uint32_t bytes = w->length + (write ? WRITE_BYTES : SEND_BYTES);
 
 	if (!a->due || !a->wait_until || q->rsp.nak_due || q->rsp.healed ||
-	    b->run_max < 2 || q->req.cur != q->req.fresh ||
+	    b->run_max < 2 || b->n > 0 || q->req.cur != q->req.fresh ||
 	    q->qp->sq.head - q->req.cur != 1 || w->length > q->mtu ||
 	    bytes < ACK_BYTES || (!write && w->opcode != IBV_WR_SEND))
 		return false;

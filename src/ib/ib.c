@@ -290,7 +290,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	uint64_t next = req_run(q, now), ack;
 
 	ib_settle(q);
-	ack = ack_deadline(q);
+	ack = ack_deadline(q, now);
 	return ack < next ? ack : next;
 }
 

@@ -245,10 +245,10 @@ void ib_settle(struct ib_qp *q);
 
 struct ip_ids *ip_ids_new(void);
 void ip_ids_free(struct ip_ids *ids);
-/* A packet of ip had the identification that was guessed. */
-void ip_id_guessed(struct ip_ids *ids, const uint8_t ip[16]);
-/* May one have id, which was solved for? */
-bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id,
+/* d had the identification that was guessed. */
+void ip_id_guessed(struct ip_ids *ids, const struct dgram *d);
+/* May it have id, which was solved for? */
+bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id,
 		  uint64_t now);
 
 /* --- datagrams (emit.c) ----------------------------------------------------- */
@@ -303,7 +303,7 @@ void ack_reset(struct ib_qp *q);
 void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* The program's own request goes out. */
 void ack_answered(struct ib_qp *q, uint64_t now);
-uint64_t ack_deadline(const struct ib_qp *q);
+uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
 /* What is due.  answer: a request goes out with it.  0 or -ENOBUFS. */
 int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now);
 /* Does it go behind the answer that is next? */

@@ -5,12 +5,13 @@
  * A solved one leaves 16 of the 32 bits of CRC, so the rule has to make up for
  * the rest.  There are two kinds of sender.  Linux' UDP sockets with DF put the
  * place in a GSO run: small numbers, and nearly always what was guessed.
- * rdma_rxe and adapters count: by one for each packet to whoever shares the
- * counter, and Linux adds up to one for each tick that the counter was idle.
- * What a sender is its first packet tells; it is believed to have changed when
- * two packets agree that it has, at the cost of the first.  What is left of a
- * corrupted packet's chance is 2^-26 for the first kind and 2^-24 for a busy
- * sender of the second.
+ * rdma_rxe and adapters count: by one for each packet between two addresses,
+ * also those for other processes of ours, and Linux adds up to one for each
+ * tick that the counter was idle.  So the longer ago the last one was, the more
+ * is believed.  What a sender is its first packet tells; it is believed to have
+ * changed when some packets agree that it has.  What is left of a corrupted
+ * packet's chance is 2^-26 for the first kind and 2^-24 for a busy sender of
+ * the second.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,18 @@ enum {
 	AHEAD = 192,			/* a gap: packets lost, or for others */
 	BEHIND = 64,			/* reordering */
 	RUN = 64,			/* GSO: the place in a run */
+	GUESSES = 8,			/* right in a row: it counts no more */
 };
 
-static const uint64_t TICK_NS = 1000000;	/* the shortest that Linux has */
+static const uint64_t PACKET_NS = 2000;		/* the fastest that it counts */
 static const uint64_t ODD_NS = 4000000000;	/* a refused one is forgotten */
 
 struct mark { bool known; uint16_t id; uint64_t at; };
 
 struct source {
-	uint8_t ip[16];
+	uint8_t from[16], to[16];
 	bool places;			/* its packets are numbered by place */
+	unsigned guesses;		/* right ones since the last that was solved */
 	struct mark last, odd;		/* odd: refused; the next agrees, or not */
 	uint64_t used;
 };
@@ -52,18 +55,24 @@ void ip_ids_free(struct ip_ids *ids)
 	free(ids);
 }
 
-static struct source *find(struct ip_ids *ids, const uint8_t ip[16])
+static bool is_of(const struct source *s, const struct dgram *d)
+{
+	return memcmp(s->from, d->from.ip, 16) == 0 &&
+	       memcmp(s->to, d->to.ip, 16) == 0;
+}
+
+static struct source *find(struct ip_ids *ids, const struct dgram *d)
 {
 	uint32_t h = 0;
 	struct source *set, *old;
 
-	if (ids->latest && memcmp(ids->latest->ip, ip, 16) == 0)
+	if (ids->latest && is_of(ids->latest, d))
 		return ids->latest;
 	for (int i = 0; i < 16; i++)
-		h = h * 31 + ip[i];
+		h = (h * 31 + d->from.ip[i]) * 31 + d->to.ip[i];
 	set = old = &ids->v[h * 2654435761u >> 26 << 2];
 	for (struct source *s = set; s < set + WAYS; s++) {
-		if (memcmp(s->ip, ip, 16) == 0) {
+		if (is_of(s, d)) {
 			s->used = ++ids->clock;
 			return ids->latest = s;
 		}
@@ -71,7 +80,8 @@ static struct source *find(struct ip_ids *ids, const uint8_t ip[16])
 			old = s;
 	}
 	memset(old, 0, sizeof(*old));
-	memcpy(old->ip, ip, 16);
+	memcpy(old->from, d->from.ip, 16);
+	memcpy(old->to, d->to.ip, 16);
 	old->used = ++ids->clock;
 	return ids->latest = old;
 }
@@ -79,7 +89,7 @@ static struct source *find(struct ip_ids *ids, const uint8_t ip[16])
 /* Could a counter that stood at m.id then stand at id now? */
 static bool follows(const struct mark *m, uint16_t id, uint64_t now)
 {
-	uint64_t idle = now > m->at ? (now - m->at) / TICK_NS : 0;
+	uint64_t idle = now > m->at ? (now - m->at) / PACKET_NS : 0;
 
 	return (uint16_t)(id - m->id) <= AHEAD + idle ||
 	       (uint16_t)(m->id - id) <= BEHIND;
@@ -90,30 +100,30 @@ static bool counts(struct source *s, uint16_t id, uint64_t now)
 	if (!s->last.known || (uint16_t)(s->last.id - id) > BEHIND)
 		s->last = (struct mark){ true, id, now };
 	s->odd.known = false;
+	s->guesses = 0;
 	return true;
 }
 
-void ip_id_guessed(struct ip_ids *ids, const uint8_t ip[16])
+void ip_id_guessed(struct ip_ids *ids, const struct dgram *d)
 {
-	struct source *s = find(ids, ip);
+	struct source *s = find(ids, d);
 
-	if (s->last.known)
+	if (s->last.known && ++s->guesses < GUESSES)
 		return;
 	s->places = true;
-	s->odd.known = false;
+	s->last.known = s->odd.known = false;
 }
 
-bool ip_id_accept(struct ip_ids *ids, const uint8_t ip[16], uint16_t id,
+bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id,
 		  uint64_t now)
 {
-	struct source *s = find(ids, ip);
+	struct source *s = find(ids, d);
 
 	if (s->last.known ? follows(&s->last, id, now) : !s->places && id >= RUN)
 		return counts(s, id, now);
 	if (id < RUN)
 		return true;
-	if (s->odd.known && now - s->odd.at < ODD_NS &&
-	    follows(&s->odd, id, now)) {
+	if (s->odd.known && now - s->odd.at < ODD_NS && follows(&s->odd, id, now)) {
 		s->last.known = false;
 		return counts(s, id, now);
 	}

@@ -10,7 +10,11 @@
 #include "ib/ib_qp.h"
 #include "sys/rand.h"
 
-static const uint8_t rxe[16] = { [10] = 0xff, 0xff, 10, 0, 0, 9 };
+static const struct dgram from_rxe = {
+	.from.ip = { [10] = 0xff, 0xff, 10, 0, 0, 9 },
+	.to.ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
+};
+static const struct dgram *const rxe = &from_rxe;
 
 static const uint64_t MS = 1000000;
 
@@ -25,16 +29,17 @@ static void counts_up_with_gaps(void **state)
 	ip_ids_free(ids);
 }
 
-/* Linux adds up to one for each tick that a counter was idle. */
-static void an_idle_counter_jumps(void **state)
+/* Other processes of this host have had their part of what it counts. */
+static void meanwhile_it_has_counted(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
 
 	(void)state;
 	assert_true(ip_id_accept(ids, rxe, 1000, 0));
-	assert_true(ip_id_accept(ids, rxe, 2100, 1000 * MS));
-	assert_false(ip_id_accept(ids, rxe, 4300, 2000 * MS));
-	assert_true(ip_id_accept(ids, rxe, 2000, 100000 * MS));
+	assert_true(ip_id_accept(ids, rxe, 1500, MS));
+	assert_true(ip_id_accept(ids, rxe, 6500, 11 * MS));
+	assert_false(ip_id_accept(ids, rxe, 12000, 21 * MS));
+	assert_true(ip_id_accept(ids, rxe, 2000, 1000 * MS));
 	ip_ids_free(ids);
 }
 
@@ -93,6 +98,9 @@ static void who_numbers_places_does_not_count(void **state)
 	assert_true(ip_id_accept(ids, rxe, 30302, 5001 * MS));	/* so it does */
 	ip_id_guessed(ids, rxe);
 	assert_true(ip_id_accept(ids, rxe, 30303, 5001 * MS));
+	for (int i = 0; i < 8; i++)		/* now another sits there */
+		ip_id_guessed(ids, rxe);
+	assert_false(ip_id_accept(ids, rxe, 30304, 5001 * MS));
 	ip_ids_free(ids);
 }
 
@@ -132,9 +140,11 @@ static void sources_do_not_mix(void **state)
 	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned i = 0; i < 40; i++) {
-			uint8_t ip[16] = { [10] = 0xff, 0xff, 10, 1, 0, (uint8_t)i };
+			struct dgram d = from_rxe;
 
-			assert_true(ip_id_accept(ids, ip, (uint16_t)
+			d.from.ip[15] = (uint8_t)(i / 2);
+			d.to.ip[15] = i % 2;
+			assert_true(ip_id_accept(ids, &d, (uint16_t)
 						 (1000 * (i + 1) + round), 0));
 		}
 	}
@@ -145,7 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_up_with_gaps),
-		cmocka_unit_test(an_idle_counter_jumps),
+		cmocka_unit_test(meanwhile_it_has_counted),
 		cmocka_unit_test(far_away_is_refused_once),
 		cmocka_unit_test(odd_ones_must_follow_each_other),
 		cmocka_unit_test(small_ones_are_places_in_a_run),

@@ -31,13 +31,13 @@ static bool icrc_ok(struct ib *ib, const struct dgram *d, uint64_t now)
 	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
 		return got == want;
 	if (got == want) {
-		ip_id_guessed(ib->ids, d->from.ip);
+		ip_id_guessed(ib->ids, d);
 		return true;
 	}
 	if (id != 0)
 		got = icrc_start(&path, 0, d->len, at, n);
 	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
-	       ip_id_accept(ib->ids, d->from.ip, solved, now);
+	       ip_id_accept(ib->ids, d, solved, now);
 }
 
 /* --- whose? ------------------------------------------------------------------- */

@@ -110,6 +110,16 @@ static bool nearly_full(const struct batch *b)
 	       !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
 }
 
+/* The program ends, perhaps in the middle of a call: what it has locked stays
+ * locked, and nobody wants completions any more. */
+static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
+{
+	if (!lock_try(&qp->lock))
+		return;
+	(void)qp->transport->output(qp, &e->batch, now);
+	lock_give(&qp->lock);
+}
+
 static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	bool more = false;
@@ -156,7 +166,9 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 	while (due_any(e->core) && sent + e->batch.n < limit) {
 		for (qp = due_take(e->core); qp; qp = next) {
 			next = qp->due_next;
-			if (qp_turn(e, qp, now))
+			if (e->leaving)
+				last_turn(e, qp, now);
+			else if (qp_turn(e, qp, now))
 				due_add(e->core, qp);
 			if (nearly_full(&e->batch)) {
 				sent += e->batch.n;
@@ -171,12 +183,15 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 	return (struct engine_did){ .output = sent, .next = next_deadline(e) };
 }
 
-void engine_flush(struct engine *e, uint64_t now)
+struct engine_did engine_flush(struct engine *e, uint64_t now)
 {
+	struct engine_did did;
+
 	e->core->hurry = true;
 	wake_due_timers(e, now + FLUSH_NS);
-	(void)engine_output(e, now, ENGINE_TX);
+	did = engine_output(e, now, ENGINE_TX);
 	e->core->hurry = false;
+	return did;
 }
 
 static int take_input(struct engine *e, uint64_t now)

@@ -46,6 +46,7 @@ struct engine {
 	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
 	atomic_bool broken;		/* descriptors are gone */
+	bool leaving;			/* exit(): a QP that is locked stays so */
 
 	/* The thread's sleep; see engine_thread.c. */
 	pthread_t thread;
@@ -78,7 +79,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later);
 struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit);
 
 /* Put out what would go out by itself soon, and what waits for company. */
-void engine_flush(struct engine *e, uint64_t now);
+struct engine_did engine_flush(struct engine *e, uint64_t now);
 
 /* After a turn was given by anyone but the thread: wake the thread if there
  * is work or a deadline that it does not know of. */

@@ -316,9 +316,14 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 
 void nic_flush(struct nic *nic)
 {
+	struct engine_did did;
+	uint64_t now;
+
 	turn_take(&nic->core.turn);
-	engine_flush(&nic->engine, clock_ns());
+	now = clock_ns();
+	did = engine_flush(&nic->engine, now);
 	turn_give(&nic->core.turn);
+	engine_settle(&nic->engine, now, did.next);
 }
 
 /* The same when a program ends with its QPs still there.  It may end inside a
@@ -332,7 +337,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			sched_yield();
 			continue;
 		}
-		engine_flush(&nic->engine, clock_ns());
+		nic->engine.leaving = true;
+		(void)engine_flush(&nic->engine, clock_ns());
 		turn_give(&nic->core.turn);
 		break;
 	}
