@@ -45,6 +45,7 @@ struct engine {
 	struct dgram in[ENGINE_RX];
 	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
+	unsigned idle;			/* polls in a row that found nothing */
 	atomic_bool broken;		/* descriptors are gone */
 	bool leaving;			/* exit(): a QP that is locked stays so */
 

@@ -344,12 +344,26 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	}
 }
 
+/* A program that spins for long takes the processor from those that it waits
+ * for: sixteen senders on two cores are twice as fast if they let go of it. */
+static bool is_idle(struct engine *e, struct engine_did did)
+{
+	enum { POLLS = 128 };		/* about 60 us */
+
+	e->idle = did.input || did.output ? 0 : e->idle + 1;
+	if (e->idle < POLLS)
+		return false;
+	e->idle = 0;
+	return true;
+}
+
 bool nic_poll(struct nic *nic)
 {
 	struct core *core = &nic->core;
 	struct engine *e = &nic->engine;
 	struct engine_did did;
 	uint64_t now;
+	bool idle;
 
 	if (!turn_try(&core->turn))
 		return false;
@@ -361,8 +375,11 @@ bool nic_poll(struct nic *nic)
 	if (did.input || did.output)
 		atomic_store_explicit(&e->last_poll, clock_ns(),
 				      memory_order_relaxed);
+	idle = is_idle(e, did);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);
+	if (idle)
+		sched_yield();
 	return true;
 }
 
