@@ -409,8 +409,8 @@ def test_many_processes(netns_pair, faults):
 class Watch:
     """`faults watch`: what the last line says, and waiting for one."""
 
-    def __init__(self, ns, faults):
-        self.proc = ns.start(faults, "watch", "-d", ns.dev)
+    def __init__(self, ns, faults, *options):
+        self.proc = ns.start(faults, "watch", "-d", ns.dev, *options)
         self.wait("start")
 
     def lines(self):
@@ -438,6 +438,15 @@ def test_gid_table_follows(netns_pair, faults):
     # its place is the next one's
     ns.sh("ip addr add 10.88.0.78/24 dev eth0")
     watch.wait("GID", "3=::ffff:10.88.0.78", "4=fd88::77")
+
+
+def test_who_lists_devices_misses_no_event(netns_pair, faults):
+    """The change is found by the listing itself, as a rule."""
+    ns = netns_pair().a
+    watch = Watch(ns, faults, "-m", "list")
+    for i in range(3, 13):
+        ns.sh(f"ip addr add 10.88.2.{i}/32 dev eth0")
+        watch.wait("GID", f"{i}=::ffff:10.88.2.{i}")
 
 
 def test_port_follows(netns_pair, faults):

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* watch.c - prints, after every asynchronous event, what the port and its
- * GIDs are now:  EVENT state mtu max active gid,gid,... */
+ * GIDs are now:  EVENT state mtu max active gid,gid,...
+ *
+ *	--mode=list	and lists the devices all the time
+ */
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,12 +34,25 @@ static void show(struct ibv_context *ctx, const char *event)
 	say("%s", line);
 }
 
+static void *list(void *arg)
+{
+	struct ibv_device **v;
+
+	while ((v = ibv_get_device_list(NULL)))
+		ibv_free_device_list(v);
+	CHECK(v);
+	return arg;
+}
+
 int watch(void)
 {
 	struct ibv_async_event event;
+	pthread_t thread;
 	struct rig r;
 
 	rig_open(&r);
+	if (opt.mode && !strcmp(opt.mode, "list"))
+		CHECK(!pthread_create(&thread, NULL, list, NULL));
 	show(r.ctx, "start");
 	for (;;) {
 		CHECK(!ibv_get_async_event(r.ctx, &event));
