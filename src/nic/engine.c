@@ -155,6 +155,16 @@ static uint64_t next_deadline(struct engine *e)
 	return at;
 }
 
+/* One turn may not last for as long as a thousand QPs want: the rest is due
+ * still. */
+static void put_off(struct engine *e, struct qp *qp)
+{
+	for (struct qp *next; qp; qp = next) {
+		next = qp->due_next;
+		due_add(e->core, qp);
+	}
+}
+
 struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 {
 	unsigned sent = 0;
@@ -173,6 +183,10 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 			if (nearly_full(&e->batch)) {
 				sent += e->batch.n;
 				flush(e, now);
+			}
+			if (sent + e->batch.n >= limit) {
+				put_off(e, next);
+				next = NULL;
 			}
 		}
 		if (e->blocked_until > now)

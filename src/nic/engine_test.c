@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Turns of the engine, with QPs that only count and a link that is full when
+ * the test says so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/qp.h"
+#include "core/transport.h"
+#include "nic/engine.h"
+#include "sys/clock.h"
+
+enum { QPS = 3, WIRE = 1000, US = 1000 };
+
+/* A QP that wants to send n datagrams; the k-th is k + 1 bytes long. */
+struct fake {
+	struct qp qp;
+	unsigned n, sent, runs;
+	uint64_t next;			/* what run() answers */
+	bool hurried;
+};
+
+static struct {
+	struct core core;
+	struct engine *e;
+	struct heap timers;
+	struct link link;
+	struct fake fake[QPS];
+	unsigned room;			/* what the link takes */
+	int error;
+	unsigned n;			/* on the wire */
+	struct { const struct qp *qp; uint32_t len; } wire[WIRE];
+} t;
+
+static struct fake *fake_of(struct qp *qp)
+{
+	return container_of(qp, struct fake, qp);
+}
+
+static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	static uint8_t bytes[256];
+	struct fake *f = fake_of(qp);
+
+	(void)now;
+	f->hurried = qp->core->hurry;
+	for (; f->sent < f->n && batch_has_room(b, 1, 0); f->sent++) {
+		struct dgram *d = batch_next(b);
+
+		d->owner = qp;
+		d->psn = f->sent;
+		d->len = f->sent + 1;
+		d->iov[0] = (struct iovec){ bytes, d->len };
+		d->iovcnt = 1;
+		batch_commit(b, d);
+	}
+	return f->sent < f->n;
+}
+
+static void fake_take_back(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	(void)now;
+	fake_of(qp)->sent = psn;
+}
+
+static uint64_t fake_run(struct qp *qp, uint64_t now)
+{
+	struct fake *f = fake_of(qp);
+
+	f->runs++;
+	return f->next > now ? f->next : NEVER;
+}
+
+static const struct transport fake_transport = {
+	.name = "fake", .output = fake_output, .take_back = fake_take_back,
+	.run = fake_run,
+};
+
+static int link_send(struct link *link, const struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	unsigned i;
+
+	(void)link;
+	(void)now;
+	if (t.error)
+		return t.error;
+	for (i = 0; i < n && t.room > 0; i++, t.room--) {
+		assert_true(t.n < WIRE);
+		t.wire[t.n].qp = v[i].owner;
+		t.wire[t.n++].len = v[i].len;
+	}
+	return (int)i;
+}
+
+static int link_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	(void)link;
+	(void)v;
+	(void)n;
+	(void)now;
+	return 0;
+}
+
+static uint64_t link_deadline(struct link *link)
+{
+	(void)link;
+	return NEVER;
+}
+
+static const struct link_ops link_ops = {
+	.send = link_send, .recv = link_recv, .deadline = link_deadline,
+};
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	assert_int_equal(core_init(&t.core, 1), 0);
+	t.e = calloc(1, sizeof(*t.e));
+	heap_init(&t.e->timers);
+	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
+	t.core.timers = &t.e->timers;
+	t.link = (struct link){ &link_ops, 1, 9000 };
+	t.e->core = &t.core;
+	t.e->link = &t.link;
+	t.e->port_due = NEVER;
+	t.room = WIRE;
+	for (int i = 0; i < QPS; i++) {
+		t.fake[i].qp.core = &t.core;
+		t.fake[i].qp.transport = &fake_transport;
+		t.fake[i].next = NEVER;
+		lock_init(&t.fake[i].qp.lock);
+	}
+	turn_take(&t.core.turn);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	turn_give(&t.core.turn);
+	heap_fini(&t.e->timers);
+	free(t.e);
+	core_fini(&t.core);
+	return 0;
+}
+
+static void wants(int i, unsigned n)
+{
+	t.fake[i].n += n;
+	due_add(&t.core, &t.fake[i].qp);
+}
+
+/* Each QP's datagrams went out once and in order. */
+static void all_went_out(void)
+{
+	unsigned n[QPS] = { 0 };
+
+	for (unsigned i = 0; i < t.n; i++)
+		for (int k = 0; k < QPS; k++)
+			if (t.wire[i].qp == &t.fake[k].qp)
+				assert_int_equal(t.wire[i].len, ++n[k]);
+	for (int k = 0; k < QPS; k++)
+		assert_int_equal(n[k], t.fake[k].n);
+}
+
+static void what_is_due_goes_out(void **state)
+{
+	struct engine_did did;
+
+	(void)state;
+	wants(0, 2);
+	wants(2, 3);
+	t.fake[2].next = 700 * US;
+	did = engine_output(t.e, 100 * US, 64);
+	assert_int_equal(did.output, 5);
+	assert_int_equal(did.next, 700 * US);
+	all_went_out();
+	assert_int_equal(engine_output(t.e, 101 * US, 64).output, 0);
+}
+
+static void a_full_link_gets_the_rest_later(void **state)
+{
+	uint64_t now = 100 * US;
+
+	(void)state;
+	t.room = 3;
+	wants(0, 2);
+	wants(1, 2);
+	wants(2, 2);
+	assert_int_equal(engine_output(t.e, now, 64).next, now + 100 * US);
+	assert_int_equal(t.n, 3);
+	t.room = WIRE;
+	assert_int_equal(engine_turn(t.e, now + 50 * US, false).output, 0);
+	assert_int_equal(t.n, 3);
+	assert_int_equal(engine_turn(t.e, now + 100 * US, false).next, NEVER);
+	all_went_out();
+}
+
+/* More than a batch holds, and a turn that is to end early. */
+static void a_turn_is_bounded(void **state)
+{
+	struct engine_did did;
+
+	(void)state;
+	wants(0, 200);
+	wants(1, 200);
+	did = engine_output(t.e, 0, 64);
+	assert_in_range(did.output, 64, 64 + BATCH_MAX);
+	assert_int_equal(did.next, 0);			/* at once */
+	while (due_any(&t.core))
+		engine_output(t.e, 0, 64);
+	all_went_out();
+}
+
+static void timers(void **state)
+{
+	(void)state;
+	t.fake[0].next = 300 * US;
+	wants(0, 1);
+	engine_turn(t.e, 100 * US, false);
+	assert_int_equal(t.fake[0].runs, 2);
+	engine_turn(t.e, 299 * US, false);
+	assert_int_equal(t.fake[0].runs, 2);
+	/* A later one need not move it: it fires early, and is set again. */
+	t.fake[0].next = 500 * US;
+	wants(0, 1);
+	assert_int_equal(engine_turn(t.e, 299 * US, false).next, 300 * US);
+	assert_int_equal(engine_turn(t.e, 300 * US, false).next, 500 * US);
+	all_went_out();
+}
+
+static void a_flush_does_not_wait(void **state)
+{
+	(void)state;
+	t.fake[0].next = 1000 * US;
+	t.fake[1].next = 9000 * US;
+	wants(0, 1);
+	wants(1, 1);
+	engine_output(t.e, 100 * US, 64);
+	assert_false(t.fake[0].hurried);
+	t.fake[0].n++;				/* it would go with the timer */
+	t.fake[1].n++;
+	assert_int_equal(engine_flush(t.e, 200 * US).output, 1);
+	assert_true(t.fake[0].hurried);
+	assert_false(t.fake[1].hurried);
+	assert_false(t.core.hurry);
+}
+
+static void at_the_end_a_locked_qp_stays(void **state)
+{
+	(void)state;
+	wants(0, 1);
+	wants(1, 1);
+	t.e->leaving = true;
+	lock_take(&t.fake[0].qp.lock);
+	assert_int_equal(engine_flush(t.e, 0).output, 1);
+	lock_give(&t.fake[0].qp.lock);
+	assert_ptr_equal(t.wire[0].qp, &t.fake[1].qp);
+	assert_int_equal(t.fake[1].runs, 0);
+}
+
+static void a_broken_link_is_the_end(void **state)
+{
+	(void)state;
+	t.error = -EBADF;
+	wants(0, 1);
+	engine_output(t.e, 0, 64);
+	assert_true(engine_lost(t.e));
+	assert_true(t.core.dead);
+	t.error = 0;
+	wants(0, 1);
+	assert_int_equal(engine_turn(t.e, 0, false).output, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(what_is_due_goes_out),
+		TEST(a_full_link_gets_the_rest_later),
+		TEST(a_turn_is_bounded),
+		TEST(timers),
+		TEST(a_flush_does_not_wait),
+		TEST(at_the_end_a_locked_qp_stays),
+		TEST(a_broken_link_is_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
