@@ -76,11 +76,8 @@ static bool waits(struct ib_ack *a, uint64_t now)
 {
 	if (now < a->wait_until)
 		return true;
-	if (a->wait_until) {
-		a->answers = 0;
-		if (a->enough < PROOF_MAX)
-			a->enough *= 2;
-	}
+	if (a->wait_until && a->enough < PROOF_MAX)
+		a->enough *= 2;
 	return false;
 }
 

@@ -39,6 +39,15 @@ static void sent(struct fix *f, int side)
 	wait_for(f, side, IBV_WC_SEND);
 }
 
+/* It has that completion within 30 us. */
+static void sent_soon(struct fix *f, int side)
+{
+	uint64_t start = f->s->now;
+
+	sent(f, side);
+	assert_in_range(f->s->now - start, 0, 30 * US);
+}
+
 /* A asks, B answers, n times. */
 static void ping_pong(struct fix *f, unsigned n)
 {
@@ -64,8 +73,25 @@ static void goes_at_once_until_it_is_proved(void **state)
 	ping_pong(f, PROOF - 1);
 	say(f, 0);
 	receive(f, 1);
-	sim_run(f->s, 30 * US);
-	sent(f, 0);
+	sent_soon(f, 0);
+	fix_close(f);
+}
+
+/* Answers that come late do not prove it. */
+static void late_answers_prove_nothing(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	for (unsigned i = 0; i < 2 * PROOF; i++) {
+		say(f, 0);
+		receive(f, 1);
+		sim_run(f->s, 60 * US);
+		say(f, 1);
+		receive(f, 0);
+	}
+	say(f, 0);
+	sent_soon(f, 0);
 	fix_close(f);
 }
 
@@ -86,7 +112,8 @@ static void waits_for_the_answer(void **state)
 	fix_close(f);
 }
 
-/* It goes alone, in time, and the next ones do not wait. */
+/* It goes alone, in time, and the next ones do not wait until there is twice the
+ * proof. */
 static void not_for_ever(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -99,10 +126,17 @@ static void not_for_ever(void **state)
 	receive(f, 1);
 	sent(f, 0);
 	assert_in_range(f->s->now - start, 200 * US, 250 * US);
-	start = f->s->now;
+	say(f, 1);
+	ping_pong(f, PROOF);
 	say(f, 0);
-	sent(f, 0);
-	assert_in_range(f->s->now - start, 0, 30 * US);
+	receive(f, 1);
+	sent_soon(f, 0);
+	say(f, 1);
+	ping_pong(f, PROOF);
+	say(f, 0);
+	receive(f, 1);
+	sim_run(f->s, 150 * US);
+	fix_no_wc(f, 0);
 	fix_close(f);
 }
 
@@ -110,16 +144,31 @@ static void not_for_ever(void **state)
 static void not_in_a_stream(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	uint64_t start;
 
 	(void)state;
 	ping_pong(f, PROOF);
-	start = f->s->now;
 	say(f, 0);
 	say(f, 0);
-	sent(f, 0);
-	sent(f, 0);
-	assert_in_range(f->s->now - start, 0, 30 * US);
+	sent_soon(f, 0);
+	sent_soon(f, 0);
+	fix_close(f);
+}
+
+/* A NAK does not wait with it. */
+static void a_gap_is_told_at_once(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	ping_pong(f, PROOF);
+	say(f, 0);
+	receive(f, 1);
+	fix_lose(f, 0, "SEND_ONLY", 1);
+	say(f, 0);				/* lost */
+	say(f, 0);
+	sent_soon(f, 0);
+	sent_soon(f, 0);
+	sent_soon(f, 0);
 	fix_close(f);
 }
 
@@ -135,18 +184,19 @@ static void not_in_a_hurry(void **state)
 	receive(f, 1);
 	core->hurry = true;
 	due_add(core, f->p.qp[1]);
-	sim_run(f->s, 30 * US);
+	sent_soon(f, 0);
 	core->hurry = false;
-	sent(f, 0);
 	fix_close(f);
 }
 
-static const char *order(struct fix *f)
+/* What goes first when B answers n times at once. */
+static const char *order(struct fix *f, unsigned n)
 {
 	f->n = 0;
 	say(f, 0);
 	receive(f, 1);
-	say(f, 1);
+	for (unsigned i = 0; i < n; i++)
+		say(f, 1);
 	sim_run(f->s, 30 * US);
 	for (unsigned i = 0; i < f->n; i++)
 		if (f->log[i].side == 1)
@@ -162,10 +212,12 @@ static void a_few_go_last(void **state)
 	(void)state;
 	ping_pong(f, PROOF);
 	for (int i = 0; i < TRIES; i++)
-		assert_string_equal(order(f), "SEND_ONLY");
-	assert_string_equal(order(f), "ACK");
+		assert_string_equal(order(f, 1), "SEND_ONLY");
+	assert_string_equal(order(f, 1), "ACK");
 	ib_qp(f->p.qp[1])->rsp.ack.understood = true;
-	assert_string_equal(order(f), "SEND_ONLY");
+	assert_string_equal(order(f, 1), "SEND_ONLY");
+	/* Not where it would not end their run. */
+	assert_string_equal(order(f, 2), "ACK");
 	fix_close(f);
 }
 
@@ -206,20 +258,24 @@ static void a_belated_one_is_taken_first(void **state)
 
 	(void)state;
 	fix_lose(f, 1, NULL, 0);
-	fix_post(f, IBV_WR_RDMA_WRITE, 7, 0, 10, 0);
-	sim_recv(f->p.qp[0], 8, &in, 1);
-	sim_run(f->s, 30 * US);
-	fix_no_wc(f, 0);
-	make(f, &p, 4, 0, &raw[0], &d[0]);
-	p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
-	p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-	make(f, &p, 0, 1, &raw[1], &d[1]);
-	turn_take(&core->turn);
-	ib_input_all(core, d, 2, f->s->now);
-	turn_give(&core->turn);
-	fix_wc(f, 0, 7, IBV_WC_SUCCESS);
-	fix_wc(f, 0, 8, IBV_WC_SUCCESS);
-	assert_true(ib_qp(f->p.qp[0])->rsp.ack.understood);
+	for (uint16_t seg = 0; seg < 2; seg++) {	/* 0: two packets that met */
+		fix_post(f, IBV_WR_RDMA_WRITE, 7, 0, 10, 0);
+		sim_recv(f->p.qp[0], 8, &in, 1);
+		sim_run(f->s, 30 * US);
+		fix_no_wc(f, 0);
+		p.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
+		p.psn = seg;
+		make(f, &p, 4, 0, &raw[0], &d[0]);
+		p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+		p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
+		make(f, &p, 0, seg, &raw[1], &d[1]);
+		turn_take(&core->turn);
+		ib_input_all(core, d, 2, f->s->now);
+		turn_give(&core->turn);
+		fix_wc(f, 0, seg ? 7 : 8, IBV_WC_SUCCESS);
+		fix_wc(f, 0, seg ? 8 : 7, IBV_WC_SUCCESS);
+		assert_int_equal(ib_qp(f->p.qp[0])->rsp.ack.understood, seg);
+	}
 	fix_close(f);
 }
 
@@ -258,9 +314,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(goes_at_once_until_it_is_proved),
+		cmocka_unit_test(late_answers_prove_nothing),
 		cmocka_unit_test(waits_for_the_answer),
 		cmocka_unit_test(not_for_ever),
 		cmocka_unit_test(not_in_a_stream),
+		cmocka_unit_test(a_gap_is_told_at_once),
 		cmocka_unit_test(not_in_a_hurry),
 		cmocka_unit_test(a_few_go_last),
 		cmocka_unit_test(a_belated_one_is_taken_first),

@@ -441,6 +441,32 @@ static void send_with_invalidate(void **state)
 	fix_close(f);
 }
 
+static void a_window_goes_with_its_qp(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct sim_pair other = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	struct mr *mr = sim_mr(f->s, 1, f->mem[1], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+	struct mw *mw;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->s->node[1].pd, IBV_MW_TYPE_2, &mw), 0);
+	wr.bind_mw.mw = &mw->ibv;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->ibv.rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		&mr->ibv, (uintptr_t)f->mem[1], 4096, IBV_ACCESS_REMOTE_WRITE };
+	sim_send(other.qp[1], &wr);
+	assert_true(sim_wait(f->s, other.cq[1], SEC, &wc));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(mr_dereg(mr), -EBUSY);
+	sim_unpair(f->s, &other);
+	assert_int_equal(mr_dereg(mr), 0);
+	assert_int_equal(mw_dealloc(mw), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -464,6 +490,7 @@ int main(void)
 		cmocka_unit_test(a_gap_that_ends),
 		cmocka_unit_test(established),
 		cmocka_unit_test(send_with_invalidate),
+		cmocka_unit_test(a_window_goes_with_its_qp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
