@@ -145,6 +145,18 @@ close_host:
 	return rc;
 }
 
+/* A socket that is closed takes along what waits in it, which may be others':
+ * theirs is handed on first.  Turn held, or nobody left to take it. */
+static void hand_on(struct engine *e)
+{
+	enum { ROUNDS = 64 };
+	const struct link_ops *ops = e->link->ops;
+
+	for (int i = 0; i < ROUNDS; i++)
+		if (ops->recv(e->link, e->in, ENGINE_RX, clock_ns()) <= 0)
+			return;
+}
+
 static void nic_stop(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
@@ -152,6 +164,7 @@ static void nic_stop(struct nic *nic)
 	registry_watch(NULL);
 	engine_thread_stop(e);
 	netdev_monitor_close(e->monitor);
+	hand_on(e);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
@@ -339,6 +352,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		}
 		nic->engine.leaving = true;
 		(void)engine_flush(&nic->engine, clock_ns());
+		if (!atomic_load(&nic->engine.broken))
+			hand_on(&nic->engine);
 		turn_give(&nic->core.turn);
 		break;
 	}
