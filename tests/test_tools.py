@@ -365,6 +365,16 @@ def test_devices_follow_configuration():
 
 # Explanations
 
+def test_one_gid():
+    devices = json.loads(good("devices", "--json", env={"URNIC_ONE_GID": "yes"}))
+    assert all(g["index"] < 2 for d in devices for g in d["gids"])
+
+
+def test_no_such_interface_is_said():
+    done = urnic("devices", env={"URNIC_DEVICES": "nosuch0"})
+    assert "nosuch0" in done.stderr and "There are: " in done.stderr, done
+
+
 def explained(*args):
     return json.loads(good("explain", "--json", *args))
 

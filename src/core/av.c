@@ -39,7 +39,8 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 	const uint8_t *dgid = attr->grh.dgid.raw;
 
 	if (!attr->is_global)
-		return "RoCE needs a GRH (is_global)";
+		return "RoCE needs a GRH (is_global): tell the program which "
+		       "GID to use, as with ibv_rc_pingpong -g 1";
 	if (attr->port_num != 1)
 		return "no such port";
 	if (attr->sl > SL_MAX)
@@ -60,7 +61,9 @@ int av_resolve(struct device *dev, const struct ibv_ah_attr *attr, struct av *av
 	const char *why = refuse(dev, attr, &sgid);
 
 	if (why) {
-		log_info("%s: address (sgid_index %u, port %u) refused: %s",
+		/* The first of these everybody meets who is new to RoCE. */
+		log_line(attr->is_global ? LOG_INFO : LOG_WARN,
+			 "%s: address (sgid_index %u, port %u) refused: %s",
 			 dev->ibv.name, attr->grh.sgid_index, attr->port_num,
 			 why);
 		return -EINVAL;

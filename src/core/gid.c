@@ -6,6 +6,7 @@
 
 #include "core/av.h"
 #include "core/device.h"
+#include "sys/conf.h"
 
 enum { GID_LINK_LOCAL, GID_FIRST_V4, GID_OTHERS };
 
@@ -110,7 +111,8 @@ static void refresh(struct gid_entry *gid, const struct netdev *net)
 	if (!gid[GID_LINK_LOCAL].used)
 		put_synthesised(&gid[GID_LINK_LOCAL], net);
 	put_first(gid, GID_FIRST_V4, net, is_first_v4);
-	put_others(gid, net);
+	if (!conf_get() || !conf_get()->one_gid)
+		put_others(gid, net);
 	for (int i = 0; i < GID_TABLE; i++)
 		if (gid[i].used)
 			gid[i].ifindex = net->ifindex;

@@ -107,6 +107,9 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 		goto close_host;
 	e->core = &nic->core;
 	nic->core.udp_port = conf->udp_port;
+	if (conf->local == CONF_LOCAL_PIPE || conf->local == CONF_LOCAL_VM)
+		log_warn("URNIC_LOCAL: this version has no such way; processes of "
+			 "one host use UDP");
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;

@@ -2,6 +2,7 @@
 #include "nic/registry.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,20 +21,39 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
 static struct core *watcher;		/* who is told of changes; or NULL */
 
-/* Is name in the comma-separated list?  An empty list holds every name. */
+/* Is name in the list, with commas or spaces?  An empty list holds every name. */
 static bool listed(const char *list, const char *name)
 {
-	size_t len = strlen(name);
+	static const char between[] = ", ";
 
 	if (!*list)
 		return true;
-	for (const char *at = list; ; at++) {
-		if (!strncmp(at, name, len) && (at[len] == ',' || !at[len]))
+	for (const char *at = list; *at; at += strspn(at, between)) {
+		size_t len = strcspn(at, between);
+
+		if (len == strlen(name) && !strncmp(at, name, len))
 			return true;
-		at = strchr(at, ',');
-		if (!at)
-			return false;
+		at += len;
 	}
+	return false;
+}
+
+/* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
+static void say_none(const struct netdev *net, int n)
+{
+	static bool said;
+	char names[400] = "";
+	size_t at = 0;
+
+	if (said)
+		return;
+	said = true;
+	for (int i = 0; i < n && at + sizeof(net->name) + 2 < sizeof(names); i++)
+		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
+				       i ? ", " : "", net[i].name);
+	log_warn("URNIC_DEVICES (urnic run -d) is \"%s\": there is no such interface, "
+		 "so there are no devices.  There are: %s",
+		 conf_get()->devices, names);
 }
 
 static struct device *find(const struct netdev *net)
@@ -114,6 +134,7 @@ static void withdraw(struct device *dev)
 static int refresh(void)
 {
 	struct netdev *net;
+	bool some = false;
 	int n, rc;
 
 	if (!conf_get())
@@ -121,9 +142,14 @@ static int refresh(void)
 	rc = netdev_list(&net, &n);
 	if (rc)
 		return rc;
-	for (int i = 0; i < n && !rc; i++)
-		if (listed(conf_get()->devices, net[i].name))
-			rc = add_or_update(&net[i]);
+	for (int i = 0; i < n && !rc; i++) {
+		if (!listed(conf_get()->devices, net[i].name))
+			continue;
+		rc = add_or_update(&net[i]);
+		some = true;
+	}
+	if (!some && *conf_get()->devices)
+		say_none(net, n);
 	list_for(node, &all) {
 		struct device *dev = container_of(node, struct device, node);
 		bool here = false;
