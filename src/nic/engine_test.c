@@ -118,7 +118,7 @@ static const struct link_ops link_ops = {
 	.send = link_send, .recv = link_recv, .deadline = link_deadline,
 };
 
-static int begin(void **state)
+NO_TSA static int begin(void **state)
 {
 	(void)state;
 	memset(&t, 0, sizeof(t));
@@ -142,7 +142,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+NO_TSA static int end(void **state)
 {
 	(void)state;
 	turn_give(&t.core.turn);
