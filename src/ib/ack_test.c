@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An ACK waits for the program's answer where there always was one. */
 #include "ib/fix.h"
-#include "wire/icrc.h"
 
 enum { LEN = 64, PROOF = 8, TRIES = 4, US = 1000 };
 
@@ -65,6 +64,15 @@ static void ping_pong(struct fix *f, unsigned n)
 	f->n = 0;
 }
 
+/* A pair of which A may wait for B's answers. */
+static struct fix *proved(void)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	ping_pong(f, PROOF);
+	return f;
+}
+
 static void goes_at_once_until_it_is_proved(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -97,10 +105,9 @@ static void late_answers_prove_nothing(void **state)
 
 static void waits_for_the_answer(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 
 	(void)state;
-	ping_pong(f, PROOF);
 	say(f, 0);
 	receive(f, 1);
 	sim_run(f->s, 150 * US);
@@ -116,11 +123,10 @@ static void waits_for_the_answer(void **state)
  * proof. */
 static void not_for_ever(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 	uint64_t start;
 
 	(void)state;
-	ping_pong(f, PROOF);
 	start = f->s->now;
 	say(f, 0);
 	receive(f, 1);
@@ -143,10 +149,9 @@ static void not_for_ever(void **state)
 /* Nor if the next message comes first. */
 static void not_in_a_stream(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 
 	(void)state;
-	ping_pong(f, PROOF);
 	say(f, 0);
 	say(f, 0);
 	sent_soon(f, 0);
@@ -157,10 +162,9 @@ static void not_in_a_stream(void **state)
 /* A NAK does not wait with it. */
 static void a_gap_is_told_at_once(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 
 	(void)state;
-	ping_pong(f, PROOF);
 	say(f, 0);
 	receive(f, 1);
 	fix_lose(f, 0, "SEND_ONLY", 1);
@@ -175,11 +179,10 @@ static void a_gap_is_told_at_once(void **state)
 /* The program is about to end. */
 static void not_in_a_hurry(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 	struct core *core = &f->s->node[1].core;
 
 	(void)state;
-	ping_pong(f, PROOF);
 	say(f, 0);
 	receive(f, 1);
 	core->hurry = true;
@@ -207,10 +210,9 @@ static const char *order(struct fix *f, unsigned n)
 /* Behind the answer, to see whether the peer does the same; then before. */
 static void a_few_go_last(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct fix *f = proved();
 
 	(void)state;
-	ping_pong(f, PROOF);
 	for (int i = 0; i < TRIES; i++)
 		assert_string_equal(order(f, 1), "SEND_ONLY");
 	assert_string_equal(order(f, 1), "ACK");
@@ -221,28 +223,14 @@ static void a_few_go_last(void **state)
 	fix_close(f);
 }
 
-/* A datagram to A, as B would send it. */
-struct raw { uint8_t buf[128]; struct iovec iov; };
-
+/* A datagram to A, as B would send it: place seg in its run. */
 static void make(const struct fix *f, const struct ib_fields *p, uint32_t payload,
-		 uint16_t seg, struct raw *r, struct dgram *d)
+		 uint16_t seg, struct dgram *d, struct fix_raw *r)
 {
-	struct icrc_path path = { .sport = 0xc001, .dport = 4791 };
-	size_t n = ib_build(r->buf, p) + payload;
-
-	memcpy(path.src, f->p.qp[1]->av.sgid, 16);
-	memcpy(path.dst, f->p.qp[1]->av.dgid, 16);
-	icrc_end(icrc_start(&path, 0, n + 4, r->buf, n), r->buf + n);
-	memset(d, 0, sizeof(*d));
-	r->iov = (struct iovec){ r->buf, n + 4 };
-	d->iov = &r->iov;
-	d->iovcnt = 1;
-	d->len = (uint32_t)n + 4;
+	memset(r, 0, sizeof(*r));
+	fix_seal(f, 1, 0, ib_build(r->buf, p) + payload, r);
+	*d = r->d;
 	d->seg = seg;
-	memcpy(d->from.ip, path.src, 16);
-	memcpy(d->to.ip, path.dst, 16);
-	d->from.port = path.sport;
-	d->to.port = path.dport;
 }
 
 /* An answer and, cut from its end, the ACK: that is taken first. */
@@ -253,7 +241,7 @@ static void a_belated_one_is_taken_first(void **state)
 	struct ibv_sge in = sim_sge(f->mr[0], 0, 64);
 	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
 			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn };
-	struct raw raw[2];
+	struct fix_raw raw[2];
 	struct dgram d[2];
 
 	(void)state;
@@ -265,10 +253,10 @@ static void a_belated_one_is_taken_first(void **state)
 		fix_no_wc(f, 0);
 		p.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
 		p.psn = seg;
-		make(f, &p, 4, 0, &raw[0], &d[0]);
+		make(f, &p, 4, 0, &d[0], &raw[0]);
 		p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
 		p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-		make(f, &p, 0, seg, &raw[1], &d[1]);
+		make(f, &p, 0, seg, &d[1], &raw[1]);
 		turn_take(&core->turn);
 		ib_input_all(core, d, 2, f->s->now);
 		turn_give(&core->turn);
@@ -286,7 +274,7 @@ static void behind_a_response_it_stays(void **state)
 	struct core *core = &f->s->node[0].core;
 	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_READ_RESP, IB_ONLY, IB_NONE),
 			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn, .msn = 1 };
-	struct raw raw[2];
+	struct fix_raw raw[2];
 	struct dgram d[2];
 
 	(void)state;
@@ -295,11 +283,11 @@ static void behind_a_response_it_stays(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 8, 0, 10, 0);
 	sim_run(f->s, 30 * US);
 	p.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-	make(f, &p, 4, 0, &raw[0], &d[0]);
+	make(f, &p, 4, 0, &d[0], &raw[0]);
 	p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
 	p.psn = 1;
 	p.msn = 2;
-	make(f, &p, 0, 1, &raw[1], &d[1]);
+	make(f, &p, 0, 1, &d[1], &raw[1]);
 	turn_take(&core->turn);
 	ib_input_all(core, d, 2, f->s->now);
 	turn_give(&core->turn);

@@ -18,6 +18,7 @@
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "wire/aeth.h"
+#include "wire/icrc.h"
 
 enum {
 	FIX_MEM = 1 << 20, FIX_LOG = 8192,
@@ -153,6 +154,56 @@ static inline void fix_no_wc(struct fix *f, int side)
 	struct ibv_wc wc;
 
 	assert_int_equal(cq_poll(f->p.cq[side], 1, &wc), 0);
+}
+
+/* A datagram that did not come by the cable. */
+struct fix_raw { uint8_t buf[128]; struct iovec iov; struct dgram d; };
+
+/* Give the n bytes at r->buf the ICRC and addresses with which side sends. */
+static inline void fix_seal(const struct fix *f, int side, int ip_id, size_t n,
+			    struct fix_raw *r)
+{
+	struct icrc_path path = { .sport = 0xc000, .dport = 4791 };
+
+	memcpy(path.src, f->p.qp[side]->av.sgid, 16);
+	memcpy(path.dst, f->p.qp[side]->av.dgid, 16);
+	icrc_end(icrc_start(&path, (uint16_t)ip_id, n + 4, r->buf, n), r->buf + n);
+	r->iov = (struct iovec){ r->buf, n + 4 };
+	r->d.iov = &r->iov;
+	r->d.iovcnt = 1;
+	r->d.len = (uint32_t)n + 4;
+	memcpy(r->d.from.ip, path.src, 16);
+	memcpy(r->d.to.ip, path.dst, 16);
+	r->d.from.port = path.sport;
+	r->d.to.port = path.dport;
+}
+
+/* 9.9.3, class E: others use the SRQ, so a receive of room bytes that len bytes
+ * have taken does not wait for the next message of this UC or UD QP. */
+static inline void fix_srq_receive_fails(enum ibv_qp_type type, struct ib_fields p,
+					 uint32_t room, uint32_t len)
+{
+	struct fix *f = fix_open(type, NULL);
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_qp_cap cap = { .max_send_wr = 8, .max_send_sge = 1 };
+	struct ibv_sge sge = sim_sge(f->mr[1], 0, room);
+	struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct sim_node *b = &f->s->node[1];
+	struct srq *srq;
+	struct qp *qp;
+
+	assert_int_equal(srq_create(&b->ctx, b->pd, &a, &srq), 0);
+	qp = sim_qp(f->s, 1, type, f->p.cq[1], f->p.cq[1], srq, &cap);
+	sim_bring(f->s, qp, type == IBV_QPT_UD ? NULL : f->p.qp[0], &f->conf);
+	assert_int_equal(srq_post(srq, &wr, &bad), 0);
+	p.pkey = 0xffff;
+	p.dest_qp = qp->qpn;
+	sim_inject(f->s, 0, &p, f->mem[0], len);
+	fix_wc(f, 1, 8, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(qp->state, IBV_QPS_RTS);
+	sim_destroy(f->s, qp);
+	assert_int_equal(srq_destroy(srq), 0);
+	fix_close(f);
 }
 
 /* Until all is quiet. */

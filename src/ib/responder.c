@@ -29,15 +29,20 @@ static void refused(const struct ib_qp *q, const struct ib_pkt *pkt,
 		 get_be24(pkt->bth->psn), pkt->payload_len, why);
 }
 
+static void nak_invalid(struct ib_qp *q, uint64_t now)
+{
+	if (q->rsp.have_recv)
+		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
+				   VERR_REQUEST_INVALID, now);
+	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
+}
+
 /* C9-68 and others: the request breaks the rules. */
 static void invalid(struct ib_qp *q, const struct ib_pkt *pkt, const char *why,
 		    uint64_t now)
 {
 	refused(q, pkt, why);
-	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
-				   VERR_REQUEST_INVALID, now);
-	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
+	nak_invalid(q, now);
 }
 
 static void rnr(struct ib_qp *q)
@@ -452,8 +457,5 @@ void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 		return;
 	log_info("QP 0x%06x: opcode 0x%02x from QP 0x%06x, PSN %u: it is reserved",
 		 q->qp->qpn, bth->opcode, q->qp->attr.dest_qp_num, q->rsp.epsn);
-	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
-				   VERR_REQUEST_INVALID, now);
-	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
+	nak_invalid(q, now);
 }

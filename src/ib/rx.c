@@ -139,6 +139,13 @@ static void to_member(struct qp *qp, void *arg)
 		deliver(qp, g->d, g->pkt, g->now);
 }
 
+/* Long enough for a BTH and an ICRC, in whole words and in one piece. */
+static bool is_framed(const struct dgram *d)
+{
+	return d->len >= sizeof(struct bth) + ICRC_LEN && d->len % 4 == 0 &&
+	       d->iovcnt == 1;
+}
+
 /* A reserved opcode where a request is expected is one that is not supported
  * (9.7.4.1.4); anywhere else it is dropped. */
 static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
@@ -146,8 +153,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	const struct bth *bth = d->iov[0].iov_base;
 	struct qp *qp;
 
-	if (d->len < sizeof(*bth) + ICRC_LEN || d->len % 4 != 0 ||
-	    (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
+	if (!is_framed(d) || (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
 	    ib_service(bth->opcode) != IB_RC || !icrc_ok(ib, d, now))
 		return;
 	qp = qp_find(ib->core, get_be24(bth->dest_qp));
@@ -164,8 +170,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 static enum ib_counter check(struct ib *ib, const struct dgram *d,
 			     struct ib_pkt *pkt, uint64_t now)
 {
-	if (d->len < sizeof(struct bth) + ICRC_LEN || d->len % 4 != 0 ||
-	    d->iovcnt != 1 ||
+	if (!is_framed(d) ||
 	    ib_parse(pkt, d->iov[0].iov_base, d->len - ICRC_LEN) != 0)
 		return IB_RX_MALFORMED;
 	if (!icrc_ok(ib, d, now))

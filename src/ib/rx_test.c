@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams that are not for us, or not whole, are dropped and counted. */
 #include "ib/fix.h"
-#include "wire/icrc.h"
 
 static struct ib_fields send_only(const struct fix *f)
 {
@@ -16,39 +15,19 @@ static uint64_t counter(const struct fix *f, enum ib_counter c)
 	return ib_counter(&f->s->node[1].core, c);
 }
 
-struct raw { uint8_t buf[64]; struct iovec iov; struct dgram d; };
-
-/* As A would send it: n bytes at r->buf, with their ICRC. */
-static void seal(const struct fix *f, int ip_id, size_t n, struct raw *r)
-{
-	struct icrc_path path = { .sport = 0xc000, .dport = 4791 };
-
-	memcpy(path.src, f->p.qp[0]->av.sgid, 16);
-	memcpy(path.dst, f->p.qp[0]->av.dgid, 16);
-	icrc_end(icrc_start(&path, (uint16_t)ip_id, n + 4, r->buf, n), r->buf + n);
-	r->iov = (struct iovec){ r->buf, n + 4 };
-	r->d.iov = &r->iov;
-	r->d.iovcnt = 1;
-	r->d.len = (uint32_t)n + 4;
-	memcpy(r->d.from.ip, path.src, 16);
-	memcpy(r->d.to.ip, path.dst, 16);
-	r->d.from.port = path.sport;
-	r->d.to.port = path.dport;
-}
-
 /* A one-byte SEND with this identification. */
 static void make(const struct fix *f, const struct ib_fields *p, int ip_id,
-		 struct raw *r)
+		 struct fix_raw *r)
 {
 	size_t n;
 
 	memset(r, 0, sizeof(*r));
 	n = ib_build(r->buf, p) + 4;
 	r->buf[1] |= 3 << 4;			/* one byte, three of pad */
-	seal(f, ip_id, n, r);
+	fix_seal(f, 0, ip_id, n, r);
 }
 
-static void input(const struct fix *f, const struct raw *r)
+static void input(const struct fix *f, const struct fix_raw *r)
 {
 	struct core *core = &f->s->node[1].core;
 
@@ -61,7 +40,7 @@ static void identification_is_solved_for(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = send_only(f);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	for (unsigned i = 0; i < 5; i++)
@@ -98,7 +77,7 @@ static void rnr_is_withdrawn(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = send_only(f);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	p.ackreq = true;
@@ -117,7 +96,7 @@ static void every_byte_counts(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = send_only(f);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	fix_recv(f, 1, 0, 10);
@@ -190,14 +169,14 @@ static void reserved_opcode(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = send_only(f);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		p.psn = !i;			/* the second is expected */
 		make(f, &p, 0, &r);
 		r.buf[0] = 0x1f;
-		seal(f, 0, 16, &r);
+		fix_seal(f, 0, 0, 16, &r);
 		input(f, &r);
 		fix_quiet(f);
 		assert_int_equal(counter(f, IB_RX_MALFORMED), i + 1);
@@ -213,15 +192,15 @@ static void whole_words(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = send_only(f);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	fix_recv(f, 1, 0, 10);
 	make(f, &p, 0, &r);
-	seal(f, 0, 15, &r);			/* one byte of pad less than it says */
+	fix_seal(f, 0, 0, 15, &r);		/* one byte of pad less than it says */
 	input(f, &r);
 	assert_int_equal(counter(f, IB_RX_MALFORMED), 1);
-	seal(f, 0, 16, &r);
+	fix_seal(f, 0, 0, 16, &r);
 	input(f, &r);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_close(f);
@@ -250,7 +229,7 @@ static void wrong_state(void **state)
 static void rubbish(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	struct raw r;
+	struct fix_raw r;
 
 	(void)state;
 	for (unsigned len = 0; len < 64; len++) {

@@ -116,31 +116,13 @@ static void what_does_not_fit(void **state)
 	fix_close(f);
 }
 
-/* Class E: it does not wait for the next of this QP. */
 static void receive_of_an_srq_ends_in_error(void **state)
 {
-	struct fix *f = fix_open(IBV_QPT_UD, NULL);
-	struct ibv_srq_init_attr a = { .attr = { .max_wr = 8, .max_sge = 1 } };
-	struct ibv_qp_cap cap = { .max_send_wr = 8, .max_send_sge = 1 };
-	struct ibv_sge sge = sim_sge(f->mr[1], 0, 60);
-	struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 }, *bad;
-	struct srq *srq;
-	struct qp *qp;
-
 	(void)state;
-	assert_int_equal(srq_create(&f->s->node[1].ctx, f->s->node[1].pd, &a, &srq), 0);
-	qp = sim_qp(f->s, 1, IBV_QPT_UD, f->p.cq[1], f->p.cq[1], srq, &cap);
-	sim_bring(f->s, qp, NULL, &f->conf);
-	assert_int_equal(srq_post(srq, &wr, &bad), 0);
-	sim_inject(f->s, 0, &(struct ib_fields){
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .pkey = 0xffff,
-		.dest_qp = qp->qpn, .qkey = 0x11111111, .src_qp = 5,
-	}, f->mem[0], 24);
-	fix_wc(f, 1, 8, IBV_WC_REM_INV_REQ_ERR);
-	assert_int_equal(qp->state, IBV_QPS_RTS);
-	sim_destroy(f->s, qp);
-	assert_int_equal(srq_destroy(srq), 0);
-	fix_close(f);
+	fix_srq_receive_fails(IBV_QPT_UD, (struct ib_fields){
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.qkey = 0x11111111, .src_qp = 5,
+	}, 60, 24);
 }
 
 static void longer_than_the_mtu(void **state)

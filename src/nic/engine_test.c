@@ -29,7 +29,6 @@ struct fake {
 static struct {
 	struct core core;
 	struct engine *e;
-	struct heap timers;
 	struct link link;
 	struct fake fake[QPS];
 	unsigned room;			/* what the link takes */

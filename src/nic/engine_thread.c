@@ -5,7 +5,7 @@
  * sockets, so every datagram wakes it.  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way), it
  * leaves the sockets to the pollers and sleeps blindly for a guard interval,
- * 50 us at first and 1 ms at most.  It goes back to the sockets as soon as it
+ * 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
  * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
  * then, the next proof has to be twice as long.
  *
