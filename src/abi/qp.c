@@ -103,34 +103,14 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	return abi_leave(qp_destroy(qp_of(ibv), nic_now()));
 }
 
-static void match(struct qp *qp, void *arg)
-{
-	struct qp **wanted = arg;
-
-	if (*wanted == qp)
-		*wanted = NULL;
-}
-
-static bool is_member(struct qp *qp, const union ibv_gid *gid)
-{
-	struct qp *wanted = qp;
-
-	turn_take(&qp->core->turn);
-	mcast_for_each(qp->core, gid->raw, match, &wanted);
-	turn_give(&qp->core->turn);
-	return !wanted;
-}
-
 /* The NIC counts joins; attaching twice is attaching once. */
 static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid)
 {
 	int rc;
 
-	if (is_member(qp, gid))
-		return 0;
 	rc = mcast_attach(qp, gid);
 	if (rc)
-		return rc;
+		return rc < 0 ? rc : 0;
 	rc = nic_join(a->nic, a->ctx.dev, gid, true);
 	if (rc)
 		mcast_detach(qp, gid);

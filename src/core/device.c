@@ -193,6 +193,8 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 		.active_speed = dev->id.speed,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 		.flags = IBV_QPF_GRH_REQUIRED,
+		.bad_pkey_cntr = dev->pkey_violations,
+		.qkey_viol_cntr = dev->qkey_violations,
 	};
 	bool up;
 

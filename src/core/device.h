@@ -53,6 +53,7 @@ struct device {
 	struct core *core;			/* NULL until it was opened */
 	struct list node;
 	struct identity id;
+	_Atomic uint32_t pkey_violations, qkey_violations;
 	uint64_t guid;				/* network order */
 	struct lock lock;			/* what follows */
 	bool present;				/* its interface still exists */

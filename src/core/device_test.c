@@ -140,6 +140,12 @@ static void the_port_follows_the_interface(void **state)
 	assert_int_equal(a.state, IBV_PORT_DOWN);
 	assert_int_equal(a.phys_state, 3);
 	assert_int_equal(a.active_mtu, IBV_MTU_4096);
+	assert_int_equal(a.bad_pkey_cntr | a.qkey_viol_cntr, 0);
+	t.dev->pkey_violations = 3;
+	t.dev->qkey_violations = 5;
+	assert_int_equal(device_query_port(t.dev, 1, &a, sizeof(a)), 0);
+	assert_int_equal(a.bad_pkey_cntr, 3);
+	assert_int_equal(a.qkey_viol_cntr, 5);
 	net.running = true;
 	assert_int_equal(device_update(t.dev, &net), DEVICE_PORT_CHANGED);
 	assert_int_equal(device_update(t.dev, NULL),

@@ -86,7 +86,7 @@ static int attach(struct core *core, struct qp *qp, const uint8_t gid[16])
 	if (!g)
 		return -ENOMEM;
 	if (find_member(g, qp))
-		return 0;
+		return 1;
 	m = g->count < caps.max_mcast_qp_attach ? calloc(1, sizeof(*m)) : NULL;
 	if (!m) {
 		drop_if_empty(g);

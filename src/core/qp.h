@@ -120,7 +120,8 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 /* The QP that a packet is for, or NULL.  Turn held. */
 struct qp *qp_find(struct core *core, uint32_t qpn);
 
-int mcast_attach(struct qp *qp, const union ibv_gid *gid);	/* 0 or -errno */
+/* 0, 1: it was there already, or -errno. */
+int mcast_attach(struct qp *qp, const union ibv_gid *gid);
 int mcast_detach(struct qp *qp, const union ibv_gid *gid);
 /* Calls fn for every QP of the group gid.  Turn held. */
 void mcast_for_each(struct core *core, const uint8_t gid[16],

@@ -176,8 +176,13 @@ static enum ib_counter check(struct ib *ib, const struct dgram *d,
 	if (!icrc_ok(ib, d, now))
 		return IB_RX_ICRC;
 	/* C9-38: ours is the default one, as a full member. */
-	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff)
+	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff) {
+		struct qp *qp = qp_find(ib->core, get_be24(pkt->bth->dest_qp));
+
+		if (qp)
+			qp->dev->pkey_violations++;
 		return IB_RX_PKEY;
+	}
 	return IB_COUNTERS;
 }
 

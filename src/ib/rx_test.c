@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams that are not for us, or not whole, are dropped and counted. */
+#include "core/device.h"
 #include "ib/fix.h"
 
 static struct ib_fields send_only(const struct fix *f)
@@ -158,6 +159,7 @@ static void wrong_numbers(void **state)
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_PKEY), 1);
+	assert_int_equal(f->p.qp[1]->dev->pkey_violations, 1);
 	p.pkey = 0x7fff;			/* a limited member may */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ud.c - datagrams that come in on a UD QP (IBTA vol. 1, 9.8.3). */
+#include "core/device.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/grh.h"
@@ -62,6 +63,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 	int rc;
 
 	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) {	/* C9-176 */
+		q->qp->dev->qkey_violations++;
 		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
 		return;
 	}

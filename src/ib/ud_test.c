@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UD: datagrams with a GRH in front, Q_Keys, multicast. */
+#include "core/device.h"
 #include "ib/fix.h"
 
 static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
@@ -90,6 +91,7 @@ static void qkeys(void **state)
 	fix_quiet(f);
 	fix_no_wc(f, 1);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_QKEY), 1);
+	assert_int_equal(f->p.qp[1]->dev->qkey_violations, 1);
 	post(f, ah, 100, 0x80000000, IBV_WR_SEND);	/* the QP's own */
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	assert_int_equal(ah_destroy(ah), 0);
