@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/timeout.h"
 #include "urnic.h"
 #include "wire/aeth.h"
 

@@ -14,6 +14,8 @@
 
 #include "core/core.h"
 #include "core/qp.h"
+#include "core/sgl.h"
+#include "core/timeout.h"
 #include "ib/ib.h"
 #include "sys/clock.h"
 #include "sys/dgram.h"
@@ -49,32 +51,6 @@ static inline uint32_t psn_off(uint32_t a, uint32_t base)
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {
 	return (int32_t)((a - b) << 8) >> 8;
-}
-
-/* --- memory (scatter.c) ---------------------------------------------------- */
-
-/* An SGE list whose keys were checked: good until the turn ends. */
-struct span {
-	unsigned n;
-	struct piece { uint8_t *host; uint32_t len; } v[SGE_MAX];
-};
-
-/* Resolve a work request's SGEs; access: 0 or IBV_ACCESS_LOCAL_WRITE.  0, or
- * -EACCES and a line in the log. */
-int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
-
-/* Up to max pieces that hold [off, off + len).  Returns how many. */
-unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
-		  struct iovec *iov);
-int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
-
-/* Put len bytes at offset off of an SGE list.  0, -EACCES, -EFAULT. */
-int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
-	    unsigned n, uint64_t off, const void *data, uint32_t len);
-
-static inline enum verr verr_of(int rc)		/* of the calls above */
-{
-	return rc == -EFAULT ? VERR_LOCAL_FAULT : VERR_LOCAL_KEY;
 }
 
 /* --- the congestion window of a destination host (cc.c) -------------------- */

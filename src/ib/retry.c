@@ -12,8 +12,6 @@ enum {
 					 * a burst may be lost, with no NAK */
 	PROBE_MAX_SHIFT = 9,
 	PROBE_BURST = 4,		/* packets sent before an answer */
-	TIMEOUT_MIN_NS = 4000000,	/* below it, a busy host's scheduler
-					 * would use up the retries */
 };
 
 /* --- what is in flight ------------------------------------------------------ */
@@ -50,15 +48,6 @@ static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
 
 /* --- timers ----------------------------------------------------------------- */
 
-static uint64_t timeout_ns(const struct ib_qp *q)	/* 9.7.6.1.3 */
-{
-	uint64_t ns = 4096ull << (q->qp->attr.timeout & 31);
-
-	if ((q->qp->attr.timeout & 31) == 0)
-		return 0;				/* for ever */
-	return ns < TIMEOUT_MIN_NS ? TIMEOUT_MIN_NS : ns;
-}
-
 static void set_probe(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
@@ -70,7 +59,7 @@ static void set_probe(struct ib_qp *q, uint64_t now)
 
 static void set_timers(struct ib_qp *q, uint64_t now)
 {
-	uint64_t ns = timeout_ns(q);
+	uint64_t ns = ack_timeout_ns(q->qp);
 
 	q->req.timeout_at = ns ? now + ns : NEVER;
 	set_probe(q, now);

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/aeth.h"
 
-/* Encoding of the RNR NAK timer field, in units of 10 us. */
-static const uint32_t rnr_10us[32] = {
-	65536,     1,     2,     3,     4,     6,     8,    12,
-	   16,    24,    32,    48,    64,    96,   128,   192,
-	  256,   384,   512,   768,  1024,  1536,  2048,  3072,
-	 4096,  6144,  8192, 12288, 16384, 24576, 32768, 49152,
-};
 
 static const char *const nak_name[NAK_CODES] = {
 	[NAK_PSN_SEQUENCE]       = "PSN sequence error",
@@ -36,9 +29,4 @@ bool aeth_valid(uint8_t syndrome)
 const char *nak_str(unsigned code)
 {
 	return code < NAK_CODES ? nak_name[code] : "reserved";
-}
-
-uint64_t rnr_timer_ns(unsigned code)
-{
-	return rnr_10us[code & 31] * UINT64_C(10000);
 }

@@ -42,8 +42,4 @@ bool aeth_valid(uint8_t syndrome);
 /* "PSN sequence error", ...; "reserved" for the others. */
 const char *nak_str(unsigned code);
 
-/* How long an RNR NAK's timer code (modulo 32) asks to wait, nanoseconds:
- * 10 us to 491.52 ms; 0 is 655.36 ms. */
-uint64_t rnr_timer_ns(unsigned code);
-
 #endif

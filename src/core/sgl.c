@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* scatter.c - SGE lists: to packets, and from them. */
+/* sgl.c - see sgl.h. */
+#include "core/sgl.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "core/mr.h"
-#include "ib/ib_qp.h"
+#include "core/qp.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 
