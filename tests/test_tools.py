@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 
+import lab
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -181,10 +182,49 @@ def test_run_dry():
     ("'on'", ["--local", "on"]),
     ("'mlx'", ["--identity", "mlx"]),
     ("/nonexistent", ["--conf", "/nonexistent"]),
-    ("/no/such/dir", ["--pcap", "/no/such/dir/file"]),
+    ("/no/such/dir/file: No such file or directory; make its directory",
+     ["--pcap", "/no/such/dir/file"]),
+    ("--pcap): /tmp: Is a directory; name a file in it", ["--pcap", "/tmp"]),
+    ("/etc/passwd/a: Not a directory", ["--pcap", "/etc/passwd/a"]),
+    ("URNIC_PCAP (--pcap): /sys/a", ["--pcap", "/sys/a"]),
+    ("no file is named", ["--pcap", ""]),
+    ("--log): /no/such/dir/file", ["--log", "debug:/no/such/dir/file"]),
 ])
 def test_run_refuses_wrong_values(names, args):
     bad(2, names, "run", *args, "--", "echo", "ran")
+
+
+def test_run_refuses_files_of_the_configuration(tmp_path):
+    conf = tmp_path / "conf"
+    conf.write_text(f"pcap = {tmp_path}\n")
+    bad(2, f"{conf}: pcap: {tmp_path}: Is a directory", "run", "-c", str(conf),
+        "--", "echo", "ran")
+    bad(2, "--pcap): /tmp: Is a directory", "run", "--", "echo", "ran",
+        env={"URNIC_PCAP": "/tmp"})
+
+
+def test_run_refuses_a_file_of_somebody_else(stage):
+    theirs = stage.tmp / "theirs"
+    theirs.write_text("kept")
+    theirs.chmod(0o444)
+    nobody = lab.unprivileged() if lab.CAN_NAMESPACE else []
+    r = subprocess.run([*nobody, stage.urnic, "run", "--pcap", theirs, "--",
+                        "echo", "ran"], text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, cwd="/", env={"PATH": "/bin"})
+    assert f"{theirs}: Permission denied; name a file that you may" in r.stderr
+    assert (r.returncode, r.stdout) == (2, "")
+    assert theirs.read_text() == "kept"
+
+
+def test_run_leaves_files_alone(tmp_path):
+    """To ask whether a file can be written neither makes nor empties it."""
+    kept, fifo = tmp_path / "kept", tmp_path / "fifo"
+    kept.write_text("kept")
+    os.mkfifo(fifo)
+    for file in (kept, fifo, tmp_path / "new.%p"):
+        good("run", "--pcap", str(file), "--", "true")
+    assert kept.read_text() == "kept"
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "kept"]
 
 
 def test_run_refuses_wrong_configuration(tmp_path):

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/fault_spec.h"
 #include "program.h"
+#include "settings.h"
 #include "sys/conf.h"
 #include "urnic.h"
 
@@ -68,21 +68,12 @@ static void set(struct argp_state *state, const char *key, const char *env,
 		const char *value)
 {
 	char err[CONF_ERR], path[PATH_MAX];
-	struct fault_spec spec;
 
 	if (strcmp(key, "pcap") == 0) {
-		char dir[PATH_MAX];
-
 		if (!*value)
 			argp_error(state, "--pcap: no file is named");
 		value = absolute(value, path);
-		snprintf(dir, sizeof(dir), "%s", value);
-		if (access(dirname(dir), W_OK) != 0)
-			argp_failure(state, EXIT_USAGE, errno, "--pcap: %s", value);
 	}
-	if (strcmp(key, "fault") == 0 && *value &&
-	    fault_parse(&spec, value, err, sizeof(err)) != 0)
-		argp_error(state, "--fault: %s", err);
 	if (conf_check(key, value, err) != 0)
 		argp_error(state, "--%s: %s", key, err);
 	setenv(env, value, 1);
@@ -178,16 +169,10 @@ static int prepare(struct run *r)
 {
 	struct conf conf;
 	struct conf_origin origin;
-	struct fault_spec spec;
 	char err[CONF_ERR];
 
-	if (conf_read(&conf, &origin, err) != 0) {
+	if (settings_read(&conf, &origin, err) != 0) {
 		fprintf(stderr, "urnic run: %s\n", err);
-		return -EINVAL;
-	}
-	if (conf.fault[0] &&
-	    fault_parse(&spec, conf.fault, err, sizeof(err)) != 0) {
-		fprintf(stderr, "urnic run: fault: %s\n", err);
 		return -EINVAL;
 	}
 	if (find_libs(r) != 0)

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* settings.c - see settings.h. */
+#include "settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "link/fault_spec.h"
+
+/* Can file be written, or made?  0 or -errno; nothing is left behind.  A FIFO
+ * is not tried, for that could wait for its reader. */
+static int can_write(const char *file)
+{
+	struct stat st;
+	bool there = stat(file, &st) == 0;
+	int fd;
+
+	if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return access(file, W_OK) ? -errno : 0;
+	fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	if (!there)
+		unlink(file);
+	return 0;
+}
+
+static const char *advice(int rc)
+{
+	switch (-rc) {
+	case EISDIR:
+		return "; name a file in it, such as urnic.%p";
+	case ENOENT:
+		return "; make its directory first";
+	case EACCES: case EPERM: case EROFS:
+		return "; name a file that you may write, such as /tmp/urnic.%p";
+	default:
+		return "";
+	}
+}
+
+/* The user knows the key by its variable or option, or as a line of the file. */
+static int refuse(const struct conf_origin *o, const char *key, int rc,
+		  const char *value, const char *why, char err[CONF_ERR])
+{
+	for (unsigned i = 0; conf_key(i); i++) {
+		if (strcmp(conf_key(i)->key, key) != 0)
+			continue;
+		if (o->from[i] == CONF_FILE)
+			snprintf(err, CONF_ERR, "%s: %s: ", o->path, key);
+		else
+			snprintf(err, CONF_ERR, "%s (--%s): ", conf_key(i)->env,
+				 key);
+	}
+	snprintf(err + strlen(err), CONF_ERR - strlen(err), "%s%s%s", value, why,
+		 advice(rc));
+	return rc;
+}
+
+static int check_file(const struct conf_origin *o, const char *key,
+		      const char *file, char err[CONF_ERR])
+{
+	char why[80];
+	int rc = *file ? can_write(file) : 0;
+
+	if (rc == 0)
+		return 0;
+	snprintf(why, sizeof(why), ": %s", strerror(-rc));
+	return refuse(o, key, rc, file, why, err);
+}
+
+int settings_read(struct conf *conf, struct conf_origin *origin,
+		  char err[CONF_ERR])
+{
+	int rc = conf_read(conf, origin, err);
+	struct fault_spec spec;
+	char why[CONF_ERR];
+	const char *file;
+
+	if (rc)
+		return rc;
+	rc = fault_parse(&spec, conf->fault, why, sizeof(why));
+	if (rc)
+		return refuse(origin, "fault", rc, "", why, err);
+	rc = check_file(origin, "pcap", conf->pcap, err);
+	file = strchr(conf->log, ':');
+	if (rc == 0 && file)
+		rc = check_file(origin, "log", file + 1, err);
+	return rc;
+}
