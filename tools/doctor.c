@@ -17,9 +17,10 @@ static const struct check {
 	void (*probe)(struct finding *f);
 	bool vital;			/* nothing works without it */
 } checks[] = {
+	{ "configuration", probe_conf, true },
 	{ "network interfaces", probe_interfaces, true },
-	{ "UDP port 4791, IPv4", probe_port4, true },
-	{ "UDP port 4791, IPv6", probe_port6, false },
+	{ "UDP port, IPv4", probe_port4, true },
+	{ "UDP port, IPv6", probe_port6, false },
 	{ "IPv6", probe_ipv6, false },
 	{ "abstract sockets", probe_names, true },
 	{ "port shared by processes", probe_steering, false },
@@ -101,8 +102,9 @@ int cmd_doctor(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options, .parser = parse,
-		.doc = "Say what this machine allows and forbids, what that costs"
-		       " and what to do about it.\vEach line is ok, limited or"
+		.doc = "Say whether the configuration is right and what this"
+		       " machine allows and forbids, what that costs and what"
+		       " to do about it.\vEach line is ok, limited or"
 		       " missing. Exit status: 1 if something without which"
 		       " urnic cannot work is missing.",
 	};

@@ -4,11 +4,13 @@
 #ifndef TOOLS_PROBE_H
 #define TOOLS_PROBE_H
 
+#include <stdint.h>
+
 enum verdict { OK, LIMITED, MISSING, VERDICTS };
 
 struct finding {
 	enum verdict verdict;
-	char detail[256];		/* what was seen */
+	char detail[512];		/* what was seen */
 	const char *cost, *todo;	/* "" where it is ok */
 };
 
@@ -20,8 +22,14 @@ void finding(struct finding *f, enum verdict v, const char *cost,
 /* The number in a file below /proc or /sys, or -1. */
 long probe_number(const char *path);
 
+/* The one that is configured; 4791 if the configuration is wrong. */
+uint16_t probe_udp_port(void);
+
+void probe_conf(struct finding *f);
+
 void probe_port4(struct finding *f);
 void probe_port6(struct finding *f);
+
 void probe_ipv6(struct finding *f);
 void probe_steering(struct finding *f);
 void probe_optmem(struct finding *f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_net.c - sockets: the port, steering, offloads, buffers. */
+/* probe_net.c - sockets: steering, offloads, buffers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -8,7 +8,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,105 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "nic/holder.h"
 #include "probe.h"
-#include "sys/conf.h"
 
 enum { WANT_BUFFER = 4 << 20 };
-
-static uint16_t port(void)
-{
-	const struct conf *c = conf_get();
-
-	return c ? c->udp_port : 4791;
-}
 
 static int udp(int family)
 {
 	return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-}
-
-static int bind_port(int family, bool share)
-{
-	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
-				   .sin6_port = htons(port()) };
-	struct sockaddr_in a4 = { .sin_family = AF_INET,
-				  .sin_port = htons(port()) };
-	int fd = udp(family), on = 1, rc;
-
-	if (fd < 0)
-		return -errno;
-	if (share)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	if (family == AF_INET6) {
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-		rc = bind(fd, (struct sockaddr *)&a6, sizeof(a6));
-	} else {
-		rc = bind(fd, (struct sockaddr *)&a4, sizeof(a4));
-	}
-	rc = rc ? -errno : 0;
-	close(fd);
-	return rc;
-}
-
-static void port_held(struct finding *f, int family)
-{
-	struct holder h;
-	char who[128];
-
-	if (holder_find(family, port(), &h) != 0) {
-		finding(f, MISSING, "nothing from other hosts arrives",
-			"find the program that has the port", "held by somebody");
-		return;
-	}
-	if (h.inode == 0) {
-		finding(f, MISSING, "nothing from other hosts arrives",
-			"unload rdma_rxe, or run in a network namespace of your"
-			" own", "held by the kernel (rdma_rxe?)");
-		return;
-	}
-	holder_text(&h, who, sizeof(who));	/* finds the process, too */
-	if (h.pid)
-		snprintf(who, sizeof(who), "%s (process %d)", h.comm, (int)h.pid);
-	else
-		snprintf(who, sizeof(who), "a process that cannot be seen from here");
-	if (bind_port(family, true) == 0) {
-		finding(f, OK, "", "", "%d: shared with %s", port(), who);
-		return;
-	}
-	finding(f, LIMITED, "if that is another user's urnic, it forwards what is"
-		" ours; if not, nothing from other hosts arrives",
-		"run as that user, in a network namespace of your own, or free"
-		" the port", "%d: held by %s of user %u", port(), who, (unsigned)h.uid);
-}
-
-static void probe_port(struct finding *f, int family)
-{
-	int rc = bind_port(family, false);
-
-	if (rc == 0)
-		finding(f, OK, "", "", "%d is free", port());
-	else if (rc == -EADDRINUSE)
-		port_held(f, family);
-	else
-		finding(f, MISSING, "nothing from other hosts arrives", "",
-			"%s", strerror(-rc));
-}
-
-void probe_port4(struct finding *f)
-{
-	probe_port(f, AF_INET);
-}
-
-void probe_port6(struct finding *f)
-{
-	int rc = bind_port(AF_INET6, false);
-
-	if (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)
-		finding(f, MISSING, "IPv4 only", "boot without ipv6.disable=1",
-			"there is no IPv6: %s", strerror(-rc));
-	else
-		probe_port(f, AF_INET6);
 }
 
 void probe_ipv6(struct finding *f)

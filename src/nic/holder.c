@@ -26,17 +26,23 @@ static bool parse_line(const char *line, uint16_t port, struct holder *out)
 	return true;
 }
 
-static bool search(const char *path, uint16_t port, struct holder *out)
+/* The n-th line of path with port, if there are so many; how many there are up
+ * to that one. */
+static unsigned search(const char *path, uint16_t port, unsigned n,
+		       struct holder *out)
 {
 	FILE *f = fopen(path, "re");
+	unsigned found = 0;
+	struct holder h;
 	char line[512];
-	bool found = false;
 
 	if (!f)
-		return false;
-	while (!found && fgets(line, sizeof(line), f))
-		found = parse_line(line, port, out);
+		return 0;
+	while (found <= n && fgets(line, sizeof(line), f))
+		found += parse_line(line, port, &h);
 	fclose(f);
+	if (found > n)
+		*out = h;
 	return found;
 }
 
@@ -94,15 +100,21 @@ static void find_process(struct holder *h)
 		closedir(proc);
 }
 
+int holder_nth(int family, uint16_t port, unsigned n, struct holder *out)
+{
+	unsigned found = 0;
+
+	if (family == AF_INET)
+		found = search("/proc/thread-self/net/udp", port, n, out);
+	/* A socket of IPv6 may hold the port in IPv4, too. */
+	if (!found)
+		found = search("/proc/thread-self/net/udp6", port, n, out);
+	return found > n ? 0 : -ESRCH;
+}
+
 int holder_find(int family, uint16_t port, struct holder *out)
 {
-	/* A socket of IPv6 may hold the port in IPv4, too. */
-	bool found = family == AF_INET &&
-		     search("/proc/thread-self/net/udp", port, out);
-
-	if (!found && !search("/proc/thread-self/net/udp6", port, out))
-		return -ESRCH;
-	return 0;
+	return holder_nth(family, port, 0, out);
 }
 
 void holder_text(struct holder *h, char *buf, size_t size)

@@ -17,6 +17,8 @@ struct holder {
 /* The first socket that keeps family from binding port: its user and inode.
  * 0 or -ESRCH. */
 int holder_find(int family, uint16_t port, struct holder *out);
+/* The n-th of them, from 0: a port may be shared. */
+int holder_nth(int family, uint16_t port, unsigned n, struct holder *out);
 
 /* "user 1000, process 4711 (name)".  Looks through all processes for it. */
 void holder_text(struct holder *h, char *buf, size_t size);

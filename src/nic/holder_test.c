@@ -21,8 +21,9 @@ static int hold(int family)
 {
 	struct sockaddr_in6 a = { .sin6_family = (sa_family_t)family,
 				  .sin6_port = htons(PORT) };
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, family == AF_INET ?
 			 sizeof(struct sockaddr_in) : sizeof(a)), 0);
 	return fd;
@@ -62,9 +63,33 @@ static void test_holder(void **state)
 	close(fd);
 }
 
+static void test_shared(void **state)
+{
+	unsigned long inode[2];
+	struct holder h;
+	int fd[2];
+
+	(void)state;
+	if (!have_netns)
+		skip();
+	for (int i = 0; i < 2; i++)
+		fd[i] = hold(AF_INET);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(holder_nth(AF_INET, PORT, i, &h), 0);
+		inode[i] = h.inode;
+	}
+	assert_int_not_equal(inode[0], inode[1]);
+	assert_int_equal(holder_nth(AF_INET, PORT, 2, &h), -ESRCH);
+	for (int i = 0; i < 2; i++)
+		close(fd[i]);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_holder) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_holder),
+		cmocka_unit_test(test_shared),
+	};
 
 	have_netns = netns_enter();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe_conf.c - what is configured: is it right, and where is it from? */
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "probe.h"
+#include "settings.h"
+
+uint16_t probe_udp_port(void)
+{
+	struct conf_origin origin;
+	char err[CONF_ERR];
+	struct conf conf;
+
+	return conf_read(&conf, &origin, err) ? 4791 : conf.udp_port;
+}
+
+/* The first name of the list that is no interface; false: all are. */
+static bool no_interface(const char *list, char name[64])
+{
+	static const char between[] = ", ";
+
+	for (const char *at = list; *at; at += strspn(at, between)) {
+		int len = (int)strcspn(at, between);
+
+		snprintf(name, 64, "%.*s", len, at);
+		if (len && !if_nametoindex(name))
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+static void add(char *buf, size_t size, const char *what)
+{
+	size_t n = strlen(buf);
+
+	snprintf(buf + n, size - n, "%s%s", n ? ", " : "", what);
+}
+
+void probe_conf(struct finding *f)
+{
+	char text[CONF_ERR] = "", name[64];
+	struct conf_origin origin;
+	struct conf conf;
+
+	if (settings_read(&conf, &origin, text) != 0) {
+		finding(f, MISSING, "no device can be opened", "correct it; `urnic"
+			" conf --help' has every key", "%s", text);
+		return;
+	}
+	if (no_interface(conf.devices, name)) {
+		finding(f, LIMITED, "it gets no device", "correct devices"
+			" (URNIC_DEVICES, urnic run -d); `ip link' lists the"
+			" interfaces", "there is no interface '%s'", name);
+		return;
+	}
+	if (origin.path[0])
+		add(text, sizeof(text), origin.path);
+	for (unsigned i = 0; conf_key(i); i++) {
+		if (origin.from[i] == CONF_ENV)
+			add(text, sizeof(text), conf_key(i)->env);
+	}
+	finding(f, OK, "", "", "%s", text[0] ? text : "the defaults");
+}

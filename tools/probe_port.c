@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe_port.c - the UDP port: is it free, and if not, who has it? */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "host/name.h"
+#include "nic/holder.h"
+#include "probe.h"
+
+static const char lost[] = "nothing from other hosts arrives";
+static const char stop_it[] = "stop that program, set URNIC_UDP_PORT here and"
+	" at all peers, or use a network namespace of your own";
+
+static int bind_port(int family, bool share)
+{
+	uint16_t port = htons(probe_udp_port());
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = port };
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = port };
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, rc;
+
+	if (fd < 0)
+		return -errno;
+	if (share)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	if (family == AF_INET6) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+		rc = bind(fd, (struct sockaddr *)&a6, sizeof(a6));
+	} else {
+		rc = bind(fd, (struct sockaddr *)&a4, sizeof(a4));
+	}
+	rc = rc ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+/* Whoever is an urnic has a slot.  A process that cannot be seen is taken for
+ * one if its user has any. */
+static bool is_urnic(const struct holder *h)
+{
+	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
+		int fd = name_connect(slot), rc;
+		uid_t uid;
+		pid_t pid;
+
+		if (fd < 0)
+			continue;
+		rc = name_cred(fd, &uid, &pid);
+		close(fd);
+		if (rc == 0 && uid == h->uid && (!h->pid || pid == h->pid))
+			return true;
+	}
+	return false;
+}
+
+/* Of all who have the port the first that is no urnic, or else any.  False:
+ * nobody has it. */
+static bool find_holder(int family, struct holder *h, bool *urnic)
+{
+	char who[128];
+	unsigned i;
+
+	*urnic = true;
+	for (i = 0; *urnic && holder_nth(family, probe_udp_port(), i, h) == 0; i++) {
+		holder_text(h, who, sizeof(who));	/* finds the process */
+		*urnic = h->inode && is_urnic(h);
+	}
+	return i > 0;
+}
+
+static void port_held(struct finding *f, int family)
+{
+	unsigned port = probe_udp_port();
+	bool urnic, share = bind_port(family, true) == 0;
+	struct holder h;
+	char who[128];
+
+	if (!find_holder(family, &h, &urnic)) {
+		finding(f, MISSING, lost, stop_it, "%u: held by somebody", port);
+		return;
+	}
+	if (h.inode == 0) {
+		finding(f, MISSING, lost, "unload rdma_rxe, or use a network"
+			" namespace of your own", "%u: held by the kernel"
+			" (rdma_rxe?)", port);
+		return;
+	}
+	if (h.pid)
+		snprintf(who, sizeof(who), "%s (process %d)", h.comm, (int)h.pid);
+	else
+		snprintf(who, sizeof(who), "a process that cannot be seen from here");
+	if (share && urnic)
+		finding(f, OK, "", "", "%u: shared with %s", port, who);
+	else if (urnic)
+		finding(f, LIMITED, "that process forwards what is ours, which"
+			" takes time", "run as that user, or in a"
+			" network namespace of your own", "%u: held by %s, an urnic"
+			" of user %u", port, who, (unsigned)h.uid);
+	else if (share)
+		finding(f, LIMITED, "what the kernel gives to it is lost: messages"
+			" are sent again, or time out", stop_it,
+			"%u: shared with %s, which is no urnic", port, who);
+	else
+		finding(f, MISSING, "no queue pair gets to RTR (EADDRINUSE)", stop_it,
+			"%u: held by %s of user %u, which is no urnic", port, who,
+			(unsigned)h.uid);
+}
+
+static void probe_port(struct finding *f, int family)
+{
+	unsigned port = probe_udp_port();
+	int rc = bind_port(family, false);
+
+	if (rc == 0)
+		finding(f, OK, "", "", "%u is free", port);
+	else if (rc == -EADDRINUSE)
+		port_held(f, family);
+	else
+		finding(f, MISSING, lost, rc == -EACCES ? "a port below 1024"
+			" wants a privilege: set URNIC_UDP_PORT to another" : "",
+			"%u: %s", port, strerror(-rc));
+}
+
+void probe_port4(struct finding *f)
+{
+	probe_port(f, AF_INET);
+}
+
+void probe_port6(struct finding *f)
+{
+	int rc = bind_port(AF_INET6, false);
+
+	if (rc == -EAFNOSUPPORT || rc == -EADDRNOTAVAIL)
+		finding(f, MISSING, "IPv4 only", "boot without ipv6.disable=1",
+			"there is no IPv6: %s", strerror(-rc));
+	else
+		probe_port(f, AF_INET6);
+}
