@@ -6,50 +6,16 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
-import time
 
 import lab
 import pytest
+from tool import ROOT, URNIC, bad, good, need, urnic
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("URNIC_BUILD", ROOT / "build"))
-URNIC = str(BUILD / "urnic")
 MAN = ROOT / "docs" / "man"
 COMMANDS = ["run", "devices", "explain", "doctor", "conf", "version"]
-
-
-def urnic(*args, env=None, **kw):
-    clean = {k: v for k, v in os.environ.items()
-             if not k.startswith("URNIC_") and k not in ("LD_PRELOAD",
-                                                         "LD_LIBRARY_PATH")}
-    clean.update(HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent",
-                 ARGP_HELP_FMT="rmargin=200", **(env or {}))
-    return subprocess.run([URNIC, *args], env=clean, text=True, timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
-
-
-def good(*args, **kw):
-    r = urnic(*args, **kw)
-    assert r.returncode == 0, r.stderr
-    return r.stdout
-
-
-def bad(status, names, *args, **kw):
-    """It fails with that status, says so in words, and does nothing else."""
-    r = urnic(*args, **kw)
-    assert r.returncode == status, (r.stdout, r.stderr)
-    assert names in r.stderr
-    assert r.stdout == ""
-    return r.stderr
-
-
-def need(program):
-    if not shutil.which(program):
-        pytest.skip(f"{program} is not installed")
 
 
 # Help
@@ -404,8 +370,6 @@ def test_devices_follow_configuration():
     bad(2, "URNIC_IDENTITY", "devices", env={"URNIC_IDENTITY": "x"})
 
 
-# Explanations
-
 def test_one_gid():
     devices = json.loads(good("devices", "--json", env={"URNIC_ONE_GID": "yes"}))
     assert all(g["index"] < 2 for d in devices for g in d["gids"])
@@ -414,174 +378,6 @@ def test_one_gid():
 def test_no_such_interface_is_said():
     done = urnic("devices", env={"URNIC_DEVICES": "nosuch0"})
     assert "nosuch0" in done.stderr and "There are: " in done.stderr, done
-
-
-def explained(*args):
-    return json.loads(good("explain", "--json", *args))
-
-
-def test_explain_knows_every_vendor_code():
-    table = (ROOT / "src/core/verr.def").read_text()
-    codes = re.findall(r"^VERR\((\d+), *(\w+),", table, re.M)
-    assert len(codes) >= 20
-    for code, name in codes:
-        for word in (code, name, name.lower(), f"VERR_{name}"):
-            found = explained(f"vendor:{word}")
-            assert [(e["code"], e["name"]) for e in found] == [(int(code), name)]
-
-
-@pytest.mark.parametrize("kind,first,prefix", [
-    ("status", "IBV_WC_SUCCESS", "IBV_WC_"),
-    ("event", "IBV_EVENT_CQ_ERR", "IBV_EVENT_"),
-])
-def test_explain_knows_every_name_of_verbs(kind, first, prefix):
-    header = pathlib.Path("/usr/include/infiniband/verbs.h").read_text()
-    body = re.search(rf"\{{\s*{first},.*?\}}", header, re.S)[0]
-    names = re.findall(r"^\s*(IBV_\w+)", body, re.M)
-    assert len(names) >= 20
-    for code, name in enumerate(names):
-        for word in (name, name[len(prefix):].lower(), str(code)):
-            found = explained(f"{kind}:{word}")
-            assert [(e["code"], e["name"]) for e in found] == [(code, name)]
-            assert found[0]["what"]
-
-
-def test_explain_wire_codes():
-    assert explained("0x62")[0]["name"] == "NAK_REMOTE_ACCESS"
-    assert "0.64 ms" in explained("nak:0x2c")[0]["what"]
-    assert "655.36 ms" in explained("nak:0x20")[0]["what"]
-    assert explained("nak:0")[0]["name"] == "ACK"
-    for reserved in ("nak:0x65", "nak:0x40", "nak:0x80", "nak:0x100"):
-        bad(1, reserved, "explain", reserved)
-
-
-def test_explain_ambiguous_and_unknown():
-    assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event"}
-    assert any(e["name"] == "IBV_EVENT_CQ_ERR" for e in explained("overran"))
-    bad(1, "'nonsense'", "explain", "nonsense")
-    bad(1, "'9999'", "explain", "9999")
-    assert len(explained()) >= 60
-    assert len(good("explain").splitlines()) == len(explained())
-    text = good("explain", "status:12")
-    assert "IBV_WC_RETRY_EXC_ERR" in text and "to do:" in text
-
-
-# Doctor
-
-def findings(**env):
-    r = urnic("doctor", "--json", env=env)
-    return {f["check"]: f for f in json.loads(r.stdout)}, r.returncode
-
-
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
-
-
-def test_doctor():
-    port = free_port()
-    found, _ = findings(URNIC_UDP_PORT=str(port))
-    for name, f in found.items():
-        assert f["verdict"] in ("ok", "limited", "missing")
-        assert f["detail"], name
-        assert (f["costs"] == "") == (f["verdict"] == "ok"), name
-    assert found["UDP port, IPv4"]["detail"] == f"{port} is free"
-    assert found["configuration"]["detail"] == "URNIC_UDP_PORT"
-    text = good("doctor", env={"URNIC_UDP_PORT": str(free_port())})
-    for f in found.values():
-        assert re.search(rf"^{f['verdict']} +{re.escape(f['check'])}", text, re.M)
-
-
-@pytest.mark.parametrize("names,env", [
-    ("'5 Mb' is not a number", {"URNIC_UDP_PORT": "5 Mb"}),
-    ("URNIC_LCAL: unknown", {"URNIC_LCAL": "off"}),
-    ("drop wants a probability", {"URNIC_FAULT": "drop=3"}),
-    ("/tmp: Is a directory", {"URNIC_PCAP": "/tmp"}),
-    ("/nonexistent", {"URNIC_CONF": "/nonexistent"}),
-])
-def test_doctor_finds_wrong_configuration(names, env):
-    r = urnic("doctor", "--json", env=env)
-    f = {f["check"]: f for f in json.loads(r.stdout)}["configuration"]
-    assert (f["verdict"], r.returncode) == ("missing", 1)
-    assert names in f["detail"] and f["do"]
-    assert r.stderr == ""
-
-
-def test_doctor_finds_wrong_configuration_file(tmp_path):
-    conf = tmp_path / "conf"
-    conf.write_text("log = info\nlocl = off\n")
-    found, rc = findings(URNIC_CONF=str(conf))
-    assert f"{conf}:2: unknown key 'locl'" in found["configuration"]["detail"]
-    assert rc == 1
-    conf.write_text("devices = lo, nosuch0\n")
-    f = findings(URNIC_CONF=str(conf))[0]["configuration"]
-    assert f["verdict"] == "limited" and "'nosuch0'" in f["detail"]
-    conf.write_text("devices = lo\n")
-    assert findings(URNIC_CONF=str(conf))[0]["configuration"]["detail"] == str(conf)
-
-
-@pytest.mark.parametrize("share,verdict", [(0, "missing"), (1, "limited")])
-def test_doctor_names_who_holds_the_port(share, verdict):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, share)
-        s.bind(("", 0))
-        port = s.getsockname()[1]
-        found, rc = findings(URNIC_UDP_PORT=str(port))
-    f = found["UDP port, IPv4"]
-    assert f["verdict"] == verdict
-    assert rc == (verdict == "missing")
-    for words in (f"{port}: ", f"(process {os.getpid()})", "which is no urnic"):
-        assert words in f["detail"]
-    assert "stop that program" in f["do"]
-
-
-def port_of(ns, stage, user, holds, timeout=20):
-    """What the doctor says of the port, once one of the words is in it."""
-    end = time.monotonic() + timeout
-    while True:
-        out = ns.run(stage.urnic, "doctor", "--json", user=user, check=False).out
-        f = {f["check"]: f for f in json.loads(out)}["UDP port, IPv4"]
-        if holds in f["detail"]:
-            return f["verdict"]
-        assert time.monotonic() < end, f
-        time.sleep(0.1)
-
-
-SHARE = """import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-s.bind(("", 4791))
-time.sleep(60)
-"""
-
-
-def test_doctor_knows_an_urnic(netns, stage):
-    need("ibv_rc_pingpong")
-    port = lab.next_port()
-    words = ["ibv_rc_pingpong", "-d", "roce_lo", "-g", 1, "-n", 10**9, "-p", port]
-    words = [str(w) for w in words]
-    netns.start(*words).wait_listening(port)
-    netns.start(*words, "127.0.0.1")
-    assert port_of(netns, stage, "nobody",
-                   "4791: shared with ibv_rc_pingpong") == "ok"
-    if not lab.IN_USERNS:           # where there is one user only
-        assert port_of(netns, stage, None, ", an urnic of user ") == "limited"
-    netns.start("/usr/bin/python3", "-c", SHARE)
-    assert port_of(netns, stage, "nobody", "4791: shared with python3") == "limited"
-
-
-def test_doctor_without_network():
-    """A new network namespace has an interface that is down, and no addresses."""
-    r = subprocess.run(["unshare", "-Urn", URNIC, "doctor", "--json"], text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                       env={"PATH": os.environ["PATH"]})
-    if r.stderr.startswith("unshare:"):
-        pytest.skip("user namespaces are forbidden here")
-    found = {f["check"]: f for f in json.loads(r.stdout)}
-    assert found["network interfaces"]["verdict"] == "missing"
-    assert found["IPv6"]["verdict"] == "limited"
-    assert r.returncode == 1
 
 
 # Configuration

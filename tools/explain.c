@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/timeout.h"
 #include "urnic.h"
 #include "wire/aeth.h"
+#include "words.h"
 
 enum kind { VENDOR, STATUS, EVENT, NAK, KINDS };
 
@@ -20,6 +20,17 @@ static const char *const kind_text[KINDS] = {
 	"ibv_wc.vendor_err", "ibv_wc.status", "asynchronous event",
 	"AETH syndrome",
 };
+
+/* What programs and logs call a kind; the longer before the shorter. */
+static const struct { const char *words; enum kind kind; } calls[] = {
+	{ "wc vendor err", VENDOR }, { "vendor err", VENDOR },
+	{ "vendor error", VENDOR }, { "vendor", VENDOR }, { "vend", VENDOR },
+	{ "syndrom", VENDOR },		/* perftest's spelling */
+	{ "wc status", STATUS }, { "status", STATUS },
+	{ "event type", EVENT }, { "event", EVENT },
+	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
+};
+enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 static const struct entry {
 	enum kind kind;
@@ -45,18 +56,34 @@ static const struct entry {
 };
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
-struct explain { const char *word; bool json; };
+enum { TEXT = 512 };
+
+struct explain { char text[TEXT]; bool json; };
 
 static json_t *found;		/* an array, with --json */
+
+/* What programs print for it. */
+static const char *spoken(const struct entry *e)
+{
+	switch (e->kind) {
+	case STATUS:
+		return ibv_wc_status_str((enum ibv_wc_status)e->code);
+	case EVENT:
+		return ibv_event_type_str((enum ibv_event_type)e->code);
+	case VENDOR: case NAK: case KINDS:
+		break;
+	}
+	return "";
+}
 
 static void show(const struct entry *e, bool full)
 {
 	const char *fmt = e->kind == NAK ? "%-7s 0x%02x  %s\n" : "%-7s %4u  %s\n";
 
 	if (found) {
-		json_array_append_new(found, json_pack("{ss si ss ss ss}",
+		json_array_append_new(found, json_pack("{ss si ss ss ss ss}",
 			"kind", kind_name[e->kind], "code", (int)e->code,
-			"name", e->name, "what", e->what, "do", e->todo));
+			"name", e->name, "text", spoken(e), "what", e->what, "do", e->todo));
 		return;
 	}
 	if (!full) {
@@ -65,6 +92,8 @@ static void show(const struct entry *e, bool full)
 	}
 	printf(e->kind == NAK ? "%s 0x%02x: %s\n" : "%s %u: %s\n",
 	       kind_text[e->kind], e->code, e->name);
+	if (spoken(e)[0])
+		printf("  text:   %s\n", spoken(e));
 	printf("  what:   %s\n", e->what);
 	if (e->todo[0])
 		printf("  to do:  %s\n", e->todo);
@@ -102,74 +131,214 @@ static bool show_syndrome(unsigned code)
 	return true;
 }
 
-/* NAME as it is, or without the prefix that all of its kind have. */
-static bool named(const struct entry *e, const char *word)
+/* A line may name the same thing twice. */
+static int show_once(int i)
 {
-	static const char *const prefix[KINDS] = {
-		[VENDOR] = "VERR_", [STATUS] = "IBV_WC_", [EVENT] = "IBV_EVENT_",
-		[NAK] = "NAK_",
-	};
-	size_t n = strlen(prefix[e->kind]);
-	const char *bare = strncmp(e->name, prefix[e->kind], n) ? e->name :
-								 e->name + n;
+	static bool shown[ENTRIES];
 
-	if (strncasecmp(word, prefix[e->kind], n) == 0)
-		word += n;
-	return strcasecmp(bare, word) == 0;
+	if (!shown[i])
+		show(&entries[i], true);
+	shown[i] = true;
+	return 1;
 }
 
-static bool mentions(const struct entry *e, const char *word)
+static int show_code(int kind, unsigned code)
 {
-	return strcasestr(e->name, word) || strcasestr(e->what, word);
+	int hits = 0;
+
+	for (int i = 0; i < ENTRIES; i++) {
+		const struct entry *e = &entries[i];
+
+		if ((kind < 0 || (int)e->kind == kind) && e->code == code)
+			hits += show_once(i);
+	}
+	/* A bare number below 0x20 is hardly a syndrome. */
+	if (kind == NAK || (kind < 0 && code >= 0x20))
+		hits += show_syndrome(code);
+	return hits;
 }
 
-/* kind:word looks among one kind only. */
-static const char *split_kind(const char *word, int *kind)
+/* --- finding it: all in words_plain() --------------------------------------- */
+
+/* The number that text begins with and ends with, or goes on after. */
+static bool number(const char *text, bool goes_on, unsigned *code)
+{
+	int base = strncmp(text, "0x", 2) == 0 ? 16 : 10;
+	unsigned long v;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	v = strtoul(text, &end, base);
+	if ((*end && !(goes_on && *end == ' ')) || v > UINT16_MAX)
+		return false;
+	*code = (unsigned)v;
+	return true;
+}
+
+/* The prefix that all names of a kind have; any may be left out. */
+static const char *const prefix[KINDS] = {
+	[VENDOR] = "verr", [STATUS] = "ibv wc", [EVENT] = "ibv event",
+	[NAK] = "nak",
+};
+
+static const char *bare(const char *name, enum kind kind)
+{
+	const char *after = words_after(name, prefix[kind]);
+
+	return after ? after : name;
+}
+
+static bool named(const struct entry *e, const char *text)
+{
+	char plain[TEXT];
+
+	words_plain(plain, sizeof(plain), e->name);
+	if (strcmp(bare(plain, e->kind), bare(text, e->kind)) == 0)
+		return true;
+	words_plain(plain, sizeof(plain), spoken(e));
+	return *plain && strcmp(plain, text) == 0;
+}
+
+static bool mentions(const struct entry *e, const char *text)
+{
+	const char *const in[] = { e->name, spoken(e), e->what };
+	char plain[TEXT];
+	bool does = false;
+
+	for (int i = 0; i < 3 && !does; i++) {
+		words_plain(plain, sizeof(plain), in[i]);
+		does = strlen(text) > 2 && strstr(plain, text);
+	}
+	return does;
+}
+
+/* The name with its prefix, or what programs print, is part of a longer text. */
+static bool quoted(const struct entry *e, const char *text)
+{
+	const char *const in[] = { e->name, spoken(e) };
+	char plain[TEXT];
+	bool is = false;
+
+	for (int i = 0; i < 2 && !is; i++) {
+		words_plain(plain, sizeof(plain), in[i]);
+		is = *plain && (i || bare(plain, e->kind) != plain) &&
+		     words_within(text, plain);
+	}
+	return is;
+}
+
+static int show_if(bool (*fits)(const struct entry *e, const char *text),
+		   int kind, const char *text)
+{
+	int hits = 0;
+
+	for (int i = 0; i < ENTRIES; i++) {
+		if ((kind < 0 || (int)entries[i].kind == kind) &&
+		    fits(&entries[i], text))
+			hits += show_once(i);
+	}
+	return hits;
+}
+
+/* A line of a log: names, texts, and kinds with a number behind. */
+static int show_line(const char *text)
+{
+	bool done[KINDS] = { false };
+	int hits = show_if(quoted, -1, text);
+
+	for (int i = 0; i < CALLS; i++) {
+		const char *after = words_within(text, calls[i].words);
+		unsigned code;
+
+		if (!after || done[calls[i].kind] || !number(after, true, &code))
+			continue;
+		done[calls[i].kind] = true;
+		hits += show_code((int)calls[i].kind, code);
+	}
+	return hits;
+}
+
+static int show_word(int kind, const char *text)
+{
+	unsigned code;
+	int hits;
+
+	if (number(text, false, &code))
+		return show_code(kind, code);
+	hits = show_if(named, kind, text);
+	return hits ? hits : show_if(mentions, kind, text);
+}
+
+/* "vendor:9", "vendor_err=9", "Vendor error 0x09": one kind only. */
+static const char *split_kind(const char *text, int *kind)
 {
 	*kind = -1;
-	for (int k = 0; k < KINDS; k++) {
-		size_t n = strlen(kind_name[k]);
+	for (int i = 0; i < CALLS; i++) {
+		const char *after = words_after(text, calls[i].words);
 
-		if (strncasecmp(word, kind_name[k], n) == 0 && word[n] == ':') {
-			*kind = k;
-			return word + n + 1;
+		if (after && *after) {
+			*kind = (int)calls[i].kind;
+			return after;
 		}
 	}
-	return word;
+	return text;
 }
 
 static bool explain(const char *arg)
 {
-	int kind, hits = 0;
-	const char *word = split_kind(arg, &kind);
-	char *end;
-	unsigned long code = strtoul(word, &end, 0);
-	bool numeric = *word >= '0' && *word <= '9' && !*end;
-	/* A bare number below 0x20 is hardly a syndrome. */
-	bool syndrome = kind == NAK || (kind < 0 && code >= 0x20);
+	char text[TEXT];
+	const char *word;
+	int kind;
 
+	words_plain(text, sizeof(text), arg);
+	if (!*text)
+		return false;
+	word = split_kind(text, &kind);
+	return show_word(kind, word) || show_line(text);
+}
+
+/* The name that differs least, if that is little. */
+static const char *closest(const char *arg)
+{
+	char text[TEXT], plain[TEXT];
+	const char *word, *best = NULL;
+	unsigned least;
+	int kind;
+
+	words_plain(text, sizeof(text), arg);
+	word = split_kind(text, &kind);
+	least = (unsigned)strlen(word) / 3 + 1;
 	for (int i = 0; i < ENTRIES; i++) {
 		const struct entry *e = &entries[i];
+		const char *const in[] = { e->name, spoken(e) };
 
-		if ((kind < 0 || (int)e->kind == kind) &&
-		    (numeric ? e->code == code : named(e, word))) {
-			show(e, true);
-			hits++;
+		for (int j = 0; j < 2; j++) {
+			unsigned d;
+
+			words_plain(plain, sizeof(plain), in[j]);
+			d = words_distance(bare(word, e->kind),
+					   bare(plain, e->kind));
+			if (d < least) {
+				least = d;
+				best = e->name;
+			}
 		}
 	}
-	if (numeric && syndrome && code <= 0xff)
-		hits += show_syndrome((unsigned)code);
-	if (numeric || hits || strlen(word) < 3)
-		return hits > 0;
-	for (int i = 0; i < ENTRIES; i++) {
-		const struct entry *e = &entries[i];
+	return best;
+}
 
-		if ((kind < 0 || (int)e->kind == kind) && mentions(e, word)) {
-			show(e, true);
-			hits++;
-		}
-	}
-	return hits > 0;
+static void say_unknown(const char *arg)
+{
+	const char *name = closest(arg);
+
+	fprintf(stderr, "urnic explain: nothing is known about '%s'", arg);
+	if (name)
+		fprintf(stderr, "; did you mean %s?", name);
+	fputs("\n`urnic explain' lists all codes, by kind:", stderr);
+	for (int k = 0; k < KINDS; k++)
+		fprintf(stderr, " %s (%s)%s", kind_name[k], kind_text[k],
+			k + 1 < KINDS ? "," : "\n");
 }
 
 static const struct argp_option options[] = {
@@ -180,15 +349,15 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct explain *x = state->input;
+	size_t n;
 
 	switch (key) {
 	case 'j':
 		x->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (x->word)
-			argp_error(state, "one code or name at a time");
-		x->word = arg;
+		n = strlen(x->text);
+		snprintf(x->text + n, TEXT - n, "%s%s", n ? " " : "", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -199,22 +368,24 @@ int cmd_explain(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options, .parser = parse,
-		.args_doc = "[[KIND:]CODE|NAME]",
+		.args_doc = "[[KIND:]CODE|NAME|TEXT]",
 		.doc = "Say what an error code or event means and what to do about"
 		       " it; without an argument list them all.\vKIND is vendor"
 		       " (ibv_wc.vendor_err), status (ibv_wc.status), event"
 		       " (asynchronous events) or nak (AETH syndromes). A number"
-		       " is explained for every kind that has it. A word that is"
-		       " no name is looked for in the texts.",
+		       " is explained for every kind that has it. TEXT is what a"
+		       " program printed, such as `transport retry counter"
+		       " exceeded', or a line of a log. Case and punctuation make"
+		       " no difference.",
 	};
-	struct explain x = { 0 };
+	struct explain x = { .text = "" };
 	bool ok = true;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &x);
 	if (x.json)
 		found = json_array();
-	if (x.word)
-		ok = explain(x.word);
+	if (x.text[0])
+		ok = explain(x.text);
 	else
 		for (int i = 0; i < ENTRIES; i++)
 			show(&entries[i], false);
@@ -224,7 +395,6 @@ int cmd_explain(int argc, char **argv)
 		json_decref(found);
 	}
 	if (!ok)
-		fprintf(stderr, "urnic explain: nothing is known about '%s'\n",
-			x.word);
+		say_unknown(x.text);
 	return ok ? 0 : 1;
 }

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic explain: codes, names, texts, lines of logs."""
+
+import json
+import pathlib
+import re
+
+import pytest
+from tool import ROOT, bad, good
+
+
+def explained(*args):
+    return json.loads(good("explain", "--json", *args))
+
+
+def test_explain_knows_every_vendor_code():
+    table = (ROOT / "src/core/verr.def").read_text()
+    codes = re.findall(r"^VERR\((\d+), *(\w+),", table, re.M)
+    assert len(codes) >= 20
+    for code, name in codes:
+        for word in (code, name, name.lower(), f"VERR_{name}"):
+            found = explained(f"vendor:{word}")
+            assert [(e["code"], e["name"]) for e in found] == [(int(code), name)]
+
+
+@pytest.mark.parametrize("kind,first,prefix", [
+    ("status", "IBV_WC_SUCCESS", "IBV_WC_"),
+    ("event", "IBV_EVENT_CQ_ERR", "IBV_EVENT_"),
+])
+def test_explain_knows_every_name_of_verbs(kind, first, prefix):
+    header = pathlib.Path("/usr/include/infiniband/verbs.h").read_text()
+    body = re.search(rf"\{{\s*{first},.*?\}}", header, re.S)[0]
+    names = re.findall(r"^\s*(IBV_\w+)", body, re.M)
+    assert len(names) >= 20
+    for code, name in enumerate(names):
+        for word in (name, name[len(prefix):].lower(), str(code)):
+            found = explained(f"{kind}:{word}")
+            assert [(e["code"], e["name"]) for e in found] == [(code, name)]
+            assert found[0]["what"]
+        # what ibv_wc_status_str() and ibv_event_type_str() answer
+        for words in (found[0]["text"], found[0]["text"].upper()):
+            assert [(e["kind"], e["name"]) for e in explained(words)] == \
+                [(kind, name)]
+
+
+TIMED_OUT = ("vendor", 5)
+EXCEEDED = ("status", 12)
+
+
+@pytest.mark.parametrize("line,codes", [
+    ("vendor_err:5", [TIMED_OUT]),
+    ("vendor_err=5", [TIMED_OUT]),
+    ("vendor_err 0x05", [TIMED_OUT]),
+    ("Vendor error 5", [TIMED_OUT]),
+    ("wc.vendor_err: 5", [TIMED_OUT]),
+    ("VENDOR:TIMEOUT", [TIMED_OUT]),
+    ("transport retry counter exceeded", [EXCEEDED]),
+    ("Transport Retry Counter Exceeded.", [EXCEEDED]),
+    ("status: transport retry counter exceeded", [EXCEEDED]),
+    ("wc.status = 12", [EXCEEDED]),
+    ("ibv_wc_retry_exc_err (12)", [EXCEEDED]),
+    ("event type 15", [("event", 15)]),
+    ("syndrome 0x62", [("nak", 0x62)]),
+    # perftest, ibv_rc_pingpong
+    (" Failed status 12: wr_id 0 syndrom 0x5", [TIMED_OUT, EXCEEDED]),
+    ("Failed status transport retry counter exceeded (12) for wr_id 2",
+     [EXCEEDED]),
+    ("status 12 (IBV_WC_RETRY_EXC_ERR), vendor_err 5", [TIMED_OUT, EXCEEDED]),
+])
+def test_explain_takes_what_logs_say(line, codes):
+    for words in ([line], line.split()):
+        found = explained(*words)
+        assert sorted((e["kind"], e["code"]) for e in found) == sorted(codes)
+
+
+def test_explain_suggests():
+    for word in ("IBV_WC_RETRY_EXE_ERR", "status:rtry_exc_err",
+                 "transport rety counter exceded"):
+        err = bad(1, f"'{word}'; did you mean IBV_WC_RETRY_EXC_ERR?", "explain",
+                  word)
+        assert "`urnic explain' lists all codes" in err
+    err = bad(1, "'vendor:99'", "explain", "vendor:99")
+    assert "did you mean" not in err
+    for kind in ("vendor", "status", "event", "nak"):
+        assert f"{kind} (" in err
+
+
+def test_explain_wire_codes():
+    assert explained("0x62")[0]["name"] == "NAK_REMOTE_ACCESS"
+    assert "0.64 ms" in explained("nak:0x2c")[0]["what"]
+    assert "655.36 ms" in explained("nak:0x20")[0]["what"]
+    assert explained("nak:0")[0]["name"] == "ACK"
+    for reserved in ("nak:0x65", "nak:0x40", "nak:0x80", "nak:0x100"):
+        bad(1, reserved, "explain", reserved)
+
+
+def test_explain_ambiguous_and_unknown():
+    assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event"}
+    assert any(e["name"] == "IBV_EVENT_CQ_ERR" for e in explained("overran"))
+    bad(1, "'nonsense'", "explain", "nonsense")
+    bad(1, "'9999'", "explain", "9999")
+    assert len(explained()) >= 60
+    assert len(good("explain").splitlines()) == len(explained())
+    text = good("explain", "status:12")
+    assert "IBV_WC_RETRY_EXC_ERR" in text and "to do:" in text

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic(1) as its tests run it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("URNIC_BUILD", ROOT / "build"))
+URNIC = str(BUILD / "urnic")
+
+
+def urnic(*args, env=None, **kw):
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith("URNIC_") and k not in ("LD_PRELOAD",
+                                                         "LD_LIBRARY_PATH")}
+    clean.update(HOME="/nonexistent", XDG_CONFIG_HOME="/nonexistent",
+                 ARGP_HELP_FMT="rmargin=200", **(env or {}))
+    return subprocess.run([URNIC, *args], env=clean, text=True, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
+
+
+def good(*args, **kw):
+    r = urnic(*args, **kw)
+    assert r.returncode == 0, r.stderr
+    return r.stdout
+
+
+def bad(status, names, *args, **kw):
+    """It fails with that status, says so in words, and does nothing else."""
+    r = urnic(*args, **kw)
+    assert r.returncode == status, (r.stdout, r.stderr)
+    assert names in r.stderr
+    assert r.stdout == ""
+    return r.stderr
+
+
+def need(program):
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
