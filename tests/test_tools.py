@@ -321,6 +321,23 @@ except NotADirectoryError:
     assert out[-1] == "ENOTDIR"
 
 
+def test_preload_looks_symbols_up_once(tmp_path):
+    """Eight threads, 800 calls; LD_DEBUG shows each look-up."""
+    out = python("""
+import threading
+def work(): said.append(all(stat.S_ISCHR(os.stat('/dev/infiniband/uverbs0').st_mode)
+                            for _ in range(100)))
+said = []
+threads = [threading.Thread(target=work) for _ in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(said == [True] * 8)
+""", env={"LD_DEBUG": "symbols", "LD_DEBUG_OUTPUT": str(tmp_path / "ld")})
+    assert out == "True\n"
+    log = "".join(f.read_text() for f in tmp_path.iterdir())
+    assert 0 < len(re.findall(r"symbol=stat(?:64)?;.*/libc\.so", log)) < 50
+
+
 def test_ucx_sees_the_devices():
     need("ucx_info")
     out = good("run", "--", "ucx_info", "-d")

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,76 +73,96 @@ static int fill(const char *path, void *buf, int saved)
 	return 0;
 }
 
-static void *next(const char *name)
-{
-	void *fn = dlsym(RTLD_NEXT, name);
+/* The C library's own, looked up by its first call: threads that come at once
+ * find the same. */
+struct real { const char *name; void *_Atomic fn; };
 
+static void *next(struct real *r)
+{
+	void *fn = atomic_load(&r->fn);
+
+	if (!fn) {
+		fn = dlsym(RTLD_NEXT, r->name);
+		atomic_store(&r->fn, fn);
+	}
 	if (!fn)
 		errno = ENOSYS;
 	return fn;
 }
 
-static int do_stat(const char *name, const char *path, void *buf)
+static int do_stat(struct real *r, const char *path, void *buf)
 {
 	int saved = errno, rc;
 	int (*fn)(const char *, void *);
 
-	*(void **)&fn = next(name);
+	*(void **)&fn = next(r);
 	rc = fn ? fn(path, buf) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
 
-static int do_xstat(const char *name, int ver, const char *path, void *buf)
+static int do_xstat(struct real *r, int ver, const char *path, void *buf)
 {
 	int saved = errno, rc;
 	int (*fn)(int, const char *, void *);
 
-	*(void **)&fn = next(name);
+	*(void **)&fn = next(r);
 	rc = fn ? fn(ver, path, buf) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
 
-static int do_fstatat(const char *name, int dir, const char *path, void *buf,
+static int do_fstatat(struct real *r, int dir, const char *path, void *buf,
 		      int flags)
 {
 	int saved = errno, rc;
 	int (*fn)(int, const char *, void *, int);
 
-	*(void **)&fn = next(name);
+	*(void **)&fn = next(r);
 	rc = fn ? fn(dir, path, buf, flags) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
 
 PUBLIC int stat(const char *restrict path, struct stat *restrict buf)
 {
-	return do_stat("stat", path, buf);
+	static struct real r = { .name = "stat" };
+
+	return do_stat(&r, path, buf);
 }
 
 PUBLIC int stat64(const char *restrict path, struct stat64 *restrict buf)
 {
-	return do_stat("stat64", path, buf);
+	static struct real r = { .name = "stat64" };
+
+	return do_stat(&r, path, buf);
 }
 
 PUBLIC int lstat(const char *restrict path, struct stat *restrict buf)
 {
-	return do_stat("lstat", path, buf);
+	static struct real r = { .name = "lstat" };
+
+	return do_stat(&r, path, buf);
 }
 
 PUBLIC int lstat64(const char *restrict path, struct stat64 *restrict buf)
 {
-	return do_stat("lstat64", path, buf);
+	static struct real r = { .name = "lstat64" };
+
+	return do_stat(&r, path, buf);
 }
 
 PUBLIC int fstatat(int dir, const char *restrict path,
 		   struct stat *restrict buf, int flags)
 {
-	return do_fstatat("fstatat", dir, path, buf, flags);
+	static struct real r = { .name = "fstatat" };
+
+	return do_fstatat(&r, dir, path, buf, flags);
 }
 
 PUBLIC int fstatat64(int dir, const char *restrict path,
 		     struct stat64 *restrict buf, int flags)
 {
-	return do_fstatat("fstatat64", dir, path, buf, flags);
+	static struct real r = { .name = "fstatat64" };
+
+	return do_fstatat(&r, dir, path, buf, flags);
 }
 
 /* What stat() was before glibc 2.33; no header declares them any more. */
@@ -152,22 +173,30 @@ int __lxstat64(int ver, const char *path, struct stat64 *buf);
 
 PUBLIC int __xstat(int ver, const char *path, struct stat *buf)
 {
-	return do_xstat("__xstat", ver, path, buf);
+	static struct real r = { .name = "__xstat" };
+
+	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __xstat64(int ver, const char *path, struct stat64 *buf)
 {
-	return do_xstat("__xstat64", ver, path, buf);
+	static struct real r = { .name = "__xstat64" };
+
+	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __lxstat(int ver, const char *path, struct stat *buf)
 {
-	return do_xstat("__lxstat", ver, path, buf);
+	static struct real r = { .name = "__lxstat" };
+
+	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __lxstat64(int ver, const char *path, struct stat64 *buf)
 {
-	return do_xstat("__lxstat64", ver, path, buf);
+	static struct real r = { .name = "__lxstat64" };
+
+	return do_xstat(&r, ver, path, buf);
 }
 
 /* Readable and writable, not executable. */
@@ -176,12 +205,12 @@ static bool may(const char *path, int mode)
 	return stands_in(path) && !(mode & X_OK);
 }
 
-static int do_access(const char *name, const char *path, int mode)
+static int do_access(struct real *r, const char *path, int mode)
 {
 	int saved = errno, rc;
 	int (*fn)(const char *, int);
 
-	*(void **)&fn = next(name);
+	*(void **)&fn = next(r);
 	rc = fn ? fn(path, mode) : -1;
 	if (rc == 0 || !may(path, mode))
 		return rc;
@@ -191,25 +220,32 @@ static int do_access(const char *name, const char *path, int mode)
 
 PUBLIC int access(const char *path, int mode)
 {
-	return do_access("access", path, mode);
+	static struct real r = { .name = "access" };
+
+	return do_access(&r, path, mode);
 }
 
 PUBLIC int euidaccess(const char *path, int mode)
 {
-	return do_access("euidaccess", path, mode);
+	static struct real r = { .name = "euidaccess" };
+
+	return do_access(&r, path, mode);
 }
 
 PUBLIC int eaccess(const char *path, int mode)
 {
-	return do_access("eaccess", path, mode);
+	static struct real r = { .name = "eaccess" };
+
+	return do_access(&r, path, mode);
 }
 
 PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 {
 	int saved = errno, rc;
+	static struct real r = { .name = "faccessat" };
 	int (*fn)(int, const char *, int, int);
 
-	*(void **)&fn = next("faccessat");
+	*(void **)&fn = next(&r);
 	rc = fn ? fn(dir, path, mode, flags) : -1;
 	if (rc == 0 || !may(path, mode))
 		return rc;
@@ -249,13 +285,13 @@ static int open_text(const char *text)
 	return fd;
 }
 
-static int do_open(const char *name, const char *path, int flags, mode_t mode)
+static int do_open(struct real *r, const char *path, int flags, mode_t mode)
 {
 	char text[80];
 	int (*fn)(const char *, int, ...);
 	int fd;
 
-	*(void **)&fn = next(name);
+	*(void **)&fn = next(r);
 	fd = fn ? fn(path, flags, mode) : -1;
 	if (fd >= 0 || errno == EFAULT || (flags & O_ACCMODE) != O_RDONLY ||
 	    !gid_attr(path, text))
@@ -270,22 +306,24 @@ static mode_t mode_of(int flags, va_list ap)
 
 PUBLIC int open(const char *path, int flags, ...)
 {
+	static struct real r = { .name = "open" };
 	va_list ap;
 	int fd;
 
 	va_start(ap, flags);
-	fd = do_open("open", path, flags, mode_of(flags, ap));
+	fd = do_open(&r, path, flags, mode_of(flags, ap));
 	va_end(ap);
 	return fd;
 }
 
 PUBLIC int open64(const char *path, int flags, ...)
 {
+	static struct real r = { .name = "open64" };
 	va_list ap;
 	int fd;
 
 	va_start(ap, flags);
-	fd = do_open("open64", path, flags, mode_of(flags, ap));
+	fd = do_open(&r, path, flags, mode_of(flags, ap));
 	va_end(ap);
 	return fd;
 }
