@@ -43,6 +43,7 @@ static void record(struct ib_qp *q, const struct batch *b, const struct dgram *d
 		   const struct emit *e)
 {
 	q->ib->sent[b->n - 1] = e->sent;
+	q->ib->sent[b->n - 1].len = d->len;
 	q->ib->sent_n = b->n;
 	count(q, IB_TX);
 	q->ib->counter[IB_TX_BYTES] += d->len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib.c - the IB transport as core and nic see it: states, turns, counters. */
+/* ib.c - the IB transport as core and nic see it: states and turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,31 +33,6 @@ void ib_close(struct core *core)
 	ip_ids_free(core->ib->ids);
 	free(core->ib);
 	core->ib = NULL;
-}
-
-static const char *const counter_names[IB_COUNTERS] = {
-	[IB_RX] = "rx", [IB_TX] = "tx",
-	[IB_RX_BYTES] = "rx_bytes", [IB_TX_BYTES] = "tx_bytes",
-	[IB_RX_MALFORMED] = "rx_malformed", [IB_RX_ICRC] = "rx_icrc",
-	[IB_RX_NO_QP] = "rx_no_qp", [IB_RX_NO_ADDR] = "rx_no_addr",
-	[IB_RX_PKEY] = "rx_pkey", [IB_RX_QKEY] = "rx_qkey",
-	[IB_RX_STALE] = "rx_stale", [IB_RX_DUPLICATE] = "rx_duplicate",
-	[IB_RX_OUT_OF_ORDER] = "rx_out_of_order", [IB_RX_STATE] = "rx_state",
-	[IB_RX_UC_DROPPED] = "rx_uc_dropped",
-	[IB_RX_UD_DROPPED] = "rx_ud_dropped", [IB_RX_CNP] = "rx_cnp",
-	[IB_TX_RETRANSMIT] = "tx_retransmit", [IB_TX_TIMEOUT] = "tx_timeout",
-	[IB_TX_PROBE] = "tx_probe", [IB_TX_NAK] = "tx_nak",
-	[IB_RX_NAK] = "rx_nak", [IB_TX_RNR] = "tx_rnr", [IB_RX_RNR] = "rx_rnr",
-};
-
-uint64_t ib_counter(struct core *core, enum ib_counter c)
-{
-	return c < IB_COUNTERS ? core->ib->counter[c] : 0;
-}
-
-const char *ib_counter_name(enum ib_counter c)
-{
-	return c < IB_COUNTERS ? counter_names[c] : NULL;
 }
 
 /* --- a QP ------------------------------------------------------------------------- */
@@ -250,6 +225,8 @@ static void untake_request(struct ib_qp *q, const struct sent *s)
 	req_rewind(q, s->psn);
 	if (s->fresh)			/* nobody has seen it */
 		r->max_psn = s->psn;
+	else
+		q->ib->counter[IB_TX_RETRANSMIT]--;
 }
 
 /* psn is the first datagram's place in the batch: see emit.c. */
@@ -264,6 +241,7 @@ static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
 		if (s->qp != qp)
 			continue;
 		q->ib->counter[IB_TX]--;
+		q->ib->counter[IB_TX_BYTES] -= s->len;
 		switch (s->kind) {
 		case SENT_REQUEST:
 			untake_request(q, s);

@@ -13,14 +13,11 @@
 struct core;
 struct ib;
 
-/* What happened to datagrams; each is a name in ib_counter_name(). */
+/* What happened to datagrams: counter.def has their names. */
 enum ib_counter {
-	IB_RX, IB_TX, IB_RX_BYTES, IB_TX_BYTES,
-	IB_RX_MALFORMED, IB_RX_ICRC, IB_RX_NO_QP, IB_RX_NO_ADDR, IB_RX_PKEY,
-	IB_RX_QKEY, IB_RX_STALE, IB_RX_DUPLICATE, IB_RX_OUT_OF_ORDER,
-	IB_RX_STATE, IB_RX_UC_DROPPED, IB_RX_UD_DROPPED, IB_RX_CNP,
-	IB_TX_RETRANSMIT, IB_TX_TIMEOUT, IB_TX_PROBE, IB_TX_NAK, IB_RX_NAK,
-	IB_TX_RNR, IB_RX_RNR,
+#define COUNTER(value, name) value,
+#include "ib/counter.def"
+#undef COUNTER
 	IB_COUNTERS
 };
 
@@ -39,6 +36,10 @@ void ib_input_all(struct core *core, const struct dgram *v, unsigned n,
 
 uint64_t ib_counter(struct core *core, enum ib_counter c);
 const char *ib_counter_name(enum ib_counter c);
+
+/* Those that are not 0, as one line of level info.  Turn held, or nobody left
+ * to take it. */
+void ib_log_counters(struct core *core);
 
 extern const struct transport ib_transport;
 

@@ -192,6 +192,7 @@ struct sent {
 			 SENT_CNP } kind;
 	bool fresh;			/* a request not sent before */
 	uint32_t psn;
+	uint32_t len;			/* of the datagram */
 	struct todo todo;		/* response: as it was */
 };
 

@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The transport's states and counters. */
+/* The transport's states. */
 #include "ib/fix.h"
-
-static void counters_have_names(void **state)
-{
-	struct core core = { .slot = 1 };
-
-	(void)state;
-	assert_int_equal(ib_open(&core, 1), 0);
-	for (int c = 0; c < IB_COUNTERS; c++) {
-		assert_non_null(ib_counter_name((enum ib_counter)c));
-		assert_int_equal(ib_counter(&core, (enum ib_counter)c), 0);
-		for (int d = 0; d < c; d++)
-			assert_string_not_equal(ib_counter_name((enum ib_counter)c),
-						ib_counter_name((enum ib_counter)d));
-	}
-	assert_null(ib_counter_name(IB_COUNTERS));
-	ib_close(&core);
-}
 
 /* From RESET on a QP knows nothing of its past. */
 static void reset_forgets(void **state)
@@ -115,7 +98,6 @@ static void overrun(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counters_have_names),
 		cmocka_unit_test(reset_forgets),
 		cmocka_unit_test(destroyed_in_traffic),
 		cmocka_unit_test(err_flushes_all),

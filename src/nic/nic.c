@@ -168,6 +168,7 @@ static void nic_stop(struct nic *nic)
 	engine_thread_stop(e);
 	netdev_monitor_close(e->monitor);
 	hand_on(e);
+	ib_log_counters(&nic->core);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
@@ -357,6 +358,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		(void)engine_flush(&nic->engine, clock_ns());
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
+		ib_log_counters(&nic->core);
 		turn_give(&nic->core.turn);
 		break;
 	}

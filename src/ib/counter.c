@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* counter.c - what happened to datagrams, in numbers; counter.def is the
+ * table. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+
+static const char *const names[IB_COUNTERS] = {
+#define COUNTER(value, name) [value] = #name,
+#include "ib/counter.def"
+#undef COUNTER
+};
+
+uint64_t ib_counter(struct core *core, enum ib_counter c)
+{
+	return c < IB_COUNTERS ? core->ib->counter[c] : 0;
+}
+
+const char *ib_counter_name(enum ib_counter c)
+{
+	return c < IB_COUNTERS ? names[c] : NULL;
+}
+
+void ib_log_counters(struct core *core)
+{
+	char line[IB_COUNTERS * 40] = "";
+	size_t n = 0;
+
+	if (log_level < LOG_INFO)
+		return;
+	for (enum ib_counter c = 0; c < IB_COUNTERS; c++) {
+		if (core->ib->counter[c])
+			n += (size_t)snprintf(line + n, sizeof(line) - n,
+					      "%s%s %" PRIu64, n ? ", " : "",
+					      names[c], core->ib->counter[c]);
+	}
+	if (n)
+		log_info("counters: %s", line);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ib/fix.h"
+#include "sys/log.h"
+
+static void counters_have_names(void **state)
+{
+	struct core core = { .slot = 1 };
+
+	(void)state;
+	assert_int_equal(ib_open(&core, 1), 0);
+	for (int c = 0; c < IB_COUNTERS; c++) {
+		assert_non_null(ib_counter_name((enum ib_counter)c));
+		assert_int_equal(ib_counter(&core, (enum ib_counter)c), 0);
+		for (int d = 0; d < c; d++)
+			assert_string_not_equal(ib_counter_name((enum ib_counter)c),
+						ib_counter_name((enum ib_counter)d));
+	}
+	assert_null(ib_counter_name(IB_COUNTERS));
+	ib_close(&core);
+}
+
+/* What ib_log_counters() writes, at level, into line. */
+static void logged(struct core *core, const char *level, char *line, size_t size)
+{
+	int err = dup(STDERR_FILENO), fd[2];
+	ssize_t n;
+
+	assert_int_equal(pipe2(fd, O_NONBLOCK), 0);
+	dup2(fd[1], STDERR_FILENO);
+	log_set_level(level);
+	ib_log_counters(core);
+	log_set_level("warn");
+	dup2(err, STDERR_FILENO);
+	n = read(fd[0], line, size - 1);
+	line[n > 0 ? n : 0] = '\0';
+	close(err);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+static void those_that_count_are_logged(void **state)
+{
+	struct core core = { .slot = 1 };
+	char line[2048], want[80];
+
+	(void)state;
+	assert_int_equal(ib_open(&core, 1), 0);
+	logged(&core, "info", line, sizeof(line));
+	assert_string_equal(line, "");
+	core.ib->counter[IB_RX] = 12;
+	core.ib->counter[IB_RX_RNR] = UINT64_MAX;
+	logged(&core, "warn", line, sizeof(line));
+	assert_string_equal(line, "");
+	logged(&core, "info", line, sizeof(line));
+	snprintf(want, sizeof(want), "urnic[%d] info: counters: rx 12, rx_rnr "
+		 "18446744073709551615\n", (int)getpid());
+	assert_string_equal(line, want);
+	ib_close(&core);
+}
+
+static void the_longest_line_has_room(void **state)
+{
+	struct core core = { .slot = 1 };
+	char line[2048];
+
+	(void)state;
+	assert_int_equal(ib_open(&core, 1), 0);
+	for (int c = 0; c < IB_COUNTERS; c++)
+		core.ib->counter[c] = UINT64_MAX;
+	logged(&core, "info", line, sizeof(line));
+	assert_non_null(strstr(line, ", rx_rnr 18446744073709551615\n"));
+	ib_close(&core);
+}
+
+/* A link that is full takes some datagrams later: each counts once. */
+static void what_is_taken_back_does_not_count(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct core *from = &f->s->node[0].core, *to = &f->s->node[1].core;
+
+	(void)state;
+	f->s->take_every = 3;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_quiet(f);
+	assert_int_equal(ib_counter(from, IB_TX), ib_counter(to, IB_RX));
+	assert_int_equal(ib_counter(from, IB_TX_BYTES), ib_counter(to, IB_RX_BYTES));
+	assert_int_equal(ib_counter(from, IB_TX_RETRANSMIT), 0);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counters_have_names),
+		cmocka_unit_test(those_that_count_are_logged),
+		cmocka_unit_test(the_longest_line_has_room),
+		cmocka_unit_test(what_is_taken_back_does_not_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
