@@ -45,3 +45,18 @@ def test_counters_at_exit(netns):
 def test_no_counters_without_info(netns):
     for out in pingpong(netns):
         assert "counters" not in out
+
+
+def test_each_fault_is_a_line(netns):
+    for spec, want in (
+            ("rx:nth=5", r"fault: rx datagram 5 dropped: RC \w+ to QP 0x\w{6}, "
+                         r"PSN \d+, \d+ bytes"),
+            ("tx:nth=3", r"fault: tx datagram 3 dropped: RC SEND_LAST to QP "
+                         r"0x\w{6}, PSN \d+, \d+ bytes")):
+        _, client = pingpong(netns, client_env={"URNIC_LOG": "debug",
+                                                "URNIC_FAULT": spec})
+        line, = re.findall(r"debug: (fault: .*)$", client, re.M)
+        assert re.fullmatch(want, line), line
+    _, client = pingpong(netns, client_env={"URNIC_LOG": "info",
+                                            "URNIC_FAULT": "dup=0.5"})
+    assert "fault" not in client

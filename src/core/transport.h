@@ -9,6 +9,7 @@
 #define CORE_TRANSPORT_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct qp;

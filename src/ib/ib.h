@@ -5,6 +5,7 @@
 #ifndef IB_IB_H
 #define IB_IB_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/transport.h"
@@ -33,6 +34,9 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now);
 /* What the link gave at once. */
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n,
 		  uint64_t now);
+
+/* "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
+void ib_describe(const struct dgram *d, char *buf, size_t size);
 
 uint64_t ib_counter(struct core *core, enum ib_counter c);
 const char *ib_counter_name(enum ib_counter c);

@@ -2,11 +2,13 @@
 #include "link/fault.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "link/fault_spec.h"
 #include "link/parcel.h"
+#include "sys/log.h"
 #include "sys/rand.h"
 
 enum {
@@ -35,6 +37,7 @@ struct fault {
 	struct link *inner;
 	struct way way[FAULT_DIRS];
 	struct list lent;		/* received copies, until the next recv */
+	void (*describe)(const struct dgram *d, char *buf, size_t size);
 };
 
 static struct fault *fault_of(const struct link *link)
@@ -82,6 +85,28 @@ static unsigned judge(struct way *w)
 	return fate;
 }
 
+static void say(const struct fault *f, const struct way *w, unsigned fate,
+		const struct dgram *d)
+{
+	static const char *const done[] = {
+		"dropped", "duplicated", "reordered", "delayed", "corrupted",
+	};
+	char what[64] = "", packet[128];
+	size_t n = 0;
+
+	for (unsigned i = 0; i < sizeof(done) / sizeof(done[0]); i++) {
+		if (fate & 1u << i)
+			n += (size_t)snprintf(what + n, sizeof(what) - n, "%s%s",
+					      n ? ", " : "", done[i]);
+	}
+	if (f->describe)
+		f->describe(d, packet, sizeof(packet));
+	else
+		snprintf(packet, sizeof(packet), "%u bytes", d->len);
+	log_debug("fault: %s datagram %" PRIu64 " %s: %s",
+		  w == &f->way[FAULT_TX] ? "tx" : "rx", w->stats.seen, what, packet);
+}
+
 static void count(struct fault_stats *s, unsigned fate)
 {
 	s->dropped += (fate & DROP) != 0;
@@ -89,6 +114,15 @@ static void count(struct fault_stats *s, unsigned fate)
 	s->reordered += (fate & REORDER) != 0;
 	s->delayed += (fate & DELAY) != 0;
 	s->corrupted += (fate & CORRUPT) != 0;
+}
+
+/* d, as it was, has met its fate. */
+static void note(const struct fault *f, struct way *w, unsigned fate,
+		 const struct dgram *d)
+{
+	count(&w->stats, fate);
+	if (log_level >= LOG_DEBUG)
+		say(f, w, fate, d);
 }
 
 static void corrupt(struct parcel *p, struct prng *rng)
@@ -230,7 +264,7 @@ static int send_one(struct fault *f, const struct dgram *d, uint64_t now)
 		return rc;
 	}
 	p = fate & DROP ? NULL : parcel_make(d);
-	count(&w->stats, p ? fate : DROP);
+	note(f, w, p ? fate : DROP, d);
 	if (!p || !suffer(w, p, fate, now))
 		return 1;
 	rc = f->inner->ops->send(f->inner, &p->d, 1, now);
@@ -287,7 +321,7 @@ static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
 			continue;
 		}
 		p = fate & DROP ? NULL : parcel_make(&v[i]);
-		count(&w->stats, p ? fate : DROP);
+		note(f, w, p ? fate : DROP, &v[i]);
 		if (!p || !suffer(w, p, fate, now))
 			continue;
 		list_add_tail(&f->lent, &p->node);
@@ -382,6 +416,12 @@ int fault_wrap(struct link **out, struct link *inner, const char *spec,
 	}
 	*out = &f->link;
 	return 0;
+}
+
+void fault_describe(struct link *link,
+		    void (*describe)(const struct dgram *d, char *buf, size_t size))
+{
+	fault_of(link)->describe = describe;
 }
 
 const struct fault_stats *fault_stats(const struct link *link, bool rx)

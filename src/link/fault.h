@@ -34,6 +34,11 @@ struct fault_stats {
 int fault_wrap(struct link **out, struct link *inner, const char *spec,
 	       char *err, size_t errlen);
 
+/* At level debug each fault is a line of the log, which has the datagram in
+ * describe's words; without it, in its bytes' number. */
+void fault_describe(struct link *link,
+		    void (*describe)(const struct dgram *d, char *buf, size_t size));
+
 const struct fault_stats *fault_stats(const struct link *link, bool rx);
 
 #endif

@@ -3,15 +3,18 @@
 #include "link/fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "link/link_testing.h"
 #include "link/loop.h"
+#include "sys/log.h"
 
 enum { N = 2000, MS = 1000000 };
 
@@ -386,6 +389,71 @@ static void a_wrong_spec_leaves_the_link_alone(void **state)
 	b->ops->close(b);
 }
 
+static void number_of(const struct dgram *d, char *buf, size_t size)
+{
+	uint8_t bytes[4];
+
+	assert_int_equal(d->len, sizeof(bytes));
+	for (unsigned i = 0, at = 0; i < d->iovcnt; at += (unsigned)d->iov[i++].iov_len)
+		memcpy(bytes + at, d->iov[i].iov_base, d->iov[i].iov_len);
+	snprintf(buf, size, "number %u", bytes[0]);
+}
+
+/* What the log says, at level, of five datagrams each way. */
+static void logged(const char *spec, const char *level,
+		   void (*describe)(const struct dgram *d, char *buf, size_t size),
+		   char *text, size_t size)
+{
+	struct pair p = join(spec, NULL);
+	int err = dup(STDERR_FILENO), fd[2];
+	ssize_t n;
+
+	fault_describe(p.faulty, describe);
+	assert_int_equal(pipe2(fd, O_NONBLOCK), 0);
+	dup2(fd[1], STDERR_FILENO);
+	log_set_level(level);
+	for (uint32_t i = 1; i <= 5; i++) {
+		test_send(p.faulty, i, i);
+		test_send(p.plain, 10 + i, i);
+		while (test_recv(p.faulty, i) >= 0)
+			;
+	}
+	log_set_level("warn");
+	dup2(err, STDERR_FILENO);
+	n = read(fd[0], text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	close(err);
+	close(fd[0]);
+	close(fd[1]);
+	part(p);
+}
+
+static void each_is_a_line_of_the_log(void **state)
+{
+	static const struct { const char *spec, *want; } row[] = {
+		{ "tx:nth=2", "fault: tx datagram 2 dropped: number 2\n" },
+		{ "rx:nth=3", "fault: rx datagram 3 dropped: number 13\n" },
+		{ "tx:dup=1", "fault: tx datagram 1 duplicated: number 1\n" },
+		{ "tx:reorder=1", "fault: tx datagram 1 reordered: number 1\n" },
+		{ "rx:delay=5ms", "fault: rx datagram 5 delayed: number 15\n" },
+		{ "rx:corrupt=1,rx:dup=1",
+		  "fault: rx datagram 4 duplicated, corrupted: number 14\n" },
+	};
+	char text[4096];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		logged(row[i].spec, "debug", number_of, text, sizeof(text));
+		if (!strstr(text, row[i].want))
+			fail_msg("%s: no %s in %s", row[i].spec, row[i].want, text);
+		logged(row[i].spec, "info", number_of, text, sizeof(text));
+		assert_string_equal(text, "");
+	}
+	logged("tx:nth=2", "debug", NULL, text, sizeof(text));
+	assert_non_null(strstr(text, "fault: tx datagram 2 dropped: 4 bytes\n"));
+	assert_ptr_equal(strchr(text, '\n') + 1, text + strlen(text));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -406,6 +474,7 @@ int main(void)
 		cmocka_unit_test(a_lot_of_which_all_are_lost_does_not_look_empty),
 		cmocka_unit_test(a_gap_closes_up),
 		cmocka_unit_test(a_wrong_spec_leaves_the_link_alone),
+		cmocka_unit_test(each_is_a_line_of_the_log),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,7 @@ static int stack_links(struct engine *e, const struct conf *conf)
 			log_error("URNIC_FAULT: %s", why);
 			return rc;
 		}
+		fault_describe(link, ib_describe);
 	}
 	e->link = link;
 	return 0;

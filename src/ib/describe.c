@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* describe.c - a datagram in words, for lines of the log. */
+#include <stdio.h>
+
+#include "ib/ib.h"
+#include "wire/ib_hdr.h"
+
+static const char *const service[] = {
+	[IB_RC] = "RC ", [IB_UC] = "UC ", [IB_RD] = "RD ", [IB_UD] = "UD ",
+	[IB_CNP] = "",			/* its one opcode has the same name */
+	[IB_XRC] = "XRC ",
+};
+
+void ib_describe(const struct dgram *d, char *buf, size_t size)
+{
+	const struct bth *bth = d->iov[0].iov_base;
+	const struct ib_op *op;
+	char name[32];
+
+	if (d->iov[0].iov_len < sizeof(*bth)) {
+		snprintf(buf, size, "no BTH, %u bytes", d->len);
+		return;
+	}
+	op = ib_op(bth->opcode);
+	if (op)
+		snprintf(name, sizeof(name), "%s%s",
+			 service[ib_service(bth->opcode)], op->name);
+	else
+		snprintf(name, sizeof(name), "opcode 0x%02x", bth->opcode);
+	snprintf(buf, size, "%s to QP 0x%06x, PSN %u, %u bytes", name,
+		 get_be24(bth->dest_qp), get_be24(bth->psn), d->len);
+}

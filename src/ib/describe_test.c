@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "ib/ib.h"
+#include "wire/ib_hdr.h"
+
+static void says(uint8_t opcode, size_t len, const char *want)
+{
+	uint8_t bytes[64] = { 0 };
+	struct bth *bth = (struct bth *)bytes;
+	struct dgram d = { .len = (uint32_t)len, .iovcnt = 1, .iov = &d.one,
+			   .one = { bytes, len } };
+	char text[128];
+
+	bth->opcode = opcode;
+	bth->dest_qp = be24(0xa01);
+	bth->psn = be24(0xffffff);
+	ib_describe(&d, text, sizeof(text));
+	assert_string_equal(text, want);
+}
+
+static void packets(void **state)
+{
+	(void)state;
+	says(0x04, 40, "RC SEND_ONLY to QP 0x000a01, PSN 16777215, 40 bytes");
+	says(0x11, 20, "RC ACK to QP 0x000a01, PSN 16777215, 20 bytes");
+	says(0x2a, 40, "UC WRITE_ONLY to QP 0x000a01, PSN 16777215, 40 bytes");
+	says(0x64, 40, "UD SEND_ONLY to QP 0x000a01, PSN 16777215, 40 bytes");
+	says(0x81, 32, "CNP to QP 0x000a01, PSN 16777215, 32 bytes");
+}
+
+/* Opcodes without a meaning, services that there are not, less than a BTH. */
+static void others(void **state)
+{
+	(void)state;
+	says(0x1f, 40, "opcode 0x1f to QP 0x000a01, PSN 16777215, 40 bytes");
+	says(0xe4, 40, "opcode 0xe4 to QP 0x000a01, PSN 16777215, 40 bytes");
+	says(0x04, 12, "RC SEND_ONLY to QP 0x000a01, PSN 16777215, 12 bytes");
+	says(0x04, 11, "no BTH, 11 bytes");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packets),
+		cmocka_unit_test(others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
