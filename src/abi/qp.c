@@ -54,6 +54,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		       const struct ibv_qp_attr *attr, int mask)
 {
 	struct gid_entry e;
+	int here;
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR)
 		return 0;
@@ -64,7 +65,9 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	    device_query_gid(a->ctx.dev, attr->ah_attr.port_num,
 			     attr->ah_attr.grh.sgid_index, &e) || !e.used)
 		return 0;
-	return nic_listen(a->nic, e.gid.raw);
+	here = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
+			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
+	return here < 0 ? here : here ? 0 : nic_listen(a->nic, e.gid.raw);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)

@@ -16,7 +16,9 @@
 struct heap;
 struct qp;
 struct mkey_page;
+struct board;
 struct ib;
+struct local;
 
 enum {
 	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
@@ -46,6 +48,14 @@ struct core {
 	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;				/* the IB transport's own */
+	/* For other processes of the host (core/board.h), or NULL; and how to
+	 * wait, without the turn, until none of them is inside a region that is
+	 * no longer on it. */
+	struct board *board;
+	void (*board_wait)(struct core *core, uint32_t key);
+	struct local *local;			/* the same host's */
+	uint32_t spent;				/* datagrams' worth of work of a turn
+						 * that put none out */
 	bool dead;				/* descriptors lost, or forked */
 	bool hurry;				/* all goes out that might wait */
 };

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/board.h"
 #include "core/core.h"
 #include "core/device.h"
 #include "core/mkey.h"
@@ -182,6 +183,7 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
+	board_put_mr(core, &mr->mkey);	/* the entry is ours alone */
 	atomic_fetch_add(&pd->users, 1);
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context, .pd = &pd->ibv,
@@ -212,6 +214,17 @@ static int check_rereg(int flags, const struct pd *pd, const void *addr,
 	return 0;
 }
 
+/* Nobody of the host is inside the region when this returns, nor gets in. */
+static void withdraw(struct core *core, uint32_t key)
+{
+	if (!core->board)
+		return;
+	turn_take(&core->turn);
+	board_del_mr(core, key);
+	turn_give(&core->turn);
+	core->board_wait(core, key);
+}
+
 /* The key stays the same.  A failure changes nothing. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access)
@@ -225,6 +238,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 			 length, addr, (unsigned)access);
 		return rc;
 	}
+	withdraw(mr->core, mk->key);
 	turn_take(&mr->core->turn);
 	new = (struct mkey){
 		.access = mk->access, .pd = mk->pd, .base = mk->base,
@@ -254,6 +268,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		mr->ibv.addr = mk->host;
 		mr->ibv.length = mk->length;
 	}
+	board_put_mr(mr->core, mk);
 	turn_give(&mr->core->turn);
 	if (rc == -EBUSY)
 		log_info("memory region %#x: rereg_mr refused: it has bound windows",
@@ -275,7 +290,10 @@ int mr_dereg(struct mr *mr)
 		return -EBUSY;
 	}
 	mkey_del(core, &mr->mkey);
+	board_del_mr(core, mr->mkey.key);
 	turn_give(&core->turn);
+	if (core->board)
+		core->board_wait(core, mr->mkey.key);
 	atomic_fetch_sub(&mr->mkey.pd->users, 1);
 	count_down(&core->mrs);
 	free(mr);

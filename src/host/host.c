@@ -200,6 +200,43 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	return rc;
 }
 
+static int send_fds(struct conn *c, struct iovec *iov, const int *fds, unsigned nfds)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[HOST_FDS]))]; } u;
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	memset(&u, 0, sizeof(u));
+	if (nfds) {
+		m.msg_control = &u;
+		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		u.head.cmsg_level = SOL_SOCKET;
+		u.head.cmsg_type = SCM_RIGHTS;
+		u.head.cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(&u.head), fds, nfds * sizeof(int));
+	}
+	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ||
+	       errno == ETOOMANYREFS ? -EAGAIN : -ESRCH;
+}
+
+int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
+	     const int *fds, unsigned nfds)
+{
+	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)(uintptr_t)buf, len } };
+	struct conn *c;
+	int rc = conn_get(h, slot, &c);
+
+	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
+	if (rc)
+		return rc;
+	rc = send_fds(c, iov, fds, nfds);
+	if (rc == -ESRCH)
+		conn_close(h, c);
+	return rc;
+}
+
 int host_connect(struct host *h, uint16_t slot)
 {
 	struct conn *c;
@@ -264,19 +301,39 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 		garbage(h, c);
 		return;
 	}
-	if (h->by_slot[slot])
-		return;			/* it is for receiving only */
 	if (host_cred(h, slot, &uid, &pid) || uid != c->uid || pid != c->pid) {
 		h->stats.refused++;
 		return;
 	}
 	c->slot = slot;
+	if (h->by_slot[slot])
+		return;			/* it is for receiving only */
 	h->by_slot[slot] = c;
 	h->not_before[slot] = 0;
 }
 
-static void take(struct host *h, struct conn *c, size_t len)
+/* What local/ of c's process says. */
+static void hear(struct host *h, struct conn *c, size_t len, int *fds)
 {
+	struct host_said s = {
+		.slot = c->slot, .uid = c->uid, .pid = c->pid,
+		.buf = h->buf + sizeof(struct msg_local),
+		.len = len - sizeof(struct msg_local),
+		.fd = { fds[0], fds[1] },
+	};
+
+	static_assert(HOST_FDS == 2, "all of them");
+	if (!c->slot || !h->ops->said) {
+		h->stats.refused++;
+		return;
+	}
+	h->ops->said(h->arg, &s);
+	memcpy(fds, s.fd, sizeof(s.fd));
+}
+
+static void take(struct host *h, struct conn *c, size_t len, int *fds)
+{
+	const struct msg_local *said = (void *)h->buf;
 	struct dgram d;
 	uint16_t slot;
 
@@ -285,6 +342,11 @@ static void take(struct host *h, struct conn *c, size_t len)
 			garbage(h, c);
 		else
 			greet(h, c, slot);
+		return;
+	}
+	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
+	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
+		hear(h, c, len, fds);
 		return;
 	}
 	if (msg_get_dgram(h->buf, len, &d)) {
@@ -299,18 +361,39 @@ static void take(struct host *h, struct conn *c, size_t len)
 	h->ops->datagram(h->arg, &d);
 }
 
+/* Like recv(); fds[]: the descriptors that came along, or -1. */
+static ssize_t recv_fds(struct host *h, int fd, int *fds)
+{
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[HOST_FDS]))]; } u;
+	struct iovec iov = { h->buf, sizeof(h->buf) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+			    .msg_control = &u, .msg_controllen = sizeof(u) };
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+
+	for (int i = 0; i < HOST_FDS; i++)
+		fds[i] = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+	return n;
+}
+
 static void conn_run(struct host *h, struct conn *c)
 {
+	int fds[HOST_FDS];
+
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0; i++) {
-		ssize_t n = recv(c->fd, h->buf, sizeof(h->buf),
-				 MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t n = recv_fds(h, c->fd, fds);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0)
 			conn_close(h, c);
 		else		/* cut off: its length alone is refused */
-			take(h, c, (size_t)n);
+			take(h, c, (size_t)n, fds);
+		for (int j = 0; j < HOST_FDS; j++)
+			if (fds[j] >= 0)
+				close(fds[j]);
 	}
 }
 

@@ -4,8 +4,8 @@
  * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET
  * name "\0urnic/<slot>" (the kernel scopes it to the network namespace and
  * removes it with its owner).  One connection for each pair of processes
- * carries everything that they say to each other; today: datagrams that came
- * to the wrong process.  Every message begins with a version.
+ * carries everything that they say to each other: datagrams that came to the
+ * wrong process, and what local/ says.  Every message begins with a version.
  * All calls are made by the holder of the engine's turn; none blocks.  ops are
  * called from host_run(), gone() also from the calls that send.
  */
@@ -22,11 +22,26 @@ enum { SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10 };
 
 struct host;
 
+enum { HOST_FDS = 2, HOST_SAY_MAX = 256 };
+
+/* What another process says to local/. */
+struct host_said {
+	uint16_t slot;			/* whose it is, as the kernel confirms */
+	uid_t uid;
+	pid_t pid;			/* 0: in another pid namespace */
+	const void *buf;
+	size_t len;
+	int fd[HOST_FDS];		/* that came along, or -1; to be taken
+					 * over (and set to -1), or closed here */
+};
+
 struct host_ops {
 	/* A datagram for this slot came in by way of another process. */
 	void (*datagram)(void *arg, const struct dgram *d);
 	/* The connection to slot has closed: its process ended or let go. */
 	void (*gone)(void *arg, uint16_t slot);
+	/* NULL: nobody listens. */
+	void (*said)(void *arg, struct host_said *s);
 };
 
 struct host_stats {
@@ -46,6 +61,11 @@ void host_run(struct host *host);		/* bounded */
 /* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
  * -ESRCH (no such slot). */
 int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
+
+/* Say something to slot's process, at most HOST_SAY_MAX bytes; fds: nfds <=
+ * HOST_FDS descriptors that go along.  0, -EAGAIN (say it again), -ESRCH. */
+int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
+	     const int *fds, unsigned nfds);
 
 /* Who listens on slot, from the kernel (SO_PEERCRED).  0 or -ESRCH. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);

@@ -58,7 +58,7 @@ static void on_gone(void *arg, uint16_t slot)
 	s->gone_slot = slot;
 }
 
-static const struct host_ops ops = { on_datagram, on_gone };
+static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
 static void begin(struct side *s)
 {

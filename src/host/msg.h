@@ -2,8 +2,9 @@
 /* msg.h - what two processes of a host say to each other.
  *
  * The first message of a connection is a greeting, from the side that
- * connected; datagrams follow, in both directions.  Both ends run on one
- * machine, so integers are in its byte order.  The sender may be hostile.
+ * connected; datagrams and what local/ has to say follow, in both directions.
+ * Both ends run on one machine, so integers are in its byte order.  The sender
+ * may be hostile.
  */
 #ifndef HOST_MSG_H
 #define HOST_MSG_H
@@ -15,7 +16,7 @@
 #include "sys/dgram.h"
 
 enum { MSG_VERSION = 1, MSG_PAYLOAD_MAX = 65507 };
-enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2 };
+enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };
 
 struct msg_hello {
 	uint8_t version, type;
@@ -33,6 +34,12 @@ struct msg_dgram {
 	/* payload follows, to the end of the message */
 };
 
+struct msg_local {
+	uint8_t version, type, zero[2];
+	/* local/'s own follows; descriptors may come along */
+};
+
+static_assert(sizeof(struct msg_local) == 4, "layout");
 static_assert(sizeof(struct msg_hello) == 8, "layout");
 static_assert(sizeof(struct msg_dgram) == 52, "layout");
 

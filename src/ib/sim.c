@@ -3,6 +3,7 @@
 #include "ib/sim.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 #include "core/due.h"
 #include "core/mr.h"
 #include "core/transport.h"
+#include "host/host.h"
 #include "ib/ib.h"
 #include "link/fault.h"
 #include "link/loop.h"
+#include "local/local.h"
 #include "sys/clock.h"
 #include "sys/guard.h"
 #include "wire/ib_hdr.h"
@@ -26,7 +29,62 @@ static _Noreturn void sim_die(int line, const char *what)
 	abort();
 }
 
-/* --- making ------------------------------------------------------------------- */
+/* --- a host in common ----------------------------------------------------------- */
+
+static void no_datagram(void *arg, const struct dgram *d)
+{
+	(void)arg;
+	(void)d;
+}
+
+static void on_gone(void *arg, uint16_t slot)
+{
+	struct sim_node *n = arg;
+
+	local_gone(n->core.local, slot);
+}
+
+static void on_said(void *arg, struct host_said *said)
+{
+	struct sim_node *n = arg;
+
+	local_said(n->core.local, said);
+}
+
+static void never_refused(void *arg, struct qp *qp)
+{
+	(void)arg;
+	(void)qp;
+	MUST(false);
+}
+
+static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
+static const struct local_ops local_ops = { never_refused, no_datagram };
+
+static void share_host(struct sim_node *n)
+{
+	MUST(host_open(&n->host, &host_ops, n) == 0);
+	n->core.slot = host_slot(n->host);
+	MUST(local_open(&n->core, n->host, LOCAL_AUTO, &local_ops, n) == 0);
+}
+
+static void leave_host(struct sim_node *n)
+{
+	if (!n->host)
+		return;
+	local_close(&n->core);
+	host_close(n->host);
+	n->host = NULL;
+}
+
+static bool host_waits(const struct sim_node *n)
+{
+	struct pollfd p = { host_fd(n->host), POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* --- making --------------------------------------------------------------------- */
 
 static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 {
@@ -58,6 +116,8 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 	MUST(fcntl(n->ctx.async.fd, F_SETFL, O_NONBLOCK) == 0);
 	MUST(pd_alloc(&n->core, &n->ibv, &n->pd) == 0);
 	n->batch.run_max = conf->run_max ? conf->run_max : 16;
+	if (conf->same_host)
+		share_host(n);
 }
 
 struct sim *sim_open(const struct sim_conf *conf)
@@ -72,6 +132,7 @@ struct sim *sim_open(const struct sim_conf *conf)
 	MUST(s);
 	s->now = 1000000;
 	s->hide_ids = conf->hide_ids;
+	s->same_host = conf->same_host;
 	node_open(s, SIM_A, conf);
 	node_open(s, SIM_B, conf);
 	MUST(loop_pair(&s->node[0].link, &s->node[1].link, &lc) == 0);
@@ -91,6 +152,7 @@ void sim_close(struct sim *s)
 		event_queue_fini(&n->ctx.async);
 		lock_fini(&n->dev->lock);
 		free(n->dev);
+		leave_host(n);
 		ib_close(&n->core);
 		core_fini(&n->core);
 	}
@@ -119,7 +181,8 @@ struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq
 	struct qp *qp;
 
 	MUST(n->nqps < SIM_QPS);
-	MUST(qp_create(&n->ctx, &a, &ib_transport, s->now, &qp) == 0);
+	MUST(qp_create(&n->ctx, &a, s->same_host ? &local_transport : &ib_transport,
+		       s->now, &qp) == 0);
 	n->due[n->nqps] = NEVER;
 	n->qps[n->nqps++] = qp;
 	return qp;
@@ -149,6 +212,18 @@ static void modify(struct sim *s, struct qp *qp, struct ibv_qp_attr *a, int mask
 	MUST(qp_modify(qp, a, mask | IBV_QP_STATE, s->now) == 0);
 }
 
+static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
+{
+	struct peer *p;
+
+	(void)s;
+	turn_take(&qp->core->turn);
+	p = local_peer(qp->core->local, (uint16_t)(peer->qpn >> QPN_INDEX_BITS));
+	MUST(p);
+	local_connect(qp, p);
+	turn_give(&qp->core->turn);
+}
+
 void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	       const struct sim_conf *c)
 {
@@ -175,6 +250,8 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	a.ah_attr.grh.dgid = s->node[!side].dev->gid[c->ipv6 ? 0 : 1].gid;
 	modify(s, qp, &a, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 	       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	if (s->same_host)
+		meet(s, qp, peer);
 	a.qp_state = IBV_QPS_RTR;
 	modify(s, qp, &a, ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU |
 	       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -328,7 +405,13 @@ static void turn(struct sim_node *n)
 	struct qp *qp, *next;
 	int got;
 
+	if (n->stopped)
+		return;
 	turn_take(&n->core.turn);
+	if (n->host) {
+		host_run(n->host);
+		local_input(n->core.local, now);
+	}
 	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0) {
 		for (int i = 0; i < got && n->sim->hide_ids; i++)
 			hide_id(&in[i]);
@@ -337,7 +420,7 @@ static void turn(struct sim_node *n)
 	for (unsigned i = 0; i < n->nqps; i++)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);
-	while (due_any(&n->core)) {
+	while (due_any(&n->core) || (n->host && local_loopback(n->core.local, now))) {
 		for (qp = due_take(&n->core); qp; qp = next) {
 			uint64_t at;
 
@@ -354,6 +437,8 @@ static void turn(struct sim_node *n)
 		}
 	}
 	flush(n);
+	if (n->host)
+		local_flush(n->core.local);
 	turn_give(&n->core.turn);
 }
 
@@ -365,7 +450,10 @@ static uint64_t next_time(struct sim *s)
 		struct sim_node *n = &s->node[i];
 		uint64_t link = n->link->ops->deadline(n->link);
 
-		if (due_any(&n->core))
+		if (n->stopped)
+			continue;
+		if (due_any(&n->core) ||
+		    (n->host && (local_is_hot(n->core.local) || host_waits(n))))
 			return s->now + 1;
 		if (link < at)
 			at = link;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim.h - for tests: two NICs with a cable between them, in virtual time.
+/* sim.h - for tests: two NICs with a cable between them, in virtual time; or,
+ * for local/, two processes of one host with a pipe.
  *
  * Each has one device, one PD and whatever QPs and CQs the test makes.  What
  * goes over the cable can be seen, and lost, by a tap; a fault link may be put
@@ -33,6 +34,8 @@ struct sim_node {
 	struct context ctx;
 	struct pd *pd;
 	struct link *link;
+	struct host *host;		/* same_host */
+	bool stopped;			/* ... it gets no turn */
 	struct batch batch;
 	unsigned nqps;
 	struct qp *qps[SIM_QPS];
@@ -59,7 +62,7 @@ struct sim {
 	uint64_t take_every;		/* a link that is full: of so many sends
 					 * one takes a part only; 0: none */
 	uint64_t sends;
-	bool hide_ids;
+	bool hide_ids, same_host;
 };
 
 struct sim_conf {			/* 0: the default in brackets */
@@ -73,6 +76,7 @@ struct sim_conf {			/* 0: the default in brackets */
 	uint8_t rd_atomic;		/* out and in [16] */
 	uint32_t psn[2];		/* first ones, of A and of B */
 	unsigned run_max;		/* [16] */
+	bool same_host;			/* no cable, and so no tap, no fault */
 	bool hide_ids;			/* IPv4 identifications are not seen, as
 					 * with a socket */
 };

@@ -11,6 +11,7 @@
 #include "core/transport.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "local/local.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -140,13 +141,16 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 
 /* The next time at which a turn has something to do without input; also for
  * the thread, which may not be asleep yet and so cannot be told. */
-static uint64_t next_deadline(struct engine *e)
+static uint64_t next_deadline(struct engine *e, uint64_t now)
 {
 	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
+	uint64_t local = local_deadline(e->core->local, now);
 	struct heap_node *top = heap_top(&e->timers);
 
 	if (link < at)
 		at = link;
+	if (local < at)
+		at = local;
 	if (top && top->at < at)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
@@ -173,7 +177,9 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	e->batch.run_max = e->link->run_max;
-	while (due_any(e->core) && sent + e->batch.n < limit) {
+	e->core->spent = 0;
+	while ((due_any(e->core) || local_loopback(e->core->local, now)) &&
+	       sent + e->batch.n + e->core->spent < limit) {
 		for (qp = due_take(e->core); qp; qp = next) {
 			next = qp->due_next;
 			if (e->leaving)
@@ -184,7 +190,7 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 				sent += e->batch.n;
 				flush(e, now);
 			}
-			if (sent + e->batch.n >= limit) {
+			if (sent + e->batch.n + e->core->spent >= limit) {
 				put_off(e, next);
 				next = NULL;
 			}
@@ -192,9 +198,10 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 		if (e->blocked_until > now)
 			break;
 	}
-	sent += e->batch.n;
+	sent += e->batch.n + e->core->spent;
 	flush(e, now);
-	return (struct engine_did){ .output = sent, .next = next_deadline(e) };
+	local_flush(e->core->local);
+	return (struct engine_did){ .output = sent, .next = next_deadline(e, now) };
 }
 
 struct engine_did engine_flush(struct engine *e, uint64_t now)
@@ -222,21 +229,25 @@ static int take_input(struct engine *e, uint64_t now)
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
 	struct engine_did did;
+	unsigned local;
 	int n = 0;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	if (!later)
 		n = take_input(e, now);
+	local_watch(e->core->local, atomic_load_explicit(&e->watching,
+							 memory_order_relaxed));
+	local = local_input(e->core->local, now);
 	if (e->port_due <= now)
 		e->port_due = port_run(e->port, now);
 	wake_due_timers(e, now);
 	did = engine_output(e, now, ENGINE_TX);
 	if (later) {
 		n = take_input(e, now);
-		did.next = next_deadline(e);
+		did.next = next_deadline(e, now);
 	}
-	did.input = n > 0;
+	did.input = n > 0 || local;
 	return did;
 }
 

@@ -13,6 +13,7 @@
 #include "core/due.h"
 #include "core/qp.h"
 #include "core/transport.h"
+#include "local/local.h"
 #include "nic/engine.h"
 #include "sys/clock.h"
 
@@ -126,6 +127,7 @@ NO_TSA static int begin(void **state)
 	heap_init(&t.e->timers);
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
+	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, NULL, NULL), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
@@ -147,6 +149,7 @@ NO_TSA static int end(void **state)
 	turn_give(&t.core.turn);
 	heap_fini(&t.e->timers);
 	free(t.e);
+	local_close(&t.core);
 	core_fini(&t.core);
 	return 0;
 }

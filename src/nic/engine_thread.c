@@ -31,6 +31,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "host/host.h"
+#include "local/local.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/registry.h"
@@ -70,7 +71,8 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
  * others may have left since its turn. */
 static uint64_t look_again(const struct engine *e, uint64_t now)
 {
-	if (due_any(e->core) && e->blocked_until <= now)
+	if ((due_any(e->core) && e->blocked_until <= now) ||
+	    local_is_hot(e->core->local))
 		return now;
 	return atomic_load(&e->deadline);
 }

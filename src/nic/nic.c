@@ -15,10 +15,12 @@
 #include "ib/ib.h"
 #include "link/fault.h"
 #include "link/pcap.h"
+#include "local/local.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/port.h"
 #include "nic/registry.h"
+#include "nic/route.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
@@ -64,9 +66,34 @@ static void on_gone(void *arg, uint16_t slot)
 	struct nic *nic = arg;
 
 	port_peer_gone(nic->engine.port, slot);
+	local_gone(nic->core.local, slot);
 }
 
-static const struct host_ops host_ops = { on_datagram, on_gone };
+static void on_said(void *arg, struct host_said *s)
+{
+	struct nic *nic = arg;
+
+	local_said(nic->core.local, s);
+}
+
+static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
+
+/* QPs were promised memory that is not there after all. */
+static void on_refused(void *arg, struct qp *qp)
+{
+	struct nic *nic = arg;
+
+	route_to_wire(&nic->engine, qp);
+}
+
+static void on_piped(void *arg, const struct dgram *d)
+{
+	struct nic *nic = arg;
+
+	port_deliver(nic->engine.port, d);
+}
+
+static const struct local_ops local_ops = { on_refused, on_piped };
 
 /* What goes out passes fault first, so that a capture shows what the wire
  * carried. */
@@ -95,6 +122,17 @@ static int stack_links(struct engine *e, const struct conf *conf)
 	return 0;
 }
 
+/* A capture shows all packets, so none may be saved. */
+static enum local_way way_of(const struct conf *conf)
+{
+	static const enum local_way way[] = {
+		[CONF_LOCAL_OFF] = LOCAL_OFF, [CONF_LOCAL_PIPE] = LOCAL_PIPE,
+		[CONF_LOCAL_VM] = LOCAL_VM, [CONF_LOCAL_AUTO] = LOCAL_AUTO,
+	};
+
+	return way[conf->local];
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -108,15 +146,15 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 		goto close_host;
 	e->core = &nic->core;
 	nic->core.udp_port = conf->udp_port;
-	if (conf->local == CONF_LOCAL_PIPE || conf->local == CONF_LOCAL_VM)
-		log_warn("URNIC_LOCAL: this version has no such way; processes of "
-			 "one host use UDP");
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;
-	rc = port_open(&e->port, e->host, conf->udp_port);
+	rc = local_open(&nic->core, e->host, way_of(conf), &local_ops, nic);
 	if (rc)
 		goto close_ib;
+	rc = port_open(&e->port, e->host, conf->udp_port);
+	if (rc)
+		goto close_local;
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
@@ -140,6 +178,8 @@ close_link:
 	e->link->ops->close(e->link);
 close_port:
 	port_close(e->port);
+close_local:
+	local_close(&nic->core);
 close_ib:
 	ib_close(&nic->core);
 fini_core:
@@ -174,6 +214,7 @@ static void nic_stop(struct nic *nic)
 	port_close(e->port);
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
+	local_close(&nic->core);
 	ib_close(&nic->core);
 	host_close(e->host);
 	core_fini(&nic->core);
@@ -210,6 +251,7 @@ static void close_all(struct engine *e)
 	engine_close_fds(e);
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
+	local_forked(e->core);
 	host_forked(e->host);
 	pcap_forked();
 }
@@ -411,6 +453,16 @@ void nic_armed(struct nic *nic)
 	atomic_store(&e->armed, true);
 	if (atomic_load(&e->sleeping) && !atomic_load(&e->watching))
 		engine_kick(e);
+}
+
+int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
+{
+	int rc;
+
+	turn_take(&nic->core.turn);
+	rc = route(&nic->engine, qp, dgid, dest_qp);
+	turn_give(&nic->core.turn);
+	return rc;
 }
 
 int nic_listen(struct nic *nic, const uint8_t *ip)

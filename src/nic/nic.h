@@ -45,6 +45,10 @@ void nic_armed(struct nic *nic);
 /* Before a QP enters RTR: bind what its address needs.  ip NULL: any family
  * (UD).  0 or -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const uint8_t *ip);
+/* Before a connected QP enters RTR: by which transport does it reach QP dest_qp
+ * at dgid?  1: on this host, by memory, so that no port is needed; 0: by the
+ * wire; -ENOMEM. */
+int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
 
 uint64_t nic_now(void);

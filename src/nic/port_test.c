@@ -51,7 +51,7 @@ static void on_gone(void *arg, uint16_t slot)
 	port_peer_gone(((struct proc *)arg)->port, slot);
 }
 
-static const struct host_ops ops = { on_datagram, on_gone };
+static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
 static void begin(struct proc *p)
 {

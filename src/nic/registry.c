@@ -190,6 +190,22 @@ void registry_watch(struct core *core)
 	pthread_mutex_unlock(&registry_lock);
 }
 
+/* Also where URNIC_DEVICES hides the interface: so both ends see the same. */
+bool registry_has_ip(const uint8_t ip[16])
+{
+	struct netdev *net;
+	bool found = false;
+	int n;
+
+	if (netdev_list(&net, &n))
+		return false;
+	for (int i = 0; i < n; i++)
+		for (unsigned j = 0; j < net[i].naddrs; j++)
+			found |= memcmp(net[i].addr[j].ip, ip, 16) == 0;
+	free(net);
+	return found;
+}
+
 int registry_refresh(void)
 {
 	int rc;

@@ -5,6 +5,9 @@
 #ifndef NIC_REGISTRY_H
 #define NIC_REGISTRY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct core;
 
 /* Look at the interfaces again; what has changed becomes events. */
@@ -12,6 +15,9 @@ int registry_refresh(void);
 /* The events are for the contexts of core; NULL: nothing is open.  Whoever
  * looks first finds the change, so it may be the program itself. */
 void registry_watch(struct core *core);
+
+/* Is ip an address of this network namespace, on whatever interface? */
+bool registry_has_ip(const uint8_t ip[16]);
 
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);

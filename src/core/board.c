@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* board.c - see board.h. */
+#include "core/board.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "core/mr.h"
+
+static uint32_t mr_index(uint32_t key)
+{
+	return key >> (32 - MKEY_INDEX_BITS);
+}
+
+/* --- writing ----------------------------------------------------------------- */
+
+static void begin(_Atomic uint32_t *version)
+{
+	atomic_fetch_add(version, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void end(_Atomic uint32_t *version)
+{
+	atomic_fetch_add(version, 1);
+}
+
+void board_put_mr(struct core *core, const struct mkey *mk)
+{
+	struct board_mr *e;
+
+	if (!core->board || mr_index(mk->key) >= BOARD_MRS)
+		return;
+	e = &core->board->mr[mr_index(mk->key)];
+	begin(&e->version);
+	e->key = mk->key;
+	e->pd = mk->pd->ibv.handle;
+	e->access = (uint32_t)mk->access;
+	e->base = mk->base;
+	e->length = mk->length;
+	e->host = (uintptr_t)mk->host;
+	end(&e->version);
+}
+
+void board_del_mr(struct core *core, uint32_t key)
+{
+	struct board_mr *e;
+
+	if (!core->board || mr_index(key) >= BOARD_MRS)
+		return;
+	e = &core->board->mr[mr_index(key)];
+	if (e->key != key)
+		return;
+	begin(&e->version);
+	e->key = 0;
+	end(&e->version);
+}
+
+void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
+{
+	struct board_qp *e;
+
+	if (!core->board)
+		return;
+	e = &core->board->qp[qpn & (QPN_INDICES - 1)];
+	begin(&e->version);
+	e->open = from->open;
+	e->pd = from->pd;
+	e->access = from->access;
+	e->dest_qp = from->dest_qp;
+	e->path = from->path;
+	end(&e->version);
+}
+
+/* --- reading ----------------------------------------------------------------- */
+
+/* The version is an entry's first word. */
+static bool get(const void *entry, void *out, size_t size)
+{
+	const _Atomic uint32_t *version = entry;
+	uint32_t before = atomic_load_explicit(version, memory_order_acquire);
+
+	memcpy(out, entry, size);
+	atomic_thread_fence(memory_order_acquire);
+	return !(before & 1) &&
+	       atomic_load_explicit(version, memory_order_relaxed) == before;
+}
+
+bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out)
+{
+	return mr_index(key) < BOARD_MRS && get(&b->mr[mr_index(key)], out, sizeof(*out));
+}
+
+bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)
+{
+	return get(&b->qp[qpn & (QPN_INDICES - 1)], out, sizeof(*out));
+}

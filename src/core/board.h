@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* board.h - what this NIC publishes to other processes of its host and user:
+ * who may reach which memory by which QP, and where it lies.
+ *
+ * Many readers, in other processes, who map it read-only.  An entry's version is odd while it changes.
+ */
+#ifndef CORE_BOARD_H
+#define CORE_BOARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+
+struct mkey;
+
+enum { BOARD_MRS = 1 << 16 };		/* keys with a larger index are not
+					 * published: their regions are reached
+					 * through the pipe */
+
+struct board_mr {
+	_Atomic uint32_t version;
+	uint32_t key;			/* 0: nothing is here */
+	uint32_t pd;			/* its handle */
+	uint32_t access;		/* enum ibv_access_flags */
+	uint64_t base, length, host;
+};
+
+struct board_qp {
+	_Atomic uint32_t version;
+	uint32_t open;			/* requests are taken */
+	uint32_t pd, access;		/* qp_access_flags */
+	uint32_t dest_qp;		/* from this QP alone */
+	uint32_t path;			/* local/'s */
+};
+
+struct board {
+	struct board_qp qp[QPN_INDICES];
+	struct board_mr mr[BOARD_MRS];
+};
+
+/* Each entry has one writer at a time: who registers, or the holder of the turn.
+ * Nothing if core has no board. */
+void board_put_mr(struct core *core, const struct mkey *mk);
+void board_del_mr(struct core *core, uint32_t key);
+void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *e);
+
+/* A consistent copy of an entry; false: it is changing. */
+bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out);
+bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* local.c - the same host as core and nic see it: states, records' way to
+ * their QPs, turns. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/due.h"
+#include "core/event.h"
+#include "core/transport.h"
+#include "local/local_qp.h"
+#include "sys/log.h"
+
+enum { IDLE_LOOKS = 4096 };		/* then a ring cools */
+
+/* --- a QP's state ------------------------------------------------------------ */
+
+static int open_qp(struct qp *qp)
+{
+	struct local_qp *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return -ENOMEM;
+	q->qp = qp;
+	q->l = qp->core->local;
+	list_init(&q->node);
+	list_init(&q->full);
+	qp->tp = q;
+	lreq_reset(q, 0);
+	return 0;
+}
+
+static void leave_peer(struct local_qp *q)
+{
+	struct peer *p = q->peer;
+
+	list_del(&q->node);
+	list_del(&q->full);
+	q->peer = NULL;
+	if (p)
+		peer_release(p);
+}
+
+static void close_qp(struct qp *qp)
+{
+	struct local_qp *q = local_qp(qp);
+
+	leave_peer(q);
+	vm_publish(q);
+	free(q->rsp.owed);
+	free(q);
+	qp->tp = NULL;
+}
+
+void local_connect(struct qp *qp, struct peer *p)
+{
+	struct local_qp *q = local_qp(qp);
+
+	leave_peer(q);
+	q->peer = p;
+	list_add_tail(&p->qps, &q->node);
+}
+
+/* On a wire packets with other addresses would be dropped. */
+static uint32_t path_of(const uint8_t *from, const uint8_t *to)
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ from[i]) * 16777619u;
+	for (int i = 0; i < 16; i++)
+		h = (h ^ to[i]) * 16777619u;
+	return h;
+}
+
+static int enter_rtr(struct local_qp *q)
+{
+	struct qp *qp = q->qp;
+
+	q->mtu = 128u << qp->attr.path_mtu;
+	q->path_out = path_of(qp->av.sgid, qp->av.dgid);
+	q->path_in = path_of(qp->av.dgid, qp->av.sgid);
+	return lrsp_reset(q, qp->attr.rq_psn, qp->attr.max_dest_rd_atomic);
+}
+
+static void enter_err(struct local_qp *q)
+{
+	lreq_stop(q);
+	lrsp_stop(q);
+}
+
+static void settle(struct local_qp *q)
+{
+	if (q->qp->state == IBV_QPS_ERR)
+		enter_err(q);
+}
+
+static int change(struct local_qp *q, enum ibv_qp_state from)
+{
+	struct qp *qp = q->qp;
+
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		leave_peer(q);
+		lreq_reset(q, 0);
+		return lrsp_reset(q, 0, 0);
+	case IBV_QPS_RTR:
+		return enter_rtr(q);
+	case IBV_QPS_RTS:
+		if (from == IBV_QPS_RTR)
+			lreq_reset(q, qp->attr.sq_psn);
+		if (from == IBV_QPS_SQE)
+			lreq_reset(q, q->req.psn);
+		due_add(qp->core, qp);
+		return 0;
+	case IBV_QPS_SQD:
+		due_add(qp->core, qp);
+		return 0;
+	case IBV_QPS_SQE:
+		lreq_stop(q);
+		return 0;
+	case IBV_QPS_ERR:
+		enter_err(q);
+		return 0;
+	case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+		return 0;
+	}
+	return 0;
+}
+
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	int rc = change(local_qp(qp), from);
+
+	(void)now;
+	vm_publish(local_qp(qp));
+	return rc;
+}
+
+void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
+{
+	lreq_stop(q);
+	if (!sq_only)
+		q->rsp.have_recv = false;	/* core flushes it */
+	qp_fail(q->qp, sq_only, event, now);
+	vm_publish(q);
+}
+
+/* --- output ------------------------------------------------------------------ */
+
+struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len)
+{
+	struct peer *p = q->peer;
+	struct rec *r = ring_reserve(&p->out, head + len);
+
+	if (!r) {
+		if (list_empty(&q->full))
+			list_add_tail(&p->full, &q->full);
+		peer_wrote(p);
+		return NULL;
+	}
+	r->op = (uint8_t)op;
+	r->flags = q->qp->type == IBV_QPT_UC ? REC_UC : 0;
+	r->code = r->zero = 0;
+	r->dst = q->qp->attr.dest_qp_num;
+	r->src = q->qp->qpn;
+	r->imm = 0;
+	r->path = q->path_out;
+	return r;
+}
+
+void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len)
+{
+	ring_publish(&q->peer->out, r, head + len);
+	peer_wrote(q->peer);
+	q->l->core->spent += len / 4096 + 1;
+}
+
+static bool output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct local_qp *q = local_qp(qp);
+	bool more;
+
+	(void)b;
+	if (!q->peer || q->peer->state != PEER_UP)
+		return false;
+	switch (qp->state) {
+	case IBV_QPS_RTS: case IBV_QPS_SQD:
+		/* The ACK first: a program that receives an answer may rely on
+		 * its own SEND being complete. */
+		more = lrsp_output(q, now);
+		return list_empty(&q->full) && (lreq_output(q, now) || more);
+	case IBV_QPS_RTR: case IBV_QPS_SQE:
+		return lrsp_output(q, now);
+	case IBV_QPS_ERR:
+		return lrsp_owes(q) && lrsp_output(q, now);
+	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+		break;
+	}
+	return false;
+}
+
+static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
+{
+	(void)qp;			/* no datagram is ours */
+	(void)psn;
+	(void)now;
+}
+
+static uint64_t run(struct qp *qp, uint64_t now)
+{
+	struct local_qp *q = local_qp(qp);
+	uint64_t next = lreq_run(q, now);
+
+	settle(q);
+	return next;
+}
+
+const struct transport local_transport = {
+	.name = "local",
+	.open = open_qp,
+	.close = close_qp,
+	.enter = enter,
+	.output = output,
+	.take_back = take_back,
+	.run = run,
+};
+
+/* --- input ------------------------------------------------------------------- */
+
+static bool may_receive(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
+
+static void established(struct local_qp *q)	/* 12.9.7.1 */
+{
+	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
+		return;
+	q->rsp.comm_est = true;
+	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, q->qp);
+}
+
+static bool is_for(const struct local_qp *q, const struct peer *p,
+		   const struct rec *r)
+{
+	const struct qp *qp = q->qp;
+
+	return q->peer == p && r->src == qp->attr.dest_qp_num &&
+	       r->path == q->path_in && may_receive(qp) &&
+	       !(r->flags & REC_UC) == (qp->type == IBV_QPT_RC);
+}
+
+/* Nobody takes it: on a wire it would be lost, and sent again. */
+static void not_ready(struct peer *p, const struct rec *r)
+{
+	unsigned i = p->not_ready_n;
+
+	if (!rec_is_request(r) || r->flags & REC_UC || i == NOT_READY_MAX)
+		return;
+	/* Of a QP's records the oldest alone counts. */
+	for (unsigned j = 0; j < i; j++)
+		if (p->not_ready[j].src == r->src)
+			return;
+	p->not_ready[i].dst = r->src;
+	p->not_ready[i].src = r->dst;
+	p->not_ready[i].psn = r->psn;
+	p->not_ready[i].path = r->path;
+	p->not_ready_n++;
+}
+
+static void say_not_ready(struct peer *p)
+{
+	for (; p->not_ready_n; p->not_ready_n--) {
+		unsigned i = p->not_ready_n - 1;
+		struct rec *r = ring_reserve(&p->out, REC_HEAD);
+
+		if (!r)
+			break;
+		*r = (struct rec){
+			.op = REC_NAK, .code = REC_NOT_READY,
+			.dst = p->not_ready[i].dst, .src = p->not_ready[i].src,
+			.psn = p->not_ready[i].psn, .path = ~p->not_ready[i].path,
+		};
+		ring_publish(&p->out, r, REC_HEAD);
+	}
+	peer_wrote(p);
+}
+
+static void deliver(struct local *l, struct peer *p, const struct rec *r,
+		    const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct qp *qp = qp_find(l->core, r->dst);
+	struct local_qp *q;
+
+	if (!qp || qp->transport != &local_transport) {
+		not_ready(p, r);
+		return;
+	}
+	q = local_qp(qp);
+	lock_take(&qp->lock);
+	if (is_for(q, p, r)) {
+		established(q);
+		if (rec_is_request(r))
+			lrsp_request(q, r, payload, len, now);
+		else if (qp->type == IBV_QPT_RC)
+			lreq_response(q, r, payload, len, now);
+		settle(q);
+	} else if (r->op == REC_NAK && r->code == REC_NOT_READY && q->peer == p &&
+		   r->src == qp->attr.dest_qp_num && r->path == ~q->path_out) {
+		lreq_response(q, r, payload, len, now);
+		settle(q);
+	} else {
+		not_ready(p, r);
+	}
+	lock_give(&qp->lock);
+}
+
+static unsigned serve(struct local *l, struct peer *p, uint64_t now)
+{
+	const uint8_t *payload;
+	struct rec rec;
+	uint32_t len;
+	unsigned n = 0;
+	bool kick;
+	int rc = 0;
+
+	while (n < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
+		if (rec.op == REC_DGRAM)
+			(void)payload;
+		else
+			deliver(l, p, &rec, payload, len, now);
+		ring_release(&p->in, &rec);
+		n++;
+	}
+	if (rc < 0) {
+		peer_broken(p, "what no urnic writes is in its ring");
+		return n;
+	}
+	kick = n && ring_tell(&p->in);
+	if (p->not_ready_n)
+		say_not_ready(p);
+	peer_admit(p);
+	if (kick)
+		peer_kick(p);
+	return n;
+}
+
+unsigned local_loopback(struct local *l, uint64_t now)
+{
+	if (!l->self || ring_empty(&l->self->in))
+		return 0;
+	return serve(l, l->self, now);
+}
+
+unsigned local_input(struct local *l, uint64_t now)
+{
+	unsigned n = local_loopback(l, now);
+
+	list_for_safe(node, &l->hot) {
+		struct peer *p = container_of(node, struct peer, hot);
+		unsigned got = serve(l, p, now);
+
+		p->idle = got ? 0 : p->idle + 1;
+		n += got;
+		if (!got && p->state == PEER_UP &&
+		    (l->watching || p->idle > IDLE_LOOKS))
+			peer_cool(p);
+	}
+	if (!list_empty(&l->dead))
+		local_bury(l);
+	return n;
+}
+
+bool local_send(struct local *l, uint16_t slot, const struct dgram *d, bool *lost)
+{
+	(void)l;
+	(void)slot;
+	(void)d;
+	*lost = false;
+	return false;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* local.h - the same host as a transport, as nic/ sees it.  docs/local.md is
+ * the page to read first.  All calls are made by the holder of the turn. */
+#ifndef LOCAL_LOCAL_H
+#define LOCAL_LOCAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/transport.h"
+#include "sys/dgram.h"
+
+struct core;
+struct host;
+struct host_said;
+struct local;
+struct peer;
+
+struct local_ops {
+	/* qp waits for a peer that does not want the pipe: it is to become one
+	 * of the wire.  No QP is locked. */
+	void (*refused)(void *arg, struct qp *qp);
+	/* A datagram came in by a pipe. */
+	void (*datagram)(void *arg, const struct dgram *d);
+};
+
+/* The best way that is to be used; what is not possible falls back to the one
+ * before.  OFF: every pipe is refused.  PIPE: all goes through the pipe, here and
+ * at the peer.  VM: process_vm_readv() and process_vm_writev(), for which Yama is
+ * opened; AUTO: the same where that is not needed. */
+enum local_way { LOCAL_OFF, LOCAL_PIPE, LOCAL_VM, LOCAL_AUTO };
+
+/* Sets core->local.  0 or -ENOMEM. */
+int local_open(struct core *core, struct host *host, enum local_way way,
+	       const struct local_ops *ops, void *arg);
+void local_close(struct core *core);
+void local_forked(struct core *core);	/* in the child of a fork */
+
+/* The way to the process of slot, its own included; asks for one if there is
+ * none yet.  NULL: it is refused, or nobody is there: use the wire. */
+struct peer *local_peer(struct local *l, uint16_t slot);
+/* qp, whose transport is local_transport, talks to p. */
+void local_connect(struct qp *qp, struct peer *p);
+
+/* Take in what peers have written: so many records. */
+unsigned local_input(struct local *l, uint64_t now);
+/* ... and what this process has written to itself.  Cheap if nothing. */
+unsigned local_loopback(struct local *l, uint64_t now);
+/* After output: wake whom it is for. */
+void local_flush(struct local *l);
+/* When there is something to do without input. */
+uint64_t local_deadline(struct local *l, uint64_t now);
+/* The thread is about to sleep until it is kicked (watch), or pollers look. */
+void local_watch(struct local *l, bool watch);
+/* Does anything have to be looked at before the thread may sleep? */
+bool local_is_hot(struct local *l);
+
+/* Put d into the pipe to slot, if there is one.  False: there is none, or it
+ * is full: then *lost. */
+bool local_send(struct local *l, uint16_t slot, const struct dgram *d, bool *lost);
+
+void local_said(struct local *l, struct host_said *s);
+void local_gone(struct local *l, uint16_t slot);
+
+extern const struct transport local_transport;
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* local_qp.h - what the files of local/ share.  Everything is under the turn,
+ * a QP's under qp->lock too. */
+#ifndef LOCAL_LOCAL_QP_H
+#define LOCAL_LOCAL_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/core.h"
+#include "core/qp.h"
+#include "core/sgl.h"
+#include "local/local.h"
+#include "local/ring.h"
+#include "sys/clock.h"
+#include "sys/list.h"
+
+#define MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
+
+enum {
+	PSN_MASK = 0xffffff,
+	PSN_WINDOW = 1 << 23,
+	SHARE = 256 << 10,		/* bytes that a QP moves in one turn */
+	SERVE = 64,			/* records taken of a ring in one turn */
+	NOT_READY_MAX = 64,
+	SLOTS_MAX = 1024,
+};
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & PSN_MASK;
+}
+
+static inline uint32_t psn_off(uint32_t a, uint32_t base)
+{
+	return (a - base) & PSN_MASK;
+}
+
+/* --- peers (peer.c) ---------------------------------------------------------- */
+
+/* Two processes' shared memory: who made it writes to ring[0] and inside[0]. */
+struct pipe_shared {
+	struct ring_shared ring[2];
+	/* The key of the other's region that is being touched, or 0. */
+	struct { _Alignas(SLOT) _Atomic uint32_t key; } inside[2];
+};
+
+/* Where the same can be read in the peer's memory: it is that process. */
+struct nonce { uint64_t at, value[2]; };
+
+struct peer {
+	struct list node;		/* local->peers */
+	struct local *l;
+	uint16_t slot;
+	enum peer_state {
+		PEER_OPENING,		/* QPs wait */
+		PEER_UP,
+		PEER_REFUSED,		/* the wire it is */
+		PEER_DEAD,		/* no new QP comes here */
+	} state;
+	struct pipe_shared *pipe;
+	int fd;				/* of an offer that was not sent; or -1 */
+	struct ring_out out;
+	struct ring_in in;
+	_Atomic uint32_t *inside, *theirs;	/* inside[ours], inside[theirs] */
+	uid_t uid;
+	pid_t pid;
+	/* Its memory can be reached (vm.c): */
+	bool vm;
+	const struct board *board;	/* or NULL */
+	int pidfd;			/* or -1 */
+	uint64_t checked;		/* when it was last seen to live */
+	uint8_t say, say_yes;		/* a message that could not be sent */
+	bool kick;			/* ... and one more */
+	struct list hot;		/* in local->hot while its ring is polled */
+	unsigned idle;			/* looks that found nothing */
+	struct list dirty;		/* in local->dirty: written to */
+	struct list qps;		/* local_qp.node */
+	struct list full;		/* local_qp.full: they wait for room */
+	struct { uint32_t dst, src, psn, path; } not_ready[NOT_READY_MAX];
+	unsigned not_ready_n;
+};
+
+struct local {
+	struct core *core;
+	struct host *host;
+	const struct local_ops *ops;
+	void *arg;
+	enum local_way way;
+	bool watching;
+	struct nonce nonce;
+	int board_fd;			/* of core->board; or -1 */
+	struct list peers, hot, dirty, dead;
+	struct peer *by_slot[SLOTS_MAX];
+	struct peer *self;		/* by_slot[our own] */
+	unsigned unsaid;		/* peers with something to be said */
+	uint64_t said_broken;		/* log_allowed() */
+};
+
+void peer_broken(struct peer *p, const char *why);
+void peer_release(struct peer *p);	/* when its last QP has gone */
+void local_bury(struct local *l);	/* those that were released */
+/* The peer was written to: it is to be woken at the turn's end. */
+void peer_wrote(struct peer *p);
+void peer_heat(struct peer *p);
+void peer_cool(struct peer *p);
+void peer_kick(struct peer *p);
+/* QPs that waited for room go on, if there is some. */
+void peer_admit(struct peer *p);
+
+/* --- a QP -------------------------------------------------------------------- */
+
+/* An answer that is owed, in PSN order. */
+struct owed {
+	uint32_t psn, len, done, rkey;
+	uint64_t va;
+	uint64_t orig;			/* atomic */
+	bool atomic;
+};
+
+struct local_req {
+	uint32_t una, psn;		/* [una, psn) are out */
+	uint32_t cur;			/* the work request that psn is in */
+	bool begun;			/* ... and it has PSNs */
+	bool by_record;			/* not directly: it was tried */
+	uint32_t direct;		/* bytes of it that are done directly */
+	uint32_t reads;			/* READs and atomics that are out */
+	uint8_t retry_left, rnr_left, tries;
+	bool lost;			/* the oldest was answered NOT_READY */
+	bool full;			/* the ring has no room */
+	uint64_t timeout_at;		/* NEVER: nothing is out */
+	uint64_t hold_until;		/* before that nothing is sent */
+	uint32_t seen;			/* how far the peer had read when the
+					 * timer was set */
+	/* A local error of the work request at cur, told when it is oldest. */
+	bool failed;
+	enum ibv_wc_status fail_status;
+	enum verr fail_verr;
+};
+
+struct local_rsp {
+	uint32_t epsn;
+	bool dropping;			/* told that psn epsn is not taken */
+	bool comm_est;			/* the event was raised */
+	uint8_t op;			/* of the message under way, or 0 */
+	bool have_recv;
+	struct rwqe recv;
+	uint64_t filled;
+	struct { uint64_t va; uint32_t rkey, len, left; } write;
+	struct owed *owed;		/* [owed_size], a ring */
+	uint32_t owed_size, owed_head, owed_n;
+	bool ack_due, nak_due;
+	uint8_t nak;			/* enum rec_nak */
+	uint32_t nak_psn;
+};
+
+struct local_qp {
+	struct qp *qp;
+	struct local *l;
+	struct peer *peer;		/* NULL: in RESET or INIT */
+	struct list node, full;
+	uint32_t mtu;
+	uint32_t path_out, path_in;	/* of the records that it writes, reads */
+	struct local_req req;
+	struct local_rsp rsp;
+};
+
+static inline struct local_qp *local_qp(struct qp *qp)
+{
+	return qp->tp;
+}
+
+static inline uint32_t packets(const struct local_qp *q, uint32_t len)
+{
+	return len ? (len - 1) / q->mtu + 1 : 1;
+}
+
+/* A record of q's to its peer, with head bytes of header and len of payload,
+ * all filled in that does not depend on the operation.  NULL: the ring is
+ * full, and q waits for room. */
+struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len);
+void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len);
+
+/* The QP fails: what is under way of it ends first. */
+void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
+
+/* --- the peer's memory (vm.c) -------------------------------------------------- */
+
+/* This process's board; where there is none all goes through pipes. */
+void vm_open(struct local *l);
+void vm_close(struct local *l);
+/* p's process is who its nonce says: may its memory be touched?  board_fd: its
+ * board, or -1. */
+void vm_meet(struct peer *p, const struct nonce *nonce, int board_fd);
+void vm_part(struct peer *p);
+/* What p's initiators may know of q, now that its state has changed. */
+void vm_publish(struct local_qp *q);
+
+enum vm_did {
+	VM_NO,				/* by a record, please */
+	VM_DONE, VM_MORE,		/* *left is used up */
+};
+/* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
+enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
+		    uint32_t *left, uint64_t now);
+
+/* --- requester (req.c) -------------------------------------------------------- */
+
+/* True: there is more to be sent. */
+bool lreq_output(struct local_qp *q, uint64_t now);
+uint64_t lreq_run(struct local_qp *q, uint64_t now);
+void lreq_reset(struct local_qp *q, uint32_t psn);
+void lreq_stop(struct local_qp *q);
+void lreq_response(struct local_qp *q, const struct rec *r, const uint8_t *payload,
+		   uint32_t len, uint64_t now);
+
+/* --- responder (rsp.c) -------------------------------------------------------- */
+
+bool lrsp_output(struct local_qp *q, uint64_t now);
+void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
+		  uint32_t len, uint64_t now);
+int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads);
+void lrsp_stop(struct local_qp *q);
+bool lrsp_owes(const struct local_qp *q);
+
+#endif

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* peer.c - another process: how two agree on a pipe, wake each other, part. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/due.h"
+#include "host/host.h"
+#include "local/local_qp.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+/* What one says to the other (docs/local.md).  Any version says no the same
+ * way. */
+enum say { SAY_NOTHING, SAY_ASK, SAY_OFFER, SAY_ANSWER, SAY_CONFIRM, SAY_KICK };
+
+struct pipe_msg {
+	uint8_t version, what, yes, zero;
+	uint32_t bytes;			/* of the offered memory */
+	struct nonce nonce;		/* at 0: its memory is its own */
+};
+
+enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
+
+/* --- memory ------------------------------------------------------------------ */
+
+static struct pipe_shared *map(int fd)
+{
+	struct pipe_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				     MAP_SHARED, fd, 0);
+
+	if (s == MAP_FAILED)
+		return NULL;
+	madvise(s, sizeof(*s), MADV_DONTFORK);
+	return s;
+}
+
+static void take_side(struct peer *p, int side)
+{
+	p->out.s = &p->pipe->ring[side];
+	p->in.s = &p->pipe->ring[!side];
+	p->inside = &p->pipe->inside[side].key;
+	p->theirs = &p->pipe->inside[!side].key;
+}
+
+static int make_memory(struct peer *p)
+{
+	int fd = memfd_create("urnic-pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	fd = fd_raise(fd);
+	if (ftruncate(fd, sizeof(struct pipe_shared)) ||
+	    fcntl(fd, F_ADD_SEALS, SEALS))
+		goto fail;
+	p->pipe = map(fd);
+	if (!p->pipe)
+		goto fail;
+	p->fd = fd;
+	take_side(p, 0);
+	return 0;
+fail:
+	close(fd);
+	return -ENOMEM;
+}
+
+/* Memory that somebody else made: it must not shrink under us. */
+static int take_memory(struct peer *p, int fd, uint32_t bytes)
+{
+	struct stat st;
+
+	if (fd < 0 || bytes != sizeof(*p->pipe) || fstat(fd, &st) ||
+	    st.st_size != (off_t)bytes ||
+	    (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+		return -EPROTO;
+	p->pipe = map(fd);
+	if (!p->pipe)
+		return -ENOMEM;
+	take_side(p, 1);
+	return 0;
+}
+
+static void let_go_of_memory(struct peer *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+	vm_part(p);
+	if (p->pipe)
+		munmap(p->pipe, sizeof(*p->pipe));
+	p->pipe = NULL;
+}
+
+/* --- saying ------------------------------------------------------------------ */
+
+/* Of this user?  Others are not told where our memory lies. */
+static bool is_ours(struct peer *p)
+{
+	if (p->uid == (uid_t)-1 &&
+	    host_cred(p->l->host, p->slot, &p->uid, &p->pid))
+		return false;
+	return p->uid == geteuid();
+}
+
+static int say(struct peer *p, enum say what, bool yes)
+{
+	struct pipe_msg m = {
+		.version = PIPE_VERSION, .what = (uint8_t)what, .yes = yes,
+		.bytes = sizeof(struct pipe_shared),
+	};
+	int fd[HOST_FDS] = { -1, -1 };
+	unsigned n = 0;
+
+	if (what == SAY_OFFER && yes)
+		fd[n++] = p->fd;
+	if ((what == SAY_OFFER || what == SAY_ANSWER) && yes && p->l->board_fd >= 0 &&
+	    is_ours(p)) {
+		m.nonce = p->l->nonce;
+		fd[n++] = p->l->board_fd;
+	}
+	return host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+}
+
+/* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */
+static int say_surely(struct peer *p, enum say what, bool yes)
+{
+	int rc = say(p, what, yes);
+
+	if (rc && rc != -EAGAIN)
+		local_gone(p->l, p->slot);
+	if (!rc && what == SAY_OFFER && p->fd >= 0) {
+		close(p->fd);
+		p->fd = -1;
+	}
+	if (rc != -EAGAIN)
+		return rc;
+	p->l->unsaid += p->say == SAY_NOTHING && !p->kick;
+	p->say = (uint8_t)what;
+	p->say_yes = yes;
+	return 0;
+}
+
+void peer_kick(struct peer *p)
+{
+	if (p == p->l->self || p->state != PEER_UP)
+		return;
+	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
+		return;
+	p->l->unsaid += p->say == SAY_NOTHING;
+	p->kick = true;
+}
+
+static void forget_unsaid(struct peer *p)
+{
+	p->l->unsaid -= p->say != SAY_NOTHING || p->kick;
+	p->say = SAY_NOTHING;
+	p->kick = false;
+}
+
+static void say_again(struct peer *p)
+{
+	enum say what = (enum say)p->say;
+	bool yes = p->say_yes, kick = p->kick;
+
+	forget_unsaid(p);
+	if (what != SAY_NOTHING)
+		say_surely(p, what, yes);
+	if (kick)
+		peer_kick(p);
+}
+
+/* --- hot and cold ------------------------------------------------------------ */
+
+void peer_heat(struct peer *p)
+{
+	p->idle = 0;
+	if (p->state != PEER_UP || !list_empty(&p->hot))
+		return;
+	list_add_tail(&p->l->hot, &p->hot);
+	atomic_store(&p->in.s->want_kick, 0);
+}
+
+void peer_cool(struct peer *p)
+{
+	atomic_store(&p->in.s->want_kick, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!ring_empty(&p->in)) {
+		atomic_store(&p->in.s->want_kick, 0);
+		return;
+	}
+	list_del(&p->hot);
+}
+
+void peer_wrote(struct peer *p)
+{
+	if (list_empty(&p->dirty))
+		list_add_tail(&p->l->dirty, &p->dirty);
+}
+
+/* The writer's half: publish, fence, look. */
+static void wake(struct peer *p)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed) &&
+	    atomic_exchange(&p->out.s->want_kick, 0))
+		peer_kick(p);
+}
+
+void peer_admit(struct peer *p)
+{
+	if (list_empty(&p->full) || !ring_has_room(&p->out))
+		return;
+	list_for_safe(n, &p->full) {
+		struct local_qp *q = container_of(n, struct local_qp, full);
+
+		list_del(&q->full);
+		due_add(p->l->core, q->qp);
+	}
+}
+
+void local_flush(struct local *l)
+{
+	while (!list_empty(&l->dirty)) {
+		struct peer *p = container_of(l->dirty.next, struct peer, dirty);
+
+		list_del(&p->dirty);
+		if (p->state != PEER_UP || p == l->self)
+			continue;
+		wake(p);
+		peer_admit(p);
+	}
+	if (!l->unsaid)
+		return;
+	list_for_safe(n, &l->peers)
+		say_again(container_of(n, struct peer, node));
+}
+
+/* --- states ------------------------------------------------------------------ */
+
+static struct peer *peer_new(struct local *l, uint16_t slot)
+{
+	struct peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->l = l;
+	p->slot = slot;
+	p->fd = p->pidfd = -1;
+	p->uid = (uid_t)-1;
+	list_init(&p->hot);
+	list_init(&p->dirty);
+	list_init(&p->qps);
+	list_init(&p->full);
+	list_add_tail(&l->peers, &p->node);
+	l->by_slot[slot] = p;
+	return p;
+}
+
+void peer_release(struct peer *p)
+{
+	if (!list_empty(&p->qps) || p->l->by_slot[p->slot] == p)
+		return;
+	forget_unsaid(p);
+	list_del(&p->hot);
+	list_del(&p->dirty);
+	list_del(&p->node);
+	let_go_of_memory(p);
+	if (p == p->l->self)
+		p->l->self = NULL;
+	list_add_tail(&p->l->dead, &p->node);	/* callers may be inside */
+}
+
+void local_bury(struct local *l)
+{
+	list_for_safe(n, &l->dead) {
+		list_del(n);
+		free(container_of(n, struct peer, node));
+	}
+}
+
+static void make_due(struct peer *p)
+{
+	list_for(n, &p->qps)
+		due_add(p->l->core, container_of(n, struct local_qp, node)->qp);
+}
+
+static void up(struct peer *p)
+{
+	p->state = PEER_UP;
+	log_info("slot %u: messages go through shared memory, its regions are "
+		 "reached %s", p->slot, p->vm ? "directly (process_vm_writev)" :
+		 "through it, too");
+	peer_heat(p);
+	make_due(p);
+}
+
+static void refuse(struct peer *p, const char *why)
+{
+	if (p->state != PEER_OPENING)
+		return;
+	p->state = PEER_REFUSED;
+	log_info("slot %u: messages go through UDP: %s", p->slot, why);
+	let_go_of_memory(p);
+	list_for_safe(n, &p->qps)
+		p->l->ops->refused(p->l->arg,
+				   container_of(n, struct local_qp, node)->qp);
+}
+
+/* No more of it.  Its QPs find out by themselves. */
+static void die(struct peer *p)
+{
+	struct local *l = p->l;
+
+	refuse(p, "its process is gone");
+	if (l->by_slot[p->slot] == p)
+		l->by_slot[p->slot] = NULL;
+	p->state = PEER_DEAD;
+	list_del(&p->hot);
+	list_del(&p->dirty);
+	make_due(p);
+	peer_release(p);
+}
+
+void peer_broken(struct peer *p, const char *why)
+{
+	if (p->state == PEER_DEAD)
+		return;
+	vm_part(p);
+	if (log_allowed(&p->l->said_broken))
+		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
+	/* It stays where it is: the same process gets no second pipe. */
+	p->state = PEER_DEAD;
+	list_del(&p->hot);
+	list_del(&p->dirty);
+	make_due(p);
+}
+
+void local_gone(struct local *l, uint16_t slot)
+{
+	if (l->by_slot[slot])
+		die(l->by_slot[slot]);
+}
+
+/* --- agreeing ---------------------------------------------------------------- */
+
+static bool we_offer(const struct peer *p)
+{
+	return p->l->core->slot < p->slot;
+}
+
+/* 0, or nobody is there, or there is no memory: then p is refused. */
+static int begin(struct peer *p)
+{
+	int rc = 0;
+
+	if (we_offer(p))
+		rc = make_memory(p);
+	if (!rc)
+		rc = say_surely(p, we_offer(p) ? SAY_OFFER : SAY_ASK, true);
+	return rc;
+}
+
+static struct peer *self_open(struct local *l)
+{
+	struct peer *p = peer_new(l, l->core->slot);
+
+	if (!p)
+		return NULL;
+	p->pipe = mmap(NULL, sizeof(*p->pipe), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p->pipe == MAP_FAILED) {
+		p->pipe = NULL;
+		l->by_slot[p->slot] = NULL;
+		peer_release(p);
+		return NULL;
+	}
+	p->out.s = p->in.s = &p->pipe->ring[0];
+	p->state = PEER_UP;
+	l->self = p;
+	return p;
+}
+
+struct peer *local_peer(struct local *l, uint16_t slot)
+{
+	struct peer *p;
+
+	if (l->way == LOCAL_OFF || slot < SLOT_FIRST || slot > SLOT_LAST)
+		return NULL;
+	p = l->by_slot[slot];
+	if (!p && slot == l->core->slot)
+		return self_open(l);
+	if (!p) {
+		p = peer_new(l, slot);
+		if (p && begin(p))
+			local_gone(l, slot);
+		p = l->by_slot[slot];
+	}
+	return p && p->state != PEER_REFUSED && p->state != PEER_DEAD ? p : NULL;
+}
+
+static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
+{
+	if (l->core->slot > slot)
+		return;				/* it is theirs to offer */
+	if (!p)
+		p = peer_new(l, slot);
+	if (!p)
+		return;
+	if (p->state == PEER_OPENING && !p->pipe &&
+	    (!same || l->way == LOCAL_OFF || begin(p)) && l->by_slot[slot] == p)
+		refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "the other process "
+		       "has another version, or there is no memory");
+	if (l->by_slot[slot] == p && p->state == PEER_REFUSED)
+		say_surely(p, SAY_OFFER, false);
+}
+
+static void on_offer(struct local *l, struct peer *p, struct host_said *s,
+		     const struct pipe_msg *m)
+{
+	bool yes = m->yes == 1 && m->version == PIPE_VERSION && l->way != LOCAL_OFF;
+
+	if (l->core->slot < s->slot)
+		return;
+	if (!p)
+		p = peer_new(l, s->slot);
+	if (!p)
+		return;
+	if (p->state == PEER_OPENING && p->pipe)
+		return;				/* a second one */
+	if (p->state != PEER_OPENING)
+		yes = false;
+	if (yes)
+		yes = take_memory(p, s->fd[0], m->bytes) == 0;
+	if (yes)
+		vm_meet(p, &m->nonce, s->fd[1]);
+	else
+		refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "no pipe was offered "
+		       "that can be used");
+	if (m->yes)
+		say_surely(p, SAY_ANSWER, yes);
+}
+
+static void on_answer(struct peer *p, const struct host_said *s,
+		      const struct pipe_msg *m)
+{
+	bool yes = m->yes == 1 && m->version == PIPE_VERSION;
+
+	if (!we_offer(p))
+		return;
+	if (p->state == PEER_OPENING && p->pipe && yes) {
+		vm_meet(p, &m->nonce, s->fd[0]);
+		up(p);
+		say_surely(p, SAY_CONFIRM, true);
+		return;
+	}
+	refuse(p, "the other process does not want the pipe");
+	if (yes && p->state != PEER_UP)
+		say_surely(p, SAY_CONFIRM, false);
+}
+
+static void on_confirm(struct peer *p, bool yes)
+{
+	if (we_offer(p) || p->state != PEER_OPENING || !p->pipe)
+		return;
+	if (yes)
+		up(p);
+	else
+		refuse(p, "the other process has changed its mind");
+}
+
+void local_said(struct local *l, struct host_said *s)
+{
+	struct peer *p = l->by_slot[s->slot];
+	struct pipe_msg m;
+	bool same;
+
+	if (s->len < sizeof(m) || s->slot == l->core->slot)
+		return;
+	memcpy(&m, s->buf, sizeof(m));
+	same = m.version == PIPE_VERSION;
+	switch ((enum say)m.what) {
+	case SAY_ASK:
+		on_ask(l, p, s->slot, same);
+		break;
+	case SAY_OFFER:
+		on_offer(l, p, s, &m);
+		break;
+	case SAY_ANSWER:
+		if (p)
+			on_answer(p, s, &m);
+		break;
+	case SAY_CONFIRM:
+		if (p)
+			on_confirm(p, m.yes == 1 && same);
+		break;
+	case SAY_KICK:
+		if (p)
+			peer_heat(p);
+		break;
+	case SAY_NOTHING:
+		break;
+	}
+}
+
+/* --- all of them ------------------------------------------------------------- */
+
+int local_open(struct core *core, struct host *host, enum local_way way,
+	       const struct local_ops *ops, void *arg)
+{
+	struct local *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->core = core;
+	l->host = host;
+	l->way = way;
+	l->board_fd = -1;
+	l->ops = ops;
+	l->arg = arg;
+	l->watching = true;
+	list_init(&l->peers);
+	list_init(&l->hot);
+	list_init(&l->dirty);
+	list_init(&l->dead);
+	core->local = l;
+	if (way != LOCAL_OFF)
+		vm_open(l);
+	return 0;
+}
+
+void local_close(struct core *core)
+{
+	struct local *l = core->local;
+
+	list_for_safe(n, &l->peers) {
+		struct peer *p = container_of(n, struct peer, node);
+
+		l->by_slot[p->slot] = NULL;
+		p->state = PEER_DEAD;
+		peer_release(p);
+	}
+	local_bury(l);
+	vm_close(l);
+	free(l);
+	core->local = NULL;
+}
+
+/* The rings were not inherited: they must not be touched, nor be unmapped,
+ * since something else may lie there. */
+void local_forked(struct core *core)
+{
+	list_for(n, &core->local->peers) {
+		struct peer *p = container_of(n, struct peer, node);
+
+		if (p->fd >= 0)
+			close(p->fd);
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		p->fd = p->pidfd = -1;
+		p->pipe = NULL;
+		p->board = NULL;
+		p->vm = false;
+		p->state = PEER_DEAD;
+	}
+	if (core->local->board_fd >= 0)
+		close(core->local->board_fd);
+	core->local->board_fd = -1;
+	core->board = NULL;
+}
+
+bool local_is_hot(struct local *l)
+{
+	return !list_empty(&l->hot) || (l->self && !ring_empty(&l->self->in));
+}
+
+void local_watch(struct local *l, bool watch)
+{
+	l->watching = watch;
+}
+
+uint64_t local_deadline(struct local *l, uint64_t now)
+{
+	enum { AGAIN_NS = 1000000 };
+
+	if (l->self && !ring_empty(&l->self->in))
+		return now;
+	return l->unsaid ? now + AGAIN_NS : NEVER;
+}

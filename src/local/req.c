@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* req.c - work requests become records, and what comes back for them. */
+#include <inttypes.h>
+
+#include "core/device.h"
+#include "core/due.h"
+#include "core/mr.h"
+#include "core/timeout.h"
+#include "core/wr_op.h"
+#include "local/local_qp.h"
+#include "sys/log.h"
+
+enum step {
+	STEP_GO,			/* on with this work request */
+	STEP_NEXT,			/* one is done */
+	STEP_WAIT,			/* nothing may be sent now */
+};
+
+enum {
+	HOLD_NS = 1000000, HOLD_SHIFT_MAX = 7,
+	SMALL = 4096,			/* not worth waiting for: by a record */
+};
+
+static bool is_atomic(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_read(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
+}
+
+static bool alive(const struct local_qp *q)
+{
+	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
+}
+
+/* --- ends -------------------------------------------------------------------- */
+
+void lreq_stop(struct local_qp *q)
+{
+	struct local_req *r = &q->req;
+
+	r->cur = q->qp->sq.head;
+	r->una = r->psn;
+	r->begun = r->lost = r->full = r->failed = r->by_record = false;
+	r->reads = r->direct = 0;
+	r->timeout_at = NEVER;
+	r->hold_until = 0;
+	list_del(&q->full);
+}
+
+void lreq_reset(struct local_qp *q, uint32_t psn)
+{
+	q->req = (struct local_req){
+		.una = psn & PSN_MASK, .psn = psn & PSN_MASK,
+		.cur = q->qp->sq.tail,
+		.retry_left = q->qp->attr.retry_cnt,
+		.rnr_left = q->qp->attr.rnr_retry,
+		.timeout_at = NEVER,
+	};
+	list_del(&q->full);
+}
+
+/* The oldest fails, by the peer or for want of one. */
+static void fail(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
+		 uint64_t now)
+{
+	struct qp *qp = q->qp;
+	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
+
+	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
+		 "(retries left: %u, RNR: %u)", qp->qpn, w->wr_id,
+		 qp->attr.dest_qp_num, q->req.una, verr_text(verr)->what,
+		 q->req.retry_left, q->req.rnr_left);
+	sq_complete(qp, status, verr, now);
+	local_fail(q, qp->type != IBV_QPT_RC, -1, now);
+}
+
+static void tell_error(struct local_qp *q, uint64_t now)
+{
+	if (q->req.failed && q->req.cur == q->qp->sq.tail)
+		fail(q, q->req.fail_status, q->req.fail_verr, now);
+}
+
+/* The work request at cur has failed here; told when it is the oldest. */
+static enum step refuse(struct local_qp *q, enum ibv_wc_status status,
+			enum verr verr, uint64_t now)
+{
+	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
+
+	log_info("QP 0x%06x: work request 0x%" PRIx64 ", opcode %u, %u bytes: %s",
+		 q->qp->qpn, w->wr_id, w->opcode, w->length,
+		 verr_text(verr)->what);
+	q->req.failed = true;
+	q->req.fail_status = status;
+	q->req.fail_verr = verr;
+	tell_error(q, now);
+	return STEP_WAIT;
+}
+
+/* --- time -------------------------------------------------------------------- */
+
+static void set_timer(struct local_qp *q, uint64_t now)
+{
+	uint64_t ns = ack_timeout_ns(q->qp);
+
+	q->req.timeout_at = ns ? now + ns : NEVER;
+	q->req.seen = q->peer->out.tail;
+}
+
+static void arm(struct local_qp *q, uint64_t now)
+{
+	if (q->req.timeout_at == NEVER && q->qp->type == IBV_QPT_RC)
+		set_timer(q, now);
+}
+
+static void timed_out(struct local_qp *q, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	if (!ring_look(&q->peer->out)) {
+		peer_broken(q->peer, "it has read what was not written");
+		return;
+	}
+	/* It is busy with what was written before. */
+	if (!r->lost && q->peer->out.tail != r->seen) {
+		set_timer(q, now);
+		return;
+	}
+	if (r->retry_left == 0) {
+		fail(q, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, now);
+		return;
+	}
+	r->retry_left--;
+	set_timer(q, now);
+}
+
+static bool is_dead(const struct local_qp *q)
+{
+	return q->peer && q->peer->state == PEER_DEAD;
+}
+
+/* Nobody will ever answer.  (UC: nobody was to.) */
+static void bereft(struct local_qp *q, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	if (qp->type == IBV_QPT_RC) {
+		if (qp->sq.tail != qp->sq.head)
+			fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
+		return;
+	}
+	while (qp->sq.tail != qp->sq.head && alive(q)) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		q->req.cur = qp->sq.tail;
+		q->req.begun = false;
+	}
+}
+
+uint64_t lreq_run(struct local_qp *q, uint64_t now)
+{
+	struct local_req *r = &q->req;
+	struct qp *qp = q->qp;
+
+	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->cur &&
+	    !r->begun)
+		qp_drained(qp);
+	if (!alive(q))
+		return NEVER;
+	if (is_dead(q)) {
+		bereft(q, now);
+		return NEVER;
+	}
+	tell_error(q, now);
+	if (!alive(q))
+		return NEVER;
+	if (r->una == r->psn && !r->lost && !r->full) {
+		r->timeout_at = NEVER;
+		return r->hold_until > now ? r->hold_until : NEVER;
+	}
+	if (now >= r->timeout_at)
+		timed_out(q, now);
+	return r->hold_until > now && r->hold_until < r->timeout_at ?
+	       r->hold_until : r->timeout_at;
+}
+
+/* --- a work request's first step ---------------------------------------------- */
+
+/* Its effect comes after all that was posted before it. */
+static enum step local_work(struct local_qp *q, const struct swqe *w, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	enum ibv_wc_status st = IBV_WC_SUCCESS;
+	struct ibv_mr region = { .lkey = w->rkey };
+	struct ibv_mw_bind_info info;
+	enum verr verr = VERR_NONE;
+
+	if (q->req.cur != qp->sq.tail)
+		return STEP_WAIT;
+	if (w->opcode == IBV_WR_BIND_MW) {
+		info = w->bind.info;
+		info.mr = &region;
+		st = mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
+			     qp->qpn, qp->pd, &info);
+		verr = VERR_BIND;
+	} else if (mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) != 0) {
+		st = IBV_WC_MW_BIND_ERR;
+		verr = VERR_INVALIDATE;
+	}
+	if (st != IBV_WC_SUCCESS)
+		return refuse(q, st, verr, now);
+	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	q->req.cur++;
+	return STEP_NEXT;
+}
+
+struct work { bool resolved; uint32_t index; struct span span; };
+
+static int resolve(struct local_qp *q, struct work *work)
+{
+	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
+	int rc;
+
+	if (work->resolved && work->index == q->req.cur)
+		return 0;
+	rc = span_of_wqe(q->qp, q->req.cur, is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
+			 &work->span);
+	work->resolved = rc == 0;
+	work->index = q->req.cur;
+	return rc;
+}
+
+static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
+		       uint64_t now)
+{
+	struct local_req *r = &q->req;
+	const struct wr_op *op = wr_op(w->opcode);
+	struct qp *qp = q->qp;
+
+	if (qp->state != IBV_QPS_RTS)		/* SQD: nothing new */
+		return STEP_WAIT;
+	/* C10-97: a fence waits for READs and atomics before it. */
+	if (w->flags & IBV_SEND_FENCE && r->reads)
+		return STEP_WAIT;
+	if (!op || !wr_op_allowed(op, qp->type) ||
+	    (is_read(w) && qp->attr.max_rd_atomic == 0))
+		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+	if (w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV)
+		return local_work(q, w, now);
+	if (w->length > caps.max_msg || (is_atomic(w) && w->length < 8))
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
+	if (resolve(q, work) != 0)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+	w->psn = r->psn;
+	w->npkts = packets(q, is_atomic(w) ? 8 : w->length);
+	w->done = 0;
+	r->begun = true;
+	return STEP_GO;
+}
+
+/* --- records ------------------------------------------------------------------ */
+
+static enum step no_room(struct local_qp *q, uint64_t now)
+{
+	q->req.full = true;
+	arm(q, now);
+	return STEP_WAIT;
+}
+
+/* The record has gone out: n more PSNs. */
+static void moved_on(struct local_qp *q, const struct swqe *w, uint32_t n,
+		     uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	r->psn = psn_add(r->psn, n);
+	r->full = false;
+	if (psn_off(r->psn, w->psn) >= w->npkts) {
+		r->cur++;
+		r->begun = r->by_record = false;
+	}
+	arm(q, now);
+}
+
+static void tail_of(const struct swqe *w, struct rec *rec)
+{
+	rec->flags |= REC_LAST;
+	rec->imm = w->imm;
+	if (w->flags & IBV_SEND_SOLICITED)
+		rec->flags |= REC_SOLICITED;
+	if (w->opcode == IBV_WR_SEND_WITH_IMM ||
+	    w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		rec->flags |= REC_IMM;
+	if (w->opcode == IBV_WR_SEND_WITH_INV)
+		rec->flags |= REC_INV;
+}
+
+static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work,
+			   uint32_t *left, uint64_t now)
+{
+	bool write = w->opcode == IBV_WR_RDMA_WRITE ||
+		     w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	struct local_req *r = &q->req;
+	bool empty = write && w->length && w->done == w->length;
+	uint32_t off = psn_off(r->psn, w->psn) * q->mtu;
+	uint32_t len = empty ? 0 : w->length - off;
+	uint32_t head = write && off == 0 ? REC_HEAD_RMA : REC_HEAD;
+	struct rec *rec;
+
+	if (len > RING_CHUNK)
+		len = RING_CHUNK;
+	if (psn_off(r->psn, r->una) + packets(q, len) >= PSN_WINDOW)
+		return STEP_WAIT;
+	if (resolve(q, work) != 0)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+	rec = rec_new(q, write ? REC_WRITE : REC_SEND, head, len);
+	if (!rec)
+		return no_room(q, now);
+	if (len && span_copy((uint8_t *)rec + head, &work->span, off, len) != 0)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	rec->psn = r->psn;
+	if (off == 0)
+		rec->flags |= REC_FIRST;
+	if (head == REC_HEAD_RMA) {
+		rec->va = w->remote_addr;
+		rec->rkey = w->rkey;
+		rec->len = w->length;
+	}
+	if (empty)
+		rec->flags |= REC_EMPTY;
+	if (empty || off + len == w->length)
+		tail_of(w, rec);
+	rec_send(q, rec, head, len);
+	*left -= *left < len ? *left : len;
+	moved_on(q, w, packets(q, len), now);
+	return STEP_GO;
+}
+
+static enum step send_read(struct local_qp *q, struct swqe *w, uint64_t now)
+{
+	struct local_req *r = &q->req;
+	uint32_t i = psn_off(r->psn, w->psn);
+	struct rec *rec;
+
+	if (r->reads >= q->qp->attr.max_rd_atomic ||
+	    psn_off(r->psn, r->una) + w->npkts - i > PSN_WINDOW)
+		return STEP_WAIT;
+	rec = rec_new(q, REC_READ, REC_HEAD_RMA, 0);
+	if (!rec)
+		return no_room(q, now);
+	rec->psn = r->psn;
+	rec->flags |= REC_FIRST | REC_LAST;
+	rec->va = w->remote_addr + (uint64_t)i * q->mtu;
+	rec->rkey = w->rkey;
+	rec->len = w->length - i * q->mtu;
+	rec_send(q, rec, REC_HEAD_RMA, 0);
+	r->reads++;
+	moved_on(q, w, w->npkts - i, now);
+	return STEP_GO;
+}
+
+static enum step send_atomic(struct local_qp *q, struct swqe *w, uint64_t now)
+{
+	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	struct local_req *r = &q->req;
+	struct rec *rec;
+
+	if (r->reads >= q->qp->attr.max_rd_atomic ||
+	    psn_off(r->psn, r->una) + 1 >= PSN_WINDOW)
+		return STEP_WAIT;
+	rec = rec_new(q, cas ? REC_CMP_SWAP : REC_FETCH_ADD, REC_HEAD_RMA, 0);
+	if (!rec)
+		return no_room(q, now);
+	rec->psn = r->psn;
+	rec->flags |= REC_FIRST | REC_LAST;
+	rec->va = w->remote_addr;
+	rec->rkey = w->rkey;
+	rec->len = 8;
+	rec->swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
+	rec->compare = cas ? w->atomic.compare_add : 0;
+	rec_send(q, rec, REC_HEAD_RMA, 0);
+	r->reads++;
+	moved_on(q, w, 1, now);
+	return STEP_GO;
+}
+
+/* UC is done when it is sent. */
+static enum step sent_all(struct local_qp *q, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	if (q->qp->type != IBV_QPT_UC || r->begun)
+		return STEP_GO;
+	r->una = r->psn;
+	sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	return STEP_NEXT;
+}
+
+/* --- without the peer ----------------------------------------------------------- */
+
+static bool is_rma(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ ||
+	       w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {	/* the rest by a record */
+		r->by_record = true;
+		w->npkts = 1;
+		w->done = w->length;
+		return STEP_GO;
+	}
+	r->begun = r->by_record = false;
+	r->cur++;
+	sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	return STEP_NEXT;
+}
+
+/* STEP_GO: by records. */
+static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
+			  uint32_t *left, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	if (!is_rma(w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
+	    w->done)
+		return STEP_GO;
+	/* Nothing may be overtaken. */
+	if (r->una != r->psn || r->cur != q->qp->sq.tail)
+		return w->length <= SMALL ? STEP_GO : STEP_WAIT;
+	if (resolve(q, work) != 0)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+	switch (vm_work(q, w, &work->span, left, now)) {
+	case VM_DONE:
+		return done_directly(q, w, now);
+	case VM_MORE:
+		return STEP_NEXT;
+	case VM_NO:
+		break;
+	}
+	r->by_record = true;
+	return STEP_GO;
+}
+
+static enum step step(struct local_qp *q, struct work *work, uint32_t *left,
+		      uint64_t now)
+{
+	struct local_req *r = &q->req;
+	struct swqe *w = sq_at(&q->qp->sq, r->cur);
+	enum step s;
+
+	if (!alive(q) || r->cur == q->qp->sq.head || r->failed ||
+	    now < r->hold_until)
+		return STEP_WAIT;
+	if (!r->begun) {
+		s = begin(q, w, work, now);
+		if (s != STEP_GO)
+			return s;
+	}
+	s = directly(q, w, work, left, now);
+	if (s != STEP_GO)
+		return s;
+	if (w->opcode == IBV_WR_RDMA_READ)
+		return send_read(q, w, now);
+	if (is_atomic(w))
+		return send_atomic(q, w, now);
+	s = send_data(q, w, work, left, now);
+	return s == STEP_GO ? sent_all(q, now) : s;
+}
+
+bool lreq_output(struct local_qp *q, uint64_t now)
+{
+	struct work work = { .resolved = false };
+	uint32_t left = SHARE;
+
+	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
+		if (step(q, &work, &left, now) == STEP_WAIT)
+			return false;
+	return true;
+}
+
+/* --- what comes back ---------------------------------------------------------- */
+
+static void progress(struct local_qp *q, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	r->retry_left = q->qp->attr.retry_cnt;
+	r->rnr_left = q->qp->attr.rnr_retry;
+	r->tries = 0;
+	r->lost = false;
+	r->hold_until = 0;
+	if (r->una == r->psn)
+		r->timeout_at = NEVER;
+	else
+		set_timer(q, now);
+}
+
+static void bad_response(struct local_qp *q, const struct rec *rec, uint64_t now)
+{
+	log_info("QP 0x%06x: record %u, PSN %u: does not answer the request",
+		 q->qp->qpn, rec->op, rec->psn);
+	fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
+}
+
+/* Everything before PSN to has been executed.  False: the QP has failed. */
+static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
+		    uint64_t now)
+{
+	struct local_req *r = &q->req;
+	struct sq *sq = &q->qp->sq;
+
+	if (r->una == to)
+		return true;
+	while (sq->tail != r->cur + r->begun && r->una != to) {
+		struct swqe *w = sq_at(sq, sq->tail);
+		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
+
+		if (is_read(w) && w->done < w->length) {
+			bad_response(q, rec, now);	/* where is its answer? */
+			return false;
+		}
+		if (n > psn_off(to, r->una)) {
+			r->una = to;
+			break;
+		}
+		r->una = psn_add(r->una, n);
+		r->reads -= is_read(w);
+		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
+			return false;
+	}
+	progress(q, now);
+	return true;
+}
+
+/* The oldest was not taken, nor what is behind it: again, after a while. */
+static void rewind_to_una(struct local_qp *q, uint64_t until)
+{
+	struct local_req *r = &q->req;
+
+	r->cur = q->qp->sq.tail;
+	r->psn = r->una;
+	r->begun = true;
+	r->failed = r->by_record = false;
+	r->reads = r->direct = 0;
+	r->hold_until = until;
+}
+
+static void not_ready(struct local_qp *q, uint64_t now)
+{
+	struct local_req *r = &q->req;
+	uint64_t hold = (uint64_t)HOLD_NS << r->tries, max = ack_timeout_ns(q->qp);
+
+	arm(q, now);
+	r->lost = true;
+	rewind_to_una(q, now + (max && hold > max ? max : hold));
+	if (r->tries < HOLD_SHIFT_MAX)
+		r->tries++;
+}
+
+static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
+{
+	struct local_req *r = &q->req;
+
+	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
+		if (r->rnr_left == 0) {
+			fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
+			return;
+		}
+		r->rnr_left--;
+	}
+	r->lost = false;
+	r->timeout_at = NEVER;
+	rewind_to_una(q, now + rnr_timer_ns(timer));
+}
+
+static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
+{
+	if (q->req.una == q->req.psn)		/* on the way back already */
+		return;
+	switch ((enum rec_nak)rec->code) {
+	case REC_NOT_READY:
+		not_ready(q, now);
+		return;
+	case REC_RNR:
+		rnr(q, rec->imm, now);
+		return;
+	case REC_INVALID:
+		fail(q, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
+		return;
+	case REC_ACCESS:
+		fail(q, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS, now);
+		return;
+	case REC_OPERATION:
+		fail(q, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
+		return;
+	case REC_NAKS:
+		break;
+	}
+}
+
+/* The next bytes of the oldest READ, or an atomic's result. */
+static void answer(struct local_qp *q, const struct rec *rec,
+		   const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	uint32_t tail = qp->sq.tail, n = packets(q, len);
+	struct swqe *w = sq_at(&qp->sq, tail);
+	bool read = rec->op == REC_READ_RESP, whole;
+	int rc;
+
+	whole = w->done <= w->length && len == w->length - w->done;
+	if (tail == q->req.cur + q->req.begun || !is_read(w) ||
+	    read != (w->opcode == IBV_WR_RDMA_READ) ||
+	    (read ? len > w->length - w->done || (!whole && (len == 0 || len % q->mtu))
+		  : len != 8)) {
+		bad_response(q, rec, now);
+		return;
+	}
+	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
+		     read ? w->done : 0, payload, len);
+	if (rc) {
+		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return;
+	}
+	if (!read || whole) {
+		w->done = w->length;
+		advance(q, rec, psn_add(q->req.una, n), now);
+		return;
+	}
+	w->done += len;
+	q->req.una = psn_add(q->req.una, n);
+	progress(q, now);
+}
+
+void lreq_response(struct local_qp *q, const struct rec *rec,
+		   const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct local_req *r = &q->req;
+	uint32_t psn = rec->psn & PSN_MASK, ahead = psn_off(psn, r->una);
+
+	if (!alive(q))
+		return;
+	/* Ghosts: nothing that is out has this PSN. */
+	if (ahead > psn_off(r->psn, r->una) ||
+	    (rec->op != REC_ACK && r->una == r->psn))
+		return;
+	switch ((enum rec_op)rec->op) {
+	case REC_ACK:
+		advance(q, rec, psn, now);
+		break;
+	case REC_NAK:
+		if (rec->code == REC_NOT_READY && ahead)
+			return;			/* the oldest counts */
+		if (advance(q, rec, psn, now))
+			nak(q, rec, now);
+		break;
+	case REC_READ_RESP: case REC_ATOMIC_RESP:
+		if (advance(q, rec, psn, now))
+			answer(q, rec, payload, len, now);
+		break;
+	case REC_PAD: case REC_SEND: case REC_WRITE: case REC_READ:
+	case REC_CMP_SWAP: case REC_FETCH_ADD: case REC_DGRAM: case REC_OPS:
+		return;
+	}
+	if (alive(q))
+		tell_error(q, now);
+	if (q->qp->sq.tail != q->qp->sq.head || q->qp->state != IBV_QPS_RTS)
+		due_add(q->qp->core, q->qp);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ring.c - see ring.h. */
+#include "local/ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint32_t slots_of(uint32_t bytes)
+{
+	return bytes / SLOT + (bytes % SLOT != 0);
+}
+
+static void *at(const struct ring_shared *s, uint32_t pos)
+{
+	return (void *)s->slot[pos % RING_SLOTS];
+}
+
+static uint32_t stamp_of(uint32_t pos)
+{
+	return pos << 1 | 1;		/* never 0 */
+}
+
+/* --- writing ----------------------------------------------------------------- */
+
+bool ring_look(struct ring_out *r)
+{
+	uint32_t tail = atomic_load_explicit(&r->s->tail, memory_order_acquire);
+
+	if (r->head - tail > RING_SLOTS || tail - r->tail > RING_SLOTS)
+		return false;
+	r->tail = tail;
+	return true;
+}
+
+/* One slot stays free: its word is cleared for the record that comes next. */
+static bool fits(const struct ring_out *r, uint32_t n)
+{
+	return n < RING_SLOTS - (r->head - r->tail);
+}
+
+static bool make_room(struct ring_out *r, uint32_t n)
+{
+	return fits(r, n) || (ring_look(r) && fits(r, n));
+}
+
+/* A record of n slots here, and what is needed to fill the ring's end up. */
+static uint32_t needs(const struct ring_out *r, uint32_t n)
+{
+	uint32_t end = RING_SLOTS - r->head % RING_SLOTS;
+
+	return n > end ? end + n : n;
+}
+
+bool ring_has_room(struct ring_out *r)
+{
+	uint32_t n = needs(r, RING_RECORD_SLOTS);
+
+	if (make_room(r, n))
+		return true;
+	atomic_store(&r->s->want_space, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!make_room(r, n))
+		return false;
+	atomic_store_explicit(&r->s->want_space, 0, memory_order_relaxed);
+	return true;
+}
+
+static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
+{
+	struct rec *next = at(r->s, r->head + n);
+
+	__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&rec->stamp, stamp_of(r->head), __ATOMIC_RELEASE);
+	r->head += n;
+}
+
+struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
+{
+	uint32_t n = slots_of(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
+	struct rec *pad;
+
+	if (!make_room(r, needs(r, n)))
+		return NULL;
+	if (n > end) {
+		pad = at(r->s, r->head);
+		pad->op = REC_PAD;
+		pad->bytes = end * SLOT;
+		publish(r, pad, end);
+	}
+	return at(r->s, r->head);
+}
+
+void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)
+{
+	rec->bytes = bytes;
+	publish(r, rec, slots_of(bytes));
+}
+
+/* --- reading ----------------------------------------------------------------- */
+
+bool ring_empty(const struct ring_in *r)
+{
+	const struct rec *rec = at(r->s, r->tail);
+
+	return __atomic_load_n(&rec->stamp, __ATOMIC_ACQUIRE) != stamp_of(r->tail);
+}
+
+static bool is_sound(const struct ring_in *r, const struct rec *rec)
+{
+	uint32_t n = slots_of(rec->bytes);
+
+	if (rec->op >= REC_OPS || n > RING_SLOTS - r->tail % RING_SLOTS ||
+	    rec->bytes < rec_head(rec))
+		return false;
+	return rec->op == REC_PAD || rec->bytes - rec_head(rec) <= RING_CHUNK;
+}
+
+int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,
+	      uint32_t *len)
+{
+	const uint8_t *from;
+
+	for (;;) {
+		if (ring_empty(r))
+			return 0;
+		from = at(r->s, r->tail);
+		/* It is looked at here only: the writer may change it. */
+		memcpy(rec, from, sizeof(*rec));
+		atomic_signal_fence(memory_order_seq_cst);
+		if (!is_sound(r, rec))
+			return -EPROTO;
+		if (rec->op != REC_PAD)
+			break;
+		ring_release(r, rec);
+	}
+	*payload = from + rec_head(rec);
+	*len = rec->bytes - rec_head(rec);
+	return 1;
+}
+
+void ring_release(struct ring_in *r, const struct rec *rec)
+{
+	r->tail += slots_of(rec->bytes);
+}
+
+bool ring_tell(struct ring_in *r)
+{
+	if (r->told != r->tail) {
+		r->told = r->tail;
+		atomic_store(&r->s->tail, r->tail);
+	}
+	return atomic_load(&r->s->want_space) &&
+	       atomic_exchange(&r->s->want_space, 0);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Records come out as they went in, whoever is at the other end. */
+#include "local/ring.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static struct ring_shared *shared;
+static struct ring_out out;
+static struct ring_in in;
+
+static int open_ring(void **state)
+{
+	(void)state;
+	shared = aligned_alloc(SLOT, sizeof(*shared));
+	assert_non_null(shared);
+	memset(shared, 0, sizeof(*shared));
+	out = (struct ring_out){ .s = shared };
+	in = (struct ring_in){ .s = shared };
+	return 0;
+}
+
+static int close_ring(void **state)
+{
+	(void)state;
+	free(shared);
+	return 0;
+}
+
+static bool put(uint32_t len, uint32_t number)
+{
+	struct rec *r = ring_reserve(&out, REC_HEAD + len);
+
+	if (!r)
+		return false;
+	r->op = REC_SEND;
+	r->flags = 0;
+	r->psn = number;
+	memset((uint8_t *)r + REC_HEAD, (int)(uint8_t)number, len);
+	ring_publish(&out, r, REC_HEAD + len);
+	return true;
+}
+
+static bool get(uint32_t len, uint32_t number)
+{
+	const uint8_t *at;
+	struct rec r;
+	uint32_t n;
+
+	if (ring_next(&in, &r, &at, &n) != 1)
+		return false;
+	assert_int_equal(r.op, REC_SEND);
+	assert_int_equal(r.psn, number);
+	assert_int_equal(n, len);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(at[i], (uint8_t)number);
+	ring_release(&in, &r);
+	return true;
+}
+
+static void empty_and_full(void **state)
+{
+	uint32_t n = 0;
+
+	(void)state;
+	assert_true(ring_empty(&in));
+	assert_false(get(0, 0));
+	while (put(100, n))
+		n++;
+	assert_int_equal(n, (RING_SLOTS - 1) / 3);
+	assert_false(ring_has_room(&out));
+	assert_int_equal(shared->want_space, 1);
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(get(100, i));
+	assert_false(get(0, 0));
+	assert_false(ring_has_room(&out));	/* nobody told it */
+	assert_true(ring_tell(&in));
+	assert_false(ring_tell(&in));		/* once */
+	assert_true(ring_has_room(&out));
+}
+
+/* Any length at any place, many laps long; positions wrap, too. */
+static void every_length(void **state)
+{
+	uint32_t put_n = 0, got_n = 0, lens[RING_SLOTS], seed = 1;
+
+	(void)state;
+	out.head = out.tail = in.tail = in.told = UINT32_MAX - 5000;
+	shared->tail = in.tail;
+	for (int i = 0; i < 200000; i++) {
+		uint32_t len;
+
+		seed = seed * 1103515245 + 12345;
+		len = seed >> 16 & 1 ? (seed >> 8) % 200 : (seed >> 8) % (RING_CHUNK + 1);
+		if (seed >> 20 & 1 && put(len, put_n)) {
+			lens[put_n++ % RING_SLOTS] = len;
+		} else if (got_n < put_n) {
+			assert_true(get(lens[got_n % RING_SLOTS], got_n));
+			got_n++;
+			ring_tell(&in);
+		} else {
+			assert_true(ring_empty(&in));
+		}
+	}
+	assert_true(got_n > 10000);
+}
+
+enum { MANY = 300000 };
+
+static void *write_many(void *arg)
+{
+	for (uint32_t i = 0; i < MANY;)
+		i += put(i % 97, i);
+	return arg;
+}
+
+static void two_threads(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, write_many, NULL), 0);
+	for (uint32_t i = 0; i < MANY;) {
+		if (get(i % 97, i))
+			i++;
+		ring_tell(&in);
+	}
+	pthread_join(t, NULL);
+}
+
+/* A stamp among the payload of a lap ago. */
+static void old_payload_is_no_record(void **state)
+{
+	(void)state;
+	for (uint32_t lap = 0; lap < 3; lap++) {
+		for (uint32_t i = 0; i < RING_SLOTS / 8; i++) {
+			struct rec *r = ring_reserve(&out, 256);
+
+			assert_non_null(r);
+			r->op = REC_SEND;
+			/* What the next lap's stamps here will be. */
+			for (uint32_t s = 1; s < 4; s++)
+				((struct rec *)((uint8_t *)r + s * SLOT))->stamp =
+					(out.head + RING_SLOTS + s) << 1 | 1;
+			ring_publish(&out, r, 256);
+			if (i % 3 == 0)
+				assert_true(put(0, i));
+		}
+		for (;;) {
+			const uint8_t *at;
+			struct rec r;
+			uint32_t n;
+
+			if (ring_next(&in, &r, &at, &n) != 1)
+				break;
+			assert_true(r.bytes == 256 || r.bytes == REC_HEAD);
+			ring_release(&in, &r);
+		}
+		assert_int_equal(in.tail, out.head);
+		ring_tell(&in);
+	}
+}
+
+static void garbage(void **state)
+{
+	static const struct { uint32_t bytes; uint8_t op; } bad[] = {
+		{ 0, REC_SEND }, { 31, REC_SEND }, { 63, REC_READ },
+		{ REC_HEAD + RING_CHUNK + 1, REC_SEND }, { UINT32_MAX, REC_SEND },
+		{ 64, REC_OPS }, { 64, 255 }, { 0, REC_PAD },
+		{ SLOT * RING_SLOTS + 1, REC_PAD }, { UINT32_MAX, REC_PAD },
+	};
+	struct rec *r = (struct rec *)(void *)shared->slot[0], copy;
+	const uint8_t *at;
+	uint32_t n;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		*r = (struct rec){ .stamp = 1, .op = bad[i].op, .bytes = bad[i].bytes };
+		assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
+	}
+	/* Across the ring's end. */
+	in.tail = RING_SLOTS - 1;
+	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 1];
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_SEND, .bytes = 65 };
+	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
+
+	shared->tail = 1;			/* ahead of what was written */
+	assert_false(ring_look(&out));
+	assert_true(put(10, 1));
+	assert_true(ring_look(&out));
+	shared->tail = 0;			/* back again */
+	assert_false(ring_look(&out));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(empty_and_full, open_ring, close_ring),
+		cmocka_unit_test_setup_teardown(every_length, open_ring, close_ring),
+		cmocka_unit_test_setup_teardown(two_threads, open_ring, close_ring),
+		cmocka_unit_test_setup_teardown(old_payload_is_no_record, open_ring, close_ring),
+		cmocka_unit_test_setup_teardown(garbage, open_ring, close_ring),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* vm.c - the peer's memory, by process_vm_readv() and process_vm_writev().
+ *
+ * The kernel allows that between processes of one user in one pid namespace,
+ * unless Yama or seccomp forbid it; whether it does is tried once, on a nonce
+ * that only the right process can have.  What may be touched is on the peer's
+ * board.  Whatever is not certain goes by a record, and the peer judges.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/board.h"
+#include "core/mr.h"
+#include "host/host.h"
+#include "local/local_qp.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+enum {
+	LAST = 64,			/* bytes that are written last */
+	CHECK_NS = 1000000,		/* so often: does it live? */
+	SLOW_NS = 1000000000,
+};
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010	/* Linux 5.1 */
+#endif
+
+/* --- the board ----------------------------------------------------------------- */
+
+static bool is_inside(struct local *l, uint32_t key)
+{
+	list_for(n, &l->peers) {
+		const struct peer *p = container_of(n, struct peer, node);
+
+		if (p->state == PEER_UP && p->theirs && p->uid == geteuid() &&
+		    atomic_load(p->theirs) == key)
+			return true;
+	}
+	return false;
+}
+
+static void wait_until_out(struct core *core, uint32_t key)
+{
+	uint64_t start = clock_ns();
+	bool inside, said = false;
+
+	for (;;) {
+		turn_take(&core->turn);
+		inside = core->local && is_inside(core->local, key);
+		turn_give(&core->turn);
+		if (!inside)
+			return;
+		if (!said && clock_ns() - start > SLOW_NS) {
+			said = true;
+			log_warn("key 0x%08x: another process is copying from or "
+				 "to the region: deregistration waits for it", key);
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	}
+}
+
+void vm_open(struct local *l)
+{
+	struct board *b;
+	int fd;
+
+	if (l->way == LOCAL_PIPE ||
+	    getrandom(l->nonce.value, sizeof(l->nonce.value), GRND_NONBLOCK) !=
+	    sizeof(l->nonce.value))
+		return;
+	l->nonce.at = (uintptr_t)l->nonce.value;
+	fd = memfd_create("urnic-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return;
+	fd = fd_raise(fd);
+	if (ftruncate(fd, sizeof(*b)))
+		goto fail;
+	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (b == MAP_FAILED)
+		goto fail;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
+		  F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		munmap(b, sizeof(*b));
+		goto fail;
+	}
+	madvise(b, sizeof(*b), MADV_DONTFORK);
+	if (l->way == LOCAL_VM)
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	l->board_fd = fd;
+	l->core->board = b;
+	l->core->board_wait = wait_until_out;
+	return;
+fail:
+	close(fd);
+}
+
+void vm_close(struct local *l)
+{
+	if (l->core->board)
+		munmap(l->core->board, sizeof(*l->core->board));
+	l->core->board = NULL;
+	if (l->board_fd >= 0)
+		close(l->board_fd);
+	l->board_fd = -1;
+}
+
+void vm_publish(struct local_qp *q)
+{
+	const struct qp *qp = q->qp;
+	bool open = q->peer && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+				qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE);
+
+	board_put_qp(qp->core, qp->qpn, &(struct board_qp){
+		.open = open, .pd = qp->pd->ibv.handle,
+		.access = qp->attr.qp_access_flags,
+		.dest_qp = qp->attr.dest_qp_num, .path = q->path_in,
+	});
+}
+
+/* --- peers --------------------------------------------------------------------- */
+
+static const struct board *map_board(int fd)
+{
+	const int need = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct stat st;
+	void *b;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_size != sizeof(struct board) ||
+	    (fcntl(fd, F_GET_SEALS) & need) != need)
+		return NULL;
+	b = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
+	if (b == MAP_FAILED)
+		return NULL;
+	madvise(b, sizeof(struct board), MADV_DONTFORK);
+	return b;
+}
+
+static bool is_who_it_says(struct peer *p, const struct nonce *nonce)
+{
+	uint64_t got[2] = { 0, 0 };
+	struct iovec here = { got, sizeof(got) };
+	struct iovec there = { (void *)(uintptr_t)nonce->at, sizeof(got) };
+
+	p->pidfd = fd_raise((int)syscall(SYS_pidfd_open, p->pid, 0));
+	if (process_vm_readv(p->pid, &here, 1, &there, 1, 0) != sizeof(got)) {
+		log_info("slot %u: process %d: process_vm_readv: errno %d%s", p->slot,
+			 (int)p->pid, errno, errno == EPERM ? ": Yama's ptrace_scope or "
+			 "another user; URNIC_LOCAL=vm at both ends opens the first" : "");
+		return false;
+	}
+	return memcmp(got, nonce->value, sizeof(got)) == 0;
+}
+
+void vm_meet(struct peer *p, const struct nonce *nonce, int board_fd)
+{
+	if (!nonce->at || p->l->board_fd < 0 ||
+	    host_cred(p->l->host, p->slot, &p->uid, &p->pid) ||
+	    p->uid != geteuid() || p->pid <= 0 || !is_who_it_says(p, nonce))
+		return;
+	p->board = map_board(board_fd);
+	p->vm = p->board != NULL;
+}
+
+void vm_part(struct peer *p)
+{
+	if (p->board)
+		munmap((void *)(uintptr_t)p->board, sizeof(*p->board));
+	p->board = NULL;
+	p->vm = false;
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	p->pidfd = -1;
+}
+
+/* Nobody else gets its number while this is asked that often. */
+static bool lives(struct peer *p, uint64_t now)
+{
+	struct pollfd fd = { .fd = p->pidfd, .events = POLLIN };
+
+	if (p->pidfd < 0 || now - p->checked < CHECK_NS)
+		return true;
+	p->checked = now;
+	return poll(&fd, 1, 0) == 0;
+}
+
+/* --- work ------------------------------------------------------------------------ */
+
+/* May q's work reach [va, va + len) behind key?  As the peer itself would judge. */
+static bool is_allowed(const struct local_qp *q, const struct swqe *w, int access,
+		       uint64_t *host)
+{
+	const struct board *b = q->peer->board;
+	struct board_qp to;
+	struct board_mr mr;
+
+	if (!board_get_qp(b, q->qp->attr.dest_qp_num, &to) || !to.open ||
+	    to.dest_qp != q->qp->qpn || to.path != q->path_out ||
+	    !(to.access & (unsigned)access))
+		return false;
+	if (!board_get_mr(b, w->rkey, &mr) || mr.key != w->rkey || mr.pd != to.pd ||
+	    !(mr.access & (unsigned)access) || w->length > mr.length ||
+	    w->remote_addr - mr.base > mr.length - w->length)
+		return false;
+	*host = mr.host + (w->remote_addr - mr.base);
+	return true;
+}
+
+/* len bytes at off of span, from or to there.  False: not all. */
+static bool copy(struct peer *p, const struct span *span, uint32_t off, uint32_t len,
+		 uint64_t there, bool write)
+{
+	struct iovec here[SGE_MAX], to[2];
+	unsigned n = span_iov(span, off, len, here), m = 1;
+	ssize_t did;
+
+	to[0] = (struct iovec){ (void *)(uintptr_t)there, len };
+	if (write && len > LAST) {		/* programs poll on the last byte */
+		to[0].iov_len = len - LAST;
+		to[1] = (struct iovec){ (char *)to[0].iov_base + len - LAST, LAST };
+		m = 2;
+	}
+	did = write ? process_vm_writev(p->pid, here, n, to, m, 0) :
+		      process_vm_readv(p->pid, here, n, to, m, 0);
+	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS))
+		p->vm = false;			/* it was possible; no more */
+	return did == (ssize_t)len;
+}
+
+enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
+		    uint32_t *left, uint64_t now)
+{
+	bool write = w->opcode != IBV_WR_RDMA_READ, done;
+	struct local_req *r = &q->req;
+	struct peer *p = q->peer;
+	uint32_t len = w->length - r->direct;
+	uint64_t there;
+
+	if (!p->vm || len == 0 || !lives(p, now))
+		return VM_NO;
+	if (len > *left)
+		len = *left;
+	atomic_store(p->inside, w->rkey);
+	atomic_thread_fence(memory_order_seq_cst);
+	done = is_allowed(q, w, write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ,
+			  &there) &&
+	       copy(p, span, r->direct, len, there + r->direct, write);
+	atomic_store_explicit(p->inside, 0, memory_order_release);
+	if (!done) {
+		r->direct = 0;
+		return VM_NO;
+	}
+	r->direct += len;
+	*left -= len;
+	q->l->core->spent += len / 4096 + 1;
+	if (r->direct < w->length)
+		return VM_MORE;
+	r->direct = 0;
+	return VM_DONE;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* route.c - see route.h.
+ *
+ * The choice is made anew each time that a QP leaves INIT: before the peer is
+ * known there is nothing to choose.
+ */
+#include "nic/route.h"
+
+#include <errno.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/due.h"
+#include "core/qp.h"
+#include "core/transport.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "nic/engine.h"
+#include "nic/registry.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+/* qp->lock held.  -ENOMEM: it stays what it is. */
+static int become(struct qp *qp, const struct transport *t)
+{
+	const struct transport *was = qp->transport;
+	void *old = qp->tp, *new;
+	int rc;
+
+	if (t == was)
+		return 0;
+	rc = t->open(qp);
+	new = qp->tp;
+	qp->tp = old;
+	if (rc)
+		return rc;
+	was->close(qp);
+	qp->tp = new;
+	qp->transport = t;
+	return 0;
+}
+
+/* Is ip this host's, as qp's device sees it?  A link-local address is the
+ * host's on its own interface alone. */
+static bool is_here(struct qp *qp, const uint8_t ip[16])
+{
+	bool link_local = ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+
+	return device_has_ip(qp->dev, ip) || (!link_local && registry_has_ip(ip));
+}
+
+int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
+{
+	struct peer *p = NULL;
+	int rc = 0;
+
+	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
+		return 0;
+	if (is_here(qp, dgid))
+		p = local_peer(e->core->local, (uint16_t)(dest_qp >> QPN_INDEX_BITS));
+	lock_take(&qp->lock);
+	rc = become(qp, p ? &local_transport : &ib_transport);
+	if (!rc && p)
+		local_connect(qp, p);
+	lock_give(&qp->lock);
+	return rc ? rc : p != NULL;
+}
+
+/* Through the states that the QP has passed. */
+static int catch_up(struct qp *qp, uint64_t now)
+{
+	const enum ibv_qp_state to = qp->state;
+	int rc = 0;
+
+	if (to != IBV_QPS_RTR && to != IBV_QPS_RTS && to != IBV_QPS_SQD)
+		return 0;
+	qp->state = IBV_QPS_RTR;
+	rc = qp->transport->enter(qp, IBV_QPS_INIT, now);
+	if (!rc && to != IBV_QPS_RTR) {
+		qp->state = IBV_QPS_RTS;
+		rc = qp->transport->enter(qp, IBV_QPS_RTR, now);
+	}
+	qp->state = to;
+	if (!rc && to == IBV_QPS_SQD)
+		rc = qp->transport->enter(qp, IBV_QPS_RTS, now);
+	return rc;
+}
+
+void route_to_wire(struct engine *e, struct qp *qp)
+{
+	uint64_t now = clock_ns();
+	int rc = port_bind(e->port, addr_is_v4(qp->av.dgid) ? AF_INET : AF_INET6);
+
+	e->core->udp_sport = port_sport(e->port);
+	engine_kick(e);				/* perhaps one more socket to watch */
+	lock_take(&qp->lock);
+	if (!rc)
+		rc = become(qp, &ib_transport);
+	if (!rc)
+		rc = catch_up(qp, now);
+	if (rc) {
+		log_error("QP 0x%06x: its peer is to be reached by UDP, but that "
+			  "fails: errno %d", qp->qpn, -rc);
+		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
+	}
+	lock_give(&qp->lock);
+	due_add(e->core, qp);
+}

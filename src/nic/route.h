@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* route.h - by which transport a connected QP reaches its peer.  Turn held. */
+#ifndef NIC_ROUTE_H
+#define NIC_ROUTE_H
+
+#include <stdint.h>
+
+struct engine;
+struct qp;
+
+/* As nic_route() has it. */
+int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
+
+/* qp, which waits for a peer of this host, becomes one of the wire, in the
+ * state that it is in.  Where that fails it goes to ERR. */
+void route_to_wire(struct engine *e, struct qp *qp);
+
+#endif
