@@ -7,6 +7,7 @@ namespace (scripts/system-tests) there is no user nobody: they run as its root
 with every capability dropped.
 """
 
+import copy
 import itertools
 import os
 import pathlib
@@ -141,6 +142,7 @@ class Namespace:
         self.stage = stage
         self.name = f"ur{os.getpid()}n{next(_count)}"
         self.procs = []
+        self.extra = {}
         _ip("netns", "add", self.name)
         try:
             self.sh("echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad;"
@@ -166,13 +168,19 @@ class Namespace:
         self.procs.append(proc)
         return proc
 
+    def with_env(self, **env):
+        """The same namespace, in which programs get these variables, too."""
+        other = copy.copy(self)
+        other.extra = {**self.extra, **env}
+        return other
+
     def environment(self, extra=None, library=True):
         env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                "HOME": "/nonexistent", "LC_ALL": "C.UTF-8",
                "TMPDIR": str(self.stage.tmp)}
         if library:
             env["LD_LIBRARY_PATH"] = str(self.stage.lib)
-        env.update(extra or {})
+        env.update({**self.extra, **(extra or {})})
         return env
 
     def run(self, *argv, timeout=30, check=True, **kw):
@@ -188,7 +196,7 @@ class Namespace:
             if proc.running():
                 proc.kill()
             proc.file.close()
-        self.procs = []
+        self.procs.clear()
 
     def remove(self):
         self.reap()
@@ -202,6 +210,18 @@ class Pair:
     """
 
     GIDS = {"ll": 0, "v4": 1, "v6": 2}
+
+    # Where two processes may stand: in two namespaces, or on one host, by each
+    # way that there is.
+    WAYS = {"host": "auto", "pipe": "pipe", "udp": "off"}
+    PLACES = ["pair", *WAYS]
+
+    def place(self, name):
+        """The namespaces of a server and of a client."""
+        if name == "pair":
+            return self.a, self.b
+        host = self.a.with_env(URNIC_LOCAL=self.WAYS[name])
+        return host, host
 
     def __init__(self, stage, mtu=1500):
         self.mtu = mtu

@@ -2,8 +2,8 @@
 """The tables of programs: which options of which program are run, and where.
 
 A row is a program with its options; a cell is a row in a place (between two
-namespaces, or between two processes of one host), over one address family and
-one MTU of the interface.  The full table is every row in every place; the
+namespaces, or between two processes of one host by one of the ways that there
+are), over one address family and one MTU of the interface.  The full table is every row in every place; the
 bounded one has every row once, each in the next place, so that all places have
 their share.  What a program refuses by itself (ib_write_bw over UD, -e with
 ib_write_bw, ...) is not in the table.
@@ -19,7 +19,11 @@ import re
 
 import pytest
 
-PLACES = list(itertools.product(("pair", "host"), (1500, 9000), ("v4", "v6")))
+PLACES = [
+    *itertools.product(("pair", "udp"), (1500, 9000), ("v4", "v6")),
+    ("host", 1500, "v4"), ("pipe", 9000, "v4"), ("host", 9000, "v6"),
+    ("pipe", 1500, "v6"),
+]
 
 
 @dataclasses.dataclass(frozen=True)

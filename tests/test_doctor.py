@@ -103,6 +103,7 @@ time.sleep(60)
 
 def test_doctor_knows_an_urnic(netns, stage):
     need("ibv_rc_pingpong")
+    netns = netns.with_env(URNIC_LOCAL="off")
     port = lab.next_port()
     words = ["ibv_rc_pingpong", "-d", "roce_lo", "-g", 1, "-n", 10**9, "-p", port]
     words = [str(w) for w in words]

@@ -41,14 +41,15 @@ def _env(stage, name):
     return {"URNIC_LOG": f"info:{log}", "ERRORS_LOG": str(log)}
 
 
-def _together(pair, gid, stage, errors):
+def _together(pair, place, gid, stage, errors):
     """All rows that go over the wire, a process at each end."""
     port = lab.next_port()
+    there, here = pair.place(place)
     words = [errors, "-g", lab.Pair.GIDS[gid], "-p", port]
-    b = pair.b.start(*words, "-d", pair.b.dev, env=_env(stage, f"b-{gid}"))
+    b = there.start(*words, "-d", there.dev, env=_env(stage, f"b-{place}-{gid}"))
     b.wait_listening(port)
-    a = pair.a.start(*words, "-d", pair.a.dev, "-c", pair.b.ip4,
-                     env=_env(stage, f"a-{gid}"))
+    a = here.start(*words, "-d", here.dev, "-c", there.ip4,
+                   env=_env(stage, f"a-{place}-{gid}"))
     rcs = a.wait(120), b.wait(10)
     assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
     return a, b
@@ -58,18 +59,23 @@ def test_the_table_is_whole():
     assert len(ROWS) > 240 and len(set(ROWS)) == len(ROWS)
 
 
+# Within one process there is nothing but the pipe, or UDP.
+@pytest.mark.parametrize("way", ["auto", "off"])
 @pytest.mark.parametrize("row", ROWS)
-def test_row(host, stage, errors, row):
-    host.run(errors, row, env=_env(stage, "row"))
+def test_row(host, stage, errors, row, way):
+    host.with_env(URNIC_LOCAL=way).run(errors, row, env=_env(stage, "row"))
 
 
-def test_all_in_one_process(host, stage, errors):
+@pytest.mark.parametrize("way", ["auto", "off"])
+def test_all_in_one_process(host, stage, errors, way):
     """No row leaves anything behind that harms the next."""
-    done = host.run(errors, env=_env(stage, "all"), timeout=120)
+    done = host.with_env(URNIC_LOCAL=way).run(errors, env=_env(stage, "all"),
+                                              timeout=120)
     assert done.out.strip() == f"{len(ROWS)} rows", done.describe()
 
 
 @pytest.mark.parametrize("gid", ["v4", "v6"])
-def test_two_processes(shared_pair, stage, errors, gid):
-    a, b = _together(shared_pair(1500), gid, stage, errors)
+@pytest.mark.parametrize("place", lab.Pair.PLACES)
+def test_two_processes(shared_pair, stage, errors, place, gid):
+    a, b = _together(shared_pair(1500), place, gid, stage, errors)
     assert a.out == b.out and int(a.out.split()[0]) > 190, a.describe()

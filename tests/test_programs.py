@@ -15,7 +15,7 @@ JUMBO = [p for p in programs.PLACES if p[1] == 9000]
 
 def run_cell(shared_pair, cell, env=None, timeout=30):
     pair = shared_pair(cell.mtu)
-    server, client = pair.a, pair.b if cell.place == "pair" else pair.a
+    server, client = pair.place(cell.place)
     gid = str(pair.GIDS[cell.family])
     gid_option = "-g" if cell.row.program.startswith("ibv_") else "-x"
     words = [cell.row.program, "-d", pair.a.dev, gid_option, gid,
@@ -109,7 +109,7 @@ def test_pingpong(shared_pair, cell):
 
 @pytest.mark.parametrize("gid", sorted(lab.Pair.GIDS))
 @pytest.mark.parametrize("kind", ["rc", "uc", "ud", "srq"])
-@pytest.mark.parametrize("place", ["pair", "host"])
+@pytest.mark.parametrize("place", lab.Pair.PLACES)
 def test_pingpong_gid(shared_pair, kind, gid, place):
     row = Row(f"ibv_{kind}_pingpong", ("-n", "100", "-c"))
     run_cell(shared_pair, programs.Cell(row, place, 1500, gid))
@@ -169,9 +169,9 @@ def ucx(pair, test, tls="rc_v,ud_v", place="pair", iterations=500, size=1024):
     env = {**UCX_ENV, "UCX_TLS": tls}
     words = [pair.a.stage.urnic, "run", "--", "ucx_perftest"]
     port = lab.next_port()
-    server = pair.a.start(*words, "-p", port, env=env, library=False)
+    here, other = pair.place(place)
+    server = here.start(*words, "-p", port, env=env, library=False)
     server.wait_listening(port)
-    other = pair.b if place == "pair" else pair.a
     client = other.run(*words, pair.a.ip4, "-p", port, "-t", test, "-n",
                        iterations, "-w", "10", "-s", size, "-f", env=env,
                        library=False, timeout=60)
@@ -188,7 +188,7 @@ def test_ucx_info(shared_pair):
         assert f"Transport: {transport}" in out, out
 
 
-@pytest.mark.parametrize("place", ["pair", "host"])
+@pytest.mark.parametrize("place", lab.Pair.PLACES)
 @pytest.mark.parametrize("test", ["tag_lat", "tag_bw", "ucp_put_bw", "ucp_get",
                                   "ucp_fadd", "stream_bw", "ucp_am_bw"])
 def test_ucx_perftest(shared_pair, test, place):

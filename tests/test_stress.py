@@ -42,9 +42,9 @@ def test_two_namespaces(shared_pair, program, seconds, mtu, gid):
     run_pairs(program, pair.a, pair.b, 1, seconds, pair.GIDS[gid])
 
 
-def test_one_host_several_processes(shared_pair, program, seconds):
-    pair = shared_pair()
-    run_pairs(program, pair.a, pair.a, 3, seconds, 1, "-m", 1 << 20)
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_one_host_several_processes(shared_pair, program, seconds, way):
+    run_pairs(program, *shared_pair().place(way), 3, seconds, 1, "-m", 1 << 20)
 
 
 def test_several_processes_on_both_hosts(shared_pair, program, seconds):
@@ -66,12 +66,11 @@ def test_small_path_mtu(shared_pair, program, seconds, mtu):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("place", ["pair", "host"])
+@pytest.mark.parametrize("place", lab.Pair.PLACES)
 def test_longest_message(shared_pair, program, place):
     """2 GiB - 1: at path MTU 256 more packets than may be unacknowledged."""
-    pair = shared_pair()
-    other = pair.b if place == "pair" else pair.a
-    run_pairs(program, pair.a, other, 1, 60, 1, "-m", 1 << 20, "-q", 1, "-H",
+    server, client = shared_pair().place(place)
+    run_pairs(program, server, client, 1, 60, 1, "-m", 1 << 20, "-q", 1, "-H",
               (1 << 31) - 1)
-    run_pairs(program, pair.a, other, 1, 60, 1, "-m", 1 << 20, "-q", 1, "-u", 1,
+    run_pairs(program, server, client, 1, 60, 1, "-m", 1 << 20, "-q", 1, "-u", 1,
               "-H", (1 << 31) - 1)

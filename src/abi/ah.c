@@ -8,6 +8,7 @@
 #include "abi/wc_path.h"
 #include "core/device.h"
 #include "core/mr.h"
+#include "nic/nic.h"
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
@@ -17,6 +18,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr
 	if (!abi_enter(ibv->context))
 		return NULL;
 	rc = ah_create(pd_of(ibv), abi_of(ibv->context)->ctx.dev, attr, &ah);
+	if (!rc)
+		ah->av.here = nic_is_here(abi_of(ibv->context)->ctx.dev, ah->av.dgid);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 

@@ -69,6 +69,7 @@ void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
 	e->access = from->access;
 	e->dest_qp = from->dest_qp;
 	e->path = from->path;
+	e->reads = from->reads;
 	end(&e->version);
 }
 

@@ -33,6 +33,7 @@ struct board_qp {
 	uint32_t pd, access;		/* qp_access_flags */
 	uint32_t dest_qp;		/* from this QP alone */
 	uint32_t path;			/* local/'s */
+	uint32_t reads;			/* max_dest_rd_atomic */
 };
 
 struct board {

@@ -29,6 +29,7 @@ static void address(struct dgram *d, const struct core *core, const struct av *a
 	d->tclass = av->tclass;
 	d->ttl = av->hop_limit;
 	d->to_slot = (uint16_t)(dest_qp >> QPN_INDEX_BITS);
+	d->here = av->here;
 }
 
 static void path_of(const struct dgram *d, struct icrc_path *p)

@@ -37,6 +37,13 @@ static void no_datagram(void *arg, const struct dgram *d)
 	(void)d;
 }
 
+static void on_piped(void *arg, const struct dgram *d, uint64_t now)
+{
+	struct sim_node *n = arg;
+
+	ib_input(&n->core, d, now);
+}
+
 static void on_gone(void *arg, uint16_t slot)
 {
 	struct sim_node *n = arg;
@@ -59,7 +66,7 @@ static void never_refused(void *arg, struct qp *qp)
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
-static const struct local_ops local_ops = { never_refused, no_datagram };
+static const struct local_ops local_ops = { never_refused, on_piped };
 
 static void share_host(struct sim_node *n)
 {

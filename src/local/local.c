@@ -328,7 +328,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 
 	while (n < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
 		if (rec.op == REC_DGRAM)
-			(void)payload;
+			dgram_input(p, payload, len, now);
 		else
 			deliver(l, p, &rec, payload, len, now);
 		ring_release(&p->in, &rec);
@@ -347,6 +347,13 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	return n;
 }
 
+void peer_drain(struct peer *p)
+{
+	for (unsigned n = 0; n <= RING_SLOTS && p->state == PEER_UP; n += SERVE)
+		if (!serve(p->l, p, p->l->now))
+			return;
+}
+
 unsigned local_loopback(struct local *l, uint64_t now)
 {
 	if (!l->self || ring_empty(&l->self->in))
@@ -358,6 +365,7 @@ unsigned local_input(struct local *l, uint64_t now)
 {
 	unsigned n = local_loopback(l, now);
 
+	l->now = now;
 	list_for_safe(node, &l->hot) {
 		struct peer *p = container_of(node, struct peer, hot);
 		unsigned got = serve(l, p, now);
@@ -371,13 +379,4 @@ unsigned local_input(struct local *l, uint64_t now)
 	if (!list_empty(&l->dead))
 		local_bury(l);
 	return n;
-}
-
-bool local_send(struct local *l, uint16_t slot, const struct dgram *d, bool *lost)
-{
-	(void)l;
-	(void)slot;
-	(void)d;
-	*lost = false;
-	return false;
 }

@@ -20,8 +20,8 @@ struct local_ops {
 	/* qp waits for a peer that does not want the pipe: it is to become one
 	 * of the wire.  No QP is locked. */
 	void (*refused)(void *arg, struct qp *qp);
-	/* A datagram came in by a pipe. */
-	void (*datagram)(void *arg, const struct dgram *d);
+	/* A datagram came in by a pipe.  It may be kept for this call. */
+	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 };
 
 /* The best way that is to be used; what is not possible falls back to the one
@@ -55,9 +55,11 @@ void local_watch(struct local *l, bool watch);
 /* Does anything have to be looked at before the thread may sleep? */
 bool local_is_hot(struct local *l);
 
-/* Put d into the pipe to slot, if there is one.  False: there is none, or it
- * is full: then *lost. */
-bool local_send(struct local *l, uint16_t slot, const struct dgram *d, bool *lost);
+/* Datagrams to slot go by its pipe, which is asked for if there is none. */
+bool local_has_pipe(struct local *l, uint16_t slot);
+/* Put d into it.  False: it is full now; what a peer that does not read would
+ * keep waiting is lost. */
+bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now);
 
 void local_said(struct local *l, struct host_said *s);
 void local_gone(struct local *l, uint16_t slot);

@@ -73,6 +73,8 @@ struct peer {
 	uint64_t checked;		/* when it was last seen to live */
 	uint8_t say, say_yes;		/* a message that could not be sent */
 	bool kick;			/* ... and one more */
+	uint64_t full_since;		/* no room for datagrams; 0: there is */
+	uint32_t full_at;		/* ... when it had read so far */
 	struct list hot;		/* in local->hot while its ring is polled */
 	unsigned idle;			/* looks that found nothing */
 	struct list dirty;		/* in local->dirty: written to */
@@ -95,7 +97,9 @@ struct local {
 	struct peer *by_slot[SLOTS_MAX];
 	struct peer *self;		/* by_slot[our own] */
 	unsigned unsaid;		/* peers with something to be said */
+	uint64_t now;			/* of the last input */
 	uint64_t said_broken;		/* log_allowed() */
+	uint8_t dgram[RING_CHUNK];	/* one that nobody writes to any more */
 };
 
 void peer_broken(struct peer *p, const char *why);
@@ -106,8 +110,14 @@ void peer_wrote(struct peer *p);
 void peer_heat(struct peer *p);
 void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);
+/* What it wrote before it went is worth as much as what is on a wire. */
+void peer_drain(struct peer *p);
 /* QPs that waited for room go on, if there is some. */
 void peer_admit(struct peer *p);
+
+/* --- datagrams (dgram.c) --------------------------------------------------------- */
+
+void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now);
 
 /* --- a QP -------------------------------------------------------------------- */
 
@@ -204,6 +214,9 @@ enum vm_did {
 /* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		    uint32_t *left, uint64_t now);
+
+/* Would it, as things are?  If not there is nothing to wait for. */
+bool vm_may(struct local_qp *q, const struct swqe *w);
 
 /* --- requester (req.c) -------------------------------------------------------- */
 

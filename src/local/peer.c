@@ -291,6 +291,7 @@ static void make_due(struct peer *p)
 static void up(struct peer *p)
 {
 	p->state = PEER_UP;
+	(void)host_cred(p->l->host, p->slot, &p->uid, &p->pid);
 	log_info("slot %u: messages go through shared memory, its regions are "
 		 "reached %s", p->slot, p->vm ? "directly (process_vm_writev)" :
 		 "through it, too");
@@ -315,6 +316,8 @@ static void die(struct peer *p)
 {
 	struct local *l = p->l;
 
+	if (p->state == PEER_UP)
+		peer_drain(p);
 	refuse(p, "its process is gone");
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;

@@ -401,10 +401,12 @@ static enum step sent_all(struct local_qp *q, uint64_t now)
 
 /* --- without the peer ----------------------------------------------------------- */
 
-static bool is_rma(const struct swqe *w)
+/* A packet with an immediate that finds no receive writes nothing: so what is
+ * one packet on a wire must not be written before. */
+static bool is_rma(const struct local_qp *q, const struct swqe *w)
 {
 	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ ||
-	       w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	       (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && w->length > q->mtu);
 }
 
 static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
@@ -429,12 +431,12 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 {
 	struct local_req *r = &q->req;
 
-	if (!is_rma(w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
+	if (!is_rma(q, w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
 	    w->done)
 		return STEP_GO;
 	/* Nothing may be overtaken. */
 	if (r->una != r->psn || r->cur != q->qp->sq.tail)
-		return w->length <= SMALL ? STEP_GO : STEP_WAIT;
+		return w->length <= SMALL || !vm_may(q, w) ? STEP_GO : STEP_WAIT;
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	switch (vm_work(q, w, &work->span, left, now)) {

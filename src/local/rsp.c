@@ -135,8 +135,11 @@ static bool is_uc(const struct local_qp *q)
 
 /* UC: the message is dropped.  Its receive is for the next (9.9.3, class D); one
  * from an SRQ ends in error (class E). */
-static void drop(struct local_qp *q, uint64_t now)
+static void drop(struct local_qp *q, const struct rec *r, const char *why,
+		 uint64_t now)
 {
+	log_info("QP 0x%06x: a message from QP 0x%06x, PSN %u: %s; dropped",
+		 q->qp->qpn, r->src, r->psn, why);
 	q->rsp.op = 0;
 	if (q->rsp.have_recv && q->qp->srq)
 		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
@@ -146,20 +149,20 @@ static void drop(struct local_qp *q, uint64_t now)
 static void invalid(struct local_qp *q, const struct rec *r, uint32_t len,
 		    const char *why, uint64_t now)
 {
-	refused(q, r, len, why);
 	if (is_uc(q)) {
-		drop(q, now);
+		drop(q, r, why, now);
 		return;
 	}
+	refused(q, r, len, why);
 	if (q->rsp.have_recv)
 		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
 	nak(q, REC_INVALID, IBV_EVENT_QP_REQ_ERR, now);
 }
 
-static void access_error(struct local_qp *q, uint64_t now)
+static void access_error(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	if (is_uc(q)) {
-		drop(q, now);
+		drop(q, r, "it has no right to the memory", now);
 		return;
 	}
 	if (q->rsp.have_recv)
@@ -169,20 +172,21 @@ static void access_error(struct local_qp *q, uint64_t now)
 
 static void gone(struct local_qp *q, const struct rec *r, uint32_t len, uint64_t now)
 {
+	if (is_uc(q)) {
+		drop(q, r, "the region's memory is not mapped", now);
+		return;
+	}
 	refused(q, r, len, "the region's memory is not mapped");
-	if (is_uc(q))
-		drop(q, now);
-	else
-		nak(q, REC_OPERATION, IBV_EVENT_QP_ACCESS_ERR, now);
+	nak(q, REC_OPERATION, IBV_EVENT_QP_ACCESS_ERR, now);
 }
 
 /* No receive is posted.  True: there is one. */
-static bool need_recv(struct local_qp *q, uint64_t now)
+static bool need_recv(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	if (take_recv(q))
 		return true;
 	if (is_uc(q)) {
-		drop(q, now);
+		drop(q, r, "no receive is posted", now);
 		return false;
 	}
 	q->rsp.dropping = true;
@@ -238,14 +242,14 @@ static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payl
 	struct qp *qp = q->qp;
 	int rc;
 
-	if (r->flags & REC_FIRST && !need_recv(q, now))
+	if (r->flags & REC_FIRST && !need_recv(q, r, now))
 		return;
 	if (len > s->recv.length - s->filled) {
-		refused(q, r, len, "longer than the receive that is posted");
 		if (is_uc(q)) {
-			drop(q, now);
+			drop(q, r, "longer than the receive that is posted", now);
 			return;
 		}
+		refused(q, r, len, "longer than the receive that is posted");
 		complete_error(q, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
 		nak(q, REC_INVALID, -1, now);
 		return;
@@ -290,7 +294,7 @@ static bool begin_write(struct local_qp *q, const struct rec *r, uint64_t now)
 	}
 	if (r->len > 0 && !region_ok(q, r->rkey, r->va, r->len,
 				     IBV_ACCESS_REMOTE_WRITE, &host)) {
-		access_error(q, now);
+		access_error(q, r, now);
 		return false;
 	}
 	return true;
@@ -308,7 +312,7 @@ static bool place(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 	/* Again for every record: the region may be gone meanwhile. */
 	if (!region_ok(q, s->write.rkey, s->write.va, len, IBV_ACCESS_REMOTE_WRITE,
 		       &host)) {
-		access_error(q, now);
+		access_error(q, r, now);
 		return false;
 	}
 	if (guard_copy(host, payload, len) != 0) {
@@ -331,7 +335,7 @@ static void do_write(struct local_qp *q, const struct rec *r, const uint8_t *pay
 		invalid(q, r, len, "the length is not what was announced", now);
 		return;
 	}
-	if (last && r->flags & REC_IMM && !need_recv(q, now))
+	if (last && r->flags & REC_IMM && !need_recv(q, r, now))
 		return;
 	if (!place(q, r, payload, len, now))
 		return;
@@ -367,7 +371,7 @@ static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 	}
 	if (r->len > 0 && !region_ok(q, r->rkey, r->va, r->len,
 				     IBV_ACCESS_REMOTE_READ, &host)) {
-		access_error(q, now);
+		access_error(q, r, now);
 		return;
 	}
 	if (owe(q, r, &o, now))
@@ -387,7 +391,7 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		return;
 	}
 	if (!region_ok(q, r->rkey, r->va, 8, IBV_ACCESS_REMOTE_ATOMIC, &host)) {
-		access_error(q, now);
+		access_error(q, r, now);
 		return;
 	}
 	if ((uintptr_t)host & 7) {		/* an iova that is skewed */
@@ -455,7 +459,7 @@ static void uc_request(struct local_qp *q, const struct rec *r,
 	if (r->op != REC_SEND && r->op != REC_WRITE)
 		return;
 	if ((r->psn != s->epsn || !in_place(q, r)) && s->op)
-		drop(q, now);
+		drop(q, r, "the one before it has no end", now);
 	if (r->psn != s->epsn || !in_place(q, r)) {
 		if (!(r->flags & REC_FIRST))
 			return;
@@ -519,6 +523,8 @@ static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t no
 {
 	struct local_rsp *s = &q->rsp;
 
+	log_info("QP 0x%06x: a READ of QP 0x%06x, PSN %u: the region's memory is gone",
+		 q->qp->qpn, q->qp->attr.dest_qp_num, o->psn);
 	s->owed_n = 0;
 	s->nak = rc == -EFAULT ? REC_OPERATION : REC_ACCESS;
 	s->nak_psn = psn_add(o->psn, o->done / q->mtu);

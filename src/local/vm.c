@@ -125,6 +125,7 @@ void vm_publish(struct local_qp *q)
 		.open = open, .pd = qp->pd->ibv.handle,
 		.access = qp->attr.qp_access_flags,
 		.dest_qp = qp->attr.dest_qp_num, .path = q->path_in,
+		.reads = qp->attr.max_dest_rd_atomic,
 	});
 }
 
@@ -208,6 +209,9 @@ static bool is_allowed(const struct local_qp *q, const struct swqe *w, int acces
 	    to.dest_qp != q->qp->qpn || to.path != q->path_out ||
 	    !(to.access & (unsigned)access))
 		return false;
+	/* Too many READs at once are an error: where that may be, the peer counts. */
+	if (access == IBV_ACCESS_REMOTE_READ && to.reads < q->qp->attr.max_rd_atomic)
+		return false;
 	if (!board_get_mr(b, w->rkey, &mr) || mr.key != w->rkey || mr.pd != to.pd ||
 	    !(mr.access & (unsigned)access) || w->length > mr.length ||
 	    w->remote_addr - mr.base > mr.length - w->length)
@@ -237,6 +241,19 @@ static bool copy(struct peer *p, const struct span *span, uint32_t off, uint32_t
 	return did == (ssize_t)len;
 }
 
+static int access_of(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ :
+					       IBV_ACCESS_REMOTE_WRITE;
+}
+
+bool vm_may(struct local_qp *q, const struct swqe *w)
+{
+	uint64_t there;
+
+	return q->peer->vm && w->length && is_allowed(q, w, access_of(w), &there);
+}
+
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		    uint32_t *left, uint64_t now)
 {
@@ -252,8 +269,7 @@ enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		len = *left;
 	atomic_store(p->inside, w->rkey);
 	atomic_thread_fence(memory_order_seq_cst);
-	done = is_allowed(q, w, write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ,
-			  &there) &&
+	done = is_allowed(q, w, access_of(w), &there) &&
 	       copy(p, span, r->direct, len, there + r->direct, write);
 	atomic_store_explicit(p->inside, 0, memory_order_release);
 	if (!done) {

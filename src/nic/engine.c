@@ -17,6 +17,7 @@
 
 enum {
 	RETRY_FULL_NS = 100000,		/* a full link is tried again after this */
+	RETRY_PIPE_NS = 20000,		/* ... a full pipe */
 	FLUSH_NS = 1000000,		/* an ACK waits less than that */
 	COPY_ROOM = 8192,		/* for any copied datagram, MTU 4096 */
 };
@@ -63,42 +64,104 @@ static void wake_due_timers(struct engine *e, uint64_t now)
 	}
 }
 
-/* The datagrams from v[from] on were not taken: their QPs go back to the
- * first of theirs, and everything waits until the link has room. */
+/* The QP of v[i] goes back to there: what is behind that of it counts no more. */
+static struct qp *take_back_one(struct engine *e, unsigned i, uint64_t now)
+{
+	struct batch *b = &e->batch;
+	struct qp *qp = b->v[i].owner;
+
+	if (!qp)
+		return NULL;
+	for (unsigned j = i; j < b->n; j++) {
+		if (b->v[j].owner != qp)
+			continue;
+		b->v[j].owner = NULL;
+		b->v[j].len = 0;
+	}
+	lock_take(&qp->lock);
+	qp->transport->take_back(qp, b->v[i].psn, now);
+	lock_give(&qp->lock);
+	return qp;
+}
+
+/* The datagrams from v[from] on were not taken: everything waits until the link
+ * has room. */
 static void take_back(struct engine *e, unsigned from, uint64_t now)
+{
+	for (unsigned i = from; i < e->batch.n; i++) {
+		struct qp *qp = take_back_one(e, i, now);
+
+		if (qp)
+			due_add(e->core, qp);
+	}
+	e->blocked_until = now + RETRY_FULL_NS;
+}
+
+/* The run at v[i] goes by a pipe.  (All of a run have one destination.) */
+static bool by_pipe(struct engine *e, unsigned i)
+{
+	const struct dgram *d = &e->batch.v[i];
+
+	return d->here && local_has_pipe(e->core->local, d->to_slot);
+}
+
+static unsigned run_end(const struct batch *b, unsigned i)
+{
+	while (++i < b->n && b->v[i].seg && b->v[i].len)
+		;
+	return i;
+}
+
+/* A pipe without room holds up the QP alone that writes to it. */
+static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
 {
 	struct batch *b = &e->batch;
 
-	for (unsigned i = from; i < b->n; i++) {
-		struct qp *qp = b->v[i].owner;
+	for (; i < end; i++) {
+		const struct dgram *d = &b->v[i];
+		struct qp *qp;
 
-		for (unsigned j = i + 1; j < b->n; j++)
-			if (b->v[j].owner == qp)
-				b->v[j].owner = NULL;
-		if (!qp)
+		if (!d->len || local_send(e->core->local, d->to_slot, d, now))
 			continue;
-		lock_take(&qp->lock);
-		qp->transport->take_back(qp, b->v[i].psn, now);
-		lock_give(&qp->lock);
-		due_add(e->core, qp);
+		qp = take_back_one(e, i, now);
+		if (qp)
+			set_timer(e, qp, now + RETRY_PIPE_NS);
 	}
-	e->blocked_until = now + RETRY_FULL_NS;
+}
+
+/* False: the link is full. */
+static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
+{
+	int sent = e->link->ops->send(e->link, &e->batch.v[i], end - i, now);
+
+	if (sent < 0)
+		engine_break(e, "sending");
+	if (sent < 0 || (unsigned)sent == end - i)
+		return true;
+	take_back(e, i + (unsigned)sent, now);
+	return false;
 }
 
 static void flush(struct engine *e, uint64_t now)
 {
 	struct batch *b = &e->batch;
-	int sent;
+	unsigned i = 0, end;
 
 	if (b->n == 0)
 		return;
-	sent = e->link->ops->send(e->link, b->v, b->n, now);
-	if (sent < 0) {
-		engine_break(e, "sending");
-		sent = (int)b->n;
+	for (; i < b->n; i = end) {
+		end = run_end(b, i);
+		if (!b->v[i].len)
+			continue;
+		if (by_pipe(e, i)) {
+			send_piped(e, i, end, now);
+			continue;
+		}
+		while (end < b->n && b->v[end].len && !by_pipe(e, end))
+			end = run_end(b, end);
+		if (!send_linked(e, i, end, now))
+			break;
 	}
-	if ((unsigned)sent < b->n)
-		take_back(e, (unsigned)sent, now);
 	batch_reset(b);
 	b->run_max = e->link->run_max;
 }

@@ -86,11 +86,11 @@ static void on_refused(void *arg, struct qp *qp)
 	route_to_wire(&nic->engine, qp);
 }
 
-static void on_piped(void *arg, const struct dgram *d)
+static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 {
 	struct nic *nic = arg;
 
-	port_deliver(nic->engine.port, d);
+	ib_input(&nic->core, d, now);
 }
 
 static const struct local_ops local_ops = { on_refused, on_piped };
@@ -122,7 +122,7 @@ static int stack_links(struct engine *e, const struct conf *conf)
 	return 0;
 }
 
-/* A capture shows all packets, so none may be saved. */
+/* Faults are a wire's, and a capture is of packets. */
 static enum local_way way_of(const struct conf *conf)
 {
 	static const enum local_way way[] = {
@@ -130,6 +130,11 @@ static enum local_way way_of(const struct conf *conf)
 		[CONF_LOCAL_VM] = LOCAL_VM, [CONF_LOCAL_AUTO] = LOCAL_AUTO,
 	};
 
+	if ((*conf->pcap || *conf->fault) && conf->local != CONF_LOCAL_OFF) {
+		log_info("URNIC_%s: processes of this host are reached by UDP",
+			 *conf->pcap ? "PCAP" : "FAULT");
+		return LOCAL_OFF;
+	}
 	return way[conf->local];
 }
 

@@ -16,6 +16,7 @@
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/engine.h"
+#include "nic/nic.h"
 #include "nic/registry.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -40,13 +41,14 @@ static int become(struct qp *qp, const struct transport *t)
 	return 0;
 }
 
-/* Is ip this host's, as qp's device sees it?  A link-local address is the
- * host's on its own interface alone. */
-static bool is_here(struct qp *qp, const uint8_t ip[16])
+/* A link-local address is the host's on its own interface alone. */
+bool nic_is_here(struct device *dev, const uint8_t ip[16])
 {
 	bool link_local = ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 
-	return device_has_ip(qp->dev, ip) || (!link_local && registry_has_ip(ip));
+	if (gid_is_multicast(ip))
+		return false;
+	return device_has_ip(dev, ip) || (!link_local && registry_has_ip(ip));
 }
 
 int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
@@ -56,7 +58,7 @@ int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
-	if (is_here(qp, dgid))
+	if (nic_is_here(qp->dev, dgid))
 		p = local_peer(e->core->local, (uint16_t)(dest_qp >> QPN_INDEX_BITS));
 	lock_take(&qp->lock);
 	rc = become(qp, p ? &local_transport : &ib_transport);

@@ -40,7 +40,8 @@ static bool joins(const struct batch *b, const struct dgram *prev,
 	       prev->len == first->len && d->len <= first->len &&
 	       same_addr(&prev->from, &d->from) &&
 	       same_addr(&prev->to, &d->to) &&
-	       prev->to_slot == d->to_slot && prev->ifindex == d->ifindex &&
+	       prev->to_slot == d->to_slot && prev->here == d->here &&
+	       prev->ifindex == d->ifindex &&
 	       prev->tclass == d->tclass && prev->ttl == d->ttl;
 }
 

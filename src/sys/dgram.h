@@ -20,6 +20,8 @@ struct dgram {
 	uint16_t seg;		/* place in its run of equal-sized ones */
 	uint16_t to_slot;	/* out: slot of the destination QPN, not mixed in
 				 * a run: GRO would show only the first's */
+	bool here;		/* out: to an address of this host, and its slot
+				 * may take it by a pipe */
 	uint32_t psn;		/* out: for owner to take it back */
 	void *owner;		/* out: the QP that it is from */
 	uint32_t len;		/* bytes in iov: BTH to ICRC */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dgram.c - datagrams of UD QPs, which are ib's, in a ring instead of a socket. */
+#include <string.h>
+#include <unistd.h>
+
+#include "local/local_qp.h"
+
+enum {
+	STALL_NS = 100000000,	/* then it does not read: no waiting for it */
+	UD = 3,				/* opcode >> 5 */
+	BTH = 12, QPN_AT = 5,
+};
+
+/* Before the datagram in its record. */
+struct dgram_head {
+	uint8_t from[16], to[16];
+	uint32_t ifindex;
+	int32_t ip_id;
+	uint16_t from_port, to_port;
+	uint8_t tclass, ttl, zero[2];
+};
+
+/* Another user's process could say that it is anybody: what the kernel carries
+ * has at least a source of this host. */
+static bool is_trusted(struct peer *p)
+{
+	return p == p->l->self || p->uid == geteuid();
+}
+
+bool local_has_pipe(struct local *l, uint16_t slot)
+{
+	struct peer *p = local_peer(l, slot);
+
+	return p && p->state == PEER_UP && is_trusted(p);
+}
+
+/* Is a pipe without room one that will have some soon? */
+static bool moves(struct peer *p, uint64_t now)
+{
+	peer_wrote(p);			/* it is to be woken */
+	if (!p->full_since || p->full_at != p->out.tail) {
+		p->full_since = now;
+		p->full_at = p->out.tail;
+	}
+	return now - p->full_since < STALL_NS;
+}
+
+bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now)
+{
+	struct peer *p = l->by_slot[slot];
+	uint32_t bytes = REC_HEAD + (uint32_t)sizeof(struct dgram_head) + d->len;
+	struct dgram_head head = {
+		.ifindex = d->ifindex, .ip_id = d->ip_id,
+		.from_port = d->from.port, .to_port = d->to.port,
+		.tclass = d->tclass, .ttl = d->ttl,
+	};
+	struct rec *r;
+	uint8_t *at;
+
+	if (!p || p->state != PEER_UP || bytes > REC_HEAD + RING_CHUNK)
+		return true;
+	r = ring_reserve(&p->out, bytes);
+	if (!r)
+		return !moves(p, now);
+	p->full_since = 0;
+	memcpy(head.from, d->from.ip, 16);
+	memcpy(head.to, d->to.ip, 16);
+	r->op = REC_DGRAM;
+	at = (uint8_t *)r + REC_HEAD;
+	memcpy(at, &head, sizeof(head));
+	at += sizeof(head);
+	for (unsigned i = 0; i < d->iovcnt; i++) {
+		memcpy(at, d->iov[i].iov_base, d->iov[i].iov_len);
+		at += d->iov[i].iov_len;
+	}
+	ring_publish(&p->out, r, bytes);
+	peer_wrote(p);
+	return true;
+}
+
+void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct local *l = p->l;
+	struct dgram_head head;
+	struct dgram d = { .ip_id_exact = true, .iovcnt = 1, .iov = &d.one };
+
+	if (len < sizeof(head) + BTH || !is_trusted(p))
+		return;
+	memcpy(&head, payload, sizeof(head));
+	d.len = len - (uint32_t)sizeof(head);
+	memcpy(l->dgram, payload + sizeof(head), d.len);
+	if (l->dgram[0] >> 5 != UD ||
+	    (l->dgram[QPN_AT] << 8 | l->dgram[QPN_AT + 1]) >> 6 != l->core->slot)
+		return;
+	memcpy(d.from.ip, head.from, 16);
+	memcpy(d.to.ip, head.to, 16);
+	d.from.port = head.from_port;
+	d.to.port = head.to_port;
+	d.ifindex = head.ifindex;
+	d.ip_id = head.ip_id;
+	d.tclass = head.tclass;
+	d.ttl = head.ttl;
+	d.one = (struct iovec){ l->dgram, d.len };
+	l->ops->datagram(l->arg, &d, now);
+}
