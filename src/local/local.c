@@ -210,10 +210,11 @@ static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct local_qp *q = local_qp(qp);
-	uint64_t next = lreq_run(q, now);
+	uint64_t next = lreq_run(q, now), ack;
 
 	settle(q);
-	return next;
+	ack = lrsp_deadline(q);
+	return ack < next ? ack : next;
 }
 
 const struct transport local_transport = {
@@ -372,8 +373,8 @@ unsigned local_input(struct local *l, uint64_t now)
 
 		p->idle = got ? 0 : p->idle + 1;
 		n += got;
-		if (!got && p->state == PEER_UP &&
-		    (l->watching || p->idle > IDLE_LOOKS))
+		if (p->state == PEER_UP &&
+		    (l->watching ? got < SERVE : p->idle > IDLE_LOOKS))
 			peer_cool(p);
 	}
 	if (!list_empty(&l->dead))

@@ -52,7 +52,7 @@ void local_flush(struct local *l);
 uint64_t local_deadline(struct local *l, uint64_t now);
 /* The thread is about to sleep until it is kicked (watch), or pollers look. */
 void local_watch(struct local *l, bool watch);
-/* Does anything have to be looked at before the thread may sleep? */
+/* Are there rings whose writers rely on their being polled?  Needs no turn. */
 bool local_is_hot(struct local *l);
 
 /* Datagrams to slot go by its pipe, which is asked for if there is none. */

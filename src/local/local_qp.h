@@ -94,6 +94,7 @@ struct local {
 	struct nonce nonce;
 	int board_fd;			/* of core->board; or -1 */
 	struct list peers, hot, dirty, dead;
+	_Atomic unsigned nhot;		/* so many are in hot */
 	struct peer *by_slot[SLOTS_MAX];
 	struct peer *self;		/* by_slot[our own] */
 	unsigned unsaid;		/* peers with something to be said */
@@ -136,6 +137,7 @@ struct local_req {
 	bool by_record;			/* not directly: it was tried */
 	uint32_t direct;		/* bytes of it that are done directly */
 	uint32_t reads;			/* READs and atomics that are out */
+	uint32_t unasked;		/* messages since an ACK was asked for */
 	uint8_t retry_left, rnr_left, tries;
 	bool lost;			/* the oldest was answered NOT_READY */
 	bool full;			/* the ring has no room */
@@ -161,6 +163,7 @@ struct local_rsp {
 	struct owed *owed;		/* [owed_size], a ring */
 	uint32_t owed_size, owed_head, owed_n;
 	bool ack_due, nak_due;
+	uint64_t ack_at;		/* when the ACK goes at the latest; 0: now */
 	uint8_t nak;			/* enum rec_nak */
 	uint32_t nak_psn;
 };
@@ -236,5 +239,6 @@ void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads);
 void lrsp_stop(struct local_qp *q);
 bool lrsp_owes(const struct local_qp *q);
+uint64_t lrsp_deadline(const struct local_qp *q);
 
 #endif

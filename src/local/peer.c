@@ -181,7 +181,16 @@ void peer_heat(struct peer *p)
 	if (p->state != PEER_UP || !list_empty(&p->hot))
 		return;
 	list_add_tail(&p->l->hot, &p->hot);
+	atomic_fetch_add(&p->l->nhot, 1);
 	atomic_store(&p->in.s->want_kick, 0);
+}
+
+static void leave_hot(struct peer *p)
+{
+	if (list_empty(&p->hot))
+		return;
+	list_del(&p->hot);
+	atomic_fetch_sub(&p->l->nhot, 1);
 }
 
 void peer_cool(struct peer *p)
@@ -192,7 +201,7 @@ void peer_cool(struct peer *p)
 		atomic_store(&p->in.s->want_kick, 0);
 		return;
 	}
-	list_del(&p->hot);
+	leave_hot(p);
 }
 
 void peer_wrote(struct peer *p)
@@ -265,7 +274,7 @@ void peer_release(struct peer *p)
 	if (!list_empty(&p->qps) || p->l->by_slot[p->slot] == p)
 		return;
 	forget_unsaid(p);
-	list_del(&p->hot);
+	leave_hot(p);
 	list_del(&p->dirty);
 	list_del(&p->node);
 	let_go_of_memory(p);
@@ -322,7 +331,7 @@ static void die(struct peer *p)
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
 	p->state = PEER_DEAD;
-	list_del(&p->hot);
+	leave_hot(p);
 	list_del(&p->dirty);
 	make_due(p);
 	peer_release(p);
@@ -337,7 +346,7 @@ void peer_broken(struct peer *p, const char *why)
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
 	/* It stays where it is: the same process gets no second pipe. */
 	p->state = PEER_DEAD;
-	list_del(&p->hot);
+	leave_hot(p);
 	list_del(&p->dirty);
 	make_due(p);
 }
@@ -577,7 +586,7 @@ void local_forked(struct core *core)
 
 bool local_is_hot(struct local *l)
 {
-	return !list_empty(&l->hot) || (l->self && !ring_empty(&l->self->in));
+	return atomic_load(&l->nhot) > 0;
 }
 
 void local_watch(struct local *l, bool watch)

@@ -31,6 +31,8 @@ enum rec_flag {
 	REC_SOLICITED	= 1 << 4,
 	REC_UC		= 1 << 5,
 	REC_EMPTY	= 1 << 6,	/* WRITE: its data was written directly */
+	REC_ASKS	= 1 << 7,	/* for an ACK at once; else it comes with
+					 * others */
 };
 
 enum rec_nak {

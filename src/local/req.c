@@ -19,6 +19,7 @@ enum step {
 enum {
 	HOLD_NS = 1000000, HOLD_SHIFT_MAX = 7,
 	SMALL = 4096,			/* not worth waiting for: by a record */
+	ASK_EVERY = 32,			/* messages */
 };
 
 static bool is_atomic(const struct swqe *w)
@@ -298,6 +299,19 @@ static void tail_of(const struct swqe *w, struct rec *rec)
 		rec->flags |= REC_INV;
 }
 
+/* Nobody waits for the end of a message whose completion is not wanted, unless
+ * the send queue fills: one ACK for many is cheaper for both. */
+static bool asks(struct local_qp *q, const struct swqe *w)
+{
+	const struct sq *sq = &q->qp->sq;
+
+	if (!(w->flags & IBV_SEND_SIGNALED) && ++q->req.unasked < ASK_EVERY &&
+	    sq->head - sq->tail < sq->cap / 2 && q->qp->state == IBV_QPS_RTS)
+		return false;
+	q->req.unasked = 0;
+	return true;
+}
+
 static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work,
 			   uint32_t *left, uint64_t now)
 {
@@ -333,6 +347,8 @@ static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work
 		rec->flags |= REC_EMPTY;
 	if (empty || off + len == w->length)
 		tail_of(w, rec);
+	if (!(rec->flags & REC_LAST) || asks(q, w))
+		rec->flags |= REC_ASKS;
 	rec_send(q, rec, head, len);
 	*left -= *left < len ? *left : len;
 	moved_on(q, w, packets(q, len), now);

@@ -11,6 +11,8 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
+enum { ACK_NS = 50000 };		/* an ACK that was not asked for waits so long */
+
 /* --- state -------------------------------------------------------------------- */
 
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads)
@@ -222,7 +224,8 @@ static bool qp_allows(struct local_qp *q, const struct rec *r, int access,
 
 /* --- the request was executed ---------------------------------------------------- */
 
-static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts)
+static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts,
+		   uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
 
@@ -230,9 +233,23 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts)
 	s->op = r->flags & REC_LAST ? 0 : r->op;
 	if (is_uc(q))
 		return;
-	/* What answers a READ says as much as an ACK. */
-	s->ack_due = r->op == REC_SEND || r->op == REC_WRITE;
-	due_add(q->qp->core, q->qp);
+	if (r->op != REC_SEND && r->op != REC_WRITE) {
+		s->ack_due = false;	/* what answers a READ says as much */
+		due_add(q->qp->core, q->qp);
+		return;
+	}
+	if (r->flags & REC_ASKS)
+		s->ack_at = 0;
+	else if (!s->ack_due)
+		s->ack_at = now + ACK_NS;
+	if (s->ack_at == 0 || !s->ack_due)	/* to go, or to set the timer */
+		due_add(q->qp->core, q->qp);
+	s->ack_due = true;
+}
+
+uint64_t lrsp_deadline(const struct local_qp *q)
+{
+	return q->rsp.ack_due && q->rsp.ack_at ? q->rsp.ack_at : NEVER;
 }
 
 static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payload,
@@ -269,7 +286,7 @@ static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payl
 		nak(q, REC_ACCESS, -1, now);
 		return;
 	}
-	accept(q, r, packets(q, len));
+	accept(q, r, packets(q, len), now);
 	if (r->flags & REC_LAST)
 		complete(q, r, now);
 }
@@ -339,7 +356,7 @@ static void do_write(struct local_qp *q, const struct rec *r, const uint8_t *pay
 		return;
 	if (!place(q, r, payload, len, now))
 		return;
-	accept(q, r, packets(q, len));
+	accept(q, r, packets(q, len), now);
 	if (last && r->flags & REC_IMM)
 		complete(q, r, now);
 }
@@ -375,7 +392,7 @@ static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 		return;
 	}
 	if (owe(q, r, &o, now))
-		accept(q, r, packets(q, r->len));
+		accept(q, r, packets(q, r->len), now);
 }
 
 static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
@@ -410,7 +427,7 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		return;
 	}
 	if (owe(q, r, &o, now))
-		accept(q, r, 1);
+		accept(q, r, 1, now);
 }
 
 /* --- in -------------------------------------------------------------------------- */
@@ -532,12 +549,12 @@ static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t no
 	local_fail(q, false, IBV_EVENT_QP_ACCESS_ERR, now);
 }
 
-static bool send_answer(struct local_qp *q)
+static bool send_answer(struct local_qp *q, uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
 	struct rec *r;
 
-	if (!s->nak_due && !s->ack_due)
+	if (!s->nak_due && (!s->ack_due || (now < s->ack_at && !q->l->core->hurry)))
 		return true;
 	r = rec_new(q, s->nak_due ? REC_NAK : REC_ACK, REC_HEAD, 0);
 	if (!r)
@@ -573,6 +590,6 @@ bool lrsp_output(struct local_qp *q, uint64_t now)
 			return true;
 		left -= sent;
 	}
-	send_answer(q);
+	send_answer(q, now);
 	return false;
 }

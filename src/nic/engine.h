@@ -46,6 +46,8 @@ struct engine {
 	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
 	unsigned idle;			/* polls in a row that found nothing */
+	unsigned turns;
+	uint64_t piped;			/* when a pipe last had something */
 	atomic_bool broken;		/* descriptors are gone */
 	bool leaving;			/* exit(): a QP that is locked stays so */
 
