@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/fds.h"
 #include "host/msg.h"
 #include "host/name.h"
 #include "sys/clock.h"
@@ -200,26 +201,6 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	return rc;
 }
 
-static int send_fds(struct conn *c, struct iovec *iov, const int *fds, unsigned nfds)
-{
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[HOST_FDS]))]; } u;
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
-
-	memset(&u, 0, sizeof(u));
-	if (nfds) {
-		m.msg_control = &u;
-		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		u.head.cmsg_level = SOL_SOCKET;
-		u.head.cmsg_type = SCM_RIGHTS;
-		u.head.cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(&u.head), fds, nfds * sizeof(int));
-	}
-	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ||
-	       errno == ETOOMANYREFS ? -EAGAIN : -ESRCH;
-}
-
 int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
 	     const int *fds, unsigned nfds)
 {
@@ -231,7 +212,7 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
 	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
 	if (rc)
 		return rc;
-	rc = send_fds(c, iov, fds, nfds);
+	rc = fds_send(c->fd, iov, 2, fds, nfds);
 	if (rc == -ESRCH)
 		conn_close(h, c);
 	return rc;
@@ -361,29 +342,12 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 	h->ops->datagram(h->arg, &d);
 }
 
-/* Like recv(); fds[]: the descriptors that came along, or -1. */
-static ssize_t recv_fds(struct host *h, int fd, int *fds)
-{
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[HOST_FDS]))]; } u;
-	struct iovec iov = { h->buf, sizeof(h->buf) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = &u, .msg_controllen = sizeof(u) };
-	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-
-	for (int i = 0; i < HOST_FDS; i++)
-		fds[i] = -1;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
-	return n;
-}
-
 static void conn_run(struct host *h, struct conn *c)
 {
 	int fds[HOST_FDS];
 
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0; i++) {
-		ssize_t n = recv_fds(h, c->fd, fds);
+		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;

@@ -384,9 +384,10 @@ static enum step step(struct ib_qp *q, struct batch *b, struct work *work,
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
-	struct work work = { .resolved = false };
+	struct work work;
 	unsigned left = REQ_SHARE;
 
+	work.resolved = false;			/* the rest is large */
 	cc_answer(q);
 	while (left > 0) {
 		switch (step(q, b, &work, now)) {

@@ -495,9 +495,10 @@ static enum step step(struct local_qp *q, struct work *work, uint32_t *left,
 
 bool lreq_output(struct local_qp *q, uint64_t now)
 {
-	struct work work = { .resolved = false };
+	struct work work;
 	uint32_t left = SHARE;
 
+	work.resolved = false;			/* the rest is large */
 	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
 		if (step(q, &work, &left, now) == STEP_WAIT)
 			return false;
