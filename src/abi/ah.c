@@ -19,7 +19,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr
 		return NULL;
 	rc = ah_create(pd_of(ibv), abi_of(ibv->context)->ctx.dev, attr, &ah);
 	if (!rc)
-		ah->av.here = nic_is_here(abi_of(ibv->context)->ctx.dev, ah->av.dgid);
+		ah->av.here = nic_is_here(abi_of(ibv->context)->nic,
+					  abi_of(ibv->context)->ctx.dev, ah->av.dgid);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 

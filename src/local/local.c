@@ -78,8 +78,6 @@ static int enter_rtr(struct local_qp *q)
 	struct qp *qp = q->qp;
 
 	q->mtu = 128u << qp->attr.path_mtu;
-	q->path_out = path_of(qp->av.sgid, qp->av.dgid);
-	q->path_in = path_of(qp->av.dgid, qp->av.sgid);
 	return lrsp_reset(q, qp->attr.rq_psn, qp->attr.max_dest_rd_atomic);
 }
 
@@ -130,10 +128,13 @@ static int change(struct local_qp *q, enum ibv_qp_state from)
 
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
-	int rc = change(local_qp(qp), from);
+	struct local_qp *q = local_qp(qp);
+	int rc = change(q, from);
 
 	(void)now;
-	vm_publish(local_qp(qp));
+	q->path_out = path_of(qp->av.sgid, qp->av.dgid);
+	q->path_in = path_of(qp->av.dgid, qp->av.sgid);
+	vm_publish(q);
 	return rc;
 }
 

@@ -470,6 +470,16 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	return rc;
 }
 
+bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16])
+{
+	bool here;
+
+	turn_take(&nic->core.turn);
+	here = is_here(dev, ip);
+	turn_give(&nic->core.turn);
+	return here;
+}
+
 int nic_listen(struct nic *nic, const uint8_t *ip)
 {
 	struct port *port = nic->engine.port;

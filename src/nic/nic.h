@@ -50,7 +50,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip);
  * wire; -ENOMEM. */
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
 /* Is ip this host's, as dev sees it? */
-bool nic_is_here(struct device *dev, const uint8_t ip[16]);
+bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16]);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
 
 uint64_t nic_now(void);

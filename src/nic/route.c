@@ -16,7 +16,6 @@
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/engine.h"
-#include "nic/nic.h"
 #include "nic/registry.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -42,7 +41,7 @@ static int become(struct qp *qp, const struct transport *t)
 }
 
 /* A link-local address is the host's on its own interface alone. */
-bool nic_is_here(struct device *dev, const uint8_t ip[16])
+bool is_here(struct device *dev, const uint8_t ip[16])
 {
 	bool link_local = ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 
@@ -58,7 +57,7 @@ int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
-	if (nic_is_here(qp->dev, dgid))
+	if (is_here(qp->dev, dgid))
 		p = local_peer(e->core->local, (uint16_t)(dest_qp >> QPN_INDEX_BITS));
 	lock_take(&qp->lock);
 	rc = become(qp, p ? &local_transport : &ib_transport);

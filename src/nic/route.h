@@ -3,10 +3,15 @@
 #ifndef NIC_ROUTE_H
 #define NIC_ROUTE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct device;
 struct engine;
 struct qp;
+
+/* Is ip this host's, as dev sees it? */
+bool is_here(struct device *dev, const uint8_t ip[16]);
 
 /* As nic_route() has it. */
 int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
