@@ -364,7 +364,9 @@ static void close_pair(struct run *t, struct side *pair)
 	}
 }
 
-static void one_seed(uint64_t seed, bool same_host)
+enum way { A_WIRE, A_PIPE, ALL_OF_A_HOST };
+
+static void one_seed(uint64_t seed, enum way way)
 {
 	static const char *const faults[] = {
 		"drop=0.1", "dup=0.1", "reorder=0.1", "corrupt=0.05",
@@ -388,8 +390,9 @@ static void one_seed(uint64_t seed, bool same_host)
 	c.rd_atomic = (uint8_t)(1 + below(t, 16));
 	c.min_rnr_timer = (uint8_t)(1 + below(t, 14));
 	c.hide_ids = below(t, 2);
-	c.same_host = same_host;
-	if (same_host)
+	c.same_host = way != A_WIRE;
+	c.pipe_only = way == A_PIPE;
+	if (c.same_host)
 		c.fault = NULL;
 	log_info("seed %llu: %s, rd_atomic %u, MTU %u", (unsigned long long)seed,
 		 fault, c.rd_atomic, mtu_bytes(c.path_mtu));
@@ -410,7 +413,7 @@ static void one_seed(uint64_t seed, bool same_host)
 	free(t);
 }
 
-static void seeds(bool same_host)
+static void seeds(enum way way)
 {
 	const char *one = getenv("URNIC_TEST_SEED");
 	const char *many = getenv("URNIC_TEST_SEEDS");
@@ -418,29 +421,36 @@ static void seeds(bool same_host)
 
 	if (one) {
 		seed_now = strtoull(one, NULL, 0);
-		one_seed(seed_now, same_host);
+		one_seed(seed_now, way);
 		return;
 	}
 	for (seed_now = 1; seed_now <= n; seed_now++)
-		one_seed(seed_now, same_host);
+		one_seed(seed_now, way);
 }
 
 static void a_bad_wire(void **state)
 {
 	(void)state;
-	seeds(false);
+	seeds(A_WIRE);
+}
+
+static void a_pipe(void **state)
+{
+	(void)state;
+	seeds(A_PIPE);
 }
 
 static void the_same_host(void **state)
 {
 	(void)state;
-	seeds(true);
+	seeds(ALL_OF_A_HOST);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_bad_wire), cmocka_unit_test(the_same_host),
+		cmocka_unit_test(a_bad_wire), cmocka_unit_test(a_pipe),
+		cmocka_unit_test(the_same_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,21 +58,26 @@ static void on_said(void *arg, struct host_said *said)
 	local_said(n->core.local, said);
 }
 
-static void never_refused(void *arg, struct qp *qp)
+/* It stays where it is, and waits for ever. */
+static void on_refused(void *arg, struct qp *qp)
 {
-	(void)arg;
+	struct sim_node *n = arg;
+
 	(void)qp;
-	MUST(false);
+	n->refused++;
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
-static const struct local_ops local_ops = { never_refused, on_piped };
+static const struct local_ops local_ops = { on_refused, on_piped };
 
-static void share_host(struct sim_node *n)
+static void share_host(struct sim_node *n, const struct sim_conf *conf)
 {
+	enum local_way way = conf->off[n->side] ? LOCAL_OFF :
+			     conf->pipe_only ? LOCAL_PIPE : LOCAL_AUTO;
+
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
-	MUST(local_open(&n->core, n->host, LOCAL_AUTO, &local_ops, n) == 0);
+	MUST(local_open(&n->core, n->host, way, &local_ops, n) == 0);
 }
 
 static void leave_host(struct sim_node *n)
@@ -124,7 +129,7 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 	MUST(pd_alloc(&n->core, &n->ibv, &n->pd) == 0);
 	n->batch.run_max = conf->run_max ? conf->run_max : 16;
 	if (conf->same_host)
-		share_host(n);
+		share_host(n, conf);
 }
 
 struct sim *sim_open(const struct sim_conf *conf)
@@ -209,6 +214,16 @@ void sim_destroy(struct sim *s, struct qp *qp)
 	MUST(qp_destroy(qp, s->now) == 0);
 }
 
+void sim_leave(struct sim *s, int side)
+{
+	struct sim_node *n = &s->node[side];
+
+	while (n->nqps)
+		sim_destroy(s, n->qps[0]);
+	leave_host(n);
+	n->stopped = true;
+}
+
 static uint8_t or8(uint8_t v, uint8_t dflt)
 {
 	return v ? v : dflt;
@@ -290,7 +305,8 @@ struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 void sim_unpair(struct sim *s, const struct sim_pair *p)
 {
 	for (int i = 0; i < 2; i++) {
-		sim_destroy(s, p->qp[i]);
+		if (p->qp[i])
+			sim_destroy(s, p->qp[i]);
 		MUST(cq_destroy(p->cq[i]) == 0);
 	}
 }

@@ -36,6 +36,7 @@ struct sim_node {
 	struct link *link;
 	struct host *host;		/* same_host */
 	bool stopped;			/* ... it gets no turn */
+	unsigned refused;		/* ... QPs that were sent to the wire */
 	struct batch batch;
 	unsigned nqps;
 	struct qp *qps[SIM_QPS];
@@ -77,6 +78,8 @@ struct sim_conf {			/* 0: the default in brackets */
 	uint32_t psn[2];		/* first ones, of A and of B */
 	unsigned run_max;		/* [16] */
 	bool same_host;			/* no cable, and so no tap, no fault */
+	bool pipe_only;			/* ... and no copies between processes */
+	bool off[2];			/* ... this one refuses every pipe */
 	bool hide_ids;			/* IPv4 identifications are not seen, as
 					 * with a socket */
 };
@@ -95,6 +98,8 @@ struct sim_pair { struct qp *qp[2]; struct cq *cq[2]; };
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 			 const struct sim_conf *conf);
 void sim_destroy(struct sim *s, struct qp *qp);
+/* same_host: the process of side ends, and its QPs with it. */
+void sim_leave(struct sim *s, int side);
 void sim_unpair(struct sim *s, const struct sim_pair *p);
 
 struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access);
