@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "core/psn.h"
 #include "core/qp.h"
 #include "core/sgl.h"
 #include "core/timeout.h"
@@ -26,8 +27,6 @@
 #define IB_MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
 
 enum {
-	PSN_MASK = 0xffffff,
-	PSN_WINDOW = 1 << 23,		/* half of them: what is older is a duplicate */
 	RD_MAX = 256,			/* READs and atomics, out and in, and
 					 * room for as many duplicates */
 	REQ_SHARE = 64,			/* datagrams of requests in one output() */
@@ -35,23 +34,6 @@ enum {
 	ACK_EVERY = 16,			/* packets of a message without AckReq */
 	NO_BURST = 0x7fffffff,
 };
-
-static inline uint32_t psn_add(uint32_t psn, uint32_t n)
-{
-	return (psn + n) & PSN_MASK;
-}
-
-/* How far a lies behind base, 0 .. 2^24 - 1. */
-static inline uint32_t psn_off(uint32_t a, uint32_t base)
-{
-	return (a - base) & PSN_MASK;
-}
-
-/* a - b as the wire means it, -2^23 .. 2^23 - 1. */
-static inline int32_t psn_diff(uint32_t a, uint32_t b)
-{
-	return (int32_t)((a - b) << 8) >> 8;
-}
 
 /* --- the congestion window of a destination host (cc.c) -------------------- */
 

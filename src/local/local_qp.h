@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "core/core.h"
+#include "core/psn.h"
 #include "core/qp.h"
 #include "core/sgl.h"
 #include "local/local.h"
@@ -19,23 +20,11 @@
 #define MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
 
 enum {
-	PSN_MASK = 0xffffff,
-	PSN_WINDOW = 1 << 23,
 	SHARE = 256 << 10,		/* bytes that a QP moves in one turn */
 	SERVE = 64,			/* records taken of a ring in one turn */
 	NOT_READY_MAX = 64,
 	SLOTS_MAX = 1024,
 };
-
-static inline uint32_t psn_add(uint32_t psn, uint32_t n)
-{
-	return (psn + n) & PSN_MASK;
-}
-
-static inline uint32_t psn_off(uint32_t a, uint32_t base)
-{
-	return (a - base) & PSN_MASK;
-}
 
 /* --- peers (peer.c) ---------------------------------------------------------- */
 
