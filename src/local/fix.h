@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fix.h - for tests: a connected pair of two processes of one host, in virtual
+ * time; a look into their rings, and a hand that writes there what it likes. */
+#ifndef LOCAL_FIX_H
+#define LOCAL_FIX_H
+
+#include "ib/fix.h"
+#include "local/local_qp.h"
+
+/* How side sees the other, and its half of the pair. */
+static inline struct peer *pair_peer(const struct fix *f, int side)
+{
+	struct local *l = f->s->node[side].core.local;
+
+	return l->by_slot[f->s->node[!side].core.slot];
+}
+
+static inline struct local_qp *pair_q(const struct fix *f, int side)
+{
+	return local_qp(f->p.qp[side]);
+}
+
+/* conf NULL: all goes through the pipe. */
+static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
+{
+	struct sim_conf c = { .pipe_only = true };
+	struct fix *f;
+
+	if (conf)
+		c = *conf;
+	c.same_host = true;
+	f = fix_open(type, &c);
+	fix_quiet(f);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pair_peer(f, i)->state, PEER_UP);
+		assert_int_equal(pair_peer(f, i)->vm, !c.pipe_only);
+	}
+	return f;
+}
+
+static inline void pair_run(struct fix *f, uint64_t ns)
+{
+	sim_run(f->s, ns);
+}
+
+/* The process of side runs no more; what it has been sent waits. */
+static inline void pair_stop(struct fix *f, int side)
+{
+	f->s->node[side].stopped = true;
+}
+
+static inline void pair_go(struct fix *f, int side)
+{
+	f->s->node[side].stopped = false;
+}
+
+/* What side has written and the other has not read.  Returns how much. */
+static inline unsigned pair_look(const struct fix *f, int side, struct rec *out,
+				 unsigned max)
+{
+	struct ring_in eye = pair_peer(f, !side)->in;
+	const uint8_t *payload;
+	unsigned n = 0;
+	uint32_t len;
+
+	while (n < max && ring_next(&eye, &out[n], &payload, &len) == 1)
+		ring_release(&eye, &out[n++]);
+	return n;
+}
+
+/* A record of side's, as its QP writes it but for what r says. */
+static inline void pair_write(struct fix *f, int side, const struct rec *r,
+			      const void *payload, uint32_t len)
+{
+	struct core *core = &f->s->node[side].core;
+	struct peer *p = pair_peer(f, side);
+	const struct qp *qp = f->p.qp[side];
+	uint32_t head = rec_head(r);
+	struct rec *to;
+
+	turn_take(&core->turn);
+	to = ring_reserve(&p->out, head + len);
+	assert_non_null(to);
+	memcpy(to, r, head);
+	if (qp->type == IBV_QPT_UC)
+		to->flags |= REC_UC;
+	to->dst = qp->attr.dest_qp_num;
+	to->src = qp->qpn;
+	to->path = pair_q(f, side)->path_out;
+	if (len)
+		memcpy((uint8_t *)to + head, payload, len);
+	ring_publish(&p->out, to, head + len);
+	peer_wrote(p);
+	local_flush(core->local);
+	turn_give(&core->turn);
+}
+
+/* The PSN of the next request of side. */
+static inline uint32_t pair_psn(const struct fix *f, int side)
+{
+	return pair_q(f, side)->req.psn;
+}
+
+/* Through the states again, with the first PSNs of conf. */
+static inline void pair_again(struct fix *f, int side)
+{
+	fix_modify(f, side, IBV_QPS_RESET);
+	sim_bring(f->s, f->p.qp[side], f->p.qp[!side], &f->conf);
+}
+
+/* That side was told this, and nothing else. */
+static inline void pair_event(struct fix *f, int side, int event)
+{
+	assert_int_equal(sim_event(f->s, side), event);
+	assert_int_equal(sim_event(f->s, side), -1);
+}
+
+#endif
