@@ -257,7 +257,7 @@ static void who_becomes_ready_is_found(void **state)
 	for (int how = 0; how < UNREADY; how++) {
 		struct fix *f;
 
-		if (how == DESTROYED || how == WRONG_PSN)
+		if (how == DESTROYED)
 			continue;
 		f = pair_open(IBV_QPT_RC, &quick);
 		make_unready(f, (enum unready)how);

@@ -495,9 +495,12 @@ void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 		return;
 	}
 	if (r->psn != s->epsn) {
-		if (s->dropping)
+		/* Asked again it says so again: what is wrong may be right by
+		 * then, and who is not answered does not ask. */
+		if (s->dropping && r->psn != s->nak_psn)
 			return;
-		refused(q, r, len, "another PSN is expected");
+		if (!s->dropping)
+			refused(q, r, len, "another PSN is expected");
 		s->dropping = true;
 		answer(q, REC_NOT_READY, r->psn);
 		return;
