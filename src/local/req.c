@@ -637,8 +637,7 @@ static void answer(struct local_qp *q, const struct rec *rec,
 	int rc;
 
 	whole = w->done <= w->length && len == w->length - w->done;
-	if (tail == q->req.cur + q->req.begun || !is_read(w) ||
-	    read != (w->opcode == IBV_WR_RDMA_READ) ||
+	if (!is_read(w) || read != (w->opcode == IBV_WR_RDMA_READ) ||
 	    (read ? len > w->length - w->done || (!whole && (len == 0 || len % q->mtu))
 		  : len != 8)) {
 		bad_response(q, rec, now);
@@ -683,7 +682,8 @@ void lreq_response(struct local_qp *q, const struct rec *rec,
 			nak(q, rec, now);
 		break;
 	case REC_READ_RESP: case REC_ATOMIC_RESP:
-		if (advance(q, rec, psn, now))
+		/* Nothing is left to be answered: a ghost, too. */
+		if (advance(q, rec, psn, now) && r->una != r->psn)
 			answer(q, rec, payload, len, now);
 		break;
 	case REC_PAD: case REC_SEND: case REC_WRITE: case REC_READ:
