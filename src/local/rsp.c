@@ -299,10 +299,6 @@ static bool begin_write(struct local_qp *q, const struct rec *r, uint64_t now)
 	s->write.va = r->va;
 	s->write.rkey = r->rkey;
 	s->write.len = s->write.left = r->len;
-	if (r->flags & REC_EMPTY) {		/* the peer has done it itself */
-		s->write.left = 0;
-		return true;
-	}
 	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_WRITE, now))
 		return false;
 	if (r->len > MAX_DMA) {
@@ -314,6 +310,8 @@ static bool begin_write(struct local_qp *q, const struct rec *r, uint64_t now)
 		access_error(q, r, now);
 		return false;
 	}
+	if (r->flags & REC_EMPTY)		/* it says that it has written */
+		s->write.left = 0;
 	return true;
 }
 
