@@ -87,10 +87,13 @@ static void enter_err(struct local_qp *q)
 	lrsp_stop(q);
 }
 
+/* core may have failed the QP, too: its CQ is overrun. */
 static void settle(struct local_qp *q)
 {
-	if (q->qp->state == IBV_QPS_ERR)
-		enter_err(q);
+	if (q->qp->state != IBV_QPS_ERR)
+		return;
+	enter_err(q);
+	vm_publish(q);
 }
 
 static int change(struct local_qp *q, enum ibv_qp_state from)
