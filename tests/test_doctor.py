@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic doctor: the configuration, the port, the machine."""
 
+import errno
 import json
 import os
 import re
 import socket
+import shutil
 import subprocess
 import time
 
 import lab
 import pytest
+import seccomp
 from tool import URNIC, good, need, urnic
 
 
-def findings(**env):
-    r = urnic("doctor", "--json", env=env)
+def findings(preexec_fn=None, **env):
+    r = urnic("doctor", "--json", env=env, preexec_fn=preexec_fn)
     return {f["check"]: f for f in json.loads(r.stdout)}, r.returncode
 
 
@@ -128,3 +131,96 @@ def test_doctor_without_network():
     assert found["network interfaces"]["verdict"] == "missing"
     assert found["IPv6"]["verdict"] == "limited"
     assert r.returncode == 1
+
+
+# The same host
+
+DIRECT = "SEND through shared memory, WRITE and READ by process_vm_writev"
+BY_PIPE = "everything through shared memory"
+
+
+@pytest.mark.parametrize("env,verdict,says", [
+    ({}, "ok", "(local is auto)"),
+    ({"URNIC_LOCAL": "vm"}, "ok", "(local is vm)"),
+    ({"URNIC_LOCAL": "pipe"}, "ok", BY_PIPE),
+    ({"URNIC_LOCAL": "off"}, "ok", "UDP: local (URNIC_LOCAL) is off"),
+    ({"URNIC_LOCAL": "off", "URNIC_FAULT": "drop=0.1"}, "ok", "UDP: local"),
+    ({"URNIC_FAULT": "drop=0.1"}, "limited", "UDP, since faults"),
+    ({"URNIC_PCAP": "/tmp/%p.pcapng"}, "limited", "UDP, since packets"),
+])
+def test_doctor_says_which_way(env, verdict, says):
+    found, _ = findings(**env)
+    f = found["same host"]
+    if verdict == "ok" and "(local is" in says and \
+            found["process_vm_readv"]["verdict"] != "ok":
+        pytest.skip("this machine does not allow process_vm_readv")
+    assert f["verdict"] == verdict and says in f["detail"], f
+
+
+@pytest.mark.parametrize("call,error,check,verdict,todo", [
+    ("process_vm_readv", "EPERM", "process_vm_readv", "limited", "seccomp"),
+    ("process_vm_writev", "EACCES", "process_vm_readv", "limited", "seccomp"),
+    ("process_vm_writev", "ENOSYS", "process_vm_readv", "limited",
+     "CONFIG_CROSS_MEMORY_ATTACH"),
+    ("memfd_create", "EPERM", "memfd", "missing", "seccomp"),
+    ("memfd_create", "EACCES", "memfd", "missing", "vm.memfd_noexec"),
+    ("fcntl", "EINVAL", "memfd", "limited", "5.1"),
+    ("pidfd_open", "ENOSYS", "pidfd", "limited", "5.3"),
+])
+def test_doctor_finds_what_seccomp_forbids(call, error, check, verdict, todo):
+    future_write = 0x10 if call == "fcntl" else 0
+    found, _ = findings(seccomp.forbid(call, error, future_write))
+    f = found[check]
+    assert f["verdict"] == verdict and todo in f["do"], f
+    assert os.strerror(getattr(errno, error)) in f["detail"]
+    way = found["same host"]
+    if call == "pidfd_open":
+        return
+    assert way["verdict"] == "limited" and f"see {check}" in way["do"]
+    assert ("UDP" if verdict == "missing" else BY_PIPE) in way["detail"]
+
+
+@pytest.fixture
+def yama(stage):
+    """yama(scope): the environment in which there is Yama with that scope."""
+    library = stage.path / "yama.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wall", "-o", library,
+                    lab.ROOT / "tests/yama.c"], check=True)
+    folder = stage.tmp / "yama"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o1777)
+    yield lambda scope: {"LD_PRELOAD": str(library), "YAMA_SCOPE": str(scope),
+                         "YAMA_FOLDER": str(folder)}
+    shutil.rmtree(folder)
+
+
+YAMA = [
+    (0, "auto", None),
+    (1, "auto", "URNIC_LOCAL=vm"),
+    (1, "vm", None),
+    (2, "vm", "ptrace_scope=0, or 1 and URNIC_LOCAL=vm"),
+    (3, "vm", "boot anew"),
+]
+
+
+@pytest.mark.parametrize("scope,way,todo", YAMA)
+def test_doctor_knows_yama(yama, scope, way, todo):
+    found, _ = findings(URNIC_LOCAL=way, **yama(scope))
+    f = found["process_vm_readv"]
+    assert f"(ptrace_scope is {scope})" in f["detail"], f
+    assert f["verdict"] == ("limited" if todo else "ok")
+    assert (todo or "") in f["do"]
+    assert (BY_PIPE if todo else DIRECT) in found["same host"]["detail"]
+
+
+@pytest.mark.parametrize("scope,way,todo", YAMA)
+def test_programs_do_what_the_doctor_says(netns, yama, scope, way, todo):
+    need("ibv_rc_pingpong")
+    port = lab.next_port()
+    words = ["ibv_rc_pingpong", "-d", "roce_lo", "-g", "1", "-p", str(port)]
+    ns = netns.with_env(URNIC_LOCAL=way, URNIC_LOG="info", **yama(scope))
+    server = ns.start(*words)
+    server.wait_listening(port)
+    client = ns.run(*words, "127.0.0.1")
+    reached = "through it, too" if todo else "directly (process_vm_writev)"
+    assert f"its regions are reached {reached}" in client.out

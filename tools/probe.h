@@ -40,10 +40,12 @@ void probe_sndbuf(struct finding *f);
 void probe_raw(struct finding *f);
 void probe_interfaces(struct finding *f);
 
-void probe_names(struct finding *f);
+void probe_same_host(struct finding *f);
 void probe_memfd(struct finding *f);
 void probe_pidfd(struct finding *f);
 void probe_process_vm(struct finding *f);
+
+void probe_names(struct finding *f);
 void probe_userfaultfd(struct finding *f);
 void probe_userns(struct finding *f);
 void probe_netns(struct finding *f);

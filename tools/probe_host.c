@@ -4,18 +4,13 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,94 +58,6 @@ void probe_names(struct finding *f)
 		finding(f, OK, "", "", "%d of 1022 slots are taken", slots_taken());
 	if (fd >= 0)
 		close(fd);
-}
-
-void probe_memfd(struct finding *f)
-{
-	int fd = memfd_create("urnic-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0 || ftruncate(fd, 4096) != 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-		finding(f, MISSING, "processes of this host talk over UDP", "",
-			"no sealed shared memory: %s", strerror(errno));
-	else
-		finding(f, OK, "", "", "sealed shared memory");
-	if (fd >= 0)
-		close(fd);
-}
-
-void probe_pidfd(struct finding *f)
-{
-	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-
-	if (fd < 0)
-		finding(f, LIMITED, "the death of a peer that was cloned past"
-			" fork handlers is noticed by timeouts only", "use Linux"
-			" 5.3 or newer", "%s", strerror(errno));
-	else
-		finding(f, OK, "", "", "available");
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Can one child read another's memory?  The other allows it with prctl() if
- * consent is set.  0 or errno. */
-static int sibling_reads(bool consent)
-{
-	static char word[8] = "sibling";
-	int ready[2], status = 0;
-	pid_t target, reader;
-	char c;
-
-	if (pipe2(ready, O_CLOEXEC) != 0)
-		return errno;
-	target = fork();
-	if (target == 0) {
-		if (consent)
-			prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-		if (write(ready[1], "r", 1) == 1)
-			pause();
-		_exit(0);
-	}
-	if (target < 0 || read(ready[0], &c, 1) != 1)
-		return ECHILD;
-	reader = fork();
-	if (reader == 0) {
-		char buf[8];
-		struct iovec to = { buf, 8 }, from = { word, 8 };
-
-		if (process_vm_readv(target, &to, 1, &from, 1, 0) != 8)
-			_exit(errno);
-		_exit(0);
-	}
-	waitpid(reader, &status, 0);
-	kill(target, SIGKILL);
-	waitpid(target, NULL, 0);
-	close(ready[0]);
-	close(ready[1]);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
-}
-
-void probe_process_vm(struct finding *f)
-{
-	long scope = probe_number("/proc/sys/kernel/yama/ptrace_scope");
-	int rc = sibling_reads(false);
-	char yama[48] = "";
-
-	if (scope >= 0)
-		snprintf(yama, sizeof(yama), " (ptrace_scope is %ld)", scope);
-	if (rc == 0)
-		finding(f, OK, "", "", "processes of a user reach each other's"
-			" memory%s", yama);
-	else if (sibling_reads(true) == 0)
-		finding(f, OK, "", "", "works where the other process allows it, as"
-			" urnic does%s", yama);
-	else
-		finding(f, LIMITED, "between processes of this host, memory that is"
-			" not shared is copied through a pipe",
-			scope >= 2 ? "sysctl kernel.yama.ptrace_scope=1" :
-			"allow process_vm_readv (seccomp; in Docker: --cap-add"
-			" SYS_PTRACE)", "%s%s", strerror(rc), yama);
 }
 
 void probe_userfaultfd(struct finding *f)
