@@ -34,7 +34,6 @@ static const struct check {
 	{ "memfd", probe_memfd, false },
 	{ "pidfd", probe_pidfd, false },
 	{ "process_vm_readv", probe_process_vm, false },
-	{ "userfaultfd", probe_userfaultfd, false },
 	{ "user namespaces", probe_userns, false },
 	{ "network namespaces", probe_netns, false },
 	{ "descriptors", probe_files, false },

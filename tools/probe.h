@@ -46,7 +46,6 @@ void probe_pidfd(struct finding *f);
 void probe_process_vm(struct finding *f);
 
 void probe_names(struct finding *f);
-void probe_userfaultfd(struct finding *f);
 void probe_userns(struct finding *f);
 void probe_netns(struct finding *f);
 void probe_memlock(struct finding *f);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_host.c - what processes of one host may do to each other. */
+/* probe_host.c - what a process of this host may have and make. */
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,16 +8,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "probe.h"
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 
 /* Slots that are taken, as /proc/net/unix shows them. */
 static int slots_taken(void)
@@ -58,27 +51,6 @@ void probe_names(struct finding *f)
 		finding(f, OK, "", "", "%d of 1022 slots are taken", slots_taken());
 	if (fd >= 0)
 		close(fd);
-}
-
-void probe_userfaultfd(struct finding *f)
-{
-	int kernel = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-	int user = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-
-	if (kernel >= 0)
-		finding(f, OK, "", "", "with system calls on shared pages");
-	else if (user >= 0)
-		finding(f, OK, "", "", "user mode: regions become shared while no"
-			" system call works on them");
-	else
-		finding(f, LIMITED, "regions cannot become shared memory while the"
-			" program runs: copies between processes instead",
-			"allow userfaultfd (seccomp; in Docker: a profile of"
-			" your own)", "%s", strerror(errno));
-	if (kernel >= 0)
-		close(kernel);
-	if (user >= 0)
-		close(user);
 }
 
 static int try_unshare(int flags)
