@@ -63,6 +63,7 @@ EXCEEDED = ("status", 12)
     ("syndrome 0x62", [("nak", 0x62)]),
     # perftest, ibv_rc_pingpong
     (" Failed status 12: wr_id 0 syndrom 0x5", [TIMED_OUT, EXCEEDED]),
+    (" Failed status 12: wr_id 0 syndrom 0x15", [("vendor", 21), EXCEEDED]),
     ("Failed status transport retry counter exceeded (12) for wr_id 2",
      [EXCEEDED]),
     ("status 12 (IBV_WC_RETRY_EXC_ERR), vendor_err 5", [TIMED_OUT, EXCEEDED]),
