@@ -49,7 +49,7 @@ clean:
 
 help:
 	@echo 'make build       build/urnic and build/lib/*'
-	@echo 'make demo        build, then run RDMA programs between two namespaces'
+	@echo 'make demo        build, then run RDMA programs, on one host and between two'
 	@echo 'make check       every test, with bounded sizes: about 20 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
 	@echo 'make bench       speeds, as ratios; writes docs/performance.md'
