@@ -249,7 +249,11 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts,
 
 uint64_t lrsp_deadline(const struct local_qp *q)
 {
-	return q->rsp.ack_due && q->rsp.ack_at ? q->rsp.ack_at : NEVER;
+	/* Without a peer, or room, time changes nothing. */
+	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer ||
+	    q->peer->state != PEER_UP || !list_empty(&q->full))
+		return NEVER;
+	return q->rsp.ack_at;
 }
 
 static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payload,
