@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/due.h"
@@ -71,11 +70,7 @@ fail:
 /* Memory that somebody else made: it must not shrink under us. */
 static int take_memory(struct peer *p, int fd, uint32_t bytes)
 {
-	struct stat st;
-
-	if (fd < 0 || bytes != sizeof(*p->pipe) || fstat(fd, &st) ||
-	    st.st_size != (off_t)bytes ||
-	    (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS)
+	if (bytes != sizeof(*p->pipe) || !fd_is_sealed(fd, bytes, SEALS))
 		return -EPROTO;
 	p->pipe = map(fd);
 	if (!p->pipe)

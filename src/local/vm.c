@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -133,12 +132,9 @@ void vm_publish(struct local_qp *q)
 
 static const struct board *map_board(int fd)
 {
-	const int need = F_SEAL_SHRINK | F_SEAL_GROW;
-	struct stat st;
 	void *b;
 
-	if (fd < 0 || fstat(fd, &st) || st.st_size != sizeof(struct board) ||
-	    (fcntl(fd, F_GET_SEALS) & need) != need)
+	if (!fd_is_sealed(fd, sizeof(struct board), F_SEAL_SHRINK | F_SEAL_GROW))
 		return NULL;
 	b = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
 	if (b == MAP_FAILED)

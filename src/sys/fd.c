@@ -54,3 +54,12 @@ bool fd_is(int fd, const struct fd_id *id)
 	return fd_identify(fd, &now) == 0 && now.dev == id->dev &&
 	       now.ino == id->ino;
 }
+
+bool fd_is_sealed(int fd, size_t size, int seals)
+{
+	int has = fcntl(fd, F_GET_SEALS);	/* -1: of no such kind */
+	struct stat st;
+
+	return has >= 0 && (has & seals) == seals && fstat(fd, &st) == 0 &&
+	       st.st_size == (off_t)size;
+}

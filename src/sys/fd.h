@@ -4,6 +4,7 @@
 #define SYS_FD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* Move fd to a high number, close-on-exec, below 1024 (programs may select()
@@ -20,5 +21,9 @@ struct fd_id { dev_t dev; ino_t ino; };
 
 int fd_identify(int fd, struct fd_id *out);	/* 0 or -errno */
 bool fd_is(int fd, const struct fd_id *id);
+
+/* Memory of size bytes that has all of these F_SEAL_*: who made it can do no
+ * more than they leave. */
+bool fd_is_sealed(int fd, size_t size, int seals);
 
 #endif

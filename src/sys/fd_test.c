@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -120,6 +121,26 @@ static void t_knows_its_own(void **state)
 	close(other[1]);
 }
 
+static void t_sealed(void **state)
+{
+	const int seals = F_SEAL_GROW | F_SEAL_SHRINK;
+	int fd = memfd_create("sealed", MFD_ALLOW_SEALING), null = open_null();
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 5000), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+	assert_false(fd_is_sealed(fd, 5000, seals));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+	assert_true(fd_is_sealed(fd, 5000, seals));
+	assert_false(fd_is_sealed(fd, 4999, seals));
+	assert_false(fd_is_sealed(fd, 5001, seals));
+	assert_false(fd_is_sealed(null, 0, seals));	/* no memory at all */
+	close(fd);
+	close(null);
+	assert_false(fd_is_sealed(fd, 5000, seals));
+	assert_false(fd_is_sealed(-1, 5000, seals));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +149,7 @@ int main(void)
 		cmocka_unit_test(t_low_limit),
 		cmocka_unit_test(t_not_beyond_select),
 		cmocka_unit_test(t_full),
+		cmocka_unit_test(t_sealed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
