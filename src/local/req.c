@@ -50,7 +50,6 @@ void lreq_stop(struct local_qp *q)
 	r->reads = r->direct = 0;
 	r->timeout_at = NEVER;
 	r->hold_until = 0;
-	list_del(&q->full);
 }
 
 void lreq_reset(struct local_qp *q, uint32_t psn)
