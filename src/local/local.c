@@ -289,8 +289,22 @@ static void say_not_ready(struct peer *p)
 			.psn = p->not_ready[i].psn, .path = ~p->not_ready[i].path,
 		};
 		ring_publish(&p->out, r, REC_HEAD);
+		peer_wrote(p);
 	}
-	peer_wrote(p);
+}
+
+void peer_admit(struct peer *p)
+{
+	say_not_ready(p);
+	if ((list_empty(&p->full) && !p->not_ready_n) || !ring_has_room(&p->out))
+		return;
+	say_not_ready(p);
+	list_for_safe(n, &p->full) {
+		struct local_qp *q = container_of(n, struct local_qp, full);
+
+		list_del(&q->full);
+		due_add(p->l->core, q->qp);
+	}
 }
 
 static void deliver(struct local *l, struct peer *p, const struct rec *r,
@@ -344,8 +358,6 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 		return n;
 	}
 	kick = n && ring_tell(&p->in);
-	if (p->not_ready_n)
-		say_not_ready(p);
 	peer_admit(p);
 	if (kick)
 		peer_kick(p);

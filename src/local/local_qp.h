@@ -102,7 +102,7 @@ void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);
 /* What it wrote before it went is worth as much as what is on a wire. */
 void peer_drain(struct peer *p);
-/* QPs that waited for room go on, if there is some. */
+/* Who waited for room goes on, if there is some: answers to nobody, QPs. */
 void peer_admit(struct peer *p);
 
 /* --- datagrams (dgram.c) --------------------------------------------------------- */

@@ -214,18 +214,6 @@ static void wake(struct peer *p)
 		peer_kick(p);
 }
 
-void peer_admit(struct peer *p)
-{
-	if (list_empty(&p->full) || !ring_has_room(&p->out))
-		return;
-	list_for_safe(n, &p->full) {
-		struct local_qp *q = container_of(n, struct local_qp, full);
-
-		list_del(&q->full);
-		due_add(p->l->core, q->qp);
-	}
-}
-
 void local_flush(struct local *l)
 {
 	while (!list_empty(&l->dirty)) {
