@@ -193,7 +193,10 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 		/* The ACK first: a program that receives an answer may rely on
 		 * its own SEND being complete. */
 		more = lrsp_output(q, now);
-		return list_empty(&q->full) && (lreq_output(q, now) || more);
+		if (list_empty(&q->full))
+			return lreq_output(q, now) || more;
+		lreq_blocked(q, now);
+		return false;
 	case IBV_QPS_RTR: case IBV_QPS_SQE:
 		return lrsp_output(q, now);
 	case IBV_QPS_ERR:

@@ -214,6 +214,8 @@ bool vm_may(struct local_qp *q, const struct swqe *w);
 
 /* True: there is more to be sent. */
 bool lreq_output(struct local_qp *q, uint64_t now);
+/* Its turn would be, but the ring has no room for what comes before it. */
+void lreq_blocked(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);
 void lreq_reset(struct local_qp *q, uint32_t psn);
 void lreq_stop(struct local_qp *q);

@@ -277,7 +277,6 @@ static void moved_on(struct local_qp *q, const struct swqe *w, uint32_t n,
 	struct local_req *r = &q->req;
 
 	r->psn = psn_add(r->psn, n);
-	r->full = false;
 	if (psn_off(r->psn, w->psn) >= w->npkts) {
 		r->cur++;
 		r->begun = r->by_record = false;
@@ -498,10 +497,21 @@ bool lreq_output(struct local_qp *q, uint64_t now)
 	uint32_t left = SHARE;
 
 	work.resolved = false;			/* the rest is large */
+	q->req.full = false;
 	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
 		if (step(q, &work, &left, now) == STEP_WAIT)
 			return false;
 	return true;
+}
+
+void lreq_blocked(struct local_qp *q, uint64_t now)
+{
+	const struct local_req *r = &q->req;
+	bool more = r->begun || (q->qp->state == IBV_QPS_RTS &&
+				 r->cur != q->qp->sq.head);
+
+	if (more && !r->failed && now >= r->hold_until)
+		no_room(q, now);
 }
 
 /* --- what comes back ---------------------------------------------------------- */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rings that are full, or full of rubbish; and the one to oneself. */
+#include "local/fix.h"
+
+enum { LOOK = 64, PAIRS = 20 };
+
+#define TIMEOUT_10 4194304ull
+
+static const struct sim_conf quick = {
+	.pipe_only = true, .timeout = 10, .retry_cnt = 3,
+};
+
+/* No room for any record is left, and who could make some knows. */
+static void fill(struct fix *f, int side)
+{
+	struct core *core = &f->s->node[side].core;
+	struct peer *p = pair_peer(f, side);
+	struct rec *r;
+
+	turn_take(&core->turn);
+	while ((r = ring_reserve(&p->out, REC_HEAD + 8)) != NULL) {
+		*r = (struct rec){ .op = REC_ACK };
+		ring_publish(&p->out, r, REC_HEAD + 8);
+	}
+	peer_wrote(p);
+	local_flush(core->local);
+	turn_give(&core->turn);
+}
+
+/* What A has posted is in its ring, B takes it and has no room to answer. */
+static void let_b_alone(struct fix *f)
+{
+	pair_stop(f, 1);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	fill(f, 1);
+	pair_go(f, 1);
+	pair_run(f, 1 * MS);
+}
+
+static void many_qps_share_a_ring(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct sim_pair p[PAIRS];
+
+	(void)state;
+	for (int i = 0; i < PAIRS; i++)
+		p[i] = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], i * 50000, 50000);
+		struct ibv_send_wr wr = {
+			.wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge,
+			.num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { f->mr[1]->mkey.base + i * 50000,
+				     f->mr[1]->mkey.key },
+		};
+
+		sim_send(p[i].qp[0], &wr);
+	}
+	pair_run(f, 1 * MS);
+	assert_false(list_empty(&pair_peer(f, 0)->full));
+	pair_go(f, 1);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		struct ibv_wc wc;
+
+		assert_true(sim_wait(f->s, p[i].cq[0], SEC, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		sim_unpair(f->s, &p[i]);
+	}
+	fix_same(f, 0, PAIRS * 50000);
+	assert_true(list_empty(&pair_peer(f, 0)->full));
+	fix_close(f);
+}
+
+/* A QP goes while it waits for room; the others go on. */
+static void who_waits_may_leave(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+
+	(void)state;
+	pair_stop(f, 1);
+	fill(f, 0);
+	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 20000, 0);
+	pair_run(f, 1 * MS);
+	sim_unpair(f->s, &p);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, 20000);
+	fix_close(f);
+}
+
+static void who_never_makes_room_times_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	uint64_t since = f->s->now;
+
+	(void)state;
+	pair_stop(f, 1);
+	fill(f, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 4 * TIMEOUT_10, 4 * TIMEOUT_10 + 1000);
+	fix_close(f);
+}
+
+/* ... though the QP had an answer to give before it could ask. */
+static void who_owes_an_answer_times_out_too(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+
+	(void)state;
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &wr);
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fill(f, 0);
+	pair_go(f, 0);
+	pair_run(f, 1000);			/* it owes an ACK */
+	assert_true(pair_q(f, 0)->rsp.ack_due);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	fix_close(f);
+}
+
+/* What is owed is not lost, be it a NAK of a QP that has ended. */
+static void answers_wait_for_room(void **state)
+{
+	static const enum ibv_wc_status status[] = {
+		IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_REM_ACCESS_ERR,
+	};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+		fix_recv(f, 8, 0, 100);
+		f->mr[1]->mkey.access = i == 2 ? IBV_ACCESS_LOCAL_WRITE : FIX_ALL;
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		fix_post(f, i ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD, 2,
+			 0, i ? 200 : 8, 0);
+		let_b_alone(f);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		pair_go(f, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, status[i]);
+		fix_close(f);
+	}
+}
+
+/* Nobody but the peer can say it: there is no QP. */
+static void that_nobody_is_there_waits_for_room(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+	(void)state;
+	fix_modify(f, 1, IBV_QPS_RESET);
+	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+	let_b_alone(f);
+	assert_int_equal(pair_peer(f, 1)->not_ready_n, 1);
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	assert_int_equal(pair_peer(f, 1)->not_ready_n, 0);
+	pair_again(f, 1);
+	fix_recv(f, 8, 0, 100);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* --- rubbish --------------------------------------------------------------------- */
+
+static void who_writes_rubbish_is_broken(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	struct rec *r = ring_reserve(&pair_peer(f, 1)->out, REC_HEAD);
+	struct ibv_wc wc;
+
+	(void)state;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	pair_run(f, 1000);
+	r->op = REC_OPS;
+	ring_publish(&pair_peer(f, 1)->out, r, REC_HEAD);
+	peer_heat(pair_peer(f, 0));
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
+	assert_false(pair_peer(f, 0)->vm);
+	/* All that lead there. */
+	sim_send(p.qp[0], &(struct ibv_send_wr){
+		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED });
+	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(wc.vendor_err, VERR_PEER_ENDED);
+	assert_null(local_peer(f->s->node[0].core.local, f->s->node[1].core.slot));
+	sim_unpair(f->s, &p);
+	fix_close(f);
+}
+
+static void who_reads_what_was_not_written_is_broken(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+	(void)state;
+	pair_stop(f, 1);
+	pair_peer(f, 0)->out.s->tail = 1000;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 VERR_PEER_ENDED);
+	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
+	fix_close(f);
+}
+
+/* --- oneself ----------------------------------------------------------------------- */
+
+static void a_process_talks_to_itself(void **state)
+{
+	static const enum ibv_wr_opcode op[] = {
+		IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+	};
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1,
+	};
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct cq *cq = sim_cq(f->s, 0, 10);
+	struct ibv_sge from = sim_sge(f->mr[0], 0, 300000);
+	struct ibv_sge to = sim_sge(f->mr[0], 500000, 300000);
+	struct qp *qp[2];
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], cq, NULL, &cap);
+	for (int i = 0; i < 2; i++) {
+		sim_bring(f->s, qp[i], qp[!i], &f->conf);
+		assert_ptr_equal(local_qp(qp[i])->peer, qp[i]->core->local->self);
+		local_qp(qp[i])->path_in = local_qp(qp[i])->path_out;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		struct ibv_send_wr wr = {
+			.wr_id = i, .opcode = op[i], .sg_list = &from, .num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { to.addr, f->mr[0]->mkey.key },
+		};
+
+		memset(f->mem[0], (int)i + 1, 300000);
+		memset(f->mem[0] + 500000, (int)i + 9, 300000);
+		sim_send(qp[0], &wr);
+		pair_run(f, 1 * MS);		/* RNR, first */
+		if (i == 0)
+			sim_recv(qp[1], 8, &to, 1);
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+		if (i == 0)
+			assert_true(sim_wait(f->s, cq, SEC, &wc));
+		assert_memory_equal(f->mem[0], f->mem[0] + 500000, 300000);
+	}
+	for (int i = 0; i < 2; i++)
+		sim_destroy(f->s, qp[i]);
+	assert_int_equal(cq_destroy(cq), 0);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_qps_share_a_ring),
+		cmocka_unit_test(who_waits_may_leave),
+		cmocka_unit_test(who_never_makes_room_times_out),
+		cmocka_unit_test(who_owes_an_answer_times_out_too),
+		cmocka_unit_test(answers_wait_for_room),
+		cmocka_unit_test(that_nobody_is_there_waits_for_room),
+		cmocka_unit_test(who_writes_rubbish_is_broken),
+		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
+		cmocka_unit_test(a_process_talks_to_itself),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
