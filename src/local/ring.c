@@ -107,12 +107,15 @@ bool ring_empty(const struct ring_in *r)
 
 static bool is_sound(const struct ring_in *r, const struct rec *rec)
 {
-	uint32_t n = slots_of(rec->bytes);
+	uint32_t n = slots_of(rec->bytes), at = r->tail % RING_SLOTS;
 
-	if (rec->op >= REC_OPS || n > RING_SLOTS - r->tail % RING_SLOTS ||
-	    rec->bytes < rec_head(rec))
+	if (rec->op >= REC_OPS || n > RING_SLOTS - at || rec->bytes < rec_head(rec))
 		return false;
-	return rec->op == REC_PAD || rec->bytes - rec_head(rec) <= RING_CHUNK;
+	/* It reaches the end, and a record follows: no reader goes round and
+	 * round. */
+	if (rec->op == REC_PAD)
+		return at && n == RING_SLOTS - at;
+	return rec->bytes - rec_head(rec) <= RING_CHUNK;
 }
 
 int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,

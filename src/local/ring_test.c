@@ -190,6 +190,19 @@ static void garbage(void **state)
 	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_SEND, .bytes = 65 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
+	/* A pad is what is left of the ring, and never all of it. */
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_PAD, .bytes = 64 };
+	assert_int_equal(ring_next(&in, &copy, &at, &n), 0);
+	assert_int_equal(in.tail, RING_SLOTS);
+	in.tail = RING_SLOTS - 2;
+	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 2];
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_PAD, .bytes = 64 };
+	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
+	in.tail = 0;
+	r = (struct rec *)(void *)shared->slot[0];
+	*r = (struct rec){ .stamp = 1, .op = REC_PAD, .bytes = RING_SLOTS * SLOT };
+	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
+
 	shared->tail = 1;			/* ahead of what was written */
 	assert_false(ring_look(&out));
 	assert_true(put(10, 1));
