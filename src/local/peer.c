@@ -316,6 +316,7 @@ static void die(struct peer *p)
 	p->state = PEER_DEAD;
 	leave_hot(p);
 	list_del(&p->dirty);
+	forget_unsaid(p);		/* whoever lives there next is another */
 	make_due(p);
 	peer_release(p);
 }
