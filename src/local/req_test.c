@@ -130,11 +130,11 @@ static void psns_are_those_of_the_wire(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 0, 0);
 	pair_run(f, 1 * MS);
 	assert_int_equal(pair_look(f, 0, rec, LOOK), 5);
-	assert_int_equal(rec[0].flags, REC_FIRST);
+	assert_int_equal(rec[0].flags, REC_FIRST | REC_ASKS);
 	assert_int_equal(rec[0].len, 40000);
-	assert_int_equal(rec[1].flags, 0);
+	assert_int_equal(rec[1].flags, REC_ASKS);
 	assert_int_equal(rec[1].psn, 14);
-	assert_int_equal(rec[2].flags, REC_LAST);
+	assert_int_equal(rec[2].flags, REC_LAST | REC_ASKS);
 	assert_int_equal(rec[2].psn, 30);
 	assert_int_equal(rec[3].psn, 38);	/* 40 packets */
 	assert_int_equal(rec[4].psn, 41);
