@@ -18,13 +18,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import lab  # noqa: E402
+import same_host  # noqa: E402
 
 ROUNDS = 5
 OBJ = lab.ROOT / "build/obj/tests/bench"
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 class Bench:
@@ -32,11 +29,19 @@ class Bench:
         self.pair, self.stage, self.rounds = pair, stage, rounds
         self.a, self.b = pair.a, pair.b
         self.rows = []
-        for tool in ("udp_pingpong", "qp_cost"):
+        for tool in ("udp_pingpong", "qp_cost", "copy_cost", "line_pingpong"):
             shutil.copy(OBJ / tool, stage.path)
 
     def tool(self, name):
         return str(self.stage.path / name)
+
+    @staticmethod
+    def say(text):
+        print(text, file=sys.stderr, flush=True)
+
+    @staticmethod
+    def next_port():
+        return lab.next_port()
 
     # --- yardsticks -------------------------------------------------------
 
@@ -59,17 +64,18 @@ class Bench:
 
     # --- urnic -------------------------------------------------------------
 
-    def perftest(self, program, *options, ns=None):
-        _, client = lab.run_both(self.b, self.a, [program, "-F", *options],
-                                 self.b.ip4, timeout=60)
-        return client.out
+    def figure(self, column, program, *options, at=None):
+        """The client's, of its last row; at: where server and client stand."""
+        server, client = at or (self.b, self.a)
+        _, done = lab.run_both(server, client, [program, "-F", *options],
+                               server.ip4, timeout=60)
+        return float(last_row(done.out)[column])
 
     def bw(self, program, *options):
-        out = self.perftest(program, "--report_gbits", *options)
-        return float(last_row(out)[3])
+        return self.figure(3, program, "--report_gbits", *options)
 
     def lat(self, program, *options):
-        return float(last_row(self.perftest(program, *options))[4])   # t_typical
+        return self.figure(4, program, *options)        # t_typical
 
     def many(self, senders):
         """senders processes to one receiving host, one QP each: their sum."""
@@ -91,14 +97,14 @@ class Bench:
             server.wait(5)
         return total
 
-    def qp_cost(self):
-        return float(self.a.run(self.tool("qp_cost"), self.a.dev, "1", "1000",
-                                timeout=120).out) / 1024
+    def qp_cost(self, ns):
+        return float(ns.run(self.tool("qp_cost"), ns.dev, "1", "1000",
+                            timeout=120).out) / 1024
 
     # --- rows ----------------------------------------------------------------
 
     def against(self, name, unit, ours, yard_name, yard, goal, better="more"):
-        say(f"{name} against {yard_name} ...")
+        self.say(f"{name} against {yard_name} ...")
         pairs = [(ours(), yard()) for _ in range(self.rounds)]
         ratio = statistics.median(o / y for o, y in pairs)
         o = statistics.median(p[0] for p in pairs)
@@ -115,7 +121,7 @@ class Bench:
         self.show()
 
     def show(self):
-        say("  " + " | ".join(self.rows[-1]))
+        self.say("  " + " | ".join(self.rows[-1]))
 
 
 def last_row(out):
@@ -130,7 +136,7 @@ def table(rows):
     return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
 
 
-def measure(bench, quick):
+def measure(bench):
     bench.against("ib_write_bw, 64 KiB, 1 QP, MTU 1500, ICRC on", "Gb/s",
                   lambda: bench.bw("ib_write_bw", "-s", "65536", "-D", "2"),
                   "iperf3, one TCP stream", bench.iperf, 0.6)
@@ -142,34 +148,46 @@ def measure(bench, quick):
                   "UDP ping-pong, helper thread", lambda: bench.raw("helper"), 1.2, "less")
     bench.against("16 senders to one receiver", "Gb/s", lambda: bench.many(16),
                   "one sender", lambda: bench.many(1), 0.5)
-    bench.alone("memory of a connected QP (of 1,000)", "KiB", bench.qp_cost(), 64)
+    bench.alone("memory of a connected QP (of 1,000)", "KiB",
+                bench.qp_cost(bench.a.with_env(URNIC_LOCAL="off")), 64)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no file")
+    parser.add_argument("--only", choices=["wire", "host"],
+                        help="one half of it, no file")
     args = parser.parse_args()
     stage = lab.Stage()
     pair = lab.Pair(stage, 1500)
     try:
         bench = Bench(pair, stage, 1 if args.quick else ROUNDS)
-        measure(bench, args.quick)
+        host = same_host.SameHost(bench)
+        if args.only != "host":
+            measure(bench)
+        if args.only != "wire":
+            host.measure()
     finally:
         pair.remove()
         stage.remove()
-    text = table(bench.rows)
-    print(text)
-    if not args.quick:
-        write(text)
+    print(*(table(rows) for rows in (bench.rows, host.rows) if rows), sep="\n\n")
+    if not args.quick and not args.only:
+        write(table(bench.rows), table(host.rows))
 
 
-def write(text):
+def write(wire, host):
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     (lab.ROOT / "docs/performance.md").write_text(
         "# Performance\n\n"
-        "Written by `make bench`. Two network namespaces and a veth pair; each figure is the median of\n"
-        f"{ROUNDS} rounds, alternating with its yardstick in the same run. Only the ratios mean something.\n\n"
-        f"{text}\n\n"
+        "Written by `make bench`. Each figure is the median of "
+        f"{ROUNDS} rounds, alternating with its yardstick in the same run.\n"
+        "Only the ratios mean something.\n\n"
+        "## Two hosts\n\nTwo network namespaces and a veth pair.\n\n"
+        f"{wire}\n\n"
+        "## One host\n\n"
+        "Two processes, by each way that there is (URNIC_LOCAL is auto, pipe, off); the goals are for auto.\n"
+        "memcpy is within one process, with buffers of that size; the cache line goes between two that spin.\n\n"
+        f"{host}\n\n"
         f"Measured {datetime.date.today()} on {os.cpu_count()} cores of {cpu[1] if cpu else platform.machine()}, "
         f"Linux {platform.release()}.\n")
 
