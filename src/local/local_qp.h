@@ -92,6 +92,9 @@ struct local {
 	uint8_t dgram[RING_CHUNK];	/* one that nobody writes to any more */
 };
 
+struct peer *peer_new(struct local *l, uint16_t slot);	/* opening; or NULL */
+void peer_up(struct peer *p);
+void peer_refuse(struct peer *p, const char *why);	/* if it is opening */
 void peer_broken(struct peer *p, const char *why);
 void peer_release(struct peer *p);	/* when its last QP has gone */
 void local_bury(struct local *l);	/* those that were released */
@@ -187,6 +190,13 @@ void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len);
 /* The QP fails: what is under way of it ends first. */
 void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 
+/* --- agreeing (meet.c) ----------------------------------------------------------- */
+
+void meet_let_go(struct peer *p);	/* of its memory */
+/* What its connection had no room for: once more, or never. */
+void meet_say_again(struct peer *p);
+void meet_forget_unsaid(struct peer *p);
+
 /* --- the peer's memory (vm.c) -------------------------------------------------- */
 
 /* This process's board; where there is none all goes through pipes. */
@@ -212,24 +222,50 @@ bool vm_may(struct local_qp *q, const struct swqe *w);
 
 /* --- requester (req.c) -------------------------------------------------------- */
 
+static inline bool wqe_is_atomic(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static inline bool wqe_is_read(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w);
+}
+
+static inline bool lreq_alive(const struct local_qp *q)
+{
+	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
+}
+
 /* True: there is more to be sent. */
 bool lreq_output(struct local_qp *q, uint64_t now);
 /* Its turn would be, but the ring has no room for what comes before it. */
 void lreq_blocked(struct local_qp *q, uint64_t now);
+
+/* --- completer (completer.c) --------------------------------------------------- */
+
+/* Something is out: its timer runs. */
+void lreq_arm(struct local_qp *q, uint64_t now);
+/* A local error, once it is the oldest work request's. */
+void lreq_tell_error(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);
 void lreq_reset(struct local_qp *q, uint32_t psn);
 void lreq_stop(struct local_qp *q);
 void lreq_response(struct local_qp *q, const struct rec *r, const uint8_t *payload,
 		   uint32_t len, uint64_t now);
 
-/* --- responder (rsp.c) -------------------------------------------------------- */
+/* --- responder (rsp.c, answer.c) ------------------------------------------------ */
 
-bool lrsp_output(struct local_qp *q, uint64_t now);
 void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
 		  uint32_t len, uint64_t now);
+bool lrsp_output(struct local_qp *q, uint64_t now);
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads);
 void lrsp_stop(struct local_qp *q);
 bool lrsp_owes(const struct local_qp *q);
 uint64_t lrsp_deadline(const struct local_qp *q);
+/* mr_check() for the peer, with a line in the log when it refuses. */
+bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
+		    int access, uint8_t **host);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* req.c - work requests become records, and what comes back for them. */
+/* req.c - work requests become records. */
 #include <inttypes.h>
 
 #include "core/device.h"
@@ -17,73 +17,9 @@ enum step {
 };
 
 enum {
-	HOLD_NS = 1000000, HOLD_SHIFT_MAX = 7,
 	SMALL = 4096,			/* not worth waiting for: by a record */
 	ASK_EVERY = 32,			/* messages */
 };
-
-static bool is_atomic(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static bool is_read(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
-}
-
-static bool alive(const struct local_qp *q)
-{
-	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
-}
-
-/* --- ends -------------------------------------------------------------------- */
-
-void lreq_stop(struct local_qp *q)
-{
-	struct local_req *r = &q->req;
-
-	r->cur = q->qp->sq.head;
-	r->una = r->psn;
-	r->begun = r->lost = r->full = r->failed = r->by_record = false;
-	r->reads = r->direct = 0;
-	r->timeout_at = NEVER;
-	r->hold_until = 0;
-}
-
-void lreq_reset(struct local_qp *q, uint32_t psn)
-{
-	q->req = (struct local_req){
-		.una = psn & PSN_MASK, .psn = psn & PSN_MASK,
-		.cur = q->qp->sq.tail,
-		.retry_left = q->qp->attr.retry_cnt,
-		.rnr_left = q->qp->attr.rnr_retry,
-		.timeout_at = NEVER,
-	};
-	list_del(&q->full);
-}
-
-/* The oldest fails, by the peer or for want of one. */
-static void fail(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
-		 uint64_t now)
-{
-	struct qp *qp = q->qp;
-	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
-
-	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
-		 "(retries left: %u, RNR: %u)", qp->qpn, w->wr_id,
-		 qp->attr.dest_qp_num, q->req.una, verr_text(verr)->what,
-		 q->req.retry_left, q->req.rnr_left);
-	sq_complete(qp, status, verr, now);
-	local_fail(q, qp->type != IBV_QPT_RC, -1, now);
-}
-
-static void tell_error(struct local_qp *q, uint64_t now)
-{
-	if (q->req.failed && q->req.cur == q->qp->sq.tail)
-		fail(q, q->req.fail_status, q->req.fail_verr, now);
-}
 
 /* The work request at cur has failed here; told when it is the oldest. */
 static enum step refuse(struct local_qp *q, enum ibv_wc_status status,
@@ -97,94 +33,8 @@ static enum step refuse(struct local_qp *q, enum ibv_wc_status status,
 	q->req.failed = true;
 	q->req.fail_status = status;
 	q->req.fail_verr = verr;
-	tell_error(q, now);
+	lreq_tell_error(q, now);
 	return STEP_WAIT;
-}
-
-/* --- time -------------------------------------------------------------------- */
-
-static void set_timer(struct local_qp *q, uint64_t now)
-{
-	uint64_t ns = ack_timeout_ns(q->qp);
-
-	q->req.timeout_at = ns ? now + ns : NEVER;
-	q->req.seen = q->peer->out.tail;
-}
-
-static void arm(struct local_qp *q, uint64_t now)
-{
-	if (q->req.timeout_at == NEVER && q->qp->type == IBV_QPT_RC)
-		set_timer(q, now);
-}
-
-static void timed_out(struct local_qp *q, uint64_t now)
-{
-	struct local_req *r = &q->req;
-
-	if (!ring_look(&q->peer->out)) {
-		peer_broken(q->peer, "it has read what was not written");
-		return;
-	}
-	/* It is busy with what was written before. */
-	if (!r->lost && q->peer->out.tail != r->seen) {
-		set_timer(q, now);
-		return;
-	}
-	if (r->retry_left == 0) {
-		fail(q, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, now);
-		return;
-	}
-	r->retry_left--;
-	set_timer(q, now);
-}
-
-static bool is_dead(const struct local_qp *q)
-{
-	return q->peer && q->peer->state == PEER_DEAD;
-}
-
-/* Nobody will ever answer.  (UC: nobody was to.) */
-static void bereft(struct local_qp *q, uint64_t now)
-{
-	struct qp *qp = q->qp;
-
-	if (qp->type == IBV_QPT_RC) {
-		if (qp->sq.tail != qp->sq.head)
-			fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
-		return;
-	}
-	while (qp->sq.tail != qp->sq.head && alive(q)) {
-		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		q->req.cur = qp->sq.tail;
-		q->req.begun = false;
-	}
-}
-
-uint64_t lreq_run(struct local_qp *q, uint64_t now)
-{
-	struct local_req *r = &q->req;
-	struct qp *qp = q->qp;
-
-	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->cur &&
-	    !r->begun)
-		qp_drained(qp);
-	if (!alive(q))
-		return NEVER;
-	if (is_dead(q)) {
-		bereft(q, now);
-		return NEVER;
-	}
-	tell_error(q, now);
-	if (!alive(q))
-		return NEVER;
-	if (r->una == r->psn && !r->lost && !r->full) {
-		r->timeout_at = NEVER;
-		return r->hold_until > now ? r->hold_until : NEVER;
-	}
-	if (now >= r->timeout_at)
-		timed_out(q, now);
-	return r->hold_until > now && r->hold_until < r->timeout_at ?
-	       r->hold_until : r->timeout_at;
 }
 
 /* --- a work request's first step ---------------------------------------------- */
@@ -226,7 +76,7 @@ static int resolve(struct local_qp *q, struct work *work)
 
 	if (work->resolved && work->index == q->req.cur)
 		return 0;
-	rc = span_of_wqe(q->qp, q->req.cur, is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
+	rc = span_of_wqe(q->qp, q->req.cur, wqe_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
 			 &work->span);
 	work->resolved = rc == 0;
 	work->index = q->req.cur;
@@ -246,16 +96,16 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 	if (w->flags & IBV_SEND_FENCE && r->reads)
 		return STEP_WAIT;
 	if (!op || !wr_op_allowed(op, qp->type) ||
-	    (is_read(w) && qp->attr.max_rd_atomic == 0))
+	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
 		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	if (w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV)
 		return local_work(q, w, now);
-	if (w->length > caps.max_msg || (is_atomic(w) && w->length < 8))
+	if (w->length > caps.max_msg || (wqe_is_atomic(w) && w->length < 8))
 		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	w->psn = r->psn;
-	w->npkts = packets(q, is_atomic(w) ? 8 : w->length);
+	w->npkts = packets(q, wqe_is_atomic(w) ? 8 : w->length);
 	w->done = 0;
 	r->begun = true;
 	return STEP_GO;
@@ -266,7 +116,7 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 static enum step no_room(struct local_qp *q, uint64_t now)
 {
 	q->req.full = true;
-	arm(q, now);
+	lreq_arm(q, now);
 	return STEP_WAIT;
 }
 
@@ -281,7 +131,7 @@ static void moved_on(struct local_qp *q, const struct swqe *w, uint32_t n,
 		r->cur++;
 		r->begun = r->by_record = false;
 	}
-	arm(q, now);
+	lreq_arm(q, now);
 }
 
 static void tail_of(const struct swqe *w, struct rec *rec)
@@ -472,7 +322,7 @@ static enum step step(struct local_qp *q, struct work *work, uint32_t *left,
 	struct swqe *w = sq_at(&q->qp->sq, r->cur);
 	enum step s;
 
-	if (!alive(q) || r->cur == q->qp->sq.head || r->failed ||
+	if (!lreq_alive(q) || r->cur == q->qp->sq.head || r->failed ||
 	    now < r->hold_until)
 		return STEP_WAIT;
 	if (!r->begun) {
@@ -485,7 +335,7 @@ static enum step step(struct local_qp *q, struct work *work, uint32_t *left,
 		return s;
 	if (w->opcode == IBV_WR_RDMA_READ)
 		return send_read(q, w, now);
-	if (is_atomic(w))
+	if (wqe_is_atomic(w))
 		return send_atomic(q, w, now);
 	s = send_data(q, w, work, left, now);
 	return s == STEP_GO ? sent_all(q, now) : s;
@@ -512,195 +362,4 @@ void lreq_blocked(struct local_qp *q, uint64_t now)
 
 	if (more && !r->failed && now >= r->hold_until)
 		no_room(q, now);
-}
-
-/* --- what comes back ---------------------------------------------------------- */
-
-static void progress(struct local_qp *q, uint64_t now)
-{
-	struct local_req *r = &q->req;
-
-	r->retry_left = q->qp->attr.retry_cnt;
-	r->rnr_left = q->qp->attr.rnr_retry;
-	r->tries = 0;
-	r->lost = false;
-	r->hold_until = 0;
-	if (r->una == r->psn)
-		r->timeout_at = NEVER;
-	else
-		set_timer(q, now);
-}
-
-static void bad_response(struct local_qp *q, const struct rec *rec, uint64_t now)
-{
-	log_info("QP 0x%06x: record %u, PSN %u: does not answer the request",
-		 q->qp->qpn, rec->op, rec->psn);
-	fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
-}
-
-/* Everything before PSN to has been executed.  False: the QP has failed. */
-static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
-		    uint64_t now)
-{
-	struct local_req *r = &q->req;
-	struct sq *sq = &q->qp->sq;
-
-	if (r->una == to)
-		return true;
-	while (sq->tail != r->cur + r->begun && r->una != to) {
-		struct swqe *w = sq_at(sq, sq->tail);
-		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
-
-		if (is_read(w) && w->done < w->length) {
-			bad_response(q, rec, now);	/* where is its answer? */
-			return false;
-		}
-		if (n > psn_off(to, r->una)) {
-			r->una = to;
-			break;
-		}
-		r->una = psn_add(r->una, n);
-		r->reads -= is_read(w);
-		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
-			return false;
-	}
-	progress(q, now);
-	return true;
-}
-
-/* The oldest was not taken, nor what is behind it: again, after a while. */
-static void rewind_to_una(struct local_qp *q, uint64_t until)
-{
-	struct local_req *r = &q->req;
-
-	r->cur = q->qp->sq.tail;
-	r->psn = r->una;
-	r->begun = true;
-	r->failed = r->by_record = false;
-	r->reads = r->direct = 0;
-	r->hold_until = until;
-}
-
-static void not_ready(struct local_qp *q, uint64_t now)
-{
-	struct local_req *r = &q->req;
-	uint64_t hold = (uint64_t)HOLD_NS << r->tries, max = ack_timeout_ns(q->qp);
-
-	arm(q, now);
-	r->lost = true;
-	rewind_to_una(q, now + (max && hold > max ? max : hold));
-	if (r->tries < HOLD_SHIFT_MAX)
-		r->tries++;
-}
-
-static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
-{
-	struct local_req *r = &q->req;
-
-	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
-		if (r->rnr_left == 0) {
-			fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
-			return;
-		}
-		r->rnr_left--;
-	}
-	r->lost = false;
-	r->timeout_at = NEVER;
-	rewind_to_una(q, now + rnr_timer_ns(timer));
-}
-
-static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
-{
-	if (q->req.una == q->req.psn)		/* on the way back already */
-		return;
-	switch ((enum rec_nak)rec->code) {
-	case REC_NOT_READY:
-		not_ready(q, now);
-		return;
-	case REC_RNR:
-		rnr(q, rec->imm, now);
-		return;
-	case REC_INVALID:
-		fail(q, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
-		return;
-	case REC_ACCESS:
-		fail(q, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS, now);
-		return;
-	case REC_OPERATION:
-		fail(q, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
-		return;
-	case REC_NAKS:
-		break;
-	}
-}
-
-/* The next bytes of the oldest READ, or an atomic's result. */
-static void answer(struct local_qp *q, const struct rec *rec,
-		   const uint8_t *payload, uint32_t len, uint64_t now)
-{
-	struct qp *qp = q->qp;
-	uint32_t tail = qp->sq.tail, n = packets(q, len);
-	struct swqe *w = sq_at(&qp->sq, tail);
-	bool read = rec->op == REC_READ_RESP, whole;
-	int rc;
-
-	whole = w->done <= w->length && len == w->length - w->done;
-	if (!is_read(w) || read != (w->opcode == IBV_WR_RDMA_READ) ||
-	    (read ? len > w->length - w->done || (!whole && (len == 0 || len % q->mtu))
-		  : len != 8)) {
-		bad_response(q, rec, now);
-		return;
-	}
-	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
-		     read ? w->done : 0, payload, len);
-	if (rc) {
-		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
-		return;
-	}
-	if (!read || whole) {
-		w->done = w->length;
-		advance(q, rec, psn_add(q->req.una, n), now);
-		return;
-	}
-	w->done += len;
-	q->req.una = psn_add(q->req.una, n);
-	progress(q, now);
-}
-
-void lreq_response(struct local_qp *q, const struct rec *rec,
-		   const uint8_t *payload, uint32_t len, uint64_t now)
-{
-	struct local_req *r = &q->req;
-	uint32_t psn = rec->psn & PSN_MASK, ahead = psn_off(psn, r->una);
-
-	if (!alive(q))
-		return;
-	/* Ghosts: nothing that is out has this PSN. */
-	if (ahead > psn_off(r->psn, r->una) ||
-	    (rec->op != REC_ACK && r->una == r->psn))
-		return;
-	switch ((enum rec_op)rec->op) {
-	case REC_ACK:
-		advance(q, rec, psn, now);
-		break;
-	case REC_NAK:
-		if (rec->code == REC_NOT_READY && ahead)
-			return;			/* the oldest counts */
-		if (advance(q, rec, psn, now))
-			nak(q, rec, now);
-		break;
-	case REC_READ_RESP: case REC_ATOMIC_RESP:
-		/* Nothing is left to be answered: a ghost, too. */
-		if (advance(q, rec, psn, now) && r->una != r->psn)
-			answer(q, rec, payload, len, now);
-		break;
-	case REC_PAD: case REC_SEND: case REC_WRITE: case REC_READ:
-	case REC_CMP_SWAP: case REC_FETCH_ADD: case REC_DGRAM: case REC_OPS:
-		return;
-	}
-	if (alive(q))
-		tell_error(q, now);
-	if (q->qp->sq.tail != q->qp->sq.head || q->qp->state != IBV_QPS_RTS)
-		due_add(q->qp->core, q->qp);
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* answer.c - what is owed for requests. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/event.h"
+#include "core/mr.h"
+#include "local/local_qp.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+/* --- state -------------------------------------------------------------------- */
+
+int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads)
+{
+	struct owed *owed = max_reads ? calloc(max_reads, sizeof(*owed)) : NULL;
+
+	if (max_reads && !owed)
+		return -ENOMEM;
+	free(q->rsp.owed);
+	q->rsp = (struct local_rsp){
+		.epsn = epsn & PSN_MASK, .owed = owed, .owed_size = max_reads,
+	};
+	return 0;
+}
+
+void lrsp_stop(struct local_qp *q)
+{
+	struct local_rsp *s = &q->rsp;
+
+	s->have_recv = false;			/* core flushes it */
+	s->ack_due = false;
+	if (!s->nak_due)			/* else what is before it goes, too */
+		s->owed_n = 0;
+}
+
+bool lrsp_owes(const struct local_qp *q)
+{
+	return q->rsp.nak_due;
+}
+
+bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
+		    int access, uint8_t **host)
+{
+	struct qp *qp = q->qp;
+	enum mr_why why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len,
+				   access, host);
+
+	if (why != MR_OK)
+		log_info("QP 0x%06x: QP 0x%06x, PSN %u asks for %llu bytes at "
+			 "0x%llx with rkey 0x%08x, access 0x%x: %s", qp->qpn,
+			 qp->attr.dest_qp_num, q->rsp.epsn,
+			 (unsigned long long)len, (unsigned long long)va, rkey,
+			 (unsigned)access, mr_why_str(why));
+	return why == MR_OK;
+}
+
+/* --- out ------------------------------------------------------------------------- */
+
+/* The next bytes of a READ, or an atomic's result.  0, -EAGAIN: no room,
+ * -EACCES: the region is gone. */
+static int send_owed(struct local_qp *q, struct owed *o, uint32_t *sent)
+{
+	uint32_t len = o->atomic ? 8 : o->len - o->done;
+	uint8_t *host = NULL;
+	struct rec *r;
+
+	if (len > RING_CHUNK)
+		len = RING_CHUNK;
+	if (!o->atomic && len && !lrsp_region_ok(q, o->rkey, o->va + o->done, len,
+					    IBV_ACCESS_REMOTE_READ, &host))
+		return -EACCES;
+	r = rec_new(q, o->atomic ? REC_ATOMIC_RESP : REC_READ_RESP, REC_HEAD, len);
+	if (!r)
+		return -EAGAIN;
+	if (o->atomic)
+		memcpy((uint8_t *)r + REC_HEAD, &o->orig, sizeof(o->orig));
+	else if (len && guard_copy((uint8_t *)r + REC_HEAD, host, len) != 0)
+		return -EFAULT;
+	r->psn = psn_add(o->psn, o->done / q->mtu);
+	rec_send(q, r, REC_HEAD, len);
+	o->done += len;
+	*sent = len;
+	return 0;
+}
+
+/* A READ fails in its middle. */
+static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t now)
+{
+	struct local_rsp *s = &q->rsp;
+
+	log_info("QP 0x%06x: a READ of QP 0x%06x, PSN %u: the region's memory is gone",
+		 q->qp->qpn, q->qp->attr.dest_qp_num, o->psn);
+	s->owed_n = 0;
+	s->nak = rc == -EFAULT ? REC_OPERATION : REC_ACCESS;
+	s->nak_psn = psn_add(o->psn, o->done / q->mtu);
+	s->nak_due = true;
+	local_fail(q, false, IBV_EVENT_QP_ACCESS_ERR, now);
+}
+
+static bool send_answer(struct local_qp *q, uint64_t now)
+{
+	struct local_rsp *s = &q->rsp;
+	struct rec *r;
+
+	if (!s->nak_due && (!s->ack_due || (now < s->ack_at && !q->l->core->hurry)))
+		return true;
+	r = rec_new(q, s->nak_due ? REC_NAK : REC_ACK, REC_HEAD, 0);
+	if (!r)
+		return false;
+	r->psn = s->nak_due ? s->nak_psn : s->epsn;
+	r->code = s->nak;
+	r->imm = q->qp->attr.min_rnr_timer;
+	rec_send(q, r, REC_HEAD, 0);
+	s->nak_due = s->ack_due = false;
+	return true;
+}
+
+bool lrsp_output(struct local_qp *q, uint64_t now)
+{
+	struct local_rsp *s = &q->rsp;
+	uint32_t left = SHARE, sent = 0;
+
+	while (s->owed_n) {
+		struct owed *o = &s->owed[s->owed_head];
+		int rc = send_owed(q, o, &sent);
+
+		if (rc == -EAGAIN)
+			return false;
+		if (rc) {
+			spoilt(q, o, rc, now);
+			break;
+		}
+		if (o->atomic || o->done == o->len) {
+			s->owed_head = (s->owed_head + 1) % s->owed_size;
+			s->owed_n--;
+		}
+		if (left <= sent)
+			return true;
+		left -= sent;
+	}
+	send_answer(q, now);
+	return false;
+}
+
+uint64_t lrsp_deadline(const struct local_qp *q)
+{
+	/* Without a peer, or room, time changes nothing. */
+	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer ||
+	    q->peer->state != PEER_UP || !list_empty(&q->full))
+		return NEVER;
+	return q->rsp.ack_at;
+}

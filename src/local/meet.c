@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* meet.c - how two processes agree on a pipe. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "local/local_qp.h"
+#include "sys/fd.h"
+
+/* What one says to the other (docs/local.md).  Any version says no the same
+ * way. */
+enum say { SAY_NOTHING, SAY_ASK, SAY_OFFER, SAY_ANSWER, SAY_CONFIRM, SAY_KICK };
+
+struct pipe_msg {
+	uint8_t version, what, yes, zero;
+	uint32_t bytes;			/* of the offered memory */
+	struct nonce nonce;		/* at 0: its memory is its own */
+};
+
+enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
+
+/* --- memory ------------------------------------------------------------------ */
+
+static struct pipe_shared *map(int fd)
+{
+	struct pipe_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				     MAP_SHARED, fd, 0);
+
+	if (s == MAP_FAILED)
+		return NULL;
+	madvise(s, sizeof(*s), MADV_DONTFORK);
+	return s;
+}
+
+static void take_side(struct peer *p, int side)
+{
+	p->out.s = &p->pipe->ring[side];
+	p->in.s = &p->pipe->ring[!side];
+	p->inside = &p->pipe->inside[side].key;
+	p->theirs = &p->pipe->inside[!side].key;
+}
+
+static int make_memory(struct peer *p)
+{
+	int fd = memfd_create("urnic-pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	fd = fd_raise(fd);
+	if (ftruncate(fd, sizeof(struct pipe_shared)) ||
+	    fcntl(fd, F_ADD_SEALS, SEALS))
+		goto fail;
+	p->pipe = map(fd);
+	if (!p->pipe)
+		goto fail;
+	p->fd = fd;
+	take_side(p, 0);
+	return 0;
+fail:
+	close(fd);
+	return -ENOMEM;
+}
+
+/* Memory that somebody else made: it must not shrink under us. */
+static int take_memory(struct peer *p, int fd, uint32_t bytes)
+{
+	if (bytes != sizeof(*p->pipe) || !fd_is_sealed(fd, bytes, SEALS))
+		return -EPROTO;
+	p->pipe = map(fd);
+	if (!p->pipe)
+		return -ENOMEM;
+	take_side(p, 1);
+	return 0;
+}
+
+void meet_let_go(struct peer *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+	vm_part(p);
+	if (p->pipe)
+		munmap(p->pipe, sizeof(*p->pipe));
+	p->pipe = NULL;
+}
+
+/* --- saying ------------------------------------------------------------------ */
+
+/* Of this user?  Others are not told where our memory lies. */
+static bool is_ours(struct peer *p)
+{
+	if (p->uid == (uid_t)-1 &&
+	    host_cred(p->l->host, p->slot, &p->uid, &p->pid))
+		return false;
+	return p->uid == geteuid();
+}
+
+static int say(struct peer *p, enum say what, bool yes)
+{
+	struct pipe_msg m = {
+		.version = PIPE_VERSION, .what = (uint8_t)what, .yes = yes,
+		.bytes = sizeof(struct pipe_shared),
+	};
+	int fd[HOST_FDS] = { -1, -1 };
+	unsigned n = 0;
+
+	if (what == SAY_OFFER && yes)
+		fd[n++] = p->fd;
+	if ((what == SAY_OFFER || what == SAY_ANSWER) && yes && p->l->board_fd >= 0 &&
+	    is_ours(p)) {
+		m.nonce = p->l->nonce;
+		fd[n++] = p->l->board_fd;
+	}
+	return host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+}
+
+/* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */
+static int say_surely(struct peer *p, enum say what, bool yes)
+{
+	int rc = say(p, what, yes);
+
+	if (rc && rc != -EAGAIN)
+		local_gone(p->l, p->slot);
+	if (!rc && what == SAY_OFFER && p->fd >= 0) {
+		close(p->fd);
+		p->fd = -1;
+	}
+	if (rc != -EAGAIN)
+		return rc;
+	p->l->unsaid += p->say == SAY_NOTHING && !p->kick;
+	p->say = (uint8_t)what;
+	p->say_yes = yes;
+	return 0;
+}
+
+void peer_kick(struct peer *p)
+{
+	if (p == p->l->self || p->state != PEER_UP)
+		return;
+	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
+		return;
+	p->l->unsaid += p->say == SAY_NOTHING;
+	p->kick = true;
+}
+
+void meet_forget_unsaid(struct peer *p)
+{
+	p->l->unsaid -= p->say != SAY_NOTHING || p->kick;
+	p->say = SAY_NOTHING;
+	p->kick = false;
+}
+
+void meet_say_again(struct peer *p)
+{
+	enum say what = (enum say)p->say;
+	bool yes = p->say_yes, kick = p->kick;
+
+	meet_forget_unsaid(p);
+	if (what != SAY_NOTHING)
+		say_surely(p, what, yes);
+	if (kick)
+		peer_kick(p);
+}
+
+/* --- agreeing ---------------------------------------------------------------- */
+
+static bool we_offer(const struct peer *p)
+{
+	return p->l->core->slot < p->slot;
+}
+
+/* 0, or nobody is there, or there is no memory: then p is refused. */
+static int begin(struct peer *p)
+{
+	int rc = 0;
+
+	if (we_offer(p))
+		rc = make_memory(p);
+	if (!rc)
+		rc = say_surely(p, we_offer(p) ? SAY_OFFER : SAY_ASK, true);
+	return rc;
+}
+
+static struct peer *self_open(struct local *l)
+{
+	struct peer *p = peer_new(l, l->core->slot);
+
+	if (!p)
+		return NULL;
+	p->pipe = mmap(NULL, sizeof(*p->pipe), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p->pipe == MAP_FAILED) {
+		p->pipe = NULL;
+		l->by_slot[p->slot] = NULL;
+		peer_release(p);
+		return NULL;
+	}
+	p->out.s = p->in.s = &p->pipe->ring[0];
+	p->state = PEER_UP;
+	l->self = p;
+	return p;
+}
+
+struct peer *local_peer(struct local *l, uint16_t slot)
+{
+	struct peer *p;
+
+	if (l->way == LOCAL_OFF || slot < SLOT_FIRST || slot > SLOT_LAST)
+		return NULL;
+	p = l->by_slot[slot];
+	if (!p && slot == l->core->slot)
+		return self_open(l);
+	if (!p) {
+		p = peer_new(l, slot);
+		if (p && begin(p))
+			local_gone(l, slot);
+		p = l->by_slot[slot];
+	}
+	return p && p->state != PEER_REFUSED && p->state != PEER_DEAD ? p : NULL;
+}
+
+static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
+{
+	if (l->core->slot > slot)
+		return;				/* it is theirs to offer */
+	if (!p)
+		p = peer_new(l, slot);
+	if (!p)
+		return;
+	if (p->state == PEER_OPENING && !p->pipe &&
+	    (!same || l->way == LOCAL_OFF || begin(p)) && l->by_slot[slot] == p)
+		peer_refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "the other process "
+		       "has another version, or there is no memory");
+	if (l->by_slot[slot] == p && p->state == PEER_REFUSED)
+		say_surely(p, SAY_OFFER, false);
+}
+
+static void on_offer(struct local *l, struct peer *p, struct host_said *s,
+		     const struct pipe_msg *m)
+{
+	bool yes = m->yes == 1 && m->version == PIPE_VERSION && l->way != LOCAL_OFF;
+
+	if (l->core->slot < s->slot)
+		return;
+	if (!p)
+		p = peer_new(l, s->slot);
+	if (!p)
+		return;
+	if (p->state == PEER_OPENING && p->pipe)
+		return;				/* a second one */
+	if (p->state != PEER_OPENING)
+		yes = false;
+	if (yes)
+		yes = take_memory(p, s->fd[0], m->bytes) == 0;
+	if (yes)
+		vm_meet(p, &m->nonce, s->fd[1]);
+	else
+		peer_refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "no pipe was offered "
+		       "that can be used");
+	if (m->yes)
+		say_surely(p, SAY_ANSWER, yes);
+}
+
+static void on_answer(struct peer *p, const struct host_said *s,
+		      const struct pipe_msg *m)
+{
+	bool yes = m->yes == 1 && m->version == PIPE_VERSION;
+
+	if (!we_offer(p))
+		return;
+	if (p->state == PEER_OPENING && p->pipe && yes) {
+		vm_meet(p, &m->nonce, s->fd[0]);
+		peer_up(p);
+		say_surely(p, SAY_CONFIRM, true);
+		return;
+	}
+	peer_refuse(p, "the other process does not want the pipe");
+	if (yes && p->state != PEER_UP)
+		say_surely(p, SAY_CONFIRM, false);
+}
+
+static void on_confirm(struct peer *p, bool yes)
+{
+	if (we_offer(p) || p->state != PEER_OPENING || !p->pipe)
+		return;
+	if (yes)
+		peer_up(p);
+	else
+		peer_refuse(p, "the other process has changed its mind");
+}
+
+void local_said(struct local *l, struct host_said *s)
+{
+	struct peer *p = l->by_slot[s->slot];
+	struct pipe_msg m;
+	bool same;
+
+	if (s->len < sizeof(m) || s->slot == l->core->slot)
+		return;
+	memcpy(&m, s->buf, sizeof(m));
+	same = m.version == PIPE_VERSION;
+	switch ((enum say)m.what) {
+	case SAY_ASK:
+		on_ask(l, p, s->slot, same);
+		break;
+	case SAY_OFFER:
+		on_offer(l, p, s, &m);
+		break;
+	case SAY_ANSWER:
+		if (p)
+			on_answer(p, s, &m);
+		break;
+	case SAY_CONFIRM:
+		if (p)
+			on_confirm(p, m.yes == 1 && same);
+		break;
+	case SAY_KICK:
+		if (p)
+			peer_heat(p);
+		break;
+	case SAY_NOTHING:
+		break;
+	}
+}
