@@ -45,7 +45,8 @@ struct engine {
 	struct dgram in[ENGINE_RX];
 	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
-	unsigned idle;			/* polls in a row that found nothing */
+	uint64_t busy_at;		/* when a poll last found something, or the
+					 * poller let go of the processor */
 	unsigned turns;
 	uint64_t piped;			/* when a pipe last had something */
 	atomic_bool broken;		/* descriptors are gone */

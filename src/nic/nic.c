@@ -414,15 +414,14 @@ __attribute__((destructor)) static void flush_at_exit(void)
 
 /* A program that spins for long takes the processor from those that it waits
  * for: sixteen senders on two cores are twice as fast if they let go of it. */
-static bool is_idle(struct engine *e, struct engine_did did)
+static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
 {
-	enum { POLLS = 128 };		/* about 60 us */
+	enum { IDLE_NS = 60000 };
 
-	e->idle = did.input || did.output ? 0 : e->idle + 1;
-	if (e->idle < POLLS)
+	if (!did.input && !did.output && now - e->busy_at < IDLE_NS)
 		return false;
-	e->idle = 0;
-	return true;
+	e->busy_at = now;
+	return !did.input && !did.output;
 }
 
 bool nic_poll(struct nic *nic)
@@ -443,7 +442,7 @@ bool nic_poll(struct nic *nic)
 	if (did.input || did.output)
 		atomic_store_explicit(&e->last_poll, clock_ns(),
 				      memory_order_relaxed);
-	idle = is_idle(e, did);
+	idle = is_idle(e, did, now);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);
 	if (idle)
