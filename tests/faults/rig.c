@@ -88,7 +88,7 @@ void rig_open(struct rig *r)
 	r->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(r->pd && r->channel && r->buf != MAP_FAILED);
-	r->cq = ibv_create_cq(r->ctx, 2 * RIG_DEPTH, NULL, r->channel, 0);
+	r->cq = ibv_create_cq(r->ctx, 4 * RIG_DEPTH, NULL, r->channel, 0);
 	r->mr = ibv_reg_mr(r->pd, r->buf, RIG_BUF, RIG_ACCESS);
 	CHECK(r->cq && r->mr);
 }

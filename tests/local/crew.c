@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "crew.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void *crew_share(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+pid_t crew_fork(void (*role)(void *), void *arg)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(300);
+	role(arg);
+	exit(0);
+}
+
+void crew_reap(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+void crew_nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+}
+
+void crew_wait(const _Atomic uint32_t *word, uint32_t value)
+{
+	double end = now_s() + 40;
+
+	while (atomic_load(word) < value) {
+		CHECK(now_s() < end);
+		crew_nap();
+	}
+}
+
+struct card crew_card(const struct rig *r, const struct ibv_qp *qp)
+{
+	return (struct card){ qp->qp_num, r->mr->rkey, (uintptr_t)r->buf, r->gid };
+}
+
+void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs)
+{
+	rig_join(r, qp, theirs->qpn, CREW_PSN, &theirs->gid);
+}
+
+void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
+	enum ibv_wr_opcode op, size_t at, size_t len, size_t to)
+{
+	struct ibv_wc wc;
+
+	rig_post(r, qp, op, at, len, theirs->addr + to, theirs->rkey, 1);
+	wc = rig_wait(r);
+	if (wc.status != IBV_WC_SUCCESS)
+		say("opcode %d, %zu bytes: %s", op, len,
+			ibv_wc_status_str(wc.status));
+	CHECK(wc.status == IBV_WC_SUCCESS);
+}
+
+void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len)
+{
+	struct ibv_sge sge = {
+		(uintptr_t)r->buf + at, (uint32_t)len, r->mr->lkey,
+	};
+	struct ibv_recv_wr wr = { .wr_id = at, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CHECK(!ibv_post_recv(qp, &wr, &bad));
+}
+
+/* --- what a process holds ----------------------------------------------------- */
+
+static unsigned entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	unsigned n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static unsigned lines(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	unsigned n = 0;
+	int c;
+
+	CHECK(f);
+	while ((c = getc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+struct census crew_census(void)
+{
+	struct census c = { 0 };
+	char line[256];
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "Rss: %u kB", &c.rss_kib);
+	fclose(f);
+	c.fds = entries("/proc/self/fd");
+	c.maps = lines("/proc/self/maps");
+	return c;
+}
+
+void crew_compare(const char *who, struct census before, unsigned kib)
+{
+	struct census now = crew_census();
+
+	say("%s: %u -> %u descriptors, %u -> %u mappings, %u -> %u KiB", who,
+		before.fds, now.fds, before.maps, now.maps, before.rss_kib,
+		now.rss_kib);
+	CHECK(now.fds <= before.fds);
+	CHECK(now.maps <= before.maps + 2);	/* malloc's own */
+	CHECK(now.rss_kib <= before.rss_kib + kib);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* crew.h - processes of one host that a program forks before it opens a device,
+ * and what they tell each other through shared memory. */
+#ifndef LOCAL_TESTS_CREW_H
+#define LOCAL_TESTS_CREW_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "rig.h"
+
+extern struct crew_options {
+	unsigned count;			/* rounds, processes, QPs: see a command */
+	unsigned first, step;
+	uint64_t seed;
+} lopt;
+
+/* The commands; each exits 0 only if all was as it must be. */
+int stopped(void);
+int stopped_early(void);
+int deaths(void);
+int crowd(void);
+int many_qps(void);
+int churn(void);
+int clients(void);
+int mixed(void);
+int unmapped(void);
+int deregistered(void);
+int victim(void);
+int hostile(void);
+
+/* Zeroed memory that children share. */
+void *crew_share(size_t bytes);
+/* A child that does role(arg) and exits 0; it dies with its parent. */
+pid_t crew_fork(void (*role)(void *), void *arg);
+void crew_reap(pid_t pid);		/* it must have exited with 0 */
+
+/* Until *word >= value; 40 s at most. */
+void crew_wait(const _Atomic uint32_t *word, uint32_t value);
+void crew_nap(void);			/* some microseconds */
+
+/* What a QP must know of its peer. */
+struct card {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+	union ibv_gid gid;
+};
+
+enum { CREW_PSN = 77 };			/* of every QP */
+
+struct card crew_card(const struct rig *r, const struct ibv_qp *qp);
+void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs);
+/* One request to the peer's card; it must succeed. */
+void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
+		 enum ibv_wr_opcode op, size_t at, size_t len, size_t to);
+void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len);
+
+/* What this process holds. */
+struct census { unsigned fds, maps, rss_kib; };
+
+struct census crew_census(void);
+/* Nothing has come to it but so many KiB. */
+void crew_compare(const char *who, struct census before, unsigned kib);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* deaths.c - in each round a new process, the victim, works with one that
+ * survives them all, and is killed or stopped, each time at another point:
+ *
+ *	--mode=time	killed so many steps of 7 us after some traffic
+ *	--mode=work	... by itself, in midst of posting its n-th request
+ *	--mode=call	... at its n-th system call's beginning or end
+ *	--mode=start	... the same, from before it opens a device
+ *	--mode=stop	stopped so many steps of 7 us after some traffic, goes on
+ *	--mode=wait	the same with the survivor stopped
+ *
+ * Some are not killed, and must find all well.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "duo.h"
+#include "pattern.h"
+#include "trace.h"
+
+enum { BEFORE = 20, AFTER = 200, LEFT_ALONE = 16, SETTLED = 24, STEP_NS = 7000,
+       AT_ONCE = 2, IN_TIME = 20 };
+
+enum mode { TIME, WORK, CALL, START, STOP, WAIT, MODES };
+static const char *const names[MODES] = {
+	"time", "work", "call", "start", "stop", "wait",
+};
+static enum mode mode;
+
+/* Words are the number of the round that they are true for. */
+static struct {
+	_Atomic uint32_t round, victim_card, our_card, victim_done, we_are_done;
+	_Atomic uint32_t under_way, gone, checked, over;
+	_Atomic uint32_t counting, spared;
+	struct duo_card victim, us;
+} *sh;
+
+static bool kills(void)
+{
+	return mode < STOP;
+}
+
+/* --- the victim ------------------------------------------------------------------ */
+
+static void arm(int sig, unsigned point)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = sig };
+	struct itimerspec when = { .it_value.tv_nsec = 1 + point * STEP_NS };
+	timer_t timer;
+
+	CHECK(!timer_create(CLOCK_MONOTONIC, &ev, &timer));
+	CHECK(!timer_settime(timer, 0, &when, NULL));
+}
+
+static void begin(struct duo *d, unsigned point)
+{
+	sh->counting = 1;
+	sh->under_way = sh->round;
+	if (sh->spared == sh->round)
+		return;
+	if (mode == TIME)
+		arm(SIGKILL, point);
+	if (mode == STOP)
+		arm(SIGSTOP, point);
+	if (mode == WORK)
+		d->die_after = d->started + point;
+}
+
+static void be_victim(void *arg)
+{
+	const unsigned *point = arg;
+	double end = now_s() + 40;
+	uint32_t round = sh->round;
+	bool spared = sh->spared == round;
+	struct duo d;
+	struct rig r;
+
+	if (mode == CALL || mode == START)
+		trace_me();
+	if (mode == START)
+		sh->counting = 1;
+	rig_open(&r);
+	duo_make(&d, &r, mix(lopt.seed) + round);
+	sh->victim = d.mine;
+	sh->victim_card = round;
+	crew_wait(&sh->our_card, round);
+	duo_join(&d, &sh->us);
+	while (d.done < BEFORE)
+		CHECK(duo_turn(&d, true) && now_s() < end);
+	begin(&d, *point);
+	/* Who is to be killed goes on until then. */
+	while (d.done < AFTER || (!spared && mode < START))
+		CHECK(duo_turn(&d, true) && now_s() < end);
+	while (d.busy)
+		CHECK(duo_turn(&d, false) && now_s() < end);
+	sh->victim_done = round;
+	while (sh->we_are_done < round)
+		CHECK(duo_turn(&d, false) && now_s() < end);
+	duo_check_guards(&d);
+	duo_free(&d);
+	rig_close(&r);
+}
+
+/* --- the survivor ---------------------------------------------------------------- */
+
+/* All that was out has failed, and so does all that comes. */
+static double bereaved(struct duo *d, bool connected)
+{
+	double start = now_s(), limit = start + (connected ? AT_ONCE : IN_TIME);
+
+	for (int q = 0; q < DUO_QPS; q++)
+		if (!d->bad[q])
+			duo_poke(d, q);
+	while (d->busy || !d->bad[0] || !d->bad[1]) {
+		duo_turn(d, false);
+		CHECK(now_s() < limit);
+	}
+	for (int q = 0; q < DUO_QPS; q++)
+		CHECK(d->bad[q] == IBV_WC_RETRY_EXC_ERR);
+	return now_s() - start;
+}
+
+/* Until the victim has gone or both are done.  Seconds that it took to know. */
+static double live_through(struct duo *d, uint32_t round)
+{
+	bool fine = true;
+
+	while (fine && sh->victim_done < round && sh->gone < round)
+		fine = duo_turn(d, true);
+	while (fine && d->busy && sh->gone < round)
+		fine = duo_turn(d, false);
+	if (fine && sh->victim_done == round && !d->busy) {
+		sh->we_are_done = round;
+		while (sh->gone < round)	/* it may have more to ask */
+			duo_turn(d, false);
+		return 0;
+	}
+	if (!fine && sh->gone < round)
+		crew_wait(&sh->gone, round);
+	CHECK(sh->spared != round && kills());
+	return bereaved(d, sh->under_way == round);
+}
+
+static void survivor(void *arg)
+{
+	struct census before = { 0 };
+	double longest = 0, took;
+	struct duo d;
+	struct rig r;
+
+	(void)arg;
+	rig_open(&r);
+	for (uint32_t round = 1;; round++) {
+		crew_wait(&sh->round, round);
+		if (sh->over)
+			break;
+		duo_make(&d, &r, round);
+		sh->us = d.mine;
+		sh->our_card = round;
+		while (sh->victim_card < round && sh->gone < round)
+			crew_nap();
+		if (sh->victim_card == round) {
+			duo_join(&d, &sh->victim);
+			took = live_through(&d, round);
+			if (took > longest && sh->under_way == round)
+				longest = took;
+		}
+		duo_check_guards(&d);
+		duo_free(&d);
+		if (round == SETTLED)
+			before = crew_census();
+		sh->checked = round;
+	}
+	say("a death is known within %.3f s", longest);
+	if (before.fds)
+		crew_compare("the survivor", before, 512);
+	rig_close(&r);
+}
+
+/* --- the director ---------------------------------------------------------------- */
+
+/* The survivor, while both work. */
+static void stop_survivor(pid_t survivor, uint32_t round, unsigned point)
+{
+	struct timespec ts = { .tv_nsec = point * STEP_NS };
+
+	crew_wait(&sh->under_way, round);
+	nanosleep(&ts, NULL);
+	CHECK(!kill(survivor, SIGSTOP));
+	sleep_ms((unsigned)(mix(point) % 20));
+	CHECK(!kill(survivor, SIGCONT));
+}
+
+/* True: it was killed. */
+static bool watch_victim(pid_t pid, unsigned point)
+{
+	int status;
+
+	if (mode == CALL || mode == START)
+		return trace_until(pid, point, &sh->counting);
+	for (;;) {
+		CHECK(waitpid(pid, &status, WUNTRACED) == pid);
+		if (!WIFSTOPPED(status))
+			break;
+		sleep_ms((unsigned)(mix(point) % 20));
+		CHECK(!kill(pid, SIGCONT));
+	}
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && kills())
+		return true;
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		say("round %u, point %u: status %#x", sh->round, point, status);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	return false;
+}
+
+/* True: the victim was killed. */
+static bool one_round(pid_t survivor, unsigned point)
+{
+	uint32_t round = sh->round + 1;
+	bool spare = round % LEFT_ALONE == 0, killed;
+	pid_t pid;
+
+	sh->counting = 0;
+	sh->spared = spare ? round : sh->spared;
+	sh->round = round;
+	pid = crew_fork(be_victim, &point);
+	if (mode == WAIT && !spare)
+		stop_survivor(survivor, round, point);
+	killed = watch_victim(pid, spare ? 0 : point);
+	sh->gone = round;
+	crew_wait(&sh->checked, round);
+	return killed;
+}
+
+int deaths(void)
+{
+	unsigned point = lopt.first, n = 0;
+	pid_t pid;
+
+	for (mode = 0; opt.mode && mode < MODES; mode++)
+		if (!strcmp(opt.mode, names[mode]))
+			break;
+	CHECK(opt.mode && mode < MODES);
+	opt.timeout = mode == START ? 14 : 17;
+	opt.retries = mode == START ? 3 : 7;
+	sh = crew_share(sizeof(*sh));
+	pid = crew_fork(survivor, NULL);
+	for (; n < lopt.count; point += lopt.step) {
+		bool killed = one_round(pid, point);
+
+		n += killed || !kills();
+		/* Beyond its last system call. */
+		if (mode == START && !killed && sh->spared != sh->round)
+			break;
+	}
+	sh->over = 1;
+	sh->round++;
+	crew_reap(pid);
+	say("%u times, up to point %u: all right", n, point);
+	return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* local.c - programs of several processes on one host. */
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+struct options opt = { .port = "18600", .gid = 1, .timeout = 16, .retries = 7 };
+struct crew_options lopt = { .count = 100, .first = 1, .step = 1, .seed = 1 };
+
+static const struct command { const char *name; int (*run)(void); } commands[] = {
+	{ "stopped", stopped },		/* a target that is stopped; -m */
+	{ "early", stopped_early },	/* ... before the two have agreed */
+	{ "deaths", deaths },		/* a peer is killed or stopped; -m */
+	{ "crowd", crowd },		/* -n processes, each talks to all */
+	{ "qps", many_qps },		/* -n QPs between two processes */
+	{ "churn", churn },		/* -n QPs come and go */
+	{ "clients", clients },		/* -n processes come and go */
+	{ "mixed", mixed },		/* one CQ, SRQ, counter for both ways */
+	{ "unmapped", unmapped },	/* registered memory goes, elsewhere; -m */
+	{ "deregistered", deregistered },	/* -n times, in mid-traffic */
+	{ "victim", victim },		/* honest traffic with a hostile peer */
+	{ "hostile", hostile },		/* that peer, -n times */
+};
+
+static int (*command)(void);
+
+static const struct argp_option options[] = {
+	{ "device",  'd', "NAME", 0, "device (default: the first)", 0 },
+	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
+	{ "port",    'p', "PORT", 0, "TCP port of the control connection", 0 },
+	{ "mode",    'm', "WORD", 0, "what a command does", 0 },
+	{ "events",  'e', 0, 0, "sleep on the completion channel", 0 },
+	{ "count",   'n', "N", 0, "how many (100)", 0 },
+	{ "first",   'f', "N", 0, "the first point (1)", 0 },
+	{ "step",    'k', "N", 0, "... and from there to the next (1)", 0 },
+	{ "seed",    's', "N", 0, "of the random choices (1)", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case 'd': opt.dev = arg; break;
+	case 'g': opt.gid = atoi(arg); break;
+	case 'p': opt.port = arg; break;
+	case 'm': opt.mode = arg; break;
+	case 'e': opt.events = true; break;
+	case 'n': lopt.count = (unsigned)atoi(arg); break;
+	case 'f': lopt.first = (unsigned)atoi(arg); break;
+	case 'k': lopt.step = (unsigned)atoi(arg); break;
+	case 's': lopt.seed = strtoull(arg, NULL, 0); break;
+	case ARGP_KEY_ARG:
+		if (command) {
+			opt.host = arg;
+			break;
+		}
+		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+			if (!strcmp(arg, commands[i].name))
+				command = commands[i].run;
+		if (!command)
+			argp_error(state, "no command %s", arg);
+		break;
+	case ARGP_KEY_END:
+		if (!command)
+			argp_usage(state);
+		break;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options, .parser = parse, .args_doc = "COMMAND [SERVER]",
+	};
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	alarm(1200);			/* a hang is a failure */
+	return command();
+}
