@@ -57,6 +57,7 @@ struct peer {
 	pid_t pid;
 	/* Its memory can be reached (vm.c): */
 	bool vm;
+	const char *vm_why;		/* not; or NULL */
 	const struct board *board;	/* or NULL */
 	int pidfd;			/* or -1 */
 	uint64_t checked;		/* when it was last seen to live */

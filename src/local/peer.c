@@ -127,8 +127,8 @@ void peer_up(struct peer *p)
 	p->state = PEER_UP;
 	(void)host_cred(p->l->host, p->slot, &p->uid, &p->pid);
 	log_info("slot %u: messages go through shared memory, its regions are "
-		 "reached %s", p->slot, p->vm ? "directly (process_vm_writev)" :
-		 "through it, too");
+		 "reached %s%s", p->slot, p->vm ? "directly (process_vm_writev)" :
+		 "through it, too: ", p->vm ? "" : p->vm_why);
 	peer_heat(p);
 	make_due(p);
 }

@@ -143,7 +143,8 @@ static const struct board *map_board(int fd)
 	return b;
 }
 
-static bool is_who_it_says(struct peer *p, const struct nonce *nonce)
+/* NULL: it is. */
+static const char *not_who_it_says(struct peer *p, const struct nonce *nonce)
 {
 	uint64_t got[2] = { 0, 0 };
 	struct iovec here = { got, sizeof(got) };
@@ -151,22 +152,42 @@ static bool is_who_it_says(struct peer *p, const struct nonce *nonce)
 
 	p->pidfd = fd_raise((int)syscall(SYS_pidfd_open, p->pid, 0));
 	if (process_vm_readv(p->pid, &here, 1, &there, 1, 0) != sizeof(got)) {
-		log_info("slot %u: process %d: process_vm_readv: errno %d%s", p->slot,
-			 (int)p->pid, errno, errno == EPERM ? ": Yama's ptrace_scope or "
-			 "another user; URNIC_LOCAL=vm at both ends opens the first" : "");
-		return false;
+		if (errno == EPERM)
+			return "process_vm_readv is not permitted: Yama's "
+			       "ptrace_scope (URNIC_LOCAL=vm at both ends opens it), "
+			       "seccomp, or it may not be dumped";
+		return errno == ENOSYS ? "process_vm_readv does not exist here" :
+					 "process_vm_readv fails";
 	}
-	return memcmp(got, nonce->value, sizeof(got)) == 0;
+	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" :
+							NULL;
+}
+
+static const char *cannot(struct peer *p, const struct nonce *nonce, int board_fd)
+{
+	const char *why;
+
+	if (p->l->way == LOCAL_PIPE)
+		return "URNIC_LOCAL is pipe";
+	if (p->l->board_fd < 0 || host_cred(p->l->host, p->slot, &p->uid, &p->pid))
+		return "there is no memory for that";
+	if (p->uid != geteuid())
+		return "it is another user's";
+	if (p->pid <= 0)
+		return "it is in another pid namespace";
+	if (!nonce->at)
+		return "it does not allow that";
+	why = not_who_it_says(p, nonce);
+	if (why)
+		return why;
+	p->board = map_board(board_fd);
+	return p->board ? NULL : "it does not say what may be reached";
 }
 
 void vm_meet(struct peer *p, const struct nonce *nonce, int board_fd)
 {
-	if (!nonce->at || p->l->board_fd < 0 ||
-	    host_cred(p->l->host, p->slot, &p->uid, &p->pid) ||
-	    p->uid != geteuid() || p->pid <= 0 || !is_who_it_says(p, nonce))
-		return;
-	p->board = map_board(board_fd);
-	p->vm = p->board != NULL;
+	p->vm_why = cannot(p, nonce, board_fd);
+	p->vm = !p->vm_why;
 }
 
 void vm_part(struct peer *p)
