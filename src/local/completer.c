@@ -76,7 +76,7 @@ static void timed_out(struct local_qp *q, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
-	if (!ring_look(&q->peer->out)) {
+	if (q->peer->state == PEER_UP && !ring_look(&q->peer->out)) {
 		peer_broken(q->peer, "it has read what was not written");
 		return;
 	}
@@ -91,6 +91,16 @@ static void timed_out(struct local_qp *q, uint64_t now)
 	}
 	r->retry_left--;
 	set_timer(q, now);
+}
+
+/* Something is to be sent, and the peer has not said yet that there is a pipe:
+ * one that is stopped never will. */
+static bool waits_for_pipe(const struct local_qp *q)
+{
+	const struct qp *qp = q->qp;
+
+	return q->peer && q->peer->state == PEER_OPENING &&
+	       qp->state == IBV_QPS_RTS && qp->sq.tail != qp->sq.head;
 }
 
 static bool is_dead(const struct local_qp *q)
@@ -132,7 +142,9 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 	lreq_tell_error(q, now);
 	if (!lreq_alive(q))
 		return NEVER;
-	if (r->una == r->psn && !r->lost && !r->full) {
+	if (waits_for_pipe(q)) {
+		lreq_arm(q, now);
+	} else if (r->una == r->psn && !r->lost && !r->full) {
 		r->timeout_at = NEVER;
 		return r->hold_until > now ? r->hold_until : NEVER;
 	}

@@ -182,6 +182,36 @@ static void a_connection_that_ends_is_a_refusal(void **state)
 	}
 }
 
+/* A peer that is stopped before it has answered is as silent as one on a wire. */
+static void who_never_answers_is_silent(void **state)
+{
+	const uint64_t timeout = 4096ull << 10;
+	const struct sim_conf c = {
+		.same_host = true, .pipe_only = true, .timeout = 10, .retry_cnt = 3,
+	};
+
+	(void)state;
+	for (int in_time = 0; in_time < 2; in_time++) {
+		struct fix *f = fix_open(IBV_QPT_RC, &c);
+		uint64_t since = f->s->now;
+
+		pair_stop(f, 1);
+		assert_int_equal(pair_peer(f, 0)->state, PEER_OPENING);
+		fix_recv(f, 8, 5000, 100);
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		pair_run(f, 3 * timeout);
+		fix_no_wc(f, 0);
+		if (in_time)
+			pair_go(f, 1);
+		fix_wc(f, 0, 1, in_time ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+		if (in_time)
+			fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		else
+			assert_in_range(f->s->now - since, 4 * timeout, 4 * timeout + 1000);
+		fix_close(f);
+	}
+}
+
 /* --- what is out of place ---------------------------------------------------------- */
 
 static void what_nobody_waits_for_changes_nothing(void **state)
@@ -430,6 +460,7 @@ int main(void)
 		cmocka_unit_test(qps_wait_and_are_sent_away),
 		cmocka_unit_test(nobody_lives_there),
 		cmocka_unit_test(a_connection_that_ends_is_a_refusal),
+		cmocka_unit_test(who_never_answers_is_silent),
 		cmocka_unit_test(what_nobody_waits_for_changes_nothing),
 		cmocka_unit_test(answer_and_confirm_before_their_time),
 		cmocka_unit_test(twice_is_once),
