@@ -163,7 +163,7 @@ def test_doctor_says_which_way(env, verdict, says):
     ("process_vm_writev", "ENOSYS", "process_vm_readv", "limited",
      "CONFIG_CROSS_MEMORY_ATTACH"),
     ("memfd_create", "EPERM", "memfd", "missing", "seccomp"),
-    ("memfd_create", "EACCES", "memfd", "missing", "vm.memfd_noexec"),
+    ("memfd_create", "EACCES", "memfd", "missing", "memfd_create"),
     ("fcntl", "EINVAL", "memfd", "limited", "5.1"),
     ("pidfd_open", "ENOSYS", "pidfd", "limited", "5.3"),
 ])

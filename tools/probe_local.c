@@ -16,6 +16,7 @@
 
 #include "probe.h"
 #include "sys/conf.h"
+#include "sys/fd.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010	/* Linux 5.1 */
@@ -49,12 +50,12 @@ static struct conf configured(void)
 /* Memory with these seals, too, as pipes and boards are made.  0 or errno. */
 static int sealed_memory(int seals)
 {
-	int fd = memfd_create("urnic-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+	int fd = fd_memory("urnic-doctor", 4096), rc;
 
 	if (fd < 0)
-		return errno;
+		return -fd;
 	seals |= F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	rc = ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, seals) ? errno : 0;
+	rc = fcntl(fd, F_ADD_SEALS, seals) ? errno : 0;
 	close(fd);
 	return rc;
 }
@@ -220,9 +221,8 @@ void probe_memfd(struct finding *f)
 	int rc = sealed_memory(0), board = sealed_memory(F_SEAL_FUTURE_WRITE);
 
 	if (rc)
-		finding(f, MISSING, by_udp, rc == EACCES ? "sysctl vm.memfd_noexec=1,"
-			" or let seccomp allow memfd_create" : "let seccomp allow"
-			" memfd_create and fcntl(F_ADD_SEALS)",
+		finding(f, MISSING, by_udp, rc == EFBIG ? "raise ulimit -f" :
+			"let seccomp allow memfd_create and fcntl(F_ADD_SEALS)",
 			"no sealed shared memory: %s", strerror(rc));
 	else if (board)
 		finding(f, LIMITED, by_pipe, "use Linux 5.1 or newer",

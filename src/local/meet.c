@@ -46,13 +46,11 @@ static void take_side(struct peer *p, int side)
 
 static int make_memory(struct peer *p)
 {
-	int fd = memfd_create("urnic-pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = fd_memory("urnic-pipe", sizeof(struct pipe_shared));
 
 	if (fd < 0)
-		return -errno;
-	fd = fd_raise(fd);
-	if (ftruncate(fd, sizeof(struct pipe_shared)) ||
-	    fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	if (fcntl(fd, F_ADD_SEALS, SEALS))
 		goto fail;
 	p->pipe = map(fd);
 	if (!p->pipe)

@@ -79,12 +79,9 @@ void vm_open(struct local *l)
 	    sizeof(l->nonce.value))
 		return;
 	l->nonce.at = (uintptr_t)l->nonce.value;
-	fd = memfd_create("urnic-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = fd_memory("urnic-board", sizeof(*b));
 	if (fd < 0)
 		return;
-	fd = fd_raise(fd);
-	if (ftruncate(fd, sizeof(*b)))
-		goto fail;
 	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (b == MAP_FAILED)
 		goto fail;

@@ -4,12 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FD_HIGH = 768 };
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U		/* Linux 6.3 */
+#endif
 
 static int fd_floor(void)
 {
@@ -35,6 +40,33 @@ int fd_raise(int fd)
 	}
 	close(fd);
 	return high;
+}
+
+/* The kernel ends a program that makes a file longer than its limit. */
+static bool may_be_long(size_t size)
+{
+	struct rlimit lim;
+
+	return getrlimit(RLIMIT_FSIZE, &lim) != 0 || lim.rlim_cur >= size;
+}
+
+int fd_memory(const char *name, size_t size)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd, rc;
+
+	if (!may_be_long(size))
+		return -EFBIG;
+	fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);		/* before Linux 6.3 */
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) == 0)
+		return fd_raise(fd);
+	rc = -errno;
+	close(fd);
+	return rc;
 }
 
 int fd_identify(int fd, struct fd_id *out)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* Move fd to a high number, close-on-exec, below 1024 (programs may select()
@@ -12,6 +13,10 @@
  * Returns the new number, or fd as it was where there is no such number; a
  * negative fd is handed through. */
 int fd_raise(int fd);
+
+/* Memory to be shared, of that many bytes, all 0, which can be sealed: a raised
+ * descriptor, or -errno; -EFBIG: RLIMIT_FSIZE forbids it. */
+int fd_memory(const char *name, size_t size);
 
 /* What a descriptor leads to.  Programs close descriptors that are not theirs,
  * and what they open next may get the number: whoever writes to, reads from or

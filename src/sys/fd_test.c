@@ -141,9 +141,34 @@ static void t_sealed(void **state)
 	assert_false(fd_is_sealed(-1, 5000, seals));
 }
 
+static void memory_to_be_shared(void **state)
+{
+	struct rlimit all, few = { 4096, RLIM_INFINITY };
+	struct stat st;
+	int fd = fd_memory("test", 5000);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_size, 5000);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	close(fd);
+	/* Without a signal. */
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	few.rlim_max = all.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+	assert_int_equal(fd_memory("test", 4097), -EFBIG);
+	fd = fd_memory("test", 4096);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_to_be_shared),
 		cmocka_unit_test(t_knows_its_own),
 		cmocka_unit_test(t_raises),
 		cmocka_unit_test(t_low_limit),
