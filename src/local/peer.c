@@ -153,6 +153,7 @@ static void die(struct peer *p)
 	if (p->state == PEER_UP)
 		peer_drain(p);
 	peer_refuse(p, "its process is gone");
+	vm_part(p);
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
 	p->state = PEER_DEAD;
