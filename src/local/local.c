@@ -269,7 +269,7 @@ static void not_ready(struct peer *p, const struct rec *r)
 		return;
 	/* Of a QP's records the oldest alone counts. */
 	for (unsigned j = 0; j < i; j++)
-		if (p->not_ready[j].src == r->src)
+		if (p->not_ready[j].dst == r->src)
 			return;
 	p->not_ready[i].dst = r->src;
 	p->not_ready[i].src = r->dst;
