@@ -126,6 +126,56 @@ static void who_owes_an_answer_times_out_too(void **state)
 	fix_close(f);
 }
 
+/* Time that is spent waiting for a receive does not count. */
+static void who_waits_for_a_receive_does_not_time_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
+		.pipe_only = true, .timeout = 10, .retry_cnt = 3, .min_rnr_timer = 31 });
+
+	(void)state;
+	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fill(f, 0);
+	pair_go(f, 0);
+	pair_run(f, 400 * MS);			/* an RNR timer of 491.52 ms */
+	fix_no_wc(f, 0);
+	pair_go(f, 1);
+	fix_recv(f, 8, 0, 100);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* What waited for room and then needed none waits for nothing. */
+static void who_was_done_directly_does_not_time_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
+		.timeout = 10, .retry_cnt = 3 });
+
+	(void)state;
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND });
+	sim_recv(f->p.qp[0], 9, NULL, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fill(f, 0);
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	assert_true(pair_q(f, 0)->rsp.ack_due);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 8192, 0);
+	pair_run(f, 1000);
+	pair_go(f, 1);
+	fix_wc(f, 0, 9, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, 8192);
+	fix_quiet(f);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+	fix_close(f);
+}
+
 /* What is owed is not lost, be it a NAK of a QP that has ended. */
 static void answers_wait_for_room(void **state)
 {
@@ -174,14 +224,14 @@ static void that_nobody_is_there_waits_for_room(void **state)
 
 static void who_writes_rubbish_is_broken(void **state)
 {
-	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .pipe_only = false });
 	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
 	struct rec *r = ring_reserve(&pair_peer(f, 1)->out, REC_HEAD);
 	struct ibv_wc wc;
 
 	(void)state;
 	pair_stop(f, 1);
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	pair_run(f, 1000);
 	r->op = REC_OPS;
 	ring_publish(&pair_peer(f, 1)->out, r, REC_HEAD);
@@ -270,6 +320,8 @@ int main(void)
 		cmocka_unit_test(who_waits_may_leave),
 		cmocka_unit_test(who_never_makes_room_times_out),
 		cmocka_unit_test(who_owes_an_answer_times_out_too),
+		cmocka_unit_test(who_waits_for_a_receive_does_not_time_out),
+		cmocka_unit_test(who_was_done_directly_does_not_time_out),
 		cmocka_unit_test(answers_wait_for_room),
 		cmocka_unit_test(that_nobody_is_there_waits_for_room),
 		cmocka_unit_test(who_writes_rubbish_is_broken),

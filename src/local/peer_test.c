@@ -333,6 +333,8 @@ static void another_version_is_refused(void **state)
 		t.low->stopped = t.high->stopped = false;
 		assert_true(sim_run(t.s, SEC));
 		assert_int_equal(seen_by(to, from)->state, PEER_REFUSED);
+		if (what == ANSWER)		/* what it really said was yes */
+			must_be(&t, PEER_REFUSED, PEER_REFUSED);
 		sim_close(t.s);
 	}
 }

@@ -146,10 +146,11 @@ static void wrong_answers(void **state)
 static void an_answer_behind_the_last_request(void **state)
 {
 	(void)state;
-	for (int op = REC_READ_RESP; op <= REC_ATOMIC_RESP; op++) {
+	for (int op = REC_NAK; op <= REC_ATOMIC_RESP; op++) {
 		struct fix *f = asked(IBV_WR_RDMA_WRITE, 3000);
 
-		pair_write(f, 1, &(struct rec){ .op = (uint8_t)op, .psn = 3 }, data, 8);
+		pair_write(f, 1, &(struct rec){
+			.op = (uint8_t)op, .psn = 3, .code = REC_ACCESS }, data, 8);
 		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 		pair_run(f, 1000);
 		fix_no_wc(f, 0);

@@ -137,6 +137,11 @@ static void two_threads(void **state)
 /* A stamp among the payload of a lap ago. */
 static void old_payload_is_no_record(void **state)
 {
+	const uint8_t *at;
+	struct rec rec;
+	uint32_t n;
+	int rc;
+
 	(void)state;
 	for (uint32_t lap = 0; lap < 3; lap++) {
 		for (uint32_t i = 0; i < RING_SLOTS / 8; i++) {
@@ -152,16 +157,11 @@ static void old_payload_is_no_record(void **state)
 			if (i % 3 == 0)
 				assert_true(put(0, i));
 		}
-		for (;;) {
-			const uint8_t *at;
-			struct rec r;
-			uint32_t n;
-
-			if (ring_next(&in, &r, &at, &n) != 1)
-				break;
-			assert_true(r.bytes == 256 || r.bytes == REC_HEAD);
-			ring_release(&in, &r);
+		while ((rc = ring_next(&in, &rec, &at, &n)) == 1) {
+			assert_true(rec.bytes == 256 || rec.bytes == REC_HEAD);
+			ring_release(&in, &rec);
 		}
+		assert_int_equal(rc, 0);
 		assert_int_equal(in.tail, out.head);
 		ring_tell(&in);
 	}

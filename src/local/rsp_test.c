@@ -113,6 +113,12 @@ static void atomics_are_aligned(void **state)
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	fix_close(f);
+	f = pair_open(IBV_QPT_RC, NULL);	/* ... or that hides that it is */
+	f->mr[1]->mkey.host += 4;
+	f->mr[1]->mkey.length -= 8;
+	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
+	fix_close(f);
 }
 
 /* Those that were taken are answered first. */
@@ -397,6 +403,27 @@ static void one_ack_for_all(void **state)
 	fix_close(f);
 }
 
+/* Who receives an answer may rely on its own SEND being complete. */
+static void the_ack_goes_before_the_answer(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct rec rec[LOOK];
+
+	(void)state;
+	fix_recv(f, 8, 0, 8);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND });
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	assert_int_equal(pair_look(f, 1, rec, LOOK), 2);
+	assert_int_equal(rec[0].op, REC_ACK);
+	assert_int_equal(rec[1].op, REC_SEND);
+	fix_close(f);
+}
+
 static void overrun_of_the_receives(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -428,6 +455,7 @@ int main(void)
 		cmocka_unit_test(the_first_request_in_rtr_is_told),
 		cmocka_unit_test(immediate_and_length),
 		cmocka_unit_test(one_ack_for_all),
+		cmocka_unit_test(the_ack_goes_before_the_answer),
 		cmocka_unit_test(overrun_of_the_receives),
 	};
 

@@ -183,7 +183,25 @@ static void the_last_byte_of_a_region_is_in_it(void **state)
 static void a_region_that_is_gone_is_not_reached(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	uint32_t key = f->mr[1]->mkey.key;
+	uint8_t before = f->mem[1][0];
+	struct mr *mr = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	uint32_t key = f->mr[1]->mkey.key, gone = mr->mkey.key;
+
+	(void)state;
+	assert_int_equal(mr_dereg(mr), 0);
+	f->mr[1]->mkey.key = gone;		/* what fix_post() says */
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
+	f->mr[1]->mkey.key = key;
+	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(f->mem[1][0], before);
+	fix_close(f);
+}
+
+/* ... nor is the next one that has its place. */
+static void a_key_that_is_gone_reaches_nothing(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	uint32_t key = f->mr[1]->mkey.key, good;
 	uint8_t before = f->mem[1][0];
 	struct mr *next;
 
@@ -197,11 +215,10 @@ static void a_region_that_is_gone_is_not_reached(void **state)
 	} while (true);
 	f->mr[1] = next;
 	assert_int_not_equal(next->mkey.key, key);
-	next->mkey.key ^= key;
-	key ^= next->mkey.key;
-	next->mkey.key ^= key;			/* fix_post() says the old one */
+	good = next->mkey.key;
+	next->mkey.key = key;			/* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
-	next->mkey.key = key;
+	next->mkey.key = good;
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(f->mem[1][0], before);
 	fix_close(f);
@@ -307,6 +324,23 @@ static void uc_too(void **state)
 	fix_close(f);
 }
 
+/* Of a copy that failed in its middle nothing is left to the next. */
+static void half_a_copy_is_none(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_UC, &direct);
+
+	(void)state;
+	assert_int_equal(mprotect(f->mem[1] + 307200, 4096, PROT_NONE), 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 700000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(mprotect(f->mem[1] + 307200, 4096, PROT_READ | PROT_WRITE), 0);
+	memset(f->mem[0], 0x3c, 500000);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 500000, 0);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_same(f, 0, 500000);
+	fix_close(f);
+}
+
 /* --- deregistration ---------------------------------------------------------------- */
 
 static void *deregister(void *arg)
@@ -318,22 +352,36 @@ static void *deregister(void *arg)
 	return NULL;
 }
 
-/* A is in the middle of a copy, so to speak. */
-static void dereg_waits_while_somebody_is_inside(void **state)
+static void *reregister(void *arg)
 {
-	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	struct mr *mr = f->mr[1], *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
-	pthread_t t;
+	struct fix *f = arg;
+
+	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  IBV_ACCESS_LOCAL_WRITE), 0);
+	return NULL;
+}
+
+/* A is in the middle of a copy, so to speak. */
+static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
+{
+	void *(*const how[])(void *) = { deregister, reregister };
 
 	(void)state;
-	atomic_store(pair_peer(f, 0)->inside, mr->mkey.key);
-	assert_int_equal(mr_dereg(other), 0);	/* nobody is in this one */
-	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
-	usleep(50000);
-	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
-	atomic_store(pair_peer(f, 0)->inside, 0);
-	assert_int_equal(pthread_join(t, NULL), 0);
-	fix_close(f);
+	for (int i = 0; i < 2; i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, &direct);
+		struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
+		_Atomic uint32_t *inside = pair_peer(f, 0)->inside;
+		pthread_t t;
+
+		atomic_store(inside, f->mr[1]->mkey.key);
+		assert_int_equal(mr_dereg(other), 0);	/* nobody is in this one */
+		assert_int_equal(pthread_create(&t, NULL, how[i], f), 0);
+		usleep(50000);
+		assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+		atomic_store(inside, 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		fix_close(f);
+	}
 }
 
 static void rereg_moves_what_is_reached(void **state)
@@ -371,12 +419,14 @@ int main(void)
 		cmocka_unit_test(what_the_board_does_not_allow_the_peer_refuses),
 		cmocka_unit_test(the_last_byte_of_a_region_is_in_it),
 		cmocka_unit_test(a_region_that_is_gone_is_not_reached),
+		cmocka_unit_test(a_key_that_is_gone_reaches_nothing),
 		cmocka_unit_test(a_qp_that_is_not_ready_is_not_reached),
 		cmocka_unit_test(a_qp_that_failed_is_closed),
 		cmocka_unit_test(too_many_reads_go_by_records),
 		cmocka_unit_test(memory_that_is_gone),
 		cmocka_unit_test(uc_too),
-		cmocka_unit_test(dereg_waits_while_somebody_is_inside),
+		cmocka_unit_test(half_a_copy_is_none),
+		cmocka_unit_test(who_takes_a_region_away_waits_for_who_is_inside),
 		cmocka_unit_test(rereg_moves_what_is_reached),
 	};
 

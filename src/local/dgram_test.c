@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams in a ring: whole, with all that was known of them, from whom they
+ * may come. */
+#include "local/fix.h"
+
+#define STALL (100 * MS)
+
+static struct { unsigned n; struct dgram d; uint8_t bytes[8192]; } got;
+
+static void take(void *arg, const struct dgram *d, uint64_t now)
+{
+	(void)arg;
+	(void)now;
+	got.n++;
+	got.d = *d;
+	assert_int_equal(d->iovcnt, 1);
+	assert_int_equal(d->iov[0].iov_len, d->len);
+	memcpy(got.bytes, d->iov[0].iov_base, d->len);
+}
+
+static const struct local_ops ops = { .datagram = take };
+
+static struct fix *open_taker(void)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+	memset(&got, 0, sizeof(got));
+	f->s->node[1].core.local->ops = &ops;
+	return f;
+}
+
+/* A UD datagram to B, in three pieces: BTH, and what may be anything. */
+static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
+{
+	struct core *core = &f->s->node[0].core;
+	uint8_t bth[12] = { opcode, [5] = (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8),
+			    (uint8_t)qpn };
+	struct iovec iov[3] = {
+		{ bth, sizeof(bth) }, { f->mem[0], 7 }, { f->mem[0] + 7, len - 19 },
+	};
+	struct dgram d = {
+		.from.ip = { 1, [15] = 2 }, .from.port = 3,
+		.to.ip = { 4, [15] = 5 }, .to.port = 6,
+		.ifindex = 7, .tclass = 8, .ttl = 9, .ip_id = 10,
+		.iov = iov, .iovcnt = 3, .len = len,
+	};
+	bool sent;
+
+	turn_take(&core->turn);
+	sent = local_send(core->local, f->s->node[1].core.slot, &d, f->s->now);
+	local_flush(core->local);
+	turn_give(&core->turn);
+	return sent;
+}
+
+static uint32_t qpn_of_b(const struct fix *f)
+{
+	return (uint32_t)f->s->node[1].core.slot << QPN_INDEX_BITS | 77;
+}
+
+static void all_of_it_arrives(void **state)
+{
+	struct fix *f = open_taker();
+
+	(void)state;
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4096));
+	pair_run(f, 1000);
+	assert_int_equal(got.n, 1);
+	assert_int_equal(got.d.len, 4096);
+	assert_int_equal(got.bytes[0], 0x64);
+	assert_memory_equal(got.bytes + 12, f->mem[0], 4096 - 12);
+	assert_int_equal(got.d.from.ip[15], 2);
+	assert_int_equal(got.d.from.port, 3);
+	assert_int_equal(got.d.to.ip[15], 5);
+	assert_int_equal(got.d.to.port, 6);
+	assert_int_equal(got.d.ifindex, 7);
+	assert_int_equal(got.d.tclass, 8);
+	assert_int_equal(got.d.ttl, 9);
+	assert_int_equal(got.d.ip_id, 10);
+	assert_true(got.d.ip_id_exact);
+	fix_close(f);
+}
+
+static void only_ud_and_only_what_is_for_us(void **state)
+{
+	static const uint8_t opcode[] = { 0x04, 0x24, 0x84, 0xe4 };
+	struct fix *f = open_taker();
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(opcode); i++)
+		assert_true(send_to_b(f, opcode[i], qpn_of_b(f), 100));
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f) ^ 1 << QPN_INDEX_BITS, 100));
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), RING_CHUNK));	/* too long */
+	pair_write(f, 0, &(struct rec){ .op = REC_DGRAM }, f->mem[0], 59);
+	pair_run(f, 1000);
+	assert_int_equal(got.n, 0);
+	assert_int_equal(pair_peer(f, 1)->state, PEER_UP);
+	fix_close(f);
+}
+
+/* Another user's process could say that it is anybody. */
+static void only_of_the_same_user(void **state)
+{
+	struct fix *f = open_taker();
+	struct local *l = f->s->node[0].core.local;
+	uint16_t slot = f->s->node[1].core.slot;
+
+	(void)state;
+	assert_true(local_has_pipe(l, slot));
+	pair_peer(f, 0)->uid++;
+	assert_false(local_has_pipe(l, slot));
+	pair_peer(f, 1)->uid++;
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 100));
+	pair_run(f, 1000);
+	assert_int_equal(got.n, 0);
+	fix_close(f);
+}
+
+static void without_a_pipe_there_is_none(void **state)
+{
+	struct fix *f = open_taker();
+	struct local *l = f->s->node[0].core.local;
+	uint16_t slot = f->s->node[1].core.slot;
+
+	(void)state;
+	pair_peer(f, 0)->state = PEER_OPENING;
+	assert_false(local_has_pipe(l, slot));
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 100));	/* lost */
+	pair_peer(f, 0)->state = PEER_UP;
+	assert_true(local_has_pipe(l, slot));
+	pair_run(f, 1000);
+	assert_int_equal(got.n, 0);
+	fix_close(f);
+}
+
+/* It waits for who reads, and not for who does not. */
+static void what_finds_no_room_waits_a_while(void **state)
+{
+	struct fix *f = open_taker();
+	unsigned sent = 0;
+
+	(void)state;
+	pair_stop(f, 1);
+	while (send_to_b(f, 0x64, qpn_of_b(f), 4000))
+		sent++;
+	assert_in_range(sent, 30, 33);
+	f->s->now += STALL / 2;
+	assert_false(send_to_b(f, 0x64, qpn_of_b(f), 4000));
+	f->s->now += STALL / 2;
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4000));	/* lost */
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	assert_int_equal(got.n, sent);
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4000));
+	pair_run(f, 1000);
+	assert_int_equal(got.n, sent + 1);
+	/* Its patience is new. */
+	pair_stop(f, 1);
+	while (send_to_b(f, 0x64, qpn_of_b(f), 4000))
+		;
+	f->s->now += STALL / 2;
+	assert_false(send_to_b(f, 0x64, qpn_of_b(f), 4000));
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_of_it_arrives),
+		cmocka_unit_test(only_ud_and_only_what_is_for_us),
+		cmocka_unit_test(only_of_the_same_user),
+		cmocka_unit_test(without_a_pipe_there_is_none),
+		cmocka_unit_test(what_finds_no_room_waits_a_while),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How long the requester waits, for what, and what ends that. */
+#include "local/fix.h"
+
+enum { LOOK = 64 };
+
+#define TIMEOUT_10 4194304ull		/* 4.096 us * 2^10 */
+
+static const struct sim_conf quick = {
+	.pipe_only = true, .timeout = 10, .retry_cnt = 3,
+};
+
+/* Within a microsecond: the simulation looks at rings in steps of 1 ns. */
+static void assert_took(const struct fix *f, uint64_t since, uint64_t ns)
+{
+	assert_in_range(f->s->now - since, ns, ns + 1000);
+}
+
+/* --- RNR --------------------------------------------------------------------- */
+
+static void rnr_waits_and_counts(void **state)
+{
+	const struct sim_conf c = {
+		.pipe_only = true, .rnr_retry = 2, .min_rnr_timer = 12,
+	};
+	struct fix *f = pair_open(IBV_QPT_RC, &c);
+	uint64_t since = f->s->now;
+	uint32_t before = pair_peer(f, 0)->out.head;
+
+	(void)state;
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR).vendor_err,
+			 VERR_RNR_RETRIES);
+	assert_took(f, since, 2 * 640000);
+	assert_int_equal(pair_peer(f, 0)->out.head - before, 3);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	fix_close(f);
+}
+
+static void rnr_for_ever(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+	(void)state;
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	fix_post(f, IBV_WR_SEND, 2, 100, 10, 0);
+	pair_run(f, 500 * MS);			/* more than all timeouts */
+	fix_recv(f, 8, 0, 100);
+	fix_recv(f, 9, 100, 100);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+	fix_same(f, 0, 10);
+	fix_same(f, 100, 10);
+	fix_close(f);
+}
+
+static void progress_gives_the_retries_back(void **state)
+{
+	const struct sim_conf c = { .pipe_only = true, .rnr_retry = 1 };
+	struct fix *f = pair_open(IBV_QPT_RC, &c);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		fix_post(f, IBV_WR_SEND, i, 0, 10, 0);
+		pair_run(f, 100000);
+		fix_recv(f, 8, 0, 100);
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	}
+	fix_close(f);
+}
+
+/* What failed here behind it is looked at anew. */
+static void local_error_behind_an_rnr(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	uint32_t key = f->mr[0]->mkey.key;
+
+	(void)state;
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	f->mr[0]->mkey.key ^= 0x100;		/* what fix_post() says */
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
+	f->mr[0]->mkey.key = key;
+	pair_run(f, 1 * MS);
+	fix_no_wc(f, 0);
+	fix_recv(f, 8, 0, 10);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
+	fix_close(f);
+}
+
+/* --- a peer that is not ready --------------------------------------------------- */
+
+enum unready { RESET, INIT, WRONG_PSN, OTHER_QP, WRONG_PATH, DESTROYED, ERROR, UNREADY };
+
+static void init_only(struct fix *f)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	fix_modify(f, 1, IBV_QPS_RESET);
+	assert_int_equal(qp_modify(f->p.qp[1], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+				   IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, f->s->now), 0);
+}
+
+static void make_unready(struct fix *f, enum unready how)
+{
+	switch (how) {
+	case RESET:      fix_modify(f, 1, IBV_QPS_RESET); break;
+	case INIT:       init_only(f); break;
+	case ERROR:      fix_modify(f, 1, IBV_QPS_ERR); break;
+	case WRONG_PSN:  pair_q(f, 1)->rsp.epsn = 5; break;
+	case OTHER_QP:   f->p.qp[1]->attr.dest_qp_num++; break;
+	case WRONG_PATH: pair_q(f, 1)->path_in++; break;
+	case DESTROYED:
+		sim_destroy(f->s, f->p.qp[1]);
+		f->p.qp[1] = NULL;
+		break;
+	case UNREADY:
+		break;
+	}
+}
+
+static void who_is_never_ready_costs_all_retries(void **state)
+{
+	(void)state;
+	for (int how = 0; how < UNREADY; how++) {
+		struct fix *f = pair_open(IBV_QPT_RC, &quick);
+		uint64_t since = f->s->now;
+
+		fix_recv(f, 8, 0, 100);
+		make_unready(f, (enum unready)how);
+		fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+		fix_post(f, IBV_WR_SEND, 2, 0, 10, 0);
+		assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+				 VERR_TIMEOUT);
+		assert_took(f, since, 4 * TIMEOUT_10);
+		fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
+		fix_close(f);
+	}
+}
+
+static void who_becomes_ready_is_found(void **state)
+{
+	(void)state;
+	for (int how = 0; how < UNREADY; how++) {
+		struct fix *f;
+
+		if (how == DESTROYED)
+			continue;
+		f = pair_open(IBV_QPT_RC, &quick);
+		make_unready(f, (enum unready)how);
+		fix_post(f, IBV_WR_SEND, 1, 0, 3000, 0);
+		fix_post(f, IBV_WR_SEND, 2, 3000, 100, 0);
+		pair_run(f, 2 * TIMEOUT_10);
+		fix_no_wc(f, 0);
+		pair_again(f, 1);
+		fix_recv(f, 8, 0, 3000);
+		fix_recv(f, 9, 3000, 100);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+		assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 3000);
+		fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+		fix_same(f, 0, 3100);
+		fix_close(f);
+	}
+}
+
+/* Of all that it did not take the oldest alone. */
+static void who_is_not_ready_says_so_once(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct rec rec[LOOK];
+
+	(void)state;
+	fix_modify(f, 1, IBV_QPS_RESET);
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < 5; i++)
+		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 10, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	assert_int_equal(pair_look(f, 1, rec, LOOK), 1);
+	assert_int_equal(rec[0].op, REC_NAK);
+	assert_int_equal(rec[0].code, REC_NOT_READY);
+	assert_int_equal(rec[0].psn, 0);
+	fix_close(f);
+}
+
+/* 1 ms, 2 ms, 4 ms ... but no longer than a timeout. */
+static void who_is_not_ready_is_asked_ever_less(void **state)
+{
+	static const uint64_t at[] = { 500, 1500, 3500, 7500, 11500, 15500 };	/* us */
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
+		.pipe_only = true, .timeout = 10 });
+	uint32_t before = pair_peer(f, 0)->out.head;
+
+	(void)state;
+	fix_modify(f, 1, IBV_QPS_RESET);
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	for (unsigned i = 0; i < 6; i++) {
+		pair_run(f, (at[i] - (i ? at[i - 1] : 0)) * 1000);
+		assert_int_equal(pair_peer(f, 0)->out.head - before, i + 1);
+	}
+	fix_close(f);
+}
+
+/* --- time -------------------------------------------------------------------- */
+
+static void who_is_stopped_times_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	uint64_t since = f->s->now;
+
+	(void)state;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err, VERR_TIMEOUT);
+	assert_took(f, since, 4 * TIMEOUT_10);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+	fix_close(f);
+}
+
+static void an_answer_gives_the_retries_back(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	uint64_t since;
+
+	(void)state;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
+	pair_run(f, 4 * TIMEOUT_10 - 1000);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	pair_stop(f, 1);
+	since = f->s->now;
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 10, 0);
+	fix_wc(f, 0, 2, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 4 * TIMEOUT_10, 5 * TIMEOUT_10 + 1000);
+	fix_close(f);
+}
+
+static void timeout_0_is_for_ever(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+	(void)state;
+	f->p.qp[0]->attr.timeout = 0;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
+	pair_run(f, 100 * SEC);
+	fix_no_wc(f, 0);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* It reads, if slowly, what others have written before. */
+static void who_reads_does_not_time_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	struct ring_shared *ring = pair_peer(f, 0)->out.s;
+	uint64_t since;
+
+	(void)state;
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < 100; i++)
+		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 10, 0);
+	for (unsigned i = 0; i < 50; i++) {
+		pair_run(f, TIMEOUT_10);
+		ring->tail++;
+		fix_no_wc(f, 0);
+	}
+	since = f->s->now;
+	fix_wc(f, 0, 0, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 4 * TIMEOUT_10, 5 * TIMEOUT_10 + 1000);
+	fix_close(f);
+}
+
+/* --- its process ends ------------------------------------------------------------ */
+
+static void who_ends_fails_at_once_what_is_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	uint64_t since = f->s->now;
+
+	(void)state;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 0, 10, 0);
+	pair_run(f, 1000);
+	sim_leave(f->s, 1);
+	f->p.qp[1] = NULL;
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 VERR_PEER_ENDED);
+	assert_took(f, since, 1000);
+	fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
+	fix_close(f);
+}
+
+/* ... and what is posted when it has gone. */
+static void what_it_wrote_before_it_ended_is_taken(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_sge from = sim_sge(f->mr[1], 0, 5000), to = sim_sge(f->mr[0], 0, 5000);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &from, .num_sge = 1 };
+
+	(void)state;
+	sim_recv(f->p.qp[0], 8, &to, 1);
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &wr);
+	pair_run(f, 1000);
+	sim_leave(f->s, 1);
+	f->p.qp[1] = NULL;
+	pair_go(f, 0);
+	assert_int_equal(fix_wc(f, 0, 8, IBV_WC_SUCCESS).byte_len, 5000);
+	fix_same(f, 0, 5000);
+	fix_quiet(f);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 VERR_PEER_ENDED);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rnr_waits_and_counts),
+		cmocka_unit_test(rnr_for_ever),
+		cmocka_unit_test(progress_gives_the_retries_back),
+		cmocka_unit_test(local_error_behind_an_rnr),
+		cmocka_unit_test(who_is_never_ready_costs_all_retries),
+		cmocka_unit_test(who_becomes_ready_is_found),
+		cmocka_unit_test(who_is_not_ready_says_so_once),
+		cmocka_unit_test(who_is_not_ready_is_asked_ever_less),
+		cmocka_unit_test(who_is_stopped_times_out),
+		cmocka_unit_test(an_answer_gives_the_retries_back),
+		cmocka_unit_test(timeout_0_is_for_ever),
+		cmocka_unit_test(who_reads_does_not_time_out),
+		cmocka_unit_test(who_ends_fails_at_once_what_is_out),
+		cmocka_unit_test(what_it_wrote_before_it_ended_is_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
