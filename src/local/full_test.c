@@ -220,6 +220,28 @@ static void that_nobody_is_there_waits_for_room(void **state)
 	fix_close(f);
 }
 
+/* Its writer saw that it was looking, and did not kick. */
+static void who_looks_away_looks_once_more(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct peer *p = pair_peer(f, 1);
+
+	(void)state;
+	pair_stop(f, 1);
+	assert_true(list_empty(&p->hot));
+	assert_int_equal(p->in.s->want_kick, 1);
+	peer_heat(p);
+	assert_int_equal(p->in.s->want_kick, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	pair_run(f, 1000);
+	peer_cool(p);
+	assert_false(list_empty(&p->hot));
+	assert_int_equal(p->in.s->want_kick, 0);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 /* --- rubbish --------------------------------------------------------------------- */
 
 static void who_writes_rubbish_is_broken(void **state)
@@ -324,6 +346,7 @@ int main(void)
 		cmocka_unit_test(who_was_done_directly_does_not_time_out),
 		cmocka_unit_test(answers_wait_for_room),
 		cmocka_unit_test(that_nobody_is_there_waits_for_room),
+		cmocka_unit_test(who_looks_away_looks_once_more),
 		cmocka_unit_test(who_writes_rubbish_is_broken),
 		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
 		cmocka_unit_test(a_process_talks_to_itself),

@@ -379,6 +379,7 @@ static void immediate_and_length(void **state)
 	fix_post(f, IBV_WR_SEND, 3, 0, 0, 0);
 	wc = fix_wc(f, 1, 10, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wc_flags, 0);
+	assert_int_equal(wc.imm_data, 0);
 	assert_int_equal(wc.byte_len, 0);
 	fix_close(f);
 }
