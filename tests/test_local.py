@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes of one host: stopped, killed, forbidden, many, hostile.
+
+The programs are those of tests/local; each forks the processes that it needs,
+checks what it is told, and says "all right" or ends with a status of its own.
+"""
+
+import re
+import shutil
+
+import pytest
+
+import lab
+from test_faults import (LONG, RIGHT, SECOND_USER, eventually, needs_second_user,
+                         urnic_names)
+
+OBJ = lab.ROOT / "build/obj/tests"
+LOCAL_WAYS = ["host", "pipe"]
+
+
+@pytest.fixture(scope="module")
+def tools(stage):
+    """The built programs, where everybody may run them, by name."""
+    files = ("local/local", "local/deny", "local/libundumpable.so", "stress/stress")
+    return {name.split("/")[1]: str(shutil.copy(OBJ / name, stage.path))
+            for name in files}
+
+
+@pytest.fixture
+def full(request):
+    return request.config.getoption("--full")
+
+
+@pytest.fixture
+def run(shared_pair, tools):
+    """run(way, word, ...): a command of tests/local; its output."""
+    def run(way, *words, timeout=LONG, **kw):
+        ns, _ = shared_pair().place(way)
+        proc = ns.run(tools["local"], "-d", ns.dev, *words, timeout=timeout, **kw)
+        assert RIGHT in proc.out, proc.describe()
+        assert urnic_names(ns) == []
+        return proc.out
+    return run
+
+
+# --- stopped -----------------------------------------------------------------
+
+@pytest.mark.parametrize("way,mode", [("host", "direct"), ("pipe", "pipe"),
+                                      ("udp", "pipe")])
+def test_stopped_target(run, way, mode):
+    """WRITE and READ need it not, where its memory is reached directly; the
+    rest fails after its retries, or goes on when it does."""
+    run(way, "stopped", "-m", mode)
+
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_stopped_before_it_has_agreed(run, way):
+    run(way, "early")
+
+
+# --- killed, or stopped, at any point ----------------------------------------
+
+# how often, and from one point to the next: in steps of 7 us, requests, beginnings
+# and ends of system calls
+POINTS = {"time": (80, 5), "work": (60, 1), "call": (25, 3), "start": (70, 11),
+          "stop": (50, 5), "wait": (40, 5)}
+
+
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("mode", POINTS)
+def test_dies_or_stops(run, mode, way):
+    count, step = POINTS[mode]
+    run(way, "deaths", "-m", mode, "-n", count, "-k", step)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("mode", POINTS)
+def test_dies_or_stops_at_every_point(run, mode, way, seed):
+    count = {"call": 1000, "start": 2000}.get(mode, 1500)
+    run(way, "deaths", "-m", mode, "-n", count, "-s", seed, timeout=900)
+
+
+# --- ways that are forbidden -------------------------------------------------
+
+DIRECT = "its regions are reached directly"
+THROUGH = "its regions are reached through it, too: "
+FORBIDDEN = {
+    # who may what: the lines of the log at both ends, and why
+    "nothing": (DIRECT, DIRECT),
+    "users": (THROUGH + "it is another user's",) * 2,
+    # the client's is below the server's
+    "pid-namespaces": (DIRECT, THROUGH + "it is in another pid namespace"),
+    "eperm": (THROUGH + "process_vm_readv is not permitted",) * 2,
+    "enosys": (THROUGH + "process_vm_readv does not exist",) * 2,
+    "eperm-at-one": (DIRECT, THROUGH + "process_vm_readv is not permitted"),
+    "undumpable": (DIRECT, THROUGH + "process_vm_readv is not permitted"),
+    "pipe-at-one": (THROUGH + "URNIC_LOCAL is pipe", THROUGH),
+    "off-at-one": ("messages go through UDP: URNIC_LOCAL is off",
+                   "messages go through UDP: "),
+}
+
+
+class Ends:
+    """Starts programs as server and as client, one of which may not do all."""
+
+    def __init__(self, ns, tools, kind):
+        self.ns, self.tools, self.kind = ns, tools, kind
+
+    def start(self, is_client, argv):
+        env, user = {"URNIC_LOG": "info"}, "nobody"
+        if self.kind in ("eperm", "enosys") or (
+                self.kind == "eperm-at-one" and is_client):
+            argv = [self.tools["deny"], self.kind[:6].rstrip("-"), *argv]
+        elif self.kind == "users" and is_client:
+            user = SECOND_USER
+        elif self.kind == "undumpable" and not is_client:
+            env["LD_PRELOAD"] = self.tools["libundumpable.so"]
+        elif self.kind == "off-at-one" and not is_client:
+            env["URNIC_LOCAL"] = "off"
+        elif self.kind == "pipe-at-one" and not is_client:
+            env["URNIC_LOCAL"] = "pipe"
+        elif self.kind == "pid-namespaces" and is_client:
+            argv = ["unshare", "--pid", "--fork", "--kill-child",
+                    *lab.unprivileged(), *argv]
+            user = None
+        return self.ns.start(*argv, env=env, user=user)
+
+
+def forbidden_programs(tools, dev):
+    yield [tools["stress"], "-d", dev, "-t", "0.4", "-q", "2", "-m", "65536",
+           "-M", "8192"], "-p"
+    yield ["ibv_rc_pingpong", "-d", dev, "-g", "1", "-c", "-n", "500"], "-p"
+    for name in ("ib_write_bw", "ib_send_bw"):
+        yield [name, "-d", dev, "-x", "1", "-F", "-n", "500"], "-p"
+
+
+@pytest.mark.parametrize("kind", [
+    pytest.param(k, marks=needs_second_user if k == "users" else ())
+    for k in FORBIDDEN])
+def test_forbidden(shared_pair, tools, kind):
+    """All programs at once; the log of each end says which way, and why."""
+    ns = shared_pair().a
+    ends = Ends(ns, tools, kind)
+    twos = []
+    for argv, port_option in forbidden_programs(tools, ns.dev):
+        words = [argv[0], port_option, str(lab.next_port()), *argv[1:]]
+        server = ends.start(False, words)
+        if "stress" not in argv[0]:
+            server.wait_listening(int(words[2]))
+        twos.append((server, ends.start(True, [*words, ns.ip4])))
+    for server, client in twos:
+        for proc, line in zip((server, client), FORBIDDEN[kind]):
+            assert proc.wait(LONG) == 0, (server.describe(), client.describe())
+            said = re.findall(r"info: slot \d+: (messages go .*)", proc.out)
+            assert said and all(line in x for x in said), (kind, proc.describe())
+
+
+# --- many --------------------------------------------------------------------
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_crowd(run, way):
+    """64 processes on one host, each talks to all."""
+    run(way, "crowd", "-n", "64")
+
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_thousand_qps(run, way):
+    """One pipe for all of them, and less than 64 KiB for each."""
+    run(way, "qps", "-n", "1000")
+
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_qps_come_and_go(run, full, way):
+    run(way, "churn", "-e", "-n", 100000 if full else 2000, timeout=600)
+
+
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+def test_clients_come_and_go(run, full, way):
+    """One after the other, each of which ends, closes or is killed."""
+    run(way, "clients", "-e", "-n", 500 if full else 120, timeout=120)
+
+
+# --- a hostile peer ----------------------------------------------------------
+
+def hostile(ns, tools, user, count, seed):
+    port = lab.next_port()
+    words = [tools["local"], "-d", ns.dev, "-p", port]
+    victim = ns.start(*words, "victim")
+    attacker = ns.start(*words, "hostile", "-n", count, "-s", seed, "127.0.0.1",
+                        user=user)
+    for proc in (attacker, victim):
+        assert proc.wait(LONG + count) == 0 and RIGHT in proc.out, (
+            attacker.describe(), victim.describe())
+
+
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("user", [
+    "nobody", pytest.param(SECOND_USER, marks=needs_second_user)])
+def test_hostile_peer(shared_pair, tools, full, way, user):
+    """It says and writes what no urnic does; only its own QPs suffer."""
+    ns, _ = shared_pair().place(way)
+    for seed in range(20 if full else 1):
+        hostile(ns, tools, user, 200 if full else 24, 1000 * seed + 1)
+
+
+# --- memory, descriptors -----------------------------------------------------
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+@pytest.mark.parametrize("mode", ["gone", "none", "readonly", "shrunk"])
+def test_memory_of_another_process_goes_away(run, mode, way):
+    run(way, "unmapped", "-m", mode)
+
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_nothing_is_written_once_deregistered(run, full, way):
+    run(way, "deregistered", "-n", 5000 if full else 100, timeout=300)
+
+
+def test_nothing_is_left(shared_pair, tools):
+    """No name and no shared memory of processes that were killed."""
+    ns, _ = shared_pair().place("host")
+    proc = ns.start(tools["local"], "-d", ns.dev, "churn", "-n", "1000000")
+    assert eventually(lambda: len(urnic_names(ns)) >= 2)
+    proc.kill()
+    assert eventually(lambda: urnic_names(ns) == [])
+
+
+# --- both ways at once -------------------------------------------------------
+
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+def test_local_and_wire_share_a_cq_an_srq_and_a_counter(run, way):
+    run(way, "mixed")
