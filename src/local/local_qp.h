@@ -35,7 +35,8 @@ struct pipe_shared {
 	struct { _Alignas(SLOT) _Atomic uint32_t key; } inside[2];
 };
 
-/* Where the same can be read in the peer's memory: it is that process. */
+/* Where the same can be read in the peer's memory: it is that process.  The rest
+ * of the page is for others to write to. */
 struct nonce { uint64_t at, value[2]; };
 
 struct peer {
@@ -58,6 +59,7 @@ struct peer {
 	/* Its memory can be reached (vm.c): */
 	bool vm;
 	const char *vm_why;		/* not; or NULL */
+	struct nonce nonce;
 	const struct board *board;	/* or NULL */
 	int pidfd;			/* or -1 */
 	uint64_t checked;		/* when it was last seen to live */

@@ -247,6 +247,7 @@ void local_forked(struct core *core)
 	if (core->local->board_fd >= 0)
 		close(core->local->board_fd);
 	core->local->board_fd = -1;
+	core->local->nonce.at = 0;
 	core->board = NULL;
 }
 

@@ -27,6 +27,8 @@
 
 enum {
 	LAST = 64,			/* bytes that are written last */
+	TOKEN = 8,			/* bytes of the nonce's page, touched first */
+	PAGE = 4096, ALIGN = 1 << 16,	/* some machines' pages are larger */
 	CHECK_NS = 1000000,		/* so often: does it live? */
 	SLOW_NS = 1000000000,
 };
@@ -69,16 +71,60 @@ static void wait_until_out(struct core *core, uint32_t key)
 	}
 }
 
+/* A page where no other program has one.  Whoever writes here writes to it first,
+ * in the same system call: so what this process becomes by exec, or who gets its
+ * number, is not written to.  NULL: none. */
+static void *lonely_page(void)
+{
+	enum { TRIES = 48, MOST_BITS = 46, TRIES_PER_BIT = 4 };
+	void *at = MAP_FAILED;
+	uint64_t where;
+
+	/* How large an address may be is not known. */
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (getrandom(&where, sizeof(where), GRND_NONBLOCK) != sizeof(where))
+			return NULL;
+		where >>= 64 - MOST_BITS + i / TRIES_PER_BIT;
+		where -= where % ALIGN;
+		at = mmap((void *)(uintptr_t)where, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (at == (void *)(uintptr_t)where)
+			break;
+		if (at != MAP_FAILED)		/* before Linux 4.17 a hint */
+			munmap(at, PAGE);
+		at = MAP_FAILED;
+	}
+	/* A sanitizer wants it elsewhere. */
+	if (at == MAP_FAILED)
+		at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		return NULL;
+	madvise(at, PAGE, MADV_DONTFORK);
+	return at;
+}
+
+static bool nonce_open(struct nonce *n)
+{
+	void *page;
+
+	if (getrandom(n->value, sizeof(n->value), GRND_NONBLOCK) != sizeof(n->value))
+		return false;
+	page = lonely_page();
+	if (!page)
+		return false;
+	memcpy(page, n->value, sizeof(n->value));
+	n->at = (uintptr_t)page;
+	return true;
+}
+
 void vm_open(struct local *l)
 {
 	struct board *b;
 	int fd;
 
-	if (l->way == LOCAL_PIPE ||
-	    getrandom(l->nonce.value, sizeof(l->nonce.value), GRND_NONBLOCK) !=
-	    sizeof(l->nonce.value))
+	if (l->way == LOCAL_PIPE || !nonce_open(&l->nonce))
 		return;
-	l->nonce.at = (uintptr_t)l->nonce.value;
 	fd = fd_memory("urnic-board", sizeof(*b));
 	if (fd < 0)
 		return;
@@ -109,6 +155,9 @@ void vm_close(struct local *l)
 	if (l->board_fd >= 0)
 		close(l->board_fd);
 	l->board_fd = -1;
+	if (l->nonce.at)
+		munmap((void *)(uintptr_t)l->nonce.at, PAGE);
+	l->nonce.at = 0;
 }
 
 void vm_publish(struct local_qp *q)
@@ -177,6 +226,7 @@ static const char *cannot(struct peer *p, const struct nonce *nonce, int board_f
 	why = not_who_it_says(p, nonce);
 	if (why)
 		return why;
+	p->nonce = *nonce;
 	p->board = map_board(board_fd);
 	return p->board ? NULL : "it does not say what may be reached";
 }
@@ -234,25 +284,37 @@ static bool is_allowed(const struct local_qp *q, const struct swqe *w, int acces
 	return true;
 }
 
+/* First of all 8 bytes of the page that the right process alone has: a READ's are
+ * the nonce's, a WRITE's lie behind it, in a cache line of this process's own. */
+static struct iovec token_of(const struct peer *p, bool write)
+{
+	uint64_t at = p->nonce.at;
+
+	if (write)
+		at += SLOT * (1u + p->l->core->slot % (PAGE / SLOT - 1));
+	return (struct iovec){ (void *)(uintptr_t)at, TOKEN };
+}
+
 /* len bytes at off of span, from or to there.  False: not all. */
 static bool copy(struct peer *p, const struct span *span, uint32_t off, uint32_t len,
 		 uint64_t there, bool write)
 {
-	struct iovec here[SGE_MAX], to[2];
-	unsigned n = span_iov(span, off, len, here), m = 1;
+	uint64_t token = 0;
+	struct iovec here[SGE_MAX + 1] = { { &token, TOKEN } };
+	struct iovec to[3] = { token_of(p, write), { (void *)(uintptr_t)there, len } };
+	unsigned n = 1 + span_iov(span, off, len, here + 1), m = 2;
 	ssize_t did;
 
-	to[0] = (struct iovec){ (void *)(uintptr_t)there, len };
 	if (write && len > LAST) {		/* programs poll on the last byte */
-		to[0].iov_len = len - LAST;
-		to[1] = (struct iovec){ (char *)to[0].iov_base + len - LAST, LAST };
-		m = 2;
+		to[1].iov_len = len - LAST;
+		to[2] = (struct iovec){ (char *)to[1].iov_base + len - LAST, LAST };
+		m = 3;
 	}
 	did = write ? process_vm_writev(p->pid, here, n, to, m, 0) :
 		      process_vm_readv(p->pid, here, n, to, m, 0);
 	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS))
 		p->vm = false;			/* it was possible; no more */
-	return did == (ssize_t)len;
+	return did == (ssize_t)len + TOKEN && (write || token == p->nonce.value[0]);
 }
 
 static int access_of(const struct swqe *w)

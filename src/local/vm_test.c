@@ -408,6 +408,36 @@ static void rereg_moves_what_is_reached(void **state)
 	fix_close(f);
 }
 
+/* As after an exec, or where another has got its number: the region's addresses
+ * are there, the page is not, or has something else in it. */
+static void another_program_is_not_touched(void **state)
+{
+	const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, &direct);
+		struct nonce *n = &f->s->node[1].core.local->nonce;
+
+		if (i == 2)
+			memset((void *)(uintptr_t)n->at, 0, sizeof(n->value));
+		else
+			assert_int_equal(munmap((void *)(uintptr_t)n->at, 1), 0);
+		pair_stop(f, 1);
+		fix_post(f, op[i > 0], 1, 0, 50000, 0);
+		pair_run(f, 1000);
+		fix_no_wc(f, 0);
+		if (i < 2)
+			assert_memory_not_equal(f->mem[0], f->mem[1], 50000);
+		if (i < 2)
+			n->at = 0;
+		pair_go(f, 1);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_same(f, 0, 50000);
+		fix_close(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -428,6 +458,7 @@ int main(void)
 		cmocka_unit_test(half_a_copy_is_none),
 		cmocka_unit_test(who_takes_a_region_away_waits_for_who_is_inside),
 		cmocka_unit_test(rereg_moves_what_is_reached),
+		cmocka_unit_test(another_program_is_not_touched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
