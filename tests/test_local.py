@@ -82,6 +82,15 @@ def test_dies_or_stops_at_every_point(run, mode, way, seed):
     run(way, "deaths", "-m", mode, "-n", count, "-s", seed, timeout=900)
 
 
+# --- forks, descriptors, other programs --------------------------------------
+
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("mode,count", [("fork", 30), ("close", 10), ("exec", 40)])
+def test_forks_closes_or_becomes_another(run, full, way, mode, count):
+    """It works on; or its peer knows, and touches nothing of what it became."""
+    run(way, "forked", "-m", mode, "-n", count * (20 if full else 1), timeout=300)
+
+
 # --- ways that are forbidden -------------------------------------------------
 
 DIRECT = "its regions are reached directly"

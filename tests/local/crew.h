@@ -29,6 +29,8 @@ int unmapped(void);
 int deregistered(void);
 int victim(void);
 int hostile(void);
+int forked(void);
+int executed(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

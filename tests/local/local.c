@@ -23,6 +23,8 @@ static const struct command { const char *name; int (*run)(void); } commands[] =
 	{ "deregistered", deregistered },	/* -n times, in mid-traffic */
 	{ "victim", victim },		/* honest traffic with a hostile peer */
 	{ "hostile", hostile },		/* that peer, -n times */
+	{ "forked", forked },		/* forks, closes, becomes another; -m */
+	{ "executed", executed },	/* what it becomes */
 };
 
 static int (*command)(void);
