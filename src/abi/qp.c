@@ -84,6 +84,9 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	rc = prepare_rtr(a, qp, attr, mask);
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
+	if (!rc && (ibv->state == IBV_QPS_RESET || ibv->state == IBV_QPS_ERR ||
+		    mask & IBV_QP_ACCESS_FLAGS))
+		nic_fence(a->nic);
 	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, abi_inside > 1);	/* work that waited for the state */
 	return abi_leave(rc);
@@ -100,10 +103,16 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
+	struct nic *nic = abi_of(ibv->context)->nic;
+	int rc;
+
 	if (!abi_enter(ibv->context))
 		return EIO;
-	nic_flush(abi_of(ibv->context)->nic);
-	return abi_leave(qp_destroy(qp_of(ibv), nic_now()));
+	nic_flush(nic);
+	rc = qp_destroy(qp_of(ibv), nic_now());
+	if (!rc)
+		nic_fence(nic);
+	return abi_leave(rc);
 }
 
 /* The NIC counts joins; attaching twice is attaching once. */

@@ -58,6 +58,7 @@ struct core {
 						 * that put none out */
 	bool dead;				/* descriptors lost, or forked */
 	bool hurry;				/* all goes out that might wait */
+	bool leaving;				/* exit(): a QP that is locked stays so */
 };
 
 int core_init(struct core *core, uint16_t slot);	/* 0 or -ENOMEM */

@@ -303,8 +303,11 @@ static void hear(struct host *h, struct conn *c, size_t len, int *fds)
 		.fd = { fds[0], fds[1] },
 	};
 
+	const struct conn *owner = h->by_slot[c->slot];
+
 	static_assert(HOST_FDS == 2, "all of them");
-	if (!c->slot || !h->ops->said) {
+	/* A connection may outlive its process's hold on the slot. */
+	if (!owner || owner->uid != c->uid || owner->pid != c->pid || !h->ops->said) {
 		h->stats.refused++;
 		return;
 	}

@@ -12,6 +12,7 @@
 
 /* --- state -------------------------------------------------------------------- */
 
+/* SQD may raise max_dest_rd_atomic: there is room for as many as can be. */
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads)
 {
 	struct owed *owed = max_reads ? calloc(max_reads, sizeof(*owed)) : NULL;
@@ -99,21 +100,41 @@ static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t no
 	local_fail(q, false, IBV_EVENT_QP_ACCESS_ERR, now);
 }
 
-static bool send_answer(struct local_qp *q, uint64_t now)
+static bool send_ack(struct local_qp *q, uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
 	struct rec *r;
 
-	if (!s->nak_due && (!s->ack_due || (now < s->ack_at && !q->l->core->hurry)))
+	if (!s->ack_due || (now < s->ack_at && !q->l->core->hurry))
 		return true;
-	r = rec_new(q, s->nak_due ? REC_NAK : REC_ACK, REC_HEAD, 0);
+	r = rec_new(q, REC_ACK, REC_HEAD, 0);
 	if (!r)
 		return false;
-	r->psn = s->nak_due ? s->nak_psn : s->epsn;
+	r->psn = s->epsn;
+	rec_send(q, r, REC_HEAD, 0);
+	s->ack_due = false;
+	return true;
+}
+
+/* It acknowledges what is before it, unless it is about a PSN that is not
+ * expected. */
+static bool send_nak(struct local_qp *q)
+{
+	struct local_rsp *s = &q->rsp;
+	struct rec *r;
+
+	if (!s->nak_due)
+		return true;
+	r = rec_new(q, REC_NAK, REC_HEAD, 0);
+	if (!r)
+		return false;
+	r->psn = s->nak_psn;
 	r->code = s->nak;
 	r->imm = q->qp->attr.min_rnr_timer;
 	rec_send(q, r, REC_HEAD, 0);
-	s->nak_due = s->ack_due = false;
+	s->nak_due = false;
+	if (s->nak != REC_NOT_READY)
+		s->ack_due = false;
 	return true;
 }
 
@@ -140,7 +161,8 @@ bool lrsp_output(struct local_qp *q, uint64_t now)
 			return true;
 		left -= sent;
 	}
-	send_answer(q, now);
+	if (send_nak(q))
+		send_ack(q, now);
 	return false;
 }
 

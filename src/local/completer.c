@@ -64,12 +64,28 @@ static void set_timer(struct local_qp *q, uint64_t now)
 
 	q->req.timeout_at = ns ? now + ns : NEVER;
 	q->req.seen = q->peer->out.tail;
+	q->req.seen_in = q->peer->in.tail;
 }
 
 void lreq_arm(struct local_qp *q, uint64_t now)
 {
 	if (q->req.timeout_at == NEVER && q->qp->type == IBV_QPT_RC)
 		set_timer(q, now);
+}
+
+/* Has the peer been busy with what others had written before, or with READs?
+ * What it has read of ours and not answered is no excuse. */
+static bool is_busy(const struct local_qp *q)
+{
+	const struct local_req *r = &q->req;
+	const struct peer *p = q->peer;
+
+	if (r->lost)
+		return false;
+	if (r->reads && p->in.tail != r->seen_in)
+		return true;
+	return p->out.tail != r->seen &&
+	       (r->full || (int32_t)(r->written - p->out.tail) > 0);
 }
 
 static void timed_out(struct local_qp *q, uint64_t now)
@@ -80,8 +96,7 @@ static void timed_out(struct local_qp *q, uint64_t now)
 		peer_broken(q->peer, "it has read what was not written");
 		return;
 	}
-	/* It is busy with what was written before. */
-	if (!r->lost && q->peer->out.tail != r->seen) {
+	if (is_busy(q)) {
 		set_timer(q, now);
 		return;
 	}
@@ -156,7 +171,7 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 
 /* --- what comes back ---------------------------------------------------------- */
 
-static void progress(struct local_qp *q, uint64_t now)
+void lreq_progress(struct local_qp *q, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
@@ -205,7 +220,7 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
 		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
 			return false;
 	}
-	progress(q, now);
+	lreq_progress(q, now);
 	return true;
 }
 
@@ -305,7 +320,7 @@ static void answer(struct local_qp *q, const struct rec *rec,
 	}
 	w->done += len;
 	q->req.una = psn_add(q->req.una, n);
-	progress(q, now);
+	lreq_progress(q, now);
 }
 
 void lreq_response(struct local_qp *q, const struct rec *rec,

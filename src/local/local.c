@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/transport.h"
@@ -78,7 +79,8 @@ static int enter_rtr(struct local_qp *q)
 	struct qp *qp = q->qp;
 
 	q->mtu = 128u << qp->attr.path_mtu;
-	return lrsp_reset(q, qp->attr.rq_psn, qp->attr.max_dest_rd_atomic);
+	return lrsp_reset(q, qp->attr.rq_psn,
+			  qp->type == IBV_QPT_RC ? caps.max_rd_atomic : 0);
 }
 
 static void enter_err(struct local_qp *q)
@@ -176,6 +178,7 @@ struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t 
 void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len)
 {
 	ring_publish(&q->peer->out, r, head + len);
+	q->req.written = q->peer->out.head;
 	peer_wrote(q->peer);
 	q->l->core->spent += len / 4096 + 1;
 }
@@ -320,8 +323,12 @@ static void deliver(struct local *l, struct peer *p, const struct rec *r,
 		not_ready(p, r);
 		return;
 	}
+	/* exit() may have come in a call that holds the lock. */
+	if (!l->core->leaving)
+		lock_take(&qp->lock);
+	else if (!lock_try(&qp->lock))
+		return;
 	q = local_qp(qp);
-	lock_take(&qp->lock);
 	if (is_for(q, p, r)) {
 		established(q);
 		if (rec_is_request(r))

@@ -61,6 +61,10 @@ bool local_has_pipe(struct local *l, uint16_t slot);
  * keep waiting is lost. */
 bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now);
 
+/* A QP that has just stopped taking requests, or whose rights have changed, is
+ * still written to by who looked before: wait for them.  Turn not held. */
+void local_fence(struct core *core);
+
 void local_said(struct local *l, struct host_said *s);
 void local_gone(struct local *l, uint16_t slot);
 

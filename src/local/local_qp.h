@@ -54,6 +54,7 @@ struct peer {
 	struct ring_out out;
 	struct ring_in in;
 	_Atomic uint32_t *inside, *theirs;	/* inside[ours], inside[theirs] */
+	uint32_t was_inside;		/* local_fence() */
 	uid_t uid;
 	pid_t pid;
 	/* Its memory can be reached (vm.c): */
@@ -138,8 +139,9 @@ struct local_req {
 	bool full;			/* the ring has no room */
 	uint64_t timeout_at;		/* NEVER: nothing is out */
 	uint64_t hold_until;		/* before that nothing is sent */
-	uint32_t seen;			/* how far the peer had read when the
-					 * timer was set */
+	uint32_t written;		/* where the last record ends */
+	uint32_t seen, seen_in;		/* how far the peer had read, and we, when
+					 * the timer was set */
 	/* A local error of the work request at cur, told when it is oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
@@ -250,6 +252,8 @@ void lreq_blocked(struct local_qp *q, uint64_t now);
 
 /* Something is out: its timer runs. */
 void lreq_arm(struct local_qp *q, uint64_t now);
+/* The oldest has been executed, or some of it. */
+void lreq_progress(struct local_qp *q, uint64_t now);
 /* A local error, once it is the oldest work request's. */
 void lreq_tell_error(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);

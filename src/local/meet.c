@@ -206,6 +206,7 @@ static struct peer *self_open(struct local *l)
 struct peer *local_peer(struct local *l, uint16_t slot)
 {
 	struct peer *p;
+	int rc;
 
 	if (l->way == LOCAL_OFF || slot < SLOT_FIRST || slot > SLOT_LAST)
 		return NULL;
@@ -214,8 +215,12 @@ struct peer *local_peer(struct local *l, uint16_t slot)
 		return self_open(l);
 	if (!p) {
 		p = peer_new(l, slot);
-		if (p && begin(p))
+		rc = p ? begin(p) : 0;
+		/* Not for now is for good, on both sides. */
+		if (rc == -ESRCH)
 			local_gone(l, slot);
+		else if (rc)
+			peer_refuse(p, "no memory, or no descriptors, for a pipe");
 		p = l->by_slot[slot];
 	}
 	return p && p->state != PEER_REFUSED && p->state != PEER_DEAD ? p : NULL;

@@ -65,6 +65,8 @@ void local_flush(struct local *l)
 		if (p->state != PEER_UP || p == l->self)
 			continue;
 		wake(p);
+		if (p->state != PEER_UP)	/* it has gone, as that showed */
+			continue;
 		peer_admit(p);
 	}
 	if (!l->unsaid)

@@ -277,6 +277,7 @@ static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
+	lreq_progress(q, now);
 	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {	/* the rest by a record */
 		r->by_record = true;
 		w->npkts = 1;
@@ -295,7 +296,8 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 {
 	struct local_req *r = &q->req;
 
-	if (!is_rma(q, w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
+	/* UC is not told what has been executed, so nothing may be overtaken. */
+	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
 	    w->done)
 		return STEP_GO;
 	/* Nothing may be overtaken. */

@@ -309,7 +309,7 @@ static bool owe(struct local_qp *q, const struct rec *r, const struct owed *o,
 {
 	struct local_rsp *s = &q->rsp;
 
-	if (s->owed_n == s->owed_size) {
+	if (s->owed_n >= q->qp->attr.max_dest_rd_atomic || s->owed_n == s->owed_size) {
 		invalid(q, r, r->len, "more READs and atomics than "
 			"max_dest_rd_atomic", now);
 		return false;
@@ -358,7 +358,7 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		invalid(q, r, 8, "not aligned to 8 bytes in memory", now);
 		return;
 	}
-	if (q->rsp.owed_n == q->rsp.owed_size) {
+	if (q->rsp.owed_n >= q->qp->attr.max_dest_rd_atomic) {
 		owe(q, r, &o, now);		/* before it is executed */
 		return;
 	}
@@ -449,5 +449,7 @@ void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 		return;
 	}
 	s->dropping = false;
+	if (s->nak_due && s->nak == REC_NOT_READY)
+		s->nak_due = false;		/* about what is behind this one */
 	execute(q, r, payload, len, now);
 }

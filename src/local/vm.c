@@ -39,13 +39,49 @@ enum {
 
 /* --- the board ----------------------------------------------------------------- */
 
+/* It may know that the pipe is used before we do. */
+static bool may_be_inside(const struct peer *p)
+{
+	return (p->state == PEER_UP || p->state == PEER_OPENING) && p->pipe &&
+	       p->theirs && p->uid == geteuid();
+}
+
+/* Has anyone been inside ever since?  first: since now. */
+static bool stays_inside(struct local *l, bool first)
+{
+	bool any = false;
+
+	list_for(n, &l->peers) {
+		struct peer *p = container_of(n, struct peer, node);
+		uint32_t key = may_be_inside(p) ? atomic_load(p->theirs) : 0;
+
+		p->was_inside = first || key == p->was_inside ? key : 0;
+		any |= p->was_inside != 0;
+	}
+	return any;
+}
+
+/* A copy that began while a QP was open on the board has ended: without the
+ * turn.  (Two that wait at once may wait for each other's, too.) */
+void local_fence(struct core *core)
+{
+	bool any = core->board != NULL;
+
+	for (bool first = true; any; first = false) {
+		turn_take(&core->turn);
+		any = core->local && stays_inside(core->local, first);
+		turn_give(&core->turn);
+		if (any)
+			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	}
+}
+
 static bool is_inside(struct local *l, uint32_t key)
 {
 	list_for(n, &l->peers) {
 		const struct peer *p = container_of(n, struct peer, node);
 
-		if (p->state == PEER_UP && p->theirs && p->uid == geteuid() &&
-		    atomic_load(p->theirs) == key)
+		if (may_be_inside(p) && atomic_load(p->theirs) == key)
 			return true;
 	}
 	return false;

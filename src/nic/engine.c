@@ -245,7 +245,7 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 	       sent + e->batch.n + e->core->spent < limit) {
 		for (qp = due_take(e->core); qp; qp = next) {
 			next = qp->due_next;
-			if (e->leaving)
+			if (e->core->leaving)
 				last_turn(e, qp, now);
 			else if (qp_turn(e, qp, now))
 				due_add(e->core, qp);

@@ -50,7 +50,6 @@ struct engine {
 	unsigned turns;
 	uint64_t piped;			/* when a pipe last had something */
 	atomic_bool broken;		/* descriptors are gone */
-	bool leaving;			/* exit(): a QP that is locked stays so */
 
 	/* The thread's sleep; see engine_thread.c. */
 	pthread_t thread;

@@ -261,7 +261,7 @@ static void at_the_end_a_locked_qp_stays(void **state)
 	(void)state;
 	wants(0, 1);
 	wants(1, 1);
-	t.e->leaving = true;
+	t.core.leaving = true;
 	lock_take(&t.fake[0].qp.lock);
 	assert_int_equal(engine_flush(t.e, 0).output, 1);
 	lock_give(&t.fake[0].qp.lock);
