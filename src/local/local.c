@@ -270,10 +270,14 @@ static void not_ready(struct peer *p, const struct rec *r)
 
 	if (!rec_is_request(r) || r->flags & REC_UC || i == NOT_READY_MAX)
 		return;
-	/* Of a QP's records the oldest alone counts. */
+	/* Of a QP's records the oldest alone counts, which need not come first:
+	 * some that were sent before may be in front of those sent again. */
 	for (unsigned j = 0; j < i; j++)
-		if (p->not_ready[j].dst == r->src)
+		if (p->not_ready[j].dst == r->src) {
+			if (psn_off(r->psn, p->not_ready[j].psn) >= PSN_WINDOW)
+				p->not_ready[j].psn = r->psn;
 			return;
+		}
 	p->not_ready[i].dst = r->src;
 	p->not_ready[i].src = r->dst;
 	p->not_ready[i].psn = r->psn;

@@ -189,6 +189,40 @@ static void who_is_not_ready_says_so_once(void **state)
 	fix_close(f);
 }
 
+/* What went out before it was told to go back lies in front of what is sent
+ * again, and both are read at once.  The second is what counts. */
+static void what_was_sent_before_does_not_count(void **state)
+{
+	const struct rec old = {
+		.op = REC_SEND, .flags = REC_FIRST | REC_LAST, .psn = 1,
+	};
+	struct rec rec[LOOK];
+
+	(void)state;
+	for (int ready = 0; ready < 2; ready++) {
+		struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+		if (!ready)
+			fix_modify(f, 1, IBV_QPS_RESET);
+		else
+			fix_recv(f, 8, 5000, 100);
+		pair_stop(f, 1);
+		pair_write(f, 0, &old, "old", 4);
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		pair_run(f, 1000);
+		pair_stop(f, 0);
+		pair_go(f, 1);
+		pair_run(f, 100000);
+		assert_int_equal(pair_look(f, 1, rec, LOOK), 1);
+		assert_int_equal(rec[0].op, ready ? REC_ACK : REC_NAK);
+		assert_int_equal(rec[0].psn, ready ? 1 : 0);
+		pair_go(f, 0);
+		if (ready)
+			fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_close(f);
+	}
+}
+
 /* 1 ms, 2 ms, 4 ms ... but no longer than a timeout. */
 static void who_is_not_ready_is_asked_ever_less(void **state)
 {
@@ -335,6 +369,7 @@ int main(void)
 		cmocka_unit_test(who_is_never_ready_costs_all_retries),
 		cmocka_unit_test(who_becomes_ready_is_found),
 		cmocka_unit_test(who_is_not_ready_says_so_once),
+		cmocka_unit_test(what_was_sent_before_does_not_count),
 		cmocka_unit_test(who_is_not_ready_is_asked_ever_less),
 		cmocka_unit_test(who_is_stopped_times_out),
 		cmocka_unit_test(an_answer_gives_the_retries_back),
