@@ -122,11 +122,13 @@ static void *lonely_page(void)
 			return NULL;
 		where >>= 64 - MOST_BITS + i / TRIES_PER_BIT;
 		where -= where % ALIGN;
+		/* A hint, which is followed where nothing is in the way.  (Not
+		 * MAP_FIXED_NOREPLACE: ThreadSanitizer makes NULL of it.) */
 		at = mmap((void *)(uintptr_t)where, PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (at == (void *)(uintptr_t)where)
 			break;
-		if (at != MAP_FAILED)		/* before Linux 4.17 a hint */
+		if (at != MAP_FAILED)
 			munmap(at, PAGE);
 		at = MAP_FAILED;
 	}
