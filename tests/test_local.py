@@ -63,7 +63,7 @@ def test_stopped_before_it_has_agreed(run, way):
 # how often, and from one point to the next: in steps of 7 us, requests, beginnings
 # and ends of system calls
 POINTS = {"time": (80, 5), "work": (60, 1), "call": (25, 3), "start": (70, 11),
-          "stop": (50, 5), "wait": (40, 5)}
+          "stop": (50, 5), "wait": (40, 5), "late": (100, 7)}
 
 
 @pytest.mark.parametrize("way", LOCAL_WAYS)

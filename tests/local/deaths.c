@@ -8,6 +8,7 @@
  *	--mode=start	... the same, from before it opens a device
  *	--mode=stop	stopped so many steps of 7 us after some traffic, goes on
  *	--mode=wait	the same with the survivor stopped
+ *	--mode=late	neither, but its QPs are ready some steps late, one by one
  *
  * Some are not killed, and must find all well.
  */
@@ -26,9 +27,9 @@
 enum { BEFORE = 20, AFTER = 200, LEFT_ALONE = 16, SETTLED = 24, STEP_NS = 7000,
        AT_ONCE = 2, IN_TIME = 20, UDP_FDS = 4 };
 
-enum mode { TIME, WORK, CALL, START, STOP, WAIT, MODES };
+enum mode { TIME, WORK, CALL, START, STOP, WAIT, LATE, MODES };
 static const char *const names[MODES] = {
-	"time", "work", "call", "start", "stop", "wait",
+	"time", "work", "call", "start", "stop", "wait", "late",
 };
 static enum mode mode;
 
@@ -89,6 +90,7 @@ static void be_victim(void *arg)
 	sh->victim = d.mine;
 	sh->victim_card = round;
 	crew_wait(&sh->our_card, round);
+	d.slow = mode == LATE ? 1 + *point * STEP_NS / 1000 : 0;
 	duo_join(&d, &sh->us);
 	while (d.done < BEFORE)
 		CHECK(duo_turn(&d, true) && now_s() < end);

@@ -86,6 +86,8 @@ void duo_join(struct duo *d, const struct duo_card *theirs)
 	for (int q = 0; q < DUO_QPS; q++) {
 		for (uint64_t i = 0; i < DUO_RECVS; i++)
 			post_recv(d, (uint64_t)q, i);
+		if (d->slow)
+			usleep((useconds_t)(rnd(d) % d->slow));
 		rig_join(d->r, d->qp[q], theirs->qpn[q], CREW_PSN, &theirs->gid);
 	}
 }

@@ -34,6 +34,7 @@ struct duo {
 	unsigned busy, started, done, received;
 	enum ibv_wc_status bad[DUO_QPS];	/* the first error */
 	unsigned die_after;		/* started; 0: never */
+	unsigned slow;			/* us at most, before each QP is joined */
 };
 
 void duo_make(struct duo *d, struct rig *r, uint64_t seed);
