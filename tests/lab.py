@@ -64,7 +64,8 @@ class Proc:
 
     def __init__(self, argv, env, stdin=None):
         self.argv = [str(a) for a in argv]
-        self.file = tempfile.TemporaryFile("w+", errors="replace")
+        # To read it moves the place that the program shares: so it appends.
+        self.file = tempfile.TemporaryFile("a+", errors="replace")
         self.popen = subprocess.Popen(
             self.argv, env=env, stdin=stdin or subprocess.DEVNULL,
             stdout=self.file, stderr=subprocess.STDOUT, cwd="/",
