@@ -182,7 +182,7 @@ void async_ack(struct ibv_async_event *event)
 			break;
 		}
 	}
-	pthread_cond_broadcast(&ctx->async.acked);
+	lock_changed(&ctx->async.acked);
 	lock_give(&ctx->async.lock);
 }
 
@@ -210,6 +210,6 @@ void async_forget(struct context *ctx, void *element)
 	}
 	event_queue_drop(&ctx->async, dropped);
 	while (holds(&ctx->async.got, element))
-		pthread_cond_wait(&ctx->async.acked, &ctx->async.lock.m);
+		lock_sleep(&ctx->async.lock, &ctx->async.acked);
 	lock_give(&ctx->async.lock);
 }

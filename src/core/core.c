@@ -34,7 +34,5 @@ void core_fini(struct core *core)
 	mkey_table_fini(core);
 	free(core->qp_rest_until);
 	free(core->qps);
-	lock_fini(&core->lock);
-	turn_fini(&core->turn);
 	memset(core, 0, sizeof(*core));
 }

@@ -113,7 +113,6 @@ int cq_destroy(struct cq *cq)
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
-	lock_fini(&cq->lock);
 	free(cq->ring);
 	free(cq);
 	return 0;

@@ -53,7 +53,6 @@ static void a_device_has_names_and_a_guid(void **state)
 	assert_string_equal(dev->ibv.name, "mlx5_0");
 	assert_string_not_equal(dev->ibv.dev_name, t.dev->ibv.dev_name);
 	assert_int_equal(dev->guid, 5);
-	lock_fini(&dev->lock);
 	free(dev);
 	test_close(&t);
 }

@@ -29,7 +29,7 @@ int event_queue_init(struct event_queue *q)
 	lock_init(&q->lock);
 	list_init(&q->waiting);
 	list_init(&q->got);
-	pthread_cond_init(&q->acked, NULL);
+	q->acked = (struct lock_cond){ 0 };
 	return 0;
 }
 
@@ -54,8 +54,6 @@ void event_queue_fini(struct event_queue *q)
 	if (is_ours(q))
 		close(q->fd);
 	q->fd = -1;
-	pthread_cond_destroy(&q->acked);
-	lock_fini(&q->lock);
 }
 
 int event_queue_post(struct event_queue *q)

@@ -29,7 +29,7 @@ struct event_queue {
 	/* Asynchronous events, which are allocated: fetched, and until they
 	 * are acknowledged. */
 	struct list got;
-	pthread_cond_t acked;			/* with lock */
+	struct lock_cond acked;
 };
 
 struct channel {

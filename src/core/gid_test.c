@@ -136,7 +136,6 @@ static void loopback_has_its_own_gid_0(void **state)
 	device_update(dev, &net);
 	assert_true(at(dev, 0, LOOP6));
 	assert_true(dev->gid[0].local_only);
-	lock_fini(&dev->lock);
 	free(dev);
 }
 

@@ -261,7 +261,6 @@ static void release(struct qp *qp)
 {
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
-	lock_fini(&qp->lock);
 	pthread_cond_destroy(&qp->ex.qp_base.cond);
 	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
 	free(qp);

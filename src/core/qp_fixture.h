@@ -119,7 +119,6 @@ static void fix_close(struct fix *f)
 	assert_int_equal(cq_destroy(f->rcq), 0);
 	assert_int_equal(pd_free(f->pd), 0);
 	event_queue_fini(&f->ctx.async);
-	lock_fini(&f->dev->lock);
 	free(f->dev);
 	core_fini(&f->core);
 	test_free(f);

@@ -125,7 +125,6 @@ int srq_destroy(struct srq *srq)
 	async_forget(srq->ctx, &srq->ibv);
 	atomic_fetch_sub(&srq->pd->users, 1);
 	rq_fini(&srq->rq);
-	lock_fini(&srq->lock);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	free(srq);

@@ -59,7 +59,6 @@ static inline void test_open(struct test_ctx *t)
 static inline void test_close(struct test_ctx *t)
 {
 	event_queue_fini(&t->ctx.async);
-	lock_fini(&t->dev->lock);
 	free(t->dev);
 	core_fini(&t->core);
 }

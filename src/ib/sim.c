@@ -162,7 +162,6 @@ void sim_close(struct sim *s)
 		n->link->ops->close(n->link);
 		MUST(pd_free(n->pd) == 0);
 		event_queue_fini(&n->ctx.async);
-		lock_fini(&n->dev->lock);
 		free(n->dev);
 		leave_host(n);
 		ib_close(&n->core);

@@ -2,7 +2,11 @@
 /* lock.c - see lock.h. */
 #include "sys/lock.h"
 
-#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { SPINS = 100 };		/* some 2-4 us: shorter than a sleep */
 
@@ -15,35 +19,44 @@ static inline void pause_cpu(void)
 #endif
 }
 
-void lock_init(struct lock *l)
+static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
-	int rc = pthread_mutex_init(&l->m, NULL);
+	int saved = errno;
 
-	assert(rc == 0);	/* a default mutex cannot fail */
-	(void)rc;
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+	errno = saved;
 }
 
-void lock_fini(struct lock *l)
-{
-	pthread_mutex_destroy(&l->m);
-}
-
-NO_TSA void lock_take(struct lock *l)
+NO_TSA void lock_wait(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (pthread_mutex_trylock(&l->m) == 0)
+		if (atomic_load_explicit(&l->word, memory_order_relaxed) ==
+		    LOCK_FREE && lock_try(l))
 			return;
 		pause_cpu();
 	}
-	pthread_mutex_lock(&l->m);
+	/* Others may still sleep when it is ours: so it stays awaited. */
+	while (atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE)
+		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED);
 }
 
-NO_TSA bool lock_try(struct lock *l)
+/* The word may be gone by now: whoever sleeps at that address wakes in vain. */
+void lock_wake(struct lock *l)
 {
-	return pthread_mutex_trylock(&l->m) == 0;
+	futex(&l->word, FUTEX_WAKE, 1);
 }
 
-NO_TSA void lock_give(struct lock *l)
+NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
 {
-	pthread_mutex_unlock(&l->m);
+	uint32_t seen = atomic_load(&c->changes);
+
+	lock_give(l);
+	futex(&c->changes, FUTEX_WAIT, seen);
+	lock_take(l);
+}
+
+void lock_changed(struct lock_cond *c)
+{
+	atomic_fetch_add(&c->changes, 1);
+	futex(&c->changes, FUTEX_WAKE, INT_MAX);
 }

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.h - mutexes with contracts that clang checks (-Wthread-safety).
+/* lock.h - locks with contracts that clang checks (-Wthread-safety).
  *
- * A struct lock is a futex mutex that first spins for a moment: critical
- * sections on the fast path are shorter than a context switch.
+ * A lock is one word and a futex.  To take and to give a free one is a single
+ * atomic instruction, inline: there are a dozen of them in every message.  Who
+ * has to wait spins for a moment first, since critical sections on the fast
+ * path are shorter than a context switch.
+ *
+ * Taking, trying (also in vain) and giving are seq_cst.  So "publish work, then
+ * try for the lock" and "give the lock, then look for work" cannot both miss
+ * each other.
  */
 #ifndef SYS_LOCK_H
 #define SYS_LOCK_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #if defined(__clang__)
 #define TSA(x) __attribute__((x))
@@ -25,12 +32,42 @@
 #define EXCLUDES(...)		TSA(locks_excluded(__VA_ARGS__))
 #define NO_TSA			TSA(no_thread_safety_analysis)
 
-struct CAPABILITY("lock") lock { pthread_mutex_t m; };
+enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };	/* the last: somebody sleeps */
 
-void lock_init(struct lock *l);
-void lock_fini(struct lock *l);
-void lock_take(struct lock *l) ACQUIRES(*l);
-bool lock_try(struct lock *l) TRY_ACQUIRES(true, *l);
-void lock_give(struct lock *l) RELEASES(*l);
+struct CAPABILITY("lock") lock { _Atomic uint32_t word; };
+
+/* Threads that sleep until something changes that a lock guards. */
+struct lock_cond { _Atomic uint32_t changes; };
+
+void lock_wait(struct lock *l);		/* the slow ways */
+void lock_wake(struct lock *l);
+
+static inline void lock_init(struct lock *l)
+{
+	atomic_init(&l->word, LOCK_FREE);
+}
+
+static inline NO_TSA bool lock_try(struct lock *l) TRY_ACQUIRES(true, *l)
+{
+	uint32_t was = LOCK_FREE;
+
+	return atomic_compare_exchange_strong(&l->word, &was, LOCK_HELD);
+}
+
+static inline NO_TSA void lock_take(struct lock *l) ACQUIRES(*l)
+{
+	if (!lock_try(l))
+		lock_wait(l);
+}
+
+static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
+{
+	if (atomic_exchange(&l->word, LOCK_FREE) == LOCK_AWAITED)
+		lock_wake(l);
+}
+
+/* Give l, sleep until lock_changed() is called, perhaps less, and take l. */
+void lock_sleep(struct lock *l, struct lock_cond *c) REQUIRES(*l);
+void lock_changed(struct lock_cond *c);	/* wakes all */
 
 #endif

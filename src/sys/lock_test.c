@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -37,7 +39,6 @@ static void t_excludes(void **state)
 	lock_take(&lk);
 	assert_int_equal(counter, THREADS * ROUNDS);
 	lock_give(&lk);
-	lock_fini(&lk);
 }
 
 NO_TSA static void t_try(void **state)
@@ -49,7 +50,69 @@ NO_TSA static void t_try(void **state)
 	lock_give(&lk);
 	assert_true(lock_try(&lk));
 	lock_give(&lk);
-	lock_fini(&lk);
+}
+
+static struct lock_cond changed;
+static int stage GUARDED_BY(lk);
+
+/* Waits for odd stages and makes them even. */
+static void *answer(void *arg)
+{
+	(void)arg;
+	lock_take(&lk);
+	for (int i = 1; i < ROUNDS; i += 2) {
+		while (stage != i)
+			lock_sleep(&lk, &changed);
+		stage++;
+		lock_changed(&changed);
+	}
+	lock_give(&lk);
+	return NULL;
+}
+
+static void t_sleeps(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	lock_init(&lk);
+	assert_int_equal(pthread_create(&t, NULL, answer, NULL), 0);
+	lock_take(&lk);
+	for (int i = 0; i < ROUNDS; i += 2) {
+		while (stage != i)
+			lock_sleep(&lk, &changed);
+		stage++;
+		lock_changed(&changed);
+	}
+	lock_give(&lk);
+	pthread_join(t, NULL);
+	lock_take(&lk);
+	assert_int_equal(stage, ROUNDS);
+	lock_give(&lk);
+}
+
+/* Who waits for long sleeps, and is woken. */
+static void t_wakes(void **state)
+{
+	struct timespec while_asleep = { .tv_nsec = 20000000 };
+	pthread_t t[THREADS];
+
+	(void)state;
+	lock_init(&lk);
+	lock_take(&lk);
+	counter = 0;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, count, NULL), 0);
+	nanosleep(&while_asleep, NULL);
+	assert_int_equal(counter, 0);
+	assert_int_equal(lk.word, LOCK_AWAITED);
+	lock_give(&lk);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	lock_take(&lk);
+	assert_int_equal(counter, THREADS * ROUNDS);
+	assert_int_equal(lk.word, LOCK_HELD);
+	lock_give(&lk);
 }
 
 int main(void)
@@ -57,6 +120,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_excludes),
 		cmocka_unit_test(t_try),
+		cmocka_unit_test(t_sleeps),
+		cmocka_unit_test(t_wakes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,11 +8,6 @@ void turn_init(struct turn *t)
 	atomic_init(&t->takers, 0);
 }
 
-void turn_fini(struct turn *t)
-{
-	lock_fini(&t->lock);
-}
-
 /* A signal handler may poll while its own thread holds the turn: trylock
  * answers no then, as for anybody else. */
 NO_TSA bool turn_try(struct turn *t)

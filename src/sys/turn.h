@@ -15,6 +15,7 @@
 #ifndef SYS_TURN_H
 #define SYS_TURN_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "sys/lock.h"
@@ -26,7 +27,6 @@ struct CAPABILITY("turn") turn {
 };
 
 void turn_init(struct turn *t);
-void turn_fini(struct turn *t);
 bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);

@@ -28,7 +28,6 @@ NO_TSA static void t_try(void **state)
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
-	turn_fini(&turn);
 }
 
 static void *taker(void *arg)
@@ -63,7 +62,6 @@ NO_TSA static void t_taker_first(void **state)
 	turn_give(&turn);
 	pthread_join(t, NULL);
 	assert_int_equal(turn.takers, 0);
-	turn_fini(&turn);
 }
 
 static void *passer(void *arg)
@@ -92,7 +90,6 @@ NO_TSA static void t_pass_waits(void **state)
 	turn_give(&turn);
 	pthread_join(t, NULL);
 	assert_int_equal(stage, 2);
-	turn_fini(&turn);
 }
 
 static void *cancelled(void *arg)
@@ -129,7 +126,6 @@ NO_TSA static void t_cancel_waits(void **state)
 	assert_int_equal(stage, 3);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
-	turn_fini(&turn);
 }
 
 int main(void)

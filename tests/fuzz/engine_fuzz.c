@@ -245,7 +245,6 @@ static void world_close(struct world *w)
 	MUST(pd_free(w->pd) == 0 && pd_free(w->other_pd) == 0);
 	event_queue_fini(&w->ctx.async);
 	list_del(&w->dev->node);
-	lock_fini(&w->dev->lock);
 	free(w->dev);
 	ib_close(&w->core);
 	core_fini(&w->core);
