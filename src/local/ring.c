@@ -69,7 +69,10 @@ static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
 {
 	struct rec *next = at(r->s, r->head + n);
 
-	__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
+	/* Old payload there that would pass for the next stamp.  As a rule it
+	 * does not, and the line stays with the reader, who looks at it. */
+	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == stamp_of(r->head + n))
+		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rec->stamp, stamp_of(r->head), __ATOMIC_RELEASE);
 	r->head += n;
 }
