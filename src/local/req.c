@@ -353,7 +353,7 @@ bool lreq_output(struct local_qp *q, uint64_t now)
 	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
 		if (step(q, &work, &left, now) == STEP_WAIT)
 			return false;
-	return true;
+	return q->req.cur != q->qp->sq.head;
 }
 
 void lreq_blocked(struct local_qp *q, uint64_t now)

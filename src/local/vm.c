@@ -333,10 +333,29 @@ static struct iovec token_of(const struct peer *p, bool write)
 	return (struct iovec){ (void *)(uintptr_t)at, TOKEN };
 }
 
-/* len bytes at off of span, from or to there.  False: not all. */
-static bool copy(struct peer *p, const struct span *span, uint32_t off, uint32_t len,
-		 uint64_t there, bool write)
+/* A long copy does not keep the program from posting: under the turn nothing of
+ * the QP changes but that requests are added. */
+static NO_TSA ssize_t move(struct local_qp *q, const struct iovec *here, unsigned n,
+			   const struct iovec *there, unsigned m, bool write)
 {
+	bool is_long = here[n - 1].iov_len > RING_CHUNK;
+	pid_t pid = q->peer->pid;
+	ssize_t did;
+
+	if (is_long)
+		lock_give(&q->qp->lock);
+	did = write ? process_vm_writev(pid, here, n, there, m, 0) :
+		      process_vm_readv(pid, here, n, there, m, 0);
+	if (is_long)
+		lock_take(&q->qp->lock);
+	return did;
+}
+
+/* len bytes at off of span, from or to there.  False: not all. */
+static bool copy(struct local_qp *q, const struct span *span, uint32_t off,
+		 uint32_t len, uint64_t there, bool write)
+{
+	struct peer *p = q->peer;
 	uint64_t token = 0;
 	struct iovec here[SGE_MAX + 1] = { { &token, TOKEN } };
 	struct iovec to[3] = { token_of(p, write), { (void *)(uintptr_t)there, len } };
@@ -348,8 +367,7 @@ static bool copy(struct peer *p, const struct span *span, uint32_t off, uint32_t
 		to[2] = (struct iovec){ (char *)to[1].iov_base + len - LAST, LAST };
 		m = 3;
 	}
-	did = write ? process_vm_writev(p->pid, here, n, to, m, 0) :
-		      process_vm_readv(p->pid, here, n, to, m, 0);
+	did = move(q, here, n, to, m, write);
 	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS))
 		p->vm = false;			/* it was possible; no more */
 	return did == (ssize_t)len + TOKEN && (write || token == p->nonce.value[0]);
@@ -384,7 +402,7 @@ enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 	atomic_store(p->inside, w->rkey);
 	atomic_thread_fence(memory_order_seq_cst);
 	done = is_allowed(q, w, access_of(w), &there) &&
-	       copy(p, span, r->direct, len, there + r->direct, write);
+	       copy(q, span, r->direct, len, there + r->direct, write);
 	atomic_store_explicit(p->inside, 0, memory_order_release);
 	if (!done) {
 		r->direct = 0;
