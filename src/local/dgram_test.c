@@ -107,9 +107,9 @@ static void only_of_the_same_user(void **state)
 
 	(void)state;
 	assert_true(local_has_pipe(l, slot));
-	pair_peer(f, 0)->uid++;
+	pair_peer(f, 0)->same_user = false;
 	assert_false(local_has_pipe(l, slot));
-	pair_peer(f, 1)->uid++;
+	pair_peer(f, 1)->same_user = false;
 	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 100));
 	pair_run(f, 1000);
 	assert_int_equal(got.n, 0);

@@ -56,6 +56,7 @@ struct peer {
 	_Atomic uint32_t *inside, *theirs;	/* inside[ours], inside[theirs] */
 	uint32_t was_inside;		/* local_fence() */
 	uid_t uid;
+	bool same_user;
 	pid_t pid;
 	/* Its memory can be reached (vm.c): */
 	bool vm;

@@ -128,6 +128,7 @@ void peer_up(struct peer *p)
 {
 	p->state = PEER_UP;
 	(void)host_cred(p->l->host, p->slot, &p->uid, &p->pid);
+	p->same_user = p->uid == geteuid();
 	log_info("slot %u: messages go through shared memory, its regions are "
 		 "reached %s%s", p->slot, p->vm ? "directly (process_vm_writev)" :
 		 "through it, too: ", p->vm ? "" : p->vm_why);
