@@ -19,8 +19,6 @@ void due_add(struct core *core, struct qp *qp)
 	do {
 		qp->due_link = head;
 	} while (!atomic_compare_exchange_weak(&core->due, &head, qp));
-	/* Before the caller tries for the turn; pairs with due_any(). */
-	atomic_thread_fence(memory_order_seq_cst);
 }
 
 struct qp *due_take(struct core *core)
@@ -39,9 +37,9 @@ struct qp *due_take(struct core *core)
 
 bool due_any(struct core *core)
 {
-	/* After the caller gave the turn; pairs with due_add(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&core->due, memory_order_relaxed) != NULL;
+	/* Seq_cst, as are due_add()'s exchange and the turn's lock: who adds and
+	 * then does not get the turn is seen by who has given it. */
+	return atomic_load(&core->due) != NULL;
 }
 
 void due_forget(struct core *core, struct qp *qp)

@@ -4,7 +4,7 @@
  * Any thread adds, without a lock; the holder of the turn takes all.  A QP is
  * in the stack at most once, by its qp->due flag.  Whoever adds tries for the
  * turn afterwards; whoever gives the turn looks here once more: so one of the
- * two sees the work.
+ * two sees the work.  (All of that is seq_cst.)
  */
 #ifndef CORE_DUE_H
 #define CORE_DUE_H

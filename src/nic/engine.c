@@ -218,7 +218,8 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
-	atomic_store(&e->deadline, at);
+	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
+		atomic_store(&e->deadline, at);
 	return at;
 }
 
@@ -232,28 +233,37 @@ static void put_off(struct engine *e, struct qp *qp)
 	}
 }
 
-struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
+static void serve(struct engine *e, struct qp *qp, uint64_t now)
 {
-	unsigned sent = 0;
+	if (e->core->leaving)
+		last_turn(e, qp, now);
+	else if (qp_turn(e, qp, now))
+		due_add(e->core, qp);
+	if (nearly_full(&e->batch)) {
+		e->core->spent += e->batch.n;
+		flush(e, now);
+	}
+}
+
+struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit)
+{
+	struct core *core = e->core;
 	struct qp *qp, *next;
+	unsigned sent;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	e->batch.run_max = e->link->run_max;
-	e->core->spent = 0;
-	while ((due_any(e->core) || local_loopback(e->core->local, now)) &&
-	       sent + e->batch.n + e->core->spent < limit) {
-		for (qp = due_take(e->core); qp; qp = next) {
+	core->spent = 0;
+	if (first)
+		serve(e, first, now);
+	while ((due_any(core) || local_loopback(core->local, now)) &&
+	       e->batch.n + core->spent < limit) {
+		for (qp = due_take(core); qp; qp = next) {
 			next = qp->due_next;
-			if (e->core->leaving)
-				last_turn(e, qp, now);
-			else if (qp_turn(e, qp, now))
-				due_add(e->core, qp);
-			if (nearly_full(&e->batch)) {
-				sent += e->batch.n;
-				flush(e, now);
-			}
-			if (sent + e->batch.n + e->core->spent >= limit) {
+			serve(e, qp, now);
+			if (e->batch.n + core->spent >= limit) {
 				put_off(e, next);
 				next = NULL;
 			}
@@ -261,7 +271,7 @@ struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit)
 		if (e->blocked_until > now)
 			break;
 	}
-	sent += e->batch.n + e->core->spent;
+	sent = e->batch.n + core->spent;
 	flush(e, now);
 	local_flush(e->core->local);
 	return (struct engine_did){ .output = sent, .next = next_deadline(e, now) };
@@ -273,7 +283,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 
 	e->core->hurry = true;
 	wake_due_timers(e, now + FLUSH_NS);
-	did = engine_output(e, now, ENGINE_TX);
+	did = engine_output(e, NULL, now, ENGINE_TX);
 	e->core->hurry = false;
 	return did;
 }
@@ -316,7 +326,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	if (e->port_due <= now)
 		e->port_due = port_run(e->port, now);
 	wake_due_timers(e, now);
-	did = engine_output(e, now, ENGINE_TX);
+	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_link(e, now)) {
 		n = take_input(e, now);
 		did.next = next_deadline(e, now);

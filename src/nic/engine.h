@@ -19,6 +19,7 @@
 struct core;
 struct host;
 struct netdev_monitor;
+struct qp;
 
 enum {
 	ENGINE_RX = 64,			/* datagrams taken in by one turn */
@@ -79,7 +80,9 @@ struct engine_did {
  * shares a system call with the program's answer, and that goes first.  Only
  * for a caller that comes back soon. */
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later);
-struct engine_did engine_output(struct engine *e, uint64_t now, unsigned limit);
+/* first: a QP that need not be due to be served, or NULL. */
+struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit);
 
 /* Put out what would go out by itself soon, and what waits for company. */
 struct engine_did engine_flush(struct engine *e, uint64_t now);

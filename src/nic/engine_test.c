@@ -181,11 +181,11 @@ static void what_is_due_goes_out(void **state)
 	wants(0, 2);
 	wants(2, 3);
 	t.fake[2].next = 700 * US;
-	did = engine_output(t.e, 100 * US, 64);
+	did = engine_output(t.e, NULL, 100 * US, 64);
 	assert_int_equal(did.output, 5);
 	assert_int_equal(did.next, 700 * US);
 	all_went_out();
-	assert_int_equal(engine_output(t.e, 101 * US, 64).output, 0);
+	assert_int_equal(engine_output(t.e, NULL, 101 * US, 64).output, 0);
 }
 
 static void a_full_link_gets_the_rest_later(void **state)
@@ -197,7 +197,7 @@ static void a_full_link_gets_the_rest_later(void **state)
 	wants(0, 2);
 	wants(1, 2);
 	wants(2, 2);
-	assert_int_equal(engine_output(t.e, now, 64).next, now + 100 * US);
+	assert_int_equal(engine_output(t.e, NULL, now, 64).next, now + 100 * US);
 	assert_int_equal(t.n, 3);
 	t.room = WIRE;
 	assert_int_equal(engine_turn(t.e, now + 50 * US, false).output, 0);
@@ -214,11 +214,11 @@ static void a_turn_is_bounded(void **state)
 	(void)state;
 	wants(0, 200);
 	wants(1, 200);
-	did = engine_output(t.e, 0, 64);
+	did = engine_output(t.e, NULL, 0, 64);
 	assert_in_range(did.output, 64, 64 + BATCH_MAX);
 	assert_int_equal(did.next, 0);			/* at once */
 	while (due_any(&t.core))
-		engine_output(t.e, 0, 64);
+		engine_output(t.e, NULL, 0, 64);
 	all_went_out();
 }
 
@@ -246,7 +246,7 @@ static void a_flush_does_not_wait(void **state)
 	t.fake[1].next = 9000 * US;
 	wants(0, 1);
 	wants(1, 1);
-	engine_output(t.e, 100 * US, 64);
+	engine_output(t.e, NULL, 100 * US, 64);
 	assert_false(t.fake[0].hurried);
 	t.fake[0].n++;				/* it would go with the timer */
 	t.fake[1].n++;
@@ -274,7 +274,7 @@ static void a_broken_link_is_the_end(void **state)
 	(void)state;
 	t.error = -EBADF;
 	wants(0, 1);
-	engine_output(t.e, 0, 64);
+	engine_output(t.e, NULL, 0, 64);
 	assert_true(engine_lost(t.e));
 	assert_true(t.core.dead);
 	t.error = 0;

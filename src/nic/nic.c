@@ -354,28 +354,38 @@ void nic_close(struct nic *nic)
 	pthread_mutex_unlock(&nic_lock);
 }
 
+/* False: that was enough for one call. */
+static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
+	RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did = engine_output(e, first, now, ENGINE_INLINE);
+
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+	return did.output < ENGINE_INLINE && e->blocked_until <= now;
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
-	struct core *core = &nic->core;
 	struct engine *e = &nic->engine;
 	uint64_t now = clock_ns();
 
-	due_add(core, qp);
 	if (nested) {
+		due_add(&nic->core, qp);
 		engine_kick(e);
 		return;
 	}
-	while (due_any(core) && turn_try(&core->turn)) {
-		struct engine_did did = engine_output(e, now, ENGINE_INLINE);
-
-		turn_give(&core->turn);
-		engine_settle(e, now, did.next);
-		if (did.output >= ENGINE_INLINE || e->blocked_until > now)
+	if (!turn_try(&nic->core.turn))
+		due_add(&nic->core, qp);
+	else if (!output_and_give(nic, qp, now))
+		return;
+	while (due_any(&nic->core) && turn_try(&nic->core.turn))
+		if (!output_and_give(nic, NULL, now))
 			return;
-	}
 	/* The turn is taken: not every holder looks at the due list afterwards
 	 * (control calls, fork), so the thread has to. */
-	if (due_any(core))
+	if (due_any(&nic->core))
 		engine_settle(e, now, now);
 }
 
