@@ -21,6 +21,8 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (!got && n > 0) {
 		nic_poll(a->nic);
 		got = cq_poll(cq, n, wc);
+	} else {
+		nic_polled(a->nic);
 	}
 	abi_end();
 	return got;

@@ -33,6 +33,8 @@ static int next(struct cq *cq, bool drive)
 			abi_end();
 			return ENOENT;
 		}
+	} else if (drive) {
+		nic_polled(abi_of(cq->ex.context)->nic);
 	}
 	cq->ex.wr_id = cur->wr_id;
 	cq->ex.status = cur->status;

@@ -33,6 +33,8 @@ struct guard_interval {
 	uint64_t ns;			/* 0: the thread watches the sockets */
 	unsigned proof;			/* wake-ups at which a poller was active */
 	unsigned need;			/* so many make ns positive */
+	unsigned polls;			/* engine.polls at the last wake-up */
+	uint64_t woke;			/* when that was */
 };
 
 struct engine {
@@ -65,7 +67,9 @@ struct engine {
 	atomic_bool watching;		/* ... and the sockets are among it */
 	_Atomic uint64_t sleep_until;
 	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
-	_Atomic uint64_t last_poll;	/* when a program last polled */
+	_Atomic uint64_t last_poll;	/* when a poll last ran the engine */
+	atomic_uint polls;		/* that did not, while the thread watches:
+					 * they found an entry, or it at work */
 };
 
 struct engine_did {

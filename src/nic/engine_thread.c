@@ -3,7 +3,8 @@
  *
  * It sleeps in ppoll().  As long as no program thread polls it watches the
  * sockets, so every datagram wakes it.  When it finds that a program polls
- * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way), it
+ * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
+ * between it and the wake-up before), it
  * leaves the sockets to the pollers and sleeps blindly for a guard interval,
  * 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
  * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
@@ -65,6 +66,18 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 	uint64_t last = atomic_load_explicit(&e->last_poll, memory_order_relaxed);
 
 	return last + ns > now;
+}
+
+/* The thread may always be first, so that whoever polls finds an entry: has
+ * somebody polled between two wake-ups that followed each other closely? */
+static bool polled_between(struct engine *e, uint64_t now)
+{
+	unsigned polls = atomic_load_explicit(&e->polls, memory_order_relaxed);
+	bool any = polls != e->g.polls && now - e->g.woke < PROOF_NS;
+
+	e->g.polls = polls;
+	e->g.woke = now;
+	return any;
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -196,7 +209,8 @@ static void wake_up(struct engine *e)
 	bool blind = e->g.ns != 0, input = false, active;
 	uint64_t now = clock_ns();
 
-	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS);
+	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS) ||
+		 polled_between(e, now);
 	if (!active || !blind) {		/* else they serve it, timers too */
 		if (!turn_try(&e->core->turn)) {
 			turn_take(&e->core->turn);

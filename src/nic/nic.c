@@ -439,6 +439,14 @@ static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
 	return !did.input && !did.output;
 }
 
+void nic_polled(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	if (atomic_load_explicit(&e->watching, memory_order_relaxed))
+		atomic_fetch_add_explicit(&e->polls, 1, memory_order_relaxed);
+}
+
 bool nic_poll(struct nic *nic)
 {
 	struct core *core = &nic->core;
@@ -447,8 +455,10 @@ bool nic_poll(struct nic *nic)
 	uint64_t now;
 	bool idle;
 
-	if (!turn_try(&core->turn))
+	if (!turn_try(&core->turn)) {
+		nic_polled(nic);
 		return false;
+	}
 	now = clock_ns();
 	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
 	/* The thread leaves the input to us: so we poll often. */

@@ -43,6 +43,9 @@ void nic_fence(struct nic *nic);
  * it is free.  True if it ran. */
 bool nic_poll(struct nic *nic);
 
+/* ... or was not empty: the program polls. */
+void nic_polled(struct nic *nic);
+
 /* A completion queue was armed: from now on the program may sleep. */
 void nic_armed(struct nic *nic);
 
