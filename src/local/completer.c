@@ -56,6 +56,18 @@ void lreq_tell_error(struct local_qp *q, uint64_t now)
 		fail(q, q->req.fail_status, q->req.fail_verr, now);
 }
 
+/* UC: what is posted goes to nobody. */
+static void uc_complete_all(struct local_qp *q, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	while (qp->sq.tail != qp->sq.head && lreq_alive(q)) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		q->req.cur = qp->sq.tail;
+		q->req.begun = false;
+	}
+}
+
 /* --- time -------------------------------------------------------------------- */
 
 static void set_timer(struct local_qp *q, uint64_t now)
@@ -69,8 +81,12 @@ static void set_timer(struct local_qp *q, uint64_t now)
 
 void lreq_arm(struct local_qp *q, uint64_t now)
 {
-	if (q->req.timeout_at == NEVER && q->qp->type == IBV_QPT_RC)
+	if (q->req.timeout_at != NEVER)
+		return;
+	if (q->qp->type == IBV_QPT_RC)
 		set_timer(q, now);
+	else
+		q->req.timeout_at = now + STALL_NS;
 }
 
 /* Has the peer been busy with what others had written before, or with READs?
@@ -88,10 +104,26 @@ static bool is_busy(const struct local_qp *q)
 	       (r->full || (int32_t)(r->written - p->out.tail) > 0);
 }
 
+/* It is time to look whether the peer reads. */
+static void uc_waits_no_more(struct local_qp *q, uint64_t now)
+{
+	q->req.timeout_at = NEVER;
+	if (q->peer->state == PEER_OPENING) {
+		uc_complete_all(q, now);
+		return;
+	}
+	list_del(&q->full);
+	due_add(q->qp->core, q->qp);
+}
+
 static void timed_out(struct local_qp *q, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
+	if (q->qp->type == IBV_QPT_UC) {
+		uc_waits_no_more(q, now);
+		return;
+	}
 	if (q->peer->state == PEER_UP && !ring_look(&q->peer->out)) {
 		peer_broken(q->peer, "it has read what was not written");
 		return;
@@ -133,11 +165,7 @@ static void bereft(struct local_qp *q, uint64_t now)
 			fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
 		return;
 	}
-	while (qp->sq.tail != qp->sq.head && lreq_alive(q)) {
-		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		q->req.cur = qp->sq.tail;
-		q->req.begun = false;
-	}
+	uc_complete_all(q, now);
 }
 
 uint64_t lreq_run(struct local_qp *q, uint64_t now)

@@ -5,7 +5,6 @@
 #include "local/local_qp.h"
 
 enum {
-	STALL_NS = 100000000,	/* then it does not read: no waiting for it */
 	UD = 3,				/* opcode >> 5 */
 	BTH = 12, QPN_AT = 5,
 };
@@ -33,17 +32,6 @@ bool local_has_pipe(struct local *l, uint16_t slot)
 	return p && p->state == PEER_UP && is_trusted(p);
 }
 
-/* Is a pipe without room one that will have some soon? */
-static bool moves(struct peer *p, uint64_t now)
-{
-	peer_wrote(p);			/* it is to be woken */
-	if (!p->full_since || p->full_at != p->out.tail) {
-		p->full_since = now;
-		p->full_at = p->out.tail;
-	}
-	return now - p->full_since < STALL_NS;
-}
-
 bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now)
 {
 	struct peer *p = l->by_slot[slot];
@@ -60,8 +48,7 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 		return true;
 	r = ring_reserve(&p->out, bytes);
 	if (!r)
-		return !moves(p, now);
-	p->full_since = 0;
+		return !peer_reads(p, now);
 	memcpy(head.from, d->from.ip, 16);
 	memcpy(head.to, d->to.ip, 16);
 	r->op = REC_DGRAM;

@@ -23,6 +23,8 @@ enum {
 	SHARE = 256 << 10,		/* bytes that a QP moves in one turn */
 	SERVE = 64,			/* records taken of a ring in one turn */
 	NOT_READY_MAX = 64,
+	STALL_NS = 100000000,		/* who reads nothing for so long is gone
+					 * for what asks no answer: UC, UD */
 	SLOTS_MAX = 1024,
 };
 
@@ -67,8 +69,8 @@ struct peer {
 	uint64_t checked;		/* when it was last seen to live */
 	uint8_t say, say_yes;		/* a message that could not be sent */
 	bool kick;			/* ... and one more */
-	uint64_t full_since;		/* no room for datagrams; 0: there is */
-	uint32_t full_at;		/* ... when it had read so far */
+	uint64_t full_since;		/* peer_reads() */
+	uint32_t full_at;
 	struct list hot;		/* in local->hot while its ring is polled */
 	unsigned idle;			/* looks that found nothing */
 	struct list dirty;		/* in local->dirty: written to */
@@ -105,6 +107,8 @@ void peer_release(struct peer *p);	/* when its last QP has gone */
 void local_bury(struct local *l);	/* those that were released */
 /* The peer was written to: it is to be woken at the turn's end. */
 void peer_wrote(struct peer *p);
+/* p's ring is full.  Has it read something lately, or is there no waiting? */
+bool peer_reads(struct peer *p, uint64_t now);
 void peer_heat(struct peer *p);
 void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);

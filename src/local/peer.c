@@ -47,6 +47,16 @@ void peer_wrote(struct peer *p)
 		list_add_tail(&p->l->dirty, &p->dirty);
 }
 
+bool peer_reads(struct peer *p, uint64_t now)
+{
+	peer_wrote(p);			/* it is to be woken */
+	if (!p->full_since || p->full_at != p->out.tail) {
+		p->full_since = now;
+		p->full_at = p->out.tail;
+	}
+	return now - p->full_since < STALL_NS;
+}
+
 /* The writer's half: publish, fence, look. */
 static void wake(struct peer *p)
 {

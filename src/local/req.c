@@ -160,6 +160,23 @@ static bool asks(struct local_qp *q, const struct swqe *w)
 	return true;
 }
 
+/* Nobody reads what is written, and UC waits for nobody. */
+static bool lost(struct local_qp *q, uint64_t now)
+{
+	if (q->qp->type != IBV_QPT_UC || peer_reads(q->peer, now))
+		return false;
+	list_del(&q->full);
+	return true;
+}
+
+static enum step sent(struct local_qp *q, const struct swqe *w, uint32_t *left,
+		      uint32_t len, uint64_t now)
+{
+	*left -= *left < len ? *left : len;
+	moved_on(q, w, packets(q, len), now);
+	return STEP_GO;
+}
+
 static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work,
 			   uint32_t *left, uint64_t now)
 {
@@ -180,7 +197,7 @@ static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	rec = rec_new(q, write ? REC_WRITE : REC_SEND, head, len);
 	if (!rec)
-		return no_room(q, now);
+		return lost(q, now) ? sent(q, w, left, len, now) : no_room(q, now);
 	if (len && span_copy((uint8_t *)rec + head, &work->span, off, len) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
 	rec->psn = r->psn;
@@ -198,9 +215,7 @@ static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work
 	if (!(rec->flags & REC_LAST) || asks(q, w))
 		rec->flags |= REC_ASKS;
 	rec_send(q, rec, head, len);
-	*left -= *left < len ? *left : len;
-	moved_on(q, w, packets(q, len), now);
-	return STEP_GO;
+	return sent(q, w, left, len, now);
 }
 
 static enum step send_read(struct local_qp *q, struct swqe *w, uint64_t now)

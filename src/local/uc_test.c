@@ -40,6 +40,36 @@ static void a_stopped_peer_costs_nothing(void **state)
 	fix_close(f);
 }
 
+/* Nor room for it, for longer than a while. */
+static void nor_does_one_whose_ring_is_full(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_UC, NULL);
+	uint64_t since;
+
+	(void)state;
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < 12; i++)
+		fix_post(f, IBV_WR_SEND, i, 0, 16000, 0);
+	pair_run(f, 50 * MS);
+	for (unsigned i = 0; i < 8; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_no_wc(f, 0);
+	pair_run(f, 60 * MS);
+	for (unsigned i = 8; i < 12; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	since = f->s->now;			/* nor does it wait again */
+	fix_post(f, IBV_WR_SEND, 12, 0, 40000, 0);
+	fix_wc(f, 0, 12, IBV_WC_SUCCESS);
+	assert_true(f->s->now - since < MS);
+	f->s->node[1].stopped = false;
+	pair_run(f, MS);
+	fix_recv(f, 8, 0, 16000);
+	fix_post(f, IBV_WR_SEND, 13, 0, 100, 0);
+	fix_wc(f, 0, 13, IBV_WC_SUCCESS);
+	assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 100);
+	fix_close(f);
+}
+
 static void an_ended_peer_costs_nothing(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
@@ -206,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sends_and_writes),
 		cmocka_unit_test(a_stopped_peer_costs_nothing),
+		cmocka_unit_test(nor_does_one_whose_ring_is_full),
 		cmocka_unit_test(an_ended_peer_costs_nothing),
 		cmocka_unit_test(no_receive_no_error),
 		cmocka_unit_test(no_right_no_error),
