@@ -17,9 +17,12 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
 CAN_NAMESPACE = os.geteuid() == 0
+SECOND_USER = "games"
 
 PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
 DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
@@ -54,6 +57,13 @@ class Stage:
         for folder in (self.path, self.lib):
             folder.chmod(0o755)
         self.tmp.chmod(0o1777)
+
+    def tool(self, name):
+        """A program of tests/, where everybody may run it."""
+        path = self.path / name.replace("/", "-")
+        if not path.exists():
+            shutil.copy(ROOT / "build/obj/tests" / name, path)
+        return path
 
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
@@ -144,6 +154,8 @@ class Namespace:
         self.name = f"ur{os.getpid()}n{next(_count)}"
         self.procs = []
         self.extra = {}
+        self.user = "nobody"
+        self.outer, self.inner = [], []     # words around setpriv's
         _ip("netns", "add", self.name)
         try:
             self.sh("echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad;"
@@ -164,16 +176,23 @@ class Namespace:
 
     def start(self, *argv, env=None, user="nobody", library=True, stdin=None):
         """Start a program here; user None: with the tests' own privilege."""
-        words = self.enter() + (unprivileged(user) if user else []) + list(argv)
+        if user == "nobody":
+            user = self.user
+        words = [*self.enter(), *self.outer, *(unprivileged(user) if user else []),
+                 *self.inner, *argv]
         proc = Proc(words, self.environment(env, library), stdin)
         self.procs.append(proc)
         return proc
 
+    def with_(self, **changes):
+        other = copy.copy(self)
+        for name, value in changes.items():
+            setattr(other, name, value)
+        return other
+
     def with_env(self, **env):
         """The same namespace, in which programs get these variables, too."""
-        other = copy.copy(self)
-        other.extra = {**self.extra, **env}
-        return other
+        return self.with_(extra={**self.extra, **env})
 
     def environment(self, extra=None, library=True):
         env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -215,14 +234,28 @@ class Pair:
     # Where two processes may stand: in two namespaces, or on one host, by each
     # way that there is.
     WAYS = {"host": "auto", "pipe": "pipe", "udp": "off"}
-    PLACES = ["pair", *WAYS]
+    # ... and processes of one host that are set apart: two users', in two pid
+    # namespaces, without process_vm_* (seccomp).
+    APART = ["users", "pids", "seccomp"]
+    PLACES = ["pair", *WAYS, *(pytest.param(p, marks=pytest.mark.full)
+                               for p in ("vm", *APART))]
 
     def place(self, name):
         """The namespaces of a server and of a client."""
+        a = self.a
         if name == "pair":
-            return self.a, self.b
-        host = self.a.with_env(URNIC_LOCAL=self.WAYS[name])
-        return host, host
+            return a, self.b
+        if name == "users":
+            if IN_USERNS:
+                pytest.skip("a user namespace has one user")
+            return a, a.with_(user=SECOND_USER)
+        if name == "pids":
+            return a, a.with_(outer=["unshare", "--pid", "--fork", "--kill-child"])
+        if name == "seccomp":
+            a = a.with_(inner=[a.stage.tool("local/deny"), "eperm"])
+            return a, a
+        a = a.with_env(URNIC_LOCAL=self.WAYS.get(name, name))
+        return a, a
 
     def __init__(self, stage, mtu=1500):
         self.mtu = mtu

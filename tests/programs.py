@@ -24,6 +24,9 @@ PLACES = [
     ("host", 1500, "v4"), ("pipe", 9000, "v4"), ("host", 9000, "v6"),
     ("pipe", 1500, "v6"),
 ]
+# In full only: see lab.Pair.place().
+APART = [("vm", 1500, "v4"), ("users", 9000, "v4"), ("pids", 1500, "v6"),
+         ("seccomp", 9000, "v6")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +58,10 @@ class Cell:
 def table(rows, places=PLACES, extra=()):
     """pytest parameters: each row in every place, bounded to one place each."""
     cells = []
+    mtus = {p[1] for p in places}
+    apart = [p for p in APART if p[1] in mtus]
     for i, row in enumerate(rows):
-        for j, place in enumerate(places):
+        for j, place in enumerate((*places, *apart)):
             marks = () if j == i % len(places) else pytest.mark.full
             cell = Cell(row, *place)
             cells.append(pytest.param(cell, id=cell.name, marks=marks))

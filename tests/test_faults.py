@@ -18,7 +18,6 @@ import pytest
 import lab
 
 OBJ = lab.ROOT / "build/obj/tests"
-SECOND_USER = "games"
 RIGHT = "all right"
 DIED = "transport retry counter exceeded"
 LONG = 60       # seconds that nothing takes, on the slowest machine
@@ -294,14 +293,14 @@ def test_two_users(netns_pair, tools, faults):
     pair = netns_pair()
     first = Two(pair.b, pair.a, worker(faults)).wait_joined()
     second = [
-        Two(pair.b, pair.a, worker(faults), users=(SECOND_USER, "nobody")),
-        Two(pair.b, pair.a, worker(faults), users=(SECOND_USER,) * 2),
+        Two(pair.b, pair.a, worker(faults), users=(lab.SECOND_USER, "nobody")),
+        Two(pair.b, pair.a, worker(faults), users=(lab.SECOND_USER,) * 2),
         Two(pair.a, pair.b, worker(faults, "-g", "2"), to=pair.a.ip6,
-            users=(SECOND_USER, "nobody")),
-        Two(pair.b, pair.b, worker(faults), users=(SECOND_USER, "nobody")),
+            users=(lab.SECOND_USER, "nobody")),
+        Two(pair.b, pair.b, worker(faults), users=(lab.SECOND_USER, "nobody")),
     ]
     verified = Two(pair.b, pair.a, stress(tools, 0.5),
-                   users=("nobody", SECOND_USER))
+                   users=("nobody", lab.SECOND_USER))
     second[0].wait_joined()
     assert port_users(pair.b) == {uid(pair.b, "nobody")}
     for two in second:
@@ -315,18 +314,18 @@ def test_two_users(netns_pair, tools, faults):
 def test_second_user_takes_the_port_over(netns_pair, faults, end):
     pair = netns_pair()
     first = Two(pair.b, pair.a, worker(faults)).wait_joined()
-    second = Two(pair.b, pair.a, worker(faults), users=(SECOND_USER,) * 2)
+    second = Two(pair.b, pair.a, worker(faults), users=(lab.SECOND_USER,) * 2)
     second.wait_joined()
     assert port_users(pair.b) == {uid(pair.b, "nobody")}
     if end == "kill":
         first.server.signal(signal.SIGKILL)
     else:
         first.finish()
-    assert eventually(lambda: port_users(pair.b) == {uid(pair.b, SECOND_USER)}), \
+    assert eventually(lambda: port_users(pair.b) == {uid(pair.b, lab.SECOND_USER)}), \
         second.server.describe()
     # and now the first user is the second
     third = Two(pair.b, pair.a, worker(faults)).wait_joined()
-    assert port_users(pair.b) == {uid(pair.b, SECOND_USER)}
+    assert port_users(pair.b) == {uid(pair.b, lab.SECOND_USER)}
     third.finish()
     second.finish()
 
@@ -341,7 +340,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("user", [
-    "nobody", None, pytest.param(SECOND_USER, marks=needs_second_user)])
+    "nobody", None, pytest.param(lab.SECOND_USER, marks=needs_second_user)])
 @pytest.mark.parametrize("family,gid", [(2, "1"), (10, "2")], ids=["v4", "v6"])
 def test_port_held_by_another(netns_pair, faults, user, family, gid):
     ns, _ = netns_pair().place("udp")

@@ -11,8 +11,7 @@ import shutil
 import pytest
 
 import lab
-from test_faults import (LONG, RIGHT, SECOND_USER, eventually, needs_second_user,
-                         urnic_names)
+from test_faults import LONG, RIGHT, eventually, needs_second_user, urnic_names
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]
@@ -123,7 +122,7 @@ class Ends:
                 self.kind == "eperm-at-one" and is_client):
             argv = [self.tools["deny"], self.kind[:6].rstrip("-"), *argv]
         elif self.kind == "users" and is_client:
-            user = SECOND_USER
+            user = lab.SECOND_USER
         elif self.kind == "undumpable" and not is_client:
             env["LD_PRELOAD"] = self.tools["libundumpable.so"]
         elif self.kind == "off-at-one" and not is_client:
@@ -206,7 +205,7 @@ def hostile(ns, tools, user, count, seed):
 
 @pytest.mark.parametrize("way", LOCAL_WAYS)
 @pytest.mark.parametrize("user", [
-    "nobody", pytest.param(SECOND_USER, marks=needs_second_user)])
+    "nobody", pytest.param(lab.SECOND_USER, marks=needs_second_user)])
 def test_hostile_peer(shared_pair, tools, full, way, user):
     """It says and writes what no urnic does; only its own QPs suffer."""
     ns, _ = shared_pair().place(way)
