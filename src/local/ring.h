@@ -4,8 +4,8 @@
  *
  * Positions count slots of 64 bytes and run free.  A record lies in
  * consecutive slots.  Its stamp, the first word, names its position and is
- * written last; the word behind a record is cleared before that, so what was
- * payload a lap ago is never taken for a stamp.
+ * written last; the word behind a record is no stamp by then (it is cleared where
+ * what was payload a lap ago would pass for one).
  */
 #ifndef LOCAL_RING_H
 #define LOCAL_RING_H

@@ -333,20 +333,25 @@ static struct iovec token_of(const struct peer *p, bool write)
 	return (struct iovec){ (void *)(uintptr_t)at, TOKEN };
 }
 
+struct vecs { struct iovec here[SGE_MAX + 1], there[3]; unsigned n, m; };
+
 /* A long copy does not keep the program from posting: under the turn nothing of
- * the QP changes but that requests are added. */
-static NO_TSA ssize_t move(struct local_qp *q, const struct iovec *here, unsigned n,
-			   const struct iovec *there, unsigned m, bool write)
+ * the QP changes but that requests are added.  The lock may then be long in
+ * coming, so nobody is to think that we are still inside.  At exit() it may never
+ * come.  errno stays what the copy made it. */
+static NO_TSA ssize_t move(struct local_qp *q, const struct vecs *v, bool write,
+			   bool is_long)
 {
-	bool is_long = here[n - 1].iov_len > RING_CHUNK;
+	bool let_go = is_long && !q->l->core->leaving;
 	pid_t pid = q->peer->pid;
 	ssize_t did;
 
-	if (is_long)
+	if (let_go)
 		lock_give(&q->qp->lock);
-	did = write ? process_vm_writev(pid, here, n, there, m, 0) :
-		      process_vm_readv(pid, here, n, there, m, 0);
-	if (is_long)
+	did = write ? process_vm_writev(pid, v->here, v->n, v->there, v->m, 0) :
+		      process_vm_readv(pid, v->here, v->n, v->there, v->m, 0);
+	atomic_store_explicit(q->peer->inside, 0, memory_order_release);
+	if (let_go)
 		lock_take(&q->qp->lock);
 	return did;
 }
@@ -357,17 +362,21 @@ static bool copy(struct local_qp *q, const struct span *span, uint32_t off,
 {
 	struct peer *p = q->peer;
 	uint64_t token = 0;
-	struct iovec here[SGE_MAX + 1] = { { &token, TOKEN } };
-	struct iovec to[3] = { token_of(p, write), { (void *)(uintptr_t)there, len } };
-	unsigned n = 1 + span_iov(span, off, len, here + 1), m = 2;
+	struct vecs v;
 	ssize_t did;
 
+	v.here[0] = (struct iovec){ &token, TOKEN };
+	v.n = 1 + span_iov(span, off, len, v.here + 1);
+	v.there[0] = token_of(p, write);
+	v.there[1] = (struct iovec){ (void *)(uintptr_t)there, len };
+	v.m = 2;
 	if (write && len > LAST) {		/* programs poll on the last byte */
-		to[1].iov_len = len - LAST;
-		to[2] = (struct iovec){ (char *)to[1].iov_base + len - LAST, LAST };
-		m = 3;
+		v.there[1].iov_len = len - LAST;
+		v.there[2] = (struct iovec){
+			(char *)v.there[1].iov_base + len - LAST, LAST };
+		v.m = 3;
 	}
-	did = move(q, here, n, to, m, write);
+	did = move(q, &v, write, len > RING_CHUNK);
 	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS))
 		p->vm = false;			/* it was possible; no more */
 	return did == (ssize_t)len + TOKEN && (write || token == p->nonce.value[0]);

@@ -363,7 +363,8 @@ static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
 
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
-	return did.output < ENGINE_INLINE && e->blocked_until <= now;
+	return did.output < ENGINE_INLINE && e->blocked_until <= now &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
@@ -404,6 +405,9 @@ void nic_flush(struct nic *nic)
 void nic_fence(struct nic *nic)
 {
 	local_fence(&nic->core);
+	/* While a QP was taken out of the due list a poster found nothing there. */
+	if (due_any(&nic->core))
+		engine_settle(&nic->engine, 0, 0);
 }
 
 /* The same when a program ends with its QPs still there.  It may end inside a
