@@ -158,9 +158,12 @@ def path_mtu_rows(mtus):
 
 
 NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$", re.M)
+# What perftest says, in the middle of the line, of a machine whose clock is not
+# steady.
+CLOCK = re.compile(r"(?:Correlation coefficient|Conflicting CPU).*")
 
 
 def perftest_results(output):
     """[(bytes, iterations, [figures])] of a perftest report."""
     return [(int(b), int(n), [float(f) for f in rest.split()])
-            for b, n, rest in NUMBERS.findall(output)]
+            for b, n, rest in NUMBERS.findall(CLOCK.sub("", output))]

@@ -40,6 +40,15 @@ int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	return abi_leave(rc);
 }
 
+/* RNICs round up, and programs have come to need it: ib_send_lat -e asks for one
+ * entry and posts again when it has looked for the first completion once. */
+static int at_least(uint32_t cqe)
+{
+	enum { LEAST = 4 };
+
+	return cqe && cqe < LEAST ? LEAST : (int)cqe;
+}
+
 static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 		  struct ibv_comp_channel *channel, void *cq_context,
 		  struct cq **out)
@@ -49,7 +58,7 @@ static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 			 ibv->num_comp_vectors);
 		return -EINVAL;
 	}
-	return cq_create(&abi_of(ibv)->ctx, (int)cqe,
+	return cq_create(&abi_of(ibv)->ctx, at_least(cqe),
 			 channel ? channel_of(channel) : NULL, cq_context, out);
 }
 
@@ -106,7 +115,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	if (!abi_enter(ibv->context))
 		return EIO;
-	return abi_leave(cq_resize(cq_of(ibv), cqe));
+	return abi_leave(cq_resize(cq_of(ibv), at_least((uint32_t)cqe)));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
