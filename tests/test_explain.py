@@ -49,6 +49,11 @@ EXCEEDED = ("status", 12)
 
 @pytest.mark.parametrize("line,codes", [
     ("vendor_err:5", [TIMED_OUT]),
+    ("urnic[7] info: QP 0x0a: work request 0x2 to QP 0x0b, PSN 5: the peer did not "
+     "answer within timeout and retry_cnt (retries left: 0, RNR: 7)", [TIMED_OUT]),
+    ("the peer's process, on this host, has ended", [("vendor", 21)]),
+    ("rx_stale", [("counter", 10)]),
+    ("counter:tx_probe", [("counter", 19)]),
     ("vendor_err=5", [TIMED_OUT]),
     ("vendor_err 0x05", [TIMED_OUT]),
     ("Vendor error 5", [TIMED_OUT]),

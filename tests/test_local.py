@@ -161,7 +161,7 @@ def test_forbidden(shared_pair, tools, kind):
     for server, client in twos:
         for proc, line in zip((server, client), FORBIDDEN[kind]):
             assert proc.wait(LONG) == 0, (server.describe(), client.describe())
-            said = re.findall(r"info: slot \d+: (messages go .*)", proc.out)
+            said = re.findall(r"info: slot \d+, process \d+: (messages go .*)", proc.out)
             assert said and all(line in x for x in said), (kind, proc.describe())
 
 

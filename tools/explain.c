@@ -9,16 +9,18 @@
 #include <string.h>
 
 #include "core/timeout.h"
+#include "ib/ib.h"
 #include "urnic.h"
 #include "wire/aeth.h"
 #include "words.h"
 
-enum kind { VENDOR, STATUS, EVENT, NAK, KINDS };
+enum kind { VENDOR, STATUS, EVENT, NAK, COUNTER, KINDS };
 
-static const char *const kind_name[KINDS] = { "vendor", "status", "event", "nak" };
+static const char *const kind_name[KINDS] = { "vendor", "status", "event", "nak",
+					      "counter" };
 static const char *const kind_text[KINDS] = {
 	"ibv_wc.vendor_err", "ibv_wc.status", "asynchronous event",
-	"AETH syndrome",
+	"AETH syndrome", "counter",
 };
 
 /* What programs and logs call a kind; the longer before the shorter. */
@@ -28,6 +30,7 @@ static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "syndrom", VENDOR },		/* perftest's spelling */
 	{ "wc status", STATUS }, { "status", STATUS },
 	{ "event type", EVENT }, { "event", EVENT },
+	{ "counter", COUNTER },
 	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
@@ -43,6 +46,9 @@ static const struct entry {
 #define EXPLAIN(kind, name, what, todo) { kind, name, #name, what, todo },
 #include "explain.def"
 #undef EXPLAIN
+#define COUNT(value, name, what) { COUNTER, value, #name, what, "" },
+#include "ib/counter.def"
+#undef COUNT
 	{ NAK, 0x60, "NAK_PSN_SEQUENCE", "the responder missed a packet",
 	  "nothing: urnic sends it again; if there are many, look for loss" },
 	{ NAK, 0x61, "NAK_INVALID_REQUEST", "the responder refuses the request"
@@ -70,7 +76,7 @@ static const char *spoken(const struct entry *e)
 		return ibv_wc_status_str((enum ibv_wc_status)e->code);
 	case EVENT:
 		return ibv_event_type_str((enum ibv_event_type)e->code);
-	case VENDOR: case NAK: case KINDS:
+	case VENDOR: case NAK: case COUNTER: case KINDS:
 		break;
 	}
 	return "";
@@ -78,7 +84,10 @@ static const char *spoken(const struct entry *e)
 
 static void show(const struct entry *e, bool full)
 {
-	const char *fmt = e->kind == NAK ? "%-7s 0x%02x  %s\n" : "%-7s %4u  %s\n";
+	char code[16] = "";
+
+	if (e->kind != COUNTER)
+		snprintf(code, sizeof(code), e->kind == NAK ? " 0x%02x" : " %u", e->code);
 
 	if (found) {
 		json_array_append_new(found, json_pack("{ss si ss ss ss ss}",
@@ -87,11 +96,10 @@ static void show(const struct entry *e, bool full)
 		return;
 	}
 	if (!full) {
-		printf(fmt, kind_name[e->kind], e->code, e->name);
+		printf("%-7s %5s  %s\n", kind_name[e->kind], code, e->name);
 		return;
 	}
-	printf(e->kind == NAK ? "%s 0x%02x: %s\n" : "%s %u: %s\n",
-	       kind_text[e->kind], e->code, e->name);
+	printf("%s%s: %s\n", kind_text[e->kind], code, e->name);
 	if (spoken(e)[0])
 		printf("  text:   %s\n", spoken(e));
 	printf("  what:   %s\n", e->what);
@@ -149,7 +157,9 @@ static int show_code(int kind, unsigned code)
 	for (int i = 0; i < ENTRIES; i++) {
 		const struct entry *e = &entries[i];
 
-		if ((kind < 0 || (int)e->kind == kind) && e->code == code)
+		/* Counters have names alone. */
+		if (e->kind != COUNTER && (kind < 0 || (int)e->kind == kind) &&
+		    e->code == code)
 			hits += show_once(i);
 	}
 	/* A bare number below 0x20 is hardly a syndrome. */
@@ -179,7 +189,7 @@ static bool number(const char *text, bool goes_on, unsigned *code)
 /* The prefix that all names of a kind have; any may be left out. */
 static const char *const prefix[KINDS] = {
 	[VENDOR] = "verr", [STATUS] = "ibv wc", [EVENT] = "ibv event",
-	[NAK] = "nak",
+	[NAK] = "nak", [COUNTER] = "counter",
 };
 
 static const char *bare(const char *name, enum kind kind)
@@ -213,14 +223,16 @@ static bool mentions(const struct entry *e, const char *text)
 	return does;
 }
 
-/* The name with its prefix, or what programs print, is part of a longer text. */
+/* The name with its prefix, or what programs print, or what our log says, is part
+ * of a longer text. */
 static bool quoted(const struct entry *e, const char *text)
 {
-	const char *const in[] = { e->name, spoken(e) };
+	const char *const in[] = { e->name, spoken(e),
+				   e->kind == VENDOR && e->code ? e->what : "" };
 	char plain[TEXT];
 	bool is = false;
 
-	for (int i = 0; i < 2 && !is; i++) {
+	for (int i = 0; i < 3 && !is; i++) {
 		words_plain(plain, sizeof(plain), in[i]);
 		is = *plain && (i || bare(plain, e->kind) != plain) &&
 		     words_within(text, plain);

@@ -106,7 +106,8 @@ static void port_held(struct finding *f, int family)
 			" are sent again, or time out", stop_it,
 			"%u: shared with %s, which is no urnic", port, who);
 	else
-		finding(f, MISSING, "no queue pair gets to RTR (EADDRINUSE)", stop_it,
+		finding(f, MISSING, "no queue pair to another host, and no UD, gets to"
+			" RTR (EADDRINUSE)", stop_it,
 			"%u: held by %s of user %u, which is no urnic", port, who,
 			(unsigned)h.uid);
 }

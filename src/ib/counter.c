@@ -8,9 +8,9 @@
 #include "sys/log.h"
 
 static const char *const names[IB_COUNTERS] = {
-#define COUNTER(value, name) [value] = #name,
+#define COUNT(value, name, what) [value] = #name,
 #include "ib/counter.def"
-#undef COUNTER
+#undef COUNT
 };
 
 uint64_t ib_counter(struct core *core, enum ib_counter c)

@@ -16,9 +16,9 @@ struct ib;
 
 /* What happened to datagrams: counter.def has their names. */
 enum ib_counter {
-#define COUNTER(value, name) value,
+#define COUNT(value, name, what) value,
 #include "ib/counter.def"
-#undef COUNTER
+#undef COUNT
 	IB_COUNTERS
 };
 

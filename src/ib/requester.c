@@ -156,7 +156,7 @@ static enum step begin(struct ib_qp *q, struct swqe *w, struct work *work,
 	if (w->length > caps.max_msg ||
 	    (qp->type == IBV_QPT_UD && w->length > q->mtu) ||
 	    (is_atomic(w) && w->length < 8))
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 

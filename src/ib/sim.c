@@ -77,7 +77,7 @@ static void share_host(struct sim_node *n, const struct sim_conf *conf)
 
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
-	MUST(local_open(&n->core, n->host, way, &local_ops, n) == 0);
+	MUST(local_open(&n->core, n->host, way, "it is off", &local_ops, n) == 0);
 }
 
 static void leave_host(struct sim_node *n)

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,6 +199,23 @@ static struct capture *claim(int fd)
 	return NULL;
 }
 
+/* Emptied, and no other process's as long as it is open.  -EBUSY: it is. */
+static int open_alone(const char *name)
+{
+	int fd = fd_raise(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), rc;
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return fd;
+	rc = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK ? -EBUSY :
+	     ftruncate(fd, 0) ? -errno : fd;
+	if (rc < 0)
+		close(fd);
+	return rc;
+}
+
 int pcap_wrap(struct link **out, struct link *inner, const char *path)
 {
 	char name[PATH_LEN];
@@ -205,9 +224,9 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 
 	if (rc)
 		return rc;
-	fd = fd_raise(open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+	fd = open_alone(name);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		close(fd);

@@ -132,6 +132,25 @@ static void the_name_may_hold_the_process_id(void **state)
 	b->ops->close(b);
 }
 
+/* Two would write over each other. */
+static void a_file_is_one_captures_at_a_time(void **state)
+{
+	struct link *a, *b, *out;
+	struct pair p = join();
+	long size;
+
+	(void)state;
+	assert_int_equal(loop_pair(&a, &b, &(struct loop_conf){ 0 }), 0);
+	p.cap->ops->deadline(p.cap);
+	size = file_size();
+	assert_int_equal(pcap_wrap(&out, a, path), -EBUSY);
+	assert_int_equal(file_size(), size);
+	part(p);
+	assert_int_equal(pcap_wrap(&out, a, path), 0);
+	out->ops->close(out);
+	b->ops->close(b);
+}
+
 static void a_file_that_cannot_be_made_is_an_error(void **state)
 {
 	struct link *a, *b, *was;
@@ -358,6 +377,7 @@ int main(void)
 		cmocka_unit_test(only_what_the_link_took_is_recorded),
 		cmocka_unit_test(a_full_buffer_is_written),
 		cmocka_unit_test(the_name_may_hold_the_process_id),
+		cmocka_unit_test(a_file_is_one_captures_at_a_time),
 		cmocka_unit_test(a_file_that_cannot_be_made_is_an_error),
 		cmocka_unit_test(a_full_disk_ends_the_capture_only),
 		cmocka_unit_test(a_closed_descriptor_ends_the_capture_only),

@@ -10,7 +10,7 @@
 
 enum { IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PROTO_UDP = 17, IP4_DF = 0x40 };
 enum { BLOCK_SHB = 0x0a0d0d0a, BLOCK_IDB = 1, BLOCK_EPB = 6, LINKTYPE_RAW = 101 };
-enum { OPT_SHB_USERAPPL = 4, OPT_IF_TSRESOL = 9, OPT_EPB_FLAGS = 2 };
+enum { OPT_SHB_USERAPPL = 4, OPT_IF_NAME = 2, OPT_IF_TSRESOL = 9, OPT_EPB_FLAGS = 2 };
 
 static uint8_t *put16(uint8_t *at, uint16_t v)
 {
@@ -71,6 +71,7 @@ size_t pcapng_head(uint8_t *start)
 	at = put32(start, BLOCK_IDB) + 4;
 	at = put16(put16(at, LINKTYPE_RAW), 0);
 	at = put32(at, 0);				/* no snap length */
+	at = put_option(at, OPT_IF_NAME, "urnic", 5);
 	at = put_option(at, OPT_IF_TSRESOL, &nanoseconds, 1);
 	return len + end_block(start, put32(at, 0));
 }

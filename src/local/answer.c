@@ -49,8 +49,8 @@ bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len
 				   access, host);
 
 	if (why != MR_OK)
-		log_info("QP 0x%06x: QP 0x%06x, PSN %u asks for %llu bytes at "
-			 "0x%llx with rkey 0x%08x, access 0x%x: %s", qp->qpn,
+		log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, is refused: "
+			 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s", qp->qpn,
 			 qp->attr.dest_qp_num, q->rsp.epsn,
 			 (unsigned long long)len, (unsigned long long)va, rkey,
 			 (unsigned)access, mr_why_str(why));

@@ -60,6 +60,8 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 		at += d->iov[i].iov_len;
 	}
 	ring_publish(&p->out, r, bytes);
+	l->count.out++;
+	l->count.out_bytes += d->len;
 	peer_wrote(p);
 	return true;
 }

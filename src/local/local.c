@@ -180,6 +180,8 @@ void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len)
 	ring_publish(&q->peer->out, r, head + len);
 	q->req.written = q->peer->out.head;
 	peer_wrote(q->peer);
+	q->l->count.out++;
+	q->l->count.out_bytes += len;
 	q->l->core->spent += len / 4096 + 1;
 }
 
@@ -278,6 +280,10 @@ static void not_ready(struct peer *p, const struct rec *r)
 				p->not_ready[j].psn = r->psn;
 			return;
 		}
+	log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, finds no such QP, or one "
+		 "that is not connected to it or in no state to take it", r->dst,
+		 r->src, r->psn);
+	p->l->count.not_ready++;
 	p->not_ready[i].dst = r->src;
 	p->not_ready[i].src = r->dst;
 	p->not_ready[i].psn = r->psn;
@@ -360,6 +366,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	int rc = 0;
 
 	while (n < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
+		l->count.in_bytes += len;
 		if (rec.op == REC_DGRAM)
 			dgram_input(p, payload, len, now);
 		else
@@ -367,6 +374,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 		ring_release(&p->in, &rec);
 		n++;
 	}
+	l->count.in += n;
 	if (rc < 0) {
 		peer_broken(p, "what no urnic writes is in its ring");
 		return n;

@@ -31,7 +31,9 @@ struct local_ops {
 enum local_way { LOCAL_OFF, LOCAL_PIPE, LOCAL_VM, LOCAL_AUTO };
 
 /* Sets core->local.  0 or -ENOMEM. */
+/* off_why: to be told where way is LOCAL_OFF. */
 int local_open(struct core *core, struct host *host, enum local_way way,
+	       const char *off_why,
 	       const struct local_ops *ops, void *arg);
 void local_close(struct core *core);
 void local_forked(struct core *core);	/* in the child of a fork */
@@ -53,6 +55,8 @@ uint64_t local_deadline(struct local *l, uint64_t now);
 /* The thread is about to sleep until it is kicked (watch), or pollers look. */
 void local_watch(struct local *l, bool watch);
 /* Are there rings whose writers rely on their being polled?  Needs no turn. */
+/* One line at info, if there was anything. */
+void local_log_counters(struct core *core);
 bool local_is_hot(struct local *l);
 
 /* Datagrams to slot go by its pipe, which is asked for if there is none. */

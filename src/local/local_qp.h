@@ -80,12 +80,20 @@ struct peer {
 	unsigned not_ready_n;
 };
 
+struct local_counters {
+	uint64_t out, in, out_bytes, in_bytes;	/* records and their payload */
+	uint64_t direct, direct_bytes;		/* copies to or from peers' memory */
+	uint64_t not_ready;			/* requests that no QP took */
+};
+
 struct local {
+	struct local_counters count;
 	struct core *core;
 	struct host *host;
 	const struct local_ops *ops;
 	void *arg;
 	enum local_way way;
+	const char *off_why;
 	bool watching;
 	struct nonce nonce;
 	int board_fd;			/* of core->board; or -1 */

@@ -164,6 +164,9 @@ void meet_say_again(struct peer *p)
 		peer_kick(p);
 }
 
+static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "
+	"URNIC_PCAP or URNIC_FAULT), or has no memory";
+
 /* --- agreeing ---------------------------------------------------------------- */
 
 static bool we_offer(const struct peer *p)
@@ -236,8 +239,9 @@ static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
 		return;
 	if (p->state == PEER_OPENING && !p->pipe &&
 	    (!same || l->way == LOCAL_OFF || begin(p)) && l->by_slot[slot] == p)
-		peer_refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "the other process "
-		       "has another version, or there is no memory");
+		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why :
+			       "the other process has another version, or there "
+			       "is no memory");
 	if (l->by_slot[slot] == p && p->state == PEER_REFUSED)
 		say_surely(p, SAY_OFFER, false);
 }
@@ -262,8 +266,9 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		vm_meet(p, &m->nonce, s->fd[1]);
 	else
-		peer_refuse(p, l->way == LOCAL_OFF ? "URNIC_LOCAL is off" : "no pipe was offered "
-		       "that can be used");
+		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why :
+			       m->yes == 1 ? "no pipe was offered that can be used" :
+			       unwilling);
 	if (m->yes)
 		say_surely(p, SAY_ANSWER, yes);
 }
@@ -281,7 +286,7 @@ static void on_answer(struct peer *p, const struct host_said *s,
 		say_surely(p, SAY_CONFIRM, true);
 		return;
 	}
-	peer_refuse(p, "the other process does not want the pipe");
+	peer_refuse(p, unwilling);
 	if (yes && p->state != PEER_UP)
 		say_surely(p, SAY_CONFIRM, false);
 }

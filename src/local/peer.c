@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* peer.c - another process: how two wake each other, and part. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,9 +140,11 @@ void peer_up(struct peer *p)
 	p->state = PEER_UP;
 	(void)host_cred(p->l->host, p->slot, &p->uid, &p->pid);
 	p->same_user = p->uid == geteuid();
-	log_info("slot %u: messages go through shared memory, its regions are "
-		 "reached %s%s", p->slot, p->vm ? "directly (process_vm_writev)" :
-		 "through it, too: ", p->vm ? "" : p->vm_why);
+	log_info("slot %u, process %d: messages go through shared memory%s, its "
+		 "regions are reached %s%s", p->slot, (int)p->pid,
+		 p->same_user ? "" : " (UD through UDP)",
+		 p->vm ? "directly (process_vm_writev)" : "through it, too: ",
+		 p->vm ? "" : p->vm_why);
 	peer_heat(p);
 	make_due(p);
 }
@@ -151,7 +154,8 @@ void peer_refuse(struct peer *p, const char *why)
 	if (p->state != PEER_OPENING)
 		return;
 	p->state = PEER_REFUSED;
-	log_info("slot %u: messages go through UDP: %s", p->slot, why);
+	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
+		 (int)p->pid, why);
 	meet_let_go(p);
 	list_for_safe(n, &p->qps)
 		p->l->ops->refused(p->l->arg,
@@ -200,6 +204,7 @@ void local_gone(struct local *l, uint16_t slot)
 /* --- all of them ------------------------------------------------------------- */
 
 int local_open(struct core *core, struct host *host, enum local_way way,
+	       const char *off_why,
 	       const struct local_ops *ops, void *arg)
 {
 	struct local *l = calloc(1, sizeof(*l));
@@ -209,6 +214,7 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	l->core = core;
 	l->host = host;
 	l->way = way;
+	l->off_why = off_why;
 	l->board_fd = -1;
 	l->ops = ops;
 	l->arg = arg;
@@ -262,6 +268,18 @@ void local_forked(struct core *core)
 	core->local->board_fd = -1;
 	core->local->nonce.at = 0;
 	core->board = NULL;
+}
+
+void local_log_counters(struct core *core)
+{
+	const struct local_counters *c = &core->local->count;
+
+	if (c->out || c->in || c->direct)
+		log_info("same host: %" PRIu64 " records out (%" PRIu64 " bytes), %"
+			 PRIu64 " in (%" PRIu64 " bytes), %" PRIu64 " direct copies (%"
+			 PRIu64 " bytes), %" PRIu64 " requests that no QP took",
+			 c->out, c->out_bytes, c->in, c->in_bytes, c->direct,
+			 c->direct_bytes, c->not_ready);
 }
 
 bool local_is_hot(struct local *l)

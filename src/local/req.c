@@ -101,7 +101,7 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 	if (w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV)
 		return local_work(q, w, now);
 	if (w->length > caps.max_msg || (wqe_is_atomic(w) && w->length < 8))
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	w->psn = r->psn;

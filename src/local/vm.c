@@ -418,6 +418,8 @@ enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		return VM_NO;
 	}
 	r->direct += len;
+	q->l->count.direct++;
+	q->l->count.direct_bytes += len;
 	*left -= len;
 	q->l->core->spent += len / 4096 + 1;
 	if (r->direct < w->length)

@@ -127,7 +127,7 @@ NO_TSA static int begin(void **state)
 	heap_init(&t.e->timers);
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
-	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, NULL, NULL), 0);
+	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;

@@ -106,7 +106,10 @@ static int stack_links(struct engine *e, const struct conf *conf)
 	if (*conf->pcap) {
 		rc = pcap_wrap(&link, link, conf->pcap);
 		if (rc) {
-			log_error("URNIC_PCAP: cannot write %s: errno %d", conf->pcap, -rc);
+			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
+				  rc == -EBUSY ? "another process captures into it "
+				  "(%p in the name is the process's number)" :
+				  strerror(-rc));
 			return rc;
 		}
 	}
@@ -123,26 +126,29 @@ static int stack_links(struct engine *e, const struct conf *conf)
 }
 
 /* Faults are a wire's, and a capture is of packets. */
-static enum local_way way_of(const struct conf *conf)
+static enum local_way way_of(const struct conf *conf, const char **off_why)
 {
 	static const enum local_way way[] = {
 		[CONF_LOCAL_OFF] = LOCAL_OFF, [CONF_LOCAL_PIPE] = LOCAL_PIPE,
 		[CONF_LOCAL_VM] = LOCAL_VM, [CONF_LOCAL_AUTO] = LOCAL_AUTO,
 	};
 
-	if ((*conf->pcap || *conf->fault) && conf->local != CONF_LOCAL_OFF) {
-		log_info("URNIC_%s: processes of this host are reached by UDP",
-			 *conf->pcap ? "PCAP" : "FAULT");
-		return LOCAL_OFF;
-	}
-	return way[conf->local];
+	*off_why = conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" :
+		   *conf->pcap ? "URNIC_PCAP is set" :
+		   *conf->fault ? "URNIC_FAULT is set" : NULL;
+	if (*off_why)
+		log_info("processes of this host are reached by UDP: %s", *off_why);
+	return *off_why ? LOCAL_OFF : way[conf->local];
 }
 
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
+	enum local_way way;
+	const char *off_why;
 	int rc;
 
+	way = way_of(conf, &off_why);
 	rc = host_open(&e->host, &host_ops, nic);
 	if (rc)
 		return rc;
@@ -154,7 +160,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;
-	rc = local_open(&nic->core, e->host, way_of(conf), &local_ops, nic);
+	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
 	if (rc)
 		goto close_ib;
 	rc = port_open(&e->port, e->host, conf->udp_port);
@@ -215,6 +221,7 @@ static void nic_stop(struct nic *nic)
 	netdev_monitor_close(e->monitor);
 	hand_on(e);
 	ib_log_counters(&nic->core);
+	local_log_counters(&nic->core);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
@@ -426,6 +433,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
 		ib_log_counters(&nic->core);
+		local_log_counters(&nic->core);
 		turn_give(&nic->core.turn);
 		break;
 	}

@@ -243,7 +243,7 @@ static void remote_seen(struct wire_row *r, enum key key)
 						      "%B: .*not mapped";
 		return;
 	}
-	snprintf(log, sizeof(log), "%%B: QP %%A, PSN .*asks for .*: %s", key_log[key]);
+	snprintf(log, sizeof(log), "%%B: a request from QP %%A, PSN .*is refused: .*: %s", key_log[key]);
 	r->b.log = log;
 }
 
