@@ -94,7 +94,13 @@ class Proc:
         return self.popen.poll() is None
 
     def signal(self, number):
-        self.popen.send_signal(number)
+        """To the program itself: unshare, which has a child, ignores SIGTERM."""
+        pid = self.pid
+        if "unshare" in self.argv and self.running():
+            children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+            pid = int(children) if children else pid
+        if self.running():
+            os.kill(pid, number)
 
     def wait(self, timeout):
         """The exit status; None, and killed, if it did not end in time."""
