@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/cm_mad.h"
+
 struct cm;
 struct cm_conn;
 
@@ -31,10 +33,12 @@ struct cm_target {
 	bool datagram;			/* which QP serves this port?  (SIDR) */
 };
 
+enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
+
 /* What one end says of itself. */
 struct cm_param {
 	uint32_t qpn, qkey, psn;
-	uint8_t service_type;		/* enum ib_service */
+	uint8_t service_type;		/* enum cm_service_type */
 	uint8_t resources, depth;	/* READs and atomics that it takes, and that
 					 * it will have out */
 	uint8_t flow_control, retry_count, rnr_retry, srq;
