@@ -77,6 +77,15 @@ bool cma_is_any(const struct sockaddr *a)
 	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr == 0;
 }
 
+static bool is_loopback(const struct sockaddr *a)
+{
+	if (a->sa_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(
+			&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+	       htonl(INADDR_LOOPBACK);
+}
+
 bool cma_is_datagram(const struct cma_id *id)
 {
 	return id->id.qp_type == IBV_QPT_UD;
@@ -125,7 +134,9 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 
 	if (id->state != CMA_NEW || !cma_len(a))
 		return id->state != CMA_NEW ? -EINVAL : -EAFNOSUPPORT;
-	if (cma_is_any(a)) {
+	/* As with the kernel's rdma_cm, who is bound to loopback has no device
+	 * yet: libfabric counts on that. */
+	if (cma_is_any(a) || is_loopback(a)) {
 		struct cma_dev *dev;
 
 		rc = cma_any_dev(&dev);
@@ -211,7 +222,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	if (src && !port)
 		port = cma_port(src);
 	memset(&from, 0, sizeof(from));
-	if (id->dev)
+	if (id->state != CMA_NEW && !cma_is_any(&route->src_addr))
 		from = route->src_storage;
 	else if (src && cma_len(src))
 		memcpy(&from, src, cma_len(src));
