@@ -13,7 +13,7 @@ struct life {
 	struct fix *f;
 	struct prog *l, *a[ASKERS], *b[ASKERS];
 	struct cm_listener *listener;
-	unsigned owned;
+	unsigned owned, cuts;
 };
 
 static bool chance(struct life *x, unsigned percent)
@@ -103,6 +103,27 @@ static void is_sane(const struct prog *p, bool active)
 		assert_true(told(p, CM_EV_RESPONSE));
 }
 
+static unsigned total[CM_EV_TIMEWAIT_EXIT + 1];
+
+static void sum_up(const struct prog *p)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		total[p->note[i].type]++;
+}
+
+/* Word of the peer's end may be lost for good: then one's own finds it out. */
+static void wind_up(struct life *x, struct prog *b)
+{
+	struct cm_param yes = { .qpn = 0x600 };
+	enum conn_state s = conn_of(b->conn)->state;
+
+	assert_true(x->cuts || s != ST_ESTABLISHED);
+	if (s == ST_REQ_RCVD)
+		assert_int_equal(b->conn->proto->accept(b->conn, &yes, x->f->now), 0);
+	else if (s == ST_ESTABLISHED)
+		assert_int_equal(b->conn->proto->disconnect(b->conn, x->f->now), 0);
+}
+
 static void all_come_to_an_end(struct life *x)
 {
 	/* The network heals; those that wait for a program are answered. */
@@ -112,14 +133,21 @@ static void all_come_to_an_end(struct life *x)
 		is_sane(x->a[i], true);
 	for (unsigned i = 0; i < x->owned; i++)
 		is_sane(x->b[i], false);
-	for (unsigned i = 0; i < ASKERS; i++)
+	sum_up(x->l);
+	for (unsigned i = 0; i < ASKERS; i++) {
+		sum_up(x->a[i]);
 		prog_free(x->a[i]);
+	}
+	fix_run(x->f, 100 * FIX_S);
+	for (unsigned i = 0; i < x->owned; i++)
+		wind_up(x, x->b[i]);
 	fix_run(x->f, 100 * FIX_S);
 	/* Their peers know, whatever they had been told before. */
 	for (unsigned i = 0; i < x->owned; i++) {
 		enum conn_state s = conn_of(x->b[i]->conn)->state;
 
 		assert_true(s == ST_IDLE || s == ST_DREQ_RCVD);
+		sum_up(x->b[i]);
 		prog_free(x->b[i]);
 	}
 	for (unsigned i = x->owned; i < x->l->n; i++)
@@ -143,7 +171,11 @@ static void live(uint64_t seed)
 	for (unsigned i = 0; i < STEPS; i++) {
 		active_step(&x, (unsigned)rand_below(&x.f->rng, ASKERS));
 		passive_step(&x);
-		fix_run(x.f, rand_below(&x.f->rng, 400 * FIX_MS));
+		x.f->cut = rand_chance(&x.f->rng, 20000);
+		x.cuts += x.f->cut;
+		fix_run(x.f, x.f->cut ? 100 * FIX_S :
+				rand_below(&x.f->rng, 400 * FIX_MS));
+		x.f->cut = false;
 	}
 	for (unsigned i = 0; i < ASKERS; i++)
 		if (!x.a[i]->conn)
@@ -163,6 +195,9 @@ static void random_lives(void **state)
 			print_message("seed %llu\n", (unsigned long long)seed);
 		live(seed);
 	}
+	/* Every end was met, and often. */
+	for (unsigned i = 0; !one && i <= CM_EV_TIMEWAIT_EXIT; i++)
+		assert_true(total[i] > 100);
 }
 
 int main(void)
