@@ -183,6 +183,17 @@ static int start(struct cma_id *id, struct ibv_qp *qp)
 	return rc ? rc : enter(id, qp, IBV_QPS_RTS);
 }
 
+/* Adapters keep inline data where scatter entries lie, so there is room for as
+ * much; rdma_xclient sends 16 bytes inline without having asked for it. */
+static void raise_inline(struct ibv_qp_cap *cap)
+{
+	enum { ENTRY = 16, MAX = 512 };
+	uint32_t room = cap->max_send_sge > MAX / ENTRY ? 0 : cap->max_send_sge * ENTRY;
+
+	if (cap->max_inline_data < room)
+		cap->max_inline_data = room;
+}
+
 static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp;
@@ -207,6 +218,7 @@ static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->recv_cq = id->id.recv_cq ? id->id.recv_cq : id->id.send_cq;
 	if (id->id.srq && !attr->srq)
 		attr->srq = id->id.srq;
+	raise_inline(&attr->cap);
 	qp = ibv_create_qp_ex(id->id.verbs, attr);
 	rc = qp ? start(id, qp) : -errno;
 	if (rc) {

@@ -25,6 +25,7 @@ struct end {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
+	unsigned seen;			/* completions: 1 of a send, 2 of a receive */
 	char buf[2 * MSG];		/* what is sent, what has come */
 };
 
