@@ -111,7 +111,7 @@ static void act(struct world *w, enum step what, unsigned i)
 	if (what == ACCEPT)
 		(void)p->conn->proto->accept(p->conn, &self, now);
 	else if (what == REJECT)
-		(void)p->conn->proto->reject(p->conn, i, "no", 2, now);
+		(void)p->conn->proto->reject(p->conn, (uint16_t)i, "no", 2, now);
 	else if (what == ESTABLISHED)
 		(void)p->conn->proto->established(p->conn, now);
 	else if (what == DISCONNECT)
@@ -130,8 +130,10 @@ static void own(struct world *w, unsigned i)
 	if (w->owned == w->l->n || b->conn)
 		return;
 	fix_own(b, w->l, w->owned++);
-	if (w->owned == w->l->n)
-		w->owned = w->l->n = 0;
+	memmove(w->l->note, w->l->note + w->owned,
+		(w->l->n - w->owned) * sizeof(struct note));
+	w->l->n -= w->owned;
+	w->owned = 0;
 }
 
 static void check(struct world *w)
