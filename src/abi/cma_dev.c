@@ -151,6 +151,44 @@ int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int
 	return rc;
 }
 
+static bool is_of(const uint8_t ip[16], bool v6)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff }, none[16];
+
+	if (!memcmp(ip, mapped, sizeof(mapped)))
+		return !v6 && !cma_ip_is_loopback(ip);
+	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
+	       !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+static bool some_ip(struct cma_dev *d, bool v6, uint8_t ip[16])
+{
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	if (ibv_query_port(d->ctx, 1, &port))
+		return false;
+	for (int i = 0; i < port.gid_tbl_len; i++) {
+		if (ibv_query_gid(d->ctx, 1, i, &gid) || !is_of(gid.raw, v6))
+			continue;
+		memcpy(ip, gid.raw, 16);
+		return true;
+	}
+	return false;
+}
+
+int cma_some_ip(bool v6, uint8_t ip[16])
+{
+	int rc = -ENODEV;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs && rc; i++)
+		if (some_ip(devs[i], v6, ip))
+			rc = 0;
+	pthread_mutex_unlock(&devs_lock);
+	return rc;
+}
+
 int cma_any_dev(struct cma_dev **dev)
 {
 	int rc = cma_init();

@@ -24,15 +24,31 @@ static bool is_request(const struct cm_msg *m)
 	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
 }
 
-/* Who asks, and for what.  The addresses that a REQ tells are those that it came
- * from and to: nothing else could be answered. */
+static bool is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
+}
+
+/* Are these the addresses that a request came from and to?  Nothing else could
+ * be answered.  Within the host it may be said of loopback. */
+static bool fits_way(const struct cm_ip *ip, const struct cm_way *way)
+{
+	if (!memcmp(ip->src, way->dst, 16) && !memcmp(ip->dst, way->src, 16))
+		return true;
+	return is_loopback(ip->src) && is_loopback(ip->dst) &&
+	       !memcmp(way->src, way->dst, 16);
+}
+
+/* Who asks, and for what. */
 static int target_of(const struct cm_msg *m, const struct cm_way *way,
 		     struct cm_target *to)
 {
 	struct cm_ip ip;
 
 	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
-	    memcmp(ip.src, way->dst, 16) || memcmp(ip.dst, way->src, 16))
+	    !fits_way(&ip, way))
 		return -EPROTO;
 	*to = (struct cm_target){
 		.way = *way, .space = cm_service_space(m->service_id),
@@ -40,6 +56,8 @@ static int target_of(const struct cm_msg *m, const struct cm_way *way,
 		.mtu = m->mtu, .datagram = m->type == CM_SIDR_REQ,
 	};
 	to->way.tclass = m->path.tclass;
+	memcpy(to->src_ip, ip.dst, 16);
+	memcpy(to->dst_ip, ip.src, 16);
 	return to->space ? 0 : -EPROTO;
 }
 

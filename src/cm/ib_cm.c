@@ -122,9 +122,9 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	};
 	memcpy(m.path.sgid, to->way.src, 16);
 	memcpy(m.path.dgid, to->way.dst, 16);
-	memcpy(ip.src, to->way.src, 16);
-	memcpy(ip.dst, to->way.dst, 16);
-	ip.v6 = memcmp(to->way.dst, mapped, sizeof(mapped)) != 0;
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
 	cm_ip_build(m.private, &ip);
 	if (p->private_len)
 		memcpy(m.private + CM_IP_HDR, p->private, p->private_len);

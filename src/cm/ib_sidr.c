@@ -16,9 +16,9 @@ int sidr_connect(struct conn *c, const struct cm_target *to,
 
 	m.service_id = c->service_id;
 	m.pkey = 0xffff;
-	ip.v6 = memcmp(to->way.dst, mapped, sizeof(mapped)) != 0;
-	memcpy(ip.src, to->way.src, 16);
-	memcpy(ip.dst, to->way.dst, 16);
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
 	cm_ip_build(m.private, &ip);
 	if (self->private_len)
 		memcpy(m.private + CM_IP_HDR, self->private, self->private_len);

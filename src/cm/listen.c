@@ -29,8 +29,8 @@ static void name_any(char name[NAME_LEN], uint16_t space, bool v6, uint16_t port
 
 unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN])
 {
-	name_ip(name[0], from->space, from->way.src, from->src_port);
-	name_any(name[1], from->space, !addr_is_v4(from->way.src), from->src_port);
+	name_ip(name[0], from->space, from->src_ip, from->src_port);
+	name_any(name[1], from->space, !addr_is_v4(from->src_ip), from->src_port);
 	return 2;
 }
 
@@ -156,13 +156,13 @@ void cm_unbind(struct cm *cm, struct cm_listener *l)
 static int fits(const struct cm_listener *l, const struct cm_target *from)
 {
 	const struct cm_service *s = &l->service;
-	bool v6 = !addr_is_v4(from->way.src);
+	bool v6 = !addr_is_v4(from->src_ip);
 
 	if (s->space != from->space || s->port != from->src_port)
 		return 0;
 	if (s->any)
 		return s->v6 == v6 || (s->v6 && !s->v6_only);
-	return memcmp(s->ip, from->way.src, 16) ? 0 : 2;
+	return memcmp(s->ip, from->src_ip, 16) ? 0 : 2;
 }
 
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,

@@ -30,16 +30,16 @@ static void an_address_before_its_wildcard(void **state)
 	struct cm_target to = { .space = FIX_SPACE, .src_port = 5 };
 
 	(void)state;
-	fix_ip(0, to.way.src);
+	fix_ip(0, to.src_ip);
 	assert_ptr_equal(find_listener(cm, &to, false), one);
 	assert_null(find_listener(cm, &to, true));
-	fix_ip(1, to.way.src);
+	fix_ip(1, to.src_ip);
 	assert_ptr_equal(find_listener(cm, &to, false), any4);
 	to.src_port = 6;
 	assert_ptr_equal(find_listener(cm, &to, false), both);
 	both->service.v6_only = true;
 	assert_null(find_listener(cm, &to, false));
-	to.way.src[0] = 0xfd;
+	to.src_ip[0] = 0xfd;
 	assert_ptr_equal(find_listener(cm, &to, false), both);
 	to.src_port = 5;
 	assert_null(find_listener(cm, &to, false));
