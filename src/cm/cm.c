@@ -54,6 +54,7 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 	struct cm *cm = core->cm;
 	struct heap_node *top;
 
+	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
 	return gsi_output(cm, b);
@@ -61,7 +62,11 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	return cm->out_n ? 0 : heap_next(&cm->timers);
+	uint64_t held = gsi_deadline(cm), at = heap_next(&cm->timers);
+
+	if (cm->out_n)
+		return 0;
+	return held < at ? held : at;
 }
 
 /* --- other processes ------------------------------------------------------------ */

@@ -23,6 +23,7 @@ enum {
 	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
 	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
 	LISTENER_NAMES = 2,
+	HELD_MAX = 32,
 };
 
 /* States of 12.9.5, less those that differ in a timer only. */
@@ -74,6 +75,15 @@ struct cm_listener {
 	unsigned backlog, pending;
 };
 
+/* A request for a service that nobody has: perhaps somebody is about to.  The
+ * datagram without what surrounds it, and when to look again. */
+struct held_mad {
+	uint64_t at;			/* 0: none */
+	struct cm_way way;
+	bool handed;
+	uint8_t mad[MAD_LEN];
+};
+
 struct out_mad {
 	struct cm_way way;
 	uint8_t mad[MAD_LEN];
@@ -97,6 +107,7 @@ struct cm {
 	unsigned out_head, out_n;
 	uint32_t psn;
 	uint64_t counter[CM_COUNTERS];
+	struct held_mad held[HELD_MAX];
 	struct out_mad out[OUT_MAX];
 };
 
@@ -190,5 +201,7 @@ struct dgram;
 void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	       size_t len, uint64_t now);
 bool gsi_output(struct cm *cm, struct batch *b);
+void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
+uint64_t gsi_deadline(const struct cm *cm);
 
 #endif

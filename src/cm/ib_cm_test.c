@@ -77,9 +77,31 @@ static void nobody_listens(void **state)
 
 	(void)state;
 	fix_connect(a, FIX_SPACE, 1, NULL);
-	fix_run(f, FIX_MS);
+	fix_run(f, 40 * FIX_MS);
+	assert_int_equal(a->n, 0);
+	fix_run(f, 20 * FIX_MS);
 	fix_told(a, 0, CM_EV_REJECTED, CM_REJ_INVALID_SERVICE);
 	prog_free(a);
+	fix_close(f);
+}
+
+/* The request is a little earlier than its listener. */
+static void somebody_is_about_to_listen(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1);
+	struct cm_listener *listener;
+
+	(void)state;
+	fix_connect(a, FIX_SPACE, 1, NULL);
+	fix_run(f, 20 * FIX_MS);
+	listener = fix_listen(l, FIX_SPACE, 1);
+	fix_run(f, 40 * FIX_MS);
+	fix_told(l, 0, CM_EV_REQUEST, 0);
+	prog_free(a);
+	cm_unbind(fix_cm(f, 1), listener);
+	cm_ib_proto.close(l->note[0].conn, f->now);
+	prog_free(l);
 	fix_close(f);
 }
 
@@ -492,6 +514,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_learn_of_each_other),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(somebody_is_about_to_listen),
 		cmocka_unit_test(the_program_says_no),
 		cmocka_unit_test(the_active_side_says_no),
 		cmocka_unit_test(each_is_lost),

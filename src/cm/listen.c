@@ -10,7 +10,8 @@
 #include "host/service.h"
 #include "sys/dgram.h"
 
-enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000 };
+enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,
+       ADDRESSES = 256 };
 
 static void name_ip(char name[NAME_LEN], uint16_t space, const uint8_t ip[16],
 		    uint16_t port)
@@ -40,16 +41,18 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 static bool crossed(struct cm *cm, const struct cm_service *s, bool v6)
 {
 	char name[NAME_LEN];
-	uint8_t ip[16];
+	uint8_t ip[ADDRESSES][16];
+	unsigned n;
 
 	if (!s->any) {
 		name_any(name, s->space, v6, s->port);
 		return service_exists(name);
 	}
-	for (unsigned i = 0; cm->site->address(i, ip); i++) {
-		if (addr_is_v4(ip) == v6)
+	n = cm->site->addresses(ip, ADDRESSES);
+	for (unsigned i = 0; i < n; i++) {
+		if (addr_is_v4(ip[i]) == v6)
 			continue;
-		name_ip(name, s->space, ip, s->port);
+		name_ip(name, s->space, ip[i], s->port);
 		if (service_exists(name))
 			return true;
 	}

@@ -141,7 +141,7 @@ static enum local_way way_of(const struct conf *conf)
 	return way[conf->local];
 }
 
-static const struct cm_site site = { registry_has_ip, registry_address };
+static const struct cm_site site = { registry_has_ip, registry_addresses };
 
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
