@@ -138,6 +138,14 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
 			  uint32_t remote_id);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
+/* Of ST_IDLE c may not come back: it is the last thing done to it. */
+void conn_become(struct conn *c, enum conn_state state);
+void conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer);
+/* A message of c: its header and identifiers. */
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
+void conn_private(struct cm_msg *m, const void *data, size_t len);
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* --- retry.c: what is sent until it is answered -------------------------------- */
 
@@ -154,14 +162,7 @@ uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
 /* --- ib_cm.c, ib_end.c, ib_sidr.c: the protocol --------------------------------- */
 
-void conn_become(struct conn *c, enum conn_state state, uint64_t now);
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
-	       const struct cm_param *peer);
 void conn_timewait(struct conn *c, uint64_t now);
-/* A message of c: its header and identifiers. */
-struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
-void conn_private(struct cm_msg *m, const void *data, size_t len);
-void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 void conn_timer(struct conn *c, uint64_t now);
 void conn_watch(struct conn *c, uint64_t now);	/* cm.c; last thing done to c */
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
@@ -183,8 +184,7 @@ void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m
 
 int sidr_connect(struct conn *c, const struct cm_target *to,
 		 const struct cm_param *self, uint64_t now);
-int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status,
-	       uint64_t now);
+int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
 void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* --- listen.c ------------------------------------------------------------------- */

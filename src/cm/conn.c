@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - connections: their memory, their identifiers, how they are found.
+/* conn.c - connections: their memory, their identifiers, how they are found, what
+ * they tell their owner.
  *
  * An identifier is slot | index | generation.  Memory comes in chunks that are
  * kept; an index that is free again waits its turn, so that it comes back late
@@ -155,4 +156,63 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
 			return c;
 	}
 	return NULL;
+}
+
+/* --- what is said of them, and by them -------------------------------------------- */
+
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
+{
+	return (struct cm_msg){
+		.type = type, .tid = c->tid,
+		.local_id = c->local_id, .remote_id = c->remote_id,
+	};
+}
+
+void conn_private(struct cm_msg *m, const void *data, size_t len)
+{
+	if (len)
+		memcpy(m->private, data, len);
+}
+
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
+{
+	*p = (struct cm_param){
+		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
+		.service_type = m->service_type,
+		.resources = m->resources, .depth = m->depth,
+		.flow_control = m->flow_control, .retry_count = m->retry_count,
+		.rnr_retry = m->rnr_retry, .srq = m->srq,
+		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
+		.ca_guid = m->ca_guid,
+		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
+		.private = m->private + skip,
+		.private_len = cm_private_len(m->type) - skip,
+	};
+}
+
+void conn_become(struct conn *c, enum conn_state state)
+{
+	c->state = state;
+	if (state != ST_IDLE)
+		return;
+	answered(c);
+	conn_unhash(c);
+	if (!c->held)
+		conn_free(c);
+}
+
+void conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer)
+{
+	struct cm_event ev = {
+		.type = type, .status = status, .conn = &c->base, .peer = peer,
+	};
+
+	if (c->base.owner) {
+		c->base.owner->event(c->base.owner, &ev);
+	} else if (c->held && !c->missed) {
+		c->missed = true;
+		c->missed_type = type;
+		c->missed_status = status;
+	}
 }

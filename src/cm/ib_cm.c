@@ -12,65 +12,6 @@
 
 /* --- what is common --------------------------------------------------------- */
 
-struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
-{
-	return (struct cm_msg){
-		.type = type, .tid = c->tid,
-		.local_id = c->local_id, .remote_id = c->remote_id,
-	};
-}
-
-void conn_private(struct cm_msg *m, const void *data, size_t len)
-{
-	if (len)
-		memcpy(m->private, data, len);
-}
-
-void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
-{
-	*p = (struct cm_param){
-		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
-		.service_type = m->service_type,
-		.resources = m->resources, .depth = m->depth,
-		.flow_control = m->flow_control, .retry_count = m->retry_count,
-		.rnr_retry = m->rnr_retry, .srq = m->srq,
-		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
-		.ca_guid = m->ca_guid,
-		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
-		.private = m->private + skip,
-		.private_len = cm_private_len(m->type) - skip,
-	};
-}
-
-/* The last thing that is done to c: it may be gone then. */
-void conn_become(struct conn *c, enum conn_state state, uint64_t now)
-{
-	(void)now;
-	c->state = state;
-	if (state != ST_IDLE)
-		return;
-	answered(c);
-	conn_unhash(c);
-	if (!c->held)
-		conn_free(c);
-}
-
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
-	       const struct cm_param *peer)
-{
-	struct cm_event ev = {
-		.type = type, .status = status, .conn = &c->base, .peer = peer,
-	};
-
-	if (c->base.owner) {
-		c->base.owner->event(c->base.owner, &ev);
-	} else if (c->held && !c->missed) {
-		c->missed = true;
-		c->missed_type = type;
-		c->missed_status = status;
-	}
-}
-
 static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 		   const void *private, size_t len)
 {
@@ -158,7 +99,7 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 		return sidr_connect(c, to, p, now);
 	m = request(c, to, p);
 	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
-	conn_become(c, ST_REQ_SENT, now);
+	conn_become(c, ST_REQ_SENT);
 	return 0;
 }
 
@@ -166,12 +107,13 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_param p;
 
+	(void)now;
 	answered(c);
 	c->remote_id = m->local_id;
 	c->remote_qpn = m->qpn;
 	c->remote_guid = m->ca_guid;
 	conn_hash_qp(c);
-	conn_become(c, ST_REP_RCVD, now);
+	conn_become(c, ST_REP_RCVD);
 	param_of(m, 0, &p);
 	conn_tell(c, CM_EV_RESPONSE, 0, &p);
 }
@@ -200,7 +142,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 
 	if (c->state == ST_REP_SENT) {
 		answered(c);
-		conn_become(c, ST_ESTABLISHED, now);
+		conn_become(c, ST_ESTABLISHED);
 		conn_tell(c, CM_EV_ESTABLISHED, 0, NULL);
 		conn_watch(c, now);
 		return 0;
@@ -209,7 +151,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 		return -EINVAL;
 	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->way, &m);
-	conn_become(c, ST_ESTABLISHED, now);
+	conn_become(c, ST_ESTABLISHED);
 	conn_watch(c, now);
 	return 0;
 }
@@ -273,7 +215,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	ask(c, from, m);
 	c->listener = l;
 	l->pending++;
-	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD, now);
+	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
 	param_of(m, CM_IP_HDR, &p);
 	ev.conn = &c->base;
 	ev.peer = &p;
@@ -283,7 +225,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	l->pending--;
 	c->listener = NULL;
 	c->held = false;
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 }
 
 bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
@@ -322,7 +264,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	struct cm_msg m = conn_msg(c, CM_REP);
 
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, p, CM_SIDR_OK, now);
+		return sidr_reply(c, p, CM_SIDR_OK);
 	if (c->state != ST_REQ_RCVD || p->private_len > cm_private_len(CM_REP))
 		return -EINVAL;
 	c->local_qpn = p->qpn;
@@ -340,7 +282,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	m.ca_guid = p->ca_guid;
 	conn_private(&m, p->private, p->private_len);
 	send_until_answered(c, &m, c->peer_timeout, c->peer_retries, now);
-	conn_become(c, ST_REP_SENT, now);
+	conn_become(c, ST_REP_SENT);
 	return 0;
 }
 
@@ -350,8 +292,9 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	struct conn *c = conn_of(base);
 	struct cm_param p = { .private = private, .private_len = len };
 
+	(void)now;
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, &p, CM_SIDR_REJECT, now);
+		return sidr_reply(c, &p, CM_SIDR_REJECT);
 	if (len > cm_private_len(CM_REJ))
 		return -EINVAL;
 	switch (c->state) {
@@ -369,7 +312,7 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
 		return -EINVAL;
 	}
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 	return 0;
 }
 
@@ -402,7 +345,7 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 	if (c->state == ST_ESTABLISHED)
 		conn_timewait(c, now);
 	else
-		conn_become(c, ST_IDLE, now);
+		conn_become(c, ST_IDLE);
 }
 
 static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
@@ -519,7 +462,7 @@ void conn_timer(struct conn *c, uint64_t now)
 	switch (c->state) {
 	case ST_TIMEWAIT:
 		conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
-		conn_become(c, ST_IDLE, now);
+		conn_become(c, ST_IDLE);
 		return;
 	case ST_REQ_SENT: case ST_REP_SENT: case ST_DREQ_SENT: case ST_SIDR_SENT:
 		if (retry_run(c, now))
@@ -541,7 +484,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
 		       CM_REJ_TIMEOUT, NULL, 0);
 	conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 }
 
 const struct cm_proto cm_ib_proto = {
