@@ -160,12 +160,15 @@ static bool on_request(struct cma_event *e)
 	return true;
 }
 
+/* The peer may take less than it was offered, not more. */
 static void learn(struct cma_id *id, const struct cm_param *p)
 {
 	id->peer_qpn = p->qpn;
 	id->peer_psn = p->psn;
-	id->resources = p->depth;
-	id->depth = p->resources;
+	if (p->depth < id->resources)
+		id->resources = p->depth;
+	if (p->resources < id->depth)
+		id->depth = p->resources;
 	id->rnr_retry = p->rnr_retry;
 	id->peer_ece = (struct ibv_ece){ .vendor_id = p->ece_vendor,
 					 .options = p->ece_options };

@@ -22,6 +22,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	cm->core = core;
 	cm->host = host;
 	cm->site = site;
+	cm->held_at = NEVER;
 	rand_seed(&cm->rng, seed);
 	heap_init(&cm->timers);
 	list_init(&cm->free);
@@ -62,11 +63,11 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	uint64_t held = gsi_deadline(cm), at = heap_next(&cm->timers);
+	uint64_t at = heap_next(&cm->timers);
 
 	if (cm->out_n)
 		return 0;
-	return held < at ? held : at;
+	return cm->held_at < at ? cm->held_at : at;
 }
 
 /* --- other processes ------------------------------------------------------------ */

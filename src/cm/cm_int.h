@@ -15,7 +15,7 @@ struct service;
 
 enum {
 	ID_GEN_BITS = 8, ID_INDEX_BITS = 14, ID_SLOT_SHIFT = 22,
-	CONN_CHUNK = 64, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
+	CONN_CHUNK = 256, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,			/* hash buckets */
 	OUT_MAX = 256,			/* MADs that wait to be sent */
 	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
@@ -107,6 +107,7 @@ struct cm {
 	unsigned out_head, out_n;
 	uint32_t psn;
 	uint64_t counter[CM_COUNTERS];
+	uint64_t held_at;		/* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];
 	struct out_mad out[OUT_MAX];
 };
@@ -202,6 +203,5 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	       size_t len, uint64_t now);
 bool gsi_output(struct cm *cm, struct batch *b);
 void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
-uint64_t gsi_deadline(const struct cm *cm);
 
 #endif

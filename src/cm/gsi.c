@@ -140,6 +140,8 @@ static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
 			continue;
 		*h = (struct held_mad){ now + HOLD_NS, *way, handed, { 0 } };
 		memcpy(h->mad, mad, MAD_LEN);
+		if (h->at < cm->held_at)
+			cm->held_at = h->at;
 		return true;
 	}
 	return false;
@@ -182,30 +184,30 @@ static void take_request(struct cm *cm, const struct cm_way *way,
 		refuse(cm, way, m);
 }
 
-void gsi_run(struct cm *cm, uint64_t now)
+static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
 {
-	for (int i = 0; i < HELD_MAX; i++) {
-		struct held_mad *h = &cm->held[i];
-		struct cm_msg m;
+	struct cm_msg m;
 
-		if (!h->at || h->at > now)
-			continue;
-		h->at = 0;
-		if (cm_mad_parse(&m, h->mad, MAD_LEN))
-			continue;	/* it was parsed before */
-		if (!place(cm, &h->way, &m, h->mad, h->handed, now))
-			refuse(cm, &h->way, &m);
-	}
+	h->at = 0;
+	if (cm_mad_parse(&m, h->mad, MAD_LEN))
+		return;			/* it was parsed before */
+	if (!place(cm, &h->way, &m, h->mad, h->handed, now))
+		refuse(cm, &h->way, &m);
 }
 
-uint64_t gsi_deadline(const struct cm *cm)
+void gsi_run(struct cm *cm, uint64_t now)
 {
-	uint64_t at = NEVER;
+	if (now < cm->held_at)
+		return;
+	cm->held_at = NEVER;
+	for (int i = 0; i < HELD_MAX; i++) {
+		struct held_mad *h = &cm->held[i];
 
-	for (int i = 0; i < HELD_MAX; i++)
-		if (cm->held[i].at && cm->held[i].at < at)
-			at = cm->held[i].at;
-	return at;
+		if (h->at && h->at <= now)
+			place_held(cm, h, now);
+		else if (h->at && h->at < cm->held_at)
+			cm->held_at = h->at;
+	}
 }
 
 static void take_other(struct cm *cm, const struct cm_way *way,
