@@ -183,6 +183,12 @@ def test_rules_without_an_interface(netns, ours, ip):
     netns.run(ours, "rules", ip, str(lab.next_port()))
 
 
+def test_forks(shared_pair, ours):
+    pair = shared_pair()
+    pair.a.run(ours, "forks", pair.a.ip4, str(lab.next_port()))
+    lab.next_port()         # it takes two
+
+
 @pytest.mark.parametrize("place,family,n", [
     ("pair", "v4", 300), ("host", "v4", 300), ("lo", "v6", 300),
     pytest.param("host", "v4", 20000, marks=pytest.mark.full),

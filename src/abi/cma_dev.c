@@ -86,12 +86,26 @@ static int look(void)
 	return rc;
 }
 
+/* In the child of a fork: whoever held one of these is not there. */
+static void forked(void)
+{
+	pthread_mutex_init(&devs_lock, NULL);
+	pthread_mutex_init(&cma_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
 int cma_init(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int rc = 0;
 
 	if (!cma_gate())
 		return -ENOSYS;
+	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
 	if (opened_by != getpid()) {	/* a forked child's are its parent's: dead */
 		devs = NULL;

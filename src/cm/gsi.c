@@ -173,6 +173,8 @@ static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
 {
 	cm->counter[CM_RX_NO_SERVICE]++;
+	log_info("%s for service 0x%llx refused: nobody listens", cm_type_name(m->type),
+		 (unsigned long long)m->service_id);
 	ibcm_refuse(cm, way, m);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/log.h"
 #include "wire/cm_ip.h"
 
 /* --- what is common --------------------------------------------------------- */
@@ -191,6 +192,8 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
+	log_info("REQ of QP 0x%06x refused: we have a connection to it, which ends now",
+		 m->qpn);
 	send_mad(cm, &from->way, &rej);
 	if (old->state == ST_ESTABLISHED)
 		ibcm_disconnect(&old->base, now);
@@ -210,6 +213,8 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	c = l->pending < l->backlog ? conn_new(cm) : NULL;
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
+		log_info("%s for port %u dropped: %u requests wait for the program",
+			 cm_type_name(m->type), from->src_port, l->pending);
 		return;
 	}
 	ask(c, from, m);
@@ -475,6 +480,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		return;
 	}
 	c->cm->counter[CM_TIMEOUT]++;
+	log_info("connection 0x%08x: no answer after all retries", c->local_id);
 	if (c->state == ST_DREQ_SENT) {
 		conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);

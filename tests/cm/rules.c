@@ -79,6 +79,12 @@ static void states(const char *ip, unsigned port)
 	MUST(ntohs(rdma_get_dst_port(id)) == port && rdma_get_src_port(id));
 	MUST(rdma_connect(id, NULL) == -1 && errno == EINVAL);
 	rdma_destroy_id(id);
+	/* No way there: an event says so.  (A namespace without a default route.) */
+	a = cm_address("203.0.113.1", port);
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
+	rdma_destroy_id(id);
 	/* Nothing waits: EAGAIN if the program asked for that. */
 	MUST(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
 	MUST(rdma_get_cm_event(ch, &ev) == -1 && errno == EAGAIN);
