@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "abi/cma.h"
@@ -61,6 +62,16 @@ static void token(int fd)
 
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+/* An event goes unread: who polls must not see it.  One token too many (kernels
+ * before 5.8) is a wake-up for nothing. */
+static void drop_token(int fd)
+{
+	uint64_t one;
+	struct iovec iov = { &one, sizeof(one) };
+
+	(void)preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 }
 
 static void put(struct cma_id *id, struct cma_event *e)
@@ -321,6 +332,7 @@ static void unlink_events(struct cma_id *id, struct list *into)
 			continue;
 		list_del(n);
 		list_add_tail(into, n);
+		drop_token(ch->ch.fd);
 	}
 }
 
@@ -357,6 +369,7 @@ void cma_forget_group(struct cma_group *g)
 		if (e->group != g)
 			continue;
 		list_del(n);
+		drop_token(ch->ch.fd);
 		free(e);
 	}
 	pthread_mutex_unlock(&cma_lock);
