@@ -42,8 +42,7 @@ void cm_close(struct core *core)
 
 	core->gsi = NULL;
 	core->cm = NULL;
-	list_for_safe(n, &cm->listeners)
-		cm_unbind(cm, container_of(n, struct cm_listener, node));
+	listeners_free(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
 		free(cm->chunk[i]);
 	heap_fini(&cm->timers);

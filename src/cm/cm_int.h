@@ -52,6 +52,7 @@ struct conn {
 	enum cm_event_type missed_type;
 	int missed_status;
 	struct cm_listener *listener;	/* a request nobody owns yet */
+	struct cm_listener *via;	/* half open: its name leads here */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t tid, service_id, local_guid, remote_guid;
@@ -72,7 +73,9 @@ struct cm_listener {
 	struct service *name[LISTENER_NAMES];
 	struct cm_owner *owner;		/* NULL: bound only */
 	bool datagram;
+	bool closed;			/* there for the half open ones alone */
 	unsigned backlog, pending;
+	unsigned half;			/* connections that are half open */
 };
 
 /* A request for a service that nobody has: perhaps somebody is about to.  The
@@ -190,6 +193,10 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* --- listen.c ------------------------------------------------------------------- */
 
+/* c, which came by way of l, is half open; it is so no more. */
+void via_set(struct conn *c, struct cm_listener *l);
+void via_clear(struct conn *c);
+void listeners_free(struct cm *cm);
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
 /* The names that may serve a request, best first.  Returns how many. */

@@ -105,6 +105,33 @@ static int take_any_port(struct cm *cm, struct cm_listener *l)
 	return rc;
 }
 
+static void listener_free(struct cm_listener *l)
+{
+	let_go(l);
+	list_del(&l->node);
+	free(l);
+}
+
+/* Who listens anew does not wait for those that are half open. */
+static bool evict(struct cm *cm, const struct cm_service *s)
+{
+	bool some = false;
+
+	list_for_safe(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (!l->closed || l->service.space != s->space ||
+		    l->service.port != s->port)
+			continue;
+		for (unsigned i = 0; i < cm->used; i++)
+			if (conn_at(cm, i)->via == l)
+				conn_at(cm, i)->via = NULL;
+		listener_free(l);
+		some = true;
+	}
+	return some;
+}
+
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 {
 	struct cm_listener *l = calloc(1, sizeof(*l));
@@ -115,6 +142,8 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 	l->cm = cm;
 	l->service = *s;
 	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
+	if (rc == -EADDRINUSE && s->port && evict(cm, s))
+		rc = take_names(cm, l);
 	if (rc) {
 		free(l);
 		return rc;
@@ -145,12 +174,36 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 void cm_unbind(struct cm *cm, struct cm_listener *l)
 {
 	for (unsigned i = 0; i < cm->used; i++)
-		if (conn_at(cm, i)->state != ST_FREE && conn_at(cm, i)->listener == l)
+		if (conn_at(cm, i)->listener == l)
 			conn_at(cm, i)->listener = NULL;
 	cm->reserved -= l->backlog;
-	let_go(l);
-	list_del(&l->node);
-	free(l);
+	l->owner = NULL;
+	l->closed = true;
+	if (!l->half)
+		listener_free(l);
+}
+
+/* Until the peer of a half open connection has its answer for certain, its REQ may
+ * come again, to another process of this host: which finds us by the name still. */
+void via_set(struct conn *c, struct cm_listener *l)
+{
+	c->via = l;
+	l->half++;
+}
+
+void via_clear(struct conn *c)
+{
+	struct cm_listener *l = c->via;
+
+	c->via = NULL;
+	if (--l->half == 0 && l->closed)
+		listener_free(l);
+}
+
+void listeners_free(struct cm *cm)
+{
+	list_for_safe(n, &cm->listeners)
+		listener_free(container_of(n, struct cm_listener, node));
 }
 
 /* --- finding ------------------------------------------------------------------- */

@@ -212,6 +212,30 @@ static void a_mad_is_handed_on(void **state)
 		assert_memory_equal(q.got.from.ip, d.from.ip, 16);
 		cm_unbind(q.core.cm, l);
 	}
+	/* A half open connection keeps the name. */
+	struct prog *owner = prog_new(NULL, 0);
+	struct cm_conn *half;
+
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	assert_int_equal(cm_listen(q.core.cm, l, 1, false, &owner->owner), 0);
+	give(&p, &m, &d);
+	host_run(q.host);
+	q.got.iov = &q.got.one;
+	q.core.gsi(&q.core, &q.got, q.bytes + 20, MAD_LEN, 0);
+	assert_int_equal(owner->n, 1);
+	half = owner->note[0].conn;
+	cm_unbind(q.core.cm, l);
+	q.n = 0;
+	give(&p, &m, &d);			/* again */
+	host_run(q.host);
+	assert_int_equal(q.n, 1);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	cm_unbind(q.core.cm, l);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), 0);
+	cm_unbind(p.core.cm, l);
+	half->proto->close(half, 0);
+	free(owner);
 	/* By the slot in the ID. */
 	m = (struct cm_msg){ .type = CM_DREQ, .local_id = 5,
 			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
@@ -220,7 +244,7 @@ static void a_mad_is_handed_on(void **state)
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 3);
+	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
 	/* What was handed on stops here. */
 	q.got.iov = &q.got.one;
 	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
