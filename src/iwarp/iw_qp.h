@@ -28,7 +28,7 @@ enum {
 	IN = 256 << 10,			/* received at once */
 	BUDGET_MIN = 16 << 10, BUDGET_MAX = 256 << 10,	/* bytes of a plan */
 	COPY_MAX = 256,			/* payload that is copied anyway */
-	DEPTH = IW_DEPTH_MAX + 1,	/* one more: an RTR */
+	DEPTH = 2 * IW_DEPTH_MAX,	/* room for an RTR, a power of two */
 };
 
 /* What a segment is made from: DDP's header, a body that stands behind it in
@@ -98,7 +98,8 @@ struct iw_qp {
 	const struct iwarp_user *user;
 	void *user_arg;
 	enum iw_life life;
-	uint64_t give_up_at;		/* LIFE_FIN */
+	uint64_t give_up_at;		/* on the peer's FIN */
+	bool closing;			/* SQD is drained: FIN */
 	bool fin_told;
 
 	/* out */
@@ -166,7 +167,8 @@ void iw_ready(struct iw_qp *q);
 enum step {
 	STEP_SEG,			/* a segment: *s, and c is behind it */
 	STEP_AGAIN,			/* something was done without one */
-	STEP_WAIT,			/* nothing may be sent now */
+	STEP_WAIT,			/* nothing of this kind may be sent now */
+	STEP_STOP,			/* nothing at all */
 };
 
 /* Append s, after which the cursor is *c, to the plan; c->pos is advanced.
