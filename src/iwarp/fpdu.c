@@ -96,7 +96,7 @@ static void put_in_place(struct iw_qp *q, const struct seg *s, size_t *len)
 	*len = n + pad + MPA_CRC_LEN;
 }
 
-int fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c)
+int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c)
 {
 	struct iwarp *iw = q->iw;
 	bool copy = q->p.crc || q->p.markers_out || q->careful || s->len <= COPY_MAX;

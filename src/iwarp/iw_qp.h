@@ -173,37 +173,37 @@ enum step {
 
 /* Append s, after which the cursor is *c, to the plan; c->pos is advanced.
  * 0; -ENOBUFS; -EFAULT. */
-int fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
+int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
 
 /* A span that was resolved lasts for one output. */
 struct work { bool resolved; uint32_t index; struct span span, answer; };
 
-enum step req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		   struct work *work, uint64_t now);
-enum step rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		   struct work *work, uint64_t now);
 /* The work request at the cursor fails; told when it is the oldest. */
-void req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
+void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	       uint64_t now);
 /* Complete what is oldest and done, or has failed. */
-void req_complete(struct iw_qp *q, uint64_t now);
-bool req_is_read(const struct swqe *w);
-void req_reset(struct iw_qp *q);
+void iw_req_complete(struct iw_qp *q, uint64_t now);
+bool iw_req_is_read(const struct swqe *w);
+void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------------------ */
 
-bool read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
-void read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
-void read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
+void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
+void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		   uint32_t len, uint64_t now);
-void atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		     uint64_t now);
 
 /* --- in (rx.c, responder.c) ---------------------------------------------------------- */
 
-void rsp_reset(struct iw_qp *q);
+void iw_rsp_reset(struct iw_qp *q);
 /* A segment has come: n bytes of ULPDU. */
-void rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now);
+void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now);
 
 /* --- Terminates (term.c) --------------------------------------------------------------- */
 
@@ -211,9 +211,9 @@ void rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now);
  * d: its header, or NULL; read: what it asked for, or NULL. */
 void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		  size_t ulpdu, const uint8_t *read, int event, uint64_t now);
-enum step term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s);
-void term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now);
+enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s);
+void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now);
 /* Why a key was refused, in a Terminate of DDP (tagged) or of RDMAP. */
-enum rdmap_error term_of(enum mr_why why, bool tagged);
+enum rdmap_error iw_term_of(enum mr_why why, bool tagged);
 
 #endif

@@ -43,8 +43,8 @@ static int open_qp(struct qp *qp)
 	q->iw = qp->core->iwarp;
 	q->give_up_at = NEVER;
 	qp->tp = q;
-	req_reset(q);
-	rsp_reset(q);
+	iw_req_reset(q);
+	iw_rsp_reset(q);
 	return 0;
 }
 
@@ -168,8 +168,8 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 		return rc;
 	q->attached = true;
 	q->fin_told = q->closing = false;
-	req_reset(q);
-	rsp_reset(q);
+	iw_req_reset(q);
+	iw_rsp_reset(q);
 	q->mulpdu = mpa_mulpdu(q->p.mss, q->p.markers_out);
 	q->hold = !q->p.initiator;
 	q->c.rtr_due = q->p.initiator && q->p.rtr != MPA_RTR_NONE;
@@ -279,8 +279,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 		let_go(q);
-		req_reset(q);
-		rsp_reset(q);
+		iw_req_reset(q);
+		iw_rsp_reset(q);
 		return 0;
 	case IBV_QPS_RTS:
 		return enter_rts(q, from);

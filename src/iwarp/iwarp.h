@@ -119,9 +119,9 @@ struct iwarp_user {
 };
 
 /* qp, in INIT, goes to RTS on this connection, which is the QP's from now on.
- * qp: of an iWARP device.  user may be NULL.  Takes the turn and qp->lock; the
- * caller then makes the QP due (nic_post()).  0; -EINVAL: not in INIT; -ENOMEM;
- * -EIO.  After an error the stream is the caller's still. */
+ * qp: of an iWARP device.  user may be NULL.  Takes the turn and qp->lock.
+ * 0; -EINVAL: not in INIT; -ENOMEM; -EIO.  After an error the stream is the
+ * caller's still. */
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		 const struct iwarp_user *user, void *arg, uint64_t now);
 /* user is not called any more. */

@@ -4,12 +4,12 @@
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
-bool read_may_go(const struct iw_qp *q, const struct iw_cursor *c)
+bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c)
 {
 	return c->reads - q->reads.head < q->p.ord;
 }
 
-void read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
+void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 {
 	q->reads.v[c->reads++ % DEPTH] = *r;
 }
@@ -33,7 +33,7 @@ static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	if (r->rtr)
 		return;
 	sq_at(&q->qp->sq, r->index)->state = ANSWERED;
-	req_complete(q, now);
+	iw_req_complete(q, now);
 }
 
 static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off,
@@ -53,7 +53,7 @@ static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off,
 	return false;
 }
 
-void read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		   uint32_t len, uint64_t now)
 {
 	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
@@ -80,7 +80,7 @@ void read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		answered(q, r, now);
 }
 
-void atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		     uint64_t now)
 {
 	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];

@@ -39,12 +39,12 @@ static bool is_atomic(const struct swqe *w)
 	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-bool req_is_read(const struct swqe *w)
+bool iw_req_is_read(const struct swqe *w)
 {
 	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
 }
 
-void req_reset(struct iw_qp *q)
+void iw_req_reset(struct iw_qp *q)
 {
 	memset(&q->c, 0, sizeof(q->c));
 	q->c.cur = q->qp->sq.tail;
@@ -64,7 +64,7 @@ static bool alive(const struct iw_qp *q)
 	return q->life == LIFE_OPEN && q->qp->state != IBV_QPS_ERR;
 }
 
-void req_complete(struct iw_qp *q, uint64_t now)
+void iw_req_complete(struct iw_qp *q, uint64_t now)
 {
 	struct sq *sq = &q->qp->sq;
 
@@ -78,13 +78,13 @@ void req_complete(struct iw_qp *q, uint64_t now)
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
 
-void req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
+void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	       uint64_t now)
 {
 	q->failed = true;
 	q->fail_status = status;
 	q->fail_verr = verr;
-	req_complete(q, now);
+	iw_req_complete(q, now);
 }
 
 static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
@@ -98,7 +98,7 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s",
 		 q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
 		 verr_text(verr)->what);
-	req_error(q, status, verr, now);
+	iw_req_error(q, status, verr, now);
 	return STEP_WAIT;
 }
 
@@ -229,7 +229,7 @@ static enum step read_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 		r.to = rr.sink_to = sge->addr;
 	}
 	w->state = WAITS;
-	read_note(q, c, &r);
+	iw_read_note(q, c, &r);
 	untagged_request(c, s, RDMAP_READ_REQUEST);
 	rdmap_read_build(s->body, &rr);
 	s->body_len = RDMAP_READ_LEN;
@@ -253,7 +253,7 @@ static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg
 	};
 
 	w->state = WAITS;
-	read_note(q, c, &r);
+	iw_read_note(q, c, &r);
 	untagged_request(c, s, RDMAP_ATOMIC_REQUEST);
 	rdmap_atomic_build(s->body, &a);
 	s->body_len = RDMAP_ATOMIC_LEN;
@@ -273,7 +273,7 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 		s->ddp.ulp = rdmap_control(RDMAP_WRITE);
 		return STEP_SEG;
 	case MPA_RTR_READ:
-		read_note(q, c, &(struct iw_read){ .rtr = true });
+		iw_read_note(q, c, &(struct iw_read){ .rtr = true });
 		untagged_request(c, s, RDMAP_READ_REQUEST);
 		rdmap_read_build(s->body, &none);
 		s->body_len = RDMAP_READ_LEN;
@@ -301,13 +301,13 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, struct swqe *w,
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;
-	if (!wr || (req_is_read(w) && q->p.ord == 0))
+	if (!wr || (iw_req_is_read(w) && q->p.ord == 0))
 		return refuse(q, c, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	if (!wr->wire)
 		return local_work(q, c, now);
 	if (w->length > caps.max_msg || (is_atomic(w) && w->length != 8))
 		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
-	if (req_is_read(w) && !read_may_go(q, c))
+	if (iw_req_is_read(w) && !iw_read_may_go(q, c))
 		return STEP_WAIT;
 	(void)work;
 	return STEP_SEG;
@@ -320,14 +320,14 @@ static int resolve(struct iw_qp *q, const struct iw_cursor *c, const struct swqe
 
 	if (work->resolved && work->index == c->cur)
 		return 0;
-	rc = span_of_wqe(q->qp, c->cur, req_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
+	rc = span_of_wqe(q->qp, c->cur, iw_req_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
 			 &work->span);
 	work->resolved = rc == 0;
 	work->index = c->cur;
 	return rc;
 }
 
-enum step req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		   struct work *work, uint64_t now)
 {
 	struct qp *qp = q->qp;

@@ -17,7 +17,7 @@ struct in {
 	uint64_t now;
 };
 
-void rsp_reset(struct iw_qp *q)
+void iw_rsp_reset(struct iw_qp *q)
 {
 	for (int i = 0; i < RDMAP_QUEUES; i++) {
 		q->msn[i] = 1;
@@ -160,7 +160,7 @@ static bool reach(struct iw_qp *q, const struct in *in, uint32_t stag, uint64_t 
 			 "0x%08x, access 0x%x: %s", q->qp->qpn, len,
 			 (unsigned long long)to, stag, (unsigned)access,
 			 mr_why_str(why));
-		error = term_of(why, tagged);
+		error = iw_term_of(why, tagged);
 	}
 	iw_terminate(q, error, &in->d, in->ulpdu, read, IBV_EVENT_QP_ACCESS_ERR,
 		     in->now);
@@ -290,7 +290,7 @@ static void tagged(struct iw_qp *q, const struct in *in)
 	if (rdmap_opcode(in->d.ulp) == RDMAP_WRITE)
 		write_came(q, in);
 	else
-		read_response(q, &in->d, in->at, in->len, in->now);
+		iw_read_response(q, &in->d, in->at, in->len, in->now);
 }
 
 /* --- untagged -------------------------------------------------------------------------------- */
@@ -338,10 +338,10 @@ static void untagged(struct iw_qp *q, const struct in *in)
 		atomic_came(q, in);
 		return;
 	case RDMAP_ATOMIC_RESPONSE:
-		atomic_response(q, &in->d, in->at, in->now);
+		iw_atomic_response(q, &in->d, in->at, in->now);
 		return;
 	case RDMAP_TERMINATE:
-		term_received(q, in->at, in->len, in->now);
+		iw_term_received(q, in->at, in->len, in->now);
 		return;
 	case RDMAP_WRITE: case RDMAP_READ_RESPONSE:
 		return;
@@ -371,7 +371,7 @@ static unsigned judge(const struct iw_qp *q, const struct in *in)
 	return 0;
 }
 
-void rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
+void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
 {
 	struct in in = { .ulpdu = n, .now = now };
 	int hdr = ddp_parse(&in.d, ulpdu, n);

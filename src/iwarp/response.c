@@ -41,12 +41,12 @@ static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off,
 		return false;
 	rdmap_read_build(read, &o->r);
 	ddp_parse(&d, o->ddp, sizeof(o->ddp));
-	iw_terminate(q, term_of(why, false), &d, sizeof(o->ddp) + RDMAP_READ_LEN,
+	iw_terminate(q, iw_term_of(why, false), &d, sizeof(o->ddp) + RDMAP_READ_LEN,
 		     read, IBV_EVENT_QP_ACCESS_ERR, now);
 	return false;
 }
 
-enum step rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		   struct work *work, uint64_t now)
 {
 	const struct iw_owed *o = &q->owed.v[c->owed % DEPTH];

@@ -59,7 +59,7 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	}
 	if (q->hold)
 		first_fpdu(q);
-	rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
+	iw_rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
 	q->first = false;
 	iw_settle(q, now);
 }

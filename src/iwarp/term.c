@@ -37,7 +37,7 @@ void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 	iw_fail(q, event, true, now);
 }
 
-enum step term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
+enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
 {
 	const struct iw_term *t = &q->term;
 	struct rdmap_term w = {
@@ -55,7 +55,7 @@ enum step term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
 	return STEP_SEG;
 }
 
-enum rdmap_error term_of(enum mr_why why, bool tagged)
+enum rdmap_error iw_term_of(enum mr_why why, bool tagged)
 {
 	switch (why) {
 	case MR_NO_KEY: case MR_INVALID:
@@ -98,7 +98,7 @@ static void fail_read(struct iw_qp *q, uint16_t error, uint64_t now)
 		sq_complete(q->qp, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
 }
 
-void term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 {
 	struct rdmap_term t;
 

@@ -22,11 +22,11 @@ static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	s->span = NULL;
 	s->ddp.version = DDP_VERSION;
 	if (c->term_due)
-		return term_next(q, c, s);
+		return iw_term_next(q, c, s);
 	if (q->life != LIFE_OPEN || q->hold)
 		return STEP_WAIT;
-	step = rsp_next(q, c, s, work, now);
-	return step == STEP_WAIT ? req_next(q, c, s, work, now) : step;
+	step = iw_rsp_next(q, c, s, work, now);
+	return step == STEP_WAIT ? iw_req_next(q, c, s, work, now) : step;
 }
 
 static void no_plan(struct iw_qp *q)
@@ -49,7 +49,7 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
 			     IBV_EVENT_QP_ACCESS_ERR, now);
 	else
-		req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+		iw_req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
 }
 
 static void plan(struct iw_qp *q, uint64_t now)
@@ -70,7 +70,7 @@ static void plan(struct iw_qp *q, uint64_t now)
 		case STEP_SEG:
 			break;
 		}
-		switch (fpdu_put(q, &s, &c)) {
+		switch (iw_fpdu_put(q, &s, &c)) {
 		case 0:
 			bytes += q->iw->plan[q->iw->plans - 1].len;
 			break;
@@ -201,7 +201,7 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 	if (i == 0)
 		return;
 	q->c = iw->plan[i - 1].after;
-	req_complete(q, now);
+	iw_req_complete(q, now);
 }
 
 void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)

@@ -34,6 +34,7 @@ struct stream {
 	} *ops;
 	int fd;				/* to be polled; -1: none */
 	size_t mss;			/* bytes that travel together */
+	void *user;			/* its user's own */
 };
 
 /* A connected TCP socket, whose descriptor becomes the stream's: it gets another

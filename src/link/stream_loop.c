@@ -179,7 +179,8 @@ static struct end *make(const struct stream_loop_conf *conf, uint64_t which)
 		return NULL;
 	}
 	rand_seed(&e->r, conf->seed * 2 + which);
-	e->s = (struct stream){ &loop_ops, -1, conf->mss ? conf->mss : 1448 };
+	e->s = (struct stream){ .ops = &loop_ops, .fd = -1,
+				.mss = conf->mss ? conf->mss : 1448 };
 	return e;
 }
 

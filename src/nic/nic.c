@@ -8,14 +8,17 @@
 #include <stdlib.h>
 
 #include "core/core.h"
+#include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "iwarp/iwarp.h"
 #include "link/fault.h"
 #include "link/pcap.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/port.h"
@@ -48,8 +51,7 @@ struct core *nic_core(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
-	(void)dev;
-	return &ib_transport;
+	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
 }
 
 /* --- making one ------------------------------------------------------------ */
@@ -138,6 +140,11 @@ static enum local_way way_of(const struct conf *conf)
 	return way[conf->local];
 }
 
+static void on_connection(void *arg)
+{
+	engine_kick(arg);
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -154,9 +161,12 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;
-	rc = local_open(&nic->core, e->host, way_of(conf), &local_ops, nic);
+	rc = conns_open(&e->conns, &nic->core, on_connection, e);
 	if (rc)
 		goto close_ib;
+	rc = local_open(&nic->core, e->host, way_of(conf), &local_ops, nic);
+	if (rc)
+		goto close_conns;
 	rc = port_open(&e->port, e->host, conf->udp_port);
 	if (rc)
 		goto close_local;
@@ -185,6 +195,8 @@ close_port:
 	port_close(e->port);
 close_local:
 	local_close(&nic->core);
+close_conns:
+	conns_close(e->conns);
 close_ib:
 	ib_close(&nic->core);
 fini_core:
@@ -220,6 +232,7 @@ static void nic_stop(struct nic *nic)
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
 	local_close(&nic->core);
+	conns_close(e->conns);
 	ib_close(&nic->core);
 	host_close(e->host);
 	core_fini(&nic->core);
@@ -256,6 +269,7 @@ static void close_all(struct engine *e)
 	engine_close_fds(e);
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
+	conns_forked(e->conns);
 	local_forked(e->core);
 	host_forked(e->host);
 	pcap_forked();
