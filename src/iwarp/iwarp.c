@@ -9,6 +9,7 @@
 #include "sys/log.h"
 
 #define CLOSING_NS 5000000000ull	/* for the peer's FIN, after ours */
+#define LAST_NS 1000000000ull		/* for what still has to go out */
 
 /* --- the NIC -------------------------------------------------------------------- */
 
@@ -243,6 +244,9 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->give_up_at = now + CLOSING_NS;
 		qp_drained(qp);
 	}
+	/* A peer that takes nothing must not hold a QP's end up. */
+	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
+		q->give_up_at = now + LAST_NS;
 	if (now >= q->give_up_at && q->life == LIFE_OPEN)
 		iw_fail(q, -1, false, now);
 	if (now >= q->give_up_at && q->life != LIFE_NONE)

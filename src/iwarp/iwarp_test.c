@@ -405,6 +405,27 @@ static void a_lost_connection(void **state)
 	fix_close(f);
 }
 
+/* What has begun cannot go out, for the peer takes nothing: after a second it is
+ * over all the same. */
+static void a_peer_that_takes_nothing(void **state)
+{
+	struct sim_conf c = { .stream = { .depth = 3000 } };
+	struct fix *f = fix_raw(&c, true);
+	struct ibv_sge sge = fix_sge(f->mr[1], 0, 100000);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
+
+	(void)state;
+	fix_send(f, 1, &wr);
+	sim_run(f->s, SEC / 2);
+	assert_true(fix_iw(f, 1)->tail_at < fix_iw(f, 1)->tail_end);
+	sim_modify(f->s, f->p.qp[1], IBV_QPS_ERR);
+	sim_run(f->s, SEC / 2);
+	assert_non_null(f->s->node[1].conn[0].qp);
+	sim_run(f->s, SEC);
+	assert_null(f->s->node[1].conn[0].qp);
+	fix_close(f);
+}
+
 static void a_bad_lkey(void **state)
 {
 	struct fix *f = fix_open(NULL);
@@ -498,6 +519,7 @@ int main(void)
 		cmocka_unit_test(closing_in_order),
 		cmocka_unit_test(reset_and_connect_again),
 		cmocka_unit_test(a_lost_connection),
+		cmocka_unit_test(a_peer_that_takes_nothing),
 		cmocka_unit_test(a_bad_lkey),
 		cmocka_unit_test(unmapped_memory),
 		cmocka_unit_test(a_full_cq),

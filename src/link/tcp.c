@@ -140,7 +140,8 @@ int stream_tcp_open(struct stream **out, int fd)
 		return rc;
 	}
 	set_options(fd);
-	t->s = (struct stream){ .ops = &tcp_ops, .fd = fd_raise(fd), .mss = mss_of(fd) };
+	t->s = (struct stream){ .ops = &tcp_ops, .mss = mss_of(fd) };
+	t->s.fd = fd_raise(fd);			/* fd itself may be closed now */
 	fcntl(t->s.fd, F_SETFD, FD_CLOEXEC);
 	rc = fd_identify(t->s.fd, &t->id);
 	if (rc)
