@@ -405,6 +405,24 @@ static void a_lost_connection(void **state)
 	fix_close(f);
 }
 
+/* A FIN within an FPDU is no orderly end. */
+static void cut_off(void **state)
+{
+	struct fix *f = fix_raw(NULL, true);
+	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge, .num_sge = 1 };
+
+	(void)state;
+	fix_send(f, 1, &wr);
+	raw_bytes(f, "\0\x16\x41", 3);
+	f->raw->ops->fin(f->raw);
+	assert_int_equal(fix_wc(f, 1, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
+			 VERR_CONNECTION);
+	assert_int_equal(f->s->node[1].ended[IW_END_ERROR], 1);
+	fix_close(f);
+}
+
 /* What has begun cannot go out, for the peer takes nothing: after a second it is
  * over all the same. */
 static void a_peer_that_takes_nothing(void **state)
@@ -519,6 +537,7 @@ int main(void)
 		cmocka_unit_test(closing_in_order),
 		cmocka_unit_test(reset_and_connect_again),
 		cmocka_unit_test(a_lost_connection),
+		cmocka_unit_test(cut_off),
 		cmocka_unit_test(a_peer_that_takes_nothing),
 		cmocka_unit_test(a_bad_lkey),
 		cmocka_unit_test(unmapped_memory),
