@@ -78,6 +78,9 @@ struct iw_term {			/* a Terminate of ours */
 	size_t ddp_len;
 };
 
+#define LAST_NS 1000000000ull	/* for the end of what has begun, and then for the
+				 * peer's FIN */
+
 enum iw_life {
 	LIFE_NONE,			/* no connection */
 	LIFE_OPEN,

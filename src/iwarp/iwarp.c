@@ -9,7 +9,6 @@
 #include "sys/log.h"
 
 #define CLOSING_NS 5000000000ull	/* for the peer's FIN, after ours */
-#define LAST_NS 1000000000ull		/* for what still has to go out */
 
 /* --- the NIC -------------------------------------------------------------------- */
 

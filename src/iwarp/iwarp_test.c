@@ -284,6 +284,44 @@ static void send_with_invalidate(void **state)
 	fix_close(f);
 }
 
+static void shared_receives(void **state)
+{
+	static const struct sim_conf c = { .crc = true };
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct fix *f = fix_make();
+	struct sim_pair p;
+	struct srq *srq;
+
+	(void)state;
+	assert_int_equal(srq_create(&f->s->node[1].ctx, f->s->node[1].pd, &a, &srq), 0);
+	p = sim_pair(f->s, srq);
+	sim_unpair(f->s, &f->p);
+	f->p = p;
+	sim_connect(f->s, &f->p, &c);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct ibv_sge sge = fix_sge(f->mr[1], i * 5000, 5000);
+		struct ibv_recv_wr wr = { .wr_id = 8 + i, .sg_list = &sge,
+					  .num_sge = 1 }, *bad;
+
+		assert_int_equal(srq_post(srq, &wr, &bad), 0);
+	}
+	fix_post(f, IBV_WR_SEND, 1, 0, 5000, 0);
+	fix_post(f, IBV_WR_SEND, 2, 5000, 4000, 0);
+	assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 5000);
+	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 4000);
+	fix_same(f, 0, 9000);
+	/* Now there is none: RDMAP does not wait. */
+	fix_post(f, IBV_WR_SEND, 3, 0, 1, 0);
+	sim_run(f->s, SEC);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);
+	sim_unpair(f->s, &f->p);
+	f->p = sim_pair(f->s, NULL);
+	assert_int_equal(srq_destroy(srq), 0);
+	fix_close(f);
+}
+
 /* RFC 5044, 7.1: not before the initiator's first FPDU. */
 static void the_responder_waits(void **state)
 {
@@ -328,6 +366,7 @@ int main(void)
 		cmocka_unit_test(fences_wait_for_reads),
 		cmocka_unit_test(many_sges),
 		cmocka_unit_test(send_with_invalidate),
+		cmocka_unit_test(shared_receives),
 		cmocka_unit_test(the_responder_waits),
 	};
 

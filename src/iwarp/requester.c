@@ -292,12 +292,12 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 /* --- */
 
 /* The cursor stands before a work request of which nothing has gone out. */
-static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, struct swqe *w,
-			   struct work *work, uint64_t now)
+static enum step may_begin(struct iw_qp *q, struct iw_cursor *c,
+			   const struct swqe *w, uint64_t now)
 {
 	const struct wr *wr = wr_of(w);
 
-	if (q->qp->state == IBV_QPS_SQD && q->qp->draining == false)
+	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining)	/* nothing new */
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;
@@ -309,7 +309,6 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, struct swqe *w,
 		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
 	if (iw_req_is_read(w) && !iw_read_may_go(q, c))
 		return STEP_WAIT;
-	(void)work;
 	return STEP_SEG;
 }
 
@@ -342,7 +341,7 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 	if (c->imm)
 		return imm_segment(c, s, w);
 	if (!c->begun) {
-		step = may_begin(q, c, w, work, now);
+		step = may_begin(q, c, w, now);
 		if (step != STEP_SEG)
 			return step;
 	}

@@ -54,14 +54,13 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 
 static void plan(struct iw_qp *q, uint64_t now)
 {
-	struct iw_cursor c = q->c, before;
+	struct iw_cursor c = q->c;
 	struct work work;
 	uint32_t bytes = 0;
 	struct seg s;
 
 	work.resolved = false;			/* the rest is large */
 	while (bytes < q->budget) {
-		before = c;
 		switch (next_segment(q, &c, &s, &work, now)) {
 		case STEP_AGAIN:
 			continue;
@@ -77,8 +76,7 @@ static void plan(struct iw_qp *q, uint64_t now)
 		case -EFAULT:
 			fault(q, &c, now);
 			return;
-		default:
-			c = before;
+		default:			/* no room: as far as it goes */
 			return;
 		}
 	}
@@ -116,7 +114,7 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 	}
 	if (!q->iw->pieces && q->life == LIFE_LAST && !q->c.term_due) {
 		q->life = LIFE_FIN;
-		q->give_up_at = now + 1000000000u;
+		q->give_up_at = now + LAST_NS;
 	}
 	*iov = q->iw->piece;
 	return q->iw->pieces;
