@@ -184,6 +184,63 @@ static void unmapped_memory(void **state)
 	unmapped(true);
 }
 
+/* Half an FPDU is out when it is found: it is known still whose memory it was. */
+NO_TSA static void unmapped_half_way(bool answer)
+{
+	const size_t half = 2 * 1448 + 100;	/* of the third FPDU a little */
+	struct fix *f = fix_raw(NULL, !answer);
+	struct qp *qp = f->p.qp[1];
+	uint8_t *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mr *mr = sim_mr(f->s, 1, at, 8192, FIX_ALL);
+	struct ibv_sge sge = fix_sge(mr, 0, 8192);
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge,
+				  .num_sge = 1 };
+	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
+	struct rdmap_read r = { .len = 8192, .src_stag = mr->mkey.key,
+				.src_to = mr->mkey.base };
+	uint8_t body[RDMAP_READ_LEN];
+	const struct iovec *iov;
+	struct iovec room[2];
+	ssize_t n;
+
+	rdmap_read_build(body, &r);
+	raw_segment(f, &d, body, sizeof(body));
+	if (!answer)
+		fix_send(f, 1, &wr);
+	turn_take(&qp->core->turn);
+	lock_take(&qp->lock);
+	if (answer) {
+		n = f->p.stream[1]->ops->recv(f->p.stream[1], room,
+					      iwarp_room(qp, room), f->s->now);
+		assert_true(n > 0);
+		iwarp_received(qp, (size_t)n, f->s->now);
+	}
+	assert_true(iwarp_output(qp, &iov, f->s->now) > 0);
+	munmap(at + 4096, 4096);
+	iwarp_sent(qp, (ssize_t)half, f->s->now);
+	lock_give(&qp->lock);
+	turn_give(&qp->core->turn);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+	if (!answer)
+		assert_int_equal(fix_wc(f, 1, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
+				 VERR_LOCAL_FAULT);
+	assert_int_equal(sim_event(f->s, 1), answer ? IBV_EVENT_QP_ACCESS_ERR : -1);
+	/* The stream is of no use any more. */
+	sim_run(f->s, MS);
+	assert_null(f->s->node[1].conn[0].qp);
+	assert_int_equal(mr_dereg(mr), 0);
+	munmap(at, 4096);
+	fix_close(f);
+}
+
+static void memory_goes_half_way(void **state)
+{
+	(void)state;
+	unmapped_half_way(false);
+	unmapped_half_way(true);
+}
+
 static void a_full_cq(void **state)
 {
 	struct fix *f = fix_open(NULL);
@@ -215,6 +272,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_takes_nothing),
 		cmocka_unit_test(a_bad_lkey),
 		cmocka_unit_test(unmapped_memory),
+		cmocka_unit_test(memory_goes_half_way),
 		cmocka_unit_test(a_full_cq),
 	};
 

@@ -39,13 +39,19 @@ static void no_plan(struct iw_qp *q)
 	iw->piece_open = false;
 }
 
+/* Was what lies between two cursors an answer to the peer? */
+static bool is_answer(const struct iw_cursor *a, const struct iw_cursor *b)
+{
+	return a->owed != b->owed || a->owed_off != b->owed_off;
+}
+
 /* Memory that a segment is of is gone.  What is planned before it goes first:
  * then it is at the cursor. */
 static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 {
 	if (q->iw->plans)
 		return;
-	if (c->owed != q->c.owed || c->owed_off != q->c.owed_off)
+	if (is_answer(c, &q->c))
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
 			     IBV_EVENT_QP_ACCESS_ERR, now);
 	else
@@ -162,13 +168,13 @@ static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
 }
 
 /* Half an FPDU is out and the rest cannot be read: the stream is of no use. */
-static void broken(struct iw_qp *q, uint64_t now)
+static void broken(struct iw_qp *q, bool answer, uint64_t now)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent",
 		 q->qp->qpn);
-	if (q->qp->sq.tail != q->qp->sq.head)
+	if (!answer)
 		sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
-	iw_fail(q, IBV_EVENT_QP_FATAL, false, now);
+	iw_fail(q, answer ? IBV_EVENT_QP_ACCESS_ERR : -1, false, now);
 	q->life = LIFE_OVER;
 }
 
@@ -189,8 +195,10 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 	while (i < iw->plans && n - at >= iw->plan[i].len)
 		at += iw->plan[i++].len;
 	if (i < iw->plans && n > at) {
+		const struct iw_cursor *before = i ? &iw->plan[i - 1].after : &q->c;
+
 		if (!keep_rest(q, n, at + iw->plan[i].len - n)) {
-			broken(q, now);
+			broken(q, is_answer(before, &iw->plan[i].after), now);
 			return;
 		}
 		i++;
