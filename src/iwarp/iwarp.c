@@ -304,28 +304,10 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return -EINVAL;
 }
 
-/* What is to be sent the engine takes with iwarp_output(). */
-static bool output(struct qp *qp, struct batch *b, uint64_t now)
-{
-	(void)qp;
-	(void)b;
-	(void)now;
-	return false;
-}
-
-static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
-{
-	(void)qp;
-	(void)psn;
-	(void)now;
-}
-
 const struct transport iwarp_transport = {
 	.name = "iwarp",
 	.open = open_qp,
 	.close = close_qp,
 	.enter = enter,
-	.output = output,
-	.take_back = take_back,
 	.run = run,
 };

@@ -11,7 +11,6 @@
 #include "core/transport.h"
 #include "host/host.h"
 #include "ib/ib.h"
-#include "iwarp/iwarp.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "sys/clock.h"
@@ -178,7 +177,7 @@ static bool nearly_full(const struct batch *b)
 
 static bool is_stream(const struct qp *qp)
 {
-	return qp->transport == &iwarp_transport;
+	return !qp->transport->output;
 }
 
 static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
