@@ -80,11 +80,24 @@ static uint64_t tcp_deadline(struct stream *s)
 	return UINT64_MAX;
 }
 
+/* To close a socket with bytes unread resets the connection, and what was sent
+ * last may be lost with it. */
+static void drain(int fd)
+{
+	enum { PART = 1 << 20, PARTS = 8 };
+
+	for (int i = 0; i < PARTS; i++)
+		if (recv(fd, NULL, PART, MSG_TRUNC | MSG_DONTWAIT) <= 0)
+			return;
+}
+
 static void tcp_close(struct stream *s)
 {
 	/* The program may have closed it and have another by that number. */
-	if (s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id))
+	if (s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id)) {
+		drain(s->fd);
 		close(s->fd);
+	}
 	free(tcp_of(s));
 }
 

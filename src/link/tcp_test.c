@@ -80,6 +80,26 @@ static void what_goes_in_comes_out(void **state)
 	s[1]->ops->close(s[1]);
 }
 
+/* Bytes that nobody reads any more do not cost the peer the last ones. */
+static void closed_with_bytes_unread(void **state)
+{
+	static char much[20000];		/* less than a window */
+	struct iovec v = { much, sizeof(much) }, last = { much, 7 };
+	struct stream *s[2];
+
+	(void)state;
+	streams(s);
+	assert_true(s[0]->ops->send(s[0], &v, 1, 0) > 0);
+	wait_for(s[1], POLLIN);
+	assert_int_equal(s[1]->ops->send(s[1], &last, 1, 0), 7);
+	s[1]->ops->close(s[1]);
+	wait_for(s[0], POLLIN);
+	assert_int_equal(s[0]->ops->recv(s[0], &v, 1, 0), 7);
+	wait_for(s[0], POLLIN);
+	assert_int_equal(s[0]->ops->recv(s[0], &v, 1, 0), -ESHUTDOWN);
+	s[0]->ops->close(s[0]);
+}
+
 static void full_and_lost(void **state)
 {
 	static char much[1 << 20];
@@ -146,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_in_comes_out),
+		cmocka_unit_test(closed_with_bytes_unread),
 		cmocka_unit_test(full_and_lost),
 		cmocka_unit_test(memory_that_is_not_there),
 		cmocka_unit_test(what_is_no_connection),
