@@ -181,7 +181,7 @@ static inline void raw_segment(struct fix *f, const struct ddp *d, const void *p
 /* What B sends next, without CRC or markers: its header, and the payload. */
 struct raw_got { struct ddp d; uint8_t at[2048]; size_t n; };
 
-static inline bool raw_next(struct fix *f, struct raw_got *g)
+static inline bool raw_any(struct fix *f, struct raw_got *g)
 {
 	uint8_t fpdu[2048];
 	struct iovec v = { fpdu, 2 };
@@ -201,6 +201,15 @@ static inline bool raw_next(struct fix *f, struct raw_got *g)
 	g->n = ulpdu - (size_t)hdr;
 	memcpy(g->at, fpdu + 2 + hdr, g->n);
 	return true;
+}
+
+/* But for nudges. */
+static inline bool raw_next(struct fix *f, struct raw_got *g)
+{
+	while (raw_any(f, g))
+		if (g->d.ulp != 0x40 || g->n > 0)
+			return true;
+	return false;
 }
 
 static inline struct ddp raw_untagged(uint8_t opcode, uint32_t qn, uint32_t msn,

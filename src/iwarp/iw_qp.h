@@ -26,6 +26,7 @@ enum {
 	PIECES_MAX = 1000,		/* UIO_MAXIOV is 1024 */
 	ARENA = 512 << 10,		/* headers, copies and trailers of a plan */
 	IN = 256 << 10,			/* received at once */
+	NUDGES = 3,			/* see iw_nudge() */
 	BUDGET_MIN = 16 << 10, BUDGET_MAX = 256 << 10,	/* bytes of a plan */
 	COPY_MAX = 256,			/* payload that is copied anyway */
 	DEPTH = 2 * IW_DEPTH_MAX,	/* room for an RTR, a power of two */
@@ -46,7 +47,7 @@ struct iw_cursor {
 	uint32_t cur, off;		/* work request; bytes of it that went */
 	bool begun;			/* a segment of it went */
 	bool imm;			/* its WRITE went, its immediate has not */
-	bool rtr_due, term_due;
+	bool rtr_due, term_due, nudge_due;
 	uint32_t msn[RDMAP_QUEUES];	/* next, from 1 */
 	uint32_t pos;			/* of the stream, for markers */
 	uint32_t reads;			/* q->reads.v[0 .. reads) have gone out */
@@ -110,6 +111,8 @@ struct iw_qp {
 	bool hold;			/* responder: nothing goes before the peer's
 					 * first FPDU */
 	bool careful;			/* copy all: memory was not there */
+	uint64_t nudge_at;		/* NEVER: none is needed */
+	uint8_t nudges;			/* so many were sent */
 	uint32_t budget;
 	uint8_t *tail;			/* [MPA_MARKED_MAX]: the rest of an FPDU */
 	uint32_t tail_at, tail_end;
@@ -180,6 +183,13 @@ int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
 
 /* A span that was resolved lasts for one output. */
 struct work { bool resolved; uint32_t index; struct span span, answer; };
+
+/* A peer that looks away for a moment after its MPA reply, as Linux's siw does,
+ * does not see what has come by then until something else comes.  An initiator
+ * that hears nothing therefore sends, a little later, a zero-length WRITE, which
+ * means nothing (RFC 5040, 5.2): after 10 ms, 100 ms and 1 s.  Sets nudge_at
+ * whenever something was sent. */
+void iw_nudge(struct iw_qp *q, uint64_t now);
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		   struct work *work, uint64_t now);

@@ -41,7 +41,7 @@ static int open_qp(struct qp *qp)
 		return -ENOMEM;
 	q->qp = qp;
 	q->iw = qp->core->iwarp;
-	q->give_up_at = NEVER;
+	q->give_up_at = q->nudge_at = NEVER;
 	qp->tp = q;
 	iw_req_reset(q);
 	iw_rsp_reset(q);
@@ -65,7 +65,7 @@ static void let_go(struct iw_qp *q)
 	q->attached = false;
 	q->stream = NULL;
 	q->life = LIFE_NONE;
-	q->give_up_at = NEVER;
+	q->give_up_at = q->nudge_at = NEVER;
 	free(q->tail);
 	free(q->stash);
 	q->tail = q->stash = NULL;
@@ -168,6 +168,8 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 		return rc;
 	q->attached = true;
 	q->fin_told = q->closing = false;
+	q->nudges = 0;
+	q->nudge_at = NEVER;
 	iw_req_reset(q);
 	iw_rsp_reset(q);
 	q->mulpdu = mpa_mulpdu(q->p.mss, q->p.markers_out);
@@ -248,11 +250,20 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	/* A peer that takes nothing must not hold a QP's end up. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
 		q->give_up_at = now + LAST_NS;
+	if (!q->first)
+		q->nudge_at = NEVER;
+	if (now >= q->nudge_at) {
+		q->nudges++;
+		q->nudge_at = NEVER;
+		q->c.nudge_due = true;
+	}
 	if (now >= q->give_up_at && q->life == LIFE_OPEN)
 		iw_fail(q, -1, false, now);
 	if (now >= q->give_up_at && q->life != LIFE_NONE)
 		q->life = LIFE_OVER;
-	return q->life == LIFE_NONE || q->life == LIFE_OVER ? NEVER : q->give_up_at;
+	if (q->life == LIFE_NONE || q->life == LIFE_OVER)
+		return NEVER;
+	return q->nudge_at < q->give_up_at ? q->nudge_at : q->give_up_at;
 }
 
 enum iw_wish iwarp_wish(struct qp *qp)

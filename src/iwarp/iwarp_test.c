@@ -354,6 +354,43 @@ static void the_responder_waits(void **state)
 	fix_close(f);
 }
 
+static unsigned count_writes(struct fix *f, uint64_t ns)
+{
+	struct raw_got g;
+	unsigned n = 0;
+
+	sim_run(f->s, ns);
+	while (raw_any(f, &g)) {
+		n += g.d.tagged && g.d.ulp == 0x40 && g.n == 0 && g.d.last;
+		assert_true(g.d.tagged || g.n > 0);
+	}
+	return n;
+}
+
+/* A peer that is not heard of: three zero-length WRITEs in the first second, and
+ * none once it has answered, or if nothing was sent. */
+static void a_peer_that_looks_away(void **state)
+{
+	struct ddp d = raw_untagged(RDMAP_SEND, 0, 1, 0);
+
+	(void)state;
+	for (int heard = 0; heard < 3; heard++) {
+		struct fix *f = fix_raw(NULL, true);
+		struct ibv_sge sge = fix_sge(f->mr[1], 0, 20000);
+		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge,
+					  .num_sge = 1 };
+
+		fix_recv(f, 8, 0, 10);
+		if (heard < 2)
+			fix_send(f, 1, &wr);
+		sim_run(f->s, MS);
+		if (heard == 1)
+			raw_segment(f, &d, "x", 1);
+		assert_int_equal(count_writes(f, 10 * SEC), heard ? 0 : NUDGES);
+		fix_close(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +405,7 @@ int main(void)
 		cmocka_unit_test(send_with_invalidate),
 		cmocka_unit_test(shared_receives),
 		cmocka_unit_test(the_responder_waits),
+		cmocka_unit_test(a_peer_that_looks_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

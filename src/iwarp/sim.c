@@ -30,7 +30,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	for (int i = 0; i < SIM_PAIRS; i++) {
 		if (n->conn[i].qp)
 			continue;
-		n->conn[i] = (struct sim_conn){ qp, stream, false, false };
+		n->conn[i] = (struct sim_conn){ qp, stream, false, false, NEVER };
 		return 0;
 	}
 	return -ENOMEM;
@@ -314,9 +314,10 @@ static bool turn(struct sim_node *n, struct sim_conn *c, bool due, uint64_t now,
 	lock_take(&qp->lock);
 	moved = pump_in(c, now);
 	at = qp->transport->run(qp, now);
-	if (due || was_blocked)
+	if (due || was_blocked || now >= c->timer)
 		moved |= pump_out(n, c, now);
 	at = qp->transport->run(qp, now);
+	c->timer = at;
 	switch (c->qp ? iwarp_wish(qp) : IW_WISH_NONE) {
 	case IW_WISH_NONE:
 		break;

@@ -10,6 +10,25 @@
 
 /* --- planning ------------------------------------------------------------------ */
 
+void iw_nudge(struct iw_qp *q, uint64_t now)
+{
+	static const uint64_t after[NUDGES] = { 10000000, 100000000, 1000000000 };
+
+	q->nudge_at = q->p.initiator && q->first && q->nudges < NUDGES ?
+		      now + after[q->nudges] : NEVER;
+}
+
+/* Between messages only. */
+static enum step nudge(struct iw_cursor *c, struct seg *s)
+{
+	if (c->begun || c->owed_off)
+		return STEP_WAIT;
+	c->nudge_due = false;
+	s->ddp.tagged = s->ddp.last = true;
+	s->ddp.ulp = rdmap_control(RDMAP_WRITE);
+	return STEP_SEG;
+}
+
 /* What goes first: a Terminate is the last there is; what is owed before what
  * is asked for, or two peers could wait for each other. */
 static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
@@ -26,7 +45,9 @@ static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	if (q->life != LIFE_OPEN || q->hold)
 		return STEP_WAIT;
 	step = iw_rsp_next(q, c, s, work, now);
-	return step == STEP_WAIT ? iw_req_next(q, c, s, work, now) : step;
+	if (step == STEP_WAIT)
+		step = iw_req_next(q, c, s, work, now);
+	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
 }
 
 static void no_plan(struct iw_qp *q)
@@ -207,6 +228,7 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 	if (i == 0)
 		return;
 	q->c = iw->plan[i - 1].after;
+	iw_nudge(q, now);
 	iw_req_complete(q, now);
 }
 
