@@ -71,7 +71,8 @@ fail:
 	return errno ? -errno : -ENOMEM;
 }
 
-/* Interfaces may have come since.  devs_lock held. */
+/* Interfaces may have come since.  iWARP's devices are not connected by MADs.
+ * devs_lock held. */
 static int look(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -80,7 +81,7 @@ static int look(void)
 	if (!list)
 		return -errno;
 	for (int i = 0; list[i] && !rc; i++)
-		if (!known(list[i]))
+		if (list[i]->transport_type == IBV_TRANSPORT_IB && !known(list[i]))
 			rc = add(list[i]);
 	ibv_free_device_list(list);
 	return rc;
