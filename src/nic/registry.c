@@ -36,13 +36,15 @@ static bool has_name(const char *list, const char *name)
 	return false;
 }
 
-/* An empty list holds every device, an interface's name both of its. */
+/* An interface's name, or an empty list, is about RoCE devices.  One of iWARP has
+ * to be named, as long as rdma_cm cannot connect it. */
 static bool listed(const char *list, const struct netdev *net, bool iwarp)
 {
 	char name[IBV_SYSFS_NAME_MAX];
 
 	snprintf(name, sizeof(name), "%s_%s", iwarp ? "iwarp" : "roce", net->name);
-	return !*list || has_name(list, net->name) || has_name(list, name);
+	return has_name(list, name) ||
+	       (!iwarp && (!*list || has_name(list, net->name)));
 }
 
 /* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
