@@ -101,6 +101,7 @@ struct cm {
 	struct conn *chunk[CONN_CHUNKS];
 	unsigned used, ready;		/* indices [0, used) were ever used, and
 					 * [used, ready) have memory */
+	unsigned first_index;		/* that of 0, in an identifier */
 	unsigned reserved;		/* backlogs */
 	unsigned free_n;
 	struct list free;

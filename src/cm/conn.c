@@ -2,9 +2,10 @@
 /* conn.c - connections: their memory, their identifiers, how they are found, what
  * they tell their owner.
  *
- * An identifier is slot | index | generation.  Memory comes in chunks that are
- * kept; an index that is free again waits its turn, so that it comes back late
- * and with another generation. */
+ * An identifier is slot | index | generation; the last two begin anywhere, so
+ * that nobody can guess them, and a process that comes back is not taken for the
+ * one before.  Memory comes in chunks that are kept; an index that is free again
+ * waits its turn, so that it comes back late and with another generation. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,12 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 
+enum { INDEX_MASK = (1 << ID_INDEX_BITS) - 1 };
+
 struct conn *conn_at(struct cm *cm, unsigned index)
 {
 	return &cm->chunk[index / CONN_CHUNK][index % CONN_CHUNK];
 }
-
 
 int conn_reserve(struct cm *cm, unsigned n)
 {
@@ -38,8 +40,10 @@ static struct conn *fresh(struct cm *cm)
 {
 	unsigned i = cm->used++;
 	struct conn *c = conn_at(cm, i);
+	uint32_t generation = (uint32_t)rand_below(&cm->rng, 1u << ID_GEN_BITS);
 
-	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT | i << ID_GEN_BITS;
+	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT |
+		      ((i + cm->first_index) & INDEX_MASK) << ID_GEN_BITS | generation;
 	list_init(&c->node);
 	return c;
 }
@@ -92,7 +96,7 @@ void conn_free(struct conn *c)
 
 struct conn *conn_find(struct cm *cm, uint32_t local_id)
 {
-	unsigned i = local_id >> ID_GEN_BITS & ((1u << ID_INDEX_BITS) - 1);
+	unsigned i = ((local_id >> ID_GEN_BITS) - cm->first_index) & INDEX_MASK;
 	struct conn *c;
 
 	if (i >= cm->used)

@@ -408,9 +408,10 @@ static bool from_peer(const struct conn *c, const struct cm_way *way,
 {
 	if (memcmp(c->way.dst, way->dst, 16) || memcmp(c->way.src, way->src, 16))
 		return false;
-	if (!c->remote_id || m->type == CM_SIDR_REP)
-		return true;
-	return m->local_id == c->remote_id || (m->type == CM_REJ && !m->local_id);
+	/* Whoever was asked, and its ID is not known yet, has the TID. */
+	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
+		return m->tid == c->tid;
+	return m->local_id == c->remote_id;
 }
 
 bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,

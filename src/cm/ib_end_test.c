@@ -231,7 +231,8 @@ static void identifiers_rest(void **state)
 		else
 			assert_int_not_equal(conn_of(a->conn)->local_id, first);
 		if (i == CONN_CHUNK)	/* the first one's place */
-			assert_int_equal(conn_of(a->conn)->local_id, first + 1);
+			assert_int_equal(conn_of(a->conn)->local_id >> ID_GEN_BITS,
+					 first >> ID_GEN_BITS);
 		prog_free(a);
 	}
 	fix_close(f);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "cm/cm.h"
 #include "core/core.h"
@@ -143,6 +145,16 @@ static enum local_way way_of(const struct conf *conf)
 
 static const struct cm_site site = { registry_has_ip, registry_addresses };
 
+/* What others should not guess begins with it. */
+static uint64_t random_seed(void)
+{
+	uint64_t seed = 0;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint64_t)getpid() << 32;
+	return seed ^ clock_ns();
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -162,7 +174,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = local_open(&nic->core, e->host, way_of(conf), &local_ops, nic);
 	if (rc)
 		goto close_ib;
-	rc = cm_open(&nic->core, e->host, &site, clock_ns());
+	rc = cm_open(&nic->core, e->host, &site, random_seed());
 	if (rc)
 		goto close_local;
 	rc = port_open(&e->port, e->host, conf->udp_port);

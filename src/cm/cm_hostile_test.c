@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a peer that means harm, or one that poses as the peer, can do. */
+#include <errno.h>
+
+#include "cm/fix.h"
+#include "sys/dgram.h"
+
+/* To a process of side `to`, with the address of its peer. */
+static void inject(struct fix *f, int to, const struct cm_msg *m)
+{
+	struct dgram d = { .ip_id = -1 };
+	uint8_t mad[MAD_LEN];
+
+	cm_mad_build(mad, m);
+	fix_ip(!to, d.from.ip);
+	fix_ip(to, d.to.ip);
+	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
+}
+
+/* --- who does not know the identifiers ------------------------------------------ */
+
+/* A REJ that names the receiver alone, as a process refuses a REQ that is none
+ * of its own: right only before the peer has an ID. */
+static void a_rej_without_the_peers_id(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *a;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	a = conn_of(p.a->conn);
+	m = (struct cm_msg){ .type = CM_REJ, .tid = a->tid, .remote_id = a->local_id,
+			     .reason = CM_REJ_INVALID_SERVICE };
+	inject(f, 0, &m);
+	assert_int_equal(a->state, ST_ESTABLISHED);
+	assert_int_equal(p.a->n, 1);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... and one that names the sender alone: right only with the REQ's TID. */
+static void a_rej_without_our_id(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *b;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	b = conn_of(p.b->conn);
+	m = (struct cm_msg){ .type = CM_REJ, .tid = b->tid + 1,
+			     .local_id = b->remote_id, .reason = CM_REJ_TIMEOUT };
+	inject(f, 1, &m);
+	assert_int_equal(b->state, ST_ESTABLISHED);
+	assert_int_equal(p.b->n, 1);
+	m.tid--;
+	inject(f, 1, &m);
+	fix_told(p.b, 1, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* An answer has the TID of what was asked. */
+static void an_answer_to_nothing(void **state)
+{
+	static const struct { uint16_t space; enum cm_type type; } what[] = {
+		{ FIX_SPACE, CM_REP }, { FIX_SPACE, CM_REJ }, { FIX_UDP, CM_SIDR_REP },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fix *f = fix_open(1);
+		struct prog *a = prog_new(f, 0);
+		struct conn *c;
+		struct cm_msg m;
+
+		f->cut = true;
+		fix_connect(a, what[i].space, 0xa00001, NULL);
+		c = conn_of(a->conn);
+		m = (struct cm_msg){ .type = what[i].type, .tid = c->tid ^ 1 << 7,
+				     .local_id = 5, .remote_id = c->local_id };
+		inject(f, 0, &m);
+		assert_int_equal(a->n, 0);
+		m.tid = c->tid;
+		inject(f, 0, &m);
+		assert_int_equal(a->n, 1);
+		prog_free(a);
+		fix_close(f);
+	}
+}
+
+/* Neither index nor generation is the same each time. */
+static void identifiers_begin_anywhere(void **state)
+{
+	uint32_t id[2];
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 2; seed++) {
+		struct fix *f = fix_open(seed * 10);
+		struct prog *a = prog_new(f, 0);
+
+		fix_connect(a, FIX_SPACE, 1, NULL);
+		id[seed] = conn_of(a->conn)->local_id;
+		prog_free(a);
+		fix_close(f);
+	}
+	assert_int_equal(id_slot(id[0]), id_slot(id[1]));
+	assert_int_not_equal(id[0] >> ID_GEN_BITS, id[1] >> ID_GEN_BITS);
+	assert_int_not_equal((uint8_t)id[0], (uint8_t)id[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_rej_without_the_peers_id),
+		cmocka_unit_test(a_rej_without_our_id),
+		cmocka_unit_test(an_answer_to_nothing),
+		cmocka_unit_test(identifiers_begin_anywhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
