@@ -118,7 +118,7 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 		c->listener->pending--;
 		c->listener = NULL;
 	}
-	(void)conn_reserve(cm, cm->reserved);	/* what a request took; or fewer */
+	listeners_refill(cm);
 	if (!c->missed)
 		return;
 	c->missed = false;

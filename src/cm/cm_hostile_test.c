@@ -112,9 +112,71 @@ static void identifiers_begin_anywhere(void **state)
 	assert_int_not_equal((uint8_t)id[0], (uint8_t)id[1]);
 }
 
+/* --- who asks for much ------------------------------------------------------------ */
+
+static void many_listeners(void **state)
+{
+	enum { N = 900 };
+	struct fix *f = fix_open(1);
+	struct prog *p = prog_new(f, 0);
+	struct cm_listener *l[N];
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++) {
+		struct cm_service s = { .space = FIX_SPACE, .any = true,
+					.port = (uint16_t)(1 + i) };
+
+		assert_int_equal(cm_bind(fix_cm(f, 0), &s, &l[i]), 0);
+		assert_int_equal(cm_listen(fix_cm(f, 0), l[i], 0, false, &p->owner), 0);
+	}
+	for (unsigned i = 0; i < N; i++)
+		cm_unbind(fix_cm(f, 0), l[i]);
+	prog_free(p);
+	fix_close(f);
+}
+
+/* Requests that nobody reads use up the pool, but not another's share. */
+static void one_listener_starves_no_other(void **state)
+{
+	enum { N = 2000 };
+	struct fix *f = fix_open(1);
+	struct prog *deep = prog_new(f, 1), *other = prog_new(f, 1);
+	struct cm_service s = { .space = FIX_SPACE, .port = FIX_PORT + 1, .any = true };
+	struct cm *cm = fix_cm(f, 1);
+	struct cm_target from;
+	struct cm_listener *a, *b;
+	struct conn *c[N];
+	unsigned n = 0;
+
+	(void)state;
+	a = fix_listen(deep, FIX_SPACE, 0);
+	assert_int_equal(cm_bind(cm, &s, &b), 0);
+	assert_int_equal(cm_listen(cm, b, 2, false, &other->owner), 0);
+	fix_target(&from, 1, FIX_SPACE);
+	/* Others' connections have used up what was there beyond. */
+	while (conn_spare(cm) > cm->reserved + 5)
+		assert_non_null(c[n++] = conn_new(cm));
+	for (a->pending = 0; (c[n] = listener_take(a)); n++)
+		a->pending++;
+	assert_int_equal(a->pending, LISTENER_SHARE);
+	for (; b->pending < 2; b->pending++)
+		assert_non_null(c[n++] = listener_take(b));
+	assert_null(listener_take(b));
+	a->pending = b->pending = 0;
+	while (n > 0)
+		conn_free(c[--n]);
+	cm_unbind(cm, a);
+	cm_unbind(cm, b);
+	prog_free(deep);
+	prog_free(other);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_listeners),
+		cmocka_unit_test(one_listener_starves_no_other),
 		cmocka_unit_test(a_rej_without_the_peers_id),
 		cmocka_unit_test(a_rej_without_our_id),
 		cmocka_unit_test(an_answer_to_nothing),

@@ -23,6 +23,7 @@ enum {
 	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
 	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
 	LISTENER_NAMES = 2,
+	LISTENER_SHARE = 16,
 	HELD_MAX = 32,
 };
 
@@ -75,6 +76,7 @@ struct cm_listener {
 	bool datagram;
 	bool closed;			/* there for the half open ones alone */
 	unsigned backlog, pending;
+	unsigned share;			/* of backlog: for it alone */
 	unsigned half;			/* connections that are half open */
 };
 
@@ -102,7 +104,8 @@ struct cm {
 	unsigned used, ready;		/* indices [0, used) were ever used, and
 					 * [used, ready) have memory */
 	unsigned first_index;		/* that of 0, in an identifier */
-	unsigned reserved;		/* backlogs */
+	unsigned reserved;		/* the listeners' shares */
+	unsigned listening;
 	unsigned free_n;
 	struct list free;
 	struct list by_peer[PEERS];	/* passive connections, by address and ID */
@@ -129,6 +132,7 @@ static inline uint16_t id_slot(uint32_t id)
 /* --- conn.c: memory, identifiers, tables ------------------------------------- */
 
 int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
+unsigned conn_spare(const struct cm *cm);	/* that conn_new() has left */
 /* One in ST_IDLE, held; NULL: none reserved. */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
@@ -197,6 +201,8 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 void via_set(struct conn *c, struct cm_listener *l);
 void via_clear(struct conn *c);
 void listeners_free(struct cm *cm);
+void listeners_refill(struct cm *cm);		/* what requests took */
+struct conn *listener_take(struct cm_listener *l);	/* for a request, or NULL */
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
 /* The names that may serve a request, best first.  Returns how many. */

@@ -20,9 +20,14 @@ struct conn *conn_at(struct cm *cm, unsigned index)
 	return &cm->chunk[index / CONN_CHUNK][index % CONN_CHUNK];
 }
 
+unsigned conn_spare(const struct cm *cm)
+{
+	return cm->free_n + cm->ready - cm->used;
+}
+
 int conn_reserve(struct cm *cm, unsigned n)
 {
-	while (cm->free_n + cm->ready - cm->used < n) {
+	while (conn_spare(cm) < n) {
 		unsigned i = cm->ready / CONN_CHUNK;
 
 		if (i == CONN_CHUNKS ||

@@ -210,7 +210,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 
 	if (is_stale(cm, from, m, now))
 		return;
-	c = l->pending < l->backlog ? conn_new(cm) : NULL;
+	c = listener_take(l);
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
 		log_info("%s for port %u dropped: %u requests wait for the program",
