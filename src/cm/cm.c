@@ -98,13 +98,19 @@ void cm_gone(struct core *core, uint16_t slot, uint64_t now)
 	}
 }
 
-void cm_leave(struct core *core, uint64_t now)
+bool cm_leave(struct core *core, uint64_t now)
 {
 	struct cm *cm = core->cm;
 
-	for (unsigned i = 0; i < cm->used; i++)
-		if (conn_at(cm, i)->state != ST_FREE)
-			ibcm_close(&conn_at(cm, i)->base, now);
+	for (; cm->left < cm->used; cm->left++) {
+		struct conn *c = conn_at(cm, cm->left);
+
+		if (cm->out_n == OUT_MAX)
+			return true;
+		if (c->state != ST_FREE)
+			ibcm_close(&c->base, now);	/* one MAD at most */
+	}
+	return false;
 }
 
 /* --- owners ----------------------------------------------------------------------- */

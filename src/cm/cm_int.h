@@ -103,6 +103,7 @@ struct cm {
 	struct conn *chunk[CONN_CHUNKS];
 	unsigned used, ready;		/* indices [0, used) were ever used, and
 					 * [used, ready) have memory */
+	unsigned left;			/* [0, left) have been, at exit */
 	unsigned first_index;		/* that of 0, in an identifier */
 	unsigned reserved;		/* the listeners' shares */
 	unsigned listening;

@@ -206,11 +206,40 @@ static void this_process_ends(void **state)
 	struct pair p = at_step(f, 3);
 
 	(void)state;
-	cm_leave(&f->core[0], f->now);
+	assert_false(cm_leave(&f->core[0], f->now));
 	p.a->conn = NULL;
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... all of them, though the ring of MADs holds fewer. */
+static void this_process_ends_with_many(void **state)
+{
+	enum { N = 2 * OUT_MAX + 10, PORTION = 50 };
+	struct fix *f = fix_open(1);
+	struct prog *a[N];
+	bool more = true;
+
+	(void)state;
+	f->cut = true;
+	for (unsigned i = 0; i < N; i++) {
+		a[i] = prog_new(f, 0);
+		fix_connect(a[i], FIX_SPACE, 1 + i, NULL);
+		if (i % PORTION == 0)
+			fix_run(f, 0);
+	}
+	fix_run(f, 0);
+	for (int i = 0; more; i++) {
+		assert_true(i < 3);
+		more = cm_leave(&f->core[0], f->now);
+		fix_run(f, 0);
+	}
+	assert_int_equal(f->sent_type[CM_REJ], N);
+	assert_int_equal(cm_counter(fix_cm(f, 0), CM_TX_FULL), 0);
+	for (unsigned i = 0; i < N; i++)
+		free(a[i]);
 	fix_close(f);
 }
 
@@ -273,6 +302,7 @@ int main(void)
 		cmocka_unit_test(the_peer_knows_nothing),
 		cmocka_unit_test(the_peers_process_dies),
 		cmocka_unit_test(this_process_ends),
+		cmocka_unit_test(this_process_ends_with_many),
 		cmocka_unit_test(identifiers_rest),
 	};
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cm/cm.h"
@@ -435,6 +436,24 @@ void nic_fence(struct nic *nic)
 	local_fence(&nic->core);
 }
 
+/* Everybody whom the program is connected to is told, in portions; a link that
+ * stays full ends it. */
+static void say_goodbye(struct nic *nic)
+{
+	enum { ROUNDS = 400 };
+	const struct timespec moment = { 0, 100000 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		bool more = cm_leave(&nic->core, clock_ns());
+
+		(void)engine_flush(&nic->engine, clock_ns());
+		if (!more)
+			return;
+		if (nic->engine.blocked_until > clock_ns())
+			nanosleep(&moment, NULL);
+	}
+}
+
 /* The same when a program ends with its QPs still there.  It may end inside a
  * call of ours, so it does not wait for the turn for ever. */
 __attribute__((destructor)) static void flush_at_exit(void)
@@ -447,8 +466,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			continue;
 		}
 		nic->core.leaving = true;
-		cm_leave(&nic->core, clock_ns());
-		(void)engine_flush(&nic->engine, clock_ns());
+		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
 		ib_log_counters(&nic->core);
