@@ -47,6 +47,8 @@ struct cma_id {
 	/* Under cma_lock. */
 	pthread_cond_t acked;
 	unsigned got, done;		/* events fetched, and acknowledged */
+	unsigned busy;			/* fetched, not yet the program's */
+	bool going;			/* there are no events for it any more */
 
 	struct cma_dev *dev;		/* NULL: not bound to one */
 	int sgid_index;
@@ -87,6 +89,7 @@ struct cma_group {
 	struct sockaddr_storage addr;
 	void *context;
 	bool attached, send_only;
+	unsigned busy;			/* under cma_lock: its event is looked at */
 };
 
 /* All events, and which channel an id has.  Innermost but for nothing: no gate
@@ -134,8 +137,11 @@ void cma_channel_free(struct cma_channel *ch);
 /* Something for id's own program to read: 0 or -ENOMEM. */
 int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 	     struct cma_group *group);
-void cma_forget_group(struct cma_group *g);	/* its event, if not read yet */
-void cma_forget(struct cma_id *id);		/* all; waits for those read */
+void cma_forget_group(struct cma_group *g);	/* its event; nobody looks at it */
+/* Before id parts with what it has: what waits for it goes unread, nothing new
+ * comes, and no other thread looks at one any more. */
+void cma_stop(struct cma_id *id);
+void cma_wait_acked(struct cma_id *id);		/* those that were read */
 void cma_move(struct cma_id *id, struct cma_channel *to);
 int cma_complete(struct cma_id *id);		/* a synchronous id's call ends */
 bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev);

@@ -260,6 +260,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 {
 	struct cma_id *id = cma_of(rid);
 
+	cma_stop(id);
 	if (id->listener)
 		cma_gate()->unbind(id->ctx, id->listener);
 	if (id->conn)
@@ -269,7 +270,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 		rid->event = NULL;
 	}
 	cma_leave_all(id);
-	cma_forget(id);
+	cma_wait_acked(id);
 	cma_id_free(id);
 	return 0;
 }
