@@ -49,6 +49,8 @@ struct conn {
 	bool held;			/* an owner, or a request nobody has read,
 					 * refers to it */
 	bool near;			/* the peer is a process of this host */
+	uint64_t look_ns;		/* so long after its connection was lost it is
+					 * looked for */
 	bool missed;			/* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
@@ -173,7 +175,9 @@ uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
-void conn_watch(struct conn *c, uint64_t now);	/* cm.c; last thing done to c */
+/* cm.c.  Does the peer's process live, if it is of this host?  False: c is
+ * disconnected, and may be gone. */
+bool conn_watch(struct conn *c, uint64_t now);
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);

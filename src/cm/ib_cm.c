@@ -145,7 +145,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 		answered(c);
 		conn_become(c, ST_ESTABLISHED);
 		conn_tell(c, CM_EV_ESTABLISHED, 0, NULL);
-		conn_watch(c, now);
+		(void)conn_watch(c, now);
 		return 0;
 	}
 	if (c->state != ST_REP_RCVD)
@@ -153,7 +153,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->way, &m);
 	conn_become(c, ST_ESTABLISHED);
-	conn_watch(c, now);
+	(void)conn_watch(c, now);
 	return 0;
 }
 
@@ -472,13 +472,20 @@ void conn_timer(struct conn *c, uint64_t now)
 		conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 		conn_become(c, ST_IDLE);
 		return;
-	case ST_REQ_SENT: case ST_REP_SENT: case ST_DREQ_SENT: case ST_SIDR_SENT:
+	case ST_ESTABLISHED: case ST_DREQ_RCVD:
+		answered(c);
+		(void)conn_watch(c, now);
+		return;
+	case ST_DREQ_SENT:
+		if (c->near && !conn_watch(c, now))
+			return;
+		/* fall through */
+	case ST_REQ_SENT: case ST_REP_SENT: case ST_SIDR_SENT:
 		if (retry_run(c, now))
 			return;
 		break;
 	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
-	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_RCVD:
-	case CONN_STATES:
+	case ST_SIDR_RCVD: case CONN_STATES:
 		answered(c);
 		return;
 	}

@@ -85,10 +85,22 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	return -EINVAL;
 }
 
+/* Should it live after all, it is told. */
+static void send_dreq_once(struct conn *c)
+{
+	struct cm_msg m = conn_msg(c, CM_DREQ);
+
+	m.qpn = c->remote_qpn;
+	send_mad(c->cm, &c->way, &m);
+}
+
 void ibcm_disconnected(struct conn *c, uint64_t now)
 {
 	switch (c->state) {
-	case ST_ESTABLISHED: case ST_DREQ_SENT:
+	case ST_ESTABLISHED:
+		send_dreq_once(c);
+		/* fall through */
+	case ST_DREQ_SENT:
 		answered(c);
 		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		conn_timewait(c, now);
