@@ -112,6 +112,34 @@ static void identifiers_begin_anywhere(void **state)
 	assert_int_not_equal((uint8_t)id[0], (uint8_t)id[1]);
 }
 
+/* A DREQ stands for a lost RTU, but only one that names our QP. */
+static void an_end_of_another_qp(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *b;
+	struct cm_msg m;
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	f->cut = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	b = conn_of(p.b->conn);
+	m = (struct cm_msg){ .type = CM_DREQ, .tid = 1, .local_id = b->remote_id,
+			     .remote_id = b->local_id, .qpn = 0xb00002 };
+	inject(f, 1, &m);
+	assert_int_equal(b->state, ST_REP_SENT);
+	assert_int_equal(p.b->n, 0);
+	m.qpn--;
+	inject(f, 1, &m);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	f->cut = false;
+	pair_close(&p);
+	fix_close(f);
+}
+
 /* --- who asks for much ------------------------------------------------------------ */
 
 static void many_listeners(void **state)
@@ -181,6 +209,7 @@ int main(void)
 		cmocka_unit_test(a_rej_without_our_id),
 		cmocka_unit_test(an_answer_to_nothing),
 		cmocka_unit_test(identifiers_begin_anywhere),
+		cmocka_unit_test(an_end_of_another_qp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,8 @@ bool conn_watch(struct conn *c, uint64_t now);
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
+int ibcm_established(struct cm_conn *base, uint64_t now);
+void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
 

@@ -136,7 +136,7 @@ static void on_rep_again(struct conn *c, const struct cm_msg *m, uint64_t now)
 	}
 }
 
-static int ibcm_established(struct cm_conn *base, uint64_t now)
+int ibcm_established(struct cm_conn *base, uint64_t now)
 {
 	struct conn *c = conn_of(base);
 	struct cm_msg m = conn_msg(c, CM_RTU);
@@ -360,13 +360,6 @@ static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
 	(void)m;
 	(void)now;
 	c->cm->counter[CM_RX_DUPLICATE]++;
-}
-
-/* The peer is done before its RTU came: that was lost. */
-static void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
-{
-	on_rtu(c, m, now);
-	on_dreq(c, m, now);
 }
 
 typedef void handler(struct conn *c, const struct cm_msg *m, uint64_t now);

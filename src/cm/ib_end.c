@@ -23,12 +23,28 @@ static void send_drep(struct conn *c, uint64_t tid)
 	send_mad(c->cm, &c->way, &m);
 }
 
+/* Is it our QP whose connection is to end? */
+static bool names_our_qp(struct conn *c, const struct cm_msg *m)
+{
+	if (!c->local_qpn || m->qpn == c->local_qpn)
+		return true;
+	c->cm->counter[CM_RX_STATE]++;
+	return false;
+}
+
+/* The peer is done before its RTU came: that was lost. */
+void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	if (!names_our_qp(c, m))
+		return;
+	(void)ibcm_established(&c->base, now);
+	on_dreq(c, m, now);
+}
+
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
-	if (c->local_qpn && m->qpn != c->local_qpn) {
-		c->cm->counter[CM_RX_STATE]++;
+	if (!names_our_qp(c, m))
 		return;
-	}
 	switch (c->state) {
 	case ST_ESTABLISHED:
 		c->tid = m->tid;
