@@ -17,6 +17,11 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
 }
 
+static int disconnect(struct prog *p)
+{
+	return p->conn->proto->disconnect(p->conn, p->f->now);
+}
+
 /* --- who does not know the identifiers ------------------------------------------ */
 
 /* A REJ that names the receiver alone, as a process refuses a REQ that is none
@@ -140,6 +145,48 @@ static void an_end_of_another_qp(void **state)
 	fix_close(f);
 }
 
+/* --- who was here before ----------------------------------------------------------- */
+
+/* A peer that was killed comes back and has the same ID for something else. */
+static void an_identifier_comes_back(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *a, *again;
+	struct prog *q = prog_new(f, 0);
+
+	(void)state;
+	pair_connect(f, &p);
+	f->cut = true;
+	fix_connect(q, FIX_SPACE, 0xa00002, NULL);
+	fix_run(f, 0);
+	f->cut = false;
+	a = conn_of(p.a->conn);
+	again = conn_of(q->conn);
+	struct cm_msg m = { 0 };
+
+	/* The new one's REQ with the old one's ID. */
+	assert_int_equal(cm_mad_parse(&m, again->mad, MAD_LEN), 0);
+	m.local_id = a->local_id;
+	inject(f, 1, &m);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_DUPLICATE), 0);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 1);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_DREQ_SENT);
+	fix_run(f, FIX_MS);
+	/* The old one is over on both sides: now it may have it. */
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	inject(f, 1, &m);
+	fix_told(p.l, 1, CM_EV_REQUEST, 0);
+	inject(f, 1, &m);
+	assert_int_equal(p.l->n, 2);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_DUPLICATE), 1);
+	p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+	prog_free(q);
+	pair_close(&p);
+	fix_close(f);
+}
+
 /* --- who asks for much ------------------------------------------------------------ */
 
 static void many_listeners(void **state)
@@ -210,6 +257,7 @@ int main(void)
 		cmocka_unit_test(an_answer_to_nothing),
 		cmocka_unit_test(identifiers_begin_anywhere),
 		cmocka_unit_test(an_end_of_another_qp),
+		cmocka_unit_test(an_identifier_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,9 @@ struct conn {
 	struct cm_listener *via;	/* half open: its name leads here */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t tid, service_id, local_guid, remote_guid;
+	uint64_t tid;			/* the REQ's */
+	uint64_t dreq_tid;		/* the peer's */
+	uint64_t service_id, local_guid, remote_guid;
 	struct cm_way way;
 	uint8_t ack_timeout;		/* of the path */
 	uint8_t peer_timeout;		/* what the peer takes for an answer */
@@ -144,8 +146,9 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id);
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
+/* tid NULL: one that the peer believes to be connected, whatever its TID. */
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram);
+			       uint32_t remote_id, bool datagram, const uint64_t *tid);
 /* Connected to that QP of that host. */
 struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */

@@ -140,13 +140,19 @@ static bool same_way(const struct cm_way *a, const struct cm_way *b)
 	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16);
 }
 
+static bool is_connected(const struct conn *c)
+{
+	return c->state == ST_ESTABLISHED || c->state == ST_REP_SENT;
+}
+
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram)
+			       uint32_t remote_id, bool datagram, const uint64_t *tid)
 {
 	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
+		    (tid ? c->tid == *tid : is_connected(c)) &&
 		    same_way(&c->way, way))
 			return c;
 	}
@@ -158,8 +164,7 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
 	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
 		struct conn *c = container_of(n, struct conn, qp_node);
 
-		if ((c->state == ST_ESTABLISHED || c->state == ST_REP_SENT) &&
-		    c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
+		if (is_connected(c) && c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
 			return c;
 	}
 	return NULL;

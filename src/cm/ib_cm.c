@@ -177,8 +177,8 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	conn_hash_qp(c);
 }
 
-/* A QP of the peer asks for a connection that, as far as we know, it has: the
- * old one is over, though the new one may not come about yet (12.9.8.3). */
+/* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
+ * has: the old one is over, though the new one may not come about yet (12.9.8.3). */
 static bool is_stale(struct cm *cm, const struct cm_target *from,
 		     const struct cm_msg *m, uint64_t now)
 {
@@ -189,11 +189,13 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,
 	};
 
+	if (!old && m->type == CM_REQ)
+		old = conn_find_request(cm, &from->way, m->local_id, false, NULL);
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
-	log_info("REQ of QP 0x%06x refused: we have a connection to it, which ends now",
-		 m->qpn);
+	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
+		 "which ends now", m->qpn, m->local_id);
 	send_mad(cm, &from->way, &rej);
 	if (old->state == ST_ESTABLISHED)
 		ibcm_disconnect(&old->base, now);
@@ -239,11 +241,11 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 		      const struct cm_msg *m, uint64_t now)
 {
 	struct conn *c = conn_find_request(cm, way, m->local_id,
-					   m->type == CM_SIDR_REQ);
+					   m->type == CM_SIDR_REQ, &m->tid);
 	struct cm_msg mra;
 
 	(void)now;
-	if (!c)
+	if (!c || c->remote_qpn != m->qpn)
 		return false;
 	cm->counter[CM_RX_DUPLICATE]++;
 	switch (c->state) {
@@ -414,7 +416,7 @@ bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 
 	/* A peer that gave up before it knew our ID names its own. */
 	if (m->type == CM_REJ && !m->remote_id)
-		c = conn_find_request(cm, way, m->local_id, false);
+		c = conn_find_request(cm, way, m->local_id, false, &m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
 	if (!c || !from_peer(c, way, m))

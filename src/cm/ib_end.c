@@ -47,7 +47,7 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 		return;
 	switch (c->state) {
 	case ST_ESTABLISHED:
-		c->tid = m->tid;
+		c->dreq_tid = m->tid;
 		conn_become(c, ST_DREQ_RCVD);
 		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		break;
@@ -90,7 +90,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 		conn_become(c, ST_DREQ_SENT);
 		return 0;
 	case ST_DREQ_RCVD:
-		send_drep(c, c->tid);
+		send_drep(c, c->dreq_tid);
 		conn_timewait(c, now);
 		return 0;
 	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
