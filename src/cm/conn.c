@@ -205,7 +205,8 @@ void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
 void conn_become(struct conn *c, enum conn_state state)
 {
 	c->state = state;
-	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT)
+	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT &&
+	    state != ST_SIDR_RCVD)
 		via_clear(c);
 	if (state != ST_IDLE)
 		return;

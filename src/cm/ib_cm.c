@@ -222,8 +222,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	ask(c, from, m);
 	c->listener = l;
 	l->pending++;
-	if (m->type == CM_REQ)
-		via_set(c, l);
+	via_set(c, l);
 	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
 	param_of(m, CM_IP_HDR, &p);
 	ev.conn = &c->base;
