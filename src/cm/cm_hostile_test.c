@@ -247,10 +247,38 @@ static void one_listener_starves_no_other(void **state)
 	fix_close(f);
 }
 
+/* Who asks for time again and again gets ten minutes of it. */
+static void time_without_end(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0);
+	struct conn *c;
+	struct cm_msg m;
+
+	(void)state;
+	f->cut = true;
+	fix_connect(a, FIX_SPACE, 0xa00001, NULL);
+	c = conn_of(a->conn);
+	m = (struct cm_msg){ .type = CM_MRA, .tid = c->tid, .local_id = 5,
+			     .remote_id = c->local_id, .about = CM_ABOUT_REQ,
+			     .service_timeout = 31 };
+	for (int i = 0; i < 12; i++) {
+		if (i < 10)
+			assert_int_equal(a->n, 0);
+		inject(f, 0, &m);
+		fix_run(f, 60 * FIX_S);
+	}
+	fix_told(a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	f->cut = false;
+	prog_free(a);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_listeners),
+		cmocka_unit_test(time_without_end),
 		cmocka_unit_test(one_listener_starves_no_other),
 		cmocka_unit_test(a_rej_without_the_peers_id),
 		cmocka_unit_test(a_rej_without_our_id),

@@ -69,6 +69,7 @@ struct conn {
 	uint8_t mad[MAD_LEN];
 	unsigned retries;		/* left */
 	uint64_t full_at, quick;	/* this try ends; next look within it */
+	uint64_t patience;		/* MRAs put it off until then, no longer */
 };
 
 struct cm_listener {
