@@ -257,9 +257,12 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 	case ST_REP_SENT:
 		send_again(c);
 		break;
+	case ST_DREQ_SENT: case ST_TIMEWAIT:
+		/* Accepted, and ended before that was known: the REP was lost. */
+		reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
+		break;
 	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_ESTABLISHED: case ST_DREQ_SENT: case ST_DREQ_RCVD:
-	case ST_TIMEWAIT: case ST_SIDR_SENT: case ST_SIDR_RCVD:
+	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_SENT: case ST_SIDR_RCVD:
 	case CONN_STATES:
 		break;
 	}

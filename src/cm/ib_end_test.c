@@ -145,6 +145,25 @@ static void the_rtu_is_lost_and_the_end_comes(void **state)
 	fix_close(f);
 }
 
+/* Who has not heard of the answer is told that there is none. */
+static void the_reply_is_lost_and_the_end_comes(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 0);
+
+	(void)state;
+	f->cut = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, 0);
+	f->cut = false;
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_S);
+	fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
+	fix_told(p.b, 0, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
 static void nobody_agrees_to_the_end(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -296,6 +315,7 @@ int main(void)
 		cmocka_unit_test(both_at_once_and_one_is_lost),
 		cmocka_unit_test(the_listener_ends_first),
 		cmocka_unit_test(the_rtu_is_lost_and_the_end_comes),
+		cmocka_unit_test(the_reply_is_lost_and_the_end_comes),
 		cmocka_unit_test(nobody_agrees_to_the_end),
 		cmocka_unit_test(the_peer_knows_nothing),
 		cmocka_unit_test(the_peers_process_dies),
