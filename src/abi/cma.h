@@ -10,6 +10,7 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "abi/cm_gate.h"
 #include "sys/list.h"
@@ -43,6 +44,7 @@ struct cma_id {
 	enum cma_state state;
 	bool sync;			/* its channel is its own, calls wait */
 	bool reuse, afonly;
+	pid_t pid;			/* whose it is: a forked child has a copy */
 	uint8_t tos, ack_timeout;
 	/* Under cma_lock. */
 	pthread_cond_t acked;
@@ -99,6 +101,13 @@ extern pthread_mutex_t cma_lock;
 static inline struct cma_id *cma_of(struct rdma_cm_id *id)
 {
 	return (struct cma_id *)id;
+}
+
+/* Not a copy in a child of fork: there the threads that it would wait for are not,
+ * and the channel's tokens are the parent's. */
+static inline bool cma_is_mine(const struct cma_id *id)
+{
+	return id->pid == getpid();
 }
 
 static inline int cma_result(int rc)		/* 0 or -errno, as programs see it */

@@ -357,7 +357,8 @@ static void unlink_events(struct cma_id *id, struct list *into)
 			continue;
 		list_del(n);
 		list_add_tail(into, n);
-		drop_token(ch->ch.fd);
+		if (cma_is_mine(id))
+			drop_token(ch->ch.fd);
 	}
 }
 
@@ -369,7 +370,7 @@ void cma_stop(struct cma_id *id)
 	pthread_mutex_lock(&cma_lock);
 	id->going = true;
 	unlink_events(id, &mine);
-	while (id->busy)
+	while (id->busy && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 	list_for_safe(n, &mine) {
@@ -384,7 +385,7 @@ void cma_stop(struct cma_id *id)
 void cma_wait_acked(struct cma_id *id)
 {
 	pthread_mutex_lock(&cma_lock);
-	while (id->got != id->done)
+	while (id->got != id->done && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }
@@ -401,10 +402,11 @@ void cma_forget_group(struct cma_group *g)
 		if (e->group != g)
 			continue;
 		list_del(n);
-		drop_token(ch->ch.fd);
+		if (cma_is_mine(g->id))
+			drop_token(ch->ch.fd);
 		free(e);
 	}
-	while (g->busy)
+	while (g->busy && cma_is_mine(g->id))
 		pthread_cond_wait(&g->id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }
@@ -425,7 +427,7 @@ void cma_move(struct cma_id *id, struct cma_channel *to)
 		}
 	}
 	id->id.channel = &to->ch;
-	while (id->got != id->done)
+	while (id->got != id->done && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }

@@ -51,6 +51,7 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 		free(id);
 		return rc;
 	}
+	id->pid = getpid();
 	id->id.context = context;
 	id->id.ps = ps;
 	id->id.qp_type = type;
@@ -69,7 +70,8 @@ void cma_id_free(struct cma_id *id)
 {
 	if (id->sync)
 		cma_channel_free((struct cma_channel *)id->id.channel);
-	pthread_cond_destroy(&id->acked);
+	if (cma_is_mine(id))
+		pthread_cond_destroy(&id->acked);
 	free(id->id.route.path_rec);
 	free(id->qp_init);
 	free(id->connect);
