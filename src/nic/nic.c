@@ -194,6 +194,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto fini_heap;
 	registry_watch(&nic->core);
+	(void)registry_refresh();	/* what the monitor was too late for */
 	return 0;
 
 fini_heap:
