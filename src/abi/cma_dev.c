@@ -80,8 +80,8 @@ static int look(void)
 	if (!list)
 		return -errno;
 	for (int i = 0; list[i]; i++)
-		if (!known(list[i]) && add(list[i]))
-			rc = errno ? -errno : -ENOMEM;
+		if (!known(list[i]))
+			rc = add(list[i]);
 	ibv_free_device_list(list);
 	return ndevs ? 0 : rc;		/* the others do without one */
 }
