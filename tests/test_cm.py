@@ -183,6 +183,12 @@ def test_rules_without_an_interface(netns, ours, ip):
     netns.run(ours, "rules", ip, str(lab.next_port()))
 
 
+def test_races(shared_pair, ours):
+    """What was freed is filled, so that whoever looks at it is caught."""
+    pair = shared_pair()
+    pair.a.run(ours, "races", pair.a.ip4, "0", env={"MALLOC_PERTURB_": "165"})
+
+
 def test_forks(shared_pair, ours):
     pair = shared_pair()
     pair.a.run(ours, "forks", pair.a.ip4, str(lab.next_port()))

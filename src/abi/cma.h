@@ -10,6 +10,7 @@
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "abi/cm_gate.h"
 #include "sys/list.h"
@@ -43,10 +44,13 @@ struct cma_id {
 	enum cma_state state;
 	bool sync;			/* its channel is its own, calls wait */
 	bool reuse, afonly;
+	pid_t pid;			/* whose it is: a forked child has a copy */
 	uint8_t tos, ack_timeout;
 	/* Under cma_lock. */
 	pthread_cond_t acked;
 	unsigned got, done;		/* events fetched, and acknowledged */
+	unsigned busy;			/* fetched, not yet the program's */
+	bool going;			/* there are no events for it any more */
 
 	struct cma_dev *dev;		/* NULL: not bound to one */
 	int sgid_index;
@@ -87,6 +91,7 @@ struct cma_group {
 	struct sockaddr_storage addr;
 	void *context;
 	bool attached, send_only;
+	unsigned busy;			/* under cma_lock: its event is looked at */
 };
 
 /* All events, and which channel an id has.  Innermost but for nothing: no gate
@@ -96,6 +101,13 @@ extern pthread_mutex_t cma_lock;
 static inline struct cma_id *cma_of(struct rdma_cm_id *id)
 {
 	return (struct cma_id *)id;
+}
+
+/* Not a copy in a child of fork: there the threads that it would wait for are not,
+ * and the channel's tokens are the parent's. */
+static inline bool cma_is_mine(const struct cma_id *id)
+{
+	return id->pid == getpid();
 }
 
 static inline int cma_result(int rc)		/* 0 or -errno, as programs see it */
@@ -134,8 +146,11 @@ void cma_channel_free(struct cma_channel *ch);
 /* Something for id's own program to read: 0 or -ENOMEM. */
 int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 	     struct cma_group *group);
-void cma_forget_group(struct cma_group *g);	/* its event, if not read yet */
-void cma_forget(struct cma_id *id);		/* all; waits for those read */
+void cma_forget_group(struct cma_group *g);	/* its event; nobody looks at it */
+/* Before id parts with what it has: what waits for it goes unread, nothing new
+ * comes, and no other thread looks at one any more. */
+void cma_stop(struct cma_id *id);
+void cma_wait_acked(struct cma_id *id);		/* those that were read */
 void cma_move(struct cma_id *id, struct cma_channel *to);
 int cma_complete(struct cma_id *id);		/* a synchronous id's call ends */
 bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev);

@@ -80,11 +80,11 @@ static int look(void)
 
 	if (!list)
 		return -errno;
-	for (int i = 0; list[i] && !rc; i++)
+	for (int i = 0; list[i]; i++)
 		if (list[i]->transport_type == IBV_TRANSPORT_IB && !known(list[i]))
 			rc = add(list[i]);
 	ibv_free_device_list(list);
-	return rc;
+	return ndevs ? 0 : rc;		/* the others do without one */
 }
 
 /* In the child of a fork: whoever held one of these is not there. */

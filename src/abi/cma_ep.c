@@ -27,7 +27,7 @@ static int ask(const char *node, const char *service, int flags, int family,
 	       struct addrinfo **out)
 {
 	struct addrinfo hints = {
-		.ai_family = flags & RAI_FAMILY ? family : AF_UNSPEC,
+		.ai_family = family == AF_IB ? AF_UNSPEC : family,
 		.ai_flags = (flags & RAI_PASSIVE ? AI_PASSIVE : 0) |
 			    (flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
 		.ai_socktype = SOCK_STREAM,

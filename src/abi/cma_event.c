@@ -74,16 +74,23 @@ static void drop_token(int fd)
 	(void)preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 }
 
-static void put(struct cma_id *id, struct cma_event *e)
+static bool put(struct cma_id *id, struct cma_event *e)
 {
 	struct cma_channel *ch;
+	bool going;
 
 	e->id = id;
 	pthread_mutex_lock(&cma_lock);
 	ch = (struct cma_channel *)id->id.channel;
-	list_add_tail(&ch->events, &e->node);
-	token(ch->ch.fd);
+	going = id->going;
+	if (!going) {
+		list_add_tail(&ch->events, &e->node);
+		token(ch->ch.fd);
+	}
 	pthread_mutex_unlock(&cma_lock);
+	if (going)
+		free(e);
+	return !going;
 }
 
 int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
@@ -95,8 +102,7 @@ int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 		return -ENOMEM;
 	e->ev = (struct rdma_cm_event){ .id = &id->id, .event = type, .status = status };
 	e->group = group;
-	put(id, e);
-	return 0;
+	return put(id, e) ? 0 : -ECANCELED;
 }
 
 /* In the engine, under its turn: nothing but a note. */
@@ -122,8 +128,7 @@ bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev)
 		memcpy(e->private, ev->peer->private, e->peer.private_len);
 		e->peer.private = e->private;
 	}
-	put(id, e);
-	return true;
+	return put(id, e);
 }
 
 /* --- taking out ------------------------------------------------------------------- */
@@ -278,9 +283,24 @@ static struct cma_event *take(struct cma_channel *ch)
 		e = container_of(ch->events.next, struct cma_event, node);
 		list_del(&e->node);
 		e->id->got++;
+		e->id->busy++;
+		if (e->group)
+			e->group->busy++;
 	}
 	pthread_mutex_unlock(&cma_lock);
 	return e;
+}
+
+/* Its id and its group are not looked at any more. */
+static void looked_at(struct cma_event *e)
+{
+	pthread_mutex_lock(&cma_lock);
+	e->id->busy--;
+	if (e->group)
+		e->group->busy--;
+	e->group = NULL;
+	pthread_cond_broadcast(&e->id->acked);
+	pthread_mutex_unlock(&cma_lock);
 }
 
 static void done(struct cma_event *e)
@@ -301,13 +321,18 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 	if (!channel || !event)
 		return cma_result(-EINVAL);
 	for (;;) {
+		bool tell;
+
 		if (read(channel->fd, &one, sizeof(one)) < 0)
 			return -1;
 		e = take((struct cma_channel *)channel);
-		if (e && process(e))
+		if (!e)
+			continue;
+		tell = process(e);
+		looked_at(e);
+		if (tell)
 			break;
-		if (e)
-			done(e);
+		done(e);
 	}
 	*event = &e->ev;
 	return 0;
@@ -332,17 +357,21 @@ static void unlink_events(struct cma_id *id, struct list *into)
 			continue;
 		list_del(n);
 		list_add_tail(into, n);
-		drop_token(ch->ch.fd);
+		if (cma_is_mine(id))
+			drop_token(ch->ch.fd);
 	}
 }
 
-void cma_forget(struct cma_id *id)
+void cma_stop(struct cma_id *id)
 {
 	struct list mine;
 
 	list_init(&mine);
 	pthread_mutex_lock(&cma_lock);
+	id->going = true;
 	unlink_events(id, &mine);
+	while (id->busy && cma_is_mine(id))
+		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 	list_for_safe(n, &mine) {
 		struct cma_event *e = container_of(n, struct cma_event, node);
@@ -351,8 +380,12 @@ void cma_forget(struct cma_id *id)
 			cma_gate()->close(id->ctx, e->conn);
 		free(e);
 	}
+}
+
+void cma_wait_acked(struct cma_id *id)
+{
 	pthread_mutex_lock(&cma_lock);
-	while (id->got != id->done)
+	while (id->got != id->done && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }
@@ -369,9 +402,12 @@ void cma_forget_group(struct cma_group *g)
 		if (e->group != g)
 			continue;
 		list_del(n);
-		drop_token(ch->ch.fd);
+		if (cma_is_mine(g->id))
+			drop_token(ch->ch.fd);
 		free(e);
 	}
+	while (g->busy && cma_is_mine(g->id))
+		pthread_cond_wait(&g->id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }
 
@@ -391,7 +427,7 @@ void cma_move(struct cma_id *id, struct cma_channel *to)
 		}
 	}
 	id->id.channel = &to->ch;
-	while (id->got != id->done)
+	while (id->got != id->done && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
 }

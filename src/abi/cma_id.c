@@ -51,6 +51,7 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 		free(id);
 		return rc;
 	}
+	id->pid = getpid();
 	id->id.context = context;
 	id->id.ps = ps;
 	id->id.qp_type = type;
@@ -69,7 +70,8 @@ void cma_id_free(struct cma_id *id)
 {
 	if (id->sync)
 		cma_channel_free((struct cma_channel *)id->id.channel);
-	pthread_cond_destroy(&id->acked);
+	if (cma_is_mine(id))
+		pthread_cond_destroy(&id->acked);
 	free(id->id.route.path_rec);
 	free(id->qp_init);
 	free(id->connect);
@@ -260,6 +262,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 {
 	struct cma_id *id = cma_of(rid);
 
+	cma_stop(id);
 	if (id->listener)
 		cma_gate()->unbind(id->ctx, id->listener);
 	if (id->conn)
@@ -269,7 +272,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 		rid->event = NULL;
 	}
 	cma_leave_all(id);
-	cma_forget(id);
+	cma_wait_acked(id);
 	cma_id_free(id);
 	return 0;
 }

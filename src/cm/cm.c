@@ -12,6 +12,8 @@
 #include "host/host.h"
 #include "sys/log.h"
 
+static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
+
 int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed)
 {
@@ -24,6 +26,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	cm->site = site;
 	cm->held_at = NEVER;
 	rand_seed(&cm->rng, seed);
+	cm->first_index = (unsigned)rand_below(&cm->rng, 1u << ID_INDEX_BITS);
 	heap_init(&cm->timers);
 	list_init(&cm->free);
 	list_init(&cm->listeners);
@@ -71,18 +74,41 @@ uint64_t cm_deadline(const struct cm *cm)
 
 /* --- other processes ------------------------------------------------------------ */
 
+/* Sooner than c's own timer would. */
+static void look_at(struct conn *c, uint64_t at)
+{
+	if (!heap_has(&c->timer) || c->timer.at > at)
+		(void)heap_set(&c->cm->timers, &c->timer, at);
+}
+
+/* The peer closed our connection to it, or none could be made: it may have ended,
+ * or have no descriptors.  That is asked for again, ever more rarely. */
+static void look_again(struct conn *c, uint64_t now)
+{
+	look_at(c, now + c->look_ns);
+	c->look_ns = c->look_ns ? c->look_ns * 2 : LOOK_NS;
+	if (c->look_ns > LOOK_MAX_NS)
+		c->look_ns = LOOK_MAX_NS;
+}
+
 /* That the peer's process ends is told by the connection to it. */
-void conn_watch(struct conn *c, uint64_t now)
+bool conn_watch(struct conn *c, uint64_t now)
 {
 	struct cm *cm = c->cm;
 	uint16_t slot = id_slot(c->remote_id);
+	int rc;
 
 	if (!cm->host || slot == cm->core->slot ||
-	    (memcmp(c->way.src, c->way.dst, 16) && !cm->site->is_here(c->way.dst)))
-		return;
+	    (!c->near && memcmp(c->way.src, c->way.dst, 16) &&
+	     !cm->site->is_here(c->way.dst)))
+		return true;
 	c->near = true;
-	if (host_connect(cm->host, slot) == -ESRCH)
+	rc = host_connect(cm->host, slot);
+	if (rc == -ESRCH)
 		ibcm_disconnected(c, now);
+	else if (rc)
+		look_again(c, now);
+	return rc != -ESRCH;
 }
 
 void cm_gone(struct core *core, uint16_t slot, uint64_t now)
@@ -92,18 +118,26 @@ void cm_gone(struct core *core, uint16_t slot, uint64_t now)
 	for (unsigned i = 0; cm && i < cm->used; i++) {
 		struct conn *c = conn_at(cm, i);
 
-		if (c->state != ST_FREE && c->near && id_slot(c->remote_id) == slot)
-			ibcm_disconnected(c, now);
+		if (c->near && id_slot(c->remote_id) == slot &&
+		    (c->state == ST_ESTABLISHED || c->state == ST_DREQ_SENT ||
+		     c->state == ST_DREQ_RCVD))
+			look_again(c, now);
 	}
 }
 
-void cm_leave(struct core *core, uint64_t now)
+bool cm_leave(struct core *core, uint64_t now)
 {
 	struct cm *cm = core->cm;
 
-	for (unsigned i = 0; i < cm->used; i++)
-		if (conn_at(cm, i)->state != ST_FREE)
-			ibcm_close(&conn_at(cm, i)->base, now);
+	for (; cm->left < cm->used; cm->left++) {
+		struct conn *c = conn_at(cm, cm->left);
+
+		if (cm->out_n == OUT_MAX)
+			return true;
+		if (c->state != ST_FREE)
+			ibcm_close(&c->base, now);	/* one MAD at most */
+	}
+	return false;
 }
 
 /* --- owners ----------------------------------------------------------------------- */
@@ -117,7 +151,7 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 		c->listener->pending--;
 		c->listener = NULL;
 	}
-	(void)conn_reserve(cm, cm->reserved);	/* what a request took; or fewer */
+	listeners_refill(cm);
 	if (!c->missed)
 		return;
 	c->missed = false;

@@ -41,10 +41,11 @@ void cm_close(struct core *core);
 bool cm_output(struct core *core, struct batch *b, uint64_t now);
 uint64_t cm_deadline(const struct cm *cm);	/* 0: something waits to be sent */
 
-/* A process of this host is gone. */
+/* The connection to a process of this host is gone; perhaps the process is. */
 void cm_gone(struct core *core, uint16_t slot, uint64_t now);
-/* This process ends: whoever is connected is told. */
-void cm_leave(struct core *core, uint64_t now);
+/* This process ends: whoever is connected is told.  True: there are more, when
+ * what waits to be sent is on its way. */
+bool cm_leave(struct core *core, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
 void cm_log_counters(const struct cm *cm);

@@ -23,6 +23,7 @@ enum {
 	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
 	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
 	LISTENER_NAMES = 2,
+	LISTENER_SHARE = 16,
 	HELD_MAX = 32,
 };
 
@@ -48,6 +49,8 @@ struct conn {
 	bool held;			/* an owner, or a request nobody has read,
 					 * refers to it */
 	bool near;			/* the peer is a process of this host */
+	uint64_t look_ns;		/* so long after its connection was lost it is
+					 * looked for */
 	bool missed;			/* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
@@ -55,7 +58,9 @@ struct conn {
 	struct cm_listener *via;	/* half open: its name leads here */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t tid, service_id, local_guid, remote_guid;
+	uint64_t tid;			/* the REQ's */
+	uint64_t dreq_tid;		/* the peer's */
+	uint64_t service_id, local_guid, remote_guid;
 	struct cm_way way;
 	uint8_t ack_timeout;		/* of the path */
 	uint8_t peer_timeout;		/* what the peer takes for an answer */
@@ -64,6 +69,7 @@ struct conn {
 	uint8_t mad[MAD_LEN];
 	unsigned retries;		/* left */
 	uint64_t full_at, quick;	/* this try ends; next look within it */
+	uint64_t patience;		/* MRAs put it off until then, no longer */
 };
 
 struct cm_listener {
@@ -75,6 +81,7 @@ struct cm_listener {
 	bool datagram;
 	bool closed;			/* there for the half open ones alone */
 	unsigned backlog, pending;
+	unsigned share;			/* of backlog: for it alone */
 	unsigned half;			/* connections that are half open */
 };
 
@@ -101,7 +108,10 @@ struct cm {
 	struct conn *chunk[CONN_CHUNKS];
 	unsigned used, ready;		/* indices [0, used) were ever used, and
 					 * [used, ready) have memory */
-	unsigned reserved;		/* backlogs */
+	unsigned left;			/* [0, left) have been, at exit */
+	unsigned first_index;		/* that of 0, in an identifier */
+	unsigned reserved;		/* the listeners' shares */
+	unsigned listening;
 	unsigned free_n;
 	struct list free;
 	struct list by_peer[PEERS];	/* passive connections, by address and ID */
@@ -128,6 +138,7 @@ static inline uint16_t id_slot(uint32_t id)
 /* --- conn.c: memory, identifiers, tables ------------------------------------- */
 
 int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
+unsigned conn_spare(const struct cm *cm);	/* that conn_new() has left */
 /* One in ST_IDLE, held; NULL: none reserved. */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
@@ -136,8 +147,9 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id);
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
+/* tid NULL: one that the peer believes to be connected, whatever its TID. */
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram);
+			       uint32_t remote_id, bool datagram, const uint64_t *tid);
 /* Connected to that QP of that host. */
 struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
@@ -167,10 +179,14 @@ uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
-void conn_watch(struct conn *c, uint64_t now);	/* cm.c; last thing done to c */
+/* cm.c.  Does the peer's process live, if it is of this host?  False: c is
+ * disconnected, and may be gone. */
+bool conn_watch(struct conn *c, uint64_t now);
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
+int ibcm_established(struct cm_conn *base, uint64_t now);
+void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
@@ -196,6 +212,8 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 void via_set(struct conn *c, struct cm_listener *l);
 void via_clear(struct conn *c);
 void listeners_free(struct cm *cm);
+void listeners_refill(struct cm *cm);		/* what requests took */
+struct conn *listener_take(struct cm_listener *l);	/* for a request, or NULL */
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
 /* The names that may serve a request, best first.  Returns how many. */

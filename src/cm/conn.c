@@ -2,9 +2,10 @@
 /* conn.c - connections: their memory, their identifiers, how they are found, what
  * they tell their owner.
  *
- * An identifier is slot | index | generation.  Memory comes in chunks that are
- * kept; an index that is free again waits its turn, so that it comes back late
- * and with another generation. */
+ * An identifier is slot | index | generation; the last two begin anywhere, so
+ * that nobody can guess them, and a process that comes back is not taken for the
+ * one before.  Memory comes in chunks that are kept; an index that is free again
+ * waits its turn, so that it comes back late and with another generation. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +13,21 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 
+enum { INDEX_MASK = (1 << ID_INDEX_BITS) - 1 };
+
 struct conn *conn_at(struct cm *cm, unsigned index)
 {
 	return &cm->chunk[index / CONN_CHUNK][index % CONN_CHUNK];
 }
 
+unsigned conn_spare(const struct cm *cm)
+{
+	return cm->free_n + cm->ready - cm->used;
+}
 
 int conn_reserve(struct cm *cm, unsigned n)
 {
-	while (cm->free_n + cm->ready - cm->used < n) {
+	while (conn_spare(cm) < n) {
 		unsigned i = cm->ready / CONN_CHUNK;
 
 		if (i == CONN_CHUNKS ||
@@ -38,8 +45,10 @@ static struct conn *fresh(struct cm *cm)
 {
 	unsigned i = cm->used++;
 	struct conn *c = conn_at(cm, i);
+	uint32_t generation = (uint32_t)rand_below(&cm->rng, 1u << ID_GEN_BITS);
 
-	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT | i << ID_GEN_BITS;
+	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT |
+		      ((i + cm->first_index) & INDEX_MASK) << ID_GEN_BITS | generation;
 	list_init(&c->node);
 	return c;
 }
@@ -92,7 +101,7 @@ void conn_free(struct conn *c)
 
 struct conn *conn_find(struct cm *cm, uint32_t local_id)
 {
-	unsigned i = local_id >> ID_GEN_BITS & ((1u << ID_INDEX_BITS) - 1);
+	unsigned i = ((local_id >> ID_GEN_BITS) - cm->first_index) & INDEX_MASK;
 	struct conn *c;
 
 	if (i >= cm->used)
@@ -131,13 +140,19 @@ static bool same_way(const struct cm_way *a, const struct cm_way *b)
 	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16);
 }
 
+static bool is_connected(const struct conn *c)
+{
+	return c->state == ST_ESTABLISHED || c->state == ST_REP_SENT;
+}
+
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram)
+			       uint32_t remote_id, bool datagram, const uint64_t *tid)
 {
 	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
+		    (tid ? c->tid == *tid : is_connected(c)) &&
 		    same_way(&c->way, way))
 			return c;
 	}
@@ -149,8 +164,7 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
 	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
 		struct conn *c = container_of(n, struct conn, qp_node);
 
-		if ((c->state == ST_ESTABLISHED || c->state == ST_REP_SENT) &&
-		    c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
+		if (is_connected(c) && c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
 			return c;
 	}
 	return NULL;
@@ -191,7 +205,8 @@ void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
 void conn_become(struct conn *c, enum conn_state state)
 {
 	c->state = state;
-	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT)
+	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT &&
+	    state != ST_SIDR_RCVD)
 		via_clear(c);
 	if (state != ST_IDLE)
 		return;

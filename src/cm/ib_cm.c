@@ -136,7 +136,7 @@ static void on_rep_again(struct conn *c, const struct cm_msg *m, uint64_t now)
 	}
 }
 
-static int ibcm_established(struct cm_conn *base, uint64_t now)
+int ibcm_established(struct cm_conn *base, uint64_t now)
 {
 	struct conn *c = conn_of(base);
 	struct cm_msg m = conn_msg(c, CM_RTU);
@@ -145,7 +145,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 		answered(c);
 		conn_become(c, ST_ESTABLISHED);
 		conn_tell(c, CM_EV_ESTABLISHED, 0, NULL);
-		conn_watch(c, now);
+		(void)conn_watch(c, now);
 		return 0;
 	}
 	if (c->state != ST_REP_RCVD)
@@ -153,7 +153,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->way, &m);
 	conn_become(c, ST_ESTABLISHED);
-	conn_watch(c, now);
+	(void)conn_watch(c, now);
 	return 0;
 }
 
@@ -177,8 +177,8 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	conn_hash_qp(c);
 }
 
-/* A QP of the peer asks for a connection that, as far as we know, it has: the
- * old one is over, though the new one may not come about yet (12.9.8.3). */
+/* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
+ * has: the old one is over, though the new one may not come about yet (12.9.8.3). */
 static bool is_stale(struct cm *cm, const struct cm_target *from,
 		     const struct cm_msg *m, uint64_t now)
 {
@@ -189,11 +189,13 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,
 	};
 
+	if (!old && m->type == CM_REQ)
+		old = conn_find_request(cm, &from->way, m->local_id, false, NULL);
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
-	log_info("REQ of QP 0x%06x refused: we have a connection to it, which ends now",
-		 m->qpn);
+	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
+		 "which ends now", m->qpn, m->local_id);
 	send_mad(cm, &from->way, &rej);
 	if (old->state == ST_ESTABLISHED)
 		ibcm_disconnect(&old->base, now);
@@ -210,7 +212,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 
 	if (is_stale(cm, from, m, now))
 		return;
-	c = l->pending < l->backlog ? conn_new(cm) : NULL;
+	c = listener_take(l);
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
 		log_info("%s for port %u dropped: %u requests wait for the program",
@@ -220,8 +222,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	ask(c, from, m);
 	c->listener = l;
 	l->pending++;
-	if (m->type == CM_REQ)
-		via_set(c, l);
+	via_set(c, l);
 	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
 	param_of(m, CM_IP_HDR, &p);
 	ev.conn = &c->base;
@@ -239,11 +240,11 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 		      const struct cm_msg *m, uint64_t now)
 {
 	struct conn *c = conn_find_request(cm, way, m->local_id,
-					   m->type == CM_SIDR_REQ);
+					   m->type == CM_SIDR_REQ, &m->tid);
 	struct cm_msg mra;
 
 	(void)now;
-	if (!c)
+	if (!c || c->remote_qpn != m->qpn)
 		return false;
 	cm->counter[CM_RX_DUPLICATE]++;
 	switch (c->state) {
@@ -256,9 +257,12 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 	case ST_REP_SENT:
 		send_again(c);
 		break;
+	case ST_DREQ_SENT: case ST_TIMEWAIT:
+		/* Accepted, and ended before that was known: the REP was lost. */
+		reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
+		break;
 	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_ESTABLISHED: case ST_DREQ_SENT: case ST_DREQ_RCVD:
-	case ST_TIMEWAIT: case ST_SIDR_SENT: case ST_SIDR_RCVD:
+	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_SENT: case ST_SIDR_RCVD:
 	case CONN_STATES:
 		break;
 	}
@@ -362,13 +366,6 @@ static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
 	c->cm->counter[CM_RX_DUPLICATE]++;
 }
 
-/* The peer is done before its RTU came: that was lost. */
-static void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
-{
-	on_rtu(c, m, now);
-	on_dreq(c, m, now);
-}
-
 typedef void handler(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 static handler *const table[CM_TYPES][CONN_STATES] = {
@@ -408,9 +405,10 @@ static bool from_peer(const struct conn *c, const struct cm_way *way,
 {
 	if (memcmp(c->way.dst, way->dst, 16) || memcmp(c->way.src, way->src, 16))
 		return false;
-	if (!c->remote_id || m->type == CM_SIDR_REP)
-		return true;
-	return m->local_id == c->remote_id || (m->type == CM_REJ && !m->local_id);
+	/* Whoever was asked, and its ID is not known yet, has the TID. */
+	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
+		return m->tid == c->tid;
+	return m->local_id == c->remote_id;
 }
 
 bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
@@ -420,7 +418,7 @@ bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 
 	/* A peer that gave up before it knew our ID names its own. */
 	if (m->type == CM_REJ && !m->remote_id)
-		c = conn_find_request(cm, way, m->local_id, false);
+		c = conn_find_request(cm, way, m->local_id, false, &m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
 	if (!c || !from_peer(c, way, m))
@@ -471,13 +469,20 @@ void conn_timer(struct conn *c, uint64_t now)
 		conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 		conn_become(c, ST_IDLE);
 		return;
-	case ST_REQ_SENT: case ST_REP_SENT: case ST_DREQ_SENT: case ST_SIDR_SENT:
+	case ST_ESTABLISHED: case ST_DREQ_RCVD:
+		answered(c);
+		(void)conn_watch(c, now);
+		return;
+	case ST_DREQ_SENT:
+		if (c->near && !conn_watch(c, now))
+			return;
+		/* fall through */
+	case ST_REQ_SENT: case ST_REP_SENT: case ST_SIDR_SENT:
 		if (retry_run(c, now))
 			return;
 		break;
 	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
-	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_RCVD:
-	case CONN_STATES:
+	case ST_SIDR_RCVD: case CONN_STATES:
 		answered(c);
 		return;
 	}

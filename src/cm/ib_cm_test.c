@@ -504,6 +504,7 @@ static void anything_at_any_time(void **state)
 
 				m.local_id = c->remote_id;
 				m.remote_id = c->local_id;
+				m.tid = c->tid;
 				m.qpn = c->local_qpn;
 				send_raw(f, to, &m, (uint8_t)(1 + !to));
 				send_raw(f, to, &m, (uint8_t)(1 + !to));

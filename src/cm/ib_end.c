@@ -23,15 +23,31 @@ static void send_drep(struct conn *c, uint64_t tid)
 	send_mad(c->cm, &c->way, &m);
 }
 
+/* Is it our QP whose connection is to end? */
+static bool names_our_qp(struct conn *c, const struct cm_msg *m)
+{
+	if (!c->local_qpn || m->qpn == c->local_qpn)
+		return true;
+	c->cm->counter[CM_RX_STATE]++;
+	return false;
+}
+
+/* The peer is done before its RTU came: that was lost. */
+void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	if (!names_our_qp(c, m))
+		return;
+	(void)ibcm_established(&c->base, now);
+	on_dreq(c, m, now);
+}
+
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
-	if (c->local_qpn && m->qpn != c->local_qpn) {
-		c->cm->counter[CM_RX_STATE]++;
+	if (!names_our_qp(c, m))
 		return;
-	}
 	switch (c->state) {
 	case ST_ESTABLISHED:
-		c->tid = m->tid;
+		c->dreq_tid = m->tid;
 		conn_become(c, ST_DREQ_RCVD);
 		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		break;
@@ -74,7 +90,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 		conn_become(c, ST_DREQ_SENT);
 		return 0;
 	case ST_DREQ_RCVD:
-		send_drep(c, c->tid);
+		send_drep(c, c->dreq_tid);
 		conn_timewait(c, now);
 		return 0;
 	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
@@ -85,10 +101,22 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	return -EINVAL;
 }
 
+/* Should it live after all, it is told. */
+static void send_dreq_once(struct conn *c)
+{
+	struct cm_msg m = conn_msg(c, CM_DREQ);
+
+	m.qpn = c->remote_qpn;
+	send_mad(c->cm, &c->way, &m);
+}
+
 void ibcm_disconnected(struct conn *c, uint64_t now)
 {
 	switch (c->state) {
-	case ST_ESTABLISHED: case ST_DREQ_SENT:
+	case ST_ESTABLISHED:
+		send_dreq_once(c);
+		/* fall through */
+	case ST_DREQ_SENT:
 		answered(c);
 		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		conn_timewait(c, now);

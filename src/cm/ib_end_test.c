@@ -145,6 +145,25 @@ static void the_rtu_is_lost_and_the_end_comes(void **state)
 	fix_close(f);
 }
 
+/* Who has not heard of the answer is told that there is none. */
+static void the_reply_is_lost_and_the_end_comes(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 0);
+
+	(void)state;
+	f->cut = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, 0);
+	f->cut = false;
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_S);
+	fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
+	fix_told(p.b, 0, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
 static void nobody_agrees_to_the_end(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -179,6 +198,7 @@ static void the_peer_knows_nothing(void **state)
 	fix_close(f);
 }
 
+/* It is known for certain; listen_test has how. */
 static void the_peers_process_dies(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -186,14 +206,11 @@ static void the_peers_process_dies(void **state)
 
 	(void)state;
 	f->cut = true;
-	conn_of(p.a->conn)->near = true;
-	cm_gone(&f->core[0], 9, f->now);
-	assert_int_equal(p.a->n, 1);
-	cm_gone(&f->core[0], 8, f->now);
+	ibcm_disconnected(conn_of(p.a->conn), f->now);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 	fix_run(f, 2 * FIX_S);
 	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
-	assert_int_equal(f->sent_type[CM_DREQ], 0);
+	assert_int_equal(f->sent_type[CM_DREQ], 1);
 	f->cut = false;
 	pair_close(&p);
 	fix_close(f);
@@ -206,11 +223,40 @@ static void this_process_ends(void **state)
 	struct pair p = at_step(f, 3);
 
 	(void)state;
-	cm_leave(&f->core[0], f->now);
+	assert_false(cm_leave(&f->core[0], f->now));
 	p.a->conn = NULL;
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... all of them, though the ring of MADs holds fewer. */
+static void this_process_ends_with_many(void **state)
+{
+	enum { N = 2 * OUT_MAX + 10, PORTION = 50 };
+	struct fix *f = fix_open(1);
+	struct prog *a[N];
+	bool more = true;
+
+	(void)state;
+	f->cut = true;
+	for (unsigned i = 0; i < N; i++) {
+		a[i] = prog_new(f, 0);
+		fix_connect(a[i], FIX_SPACE, 1 + i, NULL);
+		if (i % PORTION == 0)
+			fix_run(f, 0);
+	}
+	fix_run(f, 0);
+	for (int i = 0; more; i++) {
+		assert_true(i < 3);
+		more = cm_leave(&f->core[0], f->now);
+		fix_run(f, 0);
+	}
+	assert_int_equal(f->sent_type[CM_REJ], N);
+	assert_int_equal(cm_counter(fix_cm(f, 0), CM_TX_FULL), 0);
+	for (unsigned i = 0; i < N; i++)
+		free(a[i]);
 	fix_close(f);
 }
 
@@ -231,7 +277,8 @@ static void identifiers_rest(void **state)
 		else
 			assert_int_not_equal(conn_of(a->conn)->local_id, first);
 		if (i == CONN_CHUNK)	/* the first one's place */
-			assert_int_equal(conn_of(a->conn)->local_id, first + 1);
+			assert_int_equal(conn_of(a->conn)->local_id >> ID_GEN_BITS,
+					 first >> ID_GEN_BITS);
 		prog_free(a);
 	}
 	fix_close(f);
@@ -268,10 +315,12 @@ int main(void)
 		cmocka_unit_test(both_at_once_and_one_is_lost),
 		cmocka_unit_test(the_listener_ends_first),
 		cmocka_unit_test(the_rtu_is_lost_and_the_end_comes),
+		cmocka_unit_test(the_reply_is_lost_and_the_end_comes),
 		cmocka_unit_test(nobody_agrees_to_the_end),
 		cmocka_unit_test(the_peer_knows_nothing),
 		cmocka_unit_test(the_peers_process_dies),
 		cmocka_unit_test(this_process_ends),
+		cmocka_unit_test(this_process_ends_with_many),
 		cmocka_unit_test(identifiers_rest),
 	};
 

@@ -79,6 +79,32 @@ static void rejected(void **state)
 	fix_close(f);
 }
 
+/* The question comes again, perhaps by way of another process, while the program
+ * thinks: the name leads here although the listener is gone. */
+static void the_listener_ends_first(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1), *b = prog_new(f, 1);
+	struct cm_listener *listener = fix_listen(l, FIX_UDP, 4);
+	struct list *all = &fix_cm(f, 1)->listeners;
+
+	(void)state;
+	fix_connect(a, FIX_UDP, 5, NULL);
+	fix_run(f, FIX_MS);
+	fix_own(b, l, 0);
+	cm_unbind(fix_cm(f, 1), listener);
+	assert_false(list_empty(all));
+	fix_run(f, FIX_S);
+	fix_accept(b, 0xb00002, NULL);
+	assert_true(list_empty(all));
+	fix_run(f, FIX_MS);
+	fix_told(a, 0, CM_EV_ESTABLISHED, 0);
+	prog_free(a);
+	prog_free(l);
+	prog_free(b);
+	fix_close(f);
+}
+
 static void nobody_answers(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -99,6 +125,7 @@ int main(void)
 		cmocka_unit_test(a_port_has_a_qp),
 		cmocka_unit_test(no_such_port),
 		cmocka_unit_test(rejected),
+		cmocka_unit_test(the_listener_ends_first),
 		cmocka_unit_test(nobody_answers),
 	};
 

@@ -154,6 +154,23 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 	return 0;
 }
 
+/* Each listener has a few connections of its own.  What its backlog holds beyond
+ * them comes out of one pool for all, as far as there is memory. */
+void listeners_refill(struct cm *cm)
+{
+	(void)conn_reserve(cm, cm->reserved + (cm->listening ? CM_BACKLOG_MAX : 0));
+}
+
+struct conn *listener_take(struct cm_listener *l)
+{
+	struct cm *cm = l->cm;
+
+	if (l->pending >= l->backlog ||
+	    (l->pending >= l->share && conn_spare(cm) <= cm->reserved))
+		return NULL;
+	return conn_new(cm);
+}
+
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	      struct cm_owner *owner)
 {
@@ -162,9 +179,12 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 
 	if (l->owner)
 		return -EINVAL;
-	if (conn_reserve(cm, cm->reserved + n))
+	l->share = n < LISTENER_SHARE ? n : LISTENER_SHARE;
+	if (conn_reserve(cm, cm->reserved + l->share))
 		return -ENOMEM;
-	cm->reserved += n;
+	cm->reserved += l->share;
+	cm->listening++;
+	listeners_refill(cm);
 	l->backlog = n;
 	l->datagram = datagram;
 	l->owner = owner;
@@ -176,7 +196,8 @@ void cm_unbind(struct cm *cm, struct cm_listener *l)
 	for (unsigned i = 0; i < cm->used; i++)
 		if (conn_at(cm, i)->listener == l)
 			conn_at(cm, i)->listener = NULL;
-	cm->reserved -= l->backlog;
+	cm->reserved -= l->share;
+	cm->listening -= l->owner != NULL;
 	l->owner = NULL;
 	l->closed = true;
 	if (!l->half)

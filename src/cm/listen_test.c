@@ -258,6 +258,66 @@ static void a_mad_is_handed_on(void **state)
 	proc_close(&q);
 }
 
+/* --- the peer's process ------------------------------------------------------------ */
+
+/* Of p to q's, established; as it would be watched. */
+static struct conn *connected(struct proc *p, const struct proc *q, struct prog *owner)
+{
+	struct cm *cm = p->core.cm;
+	struct conn *c;
+
+	assert_int_equal(conn_reserve(cm, 1), 0);
+	c = conn_new(cm);
+	c->base.owner = &owner->owner;
+	c->remote_id = (uint32_t)q->core.slot << ID_SLOT_SHIFT;
+	fix_ip(0, c->way.src);
+	fix_ip(1, c->way.dst);
+	conn_become(c, ST_ESTABLISHED);
+	assert_true(conn_watch(c, 0));
+	return c;
+}
+
+static void run_timers(struct proc *p, uint64_t now)
+{
+	struct heap_node *top;
+
+	while ((top = heap_top(&p->core.cm->timers)) && top->at <= now)
+		conn_timer(container_of(top, struct conn, timer), now);
+}
+
+/* A connection that closes is not a process that ends: it may have no
+ * descriptors left. */
+static void a_process_that_lives_or_not(void **state)
+{
+	struct prog *owner = prog_new(NULL, 0);
+	struct proc p, q;
+	struct conn *c;
+
+	(void)state;
+	proc_open(&p);
+	proc_open(&q);
+	c = connected(&p, &q, owner);
+	cm_gone(&p.core, (uint16_t)(q.core.slot + 1), FIX_S);
+	assert_int_equal(cm_deadline(p.core.cm), NEVER);
+	for (uint64_t i = 1; i < 5; i++) {
+		cm_gone(&p.core, q.core.slot, i * FIX_S);
+		/* At first at once, then ever later. */
+		assert_int_equal(cm_deadline(p.core.cm),
+				 i * FIX_S + (i > 1 ? FIX_MS << (i - 2) : 0));
+		run_timers(&p, (i + 1) * FIX_S);
+		assert_int_equal(owner->n, 0);
+	}
+	assert_int_equal(c->state, ST_ESTABLISHED);
+	proc_close(&q);
+	host_run(p.host);
+	run_timers(&p, 9 * FIX_S);
+	assert_int_equal(owner->n, 1);
+	fix_told(owner, 0, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(p.core.cm->out_n, 1);
+	proc_close(&p);
+	free(owner);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +325,7 @@ int main(void)
 		cmocka_unit_test(one_port_one_process),
 		cmocka_unit_test(any_port_is_a_free_one),
 		cmocka_unit_test(a_mad_is_handed_on),
+		cmocka_unit_test(a_process_that_lives_or_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "cm/cm_int.h"
 
 static const uint64_t QUICK_NS = 64000000, LEAST_NS = 16000000;
+static const uint64_t PATIENCE_NS = UINT64_C(600000000000);
 enum { TIMEOUT_MAX = 21 };		/* 8.6 s */
 
 uint64_t cm_interval(uint8_t n)
@@ -71,6 +72,7 @@ void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout
 	c->retries = retries;
 	c->quick = QUICK_NS;
 	c->full_at = now + try_ns(c);
+	c->patience = now + PATIENCE_NS;
 	put(c->cm, &c->way, c->mad);
 	set_timer(c, now);
 }
@@ -81,15 +83,20 @@ void answered(struct conn *c)
 }
 
 /* An MRA is about the program; what it answers may be lost, an RTU for good.  So
- * in between the peer is still asked, ever more rarely. */
+ * in between the peer is still asked, ever more rarely.  There is an end to it: a
+ * peer cannot keep a connection half open for good. */
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now)
 {
 	uint8_t n = service_timeout < SERVICE_TIMEOUT ? service_timeout :
 							SERVICE_TIMEOUT;
 
+	if (now >= c->patience)
+		return;
 	if (!c->quick)
 		c->quick = QUICK_NS;
 	c->full_at = now + cm_interval(n) + try_ns(c);
+	if (c->full_at > c->patience)
+		c->full_at = c->patience;
 	set_timer(c, now);
 }
 

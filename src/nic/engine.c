@@ -232,6 +232,8 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
+	if (cm < e->blocked_until)
+		cm = e->blocked_until;	/* put_mads() waits for it */
 	if (cm < at)
 		at = cm;
 	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))

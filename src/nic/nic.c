@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cm/cm.h"
 #include "core/core.h"
@@ -153,6 +156,16 @@ static void on_connection(void *arg)
 	engine_kick(arg);
 }
 
+/* What others should not guess begins with it. */
+static uint64_t random_seed(void)
+{
+	uint64_t seed = 0;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint64_t)getpid() << 32;
+	return seed ^ clock_ns();
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -178,7 +191,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
 	if (rc)
 		goto close_conns;
-	rc = cm_open(&nic->core, e->host, &site, clock_ns());
+	rc = cm_open(&nic->core, e->host, &site, random_seed());
 	if (rc)
 		goto close_local;
 	rc = port_open(&e->port, e->host, conf->udp_port);
@@ -197,6 +210,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto fini_heap;
 	registry_watch(&nic->core);
+	(void)registry_refresh();	/* what the monitor was too late for */
 	return 0;
 
 fini_heap:
@@ -458,6 +472,24 @@ void nic_fence(struct nic *nic)
 		engine_settle(&nic->engine, 0, 0);
 }
 
+/* Everybody whom the program is connected to is told, in portions; a link that
+ * stays full ends it. */
+static void say_goodbye(struct nic *nic)
+{
+	enum { ROUNDS = 400 };
+	const struct timespec moment = { 0, 100000 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		bool more = cm_leave(&nic->core, clock_ns());
+
+		(void)engine_flush(&nic->engine, clock_ns());
+		if (!more)
+			return;
+		if (nic->engine.blocked_until > clock_ns())
+			nanosleep(&moment, NULL);
+	}
+}
+
 /* The same when a program ends with its QPs still there.  It may end inside a
  * call of ours, so it does not wait for the turn for ever. */
 __attribute__((destructor)) static void flush_at_exit(void)
@@ -470,8 +502,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			continue;
 		}
 		nic->core.leaving = true;
-		cm_leave(&nic->core, clock_ns());
-		(void)engine_flush(&nic->engine, clock_ns());
+		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
 		ib_log_counters(&nic->core);

@@ -21,6 +21,14 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
 static struct core *watcher;		/* who is told of changes; or NULL */
 
+/* The host's addresses as of the last look, also where URNIC_DEVICES hides the
+ * interface: so both ends see the same.  A lock of its own, the innermost: who
+ * asks holds the turn, under which neither the registry's lock is taken nor the
+ * kernel asked. */
+static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t (*ips)[16];
+static unsigned nips;
+
 /* Is name in the list, with commas or spaces? */
 static bool has_name(const char *list, const char *name)
 {
@@ -144,6 +152,28 @@ static void withdraw(struct device *dev)
 	raise_changes(dev, device_update(dev, NULL));
 }
 
+static int note_addresses(const struct netdev *net, int n)
+{
+	uint8_t (*now)[16], (*old)[16];
+	unsigned count = 0, at = 0;
+
+	for (int i = 0; i < n; i++)
+		count += net[i].naddrs;
+	now = calloc(count + 1u, sizeof(*now));
+	if (!now)
+		return -ENOMEM;
+	for (int i = 0; i < n; i++)
+		for (unsigned j = 0; j < net[i].naddrs; j++)
+			memcpy(now[at++], net[i].addr[j].ip, 16);
+	pthread_mutex_lock(&ips_lock);
+	old = ips;
+	ips = now;
+	nips = count;
+	pthread_mutex_unlock(&ips_lock);
+	free(old);
+	return 0;
+}
+
 static int refresh(void)
 {
 	struct netdev *net;
@@ -155,6 +185,7 @@ static int refresh(void)
 	rc = netdev_list(&net, &n);
 	if (rc)
 		return rc;
+	rc = note_addresses(net, n);
 	for (int i = 0; i < 2 * n && !rc; i++) {
 		const struct netdev *at = &net[i % n];
 		bool iwarp = i >= n;
@@ -196,6 +227,7 @@ void registry_forked(void)
 	list_for(n, &all)
 		lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
+	pthread_mutex_init(&ips_lock, NULL);
 	registry_let_go();
 }
 
@@ -206,36 +238,27 @@ void registry_watch(struct core *core)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-/* Also where URNIC_DEVICES hides the interface: so both ends see the same. */
 bool registry_has_ip(const uint8_t ip[16])
 {
-	struct netdev *net;
 	bool found = false;
-	int n;
 
-	if (netdev_list(&net, &n))
-		return false;
-	for (int i = 0; i < n; i++)
-		for (unsigned j = 0; j < net[i].naddrs; j++)
-			found |= memcmp(net[i].addr[j].ip, ip, 16) == 0;
-	free(net);
+	pthread_mutex_lock(&ips_lock);
+	for (unsigned i = 0; i < nips && !found; i++)
+		found = memcmp(ips[i], ip, 16) == 0;
+	pthread_mutex_unlock(&ips_lock);
 	return found;
 }
 
-/* Asks the kernel: the registry's lock is taken outside of the turn only. */
 unsigned registry_addresses(uint8_t (*ip)[16], unsigned max)
 {
-	struct netdev *net;
-	unsigned found = 0;
-	int n;
+	unsigned n;
 
-	if (netdev_list(&net, &n))
-		return 0;
-	for (int i = 0; i < n; i++)
-		for (unsigned j = 0; j < net[i].naddrs && found < max; j++)
-			memcpy(ip[found++], net[i].addr[j].ip, 16);
-	free(net);
-	return found;
+	pthread_mutex_lock(&ips_lock);
+	n = nips < max ? nips : max;
+	if (n)
+		memcpy(ip, ips, n * sizeof(*ip));
+	pthread_mutex_unlock(&ips_lock);
+	return n;
 }
 
 int registry_refresh(void)

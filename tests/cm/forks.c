@@ -29,10 +29,41 @@ static int child(const char *ip, unsigned port, struct rdma_cm_id *parents)
 	return 0;
 }
 
+/* A child that destroys its copy of an id takes nothing from its parent: neither
+ * what the parent is about to read, nor an event that it has not acknowledged. */
+static void copies(const char *ip, unsigned port)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	struct sockaddr_storage a = cm_address(ip, port);
+	struct rdma_cm_event *ev = NULL;
+	struct rdma_cm_id *id;
+	pid_t pid;
+	int status;
+
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 100) == 0);
+	for (int i = 0; i < 2; i++) {
+		pid = fork();
+		MUST(pid >= 0);
+		if (pid == 0) {
+			alarm(10);
+			_exit(rdma_destroy_id(id) != 0);
+		}
+		MUST(waitpid(pid, &status, 0) == pid && status == 0);
+		if (i == 0)
+			ev = cm_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	}
+	rdma_ack_cm_event(ev);
+	MUST(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(ch);
+}
+
 int forks(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *ch = cm_channel();
 	struct rdma_cm_id *listener = cm_listener(ch, ip, port);
+
+	copies(ip, port);
 
 	for (int i = 0; i < 3; i++) {
 		pid_t pid = fork();

@@ -228,6 +228,21 @@ static void own_qp(const char *ip, unsigned port)
 	rdma_destroy_event_channel(cch);
 }
 
+/* The family that is asked for is the one that is given. */
+static void families(void)
+{
+	static const int family[] = { AF_INET, AF_INET6 };
+
+	for (int i = 0; i < 2; i++) {
+		struct rdma_addrinfo *r, hints = { .ai_flags = RAI_PASSIVE,
+						   .ai_family = family[i] };
+
+		MUST(rdma_getaddrinfo(NULL, "7174", &hints, &r) == 0);
+		MUST(r->ai_family == family[i]);
+		rdma_freeaddrinfo(r);
+	}
+}
+
 int rules(const char *ip, unsigned port)
 {
 	ports(ip, port);
@@ -235,6 +250,7 @@ int rules(const char *ip, unsigned port)
 	moving(ip, port);
 	words(ip, port);
 	own_qp(ip, port);
+	families();
 	return 0;
 }
 

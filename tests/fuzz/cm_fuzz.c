@@ -90,6 +90,8 @@ static void message(struct world *w, struct input *in)
 		m.local_id = conn_of(p->conn)->remote_id;
 	if (p->conn && right & 2)
 		m.remote_id = conn_of(p->conn)->local_id;
+	if (p->conn && right & 4)
+		m.tid = conn_of(p->conn)->tid;
 	if (p->conn && qpn & 1)
 		m.qpn = conn_of(p->conn)->local_qpn;
 	cm_mad_build(mad, &m);
