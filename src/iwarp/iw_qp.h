@@ -48,6 +48,7 @@ struct iw_cursor {
 	bool begun;			/* a segment of it went */
 	bool imm;			/* its WRITE went, its immediate has not */
 	bool rtr_due, term_due, nudge_due;
+	bool answered;			/* the last message was an answer */
 	uint32_t msn[RDMAP_QUEUES];	/* next, from 1 */
 	uint32_t pos;			/* of the stream, for markers */
 	uint32_t reads;			/* q->reads.v[0 .. reads) have gone out */

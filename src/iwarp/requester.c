@@ -141,7 +141,7 @@ static void next_request(struct iw_cursor *c)
 {
 	c->cur++;
 	c->off = 0;
-	c->begun = c->imm = false;
+	c->begun = c->imm = c->answered = false;
 }
 
 static uint32_t least(uint32_t a, size_t b)
@@ -266,7 +266,7 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 {
 	struct rdmap_read none = { 0 };
 
-	c->rtr_due = false;
+	c->rtr_due = c->answered = false;
 	switch (q->p.rtr) {
 	case MPA_RTR_WRITE:
 		s->ddp.tagged = s->ddp.last = true;

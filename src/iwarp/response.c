@@ -13,6 +13,7 @@ static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
 	rdmap_atomic_response_build(s->body, &o->a);
 	s->body_len = RDMAP_ATOMIC_RESPONSE_LEN;
 	c->owed++;
+	c->answered = true;
 	return STEP_SEG;
 }
 
@@ -71,6 +72,7 @@ enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 	if (s->ddp.last) {
 		c->owed++;
 		c->owed_off = 0;
+		c->answered = true;
 	}
 	return STEP_SEG;
 }

@@ -18,24 +18,39 @@ void iw_nudge(struct iw_qp *q, uint64_t now)
 		      now + after[q->nudges] : NEVER;
 }
 
-/* Between messages only. */
 static enum step nudge(struct iw_cursor *c, struct seg *s)
 {
-	if (c->begun || c->owed_off)
-		return STEP_WAIT;
 	c->nudge_due = false;
 	s->ddp.tagged = s->ddp.last = true;
 	s->ddp.ulp = rdmap_control(RDMAP_WRITE);
 	return STEP_SEG;
 }
 
-/* What goes first: a Terminate is the last there is; what is owed before what
- * is asked for, or two peers could wait for each other. */
+/* RFC 5041, 5.3: a message's segments go one behind the other, so what has begun
+ * goes on.  Between messages answers and requests take turns, that neither side
+ * can keep the other waiting; who cannot go leaves the turn to the other. */
+static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = STEP_WAIT;
+
+	if (c->begun)
+		return iw_req_next(q, c, s, work, now);
+	if (c->owed_off)
+		return iw_rsp_next(q, c, s, work, now);
+	if (c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	if (step == STEP_WAIT)
+		step = iw_rsp_next(q, c, s, work, now);
+	if (step == STEP_WAIT && !c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+}
+
+/* A Terminate is the last there is. */
 static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now)
 {
-	enum step step;
-
 	memset(s, 0, offsetof(struct seg, body));
 	s->body_len = s->len = s->off = 0;
 	s->span = NULL;
@@ -44,10 +59,7 @@ static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 		return iw_term_next(q, c, s);
 	if (q->life != LIFE_OPEN || q->hold)
 		return STEP_WAIT;
-	step = iw_rsp_next(q, c, s, work, now);
-	if (step == STEP_WAIT)
-		step = iw_req_next(q, c, s, work, now);
-	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+	return next_message(q, c, s, work, now);
 }
 
 static void no_plan(struct iw_qp *q)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The order of what is sent, and when it counts as sent. */
+#include "iwarp/fix.h"
+
+enum { READ_LEN = 64000 };
+
+/* The peer asks for len bytes at off. */
+static void ask(struct fix *f, uint32_t msn, size_t off, uint32_t len)
+{
+	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, msn, 0);
+	struct rdmap_read r = {
+		.sink_stag = 7, .len = len, .src_stag = f->mr[1]->mkey.key,
+		.src_to = f->mr[1]->mkey.base + off,
+	};
+	uint8_t body[RDMAP_READ_LEN];
+
+	rdmap_read_build(body, &r);
+	raw_segment(f, &d, body, sizeof(body));
+}
+
+/* B posts it, of len bytes. */
+static void post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = fix_sge(f->mr[1], 0, len);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { 0x1000, 99 },
+	};
+
+	fix_send(f, 1, &wr);
+}
+
+/* What comes next is a whole message, segment behind segment: its opcode. */
+static enum rdmap_opcode message(struct fix *f)
+{
+	uint64_t at = 0;
+	struct raw_got g;
+	uint8_t ulp;
+
+	assert_true(raw_next(f, &g));
+	ulp = g.d.ulp;
+	for (;;) {
+		assert_int_equal(g.d.ulp, ulp);
+		if (at)
+			assert_int_equal(g.d.tagged ? g.d.to : g.d.mo, at);
+		at = (g.d.tagged ? g.d.to : g.d.mo) + g.n;
+		if (g.d.last)
+			return (enum rdmap_opcode)rdmap_opcode(ulp);
+		assert_true(raw_next(f, &g));
+	}
+}
+
+/* RFC 5041, 5.3: the peer asks while a message is half out. */
+static void messages_in_one_piece(void **state)
+{
+	static const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND,
+						 IBV_WR_RDMA_WRITE_WITH_IMM };
+	struct sim_conf c = { .stream = { .depth = 3000 } };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct fix *f = fix_raw(&c, true);
+
+		post(f, op[i], 1, 20000);
+		sim_run(f->s, MS);
+		ask(f, 1, 0, 4000);
+		assert_int_equal(message(f), op[i] == IBV_WR_SEND ? RDMAP_SEND :
+							     RDMAP_WRITE);
+		if (op[i] == IBV_WR_RDMA_WRITE_WITH_IMM)
+			assert_int_equal(message(f), RDMAP_IMMEDIATE);
+		post(f, op[i], 2, 8);		/* nor within an answer */
+		assert_int_equal(message(f), RDMAP_READ_RESPONSE);
+		assert_int_equal(message(f), op[i] == IBV_WR_SEND ? RDMAP_SEND :
+							     RDMAP_WRITE);
+		fix_close(f);
+	}
+}
+
+/* A peer that always has READs under way: our requests have their turns. */
+static void a_peer_that_reads_for_ever(void **state)
+{
+	struct fix *f = fix_raw(NULL, true);
+	uint32_t msn = 1;
+
+	(void)state;
+	while (msn <= 8)
+		ask(f, msn++, 0, READ_LEN);
+	sim_run(f->s, MS);
+	for (uint64_t id = 1; id <= 3; id++)
+		post(f, IBV_WR_SEND, id, 16);
+	/* What was planned before they were posted, then turn by turn. */
+	for (int sends = 0, reads = 0; sends < 3; reads++) {
+		assert_in_range(reads, 0, 9);
+		if (message(f) == RDMAP_SEND)
+			sends++;
+		else
+			ask(f, msn++, 0, READ_LEN);
+	}
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages_in_one_piece),
+		cmocka_unit_test(a_peer_that_reads_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
