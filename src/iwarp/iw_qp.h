@@ -104,7 +104,9 @@ struct iw_qp {
 	void *user_arg;
 	enum iw_life life;
 	uint64_t give_up_at;		/* on the peer's FIN */
-	bool closing;			/* SQD is drained: FIN */
+	bool draining;			/* SQD: what the peer asks for now is not
+					 * answered any more */
+	bool closing;			/* SQD is drained: FIN, and nothing after */
 	bool fin_told;
 
 	/* out */

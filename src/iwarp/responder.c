@@ -192,7 +192,7 @@ static void read_came(struct iw_qp *q, const struct in *in)
 	uint8_t *host;
 
 	rdmap_read_parse(&o.r, in->at);
-	if (!room_to_owe(q, in))
+	if (q->draining || !room_to_owe(q, in))
 		return;
 	if (o.r.len > 0 &&
 	    (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
@@ -243,7 +243,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 	uint8_t *host;
 
 	rdmap_atomic_parse(&a, in->at);
-	if (!room_to_owe(q, in) ||
+	if (q->draining || !room_to_owe(q, in) ||
 	    !allowed(q, in, IBV_ACCESS_REMOTE_ATOMIC, NULL) ||
 	    !reach(q, in, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, NULL, &host))
 		return;

@@ -57,7 +57,7 @@ static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	s->ddp.version = DDP_VERSION;
 	if (c->term_due)
 		return iw_term_next(q, c, s);
-	if (q->life != LIFE_OPEN || q->hold)
+	if (q->life != LIFE_OPEN || q->hold || q->closing)
 		return STEP_WAIT;
 	return next_message(q, c, s, work, now);
 }

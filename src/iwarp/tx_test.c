@@ -30,14 +30,16 @@ static void post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id, uint3
 	fix_send(f, 1, &wr);
 }
 
-/* What comes next is a whole message, segment behind segment: its opcode. */
-static enum rdmap_opcode message(struct fix *f)
+/* What comes next is a whole message, segment behind segment: its opcode; -1:
+ * nothing comes. */
+static int message(struct fix *f)
 {
 	uint64_t at = 0;
 	struct raw_got g;
 	uint8_t ulp;
 
-	assert_true(raw_next(f, &g));
+	if (!raw_next(f, &g))
+		return -1;
 	ulp = g.d.ulp;
 	for (;;) {
 		assert_int_equal(g.d.ulp, ulp);
@@ -45,7 +47,7 @@ static enum rdmap_opcode message(struct fix *f)
 			assert_int_equal(g.d.tagged ? g.d.to : g.d.mo, at);
 		at = (g.d.tagged ? g.d.to : g.d.mo) + g.n;
 		if (g.d.last)
-			return (enum rdmap_opcode)rdmap_opcode(ulp);
+			return (int)rdmap_opcode(ulp);
 		assert_true(raw_next(f, &g));
 	}
 }
@@ -99,11 +101,78 @@ static void a_peer_that_reads_for_ever(void **state)
 	fix_close(f);
 }
 
+static bool at_end(struct fix *f)
+{
+	uint8_t byte;
+	struct iovec v = { &byte, 1 };
+
+	return f->raw->ops->recv(f->raw, &v, 1, f->s->now) == -ESHUTDOWN;
+}
+
+/* Ours is out, the peer's takes its time: no nudge, no answer, no Terminate comes
+ * behind it. */
+static void nothing_after_fin(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fix *f = fix_raw(NULL, true);
+		struct ddp bad = raw_untagged(RDMAP_SEND, 0, 7, 0);
+		uint64_t sent;
+
+		post(f, IBV_WR_SEND, 1, 100);
+		assert_int_equal(message(f), RDMAP_SEND);
+		sim_modify(f->s, f->p.qp[1], IBV_QPS_SQD);
+		assert_int_equal(message(f), -1);
+		assert_true(at_end(f));
+		sent = f->s->sent[1];
+		if (i == 1)
+			ask(f, 1, 0, 100);
+		else if (i == 2)
+			raw_segment(f, &bad, NULL, 0);
+		sim_run(f->s, 3 * SEC);
+		assert_int_equal(f->s->sent[1], sent);
+		f->raw->ops->fin(f->raw);
+		sim_run(f->s, SEC);
+		assert_int_equal(f->s->node[1].ended[i == 2 ? IW_END_ERROR :
+						     IW_END_US], 1);
+		fix_close(f);
+	}
+}
+
+/* The peer asks on and on while a QP closes: that is over all the same. */
+static void closing_while_the_peer_reads(void **state)
+{
+	struct fix *f = fix_raw(NULL, true);
+	uint32_t msn = 1, reads = 0;
+	int got;
+
+	(void)state;
+	post(f, IBV_WR_SEND, 1, 100);
+	while (msn <= 8)
+		ask(f, msn++, 0, READ_LEN);
+	sim_modify(f->s, f->p.qp[1], IBV_QPS_SQD);
+	while ((got = message(f)) >= 0) {
+		assert_in_range(reads, 0, 20);
+		if (got == RDMAP_READ_RESPONSE)
+			reads++;
+		ask(f, msn++, 0, READ_LEN);
+	}
+	assert_true(at_end(f));
+	assert_true(reads >= 8);		/* none that came before is cut off */
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	f->raw->ops->fin(f->raw);
+	sim_run(f->s, SEC);
+	assert_int_equal(f->s->node[1].ended[IW_END_US], 1);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_in_one_piece),
 		cmocka_unit_test(a_peer_that_reads_for_ever),
+		cmocka_unit_test(nothing_after_fin),
+		cmocka_unit_test(closing_while_the_peer_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
