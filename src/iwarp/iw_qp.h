@@ -119,6 +119,7 @@ struct iw_qp {
 	uint32_t budget;
 	uint8_t *tail;			/* [MPA_MARKED_MAX]: the rest of an FPDU */
 	uint32_t tail_at, tail_end;
+	uint32_t tail_cur;		/* no work request from here on has gone yet */
 	struct { uint32_t head; struct iw_read v[DEPTH]; } reads;
 	struct { uint32_t tail; struct iw_owed v[DEPTH]; } owed;
 	struct iw_term term;
@@ -203,6 +204,8 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	       uint64_t now);
 /* Complete what is oldest and done, or has failed. */
 void iw_req_complete(struct iw_qp *q, uint64_t now);
+/* Those before `until` are flushed: one behind them is what has failed. */
+void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
 bool iw_req_is_read(const struct swqe *w);
 void iw_req_reset(struct iw_qp *q);
 

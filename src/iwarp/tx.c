@@ -205,8 +205,11 @@ static void broken(struct iw_qp *q, bool answer, uint64_t now)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent",
 		 q->qp->qpn);
-	if (!answer)
-		sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	if (!answer) {
+		iw_req_flush(q, q->c.cur, now);
+		if (q->qp->state != IBV_QPS_ERR)
+			sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
 	iw_fail(q, answer ? IBV_EVENT_QP_ACCESS_ERR : -1, false, now);
 	q->life = LIFE_OVER;
 }
@@ -222,24 +225,27 @@ static void adapt(struct iw_qp *q, bool all)
 static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 {
 	struct iwarp *iw = q->iw;
+	struct iw_cursor before;
 	size_t at = 0;
 	unsigned i = 0;
 
 	while (i < iw->plans && n - at >= iw->plan[i].len)
 		at += iw->plan[i++].len;
+	if (i > 0)
+		q->c = iw->plan[i - 1].after;
 	if (i < iw->plans && n > at) {
-		const struct iw_cursor *before = i ? &iw->plan[i - 1].after : &q->c;
-
+		before = q->c;
+		iw_req_complete(q, now);
 		if (!keep_rest(q, n, at + iw->plan[i].len - n)) {
-			broken(q, is_answer(before, &iw->plan[i].after), now);
+			broken(q, is_answer(&before, &iw->plan[i].after), now);
 			return;
 		}
-		i++;
+		q->tail_cur = before.cur;
+		q->c = iw->plan[i++].after;
 	}
 	adapt(q, i == iw->plans && q->tail_at == q->tail_end);
 	if (i == 0)
 		return;
-	q->c = iw->plan[i - 1].after;
 	iw_nudge(q, now);
 	iw_req_complete(q, now);
 }
@@ -254,6 +260,7 @@ void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
 		q->careful = true;
 	} else if (q->tail_at < q->tail_end) {
 		q->tail_at += (uint32_t)n;
+		iw_req_complete(q, now);
 	} else {
 		sent_plan(q, (size_t)n, now);
 	}

@@ -101,6 +101,48 @@ static void a_peer_that_reads_for_ever(void **state)
 	fix_close(f);
 }
 
+/* What the stream has not taken may be lost with the QP: it is not complete. */
+static void complete_when_taken(void **state)
+{
+	struct sim_conf c = { .stream = { .depth = 3000 } };
+	struct fix *f = fix_raw(&c, true);
+
+	(void)state;
+	post(f, IBV_WR_SEND, 1, 200);
+	post(f, IBV_WR_SEND, 2, 2800);
+	sim_run(f->s, MS);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	assert_true(fix_iw(f, 1)->tail_at < fix_iw(f, 1)->tail_end);
+	assert_int_equal(fix_iw(f, 1)->c.cur, f->p.qp[1]->sq.head);
+	fix_no_wc(f, 1);
+	assert_int_equal(message(f), RDMAP_SEND);
+	assert_int_equal(message(f), RDMAP_SEND);
+	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* A SEND that cannot go on does not wait for the READ before it, which may wait
+ * for what the SEND holds up. */
+static void a_message_that_cannot_go_on(void **state)
+{
+	struct sim_conf c = { .stream = { .depth = 3000 } };
+	struct fix *f = fix_raw(&c, true);
+	struct raw_got g = { .n = 0 };
+
+	(void)state;
+	post(f, IBV_WR_RDMA_READ, 1, 8);
+	post(f, IBV_WR_SEND, 2, 20000);
+	sim_run(f->s, MS);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	while (raw_next(f, &g) && g.d.qn != 2)
+		;
+	assert_int_equal(g.d.ulp, 0x47);
+	fix_wc(f, 1, 1, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f, 1, 2, IBV_WC_LOC_PROT_ERR);
+	fix_close(f);
+}
+
 static bool at_end(struct fix *f)
 {
 	uint8_t byte;
@@ -171,6 +213,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_in_one_piece),
 		cmocka_unit_test(a_peer_that_reads_for_ever),
+		cmocka_unit_test(complete_when_taken),
+		cmocka_unit_test(a_message_that_cannot_go_on),
 		cmocka_unit_test(nothing_after_fin),
 		cmocka_unit_test(closing_while_the_peer_reads),
 	};
