@@ -58,7 +58,7 @@ struct iw_cursor {
 /* READs and atomics under way, oldest first: [head, cursor.reads). */
 struct iw_read {
 	bool atomic, rtr;
-	uint32_t index;			/* work request */
+	uint32_t index, msn;		/* work request; its number on queue 1 */
 	uint32_t stag, len, done;
 	uint64_t to;
 	uint32_t id;			/* atomic */
@@ -212,9 +212,10 @@ void iw_req_reset(struct iw_qp *q);
 /* --- READs under way (reads.c) ------------------------------------------------------ */
 
 bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
-/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
-bool iw_read_waits(const struct iw_qp *q);
+/* Its request, the next on queue 1, goes out. */
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
+/* The one of this MSN, or NULL.  (Not an RTR.) */
+const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		   uint32_t len, uint64_t now);
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,

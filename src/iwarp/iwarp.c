@@ -260,6 +260,12 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->nudge_at = NEVER;
 		q->c.nudge_due = true;
 	}
+	/* Answers have had their second: the Terminate has another. */
+	if (now >= q->give_up_at && q->c.term_due && q->c.owed != q->owed.tail) {
+		q->owed.tail = q->c.owed;
+		q->give_up_at = now + LAST_NS;
+		due_add(qp->core, qp);
+	}
 	if (now >= q->give_up_at && q->life == LIFE_OPEN)
 		iw_fail(q, -1, false, now);
 	if (now >= q->give_up_at && q->life != LIFE_NONE)

@@ -47,7 +47,16 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
 }
 
-/* A Terminate is the last there is. */
+/* A Terminate is the last there is.  What the peer had asked for before goes
+ * first, as long as it can: it is told of one request, not of those. */
+static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = c->begun ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
+
+	return step == STEP_SEG ? step : iw_term_next(q, c, s);
+}
+
 static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now)
 {
@@ -56,7 +65,7 @@ static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	s->span = NULL;
 	s->ddp.version = DDP_VERSION;
 	if (c->term_due)
-		return iw_term_next(q, c, s);
+		return last_segment(q, c, s, work, now);
 	if (q->life != LIFE_OPEN || q->hold || q->closing)
 		return STEP_WAIT;
 	return next_message(q, c, s, work, now);
@@ -84,11 +93,13 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 {
 	if (q->iw->plans)
 		return;
-	if (is_answer(c, &q->c))
+	if (is_answer(c, &q->c)) {
+		q->owed.tail = q->c.owed;
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
 			     IBV_EVENT_QP_ACCESS_ERR, now);
-	else
+	} else {
 		iw_req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
 }
 
 static void plan(struct iw_qp *q, uint64_t now)
