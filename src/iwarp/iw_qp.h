@@ -66,7 +66,7 @@ struct iw_read {
 
 /* What the peer has asked for, oldest first: [cursor.owed, tail). */
 struct iw_owed {
-	bool atomic;
+	bool atomic, rtr;
 	struct rdmap_read r;
 	struct rdmap_atomic_response a;
 	uint8_t ddp[DDP_UNTAGGED_LEN];	/* the request, for a Terminate */
