@@ -14,9 +14,11 @@
 #include "sys/log.h"
 
 enum {
-	/* A peer that is gone without a word is noticed after a minute, be it
-	 * that we send or not.  (RDMAP itself has no timeouts.) */
-	SILENT_MS = 60000,
+	/* A peer that is gone without a word is noticed after a minute while
+	 * nothing waits to be acknowledged, else when the kernel gives up
+	 * (net.ipv4.tcp_retries2).  Not by TCP_USER_TIMEOUT: that would end one
+	 * that answers and takes nothing, too, as a program does that is
+	 * stopped for a while.  (RDMAP itself has no timeouts.) */
 	IDLE_S = 30, PROBE_S = 6, PROBES = 5,
 	MSS_LEAST = 536,		/* RFC 9293, 3.7.1; where the kernel tells none */
 };
@@ -110,7 +112,6 @@ static void set_options(int fd)
 {
 	static const struct { int level, name, value; } options[] = {
 		{ IPPROTO_TCP, TCP_NODELAY, 1 },
-		{ IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_MS },
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S },
 		{ IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S },

@@ -162,9 +162,29 @@ static void what_is_no_connection(void **state)
 	s[1]->ops->close(s[1]);
 }
 
+/* Who is gone is noticed; who only takes nothing is no matter of time. */
+static void timeouts(void **state)
+{
+	struct stream *s[2];
+	int fd, keepalive = 0, user_timeout = -1;
+	socklen_t len = sizeof(int);
+
+	(void)state;
+	streams(s);
+	fd = s[0]->fd;
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &len), 0);
+	assert_int_equal(keepalive, 1);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout,
+				    &len), 0);
+	assert_int_equal(user_timeout, 0);
+	for (int i = 0; i < 2; i++)
+		s[i]->ops->close(s[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(timeouts),
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(closed_with_bytes_unread),
 		cmocka_unit_test(full_and_lost),
