@@ -17,6 +17,33 @@ static void no_way_to_rts_without_a_connection(void **state)
 	fix_close(f);
 }
 
+/* The engine cannot have it: the stream is the caller's still, and whole. */
+static void attaching_fails(void **state)
+{
+	const struct iw_params p = { .initiator = true, .revision = 2, .mss = 1448 };
+	struct stream_loop_conf c = { .latency = 0 };
+	struct fix *f = fix_make();
+	struct sim_conn *conn = f->s->node[1].conn;
+	struct stream *s[2];
+
+	(void)state;
+	assert_int_equal(stream_loop_pair(&s[0], &s[1], &c), 0);
+	for (int i = 0; i < SIM_PAIRS; i++)
+		conn[i].qp = f->p.qp[1];		/* no room */
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), -ENOMEM);
+	for (int i = 0; i < SIM_PAIRS; i++)
+		conn[i].qp = NULL;
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_INIT);
+	assert_null(iwarp_stream(f->p.qp[1]));
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), 0);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	/* Once is enough. */
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[0], &p, NULL, NULL, 1), -EINVAL);
+	assert_ptr_equal(iwarp_stream(f->p.qp[1]), s[1]);
+	s[0]->ops->close(s[0]);
+	fix_close(f);
+}
+
 /* SQD: what is posted goes out, then FIN; the peer's QP is flushed. */
 static void closing_in_order(void **state)
 {
@@ -285,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_way_to_rts_without_a_connection),
+		cmocka_unit_test(attaching_fails),
 		cmocka_unit_test(closing_in_order),
 		cmocka_unit_test(reset_and_connect_again),
 		cmocka_unit_test(a_lost_connection),

@@ -116,31 +116,41 @@ static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_param
 	return 0;
 }
 
-int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
-		 const struct iwarp_user *user, void *arg, uint64_t now)
+/* Turn and lock held throughout: another thread's modify_qp comes before or
+ * after. */
+static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		  const struct iwarp_user *user, void *arg, uint64_t now)
 {
 	const struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS, .max_rd_atomic = (uint8_t)p->ord,
 		.max_dest_rd_atomic = (uint8_t)p->ird,
 	};
+	struct iw_qp *q;
+	int rc;
+
+	if (qp->transport != &iwarp_transport)
+		return -EINVAL;
+	q = iw_qp(qp);
+	rc = prepare(q, stream, p, user, arg);
+	if (rc)
+		return rc;
+	rc = qp_modify_held(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
+			    IBV_QP_MAX_DEST_RD_ATOMIC, now);
+	if (rc) {
+		q->user = NULL;
+		let_go(q);
+	}
+	return rc;
+}
+
+int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		 const struct iwarp_user *user, void *arg, uint64_t now)
+{
 	int rc;
 
 	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
-	rc = qp->transport == &iwarp_transport ?
-	     prepare(iw_qp(qp), stream, p, user, arg) : -EINVAL;
-	lock_give(&qp->lock);
-	turn_give(&qp->core->turn);
-	if (rc)
-		return rc;
-	rc = qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
-		       IBV_QP_MAX_DEST_RD_ATOMIC, now);
-	if (!rc)
-		return 0;
-	turn_take(&qp->core->turn);
-	lock_take(&qp->lock);
-	iw_qp(qp)->user = NULL;
-	let_go(iw_qp(qp));
+	rc = attach(qp, stream, p, user, arg, now);
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 	return rc;
