@@ -3,6 +3,7 @@
 #include "nic/conn.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -38,7 +39,8 @@ struct conns {
 	struct core *core;
 	int epfd;
 	struct list all;
-	unsigned n, blocked;
+	_Atomic unsigned n;		/* written under the turn */
+	unsigned blocked;
 	void (*kick)(void *arg);
 	void *arg;
 };
@@ -282,7 +284,8 @@ void conns_close(struct conns *cs)
 
 int conns_fd(const struct conns *cs)
 {
-	return cs->epfd;
+	/* An empty set would cost every sleep of one who has no iWARP. */
+	return cs->n ? cs->epfd : -1;
 }
 
 void conns_forked(struct conns *cs)

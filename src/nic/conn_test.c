@@ -22,6 +22,7 @@
 #include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
+#include "nic/conn.h"
 #include "nic/nic.h"
 #include "sys/clock.h"
 
@@ -282,6 +283,28 @@ static void many_connections(void **state)
 	close_world(w);
 }
 
+static void kicked(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Who has no connection has nothing to be watched. */
+static void no_connection(void **state)
+{
+	struct conns *cs;
+	struct core core;
+	int kicks = 0;
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(conns_open(&cs, &core, kicked, &kicks), 0);
+	assert_int_equal(conns_fd(cs), -1);
+	assert_false(conns_input(cs, 1));
+	conns_close(cs);
+	core_fini(&core);
+	assert_int_equal(kicks, 0);
+}
+
 /* One ends: its peer is flushed, others work on. */
 static void one_ends(void **state)
 {
@@ -489,6 +512,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_polls),
 		cmocka_unit_test(the_thread_alone),
 		cmocka_unit_test(many_connections),
+		cmocka_unit_test(no_connection),
 		cmocka_unit_test(one_ends),
 		cmocka_unit_test(a_peer_that_stalls),
 		cmocka_unit_test(a_peer_that_sends_garbage),
