@@ -130,6 +130,10 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 
 /* --- for transports; qp->lock is held ------------------------------------- */
 
+/* qp_modify() with the turn held, too. */
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   uint64_t now);
+
 static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
 {
 	return &sq->wqe[index & (sq->size - 1)];

@@ -17,6 +17,33 @@ static void no_way_to_rts_without_a_connection(void **state)
 	fix_close(f);
 }
 
+/* The engine cannot have it: the stream is the caller's still, and whole. */
+static void attaching_fails(void **state)
+{
+	const struct iw_params p = { .initiator = true, .revision = 2, .mss = 1448 };
+	struct stream_loop_conf c = { .latency = 0 };
+	struct fix *f = fix_make();
+	struct sim_conn *conn = f->s->node[1].conn;
+	struct stream *s[2];
+
+	(void)state;
+	assert_int_equal(stream_loop_pair(&s[0], &s[1], &c), 0);
+	for (int i = 0; i < SIM_PAIRS; i++)
+		conn[i].qp = f->p.qp[1];		/* no room */
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), -ENOMEM);
+	for (int i = 0; i < SIM_PAIRS; i++)
+		conn[i].qp = NULL;
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_INIT);
+	assert_null(iwarp_stream(f->p.qp[1]));
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), 0);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	/* Once is enough. */
+	assert_int_equal(iwarp_attach(f->p.qp[1], s[0], &p, NULL, NULL, 1), -EINVAL);
+	assert_ptr_equal(iwarp_stream(f->p.qp[1]), s[1]);
+	s[0]->ops->close(s[0]);
+	fix_close(f);
+}
+
 /* SQD: what is posted goes out, then FIN; the peer's QP is flushed. */
 static void closing_in_order(void **state)
 {
@@ -184,10 +211,17 @@ static void unmapped_memory(void **state)
 	unmapped(true);
 }
 
-/* Half an FPDU is out when it is found: it is known still whose memory it was. */
-NO_TSA static void unmapped_half_way(bool answer)
+/* Half an FPDU is out when it is found: it is known still whose memory it was, an
+ * answer's or a SEND's; that may come after a WRITE or a READ. */
+enum whose { ANSWER, SEND, AFTER_WRITE, AFTER_READ };
+
+NO_TSA static void unmapped_half_way(enum whose whose)
 {
-	const size_t half = 2 * 1448 + 100;	/* of the third FPDU a little */
+	const bool answer = whose == ANSWER;
+	const size_t half = 2 * 1448 + 100 +	/* of the third FPDU a little */
+		(whose == AFTER_WRITE ? mpa_fpdu_len(DDP_TAGGED_LEN + 100) : 0) +
+		(whose == AFTER_READ ? mpa_fpdu_len(DDP_UNTAGGED_LEN +
+						    RDMAP_READ_LEN) : 0);
 	struct fix *f = fix_raw(NULL, !answer);
 	struct qp *qp = f->p.qp[1];
 	uint8_t *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
@@ -196,6 +230,11 @@ NO_TSA static void unmapped_half_way(bool answer)
 	struct ibv_sge sge = fix_sge(mr, 0, 8192);
 	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge,
 				  .num_sge = 1 };
+	struct ibv_sge other = fix_sge(f->mr[1], 0, 100);
+	struct ibv_send_wr first = {
+		.wr_id = 9, .opcode = whose == AFTER_READ ? IBV_WR_RDMA_READ :
+							    IBV_WR_RDMA_WRITE,
+		.sg_list = &other, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
 	struct rdmap_read r = { .len = 8192, .src_stag = mr->mkey.key,
 				.src_to = mr->mkey.base };
@@ -205,7 +244,10 @@ NO_TSA static void unmapped_half_way(bool answer)
 	ssize_t n;
 
 	rdmap_read_build(body, &r);
-	raw_segment(f, &d, body, sizeof(body));
+	if (answer)
+		raw_segment(f, &d, body, sizeof(body));
+	if (whose == AFTER_WRITE || whose == AFTER_READ)
+		fix_send(f, 1, &first);
 	if (!answer)
 		fix_send(f, 1, &wr);
 	turn_take(&qp->core->turn);
@@ -222,6 +264,9 @@ NO_TSA static void unmapped_half_way(bool answer)
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
+	if (whose == AFTER_WRITE || whose == AFTER_READ)
+		fix_wc(f, 1, 9, whose == AFTER_WRITE ? IBV_WC_SUCCESS :
+						       IBV_WC_WR_FLUSH_ERR);
 	if (!answer)
 		assert_int_equal(fix_wc(f, 1, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
 				 VERR_LOCAL_FAULT);
@@ -237,8 +282,10 @@ NO_TSA static void unmapped_half_way(bool answer)
 static void memory_goes_half_way(void **state)
 {
 	(void)state;
-	unmapped_half_way(false);
-	unmapped_half_way(true);
+	unmapped_half_way(ANSWER);
+	unmapped_half_way(SEND);
+	unmapped_half_way(AFTER_WRITE);
+	unmapped_half_way(AFTER_READ);
 }
 
 static void a_full_cq(void **state)
@@ -265,6 +312,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_way_to_rts_without_a_connection),
+		cmocka_unit_test(attaching_fails),
 		cmocka_unit_test(closing_in_order),
 		cmocka_unit_test(reset_and_connect_again),
 		cmocka_unit_test(a_lost_connection),

@@ -48,6 +48,7 @@ struct iw_cursor {
 	bool begun;			/* a segment of it went */
 	bool imm;			/* its WRITE went, its immediate has not */
 	bool rtr_due, term_due, nudge_due;
+	bool answered;			/* the last message was an answer */
 	uint32_t msn[RDMAP_QUEUES];	/* next, from 1 */
 	uint32_t pos;			/* of the stream, for markers */
 	uint32_t reads;			/* q->reads.v[0 .. reads) have gone out */
@@ -57,7 +58,7 @@ struct iw_cursor {
 /* READs and atomics under way, oldest first: [head, cursor.reads). */
 struct iw_read {
 	bool atomic, rtr;
-	uint32_t index;			/* work request */
+	uint32_t index, msn;		/* work request; its number on queue 1 */
 	uint32_t stag, len, done;
 	uint64_t to;
 	uint32_t id;			/* atomic */
@@ -65,7 +66,7 @@ struct iw_read {
 
 /* What the peer has asked for, oldest first: [cursor.owed, tail). */
 struct iw_owed {
-	bool atomic;
+	bool atomic, rtr;
 	struct rdmap_read r;
 	struct rdmap_atomic_response a;
 	uint8_t ddp[DDP_UNTAGGED_LEN];	/* the request, for a Terminate */
@@ -103,7 +104,9 @@ struct iw_qp {
 	void *user_arg;
 	enum iw_life life;
 	uint64_t give_up_at;		/* on the peer's FIN */
-	bool closing;			/* SQD is drained: FIN */
+	bool draining;			/* SQD: what the peer asks for now is not
+					 * answered any more */
+	bool closing;			/* SQD is drained: FIN, and nothing after */
 	bool fin_told;
 
 	/* out */
@@ -116,6 +119,7 @@ struct iw_qp {
 	uint32_t budget;
 	uint8_t *tail;			/* [MPA_MARKED_MAX]: the rest of an FPDU */
 	uint32_t tail_at, tail_end;
+	uint32_t tail_cur;		/* no work request from here on has gone yet */
 	struct { uint32_t head; struct iw_read v[DEPTH]; } reads;
 	struct { uint32_t tail; struct iw_owed v[DEPTH]; } owed;
 	struct iw_term term;
@@ -200,15 +204,18 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	       uint64_t now);
 /* Complete what is oldest and done, or has failed. */
 void iw_req_complete(struct iw_qp *q, uint64_t now);
+/* Those before `until` are flushed: one behind them is what has failed. */
+void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
 bool iw_req_is_read(const struct swqe *w);
 void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------------------ */
 
 bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
-/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
-bool iw_read_waits(const struct iw_qp *q);
+/* Its request, the next on queue 1, goes out. */
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
+/* The one of this MSN, or NULL.  (Not an RTR.) */
+const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		   uint32_t len, uint64_t now);
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,

@@ -116,31 +116,41 @@ static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_param
 	return 0;
 }
 
-int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
-		 const struct iwarp_user *user, void *arg, uint64_t now)
+/* Turn and lock held throughout: another thread's modify_qp comes before or
+ * after. */
+static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		  const struct iwarp_user *user, void *arg, uint64_t now)
 {
 	const struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS, .max_rd_atomic = (uint8_t)p->ord,
 		.max_dest_rd_atomic = (uint8_t)p->ird,
 	};
+	struct iw_qp *q;
+	int rc;
+
+	if (qp->transport != &iwarp_transport)
+		return -EINVAL;
+	q = iw_qp(qp);
+	rc = prepare(q, stream, p, user, arg);
+	if (rc)
+		return rc;
+	rc = qp_modify_held(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
+			    IBV_QP_MAX_DEST_RD_ATOMIC, now);
+	if (rc) {
+		q->user = NULL;
+		let_go(q);
+	}
+	return rc;
+}
+
+int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		 const struct iwarp_user *user, void *arg, uint64_t now)
+{
 	int rc;
 
 	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
-	rc = qp->transport == &iwarp_transport ?
-	     prepare(iw_qp(qp), stream, p, user, arg) : -EINVAL;
-	lock_give(&qp->lock);
-	turn_give(&qp->core->turn);
-	if (rc)
-		return rc;
-	rc = qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
-		       IBV_QP_MAX_DEST_RD_ATOMIC, now);
-	if (!rc)
-		return 0;
-	turn_take(&qp->core->turn);
-	lock_take(&qp->lock);
-	iw_qp(qp)->user = NULL;
-	let_go(iw_qp(qp));
+	rc = attach(qp, stream, p, user, arg, now);
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 	return rc;
@@ -167,7 +177,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 	if (rc)
 		return rc;
 	q->attached = true;
-	q->fin_told = q->closing = false;
+	q->fin_told = q->draining = q->closing = false;
 	q->nudges = 0;
 	q->nudge_at = NEVER;
 	iw_req_reset(q);
@@ -197,7 +207,7 @@ static void last(struct iw_qp *q, enum iw_end how)
 void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 {
 	if (q->life == LIFE_OPEN) {
-		q->c.term_due = terminate;
+		q->c.term_due = terminate && !q->closing;
 		last(q, IW_END_ERROR);
 	}
 	qp_fail(q->qp, false, event, now);
@@ -230,32 +240,41 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 	due_add(qp->core, qp);
 }
 
-/* SQD: all that was posted has gone out and been answered. */
-static bool is_drained(const struct iw_qp *q)
+/* SQD: when all that was posted has gone out and been answered, no more is taken
+ * on; when what the peer had asked for by then has gone out, too: FIN. */
+static void drain(struct iw_qp *q, uint64_t now)
 {
-	return q->qp->state == IBV_QPS_SQD && q->life == LIFE_OPEN &&
-	       q->qp->sq.tail == q->qp->sq.head && q->tail_at == q->tail_end &&
-	       q->c.owed == q->owed.tail && !q->c.rtr_due;
+	if (q->qp->state != IBV_QPS_SQD || q->life != LIFE_OPEN || q->closing ||
+	    q->qp->sq.tail != q->qp->sq.head || q->c.rtr_due)
+		return;
+	q->draining = true;
+	if (q->c.owed != q->owed.tail || q->tail_at != q->tail_end)
+		return;
+	q->closing = true;
+	q->give_up_at = now + CLOSING_NS;
+	qp_drained(q->qp);
 }
 
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
-	if (is_drained(q) && !q->closing) {
-		q->closing = true;
-		q->give_up_at = now + CLOSING_NS;
-		qp_drained(qp);
-	}
+	drain(q, now);
 	/* A peer that takes nothing must not hold a QP's end up. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
 		q->give_up_at = now + LAST_NS;
-	if (!q->first)
+	if (!q->first || q->draining)
 		q->nudge_at = NEVER;
 	if (now >= q->nudge_at) {
 		q->nudges++;
 		q->nudge_at = NEVER;
 		q->c.nudge_due = true;
+	}
+	/* Answers have had their second: the Terminate has another. */
+	if (now >= q->give_up_at && q->c.term_due && q->c.owed != q->owed.tail) {
+		q->owed.tail = q->c.owed;
+		q->give_up_at = now + LAST_NS;
+		due_add(qp->core, qp);
 	}
 	if (now >= q->give_up_at && q->life == LIFE_OPEN)
 		iw_fail(q, -1, false, now);

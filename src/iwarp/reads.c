@@ -11,10 +11,23 @@ bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c)
 
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 {
-	q->reads.v[c->reads++ % DEPTH] = *r;
+	struct iw_read *to = &q->reads.v[c->reads++ % DEPTH];
+
+	*to = *r;
+	to->msn = c->msn[1];
 }
 
-bool iw_read_waits(const struct iw_qp *q)
+const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
+{
+	for (uint32_t i = q->reads.head; i != q->c.reads; i++)
+		if (q->reads.v[i % DEPTH].msn == msn)
+			return q->reads.v[i % DEPTH].rtr ? NULL :
+							   &q->reads.v[i % DEPTH];
+	return NULL;
+}
+
+/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
+static bool read_waits(const struct iw_qp *q)
 {
 	return q->reads.head != q->c.reads && !q->reads.v[q->reads.head % DEPTH].rtr;
 }
@@ -26,7 +39,7 @@ static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp
 	struct qp *qp = q->qp;
 
 	/* Those before it are complete: the oldest is the one. */
-	if (iw_read_waits(q))
+	if (read_waits(q))
 		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 	iw_terminate(q, error, d, ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }

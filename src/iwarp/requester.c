@@ -64,16 +64,28 @@ static bool alive(const struct iw_qp *q)
 	return q->life == LIFE_OPEN && q->qp->state != IBV_QPS_ERR;
 }
 
+void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
+{
+	while (alive(q) && q->qp->sq.tail != until)
+		sq_complete(q->qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
+}
+
 void iw_req_complete(struct iw_qp *q, uint64_t now)
 {
+	/* Gone is what the stream took, to its last byte. */
+	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
 	struct sq *sq = &q->qp->sq;
 
-	while (alive(q) && sq->tail != q->c.cur && sq_at(sq, sq->tail)->state != WAITS)
+	while (alive(q) && sq->tail != gone && sq_at(sq, sq->tail)->state != WAITS)
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-	if (!alive(q) || !q->failed || sq->tail != q->c.cur)
+	/* A message that cannot go on holds all others up, the peer's answers
+	 * perhaps: what is before it is not waited for. */
+	if (!alive(q) || !q->failed || (sq->tail != q->c.cur && !q->c.begun))
 		return;
 	q->failed = false;
-	sq_complete(q->qp, q->fail_status, q->fail_verr, now);
+	iw_req_flush(q, q->c.cur, now);
+	if (alive(q))
+		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
 	/* A part of it may be on its way. */
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
@@ -141,7 +153,7 @@ static void next_request(struct iw_cursor *c)
 {
 	c->cur++;
 	c->off = 0;
-	c->begun = c->imm = false;
+	c->begun = c->imm = c->answered = false;
 }
 
 static uint32_t least(uint32_t a, size_t b)
@@ -266,7 +278,7 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 {
 	struct rdmap_read none = { 0 };
 
-	c->rtr_due = false;
+	c->rtr_due = c->answered = false;
 	switch (q->p.rtr) {
 	case MPA_RTR_WRITE:
 		s->ddp.tagged = s->ddp.last = true;

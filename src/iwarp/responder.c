@@ -167,12 +167,20 @@ static bool reach(struct iw_qp *q, const struct in *in, uint32_t stag, uint64_t 
 	return false;
 }
 
-/* At most IRD at once; an RTR is not counted. */
+/* RFC 6581, 9: the initiator's first frame. */
+static bool is_rtr(const struct iw_qp *q, const struct in *in, enum mpa_rtr rtr)
+{
+	return q->first && !q->p.initiator && q->p.rtr == rtr && in->d.last;
+}
+
+/* At most IRD at once; an RTR is not counted, as long as it waits. */
 static bool room_to_owe(struct iw_qp *q, const struct in *in)
 {
-	uint32_t most = q->p.ird + (q->first && !q->p.initiator ? 1u : 0u);
+	uint32_t n = q->owed.tail - q->c.owed;
 
-	if (q->owed.tail - q->c.owed < most)
+	if (n > 0 && q->owed.v[q->c.owed % DEPTH].rtr)
+		n--;
+	if (n < q->p.ird || is_rtr(q, in, MPA_RTR_READ))
 		return true;
 	refuse(q, in, TERM_DDP_NO_BUFFER);
 	return false;
@@ -188,11 +196,11 @@ static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
 
 static void read_came(struct iw_qp *q, const struct in *in)
 {
-	struct iw_owed o = { .atomic = false };
+	struct iw_owed o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
 	uint8_t *host;
 
 	rdmap_read_parse(&o.r, in->at);
-	if (!room_to_owe(q, in))
+	if (q->draining || !room_to_owe(q, in))
 		return;
 	if (o.r.len > 0 &&
 	    (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
@@ -243,7 +251,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 	uint8_t *host;
 
 	rdmap_atomic_parse(&a, in->at);
-	if (!room_to_owe(q, in) ||
+	if (q->draining || !room_to_owe(q, in) ||
 	    !allowed(q, in, IBV_ACCESS_REMOTE_ATOMIC, NULL) ||
 	    !reach(q, in, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, NULL, &host))
 		return;
@@ -306,12 +314,11 @@ static bool fits(struct iw_qp *q, const struct in *in)
 	return false;
 }
 
-/* RFC 6581, 9: the initiator's first frame uses no receive. */
-static bool is_rtr(const struct iw_qp *q, const struct in *in)
+/* It uses no receive. */
+static bool is_rtr_send(const struct iw_qp *q, const struct in *in)
 {
-	return q->first && !q->p.initiator && q->p.rtr == MPA_RTR_SEND &&
-	       in->d.qn == 0 && in->d.last && in->len == 0 && !in->op->inv &&
-	       !in->op->imm;
+	return is_rtr(q, in, MPA_RTR_SEND) && in->d.qn == 0 && in->len == 0 &&
+	       !in->op->inv && !in->op->imm;
 }
 
 static void untagged(struct iw_qp *q, const struct in *in)
@@ -325,7 +332,7 @@ static void untagged(struct iw_qp *q, const struct in *in)
 	}
 	switch ((enum rdmap_opcode)rdmap_opcode(in->d.ulp)) {
 	case RDMAP_SEND: case RDMAP_SEND_INV: case RDMAP_SEND_SE: case RDMAP_SEND_SE_INV:
-		if (!is_rtr(q, in))
+		if (!is_rtr_send(q, in))
 			send_came(q, in);
 		return;
 	case RDMAP_IMMEDIATE: case RDMAP_IMMEDIATE_SE:

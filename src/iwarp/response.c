@@ -13,6 +13,7 @@ static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
 	rdmap_atomic_response_build(s->body, &o->a);
 	s->body_len = RDMAP_ATOMIC_RESPONSE_LEN;
 	c->owed++;
+	c->answered = true;
 	return STEP_SEG;
 }
 
@@ -51,16 +52,17 @@ enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 {
 	const struct iw_owed *o = &q->owed.v[c->owed % DEPTH];
 	size_t most = q->mulpdu - DDP_TAGGED_LEN;
-	uint32_t left;
+	uint32_t left, len;
 
-	if (c->owed == q->owed.tail || q->qp->state == IBV_QPS_ERR)
+	if (c->owed == q->owed.tail)
 		return STEP_WAIT;
 	if (o->atomic)
 		return atomic_answer(o, c, s);
 	left = o->r.len - c->owed_off;
-	s->len = left < most ? left : (uint32_t)most;
-	if (!resolve(q, o, c->owed_off, s->len, work, now))
+	len = left < most ? left : (uint32_t)most;
+	if (!resolve(q, o, c->owed_off, len, work, now))
 		return STEP_STOP;
+	s->len = len;
 	s->ddp.tagged = true;
 	s->ddp.ulp = rdmap_control(RDMAP_READ_RESPONSE);
 	s->ddp.stag = o->r.sink_stag;
@@ -71,6 +73,7 @@ enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 	if (s->ddp.last) {
 		c->owed++;
 		c->owed_off = 0;
+		c->answered = true;
 	}
 	return STEP_SEG;
 }

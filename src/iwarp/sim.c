@@ -30,7 +30,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	for (int i = 0; i < SIM_PAIRS; i++) {
 		if (n->conn[i].qp)
 			continue;
-		n->conn[i] = (struct sim_conn){ qp, stream, false, false, NEVER };
+		n->conn[i] = (struct sim_conn){ qp, stream, false, false, 0, NEVER };
 		return 0;
 	}
 	return -ENOMEM;
@@ -258,7 +258,7 @@ static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now)
 	unsigned pieces;
 
 	c->blocked = false;
-	while (c->qp && !c->blocked &&
+	while (c->qp && !c->blocked && !c->lost &&
 	       (pieces = iwarp_output(c->qp, &iov, now)) > 0) {
 		ssize_t took = st->ops->send(st, iov, pieces, now);
 		size_t all = 0;
@@ -268,7 +268,7 @@ static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now)
 		MUST(all > 0);
 		if (took < 0 && took != -EFAULT) {
 			iwarp_sent(c->qp, 0, now);
-			iwarp_hangup(c->qp, (int)took, now);
+			c->lost = (int)took;
 			return true;
 		}
 		iwarp_sent(c->qp, took, now);
@@ -297,7 +297,8 @@ static bool pump_in(struct sim_conn *c, uint64_t now)
 			iwarp_received(c->qp, (size_t)got, now);
 		} else {
 			c->ended = true;
-			iwarp_hangup(c->qp, got == -ESHUTDOWN ? 0 : (int)got, now);
+			iwarp_hangup(c->qp, got == -ESHUTDOWN ? c->lost : (int)got,
+				     now);
 		}
 	}
 	return moved;

@@ -27,6 +27,7 @@ struct sim_conn {			/* what nic/conn.c keeps */
 	struct qp *qp;
 	struct stream *stream;
 	bool blocked, ended;
+	int lost;
 	uint64_t timer;			/* what run() last said */
 };
 

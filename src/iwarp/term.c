@@ -25,10 +25,13 @@ void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 	else
 		log_info("QP 0x%06x: terminated: %s", q->qp->qpn,
 			 rdmap_error_str((uint16_t)error));
+	/* RFC 5040, 4.8: a catastrophe is about no segment. */
+	if (error == TERM_RDMAP_LOCAL)
+		d = NULL;
 	memset(t, 0, sizeof(*t));
 	t->error = (uint16_t)error;
 	t->has_ddp = d != NULL;
-	t->segment_len = (uint16_t)ulpdu;
+	t->segment_len = d ? (uint16_t)ulpdu : 0;
 	if (d)
 		t->ddp_len = ddp_build(t->ddp, d);
 	t->has_rdmap = read != NULL;
@@ -74,32 +77,40 @@ enum rdmap_error iw_term_of(enum mr_why why, bool tagged)
 
 /* --- the peer's -------------------------------------------------------------------- */
 
-/* Is it about a READ or an atomic of ours?  Those wait to be told; anything
- * else is complete long since. */
-static bool is_about_read(const struct rdmap_term *t)
+/* The READ or atomic of ours that it is about: those wait to be told; anything else
+ * is complete long since. */
+static const struct iw_read *read_of(const struct iw_qp *q, const struct rdmap_term *t)
 {
 	struct ddp d;
 
-	if (!t->has_ddp || ddp_parse(&d, t->ddp, t->ddp_len) < 0)
-		return false;
-	return !d.tagged && d.qn == 1;
+	if (!t->has_ddp || ddp_parse(&d, t->ddp, t->ddp_len) < 0 || d.tagged || d.qn != 1)
+		return NULL;
+	return iw_read_find(q, d.msn);
 }
 
-static void fail_read(struct iw_qp *q, uint16_t error, uint64_t now)
+static void fail_read(struct iw_qp *q, const struct iw_read *r, uint16_t error,
+		      uint64_t now)
 {
+	enum ibv_wc_status status = IBV_WC_REM_INV_REQ_ERR;
 	bool rdmap = rdmap_layer(error) == TERM_RDMAP;
 	unsigned etype = rdmap_etype(error);
+	enum verr verr = VERR_REMOTE_INVALID;
 
-	if (rdmap && etype == TERM_PROTECTION)
-		sq_complete(q->qp, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS, now);
-	else if (rdmap && etype == TERM_CATASTROPHIC)
-		sq_complete(q->qp, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
-	else
-		sq_complete(q->qp, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
+	if (rdmap && etype == TERM_PROTECTION) {
+		status = IBV_WC_REM_ACCESS_ERR;
+		verr = VERR_REMOTE_ACCESS;
+	} else if (rdmap && etype == TERM_CATASTROPHIC) {
+		status = IBV_WC_REM_OP_ERR;
+		verr = VERR_REMOTE_OPERATION;
+	}
+	iw_req_flush(q, r->index, now);
+	if (q->qp->state != IBV_QPS_ERR)
+		sq_complete(q->qp, status, verr, now);
 }
 
 void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 {
+	const struct iw_read *r;
 	struct rdmap_term t;
 
 	if (rdmap_term_parse(&t, at, n) != 0) {
@@ -109,8 +120,9 @@ void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	}
 	log_info("QP 0x%06x: the peer terminates: %s (0x%04x)", q->qp->qpn,
 		 rdmap_error_str(t.error), t.error);
-	if (is_about_read(&t) && iw_read_waits(q)) {
-		fail_read(q, t.error, now);
+	r = read_of(q, &t);
+	if (r) {
+		fail_read(q, r, t.error, now);
 		iw_fail(q, -1, false, now);
 	} else {
 		iw_fail(q, IBV_EVENT_QP_FATAL, false, now);

@@ -139,7 +139,7 @@ static void receives(void **state)
 		assert_int_equal(qp_post_recv(f->p.qp[1], &wr, &bad), 0);
 	}
 	raw_segment(f, &d, "x", 1);
-	raw_refused(f, TERM_RDMAP_LOCAL, &d, -1);
+	raw_refused(f, TERM_RDMAP_LOCAL, NULL, -1);
 	fix_wc(f, 1, 8, IBV_WC_LOC_PROT_ERR);
 	fix_close(f);
 
@@ -334,6 +334,76 @@ static void what_terminates_become(void **state)
 	     IBV_EVENT_QP_FATAL);
 }
 
+/* It names one by its MSN: those before it were not refused. */
+static void the_second_read_is_refused(void **state)
+{
+	struct fix *f = fix_raw(NULL, true);
+	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ, .sg_list = &sge,
+				  .num_sge = 1 };
+	struct ddp d = raw_untagged(RDMAP_TERMINATE, 2, 1, 0);
+	struct ddp about = raw_untagged(RDMAP_READ_REQUEST, 1, 2, 0);
+	uint8_t body[RDMAP_TERM_MAX], hdr[DDP_HDR_MAX];
+	struct rdmap_term t = { .error = TERM_RDMAP_BOUNDS, .has_len = true,
+				.has_ddp = true, .ddp = hdr };
+
+	(void)state;
+	t.ddp_len = ddp_build(hdr, &about);
+	for (wr.wr_id = 1; wr.wr_id <= 3; wr.wr_id++)
+		fix_send(f, 1, &wr);
+	sim_run(f->s, MS);
+	raw_segment(f, &d, body, rdmap_term_build(body, &t));
+	fix_wc(f, 1, 1, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f, 1, 2, IBV_WC_REM_ACCESS_ERR);
+	fix_wc(f, 1, 3, IBV_WC_WR_FLUSH_ERR);
+	fix_close(f);
+}
+
+/* Between two of ours: the first has its answer before the second is refused. */
+static void a_good_read_and_a_bad_one(void **state)
+{
+	struct sim_conf c = { .stream = { .latency = 1000 } };
+	struct fix *f = fix_open(&c);
+	struct ibv_sge sge = fix_sge(f->mr[0], 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge, .num_sge = 1,
+				  .wr.rdma = { f->mr[1]->mkey.base, 0x99999 } };
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_READ, 1, 1000, 300000, 0);
+	fix_send(f, 0, &wr);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_REM_ACCESS_ERR);
+	fix_same(f, 1000, 300000);
+	fix_close(f);
+}
+
+/* A peer that breaks a rule and does not take the answers to what it asked for
+ * before: after a second the rest of those is left out. */
+static void answers_that_are_not_taken(void **state)
+{
+	struct sim_conf c = { .stream = { .depth = 3000 } };
+	struct fix *f = fix_raw(&c, false);
+	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
+	struct rdmap_read r = { .len = 100000, .src_stag = f->mr[1]->mkey.key,
+				.src_to = f->mr[1]->mkey.base };
+	uint8_t body[RDMAP_READ_LEN];
+	struct raw_got g;
+	int answers = 0;
+
+	(void)state;
+	rdmap_read_build(body, &r);
+	raw_segment(f, &d, body, sizeof(body));
+	d.msn = 7;
+	raw_segment(f, &d, body, sizeof(body));
+	sim_run(f->s, SEC + SEC / 2);
+	assert_non_null(f->s->node[1].conn[0].qp);
+	for (assert_true(raw_next(f, &g)); g.d.tagged; assert_true(raw_next(f, &g)))
+		assert_in_range(++answers, 1, 4);
+	assert_int_equal(g.d.ulp, 0x47);
+	fix_close(f);
+}
+
 static void a_terminate_cut_short(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
@@ -396,6 +466,9 @@ int main(void)
 		cmocka_unit_test(too_short_for_a_header),
 		cmocka_unit_test(ready_to_receive),
 		cmocka_unit_test(what_terminates_become),
+		cmocka_unit_test(the_second_read_is_refused),
+		cmocka_unit_test(a_good_read_and_a_bad_one),
+		cmocka_unit_test(answers_that_are_not_taken),
 		cmocka_unit_test(a_terminate_cut_short),
 		cmocka_unit_test(both_sides),
 	};

@@ -18,36 +18,57 @@ void iw_nudge(struct iw_qp *q, uint64_t now)
 		      now + after[q->nudges] : NEVER;
 }
 
-/* Between messages only. */
 static enum step nudge(struct iw_cursor *c, struct seg *s)
 {
-	if (c->begun || c->owed_off)
-		return STEP_WAIT;
 	c->nudge_due = false;
 	s->ddp.tagged = s->ddp.last = true;
 	s->ddp.ulp = rdmap_control(RDMAP_WRITE);
 	return STEP_SEG;
 }
 
-/* What goes first: a Terminate is the last there is; what is owed before what
- * is asked for, or two peers could wait for each other. */
+/* RFC 5041, 5.3: a message's segments go one behind the other, so what has begun
+ * goes on.  Between messages answers and requests take turns, that neither side
+ * can keep the other waiting; who cannot go leaves the turn to the other. */
+static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = STEP_WAIT;
+
+	if (c->begun)
+		return iw_req_next(q, c, s, work, now);
+	if (c->owed_off)
+		return iw_rsp_next(q, c, s, work, now);
+	if (c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	if (step == STEP_WAIT)
+		step = iw_rsp_next(q, c, s, work, now);
+	if (step == STEP_WAIT && !c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+}
+
+/* A Terminate is the last there is.  What the peer had asked for before goes
+ * first, as long as it can: it is told of one request, not of those. */
+static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = c->begun ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
+
+	return step == STEP_SEG ? step : iw_term_next(q, c, s);
+}
+
 static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now)
 {
-	enum step step;
-
 	memset(s, 0, offsetof(struct seg, body));
 	s->body_len = s->len = s->off = 0;
 	s->span = NULL;
 	s->ddp.version = DDP_VERSION;
 	if (c->term_due)
-		return iw_term_next(q, c, s);
-	if (q->life != LIFE_OPEN || q->hold)
+		return last_segment(q, c, s, work, now);
+	if (q->life != LIFE_OPEN || q->hold || q->closing)
 		return STEP_WAIT;
-	step = iw_rsp_next(q, c, s, work, now);
-	if (step == STEP_WAIT)
-		step = iw_req_next(q, c, s, work, now);
-	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+	return next_message(q, c, s, work, now);
 }
 
 static void no_plan(struct iw_qp *q)
@@ -72,11 +93,13 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 {
 	if (q->iw->plans)
 		return;
-	if (is_answer(c, &q->c))
+	if (is_answer(c, &q->c)) {
+		q->owed.tail = q->c.owed;
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
 			     IBV_EVENT_QP_ACCESS_ERR, now);
-	else
+	} else {
 		iw_req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
 }
 
 static void plan(struct iw_qp *q, uint64_t now)
@@ -193,8 +216,11 @@ static void broken(struct iw_qp *q, bool answer, uint64_t now)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent",
 		 q->qp->qpn);
-	if (!answer)
-		sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	if (!answer) {
+		iw_req_flush(q, q->c.cur, now);
+		if (q->qp->state != IBV_QPS_ERR)
+			sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
 	iw_fail(q, answer ? IBV_EVENT_QP_ACCESS_ERR : -1, false, now);
 	q->life = LIFE_OVER;
 }
@@ -210,24 +236,27 @@ static void adapt(struct iw_qp *q, bool all)
 static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 {
 	struct iwarp *iw = q->iw;
+	struct iw_cursor before;
 	size_t at = 0;
 	unsigned i = 0;
 
 	while (i < iw->plans && n - at >= iw->plan[i].len)
 		at += iw->plan[i++].len;
+	if (i > 0)
+		q->c = iw->plan[i - 1].after;
 	if (i < iw->plans && n > at) {
-		const struct iw_cursor *before = i ? &iw->plan[i - 1].after : &q->c;
-
+		before = q->c;
+		iw_req_complete(q, now);
 		if (!keep_rest(q, n, at + iw->plan[i].len - n)) {
-			broken(q, is_answer(before, &iw->plan[i].after), now);
+			broken(q, is_answer(&before, &iw->plan[i].after), now);
 			return;
 		}
-		i++;
+		q->tail_cur = before.cur;
+		q->c = iw->plan[i++].after;
 	}
 	adapt(q, i == iw->plans && q->tail_at == q->tail_end);
 	if (i == 0)
 		return;
-	q->c = iw->plan[i - 1].after;
 	iw_nudge(q, now);
 	iw_req_complete(q, now);
 }
@@ -242,6 +271,7 @@ void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
 		q->careful = true;
 	} else if (q->tail_at < q->tail_end) {
 		q->tail_at += (uint32_t)n;
+		iw_req_complete(q, now);
 	} else {
 		sent_plan(q, (size_t)n, now);
 	}

@@ -14,9 +14,11 @@
 #include "sys/log.h"
 
 enum {
-	/* A peer that is gone without a word is noticed after a minute, be it
-	 * that we send or not.  (RDMAP itself has no timeouts.) */
-	SILENT_MS = 60000,
+	/* A peer that is gone without a word is noticed after a minute while
+	 * nothing waits to be acknowledged, else when the kernel gives up
+	 * (net.ipv4.tcp_retries2).  Not by TCP_USER_TIMEOUT: that would end one
+	 * that answers and takes nothing, too, as a program does that is
+	 * stopped for a while.  (RDMAP itself has no timeouts.) */
 	IDLE_S = 30, PROBE_S = 6, PROBES = 5,
 	MSS_LEAST = 536,		/* RFC 9293, 3.7.1; where the kernel tells none */
 };
@@ -29,6 +31,12 @@ struct tcp {
 static struct tcp *tcp_of(struct stream *s)
 {
 	return container_of(s, struct tcp, s);
+}
+
+/* The program may have closed it and have another by that number. */
+static bool is_ours(struct stream *s)
+{
+	return s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id);
 }
 
 /* Not lost: the kernel has no room just now. */
@@ -44,6 +52,8 @@ static ssize_t tcp_send(struct stream *s, const struct iovec *iov, unsigned n,
 	ssize_t took;
 
 	(void)now;
+	if (!is_ours(s))
+		return -EBADF;
 	do {
 		took = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (took < 0 && errno == EINTR);
@@ -59,6 +69,8 @@ static ssize_t tcp_recv(struct stream *s, const struct iovec *iov, unsigned n,
 	ssize_t got;
 
 	(void)now;
+	if (!is_ours(s))
+		return -EBADF;
 	do {
 		got = recvmsg(s->fd, &m, MSG_DONTWAIT);
 	} while (got < 0 && errno == EINTR);
@@ -71,7 +83,8 @@ static ssize_t tcp_recv(struct stream *s, const struct iovec *iov, unsigned n,
 
 static void tcp_fin(struct stream *s)
 {
-	shutdown(s->fd, SHUT_WR);
+	if (is_ours(s))
+		shutdown(s->fd, SHUT_WR);
 }
 
 static uint64_t tcp_deadline(struct stream *s)
@@ -93,8 +106,7 @@ static void drain(int fd)
 
 static void tcp_close(struct stream *s)
 {
-	/* The program may have closed it and have another by that number. */
-	if (s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id)) {
+	if (is_ours(s)) {
 		drain(s->fd);
 		close(s->fd);
 	}
@@ -110,7 +122,6 @@ static void set_options(int fd)
 {
 	static const struct { int level, name, value; } options[] = {
 		{ IPPROTO_TCP, TCP_NODELAY, 1 },
-		{ IPPROTO_TCP, TCP_USER_TIMEOUT, SILENT_MS },
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S },
 		{ IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S },
@@ -147,7 +158,8 @@ int stream_tcp_open(struct stream **out, int fd)
 	if (!t)
 		return -ENOMEM;
 	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK)) {
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
+	    fd_identify(fd, &t->id)) {
 		rc = -errno;
 		free(t);
 		return rc;
@@ -156,9 +168,6 @@ int stream_tcp_open(struct stream **out, int fd)
 	t->s = (struct stream){ .ops = &tcp_ops, .mss = mss_of(fd) };
 	t->s.fd = fd_raise(fd);			/* fd itself may be closed now */
 	fcntl(t->s.fd, F_SETFD, FD_CLOEXEC);
-	rc = fd_identify(t->s.fd, &t->id);
-	if (rc)
-		log_debug("a TCP socket without identity: errno %d", -rc);
 	*out = &t->s;
 	return 0;
 }

@@ -162,9 +162,59 @@ static void what_is_no_connection(void **state)
 	s[1]->ops->close(s[1]);
 }
 
+/* The program has closed it and has a socket of its own by that number. */
+static void a_number_taken_over(void **state)
+{
+	char byte = 'x', got[8];
+	struct iovec v = { &byte, 1 };
+	struct stream *s[2];
+	int own[2], fd;
+
+	(void)state;
+	streams(s);
+	fd = s[0]->fd;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, own), 0);
+	assert_int_equal(dup2(own[0], fd), fd);
+	assert_int_equal(write(own[1], "a", 1), 1);
+	assert_int_equal(s[0]->ops->send(s[0], &v, 1, 0), -EBADF);
+	assert_int_equal(s[0]->ops->recv(s[0], &v, 1, 0), -EBADF);
+	s[0]->ops->fin(s[0]);
+	s[0]->ops->close(s[0]);
+	assert_int_equal(write(fd, "b", 1), 1);
+	assert_int_equal(recv(own[1], got, sizeof(got), 0), 1);
+	assert_int_equal(got[0], 'b');
+	assert_int_equal(read(fd, got, sizeof(got)), 1);
+	assert_int_equal(got[0], 'a');
+	close(fd);
+	close(own[0]);
+	close(own[1]);
+	s[1]->ops->close(s[1]);
+}
+
+/* Who is gone is noticed; who only takes nothing is no matter of time. */
+static void timeouts(void **state)
+{
+	struct stream *s[2];
+	int fd, keepalive = 0, user_timeout = -1;
+	socklen_t len = sizeof(int);
+
+	(void)state;
+	streams(s);
+	fd = s[0]->fd;
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &len), 0);
+	assert_int_equal(keepalive, 1);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout,
+				    &len), 0);
+	assert_int_equal(user_timeout, 0);
+	for (int i = 0; i < 2; i++)
+		s[i]->ops->close(s[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_number_taken_over),
+		cmocka_unit_test(timeouts),
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(closed_with_bytes_unread),
 		cmocka_unit_test(full_and_lost),

@@ -3,6 +3,7 @@
 #include "nic/conn.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -31,13 +32,15 @@ struct conn {				/* stream->user */
 	struct stream *stream;
 	bool blocked;			/* EPOLLOUT is asked for */
 	bool deaf;			/* nothing more comes */
+	int lost;			/* nothing more can be sent: -errno, or 0 */
 };
 
 struct conns {
 	struct core *core;
 	int epfd;
 	struct list all;
-	unsigned n, blocked;
+	_Atomic unsigned n;		/* written under the turn */
+	unsigned blocked;
 	void (*kick)(void *arg);
 	void *arg;
 };
@@ -118,33 +121,43 @@ static const struct iwarp_ops ops = { on_attached, on_released };
 
 /* --- in ------------------------------------------------------------------------------ */
 
-static size_t take_in(struct conns *cs, struct conn *c, uint64_t now)
+/* Little more than `most` bytes: the rest of an FPDU comes with them. */
+static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t now)
 {
 	struct qp *qp = c->qp;
 	struct iovec iov[2];
+	unsigned pieces;
 	ssize_t got;
 
 	if (c->deaf)
 		return 0;
 	lock_take(&qp->lock);
-	got = c->stream->ops->recv(c->stream, iov, iwarp_room(qp, iov), now);
+	pieces = iwarp_room(qp, iov);
+	if (iov[pieces - 1].iov_len > most)
+		iov[pieces - 1].iov_len = most;
+	got = c->stream->ops->recv(c->stream, iov, pieces, now);
 	if (got > 0) {
 		iwarp_received(qp, (size_t)got, now);
 	} else if (got < 0) {
 		be_deaf(cs, c);
-		iwarp_hangup(qp, got == -ESHUTDOWN ? 0 : (int)got, now);
+		if (got == -ESHUTDOWN)
+			got = c->lost;
+		iwarp_hangup(qp, (int)got, now);
 	}
 	lock_give(&qp->lock);
-	return got > 0 ? (size_t)got : got < 0;
+	return got > 0 ? (size_t)got : c->deaf;
 }
 
+/* Each that has something gets an equal share: the kernel tells of the same ones
+ * again, and who is left out once would be for ever.  (Where there are more than
+ * EVENTS, it takes turns.) */
 static size_t take_watched(struct conns *cs, uint64_t now)
 {
 	struct epoll_event ev[EVENTS];
 	int n = epoll_wait(cs->epfd, ev, EVENTS, 0);
-	size_t bytes = 0;
+	size_t bytes = 0, share = n > 0 ? IN_TURN / (unsigned)n : 0;
 
-	for (int i = 0; i < n && bytes < IN_TURN; i++) {
+	for (int i = 0; i < n; i++) {
 		struct conn *c = ev[i].data.ptr;
 
 		if (ev[i].events & EPOLLOUT) {
@@ -152,7 +165,7 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 			due_add(cs->core, c->qp);
 		}
 		if (ev[i].events & ~(unsigned)EPOLLOUT)
-			bytes += take_in(cs, c, now);
+			bytes += take_in(cs, c, share, now);
 	}
 	return bytes + (n > 0);
 }
@@ -166,7 +179,8 @@ bool conns_input(struct conns *cs, uint64_t now)
 	if (cs->n > FEW || cs->blocked)
 		return take_watched(cs, now) > 0;
 	list_for(n, &cs->all)
-		bytes += take_in(cs, container_of(n, struct conn, node), now);
+		bytes += take_in(cs, container_of(n, struct conn, node), IN_TURN / FEW,
+				 now);
 	return bytes > 0;
 }
 
@@ -187,9 +201,10 @@ static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t no
 		all += iov[i].iov_len;
 	took = c->stream->ops->send(c->stream, iov, n, now);
 	if (took < 0 && took != -EFAULT) {
+		/* What had come before is taken in first, to the end of it: it
+		 * may say why. */
 		iwarp_sent(qp, 0, now);
-		be_deaf(cs, c);
-		iwarp_hangup(qp, (int)took, now);
+		c->lost = (int)took;
 		return false;
 	}
 	iwarp_sent(qp, took, now);
@@ -210,6 +225,8 @@ bool conns_output(struct conns *cs, struct qp *qp, uint64_t now)
 
 	if (!c)
 		return false;
+	if (c->lost)
+		more = false;
 	while (more && !c->blocked && bytes < OUT_TURN)
 		more = put_out(cs, c, &bytes, now);
 	cs->core->spent += (uint32_t)(bytes / SPENT_BYTES) + (bytes > 0);
@@ -267,7 +284,8 @@ void conns_close(struct conns *cs)
 
 int conns_fd(const struct conns *cs)
 {
-	return cs->epfd;
+	/* An empty set would cost every sleep of one who has no iWARP. */
+	return cs->n ? cs->epfd : -1;
 }
 
 void conns_forked(struct conns *cs)

@@ -18,7 +18,8 @@ int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
 	       void *arg);
 void conns_close(struct conns *c);		/* all QPs are gone */
 
-/* Readable: some connection has bytes for conns_input(), or room again. */
+/* Readable: some connection has bytes for conns_input(), or room again.  -1: there
+ * is none yet; with the first comes a kick.  Any thread. */
 int conns_fd(const struct conns *c);
 
 /* Take in what has come, at most a turn's worth.  True: there was something. */

@@ -22,6 +22,7 @@
 #include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
+#include "nic/conn.h"
 #include "nic/nic.h"
 #include "sys/clock.h"
 
@@ -113,6 +114,22 @@ static void connect_pair(struct world *w, int pair, bool crc)
 		assert_int_equal(iwarp_attach(w->qp[pair][i], s[i], &p, &user, w,
 					      nic_now()), 0);
 	}
+}
+
+/* The pair's second QP, an initiator, and a peer that is no NIC: its socket is
+ * the caller's. */
+static int connect_stranger(struct world *w, int pair)
+{
+	struct iw_params p = { .initiator = true, .revision = 2, .ird = 16, .ord = 16 };
+	struct stream *s;
+	int fd[2];
+
+	sockets(fd);
+	make_qp(w, pair, 1);
+	assert_int_equal(stream_tcp_open(&s, fd[1]), 0);
+	p.mss = s->mss;
+	assert_int_equal(iwarp_attach(w->qp[pair][1], s, &p, &user, w, nic_now()), 0);
+	return fd[0];
 }
 
 static struct world *open_world(void)
@@ -265,6 +282,28 @@ static void many_connections(void **state)
 	close_world(w);
 }
 
+static void kicked(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* Who has no connection has nothing to be watched. */
+static void no_connection(void **state)
+{
+	struct conns *cs;
+	struct core core;
+	int kicks = 0;
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(conns_open(&cs, &core, kicked, &kicks), 0);
+	assert_int_equal(conns_fd(cs), -1);
+	assert_false(conns_input(cs, 1));
+	conns_close(cs);
+	core_fini(&core);
+	assert_int_equal(kicks, 0);
+}
+
 /* One ends: its peer is flushed, others work on. */
 static void one_ends(void **state)
 {
@@ -364,6 +403,90 @@ static void a_peer_that_floods(void **state)
 	close_world(w);
 }
 
+/* As many FPDUs that mean nothing as all but the last socket take. */
+static void flood(const int fd[PAIRS], size_t sent[PAIRS])
+{
+	static const uint8_t nothing[20] = { 0, 14, 0xc1, 0x40 };
+	static uint8_t much[20 * 50000];
+
+	for (size_t at = 0; at < sizeof(much); at += 20)
+		memcpy(much + at, nothing, 20);
+	for (int p = 0; p < PAIRS - 1; p++) {
+		ssize_t n = send(fd[p], much + sent[p] % 20, sizeof(much) - 20,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		sent[p] += n > 0 ? (size_t)n : 0;
+	}
+}
+
+/* More than a turn takes: what the last one gets is there a few turns later. */
+static void many_peers_that_flood(void **state)
+{
+	uint8_t msg[24] = { 0, 18, 0x41, 0x43 };
+	struct world *w = open_world();
+	size_t sent[PAIRS] = { 0 };
+	const int last = PAIRS - 1;
+	int fd[PAIRS];
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int p = 0; p < PAIRS; p++)
+		fd[p] = connect_stranger(w, p);
+	for (uint8_t msn = 1; msn <= 5; msn++) {
+		unsigned turns = 0;
+
+		post_recv(w, last, msn, 0, 0);
+		flood(fd, sent);
+		msg[15] = msn;
+		assert_int_equal(send(fd[last], msg, 24, 0), 24);
+		while (cq_poll(w->cq[last][1], 1, &wc) == 0) {
+			assert_in_range(turns, 0, 30);
+			flood(fd, sent);
+			turns += nic_poll(w->nic);
+		}
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	for (int p = 0; p < PAIRS; p++)
+		close(fd[p]);
+	close_world(w);
+}
+
+/* What has been received counts, though nothing can be sent any more: a peer says
+ * why, and resets. */
+static void a_terminate_and_a_reset(void **state)
+{
+	/* RDMAP, protection, bounds; M, D, R; of a READ request, MSN 1. */
+	static const uint8_t term[2 + 70 + 4] = {
+		[1] = 70, 0x41, 0x47, [11] = 2, [15] = 1,
+		[20] = 0x01, 0x01, 0xe0, [25] = 46, 0x41, 0x41, [35] = 1, [39] = 1,
+	};
+	static const struct linger reset = { 1, 0 };
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		struct world *w = open_world();
+		struct ibv_sge sge = { (uintptr_t)w->mem[0], 100, w->mr[0]->mkey.key };
+		struct ibv_send_wr *bad, wr = {
+			.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge,
+			.num_sge = 1 };
+		int fd = connect_stranger(w, 0);
+		uint8_t request[52];
+
+		assert_int_equal(qp_post_send(w->qp[0][1], &wr, &bad), 0);
+		nic_post(w->nic, w->qp[0][1], false);
+		assert_int_equal(recv(fd, request, 52, MSG_WAITALL), 52);
+		assert_int_equal(send(fd, term, sizeof(term), 0), sizeof(term));
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(fd);
+		wr.opcode = IBV_WR_RDMA_WRITE;
+		assert_int_equal(qp_post_send(w->qp[0][1], &wr, &bad), 0);
+		nic_post(w->nic, w->qp[0][1], false);
+		assert_int_equal(wait_wc(w, 0, 1, 1, true).status,
+				 IBV_WC_REM_ACCESS_ERR);
+		close_world(w);
+	}
+}
+
 /* Memory that is unmapped while registered: the kernel finds it. */
 static void memory_goes_away(void **state)
 {
@@ -388,10 +511,13 @@ int main(void)
 		cmocka_unit_test(a_program_that_polls),
 		cmocka_unit_test(the_thread_alone),
 		cmocka_unit_test(many_connections),
+		cmocka_unit_test(no_connection),
 		cmocka_unit_test(one_ends),
 		cmocka_unit_test(a_peer_that_stalls),
 		cmocka_unit_test(a_peer_that_sends_garbage),
 		cmocka_unit_test(a_peer_that_floods),
+		cmocka_unit_test(many_peers_that_flood),
+		cmocka_unit_test(a_terminate_and_a_reset),
 		cmocka_unit_test(memory_goes_away),
 	};
 
