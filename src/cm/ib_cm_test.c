@@ -525,7 +525,11 @@ static void a_request_for_other_addresses(void **state)
 	(void)state;
 	fix_run(f, FIX_MS);
 	send_raw(f, 1, &m, 1);			/* no addresses at all */
-	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 1);
+	m.private[1] = 0x40;			/* of IPv4, but 0.0.0.0 */
+	send_raw(f, 1, &m, 1);
+	m.private[16] = m.private[32] = 127;	/* loopback, from another host */
+	send_raw(f, 1, &m, 1);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 3);
 	assert_int_equal(p.l->n, 1);
 	fix_own(p.b, p.l, 0);
 	pair_close(&p);
