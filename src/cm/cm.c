@@ -155,7 +155,7 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 	if (!c->missed)
 		return;
 	c->missed = false;
-	conn_tell(c, c->missed_type, c->missed_status, NULL);
+	(void)conn_tell(c, c->missed_type, c->missed_status, NULL);
 }
 
 /* --- what happened ------------------------------------------------------------------ */

@@ -274,9 +274,48 @@ static void time_without_end(void **state)
 	fix_close(f);
 }
 
+/* --- no memory ------------------------------------------------------------------- */
+
+/* Each event of a life finds none at first, and is told later. */
+static void no_memory_for_an_event(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	p.a->deaf = p.b->deaf = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, FIX_MS);
+	p.a->deaf = false;
+	fix_run(f, FIX_S);
+	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(p.a->conn->proto->established(p.a->conn, f->now), 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(p.b->n, 0);
+	p.b->deaf = false;
+	fix_run(f, 3 * FIX_S);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	p.a->deaf = p.b->deaf = true;
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	p.b->deaf = false;
+	fix_run(f, FIX_S);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	p.a->deaf = false;
+	fix_run(f, 3 * FIX_S);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_memory_for_an_event),
 		cmocka_unit_test(many_listeners),
 		cmocka_unit_test(time_without_end),
 		cmocka_unit_test(one_listener_starves_no_other),

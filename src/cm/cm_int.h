@@ -155,7 +155,8 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
 /* Of ST_IDLE c may not come back: it is the last thing done to it. */
 void conn_become(struct conn *c, enum conn_state state);
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
+/* False: its owner has no memory for it. */
+bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 	       const struct cm_param *peer);
 /* A message of c: its header and identifiers. */
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type);

@@ -216,18 +216,19 @@ void conn_become(struct conn *c, enum conn_state state)
 		conn_free(c);
 }
 
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
+bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 	       const struct cm_param *peer)
 {
 	struct cm_event ev = {
 		.type = type, .status = status, .conn = &c->base, .peer = peer,
 	};
 
-	if (c->base.owner) {
-		c->base.owner->event(c->base.owner, &ev);
-	} else if (c->held && !c->missed) {
+	if (c->base.owner)
+		return c->base.owner->event(c->base.owner, &ev);
+	if (c->held && !c->missed) {
 		c->missed = true;
 		c->missed_type = type;
 		c->missed_status = status;
 	}
+	return true;
 }

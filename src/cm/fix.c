@@ -169,7 +169,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 	struct prog *p = (struct prog *)owner;
 	struct note *n = &p->note[p->n];
 
-	if (p->deaf && ev->type == CM_EV_REQUEST)
+	if (p->deaf)
 		return false;
 	assert_true(p->n < FIX_EVENTS);
 	p->n++;

@@ -36,7 +36,7 @@ struct prog {
 	struct cm_owner owner;
 	struct fix *f;
 	int side;
-	bool deaf;			/* has no memory for requests */
+	bool deaf;			/* has no memory for events */
 	struct cm_conn *conn;
 	unsigned n;
 	struct note note[FIX_EVENTS];

@@ -109,14 +109,15 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 	struct cm_param p;
 
 	(void)now;
+	param_of(m, 0, &p);
+	if (!conn_tell(c, CM_EV_RESPONSE, 0, &p))
+		return;
 	answered(c);
 	c->remote_id = m->local_id;
 	c->remote_qpn = m->qpn;
 	c->remote_guid = m->ca_guid;
 	conn_hash_qp(c);
 	conn_become(c, ST_REP_RCVD);
-	param_of(m, 0, &p);
-	conn_tell(c, CM_EV_RESPONSE, 0, &p);
 }
 
 /* The RTU is on its way or lost, or the program is not ready for it yet. */
@@ -142,9 +143,10 @@ int ibcm_established(struct cm_conn *base, uint64_t now)
 	struct cm_msg m = conn_msg(c, CM_RTU);
 
 	if (c->state == ST_REP_SENT) {
+		if (!conn_tell(c, CM_EV_ESTABLISHED, 0, NULL))
+			return -ENOMEM;
 		answered(c);
 		conn_become(c, ST_ESTABLISHED);
-		conn_tell(c, CM_EV_ESTABLISHED, 0, NULL);
 		(void)conn_watch(c, now);
 		return 0;
 	}
@@ -351,8 +353,9 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 	struct cm_param p;
 
 	param_of(m, 0, &p);
+	if (!conn_tell(c, CM_EV_REJECTED, m->reason, &p))
+		return;
 	answered(c);
-	conn_tell(c, CM_EV_REJECTED, m->reason, &p);
 	if (c->state == ST_ESTABLISHED)
 		conn_timewait(c, now);
 	else
@@ -466,7 +469,7 @@ void conn_timer(struct conn *c, uint64_t now)
 {
 	switch (c->state) {
 	case ST_TIMEWAIT:
-		conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 		conn_become(c, ST_IDLE);
 		return;
 	case ST_ESTABLISHED: case ST_DREQ_RCVD:
@@ -489,14 +492,14 @@ void conn_timer(struct conn *c, uint64_t now)
 	c->cm->counter[CM_TIMEOUT]++;
 	log_info("connection 0x%08x: no answer after all retries", c->local_id);
 	if (c->state == ST_DREQ_SENT) {
-		conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
+		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);
 		return;
 	}
 	if (c->state != ST_SIDR_SENT)
 		reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
 		       CM_REJ_TIMEOUT, NULL, 0);
-	conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
+	(void)conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 	conn_become(c, ST_IDLE);
 }
 

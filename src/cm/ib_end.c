@@ -37,8 +37,8 @@ void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	if (!names_our_qp(c, m))
 		return;
-	(void)ibcm_established(&c->base, now);
-	on_dreq(c, m, now);
+	if (!ibcm_established(&c->base, now))
+		on_dreq(c, m, now);
 }
 
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
@@ -47,9 +47,10 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 		return;
 	switch (c->state) {
 	case ST_ESTABLISHED:
+		if (!conn_tell(c, CM_EV_DISCONNECTED, 0, NULL))
+			break;
 		c->dreq_tid = m->tid;
 		conn_become(c, ST_DREQ_RCVD);
-		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		break;
 	case ST_DREQ_SENT:		/* both at once */
 		send_drep(c, m->tid);
@@ -69,8 +70,9 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	(void)m;
+	if (!conn_tell(c, CM_EV_DISCONNECTED, 0, NULL))
+		return;
 	answered(c);
-	conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 	conn_timewait(c, now);
 }
 
@@ -118,7 +120,7 @@ void ibcm_disconnected(struct conn *c, uint64_t now)
 		/* fall through */
 	case ST_DREQ_SENT:
 		answered(c);
-		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
+		(void)conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		conn_timewait(c, now);
 		break;
 	case ST_DREQ_RCVD:

@@ -54,10 +54,7 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 
 	(void)now;
 	param_of(m, 0, &p);
-	answered(c);
-	if (m->reason == CM_SIDR_OK)
-		conn_tell(c, CM_EV_ESTABLISHED, 0, &p);
-	else
-		conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p);
-	conn_become(c, ST_IDLE);
+	if (m->reason == CM_SIDR_OK ? conn_tell(c, CM_EV_ESTABLISHED, 0, &p) :
+				      conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p))
+		conn_become(c, ST_IDLE);
 }

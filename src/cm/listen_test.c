@@ -303,7 +303,7 @@ static void a_process_that_lives_or_not(void **state)
 		cm_gone(&p.core, q.core.slot, i * FIX_S);
 		/* At first at once, then ever later. */
 		assert_int_equal(cm_deadline(p.core.cm),
-				 i * FIX_S + (i > 1 ? FIX_MS << (i - 2) : 0));
+				 i * FIX_S + (i > 1 ? (uint64_t)FIX_MS << (i - 2) : 0));
 		run_timers(&p, (i + 1) * FIX_S);
 		assert_int_equal(owner->n, 0);
 	}

@@ -77,7 +77,8 @@ struct cm_event {
 };
 
 /* Who is told: an id embeds it.  Called under the turn; to be quick.  False: no
- * memory, so what happened is treated as lost; only of a REQUEST. */
+ * memory, so the message that said so is treated as lost, and the peer says it
+ * again. */
 struct cm_owner {
 	bool (*event)(struct cm_owner *owner, const struct cm_event *ev);
 };

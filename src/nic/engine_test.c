@@ -288,7 +288,8 @@ static void mads_go_out(void **state)
 	assert_int_equal(again, 64000 * US);
 	assert_int_equal(engine_turn(t.e, again - 1, false).output, 0);
 	t.e->blocked_until = again + 1;
-	assert_int_equal(engine_turn(t.e, again, false).output, 0);
+	assert_int_equal(engine_turn(t.e, again, false).next, again + 1);
+	assert_int_equal(t.n, 2);
 	assert_int_equal(engine_turn(t.e, again + 1, false).output, 1);
 	assert_int_equal(t.wire[2].len, 280);
 }
