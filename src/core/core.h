@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sys/list.h"
@@ -19,6 +20,8 @@ struct mkey_page;
 struct board;
 struct ib;
 struct local;
+struct cm;
+struct dgram;
 
 enum {
 	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
@@ -54,6 +57,10 @@ struct core {
 	struct board *board;
 	void (*board_wait)(struct core *core, uint32_t key);
 	struct local *local;			/* the same host's */
+	struct cm *cm;				/* connection management's */
+	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
+	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
+		    size_t len, uint64_t now);
 	uint32_t spent;				/* datagrams' worth of work of a turn
 						 * that put none out */
 	bool dead;				/* descriptors lost, or forked */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
@@ -208,6 +209,7 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 {
 	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
 	uint64_t local = local_deadline(e->core->local, now);
+	uint64_t cm = cm_deadline(e->core->cm);
 	struct heap_node *top = heap_top(&e->timers);
 
 	if (link < at)
@@ -218,6 +220,8 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
+	if (cm < at)
+		at = cm;
 	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
 		atomic_store(&e->deadline, at);
 	return at;
@@ -230,6 +234,18 @@ static void put_off(struct engine *e, struct qp *qp)
 	for (struct qp *next; qp; qp = next) {
 		next = qp->due_next;
 		due_add(e->core, qp);
+	}
+}
+
+/* What connection management has to say, and its timers. */
+static void put_mads(struct engine *e, uint64_t now)
+{
+	if (e->blocked_until > now)
+		return;
+	while (cm_output(e->core, &e->batch, now)) {
+		flush(e, now);
+		if (e->blocked_until > now)
+			return;
 	}
 }
 
@@ -271,6 +287,7 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 		if (e->blocked_until > now)
 			break;
 	}
+	put_mads(e, now);
 	sent = e->batch.n + core->spent;
 	flush(e, now);
 	local_flush(e->core->local);

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
@@ -67,6 +68,8 @@ static void on_gone(void *arg, uint16_t slot)
 
 	port_peer_gone(nic->engine.port, slot);
 	local_gone(nic->core.local, slot);
+	if (nic->core.cm)
+		cm_gone(&nic->core, slot, clock_ns());
 }
 
 static void on_said(void *arg, struct host_said *s)
@@ -141,6 +144,8 @@ static enum local_way way_of(const struct conf *conf, const char **off_why)
 	return *off_why ? LOCAL_OFF : way[conf->local];
 }
 
+static const struct cm_site site = { registry_has_ip, registry_address };
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -163,9 +168,12 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
 	if (rc)
 		goto close_ib;
-	rc = port_open(&e->port, e->host, conf->udp_port);
+	rc = cm_open(&nic->core, e->host, &site, clock_ns());
 	if (rc)
 		goto close_local;
+	rc = port_open(&e->port, e->host, conf->udp_port);
+	if (rc)
+		goto close_cm;
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
@@ -189,6 +197,8 @@ close_link:
 	e->link->ops->close(e->link);
 close_port:
 	port_close(e->port);
+close_cm:
+	cm_close(&nic->core);
 close_local:
 	local_close(&nic->core);
 close_ib:
@@ -222,10 +232,12 @@ static void nic_stop(struct nic *nic)
 	hand_on(e);
 	ib_log_counters(&nic->core);
 	local_log_counters(&nic->core);
+	cm_log_counters(nic->core.cm);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
+	cm_close(&nic->core);
 	local_close(&nic->core);
 	ib_close(&nic->core);
 	host_close(e->host);
@@ -409,6 +421,21 @@ void nic_flush(struct nic *nic)
 	engine_settle(&nic->engine, now, did.next);
 }
 
+struct cm *nic_enter(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	return nic->core.cm;
+}
+
+void nic_leave(struct nic *nic)
+{
+	uint64_t now = clock_ns();
+	struct engine_did did = engine_output(&nic->engine, now, ENGINE_INLINE);
+
+	turn_give(&nic->core.turn);
+	engine_settle(&nic->engine, now, did.next);
+}
+
 void nic_fence(struct nic *nic)
 {
 	local_fence(&nic->core);
@@ -429,11 +456,13 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			continue;
 		}
 		nic->core.leaving = true;
+		cm_leave(&nic->core, clock_ns());
 		(void)engine_flush(&nic->engine, clock_ns());
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
 		ib_log_counters(&nic->core);
 		local_log_counters(&nic->core);
+		cm_log_counters(nic->core.cm);
 		turn_give(&nic->core.turn);
 		break;
 	}

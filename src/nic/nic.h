@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
+struct cm;
 struct core;
 struct device;
 struct nic;
@@ -59,6 +62,10 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 /* Is ip this host's, as dev sees it? */
 bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16]);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
+
+/* Around calls of cm/: take the turn; send what came of them and give it. */
+struct cm *nic_enter(struct nic *nic) NO_TSA;
+void nic_leave(struct nic *nic) NO_TSA;
 
 uint64_t nic_now(void);
 

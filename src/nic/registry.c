@@ -206,6 +206,26 @@ bool registry_has_ip(const uint8_t ip[16])
 	return found;
 }
 
+/* Asks the kernel: the registry's lock is taken outside of the turn only. */
+bool registry_address(unsigned i, uint8_t ip[16])
+{
+	struct netdev *net;
+	bool found = false;
+	int n;
+
+	if (netdev_list(&net, &n))
+		return false;
+	for (int j = 0; j < n && !found; j++) {
+		found = i < net[j].naddrs;
+		if (found)
+			memcpy(ip, net[j].addr[i].ip, 16);
+		else
+			i -= net[j].naddrs;
+	}
+	free(net);
+	return found;
+}
+
 int registry_refresh(void)
 {
 	int rc;

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm.c - see cm.h. */
+#include "cm/cm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "core/core.h"
+#include "host/host.h"
+#include "sys/log.h"
+
+int cm_open(struct core *core, struct host *host, const struct cm_site *site,
+	    uint64_t seed)
+{
+	struct cm *cm = calloc(1, sizeof(*cm));
+
+	if (!cm)
+		return -ENOMEM;
+	cm->core = core;
+	cm->host = host;
+	cm->site = site;
+	rand_seed(&cm->rng, seed);
+	heap_init(&cm->timers);
+	list_init(&cm->free);
+	list_init(&cm->listeners);
+	for (int i = 0; i < PEERS; i++)
+		list_init(&cm->by_peer[i]);
+	core->cm = cm;
+	core->gsi = gsi_input;
+	return 0;
+}
+
+void cm_close(struct core *core)
+{
+	struct cm *cm = core->cm;
+
+	core->gsi = NULL;
+	core->cm = NULL;
+	list_for_safe(n, &cm->listeners)
+		cm_unbind(cm, container_of(n, struct cm_listener, node));
+	for (int i = 0; i < CONN_CHUNKS; i++)
+		free(cm->chunk[i]);
+	heap_fini(&cm->timers);
+	free(cm);
+}
+
+bool cm_output(struct core *core, struct batch *b, uint64_t now)
+{
+	struct cm *cm = core->cm;
+	struct heap_node *top;
+
+	while ((top = heap_top(&cm->timers)) && top->at <= now)
+		conn_timer(container_of(top, struct conn, timer), now);
+	return gsi_output(cm, b);
+}
+
+uint64_t cm_deadline(const struct cm *cm)
+{
+	return cm->out_n ? 0 : heap_next(&cm->timers);
+}
+
+/* --- other processes ------------------------------------------------------------ */
+
+/* That the peer's process ends is told by the connection to it. */
+void conn_watch(struct conn *c, uint64_t now)
+{
+	struct cm *cm = c->cm;
+	uint16_t slot = id_slot(c->remote_id);
+
+	if (!cm->host || slot == cm->core->slot ||
+	    (memcmp(c->way.src, c->way.dst, 16) && !cm->site->is_here(c->way.dst)))
+		return;
+	c->near = true;
+	if (host_connect(cm->host, slot) == -ESRCH)
+		ibcm_disconnected(c, now);
+}
+
+void cm_gone(struct core *core, uint16_t slot, uint64_t now)
+{
+	struct cm *cm = core->cm;
+
+	for (unsigned i = 0; cm && i < cm->used; i++) {
+		struct conn *c = conn_at(cm, i);
+
+		if (c->state != ST_FREE && c->near && id_slot(c->remote_id) == slot)
+			ibcm_disconnected(c, now);
+	}
+}
+
+void cm_leave(struct core *core, uint64_t now)
+{
+	struct cm *cm = core->cm;
+
+	for (unsigned i = 0; i < cm->used; i++)
+		if (conn_at(cm, i)->state != ST_FREE)
+			ibcm_close(&conn_at(cm, i)->base, now);
+}
+
+/* --- owners ----------------------------------------------------------------------- */
+
+void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
+{
+	struct conn *c = conn_of(base);
+
+	base->owner = owner;
+	if (c->listener) {
+		c->listener->pending--;
+		c->listener = NULL;
+	}
+	(void)conn_reserve(cm, cm->reserved);	/* what a request took; or fewer */
+	if (!c->missed)
+		return;
+	c->missed = false;
+	conn_tell(c, c->missed_type, c->missed_status, NULL);
+}
+
+/* --- what happened ------------------------------------------------------------------ */
+
+static const char *const names[CM_COUNTERS] = {
+#define COUNTER(value, name) [value] = #name,
+#include "cm/counter.def"
+#undef COUNTER
+};
+
+uint64_t cm_counter(const struct cm *cm, enum cm_counter c)
+{
+	return cm->counter[c];
+}
+
+void cm_log_counters(const struct cm *cm)
+{
+	char line[512] = "";
+	size_t n = 0;
+
+	if (log_level < LOG_INFO)
+		return;
+	for (int i = 0; i < CM_COUNTERS; i++)
+		if (cm->counter[i] && n < sizeof(line))
+			n += (size_t)snprintf(line + n, sizeof(line) - n, " %s %llu",
+					      names[i],
+					      (unsigned long long)cm->counter[i]);
+	if (n)
+		log_info("connection management:%s", line);
+}

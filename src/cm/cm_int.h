@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm_int.h - what the files of cm/ share: connections of the IB protocol,
+ * listeners, and the MADs that wait to be sent.  Inside cm/ only. */
+#ifndef CM_CM_INT_H
+#define CM_CM_INT_H
+
+#include "cm/cm.h"
+#include "sys/clock.h"
+#include "sys/heap.h"
+#include "sys/list.h"
+#include "sys/rand.h"
+#include "wire/cm_mad.h"
+
+struct service;
+
+enum {
+	ID_GEN_BITS = 8, ID_INDEX_BITS = 14, ID_SLOT_SHIFT = 22,
+	CONN_CHUNK = 64, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
+	PEERS = 1024,			/* hash buckets */
+	OUT_MAX = 256,			/* MADs that wait to be sent */
+	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
+	MAX_RETRIES = 15,
+	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
+	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
+	LISTENER_NAMES = 2,
+};
+
+/* States of 12.9.5, less those that differ in a timer only. */
+enum conn_state {
+	ST_FREE,			/* in no table */
+	ST_IDLE,			/* it is over, or has not begun */
+	ST_REQ_SENT, ST_REP_RCVD,	/* active */
+	ST_REQ_RCVD, ST_REP_SENT,	/* passive */
+	ST_ESTABLISHED, ST_DREQ_SENT, ST_DREQ_RCVD, ST_TIMEWAIT,
+	ST_SIDR_SENT, ST_SIDR_RCVD,
+	CONN_STATES
+};
+
+struct conn {
+	struct cm_conn base;		/* first */
+	struct cm *cm;
+	struct list node;		/* by_peer, or free */
+	struct heap_node timer;
+	enum conn_state state;
+	bool passive, datagram;
+	bool held;			/* an owner, or a request nobody has read,
+					 * refers to it */
+	bool near;			/* the peer is a process of this host */
+	bool missed;			/* .. event, while there was no owner */
+	enum cm_event_type missed_type;
+	int missed_status;
+	struct cm_listener *listener;	/* a request nobody owns yet */
+	uint32_t local_id, remote_id;
+	uint32_t local_qpn, remote_qpn;
+	uint64_t tid, service_id, local_guid, remote_guid;
+	struct cm_way way;
+	uint8_t ack_timeout;		/* of the path */
+	uint8_t peer_timeout;		/* what the peer takes for an answer */
+	uint8_t peer_retries;
+	/* What is sent again until it is answered; retry.c. */
+	uint8_t mad[MAD_LEN];
+	unsigned retries;		/* left */
+	uint64_t full_at, quick;	/* this try ends; next look within it */
+};
+
+struct cm_listener {
+	struct list node;
+	struct cm *cm;
+	struct cm_service service;
+	struct service *name[LISTENER_NAMES];
+	struct cm_owner *owner;		/* NULL: bound only */
+	bool datagram;
+	unsigned backlog, pending;
+};
+
+struct out_mad {
+	struct cm_way way;
+	uint8_t mad[MAD_LEN];
+};
+
+struct cm {
+	struct core *core;
+	struct host *host;
+	const struct cm_site *site;
+	struct prng rng;
+	struct heap timers;
+	struct conn *chunk[CONN_CHUNKS];
+	unsigned used, ready;		/* indices [0, used) were ever used, and
+					 * [used, ready) have memory */
+	unsigned reserved;		/* backlogs */
+	unsigned free_n;
+	struct list free;
+	struct list by_peer[PEERS];	/* passive connections, by address and ID */
+	struct list listeners;
+	unsigned out_head, out_n;
+	uint32_t psn;
+	uint64_t counter[CM_COUNTERS];
+	struct out_mad out[OUT_MAX];
+};
+
+static inline struct conn *conn_of(struct cm_conn *c)
+{
+	return (struct conn *)c;
+}
+
+static inline uint16_t id_slot(uint32_t id)
+{
+	return (uint16_t)(id >> ID_SLOT_SHIFT);
+}
+
+/* --- conn.c: memory, identifiers, tables ------------------------------------- */
+
+int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
+/* One in ST_IDLE, held; NULL: none reserved. */
+struct conn *conn_new(struct cm *cm);
+void conn_free(struct conn *c);
+struct conn *conn_find(struct cm *cm, uint32_t local_id);
+/* Passive ones are found by who asked. */
+void conn_hash(struct conn *c);
+struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+			       uint32_t remote_id, bool datagram);
+/* Connected to that QP of that host, and not under remote_id. */
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
+			  uint32_t remote_id);
+struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
+
+/* --- retry.c: what is sent until it is answered -------------------------------- */
+
+/* Put m into the ring; cm->counter[] says if there was no room. */
+void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
+			 unsigned retries, uint64_t now);
+void send_again(struct conn *c);
+void answered(struct conn *c);
+void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
+/* The timer went off: sent again, or (false) all tries are used up. */
+bool retry_run(struct conn *c, uint64_t now);
+uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
+
+/* --- ib_cm.c, ib_end.c, ib_sidr.c: the protocol --------------------------------- */
+
+void conn_become(struct conn *c, enum conn_state state, uint64_t now);
+void conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer);
+void conn_timewait(struct conn *c, uint64_t now);
+/* A message of c: its header and identifiers. */
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
+void conn_private(struct cm_msg *m, const void *data, size_t len);
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
+void conn_timer(struct conn *c, uint64_t now);
+void conn_watch(struct conn *c, uint64_t now);	/* cm.c; last thing done to c */
+void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
+int ibcm_disconnect(struct cm_conn *base, uint64_t now);
+void ibcm_close(struct cm_conn *base, uint64_t now);
+void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
+void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
+
+/* A message for an existing connection.  False: it is for none of ours. */
+bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+		uint64_t now);
+/* A REQ or SIDR_REQ for a connection of ours that exists; or (false) not. */
+bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
+		      const struct cm_msg *m, uint64_t now);
+void ibcm_request(struct cm_listener *l, const struct cm_target *from,
+		const struct cm_msg *m, uint64_t now);
+/* Say no to what belongs to nobody. */
+void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+
+int sidr_connect(struct conn *c, const struct cm_target *to,
+		 const struct cm_param *self, uint64_t now);
+int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status,
+	       uint64_t now);
+void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
+
+/* --- listen.c ------------------------------------------------------------------- */
+
+struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
+				  bool datagram);
+/* The names that may serve a request, best first.  Returns how many. */
+enum { NAMES_MAX = 3, NAME_LEN = 80 };
+unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN]);
+
+/* --- gsi.c ------------------------------------------------------------------------ */
+
+struct dgram;
+void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
+	       size_t len, uint64_t now);
+bool gsi_output(struct cm *cm, struct batch *b);
+
+#endif

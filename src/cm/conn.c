@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conn.c - connections: their memory, their identifiers, how they are found.
+ *
+ * An identifier is slot | index | generation.  Memory comes in chunks that are
+ * kept; an index that is free again waits its turn, so that it comes back late
+ * and with another generation. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "core/core.h"
+
+struct conn *conn_at(struct cm *cm, unsigned index)
+{
+	return &cm->chunk[index / CONN_CHUNK][index % CONN_CHUNK];
+}
+
+
+int conn_reserve(struct cm *cm, unsigned n)
+{
+	while (cm->free_n + cm->ready - cm->used < n) {
+		unsigned i = cm->ready / CONN_CHUNK;
+
+		if (i == CONN_CHUNKS ||
+		    heap_reserve(&cm->timers, cm->ready + CONN_CHUNK))
+			return -ENOMEM;
+		cm->chunk[i] = calloc(CONN_CHUNK, sizeof(struct conn));
+		if (!cm->chunk[i])
+			return -ENOMEM;
+		cm->ready += CONN_CHUNK;
+	}
+	return 0;
+}
+
+static struct conn *fresh(struct cm *cm)
+{
+	unsigned i = cm->used++;
+	struct conn *c = conn_at(cm, i);
+
+	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT | i << ID_GEN_BITS;
+	list_init(&c->node);
+	return c;
+}
+
+static uint32_t next_generation(uint32_t id)
+{
+	const uint32_t mask = (1u << ID_GEN_BITS) - 1;
+
+	return (id & ~mask) | ((id + 1) & mask);
+}
+
+struct conn *conn_new(struct cm *cm)
+{
+	struct conn *c;
+	uint32_t id;
+
+	if (cm->used < cm->ready) {
+		c = fresh(cm);
+	} else if (cm->free_n) {
+		c = container_of(cm->free.next, struct conn, node);
+		list_del(&c->node);
+		cm->free_n--;
+	} else {
+		return NULL;
+	}
+	id = c->local_id;
+	memset(c, 0, sizeof(*c));
+	list_init(&c->node);
+	c->base.proto = &cm_ib_proto;
+	c->cm = cm;
+	c->state = ST_IDLE;
+	c->held = true;
+	c->local_id = next_generation(id);
+	c->tid = rand_u64(&cm->rng) << 32 | c->local_id;
+	return c;
+}
+
+void conn_free(struct conn *c)
+{
+	struct cm *cm = c->cm;
+
+	heap_del(&cm->timers, &c->timer);
+	list_del(&c->node);
+	c->state = ST_FREE;
+	c->base.owner = NULL;
+	list_add_tail(&cm->free, &c->node);
+	cm->free_n++;
+}
+
+struct conn *conn_find(struct cm *cm, uint32_t local_id)
+{
+	unsigned i = local_id >> ID_GEN_BITS & ((1u << ID_INDEX_BITS) - 1);
+	struct conn *c;
+
+	if (i >= cm->used)
+		return NULL;
+	c = conn_at(cm, i);
+	return c->state != ST_FREE && c->local_id == local_id ? c : NULL;
+}
+
+static struct list *bucket(struct cm *cm, const uint8_t ip[16], uint32_t remote_id)
+{
+	uint32_t h = remote_id;
+
+	for (int i = 0; i < 16; i++)
+		h = h * 31 + ip[i];
+	return &cm->by_peer[(h * 2654435761u) >> 22];
+}
+
+void conn_hash(struct conn *c)
+{
+	list_add_tail(bucket(c->cm, c->way.dst, c->remote_id), &c->node);
+}
+
+static bool same_way(const struct cm_way *a, const struct cm_way *b)
+{
+	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16);
+}
+
+struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+			       uint32_t remote_id, bool datagram)
+{
+	list_for(n, bucket(cm, way->dst, remote_id)) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		if (c->remote_id == remote_id && c->datagram == datagram &&
+		    same_way(&c->way, way))
+			return c;
+	}
+	return NULL;
+}
+
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
+			  uint32_t remote_id)
+{
+	for (unsigned i = 0; i < cm->used; i++) {
+		struct conn *c = conn_at(cm, i);
+
+		if ((c->state == ST_ESTABLISHED || c->state == ST_REP_SENT) &&
+		    c->remote_qpn == qpn && c->remote_id != remote_id &&
+		    !memcmp(c->way.dst, way->dst, 16))
+			return c;
+	}
+	return NULL;
+}
