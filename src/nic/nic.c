@@ -430,7 +430,7 @@ struct cm *nic_enter(struct nic *nic)
 void nic_leave(struct nic *nic)
 {
 	uint64_t now = clock_ns();
-	struct engine_did did = engine_output(&nic->engine, now, ENGINE_INLINE);
+	struct engine_did did = engine_output(&nic->engine, NULL, now, ENGINE_INLINE);
 
 	turn_give(&nic->core.turn);
 	engine_settle(&nic->engine, now, did.next);
