@@ -51,6 +51,7 @@ int cycles_serve(const char *ip, unsigned port, unsigned n)
 		MUST(rdma_disconnect(e.id) == 0);
 		end_break(&e);
 	}
+	usleep(500000);			/* the last DREP may be lost */
 	MUST(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(ch);
 	return 0;
