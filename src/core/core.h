@@ -19,6 +19,7 @@ struct qp;
 struct mkey_page;
 struct board;
 struct ib;
+struct iwarp;
 struct local;
 struct cm;
 struct dgram;
@@ -51,6 +52,7 @@ struct core {
 	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;				/* the IB transport's own */
+	struct iwarp *iwarp;			/* the iWARP transport's */
 	/* For other processes of the host (core/board.h), or NULL; and how to
 	 * wait, without the turn, until none of them is inside a region that is
 	 * no longer on it. */

@@ -69,6 +69,7 @@ struct qp {
 	struct srq *srq;			/* or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
+	unsigned wr_type;			/* core/wr_op.h: type, or iWARP's */
 	bool sig_all;
 	uint64_t send_ops;			/* ibv_wr_*: which were asked for */
 

@@ -178,7 +178,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	if (qp->ctx->dead)
 		return -EIO;
-	rc = qp_check_modify(qp->type, from, to, mask);
+	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask) :
+					qp_check_modify(qp->type, from, to, mask);
 	if (rc) {
 		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
 			 qp->qpn, (int)from, (int)to, (unsigned)mask);

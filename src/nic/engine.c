@@ -12,7 +12,9 @@
 #include "core/transport.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "iwarp/iwarp.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -175,13 +177,24 @@ static bool nearly_full(const struct batch *b)
 	       !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
 }
 
+static bool is_stream(const struct qp *qp)
+{
+	return qp->transport == &iwarp_transport;
+}
+
+static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
+{
+	return is_stream(qp) ? conns_output(e->conns, qp, now) :
+			       qp->transport->output(qp, &e->batch, now);
+}
+
 /* The program ends, perhaps in the middle of a call: what it has locked stays
  * locked, and nobody wants completions any more. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	if (!lock_try(&qp->lock))
 		return;
-	(void)qp->transport->output(qp, &e->batch, now);
+	(void)qp_output(e, qp, now);
 	lock_give(&qp->lock);
 }
 
@@ -192,8 +205,8 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 
 	lock_take(&qp->lock);
 	next = qp->transport->run(qp, now);
-	if (e->blocked_until <= now) {
-		more = qp->transport->output(qp, &e->batch, now);
+	if (e->blocked_until <= now || is_stream(qp)) {
+		more = qp_output(e, qp, now);
 		next = qp->transport->run(qp, now);
 	} else {
 		more = true;
@@ -313,7 +326,7 @@ static int take_input(struct engine *e, uint64_t now)
 		engine_break(e, "receiving");
 	else
 		ib_input_all(e->core, e->in, (unsigned)n, now);
-	return n;
+	return conns_input(e->conns, now) ? n + 1 : n;
 }
 
 /* To look at sockets is a system call, at pipes it is not: while those are busy

@@ -14,6 +14,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "sys/clock.h"
 
@@ -128,6 +129,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
 	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
@@ -148,6 +150,7 @@ NO_TSA static int end(void **state)
 	(void)state;
 	turn_give(&t.core.turn);
 	heap_fini(&t.e->timers);
+	conns_close(t.e->conns);
 	free(t.e);
 	local_close(&t.core);
 	core_fini(&t.core);

@@ -9,14 +9,17 @@
 
 #include "cm/cm.h"
 #include "core/core.h"
+#include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "iwarp/iwarp.h"
 #include "link/fault.h"
 #include "link/pcap.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/port.h"
@@ -49,8 +52,7 @@ struct core *nic_core(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
-	(void)dev;
-	return &ib_transport;
+	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
 }
 
 /* --- making one ------------------------------------------------------------ */
@@ -146,6 +148,11 @@ static enum local_way way_of(const struct conf *conf, const char **off_why)
 
 static const struct cm_site site = { registry_has_ip, registry_address };
 
+static void on_connection(void *arg)
+{
+	engine_kick(arg);
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -165,9 +172,12 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;
-	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
+	rc = conns_open(&e->conns, &nic->core, on_connection, e);
 	if (rc)
 		goto close_ib;
+	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
+	if (rc)
+		goto close_conns;
 	rc = cm_open(&nic->core, e->host, &site, clock_ns());
 	if (rc)
 		goto close_local;
@@ -201,6 +211,8 @@ close_cm:
 	cm_close(&nic->core);
 close_local:
 	local_close(&nic->core);
+close_conns:
+	conns_close(e->conns);
 close_ib:
 	ib_close(&nic->core);
 fini_core:
@@ -239,6 +251,7 @@ static void nic_stop(struct nic *nic)
 	heap_fini(&e->timers);
 	cm_close(&nic->core);
 	local_close(&nic->core);
+	conns_close(e->conns);
 	ib_close(&nic->core);
 	host_close(e->host);
 	core_fini(&nic->core);
@@ -275,6 +288,7 @@ static void close_all(struct engine *e)
 	engine_close_fds(e);
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
+	conns_forked(e->conns);
 	local_forked(e->core);
 	host_forked(e->host);
 	pcap_forked();

@@ -17,7 +17,8 @@ struct nic;
 struct qp;
 struct transport;
 
-/* The devices of this machine, most useful first (loopback last), in an array
+/* The devices of this machine, most useful first (RoCE, then iWARP; of each,
+ * loopback last), in an array
  * of *n that the caller frees.  Looks at the interfaces anew each time and
  * leaves nothing behind; a device keeps its address.  0 or -errno. */
 int nic_devices(struct device ***out, int *n);

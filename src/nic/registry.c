@@ -21,13 +21,11 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
 static struct core *watcher;		/* who is told of changes; or NULL */
 
-/* Is name in the list, with commas or spaces?  An empty list holds every name. */
-static bool listed(const char *list, const char *name)
+/* Is name in the list, with commas or spaces? */
+static bool has_name(const char *list, const char *name)
 {
 	static const char between[] = ", ";
 
-	if (!*list)
-		return true;
 	for (const char *at = list; *at; at += strspn(at, between)) {
 		size_t len = strcspn(at, between);
 
@@ -36,6 +34,15 @@ static bool listed(const char *list, const char *name)
 		at += len;
 	}
 	return false;
+}
+
+/* An empty list holds every device, an interface's name both of its. */
+static bool listed(const char *list, const struct netdev *net, bool iwarp)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	snprintf(name, sizeof(name), "%s_%s", iwarp ? "iwarp" : "roce", net->name);
+	return !*list || has_name(list, net->name) || has_name(list, name);
 }
 
 /* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
@@ -56,12 +63,12 @@ static void say_none(const struct netdev *net, int n)
 		 conf_get()->devices, names);
 }
 
-static struct device *find(const struct netdev *net)
+static struct device *find(const struct netdev *net, bool iwarp)
 {
 	list_for(n, &all) {
 		struct device *dev = container_of(n, struct device, node);
 
-		if (!strcmp(dev->net.name, net->name))
+		if (device_is_iwarp(dev) == iwarp && !strcmp(dev->net.name, net->name))
 			return dev;
 	}
 	return NULL;
@@ -88,8 +95,8 @@ static void raise_changes(struct device *dev, unsigned what)
 	lock_give(&core->lock);
 }
 
-/* conf has checked the identity already. */
-static int add(const struct netdev *net)
+/* conf has checked the identity already.  Its name is for the RoCE device. */
+static int add(const struct netdev *net, bool iwarp)
 {
 	static int made;
 	struct ident ident;
@@ -106,21 +113,25 @@ static int add(const struct netdev *net)
 		.hw_ver = ident.hw_ver, .speed = ident.speed, .width = ident.width,
 	};
 	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
-	ident_name(&ident, net->name, made, id.name);
-	rc = device_create(net, &id, &dev);
+	if (iwarp) {
+		rc = device_create_iwarp(net, &id, &dev);
+	} else {
+		ident_name(&ident, net->name, made, id.name);
+		rc = device_create(net, &id, &dev);
+	}
 	if (rc)
 		return rc;
-	made++;
+	made += !iwarp;
 	list_add_tail(&all, &dev->node);
 	return 0;
 }
 
-static int add_or_update(const struct netdev *net)
+static int add_or_update(const struct netdev *net, bool iwarp)
 {
-	struct device *dev = find(net);
+	struct device *dev = find(net, iwarp);
 
 	if (!dev)
-		return add(net);
+		return add(net, iwarp);
 	raise_changes(dev, device_update(dev, net));
 	return 0;
 }
@@ -142,10 +153,13 @@ static int refresh(void)
 	rc = netdev_list(&net, &n);
 	if (rc)
 		return rc;
-	for (int i = 0; i < n && !rc; i++) {
-		if (!listed(conf_get()->devices, net[i].name))
+	for (int i = 0; i < 2 * n && !rc; i++) {
+		const struct netdev *at = &net[i % n];
+		bool iwarp = i >= n;
+
+		if (!listed(conf_get()->devices, at, iwarp))
 			continue;
-		rc = add_or_update(&net[i]);
+		rc = add_or_update(at, iwarp);
 		some = true;
 	}
 	if (!some && *conf_get()->devices)
@@ -236,12 +250,14 @@ int registry_refresh(void)
 	return rc;
 }
 
-/* Ethernet before loopback, then as the kernel numbers them. */
+/* RoCE before iWARP, Ethernet before loopback, then as the kernel numbers them. */
 static int by_use(const void *a, const void *b)
 {
 	const struct device *x = *(struct device *const *)a;
 	const struct device *y = *(struct device *const *)b;
 
+	if (device_is_iwarp(x) != device_is_iwarp(y))
+		return device_is_iwarp(x) ? 1 : -1;
 	if (x->net.loopback != y->net.loopback)
 		return x->net.loopback ? 1 : -1;
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);
