@@ -306,7 +306,7 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, struct swqe *w,
 	if (!wr->wire)
 		return local_work(q, c, now);
 	if (w->length > caps.max_msg || (is_atomic(w) && w->length != 8))
-		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_DRAINED_LENGTH, now);
+		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	if (iw_req_is_read(w) && !iw_read_may_go(q, c))
 		return STEP_WAIT;
 	(void)work;
