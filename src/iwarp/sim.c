@@ -92,7 +92,6 @@ void sim_close(struct sim *s)
 
 		MUST(pd_free(n->pd) == 0);
 		event_queue_fini(&n->ctx.async);
-		lock_fini(&n->dev->lock);
 		free(n->dev);
 		iwarp_close(&n->core);
 		core_fini(&n->core);
