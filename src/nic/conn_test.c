@@ -161,7 +161,6 @@ static void close_world(struct world *w)
 	}
 	assert_int_equal(pd_free(w->pd), 0);
 	event_queue_fini(&w->ctx.async);
-	lock_fini(&w->dev->lock);
 	free(w->dev);
 	nic_close(w->nic);
 	free(w);
