@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/qp.h"
@@ -130,6 +131,7 @@ NO_TSA static int begin(void **state)
 	t.core.timers = &t.e->timers;
 	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
+	assert_int_equal(cm_open(&t.core, NULL, NULL, 1), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
@@ -152,6 +154,7 @@ NO_TSA static int end(void **state)
 	heap_fini(&t.e->timers);
 	conns_close(t.e->conns);
 	free(t.e);
+	cm_close(&t.core);
 	local_close(&t.core);
 	core_fini(&t.core);
 	return 0;
