@@ -101,7 +101,7 @@ def wait_service(proc, port, space=0x0106, timeout=10):
     while time.monotonic() < end and proc.running():
         names = pathlib.Path(f"/proc/{proc.pid}/net/unix").read_text(errors="replace")
         if want.search(names):
-            time.sleep(0.05)    # bound, and about to listen
+            time.sleep(0.2)     # bound, and about to listen
             return
         time.sleep(0.01)
     raise AssertionError(f"not listening on {port}: {proc.describe()}")

@@ -3,12 +3,14 @@
  * library is first used, and stays open. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "abi/cma.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_dev **devs;		/* under devs_lock; each stays where it is */
 static int ndevs;
+static pid_t opened_by;
 
 const struct cm_gate *cma_gate(void)
 {
@@ -91,6 +93,11 @@ int cma_init(void)
 	if (!cma_gate())
 		return -ENOSYS;
 	pthread_mutex_lock(&devs_lock);
+	if (opened_by != getpid()) {	/* a forked child's are its parent's: dead */
+		devs = NULL;
+		ndevs = 0;
+		opened_by = getpid();
+	}
 	if (!ndevs)
 		rc = look();
 	if (!rc && !ndevs)

@@ -26,8 +26,10 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	heap_init(&cm->timers);
 	list_init(&cm->free);
 	list_init(&cm->listeners);
-	for (int i = 0; i < PEERS; i++)
+	for (int i = 0; i < PEERS; i++) {
 		list_init(&cm->by_peer[i]);
+		list_init(&cm->by_qp[i]);
+	}
 	core->cm = cm;
 	core->gsi = gsi_input;
 	return 0;

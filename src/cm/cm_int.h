@@ -40,6 +40,7 @@ struct conn {
 	struct cm_conn base;		/* first */
 	struct cm *cm;
 	struct list node;		/* by_peer, or free */
+	struct list qp_node;		/* by_qp */
 	struct heap_node timer;
 	enum conn_state state;
 	bool passive, datagram;
@@ -91,6 +92,7 @@ struct cm {
 	unsigned free_n;
 	struct list free;
 	struct list by_peer[PEERS];	/* passive connections, by address and ID */
+	struct list by_qp[PEERS];	/* all, by address and QP of the peer */
 	struct list listeners;
 	unsigned out_head, out_n;
 	uint32_t psn;
@@ -115,8 +117,10 @@ int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
 struct conn *conn_find(struct cm *cm, uint32_t local_id);
-/* Passive ones are found by who asked. */
+/* Passive ones are found by who asked; all by the peer's QP, once it is known. */
 void conn_hash(struct conn *c);
+void conn_hash_qp(struct conn *c);
+void conn_unhash(struct conn *c);
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 			       uint32_t remote_id, bool datagram);
 /* Connected to that QP of that host, and not under remote_id. */

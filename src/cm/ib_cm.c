@@ -50,7 +50,7 @@ void conn_become(struct conn *c, enum conn_state state, uint64_t now)
 	if (state != ST_IDLE)
 		return;
 	answered(c);
-	list_del(&c->node);
+	conn_unhash(c);
 	if (!c->held)
 		conn_free(c);
 }
@@ -170,6 +170,7 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 	c->remote_id = m->local_id;
 	c->remote_qpn = m->qpn;
 	c->remote_guid = m->ca_guid;
+	conn_hash_qp(c);
 	conn_become(c, ST_REP_RCVD, now);
 	param_of(m, 0, &p);
 	conn_tell(c, CM_EV_RESPONSE, 0, &p);
@@ -230,6 +231,7 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	c->peer_timeout = m->local_timeout;
 	c->peer_retries = m->max_cm_retries;
 	conn_hash(c);
+	conn_hash_qp(c);
 }
 
 /* A QP of the peer asks for a connection that, as far as we know, it has: the

@@ -37,7 +37,8 @@ enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
 
 /* What one end says of itself. */
 struct cm_param {
-	uint32_t qpn, qkey, psn;
+	uint32_t qpn, qkey;
+	uint32_t psn;			/* with which the other end is to begin */
 	uint8_t service_type;		/* enum cm_service_type */
 	uint8_t resources, depth;	/* READs and atomics that it takes, and that
 					 * it will have out */
