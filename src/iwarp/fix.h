@@ -203,4 +203,48 @@ static inline bool raw_next(struct fix *f, struct raw_got *g)
 	return true;
 }
 
+static inline struct ddp raw_untagged(uint8_t opcode, uint32_t qn, uint32_t msn,
+				      uint32_t mo)
+{
+	return (struct ddp){ .last = true, .version = 1, .qn = qn, .msn = msn,
+			     .mo = mo, .ulp = (uint8_t)(0x40 | opcode) };
+}
+
+/* B has terminated with error, about d (NULL: it does not say), raised event (-1:
+ * none), and closes. */
+static inline void raw_refused(struct fix *f, enum rdmap_error error,
+			       const struct ddp *d, int event)
+{
+	struct rdmap_term t;
+	struct raw_got g;
+	struct ddp told;
+
+	assert_true(raw_next(f, &g));
+	assert_false(g.d.tagged);
+	assert_int_equal(g.d.ulp, 0x47);
+	assert_int_equal(g.d.qn, 2);
+	assert_int_equal(g.d.msn, 1);
+	assert_int_equal(g.d.mo, 0);
+	assert_true(g.d.last);
+	assert_int_equal(rdmap_term_parse(&t, g.at, g.n), 0);
+	if (t.error != error)
+		print_error("it says %s\n", rdmap_error_str(t.error));
+	assert_int_equal(t.error, error);
+	assert_int_equal(t.has_ddp, d != NULL);
+	if (d) {
+		assert_true(ddp_parse(&told, t.ddp, t.ddp_len) > 0);
+		assert_memory_equal(&told, d, sizeof(told));
+	}
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(f->s, 1), event);
+	assert_int_equal(sim_event(f->s, 1), -1);
+	/* Then FIN; and when nobody answers that, it is closed. */
+	assert_int_equal(f->raw->ops->recv(f->raw, &(struct iovec){ g.at, 1 }, 1,
+					   f->s->now), -ESHUTDOWN);
+	assert_non_null(f->s->node[1].conn[0].qp);
+	sim_run(f->s, 2 * SEC);
+	assert_null(f->s->node[1].conn[0].qp);
+	assert_int_equal(f->s->node[1].ended[IW_END_ERROR], 1);
+}
+
 #endif

@@ -193,6 +193,8 @@ void iw_req_reset(struct iw_qp *q);
 /* --- READs under way (reads.c) ------------------------------------------------------ */
 
 bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
+/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
+bool iw_read_waits(const struct iw_qp *q);
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		   uint32_t len, uint64_t now);

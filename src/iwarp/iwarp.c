@@ -213,6 +213,8 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
+		why = -EPIPE;			/* in the middle of an FPDU */
 	if (q->life == LIFE_OPEN && why) {
 		log_info("QP 0x%06x: the connection is lost: errno %d", qp->qpn, -why);
 		if (qp->sq.tail != qp->sq.head)

@@ -28,7 +28,8 @@ struct stream;
  *	                                              iw_setup_reject() . IW_REJECTED
  *
  * In IW_DONE, IW_REJECTED and IW_FAILED all is received, but the last may still
- * have to be sent: iw_setup_out(). */
+ * have to be sent: iw_setup_out().  (For rdma_cm: a request's peer.ord is what
+ * its event calls responder_resources, peer.ird its initiator_depth.) */
 
 enum iw_state {
 	IW_MORE,			/* bytes are awaited, in or out */

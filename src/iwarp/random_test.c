@@ -41,6 +41,7 @@ struct side {
 	unsigned nops, posted, ended;
 	struct { uint32_t len, imm; bool write; size_t at; } recv[OPS];
 	unsigned nrecv, recv_ended;
+	bool failed;			/* a completion with an error has come */
 	size_t size;
 };
 
@@ -309,7 +310,7 @@ static struct sim_conf some_conf(struct run *t)
 	};
 }
 
-static void one_seed(uint64_t seed)
+static struct run *begin(uint64_t seed)
 {
 	struct run *t = calloc(1, sizeof(*t));
 
@@ -334,10 +335,11 @@ static void one_seed(uint64_t seed)
 		}
 		sim_connect(t->s, &t->p[p], &c);
 	}
-	work(t);
-	for (unsigned p = 0; p < t->pairs; p++)
-		for (int i = 0; i < 2; i++)
-			check_side(&t->side[p][i], &t->side[p][!i]);
+	return t;
+}
+
+static void end(struct run *t)
+{
 	for (unsigned p = 0; p < t->pairs; p++) {
 		sim_unpair(t->s, &t->p[p]);
 		close_side(&t->side[p][0]);
@@ -345,6 +347,113 @@ static void one_seed(uint64_t seed)
 	}
 	sim_close(t->s);
 	free(t);
+}
+
+static void one_seed(uint64_t seed)
+{
+	struct run *t = begin(seed);
+
+	work(t);
+	for (unsigned p = 0; p < t->pairs; p++)
+		for (int i = 0; i < 2; i++)
+			check_side(&t->side[p][i], &t->side[p][!i]);
+	end(t);
+}
+
+/* --- connections that end --------------------------------------------------------------- */
+
+/* In order, each once; behind the first that fails all fail. */
+static void poll_ending(struct side *me)
+{
+	struct ibv_wc wc;
+
+	while (cq_poll(me->cq, 1, &wc) == 1) {
+		if (wc.status == IBV_WC_SUCCESS && wc.wr_id >= 1000) {
+			recv_ended(me, &wc);
+		} else if (wc.status == IBV_WC_SUCCESS) {
+			assert_false(me->failed);
+			send_ended(me, &wc);
+		} else if (wc.wr_id >= 1000) {
+			assert_int_equal(wc.wr_id, 1000 + me->recv_ended++);
+		} else {
+			/* Those before that said nothing had succeeded. */
+			for (; !me->failed && me->ended < wc.wr_id; me->ended++)
+				assert_false(me->ops[me->ended].flags &
+					     IBV_SEND_SIGNALED);
+			assert_int_equal(wc.wr_id, me->ended++);
+			assert_true(wc.status == IBV_WC_WR_FLUSH_ERR || !me->failed);
+			me->failed = true;
+		}
+	}
+}
+
+/* False: perhaps it is none. */
+static bool make_an_end(struct run *t, unsigned pair)
+{
+	struct sim_pair *p = &t->p[pair];
+	int i = (int)below(t, 2);
+
+	switch (below(t, 4)) {
+	case 0:
+		stream_loop_break(p->stream[0], ECONNRESET);
+		break;
+	case 1:
+		sim_modify(t->s, p->qp[i], IBV_QPS_ERR);
+		break;
+	case 2:
+		sim_modify(t->s, p->qp[i], IBV_QPS_SQD);
+		break;
+	default:				/* a key that may be wanted still */
+		assert_int_equal(mr_dereg(t->side[pair][i].mr_in), 0);
+		t->side[pair][i].mr_in = sim_mr(t->s, i, t->side[pair][i].in,
+						t->side[pair][!i].size + 1, ACCESS);
+		return false;
+	}
+	return true;
+}
+
+static void one_end(uint64_t seed)
+{
+	struct run *t = begin(seed);
+	bool sure;
+
+	for (unsigned p = 0; p < t->pairs; p++)
+		for (int i = 0; i < 2; i++)
+			while (t->side[p][i].posted < t->side[p][i].nops)
+				post_op(t, &t->side[p][i], &t->side[p][!i]);
+	for (unsigned i = below(t, 40); i > 0; i--)
+		sim_run(t->s, below(t, 2000));
+	sure = make_an_end(t, 0);
+	sim_run(t->s, 20 * SEC);
+	for (unsigned p = 0; p < t->pairs; p++) {
+		for (int i = 0; i < 2; i++) {
+			struct side *me = &t->side[p][i];
+
+			assert_int_equal(me->qp->state == IBV_QPS_ERR, p == 0 &&
+					 (sure || me->qp->state == IBV_QPS_ERR));
+			if (p == 0 && me->qp->state != IBV_QPS_ERR)
+				sim_modify(t->s, me->qp, IBV_QPS_ERR);
+			poll_ending(me);
+			assert_int_equal(me->ended, me->nops);
+			assert_true(me->recv_ended == me->nrecv);
+			if (p > 0)
+				check_side(me, &t->side[p][!i]);
+		}
+	}
+	end(t);
+}
+
+static void connections_that_end(void **state)
+{
+	const char *one = getenv("URNIC_TEST_SEED");
+
+	(void)state;
+	if (one) {
+		one_end(strtoull(one, NULL, 0));
+		return;
+	}
+	for (seed_now = 1; seed_now <= 300; seed_now++)
+		one_end(seed_now);
 }
 
 static void streams_that_cut_and_delay(void **state)
@@ -367,6 +476,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(streams_that_cut_and_delay),
+		cmocka_unit_test(connections_that_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

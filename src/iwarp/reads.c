@@ -14,6 +14,11 @@ void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 	q->reads.v[c->reads++ % DEPTH] = *r;
 }
 
+bool iw_read_waits(const struct iw_qp *q)
+{
+	return q->reads.head != q->c.reads && !q->reads.v[q->reads.head % DEPTH].rtr;
+}
+
 /* The answer cannot be what was asked for: its READ fails, and the QP. */
 static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		       size_t ulpdu, uint64_t now)
@@ -21,7 +26,7 @@ static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp
 	struct qp *qp = q->qp;
 
 	/* Those before it are complete: the oldest is the one. */
-	if (q->reads.head != q->c.reads && qp->sq.tail != q->c.cur)
+	if (iw_read_waits(q))
 		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 	iw_terminate(q, error, d, ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }

@@ -109,8 +109,7 @@ void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	}
 	log_info("QP 0x%06x: the peer terminates: %s (0x%04x)", q->qp->qpn,
 		 rdmap_error_str(t.error), t.error);
-	if (is_about_read(&t) && q->reads.head != q->c.reads &&
-	    q->qp->sq.tail != q->c.cur) {
+	if (is_about_read(&t) && iw_read_waits(q)) {
 		fail_read(q, t.error, now);
 		iw_fail(q, -1, false, now);
 	} else {

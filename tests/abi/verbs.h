@@ -185,6 +185,7 @@ static inline void recv_one(struct rig *r, uint32_t length)
 
 /* verbs_process.c: */
 void forks(struct rig *r);
+void iwarp_device(struct rig *r);
 void polls_inside(struct rig *r);
 void handlers(struct rig *r);
 void closes_with_qps_left(struct rig *r);
