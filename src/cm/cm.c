@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "cm/iw_int.h"
 #include "core/core.h"
 #include "host/host.h"
 #include "sys/log.h"
@@ -16,6 +17,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed)
 {
 	struct cm *cm = calloc(1, sizeof(*cm));
+	int rc;
 
 	if (!cm)
 		return -ENOMEM;
@@ -30,6 +32,12 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 		list_init(&cm->by_peer[i]);
 		list_init(&cm->by_qp[i]);
 	}
+	rc = iw_open(cm);
+	if (rc) {
+		heap_fini(&cm->timers);
+		free(cm);
+		return rc;
+	}
 	core->cm = cm;
 	core->gsi = gsi_input;
 	return 0;
@@ -43,6 +51,7 @@ void cm_close(struct core *core)
 	core->cm = NULL;
 	list_for_safe(n, &cm->listeners)
 		cm_unbind(cm, container_of(n, struct cm_listener, node));
+	iw_close(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
 		free(cm->chunk[i]);
 	heap_fini(&cm->timers);
@@ -56,12 +65,31 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 
 	while ((top = heap_top(&cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
+	iw_run(cm, now);
 	return gsi_output(cm, b);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	return cm->out_n ? 0 : heap_next(&cm->timers);
+	uint64_t ib = cm->out_n ? 0 : heap_next(&cm->timers), iw = iw_deadline(cm);
+
+	return iw < ib ? iw : ib;
+}
+
+int cm_fd(const struct cm *cm)
+{
+	return cm->iw->epfd;
+}
+
+bool cm_input(struct core *core, uint64_t now)
+{
+	return iw_input(core->cm, now);
+}
+
+void cm_forked(struct core *core)
+{
+	if (core->cm)
+		iw_forked(core->cm);
 }
 
 /* --- other processes ------------------------------------------------------------ */
@@ -99,6 +127,7 @@ void cm_leave(struct core *core, uint64_t now)
 	for (unsigned i = 0; i < cm->used; i++)
 		if (conn_at(cm, i)->state != ST_FREE)
 			ibcm_close(&conn_at(cm, i)->base, now);
+	iw_leave(cm, now);
 }
 
 /* --- owners ----------------------------------------------------------------------- */
@@ -107,6 +136,10 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 {
 	struct conn *c = conn_of(base);
 
+	if (base->proto == &cm_iw_proto) {
+		iw_own(iwc_of(base), owner);
+		return;
+	}
 	base->owner = owner;
 	if (c->listener) {
 		c->listener->pending--;

@@ -11,6 +11,7 @@
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
 
+struct iw_cm;
 struct service;
 
 enum {
@@ -64,6 +65,13 @@ struct conn {
 	uint64_t full_at, quick;	/* this try ends; next look within it */
 };
 
+/* What a descriptor in iWARP's epoll set is. */
+struct iw_watch {
+	bool listener;
+	int fd;				/* -1: none */
+	uint32_t events;		/* 0: not in the set */
+};
+
 struct cm_listener {
 	struct list node;
 	struct cm *cm;
@@ -72,6 +80,8 @@ struct cm_listener {
 	struct cm_owner *owner;		/* NULL: bound only */
 	bool datagram;
 	unsigned backlog, pending;
+	struct iw_watch tcp;		/* iWARP's socket */
+	unsigned asked;			/* its requests that nobody owns */
 };
 
 struct out_mad {
@@ -83,6 +93,7 @@ struct cm {
 	struct core *core;
 	struct host *host;
 	const struct cm_site *site;
+	struct iw_cm *iw;
 	struct prng rng;
 	struct heap timers;
 	struct conn *chunk[CONN_CHUNKS];

@@ -89,7 +89,7 @@ static bool address(unsigned i, uint8_t ip[16])
 	return i < 2;
 }
 
-static const struct cm_site site = { is_here, address };
+static const struct cm_site site = { .is_here = is_here, .address = address };
 
 static void proc_open(struct proc *p)
 {

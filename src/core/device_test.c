@@ -104,7 +104,6 @@ static void an_iwarp_device(void **state)
 	for (; init.qp_type != IBV_QPT_RC; init.qp_type--)
 		assert_int_equal(qp_create(&t.ctx, &init, NULL, 0, &qp), -EOPNOTSUPP);
 	t.ctx.dev = t.dev;
-	lock_fini(&dev->lock);
 	free(dev);
 	test_close(&t);
 }

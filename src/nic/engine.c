@@ -326,6 +326,8 @@ static int take_input(struct engine *e, uint64_t now)
 		engine_break(e, "receiving");
 	else
 		ib_input_all(e->core, e->in, (unsigned)n, now);
+	if (cm_input(e->core, now))
+		n++;
 	return conns_input(e->conns, now) ? n + 1 : n;
 }
 
