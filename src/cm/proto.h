@@ -59,9 +59,9 @@ enum cm_event_type {
 	CM_EV_REJECTED,			/* status: enum cm_reason; iWARP: as its iw_cm,
 					 * -ECONNREFUSED or -ECONNRESET */
 	CM_EV_UNREACHABLE,		/* status: -errno, or a cm_sidr_status */
-	CM_EV_FAILED,			/* status: -errno; iWARP's setup broke off */
 	CM_EV_DISCONNECTED,
-	CM_EV_TIMEWAIT_EXIT,
+	CM_EV_TIMEWAIT_EXIT,		/* not of iWARP: TCP has its own */
+	CM_EV_FAILED,			/* status: -errno; iWARP's setup broke off */
 };
 
 /* Valid during the call. */
