@@ -81,6 +81,11 @@ int cm_fd(const struct cm *cm)
 	return cm->iw->epfd;
 }
 
+void cm_look(struct core *core, uint64_t now)
+{
+	iw_look(core->cm, now);
+}
+
 bool cm_input(struct core *core, uint64_t now)
 {
 	return iw_input(core->cm, now);

@@ -36,9 +36,12 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed);
 void cm_close(struct core *core);
 
-/* iWARP's sockets: the descriptor is readable when cm_input() has something to
- * do.  True: there was something. */
+/* iWARP's sockets: the descriptor is readable when there is something to do.
+ * First a look, then what QPs' connections have brought, then what was seen: so
+ * that a peer which parts and connects again is told in that order.  True: there
+ * was something. */
 int cm_fd(const struct cm *cm);
+void cm_look(struct core *core, uint64_t now);
 bool cm_input(struct core *core, uint64_t now);
 
 /* Timers; then the MADs that wait go into b as far as there is room.  True:

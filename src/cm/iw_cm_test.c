@@ -64,6 +64,7 @@ static void run(uint64_t ns)
 {
 	for (uint64_t end = t.s->now + ns; t.s->now < end;) {
 		for (int i = 0; i < 2; i++) {
+			cm_look(&t.s->node[i].core, t.s->now);
 			(void)cm_input(&t.s->node[i].core, t.s->now);
 			batch_reset(&t.batch);
 			(void)cm_output(&t.s->node[i].core, &t.batch, t.s->now);

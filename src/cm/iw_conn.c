@@ -11,8 +11,6 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
-enum { EVENTS = 32 };
-
 /* --- one of them ------------------------------------------------------------------ */
 
 struct iwc *iwc_new(struct cm *cm)
@@ -202,17 +200,33 @@ void iw_leave(struct cm *cm, uint64_t now)
 	}
 }
 
-bool iw_input(struct cm *cm, uint64_t now)
+static void run_notes(struct cm *cm, uint64_t now)
+{
+	list_for_safe(n, &cm->iw->noted) {
+		list_del(n);
+		iwc_noted(container_of(n, struct iwc, noted), now);
+	}
+}
+
+void iw_look(struct cm *cm, uint64_t now)
 {
 	struct iw_cm *iw = cm->iw;
-	struct iw_watch *listener[EVENTS];
-	struct epoll_event ev[EVENTS];
-	int n, listeners = 0;
 
+	iw->events = 0;
 	if (!iw->sockets || now < iw->look_at)
-		return false;
+		return;
 	iw->look_at = now + IWC_LOOK_NS;
-	n = epoll_wait(iw->epfd, ev, EVENTS, 0);
+	iw->events = epoll_wait(iw->epfd, iw->event, IWC_EVENTS, 0);
+}
+
+bool iw_input(struct cm *cm, uint64_t now)
+{
+	struct iw_watch *listener[IWC_EVENTS];
+	struct epoll_event *ev = cm->iw->event;
+	int n = cm->iw->events, listeners = 0;
+
+	cm->iw->events = 0;
+	run_notes(cm, now);
 	/* Listeners afterwards: they may put an end to others. */
 	for (int i = 0; i < n; i++) {
 		struct iw_watch *w = ev[i].data.ptr;
@@ -232,10 +246,7 @@ void iw_run(struct cm *cm, uint64_t now)
 	struct iw_cm *iw = cm->iw;
 	struct heap_node *top;
 
-	list_for_safe(n, &iw->noted) {
-		list_del(n);
-		iwc_noted(container_of(n, struct iwc, noted), now);
-	}
+	run_notes(cm, now);
 	while ((top = heap_top(&iw->timers)) && top->at <= now) {
 		heap_del(&iw->timers, top);
 		iwc_timeout(container_of(top, struct iwc, timer), now);

@@ -4,6 +4,8 @@
 #ifndef CM_IW_INT_H
 #define CM_IW_INT_H
 
+#include <sys/epoll.h>
+
 #include "cm/cm_int.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
@@ -12,6 +14,7 @@ struct qp;
 
 enum {
 	IWC_HALF_MAX = 256,		/* TCP connections without a request yet */
+	IWC_EVENTS = 32,		/* of one look */
 	IWC_DATA_MAX = 256,		/* private data of ours: the API's limit */
 };
 
@@ -73,6 +76,8 @@ struct iw_cm {
 	int epfd;
 	unsigned sockets;		/* in it */
 	uint64_t look_at;		/* not before */
+	int events;			/* of the last look */
+	struct epoll_event event[IWC_EVENTS];
 	uint64_t resume_at;		/* listeners that pause; NEVER: none */
 	struct heap timers;
 	unsigned n, half_n;
@@ -106,6 +111,7 @@ void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer);
 void iw_own(struct iwc *c, struct cm_owner *owner);
 
+void iw_look(struct cm *cm, uint64_t now);
 bool iw_input(struct cm *cm, uint64_t now);
 void iw_run(struct cm *cm, uint64_t now);	/* notes, timers */
 uint64_t iw_deadline(const struct cm *cm);
