@@ -56,11 +56,28 @@ def test_a_wildcard_serves_both(shared_pair, kind):
              ["rping", "-c", "-V", "-C", "3", "-a", pair.a.ip4, "-p", port], int(port))
 
 
+TCP_SERVER = """
+import socket, sys, time
+s = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+time.sleep(60)
+"""
+TCP_CLIENTS = """
+import socket, sys, time
+held = []
+for i in range(20):
+    s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    s.sendall([b"", b"GET / HTTP/1.0\\r\\n\\r\\n", b"MPA ID Req Frame", bytes(100)][i % 4])
+    held.append(s)
+print("here", flush=True)
+time.sleep(60)
+"""
+
+
 def test_a_tcp_program_has_the_port(shared_pair, ours):
     """It stops iWARP's side of a wildcard listener, and all of an iWARP one."""
     pair = shared_pair()
     port = str(lab.next_port())
-    holder = pair.a.start("nc", "-l", "-p", port, library=False)
+    holder = pair.a.start("python3", "-c", TCP_SERVER, port, library=False)
     holder.wait_listening(int(port))
     run_pair(pair.a, pair.b.with_env(URNIC_DEVICES="roce_eth0"),
              ["rping", "-s", "-C", "3", "-p", port],
@@ -110,8 +127,7 @@ def test_strangers(shared_pair, ours):
     port = str(lab.next_port())
     server = server_ns.start(ours, "serve", ip, port, "10")
     server.wait_listening(int(port))
-    for n in range(20):
-        client_ns.sh(f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | timeout 0.{n % 4 + 1} "
-                     f"nc -w 1 {ip} {port} >/dev/null || true")
+    strangers = client_ns.start("python3", "-c", TCP_CLIENTS, ip, port, library=False)
+    strangers.wait_output("here")
     client_ns.run(ours, "ask", ip, port, "10")
     assert server.wait(10) == 0, server.describe()

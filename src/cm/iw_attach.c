@@ -160,8 +160,7 @@ int iwc_attach(struct cm_conn *base, uint64_t now)
 		iwc_put(c);
 	} else {
 		lent(c, now);
-		if (c->ended)
-			iwc_noted(c, now);
+		iwc_noted(c, now);	/* what came meanwhile */
 	}
 	turn_give(turn);
 	return rc;
