@@ -3,6 +3,7 @@
 #include "abi/cm_gate.h"
 
 #include "abi/abi.h"
+#include "core/device.h"
 #include "nic/nic.h"
 
 /* NULL: ctx is dead.  leave() follows otherwise. */
@@ -43,7 +44,7 @@ static int gate_bind(struct ibv_context *ctx, struct cm_service *s,
 static int gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
 		       bool datagram, struct cm_owner *owner)
 {
-	int rc = open_port(ctx, NULL);
+	int rc = cm_is_iwarp_only(l) ? 0 : open_port(ctx, NULL);
 	struct cm *cm = rc ? NULL : enter(ctx);
 
 	if (rc)
@@ -61,25 +62,18 @@ static void gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 	leave(ctx, 0);
 }
 
-/* By which protocol do ctx's QPs connect?  There is one so far; a connection
- * that exists knows its own. */
-static const struct cm_proto *proto_of(struct ibv_context *ctx)
-{
-	(void)ctx;
-	return &cm_ib_proto;
-}
-
 static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 			const struct cm_param *self, struct cm_owner *owner,
 			struct cm_conn **out)
 {
-	int rc = open_port(ctx, to->way.src);
+	const struct cm_proto *proto = to->iwarp ? &cm_iw_proto : &cm_ib_proto;
+	int rc = to->iwarp ? 0 : open_port(ctx, to->way.src);
 	struct cm *cm = rc ? NULL : enter(ctx);
 
 	if (rc)
 		return rc;
-	return cm ? leave(ctx, proto_of(ctx)->connect(cm, to, self, owner, out,
-						      nic_now())) : -EIO;
+	return cm ? leave(ctx, proto->connect(cm, to, self, owner, out, nic_now())) :
+		    -EIO;
 }
 
 static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
@@ -105,6 +99,20 @@ static int gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reas
 							nic_now())) : -EIO;
 }
 
+static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
+{
+	int rc;
+
+	if (!c->proto->attach)
+		return 0;
+	if (abi_forked(ctx) || !abi_enter(ctx))
+		return -EIO;
+	rc = c->proto->attach(c, nic_now());
+	abi_end();
+	/* What is to be sent goes out, and events are told. */
+	return enter(ctx) ? leave(ctx, rc) : -EIO;
+}
+
 static int gate_established(struct ibv_context *ctx, struct cm_conn *c)
 {
 	return enter(ctx) ? leave(ctx, c->proto->established(c, nic_now())) : -EIO;
@@ -123,12 +131,18 @@ static void gate_close(struct ibv_context *ctx, struct cm_conn *c)
 	leave(ctx, 0);
 }
 
+static bool gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
+{
+	return device_has_ip(abi_of(ctx)->ctx.dev, ip);
+}
+
 static const struct cm_gate gate = {
 	.version = CM_GATE_VERSION,
 	.bind = gate_bind, .listen = gate_listen, .unbind = gate_unbind,
 	.connect = gate_connect, .own = gate_own, .accept = gate_accept,
-	.reject = gate_reject, .established = gate_established,
+	.reject = gate_reject, .attach = gate_attach, .established = gate_established,
 	.disconnect = gate_disconnect, .close = gate_close,
+	.has_ip = gate_has_ip,
 };
 
 EXPORT const struct cm_gate *urnic_cm_gate(void)

@@ -9,10 +9,11 @@
 #define ABI_CM_GATE_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 #include "cm/cm.h"
 
-enum { CM_GATE_VERSION = 1 };
+enum { CM_GATE_VERSION = 2 };
 
 struct cm_gate {
 	unsigned version;
@@ -29,9 +30,14 @@ struct cm_gate {
 		      const struct cm_param *self);
 	int (*reject)(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 		      const void *private, size_t len);
+	/* A connection that has to be given its QP (iWARP); 0 at once where the
+	 * QP is connected otherwise. */
+	int (*attach)(struct ibv_context *ctx, struct cm_conn *c);
 	int (*established)(struct ibv_context *ctx, struct cm_conn *c);
 	int (*disconnect)(struct ibv_context *ctx, struct cm_conn *c);
 	void (*close)(struct ibv_context *ctx, struct cm_conn *c);
+	/* Is ip an address of ctx's device? */
+	bool (*has_ip)(struct ibv_context *ctx, const uint8_t ip[16]);
 };
 
 const struct cm_gate *urnic_cm_gate(void);

@@ -23,9 +23,13 @@ enum { CMA_PRIVATE_MAX = 256, CMA_ACK_TIMEOUT = 19, CMA_ACK_DELAY = 15 };
 struct cma_dev {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;		/* for ids whose program brings none */
+	bool iwarp;
 	uint8_t max_resources, max_depth;
 	enum ibv_mtu mtu;
 };
+
+/* Which devices will do. */
+enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };
 
 struct cma_channel {
 	struct rdma_event_channel ch;	/* first; fd: an eventfd semaphore, a token
@@ -121,8 +125,11 @@ static inline int cma_result(int rc)		/* 0 or -errno, as programs see it */
 /* cma_dev.c: 0 or -errno. */
 int cma_init(void);
 const struct cm_gate *cma_gate(void);
-/* The device with the address ip (of interface ifindex, if not 0). */
-int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index);
+/* The device with the address ip (of interface ifindex, if not 0): RoCE before
+ * iWARP. */
+int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
+	       struct cma_dev **dev, int *index);
+bool cma_has_kind(enum cma_kind kind);
 int cma_any_dev(struct cma_dev **dev);
 /* An address of a device that is not loopback, of that family.  -ENODEV. */
 int cma_some_ip(bool v6, uint8_t ip[16]);
@@ -135,7 +142,10 @@ void cma_from_ip(const uint8_t ip[16], uint16_t port, uint32_t ifindex,
 bool cma_is_any(const struct sockaddr *a);
 socklen_t cma_len(const struct sockaddr *a);
 uint16_t cma_port(const struct sockaddr *a);
-int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex);
+int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
+		 enum cma_kind kind);
+/* Which devices can id have? */
+enum cma_kind cma_kind_of(const struct cma_id *id);
 int cma_bind_any(struct cma_id *id);
 int cma_take_name(struct cma_id *id);
 bool cma_is_datagram(const struct cma_id *id);
@@ -163,6 +173,12 @@ int cma_id_for_request(struct cma_event *e);	/* 0 or -errno */
 
 /* cma_qp.c */
 int cma_qp_connect(struct cma_id *id);		/* to RTR, then RTS */
+/* iWARP: what the peer may do is known now, and the connection does the rest. */
+int cma_qp_prepare(struct cma_id *id);
+static inline bool cma_is_iwarp(const struct cma_id *id)
+{
+	return id->dev && id->dev->iwarp;
+}
 void cma_qp_error(struct cma_id *id);
 void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *ah);
 

@@ -89,9 +89,17 @@ bool cma_is_datagram(const struct cma_id *id)
 	return id->id.qp_type == IBV_QPT_UD;
 }
 
-int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex)
+/* iWARP has connections only, and its ports are TCP's. */
+enum cma_kind cma_kind_of(const struct cma_id *id)
 {
-	int rc = cma_dev_of(ip, ifindex, &id->dev, &id->sgid_index);
+	return id->id.ps == RDMA_PS_TCP && id->id.qp_type == IBV_QPT_RC ? CMA_ANY :
+									   CMA_ROCE;
+}
+
+int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
+		 enum cma_kind kind)
+{
+	int rc = cma_dev_of(ip, ifindex, kind, &id->dev, &id->sgid_index);
 
 	if (rc)
 		return rc;
@@ -99,6 +107,7 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex)
 	id->id.pd = id->dev->pd;
 	id->id.port_num = 1;
 	id->to.mtu = (uint8_t)id->dev->mtu;
+	id->to.iwarp = id->dev->iwarp;
 	memcpy(id->to.way.src, ip, 16);
 	id->to.way.ifindex = ifindex;
 	return 0;
@@ -112,9 +121,16 @@ int cma_take_name(struct cma_id *id)
 	struct cm_service s = {
 		.space = (uint16_t)id->id.ps, .port = cma_port(src),
 		.any = cma_is_any(src), .v6 = src->sa_family == AF_INET6,
-		.v6_only = id->afonly,
+		.v6_only = id->afonly, .ifindex = id->to.way.ifindex,
 	};
 	int rc;
+
+	if (id->dev)
+		s.iwarp = s.only_iwarp = id->dev->iwarp;
+	else if (cma_kind_of(id) == CMA_ANY) {
+		s.iwarp = cma_has_kind(CMA_IWARP);
+		s.only_iwarp = !cma_has_kind(CMA_ROCE);
+	}
 
 	cma_to_ip(src, s.ip);
 	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
@@ -145,7 +161,7 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 			return rc;
 		id->ctx = dev->ctx;
 	} else {
-		rc = cma_bind_dev(id, ip, scope(a));
+		rc = cma_bind_dev(id, ip, scope(a), cma_kind_of(id));
 		if (rc)
 			return rc;
 	}
@@ -223,7 +239,7 @@ static int choose_way(struct cma_id *id, uint32_t ifindex)
 	    cma_some_ip(v6, src) == 0)
 		memcpy(w->dst, src, 16);
 	if (!id->dev)
-		return cma_bind_dev(id, src, ifindex);
+		return cma_bind_dev(id, src, ifindex, cma_kind_of(id));
 	memcpy(w->src, src, 16);
 	return 0;
 }
@@ -328,7 +344,7 @@ static int resolve_route(struct cma_id *id)
 
 	if (id->state != CMA_ADDR)
 		return -EINVAL;
-	rc = fill_path(id);
+	rc = cma_is_iwarp(id) ? 0 : fill_path(id);	/* TCP finds its way */
 	if (rc)
 		return rc;
 	id->state = CMA_ROUTE;

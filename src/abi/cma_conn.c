@@ -196,11 +196,13 @@ static int do_accept(struct cma_id *id, struct rdma_conn_param *c)
 	id->resources = p.resources;
 	id->depth = p.depth;
 	if (id->id.qp) {
-		rc = cma_qp_connect(id);
+		rc = cma_is_iwarp(id) ? cma_qp_prepare(id) : cma_qp_connect(id);
 		if (rc)
 			return rc;
 	}
 	rc = cma_gate()->accept(id->ctx, id->conn, &p);
+	if (!rc)
+		rc = cma_gate()->attach(id->ctx, id->conn);
 	if (rc)
 		cma_qp_error(id);
 	else

@@ -32,6 +32,7 @@ static void fill(struct cma_dev *d)
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 
+	d->iwarp = d->ctx->device->transport_type == IBV_TRANSPORT_IWARP;
 	d->max_resources = d->max_depth = 1;
 	if (!ibv_query_device(d->ctx, &attr)) {
 		d->max_resources = attr.max_qp_rd_atom > 255 ? 255 :
@@ -71,8 +72,7 @@ fail:
 	return errno ? -errno : -ENOMEM;
 }
 
-/* Interfaces may have come since.  iWARP's devices are not connected by MADs.
- * devs_lock held. */
+/* Interfaces may have come since.  devs_lock held. */
 static int look(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -81,7 +81,7 @@ static int look(void)
 	if (!list)
 		return -errno;
 	for (int i = 0; list[i]; i++)
-		if (list[i]->transport_type == IBV_TRANSPORT_IB && !known(list[i]))
+		if (!known(list[i]))
 			rc = add(list[i]);
 	ibv_free_device_list(list);
 	return ndevs ? 0 : rc;		/* the others do without one */
@@ -125,6 +125,8 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 {
 	struct ibv_port_attr port;
 
+	if (d->iwarp)		/* its one GID is not an address */
+		return cma_gate()->has_ip(d->ctx, ip) ? 0 : -1;
 	if (ibv_query_port(d->ctx, 1, &port))
 		return -1;
 	for (int i = 0; i < port.gid_tbl_len; i++) {
@@ -137,11 +139,14 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 }
 
 /* 127/8 is loopback's, whatever of it was asked for: one of it has a GID. */
-static int find(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index)
+static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp,
+		struct cma_dev **dev, int *index)
 {
 	for (int i = 0; i < ndevs; i++) {
 		int at;
 
+		if (devs[i]->iwarp != iwarp)
+			continue;
 		if (ifindex && ibv_get_device_index(devs[i]->ctx->device) != (int)ifindex)
 			continue;
 		at = gid_index(devs[i], ip);
@@ -154,14 +159,23 @@ static int find(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, in
 	return -ENODEV;
 }
 
-int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index)
+static int find_kind(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
+		     struct cma_dev **dev, int *index)
+{
+	int rc = kind == CMA_IWARP ? -ENODEV : find(ip, ifindex, false, dev, index);
+
+	return rc && kind != CMA_ROCE ? find(ip, ifindex, true, dev, index) : rc;
+}
+
+int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
+	       struct cma_dev **dev, int *index)
 {
 	int rc;
 
 	pthread_mutex_lock(&devs_lock);
-	rc = find(ip, ifindex, dev, index);
+	rc = find_kind(ip, ifindex, kind, dev, index);
 	if (rc && !look())
-		rc = find(ip, ifindex, dev, index);
+		rc = find_kind(ip, ifindex, kind, dev, index);
 	pthread_mutex_unlock(&devs_lock);
 	return rc;
 }
@@ -198,10 +212,21 @@ int cma_some_ip(bool v6, uint8_t ip[16])
 
 	pthread_mutex_lock(&devs_lock);
 	for (int i = 0; i < ndevs && rc; i++)
-		if (some_ip(devs[i], v6, ip))
+		if (!devs[i]->iwarp && some_ip(devs[i], v6, ip))
 			rc = 0;
 	pthread_mutex_unlock(&devs_lock);
 	return rc;
+}
+
+bool cma_has_kind(enum cma_kind kind)
+{
+	bool has = false;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs; i++)
+		has |= kind == CMA_ANY || devs[i]->iwarp == (kind == CMA_IWARP);
+	pthread_mutex_unlock(&devs_lock);
+	return has;
 }
 
 int cma_any_dev(struct cma_dev **dev)

@@ -133,6 +133,12 @@ bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev)
 
 /* --- taking out ------------------------------------------------------------------- */
 
+/* MPA has room for more than the API. */
+static uint8_t private_len(const struct cma_event *e)
+{
+	return e->peer.private_len < 255 ? (uint8_t)e->peer.private_len : 255;
+}
+
 /* The peer's words, from here: what it takes is what we may have out. */
 static void fill_conn(struct cma_event *e)
 {
@@ -140,7 +146,7 @@ static void fill_conn(struct cma_event *e)
 
 	e->ev.param.conn = (struct rdma_conn_param){
 		.private_data = p->private_len ? e->private : NULL,
-		.private_data_len = (uint8_t)p->private_len,
+		.private_data_len = private_len(e),
 		.responder_resources = p->depth, .initiator_depth = p->resources,
 		.flow_control = p->flow_control, .retry_count = p->retry_count,
 		.rnr_retry_count = p->rnr_retry, .srq = p->srq, .qp_num = p->qpn,
@@ -190,6 +196,25 @@ static void learn(struct cma_id *id, const struct cm_param *p)
 					 .options = p->ece_options };
 }
 
+/* The connection stands and becomes the QP's. */
+static bool on_iwarp_response(struct cma_event *e)
+{
+	struct cma_id *id = e->id;
+	int rc = 0;
+
+	fill_conn(e);
+	learn(id, &e->peer);
+	if (id->id.qp)
+		rc = cma_qp_prepare(id);
+	if (!rc)
+		rc = cma_gate()->attach(id->ctx, id->conn);
+	e->ev.event = rc ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	e->ev.status = rc;
+	if (rc)
+		cma_gate()->reject(id->ctx, id->conn, 0, NULL, 0);
+	return true;
+}
+
 /* The peer accepts: the QP first, then the peer is told. */
 static bool on_response(struct cma_event *e)
 {
@@ -231,7 +256,7 @@ static void on_rejected(struct cma_event *e)
 {
 	e->ev.event = RDMA_CM_EVENT_REJECTED;
 	e->ev.param.conn.private_data = e->peer.private_len ? e->private : NULL;
-	e->ev.param.conn.private_data_len = (uint8_t)e->peer.private_len;
+	e->ev.param.conn.private_data_len = private_len(e);
 	cma_qp_error(e->id);
 }
 
@@ -254,7 +279,7 @@ static bool process(struct cma_event *e)
 	case CM_EV_REQUEST:
 		return on_request(e);
 	case CM_EV_RESPONSE:
-		return on_response(e);
+		return cma_is_iwarp(e->id) ? on_iwarp_response(e) : on_response(e);
 	case CM_EV_ESTABLISHED:
 		on_established(e);
 		break;
@@ -263,6 +288,10 @@ static bool process(struct cma_event *e)
 		break;
 	case CM_EV_UNREACHABLE:
 		on_unreachable(e);
+		break;
+	case CM_EV_FAILED:
+		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;
+		cma_qp_error(e->id);
 		break;
 	case CM_EV_DISCONNECTED:
 		e->ev.event = RDMA_CM_EVENT_DISCONNECTED;

@@ -146,6 +146,7 @@ static uint32_t interface_of(const struct cm_way *w)
 int cma_id_for_request(struct cma_event *e)
 {
 	struct cma_id *listener = e->id, *id;
+	enum cma_kind kind;
 	int rc = cma_id_new(listener->sync ? NULL : listener->id.channel,
 			    listener->id.context, listener->id.ps,
 			    listener->id.qp_type, &id);
@@ -153,10 +154,11 @@ int cma_id_for_request(struct cma_event *e)
 	if (rc)
 		return rc;
 	e->from.way.ifindex = interface_of(&e->from.way);
-	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex);
+	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
+	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex, kind);
 	if (rc && e->from.way.ifindex) {	/* one's own link-local: through lo */
 		e->from.way.ifindex = 0;
-		rc = cma_bind_dev(id, e->from.way.src, 0);
+		rc = cma_bind_dev(id, e->from.way.src, 0, kind);
 	}
 	if (rc) {
 		cma_id_free(id);

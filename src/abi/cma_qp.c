@@ -18,6 +18,19 @@ void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *a
 
 /* --- attributes ------------------------------------------------------------------- */
 
+/* As Linux's iw_cm: the connection brings the rest. */
+static int iwarp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
+{
+	*mask = 0;
+	if (a->qp_state != IBV_QPS_INIT && a->qp_state != IBV_QPS_RTR)
+		return a->qp_state == IBV_QPS_RTS ? 0 : -EINVAL;
+	a->port_num = id->id.port_num;
+	a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
+	return 0;
+}
+
 static int init_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	a->pkey_index = 0;
@@ -73,6 +86,8 @@ static int rts_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 
 static int attr_for(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
+	if (cma_is_iwarp(id))
+		return iwarp_attr(id, a, mask);
 	switch (a->qp_state) {
 	case IBV_QPS_INIT:
 		return init_attr(id, a, mask);
@@ -111,6 +126,11 @@ int cma_qp_connect(struct cma_id *id)
 	if (!rc)
 		rc = enter(id, id->id.qp, IBV_QPS_RTR);
 	return rc ? rc : enter(id, id->id.qp, IBV_QPS_RTS);
+}
+
+int cma_qp_prepare(struct cma_id *id)
+{
+	return enter(id, id->id.qp, IBV_QPS_INIT);
 }
 
 void cma_qp_error(struct cma_id *id)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "cm/iw_int.h"
 #include "core/core.h"
 #include "host/host.h"
 #include "sys/log.h"
@@ -18,6 +19,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed)
 {
 	struct cm *cm = calloc(1, sizeof(*cm));
+	int rc;
 
 	if (!cm)
 		return -ENOMEM;
@@ -34,6 +36,12 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 		list_init(&cm->by_peer[i]);
 		list_init(&cm->by_qp[i]);
 	}
+	rc = iw_open(cm);
+	if (rc) {
+		heap_fini(&cm->timers);
+		free(cm);
+		return rc;
+	}
 	core->cm = cm;
 	core->gsi = gsi_input;
 	return 0;
@@ -46,6 +54,7 @@ void cm_close(struct core *core)
 	core->gsi = NULL;
 	core->cm = NULL;
 	listeners_free(cm);
+	iw_close(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
 		free(cm->chunk[i]);
 	heap_fini(&cm->timers);
@@ -60,16 +69,40 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
+	iw_run(cm, now);
 	return gsi_output(cm, b);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	uint64_t at = heap_next(&cm->timers);
+	uint64_t at = heap_next(&cm->timers), iw = iw_deadline(cm);
 
 	if (cm->out_n)
 		return 0;
-	return cm->held_at < at ? cm->held_at : at;
+	if (cm->held_at < at)
+		at = cm->held_at;
+	return iw < at ? iw : at;
+}
+
+int cm_fd(const struct cm *cm)
+{
+	return cm->iw->epfd;
+}
+
+void cm_look(struct core *core, uint64_t now)
+{
+	iw_look(core->cm, now);
+}
+
+bool cm_input(struct core *core, uint64_t now)
+{
+	return iw_input(core->cm, now);
+}
+
+void cm_forked(struct core *core)
+{
+	if (core->cm)
+		iw_forked(core->cm);
 }
 
 /* --- other processes ------------------------------------------------------------ */
@@ -137,6 +170,7 @@ bool cm_leave(struct core *core, uint64_t now)
 		if (c->state != ST_FREE)
 			ibcm_close(&c->base, now);	/* one MAD at most */
 	}
+	iw_leave(cm, now);
 	return false;
 }
 
@@ -146,6 +180,10 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 {
 	struct conn *c = conn_of(base);
 
+	if (base->proto == &cm_iw_proto) {
+		iw_own(iwc_of(base), owner);
+		return;
+	}
 	base->owner = owner;
 	if (c->listener) {
 		c->listener->pending--;

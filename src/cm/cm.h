@@ -29,12 +29,21 @@ struct cm_site {
 	bool (*is_here)(const uint8_t ip[16]);	/* an address of this host? */
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
+	void (*kick)(struct core *core);	/* the engine has a turn to run */
 };
 
 /* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */
 int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed);
 void cm_close(struct core *core);
+
+/* iWARP's sockets: the descriptor is readable when there is something to do.
+ * First a look, then what QPs' connections have brought, then what was seen: so
+ * that a peer which parts and connects again is told in that order.  True: there
+ * was something. */
+int cm_fd(const struct cm *cm);
+void cm_look(struct core *core, uint64_t now);
+bool cm_input(struct core *core, uint64_t now);
 
 /* Timers; then the MADs that wait go into b as far as there is room.  True:
  * there are more. */
@@ -43,6 +52,8 @@ uint64_t cm_deadline(const struct cm *cm);	/* 0: something waits to be sent */
 
 /* The connection to a process of this host is gone; perhaps the process is. */
 void cm_gone(struct core *core, uint16_t slot, uint64_t now);
+/* In the child of a fork: close what is the parent's. */
+void cm_forked(struct core *core);
 /* This process ends: whoever is connected is told.  True: there are more, when
  * what waits to be sent is on its way. */
 bool cm_leave(struct core *core, uint64_t now);
@@ -57,22 +68,28 @@ struct cm_service {
 	bool any, v6;			/* any: the wildcard of the family */
 	bool v6_only;			/* else the IPv6 wildcard is both's */
 	uint8_t ip[16];			/* not any; IPv4 mapped */
+	uint32_t ifindex;		/* of a link-local one */
+	bool iwarp;			/* by TCP, too ... */
+	bool only_iwarp;		/* ... or by that alone */
 };
 
 /* Take the service's name on this host; s->port is set.  0, -EADDRINUSE,
- * -ENOMEM. */
+ * -ENOMEM.  The TCP port is taken here if any port will do, else by cm_listen():
+ * as who binds may be about to connect. */
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out);
 /* From now on its owner gets requests, at most backlog before they are owned
- * (0: CM_BACKLOG_MAX).  datagram: SIDR requests only, else REQs only. */
+ * (0: CM_BACKLOG_MAX).  datagram: SIDR requests only, else REQs only.
+ * -EADDRINUSE: a program has the TCP port of an iWARP service; where there is
+ * another way in, that is a line in the log. */
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	      struct cm_owner *owner);
+bool cm_is_iwarp_only(const struct cm_listener *l);
 void cm_unbind(struct cm *cm, struct cm_listener *l);
 
 /* Give a request's connection an owner, who is told at once what has happened
  * to it meanwhile. */
 void cm_own(struct cm *cm, struct cm_conn *c, struct cm_owner *owner);
 
-/* iWARP's (MPA over TCP) will stand beside it. */
-extern const struct cm_proto cm_ib_proto;
+extern const struct cm_proto cm_ib_proto, cm_iw_proto;
 
 #endif

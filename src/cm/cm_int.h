@@ -11,6 +11,7 @@
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
 
+struct iw_cm;
 struct service;
 
 enum {
@@ -72,6 +73,13 @@ struct conn {
 	uint64_t patience;		/* MRAs put it off until then, no longer */
 };
 
+/* What a descriptor in iWARP's epoll set is. */
+struct iw_watch {
+	bool listener;
+	int fd;				/* -1: none */
+	uint32_t events;		/* 0: not in the set */
+};
+
 struct cm_listener {
 	struct list node;
 	struct cm *cm;
@@ -83,6 +91,8 @@ struct cm_listener {
 	unsigned backlog, pending;
 	unsigned share;			/* of backlog: for it alone */
 	unsigned half;			/* connections that are half open */
+	struct iw_watch tcp;		/* iWARP's socket */
+	unsigned asked;			/* its requests that nobody owns */
 };
 
 /* A request for a service that nobody has: perhaps somebody is about to.  The
@@ -103,6 +113,7 @@ struct cm {
 	struct core *core;
 	struct host *host;
 	const struct cm_site *site;
+	struct iw_cm *iw;
 	struct prng rng;
 	struct heap timers;
 	struct conn *chunk[CONN_CHUNKS];

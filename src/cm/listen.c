@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "cm/iw_int.h"
 #include "host/service.h"
 #include "sys/dgram.h"
+#include "sys/log.h"
 
 enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,
        ADDRESSES = 256 };
@@ -101,6 +103,11 @@ static int take_any_port(struct cm *cm, struct cm_listener *l)
 	for (uint64_t i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
 		l->service.port = (uint16_t)(PORT_FIRST + (start + i) % PORTS);
 		rc = take_names(cm, l);
+		if (!rc && l->service.iwarp) {
+			rc = iw_bind(l);
+			if (rc)
+				let_go(l);
+		}
 	}
 	return rc;
 }
@@ -141,6 +148,7 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 		return -ENOMEM;
 	l->cm = cm;
 	l->service = *s;
+	l->tcp.fd = -1;
 	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
 	if (rc == -EADDRINUSE && s->port && evict(cm, s))
 		rc = take_names(cm, l);
@@ -171,24 +179,50 @@ struct conn *listener_take(struct cm_listener *l)
 	return conn_new(cm);
 }
 
+/* A TCP program that has the port stops iWARP's side alone, where there is
+ * another. */
+static int listen_tcp(struct cm_listener *l, bool datagram)
+{
+	int rc;
+
+	if (!l->service.iwarp || datagram)
+		return 0;
+	rc = iw_listen(l);
+	if (!rc || l->service.only_iwarp)
+		return rc;
+	log_info("port %u is not served by iWARP: %s", l->service.port, strerror(-rc));
+	return 0;
+}
+
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	      struct cm_owner *owner)
 {
 	unsigned n = backlog > 0 && backlog < CM_BACKLOG_MAX ? (unsigned)backlog :
 							       CM_BACKLOG_MAX;
+	int rc;
 
 	if (l->owner)
 		return -EINVAL;
 	l->share = n < LISTENER_SHARE ? n : LISTENER_SHARE;
 	if (conn_reserve(cm, cm->reserved + l->share))
 		return -ENOMEM;
+	l->backlog = n;
+	rc = listen_tcp(l, datagram);
+	if (rc) {
+		l->backlog = l->share = 0;
+		return rc;
+	}
 	cm->reserved += l->share;
 	cm->listening++;
 	listeners_refill(cm);
-	l->backlog = n;
 	l->datagram = datagram;
 	l->owner = owner;
 	return 0;
+}
+
+bool cm_is_iwarp_only(const struct cm_listener *l)
+{
+	return l->service.only_iwarp;
 }
 
 void cm_unbind(struct cm *cm, struct cm_listener *l)
@@ -196,6 +230,7 @@ void cm_unbind(struct cm *cm, struct cm_listener *l)
 	for (unsigned i = 0; i < cm->used; i++)
 		if (conn_at(cm, i)->listener == l)
 			conn_at(cm, i)->listener = NULL;
+	iw_unlisten(l);
 	cm->reserved -= l->share;
 	cm->listening -= l->owner != NULL;
 	l->owner = NULL;
@@ -235,7 +270,7 @@ static int fits(const struct cm_listener *l, const struct cm_target *from)
 	const struct cm_service *s = &l->service;
 	bool v6 = !addr_is_v4(from->src_ip);
 
-	if (s->space != from->space || s->port != from->src_port)
+	if (s->space != from->space || s->port != from->src_port || s->only_iwarp)
 		return 0;
 	if (s->any)
 		return s->v6 == v6 || (s->v6 && !s->v6_only);

@@ -91,7 +91,7 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
-static const struct cm_site site = { is_here, addresses };
+static const struct cm_site site = { .is_here = is_here, .addresses = addresses };
 
 static void proc_open(struct proc *p)
 {

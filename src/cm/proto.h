@@ -2,8 +2,8 @@
 /* proto.h - how two ends agree on a connection, whatever the protocol: what is
  * asked of one, and what it tells.
  *
- * All calls are made with the engine's turn held and take the time; none
- * blocks, and none but connect() allocates.  docs/cm.md.
+ * All calls but attach() are made with the engine's turn held and take the time;
+ * none blocks, and none but connect() allocates.  docs/cm.md.
  */
 #ifndef CM_PROTO_H
 #define CM_PROTO_H
@@ -34,6 +34,7 @@ struct cm_target {
 	uint16_t src_port, dst_port;
 	uint8_t mtu;			/* enum ibv_mtu */
 	bool datagram;			/* which QP serves this port?  (SIDR) */
+	bool iwarp;			/* by TCP */
 };
 
 enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
@@ -58,10 +59,12 @@ enum cm_event_type {
 	CM_EV_REQUEST,			/* to a listener */
 	CM_EV_RESPONSE,			/* the peer accepts: established() next */
 	CM_EV_ESTABLISHED,
-	CM_EV_REJECTED,			/* status: enum cm_reason */
-	CM_EV_UNREACHABLE,		/* status: -ETIMEDOUT, or a cm_sidr_status */
+	CM_EV_REJECTED,			/* status: enum cm_reason; iWARP: as its iw_cm,
+					 * -ECONNREFUSED or -ECONNRESET */
+	CM_EV_UNREACHABLE,		/* status: -errno, or a cm_sidr_status */
 	CM_EV_DISCONNECTED,
-	CM_EV_TIMEWAIT_EXIT,
+	CM_EV_TIMEWAIT_EXIT,		/* not of iWARP: TCP has its own */
+	CM_EV_FAILED,			/* status: -errno; iWARP's setup broke off */
 };
 
 /* Valid during the call. */
@@ -101,6 +104,10 @@ struct cm_proto {
 	/* End it, or agree to the peer's end.  DISCONNECTED follows (unless the
 	 * peer began), then TIMEWAIT_EXIT.  -EINVAL: it is not connected. */
 	int (*disconnect)(struct cm_conn *c, uint64_t now);
+	/* After a RESPONSE and after accept(): the QP that connect(), accept()
+	 * named goes to RTS.  NULL: the QP follows by itself.  Without the turn.
+	 * 0, -errno: then there is no connection any more. */
+	int (*attach)(struct cm_conn *c, uint64_t now);
 	/* The owner lets go and is told nothing more; the rest happens by
 	 * itself: a request is rejected, a connection ended. */
 	void (*close)(struct cm_conn *c, uint64_t now);

@@ -83,8 +83,7 @@ static inline bool device_is_iwarp(const struct device *dev)
 enum { DEVICE_GID_CHANGED = 1, DEVICE_PORT_CHANGED = 2 };
 unsigned device_update(struct device *dev, const struct netdev *net);
 
-/* Is ip one of dev's addresses (or, but for iWARP, a multicast group)?  Turn
- * held. */
+/* Is ip one of dev's addresses (or, but for iWARP, a multicast group)? */
 bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 
 /* The first len bytes of the attributes; fields that we do not know are 0. */

@@ -321,13 +321,18 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 
 static int take_input(struct engine *e, uint64_t now)
 {
-	int n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
+	int n;
+
+	cm_look(e->core, now);
+	n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
 
 	if (n < 0)
 		engine_break(e, "receiving");
 	else
 		ib_input_all(e->core, e->in, (unsigned)n, now);
-	return conns_input(e->conns, now) ? n + 1 : n;
+	if (conns_input(e->conns, now))
+		n++;
+	return cm_input(e->core, now) ? n + 1 : n;
 }
 
 /* To look at sockets is a system call, at pipes it is not: while those are busy

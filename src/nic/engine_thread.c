@@ -28,6 +28,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
@@ -50,7 +51,7 @@ enum {
 };
 
 enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST,
-       P_CONNS, P_ALL };
+       P_CONNS, P_CM, P_ALL };
 
 void engine_kick(struct engine *e)
 {
@@ -123,6 +124,7 @@ static bool nap(struct engine *e)
 		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
 		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
 		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
+		[P_CM]      = { .fd = cm_fd(e->core->cm), .events = POLLIN },
 	};
 	bool watch = e->g.ns == 0;
 	uint64_t now = clock_ns(), until = watch ? NEVER : now + e->g.ns;

@@ -149,7 +149,12 @@ static enum local_way way_of(const struct conf *conf, const char **off_why)
 	return *off_why ? LOCAL_OFF : way[conf->local];
 }
 
-static const struct cm_site site = { registry_has_ip, registry_addresses };
+static void on_note(struct core *core)
+{
+	engine_kick(&container_of(core, struct nic, core)->engine);
+}
+
+static const struct cm_site site = { registry_has_ip, registry_addresses, on_note };
 
 static void on_connection(void *arg)
 {
@@ -303,6 +308,7 @@ static void close_all(struct engine *e)
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
 	conns_forked(e->conns);
+	cm_forked(e->core);
 	local_forked(e->core);
 	host_forked(e->host);
 	pcap_forked();

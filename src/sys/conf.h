@@ -22,6 +22,7 @@ struct conf {
 	enum conf_local local;	/* URNIC_LOCAL */
 	bool one_gid;		/* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;	/* URNIC_UDP_PORT: 4791 */
+	bool mpa_crc;		/* URNIC_MPA_CRC: on iWARP connections */
 };
 
 /* Read once per process, and the log set up by it; later calls give the same.

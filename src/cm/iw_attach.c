@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* iw_attach.c - a connection that is set up becomes its QP's, and what the
+ * transport notes of it afterwards. */
+#include <errno.h>
+
+#include "cm/iw_int.h"
+#include "core/core.h"
+#include "core/qp.h"
+#include "sys/guard.h"
+
+int iwc_check_qp(struct cm *cm, uint32_t qpn)
+{
+	struct qp *qp = qp_find(cm->core, qpn);
+	bool fits;
+
+	if (!qp)
+		return -EINVAL;
+	lock_take(&qp->lock);
+	fits = qp->transport == &iwarp_transport && qp->state == IBV_QPS_INIT;
+	lock_give(&qp->lock);
+	return fits ? 0 : -EINVAL;
+}
+
+/* --- notes: the turn and the QP's lock are held ------------------------------------- */
+
+static void note(struct iwc *c)
+{
+	struct cm *cm = c->cm;
+
+	if (!list_empty(&c->noted))
+		return;
+	list_add_tail(&cm->iw->noted, &c->noted);
+	if (cm->site && cm->site->kick)
+		cm->site->kick(cm->core);
+}
+
+static void on_ready(void *arg)
+{
+	struct iwc *c = arg;
+
+	c->ready = true;
+	note(c);
+}
+
+static void on_ended(void *arg, enum iw_end how)
+{
+	struct iwc *c = arg;
+
+	c->ended = true;
+	c->how = how;
+	c->qp = NULL;
+	note(c);
+}
+
+static const struct iwarp_user user = { on_ready, on_ended };
+
+/* --- what they lead to ----------------------------------------------------------------- */
+
+static void establish(struct iwc *c)
+{
+	iwc_timer(c, NEVER);
+	c->state = IWC_CONNECTED;
+	if (c->passive)
+		iwc_tell(c, CM_EV_ESTABLISHED, 0, NULL);
+}
+
+static void told_end(struct iwc *c)
+{
+	if (c->state == IWC_CONNECTED)
+		iwc_tell(c, CM_EV_DISCONNECTED, 0, NULL);
+	else if (c->failed)
+		iwc_tell(c, CM_EV_UNREACHABLE, c->failed, NULL);
+	else
+		iwc_tell(c, CM_EV_FAILED, -ECONNRESET, NULL);
+	iwc_over(c);
+}
+
+void iwc_noted(struct iwc *c, uint64_t now)
+{
+	(void)now;
+	if (c->attaching)
+		return;
+	if (c->ready && c->state == IWC_ATTACHED)
+		establish(c);
+	if (c->ended && c->state != IWC_OVER)
+		told_end(c);
+	else
+		iwc_put(c);
+}
+
+void iwc_detach(struct iwc *c, uint64_t now)
+{
+	struct qp *qp = c->qp;
+
+	if (!qp || c->attaching)
+		return;
+	lock_take(&qp->lock);
+	iwarp_hangup(qp, 0, now);
+	lock_give(&qp->lock);
+}
+
+/* --- attaching --------------------------------------------------------------------------- */
+
+static int lend(struct iwc *c, struct qp **qp)
+{
+	int rc = -EINVAL;
+
+	if (c->state == IWC_ANSWERED || c->state == IWC_ACCEPTED)
+		rc = iwc_check_qp(c->cm, c->qpn);
+	if (rc)
+		return rc;
+	(void)iw_watch(c->cm, &c->watch, 0);
+	*qp = c->qp = qp_find(c->cm->core, c->qpn);
+	c->attaching = true;
+	return 0;
+}
+
+/* An RTR that was agreed on says that the initiator is ready; without one the
+ * responder takes that for granted, as others do. */
+static void lent(struct iwc *c, uint64_t now)
+{
+	c->connected = true;
+	c->state = IWC_ATTACHED;
+	if (!c->passive || c->setup.agreed.rtr == MPA_RTR_NONE)
+		establish(c);
+	else
+		iwc_timer(c, now + IWC_REQUEST_NS);
+}
+
+int iwc_attach(struct cm_conn *base, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+	struct turn *turn = &c->cm->core->turn;
+	struct iw_params p = c->setup.agreed;
+	struct stream *s;
+	struct qp *qp;
+	int rc;
+
+	turn_take(turn);
+	rc = lend(c, &qp);
+	s = c->stream;
+	if (!rc) {
+		c->stream = NULL;
+		c->watch.fd = -1;
+	}
+	turn_give(turn);
+	if (rc)
+		return rc;
+	guard_arm();
+	p.mss = s->mss;
+	rc = iwarp_attach(qp, s, &p, &user, c, now);
+	turn_take(turn);
+	c->attaching = false;
+	if (rc) {
+		c->qp = NULL;
+		c->stream = s;
+		iwc_over(c);
+	} else if (c->state == IWC_OVER) {	/* closed meanwhile */
+		iwc_detach(c, now);
+		iwc_put(c);
+	} else {
+		lent(c, now);
+		iwc_noted(c, now);	/* what came meanwhile */
+	}
+	turn_give(turn);
+	return rc;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* iw_cm.c - how an iWARP connection comes about: TCP's handshake, MPA's request
+ * and reply (RFC 5044, 7; RFC 6581), as far as the QP, which attach() gives it. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "cm/iw_int.h"
+#include "cm/iw_sock.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+
+/* --- ends --------------------------------------------------------------------------- */
+
+/* As Linux's iw_cm has it: what is refused is rejected, be it by the program, by
+ * MPA or by TCP. */
+static enum cm_event_type type_of(int rc)
+{
+	switch (rc) {
+	case -ECONNREFUSED: case -ECONNRESET:
+		return CM_EV_REJECTED;
+	case -ETIMEDOUT: case -EHOSTUNREACH: case -ENETUNREACH:
+		return CM_EV_UNREACHABLE;
+	default:
+		return CM_EV_FAILED;
+	}
+}
+
+static void fail(struct iwc *c, int rc)
+{
+	if (rc == -ETIMEDOUT)
+		c->cm->counter[CM_TIMEOUT]++;
+	log_info("iWARP connection to port %u: errno %d", c->to.dst_port, -rc);
+	iwc_tell(c, type_of(rc), rc, NULL);
+	iwc_over(c);
+}
+
+/* --- the initiator's connection ------------------------------------------------------- */
+
+/* An error is told, like all that comes later. */
+static void begin(struct iwc *c, uint64_t now)
+{
+	c->state = IWC_CONNECTING;
+	c->failed = iw_sock_connect(&c->to, &c->watch.fd);
+	if (!c->failed)
+		c->failed = iw_watch(c->cm, &c->watch, EPOLLOUT);
+	iwc_timer(c, c->failed ? now : now + IWC_CONNECT_NS);
+}
+
+/* RFC 6581, 10: a peer of before it may hang up on a revision that it does not
+ * know. */
+static bool fall_back(struct iwc *c, uint64_t now)
+{
+	if (c->fallback)
+		return false;
+	c->fallback = true;
+	c->cm->counter[CM_IW_REVISION_1]++;
+	iwc_close_socket(c);
+	begin(c, now);
+	return true;
+}
+
+static void connected(struct iwc *c, uint64_t now)
+{
+	int rc = iw_sock_result(c->watch.fd);
+	struct stream *s;
+
+	if (!rc) {
+		(void)iw_watch(c->cm, &c->watch, 0);	/* it gets another number */
+		rc = stream_tcp_open(&s, c->watch.fd);
+	}
+	if (rc)
+		fail(c, rc);
+	else
+		iwc_ask(c, s, now);
+}
+
+/* --- bytes ------------------------------------------------------------------------------ */
+
+/* Returns what is left, or -errno. */
+static ssize_t flush(struct iwc *c, uint64_t now)
+{
+	for (;;) {
+		struct iovec v = iw_setup_out(&c->setup);
+		ssize_t n;
+
+		if (!v.iov_len)
+			return 0;
+		n = c->stream->ops->send(c->stream, &v, 1, now);
+		if (n < 0)
+			return n;
+		if (n == 0)
+			return (ssize_t)v.iov_len;
+		iw_setup_sent(&c->setup, (size_t)n);
+	}
+}
+
+/* 0: all that has come is taken; or -errno. */
+static int take(struct iwc *c, uint64_t now)
+{
+	while (c->setup.state == IW_MORE) {
+		struct iovec v = iw_setup_room(&c->setup);
+		ssize_t n = c->stream->ops->recv(c->stream, &v, 1, now);
+
+		if (n <= 0)
+			return (int)n;
+		iw_setup_received(&c->setup, (size_t)n);
+	}
+	return 0;
+}
+
+static void lost(struct iwc *c, int rc, uint64_t now)
+{
+	c->cm->counter[CM_IW_LOST]++;
+	if (rc == -ESHUTDOWN || rc == -EPIPE)
+		rc = -ECONNRESET;
+	if (c->state == IWC_AWAITING)
+		iwc_drop(c);
+	else if (rc != -ECONNRESET || c->setup.in_len || !fall_back(c, now))
+		fail(c, rc);
+}
+
+static void settled(struct iwc *c, uint64_t now);
+
+static void pump(struct iwc *c, uint64_t now)
+{
+	ssize_t left = flush(c, now);
+	int rc = take(c, now);
+
+	if (c->setup.state != IW_MORE)
+		settled(c, now);
+	else if (rc || left < 0)
+		lost(c, rc ? rc : (int)left, now);
+	else
+		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+/* --- what MPA has come to ------------------------------------------------------------------ */
+
+static uint8_t depth_of(uint16_t n)
+{
+	return n < IW_DEPTH_MAX ? (uint8_t)n : IW_DEPTH_MAX;
+}
+
+static struct cm_param peer_of(const struct iwc *c)
+{
+	const struct mpa_hello *h = &c->setup.peer;
+	bool depths = h->flags & MPA_ENHANCED;
+
+	return (struct cm_param){
+		.service_type = CM_RC,
+		.resources = depth_of(depths ? h->ird : IW_DEPTH_UNKNOWN),
+		.depth = depth_of(depths ? h->ord : IW_DEPTH_UNKNOWN),
+		.private = h->data, .private_len = h->data_len,
+	};
+}
+
+static void request_came(struct iwc *c)
+{
+	struct cm_listener *l = c->listener;
+	struct cm_param p = peer_of(c);
+	struct cm_event ev = { .type = CM_EV_REQUEST, .conn = &c->base, .from = &c->to,
+			       .peer = &p };
+
+	iwc_leave_half(c);
+	iwc_timer(c, NEVER);
+	if (!iwc_is_full(l)) {
+		/* What else comes waits in the socket for the QP. */
+		c->state = IWC_ASKED;
+		l->asked++;
+		if (!iw_watch(c->cm, &c->watch, EPOLLRDHUP) &&
+		    l->owner->event(l->owner, &ev))
+			return;
+		l->asked--;
+	}
+	c->cm->counter[CM_RX_BACKLOG]++;
+	iwc_drop(c);
+}
+
+static void reply_came(struct iwc *c)
+{
+	struct cm_param p = peer_of(c);
+
+	p.resources = depth_of(c->setup.agreed.ord);
+	p.depth = depth_of(c->setup.agreed.ird);
+	(void)iw_watch(c->cm, &c->watch, 0);
+	iwc_timer(c, NEVER);
+	c->state = IWC_ANSWERED;
+	iwc_tell(c, CM_EV_RESPONSE, 0, &p);
+}
+
+static void rejected(struct iwc *c)
+{
+	struct cm_param p = peer_of(c);
+
+	iwc_tell(c, CM_EV_REJECTED, -ECONNREFUSED, &p);
+	iwc_over(c);
+}
+
+static void broken(struct iwc *c, uint64_t now)
+{
+	log_info("iWARP connection, port %u: MPA's setup fails, reason %d",
+		 c->to.dst_port, (int)c->setup.why);
+	(void)flush(c, now);
+	c->cm->counter[CM_IW_GARBAGE]++;
+	if (c->passive)
+		iwc_drop(c);
+	else if (c->setup.why != IW_WHY_REVISION || !fall_back(c, now))
+		fail(c, -EPROTO);
+}
+
+static void settled(struct iwc *c, uint64_t now)
+{
+	switch (c->setup.state) {
+	case IW_MORE:
+		break;
+	case IW_REQUEST:
+		request_came(c);
+		break;
+	case IW_DONE:
+		reply_came(c);
+		break;
+	case IW_REJECTED:
+		rejected(c);
+		break;
+	case IW_FAILED:
+		broken(c, now);
+		break;
+	}
+}
+
+/* --- its descriptor, its timer --------------------------------------------------------------- */
+
+void iwc_progress(struct iwc *c, uint64_t now)
+{
+	switch (c->state) {
+	case IWC_CONNECTING:
+		connected(c, now);
+		break;
+	case IWC_ASKING: case IWC_AWAITING:
+		pump(c, now);
+		break;
+	case IWC_ASKED:				/* has closed: accept() says so */
+		c->cm->counter[CM_IW_LOST]++;
+		iwc_over(c);
+		break;
+	case IWC_ANSWERED: case IWC_ACCEPTED: case IWC_ATTACHED:
+	case IWC_CONNECTED: case IWC_OVER:
+		break;
+	}
+}
+
+void iwc_timeout(struct iwc *c, uint64_t now)
+{
+	switch (c->state) {
+	case IWC_CONNECTING:
+		fail(c, c->failed ? c->failed : -ETIMEDOUT);
+		break;
+	case IWC_ASKING:
+		fail(c, -ETIMEDOUT);
+		break;
+	case IWC_AWAITING:
+		c->cm->counter[CM_TIMEOUT]++;
+		iwc_drop(c);
+		break;
+	case IWC_ATTACHED:
+		c->cm->counter[CM_TIMEOUT]++;
+		c->failed = -ETIMEDOUT;
+		iwc_detach(c, now);
+		break;
+	case IWC_ANSWERED: case IWC_ASKED: case IWC_ACCEPTED: case IWC_CONNECTED:
+	case IWC_OVER:
+		break;
+	}
+}
+
+/* --- asking ------------------------------------------------------------------------------------ */
+
+static struct iw_offer offer(const struct iwc *c, uint8_t revision)
+{
+	return (struct iw_offer){
+		.revision = revision, .crc = conf_get() && conf_get()->mpa_crc,
+		.ird = c->ird, .ord = c->ord, .data = c->data, .data_len = c->data_len,
+	};
+}
+
+static int keep(struct iwc *c, const struct cm_param *p)
+{
+	if (p->private_len > sizeof(c->data) || p->resources > IW_DEPTH_MAX ||
+	    p->depth > IW_DEPTH_MAX)
+		return -EINVAL;
+	c->qpn = p->qpn;
+	c->ird = p->resources;
+	c->ord = p->depth;
+	c->data_len = (uint16_t)p->private_len;
+	if (c->data_len)
+		memcpy(c->data, p->private, c->data_len);
+	return 0;
+}
+
+/* Peer to peer, so that either side may send first (RFC 6581, 9). */
+void iwc_ask(struct iwc *c, struct stream *s, uint64_t now)
+{
+	struct iw_offer o = offer(c, c->fallback ? 1 : 2);
+
+	if (!c->fallback)
+		o.rtr = MPA_RTR_WRITE | MPA_RTR_READ;
+	c->stream = s;
+	c->watch.fd = s->fd;
+	c->state = IWC_ASKING;
+	iwc_timer(c, now + IWC_REPLY_NS);
+	if (iw_setup_start(&c->setup, &o))
+		fail(c, -EINVAL);
+	else
+		pump(c, now);
+}
+
+static int iwcm_connect(struct cm *cm, const struct cm_target *to,
+			const struct cm_param *self, struct cm_owner *owner,
+			struct cm_conn **out, uint64_t now)
+{
+	struct iwc *c;
+	int rc = iwc_check_qp(cm, self->qpn);
+
+	if (rc)
+		return rc;
+	c = iwc_new(cm);
+	if (!c)
+		return -ENOMEM;
+	c->to = *to;
+	rc = keep(c, self);
+	if (rc) {
+		c->held = false;
+		iwc_over(c);
+		return rc;
+	}
+	c->base.owner = owner;
+	*out = &c->base;
+	begin(c, now);
+	return 0;
+}
+
+/* --- answering ------------------------------------------------------------------------------------ */
+
+bool iwc_is_full(const struct cm_listener *l)
+{
+	return !l->owner || l->asked >= l->backlog;
+}
+
+bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *from,
+	      uint64_t now)
+{
+	struct iwc *c = iwc_new(l->cm);
+
+	if (!c) {
+		s->ops->close(s);
+		return false;
+	}
+	c->passive = true;
+	c->to = *from;
+	c->stream = s;
+	c->watch.fd = s->fd;
+	c->listener = l;
+	c->state = IWC_AWAITING;
+	c->since = now;
+	list_add_tail(&c->cm->iw->half, &c->half);
+	c->cm->iw->half_n++;
+	iwc_timer(c, now + IWC_REQUEST_NS);
+	iw_setup_listen(&c->setup);
+	pump(c, now);
+	return true;
+}
+
+static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+	struct iw_offer o;
+	int rc;
+
+	if (c->state != IWC_ASKED)
+		return -EINVAL;
+	rc = iwc_check_qp(c->cm, p->qpn);
+	if (!rc)
+		rc = keep(c, p);
+	if (rc)
+		return rc;
+	o = offer(c, c->setup.peer.revision);
+	rc = iw_setup_accept(&c->setup, &o);
+	if (rc)
+		return rc;
+	(void)iw_watch(c->cm, &c->watch, 0);
+	/* There is room for it in an empty socket, if for anything. */
+	if (flush(c, now)) {
+		iwc_over(c);
+		return -ECONNRESET;
+	}
+	c->state = IWC_ACCEPTED;
+	return 0;
+}
+
+static int iwcm_reject(struct cm_conn *base, uint16_t reason, const void *private,
+		       size_t len, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+
+	(void)reason;
+	if (len > IWC_DATA_MAX)
+		return -EINVAL;
+	if (c->state == IWC_ASKED) {
+		if (!iw_setup_reject(&c->setup, private, (uint16_t)len))
+			(void)flush(c, now);
+	} else if (c->state != IWC_ANSWERED && c->state != IWC_ACCEPTED) {
+		return -EINVAL;
+	}
+	iwc_over(c);
+	return 0;
+}
+
+/* The program has seen the peer's data before we told of it. */
+static int iwcm_established(struct cm_conn *base, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+
+	if (c->state != IWC_ATTACHED)
+		return -EINVAL;
+	c->ready = true;
+	iwc_noted(c, now);
+	return 0;
+}
+
+/* --- ending ------------------------------------------------------------------------------------------ */
+
+static int iwcm_disconnect(struct cm_conn *base, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+
+	if (!c->connected || c->parted)
+		return -EINVAL;
+	c->parted = true;
+	iwc_detach(c, now);
+	return 0;
+}
+
+void iwc_close(struct cm_conn *base, uint64_t now)
+{
+	struct iwc *c = iwc_of(base);
+
+	base->owner = NULL;
+	c->held = false;
+	if (c->listener && c->state != IWC_AWAITING)
+		c->listener->asked--;
+	c->listener = NULL;
+	switch (c->state) {
+	case IWC_ASKED:
+		(void)iwcm_reject(base, 0, NULL, 0, now);
+		break;
+	case IWC_ATTACHED: case IWC_CONNECTED:
+		iwc_detach(c, now);	/* the rest when it is noted */
+		break;
+	case IWC_CONNECTING: case IWC_ASKING: case IWC_ANSWERED: case IWC_AWAITING:
+	case IWC_ACCEPTED: case IWC_OVER:
+		iwc_over(c);
+		break;
+	}
+}
+
+const struct cm_proto cm_iw_proto = {
+	.name = "iwarp", .connect = iwcm_connect, .accept = iwcm_accept,
+	.reject = iwcm_reject, .established = iwcm_established,
+	.disconnect = iwcm_disconnect, .attach = iwc_attach, .close = iwc_close,
+};

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* iw_conn.c - connections being set up: their memory, their descriptors, their
+ * timers, what is told of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "cm/iw_int.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+/* --- one of them ------------------------------------------------------------------ */
+
+struct iwc *iwc_new(struct cm *cm)
+{
+	struct iw_cm *iw = cm->iw;
+	struct iwc *c;
+
+	if (heap_reserve(&iw->timers, iw->n + 1))
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	iw->n++;
+	c->base.proto = &cm_iw_proto;
+	c->cm = cm;
+	c->held = true;
+	c->watch.fd = -1;
+	list_add_tail(&iw->all, &c->node);
+	list_init(&c->half);
+	list_init(&c->noted);
+	return c;
+}
+
+void iwc_leave_half(struct iwc *c)
+{
+	if (!list_empty(&c->half))
+		c->cm->iw->half_n--;
+	list_del(&c->half);
+}
+
+void iwc_timer(struct iwc *c, uint64_t at)
+{
+	(void)heap_set(&c->cm->iw->timers, &c->timer, at);	/* reserved */
+}
+
+void iwc_close_socket(struct iwc *c)
+{
+	(void)iw_watch(c->cm, &c->watch, 0);
+	if (c->stream)
+		c->stream->ops->close(c->stream);
+	else if (c->watch.fd >= 0)
+		close(c->watch.fd);
+	c->stream = NULL;
+	c->watch.fd = -1;
+}
+
+void iwc_put(struct iwc *c)
+{
+	if (c->held || c->qp || c->attaching || c->state != IWC_OVER)
+		return;
+	list_del(&c->noted);
+	list_del(&c->node);
+	c->cm->iw->n--;
+	free(c);
+}
+
+void iwc_over(struct iwc *c)
+{
+	iwc_leave_half(c);
+	iwc_close_socket(c);
+	iwc_timer(c, NEVER);
+	c->state = IWC_OVER;
+	iwc_put(c);
+}
+
+void iwc_drop(struct iwc *c)
+{
+	c->listener = NULL;
+	c->held = false;
+	iwc_over(c);
+}
+
+int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = w };
+	int op = !events ? EPOLL_CTL_DEL : w->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	if (w->fd < 0 || w->events == events)
+		return 0;
+	if (epoll_ctl(cm->iw->epfd, op, w->fd, &e) && events)
+		return -errno;
+	cm->iw->sockets += !w->events;
+	cm->iw->sockets -= !events;
+	w->events = events;
+	return 0;
+}
+
+/* --- telling -------------------------------------------------------------------------- */
+
+void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
+	      const struct cm_param *peer)
+{
+	struct cm_event ev = {
+		.type = type, .status = status, .conn = &c->base, .peer = peer,
+	};
+
+	if (c->base.owner) {
+		c->base.owner->event(c->base.owner, &ev);
+	} else if (c->held && !c->missed) {
+		c->missed = true;
+		c->missed_type = type;
+		c->missed_status = status;
+	}
+}
+
+void iw_own(struct iwc *c, struct cm_owner *owner)
+{
+	c->base.owner = owner;
+	if (c->listener)
+		c->listener->asked--;
+	c->listener = NULL;
+	if (!c->missed)
+		return;
+	c->missed = false;
+	iwc_tell(c, c->missed_type, c->missed_status, NULL);
+}
+
+/* --- all of them ------------------------------------------------------------------------ */
+
+int iw_open(struct cm *cm)
+{
+	struct iw_cm *iw = calloc(1, sizeof(*iw));
+	int rc;
+
+	if (!iw)
+		return -ENOMEM;
+	iw->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
+	if (iw->epfd < 0) {
+		rc = -errno;
+		free(iw);
+		return rc;
+	}
+	iw->resume_at = NEVER;
+	heap_init(&iw->timers);
+	list_init(&iw->all);
+	list_init(&iw->half);
+	list_init(&iw->noted);
+	cm->iw = iw;
+	return 0;
+}
+
+/* All ids and QPs are gone. */
+void iw_close(struct cm *cm)
+{
+	struct iw_cm *iw = cm->iw;
+
+	list_for_safe(n, &iw->all) {
+		struct iwc *c = container_of(n, struct iwc, node);
+
+		c->held = false;
+		c->qp = NULL;
+		iwc_over(c);
+	}
+	heap_fini(&iw->timers);
+	close(iw->epfd);
+	free(iw);
+}
+
+void iw_forked(struct cm *cm)
+{
+	struct iw_cm *iw = cm->iw;
+
+	list_for(n, &iw->all) {
+		struct iwc *c = container_of(n, struct iwc, node);
+
+		if (c->stream)
+			stream_forked(c->stream);
+		else if (c->watch.fd >= 0)
+			close(c->watch.fd);
+	}
+	list_for(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (l->tcp.fd >= 0)
+			close(l->tcp.fd);
+	}
+	close(iw->epfd);
+}
+
+void iw_leave(struct cm *cm, uint64_t now)
+{
+	list_for_safe(n, &cm->iw->all) {
+		struct iwc *c = container_of(n, struct iwc, node);
+
+		if (c->state == IWC_ASKED)
+			(void)cm_iw_proto.reject(&c->base, 0, NULL, 0, now);
+	}
+}
+
+static void run_notes(struct cm *cm, uint64_t now)
+{
+	list_for_safe(n, &cm->iw->noted) {
+		list_del(n);
+		iwc_noted(container_of(n, struct iwc, noted), now);
+	}
+}
+
+void iw_look(struct cm *cm, uint64_t now)
+{
+	struct iw_cm *iw = cm->iw;
+
+	iw->events = 0;
+	if (!iw->sockets || now < iw->look_at)
+		return;
+	iw->look_at = now + IWC_LOOK_NS;
+	iw->events = epoll_wait(iw->epfd, iw->event, IWC_EVENTS, 0);
+}
+
+bool iw_input(struct cm *cm, uint64_t now)
+{
+	struct iw_watch *listener[IWC_EVENTS];
+	struct epoll_event *ev = cm->iw->event;
+	int n = cm->iw->events, listeners = 0;
+
+	cm->iw->events = 0;
+	run_notes(cm, now);
+	/* Listeners afterwards: they may put an end to others. */
+	for (int i = 0; i < n; i++) {
+		struct iw_watch *w = ev[i].data.ptr;
+
+		if (!w->listener)
+			iwc_progress(container_of(w, struct iwc, watch), now);
+		else
+			listener[listeners++] = w;
+	}
+	for (int i = 0; i < listeners; i++)
+		iw_accept(container_of(listener[i], struct cm_listener, tcp), now);
+	return n > 0;
+}
+
+void iw_run(struct cm *cm, uint64_t now)
+{
+	struct iw_cm *iw = cm->iw;
+	struct heap_node *top;
+
+	run_notes(cm, now);
+	while ((top = heap_top(&iw->timers)) && top->at <= now) {
+		heap_del(&iw->timers, top);
+		iwc_timeout(container_of(top, struct iwc, timer), now);
+	}
+	if (iw->resume_at <= now) {
+		iw->resume_at = NEVER;
+		iw_resume(cm);
+	}
+}
+
+uint64_t iw_deadline(const struct cm *cm)
+{
+	const struct iw_cm *iw = cm->iw;
+	uint64_t at = heap_next(&iw->timers);
+
+	if (!list_empty(&iw->noted))
+		return 0;
+	return iw->resume_at < at ? iw->resume_at : at;
+}

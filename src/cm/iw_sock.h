@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* iw_sock.h - TCP sockets for iWARP's connections.  None blocks; descriptors are
+ * out of the program's way (sys/fd.h).  Inside cm/ only. */
+#ifndef CM_IW_SOCK_H
+#define CM_IW_SOCK_H
+
+#include "cm/cm.h"
+
+/* Begin to connect: *fd, writable when it is done, or -errno.  The port that to
+ * names is taken if it is free, else any. */
+int iw_sock_connect(const struct cm_target *to, int *fd);
+/* How did it end?  0 or -errno. */
+int iw_sock_result(int fd);
+
+/* A socket that is bound to the service's address and port, or -errno. */
+int iw_sock_bind(const struct cm_service *s);
+int iw_sock_listen(int fd, int backlog);	/* 0 or -errno */
+/* The next connection, or -errno (-EAGAIN: none).  from: the peer's address is
+ * dst, as everywhere. */
+int iw_sock_accept(int fd, struct cm_target *from);
+
+#endif
