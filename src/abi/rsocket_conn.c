@@ -503,7 +503,9 @@ void rsock_free(struct rsock *rs)
 			rdma_reject(id, NULL, 0);
 		else if (id && rs->state >= RSOCK_UP)
 			rdma_disconnect(id);
+		pthread_mutex_lock(&rs->lock);	/* an event may be read now */
 		rsock_ep_destroy(rs);
+		pthread_mutex_unlock(&rs->lock);
 		if (id)
 			rdma_destroy_id(id);
 		free_children(rs);
