@@ -122,6 +122,7 @@ socklen_t cma_len(const struct sockaddr *a);
 uint16_t cma_port(const struct sockaddr *a);
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex);
 int cma_bind_any(struct cma_id *id);
+int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src);
 int cma_take_name(struct cma_id *id);
 bool cma_is_datagram(const struct cma_id *id);
 

@@ -175,7 +175,7 @@ int cma_bind_any(struct cma_id *id)
 
 /* Which of our addresses does the kernel reach dst from?  src: as far as it is
  * known, completed here. */
-static int find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
+int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
 	socklen_t len = sizeof(*src);
@@ -228,7 +228,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 		memcpy(&from, src, cma_len(src));
 	if (from.ss_family && from.ss_family != dst->sa_family)
 		memset(&from, 0, sizeof(from));
-	rc = find_source(dst, &from);
+	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
 	cma_to_ip((struct sockaddr *)&from, ip);

@@ -84,10 +84,25 @@ static int look(void)
 	return rc;
 }
 
+/* A child of fork opens its own: what it has of ours answers EIO. */
+static void forked(void)
+{
+	pthread_mutex_init(&devs_lock, NULL);
+	devs = NULL;
+	ndevs = 0;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
 int cma_init(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int rc = 0;
 
+	pthread_once(&once, watch_forks);
 	if (!cma_gate())
 		return -ENOSYS;
 	pthread_mutex_lock(&devs_lock);

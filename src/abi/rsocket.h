@@ -63,6 +63,7 @@ struct rsock {
 
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *ch;
+	int sleep_fd;			/* to poll for completions; -1: none yet */
 	struct ibv_cq *rcq, *scq;
 	bool armed_r, armed_s;
 	struct rsock_region rbuf, sbuf, shared;

@@ -94,6 +94,7 @@ static int make_qp(struct rsock *rs)
 	rs->ch = ibv_create_comp_channel(rs->id->verbs);
 	if (!rs->ch || fcntl(rs->ch->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
+	rs->sleep_fd = rs->ch->fd;
 	rs->rcq = ibv_create_cq(rs->id->verbs, (int)attr.cap.max_recv_wr, rs, rs->ch, 0);
 	rs->scq = ibv_create_cq(rs->id->verbs, (int)attr.cap.max_send_wr, rs, rs->ch, 0);
 	if (!rs->rcq || !rs->scq)
@@ -135,6 +136,7 @@ void rsock_ep_destroy(struct rsock *rs)
 		ibv_destroy_comp_channel(rs->ch);
 	rs->rcq = rs->scq = NULL;
 	rs->ch = NULL;
+	rs->sleep_fd = -1;
 }
 
 /* --- out --------------------------------------------------------------------------------- */

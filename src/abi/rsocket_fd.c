@@ -134,6 +134,7 @@ int rsock_new(int domain, int type, struct rsock **out)
 	}
 	rs->domain = domain;
 	rs->type = type;
+	rs->sleep_fd = -1;
 	atomic_init(&rs->refs, 1);
 	rs->generation = atomic_load(&generation);
 	pthread_mutex_init(&rs->lock, NULL);

@@ -107,9 +107,7 @@ static void lie_down(struct set *s, int efd)
 			rsock_arm(rs, s->fds[i].events & (POLLOUT | POLLWRNORM));
 		else
 			rsock_dgram_arm(rs);
-		if (rs->ch)
-			s->sleep[i] = (struct pollfd){ .fd = rs->ch->fd,
-						       .events = POLLIN };
+		s->sleep[i] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
 	}
 	s->sleep[s->n] = (struct pollfd){ .fd = efd, .events = POLLIN };

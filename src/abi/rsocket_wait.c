@@ -67,7 +67,7 @@ static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_
 	rsock_progress(rs);
 	if (!ready(rs) && !rs->closed) {
 		p[0] = (struct pollfd){ .fd = efd, .events = POLLIN };
-		p[1] = (struct pollfd){ .fd = rs->ch ? rs->ch->fd : -1, .events = POLLIN };
+		p[1] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
 		rc = poll(p, 2, ms) < 0 ? -errno : 0;
 		pthread_mutex_lock(&rs->lock);
