@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
+#include "sys/fd.h"
 
 enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
 
@@ -177,7 +178,7 @@ int cma_bind_any(struct cma_id *id)
  * known, completed here. */
 int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
-	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	int fd = fd_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
 	socklen_t len = sizeof(*src);
 	struct sockaddr_storage to;
 

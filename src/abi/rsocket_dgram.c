@@ -26,7 +26,7 @@ int rsock_dgram_new(struct rsock *rs)
 	list_init(&dg->peers);
 	list_init(&dg->msgs);
 	rs->dg = dg;
-	dg->udp = fd_raise(socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	dg->udp = fd_raise(fd_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	dg->ep = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (dg->udp < 0 || dg->ep < 0 ||
 	    (rs->domain == AF_INET6 &&
