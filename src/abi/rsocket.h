@@ -38,7 +38,7 @@ struct rsock_map {
 struct rsock_dgram;
 
 struct rsock {
-	int fd;				/* a number, nothing else */
+	int fd;				/* a number, nothing else; -1: not yet */
 	int domain, type;
 	_Atomic unsigned refs;
 	unsigned generation;		/* of the process: see rsock_forked() */
@@ -95,7 +95,7 @@ extern pthread_mutex_t accept_lock;
 
 /* --- rsocket_fd.c: descriptors, and sleeping ---------------------------------------- */
 
-/* A socket with a descriptor, not in the table yet.  0 or -errno. */
+/* A socket without a descriptor, and giving it one.  0 or -errno. */
 int rsock_new(int domain, int type, struct rsock **out);
 int rsock_publish(struct rsock *rs);
 /* Counted; NULL: errno is EBADF, or EIO in a child of fork. */

@@ -495,7 +495,8 @@ void rsock_free(struct rsock *rs)
 {
 	struct rdma_cm_id *id = rs->id;
 
-	close(rs->fd);
+	if (rs->fd >= 0)
+		close(rs->fd);
 	if (!rsock_forked(rs)) {
 		if (!rsock_is_stream(rs))
 			rsock_dgram_free(rs);

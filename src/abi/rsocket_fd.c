@@ -116,28 +116,34 @@ bool rsock_forked(const struct rsock *rs)
 	return rs->generation != atomic_load(&generation);
 }
 
+/* Recursive: programs leave our calls by longjmp() out of a signal handler, and
+ * then end (iperf3). */
+static void init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
 int rsock_new(int domain, int type, struct rsock **out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const struct rsock_defaults *d = rsock_defaults();
 	struct rsock *rs = calloc(1, sizeof(*rs));
-	int rc;
 
 	if (!rs)
 		return -ENOMEM;
 	pthread_once(&once, watch_forks);
-	rs->fd = eventfd(0, EFD_CLOEXEC);
-	if (rs->fd < 0) {
-		rc = -errno;
-		free(rs);
-		return rc;
-	}
+	rs->fd = -1;
 	rs->domain = domain;
 	rs->type = type;
 	rs->sleep_fd = -1;
 	atomic_init(&rs->refs, 1);
 	rs->generation = atomic_load(&generation);
-	pthread_mutex_init(&rs->lock, NULL);
+	init_lock(&rs->lock);
 	rs->rcvbuf = d->mem;
 	rs->sndbuf = d->wmem;
 	rs->sq_size = d->sq_size;
@@ -154,10 +160,15 @@ int rsock_new(int domain, int type, struct rsock **out)
 	return 0;
 }
 
+/* The number is the lowest that is free when the program asks: librspreload.so
+ * counts on it, and select(). */
 int rsock_publish(struct rsock *rs)
 {
 	int rc = 0;
 
+	rs->fd = eventfd(0, EFD_CLOEXEC);
+	if (rs->fd < 0)
+		return -errno;
 	pthread_mutex_lock(&table_lock);
 	if (rs->fd >= table_size) {
 		int size = (rs->fd / 256 + 1) * 256;
