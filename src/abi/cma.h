@@ -112,6 +112,9 @@ const struct cm_gate *cma_gate(void);
 /* The device with the address ip (of interface ifindex, if not 0). */
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index);
 int cma_any_dev(struct cma_dev **dev);
+/* An address of a device that is not loopback, of that family.  -ENODEV. */
+int cma_some_ip(bool v6, uint8_t ip[16]);
+bool cma_ip_is_loopback(const uint8_t ip[16]);
 
 /* cma_addr.c */
 void cma_to_ip(const struct sockaddr *a, uint8_t ip[16]);

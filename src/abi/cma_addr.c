@@ -78,13 +78,11 @@ bool cma_is_any(const struct sockaddr *a)
 	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr == 0;
 }
 
-static bool is_loopback(const struct sockaddr *a)
+bool cma_ip_is_loopback(const uint8_t ip[16])
 {
-	if (a->sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(
-			&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
-	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
-	       htonl(INADDR_LOOPBACK);
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return memcmp(ip, mapped, 12) ? !memcmp(ip, one, 16) : ip[12] == 127;
 }
 
 bool cma_is_datagram(const struct cma_id *id)
@@ -137,7 +135,8 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 		return id->state != CMA_NEW ? -EINVAL : -EAFNOSUPPORT;
 	/* As with the kernel's rdma_cm, who is bound to loopback has no device
 	 * yet: libfabric counts on that. */
-	if (cma_is_any(a) || is_loopback(a)) {
+	cma_to_ip(a, ip);
+	if (cma_is_any(a) || cma_ip_is_loopback(ip)) {
 		struct cma_dev *dev;
 
 		rc = cma_any_dev(&dev);
@@ -145,7 +144,6 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 			return rc;
 		id->ctx = dev->ctx;
 	} else {
-		cma_to_ip(a, ip);
 		rc = cma_bind_dev(id, ip, scope(a));
 		if (rc)
 			return rc;
@@ -210,6 +208,25 @@ static uint16_t any_port(void)
 	return (uint16_t)(PORT_FIRST + r % PORTS);
 }
 
+/* As with the kernel's rdma_cm, what goes by loopback is of some real device if
+ * there is one: programs (libfabric) leave lo out. */
+static int choose_way(struct cma_id *id, uint32_t ifindex)
+{
+	struct cm_way *w = &id->to.way;
+	uint8_t src[16];
+	bool v6 = memcmp(id->to.dst_ip, mapped, 12) != 0;
+
+	memcpy(src, id->to.src_ip, 16);
+	memcpy(w->dst, id->to.dst_ip, 16);
+	if (cma_ip_is_loopback(src) && cma_ip_is_loopback(w->dst) && !id->dev &&
+	    cma_some_ip(v6, src) == 0)
+		memcpy(w->dst, src, 16);
+	if (!id->dev)
+		return cma_bind_dev(id, src, ifindex);
+	memcpy(w->src, src, 16);
+	return 0;
+}
+
 /* From what was bound, or asked for, or what the routes say. */
 static int resolve(struct cma_id *id, const struct sockaddr *src,
 		   const struct sockaddr *dst)
@@ -217,7 +234,6 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	struct rdma_addr *route = &id->id.route.addr;
 	uint16_t port = id->to.src_port;
 	struct sockaddr_storage from;
-	uint8_t ip[16];
 	int rc;
 
 	if (src && !port)
@@ -232,19 +248,16 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
-	cma_to_ip((struct sockaddr *)&from, ip);
-	if (!id->dev) {
-		rc = cma_bind_dev(id, ip, scope((struct sockaddr *)&from));
-		if (rc)
-			return rc;
-	}
+	cma_to_ip((struct sockaddr *)&from, id->to.src_ip);
+	cma_to_ip(dst, id->to.dst_ip);
+	rc = choose_way(id, scope((struct sockaddr *)&from));
+	if (rc)
+		return rc;
 	id->to.src_port = port ? port : any_port();
 	set_port((struct sockaddr *)&from, id->to.src_port);
 	route->src_storage = from;
 	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
 	memcpy(&route->dst_storage, dst, cma_len(dst));
-	memcpy(id->to.way.src, ip, 16);
-	cma_to_ip(dst, id->to.way.dst);
 	id->to.way.ifindex = scope(dst);
 	id->to.dst_port = cma_port(dst);
 	id->to.space = (uint16_t)id->id.ps;

@@ -261,6 +261,8 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *rid)
 	if (!id->conn || cma_is_datagram(id))
 		return cma_result(-EINVAL);
 	cma_qp_error(id);
-	rc = cma_result(cma_gate()->disconnect(id->ctx, id->conn));
-	return rc ? rc : cma_complete(id);
+	rc = cma_gate()->disconnect(id->ctx, id->conn);
+	if (rc == -EINVAL)
+		return 0;		/* it is over already, as the events say */
+	return rc ? cma_result(rc) : cma_complete(id);
 }

@@ -3,12 +3,14 @@
  * library is first used, and stays open. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "abi/cma.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_dev **devs;		/* under devs_lock; each stays where it is */
 static int ndevs;
+static pid_t opened_by;
 
 const struct cm_gate *cma_gate(void)
 {
@@ -84,12 +86,11 @@ static int look(void)
 	return rc;
 }
 
-/* A child of fork opens its own: what it has of ours answers EIO. */
+/* In the child of a fork: whoever held one of these is not there. */
 static void forked(void)
 {
 	pthread_mutex_init(&devs_lock, NULL);
-	devs = NULL;
-	ndevs = 0;
+	pthread_mutex_init(&cma_lock, NULL);
 }
 
 static void watch_forks(void)
@@ -102,10 +103,15 @@ int cma_init(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int rc = 0;
 
-	pthread_once(&once, watch_forks);
 	if (!cma_gate())
 		return -ENOSYS;
+	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
+	if (opened_by != getpid()) {	/* a forked child's are its parent's: dead */
+		devs = NULL;
+		ndevs = 0;
+		opened_by = getpid();
+	}
 	if (!ndevs)
 		rc = look();
 	if (!rc && !ndevs)
@@ -155,6 +161,44 @@ int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int
 	rc = find(ip, ifindex, dev, index);
 	if (rc && !look())
 		rc = find(ip, ifindex, dev, index);
+	pthread_mutex_unlock(&devs_lock);
+	return rc;
+}
+
+static bool is_of(const uint8_t ip[16], bool v6)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff }, none[16];
+
+	if (!memcmp(ip, mapped, sizeof(mapped)))
+		return !v6 && !cma_ip_is_loopback(ip);
+	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
+	       !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+static bool some_ip(struct cma_dev *d, bool v6, uint8_t ip[16])
+{
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	if (ibv_query_port(d->ctx, 1, &port))
+		return false;
+	for (int i = 0; i < port.gid_tbl_len; i++) {
+		if (ibv_query_gid(d->ctx, 1, i, &gid) || !is_of(gid.raw, v6))
+			continue;
+		memcpy(ip, gid.raw, 16);
+		return true;
+	}
+	return false;
+}
+
+int cma_some_ip(bool v6, uint8_t ip[16])
+{
+	int rc = -ENODEV;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs && rc; i++)
+		if (some_ip(devs[i], v6, ip))
+			rc = 0;
 	pthread_mutex_unlock(&devs_lock);
 	return rc;
 }

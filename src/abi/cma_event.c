@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "abi/cma.h"
@@ -61,6 +62,16 @@ static void token(int fd)
 
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+/* An event goes unread: who polls must not see it.  One token too many (kernels
+ * before 5.8) is a wake-up for nothing. */
+static void drop_token(int fd)
+{
+	uint64_t one;
+	struct iovec iov = { &one, sizeof(one) };
+
+	(void)preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
 }
 
 static void put(struct cma_id *id, struct cma_event *e)
@@ -160,12 +171,15 @@ static bool on_request(struct cma_event *e)
 	return true;
 }
 
+/* The peer may take less than it was offered, not more. */
 static void learn(struct cma_id *id, const struct cm_param *p)
 {
 	id->peer_qpn = p->qpn;
 	id->peer_psn = p->psn;
-	id->resources = p->depth;
-	id->depth = p->resources;
+	if (p->depth < id->resources)
+		id->resources = p->depth;
+	if (p->resources < id->depth)
+		id->depth = p->resources;
 	id->rnr_retry = p->rnr_retry;
 	id->peer_ece = (struct ibv_ece){ .vendor_id = p->ece_vendor,
 					 .options = p->ece_options };
@@ -318,6 +332,7 @@ static void unlink_events(struct cma_id *id, struct list *into)
 			continue;
 		list_del(n);
 		list_add_tail(into, n);
+		drop_token(ch->ch.fd);
 	}
 }
 
@@ -354,6 +369,7 @@ void cma_forget_group(struct cma_group *g)
 		if (e->group != g)
 			continue;
 		list_del(n);
+		drop_token(ch->ch.fd);
 		free(e);
 	}
 	pthread_mutex_unlock(&cma_lock);

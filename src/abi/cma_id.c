@@ -99,6 +99,8 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 
 	id->to.way.tclass = id->tos = listener->tos;
 	memcpy(id->to.way.dst, e->from.way.dst, 16);
+	memcpy(id->to.src_ip, e->from.src_ip, 16);
+	memcpy(id->to.dst_ip, e->from.dst_ip, 16);
 	id->to.way.ifindex = e->from.way.ifindex;
 	id->to.src_port = e->from.src_port;
 	id->to.dst_port = e->from.dst_port;
@@ -125,8 +127,8 @@ static void set_addresses(struct cma_id *id)
 	struct rdma_addr *a = &id->id.route.addr;
 	const struct cm_way *w = &id->to.way;
 
-	cma_from_ip(w->src, id->to.src_port, w->ifindex, &a->src_storage);
-	cma_from_ip(w->dst, id->to.dst_port, w->ifindex, &a->dst_storage);
+	cma_from_ip(id->to.src_ip, id->to.src_port, w->ifindex, &a->src_storage);
+	cma_from_ip(id->to.dst_ip, id->to.dst_port, w->ifindex, &a->dst_storage);
 	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
 	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
 	a->addr.ibaddr.pkey = 0xffff;

@@ -46,7 +46,7 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	cma_fill_ah(id, id->to.way.dst, &a->ah_attr);
 	a->path_mtu = (enum ibv_mtu)id->to.mtu;
 	a->dest_qp_num = id->peer_qpn;
-	a->rq_psn = id->peer_psn;
+	a->rq_psn = id->psn;		/* each says with what the other begins */
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type == IBV_QPT_UC)
 		return 0;
@@ -59,7 +59,7 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 static int rts_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	a->sq_psn = cma_is_datagram(id) ? 0 : id->psn;
+	a->sq_psn = cma_is_datagram(id) ? 0 : id->peer_psn;
 	if (id->id.qp_type != IBV_QPT_RC)
 		return 0;
 	a->timeout = id->ack_timeout;

@@ -22,12 +22,15 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	cm->core = core;
 	cm->host = host;
 	cm->site = site;
+	cm->held_at = NEVER;
 	rand_seed(&cm->rng, seed);
 	heap_init(&cm->timers);
 	list_init(&cm->free);
 	list_init(&cm->listeners);
-	for (int i = 0; i < PEERS; i++)
+	for (int i = 0; i < PEERS; i++) {
 		list_init(&cm->by_peer[i]);
+		list_init(&cm->by_qp[i]);
+	}
 	core->cm = cm;
 	core->gsi = gsi_input;
 	return 0;
@@ -39,8 +42,7 @@ void cm_close(struct core *core)
 
 	core->gsi = NULL;
 	core->cm = NULL;
-	list_for_safe(n, &cm->listeners)
-		cm_unbind(cm, container_of(n, struct cm_listener, node));
+	listeners_free(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
 		free(cm->chunk[i]);
 	heap_fini(&cm->timers);
@@ -52,6 +54,7 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 	struct cm *cm = core->cm;
 	struct heap_node *top;
 
+	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
 	return gsi_output(cm, b);
@@ -59,7 +62,11 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	return cm->out_n ? 0 : heap_next(&cm->timers);
+	uint64_t at = heap_next(&cm->timers);
+
+	if (cm->out_n)
+		return 0;
+	return cm->held_at < at ? cm->held_at : at;
 }
 
 /* --- other processes ------------------------------------------------------------ */

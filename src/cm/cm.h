@@ -27,7 +27,8 @@ enum cm_counter {
 /* What it has to know of the network. */
 struct cm_site {
 	bool (*is_here)(const uint8_t ip[16]);	/* an address of this host? */
-	bool (*address)(unsigned i, uint8_t ip[16]);	/* the i-th; false: no more */
+	/* All of them, at most max; how many. */
+	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
 };
 
 /* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */

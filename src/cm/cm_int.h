@@ -15,7 +15,7 @@ struct service;
 
 enum {
 	ID_GEN_BITS = 8, ID_INDEX_BITS = 14, ID_SLOT_SHIFT = 22,
-	CONN_CHUNK = 64, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
+	CONN_CHUNK = 256, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,			/* hash buckets */
 	OUT_MAX = 256,			/* MADs that wait to be sent */
 	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
@@ -23,6 +23,7 @@ enum {
 	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
 	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
 	LISTENER_NAMES = 2,
+	HELD_MAX = 32,
 };
 
 /* States of 12.9.5, less those that differ in a timer only. */
@@ -40,6 +41,7 @@ struct conn {
 	struct cm_conn base;		/* first */
 	struct cm *cm;
 	struct list node;		/* by_peer, or free */
+	struct list qp_node;		/* by_qp */
 	struct heap_node timer;
 	enum conn_state state;
 	bool passive, datagram;
@@ -50,6 +52,7 @@ struct conn {
 	enum cm_event_type missed_type;
 	int missed_status;
 	struct cm_listener *listener;	/* a request nobody owns yet */
+	struct cm_listener *via;	/* half open: its name leads here */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t tid, service_id, local_guid, remote_guid;
@@ -70,7 +73,18 @@ struct cm_listener {
 	struct service *name[LISTENER_NAMES];
 	struct cm_owner *owner;		/* NULL: bound only */
 	bool datagram;
+	bool closed;			/* there for the half open ones alone */
 	unsigned backlog, pending;
+	unsigned half;			/* connections that are half open */
+};
+
+/* A request for a service that nobody has: perhaps somebody is about to.  The
+ * datagram without what surrounds it, and when to look again. */
+struct held_mad {
+	uint64_t at;			/* 0: none */
+	struct cm_way way;
+	bool handed;
+	uint8_t mad[MAD_LEN];
 };
 
 struct out_mad {
@@ -91,10 +105,13 @@ struct cm {
 	unsigned free_n;
 	struct list free;
 	struct list by_peer[PEERS];	/* passive connections, by address and ID */
+	struct list by_qp[PEERS];	/* all, by address and QP of the peer */
 	struct list listeners;
 	unsigned out_head, out_n;
 	uint32_t psn;
 	uint64_t counter[CM_COUNTERS];
+	uint64_t held_at;		/* the first of them; NEVER: there are none */
+	struct held_mad held[HELD_MAX];
 	struct out_mad out[OUT_MAX];
 };
 
@@ -115,14 +132,24 @@ int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
 struct conn *conn_find(struct cm *cm, uint32_t local_id);
-/* Passive ones are found by who asked. */
+/* Passive ones are found by who asked; all by the peer's QP, once it is known. */
 void conn_hash(struct conn *c);
+void conn_hash_qp(struct conn *c);
+void conn_unhash(struct conn *c);
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 			       uint32_t remote_id, bool datagram);
 /* Connected to that QP of that host, and not under remote_id. */
 struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
 			  uint32_t remote_id);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
+/* Of ST_IDLE c may not come back: it is the last thing done to it. */
+void conn_become(struct conn *c, enum conn_state state);
+void conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer);
+/* A message of c: its header and identifiers. */
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
+void conn_private(struct cm_msg *m, const void *data, size_t len);
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* --- retry.c: what is sent until it is answered -------------------------------- */
 
@@ -139,14 +166,7 @@ uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
 /* --- ib_cm.c, ib_end.c, ib_sidr.c: the protocol --------------------------------- */
 
-void conn_become(struct conn *c, enum conn_state state, uint64_t now);
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
-	       const struct cm_param *peer);
 void conn_timewait(struct conn *c, uint64_t now);
-/* A message of c: its header and identifiers. */
-struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
-void conn_private(struct cm_msg *m, const void *data, size_t len);
-void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 void conn_timer(struct conn *c, uint64_t now);
 void conn_watch(struct conn *c, uint64_t now);	/* cm.c; last thing done to c */
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
@@ -168,12 +188,15 @@ void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m
 
 int sidr_connect(struct conn *c, const struct cm_target *to,
 		 const struct cm_param *self, uint64_t now);
-int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status,
-	       uint64_t now);
+int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
 void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* --- listen.c ------------------------------------------------------------------- */
 
+/* c, which came by way of l, is half open; it is so no more. */
+void via_set(struct conn *c, struct cm_listener *l);
+void via_clear(struct conn *c);
+void listeners_free(struct cm *cm);
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
 /* The names that may serve a request, best first.  Returns how many. */
@@ -186,5 +209,6 @@ struct dgram;
 void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	       size_t len, uint64_t now);
 bool gsi_output(struct cm *cm, struct batch *b);
+void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
 
 #endif

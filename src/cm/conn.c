@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - connections: their memory, their identifiers, how they are found.
+/* conn.c - connections: their memory, their identifiers, how they are found, what
+ * they tell their owner.
  *
  * An identifier is slot | index | generation.  Memory comes in chunks that are
  * kept; an index that is free again waits its turn, so that it comes back late
@@ -67,6 +68,7 @@ struct conn *conn_new(struct cm *cm)
 	id = c->local_id;
 	memset(c, 0, sizeof(*c));
 	list_init(&c->node);
+	list_init(&c->qp_node);
 	c->base.proto = &cm_ib_proto;
 	c->cm = cm;
 	c->state = ST_IDLE;
@@ -81,7 +83,7 @@ void conn_free(struct conn *c)
 	struct cm *cm = c->cm;
 
 	heap_del(&cm->timers, &c->timer);
-	list_del(&c->node);
+	conn_unhash(c);
 	c->state = ST_FREE;
 	c->base.owner = NULL;
 	list_add_tail(&cm->free, &c->node);
@@ -99,18 +101,29 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id)
 	return c->state != ST_FREE && c->local_id == local_id ? c : NULL;
 }
 
-static struct list *bucket(struct cm *cm, const uint8_t ip[16], uint32_t remote_id)
+static struct list *bucket(struct list *all, const uint8_t ip[16], uint32_t what)
 {
-	uint32_t h = remote_id;
+	uint32_t h = what;
 
 	for (int i = 0; i < 16; i++)
 		h = h * 31 + ip[i];
-	return &cm->by_peer[(h * 2654435761u) >> 22];
+	return &all[(h * 2654435761u) >> 22];
 }
 
 void conn_hash(struct conn *c)
 {
-	list_add_tail(bucket(c->cm, c->way.dst, c->remote_id), &c->node);
+	list_add_tail(bucket(c->cm->by_peer, c->way.dst, c->remote_id), &c->node);
+}
+
+void conn_hash_qp(struct conn *c)
+{
+	list_add_tail(bucket(c->cm->by_qp, c->way.dst, c->remote_qpn), &c->qp_node);
+}
+
+void conn_unhash(struct conn *c)
+{
+	list_del(&c->node);
+	list_del(&c->qp_node);
 }
 
 static bool same_way(const struct cm_way *a, const struct cm_way *b)
@@ -121,7 +134,7 @@ static bool same_way(const struct cm_way *a, const struct cm_way *b)
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 			       uint32_t remote_id, bool datagram)
 {
-	list_for(n, bucket(cm, way->dst, remote_id)) {
+	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
@@ -134,8 +147,8 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
 			  uint32_t remote_id)
 {
-	for (unsigned i = 0; i < cm->used; i++) {
-		struct conn *c = conn_at(cm, i);
+	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
+		struct conn *c = container_of(n, struct conn, qp_node);
 
 		if ((c->state == ST_ESTABLISHED || c->state == ST_REP_SENT) &&
 		    c->remote_qpn == qpn && c->remote_id != remote_id &&
@@ -143,4 +156,65 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
 			return c;
 	}
 	return NULL;
+}
+
+/* --- what is said of them, and by them -------------------------------------------- */
+
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
+{
+	return (struct cm_msg){
+		.type = type, .tid = c->tid,
+		.local_id = c->local_id, .remote_id = c->remote_id,
+	};
+}
+
+void conn_private(struct cm_msg *m, const void *data, size_t len)
+{
+	if (len)
+		memcpy(m->private, data, len);
+}
+
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
+{
+	*p = (struct cm_param){
+		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
+		.service_type = m->service_type,
+		.resources = m->resources, .depth = m->depth,
+		.flow_control = m->flow_control, .retry_count = m->retry_count,
+		.rnr_retry = m->rnr_retry, .srq = m->srq,
+		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
+		.ca_guid = m->ca_guid,
+		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
+		.private = m->private + skip,
+		.private_len = cm_private_len(m->type) - skip,
+	};
+}
+
+void conn_become(struct conn *c, enum conn_state state)
+{
+	c->state = state;
+	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT)
+		via_clear(c);
+	if (state != ST_IDLE)
+		return;
+	answered(c);
+	conn_unhash(c);
+	if (!c->held)
+		conn_free(c);
+}
+
+void conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer)
+{
+	struct cm_event ev = {
+		.type = type, .status = status, .conn = &c->base, .peer = peer,
+	};
+
+	if (c->base.owner) {
+		c->base.owner->event(c->base.owner, &ev);
+	} else if (c->held && !c->missed) {
+		c->missed = true;
+		c->missed_type = type;
+		c->missed_status = status;
+	}
 }

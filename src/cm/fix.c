@@ -220,6 +220,8 @@ void fix_target(struct cm_target *to, int side, uint16_t space)
 				  .mtu = 3, .datagram = space == FIX_UDP };
 	fix_ip(side, to->way.src);
 	fix_ip(!side, to->way.dst);
+	fix_ip(side, to->src_ip);
+	fix_ip(!side, to->dst_ip);
 }
 
 void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private)

@@ -8,68 +8,10 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/log.h"
 #include "wire/cm_ip.h"
 
 /* --- what is common --------------------------------------------------------- */
-
-struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
-{
-	return (struct cm_msg){
-		.type = type, .tid = c->tid,
-		.local_id = c->local_id, .remote_id = c->remote_id,
-	};
-}
-
-void conn_private(struct cm_msg *m, const void *data, size_t len)
-{
-	if (len)
-		memcpy(m->private, data, len);
-}
-
-void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
-{
-	*p = (struct cm_param){
-		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
-		.service_type = m->service_type,
-		.resources = m->resources, .depth = m->depth,
-		.flow_control = m->flow_control, .retry_count = m->retry_count,
-		.rnr_retry = m->rnr_retry, .srq = m->srq,
-		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
-		.ca_guid = m->ca_guid,
-		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
-		.private = m->private + skip,
-		.private_len = cm_private_len(m->type) - skip,
-	};
-}
-
-/* The last thing that is done to c: it may be gone then. */
-void conn_become(struct conn *c, enum conn_state state, uint64_t now)
-{
-	(void)now;
-	c->state = state;
-	if (state != ST_IDLE)
-		return;
-	answered(c);
-	list_del(&c->node);
-	if (!c->held)
-		conn_free(c);
-}
-
-void conn_tell(struct conn *c, enum cm_event_type type, int status,
-	       const struct cm_param *peer)
-{
-	struct cm_event ev = {
-		.type = type, .status = status, .conn = &c->base, .peer = peer,
-	};
-
-	if (c->base.owner) {
-		c->base.owner->event(c->base.owner, &ev);
-	} else if (c->held && !c->missed) {
-		c->missed = true;
-		c->missed_type = type;
-		c->missed_status = status;
-	}
-}
 
 static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 		   const void *private, size_t len)
@@ -122,9 +64,9 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	};
 	memcpy(m.path.sgid, to->way.src, 16);
 	memcpy(m.path.dgid, to->way.dst, 16);
-	memcpy(ip.src, to->way.src, 16);
-	memcpy(ip.dst, to->way.dst, 16);
-	ip.v6 = memcmp(to->way.dst, mapped, sizeof(mapped)) != 0;
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
 	cm_ip_build(m.private, &ip);
 	if (p->private_len)
 		memcpy(m.private + CM_IP_HDR, p->private, p->private_len);
@@ -158,7 +100,7 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 		return sidr_connect(c, to, p, now);
 	m = request(c, to, p);
 	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
-	conn_become(c, ST_REQ_SENT, now);
+	conn_become(c, ST_REQ_SENT);
 	return 0;
 }
 
@@ -166,11 +108,13 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_param p;
 
+	(void)now;
 	answered(c);
 	c->remote_id = m->local_id;
 	c->remote_qpn = m->qpn;
 	c->remote_guid = m->ca_guid;
-	conn_become(c, ST_REP_RCVD, now);
+	conn_hash_qp(c);
+	conn_become(c, ST_REP_RCVD);
 	param_of(m, 0, &p);
 	conn_tell(c, CM_EV_RESPONSE, 0, &p);
 }
@@ -199,7 +143,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 
 	if (c->state == ST_REP_SENT) {
 		answered(c);
-		conn_become(c, ST_ESTABLISHED, now);
+		conn_become(c, ST_ESTABLISHED);
 		conn_tell(c, CM_EV_ESTABLISHED, 0, NULL);
 		conn_watch(c, now);
 		return 0;
@@ -208,7 +152,7 @@ static int ibcm_established(struct cm_conn *base, uint64_t now)
 		return -EINVAL;
 	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->way, &m);
-	conn_become(c, ST_ESTABLISHED, now);
+	conn_become(c, ST_ESTABLISHED);
 	conn_watch(c, now);
 	return 0;
 }
@@ -230,6 +174,7 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	c->peer_timeout = m->local_timeout;
 	c->peer_retries = m->max_cm_retries;
 	conn_hash(c);
+	conn_hash_qp(c);
 }
 
 /* A QP of the peer asks for a connection that, as far as we know, it has: the
@@ -247,6 +192,8 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
+	log_info("REQ of QP 0x%06x refused: we have a connection to it, which ends now",
+		 m->qpn);
 	send_mad(cm, &from->way, &rej);
 	if (old->state == ST_ESTABLISHED)
 		ibcm_disconnect(&old->base, now);
@@ -266,12 +213,16 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	c = l->pending < l->backlog ? conn_new(cm) : NULL;
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
+		log_info("%s for port %u dropped: %u requests wait for the program",
+			 cm_type_name(m->type), from->src_port, l->pending);
 		return;
 	}
 	ask(c, from, m);
 	c->listener = l;
 	l->pending++;
-	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD, now);
+	if (m->type == CM_REQ)
+		via_set(c, l);
+	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
 	param_of(m, CM_IP_HDR, &p);
 	ev.conn = &c->base;
 	ev.peer = &p;
@@ -281,7 +232,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	l->pending--;
 	c->listener = NULL;
 	c->held = false;
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 }
 
 bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
@@ -320,7 +271,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	struct cm_msg m = conn_msg(c, CM_REP);
 
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, p, CM_SIDR_OK, now);
+		return sidr_reply(c, p, CM_SIDR_OK);
 	if (c->state != ST_REQ_RCVD || p->private_len > cm_private_len(CM_REP))
 		return -EINVAL;
 	c->local_qpn = p->qpn;
@@ -338,7 +289,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	m.ca_guid = p->ca_guid;
 	conn_private(&m, p->private, p->private_len);
 	send_until_answered(c, &m, c->peer_timeout, c->peer_retries, now);
-	conn_become(c, ST_REP_SENT, now);
+	conn_become(c, ST_REP_SENT);
 	return 0;
 }
 
@@ -348,8 +299,9 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	struct conn *c = conn_of(base);
 	struct cm_param p = { .private = private, .private_len = len };
 
+	(void)now;
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, &p, CM_SIDR_REJECT, now);
+		return sidr_reply(c, &p, CM_SIDR_REJECT);
 	if (len > cm_private_len(CM_REJ))
 		return -EINVAL;
 	switch (c->state) {
@@ -367,7 +319,7 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
 		return -EINVAL;
 	}
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 	return 0;
 }
 
@@ -400,7 +352,7 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 	if (c->state == ST_ESTABLISHED)
 		conn_timewait(c, now);
 	else
-		conn_become(c, ST_IDLE, now);
+		conn_become(c, ST_IDLE);
 }
 
 static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
@@ -517,7 +469,7 @@ void conn_timer(struct conn *c, uint64_t now)
 	switch (c->state) {
 	case ST_TIMEWAIT:
 		conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
-		conn_become(c, ST_IDLE, now);
+		conn_become(c, ST_IDLE);
 		return;
 	case ST_REQ_SENT: case ST_REP_SENT: case ST_DREQ_SENT: case ST_SIDR_SENT:
 		if (retry_run(c, now))
@@ -530,6 +482,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		return;
 	}
 	c->cm->counter[CM_TIMEOUT]++;
+	log_info("connection 0x%08x: no answer after all retries", c->local_id);
 	if (c->state == ST_DREQ_SENT) {
 		conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);
@@ -539,7 +492,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
 		       CM_REJ_TIMEOUT, NULL, 0);
 	conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 }
 
 const struct cm_proto cm_ib_proto = {

@@ -77,9 +77,31 @@ static void nobody_listens(void **state)
 
 	(void)state;
 	fix_connect(a, FIX_SPACE, 1, NULL);
-	fix_run(f, FIX_MS);
+	fix_run(f, 40 * FIX_MS);
+	assert_int_equal(a->n, 0);
+	fix_run(f, 20 * FIX_MS);
 	fix_told(a, 0, CM_EV_REJECTED, CM_REJ_INVALID_SERVICE);
 	prog_free(a);
+	fix_close(f);
+}
+
+/* The request is a little earlier than its listener. */
+static void somebody_is_about_to_listen(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1);
+	struct cm_listener *listener;
+
+	(void)state;
+	fix_connect(a, FIX_SPACE, 1, NULL);
+	fix_run(f, 20 * FIX_MS);
+	listener = fix_listen(l, FIX_SPACE, 1);
+	fix_run(f, 40 * FIX_MS);
+	fix_told(l, 0, CM_EV_REQUEST, 0);
+	prog_free(a);
+	cm_unbind(fix_cm(f, 1), listener);
+	cm_ib_proto.close(l->note[0].conn, f->now);
+	prog_free(l);
 	fix_close(f);
 }
 
@@ -228,8 +250,9 @@ static void a_slow_listener_asks_for_time(void **state)
 
 	(void)state;
 	fix_run(f, 30 * FIX_S);
-	assert_int_equal(f->sent_type[CM_MRA], 1);
-	assert_int_equal(f->sent_type[CM_REQ], 2);
+	assert_int_equal(p.a->n, 0);
+	assert_in_range(f->sent_type[CM_MRA], 1, 9);
+	assert_int_equal(f->sent_type[CM_REQ], f->sent_type[CM_MRA] + 1);
 	fix_own(p.b, p.l, 0);
 	fix_accept(p.b, 2, NULL);
 	fix_run(f, FIX_MS);
@@ -251,10 +274,30 @@ static void a_slow_client_asks_for_time(void **state)
 	fix_own(p.b, p.l, 0);
 	fix_accept(p.b, 2, NULL);
 	fix_run(f, 30 * FIX_S);
-	assert_int_equal(f->sent_type[CM_REP], 2);
-	assert_int_equal(f->sent_type[CM_MRA], 1);
+	assert_in_range(f->sent_type[CM_MRA], 1, 9);
+	assert_int_equal(f->sent_type[CM_REP], f->sent_type[CM_MRA] + 1);
 	assert_int_equal(established(p.a), 0);
 	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* What the peer says after its MRA is asked for again soon. */
+static void the_rtu_after_an_mra_is_lost(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, FIX_HOLD * FIX_MS);
+	assert_int_equal(f->sent_type[CM_MRA], 1);
+	f->lose = (int)f->sent;
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_S);
 	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
 	pair_close(&p);
 	fix_close(f);
@@ -471,6 +514,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_learn_of_each_other),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(somebody_is_about_to_listen),
 		cmocka_unit_test(the_program_says_no),
 		cmocka_unit_test(the_active_side_says_no),
 		cmocka_unit_test(each_is_lost),
@@ -480,6 +524,7 @@ int main(void)
 		cmocka_unit_test(given_up),
 		cmocka_unit_test(a_slow_listener_asks_for_time),
 		cmocka_unit_test(a_slow_client_asks_for_time),
+		cmocka_unit_test(the_rtu_after_an_mra_is_lost),
 		cmocka_unit_test(established_by_what_came),
 		cmocka_unit_test(the_request_waits_while_its_sender_ends),
 		cmocka_unit_test(a_full_backlog_is_served_later),

@@ -10,7 +10,7 @@ void conn_timewait(struct conn *c, uint64_t now)
 {
 	uint64_t ns = cm_interval(c->ack_timeout);
 
-	conn_become(c, ST_TIMEWAIT, now);
+	conn_become(c, ST_TIMEWAIT);
 	(void)heap_set(&c->cm->timers, &c->timer,
 		       now + (ns < TIMEWAIT_NS ? ns : TIMEWAIT_NS));
 }
@@ -32,7 +32,7 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 	switch (c->state) {
 	case ST_ESTABLISHED:
 		c->tid = m->tid;
-		conn_become(c, ST_DREQ_RCVD, now);
+		conn_become(c, ST_DREQ_RCVD);
 		conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		break;
 	case ST_DREQ_SENT:		/* both at once */
@@ -71,7 +71,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 		m = conn_msg(c, CM_DREQ);
 		m.qpn = c->remote_qpn;
 		send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
-		conn_become(c, ST_DREQ_SENT, now);
+		conn_become(c, ST_DREQ_SENT);
 		return 0;
 	case ST_DREQ_RCVD:
 		send_drep(c, c->tid);
@@ -129,7 +129,7 @@ void ibcm_close(struct cm_conn *base, uint64_t now)
 		(void)ibcm_disconnect(base, now);
 		break;
 	case ST_IDLE: case ST_SIDR_SENT:
-		conn_become(c, ST_IDLE, now);
+		conn_become(c, ST_IDLE);
 		break;
 	case ST_FREE: case ST_DREQ_SENT: case ST_TIMEWAIT: case CONN_STATES:
 		break;

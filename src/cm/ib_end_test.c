@@ -219,12 +219,35 @@ static void identifiers_rest(void **state)
 	fix_close(f);
 }
 
+/* The name of a listener that is gone stays until the last half open one is not. */
+static void the_listener_ends_first(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 0);
+	struct list *all = &fix_cm(f, 1)->listeners;
+
+	(void)state;
+	cm_unbind(fix_cm(f, 1), p.listener);
+	assert_false(list_empty(all));
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, FIX_MS);
+	assert_false(list_empty(all));
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	assert_true(list_empty(all));
+	prog_free(p.l);
+	prog_free(p.a);
+	prog_free(p.b);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_passive_side_lets_go),
 		cmocka_unit_test(the_active_side_lets_go),
 		cmocka_unit_test(both_at_once),
+		cmocka_unit_test(the_listener_ends_first),
 		cmocka_unit_test(the_rtu_is_lost_and_the_end_comes),
 		cmocka_unit_test(nobody_agrees_to_the_end),
 		cmocka_unit_test(the_peer_knows_nothing),

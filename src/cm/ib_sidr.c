@@ -16,20 +16,19 @@ int sidr_connect(struct conn *c, const struct cm_target *to,
 
 	m.service_id = c->service_id;
 	m.pkey = 0xffff;
-	ip.v6 = memcmp(to->way.dst, mapped, sizeof(mapped)) != 0;
-	memcpy(ip.src, to->way.src, 16);
-	memcpy(ip.dst, to->way.dst, 16);
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
 	cm_ip_build(m.private, &ip);
 	if (self->private_len)
 		memcpy(m.private + CM_IP_HDR, self->private, self->private_len);
 	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
-	conn_become(c, ST_SIDR_SENT, now);
+	conn_become(c, ST_SIDR_SENT);
 	return 0;
 }
 
 /* One answer; if it is lost the question comes again, and is a new one. */
-int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status,
-	       uint64_t now)
+int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REP);
 
@@ -45,7 +44,7 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status,
 	}
 	conn_private(&m, p->private, p->private_len);
 	send_mad(c->cm, &c->way, &m);
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 	return 0;
 }
 
@@ -53,11 +52,12 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_param p;
 
+	(void)now;
 	param_of(m, 0, &p);
 	answered(c);
 	if (m->reason == CM_SIDR_OK)
 		conn_tell(c, CM_EV_ESTABLISHED, 0, &p);
 	else
 		conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p);
-	conn_become(c, ST_IDLE, now);
+	conn_become(c, ST_IDLE);
 }

@@ -52,7 +52,7 @@ static void no_such_port(void **state)
 
 	(void)state;
 	fix_connect(a, FIX_UDP, 5, NULL);
-	fix_run(f, FIX_MS);
+	fix_run(f, 60 * FIX_MS);
 	fix_told(a, 0, CM_EV_UNREACHABLE, CM_SIDR_UNSUPPORTED);
 	assert_int_equal(l->n, 0);
 	cm_unbind(fix_cm(f, 1), listener);

@@ -10,7 +10,8 @@
 #include "host/service.h"
 #include "sys/dgram.h"
 
-enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000 };
+enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,
+       ADDRESSES = 256 };
 
 static void name_ip(char name[NAME_LEN], uint16_t space, const uint8_t ip[16],
 		    uint16_t port)
@@ -29,8 +30,8 @@ static void name_any(char name[NAME_LEN], uint16_t space, bool v6, uint16_t port
 
 unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN])
 {
-	name_ip(name[0], from->space, from->way.src, from->src_port);
-	name_any(name[1], from->space, !addr_is_v4(from->way.src), from->src_port);
+	name_ip(name[0], from->space, from->src_ip, from->src_port);
+	name_any(name[1], from->space, !addr_is_v4(from->src_ip), from->src_port);
 	return 2;
 }
 
@@ -40,16 +41,18 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 static bool crossed(struct cm *cm, const struct cm_service *s, bool v6)
 {
 	char name[NAME_LEN];
-	uint8_t ip[16];
+	uint8_t ip[ADDRESSES][16];
+	unsigned n;
 
 	if (!s->any) {
 		name_any(name, s->space, v6, s->port);
 		return service_exists(name);
 	}
-	for (unsigned i = 0; cm->site->address(i, ip); i++) {
-		if (addr_is_v4(ip) == v6)
+	n = cm->site->addresses(ip, ADDRESSES);
+	for (unsigned i = 0; i < n; i++) {
+		if (addr_is_v4(ip[i]) == v6)
 			continue;
-		name_ip(name, s->space, ip, s->port);
+		name_ip(name, s->space, ip[i], s->port);
 		if (service_exists(name))
 			return true;
 	}
@@ -102,6 +105,33 @@ static int take_any_port(struct cm *cm, struct cm_listener *l)
 	return rc;
 }
 
+static void listener_free(struct cm_listener *l)
+{
+	let_go(l);
+	list_del(&l->node);
+	free(l);
+}
+
+/* Who listens anew does not wait for those that are half open. */
+static bool evict(struct cm *cm, const struct cm_service *s)
+{
+	bool some = false;
+
+	list_for_safe(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (!l->closed || l->service.space != s->space ||
+		    l->service.port != s->port)
+			continue;
+		for (unsigned i = 0; i < cm->used; i++)
+			if (conn_at(cm, i)->via == l)
+				conn_at(cm, i)->via = NULL;
+		listener_free(l);
+		some = true;
+	}
+	return some;
+}
+
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 {
 	struct cm_listener *l = calloc(1, sizeof(*l));
@@ -112,6 +142,8 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 	l->cm = cm;
 	l->service = *s;
 	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
+	if (rc == -EADDRINUSE && s->port && evict(cm, s))
+		rc = take_names(cm, l);
 	if (rc) {
 		free(l);
 		return rc;
@@ -142,12 +174,36 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 void cm_unbind(struct cm *cm, struct cm_listener *l)
 {
 	for (unsigned i = 0; i < cm->used; i++)
-		if (conn_at(cm, i)->state != ST_FREE && conn_at(cm, i)->listener == l)
+		if (conn_at(cm, i)->listener == l)
 			conn_at(cm, i)->listener = NULL;
 	cm->reserved -= l->backlog;
-	let_go(l);
-	list_del(&l->node);
-	free(l);
+	l->owner = NULL;
+	l->closed = true;
+	if (!l->half)
+		listener_free(l);
+}
+
+/* Until the peer of a half open connection has its answer for certain, its REQ may
+ * come again, to another process of this host: which finds us by the name still. */
+void via_set(struct conn *c, struct cm_listener *l)
+{
+	c->via = l;
+	l->half++;
+}
+
+void via_clear(struct conn *c)
+{
+	struct cm_listener *l = c->via;
+
+	c->via = NULL;
+	if (--l->half == 0 && l->closed)
+		listener_free(l);
+}
+
+void listeners_free(struct cm *cm)
+{
+	list_for_safe(n, &cm->listeners)
+		listener_free(container_of(n, struct cm_listener, node));
 }
 
 /* --- finding ------------------------------------------------------------------- */
@@ -156,13 +212,13 @@ void cm_unbind(struct cm *cm, struct cm_listener *l)
 static int fits(const struct cm_listener *l, const struct cm_target *from)
 {
 	const struct cm_service *s = &l->service;
-	bool v6 = !addr_is_v4(from->way.src);
+	bool v6 = !addr_is_v4(from->src_ip);
 
 	if (s->space != from->space || s->port != from->src_port)
 		return 0;
 	if (s->any)
 		return s->v6 == v6 || (s->v6 && !s->v6_only);
-	return memcmp(s->ip, from->way.src, 16) ? 0 : 2;
+	return memcmp(s->ip, from->src_ip, 16) ? 0 : 2;
 }
 
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,

@@ -30,16 +30,16 @@ static void an_address_before_its_wildcard(void **state)
 	struct cm_target to = { .space = FIX_SPACE, .src_port = 5 };
 
 	(void)state;
-	fix_ip(0, to.way.src);
+	fix_ip(0, to.src_ip);
 	assert_ptr_equal(find_listener(cm, &to, false), one);
 	assert_null(find_listener(cm, &to, true));
-	fix_ip(1, to.way.src);
+	fix_ip(1, to.src_ip);
 	assert_ptr_equal(find_listener(cm, &to, false), any4);
 	to.src_port = 6;
 	assert_ptr_equal(find_listener(cm, &to, false), both);
 	both->service.v6_only = true;
 	assert_null(find_listener(cm, &to, false));
-	to.way.src[0] = 0xfd;
+	to.src_ip[0] = 0xfd;
 	assert_ptr_equal(find_listener(cm, &to, false), both);
 	to.src_port = 5;
 	assert_null(find_listener(cm, &to, false));
@@ -83,13 +83,15 @@ static bool is_here(const uint8_t ip[16])
 	return true;
 }
 
-static bool address(unsigned i, uint8_t ip[16])
+static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 {
-	fix_ip((int)i, ip);
-	return i < 2;
+	assert_true(max >= 2);
+	fix_ip(0, ip[0]);
+	fix_ip(1, ip[1]);
+	return 2;
 }
 
-static const struct cm_site site = { is_here, address };
+static const struct cm_site site = { is_here, addresses };
 
 static void proc_open(struct proc *p)
 {
@@ -194,8 +196,10 @@ static void a_mad_is_handed_on(void **state)
 	m.private[1] = 0x40;
 	memcpy(m.private + 16, (uint8_t[]){ 10, 0, 0, 2 }, 4);
 	memcpy(m.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
-	/* Nobody listens: refused. */
+	/* Nobody listens: refused, later. */
 	give(&p, &m, &d);
+	assert_int_equal(cm_deadline(p.core.cm), 50 * FIX_MS);
+	gsi_run(p.core.cm, 50 * FIX_MS);
 	assert_int_equal(cm_counter(p.core.cm, CM_RX_NO_SERVICE), 1);
 	/* By the name. */
 	for (int any = 0; any < 2; any++) {
@@ -208,6 +212,30 @@ static void a_mad_is_handed_on(void **state)
 		assert_memory_equal(q.got.from.ip, d.from.ip, 16);
 		cm_unbind(q.core.cm, l);
 	}
+	/* A half open connection keeps the name. */
+	struct prog *owner = prog_new(NULL, 0);
+	struct cm_conn *half;
+
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	assert_int_equal(cm_listen(q.core.cm, l, 1, false, &owner->owner), 0);
+	give(&p, &m, &d);
+	host_run(q.host);
+	q.got.iov = &q.got.one;
+	q.core.gsi(&q.core, &q.got, q.bytes + 20, MAD_LEN, 0);
+	assert_int_equal(owner->n, 1);
+	half = owner->note[0].conn;
+	cm_unbind(q.core.cm, l);
+	q.n = 0;
+	give(&p, &m, &d);			/* again */
+	host_run(q.host);
+	assert_int_equal(q.n, 1);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	cm_unbind(q.core.cm, l);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), 0);
+	cm_unbind(p.core.cm, l);
+	half->proto->close(half, 0);
+	free(owner);
 	/* By the slot in the ID. */
 	m = (struct cm_msg){ .type = CM_DREQ, .local_id = 5,
 			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
@@ -216,7 +244,7 @@ static void a_mad_is_handed_on(void **state)
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 3);
+	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
 	/* What was handed on stops here. */
 	q.got.iov = &q.got.one;
 	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);

@@ -27,6 +27,9 @@ struct cm_way {
 /* To whom. */
 struct cm_target {
 	struct cm_way way;
+	/* The addresses that the programs name: the way's; or loopback ones, for
+	 * which the way is from and to another address of this host. */
+	uint8_t src_ip[16], dst_ip[16];
 	uint16_t space;			/* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;
 	uint8_t mtu;			/* enum ibv_mtu */
@@ -37,7 +40,8 @@ enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
 
 /* What one end says of itself. */
 struct cm_param {
-	uint32_t qpn, qkey, psn;
+	uint32_t qpn, qkey;
+	uint32_t psn;			/* with which the other end is to begin */
 	uint8_t service_type;		/* enum cm_service_type */
 	uint8_t resources, depth;	/* READs and atomics that it takes, and that
 					 * it will have out */
@@ -65,7 +69,7 @@ struct cm_event {
 	enum cm_event_type type;
 	int status;
 	struct cm_conn *conn;
-	const struct cm_target *from;	/* REQUEST: who; way.src and src_port are
+	const struct cm_target *from;	/* REQUEST: who; src_ip and src_port are
 					 * ours, as in a target of our own */
 	const struct cm_param *peer;	/* REQUEST, RESPONSE, ESTABLISHED of a
 					 * datagram service, REJECTED (private

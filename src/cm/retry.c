@@ -80,12 +80,15 @@ void answered(struct conn *c)
 	heap_del(&c->cm->timers, &c->timer);
 }
 
+/* An MRA is about the program; what it answers may be lost, an RTU for good.  So
+ * in between the peer is still asked, ever more rarely. */
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now)
 {
 	uint8_t n = service_timeout < SERVICE_TIMEOUT ? service_timeout :
 							SERVICE_TIMEOUT;
 
-	c->quick = 0;
+	if (!c->quick)
+		c->quick = QUICK_NS;
 	c->full_at = now + cm_interval(n) + try_ns(c);
 	set_timer(c, now);
 }

@@ -146,7 +146,7 @@ static enum local_way way_of(const struct conf *conf, const char **off_why)
 	return *off_why ? LOCAL_OFF : way[conf->local];
 }
 
-static const struct cm_site site = { registry_has_ip, registry_address };
+static const struct cm_site site = { registry_has_ip, registry_addresses };
 
 static void on_connection(void *arg)
 {

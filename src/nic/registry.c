@@ -221,21 +221,17 @@ bool registry_has_ip(const uint8_t ip[16])
 }
 
 /* Asks the kernel: the registry's lock is taken outside of the turn only. */
-bool registry_address(unsigned i, uint8_t ip[16])
+unsigned registry_addresses(uint8_t (*ip)[16], unsigned max)
 {
 	struct netdev *net;
-	bool found = false;
+	unsigned found = 0;
 	int n;
 
 	if (netdev_list(&net, &n))
-		return false;
-	for (int j = 0; j < n && !found; j++) {
-		found = i < net[j].naddrs;
-		if (found)
-			memcpy(ip, net[j].addr[i].ip, 16);
-		else
-			i -= net[j].naddrs;
-	}
+		return 0;
+	for (int i = 0; i < n; i++)
+		for (unsigned j = 0; j < net[i].naddrs && found < max; j++)
+			memcpy(ip[found++], net[i].addr[j].ip, 16);
 	free(net);
 	return found;
 }

@@ -19,8 +19,8 @@ void registry_watch(struct core *core);
 /* Is ip an address of this network namespace, on whatever interface? */
 bool registry_has_ip(const uint8_t ip[16]);
 
-/* The i-th address of all of them; false: there are no more. */
-bool registry_address(unsigned i, uint8_t ip[16]);
+/* All addresses of this network namespace, at most max; how many. */
+unsigned registry_addresses(uint8_t (*ip)[16], unsigned max);
 
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);

@@ -65,7 +65,8 @@ struct cm_msg {
 	uint32_t local_id, remote_id;
 	uint64_t service_id, ca_guid;
 	uint32_t vendor_id;		/* ECE; 24 bits */
-	uint32_t qkey, qpn, psn, eecn, remote_eecn;
+	uint32_t qkey, qpn, eecn, remote_eecn;
+	uint32_t psn;			/* with which the receiver is to begin */
 	uint8_t resources, depth;	/* READs and atomics that the sender takes,
 					 * and that it will have out */
 	uint8_t remote_timeout, local_timeout;	/* of CM answers; 4.096 us * 2^n */

@@ -11,6 +11,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "rules"))
 		return rules(argv[2], port);
+	if (!strcmp(what, "forks"))
+		return forks(argv[2], port);
 	if (!strcmp(what, "hold"))
 		return hold(argv[2], port);
 	if (!strcmp(what, "refused"))
@@ -23,6 +25,6 @@ int main(int argc, char **argv)
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fprintf(stderr, "cm rules|hold|refused|serve|ask|dying|watch IP PORT [N|STEP]\n");
+	fprintf(stderr, "cm rules|forks|hold|refused|serve|ask|dying|watch IP PORT [N|STEP]\n");
 	return 2;
 }

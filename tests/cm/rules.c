@@ -79,6 +79,17 @@ static void states(const char *ip, unsigned port)
 	MUST(ntohs(rdma_get_dst_port(id)) == port && rdma_get_src_port(id));
 	MUST(rdma_connect(id, NULL) == -1 && errno == EINVAL);
 	rdma_destroy_id(id);
+	/* What was not read goes with its id. */
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
+	rdma_destroy_id(id);
+	MUST(poll(&(struct pollfd){ .fd = ch->fd, .events = POLLIN }, 1, 0) == 0);
+	/* No way there: an event says so.  (A namespace without a default route.) */
+	a = cm_address("203.0.113.1", port);
+	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
+	rdma_destroy_id(id);
 	/* Nothing waits: EAGAIN if the program asked for that. */
 	MUST(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
 	MUST(rdma_get_cm_event(ch, &ev) == -1 && errno == EAGAIN);
@@ -97,6 +108,8 @@ static void moving(const char *ip, unsigned port)
 	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1) == 0);
 	MUST(rdma_migrate_id(id, b) == 0 && id->channel == b);
 	cm_ack(b, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	p = (struct pollfd){ .fd = a->fd, .events = POLLIN };
+	MUST(poll(&p, 1, 0) == 0);
 	/* To no channel: calls wait from now on. */
 	MUST(rdma_migrate_id(id, NULL) == 0);
 	MUST(rdma_resolve_route(id, 1) == 0);
