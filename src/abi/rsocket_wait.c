@@ -26,7 +26,7 @@ bool rsock_writable(struct rsock *rs)
 {
 	if (rs->state == RSOCK_DOWN || (rs->state == RSOCK_UP && rs->write_end))
 		return true;
-	return rs->state == RSOCK_UP && rs_room(&rs->s, 1);
+	return rs->state == RSOCK_UP && rs_room(&rs->s, SIZE_MAX);
 }
 
 short rsock_events(struct rsock *rs)

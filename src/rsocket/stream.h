@@ -80,7 +80,7 @@ void rs_sent(struct rs_stream *s, bool control, uint32_t sbuf_bytes);
 /* --- tx.c ------------------------------------------------------------------------ */
 
 /* How many bytes one data message could have now, if the program has `wanted`:
- * 0, it must wait. */
+ * 0, it must wait.  If there is room for SIZE_MAX there is for any. */
 uint32_t rs_room(struct rs_stream *s, size_t wanted);
 /* The WRITE for len <= rs_room() bytes.  Who has copied them elsewhere (inline)
  * says so; else they have to be copied to out->from before it is posted. */

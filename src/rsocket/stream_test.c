@@ -231,7 +231,11 @@ static void sbuf_goes_round(void **state)
 	assert_int_equal(rs_room(&s, 1000), 300);
 	send(300);
 	assert_int_equal(rs_room(&s, 1000), 0);
-	rs_sent(&s, false, 400);
+	rs_sent(&s, false, SBUF / 4 - 1);
+	assert_int_equal(rs_room(&s, 1000), 0);	/* no small pieces */
+	assert_int_equal(rs_room(&s, 174), 174);
+	rs_sent(&s, false, 400 - (SBUF / 4 - 1));
+	s.data_out++;
 	assert_int_equal(rs_room(&s, 1000), 400);
 	w = send(400);
 	assert_ptr_equal(w.from, sbuf);

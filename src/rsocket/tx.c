@@ -27,11 +27,22 @@ static uint32_t sbuf_room(const struct rs_stream *s)
 	return free < end ? free : end;
 }
 
+/* Who sends each time what has just become free sends small messages for ever:
+ * there must be room for all, or for a quarter of sbuf, or a chunk. */
+static bool enough(const struct rs_stream *s, size_t wanted)
+{
+	uint32_t free = s->m.sbuf_size - s->used, least = s->m.sbuf_size / 4;
+
+	if (least > RS_CHUNK)
+		least = RS_CHUNK;
+	return free && (free >= wanted || free >= least);
+}
+
 uint32_t rs_room(struct rs_stream *s, size_t wanted)
 {
 	uint32_t n = sbuf_room(s);
 
-	if (s->said == s->granted || s->data_out >= s->m.sq)
+	if (!enough(s, wanted) || s->said == s->granted || s->data_out >= s->m.sq)
 		return 0;
 	if (!s->to.length)
 		next_target(s);
