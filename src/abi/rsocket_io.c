@@ -46,7 +46,8 @@ static int send_some(struct rsock *rs, struct cursor *c, size_t len, size_t *sen
 {
 	uint32_t n = rs_room(&rs->s, len);
 	uint8_t small[256];
-	bool is_inline = n <= rs->inline_size && n <= sizeof(small);
+	/* not what is left at sbuf's end: that would stay so for ever */
+	bool is_inline = n == len && n <= rs->inline_size && n <= sizeof(small);
 	struct rs_write w;
 
 	rs_send(&rs->s, n, is_inline, &w);
