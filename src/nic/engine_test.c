@@ -282,7 +282,7 @@ static void mads_go_out(void **state)
 	(void)state;
 	assert_int_equal(cm_ib_proto.connect(t.core.cm, &to, &self, &owner, &c, 0), 0);
 	wants(0, 1);
-	again = engine_output(t.e, 0, 64).next;
+	again = engine_output(t.e, NULL, 0, 64).next;
 	assert_int_equal(t.n, 2);
 	assert_int_equal(t.wire[1].len, 280);
 	assert_int_equal(again, 64000 * US);
