@@ -21,6 +21,8 @@ enum rsock_state {
 	RSOCK_UP, RSOCK_DOWN,
 };
 
+enum { RSOCK_KEEP_IDLE = 7200 };	/* seconds, as TCP's */
+
 /* Memory of a socket that is registered. */
 struct rsock_region { uint8_t *at; size_t size; struct ibv_mr *mr; };
 
@@ -48,7 +50,8 @@ struct rsock {
 	bool closed;			/* rclose was called */
 	bool passive;			/* made for a listener */
 	bool nonblock, nodelay, reuse, v6only, keepalive, oob_inline;
-	int keep_idle, keep_interval, keep_count;
+	int keep_idle, keep_interval, keep_count;	/* seconds; 0: the default */
+	uint64_t kept;			/* when a keepalive was sent, rsock_now() */
 	struct linger linger;
 	int err;			/* SO_ERROR */
 	/* Of a connection: nothing more comes; nothing more goes. */
@@ -125,6 +128,8 @@ uint64_t rsock_now(void);			/* ns, monotonic */
 
 /* The channel of all ids, with a thread that reads it.  0 or -errno. */
 int rsock_service(struct rdma_event_channel **out);
+/* From now on there are sockets with SO_KEEPALIVE. */
+void rsock_keep_alive(void);
 /* accept_lock held: as many of rs's children as its backlog allows are accepted. */
 void rsock_accept_more(struct rsock *rs);
 

@@ -42,6 +42,9 @@ static int set_socket(struct rsock *rs, int name, int v)
 		return 0;
 	case SO_KEEPALIVE:
 		rs->keepalive = v;
+		rs->kept = rsock_now();
+		if (v)
+			rsock_keep_alive();
 		return 0;
 	case SO_OOBINLINE:
 		rs->oob_inline = v;
@@ -199,7 +202,7 @@ static int get_tcp(const struct rsock *rs, int name, int *v)
 		*v = rs->nodelay;
 		return 0;
 	case TCP_KEEPIDLE:
-		*v = rs->keep_idle ? rs->keep_idle : 7200;
+		*v = rs->keep_idle ? rs->keep_idle : RSOCK_KEEP_IDLE;
 		return 0;
 	case TCP_KEEPINTVL:
 		*v = rs->keep_interval ? rs->keep_interval : 75;

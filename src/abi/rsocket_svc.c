@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "abi/rsocket.h"
+#include "sys/fd.h"
 
 pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -202,27 +205,82 @@ static bool on_event(struct rsock *rs, const struct rdma_cm_event *ev)
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rdma_event_channel *channel;		/* under start_lock */
+static int kick = -1;					/* an eventfd: look at keeping */
+static atomic_bool keeping;
+
+/* One message in keep_idle seconds: where nobody answers the QP fails. */
+static void keep(struct rsock *rs)
+{
+	uint64_t idle = (uint64_t)(rs->keep_idle ? rs->keep_idle : RSOCK_KEEP_IDLE);
+	struct rs_write w;
+
+	if (!rsock_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
+		return;				/* it is in use */
+	rsock_progress(rs);
+	if (rs->keepalive && rs->state == RSOCK_UP && !rs->said_bye && !rs->peer_gone &&
+	    rsock_now() - rs->kept >= idle * 1000000000u && rs_may_control(&rs->s)) {
+		rs->kept = rsock_now();
+		rs_send_control(&rs->s, RS_KEEPALIVE, &w);
+		(void)rsock_post(rs, &w, NULL);
+	}
+	pthread_mutex_unlock(&rs->lock);
+}
+
+void rsock_keep_alive(void)
+{
+	static const uint64_t one = 1;
+
+	if (atomic_exchange(&keeping, true))
+		return;
+	pthread_mutex_lock(&start_lock);
+	if (kick >= 0)
+		while (write(kick, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	pthread_mutex_unlock(&start_lock);
+}
+
+static void handle(struct rdma_cm_event *ev)
+{
+	struct rdma_cm_id *gone = NULL;
+	struct rsock *put = NULL, *rs = ev->id->context;
+
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		gone = on_request(ev) ? ev->id : NULL;
+	else if (on_event(rs, ev))
+		put = rs;
+	rdma_ack_cm_event(ev);
+	if (gone)
+		rdma_destroy_id(gone);
+	if (put)
+		rsock_put(put);
+}
 
 static void *serve(void *arg)
 {
 	struct rdma_event_channel *ch = arg;
+	struct pollfd p[2] = { { ch->fd, POLLIN, 0 }, { kick, POLLIN, 0 } };
+	uint64_t tick = rsock_now();
 	struct rdma_cm_event *ev;
 
-	while (!rdma_get_cm_event(ch, &ev) || errno == EINTR) {
-		struct rdma_cm_id *gone = NULL;
-		struct rsock *put = NULL, *rs = ev->id->context;
-
-		if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			gone = on_request(ev) ? ev->id : NULL;
-		else if (on_event(rs, ev))
-			put = rs;
-		rdma_ack_cm_event(ev);
-		if (gone)
-			rdma_destroy_id(gone);
-		if (put)
-			rsock_put(put);
+	for (;;) {
+		if (poll(p, 2, atomic_load(&keeping) ? 1000 : -1) < 0) {
+			if (errno != EINTR)
+				return NULL;
+			continue;
+		}
+		if (p[1].revents)
+			rsock_thread_clear(kick);
+		if (p[0].revents) {
+			if (!rdma_get_cm_event(ch, &ev))
+				handle(ev);
+			else if (errno != EINTR && errno != EAGAIN)
+				return NULL;
+		}
+		if (atomic_load(&keeping) && rsock_now() - tick >= 1000000000u) {
+			rsock_each(keep);
+			tick = rsock_now();
+		}
 	}
-	return NULL;
 }
 
 static int start(struct rdma_event_channel *ch)
@@ -286,7 +344,8 @@ int rsock_service(struct rdma_event_channel **out)
 	if (!channel) {
 		struct rdma_event_channel *ch = rdma_create_event_channel();
 
-		rc = ch ? start(ch) : -errno;
+		kick = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		rc = ch && kick >= 0 ? start(ch) : -errno;
 		if (!rc)
 			channel = ch;
 		else if (ch)

@@ -42,6 +42,9 @@ short rsock_events(struct rsock *rs)
 		ev |= POLLOUT | POLLWRNORM;
 	if (rs->state >= RSOCK_UP && rs->read_end)
 		ev |= POLLRDHUP;
+	/* Programs take these for the end, before they have read what came. */
+	if (rs->s.unread && !rs->read_shut)
+		return ev;
 	if (rs->state >= RSOCK_UP && rs->read_end && rs->write_end)
 		ev |= POLLHUP;
 	if (rs->state == RSOCK_NEW || rs->state == RSOCK_BOUND)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer that ends without a word, or with data that nobody has read. */
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +31,12 @@ int deaths_serve(const char *ip, unsigned port, const char *how)
 int deaths_ask(const char *ip, unsigned port)
 {
 	static char data[DATA];
-	int fd = rs_connect(ip, port);
+	int fd = rs_connect(ip, port), on = 1;
 	ssize_t n, all = 0;
+
+	/* another host's process that dies is missed when it is asked only */
+	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
+	MUST(!rsetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)));
 
 	usleep(300000);
 	while ((n = rrecv(fd, data, 3000, 0)) > 0)
