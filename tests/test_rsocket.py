@@ -128,6 +128,25 @@ def test_iperf3(shared_pair, place, options):
     assert "iperf Done" in c.out, c.describe()
 
 
+def test_preloaded_fork(shared_pair):
+    """A server that forks for each connection, by TCP calls on both sides."""
+    semaphore = pathlib.Path("/dev/shm/sem.rsocket_fork")   # librspreload's, left behind
+    if semaphore.exists():
+        pytest.skip(f"{semaphore} is there, and may be another user's")
+    ns, _, ip = stand(shared_pair(), "host", "v4")
+    ns = ns.with_env(LD_PRELOAD=PRELOAD, RDMAV_FORK_SAFE="1", URNIC_LOG="info")
+    port = lab.next_port()
+    common = ["-I", "10", "-C", "2", "-S", "2000", "-p", str(port)]
+    server = ns.start("rstream", "-T", "f", "-b", ip, *common)
+    server.wait_listening(port)
+    try:
+        client = ns.run("rstream", "-T", "s", "-s", ip, *common)
+    finally:
+        semaphore.unlink(missing_ok=True)
+    assert "direct copies" in client.out and "Gb/sec" in client.out, client.out
+    server.kill()
+
+
 # --- a program of our own -----------------------------------------------------------
 
 @pytest.fixture(scope="session")
