@@ -175,12 +175,21 @@ static struct rsock *first_child(struct rsock *rs)
 	return child;
 }
 
-static void tell(const struct sockaddr *a, struct sockaddr *addr, socklen_t *len)
+/* On an IPv6 socket an IPv4 address is a mapped one. */
+static void tell(const struct rsock *rs, const struct sockaddr *a, struct sockaddr *addr,
+		 socklen_t *len)
 {
-	socklen_t has = cma_len(a);
+	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6,
+				       .sin6_port = htons(cma_port(a)) };
+	socklen_t has;
 
 	if (!addr || !len)
 		return;
+	if (rs->domain == AF_INET6 && a->sa_family == AF_INET) {
+		cma_to_ip(a, mapped.sin6_addr.s6_addr);
+		a = (const struct sockaddr *)&mapped;
+	}
+	has = cma_len(a);
 	memcpy(addr, a, *len < has ? *len : has);
 	*len = has;
 }
@@ -202,7 +211,7 @@ EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	pthread_mutex_unlock(&rs->lock);
 	rsock_put(rs);
 	if (!rc) {
-		tell(rdma_get_peer_addr(child->id), addr, addrlen);
+		tell(child, rdma_get_peer_addr(child->id), addr, addrlen);
 		rc = rsock_publish(child);
 		if (!rc)
 			return child->fd;
@@ -342,9 +351,9 @@ int rsock_name(struct rsock *rs, bool peer, struct sockaddr *addr, socklen_t *le
 	if (peer && rs->state != RSOCK_UP && !rs->was_up)
 		return -ENOTCONN;
 	if (!rs->id || rs->state == RSOCK_NEW)
-		tell((struct sockaddr *)&none, addr, len);
+		tell(rs, (struct sockaddr *)&none, addr, len);
 	else
-		tell(peer ? rdma_get_peer_addr(rs->id) : rdma_get_local_addr(rs->id),
+		tell(rs, peer ? rdma_get_peer_addr(rs->id) : rdma_get_local_addr(rs->id),
 		     addr, len);
 	return 0;
 }

@@ -186,9 +186,11 @@ static ssize_t receive_stream(struct rsock *rs, const struct iovec *iov, int n, 
 		return -EOPNOTSUPP;
 	if (rs->state < RSOCK_UP)
 		return at_end(rs);
+	if (!len)
+		return 0;
 	do {
 		rc = rsock_wait(rs, rsock_readable, nonblock, false, -1);
-		if (rc || !len)
+		if (rc)
 			break;
 		if (!rs->s.unread || rs->read_shut) {
 			rc = got ? 0 : at_end(rs);

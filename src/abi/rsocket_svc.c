@@ -10,6 +10,8 @@
 #include "abi/rsocket.h"
 #include "sys/fd.h"
 
+#define EXIT_NS 1000000000u
+
 pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- listeners -------------------------------------------------------------------------- */
@@ -304,17 +306,22 @@ static int start(struct rdma_event_channel *ch)
 
 /* Sockets that the program leaves open at its end: what they have sent is to
  * arrive. */
+static uint64_t exit_end;
+
 static void say_bye(struct rsock *rs)
 {
+	uint64_t now = rsock_now();
+
 	if (!rsock_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
 		return;
 	if (rs->state == RSOCK_UP)
-		rsock_bye(rs, 1000);
+		rsock_bye(rs, now < exit_end ? (int)((exit_end - now) / 1000000) : 0);
 	pthread_mutex_unlock(&rs->lock);
 }
 
 static void at_exit(void)
 {
+	exit_end = rsock_now() + EXIT_NS;
 	rsock_each(say_bye);
 }
 

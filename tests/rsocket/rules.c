@@ -45,6 +45,26 @@ static void connecting_needs_no_accept(void)
 	MUST(rclose(l) < 0 && errno == EBADF);
 }
 
+/* A wildcard of IPv6 takes IPv4, too, and tells it as IPv6. */
+static void both_families(void)
+{
+	int l, c, s;
+	struct sockaddr_in6 peer;
+	socklen_t n = sizeof(peer);
+
+	if (strchr(ip, ':'))
+		return;
+	l = rs_listen("::", port, 1);
+	c = rs_connect(ip, port);
+	s = raccept(l, (struct sockaddr *)&peer, &n);
+	MUST(s >= 0 && n == sizeof(peer) && peer.sin6_family == AF_INET6);
+	MUST(IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr));
+	n = sizeof(peer);
+	MUST(!rgetsockname(s, (struct sockaddr *)&peer, &n));
+	MUST(IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr) && peer.sin6_port == htons((uint16_t)port));
+	MUST(!rclose(c) && !rclose(s) && !rclose(l));
+}
+
 static void nobody_listens(void)
 {
 	struct sockaddr_storage a = rs_address(ip, port + 1);
@@ -319,7 +339,7 @@ static void fork_leaves_the_parent_alone(void)
 int rules(const char *address, unsigned number)
 {
 	static void (*const all[])(void) = {
-		connecting_needs_no_accept, nobody_listens, partial_sends,
+		connecting_needs_no_accept, both_families, nobody_listens, partial_sends,
 		flags_and_vectors, half_close, close_with_data_under_way, options,
 		polling_with_others, threads_share_a_socket, direct_placement,
 		fork_leaves_the_parent_alone,
