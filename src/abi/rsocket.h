@@ -141,7 +141,7 @@ void rsock_ep_destroy(struct rsock *rs);
 void rsock_progress(struct rsock *rs);
 int rsock_post(struct rsock *rs, const struct rs_write *w, const void *payload);
 void rsock_fail(struct rsock *rs, int err);
-/* Ask for an event; true: look once more. */
+/* Ask for an event; look once more afterwards. */
 void rsock_arm(struct rsock *rs, bool for_space);
 void rsock_take_events(struct rsock *rs);
 bool rsock_all_sent(const struct rsock *rs);
@@ -157,14 +157,16 @@ short rsock_events(struct rsock *rs);
 bool rsock_readable(struct rsock *rs);
 bool rsock_writable(struct rsock *rs);
 
-/* --- rsocket_conn.c ------------------------------------------------------------------------- */
+/* --- rsocket_conn.c, rsocket_close.c --------------------------------------------------------- */
 
+/* 0 or -errno: the address of this end, or of the other. */
+int rsock_name(struct rsock *rs, bool peer, struct sockaddr *addr, socklen_t *len);
+/* What is said of oneself; p points to data. */
+void rsock_format(struct rsock *rs, struct rdma_conn_param *p,
+		  uint8_t data[RS_CONN_SIZE]);
 /* Sends a farewell, if that is to be said, and waits ms for all to arrive. */
 void rsock_bye(struct rsock *rs, int ms);
 void rsock_free(struct rsock *rs);		/* nobody has it any more */
-int rsock_name(struct rsock *rs, bool peer, struct sockaddr *addr, socklen_t *len);
-int rsock_format(struct rsock *rs, struct rdma_conn_param *p,
-		 uint8_t data[RS_CONN_SIZE]);
 
 /* --- rsocket_dgram.c ------------------------------------------------------------------------- */
 
