@@ -10,7 +10,7 @@
 #include "abi/rsocket_dgram.h"
 #include "sys/fd.h"
 
-enum { UDP_MAX = 65507, AT_A_TIME = 16 };
+enum { AT_A_TIME = 16 };
 
 /* --- making -------------------------------------------------------------------------------- */
 
@@ -163,10 +163,10 @@ static void keep(struct rsock *rs, const struct dg_peer *p, const uint8_t *data,
 /* One from the socket: false, there is none. */
 static bool listen_once(struct rsock *rs)
 {
-	static __thread uint8_t buf[UDP_MAX + 1];
+	uint8_t *buf = rs->dg->buf;
 	struct sockaddr_storage from;
 	socklen_t fromlen = sizeof(from);
-	ssize_t n = recvfrom(rs->dg->udp, buf, sizeof(buf), MSG_DONTWAIT,
+	ssize_t n = recvfrom(rs->dg->udp, buf, sizeof(rs->dg->buf), MSG_DONTWAIT,
 			     (struct sockaddr *)&from, &fromlen);
 	struct dg_peer *p;
 	struct rs_udp h;
@@ -325,7 +325,7 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 	if (n < 0 || n > 1024 || flags & MSG_OOB)
 		return n < 0 || n > 1024 ? -EMSGSIZE : -EOPNOTSUPP;
 	for (int i = 0; i < n; i++) {
-		if (iov[i].iov_len > UDP_MAX - RS_HEADER_MAX - len)
+		if (iov[i].iov_len > DG_UDP_MAX - RS_HEADER_MAX - len)
 			return -EMSGSIZE;
 		len += iov[i].iov_len;
 	}
@@ -338,7 +338,11 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 		return rc;
 	if (dg_peer_known(p) && len <= p->via->mtu - RS_UD6)
 		return by_qp(rs, p, iov, n, len);
-	rc = say(rs, p, RS_UDP_DATA, iov, n);
+	while ((rc = say(rs, p, RS_UDP_DATA, iov, n)) == -EAGAIN && !nonblock) {
+		struct pollfd out = { .fd = rs->dg->udp, .events = POLLOUT };
+
+		(void)poll(&out, 1, 100);
+	}
 	return rc ? rc : (ssize_t)len;
 }
 

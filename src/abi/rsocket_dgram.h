@@ -5,7 +5,7 @@
 
 #include "abi/rsocket.h"
 
-enum { DG_GRH = 40, DG_SLOTS = 64 };
+enum { DG_GRH = 40, DG_SLOTS = 64, DG_UDP_MAX = 65507 };
 
 /* A QP for one address of ours.  Slots for sending, then those for receiving. */
 struct dg_qp {
@@ -54,6 +54,7 @@ struct rsock_dgram {
 	unsigned npeers;
 	size_t queued;			/* bytes of those that came by UDP */
 	struct dg_peer *peer;		/* of a connected one */
+	uint8_t buf[DG_UDP_MAX + 1];	/* what comes by UDP */
 };
 
 /* 0 or -errno. */
