@@ -61,6 +61,14 @@ static void gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 	leave(ctx, 0);
 }
 
+/* By which protocol do ctx's QPs connect?  There is one so far; a connection
+ * that exists knows its own. */
+static const struct cm_proto *proto_of(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return &cm_ib_proto;
+}
+
 static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 			const struct cm_param *self, struct cm_owner *owner,
 			struct cm_conn **out)
@@ -70,8 +78,8 @@ static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 
 	if (rc)
 		return rc;
-	return cm ? leave(ctx, cm_ib_proto.connect(cm, to, self, owner, out,
-						   nic_now())) : -EIO;
+	return cm ? leave(ctx, proto_of(ctx)->connect(cm, to, self, owner, out,
+						      nic_now())) : -EIO;
 }
 
 static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)

@@ -131,8 +131,10 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 	uint8_t ip[16];
 	int rc;
 
-	if (id->state != CMA_NEW || !cma_len(a))
-		return id->state != CMA_NEW ? -EINVAL : -EAFNOSUPPORT;
+	if (id->state != CMA_NEW || !a)
+		return -EINVAL;
+	if (!cma_len(a))
+		return -EAFNOSUPPORT;
 	/* As with the kernel's rdma_cm, who is bound to loopback has no device
 	 * yet: libfabric counts on that. */
 	cma_to_ip(a, ip);
@@ -272,7 +274,7 @@ static int resolve_addr(struct cma_id *id, struct sockaddr *src, struct sockaddr
 {
 	int rc;
 
-	if (id->state > CMA_ADDR)
+	if (id->state > CMA_ADDR || !dst)
 		return -EINVAL;
 	if (!cma_len(dst))
 		return -EAFNOSUPPORT;

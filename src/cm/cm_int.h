@@ -138,9 +138,8 @@ void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 			       uint32_t remote_id, bool datagram);
-/* Connected to that QP of that host, and not under remote_id. */
-struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
-			  uint32_t remote_id);
+/* Connected to that QP of that host. */
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
 /* Of ST_IDLE c may not come back: it is the last thing done to it. */
 void conn_become(struct conn *c, enum conn_state state);

@@ -144,15 +144,13 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 	return NULL;
 }
 
-struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn,
-			  uint32_t remote_id)
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
 {
 	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
 		struct conn *c = container_of(n, struct conn, qp_node);
 
 		if ((c->state == ST_ESTABLISHED || c->state == ST_REP_SENT) &&
-		    c->remote_qpn == qpn && c->remote_id != remote_id &&
-		    !memcmp(c->way.dst, way->dst, 16))
+		    c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
 			return c;
 	}
 	return NULL;

@@ -183,7 +183,7 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 		     const struct cm_msg *m, uint64_t now)
 {
 	struct conn *old = m->type == CM_REQ ?
-		conn_find_qp(cm, &from->way, m->qpn, m->local_id) : NULL;
+		conn_find_qp(cm, &from->way, m->qpn) : NULL;
 	struct cm_msg rej = {
 		.type = CM_REJ, .tid = m->tid, .remote_id = m->local_id,
 		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,

@@ -144,6 +144,8 @@ static void the_active_side_says_no(void **state)
 
 /* --- loss and repetition ----------------------------------------------------------- */
 
+enum { MADS = 12 };			/* REQs, MRAs ... DREP, DREP again */
+
 /* A whole life, in which the n-th MAD is lost or comes twice.  The way takes
  * 100 us, so no step may take longer than a few quick tries. */
 static void live(int lose, int repeat)
@@ -170,6 +172,7 @@ static void live(int lose, int repeat)
 	assert_int_equal(a, 3);
 	assert_int_equal(b, 3);
 	assert_int_equal(p.l->n, 1);
+	assert_in_range(f->sent, 7, MADS);
 	pair_close(&p);
 	fix_close(f);
 }
@@ -177,15 +180,34 @@ static void live(int lose, int repeat)
 static void each_is_lost(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < MADS; i++)
 		live(i, -1);
 }
 
 static void each_comes_twice(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < MADS; i++)
 		live(-1, i);
+}
+
+/* Who asks again gets the REP again, before its own time. */
+static void a_reply_is_asked_for(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, 50 * FIX_MS);
+	fix_own(p.b, p.l, 0);
+	f->lose = (int)f->sent;
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, 10 * FIX_MS);
+	assert_int_equal(p.a->n, 0);
+	fix_run(f, 10 * FIX_MS);
+	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	pair_close(&p);
+	fix_close(f);
 }
 
 static void nobody_answers(void **state)
@@ -502,7 +524,11 @@ static void a_request_for_other_addresses(void **state)
 	(void)state;
 	fix_run(f, FIX_MS);
 	send_raw(f, 1, &m, 1);			/* no addresses at all */
-	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 1);
+	m.private[1] = 0x40;			/* of IPv4, but 0.0.0.0 */
+	send_raw(f, 1, &m, 1);
+	m.private[16] = m.private[32] = 127;	/* loopback, from another host */
+	send_raw(f, 1, &m, 1);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 3);
 	assert_int_equal(p.l->n, 1);
 	fix_own(p.b, p.l, 0);
 	pair_close(&p);
@@ -519,6 +545,7 @@ int main(void)
 		cmocka_unit_test(the_active_side_says_no),
 		cmocka_unit_test(each_is_lost),
 		cmocka_unit_test(each_comes_twice),
+		cmocka_unit_test(a_reply_is_asked_for),
 		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(a_reply_is_not_answered),
 		cmocka_unit_test(given_up),

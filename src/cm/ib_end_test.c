@@ -109,6 +109,24 @@ static void both_at_once(void **state)
 	fix_close(f);
 }
 
+/* ... and one of the two DREQs is lost: the other stands for it. */
+static void both_at_once_and_one_is_lost(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	f->lose = (int)f->sent;
+	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(f->sent_type[CM_DREQ], 2);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
 static void the_rtu_is_lost_and_the_end_comes(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -247,6 +265,7 @@ int main(void)
 		cmocka_unit_test(the_passive_side_lets_go),
 		cmocka_unit_test(the_active_side_lets_go),
 		cmocka_unit_test(both_at_once),
+		cmocka_unit_test(both_at_once_and_one_is_lost),
 		cmocka_unit_test(the_listener_ends_first),
 		cmocka_unit_test(the_rtu_is_lost_and_the_end_comes),
 		cmocka_unit_test(nobody_agrees_to_the_end),

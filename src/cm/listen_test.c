@@ -249,6 +249,10 @@ static void a_mad_is_handed_on(void **state)
 	q.got.iov = &q.got.one;
 	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 1);
+	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
+	cm_mad_build(q.bytes, &m);
+	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
+	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 2);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_HANDED_ON), 0);
 	proc_close(&p);
 	proc_close(&q);

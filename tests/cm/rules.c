@@ -66,6 +66,8 @@ static void states(const char *ip, unsigned port)
 
 	MUST(rdma_create_id(ch, &id, (void *)7, RDMA_PS_TCP) == 0);
 	MUST(id->context == (void *)7 && id->channel == ch && id->ps == RDMA_PS_TCP);
+	MUST(rdma_bind_addr(id, NULL) == -1 && errno == EINVAL);
+	MUST(rdma_resolve_addr(id, NULL, NULL, 1) == -1 && errno == EINVAL);
 	MUST(rdma_connect(id, NULL) == -1 && errno == EINVAL);
 	MUST(rdma_accept(id, NULL) == -1 && errno == EINVAL);
 	MUST(rdma_resolve_route(id, 1) == -1 && errno == EINVAL);
