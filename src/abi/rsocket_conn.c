@@ -284,7 +284,7 @@ static int finish_connect(struct rsock *rs)
 
 	if (rc)
 		return rc == -EAGAIN ? -EINPROGRESS : rc;
-	if (rs->state == RSOCK_UP)
+	if (rs->was_up)			/* perhaps it has ended since: that is read */
 		return 0;
 	rc = -rs->err;
 	rs->err = 0;
