@@ -198,7 +198,7 @@ static bool on_event(struct rsock *rs, const struct rdma_cm_event *ev)
 		pthread_mutex_unlock(&rs->lock);
 		return false;
 	}
-	up = rs->state == RSOCK_UP;
+	up = rs->was_up;
 	pthread_mutex_unlock(&rs->lock);
 	return settle(rs, up);
 }
