@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connection management between urnic and Linux's, which runs in a VM with
+"""Connection management and rsockets between urnic and Linux's, which runs in a VM with
 rdma_rxe: both directions."""
 
 import pytest
@@ -9,6 +9,7 @@ import peervm
 from test_cm import wait_service
 
 URNIC = {"v4": "10.77.1.1", "v6": "fd77:1::1"}
+FORM = {"v4": "ip", "v6": "ipv6"}
 RXE = {"v4": "10.77.1.11", "v6": "fd77:1::11"}
 
 
@@ -33,6 +34,12 @@ ROWS = {    # server, client, port space
     "ucmatose": ("ucmatose -c 3 -C 5 -b {ip} -p {port}",
                  "ucmatose -c 3 -C 5 -s {ip} -p {port}", 0x0106),
     "udaddy": ("udaddy -b {ip}", "udaddy -s {ip}", 0x0111),
+    "rstream": ("rstream -b {ip} -f {form} -T v -I 3 -C 5 -S 300000 -p {port}",
+                "rstream -s {ip} -f {form} -T v -I 3 -C 5 -S 300000 -p {port}", 0x0106),
+    "rstream-small": ("rstream -b {ip} -f {form} -I 3 -C 500 -S 100 -p {port}",
+                      "rstream -s {ip} -f {form} -I 3 -C 500 -S 100 -p {port}", 0x0106),
+    "riostream": ("riostream -b {ip} -f {form} -T v -I 3 -C 5 -S 5000 -p {port}",
+                  "riostream -s {ip} -f {form} -T v -I 3 -C 5 -S 5000 -p {port}", 0x0106),
 }
 
 
@@ -41,7 +48,7 @@ ROWS = {    # server, client, port space
 def test_urnic_serves(vm, row, family):
     server, client, space = ROWS[row]
     port = 7174 if row == "udaddy" else lab.next_port()
-    words = {"ip": URNIC[family], "port": port}
+    words = {"ip": URNIC[family], "port": port, "form": FORM[family]}
     ours = vm.start(*server.format(**words).split())
     wait_service(ours, port, space)
     rc, out = vm.guest("timeout 40 " + client.format(**words), 60)
@@ -53,7 +60,7 @@ def test_urnic_serves(vm, row, family):
 @pytest.mark.parametrize("row", ROWS)
 def test_rxe_serves(vm, row, family):
     server, client, _ = ROWS[row]
-    words = {"ip": RXE[family], "port": lab.next_port()}
+    words = {"ip": RXE[family], "port": lab.next_port(), "form": FORM[family]}
     rc, job = vm.guest(f"peer-bg 'timeout 60 {server.format(**words)}'; usleep 500000")
     assert rc == 0, job
     ours = vm.start(*client.format(**words).split())

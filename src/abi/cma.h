@@ -147,6 +147,7 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 /* Which devices can id have? */
 enum cma_kind cma_kind_of(const struct cma_id *id);
 int cma_bind_any(struct cma_id *id);
+int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src);
 int cma_take_name(struct cma_id *id);
 bool cma_is_datagram(const struct cma_id *id);
 

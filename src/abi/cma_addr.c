@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
+#include "sys/fd.h"
 
 enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
 
@@ -191,9 +192,9 @@ int cma_bind_any(struct cma_id *id)
 
 /* Which of our addresses does the kernel reach dst from?  src: as far as it is
  * known, completed here. */
-static int find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
+int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
-	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	int fd = fd_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
 	socklen_t len = sizeof(*src);
 	struct sockaddr_storage to;
 
@@ -262,7 +263,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 		memcpy(&from, src, cma_len(src));
 	if (from.ss_family && from.ss_family != dst->sa_family)
 		memset(&from, 0, sizeof(from));
-	rc = find_source(dst, &from);
+	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
 	cma_to_ip((struct sockaddr *)&from, id->to.src_ip);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmacm.c - what librdmacm does not have yet (rsockets): programs that link
+/* rdmacm.c - what librdmacm does not have yet: programs that link
  * it load and run as long as they do not use that. */
 #include <errno.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ long rdmacm_INT(void);
 static void say(void)
 {
 	static const char line[] =
-		"urnic: rsockets are not there yet: this librdmacm answers ENOSYS\n";
+		"urnic: a call of librdmacm that is not there yet: ENOSYS\n";
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said) &&

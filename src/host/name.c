@@ -25,7 +25,7 @@ static socklen_t set_name(struct sockaddr_un *a, uint16_t slot)
 static int make_socket(void)
 {
 	int size = SOCK_BUF;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fd_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;

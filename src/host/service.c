@@ -35,7 +35,7 @@ static int set_name(struct sockaddr_un *a, const char *name, socklen_t *len)
 
 static int make_socket(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fd_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return fd < 0 ? -errno : fd_raise(fd);
 }

@@ -67,7 +67,7 @@ static int make_socket(int f, uint16_t port, const struct option *o)
 {
 	union sock_addr a = { .v6 = { .sin6_family = AF_INET6,
 				      .sin6_port = htons(port) } };
-	int fd = socket(f ? AF_INET6 : AF_INET,
+	int fd = fd_socket(f ? AF_INET6 : AF_INET,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	fd = fd < 0 ? -errno : fd_raise(fd);

@@ -187,7 +187,7 @@ static int dump(int fd, char *buf, struct table *t, uint16_t type, uint32_t seq)
 
 static int netlink(int flags)
 {
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE);
+	int fd = fd_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE);
 
 	return fd < 0 ? -errno : fd;
 }

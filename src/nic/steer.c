@@ -181,7 +181,7 @@ static int open_ask(struct steer *s)
 				   .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	bool is4 = s->family == AF_INET;
 	struct epoll_event ev = { .events = EPOLLIN };
-	int fd = socket(s->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fd_socket(s->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	fd = fd_raise(fd);
 	if (fd < 0)

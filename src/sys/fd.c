@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { FD_HIGH = 768 };
@@ -40,6 +41,11 @@ int fd_raise(int fd)
 	}
 	close(fd);
 	return high;
+}
+
+int fd_socket(int domain, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
 /* The kernel ends a program that makes a file longer than its limit. */

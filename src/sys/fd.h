@@ -14,6 +14,10 @@
  * negative fd is handed through. */
 int fd_raise(int fd);
 
+/* socket(2) itself: librspreload.so puts another one before libc's, which makes
+ * rsockets, and those need sockets of ours. */
+int fd_socket(int domain, int type, int protocol);
+
 /* Memory to be shared, of that many bytes, all 0, which can be sealed: a raised
  * descriptor, or -errno; -EFBIG: RLIMIT_FSIZE forbids it. */
 int fd_memory(const char *name, size_t size);

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rsocket_dgram.c - datagram rsockets: a UDP socket by which ends find each
+ * other's QPs, and what cannot go by those goes.  docs/rsocket.md. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "abi/rsocket_dgram.h"
+#include "sys/fd.h"
+
+enum { AT_A_TIME = 16 };
+
+/* --- making -------------------------------------------------------------------------------- */
+
+int rsock_dgram_new(struct rsock *rs)
+{
+	struct rsock_dgram *dg = calloc(1, sizeof(*dg));
+	struct epoll_event ev = { .events = EPOLLIN };
+	int yes = 1;
+
+	if (!dg)
+		return -ENOMEM;
+	list_init(&dg->qps);
+	list_init(&dg->peers);
+	list_init(&dg->msgs);
+	rs->dg = dg;
+	dg->udp = fd_raise(fd_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	dg->ep = fd_raise(epoll_create1(EPOLL_CLOEXEC));
+	if (dg->udp < 0 || dg->ep < 0 ||
+	    (rs->domain == AF_INET6 &&
+	     setsockopt(dg->udp, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes))) ||
+	    epoll_ctl(dg->ep, EPOLL_CTL_ADD, dg->udp, &ev))
+		return -errno;
+	rs->sleep_fd = dg->ep;
+	return 0;
+}
+
+static void drop(struct rsock *rs, struct dg_msg *m)
+{
+	list_del(&m->node);
+	if (m->qp)
+		dg_qp_receive(m->qp, m->slot);
+	else
+		rs->dg->queued -= m->len;
+	free(m);
+}
+
+void rsock_dgram_free(struct rsock *rs)
+{
+	struct rsock_dgram *dg = rs->dg;
+
+	if (!dg)
+		return;
+	list_for(n, &dg->qps)
+		dg_qp_drain(container_of(n, struct dg_qp, node));
+	list_for_safe(n, &dg->msgs)
+		drop(rs, container_of(n, struct dg_msg, node));
+	list_for_safe(n, &dg->peers)
+		dg_peer_free(container_of(n, struct dg_peer, node));
+	list_for_safe(n, &dg->qps)
+		dg_qp_free(container_of(n, struct dg_qp, node));
+	if (dg->udp >= 0)
+		close(dg->udp);
+	if (dg->ep >= 0)
+		close(dg->ep);
+	free(dg);
+}
+
+int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
+{
+	int on = rs->reuse;
+
+	if (setsockopt(rs->dg->udp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(rs->dg->udp, a, len))
+		return -errno;
+	rs->state = RSOCK_BOUND;
+	return 0;
+}
+
+/* The port is needed in every header. */
+static int have_port(struct rsock *rs)
+{
+	struct sockaddr_storage any = { .ss_family = (sa_family_t)rs->domain };
+
+	return rs->state == RSOCK_NEW ?
+		rsock_dgram_bind(rs, (struct sockaddr *)&any,
+				 cma_len((struct sockaddr *)&any)) : 0;
+}
+
+int rsock_dgram_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
+{
+	int rc = have_port(rs);
+
+	(void)len;
+	return rc ? rc : dg_peer_for(rs, a, &rs->dg->peer);
+}
+
+int rsock_dgram_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len)
+{
+	struct dg_peer *p = rs->dg->peer;
+	struct sockaddr_storage name;
+	socklen_t has;
+
+	if (!peer) {
+		socklen_t n = *len;
+
+		if (getsockname(rs->dg->udp, a, &n))
+			return -errno;
+		*len = n;
+		return 0;
+	}
+	if (!p)
+		return -ENOTCONN;
+	cma_from_ip(p->ip, p->port, p->ifindex, &name);
+	has = cma_len((struct sockaddr *)&name);
+	memcpy(a, &name, *len < has ? *len : has);
+	*len = has;
+	return 0;
+}
+
+/* --- by UDP ------------------------------------------------------------------------------------ */
+
+static int say(struct rsock *rs, const struct dg_peer *p, uint8_t op,
+	       const struct iovec *iov, int n)
+{
+	struct rs_udp h = { .op = op, .qpn = p->via->qp->qp_num };
+	struct iovec all[n + 1];
+	struct sockaddr_storage to;
+	uint8_t header[RS_HEADER_MAX];
+	struct msghdr msg = { .msg_name = &to, .msg_iov = all,
+			      .msg_iovlen = (size_t)n + 1 };
+
+	memcpy(h.ip, p->ip, 16);
+	all[0] = (struct iovec){ header, rs_udp_pack(&h, header) };
+	if (n)
+		memcpy(all + 1, iov, (size_t)n * sizeof(*iov));
+	cma_from_ip(p->ip, p->port, p->ifindex, &to);
+	msg.msg_namelen = cma_len((struct sockaddr *)&to);
+	return sendmsg(rs->dg->udp, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static void keep(struct rsock *rs, const struct dg_peer *p, const uint8_t *data,
+		 size_t len)
+{
+	struct dg_msg *m;
+
+	if (len > (size_t)rs->rcvbuf * 2 - rs->dg->queued)
+		return;			/* as UDP: it is lost */
+	m = calloc(1, sizeof(*m) + len);
+	if (!m)
+		return;
+	m->data = (uint8_t *)(m + 1);
+	m->len = (uint32_t)len;
+	memcpy(m->data, data, len);
+	memcpy(m->ip, p->ip, 16);
+	m->port = p->port;
+	rs->dg->queued += len;
+	list_add_tail(&rs->dg->msgs, &m->node);
+}
+
+/* One from the socket: false, there is none. */
+static bool listen_once(struct rsock *rs)
+{
+	uint8_t *buf = rs->dg->buf;
+	struct sockaddr_storage from;
+	socklen_t fromlen = sizeof(from);
+	ssize_t n = recvfrom(rs->dg->udp, buf, sizeof(rs->dg->buf), MSG_DONTWAIT,
+			     (struct sockaddr *)&from, &fromlen);
+	struct dg_peer *p;
+	struct rs_udp h;
+	size_t header;
+
+	if (n < 0)			/* ECONNREFUSED and the like, too */
+		return errno != EAGAIN && errno != EINTR;
+	header = rs_udp_parse(buf, (size_t)n, &h);
+	if (!header || dg_peer_for(rs, (struct sockaddr *)&from, &p))
+		return true;
+	dg_peer_learn(p, h.qpn);
+	if (h.op == RS_UDP_DATA) {
+		keep(rs, p, buf + header, (size_t)n - header);
+		(void)say(rs, p, RS_UDP_CONTROL, NULL, 0);
+	}
+	return true;
+}
+
+static void progress(struct rsock *rs)
+{
+	bool any = false;
+
+	for (int i = 0; i < AT_A_TIME && listen_once(rs); i++)
+		any = true;
+	list_for(n, &rs->dg->qps)
+		any |= dg_qp_progress(container_of(n, struct dg_qp, node));
+	if (any)			/* others may have counted on it */
+		rsock_wake(rs);
+}
+
+/* --- waiting --------------------------------------------------------------------------------------- */
+
+static bool has_message(struct rsock *rs)
+{
+	return !list_empty(&rs->dg->msgs);
+}
+
+static bool has_slot(struct rsock *rs)
+{
+	list_for(n, &rs->dg->qps)
+		if (!container_of(n, struct dg_qp, node)->free_slots)
+			return false;
+	return true;
+}
+
+short rsock_dgram_events(struct rsock *rs)
+{
+	progress(rs);
+	if (rs->closed)
+		return POLLNVAL;
+	return (short)((has_message(rs) ? POLLIN | POLLRDNORM : 0) |
+		       (has_slot(rs) ? POLLOUT | POLLWRNORM : 0));
+}
+
+void rsock_dgram_arm(struct rsock *rs)
+{
+	list_for(n, &rs->dg->qps)
+		dg_qp_arm(container_of(n, struct dg_qp, node));
+}
+
+static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock)
+{
+	uint64_t spin = rsock_now() + (uint64_t)rsock_defaults()->polling_us * 1000;
+
+	for (;;) {
+		struct rsock_waiter w;
+		struct pollfd p[2];
+		int efd, rc = 0;
+
+		progress(rs);
+		if (rs->closed)
+			return -EBADF;
+		if (ready(rs))
+			return 0;
+		if (nonblock)
+			return -EAGAIN;
+		if (rsock_now() < spin)
+			continue;
+		efd = rsock_thread_fd();
+		if (efd < 0)
+			return efd;
+		rsock_thread_clear(efd);
+		rsock_wait_begin(rs, &w, efd);
+		rsock_dgram_arm(rs);
+		progress(rs);
+		if (!ready(rs) && !rs->closed) {
+			p[0] = (struct pollfd){ .fd = efd, .events = POLLIN };
+			p[1] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
+			pthread_mutex_unlock(&rs->lock);
+			rc = poll(p, 2, -1) < 0 ? -errno : 0;
+			pthread_mutex_lock(&rs->lock);
+		}
+		rsock_wait_end(rs, &w);
+		if (rc)
+			return rc;
+	}
+}
+
+/* --- sending and receiving ---------------------------------------------------------------------------- */
+
+static uint16_t own_port(struct rsock *rs)
+{
+	struct sockaddr_storage name = { 0 };
+	socklen_t len = sizeof(name);
+
+	getsockname(rs->dg->udp, (struct sockaddr *)&name, &len);
+	return cma_port((struct sockaddr *)&name);
+}
+
+static ssize_t by_qp(struct rsock *rs, struct dg_peer *p, const struct iovec *iov, int n,
+		     size_t len)
+{
+	int slot = dg_qp_slot(p->via), rc;
+	struct rs_ud h = { .port = own_port(rs) };
+	uint8_t header[RS_HEADER_MAX], *at;
+	size_t have;
+
+	if (slot < 0)
+		return -EAGAIN;
+	memcpy(h.ip, p->via->ip, 16);
+	have = rs_ud_pack(&h, header);
+	at = dg_qp_memory(p->via, (uint32_t)slot);
+	memcpy(at, header, have);
+	at += have;
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len)
+			memcpy(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	rc = dg_qp_send(p->via, p, (uint32_t)slot, (uint32_t)(have + len));
+	return rc ? rc : (ssize_t)len;
+}
+
+static int whom(struct rsock *rs, const struct sockaddr *to, socklen_t tolen,
+		struct dg_peer **p)
+{
+	if (!to) {
+		*p = rs->dg->peer;
+		return *p ? 0 : -EDESTADDRREQ;
+	}
+	if (tolen < sizeof(sa_family_t) || to->sa_family != rs->domain)
+		return -EAFNOSUPPORT;
+	if (tolen < cma_len(to))
+		return -EINVAL;
+	return dg_peer_for(rs, to, p);
+}
+
+ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
+			 const struct sockaddr *to, socklen_t tolen)
+{
+	bool nonblock = rs->nonblock || flags & MSG_DONTWAIT;
+	struct dg_peer *p;
+	size_t len = 0;
+	int rc;
+
+	if (n < 0 || n > 1024 || flags & MSG_OOB)
+		return n < 0 || n > 1024 ? -EMSGSIZE : -EOPNOTSUPP;
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len > DG_UDP_MAX - RS_HEADER_MAX - len)
+			return -EMSGSIZE;
+		len += iov[i].iov_len;
+	}
+	rc = have_port(rs);
+	if (!rc)
+		rc = whom(rs, to, tolen, &p);
+	if (!rc)
+		rc = wait_for(rs, has_slot, nonblock);
+	if (rc)
+		return rc;
+	if (dg_peer_known(p) && len <= p->via->mtu - RS_UD6)
+		return by_qp(rs, p, iov, n, len);
+	while ((rc = say(rs, p, RS_UDP_DATA, iov, n)) == -EAGAIN && !nonblock) {
+		struct pollfd out = { .fd = rs->dg->udp, .events = POLLOUT };
+
+		(void)poll(&out, 1, 100);
+	}
+	return rc ? rc : (ssize_t)len;
+}
+
+static void tell_source(const struct dg_msg *m, struct sockaddr *from, socklen_t *fromlen)
+{
+	struct sockaddr_storage a;
+	socklen_t has;
+
+	if (!from || !fromlen)
+		return;
+	cma_from_ip(m->ip, m->port, 0, &a);
+	has = cma_len((struct sockaddr *)&a);
+	memcpy(from, &a, *fromlen < has ? *fromlen : has);
+	*fromlen = has;
+}
+
+/* Of a connected socket only its peer's. */
+static void drop_others(struct rsock *rs)
+{
+	const struct dg_peer *p = rs->dg->peer;
+
+	list_for_safe(n, &rs->dg->msgs) {
+		struct dg_msg *m = container_of(n, struct dg_msg, node);
+
+		if (p && (m->port != p->port || memcmp(m->ip, p->ip, 16)))
+			drop(rs, m);
+	}
+}
+
+static void hear(struct rsock *rs, const struct dg_msg *m)
+{
+	list_for(n, &rs->dg->peers) {
+		struct dg_peer *p = container_of(n, struct dg_peer, node);
+
+		if (m->qp && p->port == m->port && !memcmp(p->ip, m->ip, 16))
+			p->heard = rsock_now();
+	}
+}
+
+ssize_t rsock_dgram_receive(struct rsock *rs, const struct iovec *iov, int n,
+			    int *flags, struct sockaddr *from, socklen_t *fromlen)
+{
+	bool nonblock = rs->nonblock || *flags & MSG_DONTWAIT;
+	struct dg_msg *m;
+	ssize_t told;
+	size_t at = 0;
+	int rc;
+
+	if (rs->state == RSOCK_NEW)
+		(void)have_port(rs);
+	do {
+		rc = wait_for(rs, has_message, nonblock);
+		if (rc)
+			return rc;
+		drop_others(rs);
+	} while (!has_message(rs));
+	m = container_of(rs->dg->msgs.next, struct dg_msg, node);
+	for (int i = 0; i < n && at < m->len; i++) {
+		size_t now = m->len - at < iov[i].iov_len ? m->len - at : iov[i].iov_len;
+
+		memcpy(iov[i].iov_base, m->data + at, now);
+		at += now;
+	}
+	tell_source(m, from, fromlen);
+	hear(rs, m);
+	told = *flags & MSG_TRUNC ? (ssize_t)m->len : (ssize_t)at;
+	rc = at < m->len ? MSG_TRUNC : 0;
+	if (!(*flags & MSG_PEEK))
+		drop(rs, m);
+	*flags = rc;
+	return told;
+}

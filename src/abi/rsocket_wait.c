@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rsocket_wait.c - when a socket is ready, and waiting until it is. */
+#include <string.h>
+
+#include "abi/rsocket.h"
+
+static bool has_child(struct rsock *rs)
+{
+	bool any;
+
+	pthread_mutex_lock(&accept_lock);
+	any = !list_empty(&rs->ready);
+	pthread_mutex_unlock(&accept_lock);
+	return any;
+}
+
+bool rsock_readable(struct rsock *rs)
+{
+	if (rs->state == RSOCK_LISTENING)
+		return has_child(rs);
+	return rs->state >= RSOCK_UP && (rs->s.unread || rs->read_end);
+}
+
+/* A write would not wait: it may fail. */
+bool rsock_writable(struct rsock *rs)
+{
+	if (rs->state == RSOCK_DOWN || (rs->state == RSOCK_UP && rs->write_end))
+		return true;
+	return rs->state == RSOCK_UP && rs_room(&rs->s, SIZE_MAX);
+}
+
+short rsock_events(struct rsock *rs)
+{
+	short ev = 0;
+
+	rsock_progress(rs);
+	if (rs->closed)
+		return POLLNVAL;
+	if (rsock_readable(rs))
+		ev |= POLLIN | POLLRDNORM;
+	if (rsock_writable(rs))
+		ev |= POLLOUT | POLLWRNORM;
+	if (rs->state >= RSOCK_UP && rs->read_end)
+		ev |= POLLRDHUP;
+	/* Programs take these for the end, before they have read what came. */
+	if (rs->s.unread && !rs->read_shut)
+		return ev;
+	if (rs->state >= RSOCK_UP && rs->read_end && rs->write_end)
+		ev |= POLLHUP;
+	if (rs->state == RSOCK_NEW || rs->state == RSOCK_BOUND)
+		ev |= POLLOUT | POLLHUP;
+	if (rs->err)
+		ev |= POLLERR;
+	return ev;
+}
+
+/* Sleeps once; -EINTR, or 0. */
+static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_space,
+		      int ms)
+{
+	int efd = rsock_thread_fd(), rc = 0;
+	struct rsock_waiter w;
+	struct pollfd p[2];
+
+	if (efd < 0)
+		return efd;
+	rsock_thread_clear(efd);
+	rsock_wait_begin(rs, &w, efd);
+	rsock_arm(rs, for_space);
+	rsock_progress(rs);
+	if (!ready(rs) && !rs->closed) {
+		p[0] = (struct pollfd){ .fd = efd, .events = POLLIN };
+		p[1] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
+		pthread_mutex_unlock(&rs->lock);
+		rc = poll(p, 2, ms) < 0 ? -errno : 0;
+		pthread_mutex_lock(&rs->lock);
+	}
+	rsock_wait_end(rs, &w);
+	rsock_take_events(rs);
+	return rc;
+}
+
+static int left(uint64_t end, int ms)
+{
+	uint64_t now = rsock_now();
+
+	if (ms < 0)
+		return -1;
+	return now >= end ? 0 : (int)((end - now + 999999) / 1000000);
+}
+
+int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
+	       bool for_space, int ms)
+{
+	uint64_t spin = 0, end = 0;
+
+	for (;;) {
+		uint64_t now;
+		int rc;
+
+		rsock_progress(rs);
+		if (rs->closed)
+			return -EBADF;
+		if (ready(rs))
+			return 0;
+		if (nonblock)
+			return -EAGAIN;
+		now = rsock_now();
+		if (!spin) {
+			spin = now + (uint64_t)rsock_defaults()->polling_us * 1000;
+			end = now + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
+		}
+		if (ms >= 0 && now >= end)
+			return -ETIMEDOUT;
+		if (now < spin && rs->state == RSOCK_UP)
+			continue;
+		rc = sleep_once(rs, ready, for_space, left(end, ms));
+		if (rc)
+			return rc;
+	}
+}

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rsockets: Debian's programs, unmodified, as an ordinary user; TCP programs over
+librspreload.so; and a program of our own that looks at what they take for granted."""
+
+import dataclasses
+import hashlib
+import pathlib
+import shutil
+
+import pytest
+
+import lab
+from test_cm import stand, wait_service
+
+OURS = lab.ROOT / "build/obj/tests/rsocket/rsocket_test_program"
+PRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+
+# Where two processes may stand, and by which address they meet.
+PLACES = [("pair", "v4"), ("pair", "v6"), ("host", "v4"), ("pipe", "v6"),
+          ("udp", "v4"), ("lo", "v4"), ("lo", "v6")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    options: str
+    program: str = "rstream"
+    full: bool = False
+
+
+# Small: a program that spins on a busy machine's core waits for its time slices.
+ROWS = [
+    Row("sizes", "-S all -C 2 -I 2"),
+    Row("async", "-T a -I 20 -C 5 -S 5000"),
+    Row("blocking", "-T b -I 20 -C 5 -S 5000"),
+    Row("nonblocking", "-T n -I 20 -C 5 -S 5000"),
+    Row("verify", "-T v -I 4 -C 10 -S 100000"),
+    Row("keepalive", "-k 1 -I 4 -C 10 -S 1000"),
+    Row("no-inline", "-i 0 -I 10 -C 10 -S 64"),
+    Row("inline", "-i 128 -I 10 -C 10 -S 64"),
+    Row("tiny-buffers", "-B 2000 -T v -I 3 -C 10 -S 30000"),
+    Row("resolve", "-T r -I 3 -C 10 -S 3000"),
+    Row("credits", "-I 3 -C 2000 -S 16"),
+    Row("direct", "-I 10 -C 5 -S 5000 -T v", "riostream"),
+    Row("direct-blocking", "-I 10 -C 5 -S 5000 -T b", "riostream"),
+    Row("direct-nonblocking", "-I 10 -C 5 -S 5000 -T n", "riostream"),
+    Row("all", "", full=True),
+    Row("direct-all", "", "riostream", full=True),
+]
+
+
+def cells():
+    """Each row in every place; bounded: in two of them."""
+    out = []
+    for i, row in enumerate(ROWS):
+        for j, (place, family) in enumerate(PLACES):
+            few = (j - i) % len(PLACES) < 2 and not row.full
+            out.append(pytest.param(row, place, family, id=f"{row.name}-{place}-{family}",
+                                    marks=() if few else pytest.mark.full))
+    return out
+
+
+def run_pair(server_ns, client_ns, server, client, port, timeout=40):
+    s = server_ns.start(*server)
+    wait_service(s, port)
+    c = client_ns.start(*client)
+    rc = c.wait(timeout)
+    src = s.wait(5 if rc == 0 else 1)
+    assert rc == 0 and src == 0, (
+        f"client: {rc}, server: {src}\nclient: {c.describe()}\nserver: {s.describe()}")
+    return s, c
+
+
+@pytest.mark.parametrize("row,place,family", cells())
+def test_streams(shared_pair, row, place, family):
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    port = lab.next_port()
+    common = [*row.options.split(), "-p", str(port),
+              "-f", "ip" if family == "v4" else "ipv6"]
+    _, c = run_pair(server_ns, client_ns, [row.program, "-b", ip, *common],
+                    [row.program, "-s", ip, *common], port,
+                    timeout=200 if row.full else 40)
+    assert "Gb/sec" in c.out and len(c.out.splitlines()) >= 2, c.describe()
+
+
+@pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v4"), ("lo", "v4")])
+def test_rcopy(shared_pair, stage, place, family):
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    port = lab.next_port()
+    data = hashlib.shake_128(b"rcopy").digest(3_000_001)
+    place = pathlib.Path(stage.tmp)
+    source, copied = place / f"rcopy-{port}", place / f"copied-{port}"
+    source.write_bytes(data)
+    source.chmod(0o644)
+    server = server_ns.start("rcopy", "-p", str(port))
+    wait_service(server, port)
+    client_ns.run("rcopy", str(source), f"{ip}:{copied}", "-p", str(port))
+    server.kill()
+    assert copied.read_bytes() == data
+
+
+# --- datagrams --------------------------------------------------------------------
+
+@pytest.mark.parametrize("place,family", [("pair", "v4"), ("udp", "v4"), ("lo", "v4")])
+@pytest.mark.parametrize("option", ["b", "n"])
+def test_udpong(shared_pair, place, family, option):
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    common = ["-p", str(lab.next_port()), "-C", "20", "-S", "500", "-T", option]
+    server = server_ns.start("udpong", "-b", ip, *common)
+    client = client_ns.start("udpong", "-s", ip, *common)
+    rc = client.wait(30)
+    server.kill()               # it serves on
+    assert rc == 0 and "Gb/sec" in client.out, client.describe()
+
+
+# --- librspreload -------------------------------------------------------------------
+
+@pytest.mark.parametrize("place,options", [
+    ("pair", []), ("host", ["-R"]), ("udp", ["-P", "3"]), ("lo", ["-R", "-P", "2"])])
+def test_iperf3(shared_pair, place, options):
+    server_ns, client_ns, ip = stand(shared_pair(), place, "v4")
+    port = lab.next_port()
+    server_ns, client_ns = (ns.with_env(LD_PRELOAD=PRELOAD)
+                            for ns in (server_ns, client_ns))
+    _, c = run_pair(server_ns, client_ns,
+                    ["iperf3", "-s", "-1", "-B", ip, "-p", str(port)],
+                    ["iperf3", "-c", ip, "-p", str(port), "-n", "20M", *options], port)
+    assert "iperf Done" in c.out, c.describe()
+
+
+def test_preloaded_fork(shared_pair):
+    """A server that forks for each connection, by TCP calls on both sides."""
+    semaphore = pathlib.Path("/dev/shm/sem.rsocket_fork")   # librspreload's, left behind
+    if semaphore.exists():
+        pytest.skip(f"{semaphore} is there, and may be another user's")
+    ns, _, ip = stand(shared_pair(), "host", "v4")
+    ns = ns.with_env(LD_PRELOAD=PRELOAD, RDMAV_FORK_SAFE="1", URNIC_LOG="info")
+    port = lab.next_port()
+    common = ["-I", "10", "-C", "2", "-S", "2000", "-p", str(port)]
+    server = ns.start("rstream", "-T", "f", "-b", ip, *common)
+    server.wait_listening(port)
+    try:
+        client = ns.run("rstream", "-T", "s", "-s", ip, *common)
+    finally:
+        semaphore.unlink(missing_ok=True)
+    assert "direct copies" in client.out and "Gb/sec" in client.out, client.out
+    server.kill()
+
+
+# --- a program of our own -----------------------------------------------------------
+
+@pytest.fixture(scope="session")
+def ours(stage):
+    path = stage.path / "rs"
+    shutil.copy(OURS, path)
+    path.chmod(0o755)
+    return str(path)
+
+
+ADDRESSES = ["127.0.0.1", "::1", "eth4", "eth6"]
+
+
+def address(pair, ip):
+    return {"eth4": pair.a.ip4, "eth6": pair.a.ip6}.get(ip, ip)
+
+
+@pytest.mark.parametrize("ip", ADDRESSES)
+@pytest.mark.parametrize("place", ["host", "udp"])
+def test_rules(shared_pair, ours, ip, place):
+    pair = shared_pair()
+    ns, _ = pair.place(place)
+    port = max(lab.next_port() for _ in range(30))
+    ns.run(ours, "rules", address(pair, ip), str(port - 29), timeout=60)
+
+
+@pytest.mark.parametrize("ip", ADDRESSES)
+def test_datagrams(shared_pair, ours, ip):
+    pair = shared_pair()
+    port = lab.next_port()
+    lab.next_port()
+    pair.a.run(ours, "datagrams", address(pair, ip), str(port))
+
+
+@pytest.mark.parametrize("place", ["pair", "host", "udp"])
+@pytest.mark.parametrize("how,told", [
+    ("close", "100000 end pipe"), ("exit", "100000 end pipe"),
+    ("kill", "100000 reset pipe")])
+def test_a_peer_ends(shared_pair, ours, place, how, told):
+    """What was sent can be read; how it ended is told."""
+    server_ns, client_ns, ip = stand(shared_pair(), place, "v4")
+    port = lab.next_port()
+    server = server_ns.start(ours, "dying", ip, str(port), how)
+    wait_service(server, port)
+    out = client_ns.run(ours, "watch", ip, str(port), timeout=30).out.strip()
+    if how == "kill" and place == "pair":
+        told = "100000 timeout pipe"    # another host's: its packets are unanswered
+        assert out in (told, "100000 reset pipe"), out
+    else:
+        assert out == told, out
+
+
+@pytest.mark.parametrize("fault", ["drop=0.05", "dup=0.1", "reorder=0.1"])
+def test_a_bad_network(shared_pair, fault):
+    pair = shared_pair()
+    port = lab.next_port()
+    env = {"URNIC_FAULT": f"{fault},seed=7"}
+    common = ["-I", "5", "-C", "5", "-S", "20000", "-T", "v", "-p", str(port)]
+    run_pair(pair.a.with_env(**env), pair.b.with_env(**env),
+             ["rstream", "-b", pair.a.ip4, *common],
+             ["rstream", "-s", pair.a.ip4, *common], port)
