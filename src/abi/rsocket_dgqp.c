@@ -118,7 +118,7 @@ int dg_qp_for(struct rsock *rs, const uint8_t ip[16], uint32_t ifindex,
 	memcpy(q->ip, ip, 16);
 	rc = cma_init();
 	if (!rc)
-		rc = cma_dev_of(ip, ifindex, &q->dev, &q->sgid_index);
+		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &q->dev, &q->sgid_index);
 	if (!rc)
 		rc = make_memory(q);
 	if (!rc)
