@@ -342,7 +342,7 @@ def test_ucx_sees_the_devices():
     need("ucx_info")
     out = good("run", "--", "ucx_info", "-d")
     for device in json.loads(good("devices", "--json")):
-        if device["state"] == "active":
+        if device["state"] == "active" and device["transport"] == "RoCE v2":
             assert f"Memory domain: {device['name']}" in out
             for transport in ("rc_verbs", "ud_verbs"):
                 assert re.search(rf"Transport: {transport}\n# +Device: "
@@ -360,12 +360,19 @@ def addresses(netdev):
 def test_devices():
     devices = json.loads(good("devices", "--json"))
     table = good("devices")
-    assert devices[-1]["netdev"] == "lo"
+    roce = [d["netdev"] for d in devices if d["transport"] == "RoCE v2"]
+    iwarp = [d["netdev"] for d in devices if d["transport"] == "iWARP"]
+    assert [d["netdev"] for d in devices] == roce and not iwarp
+    assert roce[-1] == "lo"
     for device in devices:
-        assert device["name"] == f"roce_{device['netdev']}"
+        prefix = "iwarp" if device["transport"] == "iWARP" else "roce"
+        assert device["name"] == f"{prefix}_{device['netdev']}"
         assert device["mtu"] in (256, 512, 1024, 2048, 4096)
         shown = {g["address"] for g in device["gids"] if not g["local_only"]}
-        assert addresses(device["netdev"]) <= shown | {"127.0.0.1"}
+        if prefix == "roce":
+            assert addresses(device["netdev"]) <= shown | {"127.0.0.1"}
+        else:
+            assert len(device["gids"]) == 1
         for gid in device["gids"]:
             assert re.search(rf"{gid['index']}  {re.escape(gid['address'])}",
                              table)
@@ -379,9 +386,13 @@ def test_devices_follow_configuration():
         return [d["name"] for d in json.loads(out)]
 
     assert names(URNIC_DEVICES="lo") == ["roce_lo"]
-    assert names(URNIC_DEVICES="lo", URNIC_IDENTITY="name=mlx5_%d") == ["mlx5_0"]
+    assert names(URNIC_DEVICES="iwarp_lo,lo") == ["roce_lo", "iwarp_lo"]
+    assert names(URNIC_DEVICES="roce_lo") == ["roce_lo"]
+    assert names(URNIC_DEVICES="iwarp_lo") == ["iwarp_lo"]
+    assert names(URNIC_DEVICES="lo,iwarp_lo", URNIC_IDENTITY="name=mlx5_%d") == [
+        "mlx5_0", "iwarp_lo"]
     device, = json.loads(good("devices", "--json",
-                              env={"URNIC_DEVICES": "lo",
+                              env={"URNIC_DEVICES": "roce_lo",
                                    "URNIC_IDENTITY": "connectx"}))
     assert (device["vendor_id"], device["vendor_part_id"]) == (0x2c9, 4119)
     bad(2, "URNIC_IDENTITY", "devices", env={"URNIC_IDENTITY": "x"})

@@ -86,9 +86,9 @@ static void json_gid(void *arg, int i, const struct gid_entry *e)
 	char buf[INET6_ADDRSTRLEN], raw[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, e->gid.raw, raw, sizeof(raw));
-	json_array_append_new(arg, json_pack("{si ss ss ss sb}",
+	json_array_append_new(arg, json_pack("{si ss ss sb}",
 		"index", i, "gid", raw, "address", gid_text(&e->gid, buf),
-		"type", "RoCE v2", "local_only", (int)e->local_only));
+		"local_only", (int)e->local_only));
 }
 
 static json_t *json_device(struct device *dev)
@@ -98,8 +98,9 @@ static json_t *json_device(struct device *dev)
 
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(dev, json_gid, gids);
-	return json_pack("{ss ss ss ss si si si si so}",
+	return json_pack("{ss ss ss ss ss si si si si so}",
 		"name", dev->ibv.name, "netdev", dev->net.name,
+		"transport", device_is_iwarp(dev) ? "iWARP" : "RoCE v2",
 		"uverbs", dev->ibv.dev_name, "state", state_name(port.state),
 		"mtu", (int)mtu_bytes(port.active_mtu),
 		"netdev_mtu", (int)dev->net.mtu,

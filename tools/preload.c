@@ -260,16 +260,18 @@ static bool gid_attr(const char *path, char buf[80])
 {
 	char dev[64], what[8];
 	int index, end = 0;
+	bool iwarp;
 
 	if (!path || sscanf(path, "/sys/class/infiniband/%63[^/]/ports/1/gid_attrs/"
 			    "%5[a-z]/%d%n", dev, what, &index, &end) != 3 || path[end])
 		return false;
+	iwarp = !strncmp(dev, "iwarp_", 6);
 	if (!strcmp(what, "types"))
-		return strcpy(buf, "RoCE v2\n");
+		return strcpy(buf, iwarp ? "IB/RoCE v1\n" : "RoCE v2\n");
 	/* The interface is known from the name that devices have by default. */
-	if (strcmp(what, "ndevs") || strncmp(dev, "roce_", 5) != 0)
+	if (strcmp(what, "ndevs") || (!iwarp && strncmp(dev, "roce_", 5) != 0))
 		return false;
-	return snprintf(buf, 80, "%s\n", dev + 5) > 0;
+	return snprintf(buf, 80, "%s\n", dev + (iwarp ? 6 : 5)) > 0;
 }
 
 static int open_text(const char *text)

@@ -40,6 +40,12 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	return abi_leave(rc == -ENODATA ? 0 : rc) ? -1 : 0;
 }
 
+/* Linux has no word for it: such GIDs are of InfiniBand's type. */
+static bool is_iwarp(struct ibv_context *ibv)
+{
+	return device_is_iwarp(abi_of(ibv)->ctx.dev);
+}
+
 static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
 		    struct ibv_gid_entry *out)
 {
@@ -55,7 +61,7 @@ static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
 		.gid = e.gid,
 		.gid_index = index,
 		.port_num = port,
-		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.gid_type = is_iwarp(ibv) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = e.ifindex,
 	};
 	return 0;
@@ -121,7 +127,8 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port,
 		return -1;
 	rc = entry_at(ibv, port, index, &e);
 	if (!rc)
-		*type = IBV_GID_TYPE_SYSFS_ROCE_V2;
+		*type = is_iwarp(ibv) ? IBV_GID_TYPE_SYSFS_IB_ROCE_V1 :
+					IBV_GID_TYPE_SYSFS_ROCE_V2;
 	return abi_leave(rc) ? -1 : 0;
 }
 

@@ -56,7 +56,8 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	struct gid_entry e;
 	int here;
 
-	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR)
+	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
+	    device_is_iwarp(qp->dev))
 		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return nic_listen(a->nic, NULL);

@@ -93,7 +93,7 @@ int ah_create(struct pd *pd, struct device *dev, const struct ibv_ah_attr *attr,
 	struct core *core = pd->core;
 	struct ah *ah;
 	struct av av;
-	int rc = av_resolve(dev, attr, &av);
+	int rc = device_is_iwarp(dev) ? -EOPNOTSUPP : av_resolve(dev, attr, &av);
 
 	if (rc)
 		return rc;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sys/list.h"
@@ -18,7 +19,10 @@ struct qp;
 struct mkey_page;
 struct board;
 struct ib;
+struct iwarp;
 struct local;
+struct cm;
+struct dgram;
 
 enum {
 	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
@@ -48,12 +52,17 @@ struct core {
 	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;				/* the IB transport's own */
+	struct iwarp *iwarp;			/* the iWARP transport's */
 	/* For other processes of the host (core/board.h), or NULL; and how to
 	 * wait, without the turn, until none of them is inside a region that is
 	 * no longer on it. */
 	struct board *board;
 	void (*board_wait)(struct core *core, uint32_t key);
 	struct local *local;			/* the same host's */
+	struct cm *cm;				/* connection management's */
+	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
+	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
+		    size_t len, uint64_t now);
 	uint32_t spent;				/* datagrams' worth of work of a turn
 						 * that put none out */
 	bool dead;				/* descriptors lost, or forked */

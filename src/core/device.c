@@ -64,13 +64,14 @@ static uint64_t guid_from_mac(const uint8_t mac[6])
 static void fill_ibv(struct ibv_device *ibv, const char *name, const char *netdev)
 {
 	static atomic_uint number;
+	bool iwarp = ibv->transport_type == IBV_TRANSPORT_IWARP;
 
-	ibv->node_type = IBV_NODE_CA;
-	ibv->transport_type = IBV_TRANSPORT_IB;
+	ibv->node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
 	if (*name)
 		snprintf(ibv->name, sizeof(ibv->name), "%s", name);
 	else
-		snprintf(ibv->name, sizeof(ibv->name), "roce_%s", netdev);
+		snprintf(ibv->name, sizeof(ibv->name), "%s_%s",
+			 iwarp ? "iwarp" : "roce", netdev);
 	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u",
 		 atomic_fetch_add(&number, 1));
 	snprintf(ibv->dev_path, sizeof(ibv->dev_path),
@@ -79,8 +80,8 @@ static void fill_ibv(struct ibv_device *ibv, const char *name, const char *netde
 		 "/sys/class/infiniband/%s", ibv->name);
 }
 
-int device_create(const struct netdev *net, const struct identity *id,
-		  struct device **out)
+static int create(const struct netdev *net, const struct identity *id,
+		  enum ibv_transport_type transport, struct device **out)
 {
 	struct device *dev = calloc(1, sizeof(*dev));
 
@@ -88,12 +89,35 @@ int device_create(const struct netdev *net, const struct identity *id,
 		return -ENOMEM;
 	dev->id = id ? *id : identity_default;
 	dev->guid = dev->id.guid ? dev->id.guid : guid_from_mac(net->mac);
+	dev->ibv.transport_type = transport;
 	fill_ibv(&dev->ibv, dev->id.name, net->name);
 	list_init(&dev->node);
 	lock_init(&dev->lock);
 	device_update(dev, net);
 	*out = dev;
 	return 0;
+}
+
+int device_create(const struct netdev *net, const struct identity *id,
+		  struct device **out)
+{
+	return create(net, id, IBV_TRANSPORT_IB, out);
+}
+
+int device_create_iwarp(const struct netdev *net, const struct identity *id,
+			struct device **out)
+{
+	return create(net, id, IBV_TRANSPORT_IWARP, out);
+}
+
+/* What is not there without datagrams and without RNR. */
+static void fill_iwarp_attr(struct ibv_device_attr *a)
+{
+	a->device_cap_flags &= ~(unsigned)IBV_DEVICE_RC_RNR_NAK_GEN;
+	a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
+	a->max_ah = 0;
+	a->max_pkeys = 0;
+	a->local_ca_ack_delay = 0;
 }
 
 static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
@@ -135,6 +159,8 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_pkeys = PKEY_TABLE;
 	a->local_ca_ack_delay = 15;		/* 134 ms: a thread has to run */
 	a->phys_port_cnt = 1;
+	if (device_is_iwarp(dev))
+		fill_iwarp_attr(a);
 }
 
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len)
@@ -159,6 +185,9 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		.phys_port_cnt_ex = 1,
 	};
 
+	if (device_is_iwarp(dev))
+		a.odp_caps.per_transport_caps.uc_odp_caps =
+			a.odp_caps.per_transport_caps.ud_odp_caps = 0;
 	fill_attr(dev, &a.orig_attr);
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	memset(attr, 0, len);
@@ -176,6 +205,14 @@ enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu)
 	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) + headers > netdev_mtu)
 		mtu--;
 	return mtu;
+}
+
+static void fill_iwarp_port(struct ibv_port_attr *a)
+{
+	a->gid_tbl_len = 1;
+	a->pkey_tbl_len = 0;
+	a->port_cap_flags = IBV_PORT_CM_SUP;
+	a->flags = 0;
 }
 
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
@@ -206,6 +243,8 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 	lock_give(&dev->lock);
 	a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.phys_state = up ? LINK_UP : DISABLED;
+	if (device_is_iwarp(dev))
+		fill_iwarp_port(&a);
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

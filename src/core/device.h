@@ -27,7 +27,7 @@ struct identity {				/* configurable: conf.h */
 	char fw_ver[64];
 	uint8_t speed, width;			/* as in ibv_port_attr */
 	uint64_t guid;				/* network order; 0: from the MAC */
-	char name[IBV_SYSFS_NAME_MAX];		/* "": roce_<netdev> */
+	char name[IBV_SYSFS_NAME_MAX];		/* "": roce_<netdev>, iwarp_<netdev> */
 };
 
 /* Vendor 0, which is nobody's; 25 Gb/s. */
@@ -63,19 +63,28 @@ struct device {
 
 struct device *device_of(struct ibv_device *ibv);
 
-/* Make a device for an interface: RoCE v2.  id NULL: identity_default.
+/* Make a device for an interface: RoCE v2, or iWARP.  id NULL: identity_default.
  * 0 or -ENOMEM. */
 int device_create(const struct netdev *net, const struct identity *id,
 		  struct device **out);
+int device_create_iwarp(const struct netdev *net, const struct identity *id,
+			struct device **out);
+
+static inline bool device_is_iwarp(const struct device *dev)
+{
+	return dev->ibv.transport_type == IBV_TRANSPORT_IWARP;
+}
+
 /* The interface changed, or (net NULL) is gone.  Entries keep their index while
  * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
  * synthesised from the MAC where there is none), GID 1 the first IPv4 address
- * if there is one, the others follow from 2 on.  Returns a mask of what
- * changed, for async events; PORT: the port's state. */
+ * if there is one, the others follow from 2 on.  (iWARP: GID 0 alone, which is
+ * the MAC and then zeroes.)  Returns a mask of what changed, for async events; PORT: the port's state. */
 enum { DEVICE_GID_CHANGED = 1, DEVICE_PORT_CHANGED = 2 };
 unsigned device_update(struct device *dev, const struct netdev *net);
 
-/* Is ip one of dev's addresses (or a multicast group)?  Turn held. */
+/* Is ip one of dev's addresses (or, but for iWARP, a multicast group)?  Turn
+ * held. */
 bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 
 /* The first len bytes of the attributes; fields that we do not know are 0. */

@@ -8,6 +8,9 @@
 
 #include <errno.h>
 
+#include "core/av.h"
+#include "core/mr.h"
+#include "core/qp.h"
 #include "core/test_ctx.h"
 
 static void an_mtu_fits_its_interface(void **state)
@@ -53,6 +56,54 @@ static void a_device_has_names_and_a_guid(void **state)
 	assert_string_equal(dev->ibv.name, "mlx5_0");
 	assert_string_not_equal(dev->ibv.dev_name, t.dev->ibv.dev_name);
 	assert_int_equal(dev->guid, 5);
+	free(dev);
+	test_close(&t);
+}
+
+static void an_iwarp_device(void **state)
+{
+	struct netdev net = test_netdev();
+	const struct ibv_ah_attr to = { .is_global = 1, .port_num = 1 };
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_UD };
+	struct ibv_device_attr_ex a;
+	struct ibv_port_attr port;
+	struct gid_entry e;
+	struct test_ctx t;
+	struct device *dev;
+	struct ah *ah;
+	struct qp *qp;
+	struct pd pd = { .core = &t.core };
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(device_create_iwarp(&net, NULL, &dev), 0);
+	assert_string_equal(dev->ibv.name, "iwarp_eth7");
+	assert_int_equal(dev->ibv.node_type, IBV_NODE_RNIC);
+	assert_int_equal(dev->ibv.transport_type, IBV_TRANSPORT_IWARP);
+	assert_int_equal(dev->guid, t.dev->guid);
+	/* The MAC, as Linux's siw has it, and nothing else. */
+	assert_int_equal(device_query_gid(dev, 1, 0, &e), 0);
+	assert_true(e.used);
+	assert_memory_equal(e.gid.raw, net.mac, 6);
+	assert_memory_equal(e.gid.raw + 6, "\0\0\0\0\0\0\0\0\0", 10);
+	assert_int_equal(device_query_gid(dev, 1, 1, &e), -EINVAL);
+	assert_true(device_has_ip(dev, net.addr[0].ip));
+	assert_false(device_has_ip(dev, e.gid.raw));
+	assert_int_equal(device_query(dev, &a, sizeof(a)), 0);
+	assert_int_equal(a.orig_attr.max_ah, 0);
+	assert_int_equal(a.orig_attr.max_mcast_grp, 0);
+	assert_int_equal(a.orig_attr.max_pkeys, 0);
+	assert_int_equal(a.odp_caps.per_transport_caps.ud_odp_caps, 0);
+	assert_int_equal(device_query_port(dev, 1, &port, sizeof(port)), 0);
+	assert_int_equal(port.gid_tbl_len, 1);
+	assert_int_equal(port.pkey_tbl_len, 0);
+	assert_int_equal(port.state, IBV_PORT_ACTIVE);
+
+	assert_int_equal(ah_create(&pd, dev, &to, &ah), -EOPNOTSUPP);
+	t.ctx.dev = dev;
+	for (; init.qp_type != IBV_QPT_RC; init.qp_type--)
+		assert_int_equal(qp_create(&t.ctx, &init, NULL, 0, &qp), -EOPNOTSUPP);
+	t.ctx.dev = t.dev;
 	free(dev);
 	test_close(&t);
 }
@@ -163,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_mtu_fits_its_interface),
 		cmocka_unit_test(a_device_has_names_and_a_guid),
+		cmocka_unit_test(an_iwarp_device),
 		cmocka_unit_test(attributes_are_what_is_enforced),
 		cmocka_unit_test(a_query_fills_what_the_program_has_room_for),
 		cmocka_unit_test(the_port_follows_the_interface),

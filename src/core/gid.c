@@ -102,6 +102,18 @@ static void put_others(struct gid_entry *gid, const struct netdev *net)
 	}
 }
 
+/* iWARP finds its peers by IP address and port; the GID only names the device,
+ * as Linux has it.  Loopback has no MAC: a local one. */
+static void put_mac(struct gid_entry *e, const struct netdev *net)
+{
+	static const uint8_t loopback[6] = { 0x02, 0x7f, 0, 0, 0, 1 };
+	uint8_t ip[16] = { 0 };
+
+	memcpy(ip, net->loopback ? loopback : net->mac, 6);
+	put(e, ip, false);
+	e->ifindex = net->ifindex;
+}
+
 static void refresh(struct gid_entry *gid, const struct netdev *net)
 {
 	for (int i = 0; i < GID_TABLE; i++)
@@ -139,7 +151,10 @@ unsigned device_update(struct device *dev, const struct netdev *net)
 	dev->present = net;
 	if (net) {
 		dev->net = *net;
-		refresh(gid, net);
+		if (device_is_iwarp(dev))
+			put_mac(&gid[0], net);
+		else
+			refresh(gid, net);
 	} else {
 		dev->net.running = false;
 		dev->net.naddrs = 0;
@@ -159,16 +174,17 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 	bool has;
 
 	if (gid_is_multicast(ip))
-		return true;
+		return !device_is_iwarp(dev);
 	lock_take(&dev->lock);
-	has = in_table(dev->gid, ip);
+	has = device_is_iwarp(dev) ? has_addr(&dev->net, ip) :
+				     in_table(dev->gid, ip);
 	lock_give(&dev->lock);
 	return has;
 }
 
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out)
 {
-	if (port != 1 || index < 0 || index >= GID_TABLE)
+	if (port != 1 || index < 0 || index >= (device_is_iwarp(dev) ? 1 : GID_TABLE))
 		return -EINVAL;
 	lock_take(&dev->lock);
 	*out = dev->gid[index];

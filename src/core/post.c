@@ -68,7 +68,7 @@ static int begin(struct qp *qp, unsigned opcode, uint64_t wr_id, unsigned flags)
 		return -EIO;
 	if (!sends(qp))
 		return refuse(qp, "the QP is in a state that does not send");
-	if (!op || !wr_op_allowed(op, qp->type))
+	if (!op || !wr_op_allowed(op, qp->wr_type))
 		return refuse(qp, "opcode unknown, or not for this QP type");
 	if (flags & ~(unsigned)FLAGS)
 		return refuse(qp, "send flag unknown");

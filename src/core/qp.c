@@ -62,9 +62,16 @@ static int check_caps(const struct ibv_qp_init_attr_ex *a)
 	return 0;
 }
 
-/* What an extension asks for is refused unless it asks for nothing. */
-static int check_extensions(const struct ibv_qp_init_attr_ex *a)
+static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 {
+	return device_is_iwarp(ctx->dev) ? WR_TYPE_IWARP : (unsigned)type;
+}
+
+/* What an extension asks for is refused unless it asks for nothing. */
+static int check_extensions(const struct context *ctx,
+			    const struct ibv_qp_init_attr_ex *a)
+{
+	const uint64_t ops = wr_send_ops(wr_type_of(ctx, a->qp_type));
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
@@ -82,9 +89,9 @@ static int check_extensions(const struct ibv_qp_init_attr_ex *a)
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
 		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
-	    a->send_ops_flags & ~wr_send_ops(a->qp_type))
+	    a->send_ops_flags & ~ops)
 		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags,
-			      wr_send_ops(a->qp_type));
+			      ops);
 	return 0;
 }
 
@@ -113,7 +120,9 @@ static int check_init(const struct context *ctx,
 	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC &&
 	    a->qp_type != IBV_QPT_UD)
 		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, IBV_QPT_UD);
-	rc = check_extensions(a);
+	if (device_is_iwarp(ctx->dev) && a->qp_type != IBV_QPT_RC)
+		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, IBV_QPT_RC);
+	rc = check_extensions(ctx, a);
 	if (!rc)
 		rc = check_objects(ctx, a);
 	if (!rc)
@@ -281,6 +290,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->recv_cq = cq_of(a->recv_cq);
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
 	qp->type = a->qp_type;
+	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		qp->send_ops = a->send_ops_flags;

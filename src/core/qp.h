@@ -69,6 +69,7 @@ struct qp {
 	struct srq *srq;			/* or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
+	unsigned wr_type;			/* core/wr_op.h: type, or iWARP's */
 	bool sig_all;
 	uint64_t send_ops;			/* ibv_wr_*: which were asked for */
 
@@ -128,6 +129,10 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg);
 
 /* --- for transports; qp->lock is held ------------------------------------- */
+
+/* qp_modify() with the turn held, too. */
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   uint64_t now);
 
 static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
 {

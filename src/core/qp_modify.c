@@ -168,8 +168,8 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return rc;
 }
 
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		  uint64_t now)
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		   uint64_t now)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -178,7 +178,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	if (qp->ctx->dead)
 		return -EIO;
-	rc = qp_check_modify(qp->type, from, to, mask);
+	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask) :
+					qp_check_modify(qp->type, from, to, mask);
 	if (rc) {
 		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
 			 qp->qpn, (int)from, (int)to, (unsigned)mask);
@@ -212,7 +213,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		guard_arm();
 	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
-	rc = modify(qp, attr, mask, now);
+	rc = qp_modify_held(qp, attr, mask, now);
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 	return rc;

@@ -68,20 +68,33 @@ static const struct arrow {
 #undef A
 };
 
-static const struct arrow *find(enum ibv_qp_type type, enum ibv_qp_state from,
+/* iWARP: SQD is RDMAP's closing.  There is no way to RTR, and none to RTS but
+ * with a connection: the transport says no. */
+static const struct arrow iwarp_arrows[] = {
+#define A(type, from, to, required, optional) \
+	{ IBV_QPT_##type, IBV_QPS_##from, IBV_QPS_##to, required, optional },
+	/*  from   to    required  optional */
+	A(RC, RESET, INIT, 0,      PKEY|PORT|ACCESS)
+	A(RC, INIT,  INIT, 0,      PKEY|PORT|ACCESS)
+	A(RC, INIT,  RTS,  0,      ACCESS|RD_IN|RD_OUT)
+	A(RC, RTS,   RTS,  0,      CUR|ACCESS)
+	A(RC, RTS,   SQD,  0,      NOTIFY)
+	A(RC, SQD,   SQD,  0,      CUR|ACCESS)
+#undef A
+};
+
+static const struct arrow *find(const struct arrow *v, size_t n,
+				enum ibv_qp_type type, enum ibv_qp_state from,
 				enum ibv_qp_state to)
 {
-	for (size_t i = 0; i < sizeof(arrows) / sizeof(arrows[0]); i++) {
-		const struct arrow *a = &arrows[i];
-
-		if (a->type == type && a->from == from && a->to == to)
-			return a;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (v[i].type == type && v[i].from == from && v[i].to == to)
+			return &v[i];
 	return NULL;
 }
 
-int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
-		    enum ibv_qp_state to, int mask)
+static int check(const struct arrow *v, size_t n, enum ibv_qp_type type,
+		 enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	const struct arrow *a;
 
@@ -89,11 +102,23 @@ int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
 	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
 		return mask ? -EINVAL : 0;
 
-	a = find(type, from, to);
+	a = find(v, n, type, from, to);
 	if (!a || (mask & a->required) != a->required ||
 	    mask & ~(a->required | a->optional))
 		return -EINVAL;
 	return 0;
+}
+
+int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
+		    enum ibv_qp_state to, int mask)
+{
+	return check(arrows, sizeof(arrows) / sizeof(arrows[0]), type, from, to, mask);
+}
+
+int qp_check_modify_iwarp(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	return check(iwarp_arrows, sizeof(iwarp_arrows) / sizeof(iwarp_arrows[0]),
+		     IBV_QPT_RC, from, to, mask);
 }
 
 /* How far along its life a QP in this state has been: attributes belong to the

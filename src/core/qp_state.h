@@ -11,6 +11,10 @@
 int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
 		    enum ibv_qp_state to, int mask);
 
+/* The same for RC of an iWARP device, whose states are those of RFC 5040's
+ * verbs: there is no address, and RTR and RTS are the connection's to reach. */
+int qp_check_modify_iwarp(enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+
 /* What ibv_query_qp returns of a QP of type in state, as a mask; attributes
  * outside it read as zero. */
 int qp_query_mask(enum ibv_qp_type type, enum ibv_qp_state state);

@@ -69,6 +69,29 @@ static void what_no_arrow_allows_is_refused(void **state)
 					 IBV_QPS_INIT, IBV_QP_PORT), -EINVAL);
 }
 
+static void iwarp_has_arrows_of_its_own(void **state)
+{
+	const int rtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+	(void)state;
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT, 0), 0);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT,
+			 IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, 0), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, rtr), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_RTS, 0), -EINVAL);
+	/* Whether there is a connection, the transport says. */
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS, 0), 0);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS,
+					       IBV_QP_SQ_PSN), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQD, 0), 0);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_SQD, IBV_QPS_RTS, 0), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQE, 0), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_SQD, IBV_QPS_ERR, 0), 0);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_ERR, IBV_QPS_RESET, 0), 0);
+}
+
 static void a_query_tells_what_the_way_here_has_set(void **state)
 {
 	int m;
@@ -99,6 +122,7 @@ int main(void)
 		cmocka_unit_test(an_arrow_needs_all_it_requires_and_takes_no_more),
 		cmocka_unit_test(reset_and_err_are_always_in_reach),
 		cmocka_unit_test(what_no_arrow_allows_is_refused),
+		cmocka_unit_test(iwarp_has_arrows_of_its_own),
 		cmocka_unit_test(a_query_tells_what_the_way_here_has_set),
 	};
 

@@ -23,11 +23,13 @@ struct transport {
 	 * qp->attr holds what was set.  Called for every modify, also for
 	 * RTS -> RTS; from RESET the transport forgets everything. */
 	int  (*enter)(struct qp *qp, enum ibv_qp_state from, uint64_t now);
-	/* Append what may be sent now to b, until b or the QP's share of it is
+	/* NULL of a transport of bytes: the engine asks it in its own terms
+	 * (iwarp/iwarp.h).
+	 * Append what may be sent now to b, until b or the QP's share of it is
 	 * full.  The datagrams count as sent: take_back() undoes that.
 	 * Returns true if the QP could have sent more. */
 	bool (*output)(struct qp *qp, struct batch *b, uint64_t now);
-	/* The link did not take the QP's datagrams from psn on. */
+	/* The link did not take the QP's datagrams from psn on.  NULL as output. */
 	void (*take_back)(struct qp *qp, uint32_t psn, uint64_t now);
 	/* Run what is due by now; returns the next deadline or UINT64_MAX. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);

@@ -17,9 +17,12 @@ enum wr_trait {
 	WR_BIND		= 1 << 6,
 };
 
+/* A QP of an iWARP device, beside the types of enum ibv_qp_type. */
+enum { WR_TYPE_IWARP = 16 };
+
 struct wr_op {
 	const char *name;		/* NULL: a hole in the table */
-	unsigned types;			/* 1 << enum ibv_qp_type, or-ed */
+	unsigned types;			/* 1 << type, or-ed */
 	unsigned traits;		/* enum wr_trait, or-ed */
 	uint64_t send_op;		/* enum ibv_qp_create_send_ops_flags */
 	enum ibv_wc_opcode wc;
@@ -28,12 +31,12 @@ struct wr_op {
 /* NULL for an opcode that does not exist or is not supported. */
 const struct wr_op *wr_op(unsigned opcode);
 
-static inline bool wr_op_allowed(const struct wr_op *op, enum ibv_qp_type type)
+static inline bool wr_op_allowed(const struct wr_op *op, unsigned type)
 {
 	return op->types & 1u << type;
 }
 
 /* All that a QP of type can be asked for in send_ops_flags. */
-uint64_t wr_send_ops(enum ibv_qp_type type);
+uint64_t wr_send_ops(unsigned type);
 
 #endif

@@ -21,7 +21,7 @@ static void holes_and_strangers_are_no_operations(void **state)
 
 static void each_service_carries_what_it_carries(void **state)
 {
-	unsigned rc = 0, uc = 0, ud = 0;
+	unsigned rc = 0, uc = 0, ud = 0, iw = 0;
 
 	(void)state;
 	for (unsigned i = 0; i < 64; i++) {
@@ -32,9 +32,11 @@ static void each_service_carries_what_it_carries(void **state)
 		rc |= (unsigned)wr_op_allowed(op, IBV_QPT_RC) << i;
 		uc |= (unsigned)wr_op_allowed(op, IBV_QPT_UC) << i;
 		ud |= (unsigned)wr_op_allowed(op, IBV_QPT_UD) << i;
+		iw |= (unsigned)wr_op_allowed(op, WR_TYPE_IWARP) << i;
 		assert_false(wr_op_allowed(op, IBV_QPT_RAW_PACKET));
 	}
 	assert_int_equal(rc, 0x3ff);
+	assert_int_equal(iw, rc & ~(1u << IBV_WR_SEND_WITH_IMM));
 	assert_int_equal(ud, 1 << IBV_WR_SEND | 1 << IBV_WR_SEND_WITH_IMM);
 	assert_int_equal(uc, ud | 1 << IBV_WR_RDMA_WRITE |
 			 1 << IBV_WR_RDMA_WRITE_WITH_IMM | 1 << IBV_WR_LOCAL_INV |

@@ -23,6 +23,7 @@
 #include "host/fds.h"
 #include "host/msg.h"
 #include "host/name.h"
+#include "host/services.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -62,6 +63,7 @@ struct host {
 	struct conn *by_slot[SLOTS];	/* to send through */
 	uint64_t not_before[SLOTS];	/* nobody was there */
 	uint64_t said_full, said_garbage, said_fds;
+	struct services services;
 	struct host_stats stats;
 	uint8_t buf[BUF];
 };
@@ -271,6 +273,26 @@ static void garbage(struct host *h, struct conn *c)
 	conn_close(h, c);
 }
 
+static void deliver(struct host *h, uid_t uid, const struct dgram *d)
+{
+	if (uid != h->uid && !is_holder(h, uid)) {
+		h->stats.refused++;
+		return;
+	}
+	h->stats.received++;
+	h->ops->datagram(h->arg, d);
+}
+
+void host_take_dgram(struct host *h, uid_t uid, void *buf, size_t len)
+{
+	struct dgram d;
+
+	if (msg_get_dgram(buf, len, &d))
+		h->stats.refused++;
+	else
+		deliver(h, uid, &d);
+}
+
 /* c says that it is the process of slot. */
 static void greet(struct host *h, struct conn *c, uint16_t slot)
 {
@@ -333,16 +355,10 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 		hear(h, c, len, fds);
 		return;
 	}
-	if (msg_get_dgram(h->buf, len, &d)) {
+	if (msg_get_dgram(h->buf, len, &d))
 		garbage(h, c);
-		return;
-	}
-	if (c->foreign && !is_holder(h, c->uid)) {
-		h->stats.refused++;
-		return;
-	}
-	h->stats.received++;
-	h->ops->datagram(h->arg, &d);
+	else
+		deliver(h, c->uid, &d);
 }
 
 static void conn_run(struct host *h, struct conn *c)
@@ -409,7 +425,9 @@ void host_run(struct host *h)
 	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0);
 
 	for (int i = 0; i < n; i++) {
-		if (ev[i].data.ptr)
+		if (ev[i].data.ptr == &h->services)
+			services_run(h);
+		else if (ev[i].data.ptr)
 			conn_run(h, ev[i].data.ptr);
 		else
 			accept_some(h);
@@ -468,6 +486,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	h->foreign_max = foreign_max();
 	list_init(&h->conns);
 	list_init(&h->dead);
+	services_init(&h->services);
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (h->epfd < 0) {
 		rc = -errno;
@@ -509,6 +528,19 @@ void host_forked(struct host *h)
 		close(c->fd);
 		c->fd = -1;
 	}
+	services_forked(&h->services);
+}
+
+struct services *host_services(struct host *h)
+{
+	return &h->services;
+}
+
+int host_watch(struct host *h, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &h->services };
+
+	return epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 void host_close(struct host *h)

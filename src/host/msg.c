@@ -64,6 +64,7 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d)
 	d->ttl = m.ttl;
 	d->ip_id = m.ip_id;
 	d->ip_id_exact = m.ip_id_exact;
+	d->handed = true;
 	d->len = (uint32_t)(len - sizeof(m));
 	d->one = (struct iovec){ (uint8_t *)buf + sizeof(m), d->len };
 	d->iov = &d->one;

@@ -9,7 +9,8 @@
 #include "sys/log.h"
 #include "wire/icrc.h"
 
-enum { QPN_MULTICAST = 0xffffff, CE = 3 };
+enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff, CE = 3 };
+#define QKEY_GSI 0x80010000u		/* 10.2.5: of all QP1s */
 
 /* --- whole? ------------------------------------------------------------------- */
 
@@ -139,6 +140,18 @@ static void to_member(struct qp *qp, void *arg)
 		deliver(qp, g->d, g->pkt, g->now);
 }
 
+/* QP1 is the host's: whose MAD it is, connection management sees. */
+static void to_gsi(struct core *core, const struct dgram *d,
+		   const struct ib_pkt *pkt, uint64_t now)
+{
+	if (!core->gsi || !pkt->deth || pkt->immdt || gid_is_multicast(d->to.ip))
+		core->ib->counter[IB_RX_NO_QP]++;
+	else if (get_be32(pkt->deth->qkey) != QKEY_GSI)
+		core->ib->counter[IB_RX_QKEY]++;
+	else
+		core->gsi(core, d, pkt->payload, pkt->payload_len, now);
+}
+
 /* Long enough for a BTH and an ICRC, in whole words and in one piece. */
 static bool is_framed(const struct dgram *d)
 {
@@ -210,6 +223,10 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 
 		if (ib_service(pkt.bth->opcode) == IB_UD)
 			mcast_for_each(core, d->to.ip, to_member, &g);
+		return;
+	}
+	if (qpn == QPN_GSI) {
+		to_gsi(core, d, &pkt, now);
 		return;
 	}
 	qp = qp_find(core, qpn);

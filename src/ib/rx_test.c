@@ -247,9 +247,54 @@ static void rubbish(void **state)
 	fix_close(f);
 }
 
+static unsigned mads;
+
+static void take_mad(struct core *core, const struct dgram *d, const uint8_t *mad,
+		     size_t len, uint64_t now)
+{
+	(void)core;
+	(void)now;
+	assert_int_equal(len, 1);
+	assert_ptr_equal(mad, (uint8_t *)d->iov[0].iov_base + 20);
+	mads++;
+}
+
+static void mads_for_qp1(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = {
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .pkey = 0xffff,
+		.migreq = true, .dest_qp = 1, .src_qp = 1, .qkey = 0x80010000,
+	};
+	struct fix_raw r;
+
+	(void)state;
+	make(f, &p, 0, &r);
+	input(f, &r);				/* nobody takes them */
+	assert_int_equal(counter(f, IB_RX_NO_QP), 1);
+	f->s->node[1].core.gsi = take_mad;
+	input(f, &r);
+	assert_int_equal(mads, 1);
+	p.qkey = 0x80010001;
+	make(f, &p, 0, &r);
+	input(f, &r);
+	assert_int_equal(counter(f, IB_RX_QKEY), 1);
+	p.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_IMM);
+	p.qkey = 0x80010000;
+	make(f, &p, 0, &r);
+	input(f, &r);
+	p.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
+	make(f, &p, 0, &r);
+	input(f, &r);
+	assert_int_equal(counter(f, IB_RX_NO_QP), 3);
+	assert_int_equal(mads, 1);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mads_for_qp1),
 		cmocka_unit_test(identification_is_solved_for),
 		cmocka_unit_test(rnr_is_withdrawn),
 		cmocka_unit_test(every_byte_counts),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
@@ -12,6 +13,7 @@
 #include "host/host.h"
 #include "ib/ib.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -174,13 +176,24 @@ static bool nearly_full(const struct batch *b)
 	       !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
 }
 
+static bool is_stream(const struct qp *qp)
+{
+	return !qp->transport->output;
+}
+
+static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
+{
+	return is_stream(qp) ? conns_output(e->conns, qp, now) :
+			       qp->transport->output(qp, &e->batch, now);
+}
+
 /* The program ends, perhaps in the middle of a call: what it has locked stays
  * locked, and nobody wants completions any more. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	if (!lock_try(&qp->lock))
 		return;
-	(void)qp->transport->output(qp, &e->batch, now);
+	(void)qp_output(e, qp, now);
 	lock_give(&qp->lock);
 }
 
@@ -191,8 +204,8 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 
 	lock_take(&qp->lock);
 	next = qp->transport->run(qp, now);
-	if (e->blocked_until <= now) {
-		more = qp->transport->output(qp, &e->batch, now);
+	if (e->blocked_until <= now || is_stream(qp)) {
+		more = qp_output(e, qp, now);
 		next = qp->transport->run(qp, now);
 	} else {
 		more = true;
@@ -208,6 +221,7 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 {
 	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
 	uint64_t local = local_deadline(e->core->local, now);
+	uint64_t cm = cm_deadline(e->core->cm);
 	struct heap_node *top = heap_top(&e->timers);
 
 	if (link < at)
@@ -218,6 +232,10 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
+	if (cm < e->blocked_until)
+		cm = e->blocked_until;	/* put_mads() waits for it */
+	if (cm < at)
+		at = cm;
 	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
 		atomic_store(&e->deadline, at);
 	return at;
@@ -230,6 +248,18 @@ static void put_off(struct engine *e, struct qp *qp)
 	for (struct qp *next; qp; qp = next) {
 		next = qp->due_next;
 		due_add(e->core, qp);
+	}
+}
+
+/* What connection management has to say, and its timers. */
+static void put_mads(struct engine *e, uint64_t now)
+{
+	if (e->blocked_until > now)
+		return;
+	while (cm_output(e->core, &e->batch, now)) {
+		flush(e, now);
+		if (e->blocked_until > now)
+			return;
 	}
 }
 
@@ -271,6 +301,7 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 		if (e->blocked_until > now)
 			break;
 	}
+	put_mads(e, now);
 	sent = e->batch.n + core->spent;
 	flush(e, now);
 	local_flush(e->core->local);
@@ -296,7 +327,7 @@ static int take_input(struct engine *e, uint64_t now)
 		engine_break(e, "receiving");
 	else
 		ib_input_all(e->core, e->in, (unsigned)n, now);
-	return n;
+	return conns_input(e->conns, now) ? n + 1 : n;
 }
 
 /* To look at sockets is a system call, at pipes it is not: while those are busy

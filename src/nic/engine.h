@@ -16,6 +16,7 @@
 #include "sys/fd.h"
 #include "sys/heap.h"
 
+struct conns;
 struct core;
 struct host;
 struct netdev_monitor;
@@ -42,6 +43,7 @@ struct engine {
 	struct host *host;
 	struct port *port;
 	struct link *link;		/* the outermost */
+	struct conns *conns;		/* of iWARP */
 
 	struct heap timers;		/* QPs by deadline */
 	struct batch batch;

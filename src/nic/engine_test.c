@@ -9,11 +9,13 @@
 
 #include <cmocka.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "sys/clock.h"
 
@@ -128,6 +130,8 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
 	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
+	assert_int_equal(cm_open(&t.core, NULL, NULL, 1), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
@@ -148,7 +152,9 @@ NO_TSA static int end(void **state)
 	(void)state;
 	turn_give(&t.core.turn);
 	heap_fini(&t.e->timers);
+	conns_close(t.e->conns);
 	free(t.e);
+	cm_close(&t.core);
 	local_close(&t.core);
 	core_fini(&t.core);
 	return 0;
@@ -256,6 +262,38 @@ static void a_flush_does_not_wait(void **state)
 	assert_false(t.core.hurry);
 }
 
+static bool told(struct cm_owner *owner, const struct cm_event *ev)
+{
+	(void)owner;
+	(void)ev;
+	return true;
+}
+
+/* Connection management's go out behind the QPs', and again in time; while the
+ * link is full they wait. */
+static void mads_go_out(void **state)
+{
+	const struct cm_target to = { .space = 0x0106, .dst_port = 7 };
+	const struct cm_param self = { .qpn = 5 };
+	struct cm_owner owner = { told };
+	struct cm_conn *c;
+	uint64_t again;
+
+	(void)state;
+	assert_int_equal(cm_ib_proto.connect(t.core.cm, &to, &self, &owner, &c, 0), 0);
+	wants(0, 1);
+	again = engine_output(t.e, NULL, 0, 64).next;
+	assert_int_equal(t.n, 2);
+	assert_int_equal(t.wire[1].len, 280);
+	assert_int_equal(again, 64000 * US);
+	assert_int_equal(engine_turn(t.e, again - 1, false).output, 0);
+	t.e->blocked_until = again + 1;
+	assert_int_equal(engine_turn(t.e, again, false).next, again + 1);
+	assert_int_equal(t.n, 2);
+	assert_int_equal(engine_turn(t.e, again + 1, false).output, 1);
+	assert_int_equal(t.wire[2].len, 280);
+}
+
 static void at_the_end_a_locked_qp_stays(void **state)
 {
 	(void)state;
@@ -292,6 +330,7 @@ int main(void)
 		TEST(a_turn_is_bounded),
 		TEST(timers),
 		TEST(a_flush_does_not_wait),
+		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),
 		TEST(a_broken_link_is_the_end),
 	};

@@ -33,6 +33,7 @@
 #include "core/event.h"
 #include "host/host.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/registry.h"
@@ -48,7 +49,8 @@ enum {
 	SLICE_NS = 100000,
 };
 
-enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST, P_ALL };
+enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST,
+       P_CONNS, P_ALL };
 
 void engine_kick(struct engine *e)
 {
@@ -120,6 +122,7 @@ static bool nap(struct engine *e)
 		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
 		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
 		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
+		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
 	};
 	bool watch = e->g.ns == 0;
 	uint64_t now = clock_ns(), until = watch ? NEVER : now + e->g.ns;

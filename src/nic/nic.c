@@ -6,16 +6,23 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "cm/cm.h"
 #include "core/core.h"
+#include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "iwarp/iwarp.h"
 #include "link/fault.h"
 #include "link/pcap.h"
 #include "local/local.h"
+#include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/port.h"
@@ -48,8 +55,7 @@ struct core *nic_core(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
-	(void)dev;
-	return &ib_transport;
+	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
 }
 
 /* --- making one ------------------------------------------------------------ */
@@ -67,6 +73,8 @@ static void on_gone(void *arg, uint16_t slot)
 
 	port_peer_gone(nic->engine.port, slot);
 	local_gone(nic->core.local, slot);
+	if (nic->core.cm)
+		cm_gone(&nic->core, slot, clock_ns());
 }
 
 static void on_said(void *arg, struct host_said *s)
@@ -141,6 +149,23 @@ static enum local_way way_of(const struct conf *conf, const char **off_why)
 	return *off_why ? LOCAL_OFF : way[conf->local];
 }
 
+static const struct cm_site site = { registry_has_ip, registry_addresses };
+
+static void on_connection(void *arg)
+{
+	engine_kick(arg);
+}
+
+/* What others should not guess begins with it. */
+static uint64_t random_seed(void)
+{
+	uint64_t seed = 0;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint64_t)getpid() << 32;
+	return seed ^ clock_ns();
+}
+
 static int nic_start(struct nic *nic, const struct conf *conf)
 {
 	struct engine *e = &nic->engine;
@@ -160,12 +185,18 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = ib_open(&nic->core, clock_ns());
 	if (rc)
 		goto fini_core;
-	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
+	rc = conns_open(&e->conns, &nic->core, on_connection, e);
 	if (rc)
 		goto close_ib;
-	rc = port_open(&e->port, e->host, conf->udp_port);
+	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
+	if (rc)
+		goto close_conns;
+	rc = cm_open(&nic->core, e->host, &site, random_seed());
 	if (rc)
 		goto close_local;
+	rc = port_open(&e->port, e->host, conf->udp_port);
+	if (rc)
+		goto close_cm;
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
@@ -179,6 +210,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto fini_heap;
 	registry_watch(&nic->core);
+	(void)registry_refresh();	/* what the monitor was too late for */
 	return 0;
 
 fini_heap:
@@ -189,8 +221,12 @@ close_link:
 	e->link->ops->close(e->link);
 close_port:
 	port_close(e->port);
+close_cm:
+	cm_close(&nic->core);
 close_local:
 	local_close(&nic->core);
+close_conns:
+	conns_close(e->conns);
 close_ib:
 	ib_close(&nic->core);
 fini_core:
@@ -222,11 +258,14 @@ static void nic_stop(struct nic *nic)
 	hand_on(e);
 	ib_log_counters(&nic->core);
 	local_log_counters(&nic->core);
+	cm_log_counters(nic->core.cm);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
+	cm_close(&nic->core);
 	local_close(&nic->core);
+	conns_close(e->conns);
 	ib_close(&nic->core);
 	host_close(e->host);
 	core_fini(&nic->core);
@@ -263,6 +302,7 @@ static void close_all(struct engine *e)
 	engine_close_fds(e);
 	netdev_monitor_forked(e->monitor);
 	port_forked(e->port);
+	conns_forked(e->conns);
 	local_forked(e->core);
 	host_forked(e->host);
 	pcap_forked();
@@ -409,12 +449,45 @@ void nic_flush(struct nic *nic)
 	engine_settle(&nic->engine, now, did.next);
 }
 
+struct cm *nic_enter(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	return nic->core.cm;
+}
+
+void nic_leave(struct nic *nic)
+{
+	uint64_t now = clock_ns();
+	struct engine_did did = engine_output(&nic->engine, NULL, now, ENGINE_INLINE);
+
+	turn_give(&nic->core.turn);
+	engine_settle(&nic->engine, now, did.next);
+}
+
 void nic_fence(struct nic *nic)
 {
 	local_fence(&nic->core);
 	/* While a QP was taken out of the due list a poster found nothing there. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, 0, 0);
+}
+
+/* Everybody whom the program is connected to is told, in portions; a link that
+ * stays full ends it. */
+static void say_goodbye(struct nic *nic)
+{
+	enum { ROUNDS = 400 };
+	const struct timespec moment = { 0, 100000 };
+
+	for (int i = 0; i < ROUNDS; i++) {
+		bool more = cm_leave(&nic->core, clock_ns());
+
+		(void)engine_flush(&nic->engine, clock_ns());
+		if (!more)
+			return;
+		if (nic->engine.blocked_until > clock_ns())
+			nanosleep(&moment, NULL);
+	}
 }
 
 /* The same when a program ends with its QPs still there.  It may end inside a
@@ -429,11 +502,12 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			continue;
 		}
 		nic->core.leaving = true;
-		(void)engine_flush(&nic->engine, clock_ns());
+		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
 		ib_log_counters(&nic->core);
 		local_log_counters(&nic->core);
+		cm_log_counters(nic->core.cm);
 		turn_give(&nic->core.turn);
 		break;
 	}

@@ -8,13 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
+struct cm;
 struct core;
 struct device;
 struct nic;
 struct qp;
 struct transport;
 
-/* The devices of this machine, most useful first (loopback last), in an array
+/* The devices of this machine, most useful first (RoCE, then iWARP; of each,
+ * loopback last), in an array
  * of *n that the caller frees.  Looks at the interfaces anew each time and
  * leaves nothing behind; a device keeps its address.  0 or -errno. */
 int nic_devices(struct device ***out, int *n);
@@ -59,6 +63,10 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 /* Is ip this host's, as dev sees it? */
 bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16]);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
+
+/* Around calls of cm/: take the turn; send what came of them and give it. */
+struct cm *nic_enter(struct nic *nic) NO_TSA;
+void nic_leave(struct nic *nic) NO_TSA;
 
 uint64_t nic_now(void);
 

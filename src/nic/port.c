@@ -20,6 +20,7 @@
 
 enum {
 	QPN_AT = 5, SLOT_SHIFT = 6,	/* in a BTH: slot (10) | index (14) */
+	QPN_GSI = 1,			/* every process's */
 	ROUNDS = 4,			/* of receiving nothing but others' */
 	HOST_EVERY = 32,			/* recv calls between host_run()s */
 	RETRY_MIN_NS = 1000000,		/* after the holder went */
@@ -149,14 +150,21 @@ static int port_recv(struct link *link, struct dgram *v, unsigned n, uint64_t no
 	return (int)got + rc;
 }
 
-void port_deliver(struct port *p, const struct dgram *d)
+static bool is_ours(const struct port *p, const struct dgram *d)
 {
 	const uint8_t *b = d->iov[0].iov_base;
+	uint32_t qpn;
 
+	if (d->len < QPN_AT + 3)
+		return false;
+	qpn = (uint32_t)b[QPN_AT] << 16 | (uint32_t)b[QPN_AT + 1] << 8 | b[QPN_AT + 2];
+	return qpn >> (8 + SLOT_SHIFT) == p->slot || qpn == QPN_GSI;
+}
+
+void port_deliver(struct port *p, const struct dgram *d)
+{
 	/* Who forwards may err, or lie; it is never passed on. */
-	if (d->len < QPN_AT + 3 ||
-	    (b[QPN_AT] << 8 | b[QPN_AT + 1]) >> SLOT_SHIFT != p->slot ||
-	    !inbox_put(p->inbox, d))
+	if (!is_ours(p, d) || !inbox_put(p->inbox, d))
 		p->stats.rx_drops++;
 	else
 		p->stats.rx++;

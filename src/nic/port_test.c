@@ -361,9 +361,16 @@ static void test_deliver_checks_the_slot(void **state)
 	iov.iov_len = LEN;
 	put_qpn(b, qpn_of(p.slot));
 	port_deliver(p.port, &d);
+	/* QP1 is every process's; no other QP of slot 0 is. */
+	put_qpn(b, 2);
+	port_deliver(p.port, &d);
+	assert_int_equal(port_stats(p.port)->rx_drops, 3);
+	put_qpn(b, 1);
+	port_deliver(p.port, &d);
+	assert_int_equal(port_stats(p.port)->rx_drops, 3);
 	assert_true(port_link(p.port)->ops->deadline(port_link(p.port)) == 0);
 	turns(&p, 1, 1);
-	assert_int_equal(p.got, 1);
+	assert_int_equal(p.got, 2);
 	assert_true(port_link(p.port)->ops->deadline(port_link(p.port)) == NEVER);
 	end(&p);
 }

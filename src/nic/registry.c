@@ -21,13 +21,19 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
 static struct core *watcher;		/* who is told of changes; or NULL */
 
-/* Is name in the list, with commas or spaces?  An empty list holds every name. */
-static bool listed(const char *list, const char *name)
+/* The host's addresses as of the last look, also where URNIC_DEVICES hides the
+ * interface: so both ends see the same.  A lock of its own, the innermost: who
+ * asks holds the turn, under which neither the registry's lock is taken nor the
+ * kernel asked. */
+static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t (*ips)[16];
+static unsigned nips;
+
+/* Is name in the list, with commas or spaces? */
+static bool has_name(const char *list, const char *name)
 {
 	static const char between[] = ", ";
 
-	if (!*list)
-		return true;
 	for (const char *at = list; *at; at += strspn(at, between)) {
 		size_t len = strcspn(at, between);
 
@@ -36,6 +42,17 @@ static bool listed(const char *list, const char *name)
 		at += len;
 	}
 	return false;
+}
+
+/* An interface's name, or an empty list, is about RoCE devices.  One of iWARP has
+ * to be named, as long as rdma_cm cannot connect it. */
+static bool listed(const char *list, const struct netdev *net, bool iwarp)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	snprintf(name, sizeof(name), "%s_%s", iwarp ? "iwarp" : "roce", net->name);
+	return has_name(list, name) ||
+	       (!iwarp && (!*list || has_name(list, net->name)));
 }
 
 /* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
@@ -56,12 +73,12 @@ static void say_none(const struct netdev *net, int n)
 		 conf_get()->devices, names);
 }
 
-static struct device *find(const struct netdev *net)
+static struct device *find(const struct netdev *net, bool iwarp)
 {
 	list_for(n, &all) {
 		struct device *dev = container_of(n, struct device, node);
 
-		if (!strcmp(dev->net.name, net->name))
+		if (device_is_iwarp(dev) == iwarp && !strcmp(dev->net.name, net->name))
 			return dev;
 	}
 	return NULL;
@@ -88,8 +105,8 @@ static void raise_changes(struct device *dev, unsigned what)
 	lock_give(&core->lock);
 }
 
-/* conf has checked the identity already. */
-static int add(const struct netdev *net)
+/* conf has checked the identity already.  Its name is for the RoCE device. */
+static int add(const struct netdev *net, bool iwarp)
 {
 	static int made;
 	struct ident ident;
@@ -106,21 +123,25 @@ static int add(const struct netdev *net)
 		.hw_ver = ident.hw_ver, .speed = ident.speed, .width = ident.width,
 	};
 	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
-	ident_name(&ident, net->name, made, id.name);
-	rc = device_create(net, &id, &dev);
+	if (iwarp) {
+		rc = device_create_iwarp(net, &id, &dev);
+	} else {
+		ident_name(&ident, net->name, made, id.name);
+		rc = device_create(net, &id, &dev);
+	}
 	if (rc)
 		return rc;
-	made++;
+	made += !iwarp;
 	list_add_tail(&all, &dev->node);
 	return 0;
 }
 
-static int add_or_update(const struct netdev *net)
+static int add_or_update(const struct netdev *net, bool iwarp)
 {
-	struct device *dev = find(net);
+	struct device *dev = find(net, iwarp);
 
 	if (!dev)
-		return add(net);
+		return add(net, iwarp);
 	raise_changes(dev, device_update(dev, net));
 	return 0;
 }
@@ -129,6 +150,28 @@ static int add_or_update(const struct netdev *net)
 static void withdraw(struct device *dev)
 {
 	raise_changes(dev, device_update(dev, NULL));
+}
+
+static int note_addresses(const struct netdev *net, int n)
+{
+	uint8_t (*now)[16], (*old)[16];
+	unsigned count = 0, at = 0;
+
+	for (int i = 0; i < n; i++)
+		count += net[i].naddrs;
+	now = calloc(count + 1u, sizeof(*now));
+	if (!now)
+		return -ENOMEM;
+	for (int i = 0; i < n; i++)
+		for (unsigned j = 0; j < net[i].naddrs; j++)
+			memcpy(now[at++], net[i].addr[j].ip, 16);
+	pthread_mutex_lock(&ips_lock);
+	old = ips;
+	ips = now;
+	nips = count;
+	pthread_mutex_unlock(&ips_lock);
+	free(old);
+	return 0;
 }
 
 static int refresh(void)
@@ -142,10 +185,14 @@ static int refresh(void)
 	rc = netdev_list(&net, &n);
 	if (rc)
 		return rc;
-	for (int i = 0; i < n && !rc; i++) {
-		if (!listed(conf_get()->devices, net[i].name))
+	rc = note_addresses(net, n);
+	for (int i = 0; i < 2 * n && !rc; i++) {
+		const struct netdev *at = &net[i % n];
+		bool iwarp = i >= n;
+
+		if (!listed(conf_get()->devices, at, iwarp))
 			continue;
-		rc = add_or_update(&net[i]);
+		rc = add_or_update(at, iwarp);
 		some = true;
 	}
 	if (!some && *conf_get()->devices)
@@ -180,6 +227,7 @@ void registry_forked(void)
 	list_for(n, &all)
 		lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
+	pthread_mutex_init(&ips_lock, NULL);
 	registry_let_go();
 }
 
@@ -190,20 +238,27 @@ void registry_watch(struct core *core)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-/* Also where URNIC_DEVICES hides the interface: so both ends see the same. */
 bool registry_has_ip(const uint8_t ip[16])
 {
-	struct netdev *net;
 	bool found = false;
-	int n;
 
-	if (netdev_list(&net, &n))
-		return false;
-	for (int i = 0; i < n; i++)
-		for (unsigned j = 0; j < net[i].naddrs; j++)
-			found |= memcmp(net[i].addr[j].ip, ip, 16) == 0;
-	free(net);
+	pthread_mutex_lock(&ips_lock);
+	for (unsigned i = 0; i < nips && !found; i++)
+		found = memcmp(ips[i], ip, 16) == 0;
+	pthread_mutex_unlock(&ips_lock);
 	return found;
+}
+
+unsigned registry_addresses(uint8_t (*ip)[16], unsigned max)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&ips_lock);
+	n = nips < max ? nips : max;
+	if (n)
+		memcpy(ip, ips, n * sizeof(*ip));
+	pthread_mutex_unlock(&ips_lock);
+	return n;
 }
 
 int registry_refresh(void)
@@ -216,12 +271,14 @@ int registry_refresh(void)
 	return rc;
 }
 
-/* Ethernet before loopback, then as the kernel numbers them. */
+/* RoCE before iWARP, Ethernet before loopback, then as the kernel numbers them. */
 static int by_use(const void *a, const void *b)
 {
 	const struct device *x = *(struct device *const *)a;
 	const struct device *y = *(struct device *const *)b;
 
+	if (device_is_iwarp(x) != device_is_iwarp(y))
+		return device_is_iwarp(x) ? 1 : -1;
 	if (x->net.loopback != y->net.loopback)
 		return x->net.loopback ? 1 : -1;
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);

@@ -19,6 +19,9 @@ void registry_watch(struct core *core);
 /* Is ip an address of this network namespace, on whatever interface? */
 bool registry_has_ip(const uint8_t ip[16]);
 
+/* All addresses of this network namespace, at most max; how many. */
+unsigned registry_addresses(uint8_t (*ip)[16], unsigned max);
+
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);
 

@@ -17,6 +17,7 @@ struct dgram {
 	int32_t ip_id;		/* IPv4 identification.  Out: what the link will
 				 * put.  In: the best guess; -1: none */
 	bool ip_id_exact;	/* in: ip_id was read from the packet */
+	bool handed;		/* in: by way of another process of the host */
 	uint16_t seg;		/* place in its run of equal-sized ones */
 	uint16_t to_slot;	/* out: slot of the destination QPN, not mixed in
 				 * a run: GRO would show only the first's */

@@ -26,10 +26,14 @@ static void context(struct rig *r)
 	CHECK(poll(p, 2, 0) == 0);
 	list = ibv_get_device_list(&n);
 	CHECK(list && n >= 1 && !list[n]);
-	CHECK(list[n - 1] == r->ctx->device);	/* loopback is last, and stays */
-	CHECK(!strcmp(ibv_get_device_name(list[n - 1]), "roce_lo"));
-	CHECK(ibv_get_device_index(list[n - 1]) >= 0);
-	CHECK(list[n - 1]->node_type == IBV_NODE_CA);
+	/* RoCE before iWARP, loopback last of each; they stay. */
+	CHECK(n % 2 == 0 && list[n / 2 - 1] == r->ctx->device);
+	CHECK(!strcmp(ibv_get_device_name(list[n / 2 - 1]), "roce_lo"));
+	CHECK(ibv_get_device_index(list[n / 2 - 1]) >= 0);
+	CHECK(list[n / 2 - 1]->node_type == IBV_NODE_CA);
+	CHECK(!strcmp(ibv_get_device_name(list[n - 1]), "iwarp_lo"));
+	CHECK(list[n - 1]->node_type == IBV_NODE_RNIC);
+	CHECK(list[n - 1]->transport_type == IBV_TRANSPORT_IWARP);
 	ibv_free_device_list(list);
 	CHECK(!ibv_open_device(NULL) && errno == EINVAL);
 }
@@ -398,6 +402,7 @@ static const struct { const char *name; void (*run)(struct rig *r); } cases[] = 
 	{ "moderation", moderation }, { "window", window },
 	{ "shared_receives", shared_receives }, { "channels", channels },
 	{ "datagrams", datagrams }, { "groups", groups }, { "forks", forks },
+	{ "iwarp_device", iwarp_device },
 	{ "polls_inside", polls_inside },
 	{ "handlers", handlers }, { "closes_with_qps_left", closes_with_qps_left },
 };
@@ -407,7 +412,7 @@ int main(int argc, char **argv)
 	const size_t n = sizeof(cases) / sizeof(cases[0]);
 	struct rig r;
 
-	CHECK(argc == 2);
+	CHECK(argc == 2 && !setenv("URNIC_DEVICES", "lo,iwarp_lo", 1));
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(argv[1], "--list"))
 			puts(cases[i].name);

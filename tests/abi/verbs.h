@@ -97,7 +97,7 @@ static inline void unpair(struct rig *r)
 	r->a = r->b = NULL;
 }
 
-/* The last device is the loopback; its GID 1 is 127.0.0.1. */
+/* The loopback interface's RoCE device; its GID 1 is 127.0.0.1. */
 static inline void rig_open(struct rig *r)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -110,7 +110,7 @@ static inline void rig_open(struct rig *r)
 
 	memset(r, 0, sizeof(*r));
 	CHECK((list = ibv_get_device_list(&n)) && n > 0);
-	CHECK((r->ctx = ibv_open_device(list[n - 1])));
+	CHECK((r->ctx = ibv_open_device(list[n / 2 - 1])));
 	ibv_free_device_list(list);
 	r->gid_index = 1;
 	CHECK(!ibv_query_gid(r->ctx, 1, r->gid_index, &r->gid));
@@ -185,6 +185,7 @@ static inline void recv_one(struct rig *r, uint32_t length)
 
 /* verbs_process.c: */
 void forks(struct rig *r);
+void iwarp_device(struct rig *r);
 void polls_inside(struct rig *r);
 void handlers(struct rig *r);
 void closes_with_qps_left(struct rig *r);

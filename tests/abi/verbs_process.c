@@ -32,6 +32,50 @@ static void child(struct rig *r)
 	rig_close(&own);
 }
 
+/* The loopback interface's iWARP device, as far as it goes without a connection. */
+void iwarp_device(struct rig *r)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1 };
+	struct ibv_context *ctx = NULL;
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 },
+	}, got;
+	struct ibv_gid_entry e;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+
+	(void)r;
+	for (int i = 0; list[i]; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), "iwarp_lo"))
+			CHECK((ctx = ibv_open_device(list[i])));
+	ibv_free_device_list(list);
+	CHECK(ctx && ctx->device->transport_type == IBV_TRANSPORT_IWARP);
+	CHECK(!ibv_query_gid_ex(ctx, 1, 0, &e, 0) && e.gid_type == IBV_GID_TYPE_IB);
+	CHECK(ibv_query_gid_ex(ctx, 1, 1, &e, 0) == EINVAL);
+	CHECK((pd = ibv_alloc_pd(ctx)));
+	CHECK(!ibv_create_ah(pd, &to) && errno == EOPNOTSUPP);
+	CHECK((init.send_cq = init.recv_cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)));
+	CHECK(!ibv_create_qp(pd, &init) && errno == EOPNOTSUPP);
+	init.qp_type = IBV_QPT_RC;
+	CHECK((qp = ibv_create_qp(pd, &init)));
+	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+			     IBV_QP_ACCESS_FLAGS));
+	a.qp_state = IBV_QPS_RTR;
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER |
+			    IBV_QP_MAX_DEST_RD_ATOMIC) == EINVAL);
+	a.qp_state = IBV_QPS_RTS;
+	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == EINVAL);
+	CHECK(!ibv_query_qp(qp, &a, IBV_QP_STATE, &got) && a.qp_state == IBV_QPS_INIT);
+	a.qp_state = IBV_QPS_ERR;
+	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE));
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(init.send_cq));
+	CHECK(!ibv_dealloc_pd(pd) && !ibv_close_device(ctx));
+}
+
 void forks(struct rig *r)
 {
 	pid_t pid;

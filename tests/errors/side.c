@@ -21,10 +21,10 @@ static struct ibv_context *open_named(const char *device)
 	if (!list || !n)
 		errx(1, "no RDMA device");
 	for (int i = 0; i < n && !ctx; i++)
-		if (device ? !strcmp(ibv_get_device_name(list[i]), device) : i == n - 1)
+		if (!strcmp(ibv_get_device_name(list[i]), device ? device : "roce_lo"))
 			ctx = ibv_open_device(list[i]);
 	if (!ctx)
-		err(1, "cannot open %s", device ? device : "the last device");
+		err(1, "cannot open %s", device ? device : "roce_lo");
 	ibv_free_device_list(list);
 	return ctx;
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm_gate.c - see cm_gate.h. */
+#include "abi/cm_gate.h"
+
+#include "abi/abi.h"
+#include "nic/nic.h"
+
+/* NULL: ctx is dead.  leave() follows otherwise. */
+static struct cm *enter(struct ibv_context *ctx)
+{
+	if (abi_forked(ctx) || !abi_enter(ctx))
+		return NULL;
+	return nic_enter(abi_of(ctx)->nic);
+}
+
+static int leave(struct ibv_context *ctx, int rc)
+{
+	nic_leave(abi_of(ctx)->nic);
+	abi_end();
+	return rc;
+}
+
+/* What is to come in needs the port. */
+static int open_port(struct ibv_context *ctx, const uint8_t *ip)
+{
+	int rc;
+
+	if (abi_forked(ctx) || !abi_enter(ctx))
+		return -EIO;
+	rc = nic_listen(abi_of(ctx)->nic, ip);
+	abi_end();
+	return rc;
+}
+
+static int gate_bind(struct ibv_context *ctx, struct cm_service *s,
+		     struct cm_listener **out)
+{
+	struct cm *cm = enter(ctx);
+
+	return cm ? leave(ctx, cm_bind(cm, s, out)) : -EIO;
+}
+
+static int gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
+		       bool datagram, struct cm_owner *owner)
+{
+	int rc = open_port(ctx, NULL);
+	struct cm *cm = rc ? NULL : enter(ctx);
+
+	if (rc)
+		return rc;
+	return cm ? leave(ctx, cm_listen(cm, l, backlog, datagram, owner)) : -EIO;
+}
+
+static void gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
+{
+	struct cm *cm = enter(ctx);
+
+	if (!cm)
+		return;
+	cm_unbind(cm, l);
+	leave(ctx, 0);
+}
+
+/* By which protocol do ctx's QPs connect?  There is one so far; a connection
+ * that exists knows its own. */
+static const struct cm_proto *proto_of(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return &cm_ib_proto;
+}
+
+static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
+			const struct cm_param *self, struct cm_owner *owner,
+			struct cm_conn **out)
+{
+	int rc = open_port(ctx, to->way.src);
+	struct cm *cm = rc ? NULL : enter(ctx);
+
+	if (rc)
+		return rc;
+	return cm ? leave(ctx, proto_of(ctx)->connect(cm, to, self, owner, out,
+						      nic_now())) : -EIO;
+}
+
+static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
+{
+	struct cm *cm = enter(ctx);
+
+	if (!cm)
+		return -EIO;
+	cm_own(cm, c, owner);
+	return leave(ctx, 0);
+}
+
+static int gate_accept(struct ibv_context *ctx, struct cm_conn *c,
+		       const struct cm_param *self)
+{
+	return enter(ctx) ? leave(ctx, c->proto->accept(c, self, nic_now())) : -EIO;
+}
+
+static int gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
+		       const void *private, size_t len)
+{
+	return enter(ctx) ? leave(ctx, c->proto->reject(c, reason, private, len,
+							nic_now())) : -EIO;
+}
+
+static int gate_established(struct ibv_context *ctx, struct cm_conn *c)
+{
+	return enter(ctx) ? leave(ctx, c->proto->established(c, nic_now())) : -EIO;
+}
+
+static int gate_disconnect(struct ibv_context *ctx, struct cm_conn *c)
+{
+	return enter(ctx) ? leave(ctx, c->proto->disconnect(c, nic_now())) : -EIO;
+}
+
+static void gate_close(struct ibv_context *ctx, struct cm_conn *c)
+{
+	if (!enter(ctx))
+		return;
+	c->proto->close(c, nic_now());
+	leave(ctx, 0);
+}
+
+static const struct cm_gate gate = {
+	.version = CM_GATE_VERSION,
+	.bind = gate_bind, .listen = gate_listen, .unbind = gate_unbind,
+	.connect = gate_connect, .own = gate_own, .accept = gate_accept,
+	.reject = gate_reject, .established = gate_established,
+	.disconnect = gate_disconnect, .close = gate_close,
+};
+
+EXPORT const struct cm_gate *urnic_cm_gate(void)
+{
+	return &gate;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cma_addr.c - binding an id to an address, and finding the way to another: the
+ * kernel's routes say by which of our addresses a peer is reached. */
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "abi/cma.h"
+
+enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
+
+static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+void cma_to_ip(const struct sockaddr *a, uint8_t ip[16])
+{
+	if (a->sa_family == AF_INET6) {
+		memcpy(ip, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
+		return;
+	}
+	memcpy(ip, mapped, 12);
+	memcpy(ip + 12, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+}
+
+void cma_from_ip(const uint8_t ip[16], uint16_t port, uint32_t ifindex,
+		 struct sockaddr_storage *a)
+{
+	memset(a, 0, sizeof(*a));
+	if (!memcmp(ip, mapped, 12)) {
+		struct sockaddr_in *in = (void *)a;
+
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		memcpy(&in->sin_addr, ip + 12, 4);
+	} else {
+		struct sockaddr_in6 *in6 = (void *)a;
+
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+		memcpy(&in6->sin6_addr, ip, 16);
+		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+			in6->sin6_scope_id = ifindex;
+	}
+}
+
+socklen_t cma_len(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+	       a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+}
+
+uint16_t cma_port(const struct sockaddr *a)
+{
+	return ntohs(((const struct sockaddr_in *)(const void *)a)->sin_port);
+}
+
+static void set_port(struct sockaddr *a, uint16_t port)
+{
+	((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
+}
+
+static uint32_t scope(const struct sockaddr *a)
+{
+	const struct sockaddr_in6 *in6 = (const void *)a;
+
+	return a->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? in6->sin6_scope_id : 0;
+}
+
+bool cma_is_any(const struct sockaddr *a)
+{
+	if (a->sa_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+			&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr == 0;
+}
+
+bool cma_ip_is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return memcmp(ip, mapped, 12) ? !memcmp(ip, one, 16) : ip[12] == 127;
+}
+
+bool cma_is_datagram(const struct cma_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex)
+{
+	int rc = cma_dev_of(ip, ifindex, &id->dev, &id->sgid_index);
+
+	if (rc)
+		return rc;
+	id->ctx = id->id.verbs = id->dev->ctx;
+	id->id.pd = id->dev->pd;
+	id->id.port_num = 1;
+	id->to.mtu = (uint8_t)id->dev->mtu;
+	memcpy(id->to.way.src, ip, 16);
+	id->to.way.ifindex = ifindex;
+	return 0;
+}
+
+/* --- binding ------------------------------------------------------------------- */
+
+int cma_take_name(struct cma_id *id)
+{
+	struct sockaddr *src = &id->id.route.addr.src_addr;
+	struct cm_service s = {
+		.space = (uint16_t)id->id.ps, .port = cma_port(src),
+		.any = cma_is_any(src), .v6 = src->sa_family == AF_INET6,
+		.v6_only = id->afonly,
+	};
+	int rc;
+
+	cma_to_ip(src, s.ip);
+	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
+	if (rc)
+		return rc;
+	set_port(src, s.port);
+	id->to.src_port = s.port;
+	return 0;
+}
+
+static int bind_addr(struct cma_id *id, struct sockaddr *a)
+{
+	uint8_t ip[16];
+	int rc;
+
+	if (id->state != CMA_NEW || !a)
+		return -EINVAL;
+	if (!cma_len(a))
+		return -EAFNOSUPPORT;
+	/* As with the kernel's rdma_cm, who is bound to loopback has no device
+	 * yet: libfabric counts on that. */
+	cma_to_ip(a, ip);
+	if (cma_is_any(a) || cma_ip_is_loopback(ip)) {
+		struct cma_dev *dev;
+
+		rc = cma_any_dev(&dev);
+		if (rc)
+			return rc;
+		id->ctx = dev->ctx;
+	} else {
+		rc = cma_bind_dev(id, ip, scope(a));
+		if (rc)
+			return rc;
+	}
+	memcpy(&id->id.route.addr.src_storage, a, cma_len(a));
+	id->to.src_port = cma_port(a);
+	rc = cma_take_name(id);
+	if (rc == -EADDRINUSE && id->reuse && cma_port(a))
+		rc = 0;			/* who listens first has it */
+	if (!rc)
+		id->state = CMA_BOUND;
+	return rc;
+}
+
+EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	return cma_result(bind_addr(cma_of(id), addr));
+}
+
+int cma_bind_any(struct cma_id *id)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+
+	return bind_addr(id, (struct sockaddr *)&any);
+}
+
+/* --- resolving ------------------------------------------------------------------- */
+
+/* Which of our addresses does the kernel reach dst from?  src: as far as it is
+ * known, completed here. */
+static int find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
+{
+	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	socklen_t len = sizeof(*src);
+	struct sockaddr_storage to;
+
+	if (fd < 0)
+		return -errno;
+	memset(&to, 0, sizeof(to));
+	memcpy(&to, dst, cma_len(dst));
+	if (!cma_port(dst))
+		set_port((struct sockaddr *)&to, 9);
+	if (src->ss_family == dst->sa_family && !cma_is_any((struct sockaddr *)src)) {
+		set_port((struct sockaddr *)src, 0);
+		if (bind(fd, (struct sockaddr *)src, cma_len((struct sockaddr *)src)))
+			rc = -errno;
+	}
+	if (!rc && connect(fd, (struct sockaddr *)&to, cma_len(dst)))
+		rc = -errno;
+	if (!rc && getsockname(fd, (struct sockaddr *)src, &len))
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static uint16_t any_port(void)
+{
+	uint32_t r = 0;
+
+	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
+		r = (uint32_t)getpid() * 2654435761u;
+	return (uint16_t)(PORT_FIRST + r % PORTS);
+}
+
+/* As with the kernel's rdma_cm, what goes by loopback is of some real device if
+ * there is one: programs (libfabric) leave lo out. */
+static int choose_way(struct cma_id *id, uint32_t ifindex)
+{
+	struct cm_way *w = &id->to.way;
+	uint8_t src[16];
+	bool v6 = memcmp(id->to.dst_ip, mapped, 12) != 0;
+
+	memcpy(src, id->to.src_ip, 16);
+	memcpy(w->dst, id->to.dst_ip, 16);
+	if (cma_ip_is_loopback(src) && cma_ip_is_loopback(w->dst) && !id->dev &&
+	    cma_some_ip(v6, src) == 0)
+		memcpy(w->dst, src, 16);
+	if (!id->dev)
+		return cma_bind_dev(id, src, ifindex);
+	memcpy(w->src, src, 16);
+	return 0;
+}
+
+/* From what was bound, or asked for, or what the routes say. */
+static int resolve(struct cma_id *id, const struct sockaddr *src,
+		   const struct sockaddr *dst)
+{
+	struct rdma_addr *route = &id->id.route.addr;
+	uint16_t port = id->to.src_port;
+	struct sockaddr_storage from;
+	int rc;
+
+	if (src && !port)
+		port = cma_port(src);
+	memset(&from, 0, sizeof(from));
+	if (id->state != CMA_NEW && !cma_is_any(&route->src_addr))
+		from = route->src_storage;
+	else if (src && cma_len(src))
+		memcpy(&from, src, cma_len(src));
+	if (from.ss_family && from.ss_family != dst->sa_family)
+		memset(&from, 0, sizeof(from));
+	rc = find_source(dst, &from);
+	if (rc)
+		return rc;
+	cma_to_ip((struct sockaddr *)&from, id->to.src_ip);
+	cma_to_ip(dst, id->to.dst_ip);
+	rc = choose_way(id, scope((struct sockaddr *)&from));
+	if (rc)
+		return rc;
+	id->to.src_port = port ? port : any_port();
+	set_port((struct sockaddr *)&from, id->to.src_port);
+	route->src_storage = from;
+	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
+	memcpy(&route->dst_storage, dst, cma_len(dst));
+	id->to.way.ifindex = scope(dst);
+	id->to.dst_port = cma_port(dst);
+	id->to.space = (uint16_t)id->id.ps;
+	id->to.datagram = cma_is_datagram(id);
+	memcpy(route->addr.ibaddr.sgid.raw, id->to.way.src, 16);
+	memcpy(route->addr.ibaddr.dgid.raw, id->to.way.dst, 16);
+	route->addr.ibaddr.pkey = 0xffff;
+	return 0;
+}
+
+static int resolve_addr(struct cma_id *id, struct sockaddr *src, struct sockaddr *dst)
+{
+	int rc;
+
+	if (id->state > CMA_ADDR || !dst)
+		return -EINVAL;
+	if (!cma_len(dst))
+		return -EAFNOSUPPORT;
+	rc = cma_init();
+	if (rc)
+		return rc;
+	rc = resolve(id, src, dst);
+	if (!rc)
+		id->state = CMA_ADDR;
+	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR :
+				 RDMA_CM_EVENT_ADDR_RESOLVED, rc, NULL);
+}
+
+EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
+			     struct sockaddr *dst_addr, int timeout_ms)
+{
+	int rc;
+
+	(void)timeout_ms;		/* it takes none: the kernel finds neighbours
+					 * when datagrams go to them */
+	rc = cma_result(resolve_addr(cma_of(id), src_addr, dst_addr));
+	return rc ? rc : cma_complete(cma_of(id));
+}
+
+/* What a subnet manager would say of the path. */
+static int fill_path(struct cma_id *id)
+{
+	struct ibv_sa_path_rec *rec = calloc(1, sizeof(*rec));
+
+	if (!rec)
+		return -ENOMEM;
+	memcpy(rec->sgid.raw, id->to.way.src, 16);
+	memcpy(rec->dgid.raw, id->to.way.dst, 16);
+	rec->hop_limit = 64;
+	rec->traffic_class = id->tos;
+	rec->reversible = 1;
+	rec->numb_path = 1;
+	rec->pkey = 0xffff;
+	rec->mtu_selector = rec->rate_selector = rec->packet_life_time_selector = 2;
+	rec->mtu = id->to.mtu;
+	rec->rate = IBV_RATE_25_GBPS;
+	rec->packet_life_time = (uint8_t)(id->ack_timeout ? id->ack_timeout - 1 : 0);
+	free(id->id.route.path_rec);
+	id->id.route.path_rec = rec;
+	id->id.route.num_paths = 1;
+	return 0;
+}
+
+static int resolve_route(struct cma_id *id)
+{
+	int rc;
+
+	if (id->state != CMA_ADDR)
+		return -EINVAL;
+	rc = fill_path(id);
+	if (rc)
+		return rc;
+	id->state = CMA_ROUTE;
+	return cma_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+}
+
+EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	int rc = cma_result(resolve_route(cma_of(id)));
+
+	(void)timeout_ms;
+	return rc ? rc : cma_complete(cma_of(id));
+}
+
+EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return ((struct sockaddr_in *)&id->route.addr.src_addr)->sin_port;
+}
+
+EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return ((struct sockaddr_in *)&id->route.addr.dst_addr)->sin_port;
+}

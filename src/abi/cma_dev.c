@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cma_dev.c - the devices, as librdmacm sees them: each is opened once, when the
+ * library is first used, and stays open. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi/cma.h"
+
+static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cma_dev **devs;		/* under devs_lock; each stays where it is */
+static int ndevs;
+static pid_t opened_by;
+
+const struct cm_gate *cma_gate(void)
+{
+	const struct cm_gate *gate = urnic_cm_gate();
+
+	return gate && gate->version == CM_GATE_VERSION ? gate : NULL;
+}
+
+static bool known(struct ibv_device *dev)
+{
+	for (int i = 0; i < ndevs; i++)
+		if (devs[i]->ctx->device == dev)
+			return true;
+	return false;
+}
+
+static void fill(struct cma_dev *d)
+{
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+
+	d->max_resources = d->max_depth = 1;
+	if (!ibv_query_device(d->ctx, &attr)) {
+		d->max_resources = attr.max_qp_rd_atom > 255 ? 255 :
+				   (uint8_t)attr.max_qp_rd_atom;
+		d->max_depth = attr.max_qp_init_rd_atom > 255 ? 255 :
+			       (uint8_t)attr.max_qp_init_rd_atom;
+	}
+	d->mtu = ibv_query_port(d->ctx, 1, &port) ? IBV_MTU_1024 : port.active_mtu;
+}
+
+static int add(struct ibv_device *dev)
+{
+	struct cma_dev **more, *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->ctx = ibv_open_device(dev);
+	if (!d->ctx)
+		goto fail;
+	d->pd = ibv_alloc_pd(d->ctx);
+	if (!d->pd)
+		goto close;
+	fill(d);
+	more = realloc(devs, (size_t)(ndevs + 1) * sizeof(*devs));
+	if (!more)
+		goto dealloc;
+	devs = more;
+	devs[ndevs++] = d;
+	return 0;
+
+dealloc:
+	ibv_dealloc_pd(d->pd);
+close:
+	ibv_close_device(d->ctx);
+fail:
+	free(d);
+	return errno ? -errno : -ENOMEM;
+}
+
+/* Interfaces may have come since.  iWARP's devices are not connected by MADs.
+ * devs_lock held. */
+static int look(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int rc = 0;
+
+	if (!list)
+		return -errno;
+	for (int i = 0; list[i]; i++)
+		if (list[i]->transport_type == IBV_TRANSPORT_IB && !known(list[i]))
+			rc = add(list[i]);
+	ibv_free_device_list(list);
+	return ndevs ? 0 : rc;		/* the others do without one */
+}
+
+/* In the child of a fork: whoever held one of these is not there. */
+static void forked(void)
+{
+	pthread_mutex_init(&devs_lock, NULL);
+	pthread_mutex_init(&cma_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+int cma_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc = 0;
+
+	if (!cma_gate())
+		return -ENOSYS;
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&devs_lock);
+	if (opened_by != getpid()) {	/* a forked child's are its parent's: dead */
+		devs = NULL;
+		ndevs = 0;
+		opened_by = getpid();
+	}
+	if (!ndevs)
+		rc = look();
+	if (!rc && !ndevs)
+		rc = -ENODEV;
+	pthread_mutex_unlock(&devs_lock);
+	return rc;
+}
+
+static int gid_index(struct cma_dev *d, const uint8_t ip[16])
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(d->ctx, 1, &port))
+		return -1;
+	for (int i = 0; i < port.gid_tbl_len; i++) {
+		union ibv_gid gid;
+
+		if (!ibv_query_gid(d->ctx, 1, i, &gid) && !memcmp(gid.raw, ip, 16))
+			return i;
+	}
+	return -1;
+}
+
+/* 127/8 is loopback's, whatever of it was asked for: one of it has a GID. */
+static int find(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index)
+{
+	for (int i = 0; i < ndevs; i++) {
+		int at;
+
+		if (ifindex && ibv_get_device_index(devs[i]->ctx->device) != (int)ifindex)
+			continue;
+		at = gid_index(devs[i], ip);
+		if (at < 0)
+			continue;
+		*dev = devs[i];
+		*index = at;
+		return 0;
+	}
+	return -ENODEV;
+}
+
+int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, struct cma_dev **dev, int *index)
+{
+	int rc;
+
+	pthread_mutex_lock(&devs_lock);
+	rc = find(ip, ifindex, dev, index);
+	if (rc && !look())
+		rc = find(ip, ifindex, dev, index);
+	pthread_mutex_unlock(&devs_lock);
+	return rc;
+}
+
+static bool is_of(const uint8_t ip[16], bool v6)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff }, none[16];
+
+	if (!memcmp(ip, mapped, sizeof(mapped)))
+		return !v6 && !cma_ip_is_loopback(ip);
+	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
+	       !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+static bool some_ip(struct cma_dev *d, bool v6, uint8_t ip[16])
+{
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+
+	if (ibv_query_port(d->ctx, 1, &port))
+		return false;
+	for (int i = 0; i < port.gid_tbl_len; i++) {
+		if (ibv_query_gid(d->ctx, 1, i, &gid) || !is_of(gid.raw, v6))
+			continue;
+		memcpy(ip, gid.raw, 16);
+		return true;
+	}
+	return false;
+}
+
+int cma_some_ip(bool v6, uint8_t ip[16])
+{
+	int rc = -ENODEV;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs && rc; i++)
+		if (some_ip(devs[i], v6, ip))
+			rc = 0;
+	pthread_mutex_unlock(&devs_lock);
+	return rc;
+}
+
+int cma_any_dev(struct cma_dev **dev)
+{
+	int rc = cma_init();
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&devs_lock);
+	*dev = devs[0];
+	pthread_mutex_unlock(&devs_lock);
+	return 0;
+}
+
+EXPORT struct ibv_context **rdma_get_devices(int *num)
+{
+	struct ibv_context **list = NULL;
+	int rc = cma_init();
+
+	if (num)
+		*num = 0;
+	if (cma_result(rc))
+		return NULL;
+	pthread_mutex_lock(&devs_lock);
+	list = calloc((size_t)ndevs + 1, sizeof(*list));
+	for (int i = 0; list && i < ndevs; i++)
+		list[i] = devs[i]->ctx;
+	if (list && num)
+		*num = ndevs;
+	pthread_mutex_unlock(&devs_lock);
+	return list;
+}
+
+EXPORT void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

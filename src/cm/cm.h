@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm.h - the communication manager of one NIC, as nic/ and abi/ see it.
+ * All calls are made with the engine's turn held. */
+#ifndef CM_CM_H
+#define CM_CM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cm/proto.h"
+
+struct batch;
+struct cm_listener;
+struct core;
+struct host;
+
+enum { CM_BACKLOG_MAX = 1024 };
+
+/* What happened to MADs: counter.def has their names. */
+enum cm_counter {
+#define COUNTER(value, name) value,
+#include "cm/counter.def"
+#undef COUNTER
+	CM_COUNTERS
+};
+
+/* What it has to know of the network. */
+struct cm_site {
+	bool (*is_here)(const uint8_t ip[16]);	/* an address of this host? */
+	/* All of them, at most max; how many. */
+	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
+};
+
+/* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */
+int cm_open(struct core *core, struct host *host, const struct cm_site *site,
+	    uint64_t seed);
+void cm_close(struct core *core);
+
+/* Timers; then the MADs that wait go into b as far as there is room.  True:
+ * there are more. */
+bool cm_output(struct core *core, struct batch *b, uint64_t now);
+uint64_t cm_deadline(const struct cm *cm);	/* 0: something waits to be sent */
+
+/* The connection to a process of this host is gone; perhaps the process is. */
+void cm_gone(struct core *core, uint16_t slot, uint64_t now);
+/* This process ends: whoever is connected is told.  True: there are more, when
+ * what waits to be sent is on its way. */
+bool cm_leave(struct core *core, uint64_t now);
+
+uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
+void cm_log_counters(const struct cm *cm);
+
+/* --- listening -------------------------------------------------------------- */
+
+struct cm_service {
+	uint16_t space, port;		/* port 0: any free one */
+	bool any, v6;			/* any: the wildcard of the family */
+	bool v6_only;			/* else the IPv6 wildcard is both's */
+	uint8_t ip[16];			/* not any; IPv4 mapped */
+};
+
+/* Take the service's name on this host; s->port is set.  0, -EADDRINUSE,
+ * -ENOMEM. */
+int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out);
+/* From now on its owner gets requests, at most backlog before they are owned
+ * (0: CM_BACKLOG_MAX).  datagram: SIDR requests only, else REQs only. */
+int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
+	      struct cm_owner *owner);
+void cm_unbind(struct cm *cm, struct cm_listener *l);
+
+/* Give a request's connection an owner, who is told at once what has happened
+ * to it meanwhile. */
+void cm_own(struct cm *cm, struct cm_conn *c, struct cm_owner *owner);
+
+/* iWARP's (MPA over TCP) will stand beside it. */
+extern const struct cm_proto cm_ib_proto;
+
+#endif

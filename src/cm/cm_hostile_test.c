@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a peer that means harm, or one that poses as the peer, can do. */
+#include <errno.h>
+
+#include "cm/fix.h"
+#include "sys/dgram.h"
+
+/* To a process of side `to`, with the address of its peer. */
+static void inject(struct fix *f, int to, const struct cm_msg *m)
+{
+	struct dgram d = { .ip_id = -1 };
+	uint8_t mad[MAD_LEN];
+
+	cm_mad_build(mad, m);
+	fix_ip(!to, d.from.ip);
+	fix_ip(to, d.to.ip);
+	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
+}
+
+static int disconnect(struct prog *p)
+{
+	return p->conn->proto->disconnect(p->conn, p->f->now);
+}
+
+/* --- who does not know the identifiers ------------------------------------------ */
+
+/* A REJ that names the receiver alone, as a process refuses a REQ that is none
+ * of its own: right only before the peer has an ID. */
+static void a_rej_without_the_peers_id(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *a;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	a = conn_of(p.a->conn);
+	m = (struct cm_msg){ .type = CM_REJ, .tid = a->tid, .remote_id = a->local_id,
+			     .reason = CM_REJ_INVALID_SERVICE };
+	inject(f, 0, &m);
+	assert_int_equal(a->state, ST_ESTABLISHED);
+	assert_int_equal(p.a->n, 1);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... and one that names the sender alone: right only with the REQ's TID. */
+static void a_rej_without_our_id(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *b;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	b = conn_of(p.b->conn);
+	m = (struct cm_msg){ .type = CM_REJ, .tid = b->tid + 1,
+			     .local_id = b->remote_id, .reason = CM_REJ_TIMEOUT };
+	inject(f, 1, &m);
+	assert_int_equal(b->state, ST_ESTABLISHED);
+	assert_int_equal(p.b->n, 1);
+	m.tid--;
+	inject(f, 1, &m);
+	fix_told(p.b, 1, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* An answer has the TID of what was asked. */
+static void an_answer_to_nothing(void **state)
+{
+	static const struct { uint16_t space; enum cm_type type; } what[] = {
+		{ FIX_SPACE, CM_REP }, { FIX_SPACE, CM_REJ }, { FIX_UDP, CM_SIDR_REP },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fix *f = fix_open(1);
+		struct prog *a = prog_new(f, 0);
+		struct conn *c;
+		struct cm_msg m;
+
+		f->cut = true;
+		fix_connect(a, what[i].space, 0xa00001, NULL);
+		c = conn_of(a->conn);
+		m = (struct cm_msg){ .type = what[i].type, .tid = c->tid ^ 1 << 7,
+				     .local_id = 5, .remote_id = c->local_id };
+		inject(f, 0, &m);
+		assert_int_equal(a->n, 0);
+		m.tid = c->tid;
+		inject(f, 0, &m);
+		assert_int_equal(a->n, 1);
+		prog_free(a);
+		fix_close(f);
+	}
+}
+
+/* Neither index nor generation is the same each time. */
+static void identifiers_begin_anywhere(void **state)
+{
+	uint32_t id[2];
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 2; seed++) {
+		struct fix *f = fix_open(seed * 10);
+		struct prog *a = prog_new(f, 0);
+
+		fix_connect(a, FIX_SPACE, 1, NULL);
+		id[seed] = conn_of(a->conn)->local_id;
+		prog_free(a);
+		fix_close(f);
+	}
+	assert_int_equal(id_slot(id[0]), id_slot(id[1]));
+	assert_int_not_equal(id[0] >> ID_GEN_BITS, id[1] >> ID_GEN_BITS);
+	assert_int_not_equal((uint8_t)id[0], (uint8_t)id[1]);
+}
+
+/* A DREQ stands for a lost RTU, but only one that names our QP. */
+static void an_end_of_another_qp(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *b;
+	struct cm_msg m;
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	f->cut = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	b = conn_of(p.b->conn);
+	m = (struct cm_msg){ .type = CM_DREQ, .tid = 1, .local_id = b->remote_id,
+			     .remote_id = b->local_id, .qpn = 0xb00002 };
+	inject(f, 1, &m);
+	assert_int_equal(b->state, ST_REP_SENT);
+	assert_int_equal(p.b->n, 0);
+	m.qpn--;
+	inject(f, 1, &m);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	f->cut = false;
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* --- who was here before ----------------------------------------------------------- */
+
+/* A peer that was killed comes back and has the same ID for something else. */
+static void an_identifier_comes_back(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *a, *again;
+	struct prog *q = prog_new(f, 0);
+
+	(void)state;
+	pair_connect(f, &p);
+	f->cut = true;
+	fix_connect(q, FIX_SPACE, 0xa00002, NULL);
+	fix_run(f, 0);
+	f->cut = false;
+	a = conn_of(p.a->conn);
+	again = conn_of(q->conn);
+	struct cm_msg m = { 0 };
+
+	/* The new one's REQ with the old one's ID. */
+	assert_int_equal(cm_mad_parse(&m, again->mad, MAD_LEN), 0);
+	m.local_id = a->local_id;
+	inject(f, 1, &m);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_DUPLICATE), 0);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 1);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_DREQ_SENT);
+	fix_run(f, FIX_MS);
+	/* The old one is over on both sides: now it may have it. */
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	inject(f, 1, &m);
+	fix_told(p.l, 1, CM_EV_REQUEST, 0);
+	inject(f, 1, &m);
+	assert_int_equal(p.l->n, 2);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_DUPLICATE), 1);
+	p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+	prog_free(q);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* --- who asks for much ------------------------------------------------------------ */
+
+static void many_listeners(void **state)
+{
+	enum { N = 900 };
+	struct fix *f = fix_open(1);
+	struct prog *p = prog_new(f, 0);
+	struct cm_listener *l[N];
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++) {
+		struct cm_service s = { .space = FIX_SPACE, .any = true,
+					.port = (uint16_t)(1 + i) };
+
+		assert_int_equal(cm_bind(fix_cm(f, 0), &s, &l[i]), 0);
+		assert_int_equal(cm_listen(fix_cm(f, 0), l[i], 0, false, &p->owner), 0);
+	}
+	for (unsigned i = 0; i < N; i++)
+		cm_unbind(fix_cm(f, 0), l[i]);
+	prog_free(p);
+	fix_close(f);
+}
+
+/* Requests that nobody reads use up the pool, but not another's share. */
+static void one_listener_starves_no_other(void **state)
+{
+	enum { N = 2000 };
+	struct fix *f = fix_open(1);
+	struct prog *deep = prog_new(f, 1), *other = prog_new(f, 1);
+	struct cm_service s = { .space = FIX_SPACE, .port = FIX_PORT + 1, .any = true };
+	struct cm *cm = fix_cm(f, 1);
+	struct cm_target from;
+	struct cm_listener *a, *b;
+	struct conn *c[N];
+	unsigned n = 0;
+
+	(void)state;
+	a = fix_listen(deep, FIX_SPACE, 0);
+	assert_int_equal(cm_bind(cm, &s, &b), 0);
+	assert_int_equal(cm_listen(cm, b, 2, false, &other->owner), 0);
+	fix_target(&from, 1, FIX_SPACE);
+	/* Others' connections have used up what was there beyond. */
+	while (conn_spare(cm) > cm->reserved + 5)
+		assert_non_null(c[n++] = conn_new(cm));
+	for (a->pending = 0; (c[n] = listener_take(a)); n++)
+		a->pending++;
+	assert_int_equal(a->pending, LISTENER_SHARE);
+	for (; b->pending < 2; b->pending++)
+		assert_non_null(c[n++] = listener_take(b));
+	assert_null(listener_take(b));
+	a->pending = b->pending = 0;
+	while (n > 0)
+		conn_free(c[--n]);
+	cm_unbind(cm, a);
+	cm_unbind(cm, b);
+	prog_free(deep);
+	prog_free(other);
+	fix_close(f);
+}
+
+/* Who asks for time again and again gets ten minutes of it. */
+static void time_without_end(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0);
+	struct conn *c;
+	struct cm_msg m;
+
+	(void)state;
+	f->cut = true;
+	fix_connect(a, FIX_SPACE, 0xa00001, NULL);
+	c = conn_of(a->conn);
+	m = (struct cm_msg){ .type = CM_MRA, .tid = c->tid, .local_id = 5,
+			     .remote_id = c->local_id, .about = CM_ABOUT_REQ,
+			     .service_timeout = 31 };
+	for (int i = 0; i < 12; i++) {
+		if (i < 10)
+			assert_int_equal(a->n, 0);
+		inject(f, 0, &m);
+		fix_run(f, 60 * FIX_S);
+	}
+	fix_told(a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	f->cut = false;
+	prog_free(a);
+	fix_close(f);
+}
+
+/* --- no memory ------------------------------------------------------------------- */
+
+/* Each event of a life finds none at first, and is told later. */
+static void no_memory_for_an_event(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	p.a->deaf = p.b->deaf = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, FIX_MS);
+	p.a->deaf = false;
+	fix_run(f, FIX_S);
+	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(p.a->conn->proto->established(p.a->conn, f->now), 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(p.b->n, 0);
+	p.b->deaf = false;
+	fix_run(f, 3 * FIX_S);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	p.a->deaf = p.b->deaf = true;
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	p.b->deaf = false;
+	fix_run(f, FIX_S);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	p.a->deaf = false;
+	fix_run(f, 3 * FIX_S);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_memory_for_an_event),
+		cmocka_unit_test(many_listeners),
+		cmocka_unit_test(time_without_end),
+		cmocka_unit_test(one_listener_starves_no_other),
+		cmocka_unit_test(a_rej_without_the_peers_id),
+		cmocka_unit_test(a_rej_without_our_id),
+		cmocka_unit_test(an_answer_to_nothing),
+		cmocka_unit_test(identifiers_begin_anywhere),
+		cmocka_unit_test(an_end_of_another_qp),
+		cmocka_unit_test(an_identifier_comes_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm_int.h - what the files of cm/ share: connections of the IB protocol,
+ * listeners, and the MADs that wait to be sent.  Inside cm/ only. */
+#ifndef CM_CM_INT_H
+#define CM_CM_INT_H
+
+#include "cm/cm.h"
+#include "sys/clock.h"
+#include "sys/heap.h"
+#include "sys/list.h"
+#include "sys/rand.h"
+#include "wire/cm_mad.h"
+
+struct service;
+
+enum {
+	ID_GEN_BITS = 8, ID_INDEX_BITS = 14, ID_SLOT_SHIFT = 22,
+	CONN_CHUNK = 256, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
+	PEERS = 1024,			/* hash buckets */
+	OUT_MAX = 256,			/* MADs that wait to be sent */
+	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
+	MAX_RETRIES = 15,
+	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
+	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
+	LISTENER_NAMES = 2,
+	LISTENER_SHARE = 16,
+	HELD_MAX = 32,
+};
+
+/* States of 12.9.5, less those that differ in a timer only. */
+enum conn_state {
+	ST_FREE,			/* in no table */
+	ST_IDLE,			/* it is over, or has not begun */
+	ST_REQ_SENT, ST_REP_RCVD,	/* active */
+	ST_REQ_RCVD, ST_REP_SENT,	/* passive */
+	ST_ESTABLISHED, ST_DREQ_SENT, ST_DREQ_RCVD, ST_TIMEWAIT,
+	ST_SIDR_SENT, ST_SIDR_RCVD,
+	CONN_STATES
+};
+
+struct conn {
+	struct cm_conn base;		/* first */
+	struct cm *cm;
+	struct list node;		/* by_peer, or free */
+	struct list qp_node;		/* by_qp */
+	struct heap_node timer;
+	enum conn_state state;
+	bool passive, datagram;
+	bool held;			/* an owner, or a request nobody has read,
+					 * refers to it */
+	bool near;			/* the peer is a process of this host */
+	uint64_t look_ns;		/* so long after its connection was lost it is
+					 * looked for */
+	bool missed;			/* .. event, while there was no owner */
+	enum cm_event_type missed_type;
+	int missed_status;
+	struct cm_listener *listener;	/* a request nobody owns yet */
+	struct cm_listener *via;	/* half open: its name leads here */
+	uint32_t local_id, remote_id;
+	uint32_t local_qpn, remote_qpn;
+	uint64_t tid;			/* the REQ's */
+	uint64_t dreq_tid;		/* the peer's */
+	uint64_t service_id, local_guid, remote_guid;
+	struct cm_way way;
+	uint8_t ack_timeout;		/* of the path */
+	uint8_t peer_timeout;		/* what the peer takes for an answer */
+	uint8_t peer_retries;
+	/* What is sent again until it is answered; retry.c. */
+	uint8_t mad[MAD_LEN];
+	unsigned retries;		/* left */
+	uint64_t full_at, quick;	/* this try ends; next look within it */
+	uint64_t patience;		/* MRAs put it off until then, no longer */
+};
+
+struct cm_listener {
+	struct list node;
+	struct cm *cm;
+	struct cm_service service;
+	struct service *name[LISTENER_NAMES];
+	struct cm_owner *owner;		/* NULL: bound only */
+	bool datagram;
+	bool closed;			/* there for the half open ones alone */
+	unsigned backlog, pending;
+	unsigned share;			/* of backlog: for it alone */
+	unsigned half;			/* connections that are half open */
+};
+
+/* A request for a service that nobody has: perhaps somebody is about to.  The
+ * datagram without what surrounds it, and when to look again. */
+struct held_mad {
+	uint64_t at;			/* 0: none */
+	struct cm_way way;
+	bool handed;
+	uint8_t mad[MAD_LEN];
+};
+
+struct out_mad {
+	struct cm_way way;
+	uint8_t mad[MAD_LEN];
+};
+
+struct cm {
+	struct core *core;
+	struct host *host;
+	const struct cm_site *site;
+	struct prng rng;
+	struct heap timers;
+	struct conn *chunk[CONN_CHUNKS];
+	unsigned used, ready;		/* indices [0, used) were ever used, and
+					 * [used, ready) have memory */
+	unsigned left;			/* [0, left) have been, at exit */
+	unsigned first_index;		/* that of 0, in an identifier */
+	unsigned reserved;		/* the listeners' shares */
+	unsigned listening;
+	unsigned free_n;
+	struct list free;
+	struct list by_peer[PEERS];	/* passive connections, by address and ID */
+	struct list by_qp[PEERS];	/* all, by address and QP of the peer */
+	struct list listeners;
+	unsigned out_head, out_n;
+	uint32_t psn;
+	uint64_t counter[CM_COUNTERS];
+	uint64_t held_at;		/* the first of them; NEVER: there are none */
+	struct held_mad held[HELD_MAX];
+	struct out_mad out[OUT_MAX];
+};
+
+static inline struct conn *conn_of(struct cm_conn *c)
+{
+	return (struct conn *)c;
+}
+
+static inline uint16_t id_slot(uint32_t id)
+{
+	return (uint16_t)(id >> ID_SLOT_SHIFT);
+}
+
+/* --- conn.c: memory, identifiers, tables ------------------------------------- */
+
+int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
+unsigned conn_spare(const struct cm *cm);	/* that conn_new() has left */
+/* One in ST_IDLE, held; NULL: none reserved. */
+struct conn *conn_new(struct cm *cm);
+void conn_free(struct conn *c);
+struct conn *conn_find(struct cm *cm, uint32_t local_id);
+/* Passive ones are found by who asked; all by the peer's QP, once it is known. */
+void conn_hash(struct conn *c);
+void conn_hash_qp(struct conn *c);
+void conn_unhash(struct conn *c);
+/* tid NULL: one that the peer believes to be connected, whatever its TID. */
+struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+			       uint32_t remote_id, bool datagram, const uint64_t *tid);
+/* Connected to that QP of that host. */
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn);
+struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
+/* Of ST_IDLE c may not come back: it is the last thing done to it. */
+void conn_become(struct conn *c, enum conn_state state);
+/* False: its owner has no memory for it. */
+bool conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer);
+/* A message of c: its header and identifiers. */
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
+void conn_private(struct cm_msg *m, const void *data, size_t len);
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
+
+/* --- retry.c: what is sent until it is answered -------------------------------- */
+
+/* Put m into the ring; cm->counter[] says if there was no room. */
+void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
+			 unsigned retries, uint64_t now);
+void send_again(struct conn *c);
+void answered(struct conn *c);
+void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
+/* The timer went off: sent again, or (false) all tries are used up. */
+bool retry_run(struct conn *c, uint64_t now);
+uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
+
+/* --- ib_cm.c, ib_end.c, ib_sidr.c: the protocol --------------------------------- */
+
+void conn_timewait(struct conn *c, uint64_t now);
+void conn_timer(struct conn *c, uint64_t now);
+/* cm.c.  Does the peer's process live, if it is of this host?  False: c is
+ * disconnected, and may be gone. */
+bool conn_watch(struct conn *c, uint64_t now);
+void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
+int ibcm_disconnect(struct cm_conn *base, uint64_t now);
+void ibcm_close(struct cm_conn *base, uint64_t now);
+int ibcm_established(struct cm_conn *base, uint64_t now);
+void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
+void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
+void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
+
+/* A message for an existing connection.  False: it is for none of ours. */
+bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+		uint64_t now);
+/* A REQ or SIDR_REQ for a connection of ours that exists; or (false) not. */
+bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
+		      const struct cm_msg *m, uint64_t now);
+void ibcm_request(struct cm_listener *l, const struct cm_target *from,
+		const struct cm_msg *m, uint64_t now);
+/* Say no to what belongs to nobody. */
+void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+
+int sidr_connect(struct conn *c, const struct cm_target *to,
+		 const struct cm_param *self, uint64_t now);
+int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
+void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
+
+/* --- listen.c ------------------------------------------------------------------- */
+
+/* c, which came by way of l, is half open; it is so no more. */
+void via_set(struct conn *c, struct cm_listener *l);
+void via_clear(struct conn *c);
+void listeners_free(struct cm *cm);
+void listeners_refill(struct cm *cm);		/* what requests took */
+struct conn *listener_take(struct cm_listener *l);	/* for a request, or NULL */
+struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
+				  bool datagram);
+/* The names that may serve a request, best first.  Returns how many. */
+enum { NAMES_MAX = 3, NAME_LEN = 80 };
+unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN]);
+
+/* --- gsi.c ------------------------------------------------------------------------ */
+
+struct dgram;
+void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
+	       size_t len, uint64_t now);
+bool gsi_output(struct cm *cm, struct batch *b);
+void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
+
+#endif

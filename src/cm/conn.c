@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conn.c - connections: their memory, their identifiers, how they are found, what
+ * they tell their owner.
+ *
+ * An identifier is slot | index | generation; the last two begin anywhere, so
+ * that nobody can guess them, and a process that comes back is not taken for the
+ * one before.  Memory comes in chunks that are kept; an index that is free again
+ * waits its turn, so that it comes back late and with another generation. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "core/core.h"
+
+enum { INDEX_MASK = (1 << ID_INDEX_BITS) - 1 };
+
+struct conn *conn_at(struct cm *cm, unsigned index)
+{
+	return &cm->chunk[index / CONN_CHUNK][index % CONN_CHUNK];
+}
+
+unsigned conn_spare(const struct cm *cm)
+{
+	return cm->free_n + cm->ready - cm->used;
+}
+
+int conn_reserve(struct cm *cm, unsigned n)
+{
+	while (conn_spare(cm) < n) {
+		unsigned i = cm->ready / CONN_CHUNK;
+
+		if (i == CONN_CHUNKS ||
+		    heap_reserve(&cm->timers, cm->ready + CONN_CHUNK))
+			return -ENOMEM;
+		cm->chunk[i] = calloc(CONN_CHUNK, sizeof(struct conn));
+		if (!cm->chunk[i])
+			return -ENOMEM;
+		cm->ready += CONN_CHUNK;
+	}
+	return 0;
+}
+
+static struct conn *fresh(struct cm *cm)
+{
+	unsigned i = cm->used++;
+	struct conn *c = conn_at(cm, i);
+	uint32_t generation = (uint32_t)rand_below(&cm->rng, 1u << ID_GEN_BITS);
+
+	c->local_id = (uint32_t)cm->core->slot << ID_SLOT_SHIFT |
+		      ((i + cm->first_index) & INDEX_MASK) << ID_GEN_BITS | generation;
+	list_init(&c->node);
+	return c;
+}
+
+static uint32_t next_generation(uint32_t id)
+{
+	const uint32_t mask = (1u << ID_GEN_BITS) - 1;
+
+	return (id & ~mask) | ((id + 1) & mask);
+}
+
+struct conn *conn_new(struct cm *cm)
+{
+	struct conn *c;
+	uint32_t id;
+
+	if (cm->used < cm->ready) {
+		c = fresh(cm);
+	} else if (cm->free_n) {
+		c = container_of(cm->free.next, struct conn, node);
+		list_del(&c->node);
+		cm->free_n--;
+	} else {
+		return NULL;
+	}
+	id = c->local_id;
+	memset(c, 0, sizeof(*c));
+	list_init(&c->node);
+	list_init(&c->qp_node);
+	c->base.proto = &cm_ib_proto;
+	c->cm = cm;
+	c->state = ST_IDLE;
+	c->held = true;
+	c->local_id = next_generation(id);
+	c->tid = rand_u64(&cm->rng) << 32 | c->local_id;
+	return c;
+}
+
+void conn_free(struct conn *c)
+{
+	struct cm *cm = c->cm;
+
+	heap_del(&cm->timers, &c->timer);
+	conn_unhash(c);
+	c->state = ST_FREE;
+	c->base.owner = NULL;
+	list_add_tail(&cm->free, &c->node);
+	cm->free_n++;
+}
+
+struct conn *conn_find(struct cm *cm, uint32_t local_id)
+{
+	unsigned i = ((local_id >> ID_GEN_BITS) - cm->first_index) & INDEX_MASK;
+	struct conn *c;
+
+	if (i >= cm->used)
+		return NULL;
+	c = conn_at(cm, i);
+	return c->state != ST_FREE && c->local_id == local_id ? c : NULL;
+}
+
+static struct list *bucket(struct list *all, const uint8_t ip[16], uint32_t what)
+{
+	uint32_t h = what;
+
+	for (int i = 0; i < 16; i++)
+		h = h * 31 + ip[i];
+	return &all[(h * 2654435761u) >> 22];
+}
+
+void conn_hash(struct conn *c)
+{
+	list_add_tail(bucket(c->cm->by_peer, c->way.dst, c->remote_id), &c->node);
+}
+
+void conn_hash_qp(struct conn *c)
+{
+	list_add_tail(bucket(c->cm->by_qp, c->way.dst, c->remote_qpn), &c->qp_node);
+}
+
+void conn_unhash(struct conn *c)
+{
+	list_del(&c->node);
+	list_del(&c->qp_node);
+}
+
+static bool same_way(const struct cm_way *a, const struct cm_way *b)
+{
+	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16);
+}
+
+static bool is_connected(const struct conn *c)
+{
+	return c->state == ST_ESTABLISHED || c->state == ST_REP_SENT;
+}
+
+struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+			       uint32_t remote_id, bool datagram, const uint64_t *tid)
+{
+	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		if (c->remote_id == remote_id && c->datagram == datagram &&
+		    (tid ? c->tid == *tid : is_connected(c)) &&
+		    same_way(&c->way, way))
+			return c;
+	}
+	return NULL;
+}
+
+struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
+{
+	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
+		struct conn *c = container_of(n, struct conn, qp_node);
+
+		if (is_connected(c) && c->remote_qpn == qpn && !memcmp(c->way.dst, way->dst, 16))
+			return c;
+	}
+	return NULL;
+}
+
+/* --- what is said of them, and by them -------------------------------------------- */
+
+struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
+{
+	return (struct cm_msg){
+		.type = type, .tid = c->tid,
+		.local_id = c->local_id, .remote_id = c->remote_id,
+	};
+}
+
+void conn_private(struct cm_msg *m, const void *data, size_t len)
+{
+	if (len)
+		memcpy(m->private, data, len);
+}
+
+void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
+{
+	*p = (struct cm_param){
+		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
+		.service_type = m->service_type,
+		.resources = m->resources, .depth = m->depth,
+		.flow_control = m->flow_control, .retry_count = m->retry_count,
+		.rnr_retry = m->rnr_retry, .srq = m->srq,
+		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
+		.ca_guid = m->ca_guid,
+		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
+		.private = m->private + skip,
+		.private_len = cm_private_len(m->type) - skip,
+	};
+}
+
+void conn_become(struct conn *c, enum conn_state state)
+{
+	c->state = state;
+	if (c->via && state != ST_REQ_RCVD && state != ST_REP_SENT &&
+	    state != ST_SIDR_RCVD)
+		via_clear(c);
+	if (state != ST_IDLE)
+		return;
+	answered(c);
+	conn_unhash(c);
+	if (!c->held)
+		conn_free(c);
+}
+
+bool conn_tell(struct conn *c, enum cm_event_type type, int status,
+	       const struct cm_param *peer)
+{
+	struct cm_event ev = {
+		.type = type, .status = status, .conn = &c->base, .peer = peer,
+	};
+
+	if (c->base.owner)
+		return c->base.owner->event(c->base.owner, &ev);
+	if (c->held && !c->missed) {
+		c->missed = true;
+		c->missed_type = type;
+		c->missed_status = status;
+	}
+	return true;
+}

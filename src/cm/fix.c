@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/fix.h"
+
+#include "sys/dgram.h"
+#include "wire/ib_hdr.h"
+#include "wire/icrc.h"
+
+static struct batch batch;
+
+void fix_ip(int side, uint8_t ip[16])
+{
+	memset(ip, 0, 16);
+	ip[10] = ip[11] = 0xff;
+	ip[12] = 10;
+	ip[15] = (uint8_t)(1 + side);
+}
+
+struct fix *fix_open(uint64_t seed)
+{
+	struct fix *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->lose = f->repeat = -1;
+	f->delay = 100000;
+	f->hold = FIX_MS;
+	f->now = FIX_S;
+	rand_seed(&f->rng, seed);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(core_init(&f->core[i], (uint16_t)(7 + i)), 0);
+		f->core[i].udp_port = 4791;
+		f->core[i].udp_sport = 0xC123;
+		assert_int_equal(cm_open(&f->core[i], NULL, NULL, seed + (uint64_t)i), 0);
+	}
+	return f;
+}
+
+void fix_close(struct fix *f)
+{
+	fix_run(f, 200 * FIX_S);
+	for (int i = 0; i < 2; i++) {
+		struct cm *cm = fix_cm(f, i);
+
+		assert_int_equal(cm->free_n, cm->used);
+		assert_int_equal(cm_deadline(cm), NEVER);
+		assert_true(list_empty(&cm->listeners));
+		assert_int_equal(cm->reserved, 0);
+		cm_close(&f->core[i]);
+		core_fini(&f->core[i]);
+	}
+	free(f);
+}
+
+/* --- the network --------------------------------------------------------------- */
+
+static void fly(struct fix *f, int to, const struct dgram *d, const uint8_t *mad)
+{
+	struct flight *x = &f->flight[f->n];
+
+	assert_true(f->n < FIX_FLIGHT);
+	x->at = f->now + f->delay + (f->jitter ? rand_below(&f->rng, f->jitter) : 0);
+	x->to = to;
+	memcpy(x->src, d->from.ip, 16);
+	memcpy(x->mad, mad, MAD_LEN);
+	f->n++;
+}
+
+/* What leaves is whole, and from QP1 to QP1. */
+static const uint8_t *open_packet(const struct dgram *d)
+{
+	const uint8_t *at = d->iov[0].iov_base;
+	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+	struct ib_pkt pkt;
+
+	memcpy(path.src, d->from.ip, 16);
+	memcpy(path.dst, d->to.ip, 16);
+	assert_int_equal(d->iovcnt, 1);
+	assert_int_equal(icrc_start(&path, (uint16_t)d->ip_id, d->len, at, d->len - 4),
+			 icrc_get(at + d->len - 4));
+	assert_int_equal(ib_parse(&pkt, at, d->len - 4), 0);
+	assert_int_equal(get_be24(pkt.bth->dest_qp), GSI_QPN);
+	assert_int_equal(get_be24(pkt.deth->src_qp), GSI_QPN);
+	assert_int_equal(get_be32(pkt.deth->qkey), GSI_QKEY);
+	assert_int_equal(pkt.payload_len, MAD_LEN);
+	return pkt.payload;
+}
+
+static void take_out(struct fix *f, int side)
+{
+	bool more;
+
+	do {
+		batch_reset(&batch);
+		batch.run_max = 1;
+		more = cm_output(&f->core[side], &batch, f->now);
+		for (unsigned i = 0; i < batch.n; i++) {
+			const uint8_t *mad = open_packet(&batch.v[i]);
+			struct cm_msg m;
+			int n = (int)f->sent++;
+
+			assert_int_equal(cm_mad_parse(&m, mad, MAD_LEN), 0);
+			f->sent_type[m.type]++;
+			if (f->cut || n == f->lose || rand_chance(&f->rng, f->loss))
+				continue;
+			fly(f, !side, &batch.v[i], mad);
+			if (n == f->repeat || rand_chance(&f->rng, f->again))
+				fly(f, !side, &batch.v[i], mad);
+		}
+	} while (more);
+}
+
+static void land(struct fix *f, unsigned i)
+{
+	struct flight x = f->flight[i];
+	struct dgram d = { .ip_id = -1 };
+
+	f->n--;
+	memmove(&f->flight[i], &f->flight[i + 1],
+		(f->n - i) * sizeof(struct flight));
+	memcpy(d.from.ip, x.src, 16);
+	fix_ip(x.to, d.to.ip);
+	f->core[x.to].gsi(&f->core[x.to], &d, x.mad, MAD_LEN, f->now);
+}
+
+static uint64_t next_time(const struct fix *f, unsigned *first)
+{
+	uint64_t at = NEVER;
+
+	*first = f->n;
+	for (unsigned i = 0; i < f->n; i++) {
+		if (f->flight[i].at >= at)
+			continue;
+		at = f->flight[i].at;
+		*first = i;
+	}
+	for (int i = 0; i < 2; i++) {
+		uint64_t t = cm_deadline(f->core[i].cm);
+
+		if (t < at) {
+			at = t;
+			*first = f->n;
+		}
+	}
+	return at;
+}
+
+void fix_run(struct fix *f, uint64_t ns)
+{
+	uint64_t end = f->now + ns, at;
+	unsigned first;
+
+	for (;;) {
+		take_out(f, 0);
+		take_out(f, 1);
+		at = next_time(f, &first);
+		if (at > end)
+			break;
+		if (at > f->now)
+			f->now = at;
+		if (first < f->n)
+			land(f, first);
+	}
+	f->now = end;
+}
+
+/* --- programs ------------------------------------------------------------------ */
+
+static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
+{
+	struct prog *p = (struct prog *)owner;
+	struct note *n = &p->note[p->n];
+
+	if (p->deaf)
+		return false;
+	assert_true(p->n < FIX_EVENTS);
+	p->n++;
+	n->type = ev->type;
+	n->status = ev->status;
+	n->conn = ev->conn;
+	if (ev->from)
+		n->from = *ev->from;
+	if (ev->peer) {
+		n->peer = *ev->peer;
+		memcpy(n->private, ev->peer->private, ev->peer->private_len);
+	}
+	return true;
+}
+
+struct prog *prog_new(struct fix *f, int side)
+{
+	struct prog *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	p->owner.event = on_event;
+	p->f = f;
+	p->side = side;
+	return p;
+}
+
+void prog_free(struct prog *p)
+{
+	if (p->conn)
+		p->conn->proto->close(p->conn, p->f->now);
+	free(p);
+}
+
+struct cm_listener *fix_listen(struct prog *p, uint16_t space, int backlog)
+{
+	struct cm_service s = { .space = space, .port = FIX_PORT, .any = true };
+	struct cm *cm = fix_cm(p->f, p->side);
+	struct cm_listener *l;
+
+	assert_int_equal(cm_bind(cm, &s, &l), 0);
+	assert_int_equal(cm_listen(cm, l, backlog, space == FIX_UDP, &p->owner), 0);
+	return l;
+}
+
+void fix_target(struct cm_target *to, int side, uint16_t space)
+{
+	*to = (struct cm_target){ .space = space, .src_port = 999, .dst_port = FIX_PORT,
+				  .mtu = 3, .datagram = space == FIX_UDP };
+	fix_ip(side, to->way.src);
+	fix_ip(!side, to->way.dst);
+	fix_ip(side, to->src_ip);
+	fix_ip(!side, to->dst_ip);
+}
+
+void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private)
+{
+	struct cm_param self = {
+		.qpn = qpn, .psn = 0x111111, .resources = 4, .depth = 3,
+		.retry_count = 6, .rnr_retry = 5, .ack_timeout = 19, .ca_guid = 77,
+		.private = private, .private_len = private ? strlen(private) : 0,
+	};
+	struct cm_target to;
+
+	fix_target(&to, p->side, space);
+	assert_int_equal(cm_ib_proto.connect(fix_cm(p->f, p->side), &to, &self,
+					     &p->owner, &p->conn, p->f->now), 0);
+}
+
+void fix_own(struct prog *p, const struct prog *l, unsigned n)
+{
+	assert_true(n < l->n);
+	assert_int_equal(l->note[n].type, CM_EV_REQUEST);
+	p->conn = l->note[n].conn;
+	cm_own(fix_cm(p->f, p->side), p->conn, &p->owner);
+}
+
+void fix_accept(struct prog *p, uint32_t qpn, const char *private)
+{
+	struct cm_param self = {
+		.qpn = qpn, .qkey = 0x1234, .psn = 0x222222, .resources = 2,
+		.depth = 1, .rnr_retry = 7, .ca_guid = 78,
+		.private = private, .private_len = private ? strlen(private) : 0,
+	};
+
+	assert_int_equal(p->conn->proto->accept(p->conn, &self, p->f->now), 0);
+}
+
+const struct note *fix_told(const struct prog *p, unsigned n,
+			    enum cm_event_type type, int status)
+{
+	assert_true(n < p->n);
+	assert_int_equal(p->note[n].type, type);
+	assert_int_equal(p->note[n].status, status);
+	return &p->note[n];
+}
+
+/* --- a pair -------------------------------------------------------------------- */
+
+struct pair pair_open(struct fix *f)
+{
+	struct pair p = { prog_new(f, 1), prog_new(f, 0), prog_new(f, 1), NULL };
+
+	p.listener = fix_listen(p.l, FIX_SPACE, 4);
+	fix_connect(p.a, FIX_SPACE, 0xa00001, "ask");
+	return p;
+}
+
+void pair_connect(struct fix *f, struct pair *p)
+{
+	fix_run(f, f->hold);
+	fix_own(p->b, p->l, 0);
+	fix_accept(p->b, 0xb00001, "yes");
+	fix_run(f, f->hold);
+	fix_told(p->a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(p->a->conn->proto->established(p->a->conn, f->now), 0);
+	fix_run(f, f->hold);
+	fix_told(p->b, 0, CM_EV_ESTABLISHED, 0);
+}
+
+void pair_close(struct pair *p)
+{
+	cm_unbind(fix_cm(p->l->f, 1), p->listener);
+	prog_free(p->l);
+	prog_free(p->a);
+	prog_free(p->b);
+}

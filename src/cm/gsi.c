@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* gsi.c - QP1: whose is a MAD that came in (docs/cm.md), and how one goes out.
+ * The host has one QP1, and each of its processes may be given what is for
+ * another. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "core/core.h"
+#include "host/host.h"
+#include "host/service.h"
+#include "sys/dgram.h"
+#include "sys/log.h"
+#include "wire/cm_ip.h"
+#include "wire/ib_build.h"
+#include "wire/ib_hdr.h"
+#include "wire/ib_opcode.h"
+#include "wire/icrc.h"
+
+enum { HDRS = sizeof(struct bth) + sizeof(struct deth),
+       GSI_PACKET = HDRS + MAD_LEN + ICRC_LEN };
+
+static const uint64_t HOLD_NS = 50000000;
+
+/* --- packets ------------------------------------------------------------------------ */
+
+static void put_headers(uint8_t *at, uint32_t psn)
+{
+	struct ib_fields f = {
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.migreq = true, .ackreq = true, .pkey = 0xffff,
+		.dest_qp = GSI_QPN, .src_qp = GSI_QPN, .qkey = GSI_QKEY, .psn = psn,
+	};
+
+	ib_build(at, &f);
+}
+
+static void seal(const struct dgram *d, uint8_t *at)
+{
+	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+
+	memcpy(path.src, d->from.ip, 16);
+	memcpy(path.dst, d->to.ip, 16);
+	icrc_end(icrc_start(&path, d->ip_id > 0 ? (uint16_t)d->ip_id : 0, GSI_PACKET, at,
+			    GSI_PACKET - ICRC_LEN), at + GSI_PACKET - ICRC_LEN);
+}
+
+/* A MAD that came in by way, as a packet from the peer to us. */
+static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
+			uint8_t packet[GSI_PACKET], struct dgram *d)
+{
+	*d = (struct dgram){ .ifindex = way->ifindex, .len = GSI_PACKET, .iovcnt = 1,
+			     .ip_id_exact = true };
+	d->one = (struct iovec){ packet, GSI_PACKET };
+	d->iov = &d->one;
+	d->from.port = d->to.port = cm->core->udp_port;
+	memcpy(d->from.ip, way->dst, 16);
+	memcpy(d->to.ip, way->src, 16);
+	put_headers(packet, 0);
+	memcpy(packet + HDRS, mad, MAD_LEN);
+	seal(d, packet);
+}
+
+/* --- in -------------------------------------------------------------------------- */
+
+static bool is_request(const struct cm_msg *m)
+{
+	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
+}
+
+static bool is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
+}
+
+/* Are these the addresses that a request came from and to?  Nothing else could
+ * be answered.  Within the host it may be said of loopback. */
+static bool fits_way(const struct cm_ip *ip, const struct cm_way *way)
+{
+	if (!memcmp(ip->src, way->dst, 16) && !memcmp(ip->dst, way->src, 16))
+		return true;
+	return is_loopback(ip->src) && is_loopback(ip->dst) &&
+	       !memcmp(way->src, way->dst, 16);
+}
+
+/* Who asks, and for what. */
+static int target_of(const struct cm_msg *m, const struct cm_way *way,
+		     struct cm_target *to)
+{
+	struct cm_ip ip;
+
+	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
+	    !fits_way(&ip, way))
+		return -EPROTO;
+	*to = (struct cm_target){
+		.way = *way, .space = cm_service_space(m->service_id),
+		.src_port = cm_service_port(m->service_id), .dst_port = ip.src_port,
+		.mtu = m->mtu, .datagram = m->type == CM_SIDR_REQ,
+	};
+	to->way.tclass = m->path.tclass;
+	memcpy(to->src_ip, ip.dst, 16);
+	memcpy(to->dst_ip, ip.src, 16);
+	return to->space ? 0 : -EPROTO;
+}
+
+/* To the process that has the service's name: the packet anew, as it may have
+ * been held.  -ESRCH: there is none. */
+static int hand_to_name(struct cm *cm, const struct cm_target *to,
+			const struct cm_way *way, const uint8_t *mad)
+{
+	char name[NAMES_MAX][NAME_LEN];
+	unsigned n = service_names(to, name);
+	uint8_t packet[GSI_PACKET];
+	struct dgram d;
+
+	if (!cm->host)
+		return -ESRCH;
+	make_packet(cm, way, mad, packet, &d);
+	for (unsigned i = 0; i < n; i++) {
+		int rc = service_send(cm->host, name[i], &d);
+
+		if (rc != -ESRCH)
+			return rc;
+	}
+	return -ESRCH;
+}
+
+/* Nobody has the service.  A server may be about to listen, even again: perftest's
+ * client asks a second time while the server is between two listeners.  So it is
+ * looked for once more before the answer is no. */
+static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
+		 bool handed, uint64_t now)
+{
+	for (int i = 0; i < HELD_MAX; i++) {
+		struct held_mad *h = &cm->held[i];
+
+		if (h->at)
+			continue;
+		*h = (struct held_mad){ now + HOLD_NS, *way, handed, { 0 } };
+		memcpy(h->mad, mad, MAD_LEN);
+		if (h->at < cm->held_at)
+			cm->held_at = h->at;
+		return true;
+	}
+	return false;
+}
+
+/* False: nobody wants it. */
+static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+		  const uint8_t *mad, bool handed, uint64_t now)
+{
+	struct cm_listener *l;
+	struct cm_target to;
+
+	if (ibcm_known_request(cm, way, m, now))
+		return true;
+	if (target_of(m, way, &to)) {
+		cm->counter[CM_RX_MALFORMED]++;
+		return true;
+	}
+	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
+	if (l)
+		ibcm_request(l, &to, m, now);
+	else if (!handed && hand_to_name(cm, &to, way, mad) != -ESRCH)
+		cm->counter[CM_RX_HANDED_ON]++;
+	else
+		return false;
+	return true;
+}
+
+static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+{
+	cm->counter[CM_RX_NO_SERVICE]++;
+	log_info("%s for service 0x%llx refused: nobody listens", cm_type_name(m->type),
+		 (unsigned long long)m->service_id);
+	ibcm_refuse(cm, way, m);
+}
+
+static void take_request(struct cm *cm, const struct cm_way *way,
+			 const struct cm_msg *m, const uint8_t *mad, bool handed,
+			 uint64_t now)
+{
+	if (!place(cm, way, m, mad, handed, now) && !hold(cm, way, mad, handed, now))
+		refuse(cm, way, m);
+}
+
+static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
+{
+	struct cm_msg m;
+
+	h->at = 0;
+	if (cm_mad_parse(&m, h->mad, MAD_LEN))
+		return;			/* it was parsed before */
+	if (!place(cm, &h->way, &m, h->mad, h->handed, now))
+		refuse(cm, &h->way, &m);
+}
+
+void gsi_run(struct cm *cm, uint64_t now)
+{
+	if (now < cm->held_at)
+		return;
+	cm->held_at = NEVER;
+	for (int i = 0; i < HELD_MAX; i++) {
+		struct held_mad *h = &cm->held[i];
+
+		if (h->at && h->at <= now)
+			place_held(cm, h, now);
+		else if (h->at && h->at < cm->held_at)
+			cm->held_at = h->at;
+	}
+}
+
+static void take_other(struct cm *cm, const struct cm_way *way,
+		       const struct cm_msg *m, const struct dgram *d, uint64_t now)
+{
+	uint16_t slot = id_slot(m->remote_id);
+
+	if (ibcm_message(cm, way, m, now))
+		return;
+	if (!d->handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
+	    slot != cm->core->slot && host_forward(cm->host, slot, d) != -ESRCH) {
+		cm->counter[CM_RX_HANDED_ON]++;
+		return;
+	}
+	cm->counter[CM_RX_NO_ID]++;
+	ibcm_refuse(cm, way, m);
+}
+
+void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
+	       size_t len, uint64_t now)
+{
+	struct cm *cm = core->cm;
+	struct cm_way way = { .ifindex = d->ifindex };
+	struct cm_msg m;
+
+	cm->counter[CM_RX]++;
+	if (cm_mad_parse(&m, mad, len)) {
+		cm->counter[CM_RX_MALFORMED]++;
+		return;
+	}
+	memcpy(way.src, d->to.ip, sizeof(way.src));
+	memcpy(way.dst, d->from.ip, sizeof(way.dst));
+	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
+		  m.remote_id, d->handed ? ", handed on" : "");
+	if (is_request(&m))
+		take_request(cm, &way, &m, mad, d->handed, now);
+	else
+		take_other(cm, &way, &m, d, now);
+}
+
+/* --- out ------------------------------------------------------------------------- */
+
+static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
+{
+	uint8_t *at = b->bounce + b->bounce_used;
+	struct dgram *d = batch_next(b);
+
+	memcpy(d->from.ip, o->way.src, 16);
+	memcpy(d->to.ip, o->way.dst, 16);
+	d->from.port = cm->core->udp_sport;
+	d->to.port = cm->core->udp_port;
+	d->ifindex = o->way.ifindex;
+	d->tclass = o->way.tclass;
+	d->ttl = 64;
+	put_headers(at, cm->psn++);
+	memcpy(at + HDRS, o->mad, MAD_LEN);
+	d->len = GSI_PACKET;
+	d->iov[0] = (struct iovec){ at, GSI_PACKET };
+	d->iovcnt = 1;
+	batch_commit(b, d);
+	b->bounce_used += (GSI_PACKET + 15) & ~(size_t)15;
+	seal(d, at);
+}
+
+bool gsi_output(struct cm *cm, struct batch *b)
+{
+	while (cm->out_n > 0) {
+		if (!batch_has_room(b, 1, GSI_PACKET + 16))
+			return true;
+		emit(cm, b, &cm->out[cm->out_head]);
+		cm->out_head = (cm->out_head + 1) % OUT_MAX;
+		cm->out_n--;
+	}
+	return false;
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_cm.c - how a connection comes about: REQ, MRA, REP, RTU, REJ (IBTA vol. 1,
+ * 12.9); how it ends is in ib_end.c.
+ *
+ * A message is a row of the table and a column by the connection's state; where
+ * nothing stands it is dropped and counted. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "sys/log.h"
+#include "wire/cm_ip.h"
+
+/* --- what is common --------------------------------------------------------- */
+
+static void reject(struct conn *c, enum cm_about about, uint16_t reason,
+		   const void *private, size_t len)
+{
+	struct cm_msg m = conn_msg(c, CM_REJ);
+
+	m.about = (uint8_t)about;
+	m.reason = reason;
+	conn_private(&m, private, len);
+	if (reason == CM_REJ_TIMEOUT) {
+		/* 12.6.7.2: so that a peer whose ID we do not know finds it. */
+		m.info_len = 8;
+		for (unsigned i = 0; i < m.info_len; i++)
+			m.info[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
+	}
+	send_mad(c->cm, &c->way, &m);
+}
+
+/* --- the active side ------------------------------------------------------------ */
+
+static struct cm_msg request(struct conn *c, const struct cm_target *to,
+			     const struct cm_param *p)
+{
+	struct cm_msg m = conn_msg(c, CM_REQ);
+	struct cm_ip ip = { .v6 = true, .src_port = to->src_port };
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	m.service_id = c->service_id;
+	m.ca_guid = p->ca_guid;
+	m.attr_mod = p->ece_options;
+	m.vendor_id = p->ece_vendor;
+	m.qkey = p->qkey;
+	m.qpn = p->qpn;
+	m.psn = p->psn;
+	m.resources = p->resources;
+	m.depth = p->depth;
+	m.remote_timeout = m.local_timeout = RESPONSE_TIMEOUT;
+	m.service_type = p->service_type & 3;
+	m.flow_control = p->flow_control & 1;
+	m.retry_count = p->retry_count & 7;
+	m.rnr_retry = p->rnr_retry & 7;
+	m.pkey = 0xffff;
+	m.mtu = to->mtu;
+	m.max_cm_retries = MAX_RETRIES;
+	m.srq = p->srq & 1;
+	m.path = (struct cm_path){
+		.slid = 0xffff, .dlid = 0xffff, .hop_limit = 64,
+		.tclass = to->way.tclass, .ack_timeout = p->ack_timeout,
+		.flow_label = (to->src_port * 31u + to->dst_port) & 0xfffff,
+	};
+	memcpy(m.path.sgid, to->way.src, 16);
+	memcpy(m.path.dgid, to->way.dst, 16);
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	cm_ip_build(m.private, &ip);
+	if (p->private_len)
+		memcpy(m.private + CM_IP_HDR, p->private, p->private_len);
+	return m;
+}
+
+static int ibcm_connect(struct cm *cm, const struct cm_target *to,
+		      const struct cm_param *p, struct cm_owner *owner,
+		      struct cm_conn **out, uint64_t now)
+{
+	enum cm_type type = to->datagram ? CM_SIDR_REQ : CM_REQ;
+	struct cm_msg m;
+	struct conn *c;
+
+	if (p->private_len > cm_private_len(type) - CM_IP_HDR)
+		return -EINVAL;
+	if (conn_reserve(cm, cm->reserved + 1))
+		return -ENOMEM;
+	c = conn_new(cm);
+	if (!c)
+		return -ENOMEM;
+	c->base.owner = owner;
+	c->way = to->way;
+	c->datagram = to->datagram;
+	c->service_id = cm_service_id(to->space, to->dst_port);
+	c->local_qpn = p->qpn;
+	c->local_guid = p->ca_guid;
+	c->ack_timeout = p->ack_timeout;
+	*out = &c->base;
+	if (to->datagram)
+		return sidr_connect(c, to, p, now);
+	m = request(c, to, p);
+	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
+	conn_become(c, ST_REQ_SENT);
+	return 0;
+}
+
+static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	struct cm_param p;
+
+	(void)now;
+	param_of(m, 0, &p);
+	if (!conn_tell(c, CM_EV_RESPONSE, 0, &p))
+		return;
+	answered(c);
+	c->remote_id = m->local_id;
+	c->remote_qpn = m->qpn;
+	c->remote_guid = m->ca_guid;
+	conn_hash_qp(c);
+	conn_become(c, ST_REP_RCVD);
+}
+
+/* The RTU is on its way or lost, or the program is not ready for it yet. */
+static void on_rep_again(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	struct cm_msg mra = conn_msg(c, CM_MRA);
+
+	(void)m;
+	(void)now;
+	c->cm->counter[CM_RX_DUPLICATE]++;
+	if (c->state == ST_ESTABLISHED && !c->passive) {
+		send_again(c);
+	} else if (c->state == ST_REP_RCVD) {
+		mra.about = CM_ABOUT_REP;
+		mra.service_timeout = SERVICE_TIMEOUT;
+		send_mad(c->cm, &c->way, &mra);
+	}
+}
+
+int ibcm_established(struct cm_conn *base, uint64_t now)
+{
+	struct conn *c = conn_of(base);
+	struct cm_msg m = conn_msg(c, CM_RTU);
+
+	if (c->state == ST_REP_SENT) {
+		if (!conn_tell(c, CM_EV_ESTABLISHED, 0, NULL))
+			return -ENOMEM;
+		answered(c);
+		conn_become(c, ST_ESTABLISHED);
+		(void)conn_watch(c, now);
+		return 0;
+	}
+	if (c->state != ST_REP_RCVD)
+		return -EINVAL;
+	cm_mad_build(c->mad, &m);
+	send_mad(c->cm, &c->way, &m);
+	conn_become(c, ST_ESTABLISHED);
+	(void)conn_watch(c, now);
+	return 0;
+}
+
+/* --- the passive side ----------------------------------------------------------- */
+
+/* c takes what m says of its sender.  12.9.7.1 */
+static void ask(struct conn *c, const struct cm_target *from, const struct cm_msg *m)
+{
+	c->passive = true;
+	c->datagram = m->type == CM_SIDR_REQ;
+	c->way = from->way;
+	c->remote_id = m->local_id;
+	c->remote_qpn = m->qpn;
+	c->remote_guid = m->ca_guid;
+	c->service_id = m->service_id;
+	c->tid = m->tid;
+	c->ack_timeout = m->path.ack_timeout;
+	c->peer_timeout = m->local_timeout;
+	c->peer_retries = m->max_cm_retries;
+	conn_hash(c);
+	conn_hash_qp(c);
+}
+
+/* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
+ * has: the old one is over, though the new one may not come about yet (12.9.8.3). */
+static bool is_stale(struct cm *cm, const struct cm_target *from,
+		     const struct cm_msg *m, uint64_t now)
+{
+	struct conn *old = m->type == CM_REQ ?
+		conn_find_qp(cm, &from->way, m->qpn) : NULL;
+	struct cm_msg rej = {
+		.type = CM_REJ, .tid = m->tid, .remote_id = m->local_id,
+		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,
+	};
+
+	if (!old && m->type == CM_REQ)
+		old = conn_find_request(cm, &from->way, m->local_id, false, NULL);
+	if (!old)
+		return false;
+	cm->counter[CM_RX_STALE]++;
+	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
+		 "which ends now", m->qpn, m->local_id);
+	send_mad(cm, &from->way, &rej);
+	if (old->state == ST_ESTABLISHED)
+		ibcm_disconnect(&old->base, now);
+	return true;
+}
+
+void ibcm_request(struct cm_listener *l, const struct cm_target *from,
+		const struct cm_msg *m, uint64_t now)
+{
+	struct cm_event ev = { .type = CM_EV_REQUEST, .from = from };
+	struct cm *cm = l->cm;
+	struct cm_param p;
+	struct conn *c;
+
+	if (is_stale(cm, from, m, now))
+		return;
+	c = listener_take(l);
+	if (!c) {
+		cm->counter[CM_RX_BACKLOG]++;
+		log_info("%s for port %u dropped: %u requests wait for the program",
+			 cm_type_name(m->type), from->src_port, l->pending);
+		return;
+	}
+	ask(c, from, m);
+	c->listener = l;
+	l->pending++;
+	via_set(c, l);
+	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
+	param_of(m, CM_IP_HDR, &p);
+	ev.conn = &c->base;
+	ev.peer = &p;
+	if (l->owner->event(l->owner, &ev))
+		return;
+	cm->counter[CM_RX_BACKLOG]++;
+	l->pending--;
+	c->listener = NULL;
+	c->held = false;
+	conn_become(c, ST_IDLE);
+}
+
+bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
+		      const struct cm_msg *m, uint64_t now)
+{
+	struct conn *c = conn_find_request(cm, way, m->local_id,
+					   m->type == CM_SIDR_REQ, &m->tid);
+	struct cm_msg mra;
+
+	(void)now;
+	if (!c || c->remote_qpn != m->qpn)
+		return false;
+	cm->counter[CM_RX_DUPLICATE]++;
+	switch (c->state) {
+	case ST_REQ_RCVD:
+		mra = conn_msg(c, CM_MRA);
+		mra.about = CM_ABOUT_REQ;
+		mra.service_timeout = SERVICE_TIMEOUT;
+		send_mad(cm, &c->way, &mra);
+		break;
+	case ST_REP_SENT:
+		send_again(c);
+		break;
+	case ST_DREQ_SENT: case ST_TIMEWAIT:
+		/* Accepted, and ended before that was known: the REP was lost. */
+		reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
+		break;
+	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
+	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_SENT: case ST_SIDR_RCVD:
+	case CONN_STATES:
+		break;
+	}
+	return true;
+}
+
+static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t now)
+{
+	struct conn *c = conn_of(base);
+	struct cm_msg m = conn_msg(c, CM_REP);
+
+	if (c->state == ST_SIDR_RCVD)
+		return sidr_reply(c, p, CM_SIDR_OK);
+	if (c->state != ST_REQ_RCVD || p->private_len > cm_private_len(CM_REP))
+		return -EINVAL;
+	c->local_qpn = p->qpn;
+	m.attr_mod = p->ece_options;
+	m.vendor_id = p->ece_vendor;
+	m.qkey = p->qkey;
+	m.qpn = p->qpn;
+	m.psn = p->psn;
+	m.resources = p->resources;
+	m.depth = p->depth;
+	m.ack_delay = p->ack_timeout & 31;
+	m.flow_control = p->flow_control & 1;
+	m.rnr_retry = p->rnr_retry & 7;
+	m.srq = p->srq & 1;
+	m.ca_guid = p->ca_guid;
+	conn_private(&m, p->private, p->private_len);
+	send_until_answered(c, &m, c->peer_timeout, c->peer_retries, now);
+	conn_become(c, ST_REP_SENT);
+	return 0;
+}
+
+static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *private,
+		     size_t len, uint64_t now)
+{
+	struct conn *c = conn_of(base);
+	struct cm_param p = { .private = private, .private_len = len };
+
+	(void)now;
+	if (c->state == ST_SIDR_RCVD)
+		return sidr_reply(c, &p, CM_SIDR_REJECT);
+	if (len > cm_private_len(CM_REJ))
+		return -EINVAL;
+	switch (c->state) {
+	case ST_REQ_RCVD:
+		reject(c, CM_ABOUT_REQ, reason, private, len);
+		break;
+	case ST_REP_RCVD:
+		reject(c, CM_ABOUT_REP, reason, private, len);
+		break;
+	case ST_REP_SENT:
+		reject(c, CM_ABOUT_NONE, reason, private, len);
+		break;
+	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_ESTABLISHED:
+	case ST_DREQ_SENT: case ST_DREQ_RCVD: case ST_TIMEWAIT:
+	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
+		return -EINVAL;
+	}
+	conn_become(c, ST_IDLE);
+	return 0;
+}
+
+static void on_rtu(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	(void)m;
+	(void)ibcm_established(&c->base, now);
+}
+
+/* --- both -------------------------------------------------------------------- */
+
+static void on_mra(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	enum cm_about about = c->state == ST_REP_SENT ? CM_ABOUT_REP : CM_ABOUT_REQ;
+
+	if (m->about != about)
+		c->cm->counter[CM_RX_STATE]++;
+	else
+		put_off(c, m->service_timeout, now);
+}
+
+/* Told before it is over: then c may be gone. */
+static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	struct cm_param p;
+
+	param_of(m, 0, &p);
+	if (!conn_tell(c, CM_EV_REJECTED, m->reason, &p))
+		return;
+	answered(c);
+	if (c->state == ST_ESTABLISHED)
+		conn_timewait(c, now);
+	else
+		conn_become(c, ST_IDLE);
+}
+
+static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	(void)m;
+	(void)now;
+	c->cm->counter[CM_RX_DUPLICATE]++;
+}
+
+typedef void handler(struct conn *c, const struct cm_msg *m, uint64_t now);
+
+static handler *const table[CM_TYPES][CONN_STATES] = {
+	[CM_MRA] = {
+		[ST_REQ_SENT] = on_mra, [ST_REP_SENT] = on_mra,
+	},
+	[CM_REJ] = {
+		[ST_REQ_SENT] = on_rej, [ST_REP_RCVD] = on_rej,
+		[ST_REQ_RCVD] = on_rej, [ST_REP_SENT] = on_rej,
+		[ST_ESTABLISHED] = on_rej, [ST_DREQ_SENT] = on_drep,
+	},
+	[CM_REP] = {
+		[ST_REQ_SENT] = on_rep, [ST_REP_RCVD] = on_rep_again,
+		[ST_ESTABLISHED] = on_rep_again, [ST_DREQ_SENT] = late,
+		[ST_DREQ_RCVD] = late, [ST_TIMEWAIT] = late,
+	},
+	[CM_RTU] = {
+		[ST_REP_SENT] = on_rtu, [ST_ESTABLISHED] = late,
+		[ST_DREQ_SENT] = late, [ST_DREQ_RCVD] = late, [ST_TIMEWAIT] = late,
+	},
+	[CM_DREQ] = {
+		[ST_REP_SENT] = on_early_dreq, [ST_ESTABLISHED] = on_dreq,
+		[ST_DREQ_SENT] = on_dreq, [ST_DREQ_RCVD] = late,
+		[ST_TIMEWAIT] = on_dreq,
+	},
+	[CM_DREP] = {
+		[ST_DREQ_SENT] = on_drep, [ST_TIMEWAIT] = late,
+	},
+	[CM_SIDR_REP] = {
+		[ST_SIDR_SENT] = on_sidr_rep,
+	},
+};
+
+/* Is m, which names c, from c's peer, and not from one before? */
+static bool from_peer(const struct conn *c, const struct cm_way *way,
+		      const struct cm_msg *m)
+{
+	if (memcmp(c->way.dst, way->dst, 16) || memcmp(c->way.src, way->src, 16))
+		return false;
+	/* Whoever was asked, and its ID is not known yet, has the TID. */
+	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
+		return m->tid == c->tid;
+	return m->local_id == c->remote_id;
+}
+
+bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+		uint64_t now)
+{
+	struct conn *c;
+
+	/* A peer that gave up before it knew our ID names its own. */
+	if (m->type == CM_REJ && !m->remote_id)
+		c = conn_find_request(cm, way, m->local_id, false, &m->tid);
+	else
+		c = conn_find(cm, m->remote_id);
+	if (!c || !from_peer(c, way, m))
+		return false;
+	if (table[m->type][c->state])
+		table[m->type][c->state](c, m, now);
+	else
+		cm->counter[CM_RX_STATE]++;
+	return true;
+}
+
+/* 12.9.8: who answers for what is not there. */
+void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+{
+	struct cm_msg a = {
+		.tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id,
+	};
+
+	switch (m->type) {
+	case CM_REQ:
+		a.type = CM_REJ;
+		a.reason = CM_REJ_INVALID_SERVICE;
+		break;
+	case CM_SIDR_REQ:
+		a.type = CM_SIDR_REP;
+		a.service_id = m->service_id;
+		a.reason = CM_SIDR_UNSUPPORTED;
+		break;
+	case CM_REP:
+		a.type = CM_REJ;
+		a.about = CM_ABOUT_REP;
+		a.reason = CM_REJ_INVALID_ID;
+		break;
+	case CM_DREQ:
+		a.type = CM_DREP;
+		break;
+	case CM_MRA: case CM_REJ: case CM_RTU: case CM_DREP: case CM_SIDR_REP:
+	case CM_TYPES:
+		return;
+	}
+	send_mad(cm, way, &a);
+}
+
+void conn_timer(struct conn *c, uint64_t now)
+{
+	switch (c->state) {
+	case ST_TIMEWAIT:
+		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		conn_become(c, ST_IDLE);
+		return;
+	case ST_ESTABLISHED: case ST_DREQ_RCVD:
+		answered(c);
+		(void)conn_watch(c, now);
+		return;
+	case ST_DREQ_SENT:
+		if (c->near && !conn_watch(c, now))
+			return;
+		/* fall through */
+	case ST_REQ_SENT: case ST_REP_SENT: case ST_SIDR_SENT:
+		if (retry_run(c, now))
+			return;
+		break;
+	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
+	case ST_SIDR_RCVD: case CONN_STATES:
+		answered(c);
+		return;
+	}
+	c->cm->counter[CM_TIMEOUT]++;
+	log_info("connection 0x%08x: no answer after all retries", c->local_id);
+	if (c->state == ST_DREQ_SENT) {
+		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
+		conn_timewait(c, now);
+		return;
+	}
+	if (c->state != ST_SIDR_SENT)
+		reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
+		       CM_REJ_TIMEOUT, NULL, 0);
+	(void)conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
+	conn_become(c, ST_IDLE);
+}
+
+const struct cm_proto cm_ib_proto = {
+	.name = "ib", .connect = ibcm_connect, .accept = ibcm_accept,
+	.reject = ibcm_reject, .established = ibcm_established,
+	.disconnect = ibcm_disconnect, .close = ibcm_close,
+};

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a connection comes about, message by message. */
+#include <errno.h>
+
+#include "cm/fix.h"
+#include "sys/dgram.h"
+
+static int disconnect(struct prog *p)
+{
+	return p->conn->proto->disconnect(p->conn, p->f->now);
+}
+
+static int established(struct prog *p)
+{
+	return p->conn->proto->established(p->conn, p->f->now);
+}
+
+static int reject(struct prog *p, const char *private)
+{
+	return p->conn->proto->reject(p->conn, CM_REJ_CONSUMER, private,
+				      strlen(private), p->f->now);
+}
+
+/* --- as it should be ------------------------------------------------------------ */
+
+static void both_learn_of_each_other(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	const struct note *n;
+
+	(void)state;
+	pair_connect(f, &p);
+	n = fix_told(p.l, 0, CM_EV_REQUEST, 0);
+	assert_int_equal(n->peer.qpn, 0xa00001);
+	assert_int_equal(n->peer.psn, 0x111111);
+	assert_int_equal(n->peer.resources, 4);
+	assert_int_equal(n->peer.depth, 3);
+	assert_int_equal(n->peer.retry_count, 6);
+	assert_int_equal(n->peer.rnr_retry, 5);
+	assert_int_equal(n->peer.ack_timeout, 19);
+	assert_int_equal(n->from.src_port, FIX_PORT);
+	assert_int_equal(n->from.dst_port, 999);
+	assert_int_equal(n->peer.private_len, 56);
+	assert_memory_equal(n->private, "ask", 4);
+	n = fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(n->peer.qpn, 0xb00001);
+	assert_int_equal(n->peer.psn, 0x222222);
+	assert_int_equal(n->peer.resources, 2);
+	assert_int_equal(n->peer.depth, 1);
+	assert_int_equal(n->peer.private_len, 196);
+	assert_memory_equal(n->private, "yes", 4);
+	assert_int_equal(f->sent, 3);
+
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(p.a->n, 1);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_run(f, 2 * FIX_S);
+	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	fix_told(p.b, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	assert_int_equal(f->sent, 5);
+	assert_int_equal(disconnect(p.a), -EINVAL);
+	assert_int_equal(p.a->n, 3);
+	assert_int_equal(p.b->n, 3);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void nobody_listens(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0);
+
+	(void)state;
+	fix_connect(a, FIX_SPACE, 1, NULL);
+	fix_run(f, 40 * FIX_MS);
+	assert_int_equal(a->n, 0);
+	fix_run(f, 20 * FIX_MS);
+	fix_told(a, 0, CM_EV_REJECTED, CM_REJ_INVALID_SERVICE);
+	prog_free(a);
+	fix_close(f);
+}
+
+/* The request is a little earlier than its listener. */
+static void somebody_is_about_to_listen(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1);
+	struct cm_listener *listener;
+
+	(void)state;
+	fix_connect(a, FIX_SPACE, 1, NULL);
+	fix_run(f, 20 * FIX_MS);
+	listener = fix_listen(l, FIX_SPACE, 1);
+	fix_run(f, 40 * FIX_MS);
+	fix_told(l, 0, CM_EV_REQUEST, 0);
+	prog_free(a);
+	cm_unbind(fix_cm(f, 1), listener);
+	cm_ib_proto.close(l->note[0].conn, f->now);
+	prog_free(l);
+	fix_close(f);
+}
+
+static void the_program_says_no(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	const struct note *n;
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	assert_int_equal(reject(p.b, "no!"), 0);
+	fix_run(f, FIX_MS);
+	n = fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
+	assert_int_equal(n->peer.private_len, 148);
+	assert_memory_equal(n->private, "no!", 4);
+	assert_int_equal(reject(p.b, "no!"), -EINVAL);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void the_active_side_says_no(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, FIX_MS);
+	assert_int_equal(reject(p.a, "oh"), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
+	assert_int_equal(established(p.a), -EINVAL);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* --- loss and repetition ----------------------------------------------------------- */
+
+enum { MADS = 12 };			/* REQs, MRAs ... DREP, DREP again */
+
+/* A whole life, in which the n-th MAD is lost or comes twice.  The way takes
+ * 100 us, so no step may take longer than a few quick tries. */
+static void live(int lose, int repeat)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	unsigned a, b;
+
+	f->hold = FIX_HOLD * FIX_MS;
+	f->lose = lose;
+	f->repeat = repeat;
+	pair_connect(f, &p);
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_HOLD * FIX_MS);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_HOLD * FIX_MS);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_run(f, 5 * FIX_S);
+	a = p.a->n;
+	b = p.b->n;
+	fix_told(p.a, a - 1, CM_EV_TIMEWAIT_EXIT, 0);
+	fix_told(p.b, b - 1, CM_EV_TIMEWAIT_EXIT, 0);
+	assert_int_equal(a, 3);
+	assert_int_equal(b, 3);
+	assert_int_equal(p.l->n, 1);
+	assert_in_range(f->sent, 7, MADS);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void each_is_lost(void **state)
+{
+	(void)state;
+	for (int i = 0; i < MADS; i++)
+		live(i, -1);
+}
+
+static void each_comes_twice(void **state)
+{
+	(void)state;
+	for (int i = 0; i < MADS; i++)
+		live(-1, i);
+}
+
+/* Who asks again gets the REP again, before its own time. */
+static void a_reply_is_asked_for(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, 50 * FIX_MS);
+	fix_own(p.b, p.l, 0);
+	f->lose = (int)f->sent;
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, 10 * FIX_MS);
+	assert_int_equal(p.a->n, 0);
+	fix_run(f, 10 * FIX_MS);
+	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void nobody_answers(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	f->cut = true;
+	fix_run(f, 68 * FIX_S);
+	assert_int_equal(p.a->n, 0);
+	fix_run(f, 2 * FIX_S);
+	fix_told(p.a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	/* 1 + 15 in time, and within the first interval 64 ms ... 4 s. */
+	assert_int_equal(f->sent_type[CM_REQ], 1 + 15 + 6);
+	assert_int_equal(f->sent_type[CM_REJ], 1);
+	assert_int_equal(p.l->n, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void a_reply_is_not_answered(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	f->cut = true;
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, 80 * FIX_S);
+	fix_told(p.b, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	assert_int_equal(p.b->n, 1);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* A peer that gives up says so, also to one whose ID it never learned. */
+static void given_up(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	prog_free(p.a);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	p.a = prog_new(f, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* --- slow programs -------------------------------------------------------------------- */
+
+static void a_slow_listener_asks_for_time(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, 30 * FIX_S);
+	assert_int_equal(p.a->n, 0);
+	assert_in_range(f->sent_type[CM_MRA], 1, 9);
+	assert_int_equal(f->sent_type[CM_REQ], f->sent_type[CM_MRA] + 1);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, FIX_MS);
+	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void a_slow_client_asks_for_time(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, 30 * FIX_S);
+	assert_in_range(f->sent_type[CM_MRA], 1, 9);
+	assert_int_equal(f->sent_type[CM_REP], f->sent_type[CM_MRA] + 1);
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* What the peer says after its MRA is asked for again soon. */
+static void the_rtu_after_an_mra_is_lost(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, FIX_HOLD * FIX_MS);
+	assert_int_equal(f->sent_type[CM_MRA], 1);
+	f->lose = (int)f->sent;
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_S);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* The first message of the peer stands for its RTU. */
+static void established_by_what_came(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	fix_run(f, FIX_MS);
+	f->cut = true;
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(established(p.b), 0);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	f->cut = false;
+	fix_run(f, 20 * FIX_S);
+	assert_int_equal(p.b->n, 1);
+	assert_int_equal(f->sent_type[CM_REP], 1);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void the_request_waits_while_its_sender_ends(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	prog_free(p.a);
+	p.a = prog_new(f, 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(p.l->n, 1);
+	fix_own(p.b, p.l, 0);
+	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* --- limits, rubbish -------------------------------------------------------------------- */
+
+static void a_full_backlog_is_served_later(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *l = prog_new(f, 1), *b[3], *a[3];
+	struct cm_listener *listener = fix_listen(l, FIX_SPACE, 2);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		a[i] = prog_new(f, 0);
+		b[i] = prog_new(f, 1);
+		fix_connect(a[i], FIX_SPACE, 100 + i, NULL);
+	}
+	fix_run(f, FIX_MS);
+	assert_int_equal(l->n, 2);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_BACKLOG), 1);
+	fix_own(b[0], l, 0);
+	fix_run(f, FIX_HOLD * FIX_MS);
+	assert_int_equal(l->n, 3);
+	fix_own(b[1], l, 1);
+	fix_own(b[2], l, 2);
+	for (unsigned i = 0; i < 3; i++) {
+		fix_accept(b[i], 200 + i, NULL);
+		fix_run(f, FIX_MS);
+		fix_told(a[i], 0, CM_EV_RESPONSE, 0);
+		prog_free(a[i]);
+		prog_free(b[i]);
+	}
+	cm_unbind(fix_cm(f, 1), listener);
+	prog_free(l);
+	fix_close(f);
+}
+
+static void no_memory_for_a_request(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	p.l->deaf = true;
+	fix_run(f, FIX_MS);
+	assert_int_equal(p.l->n, 0);
+	p.l->deaf = false;
+	f->hold = FIX_HOLD * FIX_MS;
+	pair_connect(f, &p);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void a_stale_connection_is_ended(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct prog *again = prog_new(f, 0);
+
+	(void)state;
+	pair_connect(f, &p);
+	fix_connect(again, FIX_SPACE, 0xa00001, NULL);	/* the QP of p.a */
+	fix_run(f, FIX_MS);
+	fix_told(again, 0, CM_EV_REJECTED, CM_REJ_STALE);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(p.l->n, 1);
+	prog_free(again);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void send_raw(struct fix *f, int to, const struct cm_msg *m, uint8_t last)
+{
+	struct dgram d = { .ip_id = -1 };
+	uint8_t mad[MAD_LEN];
+
+	fix_ip(!to, d.from.ip);
+	d.from.ip[15] = last;
+	fix_ip(to, d.to.ip);
+	cm_mad_build(mad, m);
+	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
+}
+
+static void strangers_are_not_heard(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct conn *a, *b;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	a = conn_of(p.a->conn);
+	b = conn_of(p.b->conn);
+	m = (struct cm_msg){ .type = CM_DREQ, .local_id = a->local_id,
+			     .remote_id = b->local_id, .qpn = b->local_qpn };
+	send_raw(f, 1, &m, 66);			/* another address */
+	m.local_id ^= 1;
+	send_raw(f, 1, &m, 1);			/* another ID */
+	m.local_id ^= 1;
+	m.remote_id ^= 1;
+	send_raw(f, 1, &m, 1);			/* an old ID of ours */
+	m.remote_id ^= 1;
+	m.qpn ^= 1;
+	send_raw(f, 1, &m, 1);			/* another QP of ours */
+	assert_int_equal(p.b->n, 1);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_ID), 3);
+	m.qpn ^= 1;
+	send_raw(f, 1, &m, 1);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* Every message in every state, from the peer itself: none may break it. */
+static void anything_at_any_time(void **state)
+{
+	(void)state;
+	for (unsigned step = 0; step < 5; step++) {
+		for (unsigned type = 0; type < CM_TYPES; type++) {
+			struct fix *f = fix_open(1);
+			struct pair p = pair_open(f);
+			struct cm_msg m = { .type = (enum cm_type)type };
+
+			fix_run(f, FIX_MS);
+			fix_own(p.b, p.l, 0);
+			if (step > 0)
+				fix_accept(p.b, 2, NULL);
+			fix_run(f, FIX_MS);
+			if (step > 1)
+				established(p.a);
+			fix_run(f, FIX_MS);
+			if (step > 2)
+				disconnect(p.a);
+			if (step > 3)
+				fix_run(f, FIX_MS);
+			for (int to = 0; to < 2; to++) {
+				struct conn *c = conn_of(to ? p.b->conn : p.a->conn);
+
+				m.local_id = c->remote_id;
+				m.remote_id = c->local_id;
+				m.tid = c->tid;
+				m.qpn = c->local_qpn;
+				send_raw(f, to, &m, (uint8_t)(1 + !to));
+				send_raw(f, to, &m, (uint8_t)(1 + !to));
+			}
+			pair_close(&p);
+			fix_close(f);
+		}
+	}
+}
+
+static void a_request_for_other_addresses(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct cm_msg m = { .type = CM_REQ, .local_id = 5, .qpn = 9,
+			    .service_id = 0x01060000 + FIX_PORT };
+
+	(void)state;
+	fix_run(f, FIX_MS);
+	send_raw(f, 1, &m, 1);			/* no addresses at all */
+	m.private[1] = 0x40;			/* of IPv4, but 0.0.0.0 */
+	send_raw(f, 1, &m, 1);
+	m.private[16] = m.private[32] = 127;	/* loopback, from another host */
+	send_raw(f, 1, &m, 1);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 3);
+	assert_int_equal(p.l->n, 1);
+	fix_own(p.b, p.l, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_learn_of_each_other),
+		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(somebody_is_about_to_listen),
+		cmocka_unit_test(the_program_says_no),
+		cmocka_unit_test(the_active_side_says_no),
+		cmocka_unit_test(each_is_lost),
+		cmocka_unit_test(each_comes_twice),
+		cmocka_unit_test(a_reply_is_asked_for),
+		cmocka_unit_test(nobody_answers),
+		cmocka_unit_test(a_reply_is_not_answered),
+		cmocka_unit_test(given_up),
+		cmocka_unit_test(a_slow_listener_asks_for_time),
+		cmocka_unit_test(a_slow_client_asks_for_time),
+		cmocka_unit_test(the_rtu_after_an_mra_is_lost),
+		cmocka_unit_test(established_by_what_came),
+		cmocka_unit_test(the_request_waits_while_its_sender_ends),
+		cmocka_unit_test(a_full_backlog_is_served_later),
+		cmocka_unit_test(no_memory_for_a_request),
+		cmocka_unit_test(a_stale_connection_is_ended),
+		cmocka_unit_test(strangers_are_not_heard),
+		cmocka_unit_test(anything_at_any_time),
+		cmocka_unit_test(a_request_for_other_addresses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a connection ends, and what becomes of those that are let go. */
+#include <errno.h>
+
+#include "cm/fix.h"
+
+static int disconnect(struct prog *p)
+{
+	return p->conn->proto->disconnect(p->conn, p->f->now);
+}
+
+static int established(struct prog *p)
+{
+	return p->conn->proto->established(p->conn, p->f->now);
+}
+
+/* Steps of a connection: 0 asked, 1 accepted, 2 the answer has arrived, 3
+ * established, 4 DREQ on its way, 5 arrived. */
+static struct pair at_step(struct fix *f, int step)
+{
+	struct pair p = pair_open(f);
+
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	if (step >= 1)
+		fix_accept(p.b, 0xb00001, NULL);
+	if (step >= 2)
+		fix_run(f, FIX_MS);
+	if (step >= 3) {
+		assert_int_equal(established(p.a), 0);
+		fix_run(f, FIX_MS);
+	}
+	if (step >= 4)
+		assert_int_equal(disconnect(p.a), 0);
+	if (step >= 5)
+		fix_run(f, FIX_MS);
+	return p;
+}
+
+static void let_go(struct prog **p)
+{
+	struct fix *f = (*p)->f;
+	int side = (*p)->side;
+
+	prog_free(*p);
+	*p = prog_new(f, side);
+}
+
+static void the_passive_side_lets_go(void **state)
+{
+	static const struct { enum cm_event_type type; int status; unsigned n; } want[] = {
+		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 0 },
+		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 1 },
+		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 1 },
+		{ CM_EV_DISCONNECTED, 0, 1 },
+		{ CM_EV_DISCONNECTED, 0, 1 },
+		{ CM_EV_DISCONNECTED, 0, 1 },
+	};
+
+	(void)state;
+	for (int step = 0; step < 6; step++) {
+		struct fix *f = fix_open(1);
+		struct pair p = at_step(f, step);
+
+		let_go(&p.b);
+		fix_run(f, FIX_S);
+		fix_told(p.a, want[step].n, want[step].type, want[step].status);
+		pair_close(&p);
+		fix_close(f);
+	}
+}
+
+static void the_active_side_lets_go(void **state)
+{
+	(void)state;
+	for (int step = 0; step < 6; step++) {
+		struct fix *f = fix_open(1);
+		struct pair p = at_step(f, step);
+
+		let_go(&p.a);
+		fix_run(f, FIX_S);
+		if (step == 0)
+			fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+		else if (step < 3)
+			fix_told(p.b, 0, CM_EV_REJECTED, step == 1 ?
+				 CM_REJ_TIMEOUT : CM_REJ_CONSUMER);
+		else
+			fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+		pair_close(&p);
+		fix_close(f);
+	}
+}
+
+static void both_at_once(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	fix_run(f, 2 * FIX_S);
+	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	fix_told(p.b, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... and one of the two DREQs is lost: the other stands for it. */
+static void both_at_once_and_one_is_lost(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	f->lose = (int)f->sent;
+	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_MS);
+	assert_int_equal(f->sent_type[CM_DREQ], 2);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void the_rtu_is_lost_and_the_end_comes(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 2);
+
+	(void)state;
+	f->cut = true;
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	f->cut = false;
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* Who has not heard of the answer is told that there is none. */
+static void the_reply_is_lost_and_the_end_comes(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 0);
+
+	(void)state;
+	f->cut = true;
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, 0);
+	f->cut = false;
+	assert_int_equal(disconnect(p.b), 0);
+	fix_run(f, FIX_S);
+	fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
+	fix_told(p.b, 0, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void nobody_agrees_to_the_end(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	f->cut = true;
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, 70 * FIX_S);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, -ETIMEDOUT);
+	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	f->cut = false;
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* Who has forgotten the connection agrees to its end. */
+static void the_peer_knows_nothing(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	f->cut = true;
+	let_go(&p.b);
+	fix_run(f, 80 * FIX_S);
+	f->cut = false;
+	assert_int_equal(disconnect(p.a), 0);
+	fix_run(f, FIX_MS);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* It is known for certain; listen_test has how. */
+static void the_peers_process_dies(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	f->cut = true;
+	ibcm_disconnected(conn_of(p.a->conn), f->now);
+	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
+	fix_run(f, 2 * FIX_S);
+	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
+	assert_int_equal(f->sent_type[CM_DREQ], 1);
+	f->cut = false;
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* exit() tells all. */
+static void this_process_ends(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 3);
+
+	(void)state;
+	assert_false(cm_leave(&f->core[0], f->now));
+	p.a->conn = NULL;
+	fix_run(f, FIX_MS);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* ... all of them, though the ring of MADs holds fewer. */
+static void this_process_ends_with_many(void **state)
+{
+	enum { N = 2 * OUT_MAX + 10, PORTION = 50 };
+	struct fix *f = fix_open(1);
+	struct prog *a[N];
+	bool more = true;
+
+	(void)state;
+	f->cut = true;
+	for (unsigned i = 0; i < N; i++) {
+		a[i] = prog_new(f, 0);
+		fix_connect(a[i], FIX_SPACE, 1 + i, NULL);
+		if (i % PORTION == 0)
+			fix_run(f, 0);
+	}
+	fix_run(f, 0);
+	for (int i = 0; more; i++) {
+		assert_true(i < 3);
+		more = cm_leave(&f->core[0], f->now);
+		fix_run(f, 0);
+	}
+	assert_int_equal(f->sent_type[CM_REJ], N);
+	assert_int_equal(cm_counter(fix_cm(f, 0), CM_TX_FULL), 0);
+	for (unsigned i = 0; i < N; i++)
+		free(a[i]);
+	fix_close(f);
+}
+
+/* An identifier comes back late, and is another then. */
+static void identifiers_rest(void **state)
+{
+	struct fix *f = fix_open(1);
+	uint32_t first = 0;
+
+	(void)state;
+	for (unsigned i = 0; i <= CONN_CHUNK; i++) {
+		struct prog *a = prog_new(f, 0);
+
+		fix_connect(a, FIX_SPACE, 1, NULL);
+		assert_int_equal(id_slot(conn_of(a->conn)->local_id), 7);
+		if (i == 0)
+			first = conn_of(a->conn)->local_id;
+		else
+			assert_int_not_equal(conn_of(a->conn)->local_id, first);
+		if (i == CONN_CHUNK)	/* the first one's place */
+			assert_int_equal(conn_of(a->conn)->local_id >> ID_GEN_BITS,
+					 first >> ID_GEN_BITS);
+		prog_free(a);
+	}
+	fix_close(f);
+}
+
+/* The name of a listener that is gone stays until the last half open one is not. */
+static void the_listener_ends_first(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = at_step(f, 0);
+	struct list *all = &fix_cm(f, 1)->listeners;
+
+	(void)state;
+	cm_unbind(fix_cm(f, 1), p.listener);
+	assert_false(list_empty(all));
+	fix_accept(p.b, 0xb00001, NULL);
+	fix_run(f, FIX_MS);
+	assert_false(list_empty(all));
+	assert_int_equal(established(p.a), 0);
+	fix_run(f, FIX_MS);
+	assert_true(list_empty(all));
+	prog_free(p.l);
+	prog_free(p.a);
+	prog_free(p.b);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_passive_side_lets_go),
+		cmocka_unit_test(the_active_side_lets_go),
+		cmocka_unit_test(both_at_once),
+		cmocka_unit_test(both_at_once_and_one_is_lost),
+		cmocka_unit_test(the_listener_ends_first),
+		cmocka_unit_test(the_rtu_is_lost_and_the_end_comes),
+		cmocka_unit_test(the_reply_is_lost_and_the_end_comes),
+		cmocka_unit_test(nobody_agrees_to_the_end),
+		cmocka_unit_test(the_peer_knows_nothing),
+		cmocka_unit_test(the_peers_process_dies),
+		cmocka_unit_test(this_process_ends),
+		cmocka_unit_test(this_process_ends_with_many),
+		cmocka_unit_test(identifiers_rest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_sidr.c - which QP serves a datagram port: service ID resolution (IBTA vol.
+ * 1, 12.11). */
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "wire/cm_ip.h"
+
+int sidr_connect(struct conn *c, const struct cm_target *to,
+		 const struct cm_param *self, uint64_t now)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+	struct cm_msg m = conn_msg(c, CM_SIDR_REQ);
+	struct cm_ip ip = { .src_port = to->src_port };
+
+	m.service_id = c->service_id;
+	m.pkey = 0xffff;
+	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
+	cm_ip_build(m.private, &ip);
+	if (self->private_len)
+		memcpy(m.private + CM_IP_HDR, self->private, self->private_len);
+	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
+	conn_become(c, ST_SIDR_SENT);
+	return 0;
+}
+
+/* One answer; if it is lost the question comes again, and is a new one. */
+int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
+{
+	struct cm_msg m = conn_msg(c, CM_SIDR_REP);
+
+	if (p->private_len > cm_private_len(CM_SIDR_REP))
+		return -EINVAL;
+	m.reason = status;
+	m.service_id = c->service_id;
+	if (status == CM_SIDR_OK) {
+		m.qpn = p->qpn;
+		m.qkey = p->qkey;
+		m.vendor_id = p->ece_vendor;
+		m.attr_mod = p->ece_options;
+	}
+	conn_private(&m, p->private, p->private_len);
+	send_mad(c->cm, &c->way, &m);
+	conn_become(c, ST_IDLE);
+	return 0;
+}
+
+void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
+{
+	struct cm_param p;
+
+	(void)now;
+	param_of(m, 0, &p);
+	if (m->reason == CM_SIDR_OK ? conn_tell(c, CM_EV_ESTABLISHED, 0, &p) :
+				      conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p))
+		conn_become(c, ST_IDLE);
+}

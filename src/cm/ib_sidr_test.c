@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which QP serves a datagram port? */
+#include <errno.h>
+
+#include "cm/fix.h"
+
+static void a_port_has_a_qp(void **state)
+{
+	(void)state;
+	for (int lose = -1; lose < 2; lose++) {
+		struct fix *f = fix_open(1);
+		struct prog *l = prog_new(f, 1), *b = prog_new(f, 1), *a = prog_new(f, 0);
+		struct cm_listener *listener = fix_listen(l, FIX_UDP, 4);
+		const struct note *n;
+
+		f->lose = lose;
+		fix_connect(a, FIX_UDP, 5, "who?");
+		fix_run(f, (lose ? 1 : FIX_HOLD) * FIX_MS);
+		n = fix_told(l, 0, CM_EV_REQUEST, 0);
+		assert_true(n->from.datagram);
+		assert_int_equal(n->peer.private_len, 180);
+		assert_memory_equal(n->private, "who?", 5);
+		fix_own(b, l, 0);
+		fix_accept(b, 0xb00002, "me");
+		fix_run(f, FIX_HOLD * FIX_MS);
+		if (lose == 1) {	/* a new question, then */
+			prog_free(b);
+			b = prog_new(f, 1);
+			fix_own(b, l, 1);
+			fix_accept(b, 0xb00002, "me");
+			fix_run(f, FIX_HOLD * FIX_MS);
+		}
+		n = fix_told(a, 0, CM_EV_ESTABLISHED, 0);
+		assert_int_equal(n->peer.qpn, 0xb00002);
+		assert_int_equal(n->peer.qkey, 0x1234);
+		assert_int_equal(n->peer.private_len, 136);
+		assert_memory_equal(n->private, "me", 3);
+		assert_int_equal(a->n, 1);
+		cm_unbind(fix_cm(f, 1), listener);
+		prog_free(l);
+		prog_free(a);
+		prog_free(b);
+		fix_close(f);
+	}
+}
+
+static void no_such_port(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1);
+	struct cm_listener *listener = fix_listen(l, FIX_SPACE, 4);
+
+	(void)state;
+	fix_connect(a, FIX_UDP, 5, NULL);
+	fix_run(f, 60 * FIX_MS);
+	fix_told(a, 0, CM_EV_UNREACHABLE, CM_SIDR_UNSUPPORTED);
+	assert_int_equal(l->n, 0);
+	cm_unbind(fix_cm(f, 1), listener);
+	prog_free(a);
+	prog_free(l);
+	fix_close(f);
+}
+
+static void rejected(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1);
+	struct cm_listener *listener = fix_listen(l, FIX_UDP, 4);
+
+	(void)state;
+	fix_connect(a, FIX_UDP, 5, NULL);
+	fix_run(f, FIX_MS);
+	l->note[0].conn->proto->close(l->note[0].conn, f->now);
+	fix_run(f, FIX_MS);
+	fix_told(a, 0, CM_EV_UNREACHABLE, CM_SIDR_REJECT);
+	cm_unbind(fix_cm(f, 1), listener);
+	prog_free(a);
+	prog_free(l);
+	fix_close(f);
+}
+
+/* The question comes again, perhaps by way of another process, while the program
+ * thinks: the name leads here although the listener is gone. */
+static void the_listener_ends_first(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0), *l = prog_new(f, 1), *b = prog_new(f, 1);
+	struct cm_listener *listener = fix_listen(l, FIX_UDP, 4);
+	struct list *all = &fix_cm(f, 1)->listeners;
+
+	(void)state;
+	fix_connect(a, FIX_UDP, 5, NULL);
+	fix_run(f, FIX_MS);
+	fix_own(b, l, 0);
+	cm_unbind(fix_cm(f, 1), listener);
+	assert_false(list_empty(all));
+	fix_run(f, FIX_S);
+	fix_accept(b, 0xb00002, NULL);
+	assert_true(list_empty(all));
+	fix_run(f, FIX_MS);
+	fix_told(a, 0, CM_EV_ESTABLISHED, 0);
+	prog_free(a);
+	prog_free(l);
+	prog_free(b);
+	fix_close(f);
+}
+
+static void nobody_answers(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *a = prog_new(f, 0);
+
+	(void)state;
+	f->cut = true;
+	fix_connect(a, FIX_UDP, 5, NULL);
+	fix_run(f, 70 * FIX_S);
+	fix_told(a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	prog_free(a);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_port_has_a_qp),
+		cmocka_unit_test(no_such_port),
+		cmocka_unit_test(rejected),
+		cmocka_unit_test(the_listener_ends_first),
+		cmocka_unit_test(nobody_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

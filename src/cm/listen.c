@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* listen.c - listeners, and the names by which other processes of the host find
+ * them (docs/cm.md). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/cm_int.h"
+#include "host/service.h"
+#include "sys/dgram.h"
+
+enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,
+       ADDRESSES = 256 };
+
+static void name_ip(char name[NAME_LEN], uint16_t space, const uint8_t ip[16],
+		    uint16_t port)
+{
+	char hex[33];
+
+	for (int i = 0; i < 16; i++)
+		snprintf(hex + 2 * i, 3, "%02x", ip[i]);
+	snprintf(name, NAME_LEN, "urnic/cm/%04x/%s/%u", space, hex, port);
+}
+
+static void name_any(char name[NAME_LEN], uint16_t space, bool v6, uint16_t port)
+{
+	snprintf(name, NAME_LEN, "urnic/cm/%04x/any%d/%u", space, v6 ? 6 : 4, port);
+}
+
+unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN])
+{
+	name_ip(name[0], from->space, from->src_ip, from->src_port);
+	name_any(name[1], from->space, !addr_is_v4(from->src_ip), from->src_port);
+	return 2;
+}
+
+/* --- binding ------------------------------------------------------------------- */
+
+/* Wildcards of family v6 exclude addresses of it and the other way round. */
+static bool crossed(struct cm *cm, const struct cm_service *s, bool v6)
+{
+	char name[NAME_LEN];
+	uint8_t ip[ADDRESSES][16];
+	unsigned n;
+
+	if (!s->any) {
+		name_any(name, s->space, v6, s->port);
+		return service_exists(name);
+	}
+	n = cm->site->addresses(ip, ADDRESSES);
+	for (unsigned i = 0; i < n; i++) {
+		if (addr_is_v4(ip[i]) == v6)
+			continue;
+		name_ip(name, s->space, ip[i], s->port);
+		if (service_exists(name))
+			return true;
+	}
+	return false;
+}
+
+static void let_go(struct cm_listener *l)
+{
+	for (int i = 0; i < LISTENER_NAMES; i++)
+		if (l->name[i])
+			service_close(l->name[i]);
+	memset(l->name, 0, sizeof(l->name));
+}
+
+/* Names first, then a look at what excludes them: of two that come at once one
+ * at least sees the other. */
+static int take_names(struct cm *cm, struct cm_listener *l)
+{
+	const struct cm_service *s = &l->service;
+	bool both = s->any && s->v6 && !s->v6_only, v6 = s->v6;
+	char name[NAME_LEN];
+	int rc = 0;
+
+	if (!cm->host)
+		return 0;
+	for (int i = 0; i < 1 + both && !rc; i++, v6 = !v6) {
+		if (s->any)
+			name_any(name, s->space, v6, s->port);
+		else
+			name_ip(name, s->space, s->ip, s->port);
+		rc = service_bind(cm->host, name, &l->name[i]);
+		if (!rc && crossed(cm, s, v6))
+			rc = -EADDRINUSE;
+	}
+	if (rc)
+		let_go(l);
+	return rc;
+}
+
+static int take_any_port(struct cm *cm, struct cm_listener *l)
+{
+	enum { PORTS = PORT_LAST - PORT_FIRST + 1 };
+	uint64_t start = rand_below(&cm->rng, PORTS);
+	int rc = -EADDRINUSE;
+
+	for (uint64_t i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
+		l->service.port = (uint16_t)(PORT_FIRST + (start + i) % PORTS);
+		rc = take_names(cm, l);
+	}
+	return rc;
+}
+
+static void listener_free(struct cm_listener *l)
+{
+	let_go(l);
+	list_del(&l->node);
+	free(l);
+}
+
+/* Who listens anew does not wait for those that are half open. */
+static bool evict(struct cm *cm, const struct cm_service *s)
+{
+	bool some = false;
+
+	list_for_safe(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (!l->closed || l->service.space != s->space ||
+		    l->service.port != s->port)
+			continue;
+		for (unsigned i = 0; i < cm->used; i++)
+			if (conn_at(cm, i)->via == l)
+				conn_at(cm, i)->via = NULL;
+		listener_free(l);
+		some = true;
+	}
+	return some;
+}
+
+int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
+{
+	struct cm_listener *l = calloc(1, sizeof(*l));
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
+	l->cm = cm;
+	l->service = *s;
+	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
+	if (rc == -EADDRINUSE && s->port && evict(cm, s))
+		rc = take_names(cm, l);
+	if (rc) {
+		free(l);
+		return rc;
+	}
+	list_add_tail(&cm->listeners, &l->node);
+	s->port = l->service.port;
+	*out = l;
+	return 0;
+}
+
+/* Each listener has a few connections of its own.  What its backlog holds beyond
+ * them comes out of one pool for all, as far as there is memory. */
+void listeners_refill(struct cm *cm)
+{
+	(void)conn_reserve(cm, cm->reserved + (cm->listening ? CM_BACKLOG_MAX : 0));
+}
+
+struct conn *listener_take(struct cm_listener *l)
+{
+	struct cm *cm = l->cm;
+
+	if (l->pending >= l->backlog ||
+	    (l->pending >= l->share && conn_spare(cm) <= cm->reserved))
+		return NULL;
+	return conn_new(cm);
+}
+
+int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
+	      struct cm_owner *owner)
+{
+	unsigned n = backlog > 0 && backlog < CM_BACKLOG_MAX ? (unsigned)backlog :
+							       CM_BACKLOG_MAX;
+
+	if (l->owner)
+		return -EINVAL;
+	l->share = n < LISTENER_SHARE ? n : LISTENER_SHARE;
+	if (conn_reserve(cm, cm->reserved + l->share))
+		return -ENOMEM;
+	cm->reserved += l->share;
+	cm->listening++;
+	listeners_refill(cm);
+	l->backlog = n;
+	l->datagram = datagram;
+	l->owner = owner;
+	return 0;
+}
+
+void cm_unbind(struct cm *cm, struct cm_listener *l)
+{
+	for (unsigned i = 0; i < cm->used; i++)
+		if (conn_at(cm, i)->listener == l)
+			conn_at(cm, i)->listener = NULL;
+	cm->reserved -= l->share;
+	cm->listening -= l->owner != NULL;
+	l->owner = NULL;
+	l->closed = true;
+	if (!l->half)
+		listener_free(l);
+}
+
+/* Until the peer of a half open connection has its answer for certain, its REQ may
+ * come again, to another process of this host: which finds us by the name still. */
+void via_set(struct conn *c, struct cm_listener *l)
+{
+	c->via = l;
+	l->half++;
+}
+
+void via_clear(struct conn *c)
+{
+	struct cm_listener *l = c->via;
+
+	c->via = NULL;
+	if (--l->half == 0 && l->closed)
+		listener_free(l);
+}
+
+void listeners_free(struct cm *cm)
+{
+	list_for_safe(n, &cm->listeners)
+		listener_free(container_of(n, struct cm_listener, node));
+}
+
+/* --- finding ------------------------------------------------------------------- */
+
+/* 2: the address itself, 1: its wildcard, 0: not meant. */
+static int fits(const struct cm_listener *l, const struct cm_target *from)
+{
+	const struct cm_service *s = &l->service;
+	bool v6 = !addr_is_v4(from->src_ip);
+
+	if (s->space != from->space || s->port != from->src_port)
+		return 0;
+	if (s->any)
+		return s->v6 == v6 || (s->v6 && !s->v6_only);
+	return memcmp(s->ip, from->src_ip, 16) ? 0 : 2;
+}
+
+struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
+				  bool datagram)
+{
+	struct cm_listener *best = NULL;
+	int best_fit = 0;
+
+	list_for(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+		int fit = fits(l, from);
+
+		if (!l->owner || l->datagram != datagram || fit <= best_fit)
+			continue;
+		best = l;
+		best_fit = fit;
+	}
+	return best;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose is a request? */
+#include <errno.h>
+#include <unistd.h>
+
+#include "cm/fix.h"
+#include "host/host.h"
+#include "sys/dgram.h"
+
+static struct cm_listener *take(struct cm *cm, struct prog *p, bool any, bool v6,
+				int side, uint16_t port)
+{
+	struct cm_service s = { .space = FIX_SPACE, .port = port, .any = any, .v6 = v6 };
+	struct cm_listener *l = NULL;
+
+	fix_ip(side, s.ip);
+	assert_int_equal(cm_bind(cm, &s, &l), 0);
+	assert_int_equal(cm_listen(cm, l, 1, false, &p->owner), 0);
+	return l;
+}
+
+static void an_address_before_its_wildcard(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct cm *cm = fix_cm(f, 0);
+	struct prog *p = prog_new(f, 0);
+	struct cm_listener *any4 = take(cm, p, true, false, 0, 5),
+			   *one = take(cm, p, false, false, 0, 5),
+			   *both = take(cm, p, true, true, 0, 6);
+	struct cm_target to = { .space = FIX_SPACE, .src_port = 5 };
+
+	(void)state;
+	fix_ip(0, to.src_ip);
+	assert_ptr_equal(find_listener(cm, &to, false), one);
+	assert_null(find_listener(cm, &to, true));
+	fix_ip(1, to.src_ip);
+	assert_ptr_equal(find_listener(cm, &to, false), any4);
+	to.src_port = 6;
+	assert_ptr_equal(find_listener(cm, &to, false), both);
+	both->service.v6_only = true;
+	assert_null(find_listener(cm, &to, false));
+	to.src_ip[0] = 0xfd;
+	assert_ptr_equal(find_listener(cm, &to, false), both);
+	to.src_port = 5;
+	assert_null(find_listener(cm, &to, false));
+	to.src_port = 6;
+	to.space = FIX_UDP;
+	assert_null(find_listener(cm, &to, false));
+	cm_unbind(cm, any4);
+	cm_unbind(cm, one);
+	cm_unbind(cm, both);
+	prog_free(p);
+	fix_close(f);
+}
+
+/* --- several processes of a host --------------------------------------------------- */
+
+struct proc { struct host *host; struct core core; struct dgram got; unsigned n;
+	      uint8_t bytes[512]; };
+
+static void on_datagram(void *arg, const struct dgram *d)
+{
+	struct proc *p = arg;
+
+	p->n++;
+	p->got = *d;
+	memcpy(p->bytes, d->iov[0].iov_base, d->len);
+	p->got.one = (struct iovec){ p->bytes, d->len };
+}
+
+static void on_gone(void *arg, uint16_t slot)
+{
+	struct proc *p = arg;
+
+	cm_gone(&p->core, slot, 0);
+}
+
+static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
+
+static bool is_here(const uint8_t ip[16])
+{
+	(void)ip;
+	return true;
+}
+
+static unsigned addresses(uint8_t (*ip)[16], unsigned max)
+{
+	assert_true(max >= 2);
+	fix_ip(0, ip[0]);
+	fix_ip(1, ip[1]);
+	return 2;
+}
+
+static const struct cm_site site = { is_here, addresses };
+
+static void proc_open(struct proc *p)
+{
+	memset(p, 0, sizeof(*p));
+	assert_int_equal(host_open(&p->host, &ops, p), 0);
+	assert_int_equal(core_init(&p->core, host_slot(p->host)), 0);
+	assert_int_equal(cm_open(&p->core, p->host, &site, 1), 0);
+}
+
+static void proc_close(struct proc *p)
+{
+	cm_close(&p->core);
+	host_close(p->host);
+	core_fini(&p->core);
+}
+
+static uint16_t some_port(void)
+{
+	return (uint16_t)(1024 + getpid() % 30000);
+}
+
+static int bind_to(struct proc *p, bool any, bool v6, bool v6_only, int side,
+		   struct cm_listener **l)
+{
+	struct cm_service s = { .space = FIX_SPACE, .port = some_port(), .any = any,
+				.v6 = v6, .v6_only = v6_only };
+
+	fix_ip(side, s.ip);
+	return cm_bind(p->core.cm, &s, l);
+}
+
+static void one_port_one_process(void **state)
+{
+	struct proc p, q;
+	struct cm_listener *a, *b, *c;
+
+	(void)state;
+	proc_open(&p);
+	proc_open(&q);
+	/* An address excludes itself and the wildcards that hold it. */
+	assert_int_equal(bind_to(&p, false, false, false, 0, &a), 0);
+	assert_int_equal(bind_to(&q, false, false, false, 0, &b), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, true, false, false, 0, &b), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, true, true, false, 0, &b), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, true, true, true, 0, &b), 0);
+	assert_int_equal(bind_to(&q, false, false, false, 1, &c), 0);
+	cm_unbind(q.core.cm, b);
+	cm_unbind(q.core.cm, c);
+	cm_unbind(p.core.cm, a);
+	/* A wildcard excludes all addresses of its families. */
+	assert_int_equal(bind_to(&p, true, true, false, 0, &a), 0);
+	assert_int_equal(bind_to(&q, true, false, false, 0, &b), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, false, false, false, 1, &b), -EADDRINUSE);
+	cm_unbind(p.core.cm, a);
+	assert_int_equal(bind_to(&q, false, false, false, 1, &b), 0);
+	cm_unbind(q.core.cm, b);
+	proc_close(&p);
+	proc_close(&q);
+}
+
+static void any_port_is_a_free_one(void **state)
+{
+	struct cm_service s = { .space = FIX_SPACE, .any = true }, t = s;
+	struct cm_listener *a, *b;
+	struct proc p;
+
+	(void)state;
+	proc_open(&p);
+	assert_int_equal(cm_bind(p.core.cm, &s, &a), 0);
+	assert_int_equal(cm_bind(p.core.cm, &t, &b), 0);
+	assert_true(s.port >= 32768 && t.port >= 32768 && s.port != t.port);
+	cm_unbind(p.core.cm, a);
+	cm_unbind(p.core.cm, b);
+	proc_close(&p);
+}
+
+/* p is given a MAD by the port; it is q's. */
+static void give(struct proc *p, const struct cm_msg *m, struct dgram *d)
+{
+	static uint8_t mad[MAD_LEN];
+
+	cm_mad_build(mad, m);
+	*d = (struct dgram){ .ip_id = -1, .len = MAD_LEN, .iovcnt = 1 };
+	d->one = (struct iovec){ mad, MAD_LEN };
+	d->iov = &d->one;
+	fix_ip(1, d->from.ip);
+	fix_ip(0, d->to.ip);
+	p->core.gsi(&p->core, d, mad, MAD_LEN, 0);
+}
+
+static void a_mad_is_handed_on(void **state)
+{
+	struct cm_msg m = { .type = CM_REQ, .local_id = 5, .qpn = 9 };
+	struct cm_listener *l;
+	struct proc p, q;
+	struct dgram d;
+
+	(void)state;
+	proc_open(&p);
+	proc_open(&q);
+	m.service_id = (uint64_t)FIX_SPACE << 16 | some_port();
+	m.private[1] = 0x40;
+	memcpy(m.private + 16, (uint8_t[]){ 10, 0, 0, 2 }, 4);
+	memcpy(m.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
+	/* Nobody listens: refused, later. */
+	give(&p, &m, &d);
+	assert_int_equal(cm_deadline(p.core.cm), 50 * FIX_MS);
+	gsi_run(p.core.cm, 50 * FIX_MS);
+	assert_int_equal(cm_counter(p.core.cm, CM_RX_NO_SERVICE), 1);
+	/* By the name. */
+	for (int any = 0; any < 2; any++) {
+		assert_int_equal(bind_to(&q, any, any, false, 0, &l), 0);
+		q.n = 0;
+		give(&p, &m, &d);
+		host_run(q.host);
+		assert_int_equal(q.n, 1);
+		assert_true(q.got.handed);
+		assert_memory_equal(q.got.from.ip, d.from.ip, 16);
+		cm_unbind(q.core.cm, l);
+	}
+	/* A half open connection keeps the name. */
+	struct prog *owner = prog_new(NULL, 0);
+	struct cm_conn *half;
+
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	assert_int_equal(cm_listen(q.core.cm, l, 1, false, &owner->owner), 0);
+	give(&p, &m, &d);
+	host_run(q.host);
+	q.got.iov = &q.got.one;
+	q.core.gsi(&q.core, &q.got, q.bytes + 20, MAD_LEN, 0);
+	assert_int_equal(owner->n, 1);
+	half = owner->note[0].conn;
+	cm_unbind(q.core.cm, l);
+	q.n = 0;
+	give(&p, &m, &d);			/* again */
+	host_run(q.host);
+	assert_int_equal(q.n, 1);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
+	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
+	cm_unbind(q.core.cm, l);
+	assert_int_equal(bind_to(&p, false, false, false, 0, &l), 0);
+	cm_unbind(p.core.cm, l);
+	half->proto->close(half, 0);
+	free(owner);
+	/* By the slot in the ID. */
+	m = (struct cm_msg){ .type = CM_DREQ, .local_id = 5,
+			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
+	q.n = 0;
+	give(&p, &m, &d);
+	for (int i = 0; i < 3; i++)
+		host_run(q.host);
+	assert_int_equal(q.n, 1);
+	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
+	/* What was handed on stops here. */
+	q.got.iov = &q.got.one;
+	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
+	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 1);
+	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
+	cm_mad_build(q.bytes, &m);
+	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
+	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 2);
+	assert_int_equal(cm_counter(q.core.cm, CM_RX_HANDED_ON), 0);
+	proc_close(&p);
+	proc_close(&q);
+}
+
+/* --- the peer's process ------------------------------------------------------------ */
+
+/* Of p to q's, established; as it would be watched. */
+static struct conn *connected(struct proc *p, const struct proc *q, struct prog *owner)
+{
+	struct cm *cm = p->core.cm;
+	struct conn *c;
+
+	assert_int_equal(conn_reserve(cm, 1), 0);
+	c = conn_new(cm);
+	c->base.owner = &owner->owner;
+	c->remote_id = (uint32_t)q->core.slot << ID_SLOT_SHIFT;
+	fix_ip(0, c->way.src);
+	fix_ip(1, c->way.dst);
+	conn_become(c, ST_ESTABLISHED);
+	assert_true(conn_watch(c, 0));
+	return c;
+}
+
+static void run_timers(struct proc *p, uint64_t now)
+{
+	struct heap_node *top;
+
+	while ((top = heap_top(&p->core.cm->timers)) && top->at <= now)
+		conn_timer(container_of(top, struct conn, timer), now);
+}
+
+/* A connection that closes is not a process that ends: it may have no
+ * descriptors left. */
+static void a_process_that_lives_or_not(void **state)
+{
+	struct prog *owner = prog_new(NULL, 0);
+	struct proc p, q;
+	struct conn *c;
+
+	(void)state;
+	proc_open(&p);
+	proc_open(&q);
+	c = connected(&p, &q, owner);
+	cm_gone(&p.core, (uint16_t)(q.core.slot + 1), FIX_S);
+	assert_int_equal(cm_deadline(p.core.cm), NEVER);
+	for (uint64_t i = 1; i < 5; i++) {
+		cm_gone(&p.core, q.core.slot, i * FIX_S);
+		/* At first at once, then ever later. */
+		assert_int_equal(cm_deadline(p.core.cm),
+				 i * FIX_S + (i > 1 ? (uint64_t)FIX_MS << (i - 2) : 0));
+		run_timers(&p, (i + 1) * FIX_S);
+		assert_int_equal(owner->n, 0);
+	}
+	assert_int_equal(c->state, ST_ESTABLISHED);
+	proc_close(&q);
+	host_run(p.host);
+	run_timers(&p, 9 * FIX_S);
+	assert_int_equal(owner->n, 1);
+	fix_told(owner, 0, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(p.core.cm->out_n, 1);
+	proc_close(&p);
+	free(owner);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_address_before_its_wildcard),
+		cmocka_unit_test(one_port_one_process),
+		cmocka_unit_test(any_port_is_a_free_one),
+		cmocka_unit_test(a_mad_is_handed_on),
+		cmocka_unit_test(a_process_that_lives_or_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* services.h - the names of one host object; inside host/ only. */
+#ifndef HOST_SERVICES_H
+#define HOST_SERVICES_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "sys/list.h"
+
+struct host;
+
+struct services {
+	struct list list;
+	int epfd;			/* -1: no name was bound yet */
+	int tx_fd;			/* -1: nothing was sent yet */
+};
+
+void services_init(struct services *s);
+/* All descriptors: at the end, and in the child of a fork. */
+void services_forked(struct services *s);
+/* What has come in, at most so much in one call. */
+void services_run(struct host *h);
+
+/* host.c: */
+struct services *host_services(struct host *h);
+int host_watch(struct host *h, int fd);		/* its epoll set wakes for fd, too */
+/* A datagram, behind its header, from a process of uid. */
+void host_take_dgram(struct host *h, uid_t uid, void *buf, size_t len);
+
+#endif

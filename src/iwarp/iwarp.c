@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* iwarp.c - the iWARP transport as core and nic see it: connections and states. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/due.h"
+#include "core/event.h"
+#include "iwarp/iw_qp.h"
+#include "sys/log.h"
+
+#define CLOSING_NS 5000000000ull	/* for the peer's FIN, after ours */
+
+/* --- the NIC -------------------------------------------------------------------- */
+
+int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
+{
+	struct iwarp *iw = calloc(1, sizeof(*iw));
+
+	if (!iw)
+		return -ENOMEM;
+	iw->core = core;
+	iw->ops = ops;
+	iw->arg = arg;
+	core->iwarp = iw;
+	return 0;
+}
+
+void iwarp_close(struct core *core)
+{
+	free(core->iwarp);
+	core->iwarp = NULL;
+}
+
+/* --- a QP ------------------------------------------------------------------------- */
+
+static int open_qp(struct qp *qp)
+{
+	struct iw_qp *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return -ENOMEM;
+	q->qp = qp;
+	q->iw = qp->core->iwarp;
+	q->give_up_at = q->nudge_at = NEVER;
+	qp->tp = q;
+	iw_req_reset(q);
+	iw_rsp_reset(q);
+	return 0;
+}
+
+static void tell_end(struct iw_qp *q, enum iw_end how)
+{
+	const struct iwarp_user *user = q->user;
+
+	q->user = NULL;
+	if (user)
+		user->ended(q->user_arg, how);
+}
+
+/* The stream is nobody's any more. */
+static void let_go(struct iw_qp *q)
+{
+	if (q->attached)
+		q->iw->ops->released(q->iw->arg, q->qp, q->stream);
+	q->attached = false;
+	q->stream = NULL;
+	q->life = LIFE_NONE;
+	q->give_up_at = q->nudge_at = NEVER;
+	free(q->tail);
+	free(q->stash);
+	q->tail = q->stash = NULL;
+	q->tail_at = q->tail_end = q->stash_len = 0;
+	tell_end(q, IW_END_US);
+}
+
+static void close_qp(struct qp *qp)
+{
+	let_go(iw_qp(qp));
+	free(qp->tp);
+	qp->tp = NULL;
+}
+
+struct stream *iwarp_stream(struct qp *qp)
+{
+	return iw_qp(qp)->stream;
+}
+
+void iwarp_forget_user(struct qp *qp)
+{
+	turn_take(&qp->core->turn);
+	lock_take(&qp->lock);
+	iw_qp(qp)->user = NULL;
+	lock_give(&qp->lock);
+	turn_give(&qp->core->turn);
+}
+
+/* --- attaching ---------------------------------------------------------------------- */
+
+/* Before the QP is in RTS nothing uses what is set here. */
+static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_params *p,
+		   const struct iwarp_user *user, void *arg)
+{
+	if (q->qp->state != IBV_QPS_INIT || q->stream || p->ird > IW_DEPTH_MAX ||
+	    p->ord > IW_DEPTH_MAX)
+		return -EINVAL;
+	q->tail = calloc(1, MPA_MARKED_MAX);
+	q->stash = calloc(1, MPA_MARKED_MAX);
+	if (!q->tail || !q->stash) {
+		let_go(q);
+		return -ENOMEM;
+	}
+	q->stream = stream;
+	q->p = *p;
+	q->user = user;
+	q->user_arg = arg;
+	return 0;
+}
+
+/* Turn and lock held throughout: another thread's modify_qp comes before or
+ * after. */
+static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		  const struct iwarp_user *user, void *arg, uint64_t now)
+{
+	const struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTS, .max_rd_atomic = (uint8_t)p->ord,
+		.max_dest_rd_atomic = (uint8_t)p->ird,
+	};
+	struct iw_qp *q;
+	int rc;
+
+	if (qp->transport != &iwarp_transport)
+		return -EINVAL;
+	q = iw_qp(qp);
+	rc = prepare(q, stream, p, user, arg);
+	if (rc)
+		return rc;
+	rc = qp_modify_held(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
+			    IBV_QP_MAX_DEST_RD_ATOMIC, now);
+	if (rc) {
+		q->user = NULL;
+		let_go(q);
+	}
+	return rc;
+}
+
+int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
+		 const struct iwarp_user *user, void *arg, uint64_t now)
+{
+	int rc;
+
+	turn_take(&qp->core->turn);
+	lock_take(&qp->lock);
+	rc = attach(qp, stream, p, user, arg, now);
+	lock_give(&qp->lock);
+	turn_give(&qp->core->turn);
+	return rc;
+}
+
+void iw_ready(struct iw_qp *q)
+{
+	if (q->user)
+		q->user->ready(q->user_arg);
+}
+
+static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
+{
+	int rc;
+
+	if (from == IBV_QPS_RTS)
+		return 0;
+	if (!q->stream || q->attached) {
+		log_info("QP 0x%06x: modify_qp refused: no connection is attached, "
+			 "use rdma_cm", q->qp->qpn);
+		return -EINVAL;
+	}
+	rc = q->iw->ops->attached(q->iw->arg, q->qp, q->stream);
+	if (rc)
+		return rc;
+	q->attached = true;
+	q->fin_told = q->draining = q->closing = false;
+	q->nudges = 0;
+	q->nudge_at = NEVER;
+	iw_req_reset(q);
+	iw_rsp_reset(q);
+	q->mulpdu = mpa_mulpdu(q->p.mss, q->p.markers_out);
+	q->hold = !q->p.initiator;
+	q->c.rtr_due = q->p.initiator && q->p.rtr != MPA_RTR_NONE;
+	q->life = LIFE_OPEN;
+	if (q->p.initiator)
+		iw_ready(q);
+	due_add(q->qp->core, q->qp);
+	return 0;
+}
+
+/* --- ends ------------------------------------------------------------------------------ */
+
+/* No more is begun; what has begun goes out. */
+static void last(struct iw_qp *q, enum iw_end how)
+{
+	q->life = LIFE_LAST;
+	q->have_recv = false;			/* core flushes it */
+	q->failed = false;
+	tell_end(q, how);
+	due_add(q->qp->core, q->qp);
+}
+
+void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
+{
+	if (q->life == LIFE_OPEN) {
+		q->c.term_due = terminate && !q->closing;
+		last(q, IW_END_ERROR);
+	}
+	qp_fail(q->qp, false, event, now);
+}
+
+/* Core has failed the QP: a completion queue is full. */
+void iw_settle(struct iw_qp *q, uint64_t now)
+{
+	if (q->qp->state == IBV_QPS_ERR && q->life == LIFE_OPEN)
+		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
+}
+
+void iwarp_hangup(struct qp *qp, int why, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
+		why = -EPIPE;			/* in the middle of an FPDU */
+	if (q->life == LIFE_OPEN && why) {
+		log_info("QP 0x%06x: the connection is lost: errno %d", qp->qpn, -why);
+		if (qp->sq.tail != qp->sq.head)
+			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_CONNECTION, now);
+	}
+	if (q->life == LIFE_OPEN)
+		last(q, why ? IW_END_ERROR :
+		     q->closing ? IW_END_US : IW_END_PEER);
+	if (q->life != LIFE_NONE)
+		q->life = LIFE_OVER;
+	qp_fail(qp, false, -1, now);
+	due_add(qp->core, qp);
+}
+
+/* SQD: when all that was posted has gone out and been answered, no more is taken
+ * on; when what the peer had asked for by then has gone out, too: FIN. */
+static void drain(struct iw_qp *q, uint64_t now)
+{
+	if (q->qp->state != IBV_QPS_SQD || q->life != LIFE_OPEN || q->closing ||
+	    q->qp->sq.tail != q->qp->sq.head || q->c.rtr_due)
+		return;
+	q->draining = true;
+	if (q->c.owed != q->owed.tail || q->tail_at != q->tail_end)
+		return;
+	q->closing = true;
+	q->give_up_at = now + CLOSING_NS;
+	qp_drained(q->qp);
+}
+
+static uint64_t run(struct qp *qp, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	drain(q, now);
+	/* A peer that takes nothing must not hold a QP's end up. */
+	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
+		q->give_up_at = now + LAST_NS;
+	if (!q->first || q->draining)
+		q->nudge_at = NEVER;
+	if (now >= q->nudge_at) {
+		q->nudges++;
+		q->nudge_at = NEVER;
+		q->c.nudge_due = true;
+	}
+	/* Answers have had their second: the Terminate has another. */
+	if (now >= q->give_up_at && q->c.term_due && q->c.owed != q->owed.tail) {
+		q->owed.tail = q->c.owed;
+		q->give_up_at = now + LAST_NS;
+		due_add(qp->core, qp);
+	}
+	if (now >= q->give_up_at && q->life == LIFE_OPEN)
+		iw_fail(q, -1, false, now);
+	if (now >= q->give_up_at && q->life != LIFE_NONE)
+		q->life = LIFE_OVER;
+	if (q->life == LIFE_NONE || q->life == LIFE_OVER)
+		return NEVER;
+	return q->nudge_at < q->give_up_at ? q->nudge_at : q->give_up_at;
+}
+
+enum iw_wish iwarp_wish(struct qp *qp)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	if (q->life == LIFE_OVER)
+		return IW_WISH_CLOSE;
+	if ((q->life == LIFE_FIN || (q->life == LIFE_OPEN && q->closing)) &&
+	    !q->fin_told) {
+		q->fin_told = true;
+		return IW_WISH_FIN;
+	}
+	return IW_WISH_NONE;
+}
+
+void iwarp_release(struct qp *qp)
+{
+	let_go(iw_qp(qp));
+}
+
+/* --- core's calls -------------------------------------------------------------------------- */
+
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	(void)now;
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		let_go(q);
+		iw_req_reset(q);
+		iw_rsp_reset(q);
+		return 0;
+	case IBV_QPS_RTS:
+		return enter_rts(q, from);
+	case IBV_QPS_SQD:
+		due_add(qp->core, qp);
+		return 0;
+	case IBV_QPS_ERR:
+		if (q->life == LIFE_OPEN)
+			last(q, IW_END_US);
+		return 0;
+	case IBV_QPS_INIT:
+		return 0;
+	case IBV_QPS_RTR: case IBV_QPS_SQE: case IBV_QPS_UNKNOWN:
+		return -EINVAL;
+	}
+	return -EINVAL;
+}
+
+const struct transport iwarp_transport = {
+	.name = "iwarp",
+	.open = open_qp,
+	.close = close_qp,
+	.enter = enter,
+	.run = run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* reads.c - READs and atomics that are out, and their answers, which come in the
+ * order of the requests (RFC 5040, 5.5; RFC 7306, 5). */
+#include "iwarp/iw_qp.h"
+#include "sys/log.h"
+
+bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c)
+{
+	return c->reads - q->reads.head < q->p.ord;
+}
+
+void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
+{
+	struct iw_read *to = &q->reads.v[c->reads++ % DEPTH];
+
+	*to = *r;
+	to->msn = c->msn[1];
+}
+
+const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
+{
+	for (uint32_t i = q->reads.head; i != q->c.reads; i++)
+		if (q->reads.v[i % DEPTH].msn == msn)
+			return q->reads.v[i % DEPTH].rtr ? NULL :
+							   &q->reads.v[i % DEPTH];
+	return NULL;
+}
+
+/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
+static bool read_waits(const struct iw_qp *q)
+{
+	return q->reads.head != q->c.reads && !q->reads.v[q->reads.head % DEPTH].rtr;
+}
+
+/* The answer cannot be what was asked for: its READ fails, and the QP. */
+static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
+		       size_t ulpdu, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	/* Those before it are complete: the oldest is the one. */
+	if (read_waits(q))
+		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
+	iw_terminate(q, error, d, ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, now);
+}
+
+/* The oldest has been answered. */
+static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
+{
+	q->reads.head++;
+	if (r->rtr)
+		return;
+	sq_at(&q->qp->sq, r->index)->state = ANSWERED;
+	iw_req_complete(q, now);
+}
+
+static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off,
+		  const void *at, uint32_t len, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	int rc;
+
+	if (len == 0)
+		return true;
+	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, r->index),
+		     sq_at(&qp->sq, r->index)->num_sge, off, at, len);
+	if (rc == 0)
+		return true;
+	sq_complete(qp, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
+	return false;
+}
+
+void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+		   uint32_t len, uint64_t now)
+{
+	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
+	size_t ulpdu = DDP_TAGGED_LEN + len;
+
+	if (q->reads.head == q->c.reads || r->atomic) {
+		bad_answer(q, TERM_RDMAP_OPCODE, d, ulpdu, now);
+		return;
+	}
+	if (d->stag != r->stag) {
+		bad_answer(q, TERM_DDP_STAG, d, ulpdu, now);
+		return;
+	}
+	/* Segments come in order; the last one, and only that, ends it. */
+	if (d->to != r->to + r->done || len > r->len - r->done ||
+	    d->last != (len == r->len - r->done)) {
+		bad_answer(q, TERM_DDP_BOUNDS, d, ulpdu, now);
+		return;
+	}
+	if (!place(q, r, r->done, at, len, now))
+		return;
+	r->done += len;
+	if (d->last)
+		answered(q, r, now);
+}
+
+void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
+		     uint64_t now)
+{
+	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
+	struct rdmap_atomic_response a;
+
+	rdmap_atomic_response_parse(&a, at);
+	if (q->reads.head == q->c.reads || !r->atomic || a.id != r->id) {
+		bad_answer(q, TERM_RDMAP_OPCODE, d,
+			   DDP_UNTAGGED_LEN + RDMAP_ATOMIC_RESPONSE_LEN, now);
+		return;
+	}
+	if (place(q, r, 0, &a.orig, sizeof(a.orig), now))
+		answered(q, r, now);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* requester.c - work requests become segments (RFC 5040, 5; RFC 7306, 5, 6).
+ *
+ * One cursor walks over the send queue.  A plan moves a copy of it, so what is
+ * done here must not matter if the plan is dropped: work requests change only
+ * in what is written anew each time.
+ */
+#include <string.h>
+
+#include "core/device.h"
+#include "iwarp/iw_qp.h"
+#include "sys/log.h"
+
+/* How a work request looks on the wire. */
+static const struct wr {
+	bool known, wire;
+	uint8_t opcode;			/* enum rdmap_opcode */
+} wrs[] = {
+	[IBV_WR_RDMA_WRITE]           = { true, true, RDMAP_WRITE },
+	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { true, true, RDMAP_WRITE },
+	[IBV_WR_SEND]                 = { true, true, RDMAP_SEND },
+	[IBV_WR_SEND_WITH_INV]        = { true, true, RDMAP_SEND_INV },
+	[IBV_WR_RDMA_READ]            = { true, true, RDMAP_READ_REQUEST },
+	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, true, RDMAP_ATOMIC_REQUEST },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, true, RDMAP_ATOMIC_REQUEST },
+	[IBV_WR_LOCAL_INV]            = { true, false, 0 },
+	[IBV_WR_BIND_MW]              = { true, false, 0 },
+};
+
+static const struct wr *wr_of(const struct swqe *w)
+{
+	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].known ?
+	       &wrs[w->opcode] : NULL;
+}
+
+static bool is_atomic(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+bool iw_req_is_read(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
+}
+
+void iw_req_reset(struct iw_qp *q)
+{
+	memset(&q->c, 0, sizeof(q->c));
+	q->c.cur = q->qp->sq.tail;
+	for (int i = 0; i < RDMAP_QUEUES; i++)
+		q->c.msn[i] = 1;
+	q->failed = false;
+	q->reads.head = q->owed.tail = 0;
+	q->tail_at = q->tail_end = 0;
+	q->careful = false;
+	q->budget = BUDGET_MIN * 4;
+}
+
+/* --- how work requests end ------------------------------------------------------ */
+
+static bool alive(const struct iw_qp *q)
+{
+	return q->life == LIFE_OPEN && q->qp->state != IBV_QPS_ERR;
+}
+
+void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
+{
+	while (alive(q) && q->qp->sq.tail != until)
+		sq_complete(q->qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
+}
+
+void iw_req_complete(struct iw_qp *q, uint64_t now)
+{
+	/* Gone is what the stream took, to its last byte. */
+	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
+	struct sq *sq = &q->qp->sq;
+
+	while (alive(q) && sq->tail != gone && sq_at(sq, sq->tail)->state != WAITS)
+		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	/* A message that cannot go on holds all others up, the peer's answers
+	 * perhaps: what is before it is not waited for. */
+	if (!alive(q) || !q->failed || (sq->tail != q->c.cur && !q->c.begun))
+		return;
+	q->failed = false;
+	iw_req_flush(q, q->c.cur, now);
+	if (alive(q))
+		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
+	/* A part of it may be on its way. */
+	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
+}
+
+void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
+	       uint64_t now)
+{
+	q->failed = true;
+	q->fail_status = status;
+	q->fail_verr = verr;
+	iw_req_complete(q, now);
+}
+
+static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
+			enum ibv_wc_status status, enum verr verr, uint64_t now)
+{
+	const struct swqe *w = sq_at(&q->qp->sq, c->cur);
+
+	/* What is planned goes first: then it is at the cursor. */
+	if (q->iw->plans)
+		return STEP_WAIT;
+	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s",
+		 q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
+		 verr_text(verr)->what);
+	iw_req_error(q, status, verr, now);
+	return STEP_WAIT;
+}
+
+/* --- what needs no segment --------------------------------------------------------- */
+
+/* Its effect comes after all that was posted before it, and at once: not as a
+ * part of a plan. */
+static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	const struct swqe *w = sq_at(&qp->sq, c->cur);
+	struct ibv_mr region = { .lkey = w->rkey };
+	enum ibv_wc_status st = IBV_WC_SUCCESS;
+	struct ibv_mw_bind_info info;
+	enum verr verr = VERR_NONE;
+
+	if (q->iw->plans || c->cur != qp->sq.tail)
+		return STEP_WAIT;
+	if (w->opcode == IBV_WR_BIND_MW) {
+		info = w->bind.info;
+		info.mr = &region;
+		st = mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
+			     qp->qpn, qp->pd, &info);
+		verr = VERR_BIND;
+	} else if (mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) != 0) {
+		st = IBV_WC_MW_BIND_ERR;
+		verr = VERR_INVALIDATE;
+	}
+	if (st != IBV_WC_SUCCESS)
+		return refuse(q, c, st, verr, now);
+	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	c->cur++;
+	q->c.cur = c->cur;
+	return q->qp->state == IBV_QPS_ERR ? STEP_WAIT : STEP_AGAIN;
+}
+
+/* --- segments ------------------------------------------------------------------------ */
+
+static void next_request(struct iw_cursor *c)
+{
+	c->cur++;
+	c->off = 0;
+	c->begun = c->imm = c->answered = false;
+}
+
+static uint32_t least(uint32_t a, size_t b)
+{
+	return a < b ? a : (uint32_t)b;
+}
+
+static enum step write_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			       const struct swqe *w)
+{
+	s->ddp.tagged = true;
+	s->ddp.ulp = rdmap_control(RDMAP_WRITE);
+	s->ddp.stag = w->rkey;
+	s->ddp.to = w->remote_addr + c->off;
+	s->off = c->off;
+	s->len = least(w->length - c->off, q->mulpdu - DDP_TAGGED_LEN);
+	s->ddp.last = c->off + s->len == w->length;
+	c->off += s->len;
+	c->begun = true;
+	if (!s->ddp.last)
+		return STEP_SEG;
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		c->imm = true;
+	else
+		next_request(c);
+	return STEP_SEG;
+}
+
+/* RFC 7306, 6: eight bytes, of which verbs' immediate is the first four. */
+static enum step imm_segment(struct iw_cursor *c, struct seg *s, const struct swqe *w)
+{
+	bool se = w->flags & IBV_SEND_SOLICITED;
+
+	s->ddp.last = true;
+	s->ddp.ulp = rdmap_control(se ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE);
+	s->ddp.msn = c->msn[0]++;
+	memset(s->body, 0, RDMAP_IMM_LEN);
+	memcpy(s->body, &w->imm, sizeof(w->imm));
+	s->body_len = RDMAP_IMM_LEN;
+	next_request(c);
+	return STEP_SEG;
+}
+
+static enum step send_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      const struct swqe *w)
+{
+	bool se = w->flags & IBV_SEND_SOLICITED, inv = w->opcode == IBV_WR_SEND_WITH_INV;
+
+	s->ddp.ulp = rdmap_control(inv ? (se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV) :
+				   (se ? RDMAP_SEND_SE : RDMAP_SEND));
+	s->ddp.ulp_word = inv ? w->imm : 0;
+	s->ddp.msn = c->msn[0];
+	s->ddp.mo = c->off;
+	s->off = c->off;
+	s->len = least(w->length - c->off, q->mulpdu - DDP_UNTAGGED_LEN);
+	s->ddp.last = c->off + s->len == w->length;
+	c->off += s->len;
+	c->begun = true;
+	if (s->ddp.last) {
+		c->msn[0]++;
+		next_request(c);
+	}
+	return STEP_SEG;
+}
+
+static void untagged_request(struct iw_cursor *c, struct seg *s, enum rdmap_opcode op)
+{
+	s->ddp.last = true;
+	s->ddp.ulp = rdmap_control(op);
+	s->ddp.qn = 1;
+	s->ddp.msn = c->msn[1]++;
+}
+
+static enum step read_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct swqe *w)
+{
+	const struct ibv_sge *sge = sq_sges(&q->qp->sq, c->cur);
+	struct iw_read r = { .index = c->cur, .len = w->length };
+	struct rdmap_read rr = {
+		.len = w->length, .src_stag = w->rkey, .src_to = w->remote_addr,
+	};
+
+	if (w->num_sge) {
+		r.stag = rr.sink_stag = sge->lkey;
+		r.to = rr.sink_to = sge->addr;
+	}
+	w->state = WAITS;
+	iw_read_note(q, c, &r);
+	untagged_request(c, s, RDMAP_READ_REQUEST);
+	rdmap_read_build(s->body, &rr);
+	s->body_len = RDMAP_READ_LEN;
+	next_request(c);
+	return STEP_SEG;
+}
+
+static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+				struct swqe *w)
+{
+	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	struct iw_read r = { .index = c->cur, .len = 8, .atomic = true,
+			     .id = c->msn[1] };
+	struct rdmap_atomic a = {
+		.op = cas ? RDMAP_CMP_SWAP : RDMAP_FETCH_ADD, .id = r.id,
+		.stag = w->rkey, .to = w->remote_addr,
+		.data = cas ? w->atomic.swap : w->atomic.compare_add,
+		.mask = cas ? UINT64_MAX : 0,
+		.compare = cas ? w->atomic.compare_add : 0,
+		.compare_mask = cas ? UINT64_MAX : 0,
+	};
+
+	w->state = WAITS;
+	iw_read_note(q, c, &r);
+	untagged_request(c, s, RDMAP_ATOMIC_REQUEST);
+	rdmap_atomic_build(s->body, &a);
+	s->body_len = RDMAP_ATOMIC_LEN;
+	next_request(c);
+	return STEP_SEG;
+}
+
+/* RFC 6581, 9: the first frame; no completion is made of it on either side. */
+static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
+{
+	struct rdmap_read none = { 0 };
+
+	c->rtr_due = c->answered = false;
+	switch (q->p.rtr) {
+	case MPA_RTR_WRITE:
+		s->ddp.tagged = s->ddp.last = true;
+		s->ddp.ulp = rdmap_control(RDMAP_WRITE);
+		return STEP_SEG;
+	case MPA_RTR_READ:
+		iw_read_note(q, c, &(struct iw_read){ .rtr = true });
+		untagged_request(c, s, RDMAP_READ_REQUEST);
+		rdmap_read_build(s->body, &none);
+		s->body_len = RDMAP_READ_LEN;
+		return STEP_SEG;
+	case MPA_RTR_SEND:
+		s->ddp.last = true;
+		s->ddp.ulp = rdmap_control(RDMAP_SEND);
+		s->ddp.msn = c->msn[0]++;
+		return STEP_SEG;
+	case MPA_RTR_NONE:
+		break;
+	}
+	return STEP_AGAIN;
+}
+
+/* --- */
+
+/* The cursor stands before a work request of which nothing has gone out. */
+static enum step may_begin(struct iw_qp *q, struct iw_cursor *c,
+			   const struct swqe *w, uint64_t now)
+{
+	const struct wr *wr = wr_of(w);
+
+	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining)	/* nothing new */
+		return STEP_WAIT;
+	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
+		return STEP_WAIT;
+	if (!wr || (iw_req_is_read(w) && q->p.ord == 0))
+		return refuse(q, c, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+	if (!wr->wire)
+		return local_work(q, c, now);
+	if (w->length > caps.max_msg || (is_atomic(w) && w->length != 8))
+		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+	if (iw_req_is_read(w) && !iw_read_may_go(q, c))
+		return STEP_WAIT;
+	return STEP_SEG;
+}
+
+static int resolve(struct iw_qp *q, const struct iw_cursor *c, const struct swqe *w,
+		   struct work *work)
+{
+	int rc;
+
+	if (work->resolved && work->index == c->cur)
+		return 0;
+	rc = span_of_wqe(q->qp, c->cur, iw_req_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
+			 &work->span);
+	work->resolved = rc == 0;
+	work->index = c->cur;
+	return rc;
+}
+
+enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+		   struct work *work, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	struct swqe *w = sq_at(&qp->sq, c->cur);
+	enum step step;
+
+	if (c->rtr_due)
+		return rtr_segment(q, c, s);
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
+	    c->cur == qp->sq.head || q->failed)
+		return STEP_WAIT;
+	if (c->imm)
+		return imm_segment(c, s, w);
+	if (!c->begun) {
+		step = may_begin(q, c, w, now);
+		if (step != STEP_SEG)
+			return step;
+	}
+	if (resolve(q, c, w, work) != 0)
+		return refuse(q, c, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+	s->span = &work->span;
+	w->state = SENT;
+	if (w->opcode == IBV_WR_RDMA_READ)
+		return read_segment(q, c, s, w);
+	if (is_atomic(w))
+		return atomic_segment(q, c, s, w);
+	return wr_of(w)->opcode == RDMAP_WRITE ? write_segment(q, c, s, w) :
+						 send_segment(q, c, s, w);
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* responder.c - what a segment from the peer does (RFC 5041, 5, 7; RFC 5040, 5,
+ * 7; RFC 7306, 5 to 7). */
+#include <string.h>
+
+#include "iwarp/iw_qp.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+/* A segment as the steps here hand it on. */
+struct in {
+	struct ddp d;
+	const struct rdmap_op *op;
+	const uint8_t *at;		/* payload */
+	uint32_t len;
+	size_t ulpdu;
+	uint64_t now;
+};
+
+void iw_rsp_reset(struct iw_qp *q)
+{
+	for (int i = 0; i < RDMAP_QUEUES; i++) {
+		q->msn[i] = 1;
+		q->mo[i] = 0;
+	}
+	q->op = NULL;
+	q->have_recv = q->write_open = false;
+	q->filled = 0;
+	q->write_len = 0;
+	q->stash_len = 0;
+	q->pos = 0;
+	q->first = true;
+}
+
+static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
+{
+	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
+}
+
+/* As refuse(); the receive under way, if there is one, says why. */
+static void refuse_recv(struct iw_qp *q, const struct in *in, enum rdmap_error error,
+			enum ibv_wc_status status, enum verr verr)
+{
+	struct cqe cqe = { .now = in->now, .status = (uint8_t)status,
+			   .opcode = IBV_WC_RECV, .vendor_err = verr };
+
+	q->have_recv = false;
+	rq_complete(q->qp, &q->recv, &cqe, true);
+	iw_terminate(q, error, &in->d, in->ulpdu, NULL, -1, in->now);
+}
+
+static const struct pd *recv_pd(const struct iw_qp *q)
+{
+	return q->qp->srq ? q->qp->srq->pd : q->qp->pd;
+}
+
+/* --- queue 0: SEND, immediate data ------------------------------------------------- */
+
+static bool take_recv(struct iw_qp *q, const struct in *in)
+{
+	if (!q->have_recv)
+		q->have_recv = qp_pop_recv(q->qp, &q->recv);
+	q->filled = 0;
+	if (!q->have_recv)
+		refuse(q, in, TERM_DDP_NO_BUFFER);
+	return q->have_recv;
+}
+
+static void complete_recv(struct iw_qp *q, const struct in *in, struct cqe *cqe)
+{
+	cqe->now = in->now;
+	cqe->status = IBV_WC_SUCCESS;
+	q->have_recv = false;
+	rq_complete(q->qp, &q->recv, cqe, in->op->se);
+}
+
+static bool invalidate(struct iw_qp *q, const struct in *in)
+{
+	if (!in->op->inv || mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd,
+					    q->qp->qpn) == 0)
+		return true;
+	refuse_recv(q, in, TERM_RDMAP_NO_INVALIDATE, IBV_WC_REM_INV_REQ_ERR,
+		    VERR_INVALIDATE);
+	return false;
+}
+
+static void send_came(struct iw_qp *q, const struct in *in)
+{
+	struct cqe cqe = { .opcode = IBV_WC_RECV };
+	int rc;
+
+	if (in->d.mo == 0 && q->op == NULL && !take_recv(q, in))
+		return;
+	q->op = in->d.last ? NULL : in->op;
+	if (in->len > q->recv.length - q->filled) {
+		refuse_recv(q, in, TERM_DDP_TOO_LONG, IBV_WC_LOC_LEN_ERR,
+			    VERR_LOCAL_LENGTH);
+		return;
+	}
+	rc = scatter(q->qp, recv_pd(q), q->recv.sge, q->recv.num_sge, q->filled,
+		     in->at, in->len);
+	if (rc) {
+		refuse_recv(q, in, TERM_RDMAP_LOCAL, IBV_WC_LOC_PROT_ERR, verr_of(rc));
+		return;
+	}
+	q->filled += in->len;
+	if (!in->d.last || !invalidate(q, in))
+		return;
+	cqe.byte_len = (uint32_t)q->filled;
+	if (in->op->inv) {
+		cqe.flags = IBV_WC_WITH_INV;
+		cqe.imm = in->d.ulp_word;
+	}
+	complete_recv(q, in, &cqe);
+}
+
+/* It tells of the WRITE before it. */
+static void immediate_came(struct iw_qp *q, const struct in *in)
+{
+	struct cqe cqe = {
+		.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .flags = IBV_WC_WITH_IMM,
+		.byte_len = q->write_len,
+	};
+
+	if (!take_recv(q, in))
+		return;
+	q->write_len = 0;
+	memcpy(&cqe.imm, in->at, sizeof(cqe.imm));
+	complete_recv(q, in, &cqe);
+}
+
+/* --- queue 1: READ requests, atomics -------------------------------------------------- */
+
+static bool allowed(struct iw_qp *q, const struct in *in, int access,
+		    const uint8_t *read)
+{
+	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
+		return true;
+	iw_terminate(q, TERM_RDMAP_ACCESS, &in->d, in->ulpdu, read,
+		     IBV_EVENT_QP_ACCESS_ERR, in->now);
+	return false;
+}
+
+/* May the peer reach len bytes?  tagged: DDP says no, else RDMAP. */
+static bool reach(struct iw_qp *q, const struct in *in, uint32_t stag, uint64_t to,
+		  uint32_t len, int access, const uint8_t *read, uint8_t **host)
+{
+	bool tagged = in->d.tagged;
+	enum rdmap_error error;
+	enum mr_why why;
+
+	if (len > 0 && to > UINT64_MAX - (len - 1)) {
+		error = tagged ? TERM_DDP_WRAP : TERM_RDMAP_WRAP;
+	} else {
+		why = mr_check(q->qp->core, stag, q->qp->pd, q->qp->qpn, to, len, access,
+			       host);
+		if (why == MR_OK)
+			return true;
+		log_info("QP 0x%06x: the peer asks for %u bytes at 0x%llx with STag "
+			 "0x%08x, access 0x%x: %s", q->qp->qpn, len,
+			 (unsigned long long)to, stag, (unsigned)access,
+			 mr_why_str(why));
+		error = iw_term_of(why, tagged);
+	}
+	iw_terminate(q, error, &in->d, in->ulpdu, read, IBV_EVENT_QP_ACCESS_ERR,
+		     in->now);
+	return false;
+}
+
+/* RFC 6581, 9: the initiator's first frame. */
+static bool is_rtr(const struct iw_qp *q, const struct in *in, enum mpa_rtr rtr)
+{
+	return q->first && !q->p.initiator && q->p.rtr == rtr && in->d.last;
+}
+
+/* At most IRD at once; an RTR is not counted, as long as it waits. */
+static bool room_to_owe(struct iw_qp *q, const struct in *in)
+{
+	uint32_t n = q->owed.tail - q->c.owed;
+
+	if (n > 0 && q->owed.v[q->c.owed % DEPTH].rtr)
+		n--;
+	if (n < q->p.ird || is_rtr(q, in, MPA_RTR_READ))
+		return true;
+	refuse(q, in, TERM_DDP_NO_BUFFER);
+	return false;
+}
+
+static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
+{
+	struct iw_owed *to = &q->owed.v[q->owed.tail++ % DEPTH];
+
+	*to = *o;
+	ddp_build(to->ddp, &in->d);
+}
+
+static void read_came(struct iw_qp *q, const struct in *in)
+{
+	struct iw_owed o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
+	uint8_t *host;
+
+	rdmap_read_parse(&o.r, in->at);
+	if (q->draining || !room_to_owe(q, in))
+		return;
+	if (o.r.len > 0 &&
+	    (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
+	     !reach(q, in, o.r.src_stag, o.r.src_to, o.r.len, IBV_ACCESS_REMOTE_READ,
+		    in->at, &host)))
+		return;
+	owe(q, in, &o);
+}
+
+/* RFC 7306, 5.1: where a bit of the mask is set, no carry leaves it. */
+static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t mask)
+{
+	uint64_t top = mask | 1ull << 63;
+
+	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
+}
+
+static int execute(const struct rdmap_atomic *a, uint64_t *at, uint64_t *orig)
+{
+	uint64_t seen, put;
+	int rc;
+
+	if (a->op == RDMAP_FETCH_ADD && !(a->mask & ~(1ull << 63)))
+		return guard_fetch_add(at, a->data, orig);
+	if (a->op == RDMAP_CMP_SWAP && a->mask == UINT64_MAX &&
+	    a->compare_mask == UINT64_MAX)
+		return guard_cmp_swap(at, a->compare, a->data, orig);
+	rc = guard_fetch_add(at, 0, orig);
+	while (rc == 0) {
+		seen = *orig;
+		if (a->op == RDMAP_FETCH_ADD)
+			put = masked_add(seen, a->data, a->mask);
+		else if ((seen ^ a->compare) & a->compare_mask)
+			return 0;
+		else
+			put = (seen & ~a->mask) | (a->data & a->mask);
+		rc = guard_cmp_swap(at, seen, put, orig);
+		if (rc == 0 && *orig == seen)
+			break;
+	}
+	return rc;
+}
+
+static void atomic_came(struct iw_qp *q, const struct in *in)
+{
+	struct iw_owed o = { .atomic = true };
+	struct rdmap_atomic a;
+	uint8_t *host;
+
+	rdmap_atomic_parse(&a, in->at);
+	if (q->draining || !room_to_owe(q, in) ||
+	    !allowed(q, in, IBV_ACCESS_REMOTE_ATOMIC, NULL) ||
+	    !reach(q, in, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, NULL, &host))
+		return;
+	if ((a.op != RDMAP_FETCH_ADD && a.op != RDMAP_CMP_SWAP) || a.to & 7 ||
+	    (uintptr_t)host & 7) {
+		refuse(q, in, TERM_RDMAP_OPERATION);
+		return;
+	}
+	o.a.id = a.id;
+	if (execute(&a, (uint64_t *)(void *)host, &o.a.orig) != 0) {
+		iw_terminate(q, TERM_RDMAP_LOCAL, &in->d, in->ulpdu, NULL,
+			     IBV_EVENT_QP_ACCESS_ERR, in->now);
+		return;
+	}
+	owe(q, in, &o);
+}
+
+/* --- tagged -------------------------------------------------------------------------------- */
+
+static void write_came(struct iw_qp *q, const struct in *in)
+{
+	uint8_t *host;
+
+	if (!q->write_open)
+		q->write_len = 0;
+	q->write_open = !in->d.last;
+	q->write_len += in->len;
+	if (in->len == 0)
+		return;
+	if (!allowed(q, in, IBV_ACCESS_REMOTE_WRITE, NULL) ||
+	    !reach(q, in, in->d.stag, in->d.to, in->len, IBV_ACCESS_REMOTE_WRITE, NULL,
+		   &host))
+		return;
+	if (guard_copy(host, in->at, in->len) == 0)
+		return;
+	log_info("QP 0x%06x: the memory of STag 0x%08x is not mapped", q->qp->qpn,
+		 in->d.stag);
+	iw_terminate(q, TERM_RDMAP_LOCAL, &in->d, in->ulpdu, NULL,
+		     IBV_EVENT_QP_ACCESS_ERR, in->now);
+}
+
+static void tagged(struct iw_qp *q, const struct in *in)
+{
+	if (rdmap_opcode(in->d.ulp) == RDMAP_WRITE)
+		write_came(q, in);
+	else
+		iw_read_response(q, &in->d, in->at, in->len, in->now);
+}
+
+/* --- untagged -------------------------------------------------------------------------------- */
+
+/* Is the opcode at home on this queue, and does it go on as it began? */
+static bool fits(struct iw_qp *q, const struct in *in)
+{
+	if (in->op->queue == in->d.qn &&
+	    (in->d.qn != 0 || !q->op || q->op == in->op) &&
+	    (!in->op->body || (in->len == in->op->body && in->d.last)))
+		return true;
+	refuse(q, in, TERM_RDMAP_OPCODE);
+	return false;
+}
+
+/* It uses no receive. */
+static bool is_rtr_send(const struct iw_qp *q, const struct in *in)
+{
+	return is_rtr(q, in, MPA_RTR_SEND) && in->d.qn == 0 && in->len == 0 &&
+	       !in->op->inv && !in->op->imm;
+}
+
+static void untagged(struct iw_qp *q, const struct in *in)
+{
+	if (!fits(q, in))
+		return;
+	q->mo[in->d.qn] += in->len;
+	if (in->d.last) {
+		q->msn[in->d.qn]++;
+		q->mo[in->d.qn] = 0;
+	}
+	switch ((enum rdmap_opcode)rdmap_opcode(in->d.ulp)) {
+	case RDMAP_SEND: case RDMAP_SEND_INV: case RDMAP_SEND_SE: case RDMAP_SEND_SE_INV:
+		if (!is_rtr_send(q, in))
+			send_came(q, in);
+		return;
+	case RDMAP_IMMEDIATE: case RDMAP_IMMEDIATE_SE:
+		immediate_came(q, in);
+		return;
+	case RDMAP_READ_REQUEST:
+		read_came(q, in);
+		return;
+	case RDMAP_ATOMIC_REQUEST:
+		atomic_came(q, in);
+		return;
+	case RDMAP_ATOMIC_RESPONSE:
+		iw_atomic_response(q, &in->d, in->at, in->now);
+		return;
+	case RDMAP_TERMINATE:
+		iw_term_received(q, in->at, in->len, in->now);
+		return;
+	case RDMAP_WRITE: case RDMAP_READ_RESPONSE:
+		return;
+	}
+}
+
+/* --- */
+
+/* What is wrong with a header, whatever it is about; 0: nothing.  DDP's rules
+ * first (RFC 5041, 7.1: segments come in order, and messages on each queue). */
+static unsigned judge(const struct iw_qp *q, const struct in *in)
+{
+	const struct ddp *d = &in->d;
+
+	if (d->version != DDP_VERSION)
+		return d->tagged ? TERM_DDP_TAGGED_VERSION : TERM_DDP_UNTAGGED_VERSION;
+	if (!d->tagged && d->qn >= RDMAP_QUEUES)
+		return TERM_DDP_QUEUE;
+	if (!d->tagged && d->msn != q->msn[d->qn])
+		return TERM_DDP_MSN;
+	if (!d->tagged && d->mo != q->mo[d->qn])
+		return TERM_DDP_MO;
+	if (rdmap_version(d->ulp) != RDMAP_VERSION)
+		return TERM_RDMAP_VERSION;
+	if (!in->op || in->op->tagged != d->tagged)
+		return TERM_RDMAP_OPCODE;
+	return 0;
+}
+
+void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
+{
+	struct in in = { .ulpdu = n, .now = now };
+	int hdr = ddp_parse(&in.d, ulpdu, n);
+	unsigned error;
+
+	if (hdr < 0) {
+		/* RFC 6581 has an FPDU of nothing as an RTR, too. */
+		if (n == 0 && q->first && q->p.rtr == MPA_RTR_SEND)
+			return;
+		iw_terminate(q, TERM_DDP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR,
+			     now);
+		return;
+	}
+	in.op = rdmap_op(rdmap_opcode(in.d.ulp));
+	in.at = ulpdu + hdr;
+	in.len = (uint32_t)(n - (size_t)hdr);
+	error = judge(q, &in);
+	if (error)
+		refuse(q, &in, (enum rdmap_error)error);
+	else if (in.d.tagged)
+		tagged(q, &in);
+	else
+		untagged(q, &in);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rx.c - the stream, cut anywhere, becomes whole FPDUs (RFC 5044, 4, 6).
+ *
+ * Bytes come into the NIC's buffer; an FPDU that is not whole at its end waits
+ * in the QP's stash, where the next bytes complete it.
+ */
+#include <string.h>
+
+#include "core/due.h"
+#include "iwarp/iw_qp.h"
+
+/* How many bytes of the stream the FPDU at `at` takes, as far as its first n
+ * tell: more than n if that is not yet known. */
+static size_t fpdu_need(const struct iw_qp *q, const uint8_t *at, size_t n)
+{
+	/* A marker may stand before the length, though never within it. */
+	size_t skip = q->p.markers_in && q->pos == 0 ? MPA_MARKER_LEN : 0, len;
+
+	if (n < skip + MPA_LEN_LEN)
+		return skip + MPA_LEN_LEN;
+	len = mpa_fpdu_len((size_t)at[skip] << 8 | at[skip + 1]);
+	return q->p.markers_in ? mpa_marked_len(len, q->pos) : len;
+}
+
+static void bad_fpdu(struct iw_qp *q, enum rdmap_error error, uint64_t now)
+{
+	iw_terminate(q, error, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR, now);
+}
+
+/* The first FPDU that an initiator sends shows that it is ready. */
+static void first_fpdu(struct iw_qp *q)
+{
+	q->hold = false;
+	iw_ready(q);
+}
+
+/* A whole one, n bytes with markers. */
+static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+{
+	uint32_t pos = q->pos;
+	size_t ulpdu;
+
+	q->pos = (pos + (uint32_t)n) % MPA_MARKER_EVERY;
+	if (q->p.crc && !mpa_crc_is(mpa_crc(MPA_CRC_START, at, n - MPA_CRC_LEN),
+				    at + n - MPA_CRC_LEN)) {
+		bad_fpdu(q, TERM_MPA_CRC, now);
+		return;
+	}
+	if (q->p.markers_in) {
+		ulpdu = pos == 0 ? MPA_MARKER_LEN : 0;
+		ulpdu = (size_t)at[ulpdu] << 8 | at[ulpdu + 1];
+		if (!mpa_unmark(q->iw->plain, at, mpa_fpdu_len(ulpdu), pos)) {
+			bad_fpdu(q, TERM_MPA_MARKER, now);
+			return;
+		}
+		at = q->iw->plain;
+	} else {
+		ulpdu = (size_t)at[0] << 8 | at[1];
+	}
+	if (q->hold)
+		first_fpdu(q);
+	iw_rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
+	q->first = false;
+	iw_settle(q, now);
+}
+
+/* Complete the FPDU in the stash with what has come.  Returns how much of that
+ * was used. */
+static size_t fill_stash(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+{
+	size_t used = 0;
+
+	for (;;) {
+		size_t need = fpdu_need(q, q->stash, q->stash_len), take;
+
+		if (need <= q->stash_len) {
+			q->stash_len = 0;
+			take_fpdu(q, q->stash, need, now);
+			return used;
+		}
+		take = need - q->stash_len < n - used ? need - q->stash_len : n - used;
+		if (take == 0)
+			return used;
+		memcpy(q->stash + q->stash_len, at + used, take);
+		q->stash_len += (uint32_t)take;
+		used += take;
+	}
+}
+
+static void take_all(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+{
+	if (q->stash_len > 0) {
+		size_t used = fill_stash(q, at, n, now);
+
+		at += used;
+		n -= used;
+	}
+	while (n > 0 && q->life == LIFE_OPEN) {
+		size_t need = fpdu_need(q, at, n);
+
+		if (need > n) {
+			memcpy(q->stash, at, n);
+			q->stash_len = (uint32_t)n;
+			return;
+		}
+		take_fpdu(q, at, need, now);
+		at += need;
+		n -= need;
+	}
+}
+
+unsigned iwarp_room(struct qp *qp, struct iovec iov[2])
+{
+	struct iw_qp *q = iw_qp(qp);
+	struct iwarp *iw = q->iw;
+	size_t need;
+
+	if (q->life == LIFE_OPEN && q->stash_len > 0) {
+		need = fpdu_need(q, q->stash, q->stash_len);
+		iov[0] = (struct iovec){ q->stash + q->stash_len, need - q->stash_len };
+		iov[1] = (struct iovec){ iw->in, IN };
+		return 2;
+	}
+	iov[0] = (struct iovec){ iw->in, IN };
+	return 1;
+}
+
+void iwarp_received(struct qp *qp, size_t n, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+	struct iovec iov[2];
+
+	if (q->life != LIFE_OPEN)		/* nobody wants it any more */
+		return;
+	if (iwarp_room(qp, iov) == 2) {
+		size_t into = n < iov[0].iov_len ? n : iov[0].iov_len;
+
+		q->stash_len += (uint32_t)into;
+		n -= into;
+		if (n == 0 && fpdu_need(q, q->stash, q->stash_len) > q->stash_len)
+			return;
+	}
+	take_all(q, q->iw->in, n, now);
+	if (q->c.owed != q->owed.tail || qp->sq.tail != qp->sq.head ||
+	    q->life != LIFE_OPEN || qp->state == IBV_QPS_SQD)
+		due_add(qp->core, qp);
+}

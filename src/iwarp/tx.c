@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tx.c - a plan of FPDUs from where the QP stands, and what the stream took of
+ * it. */
+#include <assert.h>
+#include <string.h>
+
+#include "iwarp/iw_qp.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+
+/* --- planning ------------------------------------------------------------------ */
+
+void iw_nudge(struct iw_qp *q, uint64_t now)
+{
+	static const uint64_t after[NUDGES] = { 10000000, 100000000, 1000000000 };
+
+	q->nudge_at = q->p.initiator && q->first && q->nudges < NUDGES ?
+		      now + after[q->nudges] : NEVER;
+}
+
+static enum step nudge(struct iw_cursor *c, struct seg *s)
+{
+	c->nudge_due = false;
+	s->ddp.tagged = s->ddp.last = true;
+	s->ddp.ulp = rdmap_control(RDMAP_WRITE);
+	return STEP_SEG;
+}
+
+/* RFC 5041, 5.3: a message's segments go one behind the other, so what has begun
+ * goes on.  Between messages answers and requests take turns, that neither side
+ * can keep the other waiting; who cannot go leaves the turn to the other. */
+static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = STEP_WAIT;
+
+	if (c->begun)
+		return iw_req_next(q, c, s, work, now);
+	if (c->owed_off)
+		return iw_rsp_next(q, c, s, work, now);
+	if (c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	if (step == STEP_WAIT)
+		step = iw_rsp_next(q, c, s, work, now);
+	if (step == STEP_WAIT && !c->answered)
+		step = iw_req_next(q, c, s, work, now);
+	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+}
+
+/* A Terminate is the last there is.  What the peer had asked for before goes
+ * first, as long as it can: it is told of one request, not of those. */
+static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	enum step step = c->begun ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
+
+	return step == STEP_SEG ? step : iw_term_next(q, c, s);
+}
+
+static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			      struct work *work, uint64_t now)
+{
+	memset(s, 0, offsetof(struct seg, body));
+	s->body_len = s->len = s->off = 0;
+	s->span = NULL;
+	s->ddp.version = DDP_VERSION;
+	if (c->term_due)
+		return last_segment(q, c, s, work, now);
+	if (q->life != LIFE_OPEN || q->hold || q->closing)
+		return STEP_WAIT;
+	return next_message(q, c, s, work, now);
+}
+
+static void no_plan(struct iw_qp *q)
+{
+	struct iwarp *iw = q->iw;
+
+	iw->owner = q->qp;
+	iw->plans = iw->pieces = 0;
+	iw->arena_used = 0;
+	iw->piece_open = false;
+}
+
+/* Was what lies between two cursors an answer to the peer? */
+static bool is_answer(const struct iw_cursor *a, const struct iw_cursor *b)
+{
+	return a->owed != b->owed || a->owed_off != b->owed_off;
+}
+
+/* Memory that a segment is of is gone.  What is planned before it goes first:
+ * then it is at the cursor. */
+static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
+{
+	if (q->iw->plans)
+		return;
+	if (is_answer(c, &q->c)) {
+		q->owed.tail = q->c.owed;
+		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
+			     IBV_EVENT_QP_ACCESS_ERR, now);
+	} else {
+		iw_req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
+}
+
+static void plan(struct iw_qp *q, uint64_t now)
+{
+	struct iw_cursor c = q->c;
+	struct work work;
+	uint32_t bytes = 0;
+	struct seg s;
+
+	work.resolved = false;			/* the rest is large */
+	while (bytes < q->budget) {
+		switch (next_segment(q, &c, &s, &work, now)) {
+		case STEP_AGAIN:
+			continue;
+		case STEP_WAIT: case STEP_STOP:
+			return;
+		case STEP_SEG:
+			break;
+		}
+		switch (iw_fpdu_put(q, &s, &c)) {
+		case 0:
+			bytes += q->iw->plan[q->iw->plans - 1].len;
+			break;
+		case -EFAULT:
+			fault(q, &c, now);
+			return;
+		default:			/* no room: as far as it goes */
+			return;
+		}
+	}
+}
+
+/* The rest of an FPDU goes first, alone: it is there already. */
+static void plan_tail(struct iw_qp *q)
+{
+	struct iwarp *iw = q->iw;
+
+	iw->piece[iw->pieces++] = (struct iovec){
+		q->tail + q->tail_at, q->tail_end - q->tail_at };
+}
+
+static bool sends(const struct iw_qp *q)
+{
+	return q->life == LIFE_OPEN || q->life == LIFE_LAST;
+}
+
+unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	if (!sends(q))
+		return 0;
+	no_plan(q);
+	if (q->tail_at < q->tail_end) {
+		plan_tail(q);
+	} else {
+		plan(q, now);
+		iw_settle(q, now);
+		/* A step may have failed the QP: its Terminate. */
+		if (!q->iw->plans && q->c.term_due)
+			plan(q, now);
+	}
+	if (!q->iw->pieces && q->life == LIFE_LAST && !q->c.term_due) {
+		q->life = LIFE_FIN;
+		q->give_up_at = now + LAST_NS;
+	}
+	*iov = q->iw->piece;
+	return q->iw->pieces;
+}
+
+/* --- what was taken --------------------------------------------------------------- */
+
+/* Copy [off, off + n) of the pieces to `to`. */
+struct gather { const struct iovec *iov; size_t off, n; uint8_t *to; };
+
+static void do_gather(void *arg)
+{
+	const struct gather *g = arg;
+	const struct iovec *v = g->iov;
+	size_t off = g->off, n = g->n;
+	uint8_t *to = g->to;
+
+	for (; n > 0; v++) {
+		size_t take;
+
+		if (off >= v->iov_len) {
+			off -= v->iov_len;
+			continue;
+		}
+		take = v->iov_len - off < n ? v->iov_len - off : n;
+		memcpy(to, (const uint8_t *)v->iov_base + off, take);
+		to += take;
+		n -= take;
+		off = 0;
+	}
+}
+
+/* An FPDU went in part: the rest, from byte `from` of the plan on, becomes the
+ * tail. */
+static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
+{
+	struct gather g = { q->iw->piece, from, n, q->tail };
+
+	assert(n <= MPA_MARKED_MAX);
+	if (guard_call(do_gather, &g) != 0)
+		return false;
+	q->tail_at = 0;
+	q->tail_end = (uint32_t)n;
+	return true;
+}
+
+/* Half an FPDU is out and the rest cannot be read: the stream is of no use. */
+static void broken(struct iw_qp *q, bool answer, uint64_t now)
+{
+	log_info("QP 0x%06x: memory went away while it was being sent",
+		 q->qp->qpn);
+	if (!answer) {
+		iw_req_flush(q, q->c.cur, now);
+		if (q->qp->state != IBV_QPS_ERR)
+			sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
+	iw_fail(q, answer ? IBV_EVENT_QP_ACCESS_ERR : -1, false, now);
+	q->life = LIFE_OVER;
+}
+
+static void adapt(struct iw_qp *q, bool all)
+{
+	if (all && q->budget < BUDGET_MAX)
+		q->budget *= 2;
+	else if (!all && q->budget > BUDGET_MIN)
+		q->budget /= 2;
+}
+
+static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
+{
+	struct iwarp *iw = q->iw;
+	struct iw_cursor before;
+	size_t at = 0;
+	unsigned i = 0;
+
+	while (i < iw->plans && n - at >= iw->plan[i].len)
+		at += iw->plan[i++].len;
+	if (i > 0)
+		q->c = iw->plan[i - 1].after;
+	if (i < iw->plans && n > at) {
+		before = q->c;
+		iw_req_complete(q, now);
+		if (!keep_rest(q, n, at + iw->plan[i].len - n)) {
+			broken(q, is_answer(&before, &iw->plan[i].after), now);
+			return;
+		}
+		q->tail_cur = before.cur;
+		q->c = iw->plan[i++].after;
+	}
+	adapt(q, i == iw->plans && q->tail_at == q->tail_end);
+	if (i == 0)
+		return;
+	iw_nudge(q, now);
+	iw_req_complete(q, now);
+}
+
+void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
+{
+	struct iw_qp *q = iw_qp(qp);
+
+	assert(q->iw->owner == qp);
+	if (n < 0) {
+		/* With copies under the guard it is known whose it was. */
+		q->careful = true;
+	} else if (q->tail_at < q->tail_end) {
+		q->tail_at += (uint32_t)n;
+		iw_req_complete(q, now);
+	} else {
+		sent_plan(q, (size_t)n, now);
+	}
+	no_plan(q);
+	iw_settle(q, now);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conn.c - see conn.h. */
+#include "nic/conn.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/qp.h"
+#include "iwarp/iwarp.h"
+#include "link/stream.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+#include "sys/log.h"
+
+enum {
+	FEW = 4,			/* so many are asked one by one: that is
+					 * one system call each, not one more */
+	EVENTS = 64,
+	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
+	OUT_TURN = 256 << 10,		/* put out by one QP */
+	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
+};
+
+struct conn {				/* stream->user */
+	struct list node;
+	struct qp *qp;
+	struct stream *stream;
+	bool blocked;			/* EPOLLOUT is asked for */
+	bool deaf;			/* nothing more comes */
+	int lost;			/* nothing more can be sent: -errno, or 0 */
+};
+
+struct conns {
+	struct core *core;
+	int epfd;
+	struct list all;
+	_Atomic unsigned n;		/* written under the turn */
+	unsigned blocked;
+	void (*kick)(void *arg);
+	void *arg;
+};
+
+/* --- coming and going ------------------------------------------------------------ */
+
+static int watch(struct conns *cs, struct conn *c, int op)
+{
+	struct epoll_event e = { .data.ptr = c };
+
+	if (!c->deaf)
+		e.events |= EPOLLIN;
+	if (c->blocked)
+		e.events |= EPOLLOUT;
+	return epoll_ctl(cs->epfd, op, c->stream->fd, &e) ? -errno : 0;
+}
+
+static void set_blocked(struct conns *cs, struct conn *c, bool blocked)
+{
+	if (c->blocked == blocked)
+		return;
+	c->blocked = blocked;
+	cs->blocked += blocked ? 1 : -1u;
+	if (!c->deaf)
+		watch(cs, c, EPOLL_CTL_MOD);
+}
+
+static int on_attached(void *arg, struct qp *qp, struct stream *stream)
+{
+	struct conns *cs = arg;
+	struct conn *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	c->qp = qp;
+	c->stream = stream;
+	rc = watch(cs, c, EPOLL_CTL_ADD);
+	if (rc) {
+		log_info("QP 0x%06x: its connection cannot be watched: errno %d",
+			 qp->qpn, -rc);
+		free(c);
+		return rc;
+	}
+	stream->user = c;
+	list_add_tail(&cs->all, &c->node);
+	cs->n++;
+	/* Bytes may have come before it was watched, and a poller may be what
+	 * looks next. */
+	cs->kick(cs->arg);
+	return 0;
+}
+
+/* An end is told for ever: so nobody listens any more. */
+static void be_deaf(struct conns *cs, struct conn *c)
+{
+	if (c->deaf)
+		return;
+	set_blocked(cs, c, false);
+	c->deaf = true;
+	epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL);
+}
+
+static void on_released(void *arg, struct qp *qp, struct stream *stream)
+{
+	struct conns *cs = arg;
+	struct conn *c = stream->user;
+
+	(void)qp;
+	be_deaf(cs, c);
+	list_del(&c->node);
+	cs->n--;
+	free(c);
+	stream->ops->close(stream);
+}
+
+static const struct iwarp_ops ops = { on_attached, on_released };
+
+/* --- in ------------------------------------------------------------------------------ */
+
+/* Little more than `most` bytes: the rest of an FPDU comes with them. */
+static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t now)
+{
+	struct qp *qp = c->qp;
+	struct iovec iov[2];
+	unsigned pieces;
+	ssize_t got;
+
+	if (c->deaf)
+		return 0;
+	lock_take(&qp->lock);
+	pieces = iwarp_room(qp, iov);
+	if (iov[pieces - 1].iov_len > most)
+		iov[pieces - 1].iov_len = most;
+	got = c->stream->ops->recv(c->stream, iov, pieces, now);
+	if (got > 0) {
+		iwarp_received(qp, (size_t)got, now);
+	} else if (got < 0) {
+		be_deaf(cs, c);
+		if (got == -ESHUTDOWN)
+			got = c->lost;
+		iwarp_hangup(qp, (int)got, now);
+	}
+	lock_give(&qp->lock);
+	return got > 0 ? (size_t)got : c->deaf;
+}
+
+/* Each that has something gets an equal share: the kernel tells of the same ones
+ * again, and who is left out once would be for ever.  (Where there are more than
+ * EVENTS, it takes turns.) */
+static size_t take_watched(struct conns *cs, uint64_t now)
+{
+	struct epoll_event ev[EVENTS];
+	int n = epoll_wait(cs->epfd, ev, EVENTS, 0);
+	size_t bytes = 0, share = n > 0 ? IN_TURN / (unsigned)n : 0;
+
+	for (int i = 0; i < n; i++) {
+		struct conn *c = ev[i].data.ptr;
+
+		if (ev[i].events & EPOLLOUT) {
+			set_blocked(cs, c, false);
+			due_add(cs->core, c->qp);
+		}
+		if (ev[i].events & ~(unsigned)EPOLLOUT)
+			bytes += take_in(cs, c, share, now);
+	}
+	return bytes + (n > 0);
+}
+
+bool conns_input(struct conns *cs, uint64_t now)
+{
+	size_t bytes = 0;
+
+	if (cs->n == 0)
+		return false;
+	if (cs->n > FEW || cs->blocked)
+		return take_watched(cs, now) > 0;
+	list_for(n, &cs->all)
+		bytes += take_in(cs, container_of(n, struct conn, node), IN_TURN / FEW,
+				 now);
+	return bytes > 0;
+}
+
+/* --- out ------------------------------------------------------------------------------- */
+
+/* False: the stream is full, or there is nothing to send. */
+static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t now)
+{
+	struct qp *qp = c->qp;
+	const struct iovec *iov;
+	unsigned n = iwarp_output(qp, &iov, now);
+	size_t all = 0;
+	ssize_t took;
+
+	if (n == 0)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		all += iov[i].iov_len;
+	took = c->stream->ops->send(c->stream, iov, n, now);
+	if (took < 0 && took != -EFAULT) {
+		/* What had come before is taken in first, to the end of it: it
+		 * may say why. */
+		iwarp_sent(qp, 0, now);
+		c->lost = (int)took;
+		return false;
+	}
+	iwarp_sent(qp, took, now);
+	if (took >= 0 && (size_t)took < all) {
+		set_blocked(cs, c, true);
+		return false;
+	}
+	*bytes += took > 0 ? (size_t)took : 0;
+	return true;
+}
+
+bool conns_output(struct conns *cs, struct qp *qp, uint64_t now)
+{
+	struct stream *stream = iwarp_stream(qp);
+	struct conn *c = stream ? stream->user : NULL;
+	size_t bytes = 0;
+	bool more = true;
+
+	if (!c)
+		return false;
+	if (c->lost)
+		more = false;
+	while (more && !c->blocked && bytes < OUT_TURN)
+		more = put_out(cs, c, &bytes, now);
+	cs->core->spent += (uint32_t)(bytes / SPENT_BYTES) + (bytes > 0);
+	switch (iwarp_wish(qp)) {
+	case IW_WISH_NONE:
+		break;
+	case IW_WISH_FIN:
+		stream->ops->fin(stream);
+		break;
+	case IW_WISH_CLOSE:
+		iwarp_release(qp);
+		return false;
+	}
+	return more && !c->blocked;
+}
+
+/* --- */
+
+int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
+	       void *arg)
+{
+	struct conns *cs = calloc(1, sizeof(*cs));
+	int rc;
+
+	if (!cs)
+		return -ENOMEM;
+	cs->core = core;
+	cs->kick = kick;
+	cs->arg = arg;
+	list_init(&cs->all);
+	cs->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
+	if (cs->epfd < 0) {
+		rc = -errno;
+		goto free_conns;
+	}
+	rc = iwarp_open(core, &ops, cs);
+	if (rc)
+		goto close_epoll;
+	*out = cs;
+	return 0;
+
+close_epoll:
+	close(cs->epfd);
+free_conns:
+	free(cs);
+	return rc;
+}
+
+void conns_close(struct conns *cs)
+{
+	iwarp_close(cs->core);
+	close(cs->epfd);
+	free(cs);
+}
+
+int conns_fd(const struct conns *cs)
+{
+	/* An empty set would cost every sleep of one who has no iWARP. */
+	return cs->n ? cs->epfd : -1;
+}
+
+void conns_forked(struct conns *cs)
+{
+	list_for(n, &cs->all)
+		stream_forked(container_of(n, struct conn, node)->stream);
+	close(cs->epfd);
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "wire/cm_mad.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "wire/be.h"
+
+enum { BASE_VERSION = 1, CLASS_CM = 7, CLASS_VERSION = 2, METHOD_SEND = 3 };
+
+/* 13.4.3, as it lies in front of each message. */
+struct mad_hdr {
+	uint8_t base_version, class, class_version, method;
+	be16_t status, specific;
+	be64_t tid;
+	be16_t attr_id, rsvd;
+	be32_t attr_mod;
+};
+
+static_assert(sizeof(struct mad_hdr) == MAD_HDR, "MAD");
+
+struct message { const char *name; uint16_t attr, at, len; };
+
+static const struct message messages[CM_TYPES] = {
+#define MSG(name, attr, at, len) [CM_##name] = { #name, attr, at, len },
+#define FIELD(...)
+#define BYTES(...)
+#include "wire/cm_mad.def"
+#undef MSG
+#undef FIELD
+#undef BYTES
+};
+
+/* Private data fill the message: no byte of it is without an owner. */
+#define MSG(name, attr, at, len) \
+	static_assert(MAD_HDR + (at) + (len) == MAD_LEN, #name); \
+	static_assert((len) <= CM_PRIVATE_MAX, #name);
+#define FIELD(...)
+#define BYTES(...)
+#include "wire/cm_mad.def"
+#undef MSG
+#undef FIELD
+#undef BYTES
+
+struct field {
+	uint8_t type;
+	uint16_t off, size;		/* of the member */
+	uint16_t bit, bits;		/* in the message */
+	uint8_t shift;
+	bool bytes;
+};
+
+#define MEMBER(m) offsetof(struct cm_msg, m), sizeof(((struct cm_msg *)0)->m)
+
+static const struct field fields[] = {
+#define MSG(...)
+#define FIELD(msg, member, byte, b, n, s) \
+	{ CM_##msg, MEMBER(member), (byte) * 8 + (b), n, s, false },
+#define BYTES(msg, member, byte, n) \
+	{ CM_##msg, MEMBER(member), (byte) * 8, (n) * 8, 0, true },
+#include "wire/cm_mad.def"
+#undef MSG
+#undef FIELD
+#undef BYTES
+};
+
+enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
+
+static uint64_t get_bits(const uint8_t *at, unsigned bit, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (; n > 0; n--, bit++)
+		v = v << 1 | (at[bit / 8] >> (7 - bit % 8) & 1);
+	return v;
+}
+
+static void put_bits(uint8_t *at, unsigned bit, unsigned n, uint64_t v)
+{
+	while (n-- > 0) {
+		at[bit / 8] |= (uint8_t)((v >> n & 1) << (7 - bit % 8));
+		bit++;
+	}
+}
+
+static uint64_t get_member(const void *m, unsigned size)
+{
+	switch (size) {
+	case 1:
+		return *(const uint8_t *)m;
+	case 2:
+		return *(const uint16_t *)m;
+	case 4:
+		return *(const uint32_t *)m;
+	default:
+		return *(const uint64_t *)m;
+	}
+}
+
+static void set_member(void *m, unsigned size, uint64_t v)
+{
+	switch (size) {
+	case 1:
+		*(uint8_t *)m = (uint8_t)v;
+		break;
+	case 2:
+		*(uint16_t *)m = (uint16_t)v;
+		break;
+	case 4:
+		*(uint32_t *)m = (uint32_t)v;
+		break;
+	default:
+		*(uint64_t *)m = v;
+		break;
+	}
+}
+
+void cm_mad_build(uint8_t mad[MAD_LEN], const struct cm_msg *m)
+{
+	const struct message *msg = &messages[m->type];
+	struct mad_hdr hdr = {
+		.base_version = BASE_VERSION, .class = CLASS_CM,
+		.class_version = CLASS_VERSION, .method = METHOD_SEND,
+		.tid = be64(m->tid), .attr_id = be16(msg->attr),
+		.attr_mod = be32(m->attr_mod),
+	};
+	uint8_t *body = mad + MAD_HDR;
+
+	memset(mad, 0, MAD_LEN);
+	memcpy(mad, &hdr, sizeof(hdr));
+	for (unsigned i = 0; i < FIELDS; i++) {
+		const struct field *f = &fields[i];
+		const uint8_t *from = (const uint8_t *)m + f->off;
+
+		if (f->type != m->type)
+			continue;
+		if (f->bytes)
+			memcpy(body + f->bit / 8, from, f->bits / 8u);
+		else
+			put_bits(body, f->bit, f->bits,
+				 get_member(from, f->size) >> f->shift);
+	}
+	memcpy(body + msg->at, m->private, msg->len);
+}
+
+static int find_message(uint16_t attr, enum cm_type *out)
+{
+	for (unsigned i = 0; i < CM_TYPES; i++) {
+		if (messages[i].attr != attr)
+			continue;
+		*out = (enum cm_type)i;
+		return 0;
+	}
+	return -EPROTO;
+}
+
+static void get_fields(struct cm_msg *m, const uint8_t *body)
+{
+	for (unsigned i = 0; i < FIELDS; i++) {
+		const struct field *f = &fields[i];
+		uint8_t *to = (uint8_t *)m + f->off;
+
+		if (f->type != m->type)
+			continue;
+		if (f->bytes)
+			memcpy(to, body + f->bit / 8, f->bits / 8u);
+		else
+			set_member(to, f->size, get_member(to, f->size) |
+				   get_bits(body, f->bit, f->bits) << f->shift);
+	}
+}
+
+int cm_mad_parse(struct cm_msg *m, const void *mad, size_t len)
+{
+	const uint8_t *body = (const uint8_t *)mad + MAD_HDR;
+	struct mad_hdr hdr;
+	enum cm_type type;
+
+	if (len != MAD_LEN)
+		return -EPROTO;
+	memcpy(&hdr, mad, sizeof(hdr));
+	if (hdr.base_version != BASE_VERSION || hdr.class != CLASS_CM ||
+	    hdr.class_version != CLASS_VERSION || hdr.method != METHOD_SEND ||
+	    find_message(get_be16(hdr.attr_id), &type))
+		return -EPROTO;
+	memset(m, 0, sizeof(*m));
+	m->type = type;
+	m->tid = get_be64(hdr.tid);
+	m->attr_mod = get_be32(hdr.attr_mod);
+	get_fields(m, body);
+	memcpy(m->private, body + messages[type].at, messages[type].len);
+	if (m->info_len > CM_INFO_MAX)
+		m->info_len = CM_INFO_MAX;
+	return 0;
+}
+
+size_t cm_private_len(enum cm_type type)
+{
+	return messages[type].len;
+}
+
+const char *cm_type_name(enum cm_type type)
+{
+	return messages[type].name;
+}

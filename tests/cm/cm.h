@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm.h - what the test programs of connection management share. */
+#ifndef TESTS_CM_H
+#define TESTS_CM_H
+
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MUST(cond) do { \
+	if (!(cond)) { \
+		fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, \
+			#cond, errno); \
+		exit(1); \
+	} \
+} while (0)
+
+enum { MSG = 64, WAIT_MS = 20000 };
+
+/* An id with its QP and one message's room. */
+struct end {
+	struct rdma_cm_id *id;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	unsigned seen;			/* completions: 1 of a send, 2 of a receive */
+	char buf[2 * MSG];		/* what is sent, what has come */
+};
+
+struct sockaddr_storage cm_address(const char *ip, unsigned port);
+struct rdma_event_channel *cm_channel(void);
+/* The next event, which must come, with what it must be; acknowledged by the
+ * caller.  status 1: any. */
+struct rdma_cm_event *cm_event(struct rdma_event_channel *ch);
+struct rdma_cm_event *cm_expect(struct rdma_event_channel *ch,
+				enum rdma_cm_event_type type, int status);
+void cm_ack(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int status);
+void end_make(struct end *e, struct rdma_cm_id *id);
+void end_break(struct end *e);
+void end_recv(struct end *e);
+void end_send(struct end *e);
+void end_wait(struct end *e, enum ibv_wc_opcode opcode);
+
+struct rdma_cm_id *cm_listener(struct rdma_event_channel *ch, const char *ip,
+			       unsigned port);
+/* Resolved, with a QP, not yet connecting. */
+void cm_resolved(struct end *e, struct rdma_event_channel *ch, const char *ip,
+		 unsigned port);
+
+int cycles_serve(const char *ip, unsigned port, unsigned n);
+int cycles_ask(const char *ip, unsigned port, unsigned n);
+int deaths_serve(const char *ip, unsigned port, const char *step);
+int deaths_ask(const char *ip, unsigned port, const char *step);
+int rules(const char *ip, unsigned port);
+int races(const char *ip);
+int forks(const char *ip, unsigned port);
+int hold(const char *ip, unsigned port);
+int refused(const char *ip, unsigned port);
+
+#endif

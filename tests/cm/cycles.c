@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connect, say a word each way, part, many times: nothing may be left. */
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cm.h"
+
+static unsigned descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static long rss_kib(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long all, rss;
+
+	MUST(f && fscanf(f, "%ld %ld", &all, &rss) == 2);
+	fclose(f);
+	return rss * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+int cycles_serve(const char *ip, unsigned port, unsigned n)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	struct rdma_cm_id *listener = cm_listener(ch, ip, port);
+
+	puts("listening");
+	fflush(stdout);
+	while (n--) {
+		struct rdma_cm_event *ev = cm_expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		struct end e;
+
+		end_make(&e, ev->id);
+		rdma_ack_cm_event(ev);
+		end_recv(&e);
+		MUST(rdma_accept(e.id, NULL) == 0);
+		cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+		end_wait(&e, IBV_WC_RECV);
+		memcpy(e.buf, e.buf + MSG, MSG);
+		/* Its ACK may be lost with the peer gone: nobody waits for it. */
+		end_send(&e);
+		cm_ack(ch, RDMA_CM_EVENT_DISCONNECTED, 0);
+		MUST(rdma_disconnect(e.id) == 0);
+		end_break(&e);
+	}
+	usleep(500000);			/* the last DREP may be lost */
+	MUST(rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(ch);
+	return 0;
+}
+
+static void ask(struct rdma_event_channel *ch, const char *ip, unsigned port, unsigned i)
+{
+	struct end e;
+
+	cm_resolved(&e, ch, ip, port);
+	end_recv(&e);
+	MUST(rdma_connect(e.id, NULL) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	memset(e.buf, 0, sizeof(e.buf));
+	snprintf(e.buf, MSG, "word %u", i);
+	end_send(&e);
+	end_wait(&e, IBV_WC_SEND);
+	end_wait(&e, IBV_WC_RECV);
+	MUST(memcmp(e.buf, e.buf + MSG, MSG) == 0);
+	MUST(rdma_disconnect(e.id) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_DISCONNECTED, 0);
+	end_break(&e);
+}
+
+/* What rests (identifiers, QP numbers) is bounded: it is there after a tenth. */
+int cycles_ask(const char *ip, unsigned port, unsigned n)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	unsigned fds = 0;
+	long rss = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (i == n / 2) {
+			fds = descriptors();
+			rss = rss_kib();
+		}
+		ask(ch, ip, port, i);
+	}
+	printf("%u cycles, %ld KiB more in the second half\n", n, rss_kib() - rss);
+	/* A connection to each other process of the host may have come. */
+	MUST(descriptors() <= fds + 8);
+	MUST(rss_kib() - rss < 4096);
+	rdma_destroy_event_channel(ch);
+	return 0;
+}

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Connection management: Debian's programs of rdma_cm, unmodified, as an ordinary
+user, and a program of our own that looks at what they take for granted."""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import socket
+import time
+
+import pytest
+
+import lab
+
+OURS = lab.ROOT / "build/obj/tests/cm/cm_test_program"
+
+# Where two processes may stand, and by which address they meet.
+PLACES = [("pair", "v4"), ("pair", "v6"), ("host", "v4"), ("pipe", "v6"),
+          ("udp", "v4"), ("lo", "v4"), ("lo", "v6")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    server: str             # {ip}: the server's, {any}: the wildcard's
+    client: str
+    said: str = ""          # by the client, when all is well
+    families: tuple = ("v4", "v6")
+    places: tuple = ("pair", "host", "pipe", "udp", "lo")
+    port: int = 0           # the program's own; 0: it is told one
+    space: int = 0x0106
+    by_tcp: bool = False    # they meet over TCP first
+    stays: bool = False     # the server has to be ended
+
+
+ROWS = [
+    Row("rping", "rping -s -v -V -C 5 -a {ip} -p {port}",
+        "rping -c -v -V -C 5 -a {ip} -p {port}", "rdma-ping-4"),
+    Row("rping-any", "rping -s -C 5 -p {port}",
+        "rping -c -V -C 5 -a {ip} -p {port}", families=("v4",)),
+    Row("rping-big", "rping -s -C 3 -S 60000 -a {ip} -p {port}",
+        "rping -c -V -C 3 -S 60000 -a {ip} -p {port}"),
+    Row("ucmatose", "ucmatose -p {port}", "ucmatose -s {ip} -p {port}",
+        "return status 0"),
+    Row("ucmatose-10", "ucmatose -c 10 -C 20 -p {port}",
+        "ucmatose -c 10 -C 20 -s {ip} -p {port}", "return status 0"),
+    Row("ucmatose-migrate", "ucmatose -m -p {port}", "ucmatose -m -s {ip} -p {port}",
+        "return status 0"),
+    Row("udaddy", "udaddy", "udaddy -s {ip}", "return status 0", space=0x0111,
+        port=7174),
+    Row("udaddy-10", "udaddy -c 10 -C 20", "udaddy -c 10 -C 20 -s {ip}",
+        "return status 0", space=0x0111, port=7174),
+    Row("cmtime", "cmtime -c 50 -p {port}", "cmtime -c 50 -s {ip} -p {port}",
+        "disconnect", stays=True),
+    Row("rdma_client", "rdma_server -p {port}", "rdma_client -s {ip} -p {port}",
+        "end 0", ("v4",)),
+    Row("rdma_xclient", "rdma_xserver -p {port}", "rdma_xclient -s {ip} -p {port}",
+        "end 0", ("v4",)),
+    Row("rdma_xclient-r", "rdma_xserver -c r -p {port}",
+        "rdma_xclient -c r -s {ip} -p {port}", "end 0", ("v4",)),
+    Row("send_bw", "ib_send_bw -R -n 200 -p {port}",
+        "ib_send_bw -R -n 200 -p {port} {ip}", "65536", ("v4",)),
+    Row("write_lat", "ib_write_lat -R -n 200 -p {port}",
+        "ib_write_lat -R -n 200 -p {port} {ip}", "t_avg", ("v4",)),
+    Row("read_bw", "ib_read_bw -R -n 200 -p {port}",
+        "ib_read_bw -R -n 200 -p {port} {ip}", "65536", ("v4",)),
+    Row("fi_msg", "fi_pingpong -p verbs -e msg -B {port}",
+        "fi_pingpong -p verbs -e msg -P {port} {ip}", "64k", ("v4",), by_tcp=True),
+    Row("fi_rxm", "fi_pingpong -p verbs;ofi_rxm -e rdm -B {port}",
+        "fi_pingpong -p verbs;ofi_rxm -e rdm -P {port} {ip}", "64k", ("v4",),
+        by_tcp=True),
+]
+
+
+def cells():
+    """Each row in every place that it can be in; bounded: in two of them."""
+    out = []
+    for i, row in enumerate(ROWS):
+        can = [p for p in PLACES if p[0] in row.places and p[1] in row.families]
+        for j, (place, family) in enumerate(can):
+            marks = () if (j - i) % len(can) < 2 else pytest.mark.full
+            out.append(pytest.param(row, place, family, marks=marks,
+                                    id=f"{row.name}-{place}-{family}"))
+    return out
+
+
+def stand(pair, place, family):
+    """The two namespaces and the server's address."""
+    if place == "lo":
+        return pair.a, pair.a, "127.0.0.1" if family == "v4" else "::1"
+    server, client = pair.place(place)
+    return server, client, pair.a.ip4 if family == "v4" else pair.a.ip6
+
+
+def wait_service(proc, port, space=0x0106, timeout=10):
+    """Until a listener of this namespace has its name."""
+    want = re.compile(rf"@urnic/cm/{space:04x}/\w+/{port}$", re.M)
+    end = time.monotonic() + timeout
+    while time.monotonic() < end and proc.running():
+        names = pathlib.Path(f"/proc/{proc.pid}/net/unix").read_text(errors="replace")
+        if want.search(names):
+            time.sleep(0.2)     # bound, and about to listen
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"not listening on {port}: {proc.describe()}")
+
+
+def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
+             by_tcp=False, stays=False, timeout=30):
+    s = server_ns.start(*server)
+    if by_tcp:
+        s.wait_listening(port)
+    else:
+        wait_service(s, port, space)
+    c = client_ns.start(*client)
+    rc = c.wait(timeout)
+    src = 0 if stays else s.wait(5 if rc == 0 else 1)
+    assert rc == 0 and src == 0, (
+        f"client: {'no end' if rc is None else rc}, "
+        f"server: {'no end' if src is None else src}\n"
+        f"client: {c.describe()}\nserver: {s.describe()}")
+    return s, c
+
+
+@pytest.mark.parametrize("row,place,family", cells())
+def test_programs(shared_pair, row, place, family):
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    port = row.port or lab.next_port()
+    words = {"ip": ip, "port": port}
+    server = [w.format(**words) for w in row.server.split()]
+    client = [w.format(**words) for w in row.client.split()]
+    if row.name.startswith(("udaddy", "ucmatose", "cmtime")) and family == "v6":
+        server += ["-b", ip]
+    _, c = run_pair(server_ns, client_ns, server, client, port, space=row.space,
+                    by_tcp=row.by_tcp, stays=row.stays)
+    assert row.said in c.out, c.describe()
+
+
+def wait_member(proc, group, timeout=10):
+    """Until this process's namespace has joined the group."""
+    v6 = ":" in group
+    raw = socket.inet_pton(socket.AF_INET6 if v6 else socket.AF_INET, group)
+    want = raw.hex() if v6 else raw[::-1].hex().upper()
+    table = pathlib.Path(f"/proc/{proc.pid}/net/{'igmp6' if v6 else 'igmp'}")
+    end = time.monotonic() + timeout
+    while want not in table.read_text():
+        assert time.monotonic() < end and proc.running(), proc.describe()
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+def test_mckey(shared_pair, family):
+    """Multicast, between two namespaces."""
+    pair = shared_pair()
+    group = "239.77.1.1" if family == "v4" else "ff15::77"
+    ips = [ns.ip4 if family == "v4" else ns.ip6 for ns in (pair.a, pair.b)]
+    receiver = pair.a.start("mckey", "-m", group, "-b", ips[0])
+    wait_member(receiver, group)
+    pair.b.run("mckey", "-m", group, "-b", ips[1], "-s")
+    assert receiver.wait(5) == 0, receiver.describe()
+
+
+# --- a program of our own ---------------------------------------------------------
+
+@pytest.fixture(scope="session")
+def ours(stage):
+    path = stage.path / "cm"
+    shutil.copy(OURS, path)
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::1", "eth4", "eth6"])
+def test_rules(shared_pair, ours, ip):
+    pair = shared_pair()
+    ip = {"eth4": pair.a.ip4, "eth6": pair.a.ip6}.get(ip, ip)
+    pair.a.run(ours, "rules", ip, str(lab.next_port()))
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
+def test_rules_without_an_interface(netns, ours, ip):
+    netns.run(ours, "rules", ip, str(lab.next_port()))
+
+
+def test_races(shared_pair, ours):
+    """What was freed is filled, so that whoever looks at it is caught."""
+    pair = shared_pair()
+    pair.a.run(ours, "races", pair.a.ip4, "0", env={"MALLOC_PERTURB_": "165"})
+
+
+def test_forks(shared_pair, ours):
+    pair = shared_pair()
+    pair.a.run(ours, "forks", pair.a.ip4, str(lab.next_port()))
+    lab.next_port()         # it takes two
+
+
+@pytest.mark.parametrize("place,family,n", [
+    ("pair", "v4", 300), ("host", "v4", 300), ("lo", "v6", 300),
+    pytest.param("host", "v4", 20000, marks=pytest.mark.full),
+    pytest.param("pair", "v6", 20000, marks=pytest.mark.full)])
+def test_cycles(shared_pair, ours, place, family, n):
+    """Connecting and parting leaves nothing behind."""
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    port = str(lab.next_port())
+    run_pair(server_ns, client_ns, [ours, "serve", ip, port, str(n)],
+             [ours, "ask", ip, port, str(n)], int(port), timeout=60 + n // 20)
+
+
+REFUSED = ["RDMA_CM_EVENT_REJECTED 8"]
+ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
+
+
+@pytest.mark.parametrize("step,told", [
+    ("requested", [REFUSED]), ("accepted", [REFUSED, ENDED]),
+    ("established", [ENDED]), ("exit", [ENDED]), ("disconnected", [ENDED])])
+@pytest.mark.parametrize("place", ["host", "udp"])
+def test_server_dies(shared_pair, ours, place, step, told):
+    """The client of a server that dies at a step is told at once."""
+    ns, _, ip = stand(shared_pair(), place, "v4")
+    port = str(lab.next_port())
+    server = ns.start(ours, "dying", ip, port, step)
+    wait_service(server, int(port))
+    out = ns.run(ours, "watch", ip, port, step, timeout=10).out
+    assert out.splitlines() in told, out
+
+
+def test_nobody_listens(shared_pair, ours):
+    """A host without any process of ours answers nothing; one with some says no."""
+    pair = shared_pair()
+    holder = pair.a.start(ours, "hold", pair.a.ip4, str(lab.next_port()))
+    holder.wait_output("listening")
+    out = pair.b.run(ours, "watch", pair.a.ip4, str(lab.next_port()), "-").out
+    assert out.splitlines() == REFUSED
+
+
+def test_a_port_has_one_owner(shared_pair, ours):
+    pair = shared_pair()
+    port = str(lab.next_port())
+
+    def outcome(ip):
+        return pair.a.run(ours, "refused", ip, port).out.strip()
+
+    holder = pair.a.start(ours, "hold", pair.a.ip4, port)
+    holder.wait_output("listening")
+    assert outcome(pair.a.ip4) == "EADDRINUSE"
+    assert outcome("0.0.0.0") == "EADDRINUSE"
+    assert outcome("127.0.0.1") == "bound"
+    assert outcome(pair.a.ip6) == "bound"
+    holder.kill()
+    assert outcome(pair.a.ip4) == "bound"
+    assert outcome("0.0.0.0") == "bound"
+
+
+def test_many_processes(shared_pair, ours):
+    """Requests and answers find their way among the processes of a host."""
+    pair = shared_pair()
+    servers, clients = [], []
+    for _ in range(4):
+        port = lab.next_port()
+        server = pair.a.start(ours, "serve", pair.a.ip4, str(port), "20")
+        wait_service(server, port)
+        servers.append((server, port))
+    for server, port in servers:
+        clients.append(pair.b.start(ours, "ask", pair.a.ip4, str(port), "20"))
+    for proc in [*clients, *(s for s, _ in servers)]:
+        assert proc.wait(60) == 0, proc.describe()
+
+
+@pytest.mark.parametrize("fault", ["drop=0.1", "dup=0.1", "reorder=0.1"])
+def test_a_bad_network(shared_pair, ours, fault):
+    pair = shared_pair()
+    port = str(lab.next_port())
+    env = {"URNIC_FAULT": f"{fault},seed=7"}
+    run_pair(pair.a.with_env(**env), pair.b.with_env(**env),
+             [ours, "serve", pair.a.ip4, port, "30"],
+             [ours, "ask", pair.a.ip4, port, "30"], int(port), timeout=60)
+
+
+def test_two_users(shared_pair, ours):
+    """The second user cannot have the port: the first one's processes forward."""
+    if lab.IN_USERNS:
+        pytest.skip("a user namespace has one user")
+    pair = shared_pair()
+    port = lab.next_port()
+    holder = pair.a.start(ours, "hold", pair.a.ip4, str(lab.next_port()))
+    holder.wait_output("listening")
+    server = pair.a.start(ours, "serve", pair.a.ip4, str(port), "10", user="daemon")
+    wait_service(server, port)
+    pair.b.run(ours, "ask", pair.a.ip4, str(port), "10")
+    assert server.wait(5) == 0, server.describe()
+
+

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The iWARP transport and Linux's siw, which runs in a VM: rping, both ways."""
+
+import shutil
+
+import pytest
+
+import lab
+import peervm
+
+PEER = lab.ROOT / "build/obj/tests/iwarp/siw_peer"
+OURS, SIW = "10.77.2.1", "10.77.2.11"
+
+
+@pytest.fixture(scope="module", ids=["mtu1500", "mtu4200"], params=[
+    1500, pytest.param(4200, marks=pytest.mark.full)])
+def vm_session(request, stage, can_namespace):
+    vm = peervm.PeerVM(stage, request.param)
+    vm.siw_peer = shutil.copy(PEER, stage.path)
+    yield vm
+    vm.down()
+
+
+@pytest.fixture
+def vm(vm_session):
+    yield vm_session
+    set_siw(vm_session)
+    vm_session.reap()
+
+
+def set_siw(vm, crc=False, p2p=False):
+    rc, out = vm.guest("cd /sys/module/siw/parameters; "
+                       f"echo {'NY'[crc]} >mpa_crc_required; "
+                       f"echo {'NY'[p2p]} >peer_to_peer")
+    assert rc == 0, out
+
+
+def we_are_client(vm, rounds, size, *words):
+    port = lab.next_port()
+    rc, out = vm.guest(f"peer-bg 'timeout 60 rping -s -C {rounds} -S {size} -a {SIW} "
+                       f"-p {port}'; sleep 1")
+    assert rc == 0, out
+    ours = vm.start(vm.siw_peer, "client", SIW, str(port), str(rounds), str(size), *words,
+                    env={"URNIC_LOG": "info"})
+    assert ours.wait(60) == 0, ours.describe()
+    return ours.out
+
+
+def we_are_server(vm, rounds, size, *words):
+    port = lab.next_port()
+    ours = vm.start(vm.siw_peer, "server", OURS, str(port), str(rounds), str(size), *words,
+                    env={"URNIC_LOG": "info"})
+    ours.wait_listening(port)
+    rc, out = vm.guest(f"timeout 40 rping -c -v -C {rounds} -S {size} -a {OURS} -p {port}")
+    assert rc == 0 and f"rdma-ping-{rounds - 1}" in out, out
+    assert ours.wait(20) == 0, ours.describe()
+    return ours.out
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
+@pytest.mark.parametrize("p2p", [False, True], ids=["client-server", "peer-to-peer"])
+@pytest.mark.parametrize("size", [64, 60000])
+def test_siw_serves(vm, crc, p2p, size):
+    set_siw(vm, crc=crc, p2p=p2p)
+    out = we_are_client(vm, 10, size, *["p2p"] * p2p, *["crc"] * crc)
+    assert f"crc {int(crc)}, rtr {2 * p2p}" in out and "10 rounds" in out
+
+
+@pytest.mark.parametrize("crc", [False, True], ids=["plain", "crc"])
+@pytest.mark.parametrize("p2p", [False, True], ids=["client-server", "peer-to-peer"])
+@pytest.mark.parametrize("size", [64, 60000])
+def test_siw_asks(vm, crc, p2p, size):
+    set_siw(vm, crc=crc, p2p=p2p)
+    out = we_are_server(vm, 10, size)
+    assert f"crc {int(crc)}, rtr {2 * p2p}" in out and "10 rounds" in out
+
+
+def test_siw_refuses(vm):
+    set_siw(vm, p2p=True)
+    out = we_are_client(vm, 2, 64, "p2p", "bad-write")
+    assert "DDP: invalid STag" in out and "refused" in out
