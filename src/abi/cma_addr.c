@@ -4,12 +4,13 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "abi/cma.h"
+#include "sys/dgram.h"
 #include "sys/fd.h"
+#include "sys/rand.h"
 
 enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
 
@@ -29,7 +30,7 @@ void cma_from_ip(const uint8_t ip[16], uint16_t port, uint32_t ifindex,
 		 struct sockaddr_storage *a)
 {
 	memset(a, 0, sizeof(*a));
-	if (!memcmp(ip, mapped, 12)) {
+	if (addr_is_v4(ip)) {
 		struct sockaddr_in *in = (void *)a;
 
 		in->sin_family = AF_INET;
@@ -82,7 +83,7 @@ bool cma_ip_is_loopback(const uint8_t ip[16])
 {
 	static const uint8_t one[16] = { [15] = 1 };
 
-	return memcmp(ip, mapped, 12) ? !memcmp(ip, one, 16) : ip[12] == 127;
+	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
 }
 
 bool cma_is_datagram(const struct cma_id *id)
@@ -219,11 +220,7 @@ int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 
 static uint16_t any_port(void)
 {
-	uint32_t r = 0;
-
-	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
-		r = (uint32_t)getpid() * 2654435761u;
-	return (uint16_t)(PORT_FIRST + r % PORTS);
+	return (uint16_t)(PORT_FIRST + rand_start() % PORTS);
 }
 
 /* As with the kernel's rdma_cm, what goes by loopback is of some real device if
@@ -232,7 +229,7 @@ static int choose_way(struct cma_id *id, uint32_t ifindex)
 {
 	struct cm_way *w = &id->to.way;
 	uint8_t src[16];
-	bool v6 = memcmp(id->to.dst_ip, mapped, 12) != 0;
+	bool v6 = !addr_is_v4(id->to.dst_ip);
 
 	memcpy(src, id->to.src_ip, 16);
 	memcpy(w->dst, id->to.dst_ip, 16);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
+#include "sys/dgram.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_dev **devs;		/* under devs_lock; each stays where it is */
@@ -182,9 +183,9 @@ int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 
 static bool is_of(const uint8_t ip[16], bool v6)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff }, none[16];
+	static const uint8_t none[16];
 
-	if (!memcmp(ip, mapped, sizeof(mapped)))
+	if (addr_is_v4(ip))
 		return !v6 && !cma_ip_is_loopback(ip);
 	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
 	       !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);

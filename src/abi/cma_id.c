@@ -2,9 +2,9 @@
 /* cma_id.c - ids: made, made of requests, moved, given options, destroyed. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "abi/cma.h"
+#include "sys/rand.h"
 
 static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 {
@@ -13,11 +13,7 @@ static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 
 static uint32_t random_psn(void)
 {
-	uint32_t psn = 0;
-
-	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) != sizeof(psn))
-		psn = 0x5eed;
-	return psn & 0xffffff;
+	return rand_start() & 0xffffff;
 }
 
 static int give_channel(struct cma_id *id, struct rdma_event_channel *ch)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 
@@ -32,31 +33,36 @@ static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 
 /* --- the active side ------------------------------------------------------------ */
 
+/* What both ends say of themselves, each in its own message. */
+static void say_param(struct cm_msg *m, const struct cm_param *p)
+{
+	m->ca_guid = p->ca_guid;
+	m->attr_mod = p->ece_options;
+	m->vendor_id = p->ece_vendor;
+	m->qkey = p->qkey;
+	m->qpn = p->qpn;
+	m->psn = p->psn;
+	m->resources = p->resources;
+	m->depth = p->depth;
+	m->flow_control = p->flow_control & 1;
+	m->rnr_retry = p->rnr_retry & 7;
+	m->srq = p->srq & 1;
+}
+
 static struct cm_msg request(struct conn *c, const struct cm_target *to,
 			     const struct cm_param *p)
 {
 	struct cm_msg m = conn_msg(c, CM_REQ);
 	struct cm_ip ip = { .v6 = true, .src_port = to->src_port };
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
 
 	m.service_id = c->service_id;
-	m.ca_guid = p->ca_guid;
-	m.attr_mod = p->ece_options;
-	m.vendor_id = p->ece_vendor;
-	m.qkey = p->qkey;
-	m.qpn = p->qpn;
-	m.psn = p->psn;
-	m.resources = p->resources;
-	m.depth = p->depth;
+	say_param(&m, p);
 	m.remote_timeout = m.local_timeout = RESPONSE_TIMEOUT;
 	m.service_type = p->service_type & 3;
-	m.flow_control = p->flow_control & 1;
 	m.retry_count = p->retry_count & 7;
-	m.rnr_retry = p->rnr_retry & 7;
 	m.pkey = 0xffff;
 	m.mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
-	m.srq = p->srq & 1;
 	m.path = (struct cm_path){
 		.slid = 0xffff, .dlid = 0xffff, .hop_limit = 64,
 		.tclass = to->way.tclass, .ack_timeout = p->ack_timeout,
@@ -66,7 +72,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	memcpy(m.path.dgid, to->way.dst, 16);
 	memcpy(ip.src, to->src_ip, 16);
 	memcpy(ip.dst, to->dst_ip, 16);
-	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	ip.v6 = !addr_is_v4(to->dst_ip);
 	cm_ip_build(m.private, &ip);
 	if (p->private_len)
 		memcpy(m.private + CM_IP_HDR, p->private, p->private_len);
@@ -281,18 +287,8 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	if (c->state != ST_REQ_RCVD || p->private_len > cm_private_len(CM_REP))
 		return -EINVAL;
 	c->local_qpn = p->qpn;
-	m.attr_mod = p->ece_options;
-	m.vendor_id = p->ece_vendor;
-	m.qkey = p->qkey;
-	m.qpn = p->qpn;
-	m.psn = p->psn;
-	m.resources = p->resources;
-	m.depth = p->depth;
+	say_param(&m, p);
 	m.ack_delay = p->ack_timeout & 31;
-	m.flow_control = p->flow_control & 1;
-	m.rnr_retry = p->rnr_retry & 7;
-	m.srq = p->srq & 1;
-	m.ca_guid = p->ca_guid;
 	conn_private(&m, p->private, p->private_len);
 	send_until_answered(c, &m, c->peer_timeout, c->peer_retries, now);
 	conn_become(c, ST_REP_SENT);

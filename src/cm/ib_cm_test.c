@@ -124,15 +124,23 @@ static void the_program_says_no(void **state)
 	fix_close(f);
 }
 
-static void the_active_side_says_no(void **state)
+/* The REP is about to go out. */
+static struct pair pair_accepted(struct fix *f)
 {
-	struct fix *f = fix_open(1);
 	struct pair p = pair_open(f);
 
-	(void)state;
 	fix_run(f, FIX_MS);
 	fix_own(p.b, p.l, 0);
 	fix_accept(p.b, 2, NULL);
+	return p;
+}
+
+static void the_active_side_says_no(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_accepted(f);
+
+	(void)state;
 	fix_run(f, FIX_MS);
 	assert_int_equal(reject(p.a, "oh"), 0);
 	fix_run(f, FIX_MS);
@@ -289,12 +297,9 @@ static void a_slow_listener_asks_for_time(void **state)
 static void a_slow_client_asks_for_time(void **state)
 {
 	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
+	struct pair p = pair_accepted(f);
 
 	(void)state;
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	fix_accept(p.b, 2, NULL);
 	fix_run(f, 30 * FIX_S);
 	assert_in_range(f->sent_type[CM_MRA], 1, 9);
 	assert_int_equal(f->sent_type[CM_REP], f->sent_type[CM_MRA] + 1);
@@ -309,12 +314,9 @@ static void a_slow_client_asks_for_time(void **state)
 static void the_rtu_after_an_mra_is_lost(void **state)
 {
 	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
+	struct pair p = pair_accepted(f);
 
 	(void)state;
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	fix_accept(p.b, 2, NULL);
 	fix_run(f, FIX_HOLD * FIX_MS);
 	assert_int_equal(f->sent_type[CM_MRA], 1);
 	f->lose = (int)f->sent;
@@ -329,12 +331,9 @@ static void the_rtu_after_an_mra_is_lost(void **state)
 static void established_by_what_came(void **state)
 {
 	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
+	struct pair p = pair_accepted(f);
 
 	(void)state;
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	fix_accept(p.b, 2, NULL);
 	fix_run(f, FIX_MS);
 	f->cut = true;
 	assert_int_equal(established(p.a), 0);

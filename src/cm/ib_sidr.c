@@ -5,18 +5,18 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/dgram.h"
 #include "wire/cm_ip.h"
 
 int sidr_connect(struct conn *c, const struct cm_target *to,
 		 const struct cm_param *self, uint64_t now)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
 	struct cm_msg m = conn_msg(c, CM_SIDR_REQ);
 	struct cm_ip ip = { .src_port = to->src_port };
 
 	m.service_id = c->service_id;
 	m.pkey = 0xffff;
-	ip.v6 = memcmp(to->dst_ip, mapped, sizeof(mapped)) != 0;
+	ip.v6 = !addr_is_v4(to->dst_ip);
 	memcpy(ip.src, to->src_ip, 16);
 	memcpy(ip.dst, to->dst_ip, 16);
 	cm_ip_build(m.private, &ip);

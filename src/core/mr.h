@@ -15,10 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/verr.h"
 #include "sys/list.h"
 
-struct core;
 struct context;
+struct core;
+struct qp;
+struct swqe;
 
 struct pd {
 	struct ibv_pd ibv;			/* first: what the program holds */
@@ -80,6 +83,9 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
  * type 2 windows of this pd and, unless qpn is 0 (any or none), bound to this
  * QP.  Turn held.  0, -EACCES. */
 int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn);
+/* IBV_WR_BIND_MW or IBV_WR_LOCAL_INV, when its turn has come.  The same, and why
+ * if not: VERR_BIND, VERR_INVALIDATE. */
+enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr);
 /* The QP goes: its windows are bound no more.  Turn held. */
 void mw_forget_qp(struct core *core, uint32_t qpn);
 

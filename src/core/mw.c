@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/mkey.h"
 #include "core/mr.h"
+#include "core/qp.h"
 #include "sys/log.h"
 
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
@@ -183,6 +184,23 @@ int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn
 	}
 	unbind(mk);
 	return 0;
+}
+
+enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr)
+{
+	struct ibv_mr region = { .lkey = w->rkey };
+	struct ibv_mw_bind_info info;
+
+	if (w->opcode == IBV_WR_BIND_MW) {
+		info = w->bind.info;
+		info.mr = &region;
+		*verr = VERR_BIND;
+		return mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
+			       qp->qpn, qp->pd, &info);
+	}
+	*verr = VERR_INVALIDATE;
+	return mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) ?
+	       IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
 }
 
 void mw_forget_qp(struct core *core, uint32_t qpn)

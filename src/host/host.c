@@ -15,7 +15,6 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,6 +27,7 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
+#include "sys/rand.h"
 
 enum {
 	SLOTS = 1 << SLOT_BITS,
@@ -440,11 +440,8 @@ void host_run(struct host *h)
 static int take_slot(struct host *h)
 {
 	enum { N = SLOT_LAST - SLOT_FIRST + 1 };
-	unsigned start = 0;
+	unsigned start = (unsigned)(rand_start() % N);
 
-	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != sizeof(start))
-		start = (unsigned)getpid();
-	start %= N;
 	for (unsigned i = 0; i < N; i++) {
 		uint16_t slot = (uint16_t)(SLOT_FIRST + (start + i) % N);
 		int fd = name_listen(slot);

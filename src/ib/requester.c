@@ -87,25 +87,14 @@ static int resolve(struct ib_qp *q, struct work *work)
 static enum step local_work(struct ib_qp *q, const struct swqe *w, uint64_t now)
 {
 	struct qp *qp = q->qp;
-	enum ibv_wc_status st = IBV_WC_SUCCESS;
-	struct ibv_mr region = { .lkey = w->rkey };
-	struct ibv_mw_bind_info info;
-	enum verr verr = VERR_NONE;
+	enum ibv_wc_status st;
+	enum verr verr;
 
 	/* Its effect comes after all that was posted before it: those may
 	 * have to be sent again and need their keys. */
 	if (q->req.cur != qp->sq.tail)
 		return STEP_WAIT;
-	if (w->opcode == IBV_WR_BIND_MW) {
-		info = w->bind.info;
-		info.mr = &region;
-		st = mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
-			     qp->qpn, qp->pd, &info);
-		verr = VERR_BIND;
-	} else if (mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) != 0) {
-		st = IBV_WC_MW_BIND_ERR;
-		verr = VERR_INVALIDATE;
-	}
+	st = mw_work(qp, w, &verr);
 	if (st != IBV_WC_SUCCESS) {
 		log_info("QP 0x%06x: rkey 0x%08x: %s", qp->qpn, w->imm,
 			 verr_text(verr)->what);

@@ -210,17 +210,7 @@ static void rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 		      int access, uint8_t **host)
 {
-	struct qp *qp = q->qp;
-	enum mr_why why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len,
-				   access, host);
-
-	if (why != MR_OK)
-		log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, is refused: "
-			 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s", qp->qpn,
-			 qp->attr.dest_qp_num, q->rsp.epsn,
-			 (unsigned long long)len, (unsigned long long)va, rkey,
-			 (unsigned)access, mr_why_str(why));
-	return why;
+	return request_check(q->qp, q->rsp.epsn, rkey, va, len, access, host);
 }
 
 static void access_error(struct ib_qp *q, uint64_t now)

@@ -94,16 +94,17 @@ static void writes(void **state)
 	}
 }
 
+/* Of a request: a READ or an atomic. */
+static const enum rdmap_error of_request[WRONGS] = {
+	[KEY] = TERM_RDMAP_STAG, [GENERATION] = TERM_RDMAP_STAG,
+	[BELOW] = TERM_RDMAP_BOUNDS, [BEYOND] = TERM_RDMAP_BOUNDS,
+	[WRAP] = TERM_RDMAP_WRAP, [RIGHTS] = TERM_RDMAP_ACCESS,
+	[QP_RIGHTS] = TERM_RDMAP_ACCESS, [OTHER_PD] = TERM_RDMAP_STREAM,
+	[GONE] = TERM_RDMAP_LOCAL,
+};
+
 static void reads(void **state)
 {
-	static const enum rdmap_error want[WRONGS] = {
-		[KEY] = TERM_RDMAP_STAG, [GENERATION] = TERM_RDMAP_STAG,
-		[BELOW] = TERM_RDMAP_BOUNDS, [BEYOND] = TERM_RDMAP_BOUNDS,
-		[WRAP] = TERM_RDMAP_WRAP, [RIGHTS] = TERM_RDMAP_ACCESS,
-		[QP_RIGHTS] = TERM_RDMAP_ACCESS, [OTHER_PD] = TERM_RDMAP_STREAM,
-		[GONE] = TERM_RDMAP_LOCAL,
-	};
-
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
 		struct target t = make_target(w);
@@ -113,7 +114,7 @@ static void reads(void **state)
 
 		rdmap_read_build(body, &r);
 		raw_segment(t.f, &d, body, sizeof(body));
-		raw_refused(t.f, want[w], w == GONE ? NULL : &d,
+		raw_refused(t.f, of_request[w], w == GONE ? NULL : &d,
 			    IBV_EVENT_QP_ACCESS_ERR);
 		close_target(&t);
 	}
@@ -121,14 +122,6 @@ static void reads(void **state)
 
 static void atomics(void **state)
 {
-	static const enum rdmap_error want[WRONGS] = {
-		[KEY] = TERM_RDMAP_STAG, [GENERATION] = TERM_RDMAP_STAG,
-		[BELOW] = TERM_RDMAP_BOUNDS, [BEYOND] = TERM_RDMAP_BOUNDS,
-		[WRAP] = TERM_RDMAP_WRAP, [RIGHTS] = TERM_RDMAP_ACCESS,
-		[QP_RIGHTS] = TERM_RDMAP_ACCESS, [OTHER_PD] = TERM_RDMAP_STREAM,
-		[GONE] = TERM_RDMAP_LOCAL,
-	};
-
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
 		struct target t = make_target(w);
@@ -138,7 +131,7 @@ static void atomics(void **state)
 
 		rdmap_atomic_build(body, &a);
 		raw_segment(t.f, &d, body, sizeof(body));
-		raw_refused(t.f, want[w], w == GONE ? NULL : &d,
+		raw_refused(t.f, of_request[w], w == GONE ? NULL : &d,
 			    IBV_EVENT_QP_ACCESS_ERR);
 		close_target(&t);
 	}

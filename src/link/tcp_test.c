@@ -15,29 +15,13 @@
 #include <cmocka.h>
 
 #include "link/stream.h"
-
-static void sockets(int fd[2])
-{
-	struct sockaddr_in a = { .sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(a);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_int_equal(bind(l, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, sizeof(a)), 0);
-	fd[1] = accept(l, NULL, NULL);
-	assert_true(fd[1] >= 0);
-	close(l);
-}
+#include "link/stream_testing.h"
 
 static void streams(struct stream *s[2])
 {
 	int fd[2];
 
-	sockets(fd);
+	tcp_pair(fd);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(stream_tcp_open(&s[i], fd[i]), 0);
 }

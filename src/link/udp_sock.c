@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/udp.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "sys/fd.h"
+#include "sys/rand.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
@@ -124,12 +124,9 @@ static int open_senders(int tx[2], uint16_t port, bool *cuts)
 
 int udp_senders(int tx[2], bool *cuts)
 {
-	unsigned start = 0;
+	unsigned start = (unsigned)(rand_start() % SPORTS);
 	int rc = -EADDRINUSE;
 
-	if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != sizeof(start))
-		start = (unsigned)getpid();
-	start %= SPORTS;
 	for (unsigned i = 0; i < SPORTS && rc == -EADDRINUSE; i++)
 		rc = open_senders(tx, (uint16_t)(SPORT_MIN + (start + i) % SPORTS),
 				  cuts);

@@ -44,17 +44,7 @@ bool lrsp_owes(const struct local_qp *q)
 bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 		    int access, uint8_t **host)
 {
-	struct qp *qp = q->qp;
-	enum mr_why why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len,
-				   access, host);
-
-	if (why != MR_OK)
-		log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, is refused: "
-			 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s", qp->qpn,
-			 qp->attr.dest_qp_num, q->rsp.epsn,
-			 (unsigned long long)len, (unsigned long long)va, rkey,
-			 (unsigned)access, mr_why_str(why));
-	return why == MR_OK;
+	return request_check(q->qp, q->rsp.epsn, rkey, va, len, access, host) == MR_OK;
 }
 
 /* --- out ------------------------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
+#include "link/stream_testing.h"
 #include "nic/conn.h"
 #include "nic/nic.h"
 #include "sys/clock.h"
@@ -59,23 +60,6 @@ static void on_ended(void *arg, enum iw_end how)
 
 static const struct iwarp_user user = { on_ready, on_ended };
 
-static void sockets(int fd[2])
-{
-	struct sockaddr_in a = { .sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(a);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_int_equal(bind(l, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
-	fd[0] = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, sizeof(a)), 0);
-	fd[1] = accept(l, NULL, NULL);
-	assert_true(fd[1] >= 0);
-	close(l);
-}
-
 static void make_qp(struct world *w, int pair, int i)
 {
 	struct ibv_qp_init_attr_ex a = {
@@ -99,7 +83,7 @@ static void connect_pair(struct world *w, int pair, bool crc)
 	struct stream *s[2];
 	int fd[2];
 
-	sockets(fd);
+	tcp_pair(fd);
 	for (int i = 1; i >= 0; i--) {
 		struct iw_params p = { .initiator = i == 0, .revision = 2, .crc = crc,
 				       .rtr = MPA_RTR_WRITE, .ird = 16, .ord = 16 };
@@ -124,7 +108,7 @@ static int connect_stranger(struct world *w, int pair)
 	struct stream *s;
 	int fd[2];
 
-	sockets(fd);
+	tcp_pair(fd);
 	make_qp(w, pair, 1);
 	assert_int_equal(stream_tcp_open(&s, fd[1]), 0);
 	p.mss = s->mss;

@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cm/cm.h"
 #include "core/core.h"
 #include "core/device.h"
-#include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "host/host.h"
@@ -25,6 +23,7 @@
 #include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
+#include "nic/nic_own.h"
 #include "nic/port.h"
 #include "nic/registry.h"
 #include "nic/route.h"
@@ -32,12 +31,7 @@
 #include "sys/conf.h"
 #include "sys/guard.h"
 #include "sys/log.h"
-
-struct nic {
-	struct core core;
-	struct engine engine;
-	unsigned users;
-};
+#include "sys/rand.h"
 
 static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nic *the_nic;		/* under nic_lock */
@@ -161,14 +155,40 @@ static void on_connection(void *arg)
 	engine_kick(arg);
 }
 
-/* What others should not guess begins with it. */
-static uint64_t random_seed(void)
+static int open_transports(struct nic *nic, enum local_way way, const char *off_why)
 {
-	uint64_t seed = 0;
+	struct core *core = &nic->core;
+	struct engine *e = &nic->engine;
+	int rc = ib_open(core, clock_ns());
 
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-		seed = (uint64_t)getpid() << 32;
-	return seed ^ clock_ns();
+	if (rc)
+		return rc;
+	rc = conns_open(&e->conns, core, on_connection, e);
+	if (rc)
+		goto close_ib;
+	rc = local_open(core, e->host, way, off_why, &local_ops, nic);
+	if (rc)
+		goto close_conns;
+	rc = cm_open(core, e->host, &site, rand_start());
+	if (rc)
+		goto close_local;
+	return 0;
+
+close_local:
+	local_close(core);
+close_conns:
+	conns_close(e->conns);
+close_ib:
+	ib_close(core);
+	return rc;
+}
+
+static void close_transports(struct nic *nic)
+{
+	cm_close(&nic->core);
+	local_close(&nic->core);
+	conns_close(nic->engine.conns);
+	ib_close(&nic->core);
 }
 
 static int nic_start(struct nic *nic, const struct conf *conf)
@@ -187,21 +207,12 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 		goto close_host;
 	e->core = &nic->core;
 	nic->core.udp_port = conf->udp_port;
-	rc = ib_open(&nic->core, clock_ns());
+	rc = open_transports(nic, way, off_why);
 	if (rc)
 		goto fini_core;
-	rc = conns_open(&e->conns, &nic->core, on_connection, e);
-	if (rc)
-		goto close_ib;
-	rc = local_open(&nic->core, e->host, way, off_why, &local_ops, nic);
-	if (rc)
-		goto close_conns;
-	rc = cm_open(&nic->core, e->host, &site, random_seed());
-	if (rc)
-		goto close_local;
 	rc = port_open(&e->port, e->host, conf->udp_port);
 	if (rc)
-		goto close_cm;
+		goto close_transports;
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
@@ -226,14 +237,8 @@ close_link:
 	e->link->ops->close(e->link);
 close_port:
 	port_close(e->port);
-close_cm:
-	cm_close(&nic->core);
-close_local:
-	local_close(&nic->core);
-close_conns:
-	conns_close(e->conns);
-close_ib:
-	ib_close(&nic->core);
+close_transports:
+	close_transports(nic);
 fini_core:
 	core_fini(&nic->core);
 close_host:
@@ -253,6 +258,13 @@ static void hand_on(struct engine *e)
 			return;
 }
 
+static void log_counters(struct core *core)
+{
+	ib_log_counters(core);
+	local_log_counters(core);
+	cm_log_counters(core->cm);
+}
+
 static void nic_stop(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
@@ -261,17 +273,12 @@ static void nic_stop(struct nic *nic)
 	engine_thread_stop(e);
 	netdev_monitor_close(e->monitor);
 	hand_on(e);
-	ib_log_counters(&nic->core);
-	local_log_counters(&nic->core);
-	cm_log_counters(nic->core.cm);
+	log_counters(&nic->core);
 	e->link->ops->close(e->link);
 	port_close(e->port);
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
-	cm_close(&nic->core);
-	local_close(&nic->core);
-	conns_close(e->conns);
-	ib_close(&nic->core);
+	close_transports(nic);
 	host_close(e->host);
 	core_fini(&nic->core);
 	free(nic);
@@ -407,77 +414,6 @@ void nic_close(struct nic *nic)
 	pthread_mutex_unlock(&nic_lock);
 }
 
-/* False: that was enough for one call. */
-static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
-	RELEASES(nic->core.turn)
-{
-	struct engine *e = &nic->engine;
-	struct engine_did did = engine_output(e, first, now, ENGINE_INLINE);
-
-	turn_give(&nic->core.turn);
-	engine_settle(e, now, did.next);
-	return did.output < ENGINE_INLINE && e->blocked_until <= now &&
-	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
-}
-
-void nic_post(struct nic *nic, struct qp *qp, bool nested)
-{
-	struct engine *e = &nic->engine;
-	uint64_t now = clock_ns();
-
-	if (nested) {
-		due_add(&nic->core, qp);
-		engine_kick(e);
-		return;
-	}
-	if (!turn_try(&nic->core.turn))
-		due_add(&nic->core, qp);
-	else if (!output_and_give(nic, qp, now))
-		return;
-	while (due_any(&nic->core) && turn_try(&nic->core.turn))
-		if (!output_and_give(nic, NULL, now))
-			return;
-	/* The turn is taken: not every holder looks at the due list afterwards
-	 * (control calls, fork), so the thread has to. */
-	if (due_any(&nic->core))
-		engine_settle(e, now, now);
-}
-
-void nic_flush(struct nic *nic)
-{
-	struct engine_did did;
-	uint64_t now;
-
-	turn_take(&nic->core.turn);
-	now = clock_ns();
-	did = engine_flush(&nic->engine, now);
-	turn_give(&nic->core.turn);
-	engine_settle(&nic->engine, now, did.next);
-}
-
-struct cm *nic_enter(struct nic *nic)
-{
-	turn_take(&nic->core.turn);
-	return nic->core.cm;
-}
-
-void nic_leave(struct nic *nic)
-{
-	uint64_t now = clock_ns();
-	struct engine_did did = engine_output(&nic->engine, NULL, now, ENGINE_INLINE);
-
-	turn_give(&nic->core.turn);
-	engine_settle(&nic->engine, now, did.next);
-}
-
-void nic_fence(struct nic *nic)
-{
-	local_fence(&nic->core);
-	/* While a QP was taken out of the due list a poster found nothing there. */
-	if (due_any(&nic->core))
-		engine_settle(&nic->engine, 0, 0);
-}
-
 /* Everybody whom the program is connected to is told, in portions; a link that
  * stays full ends it. */
 static void say_goodbye(struct nic *nic)
@@ -511,69 +447,10 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
-		ib_log_counters(&nic->core);
-		local_log_counters(&nic->core);
-		cm_log_counters(nic->core.cm);
+		log_counters(&nic->core);
 		turn_give(&nic->core.turn);
 		break;
 	}
-}
-
-/* A program that spins for long takes the processor from those that it waits
- * for: sixteen senders on two cores are twice as fast if they let go of it. */
-static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
-{
-	enum { IDLE_NS = 60000 };
-
-	if (!did.input && !did.output && now - e->busy_at < IDLE_NS)
-		return false;
-	e->busy_at = now;
-	return !did.input && !did.output;
-}
-
-void nic_polled(struct nic *nic)
-{
-	struct engine *e = &nic->engine;
-
-	if (atomic_load_explicit(&e->watching, memory_order_relaxed))
-		atomic_fetch_add_explicit(&e->polls, 1, memory_order_relaxed);
-}
-
-bool nic_poll(struct nic *nic)
-{
-	struct core *core = &nic->core;
-	struct engine *e = &nic->engine;
-	struct engine_did did;
-	uint64_t now;
-	bool idle;
-
-	if (!turn_try(&core->turn)) {
-		nic_polled(nic);
-		return false;
-	}
-	now = clock_ns();
-	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
-	/* The thread leaves the input to us: so we poll often. */
-	did = engine_turn(e, now, !atomic_load_explicit(&e->watching,
-							memory_order_relaxed));
-	if (did.input || did.output)
-		atomic_store_explicit(&e->last_poll, clock_ns(),
-				      memory_order_relaxed);
-	idle = is_idle(e, did, now);
-	turn_give(&core->turn);
-	engine_settle(e, now, did.next);
-	if (idle)
-		sched_yield();
-	return true;
-}
-
-void nic_armed(struct nic *nic)
-{
-	struct engine *e = &nic->engine;
-
-	atomic_store(&e->armed, true);
-	if (atomic_load(&e->sleeping) && !atomic_load(&e->watching))
-		engine_kick(e);
 }
 
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -438,13 +437,10 @@ int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot,
 	       int rx_fd, int epfd)
 {
 	struct steer *s = calloc(1, sizeof(*s));
-	uint64_t seed;
 
 	if (!s)
 		return -ENOMEM;
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
-		seed = clock_ns();
-	rand_seed(&s->rand, seed);
+	rand_seed(&s->rand, rand_start());
 	s->family = family;
 	s->port = port;
 	s->slot = slot;

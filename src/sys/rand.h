@@ -6,6 +6,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "sys/clock.h"
 
 struct prng { uint64_t state; };
 
@@ -21,6 +25,17 @@ static inline uint64_t rand_u64(struct prng *r)
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
 	return z ^ (z >> 31);
+}
+
+/* A start that differs each time and cannot be guessed, or, before the kernel has
+ * randomness, is at least no other process's. */
+static inline uint64_t rand_start(void)
+{
+	struct prng r = { 0 };
+
+	if (getrandom(&r.state, sizeof(r.state), GRND_NONBLOCK) != sizeof(r.state))
+		r.state = (uint64_t)getpid() << 32 ^ clock_ns();
+	return rand_u64(&r);
 }
 
 /* 0 .. n - 1; n is not 0. */

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* drive.c - the program's own threads run the engine: who posts, who polls. */
+#include <sched.h>
+
+#include "core/due.h"
+#include "local/local.h"
+#include "nic/nic_own.h"
+#include "sys/clock.h"
+
+/* False: that was enough for one call. */
+static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
+	RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did = engine_output(e, first, now, ENGINE_INLINE);
+
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+	return did.output < ENGINE_INLINE && e->blocked_until <= now &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
+}
+
+void nic_post(struct nic *nic, struct qp *qp, bool nested)
+{
+	struct engine *e = &nic->engine;
+	uint64_t now = clock_ns();
+
+	if (nested) {
+		due_add(&nic->core, qp);
+		engine_kick(e);
+		return;
+	}
+	if (!turn_try(&nic->core.turn))
+		due_add(&nic->core, qp);
+	else if (!output_and_give(nic, qp, now))
+		return;
+	while (due_any(&nic->core) && turn_try(&nic->core.turn))
+		if (!output_and_give(nic, NULL, now))
+			return;
+	/* The turn is taken: not every holder looks at the due list afterwards
+	 * (control calls, fork), so the thread has to. */
+	if (due_any(&nic->core))
+		engine_settle(e, now, now);
+}
+
+void nic_flush(struct nic *nic)
+{
+	struct engine_did did;
+	uint64_t now;
+
+	turn_take(&nic->core.turn);
+	now = clock_ns();
+	did = engine_flush(&nic->engine, now);
+	turn_give(&nic->core.turn);
+	engine_settle(&nic->engine, now, did.next);
+}
+
+struct cm *nic_enter(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	return nic->core.cm;
+}
+
+void nic_leave(struct nic *nic)
+{
+	(void)output_and_give(nic, NULL, clock_ns());
+}
+
+void nic_fence(struct nic *nic)
+{
+	local_fence(&nic->core);
+	/* While a QP was taken out of the due list a poster found nothing there. */
+	if (due_any(&nic->core))
+		engine_settle(&nic->engine, 0, 0);
+}
+
+/* A program that spins for long takes the processor from those that it waits
+ * for: sixteen senders on two cores are twice as fast if they let go of it. */
+static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
+{
+	enum { IDLE_NS = 60000 };
+
+	if (!did.input && !did.output && now - e->busy_at < IDLE_NS)
+		return false;
+	e->busy_at = now;
+	return !did.input && !did.output;
+}
+
+void nic_polled(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	if (atomic_load_explicit(&e->watching, memory_order_relaxed))
+		atomic_fetch_add_explicit(&e->polls, 1, memory_order_relaxed);
+}
+
+bool nic_poll(struct nic *nic)
+{
+	struct core *core = &nic->core;
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+	bool idle;
+
+	if (!turn_try(&core->turn)) {
+		nic_polled(nic);
+		return false;
+	}
+	now = clock_ns();
+	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
+	/* The thread leaves the input to us: so we poll often. */
+	did = engine_turn(e, now, !atomic_load_explicit(&e->watching,
+							memory_order_relaxed));
+	if (did.input || did.output)
+		atomic_store_explicit(&e->last_poll, clock_ns(),
+				      memory_order_relaxed);
+	idle = is_idle(e, did, now);
+	turn_give(&core->turn);
+	engine_settle(e, now, did.next);
+	if (idle)
+		sched_yield();
+	return true;
+}
+
+void nic_armed(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	atomic_store(&e->armed, true);
+	if (atomic_load(&e->sleeping) && !atomic_load(&e->watching))
+		engine_kick(e);
+}
