@@ -233,6 +233,25 @@ static bool hear(struct peer *p, struct place *out)
 	return true;
 }
 
+/* Where, for whom has to find out why. */
+static _Noreturn void differs(const struct peer *p, int round)
+{
+	const char *a = p->mem->source, *b = p->mem->sink;
+	uint32_t first = 0, last = p->size - 1, wrong = 0, zero = 0;
+
+	while (a[first] == b[first])
+		first++;
+	while (a[last] == b[last])
+		last--;
+	for (uint32_t i = first; i <= last; i++) {
+		wrong += a[i] != b[i];
+		zero += !b[i];
+	}
+	errx(1, "round %d: what came back is not what was sent: %u bytes wrong in [%u, %u], "
+	     "%u of them 0; at the first %d instead of %d", round, wrong, first, last, zero,
+	     b[first], a[first]);
+}
+
 static bool client_round(struct peer *p, int round)
 {
 	struct place word;
@@ -244,7 +263,7 @@ static bool client_round(struct peer *p, int round)
 	    !hear(p, &word))
 		return false;
 	if (memcmp(p->mem->source, p->mem->sink, p->size))
-		errx(1, "round %d: what came back is not what was sent", round);
+		differs(p, round);
 	return true;
 }
 
