@@ -88,10 +88,10 @@ static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
 
 void nic_polled(struct nic *nic)
 {
-	struct engine *e = &nic->engine;
+	atomic_bool *polled = &nic->engine.polled;
 
-	if (atomic_load_explicit(&e->watching, memory_order_relaxed))
-		atomic_fetch_add_explicit(&e->polls, 1, memory_order_relaxed);
+	if (!atomic_load_explicit(polled, memory_order_relaxed))
+		atomic_store_explicit(polled, true, memory_order_relaxed);
 }
 
 bool nic_poll(struct nic *nic)

@@ -34,8 +34,8 @@ struct guard_interval {
 	uint64_t ns;			/* 0: the thread watches the sockets */
 	unsigned proof;			/* wake-ups at which a poller was active */
 	unsigned need;			/* so many make ns positive */
-	unsigned polls;			/* engine.polls at the last wake-up */
-	uint64_t woke;			/* when that was */
+	bool slept;			/* before this turn */
+	uint64_t woke;			/* when it last did */
 };
 
 struct engine {
@@ -70,8 +70,8 @@ struct engine {
 	_Atomic uint64_t sleep_until;
 	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll;	/* when a poll last ran the engine */
-	atomic_uint polls;		/* that did not, while the thread watches:
-					 * they found an entry, or it at work */
+	atomic_bool polled;		/* one since the last wake-up that did not:
+					 * it found an entry, or the turn taken */
 };
 
 struct engine_did {

@@ -4,8 +4,7 @@
  * It sleeps in ppoll().  As long as no program thread polls it watches the
  * sockets, so every datagram wakes it.  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
- * between it and the wake-up before), it
- * leaves the sockets to the pollers and sleeps blindly for a guard interval,
+ * between it and the wake-up before), it leaves the sockets to the pollers and sleeps blindly for a guard interval,
  * 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
  * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
  * then, the next proof has to be twice as long.
@@ -44,6 +43,7 @@
 
 enum {
 	PROOF_NS = 20000,		/* polled so lately: it was about to */
+	BETWEEN_NS = 100000,		/* ... as often as the thread wakes */
 	ACTIVE_NS = 50000,		/* ... it still polls */
 	GUARD_FIRST_NS = 100000, GUARD_MAX_NS = 1000000,
 	NEED_MIN = 16, NEED_MAX = 256,
@@ -71,16 +71,18 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 	return last + ns > now;
 }
 
-/* The thread may always be first, so that whoever polls finds an entry: has
- * somebody polled between two wake-ups that followed each other closely? */
-static bool polled_between(struct engine *e, uint64_t now)
+/* Polls find nothing to do where the thread is always first, and come late where
+ * it has the processor that they want.  So has somebody polled between two
+ * wake-ups that followed each other closely, or, since a blind one's entries come
+ * from whoever runs the engine, at all? */
+static bool polled_between(struct engine *e, uint64_t now, bool blind)
 {
-	unsigned polls = atomic_load_explicit(&e->polls, memory_order_relaxed);
-	bool any = polls != e->g.polls && now - e->g.woke < PROOF_NS;
+	bool any = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed) ||
+		   polled_within(e, e->g.woke, 0);
+	bool soon = now - e->g.woke < BETWEEN_NS;
 
-	e->g.polls = polls;
 	e->g.woke = now;
-	return any;
+	return any && (soon || blind);
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -141,9 +143,10 @@ static bool nap(struct engine *e)
 	}
 	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)))
 		until = now;
-	if (until > now)
+	e->g.slept = until > now;
+	if (e->g.slept)
 		set_alarm(e, until);
-	if (ppoll(p, watch ? P_ALL : P_BLIND, until > now ? NULL : &none, NULL) < 0 &&
+	if (ppoll(p, watch ? P_ALL : P_BLIND, e->g.slept ? NULL : &none, NULL) < 0 &&
 	    errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
@@ -175,6 +178,8 @@ static void adapt(struct engine *e, bool active, bool input)
 	if (atomic_exchange(&e->armed, false)) {
 		g->ns = 0;
 		g->proof = 0;
+	} else if (!g->slept) {
+		;			/* says nothing about the pollers */
 	} else if (g->ns == 0) {
 		g->proof = active ? g->proof + 1 : g->proof / 2;
 		if (g->proof >= g->need)
@@ -211,12 +216,14 @@ static void ask_for_short_slices(void)
 /* One wake-up.  The next one is when the engine's deadline says. */
 static void wake_up(struct engine *e)
 {
-	bool blind = e->g.ns != 0, input = false, active;
+	bool blind = e->g.ns != 0, input = false, active, served;
 	uint64_t now = clock_ns();
 
-	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS) ||
-		 polled_between(e, now);
-	if (!active || !blind) {		/* else they serve it, timers too */
+	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS);
+	served = active && blind;		/* by them, timers too */
+	if (e->g.slept)
+		active |= polled_between(e, now, blind);
+	if (!served) {
 		if (!turn_try(&e->core->turn)) {
 			turn_take(&e->core->turn);
 			active = true;		/* somebody was at it */
