@@ -51,8 +51,9 @@ def test_programs(shared_pair, row, place, family, crc):
 def test_a_wildcard_serves_both(shared_pair, kind):
     pair = shared_pair()
     port = str(lab.next_port())
+    server = pair.a.with_env(URNIC_DEVICES="eth0,iwarp_eth0")
     client = pair.b.with_env(URNIC_DEVICES=f"{kind}_eth0")
-    run_pair(pair.a, client, ["rping", "-s", "-C", "3", "-p", port],
+    run_pair(server, client, ["rping", "-s", "-C", "3", "-p", port],
              ["rping", "-c", "-V", "-C", "3", "-a", pair.a.ip4, "-p", port], int(port))
 
 

@@ -60,6 +60,19 @@ static bool fall_back(struct iwc *c, uint64_t now)
 	return true;
 }
 
+/* TCP has not come about.  Programs that listen anew between two connections
+ * (perftest does) are slower at times than a peer of the same host. */
+static void not_connected(struct iwc *c, int rc, uint64_t now)
+{
+	if (rc != -ECONNREFUSED || now >= c->hope) {
+		fail(c, rc);
+		return;
+	}
+	iwc_close_socket(c);
+	c->state = IWC_REFUSED;
+	iwc_timer(c, now + IWC_AGAIN_NS);
+}
+
 static void connected(struct iwc *c, uint64_t now)
 {
 	int rc = iw_sock_result(c->watch.fd);
@@ -70,7 +83,7 @@ static void connected(struct iwc *c, uint64_t now)
 		rc = stream_tcp_open(&s, c->watch.fd);
 	}
 	if (rc)
-		fail(c, rc);
+		not_connected(c, rc, now);
 	else
 		iwc_ask(c, s, now);
 }
@@ -244,7 +257,7 @@ void iwc_progress(struct iwc *c, uint64_t now)
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_over(c);
 		break;
-	case IWC_ANSWERED: case IWC_ACCEPTED: case IWC_ATTACHED:
+	case IWC_REFUSED: case IWC_ANSWERED: case IWC_ACCEPTED: case IWC_ATTACHED:
 	case IWC_CONNECTED: case IWC_OVER:
 		break;
 	}
@@ -254,7 +267,10 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 {
 	switch (c->state) {
 	case IWC_CONNECTING:
-		fail(c, c->failed ? c->failed : -ETIMEDOUT);
+		not_connected(c, c->failed ? c->failed : -ETIMEDOUT, now);
+		break;
+	case IWC_REFUSED:
+		begin(c, now);
 		break;
 	case IWC_ASKING:
 		fail(c, -ETIMEDOUT);
@@ -335,6 +351,7 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 		return rc;
 	}
 	c->base.owner = owner;
+	c->hope = now + IWC_HOPE_NS;
 	*out = &c->base;
 	begin(c, now);
 	return 0;
@@ -457,8 +474,8 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 	case IWC_ATTACHED: case IWC_CONNECTED:
 		iwc_detach(c, now);	/* the rest when it is noted */
 		break;
-	case IWC_CONNECTING: case IWC_ASKING: case IWC_ANSWERED: case IWC_AWAITING:
-	case IWC_ACCEPTED: case IWC_OVER:
+	case IWC_CONNECTING: case IWC_REFUSED: case IWC_ASKING: case IWC_ANSWERED:
+	case IWC_AWAITING: case IWC_ACCEPTED: case IWC_OVER:
 		iwc_over(c);
 		break;
 	}

@@ -96,8 +96,8 @@ static const struct told *told(const struct prog *p, unsigned i,
 
 static void listen_here(int backlog)
 {
-	t.service = (struct cm_service){ .space = SPACE, .iwarp = true,
-					 .only_iwarp = true };
+	t.service = (struct cm_service){ .space = SPACE, .port = t.service.port,
+					 .iwarp = true, .only_iwarp = true };
 	memcpy(t.service.ip, here, 16);
 	assert_int_equal(cm_bind(t.cm[1], &t.service, &t.l), 0);
 	assert_int_equal(cm_listen(t.cm[1], t.l, backlog, false, &t.listener.owner), 0);
@@ -314,7 +314,21 @@ static void nobody_listens(void **state)
 	cm_unbind(t.cm[1], t.l);
 	t.l = NULL;
 	ask(t.service.port, "");
+	run(20 * MS);
+	assert_int_equal(t.prog[0].n, 0);
 	told(&t.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED);
+}
+
+static void somebody_listens_soon(void **state)
+{
+	(void)state;
+	cm_unbind(t.cm[1], t.l);
+	ask(t.service.port, "ask");
+	run(20 * MS);
+	listen_here(1);
+	own(0);
+	assert_int_equal(accept_it("yes"), 0);
+	told(&t.prog[0], 0, CM_EV_RESPONSE, 0);
 }
 
 static void the_asker_leaves(void **state)
@@ -575,6 +589,8 @@ int main(void)
 			begin, end),
 		cmocka_unit_test_setup_teardown(nobody_listens,
 			begin, end),
+		cmocka_unit_test_setup_teardown(somebody_listens_soon,
+						begin, end),
 		cmocka_unit_test_setup_teardown(the_asker_leaves,
 			begin, end),
 		cmocka_unit_test_setup_teardown(a_qp_that_does_not_fit,

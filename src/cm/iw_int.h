@@ -23,10 +23,13 @@ enum {
 #define IWC_REQUEST_NS 10000000000ull	/* MPA's request, and the RTR, come at once */
 #define IWC_EVICT_NS   1000000000ull	/* ... or make place for others */
 #define IWC_PAUSE_NS   20000000ull	/* a listener without room looks again */
+#define IWC_HOPE_NS    50000000ull	/* refused: perhaps somebody is about to listen */
+#define IWC_AGAIN_NS   5000000ull	/* ... so it is tried again */
 #define IWC_LOOK_NS    50000ull		/* so often are sockets looked at, at most */
 
 enum iwc_state {
 	IWC_CONNECTING,			/* initiator: TCP's handshake */
+	IWC_REFUSED,			/* for now */
 	IWC_ASKING,			/* request sent, reply awaited */
 	IWC_ANSWERED,			/* attach() is next */
 	IWC_AWAITING,			/* responder: the request is awaited */
@@ -57,6 +60,7 @@ struct iwc {
 	enum cm_event_type missed_type;
 	int missed_status;
 	uint64_t since;			/* AWAITING: from then on */
+	uint64_t hope;			/* initiator: until then refusals do not count */
 	struct cm_listener *listener;	/* nobody owns it yet */
 	struct cm_target to;		/* way and ports, ours first */
 	struct stream *stream;		/* cm's, until it is attached */
