@@ -195,18 +195,6 @@ def test_forks(shared_pair, ours):
     lab.next_port()         # it takes two
 
 
-@pytest.mark.parametrize("place,family,n", [
-    ("pair", "v4", 300), ("host", "v4", 300), ("lo", "v6", 300),
-    pytest.param("host", "v4", 20000, marks=pytest.mark.full),
-    pytest.param("pair", "v6", 20000, marks=pytest.mark.full)])
-def test_cycles(shared_pair, ours, place, family, n):
-    """Connecting and parting leaves nothing behind."""
-    server_ns, client_ns, ip = stand(shared_pair(), place, family)
-    port = str(lab.next_port())
-    run_pair(server_ns, client_ns, [ours, "serve", ip, port, str(n)],
-             [ours, "ask", ip, port, str(n)], int(port), timeout=60 + n // 20)
-
-
 REFUSED = ["RDMA_CM_EVENT_REJECTED 8"]
 ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
 

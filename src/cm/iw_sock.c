@@ -89,8 +89,10 @@ static void set_tos(int fd, sa_family_t family, uint8_t tclass)
 		log_debug("the type of service is refused: errno %d", errno);
 }
 
-int iw_sock_connect(const struct cm_target *to, int *fd)
+/* Port 0: any that has no connection to dst, which connect() knows. */
+static int connect_from(const struct cm_target *to, uint16_t port)
 {
+	static const int one = 1;
 	union addr src, dst;
 	socklen_t len = put_addr(&dst, to->way.dst, to->dst_port, to->way.ifindex);
 	int s = make(dst.sa.sa_family);
@@ -98,14 +100,24 @@ int iw_sock_connect(const struct cm_target *to, int *fd)
 	if (s < 0)
 		return s;
 	set_tos(s, dst.sa.sa_family, to->way.tclass);
-	put_addr(&src, to->way.src, to->src_port, to->way.ifindex);
-	if (bind(s, &src.sa, len)) {
-		put_addr(&src, to->way.src, 0, to->way.ifindex);
-		if (errno != EADDRINUSE || bind(s, &src.sa, len))
-			return fail(s);
-	}
-	if (connect(s, &dst.sa, len) && errno != EINPROGRESS)
+	put_addr(&src, to->way.src, port, to->way.ifindex);
+	if (!port && setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)))
+		log_debug("IP_BIND_ADDRESS_NO_PORT refused: errno %d", errno);
+	if (bind(s, &src.sa, len) ||
+	    (connect(s, &dst.sa, len) && errno != EINPROGRESS))
 		return fail(s);
+	return s;
+}
+
+int iw_sock_connect(const struct cm_target *to, int *fd)
+{
+	int s = connect_from(to, to->src_port);
+
+	/* Another has it; or its last connection to this peer rests. */
+	if (s == -EADDRINUSE || s == -EADDRNOTAVAIL)
+		s = connect_from(to, 0);
+	if (s < 0)
+		return s;
 	*fd = s;
 	return 0;
 }

@@ -3,9 +3,11 @@
  * answered (12.9.8.4, in words: after the peer's response timeout, as often as
  * it allows).
  *
- * Within the first timeout a MAD goes out again after 64 ms, 128 ms ...: the
- * timeout is seconds, as the peer's program may take so long, and a loss must
- * not.  Whoever has it already takes it for a duplicate. */
+ * Within the first timeout a MAD goes out again after 64 ms, 128 ms ..., or up to
+ * half as long before: the timeout is seconds, as the peer's program may take so
+ * long, and a loss must not.  Whoever has it already takes it for a duplicate.
+ * Were these times not scattered, a thousand requests that were too many at once
+ * would be so each time. */
 #include <string.h>
 
 #include "cm/cm_int.h"
@@ -57,10 +59,12 @@ static uint64_t try_ns(const struct conn *c)
 
 static void set_timer(struct conn *c, uint64_t now)
 {
-	uint64_t at = c->full_at;
+	uint64_t at = c->full_at, quick = c->quick;
 
-	if (c->quick && now + c->quick < at)
-		at = now + c->quick;
+	if (quick)
+		quick -= rand_below(&c->cm->rng, quick / 2);
+	if (quick && now + quick < at)
+		at = now + quick;
 	(void)heap_set(&c->cm->timers, &c->timer, at);	/* has room for all */
 }
 

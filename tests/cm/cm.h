@@ -44,13 +44,15 @@ void end_send(struct end *e);
 void end_wait(struct end *e, enum ibv_wc_opcode opcode);
 
 struct rdma_cm_id *cm_listener(struct rdma_event_channel *ch, const char *ip,
-			       unsigned port);
+			       unsigned port, int backlog);
 /* Resolved, with a QP, not yet connecting. */
 void cm_resolved(struct end *e, struct rdma_event_channel *ch, const char *ip,
 		 unsigned port);
 
 int cycles_serve(const char *ip, unsigned port, unsigned n);
 int cycles_ask(const char *ip, unsigned port, unsigned n);
+int crowd_serve(const char *ip, unsigned port, unsigned n);
+int crowd_ask(const char *ip, unsigned port, unsigned n);
 int deaths_serve(const char *ip, unsigned port, const char *step);
 int deaths_ask(const char *ip, unsigned port, const char *step);
 int rules(const char *ip, unsigned port);

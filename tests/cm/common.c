@@ -119,14 +119,14 @@ void end_wait(struct end *e, enum ibv_wc_opcode opcode)
 }
 
 struct rdma_cm_id *cm_listener(struct rdma_event_channel *ch, const char *ip,
-			       unsigned port)
+			       unsigned port, int backlog)
 {
 	struct sockaddr_storage a = cm_address(ip, port);
 	struct rdma_cm_id *id;
 
 	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
 	MUST(rdma_bind_addr(id, (struct sockaddr *)&a) == 0);
-	MUST(rdma_listen(id, 16) == 0);
+	MUST(rdma_listen(id, backlog) == 0);
 	return id;
 }
 

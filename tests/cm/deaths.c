@@ -19,7 +19,7 @@ int deaths_serve(const char *ip, unsigned port, const char *step)
 	struct rdma_cm_event *ev;
 	struct end e;
 
-	cm_listener(ch, ip, port);
+	cm_listener(ch, ip, port, 16);
 	puts("listening");
 	fflush(stdout);
 	ev = cm_expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);

@@ -14,7 +14,7 @@ static int child(const char *ip, unsigned port, struct rdma_cm_id *parents)
 
 	/* The parent's listener is none of ours, and stays where it is. */
 	MUST(rdma_listen(parents, 1) == -1);
-	listener = cm_listener(ch, ip, port + 1);
+	listener = cm_listener(ch, ip, port + 1, 16);
 	cm_resolved(&e, ch, ip, port);
 	MUST(rdma_connect(e.id, NULL) == 0);
 	cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -61,7 +61,7 @@ static void copies(const char *ip, unsigned port)
 int forks(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *ch = cm_channel();
-	struct rdma_cm_id *listener = cm_listener(ch, ip, port);
+	struct rdma_cm_id *listener = cm_listener(ch, ip, port, 16);
 
 	copies(ip, port);
 

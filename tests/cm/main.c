@@ -23,10 +23,16 @@ int main(int argc, char **argv)
 		return cycles_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "ask"))
 		return cycles_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "host"))
+		return crowd_serve(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "crowd"))
+		return crowd_ask(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "dying"))
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fprintf(stderr, "cm rules|races|forks|hold|refused|serve|ask|dying|watch IP PORT [N|STEP]\n");
+	fputs("cm rules|races|forks|hold|refused IP PORT\n"
+	      "cm serve|ask|host|crowd IP PORT N\n"
+	      "cm dying|watch IP PORT STEP\n", stderr);
 	return 2;
 }

@@ -131,7 +131,7 @@ static void words(const char *ip, unsigned port)
 				     .responder_resources = 3, .initiator_depth = 2,
 				     .retry_count = 5, .rnr_retry_count = 4 };
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
-	struct rdma_cm_id *listener = cm_listener(sch, ip, port);
+	struct rdma_cm_id *listener = cm_listener(sch, ip, port, 16);
 	struct rdma_cm_event *ev;
 	struct end c, s;
 
@@ -187,7 +187,7 @@ static void words(const char *ip, unsigned port)
 static void own_qp(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
-	struct rdma_cm_id *listener = cm_listener(sch, ip, port), *id;
+	struct rdma_cm_id *listener = cm_listener(sch, ip, port, 16), *id;
 	struct rdma_conn_param p = { .responder_resources = 1, .initiator_depth = 1,
 				     .retry_count = 7, .rnr_retry_count = 7 };
 	struct rdma_cm_event *ev;
@@ -256,7 +256,7 @@ int rules(const char *ip, unsigned port)
 
 int hold(const char *ip, unsigned port)
 {
-	cm_listener(cm_channel(), ip, port);
+	cm_listener(cm_channel(), ip, port, 16);
 	puts("listening");
 	fflush(stdout);
 	pause();

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Connections that come and go, one after the other and all at once, over RoCE and
+over iWARP: none fails, nothing is left."""
+
+import pytest
+
+import lab
+from test_cm import ours, run_pair, stand  # noqa: F401
+
+ENV = {"roce": {}, "iwarp": {"URNIC_DEVICES": "iwarp_lo,iwarp_eth0"}}
+KINDS = pytest.mark.parametrize("kind", list(ENV))
+
+
+def run(pair, ours, kind, place, family, words, n, timeout):  # noqa: F811
+    server_ns, client_ns, ip = stand(pair, place, family)
+    server_ns, client_ns = (ns.with_env(**ENV[kind]) for ns in (server_ns, client_ns))
+    port = str(lab.next_port())
+    _, c = run_pair(server_ns, client_ns, [ours, words[0], ip, port, str(n)],
+                    [ours, words[1], ip, port, str(n)], int(port), timeout=timeout)
+    return c.out
+
+
+@KINDS
+@pytest.mark.parametrize("place,family,n", [
+    ("pair", "v4", 300), ("host", "v4", 300), ("lo", "v6", 300),
+    pytest.param("host", "v4", 100000, marks=pytest.mark.full),
+    pytest.param("pair", "v6", 100000, marks=pytest.mark.full)])
+def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
+    """Connecting and parting leaves nothing behind."""
+    pair = shared_pair()
+    # A TCP port rests for a minute after its connection, as is; 28,000 do not last.
+    pair.b.sh("echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse")
+    out = run(pair, ours, kind, place, family, ("serve", "ask"), n, 60 + n // 20)
+    assert f"{n} cycles" in out
+
+
+@KINDS
+@pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v6"), ("lo", "v4")])
+def test_crowd(shared_pair, ours, kind, place, family):  # noqa: F811
+    """A thousand connections that are asked for, stand and go at once."""
+    out = run(shared_pair(), ours, kind, place, family, ("host", "crowd"), 1000, 60)
+    assert "1000 at once" in out
