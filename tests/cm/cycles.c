@@ -2,6 +2,7 @@
 /* Connect, say a word each way, part, many times: nothing may be left. */
 #include <dirent.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -100,9 +101,11 @@ static void ask(struct rdma_event_channel *ch, const char *ip, unsigned port, un
 int cycles_ask(const char *ip, unsigned port, unsigned n)
 {
 	struct rdma_event_channel *ch = cm_channel();
+	struct timespec t0, t1;
 	unsigned fds = 0;
 	long rss = 0;
 
+	clock_gettime(CLOCK_MONOTONIC, &t0);
 	for (unsigned i = 0; i < n; i++) {
 		if (n >= 10000 && i % (n / 10) == 0)
 			fprintf(stderr, "%u: %ld KiB\n", i, rss_kib());
@@ -112,7 +115,10 @@ int cycles_ask(const char *ip, unsigned port, unsigned n)
 		}
 		ask(ch, ip, port, i);
 	}
-	printf("%u cycles, %ld KiB more in the second half\n", n, rss_kib() - rss);
+	clock_gettime(CLOCK_MONOTONIC, &t1);
+	printf("%u cycles, %.0f a second, %ld KiB more in the second half\n", n,
+	       n / ((double)(t1.tv_sec - t0.tv_sec) +
+		    (double)(t1.tv_nsec - t0.tv_nsec) / 1e9), rss_kib() - rss);
 	/* A connection to each other process of the host may have come. */
 	MUST(descriptors() <= fds + 8);
 	MUST(rss_kib() - rss < 4096);

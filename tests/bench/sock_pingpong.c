@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* sock_pingpong.c - what the sockets alone take: half the round trip of a small
+ * message, the yardstick for ib_send_lat and ib_write_lat.
+ *
+ *   spin     each side spins on a non-blocking recv
+ *   block    each side sleeps in recv
+ *   helper   a thread sleeps in recv and writes a word; the program spins on
+ *            that word, as ib_write_lat spins on its buffer
+ *
+ * sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER [start]
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORT = 18700, BYTES = 32 };
+
+static int sock;
+static _Atomic uint64_t word;
+
+static void put(uint64_t n)
+{
+	char buf[BYTES] = { 0 };
+
+	memcpy(buf, &n, sizeof(n));
+	if (send(sock, buf, sizeof(buf), 0) < 0 && errno != ECONNREFUSED)
+		err(1, "send");
+}
+
+static uint64_t take(int flags)
+{
+	char buf[BYTES];
+	uint64_t n;
+	ssize_t got;
+
+	do
+		got = recv(sock, buf, sizeof(buf), flags);
+	while (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == EINTR));
+	if (got == 0)
+		exit(0);			/* TCP: the other end is done */
+	if (got != BYTES)
+		err(1, "recv");
+	memcpy(&n, buf, sizeof(n));
+	return n;
+}
+
+static void *helper(void *arg)
+{
+	for (;;)
+		atomic_store_explicit(&word, take(0), memory_order_release);
+	return arg;
+}
+
+static void wait_for(uint64_t n, const char *how)
+{
+	if (*how != 'h') {
+		while (take(*how == 's' ? MSG_DONTWAIT : 0) != n)
+			;
+	} else {
+		while (atomic_load_explicit(&word, memory_order_acquire) != n)
+			;
+	}
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void open_udp(const struct sockaddr_in *local, const struct sockaddr_in *peer)
+{
+	sock = socket(AF_INET, SOCK_DGRAM, 0);
+	if (sock < 0 || bind(sock, (void *)local, sizeof(*local)) ||
+	    connect(sock, (void *)peer, sizeof(*peer)))
+		err(1, "UDP");
+}
+
+static void open_tcp(const struct sockaddr_in *local, const struct sockaddr_in *peer,
+		     int starts)
+{
+	int one = 1, s = socket(AF_INET, SOCK_STREAM, 0);
+
+	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (starts) {
+		while (connect(s, (void *)peer, sizeof(*peer))) {
+			if (errno != ECONNREFUSED)
+				err(1, "connect");
+			close(s);
+			usleep(10000);
+			s = socket(AF_INET, SOCK_STREAM, 0);
+		}
+		sock = s;
+	} else if (bind(s, (void *)local, sizeof(*local)) || listen(s, 1) ||
+		   (sock = accept(s, NULL, NULL)) < 0) {
+		err(1, "accept");
+	}
+	setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in local = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in peer = local;
+	struct timespec t0, t1;
+	int rounds, starts;
+	pthread_t thread;
+	double *us;
+
+	if (argc < 6)
+		errx(1, "usage: sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER "
+		     "[start]");
+	rounds = atoi(argv[3]);
+	starts = argc > 6;
+	inet_pton(AF_INET, argv[4], &local.sin_addr);
+	inet_pton(AF_INET, argv[5], &peer.sin_addr);
+	if (*argv[1] == 'u')
+		open_udp(&local, &peer);
+	else
+		open_tcp(&local, &peer, starts);
+	if (*argv[2] == 'h')
+		pthread_create(&thread, NULL, helper, NULL);
+	us = calloc((size_t)rounds, sizeof(*us));
+	if (!us)
+		err(1, "memory");
+	for (int i = 0; i < rounds; i++) {
+		uint64_t n = (uint64_t)i + 1;
+
+		clock_gettime(CLOCK_MONOTONIC, &t0);
+		if (starts)
+			put(n);
+		wait_for(n, argv[2]);
+		if (!starts)
+			put(n);
+		clock_gettime(CLOCK_MONOTONIC, &t1);
+		us[i] = ((double)(t1.tv_sec - t0.tv_sec) * 1e9 +
+			 (double)(t1.tv_nsec - t0.tv_nsec)) / 2e3;
+	}
+	qsort(us, (size_t)rounds, sizeof(*us), by_value);
+	if (starts)
+		printf("%.2f\n", us[rounds / 2]);
+	return 0;
+}
