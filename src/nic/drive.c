@@ -74,6 +74,17 @@ void nic_fence(struct nic *nic)
 		engine_settle(&nic->engine, 0, 0);
 }
 
+/* Somebody else is at it, for a while: see is_idle(). */
+static void let_work(struct engine *e)
+{
+	enum { PATIENCE = 64 };
+	unsigned n = atomic_load_explicit(&e->missed, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&e->missed, n % PATIENCE, memory_order_relaxed);
+	if (n == PATIENCE)
+		sched_yield();
+}
+
 /* A program that spins for long takes the processor from those that it waits
  * for: sixteen senders on two cores are twice as fast if they let go of it. */
 static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
@@ -104,6 +115,7 @@ bool nic_poll(struct nic *nic)
 
 	if (!turn_try(&core->turn)) {
 		nic_polled(nic);
+		let_work(e);
 		return false;
 	}
 	now = clock_ns();

@@ -35,7 +35,7 @@ struct guard_interval {
 	unsigned proof;			/* wake-ups at which a poller was active */
 	unsigned need;			/* so many make ns positive */
 	bool slept;			/* before this turn */
-	uint64_t woke;			/* when it last did */
+	uint64_t rested;		/* when it went to sleep */
 };
 
 struct engine {
@@ -70,6 +70,7 @@ struct engine {
 	_Atomic uint64_t sleep_until;
 	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll;	/* when a poll last ran the engine */
+	atomic_uint missed;		/* polls that found the turn taken; wraps */
 	atomic_bool polled;		/* one since the last wake-up that did not:
 					 * it found an entry, or the turn taken */
 };

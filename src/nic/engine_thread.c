@@ -4,7 +4,7 @@
  * It sleeps in ppoll().  As long as no program thread polls it watches the
  * sockets, so every datagram wakes it.  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
- * between it and the wake-up before), it leaves the sockets to the pollers and sleeps blindly for a guard interval,
+ * since the wake-up before), it leaves the sockets to the pollers and sleeps blindly for a guard interval,
  * 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
  * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
  * then, the next proof has to be twice as long.
@@ -72,17 +72,15 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 }
 
 /* Polls find nothing to do where the thread is always first, and come late where
- * it has the processor that they want.  So has somebody polled between two
- * wake-ups that followed each other closely, or, since a blind one's entries come
- * from whoever runs the engine, at all? */
+ * it has the processor that they want.  So has somebody polled since the last
+ * wake-up, and the sleep was short; or, since the entries that a blind thread's
+ * program finds come from whoever runs the engine, at all? */
 static bool polled_between(struct engine *e, uint64_t now, bool blind)
 {
 	bool any = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed) ||
-		   polled_within(e, e->g.woke, 0);
-	bool soon = now - e->g.woke < BETWEEN_NS;
+		   polled_within(e, e->g.rested, 0);
 
-	e->g.woke = now;
-	return any && (soon || blind);
+	return any && (blind || now - e->g.rested < BETWEEN_NS);
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -144,8 +142,10 @@ static bool nap(struct engine *e)
 	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)))
 		until = now;
 	e->g.slept = until > now;
-	if (e->g.slept)
+	if (e->g.slept) {
+		e->g.rested = now;
 		set_alarm(e, until);
+	}
 	if (ppoll(p, watch ? P_ALL : P_BLIND, e->g.slept ? NULL : &none, NULL) < 0 &&
 	    errno != EINTR)
 		return false;
