@@ -80,7 +80,7 @@ def test_manual_pages_have_every_key():
     conf5, urnic7 = plain(MAN / "urnic.conf.5"), plain(MAN / "urnic.7")
     table = re.findall(r"^(\w+), (URNIC_\w+) \(.*; default: (.*)\)$",
                        good("conf", "--help"), re.M)
-    assert len(table) == 8
+    assert len(table) == 9
     for key, env, default in table:
         entry = re.search(rf"^ +{key}, {env} \(default: (.*)\)$", conf5, re.M)
         assert entry, key
@@ -295,6 +295,24 @@ print(os.access('/dev/infiniband/uverbs0', os.R_OK | os.W_OK))
 print(os.access('/dev/infiniband/uverbs0', os.X_OK))
 """)
     assert out.split() == ["True", "0o666", "231", "True", "True", "False"]
+
+
+@pytest.mark.parametrize("identity,device", [
+    ("urnic", "roce_lo"), ("name=mlx5_%d", "mlx5_0")])
+def test_preload_shows_the_interface(identity, device):
+    """To the program and to what it starts; tests of rdma-core ask `ls`."""
+    out = python(f"""
+import subprocess
+net = '/sys/class/infiniband/{device}/device/net'
+print(os.listdir(net), os.path.isdir(net + '/'), os.access(net, os.W_OK))
+print(subprocess.check_output(['ls', net + '/'], text=True).split())
+print(open('/sys/class/infiniband/{device}/ports/1/gid_attrs/ndevs/0').read())
+print(len(os.listdir('/proc/sys/net/ipv4/conf')) > 2)
+for other in ('/sys/class/infiniband/other0/device/net', net + '/lo', net + 's'):
+    print(os.path.exists(other))
+""", env={"URNIC_IDENTITY": identity, "URNIC_DEVICES": "lo"})
+    assert out.split("\n")[:-1] == ["['lo'] True False", "['lo']", "lo", "", "True",
+                                    "False", "False", "False"]
 
 
 def test_preload_changes_nothing_else(tmp_path):

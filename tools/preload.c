@@ -4,28 +4,27 @@
  * UCX passes a device over unless /dev/infiniband/<dev_name> is a character
  * device that it may read and write, and takes a GID for RoCE v1, whose GRH
  * looks different, unless /sys/class/infiniband/<device>/ports/1/gid_attrs
- * says otherwise.  Under this library both are there where the kernel has
- * none.  Everything else goes to the C library.
+ * says otherwise.  Tests ask for the interface below a device (preload_net.c).
+ * Under this library all of that is there where the kernel has none.  Everything
+ * else goes to the C library.
  * Symbols have no version, so that they stand in for every version.  Nothing
  * runs before the first call, and children inherit no harm.
  */
 /* stat() must be stat(), not a name for stat64(). */
 #undef _FILE_OFFSET_BITS
 
+#include "preload.h"
+
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-#define PUBLIC __attribute__((visibility("default")))
 
 /* struct stat is the same with and without 64: amd64, arm64. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "LP64");
@@ -55,29 +54,34 @@ static int uverbs(const char *path)
  * there is no path to look at. */
 static bool stands_in(const char *path)
 {
-	return errno != EFAULT && uverbs(path) >= 0;
+	char name[IF_NAMESIZE];
+
+	return errno != EFAULT && (uverbs(path) >= 0 || is_net_dir(path, name));
+}
+
+static void describe(const char *path, struct stat *st)
+{
+	int n = uverbs(path);
+
+	memset(st, 0, sizeof(*st));
+	st->st_mode = n < 0 ? S_IFDIR | 0555 : S_IFCHR | 0666;
+	st->st_nlink = n < 0 ? 2 : 1;
+	if (n >= 0)
+		st->st_rdev = makedev(UVERBS_MAJOR, (unsigned)(UVERBS_MINOR + n));
+	st->st_blksize = 4096;
 }
 
 static int fill(const char *path, void *buf, int saved)
 {
 	struct stat st;
 
-	memset(&st, 0, sizeof(st));
-	st.st_mode = S_IFCHR | 0666;
-	st.st_nlink = 1;
-	st.st_rdev = makedev(UVERBS_MAJOR,
-			     (unsigned)(UVERBS_MINOR + uverbs(path)));
-	st.st_blksize = 4096;
+	describe(path, &st);
 	memcpy(buf, &st, sizeof(st));
 	errno = saved;
 	return 0;
 }
 
-/* The C library's own, looked up by its first call: threads that come at once
- * find the same. */
-struct real { const char *name; void *_Atomic fn; };
-
-static void *next(struct real *r)
+void *preload_next(struct real *r)
 {
 	void *fn = atomic_load(&r->fn);
 
@@ -95,7 +99,7 @@ static int do_stat(struct real *r, const char *path, void *buf)
 	int saved = errno, rc;
 	int (*fn)(const char *, void *);
 
-	*(void **)&fn = next(r);
+	*(void **)&fn = preload_next(r);
 	rc = fn ? fn(path, buf) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
@@ -105,7 +109,7 @@ static int do_xstat(struct real *r, int ver, const char *path, void *buf)
 	int saved = errno, rc;
 	int (*fn)(int, const char *, void *);
 
-	*(void **)&fn = next(r);
+	*(void **)&fn = preload_next(r);
 	rc = fn ? fn(ver, path, buf) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
@@ -116,7 +120,7 @@ static int do_fstatat(struct real *r, int dir, const char *path, void *buf,
 	int saved = errno, rc;
 	int (*fn)(int, const char *, void *, int);
 
-	*(void **)&fn = next(r);
+	*(void **)&fn = preload_next(r);
 	rc = fn ? fn(dir, path, buf, flags) : -1;
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
@@ -165,6 +169,28 @@ PUBLIC int fstatat64(int dir, const char *restrict path,
 	return do_fstatat(&r, dir, path, buf, flags);
 }
 
+PUBLIC int statx(int dir, const char *restrict path, int flags, unsigned mask,
+		 struct statx *restrict buf)
+{
+	static struct real r = { .name = "statx" };
+	int (*fn)(int, const char *, int, unsigned, struct statx *);
+	int saved = errno, rc;
+	struct stat st;
+
+	*(void **)&fn = preload_next(&r);
+	rc = fn ? fn(dir, path, flags, mask, buf) : -1;
+	if (rc == 0 || !stands_in(path))
+		return rc;
+	describe(path, &st);
+	*buf = (struct statx){
+		.stx_mask = STATX_BASIC_STATS, .stx_mode = (uint16_t)st.st_mode,
+		.stx_nlink = (uint32_t)st.st_nlink, .stx_blksize = 4096,
+		.stx_rdev_major = major(st.st_rdev), .stx_rdev_minor = minor(st.st_rdev),
+	};
+	errno = saved;
+	return 0;
+}
+
 /* What stat() was before glibc 2.33; no header declares them any more. */
 int __xstat(int ver, const char *path, struct stat *buf);
 int __xstat64(int ver, const char *path, struct stat64 *buf);
@@ -199,10 +225,10 @@ PUBLIC int __lxstat64(int ver, const char *path, struct stat64 *buf)
 	return do_xstat(&r, ver, path, buf);
 }
 
-/* Readable and writable, not executable. */
+/* A device is readable and writable, a directory readable and searchable. */
 static bool may(const char *path, int mode)
 {
-	return stands_in(path) && !(mode & X_OK);
+	return stands_in(path) && !(mode & (uverbs(path) < 0 ? W_OK : X_OK));
 }
 
 static int do_access(struct real *r, const char *path, int mode)
@@ -210,7 +236,7 @@ static int do_access(struct real *r, const char *path, int mode)
 	int saved = errno, rc;
 	int (*fn)(const char *, int);
 
-	*(void **)&fn = next(r);
+	*(void **)&fn = preload_next(r);
 	rc = fn ? fn(path, mode) : -1;
 	if (rc == 0 || !may(path, mode))
 		return rc;
@@ -245,7 +271,7 @@ PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 	static struct real r = { .name = "faccessat" };
 	int (*fn)(int, const char *, int, int);
 
-	*(void **)&fn = next(&r);
+	*(void **)&fn = preload_next(&r);
 	rc = fn ? fn(dir, path, mode, flags) : -1;
 	if (rc == 0 || !may(path, mode))
 		return rc;
@@ -258,20 +284,18 @@ PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 /* What the file path says, in buf; false: it is none of ours. */
 static bool gid_attr(const char *path, char buf[80])
 {
-	char dev[64], what[8];
+	char dev[64], what[8], net[IF_NAMESIZE];
 	int index, end = 0;
-	bool iwarp;
 
 	if (!path || sscanf(path, "/sys/class/infiniband/%63[^/]/ports/1/gid_attrs/"
 			    "%5[a-z]/%d%n", dev, what, &index, &end) != 3 || path[end])
 		return false;
-	iwarp = !strncmp(dev, "iwarp_", 6);
 	if (!strcmp(what, "types"))
-		return strcpy(buf, iwarp ? "IB/RoCE v1\n" : "RoCE v2\n");
-	/* The interface is known from the name that devices have by default. */
-	if (strcmp(what, "ndevs") || (!iwarp && strncmp(dev, "roce_", 5) != 0))
+		return strcpy(buf, strncmp(dev, "iwarp_", 6) ? "RoCE v2\n" :
+							       "IB/RoCE v1\n");
+	if (strcmp(what, "ndevs") || !interface_of(dev, net))
 		return false;
-	return snprintf(buf, 80, "%s\n", dev + (iwarp ? 6 : 5)) > 0;
+	return snprintf(buf, 80, "%s\n", net) > 0;
 }
 
 static int open_text(const char *text)
@@ -293,7 +317,7 @@ static int do_open(struct real *r, const char *path, int flags, mode_t mode)
 	int (*fn)(const char *, int, ...);
 	int fd;
 
-	*(void **)&fn = next(r);
+	*(void **)&fn = preload_next(r);
 	fd = fn ? fn(path, flags, mode) : -1;
 	if (fd >= 0 || errno == EFAULT || (flags & O_ACCMODE) != O_RDONLY ||
 	    !gid_attr(path, text))
