@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ enum {
 struct udp {
 	struct link link;
 	uint16_t port, sport;
-	int epfd, rx[2], tx[2];		/* [0]: IPv4, [1]: IPv6; -1: none */
+	int epfd, tx[2];		/* [0]: IPv4, [1]: IPv6; -1: none */
+	atomic_int rx[2];		/* bound later; a sleeping thread reads them */
 	bool tx_open, v6_first, said_gso;
 	uint64_t said_drop;
 	struct udp_stats stats;
@@ -72,7 +74,8 @@ static int udp_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now
 		udp_rx_reset(u->in);
 		u->v6_first = !u->v6_first;	/* neither starves the other */
 		for (int i = 0; i < 2 && !rc; i++) {
-			int fd = u->rx[i ^ (int)u->v6_first];
+			int fd = atomic_load_explicit(&u->rx[i ^ (int)u->v6_first],
+						      memory_order_relaxed);
 
 			if (fd >= 0)
 				rc = udp_rx_fill(u->in, fd, n);
@@ -367,13 +370,12 @@ const struct udp_stats *udp_stats(const struct link *link)
 void udp_forked(struct link *link)
 {
 	struct udp *u = udp_of(link);
-	int *fds[] = { &u->epfd, &u->rx[0], &u->rx[1], &u->tx[0], &u->tx[1] };
+	int fds[] = { u->epfd, u->rx[0], u->rx[1], u->tx[0], u->tx[1] };
 
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (*fds[i] >= 0)
-			close(*fds[i]);
-		*fds[i] = -1;
-	}
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	u->epfd = u->rx[0] = u->rx[1] = u->tx[0] = u->tx[1] = -1;
 }
 
 static void udp_close(struct link *link)

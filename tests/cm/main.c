@@ -13,6 +13,8 @@ int main(int argc, char **argv)
 		return rules(argv[2], port);
 	if (!strcmp(what, "races"))
 		return races(argv[2]);
+	if (!strcmp(what, "threads"))
+		return threads(argv[2], port);
 	if (!strcmp(what, "forks"))
 		return forks(argv[2], port);
 	if (!strcmp(what, "hold"))
@@ -31,7 +33,7 @@ int main(int argc, char **argv)
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fputs("cm rules|races|forks|hold|refused IP PORT\n"
+	fputs("cm rules|races|threads|forks|hold|refused IP PORT\n"
 	      "cm serve|ask|host|crowd IP PORT N\n"
 	      "cm dying|watch IP PORT STEP\n", stderr);
 	return 2;
