@@ -8,7 +8,9 @@ OBJ := build/obj
 LIBS := libibverbs.so.1 librdmacm.so.1
 MESON := env CC=gcc meson
 
-.PHONY: build check check-full demo bench format clean help
+PREFIX := /usr/local
+
+.PHONY: build install check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
@@ -23,6 +25,16 @@ build:
 	@mv -f build/lib/.preload build/lib/liburnic-preload.so
 	@install -m 755 $(OBJ)/tools/urnic build/.urnic
 	@mv -f build/.urnic build/urnic
+
+# The libraries lie apart: only `urnic run` puts them in front of the system's.
+install: build
+	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/urnic
+	@install -m 755 build/urnic $(DESTDIR)$(PREFIX)/bin
+	@install -m 755 build/lib/*.so* $(DESTDIR)$(PREFIX)/lib/urnic
+	@for page in docs/man/*.[1-9]; do \
+		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
+			$$page || exit 1; \
+	done
 
 check:
 	@scripts/check
@@ -49,6 +61,7 @@ clean:
 
 help:
 	@echo 'make build       build/urnic and build/lib/*'
+	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two'
 	@echo 'make check       every test, with bounded sizes: about 20 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'

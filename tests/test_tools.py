@@ -280,6 +280,19 @@ def test_run_loads_our_library():
     assert re.findall(r"^ +(\S+) +\t", out, re.M)[2:] == names
 
 
+def test_installed(tmp_path):
+    """What `make install` has put somewhere works from there."""
+    subprocess.run(["make", "-s", "-o", "build", "install", f"DESTDIR={tmp_path}",
+                    "PREFIX=/opt/u"], cwd=lab.ROOT, check=True)
+    top = tmp_path / "opt/u"
+    assert {p.name for p in (top / "lib/urnic").iterdir()} == {
+        "libibverbs.so.1", "librdmacm.so.1", "liburnic-preload.so"}
+    assert (top / "share/man/man7/urnic.7").exists()
+    out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,
+                         capture_output=True, text=True).stdout
+    assert f"{top}/lib/urnic" in out
+
+
 # The preload library
 
 def python(code, **kw):
