@@ -375,7 +375,9 @@ void udp_forked(struct link *link)
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	u->epfd = u->rx[0] = u->rx[1] = u->tx[0] = u->tx[1] = -1;
+	u->epfd = u->tx[0] = u->tx[1] = -1;
+	u->rx[0] = -1;
+	u->rx[1] = -1;
 }
 
 static void udp_close(struct link *link)
@@ -407,7 +409,9 @@ int udp_open(struct link **out, uint16_t port)
 	}
 	u->epfd = fd_raise(fd);
 	u->port = port;
-	u->rx[0] = u->rx[1] = u->tx[0] = u->tx[1] = -1;
+	u->tx[0] = u->tx[1] = -1;
+	atomic_init(&u->rx[0], -1);
+	atomic_init(&u->rx[1], -1);
 	u->link = (struct link){ &udp_ops, RUN_MAX, DGRAM_MAX };
 	*out = &u->link;
 	return 0;
