@@ -184,8 +184,10 @@ static void adapt(struct engine *e, bool active, bool input)
 		g->proof = active ? g->proof + 1 : g->proof / 2;
 		if (g->proof >= g->need)
 			g->ns = GUARD_FIRST_NS;
-	} else if (active) {
+	} else if (active && !input) {
 		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
+	} else if (active) {		/* they poll, but did not come to it */
+		g->ns = GUARD_FIRST_NS;
 	} else {
 		if (input)
 			g->need = g->need * 2 < NEED_MAX ? g->need * 2 : NEED_MAX;
