@@ -171,6 +171,7 @@ def main():
         host = same_host.SameHost(bench)
         if args.only in (None, "wire"):
             measure(bench)
+        wire, bench.rows = bench.rows, []
         if args.only in (None, "connections"):
             connections.Connections(bench, bench.tool("cm_test_program")).measure()
         if args.only in (None, "host"):
@@ -178,12 +179,13 @@ def main():
     finally:
         pair.remove()
         stage.remove()
-    print(*(table(rows) for rows in (bench.rows, host.rows) if rows), sep="\n\n")
+    tables = [wire, bench.rows, host.rows]
+    print(*(table(rows) for rows in tables if rows), sep="\n\n")
     if not args.quick and not args.only:
-        write(table(bench.rows), table(host.rows))
+        write(*map(table, tables))
 
 
-def write(wire, host):
+def write(wire, connected, host):
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     (lab.ROOT / "docs/performance.md").write_text(
         "# Performance\n\n"
@@ -192,6 +194,10 @@ def write(wire, host):
         "Only the ratios mean something.\n\n"
         "## Two hosts\n\nTwo network namespaces and a veth pair.\n\n"
         f"{wire}\n\n"
+        "## Connections\n\n"
+        "iWARP between the same two, and how many connections a second are made, used once and ended, one after\n"
+        "the other, with a QP, CQs and memory of their own; TCP's are bare sockets.\n\n"
+        f"{connected}\n\n"
         "## One host\n\n"
         "Two processes, by each way that there is (URNIC_LOCAL is auto, pipe, off); the goals are for auto.\n"
         "memcpy is within one process, with buffers of that size; the cache line goes between two that spin.\n\n"
