@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <arpa/inet.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,6 +23,10 @@ static void connected_and_parted(void **state)
 	fx_connect();
 	n = &fx.listener.told[0];
 	assert_string_equal(n->data, "ask");
+	assert_memory_equal(n->from.src_ip, fx_here, 16);
+	assert_memory_equal(n->from.dst_ip, fx_here, 16);
+	assert_int_equal(n->from.src_port, fx.service.port);
+	assert_int_equal(n->from.dst_port, fx.prog[0].told[0].from.src_port);
 	assert_int_equal(n->peer.resources, 7);
 	assert_int_equal(n->peer.depth, 5);
 	n = &fx.prog[0].told[0];
@@ -112,7 +119,80 @@ static void a_qp_that_does_not_fit(void **state)
 	fx_told(&fx.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED);
 }
 
-/* More than the backlog wait in the kernel. */
+/* It is another connection's, or that of one which has just ended. */
+static void a_port_that_is_taken(void **state)
+{
+	int fd = fx_raw_connect();
+
+	(void)state;
+	fx.src_port = fx_raw_port(fd);
+	fx_ask(fx.service.port, "ask");
+	fx_own(0);
+	assert_int_equal(fx_accept("yes"), 0);
+	fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0);
+	assert_int_not_equal(fx.prog[0].told[0].from.src_port, fx.src_port);
+	assert_int_equal(fx.prog[0].told[0].from.src_port,
+			 fx.listener.told[0].from.dst_port);
+	close(fd);
+}
+
+static void a_port_that_is_free(void **state)
+{
+	uint16_t port;
+	int fd = fx_raw_listen(&port);
+
+	(void)state;
+	close(fd);
+	fx.src_port = port;
+	fx_ask(fx.service.port, "ask");
+	fx_own(0);
+	assert_int_equal(fx.listener.told[0].from.dst_port, port);
+}
+
+/* Before the RTR: it is told as the end of a connection, not as a failure. */
+static void parted_at_once(void **state)
+{
+	int fd = fx_raw_connect();
+
+	(void)state;
+	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
+	fx_own(0);
+	assert_int_equal(fx_accept(""), 0);
+	assert_int_equal(cm_iw_proto.disconnect(fx.conn[1], fx.s->now), 0);
+	fx_told(&fx.prog[1], 0, CM_EV_DISCONNECTED, 0);
+	close(fd);
+}
+
+/* The reply is out, and the QP is not what it was. */
+static void a_qp_that_fails_meanwhile(void **state)
+{
+	struct cm_param p = fx_param(1, "");
+	int fd = fx_raw_connect();
+
+	(void)state;
+	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
+	fx_own(0);
+	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), 0);
+	sim_modify(fx.s, fx.p.qp[1], IBV_QPS_ERR);
+	assert_int_equal(cm_iw_proto.attach(fx.conn[1], fx.s->now), -EINVAL);
+	assert_true(fx_raw_ended(fd));
+	assert_int_equal(cm_iw_proto.attach(fx.conn[1], fx.s->now), -EINVAL);
+	close(fd);
+}
+
+/* All are accepted before the first has asked. */
+static void ask_at_once(int *fd, int n)
+{
+	for (int i = 0; i < n; i++)
+		fd[i] = fx_raw_connect();
+	while (cm_counter(fx.cm[1], CM_IW_ACCEPTED) < (uint64_t)n)
+		fx_run(MS);
+	for (int i = 0; i < n; i++)
+		fx_raw_hello(fd[i], false, MPA_ENHANCED, 2);
+	assert_true(fx_wait(&fx.listener, 1));
+}
+
+/* More than the backlog wait, here or in the kernel, and come one by one. */
 static void a_full_backlog_is_served_later(void **state)
 {
 	int fd[3];
@@ -120,11 +200,7 @@ static void a_full_backlog_is_served_later(void **state)
 	(void)state;
 	cm_unbind(fx.cm[1], fx.l);
 	fx_listen(1);
-	for (int i = 0; i < 3; i++) {
-		fd[i] = fx_raw_connect();
-		fx_raw_hello(fd[i], false, MPA_ENHANCED, 2);
-		(void)fx_wait(&fx.listener, 1);
-	}
+	ask_at_once(fd, 3);
 	fx_run(100 * MS);
 	assert_int_equal(fx.listener.n, 1);
 	fx_own(0);
@@ -134,8 +210,57 @@ static void a_full_backlog_is_served_later(void **state)
 	fx_own(1);
 	assert_true(fx_wait(&fx.listener, 3));
 	cm_iw_proto.close(fx.listener.told[2].conn, fx.s->now);
+	assert_int_equal(cm_counter(fx.cm[1], CM_RX_BACKLOG), 0);
 	for (int i = 0; i < 3; i++)
 		close(fd[i]);
+}
+
+/* Nobody reads the first: the second is told no; the third has left. */
+static void a_full_backlog_is_never_served(void **state)
+{
+	int fd[3];
+
+	(void)state;
+	cm_unbind(fx.cm[1], fx.l);
+	fx_listen(1);
+	ask_at_once(fd, 3);
+	close(fd[2]);
+	fx_run(IWC_REPLY_NS + SEC);
+	assert_true(fx_raw_rejected(fd[1]));
+	assert_int_equal(cm_counter(fx.cm[1], CM_RX_BACKLOG), 1);
+	assert_int_equal(cm_counter(fx.cm[1], CM_IW_LOST), 1);
+	assert_int_equal(fx.listener.n, 1);
+	fx_own(0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* Who connects in numbers does not lose SYNs, each of which costs a second. */
+static void the_kernels_queue_is_long_enough(void **state)
+{
+	enum { MANY = 30 };
+	time_t began = time(NULL);
+	int fd[MANY];
+
+	(void)state;
+	cm_unbind(fx.cm[1], fx.l);
+	fx_listen(1);
+	for (int i = 0; i < MANY; i++)
+		fd[i] = fx_raw_connect();
+	assert_true(time(NULL) - began <= 1);
+	for (int i = 0; i < MANY; i++)
+		close(fd[i]);
+}
+
+/* Who has no iWARP sockets pays for none. */
+static void nothing_to_watch(void **state)
+{
+	(void)state;
+	assert_int_equal(cm_fd(fx.cm[0]), -1);
+	assert_true(cm_fd(fx.cm[1]) >= 0);
+	cm_unbind(fx.cm[1], fx.l);
+	fx.l = NULL;
+	assert_int_equal(cm_fd(fx.cm[1]), -1);
 }
 
 /* --- ports ---------------------------------------------------------------------------------------- */
@@ -156,6 +281,29 @@ static void a_program_has_the_port(void **state)
 	s.only_iwarp = false;
 	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
 	assert_int_equal(cm_listen(fx.cm[1], l, 1, false, &fx.listener.owner), 0);
+	/* Nobody looks at what does not listen. */
+	iw_resume(fx.cm[1], fx.s->now);
+	assert_int_equal(l->tcp.fd, -1);
+	assert_int_equal(fx.cm[1]->iw->sockets, 1);
+	cm_unbind(fx.cm[1], l);
+	close(fd);
+}
+
+/* A port of our choice is ours alone, though a program says that it would share. */
+static void a_program_wants_the_port(void **state)
+{
+	static const int one = 1;
+	struct cm_service s = { .space = FX_SPACE, .iwarp = true };
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct cm_listener *l;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	memcpy(s.ip, fx_here, 16);
+	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
+	a.sin_port = htons(s.port);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
 	cm_unbind(fx.cm[1], l);
 	close(fd);
 }
@@ -170,8 +318,16 @@ int main(void)
 		cmocka_unit_test_fx(somebody_listens_soon),
 		cmocka_unit_test_fx(the_asker_leaves),
 		cmocka_unit_test_fx(a_qp_that_does_not_fit),
+		cmocka_unit_test_fx(a_port_that_is_taken),
+		cmocka_unit_test_fx(a_port_that_is_free),
+		cmocka_unit_test_fx(parted_at_once),
+		cmocka_unit_test_fx(a_qp_that_fails_meanwhile),
 		cmocka_unit_test_fx(a_full_backlog_is_served_later),
+		cmocka_unit_test_fx(a_full_backlog_is_never_served),
+		cmocka_unit_test_fx(the_kernels_queue_is_long_enough),
+		cmocka_unit_test_fx(nothing_to_watch),
 		cmocka_unit_test_fx(a_program_has_the_port),
+		cmocka_unit_test_fx(a_program_wants_the_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

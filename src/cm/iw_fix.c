@@ -25,6 +25,8 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 	n->type = ev->type;
 	n->status = ev->status;
 	n->conn = ev->conn;
+	if (ev->from)
+		n->from = *ev->from;
 	memset(n->data, 0, sizeof(n->data));
 	if (!ev->peer)
 		return true;
@@ -85,7 +87,9 @@ int fx_begin(void **state)
 	fx.p = sim_pair(fx.s, NULL);
 	fx.listener.owner.event = fx.prog[0].owner.event = fx.prog[1].owner.event = on_event;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(cm_open(&fx.s->node[i].core, NULL, NULL, 1), 0);
+		/* Others run now, whose ports are not to be ours. */
+		assert_int_equal(cm_open(&fx.s->node[i].core, NULL, NULL,
+					 (uint64_t)getpid()), 0);
 		fx.cm[i] = fx.s->node[i].core.cm;
 	}
 	fx_listen(4);
@@ -125,7 +129,8 @@ struct cm_param fx_param(int side, const char *data)
 
 void fx_ask(uint16_t port, const char *data)
 {
-	struct cm_target to = { .space = FX_SPACE, .dst_port = port, .iwarp = true };
+	struct cm_target to = { .space = FX_SPACE, .src_port = fx.src_port,
+				.dst_port = port, .iwarp = true };
 	struct cm_param p = fx_param(0, data);
 
 	memcpy(to.way.src, fx_here, 16);
@@ -179,13 +184,11 @@ int fx_raw_connect(void)
 int fx_raw_listen(uint16_t *port)
 {
 	struct sockaddr_in a = addr_of(0);
-	socklen_t len = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(listen(fd, 4), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-	*port = ntohs(a.sin_port);
+	*port = fx_raw_port(fd);
 	return fd;
 }
 
@@ -230,4 +233,29 @@ bool fx_raw_ended(int fd)
 		usleep(FX_TICK_US);
 	}
 	return false;
+}
+
+bool fx_raw_rejected(int fd)
+{
+	uint8_t at[MPA_HELLO_MAX];
+	struct mpa_hello h;
+	ssize_t n = 0;
+
+	for (int i = 0; i < 500 && n < MPA_HELLO_LEN; i++) {
+		n = recv(fd, at, sizeof(at), MSG_DONTWAIT | MSG_PEEK);
+		fx_run(MS);
+		usleep(FX_TICK_US);
+	}
+	return n >= MPA_HELLO_LEN && !mpa_hello_parse(&h, at, (size_t)n) &&
+	       h.reply && h.flags & MPA_REJECT &&
+	       recv(fd, at, (size_t)n, 0) == n && fx_raw_ended(fd);
+}
+
+uint16_t fx_raw_port(int fd)
+{
+	struct sockaddr_in a;
+	socklen_t len = sizeof(a);
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	return ntohs(a.sin_port);
 }

@@ -14,6 +14,7 @@ struct iw_told {
 	enum cm_event_type type;
 	int status;
 	struct cm_conn *conn;
+	struct cm_target from;
 	struct cm_param peer;
 	char data[64];
 };
@@ -31,6 +32,7 @@ extern struct iw_fix {
 	struct sim_pair p;
 	struct cm *cm[2];
 	struct cm_service service;
+	uint16_t src_port;		/* from which to ask; 0: any */
 	struct cm_listener *l;
 	struct iw_prog listener, prog[2];
 	struct cm_conn *conn[2];
@@ -66,5 +68,8 @@ int fx_raw_listen(uint16_t *port);
 int fx_raw_accept(int l, int *fd);
 void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision);
 bool fx_raw_ended(int fd);		/* the other end hangs up, now or soon */
+/* It says no, and hangs up. */
+bool fx_raw_rejected(int fd);
+uint16_t fx_raw_port(int fd);		/* of its own */
 
 #endif
