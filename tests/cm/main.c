@@ -23,10 +23,17 @@ int main(int argc, char **argv)
 		return cycles_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "ask"))
 		return cycles_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "crowd"))
+		return crowd_serve(argv[2], port);
+	if (!strcmp(what, "many"))
+		return crowd_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "leaving"))
+		return crowd_leave(argv[2], port, last);
 	if (!strcmp(what, "dying"))
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fprintf(stderr, "cm rules|races|forks|hold|refused|serve|ask|dying|watch IP PORT [N|STEP]\n");
+	fprintf(stderr, "cm rules|races|forks|hold|refused|serve|ask|crowd|many|leaving|dying|"
+		"watch IP PORT [N|STEP]\n");
 	return 2;
 }
