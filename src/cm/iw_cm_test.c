@@ -119,12 +119,31 @@ static void a_qp_that_does_not_fit(void **state)
 	fx_told(&fx.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED);
 }
 
-/* It is another connection's, or that of one which has just ended. */
+/* Bound here, to be shared with whoever shares, too. */
+static int shared_socket(uint16_t port)
+{
+	static const int one = 1;
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
+	if (!bind(fd, (struct sockaddr *)&a, sizeof(a)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Another connection has it, which would let us bind, not connect. */
 static void a_port_that_is_taken(void **state)
 {
-	int fd = fx_raw_connect();
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(fx.service.port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = shared_socket(0);
 
 	(void)state;
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	fx.src_port = fx_raw_port(fd);
 	fx_ask(fx.service.port, "ask");
 	fx_own(0);
@@ -281,9 +300,29 @@ static void a_program_has_the_port(void **state)
 	s.only_iwarp = false;
 	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
 	assert_int_equal(cm_listen(fx.cm[1], l, 1, false, &fx.listener.owner), 0);
-	/* Nobody looks at what does not listen. */
-	iw_resume(fx.cm[1], fx.s->now);
+	cm_unbind(fx.cm[1], l);
+	close(fd);
+}
+
+/* Between our bind() and our listen(): nobody looks at what does not listen. */
+static void a_program_takes_the_port(void **state)
+{
+	struct cm_service s = { .space = FX_SPACE, .iwarp = true };
+	struct cm_listener *l;
+	uint16_t port;
+	int fd = fx_raw_listen(&port);
+
+	(void)state;
+	close(fd);
+	s.port = port;
+	memcpy(s.ip, fx_here, 16);
+	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
+	assert_int_equal(iw_bind(l, false), 0);
+	fd = shared_socket(port);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(cm_listen(fx.cm[1], l, 1, false, &fx.listener.owner), 0);
 	assert_int_equal(l->tcp.fd, -1);
+	iw_resume(fx.cm[1], fx.s->now);
 	assert_int_equal(fx.cm[1]->iw->sockets, 1);
 	cm_unbind(fx.cm[1], l);
 	close(fd);
@@ -292,20 +331,14 @@ static void a_program_has_the_port(void **state)
 /* A port of our choice is ours alone, though a program says that it would share. */
 static void a_program_wants_the_port(void **state)
 {
-	static const int one = 1;
 	struct cm_service s = { .space = FX_SPACE, .iwarp = true };
-	struct sockaddr_in a = { .sin_family = AF_INET };
 	struct cm_listener *l;
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	(void)state;
 	memcpy(s.ip, fx_here, 16);
 	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
-	a.sin_port = htons(s.port);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
+	assert_int_equal(shared_socket(s.port), -1);
 	cm_unbind(fx.cm[1], l);
-	close(fd);
 }
 
 int main(void)
@@ -327,6 +360,7 @@ int main(void)
 		cmocka_unit_test_fx(the_kernels_queue_is_long_enough),
 		cmocka_unit_test_fx(nothing_to_watch),
 		cmocka_unit_test_fx(a_program_has_the_port),
+		cmocka_unit_test_fx(a_program_takes_the_port),
 		cmocka_unit_test_fx(a_program_wants_the_port),
 	};
 
