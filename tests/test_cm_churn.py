@@ -36,7 +36,7 @@ def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
 
 @KINDS
 @pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v6"), ("lo", "v4")])
-def test_crowd(shared_pair, ours, kind, place, family):  # noqa: F811
+def test_at_once(shared_pair, ours, kind, place, family):  # noqa: F811
     """A thousand connections that are asked for, stand and go at once."""
-    out = run(shared_pair(), ours, kind, place, family, ("host", "crowd"), 1000, 60)
+    out = run(shared_pair(), ours, kind, place, family, ("at-once-serve", "at-once"), 1000, 60)
     assert "1000 at once" in out

@@ -57,6 +57,13 @@ def test_a_wildcard_serves_both(shared_pair, kind):
              ["rping", "-c", "-V", "-C", "3", "-a", pair.a.ip4, "-p", port], int(port))
 
 
+def test_all_of_127_is_loopback(shared_pair):
+    ns = shared_pair().a.with_env(**IWARP)
+    port = str(lab.next_port())
+    run_pair(ns, ns, ["rping", "-s", "-C", "3", "-p", port],
+             ["rping", "-c", "-V", "-C", "3", "-a", "127.0.0.2", "-p", port], int(port))
+
+
 TCP_SERVER = """
 import socket, sys, time
 s = socket.create_server(("0.0.0.0", int(sys.argv[1])))

@@ -26,46 +26,66 @@ def vm(vm_session):
     vm_session.reap()
 
 
-def set_siw(vm, flag, on):
-    rc, out = vm.guest(f"echo {'Y' if on else 'N'} >{FLAGS}/{flag}")
+def set_siw(vm, crc=False, p2p=False):
+    rc, out = vm.guest(f"cd {FLAGS}; echo {'NY'[crc]} >mpa_crc_required; "
+                       f"echo {'NY'[p2p]} >peer_to_peer")
     assert rc == 0, out
 
 
-@pytest.fixture(params=["none", "urnic", "siw"])
-def crc(vm, request):
-    """Who asks for CRCs."""
-    set_siw(vm, "mpa_crc_required", request.param == "siw")
-    yield {"URNIC_DEVICES": "iwarp_iwarp0",
-           "URNIC_MPA_CRC": "yes" if request.param == "urnic" else "no"}
-    set_siw(vm, "mpa_crc_required", False)
+def environment(crc):
+    return {"URNIC_DEVICES": "iwarp_iwarp0",
+            "URNIC_MPA_CRC": "yes" if crc == "urnic" else "no"}
 
 
-RPING = "rping -{side} -V -C 3 -a {ip} -p {port}"
 # siw has no atomics and no immediates.  perftest has IPv4 only, and needs the
 # device: that of the transport decides how it counts credits.
-PERFTEST = {name: f"ib_{name} -R -F -n 50 -s 9001 -d {{dev}} -p {{port}}"
-            for name in ("write_bw", "read_bw", "send_bw")}
+PERFTEST = "ib_{} -R -F -n 50 -s 9001 -d {{dev}} -p {{port}}"
+ROWS = {    # server, client
+    "rping": ("rping -s -V -C 3 -a {ip} -p {port}", "rping -c -V -C 3 -a {ip} -p {port}"),
+    "rping-big": ("rping -s -V -C 10 -S 60000 -a {ip} -p {port}",
+                  "rping -c -V -C 10 -S 60000 -a {ip} -p {port}"),
+    "ucmatose": ("ucmatose -c 3 -C 5 -b {ip} -p {port}",
+                 "ucmatose -c 3 -C 5 -s {ip} -p {port}"),
+    **{name: (PERFTEST.format(name), PERFTEST.format(name) + " {ip}")
+       for name in ("write_bw", "read_bw", "send_bw", "write_lat", "read_lat",
+                    "send_lat")}}
 
 
-def commands(row, family, ip, dev):
+# The server sends first.  RFC 5044 (7.1) has a responder wait for the initiator's
+# first FPDU, so a client on siw has to send an RTR; siw itself does not wait.
+SERVER_FIRST = {"ucmatose", "write_lat"}
+
+
+def cells(without=()):
+    """Each row by either family, whoever asks for CRCs; bounded: once each."""
+    out = []
+    for i, row in enumerate(ROWS):
+        if row in without:
+            continue
+        families = ["v4", "v6"] if not row.endswith(("_bw", "_lat")) else ["v4"]
+        for j, family in enumerate(families):
+            for k, crc in enumerate(["none", "urnic", "siw"]):
+                often = k == (i + j) % 3 and not row.endswith("_lat")
+                out.append(pytest.param(row, family, crc, id=f"{row}-{family}-crc-{crc}",
+                                        marks=() if often else pytest.mark.full))
+    return out
+
+
+def commands(row, ip, dev):
     """Server's and client's, where the one is urnic's and the other siw's."""
     port = lab.next_port()
-    if row == "rping":
-        return port, [RPING.format(side=s, ip=ip, port=port) for s in "sc"]
-    if family == "v6":
-        pytest.skip("perftest resolves IPv4 only")
-    words = [PERFTEST[row].format(dev=d, port=port) for d in dev]
-    return port, [words[0], f"{words[1]} {ip}"]
+    return port, [words.format(dev=d, ip=ip, port=port)
+                  for words, d in zip(ROWS[row], dev)]
 
 
-ROWS = [("rping", "v4"), ("rping", "v6"), *((name, "v4") for name in PERFTEST)]
-
-
-@pytest.mark.parametrize("row,family", ROWS)
-def test_urnic_serves(vm, crc, row, family):
-    port, (server, client) = commands(row, family, URNIC[family],
-                                      ("iwarp_iwarp0", "siw0"))
-    ours = vm.start(*server.split(), env=crc)
+# When perftest's server has answered the last word it ends; on a busy machine siw
+# then says of its client's last SEND, which has come, that it failed (Linux 6.1:
+# the FIN overtakes the completion).  With ib_read_lat that is often so.
+@pytest.mark.parametrize("row,family,crc", cells(without={"read_lat"}))
+def test_urnic_serves(vm, row, family, crc):
+    set_siw(vm, crc == "siw", row in SERVER_FIRST)
+    port, (server, client) = commands(row, URNIC[family], ("iwarp_iwarp0", "siw0"))
+    ours = vm.start(*server.split(), env=environment(crc))
     wait_service(ours, port)
     ours.wait_listening(port)
     rc, out = vm.guest(f"timeout 30 {client}", 50)
@@ -73,38 +93,22 @@ def test_urnic_serves(vm, crc, row, family):
     assert ours.wait(10) == 0, ours.describe()
 
 
-@pytest.mark.parametrize("row,family", ROWS)
-def test_siw_serves(vm, crc, row, family):
-    port, (server, client) = commands(row, family, SIW[family],
-                                      ("siw0", "iwarp_iwarp0"))
+@pytest.mark.parametrize("row,family,crc", cells())
+def test_siw_serves(vm, row, family, crc):
+    set_siw(vm, crc == "siw")
+    port, (server, client) = commands(row, SIW[family], ("siw0", "iwarp_iwarp0"))
     rc, job = vm.guest(f"peer-bg 'timeout 40 {server}'; n=0\n"
                        f"until rdma res show cm_id | grep -q 'LISTEN.*:{port}' || "
                        "[ $n -gt 200 ]; do n=$((n + 1)); usleep 20000; done")
     assert rc == 0, job
-    ours = vm.start(*client.split(), env=crc)
+    ours = vm.start(*client.split(), env=environment(crc))
     rc = ours.wait(30)
     _, out = vm.guest(f"job={job.strip()} seconds=10\n{peervm.FINISH}")
     assert rc == 0, f"{ours.describe()}\nsiw: {out}"
 
 
-def test_siw_is_peer_to_peer(vm):
-    """ucmatose's server sends first: so the client has to know the RTR."""
-    set_siw(vm, "peer_to_peer", True)
-    try:
-        port = lab.next_port()
-        ours = vm.start("ucmatose", "-c", "3", "-C", "5", "-b", URNIC["v4"], "-p",
-                        str(port), env={"URNIC_DEVICES": "iwarp_iwarp0"})
-        wait_service(ours, port)
-        rc, out = vm.guest(f"timeout 30 ucmatose -c 3 -C 5 -s {URNIC['v4']} -p {port}",
-                           50)
-        assert rc == 0, f"siw: {rc} {out}\n{ours.describe()}"
-        assert ours.wait(10) == 0, ours.describe()
-    finally:
-        set_siw(vm, "peer_to_peer", False)
-
-
 def test_siw_says_no(vm):
     out = vm.start("rping", "-c", "-C", "1", "-a", SIW["v4"], "-p", "9",
-                   env={"URNIC_DEVICES": "iwarp_iwarp0"})
+                   env=environment("none"))
     assert out.wait(20) != 0
     assert "REJECTED, error -111" in out.out, out.describe()

@@ -101,16 +101,9 @@ static int gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reas
 
 static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
-	int rc;
-
 	if (!c->proto->attach)
 		return 0;
-	if (abi_forked(ctx) || !abi_enter(ctx))
-		return -EIO;
-	rc = c->proto->attach(c, nic_now());
-	abi_end();
-	/* What is to be sent goes out, and events are told. */
-	return enter(ctx) ? leave(ctx, rc) : -EIO;
+	return enter(ctx) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
 }
 
 static int gate_established(struct ibv_context *ctx, struct cm_conn *c)

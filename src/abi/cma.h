@@ -149,6 +149,7 @@ enum cma_kind cma_kind_of(const struct cma_id *id);
 int cma_bind_any(struct cma_id *id);
 int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src);
 int cma_take_name(struct cma_id *id);
+void cma_set_src_port(struct cma_id *id, uint16_t port);
 bool cma_is_datagram(const struct cma_id *id);
 
 /* cma_event.c */

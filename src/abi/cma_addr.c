@@ -117,6 +117,12 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 
 /* --- binding ------------------------------------------------------------------- */
 
+void cma_set_src_port(struct cma_id *id, uint16_t port)
+{
+	set_port(&id->id.route.addr.src_addr, port);
+	id->to.src_port = port;
+}
+
 int cma_take_name(struct cma_id *id)
 {
 	struct sockaddr *src = &id->id.route.addr.src_addr;
@@ -138,8 +144,7 @@ int cma_take_name(struct cma_id *id)
 	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
 	if (rc)
 		return rc;
-	set_port(src, s.port);
-	id->to.src_port = s.port;
+	cma_set_src_port(id, s.port);
 	return 0;
 }
 

@@ -122,12 +122,22 @@ int cma_init(void)
 	return rc;
 }
 
+/* An iWARP device's one GID is not an address.  All of 127/8 is loopback's. */
+static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
+{
+	static const uint8_t lo[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+
+	if (addr_is_v4(ip) && cma_ip_is_loopback(ip))
+		ip = lo;
+	return cma_gate()->has_ip(d->ctx, ip) ? 0 : -1;
+}
+
 static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 {
 	struct ibv_port_attr port;
 
-	if (d->iwarp)		/* its one GID is not an address */
-		return cma_gate()->has_ip(d->ctx, ip) ? 0 : -1;
+	if (d->iwarp)
+		return iwarp_index(d, ip);
 	if (ibv_query_port(d->ctx, 1, &port))
 		return -1;
 	for (int i = 0; i < port.gid_tbl_len; i++) {

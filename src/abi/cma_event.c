@@ -117,10 +117,10 @@ bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev)
 	e->type = ev->type;
 	e->ev.id = &id->id;
 	e->ev.status = ev->status;
-	if (ev->type == CM_EV_REQUEST) {
+	if (ev->type == CM_EV_REQUEST)
 		e->conn = ev->conn;
+	if (ev->from)
 		e->from = *ev->from;
-	}
 	if (ev->peer) {
 		e->peer = *ev->peer;
 		if (e->peer.private_len > CMA_PRIVATE_MAX)
@@ -204,6 +204,7 @@ static bool on_iwarp_response(struct cma_event *e)
 
 	fill_conn(e);
 	learn(id, &e->peer);
+	cma_set_src_port(id, e->from.src_port);
 	if (id->id.qp)
 		rc = cma_qp_prepare(id);
 	if (!rc)

@@ -37,7 +37,8 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed);
 void cm_close(struct core *core);
 
-/* iWARP's sockets: the descriptor is readable when there is something to do.
+/* iWARP's sockets: the descriptor is readable when there is something to do; -1:
+ * there are none yet, and with the first comes a kick.  Any thread.
  * First a look, then what QPs' connections have brought, then what was seen: so
  * that a peer which parts and connects again is told in that order.  True: there
  * was something. */

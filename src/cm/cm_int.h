@@ -92,6 +92,8 @@ struct cm_listener {
 	unsigned share;			/* of backlog: for it alone */
 	unsigned half;			/* connections that are half open */
 	struct iw_watch tcp;		/* iWARP's socket */
+	bool pauses;			/* ... is not looked at for a moment */
+	unsigned coming;		/* its connections in iw->half */
 	unsigned asked;			/* its requests that nobody owns */
 };
 

@@ -64,12 +64,13 @@ static void establish(struct iwc *c)
 		iwc_tell(c, CM_EV_ESTABLISHED, 0, NULL);
 }
 
+/* What we end ourselves is no failure, though it had not quite begun. */
 static void told_end(struct iwc *c)
 {
-	if (c->state == IWC_CONNECTED)
-		iwc_tell(c, CM_EV_DISCONNECTED, 0, NULL);
-	else if (c->failed)
+	if (c->failed)
 		iwc_tell(c, CM_EV_UNREACHABLE, c->failed, NULL);
+	else if (c->state == IWC_CONNECTED || c->how == IW_END_US)
+		iwc_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 	else
 		iwc_tell(c, CM_EV_FAILED, -ECONNRESET, NULL);
 	iwc_over(c);
@@ -78,8 +79,6 @@ static void told_end(struct iwc *c)
 void iwc_noted(struct iwc *c, uint64_t now)
 {
 	(void)now;
-	if (c->attaching)
-		return;
 	if (c->ready && c->state == IWC_ATTACHED)
 		establish(c);
 	if (c->ended && c->state != IWC_OVER)
@@ -92,76 +91,48 @@ void iwc_detach(struct iwc *c, uint64_t now)
 {
 	struct qp *qp = c->qp;
 
-	if (!qp || c->attaching)
+	if (!qp)
 		return;
 	lock_take(&qp->lock);
-	iwarp_hangup(qp, 0, now);
+	iwarp_disconnect(qp, now);
 	lock_give(&qp->lock);
 }
 
 /* --- attaching --------------------------------------------------------------------------- */
 
-static int lend(struct iwc *c, struct qp **qp)
-{
-	int rc = -EINVAL;
-
-	if (c->state == IWC_ANSWERED || c->state == IWC_ACCEPTED)
-		rc = iwc_check_qp(c->cm, c->qpn);
-	if (rc)
-		return rc;
-	(void)iw_watch(c->cm, &c->watch, 0);
-	*qp = c->qp = qp_find(c->cm->core, c->qpn);
-	c->attaching = true;
-	return 0;
-}
-
 /* An RTR that was agreed on says that the initiator is ready; without one the
  * responder takes that for granted, as others do. */
-static void lent(struct iwc *c, uint64_t now)
+static void attached(struct iwc *c, uint64_t now)
 {
 	c->connected = true;
 	c->state = IWC_ATTACHED;
 	if (!c->passive || c->setup.agreed.rtr == MPA_RTR_NONE)
 		establish(c);
 	else
-		iwc_timer(c, now + IWC_REQUEST_NS);
+		iwc_timer(c, now + IWC_RTR_NS);
+	iwc_noted(c, now);		/* the QP may have ended already */
 }
 
 int iwc_attach(struct cm_conn *base, uint64_t now)
 {
 	struct iwc *c = iwc_of(base);
-	struct turn *turn = &c->cm->core->turn;
 	struct iw_params p = c->setup.agreed;
-	struct stream *s;
-	struct qp *qp;
 	int rc;
 
-	turn_take(turn);
-	rc = lend(c, &qp);
-	s = c->stream;
-	if (!rc) {
-		c->stream = NULL;
-		c->watch.fd = -1;
-	}
-	turn_give(turn);
-	if (rc)
-		return rc;
+	if (c->state != IWC_ANSWERED && c->state != IWC_ACCEPTED)
+		return -EINVAL;
 	guard_arm();
-	p.mss = s->mss;
-	rc = iwarp_attach(qp, s, &p, &user, c, now);
-	turn_take(turn);
-	c->attaching = false;
+	(void)iw_watch(c->cm, &c->watch, 0);
+	p.mss = c->stream->mss;
+	c->qp = qp_find(c->cm->core, c->qpn);
+	rc = c->qp ? iwarp_attach(c->qp, c->stream, &p, &user, c, now) : -EINVAL;
 	if (rc) {
 		c->qp = NULL;
-		c->stream = s;
 		iwc_over(c);
-	} else if (c->state == IWC_OVER) {	/* closed meanwhile */
-		iwc_detach(c, now);
-		iwc_put(c);
-	} else {
-		lent(c, now);
-		iwc_noted(c, now);	/* what came meanwhile */
+		return rc;
 	}
-	turn_give(turn);
-	return rc;
+	c->stream = NULL;
+	c->watch.fd = -1;
+	attached(c, now);
+	return 0;
 }

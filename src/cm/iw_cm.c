@@ -168,26 +168,41 @@ static struct cm_param peer_of(const struct iwc *c)
 	};
 }
 
-static void request_came(struct iwc *c)
+void iwc_turn_away(struct iwc *c, uint64_t now)
+{
+	if (c->setup.state == IW_REQUEST && !iw_setup_reject(&c->setup, NULL, 0)) {
+		c->cm->counter[CM_RX_BACKLOG]++;
+		(void)flush(c, now);
+	}
+	iwc_drop(c);
+}
+
+void iwc_hand_on(struct iwc *c, uint64_t now)
 {
 	struct cm_listener *l = c->listener;
 	struct cm_param p = peer_of(c);
 	struct cm_event ev = { .type = CM_EV_REQUEST, .conn = &c->base, .from = &c->to,
 			       .peer = &p };
 
+	if (!l->owner->event(l->owner, &ev)) {
+		iwc_turn_away(c, now);
+		return;
+	}
 	iwc_leave_half(c);
 	iwc_timer(c, NEVER);
-	if (!iwc_is_full(l)) {
-		/* What else comes waits in the socket for the QP. */
-		c->state = IWC_ASKED;
-		l->asked++;
-		if (!iw_watch(c->cm, &c->watch, EPOLLRDHUP) &&
-		    l->owner->event(l->owner, &ev))
-			return;
-		l->asked--;
-	}
-	c->cm->counter[CM_RX_BACKLOG]++;
-	iwc_drop(c);
+	c->state = IWC_ASKED;
+	l->asked++;
+}
+
+/* What else comes waits in the socket for the QP. */
+static void request_came(struct iwc *c, uint64_t now)
+{
+	c->state = IWC_PARKED;
+	iwc_timer(c, now + IWC_REPLY_NS);
+	if (iw_watch(c->cm, &c->watch, EPOLLRDHUP))
+		iwc_turn_away(c, now);
+	else if (!iwc_is_full(c->listener))
+		iwc_hand_on(c, now);
 }
 
 static void reply_came(struct iwc *c)
@@ -228,7 +243,7 @@ static void settled(struct iwc *c, uint64_t now)
 	case IW_MORE:
 		break;
 	case IW_REQUEST:
-		request_came(c);
+		request_came(c, now);
 		break;
 	case IW_DONE:
 		reply_came(c);
@@ -253,7 +268,11 @@ void iwc_progress(struct iwc *c, uint64_t now)
 	case IWC_ASKING: case IWC_AWAITING:
 		pump(c, now);
 		break;
-	case IWC_ASKED:				/* has closed: accept() says so */
+	case IWC_PARKED:			/* has closed */
+		c->cm->counter[CM_IW_LOST]++;
+		iwc_drop(c);
+		break;
+	case IWC_ASKED:				/* accept() says so */
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_over(c);
 		break;
@@ -278,6 +297,9 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 	case IWC_AWAITING:
 		c->cm->counter[CM_TIMEOUT]++;
 		iwc_drop(c);
+		break;
+	case IWC_PARKED:
+		iwc_turn_away(c, now);
 		break;
 	case IWC_ATTACHED:
 		c->cm->counter[CM_TIMEOUT]++;
@@ -382,6 +404,7 @@ bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *f
 	c->since = now;
 	list_add_tail(&c->cm->iw->half, &c->half);
 	c->cm->iw->half_n++;
+	l->coming++;
 	iwc_timer(c, now + IWC_REQUEST_NS);
 	iw_setup_listen(&c->setup);
 	pump(c, now);
@@ -464,8 +487,8 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 
 	base->owner = NULL;
 	c->held = false;
-	if (c->listener && c->state != IWC_AWAITING)
-		c->listener->asked--;
+	if (c->listener)
+		iwc_room(c->listener);
 	c->listener = NULL;
 	switch (c->state) {
 	case IWC_ASKED:
@@ -475,7 +498,7 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 		iwc_detach(c, now);	/* the rest when it is noted */
 		break;
 	case IWC_CONNECTING: case IWC_REFUSED: case IWC_ASKING: case IWC_ANSWERED:
-	case IWC_AWAITING: case IWC_ACCEPTED: case IWC_OVER:
+	case IWC_AWAITING: case IWC_PARKED: case IWC_ACCEPTED: case IWC_OVER:
 		iwc_over(c);
 		break;
 	}

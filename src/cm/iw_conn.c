@@ -36,9 +36,17 @@ struct iwc *iwc_new(struct cm *cm)
 
 void iwc_leave_half(struct iwc *c)
 {
-	if (!list_empty(&c->half))
+	if (!list_empty(&c->half)) {
 		c->cm->iw->half_n--;
+		c->listener->coming--;
+	}
 	list_del(&c->half);
+}
+
+void iwc_room(struct cm_listener *l)
+{
+	l->asked--;
+	l->cm->iw->resume_at = 0;
 }
 
 void iwc_timer(struct iwc *c, uint64_t at)
@@ -59,7 +67,7 @@ void iwc_close_socket(struct iwc *c)
 
 void iwc_put(struct iwc *c)
 {
-	if (c->held || c->qp || c->attaching || c->state != IWC_OVER)
+	if (c->held || c->qp || c->state != IWC_OVER)
 		return;
 	list_del(&c->noted);
 	list_del(&c->node);
@@ -78,6 +86,7 @@ void iwc_over(struct iwc *c)
 
 void iwc_drop(struct iwc *c)
 {
+	iwc_leave_half(c);
 	c->listener = NULL;
 	c->held = false;
 	iwc_over(c);
@@ -92,7 +101,9 @@ int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events)
 		return 0;
 	if (epoll_ctl(cm->iw->epfd, op, w->fd, &e) && events)
 		return -errno;
-	cm->iw->sockets += !w->events;
+	/* A thread in its sleep does not look at an empty set. */
+	if (!w->events && cm->iw->sockets++ == 0 && cm->site && cm->site->kick)
+		cm->site->kick(cm->core);
 	cm->iw->sockets -= !events;
 	w->events = events;
 	return 0;
@@ -104,7 +115,8 @@ void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer)
 {
 	struct cm_event ev = {
-		.type = type, .status = status, .conn = &c->base, .peer = peer,
+		.type = type, .status = status, .conn = &c->base, .from = &c->to,
+		.peer = peer,
 	};
 
 	if (c->base.owner) {
@@ -120,7 +132,7 @@ void iw_own(struct iwc *c, struct cm_owner *owner)
 {
 	c->base.owner = owner;
 	if (c->listener)
-		c->listener->asked--;
+		iwc_room(c->listener);
 	c->listener = NULL;
 	if (!c->missed)
 		return;
@@ -197,6 +209,8 @@ void iw_leave(struct cm *cm, uint64_t now)
 
 		if (c->state == IWC_ASKED)
 			(void)cm_iw_proto.reject(&c->base, 0, NULL, 0, now);
+		else if (c->state == IWC_PARKED)
+			iwc_turn_away(c, now);
 	}
 }
 
@@ -253,7 +267,7 @@ void iw_run(struct cm *cm, uint64_t now)
 	}
 	if (iw->resume_at <= now) {
 		iw->resume_at = NEVER;
-		iw_resume(cm);
+		iw_resume(cm, now);
 	}
 }
 

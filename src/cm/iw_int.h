@@ -13,15 +13,16 @@
 struct qp;
 
 enum {
-	IWC_HALF_MAX = 256,		/* TCP connections without a request yet */
+	IWC_HALF_MAX = 256,		/* TCP connections whose request nobody has */
 	IWC_EVENTS = 32,		/* of one look */
 	IWC_DATA_MAX = 256,		/* private data of ours: the API's limit */
 };
 
 #define IWC_CONNECT_NS 20000000000ull	/* for TCP's handshake */
 #define IWC_REPLY_NS   60000000000ull	/* the peer's program takes its time */
-#define IWC_REQUEST_NS 10000000000ull	/* MPA's request, and the RTR, come at once */
-#define IWC_EVICT_NS   1000000000ull	/* ... or make place for others */
+#define IWC_RTR_NS     60000000000ull	/* ... to read the reply, too */
+#define IWC_REQUEST_NS 10000000000ull	/* MPA's request comes at once */
+#define IWC_EVICT_NS   1000000000ull	/* ... or makes place for others */
 #define IWC_PAUSE_NS   20000000ull	/* a listener without room looks again */
 #define IWC_HOPE_NS    50000000ull	/* refused: perhaps somebody is about to listen */
 #define IWC_AGAIN_NS   5000000ull	/* ... so it is tried again */
@@ -33,6 +34,7 @@ enum iwc_state {
 	IWC_ASKING,			/* request sent, reply awaited */
 	IWC_ANSWERED,			/* attach() is next */
 	IWC_AWAITING,			/* responder: the request is awaited */
+	IWC_PARKED,			/* it is there, its listener has no room */
 	IWC_ASKED,			/* accept() or reject() is next */
 	IWC_ACCEPTED,			/* reply sent; attach() is next */
 	IWC_ATTACHED,			/* responder: the RTR is awaited */
@@ -44,7 +46,7 @@ struct iwc {
 	struct cm_conn base;		/* first */
 	struct cm *cm;
 	struct list node;		/* iw->all */
-	struct list half;		/* iw->half: AWAITING, oldest first */
+	struct list half;		/* iw->half: AWAITING, PARKED, oldest first */
 	struct list noted;		/* iw->noted */
 	struct heap_node timer;
 	struct iw_watch watch;		/* fd: the socket's until there is a stream */
@@ -52,17 +54,16 @@ struct iwc {
 	bool passive;
 	bool held;			/* an owner, or a request nobody has read */
 	bool fallback;			/* this is the try with revision 1 */
-	bool attaching;			/* attach() is at it, without the turn */
 	bool connected;			/* has been attached */
 	bool parted;			/* disconnect() was called */
 	int failed;			/* CONNECTING, ATTACHED: why it is over, -errno */
 	bool missed;			/* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
-	uint64_t since;			/* AWAITING: from then on */
+	uint64_t since;			/* half: from then on */
 	uint64_t hope;			/* initiator: until then refusals do not count */
 	struct cm_listener *listener;	/* nobody owns it yet */
-	struct cm_target to;		/* way and ports, ours first */
+	struct cm_target to;		/* ways and ports, ours first */
 	struct stream *stream;		/* cm's, until it is attached */
 	uint32_t qpn;
 	uint16_t ird, ord;
@@ -78,11 +79,12 @@ struct iwc {
 /* One per NIC. */
 struct iw_cm {
 	int epfd;
-	unsigned sockets;		/* in it */
+	_Atomic unsigned sockets;	/* in it; written under the turn */
 	uint64_t look_at;		/* not before */
 	int events;			/* of the last look */
 	struct epoll_event event[IWC_EVENTS];
-	uint64_t resume_at;		/* listeners that pause; NEVER: none */
+	uint64_t resume_at;		/* listeners look again, PARKED ones too;
+					 * NEVER: when there is room */
 	struct heap timers;
 	unsigned n, half_n;
 	struct list all, half, noted;
@@ -107,6 +109,8 @@ void iwc_close_socket(struct iwc *c);
 /* It is over: the socket is closed.  The last thing done to c: it may be gone. */
 void iwc_over(struct iwc *c);
 void iwc_drop(struct iwc *c);		/* ... and nobody has heard of it */
+/* A request of l is somebody's now, or over: there is room for the next. */
+void iwc_room(struct cm_listener *l);
 void iwc_put(struct iwc *c);		/* the same, if nothing refers to it */
 void iwc_timer(struct iwc *c, uint64_t at);
 /* Be told of these (EPOLLIN ...); 0: of nothing. */
@@ -133,6 +137,11 @@ bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *f
 void iwc_close(struct cm_conn *base, uint64_t now);
 /* l has no more room for requests. */
 bool iwc_is_full(const struct cm_listener *l);
+/* Of iw->half: its listener's program gets the request. */
+void iwc_hand_on(struct iwc *c, uint64_t now);
+/* Of iw->half: it has to go.  A whole request is rejected, not left unanswered: its
+ * peer would try again with revision 1. */
+void iwc_turn_away(struct iwc *c, uint64_t now);
 
 /* --- iw_attach.c: the QP ---------------------------------------------------------------- */
 
@@ -145,10 +154,10 @@ void iwc_detach(struct iwc *c, uint64_t now);
 
 /* --- iw_listen.c --------------------------------------------------------------------------- */
 
-int iw_bind(struct cm_listener *l);			/* 0 or -errno */
-int iw_listen(struct cm_listener *l);
+int iw_bind(struct cm_listener *l, bool any_port);	/* 0 or -errno */
+int iw_listen(struct cm_listener *l);	/* ...; then the socket is gone, too */
 void iw_unlisten(struct cm_listener *l);
 void iw_accept(struct cm_listener *l, uint64_t now);
-void iw_resume(struct cm *cm);		/* those that pause look again */
+void iw_resume(struct cm *cm, uint64_t now);	/* those that pause look again */
 
 #endif

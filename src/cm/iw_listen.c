@@ -9,29 +9,45 @@
 #include "cm/iw_sock.h"
 #include "sys/log.h"
 
-enum { ACCEPTS = 16 };			/* of one listener in a turn */
+enum {
+	ACCEPTS = 16,			/* of one listener in a turn */
+	QUEUE = 128,			/* the kernel's, at least: a SYN that finds no
+					 * place comes again after 1 s */
+};
 
-int iw_bind(struct cm_listener *l)
+int iw_bind(struct cm_listener *l, bool any_port)
 {
 	int fd;
 
 	if (!l->cm->iw || l->tcp.fd >= 0)
 		return 0;
-	fd = iw_sock_bind(&l->service);
+	fd = iw_sock_bind(&l->service, any_port);
 	if (fd < 0)
 		return fd;
 	l->tcp = (struct iw_watch){ .listener = true, .fd = fd };
 	return 0;
 }
 
+static void close_socket(struct cm_listener *l)
+{
+	(void)iw_watch(l->cm, &l->tcp, 0);
+	if (l->tcp.fd >= 0)
+		close(l->tcp.fd);
+	l->tcp.fd = -1;
+	l->pauses = false;
+}
+
 int iw_listen(struct cm_listener *l)
 {
-	int rc = iw_bind(l);
+	int rc = iw_bind(l, false);
 
 	if (!rc)
-		rc = iw_sock_listen(l->tcp.fd, (int)l->backlog);
+		rc = iw_sock_listen(l->tcp.fd, l->backlog > QUEUE ? (int)l->backlog :
+								    QUEUE);
 	if (!rc)
 		rc = iw_watch(l->cm, &l->tcp, EPOLLIN);
+	if (rc)
+		close_socket(l);
 	return rc;
 }
 
@@ -42,49 +58,107 @@ void iw_unlisten(struct cm_listener *l)
 
 		if (c->listener != l)
 			continue;
-		c->listener = NULL;
-		if (c->state == IWC_AWAITING)
+		if (c->state == IWC_AWAITING || c->state == IWC_PARKED)
 			iwc_drop(c);
+		else
+			c->listener = NULL;
 	}
-	(void)iw_watch(l->cm, &l->tcp, 0);
-	if (l->tcp.fd >= 0)
-		close(l->tcp.fd);
-	l->tcp.fd = -1;
+	close_socket(l);
 }
 
-static void pause_until(struct cm_listener *l, uint64_t now)
-{
-	struct iw_cm *iw = l->cm->iw;
+/* --- room ---------------------------------------------------------------------------- */
 
+static void rest(struct cm_listener *l)
+{
 	(void)iw_watch(l->cm, &l->tcp, 0);
-	if (iw->resume_at == NEVER)
-		iw->resume_at = now + IWC_PAUSE_NS;
+	l->pauses = true;
 }
 
-void iw_resume(struct cm *cm)
+static void rest_until(struct cm_listener *l, uint64_t at)
 {
+	rest(l);
+	if (at < l->cm->iw->resume_at)
+		l->cm->iw->resume_at = at;
+}
+
+void iw_resume(struct cm *cm, uint64_t now)
+{
+	list_for_safe(n, &cm->iw->half) {
+		struct iwc *c = container_of(n, struct iwc, half);
+
+		if (c->state == IWC_PARKED && !iwc_is_full(c->listener))
+			iwc_hand_on(c, now);
+	}
 	list_for(n, &cm->listeners) {
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 
-		if (l->owner && l->tcp.fd >= 0 && !l->tcp.events)
-			(void)iw_watch(cm, &l->tcp, EPOLLIN);
+		if (!l->pauses || iwc_is_full(l))
+			continue;
+		if (iw_watch(cm, &l->tcp, EPOLLIN))
+			rest_until(l, now + IWC_PAUSE_NS);
+		else
+			l->pauses = false;
 	}
 }
 
-/* Who connects and says nothing makes place for others. */
-static bool make_room(struct cm *cm, uint64_t now)
+static struct cm_listener *fullest(struct cm *cm)
 {
-	struct iw_cm *iw = cm->iw;
-	struct iwc *oldest;
+	struct cm_listener *most = NULL;
 
-	if (iw->half_n < IWC_HALF_MAX)
-		return true;
-	oldest = container_of(iw->half.next, struct iwc, half);
-	if (now - oldest->since < IWC_EVICT_NS)
+	list_for(n, &cm->listeners) {
+		struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (!most || l->coming > most->coming)
+			most = l;
+	}
+	return most;
+}
+
+/* Who connects and says nothing makes place for others; first who is of the
+ * listener that has the most. */
+static bool evict(struct cm_listener *for_whom, uint64_t now)
+{
+	struct cm *cm = for_whom->cm;
+	struct cm_listener *from = fullest(cm);
+	struct iwc *oldest = NULL;
+
+	list_for(n, &cm->iw->half) {
+		struct iwc *c = container_of(n, struct iwc, half);
+
+		if (c->listener == from && (!oldest || (oldest->state == IWC_PARKED &&
+							c->state == IWC_AWAITING)))
+			oldest = c;
+	}
+	if (!oldest || (from == for_whom && now - oldest->since < IWC_EVICT_NS))
 		return false;
 	cm->counter[CM_IW_EVICTED]++;
-	iwc_drop(oldest);
+	iwc_turn_away(oldest, now);
 	return true;
+}
+
+/* --- who comes ------------------------------------------------------------------------- */
+
+/* No connection could be had of the kernel.  False: it is of no use to ask again
+ * at once. */
+static bool none_came(struct cm_listener *l, int err, uint64_t now)
+{
+	switch (err) {
+	case EAGAIN: case EINTR:
+		return false;
+	case EMFILE: case ENFILE: case ENOMEM: case ENOBUFS:
+		log_info("a TCP connection to port %u waits: errno %d",
+			 l->service.port, err);
+		(void)evict(l, now);
+		rest_until(l, now + IWC_PAUSE_NS);
+		return false;
+	case EBADF: case EINVAL: case ENOTSOCK:
+		log_info("port %u is not served by iWARP any more: errno %d",
+			 l->service.port, err);
+		(void)iw_watch(l->cm, &l->tcp, 0);
+		return false;
+	default:			/* that one is gone already */
+		return true;
+	}
 }
 
 void iw_accept(struct cm_listener *l, uint64_t now)
@@ -94,21 +168,18 @@ void iw_accept(struct cm_listener *l, uint64_t now)
 		struct stream *s;
 		int fd;
 
-		if (iwc_is_full(l) || !make_room(l->cm, now)) {
-			l->cm->counter[CM_RX_BACKLOG]++;
-			pause_until(l, now);
+		if (iwc_is_full(l)) {
+			rest(l);
+			return;
+		}
+		if (l->cm->iw->half_n >= IWC_HALF_MAX && !evict(l, now)) {
+			rest_until(l, now + IWC_PAUSE_NS);
 			return;
 		}
 		fd = iw_sock_accept(l->tcp.fd, &from);
-		if (fd == -EAGAIN || fd == -EINTR)
+		if (fd < 0 && !none_came(l, -fd, now))
 			return;
-		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-			log_info("a TCP connection to port %u waits: errno %d",
-				 l->service.port, -fd);
-			pause_until(l, now);
-			return;
-		}
-		if (fd < 0)		/* that one is gone already */
+		if (fd < 0)
 			continue;
 		l->cm->counter[CM_IW_ACCEPTED]++;
 		if (stream_tcp_open(&s, fd))

@@ -20,7 +20,7 @@ struct prog {
 	struct cm_owner owner;
 	unsigned n;
 	enum cm_event_type told[EVENTS];
-	bool attached;
+	bool attached, parted;
 	struct cm_conn *conn;
 };
 
@@ -110,7 +110,7 @@ static void start(uint64_t seed)
 	c = iwc_new(t.cm[0]);
 	assert_non_null(c);
 	c->base.owner = &t.prog[0].owner;
-	c->fallback = true;		/* there is no socket to try again with */
+	c->fallback = chance(30);	/* else it tries again, in vain */
 	c->qpn = t.p.qp[0]->qpn;
 	c->ird = c->ord = 4;
 	t.prog[0].conn = &c->base;
@@ -138,6 +138,7 @@ static void act(struct prog *p, int side)
 			attach(p);
 		break;
 	case 3:
+		p->parted = true;
 		(void)cm_iw_proto.disconnect(p->conn, t.s->now);
 		break;
 	case 4:
@@ -154,8 +155,10 @@ static void act(struct prog *p, int side)
 		p->conn = NULL;
 		break;
 	case 7:
-		if (chance(20))
+		if (chance(20)) {
+			p->parted = true;
 			sim_modify(t.s, t.p.qp[side], IBV_QPS_ERR);
+		}
 		break;
 	default:
 		break;
@@ -186,7 +189,8 @@ static void judge(const struct prog *p, int side)
 			assert_true(first && !side);
 			break;
 		case CM_EV_DISCONNECTED:
-			assert_true(p->attached && i == 1);
+			/* Before the RTR has come, too. */
+			assert_true(p->attached && (i == 1 || (side && p->parted)));
 			break;
 		case CM_EV_UNREACHABLE: case CM_EV_FAILED:
 			assert_true(first);

@@ -60,15 +60,18 @@ static void get_addr(const union addr *a, uint8_t ip[16], uint16_t *port,
 
 static int make(sa_family_t family)
 {
-	static const int one = 1;
 	int fd = fd_raise(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
-	if (fd < 0)
-		return -errno;
-	/* As for any server: one that has just ended is no obstacle. */
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
-		log_debug("SO_REUSEADDR refused: errno %d", errno);
-	return fd;
+	return fd < 0 ? -errno : fd;
+}
+
+static void set(int fd, int level, int name)
+{
+	static const int one = 1;
+
+	if (setsockopt(fd, level, name, &one, sizeof(one)))
+		log_debug("socket option %d of level %d is refused: errno %d", name,
+			  level, errno);
 }
 
 static int fail(int fd)
@@ -89,35 +92,41 @@ static void set_tos(int fd, sa_family_t family, uint8_t tclass)
 		log_debug("the type of service is refused: errno %d", errno);
 }
 
-/* Port 0: any that has no connection to dst, which connect() knows. */
-static int connect_from(const struct cm_target *to, uint16_t port)
+/* The port that is wanted; or, where anything of this host has it, a connection
+ * that has just ended too, one that is chosen as it connects. */
+static int bind_near(int fd, struct cm_target *to)
 {
-	static const int one = 1;
+	union addr src;
+	socklen_t len = put_addr(&src, to->way.src, to->src_port, to->way.ifindex);
+
+	if (!bind(fd, &src.sa, len))
+		return 0;
+	if (errno != EADDRINUSE)
+		return -errno;
+	set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+	put_addr(&src, to->way.src, 0, to->way.ifindex);
+	return bind(fd, &src.sa, len) ? -errno : 0;
+}
+
+int iw_sock_connect(struct cm_target *to, int *fd)
+{
 	union addr src, dst;
 	socklen_t len = put_addr(&dst, to->way.dst, to->dst_port, to->way.ifindex);
-	int s = make(dst.sa.sa_family);
+	int s = make(dst.sa.sa_family), rc;
 
 	if (s < 0)
 		return s;
 	set_tos(s, dst.sa.sa_family, to->way.tclass);
-	put_addr(&src, to->way.src, port, to->way.ifindex);
-	if (!port && setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)))
-		log_debug("IP_BIND_ADDRESS_NO_PORT refused: errno %d", errno);
-	if (bind(s, &src.sa, len) ||
-	    (connect(s, &dst.sa, len) && errno != EINPROGRESS))
+	rc = bind_near(s, to);
+	if (rc) {
+		close(s);
+		return rc;
+	}
+	if ((connect(s, &dst.sa, len) && errno != EINPROGRESS) ||
+	    getsockname(s, &src.sa, &len))
 		return fail(s);
-	return s;
-}
-
-int iw_sock_connect(const struct cm_target *to, int *fd)
-{
-	int s = connect_from(to, to->src_port);
-
-	/* Another has it; or its last connection to this peer rests. */
-	if (s == -EADDRINUSE || s == -EADDRNOTAVAIL)
-		s = connect_from(to, 0);
-	if (s < 0)
-		return s;
+	to->src_port = ntohs(src.sa.sa_family == AF_INET ? src.v4.sin_port :
+							   src.v6.sin6_port);
 	*fd = s;
 	return 0;
 }
@@ -132,7 +141,7 @@ int iw_sock_result(int fd)
 	return -err;
 }
 
-int iw_sock_bind(const struct cm_service *s)
+int iw_sock_bind(const struct cm_service *s, bool any_port)
 {
 	static const uint8_t any4[16] = { [10] = 0xff, 0xff }, any6[16];
 	const uint8_t *ip = !s->any ? s->ip : s->v6 ? any6 : any4;
@@ -147,6 +156,9 @@ int iw_sock_bind(const struct cm_service *s)
 	}
 	if (fd < 0)
 		return fd;
+	/* As for any server: connections that have just ended are no obstacle. */
+	if (!any_port)
+		set(fd, SOL_SOCKET, SO_REUSEADDR);
 	if (a.sa.sa_family == AF_INET6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)))
 		return fail(fd);
@@ -155,7 +167,10 @@ int iw_sock_bind(const struct cm_service *s)
 
 int iw_sock_listen(int fd, int backlog)
 {
-	return listen(fd, backlog) ? -errno : 0;
+	if (listen(fd, backlog))
+		return -errno;
+	set(fd, SOL_SOCKET, SO_REUSEADDR);	/* for who listens after us */
+	return 0;
 }
 
 int iw_sock_accept(int fd, struct cm_target *from)
@@ -172,5 +187,7 @@ int iw_sock_accept(int fd, struct cm_target *from)
 		return fail(s);
 	get_addr(&peer, from->way.dst, &from->dst_port, &from->way.ifindex);
 	get_addr(&here, from->way.src, &from->src_port, &from->way.ifindex);
+	memcpy(from->dst_ip, from->way.dst, 16);
+	memcpy(from->src_ip, from->way.src, 16);
 	return s;
 }

@@ -104,7 +104,7 @@ static int take_any_port(struct cm *cm, struct cm_listener *l)
 		l->service.port = (uint16_t)(PORT_FIRST + (start + i) % PORTS);
 		rc = take_names(cm, l);
 		if (!rc && l->service.iwarp) {
-			rc = iw_bind(l);
+			rc = iw_bind(l, true);
 			if (rc)
 				let_go(l);
 		}

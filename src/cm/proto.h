@@ -2,8 +2,8 @@
 /* proto.h - how two ends agree on a connection, whatever the protocol: what is
  * asked of one, and what it tells.
  *
- * All calls but attach() are made with the engine's turn held and take the time;
- * none blocks, and none but connect() allocates.  docs/cm.md.
+ * All calls are made with the engine's turn held and take the time; none blocks,
+ * and none but connect() and attach() allocates.  docs/cm.md.
  */
 #ifndef CM_PROTO_H
 #define CM_PROTO_H
@@ -73,7 +73,9 @@ struct cm_event {
 	int status;
 	struct cm_conn *conn;
 	const struct cm_target *from;	/* REQUEST: who; src_ip and src_port are
-					 * ours, as in a target of our own */
+					 * ours, as in a target of our own.  iWARP:
+					 * of each event, as the port may not be the
+					 * one that was asked for */
 	const struct cm_param *peer;	/* REQUEST, RESPONSE, ESTABLISHED of a
 					 * datagram service, REJECTED (private
 					 * data only) */
@@ -105,7 +107,7 @@ struct cm_proto {
 	 * peer began), then TIMEWAIT_EXIT.  -EINVAL: it is not connected. */
 	int (*disconnect)(struct cm_conn *c, uint64_t now);
 	/* After a RESPONSE and after accept(): the QP that connect(), accept()
-	 * named goes to RTS.  NULL: the QP follows by itself.  Without the turn.
+	 * named goes to RTS.  NULL: the QP follows by itself.
 	 * 0, -errno: then there is no connection any more. */
 	int (*attach)(struct cm_conn *c, uint64_t now);
 	/* The owner lets go and is told nothing more; the rest happens by

@@ -17,6 +17,17 @@ static void no_way_to_rts_without_a_connection(void **state)
 	fix_close(f);
 }
 
+static int attach(struct fix *f, struct stream *s, const struct iw_params *p)
+{
+	struct turn *turn = &f->s->node[1].core.turn;
+	int rc;
+
+	turn_take(turn);
+	rc = iwarp_attach(f->p.qp[1], s, p, NULL, NULL, 1);
+	turn_give(turn);
+	return rc;
+}
+
 /* The engine cannot have it: the stream is the caller's still, and whole. */
 static void attaching_fails(void **state)
 {
@@ -30,15 +41,15 @@ static void attaching_fails(void **state)
 	assert_int_equal(stream_loop_pair(&s[0], &s[1], &c), 0);
 	for (int i = 0; i < SIM_PAIRS; i++)
 		conn[i].qp = f->p.qp[1];		/* no room */
-	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), -ENOMEM);
+	assert_int_equal(attach(f, s[1], &p), -ENOMEM);
 	for (int i = 0; i < SIM_PAIRS; i++)
 		conn[i].qp = NULL;
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_INIT);
 	assert_null(iwarp_stream(f->p.qp[1]));
-	assert_int_equal(iwarp_attach(f->p.qp[1], s[1], &p, NULL, NULL, 1), 0);
+	assert_int_equal(attach(f, s[1], &p), 0);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
 	/* Once is enough. */
-	assert_int_equal(iwarp_attach(f->p.qp[1], s[0], &p, NULL, NULL, 1), -EINVAL);
+	assert_int_equal(attach(f, s[0], &p), -EINVAL);
 	assert_ptr_equal(iwarp_stream(f->p.qp[1]), s[1]);
 	s[0]->ops->close(s[0]);
 	fix_close(f);
@@ -131,6 +142,28 @@ static void cut_off(void **state)
 	assert_int_equal(fix_wc(f, 1, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
 			 VERR_CONNECTION);
 	assert_int_equal(f->s->node[1].ended[IW_END_ERROR], 1);
+	fix_close(f);
+}
+
+/* We hang up within an FPDU of the peer: nothing is lost by that. */
+static void we_hang_up(void **state)
+{
+	struct fix *f = fix_raw(NULL, true);
+	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge, .num_sge = 1 };
+
+	(void)state;
+	fix_send(f, 1, &wr);
+	raw_bytes(f, "\0\x16\x41", 3);
+	sim_run(f->s, MS);
+	turn_take(&f->s->node[1].core.turn);
+	lock_take(&f->p.qp[1]->lock);
+	iwarp_disconnect(f->p.qp[1], f->s->now);
+	lock_give(&f->p.qp[1]->lock);
+	turn_give(&f->s->node[1].core.turn);
+	fix_wc(f, 1, 1, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(f->s->node[1].ended[IW_END_US], 1);
 	fix_close(f);
 }
 
@@ -317,6 +350,7 @@ int main(void)
 		cmocka_unit_test(reset_and_connect_again),
 		cmocka_unit_test(a_lost_connection),
 		cmocka_unit_test(cut_off),
+		cmocka_unit_test(we_hang_up),
 		cmocka_unit_test(a_peer_that_takes_nothing),
 		cmocka_unit_test(a_bad_lkey),
 		cmocka_unit_test(unmapped_memory),

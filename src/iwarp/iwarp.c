@@ -116,8 +116,6 @@ static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_param
 	return 0;
 }
 
-/* Turn and lock held throughout: another thread's modify_qp comes before or
- * after. */
 static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		  const struct iwarp_user *user, void *arg, uint64_t now)
 {
@@ -148,11 +146,9 @@ int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p
 {
 	int rc;
 
-	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
 	rc = attach(qp, stream, p, user, arg, now);
 	lock_give(&qp->lock);
-	turn_give(&qp->core->turn);
 	return rc;
 }
 
@@ -220,6 +216,21 @@ void iw_settle(struct iw_qp *q, uint64_t now)
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
 
+static void over(struct iw_qp *q, enum iw_end how, uint64_t now)
+{
+	if (q->life == LIFE_OPEN)
+		last(q, how);
+	if (q->life != LIFE_NONE)
+		q->life = LIFE_OVER;
+	qp_fail(q->qp, false, -1, now);
+	due_add(q->qp->core, q->qp);
+}
+
+void iwarp_disconnect(struct qp *qp, uint64_t now)
+{
+	over(iw_qp(qp), IW_END_US, now);
+}
+
 void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
@@ -231,13 +242,7 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 		if (qp->sq.tail != qp->sq.head)
 			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_CONNECTION, now);
 	}
-	if (q->life == LIFE_OPEN)
-		last(q, why ? IW_END_ERROR :
-		     q->closing ? IW_END_US : IW_END_PEER);
-	if (q->life != LIFE_NONE)
-		q->life = LIFE_OVER;
-	qp_fail(qp, false, -1, now);
-	due_add(qp->core, qp);
+	over(q, why ? IW_END_ERROR : q->closing ? IW_END_US : IW_END_PEER, now);
 }
 
 /* SQD: when all that was posted has gone out and been answered, no more is taken

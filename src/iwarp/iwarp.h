@@ -120,7 +120,7 @@ struct iwarp_user {
 };
 
 /* qp, in INIT, goes to RTS on this connection, which is the QP's from now on.
- * qp: of an iWARP device.  user may be NULL.  Takes the turn and qp->lock.
+ * qp: of an iWARP device.  user may be NULL.  With the turn held; takes qp->lock.
  * 0; -EINVAL: not in INIT; -ENOMEM; -EIO.  After an error the stream is the
  * caller's still. */
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
@@ -155,6 +155,8 @@ unsigned iwarp_room(struct qp *qp, struct iovec iov[2]);
 void iwarp_received(struct qp *qp, size_t n, uint64_t now);
 /* Nothing more comes: 0, the peer's FIN; or -errno, the connection is lost. */
 void iwarp_hangup(struct qp *qp, int why, uint64_t now);
+/* We want no more of it: the stream is closed, what is under way flushed. */
+void iwarp_disconnect(struct qp *qp, uint64_t now);
 
 /* What the QP wants done with its stream; asked after the above. */
 enum iw_wish {

@@ -219,6 +219,18 @@ static void agree(struct sim *s, struct stream *st[2], const struct sim_conf *c,
 		m[i].agreed.mss = st[i]->mss;
 }
 
+static int attach(struct sim *s, struct sim_pair *p, int side,
+		  const struct iw_params *prm)
+{
+	struct sim_node *n = &s->node[side];
+	int rc;
+
+	turn_take(&n->core.turn);
+	rc = iwarp_attach(p->qp[side], p->stream[side], prm, &user, n, s->now);
+	turn_give(&n->core.turn);
+	return rc;
+}
+
 void sim_connect(struct sim *s, struct sim_pair *p, const struct sim_conf *c)
 {
 	struct iw_setup *m = calloc(2, sizeof(*m));
@@ -227,8 +239,7 @@ void sim_connect(struct sim *s, struct sim_pair *p, const struct sim_conf *c)
 	agree(s, p->stream, c, m);
 	/* The responder first: the initiator's bytes may be on their way. */
 	for (int i = 1; i >= 0; i--)
-		MUST(iwarp_attach(p->qp[i], p->stream[i], &m[i].agreed, &user,
-				  &s->node[i], s->now) == 0);
+		MUST(attach(s, p, i, &m[i].agreed) == 0);
 	free(m);
 }
 
@@ -243,8 +254,7 @@ struct stream *sim_connect_raw(struct sim *s, struct sim_pair *p,
 	};
 
 	MUST(stream_loop_pair(&p->stream[0], &p->stream[1], &c->stream) == 0);
-	MUST(iwarp_attach(p->qp[1], p->stream[1], &prm, &user, &s->node[1],
-			  s->now) == 0);
+	MUST(attach(s, p, 1, &prm) == 0);
 	return p->stream[0];
 }
 

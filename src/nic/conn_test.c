@@ -78,6 +78,17 @@ static void make_qp(struct world *w, int pair, int i)
 				   IBV_QP_ACCESS_FLAGS, nic_now()), 0);
 }
 
+static void attach(struct world *w, struct qp *qp, struct stream *s,
+		   const struct iw_params *p)
+{
+	int rc;
+
+	turn_take(&qp->core->turn);
+	rc = iwarp_attach(qp, s, p, &user, w, nic_now());
+	turn_give(&qp->core->turn);
+	assert_int_equal(rc, 0);
+}
+
 static void connect_pair(struct world *w, int pair, bool crc)
 {
 	struct stream *s[2];
@@ -95,8 +106,7 @@ static void connect_pair(struct world *w, int pair, bool crc)
 		}
 		assert_int_equal(stream_tcp_open(&s[i], fd[i]), 0);
 		p.mss = s[i]->mss;
-		assert_int_equal(iwarp_attach(w->qp[pair][i], s[i], &p, &user, w,
-					      nic_now()), 0);
+		attach(w, w->qp[pair][i], s[i], &p);
 	}
 }
 
@@ -112,7 +122,7 @@ static int connect_stranger(struct world *w, int pair)
 	make_qp(w, pair, 1);
 	assert_int_equal(stream_tcp_open(&s, fd[1]), 0);
 	p.mss = s->mss;
-	assert_int_equal(iwarp_attach(w->qp[pair][1], s, &p, &user, w, nic_now()), 0);
+	attach(w, w->qp[pair][1], s, &p);
 	return fd[0];
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every byte that Linux's siw sent in tests/captures is an MPA hello or an FPDU
- * that parses, and is rebuilt byte for byte from its own values.  The directory
- * is found through URNIC_SOURCE_ROOT. */
+ * that parses, and is rebuilt byte for byte from its own values; and from what was
+ * asked of it the setup says what siw said.  The directory is found through
+ * URNIC_SOURCE_ROOT. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "iwarp/iwarp.h"
 #include "wire/ddp.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
@@ -186,15 +188,23 @@ static void check_stream(const struct stream *s)
 	bytes += (unsigned)s->n;
 }
 
+static const char *captures(void)
+{
+	static char dir[4096];
+	const char *root = getenv("URNIC_SOURCE_ROOT");
+
+	snprintf(dir, sizeof(dir), "%s/tests/captures", root ? root : ".");
+	return dir;
+}
+
 static void every_byte_is_rebuilt(void **state)
 {
-	const char *root = getenv("URNIC_SOURCE_ROOT");
-	char dir[4096], path[4096 + 256 + 1];
+	const char *dir = captures();
+	char path[4096 + 256 + 1];
 	struct dirent *e;
 	DIR *d;
 
 	(void)state;
-	snprintf(dir, sizeof(dir), "%s/tests/captures", root ? root : ".");
 	d = opendir(dir);
 	if (!d)
 		fail_msg("no %s: URNIC_SOURCE_ROOT is not set right", dir);
@@ -213,10 +223,76 @@ static void every_byte_is_rebuilt(void **state)
 	assert_int_equal(bytes, BYTES);
 }
 
+/* What both ends of a capture were told to want, connection by connection: siw's
+ * module parameters, the program's depths. */
+static const struct {
+	const char *file;
+	unsigned n;
+	struct iw_offer want[2];
+} told[] = {
+#define V2 .revision = 2
+	{ "rping", 1, { { V2, .ird = 1, .ord = 1 } } },
+	{ "rping-ipv6", 1, { { V2, .ird = 1, .ord = 1 } } },
+	{ "rping-crc", 1, { { V2, .crc = true, .ird = 1, .ord = 1 } } },
+	{ "rping-crc-p2p", 1, { { V2, .crc = true, .ird = 1, .ord = 1,
+				  .rtr = MPA_RTR_WRITE | MPA_RTR_READ } } },
+	{ "rping-mpav1", 1, { { .revision = 1 } } },
+	{ "send", 2, { { V2 }, { V2 } } },
+	{ "write", 2, { { V2 }, { V2 } } },
+	{ "write-mtu4200", 2, { { V2 }, { V2 } } },
+	{ "write-crc", 2, { { V2, .crc = true }, { V2, .crc = true } } },
+	{ "read", 2, { { V2 }, { V2, .ird = 128, .ord = 128 } } },
+#undef V2
+};
+
+static void as_said(struct iw_setup *s, const struct stream *said)
+{
+	struct iovec v = iw_setup_out(s);
+
+	assert_true(v.iov_len >= MPA_HELLO_LEN && v.iov_len <= said->n);
+	assert_memory_equal(v.iov_base, said->data, v.iov_len);
+	assert_int_equal(mpa_hello_need(said->data, said->n), v.iov_len);
+}
+
+static void same_setup(struct iw_offer want, const struct stream *request,
+		       const struct stream *reply)
+{
+	static struct iw_setup s;
+	struct iovec v;
+
+	assert_int_equal(iw_setup_start(&s, &want), 0);
+	as_said(&s, request);
+	iw_setup_listen(&s);
+	for (size_t at = 0; (v = iw_setup_room(&s)).iov_len; at += v.iov_len) {
+		memcpy(v.iov_base, request->data + at, v.iov_len);
+		iw_setup_received(&s, v.iov_len);
+	}
+	want.rtr = 0;
+	assert_int_equal(iw_setup_accept(&s, &want), 0);
+	as_said(&s, reply);
+}
+
+static void we_say_what_siw_said(void **state)
+{
+	unsigned n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		char path[4096 + 64];
+
+		snprintf(path, sizeof(path), "%s/siw-%s.pcap", captures(), told[i].file);
+		read_capture(path);
+		for (unsigned j = 0; j < told[i].n; j++, n += 2)
+			same_setup(told[i].want[j], &stream[2 * j], &stream[2 * j + 1]);
+	}
+	assert_int_equal(n, HELLOS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_is_rebuilt),
+		cmocka_unit_test(we_say_what_siw_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,8 +51,11 @@ void cm_resolved(struct end *e, struct rdma_event_channel *ch, const char *ip,
 
 int cycles_serve(const char *ip, unsigned port, unsigned n);
 int cycles_ask(const char *ip, unsigned port, unsigned n);
-int crowd_serve(const char *ip, unsigned port, unsigned n);
+int at_once_serve(const char *ip, unsigned port, unsigned n);
+int at_once_ask(const char *ip, unsigned port, unsigned n);
+int crowd_serve(const char *ip, unsigned port);
 int crowd_ask(const char *ip, unsigned port, unsigned n);
+int crowd_leave(const char *ip, unsigned port, const char *step);
 int deaths_serve(const char *ip, unsigned port, const char *step);
 int deaths_ask(const char *ip, unsigned port, const char *step);
 int rules(const char *ip, unsigned port);

@@ -1,136 +1,170 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many connections at once: all are asked for before one is answered, all stand
- * while a word goes each way on each, all end together. */
+/* A server that answers each word, whatever becomes of its other clients; and
+ * clients: many connections at once, or one that dies at a step. */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include "cm.h"
 
-static struct end *crowd_of(unsigned n)
+enum { CROWD_MAX = 1024 };
+
+static struct end *crowd[CROWD_MAX];
+static unsigned crowd_n;
+
+/* --- the server -------------------------------------------------------------------- */
+
+static void come(struct rdma_cm_id *id)
 {
-	struct rlimit files;
-	struct end *all = calloc(n, sizeof(*all));
+	struct end *e = calloc(1, sizeof(*e));
 
-	MUST(all && getrlimit(RLIMIT_NOFILE, &files) == 0);
-	files.rlim_cur = files.rlim_max;	/* iWARP: a socket each */
-	MUST(setrlimit(RLIMIT_NOFILE, &files) == 0);
-	return all;
-}
-
-/* The next event that is not the rest of a connection before; its end, if any. */
-static enum rdma_cm_event_type next(struct rdma_event_channel *ch, struct rdma_cm_id **id)
-{
-	enum rdma_cm_event_type type;
-
-	do {
-		struct rdma_cm_event *ev = cm_event(ch);
-
-		type = ev->event;
-		*id = ev->id;
-		if (ev->status) {
-			fprintf(stderr, "%s, status %d\n", rdma_event_str(type),
-				ev->status);
-			exit(1);
-		}
-		MUST(rdma_ack_cm_event(ev) == 0);
-	} while (type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
-	return type;
-}
-
-static void all_are(struct rdma_event_channel *ch, unsigned n,
-		    enum rdma_cm_event_type type)
-{
-	struct rdma_cm_id *id;
-
-	while (n--)
-		MUST(next(ch, &id) == type);
-}
-
-static void serve_request(struct end *e, struct rdma_cm_id *id)
-{
-	id->context = e;
+	MUST(e && crowd_n < CROWD_MAX);
+	/* It knows who asks, and whom. */
+	MUST(rdma_get_local_addr(id)->sa_family == rdma_get_peer_addr(id)->sa_family);
+	MUST(rdma_get_src_port(id) && rdma_get_dst_port(id));
 	end_make(e, id);
 	end_recv(e);
-	MUST(rdma_accept(id, NULL) == 0);
+	id->context = e;
+	crowd[crowd_n++] = e;
+	/* Who has asked may be gone: no event follows then. */
+	if (rdma_accept(id, NULL) == 0)
+		return;
+	end_break(e);
+	free(e);
+	crowd_n--;
 }
 
-int crowd_serve(const char *ip, unsigned port, unsigned n)
+static void go(struct end *e)
 {
-	struct end *all = crowd_of(n);
+	for (unsigned i = 0; i < crowd_n; i++)
+		if (crowd[i] == e)
+			crowd[i] = crowd[--crowd_n];
+	end_break(e);
+	free(e);
+}
+
+static void told(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_event *ev = cm_event(ch);
+	enum rdma_cm_event_type type = ev->event;
+	struct rdma_cm_id *id = ev->id;
+
+	MUST(rdma_ack_cm_event(ev) == 0);
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		come(id);
+	else if (type == RDMA_CM_EVENT_DISCONNECTED ||
+		 type == RDMA_CM_EVENT_CONNECT_ERROR ||
+		 type == RDMA_CM_EVENT_UNREACHABLE || type == RDMA_CM_EVENT_REJECTED)
+		go(id->context);
+	else
+		MUST(type == RDMA_CM_EVENT_ESTABLISHED ||
+		     type == RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void answer(struct end *e)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(e->cq, 1, &wc) > 0) {
+		if (wc.status || wc.opcode != IBV_WC_RECV)
+			continue;	/* an event says what has happened */
+		/* The client says from which port it asks. */
+		MUST(atoi(e->buf + MSG) == ntohs(rdma_get_dst_port(e->id)));
+		memcpy(e->buf, e->buf + MSG, MSG);
+		end_recv(e);
+		end_send(e);
+	}
+}
+
+/* Until it is killed.  Says whenever nobody is there any more. */
+int crowd_serve(const char *ip, unsigned port)
+{
 	struct rdma_event_channel *ch = cm_channel();
-	struct rdma_cm_id *listener = cm_listener(ch, ip, port, (int)n), *id;
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+	bool empty = false;
 
-	puts("listening");
-	fflush(stdout);
-	for (unsigned asked = 0, stand = 0; stand < n;) {
-		if (next(ch, &id) == RDMA_CM_EVENT_CONNECT_REQUEST)
-			serve_request(&all[asked++], id);
-		else
-			stand++;
+	cm_listener(ch, ip, port, 128);
+	for (;;) {
+		if (!crowd_n && !empty)
+			puts("nobody is there");
+		fflush(stdout);
+		empty = !crowd_n;
+		if (poll(&p, 1, crowd_n ? 1 : -1) > 0)
+			told(ch);
+		for (unsigned i = 0; i < crowd_n; i++)
+			answer(crowd[i]);
 	}
-	for (unsigned i = 0; i < n; i++) {
-		end_wait(&all[i], IBV_WC_RECV);
-		memcpy(all[i].buf, all[i].buf + MSG, MSG);
-		end_send(&all[i]);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		MUST(next(ch, &id) == RDMA_CM_EVENT_DISCONNECTED);
-		MUST(rdma_disconnect(id) == 0);
-	}
-	for (unsigned i = 0; i < n; i++)
-		end_break(&all[i]);
-	MUST(rdma_destroy_id(listener) == 0);
-	rdma_destroy_event_channel(ch);
-	free(all);
-	return 0;
 }
 
-static void prepare(struct rdma_event_channel *ch, struct end *all, const char *ip,
-		    unsigned port, unsigned n)
+/* --- clients ------------------------------------------------------------------------- */
+
+static void say(struct end *e)
 {
-	struct sockaddr_storage a = cm_address(ip, port);
-	struct rdma_cm_id *id;
-
-	for (unsigned i = 0; i < n; i++) {
-		MUST(rdma_create_id(ch, &id, &all[i], RDMA_PS_TCP) == 0);
-		MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000) == 0);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		MUST(next(ch, &id) == RDMA_CM_EVENT_ADDR_RESOLVED);
-		MUST(rdma_resolve_route(id, 1000) == 0);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		MUST(next(ch, &id) == RDMA_CM_EVENT_ROUTE_RESOLVED);
-		end_make(id->context, id);
-		end_recv(id->context);
-	}
+	memset(e->buf, 0, sizeof(e->buf));
+	snprintf(e->buf, MSG, "%u", ntohs(rdma_get_src_port(e->id)));
+	end_send(e);
 }
 
+static void heard(struct end *e)
+{
+	end_wait(e, IBV_WC_RECV);
+	MUST(memcmp(e->buf, e->buf + MSG, MSG) == 0);
+}
+
+/* n connections at the same time. */
 int crowd_ask(const char *ip, unsigned port, unsigned n)
 {
-	struct end *all = crowd_of(n);
 	struct rdma_event_channel *ch = cm_channel();
+	struct end *e = calloc(n, sizeof(*e));
 
-	prepare(ch, all, ip, port, n);
-	for (unsigned i = 0; i < n; i++)
-		MUST(rdma_connect(all[i].id, NULL) == 0);
-	all_are(ch, n, RDMA_CM_EVENT_ESTABLISHED);
 	for (unsigned i = 0; i < n; i++) {
-		snprintf(all[i].buf, MSG, "word %u", i);
-		end_send(&all[i]);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		end_wait(&all[i], IBV_WC_SEND);
-		end_wait(&all[i], IBV_WC_RECV);
-		MUST(memcmp(all[i].buf, all[i].buf + MSG, MSG) == 0);
+		cm_resolved(&e[i], ch, ip, port);
+		end_recv(&e[i]);
 	}
 	for (unsigned i = 0; i < n; i++)
-		MUST(rdma_disconnect(all[i].id) == 0);
-	all_are(ch, n, RDMA_CM_EVENT_DISCONNECTED);
+		MUST(rdma_connect(e[i].id, NULL) == 0);
 	for (unsigned i = 0; i < n; i++)
-		end_break(&all[i]);
-	printf("%u at once\n", n);
+		cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	for (unsigned i = 0; i < n; i++)
+		say(&e[i]);
+	for (unsigned i = 0; i < n; i++)
+		heard(&e[i]);
+	for (unsigned i = 0; i < n; i++)
+		MUST(rdma_disconnect(e[i].id) == 0);
+	for (unsigned i = 0; i < n; i++)
+		end_break(&e[i]);
 	rdma_destroy_event_channel(ch);
-	free(all);
+	free(e);
 	return 0;
+}
+
+static void die_if(const char *step, const char *now)
+{
+	if (!strcmp(step, now))
+		kill(getpid(), SIGKILL);
+}
+
+int crowd_leave(const char *ip, unsigned port, const char *step)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+	struct end e;
+
+	cm_resolved(&e, ch, ip, port);
+	end_recv(&e);
+	MUST(rdma_connect(e.id, NULL) == 0);
+	die_if(step, "asked");
+	MUST(poll(&p, 1, WAIT_MS) == 1);
+	die_if(step, "answered");
+	cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	die_if(step, "established");
+	say(&e);
+	die_if(step, "said");
+	heard(&e);
+	MUST(rdma_disconnect(e.id) == 0);
+	die_if(step, "parted");
+	return 1;
 }

@@ -25,16 +25,22 @@ int main(int argc, char **argv)
 		return cycles_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "ask"))
 		return cycles_ask(argv[2], port, (unsigned)atoi(last));
-	if (!strcmp(what, "host"))
-		return crowd_serve(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "at-once-serve"))
+		return at_once_serve(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "at-once"))
+		return at_once_ask(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "crowd"))
+		return crowd_serve(argv[2], port);
+	if (!strcmp(what, "many"))
 		return crowd_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "leaving"))
+		return crowd_leave(argv[2], port, last);
 	if (!strcmp(what, "dying"))
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fputs("cm rules|races|threads|forks|hold|refused IP PORT\n"
-	      "cm serve|ask|host|crowd IP PORT N\n"
-	      "cm dying|watch IP PORT STEP\n", stderr);
+	fputs("cm rules|races|threads|forks|hold|refused|crowd IP PORT\n"
+	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
+	      "cm dying|watch|leaving IP PORT STEP\n", stderr);
 	return 2;
 }

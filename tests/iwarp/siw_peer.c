@@ -148,6 +148,7 @@ static void agree(struct peer *p, int fd, bool server, char **words)
 			      .crc = has(words, "crc"),
 			      .rtr = has(words, "p2p") ? MPA_RTR_WRITE | MPA_RTR_READ : 0 };
 	struct stream *stream;
+	int rc;
 
 	if (server) {
 		iw_setup_listen(&s);
@@ -163,7 +164,10 @@ static void agree(struct peer *p, int fd, bool server, char **words)
 	CHECK(s.state == IW_DONE);
 	CHECK(stream_tcp_open(&stream, fd) == 0);
 	s.agreed.mss = stream->mss;
-	CHECK(iwarp_attach(p->qp, stream, &s.agreed, NULL, NULL, nic_now()) == 0);
+	turn_take(&p->ctx.core->turn);
+	rc = iwarp_attach(p->qp, stream, &s.agreed, NULL, NULL, nic_now());
+	turn_give(&p->ctx.core->turn);
+	CHECK(rc == 0);
 	printf("agreed: crc %d, rtr %d, ird %u, ord %u\n", s.agreed.crc, s.agreed.rtr,
 	       s.agreed.ird, s.agreed.ord);
 }

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Connections of rdma_cm among programs that die and strangers that mean no good:
+nobody else is harmed, and nothing is left.  (What the clients of a server that dies
+are told: test_cm.py, test_cm_iwarp.py.)"""
+
+import os
+import signal
+import time
+
+import pytest
+
+import lab
+from test_cm import ours, wait_service  # noqa: F401
+
+KINDS = {"roce": {"URNIC_DEVICES": "roce_eth0"},
+         "iwarp": {"URNIC_DEVICES": "iwarp_eth0"}}
+MANY = {"roce": 40, "iwarp": 200}
+STEPS = ["asked", "answered", "established", "said", "parted"]
+
+
+def descriptors(proc):
+    """By number: what each refers to."""
+    place = f"/proc/{proc.pid}/fd"
+    return {fd: os.readlink(f"{place}/{fd}") for fd in os.listdir(place)}
+
+
+class Server:
+    """One that serves whoever comes, and says when nobody is there any more."""
+
+    def __init__(self, ns, ours, ip, env=None):
+        self.ours, self.ip, self.port = ours, ip, lab.next_port()
+        self.proc = ns.start(ours, "crowd", ip, str(self.port), env=env)
+        wait_service(self.proc, self.port)
+
+    def serves(self, ns, n=3):
+        return ns.run(self.ours, "many", self.ip, str(self.port), str(n))
+
+    def rest(self, seconds=10):
+        """The descriptors that are open when all have gone."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.proc.running():
+            # each client that was there is one more "nobody"
+            before, out = descriptors(self.proc), self.proc.out
+            time.sleep(0.3)
+            if out.rstrip().endswith("nobody is there") and out == self.proc.out and \
+                    before.keys() == descriptors(self.proc).keys():
+                return before
+        raise AssertionError(self.proc.describe())
+
+    def is_as_it_was(self, before, seconds=10, more=0):
+        """Nothing is left but `more` descriptors: a process of the same host costs
+        one as long as it lives."""
+        end = time.monotonic() + seconds
+        now = self.rest(seconds)
+        while len(now) > len(before) + more and time.monotonic() < end:
+            time.sleep(0.2)
+            now = self.rest(seconds)
+        left = [now[fd] for fd in now.keys() - before.keys()]
+        assert len(now) <= len(before) + more, f"left: {left}\n{self.proc.describe()}"
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("place", ["host", "pair"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_die(shared_pair, ours, kind, place, step):
+    """A server's clients are killed: the others are served, nothing stays open."""
+    pair = shared_pair()
+    a = pair.a.with_env(**KINDS[kind])
+    b = a if place == "host" else pair.b.with_env(**KINDS[kind])
+    server = Server(a, ours, pair.a.ip4)
+    server.serves(b)
+    before = server.rest()
+    for _ in range(4):
+        out = b.run(ours, "leaving", server.ip, str(server.port), step, check=False)
+        assert out.popen.returncode == -signal.SIGKILL, out.describe()
+        server.serves(b)
+    if kind == "roce" and place == "pair":
+        # A process of another host sends no DREQ when it is killed (docs/cm.md).
+        assert server.proc.running()
+        return
+    server.is_as_it_was(before)
+
+
+@pytest.mark.parametrize("place", ["host", "pair"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_at_once(shared_pair, ours, kind, place):
+    """More connections from one host to one listener than its backlog takes; and of
+    ports that are chosen at random some come twice."""
+    pair = shared_pair()
+    a = pair.a.with_env(**KINDS[kind])
+    b = a if place == "host" else pair.b.with_env(**KINDS[kind])
+    server = Server(a, ours, pair.a.ip4)
+    server.serves(b, MANY[kind])
+    before = server.rest(30)
+    server.serves(b, MANY[kind])
+    server.is_as_it_was(before, 30)
+
+
+def test_clients_beyond_the_backlog(shared_pair, ours):
+    """Several processes ask at once: none of them has to say MPA's revision 1."""
+    pair = shared_pair()
+    a, b = (ns.with_env(**KINDS["iwarp"], URNIC_LOG="info") for ns in (pair.a, pair.b))
+    server = Server(a, ours, pair.a.ip4)
+    clients = [b.start(ours, "many", server.ip, str(server.port), "40")
+               for _ in range(4)]
+    for client in clients:
+        assert client.wait(30) == 0, client.describe()
+        assert "iw_revision_1" not in client.out, client.describe()
+
+
+STRANGER = """
+import os, socket, struct, sys, time
+what, address, n = sys.argv[1], (sys.argv[2], int(sys.argv[3])), int(sys.argv[4])
+request = b"MPA ID Req Frame" + bytes([0x10, 2, 0, 4, 0, 1, 0, 1])
+held = []
+for i in range(n):
+    s = socket.socket()
+    s.settimeout(5)
+    s.connect(address)
+    s.settimeout(0.2)
+    held.append(s)
+    try:
+        if what == "garbage":
+            s.sendall([b"GET / HTTP/1.0\\r\\n\\r\\n", bytes(100), os.urandom(600)][i % 3])
+        elif what == "half":
+            s.sendall(request[:1 + i % 23])
+        elif what == "mute":            # asks, and says nothing more
+            s.sendall(request)
+        elif what == "flood":
+            s.sendall(request + os.urandom(1 << 20))
+        elif what == "reset":
+            s.sendall(request[:i % 25])
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
+    except OSError:
+        pass
+print("here", flush=True)
+time.sleep(60)
+"""
+STRANGERS = {"silent": 100, "garbage": 100, "half": 100, "mute": 60, "flood": 30,
+             "reset": 300}
+
+
+@pytest.mark.parametrize("what", STRANGERS)
+@pytest.mark.parametrize("devices", [
+    "iwarp_eth0", pytest.param("roce_eth0,iwarp_eth0", marks=pytest.mark.full)])
+def test_strangers(shared_pair, ours, what, devices):
+    """Clients are served while strangers come, and when they have gone nothing is
+    left of them."""
+    pair = shared_pair()
+    a = pair.a.with_env(URNIC_DEVICES=devices)
+    b = pair.b.with_env(**KINDS["iwarp"])
+    server = Server(a, ours, pair.a.ip4 if "," not in devices else "0.0.0.0")
+    server.ip = pair.a.ip4
+    server.serves(b)
+    before = server.rest()
+    stranger = b.start("python3", "-c", STRANGER, what, server.ip, str(server.port),
+                       str(STRANGERS[what]), library=False)
+    for _ in range(3):
+        server.serves(b)
+    stranger.wait_output("here", 30)
+    server.serves(b)
+    stranger.kill()
+    server.serves(b)
+    server.is_as_it_was(before)
