@@ -70,6 +70,7 @@ struct rsock {
 	struct ibv_cq *rcq, *scq;
 	bool armed_r, armed_s;
 	struct rsock_region rbuf, sbuf, shared;
+	struct rsock_region messages;	/* iWARP: a slot for each receive */
 	struct rs_stream s;
 	struct list maps;
 	struct rsock_dgram *dg;		/* SOCK_DGRAM: all of it */

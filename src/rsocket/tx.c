@@ -42,7 +42,8 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted)
 {
 	uint32_t n = sbuf_room(s);
 
-	if (!enough(s, wanted) || s->said == s->granted || s->data_out >= s->m.sq)
+	if (!enough(s, wanted) || (uint16_t)(s->granted - s->said) <= s->spare ||
+	    s->data_out >= s->m.sq)
 		return 0;
 	if (!s->to.length)
 		next_target(s);
