@@ -160,5 +160,7 @@ int iw_sock_accept(int fd, struct cm_target *from)
 		return fail(s);
 	get_addr(&peer, from->way.dst, &from->dst_port, &from->way.ifindex);
 	get_addr(&here, from->way.src, &from->src_port, &from->way.ifindex);
+	memcpy(from->dst_ip, from->way.dst, 16);
+	memcpy(from->src_ip, from->way.src, 16);
 	return s;
 }
