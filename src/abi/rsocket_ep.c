@@ -212,19 +212,16 @@ int rsock_post(struct rsock *rs, const struct rs_write *w, const void *payload)
 
 void rsock_fail(struct rsock *rs, int err)
 {
+	bool ended = rs->read_end && rs->write_end;
+
 	if (rs->state == RSOCK_DOWN)
 		return;
 	rs->state = RSOCK_DOWN;
 	rs->read_end = rs->write_end = true;
-	/* After a farewell there is nothing to miss. */
-	if (!rs->peer_gone && !rs->said_bye)
+	/* After a farewell, or both ends' last data, there is nothing to miss. */
+	if (!rs->peer_gone && !rs->said_bye && !ended)
 		rs->err = err;
 	rsock_wake(rs);
-}
-
-bool rsock_all_sent(const struct rsock *rs)
-{
-	return rs->state != RSOCK_UP || (!rs->s.data_out && !rs->s.control_out);
 }
 
 /* --- in ---------------------------------------------------------------------------------- */
@@ -259,7 +256,8 @@ static bool immediate_of(const struct rsock *rs, const struct ibv_wc *wc, uint32
 	return true;
 }
 
-/* All receives that have completed.  *status: of one that failed. */
+/* All receives that have completed, but no more than there are: a peer may send
+ * faster than we look.  *status: of one that failed. */
 static int take_receives(struct rsock *rs, enum ibv_wc_status *status)
 {
 	struct ibv_wc wc[RECEIVES];
@@ -287,7 +285,7 @@ static int take_receives(struct rsock *rs, enum ibv_wc_status *status)
 		if (good && receive(rs, slots, good))
 			rsock_fail(rs, ECONNRESET);
 		all += n > 0 ? n : 0;
-	} while (n == RECEIVES);
+	} while (n == RECEIVES && all < receives(rs));
 	return all;
 }
 
@@ -323,6 +321,35 @@ static void grant(struct rsock *rs)
 	}
 }
 
+static void say_due(struct rsock *rs)
+{
+	struct rs_write w;
+
+	for (unsigned i = 0; rs->due && i <= RS_SHUTDOWN; i++) {
+		if (rs->state != RSOCK_UP || rs->peer_gone)
+			rs->due = 0;
+		if (!(rs->due & 1u << i) || !rs_may_control(&rs->s))
+			continue;
+		rs->due &= ~(1u << i);
+		rs_send_control(&rs->s, (enum rs_control)i, &w);
+		(void)rsock_post(rs, &w, NULL);
+	}
+}
+
+void rsock_say(struct rsock *rs, enum rs_control what)
+{
+	rs->due |= 1u << what;
+	rsock_progress(rs);
+}
+
+void rsock_grant(struct rsock *rs)
+{
+	if (rs_may_control(&rs->s))
+		grant(rs);
+	else
+		rsock_progress(rs);
+}
+
 /* What came before a failure counts: the other queue may have more of it. */
 void rsock_progress(struct rsock *rs)
 {
@@ -337,6 +364,7 @@ void rsock_progress(struct rsock *rs)
 		take_receives(rs, &status);
 		rsock_fail(rs, status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 	}
+	say_due(rs);
 	grant(rs);
 	if (n)
 		rsock_wake(rs);

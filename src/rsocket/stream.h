@@ -95,6 +95,8 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted);
 void rs_send(struct rs_stream *s, uint32_t len, bool is_inline, struct rs_write *out);
 bool rs_may_control(const struct rs_stream *s);
 void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write *out);
+/* Nothing, and no immediate: the peer's program is not told. */
+void rs_send_keepalive(struct rs_stream *s, struct rs_write *out);
 
 /* --- rx.c ------------------------------------------------------------------------ */
 

@@ -214,6 +214,9 @@ static void four_controls_at_most(void **state)
 		rs_send_control(&s, RS_SHUTDOWN, &w);
 		assert_int_equal(w.imm, 0xe0000002);
 	}
+	rs_sent(&s, true, 0);
+	rs_send_keepalive(&s, &w);
+	assert_false(w.has_imm || w.len);		/* it takes no receive */
 	assert_false(rs_may_control(&s));
 	assert_false(rs_grant_due(&s));
 	rs_sent(&s, true, 0);

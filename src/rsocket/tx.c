@@ -75,6 +75,12 @@ bool rs_may_control(const struct rs_stream *s)
 	return s->control_out < RS_CONTROLS;
 }
 
+void rs_send_keepalive(struct rs_stream *s, struct rs_write *out)
+{
+	s->control_out++;
+	*out = (struct rs_write){ .control = true };
+}
+
 void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write *out)
 {
 	s->control_out++;
