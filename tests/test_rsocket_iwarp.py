@@ -72,6 +72,10 @@ def test_a_peer_ends(shared_pair, ours, place, how, told):  # noqa: F811
 @pytest.fixture(scope="module")
 def vm_session(stage, can_namespace):
     vm = peervm.PeerVM(stage, 1500)
+    # What siw sends by reference changes under way: rdma-core uses a buffer again
+    # when its WRITE is complete, which with siw is before it has gone out.
+    rc, out = vm.guest("echo N >/sys/module/siw/parameters/zcopy_tx")
+    assert rc == 0, out
     yield vm
     vm.down()
 
@@ -82,11 +86,12 @@ def vm(vm_session):
     vm_session.reap()
 
 
-# siw resets a connection that it closes while something comes, and what it has sent
-# is lost: "small" is so much that we grant nothing towards the end.
+# What siw has sent is lost if something comes when it has closed: a server that ends
+# after its last message, as rstream's, may send no more than we read without a grant.
 SIW_ROWS = {
-    "verify": "rstream {side} {ip} -f {form} -T v -I 3 -C 5 -S 300000 -p {port}",
-    "small": "rstream {side} {ip} -f {form} -I 3 -C 150 -S 100 -p {port}",
+    "verify": "rstream {side} {ip} -f {form} -T v -I 2 -C 5 -S 10000 -p {port}",
+    "big": "rstream {side} {ip} -f {form} -T v -I 3 -C 5 -S 300000 -p {port}",
+    "small": "rstream {side} {ip} -f {form} -I 3 -C 50 -S 100 -p {port}",
     "direct": "riostream {side} {ip} -f {form} -T v -I 3 -C 5 -S 5000 -p {port}",
 }
 ENV = {"URNIC_DEVICES": "iwarp_iwarp0", "URNIC_LOG": "info"}
@@ -100,11 +105,11 @@ def test_urnic_serves_siw(vm, row, family):
     server.wait_listening(words["port"])
     rc, out = vm.guest("timeout 40 " + SIW_ROWS[row].format(side="-s", **words), 60)
     assert rc == 0, f"siw: {rc} {out}\n{server.describe()}"
-    assert server.wait(10) == 0, server.describe()
+    assert server.wait(15) == 0, server.describe()
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
-@pytest.mark.parametrize("row", SIW_ROWS)
+@pytest.mark.parametrize("row", [r for r in SIW_ROWS if r != "big"])
 def test_siw_serves_urnic(vm, row, family):
     words = {"ip": SIW[family], "port": lab.next_port(), "form": FORM[family]}
     command = SIW_ROWS[row].format(side="-b", **words)

@@ -60,7 +60,6 @@ struct rsock {
 	bool peer_gone;			/* it said disconnect */
 	bool said_bye;			/* we did, or it is due */
 	unsigned due;			/* what is to be said: 1 << enum rs_control */
-	bool parted, ended;		/* rdma_disconnect was called; it has come about */
 	bool read_shut;			/* by us: what is there is not read either */
 	bool was_up;
 	uint32_t sndbuf, rcvbuf;	/* as getsockopt tells them */

@@ -8,22 +8,16 @@
 
 /* As long as rclose() may take where the program did not say (SO_LINGER); the
  * service thread does the rest. */
-enum { BRIEF_MS = 20, LATER_MS = 10000, LINGER_MAX = 100000 };
+enum { BRIEF_MS = 20, IWARP_MS = 1, LATER_MS = 10000, LINGER_MAX = 100000 };
 
-/* An acknowledgement says that all is at the peer.  On iWARP that is TCP's, and
- * whoever closes before it has come may lose the end: the peer's farewell is
- * awaited. */
+/* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
+ * something comes after we have closed.  So there the peer has to close, too. */
 bool rsock_is_over(struct rsock *rs)
 {
-	if (rs->state == RSOCK_UP && (rs->due || rs->s.data_out || rs->s.control_out))
-		return false;
-	if (!rs->messages.at || !rs->was_up || rs->ended)
+	if (rs->state != RSOCK_UP)
 		return true;
-	if (!rs->parted) {
-		rs->parted = true;
-		rdma_disconnect(rs->id);
-	}
-	return false;
+	return !rs->due && !rs->s.data_out && !rs->s.control_out &&
+	       (!rs->messages.at || rs->peer_gone);
 }
 
 void rsock_farewell(struct rsock *rs)
@@ -111,7 +105,8 @@ static bool do_close(struct rsock *rs)
 
 	pthread_mutex_lock(&rs->lock);
 	if (!rs->linger.l_onoff)
-		later = rs->was_up && !rsock_bye(rs, BRIEF_MS);
+		later = rs->state == RSOCK_UP &&
+			!rsock_bye(rs, rs->messages.at ? IWARP_MS : BRIEF_MS);
 	else if (rs->linger.l_linger)
 		(void)rsock_bye(rs, linger_ms(rs));
 	rs->closed = true;

@@ -236,6 +236,8 @@ static void take_immediate(struct rsock *rs, uint32_t imm)
 		break;
 	case RS_EV_DISCONNECT:
 		rs->read_end = rs->write_end = rs->peer_gone = true;
+		if (rs->messages.at)	/* see rsock_is_over() */
+			rdma_disconnect(rs->id);
 		break;
 	case RS_EV_BROKEN:
 		rsock_fail(rs, EPROTO);

@@ -10,7 +10,7 @@
 #include "abi/rsocket.h"
 #include "sys/fd.h"
 
-#define EXIT_NS 1000000000u
+#define EXIT_NS 10000000000u
 
 enum { WAITING_MAX = 1024, CLOSING_MS = 5 };
 
@@ -209,10 +209,8 @@ static void on_established(struct rsock *rs, const struct rdma_cm_event *ev)
 /* What it has sent is here already. */
 static void on_end(struct rsock *rs, int err)
 {
-	rs->ended = true;
 	rsock_progress(rs);
 	rsock_fail(rs, err);
-	rsock_wake(rs);
 }
 
 /* True: rs is to be put, when the event is acknowledged. */
@@ -404,25 +402,28 @@ static int start(struct rdma_event_channel *ch)
 
 /* Sockets that the program leaves open at its end: what they have sent is to
  * arrive. */
-static uint64_t exit_end;
+static unsigned unfinished;			/* of the thread that ends the program */
 
 static void say_bye(struct rsock *rs)
 {
-	uint64_t now = rsock_now();
-
 	if (!rsock_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
-		return;
-	if (rs->was_up)
-		(void)rsock_bye(rs, now < exit_end ? (int)((exit_end - now) / 1000000) : 0);
+		return;				/* a thread that was left has it */
+	rsock_farewell(rs);
+	rsock_progress(rs);
+	unfinished += !rsock_is_over(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 
 static void at_exit(void)
 {
-	exit_end = rsock_now() + EXIT_NS;
-	rsock_each(say_bye);
-	while (atomic_load(&nclosing) && rsock_now() < exit_end)
-		usleep(1000);
+	uint64_t end = rsock_now() + EXIT_NS;
+
+	do {
+		unfinished = atomic_load(&nclosing);
+		rsock_each(say_bye);
+		if (unfinished)
+			usleep(200);
+	} while (unfinished && rsock_now() < end);
 }
 
 static void forking(void)

@@ -102,7 +102,8 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* More clients than are to be accepted cost no descriptors, and all are served. */
+/* More clients than are to be accepted cost no descriptors, and all are served.
+ * (On iWARP each is a TCP connection, until the client closes.) */
 static void a_full_backlog(void)
 {
 	enum { CLIENTS = 60 };
@@ -122,7 +123,8 @@ static void a_full_backlog(void)
 		MUST(s >= 0);
 		MUST(rwrite(s, "x", 1) == 1 && !rclose(s));
 	}
-	MUST(open_descriptors() < before + 10);
+	if (!getenv("URNIC_DEVICES"))
+		MUST(open_descriptors() < before + 10);
 	while (at < CLIENTS) {
 		char x;
 
@@ -179,7 +181,7 @@ static void jump_out_of_a_read(void)
 	if (!sigsetjmp(away, 1)) {
 		setitimer(ITIMER_REAL, &soon, NULL);
 		(void)rread(e[1], &x, 1);
-		MUST(!"reached");
+		exit(1);		/* not reached */
 	}
 	use_the_stack();
 	MUST(rwrite(e[0], "y", 1) == 1 && rread(e[1], &x, 1) == 1 && x == 'y');
