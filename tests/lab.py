@@ -117,18 +117,22 @@ class Proc:
             pass
         self.popen.wait()
 
-    def wait_listening(self, port, timeout=10):
+    def wait_udp(self, port):
+        """Until this process, or another of its namespace, has this port of UDP."""
+        self.wait_listening(port, tables=("udp", "udp6"), state="07")
+
+    def wait_listening(self, port, timeout=10, tables=("tcp", "tcp6"), state="0A"):
         """Until this process, or another of its namespace, listens on TCP."""
         end = time.monotonic() + timeout
         want = f":{port:04X} "
         while time.monotonic() < end and self.running():
-            for table in ("tcp", "tcp6"):
+            for table in tables:
                 try:
                     lines = pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text()
                 except OSError:
                     continue
                 # local address, remote address, state 0A is LISTEN
-                if any(want in f"{f[1]} " and f[3] == "0A"
+                if any(want in f"{f[1]} " and f[3] == state
                        for f in map(str.split, lines.splitlines()[1:])):
                     return
             time.sleep(0.01)

@@ -2,6 +2,8 @@
 """Connection management and rsockets between urnic and Linux's, which runs in a VM with
 rdma_rxe: both directions."""
 
+import hashlib
+
 import pytest
 
 import lab
@@ -81,3 +83,62 @@ def test_urnic_says_no(vm):
     wait_service(ours, port)
     rc, out = vm.guest(f"timeout 20 rping -c -C 1 -a {URNIC['v4']} -p 9")
     assert rc != 0 and "REJECTED, error 8" in out, out
+
+
+# --- datagrams, and rcopy, whose servers serve on -------------------------------------
+
+def wait_udp(port):
+    """For the guest: until somebody has the port."""
+    return (f"n=0; until ss -Hlun 'sport = :{port}' | grep -q . || [ $n -gt 200 ]; do "
+            "n=$((n + 1)); usleep 20000; done")
+
+
+UDPONG = "udpong {side} {ip} -C 30 -S {size} -T {option} -p {port}"
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+@pytest.mark.parametrize("option,size", [("b", 500), ("n", 900), ("b", 2000), ("e", 64)])
+def test_datagrams_to_rxe(vm, option, size, family):
+    """2000 bytes are more than fit a packet: they go by UDP."""
+    words = {"ip": RXE[family], "port": lab.next_port(), "option": option, "size": size}
+    server = UDPONG.format(side="-b", **words)
+    rc, out = vm.guest(f"peer-bg 'timeout 60 {server}'; {wait_udp(words['port'])}")
+    assert rc == 0, out
+    ours = vm.start(*UDPONG.format(side="-s", **words).split())
+    assert ours.wait(30) == 0 and "Gb/sec" in ours.out, ours.describe()
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+@pytest.mark.parametrize("option,size", [("b", 500), ("n", 900), ("b", 2000), ("e", 64)])
+def test_datagrams_from_rxe(vm, option, size, family):
+    words = {"ip": URNIC[family], "port": lab.next_port(), "option": option, "size": size}
+    ours = vm.start(*UDPONG.format(side="-b", **words).split())
+    ours.wait_udp(words["port"])
+    rc, out = vm.guest("timeout 30 " + UDPONG.format(side="-s", **words), 60)
+    assert rc == 0 and "Gb/sec" in out, f"rxe: {rc} {out}\n{ours.describe()}"
+
+
+def test_rcopy_to_rxe(vm):
+    port = lab.next_port()
+    data = hashlib.shake_128(b"rcopy").digest(1_000_001)
+    source = vm.stage.tmp / f"rcopy-{port}"
+    source.write_bytes(data)
+    source.chmod(0o644)
+    rc, out = vm.guest(f"peer-bg 'timeout 60 rcopy -p {port}'; usleep 500000")
+    assert rc == 0, out
+    ours = vm.start("rcopy", str(source), f"{RXE['v4']}:/tmp/copied", "-p", str(port))
+    assert ours.wait(30) == 0, ours.describe()
+    rc, out = vm.guest("sha256sum /tmp/copied")
+    assert rc == 0 and hashlib.sha256(data).hexdigest() in out, out
+
+
+def test_rcopy_from_rxe(vm):
+    port = lab.next_port()
+    target = vm.stage.tmp / f"copied-{port}"
+    ours = vm.start("rcopy", "-p", str(port))
+    wait_service(ours, port)
+    rc, out = vm.guest("dd if=/dev/urandom of=/tmp/source bs=1000 count=1000 2>/dev/null; "
+                       f"timeout 30 rcopy /tmp/source {URNIC['v4']}:{target} -p {port}; "
+                       "echo $?; sha256sum /tmp/source", 60)
+    assert rc == 0, out
+    assert hashlib.sha256(target.read_bytes()).hexdigest() in out, out

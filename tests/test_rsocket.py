@@ -27,6 +27,10 @@ class Row:
     program: str = "rstream"
     full: bool = False
 
+    @property
+    def timeout(self):
+        return 300 if self.full else 40
+
 
 # Small: a program that spins on a busy machine's core waits for its time slices.
 ROWS = [
@@ -78,14 +82,11 @@ def test_streams(shared_pair, row, place, family):
     common = [*row.options.split(), "-p", str(port),
               "-f", "ip" if family == "v4" else "ipv6"]
     _, c = run_pair(server_ns, client_ns, [row.program, "-b", ip, *common],
-                    [row.program, "-s", ip, *common], port,
-                    timeout=200 if row.full else 40)
+                    [row.program, "-s", ip, *common], port, timeout=row.timeout)
     assert "Gb/sec" in c.out and len(c.out.splitlines()) >= 2, c.describe()
 
 
-@pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v4"), ("lo", "v4")])
-def test_rcopy(shared_pair, stage, place, family):
-    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+def rcopy(stage, server_ns, client_ns, ip):
     port = lab.next_port()
     data = hashlib.shake_128(b"rcopy").digest(3_000_001)
     place = pathlib.Path(stage.tmp)
@@ -99,14 +100,24 @@ def test_rcopy(shared_pair, stage, place, family):
     assert copied.read_bytes() == data
 
 
+@pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v4"), ("lo", "v4")])
+def test_rcopy(shared_pair, stage, place, family):
+    rcopy(stage, *stand(shared_pair(), place, family))
+
+
 # --- datagrams --------------------------------------------------------------------
 
-@pytest.mark.parametrize("place,family", [("pair", "v4"), ("udp", "v4"), ("lo", "v4")])
-@pytest.mark.parametrize("option", ["b", "n"])
+@pytest.mark.parametrize("place,family", [
+    ("pair", "v4"), ("udp", "v4"), ("lo", "v4"),
+    *(pytest.param(*p, marks=pytest.mark.full)
+      for p in (("pair", "v6"), ("host", "v4"), ("pipe", "v6"), ("lo", "v6")))])
+@pytest.mark.parametrize("option", ["b", "n", "a", "e"])
 def test_udpong(shared_pair, place, family, option):
     server_ns, client_ns, ip = stand(shared_pair(), place, family)
-    common = ["-p", str(lab.next_port()), "-C", "20", "-S", "500", "-T", option]
+    port = lab.next_port()
+    common = ["-p", str(port), "-C", "20", "-S", "500", "-T", option]
     server = server_ns.start("udpong", "-b", ip, *common)
+    server.wait_udp(port)
     client = client_ns.start("udpong", "-s", ip, *common)
     rc = client.wait(30)
     server.kill()               # it serves on
@@ -126,6 +137,61 @@ def test_iperf3(shared_pair, place, options):
                     ["iperf3", "-s", "-1", "-B", ip, "-p", str(port)],
                     ["iperf3", "-c", ip, "-p", str(port), "-n", "20M", *options], port)
     assert "iperf Done" in c.out, c.describe()
+
+
+PYTHON = '''
+import socket, sys
+data = open(sys.argv[3], "rb").read()
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+s.sendall(data)
+s.shutdown(socket.SHUT_WR)
+got = b""
+while more := s.recv(5000):
+    got += more
+assert got == data[:100000], len(got)
+s.close()
+print("the same")
+'''
+# Debian's library takes accept, not accept4: so a server must be a program of this kind.
+CLIENTS = {
+    "openbsd": "nc.openbsd -N {ip} {port}",
+    "traditional": "nc.traditional -n -q 0 {ip} {port}",
+}
+
+
+@pytest.mark.parametrize("place", ["pair", "lo",
+                                   pytest.param("udp", marks=pytest.mark.full),
+                                   pytest.param("host", marks=pytest.mark.full)])
+@pytest.mark.parametrize("client", [*CLIENTS, "python"])
+def test_netcat(shared_pair, stage, place, client):
+    server_ns, client_ns, ip = stand(shared_pair(), place, "v4")
+    server_ns, client_ns = (ns.with_env(LD_PRELOAD=PRELOAD)
+                            for ns in (server_ns, client_ns))
+    port = lab.next_port()
+    data = hashlib.shake_128(b"netcat").digest(500_001)
+    there, back = (stage.tmp / f"nc-{port}-{name}" for name in ("there", "back"))
+    there.write_bytes(data)
+    # the others hang up when they have sent all; and it must fit the buffers, as
+    # neither end reads while it writes
+    back.write_bytes(data[:100_000] if client == "python" else b"")
+    for path in (there, back):
+        path.chmod(0o644)
+    got = stage.tmp / f"nc-{port}-got"
+    server = server_ns.start("sh", "-c", f"exec nc.traditional -n -l -s {ip} -p {port} "
+                                         f"<{back} >{got}")
+    wait_service(server, port)
+    if client == "python":
+        words = ["python3", "-c", PYTHON, ip, str(port), str(there)]
+    else:
+        command = CLIENTS[client].format(ip=ip, port=port)
+        words = ["sh", "-c", f"exec {command} <{there}"]
+    client = client_ns.start(*words)
+    assert client.wait(20) == 0, client.describe()
+    assert server.wait(10) == 0, server.describe()
+    assert got.read_bytes() == data
+    if "python3" in words:
+        assert "the same" in client.out
 
 
 def test_preloaded_fork(shared_pair):
@@ -164,13 +230,28 @@ def address(pair, ip):
     return {"eth4": pair.a.ip4, "eth6": pair.a.ip6}.get(ip, ip)
 
 
+def many_ports():
+    """The first of those that a program of many parts may use."""
+    return [lab.next_port() for _ in range(30)][0]
+
+
 @pytest.mark.parametrize("ip", ADDRESSES)
 @pytest.mark.parametrize("place", ["host", "udp"])
 def test_rules(shared_pair, ours, ip, place):
     pair = shared_pair()
     ns, _ = pair.place(place)
-    port = max(lab.next_port() for _ in range(30))
-    ns.run(ours, "rules", address(pair, ip), str(port - 29), timeout=60)
+    ns.run(ours, "rules", address(pair, ip), str(many_ports()), timeout=60)
+
+
+@pytest.mark.parametrize("ip,place", [
+    ("127.0.0.1", "host"), ("eth6", "udp"),
+    *(pytest.param(ip, place, marks=pytest.mark.full)
+      for ip, place in (("127.0.0.1", "udp"), ("eth6", "host")))])
+def test_short_lives(shared_pair, ours, ip, place):
+    """Closes, forks and jumps in the middle of things; full backlogs."""
+    pair = shared_pair()
+    ns, _ = pair.place(place)
+    ns.run(ours, "lives", address(pair, ip), str(many_ports()), timeout=60)
 
 
 @pytest.mark.parametrize("ip", ADDRESSES)
@@ -179,6 +260,14 @@ def test_datagrams(shared_pair, ours, ip):
     port = lab.next_port()
     lab.next_port()
     pair.a.run(ours, "datagrams", address(pair, ip), str(port))
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "eth6"])
+def test_strangers(shared_pair, ours, ip):
+    """Who sends to a datagram socket's UDP port does no harm."""
+    pair = shared_pair()
+    # away from the ports that the kernel chooses
+    pair.a.run(ours, "strangers", address(pair, ip), "12000", timeout=60)
 
 
 @pytest.mark.parametrize("place", ["pair", "host", "udp"])

@@ -32,7 +32,7 @@ struct rsock_map {
 	struct ibv_mr *mr;
 	void *buf;
 	size_t len;
-	bool remote;
+	bool remote, going;		/* going: being unmapped */
 	uint32_t index;			/* of the peer's entry, if remote */
 	uint64_t offset;
 };
@@ -52,12 +52,14 @@ struct rsock {
 	bool nonblock, nodelay, reuse, v6only, keepalive, oob_inline;
 	int keep_idle, keep_interval, keep_count;	/* seconds; 0: the default */
 	uint64_t kept;			/* when a keepalive was sent, rsock_now() */
+	uint64_t close_end;		/* when the service thread gives up on it */
 	struct linger linger;
 	int err;			/* SO_ERROR */
 	/* Of a connection: nothing more comes; nothing more goes. */
 	bool read_end, write_end;
 	bool peer_gone;			/* it said disconnect */
-	bool said_bye;			/* we did */
+	bool said_bye;			/* we did, or it is due */
+	unsigned due;			/* what is to be said: 1 << enum rs_control */
 	bool read_shut;			/* by us: what is there is not read either */
 	bool was_up;
 	uint32_t sndbuf, rcvbuf;	/* as getsockopt tells them */
@@ -65,12 +67,16 @@ struct rsock {
 	uint32_t inline_size, iomaps;
 
 	struct rdma_cm_id *id;
+	bool bound;			/* by rbind: it stays so after a failed connect */
+	struct sockaddr_storage local;
 	struct ibv_comp_channel *ch;
 	int sleep_fd;			/* to poll for completions; -1: none yet */
 	struct ibv_cq *rcq, *scq;
 	bool armed_r, armed_s;
 	struct rsock_region rbuf, sbuf, shared;
+	struct rsock_region messages;	/* iWARP: a slot for each receive */
 	struct rs_stream s;
+	struct rs_conn peer;		/* passive: what the client has said */
 	struct list maps;
 	struct rsock_dgram *dg;		/* SOCK_DGRAM: all of it */
 
@@ -86,8 +92,20 @@ struct rsock {
 	_Atomic unsigned nwaiters;	/* sees 0 who comes before a waiter's last look */
 };
 
-/* A thread that sleeps on a socket. */
-struct rsock_waiter { struct list node; int efd; };
+/* A thread that sleeps on a socket, or several.  It is no local variable of a
+ * call: programs leave those by longjmp() out of a signal handler, and then end
+ * (iperf3).  What was left linked the thread's next call, or its end, unlinks. */
+struct rsock_waiter {
+	struct list node;
+	struct rsock *rs;
+	struct rsock_sleeper *by;
+};
+
+struct rsock_sleeper {
+	int efd;			/* an eventfd */
+	size_t n, room;
+	struct rsock_waiter *waiters;
+};
 
 static inline bool rsock_is_stream(const struct rsock *rs)
 {
@@ -110,11 +128,14 @@ struct rsock *rsock_withdraw(int fd);		/* out of the table, with its count */
 bool rsock_forked(const struct rsock *rs);
 void rsock_each(void (*call)(struct rsock *rs));
 
-int rsock_thread_fd(void);			/* the eventfd of this thread, or -errno */
-void rsock_thread_clear(int efd);
-void rsock_wait_begin(struct rsock *rs, struct rsock_waiter *w, int efd);
-void rsock_wait_end(struct rsock *rs, struct rsock_waiter *w);
+bool rsock_hold(struct rsock *rs);		/* false: it is being freed */
+
+/* This thread, for sleeping on n sockets: 0 or -errno. */
+int rsock_sleeper(size_t n, struct rsock_sleeper **out);
+void rsock_wait_begin(struct rsock_sleeper *sl, struct rsock *rs);
+void rsock_wait_end(struct rsock_sleeper *sl);	/* on all of them */
 void rsock_wake(struct rsock *rs);
+void rsock_clear(int efd);
 
 /* /etc/rdma/rsocket */
 struct rsock_defaults {
@@ -130,8 +151,10 @@ uint64_t rsock_now(void);			/* ns, monotonic */
 int rsock_service(struct rdma_event_channel **out);
 /* From now on there are sockets with SO_KEEPALIVE. */
 void rsock_keep_alive(void);
-/* accept_lock held: as many of rs's children as its backlog allows are accepted. */
+/* As many of rs's children as its backlog allows are accepted. */
 void rsock_accept_more(struct rsock *rs);
+/* The service thread says farewell, and has the caller's count. */
+void rsock_close_later(struct rsock *rs);
 
 /* --- rsocket_ep.c: a connection's QP, buffers and messages ------------------------------ */
 
@@ -139,12 +162,13 @@ int rsock_ep_create(struct rsock *rs);		/* 0 or -errno; id has a device */
 void rsock_ep_destroy(struct rsock *rs);
 /* Under rs->lock: what completed is taken in, what is due is sent. */
 void rsock_progress(struct rsock *rs);
+void rsock_grant(struct rsock *rs);		/* after something was read */
+void rsock_say(struct rsock *rs, enum rs_control what);	/* now, or when it can be */
 int rsock_post(struct rsock *rs, const struct rs_write *w, const void *payload);
 void rsock_fail(struct rsock *rs, int err);
 /* Ask for an event; look once more afterwards. */
 void rsock_arm(struct rsock *rs, bool for_space);
 void rsock_take_events(struct rsock *rs);
-bool rsock_all_sent(const struct rsock *rs);
 
 /* --- rsocket_wait.c ------------------------------------------------------------------------ */
 
@@ -152,8 +176,9 @@ bool rsock_all_sent(const struct rsock *rs);
  * -EBADF: closed meanwhile.  ms < 0: for ever. */
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 	       bool for_space, int ms);
-/* What poll() would say, under rs->lock: all of POLLIN, POLLOUT and the rest. */
-short rsock_events(struct rsock *rs);
+/* What poll() would say, under rs->lock: all of POLLIN, POLLOUT and the rest.  What
+ * has come since is not looked for if all that is asked for is there. */
+short rsock_events(struct rsock *rs, short asked);
 bool rsock_readable(struct rsock *rs);
 bool rsock_writable(struct rsock *rs);
 
@@ -164,8 +189,13 @@ int rsock_name(struct rsock *rs, bool peer, struct sockaddr *addr, socklen_t *le
 /* What is said of oneself; p points to data. */
 void rsock_format(struct rsock *rs, struct rdma_conn_param *p,
 		  uint8_t data[RS_CONN_SIZE]);
-/* Sends a farewell, if that is to be said, and waits ms for all to arrive. */
-void rsock_bye(struct rsock *rs, int ms);
+/* Sends a farewell, if that is to be said; and waits ms for all to arrive: false,
+ * it has not. */
+void rsock_farewell(struct rsock *rs);
+bool rsock_is_over(struct rsock *rs);
+bool rsock_bye(struct rsock *rs, int ms);
+void rsock_free_children(struct rsock *rs);
+void rsock_stop_listening(struct rsock *rs);
 void rsock_free(struct rsock *rs);		/* nobody has it any more */
 
 /* --- rsocket_dgram.c ------------------------------------------------------------------------- */

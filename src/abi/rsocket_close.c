@@ -6,43 +6,44 @@
 
 #include "abi/rsocket.h"
 
-enum { CLOSE_MS = 10000 };
+/* As long as rclose() may take where the program did not say (SO_LINGER); the
+ * service thread does the rest. */
+enum { BRIEF_MS = 20, IWARP_MS = 1, LATER_MS = 10000, LINGER_MAX = 100000 };
 
-static bool can_control(struct rsock *rs)
+/* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
+ * something comes after we have closed.  So there the peer has to close, too. */
+bool rsock_is_over(struct rsock *rs)
 {
-	return rs->state != RSOCK_UP || rs_may_control(&rs->s);
+	if (rs->state != RSOCK_UP)
+		return true;
+	return !rs->due && !rs->s.data_out && !rs->s.control_out &&
+	       (!rs->messages.at || rs->peer_gone);
 }
 
-static bool all_sent(struct rsock *rs)
-{
-	return rsock_all_sent(rs);
-}
-
-static int say(struct rsock *rs, enum rs_control what, int ms)
-{
-	struct rs_write w;
-	int rc;
-
-	do
-		rc = rsock_wait(rs, can_control, false, true, ms);
-	while (rc == -EINTR);
-	if (rc || rs->state != RSOCK_UP)
-		return rc;
-	rs_send_control(&rs->s, what, &w);
-	return rsock_post(rs, &w, NULL);
-}
-
-void rsock_bye(struct rsock *rs, int ms)
+void rsock_farewell(struct rsock *rs)
 {
 	if (rs->state != RSOCK_UP)
 		return;
 	rs->read_end = rs->write_end = true;
 	rsock_wake(rs);
-	if (!rs->said_bye && !rs->peer_gone && say(rs, RS_DISCONNECT, ms))
+	if (rs->said_bye || rs->peer_gone)
 		return;
 	rs->said_bye = true;
-	while (rsock_wait(rs, all_sent, false, true, ms) == -EINTR)
-		;
+	rsock_say(rs, RS_DISCONNECT);
+}
+
+bool rsock_bye(struct rsock *rs, int ms)
+{
+	uint64_t end = rsock_now() + (uint64_t)ms * 1000000, now;
+	int rc;
+
+	rsock_farewell(rs);
+	do {
+		now = rsock_now();
+		rc = rsock_wait(rs, rsock_is_over, false, true,
+				now < end ? (int)((end - now + 999999) / 1000000) : 0);
+	} while (rc == -EINTR);
+	return !rc;
 }
 
 static int do_shutdown(struct rsock *rs, int how)
@@ -53,6 +54,10 @@ static int do_shutdown(struct rsock *rs, int how)
 		return how >= SHUT_RD && how <= SHUT_RDWR ? 0 : -EINVAL;
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
+	if (rs->state == RSOCK_LISTENING && how != SHUT_WR) {
+		rsock_stop_listening(rs);
+		return 0;
+	}
 	if (rs->state != RSOCK_UP && !rs->was_up)
 		return -ENOTCONN;
 	if (how != SHUT_WR)
@@ -65,9 +70,11 @@ static int do_shutdown(struct rsock *rs, int how)
 		return 0;
 	if (rs->read_end) {
 		rs->said_bye = true;
-		return say(rs, RS_DISCONNECT, -1);
+		rsock_say(rs, RS_DISCONNECT);
+	} else if (!was) {
+		rsock_say(rs, RS_SHUTDOWN);
 	}
-	return was ? 0 : say(rs, RS_SHUTDOWN, -1);
+	return 0;
 }
 
 EXPORT int rshutdown(int socket, int how)
@@ -84,28 +91,48 @@ EXPORT int rshutdown(int socket, int how)
 	return cma_result(rc);
 }
 
+static int linger_ms(const struct rsock *rs)
+{
+	int s = rs->linger.l_linger;
+
+	return (s < 0 || s > LINGER_MAX ? LINGER_MAX : s) * 1000;
+}
+
+/* True: something is under way yet. */
+static bool do_close(struct rsock *rs)
+{
+	bool later = false;
+
+	pthread_mutex_lock(&rs->lock);
+	if (!rs->linger.l_onoff)
+		later = rs->state == RSOCK_UP &&
+			!rsock_bye(rs, rs->messages.at ? IWARP_MS : BRIEF_MS);
+	else if (rs->linger.l_linger)
+		(void)rsock_bye(rs, linger_ms(rs));
+	rs->closed = true;
+	rs->close_end = rsock_now() + LATER_MS * 1000000ull;
+	rsock_wake(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return later;
+}
+
 EXPORT int rclose(int socket)
 {
 	struct rsock *rs = rsock_withdraw(socket);
-	int ms = CLOSE_MS;
 
 	if (!rs)
 		return cma_result(-EBADF);
-	if (!rsock_forked(rs)) {
-		pthread_mutex_lock(&rs->lock);
-		if (rs->linger.l_onoff)
-			ms = rs->linger.l_linger * 1000;
-		if (ms)
-			rsock_bye(rs, ms);
-		rs->closed = true;
-		rsock_wake(rs);
-		pthread_mutex_unlock(&rs->lock);
-	}
-	rsock_put(rs);
+	if (rs->fd >= 0)
+		close(rs->fd);
+	rs->fd = -1;
+	if (!rsock_forked(rs) && do_close(rs))
+		rsock_close_later(rs);
+	else
+		rsock_put(rs);
 	return 0;
 }
 
-static void free_children(struct rsock *rs)
+void rsock_free_children(struct rsock *rs)
 {
 	struct list *const lists[] = { &rs->waiting, &rs->accepting, &rs->ready };
 	struct list all;
@@ -123,16 +150,18 @@ static void free_children(struct rsock *rs)
 		rsock_put(container_of(n, struct rsock, node));
 }
 
-/* In a child of fork only the descriptor is ours. */
+/* In a child of fork only the descriptors are ours. */
 void rsock_free(struct rsock *rs)
 {
 	struct rdma_cm_id *id = rs->id;
 
 	if (rs->fd >= 0)
 		close(rs->fd);
+	if (!rsock_is_stream(rs))
+		rsock_dgram_free(rs);
 	if (!rsock_forked(rs)) {
-		if (!rsock_is_stream(rs))
-			rsock_dgram_free(rs);
+		if (id)		/* from here on no event moves the QP */
+			cma_stop(cma_of(id));
 		if (id && rs->state == RSOCK_WAITING)
 			rdma_reject(id, NULL, 0);
 		else if (id && rs->state >= RSOCK_UP)
@@ -142,7 +171,7 @@ void rsock_free(struct rsock *rs)
 		pthread_mutex_unlock(&rs->lock);
 		if (id)
 			rdma_destroy_id(id);
-		free_children(rs);
+		rsock_free_children(rs);
 		pthread_mutex_destroy(&rs->lock);
 	}
 	free(rs);

@@ -4,7 +4,8 @@
 
 #include "abi/rsocket.h"
 
-enum { RESOLVE_MS = 2000, BACKLOG_MAX = 1024 };
+/* REQUESTS: that may be unread below us, where they would have to come again. */
+enum { RESOLVE_MS = 2000, BACKLOG_MAX = 1024, REQUESTS = 128 };
 
 /* --- making ------------------------------------------------------------------------------ */
 
@@ -78,6 +79,9 @@ static int do_bind(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)&a))
 		return -errno;
 	rs->state = RSOCK_BOUND;
+	rs->bound = true;
+	addr = rdma_get_local_addr(rs->id);
+	memcpy(&rs->local, addr, cma_len(addr));
 	return 0;
 }
 
@@ -101,8 +105,8 @@ static void set_backlog(struct rsock *rs, int backlog)
 {
 	pthread_mutex_lock(&accept_lock);
 	rs->backlog = backlog < 1 ? 1 : backlog > BACKLOG_MAX ? BACKLOG_MAX : backlog;
-	rsock_accept_more(rs);
 	pthread_mutex_unlock(&accept_lock);
+	rsock_accept_more(rs);
 }
 
 /* The id's events go to the service thread from here on. */
@@ -137,7 +141,7 @@ static int do_listen(struct rsock *rs, int backlog)
 		return rc;
 	set_backlog(rs, backlog);
 	rs->state = RSOCK_LISTENING;
-	if (!rdma_listen(rs->id, rs->backlog))
+	if (!rdma_listen(rs->id, rs->backlog > REQUESTS ? rs->backlog : REQUESTS))
 		return 0;
 	rs->state = RSOCK_BOUND;
 	return -errno;
@@ -166,10 +170,18 @@ static struct rsock *first_child(struct rsock *rs)
 		child = container_of(rs->ready.next, struct rsock, node);
 		list_del(&child->node);
 		child->listener = NULL;
-		rsock_accept_more(rs);
 	}
 	pthread_mutex_unlock(&accept_lock);
 	return child;
+}
+
+/* The program has no descriptor for it: it stays the first to be had. */
+static void give_back(struct rsock *rs, struct rsock *child)
+{
+	pthread_mutex_lock(&accept_lock);
+	child->listener = rs;
+	list_add_tail(rs->ready.next, &child->node);
+	pthread_mutex_unlock(&accept_lock);
 }
 
 /* On an IPv6 socket an IPv4 address is a mapped one. */
@@ -191,29 +203,43 @@ static void tell(const struct rsock *rs, const struct sockaddr *a, struct sockad
 	*len = has;
 }
 
+static bool may_accept(struct rsock *rs)
+{
+	return rs->state != RSOCK_LISTENING || rsock_readable(rs);
+}
+
+static int do_accept(struct rsock *rs, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct rsock *child;
+	int rc;
+
+	do {
+		rc = rsock_wait(rs, may_accept, rs->nonblock, false, -1);
+		if (rc || rs->state != RSOCK_LISTENING)
+			return rc ? rc : -EINVAL;
+		child = first_child(rs);
+	} while (!child);
+	rc = rsock_publish(child);
+	if (rc)
+		give_back(rs, child);
+	else
+		tell(child, rdma_get_peer_addr(child->id), addr, addrlen);
+	return rc ? rc : child->fd;
+}
+
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rsock *rs = rsock_get(socket), *child = NULL;
+	struct rsock *rs = rsock_get(socket);
 	int rc;
 
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	if (rs->state != RSOCK_LISTENING)
-		rc = -EINVAL;
-	else
-		do
-			rc = rsock_wait(rs, rsock_readable, rs->nonblock, false, -1);
-		while (!rc && !(child = first_child(rs)));
+	rc = do_accept(rs, addr, addrlen);
 	pthread_mutex_unlock(&rs->lock);
+	if (rc >= 0)
+		rsock_accept_more(rs);
 	rsock_put(rs);
-	if (!rc) {
-		tell(child, rdma_get_peer_addr(child->id), addr, addrlen);
-		rc = rsock_publish(child);
-		if (!rc)
-			return child->fd;
-		rsock_put(child);
-	}
 	return cma_result(rc);
 }
 
@@ -263,19 +289,35 @@ static int start_connect(struct rsock *rs, const struct sockaddr *addr)
 	return rc;
 }
 
-/* After a failure the socket can be used for another attempt. */
+/* After a failure the socket can be used for another attempt, with the address that
+ * it was bound to. */
 static void reset(struct rsock *rs)
 {
 	struct rdma_cm_id *id = rs->id;
 
+	if (id)			/* from here on no event moves the QP */
+		cma_stop(cma_of(id));
 	rsock_ep_destroy(rs);
 	rs->id = NULL;
 	rs->state = RSOCK_NEW;
+	rs->err = 0;
 	rs->read_end = rs->write_end = rs->armed_r = rs->armed_s = false;
 	pthread_mutex_unlock(&rs->lock);
 	if (id)
 		rdma_destroy_id(id);
 	pthread_mutex_lock(&rs->lock);
+	if (rs->state == RSOCK_NEW && rs->bound && !make_id(rs) &&
+	    !rdma_bind_addr(rs->id, (struct sockaddr *)&rs->local))
+		rs->state = RSOCK_BOUND;
+}
+
+void rsock_stop_listening(struct rsock *rs)
+{
+	reset(rs);
+	pthread_mutex_unlock(&rs->lock);
+	rsock_free_children(rs);
+	pthread_mutex_lock(&rs->lock);
+	rsock_wake(rs);
 }
 
 static int finish_connect(struct rsock *rs)
@@ -309,7 +351,10 @@ static int do_connect(struct rsock *rs, const struct sockaddr *addr, socklen_t l
 	case RSOCK_DOWN:
 		if (rs->passive || rs->was_up)
 			return -EISCONN;
+		rc = -rs->err;
 		reset(rs);
+		if (rc)			/* nobody has been told yet */
+			return rc;
 		break;
 	case RSOCK_LISTENING: case RSOCK_WAITING:
 		return -EOPNOTSUPP;

@@ -86,6 +86,8 @@ static int make_queues(struct dg_qp *q)
 static int make_memory(struct dg_qp *q)
 {
 	q->mtu = 128u << q->dev->mtu;
+	if (q->mtu > DG_MTU)
+		q->mtu = DG_MTU;
 	q->slot_size = DG_GRH + q->mtu;
 	q->mem_size = (size_t)(DG_SLOTS + q->rs->rq_size) * q->slot_size;
 	q->mem = mmap(NULL, q->mem_size, PROT_READ | PROT_WRITE,
@@ -115,6 +117,7 @@ int dg_qp_for(struct rsock *rs, const uint8_t ip[16], uint32_t ifindex,
 		return -ENOMEM;
 	list_init(&q->node);
 	q->rs = rs;
+	q->ifindex = ifindex;
 	memcpy(q->ip, ip, 16);
 	rc = cma_init();
 	if (!rc)
@@ -154,9 +157,22 @@ void dg_qp_free(struct dg_qp *q)
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* What has no header of ours is nobody's. */
+/* Is the sender's address the one that it gives in its header?  An IPv4 header is
+ * in the last 20 bytes of a GRH's place (IBTA annex A17).  Packets from any of
+ * 127/8 come from 127.0.0.1. */
+static bool is_from(const uint8_t grh[DG_GRH], const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+
+	if (memcmp(ip, mapped, sizeof(mapped)))
+		return !memcmp(grh + 8, ip, 16);
+	return !memcmp(grh + 32, ip + 12, ip[12] == 127 ? 1 : 4);
+}
+
+/* What has no header of ours, or another's address, is nobody's. */
 static void came(struct dg_qp *q, const struct ibv_wc *wc)
 {
+	const uint8_t *grh = dg_qp_memory(q, (uint32_t)wc->wr_id);
 	uint8_t *at = dg_qp_memory(q, (uint32_t)wc->wr_id) + DG_GRH;
 	struct dg_msg *m = NULL;
 	struct rs_ud h;
@@ -166,7 +182,7 @@ static void came(struct dg_qp *q, const struct ibv_wc *wc)
 		return;
 	header = wc->status == IBV_WC_SUCCESS && wc->byte_len > DG_GRH ?
 			rs_ud_parse(at, wc->byte_len - DG_GRH, &h) : 0;
-	if (header)
+	if (header && is_from(grh, h.ip) && dg_wants(q->rs->dg, h.ip, h.port))
 		m = calloc(1, sizeof(*m));
 	if (!m) {
 		dg_qp_receive(q, (uint32_t)wc->wr_id);
@@ -177,6 +193,7 @@ static void came(struct dg_qp *q, const struct ibv_wc *wc)
 	m->data = at + header;
 	m->len = wc->byte_len - DG_GRH - (uint32_t)header;
 	m->port = h.port;
+	m->ifindex = q->ifindex;
 	memcpy(m->ip, h.ip, 16);
 	list_add_tail(&q->rs->dg->msgs, &m->node);
 }
@@ -186,17 +203,20 @@ bool dg_qp_progress(struct dg_qp *q)
 	bool any = false;
 	struct ibv_cq *cq;
 	struct ibv_wc wc[16];
+	uint32_t all = 0;
 	void *context;
 	int n;
 
-	while (!ibv_get_cq_event(q->ch, &cq, &context)) {
+	while ((q->armed_r || q->armed_s) && !ibv_get_cq_event(q->ch, &cq, &context)) {
 		ibv_ack_cq_events(cq, 1);
-		q->armed = false;
+		*(cq == q->rcq ? &q->armed_r : &q->armed_s) = false;
 		any = true;
 	}
-	while ((n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
+	/* Bad ones go back at once: whoever sends those may send for ever. */
+	while (all < q->rs->rq_size && (n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
 		for (int i = 0; i < n; i++)
 			came(q, &wc[i]);
+		all += (uint32_t)n;
 		any = true;
 	}
 	while ((n = ibv_poll_cq(q->scq, 16, wc)) > 0) {
@@ -218,11 +238,10 @@ void dg_qp_drain(struct dg_qp *q)
 
 void dg_qp_arm(struct dg_qp *q)
 {
-	if (q->armed)
-		return;
-	q->armed = !ibv_req_notify_cq(q->rcq, 0);
-	if (!q->free_slots)
-		(void)ibv_req_notify_cq(q->scq, 0);
+	if (!q->armed_r)
+		q->armed_r = !ibv_req_notify_cq(q->rcq, 0);
+	if (!q->armed_s && !q->free_slots)
+		q->armed_s = !ibv_req_notify_cq(q->scq, 0);
 }
 
 int dg_qp_send(struct dg_qp *q, struct dg_peer *to, uint32_t slot, uint32_t len)
@@ -264,6 +283,11 @@ void dg_peer_learn(struct dg_peer *p, uint32_t qpn)
 	p->heard = rsock_now();
 }
 
+bool dg_wants(const struct rsock_dgram *dg, const uint8_t ip[16], uint16_t port)
+{
+	return !dg->peer || (dg->peer->port == port && !memcmp(dg->peer->ip, ip, 16));
+}
+
 static uint32_t interface(const struct sockaddr *a)
 {
 	return a->sa_family == AF_INET6 ?
@@ -298,14 +322,18 @@ void dg_peer_free(struct dg_peer *p)
 }
 
 /* Anybody may write to us, from as many addresses as he likes. */
-static void forget_one(struct rsock_dgram *dg)
+static void make_room(struct rsock_dgram *dg)
 {
-	struct dg_peer *oldest = container_of(dg->peers.next, struct dg_peer, node);
+	struct dg_peer *oldest = NULL;
 
-	if (++dg->npeers <= PEERS_MAX)
+	if (dg->npeers < PEERS_MAX)
 		return;
-	if (oldest == dg->peer)
-		oldest = container_of(oldest->node.next, struct dg_peer, node);
+	list_for(n, &dg->peers) {
+		struct dg_peer *p = container_of(n, struct dg_peer, node);
+
+		if (p != dg->peer && (!oldest || p->used < oldest->used))
+			oldest = p;
+	}
 	dg->npeers--;
 	dg_peer_free(oldest);
 }
@@ -318,10 +346,13 @@ int dg_peer_for(struct rsock *rs, const struct sockaddr *to, struct dg_peer **ou
 
 	cma_to_ip(to, ip);
 	list_for(n, &rs->dg->peers) {
-		*out = container_of(n, struct dg_peer, node);
-		if ((*out)->port == cma_port(to) && !memcmp((*out)->ip, ip, 16) &&
-		    (*out)->ifindex == interface(to))
-			return 0;
+		p = container_of(n, struct dg_peer, node);
+		if (p->port != cma_port(to) || memcmp(p->ip, ip, 16) ||
+		    p->ifindex != interface(to))
+			continue;
+		p->used = rsock_now();
+		*out = p;
+		return 0;
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -331,8 +362,10 @@ int dg_peer_for(struct rsock *rs, const struct sockaddr *to, struct dg_peer **ou
 		free(p);
 		return rc;
 	}
+	p->used = rsock_now();
+	make_room(rs->dg);
+	rs->dg->npeers++;
 	list_add_tail(&rs->dg->peers, &p->node);
-	forget_one(rs->dg);
 	*out = p;
 	return 0;
 }

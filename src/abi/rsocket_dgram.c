@@ -43,16 +43,14 @@ static void drop(struct rsock *rs, struct dg_msg *m)
 	if (m->qp)
 		dg_qp_receive(m->qp, m->slot);
 	else
-		rs->dg->queued -= m->len;
+		rs->dg->queued -= sizeof(*m) + m->len;
 	free(m);
 }
 
-void rsock_dgram_free(struct rsock *rs)
+static void free_queues(struct rsock *rs)
 {
 	struct rsock_dgram *dg = rs->dg;
 
-	if (!dg)
-		return;
 	list_for(n, &dg->qps)
 		dg_qp_drain(container_of(n, struct dg_qp, node));
 	list_for_safe(n, &dg->msgs)
@@ -61,6 +59,17 @@ void rsock_dgram_free(struct rsock *rs)
 		dg_peer_free(container_of(n, struct dg_peer, node));
 	list_for_safe(n, &dg->qps)
 		dg_qp_free(container_of(n, struct dg_qp, node));
+}
+
+/* In a child of fork only the descriptors are ours. */
+void rsock_dgram_free(struct rsock *rs)
+{
+	struct rsock_dgram *dg = rs->dg;
+
+	if (!dg)
+		return;
+	if (!rsock_forked(rs))
+		free_queues(rs);
 	if (dg->udp >= 0)
 		close(dg->udp);
 	if (dg->ep >= 0)
@@ -70,11 +79,15 @@ void rsock_dgram_free(struct rsock *rs)
 
 int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
+	struct sockaddr_storage name = { 0 };
+	socklen_t n = sizeof(name);
 	int on = rs->reuse;
 
 	if (setsockopt(rs->dg->udp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(rs->dg->udp, a, len))
+	    bind(rs->dg->udp, a, len) ||
+	    getsockname(rs->dg->udp, (struct sockaddr *)&name, &n))
 		return -errno;
+	rs->dg->port = cma_port((struct sockaddr *)&name);
 	rs->state = RSOCK_BOUND;
 	return 0;
 }
@@ -89,12 +102,30 @@ static int have_port(struct rsock *rs)
 				 cma_len((struct sockaddr *)&any)) : 0;
 }
 
+/* What others have sent before is not for a connected socket. */
+static void drop_others(struct rsock *rs)
+{
+	list_for_safe(n, &rs->dg->msgs) {
+		struct dg_msg *m = container_of(n, struct dg_msg, node);
+
+		if (!dg_wants(rs->dg, m->ip, m->port))
+			drop(rs, m);
+	}
+}
+
 int rsock_dgram_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
 	int rc = have_port(rs);
+	struct dg_peer *p;
 
 	(void)len;
-	return rc ? rc : dg_peer_for(rs, a, &rs->dg->peer);
+	if (!rc)
+		rc = dg_peer_for(rs, a, &p);
+	if (rc)
+		return rc;
+	rs->dg->peer = p;
+	drop_others(rs);
+	return 0;
 }
 
 int rsock_dgram_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len)
@@ -146,7 +177,7 @@ static void keep(struct rsock *rs, const struct dg_peer *p, const uint8_t *data,
 {
 	struct dg_msg *m;
 
-	if (len > (size_t)rs->rcvbuf * 2 - rs->dg->queued)
+	if (rs->dg->queued + sizeof(*m) + len > (size_t)rs->rcvbuf * 2)
 		return;			/* as UDP: it is lost */
 	m = calloc(1, sizeof(*m) + len);
 	if (!m)
@@ -156,7 +187,8 @@ static void keep(struct rsock *rs, const struct dg_peer *p, const uint8_t *data,
 	memcpy(m->data, data, len);
 	memcpy(m->ip, p->ip, 16);
 	m->port = p->port;
-	rs->dg->queued += len;
+	m->ifindex = p->ifindex;
+	rs->dg->queued += sizeof(*m) + len;
 	list_add_tail(&rs->dg->msgs, &m->node);
 }
 
@@ -169,13 +201,16 @@ static bool listen_once(struct rsock *rs)
 	ssize_t n = recvfrom(rs->dg->udp, buf, sizeof(rs->dg->buf), MSG_DONTWAIT,
 			     (struct sockaddr *)&from, &fromlen);
 	struct dg_peer *p;
+	uint8_t ip[16];
 	struct rs_udp h;
 	size_t header;
 
 	if (n < 0)			/* ECONNREFUSED and the like, too */
 		return errno != EAGAIN && errno != EINTR;
+	cma_to_ip((struct sockaddr *)&from, ip);
 	header = rs_udp_parse(buf, (size_t)n, &h);
-	if (!header || dg_peer_for(rs, (struct sockaddr *)&from, &p))
+	if (!header || !dg_wants(rs->dg, ip, cma_port((struct sockaddr *)&from)) ||
+	    dg_peer_for(rs, (struct sockaddr *)&from, &p))
 		return true;
 	dg_peer_learn(p, h.qpn);
 	if (h.op == RS_UDP_DATA) {
@@ -185,14 +220,16 @@ static bool listen_once(struct rsock *rs)
 	return true;
 }
 
+/* The UDP socket is looked at when the QPs have nothing, and now and then. */
 static void progress(struct rsock *rs)
 {
 	bool any = false;
 
-	for (int i = 0; i < AT_A_TIME && listen_once(rs); i++)
-		any = true;
 	list_for(n, &rs->dg->qps)
 		any |= dg_qp_progress(container_of(n, struct dg_qp, node));
+	if (!any || ++rs->dg->turns % AT_A_TIME == 0)
+		for (int i = 0; i < AT_A_TIME && listen_once(rs); i++)
+			any = true;
 	if (any)			/* others may have counted on it */
 		rsock_wake(rs);
 }
@@ -232,9 +269,9 @@ static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblo
 	uint64_t spin = rsock_now() + (uint64_t)rsock_defaults()->polling_us * 1000;
 
 	for (;;) {
-		struct rsock_waiter w;
+		struct rsock_sleeper *sl;
 		struct pollfd p[2];
-		int efd, rc = 0;
+		int rc;
 
 		progress(rs);
 		if (rs->closed)
@@ -245,21 +282,20 @@ static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblo
 			return -EAGAIN;
 		if (rsock_now() < spin)
 			continue;
-		efd = rsock_thread_fd();
-		if (efd < 0)
-			return efd;
-		rsock_thread_clear(efd);
-		rsock_wait_begin(rs, &w, efd);
+		rc = rsock_sleeper(1, &sl);
+		if (rc)
+			return rc;
+		rsock_wait_begin(sl, rs);
 		rsock_dgram_arm(rs);
 		progress(rs);
 		if (!ready(rs) && !rs->closed) {
-			p[0] = (struct pollfd){ .fd = efd, .events = POLLIN };
+			p[0] = (struct pollfd){ .fd = sl->efd, .events = POLLIN };
 			p[1] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 			pthread_mutex_unlock(&rs->lock);
 			rc = poll(p, 2, -1) < 0 ? -errno : 0;
 			pthread_mutex_lock(&rs->lock);
 		}
-		rsock_wait_end(rs, &w);
+		rsock_wait_end(sl);
 		if (rc)
 			return rc;
 	}
@@ -267,20 +303,11 @@ static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblo
 
 /* --- sending and receiving ---------------------------------------------------------------------------- */
 
-static uint16_t own_port(struct rsock *rs)
-{
-	struct sockaddr_storage name = { 0 };
-	socklen_t len = sizeof(name);
-
-	getsockname(rs->dg->udp, (struct sockaddr *)&name, &len);
-	return cma_port((struct sockaddr *)&name);
-}
-
 static ssize_t by_qp(struct rsock *rs, struct dg_peer *p, const struct iovec *iov, int n,
 		     size_t len)
 {
 	int slot = dg_qp_slot(p->via), rc;
-	struct rs_ud h = { .port = own_port(rs) };
+	struct rs_ud h = { .port = rs->dg->port };
 	uint8_t header[RS_HEADER_MAX], *at;
 	size_t have;
 
@@ -330,10 +357,12 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 		len += iov[i].iov_len;
 	}
 	rc = have_port(rs);
+	if (!rc)		/* it makes the QP */
+		rc = whom(rs, to, tolen, &p);
+	if (!rc)		/* others may write to us meanwhile: p may be gone */
+		rc = wait_for(rs, has_slot, nonblock);
 	if (!rc)
 		rc = whom(rs, to, tolen, &p);
-	if (!rc)
-		rc = wait_for(rs, has_slot, nonblock);
 	if (rc)
 		return rc;
 	if (dg_peer_known(p) && len <= p->via->mtu - RS_UD6)
@@ -353,23 +382,10 @@ static void tell_source(const struct dg_msg *m, struct sockaddr *from, socklen_t
 
 	if (!from || !fromlen)
 		return;
-	cma_from_ip(m->ip, m->port, 0, &a);
+	cma_from_ip(m->ip, m->port, m->ifindex, &a);
 	has = cma_len((struct sockaddr *)&a);
 	memcpy(from, &a, *fromlen < has ? *fromlen : has);
 	*fromlen = has;
-}
-
-/* Of a connected socket only its peer's. */
-static void drop_others(struct rsock *rs)
-{
-	const struct dg_peer *p = rs->dg->peer;
-
-	list_for_safe(n, &rs->dg->msgs) {
-		struct dg_msg *m = container_of(n, struct dg_msg, node);
-
-		if (p && (m->port != p->port || memcmp(m->ip, p->ip, 16)))
-			drop(rs, m);
-	}
 }
 
 static void hear(struct rsock *rs, const struct dg_msg *m)
@@ -378,7 +394,7 @@ static void hear(struct rsock *rs, const struct dg_msg *m)
 		struct dg_peer *p = container_of(n, struct dg_peer, node);
 
 		if (m->qp && p->port == m->port && !memcmp(p->ip, m->ip, 16))
-			p->heard = rsock_now();
+			p->heard = p->used = rsock_now();
 	}
 }
 
@@ -393,12 +409,9 @@ ssize_t rsock_dgram_receive(struct rsock *rs, const struct iovec *iov, int n,
 
 	if (rs->state == RSOCK_NEW)
 		(void)have_port(rs);
-	do {
-		rc = wait_for(rs, has_message, nonblock);
-		if (rc)
-			return rc;
-		drop_others(rs);
-	} while (!has_message(rs));
+	rc = wait_for(rs, has_message, nonblock);
+	if (rc)
+		return rc;
 	m = container_of(rs->dg->msgs.next, struct dg_msg, node);
 	for (int i = 0; i < n && at < m->len; i++) {
 		size_t now = m->len - at < iov[i].iov_len ? m->len - at : iov[i].iov_len;

@@ -5,7 +5,8 @@
 
 #include "abi/rsocket.h"
 
-enum { DG_GRH = 40, DG_SLOTS = 64, DG_UDP_MAX = 65507 };
+/* DG_MTU: rdma-core's receives have no more. */
+enum { DG_GRH = 40, DG_SLOTS = 64, DG_UDP_MAX = 65507, DG_MTU = 2048 };
 
 /* A QP for one address of ours.  Slots for sending, then those for receiving. */
 struct dg_qp {
@@ -14,6 +15,7 @@ struct dg_qp {
 	struct cma_dev *dev;
 	int sgid_index;
 	uint8_t ip[16];
+	uint32_t ifindex;
 	uint32_t mtu, slot_size;
 	struct ibv_qp *qp;
 	struct ibv_cq *rcq, *scq;
@@ -22,7 +24,7 @@ struct dg_qp {
 	size_t mem_size;
 	struct ibv_mr *mr;
 	uint64_t free_slots;		/* a bit for each of those for sending */
-	bool armed;
+	bool armed_r, armed_s;
 };
 
 /* Somebody that we send to. */
@@ -35,6 +37,7 @@ struct dg_peer {
 	struct ibv_ah *ah;
 	uint32_t qpn;			/* 0: not known */
 	uint64_t heard;			/* when it last said so, rsock_now() */
+	uint64_t used;			/* when we last sent to it, or it to us */
 };
 
 /* A datagram that came.  By a QP: in its slot; by UDP: behind this struct. */
@@ -46,14 +49,16 @@ struct dg_msg {
 	uint32_t len;
 	uint8_t ip[16];
 	uint16_t port;
+	uint32_t ifindex;
 };
 
 struct rsock_dgram {
 	int udp, ep;			/* ep: the UDP socket and all channels */
 	struct list qps, peers, msgs;
-	unsigned npeers;
-	size_t queued;			/* bytes of those that came by UDP */
+	unsigned npeers, turns;
+	size_t queued;			/* memory of those that came by UDP */
 	struct dg_peer *peer;		/* of a connected one */
+	uint16_t port;			/* ours; 0: not bound */
 	uint8_t buf[DG_UDP_MAX + 1];	/* what comes by UDP */
 };
 
@@ -70,10 +75,13 @@ int dg_qp_slot(struct dg_qp *q);
 uint8_t *dg_qp_memory(struct dg_qp *q, uint32_t slot);
 int dg_qp_send(struct dg_qp *q, struct dg_peer *to, uint32_t slot, uint32_t len);
 
+/* Pointers to others may be bad then. */
 int dg_peer_for(struct rsock *rs, const struct sockaddr *to, struct dg_peer **out);
 void dg_peer_free(struct dg_peer *p);
 /* It says that it has this QP, and has sent to that address of ours. */
 void dg_peer_learn(struct dg_peer *p, uint32_t qpn);
 bool dg_peer_known(const struct dg_peer *p);
+/* A connected socket takes its peer's messages only. */
+bool dg_wants(const struct rsock_dgram *dg, const uint8_t ip[16], uint16_t port);
 
 #endif

@@ -9,7 +9,21 @@
 
 #include "abi/rsocket.h"
 
-enum { RECEIVES = 32, CONTROL = 1 };		/* CONTROL: a bit of wr_id */
+enum {
+	RECEIVES = 32,
+	CONTROL = 1, PART = 2,		/* bits of wr_id; PART: more follows */
+};
+
+/* iWARP has no immediates (rdma-core uses none of RFC 7306's): they are sent. */
+static bool is_by_send(const struct rsock *rs)
+{
+	return rs->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+static int receives(const struct rsock *rs)
+{
+	return rs->rq_size + (is_by_send(rs) ? RS_CONTROLS_SENT : RS_CONTROLS);
+}
 
 /* --- buffers ------------------------------------------------------------------------- */
 
@@ -47,6 +61,9 @@ static int make_buffers(struct rsock *rs)
 				 IBV_ACCESS_LOCAL_WRITE);
 	if (!rc)
 		rc = make_region(rs, &rs->shared, shared, REMOTE);
+	if (!rc && is_by_send(rs))
+		rc = make_region(rs, &rs->messages, (size_t)receives(rs) * RS_MESSAGE,
+				 IBV_ACCESS_LOCAL_WRITE);
 	if (rc)
 		return rc;
 	m = (struct rs_memory){
@@ -54,7 +71,7 @@ static int make_buffers(struct rsock *rs)
 		.rbuf_size = rs->rcvbuf * 2, .sbuf_size = rs->sndbuf * 2,
 		.shared = rs->shared.at, .rbuf_key = rs->rbuf.mr->rkey,
 		.shared_key = rs->shared.mr->rkey, .sq = rs->sq_size,
-		.rq = rs->rq_size, .iomaps = rs->iomaps,
+		.rq = rs->rq_size, .iomaps = rs->iomaps, .no_rnr = is_by_send(rs),
 	};
 	rs_init(&rs->s, &m);
 	return 0;
@@ -62,30 +79,51 @@ static int make_buffers(struct rsock *rs)
 
 /* --- the QP ----------------------------------------------------------------------------- */
 
-static int receive(struct rsock *rs, int n)
+static uint8_t *message_at(const struct rsock *rs, uint64_t slot)
+{
+	return rs->messages.at + slot * RS_MESSAGE;
+}
+
+/* n <= RECEIVES */
+static int receive(struct rsock *rs, const uint64_t *slots, int n)
 {
 	struct ibv_recv_wr wr[RECEIVES], *bad;
+	struct ibv_sge sge[RECEIVES];
 
-	memset(wr, 0, sizeof(wr));
-	while (n > 0) {
-		int now = n < RECEIVES ? n : RECEIVES, rc;
-
-		for (int i = 0; i < now; i++)
-			wr[i].next = i + 1 < now ? &wr[i + 1] : NULL;
-		rc = ibv_post_recv(rs->id->qp, wr, &bad);
-		if (rc)
-			return -rc;
-		n -= now;
+	for (int i = 0; i < n; i++) {
+		wr[i] = (struct ibv_recv_wr){ .wr_id = slots[i],
+					      .next = i + 1 < n ? &wr[i + 1] : NULL };
+		if (!rs->messages.at)
+			continue;
+		sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)message_at(rs, slots[i]),
+			.length = RS_MESSAGE, .lkey = rs->messages.mr->lkey,
+		};
+		wr[i].sg_list = &sge[i];
+		wr[i].num_sge = 1;
 	}
-	return 0;
+	return n ? -ibv_post_recv(rs->id->qp, wr, &bad) : 0;
+}
+
+static int receive_all(struct rsock *rs)
+{
+	uint64_t slots[RECEIVES];
+	int rc = 0, n;
+
+	for (int at = 0; !rc && at < receives(rs); at += n) {
+		for (n = 0; n < RECEIVES && at + n < receives(rs); n++)
+			slots[n] = (uint64_t)(at + n);
+		rc = receive(rs, slots, n);
+	}
+	return rc;
 }
 
 static int make_qp(struct rsock *rs)
 {
+	uint32_t sends = (uint32_t)(rs->sq_size + RS_CONTROLS) * (is_by_send(rs) ? 2 : 1);
 	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-		.cap = { .max_send_wr = rs->sq_size + RS_CONTROLS,
-			 .max_recv_wr = rs->rq_size + RS_CONTROLS,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = sends, .max_recv_wr = (uint32_t)receives(rs),
 			 .max_send_sge = 1, .max_recv_sge = 1,
 			 .max_inline_data = rs->inline_size > RS_IMAGE_MAX ?
 					    rs->inline_size : RS_IMAGE_MAX },
@@ -95,16 +133,15 @@ static int make_qp(struct rsock *rs)
 	if (!rs->ch || fcntl(rs->ch->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
 	rs->sleep_fd = rs->ch->fd;
-	rs->rcq = ibv_create_cq(rs->id->verbs, (int)attr.cap.max_recv_wr, rs, rs->ch, 0);
-	rs->scq = ibv_create_cq(rs->id->verbs, (int)attr.cap.max_send_wr, rs, rs->ch, 0);
+	rs->rcq = ibv_create_cq(rs->id->verbs, receives(rs), rs, rs->ch, 0);
+	rs->scq = ibv_create_cq(rs->id->verbs, (int)sends, rs, rs->ch, 0);
 	if (!rs->rcq || !rs->scq)
 		return -errno;
 	attr.recv_cq = rs->rcq;
 	attr.send_cq = rs->scq;
 	if (rdma_create_qp(rs->id, rs->id->pd, &attr))
 		return -errno;
-	return receive(rs, (int)attr.cap.max_recv_wr > rs->rq_size + RS_CONTROLS ?
-			   rs->rq_size + RS_CONTROLS : (int)attr.cap.max_recv_wr);
+	return receive_all(rs);
 }
 
 int rsock_ep_create(struct rsock *rs)
@@ -128,6 +165,7 @@ void rsock_ep_destroy(struct rsock *rs)
 	drop_region(&rs->rbuf);
 	drop_region(&rs->sbuf);
 	drop_region(&rs->shared);
+	drop_region(&rs->messages);
 	if (rs->rcq)
 		ibv_destroy_cq(rs->rcq);
 	if (rs->scq)
@@ -141,23 +179,31 @@ void rsock_ep_destroy(struct rsock *rs)
 
 /* --- out --------------------------------------------------------------------------------- */
 
-/* payload: what goes inline instead of w->from. */
+/* payload: what goes inline instead of w->from.  On iWARP what would be an
+ * immediate follows in a message of its own. */
 int rsock_post(struct rsock *rs, const struct rs_write *w, const void *payload)
 {
 	const void *from = payload ? payload : w->from ? w->from : w->image;
-	struct ibv_sge sge = {
+	bool two = w->has_imm && rs->messages.at;
+	struct ibv_sge data = {
 		.addr = (uintptr_t)from, .length = w->len,
 		.lkey = w->from ? rs->sbuf.mr->lkey : 0,
-	};
-	struct ibv_send_wr *bad, wr = {
+	}, message = { .addr = (uintptr_t)&w->imm, .length = RS_MESSAGE };
+	struct ibv_send_wr *bad, send = {
 		.wr_id = (uint64_t)w->sbuf_bytes << 8 | (w->control ? CONTROL : 0),
-		.sg_list = &sge, .num_sge = w->len ? 1 : 0,
-		.opcode = w->has_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-		.send_flags = from != w->from ? IBV_SEND_INLINE : 0,
+		.sg_list = &message, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED,
+	}, write = {
+		.wr_id = two ? PART : send.wr_id, .next = two ? &send : NULL,
+		.sg_list = &data, .num_sge = w->len ? 1 : 0,
+		.opcode = w->has_imm && !two ? IBV_WR_RDMA_WRITE_WITH_IMM :
+					       IBV_WR_RDMA_WRITE,
+		.send_flags = (from != w->from ? IBV_SEND_INLINE : 0u) |
+			      (two ? 0u : IBV_SEND_SIGNALED),
 		.imm_data = htobe32(w->imm),
 		.wr.rdma = { .remote_addr = w->addr, .rkey = w->key },
 	};
-	int rc = ibv_post_send(rs->id->qp, &wr, &bad);
+	int rc = ibv_post_send(rs->id->qp, two && !w->len ? &send : &write, &bad);
 
 	if (rc)
 		rsock_fail(rs, rc == EIO ? EIO : ECONNRESET);
@@ -166,19 +212,16 @@ int rsock_post(struct rsock *rs, const struct rs_write *w, const void *payload)
 
 void rsock_fail(struct rsock *rs, int err)
 {
+	bool ended = rs->read_end && rs->write_end;
+
 	if (rs->state == RSOCK_DOWN)
 		return;
 	rs->state = RSOCK_DOWN;
 	rs->read_end = rs->write_end = true;
-	/* After a farewell there is nothing to miss. */
-	if (!rs->peer_gone && !rs->said_bye)
+	/* After a farewell, or both ends' last data, there is nothing to miss. */
+	if (!rs->peer_gone && !rs->said_bye && !ended)
 		rs->err = err;
 	rsock_wake(rs);
-}
-
-bool rsock_all_sent(const struct rsock *rs)
-{
-	return rs->state != RSOCK_UP || (!rs->s.data_out && !rs->s.control_out);
 }
 
 /* --- in ---------------------------------------------------------------------------------- */
@@ -193,6 +236,8 @@ static void take_immediate(struct rsock *rs, uint32_t imm)
 		break;
 	case RS_EV_DISCONNECT:
 		rs->read_end = rs->write_end = rs->peer_gone = true;
+		if (rs->messages.at)	/* see rsock_is_over() */
+			rdma_disconnect(rs->id);
 		break;
 	case RS_EV_BROKEN:
 		rsock_fail(rs, EPROTO);
@@ -200,13 +245,29 @@ static void take_immediate(struct rsock *rs, uint32_t imm)
 	}
 }
 
-/* All receives that have completed.  *status: of one that failed. */
+/* False: it is no message of rsockets. */
+static bool immediate_of(const struct rsock *rs, const struct ibv_wc *wc, uint32_t *imm)
+{
+	bool by_send = rs->messages.at;
+
+	if (by_send == !!(wc->wc_flags & IBV_WC_WITH_IMM) ||
+	    (by_send && wc->byte_len != RS_MESSAGE))
+		return false;
+	*imm = by_send ? rs_message(&rs->s, message_at(rs, wc->wr_id)) :
+			 be32toh(wc->imm_data);
+	return true;
+}
+
+/* All receives that have completed, but no more than there are: a peer may send
+ * faster than we look.  *status: of one that failed. */
 static int take_receives(struct rsock *rs, enum ibv_wc_status *status)
 {
 	struct ibv_wc wc[RECEIVES];
+	uint64_t slots[RECEIVES];
 	int all = 0, n;
 
 	do {
+		uint32_t imm;
 		int good = 0;
 
 		n = ibv_poll_cq(rs->rcq, RECEIVES, wc);
@@ -215,17 +276,18 @@ static int take_receives(struct rsock *rs, enum ibv_wc_status *status)
 				*status = wc[i].status;
 				continue;
 			}
-			good++;
-			if (!(wc[i].wc_flags & IBV_WC_WITH_IMM) &&
-			    rs->state == RSOCK_UP)
+			slots[good++] = wc[i].wr_id;
+			if (rs->state != RSOCK_UP)
+				continue;
+			if (!immediate_of(rs, &wc[i], &imm))
 				rsock_fail(rs, EPROTO);
-			else if (rs->state == RSOCK_UP && !rs->peer_gone)
-				take_immediate(rs, be32toh(wc[i].imm_data));
+			else if (!rs->peer_gone)
+				take_immediate(rs, imm);
 		}
-		if (good && receive(rs, good))
+		if (good && receive(rs, slots, good))
 			rsock_fail(rs, ECONNRESET);
 		all += n > 0 ? n : 0;
-	} while (n == RECEIVES);
+	} while (n == RECEIVES && all < receives(rs));
 	return all;
 }
 
@@ -241,8 +303,9 @@ static int take_sends(struct rsock *rs, enum ibv_wc_status *status)
 			    (*status == IBV_WC_SUCCESS ||
 			     *status == IBV_WC_WR_FLUSH_ERR))
 				*status = wc[i].status;
-			rs_sent(&rs->s, wc[i].wr_id & CONTROL,
-				(uint32_t)(wc[i].wr_id >> 8));
+			if (!(wc[i].wr_id & PART))
+				rs_sent(&rs->s, wc[i].wr_id & CONTROL,
+					(uint32_t)(wc[i].wr_id >> 8));
 		}
 		all += n > 0 ? n : 0;
 	} while (n == RECEIVES);
@@ -260,6 +323,35 @@ static void grant(struct rsock *rs)
 	}
 }
 
+static void say_due(struct rsock *rs)
+{
+	struct rs_write w;
+
+	for (unsigned i = 0; rs->due && i <= RS_SHUTDOWN; i++) {
+		if (rs->state != RSOCK_UP || rs->peer_gone)
+			rs->due = 0;
+		if (!(rs->due & 1u << i) || !rs_may_control(&rs->s))
+			continue;
+		rs->due &= ~(1u << i);
+		rs_send_control(&rs->s, (enum rs_control)i, &w);
+		(void)rsock_post(rs, &w, NULL);
+	}
+}
+
+void rsock_say(struct rsock *rs, enum rs_control what)
+{
+	rs->due |= 1u << what;
+	rsock_progress(rs);
+}
+
+void rsock_grant(struct rsock *rs)
+{
+	if (rs_may_control(&rs->s))
+		grant(rs);
+	else
+		rsock_progress(rs);
+}
+
 /* What came before a failure counts: the other queue may have more of it. */
 void rsock_progress(struct rsock *rs)
 {
@@ -274,6 +366,7 @@ void rsock_progress(struct rsock *rs)
 		take_receives(rs, &status);
 		rsock_fail(rs, status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 	}
+	say_due(rs);
 	grant(rs);
 	if (n)
 		rsock_wake(rs);

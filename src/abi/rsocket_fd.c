@@ -76,9 +76,11 @@ static struct rsock **table;			/* under table_lock */
 static int table_size;
 static _Atomic unsigned generation;		/* forks before us */
 static pthread_mutex_t wait_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_key_t thread_key;		/* holds the eventfd, and 1 */
+static pthread_key_t thread_key;		/* holds a struct rsock_sleeper */
 static bool key_made;
 
+/* No verbs call is made under any of these: the NIC's own handlers, which have
+ * been here before, hold its locks. */
 static void forking(void)
 {
 	pthread_mutex_lock(&accept_lock);
@@ -96,11 +98,11 @@ static void parent(void)
 /* The eventfd is the parent's thread's, too: what it is told is not for us. */
 static void child(void)
 {
-	int fd = key_made ? (int)(intptr_t)pthread_getspecific(thread_key) - 1 : -1;
+	struct rsock_sleeper *sl = key_made ? pthread_getspecific(thread_key) : NULL;
 
 	parent();
-	if (fd >= 0) {
-		close(fd);
+	if (sl) {		/* it may be linked to a socket of the parent's */
+		close(sl->efd);
 		pthread_setspecific(thread_key, NULL);
 	}
 	atomic_fetch_add(&generation, 1);
@@ -220,6 +222,15 @@ void rsock_put(struct rsock *rs)
 		rsock_free(rs);
 }
 
+bool rsock_hold(struct rsock *rs)
+{
+	unsigned n = atomic_load(&rs->refs);
+
+	while (n && !atomic_compare_exchange_weak(&rs->refs, &n, n + 1))
+		;
+	return n;
+}
+
 struct rsock *rsock_withdraw(int fd)
 {
 	struct rsock *rs = NULL;
@@ -253,34 +264,78 @@ void rsock_each(void (*call)(struct rsock *rs))
 
 /* --- sleeping -------------------------------------------------------------------------- */
 
-static void thread_end(void *value)
+static void unlink_all(struct rsock_sleeper *sl)
 {
-	close((int)(intptr_t)value - 1);
+	if (!sl->n)
+		return;
+	pthread_mutex_lock(&wait_lock);
+	while (sl->n) {
+		struct rsock_waiter *w = &sl->waiters[--sl->n];
+
+		list_del(&w->node);
+		atomic_fetch_sub(&w->rs->nwaiters, 1);
+	}
+	pthread_mutex_unlock(&wait_lock);
+}
+
+static void free_sleeper(void *arg)
+{
+	struct rsock_sleeper *sl = arg;
+
+	unlink_all(sl);
+	close(sl->efd);
+	free(sl->waiters);
+	free(sl);
 }
 
 static void make_key(void)
 {
-	key_made = !pthread_key_create(&thread_key, thread_end);
+	key_made = !pthread_key_create(&thread_key, free_sleeper);
 }
 
-int rsock_thread_fd(void)
+static struct rsock_sleeper *make_sleeper(void)
+{
+	struct rsock_sleeper *sl = calloc(1, sizeof(*sl));
+
+	if (!sl)
+		return NULL;
+	sl->efd = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (sl->efd >= 0 && !pthread_setspecific(thread_key, sl))
+		return sl;
+	if (sl->efd >= 0)
+		close(sl->efd);
+	free(sl);
+	return NULL;
+}
+
+int rsock_sleeper(size_t n, struct rsock_sleeper **out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	intptr_t have;
-	int fd;
+	struct rsock_sleeper *sl;
 
 	pthread_once(&once, make_key);
-	have = (intptr_t)pthread_getspecific(thread_key);
-	if (have)
-		return (int)have - 1;
-	fd = fd_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (fd < 0)
-		return -errno;
-	pthread_setspecific(thread_key, (void *)(intptr_t)(fd + 1));
-	return fd;
+	if (!key_made)
+		return -ENOMEM;
+	sl = pthread_getspecific(thread_key);
+	if (!sl)
+		sl = make_sleeper();
+	if (!sl)
+		return errno ? -errno : -ENOMEM;
+	unlink_all(sl);
+	rsock_clear(sl->efd);
+	if (n > sl->room) {
+		struct rsock_waiter *more = realloc(sl->waiters, n * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		sl->waiters = more;
+		sl->room = n;
+	}
+	*out = sl;
+	return 0;
 }
 
-void rsock_thread_clear(int efd)
+void rsock_clear(int efd)
 {
 	uint64_t n;
 
@@ -288,21 +343,22 @@ void rsock_thread_clear(int efd)
 		;
 }
 
-void rsock_wait_begin(struct rsock *rs, struct rsock_waiter *w, int efd)
+void rsock_wait_begin(struct rsock_sleeper *sl, struct rsock *rs)
 {
-	w->efd = efd;
+	struct rsock_waiter *w = &sl->waiters[sl->n];
+
+	w->by = sl;
+	w->rs = rs;
 	pthread_mutex_lock(&wait_lock);
 	list_add_tail(&rs->waiters, &w->node);
+	sl->n++;
 	atomic_fetch_add(&rs->nwaiters, 1);
 	pthread_mutex_unlock(&wait_lock);
 }
 
-void rsock_wait_end(struct rsock *rs, struct rsock_waiter *w)
+void rsock_wait_end(struct rsock_sleeper *sl)
 {
-	pthread_mutex_lock(&wait_lock);
-	list_del(&w->node);
-	atomic_fetch_sub(&rs->nwaiters, 1);
-	pthread_mutex_unlock(&wait_lock);
+	unlink_all(sl);
 }
 
 void rsock_wake(struct rsock *rs)
@@ -313,7 +369,7 @@ void rsock_wake(struct rsock *rs)
 		return;
 	pthread_mutex_lock(&wait_lock);
 	list_for(n, &rs->waiters) {
-		int efd = container_of(n, struct rsock_waiter, node)->efd;
+		int efd = container_of(n, struct rsock_waiter, node)->by->efd;
 
 		while (write(efd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;

@@ -78,7 +78,9 @@ static ssize_t send_stream(struct rsock *rs, const struct iovec *iov, int n, int
 	do {
 		if (rs->state != RSOCK_UP || rs->write_end)
 			rc = not_connected(rs);
-		else if (sent < len)
+		else if (sent < len && !rs->s.to.length)
+			rsock_progress(rs);	/* else grants pile up, and receives run out */
+		if (!rc && sent < len)
 			rc = rsock_wait(rs, rsock_writable, nonblock, true, -1);
 		if (rc || rs->state != RSOCK_UP || rs->write_end)
 			continue;
@@ -198,7 +200,7 @@ static ssize_t receive_stream(struct rsock *rs, const struct iovec *iov, int n, 
 		}
 		got += take(rs, &c, len - got, peek);
 		if (!peek)
-			rsock_progress(rs);		/* grants */
+			rsock_grant(rs);
 	} while (flags & MSG_WAITALL && got < len && !peek);
 	return got ? (ssize_t)got : rc;
 }

@@ -81,6 +81,7 @@ static int do_map(struct rsock *rs, void *buf, size_t len, int prot, off_t offse
 	m->offset = offset == -1 ? choose_offset(rs) : (uint64_t)offset;
 	if (remote)
 		rc = choose_index(rs, &m->index);
+	list_add_tail(&rs->maps, &m->node);	/* the index is taken while we wait */
 	if (!rc) {
 		m->mr = ibv_reg_mr(rs->id->pd, buf, len, IBV_ACCESS_LOCAL_WRITE |
 				   (remote ? IBV_ACCESS_REMOTE_WRITE : 0));
@@ -88,15 +89,15 @@ static int do_map(struct rsock *rs, void *buf, size_t len, int prot, off_t offse
 	}
 	if (!rc && remote)
 		rc = tell(rs, m, (uint32_t)len);
-	if (rc) {
-		if (m->mr)
-			ibv_dereg_mr(m->mr);
-		free(m);
-		return rc;
+	if (!rc) {
+		*out = m;
+		return 0;
 	}
-	list_add_tail(&rs->maps, &m->node);
-	*out = m;
-	return 0;
+	list_del(&m->node);
+	if (m->mr)
+		ibv_dereg_mr(m->mr);
+	free(m);
+	return rc;
 }
 
 EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
@@ -124,8 +125,9 @@ static int do_unmap(struct rsock *rs, const void *buf, size_t len)
 		struct rsock_map *m = container_of(n, struct rsock_map, node);
 		int rc = 0;
 
-		if (m->buf != buf || m->len != len)
+		if (m->buf != buf || m->len != len || m->going)
 			continue;
+		m->going = true;	/* its index is taken until the peer is told */
 		if (m->remote && rs->state == RSOCK_UP)
 			rc = tell(rs, m, 0);
 		list_del(n);

@@ -6,40 +6,45 @@
 
 #include "abi/rsocket.h"
 
+enum { FEW = 16 };
+
 /* A call of rpoll: for each of its entries the socket, if it is one, and how it
  * sleeps on it. */
 struct set {
 	struct pollfd *fds;
 	nfds_t n;
 	struct rsock **rs;			/* counted; NULL: not ours */
-	struct rsock_waiter *waiters;
 	struct pollfd *sleep;			/* of each, then this thread's eventfd */
-	bool ours;
+	nfds_t ours;
+	struct rsock *few_rs[FEW];
+	struct pollfd few_sleep[FEW + 1];
 };
 
 static int make_set(struct set *s, struct pollfd *fds, nfds_t n)
 {
-	*s = (struct set){ .fds = fds, .n = n };
-	s->rs = calloc(n + 1, sizeof(struct rsock *));
-	s->waiters = calloc(n + 1, sizeof(*s->waiters));
-	s->sleep = calloc(n + 1, sizeof(*s->sleep));
-	if (!s->rs || !s->waiters || !s->sleep)
+	s->fds = fds;
+	s->n = n;
+	s->ours = 0;
+	s->rs = n <= FEW ? s->few_rs : calloc(n, sizeof(struct rsock *));
+	s->sleep = n <= FEW ? s->few_sleep : calloc(n + 1, sizeof(*s->sleep));
+	if (!s->rs || !s->sleep)
 		return -ENOMEM;
 	for (nfds_t i = 0; i < n; i++) {
 		s->rs[i] = rsock_find(fds[i].fd);
 		if (s->rs[i])
-			s->ours = true;
+			s->ours++;
 	}
 	return 0;
 }
 
 static void drop_set(struct set *s)
 {
-	for (nfds_t i = 0; s->rs && i < s->n; i++)
+	for (nfds_t i = 0; s->rs && s->sleep && i < s->n; i++)
 		if (s->rs[i])
 			rsock_put(s->rs[i]);
+	if (s->n <= FEW)
+		return;
 	free(s->rs);
-	free(s->waiters);
 	free(s->sleep);
 }
 
@@ -48,14 +53,14 @@ static short wanted(const struct pollfd *p)
 	return (short)(p->events | POLLERR | POLLHUP | POLLNVAL);
 }
 
-static short events_of(struct rsock *rs)
+static short events_of(struct rsock *rs, short asked)
 {
 	short ev;
 
 	if (rsock_forked(rs))
 		return POLLERR;
 	pthread_mutex_lock(&rs->lock);
-	ev = rsock_is_stream(rs) ? rsock_events(rs) : rsock_dgram_events(rs);
+	ev = rsock_is_stream(rs) ? rsock_events(rs, asked) : rsock_dgram_events(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return ev;
 }
@@ -68,7 +73,8 @@ static int look(struct set *s)
 	for (nfds_t i = 0; i < s->n; i++) {
 		if (!s->rs[i])
 			continue;
-		s->fds[i].revents = events_of(s->rs[i]) & wanted(&s->fds[i]);
+		s->fds[i].revents = events_of(s->rs[i], s->fds[i].events) &
+				    wanted(&s->fds[i]);
 		some += s->fds[i].revents != 0;
 	}
 	return some;
@@ -79,6 +85,8 @@ static int look_elsewhere(struct set *s)
 {
 	int some;
 
+	if (s->ours == s->n)
+		return 0;
 	for (nfds_t i = 0; i < s->n; i++)
 		s->sleep[i] = (struct pollfd){ .fd = s->rs[i] ? -1 : s->fds[i].fd,
 					       .events = s->fds[i].events };
@@ -89,7 +97,7 @@ static int look_elsewhere(struct set *s)
 	return some;
 }
 
-static void lie_down(struct set *s, int efd)
+static void lie_down(struct set *s, struct rsock_sleeper *sl)
 {
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->rs[i];
@@ -102,7 +110,7 @@ static void lie_down(struct set *s, int efd)
 		if (rsock_forked(rs))
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		rsock_wait_begin(rs, &s->waiters[i], efd);
+		rsock_wait_begin(sl, rs);
 		if (rsock_is_stream(rs))
 			rsock_arm(rs, s->fds[i].events & (POLLOUT | POLLWRNORM));
 		else
@@ -110,17 +118,17 @@ static void lie_down(struct set *s, int efd)
 		s->sleep[i] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
 	}
-	s->sleep[s->n] = (struct pollfd){ .fd = efd, .events = POLLIN };
+	s->sleep[s->n] = (struct pollfd){ .fd = sl->efd, .events = POLLIN };
 }
 
-static void get_up(struct set *s)
+static void get_up(struct set *s, struct rsock_sleeper *sl)
 {
+	rsock_wait_end(sl);
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->rs[i];
 
 		if (!rs || rsock_forked(rs))
 			continue;
-		rsock_wait_end(rs, &s->waiters[i]);
 		pthread_mutex_lock(&rs->lock);
 		rsock_take_events(rs);
 		pthread_mutex_unlock(&rs->lock);
@@ -130,16 +138,16 @@ static void get_up(struct set *s)
 /* The same twice: what came between looking and lying down is seen in between. */
 static int sleep_once(struct set *s, int ms)
 {
-	int efd = rsock_thread_fd(), rc;
+	struct rsock_sleeper *sl;
+	int rc = rsock_sleeper(s->ours, &sl);
 
-	if (efd < 0)
-		return efd;
-	rsock_thread_clear(efd);
-	lie_down(s, efd);
+	if (rc)
+		return rc;
+	lie_down(s, sl);
 	rc = look(s) ? 0 : poll(s->sleep, s->n + 1, ms);
 	if (rc < 0)
 		rc = -errno;
-	get_up(s);
+	get_up(s, sl);
 	return rc < 0 ? rc : 0;
 }
 

@@ -10,7 +10,9 @@
 #include "abi/rsocket.h"
 #include "sys/fd.h"
 
-#define EXIT_NS 1000000000u
+#define EXIT_NS 10000000000u
+
+enum { WAITING_MAX = 1024, CLOSING_MS = 5 };
 
 pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -25,26 +27,50 @@ static void ready(struct rsock *child)
 	rsock_wake(child->listener);
 }
 
-/* accept_lock held.  The child's state is this thread's, as nobody else knows it. */
-static void accept_child(struct rsock *child)
+/* A child that nobody has yet goes to those that can be had, or, if it has come
+ * to nothing, away: true, its last count is the caller's to put. */
+static bool settle(struct rsock *rs, bool up)
+{
+	struct rsock *listener, *more = NULL;
+
+	pthread_mutex_lock(&accept_lock);
+	listener = rs->listener;
+	if (!listener || rs->settled) {
+		pthread_mutex_unlock(&accept_lock);
+		return false;
+	}
+	if (up) {
+		ready(rs);
+	} else {
+		list_del(&rs->node);
+		rs->listener = NULL;
+		more = rsock_hold(listener) ? listener : NULL;
+	}
+	pthread_mutex_unlock(&accept_lock);
+	if (more) {
+		rsock_accept_more(more);
+		rsock_put(more);
+	}
+	return !up;
+}
+
+static int accept_now(struct rsock *child)
 {
 	struct rdma_conn_param param;
 	uint8_t data[RS_CONN_SIZE];
-
-	struct rsock *listener = child->listener;
 	int rc;
 
-	list_del(&child->node);
-	list_add_tail(&listener->accepting, &child->node);
-	pthread_mutex_lock(&child->lock);
+	if (child->state != RSOCK_WAITING)	/* the client has given up */
+		return -ECONNABORTED;
+	rc = rsock_ep_create(child);
+	if (rc) {
+		rdma_reject(child->id, NULL, 0);
+		return rc;
+	}
+	rs_start(&child->s, &child->peer);
 	child->state = RSOCK_CONNECTING;
 	rsock_format(child, &param, data);
-	rc = rdma_accept(child->id, &param);
-	if (rc)					/* the client has given up */
-		rsock_fail(child, ECONNRESET);
-	pthread_mutex_unlock(&child->lock);
-	if (rc)
-		ready(child);
+	return rdma_accept(child->id, &param);
 }
 
 static int count(const struct list *l)
@@ -56,19 +82,47 @@ static int count(const struct list *l)
 	return n;
 }
 
-void rsock_accept_more(struct rsock *rs)
+/* Counted; NULL: nobody waits, or may be accepted. */
+static struct rsock *next_to_accept(struct rsock *rs)
 {
-	while (!list_empty(&rs->waiting) &&
-	       count(&rs->ready) + count(&rs->accepting) < rs->backlog)
-		accept_child(container_of(rs->waiting.next, struct rsock, node));
+	struct rsock *child = NULL;
+
+	pthread_mutex_lock(&accept_lock);
+	if (!list_empty(&rs->waiting) &&
+	    count(&rs->ready) + count(&rs->accepting) < rs->backlog) {
+		child = container_of(rs->waiting.next, struct rsock, node);
+		atomic_fetch_add(&child->refs, 1);
+		list_del(&child->node);
+		list_add_tail(&rs->accepting, &child->node);
+	}
+	pthread_mutex_unlock(&accept_lock);
+	return child;
 }
 
+/* Under no lock of ours but perhaps the listener's: verbs are called. */
+void rsock_accept_more(struct rsock *rs)
+{
+	struct rsock *child;
+	int rc;
+
+	while ((child = next_to_accept(rs))) {
+		pthread_mutex_lock(&child->lock);
+		rc = accept_now(child);
+		if (rc)
+			rsock_fail(child, ECONNABORTED);
+		pthread_mutex_unlock(&child->lock);
+		if (rc && settle(child, false))
+			rsock_put(child);
+		rsock_put(child);
+	}
+}
+
+/* It costs little until it is accepted: no QP, no buffers. */
 static struct rsock *make_child(struct rsock *listener, struct rdma_cm_event *ev)
 {
 	const struct rdma_conn_param *p = &ev->param.conn;
 	struct rs_conn peer;
 	struct rsock *rs;
-	int rc;
 
 	if (!rs_conn_parse(p->private_data, p->private_data_len, &peer) ||
 	    rsock_new(listener->domain, SOCK_STREAM, &rs))
@@ -83,27 +137,29 @@ static struct rsock *make_child(struct rsock *listener, struct rdma_cm_event *ev
 	rs->nodelay = listener->nodelay;
 	rs->linger = listener->linger;
 	rs->keepalive = listener->keepalive;
+	rs->keep_idle = listener->keep_idle;
+	rs->keep_interval = listener->keep_interval;
+	rs->keep_count = listener->keep_count;
 	pthread_mutex_unlock(&listener->lock);
 	rs->id = ev->id;
+	rs->id->context = rs;
 	rs->passive = true;
-	rc = rsock_ep_create(rs);
-	if (!rc) {
-		rs_start(&rs->s, &peer);
-		rs->id->context = rs;
-		rs->state = RSOCK_WAITING;
-		return rs;
-	}
-	rsock_ep_destroy(rs);
-	rs->id = NULL;			/* the caller's */
-	rsock_put(rs);
-	return NULL;
+	rs->peer = peer;
+	rs->state = RSOCK_WAITING;
+	return rs;
 }
 
 /* True: ev->id is to be destroyed. */
 static bool on_request(struct rdma_cm_event *ev)
 {
-	struct rsock *listener = ev->listen_id->context, *rs = make_child(listener, ev);
+	struct rsock *listener = ev->listen_id->context, *rs = NULL;
+	bool room;
 
+	pthread_mutex_lock(&accept_lock);
+	room = count(&listener->waiting) < WAITING_MAX;
+	pthread_mutex_unlock(&accept_lock);
+	if (room)
+		rs = make_child(listener, ev);
 	if (!rs) {
 		rdma_reject(ev->id, NULL, 0);
 		return true;
@@ -111,32 +167,9 @@ static bool on_request(struct rdma_cm_event *ev)
 	pthread_mutex_lock(&accept_lock);
 	rs->listener = listener;
 	list_add_tail(&listener->waiting, &rs->node);
+	pthread_mutex_unlock(&accept_lock);
 	rsock_accept_more(listener);
-	pthread_mutex_unlock(&accept_lock);
 	return false;
-}
-
-/* A child that nobody has yet goes to those that can be had, or, if it has come
- * to nothing, away: true, its last count is the caller's to put. */
-static bool settle(struct rsock *rs, bool up)
-{
-	struct rsock *listener;
-
-	pthread_mutex_lock(&accept_lock);
-	listener = rs->listener;
-	if (!listener || rs->settled) {
-		pthread_mutex_unlock(&accept_lock);
-		return false;
-	}
-	if (up) {
-		ready(rs);
-	} else {
-		list_del(&rs->node);
-		rs->listener = NULL;
-		rsock_accept_more(listener);
-	}
-	pthread_mutex_unlock(&accept_lock);
-	return !up;
 }
 
 /* --- connections -------------------------------------------------------------------------- */
@@ -210,7 +243,7 @@ static struct rdma_event_channel *channel;		/* under start_lock */
 static int kick = -1;					/* an eventfd: look at keeping */
 static atomic_bool keeping;
 
-/* One message in keep_idle seconds: where nobody answers the QP fails. */
+/* A WRITE of nothing in keep_idle seconds: where nobody answers the QP fails. */
 static void keep(struct rsock *rs)
 {
 	uint64_t idle = (uint64_t)(rs->keep_idle ? rs->keep_idle : RSOCK_KEEP_IDLE);
@@ -222,24 +255,84 @@ static void keep(struct rsock *rs)
 	if (rs->keepalive && rs->state == RSOCK_UP && !rs->said_bye && !rs->peer_gone &&
 	    rsock_now() - rs->kept >= idle * 1000000000u && rs_may_control(&rs->s)) {
 		rs->kept = rsock_now();
-		rs_send_control(&rs->s, RS_KEEPALIVE, &w);
+		rs_send_keepalive(&rs->s, &w);
 		(void)rsock_post(rs, &w, NULL);
 	}
 	pthread_mutex_unlock(&rs->lock);
 }
 
-void rsock_keep_alive(void)
+/* start_lock held. */
+static void wake_thread(void)
 {
 	static const uint64_t one = 1;
 
+	while (kick >= 0 && write(kick, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void rsock_keep_alive(void)
+{
 	if (atomic_exchange(&keeping, true))
 		return;
 	pthread_mutex_lock(&start_lock);
-	if (kick >= 0)
-		while (write(kick, &one, sizeof(one)) < 0 && errno == EINTR)
-			;
+	wake_thread();
 	pthread_mutex_unlock(&start_lock);
 }
+
+/* --- those that are closed, but not all they have sent is acknowledged --------------------- */
+
+static struct list closing = { &closing, &closing };	/* under start_lock */
+static atomic_uint nclosing;
+
+void rsock_close_later(struct rsock *rs)
+{
+	pthread_mutex_lock(&start_lock);
+	list_add_tail(&closing, &rs->node);
+	atomic_fetch_add(&nclosing, 1);
+	wake_thread();
+	pthread_mutex_unlock(&start_lock);
+}
+
+static bool is_over(struct rsock *rs)
+{
+	bool over;
+
+	pthread_mutex_lock(&rs->lock);
+	rsock_progress(rs);
+	over = rsock_is_over(rs) || rsock_now() >= rs->close_end;
+	pthread_mutex_unlock(&rs->lock);
+	return over;
+}
+
+static void close_some(void)
+{
+	struct list mine;
+
+	list_init(&mine);
+	pthread_mutex_lock(&start_lock);
+	list_for_safe(n, &closing) {
+		list_del(n);
+		list_add_tail(&mine, n);
+	}
+	pthread_mutex_unlock(&start_lock);
+	list_for_safe(n, &mine) {
+		struct rsock *rs = container_of(n, struct rsock, node);
+
+		if (!is_over(rs))
+			continue;
+		list_del(n);
+		rsock_put(rs);
+		atomic_fetch_sub(&nclosing, 1);
+	}
+	pthread_mutex_lock(&start_lock);
+	list_for_safe(n, &mine) {
+		list_del(n);
+		list_add_tail(&closing, n);
+	}
+	pthread_mutex_unlock(&start_lock);
+}
+
+/* --- the thread's loop ---------------------------------------------------------------------- */
 
 static void handle(struct rdma_cm_event *ev)
 {
@@ -265,13 +358,16 @@ static void *serve(void *arg)
 	struct rdma_cm_event *ev;
 
 	for (;;) {
-		if (poll(p, 2, atomic_load(&keeping) ? 1000 : -1) < 0) {
+		if (poll(p, 2, atomic_load(&nclosing) ? CLOSING_MS :
+			       atomic_load(&keeping) ? 1000 : -1) < 0) {
 			if (errno != EINTR)
 				return NULL;
 			continue;
 		}
 		if (p[1].revents)
-			rsock_thread_clear(kick);
+			rsock_clear(kick);
+		if (atomic_load(&nclosing))
+			close_some();
 		if (p[0].revents) {
 			if (!rdma_get_cm_event(ch, &ev))
 				handle(ev);
@@ -306,23 +402,28 @@ static int start(struct rdma_event_channel *ch)
 
 /* Sockets that the program leaves open at its end: what they have sent is to
  * arrive. */
-static uint64_t exit_end;
+static unsigned unfinished;			/* of the thread that ends the program */
 
 static void say_bye(struct rsock *rs)
 {
-	uint64_t now = rsock_now();
-
 	if (!rsock_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
-		return;
-	if (rs->state == RSOCK_UP)
-		rsock_bye(rs, now < exit_end ? (int)((exit_end - now) / 1000000) : 0);
+		return;				/* a thread that was left has it */
+	rsock_farewell(rs);
+	rsock_progress(rs);
+	unfinished += !rsock_is_over(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 
 static void at_exit(void)
 {
-	exit_end = rsock_now() + EXIT_NS;
-	rsock_each(say_bye);
+	uint64_t end = rsock_now() + EXIT_NS;
+
+	do {
+		unfinished = atomic_load(&nclosing);
+		rsock_each(say_bye);
+		if (unfinished)
+			usleep(200);
+	} while (unfinished && rsock_now() < end);
 }
 
 static void forking(void)
@@ -339,6 +440,8 @@ static void parent(void)
 static void child(void)
 {
 	channel = NULL;
+	list_init(&closing);
+	atomic_store(&nclosing, 0);
 	pthread_mutex_unlock(&start_lock);
 }
 

@@ -29,17 +29,23 @@ bool rsock_writable(struct rsock *rs)
 	return rs->state == RSOCK_UP && rs_room(&rs->s, SIZE_MAX);
 }
 
-short rsock_events(struct rsock *rs)
+static short io_events(struct rsock *rs)
 {
-	short ev = 0;
+	return (short)((rsock_readable(rs) ? POLLIN | POLLRDNORM : 0) |
+		       (rsock_writable(rs) ? POLLOUT | POLLWRNORM : 0));
+}
 
-	rsock_progress(rs);
+short rsock_events(struct rsock *rs, short asked)
+{
+	short ev = io_events(rs);
+
+	asked &= POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+	if (!asked || (ev & asked) != asked) {
+		rsock_progress(rs);
+		ev = io_events(rs);
+	}
 	if (rs->closed)
 		return POLLNVAL;
-	if (rsock_readable(rs))
-		ev |= POLLIN | POLLRDNORM;
-	if (rsock_writable(rs))
-		ev |= POLLOUT | POLLWRNORM;
 	if (rs->state >= RSOCK_UP && rs->read_end)
 		ev |= POLLRDHUP;
 	/* Programs take these for the end, before they have read what came. */
@@ -58,24 +64,23 @@ short rsock_events(struct rsock *rs)
 static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_space,
 		      int ms)
 {
-	int efd = rsock_thread_fd(), rc = 0;
-	struct rsock_waiter w;
+	struct rsock_sleeper *sl;
+	int rc = rsock_sleeper(1, &sl);
 	struct pollfd p[2];
 
-	if (efd < 0)
-		return efd;
-	rsock_thread_clear(efd);
-	rsock_wait_begin(rs, &w, efd);
+	if (rc)
+		return rc;
+	rsock_wait_begin(sl, rs);
 	rsock_arm(rs, for_space);
 	rsock_progress(rs);
 	if (!ready(rs) && !rs->closed) {
-		p[0] = (struct pollfd){ .fd = efd, .events = POLLIN };
+		p[0] = (struct pollfd){ .fd = sl->efd, .events = POLLIN };
 		p[1] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
 		rc = poll(p, 2, ms) < 0 ? -errno : 0;
 		pthread_mutex_lock(&rs->lock);
 	}
-	rsock_wait_end(rs, &w);
+	rsock_wait_end(sl);
 	rsock_take_events(rs);
 	return rc;
 }
@@ -98,7 +103,8 @@ int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 		uint64_t now;
 		int rc;
 
-		rsock_progress(rs);
+		if (!rs->closed && !ready(rs))
+			rsock_progress(rs);
 		if (rs->closed)
 			return -EBADF;
 		if (ready(rs))

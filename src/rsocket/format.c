@@ -111,7 +111,7 @@ size_t rs_udp_pack(const struct rs_udp *h, uint8_t out[RS_HEADER_MAX])
 	out[5] = h->op;
 	out[6] = v4 ? RS_UDP4 : RS_UDP6;
 	out[7] = 0;
-	put(out + 8, (uint64_t)h->qpn << 8, 4);
+	put(out + 8, h->qpn & 0xffffff, 4);
 	memcpy(out + 12, h->ip + (v4 ? 12 : 0), v4 ? 4 : 16);
 	return out[6];
 }
@@ -127,7 +127,7 @@ size_t rs_udp_parse(const uint8_t *in, size_t len, struct rs_udp *out)
 	    (in[5] != RS_UDP_DATA && in[5] != RS_UDP_CONTROL))
 		return 0;
 	out->op = in[5];
-	out->qpn = (uint32_t)get(in + 8, 4) >> 8;
+	out->qpn = (uint32_t)get(in + 8, 4) & 0xffffff;
 	get_ip(in + 12, v4, out->ip);
 	return in[6];
 }

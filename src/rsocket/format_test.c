@@ -97,7 +97,7 @@ static void assert_same(const struct rs_udp *a, const struct rs_udp *b)
 static void headers_over_udp(void **state)
 {
 	static const uint8_t wire4[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,
-					 0x12, 0x34, 0x56, 0, 10, 1, 2, 3 };
+					 0, 0x12, 0x34, 0x56, 10, 1, 2, 3 };
 	struct rs_udp h = { .op = RS_UDP_DATA, .qpn = 0x123456,
 			    .ip = { [10] = 0xff, 0xff, 10, 1, 2, 3 } }, got;
 	uint8_t out[RS_HEADER_MAX];

@@ -29,6 +29,13 @@ void rs_self(const struct rs_stream *s, struct rs_conn *out)
 void rs_start(struct rs_stream *s, const struct rs_conn *peer)
 {
 	s->granted = peer->credits;
+	/* rdma-core posts no receives for controls: it counts on RNR.  It grants
+	 * when more than half of its credits are used: so many are needed. */
+	s->spare = (uint16_t)(peer->credits - 1) / 2;
+	if (s->spare > RS_CONTROLS)
+		s->spare = RS_CONTROLS;
+	if (!s->m.no_rnr)
+		s->spare = 0;
 	s->to = peer->buffer;
 	s->next_target = 1;
 	s->peer_targets = peer->targets;
@@ -82,6 +89,14 @@ enum rs_event rs_came(struct rs_stream *s, uint32_t imm)
 	default:
 		return RS_EV_BROKEN;
 	}
+}
+
+uint32_t rs_message(const struct rs_stream *s, const uint8_t at[RS_MESSAGE])
+{
+	uint32_t imm;
+
+	memcpy(&imm, at, sizeof(imm));
+	return s->swap ? __builtin_bswap32(imm) : imm;
 }
 
 void rs_sent(struct rs_stream *s, bool control, uint32_t sbuf_bytes)

@@ -12,8 +12,12 @@
 enum {
 	RS_TARGETS = 2,			/* entries of our target SGL */
 	RS_CONTROLS = 4,		/* messages out that need no credit */
+	/* Receives for them where one that is missing is the end: a message that
+	 * has completed is not at the peer yet (iWARP). */
+	RS_CONTROLS_SENT = 4 * RS_CONTROLS,
 	RS_CHUNK = 65536,		/* bytes of a data message, at most */
 	RS_IMAGE_MAX = 24,		/* bytes of rs_write.image */
+	RS_MESSAGE = 4,			/* bytes of an immediate that is sent (iWARP) */
 };
 
 /* Memory that the peer may write to is where target SGL and iomaps are (`shared`)
@@ -25,6 +29,7 @@ struct rs_memory {
 	uint32_t rbuf_key, shared_key;
 	uint16_t sq, rq;		/* data messages out; credits given */
 	uint32_t iomaps;		/* that the peer may write */
+	bool no_rnr;			/* a receive that is missing is the end (iWARP) */
 };
 
 /* One RDMA WRITE. */
@@ -50,6 +55,7 @@ struct rs_stream {
 	uint32_t head, used;
 	uint16_t data_out, control_out;	/* posted, not completed */
 	uint16_t said, granted;		/* data messages; modulo 2^16 */
+	uint16_t spare;			/* credits that are left to controls */
 	struct rs_sge to;		/* what is left of the peer's buffer */
 	uint32_t next_target;		/* entry of ours to look at */
 
@@ -74,6 +80,8 @@ void rs_start(struct rs_stream *s, const struct rs_conn *peer);
 
 /* A receive completed, with this immediate. */
 enum rs_event rs_came(struct rs_stream *s, uint32_t imm);
+/* The immediate in a message that was sent: in the order of bytes of who sent it. */
+uint32_t rs_message(const struct rs_stream *s, const uint8_t at[RS_MESSAGE]);
 /* A WRITE completed. */
 void rs_sent(struct rs_stream *s, bool control, uint32_t sbuf_bytes);
 
@@ -87,6 +95,8 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted);
 void rs_send(struct rs_stream *s, uint32_t len, bool is_inline, struct rs_write *out);
 bool rs_may_control(const struct rs_stream *s);
 void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write *out);
+/* Nothing, and no immediate: the peer's program is not told. */
+void rs_send_keepalive(struct rs_stream *s, struct rs_write *out);
 
 /* --- rx.c ------------------------------------------------------------------------ */
 

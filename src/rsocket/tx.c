@@ -42,7 +42,8 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted)
 {
 	uint32_t n = sbuf_room(s);
 
-	if (!enough(s, wanted) || s->said == s->granted || s->data_out >= s->m.sq)
+	if (!enough(s, wanted) || (uint16_t)(s->granted - s->said) <= s->spare ||
+	    s->data_out >= s->m.sq)
 		return 0;
 	if (!s->to.length)
 		next_target(s);
@@ -72,6 +73,12 @@ void rs_send(struct rs_stream *s, uint32_t len, bool is_inline, struct rs_write 
 bool rs_may_control(const struct rs_stream *s)
 {
 	return s->control_out < RS_CONTROLS;
+}
+
+void rs_send_keepalive(struct rs_stream *s, struct rs_write *out)
+{
+	s->control_out++;
+	*out = (struct rs_write){ .control = true };
 }
 
 void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write *out)

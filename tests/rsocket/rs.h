@@ -4,8 +4,10 @@
 #define TESTS_RS_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,8 @@ short rs_poll(int fd, short events, int ms);
 
 int rules(const char *ip, unsigned port);
 int datagrams(const char *ip, unsigned port);
+int strangers(const char *ip, unsigned port);
+int lives(const char *ip, unsigned port);
 int deaths_serve(const char *ip, unsigned port, const char *how);
 int deaths_ask(const char *ip, unsigned port);
 
