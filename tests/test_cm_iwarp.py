@@ -9,7 +9,7 @@ from test_cm import ROWS, ours, run_pair, wait_service  # noqa: F401
 
 IWARP = {"URNIC_DEVICES": "iwarp_lo,iwarp_eth0"}
 PROGRAMS = [r for r in ROWS if r.name.startswith((
-    "rping", "ucmatose", "cmtime", "rdma_", "send_", "write_", "read_"))]
+    "rping", "ucmatose", "cmtime", "rdma_", "send_", "write_", "read_", "fi_"))]
 PLACES = [("pair", "v4"), ("pair", "v6"), ("lo", "v4"), ("lo", "v6"), ("host", "v4")]
 
 
@@ -43,7 +43,8 @@ def test_programs(shared_pair, row, place, family, crc):
     client = [w.format(**words) for w in row.client.split()]
     if row.name.startswith(("ucmatose", "cmtime")) and family == "v6":
         server += ["-b", ip]
-    _, c = run_pair(server_ns, client_ns, server, client, port, stays=row.stays)
+    _, c = run_pair(server_ns, client_ns, server, client, port, by_tcp=row.by_tcp,
+                    stays=row.stays)
     assert row.said in c.out, c.describe()
 
 
