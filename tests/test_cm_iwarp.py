@@ -112,13 +112,14 @@ ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
 @pytest.mark.parametrize("step,told", [
     ("requested", REFUSED), ("accepted", [*REFUSED, ENDED]),
     ("established", [ENDED]), ("exit", [ENDED]), ("disconnected", [ENDED])])
-def test_server_dies(shared_pair, ours, step, told):
+@pytest.mark.parametrize("place", ["host", "pair"])
+def test_server_dies(shared_pair, ours, place, step, told):
     """The client of a server that dies at a step is told at once."""
-    ns, _, ip = stand(shared_pair(), "host", "v4", IWARP)
+    server_ns, client_ns, ip = stand(shared_pair(), place, "v4", IWARP)
     port = str(lab.next_port())
-    server = ns.start(ours, "dying", ip, port, step)
+    server = server_ns.start(ours, "dying", ip, port, step)
     wait_service(server, int(port))
-    out = ns.run(ours, "watch", ip, port, step, timeout=10).out
+    out = client_ns.run(ours, "watch", ip, port, step, timeout=10).out
     assert out.splitlines() in told, out
 
 

@@ -2,6 +2,8 @@
 """iWARP between urnic and Linux's siw, which runs in a VM: both directions, with and
 without CRCs."""
 
+import re
+
 import pytest
 
 import lab
@@ -56,12 +58,10 @@ ROWS = {    # server, client
 SERVER_FIRST = {"ucmatose", "write_lat"}
 
 
-def cells(without=()):
+def cells():
     """Each row by either family, whoever asks for CRCs; bounded: once each."""
     out = []
     for i, row in enumerate(ROWS):
-        if row in without:
-            continue
         families = ["v4", "v6"] if not row.endswith(("_bw", "_lat")) else ["v4"]
         for j, family in enumerate(families):
             for k, crc in enumerate(["none", "urnic", "siw"]):
@@ -78,10 +78,17 @@ def commands(row, ip, dev):
                   for words, d in zip(ROWS[row], dev)]
 
 
-# When perftest's server has answered the last word it ends; on a busy machine siw
-# then says of its client's last SEND, which has come, that it failed (Linux 6.1:
-# the FIN overtakes the completion).  With ib_read_lat that is often so.
-@pytest.mark.parametrize("row,family,crc", cells(without={"read_lat"}))
+def is_well(rc, out):
+    """A client on siw.  When perftest's server has answered the last word it ends.  If
+    its FIN comes before siw's sender has run on, siw says of the SEND before, which
+    went out whole and was answered, that it failed (Linux 6.1 looks at the FIN before
+    it looks whether that was the last segment): all results are there by then."""
+    return rc == 0 or bool(
+        re.search(r"^ *9001 +50 ", out, re.M) and "Bad wc status 2" in out and
+        "Failed to close connection between server and client" in out)
+
+
+@pytest.mark.parametrize("row,family,crc", cells())
 def test_urnic_serves(vm, row, family, crc):
     set_siw(vm, crc == "siw", row in SERVER_FIRST)
     port, (server, client) = commands(row, URNIC[family], ("iwarp_iwarp0", "siw0"))
@@ -89,7 +96,7 @@ def test_urnic_serves(vm, row, family, crc):
     wait_service(ours, port)
     ours.wait_listening(port)
     rc, out = vm.guest(f"timeout 30 {client}", 50)
-    assert rc == 0, f"siw: {rc} {out}\n{ours.describe()}"
+    assert is_well(rc, out), f"siw: {rc} {out}\n{ours.describe()}"
     assert ours.wait(10) == 0, ours.describe()
 
 

@@ -13,7 +13,7 @@
 
 #include "cm/cm.h"
 
-enum { CM_GATE_VERSION = 2 };
+enum { CM_GATE_VERSION = 3 };
 
 struct cm_gate {
 	unsigned version;

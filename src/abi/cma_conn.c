@@ -179,7 +179,7 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 
 static int do_accept(struct cma_id *id, struct rdma_conn_param *c)
 {
-	struct cm_param p = { .ack_timeout = CMA_ACK_DELAY };
+	struct cm_param p = { .ack_timeout = CMA_ACK_DELAY, .tclass = id->tos };
 	int rc;
 
 	if (id->state != CMA_REQUEST)

@@ -429,6 +429,7 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	if (rc)
 		return rc;
 	(void)iw_watch(c->cm, &c->watch, 0);
+	iw_sock_set_tos(c->watch.fd, c->to.way.src, p->tclass);
 	/* There is room for it in an empty socket, if for anything. */
 	if (flush(c, now)) {
 		iwc_over(c);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iWARP's connections, both ends ours; and the ports that they need. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -166,6 +167,22 @@ static void a_port_that_is_free(void **state)
 	fx_ask(fx.service.port, "ask");
 	fx_own(0);
 	assert_int_equal(fx.listener.told[0].from.dst_port, port);
+}
+
+static void a_type_of_service(void **state)
+{
+	struct cm_param p = fx_param(1, "");
+	int tos = 0;
+	socklen_t len = sizeof(tos);
+
+	(void)state;
+	fx_ask(fx.service.port, "");
+	fx_own(0);
+	p.tclass = 0x20;
+	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), 0);
+	assert_int_equal(getsockopt(((struct iwc *)fx.conn[1])->stream->fd, IPPROTO_IP,
+				    IP_TOS, &tos, &len), 0);
+	assert_int_equal(tos, 0x20);
 }
 
 /* Before the RTR: it is told as the end of a connection, not as a failure. */
@@ -353,6 +370,7 @@ int main(void)
 		cmocka_unit_test_fx(a_qp_that_does_not_fit),
 		cmocka_unit_test_fx(a_port_that_is_taken),
 		cmocka_unit_test_fx(a_port_that_is_free),
+		cmocka_unit_test_fx(a_type_of_service),
 		cmocka_unit_test_fx(parted_at_once),
 		cmocka_unit_test_fx(a_qp_that_fails_meanwhile),
 		cmocka_unit_test_fx(a_full_backlog_is_served_later),

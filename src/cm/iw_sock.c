@@ -82,13 +82,13 @@ static int fail(int fd)
 	return rc;
 }
 
-static void set_tos(int fd, sa_family_t family, uint8_t tclass)
+void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass)
 {
+	bool v4 = addr_is_v4(ip);
 	int tos = tclass;
 
-	if (tos && setsockopt(fd, family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
-			      family == AF_INET ? IP_TOS : IPV6_TCLASS, &tos,
-			      sizeof(tos)))
+	if (tos && setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			      v4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)))
 		log_debug("the type of service is refused: errno %d", errno);
 }
 
@@ -116,7 +116,7 @@ int iw_sock_connect(struct cm_target *to, int *fd)
 
 	if (s < 0)
 		return s;
-	set_tos(s, dst.sa.sa_family, to->way.tclass);
+	iw_sock_set_tos(s, to->way.dst, to->way.tclass);
 	rc = bind_near(s, to);
 	if (rc) {
 		close(s);

@@ -9,6 +9,9 @@
 /* Begin to connect: *fd, writable when it is done, or -errno.  The port that to
  * names is taken if it is free, else any, which to then names. */
 int iw_sock_connect(struct cm_target *to, int *fd);
+/* Type of service, or traffic class (ip: one of either end's), of what is sent; 0:
+ * as it is. */
+void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass);
 /* How did it end?  0 or -errno. */
 int iw_sock_result(int fd);
 

@@ -51,6 +51,7 @@ struct cm_param {
 					 * ACKs take */
 	uint64_t ca_guid;		/* host order */
 	uint32_t ece_vendor, ece_options;
+	uint8_t tclass;			/* accept, iWARP: of what is sent from then on */
 	const void *private;
 	size_t private_len;
 };
