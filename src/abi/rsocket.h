@@ -210,6 +210,8 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 ssize_t rsock_dgram_receive(struct rsock *rs, const struct iovec *iov, int n,
 			    int *flags, struct sockaddr *from, socklen_t *fromlen);
 short rsock_dgram_events(struct rsock *rs);
+int rsock_dgram_option(struct rsock *rs, int level, int name, const void *val,
+		       socklen_t len);
 void rsock_dgram_arm(struct rsock *rs);
 void rsock_dgram_free(struct rsock *rs);
 

@@ -92,6 +92,12 @@ int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	return 0;
 }
 
+int rsock_dgram_option(struct rsock *rs, int level, int name, const void *val,
+		       socklen_t len)
+{
+	return setsockopt(rs->dg->udp, level, name, val, len) ? -errno : 0;
+}
+
 /* The port is needed in every header. */
 static int have_port(struct rsock *rs)
 {
