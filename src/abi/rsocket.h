@@ -172,6 +172,10 @@ void rsock_take_events(struct rsock *rs);
 
 /* --- rsocket_wait.c ------------------------------------------------------------------------ */
 
+/* ns that this thread should look before it sleeps; how long its last wait was, when
+ * it did. */
+uint64_t rsock_spin(void);
+void rsock_slept(uint64_t ns);
 /* rs->lock held: until ready(rs).  0, -EAGAIN (nonblock), -ETIMEDOUT, -EINTR,
  * -EBADF: closed meanwhile.  ms < 0: for ever. */
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
