@@ -85,38 +85,10 @@ def test_urnic_says_no(vm):
     assert rc != 0 and "REJECTED, error 8" in out, out
 
 
-# --- datagrams, and rcopy, whose servers serve on -------------------------------------
-
-def wait_udp(port):
-    """For the guest: until somebody has the port."""
-    return (f"n=0; until ss -Hlun 'sport = :{port}' | grep -q . || [ $n -gt 200 ]; do "
-            "n=$((n + 1)); usleep 20000; done")
-
-
-UDPONG = "udpong {side} {ip} -C 30 -S {size} -T {option} -p {port}"
-
-
-@pytest.mark.parametrize("family", ["v4", "v6"])
-@pytest.mark.parametrize("option,size", [("b", 500), ("n", 900), ("b", 2000), ("e", 64)])
-def test_datagrams_to_rxe(vm, option, size, family):
-    """2000 bytes are more than fit a packet: they go by UDP."""
-    words = {"ip": RXE[family], "port": lab.next_port(), "option": option, "size": size}
-    server = UDPONG.format(side="-b", **words)
-    rc, out = vm.guest(f"peer-bg 'timeout 60 {server}'; {wait_udp(words['port'])}")
-    assert rc == 0, out
-    ours = vm.start(*UDPONG.format(side="-s", **words).split())
-    assert ours.wait(30) == 0 and "Gb/sec" in ours.out, ours.describe()
-
-
-@pytest.mark.parametrize("family", ["v4", "v6"])
-@pytest.mark.parametrize("option,size", [("b", 500), ("n", 900), ("b", 2000), ("e", 64)])
-def test_datagrams_from_rxe(vm, option, size, family):
-    words = {"ip": URNIC[family], "port": lab.next_port(), "option": option, "size": size}
-    ours = vm.start(*UDPONG.format(side="-b", **words).split())
-    ours.wait_udp(words["port"])
-    rc, out = vm.guest("timeout 30 " + UDPONG.format(side="-s", **words), 60)
-    assert rc == 0 and "Gb/sec" in out, f"rxe: {rc} {out}\n{ours.describe()}"
-
+# --- rcopy, whose server serves on ----------------------------------------------------
+#
+# There is nobody to exchange rsockets' datagrams with: rdma-core makes an address
+# handle without a GRH for its own use, which rxe refuses, as all of RoCE does.
 
 def test_rcopy_to_rxe(vm):
     port = lab.next_port()

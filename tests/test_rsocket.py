@@ -86,6 +86,16 @@ def test_streams(shared_pair, row, place, family):
     assert "Gb/sec" in c.out and len(c.out.splitlines()) >= 2, c.describe()
 
 
+@pytest.mark.parametrize("place", lab.Pair.APART)
+def test_apart(shared_pair, place):
+    """Two users; two pid namespaces; no process_vm_*."""
+    server_ns, client_ns = shared_pair().place(place)
+    port, ip = lab.next_port(), shared_pair().a.ip4
+    common = ["-T", "v", "-I", "3", "-C", "5", "-S", "100000", "-p", str(port)]
+    run_pair(server_ns, client_ns, ["rstream", "-b", ip, *common],
+             ["rstream", "-s", ip, *common], port)
+
+
 def rcopy(stage, server_ns, client_ns, ip):
     port = lab.next_port()
     data = hashlib.shake_128(b"rcopy").digest(3_000_001)

@@ -172,6 +172,10 @@ void rsock_take_events(struct rsock *rs);
 
 /* --- rsocket_wait.c ------------------------------------------------------------------------ */
 
+/* ns that this thread should look before it sleeps; how long its last wait was, when
+ * it did. */
+uint64_t rsock_spin(void);
+void rsock_slept(uint64_t ns);
 /* rs->lock held: until ready(rs).  0, -EAGAIN (nonblock), -ETIMEDOUT, -EINTR,
  * -EBADF: closed meanwhile.  ms < 0: for ever. */
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
@@ -210,6 +214,8 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 ssize_t rsock_dgram_receive(struct rsock *rs, const struct iovec *iov, int n,
 			    int *flags, struct sockaddr *from, socklen_t *fromlen);
 short rsock_dgram_events(struct rsock *rs);
+int rsock_dgram_option(struct rsock *rs, int level, int name, const void *val,
+		       socklen_t len);
 void rsock_dgram_arm(struct rsock *rs);
 void rsock_dgram_free(struct rsock *rs);
 

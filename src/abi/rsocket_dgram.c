@@ -92,6 +92,12 @@ int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	return 0;
 }
 
+int rsock_dgram_option(struct rsock *rs, int level, int name, const void *val,
+		       socklen_t len)
+{
+	return setsockopt(rs->dg->udp, level, name, val, len) ? -errno : 0;
+}
+
 /* The port is needed in every header. */
 static int have_port(struct rsock *rs)
 {
@@ -266,7 +272,7 @@ void rsock_dgram_arm(struct rsock *rs)
 
 static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock)
 {
-	uint64_t spin = rsock_now() + (uint64_t)rsock_defaults()->polling_us * 1000;
+	uint64_t begin = rsock_now();
 
 	for (;;) {
 		struct rsock_sleeper *sl;
@@ -280,7 +286,7 @@ static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblo
 			return 0;
 		if (nonblock)
 			return -EAGAIN;
-		if (rsock_now() < spin)
+		if (rsock_now() - begin < rsock_spin())
 			continue;
 		rc = rsock_sleeper(1, &sl);
 		if (rc)
@@ -298,6 +304,7 @@ static int wait_for(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblo
 		rsock_wait_end(sl);
 		if (rc)
 			return rc;
+		rsock_slept(rsock_now() - begin);
 	}
 }
 

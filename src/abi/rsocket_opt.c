@@ -151,6 +151,9 @@ EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval,
 		return -1;
 	pthread_mutex_lock(&rs->lock);
 	rc = set_option(rs, level, optname, optval, optlen);
+	/* Broadcast, TTL and the like are the UDP socket's. */
+	if (!rsock_is_stream(rs) && level != SOL_RDMA && (!rc || rc == -ENOPROTOOPT))
+		rc = rsock_dgram_option(rs, level, optname, optval, optlen);
 	pthread_mutex_unlock(&rs->lock);
 	rsock_put(rs);
 	return cma_result(rc);
@@ -238,9 +241,34 @@ static int get_rdma(const struct rsock *rs, int name, int *v)
 	}
 }
 
+/* What there is of it: programs want to know whether a connection stands. */
+static int get_tcp_info(struct rsock *rs, void *val, socklen_t *len)
+{
+	struct tcp_info info = {
+		.tcpi_state = TCP_CLOSE, .tcpi_snd_mss = 4096, .tcpi_rcv_mss = 4096,
+		.tcpi_rcv_space = rs->rcvbuf * 2,
+	};
+
+	rsock_progress(rs);
+	if (rs->state == RSOCK_LISTENING)
+		info.tcpi_state = TCP_LISTEN;
+	else if (rs->state == RSOCK_CONNECTING)
+		info.tcpi_state = TCP_SYN_SENT;
+	else if (rs->state == RSOCK_UP && !(rs->read_end && rs->write_end))
+		info.tcpi_state = rs->read_end ? TCP_CLOSE_WAIT :
+				  rs->write_end ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
+	if (*len > sizeof(info))
+		*len = sizeof(info);
+	memcpy(val, &info, *len);
+	return 0;
+}
+
 static int get_option(struct rsock *rs, int level, int name, void *val, socklen_t *len)
 {
 	int v = 0, rc;
+
+	if (level == IPPROTO_TCP && name == TCP_INFO && rsock_is_stream(rs))
+		return get_tcp_info(rs, val, len);
 
 	if (level == SOL_SOCKET && name == SO_LINGER) {
 		if (*len < sizeof(rs->linger))

@@ -153,9 +153,8 @@ static int sleep_once(struct set *s, int ms)
 
 static int poll_set(struct set *s, int ms)
 {
-	uint64_t now = rsock_now(), spin, end;
+	uint64_t begin = rsock_now(), now = begin, end;
 
-	spin = now + (uint64_t)rsock_defaults()->polling_us * 1000;
 	end = now + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
 	for (;;) {
 		int some = look(s), others = look_elsewhere(s), rc;
@@ -167,11 +166,12 @@ static int poll_set(struct set *s, int ms)
 		now = rsock_now();
 		if (ms > 0 && now >= end)
 			return 0;
-		if (now < spin)
+		if (now - begin < rsock_spin())
 			continue;
 		rc = sleep_once(s, ms < 0 ? -1 : (int)((end - now + 999999) / 1000000));
 		if (rc)
 			return rc;
+		rsock_slept(rsock_now() - begin);
 	}
 }
 

@@ -4,6 +4,25 @@
 
 #include "abi/rsocket.h"
 
+enum { QUICK_US = 200 };
+
+/* To wake a thread takes 50 us or so; then its peer, too, has gone to sleep, and
+ * each message costs as much.  So who would have had an answer by looking a little
+ * longer does so the next time. */
+static _Thread_local bool quick = true;
+
+uint64_t rsock_spin(void)
+{
+	uint64_t us = rsock_defaults()->polling_us;
+
+	return (us && quick && us < QUICK_US ? QUICK_US : us) * 1000;
+}
+
+void rsock_slept(uint64_t ns)
+{
+	quick = ns < QUICK_US * 1000;
+}
+
 static bool has_child(struct rsock *rs)
 {
 	bool any;
@@ -97,7 +116,7 @@ static int left(uint64_t end, int ms)
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 	       bool for_space, int ms)
 {
-	uint64_t spin = 0, end = 0;
+	uint64_t begin = 0, end = 0;
 
 	for (;;) {
 		uint64_t now;
@@ -112,16 +131,17 @@ int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 		if (nonblock)
 			return -EAGAIN;
 		now = rsock_now();
-		if (!spin) {
-			spin = now + (uint64_t)rsock_defaults()->polling_us * 1000;
+		if (!begin) {
+			begin = now;
 			end = now + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
 		}
 		if (ms >= 0 && now >= end)
 			return -ETIMEDOUT;
-		if (now < spin && rs->state == RSOCK_UP)
+		if (now - begin < rsock_spin() && rs->state == RSOCK_UP)
 			continue;
 		rc = sleep_once(rs, ready, for_space, left(end, ms));
 		if (rc)
 			return rc;
+		rsock_slept(rsock_now() - begin);
 	}
 }

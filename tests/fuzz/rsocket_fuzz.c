@@ -61,7 +61,7 @@ static bool step(struct rs_stream *s, uint8_t what, uint32_t n)
 
 	switch (what % 6) {
 	case 0:
-		return rs_came(s, n) != RS_EV_BROKEN;
+		return rs_came(s, rs_message(s, (const uint8_t *)&n)) != RS_EV_BROKEN;
 	case 1:
 		shared.bytes[(n >> 8) % sizeof(shared.bytes)] = (uint8_t)n;
 		break;
@@ -95,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct rs_memory m = {
 		.rbuf = rbuf, .sbuf = sbuf, .rbuf_size = RBUF, .sbuf_size = SBUF,
 		.shared = &shared, .sq = 4, .rq = 5, .iomaps = MAPS,
+		.no_rnr = size & 1,
 	};
 	struct rs_conn c;
 	struct rs_stream s;

@@ -177,6 +177,7 @@ static void options(void)
 	struct linger linger = { 1, 2 }, l2;
 	int fd = rsocket(AF_INET6, SOCK_STREAM, 0), v = 300000, e[2];
 	socklen_t n = sizeof(v);
+	struct tcp_info info;
 	static const struct { int level, name, value; } set[] = {
 		{ SOL_SOCKET, SO_REUSEADDR, 1 }, { SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_NODELAY, 1 }, { IPPROTO_IPV6, IPV6_V6ONLY, 1 },
@@ -201,6 +202,9 @@ static void options(void)
 	MUST(rsetsockopt(fd, SOL_SOCKET, 9999, &v, sizeof(v)) < 0);
 	MUST(!rclose(fd));
 	rs_pair(ip, port, e);
+	n = sizeof(info);
+	MUST(!rgetsockopt(e[0], IPPROTO_TCP, TCP_INFO, &info, &n));
+	MUST(n == sizeof(info) && info.tcpi_state == TCP_ESTABLISHED);
 	v = 10;			/* too late */
 	MUST(rsetsockopt(e[0], SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)) < 0);
 	MUST(!rclose(e[0]) && !rclose(e[1]));
@@ -229,6 +233,29 @@ static void polling_with_others(void)
 	FD_SET(p[0], &in);
 	MUST(rselect((e[1] > p[0] ? e[1] : p[0]) + 1, &in, NULL, NULL, &tv) == 1);
 	MUST(FD_ISSET(e[1], &in) && !FD_ISSET(p[0], &in));
+	close(p[0]);
+	close(p[1]);
+	MUST(!rclose(e[0]) && !rclose(e[1]));
+}
+
+/* More than a poll() with arrays on the stack would have, and one that is ready. */
+static void polling_many(void)
+{
+	enum { MANY = 900 };
+	static struct pollfd fds[MANY + 2];
+	int e[2], p[2];
+
+	rs_pair(ip, port, e);
+	MUST(!pipe(p));
+	for (int i = 0; i < MANY; i++)
+		fds[i] = (struct pollfd){ i % 3 ? p[0] : e[0], POLLIN, 0 };
+	fds[MANY] = (struct pollfd){ e[1], POLLIN, 0 };
+	MUST(rpoll(fds, MANY + 1, 10) == 0);
+	MUST(rwrite(e[0], "x", 1) == 1);
+	MUST(rpoll(fds, MANY + 1, WAIT_MS) == 1 && fds[MANY].revents == POLLIN);
+	MUST(rread(e[1], back, 10) == 1);
+	MUST(write(p[1], "x", 1) == 1);
+	MUST(rpoll(fds, MANY + 1, WAIT_MS) == MANY / 3 * 2);
 	close(p[0]);
 	close(p[1]);
 	MUST(!rclose(e[0]) && !rclose(e[1]));
@@ -341,7 +368,7 @@ int rules(const char *address, unsigned number)
 	static void (*const all[])(void) = {
 		connecting_needs_no_accept, both_families, nobody_listens, partial_sends,
 		flags_and_vectors, half_close, close_with_data_under_way, options,
-		polling_with_others, threads_share_a_socket, direct_placement,
+		polling_with_others, polling_many, threads_share_a_socket, direct_placement,
 		fork_leaves_the_parent_alone,
 	};
 

@@ -95,6 +95,9 @@ static void a_failed_connect_connects_to_nobody(void)
 	MUST(rsendto(fd, "1", 1, 0, (struct sockaddr *)&peer, rs_len(&peer)) == 1);
 	MUST(rconnect(fd, (struct sockaddr *)&far, rs_len(&far)) < 0);
 	MUST(rsend(fd, "secret", 6, 0) < 0 && errno == EDESTADDRREQ);
+	/* options of UDP's */
+	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_BROADCAST, &(int){ 1 }, sizeof(int)));
+	MUST(rsetsockopt(fd, SOL_SOCKET, 9999, &(int){ 1 }, sizeof(int)) < 0);
 	MUST(!rclose(fd));
 }
 
