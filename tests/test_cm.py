@@ -213,6 +213,15 @@ def test_server_dies(shared_pair, ours, place, step, told):
     assert out.splitlines() in told, out
 
 
+@pytest.mark.parametrize("ip", ["0.0.0.0", "::"])
+def test_the_wildcard_is_this_host(shared_pair, ip):
+    """To connect to, as with any socket."""
+    pair = shared_pair()
+    port = lab.next_port()
+    run_pair(pair.a, pair.a, ["rping", "-s", "-a", ip, "-C", "2", "-p", str(port)],
+             ["rping", "-c", "-V", "-C", "2", "-a", ip, "-p", str(port)], port)
+
+
 def test_nobody_listens(shared_pair, ours):
     """A host without any process of ours answers nothing; one with some says no."""
     pair = shared_pair()

@@ -252,8 +252,8 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 		   const struct sockaddr *dst)
 {
 	struct rdma_addr *route = &id->id.route.addr;
+	struct sockaddr_storage from, self;
 	uint16_t port = id->to.src_port;
-	struct sockaddr_storage from;
 	int rc;
 
 	if (src && !port)
@@ -268,6 +268,11 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
+	if (cma_is_any(dst)) {			/* as for any socket: this host */
+		self = from;
+		set_port((struct sockaddr *)&self, cma_port(dst));
+		dst = (struct sockaddr *)&self;
+	}
 	cma_to_ip((struct sockaddr *)&from, id->to.src_ip);
 	cma_to_ip(dst, id->to.dst_ip);
 	rc = choose_way(id, scope((struct sockaddr *)&from));

@@ -27,6 +27,8 @@ static struct capture {
 	struct fd_id id;		/* the program may close fd */
 } captures[OPEN_MAX_];
 
+static atomic_bool leaving;
+
 struct pcap {
 	struct link link;
 	struct link *inner;
@@ -113,7 +115,7 @@ static void record(struct pcap *p, const struct dgram *v, unsigned n,
 	}
 	if (p->used > 0 && p->flush_due == NEVER)
 		p->flush_due = now + FLUSH_NS;
-	if (now >= p->flush_due)
+	if (now >= p->flush_due || (p->used > 0 && atomic_load(&leaving)))
 		flush(p);
 }
 
@@ -245,6 +247,11 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 	flush(p);
 	*out = &p->link;
 	return 0;
+}
+
+void pcap_leave(void)
+{
+	atomic_store(&leaving, true);
 }
 
 void pcap_forked(void)

@@ -9,7 +9,7 @@
  * first packet, in nanoseconds.
  *
  * The file grows by whole packets: when the buffer is full, 100 ms after a
- * packet, and at close.  So what is there of it is valid at any time.
+ * packet, at close, and at each call once the program ends.  So what is there of it is valid at any time.
  */
 #ifndef LINK_PCAP_H
 #define LINK_PCAP_H
@@ -20,6 +20,9 @@
  * which then is the new link's and is closed with it.  The file is made anew.
  * *out may be the variable that inner came from.  0 or -errno. */
 int pcap_wrap(struct link **out, struct link *inner, const char *path);
+
+/* The program ends: from now on nothing waits in a buffer after a call. */
+void pcap_leave(void);
 
 /* In the child of a fork: captures go on in the parent only. */
 void pcap_forked(void);

@@ -76,6 +76,31 @@ static void packets_reach_the_file_in_time(void **state)
 	assert_true(file_size() > empty);
 }
 
+/* In a child: it is for good. */
+static void nothing_is_kept_at_the_end(void **state)
+{
+	int status;
+
+	(void)state;
+	if (fork() == 0) {
+		struct pair p = join();
+		long empty = file_size(), one;
+
+		test_send(p.cap, 1, 5 * MS);
+		if (file_size() != empty)
+			_exit(1);
+		pcap_leave();
+		test_recv(p.cap, 6 * MS);
+		one = file_size();
+		if (one == empty)
+			_exit(2);
+		test_send(p.cap, 2, 7 * MS);
+		_exit(file_size() == one ? 3 : 0);
+	}
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
+}
+
 static void only_what_the_link_took_is_recorded(void **state)
 {
 	struct loop_conf conf = { .depth = 1, .backpressure = true };
@@ -374,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_reach_the_file_in_time),
+		cmocka_unit_test(nothing_is_kept_at_the_end),
 		cmocka_unit_test(only_what_the_link_took_is_recorded),
 		cmocka_unit_test(a_full_buffer_is_written),
 		cmocka_unit_test(the_name_may_hold_the_process_id),

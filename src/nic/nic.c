@@ -444,6 +444,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			continue;
 		}
 		nic->core.leaving = true;
+		pcap_leave();
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			hand_on(&nic->engine);
