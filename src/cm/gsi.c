@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "host/host.h"
 #include "host/service.h"
+#include "sys/addr_text.h"
 #include "sys/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
@@ -172,9 +173,12 @@ static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 
 static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
 {
+	char from[INET6_ADDRSTRLEN];
+
 	cm->counter[CM_RX_NO_SERVICE]++;
-	log_info("%s for service 0x%llx refused: nobody listens", cm_type_name(m->type),
-		 (unsigned long long)m->service_id);
+	log_info("%s of %s for service 0x%llx (port %u) refused: nobody listens",
+		 cm_type_name(m->type), addr_text(way->dst, from),
+		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
 	ibcm_refuse(cm, way, m);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/addr_text.h"
 #include "sys/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
@@ -463,6 +464,8 @@ void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m
 
 void conn_timer(struct conn *c, uint64_t now)
 {
+	char peer[INET6_ADDRSTRLEN];
+
 	switch (c->state) {
 	case ST_TIMEWAIT:
 		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
@@ -486,7 +489,9 @@ void conn_timer(struct conn *c, uint64_t now)
 		return;
 	}
 	c->cm->counter[CM_TIMEOUT]++;
-	log_info("connection 0x%08x: no answer after all retries", c->local_id);
+	log_info("connection 0x%08x to %s: no answer after all retries: is there a RoCE "
+		 "device, and its UDP port 4791 open?", c->local_id,
+		 addr_text(c->way.dst, peer));
 	if (c->state == ST_DREQ_SENT) {
 		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);

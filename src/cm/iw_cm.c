@@ -7,6 +7,7 @@
 
 #include "cm/iw_int.h"
 #include "cm/iw_sock.h"
+#include "sys/addr_text.h"
 #include "sys/conf.h"
 #include "sys/log.h"
 
@@ -28,9 +29,13 @@ static enum cm_event_type type_of(int rc)
 
 static void fail(struct iwc *c, int rc)
 {
+	char peer[INET6_ADDRSTRLEN];
+
 	if (rc == -ETIMEDOUT)
 		c->cm->counter[CM_TIMEOUT]++;
-	log_info("iWARP connection to port %u: errno %d", c->to.dst_port, -rc);
+	log_info("iWARP connection to %s, TCP port %u: %s%s", addr_text(c->to.way.dst, peer),
+		 c->to.dst_port, strerror(-rc),
+		 rc == -ECONNREFUSED ? " (RoCE listeners are not iWARP's)" : "");
 	iwc_tell(c, type_of(rc), rc, NULL);
 	iwc_over(c);
 }

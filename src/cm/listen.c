@@ -190,7 +190,7 @@ static int listen_tcp(struct cm_listener *l, bool datagram)
 	rc = iw_listen(l);
 	if (!rc || l->service.only_iwarp)
 		return rc;
-	log_info("port %u is not served by iWARP: %s", l->service.port, strerror(-rc));
+	log_warn("port %u is not served by iWARP: %s", l->service.port, strerror(-rc));
 	return 0;
 }
 

@@ -181,8 +181,10 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask) :
 					qp_check_modify(qp->type, from, to, mask);
 	if (rc) {
-		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
-			 qp->qpn, (int)from, (int)to, (unsigned)mask);
+		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x%s",
+			 qp->qpn, (int)from, (int)to, (unsigned)mask,
+			 device_is_iwarp(qp->dev) && from == IBV_QPS_INIT ?
+			 ": an iWARP QP is connected by rdma_cm alone (perftest: -R)" : "");
 		return rc;
 	}
 	rc = check_values(qp, attr, mask);

@@ -13,6 +13,7 @@
 #include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
+#include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
@@ -68,6 +69,16 @@ static void set_blocked(struct conns *cs, struct conn *c, bool blocked)
 		watch(cs, c, EPOLL_CTL_MOD);
 }
 
+/* Both are about datagrams. */
+static void say_what_is_not_seen(void)
+{
+	const struct conf *conf = conf_get();
+	static atomic_bool said;
+
+	if (conf && (*conf->pcap || *conf->fault) && !atomic_exchange(&said, true))
+		log_warn("URNIC_PCAP and URNIC_FAULT see nothing of iWARP connections");
+}
+
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 {
 	struct conns *cs = arg;
@@ -85,6 +96,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 		free(c);
 		return rc;
 	}
+	say_what_is_not_seen();
 	stream->user = c;
 	list_add_tail(&cs->all, &c->node);
 	cs->n++;

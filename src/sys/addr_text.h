@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* addr_text.h - an address in a line of the log: 192.0.2.7, fe80::1. */
+#ifndef SYS_ADDR_TEXT_H
+#define SYS_ADDR_TEXT_H
+
+#include <arpa/inet.h>
+
+#include "sys/dgram.h"
+
+static inline const char *addr_text(const uint8_t ip[16], char text[INET6_ADDRSTRLEN])
+{
+	if (addr_is_v4(ip))
+		return inet_ntop(AF_INET, ip + 12, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, ip, text, INET6_ADDRSTRLEN);
+}
+
+#endif
