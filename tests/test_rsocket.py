@@ -163,6 +163,56 @@ assert got == data[:100000], len(got)
 s.close()
 print("the same")
 '''
+PLAIN = '''
+import socket, sys
+ip, port = sys.argv[2], int(sys.argv[3])
+if sys.argv[1] == "udp":
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("::", port))
+    while True:
+        data, whom = s.recvfrom(100)
+        s.sendto(repr(whom[0]).encode(), whom)
+elif sys.argv[1] == "tcp":
+    c, _ = socket.create_server((ip, port)).accept()
+    c.sendall(c.recv(100))
+elif sys.argv[1] == "ask-udp":
+    s = socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(10)
+    s.sendto(b"who am I", (ip, port))
+    print(s.recvfrom(100)[0].decode())
+else:
+    s = socket.create_connection((ip, port), timeout=10)
+    s.sendall(b"hello")
+    print(s.recv(100))
+'''
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+def test_datagrams_of_both_families(shared_pair, family):
+    """A socket bound to :: hears IPv4, too, and sees its addresses mapped."""
+    pair = shared_pair()
+    a, b = (ns.with_env(LD_PRELOAD=PRELOAD) for ns in (pair.a, pair.b))
+    port = lab.next_port()
+    server = a.start("/usr/bin/python3", "-c", PLAIN, "udp", "", str(port))
+    server.wait_udp(port)
+    ip, mine = (pair.a.ip4, f"'::ffff:{pair.b.ip4}'") if family == "v4" else (
+        pair.a.ip6, f"'{pair.b.ip6}'")
+    assert b.run("/usr/bin/python3", "-c", PLAIN, "ask-udp", ip, str(port)).out == mine + "\n"
+    server.kill()
+
+
+def test_a_plain_tcp_server(shared_pair):
+    """Where nobody listens by RDMA librspreload falls back on TCP."""
+    pair = shared_pair()
+    port = lab.next_port()
+    server = pair.a.start("/usr/bin/python3", "-c", PLAIN, "tcp", pair.a.ip4, str(port),
+                          library=False)
+    server.wait_listening(port)
+    out = pair.a.with_env(LD_PRELOAD=PRELOAD).run(
+        "/usr/bin/python3", "-c", PLAIN, "ask-tcp", pair.a.ip4, str(port)).out
+    assert out == "b'hello'\n"
+
+
 # Debian's library takes accept, not accept4: so a server must be a program of this kind.
 CLIENTS = {
     "openbsd": "nc.openbsd -N {ip} {port}",

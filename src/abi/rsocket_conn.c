@@ -402,12 +402,15 @@ int rsock_name(struct rsock *rs, bool peer, struct sockaddr *addr, socklen_t *le
 static int get_name(int socket, bool peer, struct sockaddr *addr, socklen_t *len)
 {
 	struct rsock *rs = rsock_get(socket);
+	struct sockaddr none = { 0 };
 	int rc;
 
 	if (!rs)
 		return -1;
 	pthread_mutex_lock(&rs->lock);
-	rc = addr && len ? rsock_name(rs, peer, addr, len) : -EFAULT;
+	/* Who asks for the length alone (librspreload) may give no room. */
+	rc = len && (addr || *len == 0) ?
+		rsock_name(rs, peer, addr ? addr : &none, len) : -EFAULT;
 	pthread_mutex_unlock(&rs->lock);
 	rsock_put(rs);
 	return cma_result(rc);

@@ -18,7 +18,6 @@ int rsock_dgram_new(struct rsock *rs)
 {
 	struct rsock_dgram *dg = calloc(1, sizeof(*dg));
 	struct epoll_event ev = { .events = EPOLLIN };
-	int yes = 1;
 
 	if (!dg)
 		return -ENOMEM;
@@ -29,8 +28,6 @@ int rsock_dgram_new(struct rsock *rs)
 	dg->udp = fd_raise(fd_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	dg->ep = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (dg->udp < 0 || dg->ep < 0 ||
-	    (rs->domain == AF_INET6 &&
-	     setsockopt(dg->udp, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes))) ||
 	    epoll_ctl(dg->ep, EPOLL_CTL_ADD, dg->udp, &ev))
 		return -errno;
 	rs->sleep_fd = dg->ep;
@@ -81,9 +78,11 @@ int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
 	struct sockaddr_storage name = { 0 };
 	socklen_t n = sizeof(name);
-	int on = rs->reuse;
+	int on = rs->reuse, v6only = rs->v6only;
 
 	if (setsockopt(rs->dg->udp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    (rs->domain == AF_INET6 &&
+	     setsockopt(rs->dg->udp, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only))) ||
 	    bind(rs->dg->udp, a, len) ||
 	    getsockname(rs->dg->udp, (struct sockaddr *)&name, &n))
 		return -errno;
@@ -134,11 +133,27 @@ int rsock_dgram_connect(struct rsock *rs, const struct sockaddr *a, socklen_t le
 	return 0;
 }
 
+/* As the program's socket shows it: an IPv6 one that IPv4 reaches, mapped. */
+static void show(const struct rsock *rs, const uint8_t ip[16], uint16_t port,
+		 uint32_t ifindex, struct sockaddr *a, socklen_t *len)
+{
+	struct sockaddr_storage name;
+	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	socklen_t has;
+
+	cma_from_ip(ip, port, ifindex, &name);
+	if (rs->domain == AF_INET6 && name.ss_family == AF_INET) {
+		memcpy(&mapped.sin6_addr, ip, 16);
+		memcpy(&name, &mapped, sizeof(mapped));
+	}
+	has = cma_len((struct sockaddr *)&name);
+	memcpy(a, &name, *len < has ? *len : has);
+	*len = has;
+}
+
 int rsock_dgram_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len)
 {
 	struct dg_peer *p = rs->dg->peer;
-	struct sockaddr_storage name;
-	socklen_t has;
 
 	if (!peer) {
 		socklen_t n = *len;
@@ -150,10 +165,7 @@ int rsock_dgram_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t 
 	}
 	if (!p)
 		return -ENOTCONN;
-	cma_from_ip(p->ip, p->port, p->ifindex, &name);
-	has = cma_len((struct sockaddr *)&name);
-	memcpy(a, &name, *len < has ? *len : has);
-	*len = has;
+	show(rs, p->ip, p->port, p->ifindex, a, len);
 	return 0;
 }
 
@@ -382,19 +394,6 @@ ssize_t rsock_dgram_send(struct rsock *rs, const struct iovec *iov, int n, int f
 	return rc ? rc : (ssize_t)len;
 }
 
-static void tell_source(const struct dg_msg *m, struct sockaddr *from, socklen_t *fromlen)
-{
-	struct sockaddr_storage a;
-	socklen_t has;
-
-	if (!from || !fromlen)
-		return;
-	cma_from_ip(m->ip, m->port, m->ifindex, &a);
-	has = cma_len((struct sockaddr *)&a);
-	memcpy(from, &a, *fromlen < has ? *fromlen : has);
-	*fromlen = has;
-}
-
 static void hear(struct rsock *rs, const struct dg_msg *m)
 {
 	list_for(n, &rs->dg->peers) {
@@ -426,7 +425,8 @@ ssize_t rsock_dgram_receive(struct rsock *rs, const struct iovec *iov, int n,
 		memcpy(iov[i].iov_base, m->data + at, now);
 		at += now;
 	}
-	tell_source(m, from, fromlen);
+	if (from && fromlen)
+		show(rs, m->ip, m->port, m->ifindex, from, fromlen);
 	hear(rs, m);
 	told = *flags & MSG_TRUNC ? (ssize_t)m->len : (ssize_t)at;
 	rc = at < m->len ? MSG_TRUNC : 0;
