@@ -5,6 +5,7 @@
 #include "abi/abi.h"
 #include "core/device.h"
 #include "nic/nic.h"
+#include "sys/guard.h"
 
 /* NULL: ctx is dead.  leave() follows otherwise. */
 static struct cm *enter(struct ibv_context *ctx)
@@ -103,6 +104,8 @@ static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	if (!c->proto->attach)
 		return 0;
+	/* Before the peer can reach memory; and before the turn, as a fork has it. */
+	guard_arm();
 	return enter(ctx) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
 }
 

@@ -6,7 +6,6 @@
 #include "cm/iw_int.h"
 #include "core/core.h"
 #include "core/qp.h"
-#include "sys/guard.h"
 
 int iwc_check_qp(struct cm *cm, uint32_t qpn)
 {
@@ -121,7 +120,6 @@ int iwc_attach(struct cm_conn *base, uint64_t now)
 
 	if (c->state != IWC_ANSWERED && c->state != IWC_ACCEPTED)
 		return -EINVAL;
-	guard_arm();
 	(void)iw_watch(c->cm, &c->watch, 0);
 	p.mss = c->stream->mss;
 	c->qp = qp_find(c->cm->core, c->qpn);

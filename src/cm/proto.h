@@ -108,7 +108,7 @@ struct cm_proto {
 	 * peer began), then TIMEWAIT_EXIT.  -EINVAL: it is not connected. */
 	int (*disconnect)(struct cm_conn *c, uint64_t now);
 	/* After a RESPONSE and after accept(): the QP that connect(), accept()
-	 * named goes to RTS.  NULL: the QP follows by itself.
+	 * named goes to RTS; the guard is armed.  NULL: the QP follows by itself.
 	 * 0, -errno: then there is no connection any more. */
 	int (*attach)(struct cm_conn *c, uint64_t now);
 	/* The owner lets go and is told nothing more; the rest happens by
