@@ -48,7 +48,7 @@ static uint64_t take(int flags)
 		got = recv(sock, buf, sizeof(buf), flags);
 	while (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == EINTR));
 	if (got == 0)
-		exit(0);			/* TCP: the other end is done */
+		pthread_exit(NULL);		/* TCP: the helper's other end is done */
 	if (got != BYTES)
 		err(1, "recv");
 	memcpy(&n, buf, sizeof(n));
