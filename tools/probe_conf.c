@@ -37,9 +37,10 @@ static bool no_interface(const char *list, char name[64])
 	static const char between[] = ", ";
 
 	for (const char *at = list; *at; at += strspn(at, between)) {
-		int len = (int)strcspn(at, between);
+		size_t len = strcspn(at, between), n = len < 63 ? len : 63;
 
-		snprintf(name, 64, "%.*s", len, at);
+		memcpy(name, at, n);
+		name[n] = '\0';
 		if (len && !is_known(name))
 			return true;
 		at += len;
