@@ -65,8 +65,38 @@ def test_doctor_finds_wrong_configuration_file(tmp_path):
     conf.write_text("devices = lo, nosuch0\n")
     f = findings(URNIC_CONF=str(conf))[0]["configuration"]
     assert f["verdict"] == "limited" and "'nosuch0'" in f["detail"]
+    assert "roce_eth0" in f["do"]
+    for none in ("iwarp_nosuch0", "roce_", "iwarp_lo0", "mlx5_0"):
+        f = findings(URNIC_DEVICES=none)[0]["configuration"]
+        assert f["verdict"] == "limited" and f"'{none}'" in f["detail"]
     conf.write_text("devices = lo\n")
     assert findings(URNIC_CONF=str(conf))[0]["configuration"]["detail"] == str(conf)
+
+
+@pytest.mark.parametrize("devices,verdict,says", [
+    ("roce_lo", "ok", "none; "),
+    ("", "ok", "none; "),
+    ("iwarp_lo", "ok", "iwarp_lo, connected by rdma_cm"),
+    ("lo,iwarp_lo", "ok", "iwarp_lo, connected by rdma_cm"),
+    ("iwarp_{net}", "limited", "iwarp_{net}, and none of loopback"),
+    ("iwarp_{net},roce_{net}", "ok", "iwarp_{net}, connected"),
+    ("iwarp_{net}, iwarp_lo", "ok", "iwarp_{net}, iwarp_lo, connected"),
+])
+def test_doctor_knows_devices(devices, verdict, says):
+    nets = [d["netdev"] for d in json.loads(good("devices", "--json"))]
+    if nets == ["lo"] and "{net}" in devices:
+        pytest.skip("there is loopback only")
+    devices, says = (text.format(net=nets[0]) for text in (devices, says))
+    found, _ = findings(URNIC_DEVICES=devices)
+    assert found["configuration"]["verdict"] == "ok", found["configuration"]
+    f = found["iWARP"]
+    assert f["verdict"] == verdict and f["detail"].startswith(says), f
+    if verdict == "limited":
+        assert "127.0.0.1" in f["costs"] and "iwarp_lo" in f["do"]
+    if "none; " in says:        # what it says is so
+        named = re.search(r"URNIC_DEVICES=(\S+)$", f["detail"])[1]
+        shown = json.loads(good("devices", "--json", env={"URNIC_DEVICES": named}))
+        assert ",".join(d["name"] for d in shown) == named
 
 
 @pytest.mark.parametrize("share,verdict", [(0, "missing"), (1, "limited")])

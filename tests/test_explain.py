@@ -43,7 +43,67 @@ def test_explain_knows_every_name_of_verbs(kind, first, prefix):
                 [(kind, name)]
 
 
+def test_explain_knows_every_event_of_rdma_cm():
+    header = pathlib.Path("/usr/include/rdma/rdma_cma.h").read_text()
+    body = re.search(r"enum rdma_cm_event_type \{(.*?)\}", header, re.S)[1]
+    names = re.findall(r"RDMA_CM_EVENT_\w+", body)
+    assert len(names) == 16
+    for code, name in enumerate(names):
+        for word in (name, name[len("RDMA_CM_EVENT_"):].lower(), str(code)):
+            found, = explained(f"cm_event:{word}")
+            assert (found["code"], found["name"]) == (code, name)
+            assert found["what"]
+        assert ("cm_event", code) in codes_of(f"main: cma event {name}, error -1")
+
+
+def codes_of(*words):
+    return sorted((e["kind"], e["code"]) for e in explained(*words))
+
+
+def test_explain_knows_every_reason_of_rdma_cm():
+    header = (ROOT / "src/wire/cm_mad.h").read_text()
+    reasons = re.findall(r"(CM_REJ_\w+) = (\d+)", header)
+    assert len(reasons) >= 12
+    for name, code in reasons:
+        assert codes_of(name) == [("cm_status", int(code))]
+        assert ("cm_status", int(code)) in codes_of(
+            f"cma event RDMA_CM_EVENT_REJECTED, error {code}")
+
+
+@pytest.mark.parametrize("table,kind,least", [
+    ("src/ib/counter.def", "counter", 20), ("src/cm/counter.def", "cm_counter", 15)])
+def test_explain_knows_every_counter(table, kind, least):
+    names = re.findall(r"^COUNT(?:ER)?\((\w+), *(\w+)", (ROOT / table).read_text(),
+                       re.M)
+    assert len(names) >= least
+    for code, (upper, name) in enumerate(names):
+        for word in (f"{kind}:{name}", upper.lower()) if kind != "counter" else (name,):
+            assert (kind, code) in codes_of(word), word
+            assert all(e["what"] for e in explained(word))
+    if kind == "cm_counter":
+        line = "connection management: " + " ".join(f"{n} 1" for _, n in names)
+        assert codes_of(line) == [(kind, i) for i in range(len(names))] + [("log", 0)]
+
+
+def lines_of_connections():
+    """What src/cm and rdma_cm's calls log, as it might stand in a log."""
+    for file in (*ROOT.glob("src/cm/*.c"), *ROOT.glob("src/abi/cma_*.c")):
+        for call in re.findall(r'\blog_(?:error|warn|info)\(((?:\s*"[^"]*")+)',
+                               file.read_text()):
+            text = "".join(re.findall(r'"([^"]*)"', call))
+            yield re.sub(r"%[0-9]*l*[a-z]", "7", text)
+
+
+def test_explain_knows_every_line_about_connections():
+    lines = list(lines_of_connections())
+    assert len(lines) >= 9
+    for line in lines:
+        assert ("log", 0) in codes_of(f"urnic[7] info: {line}"), line
+
+
 TIMED_OUT = ("vendor", 5)
+REJECTED = ("cm_event", 8)
+UNREACHABLE = ("cm_event", 7)
 EXCEEDED = ("status", 12)
 
 
@@ -52,7 +112,7 @@ EXCEEDED = ("status", 12)
     ("urnic[7] info: QP 0x0a: work request 0x2 to QP 0x0b, PSN 5: the peer did not "
      "answer within timeout and retry_cnt (retries left: 0, RNR: 7)", [TIMED_OUT]),
     ("the peer's process, on this host, has ended", [("vendor", 21)]),
-    ("rx_stale", [("counter", 10)]),
+    ("rx_stale", [("cm_counter", 10), ("counter", 10)]),
     ("counter:tx_probe", [("counter", 19)]),
     ("vendor_err=5", [TIMED_OUT]),
     ("vendor_err 0x05", [TIMED_OUT]),
@@ -72,6 +132,22 @@ EXCEEDED = ("status", 12)
     ("Failed status transport retry counter exceeded (12) for wr_id 2",
      [EXCEEDED]),
     ("status 12 (IBV_WC_RETRY_EXC_ERR), vendor_err 5", [TIMED_OUT, EXCEEDED]),
+    # rping, and other programs of rdma_cm
+    ("cma event RDMA_CM_EVENT_REJECTED, error 8", [REJECTED, ("cm_status", 8)]),
+    ("cma event RDMA_CM_EVENT_REJECTED, error -111", [REJECTED, ("cm_status", -111)]),
+    ("event: RDMA_CM_EVENT_REJECTED, status: 28", [REJECTED, ("cm_status", 28)]),
+    ("RDMA_CM_EVENT_UNREACHABLE, error -110", [UNREACHABLE, ("cm_status", -110)]),
+    ("cma event RDMA_CM_EVENT_ADDR_ERROR, error -19",
+     [("cm_event", 1), ("cm_status", -19)]),
+    ("cma event RDMA_CM_EVENT_ADDR_ERROR, error -101",
+     [("cm_event", 1), ("cm_status", -101)]),
+    ("cma event 8", [REJECTED]),
+    ("error 8", [("cm_status", 8)]),
+    ("rdma_connect: Connection refused", [("cm_status", -111)]),
+    ("urnic[7] info: iWARP connection to 192.0.2.1, TCP port 7174: Connection refused",
+     [("cm_status", -111), ("log", 0)]),
+    ("program: Connection refused, status 12", [EXCEEDED]),
+    ("RDMA WRITE failed, status 12, Vendor error 5", [TIMED_OUT, EXCEEDED]),
 ])
 def test_explain_takes_what_logs_say(line, codes):
     for words in ([line], line.split()):
@@ -87,7 +163,8 @@ def test_explain_suggests():
         assert "`urnic explain' lists all codes" in err
     err = bad(1, "'vendor:99'", "explain", "vendor:99")
     assert "did you mean" not in err
-    for kind in ("vendor", "status", "event", "nak"):
+    for kind in ("vendor", "status", "event", "nak", "counter", "cm_event", "cm_status",
+                 "cm_counter", "log"):
         assert f"{kind} (" in err
 
 
@@ -101,7 +178,10 @@ def test_explain_wire_codes():
 
 
 def test_explain_ambiguous_and_unknown():
-    assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event"}
+    assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event",
+                                                     "cm_event"}
+    # errnos are looked for only where one can be meant
+    assert "cm_status" not in {e["kind"] for e in explained("19")}
     assert any(e["name"] == "IBV_EVENT_CQ_ERR" for e in explained("overran"))
     bad(1, "'nonsense'", "explain", "nonsense")
     bad(1, "'9999'", "explain", "9999")

@@ -75,6 +75,15 @@ def test_manual_page_has_every_option():
                 assert option in text, (command, option)
 
 
+def test_manual_page_has_every_kind():
+    need("mandoc")
+    text = re.search(r"kind is\s(.*?)\sA\s+number", plain(MAN / "urnic.1"), re.S)[1]
+    kinds = {e["kind"] for e in json.loads(good("explain", "--json"))}
+    assert len(kinds) == 9
+    for kind in kinds:
+        assert re.search(rf"\b{kind}\b", re.sub(r"\(.*?\)", "", text, flags=re.S)), kind
+
+
 def test_manual_pages_have_every_key():
     need("mandoc")
     conf5, urnic7 = plain(MAN / "urnic.conf.5"), plain(MAN / "urnic.7")

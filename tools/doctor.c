@@ -19,6 +19,7 @@ static const struct check {
 } checks[] = {
 	{ "configuration", probe_conf, true },
 	{ "network interfaces", probe_interfaces, true },
+	{ "iWARP", probe_iwarp, false },
 	{ "UDP port, IPv4", probe_port4, true },
 	{ "UDP port, IPv6", probe_port6, false },
 	{ "IPv6", probe_ipv6, false },

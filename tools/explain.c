@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* explain.c - urnic explain: what an error code, status or event means. */
 #include <argp.h>
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <jansson.h>
+#include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm/cm.h"
 #include "core/timeout.h"
 #include "ib/ib.h"
 #include "urnic.h"
 #include "wire/aeth.h"
+#include "wire/cm_mad.h"
 #include "words.h"
 
-enum kind { VENDOR, STATUS, EVENT, NAK, COUNTER, KINDS };
+enum kind { VENDOR, STATUS, EVENT, NAK, COUNTER, CM_EVENT, CM_STATUS, CM_COUNTER, LOG,
+	    KINDS };
 
-static const char *const kind_name[KINDS] = { "vendor", "status", "event", "nak",
-					      "counter" };
+static const char *const kind_name[KINDS] = {
+	"vendor", "status", "event", "nak", "counter", "cm_event", "cm_status",
+	"cm_counter", "log",
+};
 static const char *const kind_text[KINDS] = {
 	"ibv_wc.vendor_err", "ibv_wc.status", "asynchronous event",
-	"AETH syndrome", "counter",
+	"AETH syndrome", "counter", "event of rdma_cm", "rdma_cm_event.status",
+	"counter of connection management", "line of the log",
 };
 
 /* What programs and logs call a kind; the longer before the shorter. */
@@ -30,14 +38,17 @@ static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "syndrom", VENDOR },		/* perftest's spelling */
 	{ "wc status", STATUS }, { "status", STATUS },
 	{ "event type", EVENT }, { "event", EVENT },
-	{ "counter", COUNTER },
+	{ "cma event", CM_EVENT }, { "cm event", CM_EVENT },
+	{ "cm status", CM_STATUS }, { "cm error", CM_STATUS },
+	{ "errno", CM_STATUS }, { "error", CM_STATUS },	/* rping's word */
+	{ "cm counter", CM_COUNTER }, { "counter", COUNTER }, { "log", LOG },
 	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 static const struct entry {
 	enum kind kind;
-	unsigned code;
+	int code;
 	const char *name, *what, *todo;
 } entries[] = {
 #define VERR(code, name, what, todo) { VENDOR, code, #name, what, todo },
@@ -59,6 +70,11 @@ static const struct entry {
 	  " it out", "see IBV_WC_REM_OP_ERR" },
 	{ NAK, 0x64, "NAK_INVALID_RD_REQUEST", "an RD request is invalid (RD,"
 	  " which urnic does not have)", "" },
+#define EXPLAIN(kind, name, what, todo) { kind, name, #name, what, todo },
+#define LINE(part, what, todo) { LOG, 0, part, what, todo },
+#include "explain_cm.def"
+#undef LINE
+#undef EXPLAIN
 };
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
@@ -76,27 +92,35 @@ static const char *spoken(const struct entry *e)
 		return ibv_wc_status_str((enum ibv_wc_status)e->code);
 	case EVENT:
 		return ibv_event_type_str((enum ibv_event_type)e->code);
-	case VENDOR: case NAK: case COUNTER: case KINDS:
+	case CM_STATUS:
+		return e->code < 0 ? strerror(-e->code) : "";
+	case CM_EVENT:		/* rdma_event_str() answers the name */
+	case VENDOR: case NAK: case COUNTER: case CM_COUNTER: case LOG: case KINDS:
 		break;
 	}
 	return "";
+}
+
+static bool has_code(const struct entry *e)
+{
+	return e->kind != COUNTER && e->kind != CM_COUNTER && e->kind != LOG;
 }
 
 static void show(const struct entry *e, bool full)
 {
 	char code[16] = "";
 
-	if (e->kind != COUNTER)
-		snprintf(code, sizeof(code), e->kind == NAK ? " 0x%02x" : " %u", e->code);
+	if (has_code(e))
+		snprintf(code, sizeof(code), e->kind == NAK ? " 0x%02x" : " %d", e->code);
 
 	if (found) {
 		json_array_append_new(found, json_pack("{ss si ss ss ss ss}",
-			"kind", kind_name[e->kind], "code", (int)e->code,
+			"kind", kind_name[e->kind], "code", e->code,
 			"name", e->name, "text", spoken(e), "what", e->what, "do", e->todo));
 		return;
 	}
 	if (!full) {
-		printf("%-7s %5s  %s\n", kind_name[e->kind], code, e->name);
+		printf("%-10s %5s  %s\n", kind_name[e->kind], code, e->name);
 		return;
 	}
 	printf("%s%s: %s\n", kind_text[e->kind], code, e->name);
@@ -110,7 +134,7 @@ static void show(const struct entry *e, bool full)
 /* Acknowledgements and RNR NAKs carry a number in their syndrome. */
 static bool show_syndrome(unsigned code)
 {
-	struct entry e = { .kind = NAK, .code = code, .todo = "" };
+	struct entry e = { .kind = NAK, .code = (int)code, .todo = "" };
 	char what[128], name[32];
 
 	if (code > 0xff || !aeth_valid((uint8_t)code))
@@ -157,9 +181,10 @@ static int show_code(int kind, unsigned code)
 	for (int i = 0; i < ENTRIES; i++) {
 		const struct entry *e = &entries[i];
 
-		/* Counters have names alone. */
-		if (e->kind != COUNTER && (kind < 0 || (int)e->kind == kind) &&
-		    e->code == code)
+		/* An errno is looked for only where one is meant; its sign may be
+		 * gone. */
+		if (has_code(e) && (kind < 0 || (int)e->kind == kind) &&
+		    (e->code == (int)code || (kind >= 0 && -e->code == (int)code)))
 			hits += show_once(i);
 	}
 	/* A bare number below 0x20 is hardly a syndrome. */
@@ -186,10 +211,21 @@ static bool number(const char *text, bool goes_on, unsigned *code)
 	return true;
 }
 
+/* The number behind words, wherever that stands; they may stand without, too. */
+static bool numbered(const char *text, const char *words, unsigned *code)
+{
+	const char *after = words_within(text, words);
+
+	while (after && !number(after, true, code))
+		after = words_within(after, words);
+	return after != NULL;
+}
+
 /* The prefix that all names of a kind have; any may be left out. */
 static const char *const prefix[KINDS] = {
 	[VENDOR] = "verr", [STATUS] = "ibv wc", [EVENT] = "ibv event",
-	[NAK] = "nak", [COUNTER] = "counter",
+	[NAK] = "nak", [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
+	[CM_STATUS] = "cm", [CM_COUNTER] = "cm", [LOG] = "",
 };
 
 static const char *bare(const char *name, enum kind kind)
@@ -223,6 +259,34 @@ static bool mentions(const struct entry *e, const char *text)
 	return does;
 }
 
+/* Is this about rdma_cm?  Its statuses are small numbers and errnos, as others
+ * are. */
+static bool about_cm(const char *text)
+{
+	static const char *const says[] = {
+		"rdma cm event", "rdma connect", "rdma accept", "rdma resolve addr",
+		"rdma bind addr", "rdma listen", "rdma create ep", "iwarp connection",
+	};
+	bool is = false;
+
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		is |= words_within(text, says[i]) != NULL;
+	return is;
+}
+
+/* "connection management: rx 3 tx 2 timeout 1" */
+static bool counted(const struct entry *e, const char *text)
+{
+	const char *all = words_within(text, "connection management");
+	char plain[TEXT];
+	unsigned n;
+
+	if (!all || e->kind != CM_COUNTER)
+		return false;
+	words_plain(plain, sizeof(plain), e->name);
+	return numbered(all, bare(plain, e->kind), &n);
+}
+
 /* The name with its prefix, or what programs print, or what our log says, is part
  * of a longer text. */
 static bool quoted(const struct entry *e, const char *text)
@@ -230,12 +294,14 @@ static bool quoted(const struct entry *e, const char *text)
 	const char *const in[] = { e->name, spoken(e),
 				   e->kind == VENDOR && e->code ? e->what : "" };
 	char plain[TEXT];
-	bool is = false;
+	bool is = counted(e, text);
 
+	if (e->kind == CM_STATUS && !about_cm(text))
+		return false;
 	for (int i = 0; i < 3 && !is; i++) {
 		words_plain(plain, sizeof(plain), in[i]);
-		is = *plain && (i || bare(plain, e->kind) != plain) &&
-		     words_within(text, plain);
+		is = *plain && words_within(text, plain) &&
+		     (i || e->kind == LOG || bare(plain, e->kind) != plain);
 	}
 	return is;
 }
@@ -253,20 +319,24 @@ static int show_if(bool (*fits)(const struct entry *e, const char *text),
 	return hits;
 }
 
-/* A line of a log: names, texts, and kinds with a number behind. */
+/* A line of a log: names, texts, and kinds with a number behind.  "error" and, of
+ * rdma_cm, "status" are rdma_cm's. */
 static int show_line(const char *text)
 {
-	bool done[KINDS] = { false };
+	bool done[KINDS] = { false }, cm = about_cm(text);
 	int hits = show_if(quoted, -1, text);
 
 	for (int i = 0; i < CALLS; i++) {
-		const char *after = words_within(text, calls[i].words);
+		enum kind kind = calls[i].kind;
 		unsigned code;
 
-		if (!after || done[calls[i].kind] || !number(after, true, &code))
+		if (cm && kind == STATUS)
+			kind = CM_STATUS;
+		if (done[kind] || (kind == CM_STATUS && !cm) ||
+		    !numbered(text, calls[i].words, &code))
 			continue;
-		done[calls[i].kind] = true;
-		hits += show_code((int)calls[i].kind, code);
+		done[kind] = true;
+		hits += show_code((int)kind, code);
 	}
 	return hits;
 }
@@ -384,7 +454,9 @@ int cmd_explain(int argc, char **argv)
 		.doc = "Say what an error code or event means and what to do about"
 		       " it; without an argument list them all.\vKIND is vendor"
 		       " (ibv_wc.vendor_err), status (ibv_wc.status), event"
-		       " (asynchronous events) or nak (AETH syndromes). A number"
+		       " (asynchronous events), nak (AETH syndromes), counter,"
+		       " cm_event, cm_status, cm_counter (of rdma_cm) or log"
+		       " (lines of the log about connections). A number"
 		       " is explained for every kind that has it. TEXT is what a"
 		       " program printed, such as `transport retry counter"
 		       " exceeded', or a line of a log. Case and punctuation make"
@@ -393,6 +465,8 @@ int cmd_explain(int argc, char **argv)
 	struct explain x = { .text = "" };
 	bool ok = true;
 
+	for (int i = 1; i < argc; i++)		/* "error -110" has no option */
+		argv[i] += argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9';
 	argp_parse(&argp, argc, argv, 0, NULL, &x);
 	if (x.json)
 		found = json_array();

@@ -26,6 +26,7 @@ long probe_number(const char *path);
 uint16_t probe_udp_port(void);
 
 void probe_conf(struct finding *f);
+void probe_iwarp(struct finding *f);
 
 void probe_port4(struct finding *f);
 void probe_port6(struct finding *f);

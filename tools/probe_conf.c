@@ -17,16 +17,31 @@ uint16_t probe_udp_port(void)
 	return conf_read(&conf, &origin, err) ? 4791 : conf.udp_port;
 }
 
-/* The first name of the list that is no interface; false: all are. */
+/* An interface, or a device of one: see listed() of nic/registry.c. */
+static bool is_known(const char *name)
+{
+	static const char *const kinds[] = { "", "roce_", "iwarp_" };
+	bool is = false;
+
+	for (int i = 0; i < 3 && !is; i++) {
+		size_t n = strlen(kinds[i]);
+
+		is = strncmp(name, kinds[i], n) == 0 && if_nametoindex(name + n);
+	}
+	return is;
+}
+
+/* The first name of the list that is neither; false: all are. */
 static bool no_interface(const char *list, char name[64])
 {
 	static const char between[] = ", ";
 
 	for (const char *at = list; *at; at += strspn(at, between)) {
-		int len = (int)strcspn(at, between);
+		size_t len = strcspn(at, between), n = len < 63 ? len : 63;
 
-		snprintf(name, 64, "%.*s", len, at);
-		if (len && !if_nametoindex(name))
+		memcpy(name, at, n);
+		name[n] = '\0';
+		if (len && !is_known(name))
 			return true;
 		at += len;
 	}
@@ -54,7 +69,8 @@ void probe_conf(struct finding *f)
 	if (no_interface(conf.devices, name)) {
 		finding(f, LIMITED, "it gets no device", "correct devices"
 			" (URNIC_DEVICES, urnic run -d); `ip link' lists the"
-			" interfaces", "there is no interface '%s'", name);
+			" interfaces; a device of eth0 is roce_eth0 or"
+			" iwarp_eth0", "there is no interface '%s'", name);
 		return;
 	}
 	if (origin.path[0])

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
 	  " drop=0.01,reorder=0.001,seed=7; see urnic(1)", 0 },
 	{ "log", 'l', "LEVEL[:FILE]", 0, "error, warn, info or debug", 0 },
 	{ "devices", 'd', "LIST", 0, "comma-separated network interfaces that"
-	  " get a device", 0 },
+	  " get a device, or devices, e.g. roce_eth0,iwarp_eth0", 0 },
 	{ "identity", 'i', "ID", 0, "urnic, connectx, or key=value,...; see"
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"

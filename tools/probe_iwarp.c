@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe_iwarp.c - which iWARP devices there are, and how they are had. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "nic/netdev.h"
+#include "probe.h"
+#include "settings.h"
+
+struct tally {
+	char iwarp[400];		/* their names */
+	bool roce, loopback;		/* any of RoCE; iWARP's of loopback */
+	const char *first, *lo;		/* interfaces that might have one */
+};
+
+static bool is_listed(const char *list, const char *name)
+{
+	static const char between[] = ", ";
+	size_t n = strlen(name);
+
+	for (const char *at = list; *at; at += strspn(at, between)) {
+		size_t len = strcspn(at, between);
+
+		if (len == n && strncmp(at, name, n) == 0)
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+static void look_at(struct tally *t, const char *list, const struct netdev *net)
+{
+	char roce[32], iwarp[32];
+	size_t n = strlen(t->iwarp);
+
+	snprintf(roce, sizeof(roce), "roce_%s", net->name);
+	snprintf(iwarp, sizeof(iwarp), "iwarp_%s", net->name);
+	t->roce |= !*list || is_listed(list, net->name) || is_listed(list, roce);
+	if (net->loopback)
+		t->lo = net->name;
+	else if (!t->first)
+		t->first = net->name;
+	if (!is_listed(list, iwarp))
+		return;
+	t->loopback |= net->loopback;
+	snprintf(t->iwarp + n, sizeof(t->iwarp) - n, "%s%s", n ? ", " : "", iwarp);
+}
+
+static void say(struct finding *f, const struct tally *t)
+{
+	const char *a = t->first ? t->first : t->lo;
+
+	if (t->iwarp[0] && !t->roce && !t->loopback)
+		finding(f, LIMITED, "127.0.0.1 cannot be connected to",
+			"name iwarp_lo in devices (URNIC_DEVICES), too",
+			"%s, and none of loopback", t->iwarp);
+	else if (t->iwarp[0])
+		finding(f, OK, "", "", "%s, connected by rdma_cm", t->iwarp);
+	else if (!a)
+		finding(f, OK, "", "", "no interface has an address");
+	else if (t->first && t->lo)
+		finding(f, OK, "", "", "none; they can be had by name:"
+			" URNIC_DEVICES=iwarp_%s,iwarp_%s", t->first, t->lo);
+	else
+		finding(f, OK, "", "", "none; one can be had by name:"
+			" URNIC_DEVICES=iwarp_%s", a);
+}
+
+void probe_iwarp(struct finding *f)
+{
+	struct tally t = { .iwarp = "" };
+	struct netdev *net = NULL;
+	struct conf_origin origin;
+	char err[CONF_ERR];
+	struct conf conf;
+	int n = 0;
+
+	if (settings_read(&conf, &origin, err) != 0) {
+		finding(f, OK, "", "", "not known: the configuration is wrong");
+		return;
+	}
+	if (netdev_list(&net, &n) != 0)
+		n = 0;
+	for (int i = 0; i < n; i++)
+		look_at(&t, conf.devices, &net[i]);
+	say(f, &t);
+	free(net);
+}
