@@ -34,6 +34,7 @@ struct guard_interval {
 	uint64_t ns;			/* 0: the thread watches the sockets */
 	unsigned proof;			/* wake-ups at which a poller was active */
 	unsigned need;			/* so many make ns positive */
+	unsigned late;			/* wake-ups at which input waited for one */
 	bool slept;			/* before this turn */
 	uint64_t rested;		/* when it went to sleep */
 };

@@ -7,7 +7,8 @@
  * since the wake-up before), it leaves the sockets to the pollers and sleeps blindly for a guard interval,
  * 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
  * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
- * then, the next proof has to be twice as long.
+ * then, the next proof has to be twice as long.  (A program that spins on memory
+ * polls in between for its own completions, and comes late for what it awaits.)
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
@@ -46,7 +47,7 @@ enum {
 	BETWEEN_NS = 100000,		/* ... as often as the thread wakes */
 	ACTIVE_NS = 50000,		/* ... it still polls */
 	GUARD_FIRST_NS = 100000, GUARD_MAX_NS = 1000000,
-	NEED_MIN = 16, NEED_MAX = 256,
+	NEED_MIN = 16, NEED_MAX = 1024, LATE_MAX = 4,
 	SLICE_NS = 100000,
 };
 
@@ -72,15 +73,14 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 }
 
 /* Polls find nothing to do where the thread is always first, and come late where
- * it has the processor that they want.  So has somebody polled since the last
- * wake-up, and the sleep was short; or, since the entries that a blind thread's
- * program finds come from whoever runs the engine, at all? */
-static bool polled_between(struct engine *e, uint64_t now, bool blind)
+ * it has the processor that they want: so one since the thread went to sleep
+ * counts, too, if that was not long ago. */
+static bool is_active(struct engine *e, uint64_t now)
 {
-	bool any = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed) ||
-		   polled_within(e, e->g.rested, 0);
+	bool polled = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed);
 
-	return any && (blind || now - e->g.rested < BETWEEN_NS);
+	return polled_within(e, now, PROOF_NS) ||
+	       (now - e->g.rested < BETWEEN_NS && (polled || polled_within(e, e->g.rested, 0)));
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -170,31 +170,42 @@ static bool nap(struct engine *e)
 	return true;
 }
 
-/* A program polls: let it have the input.  Nobody does: take it back. */
-static void adapt(struct engine *e, bool active, bool input)
+static void watch_again(struct guard_interval *g)
+{
+	g->ns = 0;
+	g->proof = g->late = 0;
+}
+
+/* A program polls: let it have the input. */
+static void adapt_watching(struct engine *e, uint64_t now)
 {
 	struct guard_interval *g = &e->g;
 
-	if (atomic_exchange(&e->armed, false)) {
-		g->ns = 0;
-		g->proof = 0;
-	} else if (!g->slept) {
-		;			/* says nothing about the pollers */
-	} else if (g->ns == 0) {
-		g->proof = active ? g->proof + 1 : g->proof / 2;
-		if (g->proof >= g->need)
-			g->ns = GUARD_FIRST_NS;
-	} else if (active && !input) {
-		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
-	} else if (active) {		/* they poll, but did not come to it */
+	if (!g->slept)			/* that says nothing about pollers */
+		return;
+	g->proof = is_active(e, now) ? g->proof + 1 : g->proof / 2;
+	if (g->proof >= g->need)
 		g->ns = GUARD_FIRST_NS;
-	} else {
-		if (input)
-			g->need = g->need * 2 < NEED_MAX ? g->need * 2 : NEED_MAX;
-		else
-			g->need = g->need / 2 > NEED_MIN ? g->need / 2 : NEED_MIN;
-		g->ns = 0;
-		g->proof = 0;
+}
+
+/* Nobody does, or they come too late for it, again and again: take it back. */
+static void adapt_blind(struct engine *e, uint64_t now, bool input)
+{
+	struct guard_interval *g = &e->g;
+	bool found = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed);
+	bool driven = polled_within(e, g->rested, 0);
+
+	if (polled_within(e, now, ACTIVE_NS)) {
+		g->late = 0;
+		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
+	} else if (input && driven && ++g->late < LATE_MAX) {
+		g->ns = GUARD_FIRST_NS;
+	} else if (input) {
+		g->need = g->need * 2 < NEED_MAX ? g->need * 2 : NEED_MAX;
+		watch_again(g);
+	} else if (!driven && !found) {
+		g->need = g->need / 2 > NEED_MIN ? g->need / 2 : NEED_MIN;
+		watch_again(g);
 	}
 }
 
@@ -218,24 +229,27 @@ static void ask_for_short_slices(void)
 /* One wake-up.  The next one is when the engine's deadline says. */
 static void wake_up(struct engine *e)
 {
-	bool blind = e->g.ns != 0, input = false, active, served;
-	uint64_t now = clock_ns();
+	bool blind = e->g.ns != 0, input = false;
+	uint64_t now = clock_ns(), woke = now;
 
-	active = polled_within(e, now, blind ? ACTIVE_NS : PROOF_NS);
-	served = active && blind;		/* by them, timers too */
-	if (e->g.slept)
-		active |= polled_between(e, now, blind);
-	if (!served) {
+	/* Else they serve it, timers too. */
+	if (!blind || !polled_within(e, now, ACTIVE_NS)) {
 		if (!turn_try(&e->core->turn)) {
+			/* Somebody was at it. */
+			atomic_store_explicit(&e->polled, true, memory_order_relaxed);
 			turn_take(&e->core->turn);
-			active = true;		/* somebody was at it */
 			now = clock_ns();
 		}
 		host_run(e->host);
 		input = engine_turn(e, now, false).input;
 		turn_give(&e->core->turn);
 	}
-	adapt(e, active, input);
+	if (atomic_exchange(&e->armed, false))
+		watch_again(&e->g);
+	else if (blind)
+		adapt_blind(e, woke, input);
+	else
+		adapt_watching(e, woke);
 }
 
 static void *engine_main(void *arg)
