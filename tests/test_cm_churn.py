@@ -29,7 +29,8 @@ def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
     """Connecting and parting leaves nothing behind."""
     pair = shared_pair()
     # A TCP port rests for a minute after its connection, as is; 28,000 do not last.
-    pair.b.sh("echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse")
+    for ns in (pair.a, pair.b):
+        ns.sh("echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse")
     out = run(pair, ours, kind, place, family, ("serve", "ask"), n, 60 + n // 20)
     assert f"{n} cycles" in out
 

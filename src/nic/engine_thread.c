@@ -5,10 +5,11 @@
  * sockets, so every datagram wakes it.  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
  * since the wake-up before), it leaves the sockets to the pollers and sleeps
- * blindly for a guard interval, 100 us at first and 1 ms at most.  It goes back to the sockets as soon as it
- * wakes and nobody has polled lately, or a CQ is armed; if input was waiting
- * then, the next proof has to be twice as long.  (A program that spins on memory
- * polls in between for its own completions, and comes late for what it awaits.)
+ * blindly for a guard interval, 100 us at first and 1 ms at most.  It goes back
+ * to the sockets as soon as it wakes and nobody has polled lately, or a CQ is
+ * armed; if input was waiting then, the next proof has to be twice as long.  (A
+ * program that spins on memory polls in between for its own completions, and
+ * comes late for what it awaits.)
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
