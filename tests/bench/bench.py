@@ -61,7 +61,7 @@ class Bench:
         rounds = "20000"
         words = [self.tool("sock_pingpong"), "udp", how, rounds]
         echo = self.b.start(*words, self.b.ip4, self.a.ip4, library=False)
-        echo.wait_udp(18700)
+        echo.wait_listening(18700, tables=("udp",), state="01")    # connected
         end = self.a.run(*words, self.a.ip4, self.b.ip4, "start", library=False)
         echo.wait(5)
         return float(end.out)
