@@ -136,12 +136,7 @@ int cma_some_ip(bool v6, uint8_t ip[16]);
 bool cma_ip_is_loopback(const uint8_t ip[16]);
 
 /* cma_addr.c */
-void cma_to_ip(const struct sockaddr *a, uint8_t ip[16]);
-void cma_from_ip(const uint8_t ip[16], uint16_t port, uint32_t ifindex,
-		 struct sockaddr_storage *a);
 bool cma_is_any(const struct sockaddr *a);
-socklen_t cma_len(const struct sockaddr *a);
-uint16_t cma_port(const struct sockaddr *a);
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 		 enum cma_kind kind);
 /* Which devices can id have? */

@@ -8,68 +8,12 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
-#include "sys/dgram.h"
+#include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/rand.h"
+#include "sys/sockaddr.h"
 
 enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
-
-static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-void cma_to_ip(const struct sockaddr *a, uint8_t ip[16])
-{
-	if (a->sa_family == AF_INET6) {
-		memcpy(ip, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
-		return;
-	}
-	memcpy(ip, mapped, 12);
-	memcpy(ip + 12, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
-}
-
-void cma_from_ip(const uint8_t ip[16], uint16_t port, uint32_t ifindex,
-		 struct sockaddr_storage *a)
-{
-	memset(a, 0, sizeof(*a));
-	if (addr_is_v4(ip)) {
-		struct sockaddr_in *in = (void *)a;
-
-		in->sin_family = AF_INET;
-		in->sin_port = htons(port);
-		memcpy(&in->sin_addr, ip + 12, 4);
-	} else {
-		struct sockaddr_in6 *in6 = (void *)a;
-
-		in6->sin6_family = AF_INET6;
-		in6->sin6_port = htons(port);
-		memcpy(&in6->sin6_addr, ip, 16);
-		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-			in6->sin6_scope_id = ifindex;
-	}
-}
-
-socklen_t cma_len(const struct sockaddr *a)
-{
-	return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-	       a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
-}
-
-uint16_t cma_port(const struct sockaddr *a)
-{
-	return ntohs(((const struct sockaddr_in *)(const void *)a)->sin_port);
-}
-
-static void set_port(struct sockaddr *a, uint16_t port)
-{
-	((struct sockaddr_in *)(void *)a)->sin_port = htons(port);
-}
-
-static uint32_t scope(const struct sockaddr *a)
-{
-	const struct sockaddr_in6 *in6 = (const void *)a;
-
-	return a->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? in6->sin6_scope_id : 0;
-}
 
 bool cma_is_any(const struct sockaddr *a)
 {
@@ -119,7 +63,7 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 
 void cma_set_src_port(struct cma_id *id, uint16_t port)
 {
-	set_port(&id->id.route.addr.src_addr, port);
+	sockaddr_set_port(&id->id.route.addr.src_addr, port);
 	id->to.src_port = port;
 }
 
@@ -127,7 +71,7 @@ int cma_take_name(struct cma_id *id)
 {
 	struct sockaddr *src = &id->id.route.addr.src_addr;
 	struct cm_service s = {
-		.space = (uint16_t)id->id.ps, .port = cma_port(src),
+		.space = (uint16_t)id->id.ps, .port = sockaddr_port(src),
 		.any = cma_is_any(src), .v6 = src->sa_family == AF_INET6,
 		.v6_only = id->afonly, .ifindex = id->to.way.ifindex,
 	};
@@ -140,7 +84,7 @@ int cma_take_name(struct cma_id *id)
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
 
-	cma_to_ip(src, s.ip);
+	sockaddr_ip(src, s.ip);
 	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
 	if (rc)
 		return rc;
@@ -155,11 +99,11 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 
 	if (id->state != CMA_NEW || !a)
 		return -EINVAL;
-	if (!cma_len(a))
+	if (!sockaddr_len(a))
 		return -EAFNOSUPPORT;
 	/* As with the kernel's rdma_cm, who is bound to loopback has no device
 	 * yet: libfabric counts on that. */
-	cma_to_ip(a, ip);
+	sockaddr_ip(a, ip);
 	if (cma_is_any(a) || cma_ip_is_loopback(ip)) {
 		struct cma_dev *dev;
 
@@ -168,14 +112,14 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 			return rc;
 		id->ctx = dev->ctx;
 	} else {
-		rc = cma_bind_dev(id, ip, scope(a), cma_kind_of(id));
+		rc = cma_bind_dev(id, ip, sockaddr_scope(a), cma_kind_of(id));
 		if (rc)
 			return rc;
 	}
-	memcpy(&id->id.route.addr.src_storage, a, cma_len(a));
-	id->to.src_port = cma_port(a);
+	memcpy(&id->id.route.addr.src_storage, a, sockaddr_len(a));
+	id->to.src_port = sockaddr_port(a);
 	rc = cma_take_name(id);
-	if (rc == -EADDRINUSE && id->reuse && cma_port(a))
+	if (rc == -EADDRINUSE && id->reuse && sockaddr_port(a))
 		rc = 0;			/* who listens first has it */
 	if (!rc)
 		id->state = CMA_BOUND;
@@ -207,15 +151,15 @@ int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 	if (fd < 0)
 		return -errno;
 	memset(&to, 0, sizeof(to));
-	memcpy(&to, dst, cma_len(dst));
-	if (!cma_port(dst))
-		set_port((struct sockaddr *)&to, 9);
+	memcpy(&to, dst, sockaddr_len(dst));
+	if (!sockaddr_port(dst))
+		sockaddr_set_port((struct sockaddr *)&to, 9);
 	if (src->ss_family == dst->sa_family && !cma_is_any((struct sockaddr *)src)) {
-		set_port((struct sockaddr *)src, 0);
-		if (bind(fd, (struct sockaddr *)src, cma_len((struct sockaddr *)src)))
+		sockaddr_set_port((struct sockaddr *)src, 0);
+		if (bind(fd, (struct sockaddr *)src, sockaddr_len((struct sockaddr *)src)))
 			rc = -errno;
 	}
-	if (!rc && connect(fd, (struct sockaddr *)&to, cma_len(dst)))
+	if (!rc && connect(fd, (struct sockaddr *)&to, sockaddr_len(dst)))
 		rc = -errno;
 	if (!rc && getsockname(fd, (struct sockaddr *)src, &len))
 		rc = -errno;
@@ -257,12 +201,12 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	int rc;
 
 	if (src && !port)
-		port = cma_port(src);
+		port = sockaddr_port(src);
 	memset(&from, 0, sizeof(from));
 	if (id->state != CMA_NEW && !cma_is_any(&route->src_addr))
 		from = route->src_storage;
-	else if (src && cma_len(src))
-		memcpy(&from, src, cma_len(src));
+	else if (src && sockaddr_len(src))
+		memcpy(&from, src, sockaddr_len(src));
 	if (from.ss_family && from.ss_family != dst->sa_family)
 		memset(&from, 0, sizeof(from));
 	rc = cma_find_source(dst, &from);
@@ -270,21 +214,21 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 		return rc;
 	if (cma_is_any(dst)) {			/* as for any socket: this host */
 		self = from;
-		set_port((struct sockaddr *)&self, cma_port(dst));
+		sockaddr_set_port((struct sockaddr *)&self, sockaddr_port(dst));
 		dst = (struct sockaddr *)&self;
 	}
-	cma_to_ip((struct sockaddr *)&from, id->to.src_ip);
-	cma_to_ip(dst, id->to.dst_ip);
-	rc = choose_way(id, scope((struct sockaddr *)&from));
+	sockaddr_ip((struct sockaddr *)&from, id->to.src_ip);
+	sockaddr_ip(dst, id->to.dst_ip);
+	rc = choose_way(id, sockaddr_scope((struct sockaddr *)&from));
 	if (rc)
 		return rc;
 	id->to.src_port = port ? port : any_port();
-	set_port((struct sockaddr *)&from, id->to.src_port);
+	sockaddr_set_port((struct sockaddr *)&from, id->to.src_port);
 	route->src_storage = from;
 	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
-	memcpy(&route->dst_storage, dst, cma_len(dst));
-	id->to.way.ifindex = scope(dst);
-	id->to.dst_port = cma_port(dst);
+	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
+	id->to.way.ifindex = sockaddr_scope(dst);
+	id->to.dst_port = sockaddr_port(dst);
 	id->to.space = (uint16_t)id->id.ps;
 	id->to.datagram = cma_is_datagram(id);
 	memcpy(route->addr.ibaddr.sgid.raw, id->to.way.src, 16);
@@ -299,7 +243,7 @@ static int resolve_addr(struct cma_id *id, struct sockaddr *src, struct sockaddr
 
 	if (id->state > CMA_ADDR || !dst)
 		return -EINVAL;
-	if (!cma_len(dst))
+	if (!sockaddr_len(dst))
 		return -EAFNOSUPPORT;
 	rc = cma_init();
 	if (rc)

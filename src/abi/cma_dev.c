@@ -198,7 +198,7 @@ static bool is_of(const uint8_t ip[16], bool v6)
 	if (addr_is_v4(ip))
 		return !v6 && !cma_ip_is_loopback(ip);
 	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
-	       !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+	       !addr_is_link_local(ip);
 }
 
 static bool some_ip(struct cma_dev *d, bool v6, uint8_t ip[16])

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "abi/cma.h"
+#include "sys/addr.h"
 #include "sys/rand.h"
+#include "sys/sockaddr.h"
 
 static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 {
@@ -125,8 +127,8 @@ static void set_addresses(struct cma_id *id)
 	struct rdma_addr *a = &id->id.route.addr;
 	const struct cm_way *w = &id->to.way;
 
-	cma_from_ip(id->to.src_ip, id->to.src_port, w->ifindex, &a->src_storage);
-	cma_from_ip(id->to.dst_ip, id->to.dst_port, w->ifindex, &a->dst_storage);
+	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
+	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
 	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
 	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
 	a->addr.ibaddr.pkey = 0xffff;
@@ -136,7 +138,7 @@ static void set_addresses(struct cma_id *id)
  * own comes in by lo. */
 static uint32_t interface_of(const struct cm_way *w)
 {
-	return w->src[0] == 0xfe && (w->src[1] & 0xc0) == 0x80 ? w->ifindex : 0;
+	return addr_is_link_local(w->src) ? w->ifindex : 0;
 }
 
 int cma_id_for_request(struct cma_event *e)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "abi/cma.h"
+#include "sys/sockaddr.h"
 
 enum { QPN_MULTICAST = 0xffffff };
 
@@ -46,9 +47,9 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 
 	if (!id->dev)
 		return -EINVAL;
-	if (!addr || !cma_len(addr))
+	if (!addr || !sockaddr_len(addr))
 		return -EAFNOSUPPORT;
-	cma_to_ip(addr, ip);
+	sockaddr_ip(addr, ip);
 	if (!is_multicast(ip, addr->sa_family))
 		return -EINVAL;
 	g = calloc(1, sizeof(*g));
@@ -56,7 +57,7 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 		return -ENOMEM;
 	g->id = id;
 	memcpy(g->gid.raw, ip, 16);
-	memcpy(&g->addr, addr, cma_len(addr));
+	memcpy(&g->addr, addr, sockaddr_len(addr));
 	g->context = context;
 	g->send_only = send_only;
 	list_add_tail(&id->groups, &g->node);
@@ -109,7 +110,7 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	list_for_safe(n, &id->groups) {
 		struct cma_group *g = container_of(n, struct cma_group, node);
 
-		if (memcmp(&g->addr, addr, cma_len(addr)))
+		if (memcmp(&g->addr, addr, sockaddr_len(addr)))
 			continue;
 		leave(g);
 		return 0;

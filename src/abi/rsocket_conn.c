@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "abi/rsocket.h"
+#include "sys/sockaddr.h"
 
 /* REQUESTS: that may be unread below us, where they would have to come again. */
 enum { RESOLVE_MS = 2000, BACKLOG_MAX = 1024, REQUESTS = 128 };
@@ -58,7 +59,7 @@ static int make_id(struct rsock *rs)
 static bool fits(const struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
 	return a && len >= sizeof(sa_family_t) && a->sa_family == rs->domain &&
-	       len >= cma_len(a);
+	       len >= sockaddr_len(a);
 }
 
 static int do_bind(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
@@ -75,13 +76,13 @@ static int do_bind(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
 	rc = make_id(rs);
 	if (rc)
 		return rc;
-	memcpy(&a, addr, cma_len(addr));
+	memcpy(&a, addr, sockaddr_len(addr));
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)&a))
 		return -errno;
 	rs->state = RSOCK_BOUND;
 	rs->bound = true;
 	addr = rdma_get_local_addr(rs->id);
-	memcpy(&rs->local, addr, cma_len(addr));
+	memcpy(&rs->local, addr, sockaddr_len(addr));
 	return 0;
 }
 
@@ -189,16 +190,16 @@ static void tell(const struct rsock *rs, const struct sockaddr *a, struct sockad
 		 socklen_t *len)
 {
 	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6,
-				       .sin6_port = htons(cma_port(a)) };
+				       .sin6_port = htons(sockaddr_port(a)) };
 	socklen_t has;
 
 	if (!addr || !len)
 		return;
 	if (rs->domain == AF_INET6 && a->sa_family == AF_INET) {
-		cma_to_ip(a, mapped.sin6_addr.s6_addr);
+		sockaddr_ip(a, mapped.sin6_addr.s6_addr);
 		a = (const struct sockaddr *)&mapped;
 	}
-	has = cma_len(a);
+	has = sockaddr_len(a);
 	memcpy(addr, a, *len < has ? *len : has);
 	*len = has;
 }
@@ -269,7 +270,7 @@ static int start_connect(struct rsock *rs, const struct sockaddr *addr)
 	uint8_t data[RS_CONN_SIZE];
 	int rc = make_id(rs);
 
-	memcpy(&to, addr, cma_len(addr));
+	memcpy(&to, addr, sockaddr_len(addr));
 	if (rc)
 		return rc;
 	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)&to, RESOLVE_MS) ||

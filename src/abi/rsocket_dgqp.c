@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "abi/rsocket_dgram.h"
+#include "sys/addr.h"
+#include "sys/sockaddr.h"
 
 #define KNOWN_NS 1000000000u	/* then it is asked again, if it has not said a word */
 #define DRAIN_NS 100000000u
@@ -162,9 +164,7 @@ void dg_qp_free(struct dg_qp *q)
  * 127/8 come from 127.0.0.1. */
 static bool is_from(const uint8_t grh[DG_GRH], const uint8_t ip[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
-
-	if (memcmp(ip, mapped, sizeof(mapped)))
+	if (!addr_is_v4(ip))
 		return !memcmp(grh + 8, ip, 16);
 	return !memcmp(grh + 32, ip + 12, ip[12] == 127 ? 1 : 4);
 }
@@ -301,15 +301,15 @@ static int make_peer(struct rsock *rs, const struct sockaddr *to, struct dg_peer
 	uint8_t ip[16];
 	int rc;
 
-	cma_to_ip(to, p->ip);
-	p->port = cma_port(to);
+	sockaddr_ip(to, p->ip);
+	p->port = sockaddr_port(to);
 	p->ifindex = interface(to);
 	if (getsockname(rs->dg->udp, (struct sockaddr *)&from, &len))
 		return -errno;
 	rc = cma_find_source(to, &from);
 	if (rc)
 		return rc;
-	cma_to_ip((struct sockaddr *)&from, ip);
+	sockaddr_ip((struct sockaddr *)&from, ip);
 	return dg_qp_for(rs, ip, interface((struct sockaddr *)&from), &p->via);
 }
 
@@ -344,10 +344,10 @@ int dg_peer_for(struct rsock *rs, const struct sockaddr *to, struct dg_peer **ou
 	uint8_t ip[16];
 	int rc;
 
-	cma_to_ip(to, ip);
+	sockaddr_ip(to, ip);
 	list_for(n, &rs->dg->peers) {
 		p = container_of(n, struct dg_peer, node);
-		if (p->port != cma_port(to) || memcmp(p->ip, ip, 16) ||
+		if (p->port != sockaddr_port(to) || memcmp(p->ip, ip, 16) ||
 		    p->ifindex != interface(to))
 			continue;
 		p->used = rsock_now();

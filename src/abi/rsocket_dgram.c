@@ -9,6 +9,7 @@
 
 #include "abi/rsocket_dgram.h"
 #include "sys/fd.h"
+#include "sys/sockaddr.h"
 
 enum { AT_A_TIME = 16 };
 
@@ -86,7 +87,7 @@ int rsock_dgram_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	    bind(rs->dg->udp, a, len) ||
 	    getsockname(rs->dg->udp, (struct sockaddr *)&name, &n))
 		return -errno;
-	rs->dg->port = cma_port((struct sockaddr *)&name);
+	rs->dg->port = sockaddr_port((struct sockaddr *)&name);
 	rs->state = RSOCK_BOUND;
 	return 0;
 }
@@ -104,7 +105,7 @@ static int have_port(struct rsock *rs)
 
 	return rs->state == RSOCK_NEW ?
 		rsock_dgram_bind(rs, (struct sockaddr *)&any,
-				 cma_len((struct sockaddr *)&any)) : 0;
+				 sockaddr_len((struct sockaddr *)&any)) : 0;
 }
 
 /* What others have sent before is not for a connected socket. */
@@ -141,12 +142,12 @@ static void show(const struct rsock *rs, const uint8_t ip[16], uint16_t port,
 	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	socklen_t has;
 
-	cma_from_ip(ip, port, ifindex, &name);
+	sockaddr_set(&name, ip, port, ifindex);
 	if (rs->domain == AF_INET6 && name.ss_family == AF_INET) {
 		memcpy(&mapped.sin6_addr, ip, 16);
 		memcpy(&name, &mapped, sizeof(mapped));
 	}
-	has = cma_len((struct sockaddr *)&name);
+	has = sockaddr_len((struct sockaddr *)&name);
 	memcpy(a, &name, *len < has ? *len : has);
 	*len = has;
 }
@@ -185,8 +186,8 @@ static int say(struct rsock *rs, const struct dg_peer *p, uint8_t op,
 	all[0] = (struct iovec){ header, rs_udp_pack(&h, header) };
 	if (n)
 		memcpy(all + 1, iov, (size_t)n * sizeof(*iov));
-	cma_from_ip(p->ip, p->port, p->ifindex, &to);
-	msg.msg_namelen = cma_len((struct sockaddr *)&to);
+	sockaddr_set(&to, p->ip, p->port, p->ifindex);
+	msg.msg_namelen = sockaddr_len((struct sockaddr *)&to);
 	return sendmsg(rs->dg->udp, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -225,9 +226,9 @@ static bool listen_once(struct rsock *rs)
 
 	if (n < 0)			/* ECONNREFUSED and the like, too */
 		return errno != EAGAIN && errno != EINTR;
-	cma_to_ip((struct sockaddr *)&from, ip);
+	sockaddr_ip((struct sockaddr *)&from, ip);
 	header = rs_udp_parse(buf, (size_t)n, &h);
-	if (!header || !dg_wants(rs->dg, ip, cma_port((struct sockaddr *)&from)) ||
+	if (!header || !dg_wants(rs->dg, ip, sockaddr_port((struct sockaddr *)&from)) ||
 	    dg_peer_for(rs, (struct sockaddr *)&from, &p))
 		return true;
 	dg_peer_learn(p, h.qpn);
@@ -355,7 +356,7 @@ static int whom(struct rsock *rs, const struct sockaddr *to, socklen_t tolen,
 	}
 	if (tolen < sizeof(sa_family_t) || to->sa_family != rs->domain)
 		return -EAFNOSUPPORT;
-	if (tolen < cma_len(to))
+	if (tolen < sockaddr_len(to))
 		return -EINVAL;
 	return dg_peer_for(rs, to, p);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "abi/wc_path.h"
+#include "sys/addr.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,7 +58,6 @@ int wc_path_parse(const struct ibv_grh *grh, struct wc_path *out)
 
 int wc_path_mac(const union ibv_gid *gid, uint8_t mac[6])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	static const uint8_t local[8] = { 0xfe, 0x80 };
 	const uint8_t *ip = gid->raw;
 
@@ -66,7 +66,7 @@ int wc_path_mac(const union ibv_gid *gid, uint8_t mac[6])
 		memcpy(mac + 2, ip + 12, 4);
 		return 0;
 	}
-	if (!memcmp(ip, mapped, sizeof(mapped)) && ip[12] >> 4 == 0xe) {
+	if (addr_is_v4(ip) && ip[12] >> 4 == 0xe) {
 		mac[0] = 0x01;			/* RFC 1112, 6.4 */
 		mac[1] = 0x00;
 		mac[2] = 0x5e;

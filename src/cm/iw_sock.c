@@ -9,58 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "sys/dgram.h"
+#include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/log.h"
-
-union addr {
-	struct sockaddr sa;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
-static bool is_link_local(const uint8_t ip[16])
-{
-	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
-}
-
-static socklen_t put_addr(union addr *a, const uint8_t ip[16], uint16_t port,
-			  uint32_t ifindex)
-{
-	memset(a, 0, sizeof(*a));
-	if (addr_is_v4(ip)) {
-		a->v4.sin_family = AF_INET;
-		a->v4.sin_port = htons(port);
-		memcpy(&a->v4.sin_addr, ip + 12, 4);
-		return sizeof(a->v4);
-	}
-	a->v6.sin6_family = AF_INET6;
-	a->v6.sin6_port = htons(port);
-	memcpy(&a->v6.sin6_addr, ip, 16);
-	if (is_link_local(ip))
-		a->v6.sin6_scope_id = ifindex;
-	return sizeof(a->v6);
-}
-
-static void get_addr(const union addr *a, uint8_t ip[16], uint16_t *port,
-		     uint32_t *ifindex)
-{
-	if (a->sa.sa_family == AF_INET) {
-		memset(ip, 0, 10);
-		ip[10] = ip[11] = 0xff;
-		memcpy(ip + 12, &a->v4.sin_addr, 4);
-		*port = ntohs(a->v4.sin_port);
-		return;
-	}
-	memcpy(ip, &a->v6.sin6_addr, 16);
-	*port = ntohs(a->v6.sin6_port);
-	if (is_link_local(ip))
-		*ifindex = a->v6.sin6_scope_id;
-}
+#include "sys/sockaddr.h"
 
 static int make(sa_family_t family)
 {
-	int fd = fd_raise(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int fd = fd_raise(fd_socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	return fd < 0 ? -errno : fd;
 }
@@ -96,23 +52,23 @@ void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass)
  * that has just ended too, one that is chosen as it connects. */
 static int bind_near(int fd, struct cm_target *to)
 {
-	union addr src;
-	socklen_t len = put_addr(&src, to->way.src, to->src_port, to->way.ifindex);
+	struct sockaddr_storage src;
+	socklen_t len = sockaddr_set(&src, to->way.src, to->src_port, to->way.ifindex);
 
-	if (!bind(fd, &src.sa, len))
+	if (!bind(fd, (struct sockaddr *)&src, len))
 		return 0;
 	if (errno != EADDRINUSE)
 		return -errno;
 	set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
-	put_addr(&src, to->way.src, 0, to->way.ifindex);
-	return bind(fd, &src.sa, len) ? -errno : 0;
+	sockaddr_set_port((struct sockaddr *)&src, 0);
+	return bind(fd, (struct sockaddr *)&src, len) ? -errno : 0;
 }
 
 int iw_sock_connect(struct cm_target *to, int *fd)
 {
-	union addr src, dst;
-	socklen_t len = put_addr(&dst, to->way.dst, to->dst_port, to->way.ifindex);
-	int s = make(dst.sa.sa_family), rc;
+	struct sockaddr_storage src, dst;
+	socklen_t len = sockaddr_set(&dst, to->way.dst, to->dst_port, to->way.ifindex);
+	int s = make(dst.ss_family), rc;
 
 	if (s < 0)
 		return s;
@@ -122,11 +78,10 @@ int iw_sock_connect(struct cm_target *to, int *fd)
 		close(s);
 		return rc;
 	}
-	if ((connect(s, &dst.sa, len) && errno != EINPROGRESS) ||
-	    getsockname(s, &src.sa, &len))
+	if ((connect(s, (struct sockaddr *)&dst, len) && errno != EINPROGRESS) ||
+	    getsockname(s, (struct sockaddr *)&src, &len))
 		return fail(s);
-	to->src_port = ntohs(src.sa.sa_family == AF_INET ? src.v4.sin_port :
-							   src.v6.sin6_port);
+	to->src_port = sockaddr_port((struct sockaddr *)&src);
 	*fd = s;
 	return 0;
 }
@@ -145,13 +100,13 @@ int iw_sock_bind(const struct cm_service *s, bool any_port)
 {
 	static const uint8_t any4[16] = { [10] = 0xff, 0xff }, any6[16];
 	const uint8_t *ip = !s->any ? s->ip : s->v6 ? any6 : any4;
-	union addr a;
-	socklen_t len = put_addr(&a, ip, s->port, s->ifindex);
-	int fd = make(a.sa.sa_family), only = s->v6_only;
+	struct sockaddr_storage a;
+	socklen_t len = sockaddr_set(&a, ip, s->port, s->ifindex);
+	int fd = make(a.ss_family), only = s->v6_only;
 
 	/* A host without IPv6. */
 	if (fd == -EAFNOSUPPORT && s->any && !s->v6_only) {
-		len = put_addr(&a, any4, s->port, 0);
+		len = sockaddr_set(&a, any4, s->port, 0);
 		fd = make(AF_INET);
 	}
 	if (fd < 0)
@@ -159,10 +114,10 @@ int iw_sock_bind(const struct cm_service *s, bool any_port)
 	/* As for any server: connections that have just ended are no obstacle. */
 	if (!any_port)
 		set(fd, SOL_SOCKET, SO_REUSEADDR);
-	if (a.sa.sa_family == AF_INET6 &&
+	if (a.ss_family == AF_INET6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)))
 		return fail(fd);
-	return bind(fd, &a.sa, len) ? fail(fd) : fd;
+	return bind(fd, (struct sockaddr *)&a, len) ? fail(fd) : fd;
 }
 
 int iw_sock_listen(int fd, int backlog)
@@ -175,18 +130,23 @@ int iw_sock_listen(int fd, int backlog)
 
 int iw_sock_accept(int fd, struct cm_target *from)
 {
-	union addr here, peer;
+	struct sockaddr_storage here, peer;
+	const struct sockaddr *at = (struct sockaddr *)&here;
+	const struct sockaddr *by = (struct sockaddr *)&peer;
 	socklen_t len = sizeof(peer);
-	int s = accept4(fd, &peer.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int s = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (s < 0)
 		return -errno;
 	s = fd_raise(s);
 	len = sizeof(here);
-	if (getsockname(s, &here.sa, &len))
+	if (getsockname(s, (struct sockaddr *)&here, &len))
 		return fail(s);
-	get_addr(&peer, from->way.dst, &from->dst_port, &from->way.ifindex);
-	get_addr(&here, from->way.src, &from->src_port, &from->way.ifindex);
+	sockaddr_ip(by, from->way.dst);
+	sockaddr_ip(at, from->way.src);
+	from->dst_port = sockaddr_port(by);
+	from->src_port = sockaddr_port(at);
+	from->way.ifindex = sockaddr_scope(at) ? sockaddr_scope(at) : sockaddr_scope(by);
 	memcpy(from->dst_ip, from->way.dst, 16);
 	memcpy(from->src_ip, from->way.src, 16);
 	return s;

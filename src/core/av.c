@@ -29,7 +29,7 @@ static bool is_zero(const uint8_t ip[16])
  * routes by the address: also to another interface's address on this host. */
 static bool is_scoped(const uint8_t ip[16])
 {
-	return gid_is_multicast(ip) || (ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+	return gid_is_multicast(ip) || addr_is_link_local(ip);
 }
 
 /* Why attr is no way to anywhere, or NULL. */

@@ -16,7 +16,7 @@ static bool is_link_local(const struct netdev *net, const uint8_t ip[16])
 
 	if (net->loopback)
 		return memcmp(ip, loopback, 16) == 0;
-	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+	return addr_is_link_local(ip);
 }
 
 static bool is_first_v4(const struct netdev *net, const uint8_t ip[16])

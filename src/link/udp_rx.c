@@ -31,13 +31,6 @@ struct udp_rx {
 	_Alignas(struct cmsghdr) char ctl[RX_MSGS][RX_CTL];
 };
 
-static void map_v4(uint8_t ip[16], const struct in_addr *a)
-{
-	memset(ip, 0, 10);
-	ip[10] = ip[11] = 0xff;
-	memcpy(ip + 12, a, 4);
-}
-
 static int cmsg_int(const struct cmsghdr *c)
 {
 	int n = 0;
@@ -59,7 +52,7 @@ static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
 		struct in_pktinfo pi;
 
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
-		map_v4(d->to.ip, &pi.ipi_addr);
+		addr_map_v4(d->to.ip, &pi.ipi_addr);
 		d->ifindex = (uint32_t)pi.ipi_ifindex;
 		break;
 	}
@@ -107,7 +100,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 	memset(m, 0, sizeof(*m));
 	m->len = r->msg[i].msg_len;
 	if (r->addr[i].sa.sa_family == AF_INET) {
-		map_v4(d->from.ip, &r->addr[i].v4.sin_addr);
+		addr_map_v4(d->from.ip, &r->addr[i].v4.sin_addr);
 		d->from.port = ntohs(r->addr[i].v4.sin_port);
 	} else {
 		memcpy(d->from.ip, &r->addr[i].v6.sin6_addr, 16);

@@ -43,11 +43,9 @@ static int become(struct qp *qp, const struct transport *t)
 /* A link-local address is the host's on its own interface alone. */
 bool is_here(struct device *dev, const uint8_t ip[16])
 {
-	bool link_local = ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
-
 	if (gid_is_multicast(ip))
 		return false;
-	return device_has_ip(dev, ip) || (!link_local && registry_has_ip(ip));
+	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 
 int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+#include "sys/addr.h"
 
 bool rs_host_is_big(void)
 {
@@ -87,24 +87,17 @@ bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out)
 
 /* --- datagrams ------------------------------------------------------------------ */
 
-static bool is_v4(const uint8_t ip[16])
-{
-	return !memcmp(ip, mapped, sizeof(mapped));
-}
-
 static void get_ip(const uint8_t *in, bool v4, uint8_t ip[16])
 {
-	if (v4) {
-		memcpy(ip, mapped, 12);
-		memcpy(ip + 12, in, 4);
-	} else {
+	if (v4)
+		addr_map_v4(ip, in);
+	else
 		memcpy(ip, in, 16);
-	}
 }
 
 size_t rs_udp_pack(const struct rs_udp *h, uint8_t out[RS_HEADER_MAX])
 {
-	bool v4 = is_v4(h->ip);
+	bool v4 = addr_is_v4(h->ip);
 
 	put(out, RS_UDP_TAG, 4);
 	out[4] = v4 ? 4 : 6;
@@ -134,7 +127,7 @@ size_t rs_udp_parse(const uint8_t *in, size_t len, struct rs_udp *out)
 
 size_t rs_ud_pack(const struct rs_ud *h, uint8_t out[RS_HEADER_MAX])
 {
-	bool v4 = is_v4(h->ip);
+	bool v4 = addr_is_v4(h->ip);
 
 	memset(out, 0, RS_HEADER_MAX);
 	out[0] = v4 ? 4 : 6;

@@ -5,7 +5,7 @@
 
 #include <arpa/inet.h>
 
-#include "sys/dgram.h"
+#include "sys/addr.h"
 
 static inline const char *addr_text(const uint8_t ip[16], char text[INET6_ADDRSTRLEN])
 {

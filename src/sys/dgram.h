@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "sys/addr.h"
+
 struct net_addr { uint8_t ip[16], mac[6]; uint16_t port; };	/* IPv4: mapped */
 
 struct dgram {
@@ -55,13 +57,6 @@ struct batch {
 static inline bool addr_same_ip(const struct net_addr *a, const struct net_addr *b)
 {
 	return memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
-}
-
-static inline bool addr_is_v4(const uint8_t ip[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
 static inline void batch_reset(struct batch *b)

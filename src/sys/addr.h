@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* addr.h - IP addresses as 16 bytes: IPv6's, or IPv4's mapped (RFC 4291, 2.5.5.2). */
+#ifndef SYS_ADDR_H
+#define SYS_ADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline bool addr_is_v4(const uint8_t ip[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(ip, mapped, sizeof(mapped)) == 0;
+}
+
+/* v4: its four bytes. */
+static inline void addr_map_v4(uint8_t ip[16], const void *v4)
+{
+	memset(ip, 0, 10);
+	ip[10] = ip[11] = 0xff;
+	memcpy(ip + 12, v4, 4);
+}
+
+/* fe80::/10, which means something on one interface only. */
+static inline bool addr_is_link_local(const uint8_t ip[16])
+{
+	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+#endif
