@@ -2,10 +2,10 @@
 /* ack.c - when a responder acknowledges, and how (IBTA vol. 1, 9.7.5.1).
  *
  * One ACK stands for all before it, so it goes out when the turn that asked for
- * it ends.  Where a program has answered each of the last messages promptly, as
- * in a ping-pong, it waits for the answer: both then leave in one system call
- * and wake the peer once.  If no answer comes in time the ACK goes alone, and
- * the next proof has to be twice as long.
+ * it ends.  Where a program has answered nearly all of the last messages
+ * promptly, as in a ping-pong, it waits for the answer: both then leave in one
+ * system call and wake the peer once.  If no answer comes in time the ACK goes
+ * alone.
  *
  * It goes before the answer, since programs that get one may count on their own
  * request being complete.  But the kernel cuts a buffer into equal pieces of
@@ -22,14 +22,20 @@
 enum {
 	PROMPT_NS = 50000,		/* an answer that may be waited for ... */
 	WAIT_NS = 200000,		/* ... so long */
-	PROOF_MIN = 8, PROOF_MAX = 4096,	/* prompt answers in a row */
+	/* How sure it is that a message is answered promptly: more than 7 of 8. */
+	CERTAIN = 1 << 16, SURE = CERTAIN / 8 * 7, PART = 16,
 	TRIES = 4,
 	ACK_BYTES = 20, WRITE_BYTES = 32, SEND_BYTES = 16,	/* with ICRC */
 };
 
 void ack_reset(struct ib_qp *q)
 {
-	q->rsp.ack = (struct ib_ack){ .enough = PROOF_MIN };
+	q->rsp.ack = (struct ib_ack){ 0 };
+}
+
+static void lose(struct ib_ack *a)
+{
+	a->sure -= a->sure / PART;
 }
 
 /* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
@@ -44,8 +50,8 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	a->wait_until = 0;
 	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY) {
 		if (a->asked_at)		/* a stream: nobody answers */
-			a->answers = 0;
-		else if (a->answers >= a->enough && !q->rsp.healed)
+			lose(a);
+		else if (a->sure >= SURE && !q->rsp.healed)
 			a->wait_until = now + WAIT_NS;
 		a->asked_at = now;
 	}
@@ -58,10 +64,10 @@ void ack_answered(struct ib_qp *q, uint64_t now)
 
 	if (!a->asked_at)
 		return;
-	if (now - a->asked_at >= PROMPT_NS)
-		a->answers = 0;
-	else if (a->answers < PROOF_MAX)
-		a->answers++;
+	if (now - a->asked_at >= WAIT_NS)
+		lose(a);
+	else if (now - a->asked_at < PROMPT_NS)
+		a->sure += (CERTAIN - a->sure) / PART;
 	a->asked_at = 0;
 }
 
@@ -76,8 +82,6 @@ static bool waits(struct ib_ack *a, uint64_t now)
 {
 	if (now < a->wait_until)
 		return true;
-	if (a->wait_until && a->enough < PROOF_MAX)
-		a->enough *= 2;
 	return false;
 }
 

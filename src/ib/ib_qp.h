@@ -119,7 +119,7 @@ struct ib_ack {
 	bool due;
 	uint64_t wait_until;		/* 0: it goes at once */
 	uint64_t asked_at;		/* of a message not answered yet; 0: none */
-	uint32_t answers, enough;	/* prompt ones in a row; how many prove it */
+	uint32_t sure;			/* that the next one is answered promptly */
 	unsigned tried;			/* belated ACKs, to see if they are ... */
 	bool understood;		/* ... since the peer sends such itself */
 };
