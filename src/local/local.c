@@ -404,6 +404,8 @@ unsigned local_input(struct local *l, uint64_t now)
 {
 	unsigned n = local_loopback(l, now);
 
+	if (list_empty(&l->hot) && list_empty(&l->dead))
+		return n;
 	l->now = now;
 	list_for_safe(node, &l->hot) {
 		struct peer *p = container_of(node, struct peer, hot);

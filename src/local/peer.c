@@ -289,7 +289,8 @@ bool local_is_hot(struct local *l)
 
 void local_watch(struct local *l, bool watch)
 {
-	l->watching = watch;
+	if (l->watching != watch)	/* else only read: two processors share it */
+		l->watching = watch;
 }
 
 uint64_t local_deadline(struct local *l, uint64_t now)

@@ -19,9 +19,10 @@
 #include "sys/log.h"
 
 enum {
-	FEW = 4,			/* so many are asked one by one: that is
-					 * one system call each, not one more */
+	FEW = CONNS_FEW,
 	EVENTS = 64,
+	ALL_EVERY = 64,			/* ... all of them, now and then */
+	LITTLE = 4096,			/* bytes: a message, not a stream */
 	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
 	OUT_TURN = 256 << 10,		/* put out by one QP */
 	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
@@ -42,17 +43,24 @@ struct conns {
 	struct list all;
 	_Atomic unsigned n;		/* written under the turn */
 	unsigned blocked;
+	unsigned looks;			/* wraps */
+	_Atomic int few[FEW];		/* sockets that are watched by themselves */
 	void (*kick)(void *arg);
 	void *arg;
 };
 
 /* --- coming and going ------------------------------------------------------------ */
 
+static bool are_few(const struct conns *cs)
+{
+	return cs->n <= FEW;
+}
+
 static int watch(struct conns *cs, struct conn *c, int op)
 {
 	struct epoll_event e = { .data.ptr = c };
 
-	if (!c->deaf)
+	if (!c->deaf && !are_few(cs))
 		e.events |= EPOLLIN;
 	if (c->blocked)
 		e.events |= EPOLLOUT;
@@ -67,6 +75,29 @@ static void set_blocked(struct conns *cs, struct conn *c, bool blocked)
 	cs->blocked += blocked ? 1 : -1u;
 	if (!c->deaf)
 		watch(cs, c, EPOLL_CTL_MOD);
+}
+
+/* After one came or went, or went deaf. */
+static void sort_out(struct conns *cs, bool other_way)
+{
+	unsigned i = 0;
+
+	list_for(n, &cs->all) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		if (c->deaf)
+			continue;
+		if (other_way)
+			watch(cs, c, EPOLL_CTL_MOD);
+		if (are_few(cs))
+			atomic_store_explicit(&cs->few[i++], c->stream->fd,
+					      memory_order_relaxed);
+	}
+	while (i < FEW)
+		atomic_store_explicit(&cs->few[i++], -1, memory_order_relaxed);
+	/* Bytes may have come before it was watched, and a poller may be what
+	 * looks next; and one that is slept on is not really closed. */
+	cs->kick(cs->arg);
 }
 
 /* Both are about datagrams. */
@@ -89,20 +120,19 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 		return -ENOMEM;
 	c->qp = qp;
 	c->stream = stream;
+	cs->n++;
 	rc = watch(cs, c, EPOLL_CTL_ADD);
 	if (rc) {
 		log_info("QP 0x%06x: its connection cannot be watched: errno %d",
 			 qp->qpn, -rc);
+		cs->n--;
 		free(c);
 		return rc;
 	}
 	say_what_is_not_seen();
 	stream->user = c;
 	list_add_tail(&cs->all, &c->node);
-	cs->n++;
-	/* Bytes may have come before it was watched, and a poller may be what
-	 * looks next. */
-	cs->kick(cs->arg);
+	sort_out(cs, cs->n == FEW + 1);
 	return 0;
 }
 
@@ -114,6 +144,7 @@ static void be_deaf(struct conns *cs, struct conn *c)
 	set_blocked(cs, c, false);
 	c->deaf = true;
 	epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL);
+	sort_out(cs, false);
 }
 
 static void on_released(void *arg, struct qp *qp, struct stream *stream)
@@ -125,6 +156,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	be_deaf(cs, c);
 	list_del(&c->node);
 	cs->n--;
+	sort_out(cs, cs->n == FEW);
 	free(c);
 	stream->ops->close(stream);
 }
@@ -182,18 +214,37 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 	return bytes + (n > 0);
 }
 
-bool conns_input(struct conns *cs, uint64_t now)
+/* Who had something last is asked first, and mostly alone if it sends messages. */
+static size_t take_few(struct conns *cs, uint64_t now)
+{
+	bool all = ++cs->looks % ALL_EVERY == 0;
+	size_t bytes = 0, got;
+
+	list_for_safe(n, &cs->all) {
+		got = take_in(cs, container_of(n, struct conn, node), IN_TURN / FEW, now);
+		bytes += got;
+		if (got == 0 || got > LITTLE || all)
+			continue;
+		if (cs->all.next != n) {
+			list_del(n);
+			list_add_tail(cs->all.next, n);
+		}
+		break;
+	}
+	return bytes;
+}
+
+size_t conns_input(struct conns *cs, uint64_t now)
 {
 	size_t bytes = 0;
 
 	if (cs->n == 0)
-		return false;
-	if (cs->n > FEW || cs->blocked)
-		return take_watched(cs, now) > 0;
-	list_for(n, &cs->all)
-		bytes += take_in(cs, container_of(n, struct conn, node), IN_TURN / FEW,
-				 now);
-	return bytes > 0;
+		return 0;
+	if (!are_few(cs) || cs->blocked)
+		bytes = take_watched(cs, now);
+	if (are_few(cs))
+		bytes += take_few(cs, now);
+	return bytes;
 }
 
 /* --- out ------------------------------------------------------------------------------- */
@@ -269,6 +320,8 @@ int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
 	cs->kick = kick;
 	cs->arg = arg;
 	list_init(&cs->all);
+	for (unsigned i = 0; i < FEW; i++)
+		atomic_init(&cs->few[i], -1);
 	cs->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	if (cs->epfd < 0) {
 		rc = -errno;
@@ -298,6 +351,11 @@ int conns_fd(const struct conns *cs)
 {
 	/* An empty set would cost every sleep of one who has no iWARP. */
 	return cs->n ? cs->epfd : -1;
+}
+
+int conns_socket(const struct conns *cs, unsigned i)
+{
+	return atomic_load_explicit(&cs->few[i], memory_order_relaxed);
 }
 
 void conns_forked(struct conns *cs)

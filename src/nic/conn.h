@@ -6,11 +6,18 @@
 #define NIC_CONN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct conns;
 struct core;
 struct qp;
+
+/* So many are asked one by one: that is one system call each, not one more.  And
+ * they are slept on one by one: Linux wakes a thread on the processor of the one
+ * who wrote (WF_SYNC) from a socket, not from one in an epoll set in a poll(),
+ * and to interrupt another processor takes longer than all else. */
+enum { CONNS_FEW = 4 };
 
 /* Opens the transport, too (core->iwarp).  kick: something has come up that a
  * thread in its sleep does not know of.  0 or -errno. */
@@ -18,12 +25,17 @@ int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
 	       void *arg);
 void conns_close(struct conns *c);		/* all QPs are gone */
 
-/* Readable: some connection has bytes for conns_input(), or room again.  -1: there
- * is none yet; with the first comes a kick.  Any thread. */
+/* Readable: some connection has bytes for conns_input(), if there are more than a
+ * few, or room again.  -1: there is none yet; with the first comes a kick.  Any
+ * thread. */
 int conns_fd(const struct conns *c);
+/* Readable: one of a few has bytes.  i: below CONNS_FEW.  -1: no such one; a kick
+ * tells when that changes, also before one is closed.  Any thread. */
+int conns_socket(const struct conns *c, unsigned i);
 
-/* Take in what has come, at most a turn's worth.  True: there was something. */
-bool conns_input(struct conns *c, uint64_t now);
+/* Take in what has come, at most a turn's worth.  Returns about how many bytes; 0:
+ * there was nothing. */
+size_t conns_input(struct conns *c, uint64_t now);
 /* Put out what qp, whose lock is held, has to send, at most its share.  True: it
  * could send more. */
 bool conns_output(struct conns *c, struct qp *qp, uint64_t now);

@@ -319,6 +319,42 @@ static void one_ends(void **state)
 	close_world(w);
 }
 
+static void exchange(struct world *w, int pairs)
+{
+	for (int sleeps = 0; sleeps < 2; sleeps++) {
+		for (int p = 0; p < pairs; p++)
+			post_recv(w, p, 100, (size_t)p * 200000, 200000);
+		for (int p = 0; p < pairs; p++)
+			post(w, p, IBV_WR_SEND, 1, (size_t)p * 200000, 200000);
+		for (int p = 0; p < pairs; p++) {
+			wait_wc(w, p, 1, 100, sleeps);
+			wait_wc(w, p, 0, 1, sleeps);
+		}
+	}
+}
+
+/* A few are slept on and asked one by one, more than that as a set. */
+static void few_and_many_and_few(void **state)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+	struct world *w = open_world();
+
+	(void)state;
+	for (int p = 0; p < 4; p++) {
+		connect_pair(w, p, false);
+		exchange(w, p + 1);
+	}
+	for (int p = 3; p >= 1; p--) {
+		assert_int_equal(qp_modify(w->qp[p][0], &a, IBV_QP_STATE, nic_now()), 0);
+		nic_post(w->nic, w->qp[p][0], false);
+		for (int i = 0; w->ended < 2u * (4u - (unsigned)p) && i < 5000; i++)
+			usleep(1000);
+		assert_int_equal(w->ended, 2 * (4 - p));
+		exchange(w, p);
+	}
+	close_world(w);
+}
+
 /* Nobody reads at the other end: its QP waits, no other does, and no processor
  * is burnt. */
 static void a_peer_that_stalls(void **state)
@@ -507,6 +543,7 @@ int main(void)
 		cmocka_unit_test(many_connections),
 		cmocka_unit_test(no_connection),
 		cmocka_unit_test(one_ends),
+		cmocka_unit_test(few_and_many_and_few),
 		cmocka_unit_test(a_peer_that_stalls),
 		cmocka_unit_test(a_peer_that_sends_garbage),
 		cmocka_unit_test(a_peer_that_floods),

@@ -20,6 +20,22 @@ static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
+/* The thread is done soon.  (A program that spins on memory posts its answer while
+ * the thread that wrote the question there still has the turn.) */
+static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
+{
+	enum { SPINS = 50 };		/* some 1-2 us */
+
+	for (int i = 0; i < SPINS; i++) {
+		if (turn_try(&nic->core.turn))
+			return true;
+		if (!atomic_load_explicit(&nic->engine.serving, memory_order_relaxed))
+			return false;
+		lock_pause();
+	}
+	return false;
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	struct engine *e = &nic->engine;
@@ -30,7 +46,7 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 		engine_kick(e);
 		return;
 	}
-	if (!turn_try(&nic->core.turn))
+	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
 	else if (!output_and_give(nic, qp, now))
 		return;

@@ -319,7 +319,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 	return did;
 }
 
-static int take_input(struct engine *e, uint64_t now)
+static int take_input(struct engine *e, size_t *bytes, uint64_t now)
 {
 	int n;
 
@@ -330,7 +330,8 @@ static int take_input(struct engine *e, uint64_t now)
 		engine_break(e, "receiving");
 	else
 		ib_input_all(e->core, e->in, (unsigned)n, now);
-	if (conns_input(e->conns, now))
+	*bytes = conns_input(e->conns, now);
+	if (*bytes)
 		n++;
 	return cm_input(e->core, now) ? n + 1 : n;
 }
@@ -347,13 +348,14 @@ static bool skips_link(struct engine *e, uint64_t now)
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
 	struct engine_did did;
+	size_t bytes = 0;
 	unsigned local;
 	int n = 0;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	if (!later)
-		n = take_input(e, now);
+		n = take_input(e, &bytes, now);
 	local_watch(e->core->local, atomic_load_explicit(&e->watching,
 							 memory_order_relaxed));
 	local = local_input(e->core->local, now);
@@ -364,10 +366,11 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_link(e, now)) {
-		n = take_input(e, now);
+		n = take_input(e, &bytes, now);
 		did.next = next_deadline(e, now);
 	}
 	did.input = n > 0 || local;
+	did.bytes = bytes;
 	return did;
 }
 

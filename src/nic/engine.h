@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "link/link.h"
+#include "nic/follow.h"
 #include "nic/port.h"
 #include "sys/dgram.h"
 #include "sys/fd.h"
@@ -65,7 +66,11 @@ struct engine {
 	struct fd_id kick_id;		/* of kick_tx */
 	struct netdev_monitor *monitor;
 	struct guard_interval g;
+	struct follow follow;
+	bool host_calls;		/* host_run() may have something to do */
+	int woken_by;			/* the connection's socket that did; or -1 */
 	atomic_bool stop, armed, kicked;
+	atomic_bool serving;		/* it has the turn, or just had it */
 	atomic_bool sleeping;		/* in ppoll, or about to be */
 	atomic_bool watching;		/* ... and the sockets are among it */
 	_Atomic uint64_t sleep_until;
@@ -78,6 +83,7 @@ struct engine {
 
 struct engine_did {
 	bool input;			/* something had come in */
+	size_t bytes;			/* ... so much of it by connections */
 	unsigned output;		/* datagrams put out */
 	uint64_t next;			/* when there is work without input */
 };

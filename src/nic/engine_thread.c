@@ -2,7 +2,8 @@
 /* engine_thread.c - the thread that drives the engine while nobody polls.
  *
  * It sleeps in ppoll().  As long as no program thread polls it watches the
- * sockets, so every datagram wakes it.  When it finds that a program polls
+ * sockets, so every datagram wakes it, and follows small messages to the
+ * processor where they come in (follow.h).  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
  * since the wake-up before), it leaves the sockets to the pollers and sleeps
  * blindly for a guard interval, 100 us at first and 1 ms at most.  It goes back
@@ -13,7 +14,8 @@
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
- * that goes off too early is set again for what is then the next deadline.
+ * that goes off too early is set again for what is then the next deadline.  Nor
+ * is the thread told of a deadline behind the alarm.
  *
  * Sleeping is free of lost wake-ups: the thread sets `sleeping` and then
  * looks once more; whoever makes work publishes it and then looks at
@@ -23,9 +25,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -49,11 +49,11 @@ enum {
 	ACTIVE_NS = 50000,		/* ... it still polls */
 	GUARD_FIRST_NS = 100000, GUARD_MAX_NS = 1000000,
 	NEED_MIN = 16, NEED_MAX = 1024, LATE_MAX = 4,
-	SLICE_NS = 100000,
+	SMALL = 4096,			/* bytes: a message, not a stream */
 };
 
 enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST,
-       P_CONNS, P_CM, P_ALL };
+       P_CONNS, P_CM, P_CONN, P_ALL = P_CONN + CONNS_FEW };
 
 void engine_kick(struct engine *e)
 {
@@ -113,6 +113,36 @@ static void alarm_off(struct engine *e)
 	e->alarm_at = NEVER;
 }
 
+/* What woke it?  False: descriptors are gone. */
+static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n, bool watch)
+{
+	char byte[16];
+
+	/* A sleeper keeps what it sleeps on: only the other end of the kick
+	 * shows that all were closed.  (Connections come and go.) */
+	for (nfds_t i = 0; i < n && i < P_CONN; i++)
+		if (p[i].revents & (POLLNVAL | POLLHUP))
+			return false;
+	/* Who does not watch it must look. */
+	e->host_calls = !watch || p[P_HOST].revents || p[P_KICK].revents;
+	e->woken_by = -1;
+	for (nfds_t i = P_CONN; i < n; i++)
+		if (p[i].revents)
+			e->woken_by = p[i].fd;
+	if (p[P_ALARM].revents)
+		alarm_off(e);
+	/* The flag last: a kick in between is one whose cause is seen below;
+	 * the other way round its byte would go and the flag stay, for ever. */
+	if (p[P_KICK].revents || atomic_load(&e->kicked)) {
+		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
+			;
+		atomic_store(&e->kicked, false);
+	}
+	if (p[P_MONITOR].revents && netdev_monitor_drain(e->monitor))
+		registry_refresh();
+	return true;
+}
+
 /* Sleep until something has to be done.  False: descriptors are gone. */
 static bool nap(struct engine *e)
 {
@@ -128,16 +158,18 @@ static bool nap(struct engine *e)
 		[P_CM]      = { .fd = cm_fd(e->core->cm), .events = POLLIN },
 	};
 	bool watch = e->g.ns == 0;
-	uint64_t now = clock_ns(), until = watch ? NEVER : now + e->g.ns;
+	const nfds_t n = watch ? P_ALL : P_BLIND;
+	uint64_t at, now = clock_ns(), until = watch ? e->alarm_at : now + e->g.ns;
 	struct timespec none = { 0, 0 };
-	char byte[16];
 
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
 	atomic_store(&e->sleeping, true);
 	if (watch) {
-		/* Until here NEVER stood there: a kick too many, none too few. */
-		until = look_again(e, now);
+		/* Until here the alarm stood there: a kick too many, none too few. */
+		at = look_again(e, now);
+		if (at < until)
+			until = at;
 		atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	}
 	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)))
@@ -147,28 +179,12 @@ static bool nap(struct engine *e)
 		e->g.rested = now;
 		set_alarm(e, until);
 	}
-	if (ppoll(p, watch ? P_ALL : P_BLIND, e->g.slept ? NULL : &none, NULL) < 0 &&
-	    errno != EINTR)
+	for (unsigned i = 0; watch && i < CONNS_FEW; i++)
+		p[P_CONN + i] = (struct pollfd){ conns_socket(e->conns, i), POLLIN, 0 };
+	if (ppoll(p, n, e->g.slept ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
-
-	/* A sleeper keeps what it sleeps on: only the other end of the kick
-	 * shows that all were closed. */
-	for (int i = 0; i < (watch ? P_ALL : P_BLIND); i++)
-		if (p[i].revents & (POLLNVAL | POLLHUP))
-			return false;
-	if (p[P_ALARM].revents)
-		alarm_off(e);
-	/* The flag last: a kick in between is one whose cause is seen below;
-	 * the other way round its byte would go and the flag stay, for ever. */
-	if (p[P_KICK].revents || atomic_load(&e->kicked)) {
-		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
-			;
-		atomic_store(&e->kicked, false);
-	}
-	if (p[P_MONITOR].revents && netdev_monitor_drain(e->monitor))
-		registry_refresh();
-	return true;
+	return see_why(e, p, n, watch);
 }
 
 static void watch_again(struct guard_interval *g)
@@ -198,6 +214,8 @@ static void adapt_blind(struct engine *e, uint64_t now, bool input)
 
 	if (polled_within(e, now, ACTIVE_NS)) {
 		g->late = 0;
+		if (g->ns == GUARD_MAX_NS && g->need > NEED_MIN)
+			g->need--;
 		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
 	} else if (input && driven && ++g->late < LATE_MAX) {
 		g->ns = GUARD_FIRST_NS;
@@ -210,27 +228,11 @@ static void adapt_blind(struct engine *e, uint64_t now, bool input)
 	}
 }
 
-/* A wake-up must not wait for the time slice of a program that spins: ask for
- * the shortest slice there is (Linux 6.12; before, it is refused or ignored). */
-static void ask_for_short_slices(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr), .nice = getpriority(PRIO_PROCESS, 0),
-		   .runtime = SLICE_NS };
-
-	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
-		log_debug("no short time slice: errno %d", errno);
-}
-
 /* One wake-up.  The next one is when the engine's deadline says. */
 static void wake_up(struct engine *e)
 {
-	bool blind = e->g.ns != 0, input = false;
+	bool blind = e->g.ns != 0;
+	struct engine_did did = { .input = false };
 	uint64_t now = clock_ns(), woke = now;
 
 	/* Else they serve it, timers too. */
@@ -241,14 +243,19 @@ static void wake_up(struct engine *e)
 			turn_take(&e->core->turn);
 			now = clock_ns();
 		}
-		host_run(e->host);
-		input = engine_turn(e, now, false).input;
+		atomic_store_explicit(&e->serving, true, memory_order_relaxed);
+		if (e->host_calls)
+			host_run(e->host);
+		did = engine_turn(e, now, false);
 		turn_give(&e->core->turn);
+		atomic_store_explicit(&e->serving, false, memory_order_relaxed);
+		if (e->woken_by >= 0 && did.bytes && did.bytes <= SMALL)
+			follow(&e->follow, e->woken_by);
 	}
 	if (atomic_exchange(&e->armed, false))
 		watch_again(&e->g);
 	else if (blind)
-		adapt_blind(e, woke, input);
+		adapt_blind(e, woke, did.input);
 	else
 		adapt_watching(e, woke);
 }
@@ -258,7 +265,6 @@ static void *engine_main(void *arg)
 	struct engine *e = arg;
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
-	ask_for_short_slices();
 	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
 		if (!nap(e)) {
 			turn_take(&e->core->turn);

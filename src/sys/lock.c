@@ -10,15 +10,6 @@
 
 enum { SPINS = 100 };		/* some 2-4 us: shorter than a sleep */
 
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb");
-#endif
-}
-
 static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
 	int saved = errno;
@@ -33,7 +24,7 @@ NO_TSA void lock_wait(struct lock *l)
 		if (atomic_load_explicit(&l->word, memory_order_relaxed) ==
 		    LOCK_FREE && lock_try(l))
 			return;
-		pause_cpu();
+		lock_pause();
 	}
 	/* Others may still sleep when it is ours: so it stays awaited. */
 	while (atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE)

@@ -39,6 +39,16 @@ struct CAPABILITY("lock") lock { _Atomic uint32_t word; };
 /* Threads that sleep until something changes that a lock guards. */
 struct lock_cond { _Atomic uint32_t changes; };
 
+/* Between two looks at what another thread is about to change. */
+static inline void lock_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb");
+#endif
+}
+
 void lock_wait(struct lock *l);		/* the slow ways */
 void lock_wake(struct lock *l);
 
