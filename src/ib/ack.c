@@ -20,10 +20,6 @@
 #include "wire/aeth.h"
 
 enum {
-	PROMPT_NS = 50000,		/* an answer that may be waited for ... */
-	WAIT_NS = 200000,		/* ... so long */
-	/* How sure it is that a message is answered promptly: more than 7 of 8. */
-	CERTAIN = 1 << 16, SURE = CERTAIN / 8 * 7, PART = 16,
 	TRIES = 4,
 	ACK_BYTES = 20, WRITE_BYTES = 32, SEND_BYTES = 16,	/* with ICRC */
 };
@@ -31,11 +27,6 @@ enum {
 void ack_reset(struct ib_qp *q)
 {
 	q->rsp.ack = (struct ib_ack){ 0 };
-}
-
-static void lose(struct ib_ack *a)
-{
-	a->sure -= a->sure / PART;
 }
 
 /* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
@@ -48,27 +39,15 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	a->due = true;
 	a->wait_until = 0;
-	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY) {
-		if (a->asked_at)		/* a stream: nobody answers */
-			lose(a);
-		else if (a->sure >= SURE && !q->rsp.healed)
-			a->wait_until = now + WAIT_NS;
-		a->asked_at = now;
-	}
+	if ((pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY) &&
+	    answers_ask(&a->answers, now) && !q->rsp.healed)
+		a->wait_until = now + ANSWER_WAIT_NS;
 	due_add(q->qp->core, q->qp);
 }
 
 void ack_answered(struct ib_qp *q, uint64_t now)
 {
-	struct ib_ack *a = &q->rsp.ack;
-
-	if (!a->asked_at)
-		return;
-	if (now - a->asked_at >= WAIT_NS)
-		lose(a);
-	else if (now - a->asked_at < PROMPT_NS)
-		a->sure += (CERTAIN - a->sure) / PART;
-	a->asked_at = 0;
+	answers_came(&q->rsp.ack.answers, now);
 }
 
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now)
@@ -76,13 +55,6 @@ uint64_t ack_deadline(const struct ib_qp *q, uint64_t now)
 	const struct ib_ack *a = &q->rsp.ack;
 
 	return a->due && a->wait_until > now ? a->wait_until : NEVER;
-}
-
-static bool waits(struct ib_ack *a, uint64_t now)
-{
-	if (now < a->wait_until)
-		return true;
-	return false;
 }
 
 static int acknowledge(struct ib_qp *q, struct batch *b, enum sent_kind kind,
@@ -117,7 +89,7 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now)
 	int rc;
 
 	if (s->ack.due && !answer && !s->nak_due && !q->qp->core->hurry &&
-	    waits(&s->ack, now))
+	    now < s->ack.wait_until)
 		return 0;
 	if (s->ack.due && (s->healed || !s->nak_due)) {
 		rc = acknowledge(q, b, SENT_ACK, psn_add(s->epsn, PSN_MASK),

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/answers.h"
 #include "core/core.h"
 #include "core/psn.h"
 #include "core/qp.h"
@@ -118,8 +119,7 @@ struct todo {
 struct ib_ack {
 	bool due;
 	uint64_t wait_until;		/* 0: it goes at once */
-	uint64_t asked_at;		/* of a message not answered yet; 0: none */
-	uint32_t sure;			/* that the next one is answered promptly */
+	struct answers answers;		/* by the program */
 	unsigned tried;			/* belated ACKs, to see if they are ... */
 	bool understood;		/* ... since the peer sends such itself */
 };

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/answers.h"
 #include "core/core.h"
 #include "core/mr.h"
 #include "core/qp.h"
@@ -123,6 +124,8 @@ struct iw_qp {
 	struct { uint32_t head; struct iw_read v[DEPTH]; } reads;
 	struct { uint32_t tail; struct iw_owed v[DEPTH]; } owed;
 	struct iw_term term;
+	struct answers answers;		/* by the peer */
+	uint64_t held_until;		/* the last completion is; 0: it is not */
 	/* A local error of the work request at c.cur, told when it is oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
@@ -204,6 +207,13 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	       uint64_t now);
 /* Complete what is oldest and done, or has failed. */
 void iw_req_complete(struct iw_qp *q, uint64_t now);
+/* Work requests have gone out: to the last?  Then its completion may wait for the
+ * peer's answer, as with RoCE it waits for the ACK: a program that spins on memory
+ * as soon as it has it, and polls no more, would have to be served by the engine's
+ * thread. */
+void iw_req_gone(struct iw_qp *q, uint64_t now);
+/* Something has come, or nothing will: it waits no longer. */
+void iw_req_release(struct iw_qp *q, uint64_t now);
 /* Those before `until` are flushed: one behind them is what has failed. */
 void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
 bool iw_req_is_read(const struct swqe *w);

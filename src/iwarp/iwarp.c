@@ -202,6 +202,7 @@ static void last(struct iw_qp *q, enum iw_end how)
 
 void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 {
+	iw_req_release(q, now);
 	if (q->life == LIFE_OPEN) {
 		q->c.term_due = terminate && !q->closing;
 		last(q, IW_END_ERROR);
@@ -218,6 +219,7 @@ void iw_settle(struct iw_qp *q, uint64_t now)
 
 static void over(struct iw_qp *q, enum iw_end how, uint64_t now)
 {
+	iw_req_release(q, now);
 	if (q->life == LIFE_OPEN)
 		last(q, how);
 	if (q->life != LIFE_NONE)
@@ -235,6 +237,7 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	iw_req_release(q, now);
 	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
 		why = -EPIPE;			/* in the middle of an FPDU */
 	if (q->life == LIFE_OPEN && why) {
@@ -260,10 +263,19 @@ static void drain(struct iw_qp *q, uint64_t now)
 	qp_drained(q->qp);
 }
 
+static uint64_t earliest(const struct iw_qp *q)
+{
+	uint64_t at = q->nudge_at < q->give_up_at ? q->nudge_at : q->give_up_at;
+
+	return q->held_until && q->held_until < at ? q->held_until : at;
+}
+
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry)
+		iw_req_release(q, now);
 	drain(q, now);
 	/* A peer that takes nothing must not hold a QP's end up. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
@@ -287,7 +299,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->life = LIFE_OVER;
 	if (q->life == LIFE_NONE || q->life == LIFE_OVER)
 		return NEVER;
-	return q->nudge_at < q->give_up_at ? q->nudge_at : q->give_up_at;
+	return earliest(q);
 }
 
 enum iw_wish iwarp_wish(struct qp *qp)

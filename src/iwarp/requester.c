@@ -55,6 +55,8 @@ void iw_req_reset(struct iw_qp *q)
 	q->tail_at = q->tail_end = 0;
 	q->careful = false;
 	q->budget = BUDGET_MIN * 4;
+	q->answers = (struct answers){ 0 };
+	q->held_until = 0;
 }
 
 /* --- how work requests end ------------------------------------------------------ */
@@ -70,13 +72,22 @@ void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
 		sq_complete(q->qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 }
 
+/* The oldest is the last that was posted, and is held. */
+static bool is_held(const struct iw_qp *q, uint64_t now)
+{
+	const struct sq *sq = &q->qp->sq;
+
+	return now < q->held_until && sq->head - sq->tail == 1 && !q->failed;
+}
+
 void iw_req_complete(struct iw_qp *q, uint64_t now)
 {
 	/* Gone is what the stream took, to its last byte. */
 	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
 	struct sq *sq = &q->qp->sq;
 
-	while (alive(q) && sq->tail != gone && sq_at(sq, sq->tail)->state != WAITS)
+	while (alive(q) && sq->tail != gone && sq_at(sq, sq->tail)->state != WAITS &&
+	       !is_held(q, now))
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
 	/* A message that cannot go on holds all others up, the peer's answers
 	 * perhaps: what is before it is not waited for. */
@@ -88,6 +99,21 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
 	/* A part of it may be on its way. */
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
+}
+
+void iw_req_gone(struct iw_qp *q, uint64_t now)
+{
+	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end)
+		return;
+	q->held_until = answers_ask(&q->answers, now) ? now + ANSWER_WAIT_NS : 0;
+}
+
+void iw_req_release(struct iw_qp *q, uint64_t now)
+{
+	if (!q->held_until)
+		return;
+	q->held_until = 0;
+	iw_req_complete(q, now);
 }
 
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,

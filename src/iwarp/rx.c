@@ -59,6 +59,9 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	}
 	if (q->hold)
 		first_fpdu(q);
+	/* First what we asked is complete, then comes the answer. */
+	answers_came(&q->answers, now);
+	iw_req_release(q, now);
 	iw_rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
 	q->first = false;
 	iw_settle(q, now);

@@ -237,6 +237,7 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 {
 	struct iwarp *iw = q->iw;
 	struct iw_cursor before;
+	uint32_t cur = q->c.cur;
 	size_t at = 0;
 	unsigned i = 0;
 
@@ -258,6 +259,8 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
 	if (i == 0)
 		return;
 	iw_nudge(q, now);
+	if (q->c.cur != cur)
+		iw_req_gone(q, now);
 	iw_req_complete(q, now);
 }
 
