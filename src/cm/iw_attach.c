@@ -75,9 +75,8 @@ static void told_end(struct iwc *c)
 	iwc_over(c);
 }
 
-void iwc_noted(struct iwc *c, uint64_t now)
+void iwc_noted(struct iwc *c)
 {
-	(void)now;
 	if (c->ready && c->state == IWC_ATTACHED)
 		establish(c);
 	if (c->ended && c->state != IWC_OVER)
@@ -109,7 +108,7 @@ static void attached(struct iwc *c, uint64_t now)
 		establish(c);
 	else
 		iwc_timer(c, now + IWC_RTR_NS);
-	iwc_noted(c, now);		/* the QP may have ended already */
+	iwc_noted(c);		/* the QP may have ended already */
 }
 
 int iwc_attach(struct cm_conn *base, uint64_t now)

@@ -214,11 +214,11 @@ void iw_leave(struct cm *cm, uint64_t now)
 	}
 }
 
-static void run_notes(struct cm *cm, uint64_t now)
+static void run_notes(struct cm *cm)
 {
 	list_for_safe(n, &cm->iw->noted) {
 		list_del(n);
-		iwc_noted(container_of(n, struct iwc, noted), now);
+		iwc_noted(container_of(n, struct iwc, noted));
 	}
 }
 
@@ -240,7 +240,7 @@ bool iw_input(struct cm *cm, uint64_t now)
 	int n = cm->iw->events, listeners = 0;
 
 	cm->iw->events = 0;
-	run_notes(cm, now);
+	run_notes(cm);
 	/* Listeners afterwards: they may put an end to others. */
 	for (int i = 0; i < n; i++) {
 		struct iw_watch *w = ev[i].data.ptr;
@@ -260,7 +260,7 @@ void iw_run(struct cm *cm, uint64_t now)
 	struct iw_cm *iw = cm->iw;
 	struct heap_node *top;
 
-	run_notes(cm, now);
+	run_notes(cm);
 	while ((top = heap_top(&iw->timers)) && top->at <= now) {
 		heap_del(&iw->timers, top);
 		iwc_timeout(container_of(top, struct iwc, timer), now);

@@ -148,7 +148,7 @@ void iwc_turn_away(struct iwc *c, uint64_t now);
 /* May the QP be attached?  0 or -EINVAL. */
 int iwc_check_qp(struct cm *cm, uint32_t qpn);
 int iwc_attach(struct cm_conn *base, uint64_t now);
-void iwc_noted(struct iwc *c, uint64_t now);
+void iwc_noted(struct iwc *c);
 /* Its QP, if any, is done with it. */
 void iwc_detach(struct iwc *c, uint64_t now);
 
