@@ -79,7 +79,8 @@ static inline bool device_is_iwarp(const struct device *dev)
  * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
  * synthesised from the MAC where there is none), GID 1 the first IPv4 address
  * if there is one, the others follow from 2 on.  (iWARP: GID 0 alone, which is
- * the MAC and then zeroes.)  Returns a mask of what changed, for async events; PORT: the port's state. */
+ * the MAC and then zeroes.)  Returns a mask of what changed, for async events;
+ * PORT: the port's state. */
 enum { DEVICE_GID_CHANGED = 1, DEVICE_PORT_CHANGED = 2 };
 unsigned device_update(struct device *dev, const struct netdev *net);
 

@@ -45,7 +45,7 @@ static bool has_name(const char *list, const char *name)
 }
 
 /* An interface's name, or an empty list, is about RoCE devices.  One of iWARP has
- * to be named, as long as rdma_cm cannot connect it. */
+ * to be named: docs/cm.md says why. */
 static bool listed(const char *list, const struct netdev *net, bool iwarp)
 {
 	char name[IBV_SYSFS_NAME_MAX];
