@@ -12,15 +12,7 @@
 
 #include "cm/fix.h"
 #include "sys/dgram.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum step {
 	RAW,		/* to (1), then a MAD's 256 bytes as they are */

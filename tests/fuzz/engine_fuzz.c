@@ -27,15 +27,7 @@
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum step {
 	PACKET,		/* how (enum how), length (2, big-endian), BTH ... */

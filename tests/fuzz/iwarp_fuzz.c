@@ -19,15 +19,7 @@
 #include "wire/ddp.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum mode { SETUP = 1, INITIATOR = 2, CRC = 4, MARKERS = 8, CUT = 16, RTR = 32 };
 

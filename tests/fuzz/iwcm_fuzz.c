@@ -18,15 +18,7 @@
 #include "iwarp/sim.h"
 #include "sys/dgram.h"
 #include "sys/log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum mode {
 	ASK = 1,	/* the first peer answers a request; the others ask */

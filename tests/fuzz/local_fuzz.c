@@ -18,15 +18,7 @@
 #include "ib/sim.h"
 #include "local/local_qp.h"
 #include "sys/log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum step {
 	RECORD,		/* how (enum how), op, flags, code, PSN (1, signed, from

@@ -11,15 +11,7 @@
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 static const struct icrc_path paths[2] = {
 	{ .src = { [10] = 0xff, 0xff, 10, 0, 0, 1 },

@@ -8,15 +8,7 @@
 #include <string.h>
 
 #include "rsocket/stream.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum { RBUF = 512, SBUF = 300, MAPS = 3 };
 

@@ -21,15 +21,7 @@
 #include "ib/sim.h"
 #include "local/local_qp.h"
 #include "sys/log.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#include "must.h"
 
 enum step {
 	SAY,		/* bit 0: a stranger's slot (2); fds (1); what (1), then
