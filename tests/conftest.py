@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import lab  # noqa: E402
+import peervm  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -112,3 +113,17 @@ def netns(stage, can_namespace):
     ns = lab.Namespace(stage)
     yield ns
     ns.remove()
+
+
+@pytest.fixture(scope="module")
+def vm_session(stage, can_namespace):
+    """A Linux peer of its own for a module, which may have one with more to it."""
+    vm = peervm.PeerVM(stage, 1500)
+    yield vm
+    vm.down()
+
+
+@pytest.fixture
+def vm(vm_session):
+    yield vm_session
+    vm_session.reap()

@@ -96,6 +96,13 @@ class PeerVM:
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
+    def set_siw(self, crc=False, p2p=False):
+        """What siw, Linux's iWARP, asks of those that connect."""
+        rc, out = self.guest("cd /sys/module/siw/parameters; "
+                             f"echo {'NY'[crc]} >mpa_crc_required; "
+                             f"echo {'NY'[p2p]} >peer_to_peer")
+        assert rc == 0, out
+
     def start(self, *argv, env=None, user="nobody"):
         """A program of the host, beside the guest, with urnic."""
         words = [SCRIPT, "exec", *(lab.unprivileged() if user else []), *argv]

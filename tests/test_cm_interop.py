@@ -15,19 +15,6 @@ FORM = {"v4": "ip", "v6": "ipv6"}
 RXE = {"v4": "10.77.1.11", "v6": "fd77:1::11"}
 
 
-@pytest.fixture(scope="module")
-def vm_session(stage, can_namespace):
-    vm = peervm.PeerVM(stage, 1500)
-    yield vm
-    vm.down()
-
-
-@pytest.fixture
-def vm(vm_session):
-    yield vm_session
-    vm_session.reap()
-
-
 ROWS = {    # server, client, port space
     "rping": ("rping -s -V -C 3 -a {ip} -p {port}",
               "rping -c -V -C 3 -a {ip} -p {port}", 0x0106),

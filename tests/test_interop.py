@@ -20,12 +20,6 @@ def vm_session(request, stage, can_namespace):
     vm.down()
 
 
-@pytest.fixture
-def vm(vm_session):
-    yield vm_session
-    vm_session.reap()
-
-
 # "-m" of the path MTU is added.  rxe takes no inline data above a few hundred
 # bytes and has no UD perftest that could not lose a packet to a slow guest.
 ROWS = {

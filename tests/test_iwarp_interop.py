@@ -12,26 +12,6 @@ from test_cm import wait_service
 
 URNIC = {"v4": "10.77.2.1", "v6": "fd77:2::1"}
 SIW = {"v4": "10.77.2.11", "v6": "fd77:2::11"}
-FLAGS = "/sys/module/siw/parameters"
-
-
-@pytest.fixture(scope="module")
-def vm_session(stage, can_namespace):
-    vm = peervm.PeerVM(stage, 1500)
-    yield vm
-    vm.down()
-
-
-@pytest.fixture
-def vm(vm_session):
-    yield vm_session
-    vm_session.reap()
-
-
-def set_siw(vm, crc=False, p2p=False):
-    rc, out = vm.guest(f"cd {FLAGS}; echo {'NY'[crc]} >mpa_crc_required; "
-                       f"echo {'NY'[p2p]} >peer_to_peer")
-    assert rc == 0, out
 
 
 def environment(crc):
@@ -90,7 +70,7 @@ def is_well(rc, out):
 
 @pytest.mark.parametrize("row,family,crc", cells())
 def test_urnic_serves(vm, row, family, crc):
-    set_siw(vm, crc == "siw", row in SERVER_FIRST)
+    vm.set_siw(crc == "siw", row in SERVER_FIRST)
     port, (server, client) = commands(row, URNIC[family], ("iwarp_iwarp0", "siw0"))
     ours = vm.start(*server.split(), env=environment(crc))
     wait_service(ours, port)
@@ -102,7 +82,7 @@ def test_urnic_serves(vm, row, family, crc):
 
 @pytest.mark.parametrize("row,family,crc", cells())
 def test_siw_serves(vm, row, family, crc):
-    set_siw(vm, crc == "siw")
+    vm.set_siw(crc == "siw")
     port, (server, client) = commands(row, SIW[family], ("siw0", "iwarp_iwarp0"))
     rc, job = vm.guest(f"peer-bg 'timeout 40 {server}'; n=0\n"
                        f"until rdma res show cm_id | grep -q 'LISTEN.*:{port}' || "

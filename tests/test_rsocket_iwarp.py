@@ -80,12 +80,6 @@ def vm_session(stage, can_namespace):
     vm.down()
 
 
-@pytest.fixture
-def vm(vm_session):
-    yield vm_session
-    vm_session.reap()
-
-
 # What siw has sent is lost if something comes when it has closed: a server that ends
 # after its last message, as rstream's, may send no more than we read without a grant.
 SIW_ROWS = {

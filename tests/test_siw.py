@@ -24,15 +24,8 @@ def vm_session(request, stage, can_namespace):
 @pytest.fixture
 def vm(vm_session):
     yield vm_session
-    set_siw(vm_session)
+    vm_session.set_siw()
     vm_session.reap()
-
-
-def set_siw(vm, crc=False, p2p=False):
-    rc, out = vm.guest("cd /sys/module/siw/parameters; "
-                       f"echo {'NY'[crc]} >mpa_crc_required; "
-                       f"echo {'NY'[p2p]} >peer_to_peer")
-    assert rc == 0, out
 
 
 def we_are_client(vm, rounds, size, *words):
@@ -61,7 +54,7 @@ def we_are_server(vm, rounds, size, *words):
 @pytest.mark.parametrize("p2p", [False, True], ids=["client-server", "peer-to-peer"])
 @pytest.mark.parametrize("size", [64, 60000])
 def test_siw_serves(vm, crc, p2p, size):
-    set_siw(vm, crc=crc, p2p=p2p)
+    vm.set_siw(crc=crc, p2p=p2p)
     out = we_are_client(vm, 10, size, *["p2p"] * p2p, *["crc"] * crc)
     assert f"crc {int(crc)}, rtr {2 * p2p}" in out and "10 rounds" in out
 
@@ -70,12 +63,12 @@ def test_siw_serves(vm, crc, p2p, size):
 @pytest.mark.parametrize("p2p", [False, True], ids=["client-server", "peer-to-peer"])
 @pytest.mark.parametrize("size", [64, 60000])
 def test_siw_asks(vm, crc, p2p, size):
-    set_siw(vm, crc=crc, p2p=p2p)
+    vm.set_siw(crc=crc, p2p=p2p)
     out = we_are_server(vm, 10, size)
     assert f"crc {int(crc)}, rtr {2 * p2p}" in out and "10 rounds" in out
 
 
 def test_siw_refuses(vm):
-    set_siw(vm, p2p=True)
+    vm.set_siw(p2p=True)
     out = we_are_client(vm, 2, 64, "p2p", "bad-write")
     assert "DDP: invalid STag" in out and "refused" in out

@@ -29,6 +29,8 @@ struct end {
 	char buf[2 * MSG];		/* what is sent, what has come */
 };
 
+/* As a process dies that is killed: at that step, if it is the one. */
+void die_if(const char *step, const char *now);
 struct sockaddr_storage cm_address(const char *ip, unsigned port);
 struct rdma_event_channel *cm_channel(void);
 /* The next event, which must come, with what it must be; acknowledged by the

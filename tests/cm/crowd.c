@@ -3,10 +3,8 @@
  * clients: many connections at once, or one that dies at a step. */
 #include <arpa/inet.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cm.h"
 
@@ -139,12 +137,6 @@ int crowd_ask(const char *ip, unsigned port, unsigned n)
 	rdma_destroy_event_channel(ch);
 	free(e);
 	return 0;
-}
-
-static void die_if(const char *step, const char *now)
-{
-	if (!strcmp(step, now))
-		kill(getpid(), SIGKILL);
 }
 
 int crowd_leave(const char *ip, unsigned port, const char *step)

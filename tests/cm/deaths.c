@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A server that dies at a step, and what its client is told. */
 #include <string.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 #include "cm.h"
-
-static void die_if(const char *step, const char *now)
-{
-	if (!strcmp(step, now))
-		kill(getpid(), SIGKILL);
-}
 
 int deaths_serve(const char *ip, unsigned port, const char *step)
 {
