@@ -21,13 +21,11 @@ enum {
 	 * stopped for a while.  (RDMAP itself has no timeouts.) */
 	IDLE_S = 30, PROBE_S = 6, PROBES = 5,
 	MSS_LEAST = 536,		/* RFC 9293, 3.7.1; where the kernel tells none */
-	LOOK_NS = 1000000,		/* one that is in use is looked at so often */
 };
 
 struct tcp {
 	struct stream s;
 	struct fd_id id;
-	uint64_t ours_until;		/* it was, lately */
 };
 
 static struct tcp *tcp_of(struct stream *s)
@@ -39,16 +37,6 @@ static struct tcp *tcp_of(struct stream *s)
 static bool is_ours(struct stream *s)
 {
 	return s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id);
-}
-
-/* ... which is far from the ones that it gets first (fd_raise): so not at once. */
-static bool is_still_ours(struct stream *s, uint64_t now)
-{
-	struct tcp *t = tcp_of(s);
-
-	if (now >= t->ours_until && is_ours(s))
-		t->ours_until = now + LOOK_NS;
-	return now < t->ours_until;
 }
 
 /* Not lost: the kernel has no room just now. */
@@ -63,7 +51,8 @@ static ssize_t tcp_send(struct stream *s, const struct iovec *iov, unsigned n,
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = n };
 	ssize_t took;
 
-	if (!is_still_ours(s, now))
+	(void)now;
+	if (!is_ours(s))
 		return -EBADF;
 	do {
 		took = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -79,7 +68,8 @@ static ssize_t tcp_recv(struct stream *s, const struct iovec *iov, unsigned n,
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = n };
 	ssize_t got;
 
-	if (!is_still_ours(s, now))
+	(void)now;
+	if (!is_ours(s))
 		return -EBADF;
 	do {
 		got = recvmsg(s->fd, &m, MSG_DONTWAIT);
@@ -184,9 +174,7 @@ int stream_tcp_open(struct stream **out, int fd)
 
 void stream_forked(struct stream *s)
 {
-	if (s->fd < 0)
-		return;
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	s->fd = -1;
-	tcp_of(s)->ours_until = 0;
 }

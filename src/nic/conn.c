@@ -21,8 +21,7 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	ALL_EVERY = 64,			/* ... all of them, now and then */
-	LITTLE = 4096,			/* bytes: a message, not a stream */
+	EMPTY_MAX = 4,			/* ... the others once in 16 looks at least */
 	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
 	OUT_TURN = 256 << 10,		/* put out by one QP */
 	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
@@ -34,16 +33,18 @@ struct conn {				/* stream->user */
 	struct stream *stream;
 	bool blocked;			/* EPOLLOUT is asked for */
 	bool deaf;			/* nothing more comes */
+	bool stuck;			/* in the set for ever: the program closed the
+					 * descriptor, and the file lives on */
 	int lost;			/* nothing more can be sent: -errno, or 0 */
+	unsigned empty, rest;		/* looks in vain; so many to be left out */
 };
 
 struct conns {
 	struct core *core;
 	int epfd;
-	struct list all;
+	struct list all, stuck;
 	_Atomic unsigned n;		/* written under the turn */
 	unsigned blocked;
-	unsigned looks;			/* wraps */
 	_Atomic int few[FEW];		/* sockets that are watched by themselves */
 	void (*kick)(void *arg);
 	void *arg;
@@ -143,7 +144,7 @@ static void be_deaf(struct conns *cs, struct conn *c)
 		return;
 	set_blocked(cs, c, false);
 	c->deaf = true;
-	epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL);
+	c->stuck = epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL) != 0;
 	sort_out(cs, false);
 }
 
@@ -157,7 +158,10 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	list_del(&c->node);
 	cs->n--;
 	sort_out(cs, cs->n == FEW);
-	free(c);
+	if (c->stuck)
+		list_add_tail(&cs->stuck, &c->node);
+	else
+		free(c);
 	stream->ops->close(stream);
 }
 
@@ -204,6 +208,8 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 	for (int i = 0; i < n; i++) {
 		struct conn *c = ev[i].data.ptr;
 
+		if (c->deaf)
+			continue;
 		if (ev[i].events & EPOLLOUT) {
 			set_blocked(cs, c, false);
 			due_add(cs->core, c->qp);
@@ -214,24 +220,44 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 	return bytes + (n > 0);
 }
 
-/* Who had something last is asked first, and mostly alone if it sends messages. */
+/* Where there is nothing, again and again, is looked at ever more rarely, but for
+ * the one that had something last. */
 static size_t take_few(struct conns *cs, uint64_t now)
 {
-	bool all = ++cs->looks % ALL_EVERY == 0;
-	size_t bytes = 0, got;
+	struct list *first = cs->all.next;
+	size_t bytes = 0;
 
 	list_for_safe(n, &cs->all) {
-		got = take_in(cs, container_of(n, struct conn, node), IN_TURN / FEW, now);
-		bytes += got;
-		if (got == 0 || got > LITTLE || all)
+		struct conn *c = container_of(n, struct conn, node);
+		size_t got;
+
+		if (n != first && c->rest) {
+			c->rest--;
 			continue;
-		if (cs->all.next != n) {
+		}
+		got = take_in(cs, c, IN_TURN / FEW, now);
+		if (got)
+			c->empty = 0;
+		else if (c->empty < EMPTY_MAX)
+			c->empty++;
+		c->rest = (1u << c->empty) - 1;
+		if (got && !bytes && n != first) {
 			list_del(n);
 			list_add_tail(cs->all.next, n);
 		}
-		break;
+		bytes += got;
 	}
 	return bytes;
+}
+
+void conns_told(struct conns *cs, int fd)
+{
+	list_for(n, &cs->all) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		if (c->stream->fd == fd)
+			c->rest = 0;
+	}
 }
 
 size_t conns_input(struct conns *cs, uint64_t now)
@@ -320,6 +346,7 @@ int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
 	cs->kick = kick;
 	cs->arg = arg;
 	list_init(&cs->all);
+	list_init(&cs->stuck);
 	for (unsigned i = 0; i < FEW; i++)
 		atomic_init(&cs->few[i], -1);
 	cs->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
@@ -343,6 +370,8 @@ free_conns:
 void conns_close(struct conns *cs)
 {
 	iwarp_close(cs->core);
+	list_for_safe(n, &cs->stuck)
+		free(container_of(n, struct conn, node));
 	close(cs->epfd);
 	free(cs);
 }

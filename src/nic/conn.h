@@ -33,6 +33,9 @@ int conns_fd(const struct conns *c);
  * tells when that changes, also before one is closed.  Any thread. */
 int conns_socket(const struct conns *c, unsigned i);
 
+/* That one has, by its socket: it is asked next time. */
+void conns_told(struct conns *c, int fd);
+
 /* Take in what has come, at most a turn's worth.  Returns about how many bytes; 0:
  * there was nothing. */
 size_t conns_input(struct conns *c, uint64_t now);

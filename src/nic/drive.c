@@ -24,16 +24,17 @@ static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
  * the thread that wrote the question there still has the turn.) */
 static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 {
-	enum { SPINS = 50 };		/* some 1-2 us */
+	enum { SPINS = 50 };		/* 2 us at most */
+	int i = 0;
 
-	for (int i = 0; i < SPINS; i++) {
-		if (turn_try(&nic->core.turn))
-			return true;
-		if (!atomic_load_explicit(&nic->engine.serving, memory_order_relaxed))
-			return false;
+	if (turn_try(&nic->core.turn))
+		return true;
+	while (i < SPINS && atomic_load_explicit(&nic->engine.serving,
+						 memory_order_relaxed)) {
 		lock_pause();
+		i++;
 	}
-	return false;
+	return i > 0 && turn_try(&nic->core.turn);
 }
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)

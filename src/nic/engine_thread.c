@@ -2,15 +2,16 @@
 /* engine_thread.c - the thread that drives the engine while nobody polls.
  *
  * It sleeps in ppoll().  As long as no program thread polls it watches the
- * sockets, so every datagram wakes it, and follows small messages to the
+ * sockets, so every datagram wakes it, and follows small messages of TCP to the
  * processor where they come in (follow.h).  When it finds that a program polls
  * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
  * since the wake-up before), it leaves the sockets to the pollers and sleeps
  * blindly for a guard interval, 100 us at first and 1 ms at most.  It goes back
  * to the sockets as soon as it wakes and nobody has polled lately, or a CQ is
- * armed; if input was waiting then, the next proof has to be twice as long.  (A
- * program that spins on memory polls in between for its own completions, and
- * comes late for what it awaits.)
+ * armed; if input was waiting then, the next proof has to be twice as long,
+ * until a second of polling has made good for it.  (A program that spins on
+ * memory polls in between for its own completions, and comes late for what it
+ * awaits.)
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
@@ -246,6 +247,8 @@ static void wake_up(struct engine *e)
 		atomic_store_explicit(&e->serving, true, memory_order_relaxed);
 		if (e->host_calls)
 			host_run(e->host);
+		if (e->woken_by >= 0)
+			conns_told(e->conns, e->woken_by);
 		did = engine_turn(e, now, false);
 		turn_give(&e->core->turn);
 		atomic_store_explicit(&e->serving, false, memory_order_relaxed);

@@ -10,19 +10,23 @@
 
 enum { EVERY_MIN = 32, EVERY_MAX = 8192, PROOF = 3 };
 
-/* It may run on the others still, but does not go there by itself. */
-static void move_to(int cpu)
+/* It may run on the others still, but does not go there by itself.  False: it may
+ * not any more. */
+static bool move_to(int cpu)
 {
 	cpu_set_t may, one;
 
 	if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(may), &may) ||
 	    !CPU_ISSET((size_t)cpu, &may))
-		return;
+		return true;
 	CPU_ZERO(&one);
 	CPU_SET((size_t)cpu, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) ||
-	    sched_setaffinity(0, sizeof(may), &may))
-		log_debug("the thread cannot go to processor %d: errno %d", cpu, errno);
+	    !sched_setaffinity(0, sizeof(may), &may))
+		return true;
+	log_warn("the engine's thread stays on processor %d, which it was to visit: "
+		 "errno %d", cpu, errno);
+	return false;
 }
 
 void follow(struct follow *f, int fd)
@@ -32,7 +36,7 @@ void follow(struct follow *f, int fd)
 
 	if (f->every == 0)
 		f->every = EVERY_MIN;
-	if (++f->wakes < f->every)
+	if (++f->wakes < f->every || f->off)
 		return;
 	f->wakes = 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &len) || cpu < 0)
@@ -49,5 +53,5 @@ void follow(struct follow *f, int fd)
 	/* They may come from everywhere in turn. */
 	if (f->every < EVERY_MAX)
 		f->every *= 2;
-	move_to(cpu);
+	f->off = !move_to(cpu);
 }
