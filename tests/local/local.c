@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* local.c - programs of several processes on one host. */
 #include <argp.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,6 +81,9 @@ int main(int argc, char **argv)
 		.options = options, .parser = parse, .args_doc = "COMMAND [SERVER]",
 	};
 
+	/* The engine's thread would have an arena of its own from its first
+	 * allocation on, whenever that is: mappings are counted. */
+	mallopt(M_ARENA_MAX, 1);
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	alarm(1200);			/* a hang is a failure */
 	return command();
