@@ -76,13 +76,16 @@ static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
 
 /* Polls find nothing to do where the thread is always first, and come late where
  * it has the processor that they want: so one since the thread went to sleep
- * counts, too, if that was not long ago. */
+ * counts, too, if that was not long ago, and one while it had no sleep. */
 static bool is_active(struct engine *e, uint64_t now)
 {
 	bool polled = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed);
 
-	return polled_within(e, now, PROOF_NS) ||
-	       (now - e->g.rested < BETWEEN_NS && (polled || polled_within(e, e->g.rested, 0)));
+	if (polled_within(e, now, PROOF_NS))
+		return true;
+	if (!e->g.slept)
+		return polled;
+	return now - e->g.rested < BETWEEN_NS && (polled || polled_within(e, e->g.rested, 0));
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -199,9 +202,10 @@ static void adapt_watching(struct engine *e, uint64_t now)
 {
 	struct guard_interval *g = &e->g;
 
-	if (!g->slept)			/* that says nothing about pollers */
-		return;
-	g->proof = is_active(e, now) ? g->proof + 1 : g->proof / 2;
+	if (is_active(e, now))
+		g->proof++;
+	else if (g->slept)		/* else nobody can be told from the thread */
+		g->proof /= 2;
 	if (g->proof >= g->need)
 		g->ns = GUARD_FIRST_NS;
 }
