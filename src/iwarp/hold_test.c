@@ -140,6 +140,89 @@ static void until_the_end(void **state)
 	}
 }
 
+/* One that fails behind it: it has gone, those behind that have not. */
+static void before_one_that_fails(void **state)
+{
+	static const enum ibv_wc_status status[] = {
+		IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR,
+		IBV_WC_WR_FLUSH_ERR,
+	};
+	struct ibv_sge sge = { 1, LEN, 0xdead };
+	struct ibv_send_wr bad = {
+		.wr_id = 9, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+	};
+
+	(void)state;
+	for (unsigned behind = 0; behind <= 2; behind += 2) {
+		struct fix *f = proved();
+		struct ibv_wc wc;
+
+		say(f, 0);
+		sim_run(f->s, 1 * US);
+		fix_send(f, 0, &bad);
+		for (unsigned i = 0; i < behind; i++)
+			say(f, 0);
+		sim_run(f->s, 50 * US);
+		for (unsigned i = 0; i < 2 + behind; i++) {
+			assert_int_equal(cq_poll(f->p.cq[0], 1, &wc), 1);
+			assert_int_equal(wc.status, status[i]);
+		}
+		fix_close(f);
+	}
+}
+
+/* A bind waits for all before it, and what is behind it for the bind. */
+static void before_a_bind(void **state)
+{
+	struct fix *f = proved();
+	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED };
+	uint64_t start = f->s->now;
+	struct mw *mw;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->s->node[0].pd, IBV_MW_TYPE_2, &mw), 0);
+	wr.bind_mw.mw = &mw->ibv;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->ibv.rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = &mr->ibv, .addr = (uintptr_t)f->mem[0], .length = 4096,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	say(f, 0);
+	sim_run(f->s, 1 * US);
+	fix_send(f, 0, &wr);
+	say(f, 0);
+	next_is(f, 1, IBV_WC_RECV);
+	next_is(f, 1, IBV_WC_RECV);
+	assert_in_range(f->s->now - start, 0, 50 * US);
+	sim_run(f->s, 1000 * US);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
+}
+
+/* That READs are answered says nothing of WRITEs. */
+static void reads_prove_nothing(void **state)
+{
+	struct fix *f = joined();
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		uint64_t start;
+
+		for (unsigned j = 0; j < 8; j++) {
+			fix_post(f, IBV_WR_RDMA_READ, 1, 0, LEN, 0);
+			next_is(f, 0, IBV_WC_RDMA_READ);
+		}
+		start = f->s->now;
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, LEN, 0);
+		next_is(f, 0, IBV_WC_RDMA_WRITE);
+		assert_in_range(f->s->now - start, 0, 10 * US);
+	}
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +231,9 @@ int main(void)
 		cmocka_unit_test(not_for_ever),
 		cmocka_unit_test(not_if_there_is_more),
 		cmocka_unit_test(until_the_end),
+		cmocka_unit_test(before_one_that_fails),
+		cmocka_unit_test(before_a_bind),
+		cmocka_unit_test(reads_prove_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,6 +259,7 @@ static void drain(struct iw_qp *q, uint64_t now)
 	if (q->c.owed != q->owed.tail || q->tail_at != q->tail_end)
 		return;
 	q->closing = true;
+	due_add(q->qp->core, q->qp);		/* its FIN */
 	q->give_up_at = now + CLOSING_NS;
 	qp_drained(q->qp);
 }
@@ -274,8 +275,11 @@ static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
-	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry)
+	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry ||
+	    qp->sq.head - qp->sq.tail != 1) {
 		iw_req_release(q, now);
+		iw_settle(q, now);
+	}
 	drain(q, now);
 	/* A peer that takes nothing must not hold a QP's end up. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)

@@ -86,7 +86,7 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
 	struct sq *sq = &q->qp->sq;
 
-	while (alive(q) && sq->tail != gone && sq_at(sq, sq->tail)->state != WAITS &&
+	while (alive(q) && (int32_t)(gone - sq->tail) > 0 && sq_at(sq, sq->tail)->state != WAITS &&
 	       !is_held(q, now))
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
 	/* A message that cannot go on holds all others up, the peer's answers
@@ -94,6 +94,7 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 	if (!alive(q) || !q->failed || (sq->tail != q->c.cur && !q->c.begun))
 		return;
 	q->failed = false;
+	q->held_until = 0;
 	iw_req_flush(q, q->c.cur, now);
 	if (alive(q))
 		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
@@ -103,9 +104,19 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 
 void iw_req_gone(struct iw_qp *q, uint64_t now)
 {
-	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end)
+	const struct swqe *last = sq_at(&q->qp->sq, q->c.cur - 1);
+
+	q->held_until = 0;
+	/* A READ is answered by the peer's NIC: that says nothing. */
+	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end ||
+	    iw_req_is_read(last))
 		return;
-	q->held_until = answers_ask(&q->answers, now) ? now + ANSWER_WAIT_NS : 0;
+	if (!answers_ask(&q->answers, now))
+		return;
+	if (last->flags & IBV_SEND_SIGNALED)
+		q->held_until = now + ANSWER_WAIT_NS;
+	else
+		q->answers.awaited = false;
 }
 
 void iw_req_release(struct iw_qp *q, uint64_t now)

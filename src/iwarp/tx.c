@@ -216,6 +216,7 @@ static void broken(struct iw_qp *q, bool answer, uint64_t now)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent",
 		 q->qp->qpn);
+	q->held_until = 0;
 	if (!answer) {
 		iw_req_flush(q, q->c.cur, now);
 		if (q->qp->state != IBV_QPS_ERR)

@@ -21,7 +21,8 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	EMPTY_MAX = 4,			/* ... the others once in 16 looks at least */
+	EMPTY_MAX = 4,			/* ... the others once in 16 looks at least, */
+	REST_NS = 10000,		/* ... or so often */
 	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
 	OUT_TURN = 256 << 10,		/* put out by one QP */
 	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
@@ -37,6 +38,7 @@ struct conn {				/* stream->user */
 					 * descriptor, and the file lives on */
 	int lost;			/* nothing more can be sent: -errno, or 0 */
 	unsigned empty, rest;		/* looks in vain; so many to be left out */
+	uint64_t looked_at;
 };
 
 struct conns {
@@ -231,10 +233,11 @@ static size_t take_few(struct conns *cs, uint64_t now)
 		struct conn *c = container_of(n, struct conn, node);
 		size_t got;
 
-		if (n != first && c->rest) {
+		if (n != first && c->rest && now - c->looked_at < REST_NS) {
 			c->rest--;
 			continue;
 		}
+		c->looked_at = now;
 		got = take_in(cs, c, IN_TURN / FEW, now);
 		if (got)
 			c->empty = 0;
