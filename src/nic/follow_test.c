@@ -68,78 +68,85 @@ static void two_cpus(cpu_set_t *all, int cpu[2])
 	}
 }
 
+struct stand { int fd[2], cpu[2]; cpu_set_t all; };
+
+static struct stand stand_up(void)
+{
+	struct stand s;
+
+	two_cpus(&s.all, s.cpu);
+	tcp_pair(s.fd);
+	return s;
+}
+
+static void stand_down(struct stand *s)
+{
+	sched_setaffinity(0, sizeof(s->all), &s->all);
+	close(s->fd[0]);
+	close(s->fd[1]);
+}
+
 static void stays_where_they_come_in(void **state)
 {
+	struct stand s = stand_up();
 	struct follow f = { 0 };
-	int fd[2], cpu[2];
-	cpu_set_t all;
 
 	(void)state;
-	two_cpus(&all, cpu);
-	tcp_pair(fd);
-	be_on(cpu[0]);
-	woken(&f, fd, cpu[0], 10 * LOOK);
+	be_on(s.cpu[0]);
+	woken(&f, s.fd, s.cpu[0], 10 * LOOK);
 	assert_int_equal(f.every, LOOK);
 	assert_int_equal(f.away, 0);
-	sched_setaffinity(0, sizeof(all), &all);
-	close(fd[0]);
-	close(fd[1]);
+	stand_down(&s);
 }
 
 /* It looks ever more rarely. */
 static void goes_nowhere_it_may_not(void **state)
 {
+	struct stand s = stand_up();
 	struct follow f = { 0 };
-	int fd[2], cpu[2];
-	cpu_set_t all;
 
 	(void)state;
-	two_cpus(&all, cpu);
-	tcp_pair(fd);
-	be_on(cpu[1]);
-	woken(&f, fd, cpu[0], PROOF * LOOK - 1);
+	be_on(s.cpu[1]);
+	woken(&f, s.fd, s.cpu[0], PROOF * LOOK - 1);
 	assert_int_equal(f.every, LOOK);
-	follow(&f, fd[1]);
+	follow(&f, s.fd[1]);
 	assert_int_equal(f.every, 2 * LOOK);
-	assert_int_equal(sched_getcpu(), cpu[1]);
+	assert_int_equal(sched_getcpu(), s.cpu[1]);
 	for (int i = 0; i < 1 << 20; i++)
-		follow(&f, fd[1]);
+		follow(&f, s.fd[1]);
 	assert_in_range(f.every, 4096, 8192);
-	sched_setaffinity(0, sizeof(all), &all);
-	close(fd[0]);
-	close(fd[1]);
+	stand_down(&s);
 }
 
-/* Does it, away from where its messages come in, go there?  The scheduler may have
- * brought it there first, or take it away again. */
-static bool goes(const int fd[2], const int cpu[2], const cpu_set_t *all)
+/* Does it, away from where its messages come in, go there?  The scheduler may
+ * bring it there first, or take it away again, though it has no reason to. */
+static bool goes(const struct stand *s)
 {
 	struct follow f = { 0 };
 
-	be_on(cpu[1]);
-	sched_setaffinity(0, sizeof(*all), all);
-	woken(&f, fd, cpu[0], PROOF * LOOK - 1);
-	if (sched_getcpu() != cpu[1])
+	/* Bound until it has nothing to wait for: who wakes it would fetch it. */
+	be_on(s->cpu[1]);
+	woken(&f, s->fd, s->cpu[0], PROOF * LOOK - 1);
+	sched_setaffinity(0, sizeof(s->all), &s->all);
+	if (sched_getcpu() != s->cpu[1])
 		return false;
-	follow(&f, fd[1]);
-	return f.every == 2 * LOOK && sched_getcpu() == cpu[0];
+	follow(&f, s->fd[1]);
+	return f.every == 2 * LOOK && sched_getcpu() == s->cpu[0];
 }
 
 /* Where it may run does not change. */
 static void goes_after_them(void **state)
 {
-	cpu_set_t all, after;
-	int fd[2], cpu[2], tries = 0;
+	struct stand s = stand_up();
+	cpu_set_t after;
+	int tries = 0;
 
 	(void)state;
-	two_cpus(&all, cpu);
-	tcp_pair(fd);
-	while (!goes(fd, cpu, &all))
+	while (!goes(&s))
 		assert_in_range(tries++, 0, 100);
 	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
-	assert_true(CPU_EQUAL(&all, &after));
-	close(fd[0]);
-	close(fd[1]);
+	assert_true(CPU_EQUAL(&s.all, &after));
+	stand_down(&s);
 }
 
 static void what_is_no_tcp_socket(void **state)
