@@ -56,6 +56,17 @@ static struct fix *proved(void)
 	return f;
 }
 
+/* A has sent something, whose completion is held. */
+static struct fix *holding(void)
+{
+	struct fix *f = proved();
+
+	say(f, 0);
+	sim_run(f->s, 1 * US);
+	fix_no_wc(f, 0);
+	return f;
+}
+
 static void at_once_until_it_is_proved(void **state)
 {
 	struct fix *f = joined();
@@ -103,12 +114,9 @@ static void not_for_ever(void **state)
 
 static void not_if_there_is_more(void **state)
 {
-	struct fix *f = proved();
+	struct fix *f = holding();
 
 	(void)state;
-	say(f, 0);
-	sim_run(f->s, 1 * US);
-	fix_no_wc(f, 0);
 	say(f, 0);
 	sim_run(f->s, 1 * US);
 	next_is(f, 0, IBV_WC_SEND);
@@ -121,11 +129,8 @@ static void until_the_end(void **state)
 {
 	(void)state;
 	for (int how = 0; how < 3; how++) {
-		struct fix *f = proved();
+		struct fix *f = holding();
 
-		say(f, 0);
-		sim_run(f->s, 1 * US);
-		fix_no_wc(f, 0);
 		if (how == 0)
 			sim_modify(f->s, f->p.qp[0], IBV_QPS_SQD);
 		else if (how == 1)
@@ -154,11 +159,9 @@ static void before_one_that_fails(void **state)
 
 	(void)state;
 	for (unsigned behind = 0; behind <= 2; behind += 2) {
-		struct fix *f = proved();
+		struct fix *f = holding();
 		struct ibv_wc wc;
 
-		say(f, 0);
-		sim_run(f->s, 1 * US);
 		fix_send(f, 0, &bad);
 		for (unsigned i = 0; i < behind; i++)
 			say(f, 0);
@@ -174,7 +177,7 @@ static void before_one_that_fails(void **state)
 /* A bind waits for all before it, and what is behind it for the bind. */
 static void before_a_bind(void **state)
 {
-	struct fix *f = proved();
+	struct fix *f = holding();
 	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
 				  .send_flags = IBV_SEND_SIGNALED };
@@ -189,8 +192,6 @@ static void before_a_bind(void **state)
 		.mr = &mr->ibv, .addr = (uintptr_t)f->mem[0], .length = 4096,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
-	say(f, 0);
-	sim_run(f->s, 1 * US);
 	fix_send(f, 0, &wr);
 	say(f, 0);
 	next_is(f, 1, IBV_WC_RECV);

@@ -86,8 +86,8 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
 	struct sq *sq = &q->qp->sq;
 
-	while (alive(q) && (int32_t)(gone - sq->tail) > 0 && sq_at(sq, sq->tail)->state != WAITS &&
-	       !is_held(q, now))
+	while (alive(q) && (int32_t)(gone - sq->tail) > 0 &&
+	       sq_at(sq, sq->tail)->state != WAITS && !is_held(q, now))
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
 	/* A message that cannot go on holds all others up, the peer's answers
 	 * perhaps: what is before it is not waited for. */

@@ -378,6 +378,19 @@ static unsigned judge(const struct iw_qp *q, const struct in *in)
 	return 0;
 }
 
+/* What comes may answer what we asked: that is complete first.  (Not so a READ's
+ * response, or an atomic's, which is the peer's NIC's and not its program's.)
+ * False: to complete it has ended the QP. */
+static bool answered(struct iw_qp *q, unsigned opcode, uint64_t now)
+{
+	if (opcode == RDMAP_READ_RESPONSE || opcode == RDMAP_ATOMIC_RESPONSE)
+		return true;
+	answers_came(&q->answers, now);
+	iw_req_release(q, now);
+	iw_settle(q, now);
+	return q->life == LIFE_OPEN;
+}
+
 void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
 {
 	struct in in = { .ulpdu = n, .now = now };
@@ -395,6 +408,8 @@ void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t no
 	in.op = rdmap_op(rdmap_opcode(in.d.ulp));
 	in.at = ulpdu + hdr;
 	in.len = (uint32_t)(n - (size_t)hdr);
+	if (!answered(q, rdmap_opcode(in.d.ulp), now))
+		return;
 	error = judge(q, &in);
 	if (error)
 		refuse(q, &in, (enum rdmap_error)error);

@@ -34,14 +34,6 @@ static void first_fpdu(struct iw_qp *q)
 	iw_ready(q);
 }
 
-/* Of the peer's NIC, not of its program (RFC 5040, 4.1; RFC 7306, 5). */
-static bool is_response(const uint8_t *ulpdu, size_t n)
-{
-	uint8_t op = n > 1 ? ulpdu[1] & 0xf : 0;
-
-	return op == RDMAP_READ_RESPONSE || op == RDMAP_ATOMIC_RESPONSE;
-}
-
 /* A whole one, n bytes with markers. */
 static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 {
@@ -67,14 +59,6 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	}
 	if (q->hold)
 		first_fpdu(q);
-	if (!is_response(at + MPA_LEN_LEN, ulpdu)) {
-		/* First what we asked is complete, then comes the answer. */
-		answers_came(&q->answers, now);
-		iw_req_release(q, now);
-		iw_settle(q, now);
-		if (q->life != LIFE_OPEN)
-			return;
-	}
 	iw_rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
 	q->first = false;
 	iw_settle(q, now);
