@@ -21,8 +21,8 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	EMPTY_MAX = 4,			/* ... the others once in 16 looks at least, */
-	REST_NS = 10000,		/* ... or so often */
+	EMPTY_MAX = 4,			/* an idle one is asked once in 16 looks, */
+	REST_NS = 10000,		/* ... or after that, if that is sooner */
 	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
 	OUT_TURN = 256 << 10,		/* put out by one QP */
 	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
@@ -147,7 +147,6 @@ static void be_deaf(struct conns *cs, struct conn *c)
 	set_blocked(cs, c, false);
 	c->deaf = true;
 	c->stuck = epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL) != 0;
-	sort_out(cs, false);
 }
 
 static void on_released(void *arg, struct qp *qp, struct stream *stream)
@@ -190,6 +189,7 @@ static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t no
 		iwarp_received(qp, (size_t)got, now);
 	} else if (got < 0) {
 		be_deaf(cs, c);
+		sort_out(cs, false);
 		if (got == -ESHUTDOWN)
 			got = c->lost;
 		iwarp_hangup(qp, (int)got, now);
