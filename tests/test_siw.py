@@ -22,9 +22,10 @@ def vm_session(request, stage, can_namespace):
 
 
 @pytest.fixture
-def vm(vm):
-    yield vm
-    vm.set_siw()
+def vm(vm_session):
+    yield vm_session
+    vm_session.set_siw()
+    vm_session.reap()
 
 
 def we_are_client(vm, rounds, size, *words):
