@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* receive.c - what other processes send is taken in: see host.h, host.c. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host/fds.h"
+#include "host/host_own.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+/* A run is bounded. */
+enum { RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16 };
+
+void host_accept_foreign(struct host *h, const uid_t *uids, unsigned n)
+{
+	assert(n <= 2);
+	h->nholders = n;
+	for (unsigned i = 0; i < n; i++)
+		h->holders[i] = uids[i];
+}
+
+static bool is_holder(const struct host *h, uid_t uid)
+{
+	for (unsigned i = 0; i < h->nholders; i++)
+		if (h->holders[i] == uid)
+			return true;
+	return false;
+}
+
+static void garbage(struct host *h, struct conn *c)
+{
+	h->stats.refused++;
+	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
+		log_info("process %d of user %u sent what no urnic sends: "
+			 "connection closed", (int)c->pid, (unsigned)c->uid);
+	host_conn_close(h, c);
+}
+
+static void deliver(struct host *h, uid_t uid, const struct dgram *d)
+{
+	if (uid != h->uid && !is_holder(h, uid)) {
+		h->stats.refused++;
+		return;
+	}
+	h->stats.received++;
+	h->ops->datagram(h->arg, d);
+}
+
+void host_take_dgram(struct host *h, uid_t uid, void *buf, size_t len)
+{
+	struct dgram d;
+
+	if (msg_get_dgram(buf, len, &d))
+		h->stats.refused++;
+	else
+		deliver(h, uid, &d);
+}
+
+/* c says that it is the process of slot. */
+static void greet(struct host *h, struct conn *c, uint16_t slot)
+{
+	uid_t uid;
+	pid_t pid;
+
+	c->greeted = true;
+	if (slot == h->slot) {
+		garbage(h, c);
+		return;
+	}
+	if (host_cred(h, slot, &uid, &pid) || uid != c->uid || pid != c->pid) {
+		h->stats.refused++;
+		return;
+	}
+	c->slot = slot;
+	if (h->by_slot[slot])
+		return;			/* it is for receiving only */
+	h->by_slot[slot] = c;
+	h->not_before[slot] = 0;
+}
+
+/* What local/ of c's process says. */
+static void hear(struct host *h, struct conn *c, size_t len, int *fds)
+{
+	struct host_said s = {
+		.slot = c->slot, .uid = c->uid, .pid = c->pid,
+		.buf = h->buf + sizeof(struct msg_local),
+		.len = len - sizeof(struct msg_local),
+		.fd = { fds[0], fds[1] },
+	};
+
+	const struct conn *owner = h->by_slot[c->slot];
+
+	static_assert(HOST_FDS == 2, "all of them");
+	/* A connection may outlive its process's hold on the slot. */
+	if (!owner || owner->uid != c->uid || owner->pid != c->pid || !h->ops->said) {
+		h->stats.refused++;
+		return;
+	}
+	h->ops->said(h->arg, &s);
+	memcpy(fds, s.fd, sizeof(s.fd));
+}
+
+static void take(struct host *h, struct conn *c, size_t len, int *fds)
+{
+	const struct msg_local *said = (void *)h->buf;
+	struct dgram d;
+	uint16_t slot;
+
+	if (!c->greeted) {
+		if (msg_get_hello(h->buf, len, &slot))
+			garbage(h, c);
+		else
+			greet(h, c, slot);
+		return;
+	}
+	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
+	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
+		hear(h, c, len, fds);
+		return;
+	}
+	if (msg_get_dgram(h->buf, len, &d))
+		garbage(h, c);
+	else
+		deliver(h, c->uid, &d);
+}
+
+static void conn_run(struct host *h, struct conn *c)
+{
+	int fds[HOST_FDS];
+
+	for (int i = 0; i < RUN_MSGS && c->fd >= 0; i++) {
+		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0)
+			host_conn_close(h, c);
+		else		/* cut off: its length alone is refused */
+			take(h, c, (size_t)n, fds);
+		for (int j = 0; j < HOST_FDS; j++)
+			if (fds[j] >= 0)
+				close(fds[j]);
+	}
+}
+
+/* No descriptor is left to take the connection with, and it would keep the
+ * listening socket readable: give up the spare one for a moment. */
+static bool accept_and_refuse(struct host *h)
+{
+	int fd;
+
+	if (log_allowed(&h->said_fds))
+		log_warn("no descriptors left: other processes of this host "
+			 "cannot connect");
+	h->stats.refused++;
+	if (h->spare_fd < 0)
+		return false;
+	close(h->spare_fd);
+	fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	h->spare_fd = eventfd(0, EFD_CLOEXEC);
+	return fd >= 0;
+}
+
+static void accept_some(struct host *h)
+{
+	for (int i = 0; i < RUN_ACCEPT; i++) {
+		int fd = accept4(h->listen_fd, NULL, NULL,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			if (!host_conn_new(h, fd_raise(fd)))
+				h->stats.refused++;
+			continue;
+		}
+		if (errno != EMFILE && errno != ENFILE)
+			return;
+		if (!accept_and_refuse(h))
+			return;
+	}
+}
+
+void host_run(struct host *h)
+{
+	struct epoll_event ev[RUN_EVENTS];
+	/* Not by way of libc: no thread may be cancelled in here. */
+	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.ptr == &h->services)
+			services_run(h);
+		else if (ev[i].data.ptr)
+			conn_run(h, ev[i].data.ptr);
+		else
+			accept_some(h);
+	}
+	host_bury(h);
+}
