@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fix.h - for tests: several processes of one host, as far as host/ goes, in one. */
+#ifndef HOST_FIX_H
+#define HOST_FIX_H
+
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "host/host.h"
+#include "sys/netns_testing.h"
+
+static bool have_netns;
+
+static inline void need_netns(void)
+{
+	if (!have_netns)
+		skip();
+}
+
+struct side {				/* a process, as far as host/ goes */
+	struct host *host;
+	unsigned got, gone;
+	uint16_t gone_slot;
+	struct dgram last;
+	uint8_t data[8192];
+};
+
+static inline void on_datagram(void *arg, const struct dgram *d)
+{
+	struct side *s = arg;
+
+	s->got++;
+	s->last = *d;
+	memcpy(s->data, d->iov[0].iov_base, d->len < sizeof(s->data) ?
+	       d->len : sizeof(s->data));
+}
+
+static inline void on_gone(void *arg, uint16_t slot)
+{
+	struct side *s = arg;
+
+	s->gone++;
+	s->gone_slot = slot;
+}
+
+static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
+
+static inline void begin(struct side *s)
+{
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(host_open(&s->host, &ops, s), 0);
+}
+
+static inline void run(struct side *s)
+{
+	struct pollfd p = { .fd = host_fd(s->host), .events = POLLIN };
+
+	for (int i = 0; i < 1000 && poll(&p, 1, 0) > 0; i++)
+		host_run(s->host);
+}
+
+/* Run until the n-th datagram is there, or give up. */
+static inline void run_until(struct side *s, unsigned n)
+{
+	struct pollfd p = { .fd = host_fd(s->host), .events = POLLIN };
+
+	for (int i = 0; i < 1000 && s->got < n; i++) {
+		poll(&p, 1, 10);
+		host_run(s->host);
+	}
+}
+
+static inline int forward(struct side *from, uint16_t slot, const char *text)
+{
+	struct iovec iov[2] = { { (void *)(uintptr_t)text, 2 },
+				{ (void *)(uintptr_t)(text + 2), strlen(text) - 2 } };
+	struct dgram d = { .from.port = 49999, .to.port = 4791, .ttl = 60,
+			   .tclass = 5, .ifindex = 3, .ip_id = 12,
+			   .len = (uint32_t)strlen(text), .iovcnt = 2, .iov = iov };
+
+	d.from.ip[15] = 1;
+	d.to.ip[15] = 2;
+	return host_forward(from->host, slot, &d);
+}
+
+/* Room for many descriptors, and for names: they are the network namespace's.
+ * In one of our own, if that may be, no other process is in the way. */
+static inline void enter(void)
+{
+	struct rlimit lim;
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	lim.rlim_cur = lim.rlim_max < 8192 ? lim.rlim_max : 8192;
+	setrlimit(RLIMIT_NOFILE, &lim);
+	have_netns = netns_enter();
+	(void)!unshare(CLONE_NEWNET);
+}
+
+#endif
