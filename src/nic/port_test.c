@@ -1,140 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
-#include <netinet/in.h>
 #include <netinet/udp.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 
-#include "host/host.h"
-#include "nic/port.h"
-#include "sys/clock.h"
-#include "sys/log.h"
-#include "sys/netns_testing.h"
-
-enum { PORT = 4791, NOBODY = 65534, LEN = 64 };
-
-static bool have_netns;
-
-static void need_netns(void)
-{
-	if (!have_netns)
-		skip();
-}
-
-struct proc {				/* a process's NIC without the rest */
-	struct host *host;
-	struct port *port;
-	uint16_t slot;
-	unsigned got;
-	struct dgram last;
-	uint8_t data[LEN];
-	uint64_t order;			/* data[8]s seen, as bits */
-};
-
-static void on_datagram(void *arg, const struct dgram *d)
-{
-	port_deliver(((struct proc *)arg)->port, d);
-}
-
-static void on_gone(void *arg, uint16_t slot)
-{
-	port_peer_gone(((struct proc *)arg)->port, slot);
-}
-
-static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
-
-static void begin(struct proc *p)
-{
-	memset(p, 0, sizeof(*p));
-	assert_int_equal(host_open(&p->host, &ops, p), 0);
-	assert_int_equal(port_open(&p->port, p->host, PORT), 0);
-	p->slot = host_slot(p->host);
-}
-
-static void end(struct proc *p)
-{
-	port_link(p->port)->ops->close(port_link(p->port));
-	port_close(p->port);
-	host_close(p->host);
-}
-
-static void turn(struct proc *p)
-{
-	struct link *link = port_link(p->port);
-	struct dgram d[8];
-	int n;
-
-	host_run(p->host);
-	n = link->ops->recv(link, d, 8, clock_ns());
-	assert_true(n >= 0);
-	for (int i = 0; i < n; i++, p->got++) {
-		const uint8_t *b = d[i].iov[0].iov_base;
-
-		p->last = d[i];
-		memcpy(p->data, b, d[i].len < LEN ? d[i].len : LEN);
-		if (d[i].len > 8)
-			p->order |= UINT64_C(1) << b[8] % 64;
-	}
-}
-
-static void turns(struct proc *p, int n, unsigned ms)
-{
-	uint64_t stop = clock_ns() + ms * UINT64_C(1000000);
-
-	do {
-		for (int i = 0; i < n; i++)
-			turn(&p[i]);
-		poll(NULL, 0, 1);
-	} while (clock_ns() < stop);
-}
-
-static void put_qpn(uint8_t *b, uint32_t qpn)
-{
-	b[5] = (uint8_t)(qpn >> 16);
-	b[6] = (uint8_t)(qpn >> 8);
-	b[7] = (uint8_t)qpn;
-}
-
-static uint32_t qpn_of(uint16_t slot)
-{
-	return (uint32_t)slot << 14 | 0x21;
-}
-
-/* From somebody who knows nothing of urnic, each time from another port. */
-static void from_outside(int family, uint32_t qpn, uint8_t tag)
-{
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(PORT),
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(PORT),
-				   .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	uint8_t b[LEN] = { 4, [8] = tag };
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	put_qpn(b, qpn);
-	assert_int_equal(sendto(fd, b, LEN, 0, family == AF_INET ?
-			 (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
-			 family == AF_INET ? sizeof(v4) : sizeof(v6)), LEN);
-	close(fd);
-}
-
-static uint64_t misdelivered(struct proc *p, int n)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < n; i++)
-		sum += port_stats(p[i].port)->misdelivered;
-	return sum;
-}
+#include "nic/port_fix.h"
 
 static void test_nothing_before_bind(void **state)
 {
@@ -152,6 +20,15 @@ static void test_nothing_before_bind(void **state)
 	assert_true(port_link(p.port)->ops->deadline(port_link(p.port)) == NEVER);
 	assert_in_range(port_sport(p.port), 0xc000, 0xffff);
 	end(&p);
+}
+
+static uint64_t misdelivered(struct proc *p, int n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += port_stats(p[i].port)->misdelivered;
+	return sum;
 }
 
 /* A round of datagrams, one for each, tagged; waits until they are there. */
@@ -253,7 +130,6 @@ static void test_forwarded_as_it_came(void **state)
 	end(&p[1]);
 }
 
-/* A buffer that the kernel cuts, or has merged, for several slots at once. */
 /* Others' datagrams in front do not look as if there were none for us. */
 static void test_ours_behind_others(void **state)
 {
@@ -271,6 +147,7 @@ static void test_ours_behind_others(void **state)
 	end(&p);
 }
 
+/* A buffer that the kernel cuts, or has merged, for several slots at once. */
 static void test_merged_slots_are_split(void **state)
 {
 	enum { N = 30 };
@@ -396,174 +273,6 @@ static void test_held_by_a_stranger(void **state)
 	end(&p);
 }
 
-/* --- real processes -------------------------------------------------------- */
-
-struct report { uint16_t slot; int rc; unsigned got; uint64_t stray; };
-
-struct child { pid_t pid; int from, to; };
-
-/* A process with a port: reports once when it is bound, then after each byte
- * on its pipe, and ends with the pipe. */
-static void child_main(int in, int out, uid_t uid)
-{
-	struct proc p;
-	struct report r = { 0 };
-	struct pollfd fd[3] = { { .fd = in, .events = POLLIN } };
-	char byte;
-
-	if (uid != geteuid() && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
-		_exit(77);
-	begin(&p);
-	r.slot = p.slot;
-	r.rc = port_bind(p.port, AF_INET);
-	for (;;) {
-		r.got = p.got;
-		r.stray = port_stats(p.port)->misdelivered;
-		if (write(out, &r, sizeof(r)) != sizeof(r))
-			_exit(0);
-		do {
-			fd[1] = (struct pollfd){ .fd = port_rx_fd(p.port, AF_INET), .events = POLLIN };
-			fd[2] = (struct pollfd){ .fd = host_fd(p.host), .events = POLLIN };
-			poll(fd, 3, 1);
-			turn(&p);
-		} while (!(fd[0].revents & (POLLIN | POLLHUP)));
-		if (read(in, &byte, 1) != 1)
-			_exit(0);
-	}
-}
-
-static struct report ask(struct child *c)
-{
-	struct report r = { .rc = 77 };
-
-	assert_true(write(c->to, "", 1) == 1);
-	assert_int_equal(read(c->from, &r, sizeof(r)), sizeof(r));
-	return r;
-}
-
-static bool start(struct child *c, uid_t uid, struct report *r)
-{
-	int to[2], from[2];
-
-	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-	c->pid = fork();
-	if (c->pid == 0) {
-		close(to[1]);
-		close(from[0]);
-		child_main(to[0], from[1], uid);
-	}
-	close(to[0]);
-	close(from[1]);
-	c->to = to[1];
-	c->from = from[0];
-	return read(c->from, r, sizeof(*r)) == sizeof(*r);
-}
-
-static void stop(struct child *c)
-{
-	kill(c->pid, SIGKILL);
-	close(c->to);
-	close(c->from);
-	waitpid(c->pid, NULL, 0);
-}
-
-static void wait_for(struct child *c, unsigned got)
-{
-	for (int i = 0; i < 300 && ask(c).got < got; i++)
-		usleep(10000);
-	assert_int_equal(ask(c).got, got);
-}
-
-static void test_killed_in_traffic(void **state)
-{
-	enum { N = 4, ROUNDS = 200 };
-	struct child c[N];
-	struct report r[N];
-	uint64_t stray = 0;
-
-	(void)state;
-	need_netns();
-	for (int i = 0; i < N; i++) {
-		assert_true(start(&c[i], geteuid(), &r[i]));
-		assert_int_equal(r[i].rc, 0);
-	}
-	for (int k = 0; k < ROUNDS; k++) {
-		for (int i = k < ROUNDS / 2 ? 0 : 1; i < N; i++)
-			from_outside(AF_INET, qpn_of(r[i].slot), 0);
-		if (k == ROUNDS / 2 - 1) {
-			/* What lies in its socket is lost with it. */
-			for (int i = 0; i < N; i++)
-				wait_for(&c[i], ROUNDS / 2);
-			stop(&c[0]);
-		}
-		usleep(1000);
-	}
-	for (int i = 1; i < N; i++)
-		wait_for(&c[i], ROUNDS);
-	/* And in the end nothing goes astray. */
-	for (unsigned k = 1; k < 100; k++) {
-		uint64_t before = stray;
-
-		usleep(20000);
-		for (int i = 1; i < N; i++)
-			from_outside(AF_INET, qpn_of(r[i].slot), 0);
-		stray = 0;
-		for (int i = 1; i < N; i++) {
-			wait_for(&c[i], ROUNDS + k);
-			stray += ask(&c[i]).stray;
-		}
-		if (k > 5 && stray == before) {
-			for (int i = 1; i < N; i++)
-				stop(&c[i]);
-			return;
-		}
-	}
-	fail_msg("datagrams are still misdelivered");
-}
-
-/* One user after the other: the second lives from the first, takes the port
- * when the first has gone, and serves the first when he is back. */
-static void test_a_second_user(void **state)
-{
-	struct child a, b, c;
-	struct report ra, rb, rc;
-
-	(void)state;
-	need_netns();
-	assert_true(start(&a, geteuid(), &ra));
-	if (!start(&b, NOBODY, &rb)) {
-		fprintf(stderr, "SKIPPED: cannot become another user\n");
-		stop(&a);
-		stop(&b);
-		skip();
-	}
-	assert_int_equal(ra.rc, 0);
-	assert_int_equal(rb.rc, 0);
-	for (int i = 0; i < 10; i++) {
-		from_outside(AF_INET, qpn_of(ra.slot), 0);
-		from_outside(AF_INET, qpn_of(rb.slot), 0);
-	}
-	wait_for(&a, 10);
-	wait_for(&b, 10);
-	assert_int_equal(ask(&b).stray, 0);	/* it has no socket */
-	stop(&a);
-	for (int i = 0; i < 250 && ask(&b).got == 10; i++) {
-		usleep(20000);		/* until it has the port */
-		from_outside(AF_INET, qpn_of(rb.slot), 0);
-	}
-	assert_true(ask(&b).got > 10);
-	assert_true(start(&c, geteuid(), &rc));
-	assert_int_equal(rc.rc, 0);
-	for (int i = 0; i < 10; i++)
-		from_outside(AF_INET, qpn_of(rc.slot), 0);
-	wait_for(&c, 10);
-	assert_int_equal(ask(&b).stray, 10);
-	assert_int_equal(ask(&c).stray, 0);
-	stop(&b);
-	stop(&c);
-}
-
 static void test_multicast_is_counted(void **state)
 {
 	uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
@@ -609,8 +318,6 @@ int main(void)
 		cmocka_unit_test(test_what_is_never_forwarded),
 		cmocka_unit_test(test_deliver_checks_the_slot),
 		cmocka_unit_test(test_held_by_a_stranger),
-		cmocka_unit_test(test_killed_in_traffic),
-		cmocka_unit_test(test_a_second_user),
 		cmocka_unit_test(test_multicast_is_counted),
 	};
 

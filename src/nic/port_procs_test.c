@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A port that real processes share: they are killed, or another user's. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "nic/port_fix.h"
+
+enum { NOBODY = 65534 };
+
+struct report { uint16_t slot; int rc; unsigned got; uint64_t stray; };
+
+struct child { pid_t pid; int from, to; };
+
+/* A process with a port: reports once when it is bound, then after each byte
+ * on its pipe, and ends with the pipe. */
+static void child_main(int in, int out, uid_t uid)
+{
+	struct proc p;
+	struct report r = { 0 };
+	struct pollfd fd[3] = { { .fd = in, .events = POLLIN } };
+	char byte;
+
+	if (uid != geteuid() && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		_exit(77);
+	begin(&p);
+	r.slot = p.slot;
+	r.rc = port_bind(p.port, AF_INET);
+	for (;;) {
+		r.got = p.got;
+		r.stray = port_stats(p.port)->misdelivered;
+		if (write(out, &r, sizeof(r)) != sizeof(r))
+			_exit(0);
+		do {
+			fd[1] = (struct pollfd){ .fd = port_rx_fd(p.port, AF_INET), .events = POLLIN };
+			fd[2] = (struct pollfd){ .fd = host_fd(p.host), .events = POLLIN };
+			poll(fd, 3, 1);
+			turn(&p);
+		} while (!(fd[0].revents & (POLLIN | POLLHUP)));
+		if (read(in, &byte, 1) != 1)
+			_exit(0);
+	}
+}
+
+static struct report ask(struct child *c)
+{
+	struct report r = { .rc = 77 };
+
+	assert_true(write(c->to, "", 1) == 1);
+	assert_int_equal(read(c->from, &r, sizeof(r)), sizeof(r));
+	return r;
+}
+
+static bool start(struct child *c, uid_t uid, struct report *r)
+{
+	int to[2], from[2];
+
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	c->pid = fork();
+	if (c->pid == 0) {
+		close(to[1]);
+		close(from[0]);
+		child_main(to[0], from[1], uid);
+	}
+	close(to[0]);
+	close(from[1]);
+	c->to = to[1];
+	c->from = from[0];
+	return read(c->from, r, sizeof(*r)) == sizeof(*r);
+}
+
+static void stop(struct child *c)
+{
+	kill(c->pid, SIGKILL);
+	close(c->to);
+	close(c->from);
+	waitpid(c->pid, NULL, 0);
+}
+
+static void wait_for(struct child *c, unsigned got)
+{
+	for (int i = 0; i < 300 && ask(c).got < got; i++)
+		usleep(10000);
+	assert_int_equal(ask(c).got, got);
+}
+
+static void test_killed_in_traffic(void **state)
+{
+	enum { N = 4, ROUNDS = 200 };
+	struct child c[N];
+	struct report r[N];
+	uint64_t stray = 0;
+
+	(void)state;
+	need_netns();
+	for (int i = 0; i < N; i++) {
+		assert_true(start(&c[i], geteuid(), &r[i]));
+		assert_int_equal(r[i].rc, 0);
+	}
+	for (int k = 0; k < ROUNDS; k++) {
+		for (int i = k < ROUNDS / 2 ? 0 : 1; i < N; i++)
+			from_outside(AF_INET, qpn_of(r[i].slot), 0);
+		if (k == ROUNDS / 2 - 1) {
+			/* What lies in its socket is lost with it. */
+			for (int i = 0; i < N; i++)
+				wait_for(&c[i], ROUNDS / 2);
+			stop(&c[0]);
+		}
+		usleep(1000);
+	}
+	for (int i = 1; i < N; i++)
+		wait_for(&c[i], ROUNDS);
+	/* And in the end nothing goes astray. */
+	for (unsigned k = 1; k < 100; k++) {
+		uint64_t before = stray;
+
+		usleep(20000);
+		for (int i = 1; i < N; i++)
+			from_outside(AF_INET, qpn_of(r[i].slot), 0);
+		stray = 0;
+		for (int i = 1; i < N; i++) {
+			wait_for(&c[i], ROUNDS + k);
+			stray += ask(&c[i]).stray;
+		}
+		if (k > 5 && stray == before) {
+			for (int i = 1; i < N; i++)
+				stop(&c[i]);
+			return;
+		}
+	}
+	fail_msg("datagrams are still misdelivered");
+}
+
+/* One user after the other: the second lives from the first, takes the port
+ * when the first has gone, and serves the first when he is back. */
+static void test_a_second_user(void **state)
+{
+	struct child a, b, c;
+	struct report ra, rb, rc;
+
+	(void)state;
+	need_netns();
+	assert_true(start(&a, geteuid(), &ra));
+	if (!start(&b, NOBODY, &rb)) {
+		fprintf(stderr, "SKIPPED: cannot become another user\n");
+		stop(&a);
+		stop(&b);
+		skip();
+	}
+	assert_int_equal(ra.rc, 0);
+	assert_int_equal(rb.rc, 0);
+	for (int i = 0; i < 10; i++) {
+		from_outside(AF_INET, qpn_of(ra.slot), 0);
+		from_outside(AF_INET, qpn_of(rb.slot), 0);
+	}
+	wait_for(&a, 10);
+	wait_for(&b, 10);
+	assert_int_equal(ask(&b).stray, 0);	/* it has no socket */
+	stop(&a);
+	for (int i = 0; i < 250 && ask(&b).got == 10; i++) {
+		usleep(20000);		/* until it has the port */
+		from_outside(AF_INET, qpn_of(rb.slot), 0);
+	}
+	assert_true(ask(&b).got > 10);
+	assert_true(start(&c, geteuid(), &rc));
+	assert_int_equal(rc.rc, 0);
+	for (int i = 0; i < 10; i++)
+		from_outside(AF_INET, qpn_of(rc.slot), 0);
+	wait_for(&c, 10);
+	assert_int_equal(ask(&b).stray, 10);
+	assert_int_equal(ask(&c).stray, 0);
+	stop(&b);
+	stop(&c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_killed_in_traffic),
+		cmocka_unit_test(test_a_second_user),
+	};
+
+	have_netns = netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
