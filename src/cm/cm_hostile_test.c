@@ -17,11 +17,6 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
 }
 
-static int disconnect(struct prog *p)
-{
-	return p->conn->proto->disconnect(p->conn, p->f->now);
-}
-
 /* --- who does not know the identifiers ------------------------------------------ */
 
 /* A REJ that names the receiver alone, as a process refuses a REQ that is none
@@ -174,7 +169,7 @@ static void an_identifier_comes_back(void **state)
 	assert_int_equal(conn_of(p.b->conn)->state, ST_DREQ_SENT);
 	fix_run(f, FIX_MS);
 	/* The old one is over on both sides: now it may have it. */
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	inject(f, 1, &m);
 	fix_told(p.l, 1, CM_EV_REQUEST, 0);
@@ -291,19 +286,19 @@ static void no_memory_for_an_event(void **state)
 	p.a->deaf = false;
 	fix_run(f, FIX_S);
 	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
-	assert_int_equal(p.a->conn->proto->established(p.a->conn, f->now), 0);
+	assert_int_equal(fix_established(p.a), 0);
 	fix_run(f, FIX_MS);
 	assert_int_equal(p.b->n, 0);
 	p.b->deaf = false;
 	fix_run(f, 3 * FIX_S);
 	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
 	p.a->deaf = p.b->deaf = true;
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	p.b->deaf = false;
 	fix_run(f, FIX_S);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
-	assert_int_equal(disconnect(p.b), 0);
+	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
 	p.a->deaf = false;
 	fix_run(f, 3 * FIX_S);

@@ -257,6 +257,16 @@ void fix_accept(struct prog *p, uint32_t qpn, const char *private)
 	assert_int_equal(p->conn->proto->accept(p->conn, &self, p->f->now), 0);
 }
 
+int fix_established(struct prog *p)
+{
+	return p->conn->proto->established(p->conn, p->f->now);
+}
+
+int fix_disconnect(struct prog *p)
+{
+	return p->conn->proto->disconnect(p->conn, p->f->now);
+}
+
 const struct note *fix_told(const struct prog *p, unsigned n,
 			    enum cm_event_type type, int status)
 {
@@ -277,6 +287,16 @@ struct pair pair_open(struct fix *f)
 	return p;
 }
 
+struct pair pair_accepted(struct fix *f)
+{
+	struct pair p = pair_open(f);
+
+	fix_run(f, FIX_MS);
+	fix_own(p.b, p.l, 0);
+	fix_accept(p.b, 2, NULL);
+	return p;
+}
+
 void pair_connect(struct fix *f, struct pair *p)
 {
 	fix_run(f, f->hold);
@@ -284,7 +304,7 @@ void pair_connect(struct fix *f, struct pair *p)
 	fix_accept(p->b, 0xb00001, "yes");
 	fix_run(f, f->hold);
 	fix_told(p->a, 0, CM_EV_RESPONSE, 0);
-	assert_int_equal(p->a->conn->proto->established(p->a->conn, f->now), 0);
+	assert_int_equal(fix_established(p->a), 0);
 	fix_run(f, f->hold);
 	fix_told(p->b, 0, CM_EV_ESTABLISHED, 0);
 }

@@ -79,6 +79,8 @@ void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *priva
 /* The request that listener l noted as its n-th becomes p's. */
 void fix_own(struct prog *p, const struct prog *l, unsigned n);
 void fix_accept(struct prog *p, uint32_t qpn, const char *private);
+int fix_established(struct prog *p);
+int fix_disconnect(struct prog *p);
 /* The n-th thing that p was told. */
 const struct note *fix_told(const struct prog *p, unsigned n,
 			    enum cm_event_type type, int status);
@@ -86,6 +88,7 @@ const struct note *fix_told(const struct prog *p, unsigned n,
 /* A connection of side 0's a to side 1's b, by way of listener l. */
 struct pair { struct prog *l, *a, *b; struct cm_listener *listener; };
 struct pair pair_open(struct fix *f);
+struct pair pair_accepted(struct fix *f);	/* the REP is about to go out */
 void pair_connect(struct fix *f, struct pair *p);	/* established, both */
 void pair_close(struct pair *p);
 

@@ -5,16 +5,6 @@
 #include "cm/fix.h"
 #include "sys/dgram.h"
 
-static int disconnect(struct prog *p)
-{
-	return p->conn->proto->disconnect(p->conn, p->f->now);
-}
-
-static int established(struct prog *p)
-{
-	return p->conn->proto->established(p->conn, p->f->now);
-}
-
 static int reject(struct prog *p, const char *private)
 {
 	return p->conn->proto->reject(p->conn, CM_REJ_CONSUMER, private,
@@ -52,18 +42,18 @@ static void both_learn_of_each_other(void **state)
 	assert_memory_equal(n->private, "yes", 4);
 	assert_int_equal(f->sent, 3);
 
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
 	assert_int_equal(p.a->n, 1);
-	assert_int_equal(disconnect(p.b), 0);
+	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 	fix_run(f, 2 * FIX_S);
 	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
 	fix_told(p.b, 2, CM_EV_TIMEWAIT_EXIT, 0);
 	assert_int_equal(f->sent, 5);
-	assert_int_equal(disconnect(p.a), -EINVAL);
+	assert_int_equal(fix_disconnect(p.a), -EINVAL);
 	assert_int_equal(p.a->n, 3);
 	assert_int_equal(p.b->n, 3);
 	pair_close(&p);
@@ -124,17 +114,6 @@ static void the_program_says_no(void **state)
 	fix_close(f);
 }
 
-/* The REP is about to go out. */
-static struct pair pair_accepted(struct fix *f)
-{
-	struct pair p = pair_open(f);
-
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	fix_accept(p.b, 2, NULL);
-	return p;
-}
-
 static void the_active_side_says_no(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -145,222 +124,7 @@ static void the_active_side_says_no(void **state)
 	assert_int_equal(reject(p.a, "oh"), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
-	assert_int_equal(established(p.a), -EINVAL);
-	pair_close(&p);
-	fix_close(f);
-}
-
-/* --- loss and repetition ----------------------------------------------------------- */
-
-enum { MADS = 12 };			/* REQs, MRAs ... DREP, DREP again */
-
-/* A whole life, in which the n-th MAD is lost or comes twice.  The way takes
- * 100 us, so no step may take longer than a few quick tries. */
-static void live(int lose, int repeat)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-	unsigned a, b;
-
-	f->hold = FIX_HOLD * FIX_MS;
-	f->lose = lose;
-	f->repeat = repeat;
-	pair_connect(f, &p);
-	assert_int_equal(disconnect(p.a), 0);
-	fix_run(f, FIX_HOLD * FIX_MS);
-	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
-	assert_int_equal(disconnect(p.b), 0);
-	fix_run(f, FIX_HOLD * FIX_MS);
-	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
-	fix_run(f, 5 * FIX_S);
-	a = p.a->n;
-	b = p.b->n;
-	fix_told(p.a, a - 1, CM_EV_TIMEWAIT_EXIT, 0);
-	fix_told(p.b, b - 1, CM_EV_TIMEWAIT_EXIT, 0);
-	assert_int_equal(a, 3);
-	assert_int_equal(b, 3);
-	assert_int_equal(p.l->n, 1);
-	assert_in_range(f->sent, 7, MADS);
-	pair_close(&p);
-	fix_close(f);
-}
-
-static void each_is_lost(void **state)
-{
-	(void)state;
-	for (int i = 0; i < MADS; i++)
-		live(i, -1);
-}
-
-static void each_comes_twice(void **state)
-{
-	(void)state;
-	for (int i = 0; i < MADS; i++)
-		live(-1, i);
-}
-
-/* Who asks again gets the REP again, before its own time. */
-static void a_reply_is_asked_for(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	fix_run(f, 20 * FIX_MS);
-	fix_own(p.b, p.l, 0);
-	f->lose = (int)f->sent;
-	fix_accept(p.b, 2, NULL);
-	fix_run(f, 10 * FIX_MS);
-	assert_int_equal(p.a->n, 0);
-	fix_run(f, 40 * FIX_MS);
-	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-static void nobody_answers(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	f->cut = true;
-	fix_run(f, 68 * FIX_S);
-	assert_int_equal(p.a->n, 0);
-	fix_run(f, 2 * FIX_S);
-	fix_told(p.a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
-	/* 1 + 15 in time, and within the first interval some, ever rarer. */
-	assert_int_equal(f->sent_type[CM_REQ], 1 + 15 + 6);
-	assert_int_equal(f->sent_type[CM_REJ], 1);
-	assert_int_equal(p.l->n, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-static void a_reply_is_not_answered(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	f->cut = true;
-	fix_accept(p.b, 2, NULL);
-	fix_run(f, 80 * FIX_S);
-	fix_told(p.b, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
-	assert_int_equal(p.b->n, 1);
-	pair_close(&p);
-	fix_close(f);
-}
-
-/* A peer that gives up says so, also to one whose ID it never learned. */
-static void given_up(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
-	prog_free(p.a);
-	fix_run(f, FIX_MS);
-	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
-	p.a = prog_new(f, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-/* --- slow programs -------------------------------------------------------------------- */
-
-static void a_slow_listener_asks_for_time(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	fix_run(f, 30 * FIX_S);
-	assert_int_equal(p.a->n, 0);
-	assert_in_range(f->sent_type[CM_MRA], 1, 9);
-	assert_int_equal(f->sent_type[CM_REQ], f->sent_type[CM_MRA] + 1);
-	fix_own(p.b, p.l, 0);
-	fix_accept(p.b, 2, NULL);
-	fix_run(f, FIX_MS);
-	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
-	assert_int_equal(established(p.a), 0);
-	fix_run(f, FIX_MS);
-	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-static void a_slow_client_asks_for_time(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_accepted(f);
-
-	(void)state;
-	fix_run(f, 30 * FIX_S);
-	assert_in_range(f->sent_type[CM_MRA], 1, 9);
-	assert_int_equal(f->sent_type[CM_REP], f->sent_type[CM_MRA] + 1);
-	assert_int_equal(established(p.a), 0);
-	fix_run(f, FIX_MS);
-	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-/* What the peer says after its MRA is asked for again soon. */
-static void the_rtu_after_an_mra_is_lost(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_accepted(f);
-
-	(void)state;
-	fix_run(f, FIX_HOLD * FIX_MS);
-	assert_int_equal(f->sent_type[CM_MRA], 1);
-	f->lose = (int)f->sent;
-	assert_int_equal(established(p.a), 0);
-	fix_run(f, FIX_S);
-	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
-	pair_close(&p);
-	fix_close(f);
-}
-
-/* The first message of the peer stands for its RTU. */
-static void established_by_what_came(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_accepted(f);
-
-	(void)state;
-	fix_run(f, FIX_MS);
-	f->cut = true;
-	assert_int_equal(established(p.a), 0);
-	fix_run(f, FIX_MS);
-	assert_int_equal(established(p.b), 0);
-	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
-	f->cut = false;
-	fix_run(f, 20 * FIX_S);
-	assert_int_equal(p.b->n, 1);
-	assert_int_equal(f->sent_type[CM_REP], 1);
-	pair_close(&p);
-	fix_close(f);
-}
-
-static void the_request_waits_while_its_sender_ends(void **state)
-{
-	struct fix *f = fix_open(1);
-	struct pair p = pair_open(f);
-
-	(void)state;
-	fix_run(f, FIX_MS);
-	prog_free(p.a);
-	p.a = prog_new(f, 0);
-	fix_run(f, FIX_MS);
-	assert_int_equal(p.l->n, 1);
-	fix_own(p.b, p.l, 0);
-	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	assert_int_equal(fix_established(p.a), -EINVAL);
 	pair_close(&p);
 	fix_close(f);
 }
@@ -492,10 +256,10 @@ static void anything_at_any_time(void **state)
 				fix_accept(p.b, 2, NULL);
 			fix_run(f, FIX_MS);
 			if (step > 1)
-				established(p.a);
+				fix_established(p.a);
 			fix_run(f, FIX_MS);
 			if (step > 2)
-				disconnect(p.a);
+				fix_disconnect(p.a);
 			if (step > 3)
 				fix_run(f, FIX_MS);
 			for (int to = 0; to < 2; to++) {
@@ -543,17 +307,6 @@ int main(void)
 		cmocka_unit_test(somebody_is_about_to_listen),
 		cmocka_unit_test(the_program_says_no),
 		cmocka_unit_test(the_active_side_says_no),
-		cmocka_unit_test(each_is_lost),
-		cmocka_unit_test(each_comes_twice),
-		cmocka_unit_test(a_reply_is_asked_for),
-		cmocka_unit_test(nobody_answers),
-		cmocka_unit_test(a_reply_is_not_answered),
-		cmocka_unit_test(given_up),
-		cmocka_unit_test(a_slow_listener_asks_for_time),
-		cmocka_unit_test(a_slow_client_asks_for_time),
-		cmocka_unit_test(the_rtu_after_an_mra_is_lost),
-		cmocka_unit_test(established_by_what_came),
-		cmocka_unit_test(the_request_waits_while_its_sender_ends),
 		cmocka_unit_test(a_full_backlog_is_served_later),
 		cmocka_unit_test(no_memory_for_a_request),
 		cmocka_unit_test(a_stale_connection_is_ended),

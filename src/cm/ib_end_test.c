@@ -4,16 +4,6 @@
 
 #include "cm/fix.h"
 
-static int disconnect(struct prog *p)
-{
-	return p->conn->proto->disconnect(p->conn, p->f->now);
-}
-
-static int established(struct prog *p)
-{
-	return p->conn->proto->established(p->conn, p->f->now);
-}
-
 /* Steps of a connection: 0 asked, 1 accepted, 2 the answer has arrived, 3
  * established, 4 DREQ on its way, 5 arrived. */
 static struct pair at_step(struct fix *f, int step)
@@ -27,11 +17,11 @@ static struct pair at_step(struct fix *f, int step)
 	if (step >= 2)
 		fix_run(f, FIX_MS);
 	if (step >= 3) {
-		assert_int_equal(established(p.a), 0);
+		assert_int_equal(fix_established(p.a), 0);
 		fix_run(f, FIX_MS);
 	}
 	if (step >= 4)
-		assert_int_equal(disconnect(p.a), 0);
+		assert_int_equal(fix_disconnect(p.a), 0);
 	if (step >= 5)
 		fix_run(f, FIX_MS);
 	return p;
@@ -97,8 +87,8 @@ static void both_at_once(void **state)
 	struct pair p = at_step(f, 3);
 
 	(void)state;
-	assert_int_equal(disconnect(p.a), 0);
-	assert_int_equal(disconnect(p.b), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
@@ -117,8 +107,8 @@ static void both_at_once_and_one_is_lost(void **state)
 
 	(void)state;
 	f->lose = (int)f->sent;
-	assert_int_equal(disconnect(p.a), 0);
-	assert_int_equal(disconnect(p.b), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
 	assert_int_equal(f->sent_type[CM_DREQ], 2);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
@@ -134,10 +124,10 @@ static void the_rtu_is_lost_and_the_end_comes(void **state)
 
 	(void)state;
 	f->cut = true;
-	assert_int_equal(established(p.a), 0);
+	assert_int_equal(fix_established(p.a), 0);
 	fix_run(f, FIX_MS);
 	f->cut = false;
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
@@ -156,7 +146,7 @@ static void the_reply_is_lost_and_the_end_comes(void **state)
 	fix_accept(p.b, 0xb00001, NULL);
 	fix_run(f, 0);
 	f->cut = false;
-	assert_int_equal(disconnect(p.b), 0);
+	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_S);
 	fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
 	fix_told(p.b, 0, CM_EV_DISCONNECTED, 0);
@@ -171,7 +161,7 @@ static void nobody_agrees_to_the_end(void **state)
 
 	(void)state;
 	f->cut = true;
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, 70 * FIX_S);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, -ETIMEDOUT);
 	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
@@ -191,7 +181,7 @@ static void the_peer_knows_nothing(void **state)
 	let_go(&p.b);
 	fix_run(f, 80 * FIX_S);
 	f->cut = false;
-	assert_int_equal(disconnect(p.a), 0);
+	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
@@ -297,7 +287,7 @@ static void the_listener_ends_first(void **state)
 	fix_accept(p.b, 0xb00001, NULL);
 	fix_run(f, FIX_MS);
 	assert_false(list_empty(all));
-	assert_int_equal(established(p.a), 0);
+	assert_int_equal(fix_established(p.a), 0);
 	fix_run(f, FIX_MS);
 	assert_true(list_empty(all));
 	prog_free(p.l);
