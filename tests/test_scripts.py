@@ -21,6 +21,7 @@ def check_includes(tmp_path, folder, name, line):
     ("core", "a.c", "#include <infiniband/verbs.h>"),
     ("ib", "a.h", '#include "wire/be.h"'),
     ("ib", "a_test.c", '#include "link/link.h"'),
+    ("ib", "sim_a.c", '#include "link/link.h"'),
     ("nic", "a.c", '#  include "host/host.h"'),
     ("abi", "a.c", '#include "nic/nic.h"'),
     ("cm", "a.c", '#include "iwarp/iwarp.h"'),

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sim_run.c - see sim.h: time passes, and what was made does its work. */
+#include <poll.h>
+#include <string.h>
+
+#include "core/due.h"
+#include "core/transport.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "ib/sim.h"
+#include "ib/sim_own.h"
+#include "link/link.h"
+#include "local/local.h"
+#include "sys/clock.h"
+#include "wire/ib_hdr.h"
+#include "wire/icrc.h"
+
+static void packet_of(struct sim_node *n, const struct dgram *d,
+		      struct sim_packet *p)
+{
+	struct ib_pkt pkt;
+	uint8_t buf[8192];
+	size_t at = 0;
+
+	for (unsigned i = 0; i < d->iovcnt; i++) {
+		memcpy(buf + at, d->iov[i].iov_base, d->iov[i].iov_len);
+		at += d->iov[i].iov_len;
+	}
+	MUST(at == d->len);
+	MUST(ib_parse(&pkt, buf, at - ICRC_LEN) == 0);
+	ib_fields(&pkt, &p->f);
+	p->side = n->side;
+	p->now = n->sim->now;
+	p->payload = (uint32_t)pkt.payload_len;
+	p->len = d->len;
+	p->pieces = d->iovcnt;
+	p->d = d;
+}
+
+static unsigned deliver(struct sim_node *n, unsigned count)
+{
+	struct sim *s = n->sim;
+
+	for (unsigned i = 0; i < count; i++) {
+		struct dgram *d = &n->batch.v[i];
+		struct sim_packet p;
+
+		packet_of(n, d, &p);
+		if (!s->tap || s->tap(s->tap_arg, &p))
+			MUST(n->link->ops->send(n->link, d, 1, s->now) == 1);
+	}
+	return count;
+}
+
+static void flush(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	struct batch *b = &n->batch;
+	unsigned taken = b->n;
+
+	if (b->n == 0)
+		return;
+	if (s->take_every && ++s->sends % s->take_every == 0)
+		taken = b->n / 2;
+	deliver(n, taken);
+	for (unsigned i = taken; i < b->n; i++) {
+		struct qp *qp = b->v[i].owner;
+
+		for (unsigned j = i + 1; j < b->n; j++)
+			if (b->v[j].owner == qp)
+				b->v[j].owner = NULL;
+		if (!qp)
+			continue;
+		lock_take(&qp->lock);
+		qp->transport->take_back(qp, b->v[i].psn, s->now);
+		lock_give(&qp->lock);
+		due_add(&n->core, qp);
+	}
+	batch_reset(b);
+}
+
+static void set_due(struct sim_node *n, const struct qp *qp, uint64_t at)
+{
+	for (unsigned i = 0; i < n->nqps; i++)
+		if (n->qps[i] == qp)
+			n->due[i] = at;
+}
+
+static void hide_id(struct dgram *d)
+{
+	if (!addr_is_v4(d->to.ip))
+		return;
+	d->ip_id = 0;
+	d->ip_id_exact = false;
+}
+
+static void turn(struct sim_node *n)
+{
+	uint64_t now = n->sim->now;
+	struct dgram in[64];
+	struct qp *qp, *next;
+	int got;
+
+	if (n->stopped)
+		return;
+	turn_take(&n->core.turn);
+	if (n->host) {
+		host_run(n->host);
+		local_input(n->core.local, now);
+	}
+	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0) {
+		for (int i = 0; i < got && n->sim->hide_ids; i++)
+			hide_id(&in[i]);
+		ib_input_all(&n->core, in, (unsigned)got, now);
+	}
+	for (unsigned i = 0; i < n->nqps; i++)
+		if (n->due[i] <= now)
+			due_add(&n->core, n->qps[i]);
+	while (due_any(&n->core) || (n->host && local_loopback(n->core.local, now))) {
+		for (qp = due_take(&n->core); qp; qp = next) {
+			uint64_t at;
+
+			next = qp->due_next;
+			lock_take(&qp->lock);
+			qp->transport->run(qp, now);
+			if (qp->transport->output(qp, &n->batch, now))
+				due_add(&n->core, qp);
+			at = qp->transport->run(qp, now);
+			lock_give(&qp->lock);
+			set_due(n, qp, at);
+			if (n->batch.n >= BATCH_MAX / 2)
+				flush(n);
+		}
+	}
+	flush(n);
+	if (n->host)
+		local_flush(n->core.local);
+	turn_give(&n->core.turn);
+}
+
+static bool host_waits(const struct sim_node *n)
+{
+	struct pollfd p = { host_fd(n->host), POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static uint64_t next_time(struct sim *s)
+{
+	uint64_t at = NEVER;
+
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+		uint64_t link = n->link->ops->deadline(n->link);
+
+		if (n->stopped)
+			continue;
+		if (due_any(&n->core) ||
+		    (n->host && (local_is_hot(n->core.local) || host_waits(n))))
+			return s->now + 1;
+		if (link < at)
+			at = link;
+		for (unsigned j = 0; j < n->nqps; j++)
+			if (n->due[j] < at)
+				at = n->due[j];
+	}
+	return at;
+}
+
+/* Not past end, though: then it stays there. */
+static bool step_until(struct sim *s, uint64_t end)
+{
+	uint64_t at = next_time(s);
+
+	if (at == NEVER)
+		return false;
+	if (at > end) {
+		s->now = end;
+		return true;
+	}
+	if (at > s->now)
+		s->now = at;
+	turn(&s->node[0]);
+	turn(&s->node[1]);
+	return true;
+}
+
+bool sim_step(struct sim *s)
+{
+	return step_until(s, NEVER);
+}
+
+bool sim_run(struct sim *s, uint64_t ns)
+{
+	uint64_t end = s->now + ns;
+
+	while (s->now < end)
+		if (!step_until(s, end))
+			return true;
+	return false;
+}
+
+bool sim_wait(struct sim *s, struct cq *cq, uint64_t ns, struct ibv_wc *wc)
+{
+	uint64_t end = s->now + ns;
+
+	while (cq_poll(cq, 1, wc) == 0)
+		if (s->now >= end || !step_until(s, end))
+			return cq_poll(cq, 1, wc) == 1;
+	return true;
+}
+
+int sim_event(struct sim *s, int side)
+{
+	struct ibv_async_event ev;
+
+	if (async_get(&s->node[side].ctx, &ev) != 0)
+		return -1;
+	async_ack(&ev);
+	return (int)ev.event_type;
+}
+
+void sim_inject(struct sim *s, int side, const struct ib_fields *f,
+		const void *payload, uint32_t len)
+{
+	const struct sim_node *n = &s->node[side], *peer = &s->node[!side];
+	uint8_t buf[8192] = { 0 };
+	struct ib_fields fields = *f;
+	struct iovec iov = { buf, 0 };
+	struct icrc_path path = { .sport = n->core.udp_sport, .dport = 4791 };
+	struct dgram d = { .iov = &iov, .iovcnt = 1, .ip_id = 0 };
+	size_t at;
+
+	fields.pad = (uint8_t)(-len & 3);
+	at = ib_build(buf, &fields);
+	if (len)
+		memcpy(buf + at, payload, len);
+	at += len + fields.pad;
+	memcpy(d.from.ip, n->dev->gid[1].gid.raw, 16);
+	memcpy(d.to.ip, peer->dev->gid[1].gid.raw, 16);
+	memcpy(path.src, d.from.ip, 16);
+	memcpy(path.dst, d.to.ip, 16);
+	d.from.port = path.sport;
+	d.to.port = path.dport;
+	d.len = (uint32_t)at + ICRC_LEN;
+	iov.iov_len = d.len;
+	icrc_end(icrc_start(&path, 0, d.len, buf, at), buf + at);
+	MUST(n->link->ops->send(n->link, &d, 1, s->now) == 1);
+}
