@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "link/udp_err.h"
 #include "link/udp_rx.h"
 #include "link/udp_sock.h"
 #include "sys/clock.h"
@@ -27,6 +28,7 @@ enum {
 	RUN_MAX = 64,			/* UDP_MAX_SEGMENTS of older kernels */
 	TX_MSGS = 32, TX_IOV = 1024,	/* UIO_MAXIOV */
 	CTL = 256,
+	ERRORS = 4,			/* of others, that one send has to take */
 };
 
 struct udp {
@@ -37,6 +39,7 @@ struct udp {
 	bool tx_open, v6_first, said_gso;
 	uint64_t said_drop;
 	struct udp_stats stats;
+	struct udp_refusals refusals;
 
 	struct udp_rx *in;		/* NULL: nothing is bound */
 
@@ -222,7 +225,7 @@ static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int
 static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 {
 	bool v4 = addr_is_v4(v->to.ip);
-	unsigned msgs = 0, iovs = 0, at = 0, done = 0;
+	unsigned msgs = 0, iovs = 0, at = 0, done = 0, errors = 0;
 	int fd = u->tx[!v4];
 
 	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4) {
@@ -249,14 +252,18 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		int rc = (int)syscall(SYS_sendmmsg, fd, u->msg + done, msgs - done,
 				      MSG_DONTWAIT | MSG_NOSIGNAL);
 		unsigned run = u->first[done];
+		int err = errno;
 
 		if (rc > 0) {
 			done += (unsigned)rc;
 			continue;
 		}
-		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
+		if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
 			return (int)run;
-		rc = refused(u, fd, v + run, u->first[done + 1] - run, errno);
+		if (errors++ < ERRORS &&
+		    (udp_err_take(&u->refusals, fd) || err == ECONNREFUSED))
+			continue;
+		rc = refused(u, fd, v + run, u->first[done + 1] - run, err);
 		/* The scratch was used: the rest is built anew. */
 		return rc ? rc : (int)u->first[done + 1];
 	}
@@ -346,6 +353,17 @@ int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool joi
 				&m, sizeof(m));
 	}
 	return rc ? -errno : 0;
+}
+
+bool udp_refused(struct link *link, uint8_t ip[16])
+{
+	struct udp *u = udp_of(link);
+
+	if (u->refusals.n == 0)
+		for (int f = 0; f < 2; f++)
+			if (u->tx[f] >= 0)
+				udp_err_take(&u->refusals, u->tx[f]);
+	return udp_err_next(&u->refusals, ip);
 }
 
 int udp_rx_fd(const struct link *link, int family)

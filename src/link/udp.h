@@ -40,6 +40,10 @@ int udp_sport(struct link *link);
 /* Join or leave the group ip on the interface.  -ENOTCONN: not bound. */
 int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool join);
 
+/* Where nobody has the port that datagrams went to (ICMP): one such host since it
+ * was last told.  False: none. */
+bool udp_refused(struct link *link, uint8_t ip[16]);
+
 const struct udp_stats *udp_stats(const struct link *link);
 
 /* In the child of a fork: close the descriptors and nothing else. */

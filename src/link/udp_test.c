@@ -292,6 +292,41 @@ static void test_unreachable(void **state)
 	drops_and_goes_on(d, 1);
 }
 
+static void refused(int family, const char *ip)
+{
+	enum { N = 100, NOBODY = PORT + 1 };
+	struct link *link = open_bound(family);
+	struct dgram v[2], in;
+	struct net_addr want;
+	uint8_t told[16];
+	struct out o[2];
+
+	assert_false(udp_refused(link, told));
+	/* Each refusal lets the next send fail, of which nothing may be lost. */
+	for (unsigned i = 0; i < N; i++) {
+		v[0] = make(&o[0], ip, ip, 100, i);
+		v[1] = make(&o[1], ip, ip, 100, i);
+		v[0].to.port = NOBODY;
+		assert_int_equal(link->ops->send(link, v, 2, 0), 2);
+		assert_int_equal(recv_wait(link, &in, 1), 1);
+		check_data(&in, 100, i);
+	}
+	assert_int_equal(udp_stats(link)->tx_dropped, 0);
+	set_ip(&want, ip);
+	assert_true(udp_refused(link, told));
+	assert_memory_equal(told, want.ip, 16);
+	assert_false(udp_refused(link, told));
+	done(link);
+}
+
+static void test_nobody_has_the_port(void **state)
+{
+	(void)state;
+	need_netns();
+	refused(AF_INET, "127.0.0.1");
+	refused(AF_INET6, "::1");
+}
+
 static void test_too_long(void **state)
 {
 	static uint8_t data[65508];
@@ -481,6 +516,7 @@ int main(void)
 		cmocka_unit_test(test_rest_of_a_run_is_kept),
 		cmocka_unit_test(test_many_runs_and_families_in_one_call),
 		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_nobody_has_the_port),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_unmapped_payload),
 		cmocka_unit_test(test_port_is_shared_within_a_user_only_on_request),

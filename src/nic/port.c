@@ -501,6 +501,11 @@ struct link *port_link(struct port *p)
 	return &p->link;
 }
 
+bool port_refused(struct port *p, uint8_t ip[16])
+{
+	return udp_refused(p->udp, ip);
+}
+
 int port_rx_fd(const struct port *p, int family)
 {
 	return udp_rx_fd(p->udp, family);

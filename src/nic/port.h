@@ -36,6 +36,10 @@ int port_fd(const struct port *port);
  * 0: it cannot. */
 uint16_t port_sport(struct port *port);
 
+/* Where nobody has the port that we sent to: one such host since it was last told.
+ * False: none. */
+bool port_refused(struct port *port, uint8_t ip[16]);
+
 /* What host_ops calls. */
 void port_deliver(struct port *port, const struct dgram *d);
 void port_peer_gone(struct port *port, uint16_t slot);
