@@ -202,15 +202,31 @@ ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
 @pytest.mark.parametrize("step,told", [
     ("requested", [REFUSED]), ("accepted", [REFUSED, ENDED]),
     ("established", [ENDED]), ("exit", [ENDED]), ("disconnected", [ENDED])])
-@pytest.mark.parametrize("place", ["host", "udp"])
-def test_server_dies(shared_pair, ours, place, step, told):
-    """The client of a server that dies at a step is told at once."""
-    ns, _, ip = stand(shared_pair(), place, "v4")
+@pytest.mark.parametrize("place,family", [
+    ("host", "v4"), ("udp", "v4"), ("pair", "v4"), ("pair", "v6")])
+def test_server_dies(shared_pair, ours, place, family, step, told):
+    """The client of a server that dies at a step is told: at once, or when the host
+    is asked, where no process of ours is left."""
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
     port = str(lab.next_port())
-    server = ns.start(ours, "dying", ip, port, step)
+    server = server_ns.start(ours, "dying", ip, port, step)
     wait_service(server, int(port))
-    out = ns.run(ours, "watch", ip, port, step, timeout=10).out
+    out = client_ns.run(ours, "watch", ip, port, step, timeout=15).out
     assert out.splitlines() in told, out
+
+
+def test_the_last_server_but_one_dies(shared_pair, ours):
+    """Another process of its host knows nothing of the connection, and says so."""
+    server_ns, client_ns, ip = stand(shared_pair(), "pair", "v4")
+    holder = server_ns.start(ours, "hold", ip, str(lab.next_port()))
+    holder.wait_output("listening")
+    port = str(lab.next_port())
+    server = server_ns.start(ours, "dying", ip, port, "established")
+    wait_service(server, int(port))
+    out = client_ns.run(ours, "watch", ip, port, "-", timeout=15,
+                        env={"URNIC_LOG": "info"}).out
+    assert ENDED == [line for line in out.splitlines() if line.startswith("RDMA")], out
+    assert "nobody at" not in out, out
 
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "::"])
@@ -223,8 +239,11 @@ def test_the_wildcard_is_this_host(shared_pair, ip):
 
 
 def test_nobody_listens(shared_pair, ours):
-    """A host without any process of ours answers nothing; one with some says no."""
+    """Some process of the host says no, or, where there is none, its kernel."""
     pair = shared_pair()
+    for ip in pair.a.ip4, pair.a.ip6:
+        out = pair.b.run(ours, "watch", ip, str(lab.next_port()), "-").out
+        assert out.splitlines() == REFUSED
     holder = pair.a.start(ours, "hold", pair.a.ip4, str(lab.next_port()))
     holder.wait_output("listening")
     out = pair.b.run(ours, "watch", pair.a.ip4, str(lab.next_port()), "-").out

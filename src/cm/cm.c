@@ -13,8 +13,6 @@
 #include "host/host.h"
 #include "sys/log.h"
 
-static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
-
 int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed)
 {
@@ -26,7 +24,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	cm->core = core;
 	cm->host = host;
 	cm->site = site;
-	cm->held_at = NEVER;
+	cm->held_at = cm->look_at = NEVER;
 	rand_seed(&cm->rng, seed);
 	cm->first_index = (unsigned)rand_below(&cm->rng, 1u << ID_INDEX_BITS);
 	heap_init(&cm->timers);
@@ -69,19 +67,24 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
+	peer_run(cm, now);
 	iw_run(cm, now);
+	if (cm->out_n)
+		peer_sent(cm, now);
 	return gsi_output(cm, b);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
-	uint64_t at = heap_next(&cm->timers), iw = iw_deadline(cm);
+	uint64_t at = heap_next(&cm->timers);
+	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm) };
 
 	if (cm->out_n)
 		return 0;
-	if (cm->held_at < at)
-		at = cm->held_at;
-	return iw < at ? iw : at;
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+		if (other[i] < at)
+			at = other[i];
+	return at;
 }
 
 int cm_fd(const struct cm *cm)
@@ -106,58 +109,7 @@ void cm_forked(struct core *core)
 		iw_forked(core->cm);
 }
 
-/* --- other processes ------------------------------------------------------------ */
-
-/* Sooner than c's own timer would. */
-static void look_at(struct conn *c, uint64_t at)
-{
-	if (!heap_has(&c->timer) || c->timer.at > at)
-		(void)heap_set(&c->cm->timers, &c->timer, at);
-}
-
-/* The peer closed our connection to it, or none could be made: it may have ended,
- * or have no descriptors.  That is asked for again, ever more rarely. */
-static void look_again(struct conn *c, uint64_t now)
-{
-	look_at(c, now + c->look_ns);
-	c->look_ns = c->look_ns ? c->look_ns * 2 : LOOK_NS;
-	if (c->look_ns > LOOK_MAX_NS)
-		c->look_ns = LOOK_MAX_NS;
-}
-
-/* That the peer's process ends is told by the connection to it. */
-bool conn_watch(struct conn *c, uint64_t now)
-{
-	struct cm *cm = c->cm;
-	uint16_t slot = id_slot(c->remote_id);
-	int rc;
-
-	if (!cm->host || slot == cm->core->slot ||
-	    (!c->near && memcmp(c->way.src, c->way.dst, 16) &&
-	     !cm->site->is_here(c->way.dst)))
-		return true;
-	c->near = true;
-	rc = host_connect(cm->host, slot);
-	if (rc == -ESRCH)
-		ibcm_disconnected(c, now);
-	else if (rc)
-		look_again(c, now);
-	return rc != -ESRCH;
-}
-
-void cm_gone(struct core *core, uint16_t slot, uint64_t now)
-{
-	struct cm *cm = core->cm;
-
-	for (unsigned i = 0; cm && i < cm->used; i++) {
-		struct conn *c = conn_at(cm, i);
-
-		if (c->near && id_slot(c->remote_id) == slot &&
-		    (c->state == ST_ESTABLISHED || c->state == ST_DREQ_SENT ||
-		     c->state == ST_DREQ_RCVD))
-			look_again(c, now);
-	}
-}
+/* --- the end --------------------------------------------------------------------- */
 
 bool cm_leave(struct core *core, uint64_t now)
 {

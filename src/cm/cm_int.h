@@ -106,6 +106,14 @@ struct held_mad {
 	uint8_t mad[MAD_LEN];
 };
 
+/* A host that has refused what we sent it; peer.c. */
+struct suspect {
+	uint8_t ip[16];
+	bool suspected;
+	bool asked;			/* once more, since */
+	uint64_t at;			/* when it is, or has not refused that */
+};
+
 struct out_mad {
 	struct cm_way way;
 	uint8_t mad[MAD_LEN];
@@ -135,6 +143,8 @@ struct cm {
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at;		/* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];
+	uint64_t look_at;		/* for refusals; NEVER: nothing was sent */
+	struct suspect suspect;
 	struct out_mad out[OUT_MAX];
 };
 
@@ -189,14 +199,12 @@ void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
 bool retry_run(struct conn *c, uint64_t now);
 uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
-/* --- ib_cm.c, ib_end.c, ib_sidr.c: the protocol --------------------------------- */
+/* --- ib_cm.c, ib_end.c: the protocol ---------------------------------------------- */
 
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
-/* cm.c.  Does the peer's process live, if it is of this host?  False: c is
- * disconnected, and may be gone. */
-bool conn_watch(struct conn *c, uint64_t now);
 void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
+void ibcm_nobody(struct conn *c, uint64_t now);	/* .. and all others of its host */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
 int ibcm_established(struct cm_conn *base, uint64_t now);
@@ -214,6 +222,19 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 		const struct cm_msg *m, uint64_t now);
 /* Say no to what belongs to nobody. */
 void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+
+/* --- peer.c: does the peer's process live? ---------------------------------------- */
+
+/* From now on it is looked for.  False: it is gone, c is disconnected, and may be
+ * gone too. */
+bool conn_watch(struct conn *c, uint64_t now);
+void conn_look(struct conn *c, uint64_t now);	/* c's timer went off */
+void peer_sent(struct cm *cm, uint64_t now);	/* MADs go out */
+void peer_heard(struct cm *cm, const uint8_t ip[16]);
+void peer_run(struct cm *cm, uint64_t now);
+uint64_t peer_deadline(const struct cm *cm);
+
+/* --- ib_sidr.c -------------------------------------------------------------------- */
 
 int sidr_connect(struct conn *c, const struct cm_target *to,
 		 const struct cm_param *self, uint64_t now);

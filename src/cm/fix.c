@@ -15,6 +15,19 @@ void fix_ip(int side, uint8_t ip[16])
 	ip[15] = (uint8_t)(1 + side);
 }
 
+static bool on_refused(struct core *core, uint8_t ip[16])
+{
+	int side = core->slot - FIX_SLOT;
+	struct fix *f = container_of(core - side, struct fix, core[0]);
+	bool yes = f->refused[side];
+
+	f->refused[side] = false;
+	fix_ip(!side, ip);
+	return yes;
+}
+
+static const struct cm_site site = { .refused = on_refused };
+
 struct fix *fix_open(uint64_t seed)
 {
 	struct fix *f = calloc(1, sizeof(*f));
@@ -26,10 +39,10 @@ struct fix *fix_open(uint64_t seed)
 	f->now = FIX_S;
 	rand_seed(&f->rng, seed);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(core_init(&f->core[i], (uint16_t)(7 + i)), 0);
+		assert_int_equal(core_init(&f->core[i], (uint16_t)(FIX_SLOT + i)), 0);
 		f->core[i].udp_port = 4791;
 		f->core[i].udp_sport = 0xC123;
-		assert_int_equal(cm_open(&f->core[i], NULL, NULL, seed + (uint64_t)i), 0);
+		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i), 0);
 	}
 	return f;
 }
@@ -116,6 +129,10 @@ static void land(struct fix *f, unsigned i)
 	f->n--;
 	memmove(&f->flight[i], &f->flight[i + 1],
 		(f->n - i) * sizeof(struct flight));
+	if (f->dead[x.to]) {
+		f->refused[!x.to] = true;
+		return;
+	}
 	memcpy(d.from.ip, x.src, 16);
 	fix_ip(x.to, d.to.ip);
 	f->core[x.to].gsi(&f->core[x.to], &d, x.mad, MAD_LEN, f->now);

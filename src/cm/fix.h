@@ -18,7 +18,8 @@
 #include "core/core.h"
 
 enum { FIX_FLIGHT = 512, FIX_EVENTS = 64, FIX_MS = 1000000, FIX_PORT = 7471,
-       FIX_SPACE = 0x0106, FIX_UDP = 0x0111, FIX_HOLD = 100 };
+       FIX_SPACE = 0x0106, FIX_UDP = 0x0111, FIX_HOLD = 100,
+       FIX_SLOT = 7 };
 
 static const uint64_t FIX_S = 1000000000;
 
@@ -54,6 +55,9 @@ struct fix {
 	/* Which one of those sent is lost, repeated: from 0; -1: none. */
 	int lose, repeat;
 	bool cut;			/* all is lost */
+	bool dead[2];			/* no process of that host runs: its kernel
+					 * refuses what comes */
+	bool refused[2];		/* what that side has sent */
 	unsigned sent;
 	unsigned sent_type[CM_TYPES];
 	unsigned n;

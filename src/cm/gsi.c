@@ -246,6 +246,7 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	}
 	memcpy(way.src, d->to.ip, sizeof(way.src));
 	memcpy(way.dst, d->from.ip, sizeof(way.dst));
+	peer_heard(cm, way.dst);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
 		  m.remote_id, d->handed ? ", handed on" : "");
 	if (is_request(&m))

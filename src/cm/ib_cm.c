@@ -349,6 +349,10 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_param p;
 
+	if (c->state == ST_ESTABLISHED && m->reason == CM_REJ_INVALID_ID) {
+		ibcm_disconnected(c, now);	/* peer.c has asked */
+		return;
+	}
 	param_of(m, 0, &p);
 	if (!conn_tell(c, CM_EV_REJECTED, m->reason, &p))
 		return;
@@ -399,6 +403,20 @@ static handler *const table[CM_TYPES][CONN_STATES] = {
 	},
 };
 
+/* c waits for an answer, or may have one at any time, and nobody is there to give
+ * it.  It is what the host's kernel would have said. */
+void ibcm_nobody(struct conn *c, uint64_t now)
+{
+	struct cm_msg m = {
+		.type = c->datagram ? CM_SIDR_REP : CM_REJ,
+		.reason = c->datagram ? CM_SIDR_UNSUPPORTED :
+			  c->state == ST_REQ_SENT ? CM_REJ_INVALID_SERVICE :
+						    CM_REJ_INVALID_ID,
+	};
+
+	table[m.type][c->state](c, &m, now);
+}
+
 /* Is m, which names c, from c's peer, and not from one before? */
 static bool from_peer(const struct conn *c, const struct cm_way *way,
 		      const struct cm_msg *m)
@@ -447,15 +465,15 @@ void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m
 		a.service_id = m->service_id;
 		a.reason = CM_SIDR_UNSUPPORTED;
 		break;
-	case CM_REP:
+	case CM_REP: case CM_RTU:
 		a.type = CM_REJ;
-		a.about = CM_ABOUT_REP;
+		a.about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
 		a.reason = CM_REJ_INVALID_ID;
 		break;
 	case CM_DREQ:
 		a.type = CM_DREP;
 		break;
-	case CM_MRA: case CM_REJ: case CM_RTU: case CM_DREP: case CM_SIDR_REP:
+	case CM_MRA: case CM_REJ: case CM_DREP: case CM_SIDR_REP:
 	case CM_TYPES:
 		return;
 	}
@@ -472,8 +490,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		conn_become(c, ST_IDLE);
 		return;
 	case ST_ESTABLISHED: case ST_DREQ_RCVD:
-		answered(c);
-		(void)conn_watch(c, now);
+		conn_look(c, now);
 		return;
 	case ST_DREQ_SENT:
 		if (c->near && !conn_watch(c, now))

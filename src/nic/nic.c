@@ -148,7 +148,14 @@ static void on_note(struct core *core)
 	engine_kick(&container_of(core, struct nic, core)->engine);
 }
 
-static const struct cm_site site = { registry_has_ip, registry_addresses, on_note };
+static bool is_refused(struct core *core, uint8_t ip[16])
+{
+	return port_refused(container_of(core, struct nic, core)->engine.port, ip);
+}
+
+static const struct cm_site site = {
+	registry_has_ip, registry_addresses, on_note, is_refused,
+};
 
 static void on_connection(void *arg)
 {
