@@ -3,6 +3,8 @@
 rdma_rxe: both directions."""
 
 import hashlib
+import re
+import time
 
 import pytest
 
@@ -70,6 +72,45 @@ def test_urnic_says_no(vm):
     wait_service(ours, port)
     rc, out = vm.guest(f"timeout 20 rping -c -C 1 -a {URNIC['v4']} -p 9")
     assert rc != 0 and "REJECTED, error 8" in out, out
+
+
+# Its program stands still; its kernel is asked, twice at least, and answers.
+STANDS_STILL = """
+rping -c -C 3000 -a {ip} -p {port} & p=$!
+usleep 300000
+kill -STOP $p
+sleep 12
+kill -CONT $p
+wait $p
+"""
+
+
+@pytest.mark.parametrize("family", ["v4", pytest.param("v6", marks=pytest.mark.full)])
+def test_a_client_that_stands_still_stays_connected(vm, family):
+    port, ip = lab.next_port(), URNIC[family]
+    ours = vm.start("rping", "-s", "-C", "3000", "-a", ip, "-p", str(port),
+                    env={"URNIC_LOG": "info"})
+    wait_service(ours, port)
+    rc, out = vm.guest(STANDS_STILL.format(ip=ip, port=port), 60)
+    assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
+    assert ours.wait(10) == 0, ours.describe()
+    asked = re.search(r" tx_again (\d+)", ours.out)
+    assert asked and int(asked[1]) >= 2, ours.describe()
+
+
+def test_a_server_that_stands_still_stays_connected(vm):
+    port = lab.next_port()
+    rc, job = vm.guest(f"peer-bg 'timeout 60 rping -s -C 3000 -a {RXE['v4']} -p {port}'; "
+                       "usleep 500000")
+    assert rc == 0, job
+    ours = vm.start("rping", "-c", "-C", "3000", "-a", RXE["v4"], "-p", str(port),
+                    env={"URNIC_LOG": "info"})
+    time.sleep(0.5)
+    rc, out = vm.guest("p=$(pidof rping); kill -STOP $p; sleep 12; kill -CONT $p")
+    assert rc == 0, out
+    assert ours.wait(20) == 0, ours.describe()
+    asked = re.search(r" tx_again (\d+)", ours.out)
+    assert asked and int(asked[1]) >= 2, ours.describe()
 
 
 # --- rcopy, whose server serves on ----------------------------------------------------
