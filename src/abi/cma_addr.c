@@ -92,6 +92,24 @@ int cma_take_name(struct cma_id *id)
 	return 0;
 }
 
+/* No device of ours has it; does this host? */
+static int why_no_device(const struct sockaddr *a)
+{
+	int fd = fd_socket(a->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = -ENODEV;
+	struct sockaddr_storage any_port;
+
+	if (fd < 0)
+		return rc;
+	memset(&any_port, 0, sizeof(any_port));
+	memcpy(&any_port, a, sockaddr_len(a));
+	sockaddr_set_port((struct sockaddr *)&any_port, 0);
+	if (bind(fd, (struct sockaddr *)&any_port, sockaddr_len(a)) &&
+	    errno == EADDRNOTAVAIL)
+		rc = -EADDRNOTAVAIL;
+	close(fd);
+	return rc;
+}
+
 static int bind_addr(struct cma_id *id, struct sockaddr *a)
 {
 	uint8_t ip[16];
@@ -114,7 +132,7 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 	} else {
 		rc = cma_bind_dev(id, ip, sockaddr_scope(a), cma_kind_of(id));
 		if (rc)
-			return rc;
+			return rc == -ENODEV ? why_no_device(a) : rc;
 	}
 	memcpy(&id->id.route.addr.src_storage, a, sockaddr_len(a));
 	id->to.src_port = sockaddr_port(a);
@@ -249,6 +267,10 @@ static int resolve_addr(struct cma_id *id, struct sockaddr *src, struct sockaddr
 	if (rc)
 		return rc;
 	rc = resolve(id, src, dst);
+	/* What the kernel's routes say is known at once; as with its rdma_cm, only
+	 * what concerns devices is an event. */
+	if (rc && rc != -ENODEV)
+		return rc;
 	if (!rc)
 		id->state = CMA_ADDR;
 	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR :

@@ -52,7 +52,11 @@ static void ports(const char *ip, unsigned port)
 	rdma_destroy_id(c);
 	rdma_destroy_id(b);
 	rdma_destroy_id(a);
-	MUST(bind_to(ch, "203.0.113.1", port, RDMA_PS_TCP, &a) == -1 && errno == ENODEV);
+	MUST(bind_to(ch, "203.0.113.1", port, RDMA_PS_TCP, &a) == -1 &&
+	     errno == EADDRNOTAVAIL);
+	rdma_destroy_id(a);
+	MUST(bind_to(ch, "2001:db8::1", port, RDMA_PS_TCP, &a) == -1 &&
+	     errno == EADDRNOTAVAIL);
 	rdma_destroy_id(a);
 	rdma_destroy_event_channel(ch);
 }
@@ -86,11 +90,19 @@ static void states(const char *ip, unsigned port)
 	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
 	rdma_destroy_id(id);
 	MUST(poll(&(struct pollfd){ .fd = ch->fd, .events = POLLIN }, 1, 0) == 0);
-	/* No way there: an event says so.  (A namespace without a default route.) */
-	a = cm_address("203.0.113.1", port);
+	/* No way there (a namespace without a default route), or no such source: said
+	 * at once, and another may be tried. */
+	struct sockaddr_storage none = cm_address("203.0.113.1", port);
+
 	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&none, 1) == -1 &&
+	     errno == ENETUNREACH);
+	if (a.ss_family == AF_INET)
+		MUST(rdma_resolve_addr(id, (struct sockaddr *)&none,
+				       (struct sockaddr *)&a, 1) == -1 &&
+		     errno == EADDRNOTAVAIL);
 	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
-	cm_ack(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	rdma_destroy_id(id);
 	/* Nothing waits: EAGAIN if the program asked for that. */
 	MUST(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
