@@ -30,6 +30,8 @@ static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 	if (abi_forked(ctx) || !abi_enter(ctx))
 		return -EIO;
 	rc = nic_listen(abi_of(ctx)->nic, ip);
+	if (!rc)
+		nic_ask(abi_of(ctx)->nic);
 	abi_end();
 	return rc;
 }

@@ -24,7 +24,7 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	cm->core = core;
 	cm->host = host;
 	cm->site = site;
-	cm->held_at = cm->look_at = NEVER;
+	cm->held_at = cm->look_at = cm->suspect_at = NEVER;
 	rand_seed(&cm->rng, seed);
 	cm->first_index = (unsigned)rand_below(&cm->rng, 1u << ID_INDEX_BITS);
 	heap_init(&cm->timers);

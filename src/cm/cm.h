@@ -30,9 +30,9 @@ struct cm_site {
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
 	void (*kick)(struct core *core);	/* the engine has a turn to run */
-	/* Where nobody has the port that we sent to: the next such host.  False:
-	 * no more.  NULL: that is not known. */
-	bool (*refused)(struct core *core, uint8_t ip[16]);
+	/* A datagram from udp_ask_port that a host has refused, as nobody has the port
+	 * there: the host, and as much of it as was quoted.  0: no more. */
+	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
 };
 
 /* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */

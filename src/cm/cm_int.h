@@ -4,7 +4,10 @@
 #ifndef CM_CM_INT_H
 #define CM_CM_INT_H
 
+#include <string.h>
+
 #include "cm/cm.h"
+#include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/heap.h"
 #include "sys/list.h"
@@ -26,6 +29,8 @@ enum {
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
 	HELD_MAX = 32,
+	SUSPECTS = 16,
+	QUOTE_MAX = 320,		/* a MAD's packet is 308 */
 };
 
 /* States of 12.9.5, less those that differ in a timer only. */
@@ -108,10 +113,11 @@ struct held_mad {
 
 /* A host that has refused what we sent it; peer.c. */
 struct suspect {
-	uint8_t ip[16];
-	bool suspected;
-	bool asked;			/* once more, since */
-	uint64_t at;			/* when it is, or has not refused that */
+	struct cm_way way;
+	bool asked;			/* once more, a second later: */
+	uint32_t psn;			/* .. what left from there on */
+	uint64_t at;			/* when it is asked next */
+	uint64_t until;			/* 0: no suspect */
 };
 
 struct out_mad {
@@ -144,13 +150,22 @@ struct cm {
 	uint64_t held_at;		/* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];
 	uint64_t look_at;		/* for refusals; NEVER: nothing was sent */
-	struct suspect suspect;
+	uint64_t suspect_at;		/* the first of them; NEVER: there are none */
+	struct suspect suspect[SUSPECTS];
+	uint64_t hurry_at;		/* no process is taken for gone until then */
 	struct out_mad out[OUT_MAX];
 };
 
 static inline struct conn *conn_of(struct cm_conn *c)
 {
 	return (struct conn *)c;
+}
+
+/* Between the same two hosts?  An interface is only a link-local address's. */
+static inline bool way_same(const struct cm_way *a, const struct cm_way *b)
+{
+	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16) &&
+	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
 }
 
 static inline uint16_t id_slot(uint32_t id)
@@ -203,7 +218,8 @@ uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
 
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
-void ibcm_disconnected(struct conn *c, uint64_t now);	/* the peer's process died */
+/* The peer's process died.  False: c's owner has no memory to be told of that. */
+bool ibcm_disconnected(struct conn *c, uint64_t now);
 void ibcm_nobody(struct conn *c, uint64_t now);	/* .. and all others of its host */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
@@ -230,7 +246,9 @@ void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m
 bool conn_watch(struct conn *c, uint64_t now);
 void conn_look(struct conn *c, uint64_t now);	/* c's timer went off */
 void peer_sent(struct cm *cm, uint64_t now);	/* MADs go out */
-void peer_heard(struct cm *cm, const uint8_t ip[16]);
+void peer_heard(struct cm *cm, const struct cm_way *way);
+/* The process to which c led is gone from its host: are others led there? */
+void peer_process_gone(struct conn *c, uint64_t now);
 void peer_run(struct cm *cm, uint64_t now);
 uint64_t peer_deadline(const struct cm *cm);
 
@@ -261,6 +279,9 @@ struct dgram;
 void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	       size_t len, uint64_t now);
 bool gsi_output(struct cm *cm, struct batch *b);
+/* A packet of ours, of which a host that refused it quotes len bytes: its MAD, and
+ * its PSN, by which one is told from the next.  -EPROTO: it is none. */
+int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m);
 void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A connection whose peer's process is killed, on another host. */
+#include <errno.h>
+
 #include "cm/fix.h"
 
 enum { SIDES = 2,
@@ -96,6 +98,21 @@ static void a_host_is_gone_that_was_to_agree(void **state)
 	fix_close(f);
 }
 
+static bool is_suspected(struct fix *f, int side)
+{
+	return fix_cm(f, side)->suspect_at != NEVER;
+}
+
+static void until_suspected(struct fix *f, bool asked)
+{
+	for (int i = 0; i < 10000; i++) {
+		if (is_suspected(f, 0) && fix_cm(f, 0)->suspect[0].asked == asked)
+			return;
+		fix_run(f, FIX_MS);
+	}
+	fail();
+}
+
 /* Who had the port has ended, another takes it a moment later. */
 static void a_refusal_proves_nothing(void **state)
 {
@@ -104,17 +121,56 @@ static void a_refusal_proves_nothing(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
+	answered(conn_of(p.b->conn));			/* Linux does not ask */
 	for (int i = 0; i < 20; i++) {
 		f->dead[1] = true;
-		while (!f->refused[0])
-			fix_run(f, FIX_MS);
+		until_suspected(f, false);
+		/* What left before it is asked again proves no more. */
+		send_again(conn_of(p.a->conn));
 		fix_run(f, 300 * FIX_MS);
-		assert_true(fix_cm(f, 0)->suspect.suspected);
 		f->dead[1] = false;
-		fix_run(f, 4 * FIX_S);
-		assert_false(fix_cm(f, 0)->suspect.suspected);
+		fix_run(f, 40 * FIX_S);
+		assert_false(is_suspected(f, 0));
 	}
 	assert_int_equal(p.a->n, CONNECTED);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void refuse_again(struct fix *f, const uint8_t packet[FIX_PACKET])
+{
+	struct refusal *r = &f->refusal[0][0];
+
+	fix_ip(1, r->ip);
+	memcpy(r->quote, packet, FIX_PACKET);
+	f->refusals[0] = 1;
+}
+
+/* What left before it was asked again counts no more when that is seen later. */
+static void a_refusal_comes_late(void **state)
+{
+	uint8_t old[FIX_PACKET];
+	struct fix *f = fix_open(14);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	pair_connect(f, &p);
+	answered(conn_of(p.b->conn));			/* Linux does not ask */
+	f->dead[1] = true;
+	until_suspected(f, false);
+	f->dead[1] = false;
+	memcpy(old, f->last[0], sizeof(old));
+	until_suspected(f, true);
+	assert_memory_not_equal(old, f->last[0], sizeof(old));
+	refuse_again(f, old);
+	fix_run(f, 200 * FIX_MS);
+	assert_int_equal(f->refusals[0], 0);
+	assert_int_equal(p.a->n, CONNECTED);
+	assert_true(is_suspected(f, 0));
+	fix_run(f, FIX_S);				/* asked once more */
+	refuse_again(f, f->last[0]);
+	fix_run(f, FIX_S);
+	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
 	fix_close(f);
 }
@@ -128,12 +184,11 @@ static void a_word_takes_the_suspicion_away(void **state)
 	(void)state;
 	pair_connect(f, &p);
 	f->dead[1] = true;
-	while (!fix_cm(f, 0)->suspect.suspected)
-		fix_run(f, FIX_MS);
+	until_suspected(f, false);
 	f->dead[1] = false;
 	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
-	assert_false(fix_cm(f, 0)->suspect.suspected);
+	assert_int_equal(fix_cm(f, 0)->suspect[0].until, 0);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
 	fix_close(f);
@@ -189,9 +244,136 @@ static void nobody_takes_the_answer(void **state)
 	fix_close(f);
 }
 
-/* All of a host's, with one host's refusals; none is asked more than 50 times a
- * second with all the others. */
-static void many_connections(void **state)
+/* Whoever knows our port can have a refusal told, not what is in our messages. */
+static void a_refusal_is_made_up(void **state)
+{
+	struct fix *f = fix_open(10);
+	struct pair p = pair_open(f);
+	struct conn *c;
+
+	(void)state;
+	pair_connect(f, &p);
+	c = conn_of(p.a->conn);
+	for (int i = 0; i < 60; i++) {
+		struct refusal *r = &f->refusal[0][0];
+		struct cm_msg m = conn_msg(c, CM_RTU);
+
+		/* true but for one field; the last has a packet that is none */
+		m.tid ^= i % 4 == 0;
+		m.remote_id ^= i % 4 == 1;
+		m.local_id ^= i % 4 == 2 ? 0x100 : 0;
+		fix_ip(1, r->ip);
+		memset(r->quote, 0, sizeof(r->quote));
+		memcpy(r->quote, f->last[0], FIX_HDRS);
+		cm_mad_build(r->quote + FIX_HDRS, &m);
+		if (i % 4 == 3)
+			r->quote[0] = 0x0a;
+		f->refusals[0] = 1;
+		fix_run(f, FIX_S);
+		assert_false(is_suspected(f, 0));
+	}
+	fix_run(f, 6 * FIX_S);
+	assert_int_equal(f->refusals[0], 0);		/* they were looked at */
+	assert_int_equal(p.a->n, CONNECTED);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static struct prog *connect_to(struct fix *f, uint8_t host, uint32_t qpn)
+{
+	struct cm_param self = { .qpn = qpn, .retry_count = 6 };
+	struct prog *q = prog_new(f, 0);
+	struct cm_target to;
+
+	fix_target(&to, 0, FIX_SPACE);
+	to.way.dst[15] = to.dst_ip[15] = host;
+	assert_int_equal(cm_ib_proto.connect(fix_cm(f, 0), &to, &self, &q->owner,
+					     &q->conn, f->now), 0);
+	return q;
+}
+
+/* Of twenty hosts each second one is gone, which are more than are suspected at a
+ * time if they are ever so many. */
+static void one_host_is_gone_and_others_are_not(void **state)
+{
+	enum { N = 20 };
+	struct fix *f = fix_open(11);
+	struct prog *l = prog_new(f, 1), *a[N], *b[N];
+	struct cm_listener *listener = fix_listen(l, FIX_SPACE, N);
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		a[i] = connect_to(f, (uint8_t)(10 + i), 0xa00001 + (uint32_t)i);
+		b[i] = prog_new(f, 1);
+		fix_run(f, FIX_MS);
+		fix_own(b[i], l, (unsigned)i);
+		fix_accept(b[i], 2 + (uint32_t)i, NULL);
+		fix_run(f, FIX_MS);
+		assert_int_equal(fix_established(a[i]), 0);
+		fix_run(f, FIX_MS);
+	}
+	f->dead_host = 13;
+	kill_process(b[3]);
+	fix_run(f, 8 * FIX_S);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(a[i]->n, i == 3 ? CONNECTED + 2 : CONNECTED);
+	fix_told(a[3], CONNECTED, CM_EV_DISCONNECTED, 0);
+	for (int i = 0; i < N; i++)
+		if (i != 3)
+			kill_process(b[i]);
+	f->dead_host = 0;
+	f->dead[1] = true;
+	fix_run(f, 20 * FIX_S);
+	for (int i = 0; i < N; i++) {
+		fix_told(a[i], CONNECTED, CM_EV_DISCONNECTED, 0);
+		prog_free(a[i]);
+		prog_free(b[i]);
+	}
+	cm_unbind(fix_cm(f, 1), listener);
+	prog_free(l);
+	fix_close(f);
+}
+
+/* The owner of one has no memory just then: it is told later. */
+static void it_cannot_be_told_at_once(void **state)
+{
+	struct fix *f = fix_open(12);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	pair_connect(f, &p);
+	kill_process(p.b);
+	p.a->deaf = true;
+	fix_run(f, 12 * FIX_S);
+	p.a->deaf = false;
+	fix_run(f, 6 * FIX_S);
+	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* It has parted while nothing passed, and still has its id. */
+static void the_peer_is_done_with_it(void **state)
+{
+	struct fix *f = fix_open(13);
+	struct pair p = pair_open(f);
+
+	(void)state;
+	pair_connect(f, &p);
+	f->cut = true;
+	assert_int_equal(fix_disconnect(p.a), 0);
+	fix_run(f, 100 * FIX_S);
+	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, -ETIMEDOUT);
+	assert_int_equal(p.b->n, CONNECTED);
+	f->cut = false;
+	fix_run(f, 5 * FIX_S + FIX_MS);
+	fix_told(p.b, CONNECTED, CM_EV_DISCONNECTED, 0);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* All end together, and no more than some 50 are asked each second until then. */
+static void many_connections(bool is_host)
 {
 	enum { N = 400 };
 	struct fix *f = fix_open(8);
@@ -199,7 +381,6 @@ static void many_connections(void **state)
 	struct cm_listener *listener = fix_listen(l, FIX_SPACE, 4);
 	unsigned sent;
 
-	(void)state;
 	for (int i = 0; i < N; i++) {
 		a[i] = prog_new(f, 0);
 		b[i] = prog_new(f, 1);
@@ -214,8 +395,8 @@ static void many_connections(void **state)
 	}
 	sent = f->sent;
 	fix_run(f, 60 * FIX_S);
-	assert_in_range(f->sent - sent, 3 * 60 * 45, 3 * 60 * 70);
-	f->dead[1] = true;
+	assert_in_range(f->sent - sent, 3 * 60 * 45, 3 * 60 * 65);
+	f->dead[1] = is_host;
 	for (int i = 0; i < N; i++)
 		kill_process(b[i]);
 	fix_run(f, 3 * FIX_S);
@@ -229,6 +410,18 @@ static void many_connections(void **state)
 	fix_close(f);
 }
 
+static void many_to_a_host(void **state)
+{
+	(void)state;
+	many_connections(true);
+}
+
+static void many_to_a_process(void **state)
+{
+	(void)state;
+	many_connections(false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -237,11 +430,17 @@ int main(void)
 		cmocka_unit_test(the_last_process_of_a_host_is_killed),
 		cmocka_unit_test(a_host_is_gone_that_was_to_agree),
 		cmocka_unit_test(a_refusal_proves_nothing),
+		cmocka_unit_test(a_refusal_comes_late),
 		cmocka_unit_test(a_word_takes_the_suspicion_away),
 		cmocka_unit_test(nobody_is_there),
 		cmocka_unit_test(who_comes_soon_is_found),
 		cmocka_unit_test(nobody_takes_the_answer),
-		cmocka_unit_test(many_connections),
+		cmocka_unit_test(a_refusal_is_made_up),
+		cmocka_unit_test(one_host_is_gone_and_others_are_not),
+		cmocka_unit_test(it_cannot_be_told_at_once),
+		cmocka_unit_test(the_peer_is_done_with_it),
+		cmocka_unit_test(many_to_a_host),
+		cmocka_unit_test(many_to_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

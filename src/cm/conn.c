@@ -135,11 +135,6 @@ void conn_unhash(struct conn *c)
 	list_del(&c->qp_node);
 }
 
-static bool same_way(const struct cm_way *a, const struct cm_way *b)
-{
-	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16);
-}
-
 static bool is_connected(const struct conn *c)
 {
 	return c->state == ST_ESTABLISHED || c->state == ST_REP_SENT;
@@ -153,7 +148,7 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
 		    (tid ? c->tid == *tid : is_connected(c)) &&
-		    same_way(&c->way, way))
+		    way_same(&c->way, way))
 			return c;
 	}
 	return NULL;

@@ -15,15 +15,19 @@ void fix_ip(int side, uint8_t ip[16])
 	ip[15] = (uint8_t)(1 + side);
 }
 
-static bool on_refused(struct core *core, uint8_t ip[16])
+static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
 {
 	int side = core->slot - FIX_SLOT;
 	struct fix *f = container_of(core - side, struct fix, core[0]);
-	bool yes = f->refused[side];
+	struct refusal *r = f->refusal[side];
 
-	f->refused[side] = false;
-	fix_ip(!side, ip);
-	return yes;
+	if (f->refusals[side] == 0)
+		return 0;
+	assert_true(max >= FIX_PACKET);
+	memcpy(ip, r->ip, 16);
+	memcpy(quote, r->quote, FIX_PACKET);
+	memmove(r, r + 1, --f->refusals[side] * sizeof(*r));
+	return FIX_PACKET;
 }
 
 static const struct cm_site site = { .refused = on_refused };
@@ -65,7 +69,7 @@ void fix_close(struct fix *f)
 
 /* --- the network --------------------------------------------------------------- */
 
-static void fly(struct fix *f, int to, const struct dgram *d, const uint8_t *mad)
+static void fly(struct fix *f, int to, const struct dgram *d)
 {
 	struct flight *x = &f->flight[f->n];
 
@@ -73,7 +77,8 @@ static void fly(struct fix *f, int to, const struct dgram *d, const uint8_t *mad
 	x->at = f->now + f->delay + (f->jitter ? rand_below(&f->rng, f->jitter) : 0);
 	x->to = to;
 	memcpy(x->src, d->from.ip, 16);
-	memcpy(x->mad, mad, MAD_LEN);
+	memcpy(x->dst, d->to.ip, 16);
+	memcpy(x->packet, d->iov[0].iov_base, FIX_PACKET);
 	f->n++;
 }
 
@@ -106,19 +111,31 @@ static void take_out(struct fix *f, int side)
 		batch.run_max = 1;
 		more = cm_output(&f->core[side], &batch, f->now);
 		for (unsigned i = 0; i < batch.n; i++) {
-			const uint8_t *mad = open_packet(&batch.v[i]);
 			struct cm_msg m;
 			int n = (int)f->sent++;
 
-			assert_int_equal(cm_mad_parse(&m, mad, MAD_LEN), 0);
+			memcpy(f->last[side], batch.v[i].iov[0].iov_base, FIX_PACKET);
+			assert_int_equal(cm_mad_parse(&m, open_packet(&batch.v[i]),
+						      MAD_LEN), 0);
 			f->sent_type[m.type]++;
 			if (f->cut || n == f->lose || rand_chance(&f->rng, f->loss))
 				continue;
-			fly(f, !side, &batch.v[i], mad);
+			fly(f, !side, &batch.v[i]);
 			if (n == f->repeat || rand_chance(&f->rng, f->again))
-				fly(f, !side, &batch.v[i], mad);
+				fly(f, !side, &batch.v[i]);
 		}
 	} while (more);
+}
+
+static void refuse(struct fix *f, const struct flight *x)
+{
+	struct refusal *r = &f->refusal[!x->to][f->refusals[!x->to]];
+
+	if (f->refusals[!x->to] == FIX_REFUSALS)
+		return;
+	f->refusals[!x->to]++;
+	memcpy(r->ip, x->dst, 16);
+	memcpy(r->quote, x->packet, FIX_PACKET);
 }
 
 static void land(struct fix *f, unsigned i)
@@ -129,13 +146,13 @@ static void land(struct fix *f, unsigned i)
 	f->n--;
 	memmove(&f->flight[i], &f->flight[i + 1],
 		(f->n - i) * sizeof(struct flight));
-	if (f->dead[x.to]) {
-		f->refused[!x.to] = true;
+	if (f->dead[x.to] || (f->dead_host && x.dst[15] == f->dead_host)) {
+		refuse(f, &x);
 		return;
 	}
 	memcpy(d.from.ip, x.src, 16);
-	fix_ip(x.to, d.to.ip);
-	f->core[x.to].gsi(&f->core[x.to], &d, x.mad, MAD_LEN, f->now);
+	memcpy(d.to.ip, x.dst, 16);
+	f->core[x.to].gsi(&f->core[x.to], &d, x.packet + FIX_HDRS, MAD_LEN, f->now);
 }
 
 static uint64_t next_time(const struct fix *f, unsigned *first)

@@ -19,7 +19,7 @@
 
 enum { FIX_FLIGHT = 512, FIX_EVENTS = 64, FIX_MS = 1000000, FIX_PORT = 7471,
        FIX_SPACE = 0x0106, FIX_UDP = 0x0111, FIX_HOLD = 100,
-       FIX_SLOT = 7 };
+       FIX_SLOT = 7, FIX_REFUSALS = 64, FIX_PACKET = 308, FIX_HDRS = 20 };
 
 static const uint64_t FIX_S = 1000000000;
 
@@ -43,7 +43,14 @@ struct prog {
 	struct note note[FIX_EVENTS];
 };
 
-struct flight { uint64_t at; int to; uint8_t mad[MAD_LEN]; uint8_t src[16]; };
+struct flight {
+	uint64_t at;
+	int to;
+	uint8_t packet[QUOTE_MAX], src[16], dst[16];
+};
+
+/* What a host has refused. */
+struct refusal { uint8_t ip[16], quote[QUOTE_MAX]; };
 
 struct fix {
 	struct core core[2];
@@ -55,10 +62,14 @@ struct fix {
 	/* Which one of those sent is lost, repeated: from 0; -1: none. */
 	int lose, repeat;
 	bool cut;			/* all is lost */
-	bool dead[2];			/* no process of that host runs: its kernel
-					 * refuses what comes */
-	bool refused[2];		/* what that side has sent */
+	/* No process runs on that side's host, or (not 0) on the one that has this
+	 * last byte in its address: its kernel refuses what comes. */
+	bool dead[2];
+	uint8_t dead_host;
+	struct refusal refusal[2][FIX_REFUSALS];	/* of what that side has sent */
+	unsigned refusals[2];
 	unsigned sent;
+	uint8_t last[2][FIX_PACKET];	/* of a side's */
 	unsigned sent_type[CM_TYPES];
 	unsigned n;
 	struct flight flight[FIX_FLIGHT];

@@ -224,9 +224,13 @@ static void take_other(struct cm *cm, const struct cm_way *way,
 	if (ibcm_message(cm, way, m, now))
 		return;
 	if (!d->handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
-	    slot != cm->core->slot && host_forward(cm->host, slot, d) != -ESRCH) {
-		cm->counter[CM_RX_HANDED_ON]++;
-		return;
+	    slot != cm->core->slot) {
+		int rc = host_forward(cm->host, slot, d);
+
+		if (rc != -ESRCH)
+			cm->counter[CM_RX_HANDED_ON]++;
+		if (rc != -ESRCH || !host_is_free(slot))
+			return;		/* what is lost comes again */
 	}
 	cm->counter[CM_RX_NO_ID]++;
 	ibcm_refuse(cm, way, m);
@@ -246,7 +250,7 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	}
 	memcpy(way.src, d->to.ip, sizeof(way.src));
 	memcpy(way.dst, d->from.ip, sizeof(way.dst));
-	peer_heard(cm, way.dst);
+	peer_heard(cm, &way);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
 		  m.remote_id, d->handed ? ", handed on" : "");
 	if (is_request(&m))
@@ -264,7 +268,8 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 
 	memcpy(d->from.ip, o->way.src, 16);
 	memcpy(d->to.ip, o->way.dst, 16);
-	d->from.port = cm->core->udp_sport;
+	d->from.port = cm->core->udp_ask_port ? cm->core->udp_ask_port :
+						cm->core->udp_sport;
 	d->to.port = cm->core->udp_port;
 	d->ifindex = o->way.ifindex;
 	d->tclass = o->way.tclass;
@@ -277,6 +282,18 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	batch_commit(b, d);
 	b->bounce_used += (GSI_PACKET + 15) & ~(size_t)15;
 	seal(d, at);
+}
+
+int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
+{
+	struct ib_pkt pkt;
+
+	/* Without the ICRC, as far as it was quoted. */
+	if (len < HDRS + MAD_LEN || ib_parse(&pkt, quote, HDRS + MAD_LEN) || !pkt.deth ||
+	    get_be24(pkt.bth->dest_qp) != GSI_QPN)
+		return -EPROTO;
+	*psn = get_be24(pkt.bth->psn);
+	return cm_mad_parse(m, pkt.payload, MAD_LEN);
 }
 
 bool gsi_output(struct cm *cm, struct batch *b)

@@ -350,7 +350,9 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 	struct cm_param p;
 
 	if (c->state == ST_ESTABLISHED && m->reason == CM_REJ_INVALID_ID) {
-		ibcm_disconnected(c, now);	/* peer.c has asked */
+		/* peer.c has asked, and does so again if that cannot be told. */
+		peer_process_gone(c, now);
+		(void)ibcm_disconnected(c, now);
 		return;
 	}
 	param_of(m, 0, &p);
@@ -439,7 +441,8 @@ bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 		c = conn_find_request(cm, way, m->local_id, false, &m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
-	if (!c || !from_peer(c, way, m))
+	/* Of one that is over only its owner knows. */
+	if (!c || c->state == ST_IDLE || !from_peer(c, way, m))
 		return false;
 	if (table[m->type][c->state])
 		table[m->type][c->state](c, m, now);

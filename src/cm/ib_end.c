@@ -112,15 +112,15 @@ static void send_dreq_once(struct conn *c)
 	send_mad(c->cm, &c->way, &m);
 }
 
-void ibcm_disconnected(struct conn *c, uint64_t now)
+bool ibcm_disconnected(struct conn *c, uint64_t now)
 {
 	switch (c->state) {
-	case ST_ESTABLISHED:
-		send_dreq_once(c);
-		/* fall through */
-	case ST_DREQ_SENT:
+	case ST_ESTABLISHED: case ST_DREQ_SENT:
+		if (!conn_tell(c, CM_EV_DISCONNECTED, 0, NULL))
+			return false;
+		if (c->state == ST_ESTABLISHED)
+			send_dreq_once(c);
 		answered(c);
-		(void)conn_tell(c, CM_EV_DISCONNECTED, 0, NULL);
 		conn_timewait(c, now);
 		break;
 	case ST_DREQ_RCVD:
@@ -131,6 +131,7 @@ void ibcm_disconnected(struct conn *c, uint64_t now)
 	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
 		break;
 	}
+	return true;
 }
 
 /* Nobody is told any more; what the peer has to know goes its way. */

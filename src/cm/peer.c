@@ -11,20 +11,23 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "core/psn.h"
 #include "host/host.h"
 #include "sys/addr_text.h"
 #include "sys/dgram.h"
 #include "sys/log.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
-/* A connection is asked after so often, but all together no more than 50 times a
+/* A connection is asked after so often, but all together no more than some 50 times a
  * second. */
-static const uint64_t ASK_NS = UINT64_C(5000000000), ASK_EACH_NS = 20000000;
-/* A refusal has come by then.  One proves nothing: where the process ends that has
- * the port, another takes it.  So a host is asked again, and has to refuse that too.
- * (Linux refuses once a second, after a few.) */
-static const uint64_t REFUSAL_NS = 100000000, AGAIN_NS = 1000000000,
-		      SILENT_NS = UINT64_C(2500000000);
+static const uint64_t ASK_NS = UINT64_C(5000000000), ASK_EACH_NS = 20000000,
+		      HURRY_EACH_NS = 1000000;
+/* A refusal has come by then. */
+static const uint64_t REFUSAL_NS = 100000000;
+/* One proves nothing: where the process ends that has the port, another takes it.  So
+ * the host is asked again, and has to refuse something that left a second later or
+ * more.  (Linux refuses once a second, after a few, whoever asks.) */
+static const uint64_t AGAIN_NS = 1000000000, SUSPECT_NS = UINT64_C(30000000000);
 
 /* --- of this host ------------------------------------------------------------------ */
 
@@ -80,13 +83,32 @@ static void ask_later(struct conn *c, uint64_t now)
 	(void)heap_set(&cm->timers, &c->timer, now + ns);
 }
 
-/* Does c wait for an answer from that host, or would it? */
-static bool is_open(const struct conn *c, const uint8_t ip[16])
+/* Once a second: what comes of it calls here again. */
+void peer_process_gone(struct conn *gone, uint64_t now)
+{
+	struct cm *cm = gone->cm;
+	unsigned n = 0;
+
+	if (now < cm->hurry_at)
+		return;
+	cm->hurry_at = now + AGAIN_NS;
+	for (unsigned i = 0; i < cm->used; i++) {
+		struct conn *c = conn_at(cm, i);
+
+		if (c->state == ST_ESTABLISHED && !c->near && c != gone &&
+		    id_slot(c->remote_id) == id_slot(gone->remote_id) &&
+		    way_same(&c->way, &gone->way))
+			look_at(c, now + HURRY_EACH_NS * n++);
+	}
+}
+
+/* Does c wait for an answer by that way, or would it? */
+static bool is_open(const struct conn *c, const struct cm_way *way)
 {
 	switch (c->state) {
 	case ST_REQ_SENT: case ST_REP_SENT: case ST_ESTABLISHED: case ST_DREQ_SENT:
 	case ST_SIDR_SENT:
-		return !c->near && !memcmp(c->way.dst, ip, 16);
+		return !c->near && way_same(&c->way, way);
 	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
 	case ST_DREQ_RCVD: case ST_TIMEWAIT: case ST_SIDR_RCVD: case CONN_STATES:
 		break;
@@ -94,77 +116,129 @@ static bool is_open(const struct conn *c, const uint8_t ip[16])
 	return false;
 }
 
-static struct conn *next_open(struct cm *cm, const uint8_t ip[16], unsigned *i)
+static struct conn *next_open(struct cm *cm, const struct cm_way *way, unsigned *i)
 {
 	while (*i < cm->used) {
 		struct conn *c = conn_at(cm, (*i)++);
 
-		if (is_open(c, ip))
+		if (is_open(c, way))
 			return c;
 	}
 	return NULL;
 }
 
-static void host_is_gone(struct cm *cm, const uint8_t ip[16], uint64_t now)
+static void host_is_gone(struct cm *cm, const struct cm_way *way, uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN];
 	struct conn *c;
 	unsigned n = 0;
 
-	for (unsigned i = 0; (c = next_open(cm, ip, &i)); n++)
+	for (unsigned i = 0; (c = next_open(cm, way, &i)); n++)
 		ibcm_nobody(c, now);
 	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
-		 "found: %u connections end", addr_text(ip, peer), cm->core->udp_port,
-		 n);
+		 "found: %u connections end", addr_text(way->dst, peer),
+		 cm->core->udp_port, n);
 }
 
-/* One host at a time is suspected, and one refusal counts each time it is asked. */
-static void refused(struct cm *cm, const uint8_t ip[16], uint64_t now)
+static struct suspect *suspect_of(struct cm *cm, const struct cm_way *way)
 {
-	struct suspect *s = &cm->suspect;
+	for (int i = 0; i < SUSPECTS; i++) {
+		struct suspect *s = &cm->suspect[i];
 
-	if (!s->suspected) {
-		memcpy(s->ip, ip, 16);
-		s->suspected = true;
-		s->asked = false;
-		s->at = now + AGAIN_NS;
-	} else if (s->asked && !memcmp(s->ip, ip, 16)) {
-		s->suspected = false;
-		host_is_gone(cm, ip, now);
+		if (s->until && way_same(&s->way, way))
+			return s;
 	}
+	return NULL;
+}
+
+/* If there is no room its next refusal will do. */
+static void suspect(struct cm *cm, const struct cm_way *way, uint64_t now)
+{
+	for (int i = 0; i < SUSPECTS; i++) {
+		struct suspect *s = &cm->suspect[i];
+
+		if (s->until)
+			continue;
+		*s = (struct suspect){ .way = *way, .at = now + AGAIN_NS,
+				       .until = now + SUSPECT_NS };
+		if (s->at < cm->suspect_at)
+			cm->suspect_at = s->at;
+		return;
+	}
+}
+
+/* The connection whose MAD that is.  Who makes a refusal up does not know its IDs. */
+static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct cm_msg *m)
+{
+	struct conn *c = conn_find(cm, m->local_id);
+
+	return c && m->tid == c->tid && m->remote_id == c->remote_id &&
+	       is_open(c, &c->way) && !memcmp(c->way.dst, ip, 16) ? c : NULL;
 }
 
 static void look_for_refusals(struct cm *cm, uint64_t now)
 {
-	enum { AT_ONCE = 32 };
-	uint8_t ip[16];
+	enum { AT_ONCE = 64 };
+	uint8_t ip[16], quote[QUOTE_MAX];
+	struct suspect *s;
+	struct cm_msg m;
+	struct conn *c;
+	uint32_t psn;
+	size_t len;
 
-	cm->look_at = NEVER;
-	for (int i = 0; i < AT_ONCE && cm->site->refused(cm->core, ip); i++)
-		refused(cm, ip, now);
+	for (int i = 0; i < AT_ONCE; i++) {
+		len = cm->site->refused(cm->core, ip, quote, sizeof(quote));
+		if (len == 0)
+			break;
+		if (gsi_quoted(quote, len, &psn, &m) || !(c = is_about(cm, ip, &m)))
+			continue;
+		s = suspect_of(cm, &c->way);
+		if (!s) {
+			suspect(cm, &c->way, now);
+		} else if (s->asked && psn_diff(psn, s->psn) >= 0) {
+			s->until = 0;
+			host_is_gone(cm, &s->way, now);
+		}
+	}
 }
 
-/* No refusal came: it lives. */
-static void ask_suspect(struct cm *cm, uint64_t now)
+static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 {
-	struct suspect *s = &cm->suspect;
 	unsigned i = 0;
-	struct conn *c = s->asked ? NULL : next_open(cm, s->ip, &i);
+	struct conn *c = now < s->until ? next_open(cm, &s->way, &i) : NULL;
 
-	s->suspected = c;
-	if (!c)
+	if (!c) {
+		s->until = 0;
 		return;
+	}
+	if (!s->asked)
+		s->psn = cm->psn & PSN_MASK;	/* all before left before */
 	s->asked = true;
-	s->at = now + SILENT_NS;
+	s->at = now + AGAIN_NS;
 	send_again(c);
+}
+
+static void run_suspects(struct cm *cm, uint64_t now)
+{
+	cm->suspect_at = NEVER;
+	for (int i = 0; i < SUSPECTS; i++) {
+		struct suspect *s = &cm->suspect[i];
+
+		if (s->until && now >= s->at)
+			ask_suspect(cm, s, now);
+		if (s->until && s->at < cm->suspect_at)
+			cm->suspect_at = s->at;
+	}
 }
 
 void peer_run(struct cm *cm, uint64_t now)
 {
-	if (now >= cm->look_at)
+	if (now >= cm->look_at) {
+		cm->look_at = NEVER;
 		look_for_refusals(cm, now);
-	if (cm->suspect.suspected && now >= cm->suspect.at)
-		ask_suspect(cm, now);
+	}
+	if (now >= cm->suspect_at)
+		run_suspects(cm, now);
 }
 
 void peer_sent(struct cm *cm, uint64_t now)
@@ -173,17 +247,17 @@ void peer_sent(struct cm *cm, uint64_t now)
 		cm->look_at = now + REFUSAL_NS;
 }
 
-void peer_heard(struct cm *cm, const uint8_t ip[16])
+void peer_heard(struct cm *cm, const struct cm_way *way)
 {
-	if (cm->suspect.suspected && !memcmp(cm->suspect.ip, ip, 16))
-		cm->suspect.suspected = false;
+	struct suspect *s = cm->suspect_at == NEVER ? NULL : suspect_of(cm, way);
+
+	if (s)
+		s->until = 0;
 }
 
 uint64_t peer_deadline(const struct cm *cm)
 {
-	uint64_t at = cm->suspect.suspected ? cm->suspect.at : NEVER;
-
-	return at < cm->look_at ? at : cm->look_at;
+	return cm->look_at < cm->suspect_at ? cm->look_at : cm->suspect_at;
 }
 
 /* --- both ---------------------------------------------------------------------------- */
@@ -202,11 +276,11 @@ bool conn_watch(struct conn *c, uint64_t now)
 		return true;
 	c->near = true;
 	rc = host_connect(cm->host, slot);
-	if (rc == -ESRCH)
-		ibcm_disconnected(c, now);
-	else if (rc)
+	if (rc == -ESRCH && ibcm_disconnected(c, now))
+		return false;
+	if (rc)
 		look_again(c, now);
-	return rc != -ESRCH;
+	return true;
 }
 
 void conn_look(struct conn *c, uint64_t now)

@@ -35,6 +35,8 @@ struct core {
 	struct lock lock;			/* the tables: adding, removing */
 	uint16_t slot;				/* this NIC's, 1..1022 */
 	uint16_t udp_port, udp_sport;		/* 4791; what we send from */
+	uint16_t udp_ask_port;			/* .. what is to be told of if nobody is
+						 * there; 0: nothing is */
 	_Atomic(struct qp *) due;		/* stack of QPs with work: core/due.h */
 	/* Read by the holder of the turn without the lock; a slot that is
 	 * cleared is free for use by others after turn_pass(). */

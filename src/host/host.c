@@ -100,10 +100,10 @@ static int conn_get(struct host *h, uint16_t slot, struct conn **out)
 	if (h->not_before[slot] && clock_ns() < h->not_before[slot])
 		return -ESRCH;
 	fd = name_connect(slot);
-	if (fd == -ESRCH)
+	if (fd < 0 && fd != -EAGAIN)
 		h->not_before[slot] = clock_ns() + AGAIN_NS;
 	if (fd < 0)
-		return fd;
+		return fd == -EAGAIN ? fd : -ESRCH;
 	msg_put_hello(&hello, h->slot);
 	if (send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		h->not_before[slot] = clock_ns() + AGAIN_NS;
@@ -189,6 +189,15 @@ int host_connect(struct host *h, uint16_t slot)
 	struct conn *c;
 
 	return conn_get(h, slot, &c);
+}
+
+bool host_is_free(uint16_t slot)
+{
+	int fd = slot < SLOT_FIRST || slot > SLOT_LAST ? -ESRCH : name_connect(slot);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ESRCH;
 }
 
 int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)

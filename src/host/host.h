@@ -59,13 +59,17 @@ int host_fd(const struct host *host);		/* epoll: readable = host_run() */
 void host_run(struct host *host);		/* bounded */
 
 /* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
- * -ESRCH (no such slot). */
+ * -ESRCH (there is no way to it: host_is_free() tells why). */
 int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
 
 /* Say something to slot's process, at most HOST_SAY_MAX bytes; fds: nfds <=
  * HOST_FDS descriptors that go along.  0, -EAGAIN (say it again), -ESRCH. */
 int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
 	     const int *fds, unsigned nfds);
+
+/* No process has that slot: not even one that closes connections, as it has no
+ * descriptors left, or takes none. */
+bool host_is_free(uint16_t slot);
 
 /* Who listens on slot, from the kernel (SO_PEERCRED).  0 or -ESRCH. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);

@@ -233,6 +233,28 @@ static void test_out_of_descriptors(void **state)
 	host_close(a.host);
 }
 
+/* As one without descriptors does.  There is no way to it, and it lives. */
+static void test_who_closes_connections_has_its_slot(void **state)
+{
+	struct side a;
+	uint16_t slot;
+	int owner;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	slot = host_slot(a.host) == 9 ? 10 : 9;
+	owner = name_listen(slot);
+	assert_true(owner >= 0);
+	assert_int_equal(forward(&a, slot, "first"), 0);
+	close(accept(owner, NULL, NULL));
+	assert_int_equal(forward(&a, slot, "second"), -ESRCH);
+	assert_false(host_is_free(slot));
+	close(owner);
+	assert_true(host_is_free(slot));
+	host_close(a.host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +263,7 @@ int main(void)
 		cmocka_unit_test(test_a_false_claim_is_not_believed),
 		cmocka_unit_test(test_another_user_is_heard_only_on_request),
 		cmocka_unit_test(test_out_of_descriptors),
+		cmocka_unit_test(test_who_closes_connections_has_its_slot),
 	};
 
 	enter();

@@ -58,7 +58,7 @@ int name_connect(uint16_t slot)
 		return -EAGAIN;
 	if (connect(fd, (struct sockaddr *)&a, len) == 0)
 		return fd;
-	rc = errno == EAGAIN ? -EAGAIN : -ESRCH;
+	rc = errno == ECONNREFUSED ? -ESRCH : -errno;
 	close(fd);
 	return rc;
 }

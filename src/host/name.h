@@ -10,7 +10,7 @@
 int name_listen(uint16_t slot);
 
 /* Connect to slot.  The descriptor; -ESRCH: nobody listens there; -EAGAIN:
- * its backlog is full, or descriptors have run out. */
+ * its backlog is full, or descriptors have run out; -EACCES ... */
 int name_connect(uint16_t slot);
 
 /* Who is at the other end, from the kernel.  0 or -errno. */

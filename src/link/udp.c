@@ -28,18 +28,25 @@ enum {
 	RUN_MAX = 64,			/* UDP_MAX_SEGMENTS of older kernels */
 	TX_MSGS = 32, TX_IOV = 1024,	/* UIO_MAXIOV */
 	CTL = 256,
-	ERRORS = 4,			/* of others, that one send has to take */
+	ERRORS = 4,			/* of others, before one of a sender's fails */
+};
+
+/* Sockets of both families, on one port of their own. */
+struct senders {
+	int fd[2];			/* [0]: IPv4, [1]: IPv6; -1: none */
+	uint16_t port;			/* 0: not open */
 };
 
 struct udp {
 	struct link link;
-	uint16_t port, sport;
-	int epfd, tx[2];		/* [0]: IPv4, [1]: IPv6; -1: none */
+	uint16_t port;
+	int epfd;
+	struct senders tx, ask;		/* ask: which the kernel tells of refusals */
+	struct fd_id ask_id[2];
 	atomic_int rx[2];		/* bound later; a sleeping thread reads them */
-	bool tx_open, v6_first, said_gso;
+	bool v6_first, said_gso;
 	uint64_t said_drop;
 	struct udp_stats stats;
-	struct udp_refusals refusals;
 
 	struct udp_rx *in;		/* NULL: nothing is bound */
 
@@ -220,15 +227,49 @@ static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int
 	return 0;
 }
 
-/* Send datagrams of one family from the start of v.  Returns how many were
- * taken, 0 when the socket is full. */
+static bool is_asked(const struct udp *u, const struct dgram *d)
+{
+	return u->ask.port && d->from.port == u->ask.port;
+}
+
+/* A run of datagrams by the socket that the kernel tells of answers: that lets the
+ * next send fail.  It tells of queues that are full, too, which a network is: so
+ * that holds up nobody.  False: the socket is full. */
+static bool ask(struct udp *u, const struct dgram *v, unsigned k)
+{
+	int fd = u->ask.fd[!addr_is_v4(v->to.ip)], err = EAFNOSUPPORT;
+
+	build(u, 0, v, k, 0);
+	for (int i = 0; i <= ERRORS && fd >= 0; i++) {
+		if (sendmsg(fd, &u->msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return true;
+		err = errno;
+		if (err == EAGAIN || err == ENOMEM)
+			return false;
+		if (err == ENOBUFS)
+			break;
+	}
+	if (fd < 0 || err == ENOBUFS || err == ECONNREFUSED)
+		dropped(u, v, k, err);
+	else
+		(void)refused(u, fd, v, k, err);
+	return true;
+}
+
+/* Send datagrams of one socket from the start of v.  Returns how many were taken,
+ * 0 when it is full. */
 static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 {
 	bool v4 = addr_is_v4(v->to.ip);
-	unsigned msgs = 0, iovs = 0, at = 0, done = 0, errors = 0;
-	int fd = u->tx[!v4];
+	unsigned msgs = 0, iovs = 0, at = 0, done = 0;
+	int fd = u->tx.fd[!v4];
 
-	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4) {
+	if (is_asked(u, v)) {
+		at = run_length(v, n);
+		return ask(u, v, at) ? (int)at : 0;
+	}
+	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4 &&
+	       !is_asked(u, &v[at])) {
 		unsigned k = run_length(v + at, n - at), need = 0;
 
 		for (unsigned j = 0; j < k; j++)
@@ -252,18 +293,14 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		int rc = (int)syscall(SYS_sendmmsg, fd, u->msg + done, msgs - done,
 				      MSG_DONTWAIT | MSG_NOSIGNAL);
 		unsigned run = u->first[done];
-		int err = errno;
 
 		if (rc > 0) {
 			done += (unsigned)rc;
 			continue;
 		}
-		if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			return (int)run;
-		if (errors++ < ERRORS &&
-		    (udp_err_take(&u->refusals, fd) || err == ECONNREFUSED))
-			continue;
-		rc = refused(u, fd, v + run, u->first[done + 1] - run, err);
+		rc = refused(u, fd, v + run, u->first[done + 1] - run, errno);
 		/* The scratch was used: the rest is built anew. */
 		return rc ? rc : (int)u->first[done + 1];
 	}
@@ -318,16 +355,54 @@ int udp_sport(struct link *link)
 	bool cuts;
 	int rc;
 
-	if (u->tx_open)
-		return u->sport;
-	rc = udp_senders(u->tx, &cuts);
+	if (u->tx.port)
+		return u->tx.port;
+	rc = udp_senders(u->tx.fd, &cuts);
 	if (rc < 0)
 		return rc;
 	if (!cuts)
 		u->link.run_max = 1;
-	u->sport = (uint16_t)rc;
-	u->tx_open = true;
+	u->tx.port = (uint16_t)rc;
 	return rc;
+}
+
+int udp_ask_port(struct link *link)
+{
+	struct udp *u = udp_of(link);
+	bool cuts;
+	int rc;
+
+	if (u->ask.port)
+		return u->ask.port;
+	rc = udp_senders(u->ask.fd, &cuts);
+	if (rc < 0)
+		return rc;
+	for (int f = 0; f < 2; f++) {
+		int fd = u->ask.fd[f];
+
+		if (fd < 0)
+			continue;
+		udp_err_enable(fd, f ? AF_INET6 : AF_INET);
+		if (fd_identify(fd, &u->ask_id[f]))
+			u->ask_id[f] = (struct fd_id){ 0, 0 };
+	}
+	u->ask.port = (uint16_t)rc;
+	return rc;
+}
+
+size_t udp_refused(struct link *link, uint8_t ip[16], void *quote, size_t max)
+{
+	struct udp *u = udp_of(link);
+	size_t n = 0;
+
+	for (int f = 0; f < 2 && n == 0; f++) {
+		int fd = u->ask.fd[f];
+
+		/* The program may have closed it and have another by that number. */
+		if (fd >= 0 && fd_is(fd, &u->ask_id[f]))
+			n = udp_err_next(fd, ip, quote, max);
+	}
+	return n;
 }
 
 int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool join)
@@ -355,17 +430,6 @@ int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool joi
 	return rc ? -errno : 0;
 }
 
-bool udp_refused(struct link *link, uint8_t ip[16])
-{
-	struct udp *u = udp_of(link);
-
-	if (u->refusals.n == 0)
-		for (int f = 0; f < 2; f++)
-			if (u->tx[f] >= 0)
-				udp_err_take(&u->refusals, u->tx[f]);
-	return udp_err_next(&u->refusals, ip);
-}
-
 int udp_rx_fd(const struct link *link, int family)
 {
 	return udp_of(link)->rx[family == AF_INET6];
@@ -388,12 +452,13 @@ const struct udp_stats *udp_stats(const struct link *link)
 void udp_forked(struct link *link)
 {
 	struct udp *u = udp_of(link);
-	int fds[] = { u->epfd, u->rx[0], u->rx[1], u->tx[0], u->tx[1] };
+	int fds[] = { u->epfd, u->rx[0], u->rx[1], u->tx.fd[0], u->tx.fd[1],
+		      u->ask.fd[0], u->ask.fd[1] };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	u->epfd = u->tx[0] = u->tx[1] = -1;
+	u->epfd = u->tx.fd[0] = u->tx.fd[1] = u->ask.fd[0] = u->ask.fd[1] = -1;
 	u->rx[0] = -1;
 	u->rx[1] = -1;
 }
@@ -427,7 +492,7 @@ int udp_open(struct link **out, uint16_t port)
 	}
 	u->epfd = fd_raise(fd);
 	u->port = port;
-	u->tx[0] = u->tx[1] = -1;
+	u->tx.fd[0] = u->tx.fd[1] = u->ask.fd[0] = u->ask.fd[1] = -1;
 	atomic_init(&u->rx[0], -1);
 	atomic_init(&u->rx[1], -1);
 	u->link = (struct link){ &udp_ops, RUN_MAX, DGRAM_MAX };

@@ -37,12 +37,16 @@ int udp_epoll(const struct link *link);
 /* The port that datagrams leave from; opens the sockets.  -errno. */
 int udp_sport(struct link *link);
 
+/* Another such port: what leaves from it the kernel tells of if nobody has the port
+ * that it went to.  Opens the sockets.  -errno. */
+int udp_ask_port(struct link *link);
+
+/* The next datagram of those: where it went, and as much of it as was quoted, at
+ * most max bytes.  Anybody may have made that up.  Returns how much; 0: no more. */
+size_t udp_refused(struct link *link, uint8_t ip[16], void *quote, size_t max);
+
 /* Join or leave the group ip on the interface.  -ENOTCONN: not bound. */
 int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool join);
-
-/* Where nobody has the port that datagrams went to (ICMP): one such host since it
- * was last told.  False: none. */
-bool udp_refused(struct link *link, uint8_t ip[16]);
 
 const struct udp_stats *udp_stats(const struct link *link);
 

@@ -5,6 +5,7 @@
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -12,6 +13,16 @@
 #include <linux/errqueue.h>
 
 #include "sys/sockaddr.h"
+
+void udp_err_enable(int fd, int family)
+{
+	int on = 1;
+
+	if (family == AF_INET)
+		setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on));
+	else
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on));
+}
 
 static bool is_error(const struct cmsghdr *c)
 {
@@ -27,55 +38,41 @@ static bool is_refusal(const struct sock_extended_err *e)
 	       e->ee_code == ICMP6_DST_UNREACH_NOPORT;
 }
 
-static void note(struct udp_refusals *r, const uint8_t ip[16])
+static bool has_refusal(struct msghdr *m)
 {
-	for (unsigned i = 0; i < r->n; i++)
-		if (!memcmp(r->ip[i], ip, 16))
-			return;
-	if (r->n < REFUSALS_MAX)
-		memcpy(r->ip[r->n++], ip, 16);
-}
-
-/* False: nothing waits.  *network: it is no error of our own. */
-static bool take_one(struct udp_refusals *r, int fd, bool *network)
-{
-	_Alignas(struct cmsghdr) char ctl[256];
-	struct sockaddr_storage to;		/* the datagram's that it is about */
-	struct msghdr m = { .msg_name = &to, .msg_namelen = sizeof(to),
-			    .msg_control = ctl, .msg_controllen = sizeof(ctl) };
-	uint8_t ip[16];
-
-	if (recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-		return false;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		struct sock_extended_err e;
 
 		if (!is_error(c) || c->cmsg_len < CMSG_LEN(sizeof(e)))
 			continue;
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
-		*network |= e.ee_origin != SO_EE_ORIGIN_LOCAL;
-		if (m.msg_namelen && is_refusal(&e)) {
-			sockaddr_ip((struct sockaddr *)&to, ip);
-			note(r, ip);
-		}
+		if (is_refusal(&e))
+			return true;
 	}
-	return true;
+	return false;
 }
 
-bool udp_err_take(struct udp_refusals *r, int fd)
+size_t udp_err_next(int fd, uint8_t ip[16], void *quote, size_t max)
 {
 	enum { AT_ONCE = 64 };
-	bool network = false;
 
-	for (int i = 0; i < AT_ONCE && take_one(r, fd, &network); i++)
-		;
-	return network;
-}
+	for (int i = 0; i < AT_ONCE; i++) {
+		_Alignas(struct cmsghdr) char ctl[256];
+		struct sockaddr_storage to;	/* the datagram's that it is about */
+		struct iovec iov = { quote, max };
+		struct msghdr m = {
+			.msg_name = &to, .msg_namelen = sizeof(to),
+			.msg_iov = &iov, .msg_iovlen = 1,
+			.msg_control = ctl, .msg_controllen = sizeof(ctl),
+		};
+		ssize_t n = recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-bool udp_err_next(struct udp_refusals *r, uint8_t ip[16])
-{
-	if (r->n == 0)
-		return false;
-	memcpy(ip, r->ip[--r->n], 16);
-	return true;
+		if (n < 0)
+			break;
+		if (n == 0 || m.msg_namelen == 0 || !has_refusal(&m))
+			continue;
+		sockaddr_ip((struct sockaddr *)&to, ip);
+		return (size_t)n;
+	}
+	return 0;
 }

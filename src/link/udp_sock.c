@@ -17,7 +17,7 @@
 enum {
 	SPORT_MIN = 0xc000, SPORTS = 0x4000,
 	SOCK_BUF = 4 << 20,		/* the kernel clips it to its maximum */
-	ERRORS_BUF = 8192,		/* no datagrams come, but ICMP does */
+	ERRORS_BUF = 8192,		/* no datagrams come, but ICMP may */
 	OPTIONS = 12,
 };
 
@@ -52,13 +52,11 @@ static const struct option tx_options[2][OPTIONS] = {
 	{
 		{ SOL_SOCKET, SO_SNDBUF, SOCK_BUF, false },
 		{ SOL_SOCKET, SO_RCVBUF, ERRORS_BUF, false },
-		{ IPPROTO_IP, IP_RECVERR, 1, false },
 		{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true },
 		{ IPPROTO_IP, IP_MULTICAST_LOOP, 1, true },
 	}, {
 		{ SOL_SOCKET, SO_SNDBUF, SOCK_BUF, false },
 		{ SOL_SOCKET, SO_RCVBUF, ERRORS_BUF, false },
-		{ IPPROTO_IPV6, IPV6_RECVERR, 1, false },
 		{ IPPROTO_IPV6, IPV6_V6ONLY, 1, true },
 		{ IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, true },
 		{ IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1, true },

@@ -292,30 +292,66 @@ static void test_unreachable(void **state)
 	drops_and_goes_on(d, 1);
 }
 
+/* A refusal lets the next send fail, of which nothing may be lost; and each quotes
+ * what was refused. */
 static void refused(int family, const char *ip)
 {
-	enum { N = 100, NOBODY = PORT + 1 };
+	enum { N = 100, NOBODY = PORT + 1, LEN = 308 };
 	struct link *link = open_bound(family);
-	struct dgram v[2], in;
+	uint8_t told[16], quote[LEN], sent[LEN];
+	int port = udp_ask_port(link);
+	struct dgram v, in;
 	struct net_addr want;
-	uint8_t told[16];
-	struct out o[2];
+	struct out o;
 
-	assert_false(udp_refused(link, told));
-	/* Each refusal lets the next send fail, of which nothing may be lost. */
+	assert_in_range(port, 0xc000, 0xffff);
+	assert_int_not_equal(port, udp_sport(link));
+	assert_int_equal(udp_refused(link, told, quote, LEN), 0);
+	set_ip(&want, ip);
 	for (unsigned i = 0; i < N; i++) {
-		v[0] = make(&o[0], ip, ip, 100, i);
-		v[1] = make(&o[1], ip, ip, 100, i);
-		v[0].to.port = NOBODY;
-		assert_int_equal(link->ops->send(link, v, 2, 0), 2);
+		v = make(&o, ip, ip, LEN, i);
+		v.from.port = (uint16_t)port;
+		v.to.port = NOBODY;
+		memcpy(sent, o.data, LEN);
+		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
+		v = make(&o, ip, ip, 100, i);
+		v.from.port = (uint16_t)port;
+		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
 		assert_int_equal(recv_wait(link, &in, 1), 1);
+		assert_int_equal(in.from.port, port);
 		check_data(&in, 100, i);
+		if (i % 3)
+			continue;
+		assert_int_equal(udp_refused(link, told, quote, LEN), LEN);
+		assert_memory_equal(told, want.ip, 16);
+		while (quote[0] != sent[0] && udp_refused(link, told, quote, LEN) > 0)
+			;
+		assert_memory_equal(quote, sent, LEN);
+		assert_int_equal(udp_refused(link, told, quote, LEN), 0);
 	}
 	assert_int_equal(udp_stats(link)->tx_dropped, 0);
-	set_ip(&want, ip);
-	assert_true(udp_refused(link, told));
-	assert_memory_equal(told, want.ip, 16);
-	assert_false(udp_refused(link, told));
+	done(link);
+}
+
+/* By the other port nothing is told, and nothing fails. */
+static void not_asked(int family, const char *ip)
+{
+	struct link *link = open_bound(family);
+	struct dgram v, in;
+	uint8_t told[16], quote[64];
+	struct out o;
+
+	assert_true(udp_ask_port(link) > 0);
+	for (unsigned i = 0; i < 10; i++) {
+		v = make(&o, ip, ip, 100, i);
+		v.to.port = PORT + 1;
+		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
+		v = make(&o, ip, ip, 100, i);
+		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
+		assert_int_equal(recv_wait(link, &in, 1), 1);
+		assert_int_equal(in.from.port, udp_sport(link));
+	}
+	assert_int_equal(udp_refused(link, told, quote, sizeof(quote)), 0);
 	done(link);
 }
 
@@ -325,6 +361,8 @@ static void test_nobody_has_the_port(void **state)
 	need_netns();
 	refused(AF_INET, "127.0.0.1");
 	refused(AF_INET6, "::1");
+	not_asked(AF_INET, "127.0.0.1");
+	not_asked(AF_INET6, "::1");
 }
 
 static void test_too_long(void **state)

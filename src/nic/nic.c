@@ -148,13 +148,15 @@ static void on_note(struct core *core)
 	engine_kick(&container_of(core, struct nic, core)->engine);
 }
 
-static bool is_refused(struct core *core, uint8_t ip[16])
+static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
 {
-	return port_refused(container_of(core, struct nic, core)->engine.port, ip);
+	struct port *port = container_of(core, struct nic, core)->engine.port;
+
+	return port_refused(port, ip, quote, max);
 }
 
 static const struct cm_site site = {
-	registry_has_ip, registry_addresses, on_note, is_refused,
+	registry_has_ip, registry_addresses, on_note, refused,
 };
 
 static void on_connection(void *arg)
@@ -497,6 +499,13 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 	turn_give(&nic->core.turn);
 	engine_kick(&nic->engine);	/* it has one more socket to watch */
 	return rc;
+}
+
+void nic_ask(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	nic->core.udp_ask_port = port_ask_port(nic->engine.port);
+	turn_give(&nic->core.turn);
 }
 
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join)

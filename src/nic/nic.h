@@ -56,6 +56,8 @@ void nic_armed(struct nic *nic);
 /* Before a QP enters RTR: bind what its address needs.  ip NULL: any family
  * (UD).  0 or -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const uint8_t *ip);
+/* Connection management is about to send, and to be told of who is not there. */
+void nic_ask(struct nic *nic);
 /* Before a connected QP enters RTR: by which transport does it reach QP dest_qp
  * at dgid?  1: on this host, by memory, so that no port is needed; 0: by the
  * wire; -ENOMEM. */

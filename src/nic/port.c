@@ -501,9 +501,16 @@ struct link *port_link(struct port *p)
 	return &p->link;
 }
 
-bool port_refused(struct port *p, uint8_t ip[16])
+uint16_t port_ask_port(struct port *p)
 {
-	return udp_refused(p->udp, ip);
+	int rc = udp_ask_port(p->udp);
+
+	return rc < 0 ? 0 : (uint16_t)rc;
+}
+
+size_t port_refused(struct port *p, uint8_t ip[16], void *quote, size_t max)
+{
+	return udp_refused(p->udp, ip, quote, max);
 }
 
 int port_rx_fd(const struct port *p, int family)

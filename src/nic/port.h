@@ -36,9 +36,10 @@ int port_fd(const struct port *port);
  * 0: it cannot. */
 uint16_t port_sport(struct port *port);
 
-/* Where nobody has the port that we sent to: one such host since it was last told.
- * False: none. */
-bool port_refused(struct port *port, uint8_t ip[16]);
+/* Of what leaves from there it is told if nobody has the port that it went to, by
+ * port_refused(): link/udp.h.  0: it cannot be opened. */
+uint16_t port_ask_port(struct port *port);
+size_t port_refused(struct port *port, uint8_t ip[16], void *quote, size_t max);
 
 /* What host_ops calls. */
 void port_deliver(struct port *port, const struct dgram *d);
