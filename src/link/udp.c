@@ -234,26 +234,26 @@ static bool is_asked(const struct udp *u, const struct dgram *d)
 
 /* A run of datagrams by the socket that the kernel tells of answers: that lets the
  * next send fail.  It tells of queues that are full, too, which a network is: so
- * that holds up nobody.  False: the socket is full. */
-static bool ask(struct udp *u, const struct dgram *v, unsigned k)
+ * that holds up nobody.  k, 0: the socket is full, or -EBADF. */
+static int ask(struct udp *u, const struct dgram *v, unsigned k)
 {
 	int fd = u->ask.fd[!addr_is_v4(v->to.ip)], err = EAFNOSUPPORT;
 
 	build(u, 0, v, k, 0);
 	for (int i = 0; i <= ERRORS && fd >= 0; i++) {
 		if (sendmsg(fd, &u->msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return true;
+			return (int)k;
 		err = errno;
 		if (err == EAGAIN || err == ENOMEM)
-			return false;
+			return 0;
 		if (err == ENOBUFS)
 			break;
 	}
-	if (fd < 0 || err == ENOBUFS || err == ECONNREFUSED)
+	if (fd >= 0 && err != ENOBUFS && refused(u, fd, v, k, err))
+		return -EBADF;
+	if (fd < 0 || err == ENOBUFS)
 		dropped(u, v, k, err);
-	else
-		(void)refused(u, fd, v, k, err);
-	return true;
+	return (int)k;
 }
 
 /* Send datagrams of one socket from the start of v.  Returns how many were taken,
@@ -264,10 +264,8 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 	unsigned msgs = 0, iovs = 0, at = 0, done = 0;
 	int fd = u->tx.fd[!v4];
 
-	if (is_asked(u, v)) {
-		at = run_length(v, n);
-		return ask(u, v, at) ? (int)at : 0;
-	}
+	if (is_asked(u, v))
+		return ask(u, v, run_length(v, n));
 	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4 &&
 	       !is_asked(u, &v[at])) {
 		unsigned k = run_length(v + at, n - at), need = 0;

@@ -518,6 +518,43 @@ static void test_closed_by_the_program(void **state)
 	done(link);
 }
 
+/* Which of ours is bound there? */
+static int fd_of_port(int port)
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		struct sockaddr_in a;
+		socklen_t len = sizeof(a);
+
+		if (!getsockname(fd, (struct sockaddr *)&a, &len) &&
+		    a.sin_family == AF_INET && ntohs(a.sin_port) == port)
+			return fd;
+	}
+	return -1;
+}
+
+static void test_the_asking_one_is_closed_by_the_program(void **state)
+{
+	struct link *link;
+	uint8_t ip[16], quote[64];
+	struct dgram v;
+	struct out o;
+	int port, fd;
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	assert_true(udp_sport(link) > 0);
+	port = udp_ask_port(link);
+	fd = fd_of_port(port);
+	assert_true(fd >= 0);
+	close(fd);
+	v = make(&o, "127.0.0.1", "127.0.0.1", 100, 0);
+	v.from.port = (uint16_t)port;
+	assert_int_equal(link->ops->send(link, &v, 1, 0), -EBADF);
+	assert_int_equal(udp_refused(link, ip, quote, sizeof(quote)), 0);
+	done(link);
+}
+
 static void test_fork_leaves_the_parent_alone(void **state)
 {
 	struct link *link;
@@ -561,6 +598,7 @@ int main(void)
 		cmocka_unit_test(test_sending_port_takes_nothing_in),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_closed_by_the_program),
+		cmocka_unit_test(test_the_asking_one_is_closed_by_the_program),
 		cmocka_unit_test(test_fork_leaves_the_parent_alone),
 	};
 
