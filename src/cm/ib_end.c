@@ -50,6 +50,8 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 		if (!conn_tell(c, CM_EV_DISCONNECTED, 0, NULL))
 			break;
 		c->dreq_tid = m->tid;
+		if (!c->near)
+			answered(c);		/* it need not be asked after */
 		conn_become(c, ST_DREQ_RCVD);
 		break;
 	case ST_DREQ_SENT:		/* both at once */

@@ -22,6 +22,8 @@ enum step {
 	CONNECT,	/* which (1) */
 	OWN, ACCEPT, REJECT, ESTABLISHED, DISCONNECT, CLOSE,	/* which (1) */
 	CUT,		/* the network, or heal it */
+	DEAD,		/* all processes of a host (1), or not */
+	QUOTE,		/* whose refusal (1), of what was sent last (1), or else 308 bytes */
 	STEPS
 };
 
@@ -90,6 +92,19 @@ static void message(struct world *w, struct input *in)
 	land(w, to, mad);
 }
 
+/* A refusal, which may be made up: of what was sent last, or of anything. */
+static void quote(struct world *w, struct input *in)
+{
+	int side = take(in) & 1;
+	struct refusal *r = &w->f->refusal[side][0];
+	bool last = take(in) & 1;
+
+	fix_ip(!side, r->ip);
+	for (unsigned i = 0; i < FIX_PACKET; i++)
+		r->quote[i] = last ? w->f->last[side][i] : take(in);
+	w->f->refusals[side] = 1;
+}
+
 /* A program's note of a connection holds good until it closes it. */
 static void act(struct world *w, enum step what, unsigned i)
 {
@@ -141,7 +156,9 @@ static void check(struct world *w)
 				     c->state == ST_DREQ_SENT || c->state == ST_SIDR_SENT ||
 				     c->state == ST_TIMEWAIT;
 
-			MUST(heap_has(&c->timer) == timed);
+			/* Who is established is asked after. */
+			MUST(heap_has(&c->timer) ==
+			     (timed || c->state == ST_ESTABLISHED));
 			MUST(c->held || timed || c->state == ST_FREE);
 		}
 	}
@@ -150,6 +167,7 @@ static void check(struct world *w)
 static void one(struct world *w, struct input *in)
 {
 	enum step what = (enum step)(take(in) % STEPS);
+	int i;
 
 	switch (what) {
 	case RAW:
@@ -167,6 +185,13 @@ static void one(struct world *w, struct input *in)
 	case CUT:
 		w->f->cut = !w->f->cut;
 		break;
+	case DEAD:
+		i = take(in) & 1;
+		w->f->dead[i] = !w->f->dead[i];
+		break;
+	case QUOTE:
+		quote(w, in);
+		break;
 	case CONNECT: case ACCEPT: case REJECT: case ESTABLISHED: case DISCONNECT:
 	case CLOSE:
 		act(w, what, take(in));
@@ -178,7 +203,7 @@ static void one(struct world *w, struct input *in)
 
 static void finish(struct world *w)
 {
-	w->f->cut = false;
+	w->f->cut = w->f->dead[0] = w->f->dead[1] = false;
 	for (unsigned i = 0; i < PROGS; i++) {
 		prog_free(w->a[i]);
 		prog_free(w->b[i]);
