@@ -216,6 +216,12 @@ void gsi_run(struct cm *cm, uint64_t now)
 	}
 }
 
+/* Is there something to say to who names an ID that nobody has? */
+static bool is_refusable(const struct cm_msg *m)
+{
+	return m->type == CM_REP || m->type == CM_RTU || m->type == CM_DREQ;
+}
+
 static void take_other(struct cm *cm, const struct cm_way *way,
 		       const struct cm_msg *m, const struct dgram *d, uint64_t now)
 {
@@ -229,7 +235,7 @@ static void take_other(struct cm *cm, const struct cm_way *way,
 
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
-		if (rc != -ESRCH || !host_is_free(slot))
+		if (rc != -ESRCH || !is_refusable(m) || !host_is_free(slot))
 			return;		/* what is lost comes again */
 	}
 	cm->counter[CM_RX_NO_ID]++;
@@ -290,7 +296,7 @@ int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 
 	/* Without the ICRC, as far as it was quoted. */
 	if (len < HDRS + MAD_LEN || ib_parse(&pkt, quote, HDRS + MAD_LEN) || !pkt.deth ||
-	    get_be24(pkt.bth->dest_qp) != GSI_QPN)
+	    get_be24(pkt.bth->dest_qp) != GSI_QPN || pkt.payload_len != MAD_LEN)
 		return -EPROTO;
 	*psn = get_be24(pkt.bth->psn);
 	return cm_mad_parse(m, pkt.payload, MAD_LEN);

@@ -416,7 +416,10 @@ void ibcm_nobody(struct conn *c, uint64_t now)
 						    CM_REJ_INVALID_ID,
 	};
 
-	table[m.type][c->state](c, &m, now);
+	if (c->state == ST_ESTABLISHED)
+		(void)ibcm_disconnected(c, now);
+	else
+		table[m.type][c->state](c, &m, now);
 }
 
 /* Is m, which names c, from c's peer, and not from one before? */

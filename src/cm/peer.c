@@ -159,8 +159,10 @@ static void suspect(struct cm *cm, const struct cm_way *way, uint64_t now)
 
 		if (s->until)
 			continue;
-		*s = (struct suspect){ .way = *way, .at = now + AGAIN_NS,
-				       .until = now + SUSPECT_NS };
+		/* Not all at once. */
+		*s = (struct suspect){ .way = *way, .until = now + SUSPECT_NS,
+				       .at = now + AGAIN_NS +
+					     rand_below(&cm->rng, AGAIN_NS / 4) };
 		if (s->at < cm->suspect_at)
 			cm->suspect_at = s->at;
 		return;
@@ -276,7 +278,7 @@ bool conn_watch(struct conn *c, uint64_t now)
 		return true;
 	c->near = true;
 	rc = host_connect(cm->host, slot);
-	if (rc == -ESRCH && ibcm_disconnected(c, now))
+	if (rc == -ESRCH && host_is_free(slot) && ibcm_disconnected(c, now))
 		return false;
 	if (rc)
 		look_again(c, now);

@@ -237,8 +237,11 @@ static bool is_asked(const struct udp *u, const struct dgram *d)
  * that holds up nobody.  k, 0: the socket is full, or -EBADF. */
 static int ask(struct udp *u, const struct dgram *v, unsigned k)
 {
-	int fd = u->ask.fd[!addr_is_v4(v->to.ip)], err = EAFNOSUPPORT;
+	bool v6 = !addr_is_v4(v->to.ip);
+	int fd = u->ask.fd[v6], err = EAFNOSUPPORT;
 
+	if (fd >= 0 && !fd_is(fd, &u->ask_id[v6]))
+		return -EBADF;
 	build(u, 0, v, k, 0);
 	for (int i = 0; i <= ERRORS && fd >= 0; i++) {
 		if (sendmsg(fd, &u->msg[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
@@ -376,13 +379,10 @@ int udp_ask_port(struct link *link)
 	if (rc < 0)
 		return rc;
 	for (int f = 0; f < 2; f++) {
-		int fd = u->ask.fd[f];
-
-		if (fd < 0)
+		if (u->ask.fd[f] < 0)
 			continue;
-		udp_err_enable(fd, f ? AF_INET6 : AF_INET);
-		if (fd_identify(fd, &u->ask_id[f]))
-			u->ask_id[f] = (struct fd_id){ 0, 0 };
+		udp_err_enable(u->ask.fd[f], f ? AF_INET6 : AF_INET);
+		(void)fd_identify(u->ask.fd[f], &u->ask_id[f]);
 	}
 	u->ask.port = (uint16_t)rc;
 	return rc;

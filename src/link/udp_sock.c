@@ -17,7 +17,7 @@
 enum {
 	SPORT_MIN = 0xc000, SPORTS = 0x4000,
 	SOCK_BUF = 4 << 20,		/* the kernel clips it to its maximum */
-	ERRORS_BUF = 8192,		/* no datagrams come, but ICMP may */
+	ERRORS_BUF = 64 << 10,		/* no datagrams come, but ICMP may */
 	OPTIONS = 12,
 };
 
