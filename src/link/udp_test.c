@@ -1,104 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "link/udp_fix.h"
 
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/udp.h"
 #include "sys/clock.h"
-#include "sys/netns_testing.h"
-
-enum { PORT = 4791, LO = 1 };
-
-static bool have_netns;
-
-static void need_netns(void)
-{
-	if (!have_netns)
-		skip();
-}
-
-static struct link *open_bound(int family)
-{
-	struct link *link;
-
-	assert_int_equal(udp_open(&link, PORT), 0);
-	assert_int_equal(udp_bind(link, family), 0);
-	return link;
-}
-
-static void done(struct link *link)
-{
-	link->ops->close(link);
-}
-
-static void set_ip(struct net_addr *a, const char *text)
-{
-	memset(a->ip, 0, 16);
-	if (strchr(text, ':')) {
-		assert_int_equal(inet_pton(AF_INET6, text, a->ip), 1);
-		return;
-	}
-	a->ip[10] = a->ip[11] = 0xff;
-	assert_int_equal(inet_pton(AF_INET, text, a->ip + 12), 1);
-}
-
-struct out { struct dgram d; struct iovec iov[2]; uint8_t data[2048]; };
-
-/* A datagram in two pieces, filled with something that tells k. */
-static struct dgram make(struct out *o, const char *from, const char *to,
-			 uint32_t len, unsigned k)
-{
-	for (uint32_t i = 0; i < len && i < sizeof(o->data); i++)
-		o->data[i] = (uint8_t)(i * 7 + k);
-	o->iov[0] = (struct iovec){ o->data, 12 };
-	o->iov[1] = (struct iovec){ o->data + 12, len - 12 };
-	o->d = (struct dgram){ .len = len, .iov = o->iov, .iovcnt = 2, .ttl = 64 };
-	set_ip(&o->d.from, from);
-	set_ip(&o->d.to, to);
-	o->d.to.port = PORT;
-	return o->d;
-}
-
-static int wait_readable(struct link *link, int ms)
-{
-	struct pollfd p[] = {
-		{ .fd = udp_rx_fd(link, AF_INET), .events = POLLIN },
-		{ .fd = udp_rx_fd(link, AF_INET6), .events = POLLIN },
-	};
-
-	return poll(p, 2, ms);
-}
-
-static int recv_wait(struct link *link, struct dgram *v, unsigned n)
-{
-	if (link->ops->deadline(link) != 0)
-		wait_readable(link, 1000);
-	return link->ops->recv(link, v, n, 0);
-}
-
-static void check_data(const struct dgram *d, uint32_t len, unsigned k)
-{
-	const uint8_t *b = d->iov[0].iov_base;
-
-	assert_int_equal(d->len, len);
-	assert_int_equal(d->iovcnt, 1);
-	assert_int_equal(d->iov[0].iov_len, len);
-	for (uint32_t i = 0; i < len; i++)
-		assert_int_equal(b[i], (uint8_t)(i * 7 + k));
-}
 
 static void test_nothing_is_open_before_use(void **state)
 {
@@ -292,79 +200,6 @@ static void test_unreachable(void **state)
 	drops_and_goes_on(d, 1);
 }
 
-/* A refusal lets the next send fail, of which nothing may be lost; and each quotes
- * what was refused. */
-static void refused(int family, const char *ip)
-{
-	enum { N = 100, NOBODY = PORT + 1, LEN = 308 };
-	struct link *link = open_bound(family);
-	uint8_t told[16], quote[LEN], sent[LEN];
-	int port = udp_ask_port(link);
-	struct dgram v, in;
-	struct net_addr want;
-	struct out o;
-
-	assert_in_range(port, 0xc000, 0xffff);
-	assert_int_not_equal(port, udp_sport(link));
-	assert_int_equal(udp_refused(link, told, quote, LEN), 0);
-	set_ip(&want, ip);
-	for (unsigned i = 0; i < N; i++) {
-		v = make(&o, ip, ip, LEN, i);
-		v.from.port = (uint16_t)port;
-		v.to.port = NOBODY;
-		memcpy(sent, o.data, LEN);
-		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
-		v = make(&o, ip, ip, 100, i);
-		v.from.port = (uint16_t)port;
-		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
-		assert_int_equal(recv_wait(link, &in, 1), 1);
-		assert_int_equal(in.from.port, port);
-		check_data(&in, 100, i);
-		if (i % 3)
-			continue;
-		assert_int_equal(udp_refused(link, told, quote, LEN), LEN);
-		assert_memory_equal(told, want.ip, 16);
-		while (quote[0] != sent[0] && udp_refused(link, told, quote, LEN) > 0)
-			;
-		assert_memory_equal(quote, sent, LEN);
-		assert_int_equal(udp_refused(link, told, quote, LEN), 0);
-	}
-	assert_int_equal(udp_stats(link)->tx_dropped, 0);
-	done(link);
-}
-
-/* By the other port nothing is told, and nothing fails. */
-static void not_asked(int family, const char *ip)
-{
-	struct link *link = open_bound(family);
-	struct dgram v, in;
-	uint8_t told[16], quote[64];
-	struct out o;
-
-	assert_true(udp_ask_port(link) > 0);
-	for (unsigned i = 0; i < 10; i++) {
-		v = make(&o, ip, ip, 100, i);
-		v.to.port = PORT + 1;
-		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
-		v = make(&o, ip, ip, 100, i);
-		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
-		assert_int_equal(recv_wait(link, &in, 1), 1);
-		assert_int_equal(in.from.port, udp_sport(link));
-	}
-	assert_int_equal(udp_refused(link, told, quote, sizeof(quote)), 0);
-	done(link);
-}
-
-static void test_nobody_has_the_port(void **state)
-{
-	(void)state;
-	need_netns();
-	refused(AF_INET, "127.0.0.1");
-	refused(AF_INET6, "::1");
-	not_asked(AF_INET, "127.0.0.1");
-	not_asked(AF_INET6, "::1");
-}
-
 static void test_too_long(void **state)
 {
 	static uint8_t data[65508];
@@ -518,43 +353,6 @@ static void test_closed_by_the_program(void **state)
 	done(link);
 }
 
-/* Which of ours is bound there? */
-static int fd_of_port(int port)
-{
-	for (int fd = 0; fd < 1024; fd++) {
-		struct sockaddr_in a;
-		socklen_t len = sizeof(a);
-
-		if (!getsockname(fd, (struct sockaddr *)&a, &len) &&
-		    a.sin_family == AF_INET && ntohs(a.sin_port) == port)
-			return fd;
-	}
-	return -1;
-}
-
-static void test_the_asking_one_is_closed_by_the_program(void **state)
-{
-	struct link *link;
-	uint8_t ip[16], quote[64];
-	struct dgram v;
-	struct out o;
-	int port, fd;
-
-	(void)state;
-	need_netns();
-	link = open_bound(AF_INET);
-	assert_true(udp_sport(link) > 0);
-	port = udp_ask_port(link);
-	fd = fd_of_port(port);
-	assert_true(fd >= 0);
-	close(fd);
-	v = make(&o, "127.0.0.1", "127.0.0.1", 100, 0);
-	v.from.port = (uint16_t)port;
-	assert_int_equal(link->ops->send(link, &v, 1, 0), -EBADF);
-	assert_int_equal(udp_refused(link, ip, quote, sizeof(quote)), 0);
-	done(link);
-}
-
 static void test_fork_leaves_the_parent_alone(void **state)
 {
 	struct link *link;
@@ -591,14 +389,12 @@ int main(void)
 		cmocka_unit_test(test_rest_of_a_run_is_kept),
 		cmocka_unit_test(test_many_runs_and_families_in_one_call),
 		cmocka_unit_test(test_unreachable),
-		cmocka_unit_test(test_nobody_has_the_port),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_unmapped_payload),
 		cmocka_unit_test(test_port_is_shared_within_a_user_only_on_request),
 		cmocka_unit_test(test_sending_port_takes_nothing_in),
 		cmocka_unit_test(test_multicast),
 		cmocka_unit_test(test_closed_by_the_program),
-		cmocka_unit_test(test_the_asking_one_is_closed_by_the_program),
 		cmocka_unit_test(test_fork_leaves_the_parent_alone),
 	};
 
