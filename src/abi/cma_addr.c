@@ -95,19 +95,11 @@ int cma_take_name(struct cma_id *id)
 /* No device of ours has it; does this host? */
 static int why_no_device(const struct sockaddr *a)
 {
-	int fd = fd_socket(a->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = -ENODEV;
-	struct sockaddr_storage any_port;
+	struct sockaddr_storage self;
 
-	if (fd < 0)
-		return rc;
-	memset(&any_port, 0, sizeof(any_port));
-	memcpy(&any_port, a, sockaddr_len(a));
-	sockaddr_set_port((struct sockaddr *)&any_port, 0);
-	if (bind(fd, (struct sockaddr *)&any_port, sockaddr_len(a)) &&
-	    errno == EADDRNOTAVAIL)
-		rc = -EADDRNOTAVAIL;
-	close(fd);
-	return rc;
+	memset(&self, 0, sizeof(self));
+	memcpy(&self, a, sockaddr_len(a));
+	return cma_find_source(a, &self) == -EADDRNOTAVAIL ? -EADDRNOTAVAIL : -ENODEV;
 }
 
 static int bind_addr(struct cma_id *id, struct sockaddr *a)
