@@ -13,6 +13,8 @@
 #include "sys/list.h"
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
+#include "wire/ib_hdr.h"
+#include "wire/icrc.h"
 
 struct iw_cm;
 struct service;
@@ -30,7 +32,6 @@ enum {
 	LISTENER_SHARE = 16,
 	HELD_MAX = 32,
 	SUSPECTS = 16,
-	QUOTE_MAX = 320,		/* a MAD's packet is 308 */
 };
 
 /* States of 12.9.5, less those that differ in a timer only. */
@@ -161,11 +162,17 @@ static inline struct conn *conn_of(struct cm_conn *c)
 	return (struct conn *)c;
 }
 
-/* Between the same two hosts?  An interface is only a link-local address's. */
+/* To the same host?  An interface is only a link-local address's. */
+static inline bool way_same_peer(const struct cm_way *a, const struct cm_way *b)
+{
+	return !memcmp(a->dst, b->dst, 16) &&
+	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
+}
+
+/* ... and from the same address of ours? */
 static inline bool way_same(const struct cm_way *a, const struct cm_way *b)
 {
-	return !memcmp(a->dst, b->dst, 16) && !memcmp(a->src, b->src, 16) &&
-	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
+	return way_same_peer(a, b) && !memcmp(a->src, b->src, 16);
 }
 
 static inline uint16_t id_slot(uint32_t id)
@@ -236,8 +243,6 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 		      const struct cm_msg *m, uint64_t now);
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 		const struct cm_msg *m, uint64_t now);
-/* Say no to what belongs to nobody. */
-void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
 
 /* --- peer.c: does the peer's process live? ---------------------------------------- */
 
@@ -274,6 +279,10 @@ enum { NAMES_MAX = 3, NAME_LEN = 80 };
 unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN]);
 
 /* --- gsi.c ------------------------------------------------------------------------ */
+
+/* A MAD as it leaves: BTH, DETH, MAD, ICRC. */
+enum { GSI_HDRS = sizeof(struct bth) + sizeof(struct deth),
+       GSI_PACKET = GSI_HDRS + MAD_LEN + ICRC_LEN };
 
 struct dgram;
 void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,

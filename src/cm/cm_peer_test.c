@@ -98,6 +98,15 @@ static void a_host_is_gone_that_was_to_agree(void **state)
 	fix_close(f);
 }
 
+static void refuse(struct fix *f, const uint8_t packet[GSI_PACKET])
+{
+	struct refusal *r = &f->refusal[0][0];
+
+	fix_ip(1, r->ip);
+	memcpy(r->quote, packet, GSI_PACKET);
+	f->refusals[0] = 1;
+}
+
 static bool is_suspected(struct fix *f, int side)
 {
 	return fix_cm(f, side)->suspect_at != NEVER;
@@ -137,19 +146,10 @@ static void a_refusal_proves_nothing(void **state)
 	fix_close(f);
 }
 
-static void refuse_again(struct fix *f, const uint8_t packet[FIX_PACKET])
-{
-	struct refusal *r = &f->refusal[0][0];
-
-	fix_ip(1, r->ip);
-	memcpy(r->quote, packet, FIX_PACKET);
-	f->refusals[0] = 1;
-}
-
 /* What left before it was asked again counts no more when that is seen later. */
 static void a_refusal_comes_late(void **state)
 {
-	uint8_t old[FIX_PACKET];
+	uint8_t old[GSI_PACKET];
 	struct fix *f = fix_open(14);
 	struct pair p = pair_open(f);
 
@@ -162,13 +162,13 @@ static void a_refusal_comes_late(void **state)
 	memcpy(old, f->last[0], sizeof(old));
 	until_suspected(f, true);
 	assert_memory_not_equal(old, f->last[0], sizeof(old));
-	refuse_again(f, old);
+	refuse(f, old);
 	fix_run(f, 200 * FIX_MS);
 	assert_int_equal(f->refusals[0], 0);
 	assert_int_equal(p.a->n, CONNECTED);
 	assert_true(is_suspected(f, 0));
 	fix_run(f, FIX_S);				/* asked once more */
-	refuse_again(f, f->last[0]);
+	refuse(f, f->last[0]);
 	fix_run(f, FIX_S);
 	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
@@ -255,20 +255,18 @@ static void a_refusal_is_made_up(void **state)
 	pair_connect(f, &p);
 	c = conn_of(p.a->conn);
 	for (int i = 0; i < 60; i++) {
-		struct refusal *r = &f->refusal[0][0];
 		struct cm_msg m = conn_msg(c, CM_RTU);
+		uint8_t packet[GSI_PACKET];
 
 		/* true but for one field; the last has a packet that is none */
 		m.tid ^= i % 4 == 0;
 		m.remote_id ^= i % 4 == 1;
 		m.local_id ^= i % 4 == 2 ? 0x100 : 0;
-		fix_ip(1, r->ip);
-		memset(r->quote, 0, sizeof(r->quote));
-		memcpy(r->quote, f->last[0], FIX_HDRS);
-		cm_mad_build(r->quote + FIX_HDRS, &m);
+		memcpy(packet, f->last[0], sizeof(packet));
+		cm_mad_build(packet + GSI_HDRS, &m);
 		if (i % 4 == 3)
-			r->quote[0] = 0x0a;
-		f->refusals[0] = 1;
+			packet[0] = 0x0a;
+		refuse(f, packet);
 		fix_run(f, FIX_S);
 		assert_false(is_suspected(f, 0));
 	}
@@ -277,6 +275,19 @@ static void a_refusal_is_made_up(void **state)
 	assert_int_equal(p.a->n, CONNECTED);
 	pair_close(&p);
 	fix_close(f);
+}
+
+/* What a has asked of listener l becomes b's, and established. */
+static void join(struct fix *f, struct prog *a, struct prog *l, struct prog *b,
+		 uint32_t qpn)
+{
+	fix_run(f, FIX_MS);
+	fix_own(b, l, 0);
+	l->n = 0;
+	fix_accept(b, qpn, NULL);
+	fix_run(f, FIX_MS);
+	assert_int_equal(fix_established(a), 0);
+	fix_run(f, FIX_MS);
 }
 
 static struct prog *connect_to(struct fix *f, uint8_t host, uint32_t qpn)
@@ -305,12 +316,7 @@ static void one_host_is_gone_and_others_are_not(void **state)
 	for (int i = 0; i < N; i++) {
 		a[i] = connect_to(f, (uint8_t)(10 + i), 0xa00001 + (uint32_t)i);
 		b[i] = prog_new(f, 1);
-		fix_run(f, FIX_MS);
-		fix_own(b[i], l, (unsigned)i);
-		fix_accept(b[i], 2 + (uint32_t)i, NULL);
-		fix_run(f, FIX_MS);
-		assert_int_equal(fix_established(a[i]), 0);
-		fix_run(f, FIX_MS);
+		join(f, a[i], l, b[i], 2 + (uint32_t)i);
 	}
 	f->dead_host = 13;
 	kill_process(b[3]);
@@ -384,14 +390,8 @@ static void many_connections(bool is_host)
 	for (int i = 0; i < N; i++) {
 		a[i] = prog_new(f, 0);
 		b[i] = prog_new(f, 1);
-		l->n = 0;
 		fix_connect(a[i], FIX_SPACE, 0xa00001 + (uint32_t)i, NULL);
-		fix_run(f, FIX_MS);
-		fix_own(b[i], l, 0);
-		fix_accept(b[i], 2 + (uint32_t)i, NULL);
-		fix_run(f, FIX_MS);
-		assert_int_equal(fix_established(a[i]), 0);
-		fix_run(f, FIX_MS);
+		join(f, a[i], l, b[i], 2 + (uint32_t)i);
 	}
 	sent = f->sent;
 	fix_run(f, 60 * FIX_S);

@@ -159,9 +159,7 @@ struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
 	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
 		struct conn *c = container_of(n, struct conn, qp_node);
 
-		if (is_connected(c) && c->remote_qpn == qpn &&
-		    !memcmp(c->way.dst, way->dst, 16) &&
-		    (c->way.ifindex == way->ifindex || !addr_is_link_local(way->dst)))
+		if (is_connected(c) && c->remote_qpn == qpn && way_same_peer(&c->way, way))
 			return c;
 	}
 	return NULL;

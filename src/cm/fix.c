@@ -23,11 +23,11 @@ static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t 
 
 	if (f->refusals[side] == 0)
 		return 0;
-	assert_true(max >= FIX_PACKET);
+	assert_true(max >= GSI_PACKET);
 	memcpy(ip, r->ip, 16);
-	memcpy(quote, r->quote, FIX_PACKET);
+	memcpy(quote, r->quote, GSI_PACKET);
 	memmove(r, r + 1, --f->refusals[side] * sizeof(*r));
-	return FIX_PACKET;
+	return GSI_PACKET;
 }
 
 static const struct cm_site site = { .refused = on_refused };
@@ -78,7 +78,7 @@ static void fly(struct fix *f, int to, const struct dgram *d)
 	x->to = to;
 	memcpy(x->src, d->from.ip, 16);
 	memcpy(x->dst, d->to.ip, 16);
-	memcpy(x->packet, d->iov[0].iov_base, FIX_PACKET);
+	memcpy(x->packet, d->iov[0].iov_base, GSI_PACKET);
 	f->n++;
 }
 
@@ -114,7 +114,7 @@ static void take_out(struct fix *f, int side)
 			struct cm_msg m;
 			int n = (int)f->sent++;
 
-			memcpy(f->last[side], batch.v[i].iov[0].iov_base, FIX_PACKET);
+			memcpy(f->last[side], batch.v[i].iov[0].iov_base, GSI_PACKET);
 			assert_int_equal(cm_mad_parse(&m, open_packet(&batch.v[i]),
 						      MAD_LEN), 0);
 			f->sent_type[m.type]++;
@@ -135,7 +135,7 @@ static void refuse(struct fix *f, const struct flight *x)
 		return;
 	f->refusals[!x->to]++;
 	memcpy(r->ip, x->dst, 16);
-	memcpy(r->quote, x->packet, FIX_PACKET);
+	memcpy(r->quote, x->packet, GSI_PACKET);
 }
 
 static void land(struct fix *f, unsigned i)
@@ -152,7 +152,7 @@ static void land(struct fix *f, unsigned i)
 	}
 	memcpy(d.from.ip, x.src, 16);
 	memcpy(d.to.ip, x.dst, 16);
-	f->core[x.to].gsi(&f->core[x.to], &d, x.packet + FIX_HDRS, MAD_LEN, f->now);
+	f->core[x.to].gsi(&f->core[x.to], &d, x.packet + GSI_HDRS, MAD_LEN, f->now);
 }
 
 static uint64_t next_time(const struct fix *f, unsigned *first)

@@ -19,7 +19,7 @@
 
 enum { FIX_FLIGHT = 512, FIX_EVENTS = 64, FIX_MS = 1000000, FIX_PORT = 7471,
        FIX_SPACE = 0x0106, FIX_UDP = 0x0111, FIX_HOLD = 100,
-       FIX_SLOT = 7, FIX_REFUSALS = 64, FIX_PACKET = 308, FIX_HDRS = 20 };
+       FIX_SLOT = 7, FIX_REFUSALS = 64 };
 
 static const uint64_t FIX_S = 1000000000;
 
@@ -46,11 +46,11 @@ struct prog {
 struct flight {
 	uint64_t at;
 	int to;
-	uint8_t packet[QUOTE_MAX], src[16], dst[16];
+	uint8_t packet[GSI_PACKET], src[16], dst[16];
 };
 
 /* What a host has refused. */
-struct refusal { uint8_t ip[16], quote[QUOTE_MAX]; };
+struct refusal { uint8_t ip[16], quote[GSI_PACKET]; };
 
 struct fix {
 	struct core core[2];
@@ -69,7 +69,7 @@ struct fix {
 	struct refusal refusal[2][FIX_REFUSALS];	/* of what that side has sent */
 	unsigned refusals[2];
 	unsigned sent;
-	uint8_t last[2][FIX_PACKET];	/* of a side's */
+	uint8_t last[2][GSI_PACKET];	/* of a side's */
 	unsigned sent_type[CM_TYPES];
 	unsigned n;
 	struct flight flight[FIX_FLIGHT];

@@ -18,9 +18,6 @@
 #include "wire/ib_opcode.h"
 #include "wire/icrc.h"
 
-enum { HDRS = sizeof(struct bth) + sizeof(struct deth),
-       GSI_PACKET = HDRS + MAD_LEN + ICRC_LEN };
-
 static const uint64_t HOLD_NS = 50000000;
 
 /* --- packets ------------------------------------------------------------------------ */
@@ -58,7 +55,7 @@ static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *
 	memcpy(d->from.ip, way->dst, 16);
 	memcpy(d->to.ip, way->src, 16);
 	put_headers(packet, 0);
-	memcpy(packet + HDRS, mad, MAD_LEN);
+	memcpy(packet + GSI_HDRS, mad, MAD_LEN);
 	seal(d, packet);
 }
 
@@ -171,15 +168,48 @@ static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 	return true;
 }
 
+/* 12.9.8: what is said for who is not there.  False: nothing. */
+static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
+{
+	*a = (struct cm_msg){
+		.tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id,
+	};
+	switch (m->type) {
+	case CM_REQ:
+		a->type = CM_REJ;
+		a->reason = CM_REJ_INVALID_SERVICE;
+		return true;
+	case CM_SIDR_REQ:
+		a->type = CM_SIDR_REP;
+		a->service_id = m->service_id;
+		a->reason = CM_SIDR_UNSUPPORTED;
+		return true;
+	case CM_REP: case CM_RTU:
+		a->type = CM_REJ;
+		a->about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
+		a->reason = CM_REJ_INVALID_ID;
+		return true;
+	case CM_DREQ:
+		a->type = CM_DREP;
+		return true;
+	case CM_MRA: case CM_REJ: case CM_DREP: case CM_SIDR_REP:
+	case CM_TYPES:
+		break;
+	}
+	return false;
+}
+
 static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
 {
 	char from[INET6_ADDRSTRLEN];
+	struct cm_msg answer;
 
 	cm->counter[CM_RX_NO_SERVICE]++;
 	log_info("%s of %s for service 0x%llx (port %u) refused: nobody listens",
 		 cm_type_name(m->type), addr_text(way->dst, from),
 		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
-	ibcm_refuse(cm, way, m);
+	if (refusal_of(m, &answer))
+		send_mad(cm, way, &answer);
 }
 
 static void take_request(struct cm *cm, const struct cm_way *way,
@@ -216,30 +246,28 @@ void gsi_run(struct cm *cm, uint64_t now)
 	}
 }
 
-/* Is there something to say to who names an ID that nobody has? */
-static bool is_refusable(const struct cm_msg *m)
-{
-	return m->type == CM_REP || m->type == CM_RTU || m->type == CM_DREQ;
-}
-
 static void take_other(struct cm *cm, const struct cm_way *way,
 		       const struct cm_msg *m, const struct dgram *d, uint64_t now)
 {
 	uint16_t slot = id_slot(m->remote_id);
+	struct cm_msg answer;
+	bool answers;
 
 	if (ibcm_message(cm, way, m, now))
 		return;
+	answers = refusal_of(m, &answer);
 	if (!d->handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
 	    slot != cm->core->slot) {
 		int rc = host_forward(cm->host, slot, d);
 
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
-		if (rc != -ESRCH || !is_refusable(m) || !host_is_free(slot))
+		if (rc != -ESRCH || !answers || !host_is_free(slot))
 			return;		/* what is lost comes again */
 	}
 	cm->counter[CM_RX_NO_ID]++;
-	ibcm_refuse(cm, way, m);
+	if (answers)
+		send_mad(cm, way, &answer);
 }
 
 void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
@@ -281,7 +309,7 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	d->tclass = o->way.tclass;
 	d->ttl = 64;
 	put_headers(at, cm->psn++);
-	memcpy(at + HDRS, o->mad, MAD_LEN);
+	memcpy(at + GSI_HDRS, o->mad, MAD_LEN);
 	d->len = GSI_PACKET;
 	d->iov[0] = (struct iovec){ at, GSI_PACKET };
 	d->iovcnt = 1;
@@ -295,7 +323,7 @@ int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 	struct ib_pkt pkt;
 
 	/* Without the ICRC, as far as it was quoted. */
-	if (len < HDRS + MAD_LEN || ib_parse(&pkt, quote, HDRS + MAD_LEN) || !pkt.deth ||
+	if (len < GSI_HDRS + MAD_LEN || ib_parse(&pkt, quote, GSI_HDRS + MAD_LEN) || !pkt.deth ||
 	    get_be24(pkt.bth->dest_qp) != GSI_QPN || pkt.payload_len != MAD_LEN)
 		return -EPROTO;
 	*psn = get_be24(pkt.bth->psn);

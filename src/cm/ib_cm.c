@@ -454,38 +454,6 @@ bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 	return true;
 }
 
-/* 12.9.8: who answers for what is not there. */
-void ibcm_refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
-{
-	struct cm_msg a = {
-		.tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id,
-	};
-
-	switch (m->type) {
-	case CM_REQ:
-		a.type = CM_REJ;
-		a.reason = CM_REJ_INVALID_SERVICE;
-		break;
-	case CM_SIDR_REQ:
-		a.type = CM_SIDR_REP;
-		a.service_id = m->service_id;
-		a.reason = CM_SIDR_UNSUPPORTED;
-		break;
-	case CM_REP: case CM_RTU:
-		a.type = CM_REJ;
-		a.about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
-		a.reason = CM_REJ_INVALID_ID;
-		break;
-	case CM_DREQ:
-		a.type = CM_DREP;
-		break;
-	case CM_MRA: case CM_REJ: case CM_DREP: case CM_SIDR_REP:
-	case CM_TYPES:
-		return;
-	}
-	send_mad(cm, way, &a);
-}
-
 void conn_timer(struct conn *c, uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN];

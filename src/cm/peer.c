@@ -181,7 +181,7 @@ static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct c
 static void look_for_refusals(struct cm *cm, uint64_t now)
 {
 	enum { AT_ONCE = 64 };
-	uint8_t ip[16], quote[QUOTE_MAX];
+	uint8_t ip[16], quote[GSI_PACKET];
 	struct suspect *s;
 	struct cm_msg m;
 	struct conn *c;

@@ -100,7 +100,7 @@ static void quote(struct world *w, struct input *in)
 	bool last = take(in) & 1;
 
 	fix_ip(!side, r->ip);
-	for (unsigned i = 0; i < FIX_PACKET; i++)
+	for (unsigned i = 0; i < GSI_PACKET; i++)
 		r->quote[i] = last ? w->f->last[side][i] : take(in);
 	w->f->refusals[side] = 1;
 }
