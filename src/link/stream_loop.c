@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/stream_loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,7 @@ static void put_all(struct end *e, const struct iovec *iov, size_t n)
 		size_t take = iov->iov_len < n ? iov->iov_len : n;
 		uint8_t *copy = malloc(take ? take : 1);
 
+		assert(copy);
 		memcpy(copy, iov->iov_base, take);
 		if (e->tap)
 			e->tap(e->tap_arg, copy, take);
