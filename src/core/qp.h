@@ -93,6 +93,7 @@ struct qp {
 	struct qp *due_link;			/* next below it in the stack */
 	struct qp *due_next;			/* next in due_take()'s list */
 	struct heap_node timer;			/* under the turn: the engine's */
+	bool planned;				/* likewise: it has a part of the batch */
 	struct list cc_node;			/* ib: waiting for its peer's window */
 };
 

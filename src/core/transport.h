@@ -26,12 +26,16 @@ struct transport {
 	/* NULL of a transport of bytes: the engine asks it in its own terms
 	 * (iwarp/iwarp.h).
 	 * Append what may be sent now to b, until b or the QP's share of it is
-	 * full.  The datagrams count as sent: take_back() undoes that.
-	 * Returns true if the QP could have sent more. */
+	 * full: a plan, in which nothing counts as sent before commit().  A QP
+	 * is asked once for a batch.  Returns true if it could send more. */
 	bool (*output)(struct qp *qp, struct batch *b, uint64_t now);
-	/* The link did not take the QP's datagrams from psn on.  NULL as output. */
-	void (*take_back)(struct qp *qp, uint32_t psn, uint64_t now);
-	/* Run what is due by now; returns the next deadline or UINT64_MAX. */
+	/* Of the datagrams that output() has put into the batch from place
+	 * `first` on the link has taken n, and drops the rest: those are planned
+	 * anew.  Returns the next deadline, as run() does.  NULL: as output, or
+	 * it plans none. */
+	uint64_t (*commit)(struct qp *qp, unsigned first, unsigned n, uint64_t now);
+	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
+	 * before output(), and after one that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);
 };
 

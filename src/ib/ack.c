@@ -57,68 +57,66 @@ uint64_t ack_deadline(const struct ib_qp *q, uint64_t now)
 	return a->due && a->wait_until > now ? a->wait_until : NEVER;
 }
 
-static int acknowledge(struct ib_qp *q, struct batch *b, enum sent_kind kind,
-		       uint32_t psn, uint8_t syndrome)
+static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan,
+		       uint8_t syndrome)
 {
 	struct emit e = {
-		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num,
+		.f = { .psn = plan->psn, .dest_qp = q->qp->attr.dest_qp_num,
 		       .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome, .msn = q->rsp.msn },
 		.av = &q->qp->av,
-		.sent = { .kind = kind, .psn = psn },
+		.plan = *plan,
 	};
 
 	return emit(q, b, &e);
 }
 
-static int nak(struct ib_qp *q, struct batch *b)
+void ack_sent(struct ib_qp *q, const struct plan *p)
 {
 	struct ib_rsp *s = &q->rsp;
-	int rc = acknowledge(q, b, SENT_NAK, s->nak_psn, s->nak);
 
-	if (rc)
-		return rc;
+	s->ack.due = false;			/* a NAK acknowledges too */
+	if (p->kind == PLAN_ACK) {
+		s->healed = false;
+		s->ack.tried += p->belated && !s->ack.understood;
+		return;
+	}
+	s->nak_due = false;
 	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
-	s->nak_due = s->ack.due = false;	/* a NAK acknowledges too */
-	return 0;
 }
 
-int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now)
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated,
+	       uint64_t now)
 {
-	struct ib_rsp *s = &q->rsp;
-	int rc;
+	const struct ib_rsp *s = &q->rsp;
+	struct plan ack = { .kind = PLAN_ACK, .psn = psn_add(s->epsn, PSN_MASK),
+			    .belated = belated };
+	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
+	int rc = 0;
 
 	if (s->ack.due && !answer && !s->nak_due && !q->qp->core->hurry &&
 	    now < s->ack.wait_until)
 		return 0;
-	if (s->ack.due && (s->healed || !s->nak_due)) {
-		rc = acknowledge(q, b, SENT_ACK, psn_add(s->epsn, PSN_MASK),
-				 aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));
-		if (rc)
-			return rc;
-		s->ack.due = s->healed = false;
-	}
-	return s->nak_due ? nak(q, b) : 0;
+	if (s->ack.due && (s->healed || !s->nak_due))
+		rc = acknowledge(q, b, &ack, aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));
+	if (!rc && s->nak_due)
+		rc = acknowledge(q, b, &nak, s->nak);
+	return rc;
 }
 
 /* One packet, the first of the batch, and not shorter than the ACK: then they
  * are a run. */
-bool ack_goes_last(struct ib_qp *q, const struct batch *b)
+bool ack_goes_last(const struct ib_qp *q, const struct batch *b)
 {
-	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
-	struct ib_ack *a = &q->rsp.ack;
+	const struct swqe *w = sq_at(&q->qp->sq, q->req.at.cur);
+	const struct ib_ack *a = &q->rsp.ack;
 	bool write = w->opcode == IBV_WR_RDMA_WRITE;
 	uint32_t bytes = w->length + (write ? WRITE_BYTES : SEND_BYTES);
 
 	if (!a->due || !a->wait_until || q->rsp.nak_due || q->rsp.healed ||
-	    b->run_max < 2 || b->n > 0 || q->req.cur != q->req.fresh ||
-	    q->qp->sq.head - q->req.cur != 1 || w->length > q->mtu ||
+	    b->run_max < 2 || b->n > 0 || q->req.at.cur != q->req.at.fresh ||
+	    q->qp->sq.head - q->req.at.cur != 1 || w->length > q->mtu ||
 	    bytes < ACK_BYTES || (!write && w->opcode != IBV_WR_SEND))
 		return false;
-	if (a->understood)
-		return true;
-	if (a->tried >= TRIES)
-		return false;
-	a->tried++;
-	return true;
+	return a->understood || a->tried < TRIES;
 }

@@ -52,7 +52,7 @@ void cc_put(struct cc_host *h)
 
 static uint32_t room(const struct cc_host *h)
 {
-	uint32_t used = h->flight + h->promised;
+	uint32_t used = h->flight + h->planned + h->promised;
 
 	return used < h->window ? h->window - used : 0;
 }
@@ -75,14 +75,14 @@ bool cc_admit(struct ib_qp *q, uint32_t cost)
 	struct cc_host *h = q->host;
 	struct qp *qp = q->qp;
 
-	if (q->req.flight == 0) {
+	if (q->req.flight + q->req.planned == 0) {
 		if (list_empty(&h->waiting) && h->promised == 0)
 			q->req.quantum = QUANTUM;
 		return true;
 	}
 	if (!list_empty(&qp->cc_node))
 		return false;
-	if (q->req.quantum > 0 && fits(h, cost))
+	if (q->req.quantum > q->req.planned && fits(h, cost))
 		return true;
 	q->req.want = cost;
 	list_add_tail(&h->waiting, &qp->cc_node);
@@ -113,12 +113,26 @@ void cc_answer(struct ib_qp *q)
 	q->host->promised -= QUANTUM;
 }
 
+void cc_plan(struct ib_qp *q, uint32_t cost)
+{
+	q->req.planned += cost;
+	q->host->planned += cost;
+	list_del(&q->qp->cc_node);
+}
+
 void cc_sent(struct ib_qp *q, uint32_t cost)
 {
+	q->req.planned -= cost;
+	q->host->planned -= cost;
 	q->req.flight += cost;
 	q->host->flight += cost;
 	q->req.quantum -= cost < q->req.quantum ? cost : q->req.quantum;
-	list_del(&q->qp->cc_node);
+}
+
+void cc_unplan(struct ib_qp *q)
+{
+	q->host->planned -= q->req.planned;
+	q->req.planned = 0;
 }
 
 void cc_acked(struct ib_qp *q, uint32_t cost)
@@ -163,5 +177,6 @@ void cc_leave(struct ib_qp *q)
 		return;
 	list_del(&q->qp->cc_node);
 	cc_answer(q);
+	cc_unplan(q);
 	cc_forget(q, 0);
 }

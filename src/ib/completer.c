@@ -13,7 +13,7 @@ static void implied_nak(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->implied || r->psn == r->una)
+	if (r->implied || r->at.psn == r->una)
 		return;
 	if (!req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
@@ -26,13 +26,13 @@ static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->psn == r->una)			/* on the way back already */
+	if (r->at.psn == r->una)			/* on the way back already */
 		return;
 	if (!progressed && !req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
 	cc_cut(q->host, now);
 	req_rewind(q, r->una);
-	r->burst = NO_BURST;			/* the peer is there */
+	r->at.burst = NO_BURST;			/* the peer is there */
 }
 
 static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
@@ -40,7 +40,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
 	struct ib_req *r = &q->req;
 
 	count(q, IB_RX_RNR);
-	if (r->psn == r->una)			/* waiting already */
+	if (r->at.psn == r->una)			/* waiting already */
 		return;
 	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
 		if (r->rnr_left == 0) {
@@ -51,7 +51,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
 		r->rnr_left--;
 	}
 	req_rewind(q, r->una);
-	r->burst = NO_BURST;
+	r->at.burst = NO_BURST;
 	r->rnr_until = now + rnr_timer_ns(timer);
 }
 
@@ -134,7 +134,7 @@ static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
 
 	if (pkt->payload_len != (last ? w->length - i * q->mtu : q->mtu))
 		return false;
-	if (r->rd_head == r->rd_tail || !r->rd[at].fresh)
+	if (r->rd_head == r->at.rd_tail || !r->rd[at].fresh)
 		return true;
 	return pkt->op->place == ib_place(psn != r->rd[at].psn,
 					  psn_add(psn, 1) == r->rd[at].end);
@@ -213,7 +213,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	}
 	/* Ghosts: nothing that is out has this PSN. */
-	if (psn_off(psn, r->una) >= psn_off(r->max_psn, r->una)) {
+	if (psn_off(psn, r->una) >= psn_off(r->at.max_psn, r->una)) {
 		count(q, IB_RX_STALE);
 		return;
 	}

@@ -43,11 +43,10 @@ static void path_of(const struct dgram *d, struct icrc_path *p)
 static void record(struct ib_qp *q, const struct batch *b, const struct dgram *d,
 		   const struct emit *e)
 {
-	q->ib->sent[b->n - 1] = e->sent;
-	q->ib->sent[b->n - 1].len = d->len;
-	q->ib->sent_n = b->n;
-	count(q, IB_TX);
-	q->ib->counter[IB_TX_BYTES] += d->len;
+	struct plan *p = &q->ib->plan[b->n - 1];
+
+	*p = e->plan;
+	p->len = d->len;
 }
 
 /* Headers, payload, pad and ICRC in one piece. */
@@ -69,8 +68,6 @@ static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 
 	d = batch_next(b);
 	address(d, q->ib->core, e->av, e->f.dest_qp);
-	d->owner = q->qp;
-	d->psn = b->n;
 	d->len = (uint32_t)(n + ICRC_LEN);
 	d->iov[0] = (struct iovec){ at, d->len };
 	d->iovcnt = 1;
@@ -112,8 +109,6 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 
 	d = batch_next(b);
 	address(d, q->ib->core, e->av, e->f.dest_qp);
-	d->owner = q->qp;
-	d->psn = b->n;
 	d->len = (uint32_t)n + e->len + e->f.pad + ICRC_LEN;
 	d->iov[0] = (struct iovec){ hdr, n };
 	c.n = span_iov(e->span, e->off, e->len, d->iov + 1);
@@ -139,9 +134,8 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
-	e->f.migreq = e->sent.kind != SENT_CNP;	/* A17.9.3 */
+	e->f.migreq = e->plan.kind != PLAN_CNP;	/* A17.9.3 */
 	e->f.pkey = 0xffff;
-	e->sent.qp = q->qp;
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
 	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e) :

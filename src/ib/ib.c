@@ -133,7 +133,7 @@ static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 		q->read_chunk = read_chunk(q);
 	}
 	if (from == IBV_QPS_SQE)
-		req_reset(q, q->req.max_psn);
+		req_reset(q, q->req.at.max_psn);
 	due_add(qp->core, qp);
 	return find_host(q);
 }
@@ -144,7 +144,7 @@ static void enter_err(struct ib_qp *q)
 	q->rsp.have_recv = false;		/* core flushes it */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due)		/* else what is before it goes out too */
-		q->rsp.todo_n = 0;
+		q->rsp.resources = 0;
 }
 
 void ib_settle(struct ib_qp *q)
@@ -187,14 +187,14 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
  * that receives an answer may rely on its own SEND being complete. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 {
-	bool answer = q->req.cur != q->qp->sq.head, last = answer && ack_goes_last(q, b);
+	bool answer = q->req.at.cur != q->qp->sq.head, last = answer && ack_goes_last(q, b);
 	bool more = rsp_output(q, b, now);
 
 	if (!more && !last)
-		more = ack_output(q, b, answer, now) != 0;
+		more = ack_output(q, b, answer, false, now) != 0;
 	more = req_output(q, b, now) || more;
 	if (!more && last)
-		more = ack_output(q, b, true, now) != 0;
+		more = ack_output(q, b, true, true, now) != 0;
 	return more;
 }
 
@@ -206,63 +206,17 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	case IBV_QPS_RTS: case IBV_QPS_SQD:
 		return output_rts(q, b, now);
 	case IBV_QPS_RTR: case IBV_QPS_SQE:
-		return rsp_output(q, b, now) || ack_output(q, b, false, now) != 0;
+		return rsp_output(q, b, now) || ack_output(q, b, false, false, now) != 0;
 	case IBV_QPS_ERR:
 		return q->rsp.nak_due && (rsp_output(q, b, now) ||
-					  ack_output(q, b, false, now) != 0);
+					  ack_output(q, b, false, false, now) != 0);
 	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
 		break;
 	}
 	return false;
 }
 
-static void untake_request(struct ib_qp *q, const struct sent *s)
-{
-	struct ib_req *r = &q->req;
-
-	if (psn_off(s->psn, r->una) >= psn_off(r->psn, r->una))
-		return;
-	req_rewind(q, s->psn);
-	if (s->fresh)			/* nobody has seen it */
-		r->max_psn = s->psn;
-	else
-		q->ib->counter[IB_TX_RETRANSMIT]--;
-}
-
-/* psn is the first datagram's place in the batch: see emit.c. */
-static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
-{
-	struct ib_qp *q = ib_qp(qp);
-
-	(void)now;
-	for (uint32_t i = q->ib->sent_n; i-- > psn;) {
-		const struct sent *s = &q->ib->sent[i];
-
-		if (s->qp != qp)
-			continue;
-		q->ib->counter[IB_TX]--;
-		q->ib->counter[IB_TX_BYTES] -= s->len;
-		switch (s->kind) {
-		case SENT_REQUEST:
-			untake_request(q, s);
-			break;
-		case SENT_RESPONSE: case SENT_ACK:
-			rsp_untake(q, s);
-			break;
-		case SENT_NAK:
-			if (!q->rsp.nak_due) {
-				q->rsp.nak_due = true;
-				q->rsp.nak_psn = s->psn;
-			}
-			break;
-		case SENT_CNP:
-			q->rsp.cnp_due = true;
-			break;
-		}
-	}
-}
-
-static uint64_t run(struct qp *qp, uint64_t now)
+uint64_t ib_run(struct qp *qp, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
 	uint64_t next = req_run(q, now), ack;
@@ -278,6 +232,6 @@ const struct transport ib_transport = {
 	.close = close_qp,
 	.enter = enter,
 	.output = output,
-	.take_back = take_back,
-	.run = run,
+	.commit = ib_commit,
+	.run = ib_run,
 };

@@ -43,6 +43,7 @@ struct cc_host {
 	uint8_t ip[16];
 	unsigned users;
 	uint32_t window, flight;	/* cost: bytes and what the kernel adds */
+	uint32_t planned;		/* of the present batch */
 	uint32_t promised;		/* to those that were woken: cc_answer() */
 	uint32_t grown;			/* acknowledged since it grew by a step */
 	uint64_t cut_at;		/* when it was last halved */
@@ -63,7 +64,9 @@ void cc_put(struct cc_host *h);
  * and the window open.  A QP with nothing in flight may always send. */
 bool cc_admit(struct ib_qp *q, uint32_t cost);
 uint32_t cc_room(const struct ib_qp *q);
-void cc_sent(struct ib_qp *q, uint32_t cost);
+void cc_plan(struct ib_qp *q, uint32_t cost);
+void cc_sent(struct ib_qp *q, uint32_t cost);	/* of what was planned */
+void cc_unplan(struct ib_qp *q);		/* the rest is not sent */
 void cc_acked(struct ib_qp *q, uint32_t cost);
 void cc_forget(struct ib_qp *q, uint32_t flight);	/* flight is what is left */
 void cc_cut(struct cc_host *h, uint64_t now);
@@ -72,6 +75,16 @@ void cc_wake(struct cc_host *h);
 void cc_answer(struct ib_qp *q);		/* it is about to send, or not */
 
 /* --- a QP ------------------------------------------------------------------ */
+
+/* How far a requester has sent.  output() moves a copy of it and plans a packet
+ * with each step; what the link takes becomes the requester's own (plan.c). */
+struct req_cursor {
+	uint32_t psn, max_psn;		/* see below */
+	uint32_t cur, fresh;
+	uint32_t rd_tail;		/* READs and atomics that were asked for */
+	uint32_t unasked;		/* packets since the last AckReq */
+	int32_t burst;			/* may be sent before there is progress */
+};
 
 /* The requester.  PSNs on their way around:
  *
@@ -82,23 +95,21 @@ void cc_answer(struct ib_qp *q);		/* it is about to send, or not */
  * Work requests: [sq.tail, fresh) have PSNs, [fresh, sq.head) have not; cur is
  * the one that psn belongs to. */
 struct ib_req {
-	uint32_t una, psn, max_psn;
-	uint32_t cur, fresh;
+	uint32_t una;
+	struct req_cursor at;
 	uint32_t flight;		/* cost of [una, psn) */
+	uint32_t planned;		/* ... of what is planned behind it */
 	uint32_t want, quantum;		/* cc.c: waits to send; may send */
 	bool called;			/* cc.c: was woken, has not answered */
-	uint32_t unasked;		/* packets since the last AckReq */
-	int32_t burst;			/* may be sent before there is progress */
 	bool implied;			/* a lost response was asked for again */
-	/* READ and atomic requests in [una, psn). */
+	/* READ and atomic requests in [una, psn): [rd_head, at.rd_tail). */
 	struct { uint32_t psn, end; bool fresh; } rd[RD_MAX];
-	uint32_t rd_head, rd_tail;
+	uint32_t rd_head;
 	uint8_t retry_left, rnr_left, probes;
 	uint64_t timeout_at, probe_at;	/* NEVER: nothing is out */
 	uint64_t rnr_until;
 	uint64_t srtt, rtt_at;		/* rtt_at 0: nothing is being measured */
 	uint32_t rtt_psn;
-	uint64_t sent_at;		/* UC, UD: of the last datagram */
 	/* A local error of the work request at cur, told when it is oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
@@ -106,7 +117,7 @@ struct ib_req {
 };
 
 /* An answer that is owed, in PSN order. */
-struct todo {
+struct resource {
 	uint32_t psn, npkts, sent;	/* [psn + sent, psn + npkts) are to go */
 	uint32_t len, rkey, msn;
 	uint64_t va;
@@ -137,8 +148,8 @@ struct ib_rsp {
 	/* The WRITE that is coming in. */
 	struct { uint64_t va; uint32_t rkey, left, len; } write;
 	/* What is owed, oldest first. */
-	struct todo todo[RD_MAX];
-	unsigned todo_n;
+	struct resource resource[RD_MAX];
+	unsigned resources;
 	struct ib_ack ack;
 	bool nak_due;
 	uint8_t nak;			/* syndrome */
@@ -167,15 +178,22 @@ static inline struct ib_qp *ib_qp(struct qp *qp)
 
 /* --- the NIC's own ---------------------------------------------------------- */
 
-/* What a datagram of the batch was, so that it can be taken back. */
-struct sent {
-	struct qp *qp;
-	enum sent_kind { SENT_REQUEST, SENT_RESPONSE, SENT_ACK, SENT_NAK,
-			 SENT_CNP } kind;
-	bool fresh;			/* a request not sent before */
+/* What follows once the link has taken a datagram of the batch. */
+struct plan {
+	enum plan_kind { PLAN_REQUEST, PLAN_RESPONSE, PLAN_ACK, PLAN_NAK,
+			 PLAN_CNP } kind;
 	uint32_t psn;
 	uint32_t len;			/* of the datagram */
-	struct todo todo;		/* response: as it was */
+	union {
+		struct {		/* request */
+			struct req_cursor at;	/* where the cursor is then */
+			uint32_t cost;
+			bool fresh;	/* it was not sent before */
+			bool timed;	/* its ACK may measure the round trip */
+		};
+		uint32_t sent;		/* response: packets of it that are out */
+		bool belated;		/* ACK: behind the request, see ack.c */
+	};
 };
 
 struct ip_ids;
@@ -183,8 +201,7 @@ struct ip_ids;
 struct ib {
 	struct core *core;
 	uint64_t counter[IB_COUNTERS];
-	struct sent sent[BATCH_MAX];	/* parallel to batch.v */
-	unsigned sent_n;
+	struct plan plan[BATCH_MAX];	/* parallel to batch.v */
 	struct list hosts;		/* cc_host */
 	struct ip_ids *ids;
 	bool belated;			/* see ib_input_all() */
@@ -218,12 +235,18 @@ struct emit {
 	const struct span *span;	/* payload, or NULL */
 	uint32_t off, len;
 	bool copy;			/* it may change no more */
-	struct sent sent;
+	struct plan plan;
 };
 
 /* Append a datagram.  0; -ENOBUFS: no room; -EFAULT: the payload's memory is
  * gone. */
 int emit(struct ib_qp *q, struct batch *b, struct emit *e);
+
+/* --- plans (plan.c) ---------------------------------------------------------- */
+
+/* See core/transport.h. */
+uint64_t ib_run(struct qp *qp, uint64_t now);
+uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 
 /* --- requester (requester.c, retry.c) --------------------------------------- */
 
@@ -264,9 +287,12 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
 /* What is due.  answer: a request goes out with it.  0 or -ENOBUFS. */
-int ack_output(struct ib_qp *q, struct batch *b, bool answer, uint64_t now);
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated,
+	       uint64_t now);
 /* Does it go behind the answer that is next? */
-bool ack_goes_last(struct ib_qp *q, const struct batch *b);
+bool ack_goes_last(const struct ib_qp *q, const struct batch *b);
+/* The datagram that p has planned is out. */
+void ack_sent(struct ib_qp *q, const struct plan *p);
 
 void rsp_cnp(struct ib_qp *q, uint64_t now);	/* congestion was seen */
 
@@ -274,8 +300,9 @@ void rsp_cnp(struct ib_qp *q, uint64_t now);	/* congestion was seen */
 void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now);
 
 unsigned rsp_owing(const struct ib_rsp *s);	/* without duplicates */
-void rsp_owe(struct ib_qp *q, const struct todo *t);
-void rsp_untake(struct ib_qp *q, const struct sent *s);
+void rsp_owe(struct ib_qp *q, const struct resource *t);
+/* The first n packets of the oldest, which begins at psn, are out. */
+void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n);
 void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig);
 void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt);
 

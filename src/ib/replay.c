@@ -2,7 +2,7 @@
 /* replay.c - what the responder owes, and owes again: READ responses, results
  * of atomics, then one ACK or NAK (IBTA vol. 1, 9.7.5.1, 9.7.5.1.4).
  *
- * todo[] is in PSN order and goes out from its front; an ACK or NAK comes
+ * resource[] is in PSN order and goes out from its front; an ACK or NAK comes
  * after all of it, so that no answer overtakes another.
  */
 #include <string.h>
@@ -17,20 +17,20 @@
 
 static void drop(struct ib_rsp *s, unsigned i)
 {
-	memmove(&s->todo[i], &s->todo[i + 1], (--s->todo_n - i) * sizeof(s->todo[0]));
+	memmove(&s->resource[i], &s->resource[i + 1], (--s->resources - i) * sizeof(s->resource[0]));
 }
 
 /* Put t in its place; what it covers in part or whole is replaced by it: the
  * peer has gone back to t.psn and asks for all that follows once more.  If that
  * was owed for the first time still, t is. */
-static void insert(struct ib_qp *q, const struct todo *t)
+static void insert(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 	bool replay = t->replay;
 	unsigned i = 0;
 
-	while (i < s->todo_n) {
-		const struct todo *o = &s->todo[i];
+	while (i < s->resources) {
+		const struct resource *o = &s->resource[i];
 
 		if (psn_diff(o->psn, t->psn + t->npkts) < 0 &&
 		    psn_diff(t->psn, o->psn + o->npkts) < 0) {
@@ -40,13 +40,13 @@ static void insert(struct ib_qp *q, const struct todo *t)
 			i++;
 		}
 	}
-	if (s->todo_n == RD_MAX)
+	if (s->resources == RD_MAX)
 		return;
-	for (i = s->todo_n; i > 0 && psn_diff(s->todo[i - 1].psn, t->psn) > 0; i--)
-		s->todo[i] = s->todo[i - 1];
-	s->todo[i] = *t;
-	s->todo[i].replay = replay;
-	s->todo_n++;
+	for (i = s->resources; i > 0 && psn_diff(s->resource[i - 1].psn, t->psn) > 0; i--)
+		s->resource[i] = s->resource[i - 1];
+	s->resource[i] = *t;
+	s->resource[i].replay = replay;
+	s->resources++;
 	due_add(q->qp->core, q->qp);
 }
 
@@ -54,16 +54,16 @@ unsigned rsp_owing(const struct ib_rsp *s)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < s->todo_n; i++)
-		n += !s->todo[i].replay;
+	for (unsigned i = 0; i < s->resources; i++)
+		n += !s->resource[i].replay;
 	return n;
 }
 
-void rsp_owe(struct ib_qp *q, const struct todo *t)
+void rsp_owe(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	s->todo[s->todo_n++] = *t;
+	s->resource[s->resources++] = *t;
 	s->ack.due = false;			/* the answer is an ACK as well */
 	due_add(q->qp->core, q->qp);
 }
@@ -81,7 +81,7 @@ void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig)
 
 static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	struct todo t = {
+	struct resource t = {
 		.psn = get_be24(pkt->bth->psn),
 		.va = get_be64(pkt->reth->va),
 		.rkey = get_be32(pkt->reth->rkey),
@@ -103,7 +103,7 @@ static void atomic_again(struct ib_qp *q, uint32_t psn)
 {
 	struct ib_rsp *s = &q->rsp;
 	unsigned n = s->saved_n < RD_MAX ? s->saved_n : RD_MAX;
-	struct todo t = { .psn = psn, .npkts = 1, .msn = s->msn, .atomic = true,
+	struct resource t = { .psn = psn, .npkts = 1, .msn = s->msn, .atomic = true,
 			  .replay = true };
 
 	for (unsigned i = 1; i <= n; i++) {
@@ -143,18 +143,18 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 
 /* --- out ------------------------------------------------------------------------ */
 
-static void start(const struct ib_qp *q, struct emit *e, enum sent_kind kind,
+static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
 		  uint32_t psn)
 {
 	*e = (struct emit){
 		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num },
 		.av = &q->qp->av,
-		.sent = { .kind = kind, .psn = psn },
+		.plan = { .kind = kind },
 	};
 }
 
 /* The memory of a READ that was granted has gone since. */
-static void lost_memory(struct ib_qp *q, const struct todo *t, unsigned code,
+static void lost_memory(struct ib_qp *q, const struct resource *t, unsigned code,
 			uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
@@ -168,12 +168,12 @@ static void lost_memory(struct ib_qp *q, const struct todo *t, unsigned code,
 		drop(s, 0);
 		return;
 	}
-	s->todo_n = 0;
+	s->resources = 0;
 	rsp_nak(q, code, IBV_EVENT_QP_ACCESS_ERR, now);
 	s->nak_psn = psn;
 }
 
-static bool resolve(struct ib_qp *q, const struct todo *t, struct span *span)
+static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span)
 {
 	uint8_t *host = NULL;
 
@@ -185,76 +185,72 @@ static bool resolve(struct ib_qp *q, const struct todo *t, struct span *span)
 	return true;
 }
 
-/* Responses of the first in the list.  0, -ENOBUFS, or -EFAULT. */
-static int read_responses(struct ib_qp *q, struct batch *b, unsigned *left,
-			  uint64_t now)
+/* responses of resource[i], at most *left.  0, or -ENOBUFS: this batch has no room for
+ * more. */
+static int read_responses(struct ib_qp *q, struct batch *b, unsigned i,
+			  unsigned *left, uint64_t now)
 {
-	struct todo *t = &q->rsp.todo[0];
+	const struct resource *t = &q->rsp.resource[i];
+	const uint32_t from = t->sent;
 	struct span span;
 
 	if (!resolve(q, t, &span)) {
+		if (i > 0)
+			return -ENOBUFS;
 		lost_memory(q, t, NAK_REMOTE_ACCESS, now);
 		return 0;
 	}
-	while (*left > 0 && t->sent < t->npkts) {
-		bool last = t->sent + 1 == t->npkts;
+	for (uint32_t k = from; k < t->npkts; k++, --*left) {
+		bool last = k + 1 == t->npkts;
 		struct emit e;
 		int rc;
 
-		start(q, &e, SENT_RESPONSE, psn_add(t->psn, t->sent));
-		e.f.opcode = ib_opcode(IB_RC, IB_READ_RESP,
-				       ib_place(t->sent > 0, last), IB_NONE);
+		if (*left == 0)
+			return -ENOBUFS;
+		start(q, &e, PLAN_RESPONSE, psn_add(t->psn, k));
+		e.f.opcode = ib_opcode(IB_RC, IB_READ_RESP, ib_place(k > 0, last),
+				       IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 		e.f.msn = t->msn;
-		e.off = t->sent * q->mtu;
+		e.off = k * q->mtu;
 		e.len = last ? t->len - e.off : q->mtu;
 		e.span = &span;
 		e.copy = t->copy;
-		e.sent.todo = *t;
+		e.plan.psn = t->psn;
+		e.plan.sent = k + 1;
 		rc = emit(q, b, &e);
-		if (rc == -EFAULT)
+		if (rc == -EFAULT && i == 0 && k == from) {
 			lost_memory(q, t, NAK_REMOTE_OPERATIONAL, now);
+			return 0;
+		}
 		if (rc)
-			return rc == -EFAULT ? 0 : rc;
-		t->sent++;
-		--*left;
+			return -ENOBUFS;
 	}
-	if (t->sent == t->npkts)
-		drop(&q->rsp, 0);
 	return 0;
 }
 
-static int atomic_response(struct ib_qp *q, struct batch *b, unsigned *left)
+static int atomic_response(struct ib_qp *q, struct batch *b, const struct resource *t)
 {
-	const struct todo *t = &q->rsp.todo[0];
 	struct emit e;
-	int rc;
 
-	start(q, &e, SENT_RESPONSE, t->psn);
+	start(q, &e, PLAN_RESPONSE, t->psn);
 	e.f.opcode = ib_opcode(IB_RC, IB_ATOMIC_RESP, IB_ONLY, IB_NONE);
 	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	e.f.msn = t->msn;
 	e.f.orig = t->orig;
-	e.sent.todo = *t;
-	rc = emit(q, b, &e);
-	if (rc)
-		return rc;
-	drop(&q->rsp, 0);
-	--*left;
-	return 0;
+	e.plan.psn = t->psn;
+	e.plan.sent = 1;
+	return emit(q, b, &e);
 }
 
 static int cnp(struct ib_qp *q, struct batch *b)
 {
 	struct emit e;
-	int rc;
 
-	start(q, &e, SENT_CNP, 0);
+	start(q, &e, PLAN_CNP, 0);
 	e.f.opcode = ib_opcode(IB_CNP, IB_CONGESTION, IB_ONLY, IB_NONE);
 	e.f.becn = true;
-	rc = emit(q, b, &e);
-	q->rsp.cnp_due = rc != 0;
-	return rc;
+	return emit(q, b, &e);
 }
 
 void rsp_cnp(struct ib_qp *q, uint64_t now)
@@ -269,30 +265,41 @@ void rsp_cnp(struct ib_qp *q, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
+/* A READ whose memory is gone is dropped, or ends all: only the oldest is. */
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
-	unsigned left = RSP_SHARE;
+	unsigned left = RSP_SHARE, i = 0, n;
+	int rc;
 
 	if (s->cnp_due && cnp(q, b) != 0)
 		return true;
-	while (s->todo_n > 0) {
+	while (i < s->resources) {
 		if (left == 0)
 			return true;
-		if (s->todo[0].atomic ? atomic_response(q, b, &left) :
-					read_responses(q, b, &left, now))
+		n = s->resources;
+		if (s->resource[i].atomic) {
+			rc = atomic_response(q, b, &s->resource[i]);
+			left--;
+		} else {
+			rc = read_responses(q, b, i, &left, now);
+		}
+		if (rc)
 			return true;
+		if (s->resources == n)
+			i++;
 	}
 	return false;
 }
 
-/* A datagram that the link did not take: it is owed again. */
-void rsp_untake(struct ib_qp *q, const struct sent *sent)
+void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	if (sent->kind == SENT_ACK)
-		s->ack.due = true;
-	else if (sent->kind == SENT_RESPONSE)
-		insert(q, &sent->todo);
+	/* Since it was planned the QP may have failed. */
+	if (s->resources == 0 || s->resource[0].psn != psn)
+		return;
+	s->resource[0].sent = n;
+	if (n == s->resource[0].npkts)
+		drop(s, 0);
 }

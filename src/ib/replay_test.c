@@ -137,7 +137,7 @@ static void no_ack_overtakes_a_read(void **state)
 static void region_gone_under_a_read(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	struct todo t = { .psn = 0, .npkts = 2, .len = 2000,
+	struct resource t = { .psn = 0, .npkts = 2, .len = 2000,
 			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
 
 	(void)state;
@@ -159,7 +159,7 @@ static void region_gone_under_a_read(void **state)
 static void region_gone_under_a_read_asked_for_twice(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	struct todo t = { .psn = 0, .npkts = 2, .len = 2000,
+	struct resource t = { .psn = 0, .npkts = 2, .len = 2000,
 			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
 	struct bth bth = { .psn = be24(0) };
 	struct reth reth = { be64(t.va), be32(t.rkey), be32(t.len) };

@@ -4,6 +4,10 @@
  * One cursor walks over the send queue; what is before it has been sent, and
  * to send again is to move it back (retry.c).  UC and UD use the same cursor
  * without ever looking back.
+ *
+ * output() moves a copy of the cursor and leaves the requester as it is: each
+ * packet carries where the cursor will stand once the link has taken it
+ * (plan.c).  So a link that takes none of a batch has changed nothing.
  */
 #include "core/device.h"
 #include "core/mr.h"
@@ -15,7 +19,7 @@ enum step {
 	STEP_SENT,			/* a datagram went out */
 	STEP_NEXT,			/* one is done without a datagram */
 	STEP_WAIT,			/* nothing may be sent now */
-	STEP_FULL,			/* the batch is full */
+	STEP_FULL,			/* the batch has to go first */
 };
 
 /* How a work request looks on the wire. */
@@ -65,57 +69,74 @@ bool req_is_read(const struct swqe *w)
 	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
 }
 
-/* A span that was resolved lasts for one output(). */
-struct work { bool resolved; uint32_t index; struct span span; };
+/* One output(): the copy of the cursor, and the memory of the work request at it. */
+struct planning {
+	struct ib_qp *q;
+	struct batch *b;
+	struct req_cursor at;
+	uint64_t now;
+	bool resolved;			/* span is that of the one at index */
+	uint32_t index;
+	struct span span;
+};
 
-static int resolve(struct ib_qp *q, struct work *work)
+static struct swqe *current(const struct planning *p)
+{
+	return sq_at(&p->q->qp->sq, p->at.cur);
+}
+
+static int resolve(struct planning *p)
 {
 	int rc;
 
-	if (work->resolved && work->index == q->req.cur)
+	if (p->resolved && p->index == p->at.cur)
 		return 0;
-	rc = span_of_wqe(q->qp, q->req.cur,
-			 req_is_read(sq_at(&q->qp->sq, q->req.cur)) ?
-			 IBV_ACCESS_LOCAL_WRITE : 0, &work->span);
-	work->resolved = rc == 0;
-	work->index = q->req.cur;
+	rc = span_of_wqe(p->q->qp, p->at.cur,
+			 req_is_read(current(p)) ? IBV_ACCESS_LOCAL_WRITE : 0,
+			 &p->span);
+	p->resolved = rc == 0;
+	p->index = p->at.cur;
 	return rc;
 }
 
 /* --- a work request's first step -------------------------------------------- */
 
-static enum step local_work(struct ib_qp *q, const struct swqe *w, uint64_t now)
+static enum step local_work(struct planning *p, const struct swqe *w)
 {
-	struct qp *qp = q->qp;
+	struct ib_req *r = &p->q->req;
+	struct qp *qp = p->q->qp;
 	enum ibv_wc_status st;
 	enum verr verr;
 
 	/* Its effect comes after all that was posted before it: those may
 	 * have to be sent again and need their keys. */
-	if (q->req.cur != qp->sq.tail)
+	if (p->at.cur != qp->sq.tail)
 		return STEP_WAIT;
 	st = mw_work(qp, w, &verr);
 	if (st != IBV_WC_SUCCESS) {
 		log_info("QP 0x%06x: rkey 0x%08x: %s", qp->qpn, w->imm,
 			 verr_text(verr)->what);
-		req_error(q, st, verr, now);
+		req_error(p->q, st, verr, p->now);
 		return STEP_WAIT;
 	}
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
-	q->req.cur++;
-	q->req.fresh++;
+	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, p->now);
+	p->at.cur = ++r->at.cur;		/* nothing is planned yet */
+	p->at.fresh = ++r->at.fresh;
 	return STEP_NEXT;
 }
 
-static enum step refuse(struct ib_qp *q, enum ibv_wc_status status,
-			enum verr verr, uint64_t now)
+/* It fails once what is before it has been sent: then it is where the requester's
+ * own cursor is. */
+static enum step refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
 {
-	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
+	const struct swqe *w = current(p);
 
+	if (p->at.psn != p->q->req.at.psn)
+		return STEP_FULL;
 	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s",
-		 q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
+		 p->q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
 		 verr_text(verr)->what);
-	req_error(q, status, verr, now);
+	req_error(p->q, status, verr, p->now);
 	return STEP_WAIT;
 }
 
@@ -125,83 +146,53 @@ static uint32_t wqe_bytes(const struct swqe *w)
 }
 
 /* The cursor has come to a work request that was never begun. */
-static enum step begin(struct ib_qp *q, struct swqe *w, struct work *work,
-		       uint64_t now)
+static enum step begin(struct planning *p, struct swqe *w)
 {
-	struct ib_req *r = &q->req;
-	struct qp *qp = q->qp;
 	const struct wr *wr = wr_of(w);
+	struct ib_qp *q = p->q;
+	struct qp *qp = q->qp;
 
 	if (qp->state != IBV_QPS_RTS)		/* SQD: nothing new */
 		return STEP_WAIT;
 	/* C10-97: a fence waits for READs and atomics before it. */
-	if (w->flags & IBV_SEND_FENCE && r->rd_head != r->rd_tail)
+	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
 		return STEP_WAIT;
 	if (!wr || !(wr->services & 1 << service(qp)) ||
 	    (req_is_read(w) && qp->attr.max_rd_atomic == 0))
-		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
-		return local_work(q, w, now);
+		return local_work(p, w);
 	if (w->length > caps.max_msg ||
 	    (qp->type == IBV_QPT_UD && w->length > q->mtu) ||
 	    (is_atomic(w) && w->length < 8))
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
-	if (resolve(q, work) != 0)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+		return refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
+	if (resolve(p) != 0)
+		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 
-	w->psn = r->psn;
+	w->psn = p->at.psn;
 	w->npkts = wqe_bytes(w) ? (wqe_bytes(w) - 1) / q->mtu + 1 : 1;
 	w->done = 0;
-	r->fresh++;
+	p->at.fresh++;
 	return STEP_GO;
 }
 
 /* --- packets ---------------------------------------------------------------- */
 
-/* The datagram has gone out: the cursor moves on by n PSNs. */
-static void moved_on(struct ib_qp *q, const struct swqe *w, uint32_t n,
-		     uint32_t cost, uint64_t now)
+static bool is_fresh(const struct planning *p)
 {
-	struct ib_req *r = &q->req;
-	bool fresh = r->psn == r->max_psn;
-
-	r->psn = psn_add(r->psn, n);
-	if (fresh || psn_off(r->psn, r->una) > psn_off(r->max_psn, r->una))
-		r->max_psn = r->psn;
-	if (psn_off(r->psn, w->psn) >= w->npkts)
-		r->cur++;
-	if (q->qp->type != IBV_QPT_RC) {
-		r->sent_at = now;
-		return;
-	}
-	if (r->burst != NO_BURST && r->burst > 0)
-		r->burst--;
-	cc_sent(q, cost);
-	req_arm(q, now);
-	if (fresh)
-		ack_answered(q, now);
+	return p->at.psn == p->at.max_psn;
 }
 
-static enum step emitted(struct ib_qp *q, int rc, uint64_t now)
+/* A packet of w at the cursor, with what all kinds have in common. */
+static void start(const struct planning *p, struct emit *e, const struct swqe *w)
 {
-	if (rc == -ENOBUFS)
-		return STEP_FULL;
-	return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
-}
-
-/* What a packet of w at PSN psn has in common with all others. */
-static void start(const struct ib_qp *q, struct emit *e, const struct swqe *w)
-{
-	const struct ib_req *r = &q->req;
-	const struct qp *qp = q->qp;
+	const struct qp *qp = p->q->qp;
 
 	*e = (struct emit){
-		.f = { .psn = r->psn, .dest_qp = qp->attr.dest_qp_num,
+		.f = { .psn = p->at.psn, .dest_qp = qp->attr.dest_qp_num,
 		       .rkey = w->rkey },
 		.av = &qp->av,
-		.copy = r->psn != r->max_psn,
-		.sent = { .kind = SENT_REQUEST, .psn = r->psn,
-			  .fresh = r->psn == r->max_psn },
+		.copy = !is_fresh(p),
 	};
 	if (qp->type != IBV_QPT_UD)
 		return;
@@ -211,34 +202,72 @@ static void start(const struct ib_qp *q, struct emit *e, const struct swqe *w)
 	e->f.src_qp = qp->qpn;
 }
 
+/* Behind n PSNs of w. */
+static struct req_cursor moved_on(const struct planning *p, const struct swqe *w,
+				  uint32_t n)
+{
+	uint32_t una = p->q->req.una;
+	struct req_cursor at = p->at;
+
+	at.psn = psn_add(at.psn, n);
+	if (is_fresh(p) || psn_off(at.psn, una) > psn_off(at.max_psn, una))
+		at.max_psn = at.psn;
+	if (psn_off(at.psn, w->psn) >= w->npkts)
+		at.cur++;
+	if (at.burst != NO_BURST && at.burst > 0)
+		at.burst--;
+	return at;
+}
+
+/* e, which is n PSNs of w, goes into the batch. */
+static enum step put(struct planning *p, struct emit *e, const struct swqe *w,
+		     uint32_t n, uint32_t cost)
+{
+	struct req_cursor at = moved_on(p, w, n);
+	int rc;
+
+	e->plan = (struct plan){
+		.kind = PLAN_REQUEST, .psn = p->at.psn, .at = at, .cost = cost,
+		.fresh = is_fresh(p),
+		.timed = e->f.ackreq && is_fresh(p) && !req_is_read(w),
+	};
+	rc = emit(p->q, p->b, e);
+	if (rc == -ENOBUFS)
+		return STEP_FULL;
+	if (rc)
+		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
+	p->at = at;
+	if (p->q->qp->type == IBV_QPT_RC)
+		cc_plan(p->q, cost);
+	return STEP_SENT;
+}
+
 /* Also where an answer is waited for, and where the window is half shut after
  * this packet: then the next may have to wait.  A peer that answers once for
  * all that it finds waiting loses nothing by being asked often. */
-static bool asks_for_ack(struct ib_qp *q, bool last, uint32_t cost)
+static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
-	struct ib_req *r = &q->req;
+	struct ib_qp *q = p->q;
 
-	if (!last && ++r->unasked < ACK_EVERY && r->burst == NO_BURST &&
+	if (!last && ++p->at.unasked < ACK_EVERY && p->at.burst == NO_BURST &&
 	    cc_room(q) > q->host->window / 2 + cost)
 		return false;
-	r->unasked = 0;
+	p->at.unasked = 0;
 	return true;
 }
 
-static enum step send_data(struct ib_qp *q, struct batch *b, struct swqe *w,
-			   struct work *work, uint64_t now)
+static enum step send_data(struct planning *p, struct swqe *w)
 {
+	struct ib_qp *q = p->q;
 	const struct wr *wr = wr_of(w);
-	struct ib_req *r = &q->req;
-	uint32_t i = psn_off(r->psn, w->psn), cost;
+	uint32_t i = psn_off(p->at.psn, w->psn), cost;
 	bool last = i + 1 == w->npkts, rc = q->qp->type == IBV_QPT_RC;
 	struct emit e;
-	int err;
 
-	start(q, &e, w);
+	start(p, &e, w);
 	e.off = i * q->mtu;
 	e.len = last ? w->length - e.off : q->mtu;
-	e.span = &work->span;
+	e.span = &p->span;
 	e.f.opcode = ib_opcode(service(q->qp), wr->kind, ib_place(i > 0, last),
 			       last ? wr->tail : IB_NONE);
 	e.f.va = w->remote_addr;
@@ -248,38 +277,40 @@ static enum step send_data(struct ib_qp *q, struct batch *b, struct swqe *w,
 	e.f.se = last && w->flags & IBV_SEND_SOLICITED &&
 		 (wr->kind == IB_SEND || wr->tail == IB_IMM);
 	cost = e.len + CC_PACKET;
-	if (rc && (psn_off(r->psn, r->una) >= PSN_WINDOW - 1 || !cc_admit(q, cost)))
+	if (rc && (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
+		   !cc_admit(q, cost)))
 		return STEP_WAIT;
-	if (resolve(q, work) != 0)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	e.f.ackreq = rc && asks_for_ack(q, last, cost);
-	err = emit(q, b, &e);
-	if (err)
-		return emitted(q, err, now);
-	if (!e.sent.fresh && rc)
-		count(q, IB_TX_RETRANSMIT);
-	if (e.f.ackreq && e.sent.fresh && r->rtt_at == 0) {
-		r->rtt_psn = r->psn;
-		r->rtt_at = now;
-	}
-	moved_on(q, w, 1, cost, now);
-	return STEP_SENT;
+	if (resolve(p) != 0)
+		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+	e.f.ackreq = rc && asks_for_ack(p, last, cost);
+	return put(p, &e, w, 1, cost);
 }
 
-static bool may_read(const struct ib_qp *q)
+static bool may_read(const struct planning *p)
 {
-	const struct ib_req *r = &q->req;
-	uint32_t max = q->qp->attr.max_rd_atomic;
+	uint32_t max = p->q->qp->attr.max_rd_atomic;
 
-	return r->rd_tail - r->rd_head < (max < RD_MAX ? max : RD_MAX);
+	return p->at.rd_tail - p->q->req.rd_head < (max < RD_MAX ? max : RD_MAX);
 }
 
-static void note_read(struct ib_req *r, uint32_t npkts)
+/* READs and atomics, which are answered.  Behind at.rd_tail an entry counts for
+ * nothing before the request has been sent. */
+static enum step put_read(struct planning *p, struct emit *e, const struct swqe *w,
+			  uint32_t npkts, uint32_t cost)
 {
-	r->rd[r->rd_tail % RD_MAX].psn = r->psn;
-	r->rd[r->rd_tail % RD_MAX].end = psn_add(r->psn, npkts);
-	r->rd[r->rd_tail % RD_MAX].fresh = r->psn == r->max_psn;
-	r->rd_tail++;
+	struct ib_req *r = &p->q->req;
+	uint32_t i = p->at.rd_tail % RD_MAX;
+	enum step s;
+
+	r->rd[i].psn = p->at.psn;
+	r->rd[i].end = psn_add(p->at.psn, npkts);
+	r->rd[i].fresh = is_fresh(p);
+	p->at.rd_tail++;
+	e->f.ackreq = true;
+	s = put(p, e, w, npkts, cost);
+	if (s != STEP_SENT)
+		p->at.rd_tail--;
+	return s;
 }
 
 /* How many packets of answer to ask for, from packet i on.  A long READ goes
@@ -293,93 +324,78 @@ static uint32_t read_chunk(const struct ib_qp *q, const struct swqe *w, uint32_t
 	return n < w->npkts - i ? n : w->npkts - i;
 }
 
-static enum step send_read(struct ib_qp *q, struct batch *b, struct swqe *w,
-			   uint64_t now)
+static enum step send_read(struct planning *p, struct swqe *w)
 {
-	struct ib_req *r = &q->req;
-	uint32_t i = psn_off(r->psn, w->psn), off = i * q->mtu, n, len;
+	struct ib_qp *q = p->q;
+	uint32_t i = psn_off(p->at.psn, w->psn), off = i * q->mtu;
+	uint32_t n = read_chunk(q, w, i);
+	uint32_t len = i + n == w->npkts ? w->length - off : n * q->mtu;
 	struct emit e;
-	int err;
 
-	n = read_chunk(q, w, i);
-	len = i + n == w->npkts ? w->length - off : n * q->mtu;
-	if (!may_read(q) || psn_off(r->psn, r->una) + n > PSN_WINDOW ||
+	if (!may_read(p) || psn_off(p->at.psn, q->req.una) + n > PSN_WINDOW ||
 	    !cc_admit(q, len + n * CC_PACKET))
 		return STEP_WAIT;
-	start(q, &e, w);
+	start(p, &e, w);
 	e.f.opcode = ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr + off;
 	e.f.dma_len = len;
-	e.f.ackreq = true;
-	err = emit(q, b, &e);
-	if (err)
-		return emitted(q, err, now);
-	if (!e.sent.fresh)
-		count(q, IB_TX_RETRANSMIT);
-	note_read(r, n);
-	moved_on(q, w, n, len + n * CC_PACKET, now);
-	return STEP_SENT;
+	return put_read(p, &e, w, n, len + n * CC_PACKET);
 }
 
-static enum step send_atomic(struct ib_qp *q, struct batch *b, struct swqe *w,
-			     uint64_t now)
+static enum step send_atomic(struct planning *p, struct swqe *w)
 {
 	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	struct ib_qp *q = p->q;
 	struct emit e;
-	int err;
 
-	if (!may_read(q) || psn_off(q->req.psn, q->req.una) >= PSN_WINDOW - 1 ||
+	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
 	    !cc_admit(q, 8 + CC_PACKET))
 		return STEP_WAIT;
-	start(q, &e, w);
+	start(p, &e, w);
 	e.f.opcode = ib_opcode(IB_RC, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY,
 			       IB_NONE);
 	e.f.va = w->remote_addr;
 	e.f.swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
 	e.f.compare = cas ? w->atomic.compare_add : 0;
-	e.f.ackreq = true;
-	err = emit(q, b, &e);
-	if (err)
-		return emitted(q, err, now);
-	if (!e.sent.fresh)
-		count(q, IB_TX_RETRANSMIT);
-	note_read(&q->req, 1);
-	moved_on(q, w, 1, 8 + CC_PACKET, now);
-	return STEP_SENT;
+	return put_read(p, &e, w, 1, 8 + CC_PACKET);
 }
 
-static enum step step(struct ib_qp *q, struct batch *b, struct work *work,
-		      uint64_t now)
+static enum step step(struct planning *p)
 {
-	struct ib_req *r = &q->req;
-	struct swqe *w = sq_at(&q->qp->sq, r->cur);
+	const struct ib_req *r = &p->q->req;
+	struct qp *qp = p->q->qp;
+	struct swqe *w = current(p);
 
-	if ((q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD) ||
-	    r->cur == q->qp->sq.head || r->failed || now < r->rnr_until ||
-	    (r->burst == 0 && r->psn != r->una))
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
+	    p->at.cur == qp->sq.head || r->failed || p->now < r->rnr_until ||
+	    (p->at.burst == 0 && p->at.psn != r->una))
 		return STEP_WAIT;
-	if (r->cur == r->fresh) {
-		enum step s = begin(q, w, work, now);
+	if (p->at.cur == p->at.fresh) {
+		enum step s = begin(p, w);
 
 		if (s != STEP_GO)
 			return s;
 	}
 	if (w->opcode == IBV_WR_RDMA_READ)
-		return send_read(q, b, w, now);
+		return send_read(p, w);
 	if (is_atomic(w))
-		return send_atomic(q, b, w, now);
-	return send_data(q, b, w, work, now);
+		return send_atomic(p, w);
+	return send_data(p, w);
 }
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
-	struct work work;
+	struct planning p;
 	unsigned left = REQ_SHARE;
 
-	work.resolved = false;			/* the rest is large */
+	p.q = q;				/* span is large: it stays as it is */
+	p.b = b;
+	p.at = q->req.at;
+	p.now = now;
+	p.resolved = false;
 	cc_answer(q);
 	while (left > 0) {
-		switch (step(q, b, &work, now)) {
+		switch (step(&p)) {
 		case STEP_GO: case STEP_NEXT:
 			break;
 		case STEP_SENT:

@@ -313,9 +313,9 @@ static bool too_many(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	if (rsp_owing(&q->rsp) < q->qp->attr.max_dest_rd_atomic) {
 		/* Full of duplicates: not the peer's fault; it will ask again. */
-		if (q->rsp.todo_n == RD_MAX)
+		if (q->rsp.resources == RD_MAX)
 			count(q, IB_RX_STALE);
-		return q->rsp.todo_n == RD_MAX;
+		return q->rsp.resources == RD_MAX;
 	}
 	invalid(q, pkt, "more READs and atomics than max_dest_rd_atomic", now);
 	return true;
@@ -323,7 +323,7 @@ static bool too_many(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 static void rc_read(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	struct todo t = {
+	struct resource t = {
 		.psn = q->rsp.epsn,
 		.va = get_be64(pkt->reth->va),
 		.rkey = get_be32(pkt->reth->rkey),
@@ -362,7 +362,7 @@ static int execute(const struct ib_pkt *pkt, uint64_t *at, uint64_t *orig)
 static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	uint64_t va = get_be64(pkt->atomiceth->va);
-	struct todo t = {
+	struct resource t = {
 		.psn = q->rsp.epsn, .npkts = 1, .atomic = true,
 		.msn = psn_add(q->rsp.msn, 1),
 	};

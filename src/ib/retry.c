@@ -34,7 +34,7 @@ static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
 	const struct ib_req *r = &q->req;
 	uint32_t at = r->una, cost = 0;
 
-	for (uint32_t i = q->qp->sq.tail; i != r->fresh && at != psn; i++) {
+	for (uint32_t i = q->qp->sq.tail; i != r->at.fresh && at != psn; i++) {
 		const struct swqe *w = sq_at(&q->qp->sq, i);
 		uint32_t from = psn_off(at, w->psn), to = psn_off(psn, w->psn);
 
@@ -94,12 +94,12 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
 {
 	struct ib_req *r = &q->req;
 
-	while (r->rd_head != r->rd_tail &&
+	while (r->rd_head != r->at.rd_tail &&
 	       psn_diff(r->rd[r->rd_head % RD_MAX].end, r->una) <= 0)
 		r->rd_head++;
-	if (psn_off(r->una, start) >= psn_off(r->psn, start)) {
-		r->psn = r->una;		/* what was to be sent again need not */
-		r->cur = q->qp->sq.tail;
+	if (psn_off(r->una, start) >= psn_off(r->at.psn, start)) {
+		r->at.psn = r->una;		/* what was to be sent again need not */
+		r->at.cur = q->qp->sq.tail;
 		acked = r->flight;
 	}
 	if (q->qp->type != IBV_QPT_RC)
@@ -110,9 +110,9 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
 	r->rnr_left = q->qp->attr.rnr_retry;
 	r->rnr_until = 0;
 	r->probes = 0;
-	r->burst = NO_BURST;
+	r->at.burst = NO_BURST;
 	r->implied = false;
-	if (r->psn == r->una)
+	if (r->at.psn == r->una)
 		stop_timers(r);
 	else
 		set_timers(q, now);
@@ -125,7 +125,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 	uint32_t start = r->una, left = psn_off(to, start), acked = 0;
 	bool missing = false;
 
-	while (left > 0 && sq->tail != r->fresh) {
+	while (left > 0 && sq->tail != r->at.fresh) {
 		struct swqe *w = sq_at(sq, sq->tail);
 		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
 
@@ -157,20 +157,20 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 {
 	struct ib_req *r = &q->req;
 	struct sq *sq = &q->qp->sq;
-	uint32_t off = psn_off(psn, r->una), i = r->cur;
+	uint32_t off = psn_off(psn, r->una), i = r->at.cur;
 
-	if (off >= psn_off(r->psn, r->una))
+	if (off >= psn_off(r->at.psn, r->una))
 		return;
 	while (i != sq->tail &&
-	       (i == r->fresh || psn_off(sq_at(sq, i)->psn, r->una) > off))
+	       (i == r->at.fresh || psn_off(sq_at(sq, i)->psn, r->una) > off))
 		i--;
-	r->cur = i;
-	r->psn = psn;
+	r->at.cur = i;
+	r->at.psn = psn;
 	r->failed = false;		/* what did will be tried again */
-	while (r->rd_head != r->rd_tail &&
-	       psn_diff(r->rd[(r->rd_tail - 1) % RD_MAX].end, psn) > 0)
-		r->rd_tail--;
-	r->unasked = 0;
+	while (r->rd_head != r->at.rd_tail &&
+	       psn_diff(r->rd[(r->at.rd_tail - 1) % RD_MAX].end, psn) > 0)
+		r->at.rd_tail--;
+	r->at.unasked = 0;
 	r->rtt_at = 0;
 	if (q->host)
 		cc_forget(q, off ? cost_before(q, psn) : 0);
@@ -184,9 +184,9 @@ void req_stop(struct ib_qp *q)
 
 	stop_timers(r);
 	r->rnr_until = 0;
-	r->rd_head = r->rd_tail;
-	r->cur = r->fresh = q->qp->sq.head;
-	r->una = r->psn = r->max_psn;
+	r->rd_head = r->at.rd_tail;
+	r->at.cur = r->at.fresh = q->qp->sq.head;
+	r->una = r->at.psn = r->at.max_psn;
 	r->failed = false;
 	cc_leave(q);
 }
@@ -197,10 +197,10 @@ void req_reset(struct ib_qp *q, uint32_t psn)
 
 	cc_leave(q);
 	*r = (struct ib_req){
-		.una = psn & PSN_MASK, .psn = psn & PSN_MASK,
-		.max_psn = psn & PSN_MASK,
-		.cur = q->qp->sq.tail, .fresh = q->qp->sq.tail,
-		.burst = NO_BURST,
+		.una = psn & PSN_MASK,
+		.at = { .psn = psn & PSN_MASK, .max_psn = psn & PSN_MASK,
+			.cur = q->qp->sq.tail, .fresh = q->qp->sq.tail,
+			.burst = NO_BURST },
 		.retry_left = q->qp->attr.retry_cnt,
 		.rnr_left = q->qp->attr.rnr_retry,
 		.timeout_at = NEVER, .probe_at = NEVER,
@@ -226,7 +226,7 @@ void req_tell_error(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->failed && r->cur == q->qp->sq.tail)
+	if (r->failed && r->at.cur == q->qp->sq.tail)
 		req_fail(q, r->fail_status, r->fail_verr, now);
 }
 
@@ -262,7 +262,7 @@ static void timed_out(struct ib_qp *q, uint64_t now)
 		return;
 	cc_cut(q->host, now);
 	req_rewind(q, r->una);
-	r->burst = PROBE_BURST;
+	r->at.burst = PROBE_BURST;
 	r->implied = false;
 	r->probes = 0;
 	set_timers(q, now);
@@ -278,7 +278,7 @@ static void probe(struct ib_qp *q, uint64_t now)
 	if (r->probes < UINT8_MAX)
 		r->probes++;
 	req_rewind(q, r->una);
-	r->burst = PROBE_BURST;
+	r->at.burst = PROBE_BURST;
 	r->implied = false;
 	set_probe(q, now);
 }
@@ -287,14 +287,11 @@ static uint64_t unreliable_run(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->psn == r->una) {
-		req_tell_error(q, now);
-		return NEVER;
+	if (r->at.psn != r->una) {		/* sent is done */
+		req_advance(q, r->at.psn, now);
+		if (r->at.cur != q->qp->sq.head)
+			due_add(q->qp->core, q->qp);
 	}
-	/* Datagrams of this very turn may still be taken back. */
-	if (now <= r->sent_at)
-		return r->sent_at + 1;
-	req_advance(q, r->psn, now);
 	req_tell_error(q, now);
 	return NEVER;
 }
@@ -304,7 +301,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 	struct ib_req *r = &q->req;
 	struct qp *qp = q->qp;
 
-	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->fresh)
+	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
@@ -312,7 +309,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		return unreliable_run(q, now);
 	if (now < r->rnr_until)
 		return r->rnr_until;
-	if (r->psn == r->una) {
+	if (r->at.psn == r->una) {
 		stop_timers(r);
 		return NEVER;
 	}

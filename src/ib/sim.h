@@ -38,6 +38,9 @@ struct sim_node {
 	bool stopped;			/* ... it gets no turn */
 	unsigned refused;		/* ... QPs that were sent to the wire */
 	struct batch batch;
+	/* The QPs whose datagrams are in it, v[first ... first + n). */
+	struct sim_part { struct qp *qp; unsigned first, n; } part[BATCH_MAX];
+	unsigned parts;
 	unsigned nqps;
 	struct qp *qps[SIM_QPS];
 	uint64_t due[SIM_QPS];

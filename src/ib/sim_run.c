@@ -52,6 +52,28 @@ static unsigned deliver(struct sim_node *n, unsigned count)
 	return count;
 }
 
+static void set_due(struct sim_node *n, const struct qp *qp, uint64_t at)
+{
+	for (unsigned i = 0; i < n->nqps; i++)
+		if (n->qps[i] == qp)
+			n->due[i] = at;
+}
+
+static void commit(struct sim_node *n, const struct sim_part *p, unsigned taken)
+{
+	unsigned got = taken < p->first ? 0 : taken - p->first;
+	uint64_t at, now = n->sim->now;
+	struct qp *qp = p->qp;
+
+	qp->planned = false;
+	lock_take(&qp->lock);
+	at = qp->transport->commit(qp, p->first, got < p->n ? got : p->n, now);
+	lock_give(&qp->lock);
+	set_due(n, qp, at);
+	if (got < p->n)
+		due_add(&n->core, qp);
+}
+
 static void flush(struct sim_node *n)
 {
 	struct sim *s = n->sim;
@@ -63,27 +85,31 @@ static void flush(struct sim_node *n)
 	if (s->take_every && ++s->sends % s->take_every == 0)
 		taken = b->n / 2;
 	deliver(n, taken);
-	for (unsigned i = taken; i < b->n; i++) {
-		struct qp *qp = b->v[i].owner;
-
-		for (unsigned j = i + 1; j < b->n; j++)
-			if (b->v[j].owner == qp)
-				b->v[j].owner = NULL;
-		if (!qp)
-			continue;
-		lock_take(&qp->lock);
-		qp->transport->take_back(qp, b->v[i].psn, s->now);
-		lock_give(&qp->lock);
-		due_add(&n->core, qp);
-	}
+	for (struct sim_part *p = n->part; p < n->part + n->parts; p++)
+		commit(n, p, taken);
+	n->parts = 0;
 	batch_reset(b);
 }
 
-static void set_due(struct sim_node *n, const struct qp *qp, uint64_t at)
+/* What qp may send now joins the batch. */
+static void plan(struct sim_node *n, struct qp *qp)
 {
-	for (unsigned i = 0; i < n->nqps; i++)
-		if (n->qps[i] == qp)
-			n->due[i] = at;
+	uint64_t now = n->sim->now, at;
+	unsigned first;
+
+	if (qp->planned)
+		flush(n);
+	first = n->batch.n;
+	lock_take(&qp->lock);
+	qp->transport->run(qp, now);
+	if (qp->transport->output(qp, &n->batch, now))
+		due_add(&n->core, qp);
+	qp->planned = n->batch.n > first;
+	at = qp->planned ? NEVER : qp->transport->run(qp, now);
+	lock_give(&qp->lock);
+	set_due(n, qp, at);
+	if (qp->planned)
+		n->part[n->parts++] = (struct sim_part){ qp, first, n->batch.n - first };
 }
 
 static void hide_id(struct dgram *d)
@@ -118,16 +144,8 @@ static void turn(struct sim_node *n)
 			due_add(&n->core, n->qps[i]);
 	while (due_any(&n->core) || (n->host && local_loopback(n->core.local, now))) {
 		for (qp = due_take(&n->core); qp; qp = next) {
-			uint64_t at;
-
 			next = qp->due_next;
-			lock_take(&qp->lock);
-			qp->transport->run(qp, now);
-			if (qp->transport->output(qp, &n->batch, now))
-				due_add(&n->core, qp);
-			at = qp->transport->run(qp, now);
-			lock_give(&qp->lock);
-			set_due(n, qp, at);
+			plan(n, qp);
 			if (n->batch.n >= BATCH_MAX / 2)
 				flush(n);
 		}

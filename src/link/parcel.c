@@ -37,7 +37,6 @@ struct parcel *parcel_make(const struct dgram *d)
 	p->after = 0;
 	p->d = *d;
 	p->d.seg = 0;
-	p->d.owner = NULL;
 	p->d.iov = &p->d.one;
 	p->d.iovcnt = 1;
 	p->d.one = (struct iovec){ p->bytes, d->len };

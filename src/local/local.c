@@ -212,13 +212,6 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	return false;
 }
 
-static void take_back(struct qp *qp, uint32_t psn, uint64_t now)
-{
-	(void)qp;			/* no datagram is ours */
-	(void)psn;
-	(void)now;
-}
-
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct local_qp *q = local_qp(qp);
@@ -235,7 +228,6 @@ const struct transport local_transport = {
 	.close = close_qp,
 	.enter = enter,
 	.output = output,
-	.take_back = take_back,
 	.run = run,
 };
 

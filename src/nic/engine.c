@@ -66,37 +66,46 @@ static void wake_due_timers(struct engine *e, uint64_t now)
 	}
 }
 
-/* The QP of v[i] goes back to there: what is behind that of it counts no more. */
-static struct qp *take_back_one(struct engine *e, unsigned i, uint64_t now)
+/* The part of the batch that v[i] is in; NULL: it is no QP's. */
+static struct part *part_of(struct engine *e, unsigned i)
 {
-	struct batch *b = &e->batch;
-	struct qp *qp = b->v[i].owner;
-
-	if (!qp)
-		return NULL;
-	for (unsigned j = i; j < b->n; j++) {
-		if (b->v[j].owner != qp)
-			continue;
-		b->v[j].owner = NULL;
-		b->v[j].len = 0;
-	}
-	lock_take(&qp->lock);
-	qp->transport->take_back(qp, b->v[i].psn, now);
-	lock_give(&qp->lock);
-	return qp;
+	for (struct part *p = e->part; p < e->part + e->parts; p++)
+		if (i - p->first < p->n)
+			return p;
+	return NULL;
 }
 
-/* The datagrams from v[from] on were not taken: everything waits until the link
- * has room. */
-static void take_back(struct engine *e, unsigned from, uint64_t now)
+/* v[i] was not taken, and so nothing that its QP has behind it may be. */
+static void not_taken(struct engine *e, unsigned i)
 {
-	for (unsigned i = from; i < e->batch.n; i++) {
-		struct qp *qp = take_back_one(e, i, now);
+	struct part *p = part_of(e, i);
 
-		if (qp)
+	e->batch.v[i].len = 0;
+	for (unsigned j = i; p && j < p->first + p->n; j++)
+		e->batch.v[j].len = 0;
+}
+
+/* Each QP learns what the link has taken of its part. */
+static void commit(struct engine *e, uint64_t now)
+{
+	const struct batch *b = &e->batch;
+
+	for (struct part *p = e->part; p < e->part + e->parts; p++) {
+		struct qp *qp = p->qp;
+		unsigned taken = 0;
+		uint64_t next;
+
+		while (taken < p->n && b->v[p->first + taken].len)
+			taken++;
+		qp->planned = false;
+		lock_take(&qp->lock);
+		next = qp->transport->commit(qp, p->first, taken, now);
+		lock_give(&qp->lock);
+		set_timer(e, qp, p->waits ? now + RETRY_PIPE_NS : next);
+		if (taken < p->n && !p->waits)
 			due_add(e->core, qp);
 	}
-	e->blocked_until = now + RETRY_FULL_NS;
+	e->parts = 0;
 }
 
 /* The run at v[i] goes by a pipe.  (All of a run have one destination.) */
@@ -121,17 +130,18 @@ static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
 
 	for (; i < end; i++) {
 		const struct dgram *d = &b->v[i];
-		struct qp *qp;
+		struct part *p;
 
 		if (!d->len || local_send(e->core->local, d->to_slot, d, now))
 			continue;
-		qp = take_back_one(e, i, now);
-		if (qp)
-			set_timer(e, qp, now + RETRY_PIPE_NS);
+		p = part_of(e, i);
+		if (p)
+			p->waits = true;
+		not_taken(e, i);
 	}
 }
 
-/* False: the link is full. */
+/* False: the link is full, and everything waits until it has room. */
 static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
 {
 	int sent = e->link->ops->send(e->link, &e->batch.v[i], end - i, now);
@@ -140,7 +150,9 @@ static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now
 		engine_break(e, "sending");
 	if (sent < 0 || (unsigned)sent == end - i)
 		return true;
-	take_back(e, i + (unsigned)sent, now);
+	for (i += (unsigned)sent; i < e->batch.n; i++)
+		not_taken(e, i);
+	e->blocked_until = now + RETRY_FULL_NS;
 	return false;
 }
 
@@ -164,6 +176,7 @@ static void flush(struct engine *e, uint64_t now)
 		if (!send_linked(e, i, end, now))
 			break;
 	}
+	commit(e, now);
 	batch_reset(b);
 	b->run_max = e->link->run_max;
 }
@@ -183,8 +196,17 @@ static bool is_stream(const struct qp *qp)
 
 static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
 {
-	return is_stream(qp) ? conns_output(e->conns, qp, now) :
-			       qp->transport->output(qp, &e->batch, now);
+	struct part *p = &e->part[e->parts];
+	bool more;
+
+	if (is_stream(qp))
+		return conns_output(e->conns, qp, now);
+	*p = (struct part){ .qp = qp, .first = e->batch.n };
+	more = qp->transport->output(qp, &e->batch, now);
+	p->n = e->batch.n - p->first;
+	qp->planned = p->n > 0;
+	e->parts += qp->planned;
+	return more;
 }
 
 /* The program ends, perhaps in the middle of a call: what it has locked stays
@@ -206,7 +228,8 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 	next = qp->transport->run(qp, now);
 	if (e->blocked_until <= now || is_stream(qp)) {
 		more = qp_output(e, qp, now);
-		next = qp->transport->run(qp, now);
+		if (!qp->planned)		/* else commit() looks at the time */
+			next = qp->transport->run(qp, now);
 	} else {
 		more = true;
 	}
@@ -265,6 +288,8 @@ static void put_mads(struct engine *e, uint64_t now)
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
 {
+	if (qp->planned)
+		flush(e, now);
 	if (e->core->leaving)
 		last_turn(e, qp, now);
 	else if (qp_turn(e, qp, now))

@@ -49,6 +49,13 @@ struct engine {
 
 	struct heap timers;		/* QPs by deadline */
 	struct batch batch;
+	/* Whose datagrams are in it: v[first ... first + n). */
+	struct part {
+		struct qp *qp;
+		unsigned first, n;
+		bool waits;		/* for room in a pipe */
+	} part[BATCH_MAX];
+	unsigned parts;
 	struct dgram in[ENGINE_RX];
 	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */

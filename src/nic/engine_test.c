@@ -49,26 +49,30 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	static uint8_t bytes[256];
 	struct fake *f = fake_of(qp);
+	unsigned i;
 
 	(void)now;
 	f->hurried = qp->core->hurry;
-	for (; f->sent < f->n && batch_has_room(b, 1, 0); f->sent++) {
+	for (i = f->sent; i < f->n && batch_has_room(b, 1, 0); i++) {
 		struct dgram *d = batch_next(b);
 
-		d->owner = qp;
-		d->psn = f->sent;
-		d->len = f->sent + 1;
+		d->ifindex = (uint32_t)(f - t.fake) + 1;
+		d->len = i + 1;
 		d->iov[0] = (struct iovec){ bytes, d->len };
 		d->iovcnt = 1;
 		batch_commit(b, d);
 	}
-	return f->sent < f->n;
+	return i < f->n;
 }
 
-static void fake_take_back(struct qp *qp, uint32_t psn, uint64_t now)
+static uint64_t fake_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
-	(void)now;
-	fake_of(qp)->sent = psn;
+	struct fake *f = fake_of(qp);
+
+	assert_true(first + n <= t.e->batch.n);
+	f->sent += n;
+	f->runs += !qp->core->leaving;
+	return f->next > now ? f->next : NEVER;
 }
 
 static uint64_t fake_run(struct qp *qp, uint64_t now)
@@ -80,7 +84,7 @@ static uint64_t fake_run(struct qp *qp, uint64_t now)
 }
 
 static const struct transport fake_transport = {
-	.name = "fake", .output = fake_output, .take_back = fake_take_back,
+	.name = "fake", .output = fake_output, .commit = fake_commit,
 	.run = fake_run,
 };
 
@@ -95,7 +99,7 @@ static int link_send(struct link *link, const struct dgram *v, unsigned n,
 		return t.error;
 	for (i = 0; i < n && t.room > 0; i++, t.room--) {
 		assert_true(t.n < WIRE);
-		t.wire[t.n].qp = v[i].owner;
+		t.wire[t.n].qp = v[i].ifindex ? &t.fake[v[i].ifindex - 1].qp : NULL;
 		t.wire[t.n++].len = v[i].len;
 	}
 	return (int)i;

@@ -25,8 +25,6 @@ struct dgram {
 				 * a run: GRO would show only the first's */
 	bool here;		/* out: to an address of this host, and its slot
 				 * may take it by a pipe */
-	uint32_t psn;		/* out: for owner to take it back */
-	void *owner;		/* out: the QP that it is from */
 	uint32_t len;		/* bytes in iov: BTH to ICRC */
 	unsigned iovcnt;
 	struct iovec *iov;	/* payload in place */

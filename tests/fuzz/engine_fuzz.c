@@ -34,7 +34,7 @@ enum step {
 	RECV,		/* bits 0-1: QP; 2-7: SGE length in units of 64 */
 	SEND,		/* bits 0-1: QP; 2-5: kind; then length in units of 16 */
 	TIME,		/* bits 0-4: 2^n microseconds, 2^22 at most */
-	TAKE_BACK,	/* what is due is made, but the link takes the first n */
+	TAKE_SOME,	/* what is due is made, but the link takes the first n */
 	POLL,		/* the CQs */
 	STEPS
 };
@@ -70,6 +70,8 @@ struct world {
 	struct mr *open_mr, *read_only_mr, *local_mr, *foreign_mr;
 	struct ah *ah;
 	struct batch *batch;
+	struct part { struct qp *qp; unsigned first, n; } part[QPS];
+	unsigned parts;
 	uint64_t now;
 	unsigned posted, completed;
 };
@@ -274,27 +276,44 @@ static void check_sent(const struct dgram *d)
 	     icrc_get(bytes + n - ICRC_LEN));
 }
 
-/* The link takes the first `taken` datagrams: cf. the engine's take_back(). */
+/* The link takes the first `taken` datagrams: cf. the engine's commit(). */
 static void flush(struct world *w, unsigned taken)
 {
 	struct batch *b = w->batch;
 
-	for (unsigned i = 0; i < b->n; i++) {
-		struct qp *qp = b->v[i].owner;
-
+	for (unsigned i = 0; i < b->n; i++)
 		check_sent(&b->v[i]);
-		if (i < taken || !qp)
-			continue;
-		for (unsigned j = i + 1; j < b->n; j++)
-			if (b->v[j].owner == qp)
-				b->v[j].owner = NULL;
-		lock_take(&qp->lock);
-		qp->transport->take_back(qp, b->v[i].psn, w->now);
-		lock_give(&qp->lock);
-		due_add(&w->core, qp);
+	for (unsigned i = 0; i < w->parts; i++) {
+		struct part *p = &w->part[i];
+		unsigned got = taken < p->first ? 0 : taken - p->first;
+
+		lock_take(&p->qp->lock);
+		p->qp->transport->commit(p->qp, p->first, got < p->n ? got : p->n,
+					 w->now);
+		lock_give(&p->qp->lock);
+		if (got < p->n)
+			due_add(&w->core, p->qp);
 	}
+	w->parts = 0;
 	batch_reset(b);
 	b->run_max = 4;
+}
+
+static void plan(struct world *w, struct qp *qp)
+{
+	unsigned first = w->batch->n;
+	bool more;
+
+	lock_take(&qp->lock);
+	qp->transport->run(qp, w->now);
+	more = qp->transport->output(qp, w->batch, w->now);
+	if (w->batch->n == first)
+		qp->transport->run(qp, w->now);
+	lock_give(&qp->lock);
+	if (more)
+		due_add(&w->core, qp);
+	if (w->batch->n > first)
+		w->part[w->parts++] = (struct part){ qp, first, w->batch->n - first };
 }
 
 /* Bounded: a QP may be due for ever only if it moves no data. */
@@ -306,16 +325,8 @@ static void work(struct world *w, unsigned taken)
 		struct qp *next;
 
 		for (struct qp *qp = due_take(&w->core); qp; qp = next) {
-			bool more;
-
 			next = qp->due_next;
-			lock_take(&qp->lock);
-			qp->transport->run(qp, w->now);
-			more = qp->transport->output(qp, w->batch, w->now);
-			qp->transport->run(qp, w->now);
-			lock_give(&qp->lock);
-			if (more)
-				due_add(&w->core, qp);
+			plan(w, qp);
 		}
 		flush(w, taken);
 		taken = UINT32_MAX;
@@ -437,7 +448,7 @@ static void step_time(struct world *w, struct input *in)
 	work(w, UINT32_MAX);
 }
 
-static void step_take_back(struct world *w, struct input *in)
+static void step_take_some(struct world *w, struct input *in)
 {
 	for (int i = 0; i < QPS; i++)
 		due_add(&w->core, w->qp[i]);
@@ -459,7 +470,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RECV:      step_recv(w, &in); break;
 		case SEND:      step_send(w, &in); break;
 		case TIME:      step_time(w, &in); break;
-		case TAKE_BACK: step_take_back(w, &in); break;
+		case TAKE_SOME: step_take_some(w, &in); break;
 		case POLL:      poll_cq(w); break;
 		case STEPS:     break;
 		}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* plan.c - what output() has planned becomes what was sent, as far as the link
+ * has taken it. */
+#include "core/due.h"
+#include "ib/ib_qp.h"
+
+static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	/* Since it was planned its QP may have failed. */
+	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
+		return;
+	r->at = p->at;
+	if (q->qp->type != IBV_QPT_RC)
+		return;
+	cc_sent(q, p->cost);
+	req_arm(q, now);
+	if (!p->fresh) {
+		count(q, IB_TX_RETRANSMIT);
+		return;
+	}
+	ack_answered(q, now);
+	if (p->timed && r->rtt_at == 0) {
+		r->rtt_psn = p->psn;
+		r->rtt_at = now;
+	}
+}
+
+static void sent(struct ib_qp *q, const struct plan *p, uint64_t now)
+{
+	count(q, IB_TX);
+	q->ib->counter[IB_TX_BYTES] += p->len;
+	switch (p->kind) {
+	case PLAN_REQUEST:
+		request_sent(q, p, now);
+		return;
+	case PLAN_RESPONSE:
+		rsp_sent(q, p->psn, p->sent);
+		return;
+	case PLAN_ACK: case PLAN_NAK:
+		ack_sent(q, p);
+		return;
+	case PLAN_CNP:
+		q->rsp.cnp_due = false;
+		return;
+	}
+}
+
+uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+
+	for (unsigned i = first; i < first + n; i++)
+		sent(q, &q->ib->plan[i], now);
+	if (q->host)
+		cc_unplan(q);
+	/* The program ends: nobody wants completions, and locks may stay taken. */
+	return qp->core->leaving ? NEVER : ib_run(qp, now);
+}

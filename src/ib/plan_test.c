@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A plan changes nothing: what the link takes of it does. */
+#include "ib/fix.h"
+
+#include "core/transport.h"
+
+static struct batch batch;
+
+static bool plan(struct fix *f, int side)
+{
+	struct qp *qp = f->p.qp[side];
+	bool more;
+
+	batch_reset(&batch);
+	batch.run_max = 1;
+	lock_take(&qp->lock);
+	more = qp->transport->output(qp, &batch, f->s->now);
+	lock_give(&qp->lock);
+	return more;
+}
+
+static void commit(struct fix *f, int side, unsigned n)
+{
+	struct qp *qp = f->p.qp[side];
+
+	lock_take(&qp->lock);
+	qp->transport->commit(qp, 0, n, f->s->now);
+	lock_give(&qp->lock);
+}
+
+/* What a plan may touch without anybody noticing: entries of rd[] that do not count
+ * yet, and how much of the window is spoken for. */
+static struct ib_req visible(struct fix *f, int side)
+{
+	struct ib_req r = fix_ib(f, side)->req;
+
+	r.planned = r.quantum = 0;
+	memset(r.rd, 0, sizeof(r.rd));
+	return r;
+}
+
+static void post_some(struct fix *f)
+{
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 10000, 3000, 0);
+	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 20000, 8, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 4, 30000, 100, 0);
+}
+
+static void a_plan_is_no_step(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_req before, after;
+	unsigned n;
+
+	(void)state;
+	post_some(f);
+	before = visible(f, 0);
+	assert_false(plan(f, 0));
+	n = batch.n;
+	assert_int_equal(n, 5 + 1 + 1 + 1);
+	after = visible(f, 0);
+	assert_memory_equal(&before, &after, sizeof(before));
+	commit(f, 0, 0);
+	assert_int_equal(fix_ib(f, 0)->req.planned, 0);
+	assert_int_equal(fix_ib(f, 0)->host->planned, 0);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX), 0);
+	/* The same packets once more. */
+	assert_false(plan(f, 0));
+	assert_int_equal(batch.n, n);
+	commit(f, 0, 0);
+	fix_quiet(f);
+	for (unsigned i = 1; i <= 4; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* However many the link takes, the rest follows, nothing twice. */
+static void any_part_is_taken(void **state)
+{
+	(void)state;
+	for (unsigned taken = 0; taken <= 8; taken++) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+		unsigned sent = 0;
+
+		post_some(f);
+		while (plan(f, 0) || batch.n > 0) {
+			unsigned n = batch.n < taken + 1 ? batch.n : taken + 1;
+
+			commit(f, 0, n);
+			sent += n;
+			if (n == 0)
+				break;
+		}
+		assert_int_equal(sent, 8);
+		assert_int_equal(fix_ib(f, 0)->req.at.psn, 5 + 3 + 1 + 1);
+		assert_int_equal(fix_ib(f, 0)->req.at.rd_tail, 2);
+		assert_int_equal(fix_ib(f, 0)->req.flight, fix_ib(f, 0)->host->flight);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX), 8);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_RETRANSMIT), 0);
+		fix_close(f);
+	}
+}
+
+/* A work request that cannot be sent fails when what is before it has gone, not
+ * while that is only planned. */
+static void an_error_waits_for_what_is_planned(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ibv_sge bad = sim_sge(f->mr[0], 0, 100);
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &bad,
+				  .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	bad.lkey ^= 0x100;
+	sim_send(f->p.qp[0], &wr);
+	assert_true(plan(f, 0));
+	assert_int_equal(batch.n, 3);
+	assert_false(fix_ib(f, 0)->req.failed);
+	commit(f, 0, 2);
+	assert_true(plan(f, 0));
+	assert_int_equal(batch.n, 1);
+	assert_false(fix_ib(f, 0)->req.failed);
+	commit(f, 0, 1);
+	assert_false(plan(f, 0));
+	assert_true(fix_ib(f, 0)->req.failed);
+	fix_quiet(f);				/* the WRITE is lost: it goes again */
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
+	fix_close(f);
+}
+
+static void read_of_b(struct fix *f, uint32_t psn, uint32_t len)
+{
+	struct resource r = {
+		.psn = psn, .npkts = (len - 1) / 1024 + 1, .len = len,
+		.va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key,
+	};
+	struct ib_qp *q = fix_ib(f, 1);
+
+	lock_take(&q->qp->lock);
+	rsp_owe(q, &r);
+	q->rsp.epsn = psn + r.npkts;
+	q->rsp.ack.due = true;
+	lock_give(&q->qp->lock);
+}
+
+/* A responder owes what was not taken, the ACK behind it included. */
+static void answers_are_owed_until_they_are_taken(void **state)
+{
+	(void)state;
+	for (unsigned taken = 1; taken <= 7; taken++) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+		unsigned sent = 0;
+
+		read_of_b(f, 0, 3000);
+		read_of_b(f, 3, 2500);
+		for (int round = 0; sent < 7 && round < 10; round++) {
+			unsigned n;
+
+			plan(f, 1);
+			assert_int_equal(batch.n, 7 - sent);
+			n = batch.n < taken ? batch.n : taken;
+			commit(f, 1, n);
+			sent += n;
+			assert_int_equal(fix_ib(f, 1)->rsp.ack.due, sent < 7);
+			assert_int_equal(fix_ib(f, 1)->rsp.resources,
+					 sent < 3 ? 2 : sent < 6 ? 1 : 0);
+		}
+		assert_int_equal(sent, 7);
+		fix_close(f);
+	}
+}
+
+/* UC and UD requests are done when the link has them. */
+static void unreliable_ones_complete_when_taken(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_UC, NULL);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
+	plan(f, 0);
+	assert_int_equal(batch.n, 4);
+	commit(f, 0, 2);
+	fix_no_wc(f, 0);
+	plan(f, 0);
+	commit(f, 0, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_no_wc(f, 0);
+	plan(f, 0);
+	commit(f, 0, 1);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Two QPs plan for one batch: together no more than the window holds. */
+static void a_window_is_planned_once(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	struct qp *qp[2] = { f->p.qp[0], p.qp[0] };
+	struct cc_host *h = fix_ib(f, 0)->host;
+
+	(void)state;
+	h->window = CC_WINDOW_MIN;
+	batch_reset(&batch);
+	batch.run_max = 1;
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 0, 100000);
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+			.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
+		};
+
+		sim_send(qp[i], &wr);
+		lock_take(&qp[i]->lock);
+		qp[i]->transport->output(qp[i], &batch, f->s->now);
+		lock_give(&qp[i]->lock);
+	}
+	/* One packet is always allowed to a QP with nothing in flight. */
+	assert_in_range(h->planned, CC_WINDOW_MIN / 2, CC_WINDOW_MIN + 1024 + CC_PACKET);
+	assert_int_equal(h->flight, 0);
+	for (int i = 0; i < 2; i++) {
+		lock_take(&qp[i]->lock);
+		qp[i]->transport->commit(qp[i], 0, 0, f->s->now);
+		lock_give(&qp[i]->lock);
+	}
+	assert_int_equal(h->planned, 0);
+	sim_unpair(f->s, &p);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_plan_is_no_step),
+		cmocka_unit_test(any_part_is_taken),
+		cmocka_unit_test(an_error_waits_for_what_is_planned),
+		cmocka_unit_test(answers_are_owed_until_they_are_taken),
+		cmocka_unit_test(unreliable_ones_complete_when_taken),
+		cmocka_unit_test(a_window_is_planned_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
