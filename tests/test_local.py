@@ -222,6 +222,13 @@ def test_memory_of_another_process_goes_away(run, mode, way):
 
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
+@pytest.mark.parametrize("mode", ["private", "shared", "hidden"])
+def test_memory_that_is_write_protected(run, mode, way):
+    """As pinned memory would be: it is written to, and no handler hears of it."""
+    run(way, "protected", "-m", mode)
+
+
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
 def test_nothing_is_written_once_deregistered(run, full, way):
     run(way, "deregistered", "-n", 5000 if full else 100, timeout=300)
 

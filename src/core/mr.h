@@ -101,6 +101,17 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
 		     uint32_t qpn, uint64_t va, uint64_t len, int access,
 		     uint8_t **host);
 
+/* Change n bytes, or an atomic's 8, at host, where mr_check() has just said that
+ * key allows it; upward, the last 64 bytes last.  As of a NIC that has pinned the
+ * region: also where the program has since protected it against writing (not
+ * ON_DEMAND).  0 or -EFAULT: the memory is gone.  Turn held. */
+int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src,
+	     size_t n);
+int mr_cmp_swap(struct core *core, uint32_t key, uint64_t *at, uint64_t compare,
+		uint64_t swap, uint64_t *orig);
+int mr_fetch_add(struct core *core, uint32_t key, uint64_t *at, uint64_t add,
+		 uint64_t *orig);
+
 const char *mr_why_str(enum mr_why why);	/* "key unknown", ... */
 
 #endif

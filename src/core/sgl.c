@@ -114,7 +114,7 @@ int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 			refused(qp, &sge[i], why);
 			return -EACCES;
 		}
-		if (guard_copy(host, from, take) != 0) {
+		if (mr_write(qp->core, sge[i].lkey, host, from, take) != 0) {
 			log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: "
 				 "memory is no longer mapped", qp->qpn, sge[i].lkey,
 				 take, (unsigned long long)(sge[i].addr + off));

@@ -4,7 +4,6 @@
 #include "core/event.h"
 #include "core/mr.h"
 #include "ib/ib_qp.h"
-#include "sys/guard.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
 
@@ -279,7 +278,7 @@ static bool place_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		access_error(q, now);
 		return false;
 	}
-	if (guard_copy(host, pkt->payload, n) != 0) {
+	if (mr_write(q->qp->core, s->write.rkey, host, pkt->payload, n) != 0) {
 		refused(q, pkt, "the region's memory is not mapped");
 		rsp_nak(q, NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR, now);
 		return false;
@@ -350,13 +349,16 @@ static void rc_read(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	accept(q, pkt, t.npkts);
 }
 
-static int execute(const struct ib_pkt *pkt, uint64_t *at, uint64_t *orig)
+static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
+		   uint64_t *orig)
 {
 	uint64_t swap_add = get_be64(pkt->atomiceth->swap_add);
+	uint32_t rkey = get_be32(pkt->atomiceth->rkey);
 
 	if (pkt->op->kind == IB_FETCH_ADD)
-		return guard_fetch_add(at, swap_add, orig);
-	return guard_cmp_swap(at, get_be64(pkt->atomiceth->compare), swap_add, orig);
+		return mr_fetch_add(core, rkey, at, swap_add, orig);
+	return mr_cmp_swap(core, rkey, at, get_be64(pkt->atomiceth->compare),
+			   swap_add, orig);
 }
 
 static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -385,7 +387,7 @@ static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	}
 	if (too_many(q, pkt, now))
 		return;
-	if (execute(pkt, (uint64_t *)(void *)host, &t.orig) != 0) {
+	if (execute(q->qp->core, pkt, (uint64_t *)(void *)host, &t.orig) != 0) {
 		refused(q, pkt, "the region's memory is not mapped");
 		rsp_nak(q, NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR, now);
 		return;

@@ -3,7 +3,6 @@
  * message that is not whole is dropped, and its receive serves the next. */
 #include "core/mr.h"
 #include "ib/ib_qp.h"
-#include "sys/guard.h"
 #include "sys/log.h"
 
 static bool ends(const struct ib_pkt *pkt)
@@ -75,7 +74,7 @@ static bool uc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (n > 0 && rsp_check(q, s->write.rkey, s->write.va, n,
 			       IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK)
 		return false;
-	if (n > 0 && guard_copy(host, pkt->payload, n) != 0)
+	if (n > 0 && mr_write(q->qp->core, s->write.rkey, host, pkt->payload, n) != 0)
 		return drop(q, pkt, "the region's memory is not mapped");
 	s->write.va += n;
 	s->write.left -= n;

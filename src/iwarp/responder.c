@@ -3,8 +3,8 @@
  * 7; RFC 7306, 5 to 7). */
 #include <string.h>
 
+#include "core/mr.h"
 #include "iwarp/iw_qp.h"
-#include "sys/guard.h"
 #include "sys/log.h"
 
 /* A segment as the steps here hand it on. */
@@ -218,17 +218,18 @@ static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t mask)
 	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
 }
 
-static int execute(const struct rdmap_atomic *a, uint64_t *at, uint64_t *orig)
+static int execute(struct core *core, const struct rdmap_atomic *a, uint64_t *at,
+		   uint64_t *orig)
 {
 	uint64_t seen, put;
 	int rc;
 
 	if (a->op == RDMAP_FETCH_ADD && !(a->mask & ~(1ull << 63)))
-		return guard_fetch_add(at, a->data, orig);
+		return mr_fetch_add(core, a->stag, at, a->data, orig);
 	if (a->op == RDMAP_CMP_SWAP && a->mask == UINT64_MAX &&
 	    a->compare_mask == UINT64_MAX)
-		return guard_cmp_swap(at, a->compare, a->data, orig);
-	rc = guard_fetch_add(at, 0, orig);
+		return mr_cmp_swap(core, a->stag, at, a->compare, a->data, orig);
+	rc = mr_fetch_add(core, a->stag, at, 0, orig);
 	while (rc == 0) {
 		seen = *orig;
 		if (a->op == RDMAP_FETCH_ADD)
@@ -237,7 +238,7 @@ static int execute(const struct rdmap_atomic *a, uint64_t *at, uint64_t *orig)
 			return 0;
 		else
 			put = (seen & ~a->mask) | (a->data & a->mask);
-		rc = guard_cmp_swap(at, seen, put, orig);
+		rc = mr_cmp_swap(core, a->stag, at, seen, put, orig);
 		if (rc == 0 && *orig == seen)
 			break;
 	}
@@ -261,7 +262,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 		return;
 	}
 	o.a.id = a.id;
-	if (execute(&a, (uint64_t *)(void *)host, &o.a.orig) != 0) {
+	if (execute(q->qp->core, &a, (uint64_t *)(void *)host, &o.a.orig) != 0) {
 		iw_terminate(q, TERM_RDMAP_LOCAL, &in->d, in->ulpdu, NULL,
 			     IBV_EVENT_QP_ACCESS_ERR, in->now);
 		return;
@@ -285,7 +286,7 @@ static void write_came(struct iw_qp *q, const struct in *in)
 	    !reach(q, in, in->d.stag, in->d.to, in->len, IBV_ACCESS_REMOTE_WRITE, NULL,
 		   &host))
 		return;
-	if (guard_copy(host, in->at, in->len) == 0)
+	if (mr_write(q->qp->core, in->d.stag, host, in->at, in->len) == 0)
 		return;
 	log_info("QP 0x%06x: the memory of STag 0x%08x is not mapped", q->qp->qpn,
 		 in->d.stag);

@@ -4,7 +4,6 @@
 #include "core/event.h"
 #include "core/mr.h"
 #include "local/local_qp.h"
-#include "sys/guard.h"
 #include "sys/log.h"
 
 enum { ACK_NS = 50000 };		/* an ACK that was not asked for waits so long */
@@ -275,7 +274,7 @@ static bool place(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 		access_error(q, r, now);
 		return false;
 	}
-	if (guard_copy(host, payload, len) != 0) {
+	if (mr_write(q->qp->core, s->write.rkey, host, payload, len) != 0) {
 		gone(q, r, len, now);
 		return false;
 	}
@@ -341,6 +340,7 @@ static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	struct owed o = { .psn = q->rsp.epsn, .atomic = true };
+	struct core *core = q->qp->core;
 	uint8_t *host;
 	int rc;
 
@@ -363,8 +363,10 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		return;
 	}
 	rc = r->op == REC_FETCH_ADD ?
-	     guard_fetch_add((uint64_t *)(void *)host, r->swap_add, &o.orig) :
-	     guard_cmp_swap((uint64_t *)(void *)host, r->compare, r->swap_add, &o.orig);
+	     mr_fetch_add(core, r->rkey, (uint64_t *)(void *)host, r->swap_add,
+			  &o.orig) :
+	     mr_cmp_swap(core, r->rkey, (uint64_t *)(void *)host, r->compare,
+			 r->swap_add, &o.orig);
 	if (rc) {
 		gone(q, r, 8, now);
 		return;

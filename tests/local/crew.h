@@ -26,6 +26,7 @@ int churn(void);
 int clients(void);
 int mixed(void);
 int unmapped(void);
+int protect(void);
 int deregistered(void);
 int victim(void);
 int hostile(void);

@@ -21,6 +21,7 @@ static const struct command { const char *name; int (*run)(void); } commands[] =
 	{ "clients", clients },		/* -n processes come and go */
 	{ "mixed", mixed },		/* one CQ, SRQ, counter for both ways */
 	{ "unmapped", unmapped },	/* registered memory goes, elsewhere; -m */
+	{ "protected", protect },	/* ... or may not be written to; -m */
 	{ "deregistered", deregistered },	/* -n times, in mid-traffic */
 	{ "victim", victim },		/* honest traffic with a hostile peer */
 	{ "hostile", hostile },		/* that peer, -n times */
