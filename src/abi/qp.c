@@ -15,7 +15,7 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
 
 	if (!abi_enter(ibv))
 		return NULL;
-	if (abi_leave(qp_create(&a->ctx, attr, a->transport, nic_now(), &qp)))
+	if (abi_leave(qp_create(&a->ctx, attr, a->transport, &qp)))
 		return NULL;
 	if (qp->send_ops)
 		abi_wr_ops(qp);
@@ -110,7 +110,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	if (!abi_enter(ibv->context))
 		return EIO;
 	nic_flush(nic);
-	rc = qp_destroy(qp_of(ibv), nic_now());
+	rc = qp_destroy(qp_of(ibv));
 	if (!rc)
 		nic_fence(nic);
 	return abi_leave(rc);

@@ -106,7 +106,7 @@ int fx_end(void **state)
 		if (fx.conn[i])
 			cm_iw_proto.close(fx.conn[i], fx.s->now);
 	fx_run(3 * SEC);
-	sim_unpair(fx.s, &fx.p);
+	sim_unpair(&fx.p);
 	fx_run(MS);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fx.cm[i]->iw->n, 0);

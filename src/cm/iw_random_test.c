@@ -212,7 +212,7 @@ static void finish(void)
 			cm_iw_proto.close(all[i]->conn, t.s->now);
 	for (int i = 0; i < 100; i++)
 		tick(100 * MS);
-	sim_unpair(t.s, &t.p);
+	sim_unpair(&t.p);
 	tick(MS);
 	for (int i = 0; i < 2; i++) {
 		judge(&t.prog[i], i);

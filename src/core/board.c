@@ -5,11 +5,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/mkey.h"
 #include "core/mr.h"
 
-static uint32_t mr_index(uint32_t key)
+static uint32_t mr_place(uint32_t key)
 {
-	return key >> (32 - MKEY_INDEX_BITS);
+	return key >> (32 - MKEY_INDEX_BITS) & (BOARD_MRS - 1);
 }
 
 /* --- writing ----------------------------------------------------------------- */
@@ -29,9 +30,9 @@ void board_put_mr(struct core *core, const struct mkey *mk)
 {
 	struct board_mr *e;
 
-	if (!core->board || mr_index(mk->key) >= BOARD_MRS)
+	if (!core->board || !mkey_on_board(core, mk->key))
 		return;
-	e = &core->board->mr[mr_index(mk->key)];
+	e = &core->board->mr[mr_place(mk->key)];
 	begin(&e->version);
 	e->key = mk->key;
 	e->pd = mk->pd->ibv.handle;
@@ -46,9 +47,9 @@ void board_del_mr(struct core *core, uint32_t key)
 {
 	struct board_mr *e;
 
-	if (!core->board || mr_index(key) >= BOARD_MRS)
+	if (!core->board || !mkey_on_board(core, key))
 		return;
-	e = &core->board->mr[mr_index(key)];
+	e = &core->board->mr[mr_place(key)];
 	if (e->key != key)
 		return;
 	begin(&e->version);
@@ -89,7 +90,7 @@ static bool get(const void *entry, void *out, size_t size)
 
 bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out)
 {
-	return mr_index(key) < BOARD_MRS && get(&b->mr[mr_index(key)], out, sizeof(*out));
+	return get(&b->mr[mr_place(key)], out, sizeof(*out));
 }
 
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)

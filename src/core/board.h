@@ -15,9 +15,8 @@
 
 struct mkey;
 
-enum { BOARD_MRS = 1 << 16 };		/* keys with a larger index are not
-					 * published: their regions are reached
-					 * through the pipe */
+enum { BOARD_MRS = 1 << 16 };		/* later keys are not published: their
+					 * regions are reached through the pipe */
 
 struct board_mr {
 	_Atomic uint32_t version;
@@ -47,7 +46,8 @@ void board_put_mr(struct core *core, const struct mkey *mk);
 void board_del_mr(struct core *core, uint32_t key);
 void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *e);
 
-/* A consistent copy of an entry; false: it is changing. */
+/* A consistent copy of an entry; false: it is changing.  The one where key has its
+ * place may be another key's. */
 bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out);
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out);
 

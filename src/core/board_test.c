@@ -17,6 +17,9 @@
 
 #include "core/mr.h"
 
+/* A key with this index, of the first 65,536 that the process took. */
+#define KEY(index) ((BOARD_MRS + (uint32_t)(index)) << 8)
+
 static struct core core;
 static struct pd pd = { .ibv.handle = 77 };
 
@@ -26,6 +29,8 @@ static int open_board(void **state)
 	core.board = mmap(NULL, sizeof(*core.board), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(core.board, MAP_FAILED);
+	for (uint16_t i = 0; i < MKEY_BOARD_PAGES; i++)
+		core.mkey_board[i] = (uint16_t)(MKEY_BOARD_PAGES + i);
 	return 0;
 }
 
@@ -48,7 +53,7 @@ static struct mkey numbered(uint32_t key, uint64_t n)
 
 static void a_region_is_there_until_it_goes(void **state)
 {
-	struct mkey mk = numbered(5 << 8 | 1, 9);
+	struct mkey mk = numbered(KEY(5) | 1, 9);
 	struct board_mr got;
 
 	(void)state;
@@ -62,7 +67,7 @@ static void a_region_is_there_until_it_goes(void **state)
 	assert_int_equal(got.base, 9);
 	assert_int_equal(got.length, 9);
 	assert_int_equal(got.host, 9);
-	board_del_mr(&core, 5 << 8 | 2);	/* another in its place */
+	board_del_mr(&core, KEY(5) | 2);	/* another in its place */
 	assert_true(board_get_mr(core.board, mk.key, &got));
 	assert_int_equal(got.key, mk.key);
 	board_del_mr(&core, mk.key);
@@ -72,8 +77,8 @@ static void a_region_is_there_until_it_goes(void **state)
 
 static void keys_beyond_the_board_are_not_on_it(void **state)
 {
-	struct mkey last = numbered((BOARD_MRS - 1) << 8, 1);
-	struct mkey beyond = numbered((uint32_t)BOARD_MRS << 8, 1);
+	struct mkey last = numbered(KEY(BOARD_MRS - 1), 1);
+	struct mkey beyond = numbered(KEY(BOARD_MRS), 1), first = beyond;
 	struct board_mr got;
 
 	(void)state;
@@ -81,9 +86,15 @@ static void keys_beyond_the_board_are_not_on_it(void **state)
 	assert_true(board_get_mr(core.board, last.key, &got));
 	assert_int_equal(got.key, last.key);
 	board_put_mr(&core, &beyond);
+	assert_true(board_get_mr(core.board, beyond.key, &got));
+	assert_int_equal(got.key, 0);
+	/* Nor do they spoil what has the place that would be theirs. */
+	first.key = KEY(0);
+	board_put_mr(&core, &first);
+	board_put_mr(&core, &beyond);
 	board_del_mr(&core, beyond.key);
-	assert_false(board_get_mr(core.board, beyond.key, &got));
-	assert_false(board_get_mr(core.board, UINT32_MAX, &got));
+	assert_true(board_get_mr(core.board, beyond.key, &got));
+	assert_int_equal(got.key, first.key);
 }
 
 static void a_qp_is_found_by_its_number(void **state)
@@ -109,9 +120,9 @@ static void what_is_changing_is_not_read(void **state)
 
 	(void)state;
 	core.board->mr[3].version++;
-	assert_false(board_get_mr(core.board, 3 << 8, &mr));
+	assert_false(board_get_mr(core.board, KEY(3), &mr));
 	core.board->mr[3].version++;
-	assert_true(board_get_mr(core.board, 3 << 8, &mr));
+	assert_true(board_get_mr(core.board, KEY(3), &mr));
 	core.board->qp[3].version++;
 	assert_false(board_get_qp(core.board, 3, &qp));
 	core.board->qp[3].version++;
@@ -121,7 +132,7 @@ static void what_is_changing_is_not_read(void **state)
 static void without_a_board_nothing_happens(void **state)
 {
 	struct board *board = core.board;
-	struct mkey mk = numbered(1 << 8, 1);
+	struct mkey mk = numbered(KEY(1), 1);
 
 	(void)state;
 	core.board = NULL;
@@ -146,7 +157,7 @@ static _Noreturn void change_for_ever(uint32_t key)
 /* Another process reads while it changes: one change or the other, whole. */
 static void nobody_reads_half_a_change(void **state)
 {
-	const uint32_t key = 4 << 8 | 1;
+	const uint32_t key = KEY(4) | 1;
 	unsigned seen = 0, other = 0;
 	uint64_t last = 0;
 	pid_t child = fork();

@@ -73,7 +73,7 @@ static void only_what_is_signalled_or_fails_is_told(void **state)
 	wc = fix_wc(f->scq, 3, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(wc.vendor_err, VERR_REMOTE_ACCESS);
 	empty(f->scq);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -99,7 +99,7 @@ static void bytes_are_told_where_they_came_in(void **state)
 	succeed(qp);
 	assert_int_equal(fix_wc(f->scq, 1, IBV_WC_SUCCESS).byte_len, 40);
 	assert_int_equal(fix_wc(f->scq, 2, IBV_WC_SUCCESS).byte_len, 0);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -132,7 +132,7 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 	break_qp(qp, false, IBV_EVENT_QP_FATAL);
 	assert_int_equal(fix_event(f, qp), -1);
 	assert_false(pop(qp, &w));
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -165,7 +165,7 @@ static void a_datagram_qp_loses_its_send_queue_only(void **state)
 	break_qp(qp, false, -1);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 	fix_wc(f->scq, 4, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -191,8 +191,8 @@ static void a_full_cq_fails_the_qp_and_no_other(void **state)
 	async_ack(&ev);
 	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_FATAL);
 	assert_int_equal(fix_event(f, qp), -1);
-	assert_int_equal(qp_destroy(qp, 0), 0);
-	assert_int_equal(qp_destroy(other, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(qp_destroy(other), 0);
 	fix_close(f);
 }
 
@@ -212,7 +212,7 @@ static void the_receive_side_overruns_as_well(void **state)
 	}
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 	fix_wc(f->rcq, 0, IBV_WC_SUCCESS);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -228,7 +228,7 @@ static void the_last_wqe_of_an_srq_is_told_once(void **state)
 
 	(void)state;
 	a.srq = &srq->ibv;
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	assert_int_equal(srq_post(srq, wr, &bad), 0);
 	assert_true(pop(qp, &w));
@@ -246,7 +246,7 @@ static void the_last_wqe_of_an_srq_is_told_once(void **state)
 	fix_bring(qp, IBV_QPS_RTS);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
 	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_LAST_WQE_REACHED);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);
 }
@@ -264,7 +264,7 @@ static void receives_are_taken_where_the_state_receives(void **state)
 	fix_bring(qp, IBV_QPS_RTR);
 	assert_true(pop(qp, &w));
 	assert_false(pop(qp, &w));
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -277,7 +277,7 @@ static void a_qp_in_reset_cannot_fail(void **state)
 	break_qp(qp, false, IBV_EVENT_QP_FATAL);
 	assert_int_equal(qp->state, IBV_QPS_RESET);
 	assert_int_equal(fix_event(f, qp), -1);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 

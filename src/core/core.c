@@ -6,6 +6,18 @@
 #include <string.h>
 
 #include "core/mkey.h"
+#include "sys/secret.h"
+
+/* Nobody can guess the number of a QP from those of others. */
+static void draw_numbers(struct core *core)
+{
+	struct secret s = { 0 };
+
+	for (unsigned i = QPN_FIRST; i < QPN_INDICES; i++)
+		core->qp_free[i - QPN_FIRST] = (uint16_t)i;
+	secret_shuffle(&s, core->qp_free, QPN_INDICES - QPN_FIRST);
+	core->srq_next = secret_word(&s);
+}
 
 int core_init(struct core *core, uint16_t slot)
 {
@@ -13,12 +25,13 @@ int core_init(struct core *core, uint16_t slot)
 	core->slot = slot;
 	/* calloc, so that the tables cost memory only where they are used. */
 	core->qps = calloc(QPN_INDICES, sizeof(*core->qps));
-	core->qp_rest_until = calloc(QPN_INDICES, sizeof(*core->qp_rest_until));
-	if (!core->qps || !core->qp_rest_until || mkey_table_init(core)) {
+	core->qp_free = calloc(QPN_INDICES, sizeof(*core->qp_free));
+	if (!core->qps || !core->qp_free || mkey_table_init(core)) {
 		free(core->qps);
-		free(core->qp_rest_until);
+		free(core->qp_free);
 		return -ENOMEM;
 	}
+	draw_numbers(core);
 	turn_init(&core->turn);
 	lock_init(&core->lock);
 	list_init(&core->srqs);
@@ -32,7 +45,7 @@ int core_init(struct core *core, uint16_t slot)
 void core_fini(struct core *core)
 {
 	mkey_table_fini(core);
-	free(core->qp_rest_until);
+	free(core->qp_free);
 	free(core->qps);
 	memset(core, 0, sizeof(*core));
 }

@@ -27,7 +27,12 @@ struct dgram;
 enum {
 	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
 	QPN_INDICES = 1 << QPN_INDEX_BITS,
+	QPN_FIRST = 2,				/* 0 is reserved, 1 is the GSI */
+	QPN_REST = 1022,			/* so many more than QPs: a number that
+						 * was in use comes after so many others,
+						 * as a late packet must not find a new QP */
 	MKEY_INDEX_BITS = 24,			/* key = index (24) | generation (8) */
+	MKEY_BOARD_PAGES = 16,			/* pages of keys on the board */
 };
 
 struct core {
@@ -41,12 +46,14 @@ struct core {
 	/* Read by the holder of the turn without the lock; a slot that is
 	 * cleared is free for use by others after turn_pass(). */
 	struct qp **qps;			/* [QPN_INDICES] */
-	uint64_t *qp_rest_until;		/* [QPN_INDICES] timewait, ns */
-	uint32_t qp_next;			/* where to look for a free index */
+	uint16_t *qp_free;			/* [QPN_INDICES] a queue of indices: from */
+	uint32_t qp_free_head;			/* .. here all but those of qp_count QPs */
 	uint32_t qp_count;
 	struct heap *timers;			/* the engine's, of qp->timer; or NULL */
 	struct mkey_page *_Atomic *mkeys;	/* two-level: core/mkey.c */
-	uint32_t mkey_end;			/* [1, mkey_end) were ever used */
+	uint32_t mkey_pages, mkey_place;	/* so many; where the first one went */
+	uint16_t mkey_board[MKEY_BOARD_PAGES];	/* page that has this part of it */
+	uint32_t mkey_fresh;			/* a stack */
 	uint32_t mkey_free, mkey_free_last, mkey_free_count;	/* a queue */
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;

@@ -17,7 +17,7 @@
 #endif
 
 const struct caps caps = {
-	.max_qp		= QPN_INDICES - 2,
+	.max_qp		= QPN_INDICES - QPN_FIRST - QPN_REST,
 	.max_qp_wr	= 32768,
 	.max_sge	= SGE_MAX,
 	.max_sge_rd	= SGE_MAX,

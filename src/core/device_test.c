@@ -102,7 +102,7 @@ static void an_iwarp_device(void **state)
 	assert_int_equal(ah_create(&pd, dev, &to, &ah), -EOPNOTSUPP);
 	t.ctx.dev = dev;
 	for (; init.qp_type != IBV_QPT_RC; init.qp_type--)
-		assert_int_equal(qp_create(&t.ctx, &init, NULL, 0, &qp), -EOPNOTSUPP);
+		assert_int_equal(qp_create(&t.ctx, &init, NULL, &qp), -EOPNOTSUPP);
 	t.ctx.dev = t.dev;
 	free(dev);
 	test_close(&t);

@@ -33,17 +33,17 @@ static void members_come_and_go(void **state)
 	assert_int_equal(mcast_attach(b, &v6), 1);	/* once is enough */
 	assert_int_equal(members(f, &v4), 2);
 	assert_int_equal(members(f, &v6), 1);
-	assert_int_equal(qp_destroy(b, 0), -EBUSY);
+	assert_int_equal(qp_destroy(b), -EBUSY);
 	assert_int_equal(mcast_detach(b, &v6), 0);
 	assert_int_equal(mcast_detach(b, &v6), -EINVAL);
 	assert_int_equal(members(f, &v6), 0);
-	assert_int_equal(qp_destroy(b, 0), -EBUSY);
+	assert_int_equal(qp_destroy(b), -EBUSY);
 	assert_int_equal(mcast_detach(b, &v4), 0);
-	assert_int_equal(qp_destroy(b, 0), 0);
+	assert_int_equal(qp_destroy(b), 0);
 	assert_int_equal(members(f, &v4), 1);
 	assert_int_equal(mcast_detach(a, &v4), 0);
 	assert_true(list_empty(&f->core.mcast));
-	assert_int_equal(qp_destroy(a, 0), 0);
+	assert_int_equal(qp_destroy(a), 0);
 	fix_close(f);
 }
 
@@ -62,8 +62,8 @@ static void only_ud_and_only_groups(void **state)
 	assert_int_equal(mcast_attach(ud, &unicast6), -EINVAL);
 	assert_int_equal(mcast_attach(ud, &half), -EINVAL);
 	assert_int_equal(mcast_attach(ud, NULL), -EINVAL);
-	assert_int_equal(qp_destroy(rc, 0), 0);
-	assert_int_equal(qp_destroy(ud, 0), 0);
+	assert_int_equal(qp_destroy(rc), 0);
+	assert_int_equal(qp_destroy(ud), 0);
 	fix_close(f);
 }
 
@@ -85,7 +85,7 @@ static void groups_and_members_are_counted(void **state)
 	assert_int_equal(members(f, &v4), n);
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(mcast_detach(more[i], &v4), 0);
-		assert_int_equal(qp_destroy(more[i], 0), 0);
+		assert_int_equal(qp_destroy(more[i]), 0);
 	}
 	for (uint32_t i = 0; i < caps.max_mcast_grp; i++) {
 		gid.raw[13] = (uint8_t)(i >> 16);
@@ -103,8 +103,8 @@ static void groups_and_members_are_counted(void **state)
 		assert_int_equal(mcast_detach(first, &gid), 0);
 	}
 	test_free(more);
-	assert_int_equal(qp_destroy(last, 0), 0);
-	assert_int_equal(qp_destroy(first, 0), 0);
+	assert_int_equal(qp_destroy(last), 0);
+	assert_int_equal(qp_destroy(first), 0);
 	fix_close(f);
 }
 

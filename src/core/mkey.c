@@ -2,31 +2,43 @@
 /* mkey.c - see mkey.h. */
 #include "core/mkey.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
+#include "core/board.h"
 #include "core/core.h"
 #include "core/mr.h"
+#include "sys/secret.h"
 
 enum {
 	PAGE_BITS = 12,
 	PAGE_SLOTS = 1 << PAGE_BITS,
 	PAGES = 1 << (MKEY_INDEX_BITS - PAGE_BITS),
-	INDICES = 1 << MKEY_INDEX_BITS,
 	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
+	/* A page's number: which of those (8 bits) that share a place on the
+	 * board (4 bits).  The first and the last are not used, so that no key is
+	 * 0 or all ones. */
+	PLACES = MKEY_BOARD_PAGES,
+	SHARING = PAGES / PLACES,
 };
+
+static_assert(MKEY_BOARD_PAGES * PAGE_SLOTS == BOARD_MRS, "all of the board");
 
 struct mkey_page {
 	struct mkey_slot {
 		_Atomic(struct mkey *) mkey;
 		uint32_t next_free;		/* core->lock */
 		uint8_t generation;		/* of the next key; core->lock */
+		uint8_t step;			/* to the one after it; odd */
 	} slot[PAGE_SLOTS];
 };
 
 int mkey_table_init(struct core *core)
 {
+	struct secret s = { 0 };
+
 	core->mkeys = calloc(PAGES, sizeof(*core->mkeys));
-	core->mkey_end = 1;		/* so that no key is 0 */
+	core->mkey_place = secret_word(&s) % PLACES;
 	return core->mkeys ? 0 : -ENOMEM;
 }
 
@@ -46,22 +58,67 @@ static struct mkey_slot *slot_at(struct core *core, uint32_t index)
 	return page ? &page->slot[index & (PAGE_SLOTS - 1)] : NULL;
 }
 
+/* The number of the next page: drawn, but that all places of the board come in
+ * turn.  0: there are no more. */
+static uint32_t draw_page(const struct core *core, struct secret *s)
+{
+	uint32_t place = (core->mkey_place + core->mkey_pages) % PLACES;
+	uint32_t start = secret_below(s, SHARING - 2);
+
+	for (uint32_t i = 0; i < SHARING - 2; i++) {
+		uint32_t page = (1 + (start + i) % (SHARING - 2)) * PLACES + place;
+
+		if (!atomic_load_explicit(&core->mkeys[page], memory_order_relaxed))
+			return page;
+	}
+	return 0;
+}
+
+/* All indices of the page, in an order that nobody can guess, wait as fresh. */
+static void fill_page(struct core *core, struct mkey_page *page, uint32_t number,
+		      struct secret *s)
+{
+	uint16_t order[PAGE_SLOTS];
+
+	for (uint16_t i = 0; i < PAGE_SLOTS; i++)
+		order[i] = i;
+	secret_shuffle(s, order, PAGE_SLOTS);
+	for (unsigned i = 0; i < PAGE_SLOTS; i++) {
+		struct mkey_slot *slot = &page->slot[order[i]];
+		uint32_t word = secret_word(s);
+
+		slot->generation = (uint8_t)word;
+		slot->step = (uint8_t)(word >> 8 | 1);
+		slot->next_free = core->mkey_fresh;
+		core->mkey_fresh = number << PAGE_BITS | order[i];
+	}
+}
+
+static void add_page(struct core *core)
+{
+	struct secret s = { 0 };
+	uint32_t number = draw_page(core, &s);
+	struct mkey_page *page = number ? calloc(1, sizeof(*page)) : NULL;
+
+	if (!page)
+		return;
+	fill_page(core, page, number, &s);
+	if (core->mkey_pages < PLACES)
+		core->mkey_board[number % PLACES] = (uint16_t)number;
+	core->mkey_pages++;
+	atomic_store_explicit(&core->mkeys[number], page, memory_order_release);
+}
+
 /* An index that was never used.  0: the table is full, or no memory. */
 static uint32_t take_fresh(struct core *core)
 {
-	uint32_t index = core->mkey_end;
-	struct mkey_page *page;
+	uint32_t index;
 
-	if (index == INDICES)
-		return 0;
-	if (!slot_at(core, index)) {
-		page = calloc(1, sizeof(*page));
-		if (!page)
-			return 0;
-		atomic_store_explicit(&core->mkeys[index >> PAGE_BITS], page,
-				      memory_order_release);
-	}
-	core->mkey_end++;
+	if (!core->mkey_fresh)
+		add_page(core);
+	index = core->mkey_fresh;
+	if (index)
+		core->mkey_fresh = slot_at(core, index)->next_free;
 	return index;
 }
 
@@ -119,7 +176,7 @@ void mkey_del(struct core *core, struct mkey *mk)
 	lock_take(&core->lock);
 	atomic_store_explicit(&slot->mkey, NULL, memory_order_relaxed);
 	/* From the key, not the slot: binds change a window's generation. */
-	slot->generation = (uint8_t)(mk->key + 1);
+	slot->generation = (uint8_t)(mk->key + slot->step);
 	give_index(core, index);
 	lock_give(&core->lock);
 }
@@ -133,4 +190,11 @@ struct mkey *mkey_find(struct core *core, uint32_t key)
 		return NULL;
 	mk = atomic_load_explicit(&slot->mkey, memory_order_acquire);
 	return mk && mk->key == key ? mk : NULL;
+}
+
+bool mkey_on_board(const struct core *core, uint32_t key)
+{
+	uint32_t page = key >> (GENERATION_BITS + PAGE_BITS);
+
+	return core->mkey_board[page % PLACES] == page && page;
 }

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mkey.h - the table of memory keys.  For mr.c and mw.c; everybody else goes
- * through mr_check().
+/* mkey.h - the table of memory keys.  For mr.c, mw.c and board.c; everybody else
+ * goes through mr_check().
+ *
+ * All 32 bits of a key are drawn: who knows some can neither guess others nor
+ * those of another process.  It costs the table's reader nothing, as the indices
+ * of a page are used in a drawn order and only the page's number is another.
+ * Of an index the generations follow in drawn odd steps, so that each comes
+ * before one comes again; the last 8 bits of a window's are also the program's.
  *
  * Entries are read without a lock by the holder of the turn, so pages of the
  * table never move and live as long as the core.
@@ -8,6 +14,7 @@
 #ifndef CORE_MKEY_H
 #define CORE_MKEY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct core;
@@ -26,6 +33,9 @@ int mkey_add(struct core *core, struct mkey *mk);
 /* The key stops working.  Turn held: nobody is inside the region when this
  * returns, and nobody gets in after. */
 void mkey_del(struct core *core, struct mkey *mk);
+
+/* Is there a place for key on the board: is it of the first 65,536? */
+bool mkey_on_board(const struct core *core, uint32_t key);
 
 /* What key stands for, valid or not, or NULL.  Turn held. */
 struct mkey *mkey_find(struct core *core, uint32_t key);

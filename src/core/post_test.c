@@ -93,7 +93,7 @@ static void everything_arrives_in_the_queue(void **state)
 	assert_int_equal(w->imm, 0);
 	assert_int_equal(w->psn | w->done | w->state, 0);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -138,7 +138,7 @@ static void inline_data_is_copied_at_once(void **state)
 	wr.opcode = IBV_WR_RDMA_READ;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -190,7 +190,7 @@ static void hostile_requests_are_refused(void **state)
 	assert_int_equal(fix_recv(qp, 1), -EIO);
 	f->ctx.dead = false;
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -210,8 +210,8 @@ static void each_type_has_its_opcodes(void **state)
 	wr.opcode = IBV_WR_LOCAL_INV;
 	assert_int_equal(post(ud, wr), -EINVAL);
 	forget(uc);
-	assert_int_equal(qp_destroy(uc, 0), 0);
-	assert_int_equal(qp_destroy(ud, 0), 0);
+	assert_int_equal(qp_destroy(uc), 0);
+	assert_int_equal(qp_destroy(ud), 0);
 	fix_close(f);
 }
 
@@ -247,7 +247,7 @@ static void a_datagram_takes_its_address_along(void **state)
 	assert_int_equal(ah_destroy(stranger), 0);
 	assert_int_equal(pd_free(other), 0);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -269,7 +269,7 @@ static void a_window_is_bound_from_its_old_key_to_the_new(void **state)
 	assert_int_equal(last(qp)->num_sge, 0);
 	assert_int_equal(last(qp)->length, 0);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -303,7 +303,7 @@ static void a_chain_is_taken_up_to_the_bad_one(void **state)
 	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
 	assert_ptr_equal(bad, &wr[2]);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -328,7 +328,7 @@ static void states_decide_who_may_post(void **state)
 	fix_wc(f->scq, 1, IBV_WC_WR_FLUSH_ERR);
 	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(qp->sq.head, qp->sq.tail);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -340,12 +340,12 @@ static void all_are_signalled_if_the_qp_says_so(void **state)
 
 	(void)state;
 	a.sq_sig_all = 1;
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	assert_int_equal(fix_send(qp, 1, 0), 0);
 	assert_true(last(qp)->flags & IBV_SEND_SIGNALED);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -358,7 +358,7 @@ static struct qp *ready_ex(struct fix *f, enum ibv_qp_type type, uint64_t ops)
 
 	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = ops;
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	return qp;
 }
@@ -403,7 +403,7 @@ static void drafts_become_visible_together(void **state)
 	assert_int_equal(w->flags, 0);
 	assert_int_equal(w->length, 33);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -447,8 +447,8 @@ static void one_error_refuses_the_whole_batch(void **state)
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	assert_int_equal(post_complete(qp), 0);
 	forget(qp);
-	assert_int_equal(qp_destroy(qp, 0), 0);
-	assert_int_equal(qp_destroy(ud, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(qp_destroy(ud), 0);
 	fix_close(f);
 }
 

@@ -17,8 +17,6 @@
 #include "sys/heap.h"
 #include "sys/log.h"
 
-enum { QPN_FIRST = 2 };			/* 0 is reserved, 1 is the GSI */
-
 struct qp *qp_of(struct ibv_qp *ibv)
 {
 	return container_of(ibv, struct qp, ex.qp_base);
@@ -188,34 +186,37 @@ static struct ibv_qp_cap granted(const struct qp *qp)
 
 /* --- create ---------------------------------------------------------------- */
 
-/* Next fit, so that a number rests as long as it can.  core->lock is held.
- * 0: none is free. */
-static uint32_t free_index(const struct core *core, uint64_t now)
+enum { NUMBERS = QPN_INDICES - QPN_FIRST };
+
+/* The queue of free indices: next comes the one that has rested longest.  The
+ * turn is held. */
+static uint32_t next_index(const struct core *core)
 {
-	const uint32_t span = QPN_INDICES - QPN_FIRST;
-	uint32_t from = core->qp_next < QPN_FIRST ? 0 : core->qp_next - QPN_FIRST;
+	return core->qp_free[core->qp_free_head];
+}
 
-	for (uint32_t i = 0; i < span; i++) {
-		uint32_t index = QPN_FIRST + (from + i) % span;
+static void take_index(struct core *core)
+{
+	core->qp_free_head = (core->qp_free_head + 1) % NUMBERS;
+	core->qp_count++;
+}
 
-		if (!core->qps[index] && core->qp_rest_until[index] <= now)
-			return index;
-	}
-	return 0;
+static void give_index(struct core *core, uint32_t index)
+{
+	uint32_t nfree = NUMBERS - core->qp_count;
+
+	core->qp_free[(core->qp_free_head + nfree) % NUMBERS] = (uint16_t)index;
+	core->qp_count--;
 }
 
 /* The turn is held: nobody else adds or removes meanwhile. */
-static int number_and_open(struct qp *qp, uint64_t now)
+static int number_and_open(struct qp *qp)
 {
 	struct core *core = qp->core;
-	uint32_t index = 0;
+	uint32_t index = next_index(core);
 	int rc;
 
-	lock_take(&core->lock);
-	if (core->qp_count < caps.max_qp)
-		index = free_index(core, now);
-	lock_give(&core->lock);
-	if (!index)
+	if (core->qp_count >= caps.max_qp)
 		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
 	if (core->timers && heap_reserve(core->timers, core->qp_count + 1))
 		return -ENOMEM;
@@ -231,8 +232,7 @@ static int number_and_open(struct qp *qp, uint64_t now)
 
 	lock_take(&core->lock);
 	core->qps[index] = qp;
-	core->qp_next = index + 1;
-	core->qp_count++;
+	take_index(core);
 	lock_give(&core->lock);
 	return 0;
 }
@@ -307,7 +307,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 }
 
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
-	      const struct transport *transport, uint64_t now, struct qp **out)
+	      const struct transport *transport, struct qp **out)
 {
 	struct qp *qp;
 	int rc;
@@ -321,7 +321,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	if (!qp)
 		return -ENOMEM;
 	turn_take(&ctx->core->turn);
-	rc = number_and_open(qp, now);
+	rc = number_and_open(qp);
 	turn_give(&ctx->core->turn);
 	if (rc) {
 		release(qp);
@@ -336,15 +336,14 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 /* --- destroy --------------------------------------------------------------- */
 
 /* After this no engine and no packet finds it.  The turn is held. */
-static void unhook(struct qp *qp, uint64_t now)
+static void unhook(struct qp *qp)
 {
 	struct core *core = qp->core;
 	uint32_t index = qp->qpn & (QPN_INDICES - 1);
 
 	lock_take(&core->lock);
 	core->qps[index] = NULL;
-	core->qp_rest_until[index] = now + QPN_REST_NS;
-	core->qp_count--;
+	give_index(core, index);
 	lock_give(&core->lock);
 	due_forget(core, qp);
 	if (core->timers)
@@ -354,7 +353,7 @@ static void unhook(struct qp *qp, uint64_t now)
 	lock_give(&qp->lock);
 }
 
-int qp_destroy(struct qp *qp, uint64_t now)
+int qp_destroy(struct qp *qp)
 {
 	struct core *core = qp->core;
 
@@ -365,7 +364,7 @@ int qp_destroy(struct qp *qp, uint64_t now)
 			 qp->qpn);
 		return -EBUSY;
 	}
-	unhook(qp, now);
+	unhook(qp);
 	mw_forget_qp(core, qp->qpn);
 	turn_give(&core->turn);
 

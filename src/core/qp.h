@@ -21,7 +21,6 @@
 
 struct transport;
 
-#define QPN_REST_NS 1000000000ull		/* timewait of a QP's number */
 
 struct swqe {
 	uint64_t wr_id;
@@ -103,10 +102,10 @@ struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
 /* attr's caps are raised to what was granted; attr->pd is needed whether or
  * not comp_mask names it.  -EINVAL, -ENOMEM, -EOPNOTSUPP, -EIO. */
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
-	      const struct transport *transport, uint64_t now, struct qp **out);
+	      const struct transport *transport, struct qp **out);
 /* Waits until its events are acknowledged.  0 or -EBUSY: in a multicast group.
- * Its number rests QPN_REST_NS before it is given again. */
-int qp_destroy(struct qp *qp, uint64_t now);
+ * Its number is given again after all others that are free, at least QPN_REST. */
+int qp_destroy(struct qp *qp);
 /* All or nothing.  0, -EINVAL, -EOPNOTSUPP, -EIO, or what the transport says.
  * The caller then makes the QP due. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,

@@ -142,7 +142,7 @@ static inline struct qp *fix_qp(struct fix *f, enum ibv_qp_type type)
 	struct ibv_qp_init_attr_ex a = fix_init(f, type);
 	struct qp *qp;
 
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	return qp;
 }
 

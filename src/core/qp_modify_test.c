@@ -56,7 +56,7 @@ static void a_query_tells_what_was_set(void **state)
 	assert_int_equal(qp_query(qp, &a, &init), 0);
 	assert_int_equal(init.qp_type, IBV_QPT_RC);
 	assert_ptr_equal(init.send_cq, &f->scq->ex);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -75,7 +75,7 @@ static void psns_are_24_bits(void **state)
 	a.sq_psn = 0xff000001;
 	assert_int_equal(modify(qp, a, TO_RTS_UD), 0);
 	assert_int_equal(query(qp).sq_psn, 1);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -143,7 +143,7 @@ static void every_value_is_checked_and_nothing_changes(void **state)
 	assert_memory_equal(&a, &before, sizeof(a));
 	a = good, a.cur_qp_state = IBV_QPS_RTR;
 	assert_int_equal(modify(qp, a, TO_RTS_RC | IBV_QP_CUR_STATE), 0);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -163,7 +163,7 @@ static void states_out_of_order_are_refused(void **state)
 	f->ctx.dead = true;
 	assert_int_equal(fix_step(qp, IBV_QPS_INIT), -EIO);
 	f->ctx.dead = false;
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -197,7 +197,7 @@ static void a_step_the_transport_refuses_is_undone(void **state)
 	qp_drained(qp);
 	lock_give(&qp->lock);
 	assert_int_equal(fix_event(f, qp), IBV_EVENT_SQ_DRAINED);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -234,7 +234,7 @@ static void reset_forgets_everything(void **state)
 	lock_take(&qp->lock);
 	assert_false(qp_pop_recv(qp, &w));
 	lock_give(&qp->lock);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -253,7 +253,7 @@ static void err_flushes(void **state)
 	fix_wc(f->rcq, 4, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(fix_event(f, qp), -1);
 	assert_int_equal(query(qp).qkey, 0x111);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -294,7 +294,7 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_int_equal(fix_step(qp, IBV_QPS_SQD), 0);
 	assert_int_equal(fix_event(f, qp), -1);
 	assert_false(query(qp).sq_draining);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 

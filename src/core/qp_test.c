@@ -16,10 +16,10 @@
 static int create(struct fix *f, struct ibv_qp_init_attr_ex a)
 {
 	struct qp *qp = NULL;
-	int rc = qp_create(&f->ctx, &a, &fake_transport, 0, &qp);
+	int rc = qp_create(&f->ctx, &a, &fake_transport, &qp);
 
 	if (!rc)
-		assert_int_equal(qp_destroy(qp, 0), 0);
+		assert_int_equal(qp_destroy(qp), 0);
 	else
 		assert_null(qp);
 	return rc;
@@ -31,10 +31,11 @@ static void its_public_face_is_filled(void **state)
 	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_UD);
 	struct ibv_qp *ibv;
 	struct qp *qp;
+	uint32_t qpn;
 
 	(void)state;
 	a.qp_context = f;
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	ibv = &qp->ex.qp_base;
 	assert_ptr_equal(qp_of(ibv), qp);
 	assert_ptr_equal(qp_of_ex(&qp->ex), qp);
@@ -46,7 +47,9 @@ static void its_public_face_is_filled(void **state)
 	assert_int_equal(ibv->qp_num, qp->qpn);
 	assert_int_equal(ibv->state, IBV_QPS_RESET);
 	assert_int_equal(ibv->qp_type, IBV_QPT_UD);
-	assert_int_equal(qp->qpn, FIX_SLOT << QPN_INDEX_BITS | 2);
+	qpn = qp->qpn;
+	assert_int_equal(qpn >> QPN_INDEX_BITS, FIX_SLOT);
+	assert_in_range(qpn & (QPN_INDICES - 1), QPN_FIRST, QPN_INDICES - 1);
 	assert_ptr_equal(qp_find(&f->core, qp->qpn), qp);
 	assert_null(qp_find(&f->core, 2));		/* another slot's */
 	assert_null(qp_find(&f->core, qp->qpn + 1));
@@ -54,8 +57,8 @@ static void its_public_face_is_filled(void **state)
 	assert_int_equal(pd_free(f->pd), -EBUSY);
 	assert_int_equal(cq_destroy(f->scq), -EBUSY);
 	assert_int_equal(cq_destroy(f->rcq), -EBUSY);
-	assert_int_equal(qp_destroy(qp, 0), 0);
-	assert_null(qp_find(&f->core, FIX_SLOT << QPN_INDEX_BITS | 2));
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_null(qp_find(&f->core, qpn));
 	assert_int_equal(fake.opened, 1);
 	assert_int_equal(fake.closed, 1);
 	fix_close(f);
@@ -70,20 +73,20 @@ static void sizes_are_raised_and_returned(void **state)
 	(void)state;
 	a.cap = (struct ibv_qp_cap){ .max_send_wr = 100, .max_recv_wr = 3,
 				     .max_send_sge = 5, .max_inline_data = 77 };
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	assert_int_equal(a.cap.max_send_wr, 128);
 	assert_int_equal(a.cap.max_recv_wr, 4);
 	assert_int_equal(a.cap.max_send_sge, 5);
 	assert_int_equal(a.cap.max_recv_sge, 1);
 	assert_int_equal(a.cap.max_inline_data, 77);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 
 	a.cap = (struct ibv_qp_cap){ .max_send_wr = caps.max_qp_wr,
 		.max_recv_wr = caps.max_qp_wr, .max_send_sge = caps.max_sge,
 		.max_recv_sge = caps.max_sge, .max_inline_data = caps.max_inline };
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	assert_int_equal(a.cap.max_send_wr, caps.max_qp_wr);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
 
@@ -179,38 +182,81 @@ static void a_transport_that_refuses_leaves_nothing_behind(void **state)
 	fix_close(f);			/* no users are left */
 }
 
-static uint32_t make_and_break(struct fix *f, uint64_t now)
+static uint32_t make_and_break(struct fix *f)
 {
 	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
 	struct qp *qp;
 	uint32_t qpn;
-	int rc = qp_create(&f->ctx, &a, &fake_transport, now, &qp);
+	int rc = qp_create(&f->ctx, &a, &fake_transport, &qp);
 
 	if (rc) {
 		assert_int_equal(rc, -ENOMEM);
 		return 0;
 	}
 	qpn = qp->qpn;
-	assert_int_equal(qp_destroy(qp, now), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	return qpn & (QPN_INDICES - 1);
 }
 
-static void numbers_rest(void **state)
+/* At whatever rate QPs come and go, and as late as can be. */
+static void a_number_comes_back_after_all_others(void **state)
 {
+	static uint32_t last[QPN_INDICES];
 	struct fix *f = fix_open(8);
-	uint32_t n = 0;
+	const uint32_t span = QPN_INDICES - 2;
 
 	(void)state;
-	assert_int_equal(make_and_break(f, 0), 2);
-	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 3);
-	f->core.qp_next = QPN_INDICES;
-	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 2);
-	assert_int_equal(make_and_break(f, 2 * QPN_REST_NS), 4);	/* 3 rests */
-	while (make_and_break(f, 2 * QPN_REST_NS))
-		n++;
-	assert_int_equal(n, QPN_INDICES - 2 - 3);
-	assert_int_equal(make_and_break(f, 3 * QPN_REST_NS - 1), 0);
-	assert_int_equal(make_and_break(f, 3 * QPN_REST_NS), 2);
+	for (uint32_t i = 1; i <= 5 * span; i++) {
+		uint32_t index = make_and_break(f);
+
+		assert_true(index >= 2);
+		assert_true(i <= span ? !last[index] : last[index] == i - span);
+		last[index] = i;
+	}
+	fix_close(f);
+}
+
+/* There are QPN_REST more than QPs. */
+static void a_number_rests_beside_as_many_qps_as_there_may_be(void **state)
+{
+	static struct qp *qp[QPN_INDICES];
+	static uint32_t last[QPN_INDICES];
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a;
+	struct qp *none;
+
+	(void)state;
+	for (uint32_t i = 0; i < caps.max_qp; i++)
+		qp[i] = fix_qp(f, IBV_QPT_RC);
+	a = fix_init(f, IBV_QPT_RC);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &none), -ENOMEM);
+	assert_int_equal(qp_destroy(qp[0]), 0);
+	for (uint32_t i = 1; i <= 5 * QPN_REST; i++) {
+		uint32_t index = make_and_break(f);
+
+		assert_true(index >= 2);
+		assert_true(!last[index] || i - last[index] > QPN_REST);
+		last[index] = i;
+	}
+	for (uint32_t i = 1; i < caps.max_qp; i++)
+		assert_int_equal(qp_destroy(qp[i]), 0);
+	fix_close(f);
+}
+
+static void numbers_cannot_be_guessed(void **state)
+{
+	struct fix *f = fix_open(8);
+	uint32_t before = make_and_break(f);
+	unsigned near = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		uint32_t index = make_and_break(f);
+
+		near += index - before + 2 < 5;
+		before = index;
+	}
+	assert_true(near < 20);
 	fix_close(f);
 }
 
@@ -236,13 +282,13 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 	async_raise(&f->ctx, IBV_EVENT_QP_FATAL, qp);
 	lock_give(&qp->lock);
 
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	assert_null(heap_top(&timers));
 	assert_ptr_equal(due_take(&f->core), other);
 	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);		/* 1 is forgotten */
 	assert_true(cq_empty(f->scq));
 	assert_int_equal(fix_event(f, NULL), -1);
-	assert_int_equal(qp_destroy(other, 0), 0);
+	assert_int_equal(qp_destroy(other), 0);
 	f->core.timers = NULL;
 	heap_fini(&timers);
 	fix_close(f);
@@ -267,7 +313,7 @@ static void a_qp_at_rest_costs_little(void **state)
 	for (int i = 0; i < MANY; i++) {
 		struct ibv_qp_init_attr_ex each = a;
 
-		assert_int_equal(qp_create(&f->ctx, &each, &fake_transport, 0,
+		assert_int_equal(qp_create(&f->ctx, &each, &fake_transport,
 					   &qp[i]), 0);
 	}
 	rewind(statm);
@@ -278,7 +324,7 @@ static void a_qp_at_rest_costs_little(void **state)
 	if (!SANITIZED)
 		assert_true((after - before) * page / MANY < 16 << 10);
 	for (int i = 0; i < MANY; i++)
-		assert_int_equal(qp_destroy(qp[i], 0), 0);
+		assert_int_equal(qp_destroy(qp[i]), 0);
 	fix_close(f);
 }
 
@@ -291,7 +337,9 @@ int main(void)
 		cmocka_unit_test(what_is_not_supported_is_said_so),
 		cmocka_unit_test(objects_must_be_there_and_of_this_context),
 		cmocka_unit_test(a_transport_that_refuses_leaves_nothing_behind),
-		cmocka_unit_test(numbers_rest),
+		cmocka_unit_test(a_number_comes_back_after_all_others),
+		cmocka_unit_test(a_number_rests_beside_as_many_qps_as_there_may_be),
+		cmocka_unit_test(numbers_cannot_be_guessed),
 		cmocka_unit_test(what_is_destroyed_is_nowhere_any_more),
 		cmocka_unit_test(a_qp_at_rest_costs_little),
 	};

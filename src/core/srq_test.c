@@ -155,9 +155,9 @@ static void it_stays_while_a_qp_uses_it(void **state)
 
 	(void)state;
 	a.srq = &srq->ibv;
-	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, 0, &qp), 0);
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	assert_int_equal(srq_destroy(srq), -EBUSY);
-	assert_int_equal(qp_destroy(qp, 0), 0);
+	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);
 }

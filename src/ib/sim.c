@@ -179,7 +179,7 @@ struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq
 
 	MUST(n->nqps < SIM_QPS);
 	MUST(qp_create(&n->ctx, &a, s->same_host ? &local_transport : &ib_transport,
-		       s->now, &qp) == 0);
+		       &qp) == 0);
 	n->due[n->nqps] = NEVER;
 	n->qps[n->nqps++] = qp;
 	return qp;
@@ -196,7 +196,7 @@ void sim_destroy(struct sim *s, struct qp *qp)
 		n->due[i] = n->due[n->nqps];
 		break;
 	}
-	MUST(qp_destroy(qp, s->now) == 0);
+	MUST(qp_destroy(qp) == 0);
 }
 
 void sim_leave(struct sim *s, int side)

@@ -65,7 +65,7 @@ static inline struct fix *fix_raw(const struct sim_conf *conf, bool initiator)
 
 static inline void fix_close(struct fix *f)
 {
-	sim_unpair(f->s, &f->p);
+	sim_unpair(&f->p);
 	if (f->raw)
 		f->raw->ops->close(f->raw);
 	for (int i = 0; i < 2; i++) {

@@ -278,7 +278,7 @@ static void send_with_invalidate(void **state)
 	sim_run(f->s, SEC);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
 	assert_int_equal(mw_dealloc(mw), 0);
-	sim_unpair(f->s, &f->p);
+	sim_unpair(&f->p);
 	f->p = sim_pair(f->s, NULL);
 	assert_int_equal(mr_dereg(mr), 0);
 	fix_close(f);
@@ -295,7 +295,7 @@ static void shared_receives(void **state)
 	(void)state;
 	assert_int_equal(srq_create(&f->s->node[1].ctx, f->s->node[1].pd, &a, &srq), 0);
 	p = sim_pair(f->s, srq);
-	sim_unpair(f->s, &f->p);
+	sim_unpair(&f->p);
 	f->p = p;
 	sim_connect(f->s, &f->p, &c);
 	for (uint64_t i = 0; i < 2; i++) {
@@ -316,7 +316,7 @@ static void shared_receives(void **state)
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);
-	sim_unpair(f->s, &f->p);
+	sim_unpair(&f->p);
 	f->p = sim_pair(f->s, NULL);
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);

@@ -341,7 +341,7 @@ static struct run *begin(uint64_t seed)
 static void end(struct run *t)
 {
 	for (unsigned p = 0; p < t->pairs; p++) {
-		sim_unpair(t->s, &t->p[p]);
+		sim_unpair(&t->p[p]);
 		close_side(&t->side[p][0]);
 		close_side(&t->side[p][1]);
 	}

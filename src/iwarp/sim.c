@@ -119,7 +119,7 @@ static struct qp *make_qp(struct sim *s, int side, struct cq *cq, struct srq *sr
 	};
 	struct qp *qp;
 
-	MUST(qp_create(&n->ctx, &a, &iwarp_transport, s->now, &qp) == 0);
+	MUST(qp_create(&n->ctx, &a, &iwarp_transport, &qp) == 0);
 	MUST(qp_modify(qp, &init, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, s->now) == 0);
 	return qp;
 }
@@ -135,11 +135,11 @@ struct sim_pair sim_pair(struct sim *s, struct srq *srq_of_b)
 	return p;
 }
 
-void sim_unpair(struct sim *s, struct sim_pair *p)
+void sim_unpair(struct sim_pair *p)
 {
 	for (int i = 0; i < 2; i++) {
 		if (p->qp[i])
-			MUST(qp_destroy(p->qp[i], s->now) == 0);
+			MUST(qp_destroy(p->qp[i]) == 0);
 		MUST(cq_destroy(p->cq[i]) == 0);
 	}
 }

@@ -69,7 +69,7 @@ void sim_connect(struct sim *s, struct sim_pair *p, const struct sim_conf *conf)
 /* B is in RTS; the other end of its stream is the test's. */
 struct stream *sim_connect_raw(struct sim *s, struct sim_pair *p,
 			       const struct sim_conf *conf, bool b_initiator);
-void sim_unpair(struct sim *s, struct sim_pair *p);
+void sim_unpair(struct sim_pair *p);
 
 struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access);
 

@@ -76,7 +76,7 @@ static inline void make_qp(struct world *w, int pair, int i)
 	assert_int_equal(cq_create(&w->ctx, 200, NULL, NULL, &w->cq[pair][i]), 0);
 	a.send_cq = a.recv_cq = (struct ibv_cq *)&w->cq[pair][i]->ex;
 	assert_int_equal(qp_create(&w->ctx, &a, nic_transport(w->nic, w->dev),
-				   nic_now(), &w->qp[pair][i]), 0);
+				   &w->qp[pair][i]), 0);
 	assert_int_equal(qp_modify(w->qp[pair][i], &init, IBV_QP_STATE |
 				   IBV_QP_ACCESS_FLAGS, nic_now()), 0);
 }
@@ -162,7 +162,7 @@ static inline void close_world(struct world *w)
 	for (int p = 0; p < PAIRS; p++) {
 		for (int i = 0; i < 2; i++) {
 			if (w->qp[p][i])
-				assert_int_equal(qp_destroy(w->qp[p][i], nic_now()), 0);
+				assert_int_equal(qp_destroy(w->qp[p][i]), 0);
 			if (w->cq[p][i])
 				assert_int_equal(cq_destroy(w->cq[p][i]), 0);
 		}

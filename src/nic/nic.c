@@ -230,7 +230,6 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 		goto close_link;
 	heap_init(&e->timers);
 	nic->core.timers = &e->timers;
-	nic->core.qp_next = (uint32_t)clock_ns();	/* stale QPNs are unlikely */
 	rc = engine_thread_start(e);
 	if (rc)
 		goto fini_heap;

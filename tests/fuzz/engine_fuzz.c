@@ -192,7 +192,7 @@ static struct world *world_open(void)
 			.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = &w->pd->ibv,
 		};
 
-		MUST(qp_create(&w->ctx, &a, &ib_transport, w->now, &w->qp[i]) == 0);
+		MUST(qp_create(&w->ctx, &a, &ib_transport, &w->qp[i]) == 0);
 		bring(w, w->qp[i]);
 	}
 	return w;
@@ -229,7 +229,7 @@ static void world_close(struct world *w)
 	must_be_untouched(w->read_only);
 	must_be_untouched(w->foreign);
 	for (int i = 0; i < QPS; i++)
-		MUST(qp_destroy(w->qp[i], w->now) == 0);
+		MUST(qp_destroy(w->qp[i]) == 0);
 	drain_events(w);
 	MUST(ah_destroy(w->ah) == 0);
 	MUST(srq_destroy(w->srq) == 0);

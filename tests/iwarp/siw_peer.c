@@ -94,7 +94,7 @@ static void open_peer(struct peer *p)
 	CHECK(cq_create(&p->ctx, 64, NULL, NULL, &p->cq) == 0);
 	init.pd = &p->pd->ibv;
 	init.send_cq = init.recv_cq = (struct ibv_cq *)&p->cq->ex;
-	CHECK(qp_create(&p->ctx, &init, nic_transport(p->nic, p->dev), nic_now(),
+	CHECK(qp_create(&p->ctx, &init, nic_transport(p->nic, p->dev),
 			&p->qp) == 0);
 	CHECK(qp_modify(p->qp, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, nic_now()) == 0);
 }
@@ -309,7 +309,7 @@ static void leave(struct peer *p)
 	while (p->qp->state != IBV_QPS_ERR && clock_ns() < end)
 		nic_poll(p->nic);
 	CHECK(p->qp->state == IBV_QPS_ERR);
-	CHECK(qp_destroy(p->qp, nic_now()) == 0);
+	CHECK(qp_destroy(p->qp) == 0);
 	nic_close(p->nic);
 }
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* secret.h - numbers that nobody can guess from others that he was given: the
+ * kernel's, many at a time.  (sys/rand.h is for what may be computed again.) */
+#ifndef SYS_SECRET_H
+#define SYS_SECRET_H
+
+#include <stdint.h>
+
+enum { SECRET_WORDS = 256 };
+
+struct secret {				/* begins as { 0 } */
+	uint32_t word[SECRET_WORDS];
+	unsigned left;
+};
+
+uint32_t secret_word(struct secret *s);
+uint32_t secret_below(struct secret *s, uint32_t n);	/* 0 .. n - 1 */
+void secret_shuffle(struct secret *s, uint16_t *v, unsigned n);
+
+#endif
