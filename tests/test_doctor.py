@@ -145,7 +145,13 @@ def test_doctor_knows_an_urnic(netns, stage):
     assert port_of(netns, stage, "nobody",
                    "4791: shared with ibv_rc_pingpong") == "ok"
     if not lab.IN_USERNS:           # where there is one user only
-        assert port_of(netns, stage, None, ", an urnic of user ") == "limited"
+        other = ", an urnic of user "
+        assert port_of(netns, stage, lab.SECOND_USER, other) == "limited"
+        assert port_of(netns.with_env(URNIC_SHARE="user"), stage, lab.SECOND_USER,
+                       other) == "missing"
+        assert port_of(netns, stage, None, other) == "missing"
+        assert port_of(netns.with_env(URNIC_SHARE="host"), stage, None,
+                       other) == "limited"
     netns.start("/usr/bin/python3", "-c", SHARE)
     assert port_of(netns, stage, "nobody", "4791: shared with python3") == "limited"
 

@@ -330,6 +330,46 @@ def test_second_user_takes_the_port_over(netns_pair, faults, end):
     second.finish()
 
 
+def said_of_port(proc, level):
+    return [x for x in proc.out.splitlines() if f"{level}: UDP port 4791" in x]
+
+
+@needs_second_user
+@pytest.mark.parametrize("user,share,warned", [
+    (lab.SECOND_USER, "auto", 1), (lab.SECOND_USER, "host", 0), ("root", "host", 0)])
+def test_second_user_is_warned(netns_pair, faults, user, share, warned):
+    """Who holds the port can read and change what it forwards."""
+    pair = netns_pair()
+    first = Two(pair.b, pair.a, worker(faults)).wait_joined()
+    second = Two(pair.b, pair.a, worker(faults), users=(user, "nobody"),
+                 server_env={"URNIC_SHARE": share})
+    second.finish()
+    lines = said_of_port(second.server, "warn")
+    assert len(lines) == warned, second.server.describe()
+    for line in lines:
+        assert f"user {uid(pair.b, 'nobody')} (process {first.server.pid})" in line
+        assert "can read and change" in line and "URNIC_SHARE" in line
+    assert not said_of_port(first.server, "warn")
+    first.finish()
+
+
+@needs_second_user
+@pytest.mark.parametrize("user,share", [(lab.SECOND_USER, "user"), ("root", "auto")])
+def test_second_user_refuses(netns_pair, faults, user, share):
+    pair = netns_pair()
+    first = Two(pair.b, pair.a, worker(faults)).wait_joined()
+    second = Two(pair.b, pair.a, worker(faults), users=(user, "nobody"),
+                 server_env={"URNIC_SHARE": share})
+    assert second.server.wait(LONG) == 4, second.server.describe()
+    assert "RTR: Address already in use" in second.server.out
+    lines = said_of_port(second.server, "error")
+    assert len(lines) == 1, second.server.describe()
+    assert f"user {uid(pair.b, 'nobody')} (process {first.server.pid})" in lines[0]
+    assert "URNIC_SHARE=host" in lines[0]
+    second.client.kill()
+    first.finish()
+
+
 HOLD = """
 import socket, sys, time
 s = socket.socket(int(sys.argv[1]), socket.SOCK_DGRAM)

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "sys/conf.h"
+
 enum verdict { OK, LIMITED, MISSING, VERDICTS };
 
 struct finding {
@@ -22,8 +24,9 @@ void finding(struct finding *f, enum verdict v, const char *cost,
 /* The number in a file below /proc or /sys, or -1. */
 long probe_number(const char *path);
 
-/* The one that is configured; 4791 if the configuration is wrong. */
+/* What is configured; the default if the configuration is wrong. */
 uint16_t probe_udp_port(void);
+enum conf_share probe_share(void);
 
 void probe_conf(struct finding *f);
 void probe_iwarp(struct finding *f);

@@ -17,6 +17,15 @@ uint16_t probe_udp_port(void)
 	return conf_read(&conf, &origin, err) ? 4791 : conf.udp_port;
 }
 
+enum conf_share probe_share(void)
+{
+	struct conf_origin origin;
+	char err[CONF_ERR];
+	struct conf conf;
+
+	return conf_read(&conf, &origin, err) ? CONF_SHARE_AUTO : conf.share;
+}
+
 /* An interface, or a device of one: see listed() of nic/registry.c. */
 static bool is_known(const char *name)
 {

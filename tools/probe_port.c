@@ -73,6 +73,28 @@ static bool find_holder(int family, struct holder *h, bool *urnic)
 	return i > 0;
 }
 
+/* Another user's urnic would forward what is ours: see nic/port.c. */
+static void port_of_another(struct finding *f, const struct holder *h,
+			    const char *who)
+{
+	enum conf_share share = probe_share();
+	unsigned port = probe_udp_port();
+
+	if (share == CONF_SHARE_USER || (share == CONF_SHARE_AUTO && geteuid() == 0))
+		finding(f, MISSING, "no queue pair to another host, and no UD, gets to"
+			" RTR (EADDRINUSE), as that user could read and change what"
+			" it carries", "end that process, use a network namespace of"
+			" your own, or permit it (URNIC_SHARE=host)",
+			"%u: held by %s, an urnic of user %u", port, who,
+			(unsigned)h->uid);
+	else
+		finding(f, LIMITED, "that process forwards what is ours, which takes"
+			" time, and can read and change it", "run as that user, or in"
+			" a network namespace of your own; URNIC_SHARE=user refuses"
+			" it", "%u: held by %s, an urnic of user %u", port, who,
+			(unsigned)h->uid);
+}
+
 static void port_held(struct finding *f, int family)
 {
 	unsigned port = probe_udp_port();
@@ -97,10 +119,7 @@ static void port_held(struct finding *f, int family)
 	if (share && urnic)
 		finding(f, OK, "", "", "%u: shared with %s", port, who);
 	else if (urnic)
-		finding(f, LIMITED, "that process forwards what is ours, which"
-			" takes time", "run as that user, or in a"
-			" network namespace of your own", "%u: held by %s, an urnic"
-			" of user %u", port, who, (unsigned)h.uid);
+		port_of_another(f, &h, who);
 	else if (share)
 		finding(f, LIMITED, "what the kernel gives to it is lost: messages"
 			" are sent again, or time out", stop_it,

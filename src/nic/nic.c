@@ -219,7 +219,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = open_transports(nic, way, off_why);
 	if (rc)
 		goto fini_core;
-	rc = port_open(&e->port, e->host, conf->udp_port);
+	rc = port_open(&e->port, e->host, conf->udp_port, conf->share);
 	if (rc)
 		goto close_transports;
 	rc = stack_links(e, conf);

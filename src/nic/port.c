@@ -51,7 +51,10 @@ struct port {
 	struct host *host;
 	struct inbox *inbox;
 	uint16_t udp_port, slot;
+	enum conf_share share;
 	struct family fam[2];
+	bool warned;			/* of the user who carries what is ours: */
+	uid_t warned_of;
 	struct list groups;
 	uint64_t due;			/* steering, retries; 0: at once */
 	unsigned recvs;
@@ -251,6 +254,36 @@ static uint16_t find_slot(struct port *p, uid_t uid)
 	return 0;
 }
 
+/* The urnic of another user, h, would carry what is ours. */
+static int trust_holder(struct port *p, struct family *f, const struct holder *h)
+{
+	bool refuse = p->share == CONF_SHARE_USER ||
+		      (p->share == CONF_SHARE_AUTO && geteuid() == 0);
+	uid_t uid;
+	pid_t pid;
+
+	if (host_cred(p->host, f->holder, &uid, &pid))
+		pid = 0;
+	if (refuse) {
+		log_error("UDP port %u (%s) is held by the urnic of user %u (process "
+			  "%d), which could read and change all that comes for this "
+			  "process: end that one, use a network namespace of your "
+			  "own, or permit it (URNIC_SHARE=host)", p->udp_port,
+			  af_name(f), (unsigned)h->uid, (int)pid);
+		f->holder = 0;
+		return -EADDRINUSE;
+	}
+	f->holder_uid = h->uid;
+	if (p->share == CONF_SHARE_AUTO && !(p->warned && p->warned_of == h->uid))
+		log_warn("UDP port %u (%s) is held by the urnic of user %u (process "
+			 "%d): it forwards what comes for this process, and can read "
+			 "and change it (URNIC_SHARE=user refuses that, host permits "
+			 "it)", p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
+	p->warned = true;
+	p->warned_of = h->uid;
+	return 0;
+}
+
 /* The port is taken.  By an urnic of another user: then there is a connection
  * to it.  Processes of this user would have shared it. */
 static int find_holder(struct port *p, struct family *f)
@@ -262,10 +295,8 @@ static int find_holder(struct port *p, struct family *f)
 	f->holder = 0;
 	if (!rc && h.uid != geteuid())
 		f->holder = find_slot(p, h.uid);
-	if (f->holder) {
-		f->holder_uid = h.uid;
-		return 0;
-	}
+	if (f->holder)
+		return trust_holder(p, f, &h);
 	if (f->state == FOREIGN && f->said_held)
 		return -EADDRINUSE;	/* still */
 	f->said_held = true;
@@ -445,7 +476,8 @@ static const struct link_ops port_ops = {
 	.close = keep_open,
 };
 
-int port_open(struct port **out, struct host *host, uint16_t udp_port)
+int port_open(struct port **out, struct host *host, uint16_t udp_port,
+	      enum conf_share share)
 {
 	struct port *p = calloc(1, sizeof(*p));
 	int rc;
@@ -461,6 +493,7 @@ int port_open(struct port **out, struct host *host, uint16_t udp_port)
 	p->link = (struct link){ &port_ops, p->udp->run_max, p->udp->mtu };
 	p->host = host;
 	p->udp_port = udp_port;
+	p->share = share;
 	p->slot = host_slot(host);
 	p->fam[0].af = AF_INET;
 	p->fam[1].af = AF_INET6;

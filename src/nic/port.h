@@ -3,8 +3,9 @@
  * between the processes of a user (nic/steer) and forwarding (host/).
  *
  * Nothing is bound before port_bind().  A process that finds the port taken by
- * another user's urnic lives from what that one forwards, and tries again when
- * the connection to it closes.
+ * another user's urnic lives from what that one forwards, if share lets it (who
+ * forwards can read and change it), and tries again when the connection to it
+ * closes.
  */
 #ifndef NIC_PORT_H
 #define NIC_PORT_H
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "link/link.h"
+#include "sys/conf.h"
 
 struct port;
 struct host;
@@ -20,12 +22,14 @@ struct host;
 struct port_stats { uint64_t rx, tx, rx_drops, misdelivered, forwarded, rediscoveries; };
 
 /* host: for forwarding; its datagrams arrive through port_deliver(). */
-int port_open(struct port **out, struct host *host, uint16_t udp_port);
+int port_open(struct port **out, struct host *host, uint16_t udp_port,
+	      enum conf_share share);
 void port_close(struct port *port);
 struct link *port_link(struct port *port);
 
 /* Bind the address family (AF_INET or AF_INET6) if it is not yet.  0;
- * -EADDRINUSE with one error line that names the holder if it is no urnic. */
+ * -EADDRINUSE with one error line that names the holder if it is no urnic, or
+ * another user's that may not carry this one's traffic. */
 int port_bind(struct port *port, int family);
 /* What to sleep on: the receiving socket of a family (-1: not bound, and that
  * may change with port_bind()), and an epoll descriptor for all else. */

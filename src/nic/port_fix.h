@@ -51,12 +51,17 @@ static inline void on_gone(void *arg, uint16_t slot)
 
 static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
-static inline void begin(struct proc *p)
+static inline void begin_shared(struct proc *p, enum conf_share share)
 {
 	memset(p, 0, sizeof(*p));
 	assert_int_equal(host_open(&p->host, &ops, p), 0);
-	assert_int_equal(port_open(&p->port, p->host, PORT), 0);
+	assert_int_equal(port_open(&p->port, p->host, PORT, share), 0);
 	p->slot = host_slot(p->host);
+}
+
+static inline void begin(struct proc *p)
+{
+	begin_shared(p, CONF_SHARE_AUTO);
 }
 
 static inline void end(struct proc *p)

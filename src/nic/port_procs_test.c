@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A port that real processes share: they are killed, or another user's. */
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -13,7 +14,7 @@ struct child { pid_t pid; int from, to; };
 
 /* A process with a port: reports once when it is bound, then after each byte
  * on its pipe, and ends with the pipe. */
-static void child_main(int in, int out, uid_t uid)
+static void child_main(int in, int out, uid_t uid, enum conf_share share)
 {
 	struct proc p;
 	struct report r = { 0 };
@@ -22,7 +23,7 @@ static void child_main(int in, int out, uid_t uid)
 
 	if (uid != geteuid() && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
 		_exit(77);
-	begin(&p);
+	begin_shared(&p, share);
 	r.slot = p.slot;
 	r.rc = port_bind(p.port, AF_INET);
 	for (;;) {
@@ -50,7 +51,8 @@ static struct report ask(struct child *c)
 	return r;
 }
 
-static bool start(struct child *c, uid_t uid, struct report *r)
+static bool start(struct child *c, uid_t uid, enum conf_share share,
+		  struct report *r)
 {
 	int to[2], from[2];
 
@@ -60,7 +62,7 @@ static bool start(struct child *c, uid_t uid, struct report *r)
 	if (c->pid == 0) {
 		close(to[1]);
 		close(from[0]);
-		child_main(to[0], from[1], uid);
+		child_main(to[0], from[1], uid, share);
 	}
 	close(to[0]);
 	close(from[1]);
@@ -94,7 +96,7 @@ static void test_killed_in_traffic(void **state)
 	(void)state;
 	need_netns();
 	for (int i = 0; i < N; i++) {
-		assert_true(start(&c[i], geteuid(), &r[i]));
+		assert_true(start(&c[i], geteuid(), CONF_SHARE_AUTO, &r[i]));
 		assert_int_equal(r[i].rc, 0);
 	}
 	for (int k = 0; k < ROUNDS; k++) {
@@ -140,8 +142,8 @@ static void test_a_second_user(void **state)
 
 	(void)state;
 	need_netns();
-	assert_true(start(&a, geteuid(), &ra));
-	if (!start(&b, NOBODY, &rb)) {
+	assert_true(start(&a, geteuid(), CONF_SHARE_AUTO, &ra));
+	if (!start(&b, NOBODY, CONF_SHARE_AUTO, &rb)) {
 		fprintf(stderr, "SKIPPED: cannot become another user\n");
 		stop(&a);
 		stop(&b);
@@ -162,7 +164,7 @@ static void test_a_second_user(void **state)
 		from_outside(AF_INET, qpn_of(rb.slot), 0);
 	}
 	assert_true(ask(&b).got > 10);
-	assert_true(start(&c, geteuid(), &rc));
+	assert_true(start(&c, geteuid(), CONF_SHARE_HOST, &rc));
 	assert_int_equal(rc.rc, 0);
 	for (int i = 0; i < 10; i++)
 		from_outside(AF_INET, qpn_of(rc.slot), 0);
@@ -173,11 +175,49 @@ static void test_a_second_user(void **state)
 	stop(&c);
 }
 
+/* Who forwards can read and change: root does not let a user do so, unless it is
+ * told to, and a user need not let anybody. */
+static void test_who_may_carry_whose(void **state)
+{
+	static const struct { uid_t first, second; enum conf_share share; int rc; } t[] = {
+		{ 0, NOBODY, CONF_SHARE_AUTO, 0 },
+		{ 0, NOBODY, CONF_SHARE_HOST, 0 },
+		{ 0, NOBODY, CONF_SHARE_USER, -EADDRINUSE },
+		{ NOBODY, 0, CONF_SHARE_AUTO, -EADDRINUSE },
+		{ NOBODY, 0, CONF_SHARE_HOST, 0 },
+		{ NOBODY, 0, CONF_SHARE_USER, -EADDRINUSE },
+		{ NOBODY, NOBODY - 1, CONF_SHARE_AUTO, 0 },
+		{ NOBODY, NOBODY - 1, CONF_SHARE_USER, -EADDRINUSE },
+		{ NOBODY, NOBODY, CONF_SHARE_USER, 0 },
+		{ 0, 0, CONF_SHARE_AUTO, 0 },
+	};
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct report first, second;
+		struct child a, b;
+
+		if (!start(&a, t[i].first, CONF_SHARE_AUTO, &first) ||
+		    !start(&b, t[i].second, t[i].share, &second)) {
+			fprintf(stderr, "SKIPPED: cannot become another user\n");
+			skip();
+		}
+		assert_int_equal(first.rc, 0);
+		assert_int_equal(second.rc, t[i].rc);
+		stop(&a);
+		stop(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_in_traffic),
 		cmocka_unit_test(test_a_second_user),
+		cmocka_unit_test(test_who_may_carry_whose),
 	};
 
 	have_netns = netns_enter();

@@ -14,16 +14,22 @@
 #include "sys/ident.h"
 #include "sys/log.h"
 
-enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT };
+enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, SHARE };
 
 static const char *const type_name[] = {
 	[TEXT] = "text", [LOG] = "level[:file]", [IDENT] = "identity",
 	[LOCAL] = "choice", [BOOL] = "yes or no", [PORT] = "number",
+	[SHARE] = "choice",
 };
 
 static const char *const local_name[] = {
 	[CONF_LOCAL_OFF] = "off", [CONF_LOCAL_PIPE] = "pipe",
 	[CONF_LOCAL_VM] = "vm", [CONF_LOCAL_AUTO] = "auto",
+};
+
+static const char *const share_name[] = {
+	[CONF_SHARE_USER] = "user", [CONF_SHARE_HOST] = "host",
+	[CONF_SHARE_AUTO] = "auto",
 };
 
 static const struct row {
@@ -107,6 +113,17 @@ static int set_local(void *at, const char *value, char *err)
 	return fail(err, "'%s' is not off, pipe, vm or auto", value);
 }
 
+static int set_share(void *at, const char *value, char *err)
+{
+	for (int i = CONF_SHARE_USER; i <= CONF_SHARE_AUTO; i++) {
+		if (strcmp(share_name[i], value) == 0) {
+			*(enum conf_share *)at = (enum conf_share)i;
+			return 0;
+		}
+	}
+	return fail(err, "'%s' is not user, host or auto", value);
+}
+
 static int set_bool(void *at, const char *value, char *err)
 {
 	static const char *const yes[] = { "yes", "on", "true", "1" };
@@ -150,6 +167,8 @@ static int set(struct conf *c, const struct row *r, const char *value,
 		return set_bool(at, value, err);
 	case PORT:
 		return set_port(at, value, err);
+	case SHARE:
+		return set_share(at, value, err);
 	}
 	return fail(err, "no such type");
 }
@@ -365,6 +384,9 @@ static void print_value(FILE *to, const struct row *r, const struct conf *c)
 		break;
 	case PORT:
 		fprintf(to, "%u", *(const uint16_t *)at);
+		break;
+	case SHARE:
+		fputs(share_name[*(const enum conf_share *)at], to);
 		break;
 	}
 }

@@ -13,6 +13,8 @@
 
 enum conf_local { CONF_LOCAL_OFF, CONF_LOCAL_PIPE, CONF_LOCAL_VM, CONF_LOCAL_AUTO };
 
+enum conf_share { CONF_SHARE_USER, CONF_SHARE_HOST, CONF_SHARE_AUTO };
+
 struct conf {
 	char log[160];		/* URNIC_LOG: level[:file] */
 	char fault[512];	/* URNIC_FAULT: link/fault.h has the grammar */
@@ -22,6 +24,7 @@ struct conf {
 	enum conf_local local;	/* URNIC_LOCAL */
 	bool one_gid;		/* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;	/* URNIC_UDP_PORT: 4791 */
+	enum conf_share share;	/* URNIC_SHARE: whose urnic may hold that port */
 	bool mpa_crc;		/* URNIC_MPA_CRC: on iWARP connections */
 };
 

@@ -53,6 +53,7 @@ static void t_defaults(void **state)
 	assert_string_equal(c.fault, "");
 	assert_int_equal(c.local, CONF_LOCAL_AUTO);
 	assert_int_equal(c.udp_port, 4791);
+	assert_int_equal(c.share, CONF_SHARE_AUTO);
 	assert_false(c.one_gid);
 	assert_int_equal(o.from[0], CONF_DEFAULT);
 }
@@ -60,12 +61,13 @@ static void t_defaults(void **state)
 static void t_file(void **state)
 {
 	(void)state;
-	file("; comment\n[urnic]\nlocal = off\none_gid = yes\n"
+	file("; comment\n[urnic]\nlocal = off\none_gid = yes\nshare = user\n"
 	     "udp_port=5000\ndevices = eth0,eth1\n");
 	good();
 	assert_int_equal(c.local, CONF_LOCAL_OFF);
 	assert_true(c.one_gid);
 	assert_int_equal(c.udp_port, 5000);
+	assert_int_equal(c.share, CONF_SHARE_USER);
 	assert_string_equal(c.devices, "eth0,eth1");
 	file("log = debug\n");		/* no section needed */
 	good();
@@ -183,7 +185,7 @@ static void t_table(void **state)
 		assert_int_equal(conf_check(k->key, k->dflt, err), 0);
 		assert_true(k->text[0] && k->type[0]);
 	}
-	assert_int_equal(n, 9);
+	assert_int_equal(n, 10);
 	assert_int_equal(conf_check("nonsense", "", err), -EINVAL);
 	assert_non_null(strstr(err, "nonsense"));
 }
