@@ -95,6 +95,14 @@ def jumbo_pingpong_rows():
             yield Row(f"ibv_{kind}_pingpong", ("-n", "200", "-c", "-m", mtu))
 
 
+def above_the_port_rows():
+    """More than an interface of MTU 1500 carries: its own MTU is used."""
+    for kind in ("rc", "uc", "srq"):
+        for mtu in ("2048", "4096"):
+            yield Row(f"ibv_{kind}_pingpong",
+                      ("-n", "200", "-c", "-s", "30000", "-m", mtu))
+
+
 # --- perftest ---------------------------------------------------------------
 
 SIZES = {"RC": ("-n", "200"), "UC": ("-n", "20", "-s", "2000"),
@@ -155,6 +163,18 @@ def path_mtu_rows(mtus):
             yield Row(program, ("-n", "50", "-s", "20000", "-m", mtu))
         yield Row("ib_write_bw", ("-c", "UC", "-n", "5", "-s", "9000", "-m", mtu), "UC")
         yield Row("ib_send_lat", ("-c", "UD", "-n", "50", "-s", "200", "-m", mtu), "UD")
+
+
+# --- qperf ------------------------------------------------------------------
+
+def qperf_rows():
+    """By rdma_cm, for which it has RC only: without, it sends to LIDs, which only
+    InfiniBand has.  It knows IPv4 alone."""
+    for test in ("rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat",
+                 "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_bw",
+                 "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
+                 "ver_rc_compare_swap", "ver_rc_fetch_add"):
+        yield Row("qperf", ("-cm1", "-t", "1", test))
 
 
 NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$", re.M)

@@ -107,6 +107,27 @@ def test_pingpong(shared_pair, cell):
             proc.describe()
 
 
+@pytest.mark.parametrize("cell", table(list(programs.above_the_port_rows()),
+                                       [p for p in programs.PLACES if p[1] == 1500]))
+def test_path_mtu_above_the_port(shared_pair, cell):
+    server, client = run_cell(shared_pair, cell)
+    for proc in (server, client):
+        assert "usec/iter" in proc.out and "invalid data" not in proc.out
+        warned = proc.out.count("a program asked for path MTU")
+        assert warned == (1 if cell.place == "pair" else 0), proc.describe()
+
+
+def test_path_mtu_of_two_devices(shared_pair):
+    """Both are on one host, where each carries what is asked for."""
+    ns = shared_pair().a.with_env(URNIC_LOCAL="off")
+    words = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-c", "-s", "30000",
+             "-m", "4096", "-d"]
+    server, client = lab.run_both(ns, ns, [*words, "roce_eth0"], ns.ip4,
+                                  server_argv=[*words, "roce_lo"])
+    for proc in (server, client):
+        assert "usec/iter" in proc.out and "path MTU" not in proc.out, proc.describe()
+
+
 @pytest.mark.parametrize("gid", sorted(lab.Pair.GIDS))
 @pytest.mark.parametrize("kind", ["rc", "uc", "ud", "srq"])
 @pytest.mark.parametrize("place", lab.Pair.PLACES)
@@ -125,6 +146,20 @@ def test_perftest(shared_pair, cell):
     + table(list(programs.path_mtu_rows(("2048", "4096"))), JUMBO))
 def test_path_mtu(shared_pair, cell):
     check_perftest(cell, run_cell(shared_pair, cell)[1])
+
+
+@pytest.mark.parametrize("cell", table(
+    list(programs.qperf_rows()), [p for p in programs.PLACES if p[2] == "v4"]))
+def test_qperf(shared_pair, cell):
+    pair = shared_pair(cell.mtu)
+    here, other = pair.place(cell.place)
+    port = lab.next_port()
+    words = ["qperf", "-lp", port]
+    server = here.start(*words)
+    server.wait_listening(port)
+    out = other.run(*words, pair.a.ip4, *cell.row.options, "quit").out
+    assert re.search(r"^    (latency|bw|msg_rate) += +[\d.]+ ", out, re.M), out
+    server.wait(5)
 
 
 # With a ConnectX's identity perftest posts by ibv_wr_*.

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <net/if.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -54,6 +55,7 @@ struct device {
 	struct list node;
 	struct identity id;
 	_Atomic uint32_t pkey_violations, qkey_violations;
+	atomic_bool mtu_told;			/* that a path MTU was too large */
 	uint64_t guid;				/* network order */
 	struct lock lock;			/* what follows */
 	bool present;				/* its interface still exists */

@@ -77,6 +77,7 @@ struct qp {
 	struct ibv_qp_attr attr;		/* as set by modify */
 	struct ibv_qp_init_attr init;		/* as created, caps as granted */
 	struct av av;				/* connected: the peer */
+	bool peer_here;				/* ... and it is of this host */
 	struct sq sq;
 	struct rq rq;				/* unused with an SRQ */
 	bool draining, drained_notify;		/* SQD: event when sent all */

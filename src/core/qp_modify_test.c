@@ -104,7 +104,7 @@ static void every_value_is_checked_and_nothing_changes(void **state)
 	before = query(qp);
 	entered = fake.entered;
 	good.qp_state = IBV_QPS_RTR;
-	a = good, a.path_mtu = IBV_MTU_2048;		/* port: 1500 */
+	a = good, a.path_mtu = IBV_MTU_4096 + 1;
 	assert_int_equal(modify(qp, a, TO_RTR_RC), -EINVAL);
 	a = good, a.path_mtu = 0;
 	assert_int_equal(modify(qp, a, TO_RTR_RC), -EINVAL);

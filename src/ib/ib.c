@@ -7,6 +7,7 @@
 #include "core/due.h"
 #include "core/transport.h"
 #include "ib/ib_qp.h"
+#include "sys/log.h"
 
 /* --- the NIC -------------------------------------------------------------------- */
 
@@ -101,13 +102,32 @@ static int find_host(struct ib_qp *q)
 	return 0;
 }
 
+/* A program that asks for more than the port carries does so on both hosts, and
+ * both use their port's.  Within a host packets go by the loopback interface,
+ * which carries all. */
+static uint32_t mtu_of(const struct qp *qp)
+{
+	struct device *dev = qp->dev;
+	enum ibv_mtu port = mtu_for_netdev(dev->net.mtu), path = qp->attr.path_mtu;
+
+	if (qp->type == IBV_QPT_UD)
+		return mtu_bytes(port);
+	if (path <= port || qp->peer_here)
+		return mtu_bytes(path);
+	if (!atomic_exchange(&dev->mtu_told, true))
+		log_warn("%s: a program asked for path MTU %u, but %s carries no more "
+			 "than %u, which is used; if the peer's interface carries "
+			 "more, give both the same MTU (ip link set %s mtu ...)",
+			 dev->ibv.name, mtu_bytes(path), dev->net.name,
+			 mtu_bytes(port), dev->net.name);
+	return mtu_bytes(port);
+}
+
 static int enter_rtr(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
-	enum ibv_mtu mtu = qp->type == IBV_QPT_UD ?
-			   mtu_for_netdev(qp->dev->net.mtu) : qp->attr.path_mtu;
 
-	q->mtu = mtu_bytes(mtu);
+	q->mtu = mtu_of(qp);
 	rsp_reset(q, qp->attr.rq_psn);
 	return find_host(q);
 }

@@ -95,6 +95,76 @@ static void overrun(void **state)
 	fix_close(f);
 }
 
+/* --- more than the port carries ------------------------------------------ */
+
+struct longest { uint32_t payload; };
+
+static bool measure(void *arg, const struct sim_packet *p)
+{
+	struct longest *l = arg;
+
+	if (p->payload > l->payload)
+		l->payload = p->payload;
+	return true;
+}
+
+static void moves_data(struct fix *f)
+{
+	fix_recv(f, 9, 0, 5000);
+	fix_post(f, IBV_WR_SEND, 1, 0, 5000, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 5000, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 3, 0, 5000, 0);
+	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+	for (uint64_t i = 1; i <= 3; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+}
+
+/* Both ends ask for more than the interface carries: packets fit, the program
+ * reads back what it said, and one line a device tells it. */
+static void path_mtu_above_the_port(void **state)
+{
+	const struct sim_conf conf = { .path_mtu = IBV_MTU_4096, .netdev_mtu = 1500 };
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+	struct longest l = { 0 };
+
+	(void)state;
+	f->s->tap = measure;
+	f->s->tap_arg = &l;
+	moves_data(f);
+	assert_int_equal(l.payload, 1024);
+	assert_int_equal(qp_query(f->p.qp[0], &a, &init), 0);
+	assert_int_equal(a.path_mtu, IBV_MTU_4096);
+	for (int i = 0; i < 2; i++)
+		assert_true(f->s->node[i].dev->mtu_told);
+	fix_close(f);
+}
+
+/* On the loopback interface, where packets of one host go, it is not so: there
+ * the other end may be of a device whose port carries more. */
+static void path_mtu_within_a_host(void **state)
+{
+	const struct sim_conf conf = { .path_mtu = IBV_MTU_2048, .netdev_mtu = 1500 };
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	struct longest l = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		fix_modify(f, i, IBV_QPS_RESET);
+		f->s->node[i].dev->mtu_told = false;
+		f->p.qp[i]->peer_here = true;
+	}
+	for (int i = 0; i < 2; i++)
+		sim_bring(f->s, f->p.qp[i], f->p.qp[!i], &conf);
+	f->s->tap = measure;
+	f->s->tap_arg = &l;
+	moves_data(f);
+	assert_int_equal(l.payload, 2048);
+	assert_false(f->s->node[0].dev->mtu_told);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -102,6 +172,8 @@ int main(void)
 		cmocka_unit_test(destroyed_in_traffic),
 		cmocka_unit_test(err_flushes_all),
 		cmocka_unit_test(overrun),
+		cmocka_unit_test(path_mtu_above_the_port),
+		cmocka_unit_test(path_mtu_within_a_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,13 +51,16 @@ bool is_here(struct device *dev, const uint8_t ip[16])
 int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	struct peer *p = NULL;
+	bool here;
 	int rc = 0;
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
-	if (is_here(qp->dev, dgid))
+	here = is_here(qp->dev, dgid);
+	if (here)
 		p = local_peer(e->core->local, (uint16_t)(dest_qp >> QPN_INDEX_BITS));
 	lock_take(&qp->lock);
+	qp->peer_here = here;
 	rc = become(qp, p ? &local_transport : &ib_transport);
 	if (!rc && p)
 		local_connect(qp, p);
