@@ -35,7 +35,7 @@ static int index_of(struct device *dev, uint8_t port, const union ibv_gid *gid)
 {
 	struct gid_entry e;
 
-	for (int i = 0; i < GID_TABLE; i++)
+	for (int i = 0; i < device_gids(dev); i++)
 		if (!device_query_gid(dev, port, i, &e) && e.used &&
 		    !memcmp(&e.gid, gid, sizeof(*gid)))
 			return i;

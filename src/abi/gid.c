@@ -98,13 +98,15 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 {
 	struct ibv_gid_entry e;
 	size_t n = 0;
+	uint32_t end;
 	int rc = 0;
 
 	if (flags)
 		return -abi_result(-EOPNOTSUPP);
 	if (!abi_enter(ibv))
 		return -EIO;
-	for (uint32_t i = 0; i < GID_TABLE && !rc; i++) {
+	end = (uint32_t)device_gids(abi_of(ibv)->ctx.dev);
+	for (uint32_t i = 0; i < end && !rc; i++) {
 		rc = describe(ibv, 1, i, &e);
 		if (rc == -ENODATA)
 			rc = 0;

@@ -209,7 +209,6 @@ enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu)
 
 static void fill_iwarp_port(struct ibv_port_attr *a)
 {
-	a->gid_tbl_len = 1;
 	a->pkey_tbl_len = 0;
 	a->port_cap_flags = IBV_PORT_CM_SUP;
 	a->flags = 0;
@@ -221,7 +220,7 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 	enum { LINK_UP = 5, DISABLED = 3 };	/* PortPhysicalState */
 	struct ibv_port_attr a = {
 		.max_mtu = IBV_MTU_4096,
-		.gid_tbl_len = GID_TABLE,
+		.gid_tbl_len = device_gids(dev),
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = caps.max_msg,
 		.pkey_tbl_len = PKEY_TABLE,

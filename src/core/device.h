@@ -93,6 +93,7 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len);
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
+int device_gids(const struct device *dev);	/* length of the GID table */
 /* A free index gives an entry of zeroes.  0 or -EINVAL. */
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out);
 

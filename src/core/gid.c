@@ -182,9 +182,14 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 	return has;
 }
 
+int device_gids(const struct device *dev)
+{
+	return device_is_iwarp(dev) ? 1 : GID_TABLE;
+}
+
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out)
 {
-	if (port != 1 || index < 0 || index >= (device_is_iwarp(dev) ? 1 : GID_TABLE))
+	if (port != 1 || index < 0 || index >= device_gids(dev))
 		return -EINVAL;
 	lock_take(&dev->lock);
 	*out = dev->gid[index];

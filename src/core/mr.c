@@ -53,14 +53,10 @@ int pd_free(struct pd *pd)
 
 static int check_access(int access)
 {
-	const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-			  IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 	const int remote_write = IBV_ACCESS_REMOTE_WRITE |
 				 IBV_ACCESS_REMOTE_ATOMIC;
 
-	if (access & ~(known | (int)IBV_ACCESS_OPTIONAL_RANGE)) {
+	if ((unsigned)access & ~ACCESS_KNOWN) {
 		log_info("memory region refused: access %#x has unknown bits",
 			 (unsigned)access);
 		return -EINVAL;

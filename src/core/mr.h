@@ -29,6 +29,14 @@ struct pd {
 	_Atomic unsigned users;			/* objects that name it: EBUSY */
 };
 
+/* What programs may ask for, of a region, a QP or a window: all that there is
+ * and the bits that may be ignored.  Of a window's the remote rights count. */
+#define ACCESS_KNOWN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+		      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+		      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
+		      IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | \
+		      (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
+
 struct pd *pd_of(struct ibv_pd *ibv);
 int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
 int pd_free(struct pd *pd);			/* 0 or -EBUSY */

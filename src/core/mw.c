@@ -88,24 +88,25 @@ static struct mkey *find_region(struct core *core,
 	return mk && !mk->is_mw ? mk : NULL;
 }
 
-/* Why the window cannot be bound to region as info says, or NULL. */
+enum {
+	MW_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+	MW_ACCESS = MW_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED,
+};
+
+/* Why the window cannot be bound to region as info says, or NULL.  Programs
+ * say IBV_ACCESS_LOCAL_WRITE here, too, as they did of the region. */
 static const char *refuse_region(const struct mkey *mk, const struct mkey *region,
 				 const struct ibv_mw_bind_info *info)
 {
-	const unsigned writes = IBV_ACCESS_REMOTE_WRITE |
-				IBV_ACCESS_REMOTE_ATOMIC;
-	const unsigned known = writes | IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_ZERO_BASED;
-
 	if (!region)
 		return "no such memory region";
 	if (region->pd != mk->pd)
 		return "the region is of another protection domain";
 	if (!(region->access & IBV_ACCESS_MW_BIND))
 		return "the region lacks IBV_ACCESS_MW_BIND";	/* C10-73 */
-	if (info->mw_access_flags & ~known)
-		return "access flags that windows do not have";
-	if (info->mw_access_flags & writes &&			/* C10-74 */
+	if (info->mw_access_flags & ~ACCESS_KNOWN)
+		return "unknown access flags";
+	if (info->mw_access_flags & MW_WRITES &&		/* C10-74 */
 	    !(region->access & IBV_ACCESS_LOCAL_WRITE))
 		return "write access to a region that lacks IBV_ACCESS_LOCAL_WRITE";
 	if (info->length > region->length ||
@@ -159,7 +160,7 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 		return IBV_WC_SUCCESS;
 	atomic_fetch_add(&region->windows, 1);
 	mk->region = region;
-	mk->access = (int)info->mw_access_flags;
+	mk->access = (int)info->mw_access_flags & MW_ACCESS;
 	mk->base = mk->access & IBV_ACCESS_ZERO_BASED ? 0 : info->addr;
 	mk->length = info->length;
 	mk->host = (uint8_t *)((uintptr_t)region->host +

@@ -7,6 +7,7 @@
 #include "core/complete.h"
 #include "core/core.h"
 #include "core/device.h"
+#include "core/mr.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/transport.h"
@@ -51,14 +52,7 @@ static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from,
 
 /* --- values ---------------------------------------------------------------- */
 
-enum {
-	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-		 IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-		 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB,
-	ACCESS_OPTIONAL = IBV_ACCESS_OPTIONAL_RANGE,	/* may be ignored */
-	PSN_MASK = 0xffffff,
-};
+enum { PSN_MASK = 0xffffff };
 
 static int refuse(const struct qp *qp, const char *what, uint32_t value)
 {
@@ -99,7 +93,6 @@ static int check_mtu(const struct qp *qp, enum ibv_mtu mtu)
 
 static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
 {
-	const unsigned access = (unsigned)ACCESS | ACCESS_OPTIONAL;
 	int rc;
 
 	/* There is one path, and no automatic migration to another. */
@@ -108,7 +101,7 @@ static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int ma
 		return -EOPNOTSUPP;
 	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != qp->state)
 		return refuse(qp, "cur_qp_state is not the state:", a->cur_qp_state);
-	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~access)
+	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~ACCESS_KNOWN)
 		return refuse(qp, "qp_access_flags", a->qp_access_flags);
 	rc = check_numbers(qp, a, mask);
 	if (!rc && mask & IBV_QP_PATH_MTU)

@@ -42,7 +42,7 @@ void iwarp_device(struct rig *r)
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_UD, .cap = { 1, 1, 1, 1, 0 },
 	}, got;
-	struct ibv_gid_entry e;
+	struct ibv_gid_entry e, one;
 	struct ibv_pd *pd;
 	struct ibv_qp *qp;
 
@@ -54,6 +54,9 @@ void iwarp_device(struct rig *r)
 	CHECK(ctx && ctx->device->transport_type == IBV_TRANSPORT_IWARP);
 	CHECK(!ibv_query_gid_ex(ctx, 1, 0, &e, 0) && e.gid_type == IBV_GID_TYPE_IB);
 	CHECK(ibv_query_gid_ex(ctx, 1, 1, &e, 0) == EINVAL);
+	CHECK(ibv_query_gid_table(ctx, &one, 1, 0) == 1);
+	CHECK(!memcmp(&one, &e, sizeof(e)));
+	CHECK(ibv_query_gid_table(ctx, &one, 0, 0) == -EINVAL);
 	CHECK((pd = ibv_alloc_pd(ctx)));
 	CHECK(!ibv_create_ah(pd, &to) && errno == EOPNOTSUPP);
 	CHECK((init.send_cq = init.recv_cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)));

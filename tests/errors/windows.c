@@ -184,7 +184,6 @@ static void bad_binds(void)
 	SPOIL("range", wr.bind_mw.bind_info.length = BUF);
 	SPOIL("range", wr.bind_mw.bind_info.length = UINT64_MAX);
 	SPOIL("range", wr.bind_mw.bind_info.addr -= BUF);
-	SPOIL("access flags", wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE);
 	SPOIL("access flags", wr.bind_mw.bind_info.mw_access_flags = 1u << 31);
 #undef SPOIL
 	bound();
