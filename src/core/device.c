@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "core/rq.h"
+#include "sys/ident.h"
 
 #ifndef URNIC_VERSION
 #define URNIC_VERSION "unknown"
@@ -41,6 +42,7 @@ static_assert((1 << 23) + (1 << 22) < 1 << MKEY_INDEX_BITS,
 	      "a key for every region and window");
 
 const struct identity identity_default = {
+	.vendor_id = IDENT_VENDOR, .vendor_part_id = IDENT_PART, .hw_ver = IDENT_HW,
 	.fw_ver = "urnic-" URNIC_VERSION,
 	.speed = 32,				/* EDR, 25 Gb/s a lane */
 	.width = 1,				/* 1x */

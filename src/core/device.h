@@ -31,7 +31,7 @@ struct identity {				/* configurable: conf.h */
 	char name[IBV_SYSFS_NAME_MAX];		/* "": roce_<netdev>, iwarp_<netdev> */
 };
 
-/* Vendor 0, which is nobody's; 25 Gb/s. */
+/* As with URNIC_IDENTITY=urnic. */
 extern const struct identity identity_default;
 
 /* What the network interface is like now; nic/netdev.c fills it. */

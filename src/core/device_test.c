@@ -12,6 +12,7 @@
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/test_ctx.h"
+#include "sys/ident.h"
 
 static void an_mtu_fits_its_interface(void **state)
 {
@@ -122,7 +123,7 @@ static void attributes_are_what_is_enforced(void **state)
 	assert_int_equal(a.orig_attr.max_cqe, caps.max_cqe);
 	assert_int_equal(a.orig_attr.phys_port_cnt, 1);
 	assert_int_equal(a.phys_port_cnt_ex, 1);
-	assert_int_equal(a.orig_attr.vendor_id, 0);
+	assert_int_equal(a.orig_attr.vendor_id, IDENT_VENDOR);
 	assert_memory_equal(a.orig_attr.fw_ver, "urnic-", 6);
 	assert_int_equal(a.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(a.orig_attr.node_guid, t.dev->guid);

@@ -12,9 +12,10 @@ static const struct preset {
 	const char *name;
 	struct ident id;
 } presets[] = {
-	/* Vendor id 0 is nobody's.  1x EDR: 25 Gb/s. */
-	{ "urnic", { .fw_ver = "1.0.0", .speed = 32, .width = 1,
-		     .name = "roce_%s" } },
+	/* 1x EDR: 25 Gb/s. */
+	{ "urnic", { .vendor_id = IDENT_VENDOR, .vendor_part_id = IDENT_PART,
+		     .hw_ver = IDENT_HW, .fw_ver = "1.0.0", .speed = 32,
+		     .width = 1, .name = "roce_%s" } },
 	/* ConnectX-5 at 4x EDR: programs that look vendors up know it. */
 	{ "connectx", { .vendor_id = 0x02c9, .vendor_part_id = 4119,
 			.fw_ver = "16.35.2000", .speed = 32, .width = 2,

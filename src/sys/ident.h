@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A vendor ID is an IEEE OUI.  Bought by nobody: bit 1 of the first octet says
+ * that it is locally administered; "rni" in ASCII. */
+enum { IDENT_VENDOR = 0x726e69, IDENT_PART = 1, IDENT_HW = 1 };
+
 struct ident {
 	uint32_t vendor_id, vendor_part_id, hw_ver;
 	char fw_ver[64];
