@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wr.c - ibv_wr_*(): work requests built piece by piece.
  *
- * From wr_start to wr_complete or wr_abort the thread holds qp->lock, and so
- * is inside a call: see abi.h.
+ * Between wr_start and wr_complete or wr_abort the program is in its own code:
+ * it may poll, make control calls, fork.  Only other posts to the QP wait
+ * (core/post.c).
  */
 #include "abi/abi.h"
 #include "core/post.h"
 #include "core/qp.h"
 #include "nic/nic.h"
-
-/* A QP of a dead context that this thread builds for: its lock may be held by
- * a thread that the fork left behind, so it is not taken. */
-static __thread struct qp *dead_qp __attribute__((tls_model("initial-exec")));
 
 static void wr_start(struct ibv_qp_ex *ex)
 {
@@ -19,10 +16,24 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 	if (abi_enter(ex->qp_base.context)) {
 		post_start(qp);
+		abi_end();
 	} else {
-		dead_qp = qp;
+		/* Its lock may be held by a thread that the fork left behind, so
+		 * it is not taken: what is built is refused, piece by piece. */
 		qp->wr_err = -EIO;
 	}
+}
+
+/* False: the context is dead.  In a forked child it stays as it is; here other
+ * threads may wait for the builder to end. */
+static bool enter_built(struct ibv_qp_ex *ex)
+{
+	if (abi_enter(ex->qp_base.context))
+		return true;
+	if (!abi_forked(ex->qp_base.context))
+		post_abort(qp_of_ex(ex));
+	errno = EIO;
+	return false;
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -30,10 +41,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct qp *qp = qp_of_ex(ex);
 	int rc;
 
-	if (dead_qp == qp) {
-		dead_qp = NULL;
-		return abi_result(-EIO);
-	}
+	if (!enter_built(ex))
+		return EIO;
 	rc = post_complete(qp);
 	if (!rc)
 		nic_post(abi_of(ex->qp_base.context)->nic, qp, abi_inside > 1);
@@ -42,13 +51,9 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	struct qp *qp = qp_of_ex(ex);
-
-	if (dead_qp == qp) {
-		dead_qp = NULL;
+	if (!enter_built(ex))
 		return;
-	}
-	post_abort(qp);
+	post_abort(qp_of_ex(ex));
 	abi_end();
 }
 

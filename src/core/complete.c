@@ -60,7 +60,6 @@ static void flush_sq(struct qp *qp, uint64_t now)
 {
 	while (qp->sq.tail != qp->sq.head)
 		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
-	qp->sq.draft = qp->sq.head;
 }
 
 /* --- receive queue --------------------------------------------------------- */
@@ -154,7 +153,7 @@ void qp_flush(struct qp *qp, uint64_t now)
 void qp_clear(struct qp *qp)
 {
 	/* The indices go on: what others derive from them stays right. */
-	qp->sq.tail = qp->sq.draft = qp->sq.head;
+	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
 	qp->held = false;
 }

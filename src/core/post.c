@@ -4,6 +4,13 @@
  * A request is a draft, past sq.head where no transport looks, until it is
  * complete.  ibv_post_send() and ibv_wr_*() fill drafts with the same steps:
  * begin, set_*, end.
+ *
+ * ibv_post_send() holds qp->lock throughout.  From ibv_wr_start() to
+ * ibv_wr_complete() the program's own code runs, for as long as it likes, so
+ * qp->lock is free meanwhile: the engine and control calls go on, and other
+ * posters see `building` and wait.  Without the lock a builder touches only
+ * what posters alone use (draft, room, wr_err, the ring past head) and what
+ * never changes.
  */
 #include "core/post.h"
 
@@ -20,7 +27,6 @@
 #include "sys/log.h"
 
 #define QPN_NONE UINT32_MAX		/* a UD draft without its address */
-#define QKEY_OWN 0x80000000u		/* IBTA 10.2.5: use the QP's own */
 
 enum {
 	FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
@@ -56,25 +62,50 @@ static bool sends(const struct qp *qp)
 	return false;
 }
 
-/* --- the steps ------------------------------------------------------------- */
-
-static int begin(struct qp *qp, unsigned opcode, uint64_t wr_id, unsigned flags)
+static int may_send(const struct qp *qp)
 {
-	const struct wr_op *op = wr_op(opcode);
-	struct sq *sq = &qp->sq;
-	struct swqe *w;
-
 	if (qp->ctx->dead)
 		return -EIO;
 	if (!sends(qp))
 		return refuse(qp, "the QP is in a state that does not send");
+	return 0;
+}
+
+/* --- posters take turns ---------------------------------------------------- */
+
+/* Until no other thread builds requests for this QP. */
+static void wait_for_builder(struct qp *qp) REQUIRES(qp->lock)
+{
+	qp->posters_waiting++;
+	while (qp->building && !qp->ctx->dead)
+		lock_sleep(&qp->lock, &qp->built);
+	qp->posters_waiting--;
+}
+
+/* The caller is the one poster now: drafts may go up to sq->room. */
+static inline void begin_post(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (qp->building)
+		wait_for_builder(qp);
+	qp->sq.room = qp->sq.tail + qp->sq.cap;
+}
+
+/* --- the steps ------------------------------------------------------------- */
+
+/* op: opcode's row, or NULL. */
+static int begin(struct qp *qp, const struct wr_op *op, unsigned opcode,
+		 uint64_t wr_id, unsigned flags)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w;
+
 	if (!op || !wr_op_allowed(op, qp->wr_type))
 		return refuse(qp, "opcode unknown, or not for this QP type");
 	if (flags & ~(unsigned)FLAGS)
 		return refuse(qp, "send flag unknown");
 	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
 		return refuse(qp, "opcode cannot be inline");
-	if (sq->draft - sq->tail >= sq->cap)
+	if (sq->draft == sq->room)
 		return full(qp, "send");
 	w = sq_at(sq, sq->draft++);
 	memset(w, 0, sizeof(*w));
@@ -174,7 +205,7 @@ static int set_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey
 		return refuse(qp, "remote QP number above 24 bits");
 	w->ud.av = ah->av;
 	w->ud.qpn = qpn;
-	w->ud.qkey = qkey & QKEY_OWN ? qp->attr.qkey : qkey;
+	w->ud.qkey = qkey;
 	return 0;
 }
 
@@ -233,12 +264,13 @@ static void set_remote(struct swqe *w, unsigned traits,
 
 static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	int rc = begin(qp, wr->opcode, wr->wr_id, wr->send_flags);
+	const struct wr_op *op = wr_op(wr->opcode);
+	int rc = begin(qp, op, wr->opcode, wr->wr_id, wr->send_flags);
 	unsigned traits;
 
 	if (rc)
 		return rc;
-	traits = wr_op(wr->opcode)->traits;
+	traits = op->traits;
 	set_remote(draft(&qp->sq), traits, wr);
 	if (wr->num_sge < 0)
 		rc = refuse(qp, "num_sge is negative");
@@ -266,10 +298,12 @@ static void commit(struct qp *qp)
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	uint32_t good;
-	int rc = 0;
+	int rc;
 
 	lock_take(&qp->lock);
-	for (good = qp->sq.head; wr; wr = wr->next, good++) {
+	begin_post(qp);
+	rc = wr ? may_send(qp) : 0;
+	for (good = qp->sq.head; !rc && wr; wr = wr->next, good++) {
 		rc = post_one(qp, wr);
 		if (rc)
 			break;
@@ -339,30 +373,57 @@ static void end_open(struct qp *qp)
 		keep(qp, end(qp));
 }
 
-NO_TSA void post_start(struct qp *qp)
+void post_start(struct qp *qp)
 {
 	lock_take(&qp->lock);
+	begin_post(qp);
+	qp->building = true;
 	qp->wr_err = 0;
 	qp->sq.draft = qp->sq.head;
+	lock_give(&qp->lock);
 }
 
-NO_TSA int post_complete(struct qp *qp)
+static void end_building(struct qp *qp) REQUIRES(qp->lock)
+{
+	qp->building = false;
+	if (qp->posters_waiting)
+		lock_changed(&qp->built);
+}
+
+int post_complete(struct qp *qp)
 {
 	int rc;
 
 	end_open(qp);
+	lock_take(&qp->lock);
 	rc = qp->wr_err;
+	if (!rc && qp->sq.draft != qp->sq.head)
+		rc = may_send(qp);
 	if (rc)
 		qp->sq.draft = qp->sq.head;
 	else
 		commit(qp);
+	end_building(qp);
 	lock_give(&qp->lock);
 	return rc;
 }
 
-NO_TSA void post_abort(struct qp *qp)
+void post_abort(struct qp *qp)
 {
+	lock_take(&qp->lock);
 	qp->sq.draft = qp->sq.head;
+	end_building(qp);
+	lock_give(&qp->lock);
+}
+
+/* Work may have completed since the start.  (A forked child's lock may be one
+ * that nobody gives.) */
+static void look_for_room(struct qp *qp)
+{
+	if (qp->wr_err || qp->ctx->dead)
+		return;
+	lock_take(&qp->lock);
+	qp->sq.room = qp->sq.tail + qp->sq.cap;
 	lock_give(&qp->lock);
 }
 
@@ -373,8 +434,10 @@ struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode)
 	end_open(qp);
 	if (!qp->wr_err && op && !(op->send_op & qp->send_ops))
 		keep(qp, refuse(qp, "operation not in send_ops_flags"));
+	if (qp->sq.draft == qp->sq.room)
+		look_for_room(qp);
 	if (!qp->wr_err)
-		keep(qp, begin(qp, opcode, qp->ex.wr_id,
+		keep(qp, begin(qp, op, opcode, qp->ex.wr_id,
 			       qp->ex.wr_flags & ~(unsigned)IBV_SEND_INLINE));
 	return qp->wr_err ? NULL : draft(&qp->sq);
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post.h - building work requests piece by piece, as ibv_wr_*() does.
  *
- *	post_start(qp);				takes qp->lock
+ *	post_start(qp);				other posts to it wait from here
  *	w = post_draft(qp, IBV_WR_RDMA_WRITE);	wr_id and flags from qp->ex
  *	if (w) { w->rkey = ...; w->remote_addr = ...; }
  *	post_sge(qp, lkey, addr, length);	concerns the latest draft
  *	...
  *	rc = post_complete(qp);			all of them, or none
  *
- * An error lasts until post_complete(), which answers it.  The caller then
- * makes the QP due.  ibv_post_send() goes the same way: core/qp.h.
+ * No lock is held in between: completions, input, modify and destroy go on.  A
+ * QP that has left the states that send by then refuses all.  An error lasts
+ * until post_complete(), which answers it.  The caller then makes the QP due.
+ * ibv_post_send() goes the same way: core/qp.h.
  */
 #ifndef CORE_POST_H
 #define CORE_POST_H

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <pthread.h>
+#include <sched.h>
+
 #include "core/post.h"
 #include "core/qp_fixture.h"
 
@@ -242,7 +245,7 @@ static void a_datagram_takes_its_address_along(void **state)
 	wr.wr.ud = (typeof(wr.wr.ud)){ .ah = &stranger->ibv, .remote_qkey = 1u << 31 };
 	stranger->pd = f->pd;
 	assert_int_equal(post(qp, wr), 0);
-	assert_int_equal(last(qp)->ud.qkey, 0x111);	/* the QP's own */
+	assert_int_equal(last(qp)->ud.qkey, QKEY_OWN);
 	stranger->pd = other;
 	assert_int_equal(ah_destroy(stranger), 0);
 	assert_int_equal(pd_free(other), 0);
@@ -452,9 +455,196 @@ static void one_error_refuses_the_whole_batch(void **state)
 	fix_close(f);
 }
 
+/* --- while requests are built ---------------------------------------------- */
+
+static void nothing_else_waits_for_a_builder(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	(void)state;
+	assert_int_equal(fix_send(qp, 1, IBV_SEND_SIGNALED), 0);
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	/* Input and completions. */
+	assert_true(lock_try(&qp->lock));
+	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
+	lock_give(&qp->lock);
+	fix_wc(f->scq, 1, IBV_WC_SUCCESS);
+	/* Control calls. */
+	assert_int_equal(qp_query(qp, &attr, &init), 0);
+	assert_int_equal(fix_recv(qp, 3), 0);
+	attr.min_rnr_timer = 3;
+	assert_int_equal(qp_modify(qp, &attr, IBV_QP_MIN_RNR_TIMER, 0), 0);
+	qp->ex.wr_id = 2;
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	assert_int_equal(post_complete(qp), 0);
+	assert_int_equal(qp->sq.head - qp->sq.tail, 2);
+	assert_int_equal(last(qp)->wr_id, 2);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+/* The queue is full when the building starts, and empties meanwhile. */
+static void a_builder_sees_the_room_that_completions_make(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(fix_send(qp, 1, 0), 0);
+	post_start(qp);
+	lock_take(&qp->lock);
+	for (int i = 0; i < 3; i++)
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
+	lock_give(&qp->lock);
+	for (int i = 0; i < 3; i++)
+		assert_non_null(post_draft(qp, IBV_WR_SEND));
+	assert_null(post_draft(qp, IBV_WR_SEND));
+	assert_int_equal(post_complete(qp), -ENOMEM);
+	assert_int_equal(qp->sq.head - qp->sq.tail, 5);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+static void fail_it(struct qp *qp, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr attr = { .qp_state = to };
+
+	assert_int_equal(qp_modify(qp, &attr, IBV_QP_STATE, 0), 0);
+}
+
+/* Into ERR: what is built is flushed when it is complete.  Into RESET: it is
+ * refused, and the QP is as new. */
+static void a_qp_fails_under_its_builder(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+
+	(void)state;
+	assert_int_equal(fix_send(qp, 1, 0), 0);
+	post_start(qp);
+	qp->ex.wr_id = 2;
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	fail_it(qp, IBV_QPS_ERR);
+	fix_wc(f->scq, 1, IBV_WC_WR_FLUSH_ERR);
+	assert_true(cq_empty(f->scq));
+	qp->ex.wr_id = 3;
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	assert_int_equal(post_complete(qp), 0);
+	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);
+	fix_wc(f->scq, 3, IBV_WC_WR_FLUSH_ERR);
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	fail_it(qp, IBV_QPS_RESET);
+	assert_int_equal(post_complete(qp), -EINVAL);
+	assert_int_equal(qp->sq.head, qp->sq.tail);
+	assert_int_equal(qp->sq.head, qp->sq.draft);
+	post_start(qp);
+	fail_it(qp, IBV_QPS_RESET);
+	post_abort(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+enum { POSTERS = 4, ROUNDS = 2000 };
+
+struct poster {
+	pthread_t thread;
+	struct qp *qp;
+	uint64_t me;
+	atomic_int *running;
+};
+
+static void build_two(struct qp *qp, uint64_t id)
+{
+	post_start(qp);
+	for (int i = 0; i < 2; i++) {
+		qp->ex.wr_id = id;
+		if (!post_draft(qp, IBV_WR_SEND))
+			break;
+		sched_yield();
+	}
+	(void)post_complete(qp);		/* full, now and then */
+}
+
+static void *pair_after_pair(void *arg)
+{
+	struct poster *p = arg;
+	struct ibv_send_wr two = { .wr_id = p->me, .opcode = IBV_WR_SEND },
+			   one = { .wr_id = p->me, .opcode = IBV_WR_SEND,
+				   .next = &two }, *bad;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (p->me % 2) {
+			build_two(p->qp, p->me);
+			post_start(p->qp);
+			(void)post_draft(p->qp, IBV_WR_SEND);
+			post_abort(p->qp);
+		} else {
+			(void)qp_post_send(p->qp, &one, &bad);
+		}
+	}
+	atomic_fetch_sub(p->running, 1);
+	return NULL;
+}
+
+/* Each poster's two requests stay together.  How many pairs. */
+static unsigned take_pairs(struct qp *qp)
+{
+	unsigned n = 0;
+
+	lock_take(&qp->lock);
+	for (; qp->sq.tail != qp->sq.head; n++) {
+		assert_int_equal(sq_at(&qp->sq, qp->sq.tail)->wr_id,
+				 sq_at(&qp->sq, qp->sq.tail + 1)->wr_id);
+		qp->sq.tail += 2;
+	}
+	lock_give(&qp->lock);
+	return n;
+}
+
+static void posters_wait_for_each_other(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+	atomic_int running = POSTERS;
+	struct poster p[POSTERS];
+	unsigned done = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < POSTERS; i++) {
+		p[i] = (struct poster){ .qp = qp, .me = i, .running = &running };
+		assert_int_equal(pthread_create(&p[i].thread, NULL,
+						pair_after_pair, &p[i]), 0);
+	}
+	while (atomic_load(&running)) {
+		done += take_pairs(qp);
+		sched_yield();
+	}
+	for (int i = 0; i < POSTERS; i++)
+		pthread_join(p[i].thread, NULL);
+	done += take_pairs(qp);
+	assert_true(done >= 4);			/* a queue's worth */
+	assert_false(qp->building);
+	assert_int_equal(qp->posters_waiting, 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_else_waits_for_a_builder),
+		cmocka_unit_test(a_builder_sees_the_room_that_completions_make),
+		cmocka_unit_test(a_qp_fails_under_its_builder),
+		cmocka_unit_test(posters_wait_for_each_other),
 		cmocka_unit_test(everything_arrives_in_the_queue),
 		cmocka_unit_test(inline_data_is_copied_at_once),
 		cmocka_unit_test(hostile_requests_are_refused),

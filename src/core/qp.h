@@ -21,6 +21,7 @@
 
 struct transport;
 
+#define QKEY_OWN 0x80000000u			/* IBTA 10.2.5: the QP's own is sent */
 
 struct swqe {
 	uint64_t wr_id;
@@ -51,7 +52,9 @@ struct sq {
 	uint32_t cap, max_sge, max_inline;
 	uint32_t head;				/* next to be posted */
 	uint32_t tail;				/* oldest not completed; free-running */
-	uint32_t draft;				/* core/post.c: head while building */
+	/* The poster's, with or without the lock: see core/post.c. */
+	uint32_t draft;				/* behind the last draft; else head */
+	uint32_t room;				/* drafts end here */
 	struct swqe *wqe;			/* [size] */
 	struct ibv_sge *sge;			/* [size * max_sge] */
 	uint8_t *inl;				/* [size * max_inline]; an inline WQE
@@ -84,7 +87,11 @@ struct qp {
 	bool last_wqe;				/* IBV_EVENT_QP_LAST_WQE_REACHED raised */
 	bool held;				/* qp_pop_recv()ed, not completed */
 	uint64_t held_wr_id;
-	int wr_err;				/* ibv_wr_*: first error of the draft */
+	bool building;				/* by ibv_wr_*, in some thread */
+	unsigned posters_waiting;		/* ... for that to end */
+	struct lock_cond built;
+	int wr_err;				/* ibv_wr_*: first error of the drafts;
+						 * the builder's */
 
 	const struct transport *transport;
 	void *tp;				/* the transport's state */

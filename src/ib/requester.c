@@ -198,7 +198,7 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 		return;
 	e->av = &w->ud.av;
 	e->f.dest_qp = w->ud.qpn;
-	e->f.qkey = w->ud.qkey;
+	e->f.qkey = w->ud.qkey & QKEY_OWN ? qp->attr.qkey : w->ud.qkey;
 	e->f.src_qp = qp->qpn;
 }
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs whose threads meet, in locks or on processors: tests/threads."""
+
+import pytest
+
+from test_faults import RIGHT, urnic_names
+
+WAYS = ["host", "udp"]
+
+
+@pytest.fixture
+def run(shared_pair):
+    """run(way, word, ...): a command of tests/threads; its output."""
+    def run(way, *words, timeout=60, **kw):
+        ns, _ = shared_pair().place(way)
+        proc = ns.run(ns.stage.tool("threads/threads"), "-d", ns.dev, *words,
+                      timeout=timeout, **kw)
+        assert RIGHT in proc.out, proc.describe()
+        assert urnic_names(ns) == []
+        return proc.out
+    return run
+
+
+# --- while requests are built --------------------------------------------------
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["poll", "recv", "dereg", "fork", "error", "reset",
+                                  "destroy", "posts", "lost"])
+def test_nothing_stops_while_requests_are_built(run, mode, way):
+    run(way, "build", "-m", mode)

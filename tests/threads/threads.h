@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* threads.h - the commands; each exits 0 only if all was as it must be. */
+#ifndef THREADS_TESTS_THREADS_H
+#define THREADS_TESTS_THREADS_H
+
+#include "rig.h"
+
+extern struct thread_options {
+	unsigned count;
+} topt;
+
+int build(void);
+
+#endif
