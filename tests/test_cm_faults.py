@@ -4,6 +4,7 @@ nobody else is harmed, and nothing is left.  (What the clients of a server that 
 are told: test_cm.py, test_cm_iwarp.py.)"""
 
 import os
+import re
 import signal
 import time
 
@@ -102,6 +103,28 @@ def test_clients_beyond_the_backlog(shared_pair, ours):
     for client in clients:
         assert client.wait(30) == 0, client.describe()
         assert "iw_revision_1" not in client.out, client.describe()
+
+
+def test_another_user_cannot_end_a_connection(shared_pair, ours):
+    """It sends requests, from the host's own address, as if from the client's QP: such
+    a QP believes its connection to be over."""
+    host = shared_pair().a.with_env(**KINDS["roce"], URNIC_LOG="info")
+    ip, port = host.ip4, lab.next_port()
+    server = host.start(ours, "dying", ip, str(port), "never")
+    wait_service(server, port)
+    client = host.start(ours, "watch", ip, str(port), "never")
+    client.wait_output("ESTABLISHED")
+    qpn, guid = re.search("QP (0x[0-9a-f]+) of (0x[0-9a-f]+)", client.out).groups()
+    stranger = host.start(host.stage.tool("cm/forge"), ip, str(port), qpn, guid,
+                          user=lab.SECOND_USER, library=False)
+    assert stranger.wait(20) == 0, stranger.describe()
+    server.wait_output("unless its process has it still")
+    time.sleep(0.5)
+    assert client.running() and server.running(), \
+        client.describe() + server.describe()
+    assert "DISCONNECTED" not in client.out, client.describe()
+    client.kill()
+    assert server.wait(10) == 0, server.describe()
 
 
 STRANGER = """

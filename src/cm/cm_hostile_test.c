@@ -182,6 +182,139 @@ static void an_identifier_comes_back(void **state)
 	fix_close(f);
 }
 
+/* --- who makes up a request of another ---------------------------------------------- */
+
+enum { QPN_SHIFT = 14, A_QPN = FIX_SLOT << QPN_SHIFT | 1 };
+
+/* Connected from a QP whose number is of a's process, as all of this host are. */
+static struct pair pair_of_one_host(struct fix *f)
+{
+	struct pair p = { prog_new(f, 1), prog_new(f, 0), prog_new(f, 1), NULL };
+
+	f->one_host = true;
+	p.listener = fix_listen(p.l, FIX_SPACE, 4);
+	fix_connect(p.a, FIX_SPACE, A_QPN, "ask");
+	pair_connect(f, &p);
+	return p;
+}
+
+/* As another process would ask that has this ID and this QP. */
+static struct cm_msg made_up(struct fix *f, uint32_t id, uint32_t qpn)
+{
+	struct prog *q = prog_new(f, 0);
+	struct cm_msg m = { 0 };
+
+	f->cut = true;
+	fix_connect(q, FIX_SPACE, qpn, NULL);
+	assert_int_equal(cm_mad_parse(&m, conn_of(q->conn)->mad, MAD_LEN), 0);
+	prog_free(q);
+	fix_run(f, 0);
+	f->cut = false;
+	m.local_id = id;
+	return m;
+}
+
+/* Any user may send it from the host's address: neither end notices. */
+static void a_request_that_another_process_made_up(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_of_one_host(f);
+	uint32_t id = conn_of(p.a->conn)->local_id;
+	struct cm_msg of_qp = made_up(f, id + 1, A_QPN), of_id = made_up(f, id, A_QPN + 1);
+	unsigned sent;
+
+	(void)state;
+	sent = f->sent;
+	for (int i = 0; i < 100; i++) {
+		inject(f, 1, i % 2 ? &of_qp : &of_id);
+		if (i % 10 == 9)
+			fix_run(f, FIX_MS);
+	}
+	fix_run(f, 60 * FIX_S);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 100);
+	assert_int_equal(conn_of(p.a->conn)->state, ST_ESTABLISHED);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_ESTABLISHED);
+	assert_int_equal(p.a->n, 1);
+	assert_int_equal(p.b->n, 1);
+	assert_int_equal(p.l->n, 1);
+	/* A refusal each; a REP and the RTU to it in a millisecond. */
+	assert_in_range(f->sent - sent, 100 + 2, 100 + 2 * 11);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* It asks anew and has forgotten the connection before: that is over. */
+static void a_request_of_one_that_has_forgotten(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_of_one_host(f);
+	struct conn *a = conn_of(p.a->conn);
+	struct cm_msg m = made_up(f, a->local_id + 1, A_QPN);
+
+	(void)state;
+	p.a->conn = NULL;
+	a->base.owner = NULL;
+	a->held = false;
+	conn_become(a, ST_IDLE);
+	inject(f, 1, &m);
+	fix_run(f, 10 * FIX_MS);
+	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
+	inject(f, 1, &m);
+	fix_told(p.l, 1, CM_EV_REQUEST, 0);
+	p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* Who names the QP of another process does not keep that from connecting. */
+static void a_qp_of_another_process(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = { prog_new(f, 1), prog_new(f, 0), prog_new(f, 1), NULL };
+	struct cm_msg m;
+
+	(void)state;
+	f->one_host = true;
+	p.listener = fix_listen(p.l, FIX_SPACE, 4);
+	fix_connect(p.a, FIX_SPACE, A_QPN + (1 << QPN_SHIFT), NULL);
+	pair_connect(f, &p);
+	m = made_up(f, conn_of(p.a->conn)->local_id + 1, A_QPN + (1 << QPN_SHIFT));
+	m.local_id += 1 << ID_SLOT_SHIFT;
+	inject(f, 1, &m);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 0);
+	fix_told(p.l, 1, CM_EV_REQUEST, 0);
+	p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+	pair_close(&p);
+	fix_close(f);
+}
+
+/* On another host: its CA says of itself which one it is. */
+static void a_qp_of_another_ca(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	uint32_t id;
+	struct cm_msg m;
+
+	(void)state;
+	pair_connect(f, &p);
+	id = conn_of(p.a->conn)->local_id;
+	m = made_up(f, id, 0xa00001);
+	m.ca_guid++;
+	inject(f, 1, &m);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 0);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_ESTABLISHED);
+	fix_told(p.l, 1, CM_EV_REQUEST, 0);
+	p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+	m.ca_guid--;
+	m.tid++;
+	inject(f, 1, &m);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 1);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_DREQ_SENT);
+	pair_close(&p);
+	fix_close(f);
+}
+
 /* --- who asks for much ------------------------------------------------------------ */
 
 static void many_listeners(void **state)
@@ -320,6 +453,10 @@ int main(void)
 		cmocka_unit_test(identifiers_begin_anywhere),
 		cmocka_unit_test(an_end_of_another_qp),
 		cmocka_unit_test(an_identifier_comes_back),
+		cmocka_unit_test(a_request_that_another_process_made_up),
+		cmocka_unit_test(a_request_of_one_that_has_forgotten),
+		cmocka_unit_test(a_qp_of_another_process),
+		cmocka_unit_test(a_qp_of_another_ca),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,7 @@ struct conn {
 	bool held;			/* an owner, or a request nobody has read,
 					 * refers to it */
 	bool near;			/* the peer is a process of this host */
+	bool doubted;			/* .. and is to be asked whether it has c */
 	uint64_t look_ns;		/* so long after its connection was lost it is
 					 * looked for */
 	bool missed;			/* .. event, while there was no owner */
@@ -192,11 +193,11 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id);
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
-/* tid NULL: one that the peer believes to be connected, whatever its TID. */
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram, const uint64_t *tid);
-/* Connected to that QP of that host. */
-struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn);
+			       uint32_t remote_id, bool datagram, uint64_t tid);
+/* Connected to the QP that this REQ is from, or to the ID. */
+struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
+			     const struct cm_msg *req);
 struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
 /* Of ST_IDLE c may not come back: it is the last thing done to it. */
 void conn_become(struct conn *c, enum conn_state state);
@@ -250,6 +251,10 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
  * gone too. */
 bool conn_watch(struct conn *c, uint64_t now);
 void conn_look(struct conn *c, uint64_t now);	/* c's timer went off */
+/* Somebody, perhaps not c's peer, says that c is over.  True: a peer of this host is
+ * asked whether it has c still, and c ends if not. */
+bool conn_doubt(struct conn *c, uint64_t now);
+bool way_is_here(const struct cm *cm, const struct cm_way *way);
 void peer_sent(struct cm *cm, uint64_t now);	/* MADs go out */
 void peer_heard(struct cm *cm, const struct cm_way *way);
 /* The process to which c led is gone from its host: are others led there? */

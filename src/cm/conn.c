@@ -124,8 +124,18 @@ void conn_hash(struct conn *c)
 	list_add_tail(bucket(c->cm->by_peer, c->way.dst, c->remote_id), &c->node);
 }
 
+/* On this host both numbers begin with their process's slot.  Who names the QP of
+ * another process says nothing of it. */
+static bool owns_qp(const struct cm *cm, const struct cm_way *way, uint32_t id,
+		    uint32_t qpn)
+{
+	return id_slot(id) == qpn >> QPN_INDEX_BITS || !way_is_here(cm, way);
+}
+
 void conn_hash_qp(struct conn *c)
 {
+	if (!owns_qp(c->cm, &c->way, c->remote_id, c->remote_qpn))
+		return;
 	list_add_tail(bucket(c->cm->by_qp, c->way.dst, c->remote_qpn), &c->qp_node);
 }
 
@@ -141,25 +151,36 @@ static bool is_connected(const struct conn *c)
 }
 
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
-			       uint32_t remote_id, bool datagram, const uint64_t *tid)
+			       uint32_t remote_id, bool datagram, uint64_t tid)
 {
 	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
-		    (tid ? c->tid == *tid : is_connected(c)) &&
-		    way_same(&c->way, way))
+		    c->tid == tid && way_same(&c->way, way))
 			return c;
 	}
 	return NULL;
 }
 
-struct conn *conn_find_qp(struct cm *cm, const struct cm_way *way, uint32_t qpn)
+/* As in Linux a CA, which its GUID names, has its own QP numbers and IDs. */
+struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
+			     const struct cm_msg *req)
 {
-	list_for(n, bucket(cm->by_qp, way->dst, qpn)) {
-		struct conn *c = container_of(n, struct conn, qp_node);
+	if (owns_qp(cm, way, req->local_id, req->qpn)) {
+		list_for(n, bucket(cm->by_qp, way->dst, req->qpn)) {
+			struct conn *c = container_of(n, struct conn, qp_node);
 
-		if (is_connected(c) && c->remote_qpn == qpn && way_same_peer(&c->way, way))
+			if (is_connected(c) && c->remote_qpn == req->qpn &&
+			    c->remote_guid == req->ca_guid && way_same_peer(&c->way, way))
+				return c;
+		}
+	}
+	list_for(n, bucket(cm->by_peer, way->dst, req->local_id)) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		if (is_connected(c) && c->remote_id == req->local_id && !c->datagram &&
+		    c->remote_guid == req->ca_guid && way_same(&c->way, way))
 			return c;
 	}
 	return NULL;

@@ -30,13 +30,22 @@ static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t 
 	return GSI_PACKET;
 }
 
-static const struct cm_site site = { .refused = on_refused };
+static const struct fix *last_fix;
+
+static bool on_is_here(const uint8_t ip[16])
+{
+	(void)ip;
+	return last_fix->one_host;
+}
+
+static const struct cm_site site = { .is_here = on_is_here, .refused = on_refused };
 
 struct fix *fix_open(uint64_t seed)
 {
 	struct fix *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
+	last_fix = f;
 	f->lose = f->repeat = -1;
 	f->delay = 100000;
 	f->hold = FIX_MS;

@@ -62,6 +62,7 @@ struct fix {
 	/* Which one of those sent is lost, repeated: from 0; -1: none. */
 	int lose, repeat;
 	bool cut;			/* all is lost */
+	bool one_host;			/* both sides are processes of it */
 	/* No process runs on that side's host, or (not 0) on the one that has this
 	 * last byte in its address: its kernel refuses what comes. */
 	bool dead[2];

@@ -187,26 +187,25 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 }
 
 /* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
- * has: the old one is over, though the new one may not come about yet (12.9.8.3). */
+ * has: the old one is over, though the new one may not come about yet (12.9.8.3).
+ * But any user of this host could have sent that, so its process is asked first. */
 static bool is_stale(struct cm *cm, const struct cm_target *from,
 		     const struct cm_msg *m, uint64_t now)
 {
-	struct conn *old = m->type == CM_REQ ?
-		conn_find_qp(cm, &from->way, m->qpn) : NULL;
+	struct conn *old = m->type == CM_REQ ? conn_find_stale(cm, &from->way, m) : NULL;
 	struct cm_msg rej = {
 		.type = CM_REJ, .tid = m->tid, .remote_id = m->local_id,
 		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,
 	};
 
-	if (!old && m->type == CM_REQ)
-		old = conn_find_request(cm, &from->way, m->local_id, false, NULL);
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
 	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
-		 "which ends now", m->qpn, m->local_id);
+		 "which ends %s", m->qpn, m->local_id,
+		 old->near ? "unless its process has it still" : "now");
 	send_mad(cm, &from->way, &rej);
-	if (old->state == ST_ESTABLISHED)
+	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
 		ibcm_disconnect(&old->base, now);
 	return true;
 }
@@ -249,7 +248,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 		      const struct cm_msg *m, uint64_t now)
 {
 	struct conn *c = conn_find_request(cm, way, m->local_id,
-					   m->type == CM_SIDR_REQ, &m->tid);
+					   m->type == CM_SIDR_REQ, m->tid);
 	struct cm_msg mra;
 
 	(void)now;
@@ -441,7 +440,7 @@ bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 
 	/* A peer that gave up before it knew our ID names its own. */
 	if (m->type == CM_REJ && !m->remote_id)
-		c = conn_find_request(cm, way, m->local_id, false, &m->tid);
+		c = conn_find_request(cm, way, m->local_id, false, m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
 	/* Of one that is over only its owner knows. */

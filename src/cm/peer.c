@@ -48,12 +48,10 @@ static void look_again(struct conn *c, uint64_t now)
 		c->look_ns = LOOK_MAX_NS;
 }
 
-static bool is_here(const struct conn *c)
+bool way_is_here(const struct cm *cm, const struct cm_way *way)
 {
-	struct cm *cm = c->cm;
-
-	return c->near || (cm->host && (!memcmp(c->way.src, c->way.dst, 16) ||
-					cm->site->is_here(c->way.dst)));
+	return !memcmp(way->src, way->dst, 16) ||
+	       (cm->site && cm->site->is_here && cm->site->is_here(way->dst));
 }
 
 void cm_gone(struct core *core, uint16_t slot, uint64_t now)
@@ -270,13 +268,13 @@ bool conn_watch(struct conn *c, uint64_t now)
 	uint16_t slot = id_slot(c->remote_id);
 	int rc;
 
-	if (!is_here(c)) {
+	if (!c->near && !way_is_here(cm, &c->way)) {
 		ask_later(c, now);
 		return true;
 	}
-	if (slot == cm->core->slot)
-		return true;
 	c->near = true;
+	if (!cm->host || slot == cm->core->slot)
+		return true;
 	rc = host_connect(cm->host, slot);
 	if (rc == -ESRCH && host_is_free(slot) && ibcm_disconnected(c, now))
 		return false;
@@ -287,11 +285,22 @@ bool conn_watch(struct conn *c, uint64_t now)
 
 void conn_look(struct conn *c, uint64_t now)
 {
+	bool ask = c->state == ST_ESTABLISHED && (!c->near || c->doubted);
+
 	answered(c);
-	if (c->near) {
-		(void)conn_watch(c, now);
-	} else if (c->state == ST_ESTABLISHED) {
+	if (c->near && !conn_watch(c, now))
+		return;
+	if (ask)
 		send_again(c);
+	if (ask && !c->near)
 		ask_later(c, now);
-	}
+	c->doubted = false;
+}
+
+bool conn_doubt(struct conn *c, uint64_t now)
+{
+	c->doubted = c->near;
+	if (c->near)
+		look_at(c, now + LOOK_NS);
+	return c->near;
 }
