@@ -27,7 +27,7 @@ enum {
 	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
-	TIMEWAIT_NS = 1000000000,	/* at most: as long as a QPN rests */
+	TIMEWAIT_MAX = 19,		/* 2.1 s, as RoCE's paths have it */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
 	HELD_MAX = 32,

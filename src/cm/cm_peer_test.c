@@ -73,7 +73,7 @@ static void the_last_process_of_a_host_is_killed(void **state)
 		pair_connect(f, &p);
 		kill_process(of_side(&p, side));
 		f->dead[side] = true;
-		fix_run(f, 8 * FIX_S);
+		fix_run(f, 10 * FIX_S);
 		fix_told(left, CONNECTED, CM_EV_DISCONNECTED, 0);
 		assert_int_equal(left->n, CONNECTED + 2);	/* TIMEWAIT_EXIT */
 		pair_close(&p);

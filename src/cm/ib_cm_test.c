@@ -49,7 +49,7 @@ static void both_learn_of_each_other(void **state)
 	assert_int_equal(fix_disconnect(p.b), 0);
 	fix_run(f, FIX_MS);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
-	fix_run(f, 2 * FIX_S);
+	fix_run(f, 3 * FIX_S);
 	fix_told(p.a, 2, CM_EV_TIMEWAIT_EXIT, 0);
 	fix_told(p.b, 2, CM_EV_TIMEWAIT_EXIT, 0);
 	assert_int_equal(f->sent, 5);

@@ -8,11 +8,10 @@
 /* Until nothing of it can be on its way any more. */
 void conn_timewait(struct conn *c, uint64_t now)
 {
-	uint64_t ns = cm_interval(c->ack_timeout);
+	uint8_t n = c->ack_timeout < TIMEWAIT_MAX ? c->ack_timeout : TIMEWAIT_MAX;
 
 	conn_become(c, ST_TIMEWAIT);
-	(void)heap_set(&c->cm->timers, &c->timer,
-		       now + (ns < TIMEWAIT_NS ? ns : TIMEWAIT_NS));
+	(void)heap_set(&c->cm->timers, &c->timer, now + cm_interval(n));
 }
 
 static void send_drep(struct conn *c, uint64_t tid)
