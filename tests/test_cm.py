@@ -4,6 +4,7 @@ user, and a program of our own that looks at what they take for granted."""
 
 import dataclasses
 import pathlib
+import pwd
 import re
 import shutil
 import socket
@@ -291,6 +292,34 @@ def test_a_bad_network(shared_pair, ours, fault):
     run_pair(pair.a.with_env(**env), pair.b.with_env(**env),
              [ours, "serve", pair.a.ip4, port, "30"],
              [ours, "ask", pair.a.ip4, port, "30"], int(port), timeout=60)
+
+
+BECOME = {"BECOME": str(pwd.getpwnam(lab.SECOND_USER).pw_uid)}
+
+
+@pytest.mark.skipif(lab.IN_USERNS, reason="a user namespace has one user")
+@pytest.mark.parametrize("place", ["host", "udp"])
+def test_daemon_that_becomes_another_user(shared_pair, ours, place):
+    """It listens as root; its clients are root's, its new user's, a third's."""
+    ns, _ = shared_pair().place(place)
+    port = lab.next_port()
+    users = [None, lab.SECOND_USER, "nobody"]
+    server = ns.start(ours, "serve", ns.ip4, str(port), "15", user=None, env=BECOME)
+    wait_service(server, port)
+    for user in users:
+        ns.run(ours, "ask", ns.ip4, str(port), "5", user=user)
+    assert server.wait(5) == 0, server.describe()
+
+
+@pytest.mark.skipif(lab.IN_USERNS, reason="a user namespace has one user")
+@pytest.mark.parametrize("user", [None, lab.SECOND_USER, "nobody"])
+def test_client_that_becomes_another_user(shared_pair, ours, user):
+    ns, _ = shared_pair().place("host")
+    port = lab.next_port()
+    server = ns.start(ours, "serve", ns.ip4, str(port), "5", user=user)
+    wait_service(server, port)
+    ns.run(ours, "ask", ns.ip4, str(port), "5", user=None, env=BECOME)
+    assert server.wait(5) == 0, server.describe()
 
 
 def test_two_users(shared_pair, ours):

@@ -165,6 +165,15 @@ def test_forbidden(shared_pair, tools, kind):
             assert said and all(line in x for x in said), (kind, proc.describe())
 
 
+@needs_second_user
+@pytest.mark.parametrize("mode", ["first", "later"])
+@pytest.mark.parametrize("way", lab.Pair.WAYS)
+def test_daemon_that_becomes_another_user(run, way, mode):
+    """Who a process is was settled when it opened its device."""
+    out = run(way, "dropped", "-m", mode, user=None)
+    assert "is ignored" not in out, out
+
+
 # --- many --------------------------------------------------------------------
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)

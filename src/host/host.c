@@ -5,6 +5,10 @@
  * somebody made to us claims a slot in its greeting; the claim holds if the
  * kernel names the same process behind that slot's name, and is then used to
  * send as well.  Where both sides connected at once there are two.
+ *
+ * Of a name the kernel tells the user that its owner was when it took the slot,
+ * of a connection the user that made it.  They differ after setuid(), and the
+ * first is the one that counts.
  */
 #include "host/host.h"
 
@@ -70,7 +74,7 @@ struct conn *host_conn_new(struct host *h, int fd)
 
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
-	c->foreign = c->uid != h->uid;
+	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
 	if (h->nconns >= CONNS_MAX || (c->foreign && h->nforeign >= h->foreign_max))
 		goto fail;
 	if (epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev))
@@ -128,7 +132,7 @@ static int send_dgram(struct conn *c, const struct dgram *d)
 	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
 
-	msg_put_dgram(&head, d);
+	msg_put_dgram(&head, d, 0);
 	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
 	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
@@ -219,6 +223,33 @@ int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
 	return rc ? -ESRCH : 0;
 }
 
+bool host_is_ours(struct host *h, uint16_t slot)
+{
+	uid_t uid;
+	pid_t pid;
+
+	return host_cred(h, slot, &uid, &pid) == 0 && user_is_ours(&h->user, uid, pid);
+}
+
+uid_t host_uid(const struct host *h)
+{
+	return h->user.uid;
+}
+
+bool host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid)
+{
+	uid_t owner;
+	pid_t its;
+
+	if (host_cred(h, slot, &owner, &its) || its != pid)
+		return false;
+	/* 0: of another pid namespace, as many are. */
+	if (pid == 0 && !user_is_same(&h->user, owner, *uid))
+		return false;
+	*uid = owner;
+	return true;
+}
+
 /* --- opening --------------------------------------------------------------- */
 
 static int take_slot(struct host *h)
@@ -263,7 +294,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 		return -ENOMEM;
 	h->ops = ops;
 	h->arg = arg;
-	h->uid = geteuid();
+	user_open(&h->user);
 	h->foreign_max = foreign_max();
 	list_init(&h->conns);
 	list_init(&h->dead);

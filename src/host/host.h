@@ -71,8 +71,13 @@ int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
  * descriptors left, or takes none. */
 bool host_is_free(uint16_t slot);
 
-/* Who listens on slot, from the kernel (SO_PEERCRED).  0 or -ESRCH. */
+/* Who listens on slot, from the kernel (SO_PEERCRED): the user that it was when
+ * it took the slot.  0 or -ESRCH. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
+
+/* Is slot's process one of this user's, as both were when they opened? */
+bool host_is_ours(struct host *host, uint16_t slot);
+uid_t host_uid(const struct host *host);	/* ... as which this one opened */
 
 /* Keep a connection to slot, so that ops->gone tells when it ends.  0, -EAGAIN,
  * -ESRCH. */

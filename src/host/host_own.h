@@ -7,6 +7,7 @@
 #include "host/host.h"
 #include "host/msg.h"
 #include "host/services.h"
+#include "host/user.h"
 #include "sys/list.h"
 
 enum {
@@ -20,7 +21,7 @@ struct conn {
 	uint16_t slot;			/* whose; 0: not known */
 	bool greeted;			/* what comes now are datagrams */
 	bool foreign;			/* another user's */
-	uid_t uid;
+	uid_t uid;			/* of a slot's process: when it took the slot */
 	pid_t pid;
 };
 
@@ -28,7 +29,7 @@ struct host {
 	const struct host_ops *ops;
 	void *arg;
 	uint16_t slot;
-	uid_t uid;
+	struct user user;
 	int epfd, listen_fd;
 	int spare_fd;			/* given up to refuse a connection when
 					 * there are no descriptors left */
@@ -39,7 +40,7 @@ struct host {
 	struct list dead;		/* closed; events may still point to them */
 	struct conn *by_slot[SLOTS];	/* to send through */
 	uint64_t not_before[SLOTS];	/* nobody was there */
-	uint64_t said_full, said_garbage, said_fds;
+	uint64_t said_full, said_garbage, said_fds, said_claim, said_stranger;
 	struct services services;
 	struct host_stats stats;
 	uint8_t buf[BUF];
@@ -49,5 +50,9 @@ struct host {
 struct conn *host_conn_new(struct host *h, int fd);
 void host_conn_close(struct host *h, struct conn *c);	/* is now among the dead */
 void host_bury(struct host *h);				/* free the dead */
+
+/* A process that the kernel shows as *uid and pid says that slot is its own.  True:
+ * it is, and *uid is now the user that it was when it took the slot. */
+bool host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid);
 
 #endif

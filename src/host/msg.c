@@ -30,7 +30,7 @@ int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
 	return 0;
 }
 
-void msg_put_dgram(struct msg_dgram *m, const struct dgram *d)
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
 {
 	*m = (struct msg_dgram){
 		.version = MSG_VERSION, .type = MSG_DGRAM,
@@ -38,12 +38,13 @@ void msg_put_dgram(struct msg_dgram *m, const struct dgram *d)
 		.from_port = d->from.port, .to_port = d->to.port,
 		.ifindex = d->ifindex,
 		.ip_id = d->ip_id, .ip_id_exact = d->ip_id_exact,
+		.slot = slot,
 	};
 	memcpy(m->from, d->from.ip, sizeof(m->from));
 	memcpy(m->to, d->to.ip, sizeof(m->to));
 }
 
-int msg_get_dgram(void *buf, size_t len, struct dgram *d)
+int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
 {
 	struct msg_dgram m;
 
@@ -54,6 +55,7 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d)
 	    m.ip_id < -1 || m.ip_id > 0xffff || m.ip_id_exact > 1 ||
 	    addr_is_v4(m.from) != addr_is_v4(m.to))
 		return -EPROTO;
+	*slot = m.slot;
 	memset(d, 0, sizeof(*d));
 	memcpy(d->from.ip, m.from, sizeof(m.from));
 	memcpy(d->to.ip, m.to, sizeof(m.to));

@@ -30,7 +30,8 @@ struct msg_dgram {
 	uint16_t from_port, to_port;
 	uint32_t ifindex;
 	int32_t ip_id;
-	uint8_t ip_id_exact, zero[3];
+	uint8_t ip_id_exact, zero;
+	uint16_t slot;			/* the sender's, to be checked; 0: not said */
 	/* payload follows, to the end of the message */
 };
 
@@ -47,8 +48,8 @@ void msg_put_hello(struct msg_hello *m, uint16_t slot);
 /* 0 and the claimed slot; -EPROTO: garbage or another version. */
 int msg_get_hello(const void *buf, size_t len, uint16_t *slot);
 
-void msg_put_dgram(struct msg_dgram *m, const struct dgram *d);
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot);
 /* d's payload points into buf.  0 or -EPROTO. */
-int msg_get_dgram(void *buf, size_t len, struct dgram *d);
+int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot);
 
 #endif

@@ -55,11 +55,13 @@ static void test_dgram(void **state)
 {
 	struct { struct msg_dgram m; uint8_t data[5]; } w;
 	struct dgram d = sample(), got;
+	uint16_t slot;
 
 	(void)state;
 	memcpy(w.data, "abcde", 5);
-	msg_put_dgram(&w.m, &d);
-	assert_int_equal(msg_get_dgram(&w, sizeof(w.m) + 5, &got), 0);
+	msg_put_dgram(&w.m, &d, 77);
+	assert_int_equal(msg_get_dgram(&w, sizeof(w.m) + 5, &got, &slot), 0);
+	assert_int_equal(slot, 77);
 	assert_memory_equal(got.from.ip, d.from.ip, 16);
 	assert_memory_equal(got.to.ip, d.to.ip, 16);
 	assert_int_equal(got.from.port, 0xc123);
@@ -79,20 +81,21 @@ static void test_bad_dgrams(void **state)
 	static uint8_t buf[sizeof(struct msg_dgram) + MSG_PAYLOAD_MAX + 1];
 	struct msg_dgram good, m;
 	struct dgram d = sample(), got;
+	uint16_t slot;
 
 	(void)state;
-	msg_put_dgram(&good, &d);
+	msg_put_dgram(&good, &d, 0);
 	memcpy(buf, &good, sizeof(good));
 	for (size_t len = 0; len <= sizeof(good); len++)
-		assert_int_equal(msg_get_dgram(buf, len, &got), -EPROTO);
-	assert_int_equal(msg_get_dgram(buf, sizeof(buf) - 1, &got), 0);
-	assert_int_equal(msg_get_dgram(buf, sizeof(buf), &got), -EPROTO);
+		assert_int_equal(msg_get_dgram(buf, len, &got, &slot), -EPROTO);
+	assert_int_equal(msg_get_dgram(buf, sizeof(buf) - 1, &got, &slot), 0);
+	assert_int_equal(msg_get_dgram(buf, sizeof(buf), &got, &slot), -EPROTO);
 
 #define BAD(field, value) do { \
 		m = good; \
 		m.field = (value); \
 		memcpy(buf, &m, sizeof(m)); \
-		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got), -EPROTO); \
+		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got, &slot), -EPROTO); \
 	} while (0)
 	BAD(version, 2);
 	BAD(type, MSG_HELLO);
@@ -104,7 +107,7 @@ static void test_bad_dgrams(void **state)
 	memset(m.from, 0, 10);
 	m.from[10] = m.from[11] = 0xff;
 	memcpy(buf, &m, sizeof(m));
-	assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got), -EPROTO);
+	assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got, &slot), -EPROTO);
 }
 
 /* Whatever comes, what is accepted lies within what came. */
@@ -118,6 +121,7 @@ static void test_random(void **state)
 	for (int i = 0; i < 100000; i++) {
 		size_t len = rand_below(&r, sizeof(buf) + 1);
 		struct dgram d;
+		uint16_t slot;
 
 		for (size_t j = 0; j < len; j++)
 			buf[j] = (uint8_t)rand_u64(&r);
@@ -125,7 +129,7 @@ static void test_random(void **state)
 			buf[0] = MSG_VERSION;
 			buf[1] = MSG_DGRAM;
 		}
-		if (msg_get_dgram(buf, len, &d))
+		if (msg_get_dgram(buf, len, &d, &slot))
 			continue;
 		assert_ptr_equal(d.iov, &d.one);
 		assert_true((uint8_t *)d.one.iov_base >= buf &&

@@ -33,6 +33,12 @@ static bool is_holder(const struct host *h, uid_t uid)
 	return false;
 }
 
+/* Who forwards can claim any sender. */
+static bool may_forward(const struct host *h, uid_t uid, pid_t pid)
+{
+	return user_is_ours(&h->user, uid, pid) || is_holder(h, uid);
+}
+
 static void garbage(struct host *h, struct conn *c)
 {
 	h->stats.refused++;
@@ -42,41 +48,70 @@ static void garbage(struct host *h, struct conn *c)
 	host_conn_close(h, c);
 }
 
-static void deliver(struct host *h, uid_t uid, const struct dgram *d)
+static void refuse(struct host *h, uid_t uid, pid_t pid)
 {
-	if (uid != h->uid && !is_holder(h, uid)) {
-		h->stats.refused++;
-		return;
-	}
+	h->stats.refused++;
+	/* The last of who had the UDP port until now may come in the same way. */
+	if (log_level >= LOG_INFO && log_allowed(&h->said_stranger))
+		log_info("process %d of user %u forwards datagrams, but only processes "
+			 "of user %u%s may: dropped", (int)pid, (unsigned)uid,
+			 (unsigned)h->user.uid, h->nholders ?
+			 ", and of who has the UDP port," : "");
+}
+
+static void deliver(struct host *h, const struct dgram *d)
+{
 	h->stats.received++;
 	h->ops->datagram(h->arg, d);
 }
 
-void host_take_dgram(struct host *h, uid_t uid, void *buf, size_t len)
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
 {
 	struct dgram d;
+	uint16_t slot;
 
-	if (msg_get_dgram(buf, len, &d))
+	if (msg_get_dgram(buf, len, &d, &slot)) {
 		h->stats.refused++;
+		return;
+	}
+	/* After setuid() its slot tells whose it is. */
+	if (may_forward(h, uid, pid) ||
+	    (slot && host_owns(h, slot, &uid, pid) && may_forward(h, uid, pid)))
+		deliver(h, &d);
 	else
-		deliver(h, uid, &d);
+		refuse(h, uid, pid);
+}
+
+/* c's user is another than was thought. */
+static void set_user(struct host *h, struct conn *c, uid_t uid)
+{
+	h->nforeign -= c->foreign;
+	c->uid = uid;
+	c->foreign = !user_is_ours(&h->user, uid, c->pid);
+	h->nforeign += c->foreign;
 }
 
 /* c says that it is the process of slot. */
 static void greet(struct host *h, struct conn *c, uint16_t slot)
 {
-	uid_t uid;
-	pid_t pid;
+	uid_t uid = c->uid;
 
 	c->greeted = true;
 	if (slot == h->slot) {
 		garbage(h, c);
 		return;
 	}
-	if (host_cred(h, slot, &uid, &pid) || uid != c->uid || pid != c->pid) {
+	if (!host_owns(h, slot, &uid, c->pid)) {
 		h->stats.refused++;
+		if (log_allowed(&h->said_claim))
+			log_warn("process %d of user %u says that slot %u is its own, "
+				 "but the kernel does not confirm it%s: what it says "
+				 "is ignored", (int)c->pid, (unsigned)c->uid, slot,
+				 c->pid ? "" : " (it is in another pid namespace, and "
+				 "has changed its user)");
 		return;
 	}
+	set_user(h, c, uid);
 	c->slot = slot;
 	if (h->by_slot[slot])
 		return;			/* it is for receiving only */
@@ -124,10 +159,12 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 		hear(h, c, len, fds);
 		return;
 	}
-	if (msg_get_dgram(h->buf, len, &d))
+	if (msg_get_dgram(h->buf, len, &d, &slot))
 		garbage(h, c);
+	else if (!c->foreign || is_holder(h, c->uid))
+		deliver(h, &d);
 	else
-		deliver(h, c->uid, &d);
+		refuse(h, c->uid, c->pid);
 }
 
 static void conn_run(struct host *h, struct conn *c)

@@ -126,7 +126,7 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 		if (all->tx_fd < 0)
 			return -EAGAIN;
 	}
-	msg_put_dgram(&head, d);
+	msg_put_dgram(&head, d, host_slot(host));
 	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
 	if (sendmsg(all->tx_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
@@ -150,17 +150,14 @@ bool service_exists(const char *name)
 
 /* --- receiving ----------------------------------------------------------------- */
 
-static bool sender_of(struct msghdr *m, uid_t *uid)
+static bool sender_of(struct msghdr *m, struct ucred *cred)
 {
-	struct ucred cred;
-
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level != SOL_SOCKET)
 			continue;
 		if (c->cmsg_type == SCM_CREDENTIALS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(cred))) {
-			memcpy(&cred, CMSG_DATA(c), sizeof(cred));
-			*uid = cred.uid;
+		    c->cmsg_len == CMSG_LEN(sizeof(*cred))) {
+			memcpy(cred, CMSG_DATA(c), sizeof(*cred));
 			return true;
 		}
 	}
@@ -190,13 +187,13 @@ static bool take_one(struct service *s)
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
 			    .msg_control = control, .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	uid_t uid;
+	struct ucred from;
 
 	if (n < 0)
 		return false;
 	close_fds(&m);
-	if (n > 0 && !(m.msg_flags & MSG_TRUNC) && sender_of(&m, &uid))
-		host_take_dgram(s->host, uid, buf, (size_t)n);
+	if (n > 0 && !(m.msg_flags & MSG_TRUNC) && sender_of(&m, &from))
+		host_take_dgram(s->host, from.uid, from.pid, buf, (size_t)n);
 	return true;
 }
 

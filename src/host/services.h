@@ -25,7 +25,7 @@ void services_run(struct host *h);
 /* host.c: */
 struct services *host_services(struct host *h);
 int host_watch(struct host *h, int fd);		/* its epoll set wakes for fd, too */
-/* receive.c: a datagram, behind its header, from a process of uid. */
-void host_take_dgram(struct host *h, uid_t uid, void *buf, size_t len);
+/* receive.c: a datagram, behind its header, from the process pid of uid. */
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
 
 #endif

@@ -43,6 +43,9 @@ struct udp {
 	int epfd;
 	struct senders tx, ask;		/* ask: which the kernel tells of refusals */
 	struct fd_id ask_id[2];
+	/* Made at once, as who this process is then; not bound yet.  -1: none */
+	int unbound[2];
+	struct fd_id unbound_id[2];
 	atomic_int rx[2];		/* bound later; a sleeping thread reads them */
 	bool v6_first, said_gso;
 	uint64_t said_drop;
@@ -332,10 +335,24 @@ static int udp_send(struct link *link, const struct dgram *v, unsigned n,
 
 /* --- sockets --------------------------------------------------------------- */
 
+/* The port is shared among the sockets that one user made: so they are made when
+ * the device is opened, before a daemon may become another user. */
+static int make_receiver(struct udp *u, int f)
+{
+	int fd = udp_receiver(f ? AF_INET6 : AF_INET);
+
+	u->unbound[f] = -1;
+	if (fd < 0)
+		return fd;
+	if (fd_identify(fd, &u->unbound_id[f]) == 0)
+		u->unbound[f] = fd;
+	return fd;
+}
+
 int udp_bind(struct link *link, int family)
 {
 	struct udp *u = udp_of(link);
-	int f = family == AF_INET6, fd;
+	int f = family == AF_INET6, fd, rc;
 
 	if (u->rx[f] >= 0)
 		return 0;
@@ -343,9 +360,16 @@ int udp_bind(struct link *link, int family)
 		u->in = udp_rx_new(u->port);
 	if (!u->in)
 		return -ENOMEM;
-	fd = udp_receiver(family, u->port);
+	fd = u->unbound[f];
+	/* The program may have closed it and have another by that number. */
+	if (fd < 0 || !fd_is(fd, &u->unbound_id[f]))
+		fd = make_receiver(u, f);
 	if (fd < 0)
 		return fd;
+	rc = udp_receive_on(fd, family, u->port);
+	if (rc)
+		return rc;
+	u->unbound[f] = -1;
 	u->rx[f] = fd;
 	return 0;
 }
@@ -451,12 +475,13 @@ void udp_forked(struct link *link)
 {
 	struct udp *u = udp_of(link);
 	int fds[] = { u->epfd, u->rx[0], u->rx[1], u->tx.fd[0], u->tx.fd[1],
-		      u->ask.fd[0], u->ask.fd[1] };
+		      u->ask.fd[0], u->ask.fd[1], u->unbound[0], u->unbound[1] };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	u->epfd = u->tx.fd[0] = u->tx.fd[1] = u->ask.fd[0] = u->ask.fd[1] = -1;
+	u->unbound[0] = u->unbound[1] = -1;
 	u->rx[0] = -1;
 	u->rx[1] = -1;
 }
@@ -494,6 +519,8 @@ int udp_open(struct link **out, uint16_t port)
 	atomic_init(&u->rx[0], -1);
 	atomic_init(&u->rx[1], -1);
 	u->link = (struct link){ &udp_ops, RUN_MAX, DGRAM_MAX };
+	for (int f = 0; f < 2; f++)
+		(void)make_receiver(u, f);
 	*out = &u->link;
 	return 0;
 }

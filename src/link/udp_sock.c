@@ -63,11 +63,8 @@ static const struct option tx_options[2][OPTIONS] = {
 	},
 };
 
-/* A socket on the wildcard address and port; -errno. */
-static int make_socket(int f, uint16_t port, const struct option *o)
+static int make_socket(int f, const struct option *o)
 {
-	union sock_addr a = { .v6 = { .sin6_family = AF_INET6,
-				      .sin6_port = htons(port) } };
 	int fd = fd_socket(f ? AF_INET6 : AF_INET,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -76,24 +73,50 @@ static int make_socket(int f, uint16_t port, const struct option *o)
 		return fd;
 	for (; o->level || o->name; o++)
 		if (setsockopt(fd, o->level, o->name, &o->value, sizeof(int)) &&
-		    o->needed)
-			goto fail;
+		    o->needed) {
+			f = -errno;
+			close(fd);
+			return f;
+		}
+	return fd;
+}
+
+/* To the wildcard address.  0 or -errno. */
+static int bind_port(int fd, int f, uint16_t port)
+{
+	union sock_addr a = { .v6 = { .sin6_family = AF_INET6,
+				      .sin6_port = htons(port) } };
+
 	if (!f)
 		a.v4 = (struct sockaddr_in){ .sin_family = AF_INET,
 					     .sin_port = htons(port) };
-	if (bind(fd, &a.sa, f ? sizeof(a.v6) : sizeof(a.v4)) == 0)
-		return fd;
-fail:
-	f = -errno;
-	close(fd);
-	return f;
+	return bind(fd, &a.sa, f ? sizeof(a.v6) : sizeof(a.v4)) ? -errno : 0;
 }
 
-int udp_receiver(int family, uint16_t port)
+/* A socket on the wildcard address and port; -errno. */
+static int make_bound(int f, uint16_t port, const struct option *o)
+{
+	int fd = make_socket(f, o), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = bind_port(fd, f, port);
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+int udp_receiver(int family)
 {
 	int f = family == AF_INET6;
 
-	return make_socket(f, port, rx_options[f]);
+	return make_socket(f, rx_options[f]);
+}
+
+int udp_receive_on(int fd, int family, uint16_t port)
+{
+	return bind_port(fd, family == AF_INET6, port);
 }
 
 /* The port is ours alone; nothing that is sent to it gets past a filter. */
@@ -105,7 +128,7 @@ static int open_senders(int tx[2], uint16_t port, bool *cuts)
 
 	*cuts = true;
 	for (int f = 0; f < 2; f++) {
-		fd[f] = make_socket(f, port, tx_options[f]);
+		fd[f] = make_bound(f, port, tx_options[f]);
 		if (fd[f] < 0 && fd[f] != -EAFNOSUPPORT) {
 			rc = fd[f];
 			if (f && fd[0] >= 0)

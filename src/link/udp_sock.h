@@ -14,8 +14,11 @@ union sock_addr {
 	struct sockaddr_in6 v6;
 };
 
-/* Bound to the wildcard address and port, shared within the user.  -errno. */
-int udp_receiver(int family, uint16_t port);
+/* A socket that takes in datagrams, not bound yet.  -errno. */
+int udp_receiver(int family);
+/* Bind it to the wildcard address and port, which is shared by the sockets that
+ * were made by one user.  0 or -errno. */
+int udp_receive_on(int fd, int family, uint16_t port);
 
 /* Senders for IPv4 and IPv6 on one port of their own, which is returned; -1
  * where a family does not exist.  *cuts: UDP_SEGMENT is known.  -errno. */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "host/host.h"
 #include "link/udp.h"
@@ -293,7 +292,7 @@ static int find_holder(struct port *p, struct family *f)
 	int rc = holder_find(f->af, p->udp_port, &h);
 
 	f->holder = 0;
-	if (!rc && h.uid != geteuid())
+	if (!rc && h.uid != host_uid(p->host))
 		f->holder = find_slot(p, h.uid);
 	if (f->holder)
 		return trust_holder(p, f, &h);

@@ -79,7 +79,8 @@ static void open_device(struct rig *r)
 
 void rig_open(struct rig *r)
 {
-	be_unprivileged();
+	if (!opt.privileged)
+		be_unprivileged();
 	memset(r, 0, sizeof(*r));
 	open_device(r);
 	CHECK(!ibv_query_gid(r->ctx, 1, opt.gid, &r->gid));

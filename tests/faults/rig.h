@@ -15,6 +15,7 @@ struct options {
 	const char *mode;
 	int gid;
 	bool events;			/* sleep on the completion channel */
+	bool privileged;		/* it may be root */
 	int timeout, retries;
 	uint32_t qpn;			/* the QP must have this number; 0: any */
 	double seconds;
@@ -49,7 +50,7 @@ struct rig {
 	union ibv_gid gid;
 };
 
-enum { RIG_BUF = 256 << 10, RIG_DEPTH = 16 };
+enum { RIG_BUF = 320 << 10, RIG_DEPTH = 16 };
 enum { RIG_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 

@@ -2,6 +2,7 @@
 #include "crew.h"
 
 #include <dirent.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,6 +42,14 @@ void crew_reap(pid_t pid)
 
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+void crew_become(unsigned user)
+{
+	if (!user)
+		return;
+	CHECK(!setgroups(0, NULL) && !setresgid(user, user, user));
+	CHECK(!setresuid(user, user, user));
 }
 
 void crew_nap(void)

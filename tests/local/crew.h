@@ -32,6 +32,7 @@ int victim(void);
 int hostile(void);
 int forked(void);
 int executed(void);
+int dropped(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);
@@ -41,6 +42,8 @@ void crew_reap(pid_t pid);		/* it must have exited with 0 */
 
 /* Until *word >= value; 40 s at most. */
 void crew_wait(const _Atomic uint32_t *word, uint32_t value);
+/* For good; 0: it stays root. */
+void crew_become(unsigned user);
 void crew_nap(void);			/* some microseconds */
 
 /* What a QP must know of its peer. */

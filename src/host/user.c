@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* user.c - see user.h. */
+#include "host/user.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { OVERFLOW_UID = 65534 };
+
+bool user_map_hides(const char *map)
+{
+	unsigned from, to, n;
+
+	/* The first user namespace, or one in which it is all the same. */
+	return !map || sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to ||
+	       n != (unsigned)-1;
+}
+
+/* The start of a file.  NULL: it cannot be read. */
+static char *read_start(const char *path, char *buf, int size)
+{
+	FILE *f = fopen(path, "re");
+	char *got = f ? fgets(buf, size, f) : NULL;
+
+	if (f)
+		fclose(f);
+	return got;
+}
+
+void user_open(struct user *u)
+{
+	unsigned overflow = OVERFLOW_UID;
+	char buf[128];
+
+	u->uid = geteuid();
+	u->hidden = (uid_t)-1;
+	if (!user_map_hides(read_start("/proc/self/uid_map", buf, sizeof(buf))))
+		return;
+	if (read_start("/proc/sys/kernel/overflowuid", buf, sizeof(buf)))
+		(void)sscanf(buf, "%u", &overflow);
+	u->hidden = overflow;
+}
+
+bool user_is_ours(const struct user *u, uid_t uid, pid_t pid)
+{
+	if (uid != u->uid)
+		return false;
+	/* The kernel compares users itself where one signals another. */
+	return uid != u->hidden || (pid > 0 && kill(pid, 0) == 0);
+}
+
+bool user_is_same(const struct user *u, uid_t a, uid_t b)
+{
+	return a == b && a != u->hidden;
+}
