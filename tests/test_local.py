@@ -242,6 +242,14 @@ def test_nothing_is_written_once_deregistered(run, full, way):
     run(way, "deregistered", "-n", 5000 if full else 100, timeout=300)
 
 
+@needs_second_user
+@pytest.mark.parametrize("way", LOCAL_WAYS)
+def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
+    """It has become another user; root's client goes on to reach its memory."""
+    run(way, "deregistered", "-m", "dropped", "-n", 5000 if full else 100,
+        timeout=300, user=None)
+
+
 def test_nothing_is_left(shared_pair, tools):
     """No name and no shared memory of processes that were killed."""
     ns, _ = shared_pair().place("host")

@@ -57,9 +57,9 @@ struct peer {
 	struct ring_in in;
 	_Atomic uint32_t *inside, *theirs;	/* inside[ours], inside[theirs] */
 	uint32_t was_inside;		/* local_fence() */
-	uid_t uid;
-	bool same_user;
+	bool same_user;			/* as both opened */
 	pid_t pid;
+	bool told;			/* where our memory lies, and what is there */
 	/* Its memory can be reached (vm.c): */
 	bool vm;
 	const char *vm_why;		/* not; or NULL */

@@ -88,15 +88,6 @@ void meet_let_go(struct peer *p)
 
 /* --- saying ------------------------------------------------------------------ */
 
-/* Of this user?  Others are not told where our memory lies. */
-static bool is_ours(struct peer *p)
-{
-	if (p->uid == (uid_t)-1 &&
-	    host_cred(p->l->host, p->slot, &p->uid, &p->pid))
-		return false;
-	return p->uid == geteuid();
-}
-
 static int say(struct peer *p, enum say what, bool yes)
 {
 	struct pipe_msg m = {
@@ -105,15 +96,19 @@ static int say(struct peer *p, enum say what, bool yes)
 	};
 	int fd[HOST_FDS] = { -1, -1 };
 	unsigned n = 0;
+	int rc;
 
 	if (what == SAY_OFFER && yes)
 		fd[n++] = p->fd;
+	/* Other users are not told where our memory lies. */
 	if ((what == SAY_OFFER || what == SAY_ANSWER) && yes && p->l->board_fd >= 0 &&
-	    is_ours(p)) {
+	    host_is_ours(p->l->host, p->slot)) {
 		m.nonce = p->l->nonce;
 		fd[n++] = p->l->board_fd;
 	}
-	return host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+	p->told |= !rc && m.nonce.at;
+	return rc;
 }
 
 /* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */

@@ -97,7 +97,6 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	p->l = l;
 	p->slot = slot;
 	p->fd = p->pidfd = -1;
-	p->uid = (uid_t)-1;
 	list_init(&p->hot);
 	list_init(&p->dirty);
 	list_init(&p->qps);
@@ -137,9 +136,11 @@ static void make_due(struct peer *p)
 
 void peer_up(struct peer *p)
 {
+	uid_t uid;
+
 	p->state = PEER_UP;
-	(void)host_cred(p->l->host, p->slot, &p->uid, &p->pid);
-	p->same_user = p->uid == geteuid();
+	(void)host_cred(p->l->host, p->slot, &uid, &p->pid);
+	p->same_user = host_is_ours(p->l->host, p->slot);
 	log_info("slot %u, process %d: messages go through shared memory%s, its "
 		 "regions are reached %s%s", p->slot, (int)p->pid,
 		 p->same_user ? "" : " (UD through UDP)",

@@ -43,7 +43,7 @@ enum {
 static bool may_be_inside(const struct peer *p)
 {
 	return (p->state == PEER_UP || p->state == PEER_OPENING) && p->pipe &&
-	       p->theirs && p->uid == geteuid();
+	       p->theirs && p->told;
 }
 
 /* Has anyone been inside ever since?  first: since now. */
@@ -250,12 +250,13 @@ static const char *not_who_it_says(struct peer *p, const struct nonce *nonce)
 static const char *cannot(struct peer *p, const struct nonce *nonce, int board_fd)
 {
 	const char *why;
+	uid_t uid;
 
 	if (p->l->way == LOCAL_PIPE)
 		return "URNIC_LOCAL is pipe";
-	if (p->l->board_fd < 0 || host_cred(p->l->host, p->slot, &p->uid, &p->pid))
+	if (p->l->board_fd < 0 || host_cred(p->l->host, p->slot, &uid, &p->pid))
 		return "there is no memory for that";
-	if (p->uid != geteuid())
+	if (!host_is_ours(p->l->host, p->slot))
 		return "it is another user's";
 	if (p->pid <= 0)
 		return "it is in another pid namespace";

@@ -50,7 +50,7 @@ struct rig {
 	union ibv_gid gid;
 };
 
-enum { RIG_BUF = 320 << 10, RIG_DEPTH = 16 };
+enum { RIG_BUF = 384 << 10, RIG_DEPTH = 16 };
 enum { RIG_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 

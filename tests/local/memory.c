@@ -4,6 +4,7 @@
  *	unmapped	--mode=gone|none|readonly|shrunk: the second half of a
  *			region is unmapped, protected, or its file is truncated
  *	deregistered	--count times; nothing is written once that is done
+ *			--mode=dropped: its owner was root, and is so no more
  */
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "crew.h"
 #include "pattern.h"
 
-enum { LEN = 128 << 10, HALF = LEN / 2 };
+enum { LEN = 256 << 10, HALF = LEN / 2 };
 
 static struct {
 	struct card owner, user;
@@ -146,7 +147,7 @@ int unmapped(void)
 
 /* --- deregistration ---------------------------------------------------------------- */
 
-enum { WATCH_MS = 2 };
+enum { WATCH_MS = 2, ANOTHER_USER = 5 };
 
 static void deregistering_owner(void *arg)
 {
@@ -168,6 +169,8 @@ static void deregistering_owner(void *arg)
 		sh->owner_round = round;
 		crew_wait(&sh->user_round, round);
 		crew_join(&r, qp, &sh->user);
+		if (round == 1 && opt.privileged)
+			crew_become(ANOTHER_USER);
 		sh->joined = round;
 		crew_wait(&sh->used, round);
 		for (uint64_t i = mix(round) % 300; i; i--)
@@ -205,6 +208,7 @@ int deregistered(void)
 {
 	pid_t pid;
 
+	opt.privileged = opt.mode && is("dropped");
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(deregistering_owner, NULL);
 	rig_open(&r);
