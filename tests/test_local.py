@@ -174,6 +174,45 @@ def test_daemon_that_becomes_another_user(run, way, mode):
     assert "is ignored" not in out, out
 
 
+# A process with a slot of its own that asks the only other one for a pipe, and prints
+# what comes along with the offer: does it say where memory lies, how many descriptors.
+ASK_FOR_A_PIPE = """
+import re, socket, struct
+slot = int(re.search(r"@urnic/(\\d+)$", open("/proc/net/unix").read(), re.M)[1])
+mine = 1022
+name = lambda n: b"\\0urnic/%d" % n
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(name(mine))
+listener.listen()
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.settimeout(20)
+s.connect(name(slot))
+s.send(struct.pack("=BBH4s", 1, 1, mine, b"urnc"))
+s.send(struct.pack("=BBxxBBBxIQQQ", 1, 3, VERSION, 1, 1, 0, 0, 0, 0))
+data, fds, _, _ = socket.recv_fds(s, 4096, 4)
+_, kind, _, what, yes, _, at, *_ = struct.unpack("=BBxxBBBxIQQQ", data)
+print("offer" if (kind, what, yes) == (3, 2, 1) else "no offer", at != 0, len(fds))
+"""
+
+
+@needs_second_user
+@pytest.mark.parametrize("user,said", [("nobody", "offer False 1"),
+                                       (lab.SECOND_USER, "offer True 2")])
+def test_users_that_look_alike_are_told_apart(shared_pair, user, said):
+    """In its user namespace every user has the number 65534, its own as well."""
+    ns = shared_pair().a
+    version = re.search(r"PIPE_VERSION = (\d+)",
+                        (lab.ROOT / "src/local/rec.h").read_text())[1]
+    holder = ns.with_(inner=["unshare", "-U"]).start(
+        ns.stage.tool("cm/cm_test_program"), "hold", ns.ip4, lab.next_port(),
+        user=lab.SECOND_USER)
+    holder.wait_output("listening")
+    script = ASK_FOR_A_PIPE.replace("VERSION", version)
+    proc = ns.run("/usr/bin/python3", "-c", script, user=user)
+    assert said in proc.out, (proc.describe(), holder.describe())
+    holder.kill()
+
+
 # --- many --------------------------------------------------------------------
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
