@@ -257,7 +257,7 @@ static uint16_t find_slot(struct port *p, uid_t uid)
 static int trust_holder(struct port *p, struct family *f, const struct holder *h)
 {
 	bool refuse = p->share == CONF_SHARE_USER ||
-		      (p->share == CONF_SHARE_AUTO && geteuid() == 0);
+		      (p->share == CONF_SHARE_AUTO && host_uid(p->host) == 0);
 	uid_t uid;
 	pid_t pid;
 
