@@ -11,7 +11,7 @@
 #include "core/device.h"
 #include "nic/nic.h"
 #include "sys/conf.h"
-#include "sys/dgram.h"
+#include "sys/addr.h"
 #include "urnic.h"
 
 static const struct argp_option options[] = {

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
-#include "sys/dgram.h"
+#include "sys/addr.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_dev **devs;		/* under devs_lock; each stays where it is */

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cm/fix.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 /* To a process of side `to`, with the address of its peer. */
 static void inject(struct fix *f, int to, const struct cm_msg *m)

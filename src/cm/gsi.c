@@ -10,7 +10,7 @@
 #include "host/host.h"
 #include "host/service.h"
 #include "sys/addr_text.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 #include "wire/ib_build.h"
@@ -247,19 +247,24 @@ void gsi_run(struct cm *cm, uint64_t now)
 }
 
 static void take_other(struct cm *cm, const struct cm_way *way,
-		       const struct cm_msg *m, const struct dgram *d, uint64_t now)
+		       const struct cm_msg *m, const uint8_t *mad, bool handed,
+		       uint64_t now)
 {
 	uint16_t slot = id_slot(m->remote_id);
+	uint8_t packet[GSI_PACKET];
 	struct cm_msg answer;
+	struct dgram d;
 	bool answers;
 
 	if (ibcm_message(cm, way, m, now))
 		return;
 	answers = refusal_of(m, &answer);
-	if (!d->handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
+	if (!handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
 	    slot != cm->core->slot) {
-		int rc = host_forward(cm->host, slot, d);
+		int rc;
 
+		make_packet(cm, way, mad, packet, &d);
+		rc = host_forward(cm->host, slot, &d);
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
 		if (rc != -ESRCH || !answers || !host_is_free(slot))
@@ -290,7 +295,7 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
 	if (is_request(&m))
 		take_request(cm, &way, &m, mad, d->handed, now);
 	else
-		take_other(cm, &way, &m, d, now);
+		take_other(cm, &way, &m, mad, d->handed, now);
 }
 
 /* --- out ------------------------------------------------------------------------- */
@@ -315,7 +320,7 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	d->iovcnt = 1;
 	batch_commit(b, d);
 	b->bounce_used += (GSI_PACKET + 15) & ~(size_t)15;
-	seal(d, at);
+	(void)batch_seal(b);			/* all of it is our own memory */
 }
 
 int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)

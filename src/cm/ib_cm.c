@@ -9,7 +9,7 @@
 
 #include "cm/cm_int.h"
 #include "sys/addr_text.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cm/fix.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 static int reject(struct prog *p, const char *private)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "wire/cm_ip.h"
 
 int sidr_connect(struct conn *c, const struct cm_target *to,

@@ -6,7 +6,7 @@
 
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 enum { FX_NOTES = 32, FX_SPACE = 0x0106, FX_TICK_US = 200 };
 

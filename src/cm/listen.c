@@ -9,7 +9,7 @@
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "host/service.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/log.h"
 
 enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,

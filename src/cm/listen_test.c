@@ -5,7 +5,7 @@
 
 #include "cm/fix.h"
 #include "host/host.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 static struct cm_listener *take(struct cm *cm, struct prog *p, bool any, bool v6,
 				int side, uint16_t port)
@@ -247,11 +247,11 @@ static void a_mad_is_handed_on(void **state)
 	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
 	/* What was handed on stops here. */
 	q.got.iov = &q.got.one;
-	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
+	q.core.gsi(&q.core, &q.got, q.bytes + GSI_HDRS, MAD_LEN, 0);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 1);
 	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
-	cm_mad_build(q.bytes, &m);
-	q.core.gsi(&q.core, &q.got, q.bytes, MAD_LEN, 0);
+	cm_mad_build(q.bytes + GSI_HDRS, &m);
+	q.core.gsi(&q.core, &q.got, q.bytes + GSI_HDRS, MAD_LEN, 0);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 2);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_HANDED_ON), 0);
 	proc_close(&p);

@@ -14,7 +14,7 @@
 #include "core/psn.h"
 #include "host/host.h"
 #include "sys/addr_text.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/log.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sys/dgram.h"
+#include "sys/addr.h"
 
 struct pd;
 struct device;

@@ -12,7 +12,7 @@
 #include "core/device.h"
 #include "core/mcast.h"
 #include "core/qp.h"
-#include "sys/dgram.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 struct group {

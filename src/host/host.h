@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 enum { SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10 };
 

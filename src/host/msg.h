@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 enum { MSG_VERSION = 1, MSG_PAYLOAD_MAX = 65507 };
 enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };

@@ -297,7 +297,7 @@ static void make(const struct fix *f, const struct ib_fields *p, uint32_t payloa
 		 uint16_t seg, struct dgram *d, struct fix_raw *r)
 {
 	memset(r, 0, sizeof(*r));
-	fix_seal(f, 1, 0, ib_build(r->buf, p) + payload, r);
+	fix_address(f, 1, ib_build(r->buf, p) + payload, r);
 	*d = r->d;
 	d->seg = seg;
 }

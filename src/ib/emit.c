@@ -3,18 +3,16 @@
  *
  * What is sent for the first time is sent from where it lies.  Small payload,
  * and what is sent again, is copied first: then memory that changes between
- * the ICRC and the kernel's copy can spoil a packet once, but not for ever.
+ * the link's ICRC and the kernel's copy can spoil a packet once, but not for ever.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "ib/ib_qp.h"
-#include "sys/guard.h"
-#include "wire/icrc.h"
 
 enum {
 	COPY_MAX = 256,			/* cheaper copied than pointed to */
-	TRAILER = 3 + ICRC_LEN,		/* pad and ICRC */
+	TRAILER = 3 + TRAILER_LEN,	/* with pad */
 	ALIGN = 15,
 };
 
@@ -32,29 +30,20 @@ static void address(struct dgram *d, const struct core *core, const struct av *a
 	d->here = av->here;
 }
 
-static void path_of(const struct dgram *d, struct icrc_path *p)
-{
-	memcpy(p->src, d->from.ip, sizeof(p->src));
-	memcpy(p->dst, d->to.ip, sizeof(p->dst));
-	p->sport = d->from.port;
-	p->dport = d->to.port;
-}
-
 static void record(struct ib_qp *q, const struct batch *b, const struct dgram *d,
 		   const struct emit *e)
 {
 	struct plan *p = &q->ib->plan[b->n - 1];
 
 	*p = e->plan;
-	p->len = d->len;
+	p->len = d->len - TRAILER_LEN;
 }
 
-/* Headers, payload, pad and ICRC in one piece. */
+/* Headers, payload, pad and trailer in one piece. */
 static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	uint8_t *at = b->bounce + b->bounce_used;
 	size_t room = IB_HDR_MAX + e->len + TRAILER, n;
-	struct icrc_path path;
 	struct dgram *d;
 
 	if (!batch_has_room(b, 1, room + ALIGN))
@@ -68,37 +57,22 @@ static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 
 	d = batch_next(b);
 	address(d, q->ib->core, e->av, e->f.dest_qp);
-	d->len = (uint32_t)(n + ICRC_LEN);
+	d->len = (uint32_t)(n + TRAILER_LEN);
 	d->iov[0] = (struct iovec){ at, d->len };
 	d->iovcnt = 1;
 	batch_commit(b, d);
 	b->bounce_used += (d->len + ALIGN) & ~(size_t)ALIGN;
-
-	path_of(d, &path);
-	icrc_end(icrc_start(&path, (uint16_t)d->ip_id, d->len, at, n), at + n);
+	if (batch_seal(b) != 0)
+		return -EFAULT;
 	record(q, b, d, e);
 	return 0;
 }
 
-struct crc { uint32_t crc; const struct iovec *iov; unsigned n; };
-
-static void do_crc(void *arg)
-{
-	struct crc *c = arg;
-	uint32_t crc = c->crc;
-
-	for (unsigned i = 0; i < c->n; i++)
-		crc = icrc_add(crc, c->iov[i].iov_base, c->iov[i].iov_len);
-	c->crc = crc;
-}
-
 static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 {
-	uint32_t run_bytes = b->run_bytes;
 	uint8_t *hdr = b->hdr[b->n], *trailer;
-	struct icrc_path path;
 	struct dgram *d;
-	struct crc c;
+	unsigned pieces;
 	size_t n;
 
 	if (!batch_has_room(b, e->span->n + 2, 0))
@@ -109,24 +83,14 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 
 	d = batch_next(b);
 	address(d, q->ib->core, e->av, e->f.dest_qp);
-	d->len = (uint32_t)n + e->len + e->f.pad + ICRC_LEN;
+	d->len = (uint32_t)n + e->len + e->f.pad + TRAILER_LEN;
 	d->iov[0] = (struct iovec){ hdr, n };
-	c.n = span_iov(e->span, e->off, e->len, d->iov + 1);
-	d->iov[c.n + 1] = (struct iovec){ trailer, e->f.pad + ICRC_LEN };
-	d->iovcnt = c.n + 2;
+	pieces = span_iov(e->span, e->off, e->len, d->iov + 1);
+	d->iov[pieces + 1] = (struct iovec){ trailer, e->f.pad + TRAILER_LEN };
+	d->iovcnt = pieces + 2;
 	batch_commit(b, d);
-
-	path_of(d, &path);
-	c.crc = icrc_start(&path, (uint16_t)d->ip_id, d->len, hdr, n);
-	c.iov = d->iov + 1;
-	if (guard_call(do_crc, &c) != 0) {
-		b->n--;
-		b->iov_used -= d->iovcnt;
-		b->run_bytes = run_bytes;
+	if (batch_seal(b) != 0)
 		return -EFAULT;
-	}
-	icrc_end(e->f.pad ? icrc_add(c.crc, trailer, e->f.pad) : c.crc,
-		 trailer + e->f.pad);
 	record(q, b, d, e);
 	return 0;
 }

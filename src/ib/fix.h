@@ -18,7 +18,6 @@
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "wire/aeth.h"
-#include "wire/icrc.h"
 
 enum {
 	FIX_MEM = 1 << 20, FIX_LOG = 8192,
@@ -159,23 +158,18 @@ static inline void fix_no_wc(struct fix *f, int side)
 /* A datagram that did not come by the cable. */
 struct fix_raw { uint8_t buf[128]; struct iovec iov; struct dgram d; };
 
-/* Give the n bytes at r->buf the ICRC and addresses with which side sends. */
-static inline void fix_seal(const struct fix *f, int side, int ip_id, size_t n,
-			    struct fix_raw *r)
+/* Give the n bytes at r->buf the addresses with which side sends, as a link does. */
+static inline void fix_address(const struct fix *f, int side, size_t n,
+			       struct fix_raw *r)
 {
-	struct icrc_path path = { .sport = 0xc000, .dport = 4791 };
-
-	memcpy(path.src, f->p.qp[side]->av.sgid, 16);
-	memcpy(path.dst, f->p.qp[side]->av.dgid, 16);
-	icrc_end(icrc_start(&path, (uint16_t)ip_id, n + 4, r->buf, n), r->buf + n);
-	r->iov = (struct iovec){ r->buf, n + 4 };
+	r->iov = (struct iovec){ r->buf, n };
 	r->d.iov = &r->iov;
 	r->d.iovcnt = 1;
-	r->d.len = (uint32_t)n + 4;
-	memcpy(r->d.from.ip, path.src, 16);
-	memcpy(r->d.to.ip, path.dst, 16);
-	r->d.from.port = path.sport;
-	r->d.to.port = path.dport;
+	r->d.len = (uint32_t)n;
+	memcpy(r->d.from.ip, f->p.qp[side]->av.sgid, 16);
+	memcpy(r->d.to.ip, f->p.qp[side]->av.dgid, 16);
+	r->d.from.port = 0xc000;
+	r->d.to.port = 4791;
 }
 
 /* 9.9.3, class E: others use the SRQ, so a receive of room bytes that len bytes

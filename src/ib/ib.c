@@ -20,18 +20,12 @@ int ib_open(struct core *core, uint64_t seed)
 		return -ENOMEM;
 	ib->core = core;
 	list_init(&ib->hosts);
-	ib->ids = ip_ids_new();
-	if (!ib->ids) {
-		free(ib);
-		return -ENOMEM;
-	}
 	core->ib = ib;
 	return 0;
 }
 
 void ib_close(struct core *core)
 {
-	ip_ids_free(core->ib->ids);
 	free(core->ib);
 	core->ib = NULL;
 }

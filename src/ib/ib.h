@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "core/transport.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct core;
 struct ib;
@@ -27,7 +27,7 @@ enum ib_counter {
 int ib_open(struct core *core, uint64_t seed);
 void ib_close(struct core *core);
 
-/* Take one datagram from the wire, BTH to ICRC: find its QP, do what it says,
+/* Take one packet from a link, BTH to pad: find its QP, do what it says,
  * make the QP due if it has something to send; or drop it and count why.
  * Turn held. */
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);

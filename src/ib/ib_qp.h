@@ -20,7 +20,7 @@
 #include "core/timeout.h"
 #include "ib/ib.h"
 #include "sys/clock.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/list.h"
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
@@ -183,7 +183,7 @@ struct plan {
 	enum plan_kind { PLAN_REQUEST, PLAN_RESPONSE, PLAN_ACK, PLAN_NAK,
 			 PLAN_CNP } kind;
 	uint32_t psn;
-	uint32_t len;			/* of the datagram */
+	uint32_t len;			/* of the packet, BTH to pad */
 	union {
 		struct {		/* request */
 			struct req_cursor at;	/* where the cursor is then */
@@ -196,14 +196,11 @@ struct plan {
 	};
 };
 
-struct ip_ids;
-
 struct ib {
 	struct core *core;
 	uint64_t counter[IB_COUNTERS];
 	struct plan plan[BATCH_MAX];	/* parallel to batch.v */
 	struct list hosts;		/* cc_host */
-	struct ip_ids *ids;
 	bool belated;			/* see ib_input_all() */
 };
 
@@ -216,16 +213,6 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
 /* It may have failed in sq_complete() or rq_complete(): then let go of all. */
 void ib_settle(struct ib_qp *q);
-
-/* --- identifications of received packets (ip_id.c) ------------------------- */
-
-struct ip_ids *ip_ids_new(void);
-void ip_ids_free(struct ip_ids *ids);
-/* d had the identification that was guessed. */
-void ip_id_guessed(struct ip_ids *ids, const struct dgram *d);
-/* May it have id, which was solved for? */
-bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id,
-		  uint64_t now);
 
 /* --- datagrams (emit.c) ----------------------------------------------------- */
 

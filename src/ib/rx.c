@@ -1,45 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rx.c - a datagram on its way to its QP: is it whole, is it meant for us
- * (IBTA vol. 1, 9.6), and whose is it? */
+/* rx.c - a packet on its way to its QP: is it one, is it meant for us (IBTA vol. 1,
+ * 9.6), and whose is it?  The link has checked that it is whole. */
 #include "core/av.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/transport.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
-#include "wire/icrc.h"
 
 enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff, CE = 3 };
 #define QKEY_GSI 0x80010000u		/* 10.2.5: of all QP1s */
-
-/* --- whole? ------------------------------------------------------------------- */
-
-/* A socket does not show the IPv4 identification that the ICRC covers: where
- * the guess fails it is solved for, and believed if it is plausible. */
-static bool icrc_ok(struct ib *ib, const struct dgram *d, uint64_t now)
-{
-	const uint8_t *at = d->iov[0].iov_base;
-	size_t n = d->len - ICRC_LEN;
-	uint32_t want = icrc_get(at + n), got;
-	struct icrc_path path;
-	uint16_t id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0), solved;
-
-	memcpy(path.src, d->from.ip, sizeof(path.src));
-	memcpy(path.dst, d->to.ip, sizeof(path.dst));
-	path.sport = d->from.port;
-	path.dport = d->to.port ? d->to.port : ib->core->udp_port;
-	got = icrc_start(&path, id, d->len, at, n);
-	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
-		return got == want;
-	if (got == want) {
-		ip_id_guessed(ib->ids, d);
-		return true;
-	}
-	if (id != 0)
-		got = icrc_start(&path, 0, d->len, at, n);
-	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
-	       ip_id_accept(ib->ids, d, solved, now);
-}
 
 /* --- whose? ------------------------------------------------------------------- */
 
@@ -152,11 +122,10 @@ static void to_gsi(struct core *core, const struct dgram *d,
 		core->gsi(core, d, pkt->payload, pkt->payload_len, now);
 }
 
-/* Long enough for a BTH and an ICRC, in whole words and in one piece. */
+/* Long enough for a BTH, in whole words and in one piece. */
 static bool is_framed(const struct dgram *d)
 {
-	return d->len >= sizeof(struct bth) + ICRC_LEN && d->len % 4 == 0 &&
-	       d->iovcnt == 1;
+	return d->len >= sizeof(struct bth) && d->len % 4 == 0 && d->iovcnt == 1;
 }
 
 /* A reserved opcode where a request is expected is one that is not supported
@@ -167,7 +136,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	struct qp *qp;
 
 	if (!is_framed(d) || (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
-	    ib_service(bth->opcode) != IB_RC || !icrc_ok(ib, d, now))
+	    ib_service(bth->opcode) != IB_RC || d->damaged)
 		return;
 	qp = qp_find(ib->core, get_be24(bth->dest_qp));
 	if (!qp || qp->transport != &ib_transport || qp->type != IBV_QPT_RC)
@@ -181,12 +150,11 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 
 /* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
 static enum ib_counter check(struct ib *ib, const struct dgram *d,
-			     struct ib_pkt *pkt, uint64_t now)
+			     struct ib_pkt *pkt)
 {
-	if (!is_framed(d) ||
-	    ib_parse(pkt, d->iov[0].iov_base, d->len - ICRC_LEN) != 0)
+	if (!is_framed(d) || ib_parse(pkt, d->iov[0].iov_base, d->len) != 0)
 		return IB_RX_MALFORMED;
-	if (!icrc_ok(ib, d, now))
+	if (d->damaged)
 		return IB_RX_ICRC;
 	/* C9-38: ours is the default one, as a full member. */
 	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff) {
@@ -209,7 +177,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 
 	ib->counter[IB_RX]++;
 	ib->counter[IB_RX_BYTES] += d->len;
-	wrong = check(ib, d, &pkt, now);
+	wrong = check(ib, d, &pkt);
 	if (wrong != IB_COUNTERS) {
 		ib->counter[wrong]++;
 		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);

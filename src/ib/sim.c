@@ -13,6 +13,7 @@
 #include "ib/sim_own.h"
 #include "link/fault.h"
 #include "link/loop.h"
+#include "link/roce.h"
 #include "local/local.h"
 #include "sys/clock.h"
 
@@ -123,13 +124,13 @@ struct sim *sim_open(const struct sim_conf *conf)
 	struct loop_conf lc = {
 		.latency = conf->latency ? conf->latency : 10000,
 		.depth = 100000, .mtu = 4200 + 100, .run_max = 16,
+		.hide_ids = conf->hide_ids,
 	};
 	struct sim *s = calloc(1, sizeof(*s));
 	char err[100];
 
 	MUST(s);
 	s->now = 1000000;
-	s->hide_ids = conf->hide_ids;
 	s->same_host = conf->same_host;
 	node_open(s, SIM_A, conf);
 	node_open(s, SIM_B, conf);
@@ -137,6 +138,12 @@ struct sim *sim_open(const struct sim_conf *conf)
 	if (conf->fault)
 		MUST(fault_wrap(&s->node[0].link, s->node[0].link, conf->fault,
 				err, sizeof(err)) == 0);
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+
+		MUST(roce_wrap(&n->link, n->link, 4791) == 0);
+		n->batch.link = n->link;
+	}
 	return s;
 }
 

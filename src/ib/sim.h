@@ -17,7 +17,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "wire/ib_build.h"
 
 enum { SIM_QPS = 64, SIM_A = 0, SIM_B = 1 };
@@ -66,7 +66,7 @@ struct sim {
 	uint64_t take_every;		/* a link that is full: of so many sends
 					 * one takes a part only; 0: none */
 	uint64_t sends;
-	bool hide_ids, same_host;
+	bool same_host;
 };
 
 struct sim_conf {			/* 0: the default in brackets */

@@ -13,7 +13,6 @@
 #include "local/local.h"
 #include "sys/clock.h"
 #include "wire/ib_hdr.h"
-#include "wire/icrc.h"
 
 static void packet_of(struct sim_node *n, const struct dgram *d,
 		      struct sim_packet *p)
@@ -27,7 +26,7 @@ static void packet_of(struct sim_node *n, const struct dgram *d,
 		at += d->iov[i].iov_len;
 	}
 	MUST(at == d->len);
-	MUST(ib_parse(&pkt, buf, at - ICRC_LEN) == 0);
+	MUST(ib_parse(&pkt, buf, at - TRAILER_LEN) == 0);
 	ib_fields(&pkt, &p->f);
 	p->side = n->side;
 	p->now = n->sim->now;
@@ -112,14 +111,6 @@ static void plan(struct sim_node *n, struct qp *qp)
 		n->part[n->parts++] = (struct sim_part){ qp, first, n->batch.n - first };
 }
 
-static void hide_id(struct dgram *d)
-{
-	if (!addr_is_v4(d->to.ip))
-		return;
-	d->ip_id = 0;
-	d->ip_id_exact = false;
-}
-
 static void turn(struct sim_node *n)
 {
 	uint64_t now = n->sim->now;
@@ -134,11 +125,8 @@ static void turn(struct sim_node *n)
 		host_run(n->host);
 		local_input(n->core.local, now);
 	}
-	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0) {
-		for (int i = 0; i < got && n->sim->hide_ids; i++)
-			hide_id(&in[i]);
+	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
 		ib_input_all(&n->core, in, (unsigned)got, now);
-	}
 	for (unsigned i = 0; i < n->nqps; i++)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);
@@ -245,7 +233,6 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f,
 	uint8_t buf[8192] = { 0 };
 	struct ib_fields fields = *f;
 	struct iovec iov = { buf, 0 };
-	struct icrc_path path = { .sport = n->core.udp_sport, .dport = 4791 };
 	struct dgram d = { .iov = &iov, .iovcnt = 1, .ip_id = 0 };
 	size_t at;
 
@@ -256,12 +243,10 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f,
 	at += len + fields.pad;
 	memcpy(d.from.ip, n->dev->gid[1].gid.raw, 16);
 	memcpy(d.to.ip, peer->dev->gid[1].gid.raw, 16);
-	memcpy(path.src, d.from.ip, 16);
-	memcpy(path.dst, d.to.ip, 16);
-	d.from.port = path.sport;
-	d.to.port = path.dport;
-	d.len = (uint32_t)at + ICRC_LEN;
+	d.from.port = n->core.udp_sport;
+	d.to.port = 4791;
+	d.len = (uint32_t)at + TRAILER_LEN;
 	iov.iov_len = d.len;
-	icrc_end(icrc_start(&path, 0, d.len, buf, at), buf + at);
+	MUST(n->link->ops->seal(n->link, &d) == 0);
 	MUST(n->link->ops->send(n->link, &d, 1, s->now) == 1);
 }

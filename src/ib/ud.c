@@ -24,7 +24,7 @@ static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pk
 	grh_build(grh, &(struct grh_fields){
 		.src = d->from.ip, .dst = d->to.ip, .tclass = d->tclass,
 		.ttl = d->ttl, .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
-		.udp_len = d->len,
+		.udp_len = d->len + TRAILER_LEN,
 	});
 	rc = scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, 0, grh, GRH);
 	return rc ? rc : scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, GRH,

@@ -386,7 +386,8 @@ static void fault_close(struct link *link)
 }
 
 static const struct link_ops fault_ops = {
-	fault_send, fault_recv, fault_deadline, fault_close,
+	.send = fault_send, .recv = fault_recv, .deadline = fault_deadline,
+	.close = fault_close,
 };
 
 int fault_wrap(struct link **out, struct link *inner, const char *spec,

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct link {
 	const struct link_ops {
@@ -24,6 +24,10 @@ struct link {
 		 * how many; 0 when none waits; -errno when it is broken. */
 		int (*recv)(struct link *link, struct dgram *v, unsigned n,
 			    uint64_t now);
+		/* d, which is built but for its trailer, gets that: before send,
+		 * and when ip_id and the addresses are final.  -EFAULT: a piece
+		 * is not mapped.  NULL: there is nothing to write. */
+		int (*seal)(struct link *link, const struct dgram *d);
 		/* When recv or send has something due although no descriptor
 		 * says so (a delayed datagram); UINT64_MAX: never. */
 		uint64_t (*deadline)(struct link *link);

@@ -44,7 +44,9 @@ static void send_one(struct loop *from, const struct dgram *d, uint64_t now)
 		return;
 	}
 	p->due = now + from->conf.latency;
-	p->d.ip_id_exact = true;
+	p->d.ip_id_exact = !from->conf.hide_ids || !addr_is_v4(d->to.ip);
+	if (!p->d.ip_id_exact)
+		p->d.ip_id = 0;
 	list_add_tail(&to->coming, &p->node);
 	to->coming_n++;
 }
@@ -108,7 +110,8 @@ static void loop_close(struct link *link)
 }
 
 static const struct link_ops loop_ops = {
-	loop_send, loop_recv, loop_deadline, loop_close,
+	.send = loop_send, .recv = loop_recv, .deadline = loop_deadline,
+	.close = loop_close,
 };
 
 static struct loop *loop_end(const struct loop_conf *conf)

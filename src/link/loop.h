@@ -12,6 +12,8 @@ struct loop_conf {			/* 0: the default in brackets */
 	unsigned depth;			/* datagrams on their way, each way [256] */
 	size_t mtu;			/* [4200] */
 	unsigned run_max;		/* [1] */
+	bool hide_ids;			/* IPv4 identifications are not seen, as by a
+					 * socket */
 	bool backpressure;		/* full: send takes fewer, as a socket
 					 * does, instead of losing them */
 };

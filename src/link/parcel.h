@@ -3,7 +3,7 @@
 #ifndef LINK_PARCEL_H
 #define LINK_PARCEL_H
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/list.h"
 
 struct parcel {

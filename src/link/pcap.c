@@ -161,7 +161,8 @@ static void pcap_close(struct link *link)
 }
 
 static const struct link_ops pcap_ops = {
-	pcap_send, pcap_recv, pcap_deadline, pcap_close,
+	.send = pcap_send, .recv = pcap_recv, .deadline = pcap_deadline,
+	.close = pcap_close,
 };
 
 /* path with every %p replaced. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 enum pcapng_dir { PCAPNG_IN = 1, PCAPNG_OUT = 2 };	/* as in epb_flags */
 

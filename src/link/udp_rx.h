@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "link/udp_sock.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct udp_rx;
 

@@ -72,10 +72,10 @@ void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t 
 	struct dgram_head head;
 	struct dgram d = { .ip_id_exact = true, .iovcnt = 1, .iov = &d.one };
 
-	if (len < sizeof(head) + BTH || !is_trusted(p))
+	if (len < sizeof(head) + BTH + TRAILER_LEN || !is_trusted(p))
 		return;
 	memcpy(&head, payload, sizeof(head));
-	d.len = len - (uint32_t)sizeof(head);
+	d.len = len - (uint32_t)sizeof(head) - TRAILER_LEN;
 	memcpy(l->dgram, payload + sizeof(head), d.len);
 	if (l->dgram[0] >> 5 != UD ||
 	    (l->dgram[QPN_AT] << 8 | l->dgram[QPN_AT + 1]) >> 6 != l->core->slot)

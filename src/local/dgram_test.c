@@ -66,9 +66,9 @@ static void all_of_it_arrives(void **state)
 	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4096));
 	pair_run(f, 1000);
 	assert_int_equal(got.n, 1);
-	assert_int_equal(got.d.len, 4096);
+	assert_int_equal(got.d.len, 4096 - TRAILER_LEN);
 	assert_int_equal(got.bytes[0], 0x64);
-	assert_memory_equal(got.bytes + 12, f->mem[0], 4096 - 12);
+	assert_memory_equal(got.bytes + 12, f->mem[0], 4096 - 12 - TRAILER_LEN);
 	assert_int_equal(got.d.from.ip[15], 2);
 	assert_int_equal(got.d.from.port, 3);
 	assert_int_equal(got.d.to.ip[15], 5);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/transport.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct core;
 struct host;

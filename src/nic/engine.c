@@ -309,6 +309,7 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
+	e->batch.link = e->link;
 	e->batch.run_max = e->link->run_max;
 	core->spent = 0;
 	if (first)

@@ -13,7 +13,7 @@
 #include "link/link.h"
 #include "nic/follow.h"
 #include "nic/port.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 

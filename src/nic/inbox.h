@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct inbox;
 

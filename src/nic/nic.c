@@ -19,6 +19,7 @@
 #include "iwarp/iwarp.h"
 #include "link/fault.h"
 #include "link/pcap.h"
+#include "link/roce.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/engine.h"
@@ -123,8 +124,10 @@ static int stack_links(struct engine *e, const struct conf *conf)
 		}
 		fault_describe(link, ib_describe);
 	}
-	e->link = link;
-	return 0;
+	rc = roce_wrap(&e->link, link, conf->udp_port);
+	if (rc)
+		link->ops->close(link);
+	return rc;
 }
 
 /* Faults are a wire's, and a capture is of packets. */

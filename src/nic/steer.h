@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 struct steer;
 

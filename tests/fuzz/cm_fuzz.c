@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "cm/fix.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "must.h"
 
 enum step {

@@ -23,6 +23,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/roce.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
@@ -69,12 +70,32 @@ struct world {
 	uint8_t *open, *read_only, *local, *foreign;	/* REGION bytes each */
 	struct mr *open_mr, *read_only_mr, *local_mr, *foreign_mr;
 	struct ah *ah;
+	struct link wire, *link;		/* link: around wire */
+	struct dgram coming;			/* by it */
 	struct batch *batch;
 	struct part { struct qp *qp; unsigned first, n; } part[QPS];
 	unsigned parts;
 	uint64_t now;
 	unsigned posted, completed;
 };
+
+static int wire_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct world *w = container_of(link, struct world, wire);
+
+	(void)n;
+	(void)now;
+	*v = w->coming;
+	v->iov = &v->one;
+	return 1;
+}
+
+static void wire_close(struct link *link)
+{
+	(void)link;
+}
+
+static const struct link_ops wire_ops = { .recv = wire_recv, .close = wire_close };
 
 static unsigned take(struct input *in, unsigned bytes)
 {
@@ -168,8 +189,11 @@ static struct world *world_open(void)
 
 	MUST(w);
 	w->now = 1000000000;
-	w->batch = malloc(sizeof(*w->batch));
+	w->wire = (struct link){ .ops = &wire_ops, .run_max = 4, .mtu = 9000 };
+	MUST(roce_wrap(&w->link, &w->wire, 4791) == 0);
+	w->batch = calloc(1, sizeof(*w->batch));
 	MUST(w->batch);
+	w->batch->link = w->link;
 	batch_reset(w->batch);
 	open_device(w);
 	MUST(pd_alloc(&w->core, &w->ibv, &w->pd) == 0);
@@ -240,6 +264,7 @@ static void world_close(struct world *w)
 	event_queue_fini(&w->ctx.async);
 	list_del(&w->dev->node);
 	free(w->dev);
+	w->link->ops->close(w->link);
 	ib_close(&w->core);
 	core_fini(&w->core);
 	free(w->open);
@@ -352,6 +377,7 @@ static void fix_key(uint8_t *bth, size_t len, uint32_t rkey)
 static void step_packet(struct world *w, struct input *in)
 {
 	unsigned how = take(in, 1), len = 16 + take(in, 2) % (PKT_MAX - 15);
+	struct dgram got;
 	size_t left = (size_t)(in->end - in->at), n = left < len ? left : len;
 	uint8_t *bytes = calloc(1, len);	/* of its size, for ASan */
 	struct icrc_path path = { .sport = 0xc002, .dport = 4791 };
@@ -379,10 +405,11 @@ static void step_packet(struct world *w, struct input *in)
 	if (!(how & HOW_BAD_CRC))
 		icrc_end(icrc_start(&path, how & HOW_ID ? 1 : 0, len, bytes,
 				    len - ICRC_LEN), bytes + len - ICRC_LEN);
-	d.one = (struct iovec){ bytes, len };
-	d.iov = &d.one;
+	w->coming = d;
+	w->coming.one = (struct iovec){ bytes, len };
 	turn_take(&w->core.turn);
-	ib_input(&w->core, &d, w->now);
+	MUST(w->link->ops->recv(w->link, &got, 1, w->now) == 1);
+	ib_input(&w->core, &got, w->now);
 	turn_give(&w->core.turn);
 	free(bytes);
 	work(w, UINT32_MAX);

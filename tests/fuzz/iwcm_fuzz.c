@@ -16,7 +16,7 @@
 
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
-#include "sys/dgram.h"
+#include "link/dgram.h"
 #include "sys/log.h"
 #include "must.h"
 

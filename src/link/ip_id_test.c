@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "ib/ib_qp.h"
+#include "link/ip_id.h"
 #include "sys/rand.h"
 
 static const struct dgram from_rxe = {

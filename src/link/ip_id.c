@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ib/ib_qp.h"
+#include "link/ip_id.h"
 
 enum {
 	SOURCES = 256, WAYS = 4,

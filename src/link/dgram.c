@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dgram.c - see dgram.h. */
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 #include <assert.h>
+
+#include "link/link.h"
 
 /* UDP_SEGMENT cuts a buffer of at most 64 KiB less the headers; longer ones
  * are refused with EMSGSIZE. */
@@ -59,4 +61,26 @@ void batch_commit(struct batch *b, struct dgram *d)
 	d->ip_id = addr_is_v4(d->to.ip) ? d->seg : 0;
 	b->iov_used += d->iovcnt;
 	b->n++;
+}
+
+static void take_out_last(struct batch *b)
+{
+	const struct dgram *d = &b->v[--b->n];
+
+	b->iov_used -= d->iovcnt;
+	b->run_bytes -= d->len;
+	/* Alone it ended the run before it, which so gets no longer. */
+	if (d->seg == 0)
+		b->run_bytes = RUN_BYTES_MAX;
+}
+
+int batch_seal(struct batch *b)
+{
+	int rc = 0;
+
+	if (b->link && b->link->ops->seal)
+		rc = b->link->ops->seal(b->link, &b->v[b->n - 1]);
+	if (rc)
+		take_out_last(b);
+	return rc;
 }

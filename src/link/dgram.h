@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dgram.h - datagrams on their way between a transport and a link. */
-#ifndef SYS_DGRAM_H
-#define SYS_DGRAM_H
+#ifndef LINK_DGRAM_H
+#define LINK_DGRAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,12 +20,14 @@ struct dgram {
 				 * put.  In: the best guess; -1: none */
 	bool ip_id_exact;	/* in: ip_id was read from the packet */
 	bool handed;		/* in: by way of another process of the host */
+	bool damaged;		/* in: its ICRC is wrong */
 	uint16_t seg;		/* place in its run of equal-sized ones */
 	uint16_t to_slot;	/* out: slot of the destination QPN, not mixed in
 				 * a run: GRO would show only the first's */
 	bool here;		/* out: to an address of this host, and its slot
 				 * may take it by a pipe */
-	uint32_t len;		/* bytes in iov: BTH to ICRC */
+	uint32_t len;		/* bytes in iov.  Out: BTH to the link's trailer, which
+				 * is TRAILER_LEN bytes.  In: BTH to pad */
 	unsigned iovcnt;
 	struct iovec *iov;	/* payload in place */
 	struct iovec one;	/* in: what iov points to */
@@ -39,9 +41,13 @@ enum {
 	BATCH_HDR = 96,		/* headers, pad and ICRC of one datagram */
 	BATCH_BOUNCE = 256 << 10,	/* copies: payload that must not change */
 	DGRAM_IOV_MAX = 34,	/* headers, 32 SGEs, trailer */
+	TRAILER_LEN = 4,	/* RoCE v2: the ICRC */
 };
 
+struct link;
+
 struct batch {
+	struct link *link;	/* it goes by this one */
 	unsigned n, iov_used;
 	size_t bounce_used;
 	unsigned run_max;	/* datagrams in a run; 1: link has no GSO */
@@ -74,9 +80,13 @@ struct dgram *batch_next(struct batch *b);
  * the run of v[n - 1] if the kernel can cut both from one buffer (same
  * addresses and class; no longer than the run's first, nothing after a shorter
  * one): sets seg, and ip_id to what the link will put.  Then n grows by one.
- * What the pieces point to may still be written until the batch is sent: the
- * ICRC, which covers ip_id, is computed after this call.  bounce_used is the
- * caller's to advance, before or after. */
+ * What the pieces point to may still be written until the datagram is sealed, and
+ * the trailer is not before then.  bounce_used is the caller's to advance, before or
+ * after. */
 void batch_commit(struct batch *b, struct dgram *d);
+
+/* The link writes the trailer of the last one.  0; -EFAULT: a piece of it is not
+ * mapped, and it is out of the batch again. */
+int batch_seal(struct batch *b);
 
 #endif

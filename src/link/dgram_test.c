@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "sys/dgram.h"
+#include "link/dgram.h"
 
 static struct batch b;
 

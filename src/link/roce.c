@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* roce.c - see roce.h. */
+#include "link/roce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link/ip_id.h"
+#include "sys/guard.h"
+#include "sys/list.h"
+#include "wire/icrc.h"
+
+enum { BTH_LEN = 12 };
+
+struct roce {
+	struct link link;
+	struct link *inner;
+	uint16_t port;
+	struct ip_ids *ids;
+};
+
+static struct roce *roce_of(struct link *link)
+{
+	return container_of(link, struct roce, link);
+}
+
+static void path_of(const struct roce *r, const struct dgram *d, struct icrc_path *p)
+{
+	memcpy(p->src, d->from.ip, sizeof(p->src));
+	memcpy(p->dst, d->to.ip, sizeof(p->dst));
+	p->sport = d->from.port;
+	p->dport = d->to.port ? d->to.port : r->port;
+}
+
+/* --- out --------------------------------------------------------------------- */
+
+struct crc { uint32_t crc; const struct iovec *iov; unsigned n; };
+
+static void add_pieces(void *arg)
+{
+	struct crc *c = arg;
+	uint32_t crc = c->crc;
+
+	for (unsigned i = 0; i < c->n; i++)
+		crc = icrc_add(crc, c->iov[i].iov_base, c->iov[i].iov_len);
+	c->crc = crc;
+}
+
+/* The first and the last piece are the sender's own, those between are registered
+ * memory, which may be gone. */
+static int roce_seal(struct link *link, const struct dgram *d)
+{
+	const struct iovec *last = &d->iov[d->iovcnt - 1];
+	uint8_t *at = (uint8_t *)last->iov_base + last->iov_len - ICRC_LEN;
+	bool whole = d->iovcnt == 1;
+	struct icrc_path path;
+	struct crc c;
+
+	path_of(roce_of(link), d, &path);
+	c.crc = icrc_start(&path, (uint16_t)d->ip_id, d->len, d->iov[0].iov_base,
+			   d->iov[0].iov_len - (whole ? ICRC_LEN : 0));
+	if (!whole) {
+		c.iov = d->iov + 1;
+		c.n = d->iovcnt - 2;
+		if (c.n > 0 && guard_call(add_pieces, &c) != 0)
+			return -EFAULT;
+		if (last->iov_len > ICRC_LEN)
+			c.crc = icrc_add(c.crc, last->iov_base,
+					 last->iov_len - ICRC_LEN);
+	}
+	icrc_end(c.crc, at);
+	return 0;
+}
+
+static int roce_send(struct link *link, const struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	struct roce *r = roce_of(link);
+	int rc = r->inner->ops->send(r->inner, v, n, now);
+
+	r->link.run_max = r->inner->run_max;
+	return rc;
+}
+
+/* --- in ---------------------------------------------------------------------- */
+
+/* A socket does not show the IPv4 identification that the ICRC covers: where
+ * the guess fails it is solved for, and believed if it is plausible. */
+static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
+{
+	const uint8_t *at = d->iov[0].iov_base;
+	size_t n = d->len - ICRC_LEN;
+	uint32_t want = icrc_get(at + n), got;
+	struct icrc_path path;
+	uint16_t id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0), solved;
+
+	path_of(r, d, &path);
+	got = icrc_start(&path, id, d->len, at, n);
+	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
+		return got == want;
+	if (got == want) {
+		ip_id_guessed(r->ids, d);
+		return true;
+	}
+	if (id != 0)
+		got = icrc_start(&path, 0, d->len, at, n);
+	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
+	       ip_id_accept(r->ids, d, solved, now);
+}
+
+static void open_packet(struct roce *r, struct dgram *d, uint64_t now)
+{
+	d->damaged = d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1 ||
+		     !icrc_ok(r, d, now);
+	if (d->len < BTH_LEN + ICRC_LEN)
+		return;
+	d->len -= ICRC_LEN;
+	d->iov[0].iov_len = d->len;
+}
+
+static int roce_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct roce *r = roce_of(link);
+	int got = r->inner->ops->recv(r->inner, v, n, now);
+
+	for (int i = 0; i < got; i++)
+		open_packet(r, &v[i], now);
+	return got;
+}
+
+static uint64_t roce_deadline(struct link *link)
+{
+	struct roce *r = roce_of(link);
+
+	return r->inner->ops->deadline(r->inner);
+}
+
+static void roce_close(struct link *link)
+{
+	struct roce *r = roce_of(link);
+
+	r->inner->ops->close(r->inner);
+	ip_ids_free(r->ids);
+	free(r);
+}
+
+static const struct link_ops roce_ops = {
+	.send = roce_send, .recv = roce_recv, .seal = roce_seal,
+	.deadline = roce_deadline, .close = roce_close,
+};
+
+int roce_wrap(struct link **out, struct link *inner, uint16_t port)
+{
+	struct roce *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->ids = ip_ids_new();
+	if (!r->ids) {
+		free(r);
+		return -ENOMEM;
+	}
+	r->link = (struct link){ .ops = &roce_ops, .run_max = inner->run_max,
+				 .mtu = inner->mtu };
+	r->inner = inner;
+	r->port = port;
+	*out = &r->link;
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* roce.h - a link around one of UDP datagrams, which makes RoCE v2 of them (IBTA
+ * annex A17): behind each packet stands an ICRC over what routers leave alone of
+ * its IP and UDP headers, BTH and payload.
+ *
+ * What comes in leaves without the ICRC; a packet whose ICRC is wrong is marked
+ * `damaged`.  Whoever uses it drops and counts those.
+ */
+#ifndef LINK_ROCE_H
+#define LINK_ROCE_H
+
+#include "link/link.h"
+
+/* port: where packets come in, which a link need not say of each.  The new link
+ * closes inner with itself.  *out may be the variable that inner came from.  0 or
+ * -ENOMEM. */
+int roce_wrap(struct link **out, struct link *inner, uint16_t port);
+
+#endif
