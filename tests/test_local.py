@@ -57,6 +57,12 @@ def test_stopped_before_it_has_agreed(run, way):
     run(way, "early")
 
 
+@pytest.mark.parametrize("mode,count", [("signal", 30), ("entry", 9), ("exit", 9)])
+def test_stopped_writer(run, full, mode, count):
+    """Who takes memory or a QP away does not wait for it, and it writes no more."""
+    run("host", "held", "-m", mode, "-n", count * (20 if full else 1), timeout=600)
+
+
 # --- killed, or stopped, at any point ----------------------------------------
 
 # how often, and from one point to the next: in steps of 7 us, requests, beginnings

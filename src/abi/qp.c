@@ -87,7 +87,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		rc = qp_modify(qp, attr, mask, nic_now());
 	if (!rc && (ibv->state == IBV_QPS_RESET || ibv->state == IBV_QPS_ERR ||
 		    mask & IBV_QP_ACCESS_FLAGS))
-		nic_fence(a->nic);
+		nic_fence(a->nic, qp->qpn);
 	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, abi_inside > 1);	/* work that waited for the state */
 	return abi_leave(rc);
@@ -105,6 +105,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct nic *nic = abi_of(ibv->context)->nic;
+	uint32_t qpn = ibv->qp_num;
 	int rc;
 
 	if (!abi_enter(ibv->context))
@@ -112,7 +113,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	nic_flush(nic);
 	rc = qp_destroy(qp_of(ibv));
 	if (!rc)
-		nic_fence(nic);
+		nic_fence(nic, qpn);
 	return abi_leave(rc);
 }
 

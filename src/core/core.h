@@ -63,10 +63,10 @@ struct core {
 	struct ib *ib;				/* the IB transport's own */
 	struct iwarp *iwarp;			/* the iWARP transport's */
 	/* For other processes of the host (core/board.h), or NULL; and how to
-	 * wait, without the turn, until none of them is inside a region that is
-	 * no longer on it. */
+	 * wait, without the turn, until none of them writes to a region that is
+	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct board *board;
-	void (*board_wait)(struct core *core, uint32_t key);
+	int (*board_wait)(struct core *core, uint32_t key);
 	struct local *local;			/* the same host's */
 	struct cm *cm;				/* connection management's */
 	/* Takes MADs that come to QP1, with the datagram around; or NULL. */

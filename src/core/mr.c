@@ -210,15 +210,23 @@ static int check_rereg(int flags, const struct pd *pd, const void *addr,
 	return 0;
 }
 
-/* Nobody of the host is inside the region when this returns, nor gets in. */
-static void withdraw(struct core *core, uint32_t key)
+/* Nobody of the host is inside the region when this returns 0, nor gets in. */
+static int withdraw(struct core *core, const struct mkey *mk)
 {
+	int rc;
+
 	if (!core->board)
-		return;
+		return 0;
 	turn_take(&core->turn);
-	board_del_mr(core, key);
+	board_del_mr(core, mk->key);
 	turn_give(&core->turn);
-	core->board_wait(core, key);
+	rc = core->board_wait(core, mk->key);
+	if (!rc)
+		return 0;
+	turn_take(&core->turn);
+	board_put_mr(core, mk);
+	turn_give(&core->turn);
+	return rc;
 }
 
 /* The key stays the same.  A failure changes nothing. */
@@ -234,7 +242,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 			 length, addr, (unsigned)access);
 		return rc;
 	}
-	withdraw(mr->core, mk->key);
+	rc = mr->leaving ? -EINVAL : withdraw(mr->core, mk);
+	if (rc)
+		return rc;
 	turn_take(&mr->core->turn);
 	new = (struct mkey){
 		.access = mk->access, .pd = mk->pd, .base = mk->base,
@@ -272,6 +282,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	return rc;
 }
 
+/* After -EBUSY it may be called again. */
 int mr_dereg(struct mr *mr)
 {
 	struct core *core = mr->core;
@@ -285,11 +296,14 @@ int mr_dereg(struct mr *mr)
 			 "windows", mr->mkey.key);
 		return -EBUSY;
 	}
-	mkey_del(core, &mr->mkey);
-	board_del_mr(core, mr->mkey.key);
+	if (!mr->leaving) {
+		mkey_del(core, &mr->mkey);
+		board_del_mr(core, mr->mkey.key);
+	}
+	mr->leaving = true;
 	turn_give(&core->turn);
-	if (core->board)
-		core->board_wait(core, mr->mkey.key);
+	if (core->board && core->board_wait(core, mr->mkey.key))
+		return -EBUSY;
 	atomic_fetch_sub(&mr->mkey.pd->users, 1);
 	count_down(&core->mrs);
 	free(mr);

@@ -57,7 +57,12 @@ struct mkey {
 	_Atomic unsigned windows;		/* region: windows bound to it */
 };
 
-struct mr { struct ibv_mr ibv; struct mkey mkey; struct core *core; };
+struct mr {
+	struct ibv_mr ibv;
+	struct mkey mkey;
+	struct core *core;
+	bool leaving;			/* its key is gone, but not yet all who used it */
+};
 struct mw {
 	struct ibv_mw ibv;
 	struct mkey mkey;

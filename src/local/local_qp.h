@@ -15,6 +15,7 @@
 #include "local/local.h"
 #include "local/ring.h"
 #include "sys/clock.h"
+#include "sys/fd.h"
 #include "sys/list.h"
 
 #define MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
@@ -33,13 +34,31 @@ enum {
 /* Two processes' shared memory: who made it writes to ring[0] and inside[0]. */
 struct pipe_shared {
 	struct ring_shared ring[2];
-	/* The key of the other's region that is being touched, or 0. */
-	struct { _Alignas(SLOT) _Atomic uint32_t key; } inside[2];
+	/* What of the other's is being written to, or 0: key, QP number, and how
+	 * often, so that each time differs from the one before. */
+	struct { _Alignas(SLOT) _Atomic uint64_t word; } inside[2];
 };
 
-/* Where the same can be read in the peer's memory: it is that process.  The rest
- * of the page is for others to write to. */
+enum { INSIDE_KEY_AT = 32, INSIDE_QPN_AT = 8, INSIDE_COUNT = 0xff, QPN_MASK = 0xffffff };
+
+/* Where the same can be read in the peer's memory: it is that process. */
 struct nonce { uint64_t at, value[2]; };
+
+/* What lies there. */
+struct gate_page {
+	uint64_t value[2];
+	/* The peer's WRITEs, counted as each begins and as it ends. */
+	_Alignas(SLOT) uint64_t begun;
+	uint64_t ended;
+};
+
+/* This process's page for one peer (gate.c). */
+struct gate {
+	struct gate_page *page;		/* NULL: there is none */
+	int fd;				/* its memory's, or -1 */
+	struct fd_id id;
+	bool shut;			/* something else lies there */
+};
 
 struct peer {
 	struct list node;		/* local->peers */
@@ -55,18 +74,19 @@ struct peer {
 	int fd;				/* of an offer that was not sent; or -1 */
 	struct ring_out out;
 	struct ring_in in;
-	_Atomic uint32_t *inside, *theirs;	/* inside[ours], inside[theirs] */
-	uint32_t was_inside;		/* local_fence() */
+	_Atomic uint64_t *inside, *theirs;	/* inside[ours], inside[theirs] */
+	uint64_t number;		/* 1, 2 ...: no two peers have the same */
 	bool same_user;			/* as both opened */
 	pid_t pid;
-	bool told;			/* where our memory lies, and what is there */
+	/* It knows where our memory lies, and what is there: it may be inside. */
+	bool told;
+	struct gate gate;
 	/* Its memory can be reached (vm.c): */
 	bool vm;
 	const char *vm_why;		/* not; or NULL */
 	struct nonce nonce;
+	uint64_t writes;		/* so many copies were begun */
 	const struct board *board;	/* or NULL */
-	int pidfd;			/* or -1 */
-	uint64_t checked;		/* when it was last seen to live */
 	uint8_t say, say_yes;		/* a message that could not be sent */
 	bool kick;			/* ... and one more */
 	uint64_t full_since;		/* peer_reads() */
@@ -95,7 +115,7 @@ struct local {
 	enum local_way way;
 	const char *off_why;
 	bool watching;
-	struct nonce nonce;
+	uint64_t peers_made;
 	int board_fd;			/* of core->board; or -1 */
 	struct list peers, hot, dirty, dead;
 	_Atomic unsigned nhot;		/* so many are in hot */
@@ -215,6 +235,18 @@ void meet_let_go(struct peer *p);	/* of its memory */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
 
+/* --- our memory, for a peer (gate.c) -------------------------------------------- */
+
+bool gate_open(struct gate *g);		/* if it is not */
+struct nonce gate_nonce(const struct gate *g);	/* what the peer is told */
+/* It reaches our memory no more.  gone: its process has ended, too. */
+void gate_end(struct peer *p, bool gone);
+void gate_close(struct gate *g);
+void gate_forked(struct gate *g);
+/* Nobody writes to the region of key, which is on the board no more, when this
+ * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
+int gate_wait_key(struct core *core, uint32_t key);
+
 /* --- the peer's memory (vm.c) -------------------------------------------------- */
 
 /* This process's board; where there is none all goes through pipes. */
@@ -233,7 +265,7 @@ enum vm_did {
 };
 /* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
-		    uint32_t *left, uint64_t now);
+		    uint32_t *left);
 
 /* Would it, as things are?  If not there is nothing to wait for. */
 bool vm_may(struct local_qp *q, const struct swqe *w);

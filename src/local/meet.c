@@ -40,8 +40,8 @@ static void take_side(struct peer *p, int side)
 {
 	p->out.s = &p->pipe->ring[side];
 	p->in.s = &p->pipe->ring[!side];
-	p->inside = &p->pipe->inside[side].key;
-	p->theirs = &p->pipe->inside[!side].key;
+	p->inside = &p->pipe->inside[side].word;
+	p->theirs = &p->pipe->inside[!side].word;
 }
 
 static int make_memory(struct peer *p)
@@ -81,6 +81,8 @@ void meet_let_go(struct peer *p)
 		close(p->fd);
 	p->fd = -1;
 	vm_part(p);
+	p->told = false;
+	gate_close(&p->gate);
 	if (p->pipe)
 		munmap(p->pipe, sizeof(*p->pipe));
 	p->pipe = NULL;
@@ -102,8 +104,8 @@ static int say(struct peer *p, enum say what, bool yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */
 	if ((what == SAY_OFFER || what == SAY_ANSWER) && yes && p->l->board_fd >= 0 &&
-	    host_is_ours(p->l->host, p->slot)) {
-		m.nonce = p->l->nonce;
+	    host_is_ours(p->l->host, p->slot) && gate_open(&p->gate)) {
+		m.nonce = gate_nonce(&p->gate);
 		fd[n++] = p->l->board_fd;
 	}
 	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);

@@ -96,7 +96,8 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 		return NULL;
 	p->l = l;
 	p->slot = slot;
-	p->fd = p->pidfd = -1;
+	p->fd = p->gate.fd = -1;
+	p->number = ++l->peers_made;
 	list_init(&p->hot);
 	list_init(&p->dirty);
 	list_init(&p->qps);
@@ -172,6 +173,7 @@ static void die(struct peer *p)
 		peer_drain(p);
 	peer_refuse(p, "its process is gone");
 	vm_part(p);
+	gate_end(p, true);
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
 	p->state = PEER_DEAD;
@@ -187,6 +189,7 @@ void peer_broken(struct peer *p, const char *why)
 	if (p->state == PEER_DEAD)
 		return;
 	vm_part(p);
+	gate_end(p, false);
 	if (log_allowed(&p->l->said_broken))
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
 	/* It stays where it is: the same process gets no second pipe. */
@@ -256,9 +259,9 @@ void local_forked(struct core *core)
 
 		if (p->fd >= 0)
 			close(p->fd);
-		if (p->pidfd >= 0)
-			close(p->pidfd);
-		p->fd = p->pidfd = -1;
+		p->fd = -1;
+		p->told = false;
+		gate_forked(&p->gate);
 		p->pipe = NULL;
 		p->board = NULL;
 		p->vm = false;
@@ -267,7 +270,6 @@ void local_forked(struct core *core)
 	if (core->local->board_fd >= 0)
 		close(core->local->board_fd);
 	core->local->board_fd = -1;
-	core->local->nonce.at = 0;
 	core->board = NULL;
 }
 

@@ -424,8 +424,8 @@ static void a_board_that_is_not_one_is_not_used(void **state)
 	for (int i = 0; i < 6; i++) {
 		const struct sim_conf c = { .pipe_only = false };
 		struct two t = open_two(&c);
-		uint64_t mine[2] = { 1, 2 };
-		struct nonce good = t.low->core.local->nonce;
+		uint64_t mine[2] = { 1, 2 }, theirs[2] = { 3, 4 };
+		struct nonce good = { (uintptr_t)theirs, { 3, 4 } };
 		struct said m = { PIPE_VERSION, OFFER, 1, 0,
 				  sizeof(struct pipe_shared), good };
 		int pipe_fd = memfd_create("pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -309,7 +309,7 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 		return w->length <= SMALL || !vm_may(q, w) ? STEP_GO : STEP_WAIT;
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	switch (vm_work(q, w, &work->span, left, now)) {
+	switch (vm_work(q, w, &work->span, left)) {
 	case VM_DONE:
 		return done_directly(q, w, now);
 	case VM_MORE:

@@ -8,29 +8,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/board.h"
 #include "core/mr.h"
 #include "host/host.h"
 #include "local/local_qp.h"
-#include "sys/fd.h"
 #include "sys/log.h"
 
 enum {
 	LAST = 64,			/* bytes that are written last */
-	TOKEN = 8,			/* bytes of the nonce's page, touched first */
-	PAGE = 4096, ALIGN = 1 << 16,	/* some machines' pages are larger */
-	CHECK_NS = 1000000,		/* so often: does it live? */
-	SLOW_NS = 1000000000,
 };
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -39,129 +31,12 @@ enum {
 
 /* --- the board ----------------------------------------------------------------- */
 
-/* It may know that the pipe is used before we do. */
-static bool may_be_inside(const struct peer *p)
-{
-	return (p->state == PEER_UP || p->state == PEER_OPENING) && p->pipe &&
-	       p->theirs && p->told;
-}
-
-/* Has anyone been inside ever since?  first: since now. */
-static bool stays_inside(struct local *l, bool first)
-{
-	bool any = false;
-
-	list_for(n, &l->peers) {
-		struct peer *p = container_of(n, struct peer, node);
-		uint32_t key = may_be_inside(p) ? atomic_load(p->theirs) : 0;
-
-		p->was_inside = first || key == p->was_inside ? key : 0;
-		any |= p->was_inside != 0;
-	}
-	return any;
-}
-
-/* A copy that began while a QP was open on the board has ended: without the
- * turn.  (Two that wait at once may wait for each other's, too.) */
-void local_fence(struct core *core)
-{
-	bool any = core->board != NULL;
-
-	for (bool first = true; any; first = false) {
-		turn_take(&core->turn);
-		any = core->local && stays_inside(core->local, first);
-		turn_give(&core->turn);
-		if (any)
-			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
-	}
-}
-
-static bool is_inside(struct local *l, uint32_t key)
-{
-	list_for(n, &l->peers) {
-		const struct peer *p = container_of(n, struct peer, node);
-
-		if (may_be_inside(p) && atomic_load(p->theirs) == key)
-			return true;
-	}
-	return false;
-}
-
-static void wait_until_out(struct core *core, uint32_t key)
-{
-	uint64_t start = clock_ns();
-	bool inside, said = false;
-
-	for (;;) {
-		turn_take(&core->turn);
-		inside = core->local && is_inside(core->local, key);
-		turn_give(&core->turn);
-		if (!inside)
-			return;
-		if (!said && clock_ns() - start > SLOW_NS) {
-			said = true;
-			log_warn("key 0x%08x: another process is copying from or "
-				 "to the region: deregistration waits for it", key);
-		}
-		nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
-	}
-}
-
-/* A page where no other program has one.  Whoever writes here writes to it first,
- * in the same system call: so what this process becomes by exec, or who gets its
- * number, is not written to.  NULL: none. */
-static void *lonely_page(void)
-{
-	enum { TRIES = 48, MOST_BITS = 46, TRIES_PER_BIT = 4 };
-	void *at = MAP_FAILED;
-	uint64_t where;
-
-	/* How large an address may be is not known. */
-	for (unsigned i = 0; i < TRIES; i++) {
-		if (getrandom(&where, sizeof(where), GRND_NONBLOCK) != sizeof(where))
-			return NULL;
-		where >>= 64 - MOST_BITS + i / TRIES_PER_BIT;
-		where -= where % ALIGN;
-		/* A hint, which is followed where nothing is in the way.  (Not
-		 * MAP_FIXED_NOREPLACE: ThreadSanitizer makes NULL of it.) */
-		at = mmap((void *)(uintptr_t)where, PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (at == (void *)(uintptr_t)where)
-			break;
-		if (at != MAP_FAILED)
-			munmap(at, PAGE);
-		at = MAP_FAILED;
-	}
-	/* A sanitizer wants it elsewhere. */
-	if (at == MAP_FAILED)
-		at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
-		return NULL;
-	madvise(at, PAGE, MADV_DONTFORK);
-	return at;
-}
-
-static bool nonce_open(struct nonce *n)
-{
-	void *page;
-
-	if (getrandom(n->value, sizeof(n->value), GRND_NONBLOCK) != sizeof(n->value))
-		return false;
-	page = lonely_page();
-	if (!page)
-		return false;
-	memcpy(page, n->value, sizeof(n->value));
-	n->at = (uintptr_t)page;
-	return true;
-}
-
 void vm_open(struct local *l)
 {
 	struct board *b;
 	int fd;
 
-	if (l->way == LOCAL_PIPE || !nonce_open(&l->nonce))
+	if (l->way == LOCAL_PIPE)
 		return;
 	fd = fd_memory("urnic-board", sizeof(*b));
 	if (fd < 0)
@@ -179,7 +54,7 @@ void vm_open(struct local *l)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	l->board_fd = fd;
 	l->core->board = b;
-	l->core->board_wait = wait_until_out;
+	l->core->board_wait = gate_wait_key;
 	return;
 fail:
 	close(fd);
@@ -193,9 +68,6 @@ void vm_close(struct local *l)
 	if (l->board_fd >= 0)
 		close(l->board_fd);
 	l->board_fd = -1;
-	if (l->nonce.at)
-		munmap((void *)(uintptr_t)l->nonce.at, PAGE);
-	l->nonce.at = 0;
 }
 
 void vm_publish(struct local_qp *q)
@@ -234,7 +106,6 @@ static const char *not_who_it_says(struct peer *p, const struct nonce *nonce)
 	struct iovec here = { got, sizeof(got) };
 	struct iovec there = { (void *)(uintptr_t)nonce->at, sizeof(got) };
 
-	p->pidfd = fd_raise((int)syscall(SYS_pidfd_open, p->pid, 0));
 	if (process_vm_readv(p->pid, &here, 1, &there, 1, 0) != sizeof(got)) {
 		if (errno == EPERM)
 			return "process_vm_readv is not permitted: Yama's "
@@ -282,27 +153,16 @@ void vm_part(struct peer *p)
 		munmap((void *)(uintptr_t)p->board, sizeof(*p->board));
 	p->board = NULL;
 	p->vm = false;
-	if (p->pidfd >= 0)
-		close(p->pidfd);
-	p->pidfd = -1;
-}
-
-/* Nobody else gets its number while this is asked that often. */
-static bool lives(struct peer *p, uint64_t now)
-{
-	struct pollfd fd = { .fd = p->pidfd, .events = POLLIN };
-
-	if (p->pidfd < 0 || now - p->checked < CHECK_NS)
-		return true;
-	p->checked = now;
-	return poll(&fd, 1, 0) == 0;
 }
 
 /* --- work ------------------------------------------------------------------------ */
 
+/* What was read on the board. */
+struct grant { uint64_t host; uint32_t qp_version, mr_version; };
+
 /* May q's work reach [va, va + len) behind key?  As the peer itself would judge. */
 static bool is_allowed(const struct local_qp *q, const struct swqe *w, int access,
-		       uint64_t *host)
+		       struct grant *g)
 {
 	const struct board *b = q->peer->board;
 	struct board_qp to;
@@ -319,22 +179,13 @@ static bool is_allowed(const struct local_qp *q, const struct swqe *w, int acces
 	    !(mr.access & (unsigned)access) || w->length > mr.length ||
 	    w->remote_addr - mr.base > mr.length - w->length)
 		return false;
-	*host = mr.host + (w->remote_addr - mr.base);
+	g->host = mr.host + (w->remote_addr - mr.base);
+	g->qp_version = to.version;
+	g->mr_version = mr.version;
 	return true;
 }
 
-/* First of all 8 bytes of the page that the right process alone has: a READ's are
- * the nonce's, a WRITE's lie behind it, in a cache line of this process's own. */
-static struct iovec token_of(const struct peer *p, bool write)
-{
-	uint64_t at = p->nonce.at;
-
-	if (write)
-		at += SLOT * (1u + p->l->core->slot % (PAGE / SLOT - 1));
-	return (struct iovec){ (void *)(uintptr_t)at, TOKEN };
-}
-
-struct vecs { struct iovec here[SGE_MAX + 1], there[3]; unsigned n, m; };
+struct vecs { struct iovec here[SGE_MAX + 2], there[4]; unsigned n, m; };
 
 /* A long copy does not keep the program from posting: under the turn nothing of
  * the QP changes but that requests are added.  The lock may then be long in
@@ -351,70 +202,126 @@ static NO_TSA ssize_t move(struct local_qp *q, const struct vecs *v, bool write,
 		lock_give(&q->qp->lock);
 	did = write ? process_vm_writev(pid, v->here, v->n, v->there, v->m, 0) :
 		      process_vm_readv(pid, v->here, v->n, v->there, v->m, 0);
-	atomic_store_explicit(q->peer->inside, 0, memory_order_release);
+	if (write)
+		atomic_store_explicit(q->peer->inside, 0, memory_order_release);
 	if (let_go)
 		lock_take(&q->qp->lock);
 	return did;
 }
 
-/* len bytes at off of span, from or to there.  False: not all. */
-static bool copy(struct local_qp *q, const struct span *span, uint32_t off,
-		 uint32_t len, uint64_t there, bool write)
+static void add_there(struct vecs *v, uint64_t at, size_t len)
 {
-	struct peer *p = q->peer;
-	uint64_t token = 0;
-	struct vecs v;
-	ssize_t did;
-
-	v.here[0] = (struct iovec){ &token, TOKEN };
-	v.n = 1 + span_iov(span, off, len, v.here + 1);
-	v.there[0] = token_of(p, write);
-	v.there[1] = (struct iovec){ (void *)(uintptr_t)there, len };
-	v.m = 2;
-	if (write && len > LAST) {		/* programs poll on the last byte */
-		v.there[1].iov_len = len - LAST;
-		v.there[2] = (struct iovec){
-			(char *)v.there[1].iov_base + len - LAST, LAST };
-		v.m = 3;
-	}
-	did = move(q, &v, write, len > RING_CHUNK);
-	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS))
-		p->vm = false;			/* it was possible; no more */
-	return did == (ssize_t)len + TOKEN && (write || token == p->nonce.value[0]);
+	v->there[v->m++] = (struct iovec){ (void *)(uintptr_t)at, len };
 }
 
-static int access_of(const struct swqe *w)
+static bool moved(struct local_qp *q, const struct vecs *v, bool write, uint32_t len,
+		  size_t all)
 {
-	return w->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ :
-					       IBV_ACCESS_REMOTE_WRITE;
+	struct peer *p = q->peer;
+	ssize_t did = move(q, v, write, len > RING_CHUNK);
+
+	/* EFAULT: not even the gate is there. */
+	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS ||
+			errno == EFAULT)) {
+		p->vm = false;			/* it was possible; no more */
+		log_info("slot %u, process %d: its regions are reached directly no "
+			 "more: errno %d", p->slot, (int)p->pid, errno);
+	}
+	return did == (ssize_t)all;
+}
+
+/* len bytes at off of span go there.  The gate is passed first and last; see gate.c.
+ * False: not all. */
+static bool put(struct local_qp *q, const struct span *span, uint32_t off, uint32_t len,
+		uint64_t there)
+{
+	uint64_t gate = q->peer->nonce.at, count = q->peer->writes;
+	uint32_t last = len > LAST ? LAST : 0;	/* programs poll on the last byte */
+	struct vecs v;
+
+	v.here[0] = (struct iovec){ &count, sizeof(count) };
+	v.n = 1 + span_iov(span, off, len, v.here + 1);
+	v.here[v.n++] = v.here[0];
+	v.m = 0;
+	add_there(&v, gate + offsetof(struct gate_page, begun), sizeof(count));
+	add_there(&v, there, len - last);
+	if (last)
+		add_there(&v, there + len - last, last);
+	add_there(&v, gate + offsetof(struct gate_page, ended), sizeof(count));
+	return moved(q, &v, true, len, len + 2 * sizeof(count));
+}
+
+/* ... come from there. */
+static bool get(struct local_qp *q, const struct span *span, uint32_t off, uint32_t len,
+		uint64_t there)
+{
+	uint64_t value = 0;
+	struct vecs v;
+
+	v.here[0] = (struct iovec){ &value, sizeof(value) };
+	v.n = 1 + span_iov(span, off, len, v.here + 1);
+	v.m = 0;
+	add_there(&v, q->peer->nonce.at, sizeof(value));
+	add_there(&v, there, len);
+	return moved(q, &v, false, len, len + sizeof(value)) &&
+	       value == q->peer->nonce.value[0];
+}
+
+/* The peer waits for who may still write. */
+static bool write_some(struct local_qp *q, const struct swqe *w, const struct span *span,
+		       uint32_t len)
+{
+	uint32_t off = q->req.direct;
+	struct peer *p = q->peer;
+	struct grant g;
+	bool done;
+
+	p->writes++;
+	atomic_store(p->inside, (uint64_t)w->rkey << INSIDE_KEY_AT |
+		     (uint64_t)q->qp->attr.dest_qp_num << INSIDE_QPN_AT |
+		     (p->writes & INSIDE_COUNT));
+	atomic_thread_fence(memory_order_seq_cst);
+	done = is_allowed(q, w, IBV_ACCESS_REMOTE_WRITE, &g) &&
+	       put(q, span, off, len, g.host + off);
+	atomic_store_explicit(p->inside, 0, memory_order_release);
+	return done;
+}
+
+/* The peer does not wait: what was read counts if nothing has changed meanwhile. */
+static bool read_some(struct local_qp *q, const struct swqe *w, const struct span *span,
+		      uint32_t len)
+{
+	uint32_t off = q->req.direct;
+	struct grant g, after;
+
+	return is_allowed(q, w, IBV_ACCESS_REMOTE_READ, &g) &&
+	       get(q, span, off, len, g.host + off) &&
+	       is_allowed(q, w, IBV_ACCESS_REMOTE_READ, &after) &&
+	       after.qp_version == g.qp_version && after.mr_version == g.mr_version;
 }
 
 bool vm_may(struct local_qp *q, const struct swqe *w)
 {
-	uint64_t there;
+	bool read = w->opcode == IBV_WR_RDMA_READ;
+	struct grant g;
 
-	return q->peer->vm && w->length && is_allowed(q, w, access_of(w), &there);
+	return q->peer->vm && w->length &&
+	       is_allowed(q, w, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+			  &g);
 }
 
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
-		    uint32_t *left, uint64_t now)
+		    uint32_t *left)
 {
-	bool write = w->opcode != IBV_WR_RDMA_READ, done;
 	struct local_req *r = &q->req;
-	struct peer *p = q->peer;
 	uint32_t len = w->length - r->direct;
-	uint64_t there;
 
-	if (!p->vm || len == 0 || !lives(p, now))
+	if (!q->peer->vm || len == 0)
 		return VM_NO;
 	if (len > *left)
 		len = *left;
-	atomic_store(p->inside, w->rkey);
-	atomic_thread_fence(memory_order_seq_cst);
-	done = is_allowed(q, w, access_of(w), &there) &&
-	       copy(q, span, r->direct, len, there + r->direct, write);
-	atomic_store_explicit(p->inside, 0, memory_order_release);
-	if (!done) {
+	if (!(w->opcode == IBV_WR_RDMA_READ ? read_some(q, w, span, len) :
+					      write_some(q, w, span, len))) {
 		r->direct = 0;
 		return VM_NO;
 	}

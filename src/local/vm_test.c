@@ -357,10 +357,10 @@ static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct fix *f = pair_open(IBV_QPT_RC, &direct);
 		struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
-		_Atomic uint32_t *inside = pair_peer(f, 0)->inside;
+		_Atomic uint64_t *inside = pair_peer(f, 0)->inside;
 		pthread_t t;
 
-		atomic_store(inside, f->mr[1]->mkey.key);
+		atomic_store(inside, (uint64_t)f->mr[1]->mkey.key << INSIDE_KEY_AT | 1);
 		assert_int_equal(mr_dereg(other), 0);	/* nobody is in this one */
 		assert_int_equal(pthread_create(&t, NULL, how[i], f), 0);
 		usleep(50000);
@@ -404,12 +404,12 @@ static void another_program_is_not_touched(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct fix *f = pair_open(IBV_QPT_RC, &direct);
-		struct nonce *n = &f->s->node[1].core.local->nonce;
+		struct gate *g = &pair_peer(f, 1)->gate;
 
 		if (i == 2)
-			memset((void *)(uintptr_t)n->at, 0, sizeof(n->value));
+			memset(g->page->value, 0, sizeof(g->page->value));
 		else
-			assert_int_equal(munmap((void *)(uintptr_t)n->at, 1), 0);
+			assert_int_equal(munmap(g->page, 1), 0);
 		pair_stop(f, 1);
 		fix_post(f, op[i > 0], 1, 0, 50000, 0);
 		pair_run(f, 1000);
@@ -417,7 +417,7 @@ static void another_program_is_not_touched(void **state)
 		if (i < 2)
 			assert_memory_not_equal(f->mem[0], f->mem[1], 50000);
 		if (i < 2)
-			n->at = 0;
+			g->page = NULL;
 		pair_go(f, 1);
 		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 		fix_same(f, 0, 50000);

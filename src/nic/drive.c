@@ -83,9 +83,9 @@ void nic_leave(struct nic *nic)
 	(void)output_and_give(nic, NULL, clock_ns());
 }
 
-void nic_fence(struct nic *nic)
+void nic_fence(struct nic *nic, uint32_t qpn)
 {
-	local_fence(&nic->core);
+	local_fence(&nic->core, qpn);
 	/* While a QP was taken out of the due list a poster found nothing there. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, 0, 0);

@@ -39,9 +39,9 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested);
  * whose message was taken must not be left to time out. */
 void nic_flush(struct nic *nic);
 
-/* A QP has stopped taking requests, or its rights have changed: wait for who is
- * about to write to its memory directly. */
-void nic_fence(struct nic *nic);
+/* A QP has stopped taking requests, or its rights have changed: wait for a peer that
+ * uses it to write to memory directly. */
+void nic_fence(struct nic *nic, uint32_t qpn);
 
 /* A completion queue was found empty: run the engine for one bounded turn if
  * it is free.  True if it ran. */

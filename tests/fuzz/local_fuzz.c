@@ -264,10 +264,12 @@ static void step_word(struct world *w, struct input *in)
 	unsigned which = take(in, 1);
 	_Atomic uint32_t *word = (_Atomic uint32_t *[]){
 		&w->ours->out.s->tail, &w->ours->out.s->want_kick,
-		&w->theirs->out.s->want_space, w->theirs->inside,
+		&w->theirs->out.s->want_space, NULL,
 	}[which % 4];
 
-	if (which & 4)
+	if (!word)
+		atomic_store(w->theirs->inside, (uint64_t)take(in, 4) << INSIDE_KEY_AT);
+	else if (which & 4)
 		atomic_store(word, take(in, 4));
 	else
 		atomic_fetch_add(word, (uint32_t)(int8_t)take(in, 1));

@@ -45,6 +45,7 @@ struct world {
 	bool met;
 	struct pipe_shared *pipe;	/* what is offered */
 	int fd[FDS];
+	struct gate gate;		/* as if it were the peer's */
 };
 
 static unsigned take(struct input *in, unsigned bytes)
@@ -89,6 +90,8 @@ static void open_fds(struct world *w)
 	w->fd[A_FILE] = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	w->pipe = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd[PIPE], 0);
 	MUST(w->pipe != MAP_FAILED);
+	w->gate.fd = -1;
+	MUST(gate_open(&w->gate));
 }
 
 static struct world *world_open(unsigned conf)
@@ -144,6 +147,7 @@ static void world_close(struct world *w)
 	MUST(cq_destroy(w->cq) == 0);
 	sim_close(w->s);
 	munmap(w->pipe, sizeof(*w->pipe));
+	gate_close(&w->gate);
 	for (int i = PIPE; i < FDS; i++)
 		MUST(close(w->fd[i]) == 0);	/* nobody took it over */
 	free(w);
@@ -169,7 +173,7 @@ static void step_say(struct world *w, struct input *in)
 	m.bytes = (uint32_t)(sizeof(struct pipe_shared) + take(in, 1));
 	m.nonce.at = (uint64_t)take(in, 4) << 32 | take(in, 4);
 	if (m.nonce.at == 1)			/* as if we had told */
-		m.nonce = l->nonce;
+		m.nonce = gate_nonce(&w->gate);
 	s.slot = slot;
 	s.len = sizeof(m) - (fds >> 6 == 3);
 	s.fd[0] = w->fd[fds % FDS];

@@ -33,6 +33,7 @@ int hostile(void);
 int forked(void);
 int executed(void);
 int dropped(void);
+int held(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

@@ -28,7 +28,7 @@ struct pipe_msg {
 };
 struct pipe_shared {
 	struct ring_shared ring[2];
-	struct { _Alignas(SLOT) _Atomic uint32_t key; } inside[2];
+	struct { _Alignas(SLOT) _Atomic uint64_t word; } inside[2];
 };
 
 enum kind { NOISE, DISORDER, GARBAGE, PLAUSIBLE, KINDS };
@@ -331,8 +331,8 @@ static void garbage(void)
 		atomic_store(&in->want_space, (uint32_t)rnd(3));
 		break;
 	case 2:
-		atomic_store(&a.pipe->inside[a.side].key, (uint32_t)rnd(2) ?
-			a.victim.honest.rkey : (uint32_t)rnd(UINT32_MAX));
+		atomic_store(&a.pipe->inside[a.side].word, rnd(2) ?
+			(uint64_t)a.victim.honest.rkey << 32 | 1 : rnd(UINT64_MAX));
 		break;
 	case 3:
 		pattern_fill((uint8_t *)in + at, 256, a.rng);

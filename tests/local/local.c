@@ -27,6 +27,7 @@ static const struct command { const char *name; int (*run)(void); } commands[] =
 	{ "hostile", hostile },		/* that peer, -n times */
 	{ "forked", forked },		/* forks, closes, becomes another; -m */
 	{ "executed", executed },	/* what it becomes */
+	{ "held", held },		/* stopped in the middle of a WRITE; -m */
 	{ "dropped", dropped },		/* root, that becomes another user; -m */
 };
 

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who is inside a region is waited for; who stays there is shut out, and reaches
+ * nothing from then on but by records. */
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "local/fix.h"
+
+static const struct sim_conf direct = { .pipe_only = false, .timeout = 10, .retry_cnt = 1 };
+
+static uint64_t word_of(const struct fix *f, uint32_t key)
+{
+	return (uint64_t)key << INSIDE_KEY_AT |
+	       (uint64_t)f->p.qp[1]->qpn << INSIDE_QPN_AT | 1;
+}
+
+/* A has begun a copy to B's memory, so to speak. */
+static void enter(struct fix *f)
+{
+	atomic_store(pair_peer(f, 0)->inside, word_of(f, f->mr[1]->mkey.key));
+}
+
+static uint64_t ms_since(uint64_t start)
+{
+	return (clock_ns() - start) / 1000000;
+}
+
+static void who_is_stopped_is_shut_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct gate *g = &pair_peer(f, 1)->gate;
+	uint64_t start = clock_ns();
+	uint32_t head;
+
+	(void)state;
+	enter(f);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	assert_in_range(ms_since(start), 200, 5000);
+	assert_true(g->shut);
+	/* It goes on: what it had in mind fails, and records go. */
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	assert_true(pair_peer(f, 0)->vm);
+	head = pair_peer(f, 0)->out.head;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, 9000);
+	assert_int_not_equal(pair_peer(f, 0)->out.head, head);
+	assert_false(pair_peer(f, 0)->vm);
+	/* Nobody waits for it again, and the other way is as it was. */
+	enter(f);
+	start = clock_ns();
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	assert_in_range(ms_since(start), 0, 200);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	assert_true(pair_peer(f, 1)->vm);
+	fix_close(f);
+}
+
+/* Another region, another QP: nobody there is waited for. */
+static void only_who_can_write_there_is_waited_for(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct core *core = &f->s->node[1].core;
+	struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
+	uint64_t start = clock_ns();
+
+	(void)state;
+	enter(f);
+	assert_int_equal(mr_dereg(other), 0);
+	local_fence(core, f->p.qp[1]->qpn + 1);
+	assert_in_range(ms_since(start), 0, 200);
+	assert_false(pair_peer(f, 1)->gate.shut);
+	local_fence(core, f->p.qp[1]->qpn);
+	assert_true(pair_peer(f, 1)->gate.shut);
+	fix_close(f);
+}
+
+static void *come_and_go(void *arg)
+{
+	struct fix *f = arg;
+	_Atomic uint64_t *word = pair_peer(f, 0)->inside;
+	uint64_t first = atomic_load(word);
+
+	usleep(50000);
+	/* Once more, as if it had been allowed to. */
+	atomic_store(word, (first & ~(uint64_t)INSIDE_COUNT) | 2);
+	return NULL;
+}
+
+static void who_comes_back_has_been_out(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	pthread_t t;
+
+	(void)state;
+	enter(f);
+	assert_int_equal(pthread_create(&t, NULL, come_and_go, f), 0);
+	local_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	assert_false(pair_peer(f, 1)->gate.shut);
+	atomic_store(pair_peer(f, 0)->inside, 0);
+	fix_close(f);
+}
+
+static void *deregister(void *arg)
+{
+	struct fix *f = arg;
+
+	return (void *)(intptr_t)mr_dereg(f->mr[1]);
+}
+
+/* Its call has begun, as the page says, and not ended. */
+static void a_call_under_way_is_waited_for(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct gate *g = &pair_peer(f, 1)->gate;
+	uint64_t one = 1;
+	void *rc = NULL;
+	pthread_t t;
+
+	(void)state;
+	enter(f);
+	g->page->begun = 1;
+	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
+	usleep(600000);
+	assert_true(g->shut);
+	assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
+	atomic_store(pair_peer(f, 0)->inside, 0);
+	assert_int_equal(pthread_join(t, &rc), 0);
+	assert_ptr_equal(rc, NULL);
+	/* Sealed: nobody writes there any more. */
+	assert_int_equal(pwrite(g->fd, &one, sizeof(one), 0), -1);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	fix_close(f);
+}
+
+static void nothing_passes_a_gate_that_is_shut(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct peer *p = pair_peer(f, 1);
+	uint64_t word = 7, here = 0;
+	struct iovec from = { &word, 8 }, to[2] = { { p->gate.page, 8 }, { &here, 8 } };
+
+	(void)state;
+	from.iov_len = 8;
+	assert_int_equal(process_vm_writev(getpid(), &from, 1, to, 2, 0), 8);
+	gate_end(p, false);
+	assert_int_equal(process_vm_writev(getpid(), &from, 1, to, 2, 0), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(here, 0);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_stopped_is_shut_out),
+		cmocka_unit_test(only_who_can_write_there_is_waited_for),
+		cmocka_unit_test(who_comes_back_has_been_out),
+		cmocka_unit_test(a_call_under_way_is_waited_for),
+		cmocka_unit_test(nothing_passes_a_gate_that_is_shut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
