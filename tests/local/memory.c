@@ -3,7 +3,8 @@
  *
  *	unmapped	--mode=gone|none|readonly|shrunk: the second half of a
  *			region is unmapped, protected, or its file is truncated
- *	deregistered	--count times; nothing is written once that is done
+ *	deregistered	--count times; nothing is written once that is done, and
+ *			nothing read
  *			--mode=dropped: its owner was root, and is so no more
  */
 #include <fcntl.h>
@@ -149,6 +150,17 @@ int unmapped(void)
 
 enum { WATCH_MS = 2, ANOTHER_USER = 5 };
 
+/* In every other round its owner's memory is read: what was there before. */
+static bool reads_in(uint32_t round)
+{
+	return round % 2 == 0;
+}
+
+static uint64_t before(uint32_t round)
+{
+	return 1000000 + round;
+}
+
 static void deregistering_owner(void *arg)
 {
 	uint8_t *at;
@@ -166,6 +178,7 @@ static void deregistering_owner(void *arg)
 		sh->owner = (struct card){
 			qp->qp_num, mr->rkey, (uintptr_t)at, r.gid,
 		};
+		pattern_fill(at, LEN, before(round));
 		sh->owner_round = round;
 		crew_wait(&sh->user_round, round);
 		crew_join(&r, qp, &sh->user);
@@ -187,18 +200,21 @@ static void deregistering_owner(void *arg)
 	rig_close(&r);
 }
 
-static void write_until_it_fails(struct ibv_qp *qp, uint32_t round)
+static void work_until_it_fails(struct ibv_qp *qp, uint32_t round)
 {
+	enum ibv_wr_opcode op = reads_in(round) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	struct ibv_wc wc;
 
 	for (int n = 0;; n++) {
 		if (n == 3)
 			sh->used = round;
-		rig_post(&r, qp, IBV_WR_RDMA_WRITE, 0, LEN, sh->owner.addr,
-			sh->owner.rkey, 0);
+		rig_post(&r, qp, op, 0, LEN, sh->owner.addr, sh->owner.rkey, 0);
 		wc = rig_wait(&r);
-		if (wc.status == IBV_WC_SUCCESS)
+		if (wc.status == IBV_WC_SUCCESS) {
+			CHECK(!reads_in(round) ||
+			      pattern_check(r.buf, LEN, before(round)) == LEN);
 			continue;
+		}
 		CHECK(n >= 3 && wc.status == IBV_WC_REM_ACCESS_ERR);
 		return;
 	}
@@ -216,7 +232,7 @@ int deregistered(void)
 		struct ibv_qp *qp = meet_owner(round);
 
 		memset(r.buf, 0xee, LEN);
-		write_until_it_fails(qp, round);
+		work_until_it_fails(qp, round);
 		crew_wait(&sh->gone, round);
 		CHECK(!ibv_destroy_qp(qp));
 		sh->seen = round;
