@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* drive.c - the program's own threads run the engine: who posts, who polls. */
+/* drive.c - the program's own threads run the engine: who posts, who polls.
+ *
+ * The clock is read with the turn held: so time never goes back from one turn to
+ * the next, whichever thread has it and however long that waited. */
 #include <sched.h>
 
 #include "core/due.h"
@@ -8,10 +11,11 @@
 #include "sys/clock.h"
 
 /* False: that was enough for one call. */
-static bool output_and_give(struct nic *nic, struct qp *first, uint64_t now)
+static bool output_and_give(struct nic *nic, struct qp *first)
 	RELEASES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
+	uint64_t now = clock_ns();
 	struct engine_did did = engine_output(e, first, now, ENGINE_INLINE);
 
 	turn_give(&nic->core.turn);
@@ -40,7 +44,6 @@ static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	struct engine *e = &nic->engine;
-	uint64_t now = clock_ns();
 
 	if (nested) {
 		due_add(&nic->core, qp);
@@ -49,15 +52,15 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	}
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
-	else if (!output_and_give(nic, qp, now))
+	else if (!output_and_give(nic, qp))
 		return;
 	while (due_any(&nic->core) && turn_try(&nic->core.turn))
-		if (!output_and_give(nic, NULL, now))
+		if (!output_and_give(nic, NULL))
 			return;
 	/* The turn is taken: not every holder looks at the due list afterwards
 	 * (control calls, fork), so the thread has to. */
 	if (due_any(&nic->core))
-		engine_settle(e, now, now);
+		engine_settle(e, clock_ns(), 0);
 }
 
 void nic_flush(struct nic *nic)
@@ -80,7 +83,7 @@ struct cm *nic_enter(struct nic *nic)
 
 void nic_leave(struct nic *nic)
 {
-	(void)output_and_give(nic, NULL, clock_ns());
+	(void)output_and_give(nic, NULL);
 }
 
 void nic_fence(struct nic *nic, uint32_t qpn)

@@ -238,16 +238,16 @@ static void wake_up(struct engine *e)
 {
 	bool blind = e->g.ns != 0;
 	struct engine_did did = { .input = false };
-	uint64_t now = clock_ns(), woke = now;
+	uint64_t woke = clock_ns(), now;
 
 	/* Else they serve it, timers too. */
-	if (!blind || !polled_within(e, now, ACTIVE_NS)) {
+	if (!blind || !polled_within(e, woke, ACTIVE_NS)) {
 		if (!turn_try(&e->core->turn)) {
 			/* Somebody was at it. */
 			atomic_store_explicit(&e->polled, true, memory_order_relaxed);
 			turn_take(&e->core->turn);
-			now = clock_ns();
 		}
+		now = clock_ns();
 		atomic_store_explicit(&e->serving, true, memory_order_relaxed);
 		if (e->host_calls)
 			host_run(e->host);

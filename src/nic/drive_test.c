@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that post and poll at once drive one engine, in which QPs only look at
+ * the clock. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cm/cm.h"
+#include "core/qp.h"
+#include "core/transport.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "nic/conn.h"
+#include "nic/nic_own.h"
+#include "sys/clock.h"
+
+enum { THREADS = 6, ROUNDS = 20000 };
+
+static struct {
+	struct nic *nic;
+	struct link link;
+	struct qp qp[THREADS];
+	/* Under the turn: */
+	uint64_t last;
+	unsigned turns, back;
+} t;
+
+static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	(void)qp;
+	(void)b;
+	(void)now;
+	return false;
+}
+
+static uint64_t fake_run(struct qp *qp, uint64_t now)
+{
+	(void)qp;
+	t.turns++;
+	if (now < t.last)
+		t.back++;
+	t.last = now;
+	return NEVER;
+}
+
+static const struct transport fake_transport = {
+	.name = "fake", .output = fake_output, .run = fake_run,
+};
+
+static int link_send(struct link *link, const struct dgram *v, unsigned n,
+		     uint64_t now)
+{
+	(void)link;
+	(void)v;
+	(void)now;
+	return (int)n;
+}
+
+static int link_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	(void)link;
+	(void)v;
+	(void)n;
+	(void)now;
+	return 0;
+}
+
+static uint64_t link_deadline(struct link *link)
+{
+	(void)link;
+	return NEVER;
+}
+
+static const struct link_ops link_ops = {
+	.send = link_send, .recv = link_recv, .deadline = link_deadline,
+};
+
+static int begin(void **state)
+{
+	struct nic *nic = calloc(1, sizeof(*nic));
+	struct engine *e = &nic->engine;
+
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	t.nic = nic;
+	assert_int_equal(core_init(&nic->core, 1), 0);
+	heap_init(&e->timers);
+	nic->core.timers = &e->timers;
+	assert_int_equal(ib_open(&nic->core, 0), 0);
+	assert_int_equal(local_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(conns_open(&e->conns, &nic->core, NULL, NULL), 0);
+	assert_int_equal(cm_open(&nic->core, NULL, NULL, 1), 0);
+	t.link = (struct link){ &link_ops, 1, 9000 };
+	e->core = &nic->core;
+	e->link = &t.link;
+	e->port_due = NEVER;
+	for (int i = 0; i < THREADS; i++) {
+		t.qp[i].core = &nic->core;
+		t.qp[i].transport = &fake_transport;
+		lock_init(&t.qp[i].lock);
+	}
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct nic *nic = t.nic;
+
+	(void)state;
+	heap_fini(&nic->engine.timers);
+	conns_close(nic->engine.conns);
+	cm_close(&nic->core);
+	local_close(&nic->core);
+	ib_close(&nic->core);
+	core_fini(&nic->core);
+	free(nic);
+	return 0;
+}
+
+static void *post_and_poll(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		nic_post(t.nic, arg, false);
+		if (i % 4 == 0)
+			(void)nic_poll(t.nic);
+	}
+	return NULL;
+}
+
+static void time_does_not_go_back(void **state)
+{
+	pthread_t thread[THREADS];
+
+	(void)state;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, post_and_poll,
+						&t.qp[i]), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	assert_true(t.turns >= ROUNDS);
+	assert_int_equal(t.back, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
