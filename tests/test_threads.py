@@ -28,3 +28,11 @@ def run(shared_pair):
                                   "destroy", "posts", "lost"])
 def test_nothing_stops_while_requests_are_built(run, mode, way):
     run(way, "build", "-m", mode)
+
+
+# --- while nothing runs ----------------------------------------------------------
+
+@pytest.mark.parametrize("way", ["host", "pipe", "udp"])
+@pytest.mark.parametrize("mode", ["poll", "sleep", "post"])
+def test_an_answer_that_came_in_while_stopped_counts(run, mode, way):
+    run(way, "paused", "-m", mode, "-n", 5)

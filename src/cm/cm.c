@@ -10,6 +10,7 @@
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "core/core.h"
+#include "core/timeout.h"
 #include "host/host.h"
 #include "sys/log.h"
 
@@ -65,7 +66,7 @@ bool cm_output(struct core *core, struct batch *b, uint64_t now)
 	struct heap_node *top;
 
 	gsi_run(cm, now);
-	while ((top = heap_top(&cm->timers)) && top->at <= now)
+	while ((top = heap_top(&cm->timers)) && silent_until(core, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);
 	peer_run(cm, now);
 	iw_run(cm, now);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cm/iw_int.h"
+#include "core/timeout.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
@@ -261,7 +262,7 @@ void iw_run(struct cm *cm, uint64_t now)
 	struct heap_node *top;
 
 	run_notes(cm);
-	while ((top = heap_top(&iw->timers)) && top->at <= now) {
+	while ((top = heap_top(&iw->timers)) && silent_until(cm->core, top->at, now)) {
 		heap_del(&iw->timers, top);
 		iwc_timeout(container_of(top, struct iwc, timer), now);
 	}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mkey.h"
+#include "sys/clock.h"
 #include "sys/secret.h"
 
 /* Nobody can guess the number of a QP from those of others. */
@@ -23,6 +24,7 @@ int core_init(struct core *core, uint16_t slot)
 {
 	memset(core, 0, sizeof(*core));
 	core->slot = slot;
+	core->heard = NEVER;
 	/* calloc, so that the tables cost memory only where they are used. */
 	core->qps = calloc(QPN_INDICES, sizeof(*core->qps));
 	core->qp_free = calloc(QPN_INDICES, sizeof(*core->qp_free));

@@ -72,6 +72,10 @@ struct core {
 	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
 	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
 		    size_t len, uint64_t now);
+	/* All that had come in by then has been taken in (core/timeout.h).
+	 * NEVER where nobody says so: who runs timers has looked before. */
+	uint64_t heard;
+	bool must_hear;				/* a timer waits for it */
 	uint32_t spent;				/* datagrams' worth of work of a turn
 						 * that put none out */
 	bool dead;				/* descriptors lost, or forked */

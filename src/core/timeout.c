@@ -2,6 +2,7 @@
 /* timeout.c - see timeout.h. */
 #include "core/timeout.h"
 
+#include "core/core.h"
 #include "core/qp.h"
 
 /* Below this a busy host's scheduler would use up the retries. */
@@ -28,4 +29,14 @@ uint64_t ack_timeout_ns(const struct qp *qp)
 	if (code == 0)
 		return 0;
 	return ns < TIMEOUT_MIN_NS ? TIMEOUT_MIN_NS : ns;
+}
+
+bool silent_until(struct core *core, uint64_t at, uint64_t now)
+{
+	if (now < at)
+		return false;
+	if (core->heard >= at)
+		return true;
+	core->must_hear = true;
+	return false;
 }

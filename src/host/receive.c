@@ -224,7 +224,7 @@ static void accept_some(struct host *h)
 	}
 }
 
-void host_run(struct host *h)
+bool host_run(struct host *h)
 {
 	struct epoll_event ev[RUN_EVENTS];
 	/* Not by way of libc: no thread may be cancelled in here. */
@@ -239,4 +239,5 @@ void host_run(struct host *h)
 			accept_some(h);
 	}
 	host_bury(h);
+	return n > 0;
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "core/due.h"
+#include "core/timeout.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 
@@ -313,9 +314,9 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		stop_timers(r);
 		return NEVER;
 	}
-	if (now >= r->timeout_at)
+	if (silent_until(qp->core, r->timeout_at, now))
 		timed_out(q, now);
-	else if (now >= r->probe_at)
+	else if (silent_until(qp->core, r->probe_at, now))
 		probe(q, now);
 	return r->timeout_at < r->probe_at ? r->timeout_at : r->probe_at;
 }

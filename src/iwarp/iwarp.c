@@ -5,6 +5,7 @@
 
 #include "core/due.h"
 #include "core/event.h"
+#include "core/timeout.h"
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
@@ -274,6 +275,7 @@ static uint64_t earliest(const struct iw_qp *q)
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
+	bool given_up;
 
 	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry ||
 	    qp->sq.head - qp->sq.tail != 1) {
@@ -291,15 +293,17 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->nudge_at = NEVER;
 		q->c.nudge_due = true;
 	}
+	given_up = silent_until(qp->core, q->give_up_at, now);
 	/* Answers have had their second: the Terminate has another. */
-	if (now >= q->give_up_at && q->c.term_due && q->c.owed != q->owed.tail) {
+	if (given_up && q->c.term_due && q->c.owed != q->owed.tail) {
 		q->owed.tail = q->c.owed;
 		q->give_up_at = now + LAST_NS;
+		given_up = false;
 		due_add(qp->core, qp);
 	}
-	if (now >= q->give_up_at && q->life == LIFE_OPEN)
+	if (given_up && q->life == LIFE_OPEN)
 		iw_fail(q, -1, false, now);
-	if (now >= q->give_up_at && q->life != LIFE_NONE)
+	if (given_up && q->life != LIFE_NONE)
 		q->life = LIFE_OVER;
 	if (q->life == LIFE_NONE || q->life == LIFE_OVER)
 		return NEVER;

@@ -191,7 +191,7 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 		r->timeout_at = NEVER;
 		return r->hold_until > now ? r->hold_until : NEVER;
 	}
-	if (now >= r->timeout_at)
+	if (silent_until(qp->core, r->timeout_at, now))
 		timed_out(q, now);
 	return r->hold_until > now && r->hold_until < r->timeout_at ?
 	       r->hold_until : r->timeout_at;

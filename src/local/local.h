@@ -46,6 +46,8 @@ void local_connect(struct qp *qp, struct peer *p);
 
 /* Take in what peers have written: so many records. */
 unsigned local_input(struct local *l, uint64_t now);
+/* Someone waits for what may be in rings that are not polled: they are. */
+void local_hear(struct local *l);
 /* ... and what this process has written to itself.  Cheap if nothing. */
 unsigned local_loopback(struct local *l, uint64_t now);
 /* After output: wake whom it is for. */

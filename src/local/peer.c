@@ -285,6 +285,16 @@ void local_log_counters(struct core *core)
 			 c->direct_bytes, c->not_ready);
 }
 
+void local_hear(struct local *l)
+{
+	list_for(n, &l->peers) {
+		struct peer *p = container_of(n, struct peer, node);
+
+		if (p->state == PEER_UP && !ring_empty(&p->in))
+			peer_heat(p);
+	}
+}
+
 bool local_is_hot(struct local *l)
 {
 	return atomic_load(&l->nhot) > 0;

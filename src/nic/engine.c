@@ -371,15 +371,46 @@ static bool skips_link(struct engine *e, uint64_t now)
 	return now - e->piped < BUSY_NS && ++e->turns % EVERY != 0;
 }
 
+/* A timer is to be judged by what has come in until now, and by all of it: so
+ * pollers look where else only the thread does. */
+static bool begin_to_hear(struct engine *e, uint64_t now)
+{
+	if (!e->hear_from) {
+		e->hear_from = now;
+		e->hear_turns = 0;
+	}
+	local_hear(e->core->local);
+	return e->host && host_run(e->host);
+}
+
+/* any: there was something, so there may be more.  But no socket or ring holds
+ * more than so many turns take in. */
+static void have_heard(struct engine *e, bool any)
+{
+	enum { TURNS = 64 };
+
+	if (any && ++e->hear_turns < TURNS)
+		return;
+	e->core->heard = e->hear_from;
+	e->core->must_hear = false;
+	e->hear_from = 0;
+}
+
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
+	const bool hear = e->core->must_hear;
 	struct engine_did did;
+	bool said = false;
 	size_t bytes = 0;
 	unsigned local;
 	int n = 0;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
+	if (hear) {
+		said = begin_to_hear(e, now);
+		later = false;
+	}
 	if (!later)
 		n = take_input(e, &bytes, now);
 	local_watch(e->core->local, atomic_load_explicit(&e->watching,
@@ -387,6 +418,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	local = local_input(e->core->local, now);
 	if (local)
 		e->piped = now;
+	if (hear)
+		have_heard(e, n > 0 || local || said);
 	if (e->port_due <= now)
 		e->port_due = port_run(e->port, now);
 	wake_due_timers(e, now);

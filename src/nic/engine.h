@@ -63,6 +63,8 @@ struct engine {
 					 * poller let go of the processor */
 	unsigned turns;
 	uint64_t piped;			/* when a pipe last had something */
+	uint64_t hear_from;		/* 0, or core->heard when all is taken in */
+	unsigned hear_turns;
 	atomic_bool broken;		/* descriptors are gone */
 
 	/* The thread's sleep; see engine_thread.c. */

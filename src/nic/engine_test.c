@@ -13,7 +13,9 @@
 #include "core/core.h"
 #include "core/due.h"
 #include "core/qp.h"
+#include "core/timeout.h"
 #include "core/transport.h"
+#include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/engine.h"
@@ -26,6 +28,8 @@ struct fake {
 	struct qp qp;
 	unsigned n, sent, runs;
 	uint64_t next;			/* what run() answers */
+	uint64_t silence;		/* it fails if nothing comes by then; 0: no */
+	bool failed;
 	bool hurried;
 };
 
@@ -35,6 +39,7 @@ static struct {
 	struct link link;
 	struct fake fake[QPS];
 	unsigned room;			/* what the link takes */
+	unsigned waiting;		/* what came in: no packet of anybody's */
 	int error;
 	unsigned n;			/* on the wire */
 	struct { const struct qp *qp; uint32_t len; } wire[WIRE];
@@ -80,6 +85,12 @@ static uint64_t fake_run(struct qp *qp, uint64_t now)
 	struct fake *f = fake_of(qp);
 
 	f->runs++;
+	if (f->silence && silent_until(qp->core, f->silence, now)) {
+		f->failed = true;
+		f->silence = 0;
+	}
+	if (f->silence)
+		return f->silence;
 	return f->next > now ? f->next : NEVER;
 }
 
@@ -107,11 +118,17 @@ static int link_send(struct link *link, const struct dgram *v, unsigned n,
 
 static int link_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
+	static uint8_t bytes[4];
+	unsigned i;
+
 	(void)link;
-	(void)v;
-	(void)n;
 	(void)now;
-	return 0;
+	for (i = 0; i < n && t.waiting; i++, t.waiting--) {
+		v[i] = (struct dgram){ .len = sizeof(bytes), .iovcnt = 1,
+				       .one = { bytes, sizeof(bytes) } };
+		v[i].iov = &v[i].one;
+	}
+	return (int)i;
 }
 
 static uint64_t link_deadline(struct link *link)
@@ -133,6 +150,7 @@ NO_TSA static int begin(void **state)
 	heap_init(&t.e->timers);
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
+	assert_int_equal(ib_open(&t.core, 0), 0);
 	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.core, NULL, NULL, 1), 0);
@@ -160,6 +178,7 @@ NO_TSA static int end(void **state)
 	free(t.e);
 	cm_close(&t.core);
 	local_close(&t.core);
+	ib_close(&t.core);
 	core_fini(&t.core);
 	return 0;
 }
@@ -249,6 +268,71 @@ static void timers(void **state)
 	all_went_out();
 }
 
+/* --- silence ----------------------------------------------------------------- */
+
+static void fails_if_silent(int i, uint64_t at)
+{
+	t.core.heard = 0;
+	t.fake[i].silence = at;
+	t.fake[i].failed = false;
+	wants(i, 1);
+	engine_turn(t.e, at - 1, false);
+	assert_false(t.fake[i].failed);
+}
+
+/* The answer lies in the socket when the timeout is over: it comes first, for
+ * whoever has the turn, and though it is not the first there. */
+static void silence_is_judged_when_all_is_heard(void **state)
+{
+	uint64_t at = 100 * US;
+
+	(void)state;
+	for (int later = 0; later < 2; later++, at += 100 * US) {
+		fails_if_silent(0, at);
+		t.waiting = 5 * ENGINE_RX;
+		while (t.waiting) {
+			assert_true(engine_turn(t.e, at, later).next <= at);
+			assert_false(t.fake[0].failed);
+		}
+		for (int i = 0; i < 3; i++)
+			engine_turn(t.e, at, later);
+		assert_true(t.fake[0].failed);
+	}
+	all_went_out();
+}
+
+/* What comes in while it is looked at is of no account. */
+static void an_endless_stream_is_no_answer(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	fails_if_silent(0, at);
+	for (int i = 0; i < 100; i++) {
+		t.waiting = ENGINE_RX;
+		engine_turn(t.e, at + (uint64_t)i, i % 2);
+	}
+	assert_true(t.fake[0].failed);
+}
+
+/* A poster takes nothing in. */
+static void who_does_not_look_does_not_judge(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	fails_if_silent(0, at);
+	for (int i = 0; i < 5; i++) {
+		wants(0, 1);
+		assert_true(engine_output(t.e, &t.fake[0].qp, at, 64).next <= at);
+		engine_flush(t.e, at);
+	}
+	assert_false(t.fake[0].failed);
+	engine_turn(t.e, at, false);
+	engine_turn(t.e, at, false);
+	assert_true(t.fake[0].failed);
+}
+
 static void a_flush_does_not_wait(void **state)
 {
 	(void)state;
@@ -332,6 +416,9 @@ int main(void)
 		TEST(what_is_due_goes_out),
 		TEST(a_full_link_gets_the_rest_later),
 		TEST(a_turn_is_bounded),
+		TEST(silence_is_judged_when_all_is_heard),
+		TEST(an_endless_stream_is_no_answer),
+		TEST(who_does_not_look_does_not_judge),
 		TEST(timers),
 		TEST(a_flush_does_not_wait),
 		TEST(mads_go_out),

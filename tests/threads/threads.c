@@ -13,6 +13,7 @@ struct thread_options topt = { .count = 100 };
 
 static const struct command { const char *name; int (*run)(void); } commands[] = {
 	{ "build", build },	/* -m: what goes on while requests are built */
+	{ "paused", paused },	/* ... what is done first afterwards; -n times */
 };
 
 static int (*command)(void);

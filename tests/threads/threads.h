@@ -10,5 +10,6 @@ extern struct thread_options {
 } topt;
 
 int build(void);
+int paused(void);
 
 #endif

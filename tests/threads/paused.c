@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* paused.c - a requester without retries is stopped for longer than its timeout
+ * while its answer comes in.  Whatever it does first when it goes on, the answer
+ * counts, not the time.
+ *
+ *	poll	it polls
+ *	sleep	it sleeps on the completion channel
+ *	post	it posts another request
+ *
+ * The responder is stopped until the requester is, so that there is no answer
+ * before.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "crew.h"
+#include "threads.h"
+
+enum { LEN = 8, RECVS = 8, WARM_UP = 50, STOPPED_MS = 500 };
+
+static struct {
+	struct card card[2];
+	_Atomic uint32_t ready, posting, done;
+} *sh;
+
+static void answering(void *arg)
+{
+	struct ibv_qp *qp;
+	struct rig r;
+
+	(void)arg;
+	rig_open(&r);
+	qp = rig_qp(&r);
+	sh->card[1] = crew_card(&r, qp);
+	atomic_fetch_add(&sh->ready, 1);
+	crew_wait(&sh->ready, 2);
+	crew_join(&r, qp, &sh->card[0]);
+	for (int i = 0; i < RECVS; i++)
+		crew_recv(&r, qp, 0, LEN);
+	atomic_fetch_add(&sh->ready, 1);
+	while (!atomic_load(&sh->done)) {	/* the thread answers */
+		struct ibv_wc wc;
+
+		sleep_ms(1);
+		while (ibv_poll_cq(r.cq, 1, &wc) > 0)
+			crew_recv(&r, qp, 0, LEN);
+	}
+	CHECK(!ibv_destroy_qp(qp));
+	rig_close(&r);
+}
+
+static void ask(struct rig *r, struct ibv_qp *qp, const struct card *c)
+{
+	rig_post(r, qp, IBV_WR_SEND, 0, LEN, c->addr, c->rkey, 0);
+}
+
+static void asking(void *arg)
+{
+	const struct card *theirs = &sh->card[1];
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+	struct rig r;
+
+	(void)arg;
+	rig_open(&r);
+	qp = rig_qp(&r);
+	sh->card[0] = crew_card(&r, qp);
+	atomic_fetch_add(&sh->ready, 1);
+	crew_wait(&sh->ready, 2);
+	crew_join(&r, qp, theirs);
+	crew_wait(&sh->ready, 3);
+	/* By UDP they share a port, and who gets a datagram that is the other's
+	 * hands it on: until they have found out how not to. */
+	for (int i = 0; i < WARM_UP; i++) {
+		ask(&r, qp, theirs);
+		CHECK(rig_wait(&r).status == IBV_WC_SUCCESS);
+		sleep_ms(2);
+	}
+	for (uint32_t n = 1; n <= topt.count; n++) {
+		atomic_store(&sh->posting, n);
+		raise(SIGSTOP);		/* until the responder has stopped */
+		ask(&r, qp, theirs);
+		raise(SIGSTOP);
+		if (!strcmp(opt.mode, "post"))
+			ask(&r, qp, theirs);
+		for (int i = !strcmp(opt.mode, "post"); i >= 0; i--) {
+			wc = rig_wait(&r);
+			if (wc.status != IBV_WC_SUCCESS)
+				say("round %u: %s", n, ibv_wc_status_str(wc.status));
+			CHECK(wc.status == IBV_WC_SUCCESS);
+		}
+	}
+	atomic_store(&sh->done, 1);
+	CHECK(!ibv_destroy_qp(qp));
+	rig_close(&r);
+}
+
+static void await_stop(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+}
+
+static void stop(pid_t pid)
+{
+	CHECK(!kill(pid, SIGSTOP));
+	await_stop(pid);
+}
+
+int paused(void)
+{
+	pid_t a, b;
+
+	opt.timeout = 16;		/* 268 ms */
+	opt.retries = 0;
+	opt.events = !strcmp(opt.mode, "sleep");
+	sh = crew_share(sizeof(*sh));
+	b = crew_fork(answering, NULL);
+	a = crew_fork(asking, NULL);
+	for (uint32_t n = 1; n <= topt.count; n++) {
+		await_stop(a);
+		stop(b);
+		CHECK(!kill(a, SIGCONT));
+		await_stop(a);
+		CHECK(!kill(b, SIGCONT));
+		sleep_ms(STOPPED_MS);
+		CHECK(!kill(a, SIGCONT));
+	}
+	crew_reap(a);
+	crew_reap(b);
+	say("all right");
+	return 0;
+}
