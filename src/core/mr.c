@@ -282,26 +282,26 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	return rc;
 }
 
-/* After -EBUSY it may be called again. */
+/* After -EBUSY it may be called again.  Does not take the turn: a program may
+ * register all the time.  The key ends for those who look it up from now on, and
+ * who has looked is waited for. */
 int mr_dereg(struct mr *mr)
 {
 	struct core *core = mr->core;
+	unsigned none = 0;
 
-	/* With the turn nobody is inside the region, and none can be bound
-	 * between the look at windows and the end of the key. */
-	turn_take(&core->turn);
-	if (atomic_load(&mr->mkey.windows)) {
-		turn_give(&core->turn);
+	if (!mr->leaving &&
+	    !atomic_compare_exchange_strong(&mr->mkey.windows, &none, WINDOWS_NONE)) {
 		log_info("memory region %#x is not deregistered: it has bound "
 			 "windows", mr->mkey.key);
 		return -EBUSY;
 	}
 	if (!mr->leaving) {
+		board_del_mr(core, mr->mkey.key);	/* the entry is ours still */
 		mkey_del(core, &mr->mkey);
-		board_del_mr(core, mr->mkey.key);
 	}
 	mr->leaving = true;
-	turn_give(&core->turn);
+	turn_pass(&core->turn);
 	if (core->board && core->board_wait(core, mr->mkey.key))
 		return -EBUSY;
 	atomic_fetch_sub(&mr->mkey.pd->users, 1);

@@ -55,6 +55,7 @@ struct mkey {
 	uint32_t qpn;				/* type 2 window: bound to; else 0 */
 	struct mkey *region;			/* window: the region behind it */
 	_Atomic unsigned windows;		/* region: windows bound to it */
+#define WINDOWS_NONE (1u << 31)			/* ... and none can be any more */
 };
 
 struct mr {

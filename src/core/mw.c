@@ -93,6 +93,15 @@ enum {
 	MW_ACCESS = MW_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED,
 };
 
+/* False: it is being deregistered. */
+static bool use_region(struct mkey *region)
+{
+	if (!(atomic_fetch_add(&region->windows, 1) & WINDOWS_NONE))
+		return true;
+	atomic_fetch_sub(&region->windows, 1);
+	return false;
+}
+
 /* Why the window cannot be bound to region as info says, or NULL.  Programs
  * say IBV_ACCESS_LOCAL_WRITE here, too, as they did of the region. */
 static const char *refuse_region(const struct mkey *mk, const struct mkey *region,
@@ -146,6 +155,8 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 	if (!why && info->length) {
 		region = find_region(core, info);
 		why = refuse_region(mk, region, info);
+		if (!why && !use_region(region))
+			why = "no such memory region";
 	}
 	if (why) {
 		log_info("qp %#x: bind of window %#x (%llu bytes at %#llx) "
@@ -158,7 +169,6 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 	mk->key = new_rkey;
 	if (!region)
 		return IBV_WC_SUCCESS;
-	atomic_fetch_add(&region->windows, 1);
 	mk->region = region;
 	mk->access = (int)info->mw_access_flags & MW_ACCESS;
 	mk->base = mk->access & IBV_ACCESS_ZERO_BASED ? 0 : info->addr;

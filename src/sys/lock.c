@@ -6,35 +6,58 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SPINS = 100 };		/* some 2-4 us: shorter than a sleep */
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+static void futex(_Atomic uint32_t *word, int op, uint32_t value,
+		  const struct timespec *most)
 {
 	int saved = errno;
 
-	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, most, NULL, 0);
 	errno = saved;
 }
 
-NO_TSA void lock_wait(struct lock *l)
+NO_TSA static bool spin(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
 		if (atomic_load_explicit(&l->word, memory_order_relaxed) ==
 		    LOCK_FREE && lock_try(l))
-			return;
+			return true;
 		lock_pause();
 	}
+	return false;
+}
+
+NO_TSA bool lock_wait_for(struct lock *l, unsigned naps)
+{
+	const struct timespec most = { .tv_nsec = 50000 };
+
+	if (spin(l))
+		return true;
+	for (; atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE; naps--) {
+		if (naps == 0)
+			return false;
+		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED, &most);
+	}
+	return true;
+}
+
+NO_TSA void lock_wait(struct lock *l)
+{
+	if (spin(l))
+		return;
 	/* Others may still sleep when it is ours: so it stays awaited. */
 	while (atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE)
-		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED);
+		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED, NULL);
 }
 
 /* The word may be gone by now: whoever sleeps at that address wakes in vain. */
 void lock_wake(struct lock *l)
 {
-	futex(&l->word, FUTEX_WAKE, 1);
+	futex(&l->word, FUTEX_WAKE, 1, NULL);
 }
 
 NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
@@ -42,12 +65,12 @@ NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
 	uint32_t seen = atomic_load(&c->changes);
 
 	lock_give(l);
-	futex(&c->changes, FUTEX_WAIT, seen);
+	futex(&c->changes, FUTEX_WAIT, seen, NULL);
 	lock_take(l);
 }
 
 void lock_changed(struct lock_cond *c)
 {
 	atomic_fetch_add(&c->changes, 1);
-	futex(&c->changes, FUTEX_WAKE, INT_MAX);
+	futex(&c->changes, FUTEX_WAKE, INT_MAX, NULL);
 }

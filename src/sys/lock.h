@@ -51,6 +51,8 @@ static inline void lock_pause(void)
 
 void lock_wait(struct lock *l);		/* the slow ways */
 void lock_wake(struct lock *l);
+/* Sleep so often at most, some 50 us each.  False: others were quicker. */
+bool lock_wait_for(struct lock *l, unsigned naps) TRY_ACQUIRES(true, *l);
 
 static inline void lock_init(struct lock *l)
 {
@@ -62,6 +64,13 @@ static inline NO_TSA bool lock_try(struct lock *l) TRY_ACQUIRES(true, *l)
 	uint32_t was = LOCK_FREE;
 
 	return atomic_compare_exchange_strong(&l->word, &was, LOCK_HELD);
+}
+
+/* LOCK_FREE or not.  A write that writes nothing: whoever takes the lock after it
+ * sees what was written before it. */
+static inline uint32_t lock_look(struct lock *l)
+{
+	return atomic_fetch_or(&l->word, 0);
 }
 
 static inline NO_TSA void lock_take(struct lock *l) ACQUIRES(*l)

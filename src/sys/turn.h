@@ -6,8 +6,12 @@
  * unreachable and then passes through the turn once knows that nobody is
  * still inside it: that is how regions and QPs are freed.
  *
- * Pollers try; control calls take.  A taker that waits makes tries fail, so
- * that a spinning poller cannot starve it.
+ * Pollers try; control calls take.  A taker comes for the turn as pollers do at
+ * first: between two turns there is time enough.  Where it was too late again and
+ * again it makes tries fail, so that a spinning poller cannot starve it; but
+ * until it has woken nobody has the turn.
+ *
+ * Passing takes nothing: it waits for the end of the turn under way.
  *
  * The holder is not cancelled (pthread_cancel) until it gives the turn: to
  * poll a CQ is no cancellation point, though it makes system calls that are.
@@ -22,7 +26,8 @@
 
 struct CAPABILITY("turn") turn {
 	struct lock lock;
-	_Atomic unsigned takers;	/* threads waiting in turn_take() */
+	_Atomic uint32_t ended;		/* turns; written by the holder */
+	_Atomic unsigned takers;	/* threads that make tries fail */
 	int cancel;			/* the holder's pthread_setcancelstate() */
 };
 
@@ -31,7 +36,8 @@ bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);
 
-/* Wait until every turn that began before this call has ended. */
+/* Wait until every turn that began before this call has ended.  What the caller
+ * made unreachable before is so for all turns that end later. */
 void turn_pass(struct turn *t) EXCLUDES(*t);
 
 #endif

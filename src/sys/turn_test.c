@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +40,8 @@ static void *taker(void *arg)
 	return NULL;
 }
 
-/* While somebody waits, tries fail even if the turn happens to be free. */
+/* Somebody who has been too late again and again makes tries fail, even if the
+ * turn happens to be free. */
 NO_TSA static void t_taker_first(void **state)
 {
 	pthread_t t;
@@ -64,6 +66,58 @@ NO_TSA static void t_taker_first(void **state)
 	assert_int_equal(turn.takers, 0);
 }
 
+enum { OFTEN = 300 };
+
+static void *take_often(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < OFTEN; i++) {
+		turn_take(&turn);
+		turn_give(&turn);
+	}
+	stage = 1;
+	return NULL;
+}
+
+/* Does a thread that comes for the turn go to sleep without being in the way of
+ * pollers?  (They are after a while, and this thread may not run meanwhile.) */
+NO_TSA static bool is_out_of_the_way(void)
+{
+	pthread_t t;
+	bool yes;
+
+	turn_init(&turn);
+	assert_true(turn_try(&turn));
+	pthread_create(&t, NULL, taker, NULL);
+	while (turn.lock.word != LOCK_AWAITED)
+		;
+	yes = turn.takers == 0;
+	turn_give(&turn);
+	pthread_join(t, NULL);
+	return yes;
+}
+
+/* Takers do not keep pollers from their turns; and however often those come,
+ * takers get theirs. */
+NO_TSA static void t_takers_and_tries_get_on(void **state)
+{
+	bool any = false;
+	pthread_t t;
+
+	(void)state;
+	for (int i = 0; i < 50 && !any; i++)
+		any = is_out_of_the_way();
+	assert_true(any);
+
+	turn_init(&turn);
+	stage = 0;
+	pthread_create(&t, NULL, take_often, NULL);
+	while (stage == 0)
+		if (turn_try(&turn))
+			turn_give(&turn);
+	pthread_join(t, NULL);
+}
+
 static void *passer(void *arg)
 {
 	(void)arg;
@@ -82,14 +136,67 @@ NO_TSA static void t_pass_waits(void **state)
 	stage = 0;
 	turn_take(&turn);
 	pthread_create(&t, NULL, passer, NULL);
-	while (stage == 0 || turn.takers == 0)
+	while (stage == 0)
 		nap();
 	for (int i = 0; i < 5; i++)
 		nap();
 	assert_int_equal(stage, 1);	/* still inside */
+	/* It is nobody's way out: no try fails for it. */
 	turn_give(&turn);
-	pthread_join(t, NULL);
+	assert_true(turn_try(&turn));
+	pthread_join(t, NULL);			/* though another has begun */
 	assert_int_equal(stage, 2);
+	turn_give(&turn);
+	turn_pass(&turn);
+}
+
+enum { REGIONS = 20000 };
+
+static _Atomic(int *) where;
+
+static void *look_at_it(void *arg)
+{
+	int *seen = arg;
+
+	while (stage == 0) {
+		int *p;
+
+		if (!turn_try(&turn))
+			continue;
+		p = atomic_load_explicit(&where, memory_order_relaxed);
+		for (int i = 0; p && i < 20; i++)
+			*seen += *(volatile int *)p == 1 ? 0 : 1;
+		turn_give(&turn);
+	}
+	return NULL;
+}
+
+/* What was made unreachable before is not looked at afterwards. */
+static void t_after_passing_nobody_is_inside(void **state)
+{
+	int seen[3] = { 0 };
+	pthread_t t[3];
+
+	(void)state;
+	turn_init(&turn);
+	stage = 0;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, look_at_it, &seen[i]);
+	for (int i = 0; i < REGIONS; i++) {
+		int *p = malloc(sizeof(*p));
+
+		*p = 1;
+		atomic_store(&where, p);
+		atomic_store(&where, NULL);
+		turn_pass(&turn);
+		*p = 0;
+		free(p);
+	}
+	stage = 1;
+	for (int i = 0; i < 3; i++) {
+		pthread_join(t[i], NULL);
+		assert_int_equal(seen[i], 0);
+	}
 }
 
 static void *cancelled(void *arg)
@@ -133,7 +240,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_try),
 		cmocka_unit_test(t_taker_first),
+		cmocka_unit_test(t_takers_and_tries_get_on),
 		cmocka_unit_test(t_pass_waits),
+		cmocka_unit_test(t_after_passing_nobody_is_inside),
 		cmocka_unit_test(t_cancel_waits),
 	};
 
