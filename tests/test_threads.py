@@ -30,6 +30,20 @@ def test_nothing_stops_while_requests_are_built(run, mode, way):
     run(way, "build", "-m", mode)
 
 
+# --- while others want the engine --------------------------------------------------
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_registers_keeps_nobody_from_sending(run, way):
+    run(way, "register")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("how", ["one-mixed", "two-poll", "two-mixed", "two-sleep"])
+def test_many_threads_make_use_and_destroy(run, how, way, request):
+    full = request.config.getoption("--full")
+    run(way, "many", "-m", how, "-n", 3000 if full else 150, timeout=600)
+
+
 # --- while nothing runs ----------------------------------------------------------
 
 @pytest.mark.parametrize("way", ["host", "pipe", "udp"])

@@ -13,6 +13,8 @@ struct thread_options topt = { .count = 100 };
 
 static const struct command { const char *name; int (*run)(void); } commands[] = {
 	{ "build", build },	/* -m: what goes on while requests are built */
+	{ "many", many },	/* ... where the peers are, how threads wait; -n */
+	{ "register", registers },	/* ... while others send; -s */
 	{ "paused", paused },	/* ... what is done first afterwards; -n times */
 };
 

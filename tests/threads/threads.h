@@ -10,6 +10,8 @@ extern struct thread_options {
 } topt;
 
 int build(void);
+int many(void);
 int paused(void);
+int registers(void);
 
 #endif
