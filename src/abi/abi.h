@@ -17,6 +17,7 @@
 
 #include "core/event.h"
 #include "sys/list.h"
+#include "sys/live.h"
 
 struct nic;
 struct qp;
@@ -26,6 +27,7 @@ struct transport;
 #define EXPORT __attribute__((visibility("default")))
 
 struct abi_context {
+	struct live live;
 	struct context ctx;
 	struct nic *nic;
 	const struct transport *transport;
@@ -83,6 +85,20 @@ static inline bool abi_enter(struct ibv_context *ibv)
 	abi_begin();
 	return true;
 }
+
+/* What live.h knows an object by that a program names; of is cq_of, ...  Nothing
+ * is read, and NULL stays NULL. */
+#define LIVE(of, ibv) ((ibv) ? &of(ibv)->live : NULL)
+
+/* live.c: a control call on an object begins.  Its context; or NULL and errno,
+ * and abi_leave() must not follow: EIO as above, or gone, for an object that
+ * does not exist.  As the kernel has it for handles, gone is EINVAL, but ENOENT
+ * where the object was to be destroyed. */
+struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone);
+/* Does an object that call names exist, and is it ctx's?  0, a NULL too; or
+ * -EINVAL. */
+int abi_check(const char *call, const struct live *l, enum live_kind kind,
+	      const struct ibv_context *ctx);
 
 /* ... and ends with rc: what an integer verb returns. */
 static inline int abi_leave(int rc)

@@ -12,22 +12,23 @@
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
+	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL);
 	struct ah *ah;
 	int rc;
 
-	if (!abi_enter(ibv->context))
+	if (!ctx)
 		return NULL;
-	rc = ah_create(pd_of(ibv), abi_of(ibv->context)->ctx.dev, attr, &ah);
+	rc = ah_create(pd_of(ibv), abi_of(ctx)->ctx.dev, attr, &ah);
 	if (!rc)
-		ah->av.here = nic_is_here(abi_of(ibv->context)->nic,
-					  abi_of(ibv->context)->ctx.dev, ah->av.dgid);
+		ah->av.here = nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev,
+					  ah->av.dgid);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(ah_of, ibv), LIVE_AH, ENOENT))
+		return errno;
 	return abi_leave(ah_destroy(ah_of(ibv)));
 }
 
@@ -85,9 +86,10 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port,
 EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 					    struct ibv_grh *grh, uint8_t port)
 {
+	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
 	struct ibv_ah_attr attr;
 
-	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
+	if (!ctx || abi_leave(attr_from_wc(ctx, port, wc, grh, &attr)))
 		return NULL;
 	return ibv_create_ah(pd, &attr);
 }

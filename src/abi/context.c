@@ -72,6 +72,7 @@ static void attach(struct abi_context *a, struct device *dev)
 	dev->core = core;
 	list_add_tail(&core->contexts, &a->ctx.node);
 	lock_give(&core->lock);
+	live_add(&a->live, LIVE_CONTEXT, &a->verbs.context);
 }
 
 static int open_context(struct ibv_device *ibv, struct abi_context **out)
@@ -133,15 +134,21 @@ static unsigned silence(struct abi_context *a)
 	return left;
 }
 
+/* With a context all that it has goes: stale pointers are told from live ones. */
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
 	struct abi_context *a = abi_of(ibv);
-	struct core *core = a->ctx.core;
+	const void *self;
+	struct core *core;
 	unsigned left;
 
+	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
+		return abi_result(-EBADF);
 	if (abi_forked(ibv))
 		return abi_result(-EIO);
 	abi_begin();
+	live_del(&a->live);
+	core = a->ctx.core;
 	lock_take(&core->lock);
 	list_del(&a->ctx.node);
 	lock_give(&core->lock);
@@ -153,6 +160,7 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 		a->ctx.dead = true;
 		return abi_leave(0);
 	}
+	live_forget(ibv);
 	event_queue_fini(&a->ctx.async);
 	event_queue_fini(&a->cmd);
 	pthread_mutex_destroy(&ibv->mutex);

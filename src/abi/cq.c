@@ -58,6 +58,8 @@ static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 			 ibv->num_comp_vectors);
 		return -EINVAL;
 	}
+	if (abi_check("create_cq", LIVE(channel_of, channel), LIVE_CHANNEL, ibv))
+		return -EBADF;		/* as its descriptor would be */
 	return cq_create(&abi_of(ibv)->ctx, at_least(cqe),
 			 channel ? channel_of(channel) : NULL, cq_context, out);
 }
@@ -69,7 +71,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe,
 	struct cq *cq;
 	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = create(ibv, (uint32_t)cqe, (uint32_t)vector, channel, cq_context, &cq);
 	return abi_leave(rc) ? NULL : (struct ibv_cq *)&cq->ex;
@@ -97,7 +99,7 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 	struct cq *cq;
 	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = check_ex(attr);
 	if (!rc)
@@ -113,23 +115,23 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 
 EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, EINVAL))
+		return errno;
 	return abi_leave(cq_resize(cq_of(ibv), at_least((uint32_t)cqe)));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, ENOENT))
+		return errno;
 	return abi_leave(cq_destroy(cq_of(ibv)));
 }
 
 /* Events are not moderated: only asking for none of it is granted. */
 int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, EINVAL))
+		return errno;
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return abi_leave(-EINVAL);
 	if (attr->attr_mask && (attr->moderate.cq_count > 1 || attr->moderate.cq_period))

@@ -9,15 +9,15 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {
 	struct channel *ch;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(channel_create(&abi_of(ibv)->ctx, &ch)) ? NULL : &ch->ibv;
 }
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(channel_of, ibv), LIVE_CHANNEL, ENOENT))
+		return errno;
 	return abi_leave(channel_destroy(channel_of(ibv)));
 }
 

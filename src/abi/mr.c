@@ -8,21 +8,16 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
 	struct pd *pd;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, ENOENT))
+		return errno;
 	return abi_leave(pd_free(pd_of(ibv)));
-}
-
-static struct mr *mr_of(struct ibv_mr *ibv)
-{
-	return container_of(ibv, struct mr, ibv);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr,
@@ -31,7 +26,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr,
 {
 	struct mr *mr;
 
-	if (!abi_enter(ibv->context))
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
 		return NULL;
 	if (abi_leave(mr_reg(pd_of(ibv), addr, length, iova, (int)access, &mr)))
 		return NULL;
@@ -56,17 +51,21 @@ EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *ibv, void *addr, size_t length
 EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd,
 			void *addr, size_t length, int access)
 {
+	struct ibv_context *ctx = abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, EINVAL);
 	int rc;
 
-	if (!abi_enter(ibv->context))
+	if (!ctx)
 		return IBV_REREG_MR_ERR_INPUT;
-	rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length, access);
+	rc = abi_check("rereg_mr", LIVE(pd_of, pd), LIVE_PD, ctx);
+	if (!rc)
+		rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length,
+			      access);
 	return abi_leave(rc) ? IBV_REREG_MR_ERR_INPUT : 0;
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, ENOENT))
+		return errno;
 	return abi_leave(mr_dereg(mr_of(ibv)));
 }

@@ -3,30 +3,26 @@
  * those of type 1, ibv_bind_mw() makes the work request. */
 #include "abi/abi.h"
 #include "core/mr.h"
-
-static struct mw *mw_of(struct ibv_mw *ibv)
-{
-	return container_of(ibv, struct mw, ibv);
-}
+#include "core/qp.h"
 
 struct ibv_mw *abi_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 {
 	struct mw *mw;
 
-	if (!abi_enter(ibv->context))
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
 		return NULL;
 	return abi_leave(mw_alloc(pd_of(ibv), type, &mw)) ? NULL : &mw->ibv;
 }
 
 int abi_dealloc_mw(struct ibv_mw *ibv)
 {
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(mw_of, ibv), LIVE_MW, ENOENT))
+		return errno;
 	return abi_leave(mw_dealloc(mw_of(ibv)));
 }
 
-static int check_bind(const struct ibv_qp *qp, const struct ibv_mw *mw,
-		      const struct ibv_mw_bind_info *info)
+static int check_match(const struct ibv_qp *qp, const struct ibv_mw *mw,
+		       const struct ibv_mw_bind_info *info)
 {
 	if (mw->type != IBV_MW_TYPE_1)
 		return -EINVAL;
@@ -37,10 +33,29 @@ static int check_bind(const struct ibv_qp *qp, const struct ibv_mw *mw,
 	return 0;
 }
 
+static int check_bind(struct ibv_qp *qp, struct ibv_mw *mw,
+		      const struct ibv_mw_bind_info *info)
+{
+	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, qp), LIVE_QP, EINVAL);
+	int rc;
+
+	if (!ctx)
+		return errno;
+	rc = abi_check("bind_mw", LIVE(mw_of, mw), LIVE_MW, ctx);
+	if (!rc)
+		rc = abi_check("bind_mw", LIVE(mr_of, info->mr), LIVE_MR, ctx);
+	return abi_leave(rc ? rc : check_match(qp, mw, info));
+}
+
 /* The window's new rkey is known as soon as the bind is posted. */
 int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	struct ibv_send_wr *bad, wr = {
+	struct ibv_send_wr *bad, wr;
+	int rc = check_bind(qp, mw, &bind->bind_info);
+
+	if (rc)
+		return rc;
+	wr = (struct ibv_send_wr){
 		.wr_id = bind->wr_id,
 		.opcode = IBV_WR_BIND_MW,
 		.send_flags = bind->send_flags,
@@ -50,10 +65,6 @@ int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 			.bind_info = bind->bind_info,
 		},
 	};
-	int rc = check_bind(qp, mw, &bind->bind_info);
-
-	if (rc)
-		return abi_result(rc);
 	rc = abi_post_send(qp, &wr, &bad);
 	if (!rc)
 		mw->rkey = wr.bind_mw.rkey;

@@ -5,17 +5,36 @@
 #include "abi/abi.h"
 #include "core/core.h"
 #include "core/device.h"
+#include "core/mr.h"
 #include "nic/nic.h"
+
+static int check_objects(const struct ibv_context *ctx,
+			 const struct ibv_qp_init_attr_ex *a)
+{
+	int rc = abi_check("create_qp", LIVE(pd_of, a->pd), LIVE_PD, ctx);
+
+	if (!rc)
+		rc = abi_check("create_qp", LIVE(cq_of, a->send_cq), LIVE_CQ, ctx);
+	if (!rc)
+		rc = abi_check("create_qp", LIVE(cq_of, a->recv_cq), LIVE_CQ, ctx);
+	if (!rc)
+		rc = abi_check("create_qp", LIVE(srq_of, a->srq), LIVE_SRQ, ctx);
+	return rc;
+}
 
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
 				struct ibv_qp_init_attr_ex *attr)
 {
 	struct abi_context *a = abi_of(ibv);
 	struct qp *qp;
+	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
-	if (abi_leave(qp_create(&a->ctx, attr, a->transport, &qp)))
+	rc = check_objects(ibv, attr);
+	if (!rc)
+		rc = qp_create(&a->ctx, attr, a->transport, &qp);
+	if (abi_leave(rc))
 		return NULL;
 	if (qp->send_ops)
 		abi_wr_ops(qp);
@@ -35,8 +54,13 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
-	struct ibv_qp *qp = abi_create_qp_ex(pd->context, &ex);
+	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
+	struct ibv_qp *qp;
 
+	if (!ctx)
+		return NULL;
+	abi_end();
+	qp = abi_create_qp_ex(ctx, &ex);
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;
@@ -73,12 +97,15 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
-	struct abi_context *a = abi_of(ibv->context);
-	struct qp *qp = qp_of(ibv);
+	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+	struct abi_context *a;
+	struct qp *qp;
 	int rc;
 
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!ctx)
+		return errno;
+	a = abi_of(ctx);
+	qp = qp_of(ibv);
 	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET ||
 				    attr->qp_state == IBV_QPS_ERR))
 		nic_flush(a->nic);
@@ -97,19 +124,22 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
 	(void)mask;			/* a hint: everything is filled in */
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
+		return errno;
 	return abi_leave(qp_query(qp_of(ibv), attr, init));
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-	struct nic *nic = abi_of(ibv->context)->nic;
-	uint32_t qpn = ibv->qp_num;
+	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, ENOENT);
+	struct nic *nic;
+	uint32_t qpn;
 	int rc;
 
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!ctx)
+		return errno;
+	nic = abi_of(ctx)->nic;
+	qpn = ibv->qp_num;
 	nic_flush(nic);
 	rc = qp_destroy(qp_of(ibv));
 	if (!rc)
@@ -133,22 +163,22 @@ static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid
 
 EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
+	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+
 	(void)lid;
-	if (!abi_enter(ibv->context))
-		return EIO;
-	return abi_leave(attach(abi_of(ibv->context), qp_of(ibv), gid));
+	return ctx ? abi_leave(attach(abi_of(ctx), qp_of(ibv), gid)) : errno;
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	struct abi_context *a = abi_of(ibv->context);
+	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	int rc;
 
 	(void)lid;
-	if (!abi_enter(ibv->context))
-		return EIO;
+	if (!ctx)
+		return errno;
 	rc = mcast_detach(qp_of(ibv), gid);
 	if (!rc)
-		nic_join(a->nic, a->ctx.dev, gid, false);
+		nic_join(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev, gid, false);
 	return abi_leave(rc);
 }

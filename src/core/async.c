@@ -81,7 +81,6 @@ void async_raise(struct context *ctx, enum ibv_event_type type, void *element)
 static void fill_event(struct ibv_async_event *event, const struct async *a)
 {
 	event->event_type = a->type;
-	/* Every element begins with what the program knows it by. */
 	switch (subject(a->type)) {
 	case ABOUT_PORT:
 		event->element.port_num = 1;

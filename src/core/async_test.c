@@ -46,8 +46,8 @@ static void events_come_in_order(void **state)
 	qp->ctx = srq->ctx = &t.ctx;
 	p = (struct pollfd){ t.ibv.async_fd, POLLIN, 0 };
 	assert_int_equal(async_get(&t.ctx, &e), -EAGAIN);
-	async_raise(&t.ctx, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
-	async_raise(&t.ctx, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	async_raise(&t.ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
+	async_raise(&t.ctx, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ex.qp_base);
 	async_raise(&t.ctx, IBV_EVENT_GID_CHANGE, NULL);
 	assert_int_equal(poll(&p, 1, 0), 1);
 	e = get();
@@ -82,10 +82,10 @@ static void what_was_not_fetched_goes_with_its_object(void **state)
 	begin();
 	p = (struct pollfd){ t.ibv.async_fd, POLLIN, 0 };
 	qp[0].ctx = qp[1].ctx = &t.ctx;
-	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[0]);
-	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[1]);
-	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, &qp[0]);
-	async_forget(&t.ctx, &qp[0]);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[0].ex.qp_base);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp[1].ex.qp_base);
+	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, &qp[0].ex.qp_base);
+	async_forget(&t.ctx, &qp[0].ex.qp_base);
 	e = get();
 	assert_ptr_equal(e.element.qp, &qp[1].ex.qp_base);
 	async_ack(&e);
@@ -118,11 +118,11 @@ static void destroying_waits_for_every_ack(void **state)
 	(void)state;
 	begin();
 	qp->ctx = &t.ctx;
-	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
-	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, qp);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
+	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, &qp->ex.qp_base);
 	a = get();
 	b = get();
-	assert_int_equal(pthread_create(&thread, NULL, forgetter, qp), 0);
+	assert_int_equal(pthread_create(&thread, NULL, forgetter, &qp->ex.qp_base), 0);
 	nap();
 	async_ack(&b);
 	nap();
@@ -145,10 +145,10 @@ static void a_context_may_end_with_events_left(void **state)
 	begin();
 	qp->ctx = &t.ctx;
 	async_raise(&t.ctx, IBV_EVENT_PORT_ERR, NULL);
-	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
 	(void)get();
 	(void)get();
-	async_raise(&t.ctx, IBV_EVENT_COMM_EST, qp);
+	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
 	test_close(&t);				/* LeakSanitizer watches */
 	free(qp);
 }

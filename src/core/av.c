@@ -112,12 +112,14 @@ int ah_create(struct pd *pd, struct device *dev, const struct ibv_ah_attr *attr,
 	ah->ibv.context = pd->ibv.context;
 	ah->ibv.pd = &pd->ibv;
 	ah->ibv.handle = core_handle(core);
+	live_add(&ah->live, LIVE_AH, ah->ibv.context);
 	*out = ah;
 	return 0;
 }
 
 int ah_destroy(struct ah *ah)
 {
+	live_del(&ah->live);
 	atomic_fetch_sub(&ah->pd->users, 1);
 	count_down(&ah->pd->core->ahs);
 	free(ah);

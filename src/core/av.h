@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "sys/addr.h"
+#include "sys/live.h"
 
 struct pd;
 struct device;
@@ -20,7 +21,13 @@ struct av {
 	uint32_t flow_label;
 };
 
-struct ah { struct ibv_ah ibv; struct pd *pd; struct av av; struct ibv_ah_attr attr; };
+struct ah {
+	struct live live;
+	struct ibv_ah ibv;
+	struct pd *pd;
+	struct av av;
+	struct ibv_ah_attr attr;
+};
 
 static inline bool gid_is_multicast(const uint8_t ip[16])
 {

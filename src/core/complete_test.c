@@ -128,9 +128,9 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 	received(qp, &w, IBV_WC_SUCCESS);	/* too late: it was flushed */
 	empty(f->scq);
 	empty(f->rcq);
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_FATAL);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_FATAL);
 	break_qp(qp, false, IBV_EVENT_QP_FATAL);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_false(pop(qp, &w));
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
@@ -189,8 +189,8 @@ static void a_full_cq_fails_the_qp_and_no_other(void **state)
 	assert_int_equal(async_get(&f->ctx, &ev), 0);
 	assert_int_equal(ev.event_type, IBV_EVENT_CQ_ERR);
 	async_ack(&ev);
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_FATAL);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_FATAL);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(qp_destroy(other), 0);
 	fix_close(f);
@@ -235,9 +235,9 @@ static void the_last_wqe_of_an_srq_is_told_once(void **state)
 	break_qp(qp, false, -1);
 	fix_wc(f->rcq, 1, IBV_WC_WR_FLUSH_ERR);	/* was under way */
 	empty(f->rcq);				/* 2 stays for others */
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_true(srq_pop(srq, &w));
 	assert_int_equal(w.wr_id, 2);
 	assert_int_equal(fix_recv(qp, 3), -EINVAL);	/* it has no RQ */
@@ -245,7 +245,7 @@ static void the_last_wqe_of_an_srq_is_told_once(void **state)
 	assert_int_equal(fix_step(qp, IBV_QPS_RESET), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);
@@ -276,7 +276,7 @@ static void a_qp_in_reset_cannot_fail(void **state)
 	(void)state;
 	break_qp(qp, false, IBV_EVENT_QP_FATAL);
 	assert_int_equal(qp->state, IBV_QPS_RESET);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }

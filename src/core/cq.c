@@ -76,6 +76,7 @@ int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context
 		cq->ex.channel = &ch->ibv;
 		count_in_channel(ch, 1);
 	}
+	live_add(&cq->live, LIVE_CQ, ctx->ibv);
 	*out = cq;
 	return 0;
 uncount:
@@ -104,12 +105,13 @@ int cq_destroy(struct cq *cq)
 			 "use it", cq->ex.handle, users);
 		return -EBUSY;
 	}
+	live_del(&cq->live);
 	if (cq->channel) {
 		channel_drop(cq->channel, cq);
 		wait_for_acks(cq);
 		count_in_channel(cq->channel, -1);
 	}
-	async_forget(cq->ctx, cq);
+	async_forget(cq->ctx, &cq->ex);
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
@@ -272,7 +274,7 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 	log_error("completion queue %u is overrun: %u entries, all waiting to "
 		  "be polled; a completion of QP %#x is lost", cq->ex.handle,
 		  cq->cap, cqe->qp_num);
-	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, cq);
+	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)

@@ -35,7 +35,8 @@ struct cqe {
 };
 
 struct cq {
-	struct ibv_cq_ex ex;			/* first; an ibv_cq is its head */
+	struct live live;
+	struct ibv_cq_ex ex;			/* an ibv_cq is its head */
 	struct core *core;
 	struct context *ctx;
 	struct channel *channel;

@@ -158,7 +158,7 @@ static void an_overrun_is_told_once_and_lasts(void **state)
 	assert_true(cq_empty(cq));
 	assert_int_equal(async_get(&t.ctx, &event), 0);
 	assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
-	assert_ptr_equal(event.element.cq, cq);
+	assert_ptr_equal(event.element.cq, &cq->ex);
 	assert_true(list_empty(&t.ctx.async.waiting));
 	async_ack(&event);
 	assert_int_equal(cq->ex.async_events_completed, 1);

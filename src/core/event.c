@@ -110,6 +110,7 @@ int channel_create(struct context *ctx, struct channel **out)
 	}
 	ch->ibv.context = ctx->ibv;
 	ch->ibv.fd = ch->queue.fd;
+	live_add(&ch->live, LIVE_CHANNEL, ctx->ibv);
 	*out = ch;
 	return 0;
 }
@@ -123,6 +124,7 @@ int channel_destroy(struct channel *ch)
 	lock_give(&ch->queue.lock);
 	if (busy)
 		return -EBUSY;
+	live_del(&ch->live);
 	event_queue_fini(&ch->queue);
 	free(ch);
 	return 0;

@@ -15,6 +15,7 @@
 
 #include "sys/fd.h"
 #include "sys/list.h"
+#include "sys/live.h"
 #include "sys/lock.h"
 
 struct cq;
@@ -33,7 +34,8 @@ struct event_queue {
 };
 
 struct channel {
-	struct ibv_comp_channel ibv;		/* first; ibv.fd is queue.fd */
+	struct live live;
+	struct ibv_comp_channel ibv;		/* ibv.fd is queue.fd */
 	struct event_queue queue;
 };
 
@@ -70,8 +72,9 @@ struct cq *channel_pop(struct channel *ch);
 void channel_raise(struct channel *ch, struct cq *cq);
 void channel_drop(struct channel *ch, struct cq *cq);
 
-/* Raise an asynchronous event; element as the type says (NULL for port and
- * device events: port 1).  QP, CQ, SRQ: destroying the object waits until all
+/* Raise an asynchronous event; element is what the program knows the object by,
+ * an ibv_qp, ibv_cq or ibv_srq as the type says (NULL for port and device events:
+ * port 1).  QP, CQ, SRQ: destroying the object waits until all
  * its events were acknowledged, and drops those not fetched. */
 void async_raise(struct context *ctx, enum ibv_event_type type, void *element);
 int async_get(struct context *ctx, struct ibv_async_event *event);  /* as above */

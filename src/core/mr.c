@@ -19,6 +19,11 @@ struct pd *pd_of(struct ibv_pd *ibv)
 	return container_of(ibv, struct pd, ibv);
 }
 
+struct mr *mr_of(struct ibv_mr *ibv)
+{
+	return container_of(ibv, struct mr, ibv);
+}
+
 int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 {
 	struct pd *pd;
@@ -33,6 +38,7 @@ int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 	pd->core = core;
 	pd->ibv.context = ctx;
 	pd->ibv.handle = core_handle(core);
+	live_add(&pd->live, LIVE_PD, ctx);
 	*out = pd;
 	return 0;
 }
@@ -46,6 +52,7 @@ int pd_free(struct pd *pd)
 			 "use it", pd->ibv.handle, users);
 		return -EBUSY;
 	}
+	live_del(&pd->live);
 	count_down(&pd->core->pds);
 	free(pd);
 	return 0;
@@ -186,6 +193,7 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		.addr = addr, .length = length, .handle = core_handle(core),
 		.lkey = mr->mkey.key, .rkey = mr->mkey.key,
 	};
+	live_add(&mr->live, LIVE_MR, mr->ibv.context);
 	*out = mr;
 	return 0;
 release:
@@ -304,6 +312,7 @@ int mr_dereg(struct mr *mr)
 	turn_pass(&core->turn);
 	if (core->board && core->board_wait(core, mr->mkey.key))
 		return -EBUSY;
+	live_del(&mr->live);
 	atomic_fetch_sub(&mr->mkey.pd->users, 1);
 	count_down(&core->mrs);
 	free(mr);

@@ -17,14 +17,18 @@
 
 #include "core/verr.h"
 #include "sys/list.h"
+#include "sys/live.h"
 
 struct context;
 struct core;
+struct mr;
+struct mw;
 struct qp;
 struct swqe;
 
 struct pd {
-	struct ibv_pd ibv;			/* first: what the program holds */
+	struct live live;
+	struct ibv_pd ibv;			/* what the program holds */
 	struct core *core;
 	_Atomic unsigned users;			/* objects that name it: EBUSY */
 };
@@ -38,6 +42,8 @@ struct pd {
 		      (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
 
 struct pd *pd_of(struct ibv_pd *ibv);
+struct mr *mr_of(struct ibv_mr *ibv);
+struct mw *mw_of(struct ibv_mw *ibv);
 int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
 int pd_free(struct pd *pd);			/* 0 or -EBUSY */
 
@@ -59,12 +65,14 @@ struct mkey {
 };
 
 struct mr {
+	struct live live;
 	struct ibv_mr ibv;
 	struct mkey mkey;
 	struct core *core;
 	bool leaving;			/* its key is gone, but not yet all who used it */
 };
 struct mw {
+	struct live live;
 	struct ibv_mw ibv;
 	struct mkey mkey;
 	struct core *core;

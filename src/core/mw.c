@@ -11,6 +11,11 @@
 #include "core/qp.h"
 #include "sys/log.h"
 
+struct mw *mw_of(struct ibv_mw *ibv)
+{
+	return container_of(ibv, struct mw, ibv);
+}
+
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 {
 	struct core *core = pd->core;
@@ -40,6 +45,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 		.rkey = mw->mkey.key, .handle = core_handle(core),
 		.type = type,
 	};
+	live_add(&mw->live, LIVE_MW, mw->ibv.context);
 	*out = mw;
 	return 0;
 release:
@@ -69,6 +75,7 @@ int mw_dealloc(struct mw *mw)
 {
 	struct core *core = mw->core;
 
+	live_del(&mw->live);
 	turn_take(&core->turn);
 	unbind(&mw->mkey);
 	mkey_del(core, &mw->mkey);

@@ -62,7 +62,8 @@ struct sq {
 };
 
 struct qp {
-	struct ibv_qp_ex ex;			/* first; an ibv_qp is its head */
+	struct live live;
+	struct ibv_qp_ex ex;			/* an ibv_qp is its head */
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;
@@ -108,7 +109,7 @@ struct qp *qp_of(struct ibv_qp *ibv);
 struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
 
 /* attr's caps are raised to what was granted; attr->pd is needed whether or
- * not comp_mask names it.  -EINVAL, -ENOMEM, -EOPNOTSUPP, -EIO. */
+ * not comp_mask names it; its objects are ctx's.  -EINVAL, -ENOMEM, -EOPNOTSUPP, -EIO. */
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out);
 /* Waits until its events are acknowledged.  0 or -EBUSY: in a multicast group.

@@ -196,7 +196,7 @@ static void a_step_the_transport_refuses_is_undone(void **state)
 	lock_take(&qp->lock);
 	qp_drained(qp);
 	lock_give(&qp->lock);
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_SQ_DRAINED);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_SQ_DRAINED);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
@@ -251,7 +251,7 @@ static void err_flushes(void **state)
 	fix_wc(f->rcq, 3, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(fix_recv(qp, 4), 0);
 	fix_wc(f->rcq, 4, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_int_equal(query(qp).qkey, 0x111);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
@@ -270,7 +270,7 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_true(query(qp).sq_draining);
 	assert_true(query(qp).en_sqd_async_notify);
 	assert_int_equal(fix_send(qp, 1, 0), 0);	/* waits for RTS */
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	a.timeout = 20;
 	assert_int_equal(modify(qp, a, IBV_QP_TIMEOUT), 0);
 	assert_true(query(qp).sq_draining);		/* still */
@@ -278,8 +278,8 @@ static void draining_is_told_when_asked_for(void **state)
 	qp_drained(qp);
 	qp_drained(qp);
 	lock_give(&qp->lock);
-	assert_int_equal(fix_event(f, qp), IBV_EVENT_SQ_DRAINED);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_SQ_DRAINED);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_false(query(qp).sq_draining);
 	assert_int_equal(query(qp).timeout, 20);
 	assert_int_equal(fix_step(qp, IBV_QPS_RTS), 0);
@@ -292,7 +292,7 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_false(query(qp).sq_draining);
 	fake.drain_at_once = true;
 	assert_int_equal(fix_step(qp, IBV_QPS_SQD), 0);
-	assert_int_equal(fix_event(f, qp), -1);
+	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_false(query(qp).sq_draining);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);

@@ -40,7 +40,8 @@ int rq_post(struct rq *rq, const struct ibv_recv_wr *wr);  /* -ENOMEM, -EINVAL *
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
 struct srq {
-	struct ibv_srq ibv;			/* first */
+	struct live live;
+	struct ibv_srq ibv;
 	struct core *core;
 	struct context *ctx;
 	struct pd *pd;

@@ -101,6 +101,7 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 	atomic_fetch_add(&pd->users, 1);
 	attr->attr.max_wr = srq->rq.cap;
 	attr->attr.max_sge = srq->rq.max_sge;
+	live_add(&srq->live, LIVE_SRQ, ctx->ibv);
 	*out = srq;
 	return 0;
 
@@ -119,6 +120,7 @@ int srq_destroy(struct srq *srq)
 		log_info("srq %u is not destroyed: %u QPs use it", srq->num, users);
 		return -EBUSY;
 	}
+	live_del(&srq->live);
 	lock_take(&srq->core->lock);
 	list_del(&srq->node);
 	lock_give(&srq->core->lock);

@@ -97,17 +97,17 @@ static void the_limit_event_comes_once_each_time_armed(void **state)
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), 0);
 	assert_true(srq_pop(srq, &w));
 	assert_true(srq_pop(srq, &w));
-	assert_int_equal(fix_event(f, srq), -1);	/* 3 stay */
+	assert_int_equal(fix_event(f, &srq->ibv), -1);	/* 3 stay */
 	assert_true(srq_pop(srq, &w));
-	assert_int_equal(fix_event(f, srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(fix_event(f, &srq->ibv), IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_int_equal(srq_query(srq, &a), 0);
 	assert_int_equal(a.srq_limit, 0);
 	assert_true(srq_pop(srq, &w));
-	assert_int_equal(fix_event(f, srq), -1);
+	assert_int_equal(fix_event(f, &srq->ibv), -1);
 	a.srq_limit = 1;
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), 0);
 	assert_true(srq_pop(srq, &w));
-	assert_int_equal(fix_event(f, srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(fix_event(f, &srq->ibv), IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);
 }

@@ -244,7 +244,7 @@ static void established(struct local_qp *q)	/* 12.9.7.1 */
 	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
 		return;
 	q->rsp.comm_est = true;
-	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, q->qp);
+	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, &q->qp->ex.qp_base);
 }
 
 static bool is_for(const struct local_qp *q, const struct peer *p,

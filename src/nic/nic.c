@@ -31,6 +31,7 @@
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
+#include "sys/live.h"
 #include "sys/log.h"
 #include "sys/rand.h"
 
@@ -304,14 +305,16 @@ NO_TSA static void before_fork(void)
 	pthread_mutex_lock(&nic_lock);
 	registry_hold();
 	guard_hold();
-	if (!the_nic)
-		return;
-	turn_take(&the_nic->core.turn);
-	lock_take(&the_nic->core.lock);
+	if (the_nic) {
+		turn_take(&the_nic->core.turn);
+		lock_take(&the_nic->core.lock);
+	}
+	live_hold();
 }
 
 NO_TSA static void fork_parent(void)
 {
+	live_let_go();
 	if (the_nic) {
 		lock_give(&the_nic->core.lock);
 		turn_give(&the_nic->core.turn);
@@ -340,6 +343,7 @@ NO_TSA static void fork_child(void)
 {
 	struct nic *nic = the_nic;
 
+	live_let_go();
 	if (nic) {
 		struct engine *e = &nic->engine;
 

@@ -179,7 +179,7 @@ void log_must(const char *re)
 
 static const struct local_row *const sets[] = {
 	post_rows, builder_rows, state_rows, event_rows, queue_rows, window_rows,
-	call_rows,
+	call_rows, stale_rows,
 };
 
 static bool wanted(const char *name, char **names)

@@ -157,7 +157,7 @@ struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id
 /* Rows that need one process only; then those that go over the wire. */
 struct local_row { const char *name; void (*run)(void); };
 extern const struct local_row post_rows[], builder_rows[], state_rows[],
-	event_rows[], queue_rows[], call_rows[], window_rows[];
+	event_rows[], queue_rows[], call_rows[], window_rows[], stale_rows[];
 
 /* wire_rows.c, wire_run.c: */
 unsigned wire_count(void);

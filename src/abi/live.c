@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* live.c - objects that programs name and that do not exist (any more), or are
+ * another context's. */
+#include "sys/live.h"
+
+#include "abi/abi.h"
+#include "sys/log.h"
+
+struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone)
+{
+	const void *owner;
+	struct ibv_context *ctx;
+
+	if (!live_find(l, kind, &owner)) {
+		log_info("a call refused: there is no %s at %p (freed already?)",
+			 live_name(kind), (const void *)l);
+		errno = gone;
+		return NULL;
+	}
+	ctx = (struct ibv_context *)(uintptr_t)owner;
+	return abi_enter(ctx) ? ctx : NULL;
+}
+
+int abi_check(const char *call, const struct live *l, enum live_kind kind,
+	      const struct ibv_context *ctx)
+{
+	const void *owner = NULL;
+
+	if (!l || (live_find(l, kind, &owner) && owner == ctx))
+		return 0;
+	log_info("%s refused: a %s %s", call, live_name(kind), owner ?
+		 "of another context" : "that does not exist (freed already?)");
+	return -EINVAL;
+}

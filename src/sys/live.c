@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* live.c - see live.h.  A hash table that chains the objects themselves, so that
+ * to add one cannot fail. */
+#include "sys/live.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "sys/lock.h"
+
+enum { FIRST_BITS = 6 };
+
+static struct live *first[1 << FIRST_BITS];
+static struct {
+	struct lock lock;
+	struct live **chain;			/* [1 << bits] */
+	unsigned bits;
+	size_t count;
+} table = { .chain = first, .bits = FIRST_BITS };
+
+/* Of the address: l may be freed. */
+static size_t place(const struct live *l, unsigned bits)
+{
+	return (size_t)(((uint64_t)(uintptr_t)l * 0x9e3779b97f4a7c15u) >> (64 - bits));
+}
+
+static struct live **link_to(const struct live *l)
+{
+	struct live **at = &table.chain[place(l, table.bits)];
+
+	while (*at && *at != l)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Short of memory chains are longer: no harm. */
+static void grow(void)
+{
+	const unsigned bits = table.bits + 2;
+	struct live **chain = calloc((size_t)1 << bits, sizeof(struct live *));
+
+	if (!chain)
+		return;
+	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
+		while (table.chain[i]) {
+			struct live *l = table.chain[i];
+			struct live **to = &chain[place(l, bits)];
+
+			table.chain[i] = l->next;
+			l->next = *to;
+			*to = l;
+		}
+	}
+	if (table.chain != first)
+		free(table.chain);
+	table.chain = chain;
+	table.bits = bits;
+}
+
+void live_add(struct live *l, enum live_kind kind, const void *owner)
+{
+	struct live **at;
+
+	lock_take(&table.lock);
+	if (table.count++ >> table.bits)
+		grow();
+	at = &table.chain[place(l, table.bits)];
+	*l = (struct live){ .next = *at, .owner = owner, .kind = kind };
+	*at = l;
+	lock_give(&table.lock);
+}
+
+static void take_out(struct live **at)
+{
+	struct live *l = *at;
+
+	*at = l->next;
+	l->kind = LIVE_NONE;
+	table.count--;
+}
+
+void live_del(struct live *l)
+{
+	struct live **at;
+
+	lock_take(&table.lock);
+	at = link_to(l);
+	if (*at)
+		take_out(at);
+	lock_give(&table.lock);
+}
+
+bool live_find(const struct live *l, enum live_kind kind, const void **owner)
+{
+	bool found;
+
+	if (!l)
+		return false;
+	lock_take(&table.lock);
+	found = *link_to(l) && l->kind == kind;
+	if (found)
+		*owner = l->owner;
+	lock_give(&table.lock);
+	return found;
+}
+
+void live_forget(const void *owner)
+{
+	lock_take(&table.lock);
+	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
+		struct live **at = &table.chain[i];
+
+		while (*at) {
+			if ((*at)->owner == owner)
+				take_out(at);
+			else
+				at = &(*at)->next;
+		}
+	}
+	lock_give(&table.lock);
+}
+
+const char *live_name(enum live_kind kind)
+{
+	static const char *const names[] = {
+		[LIVE_NONE] = "object", [LIVE_CONTEXT] = "device context",
+		[LIVE_PD] = "protection domain", [LIVE_MR] = "memory region",
+		[LIVE_MW] = "memory window", [LIVE_AH] = "address handle",
+		[LIVE_CHANNEL] = "completion channel", [LIVE_CQ] = "completion queue",
+		[LIVE_SRQ] = "shared receive queue", [LIVE_QP] = "queue pair",
+	};
+
+	return names[kind];
+}
+
+NO_TSA void live_hold(void)
+{
+	lock_take(&table.lock);
+}
+
+NO_TSA void live_let_go(void)
+{
+	lock_give(&table.lock);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* live.h - which objects exist: programs call verbs with pointers to objects that
+ * are freed, or are another context's.
+ *
+ * A process-wide table of those that live, by address.  A pointer is looked up
+ * before anything behind it is read, so a stale one does no harm, unless its
+ * memory is an object of the same kind again.  For control calls: posts and polls
+ * do not ask.
+ */
+#ifndef SYS_LIVE_H
+#define SYS_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum live_kind {
+	LIVE_NONE, LIVE_CONTEXT, LIVE_PD, LIVE_MR, LIVE_MW, LIVE_AH, LIVE_CHANNEL,
+	LIVE_CQ, LIVE_SRQ, LIVE_QP,
+};
+
+/* Part of each object, and its first: the allocator's notes in freed memory,
+ * which stand in front, leave the rest as it was.  Inline functions of verbs.h
+ * read object->context before they call us. */
+struct live {
+	struct live *next;
+	const void *owner;			/* the ibv_context */
+	enum live_kind kind;
+};
+
+void live_add(struct live *l, enum live_kind kind, const void *owner);
+void live_del(struct live *l);			/* in the table or not */
+
+/* Is l an object of this kind?  Then *owner is its context.  l is compared, not
+ * read; NULL is none. */
+bool live_find(const struct live *l, enum live_kind kind, const void **owner);
+
+/* All that owner has exists no more; the memory stays. */
+void live_forget(const void *owner);
+
+const char *live_name(enum live_kind kind);
+
+/* Around fork: nobody changes the table meanwhile. */
+void live_hold(void);
+void live_let_go(void);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/live.h"
+
+static const char ctx_a, ctx_b;
+
+static bool is_of(const struct live *l, enum live_kind kind, const void *owner)
+{
+	const void *got = NULL;
+
+	return live_find(l, kind, &got) && got == owner;
+}
+
+static void lives_until_deleted(void **state)
+{
+	struct live l;
+	const void *owner;
+
+	(void)state;
+	memset(&l, 0xee, sizeof(l));
+	assert_false(live_find(&l, LIVE_PD, &owner));
+	assert_false(live_find(NULL, LIVE_PD, &owner));
+	live_add(&l, LIVE_PD, &ctx_a);
+	assert_true(is_of(&l, LIVE_PD, &ctx_a));
+	assert_false(live_find(&l, LIVE_QP, &owner));
+	live_del(&l);
+	assert_false(live_find(&l, LIVE_PD, &owner));
+	live_del(&l);
+}
+
+/* Memory that is freed is not read: AddressSanitizer looks on. */
+static void freed_memory_is_not_read(void **state)
+{
+	struct live *l = malloc(sizeof(*l));
+	volatile uintptr_t at = (uintptr_t)l;	/* lest the compiler object */
+	const void *owner;
+
+	(void)state;
+	live_add(l, LIVE_QP, &ctx_a);
+	live_del(l);
+	free(l);
+	assert_false(live_find((struct live *)at, LIVE_QP, &owner));
+	assert_false(live_find((struct live *)(uintptr_t)8, LIVE_QP, &owner));
+	assert_false(live_find((struct live *)UINTPTR_MAX, LIVE_QP, &owner));
+}
+
+enum { MANY = 5000 };
+
+static void many(void **state)
+{
+	struct live *l = calloc(MANY, sizeof(*l));
+	const void *owner;
+
+	(void)state;
+	assert_non_null(l);
+	for (unsigned i = 0; i < MANY; i++)
+		live_add(&l[i], LIVE_MR, i % 3 ? &ctx_a : &ctx_b);
+	for (unsigned i = 0; i < MANY; i += 2)
+		live_del(&l[i]);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(is_of(&l[i], LIVE_MR, i % 3 ? &ctx_a : &ctx_b),
+				 i % 2);
+	live_forget(&ctx_b);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(live_find(&l[i], LIVE_MR, &owner),
+				 i % 2 && i % 3);
+	live_forget(&ctx_a);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_false(live_find(&l[i], LIVE_MR, &owner));
+	free(l);
+}
+
+static void *come_and_go(void *arg)
+{
+	struct live l[64];
+
+	for (int round = 0; round < 200; round++) {
+		for (int i = 0; i < 64; i++)
+			live_add(&l[i], LIVE_AH, arg);
+		for (int i = 0; i < 64; i++)
+			assert_true(is_of(&l[i], LIVE_AH, arg));
+		for (int i = 0; i < 64; i++)
+			live_del(&l[i]);
+	}
+	return NULL;
+}
+
+static void threads(void **state)
+{
+	static char owner[4];
+	pthread_t t[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, come_and_go, &owner[i]), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void names(void **state)
+{
+	(void)state;
+	for (int k = LIVE_NONE; k <= LIVE_QP; k++)
+		assert_non_null(live_name((enum live_kind)k));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lives_until_deleted),
+		cmocka_unit_test(freed_memory_is_not_read),
+		cmocka_unit_test(many),
+		cmocka_unit_test(threads),
+		cmocka_unit_test(names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
