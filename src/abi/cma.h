@@ -130,6 +130,8 @@ const struct cm_gate *cma_gate(void);
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 	       struct cma_dev **dev, int *index);
 bool cma_has_kind(enum cma_kind kind);
+/* Is each device of that kind, and has it that address? */
+bool cma_all_have(const uint8_t ip[16], enum cma_kind kind);
 int cma_any_dev(struct cma_dev **dev);
 /* An address of a device that is not loopback, of that family.  -ENODEV. */
 int cma_some_ip(bool v6, uint8_t ip[16]);

@@ -77,14 +77,13 @@ int cma_take_name(struct cma_id *id)
 	};
 	int rc;
 
-	if (id->dev)
+	sockaddr_ip(src, s.ip);
+	if (id->dev && !cma_ip_is_loopback(s.ip)) {
 		s.iwarp = s.only_iwarp = id->dev->iwarp;
-	else if (cma_kind_of(id) == CMA_ANY) {
+	} else if (cma_kind_of(id) == CMA_ANY) {
 		s.iwarp = cma_has_kind(CMA_IWARP);
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
-
-	sockaddr_ip(src, s.ip);
 	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
 	if (rc)
 		return rc;
@@ -112,9 +111,11 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 	if (!sockaddr_len(a))
 		return -EAFNOSUPPORT;
 	/* As with the kernel's rdma_cm, who is bound to loopback has no device
-	 * yet: libfabric counts on that. */
+	 * yet: libfabric counts on that.  But where there is no other, the loopback
+	 * interface's will be it: a server that needs one (SPDK) gets it. */
 	sockaddr_ip(a, ip);
-	if (cma_is_any(a) || cma_ip_is_loopback(ip)) {
+	if (cma_is_any(a) ||
+	    (cma_ip_is_loopback(ip) && !cma_all_have(ip, cma_kind_of(id)))) {
 		struct cma_dev *dev;
 
 		rc = cma_any_dev(&dev);

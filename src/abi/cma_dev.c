@@ -240,6 +240,18 @@ bool cma_has_kind(enum cma_kind kind)
 	return has;
 }
 
+bool cma_all_have(const uint8_t ip[16], enum cma_kind kind)
+{
+	bool all = cma_init() == 0;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs; i++)
+		all &= gid_index(devs[i], ip) >= 0 &&
+		       (kind == CMA_ANY || devs[i]->iwarp == (kind == CMA_IWARP));
+	pthread_mutex_unlock(&devs_lock);
+	return all;
+}
+
 int cma_any_dev(struct cma_dev **dev)
 {
 	int rc = cma_init();

@@ -14,6 +14,8 @@ enum { RESOLVE_MS = 2000 };
 static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,
 		     socklen_t n)
 {
+	if (!from || n > sizeof(struct sockaddr_storage))
+		return -EINVAL;
 	*to = calloc(1, sizeof(struct sockaddr_storage));
 	if (!*to)
 		return -ENOMEM;
@@ -44,11 +46,25 @@ static int fill_addrs(struct rdma_addrinfo *r, const struct addrinfo *ai,
 		return copy_addr(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr,
 				 ai->ai_addrlen);
 	if (hints && hints->ai_src_len &&
-	    hints->ai_src_len <= sizeof(struct sockaddr_storage) &&
 	    copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
 		      hints->ai_src_len))
 		return -ENOMEM;
 	return copy_addr(&r->ai_dst_addr, &r->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
+}
+
+/* No name to ask for: what the hints have, be it one address or both. */
+static int take_hints(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
+{
+	int rc = 0;
+
+	r->ai_family = hints->ai_family;
+	if (hints->ai_src_len)
+		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
+			       hints->ai_src_len);
+	if (!rc && hints->ai_dst_len)
+		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr,
+			       hints->ai_dst_len);
+	return rc;
 }
 
 static void fill_types(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
@@ -72,7 +88,7 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 	struct addrinfo *ai;
 	int rc;
 
-	if (!node && !service && (!hints || (!hints->ai_src_len && !hints->ai_dst_len)))
+	if (!node && !service && !hints)
 		return cma_result(-EINVAL);
 	if (cma_result(cma_init()))
 		return -1;
@@ -81,14 +97,7 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 		return cma_result(-ENOMEM);
 	fill_types(r, hints);
 	if (!node && !service) {
-		struct addrinfo given = { .ai_family = hints->ai_family };
-		bool passive = r->ai_flags & RAI_PASSIVE;
-
-		given.ai_addr = passive ? hints->ai_src_addr : hints->ai_dst_addr;
-		given.ai_addrlen = passive ? hints->ai_src_len : hints->ai_dst_len;
-		rc = !given.ai_addr ||
-		     given.ai_addrlen > sizeof(struct sockaddr_storage) ? -EINVAL :
-		     fill_addrs(r, &given, hints);
+		rc = take_hints(r, hints);
 	} else {
 		rc = ask(node, service, r->ai_flags, hints ? hints->ai_family : 0, &ai);
 		if (rc) {

@@ -38,8 +38,9 @@ int deaths_ask(const char *ip, unsigned port, const char *step)
 	bool over = false;
 
 	cm_resolved(&e, ch, ip, port);
-	printf("QP 0x%x of 0x%llx\n", e.id->qp->qp_num,
-	       (unsigned long long)be64toh(ibv_get_device_guid(e.id->verbs->device)));
+	if (!strcmp(step, "never"))
+		printf("QP 0x%x of 0x%llx\n", e.id->qp->qp_num, (unsigned long long)
+		       be64toh(ibv_get_device_guid(e.id->verbs->device)));
 	MUST(rdma_connect(e.id, NULL) == 0);
 	while (!over) {
 		struct rdma_cm_event *ev = cm_event(ch);

@@ -137,6 +137,23 @@ static void moving(const char *ip, unsigned port)
 }
 
 /* Both ends here; a listener that says no, then yes. */
+static bool is_loopback(const char *ip)
+{
+	return !strncmp(ip, "127.", 4) || !strcmp(ip, "::1");
+}
+
+static bool has_others(void)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+	bool some = false;
+
+	MUST(list);
+	for (int i = 0; list[i]; i++)
+		some |= !strstr(ibv_get_device_name(list[i]->device), "_lo");
+	rdma_free_devices(list);
+	return some;
+}
+
 static void words(const char *ip, unsigned port)
 {
 	struct rdma_conn_param p = { .private_data = "please", .private_data_len = 7,
@@ -160,6 +177,10 @@ static void words(const char *ip, unsigned port)
 	MUST(rdma_get_src_port(ev->id) == rdma_get_dst_port(c.id));
 	MUST(rdma_get_dst_port(ev->id) == rdma_get_src_port(c.id));
 	MUST(ev->id->verbs == c.id->verbs);
+	/* Who is bound to an address has a device before anybody comes.  Loopback is an
+	 * exception, as in Linux, where there are other devices, too. */
+	MUST(listener->verbs ? listener->verbs == c.id->verbs && listener->pd :
+			       is_loopback(ip) && has_others());
 	MUST(rdma_reject(ev->id, "no", 3) == 0);
 	s.id = ev->id;
 	rdma_ack_cm_event(ev);
@@ -255,6 +276,27 @@ static void families(void)
 	}
 }
 
+/* Without a name it is the hints' addresses, be it one of them. */
+static void hints(const char *ip, unsigned port)
+{
+	struct sockaddr_storage a = cm_address(ip, port);
+	struct rdma_addrinfo *r, h = { .ai_family = a.ss_family };
+
+	MUST(rdma_getaddrinfo(NULL, NULL, NULL, &r) == -1 && errno == EINVAL);
+	h.ai_src_addr = (struct sockaddr *)&a;
+	h.ai_src_len = sizeof(a);
+	for (int i = 0; i < 2; i++) {
+		MUST(rdma_getaddrinfo(NULL, NULL, &h, &r) == 0);
+		MUST(r->ai_src_len == sizeof(a) && !memcmp(r->ai_src_addr, &a, sizeof(a)));
+		MUST(i ? r->ai_dst_len == sizeof(a) : !r->ai_dst_addr && !r->ai_dst_len);
+		rdma_freeaddrinfo(r);
+		h.ai_dst_addr = h.ai_src_addr;
+		h.ai_dst_len = h.ai_src_len;
+	}
+	h.ai_src_len++;
+	MUST(rdma_getaddrinfo(NULL, NULL, &h, &r) == -1 && errno == EINVAL);
+}
+
 int rules(const char *ip, unsigned port)
 {
 	ports(ip, port);
@@ -263,6 +305,7 @@ int rules(const char *ip, unsigned port)
 	words(ip, port);
 	own_qp(ip, port);
 	families();
+	hints(ip, port);
 	return 0;
 }
 
