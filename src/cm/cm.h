@@ -33,6 +33,8 @@ struct cm_site {
 	/* A datagram from udp_ask_port that a host has refused, as nobody has the port
 	 * there: the host, and as much of it as was quoted.  0: no more. */
 	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
+	/* Processes of this host need not be reached by the wire. */
+	bool by_host;
 };
 
 /* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */

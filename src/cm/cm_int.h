@@ -124,6 +124,7 @@ struct suspect {
 
 struct out_mad {
 	struct cm_way way;
+	uint16_t slot;			/* of the process that it is for; 0: unknown */
 	uint8_t mad[MAD_LEN];
 };
 

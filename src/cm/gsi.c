@@ -323,6 +323,24 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	(void)batch_seal(b);			/* all of it is our own memory */
 }
 
+/* To a process of this host, which then has it for certain, whatever becomes of this
+ * one and whichever process the port gives datagrams to.  Not to one of another user,
+ * who takes what is handed over from the port's holder alone. */
+static bool by_hand(struct cm *cm, const struct out_mad *o)
+{
+	struct cm_way back = { .ifindex = o->way.ifindex };
+	uint8_t packet[GSI_PACKET];
+	struct dgram d;
+
+	if (!o->slot || !cm->host || !cm->site->by_host || o->slot == cm->core->slot ||
+	    !way_is_here(cm, &o->way) || !host_is_ours(cm->host, o->slot))
+		return false;
+	memcpy(back.src, o->way.dst, 16);
+	memcpy(back.dst, o->way.src, 16);
+	make_packet(cm, &back, o->mad, packet, &d);
+	return host_forward(cm->host, o->slot, &d) == 0;
+}
+
 int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 {
 	struct ib_pkt pkt;
@@ -340,7 +358,8 @@ bool gsi_output(struct cm *cm, struct batch *b)
 	while (cm->out_n > 0) {
 		if (!batch_has_room(b, 1, GSI_PACKET + 16))
 			return true;
-		emit(cm, b, &cm->out[cm->out_head]);
+		if (!by_hand(cm, &cm->out[cm->out_head]))
+			emit(cm, b, &cm->out[cm->out_head]);
 		cm->out_head = (cm->out_head + 1) % OUT_MAX;
 		cm->out_n--;
 	}

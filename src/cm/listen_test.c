@@ -91,7 +91,8 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
-static const struct cm_site site = { .is_here = is_here, .addresses = addresses };
+static const struct cm_site site = { .is_here = is_here, .addresses = addresses,
+				     .by_host = true };
 
 static void proc_open(struct proc *p)
 {
@@ -318,6 +319,46 @@ static void a_process_that_lives_or_not(void **state)
 	free(owner);
 }
 
+/* To a process of this host, and with which of it, a message goes by hand; when it is
+ * sent again by the wire. */
+static void a_message_is_handed_over(void **state)
+{
+	static struct batch b;
+	struct cm_msg m = { .type = CM_REJ, .tid = 5, .reason = 28 };
+	struct cm_way way = { .ifindex = 3 };
+	struct proc p, q;
+	struct cm_msg got;
+
+	(void)state;
+	proc_open(&p);
+	proc_open(&q);
+	fix_ip(0, way.src);
+	fix_ip(1, way.dst);
+	m.remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT | 9;
+	send_mad(p.core.cm, &way, &m);
+	batch_reset(&b);
+	assert_false(cm_output(&p.core, &b, 0));
+	assert_int_equal(b.n, 0);
+	for (int i = 0; i < 3; i++)
+		host_run(q.host);
+	assert_int_equal(q.n, 1);
+	assert_memory_equal(q.got.from.ip, way.src, 16);
+	assert_memory_equal(q.got.to.ip, way.dst, 16);
+	assert_int_equal(q.got.ifindex, 3);
+	assert_int_equal(cm_mad_parse(&got, q.bytes + GSI_HDRS, MAD_LEN), 0);
+	assert_int_equal(got.remote_id, m.remote_id);
+	/* Nobody knows whose it is, or there is no such slot. */
+	for (unsigned i = 0; i < 2; i++) {
+		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
+		send_mad(p.core.cm, &way, &m);
+		batch_reset(&b);
+		assert_false(cm_output(&p.core, &b, 0));
+		assert_int_equal(b.n, 1);
+	}
+	proc_close(&p);
+	proc_close(&q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +367,7 @@ int main(void)
 		cmocka_unit_test(any_port_is_a_free_one),
 		cmocka_unit_test(a_mad_is_handed_on),
 		cmocka_unit_test(a_process_that_lives_or_not),
+		cmocka_unit_test(a_message_is_handed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

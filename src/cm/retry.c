@@ -21,7 +21,10 @@ uint64_t cm_interval(uint8_t n)
 	return UINT64_C(4096) << (n & 31);
 }
 
-static void put(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
+/* A MAD is given to slot's process by hand at first (gsi.c), and goes by the wire when
+ * it is sent again. */
+static void put(struct cm *cm, const struct cm_way *way, uint16_t slot,
+		const uint8_t *mad)
 {
 	struct out_mad *o;
 
@@ -31,6 +34,7 @@ static void put(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
 	}
 	o = &cm->out[(cm->out_head + cm->out_n++) % OUT_MAX];
 	o->way = *way;
+	o->slot = slot;
 	memcpy(o->mad, mad, MAD_LEN);
 	cm->counter[CM_TX]++;
 }
@@ -40,13 +44,13 @@ void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
 	uint8_t mad[MAD_LEN];
 
 	cm_mad_build(mad, m);
-	put(cm, way, mad);
+	put(cm, way, id_slot(m->remote_id), mad);
 }
 
 void send_again(struct conn *c)
 {
 	c->cm->counter[CM_TX_AGAIN]++;
-	put(c->cm, &c->way, c->mad);
+	put(c->cm, &c->way, 0, c->mad);
 }
 
 static uint64_t try_ns(const struct conn *c)
@@ -77,7 +81,7 @@ void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout
 	c->quick = QUICK_NS;
 	c->full_at = now + try_ns(c);
 	c->patience = now + PATIENCE_NS;
-	put(c->cm, &c->way, c->mad);
+	put(c->cm, &c->way, id_slot(m->remote_id), c->mad);
 	set_timer(c, now);
 }
 

@@ -159,8 +159,10 @@ static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max
 	return port_refused(port, ip, quote, max);
 }
 
-static const struct cm_site site = {
-	registry_has_ip, registry_addresses, on_note, refused,
+static const struct cm_site by_host = {
+	registry_has_ip, registry_addresses, on_note, refused, true,
+}, by_wire = {
+	registry_has_ip, registry_addresses, on_note, refused, false,
 };
 
 static void on_connection(void *arg)
@@ -182,7 +184,7 @@ static int open_transports(struct nic *nic, enum local_way way, const char *off_
 	rc = local_open(core, e->host, way, off_why, &local_ops, nic);
 	if (rc)
 		goto close_conns;
-	rc = cm_open(core, e->host, &site, rand_start());
+	rc = cm_open(core, e->host, way == LOCAL_OFF ? &by_wire : &by_host, rand_start());
 	if (rc)
 		goto close_local;
 	return 0;
