@@ -176,6 +176,10 @@ static void conn_run(struct host *h, struct conn *c)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		/* Said once, of one that ended with something unread; what it
+		 * had sent is behind it. */
+		if (n < 0 && errno == ECONNRESET)
+			continue;
 		if (n <= 0)
 			host_conn_close(h, c);
 		else		/* cut off: its length alone is refused */
