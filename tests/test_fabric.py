@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""libfabric's verbs provider, Debian's, by a program of our own (tests/fabric): what
+libfabric's fabtests ask for, which Debian has not."""
+
+import pytest
+
+import lab
+
+PLACES = [("roce", "pair"), ("roce", "host"), ("roce", "udp"), ("iwarp", "pair"),
+          ("iwarp", "host")]
+TESTS = ["cq-data", "rma", "inject", "many", "shared", "resources", "refused", "nobody",
+         "shutdown", "closed"]
+
+
+@pytest.mark.parametrize("kind,place", PLACES)
+@pytest.mark.parametrize("test", TESTS)
+def test_fabric(shared_pair, test, kind, place):
+    if not (lab.ROOT / "build/obj/tests/fabric/fabric").exists():
+        pytest.skip("not built: libfabric-dev was not installed; rm -r build, make build")
+    a, b = (ns.with_env(URNIC_DEVICES=f"{kind}_eth0", FI_PROVIDER="verbs")
+            for ns in shared_pair().place(place))
+    port = str(lab.next_port())
+    ip = shared_pair().a.ip4
+    program = a.stage.tool("fabric/fabric")
+    server = a.start(program, test, "serve", ip, port)
+    server.wait_output("listening")
+    client = b.start(program, test, "ask", ip, port)
+    assert client.wait(40) == 0 and server.wait(20) == 0, (
+        f"client: {client.describe()}\nserver: {server.describe()}")
