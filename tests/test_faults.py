@@ -446,8 +446,8 @@ def test_many_processes(netns_pair, faults, way):
 class Watch:
     """`faults watch`: what the last line says, and waiting for one."""
 
-    def __init__(self, ns, faults, *options):
-        self.proc = ns.start(faults, "watch", "-d", ns.dev, *options)
+    def __init__(self, ns, faults, *options, dev=None):
+        self.proc = ns.start(faults, "watch", "-d", dev or ns.dev, *options)
         self.wait("start")
 
     def lines(self):
@@ -506,6 +506,81 @@ def test_mtu_follows(netns_pair, faults):
             ns.sh(f"ip link set eth0 mtu {mtu}")
         pair.a.sh(f"ip addr add 10.88.1.{mtu % 251}/32 dev eth0")
         watch.wait(f"mtu 5 {active}", f"10.88.1.{mtu % 251}")
+
+
+class Renamed:
+    """`faults renamed`: whether QPs can be connected and datagrams come."""
+
+    def __init__(self, ns, faults, dev, env=None):
+        self.proc = ns.start(faults, "renamed", "-d", dev,
+                             env={"URNIC_LOG": "info", **(env or {})})
+        self.wait("works")
+
+    def wait(self, word, after=0):
+        said = ("works", "fails")
+        if not eventually(lambda: [x for x in self.proc.out[after:].splitlines()
+                                   if x in said][-1:] == [word]):
+            raise AssertionError(f"no {word!r} in: {self.proc.describe()}")
+
+
+def make_link(ns, name, ip):
+    ns.sh(f"ip link add {name} type veth peer name to-{ip}; "
+          f"ip addr add {ip}/24 dev {name}; ip link set to-{ip} up; "
+          f"ip link set {name} up")
+
+
+RENAME = "ip link set {0} down; ip link set {0} name {1}; ip link set {1} up"
+
+
+@pytest.mark.parametrize("way", ["auto", "off"])
+def test_a_renamed_interface_keeps_its_device(netns_pair, faults, way):
+    """... under its old name in the process that has it; UD and new QPs go on."""
+    ns = netns_pair().a
+    watch = Watch(ns, faults)
+    works = Renamed(ns, faults, ns.dev, {"URNIC_LOCAL": way})
+    for old, new in (("eth0", "lan0"), ("lan0", "lan1"), ("lan1", "eth0")):
+        ns.sh(RENAME.format(old, new))
+        works.proc.wait_output(f"interface {old} is called {new} now; "
+                               "device roce_eth0 stays its device")
+        watch.wait(": active ", f"1=::ffff:{ns.ip4}")
+        works.wait("works")
+        assert new in ns.sh(f"{ns.stage.urnic} devices")
+
+
+def test_two_interfaces_swap_their_names(netns, faults):
+    """A third, which gets the name of a renamed one, is a device of its own."""
+    for i in range(2):
+        make_link(netns, f"d{i}", f"10.88.{i}.1")
+    works = [Renamed(netns, faults, f"roce_d{i}") for i in range(2)]
+    watch = Watch(netns, faults, dev="roce_d0")
+    netns.sh("ip link set d0 down; ip link set d1 down; ip link set d0 name d2; "
+             "ip link set d1 name d0; ip link set d2 name d1; "
+             "ip link set d0 up; ip link set d1 up")
+    watch.wait(": active ", "1=::ffff:10.88.0.1")
+    for w in works:
+        w.wait("works")
+    netns.sh(RENAME.format("d1", "d7"))
+    make_link(netns, "d1", "10.88.7.1")
+    watch.wait(": active ", "1=::ffff:10.88.0.1")
+    for w in works:
+        w.wait("works")
+        w.proc.kill()
+
+
+def test_an_interface_that_is_made_anew_gets_its_device_back(netns, faults):
+    """As containers do: another index, the same name."""
+    make_link(netns, "d0", "10.88.0.1")
+    watch = Watch(netns, faults, dev="roce_d0")
+    works = Renamed(netns, faults, "roce_d0")
+    for _ in range(3):
+        said = len(works.proc.out)
+        netns.sh("ip link del d0")
+        watch.wait(": down ")
+        works.wait("fails", said)
+        make_link(netns, "d0", "10.88.0.1")
+        watch.wait(": active ", "1=::ffff:10.88.0.1")
+        works.wait("works")
+    assert "interface d0 was made anew; device roce_d0 is its device" in works.proc.out
 
 
 def test_traffic_outlives_a_short_outage(netns_pair, faults):

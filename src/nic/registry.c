@@ -73,15 +73,36 @@ static void say_none(const struct netdev *net, int n)
 		 conf_get()->devices, names);
 }
 
-static struct device *find(const struct netdev *net, bool iwarp)
+/* The interfaces as of this look. */
+struct look { struct netdev *net; int n; };
+
+static bool is_here(const struct look *look, uint32_t ifindex)
 {
+	for (int i = 0; i < look->n; i++)
+		if (look->net[i].ifindex == ifindex)
+			return true;
+	return false;
+}
+
+/* An interface that is renamed keeps its index, and its device.  One that was
+ * deleted and made again has another index, and the device is the name's. */
+static struct device *find(const struct look *look, const struct netdev *net,
+			   bool iwarp)
+{
+	struct device *named = NULL;
+
 	list_for(n, &all) {
 		struct device *dev = container_of(n, struct device, node);
 
-		if (device_is_iwarp(dev) == iwarp && !strcmp(dev->net.name, net->name))
+		if (device_is_iwarp(dev) != iwarp)
+			continue;
+		if (dev->net.ifindex == net->ifindex)
 			return dev;
+		if (!strcmp(dev->net.name, net->name) &&
+		    !is_here(look, dev->net.ifindex))
+			named = dev;
 	}
-	return NULL;
+	return named;
 }
 
 static void raise_changes(struct device *dev, unsigned what)
@@ -105,6 +126,27 @@ static void raise_changes(struct device *dev, unsigned what)
 	lock_give(&core->lock);
 }
 
+static bool is_taken(const char *name)
+{
+	list_for(n, &all)
+		if (!strcmp(container_of(n, struct device, node)->ibv.name, name))
+			return true;
+	return false;
+}
+
+/* Not that of a device whose interface has been renamed. */
+static void name_device(struct identity *id, const struct netdev *net, bool iwarp)
+{
+	size_t len;
+
+	if (!*id->name)
+		snprintf(id->name, sizeof(id->name), "%s_%s", iwarp ? "iwarp" : "roce",
+			 net->name);
+	len = strlen(id->name);
+	if (is_taken(id->name))
+		snprintf(id->name + len, sizeof(id->name) - len, "_%u", net->ifindex);
+}
+
 /* conf has checked the identity already.  Its name is for the RoCE device. */
 static int add(const struct netdev *net, bool iwarp)
 {
@@ -123,12 +165,11 @@ static int add(const struct netdev *net, bool iwarp)
 		.hw_ver = ident.hw_ver, .speed = ident.speed, .width = ident.width,
 	};
 	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
-	if (iwarp) {
-		rc = device_create_iwarp(net, &id, &dev);
-	} else {
+	if (!iwarp)
 		ident_name(&ident, net->name, made, id.name);
-		rc = device_create(net, &id, &dev);
-	}
+	name_device(&id, net, iwarp);
+	rc = iwarp ? device_create_iwarp(net, &id, &dev) :
+		     device_create(net, &id, &dev);
 	if (rc)
 		return rc;
 	made += !iwarp;
@@ -136,14 +177,15 @@ static int add(const struct netdev *net, bool iwarp)
 	return 0;
 }
 
-static int add_or_update(const struct netdev *net, bool iwarp)
+static void update(struct device *dev, const struct netdev *net)
 {
-	struct device *dev = find(net, iwarp);
-
-	if (!dev)
-		return add(net, iwarp);
+	if (strcmp(dev->net.name, net->name))
+		log_info("interface %s is called %s now; device %s stays its device",
+			 dev->net.name, net->name, dev->ibv.name);
+	else if (dev->net.ifindex != net->ifindex)
+		log_info("interface %s was made anew; device %s is its device",
+			 net->name, dev->ibv.name);
 	raise_changes(dev, device_update(dev, net));
-	return 0;
 }
 
 /* The interface of dev is gone: its port goes down, its addresses too. */
@@ -174,39 +216,49 @@ static int note_addresses(const struct netdev *net, int n)
 	return 0;
 }
 
+static int add_or_update(const struct look *look, bool *some)
+{
+	int rc = 0;
+
+	for (int i = 0; i < 2 * look->n && !rc; i++) {
+		const struct netdev *net = &look->net[i % look->n];
+		bool iwarp = i >= look->n;
+		struct device *dev = find(look, net, iwarp);
+
+		if (dev)
+			update(dev, net);
+		else if (listed(conf_get()->devices, net, iwarp))
+			rc = add(net, iwarp);
+		else
+			continue;
+		*some = true;
+	}
+	return rc;
+}
+
 static int refresh(void)
 {
-	struct netdev *net;
+	struct look look;
 	bool some = false;
-	int n, rc;
+	int rc;
 
 	if (!conf_get())
 		return -EINVAL;
-	rc = netdev_list(&net, &n);
+	rc = netdev_list(&look.net, &look.n);
 	if (rc)
 		return rc;
-	rc = note_addresses(net, n);
-	for (int i = 0; i < 2 * n && !rc; i++) {
-		const struct netdev *at = &net[i % n];
-		bool iwarp = i >= n;
-
-		if (!listed(conf_get()->devices, at, iwarp))
-			continue;
-		rc = add_or_update(at, iwarp);
-		some = true;
-	}
+	rc = note_addresses(look.net, look.n);
+	if (!rc)
+		rc = add_or_update(&look, &some);
 	if (!some && *conf_get()->devices)
-		say_none(net, n);
+		say_none(look.net, look.n);
 	list_for(node, &all) {
 		struct device *dev = container_of(node, struct device, node);
-		bool here = false;
 
-		for (int i = 0; i < n; i++)
-			here |= !strcmp(net[i].name, dev->net.name);
-		if (!here && dev->present)
+		if (dev->present && !is_here(&look, dev->net.ifindex))
 			withdraw(dev);
 	}
-	free(net);
+	free(look.net);
 	return rc;
 }
 

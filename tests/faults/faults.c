@@ -19,6 +19,7 @@ static const struct command { const char *name; int (*run)(void); } commands[] =
 	{ "close", closes },	/* closes all descriptors; -m */
 	{ "memory", memory },	/* faults and handlers of them; -m */
 	{ "watch", watch },	/* prints events and what they changed */
+	{ "renamed", renamed },		/* works on one interface, and says so */
 };
 
 static int (*command)(void);

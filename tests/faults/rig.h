@@ -31,6 +31,7 @@ int storm(void);
 int closes(void);
 int memory(void);
 int watch(void);
+int renamed(void);
 
 #define CHECK(x) ((x) ? (void)0 : failed(#x, __FILE__, __LINE__))
 _Noreturn void failed(const char *what, const char *file, int line);
