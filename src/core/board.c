@@ -71,7 +71,15 @@ void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
 	e->dest_qp = from->dest_qp;
 	e->path = from->path;
 	e->reads = from->reads;
+	atomic_store_explicit(&e->executed, from->executed, memory_order_relaxed);
 	end(&e->version);
+}
+
+void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
+{
+	if (core->board)
+		atomic_store_explicit(&core->board->qp[qpn & (QPN_INDICES - 1)].executed,
+				      psn, memory_order_release);
 }
 
 /* --- reading ----------------------------------------------------------------- */
@@ -96,4 +104,10 @@ bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out)
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)
 {
 	return get(&b->qp[qpn & (QPN_INDICES - 1)], out, sizeof(*out));
+}
+
+uint32_t board_get_executed(const struct board *b, uint32_t qpn)
+{
+	return atomic_load_explicit(&b->qp[qpn & (QPN_INDICES - 1)].executed,
+				    memory_order_acquire);
 }

@@ -33,6 +33,7 @@ struct board_qp {
 	uint32_t dest_qp;		/* from this QP alone */
 	uint32_t path;			/* local/'s */
 	uint32_t reads;			/* max_dest_rd_atomic */
+	_Atomic uint32_t executed;	/* all before this PSN; changes by itself */
 };
 
 struct board {
@@ -46,9 +47,13 @@ void board_put_mr(struct core *core, const struct mkey *mk);
 void board_del_mr(struct core *core, uint32_t key);
 void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *e);
 
+/* All requests before psn have been executed: what they wrote is seen before. */
+void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn);
+
 /* A consistent copy of an entry; false: it is changing.  The one where key has its
  * place may be another key's. */
 bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out);
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out);
+uint32_t board_get_executed(const struct board *b, uint32_t qpn);
 
 #endif

@@ -101,6 +101,7 @@ static void a_qp_is_found_by_its_number(void **state)
 {
 	const struct board_qp qp = {
 		.open = 1, .pd = 2, .access = 3, .dest_qp = 4, .path = 5, .reads = 6,
+		.executed = 7,
 	};
 	struct board_qp got;
 
@@ -109,6 +110,11 @@ static void a_qp_is_found_by_its_number(void **state)
 	assert_true(board_get_qp(core.board, 0x12 << QPN_INDEX_BITS | 7, &got));
 	got.version = 0;
 	assert_memory_equal(&got, &qp, sizeof(qp));
+	board_set_executed(&core, 7, 8);	/* no change of the entry */
+	assert_int_equal(board_get_executed(core.board, 7), 8);
+	assert_true(board_get_qp(core.board, 7, &got));
+	assert_int_equal(got.version, 2);
+	assert_int_equal(board_get_executed(core.board, 8), 0);
 	assert_true(board_get_qp(core.board, 0x12 << QPN_INDEX_BITS | 8, &got));
 	assert_int_equal(got.open, 0);
 }
@@ -139,6 +145,7 @@ static void without_a_board_nothing_happens(void **state)
 	board_put_mr(&core, &mk);
 	board_del_mr(&core, mk.key);
 	board_put_qp(&core, 1, &(struct board_qp){ .open = 1 });
+	board_set_executed(&core, 1, 5);
 	core.board = board;
 }
 

@@ -252,6 +252,15 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
 	return true;
 }
 
+/* READs and atomics are executed when they are answered. */
+bool lreq_all_executed(struct local_qp *q, uint64_t now)
+{
+	const struct rec ack = { .op = REC_ACK, .psn = q->req.psn };
+
+	return q->req.reads == 0 && vm_executed(q, q->req.psn) &&
+	       advance(q, &ack, q->req.psn, now) && q->req.cur == q->qp->sq.tail;
+}
+
 /* The oldest was not taken, nor what is behind it: again, after a while. */
 static void rewind_to_una(struct local_qp *q, uint64_t until)
 {

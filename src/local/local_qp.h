@@ -267,6 +267,10 @@ enum vm_did {
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		    uint32_t *left);
 
+/* Has the peer executed all of q's requests before psn?  Its board says so before
+ * its ACK comes. */
+bool vm_executed(const struct local_qp *q, uint32_t psn);
+
 /* Would it, as things are?  If not there is nothing to wait for. */
 bool vm_may(struct local_qp *q, const struct swqe *w);
 
@@ -299,6 +303,8 @@ void lreq_blocked(struct local_qp *q, uint64_t now);
 void lreq_arm(struct local_qp *q, uint64_t now);
 /* The oldest has been executed, or some of it. */
 void lreq_progress(struct local_qp *q, uint64_t now);
+/* Has all that is out been executed?  Then it is done, as by an ACK. */
+bool lreq_all_executed(struct local_qp *q, uint64_t now);
 /* A local error, once it is the oldest work request's. */
 void lreq_tell_error(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);

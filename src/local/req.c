@@ -17,7 +17,8 @@ enum step {
 };
 
 enum {
-	SMALL = 4096,			/* not worth waiting for: by a record */
+	SMALL = 4096,			/* by a record if anything is out */
+	LARGE = RING_SLOTS * SLOT / 2,	/* from here on worth waiting for */
 	ASK_EVERY = 32,			/* messages */
 };
 
@@ -305,8 +306,12 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	    w->done)
 		return STEP_GO;
 	/* Nothing may be overtaken. */
-	if (r->una != r->psn || r->cur != q->qp->sq.tail)
-		return w->length <= SMALL || !vm_may(q, w) ? STEP_GO : STEP_WAIT;
+	if (r->una != r->psn || r->cur != q->qp->sq.tail) {
+		if (w->length <= SMALL || !vm_may(q, w))
+			return STEP_GO;
+		if (!lreq_all_executed(q, now))
+			return w->length > LARGE ? STEP_WAIT : STEP_GO;
+	}
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	switch (vm_work(q, w, &work->span, left)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rsp.c - requests that the peer has written. */
+#include "core/board.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/mr.h"
@@ -454,4 +455,6 @@ void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 	if (s->nak_due && s->nak == REC_NOT_READY)
 		s->nak_due = false;		/* about what is behind this one */
 	execute(q, r, payload, len, now);
+	if (s->epsn != r->psn)
+		board_set_executed(q->qp->core, q->qp->qpn, s->epsn);
 }

@@ -81,6 +81,7 @@ void vm_publish(struct local_qp *q)
 		.access = qp->attr.qp_access_flags,
 		.dest_qp = qp->attr.dest_qp_num, .path = q->path_in,
 		.reads = qp->attr.max_dest_rd_atomic,
+		.executed = q->rsp.epsn,
 	});
 }
 
@@ -160,6 +161,21 @@ void vm_part(struct peer *p)
 /* What was read on the board. */
 struct grant { uint64_t host; uint32_t qp_version, mr_version; };
 
+/* Does the QP that q's requests are for take them? */
+static bool is_open(const struct local_qp *q, struct board_qp *to)
+{
+	return board_get_qp(q->peer->board, q->qp->attr.dest_qp_num, to) && to->open &&
+	       to->dest_qp == q->qp->qpn && to->path == q->path_out;
+}
+
+bool vm_executed(const struct local_qp *q, uint32_t psn)
+{
+	struct board_qp to;
+
+	return q->peer->vm && is_open(q, &to) &&
+	       board_get_executed(q->peer->board, q->qp->attr.dest_qp_num) == psn;
+}
+
 /* May q's work reach [va, va + len) behind key?  As the peer itself would judge. */
 static bool is_allowed(const struct local_qp *q, const struct swqe *w, int access,
 		       struct grant *g)
@@ -168,9 +184,7 @@ static bool is_allowed(const struct local_qp *q, const struct swqe *w, int acces
 	struct board_qp to;
 	struct board_mr mr;
 
-	if (!board_get_qp(b, q->qp->attr.dest_qp_num, &to) || !to.open ||
-	    to.dest_qp != q->qp->qpn || to.path != q->path_out ||
-	    !(to.access & (unsigned)access))
+	if (!is_open(q, &to) || !(to.access & (unsigned)access))
 		return false;
 	/* Too many READs at once are an error: where that may be, the peer counts. */
 	if (access == IBV_ACCESS_REMOTE_READ && to.reads < q->qp->attr.max_rd_atomic)

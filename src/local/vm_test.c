@@ -130,6 +130,86 @@ static void nothing_is_overtaken(void **state)
 	fix_close(f);
 }
 
+/* What a storage target sends: no block waits for the answer to the message before
+ * it, and each is there when the message behind it is. */
+static void blocks_and_messages_wait_for_nobody(void **state)
+{
+	enum { BLOCK = 16384, N = 5, LAST = N * BLOCK - 1 };
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	uint32_t slots = pair_peer(f, 0)->out.head;
+	uint8_t before = f->mem[1][BLOCK];
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++)
+		fix_recv(f, 100 + i, 500000 + 64 * i, 64);
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < N; i++) {
+		fix_post(f, IBV_WR_RDMA_WRITE, 2 * i, i * BLOCK, BLOCK, 0);
+		fix_post(f, IBV_WR_SEND, 2 * i + 1, 600000, 16, 0);
+	}
+	pair_run(f, 1000);
+	/* The first block was written directly, all else is in the ring. */
+	assert_in_range(written(f, &slots), (N - 1) * BLOCK / SLOT, RING_SLOTS);
+	fix_same(f, 0, BLOCK);
+	assert_int_equal(f->mem[1][BLOCK], before);
+	assert_int_equal(pair_q(f, 0)->req.cur, f->p.qp[0]->sq.head);
+	pair_go(f, 1);
+	for (unsigned i = 0; i < N; i++)
+		fix_wc(f, 1, 100 + i, IBV_WC_SUCCESS);
+	fix_same(f, 0, N * BLOCK);
+	for (unsigned i = 0; i < 2 * N; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* The board says so before the ACK does: this one is not asked for, and waits. */
+static void what_was_executed_is_followed_at_once(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	uint32_t slots = pair_peer(f, 0)->out.head;
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND };
+	struct local_req *r = &pair_q(f, 0)->req;
+
+	(void)state;
+	fix_recv(f, 8, 0, 100);
+	sim_send(f->p.qp[0], &wr);
+	pair_run(f, 1000);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	assert_int_not_equal(r->una, r->psn);
+	assert_int_equal(written(f, &slots), 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 5000, 100000, 0);
+	pair_run(f, 1000);
+	assert_int_equal(r->una, r->psn);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_same(f, 5000, 100000);
+	assert_int_equal(written(f, &slots), 0);
+	fix_close(f);
+}
+
+/* A READ is answered after it was taken: what the board says is not about it. */
+static void a_read_that_is_owed_is_not_overtaken(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	uint8_t was[8000];
+
+	(void)state;
+	memcpy(was, f->mem[1] + 5000, sizeof(was));
+	fix_recv(f, 8, 0, 100);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 5000, 8000, 0);
+	pair_run(f, 1000);
+	board_set_executed(&f->s->node[1].core, f->p.qp[1]->qpn, pair_psn(f, 0));
+	memset(f->mem[0] + 5000, 0x5a, 8000);
+	fix_post(f, IBV_WR_RDMA_WRITE, 3, 5000, 8000, 0);
+	pair_run(f, 1000);
+	assert_memory_equal(f->mem[1] + 5000, was, sizeof(was));
+	pair_go(f, 1);
+	for (unsigned i = 1; i <= 3; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 /* A record is refused where it ends up, however it came. */
 static void what_the_board_does_not_allow_the_peer_refuses(void **state)
 {
@@ -433,6 +513,9 @@ int main(void)
 		cmocka_unit_test(data_and_immediate_of_one_packet_come_together),
 		cmocka_unit_test(an_immediate_waits_for_its_receive),
 		cmocka_unit_test(nothing_is_overtaken),
+		cmocka_unit_test(blocks_and_messages_wait_for_nobody),
+		cmocka_unit_test(what_was_executed_is_followed_at_once),
+		cmocka_unit_test(a_read_that_is_owed_is_not_overtaken),
 		cmocka_unit_test(what_the_board_does_not_allow_the_peer_refuses),
 		cmocka_unit_test(the_last_byte_of_a_region_is_in_it),
 		cmocka_unit_test(a_region_that_is_gone_is_not_reached),

@@ -7,6 +7,7 @@ A round measures the yardstick and then everything that is compared with it.
 import statistics
 
 WAYS = {"auto": "auto", "pipe": "pipe", "udp": "off"}     # URNIC_LOCAL
+DEPTH = 32                  # requests that a storage host has out
 BULK = 1 << 31              # bytes that a bandwidth is measured with
 SIZES = {"64 KiB": 1 << 16, "256 KiB": 1 << 18, "1 MiB": 1 << 20, "8 MiB": 1 << 23}
 
@@ -58,7 +59,16 @@ class SameHost:
         server.wait(5)
         return float(client.out.split()[-1]) / 1e6
 
+    def storage_by_tcp(self, size):
+        """Thousands of requests a second that a storage target answers."""
+        return self.own("storage", "tcp", size, DEPTH, 1) / 1e3
+
     # --- urnic ----------------------------------------------------------------
+
+    def storage(self, way, size):
+        ns = self.ns[way]
+        return float(ns.run(self.bench.tool("storage"), "verbs", str(size), str(DEPTH),
+                            "1", ns.dev, timeout=60).out) / 1e3
 
     def perftest(self, way, column, program, *options):
         ns = self.ns[way]
@@ -112,6 +122,10 @@ class SameHost:
                      self.ways(self.lat, "ib_send_lat"), Goal(4, less=True))
         self.compare("ib_send_bw, 8 bytes", "M/s", "UCX posix, tag_bw", self.ucx,
                      self.ways(self.rate), Goal(0.5, 3, "M/s"))
+        for name, size in (("4 KiB", 4096), ("16 KiB", 16384), ("128 KiB", 131072)):
+            self.compare(f"WRITE {name} and SEND for each request, {DEPTH} out", "k/s",
+                         "TCP", lambda size=size: self.storage_by_tcp(size),
+                         self.ways(self.storage, size), Goal(1))
         self.cost()
 
     def cost(self):

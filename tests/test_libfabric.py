@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libfabric's verbs provider, Debian's, by a program of our own (tests/fabric): what
+"""libfabric's verbs provider, Debian's, by a program of our own (tests/libfabric): what
 libfabric's fabtests ask for, which Debian has not."""
 
 import pytest
@@ -15,13 +15,13 @@ TESTS = ["cq-data", "rma", "inject", "many", "shared", "resources", "refused", "
 @pytest.mark.parametrize("kind,place", PLACES)
 @pytest.mark.parametrize("test", TESTS)
 def test_fabric(shared_pair, test, kind, place):
-    if not (lab.ROOT / "build/obj/tests/fabric/fabric").exists():
+    if not (lab.ROOT / "build/obj/tests/libfabric/fabric").exists():
         pytest.skip("not built: libfabric-dev was not installed; rm -r build, make build")
     a, b = (ns.with_env(URNIC_DEVICES=f"{kind}_eth0", FI_PROVIDER="verbs")
             for ns in shared_pair().place(place))
     port = str(lab.next_port())
     ip = shared_pair().a.ip4
-    program = a.stage.tool("fabric/fabric")
+    program = a.stage.tool("libfabric/fabric")
     server = a.start(program, test, "serve", ip, port)
     server.wait_output("listening")
     client = b.start(program, test, "ask", ip, port)
