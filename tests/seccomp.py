@@ -9,7 +9,7 @@ import struct
 import pytest
 
 CALLS = {"process_vm_readv": 310, "process_vm_writev": 311, "memfd_create": 319,
-         "pidfd_open": 434, "fcntl": 72}
+         "fcntl": 72}
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LD_W_ABS, JEQ, JSET, RET = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERRNO = 0x7fff0000, 0x00050000

@@ -201,7 +201,6 @@ def test_doctor_says_which_way(env, verdict, says):
     ("memfd_create", "EPERM", "memfd", "missing", "seccomp"),
     ("memfd_create", "EACCES", "memfd", "missing", "memfd_create"),
     ("fcntl", "EINVAL", "memfd", "limited", "5.1"),
-    ("pidfd_open", "ENOSYS", "pidfd", "limited", "5.3"),
 ])
 def test_doctor_finds_what_seccomp_forbids(call, error, check, verdict, todo):
     future_write = 0x10 if call == "fcntl" else 0
@@ -210,8 +209,6 @@ def test_doctor_finds_what_seccomp_forbids(call, error, check, verdict, todo):
     assert f["verdict"] == verdict and todo in f["do"], f
     assert os.strerror(getattr(errno, error)) in f["detail"]
     way = found["same host"]
-    if call == "pidfd_open":
-        return
     assert way["verdict"] == "limited" and f"see {check}" in way["do"]
     assert ("UDP" if verdict == "missing" else BY_PIPE) in way["detail"]
 

@@ -33,7 +33,6 @@ static const struct check {
 	{ "raw packets", probe_raw, false },
 	{ "same host", probe_same_host, false },
 	{ "memfd", probe_memfd, false },
-	{ "pidfd", probe_pidfd, false },
 	{ "process_vm_readv", probe_process_vm, false },
 	{ "user namespaces", probe_userns, false },
 	{ "network namespaces", probe_netns, false },

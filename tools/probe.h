@@ -46,7 +46,6 @@ void probe_interfaces(struct finding *f);
 
 void probe_same_host(struct finding *f);
 void probe_memfd(struct finding *f);
-void probe_pidfd(struct finding *f);
 void probe_process_vm(struct finding *f);
 
 void probe_names(struct finding *f);

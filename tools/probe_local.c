@@ -231,21 +231,6 @@ void probe_memfd(struct finding *f)
 		finding(f, OK, "", "", "sealed shared memory");
 }
 
-void probe_pidfd(struct finding *f)
-{
-	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-
-	if (fd < 0)
-		finding(f, LIMITED, "between the end of a process of this host and the"
-			" news of it a WRITE may hit a new process that was given"
-			" its number", "use Linux 5.3 or newer, and let seccomp"
-			" allow pidfd_open", "%s", strerror(errno));
-	else
-		finding(f, OK, "", "", "available");
-	if (fd >= 0)
-		close(fd);
-}
-
 static const char *way_through(const struct barrier *b)
 {
 	switch (b->what) {

@@ -103,7 +103,8 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 	}
 	if (!host_owns(h, slot, &uid, c->pid)) {
 		h->stats.refused++;
-		if (log_allowed(&h->said_claim))
+		/* One that ended meanwhile is no liar. */
+		if (!host_is_free(slot) && log_allowed(&h->said_claim))
 			log_warn("process %d of user %u says that slot %u is its own, "
 				 "but the kernel does not confirm it%s: what it says "
 				 "is ignored", (int)c->pid, (unsigned)c->uid, slot,

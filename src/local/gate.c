@@ -26,8 +26,6 @@ enum {
 	PATIENCE_NS = 250000000,	/* a copy takes microseconds */
 	NAP_NS = 20000,
 };
-static const uint64_t give_up_ns = 10000000000;
-
 #ifndef F_SEAL_WRITE
 #define F_SEAL_WRITE 0x0008
 #endif
@@ -198,11 +196,12 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 		p = next_inside(core->local, &all, number - 1, &now);
 	if (p && p->number == number &&
 	    !(waited > PATIENCE_NS && is_shut_out(p, word))) {
-		seen = waited > give_up_ns ? STUCK : INSIDE;
+		seen = waited > core->local->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
 			log_error("slot %u, process %d: for %u s the kernel has been "
-				  "copying for it to the region of key 0x%08x", p->slot,
-				  (int)p->pid, (unsigned)(waited / 1000000000),
+				  "copying for it to the region of key 0x%08x: no more "
+				  "is waited for that, and it may still be written to",
+				  p->slot, (int)p->pid, (unsigned)(waited / 1000000000),
 				  (uint32_t)(word >> INSIDE_KEY_AT));
 	}
 	turn_give(&core->turn);

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/mkey.h"
 #include "local/fix.h"
 
 static const struct sim_conf direct = { .pipe_only = false, .timeout = 10, .retry_cnt = 1 };
@@ -137,6 +138,32 @@ static void a_call_under_way_is_waited_for(void **state)
 	fix_close(f);
 }
 
+/* ... but not for ever: the region stays, and may be taken away later. */
+static void a_call_that_does_not_end_is_told(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct core *core = &f->s->node[1].core;
+	uint32_t key = f->mr[1]->mkey.key;
+
+	(void)state;
+	core->local->give_up_ns = 400000000;
+	pair_peer(f, 1)->gate.page->begun = 1;
+	enter(f);
+	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  IBV_ACCESS_LOCAL_WRITE), -EBUSY);
+	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL);	/* nothing has changed */
+	assert_ptr_equal(mkey_find(core, key), &f->mr[1]->mkey);
+	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
+	assert_null(mkey_find(core, key));
+	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
+	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  IBV_ACCESS_LOCAL_WRITE), -EINVAL);
+	atomic_store(pair_peer(f, 0)->inside, 0);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	fix_close(f);
+}
+
 static void nothing_passes_a_gate_that_is_shut(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -161,6 +188,7 @@ int main(void)
 		cmocka_unit_test(only_who_can_write_there_is_waited_for),
 		cmocka_unit_test(who_comes_back_has_been_out),
 		cmocka_unit_test(a_call_under_way_is_waited_for),
+		cmocka_unit_test(a_call_that_does_not_end_is_told),
 		cmocka_unit_test(nothing_passes_a_gate_that_is_shut),
 	};
 

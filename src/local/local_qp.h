@@ -24,6 +24,7 @@ enum {
 	SHARE = 256 << 10,		/* bytes that a QP moves in one turn */
 	SERVE = 64,			/* records taken of a ring in one turn */
 	NOT_READY_MAX = 64,
+	GIVE_UP_S = 10,
 	STALL_NS = 100000000,		/* who reads nothing for so long is gone
 					 * for what asks no answer: UC, UD */
 	SLOTS_MAX = 1024,
@@ -116,6 +117,7 @@ struct local {
 	const char *off_why;
 	bool watching;
 	uint64_t peers_made;
+	uint64_t give_up_ns;		/* for so long the kernel may copy */
 	int board_fd;			/* of core->board; or -1 */
 	struct list peers, hot, dirty, dead;
 	_Atomic unsigned nhot;		/* so many are in hot */

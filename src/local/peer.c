@@ -220,6 +220,7 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	l->way = way;
 	l->off_why = off_why;
 	l->board_fd = -1;
+	l->give_up_ns = GIVE_UP_S * 1000000000ull;
 	l->ops = ops;
 	l->arg = arg;
 	l->watching = true;

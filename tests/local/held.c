@@ -20,7 +20,7 @@
 
 enum { LEN = 256 << 10, BEFORE = 3, WAYS = 3, SETTLED_MS = 3 };
 enum { CALL = SIGTRAP | 0x80 };		/* PTRACE_O_TRACESYSGOOD */
-#define LIMIT_S 2.0
+#define LIMIT_S 8.0			/* a busy machine is late */
 
 static struct {
 	struct card owner, writer;
