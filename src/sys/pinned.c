@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ static void close_proc(int fd)
 /* --- mappings ----------------------------------------------------------------- */
 
 /* Mappings in ascending order, from /proc/self/maps. */
-struct maps { int fd; ssize_t n, at; char buf[2048]; };
+struct maps { int fd; ssize_t n, at; char buf[4096]; };
 
 /* One line, of which only the beginning counts.  False: there is none. */
 static bool next_line(struct maps *m, char line[LINE])
@@ -63,20 +64,23 @@ static bool next_line(struct maps *m, char line[LINE])
 	return true;
 }
 
-/* "[v": vvar, vdso, vsyscall. */
-static bool next_mapping(struct maps *m, struct mapping *out)
+/* The next one that ends behind at.  "[v": vvar, vdso, vsyscall. */
+static bool next_mapping(struct maps *m, uintptr_t at, struct mapping *out)
 {
-	unsigned long at, end, inode;
-	char line[LINE];
+	char line[LINE], *rest;
+	unsigned long inode;
 	int name = 0;
 
-	if (!next_line(m, line) ||
-	    sscanf(line, "%lx-%lx %4s %*x %*x:%*x %lu %n", &at, &end, out->perms,
-		   &inode, &name) != 4)
+	do {
+		if (!next_line(m, line))
+			return false;
+		out->at = strtoul(line, &rest, 16);
+		out->end = strtoul(rest + (*rest == '-'), &rest, 16);
+	} while (out->end <= at);
+	if (sscanf(rest, "%4s %*x %*x:%*x %lu %n", out->perms, &inode, &name) != 2)
 		return false;
-	out->at = at;
-	out->end = end;
-	out->anonymous = inode == 0 && !(line[name] == '[' && line[name + 1] == 'v');
+	rest += name;
+	out->anonymous = inode == 0 && !(rest[0] == '[' && rest[1] == 'v');
 	return true;
 }
 
@@ -138,11 +142,9 @@ int pinned_write(void *dst, const void *src, size_t n)
 
 	if (m.fd < 0)
 		return -EFAULT;
-	while (n > 0 && rc == 0 && next_mapping(&m, &map)) {
+	while (n > 0 && rc == 0 && next_mapping(&m, at, &map)) {
 		size_t len;
 
-		if (map.end <= at)
-			continue;
 		if (map.at > at)
 			break;
 		len = map.end - at < n ? map.end - at : n;

@@ -52,9 +52,11 @@ static bool datagram(void)
 	struct ibv_recv_wr rwr = { .sg_list = &in, .num_sge = 1 }, *rbad;
 	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1, .grh = {
 		.sgid_index = (uint8_t)opt.gid, .dgid = r.gid, .hop_limit = 64 } };
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &out,
-		.num_sge = 1, .send_flags = IBV_SEND_SIGNALED, .wr.ud = { .remote_qpn = ud->qp_num,
-					 .remote_qkey = QKEY } }, *bad;
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &out, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .remote_qpn = ud->qp_num, .remote_qkey = QKEY },
+	}, *bad;
 	bool came;
 
 	wr.wr.ud.ah = ibv_create_ah(r.pd, &to);
