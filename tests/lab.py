@@ -74,8 +74,7 @@ class Proc:
 
     def __init__(self, argv, env, stdin=None):
         self.argv = [str(a) for a in argv]
-        # To read it moves the place that the program shares: so it appends.
-        self.file = tempfile.TemporaryFile("a+", errors="replace")
+        self.file = tempfile.TemporaryFile()
         self.popen = subprocess.Popen(
             self.argv, env=env, stdin=stdin or subprocess.DEVNULL,
             stdout=self.file, stderr=subprocess.STDOUT, cwd="/",
@@ -87,8 +86,9 @@ class Proc:
 
     @property
     def out(self):
-        self.file.seek(0)
-        return self.file.read()
+        """Read in place: the program shares the file's position, and writes there."""
+        fd = self.file.fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
 
     def running(self):
         return self.popen.poll() is None
