@@ -124,10 +124,7 @@ static int conn_get(struct host *h, uint16_t slot, struct conn **out)
 	return 0;
 }
 
-/* --- sending ---------------------------------------------------------------
- *
- * Who has ended cannot be sent to, but what it had sent may wait to be read: that is
- * when its connection is closed. */
+/* --- sending --------------------------------------------------------------- */
 
 static int send_dgram(struct conn *c, const struct dgram *d)
 {
@@ -153,6 +150,8 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	rc = conn_get(h, slot, &c);
 	if (!rc)
 		rc = send_dgram(c, d);
+	else
+		c = NULL;
 	switch (rc) {
 	case 0:
 		h->stats.forwarded++;
@@ -166,6 +165,8 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 		break;
 	default:
 		h->stats.dropped_gone++;
+		if (c)
+			host_conn_close(h, c);
 	}
 	return rc;
 }
@@ -179,7 +180,12 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
 	int rc = conn_get(h, slot, &c);
 
 	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
-	return rc ? rc : fds_send(c->fd, iov, 2, fds, nfds);
+	if (rc)
+		return rc;
+	rc = fds_send(c->fd, iov, 2, fds, nfds);
+	if (rc == -ESRCH)
+		host_conn_close(h, c);
+	return rc;
 }
 
 int host_connect(struct host *h, uint16_t slot)
