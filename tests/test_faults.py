@@ -370,6 +370,45 @@ def test_second_user_refuses(netns_pair, faults, user, share):
     first.finish()
 
 
+SQUAT = """
+import resource, socket, sys, time
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192),) * 2)
+claims, kept = int(sys.argv[1]), []
+names = [f"urnic/{i}" for i in range(1, 1023)]
+names += [f"urnic/{i}/{k:016x}" for i in range(769, 1023) for k in range(claims)]
+for name in names:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind(b"\\0" + name.encode())
+    s.listen(1)
+    kept.append(s)
+print("squatting", flush=True)
+time.sleep(600)
+"""
+
+
+@needs_second_user
+@pytest.mark.parametrize("claims", [0, 2])
+def test_all_slots_are_squatted(netns_pair, faults, claims):
+    """By a user who lets nobody in: others have slots, and reach each other."""
+    pair = netns_pair()
+    squatter = pair.b.start("/usr/bin/python3", "-c", SQUAT, str(claims),
+                            user=lab.SECOND_USER)
+    squatter.wait_output("squatting", LONG)
+    working = [
+        Two(pair.b, pair.a, worker(faults)),
+        Two(pair.b, pair.b, worker(faults)),
+        Two(pair.b, pair.b, worker(faults), users=("root", "root")),
+        Two(pair.b, pair.b, worker(faults), users=("root", "nobody"),
+            server_env={"URNIC_SHARE": "host"}),
+    ]
+    for two in working:
+        two.wait_joined()
+    for two in working:
+        two.finish()
+    squatter.kill()
+
+
 HOLD = """
 import socket, sys, time
 s = socket.socket(int(sys.argv[1]), socket.SOCK_DGRAM)

@@ -12,26 +12,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/host.h"
+#include "host/reserve.h"
 #include "probe.h"
 
-/* Slots that are taken, as /proc/net/unix shows them. */
-static int slots_taken(void)
+static void count_slots(struct finding *f)
 {
-	FILE *f = fopen("/proc/net/unix", "re");
-	char line[512];
-	int n = 0;
+	int names = 0, n;
 
-	while (f && fgets(line, sizeof(line), f)) {
-		const char *name = strstr(line, "@urnic/");
-		unsigned flags = 0;
-
-		/* only listeners (__SO_ACCEPTCON): connections repeat the name */
-		if (name && sscanf(line, "%*s %*s %*s %x", &flags) == 1)
-			n += (flags & 0x10000) != 0;
-	}
-	if (f)
-		fclose(f);
-	return n;
+	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_NAMED; slot++)
+		names += !host_is_free(slot);
+	n = names + (int)reserve_claimed();
+	if (names == SLOT_NAMED)
+		finding(f, LIMITED, "processes get slots of the reserve, which are"
+			" found by reading /proc/net/unix", "see who has them:"
+			" `ss -xlp src @urnic/*'", "all %d names of slots are taken",
+			names);
+	else
+		finding(f, OK, "", "", "%d of %d slots are taken", n, SLOT_LAST);
 }
 
 void probe_names(struct finding *f)
@@ -48,7 +46,7 @@ void probe_names(struct finding *f)
 			" be opened", "allow abstract unix sockets (Landlock or"
 			" a security module forbids them)", "%s", strerror(errno));
 	else
-		finding(f, OK, "", "", "%d of 1022 slots are taken", slots_taken());
+		count_slots(f);
 	if (fd >= 0)
 		close(fd);
 }

@@ -10,6 +10,7 @@
 
 #include "host/host.h"
 #include "host/name.h"
+#include "host/reserve.h"
 #include "nic/holder.h"
 #include "probe.h"
 
@@ -43,11 +44,15 @@ static int bind_port(int family, bool share)
  * one if its user has any. */
 static bool is_urnic(const struct holder *h)
 {
-	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
-		int fd = name_connect(slot), rc;
+	uint16_t slot;
+	int fd;
+
+	for (slot = SLOT_FIRST; slot <= SLOT_NAMED; slot++) {
+		int rc;
 		uid_t uid;
 		pid_t pid;
 
+		fd = name_connect(slot);
 		if (fd < 0)
 			continue;
 		rc = name_cred(fd, &uid, &pid);
@@ -55,7 +60,10 @@ static bool is_urnic(const struct holder *h)
 		if (rc == 0 && uid == h->uid && (!h->pid || pid == h->pid))
 			return true;
 	}
-	return false;
+	fd = reserve_connect_user(h->uid, &slot);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 /* Of all who have the port the first that is no urnic, or else any.  False:

@@ -26,6 +26,7 @@
 #include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"
+#include "host/reserve.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -33,11 +34,18 @@
 #include "sys/rand.h"
 
 enum {
-	CONNS_MAX = 2048, FOREIGN_MAX = 1024, FOREIGN_SHARE = 4,
+	OWN_MAX = 2048, FOREIGN_MAX = 2 * SLOT_LAST, STRANGERS_MAX = 64,
 	AGAIN_NS = 1000000,	/* a slot without owner is left alone so long */
 };
 
 /* --- connections ----------------------------------------------------------- */
+
+static unsigned *count_of(struct host *h, const struct conn *c)
+{
+	if (!c->foreign)
+		return &h->nown;
+	return c->stranger ? &h->nstrangers : &h->nforeign;
+}
 
 void host_conn_close(struct host *h, struct conn *c)
 {
@@ -49,8 +57,7 @@ void host_conn_close(struct host *h, struct conn *c)
 	epoll_ctl(h->epfd, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
 	c->fd = -1;
-	h->nconns--;
-	h->nforeign -= c->foreign;
+	*count_of(h, c) -= 1;
 	list_del(&c->node);
 	list_add_tail(&h->dead, &c->node);
 	if (slot && h->by_slot[slot] == c) {
@@ -67,22 +74,80 @@ void host_bury(struct host *h)
 	}
 }
 
-struct conn *host_conn_new(struct host *h, int fd)
+static unsigned count_user(const struct list *conns, uid_t uid)
+{
+	unsigned n = 0;
+
+	list_for(node, conns)
+		n += container_of(node, struct conn, node)->uid == uid;
+	return n;
+}
+
+/* As many as are left to all others after it. */
+static bool has_room(const struct host *h, uid_t uid, bool foreign)
+{
+	if (!foreign)
+		return h->nown < OWN_MAX;
+	return h->nforeign + count_user(&h->conns, uid) < h->foreign_max;
+}
+
+/* The oldest of the user who has most. */
+static void close_a_stranger(struct host *h)
+{
+	struct conn *victim = NULL;
+	unsigned most = 0;
+
+	list_for(node, &h->strangers) {
+		struct conn *c = container_of(node, struct conn, node);
+		unsigned n = count_user(&h->strangers, c->uid);
+
+		if (n > most) {
+			most = n;
+			victim = c;
+		}
+	}
+	if (victim) {
+		h->stats.refused++;
+		host_conn_close(h, victim);
+	}
+}
+
+bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
+{
+	bool foreign = !user_is_ours(&h->user, uid, c->pid);
+
+	if ((c->stranger || c->foreign != foreign) && !has_room(h, uid, foreign))
+		return false;
+	*count_of(h, c) -= 1;
+	c->slot = slot;
+	c->uid = uid;
+	c->foreign = foreign;
+	c->stranger = false;
+	*count_of(h, c) += 1;
+	list_del(&c->node);
+	list_add_tail(&h->conns, &c->node);
+	return true;
+}
+
+struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
 
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
+	c->slot = slot;
 	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
-	if (h->nconns >= CONNS_MAX || (c->foreign && h->nforeign >= h->foreign_max))
+	c->stranger = !slot && c->foreign;
+	if (c->stranger && h->nstrangers >= STRANGERS_MAX)
+		close_a_stranger(h);
+	if (!c->stranger && !has_room(h, c->uid, c->foreign))
 		goto fail;
 	if (epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev))
 		goto fail;
 	c->fd = fd;
-	h->nconns++;
-	h->nforeign += c->foreign;
-	list_add_tail(&h->conns, &c->node);
+	*count_of(h, c) += 1;
+	list_add_tail(c->stranger ? &h->strangers : &h->conns, &c->node);
 	return c;
 fail:
 	free(c);
@@ -90,10 +155,29 @@ fail:
 	return NULL;
 }
 
-static int conn_get(struct host *h, uint16_t slot, struct conn **out)
+/* fd leads to slot's process.  Takes it over. */
+static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 {
 	struct msg_hello hello;
 	struct conn *c;
+
+	msg_put_hello(&hello, h->slot);
+	if (send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		h->not_before[slot] = clock_ns() + AGAIN_NS;
+		close(fd);
+		return -ESRCH;
+	}
+	c = host_conn_new(h, fd, slot);
+	if (!c)
+		return -EAGAIN;
+	c->greeted = true;
+	h->by_slot[slot] = c;
+	*out = c;
+	return 0;
+}
+
+static int conn_get(struct host *h, uint16_t slot, struct conn **out)
+{
 	int fd;
 
 	if (slot < SLOT_FIRST || slot > SLOT_LAST || slot == h->slot)
@@ -108,20 +192,7 @@ static int conn_get(struct host *h, uint16_t slot, struct conn **out)
 		h->not_before[slot] = clock_ns() + AGAIN_NS;
 	if (fd < 0)
 		return fd == -EAGAIN ? fd : -ESRCH;
-	msg_put_hello(&hello, h->slot);
-	if (send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-		h->not_before[slot] = clock_ns() + AGAIN_NS;
-		close(fd);
-		return -ESRCH;
-	}
-	c = host_conn_new(h, fd);
-	if (!c)
-		return -EAGAIN;
-	c->slot = slot;
-	c->greeted = true;
-	h->by_slot[slot] = c;
-	*out = c;
-	return 0;
+	return introduce(h, slot, fd, out);
 }
 
 /* --- sending --------------------------------------------------------------- */
@@ -195,6 +266,25 @@ int host_connect(struct host *h, uint16_t slot)
 	return conn_get(h, slot, &c);
 }
 
+uint16_t host_connect_user(struct host *h, uid_t uid)
+{
+	uint16_t slot;
+	struct conn *c;
+	uid_t owner;
+	pid_t pid;
+	int fd;
+
+	for (slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
+		if (slot == h->slot || (slot > SLOT_NAMED && !h->by_slot[slot]))
+			continue;
+		if (host_cred(h, slot, &owner, &pid) == 0 && owner == uid &&
+		    conn_get(h, slot, &c) == 0)
+			return slot;
+	}
+	fd = reserve_connect_user(uid, &slot);
+	return fd >= 0 && introduce(h, slot, fd, &c) == 0 ? slot : 0;
+}
+
 bool host_is_free(uint16_t slot)
 {
 	int fd = slot < SLOT_FIRST || slot > SLOT_LAST ? -ESRCH : name_connect(slot);
@@ -217,7 +307,7 @@ int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
 	}
 	fd = name_connect(slot);
 	if (fd < 0)
-		return -ESRCH;
+		return fd == -EAGAIN ? fd : -ESRCH;
 	rc = name_cred(fd, uid, pid);
 	close(fd);
 	return rc ? -ESRCH : 0;
@@ -236,25 +326,26 @@ uid_t host_uid(const struct host *h)
 	return h->user.uid;
 }
 
-bool host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid)
+int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid)
 {
 	uid_t owner;
 	pid_t its;
+	int rc = host_cred(h, slot, &owner, &its);
 
-	if (host_cred(h, slot, &owner, &its) || its != pid)
-		return false;
+	if (rc)
+		return rc;
 	/* 0: of another pid namespace, as many are. */
-	if (pid == 0 && !user_is_same(&h->user, owner, *uid))
-		return false;
+	if (its != pid || (pid == 0 && !user_is_same(&h->user, owner, *uid)))
+		return -EPERM;
 	*uid = owner;
-	return true;
+	return 0;
 }
 
 /* --- opening --------------------------------------------------------------- */
 
-static int take_slot(struct host *h)
+static int take_name(struct host *h)
 {
-	enum { N = SLOT_LAST - SLOT_FIRST + 1 };
+	enum { N = SLOT_NAMED - SLOT_FIRST + 1 };
 	unsigned start = (unsigned)(rand_start() % N);
 
 	for (unsigned i = 0; i < N; i++) {
@@ -269,8 +360,25 @@ static int take_slot(struct host *h)
 		if (fd != -EADDRINUSE)
 			return fd;
 	}
-	log_error("all %d slots of this host are taken", N);
-	return -EADDRNOTAVAIL;
+	return -EADDRINUSE;
+}
+
+static int take_slot(struct host *h)
+{
+	int rc = take_name(h);
+
+	if (rc != -EADDRINUSE)
+		return rc;
+	rc = reserve_listen(&h->slot);
+	if (rc >= 0) {
+		h->listen_fd = rc;
+		log_info("somebody has all names of slots: slot %u is from the "
+			 "reserve", h->slot);
+		return 0;
+	}
+	log_error("all slots of this host are taken: `ss -xlp src @urnic/*' shows "
+		  "by whom; a network namespace of its own has others");
+	return rc;
 }
 
 /* Anybody may connect, and must not use up the program's descriptors. */
@@ -278,10 +386,9 @@ static unsigned foreign_max(void)
 {
 	struct rlimit lim;
 
-	if (getrlimit(RLIMIT_NOFILE, &lim) ||
-	    lim.rlim_cur / FOREIGN_SHARE >= FOREIGN_MAX)
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur / 2 >= FOREIGN_MAX)
 		return FOREIGN_MAX;
-	return (unsigned)lim.rlim_cur / FOREIGN_SHARE;
+	return (unsigned)lim.rlim_cur / 2;
 }
 
 int host_open(struct host **out, const struct host_ops *ops, void *arg)
@@ -297,6 +404,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	user_open(&h->user);
 	h->foreign_max = foreign_max();
 	list_init(&h->conns);
+	list_init(&h->strangers);
 	list_init(&h->dead);
 	services_init(&h->services);
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
@@ -324,6 +432,22 @@ free_host:
 	return rc;
 }
 
+static void close_copies(struct list *conns)
+{
+	list_for(n, conns) {
+		struct conn *c = container_of(n, struct conn, node);
+
+		close(c->fd);
+		c->fd = -1;
+	}
+}
+
+static void free_conns(struct list *conns)
+{
+	list_for_safe(n, conns)
+		free(container_of(n, struct conn, node));
+}
+
 void host_forked(struct host *h)
 {
 	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd };
@@ -334,12 +458,8 @@ void host_forked(struct host *h)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
-	list_for(n, &h->conns) {
-		struct conn *c = container_of(n, struct conn, node);
-
-		close(c->fd);
-		c->fd = -1;
-	}
+	close_copies(&h->conns);
+	close_copies(&h->strangers);
 	services_forked(&h->services);
 }
 
@@ -358,9 +478,9 @@ int host_watch(struct host *h, int fd)
 void host_close(struct host *h)
 {
 	host_forked(h);
-	list_for_safe(n, &h->conns)
-		free(container_of(n, struct conn, node));
-	host_bury(h);
+	free_conns(&h->conns);
+	free_conns(&h->strangers);
+	free_conns(&h->dead);
 	free(h);
 }
 

@@ -3,7 +3,8 @@
  *
  * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET
  * name "\0urnic/<slot>" (the kernel scopes it to the network namespace and
- * removes it with its owner).  One connection for each pair of processes
+ * removes it with its owner), or by the strongest claim for it if all names are
+ * taken; docs/host.md has the rules.  One connection for each pair of processes
  * carries everything that they say to each other: datagrams that came to the
  * wrong process, and what local/ says.  Every message begins with a version.
  * All calls are made by the holder of the engine's turn; none blocks.  ops are
@@ -18,7 +19,10 @@
 
 #include "link/dgram.h"
 
-enum { SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10 };
+enum {
+	SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10,
+	SLOT_NAMED = 768,		/* those above are in reserve */
+};
 
 struct host;
 
@@ -51,7 +55,7 @@ struct host_stats {
 	uint64_t refused;		/* garbage, strangers, too many */
 };
 
-/* Take the first free slot from a random start.  -EADDRNOTAVAIL: none. */
+/* Take a slot.  -EADDRNOTAVAIL: none. */
 int host_open(struct host **out, const struct host_ops *ops, void *arg);
 void host_close(struct host *host);
 uint16_t host_slot(const struct host *host);
@@ -72,7 +76,7 @@ int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
 bool host_is_free(uint16_t slot);
 
 /* Who listens on slot, from the kernel (SO_PEERCRED): the user that it was when
- * it took the slot.  0 or -ESRCH. */
+ * it took the slot.  0, -ESRCH, or -EAGAIN: that cannot be said now. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
 
 /* Is slot's process one of this user's, as both were when they opened? */
@@ -82,6 +86,8 @@ uid_t host_uid(const struct host *host);	/* ... as which this one opened */
 /* Keep a connection to slot, so that ops->gone tells when it ends.  0, -EAGAIN,
  * -ESRCH. */
 int host_connect(struct host *host, uint16_t slot);
+/* The same for any process of user uid: its slot; 0: there is none. */
+uint16_t host_connect_user(struct host *host, uid_t uid);
 
 /* Of other users, take datagrams from processes of these n <= 2 alone: who
  * holds a port that we need.  At first nobody's are taken. */

@@ -16,11 +16,14 @@ enum {
 };
 
 struct conn {
-	struct list node;		/* host->conns, or ->dead */
+	struct list node;		/* host->conns, ->strangers or ->dead */
 	int fd;
 	uint16_t slot;			/* whose; 0: not known */
 	bool greeted;			/* what comes now are datagrams */
+	uint16_t claimed;		/* by its greeting, but not judged yet; */
+	uint64_t judge_by;		/* .. at the latest then */
 	bool foreign;			/* another user's */
+	bool stranger;			/* .. and not proven yet */
 	uid_t uid;			/* of a slot's process: when it took the slot */
 	pid_t pid;
 };
@@ -35,8 +38,10 @@ struct host {
 					 * there are no descriptors left */
 	uid_t holders[2];		/* other users whose datagrams are taken */
 	unsigned nholders;
-	unsigned nconns, nforeign, foreign_max;
-	struct list conns;
+	unsigned nown, nforeign, foreign_max;	/* connections: this user's, and */
+	unsigned nstrangers;			/* others', proven and not */
+	struct list conns;		/* but those of strangers: */
+	struct list strangers;
 	struct list dead;		/* closed; events may still point to them */
 	struct conn *by_slot[SLOTS];	/* to send through */
 	uint64_t not_before[SLOTS];	/* nobody was there */
@@ -46,13 +51,18 @@ struct host {
 	uint8_t buf[BUF];
 };
 
-/* Takes fd over, also when it fails. */
-struct conn *host_conn_new(struct host *h, int fd);
+/* A connection that we made to slot, or that somebody made to us (0).  Takes fd
+ * over, also when it fails: NULL. */
+struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
+/* It is slot's, the kernel says, whose process took it as user uid.  False: that
+ * user has too many. */
+bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
 void host_conn_close(struct host *h, struct conn *c);	/* is now among the dead */
 void host_bury(struct host *h);				/* free the dead */
 
-/* A process that the kernel shows as *uid and pid says that slot is its own.  True:
- * it is, and *uid is now the user that it was when it took the slot. */
-bool host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid);
+/* A process that the kernel shows as *uid and pid says that slot is its own.  0: it
+ * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it
+ * is not; -EAGAIN: that cannot be said now. */
+int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid);
 
 #endif

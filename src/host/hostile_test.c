@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Squatters, strangers, liars and other users; and too many of them. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,24 +17,25 @@ enum { NOBODY = 65534 };
 static void test_squatted_names_are_skipped(void **state)
 {
 	static int fd[SLOT_LAST + 1];
-	struct side a;
-	struct host *none;
+	struct side a, other;
 
 	(void)state;
 	need_netns();
-	for (uint16_t i = SLOT_FIRST; i <= SLOT_LAST; i++) {
+	for (uint16_t i = SLOT_FIRST; i <= SLOT_NAMED; i++) {
 		fd[i] = i == 321 ? -1 : name_listen(i);
 		assert_true(i == 321 || fd[i] >= 0);
 	}
 	begin(&a);
 	assert_int_equal(host_slot(a.host), 321);
-	assert_int_equal(host_open(&none, &ops, NULL), -EADDRNOTAVAIL);
+	begin(&other);			/* see reserve_test.c */
+	assert_true(host_slot(other.host) > SLOT_NAMED);
+	host_close(other.host);
 	/* A squatter is sent things like anyone, and never blocks us. */
 	for (int i = 0; i < 100000; i++)
 		if (forward(&a, 7, "for a squatter") == -EAGAIN)
 			break;
 	assert_int_equal(host_stats(a.host)->dropped_full, 1);
-	for (uint16_t i = SLOT_FIRST; i <= SLOT_LAST; i++)
+	for (uint16_t i = SLOT_FIRST; i <= SLOT_NAMED; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
 	host_close(a.host);
@@ -255,6 +259,154 @@ static void test_who_closes_connections_has_its_slot(void **state)
 	host_close(a.host);
 }
 
+/* --- another user's connections ------------------------------------------------- */
+
+enum { CROWD = 1500, DAEMON = 1 };
+
+/* As uid: connect many times to a, by that greeting (or with none), and wait. */
+static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
+{
+	int ready[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct msg_hello hello;
+		struct side own;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+			_exit(77);
+		memset(&own, 0, sizeof(own));
+		if (host_open(&own.host, &ops, &own))
+			_exit(1);
+		msg_put_hello(&hello, host_slot(own.host));
+		for (int i = 0; i < n; i++) {
+			int fd;
+
+			do
+				fd = name_connect(host_slot(a->host));
+			while (fd == -EAGAIN && usleep(100) == 0);
+			if (fd >= 0 && greet)
+				(void)!send(fd, &hello, sizeof(hello), MSG_NOSIGNAL);
+		}
+		(void)!write(ready[1], "", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	for (;;) {			/* its backlog is not endless */
+		struct pollfd p = { .fd = ready[0], .events = POLLIN };
+
+		run(a);
+		if (poll(&p, 1, 1) > 0)
+			break;
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	run(a);
+	return pid;
+}
+
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < 8192; i++)
+		n += fcntl(i, F_GETFD) >= 0;
+	return n;
+}
+
+static void end_of(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* A process of the third user is heard, and its datagram comes. */
+static void expect_another_gets_in(struct side *a)
+{
+	unsigned want = a->got + 1;
+	int status;
+	pid_t pid;
+
+	host_accept_foreign(a->host, &(uid_t){ DAEMON }, 1);
+	pid = fork();
+	if (pid == 0) {
+		struct side own = { 0 };
+
+		if (setresgid(DAEMON, DAEMON, DAEMON) ||
+		    setresuid(DAEMON, DAEMON, DAEMON) ||
+		    host_open(&own.host, &ops, &own))
+			_exit(1);
+		for (int i = 0; i < 100; i++) {
+			if (forward(&own, host_slot(a->host), "let me in") == 0)
+				break;
+			usleep(1000);
+		}
+		usleep(500000);
+		_exit(0);
+	}
+	run_until(a, want);
+	assert_int_equal(a->got, want);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_connections_that_say_nothing(void **state)
+{
+	struct side a;
+	unsigned before;
+	pid_t pid;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	begin(&a);
+	before = open_fds();
+	pid = crowd(&a, NOBODY, false, CROWD);
+	assert_true(open_fds() <= before + 64);
+	expect_another_gets_in(&a);
+	end_of(pid);
+	run(&a);
+	host_close(a.host);
+}
+
+static void test_connections_of_one_who_has_a_slot(void **state)
+{
+	struct rlimit old, low;
+	struct side a;
+	unsigned before;
+	pid_t pid[3];
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 1024;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	begin(&a);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	before = open_fds();
+	pid[0] = crowd(&a, NOBODY, true, CROWD);
+	assert_in_range(open_fds() - before, 200, 256);
+	expect_another_gets_in(&a);
+	/* Nor do more of them. */
+	pid[1] = crowd(&a, NOBODY - 1, true, CROWD);
+	pid[2] = crowd(&a, NOBODY - 2, true, CROWD);
+	assert_in_range(open_fds() - before, 400, 512);
+	expect_another_gets_in(&a);
+	for (int i = 0; i < 3; i++)
+		end_of(pid[i]);
+	run(&a);
+	host_close(a.host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +416,8 @@ int main(void)
 		cmocka_unit_test(test_another_user_is_heard_only_on_request),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_who_closes_connections_has_its_slot),
+		cmocka_unit_test(test_connections_that_say_nothing),
+		cmocka_unit_test(test_connections_of_one_who_has_a_slot),
 	};
 
 	enter();

@@ -2,24 +2,28 @@
 /* name.c - see name.h. */
 #include "host/name.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "host/host.h"
+#include "host/reserve.h"
 #include "sys/fd.h"
 
 enum { BACKLOG = 1024, SOCK_BUF = 1 << 20 };
 
-static socklen_t set_name(struct sockaddr_un *a, uint16_t slot)
+static socklen_t set_name(struct sockaddr_un *a, const char *name)
 {
-	int n;
+	size_t n = strlen(name);
 
 	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "urnic/%u", slot);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	memcpy(a->sun_path + 1, name, n);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
 static int make_socket(void)
@@ -33,10 +37,10 @@ static int make_socket(void)
 	return fd_raise(fd);
 }
 
-int name_listen(uint16_t slot)
+int name_listen_at(const char *name)
 {
 	struct sockaddr_un a;
-	socklen_t len = set_name(&a, slot);
+	socklen_t len = set_name(&a, name);
 	int fd = make_socket(), rc;
 
 	if (fd < 0)
@@ -48,10 +52,10 @@ int name_listen(uint16_t slot)
 	return rc;
 }
 
-int name_connect(uint16_t slot)
+int name_connect_to(const char *name)
 {
 	struct sockaddr_un a;
-	socklen_t len = set_name(&a, slot);
+	socklen_t len = set_name(&a, name);
 	int fd = make_socket(), rc;
 
 	if (fd < 0)
@@ -61,6 +65,30 @@ int name_connect(uint16_t slot)
 	rc = errno == ECONNREFUSED ? -ESRCH : -errno;
 	close(fd);
 	return rc;
+}
+
+static void name_of(uint16_t slot, char name[NAME_MAX_LEN])
+{
+	snprintf(name, NAME_MAX_LEN, "urnic/%u", slot);
+}
+
+int name_listen(uint16_t slot)
+{
+	char name[NAME_MAX_LEN];
+
+	assert(slot <= SLOT_NAMED);
+	name_of(slot, name);
+	return name_listen_at(name);
+}
+
+int name_connect(uint16_t slot)
+{
+	char name[NAME_MAX_LEN];
+
+	if (slot > SLOT_NAMED)
+		return reserve_connect(slot);
+	name_of(slot, name);
+	return name_connect_to(name);
 }
 
 int name_cred(int fd, uid_t *uid, pid_t *pid)

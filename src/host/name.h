@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* name.h - the name of a slot: an abstract SOCK_SEQPACKET address. */
+/* name.h - the name of a slot, or of a claim for one (reserve.h): an abstract
+ * SOCK_SEQPACKET address. */
 #ifndef HOST_NAME_H
 #define HOST_NAME_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Listen as slot.  The descriptor; -EADDRINUSE: somebody has the name. */
+/* Listen as slot, one up to SLOT_NAMED.  The descriptor; -EADDRINUSE: somebody
+ * has the name. */
 int name_listen(uint16_t slot);
 
-/* Connect to slot.  The descriptor; -ESRCH: nobody listens there; -EAGAIN:
- * its backlog is full, or descriptors have run out; -EACCES ... */
+/* Connect to slot, any.  The descriptor; -ESRCH: nobody listens there; -EAGAIN:
+ * its backlog is full, or descriptors have run out, or it cannot be said yet who
+ * has it; -EACCES ... */
 int name_connect(uint16_t slot);
+
+/* The same for an abstract name. */
+enum { NAME_MAX_LEN = 40 };
+int name_listen_at(const char *name);
+int name_connect_to(const char *name);
 
 /* Who is at the other end, from the kernel.  0 or -errno. */
 int name_cred(int fd, uid_t *uid, pid_t *pid);

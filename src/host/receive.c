@@ -11,11 +11,15 @@
 
 #include "host/fds.h"
 #include "host/host_own.h"
+#include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
 /* A run is bounded. */
 enum { RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16 };
+
+/* So long a greeting may wait for what is known of slots. */
+enum { JUDGE_NS = 100000000 };
 
 void host_accept_foreign(struct host *h, const uid_t *uids, unsigned n)
 {
@@ -76,32 +80,29 @@ void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	}
 	/* After setuid() its slot tells whose it is. */
 	if (may_forward(h, uid, pid) ||
-	    (slot && host_owns(h, slot, &uid, pid) && may_forward(h, uid, pid)))
+	    (slot && !host_owns(h, slot, &uid, pid) && may_forward(h, uid, pid)))
 		deliver(h, &d);
 	else
 		refuse(h, uid, pid);
-}
-
-/* c's user is another than was thought. */
-static void set_user(struct host *h, struct conn *c, uid_t uid)
-{
-	h->nforeign -= c->foreign;
-	c->uid = uid;
-	c->foreign = !user_is_ours(&h->user, uid, c->pid);
-	h->nforeign += c->foreign;
 }
 
 /* c says that it is the process of slot. */
 static void greet(struct host *h, struct conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
+	int rc;
 
 	c->greeted = true;
 	if (slot == h->slot) {
 		garbage(h, c);
 		return;
 	}
-	if (!host_owns(h, slot, &uid, c->pid)) {
+	rc = host_owns(h, slot, &uid, c->pid);
+	if (rc == -EAGAIN && slot > SLOT_NAMED && clock_ns() < c->judge_by) {
+		c->claimed = slot;
+		return;
+	}
+	if (rc) {
 		h->stats.refused++;
 		/* One that ended meanwhile is no liar. */
 		if (!host_is_free(slot) && log_allowed(&h->said_claim))
@@ -112,8 +113,11 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 				 "has changed its user)");
 		return;
 	}
-	set_user(h, c, uid);
-	c->slot = slot;
+	if (!host_conn_prove(h, c, slot, uid)) {
+		h->stats.refused++;
+		host_conn_close(h, c);
+		return;
+	}
 	if (h->by_slot[slot])
 		return;			/* it is for receiving only */
 	h->by_slot[slot] = c;
@@ -149,6 +153,7 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 	uint16_t slot;
 
 	if (!c->greeted) {
+		c->judge_by = clock_ns() + JUDGE_NS;
 		if (msg_get_hello(h->buf, len, &slot))
 			garbage(h, c);
 		else
@@ -168,11 +173,24 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 		refuse(h, c->uid, c->pid);
 }
 
+/* What comes next waits until it is known who says it, which is soon. */
+static bool is_settled(struct host *h, struct conn *c)
+{
+	uint16_t slot = c->claimed;
+
+	c->claimed = 0;
+	if (slot)
+		greet(h, c, slot);
+	return !c->claimed;
+}
+
 static void conn_run(struct host *h, struct conn *c)
 {
 	int fds[HOST_FDS];
 
-	for (int i = 0; i < RUN_MSGS && c->fd >= 0; i++) {
+	if (!is_settled(h, c))
+		return;
+	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -218,7 +236,7 @@ static void accept_some(struct host *h)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			if (!host_conn_new(h, fd_raise(fd)))
+			if (!host_conn_new(h, fd_raise(fd), 0))
 				h->stats.refused++;
 			continue;
 		}

@@ -236,23 +236,6 @@ static void rejoin(struct port *p, const struct family *f)
 	}
 }
 
-/* A slot that a process of user uid holds and to which there is a connection
- * now; 0: none. */
-static uint16_t find_slot(struct port *p, uid_t uid)
-{
-	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
-		uid_t owner;
-		pid_t pid;
-
-		if (slot == p->slot || host_cred(p->host, slot, &owner, &pid) ||
-		    owner != uid)
-			continue;
-		if (host_connect(p->host, slot) == 0)
-			return slot;
-	}
-	return 0;
-}
-
 /* The urnic of another user, h, would carry what is ours. */
 static int trust_holder(struct port *p, struct family *f, const struct holder *h)
 {
@@ -293,7 +276,7 @@ static int find_holder(struct port *p, struct family *f)
 
 	f->holder = 0;
 	if (!rc && h.uid != host_uid(p->host))
-		f->holder = find_slot(p, h.uid);
+		f->holder = host_connect_user(p->host, h.uid);
 	if (f->holder)
 		return trust_holder(p, f, &h);
 	if (f->state == FOREIGN && f->said_held)

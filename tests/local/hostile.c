@@ -74,7 +74,7 @@ static void take_slot(bool above)
 {
 	uint32_t victim = slot_of(a.honest.qpn[0]), slot;
 	uint32_t first = above ? victim + 1 : SLOT_FIRST;
-	uint32_t room = above ? SLOT_LAST - victim : victim - SLOT_FIRST;
+	uint32_t room = above ? SLOT_NAMED - victim : victim - SLOT_FIRST;
 	struct sockaddr_un un;
 	socklen_t len;
 

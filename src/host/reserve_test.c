@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slots when somebody has bound all names; and claimed all numbers. */
+#include "host/reserve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/claim.h"
+#include "host/fix.h"
+#include "host/name.h"
+#include "sys/rand.h"
+
+enum {
+	NOBODY = 65534, THIRD = 1,
+	FIRST = SLOT_NAMED + 1, NUMBERS = SLOT_LAST - SLOT_NAMED,
+	CLAIMS_MAX = 4,
+};
+
+/* --- children ------------------------------------------------------------------ */
+
+struct child { pid_t pid; int from; int to; };
+
+static void become(uid_t uid)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+		_exit(77);
+}
+
+/* As where the kernel has no sock_diag for unix sockets. */
+static void without_diag(void)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(f) / sizeof(f[0]), f };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		_exit(4);
+}
+
+/* fn runs as uid, with what it says and is told. */
+static struct child start(uid_t uid, void (*fn)(int in, int out, int arg), int arg)
+{
+	int to[2], from[2];
+	struct child c;
+
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		close(to[1]);
+		close(from[0]);
+		become(uid);
+		fn(to[0], from[1], arg);
+		_exit(0);
+	}
+	close(to[0]);
+	close(from[1]);
+	c.to = to[1];
+	c.from = from[0];
+	return c;
+}
+
+static int hear(const struct child *c)
+{
+	int n = -1;
+
+	return read(c->from, &n, sizeof(n)) == sizeof(n) ? n : -1;
+}
+
+static void tell(int fd, int n)
+{
+	if (write(fd, &n, sizeof(n)) != sizeof(n))
+		_exit(1);
+}
+
+static void stop(struct child *c)
+{
+	kill(c->pid, SIGKILL);
+	waitpid(c->pid, NULL, 0);
+	close(c->from);
+	close(c->to);
+}
+
+static void listen_or_die(const char *name, int backlog)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    strlen(name));
+
+	memcpy(a.sun_path + 1, name, strlen(name));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) || listen(fd, backlog))
+		_exit(2);
+	if (backlog)
+		return;
+	/* One that waits, and nobody is let in after it. */
+	if (connect(socket(AF_UNIX, SOCK_SEQPACKET, 0), (struct sockaddr *)&a, len))
+		_exit(3);
+}
+
+/* Has all names, and for each number so many claims, or one (-1) whose backlog
+ * is full. */
+static void squat(int in, int out, int claims)
+{
+	char name[NAME_MAX_LEN];
+	int more;
+
+	for (int i = SLOT_FIRST; i <= SLOT_NAMED; i++) {
+		snprintf(name, sizeof(name), "urnic/%d", i);
+		listen_or_die(name, 8);
+	}
+	for (int i = FIRST; i <= SLOT_LAST; i++)
+		for (int k = 0; k < (claims < 0 ? 1 : claims); k++) {
+			snprintf(name, sizeof(name), "urnic/%d/%016x", i, 7 * k + i);
+			listen_or_die(name, claims < 0 ? 0 : 8);
+		}
+	tell(out, 0);
+	(void)!read(in, &more, sizeof(more));
+}
+
+static struct child start_squatter(int claims)
+{
+	struct child c = start(geteuid() == 0 ? NOBODY : 0, squat, claims);
+
+	assert_int_equal(hear(&c), 0);
+	return c;
+}
+
+/* A process with a slot: says which, then sends to each slot that it is told of
+ * and says how that went; 0: how many datagrams came. */
+static void work(int in, int out, int no_diag)
+{
+	struct side s;
+	int slot, rc;
+
+	if (no_diag)
+		without_diag();
+	memset(&s, 0, sizeof(s));
+	if (host_open(&s.host, &ops, &s)) {
+		tell(out, 0);
+		_exit(0);
+	}
+	host_accept_foreign(s.host, (uid_t[]){ 0, THIRD }, 2);
+	tell(out, host_slot(s.host));
+	for (;;) {
+		struct pollfd p[2] = { { .fd = in, .events = POLLIN },
+				       { .fd = host_fd(s.host), .events = POLLIN } };
+
+		poll(p, 2, -1);
+		if (p[1].revents)
+			host_run(s.host);
+		if (!p[0].revents)
+			continue;
+		if (read(in, &slot, sizeof(slot)) != sizeof(slot))
+			break;
+		do
+			rc = slot ? forward(&s, (uint16_t)slot, "hello") : (int)s.got;
+		while (rc == -EAGAIN);
+		tell(out, rc);
+	}
+	host_close(s.host);
+}
+
+static int command(const struct child *c, int n)
+{
+	assert_int_equal(write(c->to, &n, sizeof(n)), sizeof(n));
+	return hear(c);
+}
+
+static void expect_got(const struct child *c, int n)
+{
+	for (int i = 0; i < 500 && command(c, 0) < n; i++)
+		usleep(10000);
+	assert_int_equal(command(c, 0), n);
+}
+
+/* --- opening ------------------------------------------------------------------- */
+
+static void opens_and_works(int claims, int no_diag)
+{
+	const uid_t uid[] = { 0, THIRD, 0, THIRD };
+	struct child squatter, c[4];
+	int slot[4];
+
+	need_netns();
+	if (geteuid())
+		skip();
+	squatter = start_squatter(claims);
+	for (int i = 0; i < 4; i++) {
+		c[i] = start(uid[i], work, no_diag);
+		slot[i] = hear(&c[i]);
+		assert_in_range(slot[i], FIRST, SLOT_LAST);
+		for (int k = 0; k < i; k++)
+			assert_int_not_equal(slot[i], slot[k]);
+	}
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < 4; k++)
+			if (i != k)
+				assert_int_equal(command(&c[i], slot[k]), 0);
+	for (int i = 0; i < 4; i++)
+		expect_got(&c[i], 3);
+	/* A slot is free at once when its process has gone. */
+	stop(&c[0]);
+	for (int i = 0; i < 1000 && !claims && command(&c[1], slot[0]) != -ESRCH; i++)
+		usleep(1000);
+	if (!claims)
+		assert_int_equal(command(&c[1], slot[0]), -ESRCH);
+	for (int i = 1; i < 4; i++)
+		stop(&c[i]);
+	stop(&squatter);
+}
+
+static void test_all_names_are_squatted(void **state)
+{
+	(void)state;
+	opens_and_works(0, 0);
+}
+
+static void test_and_all_numbers_are_claimed(void **state)
+{
+	(void)state;
+	opens_and_works(1, 0);
+	opens_and_works(CLAIMS_MAX, 0);
+}
+
+/* Then claimants are asked by connecting, while they let in. */
+static void test_without_diag(void **state)
+{
+	(void)state;
+	opens_and_works(0, 1);
+	opens_and_works(1, 1);
+}
+
+/* Who does not let anybody in does not say who he is. */
+static void test_and_the_claimants_do_not_answer(void **state)
+{
+	struct child squatter, root, root2, third;
+	int slot;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	squatter = start_squatter(-1);
+	root = start(0, work, 0);
+	root2 = start(0, work, 0);
+	third = start(THIRD, work, 0);
+	slot = hear(&root);
+	assert_in_range(slot, FIRST, SLOT_LAST);
+	assert_in_range(hear(&root2), FIRST, SLOT_LAST);
+	assert_in_range(hear(&third), FIRST, SLOT_LAST);
+	assert_int_equal(command(&root2, slot), 0);
+	assert_int_equal(command(&third, slot), 0);
+	expect_got(&root, 2);
+	stop(&root);
+	stop(&root2);
+	stop(&third);
+	stop(&squatter);
+}
+
+/* Many at once: each number is one process's. */
+static void test_openers_at_once(void **state)
+{
+	enum { N = 40 };
+	struct child squatter, c[N];
+	bool used[SLOT_LAST + 1] = { false };
+
+	(void)state;
+	need_netns();
+	squatter = start_squatter(0);
+	for (int i = 0; i < N; i++)
+		c[i] = start(geteuid() ? 0 : THIRD, work, 0);
+	for (int i = 0; i < N; i++) {
+		int slot = hear(&c[i]);
+
+		assert_in_range(slot, FIRST, SLOT_LAST);
+		assert_false(used[slot]);
+		used[slot] = true;
+	}
+	for (int i = 0; i < N; i++)
+		stop(&c[i]);
+	stop(&squatter);
+}
+
+/* One user can have all; he does not get what another process of his has. */
+static void test_all_of_the_reserve(void **state)
+{
+	static int fd[NUMBERS];
+	bool used[SLOT_LAST + 1] = { false };
+	uint16_t slot;
+
+	(void)state;
+	need_netns();
+	for (int i = 0; i < NUMBERS; i++) {
+		fd[i] = reserve_listen(&slot);
+		assert_true(fd[i] >= 0);
+		assert_in_range(slot, FIRST, SLOT_LAST);
+		assert_false(used[slot]);
+		used[slot] = true;
+	}
+	assert_int_equal(reserve_listen(&slot), -EADDRNOTAVAIL);
+	for (int i = 0; i < NUMBERS; i++)
+		close(fd[i]);
+	fd[0] = reserve_listen(&slot);
+	assert_true(fd[0] >= 0);
+	close(fd[0]);
+}
+
+/* --- finding ------------------------------------------------------------------- */
+
+static int find(uint16_t slot)
+{
+	int fd = -EAGAIN;
+
+	for (int i = 0; i < 1000 && fd == -EAGAIN; i++) {
+		fd = reserve_connect(slot);
+		if (fd == -EAGAIN)
+			usleep(1000);
+	}
+	return fd;
+}
+
+/* In the list a name may look like several lines, and like anything. */
+static void test_a_name_proves_nothing(void **state)
+{
+	static const char *const bad[] = {
+		"urnic/1000", "urnic/1000/", "urnic/1000/123", "urnic/1000/xyz",
+		"urnic/1000/00000000000000001", "urnic/99999999999/0000000000000001",
+		"urnic/-1/0000000000000001", "urnic/5/0000000000000001",
+		"urnic/1000/0000000000000001 ", "x @urnic/1000/0000000000000002",
+		"\n0: 2 0 00010000 5 1 7 @urnic/1000/0000000000000003\n",
+		"urnic/1000/0000000000000004\n", "\n", "urnic/%s%n/1",
+	};
+	int fd[sizeof(bad) / sizeof(bad[0])], own;
+	uint16_t slot;
+
+	(void)state;
+	need_netns();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+		memcpy(a.sun_path + 1, bad[i], strlen(bad[i]));
+		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&a, (socklen_t)
+			(offsetof(struct sockaddr_un, sun_path) + 1 +
+			 strlen(bad[i]))), 0);
+		assert_int_equal(listen(fd[i], 8), 0);
+	}
+	assert_int_equal(find(1000), -ESRCH);
+	own = reserve_listen(&slot);
+	assert_true(own >= 0);
+	close(find(slot));
+	close(own);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		close(fd[i]);
+}
+
+/* It takes longer, and the one is found. */
+static void test_among_names_that_are_no_use(void **state)
+{
+	enum { FLOOD = 500 };
+	static int fd[FLOOD];
+	char name[NAME_MAX_LEN];
+	uint16_t slot;
+	int own, got = -1;
+
+	(void)state;
+	need_netns();
+	own = reserve_listen(&slot);
+	assert_true(own >= 0);
+	for (int i = 0; i < FLOOD; i++) {
+		struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+		snprintf(name, sizeof(name), "urnic/%u/%016x", slot, i);
+		memcpy(a.sun_path + 1, name, strlen(name));
+		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		/* bound, listening, and then not: nobody is there */
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&a, (socklen_t)
+			(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))), 0);
+		assert_int_equal(listen(fd[i], 0), 0);
+		shutdown(fd[i], SHUT_RDWR);
+	}
+	for (int i = 0; i < 2000 && got < 0; i++) {
+		got = reserve_connect(slot);
+		usleep(1000);
+	}
+	assert_true(got >= 0);
+	close(got);
+	close(own);
+	for (int i = 0; i < FLOOD; i++)
+		close(fd[i]);
+}
+
+static void test_strength(void **state)
+{
+	unsigned mine = 0;
+
+	(void)state;
+	for (uint16_t slot = FIRST; slot <= SLOT_LAST; slot++) {
+		assert_true(claim_strength(0, slot) > claim_strength(1000, slot));
+		mine += claim_strength(1000, slot) > claim_strength(1001, slot);
+	}
+	assert_in_range(mine, NUMBERS / 3, NUMBERS * 2 / 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all_names_are_squatted),
+		cmocka_unit_test(test_and_all_numbers_are_claimed),
+		cmocka_unit_test(test_without_diag),
+		cmocka_unit_test(test_and_the_claimants_do_not_answer),
+		cmocka_unit_test(test_openers_at_once),
+		cmocka_unit_test(test_all_of_the_reserve),
+		cmocka_unit_test(test_a_name_proves_nothing),
+		cmocka_unit_test(test_among_names_that_are_no_use),
+		cmocka_unit_test(test_strength),
+	};
+
+	enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
