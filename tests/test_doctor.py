@@ -134,6 +134,31 @@ time.sleep(60)
 """
 
 
+SQUAT = """import socket, time
+kept = []
+for i in range(1, 769):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind(b"\\0urnic/%d" % i)
+    s.listen(1)
+    kept.append(s)
+print("squatting", flush=True)
+time.sleep(60)
+"""
+
+
+def test_doctor_counts_slots(netns, stage):
+    def slots():
+        out = netns.run(stage.urnic, "doctor", "--json", check=False).out
+        return {f["check"]: f for f in json.loads(out)}["abstract sockets"]
+
+    assert slots()["detail"] == "0 of 1022 slots are taken"
+    squatter = netns.start("/usr/bin/python3", "-c", SQUAT)
+    squatter.wait_output("squatting")
+    f = slots()
+    assert f["detail"] == "all 768 names of slots are taken"
+    assert f["verdict"] == "limited" and "ss -xlp" in f["do"]
+
+
 def test_doctor_knows_an_urnic(netns, stage):
     need("ibv_rc_pingpong")
     netns = netns.with_env(URNIC_LOCAL="off")

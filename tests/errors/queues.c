@@ -243,6 +243,24 @@ static void limits(void)
 	      !ibv_destroy_srq(srq));
 }
 
+/* As fast as this machine can, and more than there are numbers. */
+static void come_and_go(void)
+{
+	enum { MANY = 40000 };
+	struct side *s = side(false);
+
+	for (int i = 0; i < MANY; i++) {
+		struct ibv_qp *qp = with_cap((struct ibv_qp_cap){ 1, 1, 1, 1, 0 });
+		struct ibv_qp_attr a;
+
+		CHECK(qp);
+		a = self_attr(s, qp->qp_num);
+		for (int to = IBV_QPS_INIT; to <= IBV_QPS_RTS; to++)
+			qp_to(qp, &a, (enum ibv_qp_state)to);
+		CHECK(!ibv_destroy_qp(qp));
+	}
+}
+
 /* Queues of nothing: posting says that they are full. */
 static void empty_queues(void)
 {
@@ -375,6 +393,7 @@ const struct local_row queue_rows[] = {
 	{ "async_nonblock", async_nonblock },
 	{ "cq_extended", extended },
 	{ "limits", limits },
+	{ "qps_come_and_go", come_and_go },
 	{ "empty_queues", empty_queues },
 	{ "srq_refusals", srq_refusals },
 	{ "objects_in_use", busy },

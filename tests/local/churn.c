@@ -144,7 +144,7 @@ static void server(void *arg)
 		if (n == SETTLED)
 			before = crew_census();
 	}
-	crew_compare("the server", before, 512);
+	crew_compare("the server", before, 512 + CREW_TABLES_KIB);
 	rig_close(&r);
 }
 

@@ -66,6 +66,10 @@ void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len);
 /* What this process holds. */
 struct census { unsigned fds, maps, rss_kib; };
 
+/* Numbers of QPs and keys are drawn, so their tables and the board fill up to
+ * their size, page by page, however few there are at a time. */
+enum { CREW_TABLES_KIB = 768 };
+
 struct census crew_census(void);
 /* Nothing has come to it but so many KiB. */
 void crew_compare(const char *who, struct census before, unsigned kib);

@@ -183,7 +183,8 @@ static void survivor(void *arg)
 	 * sockets of its own.  On a busy machine that may be so in every mode. */
 	before.fds += UDP_FDS;
 	if (before.maps)
-		crew_compare("the survivor", before, mode == START ? 2048 : 512);
+		crew_compare("the survivor", before, mode == START ? 2048 :
+			     512 + CREW_TABLES_KIB);
 	rig_close(&r);
 }
 
