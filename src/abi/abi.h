@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/event.h"
+#include "sys/cancel.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
@@ -47,16 +48,35 @@ static inline struct abi_context *abi_of(struct ibv_context *ibv)
  * first touch of a lazily allocated one calls malloc. */
 extern __thread int abi_inside __attribute__((tls_model("initial-exec")));
 
+/* Since which of these calls the thread cannot be cancelled, 0: it can; and what
+ * it was before. */
+extern __thread int abi_held __attribute__((tls_model("initial-exec")));
+extern __thread int abi_was __attribute__((tls_model("initial-exec")));
+
 static inline void abi_begin(void)
 {
 	abi_inside++;
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
+/* The call that has begun takes locks that are held across system calls: until it
+ * ends, pthread_cancel() waits.  (What posts and polls come to holds it off where
+ * it is needed: sys/cancel.h.) */
+static inline void abi_hold(void)
+{
+	if (abi_held)
+		return;
+	abi_was = cancel_hold();
+	abi_held = abi_inside;
+}
+
 static inline void abi_end(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	abi_inside--;
+	if (abi_held == abi_inside--) {
+		abi_held = 0;
+		cancel_let(abi_was);
+	}
 }
 
 /* 0 or -errno becomes 0 or errno, as the caller sees it. */
@@ -90,7 +110,7 @@ static inline bool abi_enter(struct ibv_context *ibv)
  * is read, and NULL stays NULL. */
 #define LIVE(of, ibv) ((ibv) ? &of(ibv)->live : NULL)
 
-/* live.c: a control call on an object begins.  Its context; or NULL and errno,
+/* live.c: a control call on an object begins, and cannot be cancelled.  Its context; or NULL and errno,
  * and abi_leave() must not follow: EIO as above, or gone, for an object that
  * does not exist.  As the kernel has it for handles, gone is EINVAL, but ENOENT
  * where the object was to be destroyed. */

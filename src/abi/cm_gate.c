@@ -12,6 +12,7 @@ static struct cm *enter(struct ibv_context *ctx)
 {
 	if (abi_forked(ctx) || !abi_enter(ctx))
 		return NULL;
+	abi_hold();
 	return nic_enter(abi_of(ctx)->nic);
 }
 
@@ -29,6 +30,7 @@ static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 
 	if (abi_forked(ctx) || !abi_enter(ctx))
 		return -EIO;
+	abi_hold();
 	rc = nic_listen(abi_of(ctx)->nic, ip);
 	if (!rc)
 		nic_ask(abi_of(ctx)->nic);

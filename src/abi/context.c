@@ -9,7 +9,7 @@
 #include "nic/nic.h"
 #include "sys/log.h"
 
-__thread int abi_inside;
+__thread int abi_inside, abi_held, abi_was;
 
 static void set_ops(struct verbs_context *v)
 {
@@ -109,6 +109,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 		return NULL;
 	}
 	abi_begin();
+	abi_hold();
 	rc = open_context(dev, &a);
 	return abi_leave(rc) ? NULL : &a->verbs.context;
 }
@@ -147,6 +148,7 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	if (abi_forked(ibv))
 		return abi_result(-EIO);
 	abi_begin();
+	abi_hold();
 	live_del(&a->live);
 	core = a->ctx.core;
 	lock_take(&core->lock);

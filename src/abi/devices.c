@@ -15,6 +15,7 @@ EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 	if (num)
 		*num = 0;
 	abi_begin();
+	abi_hold();
 	rc = nic_devices(&devs, &n);
 	if (abi_leave(rc))
 		return NULL;

@@ -18,7 +18,10 @@ struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int 
 		return NULL;
 	}
 	ctx = (struct ibv_context *)(uintptr_t)owner;
-	return abi_enter(ctx) ? ctx : NULL;
+	if (!abi_enter(ctx))
+		return NULL;
+	abi_hold();
+	return ctx;
 }
 
 int abi_check(const char *call, const struct live *l, enum live_kind kind,

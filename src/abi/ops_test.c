@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-__thread int abi_inside;
+__thread int abi_inside, abi_held, abi_was;
 
 /* Not operations, or never called. */
 static bool is_other(size_t at)

@@ -12,6 +12,7 @@
 #include "core/async.h"
 #include "core/core.h"
 #include "core/cq.h"
+#include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
@@ -59,13 +60,16 @@ void event_queue_fini(struct event_queue *q)
 int event_queue_post(struct event_queue *q)
 {
 	static const uint64_t one = 1;
+	int was, rc = 0;
 
 	if (!is_ours(q))
 		return -EBADF;
-	while (write(q->fd, &one, sizeof(one)) < 0)
+	was = cancel_hold();
+	while (write(q->fd, &one, sizeof(one)) < 0 && !rc)
 		if (errno != EINTR)
-			return -errno;
-	return 0;
+			rc = -errno;
+	cancel_let(was);
+	return rc;
 }
 
 int event_queue_wait(struct event_queue *q)

@@ -27,6 +27,7 @@
 #include "host/msg.h"
 #include "host/name.h"
 #include "host/reserve.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -248,14 +249,16 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
 	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)(uintptr_t)buf, len } };
 	struct conn *c;
+	int was = cancel_hold();
 	int rc = conn_get(h, slot, &c);
 
 	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
-	if (rc)
-		return rc;
-	rc = fds_send(c->fd, iov, 2, fds, nfds);
-	if (rc == -ESRCH)
-		host_conn_close(h, c);
+	if (!rc) {
+		rc = fds_send(c->fd, iov, 2, fds, nfds);
+		if (rc == -ESRCH)
+			host_conn_close(h, c);
+	}
+	cancel_let(was);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "link/stream.h"
+#include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
@@ -50,13 +51,16 @@ static ssize_t tcp_send(struct stream *s, const struct iovec *iov, unsigned n,
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = n };
 	ssize_t took;
+	int was;
 
 	(void)now;
 	if (!is_ours(s))
 		return -EBADF;
+	was = cancel_hold();
 	do {
 		took = sendmsg(s->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (took < 0 && errno == EINTR);
+	cancel_let(was);
 	if (took >= 0)
 		return took;
 	return is_full(errno) ? 0 : -errno;
@@ -106,10 +110,13 @@ static void drain(int fd)
 
 static void tcp_close(struct stream *s)
 {
+	int was = cancel_hold();
+
 	if (is_ours(s)) {
 		drain(s->fd);
 		close(s->fd);
 	}
+	cancel_let(was);
 	free(tcp_of(s));
 }
 

@@ -9,6 +9,7 @@
 
 #include "host/host.h"
 #include "local/local_qp.h"
+#include "sys/cancel.h"
 #include "sys/fd.h"
 
 /* What one says to the other (docs/local.md).  Any version says no the same
@@ -77,12 +78,15 @@ static int take_memory(struct peer *p, int fd, uint32_t bytes)
 
 void meet_let_go(struct peer *p)
 {
+	int was = cancel_hold();
+
 	if (p->fd >= 0)
 		close(p->fd);
 	p->fd = -1;
 	vm_part(p);
 	p->told = false;
 	gate_close(&p->gate);
+	cancel_let(was);
 	if (p->pipe)
 		munmap(p->pipe, sizeof(*p->pipe));
 	p->pipe = NULL;

@@ -14,6 +14,7 @@
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -160,9 +161,11 @@ static void flush(struct engine *e, uint64_t now)
 {
 	struct batch *b = &e->batch;
 	unsigned i = 0, end;
+	int was;
 
 	if (b->n == 0)
 		return;
+	was = cancel_hold();
 	for (; i < b->n; i = end) {
 		end = run_end(b, i);
 		if (!b->v[i].len)
@@ -179,6 +182,7 @@ static void flush(struct engine *e, uint64_t now)
 	commit(e, now);
 	batch_reset(b);
 	b->run_max = e->link->run_max;
+	cancel_let(was);
 }
 
 /* A QP that finds no room says that it has more to send: without a flush it
@@ -277,13 +281,21 @@ static void put_off(struct engine *e, struct qp *qp)
 /* What connection management has to say, and its timers. */
 static void put_mads(struct engine *e, uint64_t now)
 {
+	/* Programs are told of what has happened, by a write. */
+	bool busy = cm_deadline(e->core->cm) <= now;
+	int was = 0;
+
 	if (e->blocked_until > now)
 		return;
+	if (busy)
+		was = cancel_hold();
 	while (cm_output(e->core, &e->batch, now)) {
 		flush(e, now);
 		if (e->blocked_until > now)
-			return;
+			break;
 	}
+	if (busy)
+		cancel_let(was);
 }
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
@@ -347,7 +359,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 
 static int take_input(struct engine *e, size_t *bytes, uint64_t now)
 {
-	int n;
+	int n, was = cancel_hold();
 
 	cm_look(e->core, now);
 	n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
@@ -359,7 +371,18 @@ static int take_input(struct engine *e, size_t *bytes, uint64_t now)
 	*bytes = conns_input(e->conns, now);
 	if (*bytes)
 		n++;
-	return cm_input(e->core, now) ? n + 1 : n;
+	if (cm_input(e->core, now))
+		n++;
+	cancel_let(was);
+	return n;
+}
+
+static void run_port(struct engine *e, uint64_t now)
+{
+	int was = cancel_hold();
+
+	e->port_due = port_run(e->port, now);
+	cancel_let(was);
 }
 
 /* To look at sockets is a system call, at pipes it is not: while those are busy
@@ -421,7 +444,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	if (hear)
 		have_heard(e, n > 0 || local || said);
 	if (e->port_due <= now)
-		e->port_due = port_run(e->port, now);
+		run_port(e, now);
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_link(e, now)) {

@@ -40,6 +40,7 @@
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/registry.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -58,13 +59,17 @@ enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST
 
 void engine_kick(struct engine *e)
 {
+	int was;
+
 	if (atomic_exchange(&e->kicked, true))
 		return;
+	was = cancel_hold();
 	/* A socket, not an eventfd: should the program have closed it and
 	 * taken its number for a file, nothing is written into that. */
 	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
+	cancel_let(was);
 }
 
 static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)

@@ -17,6 +17,7 @@
 #include "local/local.h"
 #include "nic/engine.h"
 #include "nic/registry.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -91,6 +92,7 @@ static int catch_up(struct qp *qp, uint64_t now)
 void route_to_wire(struct engine *e, struct qp *qp)
 {
 	uint64_t now = clock_ns();
+	int was = cancel_hold();
 	int rc = port_bind(e->port, addr_is_v4(qp->av.dgid) ? AF_INET : AF_INET6);
 
 	e->core->udp_sport = port_sport(e->port);
@@ -107,4 +109,5 @@ void route_to_wire(struct engine *e, struct qp *qp)
 	}
 	lock_give(&qp->lock);
 	due_add(e->core, qp);
+	cancel_let(was);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sys/cancel.h"
 #include "sys/clock.h"
 
 enum { LINE = 1024 };
@@ -104,7 +105,7 @@ int log_setup(const char *spec)
 
 static void put_line(const char *line, size_t n)
 {
-	int fd = STDERR_FILENO;
+	int fd = STDERR_FILENO, was = cancel_hold();
 	ssize_t done;
 
 	if (log_path[0])
@@ -116,6 +117,7 @@ static void put_line(const char *line, size_t n)
 	while (done < 0 && errno == EINTR);
 	if (fd != STDERR_FILENO)
 		close(fd);
+	cancel_let(was);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)

@@ -37,3 +37,10 @@ def test_every_case_is_here(host, verbs):
 @pytest.mark.parametrize("case", CASES)
 def test_verbs(host, verbs, case):
     host.run(verbs, case, timeout=60)
+
+
+def test_cancelled_by_udp(host, stage, verbs):
+    """System calls in every turn, and a line in the log that is written meanwhile."""
+    log = stage.tmp / "cancelled.log"
+    host.run(verbs, "cancelled", timeout=60, env={
+        "URNIC_LOCAL": "off", "URNIC_LOG": f"info:{log}"})

@@ -403,6 +403,7 @@ static const struct { const char *name; void (*run)(struct rig *r); } cases[] = 
 	{ "shared_receives", shared_receives }, { "channels", channels },
 	{ "datagrams", datagrams }, { "groups", groups }, { "forks", forks },
 	{ "iwarp_device", iwarp_device },
+	{ "cancelled", cancelled },
 	{ "polls_inside", polls_inside },
 	{ "handlers", handlers }, { "closes_with_qps_left", closes_with_qps_left },
 };

@@ -189,5 +189,6 @@ void iwarp_device(struct rig *r);
 void polls_inside(struct rig *r);
 void handlers(struct rig *r);
 void closes_with_qps_left(struct rig *r);
+void cancelled(struct rig *r);
 
 #endif

@@ -2,6 +2,7 @@
 /* verbs_process.c - cases of verbs.c about forks, signals and the end. */
 #include "verbs.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -171,4 +172,48 @@ void closes_with_qps_left(struct rig *r)
 	CHECK(take(&other).status == IBV_WC_SUCCESS);
 	rig_close(&other);
 	r->ctx = NULL;
+}
+
+/* A thread that is cancelled in the midst of a call leaves no lock behind: it is
+ * cancelled where it says so itself. */
+static void *comes_and_goes(void *arg)
+{
+	struct ibv_send_wr *bad, wrong = { .opcode = (enum ibv_wr_opcode)99 };
+	struct rig r;
+
+	for (;;) {
+		rig_open(&r);
+		for (int i = 0; i < 20; i++) {
+			CHECK(ibv_post_send(r.a, &wrong, &bad) == EINVAL);
+			recv_one(&r, 64);
+			send_one(&r, 64);
+			CHECK(!take(&r).status && !take(&r).status);
+		}
+		rig_close(&r);
+		++*(unsigned *)arg;
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+void cancelled(struct rig *r)
+{
+	unsigned seed = 1, rounds = 0;
+	pthread_t thread;
+	struct rig again;
+	void *end;
+
+	for (int i = 0; i < 150; i++) {
+		CHECK(!pthread_create(&thread, NULL, comes_and_goes, &rounds));
+		usleep((useconds_t)rand_r(&seed) % 4000);
+		CHECK(!pthread_cancel(thread) && !pthread_join(thread, &end));
+		CHECK(end == PTHREAD_CANCELED);
+		rig_open(&again);
+		write_one(&again, again.mr->rkey, 8);
+		CHECK(!take(&again).status);
+		rig_close(&again);
+	}
+	CHECK(rounds >= 150);
+	write_one(r, r->mr->rkey, 8);
+	CHECK(!take(r).status);
 }
