@@ -94,15 +94,27 @@ void nic_fence(struct nic *nic, uint32_t qpn)
 		engine_settle(&nic->engine, 0, 0);
 }
 
-/* Somebody else is at it, for a while: see is_idle(). */
-static void let_work(struct engine *e)
+/* Somebody else is at it, for a while: see is_idle().  If no turn ends however often
+ * the processor is offered, whoever has it may be one to whom it is not given:
+ * this thread has a higher priority (SCHED_FIFO).  Only sleep lets that one run. */
+static void let_work(struct nic *nic)
 {
-	enum { PATIENCE = 64 };
+	enum { PATIENCE = 64, YIELDS = 32, NAP_NS = 50000 };
+	struct engine *e = &nic->engine;
 	unsigned n = atomic_load_explicit(&e->missed, memory_order_relaxed) + 1;
+	uint32_t ended;
 
-	atomic_store_explicit(&e->missed, n % PATIENCE, memory_order_relaxed);
-	if (n == PATIENCE)
-		sched_yield();
+	if (n % PATIENCE == 0) {
+		ended = turn_ended(&nic->core.turn);
+		if (ended != atomic_exchange_explicit(&e->ended, ended,
+						      memory_order_relaxed))
+			n = 0;
+		if (n < PATIENCE * YIELDS)
+			sched_yield();
+		else
+			turn_nap(NAP_NS);
+	}
+	atomic_store_explicit(&e->missed, n, memory_order_relaxed);
 }
 
 /* A program that spins for long takes the processor from those that it waits
@@ -135,7 +147,7 @@ bool nic_poll(struct nic *nic)
 
 	if (!turn_try(&core->turn)) {
 		nic_polled(nic);
-		let_work(e);
+		let_work(nic);
 		return false;
 	}
 	now = clock_ns();

@@ -6,6 +6,7 @@
 #define NIC_ENGINE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,6 +71,8 @@ struct engine {
 	/* The thread's sleep; see engine_thread.c. */
 	pthread_t thread;
 	bool started;
+	cpu_set_t cpus;			/* where it may run; cpus_known */
+	bool cpus_known;
 	int kick_rx, kick_tx, alarm;	/* alarm: a timerfd */
 	uint64_t alarm_at;		/* NEVER: it is not set.  The thread's */
 	struct fd_id kick_id;		/* of kick_tx */
@@ -85,7 +88,9 @@ struct engine {
 	_Atomic uint64_t sleep_until;
 	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll;	/* when a poll last ran the engine */
-	atomic_uint missed;		/* polls that found the turn taken; wraps */
+	atomic_uint missed;		/* polls that found the turn taken, without
+					 * an end of one in between */
+	_Atomic uint32_t ended;		/* turn_ended() when that was last looked at */
 	atomic_bool polled;		/* one since the last wake-up that did not:
 					 * it found an entry, or the turn taken */
 };

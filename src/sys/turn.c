@@ -3,7 +3,9 @@
 #include "sys/turn.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 void turn_init(struct turn *t)
 {
@@ -46,17 +48,18 @@ NO_TSA void turn_give(struct turn *t)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-static void nap(void)
+void turn_nap(long ns)
 {
 	int saved = errno;
 
-	nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+	/* Not by way of libc: to poll is no cancellation point. */
+	syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = ns }, NULL);
 	errno = saved;
 }
 
 void turn_pass(struct turn *t)
 {
-	enum { SPINS = 100 };		/* some 2-4 us: most turns end in that */
+	enum { SPINS = 100, NAP_NS = 20000 };	/* 2-4 us: most turns end in that */
 	uint32_t ended;
 
 	/* Who takes the lock after this look sees what was written before it. */
@@ -68,6 +71,6 @@ void turn_pass(struct turn *t)
 		if (i < SPINS)
 			lock_pause();
 		else
-			nap();
+			turn_nap(NAP_NS);
 	}
 }

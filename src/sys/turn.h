@@ -36,6 +36,15 @@ bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);
 
+/* How many have ended; wraps. */
+static inline uint32_t turn_ended(const struct turn *t)
+{
+	return atomic_load_explicit(&t->ended, memory_order_relaxed);
+}
+
+/* Let threads run that have a lower priority; errno stays. */
+void turn_nap(long ns);
+
 /* Wait until every turn that began before this call has ended.  What the caller
  * made unreachable before is so for all turns that end later. */
 void turn_pass(struct turn *t) EXCLUDES(*t);

@@ -163,7 +163,7 @@ static void *look_at_it(void *arg)
 
 		if (!turn_try(&turn))
 			continue;
-		p = atomic_load_explicit(&where, memory_order_relaxed);
+		p = atomic_load_explicit(&where, memory_order_acquire);
 		for (int i = 0; p && i < 20; i++)
 			*seen += *(volatile int *)p == 1 ? 0 : 1;
 		turn_give(&turn);
