@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs whose threads meet, in locks or on processors: tests/threads."""
 
+import os
+import subprocess
+
 import pytest
 
 from test_faults import RIGHT, urnic_names
@@ -42,6 +45,32 @@ def test_who_registers_keeps_nobody_from_sending(run, way):
 def test_many_threads_make_use_and_destroy(run, how, way, request):
     full = request.config.getoption("--full")
     run(way, "many", "-m", how, "-n", 3000 if full else 150, timeout=600)
+
+
+# --- on processors ----------------------------------------------------------------
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["send", "write", "paced", "other"])
+def test_a_real_time_poller_starves_nobody_it_needs(stage, shared_pair, mode, way):
+    real_time = ["/usr/bin/chrt", "-R", "-f", "1"]
+    if subprocess.run([*real_time, "true"], check=False).returncode:
+        pytest.skip("real-time priorities are not permitted")
+    ns, _ = shared_pair().place(way)
+    cpu = str(min(os.sched_getaffinity(0)))
+    ns = ns.with_(outer=["/usr/bin/taskset", "-c", cpu, *real_time])
+    proc = ns.run(stage.tool("threads/threads"), "-d", ns.dev, "fifo", "-m", mode,
+                  timeout=60)
+    assert RIGHT in proc.out, proc.describe()
+
+
+@pytest.mark.parametrize("mode", ["free", "main", "other", "narrow"])
+def test_where_the_engine_runs(stage, shared_pair, mode):
+    ns, _ = shared_pair().place("host")
+    if mode == "narrow":
+        cpu = str(min(os.sched_getaffinity(0)))
+        ns = ns.with_(outer=["/usr/bin/taskset", "-c", cpu])
+    proc = ns.run(stage.tool("threads/threads"), "-d", ns.dev, "affinity", "-m", mode)
+    assert RIGHT in proc.out, proc.describe()
 
 
 # --- while nothing runs ----------------------------------------------------------

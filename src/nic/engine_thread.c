@@ -39,6 +39,7 @@
 #include "nic/conn.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
+#include "nic/placement.h"
 #include "nic/registry.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -277,6 +278,10 @@ static void *engine_main(void *arg)
 	struct engine *e = arg;
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
+	/* Where none of them is allowed any more it stays where its maker is. */
+	if (e->cpus_known && sched_setaffinity(0, sizeof(e->cpus), &e->cpus))
+		log_info("the engine's thread has the affinity of the thread that "
+			 "opened the device: errno %d", errno);
 	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
 		if (!nap(e)) {
 			turn_take(&e->core->turn);
@@ -324,6 +329,7 @@ int engine_thread_start(struct engine *e)
 	if (rc)
 		return rc;
 	e->g.need = NEED_MIN;
+	e->cpus_known = placement_choose(&e->cpus) == 0;
 
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);

@@ -12,7 +12,9 @@ struct options opt = { .port = "18600", .gid = 1, .timeout = 14, .retries = 7,
 struct thread_options topt = { .count = 100 };
 
 static const struct command { const char *name; int (*run)(void); } commands[] = {
+	{ "affinity", affinity },	/* ... who is pinned */
 	{ "build", build },	/* -m: what goes on while requests are built */
+	{ "fifo", fifo },	/* ... what a thread of high priority does; -s */
 	{ "many", many },	/* ... where the peers are, how threads wait; -n */
 	{ "register", registers },	/* ... while others send; -s */
 	{ "paused", paused },	/* ... what is done first afterwards; -n times */

@@ -9,7 +9,9 @@ extern struct thread_options {
 	unsigned count;
 } topt;
 
+int affinity(void);
 int build(void);
+int fifo(void);
 int many(void);
 int paused(void);
 int registers(void);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* placement.c - see placement.h.
+ *
+ * What the process was started with can only be known at its start: who asks later
+ * cannot tell a program that has pinned its main thread from one that was started
+ * by taskset.  So this is the one thing that the library does when it is loaded;
+ * it only asks.
+ */
+#include "nic/placement.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static cpu_set_t started;
+static int unknown = -ENOSYS;
+
+__attribute__((constructor)) static void ask_at_start(void)
+{
+	/* The main thread's: a plugin may be loaded by another. */
+	unknown = sched_getaffinity(getpid(), sizeof(started), &started) ? -errno : 0;
+}
+
+void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *caller)
+{
+	cpu_set_t both;
+
+	CPU_AND(&both, all, caller);
+	CPU_XOR(out, all, &both);
+	if (CPU_COUNT(out) == 0)
+		*out = *all;
+	/* It has gone where the process did not start: that is no more a measure. */
+	if (!CPU_EQUAL(&both, caller))
+		*out = *caller;
+}
+
+int placement_choose(cpu_set_t *out)
+{
+	cpu_set_t caller;
+
+	if (unknown)
+		return unknown;
+	if (sched_getaffinity(0, sizeof(caller), &caller))
+		return -errno;
+	placement_less(out, &started, &caller);
+	return 0;
+}
