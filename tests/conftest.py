@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fixtures of the system tests, and the rule that nothing is skipped quietly."""
 
+import gzip
 import os
 import pathlib
+import shutil
 import signal
 import sys
 
@@ -127,3 +129,16 @@ def vm_session(stage, can_namespace):
 def vm(vm_session):
     yield vm_session
     vm_session.reap()
+
+
+@pytest.fixture(scope="session")
+def suite(stage):
+    """rdma-core's own tests (pyverbs) as Debian ships them, where everybody may read them."""
+    to = stage.path / "pyverbs"
+    (to / "tests").mkdir(parents=True)
+    for path in pathlib.Path("/usr/share/doc/rdma-core/tests").iterdir():
+        if path.suffix == ".gz":
+            (to / "tests" / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.suffix == ".py":
+            shutil.copy(path, to / "tests")
+    return to / "tests" / "run_tests.py"

@@ -2,14 +2,7 @@
 """Tests of rdma-core's own suite (pyverbs), as Debian ships it: one a process,
 as an ordinary user, both ends on one host."""
 
-import gzip
-import pathlib
-import shutil
-
-import lab
 import pytest
-
-SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
 DEVICE = [f"test_device.DeviceTest.{t}" for t in (
     "test_query_device", "test_query_device_ex", "test_query_gid",
@@ -24,19 +17,6 @@ ROCE = [
         "test_mw_type2_invalidate_dealloc", "test_reg_mw_wrong_type")),
     "test_qpex.QpExTestCase.test_qp_ex_rc_bind_mw",
 ]
-
-
-@pytest.fixture(scope="module")
-def suite(stage):
-    """The suite, unpacked where everybody may read it."""
-    to = stage.path / "pyverbs"
-    (to / "tests").mkdir(parents=True)
-    for path in SUITE.iterdir():
-        if path.suffix == ".gz":
-            (to / "tests" / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
-        elif path.suffix == ".py":
-            shutil.copy(path, to / "tests")
-    return to / "tests" / "run_tests.py"
 
 
 def run(ns, suite, device, test, **env):

@@ -7,13 +7,8 @@ is shown a /sys/class that names one.  On loopback it wants an id that is bound 
 to have a device, which it has if there is no other.
 """
 
-import gzip
-import pathlib
-import shutil
-
 import pytest
 
-SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 CLASS = """
 mount -t tmpfs tmpfs /sys/class
 mkdir -p /sys/class/infiniband/roce_{0}/device/net/{0} /sys/class/net
@@ -25,19 +20,6 @@ TESTS = [
     "async_ex_multicast_traffic", "async_ex_leave_multicast_traffic",
     "async_traffic_external_qp", "async_udp_traffic", "async_read", "async_write",
 ]
-
-
-@pytest.fixture(scope="module")
-def suite(stage):
-    """The suite, unpacked where everybody may read it."""
-    to = stage.path / "pyverbs-cm" / "tests"
-    to.mkdir(parents=True)
-    for path in SUITE.iterdir():
-        if path.suffix == ".gz":
-            (to / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
-        elif path.suffix == ".py":
-            shutil.copy(path, to)
-    return to / "run_tests.py"
 
 
 @pytest.mark.parametrize("test", TESTS)
