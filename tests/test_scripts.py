@@ -25,6 +25,8 @@ def check_includes(tmp_path, folder, name, line):
     ("nic", "a.c", '#  include "host/host.h"'),
     ("abi", "a.c", '#include "nic/nic.h"'),
     ("cm", "a.c", '#include "iwarp/iwarp.h"'),
+    ("rsocket", "wait.c", '#include "rsocket/sock.h"'),
+    ("rsocket", "wait_test.c", '#include "rsocket/rsocket.h"'),
 ])
 def test_check_includes_allows(tmp_path, folder, name, line):
     done = check_includes(tmp_path, folder, name, line)
@@ -42,6 +44,9 @@ def test_check_includes_allows(tmp_path, folder, name, line):
     ("core", "a.c", '#include "qp.h"'),
     ("core", "a.c", ' # include "other/a.h"'),
     ("other", "a.c", ""),
+    ("rsocket", "sock.h", '#include "rsocket/wait.h"'),
+    ("rsocket", "wait.c", '#include "core/core.h"'),
+    ("rsocket", "placeless.c", '#include "rsocket/wait.h"'),
 ])
 def test_check_includes_refuses(tmp_path, folder, name, line):
     done = check_includes(tmp_path, folder, name, line)

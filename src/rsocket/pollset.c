@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsocket_poll.c - rpoll and rselect: our sockets and others' descriptors. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/select.h>
+/* pollset.c - see pollset.h. */
+#include "rsocket/pollset.h"
 
-#include "abi/rsocket.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rsocket/wait.h"
 
 enum { FEW = 16 };
 
-/* A call of rpoll: for each of its entries the socket, if it is one, and how it
+/* One rpoll(): for each of its entries the socket, if it is one, and how it
  * sleeps on it. */
 struct set {
 	struct pollfd *fds;
@@ -30,9 +31,10 @@ static int make_set(struct set *s, struct pollfd *fds, nfds_t n)
 	if (!s->rs || !s->sleep)
 		return -ENOMEM;
 	for (nfds_t i = 0; i < n; i++) {
-		s->rs[i] = rsock_find(fds[i].fd);
-		if (s->rs[i])
-			s->ours++;
+		struct rsock_entry *e = rsock_entry_find(fds[i].fd);
+
+		s->rs[i] = e ? rsock_of(e) : NULL;
+		s->ours += e != NULL;
 	}
 	return 0;
 }
@@ -60,7 +62,7 @@ static short events_of(struct rsock *rs, short asked)
 	if (rsock_forked(rs))
 		return POLLERR;
 	pthread_mutex_lock(&rs->lock);
-	ev = rsock_is_stream(rs) ? rsock_events(rs, asked) : rsock_dgram_events(rs);
+	ev = rs->kind->events(rs, asked);
 	pthread_mutex_unlock(&rs->lock);
 	return ev;
 }
@@ -90,7 +92,7 @@ static int look_elsewhere(struct set *s)
 	for (nfds_t i = 0; i < s->n; i++)
 		s->sleep[i] = (struct pollfd){ .fd = s->rs[i] ? -1 : s->fds[i].fd,
 					       .events = s->fds[i].events };
-	some = poll(s->sleep, s->n, 0);
+	some = rsock_sleep(s->sleep, s->n, 0);
 	for (nfds_t i = 0; some >= 0 && i < s->n; i++)
 		if (!s->rs[i])
 			s->fds[i].revents = s->sleep[i].revents;
@@ -110,11 +112,8 @@ static void lie_down(struct set *s, struct rsock_sleeper *sl)
 		if (rsock_forked(rs))
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		rsock_wait_begin(sl, rs);
-		if (rsock_is_stream(rs))
-			rsock_arm(rs, s->fds[i].events & (POLLOUT | POLLWRNORM));
-		else
-			rsock_dgram_arm(rs);
+		rsock_sleeper_link(sl, &rs->bed);
+		rs->kind->arm(rs, s->fds[i].events & (POLLOUT | POLLWRNORM));
 		s->sleep[i] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
 	}
@@ -123,20 +122,20 @@ static void lie_down(struct set *s, struct rsock_sleeper *sl)
 
 static void get_up(struct set *s, struct rsock_sleeper *sl)
 {
-	rsock_wait_end(sl);
+	rsock_sleeper_unlink(sl);
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->rs[i];
 
 		if (!rs || rsock_forked(rs))
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		rsock_take_events(rs);
+		rs->kind->take_events(rs);
 		pthread_mutex_unlock(&rs->lock);
 	}
 }
 
 /* The same twice: what came between looking and lying down is seen in between. */
-static int sleep_once(struct set *s, int ms)
+static int sleep_once(struct set *s, int64_t ns)
 {
 	struct rsock_sleeper *sl;
 	int rc = rsock_sleeper(s->ours, &sl);
@@ -144,51 +143,47 @@ static int sleep_once(struct set *s, int ms)
 	if (rc)
 		return rc;
 	lie_down(s, sl);
-	rc = look(s) ? 0 : poll(s->sleep, s->n + 1, ms);
-	if (rc < 0)
-		rc = -errno;
+	rc = look(s) ? 0 : rsock_sleep(s->sleep, s->n + 1, ns);
 	get_up(s, sl);
 	return rc < 0 ? rc : 0;
 }
 
 static int poll_set(struct set *s, int ms)
 {
-	uint64_t begin = rsock_now(), now = begin, end;
+	uint64_t begin = rsock_now(), end = begin + (ms > 0 ? (uint64_t)ms * RSOCK_MS : 0);
 
-	end = now + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
 	for (;;) {
 		int some = look(s), others = look_elsewhere(s), rc;
+		uint64_t now;
 
 		if (others < 0)
-			return -errno;
+			return others;
 		if (some + others || !ms)
 			return some + others;
 		now = rsock_now();
 		if (ms > 0 && now >= end)
 			return 0;
-		if (now - begin < rsock_spin())
+		if (now - begin < rsock_spin_ns())
 			continue;
-		rc = sleep_once(s, ms < 0 ? -1 : (int)((end - now + 999999) / 1000000));
+		rc = sleep_once(s, ms < 0 ? RSOCK_FOREVER : rsock_left(end));
 		if (rc)
 			return rc;
 		rsock_slept(rsock_now() - begin);
 	}
 }
 
-EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct set s;
-	int rc = make_set(&s, fds, nfds);
+	int rc = make_set(&s, fds, n);
 
-	if (!rc && !s.ours)
-		rc = poll(fds, nfds, timeout) >= 0 ? 0 : -errno;
+	if (!rc && s.ours)
+		rc = poll_set(&s, ms);
 	else if (!rc)
-		rc = poll_set(&s, timeout);
-	if (!rc && !s.ours)
-		for (nfds_t i = 0; i < nfds; i++)
-			rc += fds[i].revents != 0;
+		rc = rsock_sleep(fds, n, ms < 0 ? RSOCK_FOREVER :
+						  ms * (int64_t)RSOCK_MS);
 	drop_set(&s);
-	return cma_result(rc);
+	return rc;
 }
 
 /* --- rselect ------------------------------------------------------------------------------ */
@@ -237,23 +232,23 @@ static int from_poll(const struct pollfd *fds, nfds_t n, fd_set *in, fd_set *out
 	return bits;
 }
 
-EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
-		   struct timeval *timeout)
+int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
+		   const struct timeval *timeout)
 {
 	struct pollfd *fds;
-	nfds_t n;
+	nfds_t count;
 	int rc, ms = -1;
 
-	if (nfds < 0 || nfds > FD_SETSIZE)
-		return cma_result(-EINVAL);
-	if (timeout)
-		ms = timeout->tv_sec > 2000000 ? -1 :
-		     (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
-	fds = to_poll(nfds, readfds, writefds, exceptfds, &n);
+	if (n < 0 || n > FD_SETSIZE)
+		return -EINVAL;
+	if (timeout && timeout->tv_sec <= 2000000)
+		ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+	fds = to_poll(n, in, out, except, &count);
 	if (!fds)
-		return cma_result(-ENOMEM);
-	rc = rpoll(fds, n, ms) < 0 ? -errno : from_poll(fds, n, readfds, writefds,
-							exceptfds);
+		return -ENOMEM;
+	rc = rsocket_poll(fds, count, ms);
+	if (rc >= 0)
+		rc = from_poll(fds, count, in, out, except);
 	free(fds);
-	return cma_result(rc);
+	return rc;
 }

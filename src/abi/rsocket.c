@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rsocket.c - the exported symbols of <rdma/rsocket.h>: their arguments and errno.
+ * What they do is in src/rsocket; and the three things that it needs of rdma_cm
+ * (rsocket/rdma.h). */
+#include <fcntl.h>
+#include <rdma/rsocket.h>
+#include <stdarg.h>
+
+#include "abi/cma.h"
+#include "rsocket/pollset.h"
+#include "rsocket/rdma.h"
+#include "rsocket/rsocket.h"
+
+/* --- what rsockets need of rdma_cm --------------------------------------------------- */
+
+void rsock_rdma_stop(struct rdma_cm_id *id)
+{
+	cma_stop(cma_of(id));
+}
+
+int rsock_rdma_source(const struct sockaddr *to, struct sockaddr_storage *from)
+{
+	return cma_find_source(to, from);
+}
+
+int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *out)
+{
+	struct cma_dev *dev;
+	int rc = cma_init(), index;
+
+	if (!rc)
+		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &dev, &index);
+	if (rc)
+		return rc;
+	*out = (struct rsock_port){ .ctx = dev->ctx, .pd = dev->pd,
+				    .sgid_index = (uint8_t)index,
+				    .mtu = 128u << dev->mtu };
+	return 0;
+}
+
+/* --- errno ----------------------------------------------------------------------------- */
+
+static ssize_t result(ssize_t rc)	/* a count or -errno, as programs see it */
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
+}
+
+/* --- sockets ---------------------------------------------------------------------------- */
+
+EXPORT int rsocket(int domain, int type, int protocol)
+{
+	return cma_result(rsocket_open(domain, type, protocol));
+}
+
+EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return cma_result(rsocket_bind(socket, addr, addrlen));
+}
+
+EXPORT int rlisten(int socket, int backlog)
+{
+	return cma_result(rsocket_listen(socket, backlog));
+}
+
+EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return cma_result(rsocket_accept(socket, addr, addrlen));
+}
+
+EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return cma_result(rsocket_connect(socket, addr, addrlen));
+}
+
+EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return cma_result(rsocket_name(socket, true, addr, addrlen));
+}
+
+EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return cma_result(rsocket_name(socket, false, addr, addrlen));
+}
+
+EXPORT int rshutdown(int socket, int how)
+{
+	return cma_result(rsocket_shutdown(socket, how));
+}
+
+EXPORT int rclose(int socket)
+{
+	return cma_result(rsocket_close(socket));
+}
+
+/* --- sending ---------------------------------------------------------------------------- */
+
+EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+		       const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+	const struct iovec iov = { (void *)(uintptr_t)buf, len };
+
+	return result(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
+}
+
+EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+	return rsendto(socket, buf, len, flags, NULL, 0);
+}
+
+EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+	if (msg->msg_controllen)
+		return result(-EOPNOTSUPP);
+	return result(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+				   msg->msg_name, msg->msg_namelen));
+}
+
+EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+	return rsend(socket, buf, count, 0);
+}
+
+EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+	if (iovcnt < 0)
+		return result(-EINVAL);
+	return result(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
+}
+
+/* --- receiving -------------------------------------------------------------------------- */
+
+EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
+			 struct sockaddr *src_addr, socklen_t *addrlen)
+{
+	const struct iovec iov = { buf, len };
+
+	return result(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
+}
+
+EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+	return rrecvfrom(socket, buf, len, flags, NULL, NULL);
+}
+
+EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+	ssize_t rc = rsocket_receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags,
+				     msg->msg_name, &msg->msg_namelen);
+
+	if (rc >= 0) {
+		msg->msg_controllen = 0;
+		msg->msg_flags = flags;
+	}
+	return result(rc);
+}
+
+EXPORT ssize_t rread(int socket, void *buf, size_t count)
+{
+	return rrecv(socket, buf, count, 0);
+}
+
+EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+	int flags = 0;
+
+	if (iovcnt < 0)
+		return result(-EINVAL);
+	return result(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
+}
+
+/* --- direct placement ------------------------------------------------------------------- */
+
+EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
+{
+	off_t at = 0;
+	int rc = rsocket_map(socket, buf, len, prot, offset, &at);
+
+	(void)flags;
+	return rc ? cma_result(rc) : at;
+}
+
+EXPORT int riounmap(int socket, void *buf, size_t len)
+{
+	return cma_result(rsocket_unmap(socket, buf, len));
+}
+
+EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
+{
+	return (size_t)result(rsocket_write_at(socket, buf, count, (uint64_t)offset,
+					       flags));
+}
+
+/* --- options ------------------------------------------------------------------------------ */
+
+EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval,
+		       socklen_t optlen)
+{
+	return cma_result(rsocket_set_option(socket, level, optname, optval, optlen));
+}
+
+EXPORT int rgetsockopt(int socket, int level, int optname, void *optval,
+		       socklen_t *optlen)
+{
+	return cma_result(rsocket_get_option(socket, level, optname, optval, optlen));
+}
+
+EXPORT int rfcntl(int socket, int cmd, ...)
+{
+	int arg = 0;
+
+	if (cmd == F_SETFL || cmd == F_SETFD) {
+		va_list args;
+
+		va_start(args, cmd);
+		arg = va_arg(args, int);
+		va_end(args);
+	}
+	return cma_result(rsocket_fcntl(socket, cmd, arg));
+}
+
+/* --- waiting for several ------------------------------------------------------------------ */
+
+EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	return cma_result(rsocket_poll(fds, nfds, timeout));
+}
+
+EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
+		   struct timeval *timeout)
+{
+	return cma_result(rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* close.c - see close.h. */
+#include "rsocket/close.h"
+
+#include <errno.h>
+
+#include "rsocket/connect.h"
+#include "rsocket/listener.h"
+#include "rsocket/rdma.h"
+#include "rsocket/wait.h"
+
+/* How long rclose() may take where the program did not say (SO_LINGER); then how
+ * long the service thread waits. */
+#define BRIEF_NS (20 * RSOCK_MS)
+#define BRIEF_IWARP_NS (1 * RSOCK_MS)
+#define LATER_NS (10 * RSOCK_S)
+
+enum { LINGER_MAX = 100000 };
+
+/* --- the farewell -------------------------------------------------------------- */
+
+/* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
+ * something comes after we have closed.  So there the peer has to close, too. */
+static bool is_over(struct rsock *rs)
+{
+	const struct rsock_stream *st = rsock_stream_of(rs);
+
+	if (rs->state != RSOCK_UP)
+		return true;
+	return !st->due && !st->ep.s.data_out && !st->ep.s.control_out &&
+	       (!st->ep.by_send || st->peer_gone);
+}
+
+static void say_disconnect(struct rsock_stream *st)
+{
+	if (st->said_bye || st->peer_gone)
+		return;
+	st->said_bye = true;
+	rsock_conn_say(st, RS_DISCONNECT);
+}
+
+static void farewell(struct rsock_stream *st)
+{
+	if (st->sock.state != RSOCK_UP)
+		return;
+	st->read_end = st->write_end = true;
+	rsock_wake(&st->sock);
+	say_disconnect(st);
+}
+
+/* Says farewell, and waits until all has arrived.  False: it has not. */
+static bool say_bye(struct rsock_stream *st, uint64_t ns)
+{
+	uint64_t end = rsock_now() + ns;
+	int rc;
+
+	farewell(st);
+	do
+		rc = rsock_wait(&st->sock, is_over, false, true, rsock_left(end));
+	while (rc == -EINTR);
+	return !rc;
+}
+
+/* --- shutdown -------------------------------------------------------------------- */
+
+static void stop_listening(struct rsock_stream *st)
+{
+	rsock_connect_reset(st);
+	pthread_mutex_unlock(&st->sock.lock);
+	rsock_listener_empty(st);
+	pthread_mutex_lock(&st->sock.lock);
+	rsock_wake(&st->sock);
+}
+
+int rsock_shutdown(struct rsock *rs, int how)
+{
+	struct rsock_stream *st = rsock_stream_of(rs);
+	bool was = st->write_end;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	if (rs->state == RSOCK_LISTENING && how != SHUT_WR) {
+		stop_listening(st);
+		return 0;
+	}
+	if (rs->state != RSOCK_UP && !st->was_up)
+		return -ENOTCONN;
+	if (how != SHUT_WR)
+		st->read_end = st->read_shut = true;
+	if (how == SHUT_RD || rs->state != RSOCK_UP)
+		return 0;
+	st->write_end = true;
+	rsock_wake(rs);
+	if (st->read_end)
+		say_disconnect(st);
+	else if (!was && !st->said_bye && !st->peer_gone)
+		rsock_conn_say(st, RS_SHUTDOWN);
+	return 0;
+}
+
+/* --- close ------------------------------------------------------------------------ */
+
+static uint64_t linger_ns(const struct rsock *rs)
+{
+	int s = rs->opt.linger.l_linger;
+
+	return (uint64_t)(s < 0 || s > LINGER_MAX ? LINGER_MAX : s) * RSOCK_S;
+}
+
+bool rsock_close(struct rsock *rs)
+{
+	struct rsock_stream *st = rsock_stream_of(rs);
+	bool later = false;
+
+	if (!rs->opt.linger.l_onoff)
+		later = rs->state == RSOCK_UP &&
+			!say_bye(st, st->ep.by_send ? BRIEF_IWARP_NS : BRIEF_NS);
+	else if (rs->opt.linger.l_linger)
+		(void)say_bye(st, linger_ns(rs));
+	st->close_end = rsock_now() + LATER_NS;
+	return later;
+}
+
+bool rsock_close_is_over(struct rsock *rs)
+{
+	struct rsock_stream *st = rsock_stream_of(rs);
+	bool over;
+
+	pthread_mutex_lock(&rs->lock);
+	rsock_conn_progress(st);
+	over = is_over(rs) || rsock_now() >= st->close_end;
+	pthread_mutex_unlock(&rs->lock);
+	return over;
+}
+
+bool rsock_close_at_exit(struct rsock *rs)
+{
+	bool under_way;
+
+	if (pthread_mutex_trylock(&rs->lock))
+		return false;		/* a thread that was left has it */
+	farewell(rsock_stream_of(rs));
+	rsock_conn_progress(rsock_stream_of(rs));
+	under_way = !is_over(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return under_way;
+}
+
+/* --- freeing -------------------------------------------------------------------------- */
+
+static void let_go(struct rsock_stream *st)
+{
+	struct rdma_cm_id *id = st->id;
+
+	if (id)
+		rsock_rdma_stop(id);
+	if (id && st->sock.state == RSOCK_WAITING)
+		rdma_reject(id, NULL, 0);
+	else if (id && st->sock.state >= RSOCK_UP)
+		rdma_disconnect(id);
+	pthread_mutex_lock(&st->sock.lock);	/* an event may be read now */
+	rsock_conn_close(st);
+	pthread_mutex_unlock(&st->sock.lock);
+	if (id)
+		rdma_destroy_id(id);
+	rsock_listener_empty(st);
+}
+
+void rsock_close_free(struct rsock *rs)
+{
+	if (!rsock_forked(rs))
+		let_go(rsock_stream_of(rs));
+	rsock_fini(rs);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* connect.c - see connect.h. */
+#include "rsocket/connect.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "rsocket/bind.h"
+#include "rsocket/listener.h"
+#include "rsocket/rdma.h"
+#include "rsocket/wait.h"
+#include "sys/sockaddr.h"
+
+enum { RESOLVE_MS = 2000 };
+
+/* --- events of rdma_cm ------------------------------------------------------------ */
+
+static int error_of(const struct rdma_cm_event *ev)
+{
+	switch ((int)ev->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		return ECONNREFUSED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return ev->status == -ENETUNREACH ? ENETUNREACH : ETIMEDOUT;
+	default:
+		return ev->status < 0 ? -ev->status : ECONNRESET;
+	}
+}
+
+static void on_established(struct rsock_stream *st, const struct rdma_cm_event *ev)
+{
+	const struct rdma_conn_param *p = &ev->param.conn;
+	struct rs_conn peer;
+
+	if (st->sock.state != RSOCK_CONNECTING)
+		return;
+	if (st->passive) {			/* the request has been parsed */
+		st->sock.state = RSOCK_UP;
+	} else if (rs_conn_parse(p->private_data, p->private_data_len, &peer)) {
+		rs_start(&st->ep.s, &peer);
+		st->sock.state = RSOCK_UP;
+	} else {
+		rsock_conn_fail(st, ECONNREFUSED);
+	}
+	st->was_up = st->sock.state == RSOCK_UP;
+	rsock_conn_progress(st);		/* publishes the second half */
+	rsock_wake(&st->sock);
+}
+
+/* False: it says nothing of the connection, or is of an id that was given up. */
+static bool take_event(struct rsock_stream *st, const struct rdma_cm_event *ev)
+{
+	if (ev->id != st->id)
+		return false;
+	switch ((int)ev->event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		on_established(st, ev);
+		return true;
+	case RDMA_CM_EVENT_REJECTED: case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR: case RDMA_CM_EVENT_DISCONNECTED:
+		rsock_conn_progress(st);	/* what it has sent is here already */
+		rsock_conn_fail(st, error_of(ev));
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum rsock_after rsock_connect_event(struct rsock *rs, struct rdma_cm_event *ev)
+{
+	struct rsock_stream *st = rsock_stream_of(rs);
+	bool settled, up;
+
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return rsock_listener_request(st, ev);
+	pthread_mutex_lock(&rs->lock);
+	settled = take_event(st, ev);
+	up = st->was_up;
+	pthread_mutex_unlock(&rs->lock);
+	return settled ? rsock_listener_settle(st, up) : RSOCK_AFTER_NOTHING;
+}
+
+/* --- connecting ------------------------------------------------------------------------ */
+
+static int start(struct rsock_stream *st, const struct sockaddr *a)
+{
+	struct sockaddr_storage to = { 0 };
+	struct rdma_conn_param param;
+	uint8_t data[RS_CONN_SIZE];
+	int rc = rsock_bind_make_id(st);
+
+	memcpy(&to, a, sockaddr_len(a));
+	if (rc)
+		return rc;
+	if (rdma_resolve_addr(st->id, NULL, (struct sockaddr *)&to, RESOLVE_MS) ||
+	    rdma_resolve_route(st->id, RESOLVE_MS))
+		return -errno;
+	rc = rsock_conn_open(st);
+	if (!rc)
+		rc = rsock_bind_to_service(st);
+	if (rc)
+		return rc;
+	rsock_conn_param(st, &param, data);
+	st->sock.state = RSOCK_CONNECTING;
+	return rdma_connect(st->id, &param) ? -errno : 0;
+}
+
+void rsock_connect_reset(struct rsock_stream *st)
+{
+	struct rdma_cm_id *id = st->id;
+	struct rsock *rs = &st->sock;
+
+	if (id)
+		rsock_rdma_stop(id);
+	rsock_conn_close(st);
+	st->id = NULL;
+	rs->state = RSOCK_NEW;
+	rs->err = 0;
+	st->read_end = st->write_end = false;
+	pthread_mutex_unlock(&rs->lock);
+	if (id)				/* it waits for events that are being read */
+		rdma_destroy_id(id);
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state == RSOCK_NEW && st->bound && !rsock_bind_make_id(st) &&
+	    !rdma_bind_addr(st->id, (struct sockaddr *)&st->local))
+		rs->state = RSOCK_BOUND;
+}
+
+static bool is_settled(struct rsock *rs)
+{
+	return rs->state != RSOCK_CONNECTING;
+}
+
+static int finish(struct rsock_stream *st)
+{
+	struct rsock *rs = &st->sock;
+	int rc = rsock_wait(rs, is_settled, rs->nonblock, false, RSOCK_FOREVER);
+
+	if (rc)
+		return rc == -EAGAIN ? -EINPROGRESS : rc;
+	if (st->was_up)			/* perhaps it has ended since: that is read */
+		return 0;
+	rc = -rs->err;
+	rs->err = 0;
+	return rc ? rc : -ECONNABORTED;
+}
+
+/* After a failure the socket can be used for another attempt. */
+static int try_again(struct rsock_stream *st)
+{
+	int rc = -st->sock.err;
+
+	if (st->passive || st->was_up)
+		return -EISCONN;
+	rsock_connect_reset(st);
+	return rc;			/* not 0: the program has not been told yet */
+}
+
+int rsock_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
+{
+	struct rsock_stream *st = rsock_stream_of(rs);
+	int rc = 0;
+
+	switch (rs->state) {
+	case RSOCK_NEW: case RSOCK_BOUND:
+		break;
+	case RSOCK_CONNECTING:
+		return -EALREADY;
+	case RSOCK_UP:
+		return -EISCONN;
+	case RSOCK_DOWN:
+		rc = try_again(st);
+		break;
+	case RSOCK_LISTENING: case RSOCK_WAITING:
+		return -EOPNOTSUPP;
+	}
+	if (rc)
+		return rc;
+	(void)len;			/* checked by the caller */
+	rc = start(st, a);
+	if (!rc)
+		return finish(st);
+	rsock_connect_reset(st);
+	return rc;
+}

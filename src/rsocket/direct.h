@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* direct.h - direct placement, riomap() and its like: the program's own buffers,
+ * which the peer writes to.  Under the socket's lock; 0, a count or -errno. */
+#ifndef RSOCKET_DIRECT_H
+#define RSOCKET_DIRECT_H
+
+#include <sys/types.h>
+
+#include "rsocket/conn.h"
+
+/* offset -1: one is chosen.  *at: the offset. */
+int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
+		     off_t offset, off_t *at);
+int rsock_direct_unmap(struct rsock_stream *st, const void *buf, size_t len);
+ssize_t rsock_direct_write(struct rsock_stream *st, const void *buf, size_t count,
+			   uint64_t offset, int flags);
+
+#endif

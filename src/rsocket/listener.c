@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* listener.c - see listener.h. */
+#include "rsocket/listener.h"
+
+#include <errno.h>
+
+#include "rsocket/bind.h"
+#include "rsocket/wait.h"
+
+/* Requests that may wait below us, unread: more are lost, and have to come again. */
+enum { REQUESTS = 128 };
+
+static struct rsock_stream *stream_of(struct rsock_entry *e)
+{
+	return rsock_stream_of(rsock_of(e));
+}
+
+/* --- accepting ------------------------------------------------------------------- */
+
+/* The child's lock is held. */
+static int accept_now(struct rsock_stream *child)
+{
+	struct rdma_conn_param param;
+	uint8_t data[RS_CONN_SIZE];
+	int rc;
+
+	if (child->sock.state != RSOCK_WAITING)	/* the client has given up */
+		return -ECONNABORTED;
+	rc = rsock_conn_open(child);
+	if (rc) {
+		rdma_reject(child->id, NULL, 0);
+		return rc;
+	}
+	rs_start(&child->ep.s, &child->peer);
+	child->sock.state = RSOCK_CONNECTING;
+	rsock_conn_param(child, &param, data);
+	return rdma_accept(child->id, &param);
+}
+
+/* As many as the backlog allows.  Under no lock of ours but perhaps the
+ * listener's: verbs are called. */
+static void accept_more(struct rsock_backlog *b)
+{
+	struct rsock_child *c;
+
+	while ((c = rsock_backlog_next(b))) {
+		struct rsock_stream *child = stream_of(c->owner);
+		int rc;
+
+		pthread_mutex_lock(&child->sock.lock);
+		rc = accept_now(child);
+		if (rc)
+			rsock_conn_fail(child, ECONNABORTED);
+		pthread_mutex_unlock(&child->sock.lock);
+		if (rc && rsock_listener_settle(child, false) == RSOCK_AFTER_PUT)
+			rsock_put(&child->sock);
+		rsock_put(&child->sock);
+	}
+}
+
+enum rsock_after rsock_listener_settle(struct rsock_stream *child, bool made)
+{
+	struct rsock_backlog *b;
+
+	if (!rsock_child_settle(&child->child, made, &b))
+		return RSOCK_AFTER_NOTHING;
+	if (b && made)
+		rsock_wake(rsock_of(b->owner));
+	else if (b)
+		accept_more(b);
+	if (b)
+		rsock_entry_put(b->owner);
+	return made ? RSOCK_AFTER_NOTHING : RSOCK_AFTER_PUT;
+}
+
+/* --- requests ---------------------------------------------------------------------- */
+
+/* It costs little until it is accepted: no QP, no buffers. */
+static struct rsock_stream *make_child(struct rsock_stream *listener,
+				       struct rdma_cm_event *ev)
+{
+	const struct rdma_conn_param *p = &ev->param.conn;
+	struct rsock_stream *st;
+	struct rs_conn peer;
+
+	if (!rs_conn_parse(p->private_data, p->private_data_len, &peer) ||
+	    rsock_stream_new(listener->sock.kind, listener->sock.domain, &st))
+		return NULL;
+	pthread_mutex_lock(&listener->sock.lock);
+	st->sock.opt = listener->sock.opt;
+	pthread_mutex_unlock(&listener->sock.lock);
+	st->id = ev->id;
+	st->id->context = st;
+	st->passive = true;
+	st->peer = peer;
+	st->sock.state = RSOCK_WAITING;
+	return st;
+}
+
+enum rsock_after rsock_listener_request(struct rsock_stream *st,
+					struct rdma_cm_event *ev)
+{
+	struct rsock_stream *child = NULL;
+
+	if (rsock_backlog_has_room(&st->backlog))
+		child = make_child(st, ev);
+	if (!child) {
+		rdma_reject(ev->id, NULL, 0);
+		return RSOCK_AFTER_DESTROY_ID;
+	}
+	rsock_backlog_add(&st->backlog, &child->child);
+	accept_more(&st->backlog);
+	return RSOCK_AFTER_NOTHING;
+}
+
+/* --- the program's calls ------------------------------------------------------------ */
+
+static int begin(struct rsock_stream *st)
+{
+	struct sockaddr_storage any = { .ss_family = (sa_family_t)st->sock.domain };
+	int rc = 0;
+
+	if (st->sock.state == RSOCK_NEW)
+		rc = rsock_bind(&st->sock, (struct sockaddr *)&any, sizeof(any));
+	if (!rc && st->sock.state != RSOCK_BOUND)
+		rc = -EINVAL;
+	return rc ? rc : rsock_bind_to_service(st);
+}
+
+int rsock_listen(struct rsock_stream *st, int backlog)
+{
+	int rc;
+
+	if (st->sock.state == RSOCK_LISTENING) {
+		rsock_backlog_limit(&st->backlog, backlog);
+		accept_more(&st->backlog);
+		return 0;
+	}
+	rc = begin(st);
+	if (rc)
+		return rc;
+	rsock_backlog_limit(&st->backlog, backlog);
+	st->sock.state = RSOCK_LISTENING;
+	if (!rdma_listen(st->id, st->backlog.max > REQUESTS ? st->backlog.max :
+							      REQUESTS))
+		return 0;
+	st->sock.state = RSOCK_BOUND;
+	return -errno;
+}
+
+static bool may_accept(struct rsock *rs)
+{
+	return rs->state != RSOCK_LISTENING || rsock_conn_readable(rs);
+}
+
+/* Waits for a connection that is ready: 0 or -errno. */
+static int take_child(struct rsock_stream *st, struct rsock_child **out)
+{
+	do {
+		int rc = rsock_wait(&st->sock, may_accept, st->sock.nonblock, false,
+				    RSOCK_FOREVER);
+
+		if (rc || st->sock.state != RSOCK_LISTENING)
+			return rc ? rc : -EINVAL;
+		*out = rsock_backlog_take(&st->backlog);
+	} while (!*out);
+	return 0;
+}
+
+int rsock_accept(struct rsock_stream *st, struct sockaddr *a, socklen_t *len)
+{
+	struct rsock_stream *child;
+	struct rsock_child *c;
+	int rc = take_child(st, &c), fd;
+
+	if (rc)
+		return rc;
+	child = stream_of(c->owner);
+	rc = rsock_entry_publish(&child->sock.entry);
+	if (rc) {
+		rsock_backlog_give_back(&st->backlog, c);
+		return rc;
+	}
+	fd = child->sock.entry.fd;
+	rsock_tell(&child->sock, rdma_get_peer_addr(child->id), a, len);
+	pthread_mutex_unlock(&st->sock.lock);
+	accept_more(&st->backlog);
+	pthread_mutex_lock(&st->sock.lock);
+	return fd;
+}
+
+void rsock_listener_empty(struct rsock_stream *st)
+{
+	struct list all;
+
+	list_init(&all);
+	rsock_backlog_empty(&st->backlog, &all);
+	list_for_safe(n, &all) {
+		struct rsock_child *c = container_of(n, struct rsock_child, node);
+
+		list_del(n);
+		rsock_entry_put(c->owner);
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rsocket.h - the calls of <rdma/rsocket.h> by descriptor, but for pollset.h: 0, a
+ * count or a descriptor, or -errno.  EBADF: it is no rsocket; EIO: it is the copy
+ * that a fork has left in the child, and can only be closed. */
+#ifndef RSOCKET_RSOCKET_H
+#define RSOCKET_RSOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+int rsocket_open(int domain, int type, int protocol);
+int rsocket_bind(int fd, const struct sockaddr *a, socklen_t len);
+int rsocket_listen(int fd, int backlog);
+int rsocket_accept(int fd, struct sockaddr *a, socklen_t *len);
+int rsocket_connect(int fd, const struct sockaddr *a, socklen_t len);
+int rsocket_name(int fd, bool peer, struct sockaddr *a, socklen_t *len);
+int rsocket_shutdown(int fd, int how);
+int rsocket_close(int fd);
+
+ssize_t rsocket_send(int fd, const struct iovec *iov, int n, int flags,
+		     const struct sockaddr *to, socklen_t tolen);
+/* *flags: of the call; then those of the message. */
+ssize_t rsocket_receive(int fd, const struct iovec *iov, int n, int *flags,
+			struct sockaddr *from, socklen_t *fromlen);
+
+int rsocket_set_option(int fd, int level, int name, const void *val, socklen_t len);
+int rsocket_get_option(int fd, int level, int name, void *val, socklen_t *len);
+/* F_GETFL, F_SETFL, F_GETFD, F_SETFD. */
+int rsocket_fcntl(int fd, int cmd, int arg);
+
+/* *at: the offset at which the peer finds it. */
+int rsocket_map(int fd, void *buf, size_t len, int prot, off_t offset, off_t *at);
+int rsocket_unmap(int fd, const void *buf, size_t len);
+ssize_t rsocket_write_at(int fd, const void *buf, size_t count, uint64_t offset,
+			 int flags);
+
+#endif

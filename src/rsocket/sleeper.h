@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sleeper.h - threads that sleep on things, and how they are woken.
+ *
+ * A thread sleeps in poll() on its own eventfd, beside whatever else wakes it,
+ * and is in the list of each thing that it sleeps on.  Several threads can sleep
+ * on one thing and the completion channel tells only one of them: so whoever
+ * takes an event, or changes a state, wakes all that are in the list.  An eventfd
+ * per thing would not do: nobody could say when to clear it.
+ *
+ * What links a thread to things is memory of its own, not its stack: programs
+ * leave a call by longjmp() out of a signal handler and then end (iperf3).  The
+ * thread's next call, or its end, unlinks what was left. */
+#ifndef RSOCKET_SLEEPER_H
+#define RSOCKET_SLEEPER_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "sys/list.h"
+
+/* What threads sleep on: a socket. */
+struct rsock_bed {
+	struct list links;		/* under the lock of sleeper.c */
+	_Atomic unsigned n;		/* 0 is seen by a thread that changes a state
+					 * before the sleeper's last look at it */
+};
+
+struct rsock_link;
+
+struct rsock_sleeper {
+	int efd;			/* an eventfd, to be polled */
+	size_t n, room;
+	struct rsock_link *links;
+};
+
+void rsock_bed_init(struct rsock_bed *bed);
+/* Wakes all that sleep there. */
+void rsock_bed_wake(struct rsock_bed *bed);
+
+/* The calling thread, with room for n things, linked to none.  0 or -errno. */
+int rsock_sleeper(size_t n, struct rsock_sleeper **out);
+void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_bed *bed);
+void rsock_sleeper_unlink(struct rsock_sleeper *sl);	/* from all */
+
+void rsock_eventfd_set(int efd);
+void rsock_eventfd_clear(int efd);
+
+/* Around a fork: the lock; then, in the child, its one thread forgets the things
+ * that the parent's thread slept on. */
+void rsock_sleepers_lock(void);
+void rsock_sleepers_unlock(void);
+void rsock_sleepers_forked(void);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wait.c - see wait.h. */
+#include "rsocket/wait.h"
+
+#include <errno.h>
+
+enum { QUICK_US = 200 };
+
+/* To wake a thread takes 50 us or so; then its peer, too, has gone to sleep, and
+ * each message costs as much.  So a thread that would have had its answer by
+ * looking a little longer does so the next time. */
+static _Thread_local bool quick = true;
+
+uint64_t rsock_spin_ns(void)
+{
+	uint64_t us = rsock_defaults()->polling_us;
+
+	return (us && quick && us < QUICK_US ? QUICK_US : us) * 1000;
+}
+
+void rsock_slept(uint64_t ns)
+{
+	quick = ns < QUICK_US * 1000;
+}
+
+/* Sleeps once.  What came after the last look and before the arming is found by
+ * the look after it. */
+static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_space,
+		      int64_t ns)
+{
+	struct rsock_sleeper *sl;
+	int rc = rsock_sleeper(1, &sl);
+
+	if (rc)
+		return rc;
+	rsock_sleeper_link(sl, &rs->bed);
+	rs->kind->arm(rs, for_space);
+	rs->kind->progress(rs);
+	if (!ready(rs) && !rs->closed) {
+		struct pollfd p[2] = { { .fd = sl->efd, .events = POLLIN },
+				       { .fd = rs->sleep_fd, .events = POLLIN } };
+
+		pthread_mutex_unlock(&rs->lock);
+		rc = rsock_sleep(p, 2, ns);
+		pthread_mutex_lock(&rs->lock);
+	}
+	rsock_sleeper_unlink(sl);
+	rs->kind->take_events(rs);
+	return rc < 0 ? rc : 0;
+}
+
+int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
+	       bool for_space, int64_t ns)
+{
+	uint64_t begin = 0, end = 0;
+
+	for (;;) {
+		uint64_t now;
+		int rc;
+
+		if (!rs->closed && (rs->kind->eager || !ready(rs)))
+			rs->kind->progress(rs);
+		if (rs->closed)
+			return -EBADF;
+		if (ready(rs))
+			return 0;
+		if (nonblock)
+			return -EAGAIN;
+		now = rsock_now();
+		if (!begin) {
+			begin = now;
+			end = now + (ns > 0 ? (uint64_t)ns : 0);
+		}
+		if (ns >= 0 && now >= end)
+			return -ETIMEDOUT;
+		if (now - begin < rsock_spin_ns() && rs->kind->may_spin(rs))
+			continue;
+		rc = sleep_once(rs, ready, for_space, ns < 0 ? ns : rsock_left(end));
+		if (rc)
+			return rc;
+		rsock_slept(rsock_now() - begin);
+	}
+}
