@@ -31,6 +31,7 @@ struct fake_id {
 struct fake_event {
 	struct rdma_cm_event ev;	/* first */
 	struct list node;
+	struct fake_id *id;		/* whom it is counted for: a request's listener */
 	uint8_t private[PRIVATE];
 };
 
@@ -111,16 +112,28 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	}
 	e = container_of(ch->events.next, struct fake_event, node);
 	list_del(&e->node);
-	fake_of(e->ev.id)->unread++;
+	e->id = fake_of(e->ev.listen_id ? e->ev.listen_id : e->ev.id);
+	e->id->unread++;
 	*event = &e->ev;
 	return 0;
 }
 
 int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-	fake_of(event->id)->unread--;
+	((struct fake_event *)event)->id->unread--;
 	free(event);
 	return 0;
+}
+
+static void drop_request(struct fake_id *child)
+{
+	if (child->peer) {
+		child->peer->peer = NULL;
+		tell(child->peer, RDMA_CM_EVENT_REJECTED, 8, NULL);
+	}
+	list_del(&child->node);
+	free(child);
+	fix.ids--;
 }
 
 void rsock_rdma_stop(struct rdma_cm_id *id)
@@ -133,9 +146,11 @@ void rsock_rdma_stop(struct rdma_cm_id *id)
 	list_for_safe(n, &ch->events) {
 		struct fake_event *e = container_of(n, struct fake_event, node);
 
-		if (e->ev.id != id)
+		if (e->ev.id != id && e->ev.listen_id != id)
 			continue;
 		list_del(n);
+		if (e->ev.id != id)	/* a request that nobody has read */
+			drop_request(fake_of(e->ev.id));
 		free(e);
 	}
 }

@@ -11,6 +11,9 @@
 
 #include <rdma/rdma_cma.h>
 
+struct rsock;
+struct rsock_stream;
+
 struct fix {
 	uint64_t now;			/* ns */
 	bool iwarp;			/* the device of ids */
@@ -61,6 +64,11 @@ ssize_t fix_receive(int fd, void *buf, size_t len, int flags);
 int fix_nonblock(int fd, bool on);
 /* What rpoll() says at once. */
 short fix_poll(int fd, short events);
+/* The socket of a descriptor, not counted. */
+struct rsock *fix_sock(int fd);
+struct rsock_stream *fix_stream(int fd);
+/* This is called when a call is asleep, after those that were given before. */
+void fix_when_asleep(void (*call)(void));
 
 /* --- between the fakes -------------------------------------------------------------------- */
 

@@ -79,14 +79,14 @@ static void read_all(void)
 	       (n = fix_receive(ends[1], in + got, BIG - got, MSG_DONTWAIT)) > 0)
 		got += (size_t)n;
 	assert_true(n > 0 || n == -EAGAIN);
-	fix.asleep[fix.nasleep++] = read_all;
+	fix_when_asleep(read_all);
 }
 
 static void a_sender_waits_for_room(void **state)
 {
 	(void)state;
 	got = 0;
-	fix.asleep[fix.nasleep++] = read_all;
+	fix_when_asleep(read_all);
 	assert_int_equal(fix_send(ends[0], out, BIG, 0), BIG);
 	fix.nasleep = 0;
 	assert_true(fix.slept > 0);
@@ -136,10 +136,10 @@ static void send_late(void)
 static void a_reader_waits(void **state)
 {
 	(void)state;
-	fix.asleep[fix.nasleep++] = send_late;
+	fix_when_asleep(send_late);
 	assert_int_equal(fix_receive(ends[1], in, 100, 0), 4);
-	fix.asleep[fix.nasleep++] = send_late;
-	fix.asleep[fix.nasleep++] = send_late;
+	fix_when_asleep(send_late);
+	fix_when_asleep(send_late);
 	assert_int_equal(fix_receive(ends[1], in, 8, MSG_WAITALL), 8);
 	assert_memory_equal(in, "latelate", 8);
 }
@@ -153,7 +153,7 @@ static void a_lost_connection_is_told_once(void **state)
 {
 	(void)state;
 	assert_int_equal(fix_send(ends[0], "before", 6, 0), 6);
-	fix.asleep[fix.nasleep++] = lose;
+	fix_when_asleep(lose);
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), -ECONNRESET);
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), 0);
 	assert_int_equal(fix_send(ends[0], in, 1, 0), -EPIPE);
@@ -188,7 +188,7 @@ static void close_it(void)
 static void a_reader_whose_socket_is_closed(void **state)
 {
 	(void)state;
-	fix.asleep[fix.nasleep++] = close_it;
+	fix_when_asleep(close_it);
 	assert_int_equal(fix_receive(ends[1], in, 1, 0), -EBADF);
 }
 

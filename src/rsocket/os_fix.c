@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "rsocket/conn.h"
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
 #include "rsocket/pollset.h"
@@ -189,4 +190,24 @@ short fix_poll(int fd, short events)
 
 	assert_true(rsocket_poll(&p, 1, 0) >= 0);
 	return p.revents;
+}
+
+struct rsock *fix_sock(int fd)
+{
+	struct rsock_entry *e = rsock_entry_find(fd);
+
+	assert_non_null(e);
+	rsock_entry_put(e);
+	return rsock_of(e);
+}
+
+struct rsock_stream *fix_stream(int fd)
+{
+	return rsock_stream_of(fix_sock(fd));
+}
+
+void fix_when_asleep(void (*call)(void))
+{
+	assert_true(fix.nasleep < sizeof(fix.asleep) / sizeof(fix.asleep[0]));
+	fix.asleep[fix.nasleep++] = call;
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UD QPs of a datagram socket: slots, headers, strangers. */
+#include "rsocket/dgqp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rsocket/fix.h"
+#include "rsocket/format.h"
+#include "rsocket/os.h"
+
+static const struct rsock_kind kind = { 0 };
+static const uint8_t one[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+static const uint8_t two[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
+static struct rsock_dgram *dg;
+static struct rsock_dgqp *a, *b;
+static struct rsock_dgpeer to_b;
+
+static int begin(void **state)
+{
+	fix_begin(state);
+	dg = calloc(1, sizeof(*dg));
+	rsock_init(&dg->sock, &kind, AF_INET, SOCK_DGRAM);
+	dg->sock.opt.sizes.rq = 4;
+	list_init(&dg->qps);
+	list_init(&dg->peers);
+	list_init(&dg->msgs);
+	dg->ep = epoll_create1(0);
+	assert_int_equal(rsock_dgqp_for(dg, one, 0, &a), 0);
+	assert_int_equal(rsock_dgqp_for(dg, two, 0, &b), 0);
+	to_b = (struct rsock_dgpeer){ .qpn = b->qp->qp_num };
+	to_b.ah = ibv_create_ah(a->port.pd, &(struct ibv_ah_attr){
+		.is_global = 1, .grh.dgid.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 } });
+	return 0;
+}
+
+static void drop_messages(void)
+{
+	list_for_safe(n, &dg->msgs) {
+		struct rsock_dgmsg *m = container_of(n, struct rsock_dgmsg, node);
+
+		list_del(n);
+		rsock_dgqp_receive(m->qp, m->slot);
+		free(m);
+	}
+}
+
+static int end(void **state)
+{
+	drop_messages();
+	ibv_destroy_ah(to_b.ah);
+	rsock_dgqp_free(a);
+	rsock_dgqp_free(b);
+	close(dg->ep);
+	rsock_fini(&dg->sock);
+	return fix_end(state);
+}
+
+/* From a, whose address is 127.0.0.1, with a header that says who it is. */
+static int send_as(const uint8_t ip[16], const char *text, uint32_t len)
+{
+	struct rs_ud h = { .port = 7 };
+	uint8_t header[RS_HEADER_MAX], *at;
+	int slot = rsock_dgqp_slot(a);
+	size_t n;
+
+	assert_true(slot >= 0);
+	memcpy(h.ip, ip, 16);
+	n = rs_ud_pack(&h, header);
+	at = rsock_dgqp_memory(a, (uint32_t)slot);
+	memcpy(at, header, n);
+	memcpy(at + n, text, len);
+	return rsock_dgqp_send(a, &to_b, (uint32_t)slot, (uint32_t)n + len);
+}
+
+static int queued(void)
+{
+	int n = 0;
+
+	list_for(at, &dg->msgs)
+		n++;
+	return n;
+}
+
+static void one_qp_for_each_address(void **state)
+{
+	struct rsock_dgqp *again;
+
+	(void)state;
+	assert_ptr_not_equal(a, b);
+	assert_int_equal(rsock_dgqp_for(dg, two, 0, &again), 0);
+	assert_ptr_equal(again, b);
+	assert_int_equal(fix.qps, 2);
+	assert_int_equal(a->qp->state, IBV_QPS_RTS);
+	assert_int_equal(a->mtu, 1024);
+}
+
+static void a_message_lies_in_its_slot(void **state)
+{
+	struct rsock_dgmsg *m;
+
+	(void)state;
+	assert_int_equal(send_as(one, "hello", 5), 0);
+	assert_true(rsock_dgqp_progress(b));
+	assert_int_equal(queued(), 1);
+	m = container_of(dg->msgs.next, struct rsock_dgmsg, node);
+	assert_int_equal(m->len, 5);
+	assert_memory_equal(m->data, "hello", 5);
+	assert_int_equal(m->port, 7);
+	assert_memory_equal(m->ip, one, 16);
+	assert_ptr_equal(m->qp, b);
+	assert_false(rsock_dgqp_progress(b));
+	assert_true(rsock_dgqp_progress(a));		/* its slot is free again */
+	assert_true(a->free_slots == ~0ull);
+}
+
+/* A header with another's address; one too short; another form of 127/8. */
+static void a_sender_that_lies(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {			/* more than receives */
+		assert_int_equal(send_as(two, "lie", 3), 0);
+		rsock_dgqp_progress(b);
+		rsock_dgqp_progress(a);
+	}
+	assert_int_equal(queued(), 0);
+	assert_int_equal(send_as((const uint8_t[16]){ [10] = 0xff, 0xff, 127, 9, 9, 9 },
+				 "ours", 4), 0);
+	rsock_dgqp_progress(b);
+	assert_int_equal(queued(), 1);
+}
+
+static void garbage(void **state)
+{
+	(void)state;
+	for (uint32_t len = 1; len < 64; len++) {
+		int slot = rsock_dgqp_slot(a);
+		uint8_t *at = rsock_dgqp_memory(a, (uint32_t)slot);
+
+		for (uint32_t i = 0; i < len; i++)
+			at[i] = (uint8_t)(len * 31 + i * 17);
+		at[0] = 5;				/* no IP version */
+		assert_int_equal(rsock_dgqp_send(a, &to_b, (uint32_t)slot, len), 0);
+		rsock_dgqp_progress(b);
+		rsock_dgqp_progress(a);
+	}
+	assert_int_equal(queued(), 0);
+}
+
+static void a_connected_socket_takes_its_peers(void **state)
+{
+	struct rsock_dgpeer peer = { .port = 8 };
+
+	(void)state;
+	memcpy(peer.ip, one, 16);
+	dg->peer = &peer;
+	assert_int_equal(send_as(one, "x", 1), 0);
+	rsock_dgqp_progress(b);
+	assert_int_equal(queued(), 0);
+	peer.port = 7;
+	assert_int_equal(send_as(one, "x", 1), 0);
+	rsock_dgqp_progress(b);
+	assert_int_equal(queued(), 1);
+}
+
+static void more_than_there_are_receives(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(send_as(one, "x", 1), 0);
+	rsock_dgqp_progress(b);
+	assert_int_equal(queued(), 4);			/* the others are lost */
+	drop_messages();
+	assert_int_equal(send_as(one, "x", 1), 0);
+	rsock_dgqp_progress(b);
+	assert_int_equal(queued(), 1);
+}
+
+static void slots_run_out_and_drain(void **state)
+{
+	uint64_t begun;
+
+	(void)state;
+	fix.hold = true;
+	for (int i = 0; i < RSOCK_DG_SLOTS; i++)
+		assert_int_equal(send_as(one, "x", 1), 0);
+	assert_int_equal(rsock_dgqp_slot(a), -1);
+	rsock_dgqp_arm(a);
+	assert_true(a->armed_r && a->armed_s);
+	begun = fix.now;
+	rsock_dgqp_drain(a);
+	assert_in_range(fix.now - begun, 100 * RSOCK_MS, 101 * RSOCK_MS);
+	fix.hold = false;
+	rsock_dgqp_drain(a);
+	assert_true(a->free_slots == ~0ull);
+	assert_true(rsock_dgqp_progress(a));		/* the event */
+	assert_false(a->armed_s);
+}
+
+static void a_qp_that_failed(void **state)
+{
+	(void)state;
+	fix_lose(IBV_WC_LOC_QP_OP_ERR);
+	rsock_dgqp_progress(b);				/* flushed: nothing more */
+	assert_false(rsock_dgqp_progress(b));
+	assert_int_equal(queued(), 0);
+}
+
+static void what_cannot_be_made_leaves_nothing(void **state)
+{
+	static const uint8_t three[16] = { [10] = 0xff, 0xff, 10, 0, 0, 3 };
+	struct rsock_dgqp *q;
+	int rc = -1;
+
+	(void)state;
+	for (unsigned n = 1; rc && n < 20; n++) {
+		fix_fail(n);
+		rc = rsock_dgqp_for(dg, three, 0, &q);
+		assert_true(rc == 0 || (fix.qps == 2 && fix.cqs == 4 && fix.mrs == 2));
+	}
+	assert_int_equal(rc, 0);
+	fix.fail = 0;
+	rsock_dgqp_free(q);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_qp_for_each_address, begin, end),
+		cmocka_unit_test_setup_teardown(a_message_lies_in_its_slot, begin, end),
+		cmocka_unit_test_setup_teardown(a_sender_that_lies, begin, end),
+		cmocka_unit_test_setup_teardown(garbage, begin, end),
+		cmocka_unit_test_setup_teardown(a_connected_socket_takes_its_peers, begin,
+						end),
+		cmocka_unit_test_setup_teardown(more_than_there_are_receives, begin, end),
+		cmocka_unit_test_setup_teardown(slots_run_out_and_drain, begin, end),
+		cmocka_unit_test_setup_teardown(a_qp_that_failed, begin, end),
+		cmocka_unit_test_setup_teardown(what_cannot_be_made_leaves_nothing, begin,
+						end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

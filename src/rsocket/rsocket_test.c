@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls by descriptor: which there are, and what a fork leaves of them. */
+#include "rsocket/rsocket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rsocket/fix.h"
+#include "rsocket/pollset.h"
+
+static void kinds_that_there_are(void **state)
+{
+	static const struct { int domain, type, protocol, rc; } rows[] = {
+		{ AF_INET, SOCK_STREAM, 0, 0 },
+		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, 0 },
+		{ AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP, 0 },
+		{ AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0, 0 },
+		{ AF_UNIX, SOCK_STREAM, 0, -EAFNOSUPPORT },
+		{ -1, SOCK_STREAM, 0, -EAFNOSUPPORT },
+		{ AF_INET, SOCK_RAW, 0, -EPROTONOSUPPORT },
+		{ AF_INET, SOCK_STREAM, IPPROTO_UDP, -EPROTONOSUPPORT },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_TCP, -EPROTONOSUPPORT },
+		{ AF_INET, -1, 0, -EPROTONOSUPPORT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int fd = rsocket_open(rows[i].domain, rows[i].type, rows[i].protocol);
+
+		assert_int_equal(fd < 0 ? fd : 0, rows[i].rc);
+		if (fd < 0)
+			continue;
+		assert_int_equal(rsocket_fcntl(fd, F_GETFL, 0),
+				 O_RDWR | (rows[i].type & SOCK_NONBLOCK ? O_NONBLOCK : 0));
+		assert_int_equal(rsocket_close(fd), 0);
+	}
+}
+
+/* Every call, of a descriptor that is none of ours. */
+static int call(int n, int fd)
+{
+	struct sockaddr_in a = fix_addr(1, 7);
+	socklen_t len = sizeof(a);
+	struct iovec iov = { &a, 1 };
+	int flags = 0;
+	off_t at;
+
+	switch (n) {
+	case 0: return rsocket_bind(fd, (struct sockaddr *)&a, len);
+	case 1: return rsocket_listen(fd, 1);
+	case 2: return rsocket_accept(fd, NULL, NULL);
+	case 3: return rsocket_connect(fd, (struct sockaddr *)&a, len);
+	case 4: return rsocket_name(fd, false, (struct sockaddr *)&a, &len);
+	case 5: return rsocket_shutdown(fd, SHUT_RDWR);
+	case 6: return (int)rsocket_send(fd, &iov, 1, 0, NULL, 0);
+	case 7: return (int)rsocket_receive(fd, &iov, 1, &flags, NULL, NULL);
+	case 8: return rsocket_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, &flags, 4);
+	case 9: return rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, &flags, &len);
+	case 10: return rsocket_fcntl(fd, F_GETFL, 0);
+	case 11: return rsocket_map(fd, &a, 1, 0, 0, &at);
+	case 12: return rsocket_unmap(fd, &a, 1);
+	case 13: return (int)rsocket_write_at(fd, &a, 1, 0, 0);
+	default: return 1;
+	}
+}
+
+static void descriptors_that_are_none_of_ours(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	for (int n = 0; n < 14; n++) {
+		assert_int_equal(call(n, fds[0]), -EBADF);
+		assert_int_equal(call(n, -1), -EBADF);
+		assert_int_equal(call(n, INT32_MAX), -EBADF);
+	}
+	assert_int_equal(rsocket_close(fds[0]), -EBADF);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static int in_child(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int own;
+
+	for (int n = 0; n < 14; n++)
+		if (call(n, fd) != -EIO)
+			return 1 + n;
+	if (rsocket_poll(&p, 1, -1) != 1 || p.revents != POLLERR)
+		return 20;
+	if (rsocket_close(fd) || rsocket_close(fd) != -EBADF)
+		return 21;
+	own = rsocket_open(AF_INET, SOCK_DGRAM, 0);
+	return own < 0 || rsocket_close(own) ? 22 : 0;
+}
+
+static void a_fork(void **state)
+{
+	int ends[2], dg = rsocket_open(AF_INET, SOCK_DGRAM, 0), status;
+	char c;
+
+	(void)state;
+	fix_pair(ends);
+	for (int i = 0; i < 3; i++) {
+		int fd = i < 2 ? ends[i] : dg;
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(in_child(fd));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(fix_send(ends[0], "x", 1, 0), 1);
+	assert_int_equal(fix_receive(ends[1], &c, 1, 0), 1);
+	assert_int_equal(rsocket_close(ends[0]), 0);
+	assert_int_equal(rsocket_close(ends[1]), 0);
+	assert_int_equal(rsocket_close(dg), 0);
+}
+
+static void flags_of_a_descriptor(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_int_equal(rsocket_fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(rsocket_fcntl(fd, F_GETFL, 0), O_RDWR | O_NONBLOCK);
+	assert_int_equal(rsocket_fcntl(fd, F_GETFD, 0), FD_CLOEXEC);
+	assert_int_equal(rsocket_fcntl(fd, F_SETFD, 0), 0);
+	assert_int_equal(fcntl(fd, F_GETFD), 0);
+	assert_int_equal(rsocket_fcntl(fd, F_DUPFD, 0), -EINVAL);
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
+/* librspreload asks so. */
+static void the_length_of_a_name_alone(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_in a;
+	socklen_t len = 0;
+
+	(void)state;
+	assert_int_equal(rsocket_name(fd, false, NULL, &len), 0);
+	assert_int_equal(len, sizeof(struct sockaddr_in));
+	assert_int_equal(rsocket_name(fd, false, NULL, &len), -EFAULT);
+	assert_int_equal(rsocket_name(fd, false, (struct sockaddr *)&a, NULL), -EFAULT);
+	assert_int_equal(rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, NULL, &len), -EFAULT);
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
+static void no_descriptor_is_left(void **state)
+{
+	struct rlimit was, none;
+	int a, b;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &none);
+	a = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	b = rsocket_open(AF_INET, SOCK_DGRAM, 0);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(a, -EMFILE);
+	assert_int_equal(b, -EMFILE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(kinds_that_there_are, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(descriptors_that_are_none_of_ours, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(a_fork, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(flags_of_a_descriptor, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(the_length_of_a_name_alone, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(no_descriptor_is_left, fix_begin, fix_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
