@@ -25,7 +25,7 @@ struct rsock_child {
 	struct list node;
 	struct rsock_entry *owner;	/* the connection */
 	struct rsock_backlog *of;	/* NULL: no listener's */
-	bool settled;			/* ready, or the program's */
+	bool settled;			/* it is ready, or the program has it */
 };
 
 void rsock_backlog_init(struct rsock_backlog *b, struct rsock_entry *owner);
@@ -41,7 +41,7 @@ struct rsock_child *rsock_backlog_next(struct rsock_backlog *b);
 bool rsock_backlog_any_ready(struct rsock_backlog *b);
 /* The first that is ready becomes the program's; NULL: none is. */
 struct rsock_child *rsock_backlog_take(struct rsock_backlog *b);
-/* The program has no descriptor for it: it stays the first to be had. */
+/* The program has no descriptor left for it: it stays the first that is ready. */
 void rsock_backlog_give_back(struct rsock_backlog *b, struct rsock_child *c);
 /* All of them leave; they are put into the list `out`. */
 void rsock_backlog_empty(struct rsock_backlog *b, struct list *out);

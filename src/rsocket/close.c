@@ -17,7 +17,7 @@
 
 enum { LINGER_MAX = 100000 };
 
-/* --- the farewell -------------------------------------------------------------- */
+/* --- saying disconnect ---------------------------------------------------- */
 
 /* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
  * something comes after we have closed.  So there the peer has to close, too. */
@@ -27,19 +27,19 @@ static bool is_over(struct rsock *rs)
 
 	if (rs->state != RSOCK_UP)
 		return true;
-	return !st->due && !st->ep.s.data_out && !st->ep.s.control_out &&
-	       (!st->ep.by_send || st->peer_gone);
+	return !st->controls_due && !st->ep.s.data_out && !st->ep.s.control_out &&
+	       (!st->ep.by_send || st->peer_disconnected);
 }
 
 static void say_disconnect(struct rsock_stream *st)
 {
-	if (st->said_bye || st->peer_gone)
+	if (st->said_disconnect || st->peer_disconnected)
 		return;
-	st->said_bye = true;
-	rsock_conn_say(st, RS_DISCONNECT);
+	st->said_disconnect = true;
+	rsock_conn_control(st, RS_DISCONNECT);
 }
 
-static void farewell(struct rsock_stream *st)
+static void begin_disconnect(struct rsock_stream *st)
 {
 	if (st->sock.state != RSOCK_UP)
 		return;
@@ -48,20 +48,21 @@ static void farewell(struct rsock_stream *st)
 	say_disconnect(st);
 }
 
-/* Says farewell, and waits until all has arrived.  False: it has not. */
-static bool say_bye(struct rsock_stream *st, uint64_t ns)
+/* Says disconnect, and waits until all that was sent has arrived.  False: it has
+ * not. */
+static bool disconnect(struct rsock_stream *st, uint64_t ns)
 {
 	uint64_t end = rsock_now() + ns;
 	int rc;
 
-	farewell(st);
+	begin_disconnect(st);
 	do
 		rc = rsock_wait(&st->sock, is_over, false, true, rsock_left(end));
 	while (rc == -EINTR);
 	return !rc;
 }
 
-/* --- shutdown -------------------------------------------------------------------- */
+/* --- shutdown ------------------------------------------------------------- */
 
 static void stop_listening(struct rsock_stream *st)
 {
@@ -93,12 +94,12 @@ int rsock_shutdown(struct rsock *rs, int how)
 	rsock_wake(rs);
 	if (st->read_end)
 		say_disconnect(st);
-	else if (!was && !st->said_bye && !st->peer_gone)
-		rsock_conn_say(st, RS_SHUTDOWN);
+	else if (!was && !st->said_disconnect && !st->peer_disconnected)
+		rsock_conn_control(st, RS_SHUTDOWN);
 	return 0;
 }
 
-/* --- close ------------------------------------------------------------------------ */
+/* --- close ---------------------------------------------------------------- */
 
 static uint64_t linger_ns(const struct rsock *rs)
 {
@@ -114,9 +115,9 @@ bool rsock_close(struct rsock *rs)
 
 	if (!rs->opt.linger.l_onoff)
 		later = rs->state == RSOCK_UP &&
-			!say_bye(st, st->ep.by_send ? BRIEF_IWARP_NS : BRIEF_NS);
+			!disconnect(st, st->ep.by_send ? BRIEF_IWARP_NS : BRIEF_NS);
 	else if (rs->opt.linger.l_linger)
-		(void)say_bye(st, linger_ns(rs));
+		(void)disconnect(st, linger_ns(rs));
 	st->close_end = rsock_now() + LATER_NS;
 	return later;
 }
@@ -139,14 +140,14 @@ bool rsock_close_at_exit(struct rsock *rs)
 
 	if (pthread_mutex_trylock(&rs->lock))
 		return false;		/* a thread that was left has it */
-	farewell(rsock_stream_of(rs));
+	begin_disconnect(rsock_stream_of(rs));
 	rsock_conn_progress(rsock_stream_of(rs));
 	under_way = !is_over(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return under_way;
 }
 
-/* --- freeing -------------------------------------------------------------------------- */
+/* --- freeing -------------------------------------------------------------- */
 
 static void let_go(struct rsock_stream *st)
 {

@@ -58,7 +58,7 @@ void rsock_conn_param(const struct rsock_stream *st, struct rdma_conn_param *p,
 	};
 }
 
-/* --- out --------------------------------------------------------------------------- */
+/* --- out ------------------------------------------------------------------ */
 
 void rsock_conn_fail(struct rsock_stream *st, int err)
 {
@@ -68,8 +68,8 @@ void rsock_conn_fail(struct rsock_stream *st, int err)
 		return;
 	st->sock.state = RSOCK_DOWN;
 	st->read_end = st->write_end = true;
-	/* After a farewell, or both ends' last data, there is nothing to miss. */
-	if (!st->peer_gone && !st->said_bye && !ended)
+	/* After a disconnect, or both ends' last data, nothing has been lost. */
+	if (!st->peer_disconnected && !st->said_disconnect && !ended)
 		st->sock.err = err;
 	rsock_wake(&st->sock);
 }
@@ -88,31 +88,31 @@ static void grant(struct rsock_stream *st)
 {
 	struct rs_write w;
 
-	while (st->sock.state == RSOCK_UP && !st->peer_gone && rs_grant_due(&st->ep.s)) {
+	while (st->sock.state == RSOCK_UP && !st->peer_disconnected && rs_grant_due(&st->ep.s)) {
 		rs_send_grant(&st->ep.s, &w);
 		if (rsock_conn_post(st, &w, NULL))
 			return;
 	}
 }
 
-static void say_due(struct rsock_stream *st)
+static void send_due_controls(struct rsock_stream *st)
 {
 	struct rs_write w;
 
-	for (unsigned i = 0; st->due && i <= RS_SHUTDOWN; i++) {
-		if (st->sock.state != RSOCK_UP || st->peer_gone)
-			st->due = 0;
-		if (!(st->due & 1u << i) || !rs_may_control(&st->ep.s))
+	for (unsigned i = 0; st->controls_due && i <= RS_SHUTDOWN; i++) {
+		if (st->sock.state != RSOCK_UP || st->peer_disconnected)
+			st->controls_due = 0;
+		if (!(st->controls_due & 1u << i) || !rs_may_control(&st->ep.s))
 			continue;
-		st->due &= ~(1u << i);
+		st->controls_due &= ~(1u << i);
 		rs_send_control(&st->ep.s, (enum rs_control)i, &w);
 		(void)rsock_conn_post(st, &w, NULL);
 	}
 }
 
-void rsock_conn_say(struct rsock_stream *st, enum rs_control what)
+void rsock_conn_control(struct rsock_stream *st, enum rs_control what)
 {
-	st->due |= 1u << what;
+	st->controls_due |= 1u << what;
 	rsock_conn_progress(st);
 }
 
@@ -124,18 +124,18 @@ void rsock_conn_grant(struct rsock_stream *st)
 		rsock_conn_progress(st);
 }
 
-/* --- in ----------------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------- */
 
 /* The peer sends nothing more.  On iWARP it waits for our end of the TCP
  * connection (docs/rsocket.md, Closing). */
 static void on_disconnect(struct rsock_stream *st)
 {
-	st->read_end = st->write_end = st->peer_gone = true;
+	st->read_end = st->write_end = st->peer_disconnected = true;
 	if (st->ep.by_send)
 		rdma_disconnect(st->id);
 }
 
-static void came(void *arg, bool good, uint32_t imm)
+static void take_immediate(void *arg, bool good, uint32_t imm)
 {
 	struct rsock_stream *st = arg;
 
@@ -145,9 +145,9 @@ static void came(void *arg, bool good, uint32_t imm)
 		rsock_conn_fail(st, EPROTO);
 		return;
 	}
-	if (st->peer_gone)
+	if (st->peer_disconnected)
 		return;
-	switch (rs_came(&st->ep.s, imm)) {
+	switch (rs_received(&st->ep.s, imm)) {
 	case RS_EV_NONE: case RS_EV_DATA: case RS_EV_GRANT:
 		break;
 	case RS_EV_SHUTDOWN:
@@ -162,7 +162,8 @@ static void came(void *arg, bool good, uint32_t imm)
 	}
 }
 
-/* What came before a failure counts: the other queue may have more of it. */
+/* Data that came before a failure are read: the receive queue is looked at again
+ * when the send queue has told of one. */
 void rsock_conn_progress(struct rsock_stream *st)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -170,20 +171,20 @@ void rsock_conn_progress(struct rsock_stream *st)
 
 	if (st->sock.state < RSOCK_UP || !st->ep.rcq)
 		return;
-	n = rsock_ep_take_receives(&st->ep, &status, came, st);
+	n = rsock_ep_take_receives(&st->ep, &status, take_immediate, st);
 	n += rsock_ep_take_sends(&st->ep, &status);
 	if (status != IBV_WC_SUCCESS) {
-		rsock_ep_take_receives(&st->ep, &status, came, st);
+		rsock_ep_take_receives(&st->ep, &status, take_immediate, st);
 		rsock_conn_fail(st, status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT :
 								     ECONNRESET);
 	}
-	say_due(st);
+	send_due_controls(st);
 	grant(st);
 	if (n)
 		rsock_wake(&st->sock);
 }
 
-/* --- sleeping and polling ---------------------------------------------------------------- */
+/* --- sleeping and polling ------------------------------------------------- */
 
 void rsock_conn_arm(struct rsock *rs, bool for_space)
 {
@@ -191,7 +192,7 @@ void rsock_conn_arm(struct rsock *rs, bool for_space)
 		rsock_ep_arm(&rsock_stream_of(rs)->ep, for_space);
 }
 
-/* Others may have counted on what is taken here. */
+/* Another thread may wait for the event that is taken here. */
 void rsock_conn_take_events(struct rsock *rs)
 {
 	if (rsock_ep_take_events(&rsock_stream_of(rs)->ep))

@@ -34,9 +34,9 @@ struct rsock_stream {
 	bool was_up;
 	bool read_end, write_end;	/* nothing more comes; nothing more goes */
 	bool read_shut;			/* by us: what is there is not read either */
-	bool peer_gone;			/* it said disconnect */
-	bool said_bye;			/* we did, or it is due */
-	unsigned due;			/* what is to be said: 1 << enum rs_control */
+	bool peer_disconnected;		/* it said disconnect */
+	bool said_disconnect;		/* we did, or it is due */
+	unsigned controls_due;		/* 1 << enum rs_control: not said yet */
 	uint64_t kept;			/* when a keepalive was sent, rsock_now() */
 	uint64_t close_end;		/* when the service thread gives up on it */
 	struct rsock_endpoint ep;
@@ -68,7 +68,7 @@ int rsock_conn_post(struct rsock_stream *st, const struct rs_write *w,
 		    const void *payload);
 void rsock_conn_grant(struct rsock_stream *st);	/* after something was read */
 /* Says it now, or when one of the four controls is free. */
-void rsock_conn_say(struct rsock_stream *st, enum rs_control what);
+void rsock_conn_control(struct rsock_stream *st, enum rs_control what);
 /* It has ended; the program is told err, unless both ends had said farewell. */
 void rsock_conn_fail(struct rsock_stream *st, int err);
 

@@ -67,11 +67,11 @@ static void a_control_that_has_to_wait(void **state)
 		rs_send_keepalive(&a->ep.s, &w);
 		assert_int_equal(rsock_conn_post(a, &w, NULL), 0);
 	}
-	rsock_conn_say(a, RS_SHUTDOWN);
-	assert_int_equal(a->due, 1 << RS_SHUTDOWN);
+	rsock_conn_control(a, RS_SHUTDOWN);
+	assert_int_equal(a->controls_due, 1 << RS_SHUTDOWN);
 	fix.hold = false;
 	rsock_conn_progress(a);
-	assert_int_equal(a->due, 0);
+	assert_int_equal(a->controls_due, 0);
 	rsock_conn_progress(b);
 	assert_true(b->read_end && !b->write_end);
 }
@@ -101,7 +101,7 @@ static void what_follows_a_disconnect_is_nothing(void **state)
 	say(a, rs_imm(RS_CONTROL, RS_DISCONNECT));
 	say(a, rs_imm(RS_DATA, RS_LOWER));
 	rsock_conn_progress(b);
-	assert_true(b->peer_gone && b->read_end && b->write_end);
+	assert_true(b->peer_disconnected && b->read_end && b->write_end);
 	assert_int_equal(b->sock.state, RSOCK_UP);
 	assert_int_equal(b->sock.err, 0);
 	rsock_conn_fail(b, ECONNRESET);

@@ -20,7 +20,7 @@ static uint16_t receives(const struct rsock_dgqp *q)
 	return q->dg->sock.opt.sizes.rq;
 }
 
-/* --- slots ------------------------------------------------------------------------------ */
+/* --- slots ---------------------------------------------------------------- */
 
 uint8_t *rsock_dgqp_memory(struct rsock_dgqp *q, uint32_t slot)
 {
@@ -47,7 +47,7 @@ void rsock_dgqp_receive(struct rsock_dgqp *q, uint32_t slot)
 	(void)ibv_post_recv(q->qp, &wr, &bad);	/* a QP in error receives nothing */
 }
 
-/* --- the QP -------------------------------------------------------------------------------- */
+/* --- the QP --------------------------------------------------------------- */
 
 static int to_rts(struct ibv_qp *qp)
 {
@@ -159,9 +159,9 @@ void rsock_dgqp_free(struct rsock_dgqp *q)
 	free(q);
 }
 
-/* --- messages -------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------- */
 
-/* Is the sender's address the one that it gives in its header?  An IPv4 header is
+/* Did the datagram come from the address in its header?  An IPv4 header is
  * in the last 20 bytes of a GRH's place (IBTA annex A17).  Packets from any of
  * 127/8 come from 127.0.0.1. */
 static bool is_from(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
@@ -171,8 +171,9 @@ static bool is_from(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
 	return !memcmp(grh + 32, ip + 12, ip[12] == 127 ? 1 : 4);
 }
 
-/* What has no header of ours, or another's address, is nobody's. */
-static void came(struct rsock_dgqp *q, const struct ibv_wc *wc)
+/* Queues a datagram at the socket; one that has no header of ours, or a header with
+ * another's address, is dropped. */
+static void take_datagram(struct rsock_dgqp *q, const struct ibv_wc *wc)
 {
 	const uint8_t *grh = rsock_dgqp_memory(q, (uint32_t)wc->wr_id);
 	uint8_t *at = rsock_dgqp_memory(q, (uint32_t)wc->wr_id) + RSOCK_DG_GRH;
@@ -240,7 +241,7 @@ bool rsock_dgqp_progress(struct rsock_dgqp *q)
 	 * is a bound. */
 	while (all < receives(q) && (n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
 		for (int i = 0; i < n; i++)
-			came(q, &wc[i]);
+			take_datagram(q, &wc[i]);
 		all += (uint32_t)n;
 		any = true;
 	}

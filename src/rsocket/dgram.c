@@ -19,7 +19,7 @@
 
 enum { AT_A_TIME = 16 };
 
-/* --- what is queued ------------------------------------------------------------ */
+/* --- what is queued ------------------------------------------------------- */
 
 static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 {
@@ -56,7 +56,7 @@ static void free_dgram(struct rsock *rs)
 	rsock_fini(rs);
 }
 
-/* --- names -------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------- */
 
 static int bind_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
@@ -86,7 +86,7 @@ static int have_port(struct rsock_dgram *dg)
 		bind_dgram(&dg->sock, a, sockaddr_len(a)) : 0;
 }
 
-/* What others have sent before is not for a connected socket. */
+/* A connected socket does not read what others sent before it was connected. */
 static void drop_others(struct rsock_dgram *dg)
 {
 	list_for_safe(n, &dg->msgs) {
@@ -140,7 +140,7 @@ static int name_dgram(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t
 	return 0;
 }
 
-/* --- by UDP ------------------------------------------------------------------------------------ */
+/* --- by UDP --------------------------------------------------------------- */
 
 static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
 	       const struct iovec *iov, int n)
@@ -167,7 +167,7 @@ static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
 	struct rsock_dgmsg *m;
 
 	if (dg->queued + sizeof(*m) + len > (size_t)dg->sock.opt.sizes.rcvbuf * 2)
-		return;			/* as UDP: it is lost */
+		return;			/* it is lost, as with UDP */
 	m = calloc(1, sizeof(*m) + len);
 	if (!m)
 		return;
@@ -181,7 +181,7 @@ static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
 	list_add_tail(&dg->msgs, &m->node);
 }
 
-/* One from the socket: false, there is none. */
+/* Takes one datagram from the UDP socket.  False: there is none. */
 static bool listen_once(struct rsock_dgram *dg)
 {
 	uint8_t *buf = dg->buf;
@@ -221,11 +221,11 @@ static void progress(struct rsock *rs)
 	if (!any || ++dg->turns % AT_A_TIME == 0)
 		for (int i = 0; i < AT_A_TIME && listen_once(dg); i++)
 			any = true;
-	if (any)			/* others may have counted on it */
+	if (any)			/* another thread may wait for what was taken */
 		rsock_wake(rs);
 }
 
-/* --- waiting --------------------------------------------------------------------------------------- */
+/* --- waiting -------------------------------------------------------------- */
 
 static bool has_message(struct rsock *rs)
 {
@@ -268,7 +268,7 @@ static bool may_spin(const struct rsock *rs)
 	return true;
 }
 
-/* --- sending and receiving ---------------------------------------------------------------------------- */
+/* --- sending and receiving ------------------------------------------------ */
 
 static ssize_t by_qp(struct rsock_dgram *dg, struct rsock_dgpeer *p,
 		     const struct iovec *iov, int n, size_t len)
@@ -377,7 +377,7 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n,
 	return told;
 }
 
-/* --- options and the end --------------------------------------------------------- */
+/* --- options and the end -------------------------------------------------- */
 
 /* Broadcast, TTL and the like are the UDP socket's. */
 static int set_option(struct rsock *rs, int level, int name, const void *val,

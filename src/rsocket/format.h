@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* format.h - what rsockets put on the wire: private data, immediates, entries
  * that the peer writes, headers of datagrams.  docs/rsocket.md; rdma-core's
- * "rsocket Protocol and Design Guide".
- *
- * Who may include it: abi. */
+ * "rsocket Protocol and Design Guide". */
 #ifndef RSOCKET_FORMAT_H
 #define RSOCKET_FORMAT_H
 
@@ -47,16 +45,16 @@ static inline uint32_t rs_imm(enum rs_op op, uint32_t lower)
 bool rs_host_is_big(void);
 
 void rs_conn_pack(const struct rs_conn *c, uint8_t out[RS_CONN_SIZE]);
-/* False: not of this protocol, or with less than it needs (two targets, a
- * credit). */
+/* False: it is not of this protocol, or grants less than a stream needs, two
+ * targets and a credit. */
 bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out);
 
-/* Numbers of entries go in 8 bits: up to 128 as they are, else in units of 256,
- * which is what a value is rounded down to. */
+/* A number of entries is sent in 8 bits: up to 128 as it is, a larger one rounded
+ * down to a multiple of 256. */
 uint8_t rs_scale(uint32_t value);
 uint32_t rs_unscale(uint8_t scale);
 
-/* --- datagrams ------------------------------------------------------------------ */
+/* --- datagrams ------------------------------------------------------------ */
 
 enum {
 	RS_UDP_TAG = 0x55555555,
@@ -70,7 +68,7 @@ enum {
 struct rs_udp {
 	uint8_t op;
 	uint32_t qpn;			/* of the sender, for answers to it */
-	uint8_t ip[16];			/* whom it is for */
+	uint8_t ip[16];			/* the receiver's */
 };
 
 struct rs_ud {
@@ -78,10 +76,10 @@ struct rs_ud {
 	uint8_t ip[16];
 };
 
-/* Bytes written. */
+/* How many bytes were written. */
 size_t rs_udp_pack(const struct rs_udp *h, uint8_t out[RS_HEADER_MAX]);
 size_t rs_ud_pack(const struct rs_ud *h, uint8_t out[RS_HEADER_MAX]);
-/* Bytes of header, 0: it is none. */
+/* How many bytes the header has; 0: it is none of ours. */
 size_t rs_udp_parse(const uint8_t *in, size_t len, struct rs_udp *out);
 size_t rs_ud_parse(const uint8_t *in, size_t len, struct rs_ud *out);
 

@@ -43,13 +43,14 @@ static void copy(struct cursor *c, uint8_t *flat, size_t len, bool to_flat)
 	}
 }
 
-/* --- sending ---------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------- */
 
 static int send_some(struct rsock_stream *st, struct cursor *c, size_t len, size_t *sent)
 {
 	uint32_t n = rs_room(&st->ep.s, len), most = st->sock.opt.sizes.inline_size;
 	uint8_t small[RSOCK_INLINE_MAX];
-	/* not what is left at sbuf's end: that would stay so for ever */
+	/* A piece that only fits the end of sbuf is not sent inline: sbuf's head
+	 * would never move on. */
 	bool is_inline = n == len && n <= most && n <= sizeof(small);
 	struct rs_write w;
 
@@ -100,7 +101,7 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 	return sent ? (ssize_t)sent : rc;
 }
 
-/* --- receiving ----------------------------------------------------------------------------- */
+/* --- receiving ------------------------------------------------------------ */
 
 static size_t take(struct rs_stream *s, struct cursor *c, size_t len, bool peek)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iomap.c - buffers of the program that the peer writes to by an offset. */
+/* iomap.c - direct placement: entries that publish a buffer of the program at an
+ * offset, and WRITEs to such an offset of the peer. */
 #include <string.h>
 
 #include "rsocket/stream.h"
@@ -24,8 +25,7 @@ void rs_send_iomap(struct rs_stream *s, uint32_t index, const struct rs_iomap *m
 	memcpy(out->image, &e, sizeof(e));
 }
 
-/* The entry that has this offset, as it is now: the peer may write any at any
- * time. */
+/* Copies the entry that has this offset: the peer may overwrite it at any time. */
 static bool find(const struct rs_stream *s, uint64_t offset, struct rs_iomap *out)
 {
 	const uint8_t *maps = (const uint8_t *)s->m.shared +

@@ -99,7 +99,7 @@ static int look_elsewhere(struct set *s)
 	return some;
 }
 
-static void lie_down(struct set *s, struct rsock_sleeper *sl)
+static void go_to_sleep(struct set *s, struct rsock_sleeper *sl)
 {
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->rs[i];
@@ -112,7 +112,7 @@ static void lie_down(struct set *s, struct rsock_sleeper *sl)
 		if (rsock_forked(rs))
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		rsock_sleeper_link(sl, &rs->bed);
+		rsock_sleeper_link(sl, &rs->waitq);
 		rs->kind->arm(rs, s->fds[i].events & (POLLOUT | POLLWRNORM));
 		s->sleep[i] = (struct pollfd){ .fd = rs->sleep_fd, .events = POLLIN };
 		pthread_mutex_unlock(&rs->lock);
@@ -120,7 +120,7 @@ static void lie_down(struct set *s, struct rsock_sleeper *sl)
 	s->sleep[s->n] = (struct pollfd){ .fd = sl->efd, .events = POLLIN };
 }
 
-static void get_up(struct set *s, struct rsock_sleeper *sl)
+static void wake_up(struct set *s, struct rsock_sleeper *sl)
 {
 	rsock_sleeper_unlink(sl);
 	for (nfds_t i = 0; i < s->n; i++) {
@@ -134,7 +134,7 @@ static void get_up(struct set *s, struct rsock_sleeper *sl)
 	}
 }
 
-/* The same twice: what came between looking and lying down is seen in between. */
+/* The same twice: what came between looking and going to sleep is seen in between. */
 static int sleep_once(struct set *s, int64_t ns)
 {
 	struct rsock_sleeper *sl;
@@ -142,9 +142,9 @@ static int sleep_once(struct set *s, int64_t ns)
 
 	if (rc)
 		return rc;
-	lie_down(s, sl);
+	go_to_sleep(s, sl);
 	rc = look(s) ? 0 : rsock_sleep(s->sleep, s->n + 1, ns);
-	get_up(s, sl);
+	wake_up(s, sl);
 	return rc < 0 ? rc : 0;
 }
 
@@ -186,7 +186,7 @@ int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 	return rc;
 }
 
-/* --- rselect ------------------------------------------------------------------------------ */
+/* --- rselect -------------------------------------------------------------- */
 
 static struct pollfd *to_poll(int nfds, const fd_set *in, const fd_set *out,
 			      const fd_set *except, nfds_t *n)

@@ -174,7 +174,7 @@ static bool poll_one(struct end *e)
 	if (e->got == e->put)
 		return false;
 	e->receives++;
-	assert_int_not_equal(rs_came(&e->s, e->inbox[e->got++ % FLIGHT]), RS_EV_BROKEN);
+	assert_int_not_equal(rs_received(&e->s, e->inbox[e->got++ % FLIGHT]), RS_EV_BROKEN);
 	return true;
 }
 

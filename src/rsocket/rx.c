@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rx.c - receiving: the ring that the peer fills by halves, and what it is
- * granted. */
+/* rx.c - receiving: the buffer, which the peer fills as a ring by halves, and the
+ * grants that the peer is sent. */
 #include <string.h>
 
 #include "rsocket/stream.h"
@@ -26,13 +26,13 @@ void rs_consume(struct rs_stream *s, uint32_t bytes)
 
 bool rs_grant_due(const struct rs_stream *s)
 {
-	uint16_t used = (uint16_t)(s->came - s->told);
+	uint16_t used = (uint16_t)(s->received - s->reported);
 
 	return rs_may_control(s) &&
 	       (s->free >= s->m.rbuf_size / 2 || used > s->m.rq / 2);
 }
 
-/* The half that was read becomes the peer's again. */
+/* Gives the half that was read to the peer, by an entry e for its target SGL. */
 static void publish(struct rs_stream *s, struct rs_sge *e)
 {
 	uint32_t half = s->m.rbuf_size / 2;
@@ -56,11 +56,11 @@ void rs_send_grant(struct rs_stream *s, struct rs_write *out)
 {
 	struct rs_sge e;
 
-	s->told = s->came;
+	s->reported = s->received;
 	s->control_out++;
 	*out = (struct rs_write){
 		.has_imm = true, .control = true,
-		.imm = rs_imm(RS_GRANT, (uint16_t)(s->came + s->m.rq)),
+		.imm = rs_imm(RS_GRANT, (uint16_t)(s->received + s->m.rq)),
 	};
 	if (s->free < s->m.rbuf_size / 2)
 		return;

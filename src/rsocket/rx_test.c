@@ -28,7 +28,7 @@ static void halves_come_round(void **state)
 	(void)state;
 	rs_send_grant(&s, &w);
 	for (unsigned i = 0; i < 7; i++) {
-		assert_int_equal(rs_came(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
+		assert_int_equal(rs_received(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
 		rs_consume(&s, HALF - 1);
 		assert_false(rs_grant_due(&s));
 		rs_consume(&s, 1);
@@ -49,12 +49,12 @@ static void reads_go_round_the_ring(void **state)
 
 	(void)state;
 	rs_send_grant(&s, &w);
-	rs_came(&s, rs_imm(RS_DATA, HALF));
-	rs_came(&s, rs_imm(RS_DATA, HALF));
+	rs_received(&s, rs_imm(RS_DATA, HALF));
+	rs_received(&s, rs_imm(RS_DATA, HALF));
 	rs_consume(&s, HALF + 100);
 	rs_sent(&s, true, 0);
 	rs_send_grant(&s, &w);
-	rs_came(&s, rs_imm(RS_DATA, 50));
+	rs_received(&s, rs_imm(RS_DATA, 50));
 	assert_int_equal(rs_unread(&s, 0, &at), HALF - 100);
 	assert_ptr_equal(at, rbuf + HALF + 100);
 	assert_int_equal(rs_unread(&s, HALF - 100, &at), 50);
@@ -71,10 +71,10 @@ static void credits_return_without_a_half(void **state)
 	(void)state;
 	rs_send_grant(&s, &w);
 	for (int i = 0; i < RQ / 2; i++) {
-		rs_came(&s, rs_imm(RS_DATA, 1));
+		rs_received(&s, rs_imm(RS_DATA, 1));
 		assert_false(rs_grant_due(&s));
 	}
-	rs_came(&s, rs_imm(RS_DATA, 1));
+	rs_received(&s, rs_imm(RS_DATA, 1));
 	assert_true(rs_grant_due(&s));
 	rs_send_grant(&s, &w);
 	assert_int_equal(w.imm, rs_imm(RS_GRANT, RQ / 2 + 1 + RQ));

@@ -14,7 +14,7 @@
 
 struct rsock_link {
 	struct list node;
-	struct rsock_bed *bed;
+	struct rsock_waitq *waitq;
 	struct rsock_sleeper *by;
 };
 
@@ -38,18 +38,18 @@ void rsock_eventfd_clear(int efd)
 		;
 }
 
-void rsock_bed_init(struct rsock_bed *bed)
+void rsock_waitq_init(struct rsock_waitq *waitq)
 {
-	list_init(&bed->links);
-	atomic_init(&bed->n, 0);
+	list_init(&waitq->links);
+	atomic_init(&waitq->n, 0);
 }
 
-void rsock_bed_wake(struct rsock_bed *bed)
+void rsock_waitq_wake(struct rsock_waitq *waitq)
 {
-	if (!atomic_load(&bed->n))
+	if (!atomic_load(&waitq->n))
 		return;
 	pthread_mutex_lock(&lock);
-	list_for(at, &bed->links)
+	list_for(at, &waitq->links)
 		rsock_eventfd_set(container_of(at, struct rsock_link, node)->by->efd);
 	pthread_mutex_unlock(&lock);
 }
@@ -63,25 +63,25 @@ void rsock_sleeper_unlink(struct rsock_sleeper *sl)
 		struct rsock_link *l = &sl->links[--sl->n];
 
 		list_del(&l->node);
-		atomic_fetch_sub(&l->bed->n, 1);
+		atomic_fetch_sub(&l->waitq->n, 1);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_bed *bed)
+void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_waitq *waitq)
 {
 	struct rsock_link *l = &sl->links[sl->n];
 
 	l->by = sl;
-	l->bed = bed;
+	l->waitq = waitq;
 	pthread_mutex_lock(&lock);
-	list_add_tail(&bed->links, &l->node);
+	list_add_tail(&waitq->links, &l->node);
 	sl->n++;
-	atomic_fetch_add(&bed->n, 1);
+	atomic_fetch_add(&waitq->n, 1);
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- a thread's own ------------------------------------------------------------ */
+/* --- a thread's own ------------------------------------------------------- */
 
 static void free_sleeper(void *arg)
 {
@@ -145,7 +145,7 @@ int rsock_sleeper(size_t n, struct rsock_sleeper **out)
 	return 0;
 }
 
-/* --- around a fork ---------------------------------------------------------------- */
+/* --- around a fork -------------------------------------------------------- */
 
 void rsock_sleepers_lock(void)
 {
@@ -157,8 +157,8 @@ void rsock_sleepers_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The eventfd is the parent's thread's, too: what it is told is not for us.  The
- * memory may be linked to a socket of the parent's, and is left to it. */
+/* The eventfd is shared with the parent's thread, so it is given up.  The memory may
+ * be linked to a socket that the parent frees; it is left as it is. */
 void rsock_sleepers_forked(void)
 {
 	struct rsock_sleeper *sl = key_made ? pthread_getspecific(thread_key) : NULL;

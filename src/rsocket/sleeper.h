@@ -18,8 +18,8 @@
 
 #include "sys/list.h"
 
-/* What threads sleep on: a socket. */
-struct rsock_bed {
+/* A socket has one. */
+struct rsock_waitq {
 	struct list links;		/* under the lock of sleeper.c */
 	_Atomic unsigned n;		/* 0 is seen by a thread that changes a state
 					 * before the sleeper's last look at it */
@@ -33,13 +33,13 @@ struct rsock_sleeper {
 	struct rsock_link *links;
 };
 
-void rsock_bed_init(struct rsock_bed *bed);
-/* Wakes all that sleep there. */
-void rsock_bed_wake(struct rsock_bed *bed);
+void rsock_waitq_init(struct rsock_waitq *waitq);
+/* Wakes all threads in it. */
+void rsock_waitq_wake(struct rsock_waitq *waitq);
 
 /* The calling thread, with room for n things, linked to none.  0 or -errno. */
 int rsock_sleeper(size_t n, struct rsock_sleeper **out);
-void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_bed *bed);
+void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_waitq *waitq);
 void rsock_sleeper_unlink(struct rsock_sleeper *sl);	/* from all */
 
 void rsock_eventfd_set(int efd);

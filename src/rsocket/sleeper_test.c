@@ -24,50 +24,50 @@ static bool awake(const struct rsock_sleeper *sl)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void a_thread_on_two_beds(void **state)
+static void a_thread_in_two_queues(void **state)
 {
 	struct rsock_sleeper *sl;
-	struct rsock_bed a, b, c;
+	struct rsock_waitq a, b, c;
 
 	(void)state;
-	rsock_bed_init(&a);
-	rsock_bed_init(&b);
-	rsock_bed_init(&c);
+	rsock_waitq_init(&a);
+	rsock_waitq_init(&b);
+	rsock_waitq_init(&c);
 	assert_int_equal(rsock_sleeper(2, &sl), 0);
 	rsock_sleeper_link(sl, &a);
 	rsock_sleeper_link(sl, &b);
-	rsock_bed_wake(&c);
+	rsock_waitq_wake(&c);
 	assert_false(awake(sl));
-	rsock_bed_wake(&b);
+	rsock_waitq_wake(&b);
 	assert_true(awake(sl));
 	assert_int_equal(rsock_sleeper(2, &sl), 0);	/* its next call */
 	assert_false(awake(sl));
 	assert_int_equal(a.n + b.n, 0);
-	rsock_bed_wake(&a);
+	rsock_waitq_wake(&a);
 	assert_false(awake(sl));
 }
 
 /* A call that was left by longjmp() left a link behind. */
 static void what_was_left_is_unlinked(void **state)
 {
-	struct rsock_bed *bed = malloc(sizeof(*bed)), other;
+	struct rsock_waitq *waitq = malloc(sizeof(*waitq)), other;
 	struct rsock_sleeper *sl;
 
 	(void)state;
-	rsock_bed_init(bed);
-	rsock_bed_init(&other);
+	rsock_waitq_init(waitq);
+	rsock_waitq_init(&other);
 	assert_int_equal(rsock_sleeper(1, &sl), 0);
-	rsock_sleeper_link(sl, bed);
+	rsock_sleeper_link(sl, waitq);
 	assert_int_equal(rsock_sleeper(100, &sl), 0);
-	assert_int_equal(bed->n, 0);
-	free(bed);
+	assert_int_equal(waitq->n, 0);
+	free(waitq);
 	rsock_sleeper_link(sl, &other);
 	rsock_sleeper_unlink(sl);
 	rsock_sleeper_unlink(sl);
 	assert_int_equal(other.n, 0);
 }
 
-static struct rsock_bed common;
+static struct rsock_waitq common;
 static sem_t linked;
 
 static void *sleep_there(void *arg)
@@ -91,13 +91,13 @@ static void all_are_woken_and_a_thread_that_ends_is_gone(void **state)
 	void *woken;
 
 	(void)state;
-	rsock_bed_init(&common);
+	rsock_waitq_init(&common);
 	sem_init(&linked, 0, 0);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, sleep_there, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
 		sem_wait(&linked);
-	rsock_bed_wake(&common);
+	rsock_waitq_wake(&common);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(t[i], &woken);
 		assert_ptr_equal(woken, &common);
@@ -121,14 +121,14 @@ static int in_child(int parents)
 static void a_fork_in_the_middle(void **state)
 {
 	struct rsock_sleeper *sl;
-	struct rsock_bed bed;
+	struct rsock_waitq waitq;
 	int status;
 	pid_t pid;
 
 	(void)state;
-	rsock_bed_init(&bed);
+	rsock_waitq_init(&waitq);
 	assert_int_equal(rsock_sleeper(1, &sl), 0);
-	rsock_sleeper_link(sl, &bed);
+	rsock_sleeper_link(sl, &waitq);
 	rsock_sleepers_lock();
 	pid = fork();
 	rsock_sleepers_unlock();
@@ -137,7 +137,7 @@ static void a_fork_in_the_middle(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_false(awake(sl));
-	rsock_bed_wake(&bed);
+	rsock_waitq_wake(&waitq);
 	assert_true(awake(sl));
 	rsock_sleeper_unlink(sl);
 }
@@ -145,7 +145,7 @@ static void a_fork_in_the_middle(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_on_two_beds),
+		cmocka_unit_test(a_thread_in_two_queues),
 		cmocka_unit_test(what_was_left_is_unlinked),
 		cmocka_unit_test(all_are_woken_and_a_thread_that_ends_is_gone),
 		cmocka_unit_test(a_fork_in_the_middle),

@@ -32,7 +32,7 @@ void rsock_init(struct rsock *rs, const struct rsock_kind *kind, int domain, int
 		.opt.sizes = rsock_defaults()->sizes,
 	};
 	rsock_entry_init(&rs->entry, free_entry);
-	rsock_bed_init(&rs->bed);
+	rsock_waitq_init(&rs->waitq);
 	list_init(&rs->closing);
 	init_lock(&rs->lock);
 }

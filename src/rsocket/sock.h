@@ -36,7 +36,7 @@ struct rsock {
 	struct rsock_entry entry;	/* first */
 	const struct rsock_kind *kind;
 	int domain, type;
-	struct rsock_bed bed;		/* who sleeps on it */
+	struct rsock_waitq waitq;	/* threads that sleep on it */
 	struct list closing;		/* in service.c's list */
 	pthread_mutex_t lock;
 	/* Under lock. */
@@ -62,7 +62,7 @@ struct rsock_kind {
 	/* wait.c, pollset.c: progress() takes in what has completed and sends what is
 	 * due; after arm() a completion makes sleep_fd readable, until
 	 * take_events(). */
-	bool eager;			/* input counts even if nobody waits for it */
+	bool eager;			/* input is taken in even if the caller is ready */
 	void (*progress)(struct rsock *rs);
 	bool (*may_spin)(const struct rsock *rs);
 	void (*arm)(struct rsock *rs, bool for_space);
@@ -119,7 +119,7 @@ static inline void rsock_put(struct rsock *rs)
 
 static inline void rsock_wake(struct rsock *rs)
 {
-	rsock_bed_wake(&rs->bed);
+	rsock_waitq_wake(&rs->waitq);
 }
 
 /* The address a, of len bytes, is one that this socket can use. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream.c - see stream.h: beginning, and what comes in. */
+/* stream.c - see stream.h: the start of a stream, immediates and completions. */
 #include "rsocket/stream.h"
 
 #include <string.h>
@@ -29,8 +29,10 @@ void rs_self(const struct rs_stream *s, struct rs_conn *out)
 void rs_start(struct rs_stream *s, const struct rs_conn *peer)
 {
 	s->granted = peer->credits;
-	/* rdma-core posts no receives for controls: it counts on RNR.  It grants
-	 * when more than half of its credits are used: so many are needed. */
+	/* rdma-core posts as many receives as it grants credits, and none for
+	 * controls: on RoCE those wait (RNR), on iWARP we leave them credits.  Half
+	 * of the credits must be left to data: rdma-core grants new ones when more
+	 * than half are used. */
 	s->spare = (uint16_t)(peer->credits - 1) / 2;
 	if (s->spare > RS_CONTROLS)
 		s->spare = RS_CONTROLS;
@@ -50,7 +52,7 @@ static enum rs_event data_came(struct rs_stream *s, uint32_t bytes)
 {
 	if (bytes > s->room)
 		return RS_EV_BROKEN;
-	s->came++;
+	s->received++;
 	s->unread += bytes;
 	s->room -= bytes;
 	if (!s->room && s->halves) {
@@ -67,12 +69,12 @@ static enum rs_event control_came(uint32_t what)
 		return RS_EV_DISCONNECT;
 	case RS_SHUTDOWN:
 		return RS_EV_SHUTDOWN;
-	default:			/* keepalive, and what is yet to be invented */
+	default:			/* a keepalive, or one that a later version has */
 		return RS_EV_NONE;
 	}
 }
 
-enum rs_event rs_came(struct rs_stream *s, uint32_t imm)
+enum rs_event rs_received(struct rs_stream *s, uint32_t imm)
 {
 	uint32_t lower = imm & RS_LOWER;
 

@@ -19,28 +19,28 @@ static void what_is_said_of_oneself(void **state)
 static void more_than_was_published(void **state)
 {
 	(void)state;
-	assert_int_equal(rs_came(&s, rs_imm(RS_DATA, HALF + 1)), RS_EV_BROKEN);
-	assert_int_equal(rs_came(&s, rs_imm(RS_DATA, RS_LOWER)), RS_EV_BROKEN);
+	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, HALF + 1)), RS_EV_BROKEN);
+	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, RS_LOWER)), RS_EV_BROKEN);
 	assert_int_equal(s.unread, 0);
-	assert_int_equal(rs_came(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
+	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
 	/* nobody has published the second half */
-	assert_int_equal(rs_came(&s, rs_imm(RS_DATA, 1)), RS_EV_BROKEN);
+	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, 1)), RS_EV_BROKEN);
 }
 
 static void immediates_that_are_none(void **state)
 {
 	(void)state;
 	for (uint32_t op = 0; op < 8; op++) {
-		enum rs_event ev = rs_came(&s, op << 29);
+		enum rs_event ev = rs_received(&s, op << 29);
 		bool known = op == RS_DATA || op == RS_GRANT || op == RS_IOMAP ||
 			     op == RS_CONTROL;
 
 		assert_int_equal(ev == RS_EV_BROKEN, !known);
 	}
-	assert_int_equal(rs_came(&s, rs_imm(RS_CONTROL, RS_SHUTDOWN)), RS_EV_SHUTDOWN);
-	assert_int_equal(rs_came(&s, rs_imm(RS_CONTROL, RS_DISCONNECT)), RS_EV_DISCONNECT);
-	assert_int_equal(rs_came(&s, rs_imm(RS_CONTROL, RS_KEEPALIVE)), RS_EV_NONE);
-	assert_int_equal(rs_came(&s, rs_imm(RS_CONTROL, 77)), RS_EV_NONE);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_SHUTDOWN)), RS_EV_SHUTDOWN);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_DISCONNECT)), RS_EV_DISCONNECT);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_KEEPALIVE)), RS_EV_NONE);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, 77)), RS_EV_NONE);
 }
 
 static void messages_that_were_sent(void **state)

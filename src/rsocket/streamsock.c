@@ -20,7 +20,7 @@ static void progress(struct rsock *rs)
 	rsock_conn_progress(rsock_stream_of(rs));
 }
 
-/* --- options ---------------------------------------------------------------------- */
+/* --- options -------------------------------------------------------------- */
 
 static int set_option(struct rsock *rs, int level, int name, const void *val,
 		      socklen_t len)
@@ -83,7 +83,7 @@ static int get_option(struct rsock *rs, int level, int name, void *val, socklen_
 		      rsock_option_get(rs, level, name, val, len);
 }
 
-/* --- keepalives ------------------------------------------------------------------------ */
+/* --- keepalives ----------------------------------------------------------- */
 
 /* A WRITE of nothing every keep_idle seconds: where nobody answers the QP fails. */
 static void tick(struct rsock *rs)
@@ -95,8 +95,8 @@ static void tick(struct rsock *rs)
 	if (pthread_mutex_trylock(&rs->lock))
 		return;				/* it is in use */
 	rsock_conn_progress(st);
-	if (rs->opt.keepalive && rs->state == RSOCK_UP && !st->said_bye &&
-	    !st->peer_gone && rsock_now() - st->kept >= (uint64_t)idle * RSOCK_S &&
+	if (rs->opt.keepalive && rs->state == RSOCK_UP && !st->said_disconnect &&
+	    !st->peer_disconnected && rsock_now() - st->kept >= (uint64_t)idle * RSOCK_S &&
 	    rs_may_control(&st->ep.s)) {
 		st->kept = rsock_now();
 		rs_send_keepalive(&st->ep.s, &w);
@@ -105,7 +105,7 @@ static void tick(struct rsock *rs)
 	pthread_mutex_unlock(&rs->lock);
 }
 
-/* --- the kind -------------------------------------------------------------------------- */
+/* --- the kind ------------------------------------------------------------- */
 
 static const struct rsock_kind kind = {
 	.progress = progress,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tx.c - sending: into what the peer has published, as far as its credits go. */
+/* tx.c - sending: into the buffers that the peer has published, as far as its
+ * credits go. */
 #include <string.h>
 
 #include "rsocket/stream.h"
 
-/* The next of our target SGL, if the peer has written it.  It writes upward, the
- * length last, and we look at that first; then the entry is empty again. */
+/* Takes the next entry of our target SGL, if the peer has written it.  A WRITE is
+ * placed from its first byte to its last, so the length, which is last, is looked at
+ * first.  The entry is then cleared, for the peer to write it again. */
 static void next_target(struct rs_stream *s)
 {
 	struct rs_sge *e = (struct rs_sge *)s->m.shared + s->next_target;
@@ -18,7 +20,7 @@ static void next_target(struct rs_stream *s)
 	s->next_target = (s->next_target + 1) % RS_TARGETS;
 }
 
-/* What lies together in sbuf. */
+/* Free bytes of sbuf that lie together. */
 static uint32_t sbuf_room(const struct rs_stream *s)
 {
 	uint32_t free = s->m.sbuf_size - s->used;
@@ -27,8 +29,8 @@ static uint32_t sbuf_room(const struct rs_stream *s)
 	return free < end ? free : end;
 }
 
-/* Who sends each time what has just become free sends small messages for ever:
- * there must be room for all, or for a quarter of sbuf, or a chunk. */
+/* A sender that takes whatever has just become free sends small messages for ever:
+ * so there must be room for all of `wanted`, for a quarter of sbuf, or for a chunk. */
 static bool enough(const struct rs_stream *s, size_t wanted)
 {
 	uint32_t free = s->m.sbuf_size - s->used, least = s->m.sbuf_size / 4;
@@ -42,7 +44,7 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted)
 {
 	uint32_t n = sbuf_room(s);
 
-	if (!enough(s, wanted) || (uint16_t)(s->granted - s->said) <= s->spare ||
+	if (!enough(s, wanted) || (uint16_t)(s->granted - s->sent) <= s->spare ||
 	    s->data_out >= s->m.sq)
 		return 0;
 	if (!s->to.length)
@@ -64,7 +66,7 @@ void rs_send(struct rs_stream *s, uint32_t len, bool is_inline, struct rs_write 
 	};
 	s->to.addr += len;
 	s->to.length -= len;
-	s->said++;
+	s->sent++;
 	s->data_out++;
 	s->used += out->sbuf_bytes;
 	s->head = (s->head + out->sbuf_bytes) % s->m.sbuf_size;

@@ -30,10 +30,10 @@ static void credits_and_grants(void **state)
 	for (int i = 0; i < 4; i++)
 		send(1);
 	assert_int_equal(rs_room(&s, 1), 0);
-	assert_int_equal(rs_came(&s, rs_imm(RS_GRANT, 5)), RS_EV_GRANT);
+	assert_int_equal(rs_received(&s, rs_imm(RS_GRANT, 5)), RS_EV_GRANT);
 	send(1);
 	assert_int_equal(rs_room(&s, 1), 0);
-	rs_came(&s, rs_imm(RS_GRANT, 20));
+	rs_received(&s, rs_imm(RS_GRANT, 20));
 	send(1);
 	assert_int_equal(rs_room(&s, 1), 0);		/* SQ */
 	rs_sent(&s, false, 1);
@@ -95,10 +95,10 @@ static void credits_that_are_left_to_controls(void **state)
 	s.granted = RS_CONTROLS + 1;
 	send(1);
 	assert_int_equal(rs_room(&s, 1), 0);
-	rs_came(&s, rs_imm(RS_GRANT, RS_CONTROLS + 2));
+	rs_received(&s, rs_imm(RS_GRANT, RS_CONTROLS + 2));
 	send(1);
 	assert_int_equal(rs_room(&s, 1), 0);
-	s.said = s.granted = 0;
+	s.sent = s.granted = 0;
 	some.credits = 4;			/* it grants when three of them are used */
 	rs_start(&s, &some);
 	send(1);

@@ -33,7 +33,7 @@ static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_
 
 	if (rc)
 		return rc;
-	rsock_sleeper_link(sl, &rs->bed);
+	rsock_sleeper_link(sl, &rs->waitq);
 	rs->kind->arm(rs, for_space);
 	rs->kind->progress(rs);
 	if (!ready(rs) && !rs->closed) {

@@ -137,7 +137,7 @@ static void another_thread_wakes_it(void **state)
 	fix_when_asleep(make_ready);
 	assert_int_equal(rsock_wait(rs, ready, false, false, RSOCK_FOREVER), 0);
 	assert_int_equal(fix.slept, 1);
-	assert_int_equal(rs->bed.n, 0);
+	assert_int_equal(rs->waitq.n, 0);
 }
 
 /* What comes between the last look and the arming is found before it sleeps. */

@@ -53,7 +53,7 @@ static bool step(struct rs_stream *s, uint8_t what, uint32_t n)
 
 	switch (what % 6) {
 	case 0:
-		return rs_came(s, rs_message(s, (const uint8_t *)&n)) != RS_EV_BROKEN;
+		return rs_received(s, rs_message(s, (const uint8_t *)&n)) != RS_EV_BROKEN;
 	case 1:
 		shared.bytes[(n >> 8) % sizeof(shared.bytes)] = (uint8_t)n;
 		break;
