@@ -277,6 +277,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	assert_true(fake_of(id)->stopped);	/* else an event may move the QP */
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 }

@@ -88,9 +88,11 @@ static void a_peer_that_does_not_keep_to_the_protocol(void **state)
 {
 	(void)state;
 	say(a, rs_imm(RS_DATA, RS_LOWER));
+	say(a, rs_imm(RS_DATA, 10));
 	rsock_conn_progress(b);
 	assert_int_equal(b->sock.state, RSOCK_DOWN);
 	assert_int_equal(b->sock.err, EPROTO);
+	assert_int_equal(b->ep.s.unread, 0);	/* nothing counts after it */
 	assert_int_equal(fix_poll(ends[1], ALL), POLLIN | POLLOUT | POLLRDHUP | POLLERR |
 						 POLLHUP);
 }

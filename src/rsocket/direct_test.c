@@ -175,6 +175,32 @@ static void it_waits_to_tell_the_peer(void **state)
 	fix.hold = false;
 }
 
+static void unmap_again(void)
+{
+	assert_int_equal(rsocket_unmap(ends[1], memory, SIZE), -EINVAL);
+	fix_deliver();
+}
+
+/* While one thread waits to tell the peer, another unmaps the same. */
+static void it_is_unmapped_once(void **state)
+{
+	struct rsock_stream *st = fix_stream(ends[1]);
+	struct rs_write w;
+	off_t at;
+
+	(void)state;
+	assert_int_equal(map(memory, SIZE, 0, &at), 0);
+	rsock_conn_progress(st);
+	fix.hold = true;
+	while (rs_may_control(&st->ep.s)) {
+		rs_send_keepalive(&st->ep.s, &w);
+		rsock_conn_post(st, &w, NULL);
+	}
+	fix_when_asleep(unmap_again);
+	assert_int_equal(rsocket_unmap(ends[1], memory, SIZE), 0);
+	fix.hold = false;
+}
+
 static void after_the_end(void **state)
 {
 	off_t at;
@@ -198,6 +224,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nothing_is_left_of_a_failure, begin, end),
 		cmocka_unit_test_setup_teardown(no_room, begin, end),
 		cmocka_unit_test_setup_teardown(it_waits_to_tell_the_peer, begin, end),
+		cmocka_unit_test_setup_teardown(it_is_unmapped_once, begin, end),
 		cmocka_unit_test_setup_teardown(after_the_end, begin, end),
 	};
 

@@ -11,11 +11,12 @@
 #include <cmocka.h>
 
 #include "rsocket/fix.h"
+#include "rsocket/rdma.h"
 
 static const struct rsock_sizes sizes = { .sndbuf = 1000, .rcvbuf = 1000, .sq = 8,
 					  .rq = 8, .inline_size = 64, .iomaps = 2 };
 static struct rsock_endpoint a, b;
-static struct rdma_cm_id id_a, id_b;
+static struct rdma_cm_id *id_a, *id_b;
 static int good_ones, bad_ones;
 static uint32_t last;
 
@@ -34,16 +35,33 @@ static int take(struct rsock_endpoint *ep, enum ibv_wc_status *status)
 	return rsock_ep_take_receives(ep, status, came, NULL);
 }
 
+static struct rdma_cm_id *make_id(bool iwarp)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	id->verbs = fix_context(iwarp);
+	id->pd = fix_pd(iwarp);
+	return id;
+}
+
+static void drop(struct rsock_endpoint *ep, struct rdma_cm_id *id)
+{
+	rsock_rdma_stop(id);
+	rsock_ep_destroy(ep);
+	rdma_destroy_id(id);
+}
+
 static int open_both(bool iwarp)
 {
 	struct rs_conn of_a, of_b;
 
 	fix.iwarp = iwarp;
-	id_a = id_b = (struct rdma_cm_id){ .verbs = fix_context(iwarp),
-					   .pd = fix_pd(iwarp) };
-	if (rsock_ep_create(&a, &id_a, &sizes) || rsock_ep_create(&b, &id_b, &sizes))
+	id_a = make_id(iwarp);
+	id_b = make_id(iwarp);
+	if (rsock_ep_create(&a, id_a, &sizes) || rsock_ep_create(&b, id_b, &sizes))
 		return -1;
-	fix_link(id_a.qp, id_b.qp);
+	fix_link(id_a->qp, id_b->qp);
 	rs_self(&a.s, &of_a);
 	rs_self(&b.s, &of_b);
 	rs_start(&a.s, &of_b);
@@ -65,8 +83,8 @@ static int begin_iwarp(void **state)
 
 static int end(void **state)
 {
-	rsock_ep_destroy(&a);
-	rsock_ep_destroy(&b);
+	drop(&a, id_a);
+	drop(&b, id_b);
 	return fix_end(state);
 }
 
@@ -211,7 +229,7 @@ static void what_is_no_message(void **state)
 	enum ibv_wc_status status;
 
 	(void)state;
-	assert_int_equal(ibv_post_send(id_a.qp, &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(id_a->qp, &wr, &bad), 0);
 	assert_int_equal(take(&b, &status), 1);
 	assert_int_equal(bad_ones, 1);
 }
@@ -222,7 +240,7 @@ static void what_is_no_message_on_roce(void **state)
 	enum ibv_wc_status status;
 
 	(void)state;
-	assert_int_equal(ibv_post_send(id_a.qp, &wr, &bad), 0);
+	assert_int_equal(ibv_post_send(id_a->qp, &wr, &bad), 0);
 	assert_int_equal(take(&b, &status), 1);
 	assert_int_equal(bad_ones, 1);
 }
@@ -234,14 +252,13 @@ static void what_cannot_be_made_leaves_nothing(void **state)
 	(void)state;
 	for (int iwarp = 0; iwarp < 2; iwarp++)
 		for (unsigned n = 1; n < 20; n++) {
-			struct rdma_cm_id id = { .verbs = fix_context(iwarp),
-						 .pd = fix_pd(iwarp) };
+			struct rdma_cm_id *id = make_id(iwarp);
 			struct rsock_endpoint ep;
 
 			fix_fail(n);
-			failed = rsock_ep_create(&ep, &id, &sizes) != 0;
+			failed = rsock_ep_create(&ep, id, &sizes) != 0;
 			assert_int_equal(failed, fix.fail == 0);
-			rsock_ep_destroy(&ep);
+			drop(&ep, id);
 			fix.fail = 0;
 			assert_int_equal(fix.qps + fix.cqs + fix.channels + fix.mrs, 0);
 		}

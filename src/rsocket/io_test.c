@@ -3,6 +3,8 @@
 #include "rsocket/io.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <rdma/rsocket.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -128,6 +130,49 @@ static void a_held_network_fills_up(void **state)
 	assert_memory_equal(in, out, (size_t)sent);
 }
 
+/* The reader makes no other call, and yet the sender can go on. */
+static void a_read_grants_what_was_read(void **state)
+{
+	ssize_t sent = 0, n;
+
+	(void)state;
+	while ((n = fix_send(ends[0], out, 10000, MSG_DONTWAIT)) > 0)
+		sent += n;
+	fix_poll(ends[1], POLLIN);
+	while ((n = fix_send(ends[0], out, 10000, MSG_DONTWAIT)) > 0)
+		sent += n;
+	rsock_conn_progress(fix_stream(ends[1]));
+	assert_int_equal(fix_receive(ends[1], in, BIG, 0), sent);
+	assert_int_equal(fix_send(ends[0], out, 10000, MSG_DONTWAIT), 10000);
+}
+
+/* On iWARP each grant takes a receive, and a missing one ends the connection: a
+ * sender that never has to wait posts them again all the same. */
+static void a_sender_takes_in_grants(void **state)
+{
+	struct sockaddr_in a;
+	int listener = fix_listen(&a, 1), fd, peer, size = 1024, receives = 2;
+
+	(void)state;
+	fix.iwarp = true;
+	fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(rsocket_set_option(listener, SOL_SOCKET, SO_RCVBUF, &size,
+					    sizeof(size)), 0);
+	assert_int_equal(rsocket_set_option(fd, SOL_RDMA, RDMA_RQSIZE, &receives,
+					    sizeof(receives)), 0);
+	assert_int_equal(rsocket_connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	peer = rsocket_accept(listener, NULL, NULL);
+	for (int i = 0; i < 2000; i++) {
+		assert_int_equal(fix_send(fd, out, 1000, 0), 1000);
+		assert_int_equal(fix_receive(peer, in, 1000, MSG_WAITALL), 1000);
+		fix_deliver();
+	}
+	assert_int_equal(rsocket_close(fd), 0);
+	assert_int_equal(rsocket_close(peer), 0);
+	assert_int_equal(rsocket_close(listener), 0);
+	fix.iwarp = false;
+}
+
 static void send_late(void)
 {
 	assert_int_equal(fix_send(ends[0], "late", 4, 0), 4);
@@ -215,6 +260,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_sender_waits_for_room, begin, end),
 		cmocka_unit_test_setup_teardown(what_fits_is_sent_without_waiting, begin, end),
 		cmocka_unit_test_setup_teardown(a_held_network_fills_up, begin, end),
+		cmocka_unit_test_setup_teardown(a_read_grants_what_was_read, begin, end),
+		cmocka_unit_test_setup_teardown(a_sender_takes_in_grants, begin, end),
 		cmocka_unit_test_setup_teardown(a_reader_waits, begin, end),
 		cmocka_unit_test_setup_teardown(a_lost_connection_is_told_once, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_answers, begin, end),

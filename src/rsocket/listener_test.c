@@ -11,8 +11,10 @@
 
 #include <cmocka.h>
 
+#include "rsocket/connect.h"
 #include "rsocket/fix.h"
 #include "rsocket/rsocket.h"
+#include "rsocket/service.h"
 
 static struct sockaddr_in a;
 static struct sockaddr *const name = (struct sockaddr *)&a;
@@ -179,6 +181,31 @@ static void what_cannot_be_accepted(void **state)
 	close_all(fds, 3);
 }
 
+/* One that was accepted, and comes to nothing before it is established. */
+static void one_that_fails_makes_room(void **state)
+{
+	struct rdma_cm_event ev = { .event = RDMA_CM_EVENT_CONNECT_ERROR };
+	struct rsock_stream *child;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(rsocket_listen(listener, 1), 0);
+	fds[0] = ask();
+	fds[1] = ask();
+	assert_int_equal(rsock_service_turn(0), 0);	/* both requests */
+	assert_int_equal(rsock_service_turn(0), 0);
+	child = rsock_stream_of(rsock_of(container_of(
+		fix_stream(listener)->backlog.accepting.next, struct rsock_child,
+		node)->owner));
+	ev.id = child->id;
+	assert_int_equal(fix.qps, 3);
+	assert_int_equal(rsock_connect_event(&child->sock, &ev), RSOCK_AFTER_PUT);
+	rsock_put(&child->sock);
+	fix_service();
+	assert_int_equal(fix_sock(fds[1])->state, RSOCK_UP);
+	close_all(fds, 2);
+}
+
 static void a_client_that_gives_up_waiting(void **state)
 {
 	int fds[3];
@@ -259,6 +286,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(options_are_inherited, begin, end),
 		cmocka_unit_test_setup_teardown(private_data_of_a_stranger, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_accepted, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_fails_makes_room, begin, end),
 		cmocka_unit_test_setup_teardown(a_client_that_gives_up_waiting, begin, end),
 		cmocka_unit_test_setup_teardown(without_a_descriptor_it_stays_the_next, begin,
 						end),

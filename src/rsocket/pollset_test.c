@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -12,6 +13,7 @@
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
 #include "rsocket/rsocket.h"
+#include "rsocket/sock.h"
 
 enum { MANY = 40 };
 
@@ -107,6 +109,47 @@ static void many_entries(void **state)
 	assert_int_equal(rsocket_poll(p, MANY, -1), MANY / 2);
 }
 
+/* A socket that becomes ready while it is armed, and wakes nobody. */
+static bool ready;
+
+static short events(struct rsock *rs, short asked)
+{
+	(void)rs;
+	return ready ? asked : 0;
+}
+
+static void arm(struct rsock *rs, bool for_space)
+{
+	(void)rs;
+	(void)for_space;
+	ready = true;
+}
+
+static void take_events(struct rsock *rs)
+{
+	(void)rs;
+}
+
+static void what_comes_in_between(void **state)
+{
+	static const struct rsock_kind kind = {
+		.events = events, .arm = arm, .take_events = take_events,
+		.free = rsock_fini,
+	};
+	struct rsock *rs = malloc(sizeof(*rs));
+	struct pollfd p = { .events = POLLIN };
+
+	(void)state;
+	assert_non_null(rs);
+	rsock_init(rs, &kind, AF_INET, SOCK_STREAM);
+	assert_int_equal(rsock_entry_publish(&rs->entry), 0);
+	p.fd = rs->entry.fd;
+	assert_int_equal(rsocket_poll(&p, 1, -1), 1);
+	assert_int_equal(p.revents, POLLIN);
+	assert_int_equal(fix.slept, 0);
+	rsock_entry_put(rsock_entry_withdraw(p.fd));
+}
+
 static void close_it(void)
 {
 	assert_int_equal(rsocket_close(dg), 0);
@@ -173,6 +216,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(it_sleeps_until_one_has_something, begin, end),
 		cmocka_unit_test_setup_teardown(a_limit, begin, end),
 		cmocka_unit_test_setup_teardown(many_entries, begin, end),
+		cmocka_unit_test_setup_teardown(what_comes_in_between, begin, end),
 		cmocka_unit_test_setup_teardown(a_socket_that_is_closed_meanwhile, begin, end),
 		cmocka_unit_test_setup_teardown(selecting, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_numbers, begin, end),
