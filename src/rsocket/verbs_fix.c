@@ -369,8 +369,9 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 
 	if (!m)
 		return NULL;
+	next_key++;
 	m->mr = (struct ibv_mr){ .pd = pd, .addr = addr, .length = length,
-				 .lkey = ++next_key, .rkey = next_key };
+				 .lkey = next_key, .rkey = next_key };
 	m->access = access;
 	list_add_tail(&mrs, &m->node);
 	fix.mrs++;
