@@ -176,13 +176,15 @@ int rsock_accept(struct rsock_stream *st, struct sockaddr *a, socklen_t *len)
 	if (rc)
 		return rc;
 	child = stream_of(c->owner);
-	rc = rsock_entry_publish(&child->sock.entry);
-	if (rc) {
+	rsock_entry_hold(c->owner);	/* another thread may close the descriptor */
+	fd = rsock_entry_publish(&child->sock.entry);
+	if (fd < 0)
 		rsock_backlog_give_back(&st->backlog, c);
-		return rc;
-	}
-	fd = child->sock.entry.fd;
-	rsock_tell(&child->sock, rdma_get_peer_addr(child->id), a, len);
+	else
+		rsock_tell(&child->sock, rdma_get_peer_addr(child->id), a, len);
+	rsock_put(&child->sock);
+	if (fd < 0)
+		return fd;
 	pthread_mutex_unlock(&st->sock.lock);
 	accept_more(&st->backlog);
 	pthread_mutex_lock(&st->sock.lock);

@@ -142,7 +142,7 @@ static void what_comes_in_between(void **state)
 	(void)state;
 	assert_non_null(rs);
 	rsock_init(rs, &kind, AF_INET, SOCK_STREAM);
-	assert_int_equal(rsock_entry_publish(&rs->entry), 0);
+	assert_true(rsock_entry_publish(&rs->entry) >= 0);
 	p.fd = rs->entry.fd;
 	assert_int_equal(rsocket_poll(&p, 1, -1), 1);
 	assert_int_equal(p.revents, POLLIN);

@@ -105,9 +105,8 @@ int rsocket_open(int domain, int type, int protocol)
 		return rc;
 	rs->nonblock = type & SOCK_NONBLOCK;
 	rc = rsock_entry_publish(&rs->entry);
-	if (!rc)
-		return rs->entry.fd;
-	rsock_put(rs);
+	if (rc < 0)
+		rsock_put(rs);
 	return rc;
 }
 

@@ -119,8 +119,8 @@ static void a_tick_every_second(void **state)
 	struct rsock *rs = make(&kind), *other = make(&quiet);
 
 	(void)state;
-	assert_int_equal(rsock_entry_publish(&rs->entry), 0);
-	assert_int_equal(rsock_entry_publish(&other->entry), 0);
+	assert_true(rsock_entry_publish(&rs->entry) >= 0);
+	assert_true(rsock_entry_publish(&other->entry) >= 0);
 	rsock_service_keep_alive();
 	rsock_service_keep_alive();
 	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0);	/* it was kicked */

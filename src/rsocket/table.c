@@ -61,7 +61,7 @@ int rsock_entry_publish(struct rsock_entry *e)
 	pthread_mutex_unlock(&lock);
 	if (rc)
 		close(fd);
-	return rc;
+	return rc ? rc : fd;
 }
 
 struct rsock_entry *rsock_entry_find(int fd)

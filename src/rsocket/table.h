@@ -19,7 +19,8 @@ struct rsock_entry {
 /* With a count of 1, and no descriptor yet. */
 void rsock_entry_init(struct rsock_entry *e, void (*free)(struct rsock_entry *e));
 /* Gives it the lowest descriptor that is free: librspreload.so and select() count
- * on low numbers.  The table has the caller's count from then on.  0 or -errno. */
+ * on low numbers.  The table has the caller's count from then on, and another thread
+ * may withdraw the entry at once.  The descriptor, or -errno. */
 int rsock_entry_publish(struct rsock_entry *e);
 /* The entry of fd, counted for the caller; NULL: there is none. */
 struct rsock_entry *rsock_entry_find(int fd);
