@@ -19,7 +19,7 @@ struct fix fix;
 
 /* --- time ----------------------------------------------------------------- */
 
-/* Looking takes a little: whoever spins for a time does so to its end. */
+/* A look at the clock takes a little time: so a loop that spins for a time ends. */
 uint64_t rsock_now(void)
 {
 	return fix.now += 100;

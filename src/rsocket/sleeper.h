@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sleeper.h - threads that sleep on things, and how they are woken.
+/* sleeper.h - threads that sleep on sockets, and how they are woken.
  *
- * A thread sleeps in poll() on its own eventfd, beside whatever else wakes it,
- * and is in the list of each thing that it sleeps on.  Several threads can sleep
- * on one thing and the completion channel tells only one of them: so whoever
- * takes an event, or changes a state, wakes all that are in the list.  An eventfd
- * per thing would not do: nobody could say when to clear it.
+ * A thread polls an eventfd of its own, beside the completion channels, and is in
+ * the wait queue of each socket that it sleeps on.  Several threads can sleep on
+ * one socket, and only one of them gets the channel's event: so a thread that takes
+ * an event, or changes a state, wakes all threads in the queue.  An eventfd for
+ * each socket would not do: no thread could say when to clear it.
  *
- * What links a thread to things is memory of its own, not its stack: programs
- * leave a call by longjmp() out of a signal handler and then end (iperf3).  The
- * thread's next call, or its end, unlinks what was left. */
+ * The links between a thread and its queues are memory of the thread, not of its
+ * stack: programs leave a call by longjmp() out of a signal handler and then end
+ * (iperf3).  The thread's next call, or its end, unlinks what was left. */
 #ifndef RSOCKET_SLEEPER_H
 #define RSOCKET_SLEEPER_H
 

@@ -85,7 +85,8 @@ static int get_option(struct rsock *rs, int level, int name, void *val, socklen_
 
 /* --- keepalives ----------------------------------------------------------- */
 
-/* A WRITE of nothing every keep_idle seconds: where nobody answers the QP fails. */
+/* Posts a WRITE of nothing every keep_idle seconds: if no answer comes, the QP
+ * fails. */
 static void tick(struct rsock *rs)
 {
 	int idle = rs->opt.keep_idle ? rs->opt.keep_idle : RSOCK_KEEP_IDLE;

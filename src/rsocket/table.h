@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* table.h - from a descriptor to the object behind it, which is counted: whoever
- * uses an object holds a count of it, and the last to let go frees it. */
+/* table.h - from a descriptor to the object behind it, which is counted: a caller
+ * that uses it holds a count, and the last to let go frees it. */
 #ifndef RSOCKET_TABLE_H
 #define RSOCKET_TABLE_H
 

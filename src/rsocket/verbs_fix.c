@@ -212,7 +212,7 @@ static struct fake_qp *qp_of(uint32_t qpn, const uint8_t ip[16])
 	return NULL;
 }
 
-/* One that nobody takes is lost. */
+/* It is lost where there is no such QP, or no receive. */
 static void send_datagram(struct fake_qp *qp, struct fake_send *s)
 {
 	struct fake_qp *to = qp_of(s->wr.wr.ud.remote_qpn, s->dgid);
