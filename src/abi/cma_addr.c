@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "abi/cma.h"
+#include "core/device.h"
 #include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/rand.h"
@@ -244,7 +245,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	id->to.datagram = cma_is_datagram(id);
 	memcpy(route->addr.ibaddr.sgid.raw, id->to.way.src, 16);
 	memcpy(route->addr.ibaddr.dgid.raw, id->to.way.dst, 16);
-	route->addr.ibaddr.pkey = 0xffff;
+	route->addr.ibaddr.pkey = PKEY_DEFAULT;
 	return 0;
 }
 
@@ -294,7 +295,7 @@ static int fill_path(struct cma_id *id)
 	rec->traffic_class = id->tos;
 	rec->reversible = 1;
 	rec->numb_path = 1;
-	rec->pkey = 0xffff;
+	rec->pkey = PKEY_DEFAULT;
 	rec->mtu_selector = rec->rate_selector = rec->packet_life_time_selector = 2;
 	rec->mtu = id->to.mtu;
 	rec->rate = IBV_RATE_25_GBPS;

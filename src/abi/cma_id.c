@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "abi/cma.h"
+#include "core/device.h"
 #include "sys/addr.h"
 #include "sys/rand.h"
 #include "sys/sockaddr.h"
@@ -131,7 +132,7 @@ static void set_addresses(struct cma_id *id)
 	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
 	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
 	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
-	a->addr.ibaddr.pkey = 0xffff;
+	a->addr.ibaddr.pkey = PKEY_DEFAULT;
 }
 
 /* Link-local addresses are of an interface, others are not: a datagram to one's

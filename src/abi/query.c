@@ -78,28 +78,19 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 	return abi_leave(0);
 }
 
-/* The table has one entry, the default partition with full membership. */
-static int pkey_at(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey)
-{
-	struct ibv_port_attr attr;
-	int rc;
-
-	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
-	if (rc)
-		return rc;
-	if (index < 0 || index >= PKEY_TABLE)
-		return -EINVAL;
-	*pkey = htobe16(0xffff);
-	return 0;
-}
-
 /* Unlike other verbs, these two and ibv_query_gid() answer -1. */
 EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index,
 			  __be16 *pkey)
 {
+	uint16_t at;
+	int rc;
+
 	if (!abi_enter(ibv))
 		return -1;
-	return abi_leave(pkey_at(ibv, port, index, pkey)) ? -1 : 0;
+	rc = device_query_pkey(dev_of(ibv), port, index, &at);
+	if (!rc)
+		*pkey = htobe16(at);
+	return abi_leave(rc) ? -1 : 0;
 }
 
 EXPORT int ibv_get_pkey_index(struct ibv_context *ibv, uint8_t port, __be16 pkey)

@@ -7,6 +7,7 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "core/device.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "sys/addr_text.h"
@@ -26,7 +27,7 @@ static void put_headers(uint8_t *at, uint32_t psn)
 {
 	struct ib_fields f = {
 		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
-		.migreq = true, .ackreq = true, .pkey = 0xffff,
+		.migreq = true, .ackreq = true, .pkey = PKEY_DEFAULT,
 		.dest_qp = GSI_QPN, .src_qp = GSI_QPN, .qkey = GSI_QKEY, .psn = psn,
 	};
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "core/device.h"
 #include "sys/addr_text.h"
 #include "link/dgram.h"
 #include "sys/log.h"
@@ -61,7 +62,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	m.remote_timeout = m.local_timeout = RESPONSE_TIMEOUT;
 	m.service_type = p->service_type & 3;
 	m.retry_count = p->retry_count & 7;
-	m.pkey = 0xffff;
+	m.pkey = PKEY_DEFAULT;
 	m.mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){

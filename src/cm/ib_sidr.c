@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "core/device.h"
 #include "link/dgram.h"
 #include "wire/cm_ip.h"
 
@@ -15,7 +16,7 @@ int sidr_connect(struct conn *c, const struct cm_target *to,
 	struct cm_ip ip = { .src_port = to->src_port };
 
 	m.service_id = c->service_id;
-	m.pkey = 0xffff;
+	m.pkey = PKEY_DEFAULT;
 	ip.v6 = !addr_is_v4(to->dst_ip);
 	memcpy(ip.src, to->src_ip, 16);
 	memcpy(ip.dst, to->dst_ip, 16);

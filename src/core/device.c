@@ -92,6 +92,8 @@ static int create(const struct netdev *net, const struct identity *id,
 	dev->id = id ? *id : identity_default;
 	dev->guid = dev->id.guid ? dev->id.guid : guid_from_mac(net->mac);
 	dev->ibv.transport_type = transport;
+	if (transport == IBV_TRANSPORT_IB)
+		dev->pkey[0] = PKEY_DEFAULT;
 	fill_ibv(&dev->ibv, dev->id.name, net->name);
 	list_init(&dev->node);
 	lock_init(&dev->lock);
@@ -248,5 +250,13 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 		fill_iwarp_port(&a);
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
+	return 0;
+}
+
+int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey)
+{
+	if (port != 1 || index < 0 || index >= PKEY_TABLE)
+		return -EINVAL;
+	*pkey = dev->pkey[index];
 	return 0;
 }

@@ -16,6 +16,18 @@ struct core;
 
 enum { GID_TABLE = 128, PKEY_TABLE = 1 };
 
+/* P_Keys (10.9): the number of a partition, and whether the port is a full member
+ * of it.  A number of 0 is no partition's. */
+enum { PKEY_FULL = 0x8000, PKEY_DEFAULT = 0xffff };
+
+/* May ports with these P_Keys talk?  Of the same partition, and not both limited
+ * members of it (10.9.3). */
+static inline bool pkey_match(uint16_t a, uint16_t b)
+{
+	return (uint16_t)((a ^ b) << 1) == 0 && (uint16_t)(a << 1) != 0 &&
+	       ((a | b) & PKEY_FULL);
+}
+
 struct gid_entry {
 	union ibv_gid gid;
 	uint32_t ifindex;
@@ -55,6 +67,7 @@ struct device {
 	struct list node;
 	struct identity id;
 	_Atomic uint32_t pkey_violations, qkey_violations;
+	_Atomic uint16_t pkey[PKEY_TABLE];	/* the port's; 0: a free entry */
 	atomic_bool mtu_told;			/* that a path MTU was too large */
 	uint64_t guid;				/* network order */
 	struct lock lock;			/* what follows */
@@ -94,6 +107,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
 int device_gids(const struct device *dev);	/* length of the GID table */
+/* A free index gives 0.  0 or -EINVAL. */
+int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey);
 /* A free index gives an entry of zeroes.  0 or -EINVAL. */
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out);
 

@@ -210,10 +210,39 @@ static void the_port_follows_the_interface(void **state)
 	test_close(&t);
 }
 
+static void who_may_talk(void **state)
+{
+	(void)state;
+	assert_true(pkey_match(0xffff, 0xffff));
+	assert_true(pkey_match(0x7fff, 0xffff));
+	assert_true(pkey_match(0x8001, 0x0001));
+	assert_false(pkey_match(0x7fff, 0x7fff));	/* limited, both */
+	assert_false(pkey_match(0x8001, 0x8002));
+	assert_false(pkey_match(0x8000, 0x8000));	/* no partition */
+	assert_false(pkey_match(0x0000, 0x8000));
+}
+
+static void the_table_of_pkeys(void **state)
+{
+	struct test_ctx t;
+	uint16_t at;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(device_query_pkey(t.dev, 1, 0, &at), 0);
+	assert_int_equal(at, PKEY_DEFAULT);
+	assert_int_equal(device_query_pkey(t.dev, 1, PKEY_TABLE, &at), -EINVAL);
+	assert_int_equal(device_query_pkey(t.dev, 1, -1, &at), -EINVAL);
+	assert_int_equal(device_query_pkey(t.dev, 2, 0, &at), -EINVAL);
+	test_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_mtu_fits_its_interface),
+		cmocka_unit_test(who_may_talk),
+		cmocka_unit_test(the_table_of_pkeys),
 		cmocka_unit_test(a_device_has_names_and_a_guid),
 		cmocka_unit_test(an_iwarp_device),
 		cmocka_unit_test(attributes_are_what_is_enforced),

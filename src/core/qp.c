@@ -27,6 +27,11 @@ struct qp *qp_of_ex(struct ibv_qp_ex *ibv)
 	return container_of(ibv, struct qp, ex);
 }
 
+uint16_t qp_pkey(const struct qp *qp)
+{
+	return qp->dev->pkey[qp->attr.pkey_index];
+}
+
 struct qp *qp_find(struct core *core, uint32_t qpn)
 {
 	if (qpn >> QPN_INDEX_BITS != core->slot)

@@ -127,6 +127,9 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
+/* Of its packets, and to be compared with that of those which come for it. */
+uint16_t qp_pkey(const struct qp *qp);
+
 /* The QP that a packet is for, or NULL.  Turn held. */
 struct qp *qp_find(struct core *core, uint32_t qpn);
 

@@ -99,7 +99,7 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
 	e->f.migreq = e->plan.kind != PLAN_CNP;	/* A17.9.3 */
-	e->f.pkey = 0xffff;
+	e->f.pkey = qp_pkey(q->qp);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
 	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e) :

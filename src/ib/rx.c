@@ -83,12 +83,20 @@ static void datagram(struct ib_qp *q, const struct dgram *d,
 		ud_request(q, d, pkt, now);
 }
 
+static void another_partition(struct ib_qp *q)	/* C9-38 */
+{
+	count(q, IB_RX_PKEY);
+	q->qp->dev->pkey_violations++;
+}
+
 static void deliver(struct qp *qp, const struct dgram *d,
 		    const struct ib_pkt *pkt, uint64_t now)
 {
 	lock_take(&qp->lock);
 	if (!may_receive(qp))
 		count(ib_qp(qp), IB_RX_STATE);
+	else if (!pkey_match(get_be16(pkt->bth->pkey), qp_pkey(qp)))
+		another_partition(ib_qp(qp));
 	else if (qp->type == IBV_QPT_UD)
 		datagram(ib_qp(qp), d, pkt, now);
 	else
@@ -114,7 +122,9 @@ static void to_member(struct qp *qp, void *arg)
 static void to_gsi(struct core *core, const struct dgram *d,
 		   const struct ib_pkt *pkt, uint64_t now)
 {
-	if (!core->gsi || !pkt->deth || pkt->immdt || gid_is_multicast(d->to.ip))
+	if (!pkey_match(get_be16(pkt->bth->pkey), PKEY_DEFAULT))
+		core->ib->counter[IB_RX_PKEY]++;
+	else if (!core->gsi || !pkt->deth || pkt->immdt || gid_is_multicast(d->to.ip))
 		core->ib->counter[IB_RX_NO_QP]++;
 	else if (get_be32(pkt->deth->qkey) != QKEY_GSI)
 		core->ib->counter[IB_RX_QKEY]++;
@@ -149,21 +159,12 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 }
 
 /* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
-static enum ib_counter check(struct ib *ib, const struct dgram *d,
-			     struct ib_pkt *pkt)
+static enum ib_counter check(const struct dgram *d, struct ib_pkt *pkt)
 {
 	if (!is_framed(d) || ib_parse(pkt, d->iov[0].iov_base, d->len) != 0)
 		return IB_RX_MALFORMED;
 	if (d->damaged)
 		return IB_RX_ICRC;
-	/* C9-38: ours is the default one, as a full member. */
-	if ((get_be16(pkt->bth->pkey) & 0x7fff) != 0x7fff) {
-		struct qp *qp = qp_find(ib->core, get_be24(pkt->bth->dest_qp));
-
-		if (qp)
-			qp->dev->pkey_violations++;
-		return IB_RX_PKEY;
-	}
 	return IB_COUNTERS;
 }
 
@@ -177,7 +178,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 
 	ib->counter[IB_RX]++;
 	ib->counter[IB_RX_BYTES] += d->len;
-	wrong = check(ib, d, &pkt);
+	wrong = check(d, &pkt);
 	if (wrong != IB_COUNTERS) {
 		ib->counter[wrong]++;
 		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);

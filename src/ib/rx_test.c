@@ -125,6 +125,30 @@ static void wrong_numbers(void **state)
 	fix_close(f);
 }
 
+/* The P_Key is the port's at the QP's pkey_index, whatever that is now. */
+static void partitions(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct device *a = f->p.qp[0]->dev, *b = f->p.qp[1]->dev;
+
+	(void)state;
+	a->pkey[0] = 0x8005;
+	b->pkey[0] = 0x0005;			/* a limited member */
+	fix_recv(f, 1, 0, 100);
+	fix_post(f, IBV_WR_SEND, 2, 0, 10, 0);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_int_equal(fix_saw(f, 0, 0, "SEND_ONLY", 0)->f.pkey, 0x8005);
+	assert_int_equal(fix_saw(f, 1, 1, "ACK", 0)->f.pkey, 0x0005);
+	a->pkey[0] = 0x0005;			/* two of them do not meet */
+	fix_recv(f, 3, 0, 100);
+	fix_post(f, IBV_WR_SEND, 4, 0, 10, 0);
+	fix_wc(f, 0, 4, IBV_WC_RETRY_EXC_ERR);
+	fix_no_wc(f, 1);
+	assert_true(b->pkey_violations > 7);
+	fix_close(f);
+}
+
 /* 9.7.4.1.4: where a request is expected; elsewhere it is dropped. */
 static void reserved_opcode(void **state)
 {
@@ -258,6 +282,7 @@ int main(void)
 		cmocka_unit_test(what_is_damaged_is_dropped),
 		cmocka_unit_test(wrong_addresses),
 		cmocka_unit_test(wrong_numbers),
+		cmocka_unit_test(partitions),
 		cmocka_unit_test(reserved_opcode),
 		cmocka_unit_test(whole_words),
 		cmocka_unit_test(wrong_state),
