@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric.h - a subnet as a model: switches, adapters, links, their tables and
+ * the agents that manage them.  Packets and time in, packets and a deadline out;
+ * no system call, no clock.  Times are nanoseconds.
+ *
+ * A node is named by its index in the topology, a port by its number.
+ */
+#ifndef FABRIC_FABRIC_H
+#define FABRIC_FABRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/topo.h"
+#include "wire/attr.h"
+#include "wire/mad.h"
+
+enum { FABRIC_NEVER_HOPS = 64 };	/* a packet that made so many is dropped */
+
+/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it. */
+struct mad_pkt {
+	uint16_t slid, dlid, pkey;
+	uint8_t sl, hops;
+	uint32_t sqpn, dqpn, qkey;
+	bool grh;
+	uint8_t tclass, hop_limit;
+	uint32_t flow_label;
+	uint8_t sgid[16], dgid[16];
+	uint8_t mad[MAD_SIZE];
+};
+
+struct fabric;
+
+struct fabric_ops {
+	/* A packet for QP0 or QP1 of an adapter's port that its SMA and PMA leave
+	 * to others.  Called within fabric_run(); may call fabric_send(). */
+	void (*deliver)(void *ctx, uint32_t node, uint8_t port,
+			const struct mad_pkt *pkt);
+};
+
+/* The topology is copied from.  0 or -ENOMEM. */
+int fabric_new(struct fabric **out, const struct topo *t,
+	       const struct fabric_ops *ops, void *ctx);
+void fabric_free(struct fabric *f);
+
+/* From QP0 or QP1 of an adapter's port.  What it names (slid, pkey ...) is the
+ * caller's word: the port puts in its own LID where slid is 0.  -ENOMEM: lost. */
+int fabric_send(struct fabric *f, uint32_t node, uint8_t port,
+		const struct mad_pkt *pkt);
+
+/* Everything that is on its way arrives; what is due is done. */
+void fabric_run(struct fabric *f, uint64_t now);
+uint64_t fabric_next(const struct fabric *f);	/* when something is due */
+
+/* A cable is pulled or plugged in again, at this end and its other. */
+int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in,
+		 uint64_t now);
+
+/* Somebody at the port is a subnet manager: PortInfo's IsSM. */
+void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is,
+		   uint64_t now);
+
+/* What a port is; NULL: there is no such port.  Until the next call. */
+struct fabric_port_view {
+	const struct port_info *info;
+	uint64_t guid;
+	const uint16_t *pkey;		/* [pkeys] */
+	uint16_t pkeys;
+	const struct port_counters_ext *count;
+};
+
+bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
+		 struct fabric_port_view *out);
+const struct node_info *fabric_node(const struct fabric *f, uint32_t node);
+
+/* Gigabits a second, times 10: width times speed as PortInfo codes them. */
+uint32_t fabric_rate(const struct port_info *info);
+
+#endif

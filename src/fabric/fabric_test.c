@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Packets through the subnet: directed routes, LIDs, both, links and loops. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fabric/fix.h"
+#include "sys/clock.h"
+
+static struct node_info node_info(const struct smp *smp)
+{
+	struct node_info n;
+
+	attr_get(&attr_node_info, smp->data, &n);
+	return n;
+}
+
+/* No hop: the adapter itself; then each node of the line, and back. */
+static void t_directed(void **state)
+{
+	struct smp smp = { 0 };
+	struct node_info n;
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp), MAD_OK);
+	n = node_info(&smp);
+	assert_int_equal(n.type, TOPO_CA);
+	assert_int_equal(n.local_port, 1);
+	assert_true(n.port_guid == n.guid + 1);
+	assert_int_equal(x.got[0].pkt.slid, LID_PERMISSIVE);
+	assert_int_equal(smp.h.hop_ptr, 0);
+
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1), MAD_OK);
+	n = node_info(&smp);
+	assert_int_equal(n.type, TOPO_SWITCH);
+	assert_true(n.guid == x.t.node[0].guid && n.port_guid == n.guid);
+	assert_int_equal(n.local_port, 1);
+
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 2, 2, 17),
+			 MAD_OK);
+	n = node_info(&smp);
+	assert_int_equal(n.type, TOPO_CA);
+	assert_true(n.guid == x.t.node[fix_node(&x, "H-b")].guid);
+	assert_int_equal(smp.h.hop_ptr, 0);
+	assert_int_equal(smp.back[2], 1);
+	assert_int_equal(x.n, 1);
+	fix_end(&x);
+}
+
+/* Ports that are not there, or not linked; an adapter does not forward. */
+static void t_directed_nowhere(void **state)
+{
+	struct smp smp = { 0 };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 2), -1);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 3), -1);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 0), -1);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 200), -1);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp,
+				1, 2, 2, 17, 1), -1);
+	assert_int_equal(x.n, 0);
+	fix_end(&x);
+}
+
+static void t_by_lid(void **state)
+{
+	struct smp smp = { 0 };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 2, &smp), -1);
+	fix_manage(&x);
+	for (uint16_t lid = 1; lid <= 5; lid++) {
+		assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, lid, &smp),
+				 MAD_OK);
+		assert_true(node_info(&smp).guid == x.t.node[lid - 1].guid);
+		assert_int_equal(x.got[0].pkt.slid, lid);
+	}
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 6, &smp), -1);
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 0xc000, &smp), -1);
+	fix_end(&x);
+}
+
+/* By LID to sw2, then by the directed part to H-b, and the same way back. */
+static void t_lid_then_directed(void **state)
+{
+	struct mad_pkt pkt = { .dlid = 2 };
+	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
+		.class_version = 1, .method = METHOD_GET, .hop_count = 2,
+		.attr = be16(ATTR_NODE_INFO) },
+		.initial = { 0, 2, 17 } };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	fix_manage(&x);
+	smp.dr_slid = be16(4);
+	smp.dr_dlid = be16(LID_PERMISSIVE);
+	memcpy(pkt.mad, &smp, sizeof(smp));
+	assert_int_equal(fabric_send(x.f, x.at, 1, &pkt), 0);
+	fabric_run(x.f, x.now);
+	assert_int_equal(x.n, 1);
+	memcpy(&smp, x.got[0].pkt.mad, sizeof(smp));
+	assert_int_equal(get_be16(smp.h.status), SMP_RETURN);
+	assert_true(node_info(&smp).guid == x.t.node[fix_node(&x, "H-b")].guid);
+	assert_int_equal(x.got[0].pkt.slid, 2);
+	assert_int_equal(x.got[0].pkt.dlid, 4);
+	fix_end(&x);
+}
+
+/* Directed to sw1, then by LID to H-b; and both parts at either end. */
+static void t_directed_then_lid(void **state)
+{
+	struct mad_pkt pkt = { .slid = LID_PERMISSIVE, .dlid = LID_PERMISSIVE };
+	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
+		.class_version = 1, .method = METHOD_GET, .hop_count = 1,
+		.attr = be16(ATTR_NODE_INFO) },
+		.initial = { 0, 1 } };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	fix_manage(&x);
+	smp.dr_slid = be16(LID_PERMISSIVE);
+	smp.dr_dlid = be16(5);
+	memcpy(pkt.mad, &smp, sizeof(smp));
+	assert_int_equal(fabric_send(x.f, x.at, 1, &pkt), 0);
+	fabric_run(x.f, x.now);
+	assert_int_equal(x.n, 1);
+	memcpy(&smp, x.got[0].pkt.mad, sizeof(smp));
+	assert_true(node_info(&smp).guid == x.t.node[fix_node(&x, "H-b")].guid);
+	assert_int_equal(smp.h.hop_ptr, 0);
+
+	smp.h.method = METHOD_GET;
+	smp.h.status = be16(0);
+	smp.h.hop_ptr = 0;
+	smp.initial[1] = 2;
+	smp.dr_slid = be16(4);
+	pkt.dlid = 1;
+	pkt.slid = 0;
+	x.n = 0;
+	memcpy(pkt.mad, &smp, sizeof(smp));
+	assert_int_equal(fabric_send(x.f, x.at, 1, &pkt), 0);
+	fabric_run(x.f, x.now);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.got[0].node, x.at);
+	fix_end(&x);
+}
+
+static void send_perf(struct fix *x, uint16_t dlid, uint16_t pkey)
+{
+	struct mad_pkt pkt = { .dlid = dlid, .dqpn = QP_GSI, .sqpn = QP_GSI,
+			       .qkey = QKEY_GSI, .pkey = pkey };
+	struct mad_hdr h = { .base_version = 1, .class = MAD_PERF, .class_version = 1,
+			     .method = METHOD_GET, .attr = be16(ATTR_PORT_COUNTERS) };
+
+	memcpy(pkt.mad, &h, sizeof(h));
+	pkt.mad[65] = 1;
+	x->n = 0;
+	assert_int_equal(fabric_send(x->f, x->at, 1, &pkt), 0);
+	fabric_run(x->f, x->now);
+}
+
+/* QP1 needs active links and a common partition, and is counted at both ends. */
+static void t_qp1(void **state)
+{
+	struct fabric_port_view a, s;
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_two);
+	fix_manage(&x);
+	send_perf(&x, 3, PKEY_DEFAULT);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.got[0].pkt.mad[3], METHOD_GET_RESP);
+	assert_true(fabric_port(x.f, x.at, 1, &a));
+	assert_true(fabric_port(x.f, 0, 1, &s));
+	assert_int_equal(a.count->xmit_pkts, 1);
+	assert_int_equal(a.count->rcv_pkts, 1);
+	assert_int_equal(s.count->rcv_pkts, 1);
+	assert_int_equal(s.count->xmit_data, 72);
+	assert_int_equal(a.count->rcv_data, 72);
+
+	send_perf(&x, 3, 0x8001);
+	assert_int_equal(x.n, 1);	/* trap 257 to the manager */
+	assert_int_equal(x.got[0].pkt.mad[3], METHOD_TRAP);
+	assert_int_equal(x.f->node[2].port[1].pi.pkey_violations, 1);
+
+	x.f->node[0].port[2].pi.state = PORT_ARMED;
+	send_perf(&x, 3, PKEY_DEFAULT);
+	assert_int_equal(x.n, 0);
+	assert_true(fabric_port(x.f, 0, 2, &s));
+	assert_int_equal(s.count->xmit_discards, 1);
+	fix_end(&x);
+}
+
+/* Tables that lead in a circle do not hold the model for ever. */
+static void t_loop(void **state)
+{
+	struct smp smp = { 0 };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_line);
+	fix_manage(&x);
+	x.f->node[0].lft[5] = 2;
+	x.f->node[1].lft[5] = 1;	/* back out by the port it came in: dropped */
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 5, &smp), -1);
+	assert_int_equal(x.f->node[1].port[1].count.rcv_relay, 1);
+	fix_end(&x);
+
+	fix_start(&x, "Switch 3 \"a\"\n[1] \"b\"[2]\n[2] \"c\"[1]\n[3] \"h\"[1]\n\n"
+		      "Switch 2 \"b\"\n[1] \"c\"[2]\n\nSwitch 2 \"c\"\n\nCa 1 \"h\"\n");
+	fix_manage(&x);
+	for (unsigned i = 0; i < 3; i++) {
+		x.f->node[i].si.lft_top = 99;
+		x.f->node[i].lft[99] = 1;
+	}
+	x.f->node[2].lft[99] = 2;
+	x.f->node[1].lft[99] = 1;
+	x.f->node[2].lft[99] = 1;
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 99, &smp), -1);
+	assert_true(fabric_next(x.f) == NEVER);
+	fix_end(&x);
+}
+
+/* A cable is pulled: both ends are down, the switch says so; and in again. */
+static void t_cable(void **state)
+{
+	struct fabric_port_view v;
+	struct smp smp = { 0 };
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_two);
+	assert_int_equal(fabric_cable(x.f, 0, 2, false, x.now), 0);
+	assert_true(fabric_port(x.f, 2, 1, &v));
+	assert_int_equal(v.info->state, PORT_DOWN);
+	assert_int_equal(v.info->phys_state, PHYS_POLLING);
+	assert_true(x.f->node[0].si.state_change);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 2), -1);
+	assert_int_equal(fabric_cable(x.f, 2, 1, true, x.now), 0);
+	assert_int_equal(v.info->state, PORT_INIT);
+	assert_int_equal(v.info->width_active, 2);
+	assert_int_equal(fabric_rate(v.info), 1000);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 2), MAD_OK);
+	assert_int_not_equal(fabric_cable(x.f, 0, 3, false, x.now), 0);
+	fix_end(&x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_directed),
+		cmocka_unit_test(t_directed_nowhere),
+		cmocka_unit_test(t_by_lid),
+		cmocka_unit_test(t_lid_then_directed),
+		cmocka_unit_test(t_directed_then_lid),
+		cmocka_unit_test(t_qp1),
+		cmocka_unit_test(t_loop),
+		cmocka_unit_test(t_cable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* forward.c - a packet arrives at a port: it is the node's own, or goes on. */
+#include <string.h>
+
+#include "fabric/model.h"
+
+/* Words from the LRH to the ICRC: LRH, BTH, DETH, MAD, ICRC; and a GRH. */
+enum { MAD_WORDS = (8 + 12 + 8 + MAD_SIZE + 4) / 4, GRH_WORDS = 10 };
+
+static bool by_vl15(const struct mad_pkt *pkt)
+{
+	return pkt->dqpn == QP_SMI;
+}
+
+static void count_up(uint64_t *c)
+{
+	if (*c < UINT64_MAX)
+		++*c;
+}
+
+static uint32_t words(const struct mad_pkt *pkt)
+{
+	return MAD_WORDS + (pkt->grh ? GRH_WORDS : 0);
+}
+
+/* What the link carries: VL15 as soon as it is up, anything else when active. */
+void send_out(struct fab_port *by, const struct mad_pkt *pkt)
+{
+	bool ok = by->peer && by->pi.phys_state == PHYS_LINK_UP;
+	struct mad_pkt next = *pkt;
+
+	if (!ok || (!by_vl15(pkt) && by->pi.state != PORT_ACTIVE)) {
+		count_up(&by->count.xmit_discards);
+		return;
+	}
+	if (++next.hops >= FABRIC_NEVER_HOPS) {
+		count_up(&by->count.rcv_relay);
+		return;
+	}
+	if (!by_vl15(pkt)) {
+		count_up(&by->count.xmit_pkts);
+		count_up(&by->count.xmit_unicast);
+		by->count.xmit_data += words(pkt);
+	}
+	fly(by->node->f, by->peer, false, &next);
+}
+
+/* The VL that a packet from port `in` has on `out`; false: it is dropped there. */
+static bool has_vl(const struct fab_port *out, uint8_t in, uint8_t sl)
+{
+	static const uint8_t vls[] = { 0, 1, 2, 4, 8, 15 };
+	const uint8_t *row = out->sl2vl[is_switch(out->node) ? in : 0];
+	uint8_t vl = sl & 1 ? row[sl / 2] & 15 : row[sl / 2] >> 4;
+
+	return out->pi.oper_vls < sizeof(vls) && vl < vls[out->pi.oper_vls];
+}
+
+static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
+{
+	for (unsigned i = 0; i < p->pkeys; i++) {
+		if (p->pkey[i] & 0x7fff && !((p->pkey[i] ^ pkey) & 0x7fff) &&
+		    (p->pkey[i] | pkey) & 0x8000)
+			return true;
+	}
+	return false;
+}
+
+static void by_table(struct fab_node *n, struct fab_port *in,
+		     const struct mad_pkt *pkt)
+{
+	uint8_t out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
+
+	if (pkt->dlid > LID_UNICAST_LAST || out == 0 || out > n->ports ||
+	    (out == in->num && in->num)) {
+		count_up(&in->count.rcv_relay);
+		return;
+	}
+	if (by_vl15(pkt)) {
+		send_out(&n->port[out], pkt);
+		return;
+	}
+	if (!has_vl(&n->port[out], in->num, pkt->sl & 15)) {
+		count_up(&n->port[out].count.xmit_discards);
+		return;
+	}
+	if (n->port[out].pi.enforce_out && !pkey_fits(&n->port[out], pkt->pkey)) {
+		count_up(&n->port[out].count.xmit_constraint);
+		return;
+	}
+	send_out(&n->port[out], pkt);
+}
+
+void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
+{
+	if (has_lid(from, pkt->dlid))
+		fly(from->node->f, from, false, pkt);
+	else if (is_switch(from->node))
+		by_table(from->node, from, pkt);
+	else if (by_vl15(pkt) || has_vl(from, 0, pkt->sl & 15))
+		send_out(from, pkt);
+	else
+		count_up(&from->count.xmit_discards);
+}
+
+static void here(struct fab_port *in, struct mad_pkt *pkt, bool local,
+		 bool lid_routed);
+
+/* A directed route SMP at this node. */
+static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
+		     bool lid_routed)
+{
+	struct fab_node *n = in->node;
+	struct smp *smp = (struct smp *)pkt->mad;
+	struct dr_step s = dr_step(smp, is_switch(n), n->ports, local ? 0 : in->num,
+				   lid_routed);
+
+	switch (s.to) {
+	case DR_DROP:
+		break;
+	case DR_HERE:
+		here(in, pkt, local, lid_routed);
+		break;
+	case DR_OUT:
+		if (!is_switch(n) && s.port != in->num)
+			break;
+		pkt->slid = pkt->dlid = LID_PERMISSIVE;
+		send_out(&n->port[s.port], pkt);
+		break;
+	case DR_ROUTE:
+		pkt->slid = lid_port(in)->pi.lid;
+		pkt->dlid = s.dlid;
+		send_routed(lid_port(in), pkt);
+		break;
+	}
+}
+
+/* The node's own answer to what is in pkt, which it was made from in place. */
+static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local,
+		   bool lid_routed)
+{
+	struct smp *smp = (struct smp *)pkt->mad;
+	uint16_t to = pkt->slid;
+	uint32_t qpn = pkt->sqpn;
+	uint8_t gid[16];
+
+	pkt->hops = 0;
+	pkt->sqpn = pkt->dqpn;
+	pkt->dqpn = qpn;
+	memcpy(gid, pkt->sgid, 16);
+	memcpy(pkt->sgid, pkt->dgid, 16);
+	memcpy(pkt->dgid, gid, 16);
+	pkt->slid = has_lid(lid_port(in), pkt->dlid) ? pkt->dlid : lid_port(in)->pi.lid;
+	pkt->dlid = to;
+	if (smp->h.class == MAD_SM_DR) {
+		smp->h.status = be16(get_be16(smp->h.status) | SMP_RETURN);
+		if (!lid_routed || get_be16(smp->dr_dlid) == LID_PERMISSIVE) {
+			pkt->slid = pkt->dlid = LID_PERMISSIVE;
+			directed(in, pkt, true, false);
+			return;
+		}
+	}
+	if (local)
+		fly(in->node->f, in, false, pkt);
+	else if (to == LID_PERMISSIVE)
+		send_out(in, pkt);
+	else
+		send_routed(lid_port(in), pkt);
+}
+
+/* For this node: its agents answer, or an adapter's QP gets it. */
+static void here(struct fab_port *in, struct mad_pkt *pkt, bool local,
+		 bool lid_routed)
+{
+	struct smp *smp = (struct smp *)pkt->mad;
+	bool mine = false;
+
+	if (pkt->dqpn == QP_SMI && mad_is_smp(&smp->h)) {
+		enum sma_says says = sma_answer(in, smp, pkt);
+
+		if (says == SMA_SILENT ||
+		    (smp->h.method == METHOD_TRAP_REPRESS &&
+		     trap_repressed(lid_port(in), smp)))
+			return;
+		mine = says == SMA_ANSWERS;
+	} else if (pkt->dqpn == QP_GSI && !mad_is_smp(&smp->h)) {
+		mine = pma_answer(in, pkt->mad);
+	} else {
+		return;			/* 13.5.1: classes keep to their QP */
+	}
+	if (mine)
+		answer(in, pkt, local, lid_routed);
+	else if (!is_switch(in->node))
+		in->node->f->ops->deliver(in->node->f->ctx, in->node->index, in->num,
+					  pkt);
+}
+
+/* By its class: a directed route goes its way, all else is here. */
+static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
+{
+	struct smp *smp = (struct smp *)pkt->mad;
+
+	if (pkt->dqpn == QP_SMI && smp->h.class == MAD_SM_DR)
+		directed(in, pkt, false, lid_routed);
+	else
+		here(in, pkt, false, lid_routed);
+}
+
+static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
+{
+	if (by_vl15(pkt))
+		return true;
+	if (in->pi.state < PORT_ARMED)
+		return false;
+	count_up(&in->count.rcv_pkts);
+	count_up(&in->count.rcv_unicast);
+	in->count.rcv_data += words(pkt);
+	if (is_switch(in->node) && in->pi.enforce_in && !pkey_fits(in, pkt->pkey)) {
+		count_up(&in->count.rcv_constraint);
+		return false;
+	}
+	return true;
+}
+
+static bool good_pkey(struct fab_port *in, const struct mad_pkt *pkt)
+{
+	struct fab_port *p = lid_port(in);
+
+	if (by_vl15(pkt) || pkey_fits(p, pkt->pkey))
+		return true;
+	if (p->pi.pkey_violations < UINT16_MAX)
+		p->pi.pkey_violations++;
+	trap_pkey(p, pkt);
+	return false;
+}
+
+static void from_link(struct fab_port *in, struct mad_pkt *pkt)
+{
+	bool own = has_lid(lid_port(in), pkt->dlid);
+
+	if (pkt->dlid == LID_PERMISSIVE && by_vl15(pkt))
+		at_node(in, pkt, false);
+	else if (own && good_pkey(in, pkt))
+		at_node(in, pkt, true);
+	else if (!own && is_switch(in->node))
+		by_table(in->node, in, pkt);
+}
+
+/* An adapter's QP0 or QP1 sends. */
+static void from_above(struct fab_port *p, struct mad_pkt *pkt)
+{
+	struct smp *smp = (struct smp *)pkt->mad;
+	bool back = get_be16(smp->h.status) & SMP_RETURN;
+
+	if (!pkt->slid)
+		pkt->slid = p->pi.lid;
+	if (by_vl15(pkt) && smp->h.class == MAD_SM_DR &&
+	    (back || get_be16(smp->dr_slid) == LID_PERMISSIVE))
+		directed(p, pkt, true, false);
+	else if (pkt->dlid == LID_PERMISSIVE && by_vl15(pkt))
+		send_out(p, pkt);
+	else
+		send_routed(p, pkt);
+}
+
+void arrive(struct flight *fl)
+{
+	if (fl->local)
+		from_above(fl->to, &fl->pkt);
+	else if (fl->pkt.hops == 0 || take_in(fl->to, &fl->pkt))
+		from_link(fl->to, &fl->pkt);
+}

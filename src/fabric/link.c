@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* link.c - when a link is up, and how fast it is. */
+#include "fabric/model.h"
+
+/* Best first. */
+static const struct { uint8_t code; uint8_t lanes; } widths[] = {
+	{ 8, 12 }, { 4, 8 }, { 2, 4 }, { 16, 2 }, { 1, 1 },
+};
+
+static uint8_t best_width(uint8_t common)
+{
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		if (common & widths[i].code)
+			return widths[i].code;
+	}
+	return 0;
+}
+
+static uint8_t highest(unsigned bits)
+{
+	return bits ? (uint8_t)(1u << (31 - __builtin_clz(bits))) : 0;
+}
+
+static bool trains(const struct fab_port *p)
+{
+	return p->plugged && (p->pi.phys_state == PHYS_POLLING ||
+			      p->pi.phys_state == PHYS_LINK_UP);
+}
+
+static void changed(struct fab_port *p)
+{
+	if (!is_switch(p->node))
+		return;
+	p->node->si.state_change = 1;
+	trap_link(p->node);
+}
+
+static void come_up(struct fab_port *p, uint8_t width, uint8_t speed, uint8_t ext)
+{
+	p->pi.phys_state = PHYS_LINK_UP;
+	p->pi.state = PORT_INIT;
+	p->pi.width_active = width;
+	p->pi.speed_active = speed;
+	p->pi.ext_active = ext;
+}
+
+void link_retrain(struct fab_port *p)
+{
+	struct fab_port *q = p->peer;
+	uint8_t width, speed, ext;
+
+	if (!q || !trains(p) || !trains(q) || p->pi.phys_state == PHYS_LINK_UP)
+		return;
+	width = best_width(p->pi.width_enabled & q->pi.width_enabled);
+	speed = highest(p->pi.speed_enabled & q->pi.speed_enabled);
+	ext = highest(p->pi.ext_enabled & q->pi.ext_enabled & 15);
+	if (!width || !(speed || ext))
+		return;
+	come_up(p, width, speed, ext);
+	come_up(q, width, speed, ext);
+	changed(p);
+	changed(q);
+}
+
+static void go_down(struct fab_port *p)
+{
+	if (p->pi.phys_state == PHYS_LINK_UP) {
+		p->pi.phys_state = p->pi.down_default;
+		if (p->count.link_downed < UINT8_MAX)
+			p->count.link_downed++;
+	}
+	p->pi.state = PORT_DOWN;
+	p->pi.width_active = p->pi.speed_active = p->pi.ext_active = 0;
+	changed(p);
+}
+
+void link_down(struct fab_port *p)
+{
+	if (p->pi.state == PORT_DOWN)
+		return;
+	go_down(p);
+	if (p->peer && p->peer->pi.state != PORT_DOWN)
+		go_down(p->peer);
+}
+
+uint32_t fabric_rate(const struct port_info *info)
+{
+	static const uint16_t ext[] = { 140, 250, 500, 1000 };
+	unsigned lanes = 0, tenths = 25u * info->speed_active;
+
+	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		if (info->width_active == widths[i].code)
+			lanes = widths[i].lanes;
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		if (info->ext_active == 1u << i)
+			tenths = ext[i];
+	}
+	return lanes * tenths;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* topo.h - the topology file: as ibnetdiscover writes and ibsim reads it.
+ *
+ *	switchguid=0x200000
+ *	Switch 8 "leaf"		# "the leaf" enhanced port 0 lid 1 lmc 0
+ *	[1] "H-a"[1]		# "node a" lid 2 4xQDR
+ *
+ *	Ca 1 "H-a"		# "node a"
+ *	[1](100001) "leaf"[1]	# lid 2 lmc 0 "the leaf" lid 1 4xQDR
+ *
+ * A link stands at one of its ends or at both, which then agree.  GUIDs that are
+ * not given are counted as ibsim counts them.
+ */
+#ifndef FABRIC_TOPO_H
+#define FABRIC_TOPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	TOPO_ID = 64, TOPO_DESC = 64, TOPO_ERR = 512,
+	TOPO_NODES_MAX = 65536, TOPO_PORTS_MAX = 254,
+};
+
+enum topo_type { TOPO_CA = 1, TOPO_SWITCH = 2, TOPO_ROUTER = 3 };	/* NodeInfo's */
+
+struct topo_port {
+	uint32_t peer;			/* index of a node */
+	uint8_t peer_port;		/* 0: no link */
+	uint8_t width, speed, ext;	/* enabled, as PortInfo codes them; 0: the usual */
+	uint16_t lid;			/* 0: none yet */
+	uint8_t lmc;
+	uint64_t guid;			/* 0: the node's plus the port's number */
+};
+
+struct topo_node {
+	enum topo_type type;
+	uint8_t ports;
+	bool enhanced0;
+	char id[TOPO_ID], desc[TOPO_DESC + 1];
+	uint64_t guid, sys_guid;
+	uint32_t vendor, device;	/* 0: not said */
+	struct topo_port *port;		/* [ports + 1] */
+	uint32_t line;
+};
+
+struct topo {
+	struct topo_node *node;		/* [nodes] */
+	uint32_t nodes;
+};
+
+/* Read len bytes of text.  0; -ENOMEM; -EINVAL with "file:line:column: what was
+ * expected" in err.  name is the file's, for that. */
+int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
+	       char err[TOPO_ERR]);
+void topo_free(struct topo *t);
+
+/* The adapter of that name: its ID with or without "H-", its description, or its
+ * GUID as 0x...; -ENOENT, or -ENOTUNIQ where a description is several's. */
+int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);
+
+#endif

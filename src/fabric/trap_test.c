@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Traps go to the subnet manager, again and again until it has heard. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fabric/fix.h"
+#include "sys/clock.h"
+
+static const uint64_t interval = 4096ull << 18;
+
+static struct fix x;
+
+static int start(void **state)
+{
+	(void)state;
+	fix_start(&x, fix_two);
+	fix_manage(&x);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	fix_end(&x);
+	return 0;
+}
+
+static void run(uint64_t ns)
+{
+	x.n = 0;
+	fabric_run(x.f, x.now += ns);
+}
+
+static struct notice got(struct smp *smp)
+{
+	struct notice n;
+
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.got[0].node, x.at);
+	memcpy(smp, x.got[0].pkt.mad, sizeof(*smp));
+	assert_int_equal(smp->h.method, METHOD_TRAP);
+	assert_int_equal(get_be16(smp->h.attr), ATTR_NOTICE);
+	attr_get(&attr_notice, smp->data, &n);
+	return n;
+}
+
+static void repress(struct smp *smp)
+{
+	struct mad_pkt pkt = { .dlid = x.got[0].pkt.slid };
+
+	smp->h.method = METHOD_TRAP_REPRESS;
+	memcpy(pkt.mad, smp, sizeof(*smp));
+	assert_int_equal(fabric_send(x.f, x.at, 1, &pkt), 0);
+	run(0);
+	assert_int_equal(x.n, 0);
+}
+
+static void t_link(void **state)
+{
+	struct smp smp;
+	struct notice n;
+	uint64_t tid;
+
+	(void)state;
+	assert_int_equal(fabric_cable(x.f, 0, 2, false, x.now), 0);
+	run(0);
+	n = got(&smp);
+	assert_int_equal(n.trap, 128);
+	assert_int_equal(n.generic, 1);
+	assert_int_equal(n.type, 1);
+	assert_int_equal(n.producer, TOPO_SWITCH);
+	assert_int_equal(n.issuer, 1);
+	assert_int_equal(smp.data[11], 1);
+	tid = get_be64(smp.h.tid);
+
+	run(interval - 1);
+	assert_int_equal(x.n, 0);
+	run(1);
+	got(&smp);
+	assert_int_equal(get_be64(smp.h.tid), tid);
+
+	/* one of another TID represses nothing */
+	smp.h.tid = be64(tid + 1);
+	repress(&smp);
+	run(interval);
+	got(&smp);
+	repress(&smp);
+	run(interval);
+	assert_int_equal(x.n, 0);
+	assert_true(fabric_next(x.f) == NEVER);
+}
+
+static void t_cap_mask(void **state)
+{
+	struct smp smp;
+	struct notice n;
+
+	(void)state;
+	fabric_set_sm(x.f, 2, 1, true, x.now);
+	run(0);
+	n = got(&smp);
+	assert_int_equal(n.trap, 144);
+	assert_int_equal(n.type, 4);
+	assert_int_equal(n.producer, TOPO_CA);
+	assert_int_equal(smp.data[13], 3);
+	assert_int_equal(smp.data[19] & CAP_SM, CAP_SM);
+	fabric_set_sm(x.f, 2, 1, true, x.now);
+	run(0);
+	assert_int_equal(x.n, 0);
+	/* what happens before it was heard changes it, and is told in its time */
+	fabric_set_sm(x.f, 2, 1, false, x.now);
+	run(0);
+	assert_int_equal(x.n, 0);
+	run(interval);
+	got(&smp);
+	assert_int_equal(smp.data[19] & CAP_SM, 0);
+}
+
+static void t_mkey(void **state)
+{
+	struct smp smp = { 0 };
+
+	(void)state;
+	x.f->node[2].port[1].pi.mkey = 1;
+	smp.mkey = be64(0x77);
+	memset(smp.data, 0, sizeof(smp.data));
+	assert_int_equal(FIX_DR(&x, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
+	assert_int_equal(got(&smp).trap, 256);
+	assert_int_equal(smp.data[16], METHOD_SET);
+	assert_int_equal(smp.data[19], ATTR_PORT_INFO);
+	assert_int_equal(smp.data[23], 1);
+	assert_int_equal(smp.data[31], 0x77);
+	assert_int_equal(smp.data[33], 0x82);
+	assert_int_equal(smp.data[34], 1);
+	assert_int_equal(smp.data[35], 1);
+}
+
+/* Two things to say: one a time, in turn. */
+static void t_two(void **state)
+{
+	struct smp smp = { 0 };
+	unsigned last = 0;
+
+	(void)state;
+	x.f->node[2].port[1].pi.mkey = 1;
+	fabric_set_sm(x.f, 2, 1, true, x.now);
+	run(0);
+	assert_int_equal(FIX_DR(&x, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
+	for (unsigned i = 0; i < 6; i++) {
+		struct notice n;
+
+		run(interval);
+		n = got(&smp);
+		assert_true(n.trap == 144 || n.trap == 256);
+		assert_int_not_equal(n.trap, last);
+		last = n.trap;
+	}
+}
+
+/* Nobody is there to be told: nothing is sent, and nothing waits. */
+static void t_no_manager(void **state)
+{
+	(void)state;
+	x.f->node[0].port[0].pi.sm_lid = 0;
+	assert_int_equal(fabric_cable(x.f, 0, 2, false, x.now), 0);
+	run(0);
+	assert_int_equal(x.n, 0);
+	assert_true(fabric_next(x.f) == NEVER);
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
+	const struct CMUnitTest tests[] = {
+		TEST(t_link),
+		TEST(t_cap_mask),
+		TEST(t_mkey),
+		TEST(t_two),
+		TEST(t_no_manager),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
