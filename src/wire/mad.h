@@ -45,6 +45,9 @@ enum mad_attr {
 	ATTR_PORT_COUNTERS = 0x0012, ATTR_PORT_COUNTERS_EXT = 0x001d,
 };
 
+/* These lie over the bytes of a MAD. */
+#define MAD_OVERLAY __attribute__((may_alias))
+
 struct mad_hdr {
 	uint8_t base_version, class, class_version, method;
 	be16_t status;			/* of a directed route: and SMP_RETURN */
@@ -52,7 +55,7 @@ struct mad_hdr {
 	be64_t tid;
 	be16_t attr, rsvd;
 	be32_t mod;
-};
+} MAD_OVERLAY;
 
 static_assert(sizeof(struct mad_hdr) == MAD_HEAD, "MAD");
 
@@ -65,7 +68,7 @@ struct smp {
 	uint8_t rsvd[28];
 	uint8_t data[SMP_DATA];
 	uint8_t initial[SMP_PATH], back[SMP_PATH];	/* ports; [0] is not used */
-};
+} MAD_OVERLAY;
 
 static_assert(sizeof(struct smp) == MAD_SIZE, "SMP");
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* input.c - what comes to QP0 or QP1 of an adapter's port: whose is it? */
+#include <string.h>
+
+#include "umad/umad_own.h"
+
+enum { VENDOR_OUI = 37 };		/* of a vendor class with one: 13.6.2, RMPP's
+					 * header and a reserved byte before it */
+
+static uint16_t pkey_index(const struct fabric_port_view *v, uint16_t pkey)
+{
+	for (uint16_t i = 0; i < v->pkeys; i++) {
+		if (v->pkey[i] && !((v->pkey[i] ^ pkey) & 0x7fff))
+			return i;
+	}
+	return 0;
+}
+
+static void give(struct agent *a, const struct mad_pkt *pkt)
+{
+	const struct uport *port = a->file->port;
+	struct umad_hdr hdr = {
+		.agent = a->id, .qpn = be32(pkt->sqpn), .lid = be16(pkt->slid),
+		.sl = pkt->sl, .grh = pkt->grh,
+	};
+	struct fabric_port_view v;
+
+	if (!fabric_port(port->u->f, port->node, port->num, &v))
+		return;
+	hdr.path_bits = (uint8_t)(pkt->dlid & ((1u << v.info->lmc) - 1));
+	hdr.pkey_index = a->qpn == QP_SMI ? 0 : pkey_index(&v, pkt->pkey);
+	if (pkt->grh) {
+		hdr.hop_limit = pkt->hop_limit;
+		hdr.tclass = pkt->tclass;
+		hdr.flow_label = be32(pkt->flow_label);
+		memcpy(hdr.gid, pkt->sgid, 16);
+	}
+	queue_message(a->file, &hdr, pkt->mad, MAD_SIZE);
+}
+
+static struct agent *by_tid(const struct uport *p, const struct mad_hdr *h)
+{
+	uint32_t hi = (uint32_t)(get_be64(h->tid) >> 32);
+
+	list_for(node, &p->agents) {
+		struct agent *a = container_of(node, struct agent, node);
+
+		if (a->hi_tid == hi)
+			return a;
+	}
+	return NULL;
+}
+
+static bool wants(const struct umad_reg *r, const struct mad_hdr *h)
+{
+	const uint8_t *oui = (const uint8_t *)h + VENDOR_OUI;
+	uint8_t method = h->method & 0x7f;
+
+	if (r->class != h->class || r->version != h->class_version ||
+	    !(r->methods[method / 64] >> method % 64 & 1))
+		return false;
+	return h->class < MAD_VENDOR2 || h->class > MAD_VENDOR2_LAST ||
+	       r->oui == ((uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2]);
+}
+
+static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
+{
+	list_for(node, &p->agents) {
+		struct agent *a = container_of(node, struct agent, node);
+
+		if (wants(&a->reg, h))
+			return a;
+	}
+	return NULL;
+}
+
+/* Nobody serves that: Linux says so to a Get or a Set, and to nothing else. */
+static void unsupported(struct umad *u, uint32_t node, uint8_t port,
+			const struct mad_pkt *pkt)
+{
+	struct mad_pkt back = *pkt;
+	struct mad_hdr *h = (struct mad_hdr *)back.mad;
+
+	if (h->method != METHOD_GET && h->method != METHOD_SET)
+		return;
+	h->method = METHOD_GET_RESP;
+	h->status = be16(h->class == MAD_SM_DR ? MAD_BAD_ATTR | SMP_RETURN :
+						 MAD_BAD_ATTR);
+	back.hops = 0;
+	back.slid = pkt->dlid;
+	back.dlid = pkt->slid;
+	back.sqpn = pkt->dqpn;
+	back.dqpn = pkt->sqpn;
+	memcpy(back.sgid, pkt->dgid, 16);
+	memcpy(back.dgid, pkt->sgid, 16);
+	fabric_send(u->f, node, port, &back);
+}
+
+static void answered(struct uport *p, const struct mad_pkt *pkt)
+{
+	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
+	struct agent *a = by_tid(p, h);
+	struct req *r = a && a->qpn == pkt->dqpn ? req_find(a, h) : NULL;
+
+	if (!r)
+		return;			/* too late, or nobody's */
+	req_free(r);
+	give(a, pkt);
+}
+
+void umad_input(struct umad *u, uint32_t node, uint8_t port,
+		const struct mad_pkt *pkt)
+{
+	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
+	struct uport *p = node < u->nodes && u->port[node] ?
+		&u->port[node][port - 1] : NULL;
+	struct agent *a;
+
+	if (h->base_version != MAD_BASE_VERSION)
+		return;
+	if (mad_is_response(h)) {
+		if (p)
+			answered(p, pkt);
+		return;
+	}
+	a = p ? by_method(p, h) : NULL;
+	if (a && a->qpn == pkt->dqpn)
+		give(a, pkt);
+	else
+		unsupported(u, node, port, pkt);
+}
