@@ -15,7 +15,7 @@ import pytest
 from tool import ROOT, URNIC, bad, good, need, urnic
 
 MAN = ROOT / "docs" / "man"
-COMMANDS = ["run", "devices", "explain", "doctor", "conf", "version"]
+COMMANDS = ["run", "fabric", "devices", "explain", "doctor", "conf", "version"]
 
 
 # Help
@@ -89,7 +89,7 @@ def test_manual_pages_have_every_key():
     conf5, urnic7 = plain(MAN / "urnic.conf.5"), plain(MAN / "urnic.7")
     table = re.findall(r"^(\w+), (URNIC_\w+) \(.*; default: (.*)\)$",
                        good("conf", "--help"), re.M)
-    assert len(table) == 10
+    assert len(table) == 12
     for key, env, default in table:
         entry = re.search(rf"^ +{key}, {env} \(default: (.*)\)$", conf5, re.M)
         assert entry, key

@@ -29,6 +29,9 @@ static const struct argp_option options[] = {
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"
 	  " vm or auto", 0 },
+	{ "hca", 'H', "NAME", 0, "stand at that adapter of a fabric (urnic fabric"
+	  " run): its name, description or GUID", 0 },
+	{ "fabric", 'F', "NAME", 0, "the fabric; UID:NAME is another user's", 0 },
 	{ "conf", 'c', "FILE", 0, "read the configuration from FILE", 0 },
 	{ "dry-run", 'n', NULL, 0, "print the environment instead of running",
 	  0 },
@@ -48,6 +51,8 @@ static const struct { int opt; const char *key, *env; } settings[] = {
 	{ 'd', "devices", "URNIC_DEVICES" },
 	{ 'i', "identity", "URNIC_IDENTITY" },
 	{ 'L', "local", "URNIC_LOCAL" },
+	{ 'H', "hca", "URNIC_HCA" },
+	{ 'F', "fabric", "URNIC_FABRIC" },
 };
 
 /* The program may change directory: file names become absolute. */
@@ -210,8 +215,8 @@ int cmd_run(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options, .parser = parse,
 		.args_doc = "[--] PROGRAM [ARG...]",
-		.doc = "Run PROGRAM with urnic's libibverbs and librdmacm in place"
-		       " of the system's.\vThe options set the environment"
+		.doc = "Run PROGRAM with urnic's libibverbs, librdmacm and libibumad"
+		       " in place of the system's.\vThe options set the environment"
 		       " variables of urnic(7).  Exit status: PROGRAM's; 127 if"
 		       " it is not found, 126 if it cannot be run on urnic, 2 for"
 		       " wrong arguments or configuration.",

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "link/fault_spec.h"
+#include "plug/plug.h"
 
 /* Can file be written, or made?  0 or -errno; nothing is left behind.  A FIFO
  * is not tried, for that could wait for its reader. */
@@ -87,6 +88,10 @@ int settings_read(struct conf *conf, struct conf_origin *origin,
 	rc = fault_parse(&spec, conf->fault, why, sizeof(why));
 	if (rc)
 		return refuse(origin, "fault", rc, "", why, err);
+	if (plug_check_name(conf->fabric))
+		return refuse(origin, "fabric", -EINVAL, conf->fabric, ": a name is"
+			      " letters, digits, '.', '_' and '-', 40 at most, after"
+			      " UID: or not", err);
 	rc = check_file(origin, "pcap", conf->pcap, err);
 	file = strchr(conf->log, ':');
 	if (rc == 0 && file)

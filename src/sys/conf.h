@@ -26,6 +26,8 @@ struct conf {
 	uint16_t udp_port;	/* URNIC_UDP_PORT: 4791 */
 	enum conf_share share;	/* URNIC_SHARE: whose urnic may hold that port */
 	bool mpa_crc;		/* URNIC_MPA_CRC: on iWARP connections */
+	char fabric[64];	/* URNIC_FABRIC: NAME or UID:NAME */
+	char hca[72];		/* URNIC_HCA: an adapter of it; "" none */
 };
 
 /* Read once per process, and the log set up by it; later calls give the same.

@@ -100,11 +100,11 @@ static void answered(struct uport *p, const struct mad_pkt *pkt)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
 	struct agent *a = by_tid(p, h);
-	struct req *r = a && a->qpn == pkt->dqpn ? req_find(a, h) : NULL;
+	struct req *r = a && a->qpn == pkt->dqpn ? request_find(a, h) : NULL;
 
 	if (!r)
 		return;			/* too late, or nobody's */
-	req_free(r);
+	request_free(r);
 	give(a, pkt);
 }
 

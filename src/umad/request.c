@@ -19,7 +19,7 @@ static uint64_t timeout(const struct req *r)
 	return r->hdr.timeout_ms * 1000000ull;
 }
 
-void req_free(struct req *r)
+void request_free(struct req *r)
 {
 	heap_del(&r->agent->file->port->u->due, &r->due);
 	list_del(&r->node);
@@ -27,7 +27,7 @@ void req_free(struct req *r)
 	free(r);
 }
 
-struct req *req_find(struct agent *a, const struct mad_hdr *h)
+struct req *request_find(struct agent *a, const struct mad_hdr *h)
 {
 	uint64_t tid = get_be64(h->tid);
 
@@ -40,14 +40,14 @@ struct req *req_find(struct agent *a, const struct mad_hdr *h)
 	return NULL;
 }
 
-void reqs_drop(struct umad_file *file, const struct agent *a)
+void requests_drop(struct umad_file *file, const struct agent *a)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		list_for_safe(node, &file->req[i]) {
 			struct req *r = container_of(node, struct req, node);
 
 			if (r->agent == a)
-				req_free(r);
+				request_free(r);
 		}
 	}
 }
@@ -58,7 +58,7 @@ static void send(const struct umad_file *file, const struct mad_pkt *pkt)
 	fabric_send(file->port->u->f, file->port->node, file->port->num, pkt);
 }
 
-void req_run(struct req *r)
+void request_run(struct req *r)
 {
 	struct umad_file *file = r->agent->file;
 
@@ -70,7 +70,7 @@ void req_run(struct req *r)
 	}
 	r->hdr.status = TIMED_OUT;
 	queue_message(file, &r->hdr, r->pkt.mad, MAD_HEAD);
-	req_free(r);
+	request_free(r);
 }
 
 /* The packet that hdr asks for, but for the MAD. */
@@ -151,7 +151,7 @@ int umad_write(struct umad_file *file, const void *msg, size_t len, uint64_t now
 	if (!mad_is_response(h)) {
 		h->tid = be64((uint64_t)a->hi_tid << 32 |
 			      (get_be64(h->tid) & 0xffffffff));
-		if (req_find(a, h))
+		if (request_find(a, h))
 			return -EINVAL;
 		rc = hdr.timeout_ms ? keep(a, &hdr, &pkt) : 0;
 		if (rc)

@@ -150,7 +150,7 @@ int umad_unregister(struct umad_file *file, uint32_t agent)
 
 	if (!a)
 		return -EINVAL;
-	reqs_drop(file, a);
+	requests_drop(file, a);
 	list_del(&a->node);
 	file->agent[agent] = NULL;
 	free(a);
@@ -163,7 +163,7 @@ void umad_run(struct umad *u, uint64_t now)
 
 	u->now = now > u->now ? now : u->now;
 	while ((top = heap_top(&u->due)) && top->at <= u->now)
-		req_run(container_of(top, struct req, due));
+		request_run(container_of(top, struct req, due));
 }
 
 uint64_t umad_next(const struct umad *u)

@@ -41,6 +41,9 @@ struct umad_hdr {
 enum { UMAD_HDR = 64 };
 
 static_assert(sizeof(struct umad_hdr) == UMAD_HDR, "ib_user_mad");
+static_assert(offsetof(struct umad_hdr, qpn) == 20, "ib_user_mad");
+static_assert(offsetof(struct umad_hdr, gid) == 36, "ib_user_mad");
+static_assert(offsetof(struct umad_hdr, pkey_index) == 56, "ib_user_mad");
 
 struct umad_reg {
 	uint8_t class, version, rmpp;

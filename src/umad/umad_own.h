@@ -69,9 +69,9 @@ void queue_message(struct umad_file *file, const struct umad_hdr *hdr,
 		   const void *data, size_t data_len);
 
 /* request.c */
-void req_free(struct req *r);
-struct req *req_find(struct agent *a, const struct mad_hdr *h);
-void req_run(struct req *r);		/* its deadline is there */
-void reqs_drop(struct umad_file *file, const struct agent *a);	/* NULL: all */
+void request_free(struct req *r);
+struct req *request_find(struct agent *a, const struct mad_hdr *h);
+void request_run(struct req *r);		/* its deadline is there */
+void requests_drop(struct umad_file *file, const struct agent *a);	/* NULL: all */
 
 #endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* client.c - see plug.h: the program's end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "plug/address.h"
+#include "plug/message.h"
+#include "plug/plug.h"
+#include "sys/fd.h"
+
+enum { ANSWER_SECONDS = 10 };
+
+/* EOF or a broken connection: the fabric is gone. */
+static int gone(int err)
+{
+	return err == EAGAIN ? -ETIMEDOUT : -EIO;
+}
+
+static int patience(int fd, int seconds)
+{
+	struct timeval t = { .tv_sec = seconds };
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) ? -errno : 0;
+}
+
+static int dial(const char *fabric)
+{
+	struct sockaddr_un a;
+	socklen_t len;
+	uid_t owner, uid;
+	pid_t pid;
+	int fd, rc = plug_address(fabric, &a, &len, &owner);
+
+	if (rc)
+		return rc;
+	fd = fd_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	rc = patience(fd, ANSWER_SECONDS);
+	if (!rc && connect(fd, (struct sockaddr *)&a, len))
+		rc = errno == ECONNREFUSED ? -ENOENT : -errno;
+	if (!rc)
+		rc = plug_peer(fd, &uid, &pid);
+	if (!rc && uid != owner)
+		rc = -EACCES;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+/* Asks, and takes the answer, which begins with its status.  A descriptor. */
+static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
+	       int pass, void *answer, size_t len)
+{
+	struct plug_request req = { .version = PLUG_VERSION, .op = op, .port = port };
+	uint32_t status = 0;
+	ssize_t n;
+	int rc, fd;
+
+	if (strlen(hca) >= sizeof(req.hca))
+		return -ENODEV;
+	strcpy(req.hca, hca);
+	fd = dial(fabric);
+	if (fd < 0)
+		return fd;
+	rc = message_send(fd, NULL, 0, &req, sizeof(req), pass, false);
+	n = rc ? 0 : recv(fd, answer, len, 0);
+	if (n >= (ssize_t)sizeof(status))
+		memcpy(&status, answer, sizeof(status));
+	if (!rc && n < 0)
+		rc = gone(errno);
+	else if (!rc && status)		/* that is all of the answer then */
+		rc = status < 4096 ? -(int)status : -EIO;
+	else if (!rc && n != (ssize_t)len)
+		rc = -EIO;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int look(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
+		void *answer, size_t len)
+{
+	int fd = ask(fabric, hca, op, port, -1, answer, len);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
+{
+	int rc = look(fabric, hca, PLUG_CA, 0, out, sizeof(*out));
+
+	if (rc)
+		return rc;
+	out->name[sizeof(out->name) - 1] = out->desc[sizeof(out->desc) - 1] = '\0';
+	return 0;
+}
+
+int plug_port(const char *fabric, const char *hca, uint32_t port,
+	      struct plug_port *out)
+{
+	int rc = look(fabric, hca, PLUG_PORT, port, out, sizeof(*out));
+
+	return rc ? rc : out->pkeys > PLUG_PKEYS ? -EIO : 0;
+}
+
+int plug_open(const char *fabric, const char *hca, uint32_t port)
+{
+	uint32_t status = 0;
+	int fd = ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
+
+	if (fd >= 0)
+		patience(fd, 0);
+	return fd;
+}
+
+int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
+	      size_t size)
+{
+	uint32_t status = 0;
+	int p[2], fd, n;
+
+	if (pipe2(p, O_CLOEXEC))
+		return -errno;
+	close(p[0]);			/* who opens the path is the reader */
+	p[1] = fd_raise(p[1]);
+	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
+	fd = n < 0 || (size_t)n >= size ? -ENAMETOOLONG :
+		ask(fabric, hca, PLUG_ISSM, port, p[1], &status, sizeof(status));
+	if (fd < 0) {
+		close(p[1]);
+		return fd;
+	}
+	return fd_raise(fd);
+}
+
+int plug_register(int fd, const struct plug_register *reg)
+{
+	struct plug_registered r = { 0 };
+	int s[2], rc;
+	ssize_t n;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s))
+		return -errno;
+	rc = patience(s[0], ANSWER_SECONDS);
+	if (!rc)
+		rc = message_send(fd, NULL, 0, reg, sizeof(*reg), s[1], false);
+	close(s[1]);
+	if (!rc) {
+		n = recv(s[0], &r, sizeof(r), 0);
+		rc = n == sizeof(r) ? r.agent : n < 0 ? gone(errno) : -EIO;
+	}
+	close(s[0]);
+	return rc;
+}
+
+int plug_unregister(int fd, uint32_t agent)
+{
+	struct plug_register reg = { .say = PLUG_UNREGISTER, .agent = agent };
+
+	return plug_register(fd, &reg);
+}
+
+int plug_send(int fd, const void *msg, size_t len)
+{
+	uint32_t say = PLUG_MAD;
+
+	return message_send(fd, &say, sizeof(say), msg, len, -1, false);
+}
+
+/* To look and to take are two calls: no other thread may come between. */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+
+static long take(int fd, void *msg, size_t size, size_t *need)
+{
+	long n = message_recv(fd, msg, size, NULL, MSG_PEEK);
+
+	if (n > (long)size) {
+		*need = (size_t)n;
+		return -ENOSPC;
+	}
+	return n < 0 ? n : message_recv(fd, msg, size, NULL, 0);
+}
+
+long plug_recv(int fd, void *msg, size_t size, size_t *need)
+{
+	int state;
+	long n;
+
+	/* recvmsg() is where a thread can be cancelled; not with the lock */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&taking);
+	n = take(fd, msg, size, need);
+	pthread_mutex_unlock(&taking);
+	pthread_setcancelstate(state, &state);
+	return n;
+}

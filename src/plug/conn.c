@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* conn.c - one connection of a program, as the fabric has it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plug/address.h"
+#include "plug/message.h"
+#include "plug/server_own.h"
+#include "sys/log.h"
+
+enum { AT_ONCE = 64, ROOM = 4096 };
+static const uint64_t patience = 10000000000;
+
+static bool watch(struct plug_server *s, struct conn *c, int op)
+{
+	struct epoll_event ev = {
+		.events = EPOLLIN | (c->full ? EPOLLOUT : 0), .data.ptr = &c->sock,
+	};
+
+	return epoll_ctl(s->epoll, op, c->fd, &ev) == 0;
+}
+
+static void take(struct plug_server *s, int fd, pid_t pid)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		close(fd);
+		return;
+	}
+	*c = (struct conn){ .sock = { WATCH_CONN }, .pipe = { WATCH_PIPE }, .fd = fd,
+			    .pid = pid, .deadline = s->now + patience, .pipe_fd = -1 };
+	list_init(&c->ready);
+	list_add_tail(&s->fresh, &c->node);
+	if (!watch(s, c, EPOLL_CTL_ADD))
+		plugged_end(s, c);
+}
+
+/* No more descriptors: those that wait to connect wait until one is free. */
+static void listen_or_not(struct plug_server *s, bool deaf)
+{
+	struct epoll_event ev = { .events = deaf ? 0 : EPOLLIN,
+				  .data.ptr = &s->listen_watch };
+
+	if (s->deaf != deaf && epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->listener, &ev) == 0)
+		s->deaf = deaf;
+}
+
+void plugged_in(struct plug_server *s)
+{
+	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	uid_t uid;
+	pid_t pid;
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+		    errno == ENOBUFS)
+			listen_or_not(s, true);
+		return;
+	}
+	if (plug_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
+		log_info("fabric: process %d of user %u is refused: this fabric is"
+			 " user %u's", (int)pid, uid, geteuid());
+		close(fd);
+		return;
+	}
+	take(s, fd, pid);
+}
+
+void plugged_end(struct plug_server *s, struct conn *c)
+{
+	if (c->kind == CONN_DEAD)
+		return;
+	list_del(&c->ready);
+	if (c->file)
+		umad_close(c->file);
+	c->file = NULL;
+	if (c->pipe_fd >= 0)
+		issm_end(s, c);
+	close(c->fd);
+	list_del(&c->node);
+	c->kind = CONN_DEAD;
+	list_add_tail(&s->dead, &c->node);
+	listen_or_not(s, false);
+}
+
+/* As much of what its file has as its socket takes. */
+void plugged_flush(struct plug_server *s, struct conn *c)
+{
+	const void *msg;
+	size_t len;
+	bool was = c->full;
+	int rc = 0;
+
+	list_del(&c->ready);
+	while (!rc && (msg = umad_peek(c->file, &len))) {
+		rc = message_send(c->fd, NULL, 0, msg, len, -1, true);
+		if (!rc)
+			umad_pop(c->file);
+	}
+	if (rc == -EIO) {
+		plugged_end(s, c);
+		return;
+	}
+	c->full = rc == -EAGAIN;
+	if (c->full != was && !watch(s, c, EPOLL_CTL_MOD))
+		plugged_end(s, c);
+}
+
+static void read_some(struct plug_server *s, struct conn *c)
+{
+	uint8_t msg[ROOM];
+
+	for (unsigned i = 0; i < AT_ONCE && c->kind != CONN_DEAD; i++) {
+		struct plug_request req;
+		int passed = -1;
+		long n = message_recv(c->fd, msg, sizeof(msg), &passed, 0);
+
+		if (n == -EWOULDBLOCK)
+			return;
+		if (n == sizeof(req) && c->kind == CONN_NEW) {
+			memcpy(&req, msg, sizeof(req));
+			plug_first(s, c, &req, passed);
+			continue;
+		}
+		if (n > 0 && n <= ROOM && c->kind == CONN_FILE) {
+			plug_said(s, c, msg, (size_t)n, passed);
+			continue;
+		}
+		if (n > 0)
+			log_info("fabric: process %d says %ld bytes out of turn: its"
+				 " connection is closed", (int)c->pid, n);
+		if (passed >= 0)
+			close(passed);
+		plugged_end(s, c);
+	}
+}
+
+void plugged_event(struct plug_server *s, struct conn *c, uint32_t events)
+{
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		read_some(s, c);
+	if (events & EPOLLOUT && c->kind == CONN_FILE)
+		plugged_flush(s, c);
+}
+
+void plugged_free(struct conn *c)
+{
+	list_del(&c->node);
+	free(c);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* plug.h - how a program stands at an adapter of a fabric: the messages, and the
+ * program's end.  docs/fabric.md has the whole.
+ *
+ * A fabric is named NAME or UID:NAME, an adapter as topo_find_ca() finds it.
+ * Calls return 0 or what they say, or -errno: -ENOENT: no such fabric runs; -EACCES:
+ * somebody else has its name; -ENODEV: it has no such adapter or port; -EIO: it
+ * ended, or does not speak our language; -ETIMEDOUT: it does not answer.
+ */
+#ifndef PLUG_PLUG_H
+#define PLUG_PLUG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PLUG_VERSION = 1, PLUG_HCA = 72, PLUG_CA_NAME = 20, PLUG_PKEYS = 128,
+	PLUG_NAME = 40,
+	PLUG_HDR = 64,			/* sizeof(struct ib_user_mad) */
+};
+
+enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN };
+
+/* The first message of a connection. */
+struct plug_request {
+	uint32_t version, op, port;
+	char hca[PLUG_HCA];
+};
+
+/* The answers; status is 0 or an errno, and then nothing else is set. */
+struct plug_ca {
+	uint32_t status;
+	uint32_t ports;
+	uint64_t guid, sys_guid;
+	uint32_t vendor, device;
+	char name[PLUG_CA_NAME];	/* what programs call it */
+	char desc[65];
+};
+
+struct plug_port {
+	uint32_t status;
+	uint32_t state, phys_state, rate;	/* Gb/s */
+	uint32_t lid, lmc, sm_lid, sm_sl, cap_mask;
+	uint64_t prefix, guid;
+	uint32_t pkeys;
+	uint16_t pkey[PLUG_PKEYS];
+};
+
+/* In front of what a program sends on its file. */
+enum plug_say { PLUG_MAD = 1, PLUG_REGISTER, PLUG_UNREGISTER };
+
+struct plug_register {
+	uint32_t say;
+	uint32_t agent;			/* UNREGISTER */
+	uint8_t class, version, rmpp;
+	uint32_t oui;
+	uint64_t methods[2];
+};
+
+/* ... and its answer: the agent's number, or -errno. */
+struct plug_registered { int32_t agent; };
+
+int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
+int plug_port(const char *fabric, const char *hca, uint32_t port,
+	      struct plug_port *out);
+
+/* A descriptor that is a file; messages on it are struct ib_user_mad and MAD. */
+int plug_open(const char *fabric, const char *hca, uint32_t port);
+
+/* A descriptor that stands for an issm file: the port is a subnet manager's while
+ * somebody has opened the path.  Both last as long as the process. */
+int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
+	      size_t size);
+
+/* Of a file.  The agent's number. */
+int plug_register(int fd, const struct plug_register *reg);
+int plug_unregister(int fd, uint32_t agent);
+int plug_send(int fd, const void *msg, size_t len);
+
+/* The next message, without waiting: its length.  -EWOULDBLOCK: there is none;
+ * -ENOSPC: it is longer than size, its length is in *need, as much as fits is in
+ * msg, and it stays. */
+long plug_recv(int fd, void *msg, size_t size, size_t *need);
+
+/* Is that a good name of a fabric?  0 or -EINVAL. */
+int plug_check_name(const char *fabric);
+
+#endif

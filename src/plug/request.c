@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* request.c - what programs ask of their fabric.  Nothing they say is believed. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plug/message.h"
+#include "plug/server_own.h"
+#include "sys/log.h"
+
+static_assert((int)PLUG_HDR == (int)UMAD_HDR, "ib_user_mad");
+
+/* What programs call the adapter: ib_ and its name where that is a good one. */
+static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NAME])
+{
+	const char *id = s->topo->node[ca].id;
+	size_t n;
+
+	if (strncmp(id, "H-", 2) == 0)
+		id += 2;
+	for (n = 0; isalnum((unsigned char)id[n]) || (id[n] && strchr("._-", id[n])); n++)
+		;
+	if (!id[n] && n && n <= PLUG_CA_NAME - 4)
+		snprintf(to, PLUG_CA_NAME, "ib_%.16s", id);
+	else
+		snprintf(to, PLUG_CA_NAME, "ib_%u", ca);
+}
+
+/* No room, or nobody there: the connection ends in either case. */
+static bool answer(struct conn *c, const void *what, size_t len)
+{
+	return message_send(c->fd, NULL, 0, what, len, -1, true) == 0;
+}
+
+static void refuse(struct plug_server *s, struct conn *c, int rc)
+{
+	uint32_t status = (uint32_t)-rc;
+
+	answer(c, &status, sizeof(status));
+	plugged_end(s, c);
+}
+
+static void about_ca(struct plug_server *s, struct conn *c)
+{
+	const struct topo_node *t = &s->topo->node[c->ca];
+	const struct node_info *ni = fabric_node(s->fabric, c->ca);
+	struct plug_ca a = {
+		.ports = t->ports, .guid = ni->guid, .sys_guid = ni->system_guid,
+		.vendor = ni->vendor_id, .device = ni->device_id,
+	};
+
+	ca_name(s, c->ca, a.name);
+	snprintf(a.desc, sizeof(a.desc), "%s", t->desc);
+	answer(c, &a, sizeof(a));
+	plugged_end(s, c);
+}
+
+static void about_port(struct plug_server *s, struct conn *c)
+{
+	struct fabric_port_view v;
+	struct plug_port a = { 0 };
+
+	fabric_port(s->fabric, c->ca, c->port, &v);
+	a.state = v.info->state;
+	a.phys_state = v.info->phys_state;
+	a.rate = fabric_rate(v.info) / 10;
+	a.lid = v.info->lid;
+	a.lmc = v.info->lmc;
+	a.sm_lid = v.info->sm_lid;
+	a.sm_sl = v.info->sm_sl;
+	a.cap_mask = v.info->cap_mask;
+	a.prefix = v.info->gid_prefix;
+	a.guid = v.guid;
+	a.pkeys = v.pkeys < PLUG_PKEYS ? v.pkeys : PLUG_PKEYS;
+	memcpy(a.pkey, v.pkey, a.pkeys * sizeof(a.pkey[0]));
+	answer(c, &a, sizeof(a));
+	plugged_end(s, c);
+}
+
+static void move(struct conn *c, enum conn_kind kind, struct list *to)
+{
+	list_del(&c->node);
+	c->kind = kind;
+	list_add_tail(to, &c->node);
+}
+
+static void open_file(struct plug_server *s, struct conn *c)
+{
+	uint32_t status = 0;
+	int rc = umad_open(s->umad, c->ca, c->port, c, &c->file);
+
+	if (rc) {
+		refuse(s, c, rc);
+		return;
+	}
+	move(c, CONN_FILE, &s->files);
+	if (!answer(c, &status, sizeof(status)))
+		plugged_end(s, c);
+}
+
+/* -1: the pipe is the connection's now. */
+static int open_issm(struct plug_server *s, struct conn *c, int passed)
+{
+	uint32_t status = 0;
+
+	if (!issm_begin(s, c, passed)) {
+		refuse(s, c, -EINVAL);
+		return passed;
+	}
+	move(c, CONN_ISSM, &s->issms);
+	if (!answer(c, &status, sizeof(status)))
+		plugged_end(s, c);
+	return -1;
+}
+
+static int find(const struct plug_server *s, struct conn *c,
+		const struct plug_request *req)
+{
+	char name[PLUG_HCA];
+
+	memcpy(name, req->hca, sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	if (topo_find_ca(s->topo, name, &c->ca))
+		return -ENODEV;
+	if (req->op == PLUG_CA)
+		return 0;
+	if (!req->port || req->port > s->topo->node[c->ca].ports)
+		return -ENODEV;
+	c->port = (uint8_t)req->port;
+	return 0;
+}
+
+void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
+		int passed)
+{
+	int rc = req->version == PLUG_VERSION ? find(s, c, req) : -EPROTO;
+
+	if (rc)
+		refuse(s, c, rc);
+	else if (req->op == PLUG_CA)
+		about_ca(s, c);
+	else if (req->op == PLUG_PORT)
+		about_port(s, c);
+	else if (req->op == PLUG_OPEN)
+		open_file(s, c);
+	else if (req->op == PLUG_ISSM)
+		passed = open_issm(s, c, passed);
+	else
+		refuse(s, c, -EPROTO);
+	if (passed >= 0)
+		close(passed);
+}
+
+static void wrong(struct plug_server *s, struct conn *c, const char *what, size_t len)
+{
+	log_info("fabric: process %d says %s (%zu bytes): its connection is closed",
+		 (int)c->pid, what, len);
+	plugged_end(s, c);
+}
+
+static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg,
+		   size_t len, int passed)
+{
+	struct plug_register r;
+	struct plug_registered done;
+
+	if (len != sizeof(r) || passed < 0) {
+		wrong(s, c, "a registration of another length", len);
+		return;
+	}
+	memcpy(&r, msg, sizeof(r));
+	if (r.say == PLUG_REGISTER)
+		done.agent = umad_register(c->file, &(struct umad_reg){
+			.class = r.class, .version = r.version, .rmpp = r.rmpp,
+			.oui = r.oui, .methods = { r.methods[0], r.methods[1] } });
+	else
+		done.agent = umad_unregister(c->file, r.agent);
+	/* whatever was passed: it is the program that waits for this */
+	message_send(passed, NULL, 0, &done, sizeof(done), -1, true);
+}
+
+static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
+{
+	int rc;
+
+	if (len < UMAD_HDR) {
+		wrong(s, c, "a message without a header", len);
+		return;
+	}
+	rc = umad_write(c->file, msg, len, s->now);
+	if (rc)
+		umad_refuse(c->file, msg, len, (uint32_t)-rc);
+}
+
+void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
+	       int passed)
+{
+	uint32_t say = 0;
+
+	if (len >= sizeof(say))
+		memcpy(&say, msg, sizeof(say));
+	if (say == PLUG_MAD)
+		mad(s, c, msg + sizeof(say), len - sizeof(say));
+	else if (say == PLUG_REGISTER || say == PLUG_UNREGISTER)
+		agents(s, c, msg, len, passed);
+	else
+		wrong(s, c, "nothing that is known", len);
+	if (passed >= 0)
+		close(passed);
+}

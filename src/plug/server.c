@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* server.c - see server.h: the loop, and the clock. */
+#include "plug/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "plug/address.h"
+#include "plug/server_own.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+
+enum { BACKLOG = 1024, EVENTS = 64 };
+
+static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	struct plug_server *s = ctx;
+
+	umad_input(s->umad, node, port, pkt);
+}
+
+static void readable(void *ctx, void *owner)
+{
+	struct plug_server *s = ctx;
+	struct conn *c = owner;
+
+	if (!c->full && list_empty(&c->ready))
+		list_add_tail(&s->ready, &c->ready);
+}
+
+static const struct fabric_ops fabric_ops = { .deliver = deliver };
+static const struct umad_ops umad_ops = { .readable = readable };
+
+static int do_listen(struct plug_server *s, const char *name)
+{
+	struct sockaddr_un a;
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &s->listen_watch };
+	socklen_t len;
+	uid_t owner;
+	int rc = plug_address(name, &a, &len, &owner);
+
+	if (rc || owner != geteuid())
+		return -EINVAL;
+	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (s->listener < 0 || s->epoll < 0 ||
+	    bind(s->listener, (struct sockaddr *)&a, len) ||
+	    listen(s->listener, BACKLOG) ||
+	    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &ev))
+		return -errno;
+	return 0;
+}
+
+/* Each open port of each program is a descriptor of ours. */
+static void more_descriptors(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+		lim.rlim_cur = lim.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+int plug_server_new(struct plug_server **out, const char *name,
+		    const struct topo *t)
+{
+	struct plug_server *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->topo = t;
+	s->epoll = s->listener = -1;
+	s->listen_watch.kind = WATCH_LISTEN;
+	s->stop_watch.kind = WATCH_STOP;
+	list_init(&s->fresh);
+	list_init(&s->files);
+	list_init(&s->issms);
+	list_init(&s->dead);
+	list_init(&s->ready);
+	more_descriptors();
+	rc = do_listen(s, name);
+	if (!rc)
+		rc = fabric_new(&s->fabric, t, &fabric_ops, s);
+	if (!rc)
+		rc = umad_new(&s->umad, s->fabric, &umad_ops, s);
+	if (rc) {
+		plug_server_free(s);
+		return rc;
+	}
+	*out = s;
+	return 0;
+}
+
+static void bury(struct plug_server *s)
+{
+	list_for_safe(node, &s->dead)
+		plugged_free(container_of(node, struct conn, node));
+}
+
+static void end_all(struct plug_server *s, struct list *l)
+{
+	list_for_safe(node, l)
+		plugged_end(s, container_of(node, struct conn, node));
+}
+
+void plug_server_free(struct plug_server *s)
+{
+	if (!s)
+		return;
+	end_all(s, &s->fresh);
+	end_all(s, &s->files);
+	end_all(s, &s->issms);
+	bury(s);
+	umad_free(s->umad);
+	fabric_free(s->fabric);
+	if (s->listener >= 0)
+		close(s->listener);
+	if (s->epoll >= 0)
+		close(s->epoll);
+	free(s);
+}
+
+/* Those that have connected and say nothing. */
+static void silent(struct plug_server *s)
+{
+	list_for_safe(node, &s->fresh) {
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->deadline > s->now)
+			break;		/* they stand in order */
+		plugged_end(s, c);
+	}
+}
+
+static uint64_t next(const struct plug_server *s)
+{
+	uint64_t at = fabric_next(s->fabric), umad = umad_next(s->umad);
+
+	if (umad < at)
+		at = umad;
+	if (!list_empty(&s->fresh)) {
+		uint64_t d = container_of(s->fresh.next, struct conn, node)->deadline;
+
+		if (d < at)
+			at = d;
+	}
+	return at;
+}
+
+/* Milliseconds, rounded up; a deadline that is there is 0. */
+static int timeout(const struct plug_server *s)
+{
+	uint64_t at = next(s), now = clock_ns(), ms;
+
+	if (at == NEVER)
+		return -1;
+	if (at <= now)
+		return 0;
+	ms = (at - now + 999999) / 1000000;
+	return ms < 1000000 ? (int)ms : 1000000;
+}
+
+static bool event(struct plug_server *s, const struct epoll_event *ev)
+{
+	struct watch *w = ev->data.ptr;
+	struct conn *c;
+
+	switch (w->kind) {
+	case WATCH_STOP:
+		return false;
+	case WATCH_LISTEN:
+		plugged_in(s);
+		break;
+	case WATCH_CONN:
+		c = container_of(w, struct conn, sock);
+		if (c->kind != CONN_DEAD)
+			plugged_event(s, c, ev->events);
+		break;
+	case WATCH_PIPE:
+		c = container_of(w, struct conn, pipe);
+		if (c->kind == CONN_ISSM)
+			issm_look(s, c);
+		break;
+	}
+	return true;
+}
+
+/* Time passes in the model, and what it has for programs goes out. */
+static void run(struct plug_server *s)
+{
+	issm_look_all(s);
+	umad_run(s->umad, s->now);
+	fabric_run(s->fabric, s->now);
+	while (!list_empty(&s->ready))
+		plugged_flush(s, container_of(s->ready.next, struct conn, ready));
+	silent(s);
+	bury(s);
+}
+
+int plug_serve(struct plug_server *s, int stop)
+{
+	struct epoll_event ev[EVENTS] = {
+		{ .events = EPOLLIN, .data.ptr = &s->stop_watch },
+	};
+	bool on = true;
+
+	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, stop, ev))
+		return -errno;
+	while (on) {
+		int n = epoll_wait(s->epoll, ev, EVENTS, timeout(s));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		s->now = clock_ns();
+		for (int i = 0; i < n && on; i++)
+			on = event(s, &ev[i]);
+		run(s);
+	}
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* server_own.h - between the files of the fabric's end. */
+#ifndef PLUG_SERVER_OWN_H
+#define PLUG_SERVER_OWN_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "fabric/fabric.h"
+#include "plug/plug.h"
+#include "plug/server.h"
+#include "sys/list.h"
+#include "umad/umad.h"
+
+/* What epoll watches. */
+enum watch_kind { WATCH_LISTEN, WATCH_STOP, WATCH_CONN, WATCH_PIPE };
+struct watch { enum watch_kind kind; };
+
+enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_DEAD };
+
+struct conn {
+	struct watch sock, pipe;
+	struct list node;		/* server.fresh, files, issms or dead */
+	struct list ready;		/* server.ready: its file has messages */
+	enum conn_kind kind;
+	int fd;
+	pid_t pid;
+	uint64_t deadline;		/* CONN_NEW: for its request */
+	uint32_t ca;			/* index of its adapter */
+	uint8_t port;
+	struct umad_file *file;
+	bool full;			/* its socket has no room: EPOLLOUT is watched */
+	int pipe_fd;			/* CONN_ISSM: the write end; -1 */
+	bool is_open;			/* ... somebody has the path open */
+};
+
+struct plug_server {
+	const struct topo *topo;
+	struct fabric *fabric;
+	struct umad *umad;
+	uint64_t now;
+	int epoll, listener;
+	bool deaf;			/* no descriptors are left: not listening */
+	struct watch listen_watch, stop_watch;
+	struct list fresh, files, issms, dead, ready;
+};
+
+/* conn.c */
+void plugged_in(struct plug_server *s);
+void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
+void plugged_end(struct plug_server *s, struct conn *c);	/* is freed at the turn's end */
+void plugged_flush(struct plug_server *s, struct conn *c);
+void plugged_free(struct conn *c);
+
+/* request.c: the first message of a connection, and what a file says. */
+void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
+		int passed);
+void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
+	       int passed);
+
+/* issm.c */
+bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);
+void issm_look(struct plug_server *s, struct conn *c);
+void issm_look_all(struct plug_server *s);	/* at those that are not open */
+void issm_end(struct plug_server *s, struct conn *c);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric.c - urnic fabric: InfiniBand subnets on this machine (docs/fabric.md). */
+#include <argp.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "fabric/topo.h"
+#include "plug/plug.h"
+#include "plug/server.h"
+#include "sys/conf.h"
+#include "urnic.h"
+
+enum { FILE_MAX = 64 << 20, FAILED = 1 };
+
+struct options { const char *name, *file; };
+
+static const struct argp_option run_options[] = {
+	{ "fabric", 'F', "NAME", 0, "what programs call it; default: URNIC_FABRIC",
+	  0 },
+	{ 0 },
+};
+
+static error_t parse_run(int opt, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (opt) {
+	case 'F':
+		o->name = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->file)
+			argp_error(state, "one topology is enough: '%s'", arg);
+		o->file = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no topology is named");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* All of a file, or of standard input as "-".  NULL, and it has been said why. */
+static char *read_file(const char *name, size_t *len)
+{
+	FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+	char *text = NULL;
+	size_t cap = 0, n;
+
+	*len = 0;
+	while (f && !ferror(f) && !feof(f) && *len < FILE_MAX) {
+		if (*len == cap) {
+			char *more = realloc(text, cap = cap ? cap * 2 : 65536);
+
+			if (!more)
+				break;
+			text = more;
+		}
+		n = fread(text + *len, 1, cap - *len, f);
+		*len += n;
+	}
+	if (f && feof(f) && !ferror(f)) {
+		if (f != stdin)
+			fclose(f);
+		return text;
+	}
+	fprintf(stderr, "urnic fabric: %s: %s\n", name,
+		f && !ferror(f) ? "too long" : strerror(errno));
+	if (f && f != stdin)
+		fclose(f);
+	free(text);
+	return NULL;
+}
+
+static int read_topology(struct topo *t, const char *file)
+{
+	char err[TOPO_ERR];
+	size_t len;
+	char *text = read_file(file, &len);
+	int rc;
+
+	if (!text)
+		return -EINVAL;
+	rc = topo_parse(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len, err);
+	if (rc)
+		fprintf(stderr, "urnic fabric: %s\n", rc == -EINVAL ? err :
+			strerror(-rc));
+	free(text);
+	return rc;
+}
+
+/* SIGINT and SIGTERM as something to be read. */
+static int stop_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* How many there are, and how to get to the first adapter. */
+static void welcome(const struct topo *t, const char *name)
+{
+	uint32_t switches = 0, cas = 0, first = 0;
+
+	for (uint32_t i = t->nodes; i-- > 0; ) {
+		switches += t->node[i].type == TOPO_SWITCH;
+		cas += t->node[i].type == TOPO_CA;
+		if (t->node[i].type == TOPO_CA)
+			first = i;
+	}
+	printf("fabric %s: %u switch%s, %u adapter%s", name, switches,
+	       switches == 1 ? "" : "es", cas, cas == 1 ? "" : "s");
+	if (cas)
+		printf("; urnic run%s%s --hca '%s' -- opensm -f -",
+		       strcmp(name, "default") ? " --fabric " : "",
+		       strcmp(name, "default") ? name : "", t->node[first].id);
+	puts("");
+	fflush(stdout);
+}
+
+static int serve(const struct topo *t, const char *name)
+{
+	struct plug_server *s;
+	int stop = stop_signals(), rc = plug_server_new(&s, name, t);
+
+	if (rc) {
+		fprintf(stderr, "urnic fabric run: %s: %s\n", name,
+			rc == -EADDRINUSE ? "a fabric of that name runs here; name"
+			" this one with --fabric" :
+			rc == -EINVAL ? "a name is letters, digits, '.', '_' and '-'"
+			: strerror(-rc));
+		return FAILED;
+	}
+	welcome(t, name);
+	rc = stop < 0 ? -errno : plug_serve(s, stop);
+	plug_server_free(s);
+	if (rc)
+		fprintf(stderr, "urnic fabric run: %s\n", strerror(-rc));
+	return rc ? FAILED : 0;
+}
+
+static int cmd_fabric_run(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = run_options, .parser = parse_run, .args_doc = "TOPOLOGY",
+		.doc = "Run the InfiniBand subnet that the file TOPOLOGY describes,"
+		       " until SIGINT or SIGTERM; - is standard input.\vThe file is"
+		       " as ibnetdiscover writes and ibsim reads it.  Programs get"
+		       " to an adapter of it by `urnic run --hca NAME'.  Exit"
+		       " status: 2 for wrong arguments or a wrong topology.",
+	};
+	struct options o = { 0 };
+	struct topo t;
+	const struct conf *conf;
+	int rc;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	conf = conf_get();
+	if (!conf || read_topology(&t, o.file))
+		return EXIT_USAGE;
+	rc = serve(&t, o.name ? o.name : conf->fabric);
+	topo_free(&t);
+	return rc;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "run", cmd_fabric_run },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	int *at = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no command is named");
+		return 0;
+	case ARGP_KEY_ARG:
+		*at = state->next - 1;
+		state->next = state->argc;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_fabric(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.parser = parse, .args_doc = "COMMAND [ARG...]",
+		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
+		       " infiniband-diags manage as they do hardware.\vCommands:\n"
+		       "  run TOPOLOGY   run a subnet\n\n"
+		       "`urnic fabric COMMAND --help' explains a command.",
+	};
+	char name[40];
+	int at = 0;
+
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(commands[i].name, argv[at]) != 0)
+			continue;
+		snprintf(name, sizeof(name), "urnic fabric %s", argv[at]);
+		argv[at] = name;
+		return commands[i].run(argc - at, argv + at);
+	}
+	fprintf(stderr, "urnic fabric: no command '%s'; try `urnic fabric --help'\n",
+		argv[at]);
+	return EXIT_USAGE;
+}
