@@ -175,7 +175,7 @@ EXPORT const char *umad_common_mad_status_str(__be16 status)
 
 EXPORT const char *umad_sa_mad_status_str(__be16 status)
 {
-	uint8_t s = (uint8_t)(__builtin_bswap16(status) >> 8 & 0x7f);
+	uint8_t s = (uint8_t)(__builtin_bswap16(status) >> 8);
 
 	return s < COUNT(sa_statuses) ? sa_statuses[s] : "Undefined Error";
 }

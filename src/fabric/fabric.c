@@ -10,8 +10,8 @@
 
 enum {
 	VENDOR = 0x000000, DEVICE_CA = 0x0001, DEVICE_SWITCH = 0x0002,
-	WIDTHS = 1 | 2 | 4 | 8 | 16, WIDTH_USUAL = 1 | 2,	/* 1x, 4x */
-	SPEEDS = 7, EXT_SPEEDS = 15, EXT_USUAL = 3,		/* to EDR */
+	WIDTH_USUAL = 1 | 2,				/* 1x, 4x */
+	SPEED_USUAL = 7, EXT_USUAL = 3,			/* to EDR */
 	MTU_4096 = 5, VLS_8 = 4,
 };
 
@@ -49,18 +49,22 @@ static uint32_t cap_mask(const struct fab_port *p)
 	       CAP_MASK_NOTICE | CAP_REREGISTER;
 }
 
+/* A port can do what the topology says that it has enabled: a subnet manager
+ * enables all that is supported, and the link is to stay as fast as it is. */
 static void init_port_info(struct fab_port *p, const struct topo_port *t)
 {
 	bool said = t->width || t->speed || t->ext;
 	bool own = is_switch(p->node) && !p->num;
 
+	uint8_t width = t->width ? t->width : WIDTH_USUAL;
+	uint8_t speed = t->speed ? t->speed : SPEED_USUAL;
+	uint8_t ext = said ? t->ext : EXT_USUAL;
+
 	p->pi = (struct port_info){
 		.cap_mask = cap_mask(p), .local_port = p->num,
-		.width_supported = WIDTHS, .speed_supported = SPEEDS,
-		.ext_supported = EXT_SPEEDS,
-		.width_enabled = t->width ? t->width : WIDTH_USUAL,
-		.speed_enabled = t->speed ? t->speed : SPEEDS,
-		.ext_enabled = said ? t->ext : EXT_USUAL,
+		.width_supported = width, .width_enabled = width,
+		.speed_supported = speed, .speed_enabled = speed,
+		.ext_supported = ext, .ext_enabled = ext,
 		.state = PORT_DOWN, .phys_state = PHYS_POLLING,
 		.down_default = PHYS_POLLING,
 		.mtu = MTU_4096, .mtu_cap = MTU_4096, .vl_cap = VLS_8, .oper_vls = VLS_8,

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A fabric, and Debian's OpenSM and infiniband-diags on it, unmodified.
+
+Programs run as nobody.  docs/fabric.md.
+"""
+
+import ctypes
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from tool import bad, need
+
+SYSTEM = "/usr/lib/x86_64-linux-gnu/libibumad.so.3"
+
+TWO = """\
+Switch 4 "sw"
+[1] "H-a"[1]
+[2] "H-b"[1]
+
+Ca 1 "H-a"
+[1] "sw"[1]
+
+Ca 1 "H-b"
+[1] "sw"[2]
+"""
+
+
+def leaves(spines, leaves_, hosts):
+    """A fat tree of two levels, both ends of each link, as ibsim wants it."""
+    out = []
+    for s in range(spines):
+        out.append(f'Switch {leaves_} "S-spine{s}"')
+        out += [f'[{i + 1}] "S-leaf{i}"[{s + 1}]' for i in range(leaves_)]
+        out.append("")
+    for i in range(leaves_):
+        out.append(f'Switch {spines + hosts} "S-leaf{i}"')
+        out += [f'[{s + 1}] "S-spine{s}"[{i + 1}]' for s in range(spines)]
+        out += [f'[{spines + h + 1}] "H-n{i * hosts + h}"[1]' for h in range(hosts)]
+        out.append("")
+    for n in range(leaves_ * hosts):
+        out += [f'Hca 1 "H-n{n}"',
+                f'[1] "S-leaf{n // hosts}"[{spines + n % hosts + 1}]', ""]
+    return "\n".join(out)
+
+
+class Fabric:
+    def __init__(self, ns, text, *args):
+        self.ns, self.dir = ns, ns.stage.tmp / f"fabric{random.getrandbits(40):x}"
+        self.dir.mkdir()
+        self.dir.chmod(0o777)
+        file = self.dir / "topology"
+        file.write_text(text)
+        # OpenSM keeps lines of its log back unless it is told
+        (self.dir / "conf").write_text("force_log_flush TRUE\n")
+        self.proc = ns.start(ns.stage.urnic, "fabric", "run", *args, str(file))
+        self.proc.wait_output("fabric ")
+
+    def at(self, hca, **env):
+        """The namespace, in which programs stand at that adapter."""
+        return self.ns.with_env(URNIC_HCA=hca, OSM_CACHE_DIR=self.dir,
+                                OSM_TMP_DIR=self.dir, **env)
+
+    def run(self, hca, *argv, **kw):
+        return self.at(hca).run(*argv, **kw).out
+
+    def opensm(self, hca, *args, wait="SUBNET UP", ns=None):
+        need("opensm")
+        log = self.dir / f"log.{hca}"
+        proc = (ns or self.at(hca)).start("opensm", "-F", str(self.dir / "conf"),
+                                          "-f", str(log), *args)
+        proc.log = log
+        if wait:
+            wait_log(proc, wait)
+        return proc
+
+
+def wait_log(proc, text, timeout=20):
+    end = time.monotonic() + timeout
+    while text not in read(proc.log):
+        assert proc.running() and time.monotonic() < end, \
+            f"no {text!r}: {proc.describe()}\n{read(proc.log)}"
+        time.sleep(0.02)
+
+
+def read(log):
+    return log.read_text() if log.exists() else ""
+
+
+def errors(log):
+    """Lines of the level that OpenSM gives to errors."""
+    return [line for line in read(log).splitlines() if "] 0x01 -> " in line]
+
+
+def fields(out):
+    """Name:....value, as libibmad prints them."""
+    return dict(re.findall(r"^(\w[\w ]*):\.+(.*)$", out, re.M))
+
+
+@pytest.fixture
+def fabric(netns):
+    need("ibstat")
+
+    def start(text=TWO, *args):
+        return Fabric(netns, text, *args)
+    return start
+
+
+# The library
+
+def test_symbols_are_those_of_debian(stage):
+    need("nm")
+
+    def symbols(lib):
+        out = subprocess.run(["nm", "-D", "--with-symbol-versions", str(lib)],
+                             check=True, text=True, stdout=subprocess.PIPE).stdout
+        return sorted(re.findall(r" ([TA]) (\S*IBUMAD\S*)$", out, re.M))
+
+    assert len(symbols(SYSTEM)) == 42
+    assert symbols(stage.lib / "libibumad.so.3") == symbols(SYSTEM)
+
+
+def test_strings_are_those_of_debian(stage):
+    ours, theirs = (ctypes.CDLL(str(lib), mode=os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+                    for lib in (stage.lib / "libibumad.so.3", SYSTEM))
+
+    def same(name, *args):
+        got = []
+        for lib in (ours, theirs):
+            f = getattr(lib, name)
+            f.restype = ctypes.c_char_p
+            f.argtypes = [ctypes.c_uint16] * len(args)
+            got.append(f(*args))
+        assert got[0] == got[1], (name, args)
+
+    swap = [(v >> 8 | v << 8) & 0xffff for v in range(0x10000)]
+    for c in range(256):
+        same("umad_class_str", c)
+        for m in range(256):
+            same("umad_method_str", c, m)
+    for c in (1, 3, 4, 7, 0x81):
+        for a in swap[:0x120]:
+            same("umad_attribute_str", c, a)
+    for s in swap:
+        same("umad_common_mad_status_str", s)
+        same("umad_sa_mad_status_str", s)
+
+
+def test_addresses_are_laid_out_as_debian_does(stage):
+    """umad_set_*: the same bytes."""
+    rnd = random.Random(3)
+    libs = [ctypes.CDLL(str(lib), mode=os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+            for lib in (stage.lib / "libibumad.so.3", SYSTEM)]
+    for _ in range(200):
+        args = [rnd.getrandbits(16), rnd.getrandbits(24), rnd.getrandbits(4),
+                rnd.getrandbits(31)]
+        grh = bytes(rnd.getrandbits(8) for _ in range(44))
+        # Debian's library has the address without a P_Key index until a port
+        # has been opened: that one is not compared.
+        got = []
+        for lib in libs:
+            buf = ctypes.create_string_buffer(64)
+            lib.umad_set_addr(buf, *args)
+            lib.umad_set_grh(buf, grh)
+            net = ctypes.create_string_buffer(64)
+            lib.umad_set_addr_net(net, *args)
+            lib.umad_set_grh(net, None)
+            got.append(buf.raw + net.raw)
+        assert got[0] == got[1]
+
+
+# OpenSM
+
+def hidden(ns):
+    """Programs find nothing in /sys, and in /dev but null."""
+    null = ns.stage.tmp / "null"
+    null.touch()
+    script = (f"mount --bind /dev/null {null} && mount -t tmpfs none /sys && "
+              "mount -t tmpfs none /dev && : >/dev/null && "
+              f"mount --bind {null} /dev/null && exec \"$@\"")
+    return ns.with_(outer=["unshare", "-m", "sh", "-c", script, "sh"])
+
+
+def test_opensm_without_dev_and_sys(fabric):
+    f = fabric()
+    ns = hidden(f.at("a"))
+    out = ns.run("sh", "-c", "id -un; ls /dev /sys").out
+    assert out.split() == ["nobody", "/dev:", "null", "/sys:"]
+    sm = f.opensm("a", ns=ns)
+    assert errors(sm.log) == []
+    assert "SUBNET UP" in read(sm.log)
+
+
+def test_opensm_once(fabric):
+    f = fabric()
+    for _ in range(3):
+        f.run("b", "opensm", "-o", "-f", str(f.dir / "once"))
+    assert read(f.dir / "once").count("SUBNET UP") == 3
+
+
+def test_diags_see_a_managed_subnet(fabric):
+    f = fabric()
+    f.opensm("a")
+    out = f.run("b", "ibnetdiscover")
+    assert re.search(r'^Switch\t4 "S-0000000000200000"\t\t# "sw" base port 0 lid \d',
+                     out, re.M)
+    assert out.count("4xEDR") == 4
+    # what it prints can be run again
+    again = "\n".join(line for line in out.splitlines() if line)
+    assert again
+    out = f.run("b", "ibstat")
+    assert "CA 'ib_b'" in out
+    assert "State: Active" in out and "Rate: 100" in out
+    assert "Link layer: InfiniBand" in out
+    assert f.run("b", "ibstat", "-l") == "ib_b\n"
+    n = fields(f.run("b", "smpquery", "nodeinfo", "-D", "0,1,1"))
+    assert n["NodeType"] == "Channel Adapter"
+    assert n["Guid"] == "0x0000000000100000"
+    assert n["PortGuid"] == "0x0000000000100001"
+    p = fields(f.run("b", "smpquery", "portinfo", "-D", "0"))
+    assert (p["LinkState"], p["PhysLinkState"]) == ("Active", "LinkUp")
+    assert p["LinkWidthActive"] == "4X"
+    assert p["LinkSpeedExtActive"] == "25.78125 Gbps"
+    assert p["GidPrefix"] == "0xfe80000000000000"
+    s = fields(f.run("b", "smpquery", "switchinfo", "-D", "0,1"))
+    assert s["LinearFdbTop"] == "3"
+    assert s["StateChange"] == "0"
+    assert "SMINFO_MASTER" in f.run("b", "sminfo")
+    assert '[2] -> ca port {0x0000000000100003}[1]' in f.run("a", "ibtracert", "1", "3")
+    assert "0 bad nodes found" in f.run("b", "ibqueryerrors")
+    assert "3 valid lids dumped" in f.run("b", "dump_fts")
+    out = f.run("b", "iblinkinfo")
+    assert "Could be" not in out
+    assert fields(f.run("b", "perfquery", "-x", "3"))["PortXmitPkts"]
+
+
+def test_what_ibnetdiscover_prints_can_be_run(fabric):
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    out = f.run("n0", "ibnetdiscover")
+    g = Fabric(f.ns, out, "--fabric", "again")
+    ns = g.at("0x100000", URNIC_FABRIC="again")
+
+    def shape(text):
+        return [re.sub(r" lid .*", "", line) for line in text.splitlines()
+                if line and not line.startswith("#")]
+    assert shape(ns.run("ibnetdiscover").out) == shape(out)
+
+
+def test_port_disabled_and_enabled_again(fabric):
+    f = fabric()
+    f.opensm("a")
+    lid = re.search(r'"S-.*lid (\d+)', f.run("a", "ibnetdiscover"))[1]
+    f.run("a", "ibportstate", lid, "2", "disable")
+    assert "State: Down" in f.run("b", "ibstat")
+    f.run("a", "ibportstate", lid, "2", "enable")
+    end = time.monotonic() + 10     # trap 128 makes OpenSM look again
+    while "State: Active" not in f.run("b", "ibstat"):
+        assert time.monotonic() < end, f.run("b", "ibstat")
+        time.sleep(0.05)
+
+
+# Several programs at one adapter
+
+def test_a_second_opensm_at_the_same_adapter_is_refused(fabric):
+    f = fabric()
+    f.opensm("a")
+    second = f.at("a").start("opensm", "-f", str(f.dir / "second"))
+    assert second.wait(20) is not None, second.describe()
+    assert "Perhaps another instance of OpenSM is already running" in second.out
+
+
+def test_issm_ends_with_the_program(fabric):
+    f = fabric()
+    sm = f.opensm("a")
+    cap = "IsSM"
+    assert cap in f.run("b", "smpquery", "portinfo", "-D", "0,1,1")
+    sm.kill()
+    end = time.monotonic() + 5
+    while cap in f.run("b", "smpquery", "portinfo", "-D", "0,1,1"):
+        assert time.monotonic() < end
+    f.opensm("a")       # what the killed one had is free
+
+
+def test_many_programs_at_one_adapter(fabric):
+    f = fabric()
+    f.opensm("a")
+    procs = [f.at("a").start("ibnetdiscover") for _ in range(8)]
+    outs = []
+    for p in procs:
+        assert p.wait(30) == 0, p.describe()
+        outs.append(re.sub(r"^#.*\n", "", p.out, flags=re.M))
+    assert len(set(outs)) == 1
+
+
+# What can go wrong
+
+def test_the_fabric_is_killed(fabric):
+    """Programs get errors at once and do not hang."""
+    f = fabric()
+    server = f.at("a").start("ibping", "-S")
+    sm = f.opensm("b")
+    f.proc.kill()
+    assert server.wait(10) is not None
+    sm.signal(signal.SIGTERM)
+    assert sm.wait(20) is not None
+    out = f.at("a").run("ibstat", "ib_a", check=False).out
+    assert "no such fabric runs here; start one: urnic fabric run" in out
+
+
+def test_the_fabric_is_stopped_with_a_signal(fabric):
+    f = fabric()
+    f.proc.signal(signal.SIGINT)
+    assert f.proc.wait(5) == 0
+
+
+def test_no_adapter(fabric):
+    f = fabric()
+    out = f.ns.run("ibstat", check=False).out
+    assert "CA 'ib_" not in out
+    out = f.at("nobody's").run("ibstat", "x", check=False).out
+    assert "adapter nobody's of fabric default: the fabric has no such adapter" in out
+
+
+def test_two_fabrics_of_one_name(fabric):
+    f = fabric()
+    second = f.ns.run(f.ns.stage.urnic, "fabric", "run", str(f.dir / "topology"),
+                      check=False)
+    assert second.popen.returncode == 1
+    assert "a fabric of that name runs here; name this one with --fabric" in second.out
+
+
+def test_somebody_else_has_the_name(fabric, netns):
+    """Root's socket at nobody's address: not believed, and no hang."""
+    uid = subprocess.run(["id", "-u", "nobody"], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout.strip()
+    squatter = netns.start(
+        "/usr/bin/python3", "-c",
+        "import socket, time\n"
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        f"s.bind(b'\\0urnic/fabric/{uid}/default'); s.listen()\n"
+        "print('ready', flush=True); time.sleep(60)", user=None)
+    squatter.wait_output("ready")
+    out = netns.with_env(URNIC_HCA="a").run("ibstat", "x", check=False).out
+    assert "another user has that name" in out
+
+
+def test_wrong_topology(tmp_path):
+    file = tmp_path / "t.net"
+    file.write_text('Switch 4 "sw"\n[1] "H-a"[x]\n')
+    bad(2, f"{file}:2:11: expected the port at the other end, as [1], not 'x]'",
+        "fabric", "run", str(file))
+    bad(2, "No such file or directory", "fabric", "run", str(tmp_path / "none"))
+    bad(2, "no topology is named", "fabric", "run")
+    bad(2, "no command 'rum'", "fabric", "rum")
+    bad(2, "no command is named", "fabric")
+    bad(2, "a name is letters", "run", "--fabric", "a b", "--", "true")
+
+
+# ibsim, as a comparison
+
+def test_routes_are_those_over_ibsim(fabric):
+    """The same topology, the same OpenSM: the same tables."""
+    need("ibsim")
+    text = leaves(4, 4, 4)
+    f = fabric(text)
+    args = ["-o", "-D", "0x43", "--dump_files_dir"]
+    ours, theirs = f.dir / "ours", f.dir / "theirs"
+    for d in (ours, theirs):
+        d.mkdir()
+        d.chmod(0o777)
+    f.run("n0", "opensm", *args, str(ours), "-f", str(f.dir / "log"))
+    sim = f.ns.start("ibsim", "-s", str(f.dir / "topology"), library=False,
+                     stdin=subprocess.PIPE)
+    sim.wait_output("sim>")
+    # umad2sim makes a tree of files where it stands
+    f.ns.run("sh", "-c", "cd $OSM_TMP_DIR && exec \"$@\"", "sh", "opensm", *args,
+             str(theirs), "-f", str(f.dir / "log2"), library=False,
+             env={"LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so",
+                  "SIM_HOST": "H-n0", "OSM_CACHE_DIR": theirs, "OSM_TMP_DIR": theirs})
+    table = (ours / "opensm-lfts.dump").read_text()
+    assert table.count("Unicast lids") == 8
+    assert table == (theirs / "opensm-lfts.dump").read_text()
