@@ -21,7 +21,7 @@ static_assert(offsetof(struct ib_user_mad, addr) == 20, "ABI");
 static_assert(offsetof(struct ib_user_mad, addr.gid) == 36, "ABI");
 static_assert(offsetof(struct ib_user_mad, addr.pkey_index) == 56, "ABI");
 
-enum { OPENIB_OUI = 0x001405, VENDOR2 = 0x30, VENDOR2_LAST = 0x4f };
+enum { OPENIB_OUI = 0x001405, VENDOR2 = 0x30, VENDOR2_LAST = 0x4f, GONE_MS = 100 };
 
 EXPORT int umad_init(void)
 {
@@ -183,6 +183,13 @@ static int received(const struct ib_user_mad *mad, long n, size_t need, int *len
 	return -errno;
 }
 
+/* OpenSM asks again at once, for ever, and writes a line to its log each time: a
+ * fabric that has ended is told of ten times a second. */
+static void slow_down(int timeout_ms)
+{
+	poll(NULL, 0, timeout_ms < 0 || timeout_ms > GONE_MS ? GONE_MS : timeout_ms);
+}
+
 EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 {
 	size_t need = PLUG_HDR;
@@ -204,6 +211,8 @@ EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 		n = plug_recv(portid, umad, PLUG_HDR + (size_t)*length, &need);
 		/* another thread may have taken it */
 	} while (n == -EWOULDBLOCK && timeout_ms < 0);
+	if (n == -EIO)
+		slow_down(timeout_ms);
 	return received(umad, n, need, length);
 }
 
