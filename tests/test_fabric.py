@@ -265,6 +265,86 @@ def test_port_disabled_and_enabled_again(fabric):
         time.sleep(0.05)
 
 
+def test_sa_queries_of_many_records(fabric):
+    """RMPP: 36 KB of paths in one umad_send of OpenSM, and 100 KB by memfd."""
+    f = fabric(leaves(2, 4, 4))
+    f.opensm("n0")
+    out = f.run("n1", "saquery", "-p")
+    assert out.count("PathRecord dump") == (16 + 6) ** 2
+    assert out.count("\t\tdlid") == (16 + 6) ** 2
+    assert f.run("n15", "saquery", "NR").count("NodeRecord dump") == 22
+    g = Fabric(f.ns, leaves(2, 6, 6), "--fabric", "larger")
+    g.ns = g.ns.with_env(URNIC_FABRIC="larger")
+    g.opensm("n0")
+    out = g.run("n35", "saquery", "-p")
+    assert out.count("PathRecord dump") == (36 + 8) ** 2
+    assert errors(g.dir / "log.n0") == []
+
+
+def test_ibping_and_ibsysstat(fabric):
+    f = fabric()
+    f.opensm("a")
+    f.at("a").start("ibping", "-S")
+    f.at("a").start("ibsysstat", "-S")
+    time.sleep(0.2)
+    assert "3 received, 0% packet loss" in f.run("b", "ibping", "-c", "3", "-f", "1")
+    assert "received, 0% packet loss" in f.run("b", "ibping", "-c", "2", "-G", "0x100001")
+    assert "sysstat ping succeeded" in f.run("b", "ibsysstat", "1")
+    # an adapter's own LID leads to itself
+    assert "received, 0% packet loss" in f.run("a", "ibping", "-c", "2", "1")
+
+
+def test_counters(fabric):
+    f = fabric()
+    f.opensm("a")
+    f.run("b", "perfquery", "-R", "-a", "2")
+    before = fields(f.run("b", "perfquery", "-x", "2", "2"))
+    f.run("b", "perfquery", "1")
+    after = fields(f.run("b", "perfquery", "-x", "2", "2"))
+    # what the second and third program sent and got behind the reading
+    assert int(after["PortRcvPkts"]) > int(before["PortRcvPkts"])
+    assert int(after["PortRcvData"]) - int(before["PortRcvData"]) == \
+        72 * (int(after["PortRcvPkts"]) - int(before["PortRcvPkts"]))
+
+
+def test_osmtest(fabric):
+    need("osmtest")
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    inventory = str(f.dir / "osmtest.dat")
+    for flow in ("c", "v", "a", "s"):
+        out = f.run("n1", "osmtest", "-f", flow, "-i", inventory, "-l",
+                    str(f.dir / f"osmtest.{flow}"), timeout=100)
+        assert "OSMTEST: TEST \"" in out and "PASS" in out, (flow, out)
+
+
+ENGINES = ["minhop", "updn", "dnup", "ftree", "lash", "dor", "dfsssp", "sssp", "nue"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_routing_engines(fabric, engine):
+    f = fabric(leaves(2, 4, 2))
+    sm = f.opensm("n0", "-R", engine)
+    assert re.search(rf"{engine} tables configured on all switches", read(sm.log))
+    out = f.run("n1", "ibtracert", "-G", "0x100001", "0x10000f")
+    assert re.search(r"-> ca port {0x000000000010000f}.*n7", out), out
+
+
+def test_the_standby_takes_over(fabric):
+    f = fabric()
+    conf = f.dir / "conf"
+    conf.write_text("force_log_flush TRUE\nsminfo_polling_timeout 200\n"
+                    "polling_retry_number 2\n")
+    first = f.opensm("a")
+    second = f.opensm("b", wait="Entering STANDBY state")
+    first.kill()
+    wait_log(second, "Entering MASTER state")
+    wait_log(second, "SUBNET UP")
+    end = time.monotonic() + 10
+    while "sm guid 0x100003" not in f.run("a", "sminfo", check=False):
+        assert time.monotonic() < end
+
+
 # Several programs at one adapter
 
 def test_a_second_opensm_at_the_same_adapter_is_refused(fabric):

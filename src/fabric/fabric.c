@@ -9,6 +9,7 @@
 #include "fabric/model.h"
 
 enum {
+	RUN_MAX = 65536,
 	VENDOR = 0x000000, DEVICE_CA = 0x0001, DEVICE_SWITCH = 0x0002,
 	WIDTH_USUAL = 1 | 2,				/* 1x, 4x */
 	SPEED_USUAL = 7, EXT_USUAL = 3,			/* to EDR */
@@ -290,17 +291,14 @@ static void due_run(struct fabric *f)
 void fabric_run(struct fabric *f, uint64_t now)
 {
 	f->now = now > f->now ? now : f->now;
-	do {
-		while (!list_empty(&f->flying)) {
-			struct flight *fl = container_of(f->flying.next,
-							 struct flight, node);
+	due_run(f);
+	for (unsigned i = 0; i < RUN_MAX && !list_empty(&f->flying); i++) {
+		struct flight *fl = container_of(f->flying.next, struct flight, node);
 
-			list_del(&fl->node);
-			arrive(fl);
-			list_add_tail(&f->unused, &fl->node);
-		}
-		due_run(f);
-	} while (!list_empty(&f->flying));
+		list_del(&fl->node);
+		arrive(fl);
+		list_add_tail(&f->unused, &fl->node);
+	}
 }
 
 uint64_t fabric_next(const struct fabric *f)

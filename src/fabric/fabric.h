@@ -48,7 +48,8 @@ void fabric_free(struct fabric *f);
 int fabric_send(struct fabric *f, uint32_t node, uint8_t port,
 		const struct mad_pkt *pkt);
 
-/* Everything that is on its way arrives; what is due is done. */
+/* What is due is done, and what is on its way arrives; if that is very much, the
+ * rest of it with the next call, for which fabric_next() then says "now". */
 void fabric_run(struct fabric *f, uint64_t now);
 uint64_t fabric_next(const struct fabric *f);	/* when something is due */
 

@@ -175,16 +175,37 @@ int plug_send(int fd, const void *msg, size_t len)
 {
 	uint32_t say = PLUG_MAD;
 
-	return message_send(fd, &say, sizeof(say), msg, len, -1, false);
+	return message_send_any(fd, &say, sizeof(say), msg, len, false);
 }
 
 /* To look and to take are two calls: no other thread may come between. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
+/* All of a long message, or as much as tells its length. */
+static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
+{
+	long len = message_length(passed);
+
+	if (len > (long)size) {
+		*need = (size_t)len;
+		return -ENOSPC;
+	}
+	if (len < 0 || message_read(passed, msg, (size_t)len))
+		return -EIO;
+	message_recv(fd, NULL, 0, NULL, 0);
+	return len;
+}
+
 static long take(int fd, void *msg, size_t size, size_t *need)
 {
-	long n = message_recv(fd, msg, size, NULL, MSG_PEEK);
+	int passed;
+	long n = message_recv(fd, msg, size, &passed, MSG_PEEK);
 
+	if (passed >= 0) {
+		n = take_long(fd, msg, size, need, passed);
+		close(passed);
+		return n;
+	}
 	if (n > (long)size) {
 		*need = (size_t)n;
 		return -ENOSPC;

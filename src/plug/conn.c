@@ -12,7 +12,7 @@
 #include "plug/server_own.h"
 #include "sys/log.h"
 
-enum { AT_ONCE = 64, ROOM = 4096 };
+enum { AT_ONCE = 64, ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000;
 
 static bool watch(struct plug_server *s, struct conn *c, int op)
@@ -98,7 +98,9 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 
 	list_del(&c->ready);
 	while (!rc && (msg = umad_peek(c->file, &len))) {
-		rc = message_send(c->fd, NULL, 0, msg, len, -1, true);
+		rc = message_send_any(c->fd, NULL, 0, msg, len, true);
+		if (rc && rc != -EAGAIN && rc != -EIO)
+			rc = 0;		/* no memory for it: lost */
 		if (!rc)
 			umad_pop(c->file);
 	}
@@ -113,12 +115,12 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 
 static void read_some(struct plug_server *s, struct conn *c)
 {
-	uint8_t msg[ROOM];
+	uint8_t *msg = s->room;
 
 	for (unsigned i = 0; i < AT_ONCE && c->kind != CONN_DEAD; i++) {
 		struct plug_request req;
 		int passed = -1;
-		long n = message_recv(c->fd, msg, sizeof(msg), &passed, 0);
+		long n = message_recv(c->fd, msg, ROOM, &passed, 0);
 
 		if (n == -EWOULDBLOCK)
 			return;

@@ -3,11 +3,15 @@
 #include "plug/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "sys/fd.h"
 
 enum { FDS = 4 };
 
@@ -79,4 +83,63 @@ long message_recv(int fd, void *msg, size_t size, int *passed, int flags)
 		return errno == EAGAIN ? -EWOULDBLOCK : -EIO;
 	descriptors(&m, passed);
 	return n ? n : -EIO;
+}
+
+static int write_all(int fd, const char *from, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		ssize_t n = pwrite(fd, from + at, len - at, (off_t)at);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
+
+int message_send_any(int fd, const void *head, size_t head_len, const void *body,
+		     size_t body_len, bool dont_wait)
+{
+	int mem, rc;
+
+	if (body_len <= MESSAGE_LONG)
+		return message_send(fd, head, head_len, body, body_len, -1, dont_wait);
+	mem = fd_memory("urnic-mad", body_len);
+	if (mem < 0)
+		return mem;
+	rc = write_all(mem, body, body_len);
+	if (!rc && fcntl(mem, F_ADD_SEALS, SEALS))
+		rc = -errno;
+	if (!rc)
+		rc = message_send(fd, head, head_len, body, MESSAGE_HEAD, mem, dont_wait);
+	close(mem);
+	return rc;
+}
+
+long message_length(int passed)
+{
+	struct stat st;
+
+	if (fstat(passed, &st) || st.st_size <= 0 ||
+	    !fd_is_sealed(passed, (size_t)st.st_size, F_SEAL_SHRINK | F_SEAL_WRITE))
+		return -EPROTO;
+	return (long)st.st_size;
+}
+
+int message_read(int passed, void *to, size_t len)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		ssize_t n = pread(passed, (char *)to + at, len - at, (off_t)at);
+
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return -EPROTO;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
 }

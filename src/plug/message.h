@@ -16,4 +16,18 @@ int message_send(int fd, const void *head, size_t head_len, const void *body,
  * a descriptor that came along, the caller's, or -1; NULL: is closed. */
 long message_recv(int fd, void *msg, size_t size, int *passed, int flags);
 
+/* A message that is too long for a connection lies in a sealed memfd, which goes
+ * along with its first bytes. */
+enum { MESSAGE_LONG = 65536, MESSAGE_HEAD = 320 };
+
+/* As message_send(), by memfd where that is needed; -ENOMEM ... */
+int message_send_any(int fd, const void *head, size_t head_len, const void *body,
+		     size_t body_len, bool dont_wait);
+
+/* The length of what lies in a descriptor that came along; -EPROTO: it is not
+ * memory that its sender cannot change any more. */
+long message_length(int passed);
+/* Takes that many bytes out of it.  0 or -EPROTO. */
+int message_read(int passed, void *to, size_t len);
+
 #endif

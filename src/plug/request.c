@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -194,6 +195,19 @@ static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 		umad_refuse(c->file, msg, len, (uint32_t)-rc);
 }
 
+/* A message that lies in a memfd. */
+static void long_mad(struct plug_server *s, struct conn *c, int passed)
+{
+	long len = message_length(passed);
+	uint8_t *msg = len > 0 && len <= UMAD_MESSAGE_MAX ? malloc((size_t)len) : NULL;
+
+	if (msg && message_read(passed, msg, (size_t)len) == 0)
+		mad(s, c, msg, (size_t)len);
+	else
+		wrong(s, c, "a long message that cannot be read", (size_t)len);
+	free(msg);
+}
+
 void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
 	       int passed)
 {
@@ -201,7 +215,9 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 
 	if (len >= sizeof(say))
 		memcpy(&say, msg, sizeof(say));
-	if (say == PLUG_MAD)
+	if (say == PLUG_MAD && passed >= 0)
+		long_mad(s, c, passed);
+	else if (say == PLUG_MAD)
 		mad(s, c, msg + sizeof(say), len - sizeof(say));
 	else if (say == PLUG_REGISTER || say == PLUG_UNREGISTER)
 		agents(s, c, msg, len, passed);

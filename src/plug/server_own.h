@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "fabric/fabric.h"
+#include "plug/message.h"
 #include "plug/plug.h"
 #include "plug/server.h"
 #include "sys/list.h"
@@ -43,6 +44,7 @@ struct plug_server {
 	bool deaf;			/* no descriptors are left: not listening */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, dead, ready;
+	uint8_t room[MESSAGE_LONG + 64];	/* for one message */
 };
 
 /* conn.c */

@@ -14,7 +14,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 	struct ufix *x = ctx;
 
 	x->sent++;
-	if (!x->deaf)
+	if (!x->deaf && !rand_chance(&x->rand, x->loss))
 		umad_input(x->u, node, port, pkt);
 }
 

@@ -5,6 +5,7 @@
 #define UMAD_FIX_H
 
 #include "fabric/fix.h"
+#include "sys/rand.h"
 #include "umad/umad_own.h"
 
 struct ufix {
@@ -15,6 +16,8 @@ struct ufix {
 	unsigned told;			/* times that a file became readable */
 	unsigned sent;			/* packets that reached an adapter */
 	bool deaf;			/* they are lost there */
+	uint32_t loss;			/* ... or some of them: in a million */
+	struct prng rand;
 };
 
 enum { UFIX_A = 1, UFIX_B = 2, UFIX_LID_A = 2, UFIX_LID_B = 3 };

@@ -2,7 +2,7 @@
 /* input.c - what comes to QP0 or QP1 of an adapter's port: whose is it? */
 #include <string.h>
 
-#include "umad/umad_own.h"
+#include "umad/rmpp.h"
 
 enum { VENDOR_OUI = 37 };		/* of a vendor class with one: 13.6.2, RMPP's
 					 * header and a reserved byte before it */
@@ -16,7 +16,8 @@ static uint16_t pkey_index(const struct fabric_port_view *v, uint16_t pkey)
 	return 0;
 }
 
-static void give(struct agent *a, const struct mad_pkt *pkt)
+static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
+		 size_t len)
 {
 	const struct uport *port = a->file->port;
 	struct umad_hdr hdr = {
@@ -35,7 +36,7 @@ static void give(struct agent *a, const struct mad_pkt *pkt)
 		hdr.flow_label = be32(pkt->flow_label);
 		memcpy(hdr.gid, pkt->sgid, 16);
 	}
-	queue_message(a->file, &hdr, pkt->mad, MAD_SIZE);
+	queue_message(a->file, &hdr, msg, len);
 }
 
 static struct agent *by_tid(const struct uport *p, const struct mad_hdr *h)
@@ -74,9 +75,20 @@ static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 	return NULL;
 }
 
+void send_back(const struct uport *p, const struct mad_pkt *pkt, struct mad_pkt *back)
+{
+	back->hops = 0;
+	back->slid = pkt->dlid;
+	back->dlid = pkt->slid;
+	back->sqpn = pkt->dqpn;
+	back->dqpn = pkt->sqpn;
+	memcpy(back->sgid, pkt->dgid, 16);
+	memcpy(back->dgid, pkt->sgid, 16);
+	send_from(p, back);
+}
+
 /* Nobody serves that: Linux says so to a Get or a Set, and to nothing else. */
-static void unsupported(struct umad *u, uint32_t node, uint8_t port,
-			const struct mad_pkt *pkt)
+static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 {
 	struct mad_pkt back = *pkt;
 	struct mad_hdr *h = (struct mad_hdr *)back.mad;
@@ -86,46 +98,42 @@ static void unsupported(struct umad *u, uint32_t node, uint8_t port,
 	h->method = METHOD_GET_RESP;
 	h->status = be16(h->class == MAD_SM_DR ? MAD_BAD_ATTR | SMP_RETURN :
 						 MAD_BAD_ATTR);
-	back.hops = 0;
-	back.slid = pkt->dlid;
-	back.dlid = pkt->slid;
-	back.sqpn = pkt->dqpn;
-	back.dqpn = pkt->sqpn;
-	memcpy(back.sgid, pkt->dgid, 16);
-	memcpy(back.dgid, pkt->sgid, 16);
-	fabric_send(u->f, node, port, &back);
+	send_back(p, pkt, &back);
 }
 
-static void answered(struct uport *p, const struct mad_pkt *pkt)
+/* An answer that comes when all is over, or that nobody asked for, is dropped. */
+void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
+		  size_t len)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
-	struct agent *a = by_tid(p, h);
-	struct req *r = a && a->qpn == pkt->dqpn ? request_find(a, h) : NULL;
 
-	if (!r)
-		return;			/* too late, or nobody's */
-	request_free(r);
-	give(a, pkt);
+	if (mad_is_response(h)) {
+		struct req *r = request_find(a, h, false, pkt->slid);
+
+		if (!r)
+			return;
+		request_free(r);
+	}
+	give(a, pkt, msg, len);
 }
 
 void umad_input(struct umad *u, uint32_t node, uint8_t port,
 		const struct mad_pkt *pkt)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
-	struct uport *p = node < u->nodes && u->port[node] ?
-		&u->port[node][port - 1] : NULL;
-	struct agent *a;
+	struct uport nobody = { .u = u, .node = node, .num = port }, *p = &nobody;
+	struct agent *a = NULL;
 
 	if (h->base_version != MAD_BASE_VERSION)
 		return;
-	if (mad_is_response(h)) {
-		if (p)
-			answered(p, pkt);
-		return;
-	}
-	a = p ? by_method(p, h) : NULL;
-	if (a && a->qpn == pkt->dqpn)
-		give(a, pkt);
-	else
-		unsupported(u, node, port, pkt);
+	list_init(&nobody.agents);
+	if (node < u->nodes && u->port[node])
+		p = &u->port[node][port - 1];
+	a = mad_is_response(h) ? by_tid(p, h) : by_method(p, h);
+	if (a && a->qpn != pkt->dqpn)
+		a = NULL;
+	if (!a)
+		unsupported(p, pkt);
+	else if (!rmpp_input(a, pkt))
+		give_message(a, pkt, pkt->mad, MAD_SIZE);
 }

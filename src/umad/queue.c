@@ -11,7 +11,7 @@ void queue_message(struct umad_file *file, const struct umad_hdr *hdr,
 	struct umad *u = file->port->u;
 	struct unread *m = NULL;
 
-	if (file->unreads < UMAD_UNREAD)
+	if (file->unreads < UMAD_UNREAD && file->unread_bytes < UMAD_MESSAGE_MAX)
 		m = malloc(sizeof(*m) + UMAD_HDR + data_len);
 	if (!m) {
 		file->lost++;
@@ -21,6 +21,7 @@ void queue_message(struct umad_file *file, const struct umad_hdr *hdr,
 	memcpy(m->msg, hdr, UMAD_HDR);
 	memcpy(m->msg + UMAD_HDR, data, data_len);
 	((struct umad_hdr *)(void *)m->msg)->length = (uint32_t)m->len;
+	file->unread_bytes += m->len;
 	list_add_tail(&file->unread, &m->node);
 	if (file->unreads++ == 0)
 		u->ops->readable(u->ctx, file->owner);
@@ -42,6 +43,7 @@ void umad_pop(struct umad_file *file)
 	struct unread *m = container_of(file->unread.next, struct unread, node);
 
 	list_del(&m->node);
+	file->unread_bytes -= m->len;
 	file->unreads--;
 	free(m);
 }

@@ -5,18 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "umad/umad_own.h"
+#include "umad/rmpp.h"
 
-enum { RMPP_END = 36, TIMED_OUT = 110 };	/* the program's errno is Linux's */
+enum { TIMED_OUT = 110 };	/* the program's errno is Linux's */
 
 static struct list *bucket(struct umad_file *file, uint64_t tid)
 {
 	return &file->req[(tid ^ tid >> 32) % BUCKETS];
 }
 
-static uint64_t timeout(const struct req *r)
+int request_due(struct req *r, uint32_t ms)
 {
-	return r->hdr.timeout_ms * 1000000ull;
+	struct umad *u = r->agent->file->port->u;
+
+	return heap_set(&u->due, &r->due, u->now + ms * 1000000ull);
 }
 
 void request_free(struct req *r)
@@ -24,17 +26,20 @@ void request_free(struct req *r)
 	heap_del(&r->agent->file->port->u->due, &r->due);
 	list_del(&r->node);
 	r->agent->file->reqs--;
+	free(r->tx);
 	free(r);
 }
 
-struct req *request_find(struct agent *a, const struct mad_hdr *h)
+struct req *request_find(struct agent *a, const struct mad_hdr *h, bool answer,
+			 uint16_t lid)
 {
 	uint64_t tid = get_be64(h->tid);
 
 	list_for(node, bucket(a->file, tid)) {
 		struct req *r = container_of(node, struct req, node);
 
-		if (r->agent == a && r->tid == tid && r->pkt.mad[1] == h->class)
+		if (r->agent == a && r->tid == tid && r->pkt.mad[1] == h->class &&
+		    r->answer == answer && (!answer || r->pkt.dlid == lid))
 			return r;
 	}
 	return NULL;
@@ -52,25 +57,31 @@ void requests_drop(struct umad_file *file, const struct agent *a)
 	}
 }
 
-static void send(const struct umad_file *file, const struct mad_pkt *pkt)
+void send_from(const struct uport *p, const struct mad_pkt *pkt)
 {
 	/* no memory: lost, as on a wire */
-	fabric_send(file->port->u->f, file->port->node, file->port->num, pkt);
+	fabric_send(p->u->f, p->node, p->num, pkt);
+}
+
+/* The MAD's header comes back, as of a request that nobody answered. */
+void request_failed(struct req *r)
+{
+	r->hdr.status = TIMED_OUT;
+	queue_message(r->agent->file, &r->hdr, r->pkt.mad, MAD_HEAD);
+	request_free(r);
 }
 
 void request_run(struct req *r)
 {
-	struct umad_file *file = r->agent->file;
-
-	if (r->tries) {
+	if (r->tx) {
+		rmpp_tx_due(r);
+	} else if (r->tries) {
 		r->tries--;
-		send(file, &r->pkt);
-		heap_set(&file->port->u->due, &r->due, r->due.at + timeout(r));
-		return;
+		send_from(r->agent->file->port, &r->pkt);
+		request_due(r, r->hdr.timeout_ms);
+	} else {
+		request_failed(r);
 	}
-	r->hdr.status = TIMED_OUT;
-	queue_message(file, &r->hdr, r->pkt.mad, MAD_HEAD);
-	request_free(r);
 }
 
 /* The packet that hdr asks for, but for the MAD. */
@@ -104,59 +115,83 @@ static int address(const struct umad_file *file, const struct agent *a,
 	return 0;
 }
 
-/* Kept until its answer comes. */
-static int keep(struct agent *a, const struct umad_hdr *hdr,
-		const struct mad_pkt *pkt)
+struct req *request_keep(struct agent *a, const struct umad_hdr *hdr,
+			 const struct mad_pkt *pkt)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
 	struct umad_file *file = a->file;
 	struct req *r;
 
 	if (file->reqs >= UMAD_REQUESTS)
-		return -ENOSPC;
+		return NULL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return -ENOSPC;
+		return NULL;
 	*r = (struct req){ .agent = a, .tid = get_be64(h->tid), .tries = hdr->retries,
-			   .hdr = *hdr, .pkt = *pkt };
-	if (heap_set(&file->port->u->due, &r->due, file->port->u->now + timeout(r))) {
+			   .answer = mad_is_response(h), .hdr = *hdr, .pkt = *pkt };
+	if (request_due(r, hdr->timeout_ms)) {
 		free(r);
-		return -ENOSPC;
+		return NULL;
 	}
 	list_add_tail(bucket(file, r->tid), &r->node);
 	file->reqs++;
+	return r;
+}
+
+/* The TID of a request begins with its agent's number; its answer's does, too. */
+static void own_tid(const struct agent *a, uint8_t *mad)
+{
+	struct mad_hdr *h = (struct mad_hdr *)mad;
+
+	if (!mad_is_response(h))
+		h->tid = be64((uint64_t)a->hi_tid << 32 |
+			      (get_be64(h->tid) & 0xffffffff));
+}
+
+static int send_one(struct agent *a, const struct umad_hdr *hdr,
+		    const struct mad_pkt *pkt)
+{
+	bool keep = hdr->timeout_ms && !mad_is_response((const void *)pkt->mad);
+
+	if (keep && !request_keep(a, hdr, pkt))
+		return -ENOSPC;
+	send_from(a->file->port, pkt);
 	return 0;
+}
+
+static int write_from(struct agent *a, const struct umad_hdr *hdr,
+		      const uint8_t *mad, size_t len)
+{
+	size_t head = len < MAD_SIZE ? len : MAD_SIZE;
+	struct mad_pkt pkt;
+	const struct mad_hdr *h = (const struct mad_hdr *)pkt.mad;
+	/* as in Linux, the flag is all that a program sets of RMPP's header */
+	bool rmpp = a->reg.rmpp && rmpp_is_active(mad);
+	int rc = address(a->file, a, hdr, &pkt);
+
+	if (rc)
+		return rc;
+	memcpy(pkt.mad, mad, head);
+	own_tid(a, pkt.mad);
+	if (request_find(a, h, mad_is_response(h), pkt.dlid))
+		return -EINVAL;
+	if (rmpp)
+		return rmpp_send(a, hdr, &pkt, mad, len);
+	return len > MAD_SIZE ? -EINVAL : send_one(a, hdr, &pkt);
 }
 
 int umad_write(struct umad_file *file, const void *msg, size_t len, uint64_t now)
 {
 	struct umad *u = file->port->u;
 	struct umad_hdr hdr;
-	struct mad_pkt pkt;
-	struct mad_hdr *h = (struct mad_hdr *)pkt.mad;
 	struct agent *a;
-	int rc;
 
-	if (len < UMAD_HDR + RMPP_END || len > UMAD_HDR + MAD_SIZE)
+	if (len < UMAD_HDR + RMPP_HEAD || len > UMAD_MESSAGE_MAX)
 		return -EINVAL;
 	memcpy(&hdr, msg, UMAD_HDR);
 	a = hdr.agent < UMAD_AGENTS ? file->agent[hdr.agent] : NULL;
 	if (!a)
 		return -EINVAL;
 	u->now = now > u->now ? now : u->now;
-	rc = address(file, a, &hdr, &pkt);
-	if (rc)
-		return rc;
-	memcpy(pkt.mad, (const char *)msg + UMAD_HDR, len - UMAD_HDR);
-	if (!mad_is_response(h)) {
-		h->tid = be64((uint64_t)a->hi_tid << 32 |
-			      (get_be64(h->tid) & 0xffffffff));
-		if (request_find(a, h))
-			return -EINVAL;
-		rc = hdr.timeout_ms ? keep(a, &hdr, &pkt) : 0;
-		if (rc)
-			return rc;
-	}
-	send(file, &pkt);
-	return 0;
+	return write_from(a, &hdr, (const uint8_t *)msg + UMAD_HDR, len - UMAD_HDR);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "umad/rmpp.h"
 #include "umad/umad_own.h"
 
 int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops,
@@ -18,6 +19,7 @@ int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops,
 	u->ops = ops;
 	u->ctx = ctx;
 	heap_init(&u->due);
+	heap_init(&u->rx_due);
 	while (fabric_node(f, u->nodes))
 		u->nodes++;
 	u->port = calloc(u->nodes, sizeof(*u->port));
@@ -37,6 +39,7 @@ void umad_free(struct umad *u)
 		free(u->port[i]);
 	free(u->port);
 	heap_fini(&u->due);
+	heap_fini(&u->rx_due);
 	free(u);
 }
 
@@ -139,6 +142,7 @@ int umad_register(struct umad_file *file, const struct umad_reg *reg)
 	a->qpn = reg->class == MAD_SM_LID || reg->class == MAD_SM_DR ? QP_SMI : QP_GSI;
 	/* the upper half of TIDs; the top bit is for the fabric's own */
 	a->hi_tid = ++file->port->u->last_tid & 0x7fffffff;
+	list_init(&a->receiving);
 	file->agent[id] = a;
 	list_add_tail(&file->port->agents, &a->node);
 	return (int)id;
@@ -151,6 +155,7 @@ int umad_unregister(struct umad_file *file, uint32_t agent)
 	if (!a)
 		return -EINVAL;
 	requests_drop(file, a);
+	rmpp_rx_drop(a);
 	list_del(&a->node);
 	file->agent[agent] = NULL;
 	free(a);
@@ -164,9 +169,13 @@ void umad_run(struct umad *u, uint64_t now)
 	u->now = now > u->now ? now : u->now;
 	while ((top = heap_top(&u->due)) && top->at <= u->now)
 		request_run(container_of(top, struct req, due));
+	while ((top = heap_top(&u->rx_due)) && top->at <= u->now)
+		rmpp_rx_due(container_of(top, struct rmpp_rx, due));
 }
 
 uint64_t umad_next(const struct umad *u)
 {
-	return heap_next(&u->due);
+	uint64_t req = heap_next(&u->due), rx = heap_next(&u->rx_due);
+
+	return req < rx ? req : rx;
 }

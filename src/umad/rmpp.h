@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rmpp.h - messages longer than a MAD, in segments (IBA 13.6), as Linux does it
+ * for agents that ask for it: rmpp_tx.c sends, rmpp_rx.c receives.
+ *
+ * A message is the first segment's headers and the data of all of them.
+ */
+#ifndef UMAD_RMPP_H
+#define UMAD_RMPP_H
+
+#include "umad/umad_own.h"
+
+enum rmpp_type { RMPP_DATA = 1, RMPP_ACK, RMPP_STOP, RMPP_ABORT };
+
+enum { RMPP_ACTIVE = 1, RMPP_FIRST = 2, RMPP_LAST = 4, RMPP_FLAGS = 7 };
+
+/* 13.6.2.1, and Linux' names */
+enum rmpp_status {
+	RMPP_OK, RMPP_NO_RESOURCES = 1, RMPP_TOO_LONG_TIME = 118, RMPP_BAD_LENGTH,
+	RMPP_BAD_SEGMENT, RMPP_BAD_TYPE, RMPP_WINDOW_TOO_SMALL, RMPP_SEGMENT_TOO_BIG,
+	RMPP_BAD_STATUS, RMPP_BAD_VERSION,
+};
+
+enum {
+	RMPP_HEAD = 36,			/* where the payload length counts from */
+	RMPP_PAYLOAD = MAD_SIZE - RMPP_HEAD,
+};
+
+struct rmpp_hdr {
+	struct mad_hdr h;
+	uint8_t version, type, rtime_flags, status;
+	be32_t segment;
+	be32_t length;			/* of an ACK: the new window's last segment */
+} MAD_OVERLAY;
+
+static_assert(sizeof(struct rmpp_hdr) == RMPP_HEAD, "RMPP");
+
+static inline struct rmpp_hdr *rmpp_of(uint8_t *mad)
+{
+	return (struct rmpp_hdr *)mad;
+}
+
+/* Where a class's data begin, behind its own header; 0: it has no RMPP. */
+static inline unsigned rmpp_data_at(uint8_t class)
+{
+	switch (class) {
+	case MAD_SA:
+		return 56;
+	case 0x06: case 0x10: case 0x12:	/* device management and its like */
+		return 64;
+	default:
+		return class >= MAD_VENDOR2 && class <= MAD_VENDOR2_LAST ? 40 : 0;
+	}
+}
+
+static inline bool rmpp_is_active(const uint8_t *mad)
+{
+	const struct rmpp_hdr *r = (const struct rmpp_hdr *)mad;
+
+	return rmpp_data_at(r->h.class) && r->rtime_flags & RMPP_ACTIVE;
+}
+
+/* A message that an agent sends: its first segment goes out.  0 or -errno. */
+int rmpp_send(struct agent *a, const struct umad_hdr *hdr, const struct mad_pkt *pkt,
+	      const uint8_t *msg, size_t len);
+void rmpp_tx_due(struct req *r);
+
+/* What comes for an agent with RMPP.  False: it is none of RMPP's. */
+bool rmpp_input(struct agent *a, const struct mad_pkt *pkt);
+
+/* rmpp_tx.c, of rmpp_input(): an ACK, STOP or ABORT. */
+void rmpp_tx_answer(struct agent *a, const struct mad_pkt *pkt);
+/* rmpp_rx.c: a segment. */
+void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt);
+void rmpp_rx_drop(struct agent *a);		/* all of them */
+
+/* An RMPP packet without data, back to where pkt came from. */
+void rmpp_reply(struct agent *a, const struct mad_pkt *pkt, enum rmpp_type type,
+		uint8_t status, uint32_t segment, uint32_t window);
+
+#endif
