@@ -307,12 +307,13 @@ def test_counters(fabric):
         72 * (int(after["PortRcvPkts"]) - int(before["PortRcvPkts"]))
 
 
-def test_osmtest(fabric):
+@pytest.mark.parametrize("flows", ["cv", pytest.param("cavs", marks=pytest.mark.full)])
+def test_osmtest(fabric, flows):
     need("osmtest")
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")
     inventory = str(f.dir / "osmtest.dat")
-    for flow in ("c", "v", "a", "s"):
+    for flow in flows:
         out = f.run("n1", "osmtest", "-f", flow, "-i", inventory, "-l",
                     str(f.dir / f"osmtest.{flow}"), timeout=100)
         assert "OSMTEST: TEST \"" in out and "PASS" in out, (flow, out)

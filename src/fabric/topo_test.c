@@ -151,7 +151,8 @@ static const struct { const char *text, *err; } wrong[] = {
 	{ "width=32\n", "expected a number" },
 	{ "module=\"x\"\n", "module, include and do are ibsim's" },
 	{ "Ca 1 \"a\"\n@[1] \"b\"\n", "aliases are ibsim's" },
-	{ "Ca 1 \"\x01\"\n\x02\n", "f:2:1: expected Switch, Ca, Rt, switchguid=, caguid=,"
+	{ "Ca 1 \"a\x01\"\n", "f:1:6: expected the node's name in quotes" },
+	{ "Ca 1 \"a\" # \"\x01\"\n\x02\n", "f:2:1: expected Switch, Ca, Rt, switchguid=, caguid=,"
 	  " sysimgguid=, vendid=, devid=, width=, speed=, extspeed= or #, not byte 0x02" },
 };
 

@@ -128,6 +128,10 @@ int text_quoted(struct topo_read *r, struct topo_text *out)
 	end = memchr(r->at + 1, '"', (size_t)(r->stop - r->at - 1));
 	if (!end)
 		return -EINVAL;
+	for (const char *p = r->at + 1; p < end; p++) {
+		if (iscntrl((unsigned char)*p))
+			return -EINVAL;
+	}
 	*out = (struct topo_text){ r->at + 1, (size_t)(end - r->at - 1) };
 	r->at = end + 1;
 	return 0;
@@ -214,7 +218,8 @@ void text_copy(char *to, size_t size, struct topo_text from)
 {
 	size_t n = from.len < size - 1 ? from.len : size - 1;
 
-	memcpy(to, from.at, n);
+	for (size_t i = 0; i < n; i++)
+		to[i] = iscntrl((unsigned char)from.at[i]) ? '?' : from.at[i];
 	to[n] = '\0';
 }
 

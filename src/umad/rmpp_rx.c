@@ -6,7 +6,7 @@
 
 #include "umad/rmpp.h"
 
-enum { WINDOW = 64, AT_ONCE = 256 };
+enum { WINDOW = 64, AT_ONCE = 256, REMEMBERED = 1024 };
 static const uint64_t unfinished = 40000000000, finished = 10000000000;
 
 /* Same message: who sends it, and what it is. */
@@ -16,15 +16,22 @@ static bool same(const struct rmpp_rx *x, const struct mad_pkt *pkt)
 	       x->sqpn == pkt->sqpn && memcmp(x->class_to_method, pkt->mad + 1, 3) == 0;
 }
 
-static struct rmpp_rx *find(struct agent *a, const struct mad_pkt *pkt)
+static struct rmpp_rx *find_in(struct list *l, const struct mad_pkt *pkt)
 {
-	list_for(node, &a->receiving) {
+	list_for(node, l) {
 		struct rmpp_rx *x = container_of(node, struct rmpp_rx, node);
 
 		if (same(x, pkt))
 			return x;
 	}
 	return NULL;
+}
+
+static struct rmpp_rx *find(struct agent *a, const struct mad_pkt *pkt)
+{
+	struct rmpp_rx *x = find_in(&a->receiving, pkt);
+
+	return x ? x : find_in(&a->received, pkt);
 }
 
 static void let_go(struct rmpp_rx *x)
@@ -39,7 +46,7 @@ static void drop(struct rmpp_rx *x)
 {
 	heap_del(&x->agent->file->port->u->rx_due, &x->due);
 	let_go(x);
-	x->agent->file->rxs--;
+	*(x->done ? &x->agent->remembered : &x->agent->file->rxs) -= 1;
 	list_del(&x->node);
 	free(x);
 }
@@ -47,6 +54,8 @@ static void drop(struct rmpp_rx *x)
 void rmpp_rx_drop(struct agent *a)
 {
 	list_for_safe(node, &a->receiving)
+		drop(container_of(node, struct rmpp_rx, node));
+	list_for_safe(node, &a->received)
 		drop(container_of(node, struct rmpp_rx, node));
 }
 
@@ -115,16 +124,27 @@ static void ack(struct rmpp_rx *x, const struct mad_pkt *pkt)
 	rmpp_reply(x->agent, pkt, RMPP_ACK, 0, x->segment, x->window);
 }
 
+/* Kept a while, without its bytes, to answer what is sent again. */
+static void remember(struct rmpp_rx *x)
+{
+	struct agent *a = x->agent;
+	struct umad *u = a->file->port->u;
+
+	let_go(x);
+	x->done = true;
+	list_del(&x->node);
+	a->file->rxs--;
+	list_add_tail(&a->received, &x->node);
+	if (++a->remembered > REMEMBERED)
+		drop(container_of(a->received.next, struct rmpp_rx, node));
+	heap_set(&u->rx_due, &x->due, u->now + finished);
+}
+
 static void complete(struct rmpp_rx *x, const struct mad_pkt *pkt)
 {
-	struct umad *u = x->agent->file->port->u;
-
-	x->done = true;
 	ack(x, pkt);
 	give_message(x->agent, &x->first, x->msg, x->len);
-	let_go(x);
-	/* remembered, to answer what is sent again */
-	heap_set(&u->rx_due, &x->due, u->now + finished);
+	remember(x);
 }
 
 static void take(struct rmpp_rx *x, const struct mad_pkt *pkt)

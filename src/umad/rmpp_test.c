@@ -136,6 +136,25 @@ static void t_lengths(void **state)
 	}
 	assert_true(umad_next(x.u) != NEVER);	/* to answer repetitions */
 	ufix_run(&x, 10000000000);
+	assert_int_equal(a->agent[0]->remembered, 0);
+}
+
+/* Many, one behind the other, within the time that they are remembered. */
+static void t_many(void **state)
+{
+	(void)state;
+	for (uint64_t tid = 1; tid <= 3000; tid++) {
+		struct ufix_msg q = ask(tid, 1000, 3);
+		const uint8_t *m;
+		size_t len;
+
+		assert_int_equal(answer(&q, 300, 3), 0);
+		ufix_run(&x, 1000);
+		m = umad_peek(a, &len);
+		assert_non_null(m);
+		check(m, len, 300);
+		umad_pop(a);
+	}
 	assert_int_equal(a->rxs, 0);
 }
 
@@ -299,6 +318,7 @@ int main(void)
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
 		TEST(t_lengths),
+		TEST(t_many),
 		TEST(t_loss),
 		TEST(t_no_ack),
 		TEST(t_unfinished),

@@ -143,6 +143,7 @@ int umad_register(struct umad_file *file, const struct umad_reg *reg)
 	/* the upper half of TIDs; the top bit is for the fabric's own */
 	a->hi_tid = ++file->port->u->last_tid & 0x7fffffff;
 	list_init(&a->receiving);
+	list_init(&a->received);
 	file->agent[id] = a;
 	list_add_tail(&file->port->agents, &a->node);
 	return (int)id;

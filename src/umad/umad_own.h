@@ -16,7 +16,8 @@ struct agent {
 	uint32_t id, hi_tid;
 	struct umad_reg reg;
 	uint8_t qpn;
-	struct list receiving;		/* struct rmpp_rx */
+	struct list receiving, received;	/* struct rmpp_rx: not done, done */
+	uint32_t remembered;
 };
 
 /* A long message on its way out; segments are counted from 1. */
@@ -81,7 +82,7 @@ struct umad_file {
 	uint32_t unreads;
 	size_t unread_bytes;
 	uint64_t lost;			/* messages, for want of room */
-	uint32_t rxs;			/* struct rmpp_rx of its agents */
+	uint32_t rxs;			/* messages that its agents receive */
 	size_t rx_bytes;
 };
 
