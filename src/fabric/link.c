@@ -18,7 +18,9 @@ static uint8_t best_width(uint8_t common)
 
 static uint8_t highest(unsigned bits)
 {
-	return bits ? (uint8_t)(1u << (31 - __builtin_clz(bits))) : 0;
+	while (bits & (bits - 1))
+		bits &= bits - 1;
+	return (uint8_t)bits;
 }
 
 static bool trains(const struct fab_port *p)

@@ -124,6 +124,8 @@ int plug_open(const char *fabric, const char *hca, uint32_t port)
 	return fd;
 }
 
+/* The descriptors stay low: for a high one the kernel makes a larger table, which
+ * takes a program with threads 10 ms and more. */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
 	      size_t size)
 {
@@ -133,7 +135,6 @@ int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
 	if (pipe2(p, O_CLOEXEC))
 		return -errno;
 	close(p[0]);			/* who opens the path is the reader */
-	p[1] = fd_raise(p[1]);
 	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
 	fd = n < 0 || (size_t)n >= size ? -ENAMETOOLONG :
 		ask(fabric, hca, PLUG_ISSM, port, p[1], &status, sizeof(status));
@@ -141,7 +142,7 @@ int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
 		close(p[1]);
 		return fd;
 	}
-	return fd_raise(fd);
+	return fd;
 }
 
 int plug_register(int fd, const struct plug_register *reg)

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A fabric's process and programs, some of which say what they should not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plug/address.h"
+#include "plug/message.h"
+#include "plug/plug.h"
+#include "plug/server.h"
+#include "sys/rand.h"
+#include "umad/umad.h"
+#include "wire/mad.h"
+
+static const char topology[] =
+	"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[2]\n\nCa 1 \"H-a\"\n\n"
+	"Ca 2 \"H-b\" # \"a description\"\n";
+
+static struct topo topo;
+static struct plug_server *server;
+static pthread_t thread;
+static int stop;
+static char name[PLUG_NAME];
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	plug_serve(server, stop);
+	return NULL;
+}
+
+static int start(void **state)
+{
+	char err[TOPO_ERR];
+
+	(void)state;
+	snprintf(name, sizeof(name), "test-%d", getpid());
+	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
+	assert_int_equal(plug_server_new(&server, name, &topo), 0);
+	stop = eventfd(0, EFD_CLOEXEC);
+	return pthread_create(&thread, NULL, serve, NULL);
+}
+
+static int end(void **state)
+{
+	uint64_t one = 1;
+
+	(void)state;
+	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
+	pthread_join(thread, NULL);
+	plug_server_free(server);
+	topo_free(&topo);
+	close(stop);
+	return 0;
+}
+
+/* An adapter answers as it should: the fabric lives. */
+static void well(void)
+{
+	struct plug_port p;
+
+	assert_int_equal(plug_port(name, "a", 1, &p), 0);
+	assert_int_equal(p.state, 2);
+	assert_int_equal(p.rate, 100);
+	assert_int_equal(p.pkeys, 128);
+	assert_int_equal(p.pkey[0], 0xffff);
+}
+
+static void t_ask(void **state)
+{
+	struct plug_ca ca;
+	struct plug_port p;
+
+	(void)state;
+	well();
+	assert_int_equal(plug_ca(name, "H-b", &ca), 0);
+	assert_string_equal(ca.name, "ib_b");
+	assert_string_equal(ca.desc, "a description");
+	assert_int_equal(ca.ports, 2);
+	assert_int_equal(plug_ca(name, "a description", &ca), 0);
+	assert_int_equal(plug_ca(name, "sw", &ca), -ENODEV);
+	assert_int_equal(plug_ca(name, "c", &ca), -ENODEV);
+	assert_int_equal(plug_port(name, "b", 0, &p), -ENODEV);
+	assert_int_equal(plug_port(name, "b", 3, &p), -ENODEV);
+	assert_int_equal(plug_open(name, "b", 3), -ENODEV);
+	assert_int_equal(plug_ca("no-such", "a", &ca), -ENOENT);
+	assert_int_equal(plug_ca("a/b", "a", &ca), -EINVAL);
+	assert_int_equal(plug_ca("4294967296:x", "a", &ca), -EINVAL);
+}
+
+static void t_names(void **state)
+{
+	(void)state;
+	assert_int_equal(plug_check_name("default"), 0);
+	assert_int_equal(plug_check_name("1000:a.b_c-D"), 0);
+	assert_int_equal(plug_check_name(""), -EINVAL);
+	assert_int_equal(plug_check_name("1000:"), -EINVAL);
+	assert_int_equal(plug_check_name("x:a"), -EINVAL);
+	assert_int_equal(plug_check_name("-1:a"), -EINVAL);
+	assert_int_equal(plug_check_name("a b"), -EINVAL);
+	assert_int_equal(plug_check_name(
+		"01234567890123456789012345678901234567890"), -EINVAL);
+}
+
+static int reg(int fd, uint8_t class, uint64_t methods)
+{
+	struct plug_register r = { .say = PLUG_REGISTER, .class = class, .version = 1,
+				   .methods = { methods, 0 } };
+
+	return plug_register(fd, &r);
+}
+
+struct msg { struct umad_hdr hdr; uint8_t mad[MAD_SIZE]; };
+
+static long wait_msg(int fd, struct msg *m)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t need;
+
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	return plug_recv(fd, m, sizeof(*m), &need);
+}
+
+/* NodeInfo of the adapter itself. */
+static struct msg node_info(uint32_t agent, uint64_t tid)
+{
+	struct msg m = { .hdr = { .agent = agent, .timeout_ms = 1000,
+				  .lid = be16(LID_PERMISSIVE) } };
+	struct smp s = { .h = { .base_version = 1, .class = MAD_SM_DR,
+		.class_version = 1, .method = METHOD_GET, .tid = be64(tid),
+		.attr = be16(ATTR_NODE_INFO) },
+		.dr_slid = be16(LID_PERMISSIVE), .dr_dlid = be16(LID_PERMISSIVE) };
+
+	memcpy(m.mad, &s, sizeof(s));
+	return m;
+}
+
+static void t_file(void **state)
+{
+	int fd = plug_open(name, "a", 1), other = plug_open(name, "a", 1);
+	struct msg m, r;
+	size_t need = 0;
+
+	(void)state;
+	assert_true(fd >= 0 && other >= 0);
+	assert_int_equal(reg(fd, MAD_SM_DR, 2), 0);
+	assert_int_equal(reg(other, MAD_SM_DR, 2), -EINVAL);
+	assert_int_equal(plug_recv(fd, &m, sizeof(m), &need), -EWOULDBLOCK);
+	m = node_info(0, 5);
+	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
+	assert_int_equal(wait_msg(fd, &r), sizeof(r));
+	assert_int_equal(r.mad[3], METHOD_GET_RESP);
+	/* a buffer that is too small: it stays */
+	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
+	poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 10000);
+	assert_int_equal(plug_recv(fd, &r, 100, &need), -ENOSPC);
+	assert_int_equal(need, sizeof(r));
+	assert_int_equal(plug_recv(fd, &r, sizeof(r), &need), sizeof(r));
+	/* an agent that is not there: it comes back */
+	m.hdr.agent = 3;
+	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
+	assert_int_equal(wait_msg(fd, &r), UMAD_HDR + MAD_HEAD);
+	assert_int_equal(r.hdr.status, EINVAL);
+	assert_int_equal(plug_unregister(fd, 0), 0);
+	assert_int_equal(plug_unregister(fd, 0), -EINVAL);
+	assert_int_equal(reg(other, MAD_SM_DR, 2), 0);
+	close(fd);
+	close(other);
+}
+
+/* PortInfo's IsSM as the fabric says it: while the path is open. */
+static uint32_t cap_mask(void)
+{
+	struct plug_port p;
+
+	assert_int_equal(plug_port(name, "b", 2, &p), 0);
+	return p.cap_mask & 2;
+}
+
+static void t_issm(void **state)
+{
+	char path[32];
+	int fd = plug_issm(name, "b", 2, path, sizeof(path)), rd;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(cap_mask(), 0);
+	rd = open(path, O_NONBLOCK);
+	assert_true(rd >= 0);
+	assert_int_equal(cap_mask(), 2);
+	close(rd);
+	while (cap_mask())
+		;
+	rd = open(path, O_NONBLOCK);
+	assert_int_equal(cap_mask(), 2);
+	close(fd);
+	while (cap_mask())
+		;
+	close(rd);
+	assert_int_equal(plug_issm(name, "b", 2, path, 3), -ENAMETOOLONG);
+}
+
+static int dial(void)
+{
+	struct sockaddr_un a;
+	socklen_t len;
+	uid_t uid;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(plug_address(name, &a, &len, &uid), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&a, len), 0);
+	return fd;
+}
+
+/* The connection is closed; what comes before that is passed over. */
+static void closed(int fd)
+{
+	char buf[1024];
+	ssize_t n;
+
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		;
+	assert_true(n == 0 || errno == ECONNRESET);
+	close(fd);
+	well();
+}
+
+static void t_wrong_requests(void **state)
+{
+	struct plug_request req = { .version = PLUG_VERSION, .op = PLUG_OPEN, .port = 1,
+				    .hca = "a" };
+	char junk[5000] = { 0 };
+	int fd;
+
+	(void)state;
+	fd = dial();
+	send(fd, junk, 1, 0);
+	closed(fd);
+	fd = dial();
+	send(fd, junk, sizeof(junk), 0);
+	closed(fd);
+	fd = dial();
+	send(fd, &req, sizeof(req) - 1, 0);
+	closed(fd);
+	req.version = 99;
+	fd = dial();
+	send(fd, &req, sizeof(req), 0);
+	closed(fd);
+	req.version = PLUG_VERSION;
+	req.op = 77;
+	fd = dial();
+	send(fd, &req, sizeof(req), 0);
+	closed(fd);
+	req.op = PLUG_ISSM;		/* without a pipe, and with something else */
+	fd = dial();
+	send(fd, &req, sizeof(req), 0);
+	closed(fd);
+	fd = dial();
+	assert_int_equal(message_send(fd, NULL, 0, &req, sizeof(req), stop, false), 0);
+	closed(fd);
+	memset(req.hca, 'a', sizeof(req.hca));	/* without an end */
+	req.op = PLUG_CA;
+	fd = dial();
+	send(fd, &req, sizeof(req), 0);
+	closed(fd);
+}
+
+static void t_wrong_messages(void **state)
+{
+	struct plug_register r = { .say = PLUG_REGISTER, .class = 1, .version = 1 };
+	uint32_t say = PLUG_MAD;
+	char junk[200] = { 0 };
+	int fd, mem, p[2];
+
+	(void)state;
+	fd = plug_open(name, "a", 1);
+	send(fd, junk, sizeof(junk), 0);
+	closed(fd);
+	fd = plug_open(name, "a", 1);
+	send(fd, &say, sizeof(say), 0);
+	closed(fd);
+	fd = plug_open(name, "a", 1);
+	send(fd, &r, sizeof(r), 0);		/* nowhere to answer to */
+	closed(fd);
+	fd = plug_open(name, "a", 1);		/* a long message that is none */
+	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, stop, false), 0);
+	closed(fd);
+	fd = plug_open(name, "a", 1);		/* ... that its sender can change */
+	mem = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(mem, 100000), 0);
+	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, mem, false), 0);
+	closed(fd);
+	close(mem);
+	/* an answer that nobody can take harms nobody */
+	fd = plug_open(name, "a", 1);
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	for (unsigned i = 0; i < 100; i++)
+		assert_int_equal(message_send(fd, NULL, 0, &r, sizeof(r), p[1], false), 0);
+	assert_int_equal(reg(fd, MAD_PERF, 0), -ENOSPC);
+	close(p[0]);
+	close(p[1]);
+	close(fd);
+	well();
+}
+
+/* A program sends and sends and never reads: it is told once it does, and
+ * others are served meanwhile. */
+static void t_never_reads(void **state)
+{
+	enum { MANY = 20000 };
+	int fd = plug_open(name, "a", 1);
+	struct msg m, r;
+	unsigned got = 0;
+	size_t need;
+
+	(void)state;
+	assert_int_equal(reg(fd, MAD_SM_DR, 0), 0);
+	for (uint64_t i = 0; i < MANY; i++) {
+		m = node_info(0, i);
+		assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
+		if (i % 5000 == 0)
+			well();
+	}
+	well();
+	while (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 500) == 1) {
+		assert_true(plug_recv(fd, &r, sizeof(r), &need) > 0);
+		got++;
+	}
+	assert_true(got >= UMAD_UNREAD && got <= MANY);
+	close(fd);
+}
+
+/* Random bytes, random descriptors, random ends. */
+static void t_random(void **state)
+{
+	struct prng rand;
+
+	(void)state;
+	rand_seed(&rand, 5);
+	for (unsigned i = 0; i < 2000; i++) {
+		int fd = rand_below(&rand, 2) ? plug_open(name, "b", 2) : dial();
+		unsigned n = (unsigned)rand_below(&rand, 4);
+
+		assert_true(fd >= 0);
+		while (n--) {
+			uint8_t buf[512];
+			size_t len = rand_below(&rand, sizeof(buf)) + 1;
+
+			for (size_t k = 0; k < len; k++)
+				buf[k] = rand_below(&rand, 3) ? 0 :
+					 (uint8_t)rand_u64(&rand);
+			buf[0] = (uint8_t)rand_below(&rand, 4);
+			memset(buf + 1, 0, len > 4 ? 3 : len - 1);
+			message_send(fd, NULL, 0, buf, len,
+				     rand_below(&rand, 4) ? -1 : stop, true);
+		}
+		close(fd);
+	}
+	well();
+}
+
+/* The fabric ends: programs are told. */
+static void t_end(void **state)
+{
+	int fd = plug_open(name, "a", 1);
+	struct msg m = node_info(0, 1);
+	size_t need;
+
+	assert_int_equal(reg(fd, MAD_SM_DR, 0), 0);
+	end(state);
+	assert_int_equal(plug_recv(fd, &m, sizeof(m), &need), -EIO);
+	assert_int_equal(plug_send(fd, &m, sizeof(m)), -EIO);
+	assert_int_equal(reg(fd, MAD_SM_DR, 0), -EIO);
+	assert_int_equal(plug_ca(name, "a", &(struct plug_ca){ 0 }), -ENOENT);
+	close(fd);
+	assert_int_equal(start(state), 0);
+}
+
+static void t_one_name(void **state)
+{
+	struct plug_server *other;
+
+	(void)state;
+	assert_int_equal(plug_server_new(&other, name, &topo), -EADDRINUSE);
+	assert_int_equal(plug_server_new(&other, "a b", &topo), -EINVAL);
+	assert_int_equal(plug_server_new(&other, "12345:x", &topo), -EINVAL);
+	well();
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
+	const struct CMUnitTest tests[] = {
+		TEST(t_ask),
+		cmocka_unit_test(t_names),
+		TEST(t_file),
+		TEST(t_issm),
+		TEST(t_wrong_requests),
+		TEST(t_wrong_messages),
+		TEST(t_never_reads),
+		TEST(t_random),
+		TEST(t_end),
+		TEST(t_one_name),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
