@@ -102,6 +102,10 @@ def fields(out):
     return dict(re.findall(r"^(\w[\w ]*):\.+(.*)$", out, re.M))
 
 
+def lid_of_switch(f):
+    return re.search(r'"S-.*lid (\d+)', f.run("a", "ibnetdiscover"))[1]
+
+
 @pytest.fixture
 def fabric(netns):
     need("ibstat")
@@ -234,6 +238,10 @@ def test_diags_see_a_managed_subnet(fabric):
     assert '[2] -> ca port {0x0000000000100003}[1]' in f.run("a", "ibtracert", "1", "3")
     assert "0 bad nodes found" in f.run("b", "ibqueryerrors")
     assert "3 valid lids dumped" in f.run("b", "dump_fts")
+    assert "3 valid lids dumped" in f.run("b", "ibroute", lid_of_switch(f))
+    assert f.run("a", "ibhosts").count("ports 1") == 2
+    assert "fe80::10:3" in f.run("b", "ibaddr")
+    assert f.run("b", "smpdump", "-D", "0,1", "0x11").startswith("0101 0204")
     out = f.run("b", "iblinkinfo")
     assert "Could be" not in out
     assert fields(f.run("b", "perfquery", "-x", "3"))["PortXmitPkts"]
@@ -255,7 +263,7 @@ def test_what_ibnetdiscover_prints_can_be_run(fabric):
 def test_port_disabled_and_enabled_again(fabric):
     f = fabric()
     f.opensm("a")
-    lid = re.search(r'"S-.*lid (\d+)', f.run("a", "ibnetdiscover"))[1]
+    lid = lid_of_switch(f)
     f.run("a", "ibportstate", lid, "2", "disable")
     assert "State: Down" in f.run("b", "ibstat")
     f.run("a", "ibportstate", lid, "2", "enable")

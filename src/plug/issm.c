@@ -62,6 +62,8 @@ bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd)
 
 void issm_end(struct plug_server *s, struct conn *c)
 {
+	/* the program has the same open file, so to close it does not unwatch it */
+	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->pipe_fd, NULL);
 	close(c->pipe_fd);
 	c->pipe_fd = -1;
 	if (!c->is_open)
