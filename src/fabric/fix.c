@@ -120,6 +120,8 @@ static uint8_t way(const struct fix *x, uint32_t from, uint32_t to)
 	uint32_t *queue = calloc(x->t.nodes, sizeof(*queue)), n = 0;
 	uint8_t *first = calloc(x->t.nodes, 1), port;
 
+	assert_non_null(queue);
+	assert_non_null(first);
 	for (unsigned k = 1; k <= x->t.node[from].ports; k++) {
 		const struct topo_port *p = &x->t.node[from].port[k];
 
