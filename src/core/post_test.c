@@ -457,7 +457,7 @@ static void one_error_refuses_the_whole_batch(void **state)
 
 /* --- while requests are built ---------------------------------------------- */
 
-static void nothing_else_waits_for_a_builder(void **state)
+NO_TSA static void nothing_else_waits_for_a_builder(void **state)
 {
 	struct fix *f = fix_open(8);
 	struct qp *qp = ready_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
