@@ -65,9 +65,9 @@ int event_queue_post(struct event_queue *q)
 	if (!is_ours(q))
 		return -EBADF;
 	was = cancel_hold();
-	while (write(q->fd, &one, sizeof(one)) < 0 && !rc)
-		if (errno != EINTR)
-			rc = -errno;
+	do
+		rc = write(q->fd, &one, sizeof(one)) < 0 ? -errno : 0;
+	while (rc == -EINTR);
 	cancel_let(was);
 	return rc;
 }

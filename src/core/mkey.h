@@ -30,8 +30,8 @@ void mkey_table_fini(struct core *core);
 /* Give mk a key and publish it: it must be filled.  0 or -ENOMEM. */
 int mkey_add(struct core *core, struct mkey *mk);
 
-/* The key stops working.  Turn held: nobody is inside the region when this
- * returns, and nobody gets in after. */
+/* The key stops working for those who look it up from now on.  Who has looked it up
+ * before may use it until the turn that is under way has ended: turn_pass(). */
 void mkey_del(struct core *core, struct mkey *mk);
 
 /* Is there a place for key on the board: is it of the first 65,536? */

@@ -5,30 +5,60 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 union control {
 	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int[HOST_FDS]))];
+	char room[FDS_ROOM];
 };
+
+void fds_put(struct msghdr *m, struct cmsghdr *at, const int *fds, unsigned n)
+{
+	memset(at, 0, CMSG_SPACE(n * sizeof(int)));
+	m->msg_control = at;
+	m->msg_controllen = CMSG_SPACE(n * sizeof(int));
+	at->cmsg_level = SOL_SOCKET;
+	at->cmsg_type = SCM_RIGHTS;
+	at->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(at), fds, n * sizeof(int));
+}
 
 int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned n)
 {
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = iovcnt };
 	union control u;
 
-	if (n) {
-		memset(&u, 0, sizeof(u));
-		m.msg_control = &u;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		u.head.cmsg_level = SOL_SOCKET;
-		u.head.cmsg_type = SCM_RIGHTS;
-		u.head.cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(&u.head), fds, n * sizeof(int));
-	}
+	if (n)
+		fds_put(&m, &u.head, fds, n);
 	if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ||
 	       errno == ETOOMANYREFS ? -EAGAIN : -ESRCH;
+}
+
+void fds_close(int fd)
+{
+	const struct linger none = { 0 };
+
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fd);
+}
+
+static void take_fds(const struct cmsghdr *c, int *fds)
+{
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	for (size_t i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+		if (i < HOST_FDS)
+			fds[i] = fd;
+		else
+			fds_close(fd);
+	}
 }
 
 ssize_t fds_recv(int fd, void *buf, size_t size, int *fds)
@@ -43,6 +73,6 @@ ssize_t fds_recv(int fd, void *buf, size_t size, int *fds)
 	for (int i = 0; i < HOST_FDS; i++)
 		fds[i] = -1;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+		take_fds(c, fds);
 	return n;
 }

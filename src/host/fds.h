@@ -3,10 +3,18 @@
 #ifndef HOST_FDS_H
 #define HOST_FDS_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
 #include "host/host.h"
+
+/* The kernel closes what finds no room at the receiver's, and may take its time: so
+ * there is room for as many as it lets anybody send (SCM_MAX_FD). */
+enum { FDS_MAX = 253, FDS_ROOM = CMSG_SPACE(sizeof(int[FDS_MAX])) };
+
+/* n descriptors go along with m; at is the room for that. */
+void fds_put(struct msghdr *m, struct cmsghdr *at, const int *fds, unsigned n);
 
 /* fds: n <= HOST_FDS go along.  0, -EAGAIN, or -ESRCH: nobody is there. */
 int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned n);
@@ -14,5 +22,9 @@ int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned 
 /* As recv() with MSG_TRUNC.  fds[HOST_FDS]: those that came along, to be closed by
  * the caller, or -1. */
 ssize_t fds_recv(int fd, void *buf, size_t size, int *fds);
+
+/* Close one that came along: at once, even if it is a socket that was to linger.
+ * -1: there is none. */
+void fds_close(int fd);
 
 #endif

@@ -14,12 +14,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "host/fds.h"
@@ -54,6 +57,9 @@ void host_conn_close(struct host *h, struct conn *c)
 
 	if (c->fd < 0)
 		return;
+	fds_close(c->proof);
+	c->proof = -1;
+	c->claimed = 0;
 	/* Not by close() alone: a copy of the process may hold it open. */
 	epoll_ctl(h->epfd, EPOLL_CTL_DEL, c->fd, NULL);
 	close(c->fd);
@@ -117,6 +123,9 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 {
 	bool foreign = !user_is_ours(&h->user, uid, c->pid);
 
+	assert(c->fd >= 0);
+	fds_close(c->proof);
+	c->proof = -1;
 	if ((c->stranger || c->foreign != foreign) && !has_room(h, uid, foreign))
 		return false;
 	*count_of(h, c) -= 1;
@@ -137,6 +146,7 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
+	c->proof = -1;
 	c->slot = slot;
 	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
 	c->stranger = !slot && c->foreign;
@@ -156,14 +166,21 @@ fail:
 	return NULL;
 }
 
+int host_proof(const struct host *h)
+{
+	return geteuid() != h->user.uid ? h->listen_fd : -1;
+}
+
 /* fd leads to slot's process.  Takes it over. */
 static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 {
 	struct msg_hello hello;
+	struct iovec iov = { &hello, sizeof(hello) };
+	int proof = host_proof(h);
 	struct conn *c;
 
 	msg_put_hello(&hello, h->slot);
-	if (send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+	if (fds_send(fd, &iov, 1, &proof, proof >= 0)) {
 		h->not_before[slot] = clock_ns() + AGAIN_NS;
 		close(fd);
 		return -ESRCH;
@@ -329,7 +346,28 @@ uid_t host_uid(const struct host *h)
 	return h->user.uid;
 }
 
-int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid)
+/* Is fd the socket that listens as slot, made by this user and process? */
+static bool is_listener(int fd, uint16_t slot, uid_t uid, pid_t pid)
+{
+	struct sockaddr_un a = { 0 };
+	socklen_t len = sizeof(a), size = sizeof(int);
+	int listens = 0, n;
+	char name[NAME_MAX_LEN];
+	uid_t its;
+	pid_t by;
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
+	    !listens || name_cred(fd, &its, &by) || its != uid || by != pid ||
+	    getsockname(fd, (struct sockaddr *)&a, &len) || a.sun_family != AF_UNIX)
+		return false;
+	n = snprintf(name, sizeof(name), "urnic/%u", slot);
+	len -= (socklen_t)offsetof(struct sockaddr_un, sun_path);
+	return len > (socklen_t)n && !a.sun_path[0] &&
+	       !memcmp(a.sun_path + 1, name, (size_t)n) &&
+	       (len == (socklen_t)n + 1 || a.sun_path[n + 1] == '/');
+}
+
+int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid, int proof)
 {
 	uid_t owner;
 	pid_t its;
@@ -337,8 +375,10 @@ int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid)
 
 	if (rc)
 		return rc;
-	/* 0: of another pid namespace, as many are. */
-	if (its != pid || (pid == 0 && !user_is_same(&h->user, owner, *uid)))
+	/* A number of 0 is of another pid namespace, as many are. */
+	if (its != pid || !(user_is_same(&h->user, owner, *uid) ||
+			    (pid && owner == *uid) ||
+			    is_listener(proof, slot, owner, its)))
 		return -EPERM;
 	*uid = owner;
 	return 0;

@@ -22,6 +22,7 @@ struct conn {
 	bool greeted;			/* what comes now are datagrams */
 	uint16_t claimed;		/* by its greeting, but not judged yet; */
 	uint64_t judge_by;		/* .. at the latest then */
+	int proof;			/* a descriptor that came with it; or -1 */
 	bool foreign;			/* another user's */
 	bool stranger;			/* .. and not proven yet */
 	uid_t uid;			/* of a slot's process: when it took the slot */
@@ -62,7 +63,9 @@ void host_bury(struct host *h);				/* free the dead */
 
 /* A process that the kernel shows as *uid and pid says that slot is its own.  0: it
  * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it
- * is not; -EAGAIN: that cannot be said now. */
-int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid);
+ * is not; -EAGAIN: that cannot be said now.  After setuid() the numbers of a process
+ * prove nothing, since another program of the same number may have had the connection
+ * before: then proof has to be the slot's listening socket, which nobody else has. */
+int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid, int proof);
 
 #endif

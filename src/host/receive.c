@@ -69,7 +69,8 @@ static void deliver(struct host *h, const struct dgram *d)
 	h->ops->datagram(h->arg, d);
 }
 
-void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, int proof, void *buf,
+		     size_t len)
 {
 	struct dgram d;
 	uint16_t slot;
@@ -80,7 +81,7 @@ void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	}
 	/* After setuid() its slot tells whose it is. */
 	if (may_forward(h, uid, pid) ||
-	    (slot && !host_owns(h, slot, &uid, pid) && may_forward(h, uid, pid)))
+	    (slot && !host_owns(h, slot, &uid, pid, proof) && may_forward(h, uid, pid)))
 		deliver(h, &d);
 	else
 		refuse(h, uid, pid);
@@ -97,7 +98,7 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 		garbage(h, c);
 		return;
 	}
-	rc = host_owns(h, slot, &uid, c->pid);
+	rc = host_owns(h, slot, &uid, c->pid, c->proof);
 	if (rc == -EAGAIN && slot > SLOT_NAMED && clock_ns() < c->judge_by) {
 		c->claimed = slot;
 		return;
@@ -109,8 +110,7 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 			log_warn("process %d of user %u says that slot %u is its own, "
 				 "but the kernel does not confirm it%s: what it says "
 				 "is ignored", (int)c->pid, (unsigned)c->uid, slot,
-				 c->pid ? "" : " (it is in another pid namespace, and "
-				 "has changed its user)");
+				 c->pid ? "" : " (it is in another pid namespace)");
 		return;
 	}
 	if (!host_conn_prove(h, c, slot, uid)) {
@@ -154,6 +154,8 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 
 	if (!c->greeted) {
 		c->judge_by = clock_ns() + JUDGE_NS;
+		c->proof = fds[0];		/* ours now */
+		fds[0] = -1;
 		if (msg_get_hello(h->buf, len, &slot))
 			garbage(h, c);
 		else
@@ -188,7 +190,8 @@ static void conn_run(struct host *h, struct conn *c)
 {
 	int fds[HOST_FDS];
 
-	if (!is_settled(h, c))
+	/* It was closed for another that came in the same run. */
+	if (c->fd < 0 || !is_settled(h, c))
 		return;
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
@@ -204,8 +207,7 @@ static void conn_run(struct host *h, struct conn *c)
 		else		/* cut off: its length alone is refused */
 			take(h, c, (size_t)n, fds);
 		for (int j = 0; j < HOST_FDS; j++)
-			if (fds[j] >= 0)
-				close(fds[j]);
+			fds_close(fds[j]);
 	}
 }
 

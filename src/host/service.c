@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "host/fds.h"
 #include "host/host.h"
 #include "host/msg.h"
 #include "host/services.h"
@@ -117,7 +118,8 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 	struct sockaddr_un a;
 	struct msghdr m = { .msg_name = &a, .msg_iov = iov,
 			    .msg_iovlen = d->iovcnt + 1 };
-	int rc = set_name(&a, name, &m.msg_namelen);
+	int rc = set_name(&a, name, &m.msg_namelen), proof = host_proof(host);
+	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } u;
 
 	if (rc || d->len > BUF - sizeof(head))
 		return rc ? rc : -EMSGSIZE;
@@ -128,6 +130,8 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 	}
 	msg_put_dgram(&head, d, host_slot(host));
 	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
+	if (proof >= 0)
+		fds_put(&m, &u.head, &proof, 1);
 	if (sendmsg(all->tx_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -EAGAIN;
@@ -164,9 +168,11 @@ static bool sender_of(struct msghdr *m, struct ucred *cred)
 	return false;
 }
 
-/* Descriptors that somebody sends along are closed. */
-static void close_fds(struct msghdr *m)
+/* Descriptors that came along are closed.  The first of them, or -1, stays open. */
+static int close_fds(struct msghdr *m)
 {
+	int first = -1;
+
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -174,26 +180,33 @@ static void close_fds(struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			close(fd);
+			if (first < 0)
+				first = fd;
+			else
+				fds_close(fd);
 		}
 	}
+	return first;
 }
 
 static bool take_one(struct service *s)
 {
 	uint8_t buf[BUF] __attribute__((aligned(8)));
-	char control[256] __attribute__((aligned(8)));
+	char control[FDS_ROOM + CMSG_SPACE(sizeof(struct ucred))]
+		__attribute__((aligned(8)));
 	struct iovec iov = { buf, sizeof(buf) };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
 			    .msg_control = control, .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct ucred from;
+	int proof;
 
 	if (n < 0)
 		return false;
-	close_fds(&m);
+	proof = close_fds(&m);
 	if (n > 0 && !(m.msg_flags & MSG_TRUNC) && sender_of(&m, &from))
-		host_take_dgram(s->host, from.uid, from.pid, buf, (size_t)n);
+		host_take_dgram(s->host, from.uid, from.pid, proof, buf, (size_t)n);
+	fds_close(proof);
 	return true;
 }
 

@@ -232,6 +232,34 @@ static void a_window_is_planned_once(void **state)
 	fix_close(f);
 }
 
+/* SQD in the middle of a message: the rest goes out, and then it is told. */
+static void draining_ends(enum ibv_qp_type type)
+{
+	struct fix *f = fix_open(type, NULL);
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	struct qp *qp = f->p.qp[0];
+
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100000, 0);
+	plan(f, 0);
+	commit(f, 0, 3);
+	assert_int_equal(qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY,
+				   f->s->now), 0);
+	assert_true(qp->draining);
+	due_add(qp->core, qp);
+	fix_quiet(f);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_false(qp->draining);
+	assert_int_equal(sim_event(f->s, 0), IBV_EVENT_SQ_DRAINED);
+	fix_close(f);
+}
+
+static void draining_in_the_middle(void **state)
+{
+	(void)state;
+	draining_ends(IBV_QPT_RC);
+	draining_ends(IBV_QPT_UC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +269,7 @@ int main(void)
 		cmocka_unit_test(answers_are_owed_until_they_are_taken),
 		cmocka_unit_test(unreliable_ones_complete_when_taken),
 		cmocka_unit_test(a_window_is_planned_once),
+		cmocka_unit_test(draining_in_the_middle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

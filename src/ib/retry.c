@@ -284,7 +284,7 @@ static void probe(struct ib_qp *q, uint64_t now)
 	set_probe(q, now);
 }
 
-static uint64_t unreliable_run(struct ib_qp *q, uint64_t now)
+static void unreliable_run(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
@@ -294,7 +294,6 @@ static uint64_t unreliable_run(struct ib_qp *q, uint64_t now)
 			due_add(q->qp->core, q->qp);
 	}
 	req_tell_error(q, now);
-	return NEVER;
 }
 
 uint64_t req_run(struct ib_qp *q, uint64_t now)
@@ -302,12 +301,14 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 	struct ib_req *r = &q->req;
 	struct qp *qp = q->qp;
 
-	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
-		qp_drained(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
 	if (qp->type != IBV_QPT_RC)
-		return unreliable_run(q, now);
+		unreliable_run(q, now);
+	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
+		qp_drained(qp);
+	if (qp->type != IBV_QPT_RC)
+		return NEVER;
 	if (now < r->rnr_until)
 		return r->rnr_until;
 	if (r->at.psn == r->una) {

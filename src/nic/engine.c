@@ -168,8 +168,14 @@ static void flush(struct engine *e, uint64_t now)
 	was = cancel_hold();
 	for (; i < b->n; i = end) {
 		end = run_end(b, i);
-		if (!b->v[i].len)
+		if (!b->v[i].len) {
+			/* A run is sealed for its places in it: without its
+			 * head the rest cannot be sent either. */
+			while (++i < b->n && b->v[i].seg)
+				not_taken(e, i);
+			end = i;
 			continue;
+		}
 		if (by_pipe(e, i)) {
 			send_piped(e, i, end, now);
 			continue;
@@ -300,8 +306,10 @@ static void put_mads(struct engine *e, uint64_t now)
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
 {
-	if (qp->planned)
+	if (qp->planned) {
+		e->core->spent += e->batch.n;
 		flush(e, now);
+	}
 	if (e->core->leaving)
 		last_turn(e, qp, now);
 	else if (qp_turn(e, qp, now))

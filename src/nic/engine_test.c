@@ -39,6 +39,7 @@ static struct {
 	struct link link;
 	struct fake fake[QPS];
 	unsigned room;			/* what the link takes */
+	unsigned share;			/* what a QP gives at a time */
 	unsigned waiting;		/* what came in: no packet of anybody's */
 	int error;
 	unsigned n;			/* on the wire */
@@ -58,7 +59,8 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 
 	(void)now;
 	f->hurried = qp->core->hurry;
-	for (i = f->sent; i < f->n && batch_has_room(b, 1, 0); i++) {
+	for (i = f->sent; i < f->n && i - f->sent < t.share && batch_has_room(b, 1, 0);
+	     i++) {
 		struct dgram *d = batch_next(b);
 
 		d->ifindex = (uint32_t)(f - t.fake) + 1;
@@ -159,6 +161,7 @@ NO_TSA static int begin(void **state)
 	t.e->link = &t.link;
 	t.e->port_due = NEVER;
 	t.room = WIRE;
+	t.share = BATCH_MAX;
 	for (int i = 0; i < QPS; i++) {
 		t.fake[i].qp.core = &t.core;
 		t.fake[i].qp.transport = &fake_transport;
@@ -248,6 +251,22 @@ static void a_turn_is_bounded(void **state)
 	assert_int_equal(did.next, 0);			/* at once */
 	while (due_any(&t.core))
 		engine_output(t.e, NULL, 0, 64);
+	all_went_out();
+}
+
+/* ... also of a QP that gives a few at a time, and has many. */
+static void so_is_one_of_small_portions(void **state)
+{
+	struct engine_did did;
+
+	(void)state;
+	t.share = 32;
+	wants(0, 900);
+	did = engine_output(t.e, NULL, 0, ENGINE_TX);
+	assert_in_range(t.n, ENGINE_TX, ENGINE_TX + 32);
+	assert_int_equal(did.output, t.n);
+	while (due_any(&t.core))
+		engine_output(t.e, NULL, 0, ENGINE_TX);
 	all_went_out();
 }
 
@@ -416,6 +435,7 @@ int main(void)
 		TEST(what_is_due_goes_out),
 		TEST(a_full_link_gets_the_rest_later),
 		TEST(a_turn_is_bounded),
+		TEST(so_is_one_of_small_portions),
 		TEST(silence_is_judged_when_all_is_heard),
 		TEST(an_endless_stream_is_no_answer),
 		TEST(who_does_not_look_does_not_judge),

@@ -93,7 +93,7 @@ static bool put(int mem, uintptr_t dst, const uint8_t *src, size_t n)
 
 static int write_private(uintptr_t dst, const uint8_t *src, size_t n)
 {
-	int mem = open_proc("/proc/self/mem", O_RDWR);
+	int mem = open_proc("/proc/thread-self/mem", O_RDWR);
 	size_t body = n > LAST ? n - LAST : 0;
 	bool did;
 
@@ -134,7 +134,7 @@ static int write_mapping(const struct mapping *m, uintptr_t dst, const uint8_t *
 
 int pinned_write(void *dst, const void *src, size_t n)
 {
-	struct maps m = { .fd = open_proc("/proc/self/maps", O_RDONLY) };
+	struct maps m = { .fd = open_proc("/proc/thread-self/maps", O_RDONLY) };
 	uintptr_t at = (uintptr_t)dst;
 	const uint8_t *from = src;
 	struct mapping map;

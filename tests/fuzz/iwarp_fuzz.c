@@ -340,7 +340,7 @@ static void done(struct world *w)
 	poll(w);
 	check_memory(w->read_only, 2);
 	check_memory(w->foreign, 3);
-	sim_unpair(w->s, &w->p);
+	sim_unpair(&w->p);
 	w->raw->ops->close(w->raw);
 	MUST(mr_dereg(w->mr) == 0 && mr_dereg(w->read_only_mr) == 0 &&
 	     mr_dereg(w->foreign_mr) == 0 && pd_free(w->other_pd) == 0);

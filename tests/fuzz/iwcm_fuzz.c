@@ -381,7 +381,7 @@ static void finish(void)
 	run(SEC);
 	sim_run(w.s, 20 * SEC);
 	for (int i = 0; i < ENDS; i++)
-		sim_unpair(w.s, &w.p[i]);
+		sim_unpair(&w.p[i]);
 	iw_run(w.cm, w.s->now);
 	MUST(w.cm->iw->n == 0 && w.cm->iw->half_n == 0);
 	MUST(cm_deadline(w.cm) == NEVER);
