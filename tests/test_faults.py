@@ -370,7 +370,7 @@ def test_second_user_refuses(netns_pair, faults, user, share):
     first.finish()
 
 
-SQUAT = """
+SQUAT_ALL = """
 import resource, socket, sys, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192),) * 2)
@@ -392,7 +392,7 @@ time.sleep(600)
 def test_all_slots_are_squatted(netns_pair, faults, claims):
     """By a user who lets nobody in: others have slots, and reach each other."""
     pair = netns_pair()
-    squatter = pair.b.start("/usr/bin/python3", "-c", SQUAT, str(claims),
+    squatter = pair.b.start("/usr/bin/python3", "-c", SQUAT_ALL, str(claims),
                             user=lab.SECOND_USER)
     squatter.wait_output("squatting", LONG)
     working = [

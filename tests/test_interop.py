@@ -113,7 +113,7 @@ def test_qps_that_overtake_each_other(vm, qps):
 
 
 def capture(vm, path, work):
-    dump = vm.start("tcpdump", "-Z", "root", "-i", "roce-g1", "-U", "-s", "0",
+    dump = vm.start("tcpdump", "-Z", "root", "-i", "roce-g1", "-B", "32768", "-s", "0",
                     "-w", str(path), "udp port 4791", user=None)
     dump.wait_output("listening on")
     work()
