@@ -455,6 +455,28 @@ def test_wrong_topology(tmp_path):
     bad(2, "a name is letters", "run", "--fabric", "a b", "--", "true")
 
 
+@pytest.mark.parametrize("rule,nodes", [
+    ("star:5", 6), ("ring:4,2", 12), ("mesh:2,3", 12), ("torus:3,3", 18),
+    ("clos:4,2,2", 14), ("fattree:2,3", 20), ("dragonfly:2,1,1", 12)])
+def test_rules(fabric, netns, rule, nodes):
+    """A topology by a rule, printed and run, or run at once."""
+    text = netns.run(netns.stage.urnic, "fabric", "make", rule).out
+    f = fabric(text)
+    f.opensm("node0")
+    out = f.run("node1", "ibnetdiscover")
+    assert len(re.findall(r"^(?:Switch|Ca)\t", out, re.M)) == nodes
+    at_once = netns.start(netns.stage.urnic, "fabric", "run", "-F", "b", rule)
+    at_once.wait_output("fabric b:")
+    assert netns.with_env(URNIC_FABRIC="b", URNIC_HCA="node1").run("ibstat", "-l").out \
+        == "ib_node1\n"
+
+
+def test_wrong_rules():
+    bad(2, "star:0: expected star:n with numbers from 1 on", "fabric", "make", "star:0")
+    bad(2, "no rule is named", "fabric", "make")
+    bad(2, "expected fattree:k,n", "fabric", "run", "fattree:4")
+
+
 # ibsim, as a comparison
 
 def test_routes_are_those_over_ibsim(fabric):

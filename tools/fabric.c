@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "fabric/make.h"
 #include "fabric/topo.h"
 #include "plug/plug.h"
 #include "plug/server.h"
@@ -79,19 +80,43 @@ static char *read_file(const char *name, size_t *len)
 	return NULL;
 }
 
+static int say(int rc, const char *err)
+{
+	if (rc)
+		fprintf(stderr, "urnic fabric: %s\n", rc == -EINVAL ? err :
+			strerror(-rc));
+	return rc;
+}
+
+/* What a rule makes, as the text of a file. */
+static char *make_text(const char *spec, size_t *len)
+{
+	char err[TOPO_ERR], *text = NULL;
+	struct topo t;
+	FILE *f;
+
+	if (say(make_topo(&t, spec, err), err))
+		return NULL;
+	f = open_memstream(&text, len);
+	if (f) {
+		make_print(f, &t);
+		fclose(f);
+	}
+	topo_free(&t);
+	return text;
+}
+
 static int read_topology(struct topo *t, const char *file)
 {
 	char err[TOPO_ERR];
-	size_t len;
-	char *text = read_file(file, &len);
+	size_t len = 0;
+	char *text = make_is(file) ? make_text(file, &len) : read_file(file, &len);
 	int rc;
 
 	if (!text)
 		return -EINVAL;
-	rc = topo_parse(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len, err);
-	if (rc)
-		fprintf(stderr, "urnic fabric: %s\n", rc == -EINVAL ? err :
-			strerror(-rc));
+	rc = say(topo_parse(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len, err),
+		 err);
 	free(text);
 	return rc;
 }
@@ -157,7 +182,8 @@ static int cmd_fabric_run(int argc, char **argv)
 		.options = run_options, .parser = parse_run, .args_doc = "TOPOLOGY",
 		.doc = "Run the InfiniBand subnet that the file TOPOLOGY describes,"
 		       " until SIGINT or SIGTERM; - is standard input.\vThe file is"
-		       " as ibnetdiscover writes and ibsim reads it.  Programs get"
+		       " as ibnetdiscover writes and ibsim reads it; in its place"
+		       " may be what `urnic fabric make' takes.  Programs get"
 		       " to an adapter of it by `urnic run --hca NAME'.  Exit"
 		       " status: 2 for wrong arguments or a wrong topology.",
 	};
@@ -175,11 +201,59 @@ static int cmd_fabric_run(int argc, char **argv)
 	return rc;
 }
 
+static error_t parse_make(int opt, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (opt) {
+	case ARGP_KEY_ARG:
+		if (o->file)
+			argp_error(state, "one rule is enough: '%s'", arg);
+		o->file = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no rule is named");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int cmd_fabric_make(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.parser = parse_make, .args_doc = "RULE",
+		.doc = "Print a topology for `urnic fabric run', or for ibsim.\v"
+		       "Rules; h is the number of adapters at a switch:\n"
+		       "  star:n               one switch, n adapters\n"
+		       "  ring:n[,h]           n switches in a circle\n"
+		       "  mesh:x,y[,h]         a grid of switches\n"
+		       "  torus:x,y[,z[,h]]    a grid whose edges meet\n"
+		       "  clos:leaves,spines,h each leaf is linked to each spine\n"
+		       "  fattree:k,n          a k-ary n-tree of k^n adapters\n"
+		       "  dragonfly:a,h,p      groups of a switches with h links out"
+		       " and p adapters each\n",
+	};
+	struct options o = { 0 };
+	size_t len = 0;
+	char *text;
+	int rc;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	text = make_text(o.file, &len);
+	if (!text)
+		return EXIT_USAGE;
+	rc = fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0 ? 0 : FAILED;
+	free(text);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_fabric_run },
+	{ "make", cmd_fabric_make },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -206,7 +280,8 @@ int cmd_fabric(int argc, char **argv)
 		.parser = parse, .args_doc = "COMMAND [ARG...]",
 		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
 		       " infiniband-diags manage as they do hardware.\vCommands:\n"
-		       "  run TOPOLOGY   run a subnet\n\n"
+		       "  run TOPOLOGY   run a subnet\n"
+		       "  make RULE      print a topology, e.g. fattree:4,2\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
 	char name[40];
