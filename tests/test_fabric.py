@@ -471,9 +471,32 @@ def test_rules(fabric, netns, rule, nodes):
         == "ib_node1\n"
 
 
+def test_exec(netns):
+    need("opensm")
+    urnic = netns.stage.urnic
+    before = set(netns.stage.tmp.iterdir())
+    out = netns.run(urnic, "fabric", "exec", "fattree:2,3", "--", "sh", "-c",
+                    f"ibstat; {urnic} run --hca node3 -- ibstat; sminfo").out
+    assert out.count("State: Active") == 2
+    assert "CA 'ib_node0'" in out and "CA 'ib_node3'" in out
+    assert "SMINFO_MASTER" in out
+    out = netns.run(urnic, "fabric", "exec", "star:2", "ibstat", "-l",
+                    env={"URNIC_HCA": "node1"}).out
+    assert out == "ib_node1\n"
+    end = netns.run(urnic, "fabric", "exec", "star:2", "--", "sh", "-c", "exit 7",
+                    check=False)
+    assert end.popen.returncode == 7
+    # nothing is left, of files, of processes and of names
+    assert set(netns.stage.tmp.iterdir()) == before
+    assert "urnic/fabric" not in netns.sh("cat /proc/net/unix")
+    assert urnic.name not in netns.sh(f"ip netns pids {netns.name} | xargs -r ps -o args=")
+
+
 def test_wrong_rules():
     bad(2, "star:0: expected star:n with numbers from 1 on", "fabric", "make", "star:0")
     bad(2, "no rule is named", "fabric", "make")
+    bad(2, "a topology and a program are needed", "fabric", "exec", "star:2")
+    bad(2, "expected star:n", "fabric", "exec", "star:0", "true")
     bad(2, "expected fattree:k,n", "fabric", "run", "fattree:4")
 
 

@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "fabric.h"
 #include "fabric/make.h"
 #include "fabric/topo.h"
 #include "plug/plug.h"
@@ -106,7 +107,7 @@ static char *make_text(const char *spec, size_t *len)
 	return text;
 }
 
-static int read_topology(struct topo *t, const char *file)
+int fabric_read(struct topo *t, const char *file)
 {
 	char err[TOPO_ERR];
 	size_t len = 0;
@@ -121,8 +122,7 @@ static int read_topology(struct topo *t, const char *file)
 	return rc;
 }
 
-/* SIGINT and SIGTERM as something to be read. */
-static int stop_signals(void)
+int fabric_stop_signals(void)
 {
 	sigset_t set;
 
@@ -158,7 +158,7 @@ static void welcome(const struct topo *t, const char *name)
 static int serve(const struct topo *t, const char *name)
 {
 	struct plug_server *s;
-	int stop = stop_signals(), rc = plug_server_new(&s, name, t);
+	int stop = fabric_stop_signals(), rc = plug_server_new(&s, name, t);
 
 	if (rc) {
 		fprintf(stderr, "urnic fabric run: %s: %s\n", name,
@@ -194,7 +194,7 @@ static int cmd_fabric_run(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	conf = conf_get();
-	if (!conf || read_topology(&t, o.file))
+	if (!conf || fabric_read(&t, o.file))
 		return EXIT_USAGE;
 	rc = serve(&t, o.name ? o.name : conf->fabric);
 	topo_free(&t);
@@ -253,6 +253,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_fabric_run },
+	{ "exec", cmd_fabric_exec },
 	{ "make", cmd_fabric_make },
 };
 
@@ -281,6 +282,8 @@ int cmd_fabric(int argc, char **argv)
 		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
 		       " infiniband-diags manage as they do hardware.\vCommands:\n"
 		       "  run TOPOLOGY   run a subnet\n"
+		       "  exec TOPOLOGY PROGRAM...\n"
+		       "                 run a program on a subnet with OpenSM\n"
 		       "  make RULE      print a topology, e.g. fattree:4,2\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
