@@ -78,8 +78,8 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port,
 			       struct ibv_wc *wc, struct ibv_grh *grh,
 			       struct ibv_ah_attr *attr)
 {
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	return abi_leave(attr_from_wc(ibv, port, wc, grh, attr));
 }
 
@@ -102,8 +102,8 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv,
 {
 	int rc;
 
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	rc = wc_path_mac(&attr->grh.dgid, mac);
 	if (!rc && vid)
 		*vid = 0xffff;		/* no VLAN */

@@ -30,7 +30,7 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	struct gid_entry e;
 	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, (uint32_t)index, &e);
 	if (!rc && e.used)
@@ -83,8 +83,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port,
 
 	if (flags)
 		return abi_result(-EOPNOTSUPP);
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	rc = describe(ibv, port, index, &e);
 	if (!rc)
 		put(entry, entry_size, &e);
@@ -103,8 +103,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 
 	if (flags)
 		return -abi_result(-EOPNOTSUPP);
-	if (!abi_enter(ibv))
-		return -EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return -errno;
 	end = (uint32_t)device_gids(abi_of(ibv)->ctx.dev);
 	for (uint32_t i = 0; i < end && !rc; i++) {
 		rc = describe(ibv, 1, i, &e);
@@ -125,7 +125,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port,
 	struct gid_entry e;
 	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, index, &e);
 	if (!rc)

@@ -17,8 +17,8 @@ EXPORT int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *att
 	struct ibv_device_attr_ex ex;
 	int rc;
 
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	rc = device_query(dev_of(ibv), &ex, sizeof(ex));
 	if (!rc)
 		*attr = ex.orig_attr;
@@ -31,8 +31,8 @@ int abi_query_device_ex(struct ibv_context *ibv,
 {
 	if (input && input->comp_mask)
 		return abi_result(-EINVAL);
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	return abi_leave(device_query(dev_of(ibv), attr, len));
 }
 
@@ -45,8 +45,8 @@ EXPORT int (ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 	struct ibv_port_attr attr;
 	int rc;
 
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
 	if (!rc)
 		memcpy(compat, &attr, OLD_SIZE);
@@ -56,8 +56,8 @@ EXPORT int (ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 int abi_query_port(struct ibv_context *ibv, uint8_t port,
 		   struct ibv_port_attr *attr, size_t len)
 {
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	return abi_leave(device_query_port(dev_of(ibv), port, attr, len));
 }
 
@@ -67,8 +67,8 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 {
 	uint32_t got = 0;
 
-	if (!abi_enter(ibv))
-		return EIO;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return errno;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
 		values->raw_clock.tv_nsec = (long)nic_now();
@@ -85,7 +85,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index,
 	uint16_t at;
 	int rc;
 
-	if (!abi_enter(ibv))
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = device_query_pkey(dev_of(ibv), port, index, &at);
 	if (!rc)
