@@ -104,10 +104,10 @@ def test_a_client_that_stands_still_stays_connected(vm, family):
 
 def test_a_server_that_stands_still_stays_connected(vm):
     port = lab.next_port()
-    rc, job = vm.guest(f"peer-bg 'timeout 60 rping -s -C 3000 -a {RXE['v4']} -p {port}'; "
+    rc, job = vm.guest(f"peer-bg 'timeout 60 rping -s -C 1000 -a {RXE['v4']} -p {port}'; "
                        "usleep 500000")
     assert rc == 0, job
-    ours = vm.start("rping", "-c", "-C", "3000", "-a", RXE["v4"], "-p", str(port),
+    ours = vm.start("rping", "-c", "-C", "1000", "-a", RXE["v4"], "-p", str(port),
                     env={"URNIC_LOG": "info"})
     time.sleep(0.5)
     rc, out = vm.guest("p=$(pidof rping); kill -STOP $p; sleep 12; kill -CONT $p")
