@@ -185,7 +185,9 @@ static void flush(struct engine *e, uint64_t now)
 		if (!send_linked(e, i, end, now))
 			break;
 	}
-	commit(e, now);
+	/* The process may have been stopped since the turn began: timers run from
+	 * when the packets went out. */
+	commit(e, e->clock ? e->clock() : now);
 	batch_reset(b);
 	b->run_max = e->link->run_max;
 	cancel_let(was);
