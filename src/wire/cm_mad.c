@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "wire/be.h"
+#include "wire/bits.h"
 
 enum { BASE_VERSION = 1, CLASS_CM = 7, CLASS_VERSION = 2, METHOD_SEND = 3 };
 
@@ -67,55 +68,6 @@ static const struct field fields[] = {
 
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
-static uint64_t get_bits(const uint8_t *at, unsigned bit, unsigned n)
-{
-	uint64_t v = 0;
-
-	for (; n > 0; n--, bit++)
-		v = v << 1 | (at[bit / 8] >> (7 - bit % 8) & 1);
-	return v;
-}
-
-static void put_bits(uint8_t *at, unsigned bit, unsigned n, uint64_t v)
-{
-	while (n-- > 0) {
-		at[bit / 8] |= (uint8_t)((v >> n & 1) << (7 - bit % 8));
-		bit++;
-	}
-}
-
-static uint64_t get_member(const void *m, unsigned size)
-{
-	switch (size) {
-	case 1:
-		return *(const uint8_t *)m;
-	case 2:
-		return *(const uint16_t *)m;
-	case 4:
-		return *(const uint32_t *)m;
-	default:
-		return *(const uint64_t *)m;
-	}
-}
-
-static void set_member(void *m, unsigned size, uint64_t v)
-{
-	switch (size) {
-	case 1:
-		*(uint8_t *)m = (uint8_t)v;
-		break;
-	case 2:
-		*(uint16_t *)m = (uint16_t)v;
-		break;
-	case 4:
-		*(uint32_t *)m = (uint32_t)v;
-		break;
-	default:
-		*(uint64_t *)m = v;
-		break;
-	}
-}
-
 void cm_mad_build(uint8_t mad[MAD_LEN], const struct cm_msg *m)
 {
 	const struct message *msg = &messages[m->type];
@@ -138,8 +90,8 @@ void cm_mad_build(uint8_t mad[MAD_LEN], const struct cm_msg *m)
 		if (f->bytes)
 			memcpy(body + f->bit / 8, from, f->bits / 8u);
 		else
-			put_bits(body, f->bit, f->bits,
-				 get_member(from, f->size) >> f->shift);
+			bits_put(body, f->bit, f->bits,
+				 member_get(from, f->size) >> f->shift);
 	}
 	memcpy(body + msg->at, m->private, msg->len);
 }
@@ -166,8 +118,8 @@ static void get_fields(struct cm_msg *m, const uint8_t *body)
 		if (f->bytes)
 			memcpy(to, body + f->bit / 8, f->bits / 8u);
 		else
-			set_member(to, f->size, get_member(to, f->size) |
-				   get_bits(body, f->bit, f->bits) << f->shift);
+			member_set(to, f->size, member_get(to, f->size) |
+				   bits_get(body, f->bit, f->bits) << f->shift);
 	}
 }
 
