@@ -46,7 +46,7 @@ void fds_close(int fd)
 	close(fd);
 }
 
-static void take_fds(const struct cmsghdr *c, int *fds)
+void fds_take(const struct cmsghdr *c, int *fds, unsigned max)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -54,7 +54,7 @@ static void take_fds(const struct cmsghdr *c, int *fds)
 		int fd;
 
 		memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-		if (i < HOST_FDS)
+		if (i < max)
 			fds[i] = fd;
 		else
 			fds_close(fd);
@@ -73,6 +73,6 @@ ssize_t fds_recv(int fd, void *buf, size_t size, int *fds)
 	for (int i = 0; i < HOST_FDS; i++)
 		fds[i] = -1;
 	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		take_fds(c, fds);
+		fds_take(c, fds, HOST_FDS);
 	return n;
 }

@@ -23,6 +23,9 @@ int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned 
  * the caller, or -1. */
 ssize_t fds_recv(int fd, void *buf, size_t size, int *fds);
 
+/* Those that c, an SCM_RIGHTS, has brought: the first max; the rest is closed. */
+void fds_take(const struct cmsghdr *c, int *fds, unsigned max);
+
 /* Close one that came along: at once, even if it is a socket that was to linger.
  * -1: there is none. */
 void fds_close(int fd);

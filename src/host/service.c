@@ -168,24 +168,14 @@ static bool sender_of(struct msghdr *m, struct ucred *cred)
 	return false;
 }
 
-/* Descriptors that came along are closed.  The first of them, or -1, stays open. */
-static int close_fds(struct msghdr *m)
+/* The first descriptor that came along; -1: none did. */
+static int take_proof(struct msghdr *m)
 {
 	int first = -1;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (first < 0)
-				first = fd;
-			else
-				fds_close(fd);
-		}
-	}
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			fds_take(c, &first, 1);
 	return first;
 }
 
@@ -203,7 +193,7 @@ static bool take_one(struct service *s)
 
 	if (n < 0)
 		return false;
-	proof = close_fds(&m);
+	proof = take_proof(&m);
 	if (n > 0 && !(m.msg_flags & MSG_TRUNC) && sender_of(&m, &from))
 		host_take_dgram(s->host, from.uid, from.pid, proof, buf, (size_t)n);
 	fds_close(proof);
