@@ -111,10 +111,11 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 
 static void open_packet(struct roce *r, struct dgram *d, uint64_t now)
 {
-	d->damaged = d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1 ||
-		     !icrc_ok(r, d, now);
-	if (d->len < BTH_LEN + ICRC_LEN)
+	if (d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1) {
+		d->damaged = true;
 		return;
+	}
+	d->damaged = !icrc_ok(r, d, now);
 	d->len -= ICRC_LEN;
 	d->iov[0].iov_len = d->len;
 }
