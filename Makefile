@@ -52,9 +52,8 @@ bench:
 
 format:
 	@scripts/install-deps format
-	@{ git diff --name-only --diff-filter=d HEAD 2>/dev/null; \
-		git ls-files --others --exclude-standard; } | \
-		grep '\.[ch]$$' | sort -u | xargs -r clang-format -i
+	@find src tests tools \( -name '*.c' -o -name '*.h' \) -print0 | \
+		xargs -0 -n 50 clang-format -i
 
 clean:
 	rm -rf build

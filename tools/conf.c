@@ -22,12 +22,13 @@ static char *list_keys(int key, const char *text, void *input)
 	for (unsigned i = 0; conf_key(i); i++) {
 		const struct conf_key *k = conf_key(i);
 
-		fprintf(f, "\n%s, %s (%s; default: %s)\n  %s\n", k->key, k->env,
-			k->type, k->dflt[0] ? k->dflt : "empty", k->text);
+		fprintf(f, "\n%s, %s (%s; default: %s)\n  %s\n", k->key, k->env, k->type,
+			k->dflt[0] ? k->dflt : "empty", k->text);
 	}
 	fputs("\nURNIC_CONF names a file with lines `key = value'; without it"
 	      " urnic/urnic.conf in the user's configuration directory is read"
-	      " if it is there.", f);
+	      " if it is there.",
+	      f);
 	fclose(f);
 	return out;
 }

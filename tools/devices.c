@@ -10,8 +10,8 @@
 
 #include "core/device.h"
 #include "nic/nic.h"
-#include "sys/conf.h"
 #include "sys/addr.h"
+#include "sys/conf.h"
 #include "urnic.h"
 
 static const struct argp_option options[] = {
@@ -47,8 +47,7 @@ static const char *gid_text(const union ibv_gid *gid, char buf[INET6_ADDRSTRLEN]
 
 /* The device's GIDs, one call each. */
 static void for_gids(struct device *dev,
-		     void (*fn)(void *arg, int i, const struct gid_entry *e),
-		     void *arg)
+		     void (*fn)(void *arg, int i, const struct gid_entry *e), void *arg)
 {
 	struct gid_entry e;
 
@@ -86,9 +85,9 @@ static void json_gid(void *arg, int i, const struct gid_entry *e)
 	char buf[INET6_ADDRSTRLEN], raw[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, e->gid.raw, raw, sizeof(raw));
-	json_array_append_new(arg, json_pack("{si ss ss sb}",
-		"index", i, "gid", raw, "address", gid_text(&e->gid, buf),
-		"local_only", (int)e->local_only));
+	json_array_append_new(arg, json_pack("{si ss ss sb}", "index", i, "gid", raw,
+					     "address", gid_text(&e->gid, buf),
+					     "local_only", (int)e->local_only));
 }
 
 static json_t *json_device(struct device *dev)
@@ -98,20 +97,20 @@ static json_t *json_device(struct device *dev)
 
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(dev, json_gid, gids);
-	return json_pack("{ss ss ss ss ss si si si si so}",
-		"name", dev->ibv.name, "netdev", dev->net.name,
-		"transport", device_is_iwarp(dev) ? "iWARP" : "RoCE v2",
-		"uverbs", dev->ibv.dev_name, "state", state_name(port.state),
-		"mtu", (int)mtu_bytes(port.active_mtu),
-		"netdev_mtu", (int)dev->net.mtu,
-		"vendor_id", (int)dev->id.vendor_id,
-		"vendor_part_id", (int)dev->id.vendor_part_id, "gids", gids);
+	return json_pack("{ss ss ss ss ss si si si si so}", "name", dev->ibv.name,
+			 "netdev", dev->net.name, "transport",
+			 device_is_iwarp(dev) ? "iWARP" : "RoCE v2", "uverbs",
+			 dev->ibv.dev_name, "state", state_name(port.state), "mtu",
+			 (int)mtu_bytes(port.active_mtu), "netdev_mtu", (int)dev->net.mtu,
+			 "vendor_id", (int)dev->id.vendor_id, "vendor_part_id",
+			 (int)dev->id.vendor_part_id, "gids", gids);
 }
 
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse,
+		.options = options,
+		.parser = parse,
 		.doc = "List the devices that verbs programs will see here: name,"
 		       " network interface, state, path MTU, and the GID table"
 		       " with its indices.",
@@ -137,8 +136,8 @@ int cmd_devices(int argc, char **argv)
 		putchar('\n');
 		json_decref(all);
 	} else {
-		printf("%-20s %-15s %-7s %5s  %3s  %s\n", "device", "netdev",
-		       "state", "mtu", "gid", "address");
+		printf("%-20s %-15s %-7s %5s  %3s  %s\n", "device", "netdev", "state",
+		       "mtu", "gid", "address");
 		for (int i = 0; i < n; i++)
 			print_device(dev[i]);
 	}

@@ -15,7 +15,7 @@
 static const struct check {
 	const char *name;
 	void (*probe)(struct finding *f);
-	bool vital;			/* nothing works without it */
+	bool vital; /* nothing works without it */
 } checks[] = {
 	{ "configuration", probe_conf, true },
 	{ "network interfaces", probe_interfaces, true },
@@ -43,11 +43,13 @@ static const struct check {
 enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
 static const char *const verdict_name[VERDICTS] = {
-	[OK] = "ok", [LIMITED] = "limited", [MISSING] = "missing",
+	[OK] = "ok",
+	[LIMITED] = "limited",
+	[MISSING] = "missing",
 };
 
-void finding(struct finding *f, enum verdict v, const char *cost,
-	     const char *todo, const char *fmt, ...)
+void finding(struct finding *f, enum verdict v, const char *cost, const char *todo,
+	     const char *fmt, ...)
 {
 	va_list ap;
 
@@ -101,7 +103,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse,
+		.options = options,
+		.parser = parse,
 		.doc = "Say whether the configuration is right and what this"
 		       " machine allows and forbids, what that costs and what"
 		       " to do about it.\vEach line is ok, limited or"
@@ -119,11 +122,12 @@ int cmd_doctor(int argc, char **argv)
 		well &= f.verdict != MISSING || !checks[i].vital;
 		if (!json)
 			print(&checks[i], &f);
-		json_array_append_new(all, json_pack("{ss ss ss ss ss sb}",
-			"check", checks[i].name,
-			"verdict", verdict_name[f.verdict], "detail", f.detail,
-			"costs", f.cost, "do", f.todo,
-			"vital", (int)checks[i].vital));
+		json_array_append_new(all,
+				      json_pack("{ss ss ss ss ss sb}", "check",
+						checks[i].name, "verdict",
+						verdict_name[f.verdict], "detail",
+						f.detail, "costs", f.cost, "do", f.todo,
+						"vital", (int)checks[i].vital));
 	}
 	if (json) {
 		json_dumpf(all, stdout, JSON_INDENT(2));

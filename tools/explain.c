@@ -18,20 +18,35 @@
 #include "wire/cm_mad.h"
 #include "words.h"
 
-enum kind { VENDOR, STATUS, EVENT, NAK, COUNTER, CM_EVENT, CM_STATUS, CM_COUNTER, LOG,
-	    KINDS };
+enum kind {
+	VENDOR,
+	STATUS,
+	EVENT,
+	NAK,
+	COUNTER,
+	CM_EVENT,
+	CM_STATUS,
+	CM_COUNTER,
+	LOG,
+	KINDS
+};
 
+/* clang-format off */
 static const char *const kind_name[KINDS] = {
 	"vendor", "status", "event", "nak", "counter", "cm_event", "cm_status",
 	"cm_counter", "log",
 };
+/* clang-format on */
+/* clang-format off */
 static const char *const kind_text[KINDS] = {
 	"ibv_wc.vendor_err", "ibv_wc.status", "asynchronous event",
 	"AETH syndrome", "counter", "event of rdma_cm", "rdma_cm_event.status",
 	"counter of connection management", "line of the log",
 };
+/* clang-format on */
 
 /* What programs and logs call a kind; the longer before the shorter. */
+/* clang-format off */
 static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "wc vendor err", VENDOR }, { "vendor err", VENDOR },
 	{ "vendor error", VENDOR }, { "vendor", VENDOR }, { "vend", VENDOR },
@@ -44,8 +59,10 @@ static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "cm counter", CM_COUNTER }, { "counter", COUNTER }, { "log", LOG },
 	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
 };
+/* clang-format on */
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
+/* clang-format off */
 static const struct entry {
 	enum kind kind;
 	int code;
@@ -76,13 +93,17 @@ static const struct entry {
 #undef LINE
 #undef EXPLAIN
 };
+/* clang-format on */
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
 enum { TEXT = 512 };
 
-struct explain { char text[TEXT]; bool json; };
+struct explain {
+	char text[TEXT];
+	bool json;
+};
 
-static json_t *found;		/* an array, with --json */
+static json_t *found; /* an array, with --json */
 
 /* What programs print for it. */
 static const char *spoken(const struct entry *e)
@@ -94,8 +115,13 @@ static const char *spoken(const struct entry *e)
 		return ibv_event_type_str((enum ibv_event_type)e->code);
 	case CM_STATUS:
 		return e->code < 0 ? strerror(-e->code) : "";
-	case CM_EVENT:		/* rdma_event_str() answers the name */
-	case VENDOR: case NAK: case COUNTER: case CM_COUNTER: case LOG: case KINDS:
+	case CM_EVENT: /* rdma_event_str() answers the name */
+	case VENDOR:
+	case NAK:
+	case COUNTER:
+	case CM_COUNTER:
+	case LOG:
+	case KINDS:
 		break;
 	}
 	return "";
@@ -114,9 +140,11 @@ static void show(const struct entry *e, bool full)
 		snprintf(code, sizeof(code), e->kind == NAK ? " 0x%02x" : " %d", e->code);
 
 	if (found) {
-		json_array_append_new(found, json_pack("{ss si ss ss ss ss}",
-			"kind", kind_name[e->kind], "code", e->code,
-			"name", e->name, "text", spoken(e), "what", e->what, "do", e->todo));
+		json_array_append_new(found,
+				      json_pack("{ss si ss ss ss ss}", "kind",
+						kind_name[e->kind], "code", e->code,
+						"name", e->name, "text", spoken(e),
+						"what", e->what, "do", e->todo));
 		return;
 	}
 	if (!full) {
@@ -144,20 +172,25 @@ static bool show_syndrome(unsigned code)
 	switch (aeth_type((uint8_t)code)) {
 	case AETH_ACK:
 		snprintf(name, sizeof(name), "ACK");
-		snprintf(what, sizeof(what), "positive acknowledgement, credit"
-			 " code %u%s", aeth_value((uint8_t)code),
-			 aeth_value((uint8_t)code) == AETH_NO_CREDITS ?
-			 " (none are counted)" : "");
+		snprintf(what, sizeof(what),
+			 "positive acknowledgement, credit"
+			 " code %u%s",
+			 aeth_value((uint8_t)code),
+			 aeth_value((uint8_t)code) == AETH_NO_CREDITS
+				 ? " (none are counted)"
+				 : "");
 		break;
 	case AETH_RNR_NAK:
 		snprintf(name, sizeof(name), "RNR_NAK");
-		snprintf(what, sizeof(what), "no receive is posted; try again in"
-			 " %.2f ms", (double)rnr_timer_ns(code) / 1e6);
+		snprintf(what, sizeof(what),
+			 "no receive is posted; try again in"
+			 " %.2f ms",
+			 (double)rnr_timer_ns(code) / 1e6);
 		e.todo = "post receives earlier; see IBV_WC_RNR_RETRY_EXC_ERR";
 		break;
 	case AETH_NAK:
 	case AETH_RESERVED:
-		return false;		/* in the table, or nothing */
+		return false; /* in the table, or nothing */
 	}
 	show(&e, true);
 	return true;
@@ -223,9 +256,9 @@ static bool numbered(const char *text, const char *words, unsigned *code)
 
 /* The prefix that all names of a kind have; any may be left out. */
 static const char *const prefix[KINDS] = {
-	[VENDOR] = "verr", [STATUS] = "ibv wc", [EVENT] = "ibv event",
-	[NAK] = "nak", [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
-	[CM_STATUS] = "cm", [CM_COUNTER] = "cm", [LOG] = "",
+	[VENDOR] = "verr",  [STATUS] = "ibv wc",   [EVENT] = "ibv event",
+	[NAK] = "nak",	    [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
+	[CM_STATUS] = "cm", [CM_COUNTER] = "cm",   [LOG] = "",
 };
 
 static const char *bare(const char *name, enum kind kind)
@@ -263,10 +296,12 @@ static bool mentions(const struct entry *e, const char *text)
  * are. */
 static bool about_cm(const char *text)
 {
+	/* clang-format off */
 	static const char *const says[] = {
 		"rdma cm event", "rdma connect", "rdma accept", "rdma resolve addr",
 		"rdma bind addr", "rdma listen", "rdma create ep", "iwarp connection",
 	};
+	/* clang-format on */
 	bool is = false;
 
 	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
@@ -306,14 +341,13 @@ static bool quoted(const struct entry *e, const char *text)
 	return is;
 }
 
-static int show_if(bool (*fits)(const struct entry *e, const char *text),
-		   int kind, const char *text)
+static int show_if(bool (*fits)(const struct entry *e, const char *text), int kind,
+		   const char *text)
 {
 	int hits = 0;
 
 	for (int i = 0; i < ENTRIES; i++) {
-		if ((kind < 0 || (int)entries[i].kind == kind) &&
-		    fits(&entries[i], text))
+		if ((kind < 0 || (int)entries[i].kind == kind) && fits(&entries[i], text))
 			hits += show_once(i);
 	}
 	return hits;
@@ -399,8 +433,7 @@ static const char *closest(const char *arg)
 			unsigned d;
 
 			words_plain(plain, sizeof(plain), in[j]);
-			d = words_distance(bare(word, e->kind),
-					   bare(plain, e->kind));
+			d = words_distance(bare(word, e->kind), bare(plain, e->kind));
 			if (d < least) {
 				least = d;
 				best = e->name;
@@ -449,7 +482,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_explain(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse,
+		.options = options,
+		.parser = parse,
 		.args_doc = "[[KIND:]CODE|NAME|TEXT]",
 		.doc = "Say what an error code or event means and what to do about"
 		       " it; without an argument list them all.\vKIND is vendor"
@@ -465,7 +499,7 @@ int cmd_explain(int argc, char **argv)
 	struct explain x = { .text = "" };
 	bool ok = true;
 
-	for (int i = 1; i < argc; i++)		/* "error -110" has no option */
+	for (int i = 1; i < argc; i++) /* "error -110" has no option */
 		argv[i] += argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9';
 	argp_parse(&argp, argc, argv, 0, NULL, &x);
 	if (x.json)

@@ -20,11 +20,12 @@
 
 enum { FILE_MAX = 64 << 20, FAILED = 1 };
 
-struct options { const char *name, *file; };
+struct options {
+	const char *name, *file;
+};
 
 static const struct argp_option run_options[] = {
-	{ "fabric", 'F', "NAME", 0, "what programs call it; default: URNIC_FABRIC",
-	  0 },
+	{ "fabric", 'F', "NAME", 0, "what programs call it; default: URNIC_FABRIC", 0 },
 	{ 0 },
 };
 
@@ -84,8 +85,8 @@ static char *read_file(const char *name, size_t *len)
 static int say(int rc, const char *err)
 {
 	if (rc)
-		fprintf(stderr, "urnic fabric: %s\n", rc == -EINVAL ? err :
-			strerror(-rc));
+		fprintf(stderr, "urnic fabric: %s\n",
+			rc == -EINVAL ? err : strerror(-rc));
 	return rc;
 }
 
@@ -139,7 +140,7 @@ static void welcome(const struct topo *t, const char *name)
 {
 	uint32_t switches = 0, cas = 0, first = 0;
 
-	for (uint32_t i = t->nodes; i-- > 0; ) {
+	for (uint32_t i = t->nodes; i-- > 0;) {
 		switches += t->node[i].type == TOPO_SWITCH;
 		cas += t->node[i].type == TOPO_CA;
 		if (t->node[i].type == TOPO_CA)
@@ -163,9 +164,9 @@ static int serve(const struct topo *t, const char *name)
 	if (rc) {
 		fprintf(stderr, "urnic fabric run: %s: %s\n", name,
 			rc == -EADDRINUSE ? "a fabric of that name runs here; name"
-			" this one with --fabric" :
-			rc == -EINVAL ? "a name is letters, digits, '.', '_' and '-'"
-			: strerror(-rc));
+					    " this one with --fabric"
+			: rc == -EINVAL	  ? "a name is letters, digits, '.', '_' and '-'"
+					  : strerror(-rc));
 		return FAILED;
 	}
 	welcome(t, name);
@@ -179,7 +180,9 @@ static int serve(const struct topo *t, const char *name)
 static int cmd_fabric_run(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = run_options, .parser = parse_run, .args_doc = "TOPOLOGY",
+		.options = run_options,
+		.parser = parse_run,
+		.args_doc = "TOPOLOGY",
 		.doc = "Run the InfiniBand subnet that the file TOPOLOGY describes,"
 		       " until SIGINT or SIGTERM; - is standard input.\vThe file is"
 		       " as ibnetdiscover writes and ibsim reads it; in its place"
@@ -222,7 +225,8 @@ static error_t parse_make(int opt, char *arg, struct argp_state *state)
 static int cmd_fabric_make(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = parse_make, .args_doc = "RULE",
+		.parser = parse_make,
+		.args_doc = "RULE",
 		.doc = "Print a topology for `urnic fabric run', or for ibsim.\v"
 		       "Rules; h is the number of adapters at a switch:\n"
 		       "  star:n               one switch, n adapters\n"
@@ -278,7 +282,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_fabric(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = parse, .args_doc = "COMMAND [ARG...]",
+		.parser = parse,
+		.args_doc = "COMMAND [ARG...]",
 		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
 		       " infiniband-diags manage as they do hardware.\vCommands:\n"
 		       "  run TOPOLOGY   run a subnet\n"

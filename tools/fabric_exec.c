@@ -22,15 +22,15 @@
 #include "sys/clock.h"
 #include "urnic.h"
 
-enum { FAILED = 125, ACTIVE = 4, LINK_UP = 5 };	/* as docker run and env(1) answer */
+enum { FAILED = 125, ACTIVE = 4, LINK_UP = 5 }; /* as docker run and env(1) answer */
 
 static const uint64_t patience = 60000000000;
 
 struct job {
 	const char *file;
-	char **argv;			/* of the program */
+	char **argv; /* of the program */
 	struct topo t;
-	uint32_t first;			/* adapter */
+	uint32_t first; /* adapter */
 	char name[PLUG_NAME], dir[PATH_MAX], log[PATH_MAX + 16];
 	pid_t fabric, opensm;
 };
@@ -80,7 +80,7 @@ static int start_fabric(struct job *j)
 	j->fabric = child();
 	if (j->fabric == 0)
 		_exit(plug_serve(s, fabric_stop_signals()) ? FAILED : 0);
-	plug_server_free(s);		/* the child's lives on */
+	plug_server_free(s); /* the child's lives on */
 	return j->fabric < 0 ? -EAGAIN : 0;
 }
 
@@ -202,7 +202,7 @@ static bool prepare(struct job *j)
 
 	if (program_find("opensm", path, sizeof(path))) {
 		fprintf(stderr, "urnic fabric exec: there is no opensm here; Debian has"
-			" it in the package opensm\n");
+				" it in the package opensm\n");
 		return false;
 	}
 	while (j->first < j->t.nodes && j->t.node[j->first].type != TOPO_CA)
@@ -228,7 +228,7 @@ static int whole(struct job *j)
 {
 	int status = FAILED, rc = start_fabric(j);
 
-	signal(SIGINT, SIG_IGN);	/* the program's; it ends and then we do */
+	signal(SIGINT, SIG_IGN); /* the program's; it ends and then we do */
 	signal(SIGQUIT, SIG_IGN);
 	if (!rc) {
 		const char *hca = getenv("URNIC_HCA");
@@ -248,9 +248,10 @@ static int whole(struct job *j)
 	end(j->opensm);
 	end(j->fabric);
 	if (rc)
-		fprintf(stderr, "urnic fabric exec: the subnet does not come up: %s; %s"
-			" says more\n", rc == -ECHILD ? "opensm has ended" :
-			strerror(-rc), j->log);
+		fprintf(stderr,
+			"urnic fabric exec: the subnet does not come up: %s; %s"
+			" says more\n",
+			rc == -ECHILD ? "opensm has ended" : strerror(-rc), j->log);
 	else
 		remove_dir(j->dir);
 	return status;
@@ -259,7 +260,8 @@ static int whole(struct job *j)
 int cmd_fabric_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = parse, .args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
+		.parser = parse,
+		.args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
 		.doc = "Run a subnet and OpenSM, and when it is up PROGRAM at its first"
 		       " adapter, or at the one of URNIC_HCA; end all of it with"
 		       " PROGRAM.\vURNIC_FABRIC is set for PROGRAM, so that it may run"

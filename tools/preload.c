@@ -114,8 +114,7 @@ static int do_xstat(struct real *r, int ver, const char *path, void *buf)
 	return rc != 0 && stands_in(path) ? fill(path, buf, saved) : rc;
 }
 
-static int do_fstatat(struct real *r, int dir, const char *path, void *buf,
-		      int flags)
+static int do_fstatat(struct real *r, int dir, const char *path, void *buf, int flags)
 {
 	int saved = errno, rc;
 	int (*fn)(int, const char *, void *, int);
@@ -153,16 +152,16 @@ PUBLIC int lstat64(const char *restrict path, struct stat64 *restrict buf)
 	return do_stat(&r, path, buf);
 }
 
-PUBLIC int fstatat(int dir, const char *restrict path,
-		   struct stat *restrict buf, int flags)
+PUBLIC int fstatat(int dir, const char *restrict path, struct stat *restrict buf,
+		   int flags)
 {
 	static struct real r = { .name = "fstatat" };
 
 	return do_fstatat(&r, dir, path, buf, flags);
 }
 
-PUBLIC int fstatat64(int dir, const char *restrict path,
-		     struct stat64 *restrict buf, int flags)
+PUBLIC int fstatat64(int dir, const char *restrict path, struct stat64 *restrict buf,
+		     int flags)
 {
 	static struct real r = { .name = "fstatat64" };
 
@@ -183,9 +182,12 @@ PUBLIC int statx(int dir, const char *restrict path, int flags, unsigned mask,
 		return rc;
 	describe(path, &st);
 	*buf = (struct statx){
-		.stx_mask = STATX_BASIC_STATS, .stx_mode = (uint16_t)st.st_mode,
-		.stx_nlink = (uint32_t)st.st_nlink, .stx_blksize = 4096,
-		.stx_rdev_major = major(st.st_rdev), .stx_rdev_minor = minor(st.st_rdev),
+		.stx_mask = STATX_BASIC_STATS,
+		.stx_mode = (uint16_t)st.st_mode,
+		.stx_nlink = (uint32_t)st.st_nlink,
+		.stx_blksize = 4096,
+		.stx_rdev_major = major(st.st_rdev),
+		.stx_rdev_minor = minor(st.st_rdev),
 	};
 	errno = saved;
 	return 0;
@@ -287,12 +289,16 @@ static bool gid_attr(const char *path, char buf[80])
 	char dev[64], what[8], net[IF_NAMESIZE];
 	int index, end = 0;
 
-	if (!path || sscanf(path, "/sys/class/infiniband/%63[^/]/ports/1/gid_attrs/"
-			    "%5[a-z]/%d%n", dev, what, &index, &end) != 3 || path[end])
+	if (!path ||
+	    sscanf(path,
+		   "/sys/class/infiniband/%63[^/]/ports/1/gid_attrs/"
+		   "%5[a-z]/%d%n",
+		   dev, what, &index, &end) != 3 ||
+	    path[end])
 		return false;
 	if (!strcmp(what, "types"))
-		return strcpy(buf, strncmp(dev, "iwarp_", 6) ? "RoCE v2\n" :
-							       "IB/RoCE v1\n");
+		return strcpy(buf,
+			      strncmp(dev, "iwarp_", 6) ? "RoCE v2\n" : "IB/RoCE v1\n");
 	if (strcmp(what, "ndevs") || !interface_of(dev, net))
 		return false;
 	return snprintf(buf, 80, "%s\n", net) > 0;
@@ -303,8 +309,8 @@ static int open_text(const char *text)
 	int fd = memfd_create("urnic-sysfs", MFD_CLOEXEC);
 	size_t len = strlen(text);
 
-	if (fd >= 0 && (write(fd, text, len) != (ssize_t)len ||
-			lseek(fd, 0, SEEK_SET) != 0)) {
+	if (fd >= 0 &&
+	    (write(fd, text, len) != (ssize_t)len || lseek(fd, 0, SEEK_SET) != 0)) {
 		close(fd);
 		return -1;
 	}

@@ -12,7 +12,10 @@
 
 /* The C library's own, looked up by its first call: threads that come at once
  * find the same. */
-struct real { const char *name; void *_Atomic fn; };
+struct real {
+	const char *name;
+	void *_Atomic fn;
+};
 
 /* NULL, with errno set: there is none. */
 void *preload_next(struct real *r);

@@ -16,7 +16,7 @@
 
 static const char interfaces[] = "/proc/sys/net/ipv4/conf";
 
-enum { OPEN_MAX_ = 16 };		/* at once; more are not ours */
+enum { OPEN_MAX_ = 16 }; /* at once; more are not ours */
 
 static struct shown {
 	_Atomic(DIR *) dir;
@@ -82,8 +82,9 @@ static bool ask_verbs(const char *device, char name[IF_NAMESIZE])
 
 bool interface_of(const char *device, char name[IF_NAMESIZE])
 {
-	const char *net = !strncmp(device, "roce_", 5) ? device + 5 :
-			  !strncmp(device, "iwarp_", 6) ? device + 6 : NULL;
+	const char *net = !strncmp(device, "roce_", 5)	  ? device + 5
+			  : !strncmp(device, "iwarp_", 6) ? device + 6
+							  : NULL;
 
 	if (!net)
 		return ask_verbs(device, name);
@@ -97,8 +98,10 @@ bool is_net_dir(const char *path, char name[IF_NAMESIZE])
 	char device[64];
 	bool is;
 
-	if (!path || sscanf(path, "/sys/class/infiniband/%63[^/]/device/net%n", device,
-			    &end) != 1 || !end || path[end + (int)strspn(path + end, "/")])
+	if (!path ||
+	    sscanf(path, "/sys/class/infiniband/%63[^/]/device/net%n", device, &end) !=
+		    1 ||
+	    !end || path[end + (int)strspn(path + end, "/")])
 		return false;
 	is = interface_of(device, name);
 	errno = saved;
@@ -161,7 +164,8 @@ static void *do_readdir(struct real *r, DIR *dir, size_t name_at)
 	do {
 		e = fn(dir);
 		name = e + name_at;
-	} while (s && e && strcmp(name, ".") && strcmp(name, "..") && strcmp(name, s->name));
+	} while (s && e && strcmp(name, ".") && strcmp(name, "..") &&
+		 strcmp(name, s->name));
 	return e;
 }
 

@@ -12,14 +12,13 @@ enum verdict { OK, LIMITED, MISSING, VERDICTS };
 
 struct finding {
 	enum verdict verdict;
-	char detail[512];		/* what was seen */
-	const char *cost, *todo;	/* "" where it is ok */
+	char detail[512];	 /* what was seen */
+	const char *cost, *todo; /* "" where it is ok */
 };
 
 /* Fill f; cost and todo are "" for OK. */
-void finding(struct finding *f, enum verdict v, const char *cost,
-	     const char *todo, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+void finding(struct finding *f, enum verdict v, const char *cost, const char *todo,
+	     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* The number in a file below /proc or /sys, or -1. */
 long probe_number(const char *path);

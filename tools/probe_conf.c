@@ -71,15 +71,19 @@ void probe_conf(struct finding *f)
 	struct conf conf;
 
 	if (settings_read(&conf, &origin, text) != 0) {
-		finding(f, MISSING, "no device can be opened", "correct it; `urnic"
-			" conf --help' has every key", "%s", text);
+		finding(f, MISSING, "no device can be opened",
+			"correct it; `urnic"
+			" conf --help' has every key",
+			"%s", text);
 		return;
 	}
 	if (no_interface(conf.devices, name)) {
-		finding(f, LIMITED, "it gets no device", "correct devices"
+		finding(f, LIMITED, "it gets no device",
+			"correct devices"
 			" (URNIC_DEVICES, urnic run -d); `ip link' lists the"
 			" interfaces; a device of eth0 is roce_eth0 or"
-			" iwarp_eth0", "there is no interface '%s'", name);
+			" iwarp_eth0",
+			"there is no interface '%s'", name);
 		return;
 	}
 	if (origin.path[0])

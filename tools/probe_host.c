@@ -24,10 +24,12 @@ static void count_slots(struct finding *f)
 		names += !host_is_free(slot);
 	n = names + (int)reserve_claimed();
 	if (names == SLOT_NAMED)
-		finding(f, LIMITED, "processes get slots of the reserve, which are"
-			" found by reading /proc/net/unix", "see who has them:"
-			" `ss -xlp src @urnic/*'", "all %d names of slots are taken",
-			names);
+		finding(f, LIMITED,
+			"processes get slots of the reserve, which are"
+			" found by reading /proc/net/unix",
+			"see who has them:"
+			" `ss -xlp src @urnic/*'",
+			"all %d names of slots are taken", names);
 	else
 		finding(f, OK, "", "", "%d of %d slots are taken", n, SLOT_LAST);
 }
@@ -36,15 +38,18 @@ void probe_names(struct finding *f)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1,
-			 "urnic-doctor/%d", (int)getpid());
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				    (size_t)n);
+	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "urnic-doctor/%d",
+			 (int)getpid());
+	socklen_t len =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) != 0)
-		finding(f, MISSING, "no process can have a slot, so no device can"
-			" be opened", "allow abstract unix sockets (Landlock or"
-			" a security module forbids them)", "%s", strerror(errno));
+		finding(f, MISSING,
+			"no process can have a slot, so no device can"
+			" be opened",
+			"allow abstract unix sockets (Landlock or"
+			" a security module forbids them)",
+			"%s", strerror(errno));
 	else
 		count_slots(f);
 	if (fd >= 0)
@@ -71,11 +76,12 @@ void probe_userns(struct finding *f)
 	if (rc == 0)
 		finding(f, OK, "", "", "an ordinary user can make them");
 	else
-		finding(f, LIMITED, "`make demo' and the tests between two namespaces"
+		finding(f, LIMITED,
+			"`make demo' and the tests between two namespaces"
 			" need root; programs do not need it",
 			"sysctl kernel.unprivileged_userns_clone=1, user.max_"
-			"user_namespaces, or AppArmor's restriction", "%s",
-			strerror(rc));
+			"user_namespaces, or AppArmor's restriction",
+			"%s", strerror(rc));
 }
 
 void probe_netns(struct finding *f)
@@ -87,9 +93,10 @@ void probe_netns(struct finding *f)
 	if (rc == 0)
 		finding(f, OK, "", "", "can be made");
 	else
-		finding(f, LIMITED, "two hosts cannot be played on this one;"
-			" programs do not need it", "see user namespaces",
-			"%s", strerror(rc));
+		finding(f, LIMITED,
+			"two hosts cannot be played on this one;"
+			" programs do not need it",
+			"see user namespaces", "%s", strerror(rc));
 }
 
 void probe_memlock(struct finding *f)
@@ -100,8 +107,10 @@ void probe_memlock(struct finding *f)
 	if (lim.rlim_cur == RLIM_INFINITY)
 		finding(f, OK, "", "", "no limit; urnic pins nothing");
 	else
-		finding(f, OK, "", "", "%llu KiB, which does not matter: urnic"
-			" pins nothing", (unsigned long long)lim.rlim_cur / 1024);
+		finding(f, OK, "", "",
+			"%llu KiB, which does not matter: urnic"
+			" pins nothing",
+			(unsigned long long)lim.rlim_cur / 1024);
 }
 
 void probe_files(struct finding *f)
@@ -113,9 +122,10 @@ void probe_files(struct finding *f)
 		finding(f, OK, "", "", "%llu; urnic's own are 768 and up",
 			(unsigned long long)lim.rlim_cur);
 	else
-		finding(f, LIMITED, "every context, channel and peer process takes"
-			" one", "ulimit -n 1024", "%llu",
-			(unsigned long long)lim.rlim_cur);
+		finding(f, LIMITED,
+			"every context, channel and peer process takes"
+			" one",
+			"ulimit -n 1024", "%llu", (unsigned long long)lim.rlim_cur);
 }
 
 void probe_cpus(struct finding *f)
@@ -126,8 +136,11 @@ void probe_cpus(struct finding *f)
 	if (n > 1)
 		finding(f, OK, "", "", "%d", n);
 	else
-		finding(f, LIMITED, "a program that polls and its peer on the same"
+		finding(f, LIMITED,
+			"a program that polls and its peer on the same"
 			" processor wait for the scheduler: milliseconds of"
-			" latency", "give the programs two processors, or let them"
-			" wait for events instead of polling", "1");
+			" latency",
+			"give the programs two processors, or let them"
+			" wait for events instead of polling",
+			"1");
 }

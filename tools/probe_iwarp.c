@@ -11,9 +11,9 @@
 #include "settings.h"
 
 struct tally {
-	char iwarp[400];		/* their names */
-	bool roce, loopback;		/* any of RoCE; iWARP's of loopback */
-	const char *first, *lo;		/* interfaces that might have one */
+	char iwarp[400];	/* their names */
+	bool roce, loopback;	/* any of RoCE; iWARP's of loopback */
+	const char *first, *lo; /* interfaces that might have one */
 };
 
 static bool is_listed(const char *list, const char *name)
@@ -62,11 +62,15 @@ static void say(struct finding *f, const struct tally *t)
 	else if (!a)
 		finding(f, OK, "", "", "no interface has an address");
 	else if (t->first && t->lo)
-		finding(f, OK, "", "", "none; they can be had by name:"
-			" URNIC_DEVICES=iwarp_%s,iwarp_%s", t->first, t->lo);
+		finding(f, OK, "", "",
+			"none; they can be had by name:"
+			" URNIC_DEVICES=iwarp_%s,iwarp_%s",
+			t->first, t->lo);
 	else
-		finding(f, OK, "", "", "none; one can be had by name:"
-			" URNIC_DEVICES=iwarp_%s", a);
+		finding(f, OK, "", "",
+			"none; one can be had by name:"
+			" URNIC_DEVICES=iwarp_%s",
+			a);
 }
 
 void probe_iwarp(struct finding *f)

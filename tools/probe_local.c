@@ -19,19 +19,22 @@
 #include "sys/fd.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010	/* Linux 5.1 */
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
 static const char by_udp[] = "messages between processes of this host go by UDP:"
-	" several times the latency, a fraction of the bandwidth";
-static const char by_pipe[] = "WRITE and READ within this host go through shared"
+			     " several times the latency, a fraction of the bandwidth";
+static const char by_pipe[] =
+	"WRITE and READ within this host go through shared"
 	" memory: two copies instead of one, and the other process has to take part";
 
 /* --- what is configured -------------------------------------------------------- */
 
 static const char *const way_name[] = {
-	[CONF_LOCAL_OFF] = "off", [CONF_LOCAL_PIPE] = "pipe",
-	[CONF_LOCAL_VM] = "vm", [CONF_LOCAL_AUTO] = "auto",
+	[CONF_LOCAL_OFF] = "off",
+	[CONF_LOCAL_PIPE] = "pipe",
+	[CONF_LOCAL_VM] = "vm",
+	[CONF_LOCAL_AUTO] = "auto",
 };
 
 static struct conf configured(void)
@@ -61,8 +64,8 @@ static int sealed_memory(int seals)
 }
 
 struct trial {
-	int error;			/* 0: it works */
-	const char *call;		/* the one that failed */
+	int error;	  /* 0: it works */
+	const char *call; /* the one that failed */
 };
 
 /* A word of pid's, which is of this program too: there and back. */
@@ -135,7 +138,7 @@ unmap:
 struct barrier {
 	enum { NOTHING, CONSENT, YAMA, SECCOMP, NO_SUCH_CALL, ANOTHER } what;
 	struct trial failed;
-	long scope;			/* Yama's ptrace_scope; -1: no Yama */
+	long scope; /* Yama's ptrace_scope; -1: no Yama */
 };
 
 static struct barrier barrier(void)
@@ -180,8 +183,10 @@ static bool finds_udp(struct finding *f, const struct conf *conf)
 		finding(f, LIMITED, by_udp, "for speed: no faults (fault, URNIC_FAULT)",
 			"UDP, since faults are to be injected");
 	else if (rc)
-		finding(f, LIMITED, by_udp, "see memfd", "UDP: no sealed shared"
-			" memory: %s", strerror(rc));
+		finding(f, LIMITED, by_udp, "see memfd",
+			"UDP: no sealed shared"
+			" memory: %s",
+			strerror(rc));
 	else
 		return false;
 	return true;
@@ -197,23 +202,28 @@ void probe_same_host(struct finding *f)
 	if (finds_udp(f, &conf))
 		return;
 	if (conf.local == CONF_LOCAL_PIPE) {
-		finding(f, OK, "", "", "everything through shared memory: local"
+		finding(f, OK, "", "",
+			"everything through shared memory: local"
 			" (URNIC_LOCAL) is pipe");
 		return;
 	}
 	rc = sealed_memory(F_SEAL_FUTURE_WRITE);
 	b = barrier();
 	if (rc)
-		finding(f, LIMITED, by_pipe, "see memfd", "everything through shared"
+		finding(f, LIMITED, by_pipe, "see memfd",
+			"everything through shared"
 			" memory: F_SEAL_FUTURE_WRITE: %s (local is %s)",
 			strerror(rc), way);
 	else if (!passes(&b, conf.local))
-		finding(f, LIMITED, by_pipe, "see process_vm_readv", "everything"
+		finding(f, LIMITED, by_pipe, "see process_vm_readv",
+			"everything"
 			" through shared memory: %s: %s (local is %s)",
 			b.failed.call, strerror(b.failed.error), way);
 	else
-		finding(f, OK, "", "", "SEND through shared memory, WRITE and READ by"
-			" process_vm_writev and process_vm_readv (local is %s)", way);
+		finding(f, OK, "", "",
+			"SEND through shared memory, WRITE and READ by"
+			" process_vm_writev and process_vm_readv (local is %s)",
+			way);
 }
 
 void probe_memfd(struct finding *f)
@@ -221,8 +231,10 @@ void probe_memfd(struct finding *f)
 	int rc = sealed_memory(0), board = sealed_memory(F_SEAL_FUTURE_WRITE);
 
 	if (rc)
-		finding(f, MISSING, by_udp, rc == EFBIG ? "raise ulimit -f" :
-			"let seccomp allow memfd_create and fcntl(F_ADD_SEALS)",
+		finding(f, MISSING, by_udp,
+			rc == EFBIG
+				? "raise ulimit -f"
+				: "let seccomp allow memfd_create and fcntl(F_ADD_SEALS)",
 			"no sealed shared memory: %s", strerror(rc));
 	else if (board)
 		finding(f, LIMITED, by_pipe, "use Linux 5.1 or newer",
@@ -267,20 +279,26 @@ void probe_process_vm(struct finding *f)
 		snprintf(yama, sizeof(yama), " (ptrace_scope is %ld)", b.scope);
 	switch (b.what) {
 	case NOTHING:
-		finding(f, OK, "", "", "processes of this user reach each other's"
-			" memory%s", yama);
+		finding(f, OK, "", "",
+			"processes of this user reach each other's"
+			" memory%s",
+			yama);
 		return;
 	case CONSENT:
 		if (passes(&b, configured().local))
 			finding(f, OK, "", "", "opened by URNIC_LOCAL=vm%s", yama);
 		else
-			finding(f, LIMITED, by_pipe, todo, "%s: %s, unless the other"
-				" process allows it%s", call, error, yama);
+			finding(f, LIMITED, by_pipe, todo,
+				"%s: %s, unless the other"
+				" process allows it%s",
+				call, error, yama);
 		return;
-	case YAMA: case ANOTHER:
+	case YAMA:
+	case ANOTHER:
 		finding(f, LIMITED, by_pipe, todo, "%s: %s%s", call, error, yama);
 		return;
-	case SECCOMP: case NO_SUCH_CALL:
+	case SECCOMP:
+	case NO_SUCH_CALL:
 		finding(f, LIMITED, by_pipe, todo, "%s, also upon itself: %s%s", call,
 			error, yama);
 		return;

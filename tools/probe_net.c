@@ -38,7 +38,8 @@ void probe_ipv6(struct finding *f)
 	if (n)
 		finding(f, OK, "", "", "%d addresses", n);
 	else
-		finding(f, LIMITED, "GID 0 is made from the MAC address and works"
+		finding(f, LIMITED,
+			"GID 0 is made from the MAC address and works"
 			" on this host only; GID 1 (IPv4) works everywhere",
 			"sysctl net.ipv6.conf.all.disable_ipv6=0",
 			"no interface has an IPv6 address%s",
@@ -60,8 +61,7 @@ static int attach(unsigned n)
 		code[i] = (struct sock_filter){ BPF_LD | BPF_IMM, 0, 0, 0 };
 	code[n - 1] = (struct sock_filter){ BPF_RET | BPF_A, 0, 0, 0 };
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	rc = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
-			sizeof(prog));
+	rc = setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog));
 	rc = rc ? -errno : 0;
 	close(fd);
 	free(code);
@@ -73,9 +73,10 @@ void probe_steering(struct finding *f)
 	int rc = attach(4);
 
 	if (rc)
-		finding(f, LIMITED, "with several processes on the port most"
-			" packets are forwarded between them", "",
-			"no SO_REUSEPORT with a BPF program: %s", strerror(-rc));
+		finding(f, LIMITED,
+			"with several processes on the port most"
+			" packets are forwarded between them",
+			"", "no SO_REUSEPORT with a BPF program: %s", strerror(-rc));
 	else
 		finding(f, OK, "", "", "SO_REUSEPORT, steered by a BPF program");
 }
@@ -94,7 +95,8 @@ void probe_optmem(struct finding *f)
 	if (n == 2050)
 		finding(f, OK, "", "", "%s: room to steer every slot", size);
 	else
-		finding(f, LIMITED, "with more processes than that, packets of"
+		finding(f, LIMITED,
+			"with more processes than that, packets of"
 			" the least busy ones are forwarded",
 			"sysctl net.core.optmem_max=131072",
 			"%s: room to steer about %u processes", size, n / 2);
@@ -115,18 +117,20 @@ static void probe_offload(struct finding *f, int opt, const char *cost)
 
 void probe_gso(struct finding *f)
 {
-	probe_offload(f, UDP_SEGMENT, "one system call for each packet sent:"
+	probe_offload(f, UDP_SEGMENT,
+		      "one system call for each packet sent:"
 		      " a tenth of the throughput");
 }
 
 void probe_gro(struct finding *f)
 {
-	probe_offload(f, UDP_GRO, "one packet at a time is received: a fraction"
+	probe_offload(f, UDP_GRO,
+		      "one packet at a time is received: a fraction"
 		      " of the throughput");
 }
 
-static void probe_buffer(struct finding *f, int opt, const char *sysctl,
-			 const char *cost, const char *todo)
+static void probe_buffer(struct finding *f, int opt, const char *sysctl, const char *cost,
+			 const char *todo)
 {
 	int fd = udp(AF_INET), v = WANT_BUFFER, got = 0;
 	socklen_t len = sizeof(got);
@@ -136,24 +140,27 @@ static void probe_buffer(struct finding *f, int opt, const char *sysctl,
 		getsockopt(fd, SOL_SOCKET, opt, &got, &len);
 		close(fd);
 	}
-	got /= 2;		/* the kernel doubles it for its own needs */
+	got /= 2; /* the kernel doubles it for its own needs */
 	if (got >= WANT_BUFFER)
 		finding(f, OK, "", "", "%d KiB", got / 1024);
 	else
-		finding(f, LIMITED, cost, todo, "%d KiB at most (%s)",
-			got / 1024, sysctl);
+		finding(f, LIMITED, cost, todo, "%d KiB at most (%s)", got / 1024,
+			sysctl);
 }
 
 void probe_rcvbuf(struct finding *f)
 {
-	probe_buffer(f, SO_RCVBUF, "net.core.rmem_max", "fewer packets in flight"
+	probe_buffer(f, SO_RCVBUF, "net.core.rmem_max",
+		     "fewer packets in flight"
 		     " from all peers together: less throughput where many send to"
-		     " one", "sysctl net.core.rmem_max=4194304");
+		     " one",
+		     "sysctl net.core.rmem_max=4194304");
 }
 
 void probe_sndbuf(struct finding *f)
 {
-	probe_buffer(f, SO_SNDBUF, "net.core.wmem_max", "fewer packets queued:"
+	probe_buffer(f, SO_SNDBUF, "net.core.wmem_max",
+		     "fewer packets queued:"
 		     " less throughput with many peers",
 		     "sysctl net.core.wmem_max=4194304");
 }
@@ -163,10 +170,12 @@ void probe_raw(struct finding *f)
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
 
 	if (fd < 0) {
-		finding(f, LIMITED, "RoCE v1 is not possible, and the IPv4"
+		finding(f, LIMITED,
+			"RoCE v1 is not possible, and the IPv4"
 			" identification of received packets is inferred rather"
-			" than read", "nothing; RoCE v2 needs no privilege",
-			"no CAP_NET_RAW: %s", strerror(errno));
+			" than read",
+			"nothing; RoCE v2 needs no privilege", "no CAP_NET_RAW: %s",
+			strerror(errno));
 		return;
 	}
 	close(fd);
@@ -193,8 +202,7 @@ void probe_interfaces(struct finding *f)
 		freeifaddrs(all);
 	}
 	if (up)
-		finding(f, OK, "", "", "%d addresses, %d of loopback", up + loop,
-			loop);
+		finding(f, OK, "", "", "%d addresses, %d of loopback", up + loop, loop);
 	else if (loop)
 		finding(f, LIMITED, "only programs of this host reach each other",
 			"give an interface an address", "loopback only");

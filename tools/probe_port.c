@@ -16,7 +16,7 @@
 
 static const char lost[] = "nothing from other hosts arrives";
 static const char stop_it[] = "stop that program, set URNIC_UDP_PORT here and"
-	" at all peers, or use a network namespace of your own";
+			      " at all peers, or use a network namespace of your own";
 
 static int bind_port(int family, bool share)
 {
@@ -75,31 +75,35 @@ static bool find_holder(int family, struct holder *h, bool *urnic)
 
 	*urnic = true;
 	for (i = 0; *urnic && holder_nth(family, probe_udp_port(), i, h) == 0; i++) {
-		holder_text(h, who, sizeof(who));	/* finds the process */
+		holder_text(h, who, sizeof(who)); /* finds the process */
 		*urnic = h->inode && is_urnic(h);
 	}
 	return i > 0;
 }
 
 /* Another user's urnic would forward what is ours: see nic/port.c. */
-static void port_of_another(struct finding *f, const struct holder *h,
-			    const char *who)
+static void port_of_another(struct finding *f, const struct holder *h, const char *who)
 {
 	enum conf_share share = probe_share();
 	unsigned port = probe_udp_port();
 
 	if (share == CONF_SHARE_USER || (share == CONF_SHARE_AUTO && geteuid() == 0))
-		finding(f, MISSING, "no queue pair to another host, and no UD, gets to"
+		finding(f, MISSING,
+			"no queue pair to another host, and no UD, gets to"
 			" RTR (EADDRINUSE), as that user could read and change what"
-			" it carries", "end that process, use a network namespace of"
+			" it carries",
+			"end that process, use a network namespace of"
 			" your own, or permit it (URNIC_SHARE=host)",
 			"%u: held by %s, an urnic of user %u", port, who,
 			(unsigned)h->uid);
 	else
-		finding(f, LIMITED, "that process forwards what is ours, which takes"
-			" time, and can read and change it", "run as that user, or in"
+		finding(f, LIMITED,
+			"that process forwards what is ours, which takes"
+			" time, and can read and change it",
+			"run as that user, or in"
 			" a network namespace of your own; URNIC_SHARE=user refuses"
-			" it", "%u: held by %s, an urnic of user %u", port, who,
+			" it",
+			"%u: held by %s, an urnic of user %u", port, who,
 			(unsigned)h->uid);
 }
 
@@ -115,9 +119,12 @@ static void port_held(struct finding *f, int family)
 		return;
 	}
 	if (h.inode == 0) {
-		finding(f, MISSING, lost, "unload rdma_rxe, or use a network"
-			" namespace of your own", "%u: held by the kernel"
-			" (rdma_rxe?)", port);
+		finding(f, MISSING, lost,
+			"unload rdma_rxe, or use a network"
+			" namespace of your own",
+			"%u: held by the kernel"
+			" (rdma_rxe?)",
+			port);
 		return;
 	}
 	if (h.pid)
@@ -129,14 +136,16 @@ static void port_held(struct finding *f, int family)
 	else if (urnic)
 		port_of_another(f, &h, who);
 	else if (share)
-		finding(f, LIMITED, "what the kernel gives to it is lost: messages"
-			" are sent again, or time out", stop_it,
-			"%u: shared with %s, which is no urnic", port, who);
+		finding(f, LIMITED,
+			"what the kernel gives to it is lost: messages"
+			" are sent again, or time out",
+			stop_it, "%u: shared with %s, which is no urnic", port, who);
 	else
-		finding(f, MISSING, "no queue pair to another host, and no UD, gets to"
-			" RTR (EADDRINUSE)", stop_it,
-			"%u: held by %s of user %u, which is no urnic", port, who,
-			(unsigned)h.uid);
+		finding(f, MISSING,
+			"no queue pair to another host, and no UD, gets to"
+			" RTR (EADDRINUSE)",
+			stop_it, "%u: held by %s of user %u, which is no urnic", port,
+			who, (unsigned)h.uid);
 }
 
 static void probe_port(struct finding *f, int family)
@@ -149,8 +158,11 @@ static void probe_port(struct finding *f, int family)
 	else if (rc == -EADDRINUSE)
 		port_held(f, family);
 	else
-		finding(f, MISSING, lost, rc == -EACCES ? "a port below 1024"
-			" wants a privilege: set URNIC_UDP_PORT to another" : "",
+		finding(f, MISSING, lost,
+			rc == -EACCES
+				? "a port below 1024"
+				  " wants a privilege: set URNIC_UDP_PORT to another"
+				: "",
 			"%u: %s", port, strerror(-rc));
 }
 

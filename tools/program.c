@@ -25,8 +25,7 @@ static bool can_exec(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
-	       access(path, X_OK) == 0;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
 int program_find(const char *name, char *path, size_t size)
@@ -45,8 +44,7 @@ int program_find(const char *name, char *path, size_t size)
 	while (*name) {
 		size_t n = strcspn(dirs, ":");
 
-		snprintf(path, size, "%.*s%s%s", (int)n, dirs, n ? "/" : "./",
-			 name);
+		snprintf(path, size, "%.*s%s%s", (int)n, dirs, n ? "/" : "./", name);
 		if (can_exec(path))
 			return 0;
 		seen |= access(path, F_OK) == 0;
@@ -57,8 +55,8 @@ int program_find(const char *name, char *path, size_t size)
 	return seen ? -EACCES : -ENOENT;
 }
 
-static __attribute__((format(printf, 3, 4)))
-int refuse(char *why, size_t size, const char *fmt, ...)
+static __attribute__((format(printf, 3, 4))) int refuse(char *why, size_t size,
+							const char *fmt, ...)
 {
 	va_list ap;
 
@@ -78,10 +76,12 @@ static int check_privilege(int fd, char *why, size_t size)
 		return 0;
 	if (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) && st.st_gid != getgid()))
-		return refuse(why, size, "is set-user-ID or set-group-ID: the"
+		return refuse(why, size,
+			      "is set-user-ID or set-group-ID: the"
 			      " dynamic loader ignores LD_LIBRARY_PATH for it");
 	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		return refuse(why, size, "has file capabilities: the dynamic"
+		return refuse(why, size,
+			      "has file capabilities: the dynamic"
 			      " loader ignores LD_LIBRARY_PATH for it");
 	return 0;
 }
@@ -89,14 +89,15 @@ static int check_privilege(int fd, char *why, size_t size)
 static int check_loader(int fd, const Elf64_Phdr *ph, char *why, size_t size)
 {
 	char interp[PATH_MAX] = "";
-	size_t n = ph->p_filesz < sizeof(interp) ? ph->p_filesz :
-						   sizeof(interp) - 1;
+	size_t n = ph->p_filesz < sizeof(interp) ? ph->p_filesz : sizeof(interp) - 1;
 
 	if (pread(fd, interp, n, (off_t)ph->p_offset) != (ssize_t)n)
 		return refuse(why, size, "cannot be read");
 	if (strstr(interp, "ld-musl"))
-		return refuse(why, size, "uses the C library musl (%s): urnic's"
-			      " libraries need glibc", interp);
+		return refuse(why, size,
+			      "uses the C library musl (%s): urnic's"
+			      " libraries need glibc",
+			      interp);
 	return 0;
 }
 
@@ -108,13 +109,13 @@ static int check_elf(int fd, char *why, size_t size)
 	if (pread(fd, &eh, sizeof(eh), 0) != sizeof(eh))
 		return refuse(why, size, "is cut short");
 	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_machine != MACHINE)
-		return refuse(why, size, "is for another machine (%d-bit,"
+		return refuse(why, size,
+			      "is for another machine (%d-bit,"
 			      " machine %u) than urnic's libraries",
-			      eh.e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32,
-			      eh.e_machine);
+			      eh.e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32, eh.e_machine);
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
-		if (pread(fd, &ph, sizeof(ph),
-			  (off_t)(eh.e_phoff + i * sizeof(ph))) != sizeof(ph))
+		if (pread(fd, &ph, sizeof(ph), (off_t)(eh.e_phoff + i * sizeof(ph))) !=
+		    sizeof(ph))
 			return refuse(why, size, "is cut short");
 		if (ph.p_type == PT_INTERP)
 			return check_loader(fd, &ph, why, size);
@@ -128,7 +129,7 @@ static int check_file(const char *path, bool script, char *why, size_t size)
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
 
 	if (fd < 0)
-		return 0;		/* executable but not readable */
+		return 0; /* executable but not readable */
 	if (pread(fd, head, sizeof(head) - 1, 0) < 4) {
 		rc = refuse(why, size, "is no program");
 	} else if (memcmp(head, ELFMAG, SELFMAG) == 0) {

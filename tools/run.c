@@ -15,8 +15,9 @@
 #include "sys/conf.h"
 #include "urnic.h"
 
-enum { NOT_RUN = 126, NOT_FOUND = 127 };	/* as a shell answers */
+enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as a shell answers */
 
+/* clang-format off */
 static const struct argp_option options[] = {
 	{ "pcap", 'p', "FILE", 0, "capture packets to FILE (pcapng); %p in it"
 	  " is the process id", 0 },
@@ -37,22 +38,22 @@ static const struct argp_option options[] = {
 	  0 },
 	{ 0 },
 };
+/* clang-format on */
 
 struct run {
-	char **argv;			/* of the program */
+	char **argv; /* of the program */
 	bool dry;
 	char lib[PATH_MAX], preload[PATH_MAX + 32];
 };
 
-static const struct { int opt; const char *key, *env; } settings[] = {
-	{ 'p', "pcap", "URNIC_PCAP" },
-	{ 'f', "fault", "URNIC_FAULT" },
-	{ 'l', "log", "URNIC_LOG" },
-	{ 'd', "devices", "URNIC_DEVICES" },
-	{ 'i', "identity", "URNIC_IDENTITY" },
-	{ 'L', "local", "URNIC_LOCAL" },
-	{ 'H', "hca", "URNIC_HCA" },
-	{ 'F', "fabric", "URNIC_FABRIC" },
+static const struct {
+	int opt;
+	const char *key, *env;
+} settings[] = {
+	{ 'p', "pcap", "URNIC_PCAP" },	       { 'f', "fault", "URNIC_FAULT" },
+	{ 'l', "log", "URNIC_LOG" },	       { 'd', "devices", "URNIC_DEVICES" },
+	{ 'i', "identity", "URNIC_IDENTITY" }, { 'L', "local", "URNIC_LOCAL" },
+	{ 'H', "hca", "URNIC_HCA" },	       { 'F', "fabric", "URNIC_FABRIC" },
 };
 
 /* The program may change directory: file names become absolute. */
@@ -100,7 +101,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		r->argv = &state->argv[state->next - 1];
-		state->next = state->argc;	/* the rest is the program's */
+		state->next = state->argc; /* the rest is the program's */
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no program is named");
@@ -120,11 +121,13 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 /* Our libraries stand beside this program, or where they were installed. */
 static int find_libs(struct run *r)
 {
+	/* clang-format off */
 	static const char *const places[] = {
 		"lib", "../lib/urnic", "../lib64/urnic",
 		"../lib/x86_64-linux-gnu/urnic", "../lib/aarch64-linux-gnu/urnic",
 		"../lib", "../src/abi",
 	};
+	/* clang-format on */
 	char self[PATH_MAX], try[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	const char *dir;
@@ -140,15 +143,17 @@ static int find_libs(struct run *r)
 		*strrchr(try, '/') = '\0';
 		if (!realpath(try, r->lib))
 			return -errno;
-		snprintf(r->preload, sizeof(r->preload),
-			 "%s/liburnic-preload.so", r->lib);
-		if (access(r->preload, R_OK) != 0)	/* not yet installed */
+		snprintf(r->preload, sizeof(r->preload), "%s/liburnic-preload.so",
+			 r->lib);
+		if (access(r->preload, R_OK) != 0) /* not yet installed */
 			snprintf(r->preload, sizeof(r->preload),
 				 "%.*s/liburnic-preload.so", PATH_MAX, dir);
 		return 0;
 	}
-	fprintf(stderr, "urnic run: libibverbs.so.1 of urnic is not in %s/lib"
-		" or %s/../lib/urnic; `make build' makes it\n", dir, dir);
+	fprintf(stderr,
+		"urnic run: libibverbs.so.1 of urnic is not in %s/lib"
+		" or %s/../lib/urnic; `make build' makes it\n",
+		dir, dir);
 	return -ENOENT;
 }
 
@@ -161,9 +166,8 @@ static void prepend(const char *var, const char *what, char sep)
 		setenv(var, what, 1);
 		return;
 	}
-	if (strncmp(old, what, strlen(what)) == 0 &&
-	    strchr(": ", old[strlen(what)]))
-		return;				/* urnic run in urnic run */
+	if (strncmp(old, what, strlen(what)) == 0 && strchr(": ", old[strlen(what)]))
+		return; /* urnic run in urnic run */
 	if (asprintf(&all, "%s%c%s", what, sep, old) < 0)
 		abort();
 	setenv(var, all, 1);
@@ -183,8 +187,10 @@ static int prepare(struct run *r)
 	if (find_libs(r) != 0)
 		return -ENOENT;
 	if (strpbrk(r->lib, ": ;")) {
-		fprintf(stderr, "urnic run: %s: the dynamic loader cannot take"
-			" a path with a space or colon in it\n", r->lib);
+		fprintf(stderr,
+			"urnic run: %s: the dynamic loader cannot take"
+			" a path with a space or colon in it\n",
+			r->lib);
 		return -EINVAL;
 	}
 	prepend("LD_LIBRARY_PATH", r->lib, ':');
@@ -213,7 +219,8 @@ static void print_environment(void)
 int cmd_run(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse,
+		.options = options,
+		.parser = parse,
 		.args_doc = "[--] PROGRAM [ARG...]",
 		.doc = "Run PROGRAM with urnic's libibverbs, librdmacm and libibumad"
 		       " in place of the system's.\vThe options set the environment"
@@ -243,7 +250,7 @@ int cmd_run(int argc, char **argv)
 		return 0;
 	}
 	execv(path, r.argv);
-	if (errno == ENOEXEC)			/* a script without #! */
+	if (errno == ENOEXEC) /* a script without #! */
 		execvp(path, r.argv);
 	fprintf(stderr, "urnic run: %s: %s\n", path, strerror(errno));
 	return NOT_RUN;

@@ -38,7 +38,9 @@ static const char *advice(int rc)
 		return "; name a file in it, such as urnic.%p";
 	case ENOENT:
 		return "; make its directory first";
-	case EACCES: case EPERM: case EROFS:
+	case EACCES:
+	case EPERM:
+	case EROFS:
 		return "; name a file that you may write, such as /tmp/urnic.%p";
 	default:
 		return "";
@@ -46,8 +48,8 @@ static const char *advice(int rc)
 }
 
 /* The user knows the key by its variable or option, or as a line of the file. */
-static int refuse(const struct conf_origin *o, const char *key, int rc,
-		  const char *value, const char *why, char err[CONF_ERR])
+static int refuse(const struct conf_origin *o, const char *key, int rc, const char *value,
+		  const char *why, char err[CONF_ERR])
 {
 	for (unsigned i = 0; conf_key(i); i++) {
 		if (strcmp(conf_key(i)->key, key) != 0)
@@ -55,16 +57,15 @@ static int refuse(const struct conf_origin *o, const char *key, int rc,
 		if (o->from[i] == CONF_FILE)
 			snprintf(err, CONF_ERR, "%s: %s: ", o->path, key);
 		else
-			snprintf(err, CONF_ERR, "%s (--%s): ", conf_key(i)->env,
-				 key);
+			snprintf(err, CONF_ERR, "%s (--%s): ", conf_key(i)->env, key);
 	}
 	snprintf(err + strlen(err), CONF_ERR - strlen(err), "%s%s%s", value, why,
 		 advice(rc));
 	return rc;
 }
 
-static int check_file(const struct conf_origin *o, const char *key,
-		      const char *file, char err[CONF_ERR])
+static int check_file(const struct conf_origin *o, const char *key, const char *file,
+		      char err[CONF_ERR])
 {
 	char why[80];
 	int rc = *file ? can_write(file) : 0;
@@ -75,8 +76,7 @@ static int check_file(const struct conf_origin *o, const char *key,
 	return refuse(o, key, rc, file, why, err);
 }
 
-int settings_read(struct conf *conf, struct conf_origin *origin,
-		  char err[CONF_ERR])
+int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
 {
 	int rc = conf_read(conf, origin, err);
 	struct fault_spec spec;
@@ -89,9 +89,11 @@ int settings_read(struct conf *conf, struct conf_origin *origin,
 	if (rc)
 		return refuse(origin, "fault", rc, "", why, err);
 	if (plug_check_name(conf->fabric))
-		return refuse(origin, "fabric", -EINVAL, conf->fabric, ": a name is"
+		return refuse(origin, "fabric", -EINVAL, conf->fabric,
+			      ": a name is"
 			      " letters, digits, '.', '_' and '-', 40 at most, after"
-			      " UID: or not", err);
+			      " UID: or not",
+			      err);
 	rc = check_file(origin, "pcap", conf->pcap, err);
 	file = strchr(conf->log, ':');
 	if (rc == 0 && file)

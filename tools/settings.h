@@ -8,7 +8,6 @@
 
 /* conf_read(), and whether the faults can be understood and the files that are
  * named can be written.  0, or -errno with why in err. */
-int settings_read(struct conf *conf, struct conf_origin *origin,
-		  char err[CONF_ERR]);
+int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR]);
 
 #endif

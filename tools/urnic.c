@@ -65,7 +65,8 @@ static char *list_commands(int key, const char *text, void *input)
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].text);
 	fputs("\n`urnic COMMAND --help' explains a command, urnic(1) all of"
-	      " them.", f);
+	      " them.",
+	      f);
 	fclose(f);
 	return out;
 }

@@ -11,6 +11,6 @@ int cmd_explain(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 
-enum { EXIT_USAGE = 2 };	/* wrong arguments */
+enum { EXIT_USAGE = 2 }; /* wrong arguments */
 
 #endif

@@ -63,14 +63,14 @@ unsigned words_distance(const char *a, const char *b)
 	for (unsigned j = 0; j <= n; j++)
 		row[j] = j;
 	for (unsigned i = 0; a[i]; i++) {
-		unsigned corner = row[0];	/* the row before, one to the left */
+		unsigned corner = row[0]; /* the row before, one to the left */
 
 		row[0] = i + 1;
 		for (unsigned j = 0; j < n; j++) {
 			unsigned above = row[j + 1];
 
-			row[j + 1] = least(above + 1, row[j] + 1,
-					   corner + (a[i] != b[j]));
+			row[j + 1] =
+				least(above + 1, row[j] + 1, corner + (a[i] != b[j]));
 			corner = above;
 		}
 	}

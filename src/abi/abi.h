@@ -32,9 +32,9 @@ struct abi_context {
 	struct context ctx;
 	struct nic *nic;
 	const struct transport *transport;
-	struct event_queue cmd;		/* cmd_fd, a descriptor that says nothing */
-	pid_t pid;			/* whose: a child shares the descriptors */
-	struct verbs_context verbs;	/* the program holds &verbs.context */
+	struct event_queue cmd;	    /* cmd_fd, a descriptor that says nothing */
+	pid_t pid;		    /* whose: a child shares the descriptors */
+	struct verbs_context verbs; /* the program holds &verbs.context */
 };
 
 static inline struct abi_context *abi_of(struct ibv_context *ibv)
@@ -142,10 +142,8 @@ void abi_cq_ex_ops(struct cq *cq);
 /* qp.c, post.c, wr.c: */
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
 				struct ibv_qp_init_attr_ex *attr);
-int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
-		  struct ibv_send_wr **bad);
-int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
-		  struct ibv_recv_wr **bad);
+int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad);
 void abi_wr_ops(struct qp *qp);
@@ -161,8 +159,8 @@ int abi_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 int abi_query_device_ex(struct ibv_context *ibv,
 			const struct ibv_query_device_ex_input *input,
 			struct ibv_device_attr_ex *attr, size_t len);
-int abi_query_port(struct ibv_context *ibv, uint8_t port,
-		   struct ibv_port_attr *attr, size_t len);
+int abi_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr,
+		   size_t len);
 int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values);
 
 #endif

@@ -20,8 +20,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr
 		return NULL;
 	rc = ah_create(pd_of(ibv), abi_of(ctx)->ctx.dev, attr, &ah);
 	if (!rc)
-		ah->av.here = nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev,
-					  ah->av.dgid);
+		ah->av.here =
+			nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev, ah->av.dgid);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 
@@ -43,15 +43,14 @@ static int index_of(struct device *dev, uint8_t port, const union ibv_gid *gid)
 	return -ENODEV;
 }
 
-static int attr_from_wc(struct ibv_context *ibv, uint8_t port,
-			const struct ibv_wc *wc, const struct ibv_grh *grh,
-			struct ibv_ah_attr *attr)
+static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_wc *wc,
+			const struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	struct wc_path from;
 	int index, rc;
 
 	if (!(wc->wc_flags & IBV_WC_GRH))
-		return -EINVAL;		/* RoCE has no path without one */
+		return -EINVAL; /* RoCE has no path without one */
 	rc = wc_path_parse(grh, &from);
 	if (rc)
 		return rc;
@@ -74,9 +73,8 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port,
 	return 0;
 }
 
-EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port,
-			       struct ibv_wc *wc, struct ibv_grh *grh,
-			       struct ibv_ah_attr *attr)
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port, struct ibv_wc *wc,
+			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
@@ -96,9 +94,8 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 
 /* The Ethernet address is the kernel's business here: what follows from the
  * GID alone is answered, nothing is asked of the network. */
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv,
-				       struct ibv_ah_attr *attr, uint8_t mac[6],
-				       uint16_t *vid)
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *attr,
+				       uint8_t mac[6], uint16_t *vid)
 {
 	int rc;
 
@@ -106,6 +103,6 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv,
 		return errno;
 	rc = wc_path_mac(&attr->grh.dgid, mac);
 	if (!rc && vid)
-		*vid = 0xffff;		/* no VLAN */
+		*vid = 0xffff; /* no VLAN */
 	return abi_leave(rc);
 }

@@ -77,8 +77,8 @@ static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 
 	if (rc)
 		return rc;
-	return cm ? leave(ctx, proto->connect(cm, to, self, owner, out, nic_now())) :
-		    -EIO;
+	return cm ? leave(ctx, proto->connect(cm, to, self, owner, out, nic_now()))
+		  : -EIO;
 }
 
 static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
@@ -100,8 +100,9 @@ static int gate_accept(struct ibv_context *ctx, struct cm_conn *c,
 static int gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 		       const void *private, size_t len)
 {
-	return enter(ctx) ? leave(ctx, c->proto->reject(c, reason, private, len,
-							nic_now())) : -EIO;
+	return enter(ctx)
+		       ? leave(ctx, c->proto->reject(c, reason, private, len, nic_now()))
+		       : -EIO;
 }
 
 static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
@@ -138,10 +139,17 @@ static bool gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 
 static const struct cm_gate gate = {
 	.version = CM_GATE_VERSION,
-	.bind = gate_bind, .listen = gate_listen, .unbind = gate_unbind,
-	.connect = gate_connect, .own = gate_own, .accept = gate_accept,
-	.reject = gate_reject, .attach = gate_attach, .established = gate_established,
-	.disconnect = gate_disconnect, .close = gate_close,
+	.bind = gate_bind,
+	.listen = gate_listen,
+	.unbind = gate_unbind,
+	.connect = gate_connect,
+	.own = gate_own,
+	.accept = gate_accept,
+	.reject = gate_reject,
+	.attach = gate_attach,
+	.established = gate_established,
+	.disconnect = gate_disconnect,
+	.close = gate_close,
 	.has_ip = gate_has_ip,
 };
 

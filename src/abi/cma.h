@@ -22,7 +22,7 @@ enum { CMA_PRIVATE_MAX = 256, CMA_ACK_TIMEOUT = 19, CMA_ACK_DELAY = 15 };
 /* A device, open for as long as the library is used. */
 struct cma_dev {
 	struct ibv_context *ctx;
-	struct ibv_pd *pd;		/* for ids whose program brings none */
+	struct ibv_pd *pd; /* for ids whose program brings none */
 	bool iwarp;
 	uint8_t max_resources, max_depth;
 	enum ibv_mtu mtu;
@@ -32,36 +32,41 @@ struct cma_dev {
 enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };
 
 struct cma_channel {
-	struct rdma_event_channel ch;	/* first; fd: an eventfd semaphore, a token
+	struct rdma_event_channel ch; /* first; fd: an eventfd semaphore, a token
 					 * for each event or more */
-	struct list events;		/* under cma_lock */
+	struct list events;	      /* under cma_lock */
 };
 
 enum cma_state {
-	CMA_NEW, CMA_BOUND, CMA_ADDR, CMA_ROUTE, CMA_CONNECT, CMA_REQUEST,
+	CMA_NEW,
+	CMA_BOUND,
+	CMA_ADDR,
+	CMA_ROUTE,
+	CMA_CONNECT,
+	CMA_REQUEST,
 	CMA_LISTEN,
 };
 
 struct cma_id {
-	struct rdma_cm_id id;		/* first */
+	struct rdma_cm_id id; /* first */
 	struct cm_owner owner;
 	enum cma_state state;
-	bool sync;			/* its channel is its own, calls wait */
+	bool sync; /* its channel is its own, calls wait */
 	bool reuse, afonly;
-	pid_t pid;			/* whose it is: a forked child has a copy */
+	pid_t pid; /* whose it is: a forked child has a copy */
 	uint8_t tos, ack_timeout;
 	/* Under cma_lock. */
 	pthread_cond_t acked;
-	unsigned got, done;		/* events fetched, and acknowledged */
-	unsigned busy;			/* fetched, not yet the program's */
-	bool going;			/* there are no events for it any more */
+	unsigned got, done; /* events fetched, and acknowledged */
+	unsigned busy;	    /* fetched, not yet the program's */
+	bool going;	    /* there are no events for it any more */
 
-	struct cma_dev *dev;		/* NULL: not bound to one */
+	struct cma_dev *dev; /* NULL: not bound to one */
 	int sgid_index;
-	struct ibv_context *ctx;	/* for the gate: listener and conn are there */
+	struct ibv_context *ctx; /* for the gate: listener and conn are there */
 	struct cm_listener *listener;
 	struct cm_conn *conn;
-	struct cm_target to;		/* way, ports, MTU; of both directions */
+	struct cm_target to; /* way, ports, MTU; of both directions */
 	/* What the QP is to be. */
 	uint32_t psn, peer_psn, peer_qpn, qkey;
 	uint8_t resources, depth, retry_count, rnr_retry;
@@ -70,21 +75,21 @@ struct cma_id {
 	/* rdma_create_ep(): for those that are accepted. */
 	struct ibv_qp_init_attr *qp_init;
 	struct ibv_pd *qp_pd;
-	bool own_cqs, own_srq_cq;	/* made here, not by the program */
-	void *connect;			/* private data for rdma_connect() */
+	bool own_cqs, own_srq_cq; /* made here, not by the program */
+	void *connect;		  /* private data for rdma_connect() */
 	size_t connect_len;
 };
 
 struct cma_event {
-	struct rdma_cm_event ev;	/* first */
+	struct rdma_cm_event ev; /* first */
 	struct list node;
-	struct cma_id *id;		/* whose counts it is in */
-	struct cm_conn *conn;		/* of a REQUEST nobody has read */
-	struct cm_target from;		/* ... */
+	struct cma_id *id;     /* whose counts it is in */
+	struct cm_conn *conn;  /* of a REQUEST nobody has read */
+	struct cm_target from; /* ... */
 	struct cm_param peer;
 	struct cma_group *group;
 	enum cm_event_type type;
-	bool raw;			/* from the engine: type says what */
+	bool raw; /* from the engine: type says what */
 	uint8_t private[CMA_PRIVATE_MAX];
 };
 
@@ -95,7 +100,7 @@ struct cma_group {
 	struct sockaddr_storage addr;
 	void *context;
 	bool attached, send_only;
-	unsigned busy;			/* under cma_lock: its event is looked at */
+	unsigned busy; /* under cma_lock: its event is looked at */
 };
 
 /* All events, and which channel an id has.  Innermost but for nothing: no gate
@@ -114,7 +119,7 @@ static inline bool cma_is_mine(const struct cma_id *id)
 	return id->pid == getpid();
 }
 
-static inline int cma_result(int rc)		/* 0 or -errno, as programs see it */
+static inline int cma_result(int rc) /* 0 or -errno, as programs see it */
 {
 	if (rc >= 0)
 		return rc;
@@ -150,28 +155,28 @@ void cma_set_src_port(struct cma_id *id, uint16_t port);
 bool cma_is_datagram(const struct cma_id *id);
 
 /* cma_event.c */
-struct cma_channel *cma_channel_new(void);	/* NULL: errno */
+struct cma_channel *cma_channel_new(void); /* NULL: errno */
 void cma_channel_free(struct cma_channel *ch);
 /* Something for id's own program to read: 0 or -ENOMEM. */
 int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 	     struct cma_group *group);
-void cma_forget_group(struct cma_group *g);	/* its event; nobody looks at it */
+void cma_forget_group(struct cma_group *g); /* its event; nobody looks at it */
 /* Before id parts with what it has: what waits for it goes unread, nothing new
  * comes, and no other thread looks at one any more. */
 void cma_stop(struct cma_id *id);
-void cma_wait_acked(struct cma_id *id);		/* those that were read */
+void cma_wait_acked(struct cma_id *id); /* those that were read */
 void cma_move(struct cma_id *id, struct cma_channel *to);
-int cma_complete(struct cma_id *id);		/* a synchronous id's call ends */
+int cma_complete(struct cma_id *id); /* a synchronous id's call ends */
 bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev);
 
 /* cma_id.c */
 int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 	       enum ibv_qp_type type, struct cma_id **out);
 void cma_id_free(struct cma_id *id);
-int cma_id_for_request(struct cma_event *e);	/* 0 or -errno */
+int cma_id_for_request(struct cma_event *e); /* 0 or -errno */
 
 /* cma_qp.c */
-int cma_qp_connect(struct cma_id *id);		/* to RTR, then RTS */
+int cma_qp_connect(struct cma_id *id); /* to RTR, then RTS */
 /* iWARP: what the peer may do is known now, and the connection does the rest. */
 int cma_qp_prepare(struct cma_id *id);
 static inline bool cma_is_iwarp(const struct cma_id *id)

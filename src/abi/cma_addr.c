@@ -14,7 +14,7 @@
 #include "sys/rand.h"
 #include "sys/sockaddr.h"
 
-enum { PORT_FIRST = 32768, PORTS = 28232 };	/* ip_local_port_range's default */
+enum { PORT_FIRST = 32768, PORTS = 28232 }; /* ip_local_port_range's default */
 
 bool cma_is_any(const struct sockaddr *a)
 {
@@ -39,8 +39,8 @@ bool cma_is_datagram(const struct cma_id *id)
 /* iWARP has connections only, and its ports are TCP's. */
 enum cma_kind cma_kind_of(const struct cma_id *id)
 {
-	return id->id.ps == RDMA_PS_TCP && id->id.qp_type == IBV_QPT_RC ? CMA_ANY :
-									   CMA_ROCE;
+	return id->id.ps == RDMA_PS_TCP && id->id.qp_type == IBV_QPT_RC ? CMA_ANY
+									: CMA_ROCE;
 }
 
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
@@ -72,9 +72,12 @@ int cma_take_name(struct cma_id *id)
 {
 	struct sockaddr *src = &id->id.route.addr.src_addr;
 	struct cm_service s = {
-		.space = (uint16_t)id->id.ps, .port = sockaddr_port(src),
-		.any = cma_is_any(src), .v6 = src->sa_family == AF_INET6,
-		.v6_only = id->afonly, .ifindex = id->to.way.ifindex,
+		.space = (uint16_t)id->id.ps,
+		.port = sockaddr_port(src),
+		.any = cma_is_any(src),
+		.v6 = src->sa_family == AF_INET6,
+		.v6_only = id->afonly,
+		.ifindex = id->to.way.ifindex,
 	};
 	int rc;
 
@@ -132,7 +135,7 @@ static int bind_addr(struct cma_id *id, struct sockaddr *a)
 	id->to.src_port = sockaddr_port(a);
 	rc = cma_take_name(id);
 	if (rc == -EADDRINUSE && id->reuse && sockaddr_port(a))
-		rc = 0;			/* who listens first has it */
+		rc = 0; /* who listens first has it */
 	if (!rc)
 		id->state = CMA_BOUND;
 	return rc;
@@ -168,7 +171,8 @@ int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 		sockaddr_set_port((struct sockaddr *)&to, 9);
 	if (src->ss_family == dst->sa_family && !cma_is_any((struct sockaddr *)src)) {
 		sockaddr_set_port((struct sockaddr *)src, 0);
-		if (bind(fd, (struct sockaddr *)src, sockaddr_len((struct sockaddr *)src)))
+		if (bind(fd, (struct sockaddr *)src,
+			 sockaddr_len((struct sockaddr *)src)))
 			rc = -errno;
 	}
 	if (!rc && connect(fd, (struct sockaddr *)&to, sockaddr_len(dst)))
@@ -224,7 +228,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
-	if (cma_is_any(dst)) {			/* as for any socket: this host */
+	if (cma_is_any(dst)) { /* as for any socket: this host */
 		self = from;
 		sockaddr_set_port((struct sockaddr *)&self, sockaddr_port(dst));
 		dst = (struct sockaddr *)&self;
@@ -267,8 +271,8 @@ static int resolve_addr(struct cma_id *id, struct sockaddr *src, struct sockaddr
 		return rc;
 	if (!rc)
 		id->state = CMA_ADDR;
-	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR :
-				 RDMA_CM_EVENT_ADDR_RESOLVED, rc, NULL);
+	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
+			rc, NULL);
 }
 
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
@@ -276,7 +280,7 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 {
 	int rc;
 
-	(void)timeout_ms;		/* it takes none: the kernel finds neighbours
+	(void)timeout_ms; /* it takes none: the kernel finds neighbours
 					 * when datagrams go to them */
 	rc = cma_result(resolve_addr(cma_of(id), src_addr, dst_addr));
 	return rc ? rc : cma_complete(cma_of(id));
@@ -312,7 +316,7 @@ static int resolve_route(struct cma_id *id)
 
 	if (id->state != CMA_ADDR)
 		return -EINVAL;
-	rc = cma_is_iwarp(id) ? 0 : fill_path(id);	/* TCP finds its way */
+	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its way */
 	if (rc)
 		return rc;
 	id->state = CMA_ROUTE;

@@ -5,7 +5,7 @@
 
 #include "abi/cma.h"
 
-enum { RETRIES = 7 };			/* where the program says nothing */
+enum { RETRIES = 7 }; /* where the program says nothing */
 
 static uint8_t service_type(enum ibv_qp_type type)
 {
@@ -29,7 +29,9 @@ static int fill_param(struct cma_id *id, const struct rdma_conn_param *c,
 	static const struct rdma_conn_param none = {
 		.responder_resources = RDMA_MAX_RESP_RES,
 		.initiator_depth = RDMA_MAX_INIT_DEPTH,
-		.flow_control = 1, .retry_count = RETRIES, .rnr_retry_count = RETRIES,
+		.flow_control = 1,
+		.retry_count = RETRIES,
+		.rnr_retry_count = RETRIES,
 	};
 	int rc;
 
@@ -167,11 +169,14 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 {
 	struct cm_param p = {
-		.qpn = id->id.qp ? id->id.qp->qp_num : c ? c->qp_num : 0,
+		.qpn = id->id.qp ? id->id.qp->qp_num
+		       : c	 ? c->qp_num
+				 : 0,
 		.qkey = id->qkey,
 		.private = c ? c->private_data : NULL,
 		.private_len = c && c->private_data ? c->private_data_len : 0,
-		.ece_vendor = id->ece.vendor_id, .ece_options = id->ece.options,
+		.ece_vendor = id->ece.vendor_id,
+		.ece_options = id->ece.options,
 	};
 
 	return cma_gate()->accept(id->ctx, id->conn, &p);
@@ -218,15 +223,14 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 	return rc || cma_is_datagram(cma_of(id)) ? rc : cma_complete(cma_of(id));
 }
 
-static int reject(struct rdma_cm_id *rid, uint16_t reason, const void *data,
-		  uint8_t len)
+static int reject(struct rdma_cm_id *rid, uint16_t reason, const void *data, uint8_t len)
 {
 	struct cma_id *id = cma_of(rid);
 
 	if (!id->conn)
 		return cma_result(-EINVAL);
-	return cma_result(cma_gate()->reject(id->ctx, id->conn, reason, data,
-					     data ? len : 0));
+	return cma_result(
+		cma_gate()->reject(id->ctx, id->conn, reason, data, data ? len : 0));
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
@@ -265,6 +269,6 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *rid)
 	cma_qp_error(id);
 	rc = cma_gate()->disconnect(id->ctx, id->conn);
 	if (rc == -EINVAL)
-		return 0;		/* it is over already, as the events say */
+		return 0; /* it is over already, as the events say */
 	return rc ? cma_result(rc) : cma_complete(id);
 }

@@ -9,7 +9,7 @@
 #include "sys/addr.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct cma_dev **devs;		/* under devs_lock; each stays where it is */
+static struct cma_dev **devs; /* under devs_lock; each stays where it is */
 static int ndevs;
 static pid_t opened_by;
 
@@ -36,10 +36,11 @@ static void fill(struct cma_dev *d)
 	d->iwarp = d->ctx->device->transport_type == IBV_TRANSPORT_IWARP;
 	d->max_resources = d->max_depth = 1;
 	if (!ibv_query_device(d->ctx, &attr)) {
-		d->max_resources = attr.max_qp_rd_atom > 255 ? 255 :
-				   (uint8_t)attr.max_qp_rd_atom;
-		d->max_depth = attr.max_qp_init_rd_atom > 255 ? 255 :
-			       (uint8_t)attr.max_qp_init_rd_atom;
+		d->max_resources =
+			attr.max_qp_rd_atom > 255 ? 255 : (uint8_t)attr.max_qp_rd_atom;
+		d->max_depth = attr.max_qp_init_rd_atom > 255
+				       ? 255
+				       : (uint8_t)attr.max_qp_init_rd_atom;
 	}
 	d->mtu = ibv_query_port(d->ctx, 1, &port) ? IBV_MTU_1024 : port.active_mtu;
 }
@@ -85,7 +86,7 @@ static int look(void)
 		if (!known(list[i]))
 			rc = add(list[i]);
 	ibv_free_device_list(list);
-	return ndevs ? 0 : rc;		/* the others do without one */
+	return ndevs ? 0 : rc; /* the others do without one */
 }
 
 /* In the child of a fork: whoever held one of these is not there. */
@@ -109,7 +110,7 @@ int cma_init(void)
 		return -ENOSYS;
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
-	if (opened_by != getpid()) {	/* a forked child's are its parent's: dead */
+	if (opened_by != getpid()) { /* a forked child's are its parent's: dead */
 		devs = NULL;
 		ndevs = 0;
 		opened_by = getpid();
@@ -150,8 +151,8 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 }
 
 /* 127/8 is loopback's, whatever of it was asked for: one of it has a GID. */
-static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp,
-		struct cma_dev **dev, int *index)
+static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_dev **dev,
+		int *index)
 {
 	for (int i = 0; i < ndevs; i++) {
 		int at;

@@ -73,16 +73,14 @@ static void fill_types(struct rdma_addrinfo *r, const struct rdma_addrinfo *hint
 	r->ai_qp_type = hints ? hints->ai_qp_type : 0;
 	r->ai_port_space = hints ? hints->ai_port_space : 0;
 	if (!r->ai_qp_type)
-		r->ai_qp_type = r->ai_port_space == RDMA_PS_UDP ? IBV_QPT_UD :
-								  IBV_QPT_RC;
+		r->ai_qp_type = r->ai_port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
 	if (!r->ai_port_space)
-		r->ai_port_space = r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP :
-								 RDMA_PS_TCP;
+		r->ai_port_space =
+			r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
 }
 
 EXPORT int rdma_getaddrinfo(const char *node, const char *service,
-			    const struct rdma_addrinfo *hints,
-			    struct rdma_addrinfo **res)
+			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
 	struct rdma_addrinfo *r;
 	struct addrinfo *ai;
@@ -188,8 +186,8 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res,
 			(enum ibv_qp_type)res->ai_qp_type, &id);
 	if (rc)
 		return cma_result(rc);
-	rc = res->ai_flags & RAI_PASSIVE ? passive_ep(id, res, pd, init) :
-					   active_ep(id, res, pd, init);
+	rc = res->ai_flags & RAI_PASSIVE ? passive_ep(id, res, pd, init)
+					 : active_ep(id, res, pd, init);
 	if (rc) {
 		rdma_destroy_ep(&id->id);
 		return cma_result(rc);

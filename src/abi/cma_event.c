@@ -33,8 +33,7 @@ struct cma_channel *cma_channel_new(void)
 
 void cma_channel_free(struct cma_channel *ch)
 {
-	list_for_safe(n, &ch->events)
-		free(container_of(n, struct cma_event, node));
+	list_for_safe(n, &ch->events) free(container_of(n, struct cma_event, node));
 	close(ch->ch.fd);
 	free(ch);
 }
@@ -147,9 +146,13 @@ static void fill_conn(struct cma_event *e)
 	e->ev.param.conn = (struct rdma_conn_param){
 		.private_data = p->private_len ? e->private : NULL,
 		.private_data_len = private_len(e),
-		.responder_resources = p->depth, .initiator_depth = p->resources,
-		.flow_control = p->flow_control, .retry_count = p->retry_count,
-		.rnr_retry_count = p->rnr_retry, .srq = p->srq, .qp_num = p->qpn,
+		.responder_resources = p->depth,
+		.initiator_depth = p->resources,
+		.flow_control = p->flow_control,
+		.retry_count = p->retry_count,
+		.rnr_retry_count = p->rnr_retry,
+		.srq = p->srq,
+		.qp_num = p->qpn,
 	};
 }
 
@@ -192,8 +195,8 @@ static void learn(struct cma_id *id, const struct cm_param *p)
 	if (p->resources < id->depth)
 		id->depth = p->resources;
 	id->rnr_retry = p->rnr_retry;
-	id->peer_ece = (struct ibv_ece){ .vendor_id = p->ece_vendor,
-					 .options = p->ece_options };
+	id->peer_ece =
+		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
 }
 
 /* The connection stands and becomes the QP's. */
@@ -382,7 +385,8 @@ static void unlink_events(struct cma_id *id, struct list *into)
 {
 	struct cma_channel *ch = (struct cma_channel *)id->id.channel;
 
-	list_for_safe(n, &ch->events) {
+	list_for_safe(n, &ch->events)
+	{
 		if (container_of(n, struct cma_event, node)->id != id)
 			continue;
 		list_del(n);
@@ -403,7 +407,8 @@ void cma_stop(struct cma_id *id)
 	while (id->busy && cma_is_mine(id))
 		pthread_cond_wait(&id->acked, &cma_lock);
 	pthread_mutex_unlock(&cma_lock);
-	list_for_safe(n, &mine) {
+	list_for_safe(n, &mine)
+	{
 		struct cma_event *e = container_of(n, struct cma_event, node);
 
 		if (e->conn)
@@ -426,7 +431,8 @@ void cma_forget_group(struct cma_group *g)
 
 	pthread_mutex_lock(&cma_lock);
 	ch = (struct cma_channel *)g->id->id.channel;
-	list_for_safe(n, &ch->events) {
+	list_for_safe(n, &ch->events)
+	{
 		struct cma_event *e = container_of(n, struct cma_event, node);
 
 		if (e->group != g)
@@ -450,7 +456,8 @@ void cma_move(struct cma_id *id, struct cma_channel *to)
 
 		list_init(&mine);
 		unlink_events(id, &mine);
-		list_for_safe(n, &mine) {
+		list_for_safe(n, &mine)
+		{
 			list_del(n);
 			list_add_tail(&to->events, n);
 			token(to->ch.fd);
@@ -484,6 +491,7 @@ int cma_complete(struct cma_id *id)
 
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 {
+	/* clang-format off */
 	static const char *const names[] = {
 #define NAME(e) [e] = #e
 		NAME(RDMA_CM_EVENT_ADDR_RESOLVED), NAME(RDMA_CM_EVENT_ADDR_ERROR),
@@ -498,7 +506,8 @@ EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
 #undef NAME
 	};
+	/* clang-format on */
 
-	return (unsigned)event < sizeof(names) / sizeof(names[0]) ?
-		names[event] : "UNKNOWN EVENT";
+	return (unsigned)event < sizeof(names) / sizeof(names[0]) ? names[event]
+								  : "UNKNOWN EVENT";
 }

@@ -111,16 +111,15 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 		id->to.mtu = e->from.mtu;
 	id->peer_qpn = p->qpn;
 	id->peer_psn = p->psn;
-	id->resources = p->depth < id->dev->max_resources ? p->depth :
-							    id->dev->max_resources;
-	id->depth = p->resources < id->dev->max_depth ? p->resources :
-							id->dev->max_depth;
+	id->resources =
+		p->depth < id->dev->max_resources ? p->depth : id->dev->max_resources;
+	id->depth = p->resources < id->dev->max_depth ? p->resources : id->dev->max_depth;
 	id->retry_count = p->retry_count;
 	id->rnr_retry = p->rnr_retry;
 	if (p->ack_timeout)
 		id->ack_timeout = p->ack_timeout;
-	id->peer_ece = (struct ibv_ece){ .vendor_id = p->ece_vendor,
-					 .options = p->ece_options };
+	id->peer_ece =
+		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
 }
 
 static void set_addresses(struct cma_id *id)
@@ -147,15 +146,15 @@ int cma_id_for_request(struct cma_event *e)
 	struct cma_id *listener = e->id, *id;
 	enum cma_kind kind;
 	int rc = cma_id_new(listener->sync ? NULL : listener->id.channel,
-			    listener->id.context, listener->id.ps,
-			    listener->id.qp_type, &id);
+			    listener->id.context, listener->id.ps, listener->id.qp_type,
+			    &id);
 
 	if (rc)
 		return rc;
 	e->from.way.ifindex = interface_of(&e->from.way);
 	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
 	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex, kind);
-	if (rc && e->from.way.ifindex) {	/* one's own link-local: through lo */
+	if (rc && e->from.way.ifindex) { /* one's own link-local: through lo */
 		e->from.way.ifindex = 0;
 		rc = cma_bind_dev(id, e->from.way.src, 0, kind);
 	}
@@ -231,8 +230,8 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 	}
 }
 
-EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname,
-			   void *optval, size_t optlen)
+EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
+			   size_t optlen)
 {
 	if (level == RDMA_OPTION_ID)
 		return cma_result(set_id_option(cma_of(id), optname, optval, optlen));

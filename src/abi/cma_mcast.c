@@ -87,8 +87,9 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return cma_result(-EINVAL);
-	rc = cma_result(join(cma_of(id), attr->addr, attr->join_flags ==
-			     RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
+	rc = cma_result(join(cma_of(id), attr->addr,
+			     attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+			     context));
 	return rc ? rc : cma_complete(cma_of(id));
 }
 
@@ -107,7 +108,8 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
 	struct cma_id *id = cma_of(rid);
 
-	list_for_safe(n, &id->groups) {
+	list_for_safe(n, &id->groups)
+	{
 		struct cma_group *g = container_of(n, struct cma_group, node);
 
 		if (memcmp(&g->addr, addr, sockaddr_len(addr)))
@@ -120,6 +122,5 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 
 void cma_leave_all(struct cma_id *id)
 {
-	list_for_safe(n, &id->groups)
-		leave(container_of(n, struct cma_group, node));
+	list_for_safe(n, &id->groups) leave(container_of(n, struct cma_group, node));
 }

@@ -9,8 +9,10 @@
 void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *ah)
 {
 	*ah = (struct ibv_ah_attr){
-		.is_global = 1, .port_num = id->id.port_num,
-		.grh = { .sgid_index = (uint8_t)id->sgid_index, .hop_limit = 64,
+		.is_global = 1,
+		.port_num = id->id.port_num,
+		.grh = { .sgid_index = (uint8_t)id->sgid_index,
+			 .hop_limit = 64,
 			 .traffic_class = id->tos },
 	};
 	memcpy(ah->grh.dgid.raw, dst, 16);
@@ -59,12 +61,12 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	cma_fill_ah(id, id->to.way.dst, &a->ah_attr);
 	a->path_mtu = (enum ibv_mtu)id->to.mtu;
 	a->dest_qp_num = id->peer_qpn;
-	a->rq_psn = id->psn;		/* each says with what the other begins */
+	a->rq_psn = id->psn; /* each says with what the other begins */
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type == IBV_QPT_UC)
 		return 0;
 	a->max_dest_rd_atomic = id->resources;
-	a->min_rnr_timer = 0;		/* the longest: 655 ms */
+	a->min_rnr_timer = 0; /* the longest: 655 ms */
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	return 0;
 }
@@ -95,7 +97,10 @@ static int attr_for(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		return rtr_attr(id, a, mask);
 	case IBV_QPS_RTS:
 		return rts_attr(id, a, mask);
-	case IBV_QPS_RESET: case IBV_QPS_SQD: case IBV_QPS_SQE: case IBV_QPS_ERR:
+	case IBV_QPS_RESET:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
 	case IBV_QPS_UNKNOWN:
 		break;
 	}
@@ -228,8 +233,8 @@ static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	if (id->id.verbs != attr->pd->context)
 		return -EINVAL;
 	rc = make_cqs(id, attr->send_cq ? 0 : attr->cap.max_send_wr,
-		      attr->recv_cq || attr->srq || id->id.srq ? 0 :
-							attr->cap.max_recv_wr);
+		      attr->recv_cq || attr->srq || id->id.srq ? 0
+							       : attr->cap.max_recv_wr);
 	if (rc)
 		goto drop;
 	if (!attr->send_cq)
@@ -265,10 +270,15 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_init_attr_ex attr = {
-		.qp_context = init->qp_context, .send_cq = init->send_cq,
-		.recv_cq = init->recv_cq, .srq = init->srq, .cap = init->cap,
-		.qp_type = init->qp_type, .sq_sig_all = init->sq_sig_all,
-		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd ? pd : id->pd,
+		.qp_context = init->qp_context,
+		.send_cq = init->send_cq,
+		.recv_cq = init->recv_cq,
+		.srq = init->srq,
+		.cap = init->cap,
+		.qp_type = init->qp_type,
+		.sq_sig_all = init->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd ? pd : id->pd,
 	};
 	int rc = rdma_create_qp_ex(id, &attr);
 
@@ -326,9 +336,11 @@ EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 			   struct ibv_srq_init_attr *init)
 {
 	struct ibv_srq_init_attr_ex attr = {
-		.srq_context = init->srq_context, .attr = init->attr,
+		.srq_context = init->srq_context,
+		.attr = init->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | (pd ? IBV_SRQ_INIT_ATTR_PD : 0),
-		.srq_type = IBV_SRQT_BASIC, .pd = pd,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
 	};
 	int rc = rdma_create_srq_ex(id, &attr);
 

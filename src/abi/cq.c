@@ -13,7 +13,7 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	struct cq *cq = cq_of(ibv);
 	int got;
 
-	if (abi_inside)			/* a signal handler: see abi.h */
+	if (abi_inside) /* a signal handler: see abi.h */
 		return 0;
 	if (!abi_enter(ibv->context))
 		return -EIO;
@@ -50,8 +50,7 @@ static int at_least(uint32_t cqe)
 }
 
 static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
-		  struct ibv_comp_channel *channel, void *cq_context,
-		  struct cq **out)
+		  struct ibv_comp_channel *channel, void *cq_context, struct cq **out)
 {
 	if (vector >= (uint32_t)ibv->num_comp_vectors) {
 		log_info("completion vector %d refused: there are %d", (int)vector,
@@ -59,13 +58,12 @@ static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 		return -EINVAL;
 	}
 	if (abi_check("create_cq", LIVE(channel_of, channel), LIVE_CHANNEL, ibv))
-		return -EBADF;		/* as its descriptor would be */
+		return -EBADF; /* as its descriptor would be */
 	return cq_create(&abi_of(ibv)->ctx, at_least(cqe),
 			 channel ? channel_of(channel) : NULL, cq_context, out);
 }
 
-EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe,
-				    void *cq_context,
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int vector)
 {
 	struct cq *cq;
@@ -82,8 +80,8 @@ static int check_ex(const struct ibv_cq_init_attr_ex *attr)
 	const uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
 				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
-			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	const uint32_t flags =
+		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
 	    attr->wc_flags & ~wc_flags)

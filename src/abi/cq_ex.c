@@ -49,7 +49,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 
 	if (attr->comp_mask)
 		return EINVAL;
-	if (abi_inside)			/* a signal handler: see abi.h */
+	if (abi_inside) /* a signal handler: see abi.h */
 		return ENOENT;
 	/* The lock may be held by a thread that the fork left behind. */
 	if (abi_of(ex->context)->ctx.dead) {
@@ -118,7 +118,7 @@ static unsigned read_wc_flags(struct ibv_cq_ex *ex)
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
 	(void)ex;
-	return 0;			/* RoCE has no LIDs */
+	return 0; /* RoCE has no LIDs */
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)

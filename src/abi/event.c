@@ -30,8 +30,8 @@ static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 	int rc;
 
 	do {
-		rc = abi_of(ctx)->ctx.dead ? -EIO :
-		     event_queue_wait(&channel_of(ibv)->queue);
+		rc = abi_of(ctx)->ctx.dead ? -EIO
+					   : event_queue_wait(&channel_of(ibv)->queue);
 		if (rc)
 			return rc;
 		if (!abi_enter(ctx))

@@ -74,9 +74,9 @@ static void put(void *to, size_t size, const struct ibv_gid_entry *e)
 	memcpy(to, e, size < sizeof(*e) ? size : sizeof(*e));
 }
 
-EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port,
-			     uint32_t index, struct ibv_gid_entry *entry,
-			     uint32_t flags, size_t entry_size)
+EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index,
+			     struct ibv_gid_entry *entry, uint32_t flags,
+			     size_t entry_size)
 {
 	struct ibv_gid_entry e;
 	int rc;
@@ -119,8 +119,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 	return rc ? -rc : (ssize_t)n;
 }
 
-EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port,
-			      unsigned index, enum ibv_gid_type_sysfs *type)
+EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned index,
+			      enum ibv_gid_type_sysfs *type)
 {
 	struct gid_entry e;
 	int rc;
@@ -129,8 +129,8 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port,
 		return -1;
 	rc = entry_at(ibv, port, index, &e);
 	if (!rc)
-		*type = is_iwarp(ibv) ? IBV_GID_TYPE_SYSFS_IB_ROCE_V1 :
-					IBV_GID_TYPE_SYSFS_ROCE_V2;
+		*type = is_iwarp(ibv) ? IBV_GID_TYPE_SYSFS_IB_ROCE_V1
+				      : IBV_GID_TYPE_SYSFS_ROCE_V2;
 	return abi_leave(rc) ? -1 : 0;
 }
 

@@ -12,14 +12,15 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
-#define AT(type, field, offset) \
+#define AT(type, field, offset)                                                          \
 	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
-#define SIZE(type, size) \
-	_Static_assert(sizeof(struct type) == (size), #type)
+#define SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type)
 /* below: bytes from the field to the ibv_context that the program holds. */
-#define BELOW(field, below) \
-	_Static_assert(offsetof(struct verbs_context, context) - \
-		       offsetof(struct verbs_context, field) == (below), #field)
+#define BELOW(field, below)                                                              \
+	_Static_assert(offsetof(struct verbs_context, context) -                         \
+				       offsetof(struct verbs_context, field) ==          \
+			       (below),                                                  \
+		       #field)
 
 SIZE(ibv_device, 664);
 AT(ibv_device, node_type, 16);
@@ -121,7 +122,8 @@ SIZE(ibv_wc, 48);
 SIZE(ibv_gid_entry, 32);
 /* What ibv_create_qp() takes is the head of what create_qp_ex takes. */
 _Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) ==
-	       offsetof(struct ibv_qp_init_attr_ex, sq_sig_all), "init_attr");
+		       offsetof(struct ibv_qp_init_attr_ex, sq_sig_all),
+	       "init_attr");
 
 #undef AT
 #undef SIZE

@@ -31,7 +31,7 @@ int abi_check(const char *call, const struct live *l, enum live_kind kind,
 
 	if (!l || (live_find(l, kind, &owner) && owner == ctx))
 		return 0;
-	log_info("%s refused: a %s %s", call, live_name(kind), owner ?
-		 "of another context" : "that does not exist (freed already?)");
+	log_info("%s refused: a %s %s", call, live_name(kind),
+		 owner ? "of another context" : "that does not exist (freed already?)");
 	return -EINVAL;
 }

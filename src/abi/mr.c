@@ -20,9 +20,8 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 	return abi_leave(pd_free(pd_of(ibv)));
 }
 
-EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr,
-				       size_t length, uint64_t iova,
-				       unsigned access)
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr, size_t length,
+				       uint64_t iova, unsigned access)
 {
 	struct mr *mr;
 
@@ -33,8 +32,8 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr,
 	return &mr->ibv;
 }
 
-EXPORT struct ibv_mr *(ibv_reg_mr_iova)(struct ibv_pd *ibv, void *addr,
-					size_t length, uint64_t iova, int access)
+EXPORT struct ibv_mr *(ibv_reg_mr_iova)(struct ibv_pd *ibv, void *addr, size_t length,
+					uint64_t iova, int access)
 {
 	return ibv_reg_mr_iova2(ibv, addr, length, iova, (unsigned)access);
 }
@@ -48,8 +47,8 @@ EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *ibv, void *addr, size_t length
 }
 
 /* Whatever is refused, the old region stays as it was. */
-EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd,
-			void *addr, size_t length, int access)
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
+			size_t length, int access)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, EINVAL);
 	int rc;

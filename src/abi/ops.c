@@ -26,7 +26,10 @@ static void *none_ptr(void)
 
 /* Called with arguments that they do not look at, which the calling
  * conventions of every Linux platform allow. */
-static const struct none { size_t at; abi_fn fn; } table[] = {
+static const struct none {
+	size_t at;
+	abi_fn fn;
+} table[] = {
 #define INT(op) { offsetof(struct verbs_context, op), (abi_fn)none_int },
 #define NEG(op) { offsetof(struct verbs_context, op), (abi_fn)none_neg },
 #define PTR(op) { offsetof(struct verbs_context, op), (abi_fn)none_ptr },

@@ -6,8 +6,7 @@
 #include "nic/nic.h"
 
 /* What stands before a refused request is posted all the same. */
-int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
-		  struct ibv_send_wr **bad)
+int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct qp *qp = qp_of(ibv);
 	int rc;
@@ -21,8 +20,7 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 	return abi_leave(rc);
 }
 
-int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
-		  struct ibv_recv_wr **bad)
+int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = qp_of(ibv);
 	int rc;

@@ -22,8 +22,7 @@ static int check_objects(const struct ibv_context *ctx,
 	return rc;
 }
 
-struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
-				struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr)
 {
 	struct abi_context *a = abi_of(ibv);
 	struct qp *qp;
@@ -88,7 +87,8 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	/* What is wrong with the path, qp_modify() says. */
 	if (!(mask & IBV_QP_AV) ||
 	    device_query_gid(a->ctx.dev, attr->ah_attr.port_num,
-			     attr->ah_attr.grh.sgid_index, &e) || !e.used)
+			     attr->ah_attr.grh.sgid_index, &e) ||
+	    !e.used)
 		return 0;
 	here = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
 			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
@@ -106,8 +106,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		return errno;
 	a = abi_of(ctx);
 	qp = qp_of(ibv);
-	if (mask & IBV_QP_STATE && (attr->qp_state == IBV_QPS_RESET ||
-				    attr->qp_state == IBV_QPS_ERR))
+	if (mask & IBV_QP_STATE &&
+	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		nic_flush(a->nic);
 	rc = prepare_rtr(a, qp, attr, mask);
 	if (!rc)
@@ -116,14 +116,14 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		    mask & IBV_QP_ACCESS_FLAGS))
 		nic_fence(a->nic, qp->qpn);
 	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
-		nic_post(a->nic, qp, abi_inside > 1);	/* work that waited for the state */
+		nic_post(a->nic, qp, abi_inside > 1); /* work that waited for the state */
 	return abi_leave(rc);
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	(void)mask;			/* a hint: everything is filled in */
+	(void)mask; /* a hint: everything is filled in */
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
 	return abi_leave(qp_query(qp_of(ibv), attr, init));

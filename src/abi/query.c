@@ -38,8 +38,8 @@ int abi_query_device_ex(struct ibv_context *ibv,
 
 /* A caller that comes by the symbol has the struct of old, which ends before
  * flags. */
-EXPORT int (ibv_query_port)(struct ibv_context *ibv, uint8_t port,
-			    struct _compat_ibv_port_attr *compat)
+EXPORT int(ibv_query_port)(struct ibv_context *ibv, uint8_t port,
+			   struct _compat_ibv_port_attr *compat)
 {
 	enum { OLD_SIZE = offsetof(struct ibv_port_attr, flags) };
 	struct ibv_port_attr attr;
@@ -53,8 +53,8 @@ EXPORT int (ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 	return abi_leave(rc);
 }
 
-int abi_query_port(struct ibv_context *ibv, uint8_t port,
-		   struct ibv_port_attr *attr, size_t len)
+int abi_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr,
+		   size_t len)
 {
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
@@ -79,8 +79,7 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 }
 
 /* Unlike other verbs, these two and ibv_query_gid() answer -1. */
-EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index,
-			  __be16 *pkey)
+EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey)
 {
 	uint16_t at;
 	int rc;

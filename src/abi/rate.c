@@ -3,6 +3,7 @@
  * and Mbit/s. */
 #include "abi/abi.h"
 
+/* clang-format off */
 static const struct rate { enum ibv_rate rate; int mult, mbps; } rates[] = {
 	{ IBV_RATE_2_5_GBPS,	1,	2500 },
 	{ IBV_RATE_5_GBPS,	2,	5000 },
@@ -28,39 +29,32 @@ static const struct rate { enum ibv_rate rate; int mult, mbps; } rates[] = {
 	{ IBV_RATE_800_GBPS,	320,	850000 },
 	{ IBV_RATE_1200_GBPS,	480,	1275000 },
 };
+/* clang-format on */
 
-#define rate_for(r) \
-	for (const struct rate *r = rates; \
-	     r < rates + sizeof(rates) / sizeof(rates[0]); r++)
+#define rate_for(r)                                                                      \
+	for (const struct rate *r = rates; r < rates + sizeof(rates) / sizeof(rates[0]); \
+	     r++)
 
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate)
 {
-	rate_for(r)
-		if (r->rate == rate && r->mult)
-			return r->mult;
+	rate_for(r) if (r->rate == rate && r->mult) return r->mult;
 	return -1;
 }
 
 EXPORT enum ibv_rate mult_to_ibv_rate(int mult)
 {
-	rate_for(r)
-		if (r->mult == mult && mult)
-			return r->rate;
+	rate_for(r) if (r->mult == mult && mult) return r->rate;
 	return IBV_RATE_MAX;
 }
 
 EXPORT int ibv_rate_to_mbps(enum ibv_rate rate)
 {
-	rate_for(r)
-		if (r->rate == rate)
-			return r->mbps;
+	rate_for(r) if (r->rate == rate) return r->mbps;
 	return -1;
 }
 
 EXPORT enum ibv_rate mbps_to_ibv_rate(int mbps)
 {
-	rate_for(r)
-		if (r->mbps == mbps)
-			return r->rate;
+	rate_for(r) if (r->mbps == mbps) return r->rate;
 	return IBV_RATE_MAX;
 }

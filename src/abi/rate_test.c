@@ -26,7 +26,7 @@ static void what_is_no_rate(void **state)
 	assert_int_equal(ibv_rate_to_mult(IBV_RATE_MAX), -1);
 	assert_int_equal(ibv_rate_to_mbps(IBV_RATE_MAX), -1);
 	assert_int_equal(ibv_rate_to_mult((enum ibv_rate)RATES), -1);
-	assert_int_equal(ibv_rate_to_mbps((enum ibv_rate)-1), -1);
+	assert_int_equal(ibv_rate_to_mbps((enum ibv_rate) - 1), -1);
 	assert_int_equal(ibv_rate_to_mult(IBV_RATE_14_GBPS), -1);
 	assert_int_equal(mult_to_ibv_rate(0), IBV_RATE_MAX);
 	assert_int_equal(mult_to_ibv_rate(-1), IBV_RATE_MAX);

@@ -20,7 +20,7 @@ static void say(void)
 
 	if (!atomic_flag_test_and_set(&said) &&
 	    write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
-		return;			/* nobody listens */
+		return; /* nobody listens */
 }
 
 /* As long as the longest of int, ssize_t and off_t. */
@@ -31,5 +31,5 @@ STUB long rdmacm_INT(void)
 	return -1;
 }
 
-#define INT(node, name)	 SYMBOL(#name "_stub", #name "@@" #node, rdmacm_INT)
+#define INT(node, name) SYMBOL(#name "_stub", #name "@@" #node, rdmacm_INT)
 #include "abi/rdmacm.def"

@@ -32,7 +32,8 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &dev, &index);
 	if (rc)
 		return rc;
-	*out = (struct rsock_port){ .ctx = dev->ctx, .pd = dev->pd,
+	*out = (struct rsock_port){ .ctx = dev->ctx,
+				    .pd = dev->pd,
 				    .sgid_index = (uint8_t)index,
 				    .mtu = 128u << dev->mtu };
 	return 0;
@@ -40,7 +41,7 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 
 /* --- errno ---------------------------------------------------------------- */
 
-static ssize_t result(ssize_t rc)	/* a count or -errno, as programs see it */
+static ssize_t result(ssize_t rc) /* a count or -errno, as programs see it */
 {
 	if (rc >= 0)
 		return rc;
@@ -189,8 +190,8 @@ EXPORT int riounmap(int socket, void *buf, size_t len)
 
 EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
-	return (size_t)result(rsocket_write_at(socket, buf, count, (uint64_t)offset,
-					       flags));
+	return (size_t)result(
+		rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
 }
 
 /* --- options -------------------------------------------------------------- */

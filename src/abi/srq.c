@@ -4,8 +4,7 @@
 #include "core/mr.h"
 #include "core/rq.h"
 
-EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
-				      struct ibv_srq_init_attr *attr)
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
 	struct srq *srq;
@@ -25,7 +24,8 @@ struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 	struct ibv_srq_init_attr attr;
 	struct ibv_srq *srq;
 
-	if ((ex->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE)) ||
+	if ((ex->comp_mask &
+	     ~(uint32_t)(IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE)) ||
 	    (ex->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && ex->srq_type != IBV_SRQT_BASIC)) {
 		errno = EOPNOTSUPP;
 		return NULL;

@@ -5,12 +5,14 @@
 
 enum { PORT_STATES = IBV_PORT_ACTIVE_DEFER + 1 };
 
-#define LOOKUP(table, index) \
-	((size_t)(index) < sizeof(table) / sizeof((table)[0]) && \
-	 (table)[index] ? (table)[index] : "unknown")
+#define LOOKUP(table, index)                                                             \
+	((size_t)(index) < sizeof(table) / sizeof((table)[0]) && (table)[index]          \
+		 ? (table)[index]                                                        \
+		 : "unknown")
 
 EXPORT const char *ibv_node_type_str(enum ibv_node_type type)
 {
+	/* clang-format off */
 	static const char *const str[] = {
 		[IBV_NODE_CA]		= "InfiniBand channel adapter",
 		[IBV_NODE_SWITCH]	= "InfiniBand switch",
@@ -20,12 +22,14 @@ EXPORT const char *ibv_node_type_str(enum ibv_node_type type)
 		[IBV_NODE_USNIC_UDP]	= "usNIC UDP",
 		[IBV_NODE_UNSPECIFIED]	= "unspecified",
 	};
+	/* clang-format on */
 
 	return LOOKUP(str, type);
 }
 
 EXPORT const char *ibv_port_state_str(enum ibv_port_state state)
 {
+	/* clang-format off */
 	static const char *const str[PORT_STATES] = {
 		[IBV_PORT_NOP]		= "no state change (NOP)",
 		[IBV_PORT_DOWN]		= "down",
@@ -34,12 +38,14 @@ EXPORT const char *ibv_port_state_str(enum ibv_port_state state)
 		[IBV_PORT_ACTIVE]	= "active",
 		[IBV_PORT_ACTIVE_DEFER]	= "active defer",
 	};
+	/* clang-format on */
 
 	return LOOKUP(str, state);
 }
 
 EXPORT const char *ibv_event_type_str(enum ibv_event_type type)
 {
+	/* clang-format off */
 	static const char *const str[] = {
 		[IBV_EVENT_CQ_ERR]		= "CQ error",
 		[IBV_EVENT_QP_FATAL]		= "local work queue catastrophic error",
@@ -62,12 +68,14 @@ EXPORT const char *ibv_event_type_str(enum ibv_event_type type)
 		[IBV_EVENT_GID_CHANGE]		= "GID table change",
 		[IBV_EVENT_WQ_FATAL]		= "WQ fatal",
 	};
+	/* clang-format on */
 
 	return LOOKUP(str, type);
 }
 
 EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
+	/* clang-format off */
 	static const char *const str[] = {
 		[IBV_WC_SUCCESS]		= "success",
 		[IBV_WC_LOC_LEN_ERR]		= "local length error",
@@ -94,6 +102,7 @@ EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 		[IBV_WC_TM_ERR]			= "TM error",
 		[IBV_WC_TM_RNDV_INCOMPLETE]	= "TM software rendezvous",
 	};
+	/* clang-format on */
 
 	return LOOKUP(str, status);
 }

@@ -16,8 +16,7 @@ static void known_ones(void **state)
 	assert_string_equal(ibv_event_type_str(IBV_EVENT_CQ_ERR), "CQ error");
 	assert_string_equal(ibv_event_type_str(IBV_EVENT_WQ_FATAL), "WQ fatal");
 	assert_string_equal(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
-	assert_string_equal(ibv_node_type_str(IBV_NODE_CA),
-			    "InfiniBand channel adapter");
+	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
 }
 
 /* Holes and both ends. */
@@ -25,9 +24,9 @@ static void unknown_ones(void **state)
 {
 	(void)state;
 	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)24), "unknown");
-	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)-1), "unknown");
+	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status) - 1), "unknown");
 	assert_string_equal(ibv_event_type_str((enum ibv_event_type)20), "unknown");
-	assert_string_equal(ibv_event_type_str((enum ibv_event_type)-1), "unknown");
+	assert_string_equal(ibv_event_type_str((enum ibv_event_type) - 1), "unknown");
 	assert_string_equal(ibv_port_state_str((enum ibv_port_state)6), "unknown");
 	assert_string_equal(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
 	assert_string_equal(ibv_node_type_str((enum ibv_node_type)0), "unknown");

@@ -52,11 +52,9 @@ STUB long abi_nosys_VOID(void)
 	return 0;
 }
 
-#define NEWER(node, kind, name) \
-	SYMBOL(#name "_new", #name "@@" #node, abi_none_##kind)
-#define HIDDEN(node, kind, name) \
-	SYMBOL(#name "_old", #name "@" #node, abi_nosys_##kind)
-#define PRIVATE(kind, name) PRIVATE_SYMBOL(name, abi_nosys_##kind)
+#define NEWER(node, kind, name)	 SYMBOL(#name "_new", #name "@@" #node, abi_none_##kind)
+#define HIDDEN(node, kind, name) SYMBOL(#name "_old", #name "@" #node, abi_nosys_##kind)
+#define PRIVATE(kind, name)	 PRIVATE_SYMBOL(name, abi_nosys_##kind)
 #include "abi/stub.def"
 
 /* The one whose name has the node's number in it. */
@@ -64,7 +62,7 @@ __asm__(".irp node, 34, " PRIVATE_NODES "\n\t"
 	".globl register_in_\\node\n\t"
 	".set register_in_\\node, abi_nosys_VOID\n\t"
 	".symver register_in_\\node, "
-		"verbs_register_driver_\\node@@IBVERBS_PRIVATE_\\node\n\t"
+	"verbs_register_driver_\\node@@IBVERBS_PRIVATE_\\node\n\t"
 	".endr");
 
 /* The one that is data: drivers set it, nobody reads it. */

@@ -21,8 +21,7 @@ EXPORT const char *ibv_get_sysfs_path(void)
 
 /* The file without the newline at its end, as a string.  Its length, or -1:
  * EOVERFLOW, if that does not fit in size bytes. */
-EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf,
-			       size_t size)
+EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char path[4096];
 	ssize_t n;

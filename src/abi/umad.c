@@ -52,7 +52,10 @@ EXPORT int umad_close_port(int portid)
 
 /* The paths that were asked for, one for each port: they last. */
 static pthread_mutex_t issm_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct issm { char path[32]; pid_t pid; } issm[UMAD_CA_MAX_PORTS];
+static struct issm {
+	char path[32];
+	pid_t pid;
+} issm[UMAD_CA_MAX_PORTS];
 
 EXPORT int umad_get_issm_path(const char *ca_name, int portnum, char path[], int max)
 {
@@ -64,7 +67,7 @@ EXPORT int umad_get_issm_path(const char *ca_name, int portnum, char path[], int
 		return rc == -ENODEV ? rc : -EINVAL;
 	i = &issm[portnum];
 	pthread_mutex_lock(&issm_lock);
-	if (i->pid != getpid()) {	/* a forked process makes its own */
+	if (i->pid != getpid()) { /* a forked process makes its own */
 		rc = plug_issm(at.fabric, at.hca, (uint32_t)portnum, i->path,
 			       sizeof(i->path));
 		i->pid = rc < 0 ? 0 : getpid();
@@ -142,7 +145,7 @@ EXPORT int umad_set_addr(void *umad, int dlid, int dqp, int sl, int qkey)
 }
 
 EXPORT int umad_send(int portid, int agentid, void *umad, int length, int timeout_ms,
-	      int retries)
+		     int retries)
 {
 	struct ib_user_mad *mad = umad;
 	int rc;
@@ -216,12 +219,15 @@ EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	return received(umad, n, need, length);
 }
 
-static struct plug_register request(int class, int version, uint8_t rmpp,
-				    uint32_t oui, const void *mask)
+static struct plug_register request(int class, int version, uint8_t rmpp, uint32_t oui,
+				    const void *mask)
 {
 	struct plug_register r = {
-		.say = PLUG_REGISTER, .class = (uint8_t)class,
-		.version = (uint8_t)version, .rmpp = rmpp, .oui = oui,
+		.say = PLUG_REGISTER,
+		.class = (uint8_t) class,
+		.version = (uint8_t)version,
+		.rmpp = rmpp,
+		.oui = oui,
 	};
 
 	if (mask)
@@ -230,20 +236,22 @@ static struct plug_register request(int class, int version, uint8_t rmpp,
 }
 
 EXPORT int umad_register(int portid, int mgmt_class, int mgmt_version,
-		  uint8_t rmpp_version, long method_mask[16 / sizeof(long)])
+			 uint8_t rmpp_version, long method_mask[16 / sizeof(long)])
 {
-	struct plug_register r = request(mgmt_class, mgmt_version, rmpp_version,
-					 OPENIB_OUI, method_mask);
+	struct plug_register r =
+		request(mgmt_class, mgmt_version, rmpp_version, OPENIB_OUI, method_mask);
 	int rc = plug_register(portid, &r);
 
 	return rc < 0 ? -EPERM : rc;
 }
 
 EXPORT int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version,
-		      uint8_t oui[3], long method_mask[16 / sizeof(long)])
+			     uint8_t oui[3], long method_mask[16 / sizeof(long)])
 {
-	struct plug_register r = request(mgmt_class, 1, rmpp_version,
-		(uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2], method_mask);
+	struct plug_register r =
+		request(mgmt_class, 1, rmpp_version,
+			(uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2],
+			method_mask);
 	int rc;
 
 	if (mgmt_class < VENDOR2 || mgmt_class > VENDOR2_LAST)
@@ -264,7 +272,7 @@ EXPORT int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *age
 		return EINVAL;
 	r = request(attr->mgmt_class, attr->mgmt_class_version, attr->rmpp_version,
 		    attr->oui, attr->method_mask);
-	if (attr->flags) {		/* RMPP by the program: not here */
+	if (attr->flags) { /* RMPP by the program: not here */
 		attr->flags = 0;
 		return EINVAL;
 	}

@@ -11,7 +11,9 @@ struct plug_ca;
 
 /* The adapter that this process stands at.  0, or -errno that has been logged
  * once; -ENODEV without a word where none is configured. */
-struct umad_place { const char *fabric, *hca; };
+struct umad_place {
+	const char *fabric, *hca;
+};
 int umad_place(struct umad_place *at, struct plug_ca *ca);
 
 /* Which port a program means by a name (NULL: any) and a number (0: any). */

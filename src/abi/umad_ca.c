@@ -65,8 +65,9 @@ static int best_port(const struct umad_place *at, const struct plug_ca *ca)
 
 		if (plug_port(at->fabric, at->hca, (uint32_t)i, &p))
 			return -EIO;
-		r = p.state == STATE_ACTIVE ? 3 : p.phys_state == PHYS_LINK_UP ? 2 :
-		    p.phys_state != PHYS_DISABLED;
+		r = p.state == STATE_ACTIVE	   ? 3
+		    : p.phys_state == PHYS_LINK_UP ? 2
+						   : p.phys_state != PHYS_DISABLED;
 		if (r > rank) {
 			rank = r;
 			best = i;
@@ -121,11 +122,20 @@ static int read_port(const struct umad_place *at, const char *name, int num,
 		return -EIO;
 	memcpy(pkeys, p.pkey, p.pkeys * sizeof(*pkeys));
 	*out = (umad_port_t){
-		.portnum = num, .base_lid = p.lid, .lmc = p.lmc, .sm_lid = p.sm_lid,
-		.sm_sl = p.sm_sl, .state = p.state, .phys_state = p.phys_state,
-		.rate = p.rate, .capmask = (__be32)__builtin_bswap32(p.cap_mask),
-		.gid_prefix = big(p.prefix), .port_guid = big(p.guid),
-		.pkeys_size = p.pkeys, .pkeys = pkeys, .link_layer = "InfiniBand",
+		.portnum = num,
+		.base_lid = p.lid,
+		.lmc = p.lmc,
+		.sm_lid = p.sm_lid,
+		.sm_sl = p.sm_sl,
+		.state = p.state,
+		.phys_state = p.phys_state,
+		.rate = p.rate,
+		.capmask = (__be32)__builtin_bswap32(p.cap_mask),
+		.gid_prefix = big(p.prefix),
+		.port_guid = big(p.guid),
+		.pkeys_size = p.pkeys,
+		.pkeys = pkeys,
+		.link_layer = "InfiniBand",
 	};
 	snprintf(out->ca_name, sizeof(out->ca_name), "%s", name);
 	return 0;
@@ -190,8 +200,12 @@ EXPORT int umad_get_ca(const char *ca_name, umad_ca_t *ca)
 	if (rc)
 		return rc;
 	*ca = (umad_ca_t){
-		.node_type = NODE_CA, .fw_ver = URNIC_VERSION, .ca_type = "urnic",
-		.hw_ver = "0", .node_guid = big(a.guid), .system_guid = big(a.sys_guid),
+		.node_type = NODE_CA,
+		.fw_ver = URNIC_VERSION,
+		.ca_type = "urnic",
+		.hw_ver = "0",
+		.node_guid = big(a.guid),
+		.system_guid = big(a.sys_guid),
 	};
 	memcpy(ca->ca_name, a.name, sizeof(ca->ca_name));
 	return read_ports(&at, ca, a.ports);

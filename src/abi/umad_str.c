@@ -9,25 +9,25 @@
 
 enum { ANY = 0, SM_LID = 0x01, SA = 0x03, CM = 0x07, SM_DR = 0x81 };
 
-static const struct { uint8_t from, to; const char *text; } classes[] = {
-	{ 0x01, 0x01, "Subn" },
-	{ 0x81, 0x81, "Subn" },
-	{ 0x03, 0x03, "SubnAdm" },
-	{ 0x04, 0x04, "Perf" },
-	{ 0x05, 0x05, "BM" },
-	{ 0x06, 0x06, "DevMgt" },
-	{ 0x07, 0x07, "ComMgt" },
-	{ 0x08, 0x08, "SNMP" },
-	{ 0x10, 0x10, "DevAdm" },
-	{ 0x11, 0x11, "BootMgt" },
-	{ 0x12, 0x12, "BIS" },
-	{ 0x21, 0x21, "CongestionManagment" },
-	{ 0x09, 0x0f, "Vendor" },
-	{ 0x30, 0x4f, "Vendor" },
+static const struct {
+	uint8_t from, to;
+	const char *text;
+} classes[] = {
+	{ 0x01, 0x01, "Subn" },	       { 0x81, 0x81, "Subn" },
+	{ 0x03, 0x03, "SubnAdm" },     { 0x04, 0x04, "Perf" },
+	{ 0x05, 0x05, "BM" },	       { 0x06, 0x06, "DevMgt" },
+	{ 0x07, 0x07, "ComMgt" },      { 0x08, 0x08, "SNMP" },
+	{ 0x10, 0x10, "DevAdm" },      { 0x11, 0x11, "BootMgt" },
+	{ 0x12, 0x12, "BIS" },	       { 0x21, 0x21, "CongestionManagment" },
+	{ 0x09, 0x0f, "Vendor" },      { 0x30, 0x4f, "Vendor" },
 	{ 0x10, 0x2f, "Application" },
 };
 
-static const struct row { uint8_t class; uint16_t value; const char *text; } methods[] = {
+static const struct row {
+	uint8_t class;
+	uint16_t value;
+	const char *text;
+} methods[] = {
 	{ SA, 0x12, "GetTable" },
 	{ SA, 0x92, "GetTableResp" },
 	{ SA, 0x15, "Delete" },

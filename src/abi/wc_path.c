@@ -61,13 +61,13 @@ int wc_path_mac(const union ibv_gid *gid, uint8_t mac[6])
 	static const uint8_t local[8] = { 0xfe, 0x80 };
 	const uint8_t *ip = gid->raw;
 
-	if (ip[0] == 0xff) {			/* RFC 2464, 7 */
+	if (ip[0] == 0xff) { /* RFC 2464, 7 */
 		mac[0] = mac[1] = 0x33;
 		memcpy(mac + 2, ip + 12, 4);
 		return 0;
 	}
 	if (addr_is_v4(ip) && ip[12] >> 4 == 0xe) {
-		mac[0] = 0x01;			/* RFC 1112, 6.4 */
+		mac[0] = 0x01; /* RFC 1112, 6.4 */
 		mac[1] = 0x00;
 		mac[2] = 0x5e;
 		mac[3] = ip[13] & 0x7f;
@@ -77,7 +77,7 @@ int wc_path_mac(const union ibv_gid *gid, uint8_t mac[6])
 	}
 	if (memcmp(ip, local, sizeof(local)) || ip[11] != 0xff || ip[12] != 0xfe)
 		return -EOPNOTSUPP;
-	memcpy(mac, ip + 8, 3);			/* RFC 4291, appendix A */
+	memcpy(mac, ip + 8, 3); /* RFC 4291, appendix A */
 	memcpy(mac + 3, ip + 13, 3);
 	mac[0] ^= 2;
 	return 0;

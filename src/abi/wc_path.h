@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct wc_path {
-	union ibv_gid sgid, dgid;	/* IPv4: mapped */
+	union ibv_gid sgid, dgid; /* IPv4: mapped */
 	uint32_t flow_label;
 	uint8_t tclass;
 };

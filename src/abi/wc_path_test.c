@@ -10,15 +10,17 @@
 #include <cmocka.h>
 
 /* 10.0.0.1 -> 10.0.0.2, TOS 0x0c, UDP: the header checksum is 0x26a3. */
+/* clang-format off */
 static const uint8_t ip4[20] = {
 	0x45, 0x0c, 0x00, 0x3c, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x26, 0xa3,
 	10, 0, 0, 1, 10, 0, 0, 2,
 };
+/* clang-format on */
 
 static void fill_ip6(uint8_t grh[40])
 {
 	memset(grh, 0, 40);
-	grh[0] = 0x61;			/* class 0x12, flow label 0x34567 */
+	grh[0] = 0x61; /* class 0x12, flow label 0x34567 */
 	grh[1] = 0x23;
 	grh[2] = 0x45;
 	grh[3] = 0x67;
@@ -48,7 +50,7 @@ static void reads_ip4_after_junk(void **state)
 	struct wc_path from;
 
 	(void)state;
-	memset(grh, 0x66, 20);		/* looks like IPv6 */
+	memset(grh, 0x66, 20); /* looks like IPv6 */
 	memcpy(grh + 20, ip4, 20);
 	assert_int_equal(wc_path_parse((const void *)grh, &from), 0);
 	assert_memory_equal(from.sgid.raw, src, 16);
@@ -75,10 +77,15 @@ static void wants_the_checksum(void **state)
 
 static void finds_macs(void **state)
 {
-	static const struct { uint8_t gid[16]; int rc; uint8_t mac[6]; } row[] = {
+	static const struct {
+		uint8_t gid[16];
+		int rc;
+		uint8_t mac[6];
+	} row[] = {
 		{ { 0xff, 0x02, [13] = 1, 2, 3 }, 0, { 0x33, 0x33, 0, 1, 2, 3 } },
 		{ { [10] = 255, 255, 239, 129, 2, 3 }, 0, { 1, 0, 0x5e, 1, 2, 3 } },
-		{ { 0xfe, 0x80, [8] = 0x52, 0x54, 0, 255, 0xfe, 7, 8, 9 }, 0,
+		{ { 0xfe, 0x80, [8] = 0x52, 0x54, 0, 255, 0xfe, 7, 8, 9 },
+		  0,
 		  { 0x50, 0x54, 0, 7, 8, 9 } },
 		{ { [10] = 255, 255, 10, 0, 0, 1 }, -EOPNOTSUPP, { 0 } },
 		{ { 0xfe, 0x80, [15] = 1 }, -EOPNOTSUPP, { 0 } },

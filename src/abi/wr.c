@@ -67,8 +67,8 @@ static void draft(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
 		w->imm = imm;
 }
 
-static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
-			 uint32_t rkey, uint64_t addr, uint32_t imm)
+static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			 uint64_t addr, uint32_t imm)
 {
 	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
 
@@ -79,9 +79,8 @@ static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
 	w->imm = imm;
 }
 
-static void draft_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
-			 uint32_t rkey, uint64_t addr, uint64_t compare_add,
-			 uint64_t swap)
+static void draft_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			 uint64_t addr, uint64_t compare_add, uint64_t swap)
 {
 	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
 
@@ -108,11 +107,10 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	draft(ex, IBV_WR_SEND_WITH_INV, rkey);
 }
 
-static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz,
-			uint16_t mss)
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	(void)hdr, (void)hdr_sz, (void)mss;
-	draft(ex, IBV_WR_TSO, 0);		/* refused */
+	draft(ex, IBV_WR_TSO, 0); /* refused */
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
@@ -142,8 +140,8 @@ static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 	draft_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr, compare, swap);
 }
 
-static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey,
-				uint64_t addr, uint64_t add)
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+				uint64_t add)
 {
 	draft_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, add, 0);
 }
@@ -152,7 +150,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 			    const void *value)
 {
 	(void)value;
-	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);	/* refused */
+	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0); /* refused */
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
@@ -174,7 +172,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	(void)ex, (void)srqn;			/* no XRC QP can be created */
+	(void)ex, (void)srqn; /* no XRC QP can be created */
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)

@@ -122,7 +122,7 @@ bool cm_leave(struct core *core, uint64_t now)
 		if (cm->out_n == OUT_MAX)
 			return true;
 		if (c->state != ST_FREE)
-			ibcm_close(&c->base, now);	/* one MAD at most */
+			ibcm_close(&c->base, now); /* one MAD at most */
 	}
 	iw_leave(cm, now);
 	return false;

@@ -26,10 +26,10 @@ enum cm_counter {
 
 /* What it has to know of the network. */
 struct cm_site {
-	bool (*is_here)(const uint8_t ip[16]);	/* an address of this host? */
+	bool (*is_here)(const uint8_t ip[16]); /* an address of this host? */
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
-	void (*kick)(struct core *core);	/* the engine has a turn to run */
+	void (*kick)(struct core *core); /* the engine has a turn to run */
 	/* A datagram from udp_ask_port that a host has refused, as nobody has the port
 	 * there: the host, and as much of it as was quoted.  0: no more. */
 	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
@@ -54,7 +54,7 @@ bool cm_input(struct core *core, uint64_t now);
 /* Timers; then the MADs that wait go into b as far as there is room.  True:
  * there are more. */
 bool cm_output(struct core *core, struct batch *b, uint64_t now);
-uint64_t cm_deadline(const struct cm *cm);	/* 0: something waits to be sent */
+uint64_t cm_deadline(const struct cm *cm); /* 0: something waits to be sent */
 
 /* The connection to a process of this host is gone; perhaps the process is. */
 void cm_gone(struct core *core, uint16_t slot, uint64_t now);
@@ -70,13 +70,13 @@ void cm_log_counters(const struct cm *cm);
 /* --- listening -------------------------------------------------------------- */
 
 struct cm_service {
-	uint16_t space, port;		/* port 0: any free one */
-	bool any, v6;			/* any: the wildcard of the family */
-	bool v6_only;			/* else the IPv6 wildcard is both's */
-	uint8_t ip[16];			/* not any; IPv4 mapped */
-	uint32_t ifindex;		/* of a link-local one */
-	bool iwarp;			/* by TCP, too ... */
-	bool only_iwarp;		/* ... or by that alone */
+	uint16_t space, port; /* port 0: any free one */
+	bool any, v6;	      /* any: the wildcard of the family */
+	bool v6_only;	      /* else the IPv6 wildcard is both's */
+	uint8_t ip[16];	      /* not any; IPv4 mapped */
+	uint32_t ifindex;     /* of a link-local one */
+	bool iwarp;	      /* by TCP, too ... */
+	bool only_iwarp;      /* ... or by that alone */
 };
 
 /* Take the service's name on this host; s->port is set.  0, -EADDRINUSE,

@@ -31,7 +31,9 @@ static void a_rej_without_the_peers_id(void **state)
 	(void)state;
 	pair_connect(f, &p);
 	a = conn_of(p.a->conn);
-	m = (struct cm_msg){ .type = CM_REJ, .tid = a->tid, .remote_id = a->local_id,
+	m = (struct cm_msg){ .type = CM_REJ,
+			     .tid = a->tid,
+			     .remote_id = a->local_id,
 			     .reason = CM_REJ_INVALID_SERVICE };
 	inject(f, 0, &m);
 	assert_int_equal(a->state, ST_ESTABLISHED);
@@ -51,8 +53,10 @@ static void a_rej_without_our_id(void **state)
 	(void)state;
 	pair_connect(f, &p);
 	b = conn_of(p.b->conn);
-	m = (struct cm_msg){ .type = CM_REJ, .tid = b->tid + 1,
-			     .local_id = b->remote_id, .reason = CM_REJ_TIMEOUT };
+	m = (struct cm_msg){ .type = CM_REJ,
+			     .tid = b->tid + 1,
+			     .local_id = b->remote_id,
+			     .reason = CM_REJ_TIMEOUT };
 	inject(f, 1, &m);
 	assert_int_equal(b->state, ST_ESTABLISHED);
 	assert_int_equal(p.b->n, 1);
@@ -66,8 +70,13 @@ static void a_rej_without_our_id(void **state)
 /* An answer has the TID of what was asked. */
 static void an_answer_to_nothing(void **state)
 {
-	static const struct { uint16_t space; enum cm_type type; } what[] = {
-		{ FIX_SPACE, CM_REP }, { FIX_SPACE, CM_REJ }, { FIX_UDP, CM_SIDR_REP },
+	static const struct {
+		uint16_t space;
+		enum cm_type type;
+	} what[] = {
+		{ FIX_SPACE, CM_REP },
+		{ FIX_SPACE, CM_REJ },
+		{ FIX_UDP, CM_SIDR_REP },
 	};
 
 	(void)state;
@@ -80,8 +89,10 @@ static void an_answer_to_nothing(void **state)
 		f->cut = true;
 		fix_connect(a, what[i].space, 0xa00001, NULL);
 		c = conn_of(a->conn);
-		m = (struct cm_msg){ .type = what[i].type, .tid = c->tid ^ 1 << 7,
-				     .local_id = 5, .remote_id = c->local_id };
+		m = (struct cm_msg){ .type = what[i].type,
+				     .tid = c->tid ^ 1 << 7,
+				     .local_id = 5,
+				     .remote_id = c->local_id };
 		inject(f, 0, &m);
 		assert_int_equal(a->n, 0);
 		m.tid = c->tid;
@@ -126,8 +137,11 @@ static void an_end_of_another_qp(void **state)
 	f->cut = true;
 	fix_accept(p.b, 0xb00001, NULL);
 	b = conn_of(p.b->conn);
-	m = (struct cm_msg){ .type = CM_DREQ, .tid = 1, .local_id = b->remote_id,
-			     .remote_id = b->local_id, .qpn = 0xb00002 };
+	m = (struct cm_msg){ .type = CM_DREQ,
+			     .tid = 1,
+			     .local_id = b->remote_id,
+			     .remote_id = b->local_id,
+			     .qpn = 0xb00002 };
 	inject(f, 1, &m);
 	assert_int_equal(b->state, ST_REP_SENT);
 	assert_int_equal(p.b->n, 0);
@@ -220,7 +234,8 @@ static void a_request_that_another_process_made_up(void **state)
 	struct fix *f = fix_open(1);
 	struct pair p = pair_of_one_host(f);
 	uint32_t id = conn_of(p.a->conn)->local_id;
-	struct cm_msg of_qp = made_up(f, id + 1, A_QPN), of_id = made_up(f, id, A_QPN + 1);
+	struct cm_msg of_qp = made_up(f, id + 1, A_QPN),
+		      of_id = made_up(f, id, A_QPN + 1);
 	unsigned sent;
 
 	(void)state;
@@ -326,7 +341,8 @@ static void many_listeners(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < N; i++) {
-		struct cm_service s = { .space = FIX_SPACE, .any = true,
+		struct cm_service s = { .space = FIX_SPACE,
+					.any = true,
 					.port = (uint16_t)(1 + i) };
 
 		assert_int_equal(cm_bind(fix_cm(f, 0), &s, &l[i]), 0);
@@ -387,8 +403,11 @@ static void time_without_end(void **state)
 	f->cut = true;
 	fix_connect(a, FIX_SPACE, 0xa00001, NULL);
 	c = conn_of(a->conn);
-	m = (struct cm_msg){ .type = CM_MRA, .tid = c->tid, .local_id = 5,
-			     .remote_id = c->local_id, .about = CM_ABOUT_REQ,
+	m = (struct cm_msg){ .type = CM_MRA,
+			     .tid = c->tid,
+			     .local_id = 5,
+			     .remote_id = c->local_id,
+			     .about = CM_ABOUT_REQ,
 			     .service_timeout = 31 };
 	for (int i = 0; i < 12; i++) {
 		if (i < 10)

@@ -20,14 +20,17 @@ struct iw_cm;
 struct service;
 
 enum {
-	ID_GEN_BITS = 8, ID_INDEX_BITS = 14, ID_SLOT_SHIFT = 22,
-	CONN_CHUNK = 256, CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
-	PEERS = 1024,			/* hash buckets */
-	OUT_MAX = 256,			/* MADs that wait to be sent */
-	RESPONSE_TIMEOUT = 20,		/* that we take, and give: 4.3 s */
+	ID_GEN_BITS = 8,
+	ID_INDEX_BITS = 14,
+	ID_SLOT_SHIFT = 22,
+	CONN_CHUNK = 256,
+	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
+	PEERS = 1024,	       /* hash buckets */
+	OUT_MAX = 256,	       /* MADs that wait to be sent */
+	RESPONSE_TIMEOUT = 20, /* that we take, and give: 4.3 s */
 	MAX_RETRIES = 15,
-	SERVICE_TIMEOUT = 24,		/* in an MRA: the program takes its time */
-	TIMEWAIT_MAX = 19,		/* 2.1 s, as RoCE's paths have it */
+	SERVICE_TIMEOUT = 24, /* in an MRA: the program takes its time */
+	TIMEWAIT_MAX = 19,    /* 2.1 s, as RoCE's paths have it */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
 	HELD_MAX = 32,
@@ -36,55 +39,61 @@ enum {
 
 /* States of 12.9.5, less those that differ in a timer only. */
 enum conn_state {
-	ST_FREE,			/* in no table */
-	ST_IDLE,			/* it is over, or has not begun */
-	ST_REQ_SENT, ST_REP_RCVD,	/* active */
-	ST_REQ_RCVD, ST_REP_SENT,	/* passive */
-	ST_ESTABLISHED, ST_DREQ_SENT, ST_DREQ_RCVD, ST_TIMEWAIT,
-	ST_SIDR_SENT, ST_SIDR_RCVD,
+	ST_FREE, /* in no table */
+	ST_IDLE, /* it is over, or has not begun */
+	ST_REQ_SENT,
+	ST_REP_RCVD, /* active */
+	ST_REQ_RCVD,
+	ST_REP_SENT, /* passive */
+	ST_ESTABLISHED,
+	ST_DREQ_SENT,
+	ST_DREQ_RCVD,
+	ST_TIMEWAIT,
+	ST_SIDR_SENT,
+	ST_SIDR_RCVD,
 	CONN_STATES
 };
 
 struct conn {
-	struct cm_conn base;		/* first */
+	struct cm_conn base; /* first */
 	struct cm *cm;
-	struct list node;		/* by_peer, or free */
-	struct list qp_node;		/* by_qp */
+	struct list node;    /* by_peer, or free */
+	struct list qp_node; /* by_qp */
 	struct heap_node timer;
 	enum conn_state state;
 	bool passive, datagram;
-	bool held;			/* an owner, or a request nobody has read,
+	bool held;	  /* an owner, or a request nobody has read,
 					 * refers to it */
-	bool near;			/* the peer is a process of this host */
-	bool doubted;			/* .. and is to be asked whether it has c */
-	uint64_t look_ns;		/* so long after its connection was lost it is
+	bool near;	  /* the peer is a process of this host */
+	bool doubted;	  /* .. and is to be asked whether it has c */
+	uint64_t look_ns; /* so long after its connection was lost it is
 					 * looked for */
-	bool missed;			/* .. event, while there was no owner */
+	bool missed;	  /* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
-	struct cm_listener *listener;	/* a request nobody owns yet */
-	struct cm_listener *via;	/* half open: its name leads here */
+	struct cm_listener *listener; /* a request nobody owns yet */
+	struct cm_listener *via;      /* half open: its name leads here */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t tid;			/* the REQ's */
-	uint64_t dreq_tid;		/* the peer's */
+	uint64_t tid;	   /* the REQ's */
+	uint64_t dreq_tid; /* the peer's */
 	uint64_t service_id, local_guid, remote_guid;
 	struct cm_way way;
-	uint8_t ack_timeout;		/* of the path */
-	uint8_t peer_timeout;		/* what the peer takes for an answer */
+	uint8_t ack_timeout;  /* of the path */
+	uint8_t peer_timeout; /* what the peer takes for an answer */
 	uint8_t peer_retries;
 	/* What is sent again until it is answered; retry.c. */
 	uint8_t mad[MAD_LEN];
-	unsigned retries;		/* left */
-	uint64_t full_at, quick;	/* this try ends; next look within it */
-	uint64_t patience;		/* MRAs put it off until then, no longer */
+	unsigned retries;	 /* left */
+	uint64_t full_at, quick; /* this try ends; next look within it */
+	uint64_t patience;	 /* MRAs put it off until then, no longer */
 };
 
 /* What a descriptor in iWARP's epoll set is. */
 struct iw_watch {
 	bool listener;
-	int fd;				/* -1: none */
-	uint32_t events;		/* 0: not in the set */
+	int fd;		 /* -1: none */
+	uint32_t events; /* 0: not in the set */
 };
 
 struct cm_listener {
@@ -92,22 +101,22 @@ struct cm_listener {
 	struct cm *cm;
 	struct cm_service service;
 	struct service *name[LISTENER_NAMES];
-	struct cm_owner *owner;		/* NULL: bound only */
+	struct cm_owner *owner; /* NULL: bound only */
 	bool datagram;
-	bool closed;			/* there for the half open ones alone */
+	bool closed; /* there for the half open ones alone */
 	unsigned backlog, pending;
-	unsigned share;			/* of backlog: for it alone */
-	unsigned half;			/* connections that are half open */
-	struct iw_watch tcp;		/* iWARP's socket */
-	bool pauses;			/* ... is not looked at for a moment */
-	unsigned coming;		/* its connections in iw->half */
-	unsigned asked;			/* its requests that nobody owns */
+	unsigned share;	     /* of backlog: for it alone */
+	unsigned half;	     /* connections that are half open */
+	struct iw_watch tcp; /* iWARP's socket */
+	bool pauses;	     /* ... is not looked at for a moment */
+	unsigned coming;     /* its connections in iw->half */
+	unsigned asked;	     /* its requests that nobody owns */
 };
 
 /* A request for a service that nobody has: perhaps somebody is about to.  The
  * datagram without what surrounds it, and when to look again. */
 struct held_mad {
-	uint64_t at;			/* 0: none */
+	uint64_t at; /* 0: none */
 	struct cm_way way;
 	bool handed;
 	uint8_t mad[MAD_LEN];
@@ -116,15 +125,15 @@ struct held_mad {
 /* A host that has refused what we sent it; peer.c. */
 struct suspect {
 	struct cm_way way;
-	bool asked;			/* once more, a second later: */
-	uint32_t psn;			/* .. what left from there on */
-	uint64_t at;			/* when it is asked next */
-	uint64_t until;			/* 0: no suspect */
+	bool asked;	/* once more, a second later: */
+	uint32_t psn;	/* .. what left from there on */
+	uint64_t at;	/* when it is asked next */
+	uint64_t until; /* 0: no suspect */
 };
 
 struct out_mad {
 	struct cm_way way;
-	uint16_t slot;			/* of the process that it is for; 0: unknown */
+	uint16_t slot; /* of the process that it is for; 0: unknown */
 	uint8_t mad[MAD_LEN];
 };
 
@@ -136,26 +145,26 @@ struct cm {
 	struct prng rng;
 	struct heap timers;
 	struct conn *chunk[CONN_CHUNKS];
-	unsigned used, ready;		/* indices [0, used) were ever used, and
+	unsigned used, ready; /* indices [0, used) were ever used, and
 					 * [used, ready) have memory */
-	unsigned left;			/* [0, left) have been, at exit */
-	unsigned first_index;		/* that of 0, in an identifier */
-	unsigned reserved;		/* the listeners' shares */
+	unsigned left;	      /* [0, left) have been, at exit */
+	unsigned first_index; /* that of 0, in an identifier */
+	unsigned reserved;    /* the listeners' shares */
 	unsigned listening;
 	unsigned free_n;
 	struct list free;
-	struct list by_peer[PEERS];	/* passive connections, by address and ID */
-	struct list by_qp[PEERS];	/* all, by address and QP of the peer */
+	struct list by_peer[PEERS]; /* passive connections, by address and ID */
+	struct list by_qp[PEERS];   /* all, by address and QP of the peer */
 	struct list listeners;
 	unsigned out_head, out_n;
 	uint32_t psn;
 	uint64_t counter[CM_COUNTERS];
-	uint64_t held_at;		/* the first of them; NEVER: there are none */
+	uint64_t held_at; /* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];
-	uint64_t look_at;		/* for refusals; NEVER: nothing was sent */
-	uint64_t suspect_at;		/* the first of them; NEVER: there are none */
+	uint64_t look_at;    /* for refusals; NEVER: nothing was sent */
+	uint64_t suspect_at; /* the first of them; NEVER: there are none */
 	struct suspect suspect[SUSPECTS];
-	uint64_t hurry_at;		/* no process is taken for gone until then */
+	uint64_t hurry_at; /* no process is taken for gone until then */
 	struct out_mad out[OUT_MAX];
 };
 
@@ -184,8 +193,8 @@ static inline uint16_t id_slot(uint32_t id)
 
 /* --- conn.c: memory, identifiers, tables ------------------------------------- */
 
-int conn_reserve(struct cm *cm, unsigned n);	/* 0 or -ENOMEM */
-unsigned conn_spare(const struct cm *cm);	/* that conn_new() has left */
+int conn_reserve(struct cm *cm, unsigned n); /* 0 or -ENOMEM */
+unsigned conn_spare(const struct cm *cm);    /* that conn_new() has left */
 /* One in ST_IDLE, held; NULL: none reserved. */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
@@ -199,7 +208,7 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 /* Connected to the QP that this REQ is from, or to the ID. */
 struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
 			     const struct cm_msg *req);
-struct conn *conn_at(struct cm *cm, unsigned index);	/* < cm->used */
+struct conn *conn_at(struct cm *cm, unsigned index); /* < cm->used */
 /* Of ST_IDLE c may not come back: it is the last thing done to it. */
 void conn_become(struct conn *c, enum conn_state state);
 /* False: its owner has no memory for it. */
@@ -221,7 +230,7 @@ void answered(struct conn *c);
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
 /* The timer went off: sent again, or (false) all tries are used up. */
 bool retry_run(struct conn *c, uint64_t now);
-uint64_t cm_interval(uint8_t n);		/* 4.096 us * 2^n */
+uint64_t cm_interval(uint8_t n); /* 4.096 us * 2^n */
 
 /* --- ib_cm.c, ib_end.c: the protocol ---------------------------------------------- */
 
@@ -229,7 +238,7 @@ void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
 /* The peer's process died.  False: c's owner has no memory to be told of that. */
 bool ibcm_disconnected(struct conn *c, uint64_t now);
-void ibcm_nobody(struct conn *c, uint64_t now);	/* .. and all others of its host */
+void ibcm_nobody(struct conn *c, uint64_t now); /* .. and all others of its host */
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
 int ibcm_established(struct cm_conn *base, uint64_t now);
@@ -239,24 +248,24 @@ void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* A message for an existing connection.  False: it is for none of ours. */
 bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-		uint64_t now);
+		  uint64_t now);
 /* A REQ or SIDR_REQ for a connection of ours that exists; or (false) not. */
-bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
-		      const struct cm_msg *m, uint64_t now);
+bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+			uint64_t now);
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
-		const struct cm_msg *m, uint64_t now);
+		  const struct cm_msg *m, uint64_t now);
 
 /* --- peer.c: does the peer's process live? ---------------------------------------- */
 
 /* From now on it is looked for.  False: it is gone, c is disconnected, and may be
  * gone too. */
 bool conn_watch(struct conn *c, uint64_t now);
-void conn_look(struct conn *c, uint64_t now);	/* c's timer went off */
+void conn_look(struct conn *c, uint64_t now); /* c's timer went off */
 /* Somebody, perhaps not c's peer, says that c is over.  True: a peer of this host is
  * asked whether it has c still, and c ends if not. */
 bool conn_doubt(struct conn *c, uint64_t now);
 bool way_is_here(const struct cm *cm, const struct cm_way *way);
-void peer_sent(struct cm *cm, uint64_t now);	/* MADs go out */
+void peer_sent(struct cm *cm, uint64_t now); /* MADs go out */
 void peer_heard(struct cm *cm, const struct cm_way *way);
 /* The process to which c led is gone from its host: are others led there? */
 void peer_process_gone(struct conn *c, uint64_t now);
@@ -265,8 +274,8 @@ uint64_t peer_deadline(const struct cm *cm);
 
 /* --- ib_sidr.c -------------------------------------------------------------------- */
 
-int sidr_connect(struct conn *c, const struct cm_target *to,
-		 const struct cm_param *self, uint64_t now);
+int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
+		 uint64_t now);
 int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
 void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
@@ -276,8 +285,8 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 void via_set(struct conn *c, struct cm_listener *l);
 void via_clear(struct conn *c);
 void listeners_free(struct cm *cm);
-void listeners_refill(struct cm *cm);		/* what requests took */
-struct conn *listener_take(struct cm_listener *l);	/* for a request, or NULL */
+void listeners_refill(struct cm *cm);		   /* what requests took */
+struct conn *listener_take(struct cm_listener *l); /* for a request, or NULL */
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
 /* The names that may serve a request, best first.  Returns how many. */
@@ -287,16 +296,18 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 /* --- gsi.c ------------------------------------------------------------------------ */
 
 /* A MAD as it leaves: BTH, DETH, MAD, ICRC. */
-enum { GSI_HDRS = sizeof(struct bth) + sizeof(struct deth),
-       GSI_PACKET = GSI_HDRS + MAD_LEN + ICRC_LEN };
+enum {
+	GSI_HDRS = sizeof(struct bth) + sizeof(struct deth),
+	GSI_PACKET = GSI_HDRS + MAD_LEN + ICRC_LEN
+};
 
 struct dgram;
-void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
-	       size_t len, uint64_t now);
+void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, size_t len,
+	       uint64_t now);
 bool gsi_output(struct cm *cm, struct batch *b);
 /* A packet of ours, of which a host that refused it quotes len bytes: its MAD, and
  * its PSN, by which one is told from the next.  -EPROTO: it is none. */
 int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m);
-void gsi_run(struct cm *cm, uint64_t now);	/* requests that were held */
+void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
 
 #endif

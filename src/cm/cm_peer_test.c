@@ -4,8 +4,7 @@
 
 #include "cm/fix.h"
 
-enum { SIDES = 2,
-       CONNECTED = 1 };		/* RESPONSE or ESTABLISHED was told before */
+enum { SIDES = 2, CONNECTED = 1 }; /* RESPONSE or ESTABLISHED was told before */
 
 static struct prog *of_side(const struct pair *p, int side)
 {
@@ -75,7 +74,7 @@ static void the_last_process_of_a_host_is_killed(void **state)
 		f->dead[side] = true;
 		fix_run(f, 10 * FIX_S);
 		fix_told(left, CONNECTED, CM_EV_DISCONNECTED, 0);
-		assert_int_equal(left->n, CONNECTED + 2);	/* TIMEWAIT_EXIT */
+		assert_int_equal(left->n, CONNECTED + 2); /* TIMEWAIT_EXIT */
 		pair_close(&p);
 		fix_close(f);
 	}
@@ -130,7 +129,7 @@ static void a_refusal_proves_nothing(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	answered(conn_of(p.b->conn));			/* Linux does not ask */
+	answered(conn_of(p.b->conn)); /* Linux does not ask */
 	for (int i = 0; i < 20; i++) {
 		f->dead[1] = true;
 		until_suspected(f, false);
@@ -155,7 +154,7 @@ static void a_refusal_comes_late(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	answered(conn_of(p.b->conn));			/* Linux does not ask */
+	answered(conn_of(p.b->conn)); /* Linux does not ask */
 	f->dead[1] = true;
 	until_suspected(f, false);
 	f->dead[1] = false;
@@ -167,7 +166,7 @@ static void a_refusal_comes_late(void **state)
 	assert_int_equal(f->refusals[0], 0);
 	assert_int_equal(p.a->n, CONNECTED);
 	assert_true(is_suspected(f, 0));
-	fix_run(f, FIX_S);				/* asked once more */
+	fix_run(f, FIX_S); /* asked once more */
 	refuse(f, f->last[0]);
 	fix_run(f, FIX_S);
 	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, 0);
@@ -271,7 +270,7 @@ static void a_refusal_is_made_up(void **state)
 		assert_false(is_suspected(f, 0));
 	}
 	fix_run(f, 6 * FIX_S);
-	assert_int_equal(f->refusals[0], 0);		/* they were looked at */
+	assert_int_equal(f->refusals[0], 0); /* they were looked at */
 	assert_int_equal(p.a->n, CONNECTED);
 	pair_close(&p);
 	fix_close(f);
@@ -299,7 +298,8 @@ static struct prog *connect_to(struct fix *f, uint8_t host, uint32_t qpn)
 	fix_target(&to, 0, FIX_SPACE);
 	to.way.dst[15] = to.dst_ip[15] = host;
 	assert_int_equal(cm_ib_proto.connect(fix_cm(f, 0), &to, &self, &q->owner,
-					     &q->conn, f->now), 0);
+					     &q->conn, f->now),
+			 0);
 	return q;
 }
 

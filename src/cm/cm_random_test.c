@@ -173,8 +173,8 @@ static void live(uint64_t seed)
 		passive_step(&x);
 		x.f->cut = rand_chance(&x.f->rng, 20000);
 		x.cuts += x.f->cut;
-		fix_run(x.f, x.f->cut ? 100 * FIX_S :
-				rand_below(&x.f->rng, 400 * FIX_MS));
+		fix_run(x.f,
+			x.f->cut ? 100 * FIX_S : rand_below(&x.f->rng, 400 * FIX_MS));
 		x.f->cut = false;
 	}
 	for (unsigned i = 0; i < ASKERS; i++)

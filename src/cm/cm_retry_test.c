@@ -7,7 +7,7 @@
 
 /* --- loss and repetition ----------------------------------------------------------- */
 
-enum { MADS = 12 };			/* REQs, MRAs ... DREP, DREP again */
+enum { MADS = 12 }; /* REQs, MRAs ... DREP, DREP again */
 
 /* A whole life, in which the n-th MAD is lost or comes twice.  The way takes
  * 100 us, so no step may take longer than a few quick tries. */
@@ -196,7 +196,7 @@ static void established_by_what_came(void **state)
 	assert_int_equal(fix_established(p.b), 0);
 	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
 	f->cut = false;
-	fix_run(f, 3 * FIX_S);		/* none is sent again */
+	fix_run(f, 3 * FIX_S); /* none is sent again */
 	assert_int_equal(p.b->n, 1);
 	assert_int_equal(f->sent_type[CM_REP], 1);
 	pair_close(&p);

@@ -30,8 +30,7 @@ int conn_reserve(struct cm *cm, unsigned n)
 	while (conn_spare(cm) < n) {
 		unsigned i = cm->ready / CONN_CHUNK;
 
-		if (i == CONN_CHUNKS ||
-		    heap_reserve(&cm->timers, cm->ready + CONN_CHUNK))
+		if (i == CONN_CHUNKS || heap_reserve(&cm->timers, cm->ready + CONN_CHUNK))
 			return -ENOMEM;
 		cm->chunk[i] = calloc(CONN_CHUNK, sizeof(struct conn));
 		if (!cm->chunk[i])
@@ -153,7 +152,8 @@ static bool is_connected(const struct conn *c)
 struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
 			       uint32_t remote_id, bool datagram, uint64_t tid)
 {
-	list_for(n, bucket(cm->by_peer, way->dst, remote_id)) {
+	list_for(n, bucket(cm->by_peer, way->dst, remote_id))
+	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
@@ -168,7 +168,8 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
 			     const struct cm_msg *req)
 {
 	if (owns_qp(cm, way, req->local_id, req->qpn)) {
-		list_for(n, bucket(cm->by_qp, way->dst, req->qpn)) {
+		list_for(n, bucket(cm->by_qp, way->dst, req->qpn))
+		{
 			struct conn *c = container_of(n, struct conn, qp_node);
 
 			if (is_connected(c) && c->remote_qpn == req->qpn &&
@@ -176,7 +177,8 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
 				return c;
 		}
 	}
-	list_for(n, bucket(cm->by_peer, way->dst, req->local_id)) {
+	list_for(n, bucket(cm->by_peer, way->dst, req->local_id))
+	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (is_connected(c) && c->remote_id == req->local_id && !c->datagram &&
@@ -191,8 +193,10 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
 {
 	return (struct cm_msg){
-		.type = type, .tid = c->tid,
-		.local_id = c->local_id, .remote_id = c->remote_id,
+		.type = type,
+		.tid = c->tid,
+		.local_id = c->local_id,
+		.remote_id = c->remote_id,
 	};
 }
 
@@ -205,14 +209,20 @@ void conn_private(struct cm_msg *m, const void *data, size_t len)
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)
 {
 	*p = (struct cm_param){
-		.qpn = m->qpn, .qkey = m->qkey, .psn = m->psn,
+		.qpn = m->qpn,
+		.qkey = m->qkey,
+		.psn = m->psn,
 		.service_type = m->service_type,
-		.resources = m->resources, .depth = m->depth,
-		.flow_control = m->flow_control, .retry_count = m->retry_count,
-		.rnr_retry = m->rnr_retry, .srq = m->srq,
+		.resources = m->resources,
+		.depth = m->depth,
+		.flow_control = m->flow_control,
+		.retry_count = m->retry_count,
+		.rnr_retry = m->rnr_retry,
+		.srq = m->srq,
 		.ack_timeout = m->type == CM_REQ ? m->path.ack_timeout : m->ack_delay,
 		.ca_guid = m->ca_guid,
-		.ece_vendor = m->vendor_id, .ece_options = m->attr_mod,
+		.ece_vendor = m->vendor_id,
+		.ece_options = m->attr_mod,
 		.private = m->private + skip,
 		.private_len = cm_private_len(m->type) - skip,
 	};
@@ -236,7 +246,10 @@ bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 	       const struct cm_param *peer)
 {
 	struct cm_event ev = {
-		.type = type, .status = status, .conn = &c->base, .peer = peer,
+		.type = type,
+		.status = status,
+		.conn = &c->base,
+		.peer = peer,
 	};
 
 	if (c->base.owner)

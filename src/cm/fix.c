@@ -55,7 +55,8 @@ struct fix *fix_open(uint64_t seed)
 		assert_int_equal(core_init(&f->core[i], (uint16_t)(FIX_SLOT + i)), 0);
 		f->core[i].udp_port = 4791;
 		f->core[i].udp_sport = 0xC123;
-		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i), 0);
+		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i),
+				 0);
 	}
 	return f;
 }
@@ -120,7 +121,8 @@ static void take_out(struct fix *f, int side)
 
 			memcpy(f->last[side], batch.v[i].iov[0].iov_base, GSI_PACKET);
 			assert_int_equal(cm_mad_parse(&m, open_packet(&batch.v[i]),
-						      MAD_LEN), 0);
+						      MAD_LEN),
+					 0);
 			f->sent_type[m.type]++;
 			if (f->cut || n == f->lose || rand_chance(&f->rng, f->loss))
 				continue;
@@ -148,8 +150,7 @@ static void land(struct fix *f, unsigned i)
 	struct dgram d = { .ip_id = -1 };
 
 	f->n--;
-	memmove(&f->flight[i], &f->flight[i + 1],
-		(f->n - i) * sizeof(struct flight));
+	memmove(&f->flight[i], &f->flight[i + 1], (f->n - i) * sizeof(struct flight));
 	if (f->dead[x.to] || (f->dead_host && x.dst[15] == f->dead_host)) {
 		refuse(f, &x);
 		return;
@@ -254,8 +255,11 @@ struct cm_listener *fix_listen(struct prog *p, uint16_t space, int backlog)
 
 void fix_target(struct cm_target *to, int side, uint16_t space)
 {
-	*to = (struct cm_target){ .space = space, .src_port = 999, .dst_port = FIX_PORT,
-				  .mtu = 3, .datagram = space == FIX_UDP };
+	*to = (struct cm_target){ .space = space,
+				  .src_port = 999,
+				  .dst_port = FIX_PORT,
+				  .mtu = 3,
+				  .datagram = space == FIX_UDP };
 	fix_ip(side, to->way.src);
 	fix_ip(!side, to->way.dst);
 	fix_ip(side, to->src_ip);
@@ -265,15 +269,23 @@ void fix_target(struct cm_target *to, int side, uint16_t space)
 void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private)
 {
 	struct cm_param self = {
-		.qpn = qpn, .psn = 0x111111, .resources = 4, .depth = 3,
-		.retry_count = 6, .rnr_retry = 5, .ack_timeout = 19, .ca_guid = 77,
-		.private = private, .private_len = private ? strlen(private) : 0,
+		.qpn = qpn,
+		.psn = 0x111111,
+		.resources = 4,
+		.depth = 3,
+		.retry_count = 6,
+		.rnr_retry = 5,
+		.ack_timeout = 19,
+		.ca_guid = 77,
+		.private = private,
+		.private_len = private ? strlen(private) : 0,
 	};
 	struct cm_target to;
 
 	fix_target(&to, p->side, space);
-	assert_int_equal(cm_ib_proto.connect(fix_cm(p->f, p->side), &to, &self,
-					     &p->owner, &p->conn, p->f->now), 0);
+	assert_int_equal(cm_ib_proto.connect(fix_cm(p->f, p->side), &to, &self, &p->owner,
+					     &p->conn, p->f->now),
+			 0);
 }
 
 void fix_own(struct prog *p, const struct prog *l, unsigned n)
@@ -287,9 +299,15 @@ void fix_own(struct prog *p, const struct prog *l, unsigned n)
 void fix_accept(struct prog *p, uint32_t qpn, const char *private)
 {
 	struct cm_param self = {
-		.qpn = qpn, .qkey = 0x1234, .psn = 0x222222, .resources = 2,
-		.depth = 1, .rnr_retry = 7, .ca_guid = 78,
-		.private = private, .private_len = private ? strlen(private) : 0,
+		.qpn = qpn,
+		.qkey = 0x1234,
+		.psn = 0x222222,
+		.resources = 2,
+		.depth = 1,
+		.rnr_retry = 7,
+		.ca_guid = 78,
+		.private = private,
+		.private_len = private ? strlen(private) : 0,
 	};
 
 	assert_int_equal(p->conn->proto->accept(p->conn, &self, p->f->now), 0);
@@ -305,8 +323,8 @@ int fix_disconnect(struct prog *p)
 	return p->conn->proto->disconnect(p->conn, p->f->now);
 }
 
-const struct note *fix_told(const struct prog *p, unsigned n,
-			    enum cm_event_type type, int status)
+const struct note *fix_told(const struct prog *p, unsigned n, enum cm_event_type type,
+			    int status)
 {
 	assert_true(n < p->n);
 	assert_int_equal(p->note[n].type, type);

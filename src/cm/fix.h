@@ -17,9 +17,17 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 
-enum { FIX_FLIGHT = 512, FIX_EVENTS = 64, FIX_MS = 1000000, FIX_PORT = 7471,
-       FIX_SPACE = 0x0106, FIX_UDP = 0x0111, FIX_HOLD = 100,
-       FIX_SLOT = 7, FIX_REFUSALS = 64 };
+enum {
+	FIX_FLIGHT = 512,
+	FIX_EVENTS = 64,
+	FIX_MS = 1000000,
+	FIX_PORT = 7471,
+	FIX_SPACE = 0x0106,
+	FIX_UDP = 0x0111,
+	FIX_HOLD = 100,
+	FIX_SLOT = 7,
+	FIX_REFUSALS = 64
+};
 
 static const uint64_t FIX_S = 1000000000;
 
@@ -37,7 +45,7 @@ struct prog {
 	struct cm_owner owner;
 	struct fix *f;
 	int side;
-	bool deaf;			/* has no memory for events */
+	bool deaf; /* has no memory for events */
 	struct cm_conn *conn;
 	unsigned n;
 	struct note note[FIX_EVENTS];
@@ -50,27 +58,29 @@ struct flight {
 };
 
 /* What a host has refused. */
-struct refusal { uint8_t ip[16], quote[GSI_PACKET]; };
+struct refusal {
+	uint8_t ip[16], quote[GSI_PACKET];
+};
 
 struct fix {
 	struct core core[2];
 	uint64_t now;
 	struct prng rng;
-	uint32_t loss, again;		/* parts in a million */
-	uint64_t delay, jitter;		/* ns */
-	uint64_t hold;			/* how long a step of a pair may take */
+	uint32_t loss, again;	/* parts in a million */
+	uint64_t delay, jitter; /* ns */
+	uint64_t hold;		/* how long a step of a pair may take */
 	/* Which one of those sent is lost, repeated: from 0; -1: none. */
 	int lose, repeat;
-	bool cut;			/* all is lost */
-	bool one_host;			/* both sides are processes of it */
+	bool cut;      /* all is lost */
+	bool one_host; /* both sides are processes of it */
 	/* No process runs on that side's host, or (not 0) on the one that has this
 	 * last byte in its address: its kernel refuses what comes. */
 	bool dead[2];
 	uint8_t dead_host;
-	struct refusal refusal[2][FIX_REFUSALS];	/* of what that side has sent */
+	struct refusal refusal[2][FIX_REFUSALS]; /* of what that side has sent */
 	unsigned refusals[2];
 	unsigned sent;
-	uint8_t last[2][GSI_PACKET];	/* of a side's */
+	uint8_t last[2][GSI_PACKET]; /* of a side's */
 	unsigned sent_type[CM_TYPES];
 	unsigned n;
 	struct flight flight[FIX_FLIGHT];
@@ -88,7 +98,7 @@ static inline struct cm *fix_cm(struct fix *f, int side)
 }
 
 struct prog *prog_new(struct fix *f, int side);
-void prog_free(struct prog *p);			/* closes its connection, too */
+void prog_free(struct prog *p); /* closes its connection, too */
 struct cm_listener *fix_listen(struct prog *p, uint16_t space, int backlog);
 void fix_target(struct cm_target *to, int side, uint16_t space);
 void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private);
@@ -98,14 +108,17 @@ void fix_accept(struct prog *p, uint32_t qpn, const char *private);
 int fix_established(struct prog *p);
 int fix_disconnect(struct prog *p);
 /* The n-th thing that p was told. */
-const struct note *fix_told(const struct prog *p, unsigned n,
-			    enum cm_event_type type, int status);
+const struct note *fix_told(const struct prog *p, unsigned n, enum cm_event_type type,
+			    int status);
 
 /* A connection of side 0's a to side 1's b, by way of listener l. */
-struct pair { struct prog *l, *a, *b; struct cm_listener *listener; };
+struct pair {
+	struct prog *l, *a, *b;
+	struct cm_listener *listener;
+};
 struct pair pair_open(struct fix *f);
-struct pair pair_accepted(struct fix *f);	/* the REP is about to go out */
-void pair_connect(struct fix *f, struct pair *p);	/* established, both */
+struct pair pair_accepted(struct fix *f);	  /* the REP is about to go out */
+void pair_connect(struct fix *f, struct pair *p); /* established, both */
 void pair_close(struct pair *p);
 
 #endif

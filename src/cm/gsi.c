@@ -10,8 +10,8 @@
 #include "core/device.h"
 #include "host/host.h"
 #include "host/service.h"
-#include "sys/addr_text.h"
 #include "link/dgram.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 #include "wire/ib_build.h"
@@ -27,8 +27,13 @@ static void put_headers(uint8_t *at, uint32_t psn)
 {
 	struct ib_fields f = {
 		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
-		.migreq = true, .ackreq = true, .pkey = PKEY_DEFAULT,
-		.dest_qp = GSI_QPN, .src_qp = GSI_QPN, .qkey = GSI_QKEY, .psn = psn,
+		.migreq = true,
+		.ackreq = true,
+		.pkey = PKEY_DEFAULT,
+		.dest_qp = GSI_QPN,
+		.src_qp = GSI_QPN,
+		.qkey = GSI_QKEY,
+		.psn = psn,
 	};
 
 	ib_build(at, &f);
@@ -41,14 +46,17 @@ static void seal(const struct dgram *d, uint8_t *at)
 	memcpy(path.src, d->from.ip, 16);
 	memcpy(path.dst, d->to.ip, 16);
 	icrc_end(icrc_start(&path, d->ip_id > 0 ? (uint16_t)d->ip_id : 0, GSI_PACKET, at,
-			    GSI_PACKET - ICRC_LEN), at + GSI_PACKET - ICRC_LEN);
+			    GSI_PACKET - ICRC_LEN),
+		 at + GSI_PACKET - ICRC_LEN);
 }
 
 /* A MAD that came in by way, as a packet from the peer to us. */
 static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
 			uint8_t packet[GSI_PACKET], struct dgram *d)
 {
-	*d = (struct dgram){ .ifindex = way->ifindex, .len = GSI_PACKET, .iovcnt = 1,
+	*d = (struct dgram){ .ifindex = way->ifindex,
+			     .len = GSI_PACKET,
+			     .iovcnt = 1,
 			     .ip_id_exact = true };
 	d->one = (struct iovec){ packet, GSI_PACKET };
 	d->iov = &d->one;
@@ -90,13 +98,15 @@ static int target_of(const struct cm_msg *m, const struct cm_way *way,
 {
 	struct cm_ip ip;
 
-	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
-	    !fits_way(&ip, way))
+	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) || !fits_way(&ip, way))
 		return -EPROTO;
 	*to = (struct cm_target){
-		.way = *way, .space = cm_service_space(m->service_id),
-		.src_port = cm_service_port(m->service_id), .dst_port = ip.src_port,
-		.mtu = m->mtu, .datagram = m->type == CM_SIDR_REQ,
+		.way = *way,
+		.space = cm_service_space(m->service_id),
+		.src_port = cm_service_port(m->service_id),
+		.dst_port = ip.src_port,
+		.mtu = m->mtu,
+		.datagram = m->type == CM_SIDR_REQ,
 	};
 	to->way.tclass = m->path.tclass;
 	memcpy(to->src_ip, ip.dst, 16);
@@ -129,8 +139,8 @@ static int hand_to_name(struct cm *cm, const struct cm_target *to,
 /* Nobody has the service.  A server may be about to listen, even again: perftest's
  * client asks a second time while the server is between two listeners.  So it is
  * looked for once more before the answer is no. */
-static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
-		 bool handed, uint64_t now)
+static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad, bool handed,
+		 uint64_t now)
 {
 	for (int i = 0; i < HELD_MAX; i++) {
 		struct held_mad *h = &cm->held[i];
@@ -173,7 +183,9 @@ static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
 {
 	*a = (struct cm_msg){
-		.tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id,
+		.tid = m->tid,
+		.local_id = m->remote_id,
+		.remote_id = m->local_id,
 	};
 	switch (m->type) {
 	case CM_REQ:
@@ -185,7 +197,8 @@ static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
 		a->service_id = m->service_id;
 		a->reason = CM_SIDR_UNSUPPORTED;
 		return true;
-	case CM_REP: case CM_RTU:
+	case CM_REP:
+	case CM_RTU:
 		a->type = CM_REJ;
 		a->about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
 		a->reason = CM_REJ_INVALID_ID;
@@ -193,7 +206,10 @@ static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
 	case CM_DREQ:
 		a->type = CM_DREP;
 		return true;
-	case CM_MRA: case CM_REJ: case CM_DREP: case CM_SIDR_REP:
+	case CM_MRA:
+	case CM_REJ:
+	case CM_DREP:
+	case CM_SIDR_REP:
 	case CM_TYPES:
 		break;
 	}
@@ -213,9 +229,8 @@ static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg 
 		send_mad(cm, way, &answer);
 }
 
-static void take_request(struct cm *cm, const struct cm_way *way,
-			 const struct cm_msg *m, const uint8_t *mad, bool handed,
-			 uint64_t now)
+static void take_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+			 const uint8_t *mad, bool handed, uint64_t now)
 {
 	if (!place(cm, way, m, mad, handed, now) && !hold(cm, way, mad, handed, now))
 		refuse(cm, way, m);
@@ -227,7 +242,7 @@ static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
 
 	h->at = 0;
 	if (cm_mad_parse(&m, h->mad, MAD_LEN))
-		return;			/* it was parsed before */
+		return; /* it was parsed before */
 	if (!place(cm, &h->way, &m, h->mad, h->handed, now))
 		refuse(cm, &h->way, &m);
 }
@@ -247,9 +262,8 @@ void gsi_run(struct cm *cm, uint64_t now)
 	}
 }
 
-static void take_other(struct cm *cm, const struct cm_way *way,
-		       const struct cm_msg *m, const uint8_t *mad, bool handed,
-		       uint64_t now)
+static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+		       const uint8_t *mad, bool handed, uint64_t now)
 {
 	uint16_t slot = id_slot(m->remote_id);
 	uint8_t packet[GSI_PACKET];
@@ -269,15 +283,15 @@ static void take_other(struct cm *cm, const struct cm_way *way,
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
 		if (rc != -ESRCH || !answers || !host_is_free(slot))
-			return;		/* what is lost comes again */
+			return; /* what is lost comes again */
 	}
 	cm->counter[CM_RX_NO_ID]++;
 	if (answers)
 		send_mad(cm, way, &answer);
 }
 
-void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad,
-	       size_t len, uint64_t now)
+void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, size_t len,
+	       uint64_t now)
 {
 	struct cm *cm = core->cm;
 	struct cm_way way = { .ifindex = d->ifindex };
@@ -308,8 +322,8 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 
 	memcpy(d->from.ip, o->way.src, 16);
 	memcpy(d->to.ip, o->way.dst, 16);
-	d->from.port = cm->core->udp_ask_port ? cm->core->udp_ask_port :
-						cm->core->udp_sport;
+	d->from.port =
+		cm->core->udp_ask_port ? cm->core->udp_ask_port : cm->core->udp_sport;
 	d->to.port = cm->core->udp_port;
 	d->ifindex = o->way.ifindex;
 	d->tclass = o->way.tclass;
@@ -321,7 +335,7 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	d->iovcnt = 1;
 	batch_commit(b, d);
 	b->bounce_used += (GSI_PACKET + 15) & ~(size_t)15;
-	(void)batch_seal(b);			/* all of it is our own memory */
+	(void)batch_seal(b); /* all of it is our own memory */
 }
 
 /* To a process of this host, which then has it for certain, whatever becomes of this
@@ -347,8 +361,9 @@ int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 	struct ib_pkt pkt;
 
 	/* Without the ICRC, as far as it was quoted. */
-	if (len < GSI_HDRS + MAD_LEN || ib_parse(&pkt, quote, GSI_HDRS + MAD_LEN) || !pkt.deth ||
-	    get_be24(pkt.bth->dest_qp) != GSI_QPN || pkt.payload_len != MAD_LEN)
+	if (len < GSI_HDRS + MAD_LEN || ib_parse(&pkt, quote, GSI_HDRS + MAD_LEN) ||
+	    !pkt.deth || get_be24(pkt.bth->dest_qp) != GSI_QPN ||
+	    pkt.payload_len != MAD_LEN)
 		return -EPROTO;
 	*psn = get_be24(pkt.bth->psn);
 	return cm_mad_parse(m, pkt.payload, MAD_LEN);

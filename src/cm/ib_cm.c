@@ -9,8 +9,8 @@
 
 #include "cm/cm_int.h"
 #include "core/device.h"
-#include "sys/addr_text.h"
 #include "link/dgram.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 
@@ -66,8 +66,11 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	m.mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){
-		.slid = 0xffff, .dlid = 0xffff, .hop_limit = 64,
-		.tclass = to->way.tclass, .ack_timeout = p->ack_timeout,
+		.slid = 0xffff,
+		.dlid = 0xffff,
+		.hop_limit = 64,
+		.tclass = to->way.tclass,
+		.ack_timeout = p->ack_timeout,
 		.flow_label = (to->src_port * 31u + to->dst_port) & 0xfffff,
 	};
 	memcpy(m.path.sgid, to->way.src, 16);
@@ -82,8 +85,8 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 }
 
 static int ibcm_connect(struct cm *cm, const struct cm_target *to,
-		      const struct cm_param *p, struct cm_owner *owner,
-		      struct cm_conn **out, uint64_t now)
+			const struct cm_param *p, struct cm_owner *owner,
+			struct cm_conn **out, uint64_t now)
 {
 	enum cm_type type = to->datagram ? CM_SIDR_REQ : CM_REQ;
 	struct cm_msg m;
@@ -190,20 +193,24 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 /* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
  * has: the old one is over, though the new one may not come about yet (12.9.8.3).
  * But any user of this host could have sent that, so its process is asked first. */
-static bool is_stale(struct cm *cm, const struct cm_target *from,
-		     const struct cm_msg *m, uint64_t now)
+static bool is_stale(struct cm *cm, const struct cm_target *from, const struct cm_msg *m,
+		     uint64_t now)
 {
 	struct conn *old = m->type == CM_REQ ? conn_find_stale(cm, &from->way, m) : NULL;
 	struct cm_msg rej = {
-		.type = CM_REJ, .tid = m->tid, .remote_id = m->local_id,
-		.about = CM_ABOUT_REQ, .reason = CM_REJ_STALE,
+		.type = CM_REJ,
+		.tid = m->tid,
+		.remote_id = m->local_id,
+		.about = CM_ABOUT_REQ,
+		.reason = CM_REJ_STALE,
 	};
 
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
 	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
-		 "which ends %s", m->qpn, m->local_id,
+		 "which ends %s",
+		 m->qpn, m->local_id,
 		 old->near ? "unless its process has it still" : "now");
 	send_mad(cm, &from->way, &rej);
 	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
@@ -212,7 +219,7 @@ static bool is_stale(struct cm *cm, const struct cm_target *from,
 }
 
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
-		const struct cm_msg *m, uint64_t now)
+		  const struct cm_msg *m, uint64_t now)
 {
 	struct cm_event ev = { .type = CM_EV_REQUEST, .from = from };
 	struct cm *cm = l->cm;
@@ -245,11 +252,11 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	conn_become(c, ST_IDLE);
 }
 
-bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
-		      const struct cm_msg *m, uint64_t now)
+bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+			uint64_t now)
 {
-	struct conn *c = conn_find_request(cm, way, m->local_id,
-					   m->type == CM_SIDR_REQ, m->tid);
+	struct conn *c =
+		conn_find_request(cm, way, m->local_id, m->type == CM_SIDR_REQ, m->tid);
 	struct cm_msg mra;
 
 	(void)now;
@@ -266,12 +273,19 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way,
 	case ST_REP_SENT:
 		send_again(c);
 		break;
-	case ST_DREQ_SENT: case ST_TIMEWAIT:
+	case ST_DREQ_SENT:
+	case ST_TIMEWAIT:
 		/* Accepted, and ended before that was known: the REP was lost. */
 		reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
 		break;
-	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_ESTABLISHED: case ST_DREQ_RCVD: case ST_SIDR_SENT: case ST_SIDR_RCVD:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REQ_SENT:
+	case ST_REP_RCVD:
+	case ST_ESTABLISHED:
+	case ST_DREQ_RCVD:
+	case ST_SIDR_SENT:
+	case ST_SIDR_RCVD:
 	case CONN_STATES:
 		break;
 	}
@@ -297,7 +311,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 }
 
 static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *private,
-		     size_t len, uint64_t now)
+		       size_t len, uint64_t now)
 {
 	struct conn *c = conn_of(base);
 	struct cm_param p = { .private = private, .private_len = len };
@@ -317,9 +331,16 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	case ST_REP_SENT:
 		reject(c, CM_ABOUT_NONE, reason, private, len);
 		break;
-	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_ESTABLISHED:
-	case ST_DREQ_SENT: case ST_DREQ_RCVD: case ST_TIMEWAIT:
-	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REQ_SENT:
+	case ST_ESTABLISHED:
+	case ST_DREQ_SENT:
+	case ST_DREQ_RCVD:
+	case ST_TIMEWAIT:
+	case ST_SIDR_SENT:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		return -EINVAL;
 	}
 	conn_become(c, ST_IDLE);
@@ -411,9 +432,9 @@ void ibcm_nobody(struct conn *c, uint64_t now)
 {
 	struct cm_msg m = {
 		.type = c->datagram ? CM_SIDR_REP : CM_REJ,
-		.reason = c->datagram ? CM_SIDR_UNSUPPORTED :
-			  c->state == ST_REQ_SENT ? CM_REJ_INVALID_SERVICE :
-						    CM_REJ_INVALID_ID,
+		.reason = c->datagram		    ? CM_SIDR_UNSUPPORTED
+			  : c->state == ST_REQ_SENT ? CM_REJ_INVALID_SERVICE
+						    : CM_REJ_INVALID_ID,
 	};
 
 	if (c->state == ST_ESTABLISHED)
@@ -435,7 +456,7 @@ static bool from_peer(const struct conn *c, const struct cm_way *way,
 }
 
 bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-		uint64_t now)
+		  uint64_t now)
 {
 	struct conn *c;
 
@@ -463,26 +484,33 @@ void conn_timer(struct conn *c, uint64_t now)
 		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 		conn_become(c, ST_IDLE);
 		return;
-	case ST_ESTABLISHED: case ST_DREQ_RCVD:
+	case ST_ESTABLISHED:
+	case ST_DREQ_RCVD:
 		conn_look(c, now);
 		return;
 	case ST_DREQ_SENT:
 		if (c->near && !conn_watch(c, now))
 			return;
 		/* fall through */
-	case ST_REQ_SENT: case ST_REP_SENT: case ST_SIDR_SENT:
+	case ST_REQ_SENT:
+	case ST_REP_SENT:
+	case ST_SIDR_SENT:
 		if (retry_run(c, now))
 			return;
 		break;
-	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
-	case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REP_RCVD:
+	case ST_REQ_RCVD:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		answered(c);
 		return;
 	}
 	c->cm->counter[CM_TIMEOUT]++;
 	log_info("connection 0x%08x to %s: no answer after all retries: is there a RoCE "
-		 "device, and its UDP port 4791 open?", c->local_id,
-		 addr_text(c->way.dst, peer));
+		 "device, and its UDP port 4791 open?",
+		 c->local_id, addr_text(c->way.dst, peer));
 	if (c->state == ST_DREQ_SENT) {
 		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);
@@ -496,7 +524,11 @@ void conn_timer(struct conn *c, uint64_t now)
 }
 
 const struct cm_proto cm_ib_proto = {
-	.name = "ib", .connect = ibcm_connect, .accept = ibcm_accept,
-	.reject = ibcm_reject, .established = ibcm_established,
-	.disconnect = ibcm_disconnect, .close = ibcm_close,
+	.name = "ib",
+	.connect = ibcm_connect,
+	.accept = ibcm_accept,
+	.reject = ibcm_reject,
+	.established = ibcm_established,
+	.disconnect = ibcm_disconnect,
+	.close = ibcm_close,
 };

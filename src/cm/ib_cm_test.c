@@ -7,8 +7,8 @@
 
 static int reject(struct prog *p, const char *private)
 {
-	return p->conn->proto->reject(p->conn, CM_REJ_CONSUMER, private,
-				      strlen(private), p->f->now);
+	return p->conn->proto->reject(p->conn, CM_REJ_CONSUMER, private, strlen(private),
+				      p->f->now);
 }
 
 /* --- as it should be ------------------------------------------------------------ */
@@ -187,7 +187,7 @@ static void a_stale_connection_is_ended(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	fix_connect(again, FIX_SPACE, 0xa00001, NULL);	/* the QP of p.a */
+	fix_connect(again, FIX_SPACE, 0xa00001, NULL); /* the QP of p.a */
 	fix_run(f, FIX_MS);
 	fix_told(again, 0, CM_EV_REJECTED, CM_REJ_STALE);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
@@ -220,17 +220,19 @@ static void strangers_are_not_heard(void **state)
 	pair_connect(f, &p);
 	a = conn_of(p.a->conn);
 	b = conn_of(p.b->conn);
-	m = (struct cm_msg){ .type = CM_DREQ, .local_id = a->local_id,
-			     .remote_id = b->local_id, .qpn = b->local_qpn };
-	send_raw(f, 1, &m, 66);			/* another address */
+	m = (struct cm_msg){ .type = CM_DREQ,
+			     .local_id = a->local_id,
+			     .remote_id = b->local_id,
+			     .qpn = b->local_qpn };
+	send_raw(f, 1, &m, 66); /* another address */
 	m.local_id ^= 1;
-	send_raw(f, 1, &m, 1);			/* another ID */
+	send_raw(f, 1, &m, 1); /* another ID */
 	m.local_id ^= 1;
 	m.remote_id ^= 1;
-	send_raw(f, 1, &m, 1);			/* an old ID of ours */
+	send_raw(f, 1, &m, 1); /* an old ID of ours */
 	m.remote_id ^= 1;
 	m.qpn ^= 1;
-	send_raw(f, 1, &m, 1);			/* another QP of ours */
+	send_raw(f, 1, &m, 1); /* another QP of ours */
 	assert_int_equal(p.b->n, 1);
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_ID), 3);
 	m.qpn ^= 1;
@@ -282,15 +284,17 @@ static void a_request_for_other_addresses(void **state)
 {
 	struct fix *f = fix_open(1);
 	struct pair p = pair_open(f);
-	struct cm_msg m = { .type = CM_REQ, .local_id = 5, .qpn = 9,
+	struct cm_msg m = { .type = CM_REQ,
+			    .local_id = 5,
+			    .qpn = 9,
 			    .service_id = 0x01060000 + FIX_PORT };
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	send_raw(f, 1, &m, 1);			/* no addresses at all */
-	m.private[1] = 0x40;			/* of IPv4, but 0.0.0.0 */
+	send_raw(f, 1, &m, 1); /* no addresses at all */
+	m.private[1] = 0x40;   /* of IPv4, but 0.0.0.0 */
 	send_raw(f, 1, &m, 1);
-	m.private[16] = m.private[32] = 127;	/* loopback, from another host */
+	m.private[16] = m.private[32] = 127; /* loopback, from another host */
 	send_raw(f, 1, &m, 1);
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 3);
 	assert_int_equal(p.l->n, 1);

@@ -50,20 +50,27 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 			break;
 		c->dreq_tid = m->tid;
 		if (!c->near)
-			answered(c);		/* it need not be asked after */
+			answered(c); /* it need not be asked after */
 		conn_become(c, ST_DREQ_RCVD);
 		break;
-	case ST_DREQ_SENT:		/* both at once */
+	case ST_DREQ_SENT: /* both at once */
 		send_drep(c, m->tid);
 		on_drep(c, m, now);
 		break;
-	case ST_TIMEWAIT:		/* the DREP was lost */
+	case ST_TIMEWAIT: /* the DREP was lost */
 		c->cm->counter[CM_RX_DUPLICATE]++;
 		send_drep(c, m->tid);
 		break;
-	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_REQ_RCVD: case ST_REP_SENT: case ST_DREQ_RCVD:
-	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REQ_SENT:
+	case ST_REP_RCVD:
+	case ST_REQ_RCVD:
+	case ST_REP_SENT:
+	case ST_DREQ_RCVD:
+	case ST_SIDR_SENT:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		break;
 	}
 }
@@ -83,7 +90,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	struct cm_msg m;
 
 	switch (c->state) {
-	case ST_REP_SENT:		/* the RTU may be lost; 12.9.7.1 */
+	case ST_REP_SENT: /* the RTU may be lost; 12.9.7.1 */
 		answered(c);
 		/* fall through */
 	case ST_ESTABLISHED:
@@ -96,9 +103,16 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 		send_drep(c, c->dreq_tid);
 		conn_timewait(c, now);
 		return 0;
-	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_REQ_RCVD: case ST_DREQ_SENT: case ST_TIMEWAIT:
-	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REQ_SENT:
+	case ST_REP_RCVD:
+	case ST_REQ_RCVD:
+	case ST_DREQ_SENT:
+	case ST_TIMEWAIT:
+	case ST_SIDR_SENT:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		break;
 	}
 	return -EINVAL;
@@ -116,7 +130,8 @@ static void send_dreq_once(struct conn *c)
 bool ibcm_disconnected(struct conn *c, uint64_t now)
 {
 	switch (c->state) {
-	case ST_ESTABLISHED: case ST_DREQ_SENT:
+	case ST_ESTABLISHED:
+	case ST_DREQ_SENT:
 		if (!conn_tell(c, CM_EV_DISCONNECTED, 0, NULL))
 			return false;
 		if (c->state == ST_ESTABLISHED)
@@ -127,9 +142,16 @@ bool ibcm_disconnected(struct conn *c, uint64_t now)
 	case ST_DREQ_RCVD:
 		conn_timewait(c, now);
 		break;
-	case ST_FREE: case ST_IDLE: case ST_REQ_SENT: case ST_REP_RCVD:
-	case ST_REQ_RCVD: case ST_REP_SENT: case ST_TIMEWAIT:
-	case ST_SIDR_SENT: case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REQ_SENT:
+	case ST_REP_RCVD:
+	case ST_REQ_RCVD:
+	case ST_REP_SENT:
+	case ST_TIMEWAIT:
+	case ST_SIDR_SENT:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		break;
 	}
 	return true;
@@ -152,18 +174,26 @@ void ibcm_close(struct cm_conn *base, uint64_t now)
 		c->retries = 0;
 		c->quick = 0;
 		c->full_at = now;
-		conn_timer(c, now);		/* gives up: REJ (timeout) */
+		conn_timer(c, now); /* gives up: REJ (timeout) */
 		break;
-	case ST_REQ_RCVD: case ST_REP_RCVD: case ST_REP_SENT: case ST_SIDR_RCVD:
+	case ST_REQ_RCVD:
+	case ST_REP_RCVD:
+	case ST_REP_SENT:
+	case ST_SIDR_RCVD:
 		(void)proto->reject(base, CM_REJ_CONSUMER, NULL, 0, now);
 		break;
-	case ST_ESTABLISHED: case ST_DREQ_RCVD:
+	case ST_ESTABLISHED:
+	case ST_DREQ_RCVD:
 		(void)ibcm_disconnect(base, now);
 		break;
-	case ST_IDLE: case ST_SIDR_SENT:
+	case ST_IDLE:
+	case ST_SIDR_SENT:
 		conn_become(c, ST_IDLE);
 		break;
-	case ST_FREE: case ST_DREQ_SENT: case ST_TIMEWAIT: case CONN_STATES:
+	case ST_FREE:
+	case ST_DREQ_SENT:
+	case ST_TIMEWAIT:
+	case CONN_STATES:
 		break;
 	}
 }

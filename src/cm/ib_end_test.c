@@ -38,7 +38,11 @@ static void let_go(struct prog **p)
 
 static void the_passive_side_lets_go(void **state)
 {
-	static const struct { enum cm_event_type type; int status; unsigned n; } want[] = {
+	static const struct {
+		enum cm_event_type type;
+		int status;
+		unsigned n;
+	} want[] = {
 		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 0 },
 		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 1 },
 		{ CM_EV_REJECTED, CM_REJ_CONSUMER, 1 },
@@ -72,8 +76,8 @@ static void the_active_side_lets_go(void **state)
 		if (step == 0)
 			fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
 		else if (step < 3)
-			fix_told(p.b, 0, CM_EV_REJECTED, step == 1 ?
-				 CM_REJ_TIMEOUT : CM_REJ_CONSUMER);
+			fix_told(p.b, 0, CM_EV_REJECTED,
+				 step == 1 ? CM_REJ_TIMEOUT : CM_REJ_CONSUMER);
 		else
 			fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
 		pair_close(&p);
@@ -85,10 +89,12 @@ static void the_active_side_lets_go(void **state)
  * its end, and hangs if just then it is told of this. */
 static void timewait_is_the_ack_timeout(void **state)
 {
+	/* clang-format off */
 	static const struct { uint8_t ack_timeout; uint64_t us; } wait[] = {
 		{ 14, 67109 }, { 17, 536871 }, { 18, 1073742 }, { 19, 2147484 },
 		{ 20, 2147484 }, { 31, 2147484 },
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(wait) / sizeof(wait[0]); i++) {
@@ -296,7 +302,7 @@ static void identifiers_rest(void **state)
 			first = conn_of(a->conn)->local_id;
 		else
 			assert_int_not_equal(conn_of(a->conn)->local_id, first);
-		if (i == CONN_CHUNK)	/* the first one's place */
+		if (i == CONN_CHUNK) /* the first one's place */
 			assert_int_equal(conn_of(a->conn)->local_id >> ID_GEN_BITS,
 					 first >> ID_GEN_BITS);
 		prog_free(a);

@@ -9,8 +9,8 @@
 #include "link/dgram.h"
 #include "wire/cm_ip.h"
 
-int sidr_connect(struct conn *c, const struct cm_target *to,
-		 const struct cm_param *self, uint64_t now)
+int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
+		 uint64_t now)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REQ);
 	struct cm_ip ip = { .src_port = to->src_port };
@@ -55,7 +55,7 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 
 	(void)now;
 	param_of(m, 0, &p);
-	if (m->reason == CM_SIDR_OK ? conn_tell(c, CM_EV_ESTABLISHED, 0, &p) :
-				      conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p))
+	if (m->reason == CM_SIDR_OK ? conn_tell(c, CM_EV_ESTABLISHED, 0, &p)
+				    : conn_tell(c, CM_EV_UNREACHABLE, m->reason, &p))
 		conn_become(c, ST_IDLE);
 }

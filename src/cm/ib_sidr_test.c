@@ -23,7 +23,7 @@ static void a_port_has_a_qp(void **state)
 		fix_own(b, l, 0);
 		fix_accept(b, 0xb00002, "me");
 		fix_run(f, FIX_HOLD * FIX_MS);
-		if (lose == 1) {	/* a new question, then */
+		if (lose == 1) { /* a new question, then */
 			prog_free(b);
 			b = prog_new(f, 1);
 			fix_own(b, l, 1);

@@ -108,7 +108,7 @@ static void attached(struct iwc *c, uint64_t now)
 		establish(c);
 	else
 		iwc_timer(c, now + IWC_RTR_NS);
-	iwc_noted(c);		/* the QP may have ended already */
+	iwc_noted(c); /* the QP may have ended already */
 }
 
 int iwc_attach(struct cm_conn *base, uint64_t now)

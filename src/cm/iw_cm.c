@@ -18,9 +18,12 @@
 static enum cm_event_type type_of(int rc)
 {
 	switch (rc) {
-	case -ECONNREFUSED: case -ECONNRESET:
+	case -ECONNREFUSED:
+	case -ECONNRESET:
 		return CM_EV_REJECTED;
-	case -ETIMEDOUT: case -EHOSTUNREACH: case -ENETUNREACH:
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
 		return CM_EV_UNREACHABLE;
 	default:
 		return CM_EV_FAILED;
@@ -33,8 +36,8 @@ static void fail(struct iwc *c, int rc)
 
 	if (rc == -ETIMEDOUT)
 		c->cm->counter[CM_TIMEOUT]++;
-	log_info("iWARP connection to %s, TCP port %u: %s%s", addr_text(c->to.way.dst, peer),
-		 c->to.dst_port, strerror(-rc),
+	log_info("iWARP connection to %s, TCP port %u: %s%s",
+		 addr_text(c->to.way.dst, peer), c->to.dst_port, strerror(-rc),
 		 rc == -ECONNREFUSED ? " (RoCE listeners are not iWARP's)" : "");
 	iwc_tell(c, type_of(rc), rc, NULL);
 	iwc_over(c);
@@ -84,7 +87,7 @@ static void connected(struct iwc *c, uint64_t now)
 	struct stream *s;
 
 	if (!rc) {
-		(void)iw_watch(c->cm, &c->watch, 0);	/* it gets another number */
+		(void)iw_watch(c->cm, &c->watch, 0); /* it gets another number */
 		rc = stream_tcp_open(&s, c->watch.fd);
 	}
 	if (rc)
@@ -169,7 +172,8 @@ static struct cm_param peer_of(const struct iwc *c)
 		.service_type = CM_RC,
 		.resources = depth_of(depths ? h->ird : IW_DEPTH_UNKNOWN),
 		.depth = depth_of(depths ? h->ord : IW_DEPTH_UNKNOWN),
-		.private = h->data, .private_len = h->data_len,
+		.private = h->data,
+		.private_len = h->data_len,
 	};
 }
 
@@ -186,8 +190,9 @@ void iwc_hand_on(struct iwc *c, uint64_t now)
 {
 	struct cm_listener *l = c->listener;
 	struct cm_param p = peer_of(c);
-	struct cm_event ev = { .type = CM_EV_REQUEST, .conn = &c->base, .from = &c->to,
-			       .peer = &p };
+	struct cm_event ev = {
+		.type = CM_EV_REQUEST, .conn = &c->base, .from = &c->to, .peer = &p
+	};
 
 	if (!l->owner->event(l->owner, &ev)) {
 		iwc_turn_away(c, now);
@@ -270,19 +275,24 @@ void iwc_progress(struct iwc *c, uint64_t now)
 	case IWC_CONNECTING:
 		connected(c, now);
 		break;
-	case IWC_ASKING: case IWC_AWAITING:
+	case IWC_ASKING:
+	case IWC_AWAITING:
 		pump(c, now);
 		break;
-	case IWC_PARKED:			/* has closed */
+	case IWC_PARKED: /* has closed */
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_drop(c);
 		break;
-	case IWC_ASKED:				/* accept() says so */
+	case IWC_ASKED: /* accept() says so */
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_over(c);
 		break;
-	case IWC_REFUSED: case IWC_ANSWERED: case IWC_ACCEPTED: case IWC_ATTACHED:
-	case IWC_CONNECTED: case IWC_OVER:
+	case IWC_REFUSED:
+	case IWC_ANSWERED:
+	case IWC_ACCEPTED:
+	case IWC_ATTACHED:
+	case IWC_CONNECTED:
+	case IWC_OVER:
 		break;
 	}
 }
@@ -311,7 +321,10 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 		c->failed = -ETIMEDOUT;
 		iwc_detach(c, now);
 		break;
-	case IWC_ANSWERED: case IWC_ASKED: case IWC_ACCEPTED: case IWC_CONNECTED:
+	case IWC_ANSWERED:
+	case IWC_ASKED:
+	case IWC_ACCEPTED:
+	case IWC_CONNECTED:
 	case IWC_OVER:
 		break;
 	}
@@ -322,8 +335,12 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 static struct iw_offer offer(const struct iwc *c, uint8_t revision)
 {
 	return (struct iw_offer){
-		.revision = revision, .crc = conf_get() && conf_get()->mpa_crc,
-		.ird = c->ird, .ord = c->ord, .data = c->data, .data_len = c->data_len,
+		.revision = revision,
+		.crc = conf_get() && conf_get()->mpa_crc,
+		.ird = c->ird,
+		.ord = c->ord,
+		.data = c->data,
+		.data_len = c->data_len,
 	};
 }
 
@@ -501,18 +518,30 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 	case IWC_ASKED:
 		(void)iwcm_reject(base, 0, NULL, 0, now);
 		break;
-	case IWC_ATTACHED: case IWC_CONNECTED:
-		iwc_detach(c, now);	/* the rest when it is noted */
+	case IWC_ATTACHED:
+	case IWC_CONNECTED:
+		iwc_detach(c, now); /* the rest when it is noted */
 		break;
-	case IWC_CONNECTING: case IWC_REFUSED: case IWC_ASKING: case IWC_ANSWERED:
-	case IWC_AWAITING: case IWC_PARKED: case IWC_ACCEPTED: case IWC_OVER:
+	case IWC_CONNECTING:
+	case IWC_REFUSED:
+	case IWC_ASKING:
+	case IWC_ANSWERED:
+	case IWC_AWAITING:
+	case IWC_PARKED:
+	case IWC_ACCEPTED:
+	case IWC_OVER:
 		iwc_over(c);
 		break;
 	}
 }
 
 const struct cm_proto cm_iw_proto = {
-	.name = "iwarp", .connect = iwcm_connect, .accept = iwcm_accept,
-	.reject = iwcm_reject, .established = iwcm_established,
-	.disconnect = iwcm_disconnect, .attach = iwc_attach, .close = iwc_close,
+	.name = "iwarp",
+	.connect = iwcm_connect,
+	.accept = iwcm_accept,
+	.reject = iwcm_reject,
+	.established = iwcm_established,
+	.disconnect = iwcm_disconnect,
+	.attach = iwc_attach,
+	.close = iwc_close,
 };

@@ -124,7 +124,8 @@ static void a_qp_that_does_not_fit(void **state)
 static int shared_socket(uint16_t port)
 {
 	static const int one = 1;
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port),
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(port),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -181,7 +182,8 @@ static void a_type_of_service(void **state)
 	p.tclass = 0x20;
 	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), 0);
 	assert_int_equal(getsockopt(((struct iwc *)fx.conn[1])->stream->fd, IPPROTO_IP,
-				    IP_TOS, &tos, &len), 0);
+				    IP_TOS, &tos, &len),
+			 0);
 	assert_int_equal(tos, 0x20);
 }
 
@@ -312,7 +314,8 @@ static void a_program_has_the_port(void **state)
 	s.port = port;
 	memcpy(s.ip, fx_here, 16);
 	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);
-	assert_int_equal(cm_listen(fx.cm[1], l, 1, false, &fx.listener.owner), -EADDRINUSE);
+	assert_int_equal(cm_listen(fx.cm[1], l, 1, false, &fx.listener.owner),
+			 -EADDRINUSE);
 	cm_unbind(fx.cm[1], l);
 	s.only_iwarp = false;
 	assert_int_equal(cm_bind(fx.cm[1], &s, &l), 0);

@@ -52,7 +52,7 @@ void iwc_room(struct cm_listener *l)
 
 void iwc_timer(struct iwc *c, uint64_t at)
 {
-	(void)heap_set(&c->cm->iw->timers, &c->timer, at);	/* reserved */
+	(void)heap_set(&c->cm->iw->timers, &c->timer, at); /* reserved */
 }
 
 void iwc_close_socket(struct iwc *c)
@@ -116,7 +116,10 @@ void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer)
 {
 	struct cm_event ev = {
-		.type = type, .status = status, .conn = &c->base, .from = &c->to,
+		.type = type,
+		.status = status,
+		.conn = &c->base,
+		.from = &c->to,
 		.peer = peer,
 	};
 
@@ -170,7 +173,8 @@ void iw_close(struct cm *cm)
 {
 	struct iw_cm *iw = cm->iw;
 
-	list_for_safe(n, &iw->all) {
+	list_for_safe(n, &iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 
 		c->held = false;
@@ -186,7 +190,8 @@ void iw_forked(struct cm *cm)
 {
 	struct iw_cm *iw = cm->iw;
 
-	list_for(n, &iw->all) {
+	list_for(n, &iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 
 		if (c->stream)
@@ -194,7 +199,8 @@ void iw_forked(struct cm *cm)
 		else if (c->watch.fd >= 0)
 			close(c->watch.fd);
 	}
-	list_for(n, &cm->listeners) {
+	list_for(n, &cm->listeners)
+	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 
 		if (l->tcp.fd >= 0)
@@ -205,7 +211,8 @@ void iw_forked(struct cm *cm)
 
 void iw_leave(struct cm *cm, uint64_t now)
 {
-	list_for_safe(n, &cm->iw->all) {
+	list_for_safe(n, &cm->iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 
 		if (c->state == IWC_ASKED)
@@ -217,7 +224,8 @@ void iw_leave(struct cm *cm, uint64_t now)
 
 static void run_notes(struct cm *cm)
 {
-	list_for_safe(n, &cm->iw->noted) {
+	list_for_safe(n, &cm->iw->noted)
+	{
 		list_del(n);
 		iwc_noted(container_of(n, struct iwc, noted));
 	}

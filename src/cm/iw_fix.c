@@ -62,7 +62,7 @@ bool fx_wait(const struct iw_prog *p, unsigned n)
 }
 
 const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
-			       enum cm_event_type type, int status)
+			      enum cm_event_type type, int status)
 {
 	assert_true(fx_wait(p, i + 1));
 	assert_int_equal(p->told[i].type, type);
@@ -72,11 +72,14 @@ const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
 
 void fx_listen(int backlog)
 {
-	fx.service = (struct cm_service){ .space = FX_SPACE, .port = fx.service.port,
-					 .iwarp = true, .only_iwarp = true };
+	fx.service = (struct cm_service){ .space = FX_SPACE,
+					  .port = fx.service.port,
+					  .iwarp = true,
+					  .only_iwarp = true };
 	memcpy(fx.service.ip, fx_here, 16);
 	assert_int_equal(cm_bind(fx.cm[1], &fx.service, &fx.l), 0);
-	assert_int_equal(cm_listen(fx.cm[1], fx.l, backlog, false, &fx.listener.owner), 0);
+	assert_int_equal(cm_listen(fx.cm[1], fx.l, backlog, false, &fx.listener.owner),
+			 0);
 }
 
 int fx_begin(void **state)
@@ -85,11 +88,13 @@ int fx_begin(void **state)
 	memset(&fx, 0, sizeof(fx));
 	fx.s = sim_open();
 	fx.p = sim_pair(fx.s, NULL);
-	fx.listener.owner.event = fx.prog[0].owner.event = fx.prog[1].owner.event = on_event;
+	fx.listener.owner.event = fx.prog[0].owner.event = fx.prog[1].owner.event =
+		on_event;
 	for (int i = 0; i < 2; i++) {
 		/* Others run now, whose ports are not to be ours. */
 		assert_int_equal(cm_open(&fx.s->node[i].core, NULL, NULL,
-					 (uint64_t)getpid()), 0);
+					 (uint64_t)getpid()),
+				 0);
 		fx.cm[i] = fx.s->node[i].core.cm;
 	}
 	fx_listen(4);
@@ -122,21 +127,28 @@ int fx_end(void **state)
 struct cm_param fx_param(int side, const char *data)
 {
 	return (struct cm_param){
-		.qpn = fx.p.qp[side]->qpn, .service_type = CM_RC,
-		.resources = 7, .depth = 5, .private = data, .private_len = strlen(data),
+		.qpn = fx.p.qp[side]->qpn,
+		.service_type = CM_RC,
+		.resources = 7,
+		.depth = 5,
+		.private = data,
+		.private_len = strlen(data),
 	};
 }
 
 void fx_ask(uint16_t port, const char *data)
 {
-	struct cm_target to = { .space = FX_SPACE, .src_port = fx.src_port,
-				.dst_port = port, .iwarp = true };
+	struct cm_target to = { .space = FX_SPACE,
+				.src_port = fx.src_port,
+				.dst_port = port,
+				.iwarp = true };
 	struct cm_param p = fx_param(0, data);
 
 	memcpy(to.way.src, fx_here, 16);
 	memcpy(to.way.dst, fx_here, 16);
 	assert_int_equal(cm_iw_proto.connect(fx.cm[0], &to, &p, &fx.prog[0].owner,
-					     &fx.conn[0], fx.s->now), 0);
+					     &fx.conn[0], fx.s->now),
+			 0);
 }
 
 /* The i-th request becomes prog[1]'s. */
@@ -168,7 +180,8 @@ void fx_connect(void)
 
 static struct sockaddr_in addr_of(uint16_t port)
 {
-	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port),
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_port = htons(port),
 				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
@@ -210,8 +223,12 @@ int fx_raw_accept(int l, int *fd)
 
 void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision)
 {
-	struct mpa_hello h = { .reply = reply, .flags = flags, .revision = revision,
-			       .ird = 3, .ord = 2, .peer_to_peer = !reply,
+	struct mpa_hello h = { .reply = reply,
+			       .flags = flags,
+			       .revision = revision,
+			       .ird = 3,
+			       .ord = 2,
+			       .peer_to_peer = !reply,
 			       .rtr = reply ? 0 : MPA_RTR_WRITE };
 	uint8_t at[MPA_HELLO_MAX];
 	size_t n = mpa_hello_build(at, &h);
@@ -246,9 +263,9 @@ bool fx_raw_rejected(int fd)
 		fx_run(MS);
 		usleep(FX_TICK_US);
 	}
-	return n >= MPA_HELLO_LEN && !mpa_hello_parse(&h, at, (size_t)n) &&
-	       h.reply && h.flags & MPA_REJECT &&
-	       recv(fd, at, (size_t)n, 0) == n && fx_raw_ended(fd);
+	return n >= MPA_HELLO_LEN && !mpa_hello_parse(&h, at, (size_t)n) && h.reply &&
+	       h.flags & MPA_REJECT && recv(fd, at, (size_t)n, 0) == n &&
+	       fx_raw_ended(fd);
 }
 
 uint16_t fx_raw_port(int fd)

@@ -32,7 +32,7 @@ extern struct iw_fix {
 	struct sim_pair p;
 	struct cm *cm[2];
 	struct cm_service service;
-	uint16_t src_port;		/* from which to ask; 0: any */
+	uint16_t src_port; /* from which to ask; 0: any */
 	struct cm_listener *l;
 	struct iw_prog listener, prog[2];
 	struct cm_conn *conn[2];
@@ -42,7 +42,7 @@ extern struct iw_fix {
 extern const uint8_t fx_here[16];
 
 int fx_begin(void **state);
-int fx_end(void **state);		/* nothing may be left */
+int fx_end(void **state); /* nothing may be left */
 /* Named so that scripts/check-spec-map takes it for one that is run. */
 #define cmocka_unit_test_fx(f) cmocka_unit_test_setup_teardown(f, fx_begin, fx_end)
 
@@ -56,20 +56,20 @@ const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
 void fx_listen(int backlog);
 struct cm_param fx_param(int side, const char *data);
 void fx_ask(uint16_t port, const char *data);
-void fx_own(unsigned i);		/* the i-th request becomes prog[1]'s */
-int fx_accept(const char *data);	/* accept and attach: 0 or -errno */
-void fx_connect(void);			/* ... both */
+void fx_own(unsigned i);	 /* the i-th request becomes prog[1]'s */
+int fx_accept(const char *data); /* accept and attach: 0 or -errno */
+void fx_connect(void);		 /* ... both */
 
 /* --- a peer by hand: blocking sockets ---------------------------------------------- */
 
-int fx_raw_connect(void);		/* to the listener */
+int fx_raw_connect(void); /* to the listener */
 int fx_raw_listen(uint16_t *port);
 /* Takes the connection and its request; returns the revision that it asks for. */
 int fx_raw_accept(int l, int *fd);
 void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision);
-bool fx_raw_ended(int fd);		/* the other end hangs up, now or soon */
+bool fx_raw_ended(int fd); /* the other end hangs up, now or soon */
 /* It says no, and hangs up. */
 bool fx_raw_rejected(int fd);
-uint16_t fx_raw_port(int fd);		/* of its own */
+uint16_t fx_raw_port(int fd); /* of its own */
 
 #endif

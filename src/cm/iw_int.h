@@ -13,77 +13,77 @@
 struct qp;
 
 enum {
-	IWC_HALF_MAX = 256,		/* TCP connections whose request nobody has */
-	IWC_EVENTS = 32,		/* of one look */
-	IWC_DATA_MAX = 256,		/* private data of ours: the API's limit */
+	IWC_HALF_MAX = 256, /* TCP connections whose request nobody has */
+	IWC_EVENTS = 32,    /* of one look */
+	IWC_DATA_MAX = 256, /* private data of ours: the API's limit */
 };
 
-#define IWC_CONNECT_NS 20000000000ull	/* for TCP's handshake */
-#define IWC_REPLY_NS   60000000000ull	/* the peer's program takes its time */
-#define IWC_RTR_NS     60000000000ull	/* ... to read the reply, too */
-#define IWC_REQUEST_NS 10000000000ull	/* MPA's request comes at once */
-#define IWC_EVICT_NS   1000000000ull	/* ... or makes place for others */
-#define IWC_PAUSE_NS   20000000ull	/* a listener without room looks again */
-#define IWC_HOPE_NS    50000000ull	/* refused: perhaps somebody is about to listen */
-#define IWC_AGAIN_NS   5000000ull	/* ... so it is tried again */
-#define IWC_LOOK_NS    50000ull		/* so often are sockets looked at, at most */
+#define IWC_CONNECT_NS 20000000000ull /* for TCP's handshake */
+#define IWC_REPLY_NS   60000000000ull /* the peer's program takes its time */
+#define IWC_RTR_NS     60000000000ull /* ... to read the reply, too */
+#define IWC_REQUEST_NS 10000000000ull /* MPA's request comes at once */
+#define IWC_EVICT_NS   1000000000ull  /* ... or makes place for others */
+#define IWC_PAUSE_NS   20000000ull    /* a listener without room looks again */
+#define IWC_HOPE_NS    50000000ull    /* refused: perhaps somebody is about to listen */
+#define IWC_AGAIN_NS   5000000ull     /* ... so it is tried again */
+#define IWC_LOOK_NS    50000ull	      /* so often are sockets looked at, at most */
 
 enum iwc_state {
-	IWC_CONNECTING,			/* initiator: TCP's handshake */
-	IWC_REFUSED,			/* for now */
-	IWC_ASKING,			/* request sent, reply awaited */
-	IWC_ANSWERED,			/* attach() is next */
-	IWC_AWAITING,			/* responder: the request is awaited */
-	IWC_PARKED,			/* it is there, its listener has no room */
-	IWC_ASKED,			/* accept() or reject() is next */
-	IWC_ACCEPTED,			/* reply sent; attach() is next */
-	IWC_ATTACHED,			/* responder: the RTR is awaited */
+	IWC_CONNECTING, /* initiator: TCP's handshake */
+	IWC_REFUSED,	/* for now */
+	IWC_ASKING,	/* request sent, reply awaited */
+	IWC_ANSWERED,	/* attach() is next */
+	IWC_AWAITING,	/* responder: the request is awaited */
+	IWC_PARKED,	/* it is there, its listener has no room */
+	IWC_ASKED,	/* accept() or reject() is next */
+	IWC_ACCEPTED,	/* reply sent; attach() is next */
+	IWC_ATTACHED,	/* responder: the RTR is awaited */
 	IWC_CONNECTED,
 	IWC_OVER,
 };
 
 struct iwc {
-	struct cm_conn base;		/* first */
+	struct cm_conn base; /* first */
 	struct cm *cm;
-	struct list node;		/* iw->all */
-	struct list half;		/* iw->half: AWAITING, PARKED, oldest first */
-	struct list noted;		/* iw->noted */
+	struct list node;  /* iw->all */
+	struct list half;  /* iw->half: AWAITING, PARKED, oldest first */
+	struct list noted; /* iw->noted */
 	struct heap_node timer;
-	struct iw_watch watch;		/* fd: the socket's until there is a stream */
+	struct iw_watch watch; /* fd: the socket's until there is a stream */
 	enum iwc_state state;
 	bool passive;
-	bool held;			/* an owner, or a request nobody has read */
-	bool fallback;			/* this is the try with revision 1 */
-	bool connected;			/* has been attached */
-	bool parted;			/* disconnect() was called */
-	int failed;			/* CONNECTING, ATTACHED: why it is over, -errno */
-	bool missed;			/* .. event, while there was no owner */
+	bool held;	/* an owner, or a request nobody has read */
+	bool fallback;	/* this is the try with revision 1 */
+	bool connected; /* has been attached */
+	bool parted;	/* disconnect() was called */
+	int failed;	/* CONNECTING, ATTACHED: why it is over, -errno */
+	bool missed;	/* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
-	uint64_t since;			/* half: from then on */
-	uint64_t hope;			/* initiator: until then refusals do not count */
-	struct cm_listener *listener;	/* nobody owns it yet */
-	struct cm_target to;		/* ways and ports, ours first */
-	struct stream *stream;		/* cm's, until it is attached */
+	uint64_t since;		      /* half: from then on */
+	uint64_t hope;		      /* initiator: until then refusals do not count */
+	struct cm_listener *listener; /* nobody owns it yet */
+	struct cm_target to;	      /* ways and ports, ours first */
+	struct stream *stream;	      /* cm's, until it is attached */
 	uint32_t qpn;
 	uint16_t ird, ord;
 	uint16_t data_len;
 	uint8_t data[IWC_DATA_MAX];
 	struct iw_setup setup;
 	/* Its QP.  Written under the turn and the QP's lock, read under the turn. */
-	struct qp *qp;			/* as long as ended() may come */
-	bool ready, ended;		/* noted; the event follows */
+	struct qp *qp;	   /* as long as ended() may come */
+	bool ready, ended; /* noted; the event follows */
 	enum iw_end how;
 };
 
 /* One per NIC. */
 struct iw_cm {
 	int epfd;
-	_Atomic unsigned sockets;	/* in it; written under the turn */
-	uint64_t look_at;		/* not before */
-	int events;			/* of the last look */
+	_Atomic unsigned sockets; /* in it; written under the turn */
+	uint64_t look_at;	  /* not before */
+	int events;		  /* of the last look */
 	struct epoll_event event[IWC_EVENTS];
-	uint64_t resume_at;		/* listeners look again, PARKED ones too;
+	uint64_t resume_at; /* listeners look again, PARKED ones too;
 					 * NEVER: when there is room */
 	struct heap timers;
 	unsigned n, half_n;
@@ -97,21 +97,21 @@ static inline struct iwc *iwc_of(struct cm_conn *c)
 
 /* --- iw_conn.c: memory, watching, timers, telling --------------------------------- */
 
-int iw_open(struct cm *cm);		/* 0, -errno */
+int iw_open(struct cm *cm); /* 0, -errno */
 void iw_close(struct cm *cm);
 void iw_forked(struct cm *cm);
 /* At exit(): who has asked is refused.  The kernel ends the rest. */
 void iw_leave(struct cm *cm, uint64_t now);
 
-struct iwc *iwc_new(struct cm *cm);	/* NULL: no memory */
-void iwc_leave_half(struct iwc *c);	/* its request has come */
+struct iwc *iwc_new(struct cm *cm); /* NULL: no memory */
+void iwc_leave_half(struct iwc *c); /* its request has come */
 void iwc_close_socket(struct iwc *c);
 /* It is over: the socket is closed.  The last thing done to c: it may be gone. */
 void iwc_over(struct iwc *c);
-void iwc_drop(struct iwc *c);		/* ... and nobody has heard of it */
+void iwc_drop(struct iwc *c); /* ... and nobody has heard of it */
 /* A request of l is somebody's now, or over: there is room for the next. */
 void iwc_room(struct cm_listener *l);
-void iwc_put(struct iwc *c);		/* the same, if nothing refers to it */
+void iwc_put(struct iwc *c); /* the same, if nothing refers to it */
 void iwc_timer(struct iwc *c, uint64_t at);
 /* Be told of these (EPOLLIN ...); 0: of nothing. */
 int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events);
@@ -121,7 +121,7 @@ void iw_own(struct iwc *c, struct cm_owner *owner);
 
 void iw_look(struct cm *cm, uint64_t now);
 bool iw_input(struct cm *cm, uint64_t now);
-void iw_run(struct cm *cm, uint64_t now);	/* notes, timers */
+void iw_run(struct cm *cm, uint64_t now); /* notes, timers */
 uint64_t iw_deadline(const struct cm *cm);
 
 /* --- iw_cm.c: the protocol ----------------------------------------------------------- */
@@ -154,10 +154,10 @@ void iwc_detach(struct iwc *c, uint64_t now);
 
 /* --- iw_listen.c --------------------------------------------------------------------------- */
 
-int iw_bind(struct cm_listener *l, bool any_port);	/* 0 or -errno */
-int iw_listen(struct cm_listener *l);	/* ...; then the socket is gone, too */
+int iw_bind(struct cm_listener *l, bool any_port); /* 0 or -errno */
+int iw_listen(struct cm_listener *l);		   /* ...; then the socket is gone, too */
 void iw_unlisten(struct cm_listener *l);
 void iw_accept(struct cm_listener *l, uint64_t now);
-void iw_resume(struct cm *cm, uint64_t now);	/* those that pause look again */
+void iw_resume(struct cm *cm, uint64_t now); /* those that pause look again */
 
 #endif

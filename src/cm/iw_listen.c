@@ -10,8 +10,8 @@
 #include "sys/log.h"
 
 enum {
-	ACCEPTS = 16,			/* of one listener in a turn */
-	QUEUE = 128,			/* the kernel's, at least: a SYN that finds no
+	ACCEPTS = 16, /* of one listener in a turn */
+	QUEUE = 128,  /* the kernel's, at least: a SYN that finds no
 					 * place comes again after 1 s */
 };
 
@@ -42,8 +42,8 @@ int iw_listen(struct cm_listener *l)
 	int rc = iw_bind(l, false);
 
 	if (!rc)
-		rc = iw_sock_listen(l->tcp.fd, l->backlog > QUEUE ? (int)l->backlog :
-								    QUEUE);
+		rc = iw_sock_listen(l->tcp.fd,
+				    l->backlog > QUEUE ? (int)l->backlog : QUEUE);
 	if (!rc)
 		rc = iw_watch(l->cm, &l->tcp, EPOLLIN);
 	if (rc)
@@ -53,7 +53,8 @@ int iw_listen(struct cm_listener *l)
 
 void iw_unlisten(struct cm_listener *l)
 {
-	list_for_safe(n, &l->cm->iw->all) {
+	list_for_safe(n, &l->cm->iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 
 		if (c->listener != l)
@@ -83,13 +84,15 @@ static void rest_until(struct cm_listener *l, uint64_t at)
 
 void iw_resume(struct cm *cm, uint64_t now)
 {
-	list_for_safe(n, &cm->iw->half) {
+	list_for_safe(n, &cm->iw->half)
+	{
 		struct iwc *c = container_of(n, struct iwc, half);
 
 		if (c->state == IWC_PARKED && !iwc_is_full(c->listener))
 			iwc_hand_on(c, now);
 	}
-	list_for(n, &cm->listeners) {
+	list_for(n, &cm->listeners)
+	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 
 		if (!l->pauses || iwc_is_full(l))
@@ -105,7 +108,8 @@ static struct cm_listener *fullest(struct cm *cm)
 {
 	struct cm_listener *most = NULL;
 
-	list_for(n, &cm->listeners) {
+	list_for(n, &cm->listeners)
+	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 
 		if (!most || l->coming > most->coming)
@@ -122,7 +126,8 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 	struct cm_listener *from = fullest(cm);
 	struct iwc *oldest = NULL;
 
-	list_for(n, &cm->iw->half) {
+	list_for(n, &cm->iw->half)
+	{
 		struct iwc *c = container_of(n, struct iwc, half);
 
 		if (c->listener == from && (!oldest || (oldest->state == IWC_PARKED &&
@@ -143,20 +148,26 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 static bool none_came(struct cm_listener *l, int err, uint64_t now)
 {
 	switch (err) {
-	case EAGAIN: case EINTR:
+	case EAGAIN:
+	case EINTR:
 		return false;
-	case EMFILE: case ENFILE: case ENOMEM: case ENOBUFS:
-		log_info("a TCP connection to port %u waits: errno %d",
-			 l->service.port, err);
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		log_info("a TCP connection to port %u waits: errno %d", l->service.port,
+			 err);
 		(void)evict(l, now);
 		rest_until(l, now + IWC_PAUSE_NS);
 		return false;
-	case EBADF: case EINVAL: case ENOTSOCK:
+	case EBADF:
+	case EINVAL:
+	case ENOTSOCK:
 		log_info("port %u is not served by iWARP any more: errno %d",
 			 l->service.port, err);
 		(void)iw_watch(l->cm, &l->tcp, 0);
 		return false;
-	default:			/* that one is gone already */
+	default: /* that one is gone already */
 		return true;
 	}
 }

@@ -30,9 +30,9 @@ static struct life {
 	struct cm *cm[2];
 	struct cm_listener *l;
 	struct prog listener, prog[2];
-	struct stream *stream;		/* the initiator's */
+	struct stream *stream; /* the initiator's */
 	struct prng rng;
-	unsigned damage;		/* bytes in a thousand */
+	unsigned damage; /* bytes in a thousand */
 	struct batch batch;
 } t;
 
@@ -49,7 +49,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 
 	if (p == &t.listener) {
 		if (chance(10))
-			return false;	/* no memory */
+			return false; /* no memory */
 		p->conn = ev->conn;
 	}
 	assert_true(p->n < EVENTS);
@@ -69,7 +69,8 @@ static void damage(void *arg, uint8_t *at, size_t n)
 static void tick(uint64_t ns)
 {
 	for (int i = 0; i < 2; i++) {
-		list_for_safe(n, &t.cm[i]->iw->all) {
+		list_for_safe(n, &t.cm[i]->iw->all)
+		{
 			struct iwc *c = container_of(n, struct iwc, node);
 
 			/* Asked: its descriptor says only that the peer is gone. */
@@ -85,7 +86,8 @@ static void tick(uint64_t ns)
 
 static void start(uint64_t seed)
 {
-	struct stream_loop_conf conf = { .latency = 100000, .jitter = 300000,
+	struct stream_loop_conf conf = { .latency = 100000,
+					 .jitter = 300000,
 					 .seed = seed };
 	struct cm_service service = { .space = 0x0106, .port = 7471, .any = true };
 	struct cm_target from = { .src_port = 7471, .iwarp = true };
@@ -110,7 +112,7 @@ static void start(uint64_t seed)
 	c = iwc_new(t.cm[0]);
 	assert_non_null(c);
 	c->base.owner = &t.prog[0].owner;
-	c->fallback = chance(30);	/* else it tries again, in vain */
+	c->fallback = chance(30); /* else it tries again, in vain */
 	c->qpn = t.p.qp[0]->qpn;
 	c->ird = c->ord = 4;
 	t.prog[0].conn = &c->base;
@@ -127,11 +129,16 @@ static void attach(struct prog *p)
 /* What programs do, at any time: each may be refused. */
 static void act(struct prog *p, int side)
 {
-	struct cm_param self = { .qpn = t.p.qp[side]->qpn, .resources = 4, .depth = 4,
-				 .private = "data", .private_len = 4 };
+	struct cm_param self = { .qpn = t.p.qp[side]->qpn,
+				 .resources = 4,
+				 .depth = 4,
+				 .private = "data",
+				 .private_len = 4 };
 
 	switch (rand_below(&t.rng, 9)) {
-	case 0: case 1: case 2:
+	case 0:
+	case 1:
+	case 2:
 		if (!side && p->n)
 			attach(p);
 		else if (side && !cm_iw_proto.accept(p->conn, &self, t.s->now))
@@ -192,10 +199,12 @@ static void judge(const struct prog *p, int side)
 			/* Before the RTR has come, too. */
 			assert_true(p->attached && (i == 1 || (side && p->parted)));
 			break;
-		case CM_EV_UNREACHABLE: case CM_EV_FAILED:
+		case CM_EV_UNREACHABLE:
+		case CM_EV_FAILED:
 			assert_true(first);
 			break;
-		case CM_EV_REQUEST: case CM_EV_TIMEWAIT_EXIT:
+		case CM_EV_REQUEST:
+		case CM_EV_TIMEWAIT_EXIT:
 			fail();
 			break;
 		}

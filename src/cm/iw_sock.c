@@ -16,7 +16,8 @@
 
 static int make(sa_family_t family)
 {
-	int fd = fd_raise(fd_socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int fd = fd_raise(
+		fd_socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	return fd < 0 ? -errno : fd;
 }
@@ -124,7 +125,7 @@ int iw_sock_listen(int fd, int backlog)
 {
 	if (listen(fd, backlog))
 		return -errno;
-	set(fd, SOL_SOCKET, SO_REUSEADDR);	/* for who listens after us */
+	set(fd, SOL_SOCKET, SO_REUSEADDR); /* for who listens after us */
 	return 0;
 }
 

@@ -18,7 +18,7 @@ int iw_sock_result(int fd);
 /* A socket that is bound to the service's address and port, or -errno.  any_port:
  * another would do, so nobody is to share it, who has set SO_REUSEADDR either. */
 int iw_sock_bind(const struct cm_service *s, bool any_port);
-int iw_sock_listen(int fd, int backlog);	/* 0 or -errno */
+int iw_sock_listen(int fd, int backlog); /* 0 or -errno */
 /* The next connection, or -errno (-EAGAIN: none).  from: the peer's address is
  * dst, as everywhere; TCP's way is the one that the programs name. */
 int iw_sock_accept(int fd, struct cm_target *from);

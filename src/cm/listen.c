@@ -12,8 +12,7 @@
 #include "link/dgram.h"
 #include "sys/log.h"
 
-enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000,
-       ADDRESSES = 256 };
+enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000, ADDRESSES = 256 };
 
 static void name_ip(char name[NAME_LEN], uint16_t space, const uint8_t ip[16],
 		    uint16_t port)
@@ -124,7 +123,8 @@ static bool evict(struct cm *cm, const struct cm_service *s)
 {
 	bool some = false;
 
-	list_for_safe(n, &cm->listeners) {
+	list_for_safe(n, &cm->listeners)
+	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 
 		if (!l->closed || l->service.space != s->space ||
@@ -197,8 +197,8 @@ static int listen_tcp(struct cm_listener *l, bool datagram)
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	      struct cm_owner *owner)
 {
-	unsigned n = backlog > 0 && backlog < CM_BACKLOG_MAX ? (unsigned)backlog :
-							       CM_BACKLOG_MAX;
+	unsigned n = backlog > 0 && backlog < CM_BACKLOG_MAX ? (unsigned)backlog
+							     : CM_BACKLOG_MAX;
 	int rc;
 
 	if (l->owner)
@@ -283,7 +283,8 @@ struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 	struct cm_listener *best = NULL;
 	int best_fit = 0;
 
-	list_for(n, &cm->listeners) {
+	list_for(n, &cm->listeners)
+	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
 		int fit = fits(l, from);
 

@@ -55,8 +55,13 @@ static void an_address_before_its_wildcard(void **state)
 
 /* --- several processes of a host --------------------------------------------------- */
 
-struct proc { struct host *host; struct core core; struct dgram got; unsigned n;
-	      uint8_t bytes[512]; };
+struct proc {
+	struct host *host;
+	struct core core;
+	struct dgram got;
+	unsigned n;
+	uint8_t bytes[512];
+};
 
 static void on_datagram(void *arg, const struct dgram *d)
 {
@@ -91,7 +96,8 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
-static const struct cm_site site = { .is_here = is_here, .addresses = addresses,
+static const struct cm_site site = { .is_here = is_here,
+				     .addresses = addresses,
 				     .by_host = true };
 
 static void proc_open(struct proc *p)
@@ -117,8 +123,11 @@ static uint16_t some_port(void)
 static int bind_to(struct proc *p, bool any, bool v6, bool v6_only, int side,
 		   struct cm_listener **l)
 {
-	struct cm_service s = { .space = FIX_SPACE, .port = some_port(), .any = any,
-				.v6 = v6, .v6_only = v6_only };
+	struct cm_service s = { .space = FIX_SPACE,
+				.port = some_port(),
+				.any = any,
+				.v6 = v6,
+				.v6_only = v6_only };
 
 	fix_ip(side, s.ip);
 	return cm_bind(p->core.cm, &s, l);
@@ -227,7 +236,7 @@ static void a_mad_is_handed_on(void **state)
 	half = owner->note[0].conn;
 	cm_unbind(q.core.cm, l);
 	q.n = 0;
-	give(&p, &m, &d);			/* again */
+	give(&p, &m, &d); /* again */
 	host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
@@ -238,7 +247,8 @@ static void a_mad_is_handed_on(void **state)
 	half->proto->close(half, 0);
 	free(owner);
 	/* By the slot in the ID. */
-	m = (struct cm_msg){ .type = CM_DREQ, .local_id = 5,
+	m = (struct cm_msg){ .type = CM_DREQ,
+			     .local_id = 5,
 			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
 	q.n = 0;
 	give(&p, &m, &d);

@@ -13,8 +13,8 @@
 #include "core/core.h"
 #include "core/psn.h"
 #include "host/host.h"
-#include "sys/addr_text.h"
 #include "link/dgram.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
@@ -104,11 +104,20 @@ void peer_process_gone(struct conn *gone, uint64_t now)
 static bool is_open(const struct conn *c, const struct cm_way *way)
 {
 	switch (c->state) {
-	case ST_REQ_SENT: case ST_REP_SENT: case ST_ESTABLISHED: case ST_DREQ_SENT:
+	case ST_REQ_SENT:
+	case ST_REP_SENT:
+	case ST_ESTABLISHED:
+	case ST_DREQ_SENT:
 	case ST_SIDR_SENT:
 		return !c->near && way_same(&c->way, way);
-	case ST_FREE: case ST_IDLE: case ST_REP_RCVD: case ST_REQ_RCVD:
-	case ST_DREQ_RCVD: case ST_TIMEWAIT: case ST_SIDR_RCVD: case CONN_STATES:
+	case ST_FREE:
+	case ST_IDLE:
+	case ST_REP_RCVD:
+	case ST_REQ_RCVD:
+	case ST_DREQ_RCVD:
+	case ST_TIMEWAIT:
+	case ST_SIDR_RCVD:
+	case CONN_STATES:
 		break;
 	}
 	return false;
@@ -134,8 +143,8 @@ static void host_is_gone(struct cm *cm, const struct cm_way *way, uint64_t now)
 	for (unsigned i = 0; (c = next_open(cm, way, &i)); n++)
 		ibcm_nobody(c, now);
 	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
-		 "found: %u connections end", addr_text(way->dst, peer),
-		 cm->core->udp_port, n);
+		 "found: %u connections end",
+		 addr_text(way->dst, peer), cm->core->udp_port, n);
 }
 
 static struct suspect *suspect_of(struct cm *cm, const struct cm_way *way)
@@ -158,7 +167,8 @@ static void suspect(struct cm *cm, const struct cm_way *way, uint64_t now)
 		if (s->until)
 			continue;
 		/* Not all at once. */
-		*s = (struct suspect){ .way = *way, .until = now + SUSPECT_NS,
+		*s = (struct suspect){ .way = *way,
+				       .until = now + SUSPECT_NS,
 				       .at = now + AGAIN_NS +
 					     rand_below(&cm->rng, AGAIN_NS / 4) };
 		if (s->at < cm->suspect_at)
@@ -173,7 +183,9 @@ static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct c
 	struct conn *c = conn_find(cm, m->local_id);
 
 	return c && m->tid == c->tid && m->remote_id == c->remote_id &&
-	       is_open(c, &c->way) && !memcmp(c->way.dst, ip, 16) ? c : NULL;
+			       is_open(c, &c->way) && !memcmp(c->way.dst, ip, 16)
+		       ? c
+		       : NULL;
 }
 
 static void look_for_refusals(struct cm *cm, uint64_t now)
@@ -212,7 +224,7 @@ static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 		return;
 	}
 	if (!s->asked)
-		s->psn = cm->psn & PSN_MASK;	/* all before left before */
+		s->psn = cm->psn & PSN_MASK; /* all before left before */
 	s->asked = true;
 	s->at = now + AGAIN_NS;
 	send_again(c);

@@ -20,7 +20,7 @@ struct cm_conn;
 /* From one of our addresses to the peer's; IPv4 mapped. */
 struct cm_way {
 	uint8_t src[16], dst[16];
-	uint32_t ifindex;		/* to leave by; 0: any */
+	uint32_t ifindex; /* to leave by; 0: any */
 	uint8_t tclass;
 };
 
@@ -30,11 +30,11 @@ struct cm_target {
 	/* The addresses that the programs name: the way's; or loopback ones, for
 	 * which the way is from and to another address of this host. */
 	uint8_t src_ip[16], dst_ip[16];
-	uint16_t space;			/* port space, RDMA_PS_... */
+	uint16_t space; /* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;
-	uint8_t mtu;			/* enum ibv_mtu */
-	bool datagram;			/* which QP serves this port?  (SIDR) */
-	bool iwarp;			/* by TCP */
+	uint8_t mtu;   /* enum ibv_mtu */
+	bool datagram; /* which QP serves this port?  (SIDR) */
+	bool iwarp;    /* by TCP */
 };
 
 enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
@@ -42,30 +42,30 @@ enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
 /* What one end says of itself. */
 struct cm_param {
 	uint32_t qpn, qkey;
-	uint32_t psn;			/* with which the other end is to begin */
-	uint8_t service_type;		/* enum cm_service_type */
-	uint8_t resources, depth;	/* READs and atomics that it takes, and that
+	uint32_t psn;		  /* with which the other end is to begin */
+	uint8_t service_type;	  /* enum cm_service_type */
+	uint8_t resources, depth; /* READs and atomics that it takes, and that
 					 * it will have out */
 	uint8_t flow_control, retry_count, rnr_retry, srq;
-	uint8_t ack_timeout;		/* connect: 4.096 us * 2^n; accept: what its
+	uint8_t ack_timeout; /* connect: 4.096 us * 2^n; accept: what its
 					 * ACKs take */
-	uint64_t ca_guid;		/* host order */
+	uint64_t ca_guid;    /* host order */
 	uint32_t ece_vendor, ece_options;
-	uint8_t tclass;			/* accept, iWARP: of what is sent from then on */
+	uint8_t tclass; /* accept, iWARP: of what is sent from then on */
 	const void *private;
 	size_t private_len;
 };
 
 enum cm_event_type {
-	CM_EV_REQUEST,			/* to a listener */
-	CM_EV_RESPONSE,			/* the peer accepts: established() next */
+	CM_EV_REQUEST,	/* to a listener */
+	CM_EV_RESPONSE, /* the peer accepts: established() next */
 	CM_EV_ESTABLISHED,
-	CM_EV_REJECTED,			/* status: enum cm_reason; iWARP: as its iw_cm,
+	CM_EV_REJECTED,	   /* status: enum cm_reason; iWARP: as its iw_cm,
 					 * -ECONNREFUSED or -ECONNRESET */
-	CM_EV_UNREACHABLE,		/* status: -errno, or a cm_sidr_status */
+	CM_EV_UNREACHABLE, /* status: -errno, or a cm_sidr_status */
 	CM_EV_DISCONNECTED,
-	CM_EV_TIMEWAIT_EXIT,		/* not of iWARP: TCP has its own */
-	CM_EV_FAILED,			/* status: -errno; iWARP's setup broke off */
+	CM_EV_TIMEWAIT_EXIT, /* not of iWARP: TCP has its own */
+	CM_EV_FAILED,	     /* status: -errno; iWARP's setup broke off */
 };
 
 /* Valid during the call. */
@@ -73,11 +73,11 @@ struct cm_event {
 	enum cm_event_type type;
 	int status;
 	struct cm_conn *conn;
-	const struct cm_target *from;	/* REQUEST: who; src_ip and src_port are
+	const struct cm_target *from; /* REQUEST: who; src_ip and src_port are
 					 * ours, as in a target of our own.  iWARP:
 					 * of each event, as the port may not be the
 					 * one that was asked for */
-	const struct cm_param *peer;	/* REQUEST, RESPONSE, ESTABLISHED of a
+	const struct cm_param *peer;  /* REQUEST, RESPONSE, ESTABLISHED of a
 					 * datagram service, REJECTED (private
 					 * data only) */
 };
@@ -90,7 +90,7 @@ struct cm_owner {
 };
 
 struct cm_proto {
-	const char *name;		/* "ib", "iwarp" */
+	const char *name; /* "ib", "iwarp" */
 	/* Ask.  RESPONSE, REJECTED or UNREACHABLE follow; for a datagram
 	 * service ESTABLISHED instead of RESPONSE.  0, -ENOMEM, -EINVAL. */
 	int (*connect)(struct cm *cm, const struct cm_target *to,
@@ -99,8 +99,8 @@ struct cm_proto {
 	/* Answer a request.  ESTABLISHED follows, but for a datagram service;
 	 * REJECTED or UNREACHABLE may.  -EINVAL: nobody asks any more. */
 	int (*accept)(struct cm_conn *c, const struct cm_param *self, uint64_t now);
-	int (*reject)(struct cm_conn *c, uint16_t reason, const void *private,
-		      size_t len, uint64_t now);
+	int (*reject)(struct cm_conn *c, uint16_t reason, const void *private, size_t len,
+		      uint64_t now);
 	/* After a RESPONSE the QP is ready; after accept() the QP has seen the
 	 * peer's data, though no word that it is connected.  -EINVAL. */
 	int (*established)(struct cm_conn *c, uint64_t now);
@@ -119,7 +119,7 @@ struct cm_proto {
 /* What every protocol's connection begins with. */
 struct cm_conn {
 	const struct cm_proto *proto;
-	struct cm_owner *owner;		/* NULL: none yet, or none any more */
+	struct cm_owner *owner; /* NULL: none yet, or none any more */
 };
 
 #endif

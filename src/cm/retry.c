@@ -14,7 +14,7 @@
 
 static const uint64_t QUICK_NS = 64000000, LEAST_NS = 16000000;
 static const uint64_t PATIENCE_NS = UINT64_C(600000000000);
-enum { TIMEOUT_MAX = 21 };		/* 8.6 s */
+enum { TIMEOUT_MAX = 21 }; /* 8.6 s */
 
 uint64_t cm_interval(uint8_t n)
 {
@@ -69,7 +69,7 @@ static void set_timer(struct conn *c, uint64_t now)
 		quick -= rand_below(&c->cm->rng, quick / 2);
 	if (quick && now + quick < at)
 		at = now + quick;
-	(void)heap_set(&c->cm->timers, &c->timer, at);	/* has room for all */
+	(void)heap_set(&c->cm->timers, &c->timer, at); /* has room for all */
 }
 
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
@@ -95,8 +95,7 @@ void answered(struct conn *c)
  * peer cannot keep a connection half open for good. */
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now)
 {
-	uint8_t n = service_timeout < SERVICE_TIMEOUT ? service_timeout :
-							SERVICE_TIMEOUT;
+	uint8_t n = service_timeout < SERVICE_TIMEOUT ? service_timeout : SERVICE_TIMEOUT;
 
 	if (now >= c->patience)
 		return;

@@ -14,16 +14,18 @@
 #include <stdint.h>
 
 enum {
-	ANSWER_PROMPT_NS = 100000,	/* an answer that may be waited for ... */
-	ANSWER_WAIT_NS = 200000,	/* ... so long */
-	ANSWERS_ALL = 1 << 16, ANSWERS_LIKELY = ANSWERS_ALL / 8 * 7,
+	ANSWER_PROMPT_NS = 100000, /* an answer that may be waited for ... */
+	ANSWER_WAIT_NS = 200000,   /* ... so long */
+	ANSWERS_ALL = 1 << 16,
+	ANSWERS_LIKELY = ANSWERS_ALL / 8 * 7,
 	ANSWERS_PART = 16,
 };
 
-struct answers {			/* zeroed at first */
-	uint64_t asked_at;		/* of a message not answered yet; 0: none */
-	uint32_t share;			/* of prompt answers, of ANSWERS_ALL */
-	bool awaited;			/* its answer is */
+/* zeroed at first */
+struct answers {
+	uint64_t asked_at; /* of a message not answered yet; 0: none */
+	uint32_t share;	   /* of prompt answers, of ANSWERS_ALL */
+	bool awaited;	   /* its answer is */
 };
 
 /* A message goes.  True: it is worth while to wait for the answer. */
@@ -31,7 +33,7 @@ static inline bool answers_ask(struct answers *a, uint64_t now)
 {
 	bool first = !a->asked_at;
 
-	if (!first)			/* a stream: nobody answers */
+	if (!first) /* a stream: nobody answers */
 		a->share -= a->share / ANSWERS_PART;
 	a->asked_at = now;
 	a->awaited = first && a->share >= ANSWERS_LIKELY;

@@ -42,7 +42,7 @@ static enum subject subject(enum ibv_event_type type)
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_WQ_FATAL:	/* there are no WQs */
+	case IBV_EVENT_WQ_FATAL: /* there are no WQs */
 		return ABOUT_PORT;
 	}
 	return ABOUT_PORT;
@@ -53,8 +53,8 @@ void context_lost(struct context *ctx, const char *what, int err)
 	if (atomic_exchange(&ctx->dead, true) || ctx->core->dead)
 		return;
 	log_error("%s: the descriptor of %s is lost (%s): the program closed "
-		  "it; open the device again", ctx->dev->ibv.name, what,
-		  strerror(-err));
+		  "it; open the device again",
+		  ctx->dev->ibv.name, what, strerror(-err));
 	async_raise(ctx, IBV_EVENT_DEVICE_FATAL, NULL);
 }
 
@@ -172,7 +172,8 @@ void async_ack(struct ibv_async_event *event)
 	if (!ctx)
 		return;
 	lock_take(&ctx->async.lock);
-	list_for(n, &ctx->async.got) {
+	list_for(n, &ctx->async.got)
+	{
 		struct async *a = container_of(n, struct async, node);
 
 		if (a->element == element && a->type == event->event_type) {
@@ -187,9 +188,8 @@ void async_ack(struct ibv_async_event *event)
 
 static bool holds(const struct list *events, const void *element)
 {
-	list_for(n, events)
-		if (container_of(n, struct async, node)->element == element)
-			return true;
+	list_for(n, events) if (container_of(n, struct async, node)->element ==
+				element) return true;
 	return false;
 }
 
@@ -198,7 +198,8 @@ void async_forget(struct context *ctx, void *element)
 	unsigned dropped = 0;
 
 	lock_take(&ctx->async.lock);
-	list_for_safe(n, &ctx->async.waiting) {
+	list_for_safe(n, &ctx->async.waiting)
+	{
 		struct async *a = container_of(n, struct async, node);
 
 		if (a->element == element) {

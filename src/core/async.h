@@ -8,9 +8,9 @@
 #include "sys/list.h"
 
 struct async {
-	struct list node;		/* in queue.waiting, then in queue.got */
+	struct list node; /* in queue.waiting, then in queue.got */
 	enum ibv_event_type type;
-	void *element;			/* NULL: the port or the device */
+	void *element; /* NULL: the port or the device */
 };
 
 #endif

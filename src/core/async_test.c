@@ -127,7 +127,7 @@ static void destroying_waits_for_every_ack(void **state)
 	async_ack(&b);
 	nap();
 	assert_int_equal(done, 0);
-	async_ack(&b);				/* twice: counts for nothing */
+	async_ack(&b); /* twice: counts for nothing */
 	nap();
 	assert_int_equal(done, 0);
 	async_ack(&a);
@@ -149,7 +149,7 @@ static void a_context_may_end_with_events_left(void **state)
 	(void)get();
 	(void)get();
 	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
-	test_close(&t);				/* LeakSanitizer watches */
+	test_close(&t); /* LeakSanitizer watches */
 	free(qp);
 }
 

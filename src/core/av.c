@@ -49,8 +49,7 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 		return "the destination GID is zero";
 	if (device_query_gid(dev, 1, attr->grh.sgid_index, sgid) || !sgid->used)
 		return "there is no GID at sgid_index";
-	if (!gid_is_multicast(dgid) &&
-	    addr_is_v4(dgid) != addr_is_v4(sgid->gid.raw))
+	if (!gid_is_multicast(dgid) && addr_is_v4(dgid) != addr_is_v4(sgid->gid.raw))
 		return "source and destination GID are of different IP versions";
 	return NULL;
 }
@@ -64,8 +63,7 @@ int av_resolve(struct device *dev, const struct ibv_ah_attr *attr, struct av *av
 		/* The first of these everybody meets who is new to RoCE. */
 		log_line(attr->is_global ? LOG_INFO : LOG_WARN,
 			 "%s: address (sgid_index %u, port %u) refused: %s",
-			 dev->ibv.name, attr->grh.sgid_index, attr->port_num,
-			 why);
+			 dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
 		return -EINVAL;
 	}
 	*av = (struct av){

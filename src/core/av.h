@@ -14,9 +14,9 @@ struct pd;
 struct device;
 
 struct av {
-	uint8_t sgid[16], dgid[16];		/* IP addresses, IPv4 mapped */
-	uint32_t ifindex;			/* to leave by, where dgid needs it; else 0 */
-	bool here;				/* address handles: dgid is this host's */
+	uint8_t sgid[16], dgid[16]; /* IP addresses, IPv4 mapped */
+	uint32_t ifindex;	    /* to leave by, where dgid needs it; else 0 */
+	bool here;		    /* address handles: dgid is this host's */
 	uint8_t sgid_index, tclass, hop_limit, sl;
 	uint32_t flow_label;
 };

@@ -69,27 +69,27 @@ static void bad_addresses_are_refused(void **state)
 	a.port_num = 0;
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	a = to_v4();
-	a.grh.sgid_index = 3;			/* free */
+	a.grh.sgid_index = 3; /* free */
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	a.grh.sgid_index = GID_TABLE;
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	memcpy(a.grh.dgid.raw, TEST_V6, 16);
-	a.grh.sgid_index = 3;			/* zeroes would be IPv6 too */
+	a.grh.sgid_index = 3; /* zeroes would be IPv6 too */
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	a.grh.sgid_index = 2;
 	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
 	av.sl = 77;
 	a = to_v4();
 	memset(&a.grh.dgid, 0, sizeof(a.grh.dgid));
-	a.grh.sgid_index = 2;			/* IPv6 */
+	a.grh.sgid_index = 2; /* IPv6 */
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	a = to_v4();
-	a.grh.sgid_index = 2;			/* IPv6 to IPv4 */
+	a.grh.sgid_index = 2; /* IPv6 to IPv4 */
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
 	a = to_v4();
 	a.sl = 16;
 	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
-	assert_int_equal(av.sl, 77);		/* left alone */
+	assert_int_equal(av.sl, 77); /* left alone */
 	test_close(&t);
 }
 

@@ -15,25 +15,27 @@
 
 struct mkey;
 
-enum { BOARD_MRS = 1 << 16 };		/* later keys are not published: their
+enum {
+	BOARD_MRS = 1 << 16
+}; /* later keys are not published: their
 					 * regions are reached through the pipe */
 
 struct board_mr {
 	_Atomic uint32_t version;
-	uint32_t key;			/* 0: nothing is here */
-	uint32_t pd;			/* its handle */
-	uint32_t access;		/* enum ibv_access_flags */
+	uint32_t key;	 /* 0: nothing is here */
+	uint32_t pd;	 /* its handle */
+	uint32_t access; /* enum ibv_access_flags */
 	uint64_t base, length, host;
 };
 
 struct board_qp {
 	_Atomic uint32_t version;
-	uint32_t open;			/* requests are taken */
-	uint32_t pd, access;		/* qp_access_flags */
-	uint32_t dest_qp;		/* from this QP alone */
-	uint32_t path;			/* local/'s */
-	uint32_t reads;			/* max_dest_rd_atomic */
-	_Atomic uint32_t executed;	/* all before this PSN; changes by itself */
+	uint32_t open;		   /* requests are taken */
+	uint32_t pd, access;	   /* qp_access_flags */
+	uint32_t dest_qp;	   /* from this QP alone */
+	uint32_t path;		   /* local/'s */
+	uint32_t reads;		   /* max_dest_rd_atomic */
+	_Atomic uint32_t executed; /* all before this PSN; changes by itself */
 };
 
 struct board {

@@ -46,7 +46,11 @@ static int close_board(void **state)
 static struct mkey numbered(uint32_t key, uint64_t n)
 {
 	return (struct mkey){
-		.key = key, .access = (int)n, .pd = &pd, .base = n, .length = n,
+		.key = key,
+		.access = (int)n,
+		.pd = &pd,
+		.base = n,
+		.length = n,
 		.host = (uint8_t *)(uintptr_t)n,
 	};
 }
@@ -67,7 +71,7 @@ static void a_region_is_there_until_it_goes(void **state)
 	assert_int_equal(got.base, 9);
 	assert_int_equal(got.length, 9);
 	assert_int_equal(got.host, 9);
-	board_del_mr(&core, KEY(5) | 2);	/* another in its place */
+	board_del_mr(&core, KEY(5) | 2); /* another in its place */
 	assert_true(board_get_mr(core.board, mk.key, &got));
 	assert_int_equal(got.key, mk.key);
 	board_del_mr(&core, mk.key);
@@ -100,7 +104,12 @@ static void keys_beyond_the_board_are_not_on_it(void **state)
 static void a_qp_is_found_by_its_number(void **state)
 {
 	const struct board_qp qp = {
-		.open = 1, .pd = 2, .access = 3, .dest_qp = 4, .path = 5, .reads = 6,
+		.open = 1,
+		.pd = 2,
+		.access = 3,
+		.dest_qp = 4,
+		.path = 5,
+		.reads = 6,
 		.executed = 7,
 	};
 	struct board_qp got;
@@ -110,7 +119,7 @@ static void a_qp_is_found_by_its_number(void **state)
 	assert_true(board_get_qp(core.board, 0x12 << QPN_INDEX_BITS | 7, &got));
 	got.version = 0;
 	assert_memory_equal(&got, &qp, sizeof(qp));
-	board_set_executed(&core, 7, 8);	/* no change of the entry */
+	board_set_executed(&core, 7, 8); /* no change of the entry */
 	assert_int_equal(board_get_executed(core.board, 7), 8);
 	assert_true(board_get_qp(core.board, 7, &got));
 	assert_int_equal(got.version, 2);
@@ -191,6 +200,7 @@ static void nobody_reads_half_a_change(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_region_is_there_until_it_goes, open_board,
 						close_board),
@@ -205,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(nobody_reads_half_a_change, open_board,
 						close_board),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,14 +22,17 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 /* --- send queue ------------------------------------------------------------ */
 
 /* False: the CQ is overrun. */
-static bool complete_oldest(struct qp *qp, enum ibv_wc_status status,
-			    enum verr verr, uint64_t now)
+static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
+			    uint64_t now)
 {
 	struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 	const struct wr_op *op = wr_op(w->opcode);
 	struct cqe cqe = {
-		.wr_id = w->wr_id, .now = now, .qp_num = qp->qpn,
-		.status = (uint8_t)status, .vendor_err = verr,
+		.wr_id = w->wr_id,
+		.now = now,
+		.qp_num = qp->qpn,
+		.status = (uint8_t)status,
+		.vendor_err = verr,
 		.opcode = (uint8_t)op->wc,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
 	};
@@ -44,13 +47,11 @@ static void overrun(struct qp *qp, const char *which, uint64_t now)
 {
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	log_info("qp 0x%06x: its %s completion queue is full; it fails", qp->qpn,
-		 which);
+	log_info("qp 0x%06x: its %s completion queue is full; it fails", qp->qpn, which);
 	qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 }
 
-void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr,
-		 uint64_t now)
+void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
 	if (!complete_oldest(qp, status, verr, now))
 		overrun(qp, "send", now);
@@ -92,8 +93,7 @@ bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 	return true;
 }
 
-void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe,
-		 bool solicited)
+void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
 {
 	if (!qp->held)
 		return;
@@ -107,8 +107,11 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe,
 static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)
 {
 	struct cqe cqe = {
-		.wr_id = wr_id, .now = now, .qp_num = qp->qpn,
-		.status = IBV_WC_WR_FLUSH_ERR, .vendor_err = VERR_FLUSHED,
+		.wr_id = wr_id,
+		.now = now,
+		.qp_num = qp->qpn,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.vendor_err = VERR_FLUSHED,
 		.opcode = IBV_WC_RECV,
 	};
 
@@ -160,8 +163,8 @@ void qp_clear(struct qp *qp)
 
 void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 {
-	enum ibv_qp_state to = sq_only && qp->type != IBV_QPT_RC ? IBV_QPS_SQE :
-								  IBV_QPS_ERR;
+	enum ibv_qp_state to =
+		sq_only && qp->type != IBV_QPT_RC ? IBV_QPS_SQE : IBV_QPS_ERR;
 
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR)
 		return;

@@ -28,8 +28,11 @@ static bool pop(struct qp *qp, struct rwqe *w)
 
 static void received(struct qp *qp, struct rwqe *w, enum ibv_wc_status status)
 {
-	struct cqe cqe = { .status = (uint8_t)status, .opcode = IBV_WC_RECV,
-			   .byte_len = 9, .flags = IBV_WC_WITH_IMM, .imm = 4 };
+	struct cqe cqe = { .status = (uint8_t)status,
+			   .opcode = IBV_WC_RECV,
+			   .byte_len = 9,
+			   .flags = IBV_WC_WITH_IMM,
+			   .imm = 4 };
 
 	lock_take(&qp->lock);
 	rq_complete(qp, w, &cqe, false);
@@ -82,6 +85,7 @@ static void bytes_are_told_where_they_came_in(void **state)
 	struct fix *f = fix_open(16);
 	struct qp *qp = fix_qp(f, IBV_QPT_RC);
 	struct ibv_sge sge = { .length = 40 };
+	/* clang-format off */
 	struct ibv_send_wr wr[2] = {
 		{ .wr_id = 1, .next = &wr[1], .opcode = IBV_WR_RDMA_READ },
 		{ .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE },
@@ -294,6 +298,7 @@ int main(void)
 		cmocka_unit_test(receives_are_taken_where_the_state_receives),
 		cmocka_unit_test(a_qp_in_reset_cannot_fail),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,66 +25,66 @@ struct cm;
 struct dgram;
 
 enum {
-	QPN_INDEX_BITS = 14,			/* QPN = slot (10) | index (14) */
+	QPN_INDEX_BITS = 14, /* QPN = slot (10) | index (14) */
 	QPN_INDICES = 1 << QPN_INDEX_BITS,
-	QPN_FIRST = 2,				/* 0 is reserved, 1 is the GSI */
-	QPN_REST = 1022,			/* so many more than QPs: a number that
+	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
+	QPN_REST = 1022,       /* so many more than QPs: a number that
 						 * was in use comes after so many others,
 						 * as a late packet must not find a new QP */
-	MKEY_INDEX_BITS = 24,			/* key = index (24) | generation (8) */
-	MKEY_BOARD_PAGES = 16,			/* pages of keys on the board */
+	MKEY_INDEX_BITS = 24,  /* key = index (24) | generation (8) */
+	MKEY_BOARD_PAGES = 16, /* pages of keys on the board */
 };
 
 struct core {
-	struct turn turn;			/* see sys/turn.h */
-	struct lock lock;			/* the tables: adding, removing */
-	uint16_t slot;				/* this NIC's, 1..1022 */
-	uint16_t udp_port, udp_sport;		/* 4791; what we send from */
-	uint16_t udp_ask_port;			/* .. what is to be told of if nobody is
+	struct turn turn;	      /* see sys/turn.h */
+	struct lock lock;	      /* the tables: adding, removing */
+	uint16_t slot;		      /* this NIC's, 1..1022 */
+	uint16_t udp_port, udp_sport; /* 4791; what we send from */
+	uint16_t udp_ask_port;	      /* .. what is to be told of if nobody is
 						 * there; 0: nothing is */
-	_Atomic(struct qp *) due;		/* stack of QPs with work: core/due.h */
+	_Atomic(struct qp *) due;     /* stack of QPs with work: core/due.h */
 	/* Read by the holder of the turn without the lock; a slot that is
 	 * cleared is free for use by others after turn_pass(). */
-	struct qp **qps;			/* [QPN_INDICES] */
-	uint16_t *qp_free;			/* [QPN_INDICES] a queue of indices: from */
-	uint32_t qp_free_head;			/* .. here all but those of qp_count QPs */
+	struct qp **qps;       /* [QPN_INDICES] */
+	uint16_t *qp_free;     /* [QPN_INDICES] a queue of indices: from */
+	uint32_t qp_free_head; /* .. here all but those of qp_count QPs */
 	uint32_t qp_count;
-	struct heap *timers;			/* the engine's, of qp->timer; or NULL */
-	struct mkey_page *_Atomic *mkeys;	/* two-level: core/mkey.c */
-	uint32_t mkey_pages, mkey_place;	/* so many; where the first one went */
-	uint16_t mkey_board[MKEY_BOARD_PAGES];	/* page that has this part of it */
-	uint32_t mkey_fresh;			/* a stack */
-	uint32_t mkey_free, mkey_free_last, mkey_free_count;	/* a queue */
+	struct heap *timers;		       /* the engine's, of qp->timer; or NULL */
+	struct mkey_page *_Atomic *mkeys;      /* two-level: core/mkey.c */
+	uint32_t mkey_pages, mkey_place;       /* so many; where the first one went */
+	uint16_t mkey_board[MKEY_BOARD_PAGES]; /* page that has this part of it */
+	uint32_t mkey_fresh;		       /* a stack */
+	uint32_t mkey_free, mkey_free_last, mkey_free_count; /* a queue */
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;
-	_Atomic uint32_t handles;		/* the last one given */
+	_Atomic uint32_t handles; /* the last one given */
 	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
-	struct ib *ib;				/* the IB transport's own */
-	struct iwarp *iwarp;			/* the iWARP transport's */
+	struct ib *ib;	     /* the IB transport's own */
+	struct iwarp *iwarp; /* the iWARP transport's */
 	/* For other processes of the host (core/board.h), or NULL; and how to
 	 * wait, without the turn, until none of them writes to a region that is
 	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct board *board;
 	int (*board_wait)(struct core *core, uint32_t key);
-	struct local *local;			/* the same host's */
-	struct cm *cm;				/* connection management's */
+	struct local *local; /* the same host's */
+	struct cm *cm;	     /* connection management's */
 	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
 	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
 		    size_t len, uint64_t now);
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */
 	uint64_t heard;
-	bool must_hear;				/* a timer waits for it */
-	uint32_t spent;				/* datagrams' worth of work of a turn
+	bool must_hear; /* a timer waits for it */
+	uint32_t spent; /* datagrams' worth of work of a turn
 						 * that put none out */
-	bool dead;				/* descriptors lost, or forked */
-	bool hurry;				/* all goes out that might wait */
-	bool leaving;				/* exit(): a QP that is locked stays so */
+	bool dead;	/* descriptors lost, or forked */
+	bool hurry;	/* all goes out that might wait */
+	bool leaving;	/* exit(): a QP that is locked stays so */
 };
 
-int core_init(struct core *core, uint16_t slot);	/* 0 or -ENOMEM */
-void core_fini(struct core *core);			/* everything is gone */
+int core_init(struct core *core, uint16_t slot); /* 0 or -ENOMEM */
+void core_fini(struct core *core);		 /* everything is gone */
 
 /* One more object of a kind, unless there are max: 0 or -ENOMEM. */
 static inline int count_up(_Atomic uint32_t *n, uint32_t max)
@@ -103,8 +103,7 @@ static inline void count_down(_Atomic uint32_t *n)
 /* A number for the handle fields that programs see. */
 static inline uint32_t core_handle(struct core *core)
 {
-	return 1 + atomic_fetch_add_explicit(&core->handles, 1,
-					     memory_order_relaxed);
+	return 1 + atomic_fetch_add_explicit(&core->handles, 1, memory_order_relaxed);
 }
 
 #endif

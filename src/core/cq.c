@@ -102,7 +102,8 @@ int cq_destroy(struct cq *cq)
 
 	if (users) {
 		log_info("completion queue %u is not destroyed: %u work queues "
-			 "use it", cq->ex.handle, users);
+			 "use it",
+			 cq->ex.handle, users);
 		return -EBUSY;
 	}
 	live_del(&cq->live);
@@ -161,7 +162,8 @@ int cq_resize(struct cq *cq, int cqe)
 		lock_give(&cq->lock);
 		free(ring);
 		log_info("completion queue %u: resize to %d entries refused: %u "
-			 "wait to be polled", cq->ex.handle, cqe, n);
+			 "wait to be polled",
+			 cq->ex.handle, cqe, n);
 		return -EINVAL;
 	}
 	for (uint32_t i = tail(cq); i != head(cq); i++)
@@ -260,9 +262,8 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 /* Does this entry use up what the CQ was armed for? */
 static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited)
 {
-	bool wake = cq->armed == CQ_ANY ||
-		    (cq->armed == CQ_SOLICITED &&
-		     (solicited || cqe->status != IBV_WC_SUCCESS));
+	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED &&
+					    (solicited || cqe->status != IBV_WC_SUCCESS));
 
 	if (wake)
 		cq->armed = CQ_IDLE;
@@ -272,8 +273,8 @@ static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited)
 static void report_overrun(struct cq *cq, const struct cqe *cqe)
 {
 	log_error("completion queue %u is overrun: %u entries, all waiting to "
-		  "be polled; a completion of QP %#x is lost", cq->ex.handle,
-		  cq->cap, cqe->qp_num);
+		  "be polled; a completion of QP %#x is lost",
+		  cq->ex.handle, cq->cap, cqe->qp_num);
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 

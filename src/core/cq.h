@@ -21,37 +21,37 @@ struct core;
 
 struct cqe {
 	uint64_t wr_id;
-	uint64_t now;				/* timestamp, ns */
+	uint64_t now; /* timestamp, ns */
 	uint32_t byte_len;
-	uint32_t imm;				/* immediate, big-endian as it
+	uint32_t imm; /* immediate, big-endian as it
 						 * lies; or the invalidated rkey */
 	uint32_t qp_num, src_qp;
-	uint32_t vendor_err;			/* enum verr */
+	uint32_t vendor_err; /* enum verr */
 	uint16_t pkey_index;
-	uint8_t status;				/* enum ibv_wc_status */
-	uint8_t opcode;				/* enum ibv_wc_opcode */
-	uint8_t flags;				/* enum ibv_wc_flags */
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t opcode; /* enum ibv_wc_opcode */
+	uint8_t flags;	/* enum ibv_wc_flags */
 	uint8_t sl;
 };
 
 struct cq {
 	struct live live;
-	struct ibv_cq_ex ex;			/* an ibv_cq is its head */
+	struct ibv_cq_ex ex; /* an ibv_cq is its head */
 	struct core *core;
 	struct context *ctx;
 	struct channel *channel;
 	struct lock lock;
-	struct cqe *ring;			/* [size], a power of two */
-	uint32_t size, cap;			/* cap: what the program sees as cqe */
+	struct cqe *ring;   /* [size], a power of two */
+	uint32_t size, cap; /* cap: what the program sees as cqe */
 	/* Free-running: next in, next out.  Written under the lock. */
 	_Atomic uint32_t head, tail;
 	enum { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
 	bool overrun, ignore_overrun;
-	_Atomic unsigned users;			/* QPs: EBUSY */
+	_Atomic unsigned users; /* QPs: EBUSY */
 	/* channel->queue.lock: */
-	struct list event_node;			/* in channel->queue.waiting */
-	unsigned events_queued;			/* not fetched */
-	unsigned events_got;			/* fetched, ever */
+	struct list event_node; /* in channel->queue.waiting */
+	unsigned events_queued; /* not fetched */
+	unsigned events_got;	/* fetched, ever */
 	/* CQ_EX, for abi/cq_ex.c: between start and end.  A lock of its own:
 	 * programs post meanwhile, which may complete work on this very CQ. */
 	struct cqe cur;
@@ -62,15 +62,15 @@ struct cq *cq_of(struct ibv_cq *ibv);
 /* 0; -EINVAL: cqe below 1 or above caps.max_cqe; -ENOMEM. */
 int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context,
 	      struct cq **out);
-int cq_destroy(struct cq *cq);			/* waits for acks; 0 or -EBUSY */
-int cq_resize(struct cq *cq, int cqe);		/* -EINVAL: fewer than waiting */
+int cq_destroy(struct cq *cq);	       /* waits for acks; 0 or -EBUSY */
+int cq_resize(struct cq *cq, int cqe); /* -EINVAL: fewer than waiting */
 /* One event for the next entry that is added after this, then idle.  Entries
  * that wait already give none: arm, then poll again. */
 int cq_arm(struct cq *cq, bool solicited_only);
 void cq_ack_events(struct cq *cq, unsigned n);
 
-int cq_poll(struct cq *cq, int n, struct ibv_wc *wc);	/* how many, or -errno */
-bool cq_pop(struct cq *cq, struct cqe *out);	/* the oldest; false: none */
+int cq_poll(struct cq *cq, int n, struct ibv_wc *wc); /* how many, or -errno */
+bool cq_pop(struct cq *cq, struct cqe *out);	      /* the oldest; false: none */
 bool cq_empty(struct cq *cq);
 
 /* Add an entry; solicited: wakes CQ_SOLICITED (errors always do).  False: the

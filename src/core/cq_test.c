@@ -50,8 +50,8 @@ static void sizes_are_judged(void **state)
 	test_open(&t);
 	assert_int_equal(cq_create(&t.ctx, 0, NULL, NULL, &cq), -EINVAL);
 	assert_int_equal(cq_create(&t.ctx, -1, NULL, NULL, &cq), -EINVAL);
-	assert_int_equal(cq_create(&t.ctx, (int)caps.max_cqe + 1, NULL, NULL,
-				   &cq), -EINVAL);
+	assert_int_equal(cq_create(&t.ctx, (int)caps.max_cqe + 1, NULL, NULL, &cq),
+			 -EINVAL);
 	assert_null(cq);
 	cq = create((int)caps.max_cqe, NULL);
 	assert_int_equal(cq->ex.cqe, caps.max_cqe);
@@ -69,11 +69,18 @@ static void sizes_are_judged(void **state)
 static void an_entry_is_told_in_full(void **state)
 {
 	const struct cqe e = {
-		.wr_id = 0x1122334455667788, .byte_len = 1000, .imm = 0xa1b2c3d4,
-		.qp_num = 0x4001, .src_qp = 0x8002, .vendor_err = VERR_LOCAL_KEY,
-		.pkey_index = 1, .status = IBV_WC_LOC_PROT_ERR,
+		.wr_id = 0x1122334455667788,
+		.byte_len = 1000,
+		.imm = 0xa1b2c3d4,
+		.qp_num = 0x4001,
+		.src_qp = 0x8002,
+		.vendor_err = VERR_LOCAL_KEY,
+		.pkey_index = 1,
+		.status = IBV_WC_LOC_PROT_ERR,
 		.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
-		.flags = IBV_WC_GRH | IBV_WC_WITH_IMM, .sl = 5, .now = 99,
+		.flags = IBV_WC_GRH | IBV_WC_WITH_IMM,
+		.sl = 5,
+		.now = 99,
 	};
 	struct cqe out;
 	struct ibv_wc wc;
@@ -117,7 +124,7 @@ static void entries_keep_their_order_around_the_ring(void **state)
 	(void)state;
 	test_open(&t);
 	cq = create(5, NULL);
-	cq->head = cq->tail = UINT32_MAX - 7;	/* as after 4 billion */
+	cq->head = cq->tail = UINT32_MAX - 7; /* as after 4 billion */
 	assert_true(cq_empty(cq));
 	for (int round = 0; round < 20; round++) {
 		int n;
@@ -143,7 +150,7 @@ static void an_overrun_is_told_once_and_lasts(void **state)
 
 	(void)state;
 	test_open(&t);
-	cq = create(3, NULL);			/* the ring has room for 4 */
+	cq = create(3, NULL); /* the ring has room for 4 */
 	for (unsigned i = 0; i < 3; i++)
 		assert_true(push(cq, i, 1));
 	assert_false(cq->overrun);
@@ -223,7 +230,7 @@ static void a_qp_is_forgotten_others_are_not(void **state)
 	cq->head = cq->tail = 5;
 	for (unsigned i = 0; i < 8; i++)
 		assert_true(push(cq, i, i % 3));
-	cq_forget(cq, 1);			/* 1, 4, 7 */
+	cq_forget(cq, 1); /* 1, 4, 7 */
 	assert_int_equal(poll_one(cq), 0);
 	assert_int_equal(poll_one(cq), 2);
 	assert_true(push(cq, 100, 1));
@@ -255,13 +262,13 @@ static void an_armed_cq_wakes_once(void **state)
 	assert_int_equal(channel_create(&t.ctx, &ch), 0);
 	cq = create(64, ch);
 	cq_push(cq, &ok, true);
-	assert_false(woken(cq));		/* not armed */
+	assert_false(woken(cq)); /* not armed */
 	assert_int_equal(cq_arm(cq, false), 0);
-	assert_false(woken(cq));		/* waits already: no event */
+	assert_false(woken(cq)); /* waits already: no event */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
 	cq_push(cq, &ok, false);
-	assert_false(woken(cq));		/* once */
+	assert_false(woken(cq)); /* once */
 
 	assert_int_equal(cq_arm(cq, true), 0);
 	cq_push(cq, &ok, false);
@@ -273,7 +280,7 @@ static void an_armed_cq_wakes_once(void **state)
 	assert_true(woken(cq));
 
 	assert_int_equal(cq_arm(cq, false), 0);
-	assert_int_equal(cq_arm(cq, true), 0);	/* does not weaken the first */
+	assert_int_equal(cq_arm(cq, true), 0); /* does not weaken the first */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
 	cq_destroy(cq);

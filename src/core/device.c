@@ -18,34 +18,36 @@
 #endif
 
 const struct caps caps = {
-	.max_qp		= QPN_INDICES - QPN_FIRST - QPN_REST,
-	.max_qp_wr	= 32768,
-	.max_sge	= SGE_MAX,
-	.max_sge_rd	= SGE_MAX,
-	.max_cq		= 1 << 20,
-	.max_cqe	= (1 << 22) - 1,
-	.max_mr		= 1 << 23,
-	.max_pd		= 1 << 16,
-	.max_srq	= QPN_INDICES - 2,
-	.max_srq_wr	= 32768,
-	.max_srq_sge	= SGE_MAX,
-	.max_inline	= 1024,
-	.max_ah		= 1 << 20,
-	.max_mw		= 1 << 22,
-	.max_mcast_grp	= 8192,
+	.max_qp = QPN_INDICES - QPN_FIRST - QPN_REST,
+	.max_qp_wr = 32768,
+	.max_sge = SGE_MAX,
+	.max_sge_rd = SGE_MAX,
+	.max_cq = 1 << 20,
+	.max_cqe = (1 << 22) - 1,
+	.max_mr = 1 << 23,
+	.max_pd = 1 << 16,
+	.max_srq = QPN_INDICES - 2,
+	.max_srq_wr = 32768,
+	.max_srq_sge = SGE_MAX,
+	.max_inline = 1024,
+	.max_ah = 1 << 20,
+	.max_mw = 1 << 22,
+	.max_mcast_grp = 8192,
 	.max_mcast_qp_attach = 240,
-	.max_rd_atomic	= 128,		/* as rxe: perftest takes the peer's */
-	.max_msg	= 0x7fffffff,
+	.max_rd_atomic = 128, /* as rxe: perftest takes the peer's */
+	.max_msg = 0x7fffffff,
 };
 
 static_assert((1 << 23) + (1 << 22) < 1 << MKEY_INDEX_BITS,
 	      "a key for every region and window");
 
 const struct identity identity_default = {
-	.vendor_id = IDENT_VENDOR, .vendor_part_id = IDENT_PART, .hw_ver = IDENT_HW,
+	.vendor_id = IDENT_VENDOR,
+	.vendor_part_id = IDENT_PART,
+	.hw_ver = IDENT_HW,
 	.fw_ver = "urnic-" URNIC_VERSION,
-	.speed = 32,				/* EDR, 25 Gb/s a lane */
-	.width = 1,				/* 1x */
+	.speed = 32, /* EDR, 25 Gb/s a lane */
+	.width = 1,  /* 1x */
 };
 
 struct device *device_of(struct ibv_device *ibv)
@@ -55,8 +57,8 @@ struct device *device_of(struct ibv_device *ibv)
 
 static uint64_t guid_from_mac(const uint8_t mac[6])
 {
-	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe,
-				 mac[3], mac[4], mac[5] };
+	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff,
+				 0xfe,	     mac[3], mac[4], mac[5] };
 	uint64_t guid;
 
 	memcpy(&guid, eui, sizeof(guid));
@@ -72,14 +74,14 @@ static void fill_ibv(struct ibv_device *ibv, const char *name, const char *netde
 	if (*name)
 		snprintf(ibv->name, sizeof(ibv->name), "%s", name);
 	else
-		snprintf(ibv->name, sizeof(ibv->name), "%s_%s",
-			 iwarp ? "iwarp" : "roce", netdev);
+		snprintf(ibv->name, sizeof(ibv->name), "%s_%s", iwarp ? "iwarp" : "roce",
+			 netdev);
 	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u",
 		 atomic_fetch_add(&number, 1));
-	snprintf(ibv->dev_path, sizeof(ibv->dev_path),
-		 "/sys/class/infiniband_verbs/%s", ibv->dev_name);
-	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path),
-		 "/sys/class/infiniband/%s", ibv->name);
+	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s",
+		 ibv->dev_name);
+	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s",
+		 ibv->name);
 }
 
 static int create(const struct netdev *net, const struct identity *id,
@@ -130,17 +132,17 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->node_guid = dev->guid;
 	a->sys_image_guid = dev->guid;
 	a->max_mr_size = UINT64_MAX;
-	a->page_size_cap = 0xfffff000;		/* 4 KiB and larger */
+	a->page_size_cap = 0xfffff000; /* 4 KiB and larger */
 	a->vendor_id = dev->id.vendor_id;
 	a->vendor_part_id = dev->id.vendor_part_id;
 	a->hw_ver = dev->id.hw_ver;
 	a->max_qp = (int)caps.max_qp;
 	a->max_qp_wr = (int)caps.max_qp_wr;
-	a->device_cap_flags =
-		IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-		IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-		IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-		IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
+			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	a->max_sge = (int)caps.max_sge;
 	a->max_sge_rd = (int)caps.max_sge_rd;
 	a->max_cq = (int)caps.max_cq;
@@ -161,7 +163,7 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_srq_wr = (int)caps.max_srq_wr;
 	a->max_srq_sge = (int)caps.max_srq_sge;
 	a->max_pkeys = PKEY_TABLE;
-	a->local_ca_ack_delay = 15;		/* 134 ms: a thread has to run */
+	a->local_ca_ack_delay = 15; /* 134 ms: a thread has to run */
 	a->phys_port_cnt = 1;
 	if (device_is_iwarp(dev))
 		fill_iwarp_attr(a);
@@ -221,14 +223,14 @@ static void fill_iwarp_port(struct ibv_port_attr *a)
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len)
 {
-	enum { LINK_UP = 5, DISABLED = 3 };	/* PortPhysicalState */
+	enum { LINK_UP = 5, DISABLED = 3 }; /* PortPhysicalState */
 	struct ibv_port_attr a = {
 		.max_mtu = IBV_MTU_4096,
 		.gid_tbl_len = device_gids(dev),
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = caps.max_msg,
 		.pkey_tbl_len = PKEY_TABLE,
-		.max_vl_num = 1,		/* VL0 */
+		.max_vl_num = 1, /* VL0 */
 		.active_width = dev->id.width,
 		.active_speed = dev->id.speed,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,

@@ -32,15 +32,16 @@ struct gid_entry {
 	union ibv_gid gid;
 	uint32_t ifindex;
 	bool used;
-	bool local_only;			/* synthesised: cannot go on a wire */
+	bool local_only; /* synthesised: cannot go on a wire */
 };
 
-struct identity {				/* configurable: conf.h */
+/* configurable: conf.h */
+struct identity {
 	uint32_t vendor_id, vendor_part_id, hw_ver;
 	char fw_ver[64];
-	uint8_t speed, width;			/* as in ibv_port_attr */
-	uint64_t guid;				/* network order; 0: from the MAC */
-	char name[IBV_SYSFS_NAME_MAX];		/* "": roce_<netdev>, iwarp_<netdev> */
+	uint8_t speed, width;	       /* as in ibv_port_attr */
+	uint64_t guid;		       /* network order; 0: from the MAC */
+	char name[IBV_SYSFS_NAME_MAX]; /* "": roce_<netdev>, iwarp_<netdev> */
 };
 
 /* As with URNIC_IDENTITY=urnic. */
@@ -54,7 +55,9 @@ struct netdev {
 	uint32_t mtu;
 	bool running, loopback;
 	unsigned naddrs;
-	struct { uint8_t ip[16]; } addr[GID_TABLE];	/* IPv4 mapped */
+	struct {
+		uint8_t ip[16];
+	} addr[GID_TABLE]; /* IPv4 mapped */
 };
 
 /* Stays at its address for the life of the process once made: programs keep
@@ -63,15 +66,15 @@ struct netdev {
 struct device {
 	struct ibv_device ibv;
 	uint8_t beyond[128];
-	struct core *core;			/* NULL until it was opened */
+	struct core *core; /* NULL until it was opened */
 	struct list node;
 	struct identity id;
 	_Atomic uint32_t pkey_violations, qkey_violations;
-	_Atomic uint16_t pkey[PKEY_TABLE];	/* the port's; 0: a free entry */
-	atomic_bool mtu_told;			/* that a path MTU was too large */
-	uint64_t guid;				/* network order */
-	struct lock lock;			/* what follows */
-	bool present;				/* its interface still exists */
+	_Atomic uint16_t pkey[PKEY_TABLE]; /* the port's; 0: a free entry */
+	atomic_bool mtu_told;		   /* that a path MTU was too large */
+	uint64_t guid;			   /* network order */
+	struct lock lock;		   /* what follows */
+	bool present;			   /* its interface still exists */
 	struct netdev net;
 	struct gid_entry gid[GID_TABLE];
 };
@@ -106,7 +109,7 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len);
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
-int device_gids(const struct device *dev);	/* length of the GID table */
+int device_gids(const struct device *dev); /* length of the GID table */
 /* A free index gives 0.  0 or -EINVAL. */
 int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey);
 /* A free index gives an entry of zeroes.  0 or -EINVAL. */
@@ -114,15 +117,18 @@ int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_ent
 
 /* The limits that are enforced and advertised: one table. */
 struct caps {
-	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr,
-		 max_pd, max_srq, max_srq_wr, max_srq_sge, max_inline, max_ah,
-		 max_mw, max_mcast_grp, max_mcast_qp_attach;
-	uint8_t max_rd_atomic;			/* in and out, per QP */
-	uint32_t max_msg;			/* bytes: 2 GiB - 1 */
+	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd,
+		max_srq, max_srq_wr, max_srq_sge, max_inline, max_ah, max_mw,
+		max_mcast_grp, max_mcast_qp_attach;
+	uint8_t max_rd_atomic; /* in and out, per QP */
+	uint32_t max_msg;      /* bytes: 2 GiB - 1 */
 };
 extern const struct caps caps;
 
-enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu);	/* largest that fits */
-static inline uint32_t mtu_bytes(enum ibv_mtu mtu) { return 128u << mtu; }
+enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu); /* largest that fits */
+static inline uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
 
 #endif

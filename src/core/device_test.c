@@ -32,8 +32,7 @@ static void an_mtu_fits_its_interface(void **state)
 
 static void a_device_has_names_and_a_guid(void **state)
 {
-	static const uint8_t guid[8] = { 0x00, 0x11, 0x22, 0xff, 0xfe, 0x33,
-					 0x44, 0x55 };
+	static const uint8_t guid[8] = { 0x00, 0x11, 0x22, 0xff, 0xfe, 0x33, 0x44, 0x55 };
 	struct identity id = { .vendor_id = 0x2c9, .name = "mlx5_0", .guid = 5 };
 	struct netdev net = test_netdev();
 	struct test_ctx t;
@@ -43,10 +42,8 @@ static void a_device_has_names_and_a_guid(void **state)
 	test_open(&t);
 	assert_string_equal(t.dev->ibv.name, "roce_eth7");
 	assert_memory_equal(t.dev->ibv.dev_name, "uverbs", 6);
-	assert_string_equal(strrchr(t.dev->ibv.dev_path, '/') + 1,
-			    t.dev->ibv.dev_name);
-	assert_string_equal(t.dev->ibv.ibdev_path,
-			    "/sys/class/infiniband/roce_eth7");
+	assert_string_equal(strrchr(t.dev->ibv.dev_path, '/') + 1, t.dev->ibv.dev_name);
+	assert_string_equal(t.dev->ibv.ibdev_path, "/sys/class/infiniband/roce_eth7");
 	assert_int_equal(t.dev->ibv.node_type, IBV_NODE_CA);
 	assert_int_equal(t.dev->ibv.transport_type, IBV_TRANSPORT_IB);
 	assert_memory_equal(&t.dev->guid, guid, 8);
@@ -134,17 +131,20 @@ static void attributes_are_what_is_enforced(void **state)
 	/* What ibv_rc_pingpong -o and ibv_srq_pingpong -o ask for. */
 	assert_true(a.odp_caps.general_caps & IBV_ODP_SUPPORT);
 	assert_int_equal(a.odp_caps.per_transport_caps.rc_odp_caps &
-			 (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-			  IBV_ODP_SUPPORT_SRQ_RECV),
+				 (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+				  IBV_ODP_SUPPORT_SRQ_RECV),
 			 IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-			 IBV_ODP_SUPPORT_SRQ_RECV);
+				 IBV_ODP_SUPPORT_SRQ_RECV);
 	test_close(&t);
 }
 
 static void a_query_fills_what_the_program_has_room_for(void **state)
 {
 	enum { OLD = sizeof(struct ibv_device_attr), NEW = 64 };
-	struct { struct ibv_device_attr_ex a; uint8_t newer[NEW]; } b;
+	struct {
+		struct ibv_device_attr_ex a;
+		uint8_t newer[NEW];
+	} b;
 	struct ibv_port_attr port;
 	struct test_ctx t;
 
@@ -160,7 +160,8 @@ static void a_query_fills_what_the_program_has_room_for(void **state)
 	memset(&port, 0xee, sizeof(port));
 	assert_int_equal(device_query_port(t.dev, 1, &port,
 					   offsetof(struct ibv_port_attr,
-						    port_cap_flags2)), 0);
+						    port_cap_flags2)),
+			 0);
 	assert_int_equal(port.port_cap_flags2, 0xeeee);
 	assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
 	test_close(&t);
@@ -216,9 +217,9 @@ static void who_may_talk(void **state)
 	assert_true(pkey_match(0xffff, 0xffff));
 	assert_true(pkey_match(0x7fff, 0xffff));
 	assert_true(pkey_match(0x8001, 0x0001));
-	assert_false(pkey_match(0x7fff, 0x7fff));	/* limited, both */
+	assert_false(pkey_match(0x7fff, 0x7fff)); /* limited, both */
 	assert_false(pkey_match(0x8001, 0x8002));
-	assert_false(pkey_match(0x8000, 0x8000));	/* no partition */
+	assert_false(pkey_match(0x8000, 0x8000)); /* no partition */
 	assert_false(pkey_match(0x0000, 0x8000));
 }
 

@@ -106,8 +106,7 @@ static void take_all(void)
 
 	for (struct qp *p = due_take(&core); p; p = next) {
 		next = p->due_next;
-		seen[p - qp] = atomic_load_explicit(&work[p - qp],
-						    memory_order_relaxed);
+		seen[p - qp] = atomic_load_explicit(&work[p - qp], memory_order_relaxed);
 	}
 }
 
@@ -130,12 +129,14 @@ static void no_work_is_lost_between_threads(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(oldest_first_and_each_once, setup),
 		cmocka_unit_test_setup(one_may_be_added_while_the_list_is_walked, setup),
 		cmocka_unit_test_setup(a_forgotten_one_leaves_the_others_in_order, setup),
 		cmocka_unit_test_setup(no_work_is_lost_between_threads, setup),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

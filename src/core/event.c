@@ -43,8 +43,7 @@ static bool is_ours(const struct event_queue *q)
 
 static void free_all(struct list *events)
 {
-	list_for_safe(n, events)
-		free(container_of(n, struct async, node));
+	list_for_safe(n, events) free(container_of(n, struct async, node));
 }
 
 /* What waits in a channel's queue are CQs; they are gone before it is. */

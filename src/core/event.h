@@ -35,35 +35,35 @@ struct event_queue {
 
 struct channel {
 	struct live live;
-	struct ibv_comp_channel ibv;		/* ibv.fd is queue.fd */
+	struct ibv_comp_channel ibv; /* ibv.fd is queue.fd */
 	struct event_queue queue;
 };
 
 /* One opened device.  abi/ embeds it beside the verbs_context. */
 struct context {
-	struct list node;			/* core->contexts */
+	struct list node; /* core->contexts */
 	struct core *core;
 	struct device *dev;
 	struct ibv_context *ibv;
-	struct event_queue async;		/* ibv->async_fd */
-	atomic_bool dead;			/* answers EIO from now on */
+	struct event_queue async; /* ibv->async_fd */
+	atomic_bool dead;	  /* answers EIO from now on */
 };
 
-int event_queue_init(struct event_queue *q);	/* 0 or -errno */
-void event_queue_fini(struct event_queue *q);	/* frees asynchronous events */
+int event_queue_init(struct event_queue *q);  /* 0 or -errno */
+void event_queue_fini(struct event_queue *q); /* frees asynchronous events */
 /* For each entry of waiting there is a token or a reader that has taken it.
  * The queue's own file only: -EBADF if the program closed it, even when its
  * number is another file by now. */
-int event_queue_post(struct event_queue *q);	/* one token; 0 or -errno */
-int event_queue_wait(struct event_queue *q);	/* takes one; 0 or -errno */
-void event_queue_drop(struct event_queue *q, unsigned n);	/* best effort */
+int event_queue_post(struct event_queue *q);		  /* one token; 0 or -errno */
+int event_queue_wait(struct event_queue *q);		  /* takes one; 0 or -errno */
+void event_queue_drop(struct event_queue *q, unsigned n); /* best effort */
 
 /* A descriptor of ctx is lost: one error line, IBV_EVENT_DEVICE_FATAL, dead. */
 void context_lost(struct context *ctx, const char *what, int err);
 
 struct channel *channel_of(struct ibv_comp_channel *ibv);
 int channel_create(struct context *ctx, struct channel **out);
-int channel_destroy(struct channel *ch);	/* 0 or -EBUSY */
+int channel_destroy(struct channel *ch); /* 0 or -EBUSY */
 /* Blocks unless the descriptor is O_NONBLOCK: -EAGAIN, -EINTR. */
 int channel_get(struct channel *ch, struct cq **cq);
 /* What follows a token: the next CQ, or NULL, its events were dropped. */
@@ -77,7 +77,7 @@ void channel_drop(struct channel *ch, struct cq *cq);
  * port 1).  QP, CQ, SRQ: destroying the object waits until all
  * its events were acknowledged, and drops those not fetched. */
 void async_raise(struct context *ctx, enum ibv_event_type type, void *element);
-int async_get(struct context *ctx, struct ibv_async_event *event);  /* as above */
+int async_get(struct context *ctx, struct ibv_async_event *event); /* as above */
 bool async_pop(struct context *ctx, struct ibv_async_event *event);
 void async_ack(struct ibv_async_event *event);
 /* Destroying element, which raises no more: drop, then wait for acks. */

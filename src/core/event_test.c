@@ -103,7 +103,7 @@ static void a_destroyed_cq_takes_its_events_along(void **state)
 	assert_int_equal(cq_destroy(a), 0);
 	assert_false(readable(ch->ibv.fd));
 	channel_raise(ch, b);
-	assert_int_equal(event_queue_post(&ch->queue), 0);	/* one too many */
+	assert_int_equal(event_queue_post(&ch->queue), 0); /* one too many */
 	assert_int_equal(channel_get(ch, &got), 0);
 	assert_ptr_equal(got, b);
 	assert_int_equal(channel_get(ch, &got), -EAGAIN);
@@ -172,7 +172,7 @@ static void get_sleeps_until_there_is_one(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, getter, &got), 0);
 	nap();
 	assert_int_equal(stage, 0);
-	assert_int_equal(event_queue_post(&ch->queue), 0);	/* for nothing */
+	assert_int_equal(event_queue_post(&ch->queue), 0); /* for nothing */
 	nap();
 	assert_int_equal(stage, 0);
 	channel_raise(ch, cq);
@@ -219,11 +219,11 @@ static void a_stranger_s_file_is_never_touched(void **state)
 	assert_int_equal(channel_get(ch, &got), -EBADF);
 	assert_int_equal(async_get(&t.ctx, &event), 0);
 	assert_int_equal(event.event_type, IBV_EVENT_DEVICE_FATAL);
-	channel_raise(ch, cq);			/* said once */
+	channel_raise(ch, cq); /* said once */
 	assert_true(list_empty(&t.ctx.async.waiting));
 	assert_int_equal(cq_destroy(cq), 0);
 	end();
-	assert_int_equal(fcntl(fd, F_GETFD), 0);	/* nor closed */
+	assert_int_equal(fcntl(fd, F_GETFD), 0); /* nor closed */
 	close(fd);
 	close(file);
 }

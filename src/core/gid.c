@@ -65,7 +65,7 @@ static void put_synthesised(struct gid_entry *e, const struct netdev *net)
 		ip[0] = 0xfe;
 		ip[1] = 0x80;
 		memcpy(ip + 8, net->mac, 3);
-		ip[8] ^= 2;			/* EUI-64: universal/local */
+		ip[8] ^= 2; /* EUI-64: universal/local */
 		ip[11] = 0xff;
 		ip[12] = 0xfe;
 		memcpy(ip + 13, net->mac + 3, 3);
@@ -176,8 +176,7 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 	if (gid_is_multicast(ip))
 		return !device_is_iwarp(dev);
 	lock_take(&dev->lock);
-	has = device_is_iwarp(dev) ? has_addr(&dev->net, ip) :
-				     in_table(dev->gid, ip);
+	has = device_is_iwarp(dev) ? has_addr(&dev->net, ip) : in_table(dev->gid, ip);
 	lock_give(&dev->lock);
 	return has;
 }

@@ -10,8 +10,8 @@
 
 #include "core/test_ctx.h"
 
-#define V4B "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\2"
-#define V6B "\x20\1\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\2"
+#define V4B   "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\2"
+#define V6B   "\x20\1\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\2"
 #define LOOP6 "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1"
 #define LOOP4 "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\1"
 #define EUI64 "\xfe\x80\0\0\0\0\0\0\0\x11\x22\xff\xfe\x33\x44\x55"
@@ -155,7 +155,7 @@ static void a_full_table_takes_no_more(void **state)
 	assert_true(is_free(t.dev, 1));
 	for (int i = 2; i < GID_TABLE; i++)
 		assert_false(is_free(t.dev, i));
-	net.naddrs = GID_TABLE + 50;		/* more than there is room for */
+	net.naddrs = GID_TABLE + 50; /* more than there is room for */
 	assert_int_equal(device_update(t.dev, &net), 0);
 	test_close(&t);
 }
@@ -171,10 +171,12 @@ static void a_device_knows_its_addresses(void **state)
 	assert_true(device_has_ip(t.dev, (const uint8_t *)TEST_LL));
 	assert_false(device_has_ip(t.dev, (const uint8_t *)V4B));
 	assert_false(device_has_ip(t.dev, (const uint8_t *)LOOP6));
-	assert_true(device_has_ip(t.dev, (const uint8_t *)
-		"\xff\x0e\0\0\0\0\0\0\0\0\0\0\0\0\0\1"));
-	assert_true(device_has_ip(t.dev, (const uint8_t *)
-		"\0\0\0\0\0\0\0\0\0\0\xff\xff\xe0\0\0\5"));
+	assert_true(
+		device_has_ip(t.dev,
+			      (const uint8_t *)"\xff\x0e\0\0\0\0\0\0\0\0\0\0\0\0\0\1"));
+	assert_true(
+		device_has_ip(t.dev,
+			      (const uint8_t *)"\0\0\0\0\0\0\0\0\0\0\xff\xff\xe0\0\0\5"));
 	net.naddrs = 1;
 	device_update(t.dev, &net);
 	assert_false(device_has_ip(t.dev, (const uint8_t *)TEST_V4));

@@ -16,13 +16,16 @@
 #include "sys/log.h"
 
 struct group {
-	struct list node;			/* core->mcast */
+	struct list node; /* core->mcast */
 	uint8_t gid[16];
 	struct list members;
 	uint32_t count;
 };
 
-struct member { struct list node; struct qp *qp; };
+struct member {
+	struct list node;
+	struct qp *qp;
+};
 
 static bool is_multicast(const uint8_t gid[16])
 {
@@ -31,7 +34,8 @@ static bool is_multicast(const uint8_t gid[16])
 
 static struct group *find_group(struct core *core, const uint8_t gid[16])
 {
-	list_for(n, &core->mcast) {
+	list_for(n, &core->mcast)
+	{
 		struct group *g = container_of(n, struct group, node);
 
 		if (memcmp(g->gid, gid, sizeof(g->gid)) == 0)
@@ -42,7 +46,8 @@ static struct group *find_group(struct core *core, const uint8_t gid[16])
 
 static struct member *find_member(struct group *g, const struct qp *qp)
 {
-	list_for(n, &g->members) {
+	list_for(n, &g->members)
+	{
 		struct member *m = container_of(n, struct member, node);
 
 		if (m->qp == qp)
@@ -56,8 +61,7 @@ static struct group *add_group(struct core *core, const uint8_t gid[16])
 	struct group *g;
 	uint32_t count = 0;
 
-	list_for(n, &core->mcast)
-		count++;
+	list_for(n, &core->mcast) count++;
 	g = count < caps.max_mcast_grp ? calloc(1, sizeof(*g)) : NULL;
 	if (!g)
 		return NULL;
@@ -145,9 +149,8 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 
 bool mcast_any(struct qp *qp)
 {
-	list_for(n, &qp->core->mcast)
-		if (find_member(container_of(n, struct group, node), qp))
-			return true;
+	list_for(n, &qp->core->mcast) if (find_member(container_of(n, struct group, node),
+						      qp)) return true;
 	return false;
 }
 
@@ -158,6 +161,5 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 
 	if (!g)
 		return;
-	list_for(n, &g->members)
-		fn(container_of(n, struct member, node)->qp, arg);
+	list_for(n, &g->members) fn(container_of(n, struct member, node)->qp, arg);
 }

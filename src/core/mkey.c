@@ -27,9 +27,9 @@ static_assert(MKEY_BOARD_PAGES * PAGE_SLOTS == BOARD_MRS, "all of the board");
 struct mkey_page {
 	struct mkey_slot {
 		_Atomic(struct mkey *) mkey;
-		uint32_t next_free;		/* core->lock */
-		uint8_t generation;		/* of the next key; core->lock */
-		uint8_t step;			/* to the one after it; odd */
+		uint32_t next_free; /* core->lock */
+		uint8_t generation; /* of the next key; core->lock */
+		uint8_t step;	    /* to the one after it; odd */
 	} slot[PAGE_SLOTS];
 };
 

@@ -24,7 +24,7 @@ struct mkey;
  * generation a stale key stays dead for 256 times as many registrations. */
 enum { MKEY_REST = 4096 };
 
-int mkey_table_init(struct core *core);		/* 0 or -ENOMEM */
+int mkey_table_init(struct core *core); /* 0 or -ENOMEM */
 void mkey_table_fini(struct core *core);
 
 /* Give mk a key and publish it: it must be filled.  0 or -ENOMEM. */

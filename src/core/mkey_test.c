@@ -156,7 +156,7 @@ static void a_window_s_tag_is_not_used_again_at_once(void **state)
 	assert_int_equal(core_init(&core, 1), 0);
 	assert_int_equal(mkey_add(&core, &mk), 0);
 	index = mk.key >> 8;
-	mk.key = index << 8 | 0xff;		/* as a bind does */
+	mk.key = index << 8 | 0xff; /* as a bind does */
 	assert_ptr_equal(mkey_find(&core, mk.key), &mk);
 	tag = mk.key & 0xff;
 	do {

@@ -49,7 +49,8 @@ int pd_free(struct pd *pd)
 
 	if (users) {
 		log_info("protection domain %u is not deallocated: %u objects "
-			 "use it", pd->ibv.handle, users);
+			 "use it",
+			 pd->ibv.handle, users);
 		return -EBUSY;
 	}
 	live_del(&pd->live);
@@ -60,8 +61,7 @@ int pd_free(struct pd *pd)
 
 static int check_access(int access)
 {
-	const int remote_write = IBV_ACCESS_REMOTE_WRITE |
-				 IBV_ACCESS_REMOTE_ATOMIC;
+	const int remote_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 	if ((unsigned)access & ~ACCESS_KNOWN) {
 		log_info("memory region refused: access %#x has unknown bits",
@@ -70,7 +70,8 @@ static int check_access(int access)
 	}
 	if (access & remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		log_info("memory region refused: access %#x: remote write and "
-			 "atomic need IBV_ACCESS_LOCAL_WRITE", (unsigned)access);
+			 "atomic need IBV_ACCESS_LOCAL_WRITE",
+			 (unsigned)access);
 		return -EINVAL;
 	}
 	return 0;
@@ -90,8 +91,7 @@ static int check_range(const void *addr, size_t length, uint64_t base)
 
 	if (length == 0)
 		return start % page ? 0 : -EINVAL;
-	if (length > UINTPTR_MAX - start ||
-	    start + length > UINTPTR_MAX - (page - 1))
+	if (length > UINTPTR_MAX - start || start + length > UINTPTR_MAX - (page - 1))
 		return -EINVAL;
 	return length - 1 <= UINT64_MAX - base ? 0 : -EINVAL;
 }
@@ -104,8 +104,7 @@ static void probe_read(void *arg)
 /* A store that changes nothing and loses no other thread's.  The operand is
  * volatile because compilers turn a known |= 0 into a load.  It may race with
  * the program's own accesses, hence no TSan. */
-__attribute__((no_sanitize("thread")))
-static void probe_write(void *arg)
+__attribute__((no_sanitize("thread"))) static void probe_write(void *arg)
 {
 	volatile uint8_t none = 0;
 
@@ -131,13 +130,12 @@ static int check_memory(void *addr, size_t length, int access)
 		goto fault;
 	if (guard_call(probe, addr))
 		goto fault;
-	if (end - start > page &&
-	    guard_call(probe, (uint8_t *)addr + length - 1))
+	if (end - start > page && guard_call(probe, (uint8_t *)addr + length - 1))
 		goto fault;
 	return 0;
 fault:
-	log_info("memory region refused: %zu bytes at %p are not mapped%s",
-		 length, addr, write ? ", or not writable" : "");
+	log_info("memory region refused: %zu bytes at %p are not mapped%s", length, addr,
+		 write ? ", or not writable" : "");
 	return -EFAULT;
 }
 
@@ -150,8 +148,8 @@ static int check_reg(void *addr, size_t length, uint64_t base, int access)
 	rc = check_range(addr, length, base);
 	if (rc) {
 		log_info("memory region refused: %zu bytes at %p (iova %#llx): "
-			 "empty, or past the end of memory", length, addr,
-			 (unsigned long long)base);
+			 "empty, or past the end of memory",
+			 length, addr, (unsigned long long)base);
 		return rc;
 	}
 	return check_memory(addr, length, access);
@@ -180,18 +178,26 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	}
 	mr->core = core;
 	mr->mkey = (struct mkey){
-		.valid = true, .access = access, .pd = pd,
-		.base = iova, .length = length, .host = addr,
+		.valid = true,
+		.access = access,
+		.pd = pd,
+		.base = iova,
+		.length = length,
+		.host = addr,
 	};
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
-	board_put_mr(core, &mr->mkey);	/* the entry is ours alone */
+	board_put_mr(core, &mr->mkey); /* the entry is ours alone */
 	atomic_fetch_add(&pd->users, 1);
 	mr->ibv = (struct ibv_mr){
-		.context = pd->ibv.context, .pd = &pd->ibv,
-		.addr = addr, .length = length, .handle = core_handle(core),
-		.lkey = mr->mkey.key, .rkey = mr->mkey.key,
+		.context = pd->ibv.context,
+		.pd = &pd->ibv,
+		.addr = addr,
+		.length = length,
+		.handle = core_handle(core),
+		.lkey = mr->mkey.key,
+		.rkey = mr->mkey.key,
 	};
 	live_add(&mr->live, LIVE_MR, mr->ibv.context);
 	*out = mr;
@@ -204,8 +210,8 @@ uncount:
 }
 
 /* The arguments of a rereg, as the kernel and rdma-core judge them. */
-static int check_rereg(int flags, const struct pd *pd, const void *addr,
-		       size_t length, int access)
+static int check_rereg(int flags, const struct pd *pd, const void *addr, size_t length,
+		       int access)
 {
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
 		return -EINVAL;
@@ -246,8 +252,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 
 	if (rc) {
 		log_info("memory region %#x: rereg_mr refused: flags %#x, %zu "
-			 "bytes at %p, access %#x", mk->key, (unsigned)flags,
-			 length, addr, (unsigned)access);
+			 "bytes at %p, access %#x",
+			 mk->key, (unsigned)flags, length, addr, (unsigned)access);
 		return rc;
 	}
 	rc = mr->leaving ? -EINVAL : withdraw(mr->core, mk);
@@ -255,8 +261,11 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		return rc;
 	turn_take(&mr->core->turn);
 	new = (struct mkey){
-		.access = mk->access, .pd = mk->pd, .base = mk->base,
-		.length = mk->length, .host = mk->host,
+		.access = mk->access,
+		.pd = mk->pd,
+		.base = mk->base,
+		.length = mk->length,
+		.host = mk->host,
 	};
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		new.access = access;
@@ -265,11 +274,11 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		new.host = addr;
 		new.length = length;
-		new.base = new.access & IBV_ACCESS_ZERO_BASED ? 0 :
-			   (uintptr_t)addr;
+		new.base = new.access &IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
 	}
-	rc = atomic_load(&mk->windows) ? -EBUSY :
-	     check_reg(new.host, new.length, new.base, new.access);
+	rc = atomic_load(&mk->windows)
+		     ? -EBUSY
+		     : check_reg(new.host, new.length, new.base, new.access);
 	if (!rc) {
 		atomic_fetch_add(&new.pd->users, 1);
 		atomic_fetch_sub(&mk->pd->users, 1);
@@ -301,11 +310,12 @@ int mr_dereg(struct mr *mr)
 	if (!mr->leaving &&
 	    !atomic_compare_exchange_strong(&mr->mkey.windows, &none, WINDOWS_NONE)) {
 		log_info("memory region %#x is not deregistered: it has bound "
-			 "windows", mr->mkey.key);
+			 "windows",
+			 mr->mkey.key);
 		return -EBUSY;
 	}
 	if (!mr->leaving) {
-		board_del_mr(core, mr->mkey.key);	/* the entry is ours still */
+		board_del_mr(core, mr->mkey.key); /* the entry is ours still */
 		mkey_del(core, &mr->mkey);
 	}
 	mr->leaving = true;
@@ -319,9 +329,8 @@ int mr_dereg(struct mr *mr)
 	return 0;
 }
 
-enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
-		     uint32_t qpn, uint64_t va, uint64_t len, int access,
-		     uint8_t **host)
+enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
+		     uint64_t va, uint64_t len, int access, uint8_t **host)
 {
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_ATOMIC;
@@ -349,13 +358,20 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
 const char *mr_why_str(enum mr_why why)
 {
 	switch (why) {
-	case MR_OK:	 return "allowed";
-	case MR_NO_KEY:	 return "key unknown";
-	case MR_INVALID: return "key invalidated or window not bound";
-	case MR_PD:	 return "protection domain differs";
-	case MR_ACCESS:	 return "access not granted";
-	case MR_RANGE:	 return "range outside of the region";
-	case MR_QP:	 return "window bound to another QP";
+	case MR_OK:
+		return "allowed";
+	case MR_NO_KEY:
+		return "key unknown";
+	case MR_INVALID:
+		return "key invalidated or window not bound";
+	case MR_PD:
+		return "protection domain differs";
+	case MR_ACCESS:
+		return "access not granted";
+	case MR_RANGE:
+		return "range outside of the region";
+	case MR_QP:
+		return "window bound to another QP";
 	}
 	return "?";
 }

@@ -28,40 +28,40 @@ struct swqe;
 
 struct pd {
 	struct live live;
-	struct ibv_pd ibv;			/* what the program holds */
+	struct ibv_pd ibv; /* what the program holds */
 	struct core *core;
-	_Atomic unsigned users;			/* objects that name it: EBUSY */
+	_Atomic unsigned users; /* objects that name it: EBUSY */
 };
 
 /* What programs may ask for, of a region, a QP or a window: all that there is
  * and the bits that may be ignored.  Of a window's the remote rights count. */
-#define ACCESS_KNOWN (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-		      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
-		      IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | \
-		      IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | \
-		      (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
+#define ACCESS_KNOWN                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |     \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |         \
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |                                     \
+	 (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
 
 struct pd *pd_of(struct ibv_pd *ibv);
 struct mr *mr_of(struct ibv_mr *ibv);
 struct mw *mw_of(struct ibv_mw *ibv);
 int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
-int pd_free(struct pd *pd);			/* 0 or -EBUSY */
+int pd_free(struct pd *pd); /* 0 or -EBUSY */
 
 /* What a key stands for.  Ranges are [base, base + length) as the wire and
  * SGEs name them; host is where base lies in this process. */
 struct mkey {
 	uint32_t key;
-	bool valid;				/* false: invalidated, or a type 2
+	bool valid; /* false: invalidated, or a type 2
 						 * window that is not bound */
 	bool is_mw;
-	int access;				/* enum ibv_access_flags */
+	int access; /* enum ibv_access_flags */
 	struct pd *pd;
 	uint64_t base, length;
 	uint8_t *host;
-	uint32_t qpn;				/* type 2 window: bound to; else 0 */
-	struct mkey *region;			/* window: the region behind it */
-	_Atomic unsigned windows;		/* region: windows bound to it */
-#define WINDOWS_NONE (1u << 31)			/* ... and none can be any more */
+	uint32_t qpn;		  /* type 2 window: bound to; else 0 */
+	struct mkey *region;	  /* window: the region behind it */
+	_Atomic unsigned windows; /* region: windows bound to it */
+#define WINDOWS_NONE (1u << 31)	  /* ... and none can be any more */
 };
 
 struct mr {
@@ -69,14 +69,14 @@ struct mr {
 	struct ibv_mr ibv;
 	struct mkey mkey;
 	struct core *core;
-	bool leaving;			/* its key is gone, but not yet all who used it */
+	bool leaving; /* its key is gone, but not yet all who used it */
 };
 struct mw {
 	struct live live;
 	struct ibv_mw ibv;
 	struct mkey mkey;
 	struct core *core;
-	struct list node;		/* type 2, bound: in core->windows */
+	struct list node; /* type 2, bound: in core->windows */
 };
 
 /* addr: start in this process; iova: what peers and SGEs call it (taken as 0
@@ -90,9 +90,9 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 /* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access);
-int mr_dereg(struct mr *mr);			/* passes the turn; 0 or -EBUSY */
+int mr_dereg(struct mr *mr); /* passes the turn; 0 or -EBUSY */
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
-int mw_dealloc(struct mw *mw);			/* bound or not */
+int mw_dealloc(struct mw *mw); /* bound or not */
 
 /* Execute a bind, in SQ order, under the turn.  info as ibv_bind_mw gives it;
  * length 0 unbinds (type 1).  qpn: the QP it is bound through.  Returns
@@ -111,29 +111,34 @@ enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr)
 /* The QP goes: its windows are bound no more.  Turn held. */
 void mw_forget_qp(struct core *core, uint32_t qpn);
 
-enum mr_why {			/* why an access was refused, for the log */
-	MR_OK, MR_NO_KEY, MR_INVALID, MR_PD, MR_ACCESS, MR_RANGE, MR_QP,
+/* why an access was refused, for the log */
+enum mr_why {
+	MR_OK,
+	MR_NO_KEY,
+	MR_INVALID,
+	MR_PD,
+	MR_ACCESS,
+	MR_RANGE,
+	MR_QP,
 };
 
 /* May len bytes at va behind key be reached by pd (and qpn, for type 2
  * windows) with all the rights in access (0: read locally)?  MR_OK and
  * *host, the first byte's address here.  A len of 0 is not checked by
  * callers, as the specification has it. */
-enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd,
-		     uint32_t qpn, uint64_t va, uint64_t len, int access,
-		     uint8_t **host);
+enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
+		     uint64_t va, uint64_t len, int access, uint8_t **host);
 
 /* Change n bytes, or an atomic's 8, at host, where mr_check() has just said that
  * key allows it; upward, the last 64 bytes last.  As of a NIC that has pinned the
  * region: also where the program has since protected it against writing (not
  * ON_DEMAND).  0 or -EFAULT: the memory is gone.  Turn held. */
-int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src,
-	     size_t n);
+int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src, size_t n);
 int mr_cmp_swap(struct core *core, uint32_t key, uint64_t *at, uint64_t compare,
 		uint64_t swap, uint64_t *orig);
 int mr_fetch_add(struct core *core, uint32_t key, uint64_t *at, uint64_t add,
 		 uint64_t *orig);
 
-const char *mr_why_str(enum mr_why why);	/* "key unknown", ... */
+const char *mr_why_str(enum mr_why why); /* "key unknown", ... */
 
 #endif

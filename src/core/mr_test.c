@@ -16,8 +16,7 @@
 #include "core/mr.h"
 
 enum {
-	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-	     IBV_ACCESS_REMOTE_READ,
+	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 };
 
 static struct core core;
@@ -39,8 +38,7 @@ static void end(void)
 
 static uint8_t *map(size_t pages, int prot)
 {
-	uint8_t *p = mmap(NULL, pages * 4096, prot, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	uint8_t *p = mmap(NULL, pages * 4096, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	return p;
@@ -118,8 +116,9 @@ static void ranges_end_where_they_end(void **state)
 	begin();
 	mr = reg(buf, sizeof(buf), va, RW);
 	key = mr->ibv.rkey;
-	assert_int_equal(mr_check(&core, key, pd, 5, va + 10, 90,
-				  IBV_ACCESS_REMOTE_WRITE, &host), MR_OK);
+	assert_int_equal(mr_check(&core, key, pd, 5, va + 10, 90, IBV_ACCESS_REMOTE_WRITE,
+				  &host),
+			 MR_OK);
 	assert_ptr_equal(host, buf + 10);
 	assert_int_equal(check(key, va, 100, 0), MR_OK);
 	assert_int_equal(check(key, va, 101, 0), MR_RANGE);
@@ -153,8 +152,9 @@ static void rights_and_pds_are_kept_apart(void **state)
 	assert_int_equal(check(key, va, 8, IBV_ACCESS_REMOTE_READ), MR_OK);
 	assert_int_equal(check(key, va, 8, IBV_ACCESS_REMOTE_WRITE), MR_ACCESS);
 	assert_int_equal(check(key, va, 8, IBV_ACCESS_REMOTE_ATOMIC), MR_ACCESS);
-	assert_int_equal(check(key, va, 8, IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_REMOTE_WRITE), MR_ACCESS);
+	assert_int_equal(check(key, va, 8,
+			       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE),
+			 MR_ACCESS);
 	assert_int_equal(check(key ^ 1, va, 8, 0), MR_NO_KEY);
 	assert_int_equal(mr_check(&core, key, other, 0, va, 8, 0, &host), MR_PD);
 	assert_null(host);
@@ -173,7 +173,8 @@ static void zero_based_begins_at_zero(void **state)
 	begin();
 	mr = reg(buf, 100, (uintptr_t)buf, RW | IBV_ACCESS_ZERO_BASED);
 	assert_int_equal(mr_check(&core, mr->ibv.rkey, pd, 0, 7, 93,
-				  IBV_ACCESS_REMOTE_READ, &host), MR_OK);
+				  IBV_ACCESS_REMOTE_READ, &host),
+			 MR_OK);
 	assert_ptr_equal(host, buf + 7);
 	assert_int_equal(check(mr->ibv.rkey, 7, 94, 0), MR_RANGE);
 	assert_int_equal(check(mr->ibv.rkey, (uintptr_t)buf, 1, 0), MR_RANGE);
@@ -220,7 +221,8 @@ static void on_demand_needs_no_memory(void **state)
 	mr_dereg(reg(p, 4096, (uintptr_t)p, RW | IBV_ACCESS_ON_DEMAND));
 	mr = reg(NULL, SIZE_MAX, 99, RW | IBV_ACCESS_ON_DEMAND);
 	assert_int_equal(mr_check(&core, mr->ibv.rkey, pd, 0, (uintptr_t)p, 4096,
-				  IBV_ACCESS_REMOTE_READ, &host), MR_OK);
+				  IBV_ACCESS_REMOTE_READ, &host),
+			 MR_OK);
 	assert_ptr_equal(host, p);
 	mr_dereg(mr);
 	refused(NULL, SIZE_MAX, 0, RW, -EINVAL);
@@ -235,8 +237,7 @@ static void ranges_do_not_wrap(void **state)
 	(void)state;
 	begin();
 	refused(buf, SIZE_MAX - 10, 0, RW | IBV_ACCESS_ON_DEMAND, -EINVAL);
-	refused((void *)(UINTPTR_MAX - 100), 100, 0, RW | IBV_ACCESS_ON_DEMAND,
-		-EINVAL);
+	refused((void *)(UINTPTR_MAX - 100), 100, 0, RW | IBV_ACCESS_ON_DEMAND, -EINVAL);
 	refused(buf, 100, UINT64_MAX - 98, RW, -EINVAL);
 	mr_dereg(reg(buf, 100, UINT64_MAX - 99, RW));
 	refused(buf, 0, 0, RW, -EINVAL);
@@ -263,8 +264,8 @@ static void registration_leaves_the_contents_alone(void **state)
 static void large_regions_register_at_once(void **state)
 {
 	const size_t size = (size_t)64 << 30;
-	uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
-			  MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unsigned char in_core[16];
 	struct mr *mr;
 
@@ -274,10 +275,10 @@ static void large_regions_register_at_once(void **state)
 	begin();
 	mr = reg(p, size, (uintptr_t)p, RW);
 	assert_int_equal(check(mr->ibv.rkey, (uintptr_t)p + size - 1, 1,
-			       IBV_ACCESS_REMOTE_WRITE), MR_OK);
+			       IBV_ACCESS_REMOTE_WRITE),
+			 MR_OK);
 	/* Nothing but the ends was populated. */
-	assert_int_equal(mincore(p + 65536 * 1024, sizeof(in_core) * 4096,
-				 in_core), 0);
+	assert_int_equal(mincore(p + 65536 * 1024, sizeof(in_core) * 4096, in_core), 0);
 	assert_int_equal(in_core[8] & 1, 0);
 	mr_dereg(mr);
 	end();
@@ -297,17 +298,16 @@ static void rereg_changes_what_it_is_told(void **state)
 	mr = reg(a, 100, (uintptr_t)a, RW);
 	key = mr->ibv.rkey;
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  IBV_ACCESS_REMOTE_READ), 0);
-	assert_int_equal(check(key, (uintptr_t)a, 1, IBV_ACCESS_REMOTE_WRITE),
-			 MR_ACCESS);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b,
-				  200, 0), 0);
+				  IBV_ACCESS_REMOTE_READ),
+			 0);
+	assert_int_equal(check(key, (uintptr_t)a, 1, IBV_ACCESS_REMOTE_WRITE), MR_ACCESS);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b, 200, 0),
+			 0);
 	assert_int_equal(check(key, (uintptr_t)b, 200, 0), MR_OK);
 	assert_int_equal(check(key, (uintptr_t)a, 1, 0), MR_RANGE);
 	assert_ptr_equal(mr->ibv.addr, b);
 	assert_int_equal(mr->ibv.length, 200);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0),
-			 0);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
 	assert_int_equal(check(key, (uintptr_t)b, 1, 0), MR_PD);
 	assert_ptr_equal(mr->ibv.pd, &other->ibv);
 	assert_int_equal(pd->users, 0);
@@ -328,18 +328,18 @@ static void a_bad_rereg_changes_nothing(void **state)
 	mr = reg(a, 100, (uintptr_t)a, RW);
 	assert_int_equal(mr_rereg(mr, 0, NULL, NULL, 0, 0), -EINVAL);
 	assert_int_equal(mr_rereg(mr, 8, NULL, NULL, 0, 0), -EINVAL);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), -EINVAL);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, RW), -EINVAL);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 100,
+				  0),
 			 -EINVAL);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, RW),
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, a, 0, 0),
 			 -EINVAL);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
-				  NULL, 100, 0), -EINVAL);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, a,
-				  0, 0), -EINVAL);
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  IBV_ACCESS_REMOTE_WRITE), -EINVAL);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, ro,
-				  4096, 0), -EFAULT);
+				  IBV_ACCESS_REMOTE_WRITE),
+			 -EINVAL);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, ro, 4096, 0),
+			 -EFAULT);
 	assert_int_equal(check(mr->ibv.rkey, (uintptr_t)a, 100, RW), MR_OK);
 	assert_int_equal(pd->users, 1);
 	mr_dereg(mr);

@@ -23,9 +23,15 @@ enum {
 		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-struct t { struct core core; struct pd *pd; struct mr *mr; uint8_t *at; uint32_t key; };
+struct t {
+	struct core core;
+	struct pd *pd;
+	struct mr *mr;
+	uint8_t *at;
+	uint32_t key;
+};
 
-static volatile unsigned faults;	/* of which the program was told */
+static volatile unsigned faults; /* of which the program was told */
 
 static void on_fault(int sig)
 {
@@ -39,8 +45,8 @@ static void begin(struct t *t, int access)
 	guard_arm();
 	assert_int_equal(core_init(&t->core, 1), 0);
 	assert_int_equal(pd_alloc(&t->core, NULL, &t->pd), 0);
-	t->at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	t->at = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
 	assert_ptr_not_equal(t->at, MAP_FAILED);
 	assert_int_equal(mr_reg(t->pd, t->at, 2 * PAGE, 0, access, &t->mr), 0);
 	t->key = t->mr->ibv.rkey;
@@ -84,12 +90,13 @@ static void what_is_gone_is_not(void **state)
 	begin(&t, ACCESS);
 	munmap(t.at + PAGE, PAGE);
 	assert_int_equal(mr_write(&t.core, t.key, t.at + PAGE, data, 300), -EFAULT);
-	assert_int_equal(mr_write(&t.core, t.key, t.at + PAGE - 100, data, 300),
+	assert_int_equal(mr_write(&t.core, t.key, t.at + PAGE - 100, data, 300), -EFAULT);
+	assert_int_equal(mr_fetch_add(&t.core, t.key, (uint64_t *)(void *)(t.at + PAGE),
+				      1, &orig),
 			 -EFAULT);
-	assert_int_equal(mr_fetch_add(&t.core, t.key, (uint64_t *)(void *)
-				      (t.at + PAGE), 1, &orig), -EFAULT);
-	assert_int_equal(mr_cmp_swap(&t.core, t.key, (uint64_t *)(void *)
-				     (t.at + PAGE), 0, 1, &orig), -EFAULT);
+	assert_int_equal(mr_cmp_swap(&t.core, t.key, (uint64_t *)(void *)(t.at + PAGE), 0,
+				     1, &orig),
+			 -EFAULT);
 	assert_int_equal(orig, 7);
 	end(&t);
 }
@@ -126,8 +133,8 @@ static void not_on_demand(void **state)
 	(void)state;
 	begin(&t, ACCESS | IBV_ACCESS_ON_DEMAND);
 	assert_int_equal(mr_write(&t.core, t.key, t.at, data, 8), -EFAULT);
-	assert_int_equal(mr_fetch_add(&t.core, t.key, (uint64_t *)(void *)t.at, 1,
-				      &orig), -EFAULT);
+	assert_int_equal(mr_fetch_add(&t.core, t.key, (uint64_t *)(void *)t.at, 1, &orig),
+			 -EFAULT);
 	end(&t);
 }
 
@@ -142,13 +149,16 @@ static void through_a_window(void **state)
 	(void)state;
 	begin(&t, ACCESS | IBV_ACCESS_MW_BIND);
 	info = (struct ibv_mw_bind_info){
-		.mr = &t.mr->ibv, .addr = 0, .length = PAGE,
+		.mr = &t.mr->ibv,
+		.addr = 0,
+		.length = PAGE,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 	assert_int_equal(mw_alloc(t.pd, IBV_MW_TYPE_2, &mw), 0);
 	rkey = (mw->ibv.rkey & ~0xffu) | ((mw->ibv.rkey + 1) & 0xff);
 	assert_int_equal(mw_bind(&t.core, mw->ibv.rkey, rkey, IBV_MW_TYPE_2, 1, t.pd,
-				 &info), IBV_WC_SUCCESS);
+				 &info),
+			 IBV_WC_SUCCESS);
 	assert_int_equal(mr_write(&t.core, rkey, t.at, data, 8), 0);
 	assert_memory_equal(t.at, data, 8);
 	assert_int_equal(mw_dealloc(mw), 0);

@@ -41,8 +41,10 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 		goto release;
 	atomic_fetch_add(&pd->users, 1);
 	mw->ibv = (struct ibv_mw){
-		.context = pd->ibv.context, .pd = &pd->ibv,
-		.rkey = mw->mkey.key, .handle = core_handle(core),
+		.context = pd->ibv.context,
+		.pd = &pd->ibv,
+		.rkey = mw->mkey.key,
+		.handle = core_handle(core),
 		.type = type,
 	};
 	live_add(&mw->live, LIVE_MW, mw->ibv.context);
@@ -87,8 +89,7 @@ int mw_dealloc(struct mw *mw)
 }
 
 /* The region that info names, if it is registered still. */
-static struct mkey *find_region(struct core *core,
-				const struct ibv_mw_bind_info *info)
+static struct mkey *find_region(struct core *core, const struct ibv_mw_bind_info *info)
 {
 	struct mkey *mk = info->mr ? mkey_find(core, info->mr->lkey) : NULL;
 
@@ -119,15 +120,15 @@ static const char *refuse_region(const struct mkey *mk, const struct mkey *regio
 	if (region->pd != mk->pd)
 		return "the region is of another protection domain";
 	if (!(region->access & IBV_ACCESS_MW_BIND))
-		return "the region lacks IBV_ACCESS_MW_BIND";	/* C10-73 */
+		return "the region lacks IBV_ACCESS_MW_BIND"; /* C10-73 */
 	if (info->mw_access_flags & ~ACCESS_KNOWN)
 		return "unknown access flags";
-	if (info->mw_access_flags & MW_WRITES &&		/* C10-74 */
+	if (info->mw_access_flags & MW_WRITES && /* C10-74 */
 	    !(region->access & IBV_ACCESS_LOCAL_WRITE))
 		return "write access to a region that lacks IBV_ACCESS_LOCAL_WRITE";
 	if (info->length > region->length ||
 	    info->addr - region->base > region->length - info->length)
-		return "range outside of the region";		/* C10-75 */
+		return "range outside of the region"; /* C10-75 */
 	return NULL;
 }
 
@@ -145,7 +146,7 @@ static const char *refuse_window(struct mkey *mk, uint32_t new_rkey,
 		return "the new rkey is not this window's";
 	if (type == IBV_MW_TYPE_1)
 		return NULL;
-	if (mk->valid)						/* o10-37.2.30 */
+	if (mk->valid) /* o10-37.2.30 */
 		return "a type 2 window must be invalidated first";
 	if (mk->key == new_rkey)
 		return "the new rkey is the old one";
@@ -167,8 +168,8 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 	}
 	if (why) {
 		log_info("qp %#x: bind of window %#x (%llu bytes at %#llx) "
-			 "refused: %s", qpn, old_rkey,
-			 (unsigned long long)info->length,
+			 "refused: %s",
+			 qpn, old_rkey, (unsigned long long)info->length,
 			 (unsigned long long)info->addr, why);
 		return IBV_WC_MW_BIND_ERR;
 	}
@@ -197,7 +198,8 @@ int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn
 	if (!mk || !mk->is_mw || mw_of_mkey(mk)->ibv.type != IBV_MW_TYPE_2 ||
 	    mk->pd != pd || (qpn && mk->qpn != qpn)) {
 		log_info("qp %#x: key %#x is not invalidated: no type 2 window "
-			 "of this QP", qpn, key);
+			 "of this QP",
+			 qpn, key);
 		return -EACCES;
 	}
 	unbind(mk);
@@ -213,17 +215,18 @@ enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr)
 		info = w->bind.info;
 		info.mr = &region;
 		*verr = VERR_BIND;
-		return mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type,
-			       qp->qpn, qp->pd, &info);
+		return mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type, qp->qpn,
+			       qp->pd, &info);
 	}
 	*verr = VERR_INVALIDATE;
-	return mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) ?
-	       IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
+	return mkey_invalidate(qp->core, w->imm, qp->pd, qp->qpn) ? IBV_WC_MW_BIND_ERR
+								  : IBV_WC_SUCCESS;
 }
 
 void mw_forget_qp(struct core *core, uint32_t qpn)
 {
-	list_for_safe(n, &core->windows) {
+	list_for_safe(n, &core->windows)
+	{
 		struct mw *mw = container_of(n, struct mw, node);
 
 		if (mw->mkey.qpn == qpn)

@@ -50,8 +50,7 @@ static uint32_t next_tag(uint32_t rkey)
 	return (rkey & ~0xffu) | ((rkey + 1) & 0xff);
 }
 
-static struct ibv_mw_bind_info part(uint64_t addr, uint64_t length,
-				    unsigned access)
+static struct ibv_mw_bind_info part(uint64_t addr, uint64_t length, unsigned access)
 {
 	return (struct ibv_mw_bind_info){ &mr->ibv, addr, length, access };
 }
@@ -87,10 +86,9 @@ static void a_window_shows_its_part_only(void **state)
 	mw = alloc(IBV_MW_TYPE_1);
 	rkey = mw->ibv.rkey;
 	assert_int_equal(check(rkey, 1, 0x10000, 1, WRITE), MR_INVALID);
-	assert_int_equal(bind(mw, &rkey, part(0x10064, 50, WRITE)),
-			 IBV_WC_SUCCESS);
-	assert_int_equal(mr_check(&core, rkey, pd, 1, 0x10064 + 10, 40, WRITE,
-				  &host), MR_OK);
+	assert_int_equal(bind(mw, &rkey, part(0x10064, 50, WRITE)), IBV_WC_SUCCESS);
+	assert_int_equal(mr_check(&core, rkey, pd, 1, 0x10064 + 10, 40, WRITE, &host),
+			 MR_OK);
 	assert_ptr_equal(host, buf + 100 + 10);
 	assert_int_equal(check(rkey, 1, 0x10064, 51, WRITE), MR_RANGE);
 	assert_int_equal(check(rkey, 1, 0x10063, 1, WRITE), MR_RANGE);
@@ -117,8 +115,8 @@ static void a_region_with_windows_stays(void **state)
 	assert_int_equal(bind(a, &ka, part(0x10000, 20, READ)), 0);
 	assert_int_equal(bind(b, &kb, part(0x10000, 10, READ)), 0);
 	assert_int_equal(mr_dereg(mr), -EBUSY);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  REGION), -EBUSY);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, REGION),
+			 -EBUSY);
 	assert_int_equal(bind(a, &ka, part(0, 0, 0)), IBV_WC_SUCCESS);
 	assert_int_equal(check(ka, 1, 0x10000, 1, READ), MR_INVALID);
 	assert_int_equal(mr_dereg(mr), -EBUSY);
@@ -141,8 +139,7 @@ static void type_2_belongs_to_its_qp(void **state)
 	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_OK);
 	assert_int_equal(check(rkey, QPN + 1, 0x10000, 10, READ), MR_QP);
 	/* Bound once, until it is invalidated. */
-	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)),
-			 IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), IBV_WC_MW_BIND_ERR);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, QPN + 1), -EACCES);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, QPN), 0);
 	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_INVALID);
@@ -195,18 +192,14 @@ static void a_window_is_within_its_region(void **state)
 	begin();
 	mw = alloc(IBV_MW_TYPE_1);
 	rkey = mw->ibv.rkey;
-	assert_int_equal(bind(mw, &rkey, part(0x10000, 1001, READ)),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(bind(mw, &rkey, part(0x10001, 1000, READ)),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(bind(mw, &rkey, part(0xffff, 1, READ)),
-			 IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind(mw, &rkey, part(0x10000, 1001, READ)), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind(mw, &rkey, part(0x10001, 1000, READ)), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind(mw, &rkey, part(0xffff, 1, READ)), IBV_WC_MW_BIND_ERR);
 	assert_int_equal(bind(mw, &rkey, part(0x10001, UINT64_MAX, READ)),
 			 IBV_WC_MW_BIND_ERR);
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 1000, READ)), 0);
 	/* What was refused has changed nothing. */
-	assert_int_equal(bind(mw, &rkey, part(0x10000, 1001, READ)),
-			 IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind(mw, &rkey, part(0x10000, 1001, READ)), IBV_WC_MW_BIND_ERR);
 	assert_int_equal(check(rkey, 0, 0x10000, 1000, READ), MR_OK);
 	mw_dealloc(mw);
 	end();
@@ -225,8 +218,8 @@ static void the_region_must_allow_windows(void **state)
 	begin();
 	assert_int_equal(pd_alloc(&core, NULL, &other), 0);
 	assert_int_equal(mr_reg(pd, buf, 100, 0x10000, 3, &closed), 0);
-	assert_int_equal(mr_reg(pd, buf, 100, 0x10000, IBV_ACCESS_MW_BIND,
-				&read_only), 0);
+	assert_int_equal(mr_reg(pd, buf, 100, 0x10000, IBV_ACCESS_MW_BIND, &read_only),
+			 0);
 	assert_int_equal(mr_reg(other, buf, 100, 0x10000, REGION, &foreign), 0);
 	mw = alloc(IBV_MW_TYPE_1);
 	rkey = mw->ibv.rkey;
@@ -290,8 +283,8 @@ static void keys_and_types_must_fit(void **state)
 	assert_int_equal(mw_bind(&core, one->ibv.rkey, one->ibv.rkey + 0x100,
 				 IBV_MW_TYPE_1, QPN, pd, &info),
 			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(mw_bind(&core, two->ibv.rkey, two->ibv.rkey,
-				 IBV_MW_TYPE_2, QPN, pd, &info),
+	assert_int_equal(mw_bind(&core, two->ibv.rkey, two->ibv.rkey, IBV_MW_TYPE_2, QPN,
+				 pd, &info),
 			 IBV_WC_MW_BIND_ERR);
 	assert_int_equal(mw_bind(&core, mr->ibv.rkey, next_tag(mr->ibv.rkey),
 				 IBV_MW_TYPE_1, QPN, pd, &info),
@@ -320,8 +313,8 @@ static void zero_based_windows_begin_at_zero(void **state)
 	begin();
 	mw = alloc(IBV_MW_TYPE_1);
 	rkey = mw->ibv.rkey;
-	assert_int_equal(bind(mw, &rkey, part(0x10064, 50, READ |
-					      IBV_ACCESS_ZERO_BASED)), 0);
+	assert_int_equal(bind(mw, &rkey, part(0x10064, 50, READ | IBV_ACCESS_ZERO_BASED)),
+			 0);
 	assert_int_equal(mr_check(&core, rkey, pd, 0, 5, 45, READ, &host), MR_OK);
 	assert_ptr_equal(host, buf + 105);
 	assert_int_equal(check(rkey, 0, 5, 46, READ), MR_RANGE);

@@ -26,11 +26,10 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-#define QPN_NONE UINT32_MAX		/* a UD draft without its address */
+#define QPN_NONE UINT32_MAX /* a UD draft without its address */
 
 enum {
-	FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
-		IBV_SEND_INLINE,
+	FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
 };
 
 static int refuse(const struct qp *qp, const char *why)
@@ -93,8 +92,8 @@ static inline void begin_post(struct qp *qp) REQUIRES(qp->lock)
 /* --- the steps ------------------------------------------------------------- */
 
 /* op: opcode's row, or NULL. */
-static int begin(struct qp *qp, const struct wr_op *op, unsigned opcode,
-		 uint64_t wr_id, unsigned flags)
+static int begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t wr_id,
+		 unsigned flags)
 {
 	struct sq *sq = &qp->sq;
 	struct swqe *w;
@@ -246,11 +245,10 @@ static int end(struct qp *qp)
 
 /* --- ibv_post_send --------------------------------------------------------- */
 
-static void set_remote(struct swqe *w, unsigned traits,
-		       const struct ibv_send_wr *wr)
+static void set_remote(struct swqe *w, unsigned traits, const struct ibv_send_wr *wr)
 {
 	if (traits & WR_IMM)
-		w->imm = wr->imm_data;		/* or invalidate_rkey */
+		w->imm = wr->imm_data; /* or invalidate_rkey */
 	if (traits & WR_ATOMIC) {
 		w->remote_addr = wr->wr.atomic.remote_addr;
 		w->rkey = wr->wr.atomic.rkey;

@@ -58,10 +58,16 @@ static void everything_arrives_in_the_queue(void **state)
 	struct swqe *w;
 
 	(void)state;
-	assert_int_equal(post(qp, (struct ibv_send_wr){
-		.wr_id = 7, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = sge,
-		.num_sge = 2, .send_flags = IBV_SEND_FENCE | IBV_SEND_SOLICITED,
-		.imm_data = 0x44, .wr.rdma = { .remote_addr = 99, .rkey = 98 } }), 0);
+	assert_int_equal(post(qp,
+			      (struct ibv_send_wr){
+				      .wr_id = 7,
+				      .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				      .sg_list = sge,
+				      .num_sge = 2,
+				      .send_flags = IBV_SEND_FENCE | IBV_SEND_SOLICITED,
+				      .imm_data = 0x44,
+				      .wr.rdma = { .remote_addr = 99, .rkey = 98 } }),
+			 0);
 	w = last(qp);
 	assert_int_equal(w->wr_id, 7);
 	assert_int_equal(w->opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -74,18 +80,24 @@ static void everything_arrives_in_the_queue(void **state)
 	assert_memory_equal(sq_sges(&qp->sq, qp->sq.head - 1), sge, 2 * sizeof(*sge));
 
 	sge[7] = (struct ibv_sge){ .addr = 8, .length = 8 };
-	assert_int_equal(post(qp, (struct ibv_send_wr){
-		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .sg_list = &sge[7], .num_sge = 1,
-		.wr.atomic = { .remote_addr = 1, .compare_add = 2, .swap = 3,
-			       .rkey = 4 } }), 0);
+	assert_int_equal(post(qp,
+			      (struct ibv_send_wr){ .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+						    .sg_list = &sge[7],
+						    .num_sge = 1,
+						    .wr.atomic = { .remote_addr = 1,
+								   .compare_add = 2,
+								   .swap = 3,
+								   .rkey = 4 } }),
+			 0);
 	w = last(qp);
 	assert_int_equal(w->remote_addr, 1);
 	assert_int_equal(w->atomic.compare_add, 2);
 	assert_int_equal(w->atomic.swap, 3);
 	assert_int_equal(w->rkey, 4);
 
-	assert_int_equal(post(qp, (struct ibv_send_wr){
-		.opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x77 }), 0);
+	assert_int_equal(post(qp, (struct ibv_send_wr){ .opcode = IBV_WR_LOCAL_INV,
+							.invalidate_rkey = 0x77 }),
+			 0);
 	assert_int_equal(last(qp)->imm, 0x77);
 	/* A slot comes around clean. */
 	last(qp)->psn = last(qp)->done = last(qp)->state = 1;
@@ -109,8 +121,10 @@ static void inline_data_is_copied_at_once(void **state)
 		{ .addr = (uintptr_t)a, .length = 30 },
 		{ .addr = (uintptr_t)b, .length = 34 },
 	};
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = s,
-				  .num_sge = 2, .send_flags = IBV_SEND_INLINE };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = s,
+				  .num_sge = 2,
+				  .send_flags = IBV_SEND_INLINE };
 	struct ibv_sge *got;
 
 	(void)state;
@@ -149,10 +163,12 @@ static void hostile_requests_are_refused(void **state)
 {
 	struct fix *f = fix_open(8);
 	struct qp *qp = ready(f, IBV_QPT_RC);
+	/* clang-format off */
 	struct ibv_sge huge[4] = {
 		{ .length = 0x7fffffff }, { .length = 1 },
 		{ .length = UINT32_MAX }, { .length = UINT32_MAX },
 	};
+	/* clang-format on */
 	struct ibv_send_wr ok = { .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1 };
 	struct ibv_send_wr wr;
 
@@ -167,24 +183,24 @@ static void hostile_requests_are_refused(void **state)
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.opcode = IBV_WR_TSO;
 	assert_int_equal(post(qp, wr), -EINVAL);
-	wr = ok, wr.opcode = (enum ibv_wr_opcode)-1;
+	wr = ok, wr.opcode = (enum ibv_wr_opcode) - 1;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.send_flags = 1 << 8;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.sg_list = huge;
-	assert_int_equal(post(qp, wr), 0);		/* 2 GiB - 1 */
+	assert_int_equal(post(qp, wr), 0); /* 2 GiB - 1 */
 	wr.num_sge = 2;
 	assert_int_equal(post(qp, wr), -EINVAL);
-	wr.sg_list = &huge[1];			/* 2^32: must not wrap to 0 */
+	wr.sg_list = &huge[1]; /* 2^32: must not wrap to 0 */
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr.sg_list = huge, wr.num_sge = 4;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-	assert_int_equal(post(qp, wr), -EINVAL);	/* 10 bytes */
+	assert_int_equal(post(qp, wr), -EINVAL); /* 10 bytes */
 	wr.num_sge = 0;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.opcode = IBV_WR_BIND_MW;
-	assert_int_equal(post(qp, wr), -EINVAL);	/* no window */
+	assert_int_equal(post(qp, wr), -EINVAL); /* no window */
 	assert_int_equal(qp_post_send(qp, NULL, NULL), 0);
 	wr = ok, wr.num_sge = -1;
 	assert_int_equal(qp_post_send(qp, &wr, NULL), -EINVAL);
@@ -224,8 +240,10 @@ static void a_datagram_takes_its_address_along(void **state)
 	struct qp *qp = ready(f, IBV_QPT_UD);
 	struct ah *ah = make_ah(f, f->pd), *stranger;
 	struct pd *other;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
-		.wr.ud = { .ah = &ah->ibv, .remote_qpn = 5, .remote_qkey = 6 } };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = &ah->ibv, .remote_qpn = 5, .remote_qkey = 6 }
+	};
 
 	(void)state;
 	assert_int_equal(pd_alloc(&f->core, &f->ibv, &other), 0);
@@ -259,9 +277,12 @@ static void a_window_is_bound_from_its_old_key_to_the_new(void **state)
 	struct fix *f = fix_open(8);
 	struct qp *qp = ready(f, IBV_QPT_RC);
 	struct ibv_mw mw = { .rkey = 0x100, .type = IBV_MW_TYPE_2 };
-	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .num_sge = 1,
-		.sg_list = sge, .bind_mw = { .mw = &mw, .rkey = 0x101,
-					     .bind_info = { .length = 12 } } };
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_BIND_MW,
+		.num_sge = 1,
+		.sg_list = sge,
+		.bind_mw = { .mw = &mw, .rkey = 0x101, .bind_info = { .length = 12 } }
+	};
 
 	(void)state;
 	assert_int_equal(post(qp, wr), 0);
@@ -280,6 +301,7 @@ static void a_chain_is_taken_up_to_the_bad_one(void **state)
 {
 	struct fix *f = fix_open(8);
 	struct qp *qp = ready(f, IBV_QPT_RC);
+	/* clang-format off */
 	struct ibv_send_wr wr[3] = {
 		{ .wr_id = 1, .next = &wr[1], .opcode = IBV_WR_SEND },
 		{ .wr_id = 2, .next = &wr[2], .opcode = IBV_WR_TSO },
@@ -657,6 +679,7 @@ int main(void)
 		cmocka_unit_test(drafts_become_visible_together),
 		cmocka_unit_test(one_error_refuses_the_whole_batch),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 enum {
 	PSN_MASK = 0xffffff,
-	PSN_WINDOW = 1 << 23,		/* half of them: what is older is a duplicate */
+	PSN_WINDOW = 1 << 23, /* half of them: what is older is a duplicate */
 };
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)

@@ -50,7 +50,10 @@ static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
 
 static int check_caps(const struct ibv_qp_init_attr_ex *a)
 {
-	const struct { const char *name; uint32_t value, limit; } want[] = {
+	const struct {
+		const char *name;
+		uint32_t value, limit;
+	} want[] = {
 		{ "max_send_wr", a->cap.max_send_wr, caps.max_qp_wr },
 		{ "max_send_sge", a->cap.max_send_sge, caps.max_sge },
 		{ "max_inline_data", a->cap.max_inline_data, caps.max_inline },
@@ -76,25 +79,23 @@ static int check_extensions(const struct context *ctx,
 {
 	const uint64_t ops = wr_send_ops(wr_type_of(ctx, a->qp_type));
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-		IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
-		IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
-		IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	const uint32_t never = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE |
-		IBV_QP_INIT_ATTR_RX_HASH;
+			       IBV_QP_INIT_ATTR_RX_HASH;
 
 	if (a->comp_mask & ~known)
 		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
 	if (a->comp_mask & never)
-		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask,
-			      known & ~never);
+		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
 		return refuse(-EOPNOTSUPP, "create_flags", a->create_flags, 0);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
 		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
-	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
-	    a->send_ops_flags & ~ops)
-		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags,
-			      ops);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops)
+		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags, ops);
 	return 0;
 }
 
@@ -107,8 +108,7 @@ static int check_objects(const struct ibv_qp_init_attr_ex *a)
 	return -EINVAL;
 }
 
-static int check_init(const struct context *ctx,
-		      const struct ibv_qp_init_attr_ex *a)
+static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
 	int rc;
 
@@ -175,8 +175,10 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 static struct ibv_qp_cap granted(const struct qp *qp)
 {
 	return (struct ibv_qp_cap){
-		.max_send_wr = qp->sq.cap, .max_send_sge = qp->sq.max_sge,
-		.max_recv_wr = qp->rq.cap, .max_recv_sge = qp->rq.max_sge,
+		.max_send_wr = qp->sq.cap,
+		.max_send_sge = qp->sq.max_sge,
+		.max_recv_wr = qp->rq.cap,
+		.max_recv_sge = qp->rq.max_sge,
 		.max_inline_data = qp->sq.max_inline,
 	};
 }
@@ -248,9 +250,13 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
 	qp->init = (struct ibv_qp_init_attr){
-		.qp_context = a->qp_context, .send_cq = a->send_cq,
-		.recv_cq = a->recv_cq, .srq = a->srq, .cap = granted(qp),
-		.qp_type = a->qp_type, .sq_sig_all = a->sq_sig_all,
+		.qp_context = a->qp_context,
+		.send_cq = a->send_cq,
+		.recv_cq = a->recv_cq,
+		.srq = a->srq,
+		.cap = granted(qp),
+		.qp_type = a->qp_type,
+		.sq_sig_all = a->sq_sig_all,
 	};
 }
 

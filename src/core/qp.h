@@ -21,88 +21,96 @@
 
 struct transport;
 
-#define QKEY_OWN 0x80000000u			/* IBTA 10.2.5: the QP's own is sent */
+#define QKEY_OWN 0x80000000u /* IBTA 10.2.5: the QP's own is sent */
 
 struct swqe {
 	uint64_t wr_id;
-	uint32_t length;			/* payload bytes, all SGEs */
+	uint32_t length; /* payload bytes, all SGEs */
 	uint16_t num_sge;
-	uint8_t opcode;				/* enum ibv_wr_opcode */
-	uint8_t flags;				/* enum ibv_send_flags; SIGNALED set
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
 						 * by sq_sig_all too */
-	uint32_t imm;				/* immediate (as it lies), rkey to
+	uint32_t imm;	/* immediate (as it lies), rkey to
 						 * invalidate, or new rkey of a bind */
-	uint32_t rkey;				/* remote; of a bind: the region's */
+	uint32_t rkey;	/* remote; of a bind: the region's */
 	uint64_t remote_addr;
 	union {
-		struct { uint64_t compare_add, swap; } atomic;
-		struct { struct av av; uint32_t qpn, qkey; } ud;
-		struct { uint32_t old_rkey; enum ibv_mw_type type;
-			 struct ibv_mw_bind_info info; } bind;
+		struct {
+			uint64_t compare_add, swap;
+		} atomic;
+		struct {
+			struct av av;
+			uint32_t qpn, qkey;
+		} ud;
+		struct {
+			uint32_t old_rkey;
+			enum ibv_mw_type type;
+			struct ibv_mw_bind_info info;
+		} bind;
 	};
 	/* The transport's, from its first packet on: */
-	uint32_t psn, npkts;			/* PSNs [psn, psn + npkts) */
-	uint32_t done;				/* READ: packets of its answer
+	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
+	uint32_t done;	     /* READ: packets of its answer
 						 * that have arrived */
-	uint8_t state;				/* the transport's own */
+	uint8_t state;	     /* the transport's own */
 };
 
 struct sq {
-	uint32_t size;				/* power of two */
+	uint32_t size; /* power of two */
 	uint32_t cap, max_sge, max_inline;
-	uint32_t head;				/* next to be posted */
-	uint32_t tail;				/* oldest not completed; free-running */
+	uint32_t head; /* next to be posted */
+	uint32_t tail; /* oldest not completed; free-running */
 	/* The poster's, with or without the lock: see core/post.c. */
-	uint32_t draft;				/* behind the last draft; else head */
-	uint32_t room;				/* drafts end here */
-	struct swqe *wqe;			/* [size] */
-	struct ibv_sge *sge;			/* [size * max_sge] */
-	uint8_t *inl;				/* [size * max_inline]; an inline WQE
+	uint32_t draft;	     /* behind the last draft; else head */
+	uint32_t room;	     /* drafts end here */
+	struct swqe *wqe;    /* [size] */
+	struct ibv_sge *sge; /* [size * max_sge] */
+	uint8_t *inl;	     /* [size * max_inline]; an inline WQE
 						 * has one SGE here, lkey unchecked */
 };
 
 struct qp {
 	struct live live;
-	struct ibv_qp_ex ex;			/* an ibv_qp is its head */
+	struct ibv_qp_ex ex; /* an ibv_qp is its head */
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;
 	struct pd *pd;
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq;			/* or NULL */
+	struct srq *srq; /* or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
-	unsigned wr_type;			/* core/wr_op.h: type, or iWARP's */
+	unsigned wr_type; /* core/wr_op.h: type, or iWARP's */
 	bool sig_all;
-	uint64_t send_ops;			/* ibv_wr_*: which were asked for */
+	uint64_t send_ops; /* ibv_wr_*: which were asked for */
 
-	struct lock lock;			/* all that follows */
+	struct lock lock; /* all that follows */
 	enum ibv_qp_state state;
-	struct ibv_qp_attr attr;		/* as set by modify */
-	struct ibv_qp_init_attr init;		/* as created, caps as granted */
-	struct av av;				/* connected: the peer */
-	bool peer_here;				/* ... and it is of this host */
+	struct ibv_qp_attr attr;      /* as set by modify */
+	struct ibv_qp_init_attr init; /* as created, caps as granted */
+	struct av av;		      /* connected: the peer */
+	bool peer_here;		      /* ... and it is of this host */
 	struct sq sq;
-	struct rq rq;				/* unused with an SRQ */
-	bool draining, drained_notify;		/* SQD: event when sent all */
-	bool last_wqe;				/* IBV_EVENT_QP_LAST_WQE_REACHED raised */
-	bool held;				/* qp_pop_recv()ed, not completed */
+	struct rq rq;		       /* unused with an SRQ */
+	bool draining, drained_notify; /* SQD: event when sent all */
+	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	bool held;		       /* qp_pop_recv()ed, not completed */
 	uint64_t held_wr_id;
-	bool building;				/* by ibv_wr_*, in some thread */
-	unsigned posters_waiting;		/* ... for that to end */
+	bool building;		  /* by ibv_wr_*, in some thread */
+	unsigned posters_waiting; /* ... for that to end */
 	struct lock_cond built;
-	int wr_err;				/* ibv_wr_*: first error of the drafts;
+	int wr_err; /* ibv_wr_*: first error of the drafts;
 						 * the builder's */
 
 	const struct transport *transport;
-	void *tp;				/* the transport's state */
+	void *tp; /* the transport's state */
 
-	atomic_bool due;			/* in core->due */
-	struct qp *due_link;			/* next below it in the stack */
-	struct qp *due_next;			/* next in due_take()'s list */
-	struct heap_node timer;			/* under the turn: the engine's */
-	bool planned;				/* likewise: it has a part of the batch */
-	struct list cc_node;			/* ib: waiting for its peer's window */
+	atomic_bool due;	/* in core->due */
+	struct qp *due_link;	/* next below it in the stack */
+	struct qp *due_next;	/* next in due_take()'s list */
+	struct heap_node timer; /* under the turn: the engine's */
+	bool planned;		/* likewise: it has a part of the batch */
+	struct list cc_node;	/* ib: waiting for its peer's window */
 };
 
 struct qp *qp_of(struct ibv_qp *ibv);
@@ -117,8 +125,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 int qp_destroy(struct qp *qp);
 /* All or nothing.  0, -EINVAL, -EOPNOTSUPP, -EIO, or what the transport says.
  * The caller then makes the QP due. */
-int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-	      uint64_t now);
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
 /* Post a chain; *bad is the first that was refused.  0, -EINVAL, -ENOMEM, -EIO.
@@ -143,8 +150,7 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 /* --- for transports; qp->lock is held ------------------------------------- */
 
 /* qp_modify() with the turn held, too. */
-int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   uint64_t now);
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 
 static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
 {
@@ -159,8 +165,7 @@ static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
 /* Complete the oldest work request: a completion if it was signalled or
  * failed.  verr says why (0 on success).  After a failure the transport calls
  * qp_fail().  Where the CQ is full the QP fails in here: look at qp->state. */
-void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr,
-		 uint64_t now);
+void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now);
 
 /* Take the next receive, the QP's own or the SRQ's.  False: none, or the QP
  * does not receive.  A QP holds one at a time, until rq_complete(); one that
@@ -169,8 +174,7 @@ bool qp_pop_recv(struct qp *qp, struct rwqe *out);
 
 /* Complete the one taken with qp_pop_recv().  *cqe: all but wr_id and qp_num.
  * Does nothing if it was flushed meanwhile; may fail the QP (CQ full). */
-void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe,
-		 bool solicited);
+void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited);
 
 /* Move to ERR (SQE for UD and UC send errors, if sq_only) and flush: every
  * posted request completes with WR_FLUSH_ERR.  event: raised too, or -1.

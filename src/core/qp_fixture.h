@@ -28,15 +28,14 @@
 
 enum {
 	FIX_SLOT = 5,
-	TO_INIT_RC = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		     IBV_QP_ACCESS_FLAGS,
+	TO_INIT_RC = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 	TO_INIT_UD = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 	TO_RTR_UC = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 		    IBV_QP_RQ_PSN,
 	TO_RTR_RC = TO_RTR_UC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
 	TO_RTS_UD = IBV_QP_STATE | IBV_QP_SQ_PSN,
-	TO_RTS_RC = TO_RTS_UD | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-		    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+	TO_RTS_RC = TO_RTS_UD | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		    IBV_QP_MAX_QP_RD_ATOMIC,
 };
 
 /* What the fake transport was told, and what it is to answer. */
@@ -74,7 +73,10 @@ static int fake_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 }
 
 static const struct transport fake_transport = {
-	.name = "fake", .open = fake_open, .close = fake_close, .enter = fake_enter,
+	.name = "fake",
+	.open = fake_open,
+	.close = fake_close,
+	.enter = fake_enter,
 };
 
 struct fix {
@@ -89,8 +91,12 @@ struct fix {
 static struct fix *fix_open(int cqe)
 {
 	static const struct netdev net = {
-		.name = "veth0", .ifindex = 7, .mac = { 2, 0, 0, 0, 0, 1 },
-		.mtu = 1500, .running = true, .naddrs = 1,
+		.name = "veth0",
+		.ifindex = 7,
+		.mac = { 2, 0, 0, 0, 0, 1 },
+		.mtu = 1500,
+		.running = true,
+		.naddrs = 1,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, 1 } } },
 	};
 	static const struct identity id = { .fw_ver = "1" };
@@ -129,8 +135,11 @@ static struct ibv_qp_init_attr_ex fix_init(struct fix *f, enum ibv_qp_type type)
 	return (struct ibv_qp_init_attr_ex){
 		.send_cq = (struct ibv_cq *)&f->scq->ex,
 		.recv_cq = (struct ibv_cq *)&f->rcq->ex,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 4,
-			 .max_recv_sge = 4, .max_inline_data = 64 },
+		.cap = { .max_send_wr = 8,
+			 .max_recv_wr = 8,
+			 .max_send_sge = 4,
+			 .max_recv_sge = 4,
+			 .max_inline_data = 64 },
 		.qp_type = type,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = &f->pd->ibv,
@@ -182,7 +191,10 @@ static inline int fix_step(struct qp *qp, enum ibv_qp_state to)
 static inline void fix_bring(struct qp *qp, enum ibv_qp_state to)
 {
 	static const enum ibv_qp_state way[] = {
-		IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD,
+		IBV_QPS_INIT,
+		IBV_QPS_RTR,
+		IBV_QPS_RTS,
+		IBV_QPS_SQD,
 	};
 
 	for (size_t i = 0; i < 4 && qp->state != to; i++)
@@ -219,8 +231,10 @@ static inline struct ibv_wc fix_wc(struct cq *cq, uint64_t wr_id,
 
 static inline int fix_send(struct qp *qp, uint64_t wr_id, unsigned flags)
 {
-	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_SEND,
-				  .send_flags = flags }, *bad = NULL;
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = flags },
+			   *bad = NULL;
 
 	return qp_post_send(qp, &wr, &bad);
 }

@@ -15,6 +15,7 @@
 #include "sys/log.h"
 
 /* Which members of ibv_qp_attr a mask bit means. */
+/* clang-format off */
 static const struct field { int bit; size_t at, size; } fields[] = {
 #define F(bit, member) { IBV_QP_##bit, offsetof(struct ibv_qp_attr, member), \
 			 sizeof(((struct ibv_qp_attr *)0)->member) },
@@ -37,16 +38,15 @@ static const struct field { int bit; size_t at, size; } fields[] = {
 	F(DEST_QPN, dest_qp_num)
 #undef F
 };
+/* clang-format on */
 
-static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from,
-			int mask)
+static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		const struct field *f = &fields[i];
 
 		if (mask & f->bit)
-			memcpy((char *)to + f->at, (const char *)from + f->at,
-			       f->size);
+			memcpy((char *)to + f->at, (const char *)from + f->at, f->size);
 	}
 }
 
@@ -56,13 +56,14 @@ enum { PSN_MASK = 0xffffff };
 
 static int refuse(const struct qp *qp, const char *what, uint32_t value)
 {
-	log_info("qp 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what,
-		 value, value);
+	log_info("qp 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what, value,
+		 value);
 	return -EINVAL;
 }
 
 static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
 {
+	/* clang-format off */
 	const struct { int bit; const char *name; uint32_t value, min, max; } v[] = {
 		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
 		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, PKEY_TABLE - 1 },
@@ -76,6 +77,7 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic",
 		  a->max_dest_rd_atomic, 0, caps.max_rd_atomic },
 	};
+	/* clang-format on */
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max))
@@ -117,7 +119,7 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->av, 0, sizeof(qp->av));
 	qp_set_state(qp, IBV_QPS_RESET);
-	qp->transport->enter(qp, from, now);	/* cannot be refused */
+	qp->transport->enter(qp, from, now); /* cannot be refused */
 	cq_forget(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
 		cq_forget(qp->recv_cq, qp->qpn);
@@ -140,8 +142,8 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		qp->av = *av;
 	if (to == IBV_QPS_SQD && from != IBV_QPS_SQD) {
 		qp->draining = true;
-		qp->drained_notify = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
-				     attr->en_sqd_async_notify;
+		qp->drained_notify =
+			mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
 		if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
 			qp->attr.en_sqd_async_notify = 0;
 	}
@@ -157,8 +159,7 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return rc;
 }
 
-int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   uint64_t now)
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -167,13 +168,15 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	if (qp->ctx->dead)
 		return -EIO;
-	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask) :
-					qp_check_modify(qp->type, from, to, mask);
+	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask)
+				      : qp_check_modify(qp->type, from, to, mask);
 	if (rc) {
-		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x%s",
-			 qp->qpn, (int)from, (int)to, (unsigned)mask,
-			 device_is_iwarp(qp->dev) && from == IBV_QPS_INIT ?
-			 ": an iWARP QP is connected by rdma_cm alone (perftest: -R)" : "");
+		log_info(
+			"qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x%s",
+			qp->qpn, (int)from, (int)to, (unsigned)mask,
+			device_is_iwarp(qp->dev) && from == IBV_QPS_INIT
+				? ": an iWARP QP is connected by rdma_cm alone (perftest: -R)"
+				: "");
 		return rc;
 	}
 	rc = check_values(qp, attr, mask);
@@ -187,15 +190,14 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	}
 	if (to == IBV_QPS_ERR) {
 		qp_set_state(qp, to);
-		qp->transport->enter(qp, from, now);	/* cannot be refused */
+		qp->transport->enter(qp, from, now); /* cannot be refused */
 		qp_flush(qp, now);
 		return 0;
 	}
 	return advance(qp, attr, mask, &av, now);
 }
 
-int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-	      uint64_t now)
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	int rc;
 

@@ -137,8 +137,7 @@ static void every_value_is_checked_and_nothing_changes(void **state)
 	a = good, a.cur_qp_state = IBV_QPS_RTS;
 	assert_int_equal(modify(qp, a, TO_RTS_RC | IBV_QP_CUR_STATE), -EINVAL);
 	a = good, a.path_mig_state = IBV_MIG_ARMED;
-	assert_int_equal(modify(qp, a, TO_RTS_RC | IBV_QP_PATH_MIG_STATE),
-			 -EOPNOTSUPP);
+	assert_int_equal(modify(qp, a, TO_RTS_RC | IBV_QP_PATH_MIG_STATE), -EOPNOTSUPP);
 	a = query(qp);
 	assert_memory_equal(&a, &before, sizeof(a));
 	a = good, a.cur_qp_state = IBV_QPS_RTR;
@@ -155,7 +154,7 @@ static void states_out_of_order_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(modify(qp, a, TO_RTS_RC), -EINVAL);
-	a.qp_state = (enum ibv_qp_state)-1;
+	a.qp_state = (enum ibv_qp_state) - 1;
 	assert_int_equal(modify(qp, a, IBV_QP_STATE), -EINVAL);
 	assert_int_equal(modify(qp, a, -1), -EINVAL);
 	a.qp_state = IBV_QPS_ERR;
@@ -228,7 +227,7 @@ static void reset_forgets_everything(void **state)
 	assert_int_equal(qp->av.dgid[15], 0);
 	fix_bring(qp, IBV_QPS_INIT);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
-	assert_int_equal(query(qp).dest_qp_num, 0);	/* of its life before */
+	assert_int_equal(query(qp).dest_qp_num, 0); /* of its life before */
 	assert_int_equal(fix_step(qp, IBV_QPS_RESET), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	lock_take(&qp->lock);
@@ -269,11 +268,11 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_int_equal(modify(qp, a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	assert_true(query(qp).sq_draining);
 	assert_true(query(qp).en_sqd_async_notify);
-	assert_int_equal(fix_send(qp, 1, 0), 0);	/* waits for RTS */
+	assert_int_equal(fix_send(qp, 1, 0), 0); /* waits for RTS */
 	assert_int_equal(fix_event(f, &qp->ex), -1);
 	a.timeout = 20;
 	assert_int_equal(modify(qp, a, IBV_QP_TIMEOUT), 0);
-	assert_true(query(qp).sq_draining);		/* still */
+	assert_true(query(qp).sq_draining); /* still */
 	lock_take(&qp->lock);
 	qp_drained(qp);
 	qp_drained(qp);

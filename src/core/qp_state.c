@@ -30,6 +30,7 @@
 #define MIG    IBV_QP_PATH_MIG_STATE
 #define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
 
+/* clang-format off */
 static const struct arrow {
 	enum ibv_qp_type type;
 	enum ibv_qp_state from, to;
@@ -67,9 +68,11 @@ static const struct arrow {
 	A(UD, SQE,   RTS,  0,                               CUR|QKEY)
 #undef A
 };
+/* clang-format on */
 
 /* iWARP: SQD is RDMAP's closing.  There is no way to RTR, and none to RTS but
  * with a connection: the transport says no. */
+/* clang-format off */
 static const struct arrow iwarp_arrows[] = {
 #define A(type, from, to, required, optional) \
 	{ IBV_QPT_##type, IBV_QPS_##from, IBV_QPS_##to, required, optional },
@@ -82,10 +85,10 @@ static const struct arrow iwarp_arrows[] = {
 	A(RC, SQD,   SQD,  0,      CUR|ACCESS)
 #undef A
 };
+/* clang-format on */
 
-static const struct arrow *find(const struct arrow *v, size_t n,
-				enum ibv_qp_type type, enum ibv_qp_state from,
-				enum ibv_qp_state to)
+static const struct arrow *find(const struct arrow *v, size_t n, enum ibv_qp_type type,
+				enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	for (size_t i = 0; i < n; i++)
 		if (v[i].type == type && v[i].from == from && v[i].to == to)
@@ -109,8 +112,8 @@ static int check(const struct arrow *v, size_t n, enum ibv_qp_type type,
 	return 0;
 }
 
-int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
-		    enum ibv_qp_state to, int mask)
+int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		    int mask)
 {
 	return check(arrows, sizeof(arrows) / sizeof(arrows[0]), type, from, to, mask);
 }
@@ -126,14 +129,20 @@ int qp_check_modify_iwarp(enum ibv_qp_state from, enum ibv_qp_state to, int mask
 static int level(enum ibv_qp_state state)
 {
 	switch (state) {
-	case IBV_QPS_RESET: return 0;
-	case IBV_QPS_INIT: return 1;
-	case IBV_QPS_RTR: return 2;
+	case IBV_QPS_RESET:
+		return 0;
+	case IBV_QPS_INIT:
+		return 1;
+	case IBV_QPS_RTR:
+		return 2;
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQE:
-	case IBV_QPS_ERR: return 3;
-	case IBV_QPS_SQD: return 4;
-	case IBV_QPS_UNKNOWN: return -1;
+	case IBV_QPS_ERR:
+		return 3;
+	case IBV_QPS_SQD:
+		return 4;
+	case IBV_QPS_UNKNOWN:
+		return -1;
 	}
 	return -1;
 }

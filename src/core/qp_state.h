@@ -8,8 +8,8 @@
 /* May a QP of type move from one state to another with the attributes in mask
  * (enum ibv_qp_attr_mask, IBV_QP_STATE aside)?  Returns 0, or -EINVAL: no such
  * transition, an attribute missing, or one that it does not take. */
-int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from,
-		    enum ibv_qp_state to, int mask);
+int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		    int mask);
 
 /* The same for RC of an iWARP device, whose states are those of RFC 5040's
  * verbs: there is no address, and RTR and RTS are the connection's to reach. */

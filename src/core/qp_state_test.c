@@ -16,11 +16,14 @@ static void an_arrow_needs_all_it_requires_and_takes_no_more(void **state)
 {
 	(void)state;
 	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 IBV_QP_STATE | TO_INIT), 0);
+					 IBV_QP_STATE | TO_INIT),
+			 0);
 	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 TO_INIT & ~IBV_QP_PORT), -EINVAL);
+					 TO_INIT & ~IBV_QP_PORT),
+			 -EINVAL);
 	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 TO_INIT | IBV_QP_QKEY), -EINVAL);
+					 TO_INIT | IBV_QP_QKEY),
+			 -EINVAL);
 	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RTS, 0),
 			 -EINVAL);
 	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_SQE, IBV_QPS_RTS, 0),
@@ -35,9 +38,11 @@ static void reset_and_err_are_always_in_reach(void **state)
 		enum ibv_qp_state from = (enum ibv_qp_state)s;
 
 		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_RESET,
-						 IBV_QP_STATE), 0);
+						 IBV_QP_STATE),
+				 0);
 		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_RESET,
-						 IBV_QP_STATE | IBV_QP_QKEY), -EINVAL);
+						 IBV_QP_STATE | IBV_QP_QKEY),
+				 -EINVAL);
 		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_ERR,
 						 IBV_QP_STATE),
 				 s == IBV_QPS_RESET ? -EINVAL : 0);
@@ -60,13 +65,16 @@ static void what_no_arrow_allows_is_refused(void **state)
 			assert_int_equal(qp_check_modify(types[t], st, IBV_QPS_SQE, 0),
 					 -EINVAL);
 		}
+		assert_int_equal(qp_check_modify(types[t], IBV_QPS_RTS, IBV_QPS_UNKNOWN,
+						 0),
+				 -EINVAL);
 		assert_int_equal(qp_check_modify(types[t], IBV_QPS_RTS,
-						 IBV_QPS_UNKNOWN, 0), -EINVAL);
-		assert_int_equal(qp_check_modify(types[t], IBV_QPS_RTS,
-						 (enum ibv_qp_state)99, 0), -EINVAL);
+						 (enum ibv_qp_state)99, 0),
+				 -EINVAL);
 	}
-	assert_int_equal(qp_check_modify(IBV_QPT_RAW_PACKET, IBV_QPS_RESET,
-					 IBV_QPS_INIT, IBV_QP_PORT), -EINVAL);
+	assert_int_equal(qp_check_modify(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT,
+					 IBV_QP_PORT),
+			 -EINVAL);
 }
 
 static void iwarp_has_arrows_of_its_own(void **state)
@@ -77,14 +85,16 @@ static void iwarp_has_arrows_of_its_own(void **state)
 	(void)state;
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT, 0), 0);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT,
-			 IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
+					       IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+						       IBV_QP_ACCESS_FLAGS),
+			 0);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, 0), -EINVAL);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, rtr), -EINVAL);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_RTS, 0), -EINVAL);
 	/* Whether there is a connection, the transport says. */
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS, 0), 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS,
-					       IBV_QP_SQ_PSN), -EINVAL);
+	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS, IBV_QP_SQ_PSN),
+			 -EINVAL);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQD, 0), 0);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_SQD, IBV_QPS_RTS, 0), -EINVAL);
 	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQE, 0), -EINVAL);

@@ -51,7 +51,7 @@ static void its_public_face_is_filled(void **state)
 	assert_int_equal(qpn >> QPN_INDEX_BITS, FIX_SLOT);
 	assert_in_range(qpn & (QPN_INDICES - 1), QPN_FIRST, QPN_INDICES - 1);
 	assert_ptr_equal(qp_find(&f->core, qp->qpn), qp);
-	assert_null(qp_find(&f->core, 2));		/* another slot's */
+	assert_null(qp_find(&f->core, 2)); /* another slot's */
 	assert_null(qp_find(&f->core, qp->qpn + 1));
 	assert_null(qp_find(&f->core, UINT32_MAX));
 	assert_int_equal(pd_free(f->pd), -EBUSY);
@@ -71,8 +71,10 @@ static void sizes_are_raised_and_returned(void **state)
 	struct qp *qp;
 
 	(void)state;
-	a.cap = (struct ibv_qp_cap){ .max_send_wr = 100, .max_recv_wr = 3,
-				     .max_send_sge = 5, .max_inline_data = 77 };
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = 100,
+				     .max_recv_wr = 3,
+				     .max_send_sge = 5,
+				     .max_inline_data = 77 };
 	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	assert_int_equal(a.cap.max_send_wr, 128);
 	assert_int_equal(a.cap.max_recv_wr, 4);
@@ -82,8 +84,10 @@ static void sizes_are_raised_and_returned(void **state)
 	assert_int_equal(qp_destroy(qp), 0);
 
 	a.cap = (struct ibv_qp_cap){ .max_send_wr = caps.max_qp_wr,
-		.max_recv_wr = caps.max_qp_wr, .max_send_sge = caps.max_sge,
-		.max_recv_sge = caps.max_sge, .max_inline_data = caps.max_inline };
+				     .max_recv_wr = caps.max_qp_wr,
+				     .max_send_sge = caps.max_sge,
+				     .max_recv_sge = caps.max_sge,
+				     .max_inline_data = caps.max_inline };
 	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), 0);
 	assert_int_equal(a.cap.max_send_wr, caps.max_qp_wr);
 	assert_int_equal(qp_destroy(qp), 0);
@@ -135,7 +139,7 @@ static void what_is_not_supported_is_said_so(void **state)
 	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = IBV_QP_EX_WITH_SEND;
 	assert_int_equal(create(f, a), 0);
-	a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ;	/* on UD */
+	a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ; /* on UD */
 	assert_int_equal(create(f, a), -EOPNOTSUPP);
 	fix_close(f);
 }
@@ -169,7 +173,7 @@ static void a_transport_that_refuses_leaves_nothing_behind(void **state)
 	assert_int_equal(fake.closed, 0);
 	assert_int_equal(f->core.qp_count, 0);
 	fake.open_rc = 0;
-	fix_close(f);			/* no users are left */
+	fix_close(f); /* no users are left */
 }
 
 static uint32_t make_and_break(struct fix *f)
@@ -275,7 +279,7 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_null(heap_top(&timers));
 	assert_ptr_equal(due_take(&f->core), other);
-	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);		/* 1 is forgotten */
+	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR); /* 1 is forgotten */
 	assert_true(cq_empty(f->scq));
 	assert_int_equal(fix_event(f, NULL), -1);
 	assert_int_equal(qp_destroy(other), 0);
@@ -298,19 +302,19 @@ static void a_qp_at_rest_costs_little(void **state)
 	assert_non_null(statm);
 	setvbuf(statm, NULL, _IONBF, 0);
 	assert_int_equal(fscanf(statm, "%*d %ld", &before), 1);
-	a.cap = (struct ibv_qp_cap){ .max_send_wr = 128, .max_recv_wr = 512,
-				     .max_send_sge = 1, .max_recv_sge = 1 };
+	a.cap = (struct ibv_qp_cap){ .max_send_wr = 128,
+				     .max_recv_wr = 512,
+				     .max_send_sge = 1,
+				     .max_recv_sge = 1 };
 	for (int i = 0; i < MANY; i++) {
 		struct ibv_qp_init_attr_ex each = a;
 
-		assert_int_equal(qp_create(&f->ctx, &each, &fake_transport,
-					   &qp[i]), 0);
+		assert_int_equal(qp_create(&f->ctx, &each, &fake_transport, &qp[i]), 0);
 	}
 	rewind(statm);
 	assert_int_equal(fscanf(statm, "%*d %ld", &after), 1);
 	fclose(statm);
-	print_message("%ld bytes of RSS for each QP\n",
-		      (after - before) * page / MANY);
+	print_message("%ld bytes of RSS for each QP\n", (after - before) * page / MANY);
 	if (!SANITIZED)
 		assert_true((after - before) * page / MANY < 16 << 10);
 	for (int i = 0; i < MANY; i++)

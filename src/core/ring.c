@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MAP_FROM = 4096 };		/* smaller ones share pages */
+enum { MAP_FROM = 4096 }; /* smaller ones share pages */
 
 void *ring_alloc(size_t n, size_t size)
 {
@@ -14,8 +14,8 @@ void *ring_alloc(size_t n, size_t size)
 
 	if (n * size < MAP_FROM)
 		return calloc(n, size);
-	ring = mmap(NULL, n * size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ring = mmap(NULL, n * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		    -1, 0);
 	return ring == MAP_FAILED ? NULL : ring;
 }
 

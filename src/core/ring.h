@@ -8,6 +8,6 @@
 
 /* n times size bytes, or NULL.  The product is small: callers check caps. */
 void *ring_alloc(size_t n, size_t size);
-void ring_free(void *ring, size_t n, size_t size);	/* ring may be NULL */
+void ring_free(void *ring, size_t n, size_t size); /* ring may be NULL */
 
 #endif

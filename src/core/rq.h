@@ -19,24 +19,27 @@ enum { SGE_MAX = 32 };
 /* A receive taken off its queue: what a message is scattered into. */
 struct rwqe {
 	uint64_t wr_id;
-	uint64_t length;			/* of all SGEs */
+	uint64_t length; /* of all SGEs */
 	unsigned num_sge;
 	struct ibv_sge sge[SGE_MAX];
 };
 
 struct rq {
-	uint32_t size;				/* power of two */
+	uint32_t size; /* power of two */
 	uint32_t cap, max_sge;
-	uint32_t head, tail;			/* next in, next out; free-running */
-	struct rwqe_head { uint64_t wr_id; uint32_t num_sge; } *wqe;
-	struct ibv_sge *sge;			/* [size * max_sge] */
+	uint32_t head, tail; /* next in, next out; free-running */
+	struct rwqe_head {
+		uint64_t wr_id;
+		uint32_t num_sge;
+	} * wqe;
+	struct ibv_sge *sge; /* [size * max_sge] */
 };
 
 /* At least max_wr entries (none if 0) of at least max_sge SGEs: rq->cap and
  * rq->max_sge say how many.  0, -EINVAL, -ENOMEM. */
 int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
-int rq_post(struct rq *rq, const struct ibv_recv_wr *wr);  /* -ENOMEM, -EINVAL */
+int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
 struct srq {
@@ -45,10 +48,10 @@ struct srq {
 	struct core *core;
 	struct context *ctx;
 	struct pd *pd;
-	struct lock lock;			/* after qp->lock, before cq->lock */
+	struct lock lock; /* after qp->lock, before cq->lock */
 	struct rq rq;
-	uint32_t limit;				/* 0: not armed */
-	uint32_t num;				/* slot (10) | number (14) */
+	uint32_t limit; /* 0: not armed */
+	uint32_t num;	/* slot (10) | number (14) */
 	_Atomic unsigned users;
 	struct list node;
 };
@@ -57,7 +60,7 @@ struct srq *srq_of(struct ibv_srq *ibv);
 /* attr is raised to what was granted; srq_limit is not looked at. */
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out);
-int srq_destroy(struct srq *srq);		/* waits for acks; 0 or -EBUSY */
+int srq_destroy(struct srq *srq); /* waits for acks; 0 or -EBUSY */
 /* MAX_WR resizes (-EINVAL below what is posted or the limit; attr says what
  * was granted), LIMIT arms the limit event once. */
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask);

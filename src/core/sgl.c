@@ -10,16 +10,14 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
-static void refused(const struct qp *qp, const struct ibv_sge *sge,
-		    enum mr_why why)
+static void refused(const struct qp *qp, const struct ibv_sge *sge, enum mr_why why)
 {
-	log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: %s",
-		 qp->qpn, sge->lkey, sge->length,
-		 (unsigned long long)sge->addr, mr_why_str(why));
+	log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: %s", qp->qpn, sge->lkey,
+		 sge->length, (unsigned long long)sge->addr, mr_why_str(why));
 }
 
-static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n,
-			int access, struct span *out)
+static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n, int access,
+			struct span *out)
 {
 	out->n = 0;
 	for (unsigned i = 0; i < n; i++) {
@@ -28,8 +26,8 @@ static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n,
 
 		if (sge[i].length == 0)
 			continue;
-		why = mr_check(qp->core, sge[i].lkey, qp->pd, qp->qpn,
-			       sge[i].addr, sge[i].length, access, &host);
+		why = mr_check(qp->core, sge[i].lkey, qp->pd, qp->qpn, sge[i].addr,
+			       sge[i].length, access, &host);
 		if (why != MR_OK) {
 			refused(qp, &sge[i], why);
 			return -EACCES;
@@ -51,8 +49,7 @@ int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out)
 	return 0;
 }
 
-unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
-		  struct iovec *iov)
+unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov)
 {
 	unsigned i = 0, n = 0;
 
@@ -69,7 +66,11 @@ unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
 	return n;
 }
 
-struct copy { uint8_t *dst; const struct iovec *iov; unsigned n; };
+struct copy {
+	uint8_t *dst;
+	const struct iovec *iov;
+	unsigned n;
+};
 
 static void do_copy(void *arg)
 {
@@ -90,8 +91,8 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 	return guard_call(do_copy, &c);
 }
 
-int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
-	    unsigned n, uint64_t off, const void *data, uint32_t len)
+int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
+	    uint64_t off, const void *data, uint32_t len)
 {
 	const uint8_t *from = data;
 
@@ -107,17 +108,17 @@ int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 		take = sge[i].length - (uint32_t)off;
 		if (take > len)
 			take = len;
-		why = mr_check(qp->core, sge[i].lkey, pd, qp->qpn,
-			       sge[i].addr + off, take, IBV_ACCESS_LOCAL_WRITE,
-			       &host);
+		why = mr_check(qp->core, sge[i].lkey, pd, qp->qpn, sge[i].addr + off,
+			       take, IBV_ACCESS_LOCAL_WRITE, &host);
 		if (why != MR_OK) {
 			refused(qp, &sge[i], why);
 			return -EACCES;
 		}
 		if (mr_write(qp->core, sge[i].lkey, host, from, take) != 0) {
 			log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: "
-				 "memory is no longer mapped", qp->qpn, sge[i].lkey,
-				 take, (unsigned long long)(sge[i].addr + off));
+				 "memory is no longer mapped",
+				 qp->qpn, sge[i].lkey, take,
+				 (unsigned long long)(sge[i].addr + off));
 			return -EFAULT;
 		}
 		from += take;
@@ -130,14 +131,13 @@ int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 enum mr_why request_check(struct qp *qp, uint32_t psn, uint32_t rkey, uint64_t va,
 			  uint64_t len, int access, uint8_t **host)
 {
-	enum mr_why why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len,
-				   access, host);
+	enum mr_why why =
+		mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host);
 
 	if (why != MR_OK)
 		log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, is refused: "
 			 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s",
 			 qp->qpn, qp->attr.dest_qp_num, psn, (unsigned long long)len,
-			 (unsigned long long)va, rkey, (unsigned)access,
-			 mr_why_str(why));
+			 (unsigned long long)va, rkey, (unsigned)access, mr_why_str(why));
 	return why;
 }

@@ -18,7 +18,10 @@ struct qp;
 /* An SGE list whose keys were checked: good until the turn ends. */
 struct span {
 	unsigned n;
-	struct piece { uint8_t *host; uint32_t len; } v[SGE_MAX];
+	struct piece {
+		uint8_t *host;
+		uint32_t len;
+	} v[SGE_MAX];
 };
 
 /* Resolve a work request's SGEs; access: 0 or IBV_ACCESS_LOCAL_WRITE.  0, or
@@ -26,20 +29,19 @@ struct span {
 int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
 
 /* Up to max pieces that hold [off, off + len).  Returns how many. */
-unsigned span_iov(const struct span *s, uint32_t off, uint32_t len,
-		  struct iovec *iov);
+unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov);
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
 
 /* Put len bytes at offset off of an SGE list.  0, -EACCES, -EFAULT. */
-int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
-	    unsigned n, uint64_t off, const void *data, uint32_t len);
+int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
+	    uint64_t off, const void *data, uint32_t len);
 
 /* What the connected peer asks for, in its request with this PSN: mr_check(), and
  * a line in the log if it may not. */
 enum mr_why request_check(struct qp *qp, uint32_t psn, uint32_t rkey, uint64_t va,
 			  uint64_t len, int access, uint8_t **host);
 
-static inline enum verr verr_of(int rc)		/* of the calls above */
+static inline enum verr verr_of(int rc) /* of the calls above */
 {
 	return rc == -EFAULT ? VERR_LOCAL_FAULT : VERR_LOCAL_KEY;
 }

@@ -21,9 +21,8 @@ static uint32_t min32(uint32_t a, uint32_t b)
 
 static bool number_taken(const struct core *core, uint32_t num)
 {
-	list_for(n, &core->srqs)
-		if (container_of(n, struct srq, node)->num == num)
-			return true;
+	list_for(n, &core->srqs) if (container_of(n, struct srq, node)->num ==
+				     num) return true;
 	return false;
 }
 
@@ -32,8 +31,7 @@ static int add(struct core *core, struct srq *srq)
 {
 	uint32_t count = 0, num;
 
-	list_for(n, &core->srqs)
-		count++;
+	list_for(n, &core->srqs) count++;
 	if (count >= caps.max_srq || count >= QPN_INDICES)
 		return -ENOMEM;
 	do {
@@ -50,8 +48,7 @@ static int check_attr(const struct ibv_srq_attr *attr)
 	if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr ||
 	    attr->max_sge > caps.max_srq_sge) {
 		log_info("create_srq refused: %u entries of %u SGEs (limits %u, %u)",
-			 attr->max_wr, attr->max_sge, caps.max_srq_wr,
-			 caps.max_srq_sge);
+			 attr->max_wr, attr->max_sge, caps.max_srq_wr, caps.max_srq_sge);
 		return -EINVAL;
 	}
 	return 0;
@@ -140,7 +137,8 @@ static void move(struct rq *to, struct rq *from)
 
 	while (rq_pop(from, &w)) {
 		struct ibv_recv_wr wr = {
-			.wr_id = w.wr_id, .sg_list = w.sge,
+			.wr_id = w.wr_id,
+			.sg_list = w.sge,
 			.num_sge = (int)w.num_sge,
 		};
 
@@ -176,8 +174,7 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq->rq.cap;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
 	if (limit > cap || srq->rq.head - srq->rq.tail > cap) {
-		rc = refuse_modify(srq, "limit or what is posted is above max_wr,",
-				   cap);
+		rc = refuse_modify(srq, "limit or what is posted is above max_wr,", cap);
 		old = bigger;
 		goto unlock;
 	}
@@ -220,9 +217,10 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	}
 	lock_give(&srq->lock);
 	if (rc)
-		log_info("srq %u: post refused: %s", srq->num, rc == -ENOMEM ?
-			 "it is full" : rc == -EIO ? "its device is lost" :
-			 "num_sge above max_sge, or no list");
+		log_info("srq %u: post refused: %s", srq->num,
+			 rc == -ENOMEM ? "it is full"
+			 : rc == -EIO  ? "its device is lost"
+				       : "num_sge above max_sge, or no list");
 	if (rc && bad)
 		*bad = wr;
 	return rc;
@@ -235,7 +233,7 @@ bool srq_pop(struct srq *srq, struct rwqe *out)
 	lock_take(&srq->lock);
 	got = rq_pop(&srq->rq, out);
 	if (got && srq->rq.head - srq->rq.tail < srq->limit) {
-		srq->limit = 0;		/* IBTA 10.2.9.1: once each time armed */
+		srq->limit = 0; /* IBTA 10.2.9.1: once each time armed */
 		async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
 	}
 	lock_give(&srq->lock);

@@ -4,7 +4,8 @@
 static struct srq *make(struct fix *f, uint32_t max_wr, uint32_t max_sge)
 {
 	struct ibv_srq_init_attr a = {
-		.srq_context = f, .attr = { .max_wr = max_wr, .max_sge = max_sge },
+		.srq_context = f,
+		.attr = { .max_wr = max_wr, .max_sge = max_sge },
 	};
 	struct srq *srq;
 
@@ -61,6 +62,7 @@ static void a_chain_is_taken_up_to_the_bad_one(void **state)
 {
 	struct fix *f = fix_open(8);
 	struct srq *srq = make(f, 4, 1);
+	/* clang-format off */
 	struct ibv_recv_wr wr[3] = {
 		{ .wr_id = 1, .next = &wr[1] },
 		{ .wr_id = 2, .next = &wr[2], .num_sge = -1 },
@@ -172,6 +174,7 @@ int main(void)
 		cmocka_unit_test(resizing_keeps_what_is_posted),
 		cmocka_unit_test(it_stays_while_a_qp_uses_it),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,10 @@ static inline void test_add_addr(struct netdev *net, const char *ip16)
 static inline struct netdev test_netdev(void)
 {
 	struct netdev net = {
-		.name = "eth7", .ifindex = 7, .mtu = 1500, .running = true,
+		.name = "eth7",
+		.ifindex = 7,
+		.mtu = 1500,
+		.running = true,
 		.mac = { 0x02, 0x11, 0x22, 0x33, 0x44, 0x55 },
 	};
 

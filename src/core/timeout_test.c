@@ -14,12 +14,14 @@
 /* Milliseconds, as ibv_modify_qp(3) and its rdma-core header list them. */
 static void the_rnr_timer_is_the_published_table(void **state)
 {
+	/* clang-format off */
 	static const double ms[32] = {
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24,
 		0.32, 0.48, 0.64, 0.96, 1.28, 1.92, 2.56, 3.84, 5.12, 7.68,
 		10.24, 15.36, 20.48, 30.72, 40.96, 61.44, 81.92, 122.88,
 		163.84, 245.76, 327.68, 491.52,
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (unsigned i = 0; i < 32; i++) {
@@ -39,7 +41,8 @@ static void the_ack_timeout(void **state)
 	assert_true(ack_timeout_ns(&qp) == 0);
 	for (uint8_t i = 1; i < 32; i++) {
 		qp.attr.timeout = i;
-		assert_true(ack_timeout_ns(&qp) == (i < 10 ? 4000000 : UINT64_C(4096) << i));
+		assert_true(ack_timeout_ns(&qp) ==
+			    (i < 10 ? 4000000 : UINT64_C(4096) << i));
 	}
 }
 
@@ -49,7 +52,7 @@ static void silence_is_what_was_heard(void **state)
 
 	(void)state;
 	assert_false(silent_until(&core, 10, 9));
-	assert_true(silent_until(&core, 10, 10));	/* nobody takes input in */
+	assert_true(silent_until(&core, 10, 10)); /* nobody takes input in */
 	assert_false(silent_until(&core, NEVER, 10));
 	core.heard = 9;
 	assert_false(silent_until(&core, 11, 10));

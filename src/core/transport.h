@@ -16,13 +16,13 @@ struct qp;
 struct batch;
 
 struct transport {
-	const char *name;			/* "ib", "iwarp", "local" */
-	int  (*open)(struct qp *qp);		/* make qp->tp, in RESET */
+	const char *name;	    /* "ib", "iwarp", "local" */
+	int (*open)(struct qp *qp); /* make qp->tp, in RESET */
 	void (*close)(struct qp *qp);
 	/* The QP has entered qp->state, checked by qp_check_modify(), and
 	 * qp->attr holds what was set.  Called for every modify, also for
 	 * RTS -> RTS; from RESET the transport forgets everything. */
-	int  (*enter)(struct qp *qp, enum ibv_qp_state from, uint64_t now);
+	int (*enter)(struct qp *qp, enum ibv_qp_state from, uint64_t now);
 	/* NULL of a transport of bytes: the engine asks it in its own terms
 	 * (iwarp/iwarp.h).
 	 * Append what may be sent now to b, until b or the QP's share of it is

@@ -9,7 +9,9 @@ enum verr {
 #undef VERR
 };
 
-struct verr_text { const char *name, *what, *todo; };
+struct verr_text {
+	const char *name, *what, *todo;
+};
 
 /* NULL for a code that is not in the table. */
 const struct verr_text *verr_text(unsigned code);

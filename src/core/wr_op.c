@@ -8,8 +8,9 @@
 #define RC (1u << IBV_QPT_RC)
 #define UC (1u << IBV_QPT_UC)
 #define UD (1u << IBV_QPT_UD)
-#define IW (1u << WR_TYPE_IWARP)	/* RFC 5040, 7306: no SEND with immediate */
+#define IW (1u << WR_TYPE_IWARP) /* RFC 5040, 7306: no SEND with immediate */
 
+/* clang-format off */
 static const struct wr_op ops[] = {
 #define OP(name, types, traits, wc) \
 	[IBV_WR_##name] = { #name, types, traits, IBV_QP_EX_WITH_##name, IBV_WC_##wc },
@@ -26,6 +27,7 @@ static const struct wr_op ops[] = {
 	OP(BIND_MW,             RC|UC|IW,    WR_BIND,                           BIND_MW)
 #undef OP
 };
+/* clang-format on */
 
 const struct wr_op *wr_op(unsigned opcode)
 {

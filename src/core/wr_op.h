@@ -8,23 +8,23 @@
 #include <stdint.h>
 
 enum wr_trait {
-	WR_DATA		= 1 << 0,	/* has SGEs */
-	WR_INLINE	= 1 << 1,	/* may carry them inline */
-	WR_REMOTE	= 1 << 2,	/* names remote memory */
-	WR_ATOMIC	= 1 << 3,	/* 8 bytes come back */
-	WR_RESULT	= 1 << 4,	/* its completion counts bytes */
-	WR_IMM		= 1 << 5,	/* immediate, or an rkey to invalidate */
-	WR_BIND		= 1 << 6,
+	WR_DATA = 1 << 0,   /* has SGEs */
+	WR_INLINE = 1 << 1, /* may carry them inline */
+	WR_REMOTE = 1 << 2, /* names remote memory */
+	WR_ATOMIC = 1 << 3, /* 8 bytes come back */
+	WR_RESULT = 1 << 4, /* its completion counts bytes */
+	WR_IMM = 1 << 5,    /* immediate, or an rkey to invalidate */
+	WR_BIND = 1 << 6,
 };
 
 /* A QP of an iWARP device, beside the types of enum ibv_qp_type. */
 enum { WR_TYPE_IWARP = 16 };
 
 struct wr_op {
-	const char *name;		/* NULL: a hole in the table */
-	unsigned types;			/* 1 << type, or-ed */
-	unsigned traits;		/* enum wr_trait, or-ed */
-	uint64_t send_op;		/* enum ibv_qp_create_send_ops_flags */
+	const char *name; /* NULL: a hole in the table */
+	unsigned types;	  /* 1 << type, or-ed */
+	unsigned traits;  /* enum wr_trait, or-ed */
+	uint64_t send_op; /* enum ibv_qp_create_send_ops_flags */
 	enum ibv_wc_opcode wc;
 };
 

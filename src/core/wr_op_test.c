@@ -39,8 +39,8 @@ static void each_service_carries_what_it_carries(void **state)
 	assert_int_equal(iw, rc & ~(1u << IBV_WR_SEND_WITH_IMM));
 	assert_int_equal(ud, 1 << IBV_WR_SEND | 1 << IBV_WR_SEND_WITH_IMM);
 	assert_int_equal(uc, ud | 1 << IBV_WR_RDMA_WRITE |
-			 1 << IBV_WR_RDMA_WRITE_WITH_IMM | 1 << IBV_WR_LOCAL_INV |
-			 1 << IBV_WR_BIND_MW);
+				     1 << IBV_WR_RDMA_WRITE_WITH_IMM |
+				     1 << IBV_WR_LOCAL_INV | 1 << IBV_WR_BIND_MW);
 	assert_int_equal(wr_send_ops(IBV_QPT_UD),
 			 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
 }

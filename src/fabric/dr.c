@@ -27,24 +27,24 @@ static struct dr_step routed(be16_t lid, bool may_forward)
 }
 
 /* 14.2.2.1, 14.2.2.2 */
-static struct dr_step outgoing(struct smp *smp, bool is_switch, uint8_t ports,
-			       uint8_t in, bool lid_routed)
+static struct dr_step outgoing(struct smp *smp, bool is_switch, uint8_t ports, uint8_t in,
+			       bool lid_routed)
 {
 	uint8_t count = smp->h.hop_count, *ptr = &smp->h.hop_ptr;
 	bool from_link = in && !lid_routed;
 
-	if (*ptr > count) {		/* behind the directed part */
+	if (*ptr > count) { /* behind the directed part */
 		if (*ptr != count + 1)
 			return drop;
 		return count == 0 || lid_routed ? here : drop;
 	}
-	if (*ptr == 0 && count) {	/* it begins here */
+	if (*ptr == 0 && count) { /* it begins here */
 		if (from_link)
 			return drop;
 		*ptr = 1;
 		return out_by(smp->initial[1], ports);
 	}
-	if (*ptr == count) {		/* ... and ends here */
+	if (*ptr == count) { /* ... and ends here */
 		if (count) {
 			if (!from_link)
 				return drop;
@@ -75,7 +75,7 @@ static struct dr_step returning(struct smp *smp, bool is_switch, uint8_t ports,
 		*ptr = count;
 		return out_by(smp->back[*ptr], ports);
 	}
-	if (*ptr == 0)			/* it came by LID the rest of its way */
+	if (*ptr == 0) /* it came by LID the rest of its way */
 		return count == 0 || lid_routed ? here : drop;
 	if (*ptr == 1) {
 		*ptr = 0;

@@ -10,10 +10,14 @@
 
 enum {
 	RUN_MAX = 65536,
-	VENDOR = 0x000000, DEVICE_CA = 0x0001, DEVICE_SWITCH = 0x0002,
-	WIDTH_USUAL = 1 | 2,				/* 1x, 4x */
-	SPEED_USUAL = 7, EXT_USUAL = 3,			/* to EDR */
-	MTU_4096 = 5, VLS_8 = 4,
+	VENDOR = 0x000000,
+	DEVICE_CA = 0x0001,
+	DEVICE_SWITCH = 0x0002,
+	WIDTH_USUAL = 1 | 2, /* 1x, 4x */
+	SPEED_USUAL = 7,
+	EXT_USUAL = 3, /* to EDR */
+	MTU_4096 = 5,
+	VLS_8 = 4,
 };
 
 static const uint64_t default_prefix = 0xfe80000000000000;
@@ -23,18 +27,28 @@ static void init_node_info(struct fab_node *n, const struct topo_node *t)
 	bool sw = t->type == TOPO_SWITCH;
 
 	n->ni = (struct node_info){
-		.base_version = 1, .class_version = 1, .type = (uint8_t)t->type,
-		.ports = t->ports, .system_guid = t->sys_guid, .guid = t->guid,
-		.partition_cap = PKEYS_NODE, .revision = 1,
-		.device_id = (uint16_t)(t->device ? t->device :
-					sw ? DEVICE_SWITCH : DEVICE_CA),
+		.base_version = 1,
+		.class_version = 1,
+		.type = (uint8_t)t->type,
+		.ports = t->ports,
+		.system_guid = t->sys_guid,
+		.guid = t->guid,
+		.partition_cap = PKEYS_NODE,
+		.revision = 1,
+		.device_id = (uint16_t)(t->device ? t->device
+					: sw	  ? DEVICE_SWITCH
+						  : DEVICE_CA),
 		.vendor_id = t->vendor ? t->vendor : VENDOR,
 	};
 	if (sw)
 		n->si = (struct switch_info){
-			.lft_cap = LFT_CAP, .mft_cap = MFT_CAP, .def_port = LFT_DROP,
-			.enforce_cap = PKEYS_SWITCH_PORT, .inbound_enf = 1,
-			.outbound_enf = 1, .enhanced_port0 = t->enhanced0,
+			.lft_cap = LFT_CAP,
+			.mft_cap = MFT_CAP,
+			.def_port = LFT_DROP,
+			.enforce_cap = PKEYS_SWITCH_PORT,
+			.inbound_enf = 1,
+			.outbound_enf = 1,
+			.enhanced_port0 = t->enhanced0,
 			.state_change = 1,
 		};
 	memcpy(n->desc, t->desc, strnlen(t->desc, SMP_DATA));
@@ -62,16 +76,27 @@ static void init_port_info(struct fab_port *p, const struct topo_port *t)
 	uint8_t ext = said ? t->ext : EXT_USUAL;
 
 	p->pi = (struct port_info){
-		.cap_mask = cap_mask(p), .local_port = p->num,
-		.width_supported = width, .width_enabled = width,
-		.speed_supported = speed, .speed_enabled = speed,
-		.ext_supported = ext, .ext_enabled = ext,
-		.state = PORT_DOWN, .phys_state = PHYS_POLLING,
+		.cap_mask = cap_mask(p),
+		.local_port = p->num,
+		.width_supported = width,
+		.width_enabled = width,
+		.speed_supported = speed,
+		.speed_enabled = speed,
+		.ext_supported = ext,
+		.ext_enabled = ext,
+		.state = PORT_DOWN,
+		.phys_state = PHYS_POLLING,
 		.down_default = PHYS_POLLING,
-		.mtu = MTU_4096, .mtu_cap = MTU_4096, .vl_cap = VLS_8, .oper_vls = VLS_8,
-		.vl_arb_high_cap = VL_ARB_CAP, .vl_arb_low_cap = VL_ARB_CAP,
-		.subnet_timeout = 18, .resp_time = 16,
-		.phys_errors = 8, .overrun_errors = 8,
+		.mtu = MTU_4096,
+		.mtu_cap = MTU_4096,
+		.vl_cap = VLS_8,
+		.oper_vls = VLS_8,
+		.vl_arb_high_cap = VL_ARB_CAP,
+		.vl_arb_low_cap = VL_ARB_CAP,
+		.subnet_timeout = 18,
+		.resp_time = 16,
+		.phys_errors = 8,
+		.overrun_errors = 8,
 	};
 	if (is_lid_port(p)) {
 		p->pi.gid_prefix = default_prefix;
@@ -173,8 +198,8 @@ static int reserve_deadlines(struct fabric *f)
 	return rc ? rc : heap_reserve(&f->lease_due, n);
 }
 
-int fabric_new(struct fabric **out, const struct topo *t,
-	       const struct fabric_ops *ops, void *ctx)
+int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_ops *ops,
+	       void *ctx)
 {
 	struct fabric *f = calloc(1, sizeof(*f));
 	int rc = 0;
@@ -218,8 +243,7 @@ static void free_node(struct fab_node *n)
 
 static void free_flights(struct list *l)
 {
-	list_for_safe(node, l)
-		free(container_of(node, struct flight, node));
+	list_for_safe(node, l) free(container_of(node, struct flight, node));
 }
 
 void fabric_free(struct fabric *f)
@@ -264,8 +288,7 @@ static struct fab_port *port_of(const struct fabric *f, uint32_t node, uint8_t p
 	return &f->node[node].port[port];
 }
 
-int fabric_send(struct fabric *f, uint32_t node, uint8_t port,
-		const struct mad_pkt *pkt)
+int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
 	struct fab_port *p = port_of(f, node, port);
 
@@ -310,8 +333,7 @@ uint64_t fabric_next(const struct fabric *f)
 	return trap < lease ? trap : lease;
 }
 
-int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in,
-		 uint64_t now)
+int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in, uint64_t now)
 {
 	struct fab_port *p = port_of(f, node, port);
 
@@ -328,8 +350,7 @@ int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in,
 	return 0;
 }
 
-void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is,
-		   uint64_t now)
+void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is, uint64_t now)
 {
 	struct fab_port *p = port_of(f, node, port);
 
@@ -347,8 +368,7 @@ bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
 
 	if (!p)
 		return false;
-	*out = (struct fabric_port_view){ &p->pi, p->guid, p->pkey, p->pkeys,
-					  &p->count };
+	*out = (struct fabric_port_view){ &p->pi, p->guid, p->pkey, p->pkeys, &p->count };
 	return true;
 }
 

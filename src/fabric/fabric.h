@@ -15,7 +15,7 @@
 #include "wire/attr.h"
 #include "wire/mad.h"
 
-enum { FABRIC_NEVER_HOPS = 64 };	/* a packet that made so many is dropped */
+enum { FABRIC_NEVER_HOPS = 64 }; /* a packet that made so many is dropped */
 
 /* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it. */
 struct mad_pkt {
@@ -39,33 +39,30 @@ struct fabric_ops {
 };
 
 /* The topology is copied from.  0 or -ENOMEM. */
-int fabric_new(struct fabric **out, const struct topo *t,
-	       const struct fabric_ops *ops, void *ctx);
+int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_ops *ops,
+	       void *ctx);
 void fabric_free(struct fabric *f);
 
 /* From QP0 or QP1 of an adapter's port.  What it names (slid, pkey ...) is the
  * caller's word: the port puts in its own LID where slid is 0.  -ENOMEM: lost. */
-int fabric_send(struct fabric *f, uint32_t node, uint8_t port,
-		const struct mad_pkt *pkt);
+int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 
 /* What is due is done, and what is on its way arrives; if that is very much, the
  * rest of it with the next call, for which fabric_next() then says "now". */
 void fabric_run(struct fabric *f, uint64_t now);
-uint64_t fabric_next(const struct fabric *f);	/* when something is due */
+uint64_t fabric_next(const struct fabric *f); /* when something is due */
 
 /* A cable is pulled or plugged in again, at this end and its other. */
-int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in,
-		 uint64_t now);
+int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in, uint64_t now);
 
 /* Somebody at the port is a subnet manager: PortInfo's IsSM. */
-void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is,
-		   uint64_t now);
+void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is, uint64_t now);
 
 /* What a port is; NULL: there is no such port.  Until the next call. */
 struct fabric_port_view {
 	const struct port_info *info;
 	uint64_t guid;
-	const uint16_t *pkey;		/* [pkeys] */
+	const uint16_t *pkey; /* [pkeys] */
 	uint16_t pkeys;
 	const struct port_counters_ext *count;
 };

@@ -65,8 +65,8 @@ static void t_directed_nowhere(void **state)
 	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 3), -1);
 	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 0), -1);
 	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 200), -1);
-	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp,
-				1, 2, 2, 17, 1), -1);
+	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_INFO, 0, &smp, 1, 2, 2, 17, 1),
+			 -1);
 	assert_int_equal(x.n, 0);
 	fix_end(&x);
 }
@@ -95,10 +95,13 @@ static void t_by_lid(void **state)
 static void t_lid_then_directed(void **state)
 {
 	struct mad_pkt pkt = { .dlid = 2 };
-	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
-		.class_version = 1, .method = METHOD_GET, .hop_count = 2,
-		.attr = be16(ATTR_NODE_INFO) },
-		.initial = { 0, 2, 17 } };
+	struct smp smp = { .h = { .base_version = 1,
+				  .class = MAD_SM_DR,
+				  .class_version = 1,
+				  .method = METHOD_GET,
+				  .hop_count = 2,
+				  .attr = be16(ATTR_NODE_INFO) },
+			   .initial = { 0, 2, 17 } };
 	struct fix x;
 
 	(void)state;
@@ -122,10 +125,13 @@ static void t_lid_then_directed(void **state)
 static void t_directed_then_lid(void **state)
 {
 	struct mad_pkt pkt = { .slid = LID_PERMISSIVE, .dlid = LID_PERMISSIVE };
-	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
-		.class_version = 1, .method = METHOD_GET, .hop_count = 1,
-		.attr = be16(ATTR_NODE_INFO) },
-		.initial = { 0, 1 } };
+	struct smp smp = { .h = { .base_version = 1,
+				  .class = MAD_SM_DR,
+				  .class_version = 1,
+				  .method = METHOD_GET,
+				  .hop_count = 1,
+				  .attr = be16(ATTR_NODE_INFO) },
+			   .initial = { 0, 1 } };
 	struct fix x;
 
 	(void)state;
@@ -159,10 +165,16 @@ static void t_directed_then_lid(void **state)
 
 static void send_perf(struct fix *x, uint16_t dlid, uint16_t pkey)
 {
-	struct mad_pkt pkt = { .dlid = dlid, .dqpn = QP_GSI, .sqpn = QP_GSI,
-			       .qkey = QKEY_GSI, .pkey = pkey };
-	struct mad_hdr h = { .base_version = 1, .class = MAD_PERF, .class_version = 1,
-			     .method = METHOD_GET, .attr = be16(ATTR_PORT_COUNTERS) };
+	struct mad_pkt pkt = { .dlid = dlid,
+			       .dqpn = QP_GSI,
+			       .sqpn = QP_GSI,
+			       .qkey = QKEY_GSI,
+			       .pkey = pkey };
+	struct mad_hdr h = { .base_version = 1,
+			     .class = MAD_PERF,
+			     .class_version = 1,
+			     .method = METHOD_GET,
+			     .attr = be16(ATTR_PORT_COUNTERS) };
 
 	memcpy(pkt.mad, &h, sizeof(h));
 	pkt.mad[65] = 1;
@@ -192,7 +204,7 @@ static void t_qp1(void **state)
 	assert_int_equal(a.count->rcv_data, 72);
 
 	send_perf(&x, 3, 0x8001);
-	assert_int_equal(x.n, 1);	/* trap 257 to the manager */
+	assert_int_equal(x.n, 1); /* trap 257 to the manager */
 	assert_int_equal(x.got[0].pkt.mad[3], METHOD_TRAP);
 	assert_int_equal(x.f->node[2].port[1].pi.pkey_violations, 1);
 
@@ -214,7 +226,7 @@ static void t_loop(void **state)
 	fix_start(&x, fix_line);
 	fix_manage(&x);
 	x.f->node[0].lft[5] = 2;
-	x.f->node[1].lft[5] = 1;	/* back out by the port it came in: dropped */
+	x.f->node[1].lft[5] = 1; /* back out by the port it came in: dropped */
 	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 5, &smp), -1);
 	assert_int_equal(x.f->node[1].port[1].count.rcv_relay, 1);
 	fix_end(&x);

@@ -10,15 +10,13 @@
 
 #include "fabric/fix.h"
 
-const char fix_two[] =
-	"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
-	"Ca 1 \"H-a\"\n[1] \"sw\"[1]\n\nCa 2 \"H-b\"\n[1] \"sw\"[2]\n";
+const char fix_two[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
+		       "Ca 1 \"H-a\"\n[1] \"sw\"[1]\n\nCa 2 \"H-b\"\n[1] \"sw\"[2]\n";
 
-const char fix_line[] =
-	"Switch 3 \"sw1\"\n[1] \"H-a\"[1]\n[2] \"sw2\"[1]\n\n"
-	"Switch 3 \"sw2\"\n[2] \"sw3\"[1]\n\n"
-	"Switch 20 \"sw3\"\n[17] \"H-b\"[1]\n\n"
-	"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";
+const char fix_line[] = "Switch 3 \"sw1\"\n[1] \"H-a\"[1]\n[2] \"sw2\"[1]\n\n"
+			"Switch 3 \"sw2\"\n[2] \"sw3\"[1]\n\n"
+			"Switch 20 \"sw3\"\n[17] \"H-b\"[1]\n\n"
+			"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";
 
 static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
@@ -86,8 +84,12 @@ static void head(struct smp *smp, uint8_t class, uint8_t method, uint16_t attr,
 		 uint32_t mod)
 {
 	smp->h = (struct mad_hdr){
-		.base_version = 1, .class = class, .class_version = 1,
-		.method = method, .attr = be16(attr), .mod = be32(mod),
+		.base_version = 1,
+		.class = class,
+		.class_version = 1,
+		.method = method,
+		.attr = be16(attr),
+		.mod = be32(mod),
 	};
 }
 
@@ -105,8 +107,8 @@ int fix_dr(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod,
 	return ask(x, &pkt, smp);
 }
 
-int fix_lid(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod,
-	    uint16_t dlid, struct smp *smp)
+int fix_lid(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod, uint16_t dlid,
+	    struct smp *smp)
 {
 	struct mad_pkt pkt = { .dlid = dlid };
 

@@ -12,15 +12,19 @@ struct fix {
 	struct fabric *f;
 	struct topo t;
 	uint64_t now;
-	uint32_t at;			/* the manager's node */
+	uint32_t at; /* the manager's node */
 	uint8_t port;
 	uint64_t tid;
-	struct fix_got { uint32_t node; uint8_t port; struct mad_pkt pkt; } got[FIX_GOT];
-	unsigned n;			/* how many came, FIX_GOT at most are kept */
+	struct fix_got {
+		uint32_t node;
+		uint8_t port;
+		struct mad_pkt pkt;
+	} got[FIX_GOT];
+	unsigned n; /* how many came, FIX_GOT at most are kept */
 };
 
-extern const char fix_two[];		/* one switch "sw", adapters "H-a" and "H-b" */
-extern const char fix_line[];		/* H-a, sw1, sw2, sw3, H-b */
+extern const char fix_two[];  /* one switch "sw", adapters "H-a" and "H-b" */
+extern const char fix_line[]; /* H-a, sw1, sw2, sw3, H-b */
 
 void fix_start(struct fix *x, const char *text);
 void fix_end(struct fix *x);
@@ -31,13 +35,13 @@ uint32_t fix_node(const struct fix *x, const char *id);
  * by); the answer's status, with the answer in *smp; -1: none came. */
 int fix_dr(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod,
 	   const uint8_t *path, unsigned hops, struct smp *smp);
-#define FIX_DR(x, method, attr, mod, smp, ...) \
-	fix_dr(x, method, attr, mod, (const uint8_t[]){ 0, __VA_ARGS__ }, \
+#define FIX_DR(x, method, attr, mod, smp, ...)                                           \
+	fix_dr(x, method, attr, mod, (const uint8_t[]){ 0, __VA_ARGS__ },                \
 	       sizeof((const uint8_t[]){ 0, __VA_ARGS__ }) - 1, smp)
 
 /* The same by LID. */
-int fix_lid(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod,
-	    uint16_t dlid, struct smp *smp);
+int fix_lid(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod, uint16_t dlid,
+	    struct smp *smp);
 
 /* What a subnet manager does of the most needed: LIDs 1, 2 ... in the topology's
  * order, linear tables by breadth-first search, all ports active. */

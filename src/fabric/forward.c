@@ -65,8 +65,7 @@ static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 	return false;
 }
 
-static void by_table(struct fab_node *n, struct fab_port *in,
-		     const struct mad_pkt *pkt)
+static void by_table(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt)
 {
 	uint8_t out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
 
@@ -102,8 +101,7 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 		count_up(&from->count.xmit_discards);
 }
 
-static void here(struct fab_port *in, struct mad_pkt *pkt, bool local,
-		 bool lid_routed);
+static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed);
 
 /* A directed route SMP at this node. */
 static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
@@ -111,8 +109,8 @@ static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 {
 	struct fab_node *n = in->node;
 	struct smp *smp = (struct smp *)pkt->mad;
-	struct dr_step s = dr_step(smp, is_switch(n), n->ports, local ? 0 : in->num,
-				   lid_routed);
+	struct dr_step s =
+		dr_step(smp, is_switch(n), n->ports, local ? 0 : in->num, lid_routed);
 
 	switch (s.to) {
 	case DR_DROP:
@@ -135,8 +133,7 @@ static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 }
 
 /* The node's own answer to what is in pkt, which it was made from in place. */
-static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local,
-		   bool lid_routed)
+static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	struct smp *smp = (struct smp *)pkt->mad;
 	uint16_t to = pkt->slid;
@@ -168,8 +165,7 @@ static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local,
 }
 
 /* For this node: its agents answer, or an adapter's QP gets it. */
-static void here(struct fab_port *in, struct mad_pkt *pkt, bool local,
-		 bool lid_routed)
+static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	struct smp *smp = (struct smp *)pkt->mad;
 	bool mine = false;
@@ -177,15 +173,14 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local,
 	if (pkt->dqpn == QP_SMI && mad_is_smp(&smp->h)) {
 		enum sma_says says = sma_answer(in, smp, pkt);
 
-		if (says == SMA_SILENT ||
-		    (smp->h.method == METHOD_TRAP_REPRESS &&
-		     trap_repressed(lid_port(in), smp)))
+		if (says == SMA_SILENT || (smp->h.method == METHOD_TRAP_REPRESS &&
+					   trap_repressed(lid_port(in), smp)))
 			return;
 		mine = says == SMA_ANSWERS;
 	} else if (pkt->dqpn == QP_GSI && !mad_is_smp(&smp->h)) {
 		mine = pma_answer(in, pkt->mad);
 	} else {
-		return;			/* 13.5.1: classes keep to their QP */
+		return; /* 13.5.1: classes keep to their QP */
 	}
 	if (mine)
 		answer(in, pkt, local, lid_routed);

@@ -3,7 +3,10 @@
 #include "fabric/model.h"
 
 /* Best first. */
-static const struct { uint8_t code; uint8_t lanes; } widths[] = {
+static const struct {
+	uint8_t code;
+	uint8_t lanes;
+} widths[] = {
 	{ 8, 12 }, { 4, 8 }, { 2, 4 }, { 16, 2 }, { 1, 1 },
 };
 
@@ -25,8 +28,8 @@ static uint8_t highest(unsigned bits)
 
 static bool trains(const struct fab_port *p)
 {
-	return p->plugged && (p->pi.phys_state == PHYS_POLLING ||
-			      p->pi.phys_state == PHYS_LINK_UP);
+	return p->plugged &&
+	       (p->pi.phys_state == PHYS_POLLING || p->pi.phys_state == PHYS_LINK_UP);
 }
 
 static void changed(struct fab_port *p)

@@ -13,12 +13,14 @@ enum { ARGS = 4, ARG_MAX_ = 65536 };
 struct maker {
 	struct topo t;
 	uint32_t cap;
-	int rc;				/* the first thing that went wrong */
+	int rc; /* the first thing that went wrong */
 	unsigned arg[ARGS];
 };
 
-static __attribute__((format(printf, 4, 5)))
-uint32_t node(struct maker *m, enum topo_type type, uint64_t ports, const char *fmt, ...)
+static __attribute__((format(printf, 4, 5))) uint32_t node(struct maker *m,
+							   enum topo_type type,
+							   uint64_t ports,
+							   const char *fmt, ...)
 {
 	struct topo_node *n;
 	va_list ap;
@@ -69,7 +71,7 @@ static void cable(struct maker *m, uint32_t a, uint32_t b)
 	if (m->rc)
 		return;
 	p = free_port(x);
-	x->port[p].peer_port = 1;		/* taken, should b be a */
+	x->port[p].peer_port = 1; /* taken, should b be a */
 	q = free_port(y);
 	x->port[p] = (struct topo_port){ .peer = b, .peer_port = q };
 	y->port[q] = (struct topo_port){ .peer = a, .peer_port = p };
@@ -125,8 +127,8 @@ static void ring(struct maker *m)
 
 static void mesh(struct maker *m)
 {
-	grid(m, (const unsigned[]){ m->arg[0], m->arg[1], 1 },
-	     m->arg[2] ? m->arg[2] : 1, false);
+	grid(m, (const unsigned[]){ m->arg[0], m->arg[1], 1 }, m->arg[2] ? m->arg[2] : 1,
+	     false);
 }
 
 static void torus(struct maker *m)
@@ -142,8 +144,8 @@ static void clos(struct maker *m)
 	for (unsigned s = 0; s < spines && !m->rc; s++)
 		node(m, TOPO_SWITCH, leaves, "S-spine%u", s);
 	for (unsigned l = 0; l < leaves && !m->rc; l++) {
-		uint32_t leaf = node(m, TOPO_SWITCH, (uint64_t)spines + m->arg[2],
-				     "S-leaf%u", l);
+		uint32_t leaf =
+			node(m, TOPO_SWITCH, (uint64_t)spines + m->arg[2], "S-leaf%u", l);
 
 		for (unsigned s = 0; s < spines; s++)
 			cable(m, leaf, s);
@@ -213,7 +215,7 @@ static void dragonfly(struct maker *m)
 
 static const struct rule {
 	const char *name, *form;
-	unsigned least, most;		/* numbers */
+	unsigned least, most; /* numbers */
 	void (*make)(struct maker *m);
 } rules[] = {
 	{ "star", "star:n", 1, 1, star },
@@ -268,9 +270,10 @@ int make_topo(struct topo *out, const char *spec, char err[TOPO_ERR])
 	struct maker m = { 0 };
 
 	if (!r || !numbers(r, spec, m.arg)) {
-		snprintf(err, TOPO_ERR, "%.60s: expected %s with numbers from 1 on",
-			 spec, r ? r->form : "star:, ring:, mesh:, torus:, clos:,"
-			 " fattree: or dragonfly:");
+		snprintf(err, TOPO_ERR, "%.60s: expected %s with numbers from 1 on", spec,
+			 r ? r->form
+			   : "star:, ring:, mesh:, torus:, clos:,"
+			     " fattree: or dragonfly:");
 		return -EINVAL;
 	}
 	r->make(&m);
@@ -281,8 +284,10 @@ int make_topo(struct topo *out, const char *spec, char err[TOPO_ERR])
 	topo_free(&m.t);
 	if (m.rc != -ERANGE)
 		return m.rc;
-	snprintf(err, TOPO_ERR, "%.60s: expected at most %d nodes, and %d ports of a"
-		 " switch", spec, TOPO_NODES_MAX, TOPO_PORTS_MAX);
+	snprintf(err, TOPO_ERR,
+		 "%.60s: expected at most %d nodes, and %d ports of a"
+		 " switch",
+		 spec, TOPO_NODES_MAX, TOPO_PORTS_MAX);
 	return -EINVAL;
 }
 
@@ -297,8 +302,8 @@ void make_print(FILE *f, const struct topo *t)
 			const struct topo_port *p = &n->port[k];
 
 			if (p->peer_port)
-				fprintf(f, "[%u]\t\"%s\"[%u]\n", k,
-					t->node[p->peer].id, p->peer_port);
+				fprintf(f, "[%u]\t\"%s\"[%u]\n", k, t->node[p->peer].id,
+					p->peer_port);
 		}
 		fputc('\n', f);
 	}

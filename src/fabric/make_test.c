@@ -12,6 +12,7 @@
 
 #include "fabric/make.h"
 
+/* clang-format off */
 static const struct { const char *spec; unsigned switches, cas, links; } rows[] = {
 	{ "star:1", 1, 1, 1 }, { "star:254", 1, 254, 254 },
 	{ "ring:1", 1, 1, 1 }, { "ring:2", 2, 2, 3 }, { "ring:6,2", 6, 12, 18 },
@@ -23,6 +24,7 @@ static const struct { const char *spec; unsigned switches, cas, links; } rows[] 
 	{ "dragonfly:1,1,1", 2, 2, 1 + 2 },
 	{ "dragonfly:4,2,2", 36, 72, 9 * 6 + 36 + 72 },
 };
+/* clang-format on */
 
 /* As many as there should be, and all in one piece. */
 static void check(const struct topo *t, unsigned i)
@@ -81,6 +83,7 @@ static void t_rules(void **state)
 
 static void t_wrong(void **state)
 {
+	/* clang-format off */
 	static const char *const specs[] = {
 		"star", "star:", "star:0", "star:1,2", "star:x", "star:1x", "star: 1",
 		"star:-1", "star:255", "ring:1,2,3", "fattree:4", "fattree:4,2,1",
@@ -88,6 +91,7 @@ static void t_wrong(void **state)
 		"clos:300,2,2", "dragonfly:60,60,60", "star:99999999999999999999",
 		"star:70000", "file.net", "",
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {

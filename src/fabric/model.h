@@ -8,23 +8,42 @@
 #include "sys/list.h"
 
 enum {
-	LFT_CAP = 0xc000, LFT_BLOCK = 64, LFT_DROP = 0xff,
-	MFT_CAP = 1024, MFT_BLOCK = 32,
-	PKEYS_NODE = 128, PKEYS_SWITCH_PORT = 32, PKEY_BLOCK = 32,
-	GUIDS = 32, GUID_BLOCK = 8,
+	LFT_CAP = 0xc000,
+	LFT_BLOCK = 64,
+	LFT_DROP = 0xff,
+	MFT_CAP = 1024,
+	MFT_BLOCK = 32,
+	PKEYS_NODE = 128,
+	PKEYS_SWITCH_PORT = 32,
+	PKEY_BLOCK = 32,
+	GUIDS = 32,
+	GUID_BLOCK = 8,
 	VL_ARB_CAP = 8,
 };
 
 enum port_state { PORT_NOP, PORT_DOWN, PORT_INIT, PORT_ARMED, PORT_ACTIVE };
-enum phys_state { PHYS_NOP, PHYS_SLEEP, PHYS_POLLING, PHYS_DISABLED,
-		  PHYS_TRAINING, PHYS_LINK_UP };
+enum phys_state {
+	PHYS_NOP,
+	PHYS_SLEEP,
+	PHYS_POLLING,
+	PHYS_DISABLED,
+	PHYS_TRAINING,
+	PHYS_LINK_UP
+};
 
 /* CapabilityMask */
 enum {
-	CAP_SM = 1u << 1, CAP_NOTICE = 1u << 2, CAP_TRAP = 1u << 3,
-	CAP_SL_MAP = 1u << 6, CAP_SYS_GUID = 1u << 11, CAP_EXT_SPEEDS = 1u << 14,
-	CAP_MASK2 = 1u << 15, CAP_CM = 1u << 16, CAP_MASK_NOTICE = 1u << 22,
-	CAP_REREGISTER = 1u << 25, CAP_OTHER_NOTICE = 1u << 26,
+	CAP_SM = 1u << 1,
+	CAP_NOTICE = 1u << 2,
+	CAP_TRAP = 1u << 3,
+	CAP_SL_MAP = 1u << 6,
+	CAP_SYS_GUID = 1u << 11,
+	CAP_EXT_SPEEDS = 1u << 14,
+	CAP_MASK2 = 1u << 15,
+	CAP_CM = 1u << 16,
+	CAP_MASK_NOTICE = 1u << 22,
+	CAP_REREGISTER = 1u << 25,
+	CAP_OTHER_NOTICE = 1u << 26,
 };
 
 /* Traps that a port may have out, each at most once. */
@@ -38,23 +57,23 @@ struct trap {
 
 struct fab_port {
 	struct fab_node *node;
-	struct fab_port *peer;		/* at the other end of the cable; or NULL */
+	struct fab_port *peer; /* at the other end of the cable; or NULL */
 	uint8_t num;
-	bool plugged;			/* the cable is in, at both ends */
+	bool plugged; /* the cable is in, at both ends */
 	struct port_info pi;
 	uint64_t guid;
-	uint16_t *pkey;			/* [pkeys] */
+	uint16_t *pkey; /* [pkeys] */
 	uint16_t pkeys;
-	uint64_t *guids;		/* [GUIDS], of ports with a LID; big-endian
+	uint64_t *guids;	     /* [GUIDS], of ports with a LID; big-endian
 					 * order does not matter here */
-	uint8_t (*sl2vl)[8];		/* [input port], nibbles */
-	uint8_t vl_arb[4][SMP_DATA];	/* low, low, high, high */
+	uint8_t (*sl2vl)[8];	     /* [input port], nibbles */
+	uint8_t vl_arb[4][SMP_DATA]; /* low, low, high, high */
 	struct port_counters_ext count;
 	struct trap trap[TRAP_KINDS];
-	struct heap_node trap_due;	/* when the next trap may go */
-	uint8_t trap_next;		/* enum trap_kind to begin with */
+	struct heap_node trap_due; /* when the next trap may go */
+	uint8_t trap_next;	   /* enum trap_kind to begin with */
 	uint64_t trap_tid;
-	struct heap_node lease_due;	/* when the M_Key's lease ends */
+	struct heap_node lease_due; /* when the M_Key's lease ends */
 };
 
 struct fab_node {
@@ -64,9 +83,9 @@ struct fab_node {
 	struct node_info ni;
 	struct switch_info si;
 	char desc[SMP_DATA];
-	struct fab_port *port;		/* [ports + 1]; [0] is a switch's own */
-	uint8_t *lft;			/* [LFT_CAP] */
-	uint16_t *mft;			/* [positions][MFT_CAP]: masks of 16 ports */
+	struct fab_port *port; /* [ports + 1]; [0] is a switch's own */
+	uint8_t *lft;	       /* [LFT_CAP] */
+	uint16_t *mft;	       /* [positions][MFT_CAP]: masks of 16 ports */
 	uint8_t mft_positions;
 };
 
@@ -74,7 +93,7 @@ struct fab_node {
 struct flight {
 	struct list node;
 	struct fab_port *to;
-	bool local;			/* it comes from above, not from the link */
+	bool local; /* it comes from above, not from the link */
 	struct mad_pkt pkt;
 };
 
@@ -84,7 +103,7 @@ struct fabric {
 	uint64_t now;
 	uint32_t nodes;
 	struct fab_node *node;
-	struct list flying, unused;	/* struct flight */
+	struct list flying, unused; /* struct flight */
 	struct heap trap_due, lease_due;
 };
 
@@ -101,8 +120,8 @@ static inline struct fab_port *lid_port(struct fab_port *p)
 
 static inline bool has_lid(const struct fab_port *p, uint16_t lid)
 {
-	return p->pi.lid && (lid & ~((1u << p->pi.lmc) - 1)) ==
-			    (p->pi.lid & ~((1u << p->pi.lmc) - 1));
+	return p->pi.lid &&
+	       (lid & ~((1u << p->pi.lmc) - 1)) == (p->pi.lid & ~((1u << p->pi.lmc) - 1));
 }
 
 static inline bool is_lid_port(const struct fab_port *p)
@@ -121,12 +140,16 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt);
 void arrive(struct flight *fl);
 
 /* link.c */
-void link_retrain(struct fab_port *p);	/* looks whether it can be up now */
-void link_down(struct fab_port *p);	/* then it trains again, if it can */
+void link_retrain(struct fab_port *p); /* looks whether it can be up now */
+void link_down(struct fab_port *p);    /* then it trains again, if it can */
 
 /* dr.c: what a node does with a directed route SMP. */
 enum dr_to { DR_DROP, DR_HERE, DR_OUT, DR_ROUTE };
-struct dr_step { enum dr_to to; uint8_t port; uint16_t dlid; };
+struct dr_step {
+	enum dr_to to;
+	uint8_t port;
+	uint16_t dlid;
+};
 
 /* in: the port that it came in by; 0 of an adapter's: from itself.  lid_routed:
  * its LRH named this node.  Changes the hop pointer and the return path. */
@@ -136,8 +159,7 @@ struct dr_step dr_step(struct smp *smp, bool is_switch, uint8_t ports, uint8_t i
 /* sma.c: the answer to a request that came in by port `in`, in place; smp is in
  * pkt.  Silent: a wrong M_Key. */
 enum sma_says { SMA_NOT_MINE, SMA_ANSWERS, SMA_SILENT };
-enum sma_says sma_answer(struct fab_port *in, struct smp *smp,
-			 const struct mad_pkt *pkt);
+enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_pkt *pkt);
 
 /* pma.c: likewise; false: it is not the PMA's. */
 bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE]);
@@ -153,8 +175,8 @@ void trap_link(struct fab_node *n);
 void trap_cap_mask(struct fab_port *p);
 void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt);
 void trap_pkey(struct fab_port *p, const struct mad_pkt *pkt);
-bool trap_repressed(struct fab_port *p, const struct smp *smp);	/* it was one of p's */
-void trap_run(struct fab_port *p);	/* trap_due is there */
-void trap_drop(struct fab_port *p);	/* nobody is there to be told */
+bool trap_repressed(struct fab_port *p, const struct smp *smp); /* it was one of p's */
+void trap_run(struct fab_port *p);				/* trap_due is there */
+void trap_drop(struct fab_port *p); /* nobody is there to be told */
 
 #endif

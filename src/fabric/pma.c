@@ -6,27 +6,36 @@
 #include "fabric/model.h"
 
 enum {
-	ALL_PORTS = 0xff, AT_DATA = 64,
-	CAP_ALL_PORTS = 1 << 8, CAP_EXT = 1 << 9, CAP_XMIT_WAIT = 1 << 12,
+	ALL_PORTS = 0xff,
+	AT_DATA = 64,
+	CAP_ALL_PORTS = 1 << 8,
+	CAP_EXT = 1 << 9,
+	CAP_XMIT_WAIT = 1 << 12,
 	RESP_TIME = 18,
 };
 
 /* Counters are kept at their longest; short ones stop at their maximum. */
 struct counter {
-	uint16_t ext;			/* in struct port_counters_ext */
-	uint16_t at, size;		/* in struct port_counters */
+	uint16_t ext;	   /* in struct port_counters_ext */
+	uint16_t at, size; /* in struct port_counters */
 	uint64_t max;
-	int8_t bit, ext_bit;		/* of CounterSelect; -1: of none */
+	int8_t bit, ext_bit; /* of CounterSelect; -1: of none */
 };
 
-#define COUNTER(m, max, bit, ext_bit) \
-	{ offsetof(struct port_counters_ext, m), offsetof(struct port_counters, m), \
-	  sizeof(((struct port_counters *)0)->m), max, bit, ext_bit }
-#define EXT_ONLY(m, ext_bit) \
-	{ offsetof(struct port_counters_ext, m), 0, 0, 0, -1, ext_bit }
+#define COUNTER(m, max, bit, ext_bit)                                                    \
+	{                                                                                \
+		offsetof(struct port_counters_ext, m),                                   \
+			offsetof(struct port_counters, m),                               \
+			sizeof(((struct port_counters *)0)->m), max, bit, ext_bit        \
+	}
+#define EXT_ONLY(m, ext_bit)                                                             \
+	{                                                                                \
+		offsetof(struct port_counters_ext, m), 0, 0, 0, -1, ext_bit              \
+	}
 
 /* 16.1.3.5, 16.1.4.11: the bits of CounterSelect that name them for a Set; those
  * above 15 are CounterSelect2's. */
+/* clang-format off */
 static const struct counter counters[] = {
 	COUNTER(symbol_errors, UINT16_MAX, 0, 16),
 	COUNTER(link_recovered, UINT8_MAX, 1, 17),
@@ -51,6 +60,7 @@ static const struct counter counters[] = {
 	EXT_ONLY(xmit_multicast, 6),
 	EXT_ONLY(rcv_multicast, 7),
 };
+/* clang-format on */
 
 enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
 
@@ -60,8 +70,7 @@ static uint64_t *counter_of(struct port_counters_ext *c, const struct counter *r
 }
 
 /* The ports that PortSelect names: first and last. */
-static bool ports_of(struct fab_port *in, uint8_t select, unsigned *from,
-		     unsigned *to)
+static bool ports_of(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to)
 {
 	const struct fab_node *n = in->node;
 
@@ -157,7 +166,8 @@ static uint16_t port_counters_ext(struct fab_port *in, bool set, uint8_t *data)
 static uint16_t class_port_info(struct fab_port *in, bool set, uint8_t *data)
 {
 	struct class_port_info c = {
-		.base_version = MAD_BASE_VERSION, .class_version = 1,
+		.base_version = MAD_BASE_VERSION,
+		.class_version = 1,
 		.cap_mask = (uint16_t)(CAP_EXT | CAP_XMIT_WAIT |
 				       (is_switch(in->node) ? CAP_ALL_PORTS : 0)),
 		.resp_time = RESP_TIME,
@@ -188,8 +198,7 @@ bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE])
 	struct mad_hdr *h = (struct mad_hdr *)mad;
 	uint16_t status;
 
-	if (h->class != MAD_PERF ||
-	    (h->method != METHOD_GET && h->method != METHOD_SET))
+	if (h->class != MAD_PERF || (h->method != METHOD_GET && h->method != METHOD_SET))
 		return false;
 	if (h->base_version != MAD_BASE_VERSION || h->class_version != 1)
 		status = MAD_BAD_VERSION;

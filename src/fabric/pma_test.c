@@ -36,17 +36,21 @@ static int ask(uint32_t node, uint8_t method, uint16_t attr, uint8_t select,
 	struct mad_hdr *h = (struct mad_hdr *)mad;
 
 	memset(mad, 0, sizeof(mad));
-	*h = (struct mad_hdr){ .base_version = 1, .class = MAD_PERF,
-			       .class_version = 1, .method = method,
+	*h = (struct mad_hdr){ .base_version = 1,
+			       .class = MAD_PERF,
+			       .class_version = 1,
+			       .method = method,
 			       .attr = be16(attr) };
 	if (attr == ATTR_PORT_COUNTERS)
-		attr_put(&attr_port_counters, mad + 64, &(struct port_counters){
-			.select = select, .counters = counters,
-			.counters2 = (uint8_t)counters2 });
+		attr_put(&attr_port_counters, mad + 64,
+			 &(struct port_counters){ .select = select,
+						  .counters = counters,
+						  .counters2 = (uint8_t)counters2 });
 	else
 		attr_put(&attr_port_counters_ext, mad + 64,
-			&(struct port_counters_ext){ .select = select,
-				.counters = counters, .counters2 = counters2 });
+			 &(struct port_counters_ext){ .select = select,
+						      .counters = counters,
+						      .counters2 = counters2 });
 	if (!pma_answer(&x.f->node[node].port[1], mad))
 		return -1;
 	assert_int_equal(h->method, METHOD_GET_RESP);

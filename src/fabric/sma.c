@@ -44,7 +44,7 @@ static uint16_t set_switch(struct fab_port *in, uint32_t mod, uint8_t *data)
 	si->def_mc_primary = new.def_mc_primary;
 	si->def_mc_other = new.def_mc_other;
 	si->lifetime = new.lifetime;
-	if (new.state_change)		/* 14.2.5.4: written as 1 it is cleared */
+	if (new.state_change) /* 14.2.5.4: written as 1 it is cleared */
 		si->state_change = 0;
 	return get_switch(in, mod, data);
 }
@@ -99,8 +99,8 @@ static uint16_t handle(struct fab_port *in, struct smp *smp)
 		return MAD_BAD_ATTR;
 	if (smp->h.method == METHOD_GET) {
 		memset(smp->data, 0, SMP_DATA);
-		return r->table ? table_get(in, attr, mod, smp->data) :
-				  r->get(in, mod, smp->data);
+		return r->table ? table_get(in, attr, mod, smp->data)
+				: r->get(in, mod, smp->data);
 	}
 	if (r->table)
 		return table_set(in, attr, mod, smp->data);
@@ -141,15 +141,14 @@ static void hide_mkey(struct fab_port *in, struct smp *smp)
 		memset(smp->data, 0, 8);
 }
 
-enum sma_says sma_answer(struct fab_port *in, struct smp *smp,
-			 const struct mad_pkt *pkt)
+enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_pkt *pkt)
 {
 	uint16_t status;
 
 	if (smp->h.method != METHOD_GET && smp->h.method != METHOD_SET)
 		return SMA_NOT_MINE;
 	if (get_be16(smp->h.attr) == ATTR_SM_INFO && !is_switch(in->node))
-		return SMA_NOT_MINE;		/* an SM's own, if there is one */
+		return SMA_NOT_MINE; /* an SM's own, if there is one */
 	if (smp->h.base_version != MAD_BASE_VERSION || smp->h.class_version != 1) {
 		status = MAD_BAD_VERSION;
 	} else {

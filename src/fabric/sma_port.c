@@ -52,24 +52,24 @@ static bool good_bits(uint8_t enabled, uint8_t supported, uint8_t all)
 	return enabled == all || !(enabled & ~supported);
 }
 
-static bool good_link(const struct fab_port *p, const struct port_info *new,
-		      bool ext)
+static bool good_link(const struct fab_port *p, const struct port_info *new, bool ext)
 {
 	const struct port_info *pi = &p->pi;
 
-	return good_state(p, new) && new->phys_state <= PHYS_DISABLED &&
-	       new->down_default <= PHYS_POLLING &&
-	       good_bits(new->width_enabled, pi->width_supported, 0xff) &&
+	return good_state(p, new) &&
+	       new->phys_state <= PHYS_DISABLED &&new->down_default <=
+		       PHYS_POLLING &&good_bits(new->width_enabled, pi->width_supported,
+						0xff) &&
 	       good_bits(new->speed_enabled, pi->speed_supported, 15) &&
 	       (!ext || new->ext_enabled == EXT_NONE ||
 		good_bits(new->ext_enabled, pi->ext_supported, EXT_ALL)) &&
-	       new->mtu <= pi->mtu_cap && new->oper_vls <= pi->vl_cap;
+	       new->mtu <= pi->mtu_cap &&new->oper_vls <= pi->vl_cap;
 }
 
 static bool good_lids(const struct fab_port *p, const struct port_info *new)
 {
-	bool lid = new->lid && new->lid <= LID_UNICAST_LAST;
-	bool sm = new->sm_lid && new->sm_lid <= LID_UNICAST_LAST;
+	bool lid = new->lid &&new->lid <= LID_UNICAST_LAST;
+	bool sm = new->sm_lid &&new->sm_lid <= LID_UNICAST_LAST;
 
 	return (lid || new->lid == p->pi.lid) && (sm || new->sm_lid == p->pi.sm_lid) &&
 	       new->lmc <= LMC_MAX;
@@ -112,8 +112,7 @@ static void set_link(struct fab_port *p, const struct port_info *new, bool ext)
 	if (ext && new->ext_enabled == EXT_NONE)
 		pi->ext_enabled = 0;
 	else if (ext)
-		set_bits(&pi->ext_enabled, new->ext_enabled, pi->ext_supported,
-			 EXT_ALL);
+		set_bits(&pi->ext_enabled, new->ext_enabled, pi->ext_supported, EXT_ALL);
 	if (new->down_default)
 		pi->down_default = new->down_default;
 	if (new->mtu)
@@ -158,8 +157,7 @@ uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data)
 		return MAD_BAD_FIELD;
 	attr_get(&attr_port_info, data, &new);
 	link = !is_switch(p->node) || p->num;
-	if ((is_lid_port(p) && !good_lids(p, &new)) ||
-	    (link && !good_link(p, &new, ext)))
+	if ((is_lid_port(p) && !good_lids(p, &new)) || (link && !good_link(p, &new, ext)))
 		return MAD_BAD_FIELD;
 	if (is_lid_port(p))
 		set_lids(p, &new);
@@ -168,7 +166,7 @@ uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data)
 		set_states(p, &new);
 	}
 	rc = port_info_get(in, mod, data);
-	if (new.reregister && p->pi.cap_mask & CAP_REREGISTER)
-		data[51] |= 0x80;	/* the answer says it was heard */
+	if (new.reregister && p->pi.cap_mask &CAP_REREGISTER)
+		data[51] |= 0x80; /* the answer says it was heard */
 	return rc;
 }

@@ -8,7 +8,7 @@
 /* Where a block is, and how its entries lie in the MAD. */
 struct block {
 	void *at;
-	unsigned entries, size;		/* bytes of an entry */
+	unsigned entries, size; /* bytes of an entry */
 };
 
 static struct fab_port *port_by(struct fab_port *in, uint32_t num)
@@ -150,7 +150,7 @@ uint16_t table_set(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *da
 		return MAD_BAD_FIELD;
 	copy_in(&b, data);
 	if (attr == ATTR_GUID_INFO && mod == 0)
-		lid_port(in)->guids[0] = lid_port(in)->guid;	/* cannot be set */
+		lid_port(in)->guids[0] = lid_port(in)->guid; /* cannot be set */
 	copy_out(&b, data);
 	return MAD_OK;
 }

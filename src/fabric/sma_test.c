@@ -33,8 +33,7 @@ static struct port_info port_get(uint32_t mod, uint16_t lid)
 	struct smp smp = { 0 };
 	struct port_info pi;
 
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, mod, lid, &smp),
-			 MAD_OK);
+	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, mod, lid, &smp), MAD_OK);
 	attr_get(&attr_port_info, smp.data, &pi);
 	return pi;
 }
@@ -61,8 +60,13 @@ static void t_node_description(void **state)
 /* What is not there, or not of this kind of node, or not of this version. */
 static void t_refused(void **state)
 {
-	static const struct { uint8_t method; uint16_t attr; uint32_t mod;
-			      uint16_t lid; int status; } rows[] = {
+	static const struct {
+		uint8_t method;
+		uint16_t attr;
+		uint32_t mod;
+		uint16_t lid;
+		int status;
+	} rows[] = {
 		{ METHOD_GET, 0x0013, 0, 1, MAD_BAD_ATTR },
 		{ METHOD_GET, ATTR_SWITCH_INFO, 0, 3, MAD_BAD_ATTR },
 		{ METHOD_GET, ATTR_LFT, 0, 3, MAD_BAD_ATTR },
@@ -96,9 +100,14 @@ static void t_refused(void **state)
 /* Blocks of tables: what is set is what is there, and nothing beside it. */
 static void t_tables(void **state)
 {
-	static const struct { uint16_t attr; uint32_t mod, other; uint16_t lid;
-			      unsigned bytes; } rows[] = {
-		{ ATTR_LFT, 3, 4, 1, 64 }, { ATTR_MFT, 31, 30, 1, 64 },
+	static const struct {
+		uint16_t attr;
+		uint32_t mod, other;
+		uint16_t lid;
+		unsigned bytes;
+	} rows[] = {
+		{ ATTR_LFT, 3, 4, 1, 64 },
+		{ ATTR_MFT, 31, 30, 1, 64 },
 		{ ATTR_PKEY_TABLE, 3, 2, 3, 64 },
 		{ ATTR_PKEY_TABLE, 4 << 16, 3 << 16, 1, 64 },
 		{ ATTR_SL2VL, 3 << 8 | 4, 4 << 8 | 3, 1, 8 },
@@ -117,15 +126,18 @@ static void t_tables(void **state)
 
 		for (unsigned k = 0; k < SMP_DATA; k++)
 			data[k] = (uint8_t)rand_u64(&r);
-		fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid, &before);
+		fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid,
+			&before);
 		memcpy(smp.data, data, SMP_DATA);
 		assert_int_equal(fix_lid(&x, METHOD_SET, rows[i].attr, rows[i].mod,
-					 rows[i].lid, &smp), MAD_OK);
+					 rows[i].lid, &smp),
+				 MAD_OK);
 		memset(data + rows[i].bytes, 0, SMP_DATA - rows[i].bytes);
 		assert_memory_equal(smp.data, data, SMP_DATA);
 		memset(smp.data, 0xee, SMP_DATA);
 		assert_int_equal(fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].mod,
-					 rows[i].lid, &smp), MAD_OK);
+					 rows[i].lid, &smp),
+				 MAD_OK);
 		assert_memory_equal(smp.data, data, SMP_DATA);
 		if (rows[i].mod == rows[i].other)
 			continue;
@@ -182,18 +194,19 @@ static void t_switch_info(void **state)
 static void t_port_info_refused(void **state)
 {
 	struct port_info was = port_get(0, 3);
-#define BAD(field, value) do { \
-		struct port_info pi = was, now; \
-		uint8_t a[64], b[64]; \
-		pi.state = PORT_NOP; \
-		pi.phys_state = PHYS_NOP; \
-		pi.sm_sl = 9; \
-		pi.field = value; \
-		assert_int_equal(port_set(1, 3, &pi), MAD_BAD_FIELD); \
-		now = port_get(0, 3); \
-		attr_put(&attr_port_info, a, &was); \
-		attr_put(&attr_port_info, b, &now); \
-		assert_memory_equal(a, b, sizeof(a)); \
+#define BAD(field, value)                                                                \
+	do {                                                                             \
+		struct port_info pi = was, now;                                          \
+		uint8_t a[64], b[64];                                                    \
+		pi.state = PORT_NOP;                                                     \
+		pi.phys_state = PHYS_NOP;                                                \
+		pi.sm_sl = 9;                                                            \
+		pi.field = value;                                                        \
+		assert_int_equal(port_set(1, 3, &pi), MAD_BAD_FIELD);                    \
+		now = port_get(0, 3);                                                    \
+		attr_put(&attr_port_info, a, &was);                                      \
+		attr_put(&attr_port_info, b, &now);                                      \
+		assert_memory_equal(a, b, sizeof(a));                                    \
 	} while (0)
 
 	(void)state;
@@ -206,7 +219,7 @@ static void t_port_info_refused(void **state)
 	BAD(width_enabled, 32);
 	BAD(speed_enabled, 8);
 	BAD(state, PORT_INIT);
-	BAD(state, PORT_ARMED);		/* it is active */
+	BAD(state, PORT_ARMED); /* it is active */
 	BAD(state, 5);
 	BAD(phys_state, PHYS_TRAINING);
 	BAD(down_default, PHYS_DISABLED);
@@ -280,7 +293,7 @@ static void t_disable(void **state)
 	assert_int_equal(pi.state, PORT_INIT);
 	assert_int_equal(pi.phys_state, PHYS_LINK_UP);
 
-	pi.state = PORT_DOWN;		/* it trains again at once */
+	pi.state = PORT_DOWN; /* it trains again at once */
 	pi.phys_state = PHYS_NOP;
 	x.f->node[0].port[2].pi.state = x.f->node[2].port[1].pi.state = PORT_ACTIVE;
 	assert_int_equal(port_set(2, 1, &pi), MAD_OK);
@@ -296,7 +309,7 @@ static void t_mkey(void **state)
 	(void)state;
 	pi->mkey = 0x1234;
 	pi->mkey_lease = 3;
-	x.f->node[2].port[1].pi.sm_lid = 0;	/* no traps here */
+	x.f->node[2].port[1].pi.sm_lid = 0; /* no traps here */
 	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0x34);
 	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_PKEY_TABLE, 0, 3, &smp), -1);
@@ -358,15 +371,9 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_node_description),
-		TEST(t_refused),
-		TEST(t_tables),
-		TEST(t_guid_0_stays),
-		TEST(t_switch_info),
-		TEST(t_port_info_refused),
-		TEST(t_port_info),
-		TEST(t_disable),
-		TEST(t_mkey),
+		TEST(t_node_description), TEST(t_refused),     TEST(t_tables),
+		TEST(t_guid_0_stays),	  TEST(t_switch_info), TEST(t_port_info_refused),
+		TEST(t_port_info),	  TEST(t_disable),     TEST(t_mkey),
 		TEST(t_random),
 	};
 

@@ -98,11 +98,17 @@ static int node_line(struct topo_read *r, enum topo_type type)
 /* w=, s=, e=: what is enabled, in PortInfo's codes. */
 static int port_options(struct topo_read *r, struct topo_port *p)
 {
-	static const struct { char name; uint8_t max; const char *want; } options[] = {
-		{ 'w', 31, "a width: 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x) or"
+	static const struct {
+		char name;
+		uint8_t max;
+		const char *want;
+	} options[] = {
+		{ 'w', 31,
+		  "a width: 1 (1x), 2 (4x), 4 (8x), 8 (12x), 16 (2x) or"
 		  " their sum" },
 		{ 's', 7, "a speed: 1 (SDR), 2 (DDR), 4 (QDR) or their sum" },
-		{ 'e', 15, "an extended speed: 1 (FDR), 2 (EDR), 4 (HDR), 8 (NDR)"
+		{ 'e', 15,
+		  "an extended speed: 1 (FDR), 2 (EDR), 4 (HDR), 8 (NDR)"
 		  " or their sum" },
 	};
 	uint8_t *const to[] = { &p->width, &p->speed, &p->ext };
@@ -148,8 +154,7 @@ static int remote_end(struct topo_read *r, struct topo_end *e)
 		return topo_fail(r, "a name of at most 63 characters");
 	text_copy(e->peer_id, sizeof(e->peer_id), id);
 	if (text_char(r, '[') &&
-	    (text_number(r, 10, TOPO_PORTS_MAX, &port) || !port ||
-	     !text_char(r, ']')))
+	    (text_number(r, 10, TOPO_PORTS_MAX, &port) || !port || !text_char(r, ']')))
 		return topo_fail(r, "the port at the other end, as [1]");
 	e->peer_port = (uint8_t)port;
 	return 0;
@@ -178,7 +183,8 @@ static int port_line(struct topo_read *r)
 	rc = remote_end(r, &e);
 	if (rc)
 		return rc;
-	if (text_char(r, '(') && (text_number(r, 16, UINT64_MAX, &guid) || !text_char(r, ')')))
+	if (text_char(r, '(') &&
+	    (text_number(r, 16, UINT64_MAX, &guid) || !text_char(r, ')')))
 		return topo_fail(r, "the other port's GUID, as (2c903000013)");
 	rc = port_options(r, p);
 	if (rc)
@@ -249,8 +255,7 @@ static int other_line(struct topo_read *r)
 		return node_line(r, TOPO_ROUTER);
 	if (text_word(r, "switchguid"))
 		return guid_line(r, TOPO_SWITCH);
-	if (text_word(r, "caguid") || text_word(r, "hcaguids") ||
-	    text_word(r, "rtguid"))
+	if (text_word(r, "caguid") || text_word(r, "hcaguids") || text_word(r, "rtguid"))
 		return guid_line(r, TOPO_CA);
 	if (text_word(r, "sysimgguid"))
 		return number_line(r, &r->sys_guid, UINT64_MAX);
@@ -266,28 +271,30 @@ static int other_line(struct topo_read *r)
 		return usual(r, &r->usual.ext, 15);
 	if (text_word(r, "module") || text_word(r, "include") || text_word(r, "do"))
 		return topo_fail_at_start(r, "a node or a GUID: module, include and do"
-					  " are ibsim's and not read here");
+					     " are ibsim's and not read here");
 	if (text_word(r, "Chassis") || text_word(r, "Non-Chassis"))
-		return 0;		/* ibnetdiscover -g */
+		return 0; /* ibnetdiscover -g */
 	return topo_fail_at_start(r, "Switch, Ca, Rt, switchguid=, caguid=,"
-				  " sysimgguid=, vendid=, devid=, width=, speed=,"
-				  " extspeed= or #");
+				     " sysimgguid=, vendid=, devid=, width=, speed=,"
+				     " extspeed= or #");
 }
 
 static int line(struct topo_read *r)
 {
 	if (text_end(r)) {
 		if (!text_comment(r))
-			r->in_node = false;	/* an empty line */
+			r->in_node = false; /* an empty line */
 		return 0;
 	}
 	if (text_char(r, '['))
-		return r->in_node ? port_line(r) :
-			topo_fail_at_start(r, "a node (Switch, Ca, Rt) before its"
-					   " ports");
+		return r->in_node
+			       ? port_line(r)
+			       : topo_fail_at_start(r,
+						    "a node (Switch, Ca, Rt) before its"
+						    " ports");
 	if (text_char(r, '@'))
 		return topo_fail_at_start(r, "a port: aliases are ibsim's and not"
-					  " read here");
+					     " read here");
 	r->in_node = false;
 	return other_line(r);
 }
@@ -296,7 +303,8 @@ int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
 	       char err[TOPO_ERR])
 {
 	struct topo_read r = {
-		.name = name, .err = err,
+		.name = name,
+		.err = err,
 		.count = { { FIRST_CA_GUID, FIRST_CA_GUID, 0 },
 			   { FIRST_SWITCH_GUID, FIRST_SWITCH_GUID, 0 } },
 	};

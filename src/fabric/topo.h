@@ -19,19 +19,22 @@
 #include <stdint.h>
 
 enum {
-	TOPO_ID = 64, TOPO_DESC = 64, TOPO_ERR = 512,
-	TOPO_NODES_MAX = 65536, TOPO_PORTS_MAX = 254,
+	TOPO_ID = 64,
+	TOPO_DESC = 64,
+	TOPO_ERR = 512,
+	TOPO_NODES_MAX = 65536,
+	TOPO_PORTS_MAX = 254,
 };
 
-enum topo_type { TOPO_CA = 1, TOPO_SWITCH = 2, TOPO_ROUTER = 3 };	/* NodeInfo's */
+enum topo_type { TOPO_CA = 1, TOPO_SWITCH = 2, TOPO_ROUTER = 3 }; /* NodeInfo's */
 
 struct topo_port {
-	uint32_t peer;			/* index of a node */
-	uint8_t peer_port;		/* 0: no link */
-	uint8_t width, speed, ext;	/* enabled, as PortInfo codes them; 0: the usual */
-	uint16_t lid;			/* 0: none yet */
+	uint32_t peer;		   /* index of a node */
+	uint8_t peer_port;	   /* 0: no link */
+	uint8_t width, speed, ext; /* enabled, as PortInfo codes them; 0: the usual */
+	uint16_t lid;		   /* 0: none yet */
 	uint8_t lmc;
-	uint64_t guid;			/* 0: the node's plus the port's number */
+	uint64_t guid; /* 0: the node's plus the port's number */
 };
 
 struct topo_node {
@@ -40,13 +43,13 @@ struct topo_node {
 	bool enhanced0;
 	char id[TOPO_ID], desc[TOPO_DESC + 1];
 	uint64_t guid, sys_guid;
-	uint32_t vendor, device;	/* 0: not said */
-	struct topo_port *port;		/* [ports + 1] */
+	uint32_t vendor, device; /* 0: not said */
+	struct topo_port *port;	 /* [ports + 1] */
 	uint32_t line;
 };
 
 struct topo {
-	struct topo_node *node;		/* [nodes] */
+	struct topo_node *node; /* [nodes] */
 	uint32_t nodes;
 };
 

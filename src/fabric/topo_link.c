@@ -39,7 +39,8 @@ static int same_ids(struct topo_read *r, struct topo_node *const *sorted)
 {
 	for (uint32_t i = 1; i < r->t.nodes; i++) {
 		if (strcmp(sorted[i]->id, sorted[i - 1]->id) == 0)
-			return topo_fail_line(r, sorted[i]->line,
+			return topo_fail_line(
+				r, sorted[i]->line,
 				"expected a new name: line %u has a node \"%s\"",
 				sorted[i - 1]->line, sorted[i]->id);
 	}
@@ -47,8 +48,7 @@ static int same_ids(struct topo_read *r, struct topo_node *const *sorted)
 }
 
 /* Both ends of a link name each other, or one end names and the other is silent. */
-static int link_ends(struct topo_read *r, const struct topo_end *e,
-		     struct topo_node *far)
+static int link_ends(struct topo_read *r, const struct topo_end *e, struct topo_node *far)
 {
 	struct topo_node *near = &r->t.node[e->node];
 	struct topo_port *p = &near->port[e->port], *q;
@@ -56,19 +56,22 @@ static int link_ends(struct topo_read *r, const struct topo_end *e,
 
 	if (e->peer_port > far->ports)
 		return topo_fail_line(r, e->line,
-			"expected a port that \"%s\" has, 1 to %u, not %u", far->id,
-			far->ports, e->peer_port);
+				      "expected a port that \"%s\" has, 1 to %u, not %u",
+				      far->id, far->ports, e->peer_port);
 	q = &far->port[e->peer_port];
 	if (p == q)
-		return topo_fail_line(r, e->line,
+		return topo_fail_line(
+			r, e->line,
 			"expected another port: \"%s\" port %u is linked to itself",
 			near->id, e->port);
 	if (p->peer_port && (p->peer != far_at || p->peer_port != e->peer_port))
-		return topo_fail_line(r, e->line,
+		return topo_fail_line(
+			r, e->line,
 			"expected \"%s\"[%u], which \"%s\" port %u is linked to already",
 			r->t.node[p->peer].id, p->peer_port, near->id, e->port);
 	if (q->peer_port && (q->peer != e->node || q->peer_port != e->port))
-		return topo_fail_line(r, e->line,
+		return topo_fail_line(
+			r, e->line,
 			"expected a free port: \"%s\" port %u is linked to \"%s\"[%u]",
 			far->id, e->peer_port, r->t.node[q->peer].id, q->peer_port);
 	p->peer = far_at;
@@ -82,13 +85,14 @@ static int link_all(struct topo_read *r, struct topo_node **sorted)
 {
 	for (uint32_t i = 0; i < r->ends; i++) {
 		const struct topo_end *e = &r->end[i];
-		struct topo_node **far = bsearch(e->peer_id, sorted, r->t.nodes,
-						 sizeof(*sorted), id_is);
+		struct topo_node **far =
+			bsearch(e->peer_id, sorted, r->t.nodes, sizeof(*sorted), id_is);
 		int rc;
 
 		if (!far)
 			return topo_fail_line(r, e->line,
-				"expected the name of a node, not \"%s\"", e->peer_id);
+					      "expected the name of a node, not \"%s\"",
+					      e->peer_id);
 		rc = link_ends(r, e, *far);
 		if (rc)
 			return rc;
@@ -118,7 +122,10 @@ static void set_rates(struct topo_read *r)
 	}
 }
 
-struct guid_of { uint64_t guid; const struct topo_node *node; };
+struct guid_of {
+	uint64_t guid;
+	const struct topo_node *node;
+};
 
 static int by_guid(const void *a, const void *b)
 {
@@ -157,8 +164,9 @@ static int same_guids(struct topo_read *r, struct guid_of *all, uint32_t n)
 	for (uint32_t i = 1; i < n; i++) {
 		if (all[i].guid == all[i - 1].guid)
 			return topo_fail_line(r, all[i].node->line,
-				"expected another GUID: 0x%" PRIx64 " is \"%s\"'s",
-				all[i].guid, all[i - 1].node->id);
+					      "expected another GUID: 0x%" PRIx64
+					      " is \"%s\"'s",
+					      all[i].guid, all[i - 1].node->id);
 	}
 	return 0;
 }
@@ -193,7 +201,7 @@ int topo_join(struct topo_read *r)
 
 	if (!r->t.nodes)
 		return topo_fail_line(r, r->line ? r->line : 1,
-			"expected at least one node (Switch, Ca)");
+				      "expected at least one node (Switch, Ca)");
 	sorted = calloc(r->t.nodes, sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;

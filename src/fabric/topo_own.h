@@ -5,7 +5,10 @@
 
 #include "fabric/topo.h"
 
-struct topo_text { const char *at; size_t len; };
+struct topo_text {
+	const char *at;
+	size_t len;
+};
 
 /* One end of a link, as its line has it. */
 struct topo_end {
@@ -14,7 +17,9 @@ struct topo_end {
 	char peer_id[TOPO_ID];
 };
 
-struct topo_count { uint64_t base, next, port; };
+struct topo_count {
+	uint64_t base, next, port;
+};
 
 struct topo_read {
 	struct topo t;
@@ -23,11 +28,11 @@ struct topo_read {
 	uint32_t ends, end_cap;
 	const char *name;
 	char *err;
-	uint32_t line;			/* from 1 */
-	const char *start, *at, *stop;	/* of the line; what was read; its end */
+	uint32_t line;		       /* from 1 */
+	const char *start, *at, *stop; /* of the line; what was read; its end */
 	bool in_node;
 	/* for the nodes to come; sys_guid for the next one only */
-	struct topo_count count[2];	/* adapters, switches */
+	struct topo_count count[2]; /* adapters, switches */
 	uint64_t sys_guid;
 	uint32_t vendor, device;
 	struct topo_port usual;
@@ -36,10 +41,10 @@ struct topo_read {
 /* topo_text.c: the words of a line.  Blanks in front are passed over. */
 bool text_next_line(struct topo_read *r, const char **text, size_t *len);
 bool text_end(struct topo_read *r);	/* ... or a comment begins */
-bool text_comment(struct topo_read *r);	/* goes behind its '#' */
+bool text_comment(struct topo_read *r); /* goes behind its '#' */
 bool text_char(struct topo_read *r, char c);
-bool text_word(struct topo_read *r, const char *word);	/* the whole word */
-bool text_option(struct topo_read *r, char name);	/* name= */
+bool text_word(struct topo_read *r, const char *word); /* the whole word */
+bool text_option(struct topo_read *r, char name);      /* name= */
 /* base 0: 0x is hexadecimal.  0, or -EINVAL and nothing is passed over. */
 int text_number(struct topo_read *r, int base, uint64_t max, uint64_t *out);
 int text_quoted(struct topo_read *r, struct topo_text *out);
@@ -49,7 +54,7 @@ bool text_starts(struct topo_read *r, const char *what);
 /* Anywhere in the rest of the line; a number that is absent or too large is 0. */
 bool text_has(struct topo_read *r, const char *what);
 uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max);
-void text_rate(struct topo_read *r, struct topo_port *p);	/* 4xQDR, at the end */
+void text_rate(struct topo_read *r, struct topo_port *p); /* 4xQDR, at the end */
 void text_copy(char *to, size_t size, struct topo_text from);
 
 /* "name:line:column: expected ..., not ...".  -EINVAL. */
@@ -60,6 +65,6 @@ int topo_fail_line(struct topo_read *r, uint32_t line, const char *fmt, ...)
 
 /* topo_link.c */
 int topo_add_end(struct topo_read *r, const struct topo_end *e);
-int topo_join(struct topo_read *r);	/* all names, links and GUIDs are right */
+int topo_join(struct topo_read *r); /* all names, links and GUIDs are right */
 
 #endif

@@ -54,7 +54,8 @@ static void t_ibnetdiscover(void **state)
 	assert_int_equal(t.node[0].ports, 36);
 	assert_string_equal(t.node[0].desc, "leaf 1");
 	assert_true(t.node[0].enhanced0);
-	assert_true(t.node[0].guid == 0x2c9030001 && t.node[0].port[0].guid == 0x2c9030001);
+	assert_true(t.node[0].guid == 0x2c9030001 &&
+		    t.node[0].port[0].guid == 0x2c9030001);
 	assert_true(t.node[0].sys_guid == 0x2c903000a);
 	assert_int_equal(t.node[0].port[0].lid, 7);
 	assert_int_equal(t.node[0].vendor, 0x2c9);
@@ -101,7 +102,7 @@ static void t_short(void **state)
 	assert_true(t.node[2].guid == 0x100000 && t.node[3].guid == 0x100003);
 	assert_true(t.node[3].port[2].guid == 0x100005);
 	assert_int_equal(t.node[2].port[1].peer_port, 1);
-	assert_int_equal(t.node[2].port[1].width, 1);	/* as at the other end */
+	assert_int_equal(t.node[2].port[1].width, 1); /* as at the other end */
 	assert_int_equal(t.node[0].port[1].speed, 3);
 	assert_int_equal(t.node[1].port[1].peer, 3);
 	assert_int_equal(t.node[1].port[1].peer_port, 1);
@@ -110,6 +111,7 @@ static void t_short(void **state)
 	topo_free(&t);
 }
 
+/* clang-format off */
 static const struct { const char *text, *err; } wrong[] = {
 	{ "", "f:1:1: expected at least one node" },
 	{ "Swich 8 \"a\"\n", "f:1:1: expected Switch, Ca, Rt," },
@@ -155,6 +157,7 @@ static const struct { const char *text, *err; } wrong[] = {
 	{ "Ca 1 \"a\" # \"\x01\"\n\x02\n", "f:2:1: expected Switch, Ca, Rt, switchguid=, caguid=,"
 	  " sysimgguid=, vendid=, devid=, width=, speed=, extspeed= or #, not byte 0x02" },
 };
+/* clang-format on */
 
 static void t_wrong(void **state)
 {

@@ -144,8 +144,8 @@ static const char *find(struct topo_read *r, const char *what)
 
 int text_until_words(struct topo_read *r, struct topo_text *out)
 {
-	static const char *const words[] = { "enhanced port ", "base port ",
-					     "lid ", "lmc " };
+	static const char *const words[] = { "enhanced port ", "base port ", "lid ",
+					     "lmc " };
 	const char *end = r->stop;
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -182,12 +182,17 @@ uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max)
 }
 
 /* The codes of PortInfo; FDR10 is QDR to it. */
+/* clang-format off */
 static const struct { const char *name; uint8_t speed, ext; } rates[] = {
 	{ "SDR", 1, 0 }, { "DDR", 3, 0 }, { "QDR", 7, 0 }, { "FDR10", 7, 0 },
 	{ "FDR", 7, 1 }, { "EDR", 7, 3 }, { "HDR", 7, 7 }, { "NDR", 7, 15 },
 };
+/* clang-format on */
 
-static const struct { const char *name; uint8_t width; } widths[] = {
+static const struct {
+	const char *name;
+	uint8_t width;
+} widths[] = {
 	{ "1", 1 }, { "2", 16 }, { "4", 2 }, { "8", 4 }, { "12", 8 },
 };
 
@@ -197,13 +202,13 @@ void text_rate(struct topo_read *r, struct topo_port *p)
 
 	while (end > r->at && isspace((unsigned char)end[-1]))
 		end--;
-	for (word = end; word > r->at && !isspace((unsigned char)word[-1]); )
+	for (word = end; word > r->at && !isspace((unsigned char)word[-1]);)
 		word--;
 	for (unsigned w = 0; w < 5; w++) {
 		for (unsigned s = 0; s < 8; s++) {
 			char text[12];
-			int n = snprintf(text, sizeof(text), "%sx%s",
-					 widths[w].name, rates[s].name);
+			int n = snprintf(text, sizeof(text), "%sx%s", widths[w].name,
+					 rates[s].name);
 
 			if (end - word != n || memcmp(word, text, (size_t)n) != 0)
 				continue;
@@ -243,12 +248,12 @@ static void stopped_at(struct topo_read *r, char *to, size_t size)
 
 int topo_fail(struct topo_read *r, const char *expected)
 {
-	char not[40];
+	char not [40];
 
 	blanks(r);
-	stopped_at(r, not, sizeof(not));
+	stopped_at(r, not, sizeof(not ));
 	snprintf(r->err, TOPO_ERR, "%s:%u:%u: expected %s, not %s", r->name, r->line,
-		 (unsigned)(r->at - r->start) + 1, expected, not);
+		 (unsigned)(r->at - r->start) + 1, expected, not );
 	return -EINVAL;
 }
 

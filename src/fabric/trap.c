@@ -13,12 +13,25 @@
 enum { URGENT = 1, SECURITY = 2, INFO = 4 };
 
 /* Where details lie in the notice. */
-enum { AT_128_LID = 10, AT_LID = 12, AT_144_MASK = 16,
-       AT_256_DR_SLID = 14, AT_256_METHOD = 16, AT_256_ATTR = 18,
-       AT_256_MOD = 20, AT_256_MKEY = 24, AT_256_HOPS = 33, AT_256_PATH = 34,
-       MAX_256_PATH = 30,
-       AT_257_LID2 = 14, AT_257_KEY = 16, AT_257_QP1 = 20, AT_257_QP2 = 24,
-       AT_257_GID1 = 28, AT_257_GID2 = 44 };
+enum {
+	AT_128_LID = 10,
+	AT_LID = 12,
+	AT_144_MASK = 16,
+	AT_256_DR_SLID = 14,
+	AT_256_METHOD = 16,
+	AT_256_ATTR = 18,
+	AT_256_MOD = 20,
+	AT_256_MKEY = 24,
+	AT_256_HOPS = 33,
+	AT_256_PATH = 34,
+	MAX_256_PATH = 30,
+	AT_257_LID2 = 14,
+	AT_257_KEY = 16,
+	AT_257_QP1 = 20,
+	AT_257_QP2 = 24,
+	AT_257_GID1 = 28,
+	AT_257_GID2 = 44
+};
 
 /* Of the top bit: TIDs of programs have an agent's number there. */
 #define TRAP_TID (1ull << 63)
@@ -45,13 +58,17 @@ static uint64_t interval(const struct fab_port *p)
 static void send_trap(struct fab_port *p, const struct trap *t)
 {
 	struct mad_pkt pkt = {
-		.slid = p->pi.lid, .dlid = p->pi.sm_lid, .sl = p->pi.sm_sl,
+		.slid = p->pi.lid,
+		.dlid = p->pi.sm_lid,
+		.sl = p->pi.sm_sl,
 		.pkey = PKEY_DEFAULT,
 	};
-	struct smp smp = { .h = {
-		.base_version = MAD_BASE_VERSION, .class = MAD_SM_LID,
-		.class_version = 1, .method = METHOD_TRAP, .tid = be64(t->tid),
-		.attr = be16(ATTR_NOTICE) } };
+	struct smp smp = { .h = { .base_version = MAD_BASE_VERSION,
+				  .class = MAD_SM_LID,
+				  .class_version = 1,
+				  .method = METHOD_TRAP,
+				  .tid = be64(t->tid),
+				  .attr = be16(ATTR_NOTICE) } };
 
 	memcpy(smp.data, t->notice, SMP_DATA);
 	memcpy(pkt.mad, &smp, sizeof(smp));
@@ -96,11 +113,14 @@ static void notice_put(uint8_t *to, const struct notice *n)
 }
 
 static void tell(struct fab_port *p, enum trap_kind kind, uint8_t type, uint16_t num,
-		  const uint8_t *details)
+		 const uint8_t *details)
 {
 	struct trap *t = &p->trap[kind];
-	struct notice n = { .generic = 1, .type = type, .producer = p->node->ni.type,
-			    .trap = num, .issuer = p->pi.lid };
+	struct notice n = { .generic = 1,
+			    .type = type,
+			    .producer = p->node->ni.type,
+			    .trap = num,
+			    .issuer = p->pi.lid };
 
 	if (!p->pi.sm_lid || !p->pi.lid)
 		return;
@@ -140,7 +160,7 @@ void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt)
 		memcpy(d + AT_256_DR_SLID, &smp->dr_slid, 2);
 		hops = smp->h.hop_count;
 		if (hops > MAX_256_PATH)
-			hops = MAX_256_PATH | 0x40;	/* truncated */
+			hops = MAX_256_PATH | 0x40; /* truncated */
 		memcpy(d + AT_256_PATH, smp->back + 1, hops & 0x3f);
 		d[AT_256_HOPS] = 0x80 | hops;
 	}

@@ -177,11 +177,8 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_link),
-		TEST(t_cap_mask),
-		TEST(t_mkey),
-		TEST(t_two),
-		TEST(t_no_manager),
+		TEST(t_link), TEST(t_cap_mask),	  TEST(t_mkey),
+		TEST(t_two),  TEST(t_no_manager),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,12 +24,12 @@
 #include "sys/fd.h"
 #include "sys/rand.h"
 
-static_assert(sizeof(struct nlmsghdr) % 4 == 0 &&
-	      sizeof(struct unix_diag_msg) % 4 == 0, "nothing needs padding");
+static_assert(sizeof(struct nlmsghdr) % 4 == 0 && sizeof(struct unix_diag_msg) % 4 == 0,
+	      "nothing needs padding");
 
 enum {
-	ACCEPTS = 0x10000,		/* in the list: a listener */
-	LISTENS = 10,			/* the same in an answer (TCP_LISTEN) */
+	ACCEPTS = 0x10000, /* in the list: a listener */
+	LISTENS = 10,	   /* the same in an answer (TCP_LISTEN) */
 };
 
 uint64_t claim_strength(uid_t uid, uint16_t slot)
@@ -104,9 +104,9 @@ void claim_list(void (*fn)(void *arg, const struct claim *c), void *arg)
 			break;
 		end[n] = '\0';
 		end += n;
-		for (char *line = buf; ; line = nl + 1) {
+		for (char *line = buf;; line = nl + 1) {
 			nl = memchr(line, '\n', (size_t)(end - line));
-			if (!nl) {	/* the rest comes with the next piece */
+			if (!nl) { /* the rest comes with the next piece */
 				end = (char *)memmove(buf, line, (size_t)(end - line)) +
 				      (end - line);
 				break;
@@ -128,8 +128,8 @@ bool claim_uids_count(void)
 	bool same;
 
 	same = owner >= 0 && fstat(owner, &a) == 0 &&
-	       stat("/proc/self/ns/user", &b) == 0 &&
-	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	       stat("/proc/self/ns/user", &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 	if (owner >= 0)
 		syscall(SYS_close, owner);
 	if (net >= 0)
@@ -141,18 +141,23 @@ bool claim_uids_count(void)
 
 int claim_open_diag(void)
 {
-	return fd_raise(fd_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC,
-				  NETLINK_SOCK_DIAG));
+	return fd_raise(
+		fd_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
 }
 
-struct diag_request { struct nlmsghdr h; struct unix_diag_req r; };
+struct diag_request {
+	struct nlmsghdr h;
+	struct unix_diag_req r;
+};
 
 static bool send_request(int diag, uint32_t ino)
 {
 	struct diag_request q = {
-		.h = { .nlmsg_len = sizeof(q), .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+		.h = { .nlmsg_len = sizeof(q),
+		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 		       .nlmsg_flags = NLM_F_REQUEST },
-		.r = { .sdiag_family = AF_UNIX, .udiag_ino = ino,
+		.r = { .sdiag_family = AF_UNIX,
+		       .udiag_ino = ino,
 		       .udiag_show = UDIAG_SHOW_UID | UDIAG_SHOW_NAME,
 		       .udiag_cookie = { UINT32_MAX, UINT32_MAX } },
 	};
@@ -162,7 +167,7 @@ static bool send_request(int diag, uint32_t ino)
 
 struct diag_answer {
 	const struct unix_diag_msg *m;
-	const char *name;		/* with its zero in front */
+	const char *name; /* with its zero in front */
 	size_t name_len;
 	const uid_t *uid;
 };
@@ -217,9 +222,8 @@ static int ask_kernel(int diag, const struct claim *c, uid_t *uid)
 	len = strlen(name);
 	if (!a.uid)
 		return -EAGAIN;
-	if (a.m->udiag_type != SOCK_SEQPACKET || a.m->udiag_state != LISTENS ||
-	    !a.name || a.name_len != len + 1 || a.name[0] ||
-	    memcmp(a.name + 1, name, len))
+	if (a.m->udiag_type != SOCK_SEQPACKET || a.m->udiag_state != LISTENS || !a.name ||
+	    a.name_len != len + 1 || a.name[0] || memcmp(a.name + 1, name, len))
 		return -ESRCH;
 	*uid = *a.uid;
 	return 0;

@@ -12,11 +12,11 @@
 struct claim {
 	uint16_t slot;
 	uint64_t tag;
-	uint32_t ino;			/* as the list has it */
+	uint32_t ino; /* as the list has it */
 };
 
-int claim_listen(const struct claim *c);	/* as name_listen_at() */
-int claim_connect(const struct claim *c);	/* as name_connect_to() */
+int claim_listen(const struct claim *c);  /* as name_listen_at() */
+int claim_connect(const struct claim *c); /* as name_connect_to() */
 
 /* Calls fn for each claim in /proc/net/unix, where others may have written what
  * looks like one. */

@@ -33,7 +33,9 @@ int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned 
 	if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ||
-	       errno == ETOOMANYREFS ? -EAGAIN : -ESRCH;
+			       errno == ETOOMANYREFS
+		       ? -EAGAIN
+		       : -ESRCH;
 }
 
 void fds_close(int fd)
@@ -65,8 +67,10 @@ ssize_t fds_recv(int fd, void *buf, size_t size, int *fds)
 {
 	struct iovec iov = { buf, size };
 	union control u;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = &u, .msg_controllen = sizeof(u) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &u,
+			    .msg_controllen = sizeof(u) };
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
 

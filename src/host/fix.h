@@ -25,7 +25,8 @@ static inline void need_netns(void)
 		skip();
 }
 
-struct side {				/* a process, as far as host/ goes */
+/* a process, as far as host/ goes */
+struct side {
 	struct host *host;
 	unsigned got, gone;
 	uint16_t gone_slot;
@@ -39,8 +40,8 @@ static inline void on_datagram(void *arg, const struct dgram *d)
 
 	s->got++;
 	s->last = *d;
-	memcpy(s->data, d->iov[0].iov_base, d->len < sizeof(s->data) ?
-	       d->len : sizeof(s->data));
+	memcpy(s->data, d->iov[0].iov_base,
+	       d->len < sizeof(s->data) ? d->len : sizeof(s->data));
 }
 
 static inline void on_gone(void *arg, uint16_t slot)
@@ -82,9 +83,15 @@ static inline int forward(struct side *from, uint16_t slot, const char *text)
 {
 	struct iovec iov[2] = { { (void *)(uintptr_t)text, 2 },
 				{ (void *)(uintptr_t)(text + 2), strlen(text) - 2 } };
-	struct dgram d = { .from.port = 49999, .to.port = 4791, .ttl = 60,
-			   .tclass = 5, .ifindex = 3, .ip_id = 12,
-			   .len = (uint32_t)strlen(text), .iovcnt = 2, .iov = iov };
+	struct dgram d = { .from.port = 49999,
+			   .to.port = 4791,
+			   .ttl = 60,
+			   .tclass = 5,
+			   .ifindex = 3,
+			   .ip_id = 12,
+			   .len = (uint32_t)strlen(text),
+			   .iovcnt = 2,
+			   .iov = iov };
 
 	d.from.ip[15] = 1;
 	d.to.ip[15] = 2;

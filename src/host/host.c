@@ -38,8 +38,10 @@
 #include "sys/rand.h"
 
 enum {
-	OWN_MAX = 2048, FOREIGN_MAX = 2 * SLOT_LAST, STRANGERS_MAX = 64,
-	AGAIN_NS = 1000000,	/* a slot without owner is left alone so long */
+	OWN_MAX = 2048,
+	FOREIGN_MAX = 2 * SLOT_LAST,
+	STRANGERS_MAX = 64,
+	AGAIN_NS = 1000000, /* a slot without owner is left alone so long */
 };
 
 /* --- connections ----------------------------------------------------------- */
@@ -75,7 +77,8 @@ void host_conn_close(struct host *h, struct conn *c)
 
 void host_bury(struct host *h)
 {
-	list_for_safe(n, &h->dead) {
+	list_for_safe(n, &h->dead)
+	{
 		list_del(n);
 		free(container_of(n, struct conn, node));
 	}
@@ -85,8 +88,7 @@ static unsigned count_user(const struct list *conns, uid_t uid)
 {
 	unsigned n = 0;
 
-	list_for(node, conns)
-		n += container_of(node, struct conn, node)->uid == uid;
+	list_for(node, conns) n += container_of(node, struct conn, node)->uid == uid;
 	return n;
 }
 
@@ -104,7 +106,8 @@ static void close_a_stranger(struct host *h)
 	struct conn *victim = NULL;
 	unsigned most = 0;
 
-	list_for(node, &h->strangers) {
+	list_for(node, &h->strangers)
+	{
 		struct conn *c = container_of(node, struct conn, node);
 		unsigned n = count_user(&h->strangers, c->uid);
 
@@ -225,8 +228,7 @@ static int send_dgram(struct conn *c, const struct dgram *d)
 	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
 	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
-	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ?
-		-EAGAIN : -ESRCH;
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -ESRCH;
 }
 
 int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
@@ -249,8 +251,8 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 		h->stats.dropped_full++;
 		if (log_level >= LOG_INFO && log_allowed(&h->said_full))
 			log_info("slot %u does not take what is forwarded to it: "
-				 "%llu datagrams dropped so far", slot,
-				 (unsigned long long)h->stats.dropped_full);
+				 "%llu datagrams dropped so far",
+				 slot, (unsigned long long)h->stats.dropped_full);
 		break;
 	default:
 		h->stats.dropped_gone++;
@@ -260,11 +262,12 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	return rc;
 }
 
-int host_say(struct host *h, uint16_t slot, const void *buf, size_t len,
-	     const int *fds, unsigned nfds)
+int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const int *fds,
+	     unsigned nfds)
 {
 	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
-	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)(uintptr_t)buf, len } };
+	struct iovec iov[2] = { { &head, sizeof(head) },
+				{ (void *)(uintptr_t)buf, len } };
 	struct conn *c;
 	int was = cancel_hold();
 	int rc = conn_get(h, slot, &c);
@@ -376,9 +379,9 @@ int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid, int proof)
 	if (rc)
 		return rc;
 	/* A number of 0 is of another pid namespace, as many are. */
-	if (its != pid || !(user_is_same(&h->user, owner, *uid) ||
-			    (pid && owner == *uid) ||
-			    is_listener(proof, slot, owner, its)))
+	if (its != pid ||
+	    !(user_is_same(&h->user, owner, *uid) || (pid && owner == *uid) ||
+	      is_listener(proof, slot, owner, its)))
 		return -EPERM;
 	*uid = owner;
 	return 0;
@@ -416,7 +419,8 @@ static int take_slot(struct host *h)
 	if (rc >= 0) {
 		h->listen_fd = rc;
 		log_info("somebody has all names of slots: slot %u is from the "
-			 "reserve", h->slot);
+			 "reserve",
+			 h->slot);
 		return 0;
 	}
 	log_error("all slots of this host are taken: `ss -xlp src @urnic/*' shows "
@@ -477,7 +481,8 @@ free_host:
 
 static void close_copies(struct list *conns)
 {
-	list_for(n, conns) {
+	list_for(n, conns)
+	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		close(c->fd);
@@ -487,8 +492,7 @@ static void close_copies(struct list *conns)
 
 static void free_conns(struct list *conns)
 {
-	list_for_safe(n, conns)
-		free(container_of(n, struct conn, node));
+	list_for_safe(n, conns) free(container_of(n, struct conn, node));
 }
 
 void host_forked(struct host *h)

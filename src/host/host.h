@@ -20,8 +20,10 @@
 #include "link/dgram.h"
 
 enum {
-	SLOT_FIRST = 1, SLOT_LAST = 1022, SLOT_BITS = 10,
-	SLOT_NAMED = 768,		/* those above are in reserve */
+	SLOT_FIRST = 1,
+	SLOT_LAST = 1022,
+	SLOT_BITS = 10,
+	SLOT_NAMED = 768, /* those above are in reserve */
 };
 
 struct host;
@@ -30,12 +32,12 @@ enum { HOST_FDS = 2, HOST_SAY_MAX = 256 };
 
 /* What another process says to local/. */
 struct host_said {
-	uint16_t slot;			/* whose it is, as the kernel confirms */
+	uint16_t slot; /* whose it is, as the kernel confirms */
 	uid_t uid;
-	pid_t pid;			/* 0: in another pid namespace */
+	pid_t pid; /* 0: in another pid namespace */
 	const void *buf;
 	size_t len;
-	int fd[HOST_FDS];		/* that came along, or -1; to be taken
+	int fd[HOST_FDS]; /* that came along, or -1; to be taken
 					 * over (and set to -1), or closed here */
 };
 
@@ -50,17 +52,17 @@ struct host_ops {
 
 struct host_stats {
 	uint64_t forwarded, received;
-	uint64_t dropped_full;		/* the other side is slow */
-	uint64_t dropped_gone;		/* no such slot */
-	uint64_t refused;		/* garbage, strangers, too many */
+	uint64_t dropped_full; /* the other side is slow */
+	uint64_t dropped_gone; /* no such slot */
+	uint64_t refused;      /* garbage, strangers, too many */
 };
 
 /* Take a slot.  -EADDRNOTAVAIL: none. */
 int host_open(struct host **out, const struct host_ops *ops, void *arg);
 void host_close(struct host *host);
 uint16_t host_slot(const struct host *host);
-int host_fd(const struct host *host);		/* epoll: readable = host_run() */
-bool host_run(struct host *host);		/* bounded; true: there was something */
+int host_fd(const struct host *host); /* epoll: readable = host_run() */
+bool host_run(struct host *host);     /* bounded; true: there was something */
 
 /* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
  * -ESRCH (there is no way to it: host_is_free() tells why). */
@@ -81,7 +83,7 @@ int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
 
 /* Is slot's process one of this user's, as both were when they opened? */
 bool host_is_ours(struct host *host, uint16_t slot);
-uid_t host_uid(const struct host *host);	/* ... as which this one opened */
+uid_t host_uid(const struct host *host); /* ... as which this one opened */
 
 /* Keep a connection to slot, so that ops->gone tells when it ends.  0, -EAGAIN,
  * -ESRCH. */

@@ -16,16 +16,16 @@ enum {
 };
 
 struct conn {
-	struct list node;		/* host->conns, ->strangers or ->dead */
+	struct list node; /* host->conns, ->strangers or ->dead */
 	int fd;
-	uint16_t slot;			/* whose; 0: not known */
-	bool greeted;			/* what comes now are datagrams */
-	uint16_t claimed;		/* by its greeting, but not judged yet; */
-	uint64_t judge_by;		/* .. at the latest then */
-	int proof;			/* a descriptor that came with it; or -1 */
-	bool foreign;			/* another user's */
-	bool stranger;			/* .. and not proven yet */
-	uid_t uid;			/* of a slot's process: when it took the slot */
+	uint16_t slot;	   /* whose; 0: not known */
+	bool greeted;	   /* what comes now are datagrams */
+	uint16_t claimed;  /* by its greeting, but not judged yet; */
+	uint64_t judge_by; /* .. at the latest then */
+	int proof;	   /* a descriptor that came with it; or -1 */
+	bool foreign;	   /* another user's */
+	bool stranger;	   /* .. and not proven yet */
+	uid_t uid;	   /* of a slot's process: when it took the slot */
 	pid_t pid;
 };
 
@@ -35,17 +35,17 @@ struct host {
 	uint16_t slot;
 	struct user user;
 	int epfd, listen_fd;
-	int spare_fd;			/* given up to refuse a connection when
+	int spare_fd;	  /* given up to refuse a connection when
 					 * there are no descriptors left */
-	uid_t holders[2];		/* other users whose datagrams are taken */
+	uid_t holders[2]; /* other users whose datagrams are taken */
 	unsigned nholders;
-	unsigned nown, nforeign, foreign_max;	/* connections: this user's, and */
-	unsigned nstrangers;			/* others', proven and not */
-	struct list conns;		/* but those of strangers: */
+	unsigned nown, nforeign, foreign_max; /* connections: this user's, and */
+	unsigned nstrangers;		      /* others', proven and not */
+	struct list conns;		      /* but those of strangers: */
 	struct list strangers;
-	struct list dead;		/* closed; events may still point to them */
-	struct conn *by_slot[SLOTS];	/* to send through */
-	uint64_t not_before[SLOTS];	/* nobody was there */
+	struct list dead;	     /* closed; events may still point to them */
+	struct conn *by_slot[SLOTS]; /* to send through */
+	uint64_t not_before[SLOTS];  /* nobody was there */
 	uint64_t said_full, said_garbage, said_fds, said_claim, said_stranger;
 	struct services services;
 	struct host_stats stats;
@@ -58,8 +58,8 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
 /* It is slot's, the kernel says, whose process took it as user uid.  False: that
  * user has too many. */
 bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
-void host_conn_close(struct host *h, struct conn *c);	/* is now among the dead */
-void host_bury(struct host *h);				/* free the dead */
+void host_conn_close(struct host *h, struct conn *c); /* is now among the dead */
+void host_bury(struct host *h);			      /* free the dead */
 
 /* A process that the kernel shows as *uid and pid says that slot is its own.  0: it
  * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it

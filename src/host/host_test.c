@@ -131,7 +131,7 @@ static void test_cred(void **state)
 	assert_int_equal(uid, geteuid());
 	assert_int_equal(pid, getpid());
 	run(&b);
-	assert_int_equal(count_fds(), fds);	/* just a look */
+	assert_int_equal(count_fds(), fds); /* just a look */
 	assert_int_equal(host_stats(b.host)->refused, 0);
 	host_close(a.host);
 	host_close(b.host);
@@ -155,7 +155,7 @@ static void test_gone_and_back(void **state)
 	assert_int_equal(a.gone, 1);
 	assert_int_equal(a.gone_slot, slot);
 	assert_int_equal(forward(&a, slot, "late"), -ESRCH);
-	fd = name_listen(slot);		/* a new owner */
+	fd = name_listen(slot); /* a new owner */
 	assert_true(fd >= 0);
 	usleep(2000);
 	assert_int_equal(forward(&a, slot, "again"), 0);

@@ -29,7 +29,7 @@ static void test_squatted_names_are_skipped(void **state)
 	}
 	begin(&a);
 	assert_int_equal(host_slot(a.host), 321);
-	begin(&other);			/* see reserve_test.c */
+	begin(&other); /* see reserve_test.c */
 	assert_true(host_slot(other.host) > SLOT_NAMED);
 	host_close(other.host);
 	/* A squatter is sent things like anyone, and never blocks us. */
@@ -66,7 +66,10 @@ static int stranger(struct side *a, const void *msg, size_t len)
 
 static void test_garbage_closes_the_connection(void **state)
 {
-	struct { struct msg_dgram m; uint8_t data[70000]; } big = { 0 };
+	struct {
+		struct msg_dgram m;
+		uint8_t data[70000];
+	} big = { 0 };
 	struct msg_hello hello;
 	struct side a, b;
 	int fd;
@@ -231,7 +234,7 @@ static void test_another_user_is_heard_only_on_request(void **state)
 			_exit(1);
 		host_accept_foreign(b.host, &me, 1);
 		forward(&b, host_slot(a.host), "one");
-		run_until(&b, 1);		/* its answer */
+		run_until(&b, 1); /* its answer */
 		if (b.got != 1)
 			_exit(2);
 		forward(&b, host_slot(a.host), "two");
@@ -255,8 +258,7 @@ static void test_another_user_is_heard_only_on_request(void **state)
 		uid_t uid;
 		pid_t who;
 
-		if (slot == host_slot(a.host) ||
-		    host_cred(a.host, slot, &uid, &who))
+		if (slot == host_slot(a.host) || host_cred(a.host, slot, &uid, &who))
 			continue;
 		assert_int_equal(uid, NOBODY);
 		assert_int_equal(who, pid);
@@ -367,7 +369,7 @@ static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
 			pause();
 	}
 	close(ready[1]);
-	for (;;) {			/* its backlog is not endless */
+	for (;;) { /* its backlog is not endless */
 		struct pollfd p = { .fd = ready[0], .events = POLLIN };
 
 		run(a);
@@ -408,8 +410,7 @@ static void expect_another_gets_in(struct side *a)
 		struct side own = { 0 };
 
 		if (setresgid(DAEMON, DAEMON, DAEMON) ||
-		    setresuid(DAEMON, DAEMON, DAEMON) ||
-		    host_open(&own.host, &ops, &own))
+		    setresuid(DAEMON, DAEMON, DAEMON) || host_open(&own.host, &ops, &own))
 			_exit(1);
 		for (int i = 0; i < 100; i++) {
 			if (forward(&own, host_slot(a->host), "let me in") == 0)

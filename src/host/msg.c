@@ -23,8 +23,8 @@ int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
 		return -EPROTO;
 	memcpy(&m, buf, sizeof(m));
 	if (m.version != MSG_VERSION || m.type != MSG_HELLO ||
-	    memcmp(m.magic, magic, sizeof(magic)) != 0 ||
-	    m.slot < SLOT_FIRST || m.slot > SLOT_LAST)
+	    memcmp(m.magic, magic, sizeof(magic)) != 0 || m.slot < SLOT_FIRST ||
+	    m.slot > SLOT_LAST)
 		return -EPROTO;
 	*slot = m.slot;
 	return 0;
@@ -33,11 +33,15 @@ int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
 void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
 {
 	*m = (struct msg_dgram){
-		.version = MSG_VERSION, .type = MSG_DGRAM,
-		.tclass = d->tclass, .ttl = d->ttl,
-		.from_port = d->from.port, .to_port = d->to.port,
+		.version = MSG_VERSION,
+		.type = MSG_DGRAM,
+		.tclass = d->tclass,
+		.ttl = d->ttl,
+		.from_port = d->from.port,
+		.to_port = d->to.port,
 		.ifindex = d->ifindex,
-		.ip_id = d->ip_id, .ip_id_exact = d->ip_id_exact,
+		.ip_id = d->ip_id,
+		.ip_id_exact = d->ip_id_exact,
 		.slot = slot,
 	};
 	memcpy(m->from, d->from.ip, sizeof(m->from));
@@ -51,8 +55,8 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
 	if (len <= sizeof(m) || len - sizeof(m) > MSG_PAYLOAD_MAX)
 		return -EPROTO;
 	memcpy(&m, buf, sizeof(m));
-	if (m.version != MSG_VERSION || m.type != MSG_DGRAM ||
-	    m.ip_id < -1 || m.ip_id > 0xffff || m.ip_id_exact > 1 ||
+	if (m.version != MSG_VERSION || m.type != MSG_DGRAM || m.ip_id < -1 ||
+	    m.ip_id > 0xffff || m.ip_id_exact > 1 ||
 	    addr_is_v4(m.from) != addr_is_v4(m.to))
 		return -EPROTO;
 	*slot = m.slot;

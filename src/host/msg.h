@@ -20,7 +20,7 @@ enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };
 
 struct msg_hello {
 	uint8_t version, type;
-	uint16_t slot;			/* the sender's, to be checked */
+	uint16_t slot; /* the sender's, to be checked */
 	uint8_t magic[4];
 };
 
@@ -31,8 +31,8 @@ struct msg_dgram {
 	uint32_t ifindex;
 	int32_t ip_id;
 	uint8_t ip_id_exact, zero;
-	uint16_t slot;			/* the sender's, to be checked; 0: not said */
-	/* payload follows, to the end of the message */
+	uint16_t slot; /* the sender's, to be checked; 0: not said */
+		       /* payload follows, to the end of the message */
 };
 
 struct msg_local {

@@ -24,7 +24,7 @@ static void test_hello(void **state)
 
 	assert_int_equal(msg_get_hello(&m, sizeof(m) - 1, &slot), -EPROTO);
 	for (size_t i = 0; i < sizeof(m); i++) {
-		if (i == 2 || i == 3)	/* the slot */
+		if (i == 2 || i == 3) /* the slot */
 			continue;
 		bad = m;
 		((uint8_t *)&bad)[i] ^= 0x10;
@@ -53,7 +53,10 @@ static struct dgram sample(void)
 
 static void test_dgram(void **state)
 {
-	struct { struct msg_dgram m; uint8_t data[5]; } w;
+	struct {
+		struct msg_dgram m;
+		uint8_t data[5];
+	} w;
 	struct dgram d = sample(), got;
 	uint16_t slot;
 
@@ -91,11 +94,13 @@ static void test_bad_dgrams(void **state)
 	assert_int_equal(msg_get_dgram(buf, sizeof(buf) - 1, &got, &slot), 0);
 	assert_int_equal(msg_get_dgram(buf, sizeof(buf), &got, &slot), -EPROTO);
 
-#define BAD(field, value) do { \
-		m = good; \
-		m.field = (value); \
-		memcpy(buf, &m, sizeof(m)); \
-		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got, &slot), -EPROTO); \
+#define BAD(field, value)                                                                \
+	do {                                                                             \
+		m = good;                                                                \
+		m.field = (value);                                                       \
+		memcpy(buf, &m, sizeof(m));                                              \
+		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got, &slot),         \
+				 -EPROTO);                                               \
 	} while (0)
 	BAD(version, 2);
 	BAD(type, MSG_HELLO);
@@ -103,7 +108,7 @@ static void test_bad_dgrams(void **state)
 	BAD(ip_id, 0x10000);
 	BAD(ip_id_exact, 2);
 #undef BAD
-	m = good;			/* one end IPv4, the other not */
+	m = good; /* one end IPv4, the other not */
 	memset(m.from, 0, 10);
 	m.from[10] = m.from[11] = 0xff;
 	memcpy(buf, &m, sizeof(m));

@@ -48,7 +48,8 @@ static void garbage(struct host *h, struct conn *c)
 	h->stats.refused++;
 	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
 		log_info("process %d of user %u sent what no urnic sends: "
-			 "connection closed", (int)c->pid, (unsigned)c->uid);
+			 "connection closed",
+			 (int)c->pid, (unsigned)c->uid);
 	host_conn_close(h, c);
 }
 
@@ -58,9 +59,9 @@ static void refuse(struct host *h, uid_t uid, pid_t pid)
 	/* The last of who had the UDP port until now may come in the same way. */
 	if (log_level >= LOG_INFO && log_allowed(&h->said_stranger))
 		log_info("process %d of user %u forwards datagrams, but only processes "
-			 "of user %u%s may: dropped", (int)pid, (unsigned)uid,
-			 (unsigned)h->user.uid, h->nholders ?
-			 ", and of who has the UDP port," : "");
+			 "of user %u%s may: dropped",
+			 (int)pid, (unsigned)uid, (unsigned)h->user.uid,
+			 h->nholders ? ", and of who has the UDP port," : "");
 }
 
 static void deliver(struct host *h, const struct dgram *d)
@@ -109,7 +110,8 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 		if (!host_is_free(slot) && log_allowed(&h->said_claim))
 			log_warn("process %d of user %u says that slot %u is its own, "
 				 "but the kernel does not confirm it%s: what it says "
-				 "is ignored", (int)c->pid, (unsigned)c->uid, slot,
+				 "is ignored",
+				 (int)c->pid, (unsigned)c->uid, slot,
 				 c->pid ? "" : " (it is in another pid namespace)");
 		return;
 	}
@@ -119,7 +121,7 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 		return;
 	}
 	if (h->by_slot[slot])
-		return;			/* it is for receiving only */
+		return; /* it is for receiving only */
 	h->by_slot[slot] = c;
 	h->not_before[slot] = 0;
 }
@@ -128,7 +130,9 @@ static void greet(struct host *h, struct conn *c, uint16_t slot)
 static void hear(struct host *h, struct conn *c, size_t len, int *fds)
 {
 	struct host_said s = {
-		.slot = c->slot, .uid = c->uid, .pid = c->pid,
+		.slot = c->slot,
+		.uid = c->uid,
+		.pid = c->pid,
 		.buf = h->buf + sizeof(struct msg_local),
 		.len = len - sizeof(struct msg_local),
 		.fd = { fds[0], fds[1] },
@@ -154,7 +158,7 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 
 	if (!c->greeted) {
 		c->judge_by = clock_ns() + JUDGE_NS;
-		c->proof = fds[0];		/* ours now */
+		c->proof = fds[0]; /* ours now */
 		fds[0] = -1;
 		if (msg_get_hello(h->buf, len, &slot))
 			garbage(h, c);
@@ -204,7 +208,7 @@ static void conn_run(struct host *h, struct conn *c)
 			continue;
 		if (n <= 0)
 			host_conn_close(h, c);
-		else		/* cut off: its length alone is refused */
+		else /* cut off: its length alone is refused */
 			take(h, c, (size_t)n, fds);
 		for (int j = 0; j < HOST_FDS; j++)
 			fds_close(fds[j]);
@@ -234,8 +238,7 @@ static bool accept_and_refuse(struct host *h)
 static void accept_some(struct host *h)
 {
 	for (int i = 0; i < RUN_ACCEPT; i++) {
-		int fd = accept4(h->listen_fd, NULL, NULL,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
 			if (!host_conn_new(h, fd_raise(fd), 0))

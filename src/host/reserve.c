@@ -16,22 +16,28 @@
 #include "sys/secret.h"
 
 enum {
-	FIRST = SLOT_NAMED + 1, NUMBERS = SLOT_LAST - SLOT_NAMED,
-	SAMPLE = 32,			/* claims of a number that are kept */
-	NEAR = 16,			/* power of two: so many are equally good */
-	AGAIN = 4,			/* readings take 1/4 of the time, at most */
+	FIRST = SLOT_NAMED + 1,
+	NUMBERS = SLOT_LAST - SLOT_NAMED,
+	SAMPLE = 32, /* claims of a number that are kept */
+	NEAR = 16,   /* power of two: so many are equally good */
+	AGAIN = 4,   /* readings take 1/4 of the time, at most */
 };
 
 /* --- opening ------------------------------------------------------------------- */
 
 enum pass {
-	POLITE,				/* numbers that nobody claims */
-	STRONGER,			/* .. that those claim who are weaker */
-	UNSURE,				/* .. or of whom that cannot be told */
+	POLITE,	  /* numbers that nobody claims */
+	STRONGER, /* .. that those claim who are weaker */
+	UNSURE,	  /* .. or of whom that cannot be told */
 	PASSES
 };
 
-struct dispute { const struct claim *mine; enum pass pass; int diag; bool found; };
+struct dispute {
+	const struct claim *mine;
+	enum pass pass;
+	int diag;
+	bool found;
+};
 
 static void dispute(void *arg, const struct claim *c)
 {
@@ -43,8 +49,9 @@ static void dispute(void *arg, const struct claim *c)
 		return;
 	rc = claim_owner(d->diag, c, &uid);
 	if (rc == 0)
-		d->found = d->pass == POLITE || claim_strength(uid, c->slot) >=
-			   claim_strength(geteuid(), c->slot);
+		d->found =
+			d->pass == POLITE || claim_strength(uid, c->slot) >=
+						     claim_strength(geteuid(), c->slot);
 	else
 		d->found = rc == -EAGAIN && d->pass != UNSURE;
 }
@@ -134,8 +141,11 @@ int reserve_listen(uint16_t *slot)
 static struct {
 	struct lock lock;
 	struct secret random;
-	uint64_t not_before;		/* the next reading */
-	struct kept { uint32_t count; struct claim claim[SAMPLE]; } at[NUMBERS];
+	uint64_t not_before; /* the next reading */
+	struct kept {
+		uint32_t count;
+		struct claim claim[SAMPLE];
+	} at[NUMBERS];
 } list;
 
 /* Each of a number's claims is kept with the same chance. */
@@ -171,7 +181,11 @@ static bool read_again(void)
 	return true;
 }
 
-struct owner { const struct claim *claim; uid_t uid; uint64_t strength; };
+struct owner {
+	const struct claim *claim;
+	uid_t uid;
+	uint64_t strength;
+};
 
 /* The strongest first. */
 static int by_strength(const void *a, const void *b)
@@ -213,7 +227,7 @@ static int find(uint16_t slot, uid_t *uid)
 		pid_t pid;
 
 		if (fd == -ESRCH)
-			continue;	/* it has gone */
+			continue; /* it has gone */
 		if (fd < 0)
 			return -EAGAIN;
 		if (name_cred(fd, uid, &pid) == 0 && *uid == o[i].uid)

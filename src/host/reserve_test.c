@@ -21,14 +21,20 @@
 #include "sys/rand.h"
 
 enum {
-	NOBODY = 65534, THIRD = 1,
-	FIRST = SLOT_NAMED + 1, NUMBERS = SLOT_LAST - SLOT_NAMED,
+	NOBODY = 65534,
+	THIRD = 1,
+	FIRST = SLOT_NAMED + 1,
+	NUMBERS = SLOT_LAST - SLOT_NAMED,
 	CLAIMS_MAX = 4,
 };
 
 /* --- children ------------------------------------------------------------------ */
 
-struct child { pid_t pid; int from; int to; };
+struct child {
+	pid_t pid;
+	int from;
+	int to;
+};
 
 static void become(uid_t uid)
 {
@@ -40,6 +46,7 @@ static void become(uid_t uid)
 /* As where the kernel has no sock_diag for unix sockets. */
 static void without_diag(void)
 {
+	/* clang-format off */
 	struct sock_filter f[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
@@ -48,6 +55,7 @@ static void without_diag(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPROTONOSUPPORT),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
+	/* clang-format on */
 	struct sock_fprog prog = { sizeof(f) / sizeof(f[0]), f };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
@@ -103,8 +111,8 @@ static void listen_or_die(const char *name, int backlog)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				    strlen(name));
+	socklen_t len =
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
 
 	memcpy(a.sun_path + 1, name, strlen(name));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) || listen(fd, backlog))
@@ -341,6 +349,7 @@ static int find(uint16_t slot)
 /* In the list a name may look like several lines, and like anything. */
 static void test_a_name_proves_nothing(void **state)
 {
+	/* clang-format off */
 	static const char *const bad[] = {
 		"urnic/1000", "urnic/1000/", "urnic/1000/123", "urnic/1000/xyz",
 		"urnic/1000/00000000000000001", "urnic/99999999999/0000000000000001",
@@ -349,6 +358,7 @@ static void test_a_name_proves_nothing(void **state)
 		"\n0: 2 0 00010000 5 1 7 @urnic/1000/0000000000000003\n",
 		"urnic/1000/0000000000000004\n", "\n", "urnic/%s%n/1",
 	};
+	/* clang-format on */
 	int fd[sizeof(bad) / sizeof(bad[0])], own;
 	uint16_t slot;
 
@@ -359,9 +369,10 @@ static void test_a_name_proves_nothing(void **state)
 
 		memcpy(a.sun_path + 1, bad[i], strlen(bad[i]));
 		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-		assert_int_equal(bind(fd[i], (struct sockaddr *)&a, (socklen_t)
-			(offsetof(struct sockaddr_un, sun_path) + 1 +
-			 strlen(bad[i]))), 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&a,
+				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+						  1 + strlen(bad[i]))),
+				 0);
 		assert_int_equal(listen(fd[i], 8), 0);
 	}
 	assert_int_equal(find(1000), -ESRCH);
@@ -393,8 +404,10 @@ static void test_among_names_that_are_no_use(void **state)
 		memcpy(a.sun_path + 1, name, strlen(name));
 		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 		/* bound, listening, and then not: nobody is there */
-		assert_int_equal(bind(fd[i], (struct sockaddr *)&a, (socklen_t)
-			(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))), 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&a,
+				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+						  1 + strlen(name))),
+				 0);
 		assert_int_equal(listen(fd[i], 0), 0);
 		shutdown(fd[i], SHUT_RDWR);
 	}

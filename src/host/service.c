@@ -20,7 +20,11 @@
 
 enum { RUN_EVENTS = 16, RUN_MSGS = 16, BUF = 2048 };
 
-struct service { struct list node; struct host *host; int fd; };
+struct service {
+	struct list node;
+	struct host *host;
+	int fd;
+};
 
 static int set_name(struct sockaddr_un *a, const char *name, socklen_t *len)
 {
@@ -116,10 +120,12 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 	struct msg_dgram head;
 	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
 	struct sockaddr_un a;
-	struct msghdr m = { .msg_name = &a, .msg_iov = iov,
-			    .msg_iovlen = d->iovcnt + 1 };
+	struct msghdr m = { .msg_name = &a, .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
 	int rc = set_name(&a, name, &m.msg_namelen), proof = host_proof(host);
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int))]; } u;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
 
 	if (rc || d->len > BUF - sizeof(head))
 		return rc ? rc : -EMSGSIZE;
@@ -185,8 +191,10 @@ static bool take_one(struct service *s)
 	char control[FDS_ROOM + CMSG_SPACE(sizeof(struct ucred))]
 		__attribute__((aligned(8)));
 	struct iovec iov = { buf, sizeof(buf) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
 	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct ucred from;
 	int proof;
@@ -233,7 +241,6 @@ static void close_set(struct services *s)
 /* Names are their owners' to close, but for a child's copies. */
 void services_forked(struct services *s)
 {
-	list_for(n, &s->list)
-		close(container_of(n, struct service, node)->fd);
+	list_for(n, &s->list) close(container_of(n, struct service, node)->fd);
 	close_set(s);
 }

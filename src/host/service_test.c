@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -110,7 +110,8 @@ static void send_raw(const char *name, const void *buf, size_t len)
 
 	memcpy(a.sun_path + 1, name, n);
 	assert_true(sendto(fd, buf, len, 0, (struct sockaddr *)&a,
-			   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) >= 0);
+			   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) >=
+		    0);
 	close(fd);
 }
 
@@ -133,7 +134,7 @@ static void garbage_is_refused(void **state)
 	send_raw(name, big, 100);
 	host_run(a);
 	assert_int_equal(taken, 0);
-	assert_int_equal(host_stats(a)->refused, 2);	/* the rest is not even looked at */
+	assert_int_equal(host_stats(a)->refused, 2); /* the rest is not even looked at */
 	service_close(s);
 	host_close(a);
 }

@@ -12,8 +12,8 @@ struct host;
 
 struct services {
 	struct list list;
-	int epfd;			/* -1: no name was bound yet */
-	int tx_fd;			/* -1: nothing was sent yet */
+	int epfd;  /* -1: no name was bound yet */
+	int tx_fd; /* -1: nothing was sent yet */
 };
 
 void services_init(struct services *s);
@@ -24,7 +24,7 @@ void services_run(struct host *h);
 
 /* host.c: */
 struct services *host_services(struct host *h);
-int host_watch(struct host *h, int fd);		/* its epoll set wakes for fd, too */
+int host_watch(struct host *h, int fd); /* its epoll set wakes for fd, too */
 /* A descriptor that proves whose slot ours is, where the kernel shows this process as
  * another user's than when it opened; or -1: it needs none.  See host_owns(). */
 int host_proof(const struct host *h);

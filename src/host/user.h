@@ -14,7 +14,7 @@
 
 struct user {
 	uid_t uid;
-	uid_t hidden;			/* stands for users that cannot be told
+	uid_t hidden; /* stands for users that cannot be told
 					 * apart; -1: none does */
 };
 

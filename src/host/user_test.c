@@ -60,8 +60,7 @@ static void become_user(uid_t id)
  * sanitizer has one of its own. */
 static pid_t fork_without_numbers(void)
 {
-	return (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL,
-			      NULL, NULL);
+	return (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
 static int judge(pid_t other)
@@ -69,10 +68,10 @@ static int judge(pid_t other)
 	struct user u;
 
 	user_open(&u);
-	return u.uid != HIDDEN || u.hidden != HIDDEN   ? 1 :
-	       !user_is_ours(&u, HIDDEN, getpid())     ? 2 :
-	       user_is_ours(&u, HIDDEN, other)	       ? 3 :
-							 0;
+	return u.uid != HIDDEN || u.hidden != HIDDEN ? 1
+	       : !user_is_ours(&u, HIDDEN, getpid()) ? 2
+	       : user_is_ours(&u, HIDDEN, other)     ? 3
+						     : 0;
 }
 
 static int exit_status(pid_t pid)

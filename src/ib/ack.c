@@ -21,7 +21,9 @@
 
 enum {
 	TRIES = 4,
-	ACK_BYTES = 20, WRITE_BYTES = 32, SEND_BYTES = 16,	/* with ICRC */
+	ACK_BYTES = 20,
+	WRITE_BYTES = 32,
+	SEND_BYTES = 16, /* with ICRC */
 };
 
 void ack_reset(struct ib_qp *q)
@@ -61,9 +63,11 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       uint8_t syndrome)
 {
 	struct emit e = {
-		.f = { .psn = plan->psn, .dest_qp = q->qp->attr.dest_qp_num,
+		.f = { .psn = plan->psn,
+		       .dest_qp = q->qp->attr.dest_qp_num,
 		       .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
-		       .syndrome = syndrome, .msn = q->rsp.msn },
+		       .syndrome = syndrome,
+		       .msn = q->rsp.msn },
 		.av = &q->qp->av,
 		.plan = *plan,
 	};
@@ -75,7 +79,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	s->ack.due = false;			/* a NAK acknowledges too */
+	s->ack.due = false; /* a NAK acknowledges too */
 	if (p->kind == PLAN_ACK) {
 		s->healed = false;
 		s->ack.tried += p->belated && !s->ack.understood;
@@ -85,11 +89,11 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 }
 
-int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated,
-	       uint64_t now)
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint64_t now)
 {
 	const struct ib_rsp *s = &q->rsp;
-	struct plan ack = { .kind = PLAN_ACK, .psn = psn_add(s->epsn, PSN_MASK),
+	struct plan ack = { .kind = PLAN_ACK,
+			    .psn = psn_add(s->epsn, PSN_MASK),
 			    .belated = belated };
 	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
 	int rc = 0;

@@ -9,7 +9,10 @@ static void say(struct fix *f, int side)
 	struct ibv_sge in = sim_sge(f->mr[!side], 4096, LEN);
 	struct ibv_sge out = sim_sge(f->mr[side], 0, LEN);
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &out, .num_sge = 1,
+		.wr_id = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &out,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
@@ -237,7 +240,7 @@ static void a_gap_is_told_at_once(void **state)
 	say(f, 0);
 	receive(f, 1);
 	fix_lose(f, 0, "SEND_ONLY", 1);
-	say(f, 0);				/* lost */
+	say(f, 0); /* lost */
 	say(f, 0);
 	sent_soon(f, 0);
 	sent_soon(f, 0);
@@ -309,13 +312,14 @@ static void a_belated_one_is_taken_first(void **state)
 	struct core *core = &f->s->node[0].core;
 	struct ibv_sge in = sim_sge(f->mr[0], 0, 64);
 	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
-			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn };
+			       .pkey = 0xffff,
+			       .dest_qp = f->p.qp[0]->qpn };
 	struct fix_raw raw[2];
 	struct dgram d[2];
 
 	(void)state;
 	fix_lose(f, 1, NULL, 0);
-	for (uint16_t seg = 0; seg < 2; seg++) {	/* 0: two packets that met */
+	for (uint16_t seg = 0; seg < 2; seg++) { /* 0: two packets that met */
 		fix_post(f, IBV_WR_RDMA_WRITE, 7, 0, 10, 0);
 		sim_recv(f->p.qp[0], 8, &in, 1);
 		sim_run(f->s, 30 * US);
@@ -342,7 +346,9 @@ static void behind_a_response_it_stays(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct core *core = &f->s->node[0].core;
 	struct ib_fields p = { .opcode = ib_opcode(IB_RC, IB_READ_RESP, IB_ONLY, IB_NONE),
-			       .pkey = 0xffff, .dest_qp = f->p.qp[0]->qpn, .msn = 1 };
+			       .pkey = 0xffff,
+			       .dest_qp = f->p.qp[0]->qpn,
+			       .msn = 1 };
 	struct fix_raw raw[2];
 	struct dgram d[2];
 

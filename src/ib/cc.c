@@ -14,17 +14,18 @@
 #include "ib/ib_qp.h"
 
 enum {
-	STEP = 4096,			/* growth for a window's worth of ACKs */
-	QUANTUM = 16 << 10,		/* sent by one before it goes to the end of
+	STEP = 4096,	     /* growth for a window's worth of ACKs */
+	QUANTUM = 16 << 10,  /* sent by one before it goes to the end of
 					 * the line */
-	CUT_GAP_NS = 500000,		/* one loss event is not counted twice */
+	CUT_GAP_NS = 500000, /* one loss event is not counted twice */
 };
 
 struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16])
 {
 	struct cc_host *h;
 
-	list_for(n, &ib->hosts) {
+	list_for(n, &ib->hosts)
+	{
 		h = container_of(n, struct cc_host, node);
 		if (memcmp(h->ip, ip, 16) == 0) {
 			h->users++;

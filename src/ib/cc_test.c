@@ -45,7 +45,7 @@ static void never_more_than_the_window(void **state)
 	assert_in_range(host(f)->flight, CC_WINDOW_MAX / 2, CC_WINDOW_MAX);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_int_equal(host(f)->flight, 0);
-	f->s->take_every = 2;			/* a link that is full, too */
+	f->s->take_every = 2; /* a link that is full, too */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_int_equal(host(f)->flight, 0);
@@ -66,7 +66,9 @@ static void round_robin(void **state)
 	for (int i = 0; i < PAIRS; i++) {
 		struct ibv_sge sge = sim_sge(f->mr[0], 0, FIX_MEM);
 		struct ibv_send_wr wr = {
-			.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
 			.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
 		};
 
@@ -84,7 +86,7 @@ static void round_robin(void **state)
 	assert_true(most < 3 * least);
 	for (int i = 0; i < PAIRS; i++)
 		sim_unpair(f->s, &p[i]);
-	assert_int_equal(host(f)->flight, 0);	/* they took theirs with them */
+	assert_int_equal(host(f)->flight, 0); /* they took theirs with them */
 	fix_close(f);
 }
 
@@ -130,7 +132,9 @@ static void cnp_halves(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields cnp = {
 		.opcode = ib_opcode(IB_CNP, IB_CONGESTION, IB_ONLY, IB_NONE),
-		.pkey = 0xffff, .becn = true, .dest_qp = f->p.qp[0]->qpn,
+		.pkey = 0xffff,
+		.becn = true,
+		.dest_qp = f->p.qp[0]->qpn,
 	};
 
 	(void)state;
@@ -145,7 +149,7 @@ static void cnp_halves(void **state)
 		fix_quiet(f);
 	}
 	assert_int_equal(host(f)->window, CC_WINDOW_MIN);
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);	/* slowly, but */
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0); /* slowly, but */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_close(f);
 }

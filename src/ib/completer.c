@@ -26,13 +26,13 @@ static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn == r->una)			/* on the way back already */
+	if (r->at.psn == r->una) /* on the way back already */
 		return;
 	if (!progressed && !req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
 	cc_cut(q->host, now);
 	req_rewind(q, r->una);
-	r->at.burst = NO_BURST;			/* the peer is there */
+	r->at.burst = NO_BURST; /* the peer is there */
 }
 
 static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
@@ -40,12 +40,11 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
 	struct ib_req *r = &q->req;
 
 	count(q, IB_RX_RNR);
-	if (r->at.psn == r->una)			/* waiting already */
+	if (r->at.psn == r->una) /* waiting already */
 		return;
-	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
+	if (q->qp->attr.rnr_retry != 7) { /* 7: for ever */
 		if (r->rnr_left == 0) {
-			req_fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES,
-				 now);
+			req_fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
 			return;
 		}
 		r->rnr_left--;
@@ -73,7 +72,8 @@ static void nak(struct ib_qp *q, unsigned code, bool progressed, uint64_t now)
 	case NAK_REMOTE_OPERATIONAL:
 		req_fail(q, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
 		return;
-	case NAK_INVALID_RD_REQUEST: case NAK_CODES:
+	case NAK_INVALID_RD_REQUEST:
+	case NAK_CODES:
 		return;
 	}
 }
@@ -83,8 +83,7 @@ static bool alive(const struct ib_qp *q)
 	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
 }
 
-static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome,
-			uint64_t now)
+static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_t now)
 {
 	enum aeth_type type = aeth_type(syndrome);
 	uint32_t una = q->req.una;
@@ -118,8 +117,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome,
 static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: does not answer the request",
-		 q->qp->qpn, pkt->op->name, get_be24(pkt->bth->psn),
-		 pkt->payload_len);
+		 q->qp->qpn, pkt->op->name, get_be24(pkt->bth->psn), pkt->payload_len);
 	req_fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 }
 
@@ -136,12 +134,11 @@ static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
 		return false;
 	if (r->rd_head == r->at.rd_tail || !r->rd[at].fresh)
 		return true;
-	return pkt->op->place == ib_place(psn != r->rd[at].psn,
-					  psn_add(psn, 1) == r->rd[at].end);
+	return pkt->op->place ==
+	       ib_place(psn != r->rd[at].psn, psn_add(psn, 1) == r->rd[at].end);
 }
 
-static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn,
-		   uint64_t now)
+static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn, uint64_t now)
 {
 	if (rc) {
 		req_fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
@@ -151,8 +148,8 @@ static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn,
 	req_advance(q, psn_add(psn, 1), now);
 }
 
-static void read_response(struct ib_qp *q, const struct ib_pkt *pkt,
-			  uint32_t psn, uint64_t now)
+static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
+			  uint64_t now)
 {
 	struct qp *qp = q->qp;
 	uint32_t tail = qp->sq.tail, i;
@@ -163,13 +160,14 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt,
 		bad_response(q, pkt, now);
 		return;
 	}
-	placed(q, w, scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
-			     (uint64_t)i * q->mtu, pkt->payload,
-			     (uint32_t)pkt->payload_len), psn, now);
+	placed(q, w,
+	       scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
+		       (uint64_t)i * q->mtu, pkt->payload, (uint32_t)pkt->payload_len),
+	       psn, now);
 }
 
-static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt,
-			    uint32_t psn, uint64_t now)
+static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
+			    uint64_t now)
 {
 	uint64_t orig = get_be64(pkt->atomicack->orig);
 	struct qp *qp = q->qp;
@@ -180,12 +178,13 @@ static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt,
 		bad_response(q, pkt, now);
 		return;
 	}
-	placed(q, w, scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge, 0,
-			     &orig, sizeof(orig)), psn, now);
+	placed(q, w,
+	       scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge, 0, &orig,
+		       sizeof(orig)),
+	       psn, now);
 }
 
-static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
-		   uint64_t now)
+static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint64_t now)
 {
 	bool all;
 

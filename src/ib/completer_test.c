@@ -7,8 +7,11 @@ static struct ib_fields answer(const struct fix *f, enum ib_kind kind,
 {
 	return (struct ib_fields){
 		.opcode = ib_opcode(IB_RC, kind, place, IB_NONE),
-		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[0]->qpn,
-		.psn = psn, .syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS),
+		.pkey = 0xffff,
+		.migreq = true,
+		.dest_qp = f->p.qp[0]->qpn,
+		.psn = psn,
+		.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS),
 	};
 }
 
@@ -26,7 +29,7 @@ static struct fix *silent(enum ibv_wr_opcode op, uint32_t len)
 
 static void ghosts_change_nothing(void **state)
 {
-	struct fix *f = silent(IBV_WR_RDMA_WRITE, 3000);	/* PSN 100 to 102 */
+	struct fix *f = silent(IBV_WR_RDMA_WRITE, 3000); /* PSN 100 to 102 */
 	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 0);
 	static const uint32_t psns[] = { 99, 103, 100 + (1 << 22), 0xffffff };
 	static const uint8_t syndromes[] = { 0x1f, 0x60, 0x61, 0x20 };
@@ -39,7 +42,7 @@ static void ghosts_change_nothing(void **state)
 			sim_inject(f->s, 1, &a, NULL, 0);
 		}
 	}
-	a.psn = 102;				/* reserved: no meaning */
+	a.psn = 102; /* reserved: no meaning */
 	a.syndrome = 0x9f;
 	sim_inject(f->s, 1, &a, NULL, 0);
 	a.syndrome = 0x65;
@@ -72,7 +75,11 @@ static void part_of_a_message_is_acknowledged(void **state)
 
 static void naks_name_the_error(void **state)
 {
-	static const struct { uint8_t syndrome; enum ibv_wc_status st; unsigned verr; } v[] = {
+	static const struct {
+		uint8_t syndrome;
+		enum ibv_wc_status st;
+		unsigned verr;
+	} v[] = {
 		{ 0x61, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID },
 		{ 0x62, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS },
 		{ 0x63, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION },
@@ -86,7 +93,7 @@ static void naks_name_the_error(void **state)
 		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 3000, 0);
 		fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 3000, 0);
 		assert_false(sim_run(f->s, 50000));
-		a.syndrome = v[i].syndrome;	/* in the middle of the second */
+		a.syndrome = v[i].syndrome; /* in the middle of the second */
 		sim_inject(f->s, 1, &a, NULL, 0);
 		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 		assert_int_equal(fix_wc(f, 0, 2, v[i].st).vendor_err, v[i].verr);
@@ -98,11 +105,15 @@ static void naks_name_the_error(void **state)
 
 static void bad_responses(void **state)
 {
-	static const struct { enum ib_kind kind; enum ib_place place; uint32_t len; } v[] = {
-		{ IB_READ_RESP, IB_FIRST, 1000 },	/* not a full packet */
-		{ IB_READ_RESP, IB_ONLY, 1024 },	/* there is more */
-		{ IB_READ_RESP, IB_MIDDLE, 1024 },	/* not the first */
-		{ IB_ATOMIC_RESP, IB_ONLY, 0 },		/* another operation */
+	static const struct {
+		enum ib_kind kind;
+		enum ib_place place;
+		uint32_t len;
+	} v[] = {
+		{ IB_READ_RESP, IB_FIRST, 1000 },  /* not a full packet */
+		{ IB_READ_RESP, IB_ONLY, 1024 },   /* there is more */
+		{ IB_READ_RESP, IB_MIDDLE, 1024 }, /* not the first */
+		{ IB_ATOMIC_RESP, IB_ONLY, 0 },	   /* another operation */
 	};
 	uint8_t data[1024] = { 0 };
 
@@ -156,8 +167,7 @@ static void region_gone_before_the_answer(void **state)
 	assert_int_equal(mr_dereg(f->mr[0]), 0);
 	f->mr[0] = NULL;
 	sim_inject(f->s, 1, &a, data, 100);
-	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
-			 VERR_LOCAL_KEY);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_LOC_PROT_ERR).vendor_err, VERR_LOCAL_KEY);
 	fix_close(f);
 }
 
@@ -175,8 +185,8 @@ static void sequence_naks_end(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		assert_false(sim_run(f->s, 50000));
 		fix_no_wc(f, 0);
-		sim_inject(f->s, 1, &a, NULL, 0);	/* doubled on its way: */
-		sim_inject(f->s, 1, &a, NULL, 0);	/* counts once */
+		sim_inject(f->s, 1, &a, NULL, 0); /* doubled on its way: */
+		sim_inject(f->s, 1, &a, NULL, 0); /* counts once */
 	}
 	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
 			 VERR_SEQUENCE_RETRIES);

@@ -32,9 +32,9 @@ void ib_log_counters(struct core *core)
 		return;
 	for (enum ib_counter c = 0; c < IB_COUNTERS; c++) {
 		if (core->ib->counter[c])
-			n += (size_t)snprintf(line + n, sizeof(line) - n,
-					      "%s%s %" PRIu64, n ? ", " : "",
-					      names[c], core->ib->counter[c]);
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%s %" PRIu64,
+					      n ? ", " : "", names[c],
+					      core->ib->counter[c]);
 	}
 	if (n)
 		log_info("counters: %s", line);

@@ -56,8 +56,10 @@ static void those_that_count_are_logged(void **state)
 	logged(&core, "warn", line, sizeof(line));
 	assert_string_equal(line, "");
 	logged(&core, "info", line, sizeof(line));
-	snprintf(want, sizeof(want), "urnic[%d] info: counters: rx 12, rx_rnr "
-		 "18446744073709551615\n", (int)getpid());
+	snprintf(want, sizeof(want),
+		 "urnic[%d] info: counters: rx 12, rx_rnr "
+		 "18446744073709551615\n",
+		 (int)getpid());
 	assert_string_equal(line, want);
 	ib_close(&core);
 }

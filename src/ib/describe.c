@@ -6,8 +6,8 @@
 #include "wire/ib_hdr.h"
 
 static const char *const service[] = {
-	[IB_RC] = "RC ", [IB_UC] = "UC ", [IB_RD] = "RD ", [IB_UD] = "UD ",
-	[IB_CNP] = "",			/* its one opcode has the same name */
+	[IB_RC] = "RC ",   [IB_UC] = "UC ", [IB_RD] = "RD ",
+	[IB_UD] = "UD ",   [IB_CNP] = "", /* its one opcode has the same name */
 	[IB_XRC] = "XRC ",
 };
 
@@ -23,8 +23,8 @@ void ib_describe(const struct dgram *d, char *buf, size_t size)
 	}
 	op = ib_op(bth->opcode);
 	if (op)
-		snprintf(name, sizeof(name), "%s%s",
-			 service[ib_service(bth->opcode)], op->name);
+		snprintf(name, sizeof(name), "%s%s", service[ib_service(bth->opcode)],
+			 op->name);
 	else
 		snprintf(name, sizeof(name), "opcode 0x%02x", bth->opcode);
 	snprintf(buf, size, "%s to QP 0x%06x, PSN %u, %u bytes", name,

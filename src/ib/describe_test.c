@@ -12,8 +12,9 @@ static void says(uint8_t opcode, size_t len, const char *want)
 {
 	uint8_t bytes[64] = { 0 };
 	struct bth *bth = (struct bth *)bytes;
-	struct dgram d = { .len = (uint32_t)len, .iovcnt = 1, .iov = &d.one,
-			   .one = { bytes, len } };
+	struct dgram d = {
+		.len = (uint32_t)len, .iovcnt = 1, .iov = &d.one, .one = { bytes, len }
+	};
 	char text[128];
 
 	bth->opcode = opcode;

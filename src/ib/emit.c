@@ -11,8 +11,8 @@
 #include "ib/ib_qp.h"
 
 enum {
-	COPY_MAX = 256,			/* cheaper copied than pointed to */
-	TRAILER = 3 + TRAILER_LEN,	/* with pad */
+	COPY_MAX = 256,		   /* cheaper copied than pointed to */
+	TRAILER = 3 + TRAILER_LEN, /* with pad */
 	ALIGN = 15,
 };
 
@@ -98,10 +98,10 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
-	e->f.migreq = e->plan.kind != PLAN_CNP;	/* A17.9.3 */
+	e->f.migreq = e->plan.kind != PLAN_CNP; /* A17.9.3 */
 	e->f.pkey = qp_pkey(q->qp);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
-	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e) :
-					       emit_in_place(q, b, e);
+	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)
+					     : emit_in_place(q, b, e);
 }

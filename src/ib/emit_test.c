@@ -10,9 +10,14 @@ static struct emit write_only(const struct fix *f, const struct span *s, uint32_
 {
 	return (struct emit){
 		.f = { .opcode = ib_opcode(IB_RC, IB_WRITE, IB_ONLY, IB_NONE),
-		       .dest_qp = 0x8002, .psn = 5, .va = 1, .rkey = 2,
+		       .dest_qp = 0x8002,
+		       .psn = 5,
+		       .va = 1,
+		       .rkey = 2,
 		       .dma_len = len },
-		.av = &f->p.qp[0]->av, .span = s, .len = len,
+		.av = &f->p.qp[0]->av,
+		.span = s,
+		.len = len,
 		.plan = { .psn = 5 },
 	};
 }

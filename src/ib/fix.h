@@ -20,12 +20,13 @@
 #include "wire/aeth.h"
 
 enum {
-	FIX_MEM = 1 << 20, FIX_LOG = 8192,
+	FIX_MEM = 1 << 20,
+	FIX_LOG = 8192,
 	FIX_ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-#define MS 1000000ull
+#define MS  1000000ull
 #define SEC 1000000000ull
 
 struct fix {
@@ -39,7 +40,11 @@ struct fix {
 	struct sim_packet log[FIX_LOG];
 	unsigned n;
 	/* Lose the nth (from 1) packet of this name by this side; nth 0: all. */
-	struct { int side; const char *name; unsigned nth, seen; } lose[8];
+	struct {
+		int side;
+		const char *name;
+		unsigned nth, seen;
+	} lose[8];
 	unsigned nlose;
 };
 
@@ -109,8 +114,12 @@ static inline void fix_post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t w
 {
 	struct ibv_sge sge = sim_sge(f->mr[0], at, len);
 	struct ibv_send_wr wr = {
-		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
-		.send_flags = flags | IBV_SEND_SIGNALED, .imm_data = 0x12345678,
+		.wr_id = wr_id,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = flags | IBV_SEND_SIGNALED,
+		.imm_data = 0x12345678,
 	};
 
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
@@ -141,8 +150,8 @@ static inline struct ibv_wc fix_wc(struct fix *f, int side, uint64_t wr_id,
 
 	assert_true(sim_wait(f->s, f->p.cq[side], 1000 * SEC, &wc));
 	if (wc.status != status || wc.wr_id != wr_id)
-		print_error("wr_id %lu, status %d, vendor_err %u\n", wc.wr_id,
-			    wc.status, wc.vendor_err);
+		print_error("wr_id %lu, status %d, vendor_err %u\n", wc.wr_id, wc.status,
+			    wc.vendor_err);
 	assert_int_equal(wc.wr_id, wr_id);
 	assert_int_equal(wc.status, status);
 	return wc;
@@ -156,11 +165,14 @@ static inline void fix_no_wc(struct fix *f, int side)
 }
 
 /* A datagram that did not come by the cable. */
-struct fix_raw { uint8_t buf[128]; struct iovec iov; struct dgram d; };
+struct fix_raw {
+	uint8_t buf[128];
+	struct iovec iov;
+	struct dgram d;
+};
 
 /* Give the n bytes at r->buf the addresses with which side sends, as a link does. */
-static inline void fix_address(const struct fix *f, int side, size_t n,
-			       struct fix_raw *r)
+static inline void fix_address(const struct fix *f, int side, size_t n, struct fix_raw *r)
 {
 	r->iov = (struct iovec){ r->buf, n };
 	r->d.iov = &r->iov;
@@ -207,8 +219,8 @@ static inline void fix_quiet(struct fix *f)
 }
 
 /* The i-th packet on the cable (from 0) was this one. */
-static inline const struct sim_packet *fix_saw(const struct fix *f, unsigned i,
-					       int side, const char *name, uint32_t psn)
+static inline const struct sim_packet *fix_saw(const struct fix *f, unsigned i, int side,
+					       const char *name, uint32_t psn)
 {
 	const struct sim_packet *p = &f->log[i];
 

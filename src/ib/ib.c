@@ -74,7 +74,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 {
 	req_stop(q);
 	if (!sq_only)
-		q->rsp.have_recv = false;	/* core flushes it */
+		q->rsp.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
 }
 
@@ -90,7 +90,7 @@ static int find_host(struct ib_qp *q)
 	h = cc_get(q->ib, qp->av.dgid);
 	if (!h)
 		return -ENOMEM;
-	req_rewind(q, q->req.una);	/* what is out went to the other */
+	req_rewind(q, q->req.una); /* what is out went to the other */
 	let_go(q);
 	q->host = h;
 	return 0;
@@ -112,8 +112,8 @@ static uint32_t mtu_of(const struct qp *qp)
 		log_warn("%s: a program asked for path MTU %u, but %s carries no more "
 			 "than %u, which is used; if the peer's interface carries "
 			 "more, give both the same MTU (ip link set %s mtu ...)",
-			 dev->ibv.name, mtu_bytes(path), dev->net.name,
-			 mtu_bytes(port), dev->net.name);
+			 dev->ibv.name, mtu_bytes(path), dev->net.name, mtu_bytes(port),
+			 dev->net.name);
 	return mtu_bytes(port);
 }
 
@@ -155,9 +155,9 @@ static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
-	q->rsp.have_recv = false;		/* core flushes it */
+	q->rsp.have_recv = false; /* core flushes it */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
-	if (!q->rsp.nak_due)		/* else what is before it goes out too */
+	if (!q->rsp.nak_due) /* else what is before it goes out too */
 		q->rsp.resources = 0;
 }
 
@@ -191,7 +191,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	case IBV_QPS_ERR:
 		enter_err(q);
 		return 0;
-	case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+	case IBV_QPS_INIT:
+	case IBV_QPS_UNKNOWN:
 		return 0;
 	}
 	return 0;
@@ -201,7 +202,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
  * that receives an answer may rely on its own SEND being complete. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 {
-	bool answer = q->req.at.cur != q->qp->sq.head, last = answer && ack_goes_last(q, b);
+	bool answer = q->req.at.cur != q->qp->sq.head,
+	     last = answer && ack_goes_last(q, b);
 	bool more = rsp_output(q, b, now);
 
 	if (!more && !last)
@@ -217,14 +219,18 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	struct ib_qp *q = ib_qp(qp);
 
 	switch (qp->state) {
-	case IBV_QPS_RTS: case IBV_QPS_SQD:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
 		return output_rts(q, b, now);
-	case IBV_QPS_RTR: case IBV_QPS_SQE:
+	case IBV_QPS_RTR:
+	case IBV_QPS_SQE:
 		return rsp_output(q, b, now) || ack_output(q, b, false, false, now) != 0;
 	case IBV_QPS_ERR:
 		return q->rsp.nak_due && (rsp_output(q, b, now) ||
 					  ack_output(q, b, false, false, now) != 0);
-	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_UNKNOWN:
 		break;
 	}
 	return false;

@@ -32,8 +32,7 @@ void ib_close(struct core *core);
  * Turn held. */
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);
 /* What the link gave at once. */
-void ib_input_all(struct core *core, const struct dgram *v, unsigned n,
-		  uint64_t now);
+void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now);
 
 /* "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

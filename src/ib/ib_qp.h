@@ -19,20 +19,20 @@
 #include "core/sgl.h"
 #include "core/timeout.h"
 #include "ib/ib.h"
-#include "sys/clock.h"
 #include "link/dgram.h"
+#include "sys/clock.h"
 #include "sys/list.h"
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
 
-#define IB_MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
+#define IB_MAX_DMA 0x80000000u /* 2^31: 9.7.4.1.7 */
 
 enum {
-	RD_MAX = 256,			/* READs and atomics, out and in, and
+	RD_MAX = 256,	/* READs and atomics, out and in, and
 					 * room for as many duplicates */
-	REQ_SHARE = 64,			/* datagrams of requests in one output() */
-	RSP_SHARE = 32,			/* ... and of responses */
-	ACK_EVERY = 16,			/* packets of a message without AckReq */
+	REQ_SHARE = 64, /* datagrams of requests in one output() */
+	RSP_SHARE = 32, /* ... and of responses */
+	ACK_EVERY = 16, /* packets of a message without AckReq */
 	NO_BURST = 0x7fffffff,
 };
 
@@ -42,48 +42,48 @@ struct cc_host {
 	struct list node;
 	uint8_t ip[16];
 	unsigned users;
-	uint32_t window, flight;	/* cost: bytes and what the kernel adds */
-	uint32_t planned;		/* of the present batch */
-	uint32_t promised;		/* to those that were woken: cc_answer() */
-	uint32_t grown;			/* acknowledged since it grew by a step */
-	uint64_t cut_at;		/* when it was last halved */
-	struct list waiting;		/* qp->cc_node */
+	uint32_t window, flight; /* cost: bytes and what the kernel adds */
+	uint32_t planned;	 /* of the present batch */
+	uint32_t promised;	 /* to those that were woken: cc_answer() */
+	uint32_t grown;		 /* acknowledged since it grew by a step */
+	uint64_t cut_at;	 /* when it was last halved */
+	struct list waiting;	 /* qp->cc_node */
 };
 
 enum {
-	CC_PACKET = 768,		/* what the kernel charges a datagram for */
-	CC_WINDOW_MAX = 192 << 10,	/* under a socket buffer of 208 KiB */
+	CC_PACKET = 768,	   /* what the kernel charges a datagram for */
+	CC_WINDOW_MAX = 192 << 10, /* under a socket buffer of 208 KiB */
 	CC_WINDOW_MIN = 8 << 10,
 };
 
 struct ib_qp;
 
-struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16]);	/* or NULL */
+struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16]); /* or NULL */
 void cc_put(struct cc_host *h);
 /* May q send cost more?  If not it waits, and becomes due when it is its turn
  * and the window open.  A QP with nothing in flight may always send. */
 bool cc_admit(struct ib_qp *q, uint32_t cost);
 uint32_t cc_room(const struct ib_qp *q);
 void cc_plan(struct ib_qp *q, uint32_t cost);
-void cc_sent(struct ib_qp *q, uint32_t cost);	/* of what was planned */
-void cc_unplan(struct ib_qp *q);		/* the rest is not sent */
+void cc_sent(struct ib_qp *q, uint32_t cost); /* of what was planned */
+void cc_unplan(struct ib_qp *q);	      /* the rest is not sent */
 void cc_acked(struct ib_qp *q, uint32_t cost);
-void cc_forget(struct ib_qp *q, uint32_t flight);	/* flight is what is left */
+void cc_forget(struct ib_qp *q, uint32_t flight); /* flight is what is left */
 void cc_cut(struct cc_host *h, uint64_t now);
-void cc_leave(struct ib_qp *q);			/* nothing in flight, not waiting */
+void cc_leave(struct ib_qp *q); /* nothing in flight, not waiting */
 void cc_wake(struct cc_host *h);
-void cc_answer(struct ib_qp *q);		/* it is about to send, or not */
+void cc_answer(struct ib_qp *q); /* it is about to send, or not */
 
 /* --- a QP ------------------------------------------------------------------ */
 
 /* How far a requester has sent.  output() moves a copy of it and plans a packet
  * with each step; what the link takes becomes the requester's own (plan.c). */
 struct req_cursor {
-	uint32_t psn, max_psn;		/* see below */
+	uint32_t psn, max_psn; /* see below */
 	uint32_t cur, fresh;
-	uint32_t rd_tail;		/* READs and atomics that were asked for */
-	uint32_t unasked;		/* packets since the last AckReq */
-	int32_t burst;			/* may be sent before there is progress */
+	uint32_t rd_tail; /* READs and atomics that were asked for */
+	uint32_t unasked; /* packets since the last AckReq */
+	int32_t burst;	  /* may be sent before there is progress */
 };
 
 /* The requester.  PSNs on their way around:
@@ -97,18 +97,21 @@ struct req_cursor {
 struct ib_req {
 	uint32_t una;
 	struct req_cursor at;
-	uint32_t flight;		/* cost of [una, psn) */
-	uint32_t planned;		/* ... of what is planned behind it */
-	uint32_t want, quantum;		/* cc.c: waits to send; may send */
-	bool called;			/* cc.c: was woken, has not answered */
-	bool implied;			/* a lost response was asked for again */
+	uint32_t flight;	/* cost of [una, psn) */
+	uint32_t planned;	/* ... of what is planned behind it */
+	uint32_t want, quantum; /* cc.c: waits to send; may send */
+	bool called;		/* cc.c: was woken, has not answered */
+	bool implied;		/* a lost response was asked for again */
 	/* READ and atomic requests in [una, psn): [rd_head, at.rd_tail). */
-	struct { uint32_t psn, end; bool fresh; } rd[RD_MAX];
+	struct {
+		uint32_t psn, end;
+		bool fresh;
+	} rd[RD_MAX];
 	uint32_t rd_head;
 	uint8_t retry_left, rnr_left, probes;
-	uint64_t timeout_at, probe_at;	/* NEVER: nothing is out */
+	uint64_t timeout_at, probe_at; /* NEVER: nothing is out */
 	uint64_t rnr_until;
-	uint64_t srtt, rtt_at;		/* rtt_at 0: nothing is being measured */
+	uint64_t srtt, rtt_at; /* rtt_at 0: nothing is being measured */
 	uint32_t rtt_psn;
 	/* A local error of the work request at cur, told when it is oldest. */
 	bool failed;
@@ -118,55 +121,61 @@ struct ib_req {
 
 /* An answer that is owed, in PSN order. */
 struct resource {
-	uint32_t psn, npkts, sent;	/* [psn + sent, psn + npkts) are to go */
+	uint32_t psn, npkts, sent; /* [psn + sent, psn + npkts) are to go */
 	uint32_t len, rkey, msn;
 	uint64_t va;
-	uint64_t orig;			/* atomic */
+	uint64_t orig; /* atomic */
 	bool atomic, replay;
-	bool copy;			/* it may have been sent in place before */
+	bool copy; /* it may have been sent in place before */
 };
 
 /* ack.c */
 struct ib_ack {
 	bool due;
-	uint64_t wait_until;		/* 0: it goes at once */
-	struct answers answers;		/* by the program */
-	unsigned tried;			/* belated ACKs, to see if they are ... */
-	bool understood;		/* ... since the peer sends such itself */
+	uint64_t wait_until;	/* 0: it goes at once */
+	struct answers answers; /* by the program */
+	unsigned tried;		/* belated ACKs, to see if they are ... */
+	bool understood;	/* ... since the peer sends such itself */
 };
 
 struct ib_rsp {
 	uint32_t epsn, msn;
-	const struct ib_op *prev;	/* of the request before; NULL: none */
-	bool out_of_order;		/* a gap was NAKed; until epsn arrives */
-	bool healed;			/* it has, and was not yet acknowledged */
-	bool comm_est;			/* the event was raised */
+	const struct ib_op *prev; /* of the request before; NULL: none */
+	bool out_of_order;	  /* a gap was NAKed; until epsn arrives */
+	bool healed;		  /* it has, and was not yet acknowledged */
+	bool comm_est;		  /* the event was raised */
 	/* The receive that a message goes into. */
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
 	/* The WRITE that is coming in. */
-	struct { uint64_t va; uint32_t rkey, left, len; } write;
+	struct {
+		uint64_t va;
+		uint32_t rkey, left, len;
+	} write;
 	/* What is owed, oldest first. */
 	struct resource resource[RD_MAX];
 	unsigned resources;
 	struct ib_ack ack;
 	bool nak_due;
-	uint8_t nak;			/* syndrome */
+	uint8_t nak; /* syndrome */
 	uint32_t nak_psn;
 	/* Results of atomics, for duplicates. */
-	struct { uint32_t psn; uint64_t orig; } saved[RD_MAX];
-	unsigned saved_n;		/* so many were ever saved */
+	struct {
+		uint32_t psn;
+		uint64_t orig;
+	} saved[RD_MAX];
+	unsigned saved_n; /* so many were ever saved */
 	bool cnp_due;
-	uint64_t cnp_at;		/* when the last one was asked for */
+	uint64_t cnp_at; /* when the last one was asked for */
 };
 
 struct ib_qp {
 	struct qp *qp;
 	struct ib *ib;
-	struct cc_host *host;		/* RC from RTR on */
+	struct cc_host *host; /* RC from RTR on */
 	uint32_t mtu;
-	uint32_t read_chunk;		/* packets that one READ request asks for */
+	uint32_t read_chunk; /* packets that one READ request asks for */
 	struct ib_req req;
 	struct ib_rsp rsp;
 };
@@ -180,28 +189,27 @@ static inline struct ib_qp *ib_qp(struct qp *qp)
 
 /* What follows once the link has taken a datagram of the batch. */
 struct plan {
-	enum plan_kind { PLAN_REQUEST, PLAN_RESPONSE, PLAN_ACK, PLAN_NAK,
-			 PLAN_CNP } kind;
+	enum plan_kind { PLAN_REQUEST, PLAN_RESPONSE, PLAN_ACK, PLAN_NAK, PLAN_CNP } kind;
 	uint32_t psn;
-	uint32_t len;			/* of the packet, BTH to pad */
+	uint32_t len; /* of the packet, BTH to pad */
 	union {
-		struct {		/* request */
-			struct req_cursor at;	/* where the cursor is then */
+		struct {		      /* request */
+			struct req_cursor at; /* where the cursor is then */
 			uint32_t cost;
-			bool fresh;	/* it was not sent before */
-			bool timed;	/* its ACK may measure the round trip */
+			bool fresh; /* it was not sent before */
+			bool timed; /* its ACK may measure the round trip */
 		};
-		uint32_t sent;		/* response: packets of it that are out */
-		bool belated;		/* ACK: behind the request, see ack.c */
+		uint32_t sent; /* response: packets of it that are out */
+		bool belated;  /* ACK: behind the request, see ack.c */
 	};
 };
 
 struct ib {
 	struct core *core;
 	uint64_t counter[IB_COUNTERS];
-	struct plan plan[BATCH_MAX];	/* parallel to batch.v */
-	struct list hosts;		/* cc_host */
-	bool belated;			/* see ib_input_all() */
+	struct plan plan[BATCH_MAX]; /* parallel to batch.v */
+	struct list hosts;	     /* cc_host */
+	bool belated;		     /* see ib_input_all() */
 };
 
 static inline void count(struct ib_qp *q, enum ib_counter c)
@@ -217,11 +225,11 @@ void ib_settle(struct ib_qp *q);
 /* --- datagrams (emit.c) ----------------------------------------------------- */
 
 struct emit {
-	struct ib_fields f;		/* pad is set by emit() */
+	struct ib_fields f; /* pad is set by emit() */
 	const struct av *av;
-	const struct span *span;	/* payload, or NULL */
+	const struct span *span; /* payload, or NULL */
 	uint32_t off, len;
-	bool copy;			/* it may change no more */
+	bool copy; /* it may change no more */
 	struct plan plan;
 };
 
@@ -238,14 +246,12 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 /* --- requester (requester.c, retry.c) --------------------------------------- */
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now);
-bool req_is_read(const struct swqe *w);		/* READ or atomic: answered */
+bool req_is_read(const struct swqe *w); /* READ or atomic: answered */
 /* The work request at cur has failed here; told when it is the oldest. */
-void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-	       uint64_t now);
+void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now);
 void req_tell_error(struct ib_qp *q, uint64_t now);
 /* The oldest fails, by the peer or for want of one. */
-void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-	      uint64_t now);
+void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now);
 void req_reset(struct ib_qp *q, uint32_t psn);
 void req_stop(struct ib_qp *q);
 
@@ -254,7 +260,7 @@ void req_stop(struct ib_qp *q);
 bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now);
 /* Send again from psn on, una <= psn <= req.psn. */
 void req_rewind(struct ib_qp *q, uint32_t psn);
-void req_arm(struct ib_qp *q, uint64_t now);	/* something went out */
+void req_arm(struct ib_qp *q, uint64_t now); /* something went out */
 uint64_t req_run(struct ib_qp *q, uint64_t now);
 /* One retry is used up; false: it was the last, and the QP has failed. */
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now);
@@ -274,19 +280,18 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
 /* What is due.  answer: a request goes out with it.  0 or -ENOBUFS. */
-int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated,
-	       uint64_t now);
+int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint64_t now);
 /* Does it go behind the answer that is next? */
 bool ack_goes_last(const struct ib_qp *q, const struct batch *b);
 /* The datagram that p has planned is out. */
 void ack_sent(struct ib_qp *q, const struct plan *p);
 
-void rsp_cnp(struct ib_qp *q, uint64_t now);	/* congestion was seen */
+void rsp_cnp(struct ib_qp *q, uint64_t now); /* congestion was seen */
 
 /* Answer pkt with a NAK, fail the QP and raise event (or -1). */
 void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now);
 
-unsigned rsp_owing(const struct ib_rsp *s);	/* without duplicates */
+unsigned rsp_owing(const struct ib_rsp *s); /* without duplicates */
 void rsp_owe(struct ib_qp *q, const struct resource *t);
 /* The first n packets of the oldest, which begins at psn, are out. */
 void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n);
@@ -304,7 +309,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 
 /* Steps that RC and UC share.  The length rules of 9.7.4.1.6: */
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt);
-bool rsp_take_recv(struct ib_qp *q);		/* false: none is posted */
+bool rsp_take_recv(struct ib_qp *q); /* false: none is posted */
 /* Complete the receive under way: its last packet was pkt. */
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
@@ -312,6 +317,6 @@ void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr ve
 /* mr_check() for the peer, with a line in the log when it refuses. */
 enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 		      int access, uint8_t **host);
-const struct pd *rsp_pd(const struct ib_qp *q);	/* of receives' SGEs */
+const struct pd *rsp_pd(const struct ib_qp *q); /* of receives' SGEs */
 
 #endif

@@ -68,8 +68,9 @@ static void err_flushes_all(void **state)
 static void overrun(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	const struct ibv_qp_cap cap = { .max_send_wr = 64, .max_recv_wr = 1,
-					.max_send_sge = 1, .max_recv_sge = 1 };
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = 64, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1
+	};
 	struct cq *small = sim_cq(f->s, 0, 4), *other = sim_cq(f->s, 1, 4);
 	struct sim_pair p = {
 		{ sim_qp(f->s, 0, IBV_QPT_RC, small, small, NULL, &cap),
@@ -78,7 +79,9 @@ static void overrun(void **state)
 	};
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, 8000);
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
 	};
@@ -97,7 +100,9 @@ static void overrun(void **state)
 
 /* --- more than the port carries ------------------------------------------ */
 
-struct longest { uint32_t payload; };
+struct longest {
+	uint32_t payload;
+};
 
 static bool measure(void *arg, const struct sim_packet *p)
 {

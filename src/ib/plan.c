@@ -38,7 +38,8 @@ static void sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	case PLAN_RESPONSE:
 		rsp_sent(q, p->psn, p->sent);
 		return;
-	case PLAN_ACK: case PLAN_NAK:
+	case PLAN_ACK:
+	case PLAN_NAK:
 		ack_sent(q, p);
 		return;
 	case PLAN_CNP:

@@ -108,8 +108,11 @@ static void an_error_waits_for_what_is_planned(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ibv_sge bad = sim_sge(f->mr[0], 0, 100);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &bad,
-				  .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_SEND,
+				  .sg_list = &bad,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
 
 	(void)state;
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
@@ -125,7 +128,7 @@ static void an_error_waits_for_what_is_planned(void **state)
 	commit(f, 0, 1);
 	assert_false(plan(f, 0));
 	assert_true(fix_ib(f, 0)->req.failed);
-	fix_quiet(f);				/* the WRITE is lost: it goes again */
+	fix_quiet(f); /* the WRITE is lost: it goes again */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
 	fix_close(f);
@@ -134,8 +137,11 @@ static void an_error_waits_for_what_is_planned(void **state)
 static void read_of_b(struct fix *f, uint32_t psn, uint32_t len)
 {
 	struct resource r = {
-		.psn = psn, .npkts = (len - 1) / 1024 + 1, .len = len,
-		.va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key,
+		.psn = psn,
+		.npkts = (len - 1) / 1024 + 1,
+		.len = len,
+		.va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key,
 	};
 	struct ib_qp *q = fix_ib(f, 1);
 
@@ -165,8 +171,9 @@ static void answers_are_owed_until_they_are_taken(void **state)
 			commit(f, 1, n);
 			sent += n;
 			assert_int_equal(fix_ib(f, 1)->rsp.ack.due, sent < 7);
-			assert_int_equal(fix_ib(f, 1)->rsp.resources,
-					 sent < 3 ? 2 : sent < 6 ? 1 : 0);
+			assert_int_equal(fix_ib(f, 1)->rsp.resources, sent < 3	 ? 2
+								      : sent < 6 ? 1
+										 : 0);
 		}
 		assert_int_equal(sent, 7);
 		fix_close(f);
@@ -210,7 +217,9 @@ static void a_window_is_planned_once(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct ibv_sge sge = sim_sge(f->mr[0], 0, 100000);
 		struct ibv_send_wr wr = {
-			.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
 			.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
 		};
 
@@ -243,7 +252,8 @@ static void draining_ends(enum ibv_qp_type type)
 	plan(f, 0);
 	commit(f, 0, 3);
 	assert_int_equal(qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY,
-				   f->s->now), 0);
+				   f->s->now),
+			 0);
 	assert_true(qp->draining);
 	due_add(qp->core, qp);
 	fix_quiet(f);

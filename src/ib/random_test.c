@@ -18,7 +18,11 @@
 #include "sys/rand.h"
 
 enum {
-	PAIRS = 3, OPS = 40, MAX_LEN = 40000, COUNTERS = 4, SGES = 5,
+	PAIRS = 3,
+	OPS = 40,
+	MAX_LEN = 40000,
+	COUNTERS = 4,
+	SGES = 5,
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
@@ -27,32 +31,41 @@ enum {
 struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t len, imm;
-	unsigned flags, recv;		/* recv: which receive it takes */
-	size_t at;			/* its place, in the sender's out and the
+	unsigned flags, recv; /* recv: which receive it takes */
+	size_t at;	      /* its place, in the sender's out and the
 					 * target's in, or the reverse */
-	uint64_t add;			/* compare-and-swap: what it must find */
+	uint64_t add;	      /* compare-and-swap: what it must find */
 	unsigned counter;
 };
 
 struct side {
 	struct qp *qp;
 	struct cq *cq;
-	uint8_t *out, *in, *in_want;	/* memory: what goes out, what comes in */
+	uint8_t *out, *in, *in_want; /* memory: what goes out, what comes in */
 	struct mr *mr_out, *mr_in;
-	uint64_t counters[COUNTERS + 1], sums[COUNTERS + 1];	/* last: swaps */
+	uint64_t counters[COUNTERS + 1], sums[COUNTERS + 1]; /* last: swaps */
 	struct mr *mr_counters;
 	uint64_t results[OPS];
 	struct mr *mr_results;
 	struct op ops[OPS];
 	unsigned nops, posted, ended, last_signalled;
 	unsigned nrecv, recv_posted, recv_ended;
-	struct { uint32_t len, imm; bool with_imm, write; size_t at; } recv[OPS];
+	struct {
+		uint32_t len, imm;
+		bool with_imm, write;
+		size_t at;
+	} recv[OPS];
 	size_t size;
 };
 
-struct run { struct prng r; struct sim *s; struct side side[PAIRS][2]; unsigned pairs; };
+struct run {
+	struct prng r;
+	struct sim *s;
+	struct side side[PAIRS][2];
+	unsigned pairs;
+};
 
-static uint64_t seed_now;			/* to be told by a failure */
+static uint64_t seed_now; /* to be told by a failure */
 
 static uint32_t below(struct run *t, uint32_t n)
 {
@@ -62,11 +75,16 @@ static uint32_t below(struct run *t, uint32_t n)
 static uint32_t some_length(struct run *t, uint32_t mtu)
 {
 	switch (below(t, 6)) {
-	case 0: return below(t, 4);
-	case 1: return below(t, 300);
-	case 2: return mtu * (1 + below(t, 4)) + below(t, 3) - 1;
-	case 3: return mtu;
-	default: return below(t, below(t, 4) ? 6000 : MAX_LEN);
+	case 0:
+		return below(t, 4);
+	case 1:
+		return below(t, 300);
+	case 2:
+		return mtu * (1 + below(t, 4)) + below(t, 3) - 1;
+	case 3:
+		return mtu;
+	default:
+		return below(t, below(t, 4) ? 6000 : MAX_LEN);
 	}
 }
 
@@ -78,15 +96,17 @@ static bool is_atomic(const struct op *o)
 
 /* --- plan ------------------------------------------------------------------ */
 
-static void plan_op(struct run *t, struct side *me, struct side *peer,
-		    struct op *o, size_t *at, uint32_t mtu)
+static void plan_op(struct run *t, struct side *me, struct side *peer, struct op *o,
+		    size_t *at, uint32_t mtu)
 {
+	/* clang-format off */
 	static const enum ibv_wr_opcode all[] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
 		IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
+	/* clang-format on */
 
 	o->opcode = all[below(t, 9)];
 	o->len = some_length(t, mtu);
@@ -173,18 +193,18 @@ static void open_pair(struct run *t, struct side *pair, const struct sim_conf *c
 		me->cq = p.cq[i];
 		me->mr_out = sim_mr(t->s, i, me->out, me->size + 1, ACCESS);
 		me->mr_in = sim_mr(t->s, i, me->in, pair[!i].size + 1, ACCESS);
-		me->mr_counters = sim_mr(t->s, i, me->counters,
-					 sizeof(me->counters), ACCESS);
-		me->mr_results = sim_mr(t->s, i, me->results,
-					sizeof(me->results), ACCESS);
+		me->mr_counters =
+			sim_mr(t->s, i, me->counters, sizeof(me->counters), ACCESS);
+		me->mr_results =
+			sim_mr(t->s, i, me->results, sizeof(me->results), ACCESS);
 	}
 }
 
 /* --- do -------------------------------------------------------------------- */
 
 /* Cut a range into pieces, some of them empty. */
-static int cut(struct run *t, struct ibv_sge *sge, const struct mr *mr,
-	       size_t at, uint32_t len)
+static int cut(struct run *t, struct ibv_sge *sge, const struct mr *mr, size_t at,
+	       uint32_t len)
 {
 	int n = 0;
 
@@ -205,8 +225,11 @@ static void post_op(struct run *t, struct side *me, const struct side *peer)
 	const struct op *o = &me->ops[me->posted];
 	struct ibv_sge sge[SGES];
 	struct ibv_send_wr wr = {
-		.wr_id = me->posted, .opcode = o->opcode, .sg_list = sge,
-		.send_flags = o->flags, .imm_data = o->imm,
+		.wr_id = me->posted,
+		.opcode = o->opcode,
+		.sg_list = sge,
+		.send_flags = o->flags,
+		.imm_data = o->imm,
 	};
 
 	if (is_atomic(o)) {
@@ -232,7 +255,7 @@ static void post_recv(struct run *t, struct side *me)
 	struct ibv_sge sge[SGES];
 	int n;
 
-	if (me->recv[i].write) {		/* its memory is not used */
+	if (me->recv[i].write) { /* its memory is not used */
 		sim_recv(me->qp, 1000 + i, NULL, 0);
 		return;
 	}
@@ -259,11 +282,11 @@ static void recv_ended(struct side *me, const struct ibv_wc *wc)
 			 me->recv[i].with_imm ? IBV_WC_WITH_IMM : 0);
 	if (me->recv[i].with_imm)
 		assert_int_equal(wc->imm_data, me->recv[i].imm);
-	assert_int_equal(wc->opcode, me->recv[i].write ?
-			 IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
+	assert_int_equal(wc->opcode,
+			 me->recv[i].write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
 	/* What was received is there when it is said to be. */
-	assert_memory_equal(me->in + me->recv[i].at,
-			    me->in_want + me->recv[i].at, me->recv[i].len);
+	assert_memory_equal(me->in + me->recv[i].at, me->in_want + me->recv[i].at,
+			    me->recv[i].len);
 }
 
 static void poll(struct side *me)
@@ -340,8 +363,7 @@ static void check_side(struct side *me, struct side *peer)
 			assert_memory_equal(me->out + o->at, peer->in_want + o->at,
 					    o->len);
 		if (o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			assert_true(me->results[j] + o->add <=
-				    peer->sums[o->counter]);
+			assert_true(me->results[j] + o->add <= peer->sums[o->counter]);
 		if (o->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
 			assert_int_equal(me->results[j], o->add);
 	}
@@ -368,12 +390,14 @@ enum way { A_WIRE, A_PIPE, ALL_OF_A_HOST };
 
 static void one_seed(uint64_t seed, enum way way)
 {
+	/* clang-format off */
 	static const char *const faults[] = {
 		"drop=0.1", "dup=0.1", "reorder=0.1", "corrupt=0.05",
 		"drop=0.03,dup=0.03,reorder=0.03,corrupt=0.01,delay=2ms:0.01",
 		"tx:drop=0.2", "rx:drop=0.2", "reorder=0.3,dup=0.3",
 		"delay=100us:0.5", "drop=0.01",
 	};
+	/* clang-format on */
 	struct run *t = calloc(1, sizeof(*t));
 	char fault[200];
 	struct sim_conf c = { .fault = fault, .timeout = 10 };
@@ -394,8 +418,8 @@ static void one_seed(uint64_t seed, enum way way)
 	c.pipe_only = way == A_PIPE;
 	if (c.same_host)
 		c.fault = NULL;
-	log_info("seed %llu: %s, rd_atomic %u, MTU %u", (unsigned long long)seed,
-		 fault, c.rd_atomic, mtu_bytes(c.path_mtu));
+	log_info("seed %llu: %s, rd_atomic %u, MTU %u", (unsigned long long)seed, fault,
+		 c.rd_atomic, mtu_bytes(c.path_mtu));
 	t->s = sim_open(&c);
 	t->s->take_every = below(t, 3) ? 0 : 2 + below(t, 8);
 	t->pairs = 1 + below(t, PAIRS);
@@ -449,7 +473,8 @@ static void the_same_host(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_bad_wire), cmocka_unit_test(a_pipe),
+		cmocka_unit_test(a_bad_wire),
+		cmocka_unit_test(a_pipe),
 		cmocka_unit_test(the_same_host),
 	};
 

@@ -17,7 +17,8 @@
 
 static void drop(struct ib_rsp *s, unsigned i)
 {
-	memmove(&s->resource[i], &s->resource[i + 1], (--s->resources - i) * sizeof(s->resource[0]));
+	memmove(&s->resource[i], &s->resource[i + 1],
+		(--s->resources - i) * sizeof(s->resource[0]));
 }
 
 /* Put t in its place; what it covers in part or whole is replaced by it: the
@@ -64,7 +65,7 @@ void rsp_owe(struct ib_qp *q, const struct resource *t)
 	struct ib_rsp *s = &q->rsp;
 
 	s->resource[s->resources++] = *t;
-	s->ack.due = false;			/* the answer is an ACK as well */
+	s->ack.due = false; /* the answer is an ACK as well */
 	due_add(q->qp->core, q->qp);
 }
 
@@ -103,8 +104,9 @@ static void atomic_again(struct ib_qp *q, uint32_t psn)
 {
 	struct ib_rsp *s = &q->rsp;
 	unsigned n = s->saved_n < RD_MAX ? s->saved_n : RD_MAX;
-	struct resource t = { .psn = psn, .npkts = 1, .msn = s->msn, .atomic = true,
-			  .replay = true };
+	struct resource t = {
+		.psn = psn, .npkts = 1, .msn = s->msn, .atomic = true, .replay = true
+	};
 
 	for (unsigned i = 1; i <= n; i++) {
 		unsigned at = (s->saved_n - i) % RD_MAX;
@@ -121,7 +123,8 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	count(q, IB_RX_DUPLICATE);
 	switch ((enum ib_kind)pkt->op->kind) {
-	case IB_SEND: case IB_WRITE:		/* C9-105: as acknowledged last */
+	case IB_SEND:
+	case IB_WRITE: /* C9-105: as acknowledged last */
 		if (!bth_ack_requested(pkt->bth))
 			return;
 		q->rsp.ack.due = true;
@@ -131,12 +134,17 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 	case IB_READ:
 		read_again(q, pkt);
 		return;
-	case IB_CMP_SWAP: case IB_FETCH_ADD:
+	case IB_CMP_SWAP:
+	case IB_FETCH_ADD:
 		atomic_again(q, get_be24(pkt->bth->psn));
 		return;
-	case IB_ATOMIC_WRITE: case IB_FLUSH:
-	case IB_READ_RESP: case IB_ATOMIC_RESP: case IB_ACK:
-	case IB_CONGESTION: case IB_KINDS:
+	case IB_ATOMIC_WRITE:
+	case IB_FLUSH:
+	case IB_READ_RESP:
+	case IB_ATOMIC_RESP:
+	case IB_ACK:
+	case IB_CONGESTION:
+	case IB_KINDS:
 		return;
 	}
 }
@@ -162,9 +170,10 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, unsigned code
 	bool replay = t->replay;
 
 	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u, rkey 0x%08x: its memory is "
-		 "gone%s", q->qp->qpn, q->qp->attr.dest_qp_num, psn, t->rkey,
+		 "gone%s",
+		 q->qp->qpn, q->qp->attr.dest_qp_num, psn, t->rkey,
 		 replay ? "; a duplicate, not answered" : "");
-	if (replay) {				/* perhaps nobody waits for it */
+	if (replay) { /* perhaps nobody waits for it */
 		drop(s, 0);
 		return;
 	}
@@ -178,8 +187,8 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 	uint8_t *host = NULL;
 
 	span->n = t->len > 0;
-	if (t->len > 0 && rsp_check(q, t->rkey, t->va, t->len,
-				    IBV_ACCESS_REMOTE_READ, &host) != MR_OK)
+	if (t->len > 0 &&
+	    rsp_check(q, t->rkey, t->va, t->len, IBV_ACCESS_REMOTE_READ, &host) != MR_OK)
 		return false;
 	span->v[0] = (struct piece){ host, t->len };
 	return true;
@@ -187,8 +196,8 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 
 /* responses of resource[i], at most *left.  0, or -ENOBUFS: this batch has no room for
  * more. */
-static int read_responses(struct ib_qp *q, struct batch *b, unsigned i,
-			  unsigned *left, uint64_t now)
+static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
+			  uint64_t now)
 {
 	const struct resource *t = &q->rsp.resource[i];
 	const uint32_t from = t->sent;
@@ -208,8 +217,8 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i,
 		if (*left == 0)
 			return -ENOBUFS;
 		start(q, &e, PLAN_RESPONSE, psn_add(t->psn, k));
-		e.f.opcode = ib_opcode(IB_RC, IB_READ_RESP, ib_place(k > 0, last),
-				       IB_NONE);
+		e.f.opcode =
+			ib_opcode(IB_RC, IB_READ_RESP, ib_place(k > 0, last), IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 		e.f.msn = t->msn;
 		e.off = k * q->mtu;

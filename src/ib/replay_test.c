@@ -8,7 +8,7 @@ static void read_goes_on_where_it_stopped(void **state)
 	const struct sim_packet *p = NULL;
 
 	(void)state;
-	fix_lose(f, 1, "READ_RESP_MIDDLE", 3);		/* PSN 3 of 0 to 9 */
+	fix_lose(f, 1, "READ_RESP_MIDDLE", 3); /* PSN 3 of 0 to 9 */
 	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 9 * 1024 + 5, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 9 * 1024 + 5);
@@ -78,7 +78,7 @@ static void fetch_add_once(void **state)
 	memcpy(&v, f->mem[1], 8);
 	assert_int_equal(v, 116);
 	memcpy(&v, f->mem[0], 8);
-	assert_int_equal(v, 115);		/* what the last one found */
+	assert_int_equal(v, 115); /* what the last one found */
 	assert_true(fix_count(f, 0, NULL) > 16);
 	fix_close(f);
 }
@@ -103,7 +103,7 @@ static void unknown_duplicates_are_dropped(void **state)
 	(void)state;
 	memcpy(before, f->mem[1], 8);
 	sim_inject(f->s, 0, &add, NULL, 0);
-	sim_inject(f->s, 0, &read, NULL, 0);	/* reaches past what is expected */
+	sim_inject(f->s, 0, &read, NULL, 0); /* reaches past what is expected */
 	fix_quiet(f);
 	assert_memory_equal(before, f->mem[1], 8);
 	assert_int_equal(f->n, 0);
@@ -119,8 +119,8 @@ static void no_ack_overtakes_a_read(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 6; i++)
-		fix_post(f, i & 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, i,
-			 i * 20000, 15000, 0);
+		fix_post(f, i & 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, i, i * 20000,
+			 15000, 0);
 	for (unsigned i = 0; i < 6; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < f->n; i++) {
@@ -137,8 +137,11 @@ static void no_ack_overtakes_a_read(void **state)
 static void region_gone_under_a_read(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	struct resource t = { .psn = 0, .npkts = 2, .len = 2000,
-			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
+	struct resource t = { .psn = 0,
+			      .npkts = 2,
+			      .len = 2000,
+			      .va = f->mr[1]->mkey.base,
+			      .rkey = f->mr[1]->mkey.key };
 
 	(void)state;
 	lock_take(&f->p.qp[1]->lock);
@@ -159,13 +162,17 @@ static void region_gone_under_a_read(void **state)
 static void region_gone_under_a_read_asked_for_twice(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	struct resource t = { .psn = 0, .npkts = 2, .len = 2000,
-			  .va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key };
+	struct resource t = { .psn = 0,
+			      .npkts = 2,
+			      .len = 2000,
+			      .va = f->mr[1]->mkey.base,
+			      .rkey = f->mr[1]->mkey.key };
 	struct bth bth = { .psn = be24(0) };
 	struct reth reth = { be64(t.va), be32(t.rkey), be32(t.len) };
 	struct ib_pkt again = {
 		.op = ib_op(ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE)),
-		.bth = &bth, .reth = &reth,
+		.bth = &bth,
+		.reth = &reth,
 	};
 
 	(void)state;
@@ -188,9 +195,13 @@ static struct ib_fields read_of(const struct fix *f, uint32_t psn, uint32_t len)
 {
 	return (struct ib_fields){
 		.opcode = ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE),
-		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[1]->qpn,
-		.psn = psn, .va = f->mr[1]->mkey.base,
-		.rkey = f->mr[1]->mkey.key, .dma_len = len,
+		.pkey = 0xffff,
+		.migreq = true,
+		.dest_qp = f->p.qp[1]->qpn,
+		.psn = psn,
+		.va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key,
+		.dma_len = len,
 	};
 }
 

@@ -15,14 +15,15 @@
 #include "sys/log.h"
 
 enum step {
-	STEP_GO,			/* on with this work request */
-	STEP_SENT,			/* a datagram went out */
-	STEP_NEXT,			/* one is done without a datagram */
-	STEP_WAIT,			/* nothing may be sent now */
-	STEP_FULL,			/* the batch has to go first */
+	STEP_GO,   /* on with this work request */
+	STEP_SENT, /* a datagram went out */
+	STEP_NEXT, /* one is done without a datagram */
+	STEP_WAIT, /* nothing may be sent now */
+	STEP_FULL, /* the batch has to go first */
 };
 
 /* How a work request looks on the wire. */
+/* clang-format off */
 static const struct wr {
 	bool wire;
 	uint8_t kind, tail;		/* enum ib_kind, ib_tail */
@@ -45,17 +46,18 @@ static const struct wr {
 #undef UC
 #undef UD
 };
+/* clang-format on */
 
 static const struct wr *wr_of(const struct swqe *w)
 {
-	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) &&
-	       wrs[w->opcode].services ? &wrs[w->opcode] : NULL;
+	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].services
+		       ? &wrs[w->opcode]
+		       : NULL;
 }
 
 static enum ib_service service(const struct qp *qp)
 {
-	return qp->type == IBV_QPT_RC ? IB_RC :
-	       qp->type == IBV_QPT_UC ? IB_UC : IB_UD;
+	return qp->type == IBV_QPT_RC ? IB_RC : qp->type == IBV_QPT_UC ? IB_UC : IB_UD;
 }
 
 static bool is_atomic(const struct swqe *w)
@@ -75,7 +77,7 @@ struct planning {
 	struct batch *b;
 	struct req_cursor at;
 	uint64_t now;
-	bool resolved;			/* span is that of the one at index */
+	bool resolved; /* span is that of the one at index */
 	uint32_t index;
 	struct span span;
 };
@@ -92,8 +94,7 @@ static int resolve(struct planning *p)
 	if (p->resolved && p->index == p->at.cur)
 		return 0;
 	rc = span_of_wqe(p->q->qp, p->at.cur,
-			 req_is_read(current(p)) ? IBV_ACCESS_LOCAL_WRITE : 0,
-			 &p->span);
+			 req_is_read(current(p)) ? IBV_ACCESS_LOCAL_WRITE : 0, &p->span);
 	p->resolved = rc == 0;
 	p->index = p->at.cur;
 	return rc;
@@ -120,7 +121,7 @@ static enum step local_work(struct planning *p, const struct swqe *w)
 		return STEP_WAIT;
 	}
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, p->now);
-	p->at.cur = ++r->at.cur;		/* nothing is planned yet */
+	p->at.cur = ++r->at.cur; /* nothing is planned yet */
 	p->at.fresh = ++r->at.fresh;
 	return STEP_NEXT;
 }
@@ -133,8 +134,8 @@ static enum step refuse(struct planning *p, enum ibv_wc_status status, enum verr
 
 	if (p->at.psn != p->q->req.at.psn)
 		return STEP_FULL;
-	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s",
-		 p->q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
+	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s", p->q->qp->qpn,
+		 (unsigned long long)w->wr_id, w->opcode, w->length,
 		 verr_text(verr)->what);
 	req_error(p->q, status, verr, p->now);
 	return STEP_WAIT;
@@ -152,7 +153,7 @@ static enum step begin(struct planning *p, struct swqe *w)
 	struct ib_qp *q = p->q;
 	struct qp *qp = q->qp;
 
-	if (qp->state != IBV_QPS_RTS)		/* SQD: nothing new */
+	if (qp->state != IBV_QPS_RTS) /* SQD: nothing new */
 		return STEP_WAIT;
 	/* C10-97: a fence waits for READs and atomics before it. */
 	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
@@ -162,8 +163,7 @@ static enum step begin(struct planning *p, struct swqe *w)
 		return refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
 		return local_work(p, w);
-	if (w->length > caps.max_msg ||
-	    (qp->type == IBV_QPT_UD && w->length > q->mtu) ||
+	if (w->length > caps.max_msg || (qp->type == IBV_QPT_UD && w->length > q->mtu) ||
 	    (is_atomic(w) && w->length < 8))
 		return refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
 	if (resolve(p) != 0)
@@ -189,7 +189,8 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 	const struct qp *qp = p->q->qp;
 
 	*e = (struct emit){
-		.f = { .psn = p->at.psn, .dest_qp = qp->attr.dest_qp_num,
+		.f = { .psn = p->at.psn,
+		       .dest_qp = qp->attr.dest_qp_num,
 		       .rkey = w->rkey },
 		.av = &qp->av,
 		.copy = !is_fresh(p),
@@ -220,14 +221,17 @@ static struct req_cursor moved_on(const struct planning *p, const struct swqe *w
 }
 
 /* e, which is n PSNs of w, goes into the batch. */
-static enum step put(struct planning *p, struct emit *e, const struct swqe *w,
-		     uint32_t n, uint32_t cost)
+static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
+		     uint32_t cost)
 {
 	struct req_cursor at = moved_on(p, w, n);
 	int rc;
 
 	e->plan = (struct plan){
-		.kind = PLAN_REQUEST, .psn = p->at.psn, .at = at, .cost = cost,
+		.kind = PLAN_REQUEST,
+		.psn = p->at.psn,
+		.at = at,
+		.cost = cost,
 		.fresh = is_fresh(p),
 		.timed = e->f.ackreq && is_fresh(p) && !req_is_read(w),
 	};
@@ -277,8 +281,8 @@ static enum step send_data(struct planning *p, struct swqe *w)
 	e.f.se = last && w->flags & IBV_SEND_SOLICITED &&
 		 (wr->kind == IB_SEND || wr->tail == IB_IMM);
 	cost = e.len + CC_PACKET;
-	if (rc && (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
-		   !cc_admit(q, cost)))
+	if (rc &&
+	    (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 || !cc_admit(q, cost)))
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
@@ -352,8 +356,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w)
 	    !cc_admit(q, 8 + CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
-	e.f.opcode = ib_opcode(IB_RC, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY,
-			       IB_NONE);
+	e.f.opcode = ib_opcode(IB_RC, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr;
 	e.f.swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
 	e.f.compare = cas ? w->atomic.compare_add : 0;
@@ -388,7 +391,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	struct planning p;
 	unsigned left = REQ_SHARE;
 
-	p.q = q;				/* span is large: it stays as it is */
+	p.q = q; /* span is large: it stays as it is */
 	p.b = b;
 	p.at = q->req.at;
 	p.now = now;
@@ -396,7 +399,8 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	cc_answer(q);
 	while (left > 0) {
 		switch (step(&p)) {
-		case STEP_GO: case STEP_NEXT:
+		case STEP_GO:
+		case STEP_NEXT:
 			break;
 		case STEP_SENT:
 			left--;

@@ -80,8 +80,7 @@ static void write_imm(void **state)
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_saw(f, 0, 0, "WRITE_FIRST", 0xfffffe);
-	assert_int_equal(fix_saw(f, 1, 0, "WRITE_LAST_IMM", 0xffffff)->f.imm,
-			 0x12345678);
+	assert_int_equal(fix_saw(f, 1, 0, "WRITE_LAST_IMM", 0xffffff)->f.imm, 0x12345678);
 	fix_saw(f, 2, 0, "WRITE_ONLY_IMM", 0);
 	fix_same(f, 0, 1025);
 	fix_close(f);
@@ -115,7 +114,7 @@ static void read_advances_psn(void **state)
 	fix_saw(f, 6, 1, "READ_RESP_ONLY", 1);
 	assert_int_equal(fix_saw(f, 7, 1, "READ_RESP_ONLY", 2)->payload, 0);
 	fix_quiet(f);
-	assert_int_equal(f->n, 8);		/* no ACK: the answers are */
+	assert_int_equal(f->n, 8); /* no ACK: the answers are */
 	fix_close(f);
 }
 
@@ -159,7 +158,7 @@ static void atomics(void **state)
 	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_SUCCESS).opcode, IBV_WC_COMP_SWAP);
 	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
 	memcpy(&v, f->mem[1], 8);
-	assert_int_equal(v, 6);			/* 1 was not there: no swap */
+	assert_int_equal(v, 6); /* 1 was not there: no swap */
 	memcpy(&v, f->mem[1] + 8, 8);
 	assert_int_equal(v, 77);
 	memcpy(&v, f->mem[0] + 8, 8);
@@ -179,13 +178,14 @@ static void atomics(void **state)
 static void nothing_at_all(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND,
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	(void)state;
 	sim_recv(f->p.qp[1], 9, NULL, 0);
 	sim_send(f->p.qp[0], &wr);
-	wr.opcode = IBV_WR_RDMA_WRITE;		/* rkey 0: not looked at */
+	wr.opcode = IBV_WR_RDMA_WRITE; /* rkey 0: not looked at */
 	sim_send(f->p.qp[0], &wr);
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -201,14 +201,16 @@ static void inline_needs_no_key(void **state)
 	uint8_t text[11] = "0123456789";
 	struct ibv_sge sge = { (uintptr_t)text, 11, 0xdeadbeef };
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
 	};
 
 	(void)state;
 	fix_recv(f, 9, 0, 100);
 	sim_send(f->p.qp[0], &wr);
-	memset(text, 'x', 11);			/* it is ours again */
+	memset(text, 'x', 11); /* it is ours again */
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 11);
 	assert_memory_equal(f->mem[1], "0123456789", 11);
 	fix_close(f);
@@ -223,8 +225,8 @@ static void rd_atomic_limit(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 20; i++)
-		fix_post(f, i & 1 ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD,
-			 i, i * 8, 8, 0);
+		fix_post(f, i & 1 ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD, i,
+			 i * 8, 8, 0);
 	for (unsigned i = 0; i < 20; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < f->n; i++) {
@@ -258,16 +260,16 @@ static void bad_lkey_ends_in_order(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
 	struct ibv_sge sge = sim_sge(f->mr[0], FIX_MEM - 1, 2);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_RDMA_WRITE,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	sim_send(f->p.qp[0], &wr);
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 5, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err,
-			 VERR_LOCAL_KEY);
+	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err, VERR_LOCAL_KEY);
 	fix_wc(f, 0, 3, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
 	assert_int_equal(fix_ib(f, 0)->host->flight, 0);
@@ -279,8 +281,9 @@ static void read_into_read_only(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
 	struct mr *ro = sim_mr(f->s, 0, f->mem[0], 4096, 0);
 	struct ibv_sge sge = sim_sge(ro, 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	sim_send(f->p.qp[0], &wr);
@@ -293,29 +296,30 @@ static void read_into_read_only(void **state)
 static void local_invalidate(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_LOCAL_INV,
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_LOCAL_INV,
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .invalidate_rkey = f->mr[0]->mkey.key };
 
-	(void)state;				/* a region is no window */
+	(void)state; /* a region is no window */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	sim_send(f->p.qp[0], &wr);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_MW_BIND_ERR).vendor_err,
-			 VERR_INVALIDATE);
+	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_MW_BIND_ERR).vendor_err, VERR_INVALIDATE);
 	fix_close(f);
 }
 
 static void bind_mw(struct fix *f, struct mw *mw, struct mr *mr, uint64_t wr_id,
-		 uint32_t rkey)
+		    uint32_t rkey)
 {
-	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_BIND_MW,
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .opcode = IBV_WR_BIND_MW,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	wr.bind_mw.mw = &mw->ibv;
 	wr.bind_mw.rkey = rkey;
-	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-		&mr->ibv, mr->mkey.base, 4096, IBV_ACCESS_REMOTE_WRITE };
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ &mr->ibv, mr->mkey.base, 4096,
+							  IBV_ACCESS_REMOTE_WRITE };
 	sim_send(f->p.qp[0], &wr);
 }
 
@@ -324,14 +328,14 @@ static void local_work_in_order(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
 	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
-	struct ibv_send_wr inv = { .wr_id = 3, .opcode = IBV_WR_LOCAL_INV,
+	struct ibv_send_wr inv = { .wr_id = 3,
+				   .opcode = IBV_WR_LOCAL_INV,
 				   .send_flags = IBV_SEND_SIGNALED };
 	struct mw *mw;
 
 	(void)state;
 	assert_int_equal(mw_alloc(f->s->node[0].pd, IBV_MW_TYPE_2, &mw), 0);
-	inv.invalidate_rkey = (mw->ibv.rkey & 0xffffff00) |
-			      ((mw->ibv.rkey + 1) & 0xff);
+	inv.invalidate_rkey = (mw->ibv.rkey & 0xffffff00) | ((mw->ibv.rkey + 1) & 0xff);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	bind_mw(f, mw, mr, 2, inv.invalidate_rkey);
 	sim_send(f->p.qp[0], &inv);
@@ -354,8 +358,7 @@ static void bind_of_a_region_that_is_gone(void **state)
 	(void)state;
 	assert_int_equal(mw_alloc(f->s->node[0].pd, IBV_MW_TYPE_2, &mw), 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
-	bind_mw(f, mw, mr, 2, (mw->ibv.rkey & 0xffffff00) |
-			      ((mw->ibv.rkey + 1) & 0xff));
+	bind_mw(f, mw, mr, 2, (mw->ibv.rkey & 0xffffff00) | ((mw->ibv.rkey + 1) & 0xff));
 	assert_int_equal(mr_dereg(mr), 0);
 	mr = sim_mr(f->s, 0, f->mem[0], 8192, access);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -375,8 +378,9 @@ static void drain(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 300000, 0);
 	sim_step(f->s);
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 300, 0);
-	assert_int_equal(qp_modify(f->p.qp[0], &a, IBV_QP_STATE |
-				   IBV_QP_EN_SQD_ASYNC_NOTIFY, f->s->now), 0);
+	assert_int_equal(qp_modify(f->p.qp[0], &a,
+				   IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY, f->s->now),
+			 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	assert_int_equal(sim_event(f->s, 0), IBV_EVENT_SQ_DRAINED);
@@ -390,8 +394,9 @@ static void drain(void **state)
 static void path_changed_in_sqd(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
-	struct ibv_qp_attr a = { .ah_attr = { .is_global = 1, .port_num = 1,
-					      .grh.sgid_index = 1 } };
+	struct ibv_qp_attr a = {
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh.sgid_index = 1 }
+	};
 	union ibv_gid *gid = &a.ah_attr.grh.dgid;
 
 	(void)state;
@@ -400,7 +405,7 @@ static void path_changed_in_sqd(void **state)
 	sim_step(f->s);
 	fix_modify(f, 0, IBV_QPS_SQD);
 	assert_true(fix_ib(f, 0)->req.flight > 0);
-	for (int i = 0; i < 2; i++) {		/* there and back */
+	for (int i = 0; i < 2; i++) { /* there and back */
 		gid->raw[15] ^= 7;
 		assert_int_equal(qp_modify(f->p.qp[0], &a, IBV_QP_AV, f->s->now), 0);
 		assert_int_equal(fix_ib(f, 0)->req.at.psn, fix_ib(f, 0)->req.una);

@@ -20,19 +20,17 @@ void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
-static void refused(const struct ib_qp *q, const struct ib_pkt *pkt,
-		    const char *why)
+static void refused(const struct ib_qp *q, const struct ib_pkt *pkt, const char *why)
 {
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s",
-		 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num,
-		 get_be24(pkt->bth->psn), pkt->payload_len, why);
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
+		 pkt->op->name, q->qp->attr.dest_qp_num, get_be24(pkt->bth->psn),
+		 pkt->payload_len, why);
 }
 
 static void nak_invalid(struct ib_qp *q, uint64_t now)
 {
 	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
-				   VERR_REQUEST_INVALID, now);
+		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
 	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
 }
 
@@ -51,7 +49,7 @@ static void rnr(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	s->out_of_order = true;			/* what follows is no gap */
+	s->out_of_order = true; /* what follows is no gap */
 	due_add(q->qp->core, q->qp);
 }
 
@@ -60,7 +58,7 @@ static void out_of_order(struct ib_qp *q)
 	struct ib_rsp *s = &q->rsp;
 
 	count(q, IB_RX_OUT_OF_ORDER);
-	if (s->out_of_order)			/* C9-112: one NAK for a gap */
+	if (s->out_of_order) /* C9-112: one NAK for a gap */
 		return;
 	s->out_of_order = true;
 	s->nak = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
@@ -124,12 +122,15 @@ void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	rq_complete(q->qp, &s->recv, &cqe, bth_solicited(pkt->bth));
 }
 
-void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status,
-			enum verr verr, uint64_t now)
+void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
+			uint64_t now)
 {
 	struct cqe cqe = {
-		.now = now, .status = (uint8_t)status, .opcode = IBV_WC_RECV,
-		.vendor_err = verr, .src_qp = q->qp->attr.dest_qp_num,
+		.now = now,
+		.status = (uint8_t)status,
+		.opcode = IBV_WC_RECV,
+		.vendor_err = verr,
+		.src_qp = q->qp->attr.dest_qp_num,
 	};
 
 	q->rsp.have_recv = false;
@@ -139,8 +140,7 @@ void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status,
 void rsp_give_up(struct ib_qp *q, uint64_t now)
 {
 	if (q->rsp.have_recv && q->qp->srq && q->qp->state != IBV_QPS_ERR)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR,
-				   VERR_REQUEST_INVALID, now);
+		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
 }
 
 /* --- SEND ---------------------------------------------------------------------- */
@@ -150,7 +150,8 @@ bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 	size_t n = pkt->payload_len;
 
 	switch ((enum ib_place)pkt->op->place) {
-	case IB_FIRST: case IB_MIDDLE:
+	case IB_FIRST:
+	case IB_MIDDLE:
 		return n == q->mtu;
 	case IB_LAST:
 		return n > 0 && n <= q->mtu;
@@ -183,16 +184,16 @@ static void rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_nak(q, NAK_INVALID_REQUEST, -1, now);
 		return;
 	}
-	rc = scatter(qp, rsp_pd(q), s->recv.sge, s->recv.num_sge, s->filled,
-		     pkt->payload, (uint32_t)pkt->payload_len);
+	rc = scatter(qp, rsp_pd(q), s->recv.sge, s->recv.num_sge, s->filled, pkt->payload,
+		     (uint32_t)pkt->payload_len);
 	if (rc) {
 		rsp_complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 		rsp_nak(q, NAK_REMOTE_OPERATIONAL, -1, now);
 		return;
 	}
 	s->filled += pkt->payload_len;
-	if (pkt->ieth && mkey_invalidate(qp->core, get_be32(pkt->ieth->rkey),
-					 qp->pd, qp->qpn) != 0) {
+	if (pkt->ieth &&
+	    mkey_invalidate(qp->core, get_be32(pkt->ieth->rkey), qp->pd, qp->qpn) != 0) {
 		refused(q, pkt, "the rkey cannot be invalidated");
 		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_INVALIDATE, now);
 		rsp_nak(q, NAK_REMOTE_ACCESS, -1, now);
@@ -215,15 +216,13 @@ enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 static void access_error(struct ib_qp *q, uint64_t now)
 {
 	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS,
-				   now);
+		rsp_complete_error(q, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS, now);
 	rsp_nak(q, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR, now);
 }
 
 /* 9.7.4.1.5: what the QP does not allow is an invalid request; what the
  * region does not, an access error. */
-static bool qp_allows(struct ib_qp *q, const struct ib_pkt *pkt, int access,
-		      uint64_t now)
+static bool qp_allows(struct ib_qp *q, const struct ib_pkt *pkt, int access, uint64_t now)
 {
 	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
 		return true;
@@ -245,9 +244,8 @@ static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		invalid(q, pkt, "longer than 2^31 bytes", now);
 		return false;
 	}
-	if (s->write.len > 0 &&
-	    rsp_check(q, s->write.rkey, s->write.va, s->write.len,
-		      IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK) {
+	if (s->write.len > 0 && rsp_check(q, s->write.rkey, s->write.va, s->write.len,
+					  IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK) {
 		access_error(q, now);
 		return false;
 	}
@@ -273,8 +271,8 @@ static bool place_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (n == 0)
 		return true;
 	/* Again for every packet: the region may be gone meanwhile. */
-	if (rsp_check(q, s->write.rkey, s->write.va, n, IBV_ACCESS_REMOTE_WRITE,
-		      &host) != MR_OK) {
+	if (rsp_check(q, s->write.rkey, s->write.va, n, IBV_ACCESS_REMOTE_WRITE, &host) !=
+	    MR_OK) {
 		access_error(q, now);
 		return false;
 	}
@@ -337,8 +335,8 @@ static void rc_read(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		invalid(q, pkt, "longer than 2^31 bytes, or with payload", now);
 		return;
 	}
-	if (t.len > 0 && rsp_check(q, t.rkey, t.va, t.len, IBV_ACCESS_REMOTE_READ,
-				   &host) != MR_OK) {
+	if (t.len > 0 &&
+	    rsp_check(q, t.rkey, t.va, t.len, IBV_ACCESS_REMOTE_READ, &host) != MR_OK) {
 		access_error(q, now);
 		return;
 	}
@@ -357,31 +355,33 @@ static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
 
 	if (pkt->op->kind == IB_FETCH_ADD)
 		return mr_fetch_add(core, rkey, at, swap_add, orig);
-	return mr_cmp_swap(core, rkey, at, get_be64(pkt->atomiceth->compare),
-			   swap_add, orig);
+	return mr_cmp_swap(core, rkey, at, get_be64(pkt->atomiceth->compare), swap_add,
+			   orig);
 }
 
 static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	uint64_t va = get_be64(pkt->atomiceth->va);
 	struct resource t = {
-		.psn = q->rsp.epsn, .npkts = 1, .atomic = true,
+		.psn = q->rsp.epsn,
+		.npkts = 1,
+		.atomic = true,
 		.msn = psn_add(q->rsp.msn, 1),
 	};
 	uint8_t *host;
 
 	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_ATOMIC, now))
 		return;
-	if (va & 7 || pkt->payload_len > 0) {	/* 9.4.5 */
+	if (va & 7 || pkt->payload_len > 0) { /* 9.4.5 */
 		invalid(q, pkt, "not aligned to 8 bytes, or with payload", now);
 		return;
 	}
-	if (rsp_check(q, get_be32(pkt->atomiceth->rkey), va, 8,
-		      IBV_ACCESS_REMOTE_ATOMIC, &host) != MR_OK) {
+	if (rsp_check(q, get_be32(pkt->atomiceth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC,
+		      &host) != MR_OK) {
 		access_error(q, now);
 		return;
 	}
-	if ((uintptr_t)host & 7) {		/* an iova that is skewed */
+	if ((uintptr_t)host & 7) { /* an iova that is skewed */
 		invalid(q, pkt, "not aligned to 8 bytes in memory", now);
 		return;
 	}
@@ -419,14 +419,19 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	case IB_READ:
 		rc_read(q, pkt, now);
 		return;
-	case IB_CMP_SWAP: case IB_FETCH_ADD:
+	case IB_CMP_SWAP:
+	case IB_FETCH_ADD:
 		rc_atomic(q, pkt, now);
 		return;
-	case IB_ATOMIC_WRITE: case IB_FLUSH:
+	case IB_ATOMIC_WRITE:
+	case IB_FLUSH:
 		invalid(q, pkt, "an operation that is not supported", now);
 		return;
-	case IB_READ_RESP: case IB_ATOMIC_RESP: case IB_ACK:
-	case IB_CONGESTION: case IB_KINDS:
+	case IB_READ_RESP:
+	case IB_ATOMIC_RESP:
+	case IB_ACK:
+	case IB_CONGESTION:
+	case IB_KINDS:
 		return;
 	}
 }

@@ -12,9 +12,13 @@ static struct ib_fields packet(const struct fix *f, enum ib_kind kind,
 {
 	return (struct ib_fields){
 		.opcode = ib_opcode(IB_RC, kind, place, IB_NONE),
-		.pkey = 0xffff, .migreq = true, .ackreq = true,
-		.dest_qp = f->p.qp[1]->qpn, .psn = psn,
-		.va = f->mr[1]->mkey.base, .rkey = f->mr[1]->mkey.key,
+		.pkey = 0xffff,
+		.migreq = true,
+		.ackreq = true,
+		.dest_qp = f->p.qp[1]->qpn,
+		.psn = psn,
+		.va = f->mr[1]->mkey.base,
+		.rkey = f->mr[1]->mkey.key,
 	};
 }
 
@@ -35,7 +39,10 @@ static void post_with(struct fix *f, enum ibv_wr_opcode op, size_t at, uint32_t 
 {
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, len);
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .opcode = op, .sg_list = &sge, .num_sge = 1,
+		.wr_id = 1,
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.wr.rdma = { f->mr[1]->mkey.base + at, rkey },
 	};
 
@@ -80,7 +87,10 @@ static void out_of_range(void **state)
 
 static void region_without_the_right(void **state)
 {
-	static const struct { enum ibv_wr_opcode op; int without; } v[] = {
+	static const struct {
+		enum ibv_wr_opcode op;
+		int without;
+	} v[] = {
 		{ IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_WRITE },
 		{ IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_READ },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_ATOMIC },
@@ -89,8 +99,7 @@ static void region_without_the_right(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct fix *f = fix_open(IBV_QPT_RC, NULL);
-		struct mr *mr = sim_mr(f->s, 1, f->mem[1], 4096,
-				       FIX_ALL & ~v[i].without);
+		struct mr *mr = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL & ~v[i].without);
 
 		post_with(f, v[i].op, 0, 8, mr->mkey.key);
 		fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
@@ -104,7 +113,9 @@ static void region_without_the_right(void **state)
 static void qp_without_the_right(void **state)
 {
 	static const enum ibv_wr_opcode ops[] = {
-		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
 
 	(void)state;
@@ -128,8 +139,8 @@ static void another_pd(void **state)
 
 	(void)state;
 	assert_int_equal(pd_alloc(&f->s->node[1].core, &f->s->node[1].ibv, &pd), 0);
-	assert_int_equal(mr_reg(pd, f->mem[1], 4096, (uintptr_t)f->mem[1], FIX_ALL,
-				&mr), 0);
+	assert_int_equal(mr_reg(pd, f->mem[1], 4096, (uintptr_t)f->mem[1], FIX_ALL, &mr),
+			 0);
 	post_with(f, IBV_WR_RDMA_WRITE, 0, 8, mr->mkey.key);
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(mr_dereg(mr), 0);
@@ -157,8 +168,9 @@ static void skewed_iova(void **state)
 		uint64_t base = (uintptr_t)f->mem[1];
 		struct mr *mr;
 
-		assert_int_equal(mr_reg(f->s->node[1].pd, f->mem[1], 4096,
-					base + 4, FIX_ALL, &mr), 0);
+		assert_int_equal(mr_reg(f->s->node[1].pd, f->mem[1], 4096, base + 4,
+					FIX_ALL, &mr),
+				 0);
 		post_with(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 8 + skew, 8, mr->mkey.key);
 		fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 		refused(f, 0x61, IBV_EVENT_QP_REQ_ERR);
@@ -201,15 +213,15 @@ static void receive_with_a_bad_lkey(void **state)
 static void unmapped_memory(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	void *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 	struct mr *mr = sim_mr(f->s, 1, at, 8192, FIX_ALL);
 
 	(void)state;
 	guard_arm();
 	munmap(at, 8192);
-	post_with(f, IBV_WR_RDMA_READ,
-		  (uintptr_t)at - (uintptr_t)f->mr[1]->mkey.base, 5000, mr->mkey.key);
+	post_with(f, IBV_WR_RDMA_READ, (uintptr_t)at - (uintptr_t)f->mr[1]->mkey.base,
+		  5000, mr->mkey.key);
 	fix_wc(f, 0, 1, IBV_WC_REM_OP_ERR);
 	refused(f, 0x63, IBV_EVENT_QP_ACCESS_ERR);
 	assert_int_equal(mr_dereg(mr), 0);
@@ -239,19 +251,21 @@ static void too_many_reads(void **state)
 static void broken_messages(void **state)
 {
 	static const struct {
-		enum ib_kind kind; enum ib_place place; uint32_t len, dma;
+		enum ib_kind kind;
+		enum ib_place place;
+		uint32_t len, dma;
 	} v[] = {
-		{ IB_SEND, IB_MIDDLE, 1024, 0 },	/* no first */
+		{ IB_SEND, IB_MIDDLE, 1024, 0 }, /* no first */
 		{ IB_SEND, IB_LAST, 10, 0 },
 		{ IB_WRITE, IB_LAST, 10, 0 },
-		{ IB_SEND, IB_FIRST, 1000, 0 },		/* not a full packet */
-		{ IB_SEND, IB_ONLY, 1028, 0 },		/* more than one */
-		{ IB_WRITE, IB_ONLY, 10, 11 },		/* not what the RETH says */
+		{ IB_SEND, IB_FIRST, 1000, 0 }, /* not a full packet */
+		{ IB_SEND, IB_ONLY, 1028, 0 },	/* more than one */
+		{ IB_WRITE, IB_ONLY, 10, 11 },	/* not what the RETH says */
 		{ IB_WRITE, IB_ONLY, 10, 9 },
-		{ IB_WRITE, IB_FIRST, 1024, 1024 },	/* nothing left for the last */
+		{ IB_WRITE, IB_FIRST, 1024, 1024 }, /* nothing left for the last */
 		{ IB_WRITE, IB_FIRST, 1024, 0x80000001 },
 		{ IB_READ, IB_ONLY, 0, 0x80000001 },
-		{ IB_FLUSH, IB_ONLY, 0, 0 },		/* not supported */
+		{ IB_FLUSH, IB_ONLY, 0, 0 }, /* not supported */
 		{ IB_ATOMIC_WRITE, IB_ONLY, 8, 8 },
 	};
 	uint8_t data[2048] = { 0 };
@@ -316,7 +330,7 @@ static void rnr_then_reorder(void **state)
 	(void)state;
 	sim_inject(f->s, 0, &p, "x", 1);
 	p.psn = 1;
-	sim_inject(f->s, 0, &p, "x", 1);	/* no gap: 0 is known */
+	sim_inject(f->s, 0, &p, "x", 1); /* no gap: 0 is known */
 	fix_quiet(f);
 	assert_int_equal(f->n, 1);
 	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x20 | 12);
@@ -405,7 +419,8 @@ static void send_with_invalidate(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct mr *mr = sim_mr(f->s, 1, f->mem[1], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
 	struct mw *mw;
-	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_BIND_MW,
+	struct ibv_send_wr wr = { .wr_id = 5,
+				  .opcode = IBV_WR_BIND_MW,
 				  .send_flags = IBV_SEND_SIGNALED };
 	uint32_t rkey;
 	struct ibv_wc wc;
@@ -415,8 +430,8 @@ static void send_with_invalidate(void **state)
 	rkey = (mw->ibv.rkey & 0xffffff00) | ((mw->ibv.rkey + 1) & 0xff);
 	wr.bind_mw.mw = &mw->ibv;
 	wr.bind_mw.rkey = rkey;
-	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-		&mr->ibv, (uintptr_t)f->mem[1], 4096, IBV_ACCESS_REMOTE_WRITE };
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ &mr->ibv, (uintptr_t)f->mem[1],
+							  4096, IBV_ACCESS_REMOTE_WRITE };
 	sim_send(f->p.qp[1], &wr);
 	fix_wc(f, 1, 5, IBV_WC_SUCCESS);
 
@@ -455,8 +470,8 @@ static void a_window_goes_with_its_qp(void **state)
 	assert_int_equal(mw_alloc(f->s->node[1].pd, IBV_MW_TYPE_2, &mw), 0);
 	wr.bind_mw.mw = &mw->ibv;
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->ibv.rkey);
-	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-		&mr->ibv, (uintptr_t)f->mem[1], 4096, IBV_ACCESS_REMOTE_WRITE };
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ &mr->ibv, (uintptr_t)f->mem[1],
+							  4096, IBV_ACCESS_REMOTE_WRITE };
 	sim_send(other.qp[1], &wr);
 	assert_true(sim_wait(f->s, other.cq[1], SEC, &wc));
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -9,19 +9,21 @@
 #include "sys/log.h"
 
 enum {
-	PROBE_MIN_NS = 1000000,		/* before the standard timeout: the end of
+	PROBE_MIN_NS = 1000000, /* before the standard timeout: the end of
 					 * a burst may be lost, with no NAK */
 	PROBE_MAX_SHIFT = 9,
-	PROBE_BURST = 4,		/* packets sent before an answer */
+	PROBE_BURST = 4, /* packets sent before an answer */
 };
 
 /* --- what is in flight ------------------------------------------------------ */
 
-static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w,
-			 uint32_t from, uint32_t to)
+static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w, uint32_t from,
+			 uint32_t to)
 {
 	uint32_t bytes = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-			 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : w->length;
+					 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+				 ? 8
+				 : w->length;
 	uint32_t cost = (to - from) * (q->mtu + CC_PACKET);
 
 	if (to == w->npkts && to > from)
@@ -54,8 +56,8 @@ static void set_probe(struct ib_qp *q, uint64_t now)
 	struct ib_req *r = &q->req;
 	uint64_t ns = 4 * r->srtt > PROBE_MIN_NS ? 4 * r->srtt : PROBE_MIN_NS;
 
-	r->probe_at = now + (ns << (r->probes < PROBE_MAX_SHIFT ? r->probes :
-							      PROBE_MAX_SHIFT));
+	r->probe_at =
+		now + (ns << (r->probes < PROBE_MAX_SHIFT ? r->probes : PROBE_MAX_SHIFT));
 }
 
 static void set_timers(struct ib_qp *q, uint64_t now)
@@ -90,8 +92,7 @@ static void measure(struct ib_req *r, uint64_t now)
 }
 
 /* una has moved on from where it was: start. */
-static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
-		     uint64_t now)
+static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
@@ -99,7 +100,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked,
 	       psn_diff(r->rd[r->rd_head % RD_MAX].end, r->una) <= 0)
 		r->rd_head++;
 	if (psn_off(r->una, start) >= psn_off(r->at.psn, start)) {
-		r->at.psn = r->una;		/* what was to be sent again need not */
+		r->at.psn = r->una; /* what was to be sent again need not */
 		r->at.cur = q->qp->sq.tail;
 		acked = r->flight;
 	}
@@ -131,7 +132,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
 
 		if (req_is_read(w) && n > w->done - from)
-			n = w->done - from;	/* done: packets of its answer */
+			n = w->done - from; /* done: packets of its answer */
 		if (n == 0) {
 			missing = true;
 			break;
@@ -144,7 +145,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		if (from + n < w->npkts)
 			continue;
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
+		if (q->qp->state == IBV_QPS_ERR) /* its CQ is overrun */
 			return true;
 	}
 	if (r->una != start)
@@ -167,7 +168,7 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 		i--;
 	r->at.cur = i;
 	r->at.psn = psn;
-	r->failed = false;		/* what did will be tried again */
+	r->failed = false; /* what did will be tried again */
 	while (r->rd_head != r->at.rd_tail &&
 	       psn_diff(r->rd[(r->at.rd_tail - 1) % RD_MAX].end, psn) > 0)
 		r->at.rd_tail--;
@@ -199,25 +200,27 @@ void req_reset(struct ib_qp *q, uint32_t psn)
 	cc_leave(q);
 	*r = (struct ib_req){
 		.una = psn & PSN_MASK,
-		.at = { .psn = psn & PSN_MASK, .max_psn = psn & PSN_MASK,
-			.cur = q->qp->sq.tail, .fresh = q->qp->sq.tail,
+		.at = { .psn = psn & PSN_MASK,
+			.max_psn = psn & PSN_MASK,
+			.cur = q->qp->sq.tail,
+			.fresh = q->qp->sq.tail,
 			.burst = NO_BURST },
 		.retry_left = q->qp->attr.retry_cnt,
 		.rnr_left = q->qp->attr.rnr_retry,
-		.timeout_at = NEVER, .probe_at = NEVER,
+		.timeout_at = NEVER,
+		.probe_at = NEVER,
 	};
 }
 
-void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-	      uint64_t now)
+void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
-		 "(retries left: %u, RNR: %u)", qp->qpn, w->wr_id,
-		 qp->attr.dest_qp_num, q->req.una, verr_text(verr)->what,
-		 q->req.retry_left, q->req.rnr_left);
+		 "(retries left: %u, RNR: %u)",
+		 qp->qpn, w->wr_id, qp->attr.dest_qp_num, q->req.una,
+		 verr_text(verr)->what, q->req.retry_left, q->req.rnr_left);
 	sq_complete(qp, status, verr, now);
 	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
 	ib_fail(q, qp->type != IBV_QPT_RC, -1, now);
@@ -231,8 +234,7 @@ void req_tell_error(struct ib_qp *q, uint64_t now)
 		req_fail(q, r->fail_status, r->fail_verr, now);
 }
 
-void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-	       uint64_t now)
+void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
@@ -288,7 +290,7 @@ static void unreliable_run(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn != r->una) {		/* sent is done */
+	if (r->at.psn != r->una) { /* sent is done */
 		req_advance(q, r->at.psn, now);
 		if (r->at.cur != q->qp->sq.head)
 			due_add(q->qp->core, q->qp);

@@ -16,11 +16,11 @@ static void last_packet_lost_costs_a_probe(void **state)
 	fix_lose(f, 0, "WRITE_LAST", 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_in_range(took(f, start), 1 * MS, 2 * MS);	/* not 67 */
+	assert_in_range(took(f, start), 1 * MS, 2 * MS); /* not 67 */
 	assert_int_equal(fix_count(f, 0, "WRITE_FIRST"), 2);
 	fix_same(f, 0, 3000);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 1);
-	start = f->s->now;			/* and then all is as before */
+	start = f->s->now; /* and then all is as before */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 300000, 0);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_true(took(f, start) < MS / 5);
@@ -39,7 +39,7 @@ static void ack_lost(void **state)
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
-	fix_no_wc(f, 1);			/* received once */
+	fix_no_wc(f, 1); /* received once */
 	assert_int_equal(fix_count(f, 1, "ACK"), 3);
 	assert_int_equal(f->log[f->n - 1].f.psn, 2);
 	assert_int_equal(f->log[f->n - 1].f.msn, 1);
@@ -101,13 +101,12 @@ static void nobody_answers(void **state)
 	fix_lose(f, 0, NULL, 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
-	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,
-			 VERR_TIMEOUT);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err, VERR_TIMEOUT);
 	fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_in_range(took(f, start), 4 * t, 4 * t + 4 * MS);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_TIMEOUT), 4);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
-	fix_quiet(f);				/* and then silence */
+	fix_quiet(f); /* and then silence */
 	fix_close(f);
 }
 
@@ -170,7 +169,7 @@ static void rnr_retries_end(void **state)
 			 VERR_RNR_RETRIES);
 	fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_RX_RNR), 4);
-	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);	/* the peer lives */
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS); /* the peer lives */
 	fix_close(f);
 }
 
@@ -216,15 +215,16 @@ static void loss_before_a_local_error(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, 100);
-	struct ibv_send_wr bad = { .wr_id = 2, .opcode = IBV_WR_SEND,
-				   .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr bad = {
+		.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	sge.lkey ^= 0x5500;
 	fix_lose(f, 0, "WRITE_FIRST", 1);
 	fix_lose(f, 0, "WRITE_ONLY", 1);
-	fix_post(f, IBV_WR_RDMA_WRITE, 0, 0, 3000, 0);	/* NAKed */
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);	/* probed */
+	fix_post(f, IBV_WR_RDMA_WRITE, 0, 0, 3000, 0); /* NAKed */
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);  /* probed */
 	sim_send(f->p.qp[0], &bad);
 	fix_wc(f, 0, 0, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);

@@ -9,16 +9,21 @@
 #include "sys/log.h"
 
 enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff, CE = 3 };
-#define QKEY_GSI 0x80010000u		/* 10.2.5: of all QP1s */
+#define QKEY_GSI 0x80010000u /* 10.2.5: of all QP1s */
 
 /* --- whose? ------------------------------------------------------------------- */
 
 static bool may_receive(const struct qp *qp)
 {
 	switch (qp->state) {
-	case IBV_QPS_RTR: case IBV_QPS_RTS: case IBV_QPS_SQD: case IBV_QPS_SQE:
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
 		return true;
-	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_ERR:
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_ERR:
 	case IBV_QPS_UNKNOWN:
 		return false;
 	}
@@ -31,7 +36,7 @@ static bool from_peer(const struct qp *qp, const struct dgram *d)
 	       memcmp(d->to.ip, qp->av.sgid, 16) == 0;
 }
 
-static void established(struct ib_qp *q)	/* 12.9.7.1: it need not wait for RTU */
+static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU */
 {
 	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
 		return;
@@ -39,8 +44,8 @@ static void established(struct ib_qp *q)	/* 12.9.7.1: it need not wait for RTU *
 	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, &q->qp->ex.qp_base);
 }
 
-static void connected(struct ib_qp *q, const struct dgram *d,
-		      const struct ib_pkt *pkt, uint64_t now)
+static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		      uint64_t now)
 {
 	enum ib_service want = q->qp->type == IBV_QPT_RC ? IB_RC : IB_UC;
 
@@ -70,27 +75,27 @@ static void connected(struct ib_qp *q, const struct dgram *d,
 		rc_response(q, pkt, now);
 }
 
-static void datagram(struct ib_qp *q, const struct dgram *d,
-		     const struct ib_pkt *pkt, uint64_t now)
+static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		     uint64_t now)
 {
 	if (ib_service(pkt->bth->opcode) != IB_UD)
 		count(q, IB_RX_NO_QP);
 	else if (gid_is_multicast(d->to.ip) !=
-		 (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) ||
+			 (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) ||
 		 !device_has_ip(q->qp->dev, d->to.ip))
 		count(q, IB_RX_NO_ADDR);
 	else
 		ud_request(q, d, pkt, now);
 }
 
-static void another_partition(struct ib_qp *q)	/* C9-38 */
+static void another_partition(struct ib_qp *q) /* C9-38 */
 {
 	count(q, IB_RX_PKEY);
 	q->qp->dev->pkey_violations++;
 }
 
-static void deliver(struct qp *qp, const struct dgram *d,
-		    const struct ib_pkt *pkt, uint64_t now)
+static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt,
+		    uint64_t now)
 {
 	lock_take(&qp->lock);
 	if (!may_receive(qp))
@@ -105,7 +110,11 @@ static void deliver(struct qp *qp, const struct dgram *d,
 	lock_give(&qp->lock);
 }
 
-struct to_group { const struct dgram *d; const struct ib_pkt *pkt; uint64_t now; };
+struct to_group {
+	const struct dgram *d;
+	const struct ib_pkt *pkt;
+	uint64_t now;
+};
 
 static void to_member(struct qp *qp, void *arg)
 {
@@ -119,8 +128,8 @@ static void to_member(struct qp *qp, void *arg)
 }
 
 /* QP1 is the host's: whose MAD it is, connection management sees. */
-static void to_gsi(struct core *core, const struct dgram *d,
-		   const struct ib_pkt *pkt, uint64_t now)
+static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt *pkt,
+		   uint64_t now)
 {
 	if (!pkey_match(get_be16(pkt->bth->pkey), PKEY_DEFAULT))
 		core->ib->counter[IB_RX_PKEY]++;
@@ -223,8 +232,7 @@ static bool is_belated(const struct dgram *d, const struct dgram *next)
 	       get_be24(a->dest_qp) == get_be24(b->dest_qp);
 }
 
-void ib_input_all(struct core *core, const struct dgram *v, unsigned n,
-		  uint64_t now)
+void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now)
 {
 	for (unsigned i = 0; i < n; i++) {
 		bool belated = i + 1 < n && is_belated(&v[i], &v[i + 1]);

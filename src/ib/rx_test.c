@@ -7,7 +7,9 @@ static struct ib_fields send_only(const struct fix *f)
 {
 	return (struct ib_fields){
 		.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
-		.pkey = 0xffff, .migreq = true, .dest_qp = f->p.qp[1]->qpn,
+		.pkey = 0xffff,
+		.migreq = true,
+		.dest_qp = f->p.qp[1]->qpn,
 	};
 }
 
@@ -23,7 +25,7 @@ static void make(const struct fix *f, const struct ib_fields *p, struct fix_raw 
 
 	memset(r, 0, sizeof(*r));
 	n = ib_build(r->buf, p) + 4;
-	r->buf[1] |= 3 << 4;			/* one byte, three of pad */
+	r->buf[1] |= 3 << 4; /* one byte, three of pad */
 	fix_address(f, 0, n, r);
 }
 
@@ -67,7 +69,7 @@ static void what_is_damaged_is_dropped(void **state)
 	make(f, &p, &r);
 	r.d.damaged = true;
 	input(f, &r);
-	r.buf[0] = 0x1f;			/* a reserved opcode: no NAK either */
+	r.buf[0] = 0x1f; /* a reserved opcode: no NAK either */
 	input(f, &r);
 	fix_quiet(f);
 	fix_no_wc(f, 1);
@@ -84,12 +86,12 @@ static void wrong_addresses(void **state)
 
 	(void)state;
 	fix_recv(f, 1, 0, 10);
-	f->p.qp[1]->av.dgid[15] = 77;		/* connected to somebody else */
+	f->p.qp[1]->av.dgid[15] = 77; /* connected to somebody else */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 1);
 	f->p.qp[1]->av.dgid[15] = 1;
-	f->p.qp[1]->av.sgid[15] = 77;		/* from another address of ours */
+	f->p.qp[1]->av.sgid[15] = 77; /* from another address of ours */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 2);
@@ -106,7 +108,7 @@ static void wrong_numbers(void **state)
 	fix_recv(f, 1, 0, 10);
 	p.dest_qp = f->p.qp[1]->qpn + 1;
 	sim_inject(f->s, 0, &p, NULL, 0);
-	p.dest_qp = f->p.qp[0]->qpn;		/* another slot's */
+	p.dest_qp = f->p.qp[0]->qpn; /* another slot's */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	p = send_only(f);
 	p.opcode = ib_opcode(IB_UC, IB_SEND, IB_ONLY, IB_NONE);
@@ -119,7 +121,7 @@ static void wrong_numbers(void **state)
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_PKEY), 1);
 	assert_int_equal(f->p.qp[1]->dev->pkey_violations, 1);
-	p.pkey = 0x7fff;			/* a limited member may */
+	p.pkey = 0x7fff; /* a limited member may */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_close(f);
@@ -133,14 +135,14 @@ static void partitions(void **state)
 
 	(void)state;
 	a->pkey[0] = 0x8005;
-	b->pkey[0] = 0x0005;			/* a limited member */
+	b->pkey[0] = 0x0005; /* a limited member */
 	fix_recv(f, 1, 0, 100);
 	fix_post(f, IBV_WR_SEND, 2, 0, 10, 0);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_int_equal(fix_saw(f, 0, 0, "SEND_ONLY", 0)->f.pkey, 0x8005);
 	assert_int_equal(fix_saw(f, 1, 1, "ACK", 0)->f.pkey, 0x0005);
-	a->pkey[0] = 0x0005;			/* two of them do not meet */
+	a->pkey[0] = 0x0005; /* two of them do not meet */
 	fix_recv(f, 3, 0, 100);
 	fix_post(f, IBV_WR_SEND, 4, 0, 10, 0);
 	fix_wc(f, 0, 4, IBV_WC_RETRY_EXC_ERR);
@@ -158,7 +160,7 @@ static void reserved_opcode(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		p.psn = !i;			/* the second is expected */
+		p.psn = !i; /* the second is expected */
 		make(f, &p, &r);
 		r.buf[0] = 0x1f;
 		fix_address(f, 0, 16, &r);
@@ -182,7 +184,7 @@ static void whole_words(void **state)
 	(void)state;
 	fix_recv(f, 1, 0, 10);
 	make(f, &p, &r);
-	fix_address(f, 0, 15, &r);		/* one byte of pad less than it says */
+	fix_address(f, 0, 15, &r); /* one byte of pad less than it says */
 	input(f, &r);
 	assert_int_equal(counter(f, IB_RX_MALFORMED), 1);
 	fix_address(f, 0, 16, &r);
@@ -246,14 +248,18 @@ static void mads_for_qp1(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields p = {
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .pkey = 0xffff,
-		.migreq = true, .dest_qp = 1, .src_qp = 1, .qkey = 0x80010000,
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.pkey = 0xffff,
+		.migreq = true,
+		.dest_qp = 1,
+		.src_qp = 1,
+		.qkey = 0x80010000,
 	};
 	struct fix_raw r;
 
 	(void)state;
 	make(f, &p, &r);
-	input(f, &r);				/* nobody takes them */
+	input(f, &r); /* nobody takes them */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 1);
 	f->s->node[1].core.gsi = take_mad;
 	input(f, &r);

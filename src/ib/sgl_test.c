@@ -32,11 +32,13 @@ static void every_cut(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct qp *qp = f->p.qp[0];
+	/* clang-format off */
 	struct ibv_sge sge[5] = {
 		sim_sge(f->mr[0], 0, 7), sim_sge(f->mr[0], 100, 0),
 		sim_sge(f->mr[0], 200, 1), sim_sge(f->mr[0], 300, 20),
 		sim_sge(f->mr[0], 400, 4),
 	};
+	/* clang-format on */
 	uint8_t want[32], got[32];
 
 	(void)state;
@@ -79,12 +81,13 @@ static void memory_that_is_gone(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct qp *qp = f->p.qp[0];
-	void *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 	struct mr *mr = sim_mr(f->s, 0, at, 8192, FIX_ALL);
 	struct ibv_sge sge = sim_sge(mr, 0, 8192);
-	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_RDMA_WRITE,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 7, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1
+	};
 	uint8_t data[100] = { 0 };
 
 	(void)state;

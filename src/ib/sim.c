@@ -66,8 +66,9 @@ static const struct local_ops local_ops = { on_refused, on_piped };
 
 static void share_host(struct sim_node *n, const struct sim_conf *conf)
 {
-	enum local_way way = conf->off[n->side] ? LOCAL_OFF :
-			     conf->pipe_only ? LOCAL_PIPE : LOCAL_AUTO;
+	enum local_way way = conf->off[n->side] ? LOCAL_OFF
+			     : conf->pipe_only	? LOCAL_PIPE
+						: LOCAL_AUTO;
 
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
@@ -123,7 +124,9 @@ struct sim *sim_open(const struct sim_conf *conf)
 {
 	struct loop_conf lc = {
 		.latency = conf->latency ? conf->latency : 10000,
-		.depth = 100000, .mtu = 4200 + 100, .run_max = 16,
+		.depth = 100000,
+		.mtu = 4200 + 100,
+		.run_max = 16,
 		.hide_ids = conf->hide_ids,
 	};
 	struct sim *s = calloc(1, sizeof(*s));
@@ -136,8 +139,8 @@ struct sim *sim_open(const struct sim_conf *conf)
 	node_open(s, SIM_B, conf);
 	MUST(loop_pair(&s->node[0].link, &s->node[1].link, &lc) == 0);
 	if (conf->fault)
-		MUST(fault_wrap(&s->node[0].link, s->node[0].link, conf->fault,
-				err, sizeof(err)) == 0);
+		MUST(fault_wrap(&s->node[0].link, s->node[0].link, conf->fault, err,
+				sizeof(err)) == 0);
 	for (int i = 0; i < 2; i++) {
 		struct sim_node *n = &s->node[i];
 
@@ -179,8 +182,10 @@ struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq
 		.send_cq = (struct ibv_cq *)&scq->ex,
 		.recv_cq = (struct ibv_cq *)&rcq->ex,
 		.srq = srq ? &srq->ibv : NULL,
-		.cap = *cap, .qp_type = type,
-		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = &n->pd->ibv,
+		.cap = *cap,
+		.qp_type = type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = &n->pd->ibv,
 	};
 	struct qp *qp;
 
@@ -244,44 +249,54 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	int side = qp->core == &s->node[1].core;
 	bool ud = qp->type == IBV_QPT_UD, rc = qp->type == IBV_QPT_RC;
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = 0x11111111,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = c->path_mtu ? c->path_mtu : IBV_MTU_1024,
 		.dest_qp_num = peer ? peer->qpn : 0,
-		.rq_psn = c->psn[!side], .sq_psn = c->psn[side],
+		.rq_psn = c->psn[!side],
+		.sq_psn = c->psn[side],
 		.max_dest_rd_atomic = or8(c->rd_atomic, 16),
 		.max_rd_atomic = or8(c->rd_atomic, 16),
 		.min_rnr_timer = or8(c->min_rnr_timer, 12),
 		.timeout = or8(c->timeout, 14),
 		.retry_cnt = or8(c->retry_cnt, 7),
 		.rnr_retry = or8(c->rnr_retry, 7),
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.sgid_index = c->ipv6 ? 0 : 1, .hop_limit = 64 } },
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .sgid_index = c->ipv6 ? 0 : 1, .hop_limit = 64 } },
 	};
 
 	a.ah_attr.grh.dgid = s->node[!side].dev->gid[c->ipv6 ? 0 : 1].gid;
-	modify(s, qp, &a, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-	       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	modify(s, qp, &a,
+	       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+		       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 	if (s->same_host)
 		meet(s, qp, peer);
 	a.qp_state = IBV_QPS_RTR;
-	modify(s, qp, &a, ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU |
-	       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+	modify(s, qp, &a,
+	       ud ? 0
+		  : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+				   : 0));
 	a.qp_state = IBV_QPS_RTS;
-	modify(s, qp, &a, IBV_QP_SQ_PSN |
-	       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		IBV_QP_MAX_QP_RD_ATOMIC : 0));
+	modify(s, qp, &a,
+	       IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+				   : 0));
 }
 
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 			 const struct sim_conf *conf)
 {
 	const struct ibv_qp_cap cap = {
-		.max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 8,
-		.max_recv_sge = 8, .max_inline_data = 256,
+		.max_send_wr = 256,
+		.max_recv_wr = 256,
+		.max_send_sge = 8,
+		.max_recv_sge = 8,
+		.max_inline_data = 256,
 	};
 	struct sim_pair p;
 
@@ -326,8 +341,7 @@ void sim_send(struct qp *qp, struct ibv_send_wr *wr)
 
 void sim_recv(struct qp *qp, uint64_t wr_id, struct ibv_sge *sge, int n)
 {
-	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = n },
-			   *bad;
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = n }, *bad;
 
 	MUST(qp_post_recv(qp, &wr, &bad) == 0);
 }

@@ -34,12 +34,15 @@ struct sim_node {
 	struct context ctx;
 	struct pd *pd;
 	struct link *link;
-	struct host *host;		/* same_host */
-	bool stopped;			/* ... it gets no turn */
-	unsigned refused;		/* ... QPs that were sent to the wire */
+	struct host *host; /* same_host */
+	bool stopped;	   /* ... it gets no turn */
+	unsigned refused;  /* ... QPs that were sent to the wire */
 	struct batch batch;
 	/* The QPs whose datagrams are in it, v[first ... first + n). */
-	struct sim_part { struct qp *qp; unsigned first, n; } part[BATCH_MAX];
+	struct sim_part {
+		struct qp *qp;
+		unsigned first, n;
+	} part[BATCH_MAX];
 	unsigned parts;
 	unsigned nqps;
 	struct qp *qps[SIM_QPS];
@@ -48,12 +51,12 @@ struct sim_node {
 
 /* A packet on the cable, as its sender made it. */
 struct sim_packet {
-	int side;			/* who sent it */
+	int side; /* who sent it */
 	uint64_t now;
 	struct ib_fields f;
 	uint32_t payload;
-	uint32_t len;			/* BTH to ICRC */
-	unsigned pieces;		/* 1: a copy */
+	uint32_t len;	 /* BTH to ICRC */
+	unsigned pieces; /* 1: a copy */
 	const struct dgram *d;
 };
 
@@ -63,27 +66,28 @@ struct sim {
 	/* False: the packet is lost.  NULL: all pass. */
 	bool (*tap)(void *arg, const struct sim_packet *p);
 	void *tap_arg;
-	uint64_t take_every;		/* a link that is full: of so many sends
+	uint64_t take_every; /* a link that is full: of so many sends
 					 * one takes a part only; 0: none */
 	uint64_t sends;
 	bool same_host;
 };
 
-struct sim_conf {			/* 0: the default in brackets */
-	uint64_t latency;		/* ns [10000] */
-	const char *fault;		/* link/fault.h [none] */
+/* 0: the default in brackets */
+struct sim_conf {
+	uint64_t latency;  /* ns [10000] */
+	const char *fault; /* link/fault.h [none] */
 	bool ipv6;
-	enum ibv_mtu path_mtu;		/* of connections [1024] */
-	uint32_t netdev_mtu;		/* [4200] */
-	uint8_t timeout, retry_cnt, rnr_retry;	/* [14, 7, 7] */
-	uint8_t min_rnr_timer;		/* [12: 640 us] */
-	uint8_t rd_atomic;		/* out and in [16] */
-	uint32_t psn[2];		/* first ones, of A and of B */
-	unsigned run_max;		/* [16] */
-	bool same_host;			/* no cable, and so no tap, no fault */
-	bool pipe_only;			/* ... and no copies between processes */
-	bool off[2];			/* ... this one refuses every pipe */
-	bool hide_ids;			/* IPv4 identifications are not seen, as
+	enum ibv_mtu path_mtu;		       /* of connections [1024] */
+	uint32_t netdev_mtu;		       /* [4200] */
+	uint8_t timeout, retry_cnt, rnr_retry; /* [14, 7, 7] */
+	uint8_t min_rnr_timer;		       /* [12: 640 us] */
+	uint8_t rd_atomic;		       /* out and in [16] */
+	uint32_t psn[2];		       /* first ones, of A and of B */
+	unsigned run_max;		       /* [16] */
+	bool same_host;			       /* no cable, and so no tap, no fault */
+	bool pipe_only;			       /* ... and no copies between processes */
+	bool off[2];			       /* ... this one refuses every pipe */
+	bool hide_ids;			       /* IPv4 identifications are not seen, as
 					 * with a socket */
 };
 
@@ -97,7 +101,10 @@ struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq
 void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	       const struct sim_conf *conf);
 /* Two RC, UC or UD QPs with a CQ each, connected. */
-struct sim_pair { struct qp *qp[2]; struct cq *cq[2]; };
+struct sim_pair {
+	struct qp *qp[2];
+	struct cq *cq[2];
+};
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 			 const struct sim_conf *conf);
 void sim_destroy(struct sim *s, struct qp *qp);
@@ -111,8 +118,8 @@ void sim_send(struct qp *qp, struct ibv_send_wr *wr);
 void sim_recv(struct qp *qp, uint64_t wr_id, struct ibv_sge *sge, int n);
 
 /* Put a datagram on the wire: from side to the other. */
-void sim_inject(struct sim *s, int side, const struct ib_fields *f,
-		const void *payload, uint32_t len);
+void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *payload,
+		uint32_t len);
 
 /* On to the next instant at which something happens, and all of it: what has
  * come in, timers, output.  False: nothing will ever happen any more. */

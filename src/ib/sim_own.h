@@ -3,7 +3,11 @@
 #ifndef IB_SIM_OWN_H
 #define IB_SIM_OWN_H
 
-#define MUST(cond) do { if (!(cond)) sim_die(__FILE__, __LINE__, #cond); } while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond))                                                             \
+			sim_die(__FILE__, __LINE__, #cond);                              \
+	} while (0)
 
 _Noreturn void sim_die(const char *file, int line, const char *what);
 

@@ -14,8 +14,7 @@
 #include "sys/clock.h"
 #include "wire/ib_hdr.h"
 
-static void packet_of(struct sim_node *n, const struct dgram *d,
-		      struct sim_packet *p)
+static void packet_of(struct sim_node *n, const struct dgram *d, struct sim_packet *p)
 {
 	struct ib_pkt pkt;
 	uint8_t buf[8192];
@@ -226,8 +225,8 @@ int sim_event(struct sim *s, int side)
 	return (int)ev.event_type;
 }
 
-void sim_inject(struct sim *s, int side, const struct ib_fields *f,
-		const void *payload, uint32_t len)
+void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *payload,
+		uint32_t len)
 {
 	const struct sim_node *n = &s->node[side], *peer = &s->node[!side];
 	uint8_t buf[8192] = { 0 };

@@ -19,8 +19,7 @@ static bool drop(const struct ib_qp *q, const struct ib_pkt *pkt, const char *wh
 }
 
 /* Each step: false drops the message. */
-static bool uc_send(struct ib_qp *q, const struct ib_pkt *pkt, bool begins,
-		    uint64_t now)
+static bool uc_send(struct ib_qp *q, const struct ib_pkt *pkt, bool begins, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
 	int rc;
@@ -54,9 +53,8 @@ static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt)
 		return drop(q, pkt, "not among the QP's qp_access_flags");
 	if (s->write.len > IB_MAX_DMA)
 		return drop(q, pkt, "longer than 2^31 bytes");
-	return s->write.len == 0 ||
-	       rsp_check(q, s->write.rkey, s->write.va, s->write.len,
-			 IBV_ACCESS_REMOTE_WRITE, &host) == MR_OK;
+	return s->write.len == 0 || rsp_check(q, s->write.rkey, s->write.va, s->write.len,
+					      IBV_ACCESS_REMOTE_WRITE, &host) == MR_OK;
 }
 
 static bool uc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -71,8 +69,8 @@ static bool uc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return drop(q, pkt, "the length is not what the RETH says");
 	if (pkt->immdt && !rsp_take_recv(q))
 		return drop(q, pkt, "no receive is posted");
-	if (n > 0 && rsp_check(q, s->write.rkey, s->write.va, n,
-			       IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK)
+	if (n > 0 && rsp_check(q, s->write.rkey, s->write.va, n, IBV_ACCESS_REMOTE_WRITE,
+			       &host) != MR_OK)
 		return false;
 	if (n > 0 && mr_write(q->qp->core, s->write.rkey, host, pkt->payload, n) != 0)
 		return drop(q, pkt, "the region's memory is not mapped");
@@ -93,8 +91,8 @@ void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	whole = begins || (psn == s->epsn && ib_may_follow(s->prev, pkt->op));
 	s->epsn = psn_add(psn, 1);
 	if (whole && rsp_length_ok(q, pkt))
-		whole = pkt->op->kind == IB_SEND ? uc_send(q, pkt, begins, now) :
-						   uc_write(q, pkt, now);
+		whole = pkt->op->kind == IB_SEND ? uc_send(q, pkt, begins, now)
+						 : uc_write(q, pkt, now);
 	else
 		whole = false;
 	s->prev = whole ? pkt->op : NULL;

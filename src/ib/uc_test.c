@@ -22,7 +22,8 @@ static void sends_and_writes(void **state)
 	fix_quiet(f);
 	assert_int_equal(fix_count(f, 1, NULL), 0);
 	assert_int_equal(fix_count(f, 0, NULL), 3 + 5 + 1);
-	assert_int_equal(f->log[0].f.opcode, ib_opcode(IB_UC, IB_SEND, IB_FIRST, IB_NONE));
+	assert_int_equal(f->log[0].f.opcode,
+			 ib_opcode(IB_UC, IB_SEND, IB_FIRST, IB_NONE));
 	fix_close(f);
 }
 
@@ -60,7 +61,7 @@ static void no_receive_no_error(void **state)
 	fix_quiet(f);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UC_DROPPED), 3);
 	fix_recv(f, 8, 0, 10);
-	fix_post(f, IBV_WR_SEND, 2, 0, 3000, 0);	/* too long for it */
+	fix_post(f, IBV_WR_SEND, 2, 0, 3000, 0); /* too long for it */
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_post(f, IBV_WR_SEND, 3, 0, 10, 0);
 	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
@@ -71,9 +72,12 @@ static void no_receive_no_error(void **state)
 static void receive_of_an_srq_ends_in_error(void **state)
 {
 	(void)state;
-	fix_srq_receive_fails(IBV_QPT_UC, (struct ib_fields){
-		.opcode = ib_opcode(IB_UC, IB_SEND, IB_ONLY, IB_NONE),
-	}, 10, 12);
+	fix_srq_receive_fails(IBV_QPT_UC,
+			      (struct ib_fields){
+				      .opcode =
+					      ib_opcode(IB_UC, IB_SEND, IB_ONLY, IB_NONE),
+			      },
+			      10, 12);
 }
 
 /* Not into the receive of the message before, either. */
@@ -98,17 +102,23 @@ static void wrong_rkey_is_silent(void **state)
 	uint8_t before = f->mem[1][0];
 
 	(void)state;
-	f->mr[1]->mkey.key ^= 0x100;		/* what fix_post() says */
+	f->mr[1]->mkey.key ^= 0x100; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
 	f->mr[1]->mkey.key = key;
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	assert_int_equal(f->mem[1][0], before);
-	sim_inject(f->s, 0, &(struct ib_fields){	/* longer than may be */
-		.opcode = ib_opcode(IB_UC, IB_WRITE, IB_FIRST, IB_NONE), .pkey = 0xffff,
-		.dest_qp = f->p.qp[1]->qpn, .rkey = key, .dma_len = 0x80000001,
-		.va = f->mr[1]->mkey.base,
-	}, f->mem[0] + 4096, 1024);
+	sim_inject(f->s, 0,
+		   &(struct ib_fields){
+			   /* longer than may be */
+			   .opcode = ib_opcode(IB_UC, IB_WRITE, IB_FIRST, IB_NONE),
+			   .pkey = 0xffff,
+			   .dest_qp = f->p.qp[1]->qpn,
+			   .rkey = key,
+			   .dma_len = 0x80000001,
+			   .va = f->mr[1]->mkey.base,
+		   },
+		   f->mem[0] + 4096, 1024);
 	fix_quiet(f);
 	assert_int_equal(f->mem[1][0], before);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
@@ -120,8 +130,9 @@ static void sqe_and_back(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UC, NULL);
 	struct ibv_sge sge = sim_sge(f->mr[0], FIX_MEM, 100);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	fix_recv(f, 8, 0, 3000);

@@ -22,13 +22,17 @@ static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pk
 	int rc;
 
 	grh_build(grh, &(struct grh_fields){
-		.src = d->from.ip, .dst = d->to.ip, .tclass = d->tclass,
-		.ttl = d->ttl, .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
-		.udp_len = d->len + TRAILER_LEN,
-	});
+			       .src = d->from.ip,
+			       .dst = d->to.ip,
+			       .tclass = d->tclass,
+			       .ttl = d->ttl,
+			       .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
+			       .udp_len = d->len + TRAILER_LEN,
+		       });
 	rc = scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, 0, grh, GRH);
-	return rc ? rc : scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, GRH,
-				 pkt->payload, (uint32_t)pkt->payload_len);
+	return rc ? rc
+		  : scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, GRH, pkt->payload,
+			    (uint32_t)pkt->payload_len);
 }
 
 /* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc
@@ -36,8 +40,8 @@ static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pk
  * UDP, bits 2-0 the layer 3 header. */
 enum { SL_UDP = 8, SL_IPV6 = 1, SL_IPV4 = 2 };
 
-static void complete(struct ib_qp *q, const struct dgram *d,
-		     const struct ib_pkt *pkt, uint64_t now)
+static void complete(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		     uint64_t now)
 {
 	struct cqe cqe = {
 		.now = now,
@@ -62,7 +66,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 {
 	int rc;
 
-	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) {	/* C9-176 */
+	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
 		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
 		return;

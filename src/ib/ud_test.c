@@ -5,13 +5,16 @@
 
 static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
 {
-	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1, .grh = {
-		.sgid_index = f->conf.ipv6 ? 0 : 1, .hop_limit = 17,
-		.traffic_class = 0x60 } };
+	struct ibv_ah_attr a = { .is_global = 1,
+				 .port_num = 1,
+				 .grh = { .sgid_index = f->conf.ipv6 ? 0 : 1,
+					  .hop_limit = 17,
+					  .traffic_class = 0x60 } };
 	struct ah *ah;
 
 	memcpy(a.grh.dgid.raw, gid, 16);
-	assert_int_equal(ah_create(f->s->node[side].pd, f->s->node[side].dev, &a, &ah), 0);
+	assert_int_equal(ah_create(f->s->node[side].pd, f->s->node[side].dev, &a, &ah),
+			 0);
 	return ah;
 }
 
@@ -25,8 +28,12 @@ static void post(struct fix *f, struct ah *ah, uint32_t len, uint32_t qkey,
 {
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, len);
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .opcode = op, .sg_list = &sge, .num_sge = 1,
-		.send_flags = IBV_SEND_SIGNALED, .imm_data = 0x12345678,
+		.wr_id = 1,
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = 0x12345678,
 		.wr.ud = { &ah->ibv, f->p.qp[1]->qpn, qkey },
 	};
 
@@ -92,7 +99,7 @@ static void qkeys(void **state)
 	fix_no_wc(f, 1);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_QKEY), 1);
 	assert_int_equal(f->p.qp[1]->dev->qkey_violations, 1);
-	post(f, ah, 100, 0x80000000, IBV_WR_SEND);	/* the QP's own */
+	post(f, ah, 100, 0x80000000, IBV_WR_SEND); /* the QP's own */
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	assert_int_equal(ah_destroy(ah), 0);
 	fix_close(f);
@@ -104,14 +111,14 @@ static void what_does_not_fit(void **state)
 	struct ah *ah = to_peer(f);
 
 	(void)state;
-	post(f, ah, 100, 0x11111111, IBV_WR_SEND);	/* nobody receives */
+	post(f, ah, 100, 0x11111111, IBV_WR_SEND); /* nobody receives */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_recv(f, 9, 0, 139);
-	post(f, ah, 100, 0x11111111, IBV_WR_SEND);	/* too long by one */
+	post(f, ah, 100, 0x11111111, IBV_WR_SEND); /* too long by one */
 	fix_quiet(f);
 	fix_no_wc(f, 1);
-	post(f, ah, 99, 0x11111111, IBV_WR_SEND);	/* it is still posted */
+	post(f, ah, 99, 0x11111111, IBV_WR_SEND); /* it is still posted */
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 139);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), 2);
 	assert_int_equal(ah_destroy(ah), 0);
@@ -121,10 +128,14 @@ static void what_does_not_fit(void **state)
 static void receive_of_an_srq_ends_in_error(void **state)
 {
 	(void)state;
-	fix_srq_receive_fails(IBV_QPT_UD, (struct ib_fields){
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
-		.qkey = 0x11111111, .src_qp = 5,
-	}, 60, 24);
+	fix_srq_receive_fails(IBV_QPT_UD,
+			      (struct ib_fields){
+				      .opcode =
+					      ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+				      .qkey = 0x11111111,
+				      .src_qp = 5,
+			      },
+			      60, 24);
 }
 
 static void longer_than_the_mtu(void **state)
@@ -140,11 +151,16 @@ static void longer_than_the_mtu(void **state)
 	post(f, ah, 4097, 0x11111111, IBV_WR_SEND);
 	fix_wc(f, 0, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_SQE);
-	fix_recv(f, 10, 0, 8000);		/* a peer that does not care */
-	sim_inject(f->s, 0, &(struct ib_fields){
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .pkey = 0xffff,
-		.dest_qp = f->p.qp[1]->qpn, .qkey = 0x11111111, .src_qp = 5,
-	}, f->mem[0], 4100);
+	fix_recv(f, 10, 0, 8000); /* a peer that does not care */
+	sim_inject(f->s, 0,
+		   &(struct ib_fields){
+			   .opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+			   .pkey = 0xffff,
+			   .dest_qp = f->p.qp[1]->qpn,
+			   .qkey = 0x11111111,
+			   .src_qp = 5,
+		   },
+		   f->mem[0], 4100);
 	fix_quiet(f);
 	fix_no_wc(f, 1);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), 1);
@@ -154,14 +170,15 @@ static void longer_than_the_mtu(void **state)
 
 static void multicast(void **state)
 {
-	static const union ibv_gid group = {
-		.raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	static const union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
 	struct fix *f = fix_open(IBV_QPT_UD, NULL);
 	struct sim_pair other = sim_pair(f->s, IBV_QPT_UD, &f->conf);
 	struct ah *ah = to(f, 0, group.raw);
 	struct ibv_sge sge[2] = { sim_sge(f->mr[0], 0, 50), sim_sge(f->mr[1], 500, 90) };
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = sge,
+		.num_sge = 1,
 		.wr.ud = { &ah->ibv, 0xffffff, 0x11111111 },
 	};
 	struct ibv_wc wc;
@@ -184,7 +201,7 @@ static void multicast(void **state)
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	assert_int_equal(cq_poll(other.cq[1], 1, &wc), 0);
-	wr.wr.ud.remote_qpn = f->p.qp[1]->qpn;	/* a member's own number */
+	wr.wr.ud.remote_qpn = f->p.qp[1]->qpn; /* a member's own number */
 	fix_recv(f, 9, 0, 90);
 	sim_send(f->p.qp[0], &wr);
 	fix_quiet(f);

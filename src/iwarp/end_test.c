@@ -40,7 +40,7 @@ static void attaching_fails(void **state)
 	(void)state;
 	assert_int_equal(stream_loop_pair(&s[0], &s[1], &c), 0);
 	for (int i = 0; i < SIM_PAIRS; i++)
-		conn[i].qp = f->p.qp[1];		/* no room */
+		conn[i].qp = f->p.qp[1]; /* no room */
 	assert_int_equal(attach(f, s[1], &p), -ENOMEM);
 	for (int i = 0; i < SIM_PAIRS; i++)
 		conn[i].qp = NULL;
@@ -92,12 +92,13 @@ static void reset_and_connect_again(void **state)
 	sim_run(f->s, 10 * SEC);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 	for (int i = 0; i < 2; i++) {
-		struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE };
+		struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+					 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
 
 		sim_modify(f->s, f->p.qp[i], IBV_QPS_RESET);
-		assert_int_equal(qp_modify(f->p.qp[i], &a, IBV_QP_STATE |
-					   IBV_QP_ACCESS_FLAGS, f->s->now), 0);
+		assert_int_equal(qp_modify(f->p.qp[i], &a,
+					   IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, f->s->now),
+				 0);
 	}
 	sim_connect(f->s, &f->p, &c);
 	memset(f->mem[1], 0, 5000);
@@ -132,8 +133,9 @@ static void cut_off(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	fix_send(f, 1, &wr);
@@ -150,8 +152,9 @@ static void we_hang_up(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	fix_send(f, 1, &wr);
@@ -192,16 +195,16 @@ static void a_bad_lkey(void **state)
 {
 	struct fix *f = fix_open(NULL);
 	struct ibv_sge sge = { (uintptr_t)f->mem[0], 100, f->mr[0]->mkey.key ^ 1 };
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge,
-				  .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
 
 	(void)state;
 	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 100, 0);
 	fix_send(f, 0, &wr);
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err,
-			 VERR_LOCAL_KEY);
+	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err, VERR_LOCAL_KEY);
 	fix_wc(f, 0, 3, IBV_WC_WR_FLUSH_ERR);
 	sim_run(f->s, SEC);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
@@ -219,12 +222,15 @@ static void unmapped(bool crc)
 	struct mr *mr = sim_mr(f->s, 0, at, 1 << 16, FIX_ALL);
 	struct ibv_sge sge = fix_sge(mr, 0, 1 << 16);
 	struct ibv_send_wr wr = {
-		.wr_id = 2, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.wr_id = 2,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.wr.rdma = { f->mr[1]->mkey.base, f->mr[1]->mkey.key },
 	};
 
 	munmap((char *)at + 8192, (1 << 16) - 8192);
-	fix_iw(f, 0)->careful = true;		/* as after sendmsg's EFAULT */
+	fix_iw(f, 0)->careful = true; /* as after sendmsg's EFAULT */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_send(f, 0, &wr);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -251,25 +257,30 @@ enum whose { ANSWER, SEND, AFTER_WRITE, AFTER_READ };
 NO_TSA static void unmapped_half_way(enum whose whose)
 {
 	const bool answer = whose == ANSWER;
-	const size_t half = 2 * 1448 + 100 +	/* of the third FPDU a little */
+	const size_t half =
+		2 * 1448 + 100 + /* of the third FPDU a little */
 		(whose == AFTER_WRITE ? mpa_fpdu_len(DDP_TAGGED_LEN + 100) : 0) +
-		(whose == AFTER_READ ? mpa_fpdu_len(DDP_UNTAGGED_LEN +
-						    RDMAP_READ_LEN) : 0);
+		(whose == AFTER_READ ? mpa_fpdu_len(DDP_UNTAGGED_LEN + RDMAP_READ_LEN)
+				     : 0);
 	struct fix *f = fix_raw(NULL, !answer);
 	struct qp *qp = f->p.qp[1];
 	uint8_t *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct mr *mr = sim_mr(f->s, 1, at, 8192, FIX_ALL);
 	struct ibv_sge sge = fix_sge(mr, 0, 8192);
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge,
-				  .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1
+	};
 	struct ibv_sge other = fix_sge(f->mr[1], 0, 100);
-	struct ibv_send_wr first = {
-		.wr_id = 9, .opcode = whose == AFTER_READ ? IBV_WR_RDMA_READ :
-							    IBV_WR_RDMA_WRITE,
-		.sg_list = &other, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr first = { .wr_id = 9,
+				     .opcode = whose == AFTER_READ ? IBV_WR_RDMA_READ
+								   : IBV_WR_RDMA_WRITE,
+				     .sg_list = &other,
+				     .num_sge = 1,
+				     .send_flags = IBV_SEND_SIGNALED };
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
-	struct rdmap_read r = { .len = 8192, .src_stag = mr->mkey.key,
+	struct rdmap_read r = { .len = 8192,
+				.src_stag = mr->mkey.key,
 				.src_to = mr->mkey.base };
 	uint8_t body[RDMAP_READ_LEN];
 	const struct iovec *iov;
@@ -286,8 +297,8 @@ NO_TSA static void unmapped_half_way(enum whose whose)
 	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
 	if (answer) {
-		n = f->p.stream[1]->ops->recv(f->p.stream[1], room,
-					      iwarp_room(qp, room), f->s->now);
+		n = f->p.stream[1]->ops->recv(f->p.stream[1], room, iwarp_room(qp, room),
+					      f->s->now);
 		assert_true(n > 0);
 		iwarp_received(qp, (size_t)n, f->s->now);
 	}
@@ -298,8 +309,8 @@ NO_TSA static void unmapped_half_way(enum whose whose)
 	turn_give(&qp->core->turn);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
 	if (whose == AFTER_WRITE || whose == AFTER_READ)
-		fix_wc(f, 1, 9, whose == AFTER_WRITE ? IBV_WC_SUCCESS :
-						       IBV_WC_WR_FLUSH_ERR);
+		fix_wc(f, 1, 9,
+		       whose == AFTER_WRITE ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
 	if (!answer)
 		assert_int_equal(fix_wc(f, 1, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
 				 VERR_LOCAL_FAULT);

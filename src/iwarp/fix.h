@@ -26,7 +26,7 @@ struct fix {
 	struct sim_pair p;
 	uint8_t *mem[2];
 	struct mr *mr[2];
-	struct stream *raw;		/* fix_raw: the peer of B, by hand */
+	struct stream *raw; /* fix_raw: the peer of B, by hand */
 };
 
 static inline struct fix *fix_make(void)
@@ -95,8 +95,12 @@ static inline void fix_post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t w
 {
 	struct ibv_sge sge = fix_sge(f->mr[0], at, len);
 	struct ibv_send_wr wr = {
-		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
-		.send_flags = flags | IBV_SEND_SIGNALED, .imm_data = 0x12345678,
+		.wr_id = wr_id,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = flags | IBV_SEND_SIGNALED,
+		.imm_data = 0x12345678,
 	};
 
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
@@ -127,8 +131,8 @@ static inline struct ibv_wc fix_wc(struct fix *f, int side, uint64_t wr_id,
 
 	assert_true(sim_wait(f->s, f->p.cq[side], 100 * SEC, &wc));
 	if (wc.status != status || wc.wr_id != wr_id)
-		print_error("wr_id %lu, status %d, vendor_err %u\n", wc.wr_id,
-			    wc.status, wc.vendor_err);
+		print_error("wr_id %lu, status %d, vendor_err %u\n", wc.wr_id, wc.status,
+			    wc.vendor_err);
 	assert_int_equal(wc.wr_id, wr_id);
 	assert_int_equal(wc.status, status);
 	return wc;
@@ -179,7 +183,11 @@ static inline void raw_segment(struct fix *f, const struct ddp *d, const void *p
 }
 
 /* What B sends next, without CRC or markers: its header, and the payload. */
-struct raw_got { struct ddp d; uint8_t at[2048]; size_t n; };
+struct raw_got {
+	struct ddp d;
+	uint8_t at[2048];
+	size_t n;
+};
 
 static inline bool raw_any(struct fix *f, struct raw_got *g)
 {
@@ -215,14 +223,18 @@ static inline bool raw_next(struct fix *f, struct raw_got *g)
 static inline struct ddp raw_untagged(uint8_t opcode, uint32_t qn, uint32_t msn,
 				      uint32_t mo)
 {
-	return (struct ddp){ .last = true, .version = 1, .qn = qn, .msn = msn,
-			     .mo = mo, .ulp = (uint8_t)(0x40 | opcode) };
+	return (struct ddp){ .last = true,
+			     .version = 1,
+			     .qn = qn,
+			     .msn = msn,
+			     .mo = mo,
+			     .ulp = (uint8_t)(0x40 | opcode) };
 }
 
 /* B has terminated with error, about d (NULL: it does not say), raised event (-1:
  * none), and closes. */
-static inline void raw_refused(struct fix *f, enum rdmap_error error,
-			       const struct ddp *d, int event)
+static inline void raw_refused(struct fix *f, enum rdmap_error error, const struct ddp *d,
+			       int event)
 {
 	struct rdmap_term t;
 	struct raw_got g;
@@ -249,7 +261,8 @@ static inline void raw_refused(struct fix *f, enum rdmap_error error,
 	assert_int_equal(sim_event(f->s, 1), -1);
 	/* Then FIN; and when nobody answers that, it is closed. */
 	assert_int_equal(f->raw->ops->recv(f->raw, &(struct iovec){ g.at, 1 }, 1,
-					   f->s->now), -ESHUTDOWN);
+					   f->s->now),
+			 -ESHUTDOWN);
 	assert_non_null(f->s->node[1].conn[0].qp);
 	sim_run(f->s, 2 * SEC);
 	assert_null(f->s->node[1].conn[0].qp);

@@ -104,8 +104,7 @@ int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c)
 	size_t len;
 
 	if (copy)
-		room += s->len + (q->p.markers_out ?
-				  MPA_MARKED_MAX - MPA_FPDU_MAX : 0);
+		room += s->len + (q->p.markers_out ? MPA_MARKED_MAX - MPA_FPDU_MAX : 0);
 	if (iw->plans == PLAN_MAX || room > ARENA - iw->arena_used ||
 	    (copy ? 1 : s->span->n + 2) > PIECES_MAX - iw->pieces)
 		return -ENOBUFS;

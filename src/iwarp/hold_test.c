@@ -16,7 +16,10 @@ static void say(struct fix *f, int side)
 	struct ibv_sge out = fix_sge(f->mr[side], 0, LEN);
 	struct ibv_recv_wr rwr = { .wr_id = 2, .sg_list = &in, .num_sge = 1 }, *bad;
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &out, .num_sge = 1,
+		.wr_id = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &out,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
@@ -149,12 +152,17 @@ static void until_the_end(void **state)
 static void before_one_that_fails(void **state)
 {
 	static const enum ibv_wc_status status[] = {
-		IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR,
+		IBV_WC_SUCCESS,
+		IBV_WC_LOC_PROT_ERR,
+		IBV_WC_WR_FLUSH_ERR,
 		IBV_WC_WR_FLUSH_ERR,
 	};
 	struct ibv_sge sge = { 1, LEN, 0xdead };
 	struct ibv_send_wr bad = {
-		.wr_id = 9, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+		.wr_id = 9,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
 	};
 
 	(void)state;
@@ -189,7 +197,9 @@ static void before_a_bind(void **state)
 	wr.bind_mw.mw = &mw->ibv;
 	wr.bind_mw.rkey = ibv_inc_rkey(mw->ibv.rkey);
 	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){
-		.mr = &mr->ibv, .addr = (uintptr_t)f->mem[0], .length = 4096,
+		.mr = &mr->ibv,
+		.addr = (uintptr_t)f->mem[0],
+		.length = 4096,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 	fix_send(f, 0, &wr);

@@ -23,14 +23,15 @@
 #include "wire/rdmap.h"
 
 enum {
-	PLAN_MAX = 256,			/* FPDUs of one output */
-	PIECES_MAX = 1000,		/* UIO_MAXIOV is 1024 */
-	ARENA = 512 << 10,		/* headers, copies and trailers of a plan */
-	IN = 256 << 10,			/* received at once */
-	NUDGES = 3,			/* see iw_nudge() */
-	BUDGET_MIN = 16 << 10, BUDGET_MAX = 256 << 10,	/* bytes of a plan */
-	COPY_MAX = 256,			/* payload that is copied anyway */
-	DEPTH = 2 * IW_DEPTH_MAX,	/* room for an RTR, a power of two */
+	PLAN_MAX = 256,	   /* FPDUs of one output */
+	PIECES_MAX = 1000, /* UIO_MAXIOV is 1024 */
+	ARENA = 512 << 10, /* headers, copies and trailers of a plan */
+	IN = 256 << 10,	   /* received at once */
+	NUDGES = 3,	   /* see iw_nudge() */
+	BUDGET_MIN = 16 << 10,
+	BUDGET_MAX = 256 << 10,	  /* bytes of a plan */
+	COPY_MAX = 256,		  /* payload that is copied anyway */
+	DEPTH = 2 * IW_DEPTH_MAX, /* room for an RTR, a power of two */
 };
 
 /* What a segment is made from: DDP's header, a body that stands behind it in
@@ -39,30 +40,30 @@ struct seg {
 	struct ddp ddp;
 	uint8_t body[RDMAP_BODY_MAX];
 	uint32_t body_len;
-	const struct span *span;	/* payload: [off, off + len) */
+	const struct span *span; /* payload: [off, off + len) */
 	uint32_t off, len;
 };
 
 /* Where a QP stands in what it sends: all that changes as FPDUs go out. */
 struct iw_cursor {
-	uint32_t cur, off;		/* work request; bytes of it that went */
-	bool begun;			/* a segment of it went */
-	bool imm;			/* its WRITE went, its immediate has not */
+	uint32_t cur, off; /* work request; bytes of it that went */
+	bool begun;	   /* a segment of it went */
+	bool imm;	   /* its WRITE went, its immediate has not */
 	bool rtr_due, term_due, nudge_due;
-	bool answered;			/* the last message was an answer */
-	uint32_t msn[RDMAP_QUEUES];	/* next, from 1 */
-	uint32_t pos;			/* of the stream, for markers */
-	uint32_t reads;			/* q->reads.v[0 .. reads) have gone out */
-	uint32_t owed, owed_off;	/* q->owed.v[owed] is under way */
+	bool answered;		    /* the last message was an answer */
+	uint32_t msn[RDMAP_QUEUES]; /* next, from 1 */
+	uint32_t pos;		    /* of the stream, for markers */
+	uint32_t reads;		    /* q->reads.v[0 .. reads) have gone out */
+	uint32_t owed, owed_off;    /* q->owed.v[owed] is under way */
 };
 
 /* READs and atomics under way, oldest first: [head, cursor.reads). */
 struct iw_read {
 	bool atomic, rtr;
-	uint32_t index, msn;		/* work request; its number on queue 1 */
+	uint32_t index, msn; /* work request; its number on queue 1 */
 	uint32_t stag, len, done;
 	uint64_t to;
-	uint32_t id;			/* atomic */
+	uint32_t id; /* atomic */
 };
 
 /* What the peer has asked for, oldest first: [cursor.owed, tail). */
@@ -70,10 +71,11 @@ struct iw_owed {
 	bool atomic, rtr;
 	struct rdmap_read r;
 	struct rdmap_atomic_response a;
-	uint8_t ddp[DDP_UNTAGGED_LEN];	/* the request, for a Terminate */
+	uint8_t ddp[DDP_UNTAGGED_LEN]; /* the request, for a Terminate */
 };
 
-struct iw_term {			/* a Terminate of ours */
+/* a Terminate of ours */
+struct iw_term {
 	uint16_t error;
 	bool has_ddp, has_rdmap;
 	uint16_t segment_len;
@@ -81,68 +83,75 @@ struct iw_term {			/* a Terminate of ours */
 	size_t ddp_len;
 };
 
-#define LAST_NS 1000000000ull	/* for the end of what has begun, and then for the
+#define LAST_NS                                                                          \
+	1000000000ull /* for the end of what has begun, and then for the
 				 * peer's FIN */
 
 enum iw_life {
-	LIFE_NONE,			/* no connection */
+	LIFE_NONE, /* no connection */
 	LIFE_OPEN,
-	LIFE_LAST,			/* what has begun goes out, a Terminate, FIN */
-	LIFE_FIN,			/* FIN is out; the peer's is awaited */
-	LIFE_OVER,			/* close it */
+	LIFE_LAST, /* what has begun goes out, a Terminate, FIN */
+	LIFE_FIN,  /* FIN is out; the peer's is awaited */
+	LIFE_OVER, /* close it */
 };
 
-enum { SENT = 0, WAITS = 1, ANSWERED = 2 };	/* swqe.state, before the cursor */
+enum { SENT = 0, WAITS = 1, ANSWERED = 2 }; /* swqe.state, before the cursor */
 
 struct iw_qp {
 	struct qp *qp;
 	struct iwarp *iw;
 	struct stream *stream;
-	bool attached;			/* the engine knows of it */
+	bool attached; /* the engine knows of it */
 	struct iw_params p;
 	size_t mulpdu;
 	const struct iwarp_user *user;
 	void *user_arg;
 	enum iw_life life;
-	uint64_t give_up_at;		/* on the peer's FIN */
-	bool draining;			/* SQD: what the peer asks for now is not
+	uint64_t give_up_at; /* on the peer's FIN */
+	bool draining;	     /* SQD: what the peer asks for now is not
 					 * answered any more */
-	bool closing;			/* SQD is drained: FIN, and nothing after */
+	bool closing;	     /* SQD is drained: FIN, and nothing after */
 	bool fin_told;
 
 	/* out */
 	struct iw_cursor c;
-	bool hold;			/* responder: nothing goes before the peer's
+	bool hold;	   /* responder: nothing goes before the peer's
 					 * first FPDU */
-	bool careful;			/* copy all: memory was not there */
-	uint64_t nudge_at;		/* NEVER: none is needed */
-	uint8_t nudges;			/* so many were sent */
+	bool careful;	   /* copy all: memory was not there */
+	uint64_t nudge_at; /* NEVER: none is needed */
+	uint8_t nudges;	   /* so many were sent */
 	uint32_t budget;
-	uint8_t *tail;			/* [MPA_MARKED_MAX]: the rest of an FPDU */
+	uint8_t *tail; /* [MPA_MARKED_MAX]: the rest of an FPDU */
 	uint32_t tail_at, tail_end;
-	uint32_t tail_cur;		/* no work request from here on has gone yet */
-	struct { uint32_t head; struct iw_read v[DEPTH]; } reads;
-	struct { uint32_t tail; struct iw_owed v[DEPTH]; } owed;
+	uint32_t tail_cur; /* no work request from here on has gone yet */
+	struct {
+		uint32_t head;
+		struct iw_read v[DEPTH];
+	} reads;
+	struct {
+		uint32_t tail;
+		struct iw_owed v[DEPTH];
+	} owed;
 	struct iw_term term;
-	struct answers answers;		/* by the peer */
-	uint64_t held_until;		/* the last completion is; 0: it is not */
+	struct answers answers; /* by the peer */
+	uint64_t held_until;	/* the last completion is; 0: it is not */
 	/* A local error of the work request at c.cur, told when it is oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
 	enum verr fail_verr;
 
 	/* in */
-	uint8_t *stash;			/* [MPA_MARKED_MAX]: an FPDU's beginning */
+	uint8_t *stash; /* [MPA_MARKED_MAX]: an FPDU's beginning */
 	uint32_t stash_len;
-	uint32_t pos;			/* of the stream, for markers */
-	bool first;			/* no FPDU has come yet */
+	uint32_t pos; /* of the stream, for markers */
+	bool first;   /* no FPDU has come yet */
 	uint32_t msn[RDMAP_QUEUES], mo[RDMAP_QUEUES];
-	const struct rdmap_op *op;	/* of the message on queue 0; NULL: none */
+	const struct rdmap_op *op; /* of the message on queue 0; NULL: none */
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
-	bool write_open;		/* a WRITE is under way ... */
-	uint32_t write_len;		/* of the last one */
+	bool write_open;    /* a WRITE is under way ... */
+	uint32_t write_len; /* of the last one */
 };
 
 static inline struct iw_qp *iw_qp(struct qp *qp)
@@ -159,12 +168,15 @@ struct iwarp {
 	struct qp *owner;
 	unsigned plans, pieces;
 	size_t arena_used;
-	struct iw_plan { struct iw_cursor after; uint32_t len; } plan[PLAN_MAX];
+	struct iw_plan {
+		struct iw_cursor after;
+		uint32_t len;
+	} plan[PLAN_MAX];
 	struct iovec piece[PIECES_MAX];
-	bool piece_open;		/* the arena's end is the last one's */
+	bool piece_open; /* the arena's end is the last one's */
 	uint8_t arena[ARENA];
 	uint8_t in[IN];
-	uint8_t plain[MPA_FPDU_MAX];	/* without markers */
+	uint8_t plain[MPA_FPDU_MAX]; /* without markers */
 };
 
 /* --- the connection (iwarp.c) --------------------------------------------------- */
@@ -178,10 +190,10 @@ void iw_ready(struct iw_qp *q);
 /* --- out (fpdu.c, tx.c, requester.c, response.c) ---------------------------------- */
 
 enum step {
-	STEP_SEG,			/* a segment: *s, and c is behind it */
-	STEP_AGAIN,			/* something was done without one */
-	STEP_WAIT,			/* nothing of this kind may be sent now */
-	STEP_STOP,			/* nothing at all */
+	STEP_SEG,   /* a segment: *s, and c is behind it */
+	STEP_AGAIN, /* something was done without one */
+	STEP_WAIT,  /* nothing of this kind may be sent now */
+	STEP_STOP,  /* nothing at all */
 };
 
 /* Append s, after which the cursor is *c, to the plan; c->pos is advanced.
@@ -189,7 +201,11 @@ enum step {
 int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
 
 /* A span that was resolved lasts for one output. */
-struct work { bool resolved; uint32_t index; struct span span, answer; };
+struct work {
+	bool resolved;
+	uint32_t index;
+	struct span span, answer;
+};
 
 /* A peer that looks away for a moment after its MPA reply, as Linux's siw does,
  * does not see what has come by then until something else comes.  An initiator
@@ -199,12 +215,12 @@ struct work { bool resolved; uint32_t index; struct span span, answer; };
 void iw_nudge(struct iw_qp *q, uint64_t now);
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		   struct work *work, uint64_t now);
+		      struct work *work, uint64_t now);
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		   struct work *work, uint64_t now);
+		      struct work *work, uint64_t now);
 /* The work request at the cursor fails; told when it is the oldest. */
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
-	       uint64_t now);
+		  uint64_t now);
 /* Complete what is oldest and done, or has failed. */
 void iw_req_complete(struct iw_qp *q, uint64_t now);
 /* Work requests have gone out: to the last?  Then its completion may wait for the
@@ -227,9 +243,9 @@ void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 /* The one of this MSN, or NULL.  (Not an RTR.) */
 const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-		   uint32_t len, uint64_t now);
+		      uint32_t len, uint64_t now);
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-		     uint64_t now);
+			uint64_t now);
 
 /* --- in (rx.c, responder.c) ---------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
-#define CLOSING_NS 5000000000ull	/* for the peer's FIN, after ours */
+#define CLOSING_NS 5000000000ull /* for the peer's FIN, after ours */
 
 /* --- the NIC -------------------------------------------------------------------- */
 
@@ -121,7 +121,8 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 		  const struct iwarp_user *user, void *arg, uint64_t now)
 {
 	const struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTS, .max_rd_atomic = (uint8_t)p->ord,
+		.qp_state = IBV_QPS_RTS,
+		.max_rd_atomic = (uint8_t)p->ord,
 		.max_dest_rd_atomic = (uint8_t)p->ird,
 	};
 	struct iw_qp *q;
@@ -133,8 +134,10 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 	rc = prepare(q, stream, p, user, arg);
 	if (rc)
 		return rc;
-	rc = qp_modify_held(qp, &a, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
-			    IBV_QP_MAX_DEST_RD_ATOMIC, now);
+	rc = qp_modify_held(qp, &a,
+			    IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
+				    IBV_QP_MAX_DEST_RD_ATOMIC,
+			    now);
 	if (rc) {
 		q->user = NULL;
 		let_go(q);
@@ -167,7 +170,8 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 		return 0;
 	if (!q->stream || q->attached) {
 		log_info("QP 0x%06x: modify_qp refused: no connection is attached, "
-			 "use rdma_cm", q->qp->qpn);
+			 "use rdma_cm",
+			 q->qp->qpn);
 		return -EINVAL;
 	}
 	rc = q->iw->ops->attached(q->iw->arg, q->qp, q->stream);
@@ -195,7 +199,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 static void last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
-	q->have_recv = false;			/* core flushes it */
+	q->have_recv = false; /* core flushes it */
 	q->failed = false;
 	tell_end(q, how);
 	due_add(q->qp->core, q->qp);
@@ -240,7 +244,7 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 
 	iw_req_release(q, now);
 	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
-		why = -EPIPE;			/* in the middle of an FPDU */
+		why = -EPIPE; /* in the middle of an FPDU */
 	if (q->life == LIFE_OPEN && why) {
 		log_info("QP 0x%06x: the connection is lost: errno %d", qp->qpn, -why);
 		if (qp->sq.tail != qp->sq.head)
@@ -260,7 +264,7 @@ static void drain(struct iw_qp *q, uint64_t now)
 	if (q->c.owed != q->owed.tail || q->tail_at != q->tail_end)
 		return;
 	q->closing = true;
-	due_add(q->qp->core, q->qp);		/* its FIN */
+	due_add(q->qp->core, q->qp); /* its FIN */
 	q->give_up_at = now + CLOSING_NS;
 	qp_drained(q->qp);
 }
@@ -353,7 +357,9 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		return 0;
 	case IBV_QPS_INIT:
 		return 0;
-	case IBV_QPS_RTR: case IBV_QPS_SQE: case IBV_QPS_UNKNOWN:
+	case IBV_QPS_RTR:
+	case IBV_QPS_SQE:
+	case IBV_QPS_UNKNOWN:
 		return -EINVAL;
 	}
 	return -EINVAL;

@@ -32,41 +32,41 @@ struct stream;
  * its event calls responder_resources, peer.ird its initiator_depth.) */
 
 enum iw_state {
-	IW_MORE,			/* bytes are awaited, in or out */
-	IW_REQUEST,			/* responder: `peer` is what it asks for */
-	IW_DONE,			/* `agreed` stands: iwarp_attach() */
-	IW_REJECTED,			/* by the peer: `peer.data` says why; or by us */
-	IW_FAILED,			/* `why`; send what is left, close */
+	IW_MORE,     /* bytes are awaited, in or out */
+	IW_REQUEST,  /* responder: `peer` is what it asks for */
+	IW_DONE,     /* `agreed` stands: iwarp_attach() */
+	IW_REJECTED, /* by the peer: `peer.data` says why; or by us */
+	IW_FAILED,   /* `why`; send what is left, close */
 };
 
 enum iw_why {
 	IW_WHY_NONE,
-	IW_WHY_GARBAGE,			/* no MPA frame, or a broken one */
-	IW_WHY_REVISION,		/* not one of ours; a new connection may try
+	IW_WHY_GARBAGE,	 /* no MPA frame, or a broken one */
+	IW_WHY_REVISION, /* not one of ours; a new connection may try
 					 * a lower one */
-	IW_WHY_IRD,			/* the responder wants more READs than there
+	IW_WHY_IRD,	 /* the responder wants more READs than there
 					 * may be: Terminate LLP 0/06 */
-	IW_WHY_RTR,			/* it picks a frame that was not offered:
+	IW_WHY_RTR,	 /* it picks a frame that was not offered:
 					 * Terminate LLP 0/07 */
 };
 
 /* What one side wants. */
 struct iw_offer {
-	uint8_t revision;		/* initiator: 1 or 2; responder: the peer's */
-	bool crc;			/* used if either side wants it */
-	bool markers;			/* we want to receive them */
-	unsigned rtr;			/* initiator, revision 2: enum mpa_rtr that it
+	uint8_t revision;  /* initiator: 1 or 2; responder: the peer's */
+	bool crc;	   /* used if either side wants it */
+	bool markers;	   /* we want to receive them */
+	unsigned rtr;	   /* initiator, revision 2: enum mpa_rtr that it
 					 * can send; 0: client and server */
-	uint16_t ird, ord;		/* READs and atomics at once, in and out; at
+	uint16_t ird, ord; /* READs and atomics at once, in and out; at
 					 * most IW_DEPTH_MAX */
-	const void *data;		/* private data, copied */
+	const void *data;  /* private data, copied */
 	uint16_t data_len;
 };
 
 enum {
 	IW_DEPTH_MAX = 128,
 	IW_PRIVATE_MAX = MPA_PRIVATE_MAX - MPA_ENHANCED_LEN,
-	IW_DEPTH_UNKNOWN = 0x3fff,	/* RFC 6581, 9.1: not negotiated here */
+	IW_DEPTH_UNKNOWN = 0x3fff, /* RFC 6581, 9.1: not negotiated here */
 };
 
 /* What both have agreed on. */
@@ -74,15 +74,15 @@ struct iw_params {
 	bool initiator;
 	uint8_t revision;
 	bool crc, markers_in, markers_out;
-	enum mpa_rtr rtr;		/* the initiator's first frame; or none */
-	uint16_t ird, ord;		/* ours */
-	size_t mss;			/* the stream's; the caller fills it in */
+	enum mpa_rtr rtr;  /* the initiator's first frame; or none */
+	uint16_t ird, ord; /* ours */
+	size_t mss;	   /* the stream's; the caller fills it in */
 };
 
 struct iw_setup {
 	enum iw_state state;
 	enum iw_why why;
-	struct mpa_hello peer;		/* points into in[] */
+	struct mpa_hello peer; /* points into in[] */
 	struct iw_params agreed;
 	/* setup.c's own: */
 	struct iw_offer offer;
@@ -106,15 +106,15 @@ void iw_setup_received(struct iw_setup *s, size_t n);
 /* --- a QP's connection --------------------------------------------------------- */
 
 enum iw_end {
-	IW_END_PEER,			/* it has closed, in order */
-	IW_END_US,			/* modify_qp, or we have closed first */
-	IW_END_ERROR,			/* Terminate, reset, timeout */
+	IW_END_PEER,  /* it has closed, in order */
+	IW_END_US,    /* modify_qp, or we have closed first */
+	IW_END_ERROR, /* Terminate, reset, timeout */
 };
 
 /* What becomes of a connection, for who attached it.  Called with the turn and
  * qp->lock held, each once at most: note it, no more. */
 struct iwarp_user {
-	void (*ready)(void *arg);	/* the peer's first FPDU has come (at once
+	void (*ready)(void *arg); /* the peer's first FPDU has come (at once
 					 * for an initiator): established */
 	void (*ended)(void *arg, enum iw_end how);
 };
@@ -141,7 +141,7 @@ struct iwarp_ops {
 int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg);
 void iwarp_close(struct core *core);
 
-struct stream *iwarp_stream(struct qp *qp);	/* or NULL */
+struct stream *iwarp_stream(struct qp *qp); /* or NULL */
 
 /* What can be sent now: pieces, which stand until iwarp_sent() in the same turn,
  * and is called whenever there were some.  0: nothing. */
@@ -161,8 +161,8 @@ void iwarp_disconnect(struct qp *qp, uint64_t now);
 /* What the QP wants done with its stream; asked after the above. */
 enum iw_wish {
 	IW_WISH_NONE,
-	IW_WISH_FIN,			/* no more is sent: shut down that direction */
-	IW_WISH_CLOSE,			/* call iwarp_release() */
+	IW_WISH_FIN,   /* no more is sent: shut down that direction */
+	IW_WISH_CLOSE, /* call iwarp_release() */
 };
 enum iw_wish iwarp_wish(struct qp *qp);
 void iwarp_release(struct qp *qp);

@@ -4,8 +4,8 @@
 
 static void write_send_and_read(struct fix *f)
 {
-	static const uint32_t len[] = { 0, 1, 2, 3, 255, 256, 257, 1424, 1428, 1429,
-					3000, 100000, 300000 };
+	static const uint32_t len[] = { 0,    1,    2,	  3,	255,	256,   257,
+					1424, 1428, 1429, 3000, 100000, 300000 };
 	uint64_t id = 1;
 
 	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
@@ -53,10 +53,14 @@ static void operations(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 32; i++) {
 		struct sim_conf c = {
-			.crc = i & 1, .markers = { i & 2, i & 4 },
-			.stream = { .latency = 1000, .seed = i & 8 ? i : 0,
-				    .mss = i & 16 ? 65483 : 0, .depth = 70000 },
-			.rtr = i >> 1 & 7, .revision = i == 3 ? 1 : 2,
+			.crc = i & 1,
+			.markers = { i & 2, i & 4 },
+			.stream = { .latency = 1000,
+				    .seed = i & 8 ? i : 0,
+				    .mss = i & 16 ? 65483 : 0,
+				    .depth = 70000 },
+			.rtr = i >> 1 & 7,
+			.revision = i == 3 ? 1 : 2,
 		};
 		struct fix *f;
 
@@ -115,7 +119,7 @@ static void atomics(void **state)
 	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_SUCCESS).opcode, IBV_WC_FETCH_ADD);
 	assert_int_equal(*mine, 41);
 	assert_int_equal(*word, 42);
-	fix_post(f, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 64, 8, 0);	/* 1 to 77 */
+	fix_post(f, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 64, 8, 0); /* 1 to 77 */
 	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_SUCCESS).opcode, IBV_WC_COMP_SWAP);
 	assert_int_equal(*mine, 42);
 	assert_int_equal(*word, 42);
@@ -146,8 +150,10 @@ static void reads_wait_for_their_turn(void **state)
 static void post_read(struct fix *f, uint64_t wr_id, uint32_t len)
 {
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, len);
-	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	fix_send(f, 1, &wr);
@@ -204,8 +210,10 @@ static void many_sges(void **state)
 {
 	struct fix *f = fix_open(NULL);
 	struct ibv_sge sge[8];
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = sge,
-				  .num_sge = 8, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = sge,
+				  .num_sge = 8,
+				  .send_flags = IBV_SEND_SIGNALED };
 	size_t at = 0;
 
 	(void)state;
@@ -234,11 +242,13 @@ static void send_with_invalidate(void **state)
 {
 	struct fix *f = fix_open(NULL);
 	struct ibv_mw_bind_info info = {
-		.addr = f->mr[1]->mkey.base, .length = 4096,
+		.addr = f->mr[1]->mkey.base,
+		.length = 4096,
 		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct ibv_send_wr inv = {
-		.wr_id = 2, .opcode = IBV_WR_SEND_WITH_INV,
+		.wr_id = 2,
+		.opcode = IBV_WR_SEND_WITH_INV,
 		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED,
 	};
 	struct ibv_wc wc;
@@ -252,7 +262,8 @@ static void send_with_invalidate(void **state)
 	key = (mw->ibv.rkey & ~255u) | ((mw->ibv.rkey + 1) & 255);
 	{
 		struct ibv_send_wr bind = {
-			.wr_id = 1, .opcode = IBV_WR_BIND_MW,
+			.wr_id = 1,
+			.opcode = IBV_WR_BIND_MW,
 			.send_flags = IBV_SEND_SIGNALED,
 			.bind_mw = { .mw = &mw->ibv, .rkey = key, .bind_info = info },
 		};
@@ -300,8 +311,8 @@ static void shared_receives(void **state)
 	sim_connect(f->s, &f->p, &c);
 	for (uint64_t i = 0; i < 2; i++) {
 		struct ibv_sge sge = fix_sge(f->mr[1], i * 5000, 5000);
-		struct ibv_recv_wr wr = { .wr_id = 8 + i, .sg_list = &sge,
-					  .num_sge = 1 }, *bad;
+		struct ibv_recv_wr wr = { .wr_id = 8 + i, .sg_list = &sge, .num_sge = 1 },
+				   *bad;
 
 		assert_int_equal(srq_post(srq, &wr, &bad), 0);
 	}
@@ -329,7 +340,9 @@ static void the_responder_waits(void **state)
 	struct fix *f = fix_open(NULL);
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, 100);
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { f->mr[0]->mkey.base, f->mr[0]->mkey.key },
 	};
@@ -377,7 +390,8 @@ static void a_peer_that_looks_away(void **state)
 	for (int heard = 0; heard < 3; heard++) {
 		struct fix *f = fix_raw(NULL, true);
 		struct ibv_sge sge = fix_sge(f->mr[1], 0, 20000);
-		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge,
+		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+					  .sg_list = &sge,
 					  .num_sge = 1 };
 
 		fix_recv(f, 8, 0, 10);

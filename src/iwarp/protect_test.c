@@ -4,11 +4,27 @@
 
 #include <sys/mman.h>
 
-enum wrong { KEY, GENERATION, BELOW, BEYOND, WRAP, RIGHTS, QP_RIGHTS, OTHER_PD, GONE,
-	     WRONGS };
+enum wrong {
+	KEY,
+	GENERATION,
+	BELOW,
+	BEYOND,
+	WRAP,
+	RIGHTS,
+	QP_RIGHTS,
+	OTHER_PD,
+	GONE,
+	WRONGS
+};
 
-struct target { struct fix *f; struct pd *pd; struct mr *mr; void *map;
-		uint32_t stag; uint64_t to; };
+struct target {
+	struct fix *f;
+	struct pd *pd;
+	struct mr *mr;
+	void *map;
+	uint32_t stag;
+	uint64_t to;
+};
 
 /* 8 or 16 bytes that cannot be reached, for that reason. */
 static struct target make_target(enum wrong w)
@@ -43,9 +59,11 @@ static struct target make_target(enum wrong w)
 		break;
 	case OTHER_PD:
 		assert_int_equal(pd_alloc(&t.f->s->node[1].core, &t.f->s->node[1].ibv,
-					  &t.pd), 0);
-		assert_int_equal(mr_reg(t.pd, t.f->mem[1], 4096,
-					(uintptr_t)t.f->mem[1], FIX_ALL, &t.mr), 0);
+					  &t.pd),
+				 0);
+		assert_int_equal(mr_reg(t.pd, t.f->mem[1], 4096, (uintptr_t)t.f->mem[1],
+					FIX_ALL, &t.mr),
+				 0);
 		t.stag = t.mr->mkey.key;
 		break;
 	case GONE:
@@ -74,9 +92,9 @@ static void close_target(struct target *t)
 static void writes(void **state)
 {
 	static const enum rdmap_error want[WRONGS] = {
-		[KEY] = TERM_DDP_STAG, [GENERATION] = TERM_DDP_STAG,
-		[BELOW] = TERM_DDP_BOUNDS, [BEYOND] = TERM_DDP_BOUNDS,
-		[WRAP] = TERM_DDP_WRAP, [RIGHTS] = TERM_RDMAP_ACCESS,
+		[KEY] = TERM_DDP_STAG,		 [GENERATION] = TERM_DDP_STAG,
+		[BELOW] = TERM_DDP_BOUNDS,	 [BEYOND] = TERM_DDP_BOUNDS,
+		[WRAP] = TERM_DDP_WRAP,		 [RIGHTS] = TERM_RDMAP_ACCESS,
 		[QP_RIGHTS] = TERM_RDMAP_ACCESS, [OTHER_PD] = TERM_DDP_STREAM,
 		[GONE] = TERM_RDMAP_LOCAL,
 	};
@@ -84,21 +102,24 @@ static void writes(void **state)
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
 		struct target t = make_target(w);
-		struct ddp d = { .tagged = true, .last = true, .version = 1,
-				 .ulp = 0x40, .stag = t.stag, .to = t.to };
+		struct ddp d = { .tagged = true,
+				 .last = true,
+				 .version = 1,
+				 .ulp = 0x40,
+				 .stag = t.stag,
+				 .to = t.to };
 
 		raw_segment(t.f, &d, "0123456789abcdef", 16);
-		raw_refused(t.f, want[w], w == GONE ? NULL : &d,
-			    IBV_EVENT_QP_ACCESS_ERR);
+		raw_refused(t.f, want[w], w == GONE ? NULL : &d, IBV_EVENT_QP_ACCESS_ERR);
 		close_target(&t);
 	}
 }
 
 /* Of a request: a READ or an atomic. */
 static const enum rdmap_error of_request[WRONGS] = {
-	[KEY] = TERM_RDMAP_STAG, [GENERATION] = TERM_RDMAP_STAG,
-	[BELOW] = TERM_RDMAP_BOUNDS, [BEYOND] = TERM_RDMAP_BOUNDS,
-	[WRAP] = TERM_RDMAP_WRAP, [RIGHTS] = TERM_RDMAP_ACCESS,
+	[KEY] = TERM_RDMAP_STAG,	 [GENERATION] = TERM_RDMAP_STAG,
+	[BELOW] = TERM_RDMAP_BOUNDS,	 [BEYOND] = TERM_RDMAP_BOUNDS,
+	[WRAP] = TERM_RDMAP_WRAP,	 [RIGHTS] = TERM_RDMAP_ACCESS,
 	[QP_RIGHTS] = TERM_RDMAP_ACCESS, [OTHER_PD] = TERM_RDMAP_STREAM,
 	[GONE] = TERM_RDMAP_LOCAL,
 };
@@ -143,13 +164,14 @@ static void atomics_that_do_not_exist(void **state)
 	for (uint8_t op = 0; op < 16; op++) {
 		struct fix *f = fix_raw(NULL, false);
 		struct ddp d = raw_untagged(RDMAP_ATOMIC_REQUEST, 1, 1, 0);
-		struct rdmap_atomic a = { .op = op, .stag = f->mr[1]->mkey.key,
+		struct rdmap_atomic a = { .op = op,
+					  .stag = f->mr[1]->mkey.key,
 					  .to = f->mr[1]->mkey.base };
 		uint8_t body[RDMAP_ATOMIC_LEN];
 		struct raw_got g;
 
 		if (op == RDMAP_FETCH_ADD)
-			a.to += 4;		/* skewed */
+			a.to += 4; /* skewed */
 		rdmap_atomic_build(body, &a);
 		raw_segment(f, &d, body, sizeof(body));
 		if (op == RDMAP_CMP_SWAP) {
@@ -165,7 +187,10 @@ static void atomics_that_do_not_exist(void **state)
 /* RFC 7306, 5.1: fields that do not carry into each other, parts compared. */
 static void masked_atomics(void **state)
 {
-	static const struct { uint8_t op; uint64_t was, data, mask, cmp, cmask, is; } v[] = {
+	static const struct {
+		uint8_t op;
+		uint64_t was, data, mask, cmp, cmask, is;
+	} v[] = {
 		{ 0, 0x00ff00ff, 0x00010001, 0, 0, 0, 0x01000100 },
 		{ 0, 0x00ff00ff, 0x00010001, 1ull << 63, 0, 0, 0x01000100 },
 		{ 0, 0x0000ffff, 0x00010001, 0x8000, 0, 0, 0x00010000 },
@@ -180,8 +205,9 @@ static void masked_atomics(void **state)
 		struct fix *f = fix_raw(NULL, false);
 		struct ddp d = raw_untagged(RDMAP_ATOMIC_REQUEST, 1, 1, 0);
 		struct rdmap_atomic a = {
-			v[i].op, 0xabcd, f->mr[1]->mkey.key, f->mr[1]->mkey.base,
-			v[i].data, v[i].mask, v[i].cmp, v[i].cmask };
+			v[i].op,   0xabcd,    f->mr[1]->mkey.key, f->mr[1]->mkey.base,
+			v[i].data, v[i].mask, v[i].cmp,		  v[i].cmask
+		};
 		struct rdmap_atomic_response r;
 		uint8_t body[RDMAP_ATOMIC_LEN];
 		struct raw_got g;
@@ -205,7 +231,8 @@ static void more_reads_than_ird(void **state)
 	struct sim_conf c = { .ird = { 0, 2 }, .stream = { .depth = 8000 } };
 	struct fix *f = fix_raw(&c, false);
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
-	struct rdmap_read r = { .len = 60000, .src_stag = f->mr[1]->mkey.key,
+	struct rdmap_read r = { .len = 60000,
+				.src_stag = f->mr[1]->mkey.key,
 				.src_to = f->mr[1]->mkey.base };
 	uint8_t body[RDMAP_READ_LEN];
 	struct raw_got g;
@@ -239,7 +266,8 @@ static void an_rtr_and_ird(void **state)
 {
 	struct sim_conf c = { .rtr = MPA_RTR_READ, .ird = { 0, 1 } };
 	struct fix *f = fix_raw(&c, false);
-	struct rdmap_read r = { .len = 16, .src_stag = f->mr[1]->mkey.key,
+	struct rdmap_read r = { .len = 16,
+				.src_stag = f->mr[1]->mkey.key,
 				.src_to = f->mr[1]->mkey.base };
 	uint8_t body[RDMAP_READ_LEN] = { 0 };
 	struct raw_got g;
@@ -256,7 +284,7 @@ static void an_rtr_and_ird(void **state)
 		assert_int_equal(g.d.ulp, 0x40 | RDMAP_READ_RESPONSE);
 		assert_int_equal(g.n, i * 16);
 	}
-	assert_true(raw_next(f, &g));		/* the third was one too many */
+	assert_true(raw_next(f, &g)); /* the third was one too many */
 	assert_memory_equal(g.at, "\x12\x02\xc0\x00", 4);
 	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);
 	fix_close(f);

@@ -17,7 +17,11 @@
 #include "sys/rand.h"
 
 enum {
-	PAIRS = 3, OPS = 40, MAX_LEN = 60000, COUNTERS = 3, SGES = 5,
+	PAIRS = 3,
+	OPS = 40,
+	MAX_LEN = 60000,
+	COUNTERS = 3,
+	SGES = 5,
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
@@ -26,27 +30,36 @@ struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t len;
 	unsigned flags, counter;
-	size_t at;			/* in the sender's out and the target's in */
+	size_t at; /* in the sender's out and the target's in */
 	uint64_t add;
 };
 
 struct side {
 	struct qp *qp;
 	struct cq *cq;
-	uint8_t *out, *in, *want;	/* what goes out, what comes in */
+	uint8_t *out, *in, *want; /* what goes out, what comes in */
 	struct mr *mr_out, *mr_in, *mr_words;
 	uint64_t words[COUNTERS], sums[COUNTERS], results[OPS];
 	struct mr *mr_results;
 	struct op ops[OPS];
 	unsigned nops, posted, ended;
-	struct { uint32_t len, imm; bool write; size_t at; } recv[OPS];
+	struct {
+		uint32_t len, imm;
+		bool write;
+		size_t at;
+	} recv[OPS];
 	unsigned nrecv, recv_ended;
-	bool failed;			/* a completion with an error has come */
+	bool failed; /* a completion with an error has come */
 	size_t size;
 };
 
-struct run { struct prng r; struct sim *s; struct sim_pair p[PAIRS];
-	     struct side side[PAIRS][2]; unsigned pairs; };
+struct run {
+	struct prng r;
+	struct sim *s;
+	struct sim_pair p[PAIRS];
+	struct side side[PAIRS][2];
+	unsigned pairs;
+};
 
 static uint64_t seed_now;
 
@@ -58,10 +71,14 @@ static uint32_t below(struct run *t, uint32_t n)
 static uint32_t some_length(struct run *t)
 {
 	switch (below(t, 6)) {
-	case 0: return below(t, 4);
-	case 1: return below(t, 300);
-	case 2: return 1424 + below(t, 8);
-	default: return below(t, below(t, 4) ? 6000 : MAX_LEN);
+	case 0:
+		return below(t, 4);
+	case 1:
+		return below(t, 300);
+	case 2:
+		return 1424 + below(t, 8);
+	default:
+		return below(t, below(t, 4) ? 6000 : MAX_LEN);
 	}
 }
 
@@ -69,10 +86,12 @@ static uint32_t some_length(struct run *t)
 
 static void plan_op(struct run *t, struct side *peer, struct op *o, size_t *at)
 {
+	/* clang-format off */
 	static const enum ibv_wr_opcode all[] = {
 		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
+	/* clang-format on */
 
 	o->opcode = all[below(t, 5)];
 	o->len = some_length(t);
@@ -166,15 +185,17 @@ static void post_op(struct run *t, struct side *me, struct side *peer)
 	bool atomic = o->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 	struct ibv_sge sge[SGES];
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = me->posted, .opcode = o->opcode, .send_flags = o->flags,
-		.sg_list = sge, .imm_data = (uint32_t)o->at,
+		.wr_id = me->posted,
+		.opcode = o->opcode,
+		.send_flags = o->flags,
+		.sg_list = sge,
+		.imm_data = (uint32_t)o->at,
 	};
 
 	if (atomic) {
 		wr.num_sge = 1;
-		sge[0] = (struct ibv_sge){
-			me->mr_results->mkey.base + me->posted * 8, 8,
-			me->mr_results->mkey.key };
+		sge[0] = (struct ibv_sge){ me->mr_results->mkey.base + me->posted * 8, 8,
+					   me->mr_results->mkey.key };
 		wr.wr.atomic.remote_addr = peer->mr_words->mkey.base + o->counter * 8;
 		wr.wr.atomic.rkey = peer->mr_words->mkey.key;
 		wr.wr.atomic.compare_add = o->add;
@@ -195,8 +216,8 @@ static void post_recvs(struct run *t, struct side *me)
 		struct ibv_recv_wr *bad, wr = { .wr_id = 1000 + i, .sg_list = sge };
 
 		if (!me->recv[i].write)
-			wr.num_sge = cut(t, sge, me->mr_in, me->recv[i].at,
-					 me->recv[i].len);
+			wr.num_sge =
+				cut(t, sge, me->mr_in, me->recv[i].at, me->recv[i].len);
 		assert_int_equal(qp_post_recv(me->qp, &wr, &bad), 0);
 	}
 }
@@ -207,8 +228,8 @@ static void recv_ended(struct side *me, const struct ibv_wc *wc)
 
 	assert_int_equal(wc->wr_id, 1000 + i);
 	assert_int_equal(wc->byte_len, me->recv[i].len);
-	assert_int_equal(wc->opcode, me->recv[i].write ? IBV_WC_RECV_RDMA_WITH_IMM :
-			 IBV_WC_RECV);
+	assert_int_equal(wc->opcode,
+			 me->recv[i].write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
 	if (me->recv[i].write)
 		assert_int_equal(wc->imm_data, me->recv[i].at);
 	/* What was received is there when it is said to be. */
@@ -403,7 +424,7 @@ static bool make_an_end(struct run *t, unsigned pair)
 	case 2:
 		sim_modify(t->s, p->qp[i], IBV_QPS_SQD);
 		break;
-	default:				/* a key that may be wanted still */
+	default: /* a key that may be wanted still */
 		assert_int_equal(mr_dereg(t->side[pair][i].mr_in), 0);
 		t->side[pair][i].mr_in = sim_mr(t->s, i, t->side[pair][i].in,
 						t->side[pair][!i].size + 1, ACCESS);
@@ -429,8 +450,9 @@ static void one_end(uint64_t seed)
 		for (int i = 0; i < 2; i++) {
 			struct side *me = &t->side[p][i];
 
-			assert_int_equal(me->qp->state == IBV_QPS_ERR, p == 0 &&
-					 (sure || me->qp->state == IBV_QPS_ERR));
+			assert_int_equal(me->qp->state == IBV_QPS_ERR,
+					 p == 0 &&
+						 (sure || me->qp->state == IBV_QPS_ERR));
 			if (p == 0 && me->qp->state != IBV_QPS_ERR)
 				sim_modify(t->s, me->qp, IBV_QPS_ERR);
 			poll_ending(me);

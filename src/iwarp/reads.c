@@ -21,8 +21,7 @@ const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
 {
 	for (uint32_t i = q->reads.head; i != q->c.reads; i++)
 		if (q->reads.v[i % DEPTH].msn == msn)
-			return q->reads.v[i % DEPTH].rtr ? NULL :
-							   &q->reads.v[i % DEPTH];
+			return q->reads.v[i % DEPTH].rtr ? NULL : &q->reads.v[i % DEPTH];
 	return NULL;
 }
 
@@ -54,8 +53,8 @@ static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	iw_req_complete(q, now);
 }
 
-static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off,
-		  const void *at, uint32_t len, uint64_t now)
+static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const void *at,
+		  uint32_t len, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	int rc;
@@ -72,7 +71,7 @@ static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off,
 }
 
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-		   uint32_t len, uint64_t now)
+		      uint32_t len, uint64_t now)
 {
 	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
 	size_t ulpdu = DDP_TAGGED_LEN + len;
@@ -99,7 +98,7 @@ void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 }
 
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-		     uint64_t now)
+			uint64_t now)
 {
 	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
 	struct rdmap_atomic_response a;

@@ -12,6 +12,7 @@
 #include "sys/log.h"
 
 /* How a work request looks on the wire. */
+/* clang-format off */
 static const struct wr {
 	bool known, wire;
 	uint8_t opcode;			/* enum rdmap_opcode */
@@ -26,11 +27,13 @@ static const struct wr {
 	[IBV_WR_LOCAL_INV]            = { true, false, 0 },
 	[IBV_WR_BIND_MW]              = { true, false, 0 },
 };
+/* clang-format on */
 
 static const struct wr *wr_of(const struct swqe *w)
 {
-	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].known ?
-	       &wrs[w->opcode] : NULL;
+	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].known
+		       ? &wrs[w->opcode]
+		       : NULL;
 }
 
 static bool is_atomic(const struct swqe *w)
@@ -128,7 +131,7 @@ void iw_req_release(struct iw_qp *q, uint64_t now)
 }
 
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
-	       uint64_t now)
+		  uint64_t now)
 {
 	q->failed = true;
 	q->fail_status = status;
@@ -144,8 +147,8 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 	/* What is planned goes first: then it is at the cursor. */
 	if (q->iw->plans)
 		return STEP_WAIT;
-	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s",
-		 q->qp->qpn, (unsigned long long)w->wr_id, w->opcode, w->length,
+	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s", q->qp->qpn,
+		 (unsigned long long)w->wr_id, w->opcode, w->length,
 		 verr_text(verr)->what);
 	iw_req_error(q, status, verr, now);
 	return STEP_WAIT;
@@ -228,8 +231,8 @@ static enum step send_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 {
 	bool se = w->flags & IBV_SEND_SOLICITED, inv = w->opcode == IBV_WR_SEND_WITH_INV;
 
-	s->ddp.ulp = rdmap_control(inv ? (se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV) :
-				   (se ? RDMAP_SEND_SE : RDMAP_SEND));
+	s->ddp.ulp = rdmap_control(inv ? (se ? RDMAP_SEND_SE_INV : RDMAP_SEND_INV)
+				       : (se ? RDMAP_SEND_SE : RDMAP_SEND));
 	s->ddp.ulp_word = inv ? w->imm : 0;
 	s->ddp.msn = c->msn[0];
 	s->ddp.mo = c->off;
@@ -259,7 +262,9 @@ static enum step read_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	const struct ibv_sge *sge = sq_sges(&q->qp->sq, c->cur);
 	struct iw_read r = { .index = c->cur, .len = w->length };
 	struct rdmap_read rr = {
-		.len = w->length, .src_stag = w->rkey, .src_to = w->remote_addr,
+		.len = w->length,
+		.src_stag = w->rkey,
+		.src_to = w->remote_addr,
 	};
 
 	if (w->num_sge) {
@@ -279,11 +284,12 @@ static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg
 				struct swqe *w)
 {
 	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-	struct iw_read r = { .index = c->cur, .len = 8, .atomic = true,
-			     .id = c->msn[1] };
+	struct iw_read r = { .index = c->cur, .len = 8, .atomic = true, .id = c->msn[1] };
 	struct rdmap_atomic a = {
-		.op = cas ? RDMAP_CMP_SWAP : RDMAP_FETCH_ADD, .id = r.id,
-		.stag = w->rkey, .to = w->remote_addr,
+		.op = cas ? RDMAP_CMP_SWAP : RDMAP_FETCH_ADD,
+		.id = r.id,
+		.stag = w->rkey,
+		.to = w->remote_addr,
 		.data = cas ? w->atomic.swap : w->atomic.compare_add,
 		.mask = cas ? UINT64_MAX : 0,
 		.compare = cas ? w->atomic.compare_add : 0,
@@ -330,12 +336,12 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 /* --- */
 
 /* The cursor stands before a work request of which nothing has gone out. */
-static enum step may_begin(struct iw_qp *q, struct iw_cursor *c,
-			   const struct swqe *w, uint64_t now)
+static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct swqe *w,
+			   uint64_t now)
 {
 	const struct wr *wr = wr_of(w);
 
-	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining)	/* nothing new */
+	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining) /* nothing new */
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;
@@ -365,7 +371,7 @@ static int resolve(struct iw_qp *q, const struct iw_cursor *c, const struct swqe
 }
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		   struct work *work, uint64_t now)
+		      struct work *work, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	struct swqe *w = sq_at(&qp->sq, c->cur);
@@ -391,6 +397,6 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		return read_segment(q, c, s, w);
 	if (is_atomic(w))
 		return atomic_segment(q, c, s, w);
-	return wr_of(w)->opcode == RDMAP_WRITE ? write_segment(q, c, s, w) :
-						 send_segment(q, c, s, w);
+	return wr_of(w)->opcode == RDMAP_WRITE ? write_segment(q, c, s, w)
+					       : send_segment(q, c, s, w);
 }

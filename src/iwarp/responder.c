@@ -11,7 +11,7 @@
 struct in {
 	struct ddp d;
 	const struct rdmap_op *op;
-	const uint8_t *at;		/* payload */
+	const uint8_t *at; /* payload */
 	uint32_t len;
 	size_t ulpdu;
 	uint64_t now;
@@ -41,8 +41,10 @@ static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 static void refuse_recv(struct iw_qp *q, const struct in *in, enum rdmap_error error,
 			enum ibv_wc_status status, enum verr verr)
 {
-	struct cqe cqe = { .now = in->now, .status = (uint8_t)status,
-			   .opcode = IBV_WC_RECV, .vendor_err = verr };
+	struct cqe cqe = { .now = in->now,
+			   .status = (uint8_t)status,
+			   .opcode = IBV_WC_RECV,
+			   .vendor_err = verr };
 
 	q->have_recv = false;
 	rq_complete(q->qp, &q->recv, &cqe, true);
@@ -76,8 +78,8 @@ static void complete_recv(struct iw_qp *q, const struct in *in, struct cqe *cqe)
 
 static bool invalidate(struct iw_qp *q, const struct in *in)
 {
-	if (!in->op->inv || mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd,
-					    q->qp->qpn) == 0)
+	if (!in->op->inv ||
+	    mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd, q->qp->qpn) == 0)
 		return true;
 	refuse_recv(q, in, TERM_RDMAP_NO_INVALIDATE, IBV_WC_REM_INV_REQ_ERR,
 		    VERR_INVALIDATE);
@@ -97,8 +99,8 @@ static void send_came(struct iw_qp *q, const struct in *in)
 			    VERR_LOCAL_LENGTH);
 		return;
 	}
-	rc = scatter(q->qp, recv_pd(q), q->recv.sge, q->recv.num_sge, q->filled,
-		     in->at, in->len);
+	rc = scatter(q->qp, recv_pd(q), q->recv.sge, q->recv.num_sge, q->filled, in->at,
+		     in->len);
 	if (rc) {
 		refuse_recv(q, in, TERM_RDMAP_LOCAL, IBV_WC_LOC_PROT_ERR, verr_of(rc));
 		return;
@@ -118,7 +120,8 @@ static void send_came(struct iw_qp *q, const struct in *in)
 static void immediate_came(struct iw_qp *q, const struct in *in)
 {
 	struct cqe cqe = {
-		.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .flags = IBV_WC_WITH_IMM,
+		.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+		.flags = IBV_WC_WITH_IMM,
 		.byte_len = q->write_len,
 	};
 
@@ -131,8 +134,7 @@ static void immediate_came(struct iw_qp *q, const struct in *in)
 
 /* --- queue 1: READ requests, atomics -------------------------------------------------- */
 
-static bool allowed(struct iw_qp *q, const struct in *in, int access,
-		    const uint8_t *read)
+static bool allowed(struct iw_qp *q, const struct in *in, int access, const uint8_t *read)
 {
 	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
 		return true;
@@ -157,13 +159,12 @@ static bool reach(struct iw_qp *q, const struct in *in, uint32_t stag, uint64_t 
 		if (why == MR_OK)
 			return true;
 		log_info("QP 0x%06x: the peer asks for %u bytes at 0x%llx with STag "
-			 "0x%08x, access 0x%x: %s", q->qp->qpn, len,
-			 (unsigned long long)to, stag, (unsigned)access,
+			 "0x%08x, access 0x%x: %s",
+			 q->qp->qpn, len, (unsigned long long)to, stag, (unsigned)access,
 			 mr_why_str(why));
 		error = iw_term_of(why, tagged);
 	}
-	iw_terminate(q, error, &in->d, in->ulpdu, read, IBV_EVENT_QP_ACCESS_ERR,
-		     in->now);
+	iw_terminate(q, error, &in->d, in->ulpdu, read, IBV_EVENT_QP_ACCESS_ERR, in->now);
 	return false;
 }
 
@@ -202,10 +203,9 @@ static void read_came(struct iw_qp *q, const struct in *in)
 	rdmap_read_parse(&o.r, in->at);
 	if (q->draining || !room_to_owe(q, in))
 		return;
-	if (o.r.len > 0 &&
-	    (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
-	     !reach(q, in, o.r.src_stag, o.r.src_to, o.r.len, IBV_ACCESS_REMOTE_READ,
-		    in->at, &host)))
+	if (o.r.len > 0 && (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
+			    !reach(q, in, o.r.src_stag, o.r.src_to, o.r.len,
+				   IBV_ACCESS_REMOTE_READ, in->at, &host)))
 		return;
 	owe(q, in, &o);
 }
@@ -307,8 +307,7 @@ static void tagged(struct iw_qp *q, const struct in *in)
 /* Is the opcode at home on this queue, and does it go on as it began? */
 static bool fits(struct iw_qp *q, const struct in *in)
 {
-	if (in->op->queue == in->d.qn &&
-	    (in->d.qn != 0 || !q->op || q->op == in->op) &&
+	if (in->op->queue == in->d.qn && (in->d.qn != 0 || !q->op || q->op == in->op) &&
 	    (!in->op->body || (in->len == in->op->body && in->d.last)))
 		return true;
 	refuse(q, in, TERM_RDMAP_OPCODE);
@@ -332,11 +331,15 @@ static void untagged(struct iw_qp *q, const struct in *in)
 		q->mo[in->d.qn] = 0;
 	}
 	switch ((enum rdmap_opcode)rdmap_opcode(in->d.ulp)) {
-	case RDMAP_SEND: case RDMAP_SEND_INV: case RDMAP_SEND_SE: case RDMAP_SEND_SE_INV:
+	case RDMAP_SEND:
+	case RDMAP_SEND_INV:
+	case RDMAP_SEND_SE:
+	case RDMAP_SEND_SE_INV:
 		if (!is_rtr_send(q, in))
 			send_came(q, in);
 		return;
-	case RDMAP_IMMEDIATE: case RDMAP_IMMEDIATE_SE:
+	case RDMAP_IMMEDIATE:
+	case RDMAP_IMMEDIATE_SE:
 		immediate_came(q, in);
 		return;
 	case RDMAP_READ_REQUEST:
@@ -351,7 +354,8 @@ static void untagged(struct iw_qp *q, const struct in *in)
 	case RDMAP_TERMINATE:
 		iw_term_received(q, in->at, in->len, in->now);
 		return;
-	case RDMAP_WRITE: case RDMAP_READ_RESPONSE:
+	case RDMAP_WRITE:
+	case RDMAP_READ_RESPONSE:
 		return;
 	}
 }
@@ -402,8 +406,7 @@ void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t no
 		/* RFC 6581 has an FPDU of nothing as an RTR, too. */
 		if (n == 0 && q->first && q->p.rtr == MPA_RTR_SEND)
 			return;
-		iw_terminate(q, TERM_DDP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR,
-			     now);
+		iw_terminate(q, TERM_DDP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR, now);
 		return;
 	}
 	in.op = rdmap_op(rdmap_opcode(in.d.ulp));

@@ -18,8 +18,8 @@ static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
 }
 
 /* The region may have gone since it was asked for. */
-static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off,
-		    uint32_t len, struct work *work, uint64_t now)
+static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off, uint32_t len,
+		    struct work *work, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	uint8_t read[RDMAP_READ_LEN];
@@ -30,8 +30,8 @@ static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off,
 	work->answer.n = 0;
 	if (len == 0)
 		return true;
-	why = mr_check(qp->core, o->r.src_stag, qp->pd, qp->qpn, o->r.src_to + off,
-		       len, IBV_ACCESS_REMOTE_READ, &host);
+	why = mr_check(qp->core, o->r.src_stag, qp->pd, qp->qpn, o->r.src_to + off, len,
+		       IBV_ACCESS_REMOTE_READ, &host);
 	if (why == MR_OK) {
 		work->answer.n = 1;
 		work->answer.v[0] = (struct piece){ host, len };
@@ -42,13 +42,13 @@ static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off,
 		return false;
 	rdmap_read_build(read, &o->r);
 	ddp_parse(&d, o->ddp, sizeof(o->ddp));
-	iw_terminate(q, iw_term_of(why, false), &d, sizeof(o->ddp) + RDMAP_READ_LEN,
-		     read, IBV_EVENT_QP_ACCESS_ERR, now);
+	iw_terminate(q, iw_term_of(why, false), &d, sizeof(o->ddp) + RDMAP_READ_LEN, read,
+		     IBV_EVENT_QP_ACCESS_ERR, now);
 	return false;
 }
 
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		   struct work *work, uint64_t now)
+		      struct work *work, uint64_t now)
 {
 	const struct iw_owed *o = &q->owed.v[c->owed % DEPTH];
 	size_t most = q->mulpdu - DDP_TAGGED_LEN;

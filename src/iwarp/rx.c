@@ -130,7 +130,7 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 	struct iw_qp *q = iw_qp(qp);
 	struct iovec iov[2];
 
-	if (q->life != LIFE_OPEN)		/* nobody wants it any more */
+	if (q->life != LIFE_OPEN) /* nobody wants it any more */
 		return;
 	if (iwarp_room(qp, iov) == 2) {
 		size_t into = n < iov[0].iov_len ? n : iov[0].iov_len;

@@ -52,7 +52,10 @@ static void fail(struct iw_setup *s, enum iw_why why)
  * first and last FPDU. */
 static void fail_terminate(struct iw_setup *s, enum iw_why why, uint16_t error)
 {
-	struct ddp d = { .last = true, .version = DDP_VERSION, .qn = 2, .msn = 1,
+	struct ddp d = { .last = true,
+			 .version = DDP_VERSION,
+			 .qn = 2,
+			 .msn = 1,
 			 .ulp = rdmap_control(RDMAP_TERMINATE) };
 	struct rdmap_term t = { .error = error };
 	uint8_t fpdu[64] = { 0 }, crc[MPA_CRC_LEN] = { 0 };
@@ -82,8 +85,7 @@ static bool can_offer(const struct iw_offer *o)
 
 	return (o->revision == 1 || o->revision == 2) && o->data_len <= room &&
 	       (!o->data_len || o->data) && o->ird <= IW_DEPTH_MAX &&
-	       o->ord <= IW_DEPTH_MAX && (o->revision == 2 || !o->rtr) &&
-	       !(o->rtr & ~7u);
+	       o->ord <= IW_DEPTH_MAX && (o->revision == 2 || !o->rtr) && !(o->rtr & ~7u);
 }
 
 static uint8_t flags_of(const struct iw_offer *o)
@@ -94,10 +96,14 @@ static uint8_t flags_of(const struct iw_offer *o)
 int iw_setup_start(struct iw_setup *s, const struct iw_offer *o)
 {
 	struct mpa_hello h = {
-		.flags = flags_of(o), .revision = o->revision,
-		.peer_to_peer = o->rtr != 0, .rtr = o->rtr,
-		.ird = o->ird, .ord = o->ord,
-		.data = o->data, .data_len = o->data_len,
+		.flags = flags_of(o),
+		.revision = o->revision,
+		.peer_to_peer = o->rtr != 0,
+		.rtr = o->rtr,
+		.ird = o->ird,
+		.ord = o->ord,
+		.data = o->data,
+		.data_len = o->data_len,
 	};
 
 	if (!can_offer(o))
@@ -152,7 +158,8 @@ static uint16_t min16(uint16_t a, uint16_t b)
 static struct mpa_hello reply_to(const struct iw_setup *s)
 {
 	struct mpa_hello h = {
-		.reply = true, .revision = s->peer.revision,
+		.reply = true,
+		.revision = s->peer.revision,
 		.flags = s->peer.flags & MPA_ENHANCED,
 	};
 
@@ -164,8 +171,8 @@ int iw_setup_accept(struct iw_setup *s, const struct iw_offer *o)
 	struct mpa_hello h = reply_to(s);
 	struct iw_params *a = &s->agreed;
 
-	if (s->state != IW_REQUEST || o->revision != s->peer.revision ||
-	    o->rtr || !can_offer(o))
+	if (s->state != IW_REQUEST || o->revision != s->peer.revision || o->rtr ||
+	    !can_offer(o))
 		return -EINVAL;
 	a->crc = o->crc || s->peer.flags & MPA_CRC;
 	a->markers_in = o->markers;

@@ -73,8 +73,9 @@ static void with_siw(const char *request, size_t n, const char *reply, size_t m)
 static void answers_as_siw_gives_them(void **state)
 {
 	(void)state;
-#define WITH(q, a) with_siw("MPA ID Req Frame" q, sizeof(q) + 15, \
-			    "MPA ID Rep Frame" a, sizeof(a) + 15)
+#define WITH(q, a)                                                                       \
+	with_siw("MPA ID Req Frame" q, sizeof(q) + 15, "MPA ID Rep Frame" a,             \
+		 sizeof(a) + 15)
 	WITH("\x00\x01\0\0", "\x00\x01\0\0");
 	WITH("\x40\x01\0\0", "\x40\x01\0\0");
 	WITH("\x50\x02\0\4\0\1\0\1", "\x50\x02\0\4\0\1\0\1");
@@ -92,14 +93,23 @@ static void in_every_combination(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 512; i++) {
 		struct iw_offer a = {
-			.revision = (uint8_t)(1 + (i & 1)), .crc = i & 2,
-			.markers = i & 4, .ird = 5, .ord = 9,
-			.data = "question", .data_len = 8,
+			.revision = (uint8_t)(1 + (i & 1)),
+			.crc = i & 2,
+			.markers = i & 4,
+			.ird = 5,
+			.ord = 9,
+			.data = "question",
+			.data_len = 8,
 			.rtr = i & 1 ? i >> 6 & 7 : 0,
 		};
 		struct iw_offer b = {
-			.revision = a.revision, .crc = i & 8, .markers = i & 16,
-			.ird = 7, .ord = i & 32 ? 4 : 100, .data = "reply", .data_len = 5,
+			.revision = a.revision,
+			.crc = i & 8,
+			.markers = i & 16,
+			.ird = 7,
+			.ord = i & 32 ? 4 : 100,
+			.data = "reply",
+			.data_len = 5,
 		};
 		struct iw_setup x, y;
 
@@ -125,8 +135,8 @@ static void in_every_combination(void **state)
 		assert_int_equal(x.agreed.rtr != 0, a.rtr != 0);
 		assert_true((x.agreed.rtr & ~a.rtr) == 0);
 		assert_int_equal(x.agreed.ord, a.revision == 2 ? 7 : 9);
-		assert_int_equal(y.agreed.ord, a.revision == 2 ?
-				 (i & 32 ? 4 : 5) : b.ord);
+		assert_int_equal(y.agreed.ord,
+				 a.revision == 2 ? (i & 32 ? 4 : 5) : b.ord);
 		assert_true(a.revision == 1 || y.agreed.ord <= x.agreed.ird);
 	}
 }
@@ -166,8 +176,12 @@ static void rejected(void **state)
 
 static void garbage(void **state)
 {
-	static const struct { const char *p; size_t n; bool initiator;
-			      enum iw_why why; } v[] = {
+	static const struct {
+		const char *p;
+		size_t n;
+		bool initiator;
+		enum iw_why why;
+	} v[] = {
 		{ "GET / HTTP/1.1\r\n", 16, false, IW_WHY_GARBAGE },
 		{ "MPA ID Rep Frame\0\1\0\0", 20, false, IW_WHY_GARBAGE },
 		{ "MPA ID Req Frame\0\1\2\1", 20, false, IW_WHY_GARBAGE },
@@ -217,13 +231,13 @@ static void what_the_initiator_cannot_have(void **state)
 	o.rtr = MPA_RTR_READ;
 	o.crc = true;
 	assert_int_equal(iw_setup_start(&s, &o), 0);
-	hear(&s, "MPA ID Rep Frame\x10\2\0\4\x80\1\x80\1", 24);	/* WRITE */
+	hear(&s, "MPA ID Rep Frame\x10\2\0\4\x80\1\x80\1", 24); /* WRITE */
 	assert_int_equal(s.state, IW_FAILED);
 	assert_int_equal(s.why, IW_WHY_RTR);
 	assert_int_equal(terminate_of(&s), TERM_MPA_RTR);
 
 	assert_int_equal(iw_setup_start(&s, &o), 0);
-	hear(&s, "MPA ID Rep Frame\x10\2\0\4\0\1\0\x81", 24);	/* ORD 129 */
+	hear(&s, "MPA ID Rep Frame\x10\2\0\4\0\1\0\x81", 24); /* ORD 129 */
 	assert_int_equal(s.why, IW_WHY_IRD);
 	assert_int_equal(terminate_of(&s), TERM_MPA_IRD);
 
@@ -245,6 +259,7 @@ static void what_the_initiator_cannot_have(void **state)
 
 static void offers_that_cannot_be_made(void **state)
 {
+	/* clang-format off */
 	static const struct iw_offer v[] = {
 		{ .revision = 0 }, { .revision = 3 },
 		{ .revision = 1, .rtr = MPA_RTR_WRITE }, { .revision = 2, .rtr = 8 },
@@ -253,6 +268,7 @@ static void offers_that_cannot_be_made(void **state)
 		{ .revision = 1, .data = "", .data_len = 513 },
 		{ .revision = 1, .data_len = 1 },
 	};
+	/* clang-format on */
 	struct iw_setup s;
 
 	(void)state;

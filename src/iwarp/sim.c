@@ -13,7 +13,11 @@
 #include "sys/clock.h"
 #include "sys/guard.h"
 
-#define MUST(cond) do { if (!(cond)) sim_die(__LINE__, #cond); } while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond))                                                             \
+			sim_die(__LINE__, #cond);                                        \
+	} while (0)
 
 static _Noreturn void sim_die(int line, const char *what)
 {
@@ -52,8 +56,12 @@ static void node_open(struct sim *s, int side)
 {
 	struct sim_node *n = &s->node[side];
 	struct netdev net = {
-		.name = "veth0", .ifindex = 7, .running = true, .naddrs = 1,
-		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) }, .mtu = 1500,
+		.name = "veth0",
+		.ifindex = 7,
+		.running = true,
+		.naddrs = 1,
+		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) },
+		.mtu = 1500,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(side + 1) } } },
 	};
 
@@ -106,16 +114,19 @@ static struct qp *make_qp(struct sim *s, int side, struct cq *cq, struct srq *sr
 		.send_cq = (struct ibv_cq *)&cq->ex,
 		.recv_cq = (struct ibv_cq *)&cq->ex,
 		.srq = srq ? &srq->ibv : NULL,
-		.cap = { .max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 8,
-			 .max_recv_sge = 8, .max_inline_data = 256 },
+		.cap = { .max_send_wr = 256,
+			 .max_recv_wr = 256,
+			 .max_send_sge = 8,
+			 .max_recv_sge = 8,
+			 .max_inline_data = 256 },
 		.qp_type = IBV_QPT_RC,
-		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = &n->pd->ibv,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = &n->pd->ibv,
 	};
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 	struct qp *qp;
 
@@ -175,8 +186,10 @@ static struct iw_offer offer_of(const struct sim_conf *c, int side)
 	uint16_t dflt = c->zero_depth ? 0 : 16;
 
 	return (struct iw_offer){
-		.revision = c->revision ? c->revision : 2, .crc = c->crc,
-		.markers = c->markers[side], .rtr = side ? 0 : c->rtr,
+		.revision = c->revision ? c->revision : 2,
+		.crc = c->crc,
+		.markers = c->markers[side],
+		.rtr = side ? 0 : c->rtr,
 		.ird = c->ird[side] ? c->ird[side] : dflt,
 		.ord = c->ord[side] ? c->ord[side] : dflt,
 	};
@@ -247,10 +260,15 @@ struct stream *sim_connect_raw(struct sim *s, struct sim_pair *p,
 			       const struct sim_conf *c, bool b_initiator)
 {
 	struct iw_params prm = {
-		.initiator = b_initiator, .revision = 2, .crc = c->crc,
-		.markers_in = c->markers[1], .markers_out = c->markers[0],
-		.rtr = (enum mpa_rtr)c->rtr, .ird = c->ird[1] ? c->ird[1] : 16,
-		.ord = c->ord[1] ? c->ord[1] : 16, .mss = 1448,
+		.initiator = b_initiator,
+		.revision = 2,
+		.crc = c->crc,
+		.markers_in = c->markers[1],
+		.markers_out = c->markers[0],
+		.rtr = (enum mpa_rtr)c->rtr,
+		.ird = c->ird[1] ? c->ird[1] : 16,
+		.ord = c->ord[1] ? c->ord[1] : 16,
+		.mss = 1448,
 	};
 
 	MUST(stream_loop_pair(&p->stream[0], &p->stream[1], &c->stream) == 0);
@@ -307,8 +325,7 @@ static bool pump_in(struct sim_conn *c, uint64_t now)
 			iwarp_received(c->qp, (size_t)got, now);
 		} else {
 			c->ended = true;
-			iwarp_hangup(c->qp, got == -ESHUTDOWN ? c->lost : (int)got,
-				     now);
+			iwarp_hangup(c->qp, got == -ESHUTDOWN ? c->lost : (int)got, now);
 		}
 	}
 	return moved;
@@ -371,8 +388,8 @@ static bool instant(struct sim *s, uint64_t *next)
 		moved |= due != NULL;
 		for (int j = 0; j < SIM_PAIRS; j++)
 			if (n->conn[j].qp)
-				moved |= turn(n, &n->conn[j],
-					      is_due(due, n->conn[j].qp), s->now, next);
+				moved |= turn(n, &n->conn[j], is_due(due, n->conn[j].qp),
+					      s->now, next);
 		turn_give(&n->core.turn);
 	}
 	return moved;

@@ -18,17 +18,18 @@
 
 enum { SIM_PAIRS = 8 };
 
-#define MS 1000000ull
+#define MS  1000000ull
 #define SEC 1000000000ull
 
 struct sim;
 
-struct sim_conn {			/* what nic/conn.c keeps */
+/* what nic/conn.c keeps */
+struct sim_conn {
 	struct qp *qp;
 	struct stream *stream;
 	bool blocked, ended;
 	int lost;
-	uint64_t timer;			/* what run() last said */
+	uint64_t timer; /* what run() last said */
 };
 
 struct sim_node {
@@ -40,29 +41,34 @@ struct sim_node {
 	struct context ctx;
 	struct pd *pd;
 	struct sim_conn conn[SIM_PAIRS];
-	unsigned ready, ended[3];	/* what users were told */
+	unsigned ready, ended[3]; /* what users were told */
 };
 
 struct sim {
 	struct sim_node node[2];
 	uint64_t now;
-	uint64_t sent[2];		/* bytes, by side */
+	uint64_t sent[2]; /* bytes, by side */
 };
 
-struct sim_conf {			/* 0: the default in brackets */
+/* 0: the default in brackets */
+struct sim_conf {
 	struct stream_loop_conf stream;
-	bool crc, markers[2];		/* what each side wants to receive */
-	unsigned rtr;			/* the initiator's offer; 0: none */
-	uint8_t revision;		/* [2] */
-	uint16_t ird[2], ord[2];	/* [16] */
-	bool zero_depth;		/* 0 means 0 there */
+	bool crc, markers[2];	 /* what each side wants to receive */
+	unsigned rtr;		 /* the initiator's offer; 0: none */
+	uint8_t revision;	 /* [2] */
+	uint16_t ird[2], ord[2]; /* [16] */
+	bool zero_depth;	 /* 0 means 0 there */
 };
 
 struct sim *sim_open(void);
 void sim_close(struct sim *s);
 
 /* QPs in INIT with a CQ each; A is the initiator. */
-struct sim_pair { struct qp *qp[2]; struct cq *cq[2]; struct stream *stream[2]; };
+struct sim_pair {
+	struct qp *qp[2];
+	struct cq *cq[2];
+	struct stream *stream[2];
+};
 struct sim_pair sim_pair(struct sim *s, struct srq *srq_of_b);
 /* MPA over a pair of streams, then both in RTS. */
 void sim_connect(struct sim *s, struct sim_pair *p, const struct sim_conf *conf);
@@ -76,7 +82,7 @@ struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access);
 /* Until nothing happens any more, at most ns. */
 void sim_run(struct sim *s, uint64_t ns);
 bool sim_wait(struct sim *s, struct cq *cq, uint64_t ns, struct ibv_wc *wc);
-int sim_event(struct sim *s, int side);	/* the next, or -1 */
+int sim_event(struct sim *s, int side); /* the next, or -1 */
 void sim_modify(struct sim *s, struct qp *qp, enum ibv_qp_state to);
 
 #endif

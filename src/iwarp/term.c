@@ -14,14 +14,14 @@ void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		return;
 	if (d && d->tagged)
 		log_info("QP 0x%06x: terminated: %s (STag 0x%08x, TO 0x%llx, ULPDU of "
-			 "%zu bytes, opcode %u)", q->qp->qpn,
-			 rdmap_error_str((uint16_t)error), d->stag,
+			 "%zu bytes, opcode %u)",
+			 q->qp->qpn, rdmap_error_str((uint16_t)error), d->stag,
 			 (unsigned long long)d->to, ulpdu, rdmap_opcode(d->ulp));
 	else if (d)
 		log_info("QP 0x%06x: terminated: %s (queue %u, MSN %u, MO %u, ULPDU "
-			 "of %zu bytes, opcode %u)", q->qp->qpn,
-			 rdmap_error_str((uint16_t)error), d->qn, d->msn, d->mo, ulpdu,
-			 rdmap_opcode(d->ulp));
+			 "of %zu bytes, opcode %u)",
+			 q->qp->qpn, rdmap_error_str((uint16_t)error), d->qn, d->msn,
+			 d->mo, ulpdu, rdmap_opcode(d->ulp));
 	else
 		log_info("QP 0x%06x: terminated: %s", q->qp->qpn,
 			 rdmap_error_str((uint16_t)error));
@@ -44,9 +44,14 @@ enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
 {
 	const struct iw_term *t = &q->term;
 	struct rdmap_term w = {
-		.error = t->error, .has_len = t->has_ddp, .has_ddp = t->has_ddp,
-		.has_rdmap = t->has_rdmap, .segment_len = t->segment_len,
-		.ddp = t->ddp, .ddp_len = t->ddp_len, .rdmap = t->rdmap,
+		.error = t->error,
+		.has_len = t->has_ddp,
+		.has_ddp = t->has_ddp,
+		.has_rdmap = t->has_rdmap,
+		.segment_len = t->segment_len,
+		.ddp = t->ddp,
+		.ddp_len = t->ddp_len,
+		.rdmap = t->rdmap,
 	};
 
 	s->ddp.last = true;
@@ -61,9 +66,11 @@ enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
 enum rdmap_error iw_term_of(enum mr_why why, bool tagged)
 {
 	switch (why) {
-	case MR_NO_KEY: case MR_INVALID:
+	case MR_NO_KEY:
+	case MR_INVALID:
 		return tagged ? TERM_DDP_STAG : TERM_RDMAP_STAG;
-	case MR_PD: case MR_QP:
+	case MR_PD:
+	case MR_QP:
 		return tagged ? TERM_DDP_STREAM : TERM_RDMAP_STREAM;
 	case MR_RANGE:
 		return tagged ? TERM_DDP_BOUNDS : TERM_RDMAP_BOUNDS;

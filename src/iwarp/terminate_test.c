@@ -6,8 +6,12 @@
 static struct ddp write_to(const struct fix *f, size_t at)
 {
 	return (struct ddp){
-		.tagged = true, .last = true, .version = 1, .ulp = 0x40,
-		.stag = f->mr[1]->mkey.key, .to = f->mr[1]->mkey.base + at,
+		.tagged = true,
+		.last = true,
+		.version = 1,
+		.ulp = 0x40,
+		.stag = f->mr[1]->mkey.key,
+		.to = f->mr[1]->mkey.base + at,
 	};
 }
 
@@ -39,7 +43,7 @@ static void versions(void **state)
 	d = (struct ddp){ .tagged = true, .version = 3, .ulp = 0x40 };
 	one(TERM_DDP_TAGGED_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
 	d = raw_untagged(RDMAP_SEND, 0, 1, 0);
-	d.ulp = 0x03;				/* RDMAC */
+	d.ulp = 0x03; /* RDMAC */
 	one(TERM_RDMAP_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
 	d.ulp = 0x83;
 	one(TERM_RDMAP_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
@@ -72,7 +76,9 @@ static void opcodes_out_of_place(void **state)
 	(void)state;
 	for (uint8_t op = 0; op < 16; op++) {
 		const struct rdmap_op *o = rdmap_op(op);
-		struct ddp d = { .tagged = true, .last = true, .version = 1,
+		struct ddp d = { .tagged = true,
+				 .last = true,
+				 .version = 1,
 				 .ulp = (uint8_t)(0x40 | op) };
 
 		if (!o || !o->tagged)
@@ -80,11 +86,11 @@ static void opcodes_out_of_place(void **state)
 		for (uint32_t qn = 0; qn < 4; qn++) {
 			d = raw_untagged(op, qn, 1, 0);
 			if (!o || o->tagged || o->queue != qn)
-				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d,
-				    body, o && o->body ? o->body : 8);
-			else if (o->body)	/* not as long as it must be */
-				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d,
-				    body, o->body - 1u);
+				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d, body,
+				    o && o->body ? o->body : 8);
+			else if (o->body) /* not as long as it must be */
+				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d, body,
+				    o->body - 1u);
 		}
 	}
 }
@@ -134,7 +140,7 @@ static void receives(void **state)
 	{
 		struct ibv_sge sge = { 16, 100, 0x77 };
 		struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 },
-			*bad;
+				   *bad;
 
 		assert_int_equal(qp_post_recv(f->p.qp[1], &wr, &bad), 0);
 	}
@@ -145,7 +151,7 @@ static void receives(void **state)
 
 	f = fix_raw(NULL, false);
 	d = raw_untagged(RDMAP_SEND_INV, 0, 1, 0);
-	d.ulp_word = f->mr[1]->mkey.key;	/* a region is no window */
+	d.ulp_word = f->mr[1]->mkey.key; /* a region is no window */
 	fix_recv(f, 8, 0, 100);
 	raw_segment(f, &d, "x", 1);
 	raw_refused(f, TERM_RDMAP_NO_INVALIDATE, &d, -1);
@@ -158,8 +164,13 @@ static void receives(void **state)
 
 static void bad_answers(void **state)
 {
-	static const struct { uint8_t op; uint32_t stag, len; uint64_t to; bool last;
-			      enum rdmap_error error; } v[] = {
+	static const struct {
+		uint8_t op;
+		uint32_t stag, len;
+		uint64_t to;
+		bool last;
+		enum rdmap_error error;
+	} v[] = {
 		{ 2, 1, 8, 0, true, TERM_DDP_STAG },
 		{ 2, 0, 8, 1, true, TERM_DDP_BOUNDS },
 		{ 2, 0, 9, 0, true, TERM_DDP_BOUNDS },
@@ -172,9 +183,13 @@ static void bad_answers(void **state)
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct fix *f = fix_raw(NULL, true);
 		struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
-		struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
-					  .sg_list = &sge, .num_sge = 1 };
-		struct ddp d = { .tagged = true, .last = v[i].last, .version = 1,
+		struct ibv_send_wr wr = { .wr_id = 1,
+					  .opcode = IBV_WR_RDMA_READ,
+					  .sg_list = &sge,
+					  .num_sge = 1 };
+		struct ddp d = { .tagged = true,
+				 .last = v[i].last,
+				 .version = 1,
 				 .ulp = (uint8_t)(0x40 | v[i].op) };
 		uint8_t body[12] = { 0 };
 		struct raw_got g;
@@ -292,8 +307,9 @@ static void told(enum rdmap_error error, bool about_read, enum ibv_wc_status sta
 {
 	struct fix *f = fix_raw(NULL, true);
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1 };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1
+	};
 	struct ddp d = raw_untagged(RDMAP_TERMINATE, 2, 1, 0);
 	uint8_t body[RDMAP_TERM_MAX], hdr[DDP_HDR_MAX];
 	struct ddp about = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
@@ -328,10 +344,8 @@ static void what_terminates_become(void **state)
 	told(TERM_RDMAP_LOCAL, true, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, -1);
 	told(TERM_DDP_NO_BUFFER, true, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, -1);
 	told(TERM_RDMAP_OPCODE, true, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, -1);
-	told(TERM_MPA_CRC, false, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED,
-	     IBV_EVENT_QP_FATAL);
-	told(TERM_DDP_STAG, false, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED,
-	     IBV_EVENT_QP_FATAL);
+	told(TERM_MPA_CRC, false, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, IBV_EVENT_QP_FATAL);
+	told(TERM_DDP_STAG, false, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, IBV_EVENT_QP_FATAL);
 }
 
 /* It names one by its MSN: those before it were not refused. */
@@ -339,13 +353,15 @@ static void the_second_read_is_refused(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, 8);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ, .sg_list = &sge,
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge,
 				  .num_sge = 1 };
 	struct ddp d = raw_untagged(RDMAP_TERMINATE, 2, 1, 0);
 	struct ddp about = raw_untagged(RDMAP_READ_REQUEST, 1, 2, 0);
 	uint8_t body[RDMAP_TERM_MAX], hdr[DDP_HDR_MAX];
-	struct rdmap_term t = { .error = TERM_RDMAP_BOUNDS, .has_len = true,
-				.has_ddp = true, .ddp = hdr };
+	struct rdmap_term t = {
+		.error = TERM_RDMAP_BOUNDS, .has_len = true, .has_ddp = true, .ddp = hdr
+	};
 
 	(void)state;
 	t.ddp_len = ddp_build(hdr, &about);
@@ -365,8 +381,10 @@ static void a_good_read_and_a_bad_one(void **state)
 	struct sim_conf c = { .stream = { .latency = 1000 } };
 	struct fix *f = fix_open(&c);
 	struct ibv_sge sge = fix_sge(f->mr[0], 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_RDMA_READ,
-				  .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .wr.rdma = { f->mr[1]->mkey.base, 0x99999 } };
 
 	(void)state;
@@ -385,7 +403,8 @@ static void answers_that_are_not_taken(void **state)
 	struct sim_conf c = { .stream = { .depth = 3000 } };
 	struct fix *f = fix_raw(&c, false);
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
-	struct rdmap_read r = { .len = 100000, .src_stag = f->mr[1]->mkey.key,
+	struct rdmap_read r = { .len = 100000,
+				.src_stag = f->mr[1]->mkey.key,
 				.src_to = f->mr[1]->mkey.base };
 	uint8_t body[RDMAP_READ_LEN];
 	struct raw_got g;
@@ -420,7 +439,10 @@ static void a_terminate_cut_short(void **state)
 /* Between two of ours: what each side sees. */
 static void both_sides(void **state)
 {
-	static const struct { enum ibv_wr_opcode op; enum ibv_wc_status status; } v[] = {
+	static const struct {
+		enum ibv_wr_opcode op;
+		enum ibv_wc_status status;
+	} v[] = {
 		{ IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_ACCESS_ERR },
 		{ IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS },
@@ -430,8 +452,11 @@ static void both_sides(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		struct fix *f = fix_open(NULL);
 		struct ibv_sge sge = fix_sge(f->mr[0], 0, 8);
-		struct ibv_send_wr wr = { .wr_id = 1, .opcode = v[i].op,
-			.sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr wr = { .wr_id = 1,
+					  .opcode = v[i].op,
+					  .sg_list = &sge,
+					  .num_sge = 1,
+					  .send_flags = IBV_SEND_SIGNALED };
 
 		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
 		wr.wr.rdma.rkey = f->mr[1]->mkey.key ^ 1;
@@ -443,7 +468,8 @@ static void both_sides(void **state)
 		fix_wc(f, 0, 1, v[i].status);
 		sim_run(f->s, 3 * SEC);
 		assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
-		assert_int_equal(sim_event(f->s, 0), v[i].status ? -1 : IBV_EVENT_QP_FATAL);
+		assert_int_equal(sim_event(f->s, 0),
+				 v[i].status ? -1 : IBV_EVENT_QP_FATAL);
 		assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_ACCESS_ERR);
 		assert_null(f->s->node[0].conn[0].qp);
 		assert_null(f->s->node[1].conn[0].qp);

@@ -14,8 +14,9 @@ void iw_nudge(struct iw_qp *q, uint64_t now)
 {
 	static const uint64_t after[NUDGES] = { 10000000, 100000000, 1000000000 };
 
-	q->nudge_at = q->p.initiator && q->first && q->nudges < NUDGES ?
-		      now + after[q->nudges] : NEVER;
+	q->nudge_at = q->p.initiator && q->first && q->nudges < NUDGES
+			      ? now + after[q->nudges]
+			      : NEVER;
 }
 
 static enum step nudge(struct iw_cursor *c, struct seg *s)
@@ -95,8 +96,8 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 		return;
 	if (is_answer(c, &q->c)) {
 		q->owed.tail = q->c.owed;
-		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL,
-			     IBV_EVENT_QP_ACCESS_ERR, now);
+		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_ACCESS_ERR,
+			     now);
 	} else {
 		iw_req_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
 	}
@@ -109,12 +110,13 @@ static void plan(struct iw_qp *q, uint64_t now)
 	uint32_t bytes = 0;
 	struct seg s;
 
-	work.resolved = false;			/* the rest is large */
+	work.resolved = false; /* the rest is large */
 	while (bytes < q->budget) {
 		switch (next_segment(q, &c, &s, &work, now)) {
 		case STEP_AGAIN:
 			continue;
-		case STEP_WAIT: case STEP_STOP:
+		case STEP_WAIT:
+		case STEP_STOP:
 			return;
 		case STEP_SEG:
 			break;
@@ -126,7 +128,7 @@ static void plan(struct iw_qp *q, uint64_t now)
 		case -EFAULT:
 			fault(q, &c, now);
 			return;
-		default:			/* no room: as far as it goes */
+		default: /* no room: as far as it goes */
 			return;
 		}
 	}
@@ -137,8 +139,8 @@ static void plan_tail(struct iw_qp *q)
 {
 	struct iwarp *iw = q->iw;
 
-	iw->piece[iw->pieces++] = (struct iovec){
-		q->tail + q->tail_at, q->tail_end - q->tail_at };
+	iw->piece[iw->pieces++] =
+		(struct iovec){ q->tail + q->tail_at, q->tail_end - q->tail_at };
 }
 
 static bool sends(const struct iw_qp *q)
@@ -173,7 +175,11 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 /* --- what was taken --------------------------------------------------------------- */
 
 /* Copy [off, off + n) of the pieces to `to`. */
-struct gather { const struct iovec *iov; size_t off, n; uint8_t *to; };
+struct gather {
+	const struct iovec *iov;
+	size_t off, n;
+	uint8_t *to;
+};
 
 static void do_gather(void *arg)
 {
@@ -214,8 +220,7 @@ static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
 /* Half an FPDU is out and the rest cannot be read: the stream is of no use. */
 static void broken(struct iw_qp *q, bool answer, uint64_t now)
 {
-	log_info("QP 0x%06x: memory went away while it was being sent",
-		 q->qp->qpn);
+	log_info("QP 0x%06x: memory went away while it was being sent", q->qp->qpn);
 	q->held_until = 0;
 	if (!answer) {
 		iw_req_flush(q, q->c.cur, now);

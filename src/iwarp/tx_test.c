@@ -9,7 +9,9 @@ static void ask(struct fix *f, uint32_t msn, size_t off, uint32_t len)
 {
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, msn, 0);
 	struct rdmap_read r = {
-		.sink_stag = 7, .len = len, .src_stag = f->mr[1]->mkey.key,
+		.sink_stag = 7,
+		.len = len,
+		.src_stag = f->mr[1]->mkey.key,
 		.src_to = f->mr[1]->mkey.base + off,
 	};
 	uint8_t body[RDMAP_READ_LEN];
@@ -23,8 +25,12 @@ static void post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id, uint3
 {
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, len);
 	struct ibv_send_wr wr = {
-		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
-		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { 0x1000, 99 },
+		.wr_id = wr_id,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { 0x1000, 99 },
 	};
 
 	fix_send(f, 1, &wr);
@@ -66,14 +72,14 @@ static void messages_in_one_piece(void **state)
 		post(f, op[i], 1, 20000);
 		sim_run(f->s, MS);
 		ask(f, 1, 0, 4000);
-		assert_int_equal(message(f), op[i] == IBV_WR_SEND ? RDMAP_SEND :
-							     RDMAP_WRITE);
+		assert_int_equal(message(f),
+				 op[i] == IBV_WR_SEND ? RDMAP_SEND : RDMAP_WRITE);
 		if (op[i] == IBV_WR_RDMA_WRITE_WITH_IMM)
 			assert_int_equal(message(f), RDMAP_IMMEDIATE);
-		post(f, op[i], 2, 8);		/* nor within an answer */
+		post(f, op[i], 2, 8); /* nor within an answer */
 		assert_int_equal(message(f), RDMAP_READ_RESPONSE);
-		assert_int_equal(message(f), op[i] == IBV_WR_SEND ? RDMAP_SEND :
-							     RDMAP_WRITE);
+		assert_int_equal(message(f),
+				 op[i] == IBV_WR_SEND ? RDMAP_SEND : RDMAP_WRITE);
 		fix_close(f);
 	}
 }
@@ -175,8 +181,8 @@ static void nothing_after_fin(void **state)
 		assert_int_equal(f->s->sent[1], sent);
 		f->raw->ops->fin(f->raw);
 		sim_run(f->s, SEC);
-		assert_int_equal(f->s->node[1].ended[i == 2 ? IW_END_ERROR :
-						     IW_END_US], 1);
+		assert_int_equal(f->s->node[1].ended[i == 2 ? IW_END_ERROR : IW_END_US],
+				 1);
 		fix_close(f);
 	}
 }
@@ -200,7 +206,7 @@ static void closing_while_the_peer_reads(void **state)
 		ask(f, msn++, 0, READ_LEN);
 	}
 	assert_true(at_end(f));
-	assert_true(reads >= 8);		/* none that came before is cut off */
+	assert_true(reads >= 8); /* none that came before is cut off */
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	f->raw->ops->fin(f->raw);
 	sim_run(f->s, SEC);

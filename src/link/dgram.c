@@ -32,19 +32,16 @@ static bool same_addr(const struct net_addr *a, const struct net_addr *b)
 }
 
 /* May d be cut by the kernel from the buffer in which prev is the last? */
-static bool joins(const struct batch *b, const struct dgram *prev,
-		  const struct dgram *d)
+static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
 {
 	const struct dgram *first = prev - prev->seg;
 
-	return prev->seg + 1u < b->run_max &&
-	       b->run_bytes + d->len <= RUN_BYTES_MAX &&
+	return prev->seg + 1u < b->run_max && b->run_bytes + d->len <= RUN_BYTES_MAX &&
 	       prev->len == first->len && d->len <= first->len &&
-	       same_addr(&prev->from, &d->from) &&
-	       same_addr(&prev->to, &d->to) &&
+	       same_addr(&prev->from, &d->from) && same_addr(&prev->to, &d->to) &&
 	       prev->to_slot == d->to_slot && prev->here == d->here &&
-	       prev->ifindex == d->ifindex &&
-	       prev->tclass == d->tclass && prev->ttl == d->ttl;
+	       prev->ifindex == d->ifindex && prev->tclass == d->tclass &&
+	       prev->ttl == d->ttl;
 }
 
 void batch_commit(struct batch *b, struct dgram *d)

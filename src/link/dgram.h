@@ -10,48 +10,51 @@
 
 #include "sys/addr.h"
 
-struct net_addr { uint8_t ip[16], mac[6]; uint16_t port; };	/* IPv4: mapped */
+struct net_addr {
+	uint8_t ip[16], mac[6];
+	uint16_t port;
+}; /* IPv4: mapped */
 
 struct dgram {
 	struct net_addr from, to;
-	uint32_t ifindex;	/* came in by / has to leave by; 0: any */
-	uint8_t tclass, ttl;	/* ECN is in tclass */
-	int32_t ip_id;		/* IPv4 identification.  Out: what the link will
+	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
+	uint8_t tclass, ttl; /* ECN is in tclass */
+	int32_t ip_id;	     /* IPv4 identification.  Out: what the link will
 				 * put.  In: the best guess; -1: none */
-	bool ip_id_exact;	/* in: ip_id was read from the packet */
-	bool handed;		/* in: by way of another process of the host */
-	bool damaged;		/* in: its ICRC is wrong */
-	uint16_t seg;		/* place in its run of equal-sized ones */
-	uint16_t to_slot;	/* out: slot of the destination QPN, not mixed in
+	bool ip_id_exact;    /* in: ip_id was read from the packet */
+	bool handed;	     /* in: by way of another process of the host */
+	bool damaged;	     /* in: its ICRC is wrong */
+	uint16_t seg;	     /* place in its run of equal-sized ones */
+	uint16_t to_slot;    /* out: slot of the destination QPN, not mixed in
 				 * a run: GRO would show only the first's */
-	bool here;		/* out: to an address of this host, and its slot
+	bool here;	     /* out: to an address of this host, and its slot
 				 * may take it by a pipe */
-	uint32_t len;		/* bytes in iov.  Out: BTH to the link's trailer, which
+	uint32_t len;	     /* bytes in iov.  Out: BTH to the link's trailer, which
 				 * is TRAILER_LEN bytes.  In: BTH to pad */
 	unsigned iovcnt;
-	struct iovec *iov;	/* payload in place */
-	struct iovec one;	/* in: what iov points to */
+	struct iovec *iov; /* payload in place */
+	struct iovec one;  /* in: what iov points to */
 };
 
 /* Datagrams going out, with the room for all that they point to.  Valid for
  * one turn: payload stands in registered memory. */
 enum {
-	BATCH_MAX = 128,	/* datagrams */
-	BATCH_IOV = 512,	/* a datagram of n SGEs takes n + 2 */
-	BATCH_HDR = 96,		/* headers, pad and ICRC of one datagram */
-	BATCH_BOUNCE = 256 << 10,	/* copies: payload that must not change */
-	DGRAM_IOV_MAX = 34,	/* headers, 32 SGEs, trailer */
-	TRAILER_LEN = 4,	/* RoCE v2: the ICRC */
+	BATCH_MAX = 128,	  /* datagrams */
+	BATCH_IOV = 512,	  /* a datagram of n SGEs takes n + 2 */
+	BATCH_HDR = 96,		  /* headers, pad and ICRC of one datagram */
+	BATCH_BOUNCE = 256 << 10, /* copies: payload that must not change */
+	DGRAM_IOV_MAX = 34,	  /* headers, 32 SGEs, trailer */
+	TRAILER_LEN = 4,	  /* RoCE v2: the ICRC */
 };
 
 struct link;
 
 struct batch {
-	struct link *link;	/* it goes by this one */
+	struct link *link; /* it goes by this one */
 	unsigned n, iov_used;
 	size_t bounce_used;
-	unsigned run_max;	/* datagrams in a run; 1: link has no GSO */
-	uint32_t run_bytes;	/* so far in the run of v[n - 1] */
+	unsigned run_max;   /* datagrams in a run; 1: link has no GSO */
+	uint32_t run_bytes; /* so far in the run of v[n - 1] */
 	struct dgram v[BATCH_MAX];
 	struct iovec iov[BATCH_IOV];
 	uint8_t hdr[BATCH_MAX][BATCH_HDR];

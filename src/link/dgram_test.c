@@ -57,9 +57,9 @@ static void t_run(void **state)
 	}
 	assert_int_equal(b.n, 5);
 	assert_int_equal(b.iov_used, 10);
-	assert_int_equal(put(v4, 40)->seg, 5);		/* shorter ends it */
+	assert_int_equal(put(v4, 40)->seg, 5); /* shorter ends it */
 	assert_int_equal(put(v4, 40)->seg, 0);
-	assert_int_equal(put(v4, 41)->seg, 0);		/* longer than the first */
+	assert_int_equal(put(v4, 41)->seg, 0); /* longer than the first */
 	assert_int_equal(put(v4, 41)->seg, 1);
 }
 
@@ -109,14 +109,30 @@ static void t_what_splits(void **state)
 		put(v4, 100);
 		d = add(v4, 100);
 		switch (what) {
-		case 0: d->to.ip[15]++; break;
-		case 1: d->from.ip[15]++; break;
-		case 2: d->to.port++; break;
-		case 3: d->from.port++; break;
-		case 4: d->ifindex++; break;
-		case 5: d->tclass++; break;
-		case 6: d->ttl++; break;
-		case 7: d->to_slot++; break;
+		case 0:
+			d->to.ip[15]++;
+			break;
+		case 1:
+			d->from.ip[15]++;
+			break;
+		case 2:
+			d->to.port++;
+			break;
+		case 3:
+			d->from.port++;
+			break;
+		case 4:
+			d->ifindex++;
+			break;
+		case 5:
+			d->tclass++;
+			break;
+		case 6:
+			d->ttl++;
+			break;
+		case 7:
+			d->to_slot++;
+			break;
 		}
 		batch_commit(&b, d);
 		assert_int_equal(d->seg, what == 8);
@@ -148,12 +164,9 @@ static void t_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_run),
-		cmocka_unit_test(t_v6_has_no_id),
-		cmocka_unit_test(t_run_max),
-		cmocka_unit_test(t_run_bytes),
-		cmocka_unit_test(t_what_splits),
-		cmocka_unit_test(t_room),
+		cmocka_unit_test(t_run),	 cmocka_unit_test(t_v6_has_no_id),
+		cmocka_unit_test(t_run_max),	 cmocka_unit_test(t_run_bytes),
+		cmocka_unit_test(t_what_splits), cmocka_unit_test(t_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

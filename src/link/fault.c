@@ -12,23 +12,27 @@
 #include "sys/rand.h"
 
 enum {
-	WAITING_MAX = 4096,		/* each way; more are not held back */
-	PASS_MAX = 4,			/* datagrams that overtake a reordered one */
+	WAITING_MAX = 4096, /* each way; more are not held back */
+	PASS_MAX = 4,	    /* datagrams that overtake a reordered one */
 	REORDER_NS = 1000000,
-	RETRY_NS = 50000,		/* the inner link was full */
-	ROUNDS = 16,			/* of a recv in which all are dropped */
+	RETRY_NS = 50000, /* the inner link was full */
+	ROUNDS = 16,	  /* of a recv in which all are dropped */
 };
 
 enum fate {
-	DROP = 1, DUP = 2, REORDER = 4, DELAY = 8, CORRUPT = 16,
+	DROP = 1,
+	DUP = 2,
+	REORDER = 4,
+	DELAY = 8,
+	CORRUPT = 16,
 };
 
 struct way {
 	struct fault_rules rules;
 	struct prng rng;
-	struct list delayed;		/* by due, earliest first */
-	struct list passed;		/* in order; out when after is 0, or due */
-	unsigned waiting;		/* in both */
+	struct list delayed; /* by due, earliest first */
+	struct list passed;  /* in order; out when after is 0, or due */
+	unsigned waiting;    /* in both */
 	struct fault_stats stats;
 };
 
@@ -36,7 +40,7 @@ struct fault {
 	struct link link;
 	struct link *inner;
 	struct way way[FAULT_DIRS];
-	struct list lent;		/* received copies, until the next recv */
+	struct list lent; /* received copies, until the next recv */
 	void (*describe)(const struct dgram *d, char *buf, size_t size);
 };
 
@@ -47,8 +51,7 @@ static struct fault *fault_of(const struct link *link)
 
 static struct parcel *first(const struct list *head)
 {
-	return list_empty(head) ? NULL :
-	       container_of(head->next, struct parcel, node);
+	return list_empty(head) ? NULL : container_of(head->next, struct parcel, node);
 }
 
 /* --- what happens to a datagram -------------------------------------------- */
@@ -156,7 +159,8 @@ static void wait_for_others(struct way *w, struct parcel *p, uint64_t now)
 /* A datagram went by: those it overtook have waited for one more. */
 static void went_by(struct way *w)
 {
-	list_for(n, &w->passed) {
+	list_for(n, &w->passed)
+	{
 		struct parcel *p = container_of(n, struct parcel, node);
 
 		if (p->after > 0)
@@ -171,7 +175,8 @@ static struct parcel *take_due(struct way *w, uint64_t now)
 
 	if (!p || p->due > now) {
 		p = NULL;
-		list_for(n, &w->passed) {
+		list_for(n, &w->passed)
+		{
 			struct parcel *q = container_of(n, struct parcel, node);
 
 			if (q->after == 0 || q->due <= now) {
@@ -192,7 +197,8 @@ static uint64_t way_deadline(const struct way *w)
 	const struct parcel *p = first(&w->delayed);
 	uint64_t due = p ? p->due : UINT64_MAX;
 
-	list_for(n, &w->passed) {
+	list_for(n, &w->passed)
+	{
 		const struct parcel *q = container_of(n, struct parcel, node);
 		uint64_t then = q->after == 0 ? 0 : q->due;
 
@@ -277,8 +283,7 @@ static int send_one(struct fault *f, const struct dgram *d, uint64_t now)
 	return 1;
 }
 
-static int fault_send(struct link *link, const struct dgram *v, unsigned n,
-		      uint64_t now)
+static int fault_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct fault *f = fault_of(link);
 	int rc = send_due(f, now);
@@ -289,7 +294,7 @@ static int fault_send(struct link *link, const struct dgram *v, unsigned n,
 		if (rc <= 0)
 			return i > 0 ? (int)i : rc;
 	}
-	rc = send_due(f, now);			/* second copies */
+	rc = send_due(f, now); /* second copies */
 	return n > 0 || rc >= 0 ? (int)n : rc;
 }
 
@@ -331,8 +336,7 @@ static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
 	return at;
 }
 
-static int fault_recv(struct link *link, struct dgram *v, unsigned n,
-		      uint64_t now)
+static int fault_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct fault *f = fault_of(link);
 	struct parcel *p;
@@ -386,12 +390,14 @@ static void fault_close(struct link *link)
 }
 
 static const struct link_ops fault_ops = {
-	.send = fault_send, .recv = fault_recv, .deadline = fault_deadline,
+	.send = fault_send,
+	.recv = fault_recv,
+	.deadline = fault_deadline,
 	.close = fault_close,
 };
 
-int fault_wrap(struct link **out, struct link *inner, const char *spec,
-	       char *err, size_t errlen)
+int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
+	       size_t errlen)
 {
 	struct fault_spec parsed;
 	struct fault *f;

@@ -31,8 +31,8 @@ struct fault_stats {
 /* Put faults around inner, which then is the new link's and is closed with
  * it; runs (GSO) are cut.  *out may be the variable that inner came from.
  * -EINVAL: spec is wrong, and err names the part; -ENOMEM: err says so. */
-int fault_wrap(struct link **out, struct link *inner, const char *spec,
-	       char *err, size_t errlen);
+int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
+	       size_t errlen);
 
 /* At level debug each fault is a line of the log, which has the datagram in
  * describe's words; without it, in its bytes' number. */

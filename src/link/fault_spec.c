@@ -43,8 +43,14 @@ static bool take_ppm(const char **s, uint32_t *out)
 
 static bool take_time(const char **s, uint64_t *ns)
 {
-	static const struct { const char *name; uint64_t ns; } unit[] = {
-		{ "ns", 1 }, { "us", 1000 }, { "ms", 1000000 }, { "s", 1000000000 },
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} unit[] = {
+		{ "ns", 1 },
+		{ "us", 1000 },
+		{ "ms", 1000000 },
+		{ "s", 1000000000 },
 	};
 
 	if (!take_u64(s, ns))
@@ -107,6 +113,7 @@ static bool take_corrupt(const char **s, struct fault_rules *r)
 	return take_ppm(s, &r->corrupt);
 }
 
+/* clang-format off */
 static const struct key {
 	const char *name;
 	bool (*take)(const char **s, struct fault_rules *r);
@@ -120,9 +127,10 @@ static const struct key {
 				   "and ns, us, ms or s, 1000s at most" },
 	{ "nth",     take_nth,     "a count from 1, 16 of them at most" },
 };
+/* clang-format on */
 
-__attribute__((format(printf, 3, 4)))
-static int complain(char *err, size_t errlen, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int complain(char *err, size_t errlen,
+							  const char *fmt, ...)
 {
 	va_list ap;
 
@@ -138,8 +146,8 @@ static bool key_is(const char *name, const char *item, size_t len)
 }
 
 /* item: "[tx:|rx:]key=value"; len of it up to the comma or the end. */
-static int parse_item(struct fault_spec *out, const char *item, size_t len,
-		      char *err, size_t errlen)
+static int parse_item(struct fault_spec *out, const char *item, size_t len, char *err,
+		      size_t errlen)
 {
 	const char *key = item, *end = item + len, *eq, *at;
 	bool tx = true, rx = true;
@@ -151,14 +159,15 @@ static int parse_item(struct fault_spec *out, const char *item, size_t len,
 	}
 	eq = memchr(key, '=', (size_t)(end - key));
 	if (!eq)
-		return complain(err, errlen, "'%.*s' is not KEY=VALUE",
-				(int)len, item);
+		return complain(err, errlen, "'%.*s' is not KEY=VALUE", (int)len, item);
 	at = eq + 1;
 	if (key_is("seed", key, (size_t)(eq - key))) {
 		if (key == item && take_u64(&at, &out->seed) && at == end)
 			return 0;
-		return complain(err, errlen, "'%.*s': seed wants a number, for "
-				"both directions", (int)len, item);
+		return complain(err, errlen,
+				"'%.*s': seed wants a number, for "
+				"both directions",
+				(int)len, item);
 	}
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		const struct key *k = &keys[i];
@@ -175,8 +184,8 @@ static int parse_item(struct fault_spec *out, const char *item, size_t len,
 		}
 		return 0;
 	}
-	return complain(err, errlen, "'%.*s': no fault is called %.*s", (int)len,
-			item, (int)(eq - key), key);
+	return complain(err, errlen, "'%.*s': no fault is called %.*s", (int)len, item,
+			(int)(eq - key), key);
 }
 
 int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errlen)

@@ -10,9 +10,9 @@ enum { FAULT_TX, FAULT_RX, FAULT_DIRS };
 enum { FAULT_NTH_MAX = 16 };
 
 struct fault_rules {
-	uint32_t drop, dup, reorder, delay, corrupt;	/* in a million */
+	uint32_t drop, dup, reorder, delay, corrupt; /* in a million */
 	uint64_t delay_ns;
-	uint64_t nth[FAULT_NTH_MAX];			/* from 1; 0: none */
+	uint64_t nth[FAULT_NTH_MAX]; /* from 1; 0: none */
 };
 
 struct fault_spec {

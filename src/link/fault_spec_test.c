@@ -14,9 +14,12 @@ static void every_key_is_understood(void **state)
 	char err[160] = "";
 
 	(void)state;
-	assert_int_equal(fault_parse(&s, "drop=0.01,dup=0.001,reorder=1,"
-		"delay=100us:0.1,corrupt=0.000001,nth=5,nth=7,seed=42",
-		err, sizeof(err)), 0);
+	assert_int_equal(
+		fault_parse(&s,
+			    "drop=0.01,dup=0.001,reorder=1,"
+			    "delay=100us:0.1,corrupt=0.000001,nth=5,nth=7,seed=42",
+			    err, sizeof(err)),
+		0);
 	for (int dir = 0; dir < FAULT_DIRS; dir++) {
 		const struct fault_rules *r = &s.rules[dir];
 
@@ -40,8 +43,9 @@ static void a_prefix_names_one_direction(void **state)
 	char err[160];
 
 	(void)state;
-	assert_int_equal(fault_parse(&s, "tx:drop=0.5,rx:delay=2ms,rx:nth=1,dup=1",
-				     err, sizeof(err)), 0);
+	assert_int_equal(fault_parse(&s, "tx:drop=0.5,rx:delay=2ms,rx:nth=1,dup=1", err,
+				     sizeof(err)),
+			 0);
 	assert_int_equal(s.rules[FAULT_TX].drop, 500000);
 	assert_int_equal(s.rules[FAULT_RX].drop, 0);
 	assert_int_equal(s.rules[FAULT_TX].delay, 0);
@@ -66,7 +70,9 @@ static void nothing_is_no_fault(void **state)
 
 static void what_is_wrong_is_named(void **state)
 {
-	static const struct { const char *spec, *names; } bad[] = {
+	static const struct {
+		const char *spec, *names;
+	} bad[] = {
 		{ "dropp=0.1", "dropp" },
 		{ "seed=1,dro=1", "no fault is called dro" },
 		{ "drop", "'drop' is not KEY=VALUE" },
@@ -90,7 +96,8 @@ static void what_is_wrong_is_named(void **state)
 		{ "up:drop=1", "up:drop" },
 		{ "tx:", "'tx:' is not KEY=VALUE" },
 		{ "nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,"
-		  "nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=2", "'nth=2'" },
+		  "nth=1,nth=1,nth=1,nth=1,nth=1,nth=1,nth=2",
+		  "'nth=2'" },
 	};
 	struct fault_spec s = { .seed = 99 };
 

@@ -18,7 +18,9 @@
 
 enum { N = 2000, MS = 1000000 };
 
-struct pair { struct link *faulty, *plain; };
+struct pair {
+	struct link *faulty, *plain;
+};
 
 static struct pair join(const char *spec, const struct loop_conf *conf)
 {
@@ -39,8 +41,14 @@ static void part(struct pair p)
 	p.plain->ops->close(p.plain);
 }
 
-static struct link *sender(struct pair p, bool rx) { return rx ? p.plain : p.faulty; }
-static struct link *receiver(struct pair p, bool rx) { return rx ? p.faulty : p.plain; }
+static struct link *sender(struct pair p, bool rx)
+{
+	return rx ? p.plain : p.faulty;
+}
+static struct link *receiver(struct pair p, bool rx)
+{
+	return rx ? p.faulty : p.plain;
+}
 
 /* Sends N datagrams, 1 us apart, and writes what arrives to got, in order;
  * goes on until nothing is due.  Returns how many arrived. */
@@ -250,8 +258,8 @@ static void the_nth_is_lost_and_no_other(void **state)
 
 	(void)state;
 	for (int rx = 0; rx < 2; rx++) {
-		struct pair p = join(rx ? "rx:nth=3,rx:nth=5" : "tx:nth=3,tx:nth=5",
-				     NULL);
+		struct pair p =
+			join(rx ? "rx:nth=3,rx:nth=5" : "tx:nth=3,tx:nth=5", NULL);
 		static const int64_t begin[] = { 0, 1, 3, 5, 6 };
 
 		assert_int_equal(carry(p, !rx, got, 2 * N), N);
@@ -334,7 +342,7 @@ static void a_late_one_waits_for_a_full_link(void **state)
 	uint64_t due;
 
 	(void)state;
-	assert_int_equal(test_send(p.faulty, 1, 0), 1);	/* its twin has no room */
+	assert_int_equal(test_send(p.faulty, 1, 0), 1); /* its twin has no room */
 	due = p.faulty->ops->deadline(p.faulty);
 	assert_true(due > 0 && due <= MS);
 	assert_int_equal(test_recv(p.plain, 1), 1);
@@ -430,7 +438,9 @@ static void logged(const char *spec, const char *level,
 
 static void each_is_a_line_of_the_log(void **state)
 {
-	static const struct { const char *spec, *want; } row[] = {
+	static const struct {
+		const char *spec, *want;
+	} row[] = {
 		{ "tx:nth=2", "fault: tx datagram 2 dropped: number 2\n" },
 		{ "rx:nth=3", "fault: rx datagram 3 dropped: number 13\n" },
 		{ "tx:dup=1", "fault: tx datagram 1 duplicated: number 1\n" },

@@ -27,33 +27,38 @@
 #include "link/ip_id.h"
 
 enum {
-	SOURCES = 256, WAYS = 4,
-	AHEAD = 192,			/* a gap: packets lost, or for others */
-	BEHIND = 64,			/* repeated, or several that count */
-	WINDOW = 4096,			/* reordering: 64 QPs of rdma_rxe */
-	OPEN = 256,			/* ... where the past is not known */
-	RUN = 64,			/* GSO: the place in a run */
-	GUESSES = 8,			/* right in a row: it counts no more */
+	SOURCES = 256,
+	WAYS = 4,
+	AHEAD = 192,   /* a gap: packets lost, or for others */
+	BEHIND = 64,   /* repeated, or several that count */
+	WINDOW = 4096, /* reordering: 64 QPs of rdma_rxe */
+	OPEN = 256,    /* ... where the past is not known */
+	RUN = 64,      /* GSO: the place in a run */
+	GUESSES = 8,   /* right in a row: it counts no more */
 };
 
-static const uint64_t PACKET_NS = 2000;		/* the fastest that it counts */
-static const uint64_t ODD_NS = 4000000000;	/* a refused one is forgotten */
+static const uint64_t PACKET_NS = 2000;	   /* the fastest that it counts */
+static const uint64_t ODD_NS = 4000000000; /* a refused one is forgotten */
 
-struct mark { bool known; uint16_t id; uint64_t at; };
+struct mark {
+	bool known;
+	uint16_t id;
+	uint64_t at;
+};
 
 struct source {
 	uint8_t from[16], to[16];
-	bool places;			/* its packets are numbered by place */
-	unsigned guesses;		/* right ones since the last that was solved */
-	struct mark last, odd;		/* the highest; refused: the next agrees,
+	bool places;		       /* its packets are numbered by place */
+	unsigned guesses;	       /* right ones since the last that was solved */
+	struct mark last, odd;	       /* the highest; refused: the next agrees,
 					 * or not */
-	uint64_t missing[WINDOW / 64];	/* of those before last, by id % WINDOW */
+	uint64_t missing[WINDOW / 64]; /* of those before last, by id % WINDOW */
 	uint64_t used;
 };
 
 struct ip_ids {
 	uint64_t clock;
-	struct source *latest;		/* the one found last */
+	struct source *latest; /* the one found last */
 	struct source v[SOURCES];
 };
 
@@ -69,8 +74,7 @@ void ip_ids_free(struct ip_ids *ids)
 
 static bool is_of(const struct source *s, const struct dgram *d)
 {
-	return memcmp(s->from, d->from.ip, 16) == 0 &&
-	       memcmp(s->to, d->to.ip, 16) == 0;
+	return memcmp(s->from, d->from.ip, 16) == 0 && memcmp(s->to, d->to.ip, 16) == 0;
 }
 
 static struct source *find(struct ip_ids *ids, const struct dgram *d)
@@ -103,8 +107,7 @@ static bool follows(const struct mark *m, uint16_t id, uint64_t now)
 {
 	uint64_t idle = now > m->at ? (now - m->at) / PACKET_NS : 0;
 
-	return (uint16_t)(id - m->id) <= AHEAD + idle ||
-	       (uint16_t)(m->id - id) <= BEHIND;
+	return (uint16_t)(id - m->id) <= AHEAD + idle || (uint16_t)(m->id - id) <= BEHIND;
 }
 
 static void set_missing(struct source *s, uint16_t id, bool missing)
@@ -125,7 +128,7 @@ static void advance(struct source *s, uint16_t id, uint64_t now)
 {
 	uint16_t n = (uint16_t)(id - s->last.id - 1);
 
-	if (!s->last.known || n >= AHEAD) {	/* nobody knows what was between */
+	if (!s->last.known || n >= AHEAD) { /* nobody knows what was between */
 		memset(s->missing, 0, sizeof(s->missing));
 		n = OPEN;
 	}
@@ -136,8 +139,8 @@ static void advance(struct source *s, uint16_t id, uint64_t now)
 
 static bool counts(struct source *s, uint16_t id, uint64_t now)
 {
-	if (!s->last.known || (!is_missing(s, id) &&
-			       (uint16_t)(s->last.id - id) > BEHIND))
+	if (!s->last.known ||
+	    (!is_missing(s, id) && (uint16_t)(s->last.id - id) > BEHIND))
 		advance(s, id, now);
 	set_missing(s, id, false);
 	s->odd.known = false;
@@ -155,13 +158,12 @@ void ip_id_guessed(struct ip_ids *ids, const struct dgram *d)
 	s->last.known = s->odd.known = false;
 }
 
-bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id,
-		  uint64_t now)
+bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id, uint64_t now)
 {
 	struct source *s = find(ids, d);
 
-	if (s->last.known ? follows(&s->last, id, now) || is_missing(s, id) :
-			    !s->places && id >= RUN)
+	if (s->last.known ? follows(&s->last, id, now) || is_missing(s, id)
+			  : !s->places && id >= RUN)
 		return counts(s, id, now);
 	if (id < RUN)
 		return true;

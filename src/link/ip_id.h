@@ -11,13 +11,12 @@
 
 struct ip_ids;
 
-struct ip_ids *ip_ids_new(void);			/* NULL: no memory */
+struct ip_ids *ip_ids_new(void); /* NULL: no memory */
 void ip_ids_free(struct ip_ids *ids);
 
 /* d had the identification that was guessed. */
 void ip_id_guessed(struct ip_ids *ids, const struct dgram *d);
 /* May d have id, which was solved for? */
-bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id,
-		  uint64_t now);
+bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id, uint64_t now);
 
 #endif

@@ -50,11 +50,11 @@ static void far_away_is_refused_once(void **state)
 	(void)state;
 	assert_true(ip_id_accept(ids, rxe, 1000, 0));
 	assert_true(ip_id_accept(ids, rxe, 1100, 0));
-	assert_true(ip_id_accept(ids, rxe, 1040, 0));	/* reordered */
+	assert_true(ip_id_accept(ids, rxe, 1040, 0)); /* reordered */
 	assert_false(ip_id_accept(ids, rxe, 1300, 0));
-	assert_false(ip_id_accept(ids, rxe, 30000, 0));	/* these two disagree */
+	assert_false(ip_id_accept(ids, rxe, 30000, 0)); /* these two disagree */
 	assert_false(ip_id_accept(ids, rxe, 50000, 0));
-	assert_true(ip_id_accept(ids, rxe, 50003, 0));	/* these agree */
+	assert_true(ip_id_accept(ids, rxe, 50003, 0)); /* these agree */
 	assert_true(ip_id_accept(ids, rxe, 50004, 0));
 	assert_false(ip_id_accept(ids, rxe, 1101, 0));
 	ip_ids_free(ids);
@@ -75,6 +75,7 @@ static void odd_ones_must_follow_each_other(void **state)
 
 /* What rdma_rxe of Linux 6.1 put on a wire from 8 QPs that sent at once, through
  * its fq_codel: the first number of each run, and how many there are. */
+/* clang-format off */
 static const struct { uint16_t first, n; } recorded[] = {
 	{ 0, 185 }, { 248, 2 }, { 313, 2 }, { 185, 1 }, { 250, 1 }, { 315, 1 },
 	{ 186, 2 }, { 251, 2 }, { 316, 2 }, { 188, 1 }, { 253, 1 }, { 318, 1 },
@@ -111,6 +112,7 @@ static const struct { uint16_t first, n; } recorded[] = {
 	{ 546, 1 }, { 611, 1 }, { 547, 2 }, { 612, 2 }, { 549, 1 }, { 614, 1 },
 	{ 550, 27 }, { 616, 138 }, { 755, 1 }, { 754, 1 }, { 756, 27 }, { 410, 1 },
 };
+/* clang-format on */
 
 static void queues_of_the_sender_overtake_each_other(void **state)
 {
@@ -121,8 +123,9 @@ static void queues_of_the_sender_overtake_each_other(void **state)
 
 		for (size_t i = 0; i < sizeof(recorded) / sizeof(*recorded); i++)
 			for (uint16_t k = 0; k < recorded[i].n; k++)
-				refused += !ip_id_accept(ids, rxe, (uint16_t)
-					(start + recorded[i].first + k), 0);
+				refused += !ip_id_accept(
+					ids, rxe,
+					(uint16_t)(start + recorded[i].first + k), 0);
 		assert_int_equal(refused, 0);
 		ip_ids_free(ids);
 	}
@@ -138,8 +141,9 @@ static void so_do_many_queues(void **state)
 	for (unsigned round = 0; round < 40; round++)
 		for (unsigned i = 0; i < EACH; i++)
 			for (unsigned q = 0; q < QPS; q++)
-				assert_true(ip_id_accept(ids, rxe, (uint16_t)
-					((round * QPS + q) * EACH + i), 0));
+				assert_true(ip_id_accept(
+					ids, rxe,
+					(uint16_t)((round * QPS + q) * EACH + i), 0));
 	ip_ids_free(ids);
 }
 
@@ -154,11 +158,11 @@ static void far_behind_only_what_is_missing(void **state)
 	for (; id < 2000; id++)
 		if (id != 1200)
 			assert_true(ip_id_accept(ids, rxe, id, 0));
-	assert_true(ip_id_accept(ids, rxe, 1950, 0));	/* the network repeats */
+	assert_true(ip_id_accept(ids, rxe, 1950, 0)); /* the network repeats */
 	assert_false(ip_id_accept(ids, rxe, 1201, 0));
 	assert_true(ip_id_accept(ids, rxe, 1200, 0));
 	assert_false(ip_id_accept(ids, rxe, 1200, 0));
-	assert_true(ip_id_accept(ids, rxe, 2001, 0));	/* without 2000 */
+	assert_true(ip_id_accept(ids, rxe, 2001, 0)); /* without 2000 */
 	for (id = 2002; id < 6500; id++)
 		assert_true(ip_id_accept(ids, rxe, id, 0));
 	assert_false(ip_id_accept(ids, rxe, 2000, 0));
@@ -186,11 +190,11 @@ static void who_numbers_places_does_not_count(void **state)
 	assert_true(ip_id_accept(ids, rxe, 5, 0));
 	assert_false(ip_id_accept(ids, rxe, 64, 0));
 	assert_false(ip_id_accept(ids, rxe, 30000, 0));
-	assert_false(ip_id_accept(ids, rxe, 30300, 5000 * MS));	/* long ago */
+	assert_false(ip_id_accept(ids, rxe, 30300, 5000 * MS)); /* long ago */
 	assert_true(ip_id_accept(ids, rxe, 30302, 5001 * MS));	/* so it does */
 	ip_id_guessed(ids, rxe);
 	assert_true(ip_id_accept(ids, rxe, 30303, 5001 * MS));
-	for (int i = 0; i < 8; i++)		/* now another sits there */
+	for (int i = 0; i < 8; i++) /* now another sits there */
 		ip_id_guessed(ids, rxe);
 	assert_false(ip_id_accept(ids, rxe, 30304, 5001 * MS));
 	ip_ids_free(ids);
@@ -238,8 +242,8 @@ static void sources_do_not_mix(void **state)
 
 			d.from.ip[15] = (uint8_t)(i / 2);
 			d.to.ip[15] = i % 2;
-			assert_true(ip_id_accept(ids, &d, (uint16_t)
-						 (1000 * (i + 1) + round), 0));
+			assert_true(ip_id_accept(ids, &d,
+						 (uint16_t)(1000 * (i + 1) + round), 0));
 		}
 	}
 	ip_ids_free(ids);

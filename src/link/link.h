@@ -22,8 +22,7 @@ struct link {
 			    uint64_t now);
 		/* Fill up to n datagrams, valid until the next recv.  Returns
 		 * how many; 0 when none waits; -errno when it is broken. */
-		int (*recv)(struct link *link, struct dgram *v, unsigned n,
-			    uint64_t now);
+		int (*recv)(struct link *link, struct dgram *v, unsigned n, uint64_t now);
 		/* d, which is built but for its trailer, gets that: before send,
 		 * and when ip_id and the addresses are final.  -EFAULT: a piece
 		 * is not mapped.  NULL: there is nothing to write. */
@@ -32,9 +31,9 @@ struct link {
 		 * says so (a delayed datagram); UINT64_MAX: never. */
 		uint64_t (*deadline)(struct link *link);
 		void (*close)(struct link *link);
-	} *ops;
-	unsigned run_max;		/* datagrams in one GSO run; 1: none */
-	size_t mtu;			/* longest datagram, BTH to ICRC */
+	} * ops;
+	unsigned run_max; /* datagrams in one GSO run; 1: none */
+	size_t mtu;	  /* longest datagram, BTH to ICRC */
 };
 
 #endif

@@ -6,7 +6,11 @@
 #include "link/link.h"
 
 /* One datagram of at most 64 bytes, in two pieces. */
-struct test_dgram { struct dgram d; struct iovec iov[2]; uint8_t bytes[64]; };
+struct test_dgram {
+	struct dgram d;
+	struct iovec iov[2];
+	uint8_t bytes[64];
+};
 
 static inline const struct dgram *test_dgram(struct test_dgram *t, const void *p,
 					     uint32_t len)

@@ -8,10 +8,10 @@
 
 struct loop {
 	struct link link;
-	struct loop *peer;		/* NULL: closed */
+	struct loop *peer; /* NULL: closed */
 	struct loop_conf conf;
-	struct list coming;		/* oldest first; due is set */
-	struct list lent;		/* given out until the next recv */
+	struct list coming; /* oldest first; due is set */
+	struct list lent;   /* given out until the next recv */
 	unsigned coming_n;
 	struct loop_stats stats;
 };
@@ -51,8 +51,7 @@ static void send_one(struct loop *from, const struct dgram *d, uint64_t now)
 	to->coming_n++;
 }
 
-static int loop_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int loop_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct loop *l = loop_of(link);
 	unsigned taken = 0;
@@ -69,14 +68,14 @@ static int loop_send(struct link *link, const struct dgram *v, unsigned n,
 	return (int)taken;
 }
 
-static int loop_recv(struct link *link, struct dgram *v, unsigned n,
-		     uint64_t now)
+static int loop_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct loop *l = loop_of(link);
 	unsigned got = 0;
 
 	parcels_free(&l->lent);
-	list_for_safe(node, &l->coming) {
+	list_for_safe(node, &l->coming)
+	{
 		struct parcel *p = container_of(node, struct parcel, node);
 
 		if (got == n || p->due > now)
@@ -110,7 +109,9 @@ static void loop_close(struct link *link)
 }
 
 static const struct link_ops loop_ops = {
-	.send = loop_send, .recv = loop_recv, .deadline = loop_deadline,
+	.send = loop_send,
+	.recv = loop_recv,
+	.deadline = loop_deadline,
 	.close = loop_close,
 };
 

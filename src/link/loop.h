@@ -7,18 +7,21 @@
 
 #include "link/link.h"
 
-struct loop_conf {			/* 0: the default in brackets */
-	uint64_t latency;		/* ns from send to recv [0] */
-	unsigned depth;			/* datagrams on their way, each way [256] */
-	size_t mtu;			/* [4200] */
-	unsigned run_max;		/* [1] */
-	bool hide_ids;			/* IPv4 identifications are not seen, as by a
+/* 0: the default in brackets */
+struct loop_conf {
+	uint64_t latency;  /* ns from send to recv [0] */
+	unsigned depth;	   /* datagrams on their way, each way [256] */
+	size_t mtu;	   /* [4200] */
+	unsigned run_max;  /* [1] */
+	bool hide_ids;	   /* IPv4 identifications are not seen, as by a
 					 * socket */
-	bool backpressure;		/* full: send takes fewer, as a socket
+	bool backpressure; /* full: send takes fewer, as a socket
 					 * does, instead of losing them */
 };
 
-struct loop_stats { uint64_t sent, lost; };
+struct loop_stats {
+	uint64_t sent, lost;
+};
 
 /* What one sends the other receives, latency later and in order; a datagram
  * that finds the queue full, or the other end closed, is lost.  Received ones

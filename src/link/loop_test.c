@@ -8,7 +8,9 @@
 
 #include "link/link_testing.h"
 
-struct pair { struct link *a, *b; };
+struct pair {
+	struct link *a, *b;
+};
 
 static struct pair join(const struct loop_conf *conf)
 {
@@ -84,14 +86,14 @@ static void a_full_queue_loses(void **state)
 
 static void with_backpressure_a_run_is_taken_whole_or_not_at_all(void **state)
 {
-	struct pair p = join(&(struct loop_conf){ .depth = 3, .run_max = 8,
-						  .backpressure = true });
+	struct pair p = join(
+		&(struct loop_conf){ .depth = 3, .run_max = 8, .backpressure = true });
 	struct test_dgram t[4];
 	struct dgram v[4];
 
 	(void)state;
 	assert_int_equal(p.a->run_max, 8);
-	for (uint32_t i = 0; i < 4; i++) {	/* runs of two */
+	for (uint32_t i = 0; i < 4; i++) { /* runs of two */
 		v[i] = *test_dgram(&t[i], &i, sizeof(i));
 		v[i].seg = i % 2;
 	}

@@ -51,7 +51,8 @@ void parcel_show(struct parcel *p, struct dgram *v)
 
 void parcels_free(struct list *head)
 {
-	list_for_safe(n, head) {
+	list_for_safe(n, head)
+	{
 		list_del(n);
 		free(container_of(n, struct parcel, node));
 	}

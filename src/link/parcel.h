@@ -7,10 +7,10 @@
 #include "sys/list.h"
 
 struct parcel {
-	struct list node;		/* for its keeper */
-	uint64_t due;			/* likewise */
-	unsigned after;			/* likewise */
-	struct dgram d;			/* iov is d.one, which is bytes */
+	struct list node; /* for its keeper */
+	uint64_t due;	  /* likewise */
+	unsigned after;	  /* likewise */
+	struct dgram d;	  /* iov is d.one, which is bytes */
 	uint8_t bytes[];
 };
 

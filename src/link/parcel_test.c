@@ -52,10 +52,10 @@ static void no_more_than_len_bytes_are_touched(void **state)
 	uint8_t to[8] = { 0 };
 
 	(void)state;
-	d.len = 3;				/* pieces are longer */
+	d.len = 3; /* pieces are longer */
 	assert_int_equal(dgram_flatten(to, &d), 0);
 	assert_memory_equal(to, "urn\0\0\0\0", 8);
-	d.len = 7;				/* pieces are shorter */
+	d.len = 7; /* pieces are shorter */
 	memset(to, 0xee, sizeof(to));
 	assert_int_equal(dgram_flatten(to, &d), 0);
 	assert_memory_equal(to, "urnic\0\0\xee", 8);

@@ -23,8 +23,8 @@ enum { BUFFER = 1 << 20, FLUSH_NS = 100000000, PATH_LEN = 512, OPEN_MAX_ = 8 };
 /* The open captures.  A fork clears them in the child, where writing then does
  * nothing. */
 static struct capture {
-	_Atomic int fd;			/* + 1; 0 is a free place */
-	struct fd_id id;		/* the program may close fd */
+	_Atomic int fd;	 /* + 1; 0 is a free place */
+	struct fd_id id; /* the program may close fd */
 } captures[OPEN_MAX_];
 
 static atomic_bool leaving;
@@ -33,10 +33,10 @@ struct pcap {
 	struct link link;
 	struct link *inner;
 	struct capture *file;
-	uint64_t wall_offset;		/* wall clock less engine's, ns */
-	bool started;			/* wall_offset is set */
-	bool stopped;			/* by an error: file may be another's now */
-	uint64_t flush_due;		/* NEVER: the buffer is empty */
+	uint64_t wall_offset; /* wall clock less engine's, ns */
+	bool started;	      /* wall_offset is set */
+	bool stopped;	      /* by an error: file may be another's now */
+	uint64_t flush_due;   /* NEVER: the buffer is empty */
 	off_t written;
 	size_t used;
 	uint8_t buf[BUFFER];
@@ -55,7 +55,8 @@ static int writable(struct pcap *p)
 	if (fd < 0 || fd_is(fd, &p->file->id))
 		return fd;
 	log_error("capture stopped after %lld bytes: the program closed its "
-		  "descriptor", (long long)p->written);
+		  "descriptor",
+		  (long long)p->written);
 	atomic_store(&p->file->fd, 0);
 	p->stopped = true;
 	return -1;
@@ -97,8 +98,8 @@ static uint64_t wall_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void record(struct pcap *p, const struct dgram *v, unsigned n,
-		   enum pcapng_dir dir, uint64_t now)
+static void record(struct pcap *p, const struct dgram *v, unsigned n, enum pcapng_dir dir,
+		   uint64_t now)
 {
 	if (!p->started) {
 		p->wall_offset = wall_ns() - now;
@@ -119,8 +120,7 @@ static void record(struct pcap *p, const struct dgram *v, unsigned n,
 		flush(p);
 }
 
-static int pcap_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int pcap_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct pcap *p = pcap_of(link);
 	int rc = p->inner->ops->send(p->inner, v, n, now);
@@ -129,8 +129,7 @@ static int pcap_send(struct link *link, const struct dgram *v, unsigned n,
 	return rc;
 }
 
-static int pcap_recv(struct link *link, struct dgram *v, unsigned n,
-		     uint64_t now)
+static int pcap_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct pcap *p = pcap_of(link);
 	int rc = p->inner->ops->recv(p->inner, v, n, now);
@@ -161,7 +160,9 @@ static void pcap_close(struct link *link)
 }
 
 static const struct link_ops pcap_ops = {
-	.send = pcap_send, .recv = pcap_recv, .deadline = pcap_deadline,
+	.send = pcap_send,
+	.recv = pcap_recv,
+	.deadline = pcap_deadline,
 	.close = pcap_close,
 };
 
@@ -172,8 +173,7 @@ static int expand(char *to, size_t room, const char *path)
 
 	while (*path && at < room) {
 		if (path[0] == '%' && path[1] == 'p') {
-			at += (size_t)snprintf(to + at, room - at, "%ld",
-					       (long)getpid());
+			at += (size_t)snprintf(to + at, room - at, "%ld", (long)getpid());
 			path += 2;
 		} else {
 			to[at++] = *path++;
@@ -212,8 +212,9 @@ static int open_alone(const char *name)
 		return -errno;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
 		return fd;
-	rc = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK ? -EBUSY :
-	     ftruncate(fd, 0) ? -errno : fd;
+	rc = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK ? -EBUSY
+	     : ftruncate(fd, 0)					  ? -errno
+								  : fd;
 	if (rc < 0)
 		close(fd);
 	return rc;
@@ -242,7 +243,8 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 		return -EMFILE;
 	}
 	p->inner = inner;
-	p->link = (struct link){ .ops = &pcap_ops, .run_max = inner->run_max,
+	p->link = (struct link){ .ops = &pcap_ops,
+				 .run_max = inner->run_max,
 				 .mtu = inner->mtu };
 	p->used = pcapng_head(p->buf);
 	flush(p);

@@ -24,7 +24,9 @@ enum { MS = 1000000 };
 
 static char dir[] = "/tmp/urnic-pcap-test-XXXXXX", path[64];
 
-struct pair { struct link *cap, *far; };
+struct pair {
+	struct link *cap, *far;
+};
 
 static struct pair join(void)
 {
@@ -57,7 +59,7 @@ static void packets_reach_the_file_in_time(void **state)
 	long empty = file_size();
 
 	(void)state;
-	assert_true(empty > 0);			/* valid from the start */
+	assert_true(empty > 0); /* valid from the start */
 	assert_int_equal(p.cap->ops->deadline(p.cap), UINT64_MAX);
 	assert_int_equal(test_send(p.cap, 1, 5 * MS), 1);
 	assert_int_equal(file_size(), empty);
@@ -130,7 +132,8 @@ static void a_full_buffer_is_written(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		assert_int_equal(p.cap->ops->send(p.cap, test_dgram(&t, bytes, 64), 1, 0), 1);
+		assert_int_equal(p.cap->ops->send(p.cap, test_dgram(&t, bytes, 64), 1, 0),
+				 1);
 		test_recv(p.far, 0);
 	}
 	assert_true(file_size() > before + (1 << 19));
@@ -204,7 +207,7 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	small = was;
-	small.rlim_cur = (rlim_t)before + 100;		/* one and a part */
+	small.rlim_cur = (rlim_t)before + 100; /* one and a part */
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(test_send(p.cap, i, i * 200u * MS), 1);
@@ -216,7 +219,7 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	assert_int_equal(file_size(), before);
 
-	unlink(path);				/* a later one is its own */
+	unlink(path); /* a later one is its own */
 	q = join();
 	assert_int_equal(test_send(p.cap, 1, 20000ul * MS), 1);
 	assert_int_equal(test_recv(p.cap, 30000ul * MS), -1);
@@ -294,8 +297,10 @@ static void tshark(const char *fields, char *out, size_t room)
 
 	if (system("tshark --version >/dev/null 2>&1") != 0)
 		skip();
-	snprintf(cmd, sizeof(cmd), "tshark -r %s -o ip.check_checksum:TRUE "
-		 "-o udp.check_checksum:TRUE -T fields %s 2>/dev/null", path, fields);
+	snprintf(cmd, sizeof(cmd),
+		 "tshark -r %s -o ip.check_checksum:TRUE "
+		 "-o udp.check_checksum:TRUE -T fields %s 2>/dev/null",
+		 path, fields);
 	f = popen(cmd, "r");
 	assert_non_null(f);
 	n = fread(out, 1, room - 1, f);
@@ -314,7 +319,7 @@ static void write_for_tshark(void)
 	struct test_dgram t[2];
 	struct dgram v[2];
 
-	for (int i = 0; i < 2; i++) {		/* one run of two */
+	for (int i = 0; i < 2; i++) { /* one run of two */
 		v[i] = *test_dgram(&t[i], ack, sizeof(ack));
 		v[i].seg = (uint16_t)i;
 		v[i].ip_id = i;
@@ -338,13 +343,15 @@ static void tshark_reads_every_packet(void **state)
 	tshark("-e frame.packet_flags_direction -e ip.src -e ipv6.src -e ip.id "
 	       "-e ip.flags.df -e ip.ttl -e ip.checksum.status -e udp.srcport "
 	       "-e udp.length -e udp.checksum.status -e infiniband.bth.opcode "
-	       "-e infiniband.bth.psn", got, sizeof(got));
-	assert_string_equal(got,
+	       "-e infiniband.bth.psn",
+	       got, sizeof(got));
+	assert_string_equal(
+		got,
 		"0x00000002\t10.0.0.1\t\t0x0000\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
 		"0x00000002\t10.0.0.1\t\t0x0001\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
 		"0x00000001\t10.0.0.1\t\t0xfedc\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
 		"0x00000001\t\tfdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd"
-			"\t\t\t\t\t49153\t28\t1\t17\t1193046\n");
+		"\t\t\t\t\t49153\t28\t1\t17\t1193046\n");
 	tshark("-e _ws.expert.message -e _ws.malformed", got, sizeof(got));
 	assert_string_equal(got, "\t\n\t\n\t\n\t\n");
 }

@@ -62,15 +62,15 @@ size_t pcapng_head(uint8_t *start)
 
 	at = put32(start, BLOCK_SHB) + 4;
 	at = put32(at, 0x1a2b3c4d);
-	at = put16(put16(at, 1), 0);			/* version 1.0 */
-	memset(at, 0xff, 8);				/* length not known */
+	at = put16(put16(at, 1), 0); /* version 1.0 */
+	memset(at, 0xff, 8);	     /* length not known */
 	at = put_option(at + 8, OPT_SHB_USERAPPL, "urnic", 5);
 	len = end_block(start, put32(at, 0));
 
 	start += len;
 	at = put32(start, BLOCK_IDB) + 4;
 	at = put16(put16(at, LINKTYPE_RAW), 0);
-	at = put32(at, 0);				/* no snap length */
+	at = put32(at, 0); /* no snap length */
 	at = put_option(at, OPT_IF_NAME, "urnic", 5);
 	at = put_option(at, OPT_IF_TSRESOL, &nanoseconds, 1);
 	return len + end_block(start, put32(at, 0));
@@ -157,11 +157,11 @@ size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_dir dir,
 	if (len == 0)
 		return 0;
 	at = put32(start, BLOCK_EPB) + 4;
-	at = put32(at, 0);				/* the interface */
+	at = put32(at, 0); /* the interface */
 	at = put32(at, (uint32_t)(wall_ns >> 32));
 	at = put32(at, (uint32_t)wall_ns);
-	at = put32(at, (uint32_t)len);			/* captured */
-	at = put32(at, (uint32_t)len);			/* on the wire */
+	at = put32(at, (uint32_t)len); /* captured */
+	at = put32(at, (uint32_t)len); /* on the wire */
 	at = pad4(at + len, len);
 	at = put_option(at, OPT_EPB_FLAGS, &flags, sizeof(flags));
 	return end_block(start, put32(at, 0));

@@ -8,11 +8,11 @@
 
 #include "link/dgram.h"
 
-enum pcapng_dir { PCAPNG_IN = 1, PCAPNG_OUT = 2 };	/* as in epb_flags */
+enum pcapng_dir { PCAPNG_IN = 1, PCAPNG_OUT = 2 }; /* as in epb_flags */
 
 enum {
-	PCAPNG_HEAD_MAX = 128,		/* section and interface */
-	PCAPNG_EPB_MORE = 112,		/* what a datagram takes besides its len */
+	PCAPNG_HEAD_MAX = 128, /* section and interface */
+	PCAPNG_EPB_MORE = 112, /* what a datagram takes besides its len */
 };
 
 /* Section header and interface description.  Returns bytes written. */

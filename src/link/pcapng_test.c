@@ -47,10 +47,11 @@ static void a_file_begins_with_section_and_interface(void **state)
 	assert_int_equal(get32(at + first + 8), 101);
 }
 
-static const uint8_t *packet(uint8_t *at, const struct dgram *d,
-			     enum pcapng_dir dir, size_t ip_len)
+static const uint8_t *packet(uint8_t *at, const struct dgram *d, enum pcapng_dir dir,
+			     size_t ip_len)
 {
-	size_t len = pcapng_epb(at, d, dir, 0x1122334455667788), cap = ip_len + 8 + d->len;
+	size_t len = pcapng_epb(at, d, dir, 0x1122334455667788),
+	       cap = ip_len + 8 + d->len;
 
 	assert_true(len > 0 && len <= d->len + PCAPNG_EPB_MORE && len % 4 == 0);
 	assert_int_equal(get32(at), 6);

@@ -35,7 +35,11 @@ static void path_of(const struct roce *r, const struct dgram *d, struct icrc_pat
 
 /* --- out --------------------------------------------------------------------- */
 
-struct crc { uint32_t crc; const struct iovec *iov; unsigned n; };
+struct crc {
+	uint32_t crc;
+	const struct iovec *iov;
+	unsigned n;
+};
 
 static void add_pieces(void *arg)
 {
@@ -66,15 +70,13 @@ static int roce_seal(struct link *link, const struct dgram *d)
 		if (c.n > 0 && guard_call(add_pieces, &c) != 0)
 			return -EFAULT;
 		if (last->iov_len > ICRC_LEN)
-			c.crc = icrc_add(c.crc, last->iov_base,
-					 last->iov_len - ICRC_LEN);
+			c.crc = icrc_add(c.crc, last->iov_base, last->iov_len - ICRC_LEN);
 	}
 	icrc_end(c.crc, at);
 	return 0;
 }
 
-static int roce_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int roce_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct roce *r = roce_of(link);
 	int rc = r->inner->ops->send(r->inner, v, n, now);
@@ -147,8 +149,11 @@ static void roce_close(struct link *link)
 }
 
 static const struct link_ops roce_ops = {
-	.send = roce_send, .recv = roce_recv, .seal = roce_seal,
-	.deadline = roce_deadline, .close = roce_close,
+	.send = roce_send,
+	.recv = roce_recv,
+	.seal = roce_seal,
+	.deadline = roce_deadline,
+	.close = roce_close,
 };
 
 int roce_wrap(struct link **out, struct link *inner, uint16_t port)
@@ -162,7 +167,8 @@ int roce_wrap(struct link **out, struct link *inner, uint16_t port)
 		free(r);
 		return -ENOMEM;
 	}
-	r->link = (struct link){ .ops = &roce_ops, .run_max = inner->run_max,
+	r->link = (struct link){ .ops = &roce_ops,
+				 .run_max = inner->run_max,
 				 .mtu = inner->mtu };
 	r->inner = inner;
 	r->port = port;

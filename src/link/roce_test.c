@@ -21,7 +21,7 @@ enum { PORT = 4791, BTH = 12 };
 
 /* What is sealed by `out` and, as the test likes, given to `in`. */
 static struct t {
-	struct link *loop, *out, *in;	/* loop: the cable's far end */
+	struct link *loop, *out, *in; /* loop: the cable's far end */
 	bool ipv6;
 	struct batch batch;
 	uint8_t bytes[256];
@@ -103,7 +103,8 @@ static bool icrc_is_right(const struct dgram *d, uint16_t id)
 	assert_int_equal(n, d->len);
 	memcpy(path.src, d->from.ip, 16);
 	memcpy(path.dst, d->to.ip, 16);
-	return icrc_start(&path, id, n, flat, n - ICRC_LEN) == icrc_get(flat + n - ICRC_LEN);
+	return icrc_start(&path, id, n, flat, n - ICRC_LEN) ==
+	       icrc_get(flat + n - ICRC_LEN);
 }
 
 static void any_pieces_are_sealed(void **state)
@@ -156,7 +157,7 @@ static void memory_that_is_gone(void **state)
 	assert_int_equal(put(&bad, 1, 0), -EFAULT);
 	assert_int_equal(t.batch.n, 1);
 	assert_int_equal(t.batch.iov_used, 3);
-	assert_int_equal(put(&good, 1, 0), 0);	/* it joins the run of the first */
+	assert_int_equal(put(&good, 1, 0), 0); /* it joins the run of the first */
 	assert_int_equal(t.batch.v[1].seg, 1);
 	assert_true(icrc_is_right(&t.batch.v[1], 1));
 }
@@ -164,7 +165,11 @@ static void memory_that_is_gone(void **state)
 /* --- in ---------------------------------------------------------------------- */
 
 /* A link that gives one datagram, as the test has made it. */
-struct given { struct link link; struct dgram d; struct iovec iov; };
+struct given {
+	struct link link;
+	struct dgram d;
+	struct iovec iov;
+};
 
 static int give(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
@@ -247,7 +252,7 @@ static void addresses_and_ports_count(void **state)
 	(void)state;
 	open_given();
 	make(24, 0);
-	given.d.to.port = 0;			/* not said: it is the link's */
+	given.d.to.port = 0; /* not said: it is the link's */
 	assert_true(is_whole(24));
 	given.d.to.port = PORT + 1;
 	assert_false(is_whole(24));
@@ -267,19 +272,19 @@ static void identification_is_solved_for(void **state)
 {
 	(void)state;
 	open_given();
-	make(24, 4711);				/* the first is believed */
+	make(24, 4711); /* the first is believed */
 	assert_true(is_whole(24));
 	make(24, 4720);
 	assert_true(is_whole(24));
-	make(24, 40000);			/* far away */
+	make(24, 40000); /* far away */
 	assert_false(is_whole(24));
 	make(24, 4725);
-	given.d.ip_id_exact = true;		/* it was 0, the link says */
+	given.d.ip_id_exact = true; /* it was 0, the link says */
 	assert_false(is_whole(24));
 	given.d.ip_id = 4725;
 	assert_true(is_whole(24));
 	make(24, 4730);
-	given.d.ip_id = 0x3000;			/* the link guessed wrong */
+	given.d.ip_id = 0x3000; /* the link guessed wrong */
 	assert_true(is_whole(24));
 	close_given();
 }
@@ -329,6 +334,7 @@ static void there_and_back(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(any_pieces_are_sealed, begin, end),
 		cmocka_unit_test_setup_teardown(a_run_is_sealed_place_by_place, begin, end),
@@ -339,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_short, begin, end),
 		cmocka_unit_test_setup_teardown(there_and_back, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,10 +31,10 @@ struct stream {
 		 * says so; UINT64_MAX: never. */
 		uint64_t (*deadline)(struct stream *s);
 		void (*close)(struct stream *s);
-	} *ops;
-	int fd;				/* to be polled; -1: none */
-	size_t mss;			/* bytes that travel together */
-	void *user;			/* its user's own */
+	} * ops;
+	int fd;	    /* to be polled; -1: none */
+	size_t mss; /* bytes that travel together */
+	void *user; /* its user's own */
 };
 
 /* A connected TCP socket, whose descriptor becomes the stream's: it gets another

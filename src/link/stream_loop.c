@@ -13,16 +13,18 @@ enum { CHUNKS = 4096 };
 
 struct end {
 	struct stream s;
-	struct end *peer;		/* NULL: closed */
+	struct end *peer; /* NULL: closed */
 	struct stream_loop_conf conf;
 	struct prng r;
 	/* Coming: bytes [out, in) of a ring, and when the first so many of them
 	 * may be seen, in order. */
 	uint8_t *ring;
 	uint64_t in, out, seen;
-	struct { uint64_t upto, due; } chunk[CHUNKS];
+	struct {
+		uint64_t upto, due;
+	} chunk[CHUNKS];
 	unsigned first, last;
-	bool ended;			/* the peer sends no more */
+	bool ended; /* the peer sends no more */
 	int broken;
 	void (*tap)(void *arg, uint8_t *at, size_t n);
 	void *tap_arg;
@@ -126,8 +128,7 @@ static ssize_t loop_recv(struct stream *s, const struct iovec *iov, unsigned n,
 		size_t take = iov->iov_len < left ? iov->iov_len : left;
 
 		for (size_t i = 0; i < take; i++)
-			((uint8_t *)iov->iov_base)[i] =
-				e->ring[e->out++ % e->conf.depth];
+			((uint8_t *)iov->iov_base)[i] = e->ring[e->out++ % e->conf.depth];
 		left -= take;
 	}
 	return (ssize_t)all;
@@ -181,7 +182,8 @@ static struct end *make(const struct stream_loop_conf *conf, uint64_t which)
 		return NULL;
 	}
 	rand_seed(&e->r, conf->seed * 2 + which);
-	e->s = (struct stream){ .ops = &loop_ops, .fd = -1,
+	e->s = (struct stream){ .ops = &loop_ops,
+				.fd = -1,
 				.mss = conf->mss ? conf->mss : 1448 };
 	return e;
 }

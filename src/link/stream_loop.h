@@ -8,12 +8,13 @@
 
 #include "link/stream.h"
 
-struct stream_loop_conf {		/* 0: the default in brackets */
-	uint64_t latency;		/* ns from send to recv [0] */
-	uint64_t jitter;		/* up to so much more [0] */
-	size_t depth;			/* bytes on their way, each way [256 KiB] */
-	size_t mss;			/* [1448] */
-	uint64_t seed;			/* 0: nothing is cut */
+/* 0: the default in brackets */
+struct stream_loop_conf {
+	uint64_t latency; /* ns from send to recv [0] */
+	uint64_t jitter;  /* up to so much more [0] */
+	size_t depth;	  /* bytes on their way, each way [256 KiB] */
+	size_t mss;	  /* [1448] */
+	uint64_t seed;	  /* 0: nothing is cut */
 };
 
 /* 0 or -ENOMEM.  Either end may be closed first; the other then sees the end,

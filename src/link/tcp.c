@@ -20,8 +20,10 @@ enum {
 	 * (net.ipv4.tcp_retries2).  Not by TCP_USER_TIMEOUT: that would end one
 	 * that answers and takes nothing, too, as a program does that is
 	 * stopped for a while.  (RDMAP itself has no timeouts.) */
-	IDLE_S = 30, PROBE_S = 6, PROBES = 5,
-	MSS_LEAST = 536,		/* RFC 9293, 3.7.1; where the kernel tells none */
+	IDLE_S = 30,
+	PROBE_S = 6,
+	PROBES = 5,
+	MSS_LEAST = 536, /* RFC 9293, 3.7.1; where the kernel tells none */
 };
 
 struct tcp {
@@ -127,7 +129,9 @@ static const struct stream_ops tcp_ops = {
 /* What is refused is not worth a connection. */
 static void set_options(int fd)
 {
-	static const struct { int level, name, value; } options[] = {
+	static const struct {
+		int level, name, value;
+	} options[] = {
 		{ IPPROTO_TCP, TCP_NODELAY, 1 },
 		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S },
@@ -136,8 +140,8 @@ static void set_options(int fd)
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if (setsockopt(fd, options[i].level, options[i].name,
-			       &options[i].value, sizeof(int)))
+		if (setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+			       sizeof(int)))
 			log_debug("TCP option %d refused: errno %d", options[i].name,
 				  errno);
 }
@@ -173,7 +177,7 @@ int stream_tcp_open(struct stream **out, int fd)
 	}
 	set_options(fd);
 	t->s = (struct stream){ .ops = &tcp_ops, .mss = mss_of(fd) };
-	t->s.fd = fd_raise(fd);			/* fd itself may be closed now */
+	t->s.fd = fd_raise(fd); /* fd itself may be closed now */
 	fcntl(t->s.fd, F_SETFD, FD_CLOEXEC);
 	*out = &t->s;
 	return 0;

@@ -47,7 +47,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(getsockopt(s[0]->fd, IPPROTO_TCP, TCP_NODELAY, &one, &len), 0);
 	assert_int_equal(one, 1);
 	assert_true(fcntl(s[0]->fd, F_GETFD) & FD_CLOEXEC);
-	assert_true(s[0]->mss > 1400);		/* loopback's */
+	assert_true(s[0]->mss > 1400); /* loopback's */
 	assert_int_equal(s[1]->ops->recv(s[1], to, 2, 0), 0);
 	assert_int_equal(s[0]->ops->send(s[0], v, 3, 0), 13);
 	wait_for(s[1], POLLIN);
@@ -67,7 +67,7 @@ static void what_goes_in_comes_out(void **state)
 /* Bytes that nobody reads any more do not cost the peer the last ones. */
 static void closed_with_bytes_unread(void **state)
 {
-	static char much[20000];		/* less than a window */
+	static char much[20000]; /* less than a window */
 	struct iovec v = { much, sizeof(much) }, last = { much, 7 };
 	struct stream *s[2];
 
@@ -188,7 +188,8 @@ static void timeouts(void **state)
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &len), 0);
 	assert_int_equal(keepalive, 1);
 	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout,
-				    &len), 0);
+				    &len),
+			 0);
 	assert_int_equal(user_timeout, 0);
 	for (int i = 0; i < 2; i++)
 		s[i]->ops->close(s[i]);

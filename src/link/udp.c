@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "link/udp_err.h"
@@ -24,38 +24,39 @@
 #include "sys/log.h"
 
 enum {
-	DGRAM_MAX = 65507,		/* IPv4; IPv6 takes 20 bytes less */
-	RUN_MAX = 64,			/* UDP_MAX_SEGMENTS of older kernels */
-	TX_MSGS = 32, TX_IOV = 1024,	/* UIO_MAXIOV */
+	DGRAM_MAX = 65507, /* IPv4; IPv6 takes 20 bytes less */
+	RUN_MAX = 64,	   /* UDP_MAX_SEGMENTS of older kernels */
+	TX_MSGS = 32,
+	TX_IOV = 1024, /* UIO_MAXIOV */
 	CTL = 256,
-	ERRORS = 4,			/* of others, before one of a sender's fails */
+	ERRORS = 4, /* of others, before one of a sender's fails */
 };
 
 /* Sockets of both families, on one port of their own. */
 struct senders {
-	int fd[2];			/* [0]: IPv4, [1]: IPv6; -1: none */
-	uint16_t port;			/* 0: not open */
+	int fd[2];     /* [0]: IPv4, [1]: IPv6; -1: none */
+	uint16_t port; /* 0: not open */
 };
 
 struct udp {
 	struct link link;
 	uint16_t port;
 	int epfd;
-	struct senders tx, ask;		/* ask: which the kernel tells of refusals */
+	struct senders tx, ask; /* ask: which the kernel tells of refusals */
 	struct fd_id ask_id[2];
 	/* Made at once, as who this process is then; not bound yet.  -1: none */
 	int unbound[2];
 	struct fd_id unbound_id[2];
-	atomic_int rx[2];		/* bound later; a sleeping thread reads them */
+	atomic_int rx[2]; /* bound later; a sleeping thread reads them */
 	bool v6_first, said_gso;
 	uint64_t said_drop;
 	struct udp_stats stats;
 
-	struct udp_rx *in;		/* NULL: nothing is bound */
+	struct udp_rx *in; /* NULL: nothing is bound */
 
 	/* Scratch for one system call. */
 	struct mmsghdr msg[TX_MSGS];
-	unsigned first[TX_MSGS + 1];	/* datagram with which a run begins */
+	unsigned first[TX_MSGS + 1]; /* datagram with which a run begins */
 	union sock_addr addr[TX_MSGS];
 	_Alignas(struct cmsghdr) char ctl[TX_MSGS][CTL];
 	struct iovec iov[TX_IOV];
@@ -85,7 +86,7 @@ static int udp_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now
 	 * use until the next. */
 	if (!udp_rx_left(u->in)) {
 		udp_rx_reset(u->in);
-		u->v6_first = !u->v6_first;	/* neither starves the other */
+		u->v6_first = !u->v6_first; /* neither starves the other */
 		for (int i = 0; i < 2 && !rc; i++) {
 			int fd = atomic_load_explicit(&u->rx[i ^ (int)u->v6_first],
 						      memory_order_relaxed);
@@ -106,11 +107,10 @@ static uint64_t udp_deadline(struct link *link)
 
 /* --- sending --------------------------------------------------------------- */
 
-static void put_cmsg(struct msghdr *h, int level, int type, const void *data,
-		     size_t len)
+static void put_cmsg(struct msghdr *h, int level, int type, const void *data, size_t len)
 {
-	struct cmsghdr *c = (struct cmsghdr *)(void *)
-		((char *)h->msg_control + h->msg_controllen);
+	struct cmsghdr *c =
+		(struct cmsghdr *)(void *)((char *)h->msg_control + h->msg_controllen);
 
 	c->cmsg_level = level;
 	c->cmsg_type = type;
@@ -125,7 +125,8 @@ static void address_v4(struct msghdr *h, union sock_addr *a, const struct dgram 
 	int tos = d->tclass, ttl = d->ttl;
 
 	a->v4 = (struct sockaddr_in){
-		.sin_family = AF_INET, .sin_port = htons(d->to.port),
+		.sin_family = AF_INET,
+		.sin_port = htons(d->to.port),
 	};
 	memcpy(&a->v4.sin_addr, d->to.ip + 12, 4);
 	h->msg_namelen = sizeof(a->v4);
@@ -143,7 +144,8 @@ static void address_v6(struct msghdr *h, union sock_addr *a, const struct dgram 
 	int tclass = d->tclass, hops = d->ttl;
 
 	a->v6 = (struct sockaddr_in6){
-		.sin6_family = AF_INET6, .sin6_port = htons(d->to.port),
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(d->to.port),
 	};
 	memcpy(&a->v6.sin6_addr, d->to.ip, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&a->v6.sin6_addr) ||
@@ -174,7 +176,8 @@ static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
 	struct msghdr *h = &u->msg[i].msg_hdr;
 
 	*h = (struct msghdr){
-		.msg_name = &u->addr[i], .msg_control = u->ctl[i],
+		.msg_name = &u->addr[i],
+		.msg_control = u->ctl[i],
 		.msg_iov = &u->iov[at],
 	};
 	if (addr_is_v4(v->to.ip))
@@ -202,8 +205,7 @@ static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
 		return;
 	inet_ntop(AF_INET6, d->to.ip, ip, sizeof(ip));
 	log_info("cannot send to %s: %s; %u datagrams of %u bytes dropped, %llu so far",
-		 ip, strerror(err), k, d->len,
-		 (unsigned long long)u->stats.tx_dropped);
+		 ip, strerror(err), k, d->len, (unsigned long long)u->stats.tx_dropped);
 }
 
 /* The kernel refused the run of k at v with err.  Does it take the first one
@@ -217,7 +219,8 @@ static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int
 			u->link.run_max = 1;
 			if (!u->said_gso)
 				log_warn("UDP_SEGMENT does not work here (%s): "
-					 "sending is slower", strerror(err));
+					 "sending is slower",
+					 strerror(err));
 			u->said_gso = true;
 			u->stats.tx_dropped += k - 1;
 			return 0;
@@ -311,8 +314,7 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 	return (int)at;
 }
 
-static int udp_send(struct link *link, const struct dgram *v, unsigned n,
-		    uint64_t now)
+static int udp_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct udp *u = udp_of(link);
 	unsigned taken = 0;
@@ -438,16 +440,16 @@ int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool joi
 		struct ipv6_mreq m = { .ipv6mr_interface = ifindex };
 
 		memcpy(&m.ipv6mr_multiaddr, ip, 16);
-		rc = setsockopt(u->rx[1], IPPROTO_IPV6, join ?
-				IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP,
-				&m, sizeof(m));
+		rc = setsockopt(u->rx[1], IPPROTO_IPV6,
+				join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, &m,
+				sizeof(m));
 	} else {
 		struct ip_mreqn m = { .imr_ifindex = (int)ifindex };
 
 		memcpy(&m.imr_multiaddr, ip + 12, 4);
-		rc = setsockopt(u->rx[0], IPPROTO_IP, join ?
-				IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
-				&m, sizeof(m));
+		rc = setsockopt(u->rx[0], IPPROTO_IP,
+				join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &m,
+				sizeof(m));
 	}
 	return rc ? -errno : 0;
 }
@@ -474,8 +476,9 @@ const struct udp_stats *udp_stats(const struct link *link)
 void udp_forked(struct link *link)
 {
 	struct udp *u = udp_of(link);
-	int fds[] = { u->epfd, u->rx[0], u->rx[1], u->tx.fd[0], u->tx.fd[1],
-		      u->ask.fd[0], u->ask.fd[1], u->unbound[0], u->unbound[1] };
+	int fds[] = { u->epfd,	    u->rx[0],	   u->rx[1],
+		      u->tx.fd[0],  u->tx.fd[1],   u->ask.fd[0],
+		      u->ask.fd[1], u->unbound[0], u->unbound[1] };
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0)
@@ -496,7 +499,9 @@ static void udp_close(struct link *link)
 }
 
 static const struct link_ops udp_ops = {
-	.send = udp_send, .recv = udp_recv, .deadline = udp_deadline,
+	.send = udp_send,
+	.recv = udp_recv,
+	.deadline = udp_deadline,
 	.close = udp_close,
 };
 

@@ -16,8 +16,8 @@
 #include "link/link.h"
 
 struct udp_stats {
-	uint64_t tx_dropped;		/* datagrams refused by the kernel */
-	uint64_t rx_dropped;		/* empty or truncated */
+	uint64_t tx_dropped; /* datagrams refused by the kernel */
+	uint64_t rx_dropped; /* empty or truncated */
 };
 
 /* port: where to receive, and nothing but a number until udp_bind(). */

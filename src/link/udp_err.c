@@ -58,12 +58,15 @@ size_t udp_err_next(int fd, uint8_t ip[16], void *quote, size_t max)
 
 	for (int i = 0; i < AT_ONCE; i++) {
 		_Alignas(struct cmsghdr) char ctl[256];
-		struct sockaddr_storage to;	/* the datagram's that it is about */
+		struct sockaddr_storage to; /* the datagram's that it is about */
 		struct iovec iov = { quote, max };
 		struct msghdr m = {
-			.msg_name = &to, .msg_namelen = sizeof(to),
-			.msg_iov = &iov, .msg_iovlen = 1,
-			.msg_control = ctl, .msg_controllen = sizeof(ctl),
+			.msg_name = &to,
+			.msg_namelen = sizeof(to),
+			.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = ctl,
+			.msg_controllen = sizeof(ctl),
 		};
 		ssize_t n = recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 

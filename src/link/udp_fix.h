@@ -55,11 +55,15 @@ static void set_ip(struct net_addr *a, const char *text)
 	assert_int_equal(inet_pton(AF_INET, text, a->ip + 12), 1);
 }
 
-struct out { struct dgram d; struct iovec iov[2]; uint8_t data[2048]; };
+struct out {
+	struct dgram d;
+	struct iovec iov[2];
+	uint8_t data[2048];
+};
 
 /* A datagram in two pieces, filled with something that tells k. */
-static struct dgram make(struct out *o, const char *from, const char *to,
-			 uint32_t len, unsigned k)
+static struct dgram make(struct out *o, const char *from, const char *to, uint32_t len,
+			 unsigned k)
 {
 	for (uint32_t i = 0; i < len && i < sizeof(o->data); i++)
 		o->data[i] = (uint8_t)(i * 7 + k);

@@ -9,8 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct rx_msg {				/* what one recvmsg gave */
-	struct dgram head;		/* addresses: the same in all segments */
+/* what one recvmsg gave */
+struct rx_msg {
+	struct dgram head; /* addresses: the same in all segments */
 	uint32_t len, off, gso;
 	uint16_t seg;
 };
@@ -19,10 +20,10 @@ enum { RX_MSGS = 16, RX_BUF = 65536, RX_CTL = 256 };
 
 struct udp_rx {
 	uint16_t port;
-	unsigned got, next;		/* m[next..got-1]: not given out */
+	unsigned got, next; /* m[next..got-1]: not given out */
 	struct rx_msg m[RX_MSGS];
 	uint64_t dropped;
-	uint8_t (*buf)[RX_BUF];		/* [RX_MSGS] */
+	uint8_t (*buf)[RX_BUF]; /* [RX_MSGS] */
 
 	/* For one system call. */
 	struct mmsghdr msg[RX_MSGS];
@@ -36,7 +37,7 @@ static int cmsg_int(const struct cmsghdr *c)
 	int n = 0;
 	size_t len = c->cmsg_len - CMSG_LEN(0);
 
-	if (len == 1)			/* IP_TOS is a byte */
+	if (len == 1) /* IP_TOS is a byte */
 		return *CMSG_DATA(c);
 	memcpy(&n, CMSG_DATA(c), len < sizeof(n) ? len : sizeof(n));
 	return n;
@@ -86,9 +87,12 @@ static void prepare(struct udp_rx *r, unsigned i)
 {
 	r->iov[i] = (struct iovec){ r->buf[i], RX_BUF };
 	r->msg[i].msg_hdr = (struct msghdr){
-		.msg_name = &r->addr[i], .msg_namelen = sizeof(r->addr[i]),
-		.msg_iov = &r->iov[i], .msg_iovlen = 1,
-		.msg_control = r->ctl[i], .msg_controllen = RX_CTL,
+		.msg_name = &r->addr[i],
+		.msg_namelen = sizeof(r->addr[i]),
+		.msg_iov = &r->iov[i],
+		.msg_iovlen = 1,
+		.msg_control = r->ctl[i],
+		.msg_controllen = RX_CTL,
 	};
 }
 
@@ -105,7 +109,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 	} else {
 		memcpy(d->from.ip, &r->addr[i].v6.sin6_addr, 16);
 		d->from.port = ntohs(r->addr[i].v6.sin6_port);
-		d->ip_id_exact = true;		/* IPv6 has none */
+		d->ip_id_exact = true; /* IPv6 has none */
 	}
 	d->to.port = r->port;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))

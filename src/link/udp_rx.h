@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/udp_sock.h"
 #include "link/dgram.h"
+#include "link/udp_sock.h"
 
 struct udp_rx;
 
-struct udp_rx *udp_rx_new(uint16_t port);	/* NULL: no memory */
+struct udp_rx *udp_rx_new(uint16_t port); /* NULL: no memory */
 void udp_rx_free(struct udp_rx *r);
 
 /* Forget everything; the buffers of what was given are used again. */
@@ -23,7 +23,7 @@ int udp_rx_fill(struct udp_rx *r, int fd, unsigned n);
 
 /* The next datagrams, at most n, valid until udp_rx_reset(). */
 unsigned udp_rx_give(struct udp_rx *r, struct dgram *v, unsigned n);
-bool udp_rx_left(const struct udp_rx *r);	/* there are more */
+bool udp_rx_left(const struct udp_rx *r); /* there are more */
 uint64_t udp_rx_dropped(const struct udp_rx *r);
 
 #endif

@@ -15,13 +15,17 @@
 #endif
 
 enum {
-	SPORT_MIN = 0xc000, SPORTS = 0x4000,
-	SOCK_BUF = 4 << 20,		/* the kernel clips it to its maximum */
-	ERRORS_BUF = 64 << 10,		/* no datagrams come, but ICMP may */
+	SPORT_MIN = 0xc000,
+	SPORTS = 0x4000,
+	SOCK_BUF = 4 << 20,    /* the kernel clips it to its maximum */
+	ERRORS_BUF = 64 << 10, /* no datagrams come, but ICMP may */
 	OPTIONS = 12,
 };
 
-struct option { int level, name, value; bool needed; };
+struct option {
+	int level, name, value;
+	bool needed;
+};
 
 static const struct option rx_options[2][OPTIONS] = {
 	{
@@ -33,11 +37,12 @@ static const struct option rx_options[2][OPTIONS] = {
 		{ IPPROTO_IP, IP_RECVTTL, 1, false },
 		{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, false },
 		{ IPPROTO_IP, IP_MULTICAST_ALL, 0, true },
-	}, {
+	},
+	{
 		{ SOL_SOCKET, SO_REUSEPORT, 1, true },
 		{ SOL_SOCKET, SO_RCVBUF, SOCK_BUF, false },
 		{ SOL_UDP, UDP_GRO, 1, false },
-		{ SOL_UDP, UDP_NO_CHECK6_RX, 1, false },	/* rxe sends 0 */
+		{ SOL_UDP, UDP_NO_CHECK6_RX, 1, false }, /* rxe sends 0 */
 		{ IPPROTO_IPV6, IPV6_V6ONLY, 1, true },
 		{ IPPROTO_IPV6, IPV6_RECVPKTINFO, 1, true },
 		{ IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true },
@@ -54,7 +59,8 @@ static const struct option tx_options[2][OPTIONS] = {
 		{ SOL_SOCKET, SO_RCVBUF, ERRORS_BUF, false },
 		{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, true },
 		{ IPPROTO_IP, IP_MULTICAST_LOOP, 1, true },
-	}, {
+	},
+	{
 		{ SOL_SOCKET, SO_SNDBUF, SOCK_BUF, false },
 		{ SOL_SOCKET, SO_RCVBUF, ERRORS_BUF, false },
 		{ IPPROTO_IPV6, IPV6_V6ONLY, 1, true },
@@ -66,7 +72,7 @@ static const struct option tx_options[2][OPTIONS] = {
 static int make_socket(int f, const struct option *o)
 {
 	int fd = fd_socket(f ? AF_INET6 : AF_INET,
-			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+			   SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	fd = fd < 0 ? -errno : fd_raise(fd);
 	if (fd < 0)
@@ -152,7 +158,6 @@ int udp_senders(int tx[2], bool *cuts)
 	int rc = -EADDRINUSE;
 
 	for (unsigned i = 0; i < SPORTS && rc == -EADDRINUSE; i++)
-		rc = open_senders(tx, (uint16_t)(SPORT_MIN + (start + i) % SPORTS),
-				  cuts);
+		rc = open_senders(tx, (uint16_t)(SPORT_MIN + (start + i) % SPORTS), cuts);
 	return rc;
 }

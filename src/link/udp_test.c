@@ -292,8 +292,7 @@ static int send_until(struct link *link, const struct dgram *out, struct dgram *
 	return 0;
 }
 
-static void multicast(int family, const char *group, const char *from,
-		      uint32_t ifindex)
+static void multicast(int family, const char *group, const char *from, uint32_t ifindex)
 {
 	struct link *link = open_bound(family);
 	struct net_addr g = { 0 };
@@ -326,8 +325,7 @@ static void test_multicast(void **state)
 	assert_true(netns_lo_address("10.9.9.1", 1));
 	/* That somebody else joined is nothing to us. */
 	assert_int_equal(inet_pton(AF_INET, "239.1.2.3", &m.imr_multiaddr), 1);
-	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m,
-				    sizeof(m)), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof(m)), 0);
 	multicast(AF_INET, "239.1.2.3", "10.9.9.1", LO);
 	close(fd);
 	tap = netns_tap("tap0");

@@ -21,7 +21,9 @@ int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads)
 		return -ENOMEM;
 	free(q->rsp.owed);
 	q->rsp = (struct local_rsp){
-		.epsn = epsn & PSN_MASK, .owed = owed, .owed_size = max_reads,
+		.epsn = epsn & PSN_MASK,
+		.owed = owed,
+		.owed_size = max_reads,
 	};
 	return 0;
 }
@@ -30,9 +32,9 @@ void lrsp_stop(struct local_qp *q)
 {
 	struct local_rsp *s = &q->rsp;
 
-	s->have_recv = false;			/* core flushes it */
+	s->have_recv = false; /* core flushes it */
 	s->ack_due = false;
-	if (!s->nak_due)			/* else what is before it goes, too */
+	if (!s->nak_due) /* else what is before it goes, too */
 		s->owed_n = 0;
 }
 
@@ -59,8 +61,9 @@ static int send_owed(struct local_qp *q, struct owed *o, uint32_t *sent)
 
 	if (len > RING_CHUNK)
 		len = RING_CHUNK;
-	if (!o->atomic && len && !lrsp_region_ok(q, o->rkey, o->va + o->done, len,
-					    IBV_ACCESS_REMOTE_READ, &host))
+	if (!o->atomic && len &&
+	    !lrsp_region_ok(q, o->rkey, o->va + o->done, len, IBV_ACCESS_REMOTE_READ,
+			    &host))
 		return -EACCES;
 	r = rec_new(q, o->atomic ? REC_ATOMIC_RESP : REC_READ_RESP, REC_HEAD, len);
 	if (!r)
@@ -159,8 +162,8 @@ bool lrsp_output(struct local_qp *q, uint64_t now)
 uint64_t lrsp_deadline(const struct local_qp *q)
 {
 	/* Without a peer, or room, time changes nothing. */
-	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer ||
-	    q->peer->state != PEER_UP || !list_empty(&q->full))
+	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer || q->peer->state != PEER_UP ||
+	    !list_empty(&q->full))
 		return NEVER;
 	return q->rsp.ack_at;
 }

@@ -26,7 +26,8 @@ void lreq_stop(struct local_qp *q)
 void lreq_reset(struct local_qp *q, uint32_t psn)
 {
 	q->req = (struct local_req){
-		.una = psn & PSN_MASK, .psn = psn & PSN_MASK,
+		.una = psn & PSN_MASK,
+		.psn = psn & PSN_MASK,
 		.cur = q->qp->sq.tail,
 		.retry_left = q->qp->attr.retry_cnt,
 		.rnr_left = q->qp->attr.rnr_retry,
@@ -43,9 +44,9 @@ static void fail(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
-		 "(retries left: %u, RNR: %u)", qp->qpn, w->wr_id,
-		 qp->attr.dest_qp_num, q->req.una, verr_text(verr)->what,
-		 q->req.retry_left, q->req.rnr_left);
+		 "(retries left: %u, RNR: %u)",
+		 qp->qpn, w->wr_id, qp->attr.dest_qp_num, q->req.una,
+		 verr_text(verr)->what, q->req.retry_left, q->req.rnr_left);
 	sq_complete(qp, status, verr, now);
 	local_fail(q, qp->type != IBV_QPT_RC, -1, now);
 }
@@ -146,8 +147,8 @@ static bool waits_for_pipe(const struct local_qp *q)
 {
 	const struct qp *qp = q->qp;
 
-	return q->peer && q->peer->state == PEER_OPENING &&
-	       qp->state == IBV_QPS_RTS && qp->sq.tail != qp->sq.head;
+	return q->peer && q->peer->state == PEER_OPENING && qp->state == IBV_QPS_RTS &&
+	       qp->sq.tail != qp->sq.head;
 }
 
 static bool is_dead(const struct local_qp *q)
@@ -193,8 +194,8 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 	}
 	if (silent_until(qp->core, r->timeout_at, now))
 		timed_out(q, now);
-	return r->hold_until > now && r->hold_until < r->timeout_at ?
-	       r->hold_until : r->timeout_at;
+	return r->hold_until > now && r->hold_until < r->timeout_at ? r->hold_until
+								    : r->timeout_at;
 }
 
 /* --- what comes back ---------------------------------------------------------- */
@@ -216,14 +217,13 @@ void lreq_progress(struct local_qp *q, uint64_t now)
 
 static void bad_response(struct local_qp *q, const struct rec *rec, uint64_t now)
 {
-	log_info("QP 0x%06x: record %u, PSN %u: does not answer the request",
-		 q->qp->qpn, rec->op, rec->psn);
+	log_info("QP 0x%06x: record %u, PSN %u: does not answer the request", q->qp->qpn,
+		 rec->op, rec->psn);
 	fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 }
 
 /* Everything before PSN to has been executed.  False: the QP has failed. */
-static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
-		    uint64_t now)
+static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to, uint64_t now)
 {
 	struct local_req *r = &q->req;
 	struct sq *sq = &q->qp->sq;
@@ -235,7 +235,7 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
 		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
 
 		if (wqe_is_read(w) && w->done < w->length) {
-			bad_response(q, rec, now);	/* where is its answer? */
+			bad_response(q, rec, now); /* where is its answer? */
 			return false;
 		}
 		if (n > psn_off(to, r->una)) {
@@ -245,7 +245,7 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to,
 		r->una = psn_add(r->una, n);
 		r->reads -= wqe_is_read(w);
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		if (q->qp->state == IBV_QPS_ERR)	/* its CQ is overrun */
+		if (q->qp->state == IBV_QPS_ERR) /* its CQ is overrun */
 			return false;
 	}
 	lreq_progress(q, now);
@@ -290,7 +290,7 @@ static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
-	if (q->qp->attr.rnr_retry != 7) {	/* 7: for ever */
+	if (q->qp->attr.rnr_retry != 7) { /* 7: for ever */
 		if (r->rnr_left == 0) {
 			fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
 			return;
@@ -304,7 +304,7 @@ static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
 
 static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
 {
-	if (q->req.una == q->req.psn)		/* on the way back already */
+	if (q->req.una == q->req.psn) /* on the way back already */
 		return;
 	switch ((enum rec_nak)rec->code) {
 	case REC_NOT_READY:
@@ -328,8 +328,8 @@ static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
 }
 
 /* The next bytes of the oldest READ, or an atomic's result. */
-static void answer(struct local_qp *q, const struct rec *rec,
-		   const uint8_t *payload, uint32_t len, uint64_t now)
+static void answer(struct local_qp *q, const struct rec *rec, const uint8_t *payload,
+		   uint32_t len, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	uint32_t tail = qp->sq.tail, n = packets(q, len);
@@ -344,8 +344,8 @@ static void answer(struct local_qp *q, const struct rec *rec,
 		bad_response(q, rec, now);
 		return;
 	}
-	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge,
-		     read ? w->done : 0, payload, len);
+	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, tail), w->num_sge, read ? w->done : 0,
+		     payload, len);
 	if (rc) {
 		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 		return;
@@ -360,8 +360,8 @@ static void answer(struct local_qp *q, const struct rec *rec,
 	lreq_progress(q, now);
 }
 
-void lreq_response(struct local_qp *q, const struct rec *rec,
-		   const uint8_t *payload, uint32_t len, uint64_t now)
+void lreq_response(struct local_qp *q, const struct rec *rec, const uint8_t *payload,
+		   uint32_t len, uint64_t now)
 {
 	struct local_req *r = &q->req;
 	uint32_t psn = rec->psn & PSN_MASK, ahead = psn_off(psn, r->una);
@@ -369,8 +369,7 @@ void lreq_response(struct local_qp *q, const struct rec *rec,
 	if (!lreq_alive(q))
 		return;
 	/* Ghosts: nothing that is out has this PSN. */
-	if (ahead > psn_off(r->psn, r->una) ||
-	    (rec->op != REC_ACK && r->una == r->psn))
+	if (ahead > psn_off(r->psn, r->una) || (rec->op != REC_ACK && r->una == r->psn))
 		return;
 	switch ((enum rec_op)rec->op) {
 	case REC_ACK:
@@ -378,17 +377,24 @@ void lreq_response(struct local_qp *q, const struct rec *rec,
 		break;
 	case REC_NAK:
 		if (rec->code == REC_NOT_READY && ahead)
-			return;			/* the oldest counts */
+			return; /* the oldest counts */
 		if (advance(q, rec, psn, now))
 			nak(q, rec, now);
 		break;
-	case REC_READ_RESP: case REC_ATOMIC_RESP:
+	case REC_READ_RESP:
+	case REC_ATOMIC_RESP:
 		/* Nothing is left to be answered: a ghost, too. */
 		if (advance(q, rec, psn, now) && r->una != r->psn)
 			answer(q, rec, payload, len, now);
 		break;
-	case REC_PAD: case REC_SEND: case REC_WRITE: case REC_READ:
-	case REC_CMP_SWAP: case REC_FETCH_ADD: case REC_DGRAM: case REC_OPS:
+	case REC_PAD:
+	case REC_SEND:
+	case REC_WRITE:
+	case REC_READ:
+	case REC_CMP_SWAP:
+	case REC_FETCH_ADD:
+	case REC_DGRAM:
+	case REC_OPS:
 		return;
 	}
 	if (lreq_alive(q))

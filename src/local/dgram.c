@@ -5,8 +5,9 @@
 #include "local/local_qp.h"
 
 enum {
-	UD = 3,				/* opcode >> 5 */
-	BTH = 12, QPN_AT = 5,
+	UD = 3, /* opcode >> 5 */
+	BTH = 12,
+	QPN_AT = 5,
 };
 
 /* Before the datagram in its record. */
@@ -37,9 +38,12 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 	struct peer *p = l->by_slot[slot];
 	uint32_t bytes = REC_HEAD + (uint32_t)sizeof(struct dgram_head) + d->len;
 	struct dgram_head head = {
-		.ifindex = d->ifindex, .ip_id = d->ip_id,
-		.from_port = d->from.port, .to_port = d->to.port,
-		.tclass = d->tclass, .ttl = d->ttl,
+		.ifindex = d->ifindex,
+		.ip_id = d->ip_id,
+		.from_port = d->from.port,
+		.to_port = d->to.port,
+		.tclass = d->tclass,
+		.ttl = d->ttl,
 	};
 	struct rec *r;
 	uint8_t *at;

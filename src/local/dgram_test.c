@@ -5,7 +5,11 @@
 
 #define STALL (100 * MS)
 
-static struct { unsigned n; struct dgram d; uint8_t bytes[8192]; } got;
+static struct {
+	unsigned n;
+	struct dgram d;
+	uint8_t bytes[8192];
+} got;
 
 static void take(void *arg, const struct dgram *d, uint64_t now)
 {
@@ -36,13 +40,22 @@ static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 	uint8_t bth[12] = { opcode, [5] = (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8),
 			    (uint8_t)qpn };
 	struct iovec iov[3] = {
-		{ bth, sizeof(bth) }, { f->mem[0], 7 }, { f->mem[0] + 7, len - 19 },
+		{ bth, sizeof(bth) },
+		{ f->mem[0], 7 },
+		{ f->mem[0] + 7, len - 19 },
 	};
 	struct dgram d = {
-		.from.ip = { 1, [15] = 2 }, .from.port = 3,
-		.to.ip = { 4, [15] = 5 }, .to.port = 6,
-		.ifindex = 7, .tclass = 8, .ttl = 9, .ip_id = 10,
-		.iov = iov, .iovcnt = 3, .len = len,
+		.from.ip = { 1, [15] = 2 },
+		.from.port = 3,
+		.to.ip = { 4, [15] = 5 },
+		.to.port = 6,
+		.ifindex = 7,
+		.tclass = 8,
+		.ttl = 9,
+		.ip_id = 10,
+		.iov = iov,
+		.iovcnt = 3,
+		.len = len,
 	};
 	bool sent;
 
@@ -90,7 +103,7 @@ static void only_ud_and_only_what_is_for_us(void **state)
 	for (unsigned i = 0; i < sizeof(opcode); i++)
 		assert_true(send_to_b(f, opcode[i], qpn_of_b(f), 100));
 	assert_true(send_to_b(f, 0x64, qpn_of_b(f) ^ 1 << QPN_INDEX_BITS, 100));
-	assert_true(send_to_b(f, 0x64, qpn_of_b(f), RING_CHUNK));	/* too long */
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), RING_CHUNK)); /* too long */
 	pair_write(f, 0, &(struct rec){ .op = REC_DGRAM }, f->mem[0], 59);
 	pair_run(f, 1000);
 	assert_int_equal(got.n, 0);
@@ -125,7 +138,7 @@ static void without_a_pipe_there_is_none(void **state)
 	(void)state;
 	pair_peer(f, 0)->state = PEER_OPENING;
 	assert_false(local_has_pipe(l, slot));
-	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 100));	/* lost */
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 100)); /* lost */
 	pair_peer(f, 0)->state = PEER_UP;
 	assert_true(local_has_pipe(l, slot));
 	pair_run(f, 1000);
@@ -147,7 +160,7 @@ static void what_finds_no_room_waits_a_while(void **state)
 	f->s->now += STALL / 2;
 	assert_false(send_to_b(f, 0x64, qpn_of_b(f), 4000));
 	f->s->now += STALL / 2;
-	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4000));	/* lost */
+	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4000)); /* lost */
 	pair_go(f, 1);
 	pair_run(f, 1000);
 	assert_int_equal(got.n, sent);

@@ -7,7 +7,9 @@ enum { LOOK = 64, PAIRS = 20 };
 #define TIMEOUT_10 4194304ull
 
 static const struct sim_conf quick = {
-	.pipe_only = true, .timeout = 10, .retry_cnt = 3,
+	.pipe_only = true,
+	.timeout = 10,
+	.retry_cnt = 3,
 };
 
 /* No room for any record is left, and who could make some knows. */
@@ -50,8 +52,11 @@ static void many_qps_share_a_ring(void **state)
 	for (unsigned i = 0; i < PAIRS; i++) {
 		struct ibv_sge sge = sim_sge(f->mr[0], i * 50000, 50000);
 		struct ibv_send_wr wr = {
-			.wr_id = i, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge,
-			.num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+			.wr_id = i,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = IBV_SEND_SIGNALED,
 			.wr.rdma = { f->mr[1]->mkey.base + i * 50000,
 				     f->mr[1]->mkey.key },
 		};
@@ -119,7 +124,7 @@ static void who_owes_an_answer_times_out_too(void **state)
 	pair_stop(f, 1);
 	fill(f, 0);
 	pair_go(f, 0);
-	pair_run(f, 1000);			/* it owes an ACK */
+	pair_run(f, 1000); /* it owes an ACK */
 	assert_true(pair_q(f, 0)->rsp.ack_due);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
@@ -129,8 +134,10 @@ static void who_owes_an_answer_times_out_too(void **state)
 /* Time that is spent waiting for a receive does not count. */
 static void who_waits_for_a_receive_does_not_time_out(void **state)
 {
-	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
-		.pipe_only = true, .timeout = 10, .retry_cnt = 3, .min_rnr_timer = 31 });
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .pipe_only = true,
+								  .timeout = 10,
+								  .retry_cnt = 3,
+								  .min_rnr_timer = 31 });
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -141,7 +148,7 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	pair_stop(f, 1);
 	fill(f, 0);
 	pair_go(f, 0);
-	pair_run(f, 400 * MS);			/* an RNR timer of 491.52 ms */
+	pair_run(f, 400 * MS); /* an RNR timer of 491.52 ms */
 	fix_no_wc(f, 0);
 	pair_go(f, 1);
 	fix_recv(f, 8, 0, 100);
@@ -152,8 +159,8 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 /* What waited for room and then needed none waits for nothing. */
 static void who_was_done_directly_does_not_time_out(void **state)
 {
-	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
-		.timeout = 10, .retry_cnt = 3 });
+	struct fix *f = pair_open(IBV_QPT_RC,
+				  &(struct sim_conf){ .timeout = 10, .retry_cnt = 3 });
 
 	(void)state;
 	pair_stop(f, 0);
@@ -180,7 +187,9 @@ static void who_was_done_directly_does_not_time_out(void **state)
 static void answers_wait_for_room(void **state)
 {
 	static const enum ibv_wc_status status[] = {
-		IBV_WC_SUCCESS, IBV_WC_SUCCESS, IBV_WC_REM_ACCESS_ERR,
+		IBV_WC_SUCCESS,
+		IBV_WC_SUCCESS,
+		IBV_WC_REM_ACCESS_ERR,
 	};
 
 	(void)state;
@@ -190,8 +199,8 @@ static void answers_wait_for_room(void **state)
 		fix_recv(f, 8, 0, 100);
 		f->mr[1]->mkey.access = i == 2 ? IBV_ACCESS_LOCAL_WRITE : FIX_ALL;
 		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
-		fix_post(f, i ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD, 2,
-			 0, i ? 200 : 8, 0);
+		fix_post(f, i ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0,
+			 i ? 200 : 8, 0);
 		let_b_alone(f);
 		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
 		pair_go(f, 0);
@@ -262,8 +271,8 @@ static void who_writes_rubbish_is_broken(void **state)
 	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
 	assert_false(pair_peer(f, 0)->vm);
 	/* All that lead there. */
-	sim_send(p.qp[0], &(struct ibv_send_wr){
-		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED });
+	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
+						 .send_flags = IBV_SEND_SIGNALED });
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc.vendor_err, VERR_PEER_ENDED);
@@ -291,10 +300,15 @@ static void who_reads_what_was_not_written_is_broken(void **state)
 static void a_process_talks_to_itself(void **state)
 {
 	static const enum ibv_wr_opcode op[] = {
-		IBV_WR_SEND, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+		IBV_WR_SEND,
+		IBV_WR_RDMA_READ,
+		IBV_WR_RDMA_WRITE,
 	};
 	const struct ibv_qp_cap cap = {
-		.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1,
+		.max_send_wr = 16,
+		.max_recv_wr = 16,
+		.max_send_sge = 1,
+		.max_recv_sge = 1,
 	};
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 	struct cq *cq = sim_cq(f->s, 0, 10);
@@ -313,7 +327,10 @@ static void a_process_talks_to_itself(void **state)
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_send_wr wr = {
-			.wr_id = i, .opcode = op[i], .sg_list = &from, .num_sge = 1,
+			.wr_id = i,
+			.opcode = op[i],
+			.sg_list = &from,
+			.num_sge = 1,
 			.send_flags = IBV_SEND_SIGNALED,
 			.wr.rdma = { to.addr, f->mr[0]->mkey.key },
 		};
@@ -321,7 +338,7 @@ static void a_process_talks_to_itself(void **state)
 		memset(f->mem[0], (int)i + 1, 300000);
 		memset(f->mem[0] + 500000, (int)i + 9, 300000);
 		sim_send(qp[0], &wr);
-		pair_run(f, 1 * MS);		/* RNR, first */
+		pair_run(f, 1 * MS); /* RNR, first */
 		if (i == 0)
 			sim_recv(qp[1], 8, &to, 1);
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);

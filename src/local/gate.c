@@ -22,8 +22,9 @@
 #include "sys/log.h"
 
 enum {
-	PAGE = 4096, ALIGN = 1 << 16,	/* some machines' pages are larger */
-	PATIENCE_NS = 250000000,	/* a copy takes microseconds */
+	PAGE = 4096,
+	ALIGN = 1 << 16,	 /* some machines' pages are larger */
+	PATIENCE_NS = 250000000, /* a copy takes microseconds */
 	NAP_NS = 20000,
 };
 #ifndef F_SEAL_WRITE
@@ -94,8 +95,9 @@ static void gate_shut(struct gate *g)
 {
 	if (g->shut || !g->page)
 		return;
-	if (mmap(g->page, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
-		 MAP_NORESERVE, -1, 0) == MAP_FAILED)
+	if (mmap(g->page, PAGE, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+		 0) == MAP_FAILED)
 		munmap(g->page, PAGE);
 	g->shut = true;
 }
@@ -103,16 +105,20 @@ static void gate_shut(struct gate *g)
 /* It is shut: has all ended that had begun? */
 static bool is_quiet(const struct gate *g)
 {
-	struct { uint64_t begun, ended; } n;
+	struct {
+		uint64_t begun, ended;
+	} n;
 
 	static_assert(offsetof(struct gate_page, ended) ==
-		      offsetof(struct gate_page, begun) + sizeof(n.begun), "read at once");
-	if (!fd_is(g->fd, &g->id))	/* the program has closed it: never known */
+			      offsetof(struct gate_page, begun) + sizeof(n.begun),
+		      "read at once");
+	if (!fd_is(g->fd, &g->id)) /* the program has closed it: never known */
 		return false;
 	if (fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
 		return false;
 	return pread(g->fd, &n, sizeof(n), offsetof(struct gate_page, begun)) ==
-	       sizeof(n) && n.begun == n.ended;
+		       sizeof(n) &&
+	       n.begun == n.ended;
 }
 
 void gate_close(struct gate *g)
@@ -141,7 +147,9 @@ void gate_end(struct peer *p, bool gone)
 /* --- who is inside ---------------------------------------------------------------- */
 
 /* Peers whose word is want, as far as mask goes. */
-struct whom { uint64_t mask, want; };
+struct whom {
+	uint64_t mask, want;
+};
 
 static bool may_be_inside(const struct peer *p)
 {
@@ -152,7 +160,8 @@ static bool may_be_inside(const struct peer *p)
 static struct peer *next_inside(struct local *l, const struct whom *whom, uint64_t after,
 				uint64_t *word)
 {
-	list_for(n, &l->peers) {
+	list_for(n, &l->peers)
+	{
 		struct peer *p = container_of(n, struct peer, node);
 
 		if (p->number <= after || !may_be_inside(p))
@@ -194,8 +203,7 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 	turn_take(&core->turn);
 	if (core->local)
 		p = next_inside(core->local, &all, number - 1, &now);
-	if (p && p->number == number &&
-	    !(waited > PATIENCE_NS && is_shut_out(p, word))) {
+	if (p && p->number == number && !(waited > PATIENCE_NS && is_shut_out(p, word))) {
 		seen = waited > core->local->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
 			log_error("slot %u, process %d: for %u s the kernel has been "
@@ -233,14 +241,13 @@ static int wait_for(struct core *core, struct whom whom)
 
 int gate_wait_key(struct core *core, uint32_t key)
 {
-	return wait_for(core, (struct whom){
-		(uint64_t)UINT32_MAX << INSIDE_KEY_AT, (uint64_t)key << INSIDE_KEY_AT });
+	return wait_for(core, (struct whom){ (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
+					     (uint64_t)key << INSIDE_KEY_AT });
 }
 
 void local_fence(struct core *core, uint32_t qpn)
 {
 	if (core->board)
-		(void)wait_for(core, (struct whom){
-			(uint64_t)QPN_MASK << INSIDE_QPN_AT,
-			(uint64_t)qpn << INSIDE_QPN_AT });
+		(void)wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,
+						    (uint64_t)qpn << INSIDE_QPN_AT });
 }

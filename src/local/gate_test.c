@@ -10,7 +10,9 @@
 #include "core/mkey.h"
 #include "local/fix.h"
 
-static const struct sim_conf direct = { .pipe_only = false, .timeout = 10, .retry_cnt = 1 };
+static const struct sim_conf direct = { .pipe_only = false,
+					.timeout = 10,
+					.retry_cnt = 1 };
 
 static uint64_t word_of(const struct fix *f, uint32_t key)
 {
@@ -162,14 +164,16 @@ static void a_call_that_does_not_end_is_told(void **state)
 	pair_peer(f, 1)->gate.page->begun = 1;
 	enter(f);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  IBV_ACCESS_LOCAL_WRITE), -EBUSY);
-	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL);	/* nothing has changed */
+				  IBV_ACCESS_LOCAL_WRITE),
+			 -EBUSY);
+	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL); /* nothing has changed */
 	assert_ptr_equal(mkey_find(core, key), &f->mr[1]->mkey);
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
 	assert_null(mkey_find(core, key));
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  IBV_ACCESS_LOCAL_WRITE), -EINVAL);
+				  IBV_ACCESS_LOCAL_WRITE),
+			 -EINVAL);
 	atomic_store(pair_peer(f, 0)->inside, 0);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = NULL;

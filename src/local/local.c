@@ -12,7 +12,7 @@
 #include "local/local_qp.h"
 #include "sys/log.h"
 
-enum { IDLE_LOOKS = 4096 };		/* then a ring cools */
+enum { IDLE_LOOKS = 4096 }; /* then a ring cools */
 
 /* --- a QP's state ------------------------------------------------------------ */
 
@@ -125,7 +125,8 @@ static int change(struct local_qp *q, enum ibv_qp_state from)
 	case IBV_QPS_ERR:
 		enter_err(q);
 		return 0;
-	case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+	case IBV_QPS_INIT:
+	case IBV_QPS_UNKNOWN:
 		return 0;
 	}
 	return 0;
@@ -147,7 +148,7 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
 {
 	lreq_stop(q);
 	if (!sq_only)
-		q->rsp.have_recv = false;	/* core flushes it */
+		q->rsp.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
 	vm_publish(q);
 }
@@ -194,7 +195,8 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	if (!q->peer || q->peer->state != PEER_UP)
 		return false;
 	switch (qp->state) {
-	case IBV_QPS_RTS: case IBV_QPS_SQD:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
 		/* The ACK first: a program that receives an answer may rely on
 		 * its own SEND being complete. */
 		more = lrsp_output(q, now);
@@ -202,11 +204,14 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 			return lreq_output(q, now) || more;
 		lreq_blocked(q, now);
 		return false;
-	case IBV_QPS_RTR: case IBV_QPS_SQE:
+	case IBV_QPS_RTR:
+	case IBV_QPS_SQE:
 		return lrsp_output(q, now);
 	case IBV_QPS_ERR:
 		return lrsp_owes(q) && lrsp_output(q, now);
-	case IBV_QPS_RESET: case IBV_QPS_INIT: case IBV_QPS_UNKNOWN:
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_UNKNOWN:
 		break;
 	}
 	return false;
@@ -239,7 +244,7 @@ static bool may_receive(const struct qp *qp)
 	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 }
 
-static void established(struct local_qp *q)	/* 12.9.7.1 */
+static void established(struct local_qp *q) /* 12.9.7.1 */
 {
 	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
 		return;
@@ -247,14 +252,12 @@ static void established(struct local_qp *q)	/* 12.9.7.1 */
 	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, &q->qp->ex.qp_base);
 }
 
-static bool is_for(const struct local_qp *q, const struct peer *p,
-		   const struct rec *r)
+static bool is_for(const struct local_qp *q, const struct peer *p, const struct rec *r)
 {
 	const struct qp *qp = q->qp;
 
-	return q->peer == p && r->src == qp->attr.dest_qp_num &&
-	       r->path == q->path_in && may_receive(qp) &&
-	       !(r->flags & REC_UC) == (qp->type == IBV_QPT_RC);
+	return q->peer == p && r->src == qp->attr.dest_qp_num && r->path == q->path_in &&
+	       may_receive(qp) && !(r->flags & REC_UC) == (qp->type == IBV_QPT_RC);
 }
 
 /* Nobody takes it: on a wire it would be lost, and sent again. */
@@ -273,8 +276,8 @@ static void not_ready(struct peer *p, const struct rec *r)
 			return;
 		}
 	log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, finds no such QP, or one "
-		 "that is not connected to it or in no state to take it", r->dst,
-		 r->src, r->psn);
+		 "that is not connected to it or in no state to take it",
+		 r->dst, r->src, r->psn);
 	p->l->count.not_ready++;
 	p->not_ready[i].dst = r->src;
 	p->not_ready[i].src = r->dst;
@@ -292,9 +295,12 @@ static void say_not_ready(struct peer *p)
 		if (!r)
 			break;
 		*r = (struct rec){
-			.op = REC_NAK, .code = REC_NOT_READY,
-			.dst = p->not_ready[i].dst, .src = p->not_ready[i].src,
-			.psn = p->not_ready[i].psn, .path = ~p->not_ready[i].path,
+			.op = REC_NAK,
+			.code = REC_NOT_READY,
+			.dst = p->not_ready[i].dst,
+			.src = p->not_ready[i].src,
+			.psn = p->not_ready[i].psn,
+			.path = ~p->not_ready[i].path,
 		};
 		ring_publish(&p->out, r, REC_HEAD);
 		peer_wrote(p);
@@ -307,7 +313,8 @@ void peer_admit(struct peer *p)
 	if ((list_empty(&p->full) && !p->not_ready_n) || !ring_has_room(&p->out))
 		return;
 	say_not_ready(p);
-	list_for_safe(n, &p->full) {
+	list_for_safe(n, &p->full)
+	{
 		struct local_qp *q = container_of(n, struct local_qp, full);
 
 		list_del(&q->full);
@@ -399,7 +406,8 @@ unsigned local_input(struct local *l, uint64_t now)
 	if (list_empty(&l->hot) && list_empty(&l->dead))
 		return n;
 	l->now = now;
-	list_for_safe(node, &l->hot) {
+	list_for_safe(node, &l->hot)
+	{
 		struct peer *p = container_of(node, struct peer, hot);
 		unsigned got = serve(l, p, now);
 

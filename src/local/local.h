@@ -33,10 +33,9 @@ enum local_way { LOCAL_OFF, LOCAL_PIPE, LOCAL_VM, LOCAL_AUTO };
 /* Sets core->local.  0 or -ENOMEM. */
 /* off_why: to be told where way is LOCAL_OFF. */
 int local_open(struct core *core, struct host *host, enum local_way way,
-	       const char *off_why,
-	       const struct local_ops *ops, void *arg);
+	       const char *off_why, const struct local_ops *ops, void *arg);
 void local_close(struct core *core);
-void local_forked(struct core *core);	/* in the child of a fork */
+void local_forked(struct core *core); /* in the child of a fork */
 
 /* The way to the process of slot, its own included; asks for one if there is
  * none yet.  NULL: it is refused, or nobody is there: use the wire. */

@@ -18,14 +18,14 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 
-#define MAX_DMA 0x80000000u		/* 2^31: 9.7.4.1.7 */
+#define MAX_DMA 0x80000000u /* 2^31: 9.7.4.1.7 */
 
 enum {
-	SHARE = 256 << 10,		/* bytes that a QP moves in one turn */
-	SERVE = 64,			/* records taken of a ring in one turn */
+	SHARE = 256 << 10, /* bytes that a QP moves in one turn */
+	SERVE = 64,	   /* records taken of a ring in one turn */
 	NOT_READY_MAX = 64,
 	GIVE_UP_S = 10,
-	STALL_NS = 100000000,		/* who reads nothing for so long is gone
+	STALL_NS = 100000000, /* who reads nothing for so long is gone
 					 * for what asks no answer: UC, UD */
 	SLOTS_MAX = 1024,
 };
@@ -37,13 +37,17 @@ struct pipe_shared {
 	struct ring_shared ring[2];
 	/* What of the other's is being written to, or 0: key, QP number, and how
 	 * often, so that each time differs from the one before. */
-	struct { _Alignas(SLOT) _Atomic uint64_t word; } inside[2];
+	struct {
+		_Alignas(SLOT) _Atomic uint64_t word;
+	} inside[2];
 };
 
 enum { INSIDE_KEY_AT = 32, INSIDE_QPN_AT = 8, INSIDE_COUNT = 0xff, QPN_MASK = 0xffffff };
 
 /* Where the same can be read in the peer's memory: it is that process. */
-struct nonce { uint64_t at, value[2]; };
+struct nonce {
+	uint64_t at, value[2];
+};
 
 /* What lies there. */
 struct gate_page {
@@ -55,56 +59,58 @@ struct gate_page {
 
 /* This process's page for one peer (gate.c). */
 struct gate {
-	struct gate_page *page;		/* NULL: there is none */
-	int fd;				/* its memory's, or -1 */
+	struct gate_page *page; /* NULL: there is none */
+	int fd;			/* its memory's, or -1 */
 	struct fd_id id;
-	bool shut;			/* something else lies there */
+	bool shut; /* something else lies there */
 };
 
 struct peer {
-	struct list node;		/* local->peers */
+	struct list node; /* local->peers */
 	struct local *l;
 	uint16_t slot;
 	enum peer_state {
-		PEER_OPENING,		/* QPs wait */
+		PEER_OPENING, /* QPs wait */
 		PEER_UP,
-		PEER_REFUSED,		/* the wire it is */
-		PEER_DEAD,		/* no new QP comes here */
+		PEER_REFUSED, /* the wire it is */
+		PEER_DEAD,    /* no new QP comes here */
 	} state;
 	struct pipe_shared *pipe;
-	int fd;				/* of an offer that was not sent; or -1 */
+	int fd; /* of an offer that was not sent; or -1 */
 	struct ring_out out;
 	struct ring_in in;
-	_Atomic uint64_t *inside, *theirs;	/* inside[ours], inside[theirs] */
-	uint64_t number;		/* 1, 2 ...: no two peers have the same */
-	bool same_user;			/* as both opened */
+	_Atomic uint64_t *inside, *theirs; /* inside[ours], inside[theirs] */
+	uint64_t number;		   /* 1, 2 ...: no two peers have the same */
+	bool same_user;			   /* as both opened */
 	pid_t pid;
 	/* It knows where our memory lies, and what is there: it may be inside. */
 	bool told;
 	struct gate gate;
 	/* Its memory can be reached (vm.c): */
 	bool vm;
-	const char *vm_why;		/* not; or NULL */
+	const char *vm_why; /* not; or NULL */
 	struct nonce nonce;
-	uint64_t writes;		/* so many copies were begun */
-	const struct board *board;	/* or NULL */
-	uint8_t say, say_yes;		/* a message that could not be sent */
-	bool kick;			/* ... and one more */
-	uint64_t full_since;		/* peer_reads() */
+	uint64_t writes;	   /* so many copies were begun */
+	const struct board *board; /* or NULL */
+	uint8_t say, say_yes;	   /* a message that could not be sent */
+	bool kick;		   /* ... and one more */
+	uint64_t full_since;	   /* peer_reads() */
 	uint32_t full_at;
-	struct list hot;		/* in local->hot while its ring is polled */
-	unsigned idle;			/* looks that found nothing */
-	struct list dirty;		/* in local->dirty: written to */
-	struct list qps;		/* local_qp.node */
-	struct list full;		/* local_qp.full: they wait for room */
-	struct { uint32_t dst, src, psn, path; } not_ready[NOT_READY_MAX];
+	struct list hot;   /* in local->hot while its ring is polled */
+	unsigned idle;	   /* looks that found nothing */
+	struct list dirty; /* in local->dirty: written to */
+	struct list qps;   /* local_qp.node */
+	struct list full;  /* local_qp.full: they wait for room */
+	struct {
+		uint32_t dst, src, psn, path;
+	} not_ready[NOT_READY_MAX];
 	unsigned not_ready_n;
 };
 
 struct local_counters {
-	uint64_t out, in, out_bytes, in_bytes;	/* records and their payload */
-	uint64_t direct, direct_bytes;		/* copies to or from peers' memory */
-	uint64_t not_ready;			/* requests that no QP took */
+	uint64_t out, in, out_bytes, in_bytes; /* records and their payload */
+	uint64_t direct, direct_bytes;	       /* copies to or from peers' memory */
+	uint64_t not_ready;		       /* requests that no QP took */
 };
 
 struct local {
@@ -117,24 +123,24 @@ struct local {
 	const char *off_why;
 	bool watching;
 	uint64_t peers_made;
-	uint64_t give_up_ns;		/* for so long the kernel may copy */
-	int board_fd;			/* of core->board; or -1 */
+	uint64_t give_up_ns; /* for so long the kernel may copy */
+	int board_fd;	     /* of core->board; or -1 */
 	struct list peers, hot, dirty, dead;
-	_Atomic unsigned nhot;		/* so many are in hot */
+	_Atomic unsigned nhot; /* so many are in hot */
 	struct peer *by_slot[SLOTS_MAX];
-	struct peer *self;		/* by_slot[our own] */
-	unsigned unsaid;		/* peers with something to be said */
-	uint64_t now;			/* of the last input */
-	uint64_t said_broken;		/* log_allowed() */
-	uint8_t dgram[RING_CHUNK];	/* one that nobody writes to any more */
+	struct peer *self;	   /* by_slot[our own] */
+	unsigned unsaid;	   /* peers with something to be said */
+	uint64_t now;		   /* of the last input */
+	uint64_t said_broken;	   /* log_allowed() */
+	uint8_t dgram[RING_CHUNK]; /* one that nobody writes to any more */
 };
 
-struct peer *peer_new(struct local *l, uint16_t slot);	/* opening; or NULL */
+struct peer *peer_new(struct local *l, uint16_t slot); /* opening; or NULL */
 void peer_up(struct peer *p);
-void peer_refuse(struct peer *p, const char *why);	/* if it is opening */
+void peer_refuse(struct peer *p, const char *why); /* if it is opening */
 void peer_broken(struct peer *p, const char *why);
-void peer_release(struct peer *p);	/* when its last QP has gone */
-void local_bury(struct local *l);	/* those that were released */
+void peer_release(struct peer *p); /* when its last QP has gone */
+void local_bury(struct local *l);  /* those that were released */
 /* The peer was written to: it is to be woken at the turn's end. */
 void peer_wrote(struct peer *p);
 /* p's ring is full.  Has it read something lately, or is there no waiting? */
@@ -157,25 +163,25 @@ void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t 
 struct owed {
 	uint32_t psn, len, done, rkey;
 	uint64_t va;
-	uint64_t orig;			/* atomic */
+	uint64_t orig; /* atomic */
 	bool atomic;
 };
 
 struct local_req {
-	uint32_t una, psn;		/* [una, psn) are out */
-	uint32_t cur;			/* the work request that psn is in */
-	bool begun;			/* ... and it has PSNs */
-	bool by_record;			/* not directly: it was tried */
-	uint32_t direct;		/* bytes of it that are done directly */
-	uint32_t reads;			/* READs and atomics that are out */
-	uint32_t unasked;		/* messages since an ACK was asked for */
+	uint32_t una, psn; /* [una, psn) are out */
+	uint32_t cur;	   /* the work request that psn is in */
+	bool begun;	   /* ... and it has PSNs */
+	bool by_record;	   /* not directly: it was tried */
+	uint32_t direct;   /* bytes of it that are done directly */
+	uint32_t reads;	   /* READs and atomics that are out */
+	uint32_t unasked;  /* messages since an ACK was asked for */
 	uint8_t retry_left, rnr_left, tries;
-	bool lost;			/* the oldest was answered NOT_READY */
-	bool full;			/* the ring has no room */
-	uint64_t timeout_at;		/* NEVER: nothing is out */
-	uint64_t hold_until;		/* before that nothing is sent */
-	uint32_t written;		/* where the last record ends */
-	uint32_t seen, seen_in;		/* how far the peer had read, and we, when
+	bool lost;		/* the oldest was answered NOT_READY */
+	bool full;		/* the ring has no room */
+	uint64_t timeout_at;	/* NEVER: nothing is out */
+	uint64_t hold_until;	/* before that nothing is sent */
+	uint32_t written;	/* where the last record ends */
+	uint32_t seen, seen_in; /* how far the peer had read, and we, when
 					 * the timer was set */
 	/* A local error of the work request at cur, told when it is oldest. */
 	bool failed;
@@ -185,28 +191,31 @@ struct local_req {
 
 struct local_rsp {
 	uint32_t epsn;
-	bool dropping;			/* told that psn epsn is not taken */
-	bool comm_est;			/* the event was raised */
-	uint8_t op;			/* of the message under way, or 0 */
+	bool dropping; /* told that psn epsn is not taken */
+	bool comm_est; /* the event was raised */
+	uint8_t op;    /* of the message under way, or 0 */
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
-	struct { uint64_t va; uint32_t rkey, len, left; } write;
-	struct owed *owed;		/* [owed_size], a ring */
+	struct {
+		uint64_t va;
+		uint32_t rkey, len, left;
+	} write;
+	struct owed *owed; /* [owed_size], a ring */
 	uint32_t owed_size, owed_head, owed_n;
 	bool ack_due, nak_due;
-	uint64_t ack_at;		/* when the ACK goes at the latest; 0: now */
-	uint8_t nak;			/* enum rec_nak */
+	uint64_t ack_at; /* when the ACK goes at the latest; 0: now */
+	uint8_t nak;	 /* enum rec_nak */
 	uint32_t nak_psn;
 };
 
 struct local_qp {
 	struct qp *qp;
 	struct local *l;
-	struct peer *peer;		/* NULL: in RESET or INIT */
+	struct peer *peer; /* NULL: in RESET or INIT */
 	struct list node, full;
 	uint32_t mtu;
-	uint32_t path_out, path_in;	/* of the records that it writes, reads */
+	uint32_t path_out, path_in; /* of the records that it writes, reads */
 	struct local_req req;
 	struct local_rsp rsp;
 };
@@ -232,15 +241,15 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 
 /* --- agreeing (meet.c) ----------------------------------------------------------- */
 
-void meet_let_go(struct peer *p);	/* of its memory */
+void meet_let_go(struct peer *p); /* of its memory */
 /* What its connection had no room for: once more, or never. */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
 
 /* --- our memory, for a peer (gate.c) -------------------------------------------- */
 
-bool gate_open(struct gate *g);		/* if it is not */
-struct nonce gate_nonce(const struct gate *g);	/* what the peer is told */
+bool gate_open(struct gate *g);		       /* if it is not */
+struct nonce gate_nonce(const struct gate *g); /* what the peer is told */
 /* It reaches our memory no more.  gone: its process has ended, too. */
 void gate_end(struct peer *p, bool gone);
 void gate_close(struct gate *g);
@@ -262,8 +271,9 @@ void vm_part(struct peer *p);
 void vm_publish(struct local_qp *q);
 
 enum vm_did {
-	VM_NO,				/* by a record, please */
-	VM_DONE, VM_MORE,		/* *left is used up */
+	VM_NO, /* by a record, please */
+	VM_DONE,
+	VM_MORE, /* *left is used up */
 };
 /* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
 enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,

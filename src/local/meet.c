@@ -18,8 +18,8 @@ enum say { SAY_NOTHING, SAY_ASK, SAY_OFFER, SAY_ANSWER, SAY_CONFIRM, SAY_KICK };
 
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
-	uint32_t bytes;			/* of the offered memory */
-	struct nonce nonce;		/* at 0: its memory is its own */
+	uint32_t bytes;	    /* of the offered memory */
+	struct nonce nonce; /* at 0: its memory is its own */
 };
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
@@ -28,8 +28,8 @@ enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
 
 static struct pipe_shared *map(int fd)
 {
-	struct pipe_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
-				     MAP_SHARED, fd, 0);
+	struct pipe_shared *s =
+		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (s == MAP_FAILED)
 		return NULL;
@@ -97,7 +97,9 @@ void meet_let_go(struct peer *p)
 static int say(struct peer *p, enum say what, bool yes)
 {
 	struct pipe_msg m = {
-		.version = PIPE_VERSION, .what = (uint8_t)what, .yes = yes,
+		.version = PIPE_VERSION,
+		.what = (uint8_t)what,
+		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	};
 	int fd[HOST_FDS] = { -1, -1 };
@@ -166,7 +168,7 @@ void meet_say_again(struct peer *p)
 }
 
 static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "
-	"URNIC_PCAP or URNIC_FAULT), or has no memory";
+				"URNIC_PCAP or URNIC_FAULT), or has no memory";
 
 /* --- agreeing ---------------------------------------------------------------- */
 
@@ -233,16 +235,18 @@ struct peer *local_peer(struct local *l, uint16_t slot)
 static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
 {
 	if (l->core->slot > slot)
-		return;				/* it is theirs to offer */
+		return; /* it is theirs to offer */
 	if (!p)
 		p = peer_new(l, slot);
 	if (!p)
 		return;
 	if (p->state == PEER_OPENING && !p->pipe &&
 	    (!same || l->way == LOCAL_OFF || begin(p)) && l->by_slot[slot] == p)
-		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why :
-			       "the other process has another version, or there "
-			       "is no memory");
+		peer_refuse(p,
+			    l->way == LOCAL_OFF
+				    ? l->off_why
+				    : "the other process has another version, or there "
+				      "is no memory");
 	if (l->by_slot[slot] == p && p->state == PEER_REFUSED)
 		say_surely(p, SAY_OFFER, false);
 }
@@ -259,7 +263,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (!p)
 		return;
 	if (p->state == PEER_OPENING && p->pipe)
-		return;				/* a second one */
+		return; /* a second one */
 	if (p->state != PEER_OPENING)
 		yes = false;
 	if (yes)
@@ -267,15 +271,14 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		vm_meet(p, &m->nonce, s->fd[1]);
 	else
-		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why :
-			       m->yes == 1 ? "no pipe was offered that can be used" :
-			       unwilling);
+		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why
+			       : m->yes == 1 ? "no pipe was offered that can be used"
+					     : unwilling);
 	if (m->yes)
 		say_surely(p, SAY_ANSWER, yes);
 }
 
-static void on_answer(struct peer *p, const struct host_said *s,
-		      const struct pipe_msg *m)
+static void on_answer(struct peer *p, const struct host_said *s, const struct pipe_msg *m)
 {
 	bool yes = m->yes == 1 && m->version == PIPE_VERSION;
 

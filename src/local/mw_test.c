@@ -6,10 +6,13 @@ static uint32_t bound(struct fix *f, struct mw *mw, struct mr *mr)
 {
 	uint32_t rkey = (mw->ibv.rkey & 0xffffff00) | ((mw->ibv.rkey + 1) & 0xff);
 	struct ibv_send_wr wr = {
-		.wr_id = 5, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
-		.bind_mw = { .mw = &mw->ibv, .rkey = rkey, .bind_info = {
-			&mr->ibv, (uintptr_t)f->mem[1], 4096,
-			IBV_ACCESS_REMOTE_WRITE } },
+		.wr_id = 5,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { .mw = &mw->ibv,
+			     .rkey = rkey,
+			     .bind_info = { &mr->ibv, (uintptr_t)f->mem[1], 4096,
+					    IBV_ACCESS_REMOTE_WRITE } },
 	};
 
 	sim_send(f->p.qp[1], &wr);
@@ -21,7 +24,10 @@ static void write_with(struct fix *f, uint32_t rkey, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, 100);
 	struct ibv_send_wr wr = {
-		.wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.wr_id = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { (uintptr_t)f->mem[1], rkey },
 	};
@@ -37,9 +43,10 @@ static void send_with_invalidate(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct fix *f = pair_open(IBV_QPT_RC, &ways[i]);
-		struct mr *mr = sim_mr(f->s, 1, f->mem[1], 8192,
-				       FIX_ALL | IBV_ACCESS_MW_BIND);
-		struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND_WITH_INV,
+		struct mr *mr =
+			sim_mr(f->s, 1, f->mem[1], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
+		struct ibv_send_wr wr = { .wr_id = 2,
+					  .opcode = IBV_WR_SEND_WITH_INV,
 					  .send_flags = IBV_SEND_SIGNALED };
 		struct ibv_wc wc;
 		struct mw *mw;
@@ -57,7 +64,7 @@ static void send_with_invalidate(void **state)
 		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 		if (i) {
 			write_with(f, wr.invalidate_rkey, IBV_WC_REM_ACCESS_ERR);
-		} else {		/* nothing is left to invalidate */
+		} else { /* nothing is left to invalidate */
 			sim_send(f->p.qp[0], &wr);
 			fix_wc(f, 0, 2, IBV_WC_REM_ACCESS_ERR);
 			fix_wc(f, 1, 10, IBV_WC_REM_INV_REQ_ERR);
@@ -73,7 +80,8 @@ static void local_invalidate_waits_its_turn(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 	struct mr *mr = sim_mr(f->s, 1, f->mem[1], 8192, FIX_ALL | IBV_ACCESS_MW_BIND);
-	struct ibv_send_wr wr = { .wr_id = 6, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_send_wr wr = { .wr_id = 6,
+				  .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct mw *mw;
 	uint32_t rkey;
@@ -93,7 +101,7 @@ static void local_invalidate_waits_its_turn(void **state)
 	fix_wc(f, 1, 6, IBV_WC_SUCCESS);
 	fix_wc(f, 1, 7, IBV_WC_SUCCESS);
 	assert_false(mw->mkey.valid);
-	sim_send(f->p.qp[1], &wr);		/* it is not bound */
+	sim_send(f->p.qp[1], &wr); /* it is not bound */
 	fix_wc(f, 1, 7, IBV_WC_MW_BIND_ERR);
 	assert_int_equal(mw_dealloc(mw), 0);
 	assert_int_equal(mr_dereg(mr), 0);

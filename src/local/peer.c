@@ -50,7 +50,7 @@ void peer_wrote(struct peer *p)
 
 bool peer_reads(struct peer *p, uint64_t now)
 {
-	peer_wrote(p);			/* it is to be woken */
+	peer_wrote(p); /* it is to be woken */
 	if (!p->full_since || p->full_at != p->out.tail) {
 		p->full_since = now;
 		p->full_at = p->out.tail;
@@ -76,14 +76,13 @@ void local_flush(struct local *l)
 		if (p->state != PEER_UP || p == l->self)
 			continue;
 		wake(p);
-		if (p->state != PEER_UP)	/* it has gone, as that showed */
+		if (p->state != PEER_UP) /* it has gone, as that showed */
 			continue;
 		peer_admit(p);
 	}
 	if (!l->unsaid)
 		return;
-	list_for_safe(n, &l->peers)
-		meet_say_again(container_of(n, struct peer, node));
+	list_for_safe(n, &l->peers) meet_say_again(container_of(n, struct peer, node));
 }
 
 /* --- states ------------------------------------------------------------------ */
@@ -118,12 +117,13 @@ void peer_release(struct peer *p)
 	meet_let_go(p);
 	if (p == p->l->self)
 		p->l->self = NULL;
-	list_add_tail(&p->l->dead, &p->node);	/* callers may be inside */
+	list_add_tail(&p->l->dead, &p->node); /* callers may be inside */
 }
 
 void local_bury(struct local *l)
 {
-	list_for_safe(n, &l->dead) {
+	list_for_safe(n, &l->dead)
+	{
 		list_del(n);
 		free(container_of(n, struct peer, node));
 	}
@@ -143,8 +143,8 @@ void peer_up(struct peer *p)
 	(void)host_cred(p->l->host, p->slot, &uid, &p->pid);
 	p->same_user = host_is_ours(p->l->host, p->slot);
 	log_info("slot %u, process %d: messages go through shared memory%s, its "
-		 "regions are reached %s%s", p->slot, (int)p->pid,
-		 p->same_user ? "" : " (UD through UDP)",
+		 "regions are reached %s%s",
+		 p->slot, (int)p->pid, p->same_user ? "" : " (UD through UDP)",
 		 p->vm ? "directly (process_vm_writev)" : "through it, too: ",
 		 p->vm ? "" : p->vm_why);
 	peer_heat(p);
@@ -156,12 +156,11 @@ void peer_refuse(struct peer *p, const char *why)
 	if (p->state != PEER_OPENING)
 		return;
 	p->state = PEER_REFUSED;
-	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
-		 (int)p->pid, why);
+	log_info("slot %u, process %d: messages go through UDP: %s", p->slot, (int)p->pid,
+		 why);
 	meet_let_go(p);
 	list_for_safe(n, &p->qps)
-		p->l->ops->refused(p->l->arg,
-				   container_of(n, struct local_qp, node)->qp);
+		p->l->ops->refused(p->l->arg, container_of(n, struct local_qp, node)->qp);
 }
 
 /* No more of it.  Its QPs find out by themselves. */
@@ -179,7 +178,7 @@ static void die(struct peer *p)
 	p->state = PEER_DEAD;
 	leave_hot(p);
 	list_del(&p->dirty);
-	meet_forget_unsaid(p);		/* whoever lives there next is another */
+	meet_forget_unsaid(p); /* whoever lives there next is another */
 	make_due(p);
 	peer_release(p);
 }
@@ -208,8 +207,7 @@ void local_gone(struct local *l, uint16_t slot)
 /* --- all of them ------------------------------------------------------------- */
 
 int local_open(struct core *core, struct host *host, enum local_way way,
-	       const char *off_why,
-	       const struct local_ops *ops, void *arg)
+	       const char *off_why, const struct local_ops *ops, void *arg)
 {
 	struct local *l = calloc(1, sizeof(*l));
 
@@ -238,7 +236,8 @@ void local_close(struct core *core)
 {
 	struct local *l = core->local;
 
-	list_for_safe(n, &l->peers) {
+	list_for_safe(n, &l->peers)
+	{
 		struct peer *p = container_of(n, struct peer, node);
 
 		l->by_slot[p->slot] = NULL;
@@ -255,7 +254,8 @@ void local_close(struct core *core)
  * since something else may lie there. */
 void local_forked(struct core *core)
 {
-	list_for(n, &core->local->peers) {
+	list_for(n, &core->local->peers)
+	{
 		struct peer *p = container_of(n, struct peer, node);
 
 		if (p->fd >= 0)
@@ -279,16 +279,18 @@ void local_log_counters(struct core *core)
 	const struct local_counters *c = &core->local->count;
 
 	if (c->out || c->in || c->direct)
-		log_info("same host: %" PRIu64 " records out (%" PRIu64 " bytes), %"
-			 PRIu64 " in (%" PRIu64 " bytes), %" PRIu64 " direct copies (%"
-			 PRIu64 " bytes), %" PRIu64 " requests that no QP took",
+		log_info("same host: %" PRIu64 " records out (%" PRIu64
+			 " bytes), %" PRIu64 " in (%" PRIu64 " bytes), %" PRIu64
+			 " direct copies (%" PRIu64 " bytes), %" PRIu64
+			 " requests that no QP took",
 			 c->out, c->out_bytes, c->in, c->in_bytes, c->direct,
 			 c->direct_bytes, c->not_ready);
 }
 
 void local_hear(struct local *l)
 {
-	list_for(n, &l->peers) {
+	list_for(n, &l->peers)
+	{
 		struct peer *p = container_of(n, struct peer, node);
 
 		if (p->state == PEER_UP && !ring_empty(&p->in))
@@ -303,7 +305,7 @@ bool local_is_hot(struct local *l)
 
 void local_watch(struct local *l, bool watch)
 {
-	if (l->watching != watch)	/* else only read: two processors share it */
+	if (l->watching != watch) /* else only read: two processors share it */
 		l->watching = watch;
 }
 

@@ -21,7 +21,7 @@ struct said {
 
 struct two {
 	struct sim *s;
-	struct sim_node *low, *high;	/* who offers; who asks */
+	struct sim_node *low, *high; /* who offers; who asks */
 };
 
 static struct two open_two(const struct sim_conf *conf)
@@ -58,8 +58,12 @@ static void say(struct sim_node *to, const struct sim_node *from, const struct s
 		size_t len, int fd0, int fd1)
 {
 	struct host_said s = {
-		.slot = from->core.slot, .uid = geteuid(), .pid = getpid(),
-		.buf = m, .len = len, .fd = { fd0, fd1 },
+		.slot = from->core.slot,
+		.uid = geteuid(),
+		.pid = getpid(),
+		.buf = m,
+		.len = len,
+		.fd = { fd0, fd1 },
 	};
 
 	turn_take(&to->core.turn);
@@ -71,7 +75,9 @@ static void hear(struct sim_node *to, const struct sim_node *from, uint8_t what,
 		 uint8_t version, uint8_t yes)
 {
 	const struct said m = {
-		.version = version, .what = what, .yes = yes,
+		.version = version,
+		.what = what,
+		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	};
 
@@ -130,7 +136,8 @@ static void qps_wait_and_are_sent_away(void **state)
 {
 	(void)state;
 	for (int off = 0; off < 2; off++) {
-		const struct sim_conf c = { .same_host = true, .off = { off == 0, off == 1 } };
+		const struct sim_conf c = { .same_host = true,
+					    .off = { off == 0, off == 1 } };
 		const struct ibv_qp_cap cap = { .max_send_wr = 4 };
 		struct sim *s = sim_open(&c);
 		struct sim_node *n = &s->node[!off];
@@ -187,7 +194,10 @@ static void who_never_answers_is_silent(void **state)
 {
 	const uint64_t timeout = 4096ull << 10;
 	const struct sim_conf c = {
-		.same_host = true, .pipe_only = true, .timeout = 10, .retry_cnt = 3,
+		.same_host = true,
+		.pipe_only = true,
+		.timeout = 10,
+		.retry_cnt = 3,
 	};
 
 	(void)state;
@@ -207,7 +217,8 @@ static void who_never_answers_is_silent(void **state)
 		if (in_time)
 			fix_wc(f, 1, 8, IBV_WC_SUCCESS);
 		else
-			assert_in_range(f->s->now - since, 4 * timeout, 4 * timeout + 1000);
+			assert_in_range(f->s->now - since, 4 * timeout,
+					4 * timeout + 1000);
 		fix_close(f);
 	}
 }
@@ -226,7 +237,7 @@ static void what_nobody_waits_for_changes_nothing(void **state)
 			hear(t.high, t.low, what, PIPE_VERSION, 1);
 		}
 	} while (++what);
-	hear(t.low, t.high, OFFER, PIPE_VERSION, 1);	/* it is theirs to offer */
+	hear(t.low, t.high, OFFER, PIPE_VERSION, 1); /* it is theirs to offer */
 	hear(t.high, t.low, ASK, PIPE_VERSION, 1);
 	assert_true(sim_run(t.s, SEC));
 	must_be(&t, -1, -1);
@@ -246,7 +257,7 @@ static void answer_and_confirm_before_their_time(void **state)
 	(void)state;
 	t.low->stopped = true;
 	meet(t.high, t.low);
-	hear(t.high, t.low, CONFIRM, PIPE_VERSION, 1);	/* nothing was offered */
+	hear(t.high, t.low, CONFIRM, PIPE_VERSION, 1); /* nothing was offered */
 	hear(t.high, t.low, ANSWER, PIPE_VERSION, 1);
 	hear(t.high, t.low, KICK, PIPE_VERSION, 1);
 	assert_int_equal(seen_by(t.high, t.low)->state, PEER_OPENING);
@@ -265,14 +276,17 @@ static void twice_is_once(void **state)
 	(void)state;
 	assert_int_equal(ftruncate(fd, sizeof(struct pipe_shared)), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS,
-			       F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+			       F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
+			 0);
 	meet(t.high, t.low);
 	assert_true(sim_run(t.s, SEC));
 	pipe[0] = seen_by(t.low, t.high)->pipe;
 	pipe[1] = seen_by(t.high, t.low)->pipe;
 	for (int yes = 0; yes < 2; yes++) {
-		const struct said m = { PIPE_VERSION, OFFER, (uint8_t)yes, 0,
-					sizeof(struct pipe_shared), { 0 } };
+		const struct said m = {
+			PIPE_VERSION, OFFER, (uint8_t)yes, 0, sizeof(struct pipe_shared),
+			{ 0 }
+		};
 
 		hear(t.low, t.high, ASK, PIPE_VERSION, (uint8_t)yes);
 		hear(t.low, t.high, ANSWER, PIPE_VERSION, (uint8_t)yes);
@@ -333,19 +347,30 @@ static void another_version_is_refused(void **state)
 		t.low->stopped = t.high->stopped = false;
 		assert_true(sim_run(t.s, SEC));
 		assert_int_equal(seen_by(to, from)->state, PEER_REFUSED);
-		if (what == ANSWER)		/* what it really said was yes */
+		if (what == ANSWER) /* what it really said was yes */
 			must_be(&t, PEER_REFUSED, PEER_REFUSED);
 		sim_close(t.s);
 	}
 }
 
-enum memory { NO_FD, A_PIPE, UNSEALED, GROWS, SHORT, LONG, READ_ONLY, A_FILE, OTHER_SIZE,
-	      MEMORIES };
+enum memory {
+	NO_FD,
+	A_PIPE,
+	UNSEALED,
+	GROWS,
+	SHORT,
+	LONG,
+	READ_ONLY,
+	A_FILE,
+	OTHER_SIZE,
+	MEMORIES
+};
 
 static int bad_memory(enum memory how)
 {
 	const int seals[MEMORIES] = {
-		[UNSEALED] = 0, [GROWS] = F_SEAL_SHRINK,
+		[UNSEALED] = 0,
+		[GROWS] = F_SEAL_SHRINK,
 		[READ_ONLY] = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL,
 	};
 	off_t size = (off_t)sizeof(struct pipe_shared);
@@ -359,22 +384,30 @@ static int bad_memory(enum memory how)
 		assert_int_equal(pipe(both), 0);
 		close(both[0]);
 		return both[1];
-	case A_FILE:				/* anybody may shorten it */
+	case A_FILE: /* anybody may shorten it */
 		file = tmpfile();
 		assert_non_null(file);
 		fd = dup(fileno(file));
 		fclose(file);
 		assert_int_equal(ftruncate(fd, size), 0);
 		return fd;
-	case UNSEALED: case GROWS: case SHORT: case LONG: case READ_ONLY:
-	case OTHER_SIZE: case MEMORIES:
+	case UNSEALED:
+	case GROWS:
+	case SHORT:
+	case LONG:
+	case READ_ONLY:
+	case OTHER_SIZE:
+	case MEMORIES:
 		break;
 	}
 	fd = memfd_create("bad", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, size + (how == LONG) - (how == SHORT)), 0);
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals[how] ? seals[how] :
-			       how == UNSEALED ? 0 : F_SEAL_GROW | F_SEAL_SHRINK |
-			       F_SEAL_SEAL), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS,
+			       seals[how] ? seals[how]
+			       : how == UNSEALED
+				       ? 0
+				       : F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
+			 0);
 	return fd;
 }
 
@@ -384,9 +417,14 @@ static void memory_that_is_not_safe_is_refused(void **state)
 	for (int how = 0; how < MEMORIES; how++) {
 		struct two t = open_two(NULL);
 		int fd = bad_memory((enum memory)how);
-		const struct said m = { PIPE_VERSION, OFFER, 1, 0,
-					(uint32_t)sizeof(struct pipe_shared) +
-					(how == OTHER_SIZE), { 0 } };
+		const struct said m = {
+			PIPE_VERSION,
+			OFFER,
+			1,
+			0,
+			(uint32_t)sizeof(struct pipe_shared) + (how == OTHER_SIZE),
+			{ 0 }
+		};
 
 		say(t.high, t.low, &m, sizeof(m), fd, -1);
 		if (seen_by(t.high, t.low)->state != PEER_REFUSED)
@@ -394,7 +432,7 @@ static void memory_that_is_not_safe_is_refused(void **state)
 		assert_int_equal(seen_by(t.high, t.low)->state, PEER_REFUSED);
 		assert_null(seen_by(t.high, t.low)->pipe);
 		if (fd >= 0)
-			assert_int_equal(close(fd), 0);	/* it was not taken over */
+			assert_int_equal(close(fd), 0); /* it was not taken over */
 		assert_true(sim_run(t.s, SEC));
 		sim_close(t.s);
 	}
@@ -426,8 +464,8 @@ static void a_board_that_is_not_one_is_not_used(void **state)
 		struct two t = open_two(&c);
 		uint64_t mine[2] = { 1, 2 }, theirs[2] = { 3, 4 };
 		struct nonce good = { (uintptr_t)theirs, { 3, 4 } };
-		struct said m = { PIPE_VERSION, OFFER, 1, 0,
-				  sizeof(struct pipe_shared), good };
+		struct said m = { PIPE_VERSION, OFFER, 1, 0, sizeof(struct pipe_shared),
+				  good };
 		int pipe_fd = memfd_create("pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		int board_fd = memfd_create("board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		FILE *file = tmpfile();
@@ -439,9 +477,9 @@ static void a_board_that_is_not_one_is_not_used(void **state)
 		if (i != 2)
 			fcntl(board_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 		if (i == 3)
-			m.nonce.at = (uintptr_t)mine;	/* it holds something else */
+			m.nonce.at = (uintptr_t)mine; /* it holds something else */
 		if (i == 4)
-			m.nonce.at = 8;			/* nothing is there */
+			m.nonce.at = 8; /* nothing is there */
 		say(t.high, t.low, &m, sizeof(m), pipe_fd,
 		    i == 5 ? fileno(file) : board_fd);
 		if (seen_by(t.high, t.low)->vm != (i == 0))

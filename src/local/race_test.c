@@ -31,7 +31,8 @@ static void not_ready_is_no_ack(void **state)
 {
 	const struct sim_conf c = { .pipe_only = true, .timeout = 10, .retry_cnt = 7 };
 	struct fix *f = pair_open(IBV_QPT_RC, &c);
-	struct rec stale = { .op = REC_SEND, .psn = 1,
+	struct rec stale = { .op = REC_SEND,
+			     .psn = 1,
 			     .flags = REC_FIRST | REC_LAST | REC_ASKS };
 
 	(void)state;
@@ -68,8 +69,10 @@ static void who_is_woken_has_gone(void **state)
 	pair_stop(f, 0);
 	for (uint32_t i = 0; i < 40; i++) {
 		r = ring_reserve(&b->out, REC_HEAD);
-		*r = (struct rec){ .op = REC_SEND, .flags = REC_FIRST | REC_LAST,
-				   .dst = nobody, .src = 1000 + i };
+		*r = (struct rec){ .op = REC_SEND,
+				   .flags = REC_FIRST | REC_LAST,
+				   .dst = nobody,
+				   .src = 1000 + i };
 		ring_publish(&b->out, r, REC_HEAD);
 	}
 	atomic_store(&b->in.s->want_kick, 1);

@@ -11,26 +11,25 @@
 #include "sys/log.h"
 
 enum step {
-	STEP_GO,			/* on with this work request */
-	STEP_NEXT,			/* one is done */
-	STEP_WAIT,			/* nothing may be sent now */
+	STEP_GO,   /* on with this work request */
+	STEP_NEXT, /* one is done */
+	STEP_WAIT, /* nothing may be sent now */
 };
 
 enum {
-	SMALL = 4096,			/* by a record if anything is out */
-	LARGE = RING_SLOTS * SLOT / 2,	/* from here on worth waiting for */
-	ASK_EVERY = 32,			/* messages */
+	SMALL = 4096,		       /* by a record if anything is out */
+	LARGE = RING_SLOTS * SLOT / 2, /* from here on worth waiting for */
+	ASK_EVERY = 32,		       /* messages */
 };
 
 /* The work request at cur has failed here; told when it is the oldest. */
-static enum step refuse(struct local_qp *q, enum ibv_wc_status status,
-			enum verr verr, uint64_t now)
+static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
+			uint64_t now)
 {
 	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
 
 	log_info("QP 0x%06x: work request 0x%" PRIx64 ", opcode %u, %u bytes: %s",
-		 q->qp->qpn, w->wr_id, w->opcode, w->length,
-		 verr_text(verr)->what);
+		 q->qp->qpn, w->wr_id, w->opcode, w->length, verr_text(verr)->what);
 	q->req.failed = true;
 	q->req.fail_status = status;
 	q->req.fail_verr = verr;
@@ -57,7 +56,11 @@ static enum step local_work(struct local_qp *q, const struct swqe *w, uint64_t n
 	return STEP_NEXT;
 }
 
-struct work { bool resolved; uint32_t index; struct span span; };
+struct work {
+	bool resolved;
+	uint32_t index;
+	struct span span;
+};
 
 static int resolve(struct local_qp *q, struct work *work)
 {
@@ -80,7 +83,7 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 	const struct wr_op *op = wr_op(w->opcode);
 	struct qp *qp = q->qp;
 
-	if (qp->state != IBV_QPS_RTS)		/* SQD: nothing new */
+	if (qp->state != IBV_QPS_RTS) /* SQD: nothing new */
 		return STEP_WAIT;
 	/* C10-97: a fence waits for READs and atomics before it. */
 	if (w->flags & IBV_SEND_FENCE && r->reads)
@@ -111,8 +114,7 @@ static enum step no_room(struct local_qp *q, uint64_t now)
 }
 
 /* The record has gone out: n more PSNs. */
-static void moved_on(struct local_qp *q, const struct swqe *w, uint32_t n,
-		     uint64_t now)
+static void moved_on(struct local_qp *q, const struct swqe *w, uint32_t n, uint64_t now)
 {
 	struct local_req *r = &q->req;
 
@@ -130,8 +132,7 @@ static void tail_of(const struct swqe *w, struct rec *rec)
 	rec->imm = w->imm;
 	if (w->flags & IBV_SEND_SOLICITED)
 		rec->flags |= REC_SOLICITED;
-	if (w->opcode == IBV_WR_SEND_WITH_IMM ||
-	    w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+	if (w->opcode == IBV_WR_SEND_WITH_IMM || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		rec->flags |= REC_IMM;
 	if (w->opcode == IBV_WR_SEND_WITH_INV)
 		rec->flags |= REC_INV;
@@ -170,8 +171,8 @@ static enum step sent(struct local_qp *q, const struct swqe *w, uint32_t *left,
 static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work,
 			   uint32_t *left, uint64_t now)
 {
-	bool write = w->opcode == IBV_WR_RDMA_WRITE ||
-		     w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool write =
+		w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	struct local_req *r = &q->req;
 	bool empty = write && w->length && w->done == w->length;
 	uint32_t off = psn_off(r->psn, w->psn) * q->mtu;
@@ -283,7 +284,7 @@ static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
 	struct local_req *r = &q->req;
 
 	lreq_progress(q, now);
-	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {	/* the rest by a record */
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) { /* the rest by a record */
 		r->by_record = true;
 		w->npkts = 1;
 		w->done = w->length;
@@ -302,8 +303,8 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	struct local_req *r = &q->req;
 
 	/* UC is not told what has been executed, so nothing may be overtaken. */
-	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || !q->peer->vm || r->by_record || r->psn != w->psn ||
-	    w->done)
+	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || !q->peer->vm || r->by_record ||
+	    r->psn != w->psn || w->done)
 		return STEP_GO;
 	/* Nothing may be overtaken. */
 	if (r->una != r->psn || r->cur != q->qp->sq.tail) {
@@ -326,8 +327,7 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	return STEP_GO;
 }
 
-static enum step step(struct local_qp *q, struct work *work, uint32_t *left,
-		      uint64_t now)
+static enum step step(struct local_qp *q, struct work *work, uint32_t *left, uint64_t now)
 {
 	struct local_req *r = &q->req;
 	struct swqe *w = sq_at(&q->qp->sq, r->cur);
@@ -357,7 +357,7 @@ bool lreq_output(struct local_qp *q, uint64_t now)
 	struct work work;
 	uint32_t left = SHARE;
 
-	work.resolved = false;			/* the rest is large */
+	work.resolved = false; /* the rest is large */
 	q->req.full = false;
 	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
 		if (step(q, &work, &left, now) == STEP_WAIT)
@@ -368,8 +368,7 @@ bool lreq_output(struct local_qp *q, uint64_t now)
 void lreq_blocked(struct local_qp *q, uint64_t now)
 {
 	const struct local_req *r = &q->req;
-	bool more = r->begun || (q->qp->state == IBV_QPS_RTS &&
-				 r->cur != q->qp->sq.head);
+	bool more = r->begun || (q->qp->state == IBV_QPS_RTS && r->cur != q->qp->sq.head);
 
 	if (more && !r->failed && now >= r->hold_until)
 		no_room(q, now);

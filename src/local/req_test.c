@@ -9,7 +9,8 @@ enum { LOOK = 64 };
 static void fence_waits_for_what_is_read(void **state)
 {
 	static const enum ibv_wr_opcode first[] = {
-		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct rec rec[LOOK];
 
@@ -89,7 +90,7 @@ static void local_error_waits_its_turn(void **state)
 	(void)state;
 	pair_stop(f, 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
-	f->mr[0]->mkey.key ^= 0x100;		/* what fix_post() says */
+	f->mr[0]->mkey.key ^= 0x100; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	f->mr[0]->mkey.key = key;
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);
@@ -97,8 +98,7 @@ static void local_error_waits_its_turn(void **state)
 	fix_no_wc(f, 0);
 	pair_go(f, 1);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err,
-			 VERR_LOCAL_KEY);
+	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR).vendor_err, VERR_LOCAL_KEY);
 	fix_wc(f, 0, 3, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
 	fix_close(f);
@@ -124,7 +124,7 @@ static void psns_are_those_of_the_wire(void **state)
 	assert_int_equal(rec[1].psn, 14);
 	assert_int_equal(rec[2].flags, REC_LAST | REC_ASKS);
 	assert_int_equal(rec[2].psn, 30);
-	assert_int_equal(rec[3].psn, 38);	/* 40 packets */
+	assert_int_equal(rec[3].psn, 38); /* 40 packets */
 	assert_int_equal(rec[4].psn, 41);
 	pair_go(f, 1);
 	for (unsigned i = 1; i <= 3; i++)
@@ -145,8 +145,9 @@ static void drain(void **state)
 	pair_stop(f, 1);
 	fix_post(f, IBV_WR_SEND, 1, 0, 3000, 0);
 	pair_run(f, 1000);
-	assert_int_equal(qp_modify(f->p.qp[0], &a, IBV_QP_STATE |
-				   IBV_QP_EN_SQD_ASYNC_NOTIFY, f->s->now), 0);
+	assert_int_equal(qp_modify(f->p.qp[0], &a,
+				   IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY, f->s->now),
+			 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	pair_run(f, 1 * MS);
 	assert_int_equal(sim_event(f->s, 0), -1);
@@ -169,7 +170,8 @@ static void an_overrun_harms_one(void **state)
 	struct qp *qp = sim_qp(f->s, 0, IBV_QPT_RC, small, f->p.cq[0], NULL, &cap);
 	struct qp *to = sim_qp(f->s, 1, IBV_QPT_RC, f->p.cq[1], f->p.cq[1], NULL, &cap);
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
 	};
 
 	(void)state;

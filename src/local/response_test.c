@@ -49,12 +49,13 @@ static void each_nak_has_its_status(void **state)
 
 	(void)state;
 	for (int i = REC_INVALID; i < REC_NAKS; i++)
-		must_end(asked(IBV_WR_RDMA_WRITE, 100), &(struct rec){
-			.op = REC_NAK, .code = (uint8_t)i }, NULL, 0, status[i]);
-	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 100), &(struct rec){
-		.op = REC_NAK, .code = REC_NAKS }, NULL, 0);
-	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 100), &(struct rec){
-		.op = REC_NAK, .code = 255 }, NULL, 0);
+		must_end(asked(IBV_WR_RDMA_WRITE, 100),
+			 &(struct rec){ .op = REC_NAK, .code = (uint8_t)i }, NULL, 0,
+			 status[i]);
+	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 100),
+			&(struct rec){ .op = REC_NAK, .code = REC_NAKS }, NULL, 0);
+	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 100),
+			&(struct rec){ .op = REC_NAK, .code = 255 }, NULL, 0);
 }
 
 /* It says that all before it was executed. */
@@ -82,13 +83,15 @@ static void ghosts(void **state)
 			&(struct rec){ .op = REC_ACK, .psn = 0xffffff }, NULL, 0);
 	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 3000),
 			&(struct rec){ .op = REC_ACK, .psn = 2 }, NULL, 0);
-	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 3000), &(struct rec){
-		.op = REC_NAK, .code = REC_ACCESS, .psn = 4 }, NULL, 0);
+	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 3000),
+			&(struct rec){ .op = REC_NAK, .code = REC_ACCESS, .psn = 4 },
+			NULL, 0);
 	/* Not the oldest. */
-	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 3000), &(struct rec){
-		.op = REC_NAK, .code = REC_NOT_READY, .psn = 1 }, NULL, 0);
-	must_end(asked(IBV_WR_RDMA_WRITE, 3000),
-		 &(struct rec){ .op = REC_ACK, .psn = 3 }, NULL, 0, IBV_WC_SUCCESS);
+	must_be_ignored(asked(IBV_WR_RDMA_WRITE, 3000),
+			&(struct rec){ .op = REC_NAK, .code = REC_NOT_READY, .psn = 1 },
+			NULL, 0);
+	must_end(asked(IBV_WR_RDMA_WRITE, 3000), &(struct rec){ .op = REC_ACK, .psn = 3 },
+		 NULL, 0, IBV_WC_SUCCESS);
 }
 
 static void nothing_is_asked_nothing_is_answered(void **state)
@@ -106,8 +109,11 @@ static void nothing_is_asked_nothing_is_answered(void **state)
 				fix_close(f);
 				continue;
 			}
-			must_be_ignored(f, &(struct rec){
-				.op = op[i], .code = REC_ACCESS, .psn = psn }, data, 8);
+			must_be_ignored(f,
+					&(struct rec){ .op = op[i],
+						       .code = REC_ACCESS,
+						       .psn = psn },
+					data, 8);
 		}
 }
 
@@ -137,9 +143,9 @@ static void wrong_answers(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		must_end(asked(wrong[i].asked, wrong[i].asked_len), &(struct rec){
-			.op = (uint8_t)wrong[i].op, .psn = wrong[i].psn },
-			data, wrong[i].len, IBV_WC_BAD_RESP_ERR);
+		must_end(asked(wrong[i].asked, wrong[i].asked_len),
+			 &(struct rec){ .op = (uint8_t)wrong[i].op, .psn = wrong[i].psn },
+			 data, wrong[i].len, IBV_WC_BAD_RESP_ERR);
 }
 
 /* An answer that says that all was executed, and then has nothing to answer. */
@@ -149,8 +155,10 @@ static void an_answer_behind_the_last_request(void **state)
 	for (int op = REC_NAK; op <= REC_ATOMIC_RESP; op++) {
 		struct fix *f = asked(IBV_WR_RDMA_WRITE, 3000);
 
-		pair_write(f, 1, &(struct rec){
-			.op = (uint8_t)op, .psn = 3, .code = REC_ACCESS }, data, 8);
+		pair_write(f, 1,
+			   &(struct rec){
+				   .op = (uint8_t)op, .psn = 3, .code = REC_ACCESS },
+			   data, 8);
 		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 		pair_run(f, 1000);
 		fix_no_wc(f, 0);
@@ -164,12 +172,11 @@ static void a_read_is_answered_in_parts(void **state)
 	struct fix *f = asked(IBV_WR_RDMA_READ, 3000);
 
 	(void)state;
-	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 0 },
-		   f->mem[1], 2048);
+	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 0 }, f->mem[1], 2048);
 	pair_run(f, 1000);
 	fix_no_wc(f, 0);
-	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 2 },
-		   f->mem[1] + 2048, 952);
+	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 2 }, f->mem[1] + 2048,
+		   952);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 3000);
 	fix_close(f);
@@ -189,8 +196,8 @@ static void half_a_read_is_asked_for_again(void **state)
 	assert_int_equal(rec[1].psn, 1);
 	assert_int_equal(rec[1].va - rec[0].va, 1024);
 	assert_int_equal(rec[1].len, 3000 - 1024);
-	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 1 },
-		   f->mem[1] + 1024, 3000 - 1024);
+	pair_write(f, 1, &(struct rec){ .op = REC_READ_RESP, .psn = 1 }, f->mem[1] + 1024,
+		   3000 - 1024);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 3000);
 	fix_close(f);
@@ -223,8 +230,11 @@ static void strangers_are_not_heard(void **state)
 			b->attr.dest_qp_num++;
 		if (i == 2)
 			pair_q(f, 1)->path_out++;
-		pair_write(f, 1, &(struct rec){ .op = REC_ACK, .psn = 1,
-			   .flags = i == 3 ? REC_UC : 0 }, NULL, 0);
+		pair_write(f, 1,
+			   &(struct rec){ .op = REC_ACK,
+					  .psn = 1,
+					  .flags = i == 3 ? REC_UC : 0 },
+			   NULL, 0);
 		b->qpn = qpn;
 		pair_q(f, 1)->path_out = path;
 		pair_run(f, 1000);

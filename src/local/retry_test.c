@@ -4,10 +4,12 @@
 
 enum { LOOK = 64 };
 
-#define TIMEOUT_10 4194304ull		/* 4.096 us * 2^10 */
+#define TIMEOUT_10 4194304ull /* 4.096 us * 2^10 */
 
 static const struct sim_conf quick = {
-	.pipe_only = true, .timeout = 10, .retry_cnt = 3,
+	.pipe_only = true,
+	.timeout = 10,
+	.retry_cnt = 3,
 };
 
 /* Within a microsecond: the simulation looks at rings in steps of 1 ns. */
@@ -21,7 +23,9 @@ static void assert_took(const struct fix *f, uint64_t since, uint64_t ns)
 static void rnr_waits_and_counts(void **state)
 {
 	const struct sim_conf c = {
-		.pipe_only = true, .rnr_retry = 2, .min_rnr_timer = 12,
+		.pipe_only = true,
+		.rnr_retry = 2,
+		.min_rnr_timer = 12,
 	};
 	struct fix *f = pair_open(IBV_QPT_RC, &c);
 	uint64_t since = f->s->now;
@@ -44,7 +48,7 @@ static void rnr_for_ever(void **state)
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
 	fix_post(f, IBV_WR_SEND, 2, 100, 10, 0);
-	pair_run(f, 500 * MS);			/* more than all timeouts */
+	pair_run(f, 500 * MS); /* more than all timeouts */
 	fix_recv(f, 8, 0, 100);
 	fix_recv(f, 9, 100, 100);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -80,7 +84,7 @@ static void local_error_behind_an_rnr(void **state)
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
-	f->mr[0]->mkey.key ^= 0x100;		/* what fix_post() says */
+	f->mr[0]->mkey.key ^= 0x100; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	f->mr[0]->mkey.key = key;
 	pair_run(f, 1 * MS);
@@ -100,19 +104,34 @@ static void init_only(struct fix *f)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
 	fix_modify(f, 1, IBV_QPS_RESET);
-	assert_int_equal(qp_modify(f->p.qp[1], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				   IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, f->s->now), 0);
+	assert_int_equal(qp_modify(f->p.qp[1], &a,
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					   IBV_QP_ACCESS_FLAGS,
+				   f->s->now),
+			 0);
 }
 
 static void make_unready(struct fix *f, enum unready how)
 {
 	switch (how) {
-	case RESET:      fix_modify(f, 1, IBV_QPS_RESET); break;
-	case INIT:       init_only(f); break;
-	case ERROR:      fix_modify(f, 1, IBV_QPS_ERR); break;
-	case WRONG_PSN:  pair_q(f, 1)->rsp.epsn = 5; break;
-	case OTHER_QP:   f->p.qp[1]->attr.dest_qp_num++; break;
-	case WRONG_PATH: pair_q(f, 1)->path_in++; break;
+	case RESET:
+		fix_modify(f, 1, IBV_QPS_RESET);
+		break;
+	case INIT:
+		init_only(f);
+		break;
+	case ERROR:
+		fix_modify(f, 1, IBV_QPS_ERR);
+		break;
+	case WRONG_PSN:
+		pair_q(f, 1)->rsp.epsn = 5;
+		break;
+	case OTHER_QP:
+		f->p.qp[1]->attr.dest_qp_num++;
+		break;
+	case WRONG_PATH:
+		pair_q(f, 1)->path_in++;
+		break;
 	case DESTROYED:
 		sim_destroy(f->s, f->p.qp[1]);
 		f->p.qp[1] = NULL;
@@ -194,7 +213,9 @@ static void who_is_not_ready_says_so_once(void **state)
 static void what_was_sent_before_does_not_count(void **state)
 {
 	const struct rec old = {
-		.op = REC_SEND, .flags = REC_FIRST | REC_LAST, .psn = 1,
+		.op = REC_SEND,
+		.flags = REC_FIRST | REC_LAST,
+		.psn = 1,
 	};
 	struct rec rec[LOOK];
 
@@ -226,9 +247,9 @@ static void what_was_sent_before_does_not_count(void **state)
 /* 1 ms, 2 ms, 4 ms ... but no longer than a timeout. */
 static void who_is_not_ready_is_asked_ever_less(void **state)
 {
-	static const uint64_t at[] = { 500, 1500, 3500, 7500, 11500, 15500 };	/* us */
-	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){
-		.pipe_only = true, .timeout = 10 });
+	static const uint64_t at[] = { 500, 1500, 3500, 7500, 11500, 15500 }; /* us */
+	struct fix *f = pair_open(IBV_QPT_RC,
+				  &(struct sim_conf){ .pipe_only = true, .timeout = 10 });
 	uint32_t before = pair_peer(f, 0)->out.head;
 
 	(void)state;

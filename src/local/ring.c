@@ -17,7 +17,7 @@ static void *at(const struct ring_shared *s, uint32_t pos)
 
 static uint32_t stamp_of(uint32_t pos)
 {
-	return pos << 1 | 1;		/* never 0 */
+	return pos << 1 | 1; /* never 0 */
 }
 
 /* --- writing ----------------------------------------------------------------- */
@@ -121,8 +121,7 @@ static bool is_sound(const struct ring_in *r, const struct rec *rec)
 	return rec->bytes - rec_head(rec) <= RING_CHUNK;
 }
 
-int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,
-	      uint32_t *len)
+int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len)
 {
 	const uint8_t *from;
 
@@ -155,6 +154,5 @@ bool ring_tell(struct ring_in *r)
 		r->told = r->tail;
 		atomic_store(&r->s->tail, r->tail);
 	}
-	return atomic_load(&r->s->want_space) &&
-	       atomic_exchange(&r->s->want_space, 0);
+	return atomic_load(&r->s->want_space) && atomic_exchange(&r->s->want_space, 0);
 }

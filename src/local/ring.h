@@ -18,27 +18,29 @@
 
 enum {
 	SLOT = 64,
-	RING_SLOTS = 2048,		/* 128 KiB */
-	RING_CHUNK = 16 << 10,		/* payload of a record, at most */
+	RING_SLOTS = 2048,     /* 128 KiB */
+	RING_CHUNK = 16 << 10, /* payload of a record, at most */
 	RING_RECORD_SLOTS = RING_CHUNK / SLOT + 1,
 };
 
 /* As it lies in shared memory. */
 struct ring_shared {
-	_Alignas(SLOT) _Atomic uint32_t tail;	/* the reader's */
-	_Alignas(SLOT) _Atomic uint32_t want_kick;	/* the reader sleeps */
-	_Alignas(SLOT) _Atomic uint32_t want_space;	/* the writer waits */
+	_Alignas(SLOT) _Atomic uint32_t tail;	    /* the reader's */
+	_Alignas(SLOT) _Atomic uint32_t want_kick;  /* the reader sleeps */
+	_Alignas(SLOT) _Atomic uint32_t want_space; /* the writer waits */
 	_Alignas(SLOT) uint8_t slot[RING_SLOTS][SLOT];
 };
 
-struct ring_out {			/* the writer's view */
+/* the writer's view */
+struct ring_out {
 	struct ring_shared *s;
-	uint32_t head, tail;		/* tail: as last seen */
+	uint32_t head, tail; /* tail: as last seen */
 };
 
-struct ring_in {			/* the reader's */
+/* the reader's */
+struct ring_in {
 	struct ring_shared *s;
-	uint32_t tail, told;		/* told: what s->tail says */
+	uint32_t tail, told; /* told: what s->tail says */
 };
 
 /* Room for a record of that many bytes, headers included, which the caller
@@ -52,8 +54,7 @@ bool ring_look(struct ring_out *r);
 
 /* The next record: 1, its headers copied to *rec and its payload in the ring
  * until ring_release(); 0: none; -EPROTO: what no urnic writes. */
-int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,
-	      uint32_t *len);
+int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len);
 void ring_release(struct ring_in *r, const struct rec *rec);
 /* Let the writer know how far the reader has come.  True: it waits for that. */
 bool ring_tell(struct ring_in *r);

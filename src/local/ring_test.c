@@ -79,9 +79,9 @@ static void empty_and_full(void **state)
 	for (uint32_t i = 0; i < n; i++)
 		assert_true(get(100, i));
 	assert_false(get(0, 0));
-	assert_false(ring_has_room(&out));	/* nobody told it */
+	assert_false(ring_has_room(&out)); /* nobody told it */
 	assert_true(ring_tell(&in));
-	assert_false(ring_tell(&in));		/* once */
+	assert_false(ring_tell(&in)); /* once */
 	assert_true(ring_has_room(&out));
 }
 
@@ -146,7 +146,8 @@ static void old_payload_is_no_record(void **state)
 	r->op = REC_SEND;
 	r->flags = 0;
 	for (uint32_t i = 1; i < 4; i++)
-		((struct rec *)(void *)shared->slot[i])->stamp = (RING_SLOTS + i) << 1 | 1;
+		((struct rec *)(void *)shared->slot[i])->stamp =
+			(RING_SLOTS + i) << 1 | 1;
 	ring_publish(&out, r, 4 * SLOT);
 	assert_int_equal(ring_next(&in, &rec, &at, &n), 1);
 	ring_release(&in, &rec);
@@ -161,12 +162,14 @@ static void old_payload_is_no_record(void **state)
 
 static void garbage(void **state)
 {
+	/* clang-format off */
 	static const struct { uint32_t bytes; uint8_t op; } bad[] = {
 		{ 0, REC_SEND }, { 31, REC_SEND }, { 63, REC_READ },
 		{ REC_HEAD + RING_CHUNK + 1, REC_SEND }, { UINT32_MAX, REC_SEND },
 		{ 64, REC_OPS }, { 64, 255 }, { 0, REC_PAD },
 		{ SLOT * RING_SLOTS + 1, REC_PAD }, { UINT32_MAX, REC_PAD },
 	};
+	/* clang-format on */
 	struct rec *r = (struct rec *)(void *)shared->slot[0], copy;
 	const uint8_t *at;
 	uint32_t n;
@@ -195,16 +198,17 @@ static void garbage(void **state)
 	*r = (struct rec){ .stamp = 1, .op = REC_PAD, .bytes = RING_SLOTS * SLOT };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
-	shared->tail = 1;			/* ahead of what was written */
+	shared->tail = 1; /* ahead of what was written */
 	assert_false(ring_look(&out));
 	assert_true(put(10, 1));
 	assert_true(ring_look(&out));
-	shared->tail = 0;			/* back again */
+	shared->tail = 0; /* back again */
 	assert_false(ring_look(&out));
 }
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(empty_and_full, open_ring, close_ring),
 		cmocka_unit_test_setup_teardown(every_length, open_ring, close_ring),
@@ -212,6 +216,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(old_payload_is_no_record, open_ring, close_ring),
 		cmocka_unit_test_setup_teardown(garbage, open_ring, close_ring),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

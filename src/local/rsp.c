@@ -7,7 +7,7 @@
 #include "local/local_qp.h"
 #include "sys/log.h"
 
-enum { ACK_NS = 50000 };		/* an ACK that was not asked for waits so long */
+enum { ACK_NS = 50000 }; /* an ACK that was not asked for waits so long */
 
 /* --- answers ------------------------------------------------------------------ */
 
@@ -33,12 +33,13 @@ static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
 		    const char *why)
 {
 	static const char *const name[REC_OPS] = {
-		[REC_SEND] = "SEND", [REC_WRITE] = "WRITE", [REC_READ] = "READ",
-		[REC_CMP_SWAP] = "CMP_SWAP", [REC_FETCH_ADD] = "FETCH_ADD",
+		[REC_SEND] = "SEND",	       [REC_WRITE] = "WRITE",
+		[REC_READ] = "READ",	       [REC_CMP_SWAP] = "CMP_SWAP",
+		[REC_FETCH_ADD] = "FETCH_ADD",
 	};
 
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s",
-		 q->qp->qpn, name[r->op], r->src, r->psn, len, why);
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s", q->qp->qpn,
+		 name[r->op], r->src, r->psn, len, why);
 }
 
 /* --- receives ------------------------------------------------------------------ */
@@ -82,12 +83,15 @@ static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
 	rq_complete(q->qp, &s->recv, &cqe, r->flags & REC_SOLICITED);
 }
 
-static void complete_error(struct local_qp *q, enum ibv_wc_status status,
-			   enum verr verr, uint64_t now)
+static void complete_error(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
+			   uint64_t now)
 {
 	struct cqe cqe = {
-		.now = now, .status = (uint8_t)status, .opcode = IBV_WC_RECV,
-		.vendor_err = verr, .src_qp = q->qp->attr.dest_qp_num,
+		.now = now,
+		.status = (uint8_t)status,
+		.opcode = IBV_WC_RECV,
+		.vendor_err = verr,
+		.src_qp = q->qp->attr.dest_qp_num,
 	};
 
 	q->rsp.have_recv = false;
@@ -103,11 +107,10 @@ static bool is_uc(const struct local_qp *q)
 
 /* UC: the message is dropped.  Its receive is for the next (9.9.3, class D); one
  * from an SRQ ends in error (class E). */
-static void drop(struct local_qp *q, const struct rec *r, const char *why,
-		 uint64_t now)
+static void drop(struct local_qp *q, const struct rec *r, const char *why, uint64_t now)
 {
-	log_info("QP 0x%06x: a message from QP 0x%06x, PSN %u: %s; dropped",
-		 q->qp->qpn, r->src, r->psn, why);
+	log_info("QP 0x%06x: a message from QP 0x%06x, PSN %u: %s; dropped", q->qp->qpn,
+		 r->src, r->psn, why);
 	q->rsp.op = 0;
 	if (q->rsp.have_recv && q->qp->srq)
 		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
@@ -163,8 +166,7 @@ static bool need_recv(struct local_qp *q, const struct rec *r, uint64_t now)
 }
 
 /* 9.7.4.1.5: what the QP does not allow is an invalid request. */
-static bool qp_allows(struct local_qp *q, const struct rec *r, int access,
-		      uint64_t now)
+static bool qp_allows(struct local_qp *q, const struct rec *r, int access, uint64_t now)
 {
 	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
 		return true;
@@ -174,8 +176,7 @@ static bool qp_allows(struct local_qp *q, const struct rec *r, int access,
 
 /* --- the request was executed ---------------------------------------------------- */
 
-static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts,
-		   uint64_t now)
+static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts, uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
 
@@ -184,7 +185,7 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts,
 	if (is_uc(q))
 		return;
 	if (r->op != REC_SEND && r->op != REC_WRITE) {
-		s->ack_due = false;	/* what answers a READ says as much */
+		s->ack_due = false; /* what answers a READ says as much */
 		due_add(q->qp->core, q->qp);
 		return;
 	}
@@ -192,7 +193,7 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts,
 		s->ack_at = 0;
 	else if (!s->ack_due)
 		s->ack_at = now + ACK_NS;
-	if (s->ack_at == 0 || !s->ack_due)	/* to go, or to set the timer */
+	if (s->ack_at == 0 || !s->ack_due) /* to go, or to set the timer */
 		due_add(q->qp->core, q->qp);
 	s->ack_due = true;
 }
@@ -216,8 +217,8 @@ static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payl
 		nak(q, REC_INVALID, -1, now);
 		return;
 	}
-	rc = scatter(qp, recv_pd(q), s->recv.sge, s->recv.num_sge, s->filled,
-		     payload, len);
+	rc = scatter(qp, recv_pd(q), s->recv.sge, s->recv.num_sge, s->filled, payload,
+		     len);
 	if (rc) {
 		complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 		nak(q, REC_OPERATION, -1, now);
@@ -250,12 +251,12 @@ static bool begin_write(struct local_qp *q, const struct rec *r, uint64_t now)
 		invalid(q, r, r->len, "longer than 2^31 bytes", now);
 		return false;
 	}
-	if (r->len > 0 && !lrsp_region_ok(q, r->rkey, r->va, r->len,
-				     IBV_ACCESS_REMOTE_WRITE, &host)) {
+	if (r->len > 0 &&
+	    !lrsp_region_ok(q, r->rkey, r->va, r->len, IBV_ACCESS_REMOTE_WRITE, &host)) {
 		access_error(q, r, now);
 		return false;
 	}
-	if (r->flags & REC_EMPTY)		/* it says that it has written */
+	if (r->flags & REC_EMPTY) /* it says that it has written */
 		s->write.left = 0;
 	return true;
 }
@@ -271,7 +272,7 @@ static bool place(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 		return true;
 	/* Again for every record: the region may be gone meanwhile. */
 	if (!lrsp_region_ok(q, s->write.rkey, s->write.va, len, IBV_ACCESS_REMOTE_WRITE,
-		       &host)) {
+			    &host)) {
 		access_error(q, r, now);
 		return false;
 	}
@@ -310,8 +311,10 @@ static bool owe(struct local_qp *q, const struct rec *r, const struct owed *o,
 	struct local_rsp *s = &q->rsp;
 
 	if (s->owed_n >= q->qp->attr.max_dest_rd_atomic || s->owed_n == s->owed_size) {
-		invalid(q, r, r->len, "more READs and atomics than "
-			"max_dest_rd_atomic", now);
+		invalid(q, r, r->len,
+			"more READs and atomics than "
+			"max_dest_rd_atomic",
+			now);
 		return false;
 	}
 	s->owed[(s->owed_head + s->owed_n++) % s->owed_size] = *o;
@@ -320,7 +323,9 @@ static bool owe(struct local_qp *q, const struct rec *r, const struct owed *o,
 
 static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 {
-	struct owed o = { .psn = q->rsp.epsn, .va = r->va, .rkey = r->rkey, .len = r->len };
+	struct owed o = {
+		.psn = q->rsp.epsn, .va = r->va, .rkey = r->rkey, .len = r->len
+	};
 	uint8_t *host;
 
 	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_READ, now))
@@ -329,8 +334,8 @@ static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 		invalid(q, r, r->len, "longer than 2^31 bytes", now);
 		return;
 	}
-	if (r->len > 0 && !lrsp_region_ok(q, r->rkey, r->va, r->len,
-				     IBV_ACCESS_REMOTE_READ, &host)) {
+	if (r->len > 0 &&
+	    !lrsp_region_ok(q, r->rkey, r->va, r->len, IBV_ACCESS_REMOTE_READ, &host)) {
 		access_error(q, r, now);
 		return;
 	}
@@ -347,7 +352,7 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 
 	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_ATOMIC, now))
 		return;
-	if (r->va & 7) {			/* 9.4.5 */
+	if (r->va & 7) { /* 9.4.5 */
 		invalid(q, r, 8, "not aligned to 8 bytes", now);
 		return;
 	}
@@ -355,19 +360,19 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		access_error(q, r, now);
 		return;
 	}
-	if ((uintptr_t)host & 7) {		/* an iova that is skewed */
+	if ((uintptr_t)host & 7) { /* an iova that is skewed */
 		invalid(q, r, 8, "not aligned to 8 bytes in memory", now);
 		return;
 	}
 	if (q->rsp.owed_n >= q->qp->attr.max_dest_rd_atomic) {
-		owe(q, r, &o, now);		/* before it is executed */
+		owe(q, r, &o, now); /* before it is executed */
 		return;
 	}
-	rc = r->op == REC_FETCH_ADD ?
-	     mr_fetch_add(core, r->rkey, (uint64_t *)(void *)host, r->swap_add,
-			  &o.orig) :
-	     mr_cmp_swap(core, r->rkey, (uint64_t *)(void *)host, r->compare,
-			 r->swap_add, &o.orig);
+	rc = r->op == REC_FETCH_ADD
+		     ? mr_fetch_add(core, r->rkey, (uint64_t *)(void *)host, r->swap_add,
+				    &o.orig)
+		     : mr_cmp_swap(core, r->rkey, (uint64_t *)(void *)host, r->compare,
+				   r->swap_add, &o.orig);
 	if (rc) {
 		gone(q, r, 8, now);
 		return;
@@ -404,18 +409,24 @@ static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payl
 	case REC_READ:
 		do_read(q, r, now);
 		return;
-	case REC_CMP_SWAP: case REC_FETCH_ADD:
+	case REC_CMP_SWAP:
+	case REC_FETCH_ADD:
 		do_atomic(q, r, now);
 		return;
-	case REC_PAD: case REC_ACK: case REC_NAK: case REC_READ_RESP:
-	case REC_ATOMIC_RESP: case REC_DGRAM: case REC_OPS:
+	case REC_PAD:
+	case REC_ACK:
+	case REC_NAK:
+	case REC_READ_RESP:
+	case REC_ATOMIC_RESP:
+	case REC_DGRAM:
+	case REC_OPS:
 		return;
 	}
 }
 
 /* UC, 9.8.2: a gap ends the message under way; the next that begins is taken. */
-static void uc_request(struct local_qp *q, const struct rec *r,
-		       const uint8_t *payload, uint32_t len, uint64_t now)
+static void uc_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
+		       uint32_t len, uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
 
@@ -453,7 +464,7 @@ void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payloa
 	}
 	s->dropping = false;
 	if (s->nak_due && s->nak == REC_NOT_READY)
-		s->nak_due = false;		/* about what is behind this one */
+		s->nak_due = false; /* about what is behind this one */
 	execute(q, r, payload, len, now);
 	if (s->epsn != r->psn)
 		board_set_executed(q->qp->core, q->qp->qpn, s->epsn);

@@ -26,6 +26,7 @@ static void must_be_refused(struct fix *f, const struct refusal *r)
 
 static void the_qp_must_allow_it(void **state)
 {
+	/* clang-format off */
 	static const struct { struct refusal r; unsigned needs; } row[] = {
 		{ { IBV_WR_RDMA_WRITE, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
 		  IBV_ACCESS_REMOTE_WRITE },
@@ -36,6 +37,7 @@ static void the_qp_must_allow_it(void **state)
 		{ { IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_INV_REQ_ERR,
 		    IBV_EVENT_QP_REQ_ERR }, IBV_ACCESS_REMOTE_ATOMIC },
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
@@ -49,13 +51,17 @@ static void the_qp_must_allow_it(void **state)
 
 static void the_region_must_allow_it(void **state)
 {
-	static const struct { struct refusal r; int needs; } row[] = {
+	static const struct {
+		struct refusal r;
+		int needs;
+	} row[] = {
 		{ { IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
 		  IBV_ACCESS_REMOTE_WRITE },
 		{ { IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
 		  IBV_ACCESS_REMOTE_READ },
 		{ { IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_REM_ACCESS_ERR,
-		    IBV_EVENT_QP_ACCESS_ERR }, IBV_ACCESS_REMOTE_ATOMIC },
+		    IBV_EVENT_QP_ACCESS_ERR },
+		  IBV_ACCESS_REMOTE_ATOMIC },
 	};
 
 	(void)state;
@@ -107,13 +113,13 @@ static void atomics_are_aligned(void **state)
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	fix_close(f);
-	f = pair_open(IBV_QPT_RC, NULL);	/* an iova that hides it */
+	f = pair_open(IBV_QPT_RC, NULL); /* an iova that hides it */
 	f->mr[1]->mkey.host += 4;
 	f->mr[1]->mkey.length -= 8;
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	fix_close(f);
-	f = pair_open(IBV_QPT_RC, NULL);	/* ... or that hides that it is */
+	f = pair_open(IBV_QPT_RC, NULL); /* ... or that hides that it is */
 	f->mr[1]->mkey.host += 4;
 	f->mr[1]->mkey.length -= 8;
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 8, 0);
@@ -125,7 +131,8 @@ static void atomics_are_aligned(void **state)
 static void more_reads_than_max_dest_rd_atomic(void **state)
 {
 	static const enum ibv_wr_opcode too_many[] = {
-		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
 
 	(void)state;
@@ -155,7 +162,7 @@ static void more_reads_than_max_dest_rd_atomic(void **state)
 
 static void longer_than_the_receive(void **state)
 {
-	static const uint32_t len[] = { 101, 20000 };	/* the second is too much */
+	static const uint32_t len[] = { 101, 20000 }; /* the second is too much */
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -188,6 +195,7 @@ static void a_receive_with_a_bad_key(void **state)
 }
 
 /* What no urnic writes, but anybody may. */
+/* clang-format off */
 static const struct { struct rec r[2]; uint32_t len[2]; bool recv; } broken[] = {
 	{ { { .op = REC_SEND, .flags = REC_LAST } }, { 8 }, true },
 	{ { { .op = REC_WRITE, .flags = REC_LAST } }, { 8 }, false },
@@ -220,6 +228,7 @@ static const struct { struct rec r[2]; uint32_t len[2]; bool recv; } broken[] = 
 	{ { { .op = REC_WRITE, .flags = REC_FIRST | REC_LAST | REC_EMPTY | REC_IMM,
 	      .len = 0x80000001 } }, { 0 }, true },
 };
+/* clang-format on */
 
 static void broken_messages(void **state)
 {
@@ -256,7 +265,8 @@ static void broken_messages(void **state)
 static void data_that_came_otherwise_needs_its_rights_too(void **state)
 {
 	struct rec r = {
-		.op = REC_WRITE, .len = 100,
+		.op = REC_WRITE,
+		.len = 100,
 		.flags = REC_FIRST | REC_LAST | REC_IMM | REC_EMPTY,
 	};
 
@@ -282,7 +292,7 @@ static void data_that_came_otherwise_needs_its_rights_too(void **state)
 
 static void region_gone_under_a_read(void **state)
 {
-	enum { LEN = 600000 };			/* the ring holds a part */
+	enum { LEN = 600000 }; /* the ring holds a part */
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 
 	(void)state;
@@ -296,7 +306,7 @@ static void region_gone_under_a_read(void **state)
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	fix_quiet(f);
 	pair_event(f, 1, IBV_EVENT_QP_ACCESS_ERR);
-	fix_same(f, 0, 16384);			/* what had come */
+	fix_same(f, 0, 16384); /* what had come */
 	fix_close(f);
 }
 
@@ -322,7 +332,8 @@ static void memory_gone_under_a_read(void **state)
 
 static void only_what_is_solicited_wakes(void **state)
 {
-	static const enum ibv_wr_opcode op[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM };
+	static const enum ibv_wr_opcode op[] = { IBV_WR_SEND,
+						 IBV_WR_RDMA_WRITE_WITH_IMM };
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {

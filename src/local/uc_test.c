@@ -57,7 +57,7 @@ static void nor_does_one_whose_ring_is_full(void **state)
 	pair_run(f, 60 * MS);
 	for (unsigned i = 8; i < 12; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
-	since = f->s->now;			/* nor does it wait again */
+	since = f->s->now; /* nor does it wait again */
 	fix_post(f, IBV_WR_SEND, 12, 0, 40000, 0);
 	fix_wc(f, 0, 12, IBV_WC_SUCCESS);
 	assert_true(f->s->now - since < MS);
@@ -90,11 +90,11 @@ static void no_receive_no_error(void **state)
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
 
 	(void)state;
-	fix_post(f, IBV_WR_SEND, 1, 0, 30000, 0);	/* none */
+	fix_post(f, IBV_WR_SEND, 1, 0, 30000, 0); /* none */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_recv(f, 8, 0, 20000);
-	fix_post(f, IBV_WR_SEND, 2, 100000, 30000, 0);	/* too long for it */
+	fix_post(f, IBV_WR_SEND, 2, 100000, 30000, 0); /* too long for it */
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_no_wc(f, 1);
@@ -129,10 +129,13 @@ static void no_right_no_error(void **state)
  * receive. */
 static void a_gap_ends_the_message(void **state)
 {
-	static const struct { struct rec r; uint32_t len; } breaks[] = {
+	static const struct {
+		struct rec r;
+		uint32_t len;
+	} breaks[] = {
 		{ { .op = REC_SEND, .flags = REC_LAST, .psn = 2 }, 8 },
 		{ { .op = REC_WRITE, .flags = REC_LAST, .psn = 1 }, 8 },
-		{ { .op = REC_SEND, .psn = 1 }, 8 },	/* not a whole packet */
+		{ { .op = REC_SEND, .psn = 1 }, 8 }, /* not a whole packet */
 		{ { .op = REC_SEND, .flags = REC_FIRST, .psn = 1 }, 1024 },
 	};
 
@@ -146,9 +149,11 @@ static void a_gap_ends_the_message(void **state)
 		pair_write(f, 0, &breaks[i].r, data, breaks[i].len);
 		pair_run(f, 1000);
 		fix_no_wc(f, 1);
-		pair_write(f, 0, &(struct rec){
-			.op = REC_SEND, .flags = REC_FIRST | REC_LAST, .psn = 7 },
-			f->mem[0], 100);
+		pair_write(f, 0,
+			   &(struct rec){ .op = REC_SEND,
+					  .flags = REC_FIRST | REC_LAST,
+					  .psn = 7 },
+			   f->mem[0], 100);
 		assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 100);
 		fix_same(f, 0, 100);
 		assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
@@ -183,7 +188,8 @@ static void receive_of_an_srq_ends_in_error(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct fix *f = pair_open(IBV_QPT_UC, NULL);
 		struct ibv_sge sge = sim_sge(f->mr[1], 0, 2000);
-		struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 }, *bad;
+		struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 },
+				   *bad;
 		struct sim_node *b = &f->s->node[1];
 		struct srq *srq;
 		struct qp *qp;
@@ -196,8 +202,11 @@ static void receive_of_an_srq_ends_in_error(void **state)
 		pair_write(f, 0, &(struct rec){ .op = REC_SEND, .flags = REC_FIRST },
 			   data, 1024);
 		/* Too long, or without end. */
-		pair_write(f, 0, &(struct rec){ .op = REC_SEND, .psn = 1 + (uint32_t)i,
-			   .flags = REC_LAST | (i ? REC_FIRST : 0) }, data, 1000);
+		pair_write(f, 0,
+			   &(struct rec){ .op = REC_SEND,
+					  .psn = 1 + (uint32_t)i,
+					  .flags = REC_LAST | (i ? REC_FIRST : 0) },
+			   data, 1000);
 		fix_wc(f, 1, 8, IBV_WC_REM_INV_REQ_ERR);
 		assert_int_equal(qp->state, IBV_QPS_RTS);
 		sim_destroy(f->s, qp);

@@ -22,11 +22,11 @@
 #include "sys/log.h"
 
 enum {
-	LAST = 64,			/* bytes that are written last */
+	LAST = 64, /* bytes that are written last */
 };
 
 #ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010	/* Linux 5.1 */
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
 #endif
 
 /* --- the board ----------------------------------------------------------------- */
@@ -44,8 +44,8 @@ void vm_open(struct local *l)
 	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (b == MAP_FAILED)
 		goto fail;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
-		  F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
 		munmap(b, sizeof(*b));
 		goto fail;
 	}
@@ -76,13 +76,16 @@ void vm_publish(struct local_qp *q)
 	bool open = q->peer && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 				qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE);
 
-	board_put_qp(qp->core, qp->qpn, &(struct board_qp){
-		.open = open, .pd = qp->pd->ibv.handle,
-		.access = qp->attr.qp_access_flags,
-		.dest_qp = qp->attr.dest_qp_num, .path = q->path_in,
-		.reads = qp->attr.max_dest_rd_atomic,
-		.executed = q->rsp.epsn,
-	});
+	board_put_qp(qp->core, qp->qpn,
+		     &(struct board_qp){
+			     .open = open,
+			     .pd = qp->pd->ibv.handle,
+			     .access = qp->attr.qp_access_flags,
+			     .dest_qp = qp->attr.dest_qp_num,
+			     .path = q->path_in,
+			     .reads = qp->attr.max_dest_rd_atomic,
+			     .executed = q->rsp.epsn,
+		     });
 }
 
 /* --- peers --------------------------------------------------------------------- */
@@ -112,11 +115,10 @@ static const char *not_who_it_says(struct peer *p, const struct nonce *nonce)
 			return "process_vm_readv is not permitted: Yama's "
 			       "ptrace_scope (URNIC_LOCAL=vm at both ends opens it), "
 			       "seccomp, or it may not be dumped";
-		return errno == ENOSYS ? "process_vm_readv does not exist here" :
-					 "process_vm_readv fails";
+		return errno == ENOSYS ? "process_vm_readv does not exist here"
+				       : "process_vm_readv fails";
 	}
-	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" :
-							NULL;
+	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
 }
 
 static const char *cannot(struct peer *p, const struct nonce *nonce, int board_fd)
@@ -159,7 +161,10 @@ void vm_part(struct peer *p)
 /* --- work ------------------------------------------------------------------------ */
 
 /* What was read on the board. */
-struct grant { uint64_t host; uint32_t qp_version, mr_version; };
+struct grant {
+	uint64_t host;
+	uint32_t qp_version, mr_version;
+};
 
 /* Does the QP that q's requests are for take them? */
 static bool is_open(const struct local_qp *q, struct board_qp *to)
@@ -199,7 +204,10 @@ static bool is_allowed(const struct local_qp *q, const struct swqe *w, int acces
 	return true;
 }
 
-struct vecs { struct iovec here[SGE_MAX + 2], there[4]; unsigned n, m; };
+struct vecs {
+	struct iovec here[SGE_MAX + 2], there[4];
+	unsigned n, m;
+};
 
 /* A long copy does not keep the program from posting: under the turn nothing of
  * the QP changes but that requests are added.  The lock may then be long in
@@ -214,8 +222,8 @@ static NO_TSA ssize_t move(struct local_qp *q, const struct vecs *v, bool write,
 
 	if (let_go)
 		lock_give(&q->qp->lock);
-	did = write ? process_vm_writev(pid, v->here, v->n, v->there, v->m, 0) :
-		      process_vm_readv(pid, v->here, v->n, v->there, v->m, 0);
+	did = write ? process_vm_writev(pid, v->here, v->n, v->there, v->m, 0)
+		    : process_vm_readv(pid, v->here, v->n, v->there, v->m, 0);
 	if (write)
 		atomic_store_explicit(q->peer->inside, 0, memory_order_release);
 	if (let_go)
@@ -235,11 +243,12 @@ static bool moved(struct local_qp *q, const struct vecs *v, bool write, uint32_t
 	ssize_t did = move(q, v, write, len > RING_CHUNK);
 
 	/* EFAULT: not even the gate is there. */
-	if (did < 0 && (errno == EPERM || errno == ESRCH || errno == ENOSYS ||
-			errno == EFAULT)) {
-		p->vm = false;			/* it was possible; no more */
+	if (did < 0 &&
+	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
+		p->vm = false; /* it was possible; no more */
 		log_info("slot %u, process %d: its regions are reached directly no "
-			 "more: errno %d", p->slot, (int)p->pid, errno);
+			 "more: errno %d",
+			 p->slot, (int)p->pid, errno);
 	}
 	return did == (ssize_t)all;
 }
@@ -250,7 +259,7 @@ static bool put(struct local_qp *q, const struct span *span, uint32_t off, uint3
 		uint64_t there)
 {
 	uint64_t gate = q->peer->nonce.at, count = q->peer->writes;
-	uint32_t last = len > LAST ? LAST : 0;	/* programs poll on the last byte */
+	uint32_t last = len > LAST ? LAST : 0; /* programs poll on the last byte */
 	struct vecs v;
 
 	v.here[0] = (struct iovec){ &count, sizeof(count) };
@@ -291,9 +300,10 @@ static bool write_some(struct local_qp *q, const struct swqe *w, const struct sp
 	bool done;
 
 	p->writes++;
-	atomic_store(p->inside, (uint64_t)w->rkey << INSIDE_KEY_AT |
-		     (uint64_t)q->qp->attr.dest_qp_num << INSIDE_QPN_AT |
-		     (p->writes & INSIDE_COUNT));
+	atomic_store(p->inside,
+		     (uint64_t)w->rkey << INSIDE_KEY_AT |
+			     (uint64_t)q->qp->attr.dest_qp_num << INSIDE_QPN_AT |
+			     (p->writes & INSIDE_COUNT));
 	atomic_thread_fence(memory_order_seq_cst);
 	done = is_allowed(q, w, IBV_ACCESS_REMOTE_WRITE, &g) &&
 	       put(q, span, off, len, g.host + off);
@@ -334,8 +344,8 @@ enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
 		return VM_NO;
 	if (len > *left)
 		len = *left;
-	if (!(w->opcode == IBV_WR_RDMA_READ ? read_some(q, w, span, len) :
-					      write_some(q, w, span, len))) {
+	if (!(w->opcode == IBV_WR_RDMA_READ ? read_some(q, w, span, len)
+					    : write_some(q, w, span, len))) {
 		r->direct = 0;
 		return VM_NO;
 	}

@@ -8,7 +8,9 @@
 #include "core/board.h"
 #include "local/fix.h"
 
-static const struct sim_conf direct = { .pipe_only = false, .timeout = 10, .retry_cnt = 1 };
+static const struct sim_conf direct = { .pipe_only = false,
+					.timeout = 10,
+					.retry_cnt = 1 };
 
 /* How many slots A has filled since the last call. */
 static uint32_t written(struct fix *f, uint32_t *since)
@@ -25,7 +27,9 @@ static void the_same_bytes_either_way(void **state)
 		0, 1, 63, 64, 65, 1024, 1025, 4097, 16384, 262143, 262144, 262145, 700001,
 	};
 	static const enum ibv_wr_opcode op[] = {
-		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_READ,
+		IBV_WR_RDMA_WRITE_WITH_IMM,
 	};
 
 	(void)state;
@@ -43,7 +47,8 @@ static void the_same_bytes_either_way(void **state)
 			assert_int_equal(f->mem[0][7 + n], end[0]);
 			assert_int_equal(f->mem[1][7 + n], end[1]);
 			if (op[i % 3] == IBV_WR_RDMA_WRITE_WITH_IMM)
-				assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, n);
+				assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len,
+						 n);
 			fix_close(f);
 		}
 }
@@ -226,19 +231,30 @@ static void what_the_board_does_not_allow_the_peer_refuses(void **state)
 
 		assert_int_equal(pd_alloc(&b->core, &b->ibv, &pd), 0);
 		switch (i / 2) {
-		case 0: mk->key ^= 0x100; break;	/* what fix_post() says */
-		case 1: mk->length = 5000; break;
-		case 2: mk->access = i & 1 ? IBV_ACCESS_REMOTE_WRITE :
-					     IBV_ACCESS_REMOTE_READ; break;
-		case 3: f->p.qp[1]->attr.qp_access_flags = 0;
-			vm_publish(pair_q(f, 1)); break;
-		case 4: mk->pd = pd; break;
+		case 0:
+			mk->key ^= 0x100;
+			break; /* what fix_post() says */
+		case 1:
+			mk->length = 5000;
+			break;
+		case 2:
+			mk->access =
+				i & 1 ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_READ;
+			break;
+		case 3:
+			f->p.qp[1]->attr.qp_access_flags = 0;
+			vm_publish(pair_q(f, 1));
+			break;
+		case 4:
+			mk->pd = pd;
+			break;
 		}
 		if (i / 2 != 0)
 			board_put_mr(&b->core, mk);
 		fix_post(f, op[i & 1], 1, 100, 4901, 0);
 		mk->key = good.key;
-		fix_wc(f, 0, 1, i / 2 == 3 ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
+		fix_wc(f, 0, 1,
+		       i / 2 == 3 ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
 		assert_int_equal(f->mem[1][100], before);
 		assert_int_equal(f->mem[0][100], here);
 		mk->pd = good.pd;
@@ -269,7 +285,7 @@ static void a_region_that_is_gone_is_not_reached(void **state)
 
 	(void)state;
 	assert_int_equal(mr_dereg(mr), 0);
-	f->mr[1]->mkey.key = gone;		/* what fix_post() says */
+	f->mr[1]->mkey.key = gone; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	f->mr[1]->mkey.key = key;
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
@@ -287,7 +303,7 @@ static void a_key_that_is_gone_reaches_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
-	do {					/* until its index comes again */
+	do { /* until its index comes again */
 		next = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 		if (next->mkey.key >> 8 == key >> 8)
 			break;
@@ -296,7 +312,7 @@ static void a_key_that_is_gone_reaches_nothing(void **state)
 	f->mr[1] = next;
 	assert_int_not_equal(next->mkey.key, key);
 	good = next->mkey.key;
-	next->mkey.key = key;			/* what fix_post() says */
+	next->mkey.key = key; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	next->mkey.key = good;
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
@@ -313,18 +329,29 @@ static void a_qp_that_is_not_ready_is_not_reached(void **state)
 		uint8_t before = f->mem[1][0];
 
 		switch (i) {
-		case 0: fix_modify(f, 1, IBV_QPS_RESET); break;
-		case 1: fix_modify(f, 1, IBV_QPS_ERR); break;
-		case 2: f->p.qp[0]->qpn++; break;	/* another asks */
-		case 3: pair_q(f, 0)->path_out++; break;
-		case 4:				/* its CQ is overrun */
+		case 0:
+			fix_modify(f, 1, IBV_QPS_RESET);
+			break;
+		case 1:
+			fix_modify(f, 1, IBV_QPS_ERR);
+			break;
+		case 2:
+			f->p.qp[0]->qpn++;
+			break; /* another asks */
+		case 3:
+			pair_q(f, 0)->path_out++;
+			break;
+		case 4: /* its CQ is overrun */
 			f->p.cq[1]->overrun = true;
 			sim_recv(f->p.qp[1], 8, NULL, 0);
 			fix_post(f, IBV_WR_SEND, 0, 0, 0, 0);
 			pair_run(f, 1000);
 			assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 			break;
-		case 5: sim_destroy(f->s, f->p.qp[1]); f->p.qp[1] = NULL; break;
+		case 5:
+			sim_destroy(f->s, f->p.qp[1]);
+			f->p.qp[1] = NULL;
+			break;
 		}
 		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 		fix_wc(f, 0, i == 4 ? 0 : 1, IBV_WC_RETRY_EXC_ERR);
@@ -424,7 +451,8 @@ static void *reregister(void *arg)
 	struct fix *f = arg;
 
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-				  IBV_ACCESS_LOCAL_WRITE), 0);
+				  IBV_ACCESS_LOCAL_WRITE),
+			 0);
 	return NULL;
 }
 
@@ -441,7 +469,7 @@ static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 		pthread_t t;
 
 		atomic_store(inside, (uint64_t)f->mr[1]->mkey.key << INSIDE_KEY_AT | 1);
-		assert_int_equal(mr_dereg(other), 0);	/* nobody is in this one */
+		assert_int_equal(mr_dereg(other), 0); /* nobody is in this one */
 		assert_int_equal(pthread_create(&t, NULL, how[i], f), 0);
 		usleep(50000);
 		assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
@@ -461,13 +489,14 @@ static void rereg_moves_what_is_reached(void **state)
 
 	(void)state;
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
-				  f->mem[1] + 8192, 8192, 0), 0);
-	f->mr[1]->mkey.key = mr->mkey.key;	/* what fix_post() says */
+				  f->mem[1] + 8192, 8192, 0),
+			 0);
+	f->mr[1]->mkey.key = mr->mkey.key; /* what fix_post() says */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 8192, 8192, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 8192, 8192);
 	assert_int_equal(written(f, &slots), 0);
-	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 4096, 0);	/* where it was */
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 4096, 0); /* where it was */
 	fix_wc(f, 0, 2, IBV_WC_REM_ACCESS_ERR);
 	f->mr[1]->mkey.key = key;
 	f->mr[1]->mkey.base = base;

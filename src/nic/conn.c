@@ -21,23 +21,24 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	EMPTY_MAX = 4,			/* an idle one is asked once in 16 looks, */
-	REST_NS = 10000,		/* ... or after that, if that is sooner */
-	IN_TURN = 1 << 20,		/* bytes taken in by one turn */
-	OUT_TURN = 256 << 10,		/* put out by one QP */
-	SPENT_BYTES = 4096,		/* what a datagram's worth of work is here */
+	EMPTY_MAX = 4,	      /* an idle one is asked once in 16 looks, */
+	REST_NS = 10000,      /* ... or after that, if that is sooner */
+	IN_TURN = 1 << 20,    /* bytes taken in by one turn */
+	OUT_TURN = 256 << 10, /* put out by one QP */
+	SPENT_BYTES = 4096,   /* what a datagram's worth of work is here */
 };
 
-struct conn {				/* stream->user */
+/* stream->user */
+struct conn {
 	struct list node;
 	struct qp *qp;
 	struct stream *stream;
-	bool blocked;			/* EPOLLOUT is asked for */
-	bool deaf;			/* nothing more comes */
-	bool stuck;			/* in the set for ever: the program closed the
+	bool blocked;	      /* EPOLLOUT is asked for */
+	bool deaf;	      /* nothing more comes */
+	bool stuck;	      /* in the set for ever: the program closed the
 					 * descriptor, and the file lives on */
-	int lost;			/* nothing more can be sent: -errno, or 0 */
-	unsigned empty, rest;		/* looks in vain; so many to be left out */
+	int lost;	      /* nothing more can be sent: -errno, or 0 */
+	unsigned empty, rest; /* looks in vain; so many to be left out */
 	uint64_t looked_at;
 };
 
@@ -45,9 +46,9 @@ struct conns {
 	struct core *core;
 	int epfd;
 	struct list all, stuck;
-	_Atomic unsigned n;		/* written under the turn */
+	_Atomic unsigned n; /* written under the turn */
 	unsigned blocked;
-	_Atomic int few[FEW];		/* sockets that are watched by themselves */
+	_Atomic int few[FEW]; /* sockets that are watched by themselves */
 	void (*kick)(void *arg);
 	void *arg;
 };
@@ -85,7 +86,8 @@ static void sort_out(struct conns *cs, bool other_way)
 {
 	unsigned i = 0;
 
-	list_for(n, &cs->all) {
+	list_for(n, &cs->all)
+	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->deaf)
@@ -126,8 +128,8 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	cs->n++;
 	rc = watch(cs, c, EPOLL_CTL_ADD);
 	if (rc) {
-		log_info("QP 0x%06x: its connection cannot be watched: errno %d",
-			 qp->qpn, -rc);
+		log_info("QP 0x%06x: its connection cannot be watched: errno %d", qp->qpn,
+			 -rc);
 		cs->n--;
 		free(c);
 		return rc;
@@ -229,7 +231,8 @@ static size_t take_few(struct conns *cs, uint64_t now)
 	struct list *first = cs->all.next;
 	size_t bytes = 0;
 
-	list_for_safe(n, &cs->all) {
+	list_for_safe(n, &cs->all)
+	{
 		struct conn *c = container_of(n, struct conn, node);
 		size_t got;
 
@@ -255,7 +258,8 @@ static size_t take_few(struct conns *cs, uint64_t now)
 
 void conns_told(struct conns *cs, int fd)
 {
-	list_for(n, &cs->all) {
+	list_for(n, &cs->all)
+	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->stream->fd == fd)
@@ -337,8 +341,7 @@ bool conns_output(struct conns *cs, struct qp *qp, uint64_t now)
 
 /* --- */
 
-int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
-	       void *arg)
+int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg), void *arg)
 {
 	struct conns *cs = calloc(1, sizeof(*cs));
 	int rc;
@@ -373,8 +376,7 @@ free_conns:
 void conns_close(struct conns *cs)
 {
 	iwarp_close(cs->core);
-	list_for_safe(n, &cs->stuck)
-		free(container_of(n, struct conn, node));
+	list_for_safe(n, &cs->stuck) free(container_of(n, struct conn, node));
 	close(cs->epfd);
 	free(cs);
 }
@@ -392,7 +394,6 @@ int conns_socket(const struct conns *cs, unsigned i)
 
 void conns_forked(struct conns *cs)
 {
-	list_for(n, &cs->all)
-		stream_forked(container_of(n, struct conn, node)->stream);
+	list_for(n, &cs->all) stream_forked(container_of(n, struct conn, node)->stream);
 	close(cs->epfd);
 }

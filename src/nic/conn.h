@@ -21,9 +21,8 @@ enum { CONNS_FEW = 4 };
 
 /* Opens the transport, too (core->iwarp).  kick: something has come up that a
  * thread in its sleep does not know of.  0 or -errno. */
-int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg),
-	       void *arg);
-void conns_close(struct conns *c);		/* all QPs are gone */
+int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg), void *arg);
+void conns_close(struct conns *c); /* all QPs are gone */
 
 /* Readable: some connection has bytes for conns_input(), if there are more than a
  * few, or room again.  -1: there is none yet; with the first comes a kick.  Any

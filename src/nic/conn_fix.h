@@ -30,9 +30,12 @@
 #include "nic/nic.h"
 #include "sys/clock.h"
 
-enum { MEM = 4 << 20, PAIRS = 12,
-       ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-	     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+enum {
+	MEM = 4 << 20,
+	PAIRS = 12,
+	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	      IBV_ACCESS_REMOTE_ATOMIC
+};
 
 struct world {
 	struct nic *nic;
@@ -44,7 +47,7 @@ struct world {
 	struct mr *mr[2];
 	struct cq *cq[PAIRS][2];
 	struct qp *qp[PAIRS][2];
-	int stranger;			/* a peer that is no NIC; -1: none */
+	int stranger; /* a peer that is no NIC; -1: none */
 	_Atomic unsigned ended;
 };
 
@@ -66,9 +69,12 @@ static const struct iwarp_user user = { on_ready, on_ended };
 static inline void make_qp(struct world *w, int pair, int i)
 {
 	struct ibv_qp_init_attr_ex a = {
-		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1,
+		.cap = { .max_send_wr = 64,
+			 .max_recv_wr = 64,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = &w->pd->ibv,
 	};
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .qp_access_flags = ALL };
@@ -76,13 +82,15 @@ static inline void make_qp(struct world *w, int pair, int i)
 	assert_int_equal(cq_create(&w->ctx, 200, NULL, NULL, &w->cq[pair][i]), 0);
 	a.send_cq = a.recv_cq = (struct ibv_cq *)&w->cq[pair][i]->ex;
 	assert_int_equal(qp_create(&w->ctx, &a, nic_transport(w->nic, w->dev),
-				   &w->qp[pair][i]), 0);
-	assert_int_equal(qp_modify(w->qp[pair][i], &init, IBV_QP_STATE |
-				   IBV_QP_ACCESS_FLAGS, nic_now()), 0);
+				   &w->qp[pair][i]),
+			 0);
+	assert_int_equal(qp_modify(w->qp[pair][i], &init,
+				   IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, nic_now()),
+			 0);
 }
 
 static inline void attach(struct world *w, struct qp *qp, struct stream *s,
-		   const struct iw_params *p)
+			  const struct iw_params *p)
 {
 	int rc;
 
@@ -99,8 +107,12 @@ static inline void connect_pair(struct world *w, int pair, bool crc)
 
 	tcp_pair(fd);
 	for (int i = 1; i >= 0; i--) {
-		struct iw_params p = { .initiator = i == 0, .revision = 2, .crc = crc,
-				       .rtr = MPA_RTR_WRITE, .ird = 16, .ord = 16 };
+		struct iw_params p = { .initiator = i == 0,
+				       .revision = 2,
+				       .crc = crc,
+				       .rtr = MPA_RTR_WRITE,
+				       .ird = 16,
+				       .ord = 16 };
 
 		make_qp(w, pair, i);
 		if (i && w->stranger == 0) {
@@ -131,8 +143,11 @@ static inline int connect_stranger(struct world *w, int pair)
 
 static inline struct world *open_world(void)
 {
-	struct netdev net = { .name = "lo", .ifindex = 1, .running = true,
-			      .loopback = true, .mtu = 65536 };
+	struct netdev net = { .name = "lo",
+			      .ifindex = 1,
+			      .running = true,
+			      .loopback = true,
+			      .mtu = 65536 };
 	struct world *w = calloc(1, sizeof(*w));
 
 	w->stranger = -1;
@@ -149,8 +164,9 @@ static inline struct world *open_world(void)
 	for (int i = 0; i < 2; i++) {
 		w->mem[i] = mmap(NULL, MEM, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		assert_int_equal(mr_reg(w->pd, w->mem[i], MEM, (uintptr_t)w->mem[i],
-					ALL, &w->mr[i]), 0);
+		assert_int_equal(mr_reg(w->pd, w->mem[i], MEM, (uintptr_t)w->mem[i], ALL,
+					&w->mr[i]),
+				 0);
 	}
 	for (size_t j = 0; j < MEM; j++)
 		w->mem[0][j] = (uint8_t)(j * 7 + j / 251);
@@ -181,11 +197,14 @@ static inline void close_world(struct world *w)
 }
 
 static inline void post(struct world *w, int pair, enum ibv_wr_opcode op, uint64_t id,
-		 size_t at, uint32_t len)
+			size_t at, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)w->mem[0] + at, len, w->mr[0]->mkey.key };
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = id, .opcode = op, .sg_list = &sge, .num_sge = 1,
+		.wr_id = id,
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { (uintptr_t)w->mem[1] + at, w->mr[1]->mkey.key },
 	};
@@ -194,7 +213,8 @@ static inline void post(struct world *w, int pair, enum ibv_wr_opcode op, uint64
 	nic_post(w->nic, w->qp[pair][0], false);
 }
 
-static inline void post_recv(struct world *w, int pair, uint64_t id, size_t at, uint32_t len)
+static inline void post_recv(struct world *w, int pair, uint64_t id, size_t at,
+			     uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)w->mem[1] + at, len, w->mr[1]->mkey.key };
 	struct ibv_recv_wr *bad, wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
@@ -203,7 +223,8 @@ static inline void post_recv(struct world *w, int pair, uint64_t id, size_t at, 
 }
 
 /* polls: else the thread has to do all by itself. */
-static inline struct ibv_wc wait_wc(struct world *w, int pair, int i, uint64_t id, bool polls)
+static inline struct ibv_wc wait_wc(struct world *w, int pair, int i, uint64_t id,
+				    bool polls)
 {
 	uint64_t end = clock_ns() + 20000000000u;
 	struct ibv_wc wc;

@@ -203,7 +203,7 @@ static void each_gets_its_share(void **state)
 				post(w, p, IBV_WR_RDMA_READ, 0, 1000, 8);
 			}
 	}
-	assert_in_range(done[0], 1000, 5000);	/* it has two under way */
+	assert_in_range(done[0], 1000, 5000); /* it has two under way */
 	close_world(w);
 }
 
@@ -228,7 +228,8 @@ static void a_peer_that_stalls(void **state)
 	usleep(200000);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 	assert_true((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
-		    before.tv_nsec < 50000000);
+			    before.tv_nsec <
+		    50000000);
 	assert_int_equal(w->qp[0][0]->state, IBV_QPS_RTS);
 	close_world(w);
 }
@@ -339,8 +340,8 @@ static void a_terminate_and_a_reset(void **state)
 {
 	/* RDMAP, protection, bounds; M, D, R; of a READ request, MSN 1. */
 	static const uint8_t term[2 + 70 + 4] = {
-		[1] = 70, 0x41, 0x47, [11] = 2, [15] = 1,
-		[20] = 0x01, 0x01, 0xe0, [25] = 46, 0x41, 0x41, [35] = 1, [39] = 1,
+		[1] = 70, 0x41,	     0x47, [11] = 2, [15] = 1, [20] = 0x01, 0x01,
+		0xe0,	  [25] = 46, 0x41, 0x41,     [35] = 1, [39] = 1,
 	};
 	static const struct linger reset = { 1, 0 };
 
@@ -348,9 +349,10 @@ static void a_terminate_and_a_reset(void **state)
 	for (int i = 0; i < 10; i++) {
 		struct world *w = open_world();
 		struct ibv_sge sge = { (uintptr_t)w->mem[0], 100, w->mr[0]->mkey.key };
-		struct ibv_send_wr *bad, wr = {
-			.wr_id = 1, .opcode = IBV_WR_RDMA_READ, .sg_list = &sge,
-			.num_sge = 1 };
+		struct ibv_send_wr *bad, wr = { .wr_id = 1,
+						.opcode = IBV_WR_RDMA_READ,
+						.sg_list = &sge,
+						.num_sge = 1 };
 		int fd = connect_stranger(w, 0);
 		uint8_t request[52];
 
@@ -363,8 +365,7 @@ static void a_terminate_and_a_reset(void **state)
 		wr.opcode = IBV_WR_RDMA_WRITE;
 		assert_int_equal(qp_post_send(w->qp[0][1], &wr, &bad), 0);
 		nic_post(w->nic, w->qp[0][1], false);
-		assert_int_equal(wait_wc(w, 0, 1, 1, true).status,
-				 IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(wait_wc(w, 0, 1, 1, true).status, IBV_WC_REM_ACCESS_ERR);
 		close_world(w);
 	}
 }

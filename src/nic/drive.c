@@ -11,8 +11,7 @@
 #include "sys/clock.h"
 
 /* False: that was enough for one call. */
-static bool output_and_give(struct nic *nic, struct qp *first)
-	RELEASES(nic->core.turn)
+static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
 	uint64_t now = clock_ns();
@@ -28,13 +27,13 @@ static bool output_and_give(struct nic *nic, struct qp *first)
  * the thread that wrote the question there still has the turn.) */
 static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 {
-	enum { SPINS = 50 };		/* 2 us at most */
+	enum { SPINS = 50 }; /* 2 us at most */
 	int i = 0;
 
 	if (turn_try(&nic->core.turn))
 		return true;
-	while (i < SPINS && atomic_load_explicit(&nic->engine.serving,
-						 memory_order_relaxed)) {
+	while (i < SPINS &&
+	       atomic_load_explicit(&nic->engine.serving, memory_order_relaxed)) {
 		lock_pause();
 		i++;
 	}
@@ -106,8 +105,8 @@ static void let_work(struct nic *nic)
 
 	if (n % PATIENCE == 0) {
 		ended = turn_ended(&nic->core.turn);
-		if (ended != atomic_exchange_explicit(&e->ended, ended,
-						      memory_order_relaxed))
+		if (ended !=
+		    atomic_exchange_explicit(&e->ended, ended, memory_order_relaxed))
 			n = 0;
 		if (n < PATIENCE * YIELDS)
 			sched_yield();
@@ -153,11 +152,10 @@ bool nic_poll(struct nic *nic)
 	now = clock_ns();
 	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
 	/* The thread leaves the input to us: so we poll often. */
-	did = engine_turn(e, now, !atomic_load_explicit(&e->watching,
-							memory_order_relaxed));
+	did = engine_turn(e, now,
+			  !atomic_load_explicit(&e->watching, memory_order_relaxed));
 	if (did.input || did.output)
-		atomic_store_explicit(&e->last_poll, clock_ns(),
-				      memory_order_relaxed);
+		atomic_store_explicit(&e->last_poll, clock_ns(), memory_order_relaxed);
 	idle = is_idle(e, did, now);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that post and poll at once drive one engine, in which QPs only look at
  * the clock. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -48,11 +48,12 @@ static uint64_t fake_run(struct qp *qp, uint64_t now)
 }
 
 static const struct transport fake_transport = {
-	.name = "fake", .output = fake_output, .run = fake_run,
+	.name = "fake",
+	.output = fake_output,
+	.run = fake_run,
 };
 
-static int link_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int link_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	(void)link;
 	(void)v;
@@ -76,7 +77,9 @@ static uint64_t link_deadline(struct link *link)
 }
 
 static const struct link_ops link_ops = {
-	.send = link_send, .recv = link_recv, .deadline = link_deadline,
+	.send = link_send,
+	.recv = link_recv,
+	.deadline = link_deadline,
 };
 
 static int begin(void **state)
@@ -138,7 +141,8 @@ static void time_does_not_go_back(void **state)
 	(void)state;
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&thread[i], NULL, post_and_poll,
-						&t.qp[i]), 0);
+						&t.qp[i]),
+				 0);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	assert_true(t.turns >= ROUNDS);

@@ -19,10 +19,10 @@
 #include "sys/log.h"
 
 enum {
-	RETRY_FULL_NS = 100000,		/* a full link is tried again after this */
-	RETRY_PIPE_NS = 20000,		/* ... a full pipe */
-	FLUSH_NS = 1000000,		/* an ACK waits less than that */
-	COPY_ROOM = 8192,		/* for any copied datagram, MTU 4096 */
+	RETRY_FULL_NS = 100000, /* a full link is tried again after this */
+	RETRY_PIPE_NS = 20000,	/* ... a full pipe */
+	FLUSH_NS = 1000000,	/* an ACK waits less than that */
+	COPY_ROOM = 8192,	/* for any copied datagram, MTU 4096 */
 };
 
 void engine_break(struct engine *e, const char *what)
@@ -30,10 +30,12 @@ void engine_break(struct engine *e, const char *what)
 	if (atomic_exchange(&e->broken, true))
 		return;
 	log_error("%s failed: the program closed descriptors that it does not own; "
-		  "its devices are lost, open them again", what);
+		  "its devices are lost, open them again",
+		  what);
 	e->core->dead = true;
 	lock_take(&e->core->lock);
-	list_for(n, &e->core->contexts) {
+	list_for(n, &e->core->contexts)
+	{
 		struct context *ctx = container_of(n, struct context, node);
 
 		async_raise(ctx, IBV_EVENT_DEVICE_FATAL, NULL);
@@ -54,7 +56,7 @@ static void set_timer(struct engine *e, struct qp *qp, uint64_t at)
 {
 	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
 		return;
-	(void)heap_set(&e->timers, &qp->timer, at);	/* has room for all QPs */
+	(void)heap_set(&e->timers, &qp->timer, at); /* has room for all QPs */
 }
 
 static void wake_due_timers(struct engine *e, uint64_t now)
@@ -197,8 +199,7 @@ static void flush(struct engine *e, uint64_t now)
  * would be asked for ever. */
 static bool nearly_full(const struct batch *b)
 {
-	return b->n >= BATCH_MAX / 2 ||
-	       !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
+	return b->n >= BATCH_MAX / 2 || !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
 }
 
 static bool is_stream(const struct qp *qp)
@@ -240,7 +241,7 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 	next = qp->transport->run(qp, now);
 	if (e->blocked_until <= now || is_stream(qp)) {
 		more = qp_output(e, qp, now);
-		if (!qp->planned)		/* else commit() looks at the time */
+		if (!qp->planned) /* else commit() looks at the time */
 			next = qp->transport->run(qp, now);
 	} else {
 		more = true;
@@ -268,7 +269,7 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
 	if (cm < e->blocked_until)
-		cm = e->blocked_until;	/* put_mads() waits for it */
+		cm = e->blocked_until; /* put_mads() waits for it */
 	if (cm < at)
 		at = cm;
 	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
@@ -446,8 +447,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	}
 	if (!later)
 		n = take_input(e, &bytes, now);
-	local_watch(e->core->local, atomic_load_explicit(&e->watching,
-							 memory_order_relaxed));
+	local_watch(e->core->local,
+		    atomic_load_explicit(&e->watching, memory_order_relaxed));
 	local = local_input(e->core->local, now);
 	if (local)
 		e->piped = now;
@@ -475,7 +476,7 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
 		return;
 	until = atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
-	if (until > now && (next < until || due_any(e->core) ||
-			    local_is_hot(e->core->local)))
+	if (until > now &&
+	    (next < until || due_any(e->core) || local_is_hot(e->core->local)))
 		engine_kick(e);
 }

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "link/dgram.h"
 #include "link/link.h"
 #include "nic/follow.h"
 #include "nic/port.h"
-#include "link/dgram.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 
@@ -25,82 +25,82 @@ struct netdev_monitor;
 struct qp;
 
 enum {
-	ENGINE_RX = 64,			/* datagrams taken in by one turn */
-	ENGINE_TX = 2 * BATCH_MAX,	/* datagrams put out by one turn */
-	ENGINE_INLINE = 64,		/* put out by a turn inside post_send */
+	ENGINE_RX = 64,		   /* datagrams taken in by one turn */
+	ENGINE_TX = 2 * BATCH_MAX, /* datagrams put out by one turn */
+	ENGINE_INLINE = 64,	   /* put out by a turn inside post_send */
 };
 
 /* How the thread shares the input with threads that poll.  All under the
  * turn, but for what is atomic. */
 struct guard_interval {
-	uint64_t ns;			/* 0: the thread watches the sockets */
-	unsigned proof;			/* wake-ups at which a poller was active */
-	unsigned need;			/* so many make ns positive */
-	unsigned late;			/* wake-ups at which input waited for one */
-	bool slept;			/* before this turn */
-	uint64_t rested;		/* when it went to sleep */
+	uint64_t ns;	 /* 0: the thread watches the sockets */
+	unsigned proof;	 /* wake-ups at which a poller was active */
+	unsigned need;	 /* so many make ns positive */
+	unsigned late;	 /* wake-ups at which input waited for one */
+	bool slept;	 /* before this turn */
+	uint64_t rested; /* when it went to sleep */
 };
 
 struct engine {
 	struct core *core;
-	uint64_t (*clock)(void);	/* NULL: a turn takes no time */
+	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	struct host *host;
 	struct port *port;
-	struct link *link;		/* the outermost */
-	struct conns *conns;		/* of iWARP */
+	struct link *link;   /* the outermost */
+	struct conns *conns; /* of iWARP */
 
-	struct heap timers;		/* QPs by deadline */
+	struct heap timers; /* QPs by deadline */
 	struct batch batch;
 	/* Whose datagrams are in it: v[first ... first + n). */
 	struct part {
 		struct qp *qp;
 		unsigned first, n;
-		bool waits;		/* for room in a pipe */
+		bool waits; /* for room in a pipe */
 	} part[BATCH_MAX];
 	unsigned parts;
 	struct dgram in[ENGINE_RX];
-	_Atomic uint64_t blocked_until;	/* the link was full: no output before */
+	_Atomic uint64_t blocked_until; /* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
 	uint64_t busy_at;		/* when a poll last found something, or the
 					 * poller let go of the processor */
 	unsigned turns;
-	uint64_t piped;			/* when a pipe last had something */
-	uint64_t hear_from;		/* 0, or core->heard when all is taken in */
+	uint64_t piped;	    /* when a pipe last had something */
+	uint64_t hear_from; /* 0, or core->heard when all is taken in */
 	unsigned hear_turns;
-	atomic_bool broken;		/* descriptors are gone */
+	atomic_bool broken; /* descriptors are gone */
 
 	/* The thread's sleep; see engine_thread.c. */
 	pthread_t thread;
 	bool started;
-	cpu_set_t cpus;			/* where it may run; cpus_known */
+	cpu_set_t cpus; /* where it may run; cpus_known */
 	bool cpus_known;
-	int kick_rx, kick_tx, alarm;	/* alarm: a timerfd */
-	uint64_t alarm_at;		/* NEVER: it is not set.  The thread's */
-	struct fd_id kick_id;		/* of kick_tx */
+	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
+	uint64_t alarm_at;	     /* NEVER: it is not set.  The thread's */
+	struct fd_id kick_id;	     /* of kick_tx */
 	struct netdev_monitor *monitor;
 	struct guard_interval g;
 	struct follow follow;
-	bool host_calls;		/* host_run() may have something to do */
-	int woken_by;			/* the connection's socket that did; or -1 */
+	bool host_calls; /* host_run() may have something to do */
+	int woken_by;	 /* the connection's socket that did; or -1 */
 	atomic_bool stop, armed, kicked;
-	atomic_bool serving;		/* it has the turn, or just had it */
-	atomic_bool sleeping;		/* in ppoll, or about to be */
-	atomic_bool watching;		/* ... and the sockets are among it */
+	atomic_bool serving;  /* it has the turn, or just had it */
+	atomic_bool sleeping; /* in ppoll, or about to be */
+	atomic_bool watching; /* ... and the sockets are among it */
 	_Atomic uint64_t sleep_until;
-	_Atomic uint64_t deadline;	/* next_deadline() at the last turn's end */
-	_Atomic uint64_t last_poll;	/* when a poll last ran the engine */
-	atomic_uint missed;		/* polls that found the turn taken, without
+	_Atomic uint64_t deadline;  /* next_deadline() at the last turn's end */
+	_Atomic uint64_t last_poll; /* when a poll last ran the engine */
+	atomic_uint missed;	    /* polls that found the turn taken, without
 					 * an end of one in between */
-	_Atomic uint32_t ended;		/* turn_ended() when that was last looked at */
-	atomic_bool polled;		/* one since the last wake-up that did not:
+	_Atomic uint32_t ended;	    /* turn_ended() when that was last looked at */
+	atomic_bool polled;	    /* one since the last wake-up that did not:
 					 * it found an entry, or the turn taken */
 };
 
 struct engine_did {
-	bool input;			/* something had come in */
-	size_t bytes;			/* ... so much of it by connections */
-	unsigned output;		/* datagrams put out */
-	uint64_t next;			/* when there is work without input */
+	bool input;	 /* something had come in */
+	size_t bytes;	 /* ... so much of it by connections */
+	unsigned output; /* datagrams put out */
+	uint64_t next;	 /* when there is work without input */
 };
 
 /* Input, timers and output, or output alone.  Turn held.
@@ -120,9 +120,9 @@ struct engine_did engine_flush(struct engine *e, uint64_t now);
  * is work or a deadline that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
-int engine_thread_start(struct engine *e);	/* 0 or -errno */
+int engine_thread_start(struct engine *e); /* 0 or -errno */
 void engine_thread_stop(struct engine *e);
-void engine_close_fds(struct engine *e);	/* the thread's own: fork, too */
+void engine_close_fds(struct engine *e); /* the thread's own: fork, too */
 void engine_kick(struct engine *e);
 
 /* All is lost: the program closed our descriptors.  Turn held. */

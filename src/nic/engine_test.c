@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Turns of the engine, with QPs that only count and a link that is full when
  * the test says so. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <errno.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -27,8 +27,8 @@ enum { QPS = 3, WIRE = 1000, US = 1000 };
 struct fake {
 	struct qp qp;
 	unsigned n, sent, runs;
-	uint64_t next;			/* what run() answers */
-	uint64_t silence;		/* it fails if nothing comes by then; 0: no */
+	uint64_t next;	  /* what run() answers */
+	uint64_t silence; /* it fails if nothing comes by then; 0: no */
 	bool failed;
 	bool hurried;
 };
@@ -38,12 +38,15 @@ static struct {
 	struct engine *e;
 	struct link link;
 	struct fake fake[QPS];
-	unsigned room;			/* what the link takes */
-	unsigned share;			/* what a QP gives at a time */
-	unsigned waiting;		/* what came in: no packet of anybody's */
+	unsigned room;	  /* what the link takes */
+	unsigned share;	  /* what a QP gives at a time */
+	unsigned waiting; /* what came in: no packet of anybody's */
 	int error;
-	unsigned n;			/* on the wire */
-	struct { const struct qp *qp; uint32_t len; } wire[WIRE];
+	unsigned n; /* on the wire */
+	struct {
+		const struct qp *qp;
+		uint32_t len;
+	} wire[WIRE];
 } t;
 
 static struct fake *fake_of(struct qp *qp)
@@ -97,12 +100,13 @@ static uint64_t fake_run(struct qp *qp, uint64_t now)
 }
 
 static const struct transport fake_transport = {
-	.name = "fake", .output = fake_output, .commit = fake_commit,
+	.name = "fake",
+	.output = fake_output,
+	.commit = fake_commit,
 	.run = fake_run,
 };
 
-static int link_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int link_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	unsigned i;
 
@@ -126,7 +130,8 @@ static int link_recv(struct link *link, struct dgram *v, unsigned n, uint64_t no
 	(void)link;
 	(void)now;
 	for (i = 0; i < n && t.waiting; i++, t.waiting--) {
-		v[i] = (struct dgram){ .len = sizeof(bytes), .iovcnt = 1,
+		v[i] = (struct dgram){ .len = sizeof(bytes),
+				       .iovcnt = 1,
 				       .one = { bytes, sizeof(bytes) } };
 		v[i].iov = &v[i].one;
 	}
@@ -140,7 +145,9 @@ static uint64_t link_deadline(struct link *link)
 }
 
 static const struct link_ops link_ops = {
-	.send = link_send, .recv = link_recv, .deadline = link_deadline,
+	.send = link_send,
+	.recv = link_recv,
+	.deadline = link_deadline,
 };
 
 NO_TSA static int begin(void **state)
@@ -248,7 +255,7 @@ static void a_turn_is_bounded(void **state)
 	wants(1, 200);
 	did = engine_output(t.e, NULL, 0, 64);
 	assert_in_range(did.output, 64, 64 + BATCH_MAX);
-	assert_int_equal(did.next, 0);			/* at once */
+	assert_int_equal(did.next, 0); /* at once */
 	while (due_any(&t.core))
 		engine_output(t.e, NULL, 0, 64);
 	all_went_out();
@@ -361,7 +368,7 @@ static void a_flush_does_not_wait(void **state)
 	wants(1, 1);
 	engine_output(t.e, NULL, 100 * US, 64);
 	assert_false(t.fake[0].hurried);
-	t.fake[0].n++;				/* it would go with the timer */
+	t.fake[0].n++; /* it would go with the timer */
 	t.fake[1].n++;
 	assert_int_equal(engine_flush(t.e, 200 * US).output, 1);
 	assert_true(t.fake[0].hurried);

@@ -47,16 +47,31 @@
 #include "sys/log.h"
 
 enum {
-	PROOF_NS = 20000,		/* polled so lately: it was about to */
-	BETWEEN_NS = 100000,		/* ... as often as the thread wakes */
-	ACTIVE_NS = 50000,		/* ... it still polls */
-	GUARD_FIRST_NS = 100000, GUARD_MAX_NS = 1000000,
-	NEED_MIN = 16, NEED_MAX = 1024, LATE_MAX = 4,
-	SMALL = 4096,			/* bytes: a message, not a stream */
+	PROOF_NS = 20000,    /* polled so lately: it was about to */
+	BETWEEN_NS = 100000, /* ... as often as the thread wakes */
+	ACTIVE_NS = 50000,   /* ... it still polls */
+	GUARD_FIRST_NS = 100000,
+	GUARD_MAX_NS = 1000000,
+	NEED_MIN = 16,
+	NEED_MAX = 1024,
+	LATE_MAX = 4,
+	SMALL = 4096, /* bytes: a message, not a stream */
 };
 
-enum { P_KICK, P_ALARM, P_MONITOR, P_BLIND, P_V4 = P_BLIND, P_V6, P_PORT, P_HOST,
-       P_CONNS, P_CM, P_CONN, P_ALL = P_CONN + CONNS_FEW };
+enum {
+	P_KICK,
+	P_ALARM,
+	P_MONITOR,
+	P_BLIND,
+	P_V4 = P_BLIND,
+	P_V6,
+	P_PORT,
+	P_HOST,
+	P_CONNS,
+	P_CM,
+	P_CONN,
+	P_ALL = P_CONN + CONNS_FEW
+};
 
 void engine_kick(struct engine *e)
 {
@@ -67,8 +82,7 @@ void engine_kick(struct engine *e)
 	was = cancel_hold();
 	/* A socket, not an eventfd: should the program have closed it and
 	 * taken its number for a file, nothing is written into that. */
-	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
-	    errno != EAGAIN)
+	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 	cancel_let(was);
 }
@@ -91,15 +105,15 @@ static bool is_active(struct engine *e, uint64_t now)
 		return true;
 	if (!e->g.slept)
 		return polled;
-	return now - e->g.rested < BETWEEN_NS && (polled || polled_within(e, e->g.rested, 0));
+	return now - e->g.rested < BETWEEN_NS &&
+	       (polled || polled_within(e, e->g.rested, 0));
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
  * others may have left since its turn. */
 static uint64_t look_again(const struct engine *e, uint64_t now)
 {
-	if ((due_any(e->core) && e->blocked_until <= now) ||
-	    local_is_hot(e->core->local))
+	if ((due_any(e->core) && e->blocked_until <= now) || local_is_hot(e->core->local))
 		return now;
 	return atomic_load(&e->deadline);
 }
@@ -107,8 +121,8 @@ static uint64_t look_again(const struct engine *e, uint64_t now)
 /* The alarm goes off at `at` or earlier. */
 static void set_alarm(struct engine *e, uint64_t at)
 {
-	struct itimerspec when = { .it_value = {
-		(time_t)(at / 1000000000u), (long)(at % 1000000000u) } };
+	struct itimerspec when = { .it_value = { (time_t)(at / 1000000000u),
+						 (long)(at % 1000000000u) } };
 
 	if (at >= e->alarm_at)
 		return;
@@ -156,6 +170,7 @@ static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n, bool wat
 /* Sleep until something has to be done.  False: descriptors are gone. */
 static bool nap(struct engine *e)
 {
+	/* clang-format off */
 	struct pollfd p[P_ALL] = {
 		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
 		[P_ALARM]   = { .fd = e->alarm, .events = POLLIN },
@@ -167,6 +182,7 @@ static bool nap(struct engine *e)
 		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
 		[P_CM]      = { .fd = cm_fd(e->core->cm), .events = POLLIN },
 	};
+	/* clang-format on */
 	bool watch = e->g.ns == 0;
 	const nfds_t n = watch ? P_ALL : P_BLIND;
 	uint64_t at, now = clock_ns(), until = watch ? e->alarm_at : now + e->g.ns;
@@ -210,7 +226,7 @@ static void adapt_watching(struct engine *e, uint64_t now)
 
 	if (is_active(e, now))
 		g->proof++;
-	else if (g->slept)		/* else nobody can be told from the thread */
+	else if (g->slept) /* else nobody can be told from the thread */
 		g->proof /= 2;
 	if (g->proof >= g->need)
 		g->ns = GUARD_FIRST_NS;
@@ -277,11 +293,12 @@ static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
 	prctl(PR_SET_NAME, "urnic");
-	prctl(PR_SET_TIMERSLACK, 1000);		/* ns */
+	prctl(PR_SET_TIMERSLACK, 1000); /* ns */
 	/* Where none of them is allowed any more it stays where its maker is. */
 	if (e->cpus_known && sched_setaffinity(0, sizeof(e->cpus), &e->cpus))
 		log_info("the engine's thread has the affinity of the thread that "
-			 "opened the device: errno %d", errno);
+			 "opened the device: errno %d",
+			 errno);
 	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
 		if (!nap(e)) {
 			turn_take(&e->core->turn);

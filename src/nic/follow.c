@@ -25,7 +25,8 @@ static bool move_to(int cpu)
 	    !sched_setaffinity(0, sizeof(may), &may))
 		return true;
 	log_warn("the engine's thread stays on processor %d, which it was to visit: "
-		 "errno %d", cpu, errno);
+		 "errno %d",
+		 cpu, errno);
 	return false;
 }
 

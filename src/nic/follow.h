@@ -17,9 +17,9 @@
 
 /* One per thread; zeroed at first. */
 struct follow {
-	unsigned wakes;			/* since it last looked */
-	unsigned away;			/* looks in a row at which it was elsewhere */
-	unsigned every;			/* it looks after so many; 0: as at first */
+	unsigned wakes; /* since it last looked */
+	unsigned away;	/* looks in a row at which it was elsewhere */
+	unsigned every; /* it looks after so many; 0: as at first */
 	bool off;
 };
 

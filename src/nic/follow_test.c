@@ -18,7 +18,9 @@
 
 enum { LOOK = 32, PROOF = 3 };
 
-struct sender { int fd, cpu; };
+struct sender {
+	int fd, cpu;
+};
 
 static void be_on(int cpu)
 {
@@ -68,7 +70,10 @@ static void two_cpus(cpu_set_t *all, int cpu[2])
 	}
 }
 
-struct stand { int fd[2], cpu[2]; cpu_set_t all; };
+struct stand {
+	int fd[2], cpu[2];
+	cpu_set_t all;
+};
 
 static struct stand stand_up(void)
 {

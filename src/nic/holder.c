@@ -19,8 +19,9 @@ static bool parse_line(const char *line, uint16_t port, struct holder *out)
 	unsigned at, uid;
 	unsigned long inode;
 
-	if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*s %lu",
-		   &at, &uid, &inode) != 3 || at != port)
+	if (sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*s %lu", &at,
+		   &uid, &inode) != 3 ||
+	    at != port)
 		return false;
 	*out = (struct holder){ .uid = uid, .inode = inode };
 	return true;
@@ -28,8 +29,7 @@ static bool parse_line(const char *line, uint16_t port, struct holder *out)
 
 /* The n-th line of path with port, if there are so many; how many there are up
  * to that one. */
-static unsigned search(const char *path, uint16_t port, unsigned n,
-		       struct holder *out)
+static unsigned search(const char *path, uint16_t port, unsigned n, struct holder *out)
 {
 	FILE *f = fopen(path, "re");
 	unsigned found = 0;
@@ -121,10 +121,10 @@ void holder_text(struct holder *h, char *buf, size_t size)
 {
 	find_process(h);
 	if (h->pid)
-		snprintf(buf, size, "user %u, process %d (%s)",
-			 (unsigned)h->uid, (int)h->pid, h->comm);
+		snprintf(buf, size, "user %u, process %d (%s)", (unsigned)h->uid,
+			 (int)h->pid, h->comm);
 	else
 		snprintf(buf, size, "user %u, a process that cannot be seen%s",
-			 (unsigned)h->uid, h->uid ? "" :
-			 " or the kernel (is rdma_rxe loaded?)");
+			 (unsigned)h->uid,
+			 h->uid ? "" : " or the kernel (is rdma_rxe loaded?)");
 }

@@ -10,7 +10,7 @@
 struct holder {
 	uid_t uid;
 	unsigned long inode;
-	pid_t pid;			/* 0: not ours to see, or the kernel */
+	pid_t pid; /* 0: not ours to see, or the kernel */
 	char comm[32];
 };
 

@@ -24,8 +24,9 @@ static int hold(int family)
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, family == AF_INET ?
-			 sizeof(struct sockaddr_in) : sizeof(a)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a,
+			      family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(a)),
+			 0);
 	return fd;
 }
 
@@ -57,7 +58,7 @@ static void test_holder(void **state)
 	expect_us(AF_INET);
 	assert_int_equal(holder_find(AF_INET6, PORT, &h), -ESRCH);
 	close(fd);
-	fd = hold(AF_INET6);		/* of both families */
+	fd = hold(AF_INET6); /* of both families */
 	expect_us(AF_INET);
 	expect_us(AF_INET6);
 	close(fd);

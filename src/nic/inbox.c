@@ -10,13 +10,15 @@
 enum { TRAY_DGRAMS = 512, TRAY_BYTES = 1 << 20, ALIGN = 8 };
 
 struct tray {
-	unsigned n, next;		/* d[next..n-1] wait */
+	unsigned n, next; /* d[next..n-1] wait */
 	size_t used;
 	struct dgram d[TRAY_DGRAMS];
 	uint8_t bytes[TRAY_BYTES];
 };
 
-struct inbox { struct tray *in, *out, tray[2]; };
+struct inbox {
+	struct tray *in, *out, tray[2];
+};
 
 bool inbox_put(struct inbox *box, const struct dgram *d)
 {
@@ -45,7 +47,7 @@ unsigned inbox_take(struct inbox *box, struct dgram *v, unsigned n)
 	struct tray *t = box->out;
 	unsigned got = 0;
 
-	if (inbox_empty(box))		/* which every turn asks: nothing is written */
+	if (inbox_empty(box)) /* which every turn asks: nothing is written */
 		return 0;
 	if (t->next == t->n) {
 		t->n = t->next = 0;

@@ -12,7 +12,7 @@ struct inbox;
 int inbox_open(struct inbox **out);
 void inbox_close(struct inbox *box);
 
-bool inbox_put(struct inbox *box, const struct dgram *d);	/* false: full */
+bool inbox_put(struct inbox *box, const struct dgram *d); /* false: full */
 
 /* At most n, in order; valid until the next inbox_take(). */
 unsigned inbox_take(struct inbox *box, struct dgram *v, unsigned n);

@@ -36,7 +36,7 @@ static bool put(uint32_t k, uint32_t len)
 	memset(data + 4, (int)k, len - 4);
 	d.from.port = 77;
 	ok = inbox_put(box, &d);
-	memset(data, 0xee, len);	/* it is a copy that counts */
+	memset(data, 0xee, len); /* it is a copy that counts */
 	return ok;
 }
 
@@ -117,11 +117,13 @@ static void test_bounded(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_valid_until_next_take, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bounded, setup, teardown),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,11 +16,14 @@
 
 enum {
 	BUF = 32768,
-	RETRIES = 8,			/* of a dump that changes met */
+	RETRIES = 8, /* of a dump that changes met */
 	WAIT_MS = 1000,
 };
 
-struct table { struct netdev *v; int n, room; };
+struct table {
+	struct netdev *v;
+	int n, room;
+};
 
 /* --- messages -------------------------------------------------------------- */
 
@@ -101,7 +104,7 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 		if (a->rta_type == IFA_ADDRESS && n == want)
 			ip = RTA_DATA(a);
 		else if (a->rta_type == IFA_LOCAL && n == want)
-			local = RTA_DATA(a);	/* ADDRESS is the peer's then */
+			local = RTA_DATA(a); /* ADDRESS is the peer's then */
 		else if (a->rta_type == IFA_FLAGS && n == sizeof(flags))
 			memcpy(&flags, RTA_DATA(a), n);
 	}
@@ -123,8 +126,12 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 
 static int ask(int fd, uint16_t type, uint32_t seq)
 {
-	struct { struct nlmsghdr h; struct ifinfomsg m; } req = {
-		.h = { .nlmsg_len = sizeof(req), .nlmsg_type = type,
+	struct {
+		struct nlmsghdr h;
+		struct ifinfomsg m;
+	} req = {
+		.h = { .nlmsg_len = sizeof(req),
+		       .nlmsg_type = type,
 		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
 		       .nlmsg_seq = seq },
 		.m = { .ifi_family = AF_UNSPEC },
@@ -139,7 +146,7 @@ static int answer(struct table *t, const struct nlmsghdr *h)
 	int rc = 0;
 
 	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
-		return -EAGAIN;		/* something changed on the way */
+		return -EAGAIN; /* something changed on the way */
 	switch (h->nlmsg_type) {
 	case NLMSG_DONE:
 		return 0;
@@ -248,7 +255,9 @@ int netdev_list(struct netdev **out, int *n)
 
 /* --- changes --------------------------------------------------------------- */
 
-struct netdev_monitor { int fd; };
+struct netdev_monitor {
+	int fd;
+};
 
 int netdev_monitor_open(struct netdev_monitor **out)
 {
@@ -289,8 +298,8 @@ bool netdev_monitor_drain(struct netdev_monitor *m)
 	for (;;) {
 		/* What it says does not matter; cut off it is as good.  ENOBUFS:
 		 * there was more than the socket could hold. */
-		if (recv(m->fd, buf, sizeof(buf), MSG_DONTWAIT) < 0 &&
-		    errno != ENOBUFS && errno != EINTR)
+		if (recv(m->fd, buf, sizeof(buf), MSG_DONTWAIT) < 0 && errno != ENOBUFS &&
+		    errno != EINTR)
 			return changed;
 		changed = true;
 	}

@@ -18,7 +18,7 @@ int netdev_list(struct netdev **out, int *n);
 int netdev_monitor_open(struct netdev_monitor **out);
 void netdev_monitor_close(struct netdev_monitor *m);
 int netdev_monitor_fd(const struct netdev_monitor *m);
-bool netdev_monitor_drain(struct netdev_monitor *m);	/* true: look again */
+bool netdev_monitor_drain(struct netdev_monitor *m); /* true: look again */
 void netdev_monitor_forked(struct netdev_monitor *m);
 
 #endif

@@ -36,7 +36,7 @@
 #include "sys/rand.h"
 
 static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nic *the_nic;		/* under nic_lock */
+static struct nic *the_nic; /* under nic_lock */
 
 uint64_t nic_now(void)
 {
@@ -111,9 +111,10 @@ static int stack_links(struct engine *e, const struct conf *conf)
 		rc = pcap_wrap(&link, link, conf->pcap);
 		if (rc) {
 			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
-				  rc == -EBUSY ? "another process captures into it "
-				  "(%p in the name is the process's number)" :
-				  strerror(-rc));
+				  rc == -EBUSY
+					  ? "another process captures into it "
+					    "(%p in the name is the process's number)"
+					  : strerror(-rc));
 			return rc;
 		}
 	}
@@ -135,13 +136,16 @@ static int stack_links(struct engine *e, const struct conf *conf)
 static enum local_way way_of(const struct conf *conf, const char **off_why)
 {
 	static const enum local_way way[] = {
-		[CONF_LOCAL_OFF] = LOCAL_OFF, [CONF_LOCAL_PIPE] = LOCAL_PIPE,
-		[CONF_LOCAL_VM] = LOCAL_VM, [CONF_LOCAL_AUTO] = LOCAL_AUTO,
+		[CONF_LOCAL_OFF] = LOCAL_OFF,
+		[CONF_LOCAL_PIPE] = LOCAL_PIPE,
+		[CONF_LOCAL_VM] = LOCAL_VM,
+		[CONF_LOCAL_AUTO] = LOCAL_AUTO,
 	};
 
-	*off_why = conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" :
-		   *conf->pcap ? "URNIC_PCAP is set" :
-		   *conf->fault ? "URNIC_FAULT is set" : NULL;
+	*off_why = conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off"
+		   : *conf->pcap		 ? "URNIC_PCAP is set"
+		   : *conf->fault		 ? "URNIC_FAULT is set"
+						 : NULL;
 	if (*off_why)
 		log_info("processes of this host are reached by UDP: %s", *off_why);
 	return *off_why ? LOCAL_OFF : way[conf->local];
@@ -242,7 +246,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto fini_heap;
 	registry_watch(&nic->core);
-	(void)registry_refresh();	/* what the monitor was too late for */
+	(void)registry_refresh(); /* what the monitor was too late for */
 	return 0;
 
 fini_heap:
@@ -352,8 +356,8 @@ NO_TSA static void fork_child(void)
 
 		if (!engine_lost(e))
 			close_all(e);
-		list_for(n, &nic->core.contexts)
-			container_of(n, struct context, node)->dead = true;
+		list_for(n, &nic->core.contexts) container_of(n, struct context, node)
+			->dead = true;
 		nic->core.dead = true;
 		atomic_store(&e->broken, true);
 		e->started = false;
@@ -502,12 +506,12 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 		if (!rc) {
 			rc = port_bind(port, AF_INET6);
 			if (rc == -EAFNOSUPPORT)
-				rc = 0;		/* IPv6 is off */
+				rc = 0; /* IPv6 is off */
 		}
 	}
 	nic->core.udp_sport = port_sport(port);
 	turn_give(&nic->core.turn);
-	engine_kick(&nic->engine);	/* it has one more socket to watch */
+	engine_kick(&nic->engine); /* it has one more socket to watch */
 	return rc;
 }
 

@@ -26,7 +26,7 @@ int nic_devices(struct device ***out, int *n);
 /* The NIC, started for its first user: slot, sockets, engine thread.
  * 0, -EADDRNOTAVAIL (no slot), -ENOMEM ... */
 int nic_open(struct nic **out);
-void nic_close(struct nic *nic);		/* the last one stops it */
+void nic_close(struct nic *nic); /* the last one stops it */
 struct core *nic_core(struct nic *nic);
 const struct transport *nic_transport(struct nic *nic, const struct device *dev);
 

@@ -30,12 +30,12 @@ static void place(uint64_t all, uint64_t caller, uint64_t want)
 static void the_opener_keeps_its_processors(void **state)
 {
 	(void)state;
-	place(0xf, 0x1, 0xe);			/* pinned to one */
+	place(0xf, 0x1, 0xe); /* pinned to one */
 	place(0xf, 0x3, 0xc);
-	place(0xf, 0xf, 0xf);			/* not pinned */
-	place(0x4, 0x4, 0x4);			/* started by taskset */
-	place(0x3, 0x8, 0x8);			/* it has gone elsewhere */
-	place(0x3, 0xf, 0xf);			/* ... everywhere */
+	place(0xf, 0xf, 0xf); /* not pinned */
+	place(0x4, 0x4, 0x4); /* started by taskset */
+	place(0x3, 0x8, 0x8); /* it has gone elsewhere */
+	place(0x3, 0xf, 0xf); /* ... everywhere */
 }
 
 static void this_thread_is_not_pinned(void **state)

@@ -18,26 +18,28 @@
 #include "sys/log.h"
 
 enum {
-	QPN_AT = 5, SLOT_SHIFT = 6,	/* in a BTH: slot (10) | index (14) */
-	QPN_GSI = 1,			/* every process's */
-	ROUNDS = 4,			/* of receiving nothing but others' */
-	HOST_EVERY = 32,			/* recv calls between host_run()s */
-	RETRY_MIN_NS = 1000000,		/* after the holder went */
+	QPN_AT = 5,
+	SLOT_SHIFT = 6,		/* in a BTH: slot (10) | index (14) */
+	QPN_GSI = 1,		/* every process's */
+	ROUNDS = 4,		/* of receiving nothing but others' */
+	HOST_EVERY = 32,	/* recv calls between host_run()s */
+	RETRY_MIN_NS = 1000000, /* after the holder went */
 	RETRY_MAX_NS = 1000000000,
 };
 
 struct family {
 	int af;
 	enum { CLOSED, BOUND, FOREIGN } state;
-	struct steer *steer;		/* BOUND */
+	struct steer *steer; /* BOUND */
 	/* FOREIGN: another user's urnic has the port. */
-	uint16_t holder;		/* a slot of his; 0: none known */
+	uint16_t holder; /* a slot of his; 0: none known */
 	uid_t holder_uid;
 	bool said_held;
 	uint64_t retry_at, retry_ns;
 };
 
-struct group {				/* multicast */
+/* multicast */
+struct group {
 	struct list node;
 	uint8_t ip[16];
 	uint32_t ifindex;
@@ -52,10 +54,10 @@ struct port {
 	uint16_t udp_port, slot;
 	enum conf_share share;
 	struct family fam[2];
-	bool warned;			/* of the user who carries what is ours: */
+	bool warned; /* of the user who carries what is ours: */
 	uid_t warned_of;
 	struct list groups;
-	uint64_t due;			/* steering, retries; 0: at once */
+	uint64_t due; /* steering, retries; 0: at once */
 	unsigned recvs;
 	struct port_stats stats;
 };
@@ -184,8 +186,7 @@ static uint64_t port_deadline(struct link *link)
 
 /* --- sending --------------------------------------------------------------- */
 
-static int port_send(struct link *link, const struct dgram *v, unsigned n,
-		     uint64_t now)
+static int port_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
 	struct port *p = port_of(link);
 	int rc = p->udp->ops->send(p->udp, v, n, now);
@@ -223,7 +224,8 @@ static void update_foreign(struct port *p)
 
 static void rejoin(struct port *p, const struct family *f)
 {
-	list_for(n, &p->groups) {
+	list_for(n, &p->groups)
+	{
 		struct group *g = container_of(n, struct group, node);
 		int rc;
 
@@ -250,8 +252,8 @@ static int trust_holder(struct port *p, struct family *f, const struct holder *h
 		log_error("UDP port %u (%s) is held by the urnic of user %u (process "
 			  "%d), which could read and change all that comes for this "
 			  "process: end that one, use a network namespace of your "
-			  "own, or permit it (URNIC_SHARE=host)", p->udp_port,
-			  af_name(f), (unsigned)h->uid, (int)pid);
+			  "own, or permit it (URNIC_SHARE=host)",
+			  p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
 		f->holder = 0;
 		return -EADDRINUSE;
 	}
@@ -260,7 +262,8 @@ static int trust_holder(struct port *p, struct family *f, const struct holder *h
 		log_warn("UDP port %u (%s) is held by the urnic of user %u (process "
 			 "%d): it forwards what comes for this process, and can read "
 			 "and change it (URNIC_SHARE=user refuses that, host permits "
-			 "it)", p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
+			 "it)",
+			 p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
 	p->warned = true;
 	p->warned_of = h->uid;
 	return 0;
@@ -280,12 +283,12 @@ static int find_holder(struct port *p, struct family *f)
 	if (f->holder)
 		return trust_holder(p, f, &h);
 	if (f->state == FOREIGN && f->said_held)
-		return -EADDRINUSE;	/* still */
+		return -EADDRINUSE; /* still */
 	f->said_held = true;
 	if (!rc)
 		holder_text(&h, who, sizeof(who));
-	log_error("UDP port %u (%s) is held by %s, which is no urnic",
-		  p->udp_port, af_name(f), who);
+	log_error("UDP port %u (%s) is held by %s, which is no urnic", p->udp_port,
+		  af_name(f), who);
 	return -EADDRINUSE;
 }
 
@@ -298,13 +301,13 @@ static int try_bind(struct port *p, struct family *f)
 		return rc;
 	if (port_sport(p) == 0)
 		log_warn("no UDP port to send from");
-	rc = steer_open(&f->steer, f->af, p->udp_port, p->slot,
-			udp_rx_fd(p->udp, f->af), udp_epoll(p->udp));
+	rc = steer_open(&f->steer, f->af, p->udp_port, p->slot, udp_rx_fd(p->udp, f->af),
+			udp_epoll(p->udp));
 	if (rc)
 		log_warn("no memory for steering: datagrams may be forwarded");
 	if (f->state == FOREIGN)
-		log_info("UDP port %u (%s) is free again and ours now",
-			 p->udp_port, af_name(f));
+		log_info("UDP port %u (%s) is free again and ours now", p->udp_port,
+			 af_name(f));
 	f->state = BOUND;
 	f->said_held = false;
 	update_foreign(p);
@@ -327,7 +330,8 @@ int port_bind(struct port *p, int family)
 	if (rc)
 		return rc;
 	log_info("UDP port %u (%s) is held by another user's urnic in slot %u: "
-		 "it forwards what is ours", p->udp_port, af_name(f), f->holder);
+		 "it forwards what is ours",
+		 p->udp_port, af_name(f), f->holder);
 	f->state = FOREIGN;
 	f->retry_ns = RETRY_MAX_NS;
 	f->retry_at = clock_ns() + f->retry_ns;
@@ -345,7 +349,7 @@ void port_peer_gone(struct port *p, uint16_t slot)
 		if (f->state != FOREIGN || f->holder != slot)
 			continue;
 		f->holder = 0;
-		f->retry_ns = RETRY_MIN_NS;	/* its sockets go one by one */
+		f->retry_ns = RETRY_MIN_NS; /* its sockets go one by one */
 		f->retry_at = 0;
 		p->due = 0;
 	}
@@ -391,7 +395,8 @@ uint64_t port_run(struct port *p, uint64_t now)
 
 static struct group *find_group(struct port *p, const uint8_t ip[16], uint32_t ifindex)
 {
-	list_for(n, &p->groups) {
+	list_for(n, &p->groups)
+	{
 		struct group *g = container_of(n, struct group, node);
 
 		if (g->ifindex == ifindex && !memcmp(g->ip, ip, 16))
@@ -454,7 +459,9 @@ static void keep_open(struct link *link)
 }
 
 static const struct link_ops port_ops = {
-	.send = port_send, .recv = port_recv, .deadline = port_deadline,
+	.send = port_send,
+	.recv = port_recv,
+	.deadline = port_deadline,
 	.close = keep_open,
 };
 
@@ -496,8 +503,7 @@ void port_close(struct port *p)
 	for (int i = 0; i < 2; i++)
 		if (p->fam[i].steer)
 			steer_close(p->fam[i].steer);
-	list_for_safe(n, &p->groups)
-		free(container_of(n, struct group, node));
+	list_for_safe(n, &p->groups) free(container_of(n, struct group, node));
 	p->udp->ops->close(p->udp);
 	inbox_close(p->inbox);
 	free(p);

@@ -19,7 +19,9 @@
 struct port;
 struct host;
 
-struct port_stats { uint64_t rx, tx, rx_drops, misdelivered, forwarded, rediscoveries; };
+struct port_stats {
+	uint64_t rx, tx, rx_drops, misdelivered, forwarded, rediscoveries;
+};
 
 /* host: for forwarding; its datagrams arrive through port_deliver(). */
 int port_open(struct port **out, struct host *host, uint16_t udp_port,

@@ -29,14 +29,15 @@ static inline void need_netns(void)
 		skip();
 }
 
-struct proc {				/* a process's NIC without the rest */
+/* a process's NIC without the rest */
+struct proc {
 	struct host *host;
 	struct port *port;
 	uint16_t slot;
 	unsigned got;
 	struct dgram last;
 	uint8_t data[LEN];
-	uint64_t order;			/* data[8]s seen, as bits */
+	uint64_t order; /* data[8]s seen, as bits */
 };
 
 static inline void on_datagram(void *arg, const struct dgram *d)
@@ -116,17 +117,21 @@ static inline uint32_t qpn_of(uint16_t slot)
 /* From somebody who knows nothing of urnic, each time from another port. */
 static inline void from_outside(int family, uint32_t qpn, uint8_t tag)
 {
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(PORT),
+	struct sockaddr_in v4 = { .sin_family = AF_INET,
+				  .sin_port = htons(PORT),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(PORT),
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(PORT),
 				   .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	uint8_t b[LEN] = { 4, [8] = tag };
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	put_qpn(b, qpn);
-	assert_int_equal(sendto(fd, b, LEN, 0, family == AF_INET ?
-			 (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
-			 family == AF_INET ? sizeof(v4) : sizeof(v6)), LEN);
+	assert_int_equal(sendto(fd, b, LEN, 0,
+				family == AF_INET ? (struct sockaddr *)&v4
+						  : (struct sockaddr *)&v6,
+				family == AF_INET ? sizeof(v4) : sizeof(v6)),
+			 LEN);
 	close(fd);
 }
 

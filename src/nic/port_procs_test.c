@@ -8,9 +8,17 @@
 
 enum { NOBODY = 65534 };
 
-struct report { uint16_t slot; int rc; unsigned got; uint64_t stray; };
+struct report {
+	uint16_t slot;
+	int rc;
+	unsigned got;
+	uint64_t stray;
+};
 
-struct child { pid_t pid; int from, to; };
+struct child {
+	pid_t pid;
+	int from, to;
+};
 
 /* A process with a port: reports once when it is bound, then after each byte
  * on its pipe, and ends with the pipe. */
@@ -32,8 +40,10 @@ static void child_main(int in, int out, uid_t uid, enum conf_share share)
 		if (write(out, &r, sizeof(r)) != sizeof(r))
 			_exit(0);
 		do {
-			fd[1] = (struct pollfd){ .fd = port_rx_fd(p.port, AF_INET), .events = POLLIN };
-			fd[2] = (struct pollfd){ .fd = host_fd(p.host), .events = POLLIN };
+			fd[1] = (struct pollfd){ .fd = port_rx_fd(p.port, AF_INET),
+						 .events = POLLIN };
+			fd[2] = (struct pollfd){ .fd = host_fd(p.host),
+						 .events = POLLIN };
 			poll(fd, 3, 1);
 			turn(&p);
 		} while (!(fd[0].revents & (POLLIN | POLLHUP)));
@@ -51,8 +61,7 @@ static struct report ask(struct child *c)
 	return r;
 }
 
-static bool start(struct child *c, uid_t uid, enum conf_share share,
-		  struct report *r)
+static bool start(struct child *c, uid_t uid, enum conf_share share, struct report *r)
 {
 	int to[2], from[2];
 
@@ -157,10 +166,10 @@ static void test_a_second_user(void **state)
 	}
 	wait_for(&a, 10);
 	wait_for(&b, 10);
-	assert_int_equal(ask(&b).stray, 0);	/* it has no socket */
+	assert_int_equal(ask(&b).stray, 0); /* it has no socket */
 	stop(&a);
 	for (int i = 0; i < 250 && ask(&b).got == 10; i++) {
-		usleep(20000);		/* until it has the port */
+		usleep(20000); /* until it has the port */
 		from_outside(AF_INET, qpn_of(rb.slot), 0);
 	}
 	assert_true(ask(&b).got > 10);
@@ -179,7 +188,11 @@ static void test_a_second_user(void **state)
  * told to, and a user need not let anybody. */
 static void test_who_may_carry_whose(void **state)
 {
-	static const struct { uid_t first, second; enum conf_share share; int rc; } t[] = {
+	static const struct {
+		uid_t first, second;
+		enum conf_share share;
+		int rc;
+	} t[] = {
 		{ 0, NOBODY, CONF_SHARE_AUTO, 0 },
 		{ 0, NOBODY, CONF_SHARE_HOST, 0 },
 		{ 0, NOBODY, CONF_SHARE_USER, -EADDRINUSE },

@@ -39,7 +39,7 @@ static void round_of(struct proc *p, int n, int family, uint8_t tag)
 
 	for (int i = 0; i < n; i++)
 		from_outside(family, qpn_of(p[i].slot), tag);
-	for (int i = 0; i < n; ) {
+	for (int i = 0; i < n;) {
 		turns(p, n, 1);
 		assert_true(clock_ns() < limit);
 		i = 0;
@@ -76,10 +76,10 @@ static void share(int family)
 	for (int k = 0; k < EACH; k++)
 		for (int i = 0; i < N; i++)
 			from_outside(family, qpn_of(p[i].slot), (uint8_t)k);
-	for (int i = 0; i < 500 && p[0].got + p[1].got + p[2].got + p[3].got <
-	     N * EACH; i++)
+	for (int i = 0; i < 500 && p[0].got + p[1].got + p[2].got + p[3].got < N * EACH;
+	     i++)
 		turns(p, N, 2);
-	assert_true(misdelivered(p, N) > 0);	/* no map: chance decided */
+	assert_true(misdelivered(p, N) > 0); /* no map: chance decided */
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(p[i].got, EACH);
 		assert_true(p[i].order == (UINT64_C(1) << EACH) - 1);
@@ -142,7 +142,7 @@ static void test_ours_behind_others(void **state)
 	for (int i = 0; i < 20; i++)
 		from_outside(AF_INET, qpn_of(p.slot == 9 ? 10 : 9), 0);
 	from_outside(AF_INET, qpn_of(p.slot), 0);
-	turn(&p);			/* receives 8 at a time */
+	turn(&p); /* receives 8 at a time */
 	assert_int_equal(p.got, 1);
 	end(&p);
 }
@@ -151,7 +151,8 @@ static void test_ours_behind_others(void **state)
 static void test_merged_slots_are_split(void **state)
 {
 	enum { N = 30 };
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT),
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(PORT),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	uint8_t b[N][LEN] = { 0 };
 	struct proc p[3];
@@ -189,7 +190,8 @@ static void test_what_is_never_forwarded(void **state)
 {
 	struct proc p;
 	uint8_t two[2] = { 0 };
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT),
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(PORT),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd;
 
@@ -197,8 +199,8 @@ static void test_what_is_never_forwarded(void **state)
 	need_netns();
 	begin(&p);
 	assert_int_equal(port_bind(p.port, AF_INET), 0);
-	from_outside(AF_INET, 1, 0);			/* QP1 */
-	from_outside(AF_INET, 0xffffff, 0);		/* multicast */
+	from_outside(AF_INET, 1, 0);	    /* QP1 */
+	from_outside(AF_INET, 0xffffff, 0); /* multicast */
 	turns(&p, 1, 30);
 	assert_int_equal(p.got, 2);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -293,11 +295,11 @@ static void test_multicast_is_counted(void **state)
 	put_qpn(b, 0xffffff);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	inet_pton(AF_INET, "10.9.9.1", &via.imr_address);
-	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &via,
-				    sizeof(via)), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &via, sizeof(via)),
+			 0);
 	for (unsigned left = 0; left < 3; left++) {
-		assert_int_equal(sendto(fd, b, LEN, 0, (struct sockaddr *)&a,
-					sizeof(a)), LEN);
+		assert_int_equal(sendto(fd, b, LEN, 0, (struct sockaddr *)&a, sizeof(a)),
+				 LEN);
 		turns(&p, 1, 5);
 		assert_int_equal(p.got, left < 2 ? left + 1 : 2);
 		if (left < 2)

@@ -19,7 +19,7 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
-static struct core *watcher;		/* who is told of changes; or NULL */
+static struct core *watcher; /* who is told of changes; or NULL */
 
 /* The host's addresses as of the last look, also where URNIC_DEVICES hides the
  * interface: so both ends see the same.  A lock of its own, the innermost: who
@@ -51,8 +51,7 @@ static bool listed(const char *list, const struct netdev *net, bool iwarp)
 	char name[IBV_SYSFS_NAME_MAX];
 
 	snprintf(name, sizeof(name), "%s_%s", iwarp ? "iwarp" : "roce", net->name);
-	return has_name(list, name) ||
-	       (!iwarp && (!*list || has_name(list, net->name)));
+	return has_name(list, name) || (!iwarp && (!*list || has_name(list, net->name)));
 }
 
 /* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
@@ -74,7 +73,10 @@ static void say_none(const struct netdev *net, int n)
 }
 
 /* The interfaces as of this look. */
-struct look { struct netdev *net; int n; };
+struct look {
+	struct netdev *net;
+	int n;
+};
 
 static bool is_here(const struct look *look, uint32_t ifindex)
 {
@@ -86,20 +88,19 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 
 /* An interface that is renamed keeps its index, and its device.  One that was
  * deleted and made again has another index, and the device is the name's. */
-static struct device *find(const struct look *look, const struct netdev *net,
-			   bool iwarp)
+static struct device *find(const struct look *look, const struct netdev *net, bool iwarp)
 {
 	struct device *named = NULL;
 
-	list_for(n, &all) {
+	list_for(n, &all)
+	{
 		struct device *dev = container_of(n, struct device, node);
 
 		if (device_is_iwarp(dev) != iwarp)
 			continue;
 		if (dev->net.ifindex == net->ifindex)
 			return dev;
-		if (!strcmp(dev->net.name, net->name) &&
-		    !is_here(look, dev->net.ifindex))
+		if (!strcmp(dev->net.name, net->name) && !is_here(look, dev->net.ifindex))
 			named = dev;
 	}
 	return named;
@@ -112,7 +113,8 @@ static void raise_changes(struct device *dev, unsigned what)
 	if (!core || !what)
 		return;
 	lock_take(&core->lock);
-	list_for(n, &core->contexts) {
+	list_for(n, &core->contexts)
+	{
 		struct context *ctx = container_of(n, struct context, node);
 
 		if (ctx->dev != dev || ctx->dead)
@@ -120,17 +122,18 @@ static void raise_changes(struct device *dev, unsigned what)
 		if (what & DEVICE_GID_CHANGED)
 			async_raise(ctx, IBV_EVENT_GID_CHANGE, NULL);
 		if (what & DEVICE_PORT_CHANGED)
-			async_raise(ctx, dev->net.running ? IBV_EVENT_PORT_ACTIVE :
-				    IBV_EVENT_PORT_ERR, NULL);
+			async_raise(ctx,
+				    dev->net.running ? IBV_EVENT_PORT_ACTIVE
+						     : IBV_EVENT_PORT_ERR,
+				    NULL);
 	}
 	lock_give(&core->lock);
 }
 
 static bool is_taken(const char *name)
 {
-	list_for(n, &all)
-		if (!strcmp(container_of(n, struct device, node)->ibv.name, name))
-			return true;
+	list_for(n, &all) if (!strcmp(container_of(n, struct device, node)->ibv.name,
+				      name)) return true;
 	return false;
 }
 
@@ -161,15 +164,17 @@ static int add(const struct netdev *net, bool iwarp)
 	if (rc)
 		return rc;
 	id = (struct identity){
-		.vendor_id = ident.vendor_id, .vendor_part_id = ident.vendor_part_id,
-		.hw_ver = ident.hw_ver, .speed = ident.speed, .width = ident.width,
+		.vendor_id = ident.vendor_id,
+		.vendor_part_id = ident.vendor_part_id,
+		.hw_ver = ident.hw_ver,
+		.speed = ident.speed,
+		.width = ident.width,
 	};
 	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
 	if (!iwarp)
 		ident_name(&ident, net->name, made, id.name);
 	name_device(&id, net, iwarp);
-	rc = iwarp ? device_create_iwarp(net, &id, &dev) :
-		     device_create(net, &id, &dev);
+	rc = iwarp ? device_create_iwarp(net, &id, &dev) : device_create(net, &id, &dev);
 	if (rc)
 		return rc;
 	made += !iwarp;
@@ -183,8 +188,8 @@ static void update(struct device *dev, const struct netdev *net)
 		log_info("interface %s is called %s now; device %s stays its device",
 			 dev->net.name, net->name, dev->ibv.name);
 	else if (dev->net.ifindex != net->ifindex)
-		log_info("interface %s was made anew; device %s is its device",
-			 net->name, dev->ibv.name);
+		log_info("interface %s was made anew; device %s is its device", net->name,
+			 dev->ibv.name);
 	raise_changes(dev, device_update(dev, net));
 }
 
@@ -196,7 +201,7 @@ static void withdraw(struct device *dev)
 
 static int note_addresses(const struct netdev *net, int n)
 {
-	uint8_t (*now)[16], (*old)[16];
+	uint8_t(*now)[16], (*old)[16];
 	unsigned count = 0, at = 0;
 
 	for (int i = 0; i < n; i++)
@@ -252,7 +257,8 @@ static int refresh(void)
 		rc = add_or_update(&look, &some);
 	if (!some && *conf_get()->devices)
 		say_none(look.net, look.n);
-	list_for(node, &all) {
+	list_for(node, &all)
+	{
 		struct device *dev = container_of(node, struct device, node);
 
 		if (dev->present && !is_here(&look, dev->net.ifindex))
@@ -276,8 +282,7 @@ void registry_let_go(void)
  * but read. */
 void registry_forked(void)
 {
-	list_for(n, &all)
-		lock_init(&container_of(n, struct device, node)->lock);
+	list_for(n, &all) lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
 	pthread_mutex_init(&ips_lock, NULL);
 	registry_let_go();
@@ -347,15 +352,15 @@ int nic_devices(struct device ***out, int *n)
 	rc = refresh();
 	if (rc)
 		goto unlock;
-	list_for(node, &all)
-		count++;
+	list_for(node, &all) count++;
 	v = calloc(count + 1, sizeof(struct device *));
 	if (!v) {
 		rc = -ENOMEM;
 		goto unlock;
 	}
 	count = 0;
-	list_for(node, &all) {
+	list_for(node, &all)
+	{
 		struct device *dev = container_of(node, struct device, node);
 
 		if (dev->present)

@@ -28,6 +28,6 @@ void watch_forks(void);
 /* Around fork: nobody is inside meanwhile. */
 void registry_hold(void);
 void registry_let_go(void);
-void registry_forked(void);		/* lets go in the child */
+void registry_forked(void); /* lets go in the child */
 
 #endif

@@ -45,7 +45,7 @@ static void rename_to(const char *from, const char *to)
 {
 	struct ifreq ifr = { .ifr_flags = 0 };
 
-	set(from, SIOCSIFFLAGS, &ifr);		/* older kernels: down only */
+	set(from, SIOCSIFFLAGS, &ifr); /* older kernels: down only */
 	snprintf(ifr.ifr_newname, sizeof(ifr.ifr_newname), "%s", to);
 	set(from, SIOCSIFNAME, &ifr);
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
@@ -113,7 +113,7 @@ static void one_that_is_made_anew_gets_its_device(void **state)
 	(void)state;
 	assert_string_equal(device_of_netdev("ta0"), "roce_ta0");
 	close(tap);
-	tap = make("ta0", "10.9.3.1");		/* nobody looked */
+	tap = make("ta0", "10.9.3.1"); /* nobody looked */
 	assert_string_equal(device_of_netdev("ta0"), "roce_ta0");
 	close(tap);
 	assert_string_equal(device_of_netdev("ta0"), "none");

@@ -96,7 +96,7 @@ void route_to_wire(struct engine *e, struct qp *qp)
 	int rc = port_bind(e->port, addr_is_v4(qp->av.dgid) ? AF_INET : AF_INET6);
 
 	e->core->udp_sport = port_sport(e->port);
-	engine_kick(e);				/* perhaps one more socket to watch */
+	engine_kick(e); /* perhaps one more socket to watch */
 	lock_take(&qp->lock);
 	if (!rc)
 		rc = become(qp, &ib_transport);
@@ -104,7 +104,8 @@ void route_to_wire(struct engine *e, struct qp *qp)
 		rc = catch_up(qp, now);
 	if (rc) {
 		log_error("QP 0x%06x: its peer is to be reached by UDP, but that "
-			  "fails: errno %d", qp->qpn, -rc);
+			  "fails: errno %d",
+			  qp->qpn, -rc);
 		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 	}
 	lock_give(&qp->lock);

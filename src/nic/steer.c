@@ -29,23 +29,25 @@
 #include "wire/be.h"
 
 enum {
-	WINDOW = 8,			/* places asked at once */
-	TRIES = 3, PASSES = 4,
-	ANSWER_NS = 20000000,		/* wait so long for an answer */
-	FIRST_NS = 10000000,		/* after bind: up to this */
-	LATER_NS = 2000000,		/* after a misdelivery: up to this */
-	PAUSE_MIN_NS = 50000000,	/* between discoveries that change */
+	WINDOW = 8, /* places asked at once */
+	TRIES = 3,
+	PASSES = 4,
+	ANSWER_NS = 20000000,	 /* wait so long for an answer */
+	FIRST_NS = 10000000,	 /* after bind: up to this */
+	LATER_NS = 2000000,	 /* after a misdelivery: up to this */
+	PAUSE_MIN_NS = 50000000, /* between discoveries that change */
 };
-static const uint64_t PAUSE_MAX_NS = 5000000000;	/* ... nothing */
+static const uint64_t PAUSE_MAX_NS = 5000000000; /* ... nothing */
 
 enum probe_kind { PROBE_ASK = 1, PROBE_ANSWER = 2 };
 
-struct probe {				/* where a BTH would be */
+/* where a BTH would be */
+struct probe {
 	uint8_t opcode, kind;
 	be16_t place;
 	uint8_t version;
-	be24_t qpn;			/* 0: the host's */
-	be16_t slot;			/* of the sender */
+	be24_t qpn;  /* 0: the host's */
+	be16_t slot; /* of the sender */
 	uint8_t zero[2];
 	be32_t nonce;
 };
@@ -54,31 +56,33 @@ static_assert(sizeof(struct probe) == 16, "layout");
 
 enum { PROBE_VERSION = 1 };
 
-struct slot_set { uint64_t bits[STEER_SLOTS / 64]; };
+struct slot_set {
+	uint64_t bits[STEER_SLOTS / 64];
+};
 
 struct steer {
 	int family, rx_fd, epfd;
-	int ask_fd;			/* while ASKING; connected to the port */
+	int ask_fd; /* while ASKING; connected to the port */
 	uint16_t port, slot;
 	enum { IDLE, WAITING, ASKING } state;
-	bool newcomer;			/* WAITING: since bind */
-	uint64_t at;			/* deadline of the state; 0: choose one */
+	bool newcomer; /* WAITING: since bind */
+	uint64_t at;   /* deadline of the state; 0: choose one */
 	struct prng rand;
 
 	/* The pass. */
 	uint32_t nonce;
-	unsigned base;			/* the window: [base, base + WINDOW) */
-	uint16_t answer[WINDOW];	/* slot; 0: none yet */
+	unsigned base;		 /* the window: [base, base + WINDOW) */
+	uint16_t answer[WINDOW]; /* slot; 0: none yet */
 	unsigned tries, passes;
 	struct steer_map found, attached;
 
 	/* Between discoveries. */
-	struct steer_map last;		/* what the last one found */
+	struct steer_map last; /* what the last one found */
 	uint64_t pause, earliest;
-	struct slot_set wanted;		/* misdelivered since */
-	struct slot_set absent;		/* have no socket; until absent_until */
+	struct slot_set wanted; /* misdelivered since */
+	struct slot_set absent; /* have no socket; until absent_until */
 	uint64_t absent_until;
-	uint32_t count[STEER_SLOTS];	/* misdelivered, for the busiest */
+	uint32_t count[STEER_SLOTS]; /* misdelivered, for the busiest */
 	uint64_t discoveries;
 	bool said_nomem;
 };
@@ -95,7 +99,10 @@ static bool set_has(const struct slot_set *s, unsigned slot)
 
 /* --- attaching ------------------------------------------------------------- */
 
-struct ranked { uint16_t slot; uint32_t count; };
+struct ranked {
+	uint16_t slot;
+	uint32_t count;
+};
 
 static int by_count(const void *a, const void *b)
 {
@@ -117,8 +124,8 @@ static unsigned rank(const struct steer *s, struct ranked *r)
 	for (unsigned i = SLOT_FIRST; i <= SLOT_LAST; i++) {
 		if (s->found.place[i] == STEER_NONE)
 			continue;
-		r[n++] = (struct ranked){ (uint16_t)i, i == s->slot ?
-					  UINT32_MAX : s->count[i] };
+		r[n++] = (struct ranked){ (uint16_t)i,
+					  i == s->slot ? UINT32_MAX : s->count[i] };
 	}
 	qsort(r, n, sizeof(*r), by_count);
 	return n;
@@ -164,7 +171,8 @@ static int attach(struct steer *s)
 	} else if (n < all && !s->said_nomem) {
 		s->said_nomem = true;
 		log_info("net.core.optmem_max is too small for %u processes: "
-			 "datagrams for %u of them are forwarded", all, all - n);
+			 "datagrams for %u of them are forwarded",
+			 all, all - n);
 	}
 	return rc;
 }
@@ -173,7 +181,8 @@ static int attach(struct steer *s)
 
 static int open_ask(struct steer *s)
 {
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(s->port),
+	struct sockaddr_in v4 = { .sin_family = AF_INET,
+				  .sin_port = htons(s->port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
 				   .sin6_port = htons(s->port),
@@ -209,8 +218,10 @@ static void close_ask(struct steer *s)
 static void ask_window(struct steer *s, uint64_t now)
 {
 	struct probe p = {
-		.opcode = STEER_OPCODE, .kind = PROBE_ASK,
-		.version = PROBE_VERSION, .slot = be16(s->slot),
+		.opcode = STEER_OPCODE,
+		.kind = PROBE_ASK,
+		.version = PROBE_VERSION,
+		.slot = be16(s->slot),
 		.nonce = be32(s->nonce),
 	};
 
@@ -339,11 +350,11 @@ uint64_t steer_run(struct steer *s, uint64_t now)
 	if (s->state == IDLE)
 		return NEVER;
 	if (s->state == WAITING) {
-		if (s->at == 0)		/* the first time after bind */
+		if (s->at == 0) /* the first time after bind */
 			s->at = now + rand_below(&s->rand, FIRST_NS);
 		if (now < s->at)
 			return s->at;
-		if (open_ask(s)) {	/* no lo, no descriptors */
+		if (open_ask(s)) { /* no lo, no descriptors */
 			finish(s, now);
 			return NEVER;
 		}
@@ -421,8 +432,7 @@ bool steer_input(struct steer *s, const struct dgram *d)
 	if (p.opcode != STEER_OPCODE)
 		return false;
 	/* Nothing sent from the port is answered, or answers would go round. */
-	if (p.kind != PROBE_ASK || p.version != PROBE_VERSION ||
-	    d->from.port == s->port)
+	if (p.kind != PROBE_ASK || p.version != PROBE_VERSION || d->from.port == s->port)
 		return true;
 	/* Another process is at it, and has found this one. */
 	if (s->state == WAITING && s->newcomer && get_be16(p.slot) != s->slot)
@@ -433,8 +443,8 @@ bool steer_input(struct steer *s, const struct dgram *d)
 
 /* --- opening --------------------------------------------------------------- */
 
-int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot,
-	       int rx_fd, int epfd)
+int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot, int rx_fd,
+	       int epfd)
 {
 	struct steer *s = calloc(1, sizeof(*s));
 

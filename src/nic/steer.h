@@ -18,8 +18,8 @@
 struct steer;
 
 /* rx_fd: bound to port in family.  epfd: where to be woken for answers. */
-int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot,
-	       int rx_fd, int epfd);
+int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot, int rx_fd,
+	       int epfd);
 void steer_close(struct steer *s);
 
 /* A datagram for slot came here.  Slots that no socket was found for are left
@@ -31,7 +31,7 @@ bool steer_input(struct steer *s, const struct dgram *d);
 
 /* Do what is due and read what was answered.  Returns the next deadline. */
 uint64_t steer_run(struct steer *s, uint64_t now);
-bool steer_active(const struct steer *s);	/* answers may be waiting */
+bool steer_active(const struct steer *s); /* answers may be waiting */
 
 uint64_t steer_discoveries(const struct steer *s);
 

@@ -6,13 +6,18 @@
 #include <sys/socket.h>
 
 enum {
-	QPN_AT = 5, SLOT_SHIFT = 6,	/* the slot: top 10 bits of the QPN */
-	PLACE_AT = 2,			/* in a probe: struct probe, steer.c */
-	IP4_SRC = 12, IP6_SRC = 8,	/* in the network header */
-	LEAF = 4,			/* slots compared one by one */
+	QPN_AT = 5,
+	SLOT_SHIFT = 6, /* the slot: top 10 bits of the QPN */
+	PLACE_AT = 2,	/* in a probe: struct probe, steer.c */
+	IP4_SRC = 12,
+	IP6_SRC = 8, /* in the network header */
+	LEAF = 4,    /* slots compared one by one */
 };
 
-struct program { struct sock_filter *f; unsigned n; };
+struct program {
+	struct sock_filter *f;
+	unsigned n;
+};
 
 static void put(struct program *p, int code, uint32_t k, unsigned jt, unsigned jf)
 {
@@ -64,8 +69,8 @@ static void put_probe(struct program *p, int family)
 }
 
 /* The slot is in the accumulator: a tree with short lists at its ends. */
-static void put_slots(struct program *p, const struct steer_map *m,
-		      const uint16_t *slot, unsigned n)
+static void put_slots(struct program *p, const struct steer_map *m, const uint16_t *slot,
+		      unsigned n)
 {
 	unsigned jump;
 

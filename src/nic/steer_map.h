@@ -15,12 +15,14 @@
 
 enum {
 	STEER_SLOTS = 1024,
-	STEER_NONE = 0xffff,		/* no such place */
-	STEER_OPCODE = 0xf7,		/* BTH opcode of a probe: manufacturer's */
+	STEER_NONE = 0xffff, /* no such place */
+	STEER_OPCODE = 0xf7, /* BTH opcode of a probe: manufacturer's */
 	STEER_PROGRAM_MAX = BPF_MAXINSNS,
 };
 
-struct steer_map { uint16_t place[STEER_SLOTS]; };	/* by slot */
+struct steer_map {
+	uint16_t place[STEER_SLOTS];
+}; /* by slot */
 
 void steer_map_clear(struct steer_map *m);
 

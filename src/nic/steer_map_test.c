@@ -14,7 +14,11 @@
 
 /* A packet as the program sees it: payload, and the network header behind
  * SKF_NET_OFF. */
-struct pkt { uint8_t data[64]; uint32_t len; uint8_t net[40]; };
+struct pkt {
+	uint8_t data[64];
+	uint32_t len;
+	uint8_t net[40];
+};
 
 static bool fetch(const struct pkt *p, uint32_t at, unsigned size, uint32_t *out)
 {

@@ -22,12 +22,13 @@ enum { PORT = 4791, MEMBERS = 40 };
 
 static bool have_netns;
 
-struct member {				/* a process, as far as steering goes */
+/* a process, as far as steering goes */
+struct member {
 	uint16_t slot;
-	bool silent;			/* stopped: reads nothing */
+	bool silent; /* stopped: reads nothing */
 	struct link *link;
 	struct steer *steer;
-	unsigned own, others;		/* datagrams that came in */
+	unsigned own, others; /* datagrams that came in */
 	uint16_t other;
 };
 
@@ -42,8 +43,8 @@ static void join(uint16_t slot)
 	assert_int_equal(udp_open(&a->link, PORT), 0);
 	assert_int_equal(udp_bind(a->link, family), 0);
 	assert_int_equal(steer_open(&a->steer, family, PORT, slot,
-				    udp_rx_fd(a->link, family),
-				    udp_epoll(a->link)), 0);
+				    udp_rx_fd(a->link, family), udp_epoll(a->link)),
+			 0);
 }
 
 static void quit(int i)
@@ -98,19 +99,20 @@ static unsigned astray(bool tell)
 		m[i].own = m[i].others = 0;
 	for (int i = 0; i < members; i++) {
 		struct sockaddr_in v4 = { .sin_family = AF_INET,
-			.sin_port = htons(PORT),
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+					  .sin_port = htons(PORT),
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
-			.sin6_port = htons(PORT),
-			.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+					   .sin6_port = htons(PORT),
+					   .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 		uint32_t qpn = (uint32_t)m[i].slot << 14 | 3;
-		uint8_t b[32] = { 4, [5] = (uint8_t)(qpn >> 16),
-				  (uint8_t)(qpn >> 8), (uint8_t)qpn };
+		uint8_t b[32] = { 4, [5] = (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8),
+				  (uint8_t)qpn };
 		int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-		assert_int_equal(sendto(fd, b, sizeof(b), 0, family == AF_INET ?
-				 (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
-				 family == AF_INET ? sizeof(v4) : sizeof(v6)),
+		assert_int_equal(sendto(fd, b, sizeof(b), 0,
+					family == AF_INET ? (struct sockaddr *)&v4
+							  : (struct sockaddr *)&v6,
+					family == AF_INET ? sizeof(v4) : sizeof(v6)),
 				 sizeof(b));
 		close(fd);
 	}
@@ -183,10 +185,10 @@ static void test_after_a_close(void **state)
 	start(AF_INET, 10);
 	settle();
 	quit(3);
-	for (int i = 0; i < 10; i++)	/* chance may find the right one */
+	for (int i = 0; i < 10; i++) /* chance may find the right one */
 		before += astray(false);
 	assert_in_range(before, 1, 10);
-	settle();			/* told now */
+	settle(); /* told now */
 	stop();
 }
 
@@ -276,12 +278,15 @@ static struct dgram probe(uint8_t b[16], const uint8_t ip[4], uint16_t port)
 {
 	static struct iovec iov;
 	struct dgram d = { .from.ip = { [10] = 0xff, 0xff, ip[0], ip[1], ip[2], ip[3] },
-			   .from.port = port, .len = 16, .iov = &iov, .iovcnt = 1 };
+			   .from.port = port,
+			   .len = 16,
+			   .iov = &iov,
+			   .iovcnt = 1 };
 
 	memset(b, 0, 16);
 	b[0] = STEER_OPCODE;
-	b[1] = 1;			/* ask */
-	b[4] = 1;			/* version */
+	b[1] = 1; /* ask */
+	b[4] = 1; /* version */
 	iov = (struct iovec){ b, 16 };
 	return d;
 }
@@ -302,16 +307,16 @@ static void test_what_is_a_probe(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 
-	d = probe(b, far, ntohs(a.sin_port));	/* not from this host */
+	d = probe(b, far, ntohs(a.sin_port)); /* not from this host */
 	assert_false(steer_input(m[0].steer, &d));
 	d = probe(b, lo, ntohs(a.sin_port));
 	d.len = 15;
 	assert_false(steer_input(m[0].steer, &d));
-	d = probe(b, lo, PORT);			/* would go round */
+	d = probe(b, lo, PORT); /* would go round */
 	assert_true(steer_input(m[0].steer, &d));
 	assert_int_equal(m[0].link->ops->recv(m[0].link, &d, 1, 0), 0);
 	d = probe(b, lo, ntohs(a.sin_port));
-	b[4] = 2;				/* another version */
+	b[4] = 2; /* another version */
 	assert_true(steer_input(m[0].steer, &d));
 	assert_true(recv(fd, got, sizeof(got), 0) < 0);
 	b[4] = 1;

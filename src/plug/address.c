@@ -55,8 +55,7 @@ int plug_check_name(const char *fabric)
 	return owner_of(fabric, &name, &owner);
 }
 
-int plug_address(const char *fabric, struct sockaddr_un *a, socklen_t *len,
-		 uid_t *owner)
+int plug_address(const char *fabric, struct sockaddr_un *a, socklen_t *len, uid_t *owner)
 {
 	const char *name;
 	int n, rc = owner_of(fabric, &name, owner);

@@ -75,7 +75,7 @@ static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t po
 		memcpy(&status, answer, sizeof(status));
 	if (!rc && n < 0)
 		rc = gone(errno);
-	else if (!rc && status)		/* that is all of the answer then */
+	else if (!rc && status) /* that is all of the answer then */
 		rc = status < 4096 ? -(int)status : -EIO;
 	else if (!rc && n != (ssize_t)len)
 		rc = -EIO;
@@ -106,8 +106,7 @@ int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 	return 0;
 }
 
-int plug_port(const char *fabric, const char *hca, uint32_t port,
-	      struct plug_port *out)
+int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out)
 {
 	int rc = look(fabric, hca, PLUG_PORT, port, out, sizeof(*out));
 
@@ -126,18 +125,18 @@ int plug_open(const char *fabric, const char *hca, uint32_t port)
 
 /* The descriptors stay low: for a high one the kernel makes a larger table, which
  * takes a program with threads 10 ms and more. */
-int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
-	      size_t size)
+int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, size_t size)
 {
 	uint32_t status = 0;
 	int p[2], fd, n;
 
 	if (pipe2(p, O_CLOEXEC))
 		return -errno;
-	close(p[0]);			/* who opens the path is the reader */
+	close(p[0]); /* who opens the path is the reader */
 	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
-	fd = n < 0 || (size_t)n >= size ? -ENAMETOOLONG :
-		ask(fabric, hca, PLUG_ISSM, port, p[1], &status, sizeof(status));
+	fd = n < 0 || (size_t)n >= size
+		     ? -ENAMETOOLONG
+		     : ask(fabric, hca, PLUG_ISSM, port, p[1], &status, sizeof(status));
 	if (fd < 0) {
 		close(p[1]);
 		return fd;

@@ -18,7 +18,8 @@ static const uint64_t patience = 10000000000;
 static bool watch(struct plug_server *s, struct conn *c, int op)
 {
 	struct epoll_event ev = {
-		.events = EPOLLIN | (c->full ? EPOLLOUT : 0), .data.ptr = &c->sock,
+		.events = EPOLLIN | (c->full ? EPOLLOUT : 0),
+		.data.ptr = &c->sock,
 	};
 
 	return epoll_ctl(s->epoll, op, c->fd, &ev) == 0;
@@ -32,8 +33,12 @@ static void take(struct plug_server *s, int fd, pid_t pid)
 		close(fd);
 		return;
 	}
-	*c = (struct conn){ .sock = { WATCH_CONN }, .pipe = { WATCH_PIPE }, .fd = fd,
-			    .pid = pid, .deadline = s->now + patience, .pipe_fd = -1 };
+	*c = (struct conn){ .sock = { WATCH_CONN },
+			    .pipe = { WATCH_PIPE },
+			    .fd = fd,
+			    .pid = pid,
+			    .deadline = s->now + patience,
+			    .pipe_fd = -1 };
 	list_init(&c->ready);
 	list_add_tail(&s->fresh, &c->node);
 	if (!watch(s, c, EPOLL_CTL_ADD))
@@ -64,7 +69,8 @@ void plugged_in(struct plug_server *s)
 	}
 	if (plug_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
 		log_info("fabric: process %d of user %u is refused: this fabric is"
-			 " user %u's", (int)pid, uid, geteuid());
+			 " user %u's",
+			 (int)pid, uid, geteuid());
 		close(fd);
 		return;
 	}
@@ -100,7 +106,7 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 	while (!rc && (msg = umad_peek(c->file, &len))) {
 		rc = message_send_any(c->fd, NULL, 0, msg, len, true);
 		if (rc && rc != -EAGAIN && rc != -EIO)
-			rc = 0;		/* no memory for it: lost */
+			rc = 0; /* no memory for it: lost */
 		if (!rc)
 			umad_pop(c->file);
 	}
@@ -135,7 +141,8 @@ static void read_some(struct plug_server *s, struct conn *c)
 		}
 		if (n > 0)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
-				 " connection is closed", (int)c->pid, n);
+				 " connection is closed",
+				 (int)c->pid, n);
 		if (passed >= 0)
 			close(passed);
 		plugged_end(s, c);

@@ -20,7 +20,8 @@ static void tell(struct plug_server *s, const struct conn *c)
 {
 	bool is = false;
 
-	list_for(node, &s->issms) {
+	list_for(node, &s->issms)
+	{
 		const struct conn *o = container_of(node, struct conn, node);
 
 		is |= o->ca == c->ca && o->port == c->port && o->is_open;
@@ -40,7 +41,8 @@ void issm_look(struct plug_server *s, struct conn *c)
 
 void issm_look_all(struct plug_server *s)
 {
-	list_for(node, &s->issms) {
+	list_for(node, &s->issms)
+	{
 		struct conn *c = container_of(node, struct conn, node);
 
 		if (!c->is_open)

@@ -70,8 +70,10 @@ long message_recv(int fd, void *msg, size_t size, int *passed, int flags)
 {
 	struct iovec iov = { msg, size };
 	union control u;
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
-			    .msg_control = &u, .msg_controllen = sizeof(u) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &u,
+			    .msg_controllen = sizeof(u) };
 	ssize_t n;
 
 	if (passed)

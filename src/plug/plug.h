@@ -15,9 +15,12 @@
 #include <stdint.h>
 
 enum {
-	PLUG_VERSION = 1, PLUG_HCA = 72, PLUG_CA_NAME = 20, PLUG_PKEYS = 128,
+	PLUG_VERSION = 1,
+	PLUG_HCA = 72,
+	PLUG_CA_NAME = 20,
+	PLUG_PKEYS = 128,
 	PLUG_NAME = 40,
-	PLUG_HDR = 64,			/* sizeof(struct ib_user_mad) */
+	PLUG_HDR = 64, /* sizeof(struct ib_user_mad) */
 };
 
 enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN };
@@ -34,13 +37,13 @@ struct plug_ca {
 	uint32_t ports;
 	uint64_t guid, sys_guid;
 	uint32_t vendor, device;
-	char name[PLUG_CA_NAME];	/* what programs call it */
+	char name[PLUG_CA_NAME]; /* what programs call it */
 	char desc[65];
 };
 
 struct plug_port {
 	uint32_t status;
-	uint32_t state, phys_state, rate;	/* Gb/s */
+	uint32_t state, phys_state, rate; /* Gb/s */
 	uint32_t lid, lmc, sm_lid, sm_sl, cap_mask;
 	uint64_t prefix, guid;
 	uint32_t pkeys;
@@ -52,18 +55,19 @@ enum plug_say { PLUG_MAD = 1, PLUG_REGISTER, PLUG_UNREGISTER };
 
 struct plug_register {
 	uint32_t say;
-	uint32_t agent;			/* UNREGISTER */
+	uint32_t agent; /* UNREGISTER */
 	uint8_t class, version, rmpp;
 	uint32_t oui;
 	uint64_t methods[2];
 };
 
 /* ... and its answer: the agent's number, or -errno. */
-struct plug_registered { int32_t agent; };
+struct plug_registered {
+	int32_t agent;
+};
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
-int plug_port(const char *fabric, const char *hca, uint32_t port,
-	      struct plug_port *out);
+int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out);
 
 /* A descriptor that is a file; messages on it are struct ib_user_mad and MAD. */
 int plug_open(const char *fabric, const char *hca, uint32_t port);

@@ -113,19 +113,24 @@ static void t_names(void **state)
 	assert_int_equal(plug_check_name("x:a"), -EINVAL);
 	assert_int_equal(plug_check_name("-1:a"), -EINVAL);
 	assert_int_equal(plug_check_name("a b"), -EINVAL);
-	assert_int_equal(plug_check_name(
-		"01234567890123456789012345678901234567890"), -EINVAL);
+	assert_int_equal(plug_check_name("01234567890123456789012345678901234567890"),
+			 -EINVAL);
 }
 
 static int reg(int fd, uint8_t class, uint64_t methods)
 {
-	struct plug_register r = { .say = PLUG_REGISTER, .class = class, .version = 1,
+	struct plug_register r = { .say = PLUG_REGISTER,
+				   .class = class,
+				   .version = 1,
 				   .methods = { methods, 0 } };
 
 	return plug_register(fd, &r);
 }
 
-struct msg { struct umad_hdr hdr; uint8_t mad[MAD_SIZE]; };
+struct msg {
+	struct umad_hdr hdr;
+	uint8_t mad[MAD_SIZE];
+};
 
 static long wait_msg(int fd, struct msg *m)
 {
@@ -139,12 +144,17 @@ static long wait_msg(int fd, struct msg *m)
 /* NodeInfo of the adapter itself. */
 static struct msg node_info(uint32_t agent, uint64_t tid)
 {
-	struct msg m = { .hdr = { .agent = agent, .timeout_ms = 1000,
-				  .lid = be16(LID_PERMISSIVE) } };
-	struct smp s = { .h = { .base_version = 1, .class = MAD_SM_DR,
-		.class_version = 1, .method = METHOD_GET, .tid = be64(tid),
-		.attr = be16(ATTR_NODE_INFO) },
-		.dr_slid = be16(LID_PERMISSIVE), .dr_dlid = be16(LID_PERMISSIVE) };
+	struct msg m = {
+		.hdr = { .agent = agent, .timeout_ms = 1000, .lid = be16(LID_PERMISSIVE) }
+	};
+	struct smp s = { .h = { .base_version = 1,
+				.class = MAD_SM_DR,
+				.class_version = 1,
+				.method = METHOD_GET,
+				.tid = be64(tid),
+				.attr = be16(ATTR_NODE_INFO) },
+			 .dr_slid = be16(LID_PERMISSIVE),
+			 .dr_dlid = be16(LID_PERMISSIVE) };
 
 	memcpy(m.mad, &s, sizeof(s));
 	return m;
@@ -242,8 +252,9 @@ static void closed(int fd)
 
 static void t_wrong_requests(void **state)
 {
-	struct plug_request req = { .version = PLUG_VERSION, .op = PLUG_OPEN, .port = 1,
-				    .hca = "a" };
+	struct plug_request req = {
+		.version = PLUG_VERSION, .op = PLUG_OPEN, .port = 1, .hca = "a"
+	};
 	char junk[5000] = { 0 };
 	int fd;
 
@@ -266,14 +277,14 @@ static void t_wrong_requests(void **state)
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
-	req.op = PLUG_ISSM;		/* without a pipe, and with something else */
+	req.op = PLUG_ISSM; /* without a pipe, and with something else */
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
 	fd = dial();
 	assert_int_equal(message_send(fd, NULL, 0, &req, sizeof(req), stop, false), 0);
 	closed(fd);
-	memset(req.hca, 'a', sizeof(req.hca));	/* without an end */
+	memset(req.hca, 'a', sizeof(req.hca)); /* without an end */
 	req.op = PLUG_CA;
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
@@ -295,12 +306,12 @@ static void t_wrong_messages(void **state)
 	send(fd, &say, sizeof(say), 0);
 	closed(fd);
 	fd = plug_open(name, "a", 1);
-	send(fd, &r, sizeof(r), 0);		/* nowhere to answer to */
+	send(fd, &r, sizeof(r), 0); /* nowhere to answer to */
 	closed(fd);
-	fd = plug_open(name, "a", 1);		/* a long message that is none */
+	fd = plug_open(name, "a", 1); /* a long message that is none */
 	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, stop, false), 0);
 	closed(fd);
-	fd = plug_open(name, "a", 1);		/* ... that its sender can change */
+	fd = plug_open(name, "a", 1); /* ... that its sender can change */
 	mem = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(mem, 100000), 0);
 	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, mem, false), 0);
@@ -310,7 +321,8 @@ static void t_wrong_messages(void **state)
 	fd = plug_open(name, "a", 1);
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	for (unsigned i = 0; i < 100; i++)
-		assert_int_equal(message_send(fd, NULL, 0, &r, sizeof(r), p[1], false), 0);
+		assert_int_equal(message_send(fd, NULL, 0, &r, sizeof(r), p[1], false),
+				 0);
 	assert_int_equal(reg(fd, MAD_PERF, 0), -ENOSPC);
 	close(p[0]);
 	close(p[1]);
@@ -362,8 +374,8 @@ static void t_random(void **state)
 			size_t len = rand_below(&rand, sizeof(buf)) + 1;
 
 			for (size_t k = 0; k < len; k++)
-				buf[k] = rand_below(&rand, 3) ? 0 :
-					 (uint8_t)rand_u64(&rand);
+				buf[k] = rand_below(&rand, 3) ? 0
+							      : (uint8_t)rand_u64(&rand);
 			buf[0] = (uint8_t)rand_below(&rand, 4);
 			memset(buf + 1, 0, len > 4 ? 3 : len - 1);
 			message_send(fd, NULL, 0, buf, len,

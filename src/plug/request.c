@@ -48,8 +48,11 @@ static void about_ca(struct plug_server *s, struct conn *c)
 	const struct topo_node *t = &s->topo->node[c->ca];
 	const struct node_info *ni = fabric_node(s->fabric, c->ca);
 	struct plug_ca a = {
-		.ports = t->ports, .guid = ni->guid, .sys_guid = ni->system_guid,
-		.vendor = ni->vendor_id, .device = ni->device_id,
+		.ports = t->ports,
+		.guid = ni->guid,
+		.sys_guid = ni->system_guid,
+		.vendor = ni->vendor_id,
+		.device = ni->device_id,
 	};
 
 	ca_name(s, c->ca, a.name);
@@ -161,8 +164,8 @@ static void wrong(struct plug_server *s, struct conn *c, const char *what, size_
 	plugged_end(s, c);
 }
 
-static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg,
-		   size_t len, int passed)
+static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
+		   int passed)
 {
 	struct plug_register r;
 	struct plug_registered done;
@@ -173,9 +176,14 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg,
 	}
 	memcpy(&r, msg, sizeof(r));
 	if (r.say == PLUG_REGISTER)
-		done.agent = umad_register(c->file, &(struct umad_reg){
-			.class = r.class, .version = r.version, .rmpp = r.rmpp,
-			.oui = r.oui, .methods = { r.methods[0], r.methods[1] } });
+		done.agent =
+			umad_register(c->file,
+				      &(struct umad_reg){ .class = r.class,
+							  .version = r.version,
+							  .rmpp = r.rmpp,
+							  .oui = r.oui,
+							  .methods = { r.methods[0],
+								       r.methods[1] } });
 	else
 		done.agent = umad_unregister(c->file, r.agent);
 	/* whatever was passed: it is the program that waits for this */

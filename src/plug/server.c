@@ -65,8 +65,7 @@ static void more_descriptors(void)
 	}
 }
 
-int plug_server_new(struct plug_server **out, const char *name,
-		    const struct topo *t)
+int plug_server_new(struct plug_server **out, const char *name, const struct topo *t)
 {
 	struct plug_server *s = calloc(1, sizeof(*s));
 	int rc;
@@ -98,14 +97,12 @@ int plug_server_new(struct plug_server **out, const char *name,
 
 static void bury(struct plug_server *s)
 {
-	list_for_safe(node, &s->dead)
-		plugged_free(container_of(node, struct conn, node));
+	list_for_safe(node, &s->dead) plugged_free(container_of(node, struct conn, node));
 }
 
 static void end_all(struct plug_server *s, struct list *l)
 {
-	list_for_safe(node, l)
-		plugged_end(s, container_of(node, struct conn, node));
+	list_for_safe(node, l) plugged_end(s, container_of(node, struct conn, node));
 }
 
 void plug_server_free(struct plug_server *s)
@@ -128,11 +125,12 @@ void plug_server_free(struct plug_server *s)
 /* Those that have connected and say nothing. */
 static void silent(struct plug_server *s)
 {
-	list_for_safe(node, &s->fresh) {
+	list_for_safe(node, &s->fresh)
+	{
 		struct conn *c = container_of(node, struct conn, node);
 
 		if (c->deadline > s->now)
-			break;		/* they stand in order */
+			break; /* they stand in order */
 		plugged_end(s, c);
 	}
 }

@@ -10,9 +10,8 @@ struct plug_server;
 
 /* The topology stays the caller's and has to last.  0; -EADDRINUSE: a fabric of
  * that name runs; -EINVAL: the name; -ENOMEM ... */
-int plug_server_new(struct plug_server **out, const char *name,
-		    const struct topo *t);
-void plug_server_free(struct plug_server *s);	/* programs see the end at once */
+int plug_server_new(struct plug_server **out, const char *name, const struct topo *t);
+void plug_server_free(struct plug_server *s); /* programs see the end at once */
 
 /* Until stop (a descriptor) can be read.  0 or -errno. */
 int plug_serve(struct plug_server *s, int stop);

@@ -15,24 +15,26 @@
 
 /* What epoll watches. */
 enum watch_kind { WATCH_LISTEN, WATCH_STOP, WATCH_CONN, WATCH_PIPE };
-struct watch { enum watch_kind kind; };
+struct watch {
+	enum watch_kind kind;
+};
 
 enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_DEAD };
 
 struct conn {
 	struct watch sock, pipe;
-	struct list node;		/* server.fresh, files, issms or dead */
-	struct list ready;		/* server.ready: its file has messages */
+	struct list node;  /* server.fresh, files, issms or dead */
+	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
 	pid_t pid;
-	uint64_t deadline;		/* CONN_NEW: for its request */
-	uint32_t ca;			/* index of its adapter */
+	uint64_t deadline; /* CONN_NEW: for its request */
+	uint32_t ca;	   /* index of its adapter */
 	uint8_t port;
 	struct umad_file *file;
-	bool full;			/* its socket has no room: EPOLLOUT is watched */
-	int pipe_fd;			/* CONN_ISSM: the write end; -1 */
-	bool is_open;			/* ... somebody has the path open */
+	bool full;    /* its socket has no room: EPOLLOUT is watched */
+	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
+	bool is_open; /* ... somebody has the path open */
 };
 
 struct plug_server {
@@ -41,16 +43,16 @@ struct plug_server {
 	struct umad *umad;
 	uint64_t now;
 	int epoll, listener;
-	bool deaf;			/* no descriptors are left: not listening */
+	bool deaf; /* no descriptors are left: not listening */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, dead, ready;
-	uint8_t room[MESSAGE_LONG + 64];	/* for one message */
+	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
 };
 
 /* conn.c */
 void plugged_in(struct plug_server *s);
 void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
-void plugged_end(struct plug_server *s, struct conn *c);	/* is freed at the turn's end */
+void plugged_end(struct plug_server *s, struct conn *c); /* is freed at the turn's end */
 void plugged_flush(struct plug_server *s, struct conn *c);
 void plugged_free(struct conn *c);
 
@@ -63,7 +65,7 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);
 void issm_look(struct plug_server *s, struct conn *c);
-void issm_look_all(struct plug_server *s);	/* at those that are not open */
+void issm_look_all(struct plug_server *s); /* at those that are not open */
 void issm_end(struct plug_server *s, struct conn *c);
 
 #endif

@@ -35,8 +35,7 @@ static int count(const struct list *l)
 {
 	int n = 0;
 
-	list_for(at, l)
-		n++;
+	list_for(at, l) n++;
 	return n;
 }
 
@@ -114,7 +113,7 @@ void rsock_backlog_give_back(struct rsock_backlog *b, struct rsock_child *c)
 {
 	pthread_mutex_lock(&lock);
 	c->of = b;
-	list_add_tail(b->ready.next, &c->node);		/* before the first */
+	list_add_tail(b->ready.next, &c->node); /* before the first */
 	pthread_mutex_unlock(&lock);
 }
 
@@ -124,7 +123,8 @@ void rsock_backlog_empty(struct rsock_backlog *b, struct list *out)
 
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < 3; i++)
-		list_for_safe(n, lists[i]) {
+		list_for_safe(n, lists[i])
+		{
 			container_of(n, struct rsock_child, node)->of = NULL;
 			list_del(n);
 			list_add_tail(out, n);
@@ -132,8 +132,7 @@ void rsock_backlog_empty(struct rsock_backlog *b, struct list *out)
 	pthread_mutex_unlock(&lock);
 }
 
-bool rsock_child_settle(struct rsock_child *c, bool made,
-			struct rsock_backlog **listener)
+bool rsock_child_settle(struct rsock_child *c, bool made, struct rsock_backlog **listener)
 {
 	struct rsock_backlog *b;
 	bool waited;

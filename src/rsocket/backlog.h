@@ -16,16 +16,16 @@ enum { RSOCK_WAITING_MAX = 1024, RSOCK_BACKLOG_MAX = 1024 };
 /* A listener's part. */
 struct rsock_backlog {
 	struct list waiting, accepting, ready;
-	int max;			/* of accepting and ready */
-	struct rsock_entry *owner;	/* the listener */
+	int max;		   /* of accepting and ready */
+	struct rsock_entry *owner; /* the listener */
 };
 
 /* A connection's part. */
 struct rsock_child {
 	struct list node;
-	struct rsock_entry *owner;	/* the connection */
-	struct rsock_backlog *of;	/* NULL: no listener's */
-	bool settled;			/* it is ready, or the program has it */
+	struct rsock_entry *owner; /* the connection */
+	struct rsock_backlog *of;  /* NULL: no listener's */
+	bool settled;		   /* it is ready, or the program has it */
 };
 
 void rsock_backlog_init(struct rsock_backlog *b, struct rsock_entry *owner);
@@ -52,7 +52,7 @@ void rsock_backlog_empty(struct rsock_backlog *b, struct list *out);
 bool rsock_child_settle(struct rsock_child *c, bool made,
 			struct rsock_backlog **listener);
 
-void rsock_backlogs_lock(void);		/* around a fork */
+void rsock_backlogs_lock(void); /* around a fork */
 void rsock_backlogs_unlock(void);
 
 #endif

@@ -69,7 +69,7 @@ static void in_order_as_far_as_the_backlog_goes(void **state)
 	assert_true(settle(&c[1], true));
 	assert_true(settle(&c[0], true));
 	assert_true(rsock_backlog_any_ready(&b));
-	assert_null(next());				/* ready ones count, too */
+	assert_null(next()); /* ready ones count, too */
 	assert_ptr_equal(rsock_backlog_take(&b), &c[1]);
 	assert_ptr_equal(next(), &c[2]);
 	assert_ptr_equal(rsock_backlog_take(&b), &c[0]);
@@ -84,7 +84,7 @@ static void one_that_fails_makes_room(void **state)
 	assert_true(settle(&c[0], false));
 	assert_null(c[0].of);
 	assert_ptr_equal(next(), &c[1]);
-	assert_true(settle(&c[2], false));	/* the client has given up waiting */
+	assert_true(settle(&c[2], false)); /* the client has given up waiting */
 	assert_true(settle(&c[1], true));
 	assert_ptr_equal(rsock_backlog_take(&b), &c[1]);
 	assert_ptr_equal(next(), &c[3]);
@@ -97,7 +97,7 @@ static void what_is_ready_is_settled(void **state)
 	next();
 	assert_true(settle(&c[0], true));
 	assert_false(settle(&c[0], true));
-	assert_false(settle(&c[0], false));	/* it is told when it is used */
+	assert_false(settle(&c[0], false)); /* it is told when it is used */
 	rsock_backlog_take(&b);
 	assert_false(settle(&c[0], false));
 }
@@ -152,13 +152,12 @@ static void a_listener_that_goes(void **state)
 	next();
 	next();
 	settle(&c[0], true);
-	rsock_entry_put(&listener);			/* it is being freed */
+	rsock_entry_put(&listener); /* it is being freed */
 	assert_int_equal(freed, 1);
 	assert_true(rsock_child_settle(&c[1], true, &of));
-	assert_null(of);				/* and can be told nothing */
+	assert_null(of); /* and can be told nothing */
 	rsock_backlog_empty(&b, &all);
-	list_for(at, &all)
-		n++;
+	list_for(at, &all) n++;
 	assert_int_equal(n, N);
 	for (int i = 0; i < N; i++)
 		assert_false(rsock_child_settle(&c[i], false, &of));
@@ -166,6 +165,7 @@ static void a_listener_that_goes(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(in_order_as_far_as_the_backlog_goes, begin),
 		cmocka_unit_test_setup(one_that_fails_makes_room, begin),
@@ -175,6 +175,7 @@ int main(void)
 		cmocka_unit_test_setup(only_so_many_wait, begin),
 		cmocka_unit_test_setup(a_listener_that_goes, begin),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

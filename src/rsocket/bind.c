@@ -21,11 +21,11 @@ int rsock_bind_make_id(struct rsock_stream *st)
 	if (rdma_create_id(NULL, &st->id, st, RDMA_PS_TCP))
 		return -errno;
 	if (st->sock.reuse)
-		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
-				&yes, sizeof(yes));
+		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes,
+				sizeof(yes));
 	if (st->sock.v6only)
-		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY,
-				&yes, sizeof(yes));
+		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &yes,
+				sizeof(yes));
 	return 0;
 }
 
@@ -45,7 +45,7 @@ int rsock_bind(struct rsock *rs, const struct sockaddr *addr, socklen_t len)
 	struct sockaddr_storage a = { 0 };
 	int rc;
 
-	(void)len;			/* checked by the caller */
+	(void)len; /* checked by the caller */
 	if (rs->state != RSOCK_NEW)
 		return -EINVAL;
 	rc = rsock_bind_make_id(st);
@@ -71,7 +71,9 @@ int rsock_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len)
 	if (!st->id || rs->state == RSOCK_NEW)
 		rsock_tell(rs, (struct sockaddr *)&none, a, len);
 	else
-		rsock_tell(rs, peer ? rdma_get_peer_addr(st->id) :
-				      rdma_get_local_addr(st->id), a, len);
+		rsock_tell(rs,
+			   peer ? rdma_get_peer_addr(st->id)
+				: rdma_get_local_addr(st->id),
+			   a, len);
 	return 0;
 }

@@ -38,7 +38,7 @@ static void it_gets_a_port(void **state)
 	assert_int_equal(port_of(fd), 0);
 	assert_int_equal(try_bind(fd, 0), 0);
 	assert_int_not_equal(port_of(fd), 0);
-	assert_int_equal(try_bind(fd, 0), -EINVAL);	/* it has one */
+	assert_int_equal(try_bind(fd, 0), -EINVAL); /* it has one */
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
@@ -50,7 +50,7 @@ static void a_port_that_is_taken(void **state)
 	(void)state;
 	assert_int_equal(try_bind(fd, port), -EADDRINUSE);
 	assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
-	assert_int_equal(try_bind(fd, 0), 0);	/* another will do */
+	assert_int_equal(try_bind(fd, 0), 0); /* another will do */
 	assert_int_equal(rsocket_close(fd), 0);
 	assert_int_equal(rsocket_close(listener), 0);
 }
@@ -65,7 +65,8 @@ static void names_of_a_connection(void **state)
 	fix_pair(ends);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(rsocket_name(ends[i], true, (struct sockaddr *)&peer,
-					      &len), 0);
+					      &len),
+				 0);
 		assert_int_equal(ntohs(peer.sin_port), port_of(ends[!i]));
 	}
 	assert_int_equal(rsocket_close(ends[0]), 0);
@@ -89,7 +90,7 @@ static void what_cannot_be_made(void **state)
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
 
 	(void)state;
-	for (unsigned n = 1; n <= 2; n++) {	/* the id, its address */
+	for (unsigned n = 1; n <= 2; n++) { /* the id, its address */
 		fix_fail(n);
 		assert_int_equal(try_bind(fd, 0), -ENOMEM);
 		assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
@@ -111,6 +112,7 @@ static int start(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(it_gets_a_port, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_port_that_is_taken, fix_begin, fix_end),
@@ -119,6 +121,7 @@ int main(void)
 						fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_made, fix_begin, fix_end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, start, NULL);
 }

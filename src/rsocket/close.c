@@ -11,9 +11,9 @@
 
 /* How long rclose() may take where the program did not say (SO_LINGER); then how
  * long the service thread waits. */
-#define BRIEF_NS (20 * RSOCK_MS)
+#define BRIEF_NS       (20 * RSOCK_MS)
 #define BRIEF_IWARP_NS (1 * RSOCK_MS)
-#define LATER_NS (10 * RSOCK_S)
+#define LATER_NS       (10 * RSOCK_S)
 
 enum { LINGER_MAX = 100000 };
 
@@ -139,7 +139,7 @@ bool rsock_close_at_exit(struct rsock *rs)
 	bool under_way;
 
 	if (pthread_mutex_trylock(&rs->lock))
-		return false;		/* a thread that was left has it */
+		return false; /* a thread that was left has it */
 	begin_disconnect(rsock_stream_of(rs));
 	rsock_conn_progress(rsock_stream_of(rs));
 	under_way = !is_over(rs);
@@ -159,7 +159,7 @@ static void let_go(struct rsock_stream *st)
 		rdma_reject(id, NULL, 0);
 	else if (id && st->sock.state >= RSOCK_UP)
 		rdma_disconnect(id);
-	pthread_mutex_lock(&st->sock.lock);	/* an event may be read now */
+	pthread_mutex_lock(&st->sock.lock); /* an event may be read now */
 	rsock_conn_close(st);
 	pthread_mutex_unlock(&st->sock.lock);
 	if (id)

@@ -68,7 +68,7 @@ static void what_is_there_is_not_read_after_a_shutdown(void **state)
 	assert_int_equal(rsocket_shutdown(ends[0], SHUT_RD), 0);
 	assert_int_equal(fix_receive(ends[0], buf, 100, 0), 0);
 	assert_int_equal(fix_send(ends[0], "x", 1, 0), 1);
-	assert_int_equal(rsocket_shutdown(ends[0], SHUT_WR), 0);	/* both: farewell */
+	assert_int_equal(rsocket_shutdown(ends[0], SHUT_WR), 0); /* both: farewell */
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 1);
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 0);
 	assert_int_equal(fix_send(ends[1], "x", 1, 0), -EPIPE);
@@ -127,7 +127,7 @@ static void what_has_not_arrived_is_waited_for(void **state)
 	assert_in_range(fix.now - begun, 20 * RSOCK_MS, 25 * RSOCK_MS);
 	assert_int_equal(fix.qps, 2);
 	assert_int_equal(rsock_sleep(NULL, 0, RSOCK_S), 0);
-	assert_int_equal(fix.qps, 2);			/* it has not given up */
+	assert_int_equal(fix.qps, 2); /* it has not given up */
 	fix.hold = false;
 	assert_int_equal(rsock_sleep(NULL, 0, 20 * RSOCK_MS), 0);
 	assert_int_equal(fix.qps, 1);
@@ -189,7 +189,7 @@ static void on_iwarp_the_peer_has_to_close(void **state)
 	close_end(0);
 	fix_deliver();
 	assert_int_equal(rsock_sleep(NULL, 0, 100 * RSOCK_MS), 0);
-	assert_int_equal(fix.qps, 2);		/* all has completed */
+	assert_int_equal(fix.qps, 2); /* all has completed */
 	fix.hold = false;
 	assert_int_equal(fix_receive(ends[1], buf, 100, 0), 4);
 	assert_int_equal(fix_receive(ends[1], buf, 100, 0), 0);
@@ -213,6 +213,7 @@ static void left_open_at_exit(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(half_a_connection, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_there_is_not_read_after_a_shutdown,
@@ -229,6 +230,7 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(left_open_at_exit, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

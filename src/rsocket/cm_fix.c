@@ -21,22 +21,22 @@
 enum { PRIVATE = 64, FIRST_PORT = 40000 };
 
 struct fake_id {
-	struct rdma_cm_id id;		/* first */
+	struct rdma_cm_id id; /* first */
 	struct list node;
 	struct fake_id *peer;
 	bool listening, stopped;
-	unsigned unread;		/* events fetched, not acknowledged */
+	unsigned unread; /* events fetched, not acknowledged */
 };
 
 struct fake_event {
-	struct rdma_cm_event ev;	/* first */
+	struct rdma_cm_event ev; /* first */
 	struct list node;
-	struct fake_id *id;		/* whom it is counted for: a request's listener */
+	struct fake_id *id; /* whom it is counted for: a request's listener */
 	uint8_t private[PRIVATE];
 };
 
 struct fake_channel {
-	struct rdma_event_channel ch;	/* first */
+	struct rdma_event_channel ch; /* first */
 	struct list events;
 };
 
@@ -90,7 +90,8 @@ static struct fake_event *tell(struct fake_id *id, enum rdma_cm_event_type type,
 
 void fix_tell_all(enum rdma_cm_event_type type, int status)
 {
-	list_for(n, &ids) {
+	list_for(n, &ids)
+	{
 		struct fake_id *id = container_of(n, struct fake_id, node);
 
 		if (!id->listening)
@@ -106,7 +107,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (eventfd_read(channel->fd, &one))
 		return -1;
-	if (list_empty(&ch->events)) {		/* it was stopped meanwhile */
+	if (list_empty(&ch->events)) { /* it was stopped meanwhile */
 		errno = EAGAIN;
 		return -1;
 	}
@@ -143,13 +144,14 @@ void rsock_rdma_stop(struct rdma_cm_id *id)
 	fake_of(id)->stopped = true;
 	if (!ch)
 		return;
-	list_for_safe(n, &ch->events) {
+	list_for_safe(n, &ch->events)
+	{
 		struct fake_event *e = container_of(n, struct fake_event, node);
 
 		if (e->ev.id != id && e->ev.listen_id != id)
 			continue;
 		list_del(n);
-		if (e->ev.id != id)	/* a request that nobody has read */
+		if (e->ev.id != id) /* a request that nobody has read */
 			drop_request(fake_of(e->ev.id));
 		free(e);
 	}
@@ -183,7 +185,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct fake_id *f = fake_of(id);
 
-	assert_int_equal(f->unread, 0);	/* else it would wait for ever */
+	assert_int_equal(f->unread, 0); /* else it would wait for ever */
 	assert_null(id->qp);
 	rsock_rdma_stop(id);
 	if (f->peer)
@@ -213,7 +215,8 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 
 static struct fake_id *listener_of(uint16_t port)
 {
-	list_for(n, &ids) {
+	list_for(n, &ids)
+	{
 		struct fake_id *id = container_of(n, struct fake_id, node);
 
 		if (id->listening && sockaddr_port(&id->id.route.addr.src_addr) == port)
@@ -269,7 +272,8 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	return 0;
 }
 
-int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
 {
 	id->qp = ibv_create_qp(pd, attr);
 	return id->qp ? 0 : -1;
@@ -277,7 +281,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	assert_true(fake_of(id)->stopped);	/* else an event may move the QP */
+	assert_true(fake_of(id)->stopped); /* else an event may move the QP */
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 }

@@ -6,8 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-int rsock_stream_new(const struct rsock_kind *kind, int domain,
-		     struct rsock_stream **out)
+int rsock_stream_new(const struct rsock_kind *kind, int domain, struct rsock_stream **out)
 {
 	struct rsock_stream *st = calloc(1, sizeof(*st));
 
@@ -33,7 +32,8 @@ int rsock_conn_open(struct rsock_stream *st)
 void rsock_conn_close(struct rsock_stream *st)
 {
 	rsock_ep_destroy(&st->ep);
-	list_for_safe(n, &st->maps) {
+	list_for_safe(n, &st->maps)
+	{
 		struct rsock_map *m = container_of(n, struct rsock_map, node);
 
 		list_del(n);
@@ -53,8 +53,11 @@ void rsock_conn_param(const struct rsock_stream *st, struct rdma_conn_param *p,
 	rs_self(&st->ep.s, &self);
 	rs_conn_pack(&self, data);
 	*p = (struct rdma_conn_param){
-		.private_data = data, .private_data_len = RS_CONN_SIZE,
-		.flow_control = 1, .retry_count = 7, .rnr_retry_count = 7,
+		.private_data = data,
+		.private_data_len = RS_CONN_SIZE,
+		.flow_control = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
 	};
 }
 
@@ -88,7 +91,8 @@ static void grant(struct rsock_stream *st)
 {
 	struct rs_write w;
 
-	while (st->sock.state == RSOCK_UP && !st->peer_disconnected && rs_grant_due(&st->ep.s)) {
+	while (st->sock.state == RSOCK_UP && !st->peer_disconnected &&
+	       rs_grant_due(&st->ep.s)) {
 		rs_send_grant(&st->ep.s, &w);
 		if (rsock_conn_post(st, &w, NULL))
 			return;
@@ -148,7 +152,9 @@ static void take_immediate(void *arg, bool good, uint32_t imm)
 	if (st->peer_disconnected)
 		return;
 	switch (rs_received(&st->ep.s, imm)) {
-	case RS_EV_NONE: case RS_EV_DATA: case RS_EV_GRANT:
+	case RS_EV_NONE:
+	case RS_EV_DATA:
+	case RS_EV_GRANT:
 		break;
 	case RS_EV_SHUTDOWN:
 		st->read_end = true;
@@ -175,8 +181,8 @@ void rsock_conn_progress(struct rsock_stream *st)
 	n += rsock_ep_take_sends(&st->ep, &status);
 	if (status != IBV_WC_SUCCESS) {
 		rsock_ep_take_receives(&st->ep, &status, take_immediate, st);
-		rsock_conn_fail(st, status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT :
-								     ECONNRESET);
+		rsock_conn_fail(st,
+				status == IBV_WC_RETRY_EXC_ERR ? ETIMEDOUT : ECONNRESET);
 	}
 	send_due_controls(st);
 	grant(st);

@@ -14,31 +14,31 @@ struct rsock_map {
 	struct ibv_mr *mr;
 	void *buf;
 	size_t len;
-	bool remote, going;		/* going: being unmapped */
-	uint32_t index;			/* of the peer's entry, if remote */
+	bool remote, going; /* going: being unmapped */
+	uint32_t index;	    /* of the peer's entry, if remote */
 	uint64_t offset;
 };
 
 struct rsock_stream {
-	struct rsock sock;		/* first */
+	struct rsock sock; /* first */
 	struct rdma_cm_id *id;
-	bool bound;			/* by rbind: it stays so after a failed connect */
+	bool bound; /* by rbind: it stays so after a failed connect */
 	struct sockaddr_storage local;
 
-	struct rsock_backlog backlog;	/* as a listener */
-	struct rsock_child child;	/* as a listener's connection */
+	struct rsock_backlog backlog; /* as a listener */
+	struct rsock_child child;     /* as a listener's connection */
 
 	/* As a connection. */
-	bool passive;			/* made for a listener */
-	struct rs_conn peer;		/* passive: what the client has said */
+	bool passive;	     /* made for a listener */
+	struct rs_conn peer; /* passive: what the client has said */
 	bool was_up;
-	bool read_end, write_end;	/* nothing more comes; nothing more goes */
-	bool read_shut;			/* by us: what is there is not read either */
-	bool peer_disconnected;		/* it said disconnect */
-	bool said_disconnect;		/* we did, or it is due */
-	unsigned controls_due;		/* 1 << enum rs_control: not said yet */
-	uint64_t kept;			/* when a keepalive was sent, rsock_now() */
-	uint64_t close_end;		/* when the service thread gives up on it */
+	bool read_end, write_end; /* nothing more comes; nothing more goes */
+	bool read_shut;		  /* by us: what is there is not read either */
+	bool peer_disconnected;	  /* it said disconnect */
+	bool said_disconnect;	  /* we did, or it is due */
+	unsigned controls_due;	  /* 1 << enum rs_control: not said yet */
+	uint64_t kept;		  /* when a keepalive was sent, rsock_now() */
+	uint64_t close_end;	  /* when the service thread gives up on it */
 	struct rsock_endpoint ep;
 	struct list maps;
 };
@@ -66,7 +66,7 @@ void rsock_conn_progress(struct rsock_stream *st);
 /* Posts w; a failure ends the connection.  0 or -errno. */
 int rsock_conn_post(struct rsock_stream *st, const struct rs_write *w,
 		    const void *payload);
-void rsock_conn_grant(struct rsock_stream *st);	/* after something was read */
+void rsock_conn_grant(struct rsock_stream *st); /* after something was read */
 /* Says it now, or when one of the four controls is free. */
 void rsock_conn_control(struct rsock_stream *st, enum rs_control what);
 /* It has ended; the program is told err, unless both ends had said farewell. */

@@ -92,9 +92,9 @@ static void a_peer_that_does_not_keep_to_the_protocol(void **state)
 	rsock_conn_progress(b);
 	assert_int_equal(b->sock.state, RSOCK_DOWN);
 	assert_int_equal(b->sock.err, EPROTO);
-	assert_int_equal(b->ep.s.unread, 0);	/* nothing counts after it */
-	assert_int_equal(fix_poll(ends[1], ALL), POLLIN | POLLOUT | POLLRDHUP | POLLERR |
-						 POLLHUP);
+	assert_int_equal(b->ep.s.unread, 0); /* nothing counts after it */
+	assert_int_equal(fix_poll(ends[1], ALL),
+			 POLLIN | POLLOUT | POLLRDHUP | POLLERR | POLLHUP);
 }
 
 static void what_follows_a_disconnect_is_nothing(void **state)
@@ -107,7 +107,7 @@ static void what_follows_a_disconnect_is_nothing(void **state)
 	assert_int_equal(b->sock.state, RSOCK_UP);
 	assert_int_equal(b->sock.err, 0);
 	rsock_conn_fail(b, ECONNRESET);
-	assert_int_equal(b->sock.err, 0);	/* there is nothing to miss */
+	assert_int_equal(b->sock.err, 0); /* there is nothing to miss */
 }
 
 /* Data that are there come before the end that came after them. */
@@ -146,7 +146,7 @@ static void a_post_that_fails(void **state)
 	assert_int_equal(a->sock.state, RSOCK_DOWN);
 	assert_int_equal(a->sock.err, ECONNRESET);
 	rsock_conn_fail(a, EPROTO);
-	assert_int_equal(a->sock.err, ECONNRESET);	/* the first is told */
+	assert_int_equal(a->sock.err, ECONNRESET); /* the first is told */
 }
 
 static void a_new_socket(void **state)
@@ -173,6 +173,7 @@ static void a_disconnect_on_iwarp_is_answered(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(at_the_beginning, begin, end),
 		cmocka_unit_test_setup_teardown(a_control_that_has_to_wait, begin, end),
@@ -187,6 +188,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_disconnect_on_iwarp_is_answered,
 						begin_iwarp, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void on_established(struct rsock_stream *st, const struct rdma_cm_event *
 
 	if (st->sock.state != RSOCK_CONNECTING)
 		return;
-	if (st->passive) {			/* the request has been parsed */
+	if (st->passive) { /* the request has been parsed */
 		st->sock.state = RSOCK_UP;
 	} else if (rs_conn_parse(p->private_data, p->private_data_len, &peer)) {
 		rs_start(&st->ep.s, &peer);
@@ -43,7 +43,7 @@ static void on_established(struct rsock_stream *st, const struct rdma_cm_event *
 		rsock_conn_fail(st, ECONNREFUSED);
 	}
 	st->was_up = st->sock.state == RSOCK_UP;
-	rsock_conn_progress(st);		/* publishes the second half */
+	rsock_conn_progress(st); /* publishes the second half */
 	rsock_wake(&st->sock);
 }
 
@@ -56,9 +56,11 @@ static bool take_event(struct rsock_stream *st, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_ESTABLISHED:
 		on_established(st, ev);
 		return true;
-	case RDMA_CM_EVENT_REJECTED: case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_CONNECT_ERROR: case RDMA_CM_EVENT_DISCONNECTED:
-		rsock_conn_progress(st);	/* what it has sent is here already */
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rsock_conn_progress(st); /* what it has sent is here already */
 		rsock_conn_fail(st, error_of(ev));
 		return true;
 	default:
@@ -118,7 +120,7 @@ void rsock_connect_reset(struct rsock_stream *st)
 	rs->err = 0;
 	st->read_end = st->write_end = false;
 	pthread_mutex_unlock(&rs->lock);
-	if (id)				/* it waits for events that are being read */
+	if (id) /* it waits for events that are being read */
 		rdma_destroy_id(id);
 	pthread_mutex_lock(&rs->lock);
 	if (rs->state == RSOCK_NEW && st->bound && !rsock_bind_make_id(st) &&
@@ -138,7 +140,7 @@ static int finish(struct rsock_stream *st)
 
 	if (rc)
 		return rc == -EAGAIN ? -EINPROGRESS : rc;
-	if (st->was_up)			/* perhaps it has ended since: that is read */
+	if (st->was_up) /* perhaps it has ended since: that is read */
 		return 0;
 	rc = -rs->err;
 	rs->err = 0;
@@ -153,7 +155,7 @@ static int try_again(struct rsock_stream *st)
 	if (st->passive || st->was_up)
 		return -EISCONN;
 	rsock_connect_reset(st);
-	return rc;			/* not 0: the program has not been told yet */
+	return rc; /* not 0: the program has not been told yet */
 }
 
 int rsock_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
@@ -162,7 +164,8 @@ int rsock_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	int rc = 0;
 
 	switch (rs->state) {
-	case RSOCK_NEW: case RSOCK_BOUND:
+	case RSOCK_NEW:
+	case RSOCK_BOUND:
 		break;
 	case RSOCK_CONNECTING:
 		return -EALREADY;
@@ -171,12 +174,13 @@ int rsock_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	case RSOCK_DOWN:
 		rc = try_again(st);
 		break;
-	case RSOCK_LISTENING: case RSOCK_WAITING:
+	case RSOCK_LISTENING:
+	case RSOCK_WAITING:
 		return -EOPNOTSUPP;
 	}
 	if (rc)
 		return rc;
-	(void)len;			/* checked by the caller */
+	(void)len; /* checked by the caller */
 	rc = start(st, a);
 	if (!rc)
 		return finish(st);

@@ -20,7 +20,7 @@ static int begin(void **state)
 {
 	fix_begin(state);
 	fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
-	a = fix_addr(1, 7);		/* where nobody listens */
+	a = fix_addr(1, 7); /* where nobody listens */
 	return fd < 0;
 }
 
@@ -48,8 +48,8 @@ static void nobody_listens(void **state)
 {
 	(void)state;
 	assert_int_equal(try(), -ECONNREFUSED);
-	assert_int_equal(error_of(), 0);		/* it has been told */
-	assert_int_equal(try(), -ECONNREFUSED);		/* another attempt */
+	assert_int_equal(error_of(), 0);	/* it has been told */
+	assert_int_equal(try(), -ECONNREFUSED); /* another attempt */
 }
 
 static void it_is_told_once(void **state)
@@ -66,7 +66,7 @@ static void it_is_told_once(void **state)
 	assert_int_equal(error_of(), ECONNREFUSED);
 	assert_int_equal(try(), -EINPROGRESS);
 	fix_service();
-	assert_int_equal(try(), -ECONNREFUSED);		/* this time by connect */
+	assert_int_equal(try(), -ECONNREFUSED); /* this time by connect */
 	listener = fix_listen(&a, 1);
 	assert_int_equal(try(), -EINPROGRESS);
 	fix_service();
@@ -95,7 +95,7 @@ static void errors_of_rdma_cm(void **state)
 		{ RDMA_CM_EVENT_UNREACHABLE, -ENETUNREACH, -ENETUNREACH },
 		{ RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO, -EPROTO },
 		{ RDMA_CM_EVENT_CONNECT_ERROR, 3, -ECONNRESET },
-		{ RDMA_CM_EVENT_ESTABLISHED, 0, -ECONNREFUSED },	/* no data */
+		{ RDMA_CM_EVENT_ESTABLISHED, 0, -ECONNREFUSED }, /* no data */
 	};
 
 	(void)state;
@@ -174,6 +174,7 @@ static void addresses_that_do_not_fit(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nobody_listens, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_told_once, begin, end),
@@ -184,6 +185,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_made, begin, end),
 		cmocka_unit_test_setup_teardown(addresses_that_do_not_fit, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

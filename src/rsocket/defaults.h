@@ -8,20 +8,22 @@
 
 /* Sizes that can be chosen until a socket's buffers are made. */
 struct rsock_sizes {
-	uint32_t sndbuf, rcvbuf;	/* bytes; half of what is allocated */
-	uint16_t sq, rq;		/* data messages: posted, received */
-	uint32_t inline_size;		/* bytes */
-	uint32_t iomaps;		/* entries that the peer may write */
+	uint32_t sndbuf, rcvbuf; /* bytes; half of what is allocated */
+	uint16_t sq, rq;	 /* data messages: posted, received */
+	uint32_t inline_size;	 /* bytes */
+	uint32_t iomaps;	 /* entries that the peer may write */
 };
 
 enum {
-	RSOCK_BUFFER_MAX = 1 << 28, RSOCK_QUEUE_MAX = 8192,
-	RSOCK_INLINE_MAX = 256, RSOCK_IOMAPS_MAX = 0x7f00,
+	RSOCK_BUFFER_MAX = 1 << 28,
+	RSOCK_QUEUE_MAX = 8192,
+	RSOCK_INLINE_MAX = 256,
+	RSOCK_IOMAPS_MAX = 0x7f00,
 };
 
 struct rsock_defaults {
 	struct rsock_sizes sizes;
-	uint32_t polling_us;		/* how long a call looks before it sleeps */
+	uint32_t polling_us; /* how long a call looks before it sleeps */
 };
 
 /* The files of a folder. */

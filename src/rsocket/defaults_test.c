@@ -13,10 +13,12 @@
 
 static char folder[] = "/tmp/urnic-defaults-XXXXXX";
 
+/* clang-format off */
 static const char *const names[] = {
 	"mem_default", "wmem_default", "sqsize_default", "rqsize_default",
 	"inline_default", "iomap_size", "polling_time",
 };
+/* clang-format on */
 
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 

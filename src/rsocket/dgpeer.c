@@ -10,7 +10,7 @@
 #include "rsocket/os.h"
 #include "sys/sockaddr.h"
 
-#define KNOWN_NS RSOCK_S	/* then it is asked again, if it has not said a word */
+#define KNOWN_NS RSOCK_S /* then it is asked again, if it has not said a word */
 
 bool rsock_dgpeer_known(const struct rsock_dgpeer *p)
 {
@@ -20,7 +20,8 @@ bool rsock_dgpeer_known(const struct rsock_dgpeer *p)
 void rsock_dgpeer_learn(struct rsock_dgpeer *p, uint32_t qpn)
 {
 	struct ibv_ah_attr a = {
-		.is_global = 1, .port_num = 1,
+		.is_global = 1,
+		.port_num = 1,
 		.grh = { .sgid_index = p->via->port.sgid_index, .hop_limit = 64 },
 	};
 
@@ -33,8 +34,9 @@ void rsock_dgpeer_learn(struct rsock_dgpeer *p, uint32_t qpn)
 
 static uint32_t interface(const struct sockaddr *a)
 {
-	return a->sa_family == AF_INET6 ?
-		((const struct sockaddr_in6 *)(const void *)a)->sin6_scope_id : 0;
+	return a->sa_family == AF_INET6
+		       ? ((const struct sockaddr_in6 *)(const void *)a)->sin6_scope_id
+		       : 0;
 }
 
 static int make_peer(struct rsock_dgram *dg, const struct sockaddr *to,
@@ -72,7 +74,8 @@ static void make_room(struct rsock_dgram *dg)
 
 	if (dg->npeers < RSOCK_PEERS_MAX)
 		return;
-	list_for(n, &dg->peers) {
+	list_for(n, &dg->peers)
+	{
 		struct rsock_dgpeer *p = container_of(n, struct rsock_dgpeer, node);
 
 		if (p != dg->peer && (!oldest || p->used < oldest->used))
@@ -90,7 +93,8 @@ int rsock_dgpeer_for(struct rsock_dgram *dg, const struct sockaddr *to,
 	int rc;
 
 	sockaddr_ip(to, ip);
-	list_for(n, &dg->peers) {
+	list_for(n, &dg->peers)
+	{
 		p = container_of(n, struct rsock_dgpeer, node);
 		if (p->port != sockaddr_port(to) || memcmp(p->ip, ip, 16) ||
 		    p->ifindex != interface(to))
@@ -117,7 +121,8 @@ int rsock_dgpeer_for(struct rsock_dgram *dg, const struct sockaddr *to,
 
 void rsock_dgpeer_heard(struct rsock_dgram *dg, const struct rsock_dgmsg *m)
 {
-	list_for(n, &dg->peers) {
+	list_for(n, &dg->peers)
+	{
 		struct rsock_dgpeer *p = container_of(n, struct rsock_dgpeer, node);
 
 		if (p->port == m->port && !memcmp(p->ip, m->ip, 16))

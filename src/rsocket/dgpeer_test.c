@@ -51,7 +51,7 @@ static void one_for_each_address(void **state)
 	assert_ptr_not_equal(peer(1, 8), p);
 	assert_ptr_not_equal(peer(2, 7), p);
 	assert_int_equal(dg->npeers, 3);
-	assert_int_equal(fix.qps, 1);		/* all from our one address */
+	assert_int_equal(fix.qps, 1); /* all from our one address */
 }
 
 static void it_is_known_for_a_second(void **state)
@@ -68,7 +68,7 @@ static void it_is_known_for_a_second(void **state)
 	assert_true(rsock_dgpeer_known(p));
 	assert_int_equal(p->qpn, 6);
 	assert_int_equal(fix.ahs, 1);
-	rsock_dgpeer_learn(p, 0);		/* it has none */
+	rsock_dgpeer_learn(p, 0); /* it has none */
 	assert_false(rsock_dgpeer_known(p));
 }
 
@@ -110,7 +110,7 @@ static void only_so_many_are_remembered(void **state)
 	for (uint16_t i = 3; i <= RSOCK_PEERS_MAX; i++)
 		peer(1, i);
 	assert_int_equal(dg->npeers, RSOCK_PEERS_MAX);
-	peer(1, 3);				/* is used again: 2 is the oldest */
+	peer(1, 3); /* is used again: 2 is the oldest */
 	assert_int_equal(second->port, 2);
 	peer(1, RSOCK_PEERS_MAX + 1);
 	assert_int_equal(dg->npeers, RSOCK_PEERS_MAX);
@@ -132,6 +132,7 @@ static void what_cannot_be_made(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_for_each_address, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_known_for_a_second, begin, end),
@@ -141,6 +142,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(only_so_many_are_remembered, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_made, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,12 +39,13 @@ int rsock_dgqp_slot(struct rsock_dgqp *q)
 void rsock_dgqp_receive(struct rsock_dgqp *q, uint32_t slot)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)rsock_dgqp_memory(q, slot), .length = q->slot_size,
+		.addr = (uintptr_t)rsock_dgqp_memory(q, slot),
+		.length = q->slot_size,
 		.lkey = q->mr->lkey,
 	};
 	struct ibv_recv_wr *bad, wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 };
 
-	(void)ibv_post_recv(q->qp, &wr, &bad);	/* a QP in error receives nothing */
+	(void)ibv_post_recv(q->qp, &wr, &bad); /* a QP in error receives nothing */
 }
 
 /* --- the QP --------------------------------------------------------------- */
@@ -52,10 +53,13 @@ void rsock_dgqp_receive(struct rsock_dgqp *q, uint32_t slot)
 static int to_rts(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RDMA_UDP_QKEY,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = RDMA_UDP_QKEY,
 	};
-	int rc = ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				       IBV_QP_PORT | IBV_QP_QKEY);
+	int rc = ibv_modify_qp(qp, &a,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_QKEY);
 
 	a.qp_state = IBV_QPS_RTR;
 	if (!rc)
@@ -69,9 +73,12 @@ static int to_rts(struct ibv_qp *qp)
 static int make_queues(struct rsock_dgqp *q)
 {
 	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_UD, .sq_sig_all = 1,
-		.cap = { .max_send_wr = RSOCK_DG_SLOTS, .max_recv_wr = receives(q),
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_UD,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = RSOCK_DG_SLOTS,
+			 .max_recv_wr = receives(q),
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 	struct epoll_event ev = { .events = EPOLLIN };
 
@@ -111,7 +118,8 @@ int rsock_dgqp_for(struct rsock_dgram *dg, const uint8_t ip[16], uint32_t ifinde
 	struct rsock_dgqp *q;
 	int rc;
 
-	list_for(n, &dg->qps) {
+	list_for(n, &dg->qps)
+	{
 		q = container_of(n, struct rsock_dgqp, node);
 		if (memcmp(q->ip, ip, 16))
 			continue;
@@ -183,8 +191,9 @@ static void take_datagram(struct rsock_dgqp *q, const struct ibv_wc *wc)
 
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
-	header = wc->status == IBV_WC_SUCCESS && wc->byte_len > RSOCK_DG_GRH ?
-			rs_ud_parse(at, wc->byte_len - RSOCK_DG_GRH, &h) : 0;
+	header = wc->status == IBV_WC_SUCCESS && wc->byte_len > RSOCK_DG_GRH
+			 ? rs_ud_parse(at, wc->byte_len - RSOCK_DG_GRH, &h)
+			 : 0;
 	if (header && is_from(grh, h.ip) && rsock_dgram_wants(q->dg, h.ip, h.port))
 		m = calloc(1, sizeof(*m));
 	if (!m) {
@@ -256,16 +265,21 @@ void rsock_dgqp_arm(struct rsock_dgqp *q)
 		q->armed_s = !ibv_req_notify_cq(q->scq, 0);
 }
 
-int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to,
-		    uint32_t slot, uint32_t len)
+int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to, uint32_t slot,
+		    uint32_t len)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)rsock_dgqp_memory(q, slot), .length = len,
+		.addr = (uintptr_t)rsock_dgqp_memory(q, slot),
+		.length = len,
 		.lkey = q->mr->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = slot, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-		.wr.ud = { .ah = to->ah, .remote_qpn = to->qpn,
+		.wr_id = slot,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = to->ah,
+			   .remote_qpn = to->qpn,
 			   .remote_qkey = RDMA_UDP_QKEY },
 	};
 	int rc = ibv_post_send(q->qp, &wr, &bad);

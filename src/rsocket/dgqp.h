@@ -24,7 +24,7 @@ struct rsock_dgqp {
 	uint8_t *mem;
 	size_t mem_size;
 	struct ibv_mr *mr;
-	uint64_t free_slots;		/* a bit for each of those for sending */
+	uint64_t free_slots; /* a bit for each of those for sending */
 	bool armed_r, armed_s;
 };
 
@@ -45,7 +45,7 @@ void rsock_dgqp_arm(struct rsock_dgqp *q);
  * -errno. */
 int rsock_dgqp_slot(struct rsock_dgqp *q);
 uint8_t *rsock_dgqp_memory(struct rsock_dgqp *q, uint32_t slot);
-int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to,
-		    uint32_t slot, uint32_t len);
+int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to, uint32_t slot,
+		    uint32_t len);
 
 #endif

@@ -36,14 +36,17 @@ static int begin(void **state)
 	assert_int_equal(rsock_dgqp_for(dg, one, 0, &a), 0);
 	assert_int_equal(rsock_dgqp_for(dg, two, 0, &b), 0);
 	to_b = (struct rsock_dgpeer){ .qpn = b->qp->qp_num };
-	to_b.ah = ibv_create_ah(a->port.pd, &(struct ibv_ah_attr){
-		.is_global = 1, .grh.dgid.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 } });
+	to_b.ah = ibv_create_ah(
+		a->port.pd, &(struct ibv_ah_attr){
+				    .is_global = 1,
+				    .grh.dgid.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 } });
 	return 0;
 }
 
 static void drop_messages(void)
 {
-	list_for_safe(n, &dg->msgs) {
+	list_for_safe(n, &dg->msgs)
+	{
 		struct rsock_dgmsg *m = container_of(n, struct rsock_dgmsg, node);
 
 		list_del(n);
@@ -84,8 +87,7 @@ static int queued(void)
 {
 	int n = 0;
 
-	list_for(at, &dg->msgs)
-		n++;
+	list_for(at, &dg->msgs) n++;
 	return n;
 }
 
@@ -117,7 +119,7 @@ static void a_message_lies_in_its_slot(void **state)
 	assert_memory_equal(m->ip, one, 16);
 	assert_ptr_equal(m->qp, b);
 	assert_false(rsock_dgqp_progress(b));
-	assert_true(rsock_dgqp_progress(a));		/* its slot is free again */
+	assert_true(rsock_dgqp_progress(a)); /* its slot is free again */
 	assert_true(a->free_slots == ~0ull);
 }
 
@@ -125,14 +127,15 @@ static void a_message_lies_in_its_slot(void **state)
 static void a_sender_that_lies(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 20; i++) {			/* more than receives */
+	for (int i = 0; i < 20; i++) { /* more than receives */
 		assert_int_equal(send_as(two, "lie", 3), 0);
 		rsock_dgqp_progress(b);
 		rsock_dgqp_progress(a);
 	}
 	assert_int_equal(queued(), 0);
 	assert_int_equal(send_as((const uint8_t[16]){ [10] = 0xff, 0xff, 127, 9, 9, 9 },
-				 "ours", 4), 0);
+				 "ours", 4),
+			 0);
 	rsock_dgqp_progress(b);
 	assert_int_equal(queued(), 1);
 }
@@ -146,7 +149,7 @@ static void garbage(void **state)
 
 		for (uint32_t i = 0; i < len; i++)
 			at[i] = (uint8_t)(len * 31 + i * 17);
-		at[0] = 5;				/* no IP version */
+		at[0] = 5; /* no IP version */
 		assert_int_equal(rsock_dgqp_send(a, &to_b, (uint32_t)slot, len), 0);
 		rsock_dgqp_progress(b);
 		rsock_dgqp_progress(a);
@@ -176,7 +179,7 @@ static void more_than_there_are_receives(void **state)
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(send_as(one, "x", 1), 0);
 	rsock_dgqp_progress(b);
-	assert_int_equal(queued(), 4);			/* the others are lost */
+	assert_int_equal(queued(), 4); /* the others are lost */
 	drop_messages();
 	assert_int_equal(send_as(one, "x", 1), 0);
 	rsock_dgqp_progress(b);
@@ -200,7 +203,7 @@ static void slots_run_out_and_drain(void **state)
 	fix.hold = false;
 	rsock_dgqp_drain(a);
 	assert_true(a->free_slots == ~0ull);
-	assert_true(rsock_dgqp_progress(a));		/* the event */
+	assert_true(rsock_dgqp_progress(a)); /* the event */
 	assert_false(a->armed_s);
 }
 
@@ -208,7 +211,7 @@ static void a_qp_that_failed(void **state)
 {
 	(void)state;
 	fix_lose(IBV_WC_LOC_QP_OP_ERR);
-	rsock_dgqp_progress(b);				/* flushed: nothing more */
+	rsock_dgqp_progress(b); /* flushed: nothing more */
 	assert_false(rsock_dgqp_progress(b));
 	assert_int_equal(queued(), 0);
 }
@@ -232,6 +235,7 @@ static void what_cannot_be_made_leaves_nothing(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_qp_for_each_address, begin, end),
 		cmocka_unit_test_setup_teardown(a_message_lies_in_its_slot, begin, end),
@@ -245,6 +249,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_made_leaves_nothing, begin,
 						end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,10 +33,8 @@ static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 
 static void free_queues(struct rsock_dgram *dg)
 {
-	list_for(n, &dg->qps)
-		rsock_dgqp_drain(container_of(n, struct rsock_dgqp, node));
-	list_for_safe(n, &dg->msgs)
-		drop(dg, container_of(n, struct rsock_dgmsg, node));
+	list_for(n, &dg->qps) rsock_dgqp_drain(container_of(n, struct rsock_dgqp, node));
+	list_for_safe(n, &dg->msgs) drop(dg, container_of(n, struct rsock_dgmsg, node));
 	list_for_safe(n, &dg->peers)
 		rsock_dgpeer_free(container_of(n, struct rsock_dgpeer, node));
 	list_for_safe(n, &dg->qps)
@@ -68,8 +66,7 @@ static int bind_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	if (setsockopt(dg->udp, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
 	    (rs->domain == AF_INET6 &&
 	     setsockopt(dg->udp, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only))) ||
-	    bind(dg->udp, a, len) ||
-	    getsockname(dg->udp, (struct sockaddr *)&name, &n))
+	    bind(dg->udp, a, len) || getsockname(dg->udp, (struct sockaddr *)&name, &n))
 		return -errno;
 	dg->port = sockaddr_port((struct sockaddr *)&name);
 	rs->state = RSOCK_BOUND;
@@ -82,14 +79,15 @@ static int have_port(struct rsock_dgram *dg)
 	struct sockaddr_storage any = { .ss_family = (sa_family_t)dg->sock.domain };
 	struct sockaddr *a = (struct sockaddr *)&any;
 
-	return dg->sock.state == RSOCK_NEW ?
-		bind_dgram(&dg->sock, a, sockaddr_len(a)) : 0;
+	return dg->sock.state == RSOCK_NEW ? bind_dgram(&dg->sock, a, sockaddr_len(a))
+					   : 0;
 }
 
 /* A connected socket does not read what others sent before it was connected. */
 static void drop_others(struct rsock_dgram *dg)
 {
-	list_for_safe(n, &dg->msgs) {
+	list_for_safe(n, &dg->msgs)
+	{
 		struct rsock_dgmsg *m = container_of(n, struct rsock_dgmsg, node);
 
 		if (!rsock_dgram_wants(dg, m->ip, m->port))
@@ -103,7 +101,7 @@ static int connect_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t l
 	struct rsock_dgpeer *p;
 	int rc = have_port(dg);
 
-	(void)len;			/* checked by the caller */
+	(void)len; /* checked by the caller */
 	if (!rc)
 		rc = rsock_dgpeer_for(dg, a, &p);
 	if (rc)
@@ -149,7 +147,8 @@ static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
 	struct iovec all[n + 1];
 	struct sockaddr_storage to;
 	uint8_t header[RS_HEADER_MAX];
-	struct msghdr msg = { .msg_name = &to, .msg_iov = all,
+	struct msghdr msg = { .msg_name = &to,
+			      .msg_iov = all,
 			      .msg_iovlen = (size_t)n + 1 };
 
 	memcpy(h.ip, p->ip, 16);
@@ -167,7 +166,7 @@ static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
 	struct rsock_dgmsg *m;
 
 	if (dg->queued + sizeof(*m) + len > (size_t)dg->sock.opt.sizes.rcvbuf * 2)
-		return;			/* it is lost, as with UDP */
+		return; /* it is lost, as with UDP */
 	m = calloc(1, sizeof(*m) + len);
 	if (!m)
 		return;
@@ -194,7 +193,7 @@ static bool listen_once(struct rsock_dgram *dg)
 	struct rs_udp h;
 	size_t header;
 
-	if (n < 0)			/* ECONNREFUSED and the like, too */
+	if (n < 0) /* ECONNREFUSED and the like, too */
 		return errno != EAGAIN && errno != EINTR;
 	sockaddr_ip((struct sockaddr *)&from, ip);
 	header = rs_udp_parse(buf, (size_t)n, &h);
@@ -216,12 +215,12 @@ static void progress(struct rsock *rs)
 	struct rsock_dgram *dg = rsock_dgram_of(rs);
 	bool any = false;
 
-	list_for(n, &dg->qps)
-		any |= rsock_dgqp_progress(container_of(n, struct rsock_dgqp, node));
+	list_for(n, &dg->qps) any |=
+		rsock_dgqp_progress(container_of(n, struct rsock_dgqp, node));
 	if (!any || ++dg->turns % AT_A_TIME == 0)
 		for (int i = 0; i < AT_A_TIME && listen_once(dg); i++)
 			any = true;
-	if (any)			/* another thread may wait for what was taken */
+	if (any) /* another thread may wait for what was taken */
 		rsock_wake(rs);
 }
 
@@ -234,9 +233,9 @@ static bool has_message(struct rsock *rs)
 
 static bool has_slot(struct rsock *rs)
 {
-	list_for(n, &rsock_dgram_of(rs)->qps)
-		if (!container_of(n, struct rsock_dgqp, node)->free_slots)
-			return false;
+	list_for(n,
+		 &rsock_dgram_of(rs)->qps) if (!container_of(n, struct rsock_dgqp, node)
+							->free_slots) return false;
 	return true;
 }
 
@@ -252,14 +251,14 @@ static short events(struct rsock *rs, short asked)
 
 static void arm(struct rsock *rs, bool for_space)
 {
-	(void)for_space;		/* a QP knows by itself whether it has any */
+	(void)for_space; /* a QP knows by itself whether it has any */
 	list_for(n, &rsock_dgram_of(rs)->qps)
 		rsock_dgqp_arm(container_of(n, struct rsock_dgqp, node));
 }
 
 static void take_events(struct rsock *rs)
 {
-	(void)rs;			/* progress() does */
+	(void)rs; /* progress() does */
 }
 
 static bool may_spin(const struct rsock *rs)
@@ -294,8 +293,8 @@ static ssize_t by_qp(struct rsock_dgram *dg, struct rsock_dgpeer *p,
 	return rc ? rc : (ssize_t)len;
 }
 
-static int destination(struct rsock_dgram *dg, const struct sockaddr *to,
-		       socklen_t tolen, struct rsock_dgpeer **p)
+static int destination(struct rsock_dgram *dg, const struct sockaddr *to, socklen_t tolen,
+		       struct rsock_dgpeer **p)
 {
 	if (!to) {
 		*p = dg->peer;
@@ -325,9 +324,9 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 		len += iov[i].iov_len;
 	}
 	rc = have_port(dg);
-	if (!rc)		/* it makes the QP */
+	if (!rc) /* it makes the QP */
 		rc = destination(dg, to, tolen, &p);
-	if (!rc)		/* others may write to us meanwhile: p may be gone */
+	if (!rc) /* others may write to us meanwhile: p may be gone */
 		rc = rsock_wait(rs, has_slot, nonblock, true, RSOCK_FOREVER);
 	if (!rc)
 		rc = destination(dg, to, tolen, &p);
@@ -343,8 +342,8 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 	return rc ? rc : (ssize_t)len;
 }
 
-static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n,
-			     int *flags, struct sockaddr *from, socklen_t *fromlen)
+static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, int *flags,
+			     struct sockaddr *from, socklen_t *fromlen)
 {
 	struct rsock_dgram *dg = rsock_dgram_of(rs);
 	bool nonblock = rs->nonblock || *flags & MSG_DONTWAIT;
@@ -403,7 +402,7 @@ static bool close_dgram(struct rsock *rs)
 }
 
 static const struct rsock_kind kind = {
-	.eager = true,			/* a sender learns where its peer's QP is */
+	.eager = true, /* a sender learns where its peer's QP is */
 	.progress = progress,
 	.may_spin = may_spin,
 	.arm = arm,
@@ -433,10 +432,10 @@ int rsock_dgram_new(int domain, struct rsock **out)
 	list_init(&dg->qps);
 	list_init(&dg->peers);
 	list_init(&dg->msgs);
-	dg->udp = fd_raise(fd_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	dg->udp =
+		fd_raise(fd_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	dg->ep = fd_raise(epoll_create1(EPOLL_CLOEXEC));
-	if (dg->udp < 0 || dg->ep < 0 ||
-	    epoll_ctl(dg->ep, EPOLL_CTL_ADD, dg->udp, &ev))
+	if (dg->udp < 0 || dg->ep < 0 || epoll_ctl(dg->ep, EPOLL_CTL_ADD, dg->udp, &ev))
 		rc = -errno;
 	if (rc) {
 		rsock_put(&dg->sock);

@@ -35,11 +35,14 @@ static int begin(void **state)
 		fds[i] = rsocket_open(AF_INET, SOCK_DGRAM, 0);
 		assert_true(fds[i] >= 0);
 		assert_int_equal(rsocket_set_option(fds[i], SOL_RDMA, RDMA_RQSIZE, &rq,
-						    sizeof(rq)), 0);
+						    sizeof(rq)),
+				 0);
 		names[i] = fix_addr(1, 0);
-		assert_int_equal(rsocket_bind(fds[i], (struct sockaddr *)&names[i], len), 0);
+		assert_int_equal(rsocket_bind(fds[i], (struct sockaddr *)&names[i], len),
+				 0);
 		assert_int_equal(rsocket_name(fds[i], false, (struct sockaddr *)&names[i],
-					      &len), 0);
+					      &len),
+				 0);
 	}
 	return 0;
 }
@@ -80,7 +83,7 @@ static void acquaint(int i, int j)
 
 	assert_int_equal(send_to(i, j, "a", 1), 1);
 	assert_int_equal(receive(j, &n, MSG_DONTWAIT), i);
-	fix_poll(fds[i], POLLIN);			/* takes the answer in */
+	fix_poll(fds[i], POLLIN); /* takes the answer in */
 }
 
 /* How many have come by a QP, and wait to be read. */
@@ -89,8 +92,8 @@ static int by_qp(int i)
 	int n = 0;
 
 	fix_poll(fds[i], POLLIN);
-	list_for(at, &rsock_dgram_of(fix_sock(fds[i]))->msgs)
-		n += container_of(at, struct rsock_dgmsg, node)->qp != NULL;
+	list_for(at, &rsock_dgram_of(fix_sock(fds[i]))->msgs) n +=
+		container_of(at, struct rsock_dgmsg, node)->qp != NULL;
 	return n;
 }
 
@@ -176,11 +179,12 @@ static void a_connected_socket(void **state)
 	assert_int_equal(send_to(2, 0, "before", 6), 6);
 	fix_poll(fds[0], POLLIN);
 	assert_int_equal(rsocket_connect(fds[0], (struct sockaddr *)&names[1],
-					 sizeof(names[1])), 0);
+					 sizeof(names[1])),
+			 0);
 	assert_int_equal(rsocket_name(fds[0], true, (struct sockaddr *)&peer, &len), 0);
 	assert_int_equal(peer.sin_port, names[1].sin_port);
 	assert_int_equal(send_to(2, 0, "after", 5), 5);
-	assert_int_equal(receive(0, &n, MSG_DONTWAIT), -1);	/* neither is for it */
+	assert_int_equal(receive(0, &n, MSG_DONTWAIT), -1); /* neither is for it */
 	assert_int_equal(fix_send(fds[0], "x", 1, 0), 1);
 	assert_int_equal(receive(1, &n, MSG_DONTWAIT), 0);
 	assert_int_equal(send_to(1, 0, "y", 1), 1);
@@ -218,7 +222,7 @@ static void a_reader_waits(void **state)
 	ssize_t n;
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {			/* by UDP, then by QP */
+	for (int i = 0; i < 2; i++) { /* by UDP, then by QP */
 		fix_when_asleep(send_late);
 		assert_int_equal(receive(1, &n, 0), 0);
 		assert_int_equal(n, 4);
@@ -302,9 +306,11 @@ static void options_and_refusals(void **state)
 
 	(void)state;
 	assert_int_equal(rsocket_set_option(fds[0], SOL_SOCKET, SO_BROADCAST, &yes,
-					    sizeof(yes)), 0);
+					    sizeof(yes)),
+			 0);
 	assert_int_equal(getsockopt(rsock_dgram_of(fix_sock(fds[0]))->udp, SOL_SOCKET,
-				    SO_BROADCAST, &v, &len), 0);
+				    SO_BROADCAST, &v, &len),
+			 0);
 	assert_int_equal(v, 1);
 	assert_int_equal(rsocket_shutdown(fds[0], SHUT_RDWR), 0);
 	assert_int_equal(rsocket_shutdown(fds[0], 5), -EINVAL);
@@ -312,13 +318,16 @@ static void options_and_refusals(void **state)
 	assert_int_equal(rsocket_send(fds[0], &iov, 2000, 0, NULL, 0), -EMSGSIZE);
 	assert_int_equal(rsocket_send(fds[0], &iov, -1, 0, NULL, 0), -EMSGSIZE);
 	assert_int_equal(rsocket_send(fds[0], &iov, 1, 0, (struct sockaddr *)&six,
-				      sizeof(six)), -EAFNOSUPPORT);
-	assert_int_equal(rsocket_send(fds[0], &iov, 1, 0, (struct sockaddr *)&names[1], 4),
+				      sizeof(six)),
+			 -EAFNOSUPPORT);
+	assert_int_equal(rsocket_send(fds[0], &iov, 1, 0, (struct sockaddr *)&names[1],
+				      4),
 			 -EINVAL);
 }
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_goes_by_udp, begin, end),
 		cmocka_unit_test_setup_teardown(to_several_destinations, begin, end),
@@ -335,6 +344,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_reader_whose_socket_is_closed, begin, end),
 		cmocka_unit_test_setup_teardown(options_and_refusals, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

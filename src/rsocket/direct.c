@@ -19,7 +19,8 @@ static uint64_t choose_offset(const struct rsock_stream *st)
 {
 	uint64_t end = 0;
 
-	list_for(n, &st->maps) {
+	list_for(n, &st->maps)
+	{
 		const struct rsock_map *m = container_of(n, struct rsock_map, node);
 
 		if (m->remote && m->offset + m->len > end)
@@ -33,8 +34,10 @@ static int choose_index(const struct rsock_stream *st, uint32_t *index)
 	for (uint32_t i = 0; i < st->ep.s.peer_iomaps; i++) {
 		bool used = false;
 
-		list_for(n, &st->maps) {
-			const struct rsock_map *m = container_of(n, struct rsock_map, node);
+		list_for(n, &st->maps)
+		{
+			const struct rsock_map *m =
+				container_of(n, struct rsock_map, node);
 
 			used |= m->remote && m->index == i;
 		}
@@ -85,10 +88,11 @@ int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
 	m->offset = offset == -1 ? choose_offset(st) : (uint64_t)offset;
 	if (remote)
 		rc = choose_index(st, &m->index);
-	list_add_tail(&st->maps, &m->node);	/* the index is taken while we wait */
+	list_add_tail(&st->maps, &m->node); /* the index is taken while we wait */
 	if (!rc) {
-		m->mr = ibv_reg_mr(st->id->pd, buf, len, IBV_ACCESS_LOCAL_WRITE |
-				   (remote ? IBV_ACCESS_REMOTE_WRITE : 0));
+		m->mr = ibv_reg_mr(st->id->pd, buf, len,
+				   IBV_ACCESS_LOCAL_WRITE |
+					   (remote ? IBV_ACCESS_REMOTE_WRITE : 0));
 		rc = m->mr ? 0 : -errno;
 	}
 	if (!rc && remote)
@@ -106,13 +110,14 @@ int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
 
 int rsock_direct_unmap(struct rsock_stream *st, const void *buf, size_t len)
 {
-	list_for_safe(n, &st->maps) {
+	list_for_safe(n, &st->maps)
+	{
 		struct rsock_map *m = container_of(n, struct rsock_map, node);
 		int rc = 0;
 
 		if (m->buf != buf || m->len != len || m->going)
 			continue;
-		m->going = true;	/* its index is taken until the peer is told */
+		m->going = true; /* its index is taken until the peer is told */
 		if (m->remote && st->sock.state == RSOCK_UP)
 			rc = tell_peer(st, m, 0);
 		list_del(n);

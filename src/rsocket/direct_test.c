@@ -31,10 +31,12 @@ static int begin(void **state)
 	for (int i = 0; i < SIZE; i++)
 		data[i] = (uint8_t)(i * 3 + 1);
 	listener = fix_listen(&a, 1);
-	assert_int_equal(rsocket_set_option(listener, SOL_RDMA, RDMA_IOMAPSIZE, &maps, len),
+	assert_int_equal(rsocket_set_option(listener, SOL_RDMA, RDMA_IOMAPSIZE, &maps,
+					    len),
 			 0);
 	ends[0] = rsocket_open(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(rsocket_set_option(ends[0], SOL_RDMA, RDMA_IOMAPSIZE, &maps, len),
+	assert_int_equal(rsocket_set_option(ends[0], SOL_RDMA, RDMA_IOMAPSIZE, &maps,
+					    len),
 			 0);
 	assert_int_equal(rsocket_connect(ends[0], (struct sockaddr *)&a, sizeof(a)), 0);
 	ends[1] = rsocket_accept(listener, NULL, NULL);
@@ -54,7 +56,7 @@ static int map(void *buf, size_t len, off_t offset, off_t *at)
 	int rc = rsocket_map(ends[1], buf, len, PROT_WRITE, offset, at);
 
 	if (!fix.hold)
-		fix_deliver();		/* the peer knows of it */
+		fix_deliver(); /* the peer knows of it */
 	return rc;
 }
 
@@ -89,7 +91,7 @@ static void an_offset_is_chosen(void **state)
 	assert_int_equal(map(memory + 5000, 5000, -1, &second), 0);
 	assert_int_equal(first, 0);
 	assert_int_equal(second, 8192);
-	assert_int_equal(map(memory, 1, -1, &first), -ENOBUFS);	/* two entries */
+	assert_int_equal(map(memory, 1, -1, &first), -ENOBUFS); /* two entries */
 	assert_int_equal(rsocket_unmap(ends[1], memory, 5000), 0);
 	assert_int_equal(map(memory, 1, -1, &first), 0);
 }
@@ -101,7 +103,7 @@ static void what_is_not_mapped(void **state)
 	(void)state;
 	assert_int_equal(write_at(data, 1, 0), -EINVAL);
 	assert_int_equal(map(memory, 100, 0, &at), 0);
-	assert_int_equal(write_at(data, 100, 50), 50);		/* as far as it goes */
+	assert_int_equal(write_at(data, 100, 50), 50); /* as far as it goes */
 	assert_int_equal(write_at(data, 1, 100), -EINVAL);
 	assert_int_equal(write_at(data, 1, UINT64_MAX), -EINVAL);
 	assert_int_equal(rsocket_unmap(ends[1], memory, 99), -EINVAL);
@@ -119,7 +121,7 @@ static void hostile_numbers(void **state)
 	assert_int_equal(map(memory, 1, -2, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_READ, 0, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_NONE, 0, &at), 0);
-	assert_int_equal(write_at(data, 1, 0), -EINVAL);	/* of its own use */
+	assert_int_equal(write_at(data, 1, 0), -EINVAL); /* of its own use */
 }
 
 static void nothing_is_left_of_a_failure(void **state)
@@ -132,7 +134,7 @@ static void nothing_is_left_of_a_failure(void **state)
 	assert_int_equal(map(memory, 100, 0, &at), -ENOMEM);
 	assert_int_equal(fix.mrs, mrs);
 	assert_int_equal(map(memory, 100, 0, &at), 0);
-	assert_int_equal(map(memory + 100, 100, 100, &at), 0);	/* both entries are free */
+	assert_int_equal(map(memory + 100, 100, 100, &at), 0); /* both entries are free */
 }
 
 /* The send buffer is full, and the network still. */
@@ -208,7 +210,7 @@ static void after_the_end(void **state)
 	(void)state;
 	assert_int_equal(map(memory, SIZE, 0, &at), 0);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
-	assert_int_equal(write_at(data, 1, 0), 1);	/* it is not known yet */
+	assert_int_equal(write_at(data, 1, 0), 1); /* it is not known yet */
 	assert_int_equal(fix_receive(ends[0], data, 1, 0), -ECONNRESET);
 	assert_int_equal(write_at(data, 1, 0), -EPIPE);
 	assert_int_equal(rsocket_map(ends[0], memory, 1, PROT_WRITE, 0, &at), -ENOTCONN);
@@ -216,6 +218,7 @@ static void after_the_end(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_buffer_is_written_to_by_offset, begin, end),
 		cmocka_unit_test_setup_teardown(an_offset_is_chosen, begin, end),
@@ -227,6 +230,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(it_is_unmapped_once, begin, end),
 		cmocka_unit_test_setup_teardown(after_the_end, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

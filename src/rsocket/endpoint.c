@@ -8,8 +8,9 @@
 #include <sys/mman.h>
 
 enum {
-	BATCH = 32,			/* completions at a time */
-	CONTROL = 1, PART = 2,		/* bits of wr_id; PART: more follows */
+	BATCH = 32, /* completions at a time */
+	CONTROL = 1,
+	PART = 2, /* bits of wr_id; PART: more follows */
 };
 
 /* --- buffers -------------------------------------------------------------- */
@@ -17,8 +18,8 @@ enum {
 static int make_region(struct rsock_endpoint *ep, struct rsock_region *r, size_t size,
 		       unsigned access)
 {
-	r->at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		     -1, 0);
+	r->at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
 	if (r->at == MAP_FAILED) {
 		r->at = NULL;
 		return -ENOMEM;
@@ -56,11 +57,17 @@ static int make_buffers(struct rsock_endpoint *ep, const struct rsock_sizes *siz
 	if (rc)
 		return rc;
 	m = (struct rs_memory){
-		.rbuf = ep->rbuf.at, .sbuf = ep->sbuf.at,
-		.rbuf_size = sizes->rcvbuf * 2, .sbuf_size = sizes->sndbuf * 2,
-		.shared = ep->shared.at, .rbuf_key = ep->rbuf.mr->rkey,
-		.shared_key = ep->shared.mr->rkey, .sq = sizes->sq, .rq = sizes->rq,
-		.iomaps = sizes->iomaps, .no_rnr = ep->by_send,
+		.rbuf = ep->rbuf.at,
+		.sbuf = ep->sbuf.at,
+		.rbuf_size = sizes->rcvbuf * 2,
+		.sbuf_size = sizes->sndbuf * 2,
+		.shared = ep->shared.at,
+		.rbuf_key = ep->rbuf.mr->rkey,
+		.shared_key = ep->shared.mr->rkey,
+		.sq = sizes->sq,
+		.rq = sizes->rq,
+		.iomaps = sizes->iomaps,
+		.no_rnr = ep->by_send,
 	};
 	rs_init(&ep->s, &m);
 	return 0;
@@ -86,7 +93,8 @@ static int receive(struct rsock_endpoint *ep, const uint64_t *slots, int n)
 			continue;
 		sge[i] = (struct ibv_sge){
 			.addr = (uintptr_t)message_at(ep, slots[i]),
-			.length = RS_MESSAGE, .lkey = ep->messages.mr->lkey,
+			.length = RS_MESSAGE,
+			.lkey = ep->messages.mr->lkey,
 		};
 		wr[i].sg_list = &sge[i];
 		wr[i].num_sge = 1;
@@ -112,10 +120,13 @@ static int make_qp(struct rsock_endpoint *ep, const struct rsock_sizes *sizes)
 	uint32_t sends = (uint32_t)(sizes->sq + RS_CONTROLS) * (ep->by_send ? 2 : 1);
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = sends, .max_recv_wr = (uint32_t)ep->receives,
-			 .max_send_sge = 1, .max_recv_sge = 1,
-			 .max_inline_data = sizes->inline_size > RS_IMAGE_MAX ?
-					    sizes->inline_size : RS_IMAGE_MAX },
+		.cap = { .max_send_wr = sends,
+			 .max_recv_wr = (uint32_t)ep->receives,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1,
+			 .max_inline_data = sizes->inline_size > RS_IMAGE_MAX
+						    ? sizes->inline_size
+						    : RS_IMAGE_MAX },
 	};
 
 	ep->ch = ibv_create_comp_channel(ep->id->verbs);
@@ -202,8 +213,8 @@ static bool immediate_of(const struct rsock_endpoint *ep, const struct ibv_wc *w
 	if (ep->by_send == !!(wc->wc_flags & IBV_WC_WITH_IMM) ||
 	    (ep->by_send && wc->byte_len != RS_MESSAGE))
 		return false;
-	*imm = ep->by_send ? rs_message(&ep->s, message_at(ep, wc->wr_id)) :
-			     be32toh(wc->imm_data);
+	*imm = ep->by_send ? rs_message(&ep->s, message_at(ep, wc->wr_id))
+			   : be32toh(wc->imm_data);
 	return true;
 }
 
@@ -247,8 +258,7 @@ int rsock_ep_take_sends(struct rsock_endpoint *ep, enum ibv_wc_status *status)
 		n = ibv_poll_cq(ep->scq, BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			if (wc[i].status != IBV_WC_SUCCESS &&
-			    (*status == IBV_WC_SUCCESS ||
-			     *status == IBV_WC_WR_FLUSH_ERR))
+			    (*status == IBV_WC_SUCCESS || *status == IBV_WC_WR_FLUSH_ERR))
 				*status = wc[i].status;
 			if (!(wc[i].wr_id & PART))
 				rs_sent(&ep->s, wc[i].wr_id & CONTROL,

@@ -12,17 +12,21 @@
 #include "rsocket/stream.h"
 
 /* Memory that is registered. */
-struct rsock_region { uint8_t *at; size_t size; struct ibv_mr *mr; };
+struct rsock_region {
+	uint8_t *at;
+	size_t size;
+	struct ibv_mr *mr;
+};
 
 struct rsock_endpoint {
-	struct rdma_cm_id *id;		/* NULL: there is no endpoint */
+	struct rdma_cm_id *id; /* NULL: there is no endpoint */
 	struct ibv_comp_channel *ch;
 	struct ibv_cq *rcq, *scq;
 	bool armed_r, armed_s;
-	bool by_send;			/* iWARP: a SEND instead of an immediate */
-	int receives;			/* posted at any time */
+	bool by_send; /* iWARP: a SEND instead of an immediate */
+	int receives; /* posted at any time */
 	struct rsock_region rbuf, sbuf, shared;
-	struct rsock_region messages;	/* by_send: a place for each receive */
+	struct rsock_region messages; /* by_send: a place for each receive */
 	struct rs_stream s;
 };
 
@@ -46,6 +50,6 @@ int rsock_ep_take_sends(struct rsock_endpoint *ep, enum ibv_wc_status *status);
 /* Asks for an event when something completes; look once more afterwards.  Space
  * comes with what was sent. */
 void rsock_ep_arm(struct rsock_endpoint *ep, bool for_space);
-bool rsock_ep_take_events(struct rsock_endpoint *ep);	/* true: there were some */
+bool rsock_ep_take_events(struct rsock_endpoint *ep); /* true: there were some */
 
 #endif

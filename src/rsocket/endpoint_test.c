@@ -13,8 +13,9 @@
 #include "rsocket/fix.h"
 #include "rsocket/rdma.h"
 
-static const struct rsock_sizes sizes = { .sndbuf = 1000, .rcvbuf = 1000, .sq = 8,
-					  .rq = 8, .inline_size = 64, .iomaps = 2 };
+static const struct rsock_sizes sizes = {
+	.sndbuf = 1000, .rcvbuf = 1000, .sq = 8, .rq = 8, .inline_size = 64, .iomaps = 2
+};
 static struct rsock_endpoint a, b;
 static struct rdma_cm_id *id_a, *id_b;
 static int good_ones, bad_ones;
@@ -162,7 +163,7 @@ static void what_failed_is_told(void **state)
 	post(&a, "lost, too", false);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(rsock_ep_take_sends(&a, &status), 2);
-	assert_int_equal(status, IBV_WC_RETRY_EXC_ERR);	/* not that of the flushed */
+	assert_int_equal(status, IBV_WC_RETRY_EXC_ERR); /* not that of the flushed */
 	assert_int_equal(take(&b, &status), b.receives);
 	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(good_ones + bad_ones, 0);
@@ -223,7 +224,9 @@ static void what_is_no_message(void **state)
 	char five[5] = "five";
 	struct ibv_sge sge = { .addr = (uintptr_t)five, .length = 3 };
 	struct ibv_send_wr *bad, wr = {
-		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_INLINE,
 	};
 	enum ibv_wc_status status;
@@ -267,6 +270,7 @@ static void what_cannot_be_made_leaves_nothing(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(data_and_their_immediate, begin, end),
 		cmocka_unit_test_setup_teardown(receives_are_posted_again, begin, end),
@@ -279,6 +283,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_made_leaves_nothing,
 						fix_begin, fix_end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

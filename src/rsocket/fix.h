@@ -15,19 +15,19 @@ struct rsock;
 struct rsock_stream;
 
 struct fix {
-	uint64_t now;			/* ns */
-	bool iwarp;			/* the device of ids */
-	bool hold;			/* nothing that is posted arrives */
-	bool deaf;			/* nobody answers a connect */
-	enum ibv_wc_status lost;	/* whatever is posted fails so */
-	unsigned fail;			/* this call of those that make something fails */
-	unsigned made;			/* calls that made something, or would have */
+	uint64_t now;		 /* ns */
+	bool iwarp;		 /* the device of ids */
+	bool hold;		 /* nothing that is posted arrives */
+	bool deaf;		 /* nobody answers a connect */
+	enum ibv_wc_status lost; /* whatever is posted fails so */
+	unsigned fail;		 /* this call of those that make something fails */
+	unsigned made;		 /* calls that made something, or would have */
 	/* What the fakes have made and not destroyed. */
 	int qps, cqs, channels, mrs, ahs, ids;
 	/* Called in turn, each when a call is asleep and nothing wakes it. */
 	void (*asleep[8])(void);
 	unsigned nasleep;
-	unsigned slept;			/* how often a call was asleep */
+	unsigned slept; /* how often a call was asleep */
 	/* Of the service thread: it has been started; its turns are not taken. */
 	bool thread, thread_stopped;
 };
@@ -48,7 +48,7 @@ void fix_lose(enum ibv_wc_status status);
 void fix_tell_all(enum rdma_cm_event_type type, int status);
 /* The n-th thing that is made from now on fails (1: the next). */
 void fix_fail(unsigned n);
-bool fix_may_make(void);		/* false: errno is ENOMEM */
+bool fix_may_make(void); /* false: errno is ENOMEM */
 
 /* 127.0.0.host and a port. */
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port);

@@ -43,7 +43,8 @@ static void put_sge(uint8_t *out, const struct rs_sge *s)
 
 static struct rs_sge get_sge(const uint8_t *in)
 {
-	return (struct rs_sge){ .addr = get(in, 8), .key = (uint32_t)get(in + 8, 4),
+	return (struct rs_sge){ .addr = get(in, 8),
+				.key = (uint32_t)get(in + 8, 4),
 				.length = (uint32_t)get(in + 12, 4) };
 }
 
@@ -80,7 +81,8 @@ bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out)
 		.iomap = in[1] & RS_FLAG_IOMAP,
 		.credits = (uint16_t)get(in + 2, 2),
 		.iomaps = in[1] & RS_FLAG_IOMAP ? rs_unscale(in[7]) : 0,
-		.targets = get_sge(in + 8), .buffer = get_sge(in + 24),
+		.targets = get_sge(in + 8),
+		.buffer = get_sge(in + 24),
 	};
 	return out->credits && out->targets.length >= 2;
 }
@@ -136,7 +138,7 @@ size_t rs_ud_pack(const struct rs_ud *h, uint8_t out[RS_HEADER_MAX])
 	if (v4)
 		memcpy(out + 4, h->ip + 12, 4);
 	else
-		memcpy(out + 8, h->ip, 16);	/* behind the flow information */
+		memcpy(out + 8, h->ip, 16); /* behind the flow information */
 	return out[1];
 }
 

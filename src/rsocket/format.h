@@ -10,20 +10,27 @@
 #include <stdint.h>
 
 enum {
-	RS_CONN_SIZE = 40,		/* bytes of private data */
+	RS_CONN_SIZE = 40, /* bytes of private data */
 	RS_VERSION = 1,
-	RS_FLAG_BIG_ENDIAN = 1, RS_FLAG_IOMAP = 2,
+	RS_FLAG_BIG_ENDIAN = 1,
+	RS_FLAG_IOMAP = 2,
 };
 
 enum rs_op { RS_DATA = 0, RS_GRANT = 4, RS_IOMAP = 6, RS_CONTROL = 7 };
 
 enum rs_control { RS_DISCONNECT = 0, RS_KEEPALIVE = 1, RS_SHUTDOWN = 2 };
 
-#define RS_LOWER 0x1fffffffu		/* of an immediate */
+#define RS_LOWER 0x1fffffffu /* of an immediate */
 
 /* A buffer that is published, as it lies in memory. */
-struct rs_sge { uint64_t addr; uint32_t key, length; };
-struct rs_iomap { uint64_t offset; struct rs_sge sge; };
+struct rs_sge {
+	uint64_t addr;
+	uint32_t key, length;
+};
+struct rs_iomap {
+	uint64_t offset;
+	struct rs_sge sge;
+};
 
 _Static_assert(sizeof(struct rs_sge) == 16 && sizeof(struct rs_iomap) == 24,
 	       "peers write these");
@@ -32,9 +39,9 @@ _Static_assert(sizeof(struct rs_sge) == 16 && sizeof(struct rs_iomap) == 24,
 struct rs_conn {
 	bool big_endian, iomap;
 	uint16_t credits;
-	uint32_t iomaps;		/* entries behind the target SGL */
-	struct rs_sge targets;		/* length: entries */
-	struct rs_sge buffer;		/* length: bytes */
+	uint32_t iomaps;       /* entries behind the target SGL */
+	struct rs_sge targets; /* length: entries */
+	struct rs_sge buffer;  /* length: bytes */
 };
 
 static inline uint32_t rs_imm(enum rs_op op, uint32_t lower)
@@ -58,21 +65,24 @@ uint32_t rs_unscale(uint8_t scale);
 
 enum {
 	RS_UDP_TAG = 0x55555555,
-	RS_UDP_DATA = 0, RS_UDP_CONTROL = 7,
-	RS_UDP4 = 16, RS_UDP6 = 28,	/* bytes of the header over UDP */
-	RS_UD4 = 8, RS_UD6 = 24,	/* ... between QPs */
+	RS_UDP_DATA = 0,
+	RS_UDP_CONTROL = 7,
+	RS_UDP4 = 16,
+	RS_UDP6 = 28, /* bytes of the header over UDP */
+	RS_UD4 = 8,
+	RS_UD6 = 24, /* ... between QPs */
 	RS_HEADER_MAX = 28,
 };
 
 /* Addresses are 16 bytes, IPv4 as mapped. */
 struct rs_udp {
 	uint8_t op;
-	uint32_t qpn;			/* of the sender, for answers to it */
-	uint8_t ip[16];			/* the receiver's */
+	uint32_t qpn;	/* of the sender, for answers to it */
+	uint8_t ip[16]; /* the receiver's */
 };
 
 struct rs_ud {
-	uint16_t port;			/* of the sender */
+	uint16_t port; /* of the sender */
 	uint8_t ip[16];
 };
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 /* A REQ's private data, of rstream on Linux (rxe-rsocket-write-imm.pcap). */
+/* clang-format off */
 static const uint8_t captured[RS_CONN_SIZE] = {
 	0x01, 0x02, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00,
 	0x00, 0x00, 0x7f, 0x18, 0x50, 0x00, 0x30, 0x00,
@@ -15,6 +16,7 @@ static const uint8_t captured[RS_CONN_SIZE] = {
 	0x00, 0x00, 0x7f, 0x18, 0x56, 0xc4, 0xf0, 0x00,
 	0x00, 0x00, 0x1d, 0xf9, 0x00, 0x08, 0x00, 0x00,
 };
+/* clang-format on */
 
 static void a_captured_request(void **state)
 {
@@ -46,13 +48,13 @@ static void what_is_no_request(void **state)
 	assert_false(rs_conn_parse(captured, RS_CONN_SIZE - 1, &c));
 	assert_false(rs_conn_parse(NULL, 0, &c));
 	memcpy(in, captured, sizeof(in));
-	in[0] = 2;				/* another version */
+	in[0] = 2; /* another version */
 	assert_false(rs_conn_parse(in, sizeof(in), &c));
 	memcpy(in, captured, sizeof(in));
-	in[2] = in[3] = 0;			/* no credits */
+	in[2] = in[3] = 0; /* no credits */
 	assert_false(rs_conn_parse(in, sizeof(in), &c));
 	memcpy(in, captured, sizeof(in));
-	in[23] = 1;				/* one target */
+	in[23] = 1; /* one target */
 	assert_false(rs_conn_parse(in, sizeof(in), &c));
 }
 
@@ -96,10 +98,12 @@ static void assert_same(const struct rs_udp *a, const struct rs_udp *b)
 
 static void headers_over_udp(void **state)
 {
-	static const uint8_t wire4[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,
-					 0, 0x12, 0x34, 0x56, 10, 1, 2, 3 };
-	struct rs_udp h = { .op = RS_UDP_DATA, .qpn = 0x123456,
-			    .ip = { [10] = 0xff, 0xff, 10, 1, 2, 3 } }, got;
+	static const uint8_t wire4[] = { 0x55, 0x55, 0x55, 0x55, 4,  0, 16, 0,
+					 0,    0x12, 0x34, 0x56, 10, 1, 2,  3 };
+	struct rs_udp h = { .op = RS_UDP_DATA,
+			    .qpn = 0x123456,
+			    .ip = { [10] = 0xff, 0xff, 10, 1, 2, 3 } },
+		      got;
 	uint8_t out[RS_HEADER_MAX];
 
 	(void)state;
@@ -112,9 +116,9 @@ static void headers_over_udp(void **state)
 	assert_int_equal(rs_udp_parse(out, 28, &got), 28);
 	assert_same(&got, &h);
 	assert_int_equal(rs_udp_parse(out, 27, &got), 0);
-	out[5] = 1;				/* no such operation */
+	out[5] = 1; /* no such operation */
 	assert_int_equal(rs_udp_parse(out, 28, &got), 0);
-	out[5] = 0, out[0] = 0;			/* no tag */
+	out[5] = 0, out[0] = 0; /* no tag */
 	assert_int_equal(rs_udp_parse(out, 28, &got), 0);
 	assert_int_equal(rs_udp_parse(wire4, 15, &got), 0);
 }
@@ -132,7 +136,7 @@ static void headers_between_qps(void **state)
 	assert_int_equal(got.port, 7174);
 	assert_memory_equal(got.ip, h.ip, 16);
 	assert_int_equal(rs_ud_parse(out, 7, &got), 0);
-	out[1] = 24;				/* a length of another version */
+	out[1] = 24; /* a length of another version */
 	assert_int_equal(rs_ud_parse(out, 28, &got), 0);
 	h = (struct rs_ud){ .port = 9, .ip = { 0xfd, [15] = 7 } };
 	assert_int_equal(rs_ud_pack(&h, out), 24);

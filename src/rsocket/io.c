@@ -9,7 +9,10 @@
 #include "rsocket/wait.h"
 
 /* A place in an array of buffers. */
-struct cursor { const struct iovec *iov; size_t at; };
+struct cursor {
+	const struct iovec *iov;
+	size_t at;
+};
 
 static size_t total(const struct iovec *iov, int n)
 {

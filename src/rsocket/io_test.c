@@ -66,7 +66,8 @@ static void several_buffers_are_one_stream(void **state)
 	(void)state;
 	assert_int_equal(rsocket_send(ends[0], from, 3, 0, NULL, 0), 203);
 	assert_int_equal(rsocket_receive(ends[1], to, 2, &flags, (struct sockaddr *)&who,
-					 &len), 203);
+					 &len),
+			 203);
 	assert_memory_equal(in, out, 203);
 	assert_int_equal(who.sin_addr.s_addr, htonl(0x7f000001));
 }
@@ -157,9 +158,11 @@ static void a_sender_takes_in_grants(void **state)
 	fix.iwarp = true;
 	fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(rsocket_set_option(listener, SOL_SOCKET, SO_RCVBUF, &size,
-					    sizeof(size)), 0);
+					    sizeof(size)),
+			 0);
 	assert_int_equal(rsocket_set_option(fd, SOL_RDMA, RDMA_RQSIZE, &receives,
-					    sizeof(receives)), 0);
+					    sizeof(receives)),
+			 0);
 	assert_int_equal(rsocket_connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	peer = rsocket_accept(listener, NULL, NULL);
 	for (int i = 0; i < 2000; i++) {
@@ -254,6 +257,7 @@ static void what_is_refused(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_sent_is_read, begin, end),
 		cmocka_unit_test_setup_teardown(several_buffers_are_one_stream, begin, end),
@@ -269,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_reader_whose_socket_is_closed, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_refused, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

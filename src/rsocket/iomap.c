@@ -19,8 +19,11 @@ void rs_send_iomap(struct rs_stream *s, uint32_t index, const struct rs_iomap *m
 	s->control_out++;
 	*out = (struct rs_write){
 		.addr = s->peer_iomap + (uint64_t)index * sizeof(e),
-		.key = s->peer_targets.key, .len = sizeof(e),
-		.has_imm = true, .control = true, .imm = rs_imm(RS_IOMAP, index),
+		.key = s->peer_targets.key,
+		.len = sizeof(e),
+		.has_imm = true,
+		.control = true,
+		.imm = rs_imm(RS_IOMAP, index),
 	};
 	memcpy(out->image, &e, sizeof(e));
 }
@@ -28,8 +31,8 @@ void rs_send_iomap(struct rs_stream *s, uint32_t index, const struct rs_iomap *m
 /* Copies the entry that has this offset: the peer may overwrite it at any time. */
 static bool find(const struct rs_stream *s, uint64_t offset, struct rs_iomap *out)
 {
-	const uint8_t *maps = (const uint8_t *)s->m.shared +
-			      RS_TARGETS * sizeof(struct rs_sge);
+	const uint8_t *maps =
+		(const uint8_t *)s->m.shared + RS_TARGETS * sizeof(struct rs_sge);
 
 	for (uint32_t i = 0; i < s->m.iomaps; i++) {
 		memcpy(out, maps + i * sizeof(*out), sizeof(*out));
@@ -57,7 +60,8 @@ bool rs_send_direct(struct rs_stream *s, uint64_t offset, size_t len,
 	if (s->data_out >= s->m.sq)
 		free = 0;
 	*out = (struct rs_write){
-		.addr = map.sge.addr + in, .key = map.sge.key,
+		.addr = map.sge.addr + in,
+		.key = map.sge.key,
 		.len = len < free ? (uint32_t)len : free,
 		.from = s->m.sbuf + s->head,
 	};

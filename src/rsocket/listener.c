@@ -24,7 +24,7 @@ static int accept_now(struct rsock_stream *child)
 	uint8_t data[RS_CONN_SIZE];
 	int rc;
 
-	if (child->sock.state != RSOCK_WAITING)	/* the client has given up */
+	if (child->sock.state != RSOCK_WAITING) /* the client has given up */
 		return -ECONNABORTED;
 	rc = rsock_conn_open(child);
 	if (rc) {
@@ -97,8 +97,7 @@ static struct rsock_stream *make_child(struct rsock_stream *listener,
 	return st;
 }
 
-enum rsock_after rsock_listener_request(struct rsock_stream *st,
-					struct rdma_cm_event *ev)
+enum rsock_after rsock_listener_request(struct rsock_stream *st, struct rdma_cm_event *ev)
 {
 	struct rsock_stream *child = NULL;
 
@@ -141,8 +140,7 @@ int rsock_listen(struct rsock_stream *st, int backlog)
 		return rc;
 	rsock_backlog_limit(&st->backlog, backlog);
 	st->sock.state = RSOCK_LISTENING;
-	if (!rdma_listen(st->id, st->backlog.max > REQUESTS ? st->backlog.max :
-							      REQUESTS))
+	if (!rdma_listen(st->id, st->backlog.max > REQUESTS ? st->backlog.max : REQUESTS))
 		return 0;
 	st->sock.state = RSOCK_BOUND;
 	return -errno;
@@ -176,7 +174,7 @@ int rsock_accept(struct rsock_stream *st, struct sockaddr *a, socklen_t *len)
 	if (rc)
 		return rc;
 	child = stream_of(c->owner);
-	rsock_entry_hold(c->owner);	/* another thread may close the descriptor */
+	rsock_entry_hold(c->owner); /* another thread may close the descriptor */
 	fd = rsock_entry_publish(&child->sock.entry);
 	if (fd < 0)
 		rsock_backlog_give_back(&st->backlog, c);
@@ -197,7 +195,8 @@ void rsock_listener_empty(struct rsock_stream *st)
 
 	list_init(&all);
 	rsock_backlog_empty(&st->backlog, &all);
-	list_for_safe(n, &all) {
+	list_for_safe(n, &all)
+	{
 		struct rsock_child *c = container_of(n, struct rsock_child, node);
 
 		list_del(n);

@@ -78,7 +78,7 @@ static void the_backlog_bounds_them(void **state)
 	for (int i = 0; i < 4; i++)
 		up += fix_sock(fds[i])->state == RSOCK_UP;
 	assert_int_equal(up, 2);
-	assert_int_equal(fix.qps, 4 + 2);	/* those that wait have none */
+	assert_int_equal(fix.qps, 4 + 2); /* those that wait have none */
 	for (int i = 4; i < 8; i++) {
 		fds[i] = rsocket_accept(listener, NULL, NULL);
 		assert_true(fds[i] >= 0);
@@ -192,11 +192,12 @@ static void one_that_fails_makes_room(void **state)
 	assert_int_equal(rsocket_listen(listener, 1), 0);
 	fds[0] = ask();
 	fds[1] = ask();
-	assert_int_equal(rsock_service_turn(0), 0);	/* both requests */
+	assert_int_equal(rsock_service_turn(0), 0); /* both requests */
 	assert_int_equal(rsock_service_turn(0), 0);
-	child = rsock_stream_of(rsock_of(container_of(
-		fix_stream(listener)->backlog.accepting.next, struct rsock_child,
-		node)->owner));
+	child = rsock_stream_of(
+		rsock_of(container_of(fix_stream(listener)->backlog.accepting.next,
+				      struct rsock_child, node)
+				 ->owner));
 	ev.id = child->id;
 	assert_int_equal(fix.qps, 3);
 	assert_int_equal(rsock_connect_event(&child->sock, &ev), RSOCK_AFTER_PUT);
@@ -214,7 +215,7 @@ static void a_client_that_gives_up_waiting(void **state)
 	for (int i = 0; i < 3; i++)
 		fds[i] = ask();
 	fix_service();
-	close_all(fds, 3);			/* two are ready, one waits */
+	close_all(fds, 3); /* two are ready, one waits */
 	fix_service();
 	fds[0] = rsocket_accept(listener, NULL, NULL);
 	fds[1] = rsocket_accept(listener, NULL, NULL);
@@ -270,13 +271,14 @@ static void only_a_listener_accepts(void **state)
 	dg = rsocket_open(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(rsocket_accept(dg, NULL, NULL), -EINVAL);
 	assert_int_equal(rsocket_listen(dg, 1), -EOPNOTSUPP);
-	assert_int_equal(rsocket_listen(fd, 1), 0);	/* it gets a port */
+	assert_int_equal(rsocket_listen(fd, 1), 0); /* it gets a port */
 	assert_int_equal(rsocket_connect(fd, name, sizeof(a)), -EOPNOTSUPP);
 	close_all((int[]){ fd, dg }, 2);
 }
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_connect_need_not_wait_for_accept, begin,
 						end),
@@ -293,6 +295,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_listener_that_is_closed, begin, end),
 		cmocka_unit_test_setup_teardown(only_a_listener_accepts, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static uint32_t clamp(int v, uint32_t min, uint32_t max)
 static int set_socket(struct rsock *rs, int name, int v)
 {
 	switch (name) {
-	case SO_SNDBUF:			/* once there is a buffer it stays so */
+	case SO_SNDBUF: /* once there is a buffer it stays so */
 		if (!rs->sizes_fixed)
 			rs->opt.sizes.sndbuf = clamp(v, 1024, RSOCK_BUFFER_MAX);
 		return 0;
@@ -81,7 +81,8 @@ static int set_rdma(struct rsock *rs, int name, int v)
 		rs->opt.sizes.inline_size = clamp(v, 0, RSOCK_INLINE_MAX);
 		return 0;
 	case RDMA_IOMAPSIZE:
-		rs->opt.sizes.iomaps = rs_unscale(rs_scale(clamp(v, 0, RSOCK_IOMAPS_MAX)));
+		rs->opt.sizes.iomaps =
+			rs_unscale(rs_scale(clamp(v, 0, RSOCK_IOMAPS_MAX)));
 		return 0;
 	default:
 		return -ENOPROTOOPT;
@@ -134,7 +135,7 @@ int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 static int get_socket(struct rsock *rs, int name, int *v)
 {
 	switch (name) {
-	case SO_SNDBUF:			/* as much as Linux says: twice */
+	case SO_SNDBUF: /* as much as Linux says: twice */
 		*v = (int)rs->opt.sizes.sndbuf * 2;
 		return 0;
 	case SO_RCVBUF:
@@ -182,7 +183,7 @@ static int get_tcp(const struct rsock *rs, int name, int *v)
 	case TCP_KEEPCNT:
 		*v = rs->opt.keep_count ? rs->opt.keep_count : 9;
 		return 0;
-	case TCP_MAXSEG:		/* a path MTU, at most */
+	case TCP_MAXSEG: /* a path MTU, at most */
 		*v = 4096;
 		return 0;
 	default:

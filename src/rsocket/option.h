@@ -5,7 +5,7 @@
 
 #include "rsocket/sock.h"
 
-enum { RSOCK_KEEP_IDLE = 7200 };	/* seconds, as TCP's default */
+enum { RSOCK_KEEP_IDLE = 7200 }; /* seconds, as TCP's default */
 
 int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 		     socklen_t len);

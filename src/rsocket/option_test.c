@@ -43,7 +43,9 @@ static int get(int level, int name)
 }
 
 /* What is set, and what is got then. */
-static const struct { int level, name, set, get; } rows[] = {
+static const struct {
+	int level, name, set, get;
+} rows[] = {
 	{ SOL_SOCKET, SO_REUSEADDR, 1, 1 },
 	{ SOL_SOCKET, SO_KEEPALIVE, 1, 1 },
 	{ SOL_SOCKET, SO_OOBINLINE, 1, 1 },
@@ -62,7 +64,7 @@ static const struct { int level, name, set, get; } rows[] = {
 	{ SOL_RDMA, RDMA_RQSIZE, INT32_MAX, RSOCK_QUEUE_MAX },
 	{ SOL_RDMA, RDMA_INLINE, INT32_MIN, RSOCK_INLINE_MAX },
 	{ SOL_RDMA, RDMA_IOMAPSIZE, 128, 128 },
-	{ SOL_RDMA, RDMA_IOMAPSIZE, 600, 512 },		/* as the wire counts them */
+	{ SOL_RDMA, RDMA_IOMAPSIZE, 600, 512 }, /* as the wire counts them */
 	{ SOL_RDMA, RDMA_IOMAPSIZE, INT32_MAX, RSOCK_IOMAPS_MAX },
 };
 
@@ -108,7 +110,8 @@ static void lingering(void **state)
 	assert_int_equal(rsock_option_get(&rs, SOL_SOCKET, SO_LINGER, &back, &len), 0);
 	assert_memory_equal(&l, &back, sizeof(l));
 	len = 1;
-	assert_int_equal(rsock_option_get(&rs, SOL_SOCKET, SO_LINGER, &back, &len), -EINVAL);
+	assert_int_equal(rsock_option_get(&rs, SOL_SOCKET, SO_LINGER, &back, &len),
+			 -EINVAL);
 }
 
 static void with_buffers_sizes_are_fixed(void **state)
@@ -129,8 +132,10 @@ static void what_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(rsock_option_set(&rs, SOL_SOCKET, SO_KEEPALIVE, &v, 3), -EINVAL);
-	assert_int_equal(rsock_option_set(&rs, SOL_SOCKET, SO_KEEPALIVE, NULL, 4), -EINVAL);
-	assert_int_equal(rsock_option_get(&rs, SOL_SOCKET, SO_KEEPALIVE, &v, &len), -EINVAL);
+	assert_int_equal(rsock_option_set(&rs, SOL_SOCKET, SO_KEEPALIVE, NULL, 4),
+			 -EINVAL);
+	assert_int_equal(rsock_option_get(&rs, SOL_SOCKET, SO_KEEPALIVE, &v, &len),
+			 -EINVAL);
 	assert_int_equal(set(SOL_SOCKET, SO_RCVTIMEO, 1), -ENOPROTOOPT);
 	assert_int_equal(set(IPPROTO_TCP, 999, 1), -ENOPROTOOPT);
 	assert_int_equal(set(999, 1, 1), -ENOPROTOOPT);
@@ -145,6 +150,7 @@ static void what_is_refused(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_set_is_got, begin, end),
 		cmocka_unit_test_setup_teardown(what_a_new_socket_says, begin, end),
@@ -153,6 +159,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(with_buffers_sizes_are_fixed, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_refused, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

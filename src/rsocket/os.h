@@ -7,11 +7,11 @@
 #include <poll.h>
 #include <stdint.h>
 
-#define RSOCK_MS UINT64_C(1000000)	/* in ns */
-#define RSOCK_S UINT64_C(1000000000)
+#define RSOCK_MS      UINT64_C(1000000) /* in ns */
+#define RSOCK_S	      UINT64_C(1000000000)
 #define RSOCK_FOREVER INT64_C(-1)
 
-uint64_t rsock_now(void);		/* ns, monotonic */
+uint64_t rsock_now(void); /* ns, monotonic */
 /* As poll(2), but the limit is in ns (RSOCK_FOREVER: none).  How many
  * descriptors are ready, or -errno. */
 int rsock_sleep(struct pollfd *fds, nfds_t n, int64_t ns);

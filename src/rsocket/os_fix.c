@@ -70,7 +70,7 @@ int rsock_sleep(struct pollfd *fds, nfds_t n, int64_t ns)
 			call();
 			continue;
 		}
-		assert_true(ns >= 0);	/* else it sleeps for ever */
+		assert_true(ns >= 0); /* else it sleeps for ever */
 		if (fix.now >= end)
 			return 0;
 		/* The service thread has times of its own. */
@@ -134,7 +134,8 @@ int fix_end(void **state)
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port)
 {
 	return (struct sockaddr_in){
-		.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
 		.sin_addr.s_addr = htonl(0x7f000000u | host),
 	};
 }

@@ -44,7 +44,7 @@ static void handler(int n)
 static void a_signal_ends_a_sleep(void **state)
 {
 	const struct itimerspec soon = { .it_value.tv_nsec = 1000000,
-					  .it_interval.tv_nsec = 1000000 };
+					 .it_interval.tv_nsec = 1000000 };
 	struct sigaction act = { .sa_handler = handler }, old;
 	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
 	timer_t timer;

@@ -14,8 +14,8 @@ enum { FEW = 16 };
 struct set {
 	struct pollfd *fds;
 	nfds_t n;
-	struct rsock **rs;			/* counted; NULL: not ours */
-	struct pollfd *sleep;			/* of each, then this thread's eventfd */
+	struct rsock **rs;    /* counted; NULL: not ours */
+	struct pollfd *sleep; /* of each, then this thread's eventfd */
 	nfds_t ours;
 	struct rsock *few_rs[FEW];
 	struct pollfd few_sleep[FEW + 1];
@@ -75,8 +75,8 @@ static int look(struct set *s)
 	for (nfds_t i = 0; i < s->n; i++) {
 		if (!s->rs[i])
 			continue;
-		s->fds[i].revents = events_of(s->rs[i], s->fds[i].events) &
-				    wanted(&s->fds[i]);
+		s->fds[i].revents =
+			events_of(s->rs[i], s->fds[i].events) & wanted(&s->fds[i]);
 		some += s->fds[i].revents != 0;
 	}
 	return some;
@@ -104,8 +104,8 @@ static void go_to_sleep(struct set *s, struct rsock_sleeper *sl)
 	for (nfds_t i = 0; i < s->n; i++) {
 		struct rsock *rs = s->rs[i];
 
-		s->sleep[i] = (struct pollfd){ .fd = s->fds[i].fd,
-					       .events = s->fds[i].events };
+		s->sleep[i] =
+			(struct pollfd){ .fd = s->fds[i].fd, .events = s->fds[i].events };
 		if (!rs)
 			continue;
 		s->sleep[i].fd = -1;
@@ -150,7 +150,8 @@ static int sleep_once(struct set *s, int64_t ns)
 
 static int poll_set(struct set *s, int ms)
 {
-	uint64_t begin = rsock_now(), end = begin + (ms > 0 ? (uint64_t)ms * RSOCK_MS : 0);
+	uint64_t begin = rsock_now(),
+		 end = begin + (ms > 0 ? (uint64_t)ms * RSOCK_MS : 0);
 
 	for (;;) {
 		int some = look(s), others = look_elsewhere(s), rc;
@@ -180,8 +181,7 @@ int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 	if (!rc && s.ours)
 		rc = poll_set(&s, ms);
 	else if (!rc)
-		rc = rsock_sleep(fds, n, ms < 0 ? RSOCK_FOREVER :
-						  ms * (int64_t)RSOCK_MS);
+		rc = rsock_sleep(fds, n, ms < 0 ? RSOCK_FOREVER : ms * (int64_t)RSOCK_MS);
 	drop_set(&s);
 	return rc;
 }

@@ -40,10 +40,12 @@ static int end(void **state)
 
 static void ours_and_others(void **state)
 {
-	struct pollfd p[] = { { ends[0], POLLIN, 0 }, { ends[1], POLLIN | POLLOUT, 0 },
-			      { other[0], POLLIN, 0 }, { other[1], POLLOUT, 0 },
-			      { dg, POLLIN | POLLOUT, 0 }, { -1, POLLIN, 7 },
-			      { 999, POLLIN, 0 } };
+	struct pollfd p[] = {
+		{ ends[0], POLLIN, 0 },	     { ends[1], POLLIN | POLLOUT, 0 },
+		{ other[0], POLLIN, 0 },     { other[1], POLLOUT, 0 },
+		{ dg, POLLIN | POLLOUT, 0 }, { -1, POLLIN, 7 },
+		{ 999, POLLIN, 0 }
+	};
 
 	(void)state;
 	assert_int_equal(rsocket_poll(p, 7, 0), 4);
@@ -90,7 +92,7 @@ static void a_limit(void **state)
 	(void)state;
 	assert_int_equal(rsocket_poll(&p, 1, 50), 0);
 	assert_in_range(fix.now - begun, 50 * RSOCK_MS, 51 * RSOCK_MS);
-	p.fd = other[0];				/* none of ours */
+	p.fd = other[0]; /* none of ours */
 	begun = fix.now;
 	assert_int_equal(rsocket_poll(&p, 1, 50), 0);
 	assert_in_range(fix.now - begun, 50 * RSOCK_MS, 51 * RSOCK_MS);
@@ -133,7 +135,9 @@ static void take_events(struct rsock *rs)
 static void what_comes_in_between(void **state)
 {
 	static const struct rsock_kind kind = {
-		.events = events, .arm = arm, .take_events = take_events,
+		.events = events,
+		.arm = arm,
+		.take_events = take_events,
 		.free = rsock_fini,
 	};
 	struct rsock *rs = malloc(sizeof(*rs));
@@ -201,7 +205,7 @@ static void hostile_numbers(void **state)
 	assert_int_equal(rsocket_select(-1, NULL, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(rsocket_select(FD_SETSIZE + 1, NULL, NULL, NULL, NULL), -EINVAL);
 	FD_ZERO(&in);
-	FD_SET(500, &in);				/* nothing is there */
+	FD_SET(500, &in); /* nothing is there */
 	assert_int_equal(rsocket_select(501, &in, NULL, NULL, NULL), -EBADF);
 	FD_ZERO(&in);
 	FD_SET(ends[1], &in);
@@ -211,6 +215,7 @@ static void hostile_numbers(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ours_and_others, begin, end),
 		cmocka_unit_test_setup_teardown(it_sleeps_until_one_has_something, begin, end),
@@ -221,6 +226,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(selecting, begin, end),
 		cmocka_unit_test_setup_teardown(hostile_numbers, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

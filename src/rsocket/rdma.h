@@ -13,7 +13,7 @@ struct rsock_port {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	uint8_t sgid_index;
-	uint32_t mtu;			/* bytes */
+	uint32_t mtu; /* bytes */
 };
 
 /* From here on no event of id moves its QP, which can be destroyed. */

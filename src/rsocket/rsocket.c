@@ -99,8 +99,8 @@ int rsocket_open(int domain, int type, int protocol)
 	    (kind == SOCK_DGRAM && protocol && protocol != IPPROTO_UDP))
 		return -EPROTONOSUPPORT;
 	pthread_once(&once, watch_forks);
-	rc = kind == SOCK_DGRAM ? rsock_dgram_new(domain, &rs) :
-				  rsock_streamsock_new(domain, &rs);
+	rc = kind == SOCK_DGRAM ? rsock_dgram_new(domain, &rs)
+				: rsock_streamsock_new(domain, &rs);
 	if (rc)
 		return rc;
 	rs->nonblock = type & SOCK_NONBLOCK;
@@ -170,8 +170,8 @@ int rsocket_name(int fd, bool peer, struct sockaddr *a, socklen_t *len)
 
 	if (rc)
 		return rc;
-	rc = len && (a || *len == 0) ? rs->kind->name(rs, peer, a ? a : &none, len) :
-				       -EFAULT;
+	rc = len && (a || *len == 0) ? rs->kind->name(rs, peer, a ? a : &none, len)
+				     : -EFAULT;
 	leave(rs);
 	return rc;
 }
@@ -273,7 +273,8 @@ static int do_fcntl(struct rsock *rs, int fd, int cmd, int arg)
 	case F_SETFL:
 		rs->nonblock = arg & O_NONBLOCK;
 		return 0;
-	case F_GETFD: case F_SETFD:	/* the number's own */
+	case F_GETFD:
+	case F_SETFD: /* the number's own */
 		rc = fcntl(fd, cmd, arg);
 		return rc < 0 ? -errno : rc;
 	default:

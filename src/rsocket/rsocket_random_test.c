@@ -17,11 +17,11 @@ enum { SEEDS = 300, STEPS = 10000000, FLIGHT = 64, MAPS = 2, MAP = 512 };
 struct end {
 	struct rs_stream s;
 	struct end *peer;
-	struct rs_write out[FLIGHT];		/* seen: executed; done: completed */
+	struct rs_write out[FLIGHT]; /* seen: executed; done: completed */
 	uint8_t *data[FLIGHT];
 	unsigned posted, seen, done;
-	uint32_t receives;			/* posted */
-	uint32_t inbox[FLIGHT];			/* immediates nobody has polled yet */
+	uint32_t receives;	/* posted */
+	uint32_t inbox[FLIGHT]; /* immediates nobody has polled yet */
 	unsigned put, got;
 	uint64_t wrote, read, total;
 	uint8_t map[MAP], expected[MAP];
@@ -46,15 +46,20 @@ static uint8_t pattern(uint64_t at)
 static void make(struct end *e, struct end *peer, bool no_rnr)
 {
 	struct rs_memory m = {
-		.rbuf_size = 2 * (1 + any(800)), .sbuf_size = 1 + any(900),
-		.sq = (uint16_t)(1 + any(20)), .rq = (uint16_t)(2 + any(30)),
-		.iomaps = MAPS, .rbuf_key = 1, .shared_key = 2, .no_rnr = no_rnr,
+		.rbuf_size = 2 * (1 + any(800)),
+		.sbuf_size = 1 + any(900),
+		.sq = (uint16_t)(1 + any(20)),
+		.rq = (uint16_t)(2 + any(30)),
+		.iomaps = MAPS,
+		.rbuf_key = 1,
+		.shared_key = 2,
+		.no_rnr = no_rnr,
 	};
 
 	memset(e, 0, sizeof(*e));
 	e->peer = peer;
 	e->shared = calloc(1, RS_TARGETS * sizeof(struct rs_sge) +
-			      MAPS * sizeof(struct rs_iomap));
+				      MAPS * sizeof(struct rs_iomap));
 	m.shared = e->shared;
 	m.rbuf = malloc(m.rbuf_size);
 	m.sbuf = malloc(m.sbuf_size);
@@ -111,8 +116,8 @@ static bool try_direct(struct end *e)
 	uint64_t offset = any(MAP);
 	struct rs_write w;
 
-	if (flying(e) > FLIGHT - 8 ||
-	    !rs_send_direct(&e->s, offset, 1 + any(40), &w) || !w.len)
+	if (flying(e) > FLIGHT - 8 || !rs_send_direct(&e->s, offset, 1 + any(40), &w) ||
+	    !w.len)
 		return false;
 	assert_true(offset + w.len <= MAP);
 	for (uint32_t i = 0; i < w.len; i++) {
@@ -162,7 +167,7 @@ static bool arrive(struct end *e)
 		memcpy((void *)(uintptr_t)w->addr, e->data[e->seen % FLIGHT], w->len);
 	free(e->data[e->seen++ % FLIGHT]);
 	if (w->has_imm) {
-		assert_true(p->receives > 0);		/* no RNR */
+		assert_true(p->receives > 0); /* no RNR */
 		p->receives--;
 		p->inbox[p->put++ % FLIGHT] = w->imm;
 	}
@@ -174,7 +179,8 @@ static bool poll_one(struct end *e)
 	if (e->got == e->put)
 		return false;
 	e->receives++;
-	assert_int_not_equal(rs_received(&e->s, e->inbox[e->got++ % FLIGHT]), RS_EV_BROKEN);
+	assert_int_not_equal(rs_received(&e->s, e->inbox[e->got++ % FLIGHT]),
+			     RS_EV_BROKEN);
 	return true;
 }
 
@@ -202,13 +208,20 @@ static void map(struct end *e)
 static bool step(struct end *e)
 {
 	switch (any(8)) {
-	case 0: return try_send(e);
-	case 1: return try_read(e);
-	case 2: return try_grant(e);
-	case 3: return complete(e);
-	case 4: return any(8) == 0 && try_direct(e);
-	case 5: return poll_one(e);
-	default: return arrive(e);
+	case 0:
+		return try_send(e);
+	case 1:
+		return try_read(e);
+	case 2:
+		return try_grant(e);
+	case 3:
+		return complete(e);
+	case 4:
+		return any(8) == 0 && try_direct(e);
+	case 5:
+		return poll_one(e);
+	default:
+		return arrive(e);
 	}
 }
 
@@ -231,8 +244,8 @@ static void run(uint32_t seed, bool no_rnr)
 		idle = step(any(2) ? &a : &b) ? 0 : idle + 1;
 		assert_true(idle < 2000 && ++steps < STEPS);
 	}
-	while (arrive(&a) || arrive(&b) || poll_one(&a) || poll_one(&b) ||
-	       complete(&a) || complete(&b))
+	while (arrive(&a) || arrive(&b) || poll_one(&a) || poll_one(&b) || complete(&a) ||
+	       complete(&b))
 		;
 	assert_memory_equal(a.map, a.expected, MAP);
 	assert_memory_equal(b.map, b.expected, MAP);

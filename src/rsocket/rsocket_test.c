@@ -18,7 +18,9 @@
 
 static void kinds_that_there_are(void **state)
 {
-	static const struct { int domain, type, protocol, rc; } rows[] = {
+	static const struct {
+		int domain, type, protocol, rc;
+	} rows[] = {
 		{ AF_INET, SOCK_STREAM, 0, 0 },
 		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, 0 },
 		{ AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP, 0 },
@@ -39,7 +41,8 @@ static void kinds_that_there_are(void **state)
 		if (fd < 0)
 			continue;
 		assert_int_equal(rsocket_fcntl(fd, F_GETFL, 0),
-				 O_RDWR | (rows[i].type & SOCK_NONBLOCK ? O_NONBLOCK : 0));
+				 O_RDWR |
+					 (rows[i].type & SOCK_NONBLOCK ? O_NONBLOCK : 0));
 		assert_int_equal(rsocket_close(fd), 0);
 	}
 }
@@ -54,21 +57,36 @@ static int call(int n, int fd)
 	off_t at;
 
 	switch (n) {
-	case 0: return rsocket_bind(fd, (struct sockaddr *)&a, len);
-	case 1: return rsocket_listen(fd, 1);
-	case 2: return rsocket_accept(fd, NULL, NULL);
-	case 3: return rsocket_connect(fd, (struct sockaddr *)&a, len);
-	case 4: return rsocket_name(fd, false, (struct sockaddr *)&a, &len);
-	case 5: return rsocket_shutdown(fd, SHUT_RDWR);
-	case 6: return (int)rsocket_send(fd, &iov, 1, 0, NULL, 0);
-	case 7: return (int)rsocket_receive(fd, &iov, 1, &flags, NULL, NULL);
-	case 8: return rsocket_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, &flags, 4);
-	case 9: return rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, &flags, &len);
-	case 10: return rsocket_fcntl(fd, F_GETFL, 0);
-	case 11: return rsocket_map(fd, &a, 1, 0, 0, &at);
-	case 12: return rsocket_unmap(fd, &a, 1);
-	case 13: return (int)rsocket_write_at(fd, &a, 1, 0, 0);
-	default: return 1;
+	case 0:
+		return rsocket_bind(fd, (struct sockaddr *)&a, len);
+	case 1:
+		return rsocket_listen(fd, 1);
+	case 2:
+		return rsocket_accept(fd, NULL, NULL);
+	case 3:
+		return rsocket_connect(fd, (struct sockaddr *)&a, len);
+	case 4:
+		return rsocket_name(fd, false, (struct sockaddr *)&a, &len);
+	case 5:
+		return rsocket_shutdown(fd, SHUT_RDWR);
+	case 6:
+		return (int)rsocket_send(fd, &iov, 1, 0, NULL, 0);
+	case 7:
+		return (int)rsocket_receive(fd, &iov, 1, &flags, NULL, NULL);
+	case 8:
+		return rsocket_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, &flags, 4);
+	case 9:
+		return rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, &flags, &len);
+	case 10:
+		return rsocket_fcntl(fd, F_GETFL, 0);
+	case 11:
+		return rsocket_map(fd, &a, 1, 0, 0, &at);
+	case 12:
+		return rsocket_unmap(fd, &a, 1);
+	case 13:
+		return (int)rsocket_write_at(fd, &a, 1, 0, 0);
+	default:
+		return 1;
 	}
 }
 
@@ -153,7 +171,8 @@ static void the_length_of_a_name_alone(void **state)
 	assert_int_equal(len, sizeof(struct sockaddr_in));
 	assert_int_equal(rsocket_name(fd, false, NULL, &len), -EFAULT);
 	assert_int_equal(rsocket_name(fd, false, (struct sockaddr *)&a, NULL), -EFAULT);
-	assert_int_equal(rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, NULL, &len), -EFAULT);
+	assert_int_equal(rsocket_get_option(fd, SOL_SOCKET, SO_TYPE, NULL, &len),
+			 -EFAULT);
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
@@ -176,6 +195,7 @@ static void no_descriptor_is_left(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(kinds_that_there_are, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(descriptors_that_are_none_of_ours, fix_begin,
@@ -186,6 +206,7 @@ int main(void)
 						fix_end),
 		cmocka_unit_test_setup_teardown(no_descriptor_is_left, fix_begin, fix_end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

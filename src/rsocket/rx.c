@@ -28,8 +28,7 @@ bool rs_grant_due(const struct rs_stream *s)
 {
 	uint16_t used = (uint16_t)(s->received - s->reported);
 
-	return rs_may_control(s) &&
-	       (s->free >= s->m.rbuf_size / 2 || used > s->m.rq / 2);
+	return rs_may_control(s) && (s->free >= s->m.rbuf_size / 2 || used > s->m.rq / 2);
 }
 
 /* Gives the half that was read to the peer, by an entry e for its target SGL. */
@@ -38,7 +37,8 @@ static void publish(struct rs_stream *s, struct rs_sge *e)
 	uint32_t half = s->m.rbuf_size / 2;
 
 	*e = (struct rs_sge){ .addr = (uintptr_t)s->m.rbuf + s->free_at,
-			      .key = s->m.rbuf_key, .length = half };
+			      .key = s->m.rbuf_key,
+			      .length = half };
 	s->free -= half;
 	s->free_at = (s->free_at + half) % s->m.rbuf_size;
 	if (s->room)
@@ -59,7 +59,8 @@ void rs_send_grant(struct rs_stream *s, struct rs_write *out)
 	s->reported = s->received;
 	s->control_out++;
 	*out = (struct rs_write){
-		.has_imm = true, .control = true,
+		.has_imm = true,
+		.control = true,
 		.imm = rs_imm(RS_GRANT, (uint16_t)(s->received + s->m.rq)),
 	};
 	if (s->free < s->m.rbuf_size / 2)
@@ -67,8 +68,7 @@ void rs_send_grant(struct rs_stream *s, struct rs_write *out)
 	publish(s, &e);
 	memcpy(out->image, &e, sizeof(e));
 	out->len = sizeof(e);
-	out->addr = s->peer_targets.addr +
-		    (uint64_t)s->next_peer_target * sizeof(e);
+	out->addr = s->peer_targets.addr + (uint64_t)s->next_peer_target * sizeof(e);
 	out->key = s->peer_targets.key;
 	s->next_peer_target = (s->next_peer_target + 1) % s->peer_targets.length;
 }

@@ -99,6 +99,7 @@ static void a_peer_of_the_other_order(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(the_second_half_is_published_first_of_all, start),
 		cmocka_unit_test_setup(halves_come_round, start),
@@ -106,6 +107,7 @@ int main(void)
 		cmocka_unit_test_setup(credits_return_without_a_half, start),
 		cmocka_unit_test_setup(a_peer_of_the_other_order, start),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

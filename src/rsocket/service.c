@@ -11,20 +11,20 @@
 #include "sys/fd.h"
 
 /* A program that ends waits for its last data so long. */
-#define EXIT_NS (10 * RSOCK_S)
-#define CLOSING_NS (5 * RSOCK_MS)	/* between looks at those that are closed */
+#define EXIT_NS	   (10 * RSOCK_S)
+#define CLOSING_NS (5 * RSOCK_MS) /* between looks at those that are closed */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* The thread's; made under lock. */
 static struct rdma_event_channel *channel;
-static int kick = -1;			/* an eventfd: the thread looks anew */
+static int kick = -1; /* an eventfd: the thread looks anew */
 static uint64_t ticked;
 
 static atomic_bool keeping;
-static struct list closing = { &closing, &closing };	/* under lock */
+static struct list closing = { &closing, &closing }; /* under lock */
 static atomic_uint nclosing;
 
-static void wake_thread(void)		/* lock held */
+static void wake_thread(void) /* lock held */
 {
 	if (kick >= 0)
 		rsock_eventfd_set(kick);
@@ -52,7 +52,8 @@ void rsock_service_close(struct rsock *rs)
 
 static void move_all(struct list *from, struct list *to)
 {
-	list_for_safe(n, from) {
+	list_for_safe(n, from)
+	{
 		list_del(n);
 		list_add_tail(to, n);
 	}
@@ -66,7 +67,8 @@ static void look_at_closing(void)
 	pthread_mutex_lock(&lock);
 	move_all(&closing, &mine);
 	pthread_mutex_unlock(&lock);
-	list_for_safe(n, &mine) {
+	list_for_safe(n, &mine)
+	{
 		struct rsock *rs = container_of(n, struct rsock, closing);
 
 		if (!rs->kind->is_over(rs))
@@ -112,8 +114,9 @@ static void tick(struct rsock_entry *e)
 
 static int64_t until(int64_t ns)
 {
-	int64_t mine = atomic_load(&nclosing) ? (int64_t)CLOSING_NS :
-		       atomic_load(&keeping) ? (int64_t)RSOCK_S : RSOCK_FOREVER;
+	int64_t mine = atomic_load(&nclosing)  ? (int64_t)CLOSING_NS
+		       : atomic_load(&keeping) ? (int64_t)RSOCK_S
+					       : RSOCK_FOREVER;
 
 	return ns < 0 ? mine : mine < 0 || ns < mine ? ns : mine;
 }
@@ -148,7 +151,7 @@ static void *serve(void *arg)
 
 /* --- the program's end ---------------------------------------------------- */
 
-static unsigned unfinished;		/* of the thread that ends the program */
+static unsigned unfinished; /* of the thread that ends the program */
 
 static void end_one(struct rsock_entry *e)
 {
@@ -205,7 +208,7 @@ static void watch(void)
 	(void)atexit(at_exit);
 }
 
-static int start(void)			/* lock held */
+static int start(void) /* lock held */
 {
 	int rc;
 

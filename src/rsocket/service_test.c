@@ -45,7 +45,10 @@ static void on_free(struct rsock *rs)
 }
 
 static const struct rsock_kind kind = {
-	.event = on_event, .tick = on_tick, .is_over = is_over, .free = on_free,
+	.event = on_event,
+	.tick = on_tick,
+	.is_over = is_over,
+	.free = on_free,
 };
 static const struct rsock_kind quiet = { .free = on_free };
 
@@ -72,7 +75,7 @@ static void what_cannot_be_made(void **state)
 	struct rdma_event_channel *ch = NULL;
 
 	(void)state;
-	for (unsigned i = 1; i <= 2; i++) {	/* the channel, the thread */
+	for (unsigned i = 1; i <= 2; i++) { /* the channel, the thread */
 		fix_fail(i);
 		assert_int_equal(rsock_service(&ch), -ENOMEM);
 		assert_null(ch);
@@ -123,7 +126,7 @@ static void a_tick_every_second(void **state)
 	assert_true(rsock_entry_publish(&other->entry) >= 0);
 	rsock_service_keep_alive();
 	rsock_service_keep_alive();
-	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0);	/* it was kicked */
+	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0); /* it was kicked */
 	ticks = 0;
 	for (int i = 1; i <= 5; i++) {
 		assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0);
@@ -141,7 +144,7 @@ static void closed_ones_are_put_when_they_are_over(void **state)
 	(void)state;
 	rsock_service_close(make(&kind));
 	rsock_service_close(make(&kind));
-	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0);	/* it was kicked */
+	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0); /* it was kicked */
 	begun = fix.now;
 	assert_int_equal(rsock_service_turn(RSOCK_FOREVER), 0);
 	assert_in_range(fix.now - begun, 5 * RSOCK_MS, 6 * RSOCK_MS);
@@ -179,6 +182,7 @@ static void after_a_fork(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_cannot_be_made, begin, fix_end),
 		cmocka_unit_test_setup_teardown(an_event_goes_to_its_socket, begin, fix_end),
@@ -187,6 +191,7 @@ int main(void)
 						begin, fix_end),
 		cmocka_unit_test_setup_teardown(after_a_fork, begin, fix_end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,8 @@ struct rsock_link {
 	struct rsock_sleeper *by;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* of all links */
-static pthread_key_t thread_key;		/* holds a struct rsock_sleeper */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all links */
+static pthread_key_t thread_key; /* holds a struct rsock_sleeper */
 static bool key_made;
 
 void rsock_eventfd_set(int efd)

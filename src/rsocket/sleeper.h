@@ -20,15 +20,15 @@
 
 /* A socket has one. */
 struct rsock_waitq {
-	struct list links;		/* under the lock of sleeper.c */
-	_Atomic unsigned n;		/* 0 is seen by a thread that changes a state
+	struct list links;  /* under the lock of sleeper.c */
+	_Atomic unsigned n; /* 0 is seen by a thread that changes a state
 					 * before the sleeper's last look at it */
 };
 
 struct rsock_link;
 
 struct rsock_sleeper {
-	int efd;			/* an eventfd, to be polled */
+	int efd; /* an eventfd, to be polled */
 	size_t n, room;
 	struct rsock_link *links;
 };
@@ -40,7 +40,7 @@ void rsock_waitq_wake(struct rsock_waitq *waitq);
 /* The calling thread, with room for n things, linked to none.  0 or -errno. */
 int rsock_sleeper(size_t n, struct rsock_sleeper **out);
 void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_waitq *waitq);
-void rsock_sleeper_unlink(struct rsock_sleeper *sl);	/* from all */
+void rsock_sleeper_unlink(struct rsock_sleeper *sl); /* from all */
 
 void rsock_eventfd_set(int efd);
 void rsock_eventfd_clear(int efd);

@@ -40,7 +40,7 @@ static void a_thread_in_two_queues(void **state)
 	assert_false(awake(sl));
 	rsock_waitq_wake(&b);
 	assert_true(awake(sl));
-	assert_int_equal(rsock_sleeper(2, &sl), 0);	/* its next call */
+	assert_int_equal(rsock_sleeper(2, &sl), 0); /* its next call */
 	assert_false(awake(sl));
 	assert_int_equal(a.n + b.n, 0);
 	rsock_waitq_wake(&a);

@@ -28,7 +28,10 @@ static void free_entry(struct rsock_entry *e)
 void rsock_init(struct rsock *rs, const struct rsock_kind *kind, int domain, int type)
 {
 	*rs = (struct rsock){
-		.kind = kind, .domain = domain, .type = type, .sleep_fd = -1,
+		.kind = kind,
+		.domain = domain,
+		.type = type,
+		.sleep_fd = -1,
 		.opt.sizes = rsock_defaults()->sizes,
 	};
 	rsock_entry_init(&rs->entry, free_entry);

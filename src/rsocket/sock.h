@@ -18,42 +18,45 @@
 /* Ordered: from RSOCK_UP on there is, or was, a connection.  A socket for
  * datagrams is NEW or BOUND. */
 enum rsock_state {
-	RSOCK_NEW, RSOCK_BOUND, RSOCK_LISTENING,
-	RSOCK_CONNECTING,		/* asked, or accepted; not answered yet */
-	RSOCK_WAITING,			/* a request that is not accepted yet */
-	RSOCK_UP, RSOCK_DOWN,
+	RSOCK_NEW,
+	RSOCK_BOUND,
+	RSOCK_LISTENING,
+	RSOCK_CONNECTING, /* asked, or accepted; not answered yet */
+	RSOCK_WAITING,	  /* a request that is not accepted yet */
+	RSOCK_UP,
+	RSOCK_DOWN,
 };
 
 /* A listener's connections begin with those of the listener. */
 struct rsock_options {
 	struct rsock_sizes sizes;
 	bool nodelay, keepalive;
-	int keep_idle, keep_interval, keep_count;	/* seconds; 0: the default */
+	int keep_idle, keep_interval, keep_count; /* seconds; 0: the default */
 	struct linger linger;
 };
 
 struct rsock {
-	struct rsock_entry entry;	/* first */
+	struct rsock_entry entry; /* first */
 	const struct rsock_kind *kind;
 	int domain, type;
-	struct rsock_waitq waitq;	/* threads that sleep on it */
-	struct list closing;		/* in service.c's list */
+	struct rsock_waitq waitq; /* threads that sleep on it */
+	struct list closing;	  /* in service.c's list */
 	pthread_mutex_t lock;
 	/* Under lock. */
 	enum rsock_state state;
-	bool closed;			/* rclose was called */
+	bool closed; /* rclose was called */
 	bool nonblock, reuse, v6only, oob_inline;
-	bool sizes_fixed;		/* the buffers are made */
+	bool sizes_fixed; /* the buffers are made */
 	struct rsock_options opt;
-	int err;			/* SO_ERROR */
-	int sleep_fd;			/* to poll for completions; -1: none yet */
+	int err;      /* SO_ERROR */
+	int sleep_fd; /* to poll for completions; -1: none yet */
 };
 
 /* What the service thread does with a socket after an event of its id. */
 enum rsock_after {
 	RSOCK_AFTER_NOTHING,
-	RSOCK_AFTER_PUT,		/* its count, when the event is acknowledged */
-	RSOCK_AFTER_DESTROY_ID,		/* the event's id */
+	RSOCK_AFTER_PUT,	/* its count, when the event is acknowledged */
+	RSOCK_AFTER_DESTROY_ID, /* the event's id */
 };
 
 /* Called under rs->lock, except where it says otherwise; 0 or a count, or
@@ -62,7 +65,7 @@ struct rsock_kind {
 	/* wait.c, pollset.c: progress() takes in what has completed and sends what is
 	 * due; after arm() a completion makes sleep_fd readable, until
 	 * take_events(). */
-	bool eager;			/* input is taken in even if the caller is ready */
+	bool eager; /* input is taken in even if the caller is ready */
 	void (*progress)(struct rsock *rs);
 	bool (*may_spin)(const struct rsock *rs);
 	void (*arm)(struct rsock *rs, bool for_space);
@@ -89,9 +92,9 @@ struct rsock_kind {
 
 	/* service.c, without the lock.  NULL: there is never anything to do. */
 	enum rsock_after (*event)(struct rsock *rs, struct rdma_cm_event *ev);
-	void (*tick)(struct rsock *rs);		/* once a second */
-	bool (*is_over)(struct rsock *rs);	/* closed, and nothing more to do */
-	bool (*at_exit)(struct rsock *rs);	/* true: something is under way */
+	void (*tick)(struct rsock *rs);	   /* once a second */
+	bool (*is_over)(struct rsock *rs); /* closed, and nothing more to do */
+	bool (*at_exit)(struct rsock *rs); /* true: something is under way */
 
 	/* Nobody has it any more; without the lock.  In the child of a fork only
 	 * the descriptors are its own. */

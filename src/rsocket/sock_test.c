@@ -96,7 +96,8 @@ static void an_address_is_cut_to_the_programs_room(void **state)
 
 static void ipv4_on_an_ipv6_socket(void **state)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(7),
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(7),
 				 .sin_addr.s_addr = htonl(0x7f000001) };
 	struct rsock *rs = make(AF_INET6);
 	struct sockaddr_in6 out;

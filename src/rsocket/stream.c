@@ -9,7 +9,7 @@ void rs_init(struct rs_stream *s, const struct rs_memory *m)
 	uint32_t half = m->rbuf_size / 2;
 
 	*s = (struct rs_stream){ .m = *m };
-	s->room = half;			/* goes with the private data */
+	s->room = half; /* goes with the private data */
 	s->free_at = half;
 	s->free = m->rbuf_size - half;
 }
@@ -17,11 +17,15 @@ void rs_init(struct rs_stream *s, const struct rs_memory *m)
 void rs_self(const struct rs_stream *s, struct rs_conn *out)
 {
 	*out = (struct rs_conn){
-		.big_endian = rs_host_is_big(), .iomap = true,
-		.credits = s->m.rq, .iomaps = s->m.iomaps,
-		.targets = { .addr = (uintptr_t)s->m.shared, .key = s->m.shared_key,
+		.big_endian = rs_host_is_big(),
+		.iomap = true,
+		.credits = s->m.rq,
+		.iomaps = s->m.iomaps,
+		.targets = { .addr = (uintptr_t)s->m.shared,
+			     .key = s->m.shared_key,
 			     .length = RS_TARGETS },
-		.buffer = { .addr = (uintptr_t)s->m.rbuf, .key = s->m.rbuf_key,
+		.buffer = { .addr = (uintptr_t)s->m.rbuf,
+			    .key = s->m.rbuf_key,
 			    .length = s->m.rbuf_size / 2 },
 	};
 }
@@ -69,7 +73,7 @@ static enum rs_event control_came(uint32_t what)
 		return RS_EV_DISCONNECT;
 	case RS_SHUTDOWN:
 		return RS_EV_SHUTDOWN;
-	default:			/* a keepalive, or one that a later version has */
+	default: /* a keepalive, or one that a later version has */
 		return RS_EV_NONE;
 	}
 }
@@ -85,7 +89,7 @@ enum rs_event rs_received(struct rs_stream *s, uint32_t imm)
 		s->granted = (uint16_t)lower;
 		return RS_EV_GRANT;
 	case RS_IOMAP:
-		return RS_EV_NONE;	/* its entry is looked at when it is used */
+		return RS_EV_NONE; /* its entry is looked at when it is used */
 	case RS_CONTROL:
 		return control_came(lower);
 	default:

@@ -8,43 +8,47 @@
 #include "rsocket/format.h"
 
 enum {
-	RS_TARGETS = 2,			/* entries of our target SGL */
-	RS_CONTROLS = 4,		/* controls (they need no credit) that are posted
+	RS_TARGETS = 2,	 /* entries of our target SGL */
+	RS_CONTROLS = 4, /* controls (they need no credit) that are posted
 					 * and not completed, at most */
 	/* On iWARP a control that has completed may not have arrived, and a missing
 	 * receive ends the connection: so many receives are posted for controls. */
 	RS_CONTROLS_SENT = 4 * RS_CONTROLS,
-	RS_CHUNK = 65536,		/* bytes of a data message, at most */
-	RS_IMAGE_MAX = 24,		/* bytes of rs_write.image */
-	RS_MESSAGE = 4,			/* bytes of an immediate that is sent (iWARP) */
+	RS_CHUNK = 65536,  /* bytes of a data message, at most */
+	RS_IMAGE_MAX = 24, /* bytes of rs_write.image */
+	RS_MESSAGE = 4,	   /* bytes of an immediate that is sent (iWARP) */
 };
 
 /* The peer may write to `shared`, where the target SGL and the iomaps lie, and to
  * rbuf; the keys are those of their registrations. */
 struct rs_memory {
 	uint8_t *rbuf, *sbuf;
-	uint32_t rbuf_size, sbuf_size;	/* rbuf_size: even, not 0 */
-	void *shared;			/* RS_TARGETS rs_sge, iomaps rs_iomap; zero */
+	uint32_t rbuf_size, sbuf_size; /* rbuf_size: even, not 0 */
+	void *shared;		       /* RS_TARGETS rs_sge, iomaps rs_iomap; zero */
 	uint32_t rbuf_key, shared_key;
-	uint16_t sq, rq;		/* data messages out; credits given */
-	uint32_t iomaps;		/* that the peer may write */
-	bool no_rnr;			/* iWARP: a missing receive ends the connection */
+	uint16_t sq, rq; /* data messages out; credits given */
+	uint32_t iomaps; /* that the peer may write */
+	bool no_rnr;	 /* iWARP: a missing receive ends the connection */
 };
 
 /* One RDMA WRITE. */
 struct rs_write {
-	uint64_t addr;			/* at the peer */
+	uint64_t addr; /* at the peer */
 	uint32_t key, len;
-	const uint8_t *from;		/* in sbuf; NULL: image, to be sent inline */
+	const uint8_t *from; /* in sbuf; NULL: image, to be sent inline */
 	uint8_t image[RS_IMAGE_MAX];
 	bool has_imm, control;
 	uint32_t imm;
-	uint32_t sbuf_bytes;		/* for rs_sent() */
+	uint32_t sbuf_bytes; /* for rs_sent() */
 };
 
 enum rs_event {
-	RS_EV_NONE, RS_EV_DATA, RS_EV_GRANT, RS_EV_SHUTDOWN, RS_EV_DISCONNECT,
-	RS_EV_BROKEN,			/* the peer does not keep to the protocol */
+	RS_EV_NONE,
+	RS_EV_DATA,
+	RS_EV_GRANT,
+	RS_EV_SHUTDOWN,
+	RS_EV_DISCONNECT,
+	RS_EV_BROKEN, /* the peer does not keep to the protocol */
 };
 
 struct rs_stream {
@@ -52,25 +56,25 @@ struct rs_stream {
 
 	/* Sending: sbuf is used in [head - used, head). */
 	uint32_t head, used;
-	uint16_t data_out, control_out;	/* posted, not completed */
+	uint16_t data_out, control_out; /* posted, not completed */
 	/* Data messages, modulo 2^16: sent; that may be sent. */
 	uint16_t sent, granted;
-	uint16_t spare;			/* credits that data leave to controls */
-	struct rs_sge to;		/* what is left of the peer's buffer */
-	uint32_t next_target;		/* our entry that the peer writes next */
+	uint16_t spare;	      /* credits that data leave to controls */
+	struct rs_sge to;     /* what is left of the peer's buffer */
+	uint32_t next_target; /* our entry that the peer writes next */
 
 	/* Receiving: unread bytes are in [read_at, read_at + unread); those in
 	 * [free_at, free_at + free) are free and not published yet. */
 	uint32_t read_at, unread, free_at, free;
-	uint32_t room;			/* left in the half that is being filled */
-	unsigned halves;		/* published, and not begun by the peer */
+	uint32_t room;	 /* left in the half that is being filled */
+	unsigned halves; /* published, and not begun by the peer */
 	/* Data messages, modulo 2^16: received; received before the last grant. */
 	uint16_t received, reported;
-	struct rs_sge peer_targets;	/* length: entries */
+	struct rs_sge peer_targets; /* length: entries */
 	uint32_t next_peer_target;
-	bool swap;			/* the peer has the other order of bytes */
+	bool swap; /* the peer has the other order of bytes */
 
-	uint64_t peer_iomap;		/* address of its entries */
+	uint64_t peer_iomap; /* address of its entries */
 	uint32_t peer_iomaps;
 };
 
@@ -103,7 +107,7 @@ void rs_send_keepalive(struct rs_stream *s, struct rs_write *out);
 
 /* The next unread bytes that lie together: how many, and where. */
 uint32_t rs_unread(const struct rs_stream *s, uint32_t skip, const uint8_t **at);
-void rs_consume(struct rs_stream *s, uint32_t bytes);	/* <= s->unread */
+void rs_consume(struct rs_stream *s, uint32_t bytes); /* <= s->unread */
 bool rs_grant_due(const struct rs_stream *s);
 void rs_send_grant(struct rs_stream *s, struct rs_write *out);
 

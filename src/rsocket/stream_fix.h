@@ -21,16 +21,26 @@ static struct {
 static struct rs_stream s;
 
 static const struct rs_conn peer = {
-	.iomap = true, .credits = 4, .iomaps = 5,
-	.targets = { 0x10000, 7, 3 }, .buffer = { 0x20000, 8, 300 },
+	.iomap = true,
+	.credits = 4,
+	.iomaps = 5,
+	.targets = { 0x10000, 7, 3 },
+	.buffer = { 0x20000, 8, 300 },
 };
 
 static inline int start(void **state)
 {
 	struct rs_memory m = {
-		.rbuf = rbuf, .sbuf = sbuf, .rbuf_size = RBUF, .sbuf_size = SBUF,
-		.shared = &shared, .rbuf_key = 11, .shared_key = 12,
-		.sq = SQ, .rq = RQ, .iomaps = MAPS,
+		.rbuf = rbuf,
+		.sbuf = sbuf,
+		.rbuf_size = RBUF,
+		.sbuf_size = SBUF,
+		.shared = &shared,
+		.rbuf_key = 11,
+		.shared_key = 12,
+		.sq = SQ,
+		.rq = RQ,
+		.iomaps = MAPS,
 	};
 
 	(void)state;

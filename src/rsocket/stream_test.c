@@ -37,8 +37,10 @@ static void immediates_that_are_none(void **state)
 
 		assert_int_equal(ev == RS_EV_BROKEN, !known);
 	}
-	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_SHUTDOWN)), RS_EV_SHUTDOWN);
-	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_DISCONNECT)), RS_EV_DISCONNECT);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_SHUTDOWN)),
+			 RS_EV_SHUTDOWN);
+	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_DISCONNECT)),
+			 RS_EV_DISCONNECT);
 	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, RS_KEEPALIVE)), RS_EV_NONE);
 	assert_int_equal(rs_received(&s, rs_imm(RS_CONTROL, 77)), RS_EV_NONE);
 }
@@ -59,12 +61,14 @@ static void messages_that_were_sent(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_is_said_of_oneself, start),
 		cmocka_unit_test_setup(more_than_was_published, start),
 		cmocka_unit_test_setup(immediates_that_are_none, start),
 		cmocka_unit_test_setup(messages_that_were_sent, start),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,8 @@ static int set_option(struct rsock *rs, int level, int name, const void *val,
 	if (rc || level != SOL_SOCKET)
 		return rc;
 	if (name == SO_REUSEADDR && st->id)
-		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
-				&reuse, sizeof(reuse));
+		rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse,
+				sizeof(reuse));
 	if (name == SO_KEEPALIVE) {
 		st->kept = rsock_now();
 		if (rs->opt.keepalive)
@@ -52,7 +52,10 @@ static uint8_t tcp_state(const struct rsock_stream *st)
 		if (st->read_end)
 			return st->write_end ? TCP_CLOSE : TCP_CLOSE_WAIT;
 		return st->write_end ? TCP_FIN_WAIT2 : TCP_ESTABLISHED;
-	case RSOCK_NEW: case RSOCK_BOUND: case RSOCK_WAITING: case RSOCK_DOWN:
+	case RSOCK_NEW:
+	case RSOCK_BOUND:
+	case RSOCK_WAITING:
+	case RSOCK_DOWN:
 		break;
 	}
 	return TCP_CLOSE;
@@ -63,7 +66,8 @@ static int get_tcp_info(struct rsock *rs, void *val, socklen_t *len)
 {
 	struct tcp_info info = {
 		.tcpi_state = tcp_state(rsock_stream_of(rs)),
-		.tcpi_snd_mss = 4096, .tcpi_rcv_mss = 4096,
+		.tcpi_snd_mss = 4096,
+		.tcpi_rcv_mss = 4096,
 		.tcpi_rcv_space = rs->opt.sizes.rcvbuf * 2,
 	};
 
@@ -79,8 +83,8 @@ static int get_option(struct rsock *rs, int level, int name, void *val, socklen_
 
 	if (info || (level == SOL_SOCKET && name == SO_ERROR))
 		progress(rs);
-	return info ? get_tcp_info(rs, val, len) :
-		      rsock_option_get(rs, level, name, val, len);
+	return info ? get_tcp_info(rs, val, len)
+		    : rsock_option_get(rs, level, name, val, len);
 }
 
 /* --- keepalives ----------------------------------------------------------- */
@@ -94,10 +98,11 @@ static void tick(struct rsock *rs)
 	struct rs_write w;
 
 	if (pthread_mutex_trylock(&rs->lock))
-		return;				/* it is in use */
+		return; /* it is in use */
 	rsock_conn_progress(st);
 	if (rs->opt.keepalive && rs->state == RSOCK_UP && !st->said_disconnect &&
-	    !st->peer_disconnected && rsock_now() - st->kept >= (uint64_t)idle * RSOCK_S &&
+	    !st->peer_disconnected &&
+	    rsock_now() - st->kept >= (uint64_t)idle * RSOCK_S &&
 	    rs_may_control(&st->ep.s)) {
 		st->kept = rsock_now();
 		rs_send_keepalive(&st->ep.s, &w);

@@ -3,8 +3,8 @@
 #include "rsocket/streamsock.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -127,12 +127,14 @@ static void when_a_keepalive_is_sent(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_tcp_info_says, begin, end),
 		cmocka_unit_test_setup_teardown(a_short_tcp_info, begin, end),
 		cmocka_unit_test_setup_teardown(a_keepalive_finds_a_lost_peer, begin, end),
 		cmocka_unit_test_setup_teardown(when_a_keepalive_is_sent, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,8 @@
 enum { STEP = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rsock_entry **table;		/* under lock */
-static int size;				/* under lock */
+static struct rsock_entry **table; /* under lock */
+static int size;		   /* under lock */
 static _Atomic unsigned forks;
 
 void rsock_entry_init(struct rsock_entry *e, void (*free)(struct rsock_entry *e))

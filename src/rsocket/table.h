@@ -9,11 +9,11 @@
 
 /* The first member of what the table leads to. */
 struct rsock_entry {
-	int fd;				/* an eventfd that nothing is written to: it
+	int fd; /* an eventfd that nothing is written to: it
 					 * only keeps a number taken; -1: none yet */
 	_Atomic unsigned refs;
-	unsigned forks;			/* of the process, before this was made */
-	void (*free)(struct rsock_entry *e);	/* called with no lock held */
+	unsigned forks;			     /* of the process, before this was made */
+	void (*free)(struct rsock_entry *e); /* called with no lock held */
 };
 
 /* With a count of 1, and no descriptor yet. */
@@ -26,7 +26,7 @@ int rsock_entry_publish(struct rsock_entry *e);
 struct rsock_entry *rsock_entry_find(int fd);
 /* Takes it out of the table and closes fd: the table's count is the caller's. */
 struct rsock_entry *rsock_entry_withdraw(int fd);
-bool rsock_entry_hold(struct rsock_entry *e);	/* false: it is being freed */
+bool rsock_entry_hold(struct rsock_entry *e); /* false: it is being freed */
 void rsock_entry_put(struct rsock_entry *e);
 /* It is the copy that a fork left in the child. */
 bool rsock_entry_forked(const struct rsock_entry *e);

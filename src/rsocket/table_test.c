@@ -165,6 +165,7 @@ static void threads_look_while_it_is_closed(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(an_entry_lives_as_long_as_it_is_held, begin),
 		cmocka_unit_test_setup(numbers_that_are_nobodys, begin),
@@ -173,6 +174,7 @@ int main(void)
 		cmocka_unit_test_setup(a_fork_leaves_copies, begin),
 		cmocka_unit_test_setup(threads_look_while_it_is_closed, begin),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,9 +59,12 @@ uint32_t rs_room(struct rs_stream *s, size_t wanted)
 void rs_send(struct rs_stream *s, uint32_t len, bool is_inline, struct rs_write *out)
 {
 	*out = (struct rs_write){
-		.addr = s->to.addr, .key = s->to.key, .len = len,
+		.addr = s->to.addr,
+		.key = s->to.key,
+		.len = len,
 		.from = s->m.sbuf + s->head,
-		.has_imm = true, .imm = rs_imm(RS_DATA, len),
+		.has_imm = true,
+		.imm = rs_imm(RS_DATA, len),
 		.sbuf_bytes = is_inline ? 0 : len,
 	};
 	s->to.addr += len;
@@ -86,6 +89,7 @@ void rs_send_keepalive(struct rs_stream *s, struct rs_write *out)
 void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write *out)
 {
 	s->control_out++;
-	*out = (struct rs_write){ .has_imm = true, .control = true,
+	*out = (struct rs_write){ .has_imm = true,
+				  .control = true,
 				  .imm = rs_imm(RS_CONTROL, what) };
 }

@@ -22,13 +22,13 @@
 enum { DEPTH = 32768, GRH = 40, INLINE = 512, PORTS = 8 };
 
 struct fake_channel {
-	struct ibv_comp_channel ch;	/* first */
+	struct ibv_comp_channel ch; /* first */
 	struct fake_cq *events[64];
 	unsigned n;
 };
 
 struct fake_cq {
-	struct ibv_cq cq;		/* first */
+	struct ibv_cq cq; /* first */
 	struct ibv_wc wc[DEPTH];
 	unsigned put, got;
 	bool armed;
@@ -37,15 +37,15 @@ struct fake_cq {
 struct fake_send {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	uint8_t data[INLINE];		/* of one that is inline */
-	uint8_t dgid[16];		/* of a datagram */
+	uint8_t data[INLINE]; /* of one that is inline */
+	uint8_t dgid[16];     /* of a datagram */
 };
 
 struct fake_qp {
-	struct ibv_qp qp;		/* first */
+	struct ibv_qp qp; /* first */
 	struct list node;
 	struct fake_qp *peer;
-	uint8_t ip[16];			/* of a QP for datagrams */
+	uint8_t ip[16]; /* of a QP for datagrams */
 	struct fake_send *sends;
 	struct ibv_sge *receives;
 	uint64_t *receive_ids;
@@ -54,9 +54,19 @@ struct fake_qp {
 	bool signal_all, failed;
 };
 
-struct fake_mr { struct ibv_mr mr; struct list node; int access; };
-struct fake_ah { struct ibv_ah ah; uint8_t dgid[16]; };
-struct fake_port { uint8_t ip[16]; struct ibv_pd pd; };
+struct fake_mr {
+	struct ibv_mr mr;
+	struct list node;
+	int access;
+};
+struct fake_ah {
+	struct ibv_ah ah;
+	uint8_t dgid[16];
+};
+struct fake_port {
+	uint8_t ip[16];
+	struct ibv_pd pd;
+};
 
 static struct list qps, mrs;
 static struct ibv_device devices[2];
@@ -149,7 +159,8 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 
 static void check_key(uint32_t key, uint64_t addr, uint32_t len, int access)
 {
-	list_for(n, &mrs) {
+	list_for(n, &mrs)
+	{
 		struct fake_mr *m = container_of(n, struct fake_mr, node);
 
 		if (m->mr.rkey != key)
@@ -203,7 +214,8 @@ static void write_grh(struct fake_qp *to, const uint8_t from[16])
 
 static struct fake_qp *qp_of(uint32_t qpn, const uint8_t ip[16])
 {
-	list_for(n, &qps) {
+	list_for(n, &qps)
+	{
 		struct fake_qp *qp = container_of(n, struct fake_qp, node);
 
 		if (qp->qp.qp_num == qpn && !memcmp(qp->ip, ip, 16))
@@ -235,7 +247,7 @@ static bool send_one(struct fake_qp *qp, struct fake_send *s)
 	struct fake_qp *to = qp->peer;
 
 	if ((imm || send) && to->rgot == to->rput) {
-		assert_false(fix.iwarp);	/* it would be the end */
+		assert_false(fix.iwarp); /* it would be the end */
 		return false;
 	}
 	if (!send && s->sge.length) {
@@ -269,13 +281,13 @@ static void fail_qp(struct fake_qp *qp, enum ibv_wc_status status)
 
 void fix_lose(enum ibv_wc_status status)
 {
-	list_for(n, &qps)
-		fail_qp(container_of(n, struct fake_qp, node), status);
+	list_for(n, &qps) fail_qp(container_of(n, struct fake_qp, node), status);
 }
 
 void fix_deliver(void)
 {
-	list_for(n, &qps) {
+	list_for(n, &qps)
+	{
 		struct fake_qp *qp = container_of(n, struct fake_qp, node);
 
 		if (qp->sgot != qp->sput && (qp->failed || fix.lost))
@@ -370,8 +382,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	if (!m)
 		return NULL;
 	next_key++;
-	m->mr = (struct ibv_mr){ .pd = pd, .addr = addr, .length = length,
-				 .lkey = next_key, .rkey = next_key };
+	m->mr = (struct ibv_mr){ .pd = pd,
+				 .addr = addr,
+				 .length = length,
+				 .lkey = next_key,
+				 .rkey = next_key };
 	m->access = access;
 	list_add_tail(&mrs, &m->node);
 	fix.mrs++;
@@ -401,9 +416,12 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 	if (!qp)
 		return NULL;
-	qp->qp = (struct ibv_qp){ .context = pd->context, .pd = pd,
-				  .send_cq = attr->send_cq, .recv_cq = attr->recv_cq,
-				  .qp_num = ++next_qpn, .qp_type = attr->qp_type };
+	qp->qp = (struct ibv_qp){ .context = pd->context,
+				  .pd = pd,
+				  .send_cq = attr->send_cq,
+				  .recv_cq = attr->recv_cq,
+				  .qp_num = ++next_qpn,
+				  .qp_type = attr->qp_type };
 	qp->signal_all = attr->sq_sig_all;
 	qp->most_sends = attr->cap.max_send_wr;
 	qp->most_receives = attr->cap.max_recv_wr;
@@ -503,8 +521,10 @@ void fix_verbs_begin(void)
 		devices[i].transport_type = i ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 		contexts[i] = (struct ibv_context){
 			.device = &devices[i],
-			.ops = { .poll_cq = poll_cq, .req_notify_cq = req_notify_cq,
-				 .post_send = post_send, .post_recv = post_recv },
+			.ops = { .poll_cq = poll_cq,
+				 .req_notify_cq = req_notify_cq,
+				 .post_send = post_send,
+				 .post_recv = post_recv },
 		};
 		pds[i].context = &contexts[i];
 	}

@@ -48,8 +48,11 @@ static bool ready(struct rsock *s)
 }
 
 static struct rsock_kind kind = {
-	.progress = progress, .may_spin = may_spin, .arm = arm,
-	.take_events = take_events, .free = rsock_fini,
+	.progress = progress,
+	.may_spin = may_spin,
+	.arm = arm,
+	.take_events = take_events,
+	.free = rsock_fini,
 };
 
 static int begin(void **state)
@@ -99,7 +102,7 @@ static void a_limit(void **state)
 	(void)state;
 	assert_int_equal(rsock_wait(rs, ready, false, true, 20 * RSOCK_MS), -ETIMEDOUT);
 	assert_in_range(fix.now - begun, 20 * RSOCK_MS, 21 * RSOCK_MS);
-	assert_int_equal(armed, 100);		/* it asked for space */
+	assert_int_equal(armed, 100); /* it asked for space */
 	assert_int_equal(took, 1);
 	assert_int_equal(rsock_wait(rs, ready, false, true, 0), -ETIMEDOUT);
 }
@@ -167,6 +170,7 @@ static void a_socket_that_is_closed(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_ready_is_not_waited_for, begin, end),
 		cmocka_unit_test_setup_teardown(a_nonblocking_call_looks_once, begin, end),
@@ -176,6 +180,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_comes_in_between, begin, end),
 		cmocka_unit_test_setup_teardown(a_socket_that_is_closed, begin, end),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NEVER UINT64_MAX		/* a deadline that does not come */
+#define NEVER UINT64_MAX /* a deadline that does not come */
 
-static inline uint64_t clock_ns(void)	/* CLOCK_MONOTONIC, nanoseconds */
+static inline uint64_t clock_ns(void) /* CLOCK_MONOTONIC, nanoseconds */
 {
 	struct timespec ts;
 

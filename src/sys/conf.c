@@ -17,18 +17,21 @@
 enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, SHARE };
 
 static const char *const type_name[] = {
-	[TEXT] = "text", [LOG] = "level[:file]", [IDENT] = "identity",
-	[LOCAL] = "choice", [BOOL] = "yes or no", [PORT] = "number",
+	[TEXT] = "text",    [LOG] = "level[:file]", [IDENT] = "identity",
+	[LOCAL] = "choice", [BOOL] = "yes or no",   [PORT] = "number",
 	[SHARE] = "choice",
 };
 
 static const char *const local_name[] = {
-	[CONF_LOCAL_OFF] = "off", [CONF_LOCAL_PIPE] = "pipe",
-	[CONF_LOCAL_VM] = "vm", [CONF_LOCAL_AUTO] = "auto",
+	[CONF_LOCAL_OFF] = "off",
+	[CONF_LOCAL_PIPE] = "pipe",
+	[CONF_LOCAL_VM] = "vm",
+	[CONF_LOCAL_AUTO] = "auto",
 };
 
 static const char *const share_name[] = {
-	[CONF_SHARE_USER] = "user", [CONF_SHARE_HOST] = "host",
+	[CONF_SHARE_USER] = "user",
+	[CONF_SHARE_HOST] = "host",
 	[CONF_SHARE_AUTO] = "auto",
 };
 
@@ -37,9 +40,11 @@ static const struct row {
 	enum type type;
 	size_t offset, size;
 } rows[] = {
-#define CONF(key, env, type, dflt, text) \
-	{ { #key, #env, NULL, dflt, text }, type, \
-	  offsetof(struct conf, key), sizeof(((struct conf *)0)->key) },
+#define CONF(key, env, type, dflt, text)                                                 \
+	{ { #key, #env, NULL, dflt, text },                                              \
+	  type,                                                                          \
+	  offsetof(struct conf, key),                                                    \
+	  sizeof(((struct conf *)0)->key) },
 #include "sys/conf.def"
 #undef CONF
 };
@@ -48,8 +53,8 @@ enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 _Static_assert(ROWS <= sizeof(((struct conf_origin *)0)->from) / sizeof(int),
 	       "conf_origin has an entry for each key");
 
-static __attribute__((format(printf, 2, 3)))
-int fail(char err[CONF_ERR], const char *fmt, ...)
+static __attribute__((format(printf, 2, 3))) int fail(char err[CONF_ERR], const char *fmt,
+						      ...)
 {
 	va_list ap;
 
@@ -90,8 +95,10 @@ static int set_log(const struct row *r, void *at, const char *value, char *err)
 		    strcmp(value + n, ":") != 0)
 			return set_text(r, at, value, err);
 	}
-	return fail(err, "'%s' is not error, warn, info or debug, with :FILE or"
-		    " without", value);
+	return fail(err,
+		    "'%s' is not error, warn, info or debug, with :FILE or"
+		    " without",
+		    value);
 }
 
 static int set_ident(const struct row *r, void *at, const char *value, char *err)
@@ -149,8 +156,7 @@ static int set_port(void *at, const char *value, char *err)
 	return 0;
 }
 
-static int set(struct conf *c, const struct row *r, const char *value,
-	       char err[CONF_ERR])
+static int set(struct conf *c, const struct row *r, const char *value, char err[CONF_ERR])
 {
 	void *at = (char *)c + r->offset;
 
@@ -187,8 +193,8 @@ static int unknown_key(const char *key, char err[CONF_ERR])
 	int n = snprintf(err, CONF_ERR, "unknown key '%.64s'; keys are", key);
 
 	for (unsigned i = 0; i < ROWS; i++)
-		n += snprintf(err + n, CONF_ERR - (size_t)n, "%s %s",
-			      i ? "," : "", rows[i].k.key);
+		n += snprintf(err + n, CONF_ERR - (size_t)n, "%s %s", i ? "," : "",
+			      rows[i].k.key);
 	return -EINVAL;
 }
 
@@ -200,11 +206,14 @@ int conf_check(const char *key, const char *value, char err[CONF_ERR])
 	return r ? set(&scratch, r, value, err) : unknown_key(key, err);
 }
 
-struct reading { struct conf *conf; struct conf_origin *origin; char *err; };
+struct reading {
+	struct conf *conf;
+	struct conf_origin *origin;
+	char *err;
+};
 
 /* inih's: 1 goes on, 0 is an error, of which it keeps the first line. */
-static int file_line(void *arg, const char *section, const char *key,
-		     const char *value)
+static int file_line(void *arg, const char *section, const char *key, const char *value)
 {
 	struct reading *rd = arg;
 	const struct row *r = find(key);
@@ -212,8 +221,7 @@ static int file_line(void *arg, const char *section, const char *key,
 	if (rd->err[0])
 		return 0;
 	if (section[0] && strcmp(section, "urnic") != 0)
-		fail(rd->err, "unknown section [%.64s]; only [urnic] is known",
-		     section);
+		fail(rd->err, "unknown section [%.64s]; only [urnic] is known", section);
 	else if (!r)
 		unknown_key(key, rd->err);
 	else if (set(rd->conf, r, value, rd->err) == 0)
@@ -244,8 +252,7 @@ static void file_path(struct conf_origin *o)
 	if (p && p[0] == '/')
 		snprintf(o->path, sizeof(o->path), "%s/urnic/urnic.conf", p);
 	else if (home && home[0] == '/')
-		snprintf(o->path, sizeof(o->path), "%s/.config/urnic/urnic.conf",
-			 home);
+		snprintf(o->path, sizeof(o->path), "%s/.config/urnic/urnic.conf", home);
 	if (o->path[0] && access(o->path, F_OK) != 0)
 		o->path[0] = '\0';
 }
@@ -269,11 +276,13 @@ static int read_file(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
 }
 
 /* Variables of this project's own scripts and tests. */
+/* clang-format off */
 static const char *const not_keys[] = {
 	"URNIC_CONF=", "URNIC_BUILD=", "URNIC_SOURCE_ROOT=",
 	"URNIC_REQUIRE_ALL=", "URNIC_CHECK_FULL=", "URNIC_IN_USERNS=",
 	"URNIC_TEST",
 };
+/* clang-format on */
 
 static bool known_variable(const char *var)
 {

@@ -69,7 +69,7 @@ static void t_file(void **state)
 	assert_int_equal(c.udp_port, 5000);
 	assert_int_equal(c.share, CONF_SHARE_USER);
 	assert_string_equal(c.devices, "eth0,eth1");
-	file("log = debug\n");		/* no section needed */
+	file("log = debug\n"); /* no section needed */
 	good();
 	assert_string_equal(c.log, "debug");
 	assert_int_equal(o.from[0], CONF_FILE);
@@ -128,7 +128,7 @@ static void t_wrong_env(void **state)
 	memset(big, 'a', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	env_bad("URNIC_FAULT", big, "longer");
-	setenv("URNIC_TEST_SEED", "1", 1);	/* the tests' own */
+	setenv("URNIC_TEST_SEED", "1", 1); /* the tests' own */
 	setenv("URNIC_BUILD", "x", 1);
 	good();
 }
@@ -159,7 +159,7 @@ static void t_user_file(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	setenv("XDG_CONFIG_HOME", dir, 1);
-	good();				/* absent is fine */
+	good(); /* absent is fine */
 	snprintf(name, sizeof(name), "%s/urnic", dir);
 	assert_int_equal(mkdir(name, 0755), 0);
 	strcat(name, "/urnic.conf");
@@ -233,7 +233,7 @@ static int fresh(void **state)
 	extern char **environ;
 
 	(void)state;
-	for (char **e = environ; *e; ) {
+	for (char **e = environ; *e;) {
 		char name[100];
 
 		if (strncmp(*e, "URNIC_", 6) != 0) {
@@ -263,6 +263,7 @@ static int clean(void **state)
 
 int main(void)
 {
+	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(t_defaults, fresh),
 		cmocka_unit_test_setup(t_file, fresh),
@@ -274,6 +275,7 @@ int main(void)
 		cmocka_unit_test_setup(t_table, fresh),
 		cmocka_unit_test_setup(t_get, fresh),
 	};
+	/* clang-format on */
 
 	return cmocka_run_group_tests(tests, make, clean);
 }

@@ -14,7 +14,7 @@
 enum { FD_HIGH = 768 };
 
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U		/* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
 #endif
 
 static int fd_floor(void)
@@ -65,7 +65,7 @@ int fd_memory(const char *name, size_t size)
 		return -EFBIG;
 	fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
 	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, flags);		/* before Linux 6.3 */
+		fd = memfd_create(name, flags); /* before Linux 6.3 */
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, (off_t)size) == 0)
@@ -89,13 +89,12 @@ bool fd_is(int fd, const struct fd_id *id)
 {
 	struct fd_id now;
 
-	return fd_identify(fd, &now) == 0 && now.dev == id->dev &&
-	       now.ino == id->ino;
+	return fd_identify(fd, &now) == 0 && now.dev == id->dev && now.ino == id->ino;
 }
 
 bool fd_is_sealed(int fd, size_t size, int seals)
 {
-	int has = fcntl(fd, F_GET_SEALS);	/* -1: of no such kind */
+	int has = fcntl(fd, F_GET_SEALS); /* -1: of no such kind */
 	struct stat st;
 
 	return has >= 0 && (has & seals) == seals && fstat(fd, &st) == 0 &&

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stddef.h>
 #include <sys/types.h>
 
 /* Move fd to a high number, close-on-exec, below 1024 (programs may select()
@@ -26,9 +25,12 @@ int fd_memory(const char *name, size_t size);
  * and what they open next may get the number: whoever writes to, reads from or
  * closes one of ours after the program has run looks first.  (Anonymous files,
  * such as eventfds and epoll sets, are all the same one.) */
-struct fd_id { dev_t dev; ino_t ino; };
+struct fd_id {
+	dev_t dev;
+	ino_t ino;
+};
 
-int fd_identify(int fd, struct fd_id *out);	/* 0 or -errno */
+int fd_identify(int fd, struct fd_id *out); /* 0 or -errno */
 bool fd_is(int fd, const struct fd_id *id);
 
 /* Memory of size bytes that has all of these F_SEAL_*: who made it can do no

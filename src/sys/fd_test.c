@@ -42,7 +42,7 @@ static void t_raises(void **state)
 	assert_in_range(high, 768, FD_SETSIZE - 1);
 	assert_int_equal(fcntl(low, F_GETFD), -1);
 	assert_int_equal(fcntl(high, F_GETFD), FD_CLOEXEC);
-	assert_int_equal(fd_raise(high), high);	/* it is high already */
+	assert_int_equal(fd_raise(high), high); /* it is high already */
 	close(high);
 	assert_int_equal(fd_raise(-5), -5);
 }
@@ -134,7 +134,7 @@ static void t_sealed(void **state)
 	assert_true(fd_is_sealed(fd, 5000, seals));
 	assert_false(fd_is_sealed(fd, 4999, seals));
 	assert_false(fd_is_sealed(fd, 5001, seals));
-	assert_false(fd_is_sealed(null, 0, seals));	/* no memory at all */
+	assert_false(fd_is_sealed(null, 0, seals)); /* no memory at all */
 	close(fd);
 	close(null);
 	assert_false(fd_is_sealed(fd, 5000, seals));

@@ -29,7 +29,9 @@
 
 enum { HISTORY = 8, TAIL = 64, PIECE = 4096 };
 
-struct guard { sigjmp_buf jmp; };
+struct guard {
+	sigjmp_buf jmp;
+};
 
 /* initial-exec: reading it in a handler must not allocate. */
 static _Thread_local struct guard *volatile active
@@ -41,7 +43,7 @@ static struct history {
 	struct sigaction before[HISTORY];
 } histories[2] = { { .sig = SIGSEGV }, { .sig = SIGBUS } };
 
-static ucontext_t depth_mark[HISTORY + 1];	/* only their addresses count */
+static ucontext_t depth_mark[HISTORY + 1]; /* only their addresses count */
 
 static _Noreturn void escape(void)
 {
@@ -53,9 +55,9 @@ static void redirect(ucontext_t *uc)
 #if defined(__x86_64__)
 	greg_t *r = uc->uc_mcontext.gregs;
 
-	r[REG_RSP] = ((r[REG_RSP] - 128) & ~15ll) - 8;	/* as after a call */
+	r[REG_RSP] = ((r[REG_RSP] - 128) & ~15ll) - 8; /* as after a call */
 	r[REG_RIP] = (greg_t)(uintptr_t)escape;
-	r[REG_EFL] &= ~0x400ll;				/* DF is clear */
+	r[REG_EFL] &= ~0x400ll; /* DF is clear */
 #elif defined(__aarch64__)
 	uc->uc_mcontext.sp &= ~15ull;
 	uc->uc_mcontext.pc = (uintptr_t)escape;
@@ -76,8 +78,7 @@ static void die(int sig, siginfo_t *si)
 		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, si);
 }
 
-static void call(const struct sigaction *sa, int sig, siginfo_t *si,
-		 ucontext_t *uc)
+static void call(const struct sigaction *sa, int sig, siginfo_t *si, ucontext_t *uc)
 {
 	sigset_t block = sa->sa_mask, old;
 
@@ -104,7 +105,7 @@ static void chain(struct history *h, siginfo_t *si, ucontext_t *uc)
 		return;
 	}
 	if (!(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_IGN) {
-		if (si->si_code > 0)		/* a fault cannot be ignored */
+		if (si->si_code > 0) /* a fault cannot be ignored */
 			die(h->sig, si);
 		return;
 	}
@@ -118,11 +119,11 @@ static void chain(struct history *h, siginfo_t *si, ucontext_t *uc)
 
 static void on_fault(int sig, siginfo_t *si, void *ucp)
 {
-	bool fault = si->si_code > 0;		/* not by kill() */
+	bool fault = si->si_code > 0; /* not by kill() */
 	int saved = errno;
 
 	if (sig == SIGBUS && si->si_code == BUS_MCEERR_AO)
-		fault = false;			/* about some other page */
+		fault = false; /* about some other page */
 	if (fault && active)
 		redirect(ucp);
 	else
@@ -163,8 +164,7 @@ static void arm(struct history *h)
 	remember(h, &now);
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_fault;
-	sa.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER |
-		      (now.sa_flags & SA_RESTART);
+	sa.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | (now.sa_flags & SA_RESTART);
 	sigemptyset(&sa.sa_mask);
 	sigaction(h->sig, &sa, NULL);
 }
@@ -208,12 +208,16 @@ int guard_call(void (*fn)(void *arg), void *arg)
 	return rc;
 }
 
-struct copy { uint8_t *dst; const uint8_t *src; size_t n; };
+struct copy {
+	uint8_t *dst;
+	const uint8_t *src;
+	size_t n;
+};
 
 /* What was stored is seen no later than what is stored next. */
 static inline void store_fence(void)
 {
-#if defined(__x86_64__)			/* TSO: the compiler only */
+#if defined(__x86_64__) /* TSO: the compiler only */
 	atomic_signal_fence(memory_order_release);
 #else
 	atomic_thread_fence(memory_order_release);
@@ -259,8 +263,7 @@ static void do_copy(void *arg)
 	size_t tail = c->n < TAIL ? c->n : TAIL, at, body = c->n - tail;
 
 	for (at = 0; at < body; at += PIECE)
-		memcpy(c->dst + at, c->src + at,
-		       body - at < PIECE ? body - at : PIECE);
+		memcpy(c->dst + at, c->src + at, body - at < PIECE ? body - at : PIECE);
 	store_fence();
 	store_tail(c->dst + body, c->src + body, tail);
 }
@@ -272,7 +275,9 @@ int guard_copy(void *dst, const void *src, size_t n)
 	return n ? guard_call(do_copy, &c) : 0;
 }
 
-struct atomic { uint64_t *at, a, b, orig; };
+struct atomic {
+	uint64_t *at, a, b, orig;
+};
 
 /* Not by way of ThreadSanitizer, which holds a lock of its own meanwhile: a jump
  * out of it would keep that. */
@@ -283,8 +288,8 @@ NO_TSAN static void do_cmp_swap(void *arg)
 	struct atomic *x = arg;
 
 	x->orig = x->a;
-	__atomic_compare_exchange_n(x->at, &x->orig, x->b, false,
-				    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(x->at, &x->orig, x->b, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 }
 
 NO_TSAN static void do_fetch_add(void *arg)

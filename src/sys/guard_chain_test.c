@@ -32,8 +32,7 @@ enum { PAGE = 4096 };
 
 static uint8_t *hole(void)
 {
-	uint8_t *p = mmap(NULL, PAGE, PROT_READ,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	munmap(p, PAGE);
 	return p;
@@ -132,7 +131,7 @@ static void after_us(void)
 	program_faults();
 	if (hits != 1)
 		_exit(1);
-	guard_arm();		/* in front again */
+	guard_arm(); /* in front again */
 	for (int i = 2; i <= 4; i++) {
 		guard_works();
 		program_faults();
@@ -171,7 +170,7 @@ static void chains_back(void)
 		guard_arm();
 		hits = 0;
 		guard_works();
-		program_faults();	/* ours, polite, ours, jumper */
+		program_faults(); /* ours, polite, ours, jumper */
 		if (hits != 2)
 			_exit(hits);
 	}
@@ -293,7 +292,7 @@ static void t_program_handlers(void **state)
 	assert_int_equal(dies_of(chains_back), -42);
 	assert_int_equal(dies_of(once_only), SIGSEGV);
 	assert_int_equal(dies_of(many_handlers), -42);
-#if !TSAN		/* it blocks all signals in every handler */
+#if !TSAN /* it blocks all signals in every handler */
 	assert_int_equal(dies_of(nested_fault), -42);
 #endif
 	assert_int_equal(dies_of(nested_fault_blocked), SIGSEGV);

@@ -26,8 +26,7 @@ enum { PAGE = 4096 };
 
 static uint8_t *pages(int n, int prot)
 {
-	void *p = mmap(NULL, (size_t)n * PAGE, prot,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, (size_t)n * PAGE, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	return p;
@@ -70,8 +69,7 @@ static void t_copies(void **state)
 	for (size_t n = 0; n + 8 < sizeof(src); n += n < 200 ? 1 : 797) {
 		for (size_t off = 0; off < 9; off++) {
 			memset(dst, 0xee, sizeof(dst));
-			assert_int_equal(guard_copy(dst + off, src + off / 2, n),
-					 0);
+			assert_int_equal(guard_copy(dst + off, src + off / 2, n), 0);
 			assert_memory_equal(dst + off, src + off / 2, n);
 			assert_int_equal(dst[off + n], 0xee);
 			if (off)
@@ -145,10 +143,9 @@ static void t_atomics(void **state)
 	assert_int_equal(guard_cmp_swap(&v, 15, 1, &orig), 0);
 	assert_int_equal(orig, 15);
 	assert_int_equal(v, 1);
-#if !TSAN		/* it holds a lock around an atomic */
+#if !TSAN /* it holds a lock around an atomic */
 	orig = 77;
-	assert_int_equal(guard_fetch_add((uint64_t *)(void *)hole(), 5, &orig),
-			 -EFAULT);
+	assert_int_equal(guard_fetch_add((uint64_t *)(void *)hole(), 5, &orig), -EFAULT);
 	assert_int_equal(guard_cmp_swap((uint64_t *)(void *)hole(), 5, 6, &orig),
 			 -EFAULT);
 	assert_int_equal(orig, 77);
@@ -206,12 +203,9 @@ static void t_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_copies),
-		cmocka_unit_test(t_bad_memory),
-		cmocka_unit_test(t_upward),
-		cmocka_unit_test(t_sigbus),
-		cmocka_unit_test(t_atomics),
-		cmocka_unit_test(t_nested_calls),
+		cmocka_unit_test(t_copies),  cmocka_unit_test(t_bad_memory),
+		cmocka_unit_test(t_upward),  cmocka_unit_test(t_sigbus),
+		cmocka_unit_test(t_atomics), cmocka_unit_test(t_nested_calls),
 		cmocka_unit_test(t_threads),
 	};
 

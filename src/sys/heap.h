@@ -13,22 +13,22 @@
 
 struct heap_node {
 	uint64_t at;
-	uint32_t pos;			/* place in v, from 1; 0: not in it */
+	uint32_t pos; /* place in v, from 1; 0: not in it */
 };
 
 struct heap {
-	struct heap_node **v;		/* [cap]; v[0] is the earliest */
+	struct heap_node **v; /* [cap]; v[0] is the earliest */
 	uint32_t n, cap;
 };
 
 void heap_init(struct heap *h);
-void heap_fini(struct heap *h);		/* nodes are the user's */
+void heap_fini(struct heap *h); /* nodes are the user's */
 
 /* Room for n nodes, so that heap_set() cannot fail.  0 or -ENOMEM. */
 int heap_reserve(struct heap *h, uint32_t n);
 
 int heap_set(struct heap *h, struct heap_node *node, uint64_t at);
-void heap_del(struct heap *h, struct heap_node *node);	/* or it is not in it */
+void heap_del(struct heap *h, struct heap_node *node); /* or it is not in it */
 
 /* The earliest node, or NULL. */
 static inline struct heap_node *heap_top(const struct heap *h)

@@ -66,7 +66,7 @@ static void t_random(void **state)
 			check(&h);
 		assert_int_equal(heap_next(&h), earliest());
 	}
-	for (uint64_t last = 0; heap_top(&h); ) {
+	for (uint64_t last = 0; heap_top(&h);) {
 		assert_true(heap_top(&h)->at >= last);
 		last = heap_top(&h)->at;
 		heap_del(&h, heap_top(&h));

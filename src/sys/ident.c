@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* clang-format off */
 static const struct preset {
 	const char *name;
 	struct ident id;
@@ -21,16 +22,20 @@ static const struct preset {
 			.fw_ver = "16.35.2000", .speed = 32, .width = 2,
 			.name = "roce_%s" } },
 };
+/* clang-format on */
 
-struct code { const char *text; uint8_t code; };
+struct code {
+	const char *text;
+	uint8_t code;
+};
 
-static const struct code speeds[] = {	/* Gb/s a lane */
-	{ "2.5", 1 }, { "5", 2 }, { "10", 8 }, { "14", 16 }, { "25", 32 },
-	{ "50", 64 }, { "100", 128 }, { NULL, 0 },
+static const struct code speeds[] = {
+	/* Gb/s a lane */
+	{ "2.5", 1 }, { "5", 2 },   { "10", 8 },    { "14", 16 },
+	{ "25", 32 }, { "50", 64 }, { "100", 128 }, { NULL, 0 },
 };
 static const struct code widths[] = {
-	{ "1x", 1 }, { "2x", 16 }, { "4x", 2 }, { "8x", 4 }, { "12x", 8 },
-	{ NULL, 0 },
+	{ "1x", 1 }, { "2x", 16 }, { "4x", 2 }, { "8x", 4 }, { "12x", 8 }, { NULL, 0 },
 };
 
 static bool find_code(const struct code *c, const char *text, uint8_t *out)
@@ -127,15 +132,19 @@ int ident_parse(const char *spec, struct ident *out, char *err, size_t size)
 		if (!eq) {
 			if (first && preset(&id, w))
 				continue;
-			snprintf(err, size, "'%s' is no preset (urnic, connectx)"
-				 " and no key=value", w);
+			snprintf(err, size,
+				 "'%s' is no preset (urnic, connectx)"
+				 " and no key=value",
+				 w);
 			return -EINVAL;
 		}
 		*eq = '\0';
 		rc = set(&id, w, eq + 1);
 		if (rc < 0)
-			snprintf(err, size, "unknown key '%s' (vendor, part, hw,"
-				 " fw, speed, width, name)", w);
+			snprintf(err, size,
+				 "unknown key '%s' (vendor, part, hw,"
+				 " fw, speed, width, name)",
+				 w);
 		else if (rc == 0)
 			snprintf(err, size, "'%s' is no value for %s", eq + 1, w);
 		if (rc <= 0)
@@ -145,8 +154,7 @@ int ident_parse(const char *spec, struct ident *out, char *err, size_t size)
 	return 0;
 }
 
-void ident_name(const struct ident *id, const char *netdev, int index,
-		char out[64])
+void ident_name(const struct ident *id, const char *netdev, int index, char out[64])
 {
 	const char *p = strchr(id->name, '%');
 	char number_text[16];

@@ -13,8 +13,8 @@ enum { IDENT_VENDOR = 0x726e69, IDENT_PART = 1, IDENT_HW = 1 };
 struct ident {
 	uint32_t vendor_id, vendor_part_id, hw_ver;
 	char fw_ver[64];
-	uint8_t speed, width;		/* as in ibv_port_attr */
-	char name[48];			/* device name: %s is the interface, %d
+	uint8_t speed, width; /* as in ibv_port_attr */
+	char name[48];	      /* device name: %s is the interface, %d
 					 * the device's number */
 };
 
@@ -24,7 +24,6 @@ int ident_parse(const char *spec, struct ident *out, char *err, size_t size);
 
 /* The device name for interface netdev, the index-th device.  At most 63
  * bytes are written. */
-void ident_name(const struct ident *id, const char *netdev, int index,
-		char out[64]);
+void ident_name(const struct ident *id, const char *netdev, int index, char out[64]);
 
 #endif

@@ -6,18 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct list { struct list *prev, *next; };
+struct list {
+	struct list *prev, *next;
+};
 
-#define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member)                                                  \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define list_for(pos, head) \
+#define list_for(pos, head)                                                              \
 	for (struct list *pos = (head)->next; pos != (head); pos = pos->next)
 
 /* pos may be deleted in the body. */
-#define list_for_safe(pos, head) \
-	for (struct list *pos = (head)->next, *next_ = pos->next; \
-	     pos != (head); pos = next_, next_ = pos->next)
+#define list_for_safe(pos, head)                                                         \
+	for (struct list *pos = (head)->next, *next_ = pos->next; pos != (head);         \
+	     pos = next_, next_ = pos->next)
 
 static inline void list_init(struct list *l)
 {

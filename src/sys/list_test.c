@@ -8,14 +8,16 @@
 
 #include "sys/list.h"
 
-struct item { int v; struct list node; };
+struct item {
+	int v;
+	struct list node;
+};
 
 static int sum(struct list *head)
 {
 	int s = 0;
 
-	list_for(p, head)
-		s = s * 10 + container_of(p, struct item, node)->v;
+	list_for(p, head) s = s * 10 + container_of(p, struct item, node)->v;
 	return s;
 }
 
@@ -33,7 +35,7 @@ static void t_order_and_delete(void **state)
 	assert_int_equal(sum(&head), 123);
 	list_del(&b.node);
 	assert_int_equal(sum(&head), 13);
-	list_del(&b.node);		/* twice does no harm */
+	list_del(&b.node); /* twice does no harm */
 	assert_int_equal(sum(&head), 13);
 	assert_false(list_empty(&head));
 }
@@ -49,7 +51,8 @@ static void t_delete_while_walking(void **state)
 		v[i].v = i + 1;
 		list_add_tail(&head, &v[i].node);
 	}
-	list_for_safe(p, &head) {
+	list_for_safe(p, &head)
+	{
 		if (container_of(p, struct item, node)->v % 2)
 			list_del(p);
 	}

@@ -13,7 +13,7 @@ enum { FIRST_BITS = 6 };
 static struct live *first[1 << FIRST_BITS];
 static struct {
 	struct lock lock;
-	struct live **chain;			/* [1 << bits] */
+	struct live **chain; /* [1 << bits] */
 	unsigned bits;
 	size_t count;
 } table = { .chain = first, .bits = FIRST_BITS };
@@ -123,11 +123,16 @@ void live_forget(const void *owner)
 const char *live_name(enum live_kind kind)
 {
 	static const char *const names[] = {
-		[LIVE_NONE] = "object", [LIVE_CONTEXT] = "device context",
-		[LIVE_PD] = "protection domain", [LIVE_MR] = "memory region",
-		[LIVE_MW] = "memory window", [LIVE_AH] = "address handle",
-		[LIVE_CHANNEL] = "completion channel", [LIVE_CQ] = "completion queue",
-		[LIVE_SRQ] = "shared receive queue", [LIVE_QP] = "queue pair",
+		[LIVE_NONE] = "object",
+		[LIVE_CONTEXT] = "device context",
+		[LIVE_PD] = "protection domain",
+		[LIVE_MR] = "memory region",
+		[LIVE_MW] = "memory window",
+		[LIVE_AH] = "address handle",
+		[LIVE_CHANNEL] = "completion channel",
+		[LIVE_CQ] = "completion queue",
+		[LIVE_SRQ] = "shared receive queue",
+		[LIVE_QP] = "queue pair",
 	};
 
 	return names[kind];

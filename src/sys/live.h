@@ -14,8 +14,16 @@
 #include <stdint.h>
 
 enum live_kind {
-	LIVE_NONE, LIVE_CONTEXT, LIVE_PD, LIVE_MR, LIVE_MW, LIVE_AH, LIVE_CHANNEL,
-	LIVE_CQ, LIVE_SRQ, LIVE_QP,
+	LIVE_NONE,
+	LIVE_CONTEXT,
+	LIVE_PD,
+	LIVE_MR,
+	LIVE_MW,
+	LIVE_AH,
+	LIVE_CHANNEL,
+	LIVE_CQ,
+	LIVE_SRQ,
+	LIVE_QP,
 };
 
 /* Part of each object, and its first: the allocator's notes in freed memory,
@@ -23,12 +31,12 @@ enum live_kind {
  * read object->context before they call us. */
 struct live {
 	struct live *next;
-	const void *owner;			/* the ibv_context */
+	const void *owner; /* the ibv_context */
 	enum live_kind kind;
 };
 
 void live_add(struct live *l, enum live_kind kind, const void *owner);
-void live_del(struct live *l);			/* in the table or not */
+void live_del(struct live *l); /* in the table or not */
 
 /* Is l an object of this kind?  Then *owner is its context.  l is compared, not
  * read; NULL is none. */

@@ -42,7 +42,7 @@ static void lives_until_deleted(void **state)
 static void freed_memory_is_not_read(void **state)
 {
 	struct live *l = malloc(sizeof(*l));
-	volatile uintptr_t at = (uintptr_t)l;	/* lest the compiler object */
+	volatile uintptr_t at = (uintptr_t)l; /* lest the compiler object */
 	const void *owner;
 
 	(void)state;
@@ -68,12 +68,10 @@ static void many(void **state)
 	for (unsigned i = 0; i < MANY; i += 2)
 		live_del(&l[i]);
 	for (unsigned i = 0; i < MANY; i++)
-		assert_int_equal(is_of(&l[i], LIVE_MR, i % 3 ? &ctx_a : &ctx_b),
-				 i % 2);
+		assert_int_equal(is_of(&l[i], LIVE_MR, i % 3 ? &ctx_a : &ctx_b), i % 2);
 	live_forget(&ctx_b);
 	for (unsigned i = 0; i < MANY; i++)
-		assert_int_equal(live_find(&l[i], LIVE_MR, &owner),
-				 i % 2 && i % 3);
+		assert_int_equal(live_find(&l[i], LIVE_MR, &owner), i % 2 && i % 3);
 	live_forget(&ctx_a);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_false(live_find(&l[i], LIVE_MR, &owner));

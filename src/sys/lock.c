@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 100 };		/* some 2-4 us: shorter than a sleep */
+enum { SPINS = 100 }; /* some 2-4 us: shorter than a sleep */
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value,
 		  const struct timespec *most)
@@ -23,8 +23,8 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value,
 NO_TSA static bool spin(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (atomic_load_explicit(&l->word, memory_order_relaxed) ==
-		    LOCK_FREE && lock_try(l))
+		if (atomic_load_explicit(&l->word, memory_order_relaxed) == LOCK_FREE &&
+		    lock_try(l))
 			return true;
 		lock_pause();
 	}

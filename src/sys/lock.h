@@ -23,21 +23,25 @@
 #define TSA(x)
 #endif
 
-#define CAPABILITY(name)	TSA(capability(name))
-#define GUARDED_BY(lk)		TSA(guarded_by(lk))
-#define REQUIRES(...)		TSA(requires_capability(__VA_ARGS__))
-#define ACQUIRES(...)		TSA(acquire_capability(__VA_ARGS__))
-#define TRY_ACQUIRES(...)	TSA(try_acquire_capability(__VA_ARGS__))
-#define RELEASES(...)		TSA(release_capability(__VA_ARGS__))
-#define EXCLUDES(...)		TSA(locks_excluded(__VA_ARGS__))
-#define NO_TSA			TSA(no_thread_safety_analysis)
+#define CAPABILITY(name)  TSA(capability(name))
+#define GUARDED_BY(lk)	  TSA(guarded_by(lk))
+#define REQUIRES(...)	  TSA(requires_capability(__VA_ARGS__))
+#define ACQUIRES(...)	  TSA(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRES(...) TSA(try_acquire_capability(__VA_ARGS__))
+#define RELEASES(...)	  TSA(release_capability(__VA_ARGS__))
+#define EXCLUDES(...)	  TSA(locks_excluded(__VA_ARGS__))
+#define NO_TSA		  TSA(no_thread_safety_analysis)
 
-enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED };	/* the last: somebody sleeps */
+enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED }; /* the last: somebody sleeps */
 
-struct CAPABILITY("lock") lock { _Atomic uint32_t word; };
+struct CAPABILITY("lock") lock {
+	_Atomic uint32_t word;
+};
 
 /* Threads that sleep until something changes that a lock guards. */
-struct lock_cond { _Atomic uint32_t changes; };
+struct lock_cond {
+	_Atomic uint32_t changes;
+};
 
 /* Between two looks at what another thread is about to change. */
 static inline void lock_pause(void)
@@ -49,7 +53,7 @@ static inline void lock_pause(void)
 #endif
 }
 
-void lock_wait(struct lock *l);		/* the slow ways */
+void lock_wait(struct lock *l); /* the slow ways */
 void lock_wake(struct lock *l);
 /* Sleep so often at most, some 50 us each.  False: others were quicker. */
 bool lock_wait_for(struct lock *l, unsigned naps) TRY_ACQUIRES(true, *l);
@@ -87,6 +91,6 @@ static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 
 /* Give l, sleep until lock_changed() is called, perhaps less, and take l. */
 void lock_sleep(struct lock *l, struct lock_cond *c) REQUIRES(*l);
-void lock_changed(struct lock_cond *c);	/* wakes all */
+void lock_changed(struct lock_cond *c); /* wakes all */
 
 #endif

@@ -46,7 +46,7 @@ NO_TSA static void t_try(void **state)
 	(void)state;
 	lock_init(&lk);
 	assert_true(lock_try(&lk));
-	assert_false(lock_try(&lk));	/* the holder gets "no" too */
+	assert_false(lock_try(&lk)); /* the holder gets "no" too */
 	lock_give(&lk);
 	assert_true(lock_try(&lk));
 	lock_give(&lk);

@@ -17,13 +17,15 @@
 enum { LINE = 1024 };
 
 static const char *const level_name[] = {
-	[LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info",
+	[LOG_ERROR] = "error",
+	[LOG_WARN] = "warn",
+	[LOG_INFO] = "info",
 	[LOG_DEBUG] = "debug",
 };
 enum { LEVELS = sizeof(level_name) / sizeof(level_name[0]) };
 
 enum log_level log_level = LOG_WARN;
-static char log_path[PATH_MAX];		/* absolute; "": stderr */
+static char log_path[PATH_MAX]; /* absolute; "": stderr */
 
 static int find_level(const char *name, size_t len)
 {
@@ -75,8 +77,7 @@ static int expand(char *out, size_t size, const char *file)
 
 static int open_log(const char *path)
 {
-	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY,
-		    0644);
+	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
 }
 
 int log_setup(const char *spec)
@@ -151,6 +152,6 @@ bool log_allowed(uint64_t *last_ns)
 	last = __atomic_load_n(last_ns, __ATOMIC_RELAXED);
 	if (last && now - last < 1000000000u)
 		return false;
-	return __atomic_compare_exchange_n(last_ns, &last, now, false,
-					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(last_ns, &last, now, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
 }

@@ -12,7 +12,7 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-extern enum log_level log_level;	/* lines above it are not written */
+extern enum log_level log_level; /* lines above it are not written */
 
 /* level: "error", "warn", "info" or "debug".  0 or -EINVAL. */
 int log_set_level(const char *level);
@@ -28,8 +28,16 @@ void log_line(enum log_level level, const char *fmt, ...)
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
-#define log_info(...)  do { if (log_level >= LOG_INFO) log_line(LOG_INFO, __VA_ARGS__); } while (0)
-#define log_debug(...) do { if (log_level >= LOG_DEBUG) log_line(LOG_DEBUG, __VA_ARGS__); } while (0)
+#define log_info(...)                                                                    \
+	do {                                                                             \
+		if (log_level >= LOG_INFO)                                               \
+			log_line(LOG_INFO, __VA_ARGS__);                                 \
+	} while (0)
+#define log_debug(...)                                                                   \
+	do {                                                                             \
+		if (log_level >= LOG_DEBUG)                                              \
+			log_line(LOG_DEBUG, __VA_ARGS__);                                \
+	} while (0)
 
 /* At most one a second for each call site: *last is that site's own. */
 bool log_allowed(uint64_t *last_ns);

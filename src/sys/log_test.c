@@ -51,8 +51,10 @@ static void t_levels(void **state)
 	assert_int_equal(errno, 77);
 	log_info("two");
 	log_debug("not this");
-	snprintf(want, sizeof(want), "urnic[%d] error: number 1\n"
-		 "urnic[%d] info: two\n", (int)getpid(), (int)getpid());
+	snprintf(want, sizeof(want),
+		 "urnic[%d] error: number 1\n"
+		 "urnic[%d] info: two\n",
+		 (int)getpid(), (int)getpid());
 	assert_string_equal(written(), want);
 	assert_int_equal(log_setup("info:/dev/full"), 0);
 	errno = 77;

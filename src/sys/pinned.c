@@ -23,7 +23,11 @@
 
 enum { LAST = 64, LINE = 128 };
 
-struct mapping { uintptr_t at, end; char perms[5]; bool anonymous; };
+struct mapping {
+	uintptr_t at, end;
+	char perms[5];
+	bool anonymous;
+};
 
 /* System calls themselves: no thread may be cancelled in here. */
 static int open_proc(const char *path, int flags)
@@ -39,7 +43,11 @@ static void close_proc(int fd)
 /* --- mappings ----------------------------------------------------------------- */
 
 /* Mappings in ascending order, from /proc/self/maps. */
-struct maps { int fd; ssize_t n, at; char buf[4096]; };
+struct maps {
+	int fd;
+	ssize_t n, at;
+	char buf[4096];
+};
 
 /* One line, of which only the beginning counts.  False: there is none. */
 static bool next_line(struct maps *m, char line[LINE])

@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE };
 
-static volatile unsigned faults;	/* of which the program was told */
+static volatile unsigned faults; /* of which the program was told */
 static uint8_t data[4 * PAGE];
 
 static void on_fault(int sig)
@@ -28,7 +28,7 @@ static void on_fault(int sig)
 	signal(sig, SIG_DFL);
 }
 
-static void begin(void)			/* cmocka has its handler in each test */
+static void begin(void) /* cmocka has its handler in each test */
 {
 	signal(SIGSEGV, on_fault);
 	guard_arm();
@@ -96,7 +96,7 @@ static void private_memory_takes_it(void **state)
 
 	(void)state;
 	begin();
-	memset(p, 1, 2 * PAGE);		/* the third has no page yet */
+	memset(p, 1, 2 * PAGE); /* the third has no page yet */
 	protect(p, 3, PROT_READ);
 	takes(p, 3);
 	assert_int_equal(pinned_write(p + 2 * PAGE, data, PAGE), 0);
@@ -139,7 +139,7 @@ static void what_is_read_only_stays_so(void **state)
 	assert_ptr_not_equal(p, MAP_FAILED);
 	refuses(p, 8);
 	munmap(p, 2 * PAGE);
-	p = map(2, MAP_PRIVATE, ro);	/* as a library is */
+	p = map(2, MAP_PRIVATE, ro); /* as a library is */
 	protect(p, 2, PROT_READ);
 	refuses(p, 8);
 	munmap(p, 2 * PAGE);
@@ -176,7 +176,8 @@ static void across_mappings(void **state)
 	begin();
 	protect(p, 1, PROT_READ);
 	assert_ptr_equal(mmap(p + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_FIXED, fd, 0), p + 2 * PAGE);
+			      MAP_SHARED | MAP_FIXED, fd, 0),
+			 p + 2 * PAGE);
 	protect(p + 2 * PAGE, 1, PROT_READ);
 	assert_int_equal(pinned_write(p + 10, data, 4 * PAGE - 20), 0);
 	assert_memory_equal(p + 10, data, 4 * PAGE - 20);

@@ -11,7 +11,9 @@
 
 #include "sys/clock.h"
 
-struct prng { uint64_t state; };
+struct prng {
+	uint64_t state;
+};
 
 static inline void rand_seed(struct prng *r, uint64_t seed)
 {

@@ -17,8 +17,7 @@ static void refill(struct secret *s)
 
 	s->left = SECRET_WORDS;
 	while (done < sizeof(s->word)) {
-		ssize_t n = getrandom(at + done, sizeof(s->word) - done,
-				      GRND_NONBLOCK);
+		ssize_t n = getrandom(at + done, sizeof(s->word) - done, GRND_NONBLOCK);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -8,13 +8,14 @@
 
 enum { SECRET_WORDS = 256 };
 
-struct secret {				/* begins as { 0 } */
+/* begins as { 0 } */
+struct secret {
 	uint32_t word[SECRET_WORDS];
 	unsigned left;
 };
 
 uint32_t secret_word(struct secret *s);
-uint32_t secret_below(struct secret *s, uint32_t n);	/* 0 .. n - 1 */
+uint32_t secret_below(struct secret *s, uint32_t n); /* 0 .. n - 1 */
 void secret_shuffle(struct secret *s, uint16_t *v, unsigned n);
 
 #endif

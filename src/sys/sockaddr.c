@@ -10,7 +10,8 @@
 void sockaddr_ip(const struct sockaddr *a, uint8_t ip[16])
 {
 	if (a->sa_family == AF_INET6)
-		memcpy(ip, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
+		memcpy(ip, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+		       16);
 	else
 		addr_map_v4(ip, &((const struct sockaddr_in *)(const void *)a)->sin_addr);
 }
@@ -30,14 +31,16 @@ uint32_t sockaddr_scope(const struct sockaddr *a)
 {
 	const struct sockaddr_in6 *in6 = (const void *)a;
 
-	return a->sa_family == AF_INET6 && addr_is_link_local(in6->sin6_addr.s6_addr) ?
-		in6->sin6_scope_id : 0;
+	return a->sa_family == AF_INET6 && addr_is_link_local(in6->sin6_addr.s6_addr)
+		       ? in6->sin6_scope_id
+		       : 0;
 }
 
 socklen_t sockaddr_len(const struct sockaddr *a)
 {
-	return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-	       a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+	return a->sa_family == AF_INET	  ? sizeof(struct sockaddr_in)
+	       : a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					  : 0;
 }
 
 socklen_t sockaddr_set(struct sockaddr_storage *a, const uint8_t ip[16], uint16_t port,

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <string.h>
+#include <cmocka.h>
 
 #include "sys/addr.h"
 #include "sys/sockaddr.h"
 
-struct row { const char *text; int family; socklen_t len; uint32_t scope; };
+struct row {
+	const char *text;
+	int family;
+	socklen_t len;
+	uint32_t scope;
+};
 
 static const struct row rows[] = {
 	{ "192.0.2.7", AF_INET, sizeof(struct sockaddr_in), 0 },

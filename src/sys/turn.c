@@ -59,15 +59,16 @@ void turn_nap(long ns)
 
 void turn_pass(struct turn *t)
 {
-	enum { SPINS = 100, NAP_NS = 20000 };	/* 2-4 us: most turns end in that */
+	enum { SPINS = 100, NAP_NS = 20000 }; /* 2-4 us: most turns end in that */
 	uint32_t ended;
 
 	/* Who takes the lock after this look sees what was written before it. */
 	if (lock_look(&t->lock) == LOCK_FREE)
 		return;
 	ended = atomic_load_explicit(&t->ended, memory_order_acquire);
-	for (int i = 0; atomic_load_explicit(&t->ended, memory_order_acquire) ==
-	     ended && lock_look(&t->lock) != LOCK_FREE; i++) {
+	for (int i = 0; atomic_load_explicit(&t->ended, memory_order_acquire) == ended &&
+			lock_look(&t->lock) != LOCK_FREE;
+	     i++) {
 		if (i < SPINS)
 			lock_pause();
 		else

@@ -26,9 +26,9 @@
 
 struct CAPABILITY("turn") turn {
 	struct lock lock;
-	_Atomic uint32_t ended;		/* turns; written by the holder */
-	_Atomic unsigned takers;	/* threads that make tries fail */
-	int cancel;			/* the holder's pthread_setcancelstate() */
+	_Atomic uint32_t ended;	 /* turns; written by the holder */
+	_Atomic unsigned takers; /* threads that make tries fail */
+	int cancel;		 /* the holder's pthread_setcancelstate() */
 };
 
 void turn_init(struct turn *t);

@@ -25,7 +25,7 @@ NO_TSA static void t_try(void **state)
 	(void)state;
 	turn_init(&turn);
 	assert_true(turn_try(&turn));
-	assert_false(turn_try(&turn));	/* a signal handler of the holder */
+	assert_false(turn_try(&turn)); /* a signal handler of the holder */
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
@@ -140,11 +140,11 @@ NO_TSA static void t_pass_waits(void **state)
 		nap();
 	for (int i = 0; i < 5; i++)
 		nap();
-	assert_int_equal(stage, 1);	/* still inside */
+	assert_int_equal(stage, 1); /* still inside */
 	/* It is nobody's way out: no try fails for it. */
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
-	pthread_join(t, NULL);			/* though another has begun */
+	pthread_join(t, NULL); /* though another has begun */
 	assert_int_equal(stage, 2);
 	turn_give(&turn);
 	turn_pass(&turn);
@@ -205,7 +205,7 @@ static void *cancelled(void *arg)
 	turn_take(&turn);
 	stage = 1;
 	while (stage == 1)
-		nap();			/* a cancellation point */
+		nap(); /* a cancellation point */
 	stage = 3;
 	turn_give(&turn);
 	pthread_testcancel();

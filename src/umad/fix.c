@@ -59,12 +59,18 @@ struct ufix_msg ufix_msg(uint32_t agent, uint16_t lid, uint8_t class, uint8_t me
 			 uint16_t attr, uint64_t tid)
 {
 	bool smp = class == MAD_SM_LID || class == MAD_SM_DR;
-	struct ufix_msg m = { .hdr = { .agent = agent, .timeout_ms = 100,
-		.retries = 2, .qpn = be32(smp ? QP_SMI : QP_GSI),
-		.qkey = be32(smp ? 0 : QKEY_GSI), .lid = be16(lid) } };
-	struct mad_hdr h = { .base_version = 1, .class = class,
-		.class_version = class == MAD_SA ? 2 : 1, .method = method,
-		.tid = be64(tid), .attr = be16(attr) };
+	struct ufix_msg m = { .hdr = { .agent = agent,
+				       .timeout_ms = 100,
+				       .retries = 2,
+				       .qpn = be32(smp ? QP_SMI : QP_GSI),
+				       .qkey = be32(smp ? 0 : QKEY_GSI),
+				       .lid = be16(lid) } };
+	struct mad_hdr h = { .base_version = 1,
+			     .class = class,
+			     .class_version = class == MAD_SA ? 2 : 1,
+			     .method = method,
+			     .tid = be64(tid),
+			     .attr = be16(attr) };
 
 	memcpy(m.mad, &h, sizeof(h));
 	return m;

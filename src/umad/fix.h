@@ -9,14 +9,14 @@
 #include "umad/umad_own.h"
 
 struct ufix {
-	struct fix x;			/* the subnet, whose packets umad gets */
+	struct fix x; /* the subnet, whose packets umad gets */
 	struct fabric *f;
 	struct umad *u;
 	uint64_t now;
-	unsigned told;			/* times that a file became readable */
-	unsigned sent;			/* packets that reached an adapter */
-	bool deaf;			/* they are lost there */
-	uint32_t loss;			/* ... or some of them: in a million */
+	unsigned told; /* times that a file became readable */
+	unsigned sent; /* packets that reached an adapter */
+	bool deaf;     /* they are lost there */
+	uint32_t loss; /* ... or some of them: in a million */
 	struct prng rand;
 };
 
@@ -24,9 +24,12 @@ enum { UFIX_A = 1, UFIX_B = 2, UFIX_LID_A = 2, UFIX_LID_B = 3 };
 
 void ufix_start(struct ufix *x);
 void ufix_end(struct ufix *x);
-void ufix_run(struct ufix *x, uint64_t ns);	/* later */
+void ufix_run(struct ufix *x, uint64_t ns); /* later */
 
-struct ufix_msg { struct umad_hdr hdr; uint8_t mad[MAD_SIZE]; };
+struct ufix_msg {
+	struct umad_hdr hdr;
+	uint8_t mad[MAD_SIZE];
+};
 
 /* A message to lid, of that class, method and attribute. */
 struct ufix_msg ufix_msg(uint32_t agent, uint16_t lid, uint8_t class, uint8_t method,

@@ -4,7 +4,9 @@
 
 #include "umad/rmpp.h"
 
-enum { VENDOR_OUI = 37 };		/* of a vendor class with one: 13.6.2, RMPP's
+enum {
+	VENDOR_OUI = 37
+}; /* of a vendor class with one: 13.6.2, RMPP's
 					 * header and a reserved byte before it */
 
 static uint16_t pkey_index(const struct fabric_port_view *v, uint16_t pkey)
@@ -21,8 +23,11 @@ static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 {
 	const struct uport *port = a->file->port;
 	struct umad_hdr hdr = {
-		.agent = a->id, .qpn = be32(pkt->sqpn), .lid = be16(pkt->slid),
-		.sl = pkt->sl, .grh = pkt->grh,
+		.agent = a->id,
+		.qpn = be32(pkt->sqpn),
+		.lid = be16(pkt->slid),
+		.sl = pkt->sl,
+		.grh = pkt->grh,
 	};
 	struct fabric_port_view v;
 
@@ -43,7 +48,8 @@ static struct agent *by_tid(const struct uport *p, const struct mad_hdr *h)
 {
 	uint32_t hi = (uint32_t)(get_be64(h->tid) >> 32);
 
-	list_for(node, &p->agents) {
+	list_for(node, &p->agents)
+	{
 		struct agent *a = container_of(node, struct agent, node);
 
 		if (a->hi_tid == hi)
@@ -66,7 +72,8 @@ static bool wants(const struct umad_reg *r, const struct mad_hdr *h)
 
 static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 {
-	list_for(node, &p->agents) {
+	list_for(node, &p->agents)
+	{
 		struct agent *a = container_of(node, struct agent, node);
 
 		if (wants(&a->reg, h))
@@ -96,8 +103,8 @@ static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 	if (h->method != METHOD_GET && h->method != METHOD_SET)
 		return;
 	h->method = METHOD_GET_RESP;
-	h->status = be16(h->class == MAD_SM_DR ? MAD_BAD_ATTR | SMP_RETURN :
-						 MAD_BAD_ATTR);
+	h->status =
+		be16(h->class == MAD_SM_DR ? MAD_BAD_ATTR | SMP_RETURN : MAD_BAD_ATTR);
 	send_back(p, pkt, &back);
 }
 
@@ -117,8 +124,7 @@ void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg
 	give(a, pkt, msg, len);
 }
 
-void umad_input(struct umad *u, uint32_t node, uint8_t port,
-		const struct mad_pkt *pkt)
+void umad_input(struct umad *u, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt->mad;
 	struct uport nobody = { .u = u, .node = node, .num = port }, *p = &nobody;

@@ -5,8 +5,8 @@
 
 #include "umad/umad_own.h"
 
-void queue_message(struct umad_file *file, const struct umad_hdr *hdr,
-		   const void *data, size_t data_len)
+void queue_message(struct umad_file *file, const struct umad_hdr *hdr, const void *data,
+		   size_t data_len)
 {
 	struct umad *u = file->port->u;
 	struct unread *m = NULL;

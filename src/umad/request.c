@@ -7,7 +7,7 @@
 
 #include "umad/rmpp.h"
 
-enum { TIMED_OUT = 110 };	/* the program's errno is Linux's */
+enum { TIMED_OUT = 110 }; /* the program's errno is Linux's */
 
 static struct list *bucket(struct umad_file *file, uint64_t tid)
 {
@@ -35,7 +35,8 @@ struct req *request_find(struct agent *a, const struct mad_hdr *h, bool answer,
 {
 	uint64_t tid = get_be64(h->tid);
 
-	list_for(node, bucket(a->file, tid)) {
+	list_for(node, bucket(a->file, tid))
+	{
 		struct req *r = container_of(node, struct req, node);
 
 		if (r->agent == a && r->tid == tid && r->pkt.mad[1] == h->class &&
@@ -48,7 +49,8 @@ struct req *request_find(struct agent *a, const struct mad_hdr *h, bool answer,
 void requests_drop(struct umad_file *file, const struct agent *a)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) {
-		list_for_safe(node, &file->req[i]) {
+		list_for_safe(node, &file->req[i])
+		{
 			struct req *r = container_of(node, struct req, node);
 
 			if (r->agent == a)
@@ -96,11 +98,14 @@ static int address(const struct umad_file *file, const struct agent *a,
 		return -EINVAL;
 	*pkt = (struct mad_pkt){
 		.slid = (uint16_t)(v.info->lid |
-			(hdr->path_bits & ((1u << v.info->lmc) - 1))),
-		.dlid = get_be16(hdr->lid), .sl = hdr->sl & 15,
+				   (hdr->path_bits & ((1u << v.info->lmc) - 1))),
+		.dlid = get_be16(hdr->lid),
+		.sl = hdr->sl & 15,
 		.pkey = a->qpn == QP_SMI ? PKEY_DEFAULT : v.pkey[hdr->pkey_index],
-		.sqpn = a->qpn, .dqpn = get_be32(hdr->qpn) & 0xffffff,
-		.qkey = get_be32(hdr->qkey), .grh = hdr->grh != 0,
+		.sqpn = a->qpn,
+		.dqpn = get_be32(hdr->qpn) & 0xffffff,
+		.qkey = get_be32(hdr->qkey),
+		.grh = hdr->grh != 0,
 	};
 	if (pkt->grh) {
 		be64_t prefix = be64(v.info->gid_prefix), guid = be64(v.guid);
@@ -127,8 +132,12 @@ struct req *request_keep(struct agent *a, const struct umad_hdr *hdr,
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	*r = (struct req){ .agent = a, .tid = get_be64(h->tid), .tries = hdr->retries,
-			   .answer = mad_is_response(h), .hdr = *hdr, .pkt = *pkt };
+	*r = (struct req){ .agent = a,
+			   .tid = get_be64(h->tid),
+			   .tries = hdr->retries,
+			   .answer = mad_is_response(h),
+			   .hdr = *hdr,
+			   .pkt = *pkt };
 	if (request_due(r, hdr->timeout_ms)) {
 		free(r);
 		return NULL;
@@ -144,8 +153,8 @@ static void own_tid(const struct agent *a, uint8_t *mad)
 	struct mad_hdr *h = (struct mad_hdr *)mad;
 
 	if (!mad_is_response(h))
-		h->tid = be64((uint64_t)a->hi_tid << 32 |
-			      (get_be64(h->tid) & 0xffffffff));
+		h->tid =
+			be64((uint64_t)a->hi_tid << 32 | (get_be64(h->tid) & 0xffffffff));
 }
 
 static int send_one(struct agent *a, const struct umad_hdr *hdr,
@@ -159,8 +168,8 @@ static int send_one(struct agent *a, const struct umad_hdr *hdr,
 	return 0;
 }
 
-static int write_from(struct agent *a, const struct umad_hdr *hdr,
-		      const uint8_t *mad, size_t len)
+static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t *mad,
+		      size_t len)
 {
 	size_t head = len < MAD_SIZE ? len : MAD_SIZE;
 	struct mad_pkt pkt;

@@ -15,13 +15,20 @@ enum { RMPP_ACTIVE = 1, RMPP_FIRST = 2, RMPP_LAST = 4, RMPP_FLAGS = 7 };
 
 /* 13.6.2.1, and Linux' names */
 enum rmpp_status {
-	RMPP_OK, RMPP_NO_RESOURCES = 1, RMPP_TOO_LONG_TIME = 118, RMPP_BAD_LENGTH,
-	RMPP_BAD_SEGMENT, RMPP_BAD_TYPE, RMPP_WINDOW_TOO_SMALL, RMPP_SEGMENT_TOO_BIG,
-	RMPP_BAD_STATUS, RMPP_BAD_VERSION,
+	RMPP_OK,
+	RMPP_NO_RESOURCES = 1,
+	RMPP_TOO_LONG_TIME = 118,
+	RMPP_BAD_LENGTH,
+	RMPP_BAD_SEGMENT,
+	RMPP_BAD_TYPE,
+	RMPP_WINDOW_TOO_SMALL,
+	RMPP_SEGMENT_TOO_BIG,
+	RMPP_BAD_STATUS,
+	RMPP_BAD_VERSION,
 };
 
 enum {
-	RMPP_HEAD = 36,			/* where the payload length counts from */
+	RMPP_HEAD = 36, /* where the payload length counts from */
 	RMPP_PAYLOAD = MAD_SIZE - RMPP_HEAD,
 };
 
@@ -29,7 +36,7 @@ struct rmpp_hdr {
 	struct mad_hdr h;
 	uint8_t version, type, rtime_flags, status;
 	be32_t segment;
-	be32_t length;			/* of an ACK: the new window's last segment */
+	be32_t length; /* of an ACK: the new window's last segment */
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct rmpp_hdr) == RMPP_HEAD, "RMPP");
@@ -45,7 +52,9 @@ static inline unsigned rmpp_data_at(uint8_t class)
 	switch (class) {
 	case MAD_SA:
 		return 56;
-	case 0x06: case 0x10: case 0x12:	/* device management and its like */
+	case 0x06:
+	case 0x10:
+	case 0x12: /* device management and its like */
 		return 64;
 	default:
 		return class >= MAD_VENDOR2 && class <= MAD_VENDOR2_LAST ? 40 : 0;
@@ -71,7 +80,7 @@ bool rmpp_input(struct agent *a, const struct mad_pkt *pkt);
 void rmpp_tx_answer(struct agent *a, const struct mad_pkt *pkt);
 /* rmpp_rx.c: a segment. */
 void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt);
-void rmpp_rx_drop(struct agent *a);		/* all of them */
+void rmpp_rx_drop(struct agent *a); /* all of them */
 
 /* An RMPP packet without data, back to where pkt came from. */
 void rmpp_reply(struct agent *a, const struct mad_pkt *pkt, enum rmpp_type type,

@@ -18,7 +18,8 @@ static bool same(const struct rmpp_rx *x, const struct mad_pkt *pkt)
 
 static struct rmpp_rx *find_in(struct list *l, const struct mad_pkt *pkt)
 {
-	list_for(node, l) {
+	list_for(node, l)
+	{
 		struct rmpp_rx *x = container_of(node, struct rmpp_rx, node);
 
 		if (same(x, pkt))
@@ -53,10 +54,8 @@ static void drop(struct rmpp_rx *x)
 
 void rmpp_rx_drop(struct agent *a)
 {
-	list_for_safe(node, &a->receiving)
-		drop(container_of(node, struct rmpp_rx, node));
-	list_for_safe(node, &a->received)
-		drop(container_of(node, struct rmpp_rx, node));
+	list_for_safe(node, &a->receiving) drop(container_of(node, struct rmpp_rx, node));
+	list_for_safe(node, &a->received) drop(container_of(node, struct rmpp_rx, node));
 }
 
 void rmpp_rx_due(struct rmpp_rx *x)

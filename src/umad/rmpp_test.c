@@ -18,7 +18,7 @@
 enum { GET_TABLE = 0x12, TABLE_RESP = 0x92, HEAD = 56 };
 
 static struct ufix x;
-static struct umad_file *a, *b;	/* asks; answers */
+static struct umad_file *a, *b; /* asks; answers */
 
 static int start(void **state)
 {
@@ -111,9 +111,11 @@ static const uint8_t *wait_for(struct umad_file *f, size_t *len, unsigned second
 /* Every length around the borders of segments and windows. */
 static void t_lengths(void **state)
 {
-	static const size_t lens[] = { 0, 1, 199, 200, 201, 399, 400, 401,
-		64 * 200, 64 * 200 + 1, 65 * 200, 65 * 200 + 1, 66 * 200, 129 * 200,
-		130 * 200 - 1, 36920, 1000000 };
+	static const size_t lens[] = {
+		0,	  1,	     199,	    200,	  201,	    399,
+		400,	  401,	     64 * 200,	    64 * 200 + 1, 65 * 200, 65 * 200 + 1,
+		66 * 200, 129 * 200, 130 * 200 - 1, 36920,	  1000000
+	};
 	uint64_t tid = 1;
 
 	(void)state;
@@ -134,7 +136,7 @@ static void t_lengths(void **state)
 		assert_int_equal(a->reqs, 0);
 		assert_int_equal(a->rx_bytes, 0);
 	}
-	assert_true(umad_next(x.u) != NEVER);	/* to answer repetitions */
+	assert_true(umad_next(x.u) != NEVER); /* to answer repetitions */
 	ufix_run(&x, 10000000000);
 	assert_int_equal(a->agent[0]->remembered, 0);
 }
@@ -179,8 +181,8 @@ static void t_loss(void **state)
 		x.loss = 0;
 		while (b->reqs)
 			ufix_run(&x, umad_next(x.u) - x.now);
-		assert_null(umad_peek(a, &len));	/* once */
-		assert_null(umad_peek(b, &len));	/* sent for good */
+		assert_null(umad_peek(a, &len)); /* once */
+		assert_null(umad_peek(b, &len)); /* sent for good */
 	}
 }
 
@@ -200,15 +202,18 @@ static void t_no_ack(void **state)
 	assert_int_equal(ufix_read(b, &r), UMAD_HDR + MAD_HEAD);
 	assert_int_equal(r.hdr.status, ETIMEDOUT);
 	assert_int_equal(b->reqs, 0);
-	umad_pop(a);			/* the question timed out */
+	umad_pop(a); /* the question timed out */
 }
 
 /* The rest does not come: forgotten after 40 s, and the sender hears of it. */
 static void t_unfinished(void **state)
 {
 	struct ufix_msg q = ask(1, 100000, 0), r;
-	struct mad_pkt pkt = { .slid = UFIX_LID_B, .dlid = UFIX_LID_A,
-			       .sqpn = 1, .dqpn = 1, .pkey = PKEY_DEFAULT };
+	struct mad_pkt pkt = { .slid = UFIX_LID_B,
+			       .dlid = UFIX_LID_A,
+			       .sqpn = 1,
+			       .dqpn = 1,
+			       .pkey = PKEY_DEFAULT };
 
 	(void)state;
 	memcpy(pkt.mad, q.mad, MAD_SIZE);
@@ -221,7 +226,7 @@ static void t_unfinished(void **state)
 	assert_true(a->rx_bytes > 0);
 	x.sent = 0;
 	ufix_run(&x, 40000000000);
-	assert_int_equal(x.sent, 2);	/* the ACK, and that it took too long */
+	assert_int_equal(x.sent, 2); /* the ACK, and that it took too long */
 	ufix_run(&x, 10000000000);
 	assert_int_equal(a->rx_bytes, 0);
 	assert_int_equal(a->rxs, 0);
@@ -277,7 +282,7 @@ static void t_close(void **state)
 	assert_int_equal(umad_open(x.u, UFIX_A, 1, &a, &a), 0);
 	assert_int_equal(umad_register(a, &reg), 0);
 	ufix_run(&x, 1000000000);
-	assert_int_equal(answer(&q, 100, 3), -EINVAL);	/* the first is still out */
+	assert_int_equal(answer(&q, 100, 3), -EINVAL); /* the first is still out */
 }
 
 /* Segments of any kind do no harm. */
@@ -287,8 +292,11 @@ static void t_random(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
-		struct mad_pkt pkt = { .slid = UFIX_LID_B, .dlid = UFIX_LID_A,
-			.sqpn = 1, .dqpn = 1, .pkey = PKEY_DEFAULT };
+		struct mad_pkt pkt = { .slid = UFIX_LID_B,
+				       .dlid = UFIX_LID_A,
+				       .sqpn = 1,
+				       .dqpn = 1,
+				       .pkey = PKEY_DEFAULT };
 		struct rmpp_hdr *h = rmpp_of(pkt.mad);
 		struct umad_file *to = i & 1 ? a : b;
 		size_t len;
@@ -317,14 +325,8 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_lengths),
-		TEST(t_many),
-		TEST(t_loss),
-		TEST(t_no_ack),
-		TEST(t_unfinished),
-		TEST(t_two_sided),
-		TEST(t_close),
-		TEST(t_random),
+		TEST(t_lengths),    TEST(t_many),      TEST(t_loss),  TEST(t_no_ack),
+		TEST(t_unfinished), TEST(t_two_sided), TEST(t_close), TEST(t_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

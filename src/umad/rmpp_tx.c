@@ -118,7 +118,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 {
 	struct rmpp_tx *t = r->tx;
 
-	if (t->acked == t->segments) {		/* again */
+	if (t->acked == t->segments) { /* again */
 		if (!r->answer)
 			rmpp_reply(r->agent, pkt, RMPP_ACK, 0, 0, 1);
 		return;
@@ -129,7 +129,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 		return;
 	}
 	if (window < t->window || segment < t->acked)
-		return;				/* an old one */
+		return; /* an old one */
 	if (segment > t->acked) {
 		t->acked = segment;
 		r->tries = r->hdr.retries;

@@ -8,8 +8,7 @@
 #include "umad/rmpp.h"
 #include "umad/umad_own.h"
 
-int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops,
-	     void *ctx)
+int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops, void *ctx)
 {
 	struct umad *u = calloc(1, sizeof(*u));
 
@@ -112,10 +111,11 @@ static bool good_reg(const struct umad_file *file, const struct umad_reg *reg)
 		return false;
 	if (has_oui(reg->class) && (!reg->oui || reg->oui > 0xffffff) && mask)
 		return false;
-	if (reg->rmpp > 1 || (reg->rmpp && (reg->class == MAD_SM_LID ||
-					    reg->class == MAD_SM_DR)))
+	if (reg->rmpp > 1 ||
+	    (reg->rmpp && (reg->class == MAD_SM_LID || reg->class == MAD_SM_DR)))
 		return false;
-	list_for(node, &file->port->agents) {
+	list_for(node, &file->port->agents)
+	{
 		if (meet(&container_of(node, struct agent, node)->reg, reg))
 			return false;
 	}

@@ -20,10 +20,10 @@ struct umad;
 struct umad_file;
 
 enum {
-	UMAD_AGENTS = 32,		/* of a file, as in Linux */
-	UMAD_REQUESTS = 16384,		/* of a file, without an answer */
-	UMAD_UNREAD = 16384,		/* messages of a file that wait */
-	UMAD_MESSAGE_MAX = 64 << 20,	/* bytes of one, by RMPP */
+	UMAD_AGENTS = 32,	     /* of a file, as in Linux */
+	UMAD_REQUESTS = 16384,	     /* of a file, without an answer */
+	UMAD_UNREAD = 16384,	     /* messages of a file that wait */
+	UMAD_MESSAGE_MAX = 64 << 20, /* bytes of one, by RMPP */
 };
 
 /* In front of each MAD, both ways: struct ib_user_mad of rdma-core. */
@@ -47,8 +47,8 @@ static_assert(offsetof(struct umad_hdr, pkey_index) == 56, "ib_user_mad");
 
 struct umad_reg {
 	uint8_t class, version, rmpp;
-	uint32_t oui;			/* of classes 0x30 to 0x4f */
-	uint64_t methods[2];		/* that nobody asked for; 0: none */
+	uint32_t oui;	     /* of classes 0x30 to 0x4f */
+	uint64_t methods[2]; /* that nobody asked for; 0: none */
 };
 
 struct umad_ops {
@@ -56,9 +56,8 @@ struct umad_ops {
 	void (*readable)(void *ctx, void *owner);
 };
 
-int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops,
-	     void *ctx);
-void umad_free(struct umad *u);		/* all files are closed */
+int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops, void *ctx);
+void umad_free(struct umad *u); /* all files are closed */
 
 /* owner: the caller's own.  0, -ENODEV: no adapter has such a port, -ENOMEM. */
 int umad_open(struct umad *u, uint32_t node, uint8_t port, void *owner,
@@ -69,7 +68,7 @@ void umad_close(struct umad_file *file);
  * this port has one of the methods, or what is asked for makes no sense;
  * -ENOSPC: there are UMAD_AGENTS. */
 int umad_register(struct umad_file *file, const struct umad_reg *reg);
-int umad_unregister(struct umad_file *file, uint32_t agent);	/* or -EINVAL */
+int umad_unregister(struct umad_file *file, uint32_t agent); /* or -EINVAL */
 
 /* msg: a struct umad_hdr and a MAD.  Goes into the fabric with its next run.  0;
  * -EINVAL: the message, its agent, or a TID that is out; -ENOSPC. */
@@ -83,8 +82,7 @@ void umad_pop(struct umad_file *file);
 void umad_refuse(struct umad_file *file, const void *msg, size_t len, uint32_t status);
 
 /* fabric_ops.deliver */
-void umad_input(struct umad *u, uint32_t node, uint8_t port,
-		const struct mad_pkt *pkt);
+void umad_input(struct umad *u, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 
 /* Sends again, gives up: what is due.  fabric_run() is to follow. */
 void umad_run(struct umad *u, uint64_t now);

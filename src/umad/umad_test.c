@@ -38,8 +38,9 @@ static int end(void **state)
 
 static int reg(struct umad_file *f, uint8_t class, uint64_t methods)
 {
-	return umad_register(f, &(struct umad_reg){
-		.class = class, .version = 1, .methods = { methods, 0 } });
+	return umad_register(f, &(struct umad_reg){ .class = class,
+						    .version = 1,
+						    .methods = { methods, 0 } });
 }
 
 static const struct mad_hdr *head(const struct ufix_msg *m)
@@ -52,7 +53,7 @@ static void t_open(void **state)
 	struct umad_file *f;
 
 	(void)state;
-	assert_int_equal(umad_open(x.u, 0, 1, NULL, &f), -ENODEV);	/* a switch */
+	assert_int_equal(umad_open(x.u, 0, 1, NULL, &f), -ENODEV); /* a switch */
 	assert_int_equal(umad_open(x.u, UFIX_A, 2, NULL, &f), -ENODEV);
 	assert_int_equal(umad_open(x.u, UFIX_A, 0, NULL, &f), -ENODEV);
 	assert_int_equal(umad_open(x.u, 9, 1, NULL, &f), -ENODEV);
@@ -61,8 +62,9 @@ static void t_open(void **state)
 /* A method of a class belongs to one agent of the port; numbers are the lowest. */
 static void t_register(void **state)
 {
-	struct umad_reg vendor = { .class = 0x32, .version = 1, .oui = 0x1405,
-				   .methods = { 2, 0 } };
+	struct umad_reg vendor = {
+		.class = 0x32, .version = 1, .oui = 0x1405, .methods = { 2, 0 }
+	};
 
 	(void)state;
 	assert_int_equal(reg(a, MAD_SM_LID, 0xa6), 0);
@@ -70,7 +72,7 @@ static void t_register(void **state)
 	assert_int_equal(reg(a2, MAD_SM_LID, 4), -EINVAL);
 	assert_int_equal(reg(a2, MAD_SM_LID, 0x100), 0);
 	assert_int_equal(reg(a2, MAD_SM_DR, 0xa6), 1);
-	assert_int_equal(reg(b, MAD_SM_LID, 0xa6), 0);	/* another adapter */
+	assert_int_equal(reg(b, MAD_SM_LID, 0xa6), 0); /* another adapter */
 	assert_int_equal(umad_unregister(a, 0), 0);
 	assert_int_equal(umad_unregister(a, 0), -EINVAL);
 	assert_int_equal(umad_unregister(a, 77), -EINVAL);
@@ -139,8 +141,11 @@ static void t_timeout(void **state)
 static void t_late(void **state)
 {
 	struct ufix_msg m, r;
-	struct mad_pkt late = { .slid = UFIX_LID_B, .dlid = UFIX_LID_A,
-				.sqpn = 1, .dqpn = 1, .pkey = PKEY_DEFAULT };
+	struct mad_pkt late = { .slid = UFIX_LID_B,
+				.dlid = UFIX_LID_A,
+				.sqpn = 1,
+				.dqpn = 1,
+				.pkey = PKEY_DEFAULT };
 
 	(void)state;
 	assert_int_equal(reg(a, MAD_PERF, 0), 0);
@@ -166,7 +171,7 @@ static void t_refused(void **state)
 	x.deaf = true;
 	m = ufix_msg(0, UFIX_LID_B, MAD_PERF, METHOD_GET, ATTR_PORT_COUNTERS, 5);
 	assert_int_equal(ufix_write(&x, a, &m), 0);
-	assert_int_equal(ufix_write(&x, a, &m), -EINVAL);	/* the TID is out */
+	assert_int_equal(ufix_write(&x, a, &m), -EINVAL); /* the TID is out */
 	m = ufix_msg(1, UFIX_LID_B, MAD_PERF, METHOD_GET, ATTR_PORT_COUNTERS, 6);
 	assert_int_equal(ufix_write(&x, a, &m), -EINVAL);
 	m.hdr.agent = 1u << 31;
@@ -230,7 +235,9 @@ static void t_local(void **state)
 /* What belongs to a vendor's class is told apart by its OUI. */
 static void t_vendor(void **state)
 {
-	struct umad_reg v = { .class = 0x32, .version = 1, .oui = 0x1405,
+	struct umad_reg v = { .class = 0x32,
+			      .version = 1,
+			      .oui = 0x1405,
 			      .methods = { 1 << METHOD_GET, 0 } };
 	struct ufix_msg m, r;
 
@@ -293,17 +300,9 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_open),
-		TEST(t_register),
-		TEST(t_answer),
-		TEST(t_timeout),
-		TEST(t_late),
-		TEST(t_refused),
-		TEST(t_unsolicited),
-		TEST(t_local),
-		TEST(t_vendor),
-		TEST(t_close),
-		TEST(t_unread),
+		TEST(t_open),	TEST(t_register), TEST(t_answer),      TEST(t_timeout),
+		TEST(t_late),	TEST(t_refused),  TEST(t_unsolicited), TEST(t_local),
+		TEST(t_vendor), TEST(t_close),	  TEST(t_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/aeth.h"
 
-
+/* clang-format off */
 static const char *const nak_name[NAK_CODES] = {
 	[NAK_PSN_SEQUENCE]       = "PSN sequence error",
 	[NAK_INVALID_REQUEST]    = "invalid request",
@@ -9,6 +9,7 @@ static const char *const nak_name[NAK_CODES] = {
 	[NAK_REMOTE_OPERATIONAL] = "remote operational error",
 	[NAK_INVALID_RD_REQUEST] = "invalid RD request",
 };
+/* clang-format on */
 
 bool aeth_valid(uint8_t syndrome)
 {

@@ -9,9 +9,10 @@
 
 enum aeth_type { AETH_ACK = 0, AETH_RNR_NAK = 1, AETH_RESERVED = 2, AETH_NAK = 3 };
 
-enum { AETH_NO_CREDITS = 31 };		/* value of an ACK: no credits are given */
+enum { AETH_NO_CREDITS = 31 }; /* value of an ACK: no credits are given */
 
-enum nak_code {				/* value of a NAK; the rest are reserved */
+/* value of a NAK; the rest are reserved */
+enum nak_code {
 	NAK_PSN_SEQUENCE = 0,
 	NAK_INVALID_REQUEST = 1,
 	NAK_REMOTE_ACCESS = 2,

@@ -6,23 +6,22 @@
 
 #include "wire/bits.h"
 
-#define ROWS(s, list, size) \
-	static const struct attr_field s##_fields[] = { list(s##_ROW) }; \
-	const struct attr attr_##s = { #s, s##_fields, \
-		sizeof(s##_fields) / sizeof(s##_fields[0]), size };
-#define ROW(s, m, bit, bits) \
+#define ROWS(s, list, size)                                                              \
+	static const struct attr_field s##_fields[] = { list(s##_ROW) };                 \
+	const struct attr attr_##s = { #s, s##_fields,                                   \
+				       sizeof(s##_fields) / sizeof(s##_fields[0]),       \
+				       size };
+#define ROW(s, m, bit, bits)                                                             \
 	{ offsetof(struct s, m), sizeof(((struct s *)0)->m), bit, bits },
 
-#define node_info_ROW(t, m, bit, bits) ROW(node_info, m, bit, bits)
-#define switch_info_ROW(t, m, bit, bits) ROW(switch_info, m, bit, bits)
-#define port_info_ROW(t, m, bit, bits) ROW(port_info, m, bit, bits)
-#define notice_ROW(t, m, bit, bits) ROW(notice, m, bit, bits)
-#define mlnx_ext_port_info_ROW(t, m, bit, bits) \
-	ROW(mlnx_ext_port_info, m, bit, bits)
-#define class_port_info_ROW(t, m, bit, bits) ROW(class_port_info, m, bit, bits)
-#define port_counters_ROW(t, m, bit, bits) ROW(port_counters, m, bit, bits)
-#define port_counters_ext_ROW(t, m, bit, bits) \
-	ROW(port_counters_ext, m, bit, bits)
+#define node_info_ROW(t, m, bit, bits)		ROW(node_info, m, bit, bits)
+#define switch_info_ROW(t, m, bit, bits)	ROW(switch_info, m, bit, bits)
+#define port_info_ROW(t, m, bit, bits)		ROW(port_info, m, bit, bits)
+#define notice_ROW(t, m, bit, bits)		ROW(notice, m, bit, bits)
+#define mlnx_ext_port_info_ROW(t, m, bit, bits) ROW(mlnx_ext_port_info, m, bit, bits)
+#define class_port_info_ROW(t, m, bit, bits)	ROW(class_port_info, m, bit, bits)
+#define port_counters_ROW(t, m, bit, bits)	ROW(port_counters, m, bit, bits)
+#define port_counters_ext_ROW(t, m, bit, bits)	ROW(port_counters_ext, m, bit, bits)
 
 enum { SMP_BYTES = 64, PERF_BYTES = 192 };
 

@@ -15,26 +15,44 @@
 
 #define ATTR_MEMBER(type, member, bit, bits) uint##type##_t member;
 
-struct node_info { NODE_INFO(ATTR_MEMBER) };
-struct switch_info { SWITCH_INFO(ATTR_MEMBER) };
-struct port_info { PORT_INFO(ATTR_MEMBER) };
-struct notice { NOTICE(ATTR_MEMBER) };
-struct mlnx_ext_port_info { MLNX_EXT_PORT_INFO(ATTR_MEMBER) };
-struct class_port_info { CLASS_PORT_INFO(ATTR_MEMBER) };
-struct port_counters { PORT_COUNTERS(ATTR_MEMBER) };
-struct port_counters_ext { PORT_COUNTERS_EXT(ATTR_MEMBER) };
+struct node_info {
+	NODE_INFO(ATTR_MEMBER)
+};
+struct switch_info {
+	SWITCH_INFO(ATTR_MEMBER)
+};
+struct port_info {
+	PORT_INFO(ATTR_MEMBER)
+};
+struct notice {
+	NOTICE(ATTR_MEMBER)
+};
+struct mlnx_ext_port_info {
+	MLNX_EXT_PORT_INFO(ATTR_MEMBER)
+};
+struct class_port_info {
+	CLASS_PORT_INFO(ATTR_MEMBER)
+};
+struct port_counters {
+	PORT_COUNTERS(ATTR_MEMBER)
+};
+struct port_counters_ext {
+	PORT_COUNTERS_EXT(ATTR_MEMBER)
+};
 
-struct attr_field { uint16_t offset, size, bit, bits; };
+struct attr_field {
+	uint16_t offset, size, bit, bits;
+};
 
 struct attr {
 	const char *name;
 	const struct attr_field *field;
-	uint16_t fields, bytes;		/* bytes: in the MAD; put clears them */
+	uint16_t fields, bytes; /* bytes: in the MAD; put clears them */
 };
 
-extern const struct attr attr_node_info, attr_switch_info, attr_port_info,
-	attr_notice, attr_mlnx_ext_port_info, attr_class_port_info,
-	attr_port_counters, attr_port_counters_ext;
+extern const struct attr attr_node_info, attr_switch_info, attr_port_info, attr_notice,
+	attr_mlnx_ext_port_info, attr_class_port_info, attr_port_counters,
+	attr_port_counters_ext;
 
 /* from, to: the struct that belongs to the attribute; data: the attribute's
  * first byte in the MAD.  A value longer than its field loses its high bits. */

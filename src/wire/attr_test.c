@@ -11,11 +11,13 @@
 #include "wire/attr.h"
 #include "wire/mad.h"
 
+/* clang-format off */
 static const struct attr *const all[] = {
 	&attr_node_info, &attr_switch_info, &attr_port_info, &attr_notice,
 	&attr_mlnx_ext_port_info, &attr_class_port_info, &attr_port_counters,
 	&attr_port_counters_ext,
 };
+/* clang-format on */
 
 enum { ALL = sizeof(all) / sizeof(all[0]) };
 
@@ -53,7 +55,7 @@ static uint64_t member(const uint8_t *s, const struct attr_field *f)
 {
 	uint64_t v = 0;
 
-	memcpy(&v, s + f->offset, f->size);	/* this host is little-endian */
+	memcpy(&v, s + f->offset, f->size); /* this host is little-endian */
 	return v;
 }
 
@@ -100,11 +102,13 @@ static void t_too_long(void **state)
 /* A NodeInfo as hardware sends it (an HCA with one port of two). */
 static void t_node_info(void **state)
 {
+	/* clang-format off */
 	static const uint8_t data[64] = {
 		1, 1, 1, 2, 0, 2, 0xc9, 3, 0, 0, 0x13, 0x37, 0, 2, 0xc9, 3, 0, 0, 0x13,
 		0x34, 0, 2, 0xc9, 3, 0, 0, 0x13, 0x35, 0, 0x80, 0x63, 0x4a, 0, 0, 0, 0xa0,
 		1, 0, 2, 0xc9,
 	};
+	/* clang-format on */
 	struct node_info n;
 
 	(void)state;

@@ -17,17 +17,20 @@
 #include "wire/icrc.h"
 
 enum {
-	PACKETS = 792,			/* in all captures: none is passed over */
+	PACKETS = 792, /* in all captures: none is passed over */
 	ROCE_PORT = 4791,
-	ETH_LEN = 14, ETH_IP4 = 0x0800, ETH_IP6 = 0x86dd,
+	ETH_LEN = 14,
+	ETH_IP4 = 0x0800,
+	ETH_IP6 = 0x86dd,
 };
 
-struct roce {				/* one packet, out of its frame */
+/* one packet, out of its frame */
+struct roce {
 	struct icrc_path path;
 	bool v4;
 	uint16_t ip_id;
 	const uint8_t *bth;
-	size_t len;			/* BTH to ICRC */
+	size_t len; /* BTH to ICRC */
 };
 
 static unsigned get16(const uint8_t *p)
@@ -84,7 +87,7 @@ static int each_packet(const char *path, void (*fn)(const struct roce *r))
 		fail_msg("cannot open %s", path);
 	assert_int_equal(fread(head, sizeof(head), 1, f), 1);
 	assert_true(head[0] == 0xa1b2c3d4 || head[0] == 0xa1b23c4d);
-	assert_int_equal(head[5], 1);		/* LINKTYPE_ETHERNET */
+	assert_int_equal(head[5], 1); /* LINKTYPE_ETHERNET */
 	while (fread(rec, sizeof(rec), 1, f) == 1) {
 		assert_true(rec[2] <= sizeof(frame) && rec[2] == rec[3]);
 		assert_int_equal(fread(frame, rec[2], 1, f), 1);
@@ -145,8 +148,8 @@ static void check_solve(const struct roce *r)
 
 	if (!r->v4)
 		return;
-	assert_true(icrc_solve_ip_id(with0, icrc_get(r->bth + n),
-				     icrc_after_id(r->len), &id));
+	assert_true(icrc_solve_ip_id(with0, icrc_get(r->bth + n), icrc_after_id(r->len),
+				     &id));
 	assert_int_equal(id, r->ip_id);
 }
 

@@ -9,8 +9,8 @@
 
 /* A11.6: an IPv4 address stands in the last 4 bytes, behind zeroes. */
 struct ip_hdr {
-	uint8_t version;		/* major(4) | minor(4): 0 */
-	uint8_t ip_version;		/* IP version(4) | reserved(4) */
+	uint8_t version;    /* major(4) | minor(4): 0 */
+	uint8_t ip_version; /* IP version(4) | reserved(4) */
 	be16_t src_port;
 	uint8_t src[16], dst[16];
 };

@@ -17,7 +17,7 @@ enum { CM_IP_HDR = 36 };
 struct cm_ip {
 	bool v6;
 	uint16_t src_port;
-	uint8_t src[16], dst[16];	/* IPv4: mapped */
+	uint8_t src[16], dst[16]; /* IPv4: mapped */
 };
 
 /* space: the port space, as rdma_cm numbers it: 0x0106 TCP, 0x0111 UDP ... */

@@ -21,7 +21,10 @@ struct mad_hdr {
 
 static_assert(sizeof(struct mad_hdr) == MAD_HDR, "MAD");
 
-struct message { const char *name; uint16_t attr, at, len; };
+struct message {
+	const char *name;
+	uint16_t attr, at, len;
+};
 
 static const struct message messages[CM_TYPES] = {
 #define MSG(name, attr, at, len) [CM_##name] = { #name, attr, at, len },
@@ -34,8 +37,8 @@ static const struct message messages[CM_TYPES] = {
 };
 
 /* Private data fill the message: no byte of it is without an owner. */
-#define MSG(name, attr, at, len) \
-	static_assert(MAD_HDR + (at) + (len) == MAD_LEN, #name); \
+#define MSG(name, attr, at, len)                                                         \
+	static_assert(MAD_HDR + (at) + (len) == MAD_LEN, #name);                         \
 	static_assert((len) <= CM_PRIVATE_MAX, #name);
 #define FIELD(...)
 #define BYTES(...)
@@ -46,8 +49,8 @@ static const struct message messages[CM_TYPES] = {
 
 struct field {
 	uint8_t type;
-	uint16_t off, size;		/* of the member */
-	uint16_t bit, bits;		/* in the message */
+	uint16_t off, size; /* of the member */
+	uint16_t bit, bits; /* in the message */
 	uint8_t shift;
 	bool bytes;
 };
@@ -56,10 +59,10 @@ struct field {
 
 static const struct field fields[] = {
 #define MSG(...)
-#define FIELD(msg, member, byte, b, n, s) \
-	{ CM_##msg, MEMBER(member), (byte) * 8 + (b), n, s, false },
-#define BYTES(msg, member, byte, n) \
-	{ CM_##msg, MEMBER(member), (byte) * 8, (n) * 8, 0, true },
+#define FIELD(msg, member, byte, b, n, s)                                                \
+	{ CM_##msg, MEMBER(member), (byte)*8 + (b), n, s, false },
+#define BYTES(msg, member, byte, n)                                                      \
+	{ CM_##msg, MEMBER(member), (byte)*8, (n)*8, 0, true },
 #include "wire/cm_mad.def"
 #undef MSG
 #undef FIELD
@@ -72,9 +75,12 @@ void cm_mad_build(uint8_t mad[MAD_LEN], const struct cm_msg *m)
 {
 	const struct message *msg = &messages[m->type];
 	struct mad_hdr hdr = {
-		.base_version = BASE_VERSION, .class = CLASS_CM,
-		.class_version = CLASS_VERSION, .method = METHOD_SEND,
-		.tid = be64(m->tid), .attr_id = be16(msg->attr),
+		.base_version = BASE_VERSION,
+		.class = CLASS_CM,
+		.class_version = CLASS_VERSION,
+		.method = METHOD_SEND,
+		.tid = be64(m->tid),
+		.attr_id = be16(msg->attr),
 		.attr_mod = be32(m->attr_mod),
 	};
 	uint8_t *body = mad + MAD_HDR;
@@ -118,8 +124,9 @@ static void get_fields(struct cm_msg *m, const uint8_t *body)
 		if (f->bytes)
 			memcpy(to, body + f->bit / 8, f->bits / 8u);
 		else
-			member_set(to, f->size, member_get(to, f->size) |
-				   bits_get(body, f->bit, f->bits) << f->shift);
+			member_set(to, f->size,
+				   member_get(to, f->size) |
+					   bits_get(body, f->bit, f->bits) << f->shift);
 	}
 }
 

@@ -13,8 +13,10 @@
 #include <stdint.h>
 
 enum {
-	MAD_LEN = 256, MAD_HDR = 24,
-	CM_PRIVATE_MAX = 224, CM_INFO_MAX = 72,
+	MAD_LEN = 256,
+	MAD_HDR = 24,
+	CM_PRIVATE_MAX = 224,
+	CM_INFO_MAX = 72,
 	GSI_QPN = 1,
 };
 
@@ -36,50 +38,62 @@ enum cm_about { CM_ABOUT_REQ, CM_ABOUT_REP, CM_ABOUT_NONE };
 
 /* Why a REJ: 12.6.7.2. */
 enum cm_reason {
-	CM_REJ_NO_QP = 1, CM_REJ_NO_RESOURCES = 3, CM_REJ_TIMEOUT = 4,
-	CM_REJ_UNSUPPORTED = 5, CM_REJ_INVALID_ID = 6, CM_REJ_INVALID_INSTANCE = 7,
-	CM_REJ_INVALID_SERVICE = 8, CM_REJ_INVALID_TRANSPORT = 9, CM_REJ_STALE = 10,
-	CM_REJ_CONSUMER = 28, CM_REJ_DUPLICATE_ID = 30, CM_REJ_VENDOR_OPTION = 35,
+	CM_REJ_NO_QP = 1,
+	CM_REJ_NO_RESOURCES = 3,
+	CM_REJ_TIMEOUT = 4,
+	CM_REJ_UNSUPPORTED = 5,
+	CM_REJ_INVALID_ID = 6,
+	CM_REJ_INVALID_INSTANCE = 7,
+	CM_REJ_INVALID_SERVICE = 8,
+	CM_REJ_INVALID_TRANSPORT = 9,
+	CM_REJ_STALE = 10,
+	CM_REJ_CONSUMER = 28,
+	CM_REJ_DUPLICATE_ID = 30,
+	CM_REJ_VENDOR_OPTION = 35,
 };
 
 /* How a SIDR_REP ends: 12.11.2. */
 enum cm_sidr_status {
-	CM_SIDR_OK, CM_SIDR_UNSUPPORTED, CM_SIDR_REJECT, CM_SIDR_NO_QP,
-	CM_SIDR_REDIRECT, CM_SIDR_BAD_VERSION,
+	CM_SIDR_OK,
+	CM_SIDR_UNSUPPORTED,
+	CM_SIDR_REJECT,
+	CM_SIDR_NO_QP,
+	CM_SIDR_REDIRECT,
+	CM_SIDR_BAD_VERSION,
 };
 
 struct cm_path {
 	uint16_t slid, dlid;
 	uint8_t sgid[16], dgid[16];
-	uint32_t flow_label;		/* 20 bits */
+	uint32_t flow_label; /* 20 bits */
 	uint8_t rate, tclass, hop_limit, sl, subnet_local;
-	uint8_t ack_timeout;		/* 4.096 us * 2^n, 5 bits */
+	uint8_t ack_timeout; /* 4.096 us * 2^n, 5 bits */
 };
 
 struct cm_msg {
 	enum cm_type type;
 	uint64_t tid;
-	uint32_t attr_mod;		/* REQ, REP: the sender's ECE options */
+	uint32_t attr_mod; /* REQ, REP: the sender's ECE options */
 	/* The sender's, and the receiver's as the sender knows it.  A SIDR
 	 * request ID is its maker's: local_id of the REQ, remote_id of the REP. */
 	uint32_t local_id, remote_id;
 	uint64_t service_id, ca_guid;
-	uint32_t vendor_id;		/* ECE; 24 bits */
+	uint32_t vendor_id; /* ECE; 24 bits */
 	uint32_t qkey, qpn, eecn, remote_eecn;
-	uint32_t psn;			/* with which the receiver is to begin */
-	uint8_t resources, depth;	/* READs and atomics that the sender takes,
+	uint32_t psn;			       /* with which the receiver is to begin */
+	uint8_t resources, depth;	       /* READs and atomics that the sender takes,
 					 * and that it will have out */
-	uint8_t remote_timeout, local_timeout;	/* of CM answers; 4.096 us * 2^n */
-	uint8_t service_type, ext_service_type;	/* enum ib_service */
+	uint8_t remote_timeout, local_timeout; /* of CM answers; 4.096 us * 2^n */
+	uint8_t service_type, ext_service_type; /* enum ib_service */
 	uint8_t flow_control, retry_count, rnr_retry, mtu, rdc_exists;
 	uint8_t max_cm_retries, srq;
 	uint8_t ack_delay, failover;
 	uint16_t pkey;
 	struct cm_path path, alt;
-	uint8_t about;			/* enum cm_about */
+	uint8_t about; /* enum cm_about */
 	uint8_t service_timeout;
-	uint16_t reason;		/* enum cm_reason; SIDR: cm_sidr_status */
-	uint8_t info_len;		/* bytes of info that mean something */
+	uint16_t reason;  /* enum cm_reason; SIDR: cm_sidr_status */
+	uint8_t info_len; /* bytes of info that mean something */
 	uint8_t info[CM_INFO_MAX];
 	/* All of the message's room for it, zeroes behind what was said. */
 	uint8_t private[CM_PRIVATE_MAX];

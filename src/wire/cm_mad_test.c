@@ -18,10 +18,10 @@
 struct seen {
 	unsigned n;
 	struct cm_msg m[16];
-	uint32_t psn[2];		/* of the first request to client, server */
+	uint32_t psn[2]; /* of the first request to client, server */
 };
 
-enum { SERVER = 0x11 };			/* the last byte of its address, .11 or ::11 */
+enum { SERVER = 0x11 }; /* the last byte of its address, .11 or ::11 */
 
 static void note_first(struct seen *s, const struct ib_pkt *pkt, uint8_t to)
 {
@@ -126,8 +126,7 @@ static void a_request_is_understood(const struct cm_msg *m, bool v6)
 	if (!v6)
 		assert_memory_equal(ip.src + 12, v4, 4);
 	/* The flow label is made of the ports. */
-	assert_int_equal(m->path.flow_label,
-			 (ip.src_port * 31u + 7174u) & 0xfffff);
+	assert_int_equal(m->path.flow_label, (ip.src_port * 31u + 7174u) & 0xfffff);
 	cm_ip_build(again, &ip);
 	assert_memory_equal(again, m->private, CM_IP_HDR);
 }
@@ -194,7 +193,10 @@ static void reject(void **state)
 
 static void header_is_checked(void **state)
 {
-	static const struct { unsigned at; uint8_t wrong; } rows[] = {
+	static const struct {
+		unsigned at;
+		uint8_t wrong;
+	} rows[] = {
 		{ 0, 2 }, { 1, 3 }, { 2, 1 }, { 3, 0x83 }, { 17, 0x1b }, { 16, 1 },
 	};
 	struct cm_msg m = { .type = CM_RTU, .local_id = 1 }, out = { .tid = 77 };
@@ -244,7 +246,8 @@ static void pieces_of_a_vendor_id(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		struct cm_msg m = { .type = types[i], .vendor_id = 0x123456,
+		struct cm_msg m = { .type = types[i],
+				    .vendor_id = 0x123456,
 				    .attr_mod = 0xabcd };
 
 		cm_mad_build(mad, &m);

@@ -7,15 +7,17 @@
 
 #include "wire/be.h"
 
-enum { TAGGED = 0x80, LAST = 0x40, VERSION = 0x03 };	/* control */
+enum { TAGGED = 0x80, LAST = 0x40, VERSION = 0x03 }; /* control */
 
-struct tagged {				/* RFC 5041, 4.2 */
+/* RFC 5041, 4.2 */
+struct tagged {
 	uint8_t control, ulp;
 	be32_t stag;
 	be64_t to;
 };
 
-struct untagged {			/* 4.3 */
+/* 4.3 */
+struct untagged {
 	uint8_t control, ulp;
 	be32_t ulp_word;
 	be32_t qn, msn, mo;
@@ -26,11 +28,11 @@ static_assert(sizeof(struct untagged) == DDP_UNTAGGED_LEN, "RFC 5041");
 
 size_t ddp_build(uint8_t *at, const struct ddp *d)
 {
-	uint8_t control = (uint8_t)((d->tagged ? TAGGED : 0) |
-				    (d->last ? LAST : 0) | (d->version & VERSION));
+	uint8_t control = (uint8_t)((d->tagged ? TAGGED : 0) | (d->last ? LAST : 0) |
+				    (d->version & VERSION));
 	struct tagged t = { control, d->ulp, be32(d->stag), be64(d->to) };
-	struct untagged u = { control, d->ulp, be32(d->ulp_word), be32(d->qn),
-			      be32(d->msn), be32(d->mo) };
+	struct untagged u = { control,	   d->ulp,	 be32(d->ulp_word),
+			      be32(d->qn), be32(d->msn), be32(d->mo) };
 
 	if (d->tagged) {
 		memcpy(at, &t, sizeof(t));
@@ -48,8 +50,10 @@ int ddp_parse(struct ddp *d, const uint8_t *at, size_t n)
 	if (n < 2)
 		return -EBADMSG;
 	*d = (struct ddp){
-		.tagged = at[0] & TAGGED, .last = at[0] & LAST,
-		.version = at[0] & VERSION, .ulp = at[1],
+		.tagged = at[0] & TAGGED,
+		.last = at[0] & LAST,
+		.version = at[0] & VERSION,
+		.ulp = at[1],
 	};
 	if (n < (d->tagged ? sizeof(t) : sizeof(u)))
 		return -EBADMSG;

@@ -10,17 +10,19 @@
 
 enum {
 	DDP_VERSION = 1,
-	DDP_TAGGED_LEN = 14, DDP_UNTAGGED_LEN = 18,
+	DDP_TAGGED_LEN = 14,
+	DDP_UNTAGGED_LEN = 18,
 	DDP_HDR_MAX = DDP_UNTAGGED_LEN,
 };
 
-struct ddp {				/* a segment's header as values */
+/* a segment's header as values */
+struct ddp {
 	bool tagged, last;
 	uint8_t version;
-	uint8_t ulp;			/* RsvdULP: RDMAP's control byte */
-	uint32_t stag;			/* tagged */
+	uint8_t ulp;   /* RsvdULP: RDMAP's control byte */
+	uint32_t stag; /* tagged */
 	uint64_t to;
-	uint32_t ulp_word;		/* untagged: the rest of RsvdULP */
+	uint32_t ulp_word; /* untagged: the rest of RsvdULP */
 	uint32_t qn, msn, mo;
 };
 

@@ -19,19 +19,19 @@ static uint16_t ip4_check(const uint8_t *at)
 	for (int i = 0; i < IP4_LEN; i += 2)
 		sum += (uint32_t)at[i] << 8 | at[i + 1];
 	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t)~((sum & 0xffff) + (sum >> 16));
+	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
 }
 
 static void build4(struct grh4 *g, const struct grh_fields *f)
 {
 	*g = (struct grh4){
-		.ver_ihl   = 0x45,
-		.tos       = f->tclass,
+		.ver_ihl = 0x45,
+		.tos = f->tclass,
 		.total_len = be16((uint16_t)(IP4_LEN + UDP_LEN + f->udp_len)),
-		.id        = be16(f->ip_id),
-		.frag      = be16(IP4_DF),
-		.ttl       = f->ttl,
-		.protocol  = PROTO_UDP,
+		.id = be16(f->ip_id),
+		.frag = be16(IP4_DF),
+		.ttl = f->ttl,
+		.protocol = PROTO_UDP,
 	};
 	memcpy(g->src, f->src + 12, 4);
 	memcpy(g->dst, f->dst + 12, 4);
@@ -50,10 +50,10 @@ void grh_build(uint8_t at[40], const struct grh_fields *f)
 		return;
 	}
 	g = (struct grh){
-		.vtf       = be32(6u << 28 | (uint32_t)f->tclass << 20 |
-				  (f->flow_label & 0xfffff)),
-		.paylen    = be16((uint16_t)(UDP_LEN + f->udp_len)),
-		.next      = PROTO_UDP,
+		.vtf = be32(6u << 28 | (uint32_t)f->tclass << 20 |
+			    (f->flow_label & 0xfffff)),
+		.paylen = be16((uint16_t)(UDP_LEN + f->udp_len)),
+		.next = PROTO_UDP,
 		.hop_limit = f->ttl,
 	};
 	memcpy(g.sgid, f->src, 16);

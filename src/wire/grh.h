@@ -14,8 +14,8 @@
 #include "wire/be.h"
 
 struct grh {
-	be32_t  vtf;			/* version(4) | class(8) | flow label(20) */
-	be16_t  paylen;			/* what follows the GRH */
+	be32_t vtf;    /* version(4) | class(8) | flow label(20) */
+	be16_t paylen; /* what follows the GRH */
 	uint8_t next, hop_limit;
 	uint8_t sgid[16], dgid[16];
 };
@@ -23,9 +23,9 @@ struct grh {
 struct grh4 {
 	uint8_t undefined[20];
 	uint8_t ver_ihl, tos;
-	be16_t  total_len, id, frag;	/* frag: DF */
+	be16_t total_len, id, frag; /* frag: DF */
 	uint8_t ttl, protocol;
-	be16_t  check;
+	be16_t check;
 	uint8_t src[4], dst[4];
 };
 
@@ -33,11 +33,11 @@ static_assert(sizeof(struct grh) == 40, "GRH");
 static_assert(sizeof(struct grh4) == 40, "GRH");
 
 struct grh_fields {
-	const uint8_t *src, *dst;	/* 16 bytes; IPv4 mapped */
+	const uint8_t *src, *dst; /* 16 bytes; IPv4 mapped */
 	uint8_t tclass, ttl;
-	uint16_t ip_id;			/* IPv4 only */
-	uint32_t flow_label;		/* IPv6 only */
-	size_t udp_len;			/* BTH to ICRC */
+	uint16_t ip_id;	     /* IPv4 only */
+	uint32_t flow_label; /* IPv6 only */
+	size_t udp_len;	     /* BTH to ICRC */
 };
 
 /* The version of the header that is written, 4 or 6, is that of dst. */

@@ -27,15 +27,20 @@ static unsigned ones_sum(const uint8_t *at, size_t n)
 static void ipv4_stands_in_the_last_20_bytes(void **state)
 {
 	static const uint8_t want[40] = {
-		[20] = 0x45, 0x2a, 0, 20 + 8 + 44,
-		0xab, 0xcd, 0x40, 0, 63, 17, 0, 0, 10, 77, 1, 11, 10, 77, 1, 12,
+		[20] = 0x45, 0x2a, 0,  20 + 8 + 44, 0xab, 0xcd, 0x40, 0,  63, 17,
+		0,	     0,	   10, 77,	    1,	  11,	10,   77, 1,  12,
 	};
 	uint8_t got[40];
 
 	(void)state;
 	memset(got, 0xee, sizeof(got));
-	grh_build(got, &(struct grh_fields){ .src = a4, .dst = b4, .tclass = 0x2a,
-		.ttl = 63, .ip_id = 0xabcd, .flow_label = 0x12345, .udp_len = 44 });
+	grh_build(got, &(struct grh_fields){ .src = a4,
+					     .dst = b4,
+					     .tclass = 0x2a,
+					     .ttl = 63,
+					     .ip_id = 0xabcd,
+					     .flow_label = 0x12345,
+					     .udp_len = 44 });
 	assert_int_equal(ones_sum(got + 20, 20), 0xffff);
 	got[30] = got[31] = 0;
 	assert_memory_equal(got, want, sizeof(got));
@@ -49,26 +54,36 @@ static void the_checksum_holds_for_every_identification(void **state)
 
 	(void)state;
 	for (unsigned id = 0; id < 0x10000; id++) {
-		grh_build(got, &(struct grh_fields){ .src = a4, .dst = b4,
-			.tclass = 0xff, .ttl = 255, .ip_id = (uint16_t)id,
-			.udp_len = 4200 });
+		grh_build(got, &(struct grh_fields){ .src = a4,
+						     .dst = b4,
+						     .tclass = 0xff,
+						     .ttl = 255,
+						     .ip_id = (uint16_t)id,
+						     .udp_len = 4200 });
 		assert_int_equal(ones_sum(got + 20, 20), 0xffff);
 	}
 }
 
 static void ipv6_fills_all_40(void **state)
 {
+	/* clang-format off */
 	static const uint8_t want[40] = {
 		0x62, 0xa1, 0x23, 0x45, 0, 8 + 44, 17, 63,
 		0xfd, 0x77, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11,
 		0xfd, 0x77, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x12,
 	};
+	/* clang-format on */
 	uint8_t got[40];
 
 	(void)state;
 	memset(got, 0xee, sizeof(got));
-	grh_build(got, &(struct grh_fields){ .src = a6, .dst = b6, .tclass = 0x2a,
-		.ttl = 63, .ip_id = 0xabcd, .flow_label = 0x12345, .udp_len = 44 });
+	grh_build(got, &(struct grh_fields){ .src = a6,
+					     .dst = b6,
+					     .tclass = 0x2a,
+					     .ttl = 63,
+					     .ip_id = 0xabcd,
+					     .flow_label = 0x12345,
+					     .udp_len = 44 });
 	assert_memory_equal(got, want, sizeof(got));
 }
 

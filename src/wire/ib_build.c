@@ -9,16 +9,14 @@
 static void put_bth(struct bth *h, const struct ib_fields *f)
 {
 	*h = (struct bth){
-		.opcode  = f->opcode,
-		.flags   = (uint8_t)((f->se ? BTH_SE : 0) |
-				     (f->migreq ? BTH_MIG : 0) |
-				     (f->pad & 3) << 4),
-		.pkey    = be16(f->pkey),
-		.fbecn   = (uint8_t)((f->fecn ? BTH_FECN : 0) |
-				     (f->becn ? BTH_BECN : 0)),
+		.opcode = f->opcode,
+		.flags = (uint8_t)((f->se ? BTH_SE : 0) | (f->migreq ? BTH_MIG : 0) |
+				   (f->pad & 3) << 4),
+		.pkey = be16(f->pkey),
+		.fbecn = (uint8_t)((f->fecn ? BTH_FECN : 0) | (f->becn ? BTH_BECN : 0)),
 		.dest_qp = be24(f->dest_qp),
-		.ackreq  = f->ackreq ? BTH_A : 0,
-		.psn     = be24(f->psn),
+		.ackreq = f->ackreq ? BTH_A : 0,
+		.psn = be24(f->psn),
 	};
 }
 
@@ -26,8 +24,8 @@ static void put_ext(enum ib_ext ext, void *at, const struct ib_fields *f)
 {
 	switch (ext) {
 	case IB_DETH:
-		*(struct deth *)at = (struct deth){
-			.qkey = be32(f->qkey), .src_qp = be24(f->src_qp) };
+		*(struct deth *)at =
+			(struct deth){ .qkey = be32(f->qkey), .src_qp = be24(f->src_qp) };
 		return;
 	case IB_XRCETH:
 		*(struct xrceth *)at = (struct xrceth){ .srqn = be24(f->srqn) };
@@ -36,16 +34,16 @@ static void put_ext(enum ib_ext ext, void *at, const struct ib_fields *f)
 		*(struct feth *)at = (struct feth){ be32(f->flush) };
 		return;
 	case IB_RETH:
-		*(struct reth *)at = (struct reth){
-			be64(f->va), be32(f->rkey), be32(f->dma_len) };
+		*(struct reth *)at =
+			(struct reth){ be64(f->va), be32(f->rkey), be32(f->dma_len) };
 		return;
 	case IB_AETH:
 		*(struct aeth *)at = (struct aeth){ f->syndrome, be24(f->msn) };
 		return;
 	case IB_ATOMICETH:
-		*(struct atomiceth *)at = (struct atomiceth){
-			be64(f->va), be32(f->rkey), be64(f->swap_add),
-			be64(f->compare) };
+		*(struct atomiceth *)at =
+			(struct atomiceth){ be64(f->va), be32(f->rkey), be64(f->swap_add),
+					    be64(f->compare) };
 		return;
 	case IB_ATOMICACKETH:
 		*(struct atomicack *)at = (struct atomicack){ be64(f->orig) };
@@ -85,16 +83,16 @@ void ib_fields(const struct ib_pkt *pkt, struct ib_fields *f)
 	const struct bth *bth = pkt->bth;
 
 	*f = (struct ib_fields){
-		.opcode  = bth->opcode,
-		.pad     = (uint8_t)bth_pad(bth),
-		.se      = bth_solicited(bth),
-		.migreq  = bth->flags & BTH_MIG,
-		.ackreq  = bth_ack_requested(bth),
-		.fecn    = bth->fbecn & BTH_FECN,
-		.becn    = bth->fbecn & BTH_BECN,
-		.pkey    = get_be16(bth->pkey),
+		.opcode = bth->opcode,
+		.pad = (uint8_t)bth_pad(bth),
+		.se = bth_solicited(bth),
+		.migreq = bth->flags & BTH_MIG,
+		.ackreq = bth_ack_requested(bth),
+		.fecn = bth->fbecn & BTH_FECN,
+		.becn = bth->fbecn & BTH_BECN,
+		.pkey = get_be16(bth->pkey),
 		.dest_qp = get_be24(bth->dest_qp),
-		.psn     = get_be24(bth->psn),
+		.psn = get_be24(bth->psn),
 	};
 	if (pkt->deth) {
 		f->qkey = get_be32(pkt->deth->qkey);

@@ -14,15 +14,15 @@
 
 struct ib_pkt;
 
-enum { IB_HDR_MAX = 44 };		/* XRC CmpSwap: BTH, XRCETH, AtomicETH */
+enum { IB_HDR_MAX = 44 }; /* XRC CmpSwap: BTH, XRCETH, AtomicETH */
 
 struct ib_fields {
 	/* BTH */
 	uint8_t opcode;
-	uint8_t pad;			/* 0-3 bytes after the payload */
+	uint8_t pad; /* 0-3 bytes after the payload */
 	bool se, migreq, ackreq, fecn, becn;
 	uint16_t pkey;
-	uint32_t dest_qp, psn;		/* 24 bits */
+	uint32_t dest_qp, psn; /* 24 bits */
 	/* DETH, XRCETH */
 	uint32_t qkey, src_qp;
 	uint32_t srqn;
@@ -33,8 +33,8 @@ struct ib_fields {
 	uint32_t rkey, dma_len;
 	uint64_t swap_add, compare;
 	/* AETH, AtomicAckETH */
-	uint8_t syndrome;		/* wire/aeth.h */
-	uint32_t msn;			/* 24 bits */
+	uint8_t syndrome; /* wire/aeth.h */
+	uint32_t msn;	  /* 24 bits */
 	uint64_t orig;
 	/* ImmDt: as it lies, like ibv_send_wr.imm_data */
 	uint32_t imm;

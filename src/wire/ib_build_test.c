@@ -12,16 +12,28 @@
 #include "wire/ib_hdr.h"
 
 static const struct ib_fields all = {
-	.pad = 2, .se = true, .migreq = true, .ackreq = true, .fecn = true,
-	.pkey = 0xffff, .dest_qp = 0x010203, .psn = 0xa0b0c0,
-	.qkey = 0x11223344, .src_qp = 0x556677,
+	.pad = 2,
+	.se = true,
+	.migreq = true,
+	.ackreq = true,
+	.fecn = true,
+	.pkey = 0xffff,
+	.dest_qp = 0x010203,
+	.psn = 0xa0b0c0,
+	.qkey = 0x11223344,
+	.src_qp = 0x556677,
 	.srqn = 0x8899aa,
 	.flush = 0x12345678,
-	.va = 0x0102030405060708, .rkey = 0xcafebabe, .dma_len = 0x00010002,
-	.swap_add = 0x1112131415161718, .compare = 0x2122232425262728,
-	.syndrome = 0x1f, .msn = 0x313233,
+	.va = 0x0102030405060708,
+	.rkey = 0xcafebabe,
+	.dma_len = 0x00010002,
+	.swap_add = 0x1112131415161718,
+	.compare = 0x2122232425262728,
+	.syndrome = 0x1f,
+	.msn = 0x313233,
 	.orig = 0x4142434445464748,
-	.imm = 0, .inv_rkey = 0x51525354,
+	.imm = 0,
+	.inv_rkey = 0x51525354,
 };
 
 #define BTH(code) code, 0xe0, 0xff, 0xff, 0x80, 1, 2, 3, 0x80, 0xa0, 0xb0, 0xc0
@@ -39,39 +51,40 @@ static void build_is(uint8_t opcode, const uint8_t *want, size_t len)
 	assert_int_equal(got[len], 0xee);
 }
 
-#define BUILD_IS(code, ...) do { \
-	static const uint8_t want_[] = { BTH(code), __VA_ARGS__ }; \
-	build_is(code, want_, sizeof(want_)); \
-} while (0)
+#define BUILD_IS(code, ...)                                                              \
+	do {                                                                             \
+		static const uint8_t want_[] = { BTH(code), __VA_ARGS__ };               \
+		build_is(code, want_, sizeof(want_));                                    \
+	} while (0)
 
 static void headers_are_as_the_diagrams_say(void **state)
 {
 	(void)state;
 	/* UD Send Only with Immediate: DETH, ImmDt */
-	BUILD_IS(0x65, 0x11, 0x22, 0x33, 0x44, 0, 0x55, 0x66, 0x77,
-		 0x61, 0x62, 0x63, 0x64);
+	BUILD_IS(0x65, 0x11, 0x22, 0x33, 0x44, 0, 0x55, 0x66, 0x77, 0x61, 0x62, 0x63,
+		 0x64);
 	/* RC Write Only with Immediate: RETH, ImmDt */
-	BUILD_IS(0x0b, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0xfe, 0xba, 0xbe, 0, 1, 0, 2,
-		 0x61, 0x62, 0x63, 0x64);
+	BUILD_IS(0x0b, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0xfe, 0xba, 0xbe, 0, 1, 0, 2, 0x61,
+		 0x62, 0x63, 0x64);
 	/* XRC Compare and Swap: XRCETH, AtomicETH with swap before compare */
-	BUILD_IS(0xb3, 0, 0x88, 0x99, 0xaa, 1, 2, 3, 4, 5, 6, 7, 8,
-		 0xca, 0xfe, 0xba, 0xbe,
-		 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-		 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28);
+	BUILD_IS(0xb3, 0, 0x88, 0x99, 0xaa, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0xfe, 0xba,
+		 0xbe, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23,
+		 0x24, 0x25, 0x26, 0x27, 0x28);
 	/* RC Atomic Acknowledge: AETH, AtomicAckETH */
-	BUILD_IS(0x12, 0x1f, 0x31, 0x32, 0x33,
-		 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48);
+	BUILD_IS(0x12, 0x1f, 0x31, 0x32, 0x33, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47,
+		 0x48);
 	/* RC Send Only with Invalidate: IETH */
 	BUILD_IS(0x17, 0x51, 0x52, 0x53, 0x54);
 	/* RC Flush: FETH, RETH */
-	BUILD_IS(0x1c, 0x12, 0x34, 0x56, 0x78, 1, 2, 3, 4, 5, 6, 7, 8,
-		 0xca, 0xfe, 0xba, 0xbe, 0, 1, 0, 2);
+	BUILD_IS(0x1c, 0x12, 0x34, 0x56, 0x78, 1, 2, 3, 4, 5, 6, 7, 8, 0xca, 0xfe, 0xba,
+		 0xbe, 0, 1, 0, 2);
 	/* CNP: 16 reserved bytes */
 	BUILD_IS(0x81, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 static void one_flag_sets_one_bit(void **state)
 {
+	/* clang-format off */
 	static const struct { struct ib_fields f; int byte, bits; } row[] = {
 		{ { .se = true },     1, 0x80 },
 		{ { .migreq = true }, 1, 0x40 },
@@ -81,6 +94,7 @@ static void one_flag_sets_one_bit(void **state)
 		{ { .becn = true },   4, 0x40 },
 		{ { .ackreq = true }, 8, 0x80 },
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {

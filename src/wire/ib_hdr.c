@@ -28,19 +28,19 @@ int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len)
 		return -EPROTO;
 
 	*pkt = (struct ib_pkt){
-		.op          = op,
-		.bth         = bth,
-		.deth        = (const void *)ext[IB_DETH],
-		.xrceth      = (const void *)ext[IB_XRCETH],
-		.feth        = (const void *)ext[IB_FETH],
-		.reth        = (const void *)ext[IB_RETH],
-		.aeth        = (const void *)ext[IB_AETH],
-		.atomiceth   = (const void *)ext[IB_ATOMICETH],
-		.atomicack   = (const void *)ext[IB_ATOMICACKETH],
-		.immdt       = (const void *)ext[IB_IMMDT],
-		.ieth        = (const void *)ext[IB_IETH],
-		.cnprsvd     = (const void *)ext[IB_CNPRSVD],
-		.payload     = at,
+		.op = op,
+		.bth = bth,
+		.deth = (const void *)ext[IB_DETH],
+		.xrceth = (const void *)ext[IB_XRCETH],
+		.feth = (const void *)ext[IB_FETH],
+		.reth = (const void *)ext[IB_RETH],
+		.aeth = (const void *)ext[IB_AETH],
+		.atomiceth = (const void *)ext[IB_ATOMICETH],
+		.atomicack = (const void *)ext[IB_ATOMICACKETH],
+		.immdt = (const void *)ext[IB_IMMDT],
+		.ieth = (const void *)ext[IB_IETH],
+		.cnprsvd = (const void *)ext[IB_CNPRSVD],
+		.payload = at,
 		.payload_len = (size_t)(end - at) - bth_pad(bth),
 	};
 	return 0;

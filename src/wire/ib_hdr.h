@@ -14,6 +14,7 @@
 #include "wire/be.h"
 #include "wire/ib_opcode.h"
 
+/* clang-format off */
 struct bth {
 	uint8_t opcode;
 	uint8_t flags;			/* SE | M | PadCnt(2) | TVer(4) */
@@ -34,6 +35,7 @@ struct atomicack  { be64_t orig; };
 struct immdt      { be32_t data; };
 struct ieth       { be32_t rkey; };
 struct cnprsvd    { uint8_t rsvd[16]; };
+/* clang-format on */
 
 static_assert(sizeof(struct bth) == 12, "BTH");
 static_assert(sizeof(struct deth) == 8, "DETH");
@@ -43,8 +45,12 @@ static_assert(sizeof(struct atomiceth) == 28, "AtomicETH");
 static_assert(sizeof(struct cnprsvd) == 16, "CNP");
 
 enum {
-	BTH_SE = 0x80, BTH_MIG = 0x40, BTH_PAD = 0x30, BTH_TVER = 0x0f,
-	BTH_FECN = 0x80, BTH_BECN = 0x40,
+	BTH_SE = 0x80,
+	BTH_MIG = 0x40,
+	BTH_PAD = 0x30,
+	BTH_TVER = 0x0f,
+	BTH_FECN = 0x80,
+	BTH_BECN = 0x40,
 	BTH_A = 0x80,
 };
 
@@ -71,20 +77,20 @@ static inline bool bth_ack_requested(const struct bth *h)
 /* A packet taken apart.  Pointers are into the caller's buffer; one whose
  * header the opcode does not carry is NULL. */
 struct ib_pkt {
-	const struct ib_op     *op;
-	const struct bth       *bth;
-	const struct deth      *deth;
-	const struct xrceth    *xrceth;
-	const struct feth      *feth;
-	const struct reth      *reth;
-	const struct aeth      *aeth;
+	const struct ib_op *op;
+	const struct bth *bth;
+	const struct deth *deth;
+	const struct xrceth *xrceth;
+	const struct feth *feth;
+	const struct reth *reth;
+	const struct aeth *aeth;
 	const struct atomiceth *atomiceth;
 	const struct atomicack *atomicack;
-	const struct immdt     *immdt;
-	const struct ieth      *ieth;
-	const struct cnprsvd   *cnprsvd;
-	const uint8_t          *payload;
-	size_t                  payload_len;	/* without the pad bytes */
+	const struct immdt *immdt;
+	const struct ieth *ieth;
+	const struct cnprsvd *cnprsvd;
+	const uint8_t *payload;
+	size_t payload_len; /* without the pad bytes */
 };
 
 /* Take apart len bytes from the BTH up to, not including, the ICRC.

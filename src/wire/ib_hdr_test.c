@@ -49,8 +49,7 @@ static void a_packet_cut_short_is_refused(void **state)
 		size_t need = 0;
 
 		if (!ib_op((uint8_t)code)) {
-			assert_int_equal(parse_cut(&pkt, bytes, sizeof(bytes)),
-					 -EPROTO);
+			assert_int_equal(parse_cut(&pkt, bytes, sizeof(bytes)), -EPROTO);
 			continue;
 		}
 		while (parse_cut(&pkt, bytes, need) != 0)

@@ -7,15 +7,19 @@
 
 enum { RC = 1 << IB_RC, UC = 1 << IB_UC, UD = 1 << IB_UD, XRC = 1 << IB_XRC };
 enum {
-	FETH = 1 << IB_FETH, RETH = 1 << IB_RETH, AETH = 1 << IB_AETH,
-	ATOMICETH = 1 << IB_ATOMICETH, ATOMICACKETH = 1 << IB_ATOMICACKETH,
-	IMMDT = 1 << IB_IMMDT, IETH = 1 << IB_IETH,
+	FETH = 1 << IB_FETH,
+	RETH = 1 << IB_RETH,
+	AETH = 1 << IB_AETH,
+	ATOMICETH = 1 << IB_ATOMICETH,
+	ATOMICACKETH = 1 << IB_ATOMICACKETH,
+	IMMDT = 1 << IB_IMMDT,
+	IETH = 1 << IB_IETH,
 };
 
-enum { CNP = 0x81 };			/* annex A17: the only one of its service */
+enum { CNP = 0x81 }; /* annex A17: the only one of its service */
 
 static const struct ib_op op_of[32] = {
-#define OP(code, name, kind, place, tail, ext, services) \
+#define OP(code, name, kind, place, tail, ext, services)                                 \
 	[code] = { #name, IB_##kind, IB_##place, IB_##tail, services, ext },
 #include "wire/ib_opcode.def"
 #undef OP
@@ -27,13 +31,14 @@ static const struct ib_op cnp = {
 
 /* code + 1, so that 0 is a hole */
 static const uint8_t code_of[IB_KINDS][IB_PLACES][IB_TAILS] = {
-#define OP(code, name, kind, place, tail, ext, services) \
+#define OP(code, name, kind, place, tail, ext, services)                                 \
 	[IB_##kind][IB_##place][IB_##tail] = code + 1,
 #include "wire/ib_opcode.def"
 #undef OP
 	[IB_CONGESTION][IB_ONLY][IB_NONE] = (CNP & 0x1f) + 1,
 };
 
+/* clang-format off */
 const uint8_t ib_ext_len[IB_EXTS] = {
 	[IB_DETH]         = sizeof(struct deth),
 	[IB_XRCETH]       = sizeof(struct xrceth),
@@ -46,6 +51,7 @@ const uint8_t ib_ext_len[IB_EXTS] = {
 	[IB_IETH]         = sizeof(struct ieth),
 	[IB_CNPRSVD]      = sizeof(struct cnprsvd),
 };
+/* clang-format on */
 
 const struct ib_op *ib_op(uint8_t opcode)
 {
@@ -74,9 +80,12 @@ uint16_t ib_op_ext(uint8_t opcode)
 	switch (ib_service(opcode)) {
 	case IB_UD:
 		return op->ext | 1 << IB_DETH;
-	case IB_XRC:			/* names the target SRQ: requests only */
+	case IB_XRC: /* names the target SRQ: requests only */
 		return ib_is_request(op) ? op->ext | 1 << IB_XRCETH : op->ext;
-	case IB_RC: case IB_UC: case IB_RD: case IB_CNP:
+	case IB_RC:
+	case IB_UC:
+	case IB_RD:
+	case IB_CNP:
 		return op->ext;
 	}
 	return 0;

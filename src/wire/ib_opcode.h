@@ -7,32 +7,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ib_service {			/* bits 7-5 of the opcode */
-	IB_RC = 0, IB_UC = 1, IB_RD = 2, IB_UD = 3, IB_CNP = 4, IB_XRC = 5,
+/* bits 7-5 of the opcode */
+enum ib_service {
+	IB_RC = 0,
+	IB_UC = 1,
+	IB_RD = 2,
+	IB_UD = 3,
+	IB_CNP = 4,
+	IB_XRC = 5,
 };
 
-enum ib_kind {				/* requests first, then responses */
-	IB_SEND, IB_WRITE, IB_READ, IB_CMP_SWAP, IB_FETCH_ADD,
-	IB_ATOMIC_WRITE, IB_FLUSH,
-	IB_READ_RESP, IB_ATOMIC_RESP, IB_ACK,
-	IB_CONGESTION,			/* neither: annex A17, CNP */
+/* requests first, then responses */
+enum ib_kind {
+	IB_SEND,
+	IB_WRITE,
+	IB_READ,
+	IB_CMP_SWAP,
+	IB_FETCH_ADD,
+	IB_ATOMIC_WRITE,
+	IB_FLUSH,
+	IB_READ_RESP,
+	IB_ATOMIC_RESP,
+	IB_ACK,
+	IB_CONGESTION, /* neither: annex A17, CNP */
 	IB_KINDS
 };
 
 enum ib_place { IB_FIRST, IB_MIDDLE, IB_LAST, IB_ONLY, IB_PLACES };
 enum ib_tail { IB_NONE, IB_IMM, IB_INV, IB_TAILS };
 
-enum ib_ext {				/* in the order they go on the wire */
-	IB_DETH, IB_XRCETH, IB_FETH, IB_RETH, IB_AETH, IB_ATOMICETH,
-	IB_ATOMICACKETH, IB_IMMDT, IB_IETH, IB_CNPRSVD,
+/* in the order they go on the wire */
+enum ib_ext {
+	IB_DETH,
+	IB_XRCETH,
+	IB_FETH,
+	IB_RETH,
+	IB_AETH,
+	IB_ATOMICETH,
+	IB_ATOMICACKETH,
+	IB_IMMDT,
+	IB_IETH,
+	IB_CNPRSVD,
 	IB_EXTS
 };
 
 struct ib_op {
-	const char *name;		/* NULL in a hole of the table */
-	uint8_t kind, place, tail;	/* enum ib_kind, ib_place, ib_tail */
-	uint8_t services;		/* 1 << enum ib_service, or-ed */
-	uint16_t ext;			/* 1 << enum ib_ext, or-ed */
+	const char *name;	   /* NULL in a hole of the table */
+	uint8_t kind, place, tail; /* enum ib_kind, ib_place, ib_tail */
+	uint8_t services;	   /* 1 << enum ib_service, or-ed */
+	uint16_t ext;		   /* 1 << enum ib_ext, or-ed */
 };
 
 /* What opcode means, or NULL where the specification gives it no meaning. */
@@ -65,7 +88,7 @@ static inline bool ib_is_request(const struct ib_op *op)
 static inline enum ib_place ib_place(bool begun, bool fits)
 {
 	static const enum ib_place at[2][2] = {
-		{ IB_FIRST,  IB_ONLY },
+		{ IB_FIRST, IB_ONLY },
 		{ IB_MIDDLE, IB_LAST },
 	};
 

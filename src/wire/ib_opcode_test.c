@@ -39,10 +39,11 @@ static void every_opcode_survives_the_round_trip(void **state)
 			continue;
 		}
 		meanings++;
-		assert_int_equal(ib_opcode(ib_service((uint8_t)code), op->kind,
-					   op->place, op->tail), code);
+		assert_int_equal(ib_opcode(ib_service((uint8_t)code), op->kind, op->place,
+					   op->tail),
+				 code);
 	}
-	assert_int_equal(meanings, 25 + 12 + 2 + 25 + 1);  /* RC UC UD XRC CNP */
+	assert_int_equal(meanings, 25 + 12 + 2 + 25 + 1); /* RC UC UD XRC CNP */
 }
 
 static void every_name_tells_its_place(void **state)
@@ -53,10 +54,10 @@ static void every_name_tells_its_place(void **state)
 
 		if (!op)
 			continue;
-		assert_int_equal(op->place,
-			strstr(op->name, "FIRST")  ? IB_FIRST :
-			strstr(op->name, "MIDDLE") ? IB_MIDDLE :
-			strstr(op->name, "LAST")   ? IB_LAST : IB_ONLY);
+		assert_int_equal(op->place, strstr(op->name, "FIRST")	 ? IB_FIRST
+					    : strstr(op->name, "MIDDLE") ? IB_MIDDLE
+					    : strstr(op->name, "LAST")	 ? IB_LAST
+									 : IB_ONLY);
 	}
 }
 
@@ -64,10 +65,12 @@ static void every_name_tells_its_place(void **state)
  * our own table: RC as listed, UC the same, UD 8 more, XRC requests 4 more. */
 static void every_opcode_has_its_headers(void **state)
 {
+	/* clang-format off */
 	static const uint8_t rc[32] = {
 		12, 12, 12, 16, 12, 16, 28, 12, 12, 16, 28, 32, 28, 16, 12, 16,
 		16, 16, 24, 40, 40,  0, 16, 16,  0,  0,  0,  0, 32, 28,
 	};
+	/* clang-format on */
 	static const size_t more[8] = { [IB_UD] = 8, [IB_XRC] = 4 };
 
 	(void)state;

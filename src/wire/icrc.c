@@ -7,9 +7,14 @@
 #include <string.h>
 
 enum {
-	ONES = 8, IP4 = 20, IP6 = 40, UDP = 8, BTH = 12, BTH_FBECN = 4,
-	HEAD = 44,			/* longest headers of the packet */
-	BLOCK = 256,			/* what the CRC takes at a time */
+	ONES = 8,
+	IP4 = 20,
+	IP6 = 40,
+	UDP = 8,
+	BTH = 12,
+	BTH_FBECN = 4,
+	HEAD = 44,   /* longest headers of the packet */
+	BLOCK = 256, /* what the CRC takes at a time */
 	PROTO_UDP = 17,
 };
 
@@ -26,17 +31,17 @@ static void put16(uint8_t *at, size_t v)
 	at[1] = (uint8_t)v;
 }
 
-static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path,
-			uint16_t ip_id, size_t udp_len)
+static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path, uint16_t ip_id,
+			size_t udp_len)
 {
 	at[0] = 0x45;
-	at[1] = 0xff;				/* TOS */
+	at[1] = 0xff; /* TOS */
 	put16(at + 2, IP4 + UDP + udp_len);
 	put16(at + 4, ip_id);
-	put16(at + 6, 0x4000);			/* DF, no offset */
-	at[8] = 0xff;				/* TTL */
+	put16(at + 6, 0x4000); /* DF, no offset */
+	at[8] = 0xff;	       /* TTL */
 	at[9] = PROTO_UDP;
-	put16(at + 10, 0xffff);			/* checksum */
+	put16(at + 10, 0xffff); /* checksum */
 	memcpy(at + 12, path->src + 12, 4);
 	memcpy(at + 16, path->dst + 12, 4);
 	return at + IP4;
@@ -44,11 +49,11 @@ static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path,
 
 static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, size_t udp_len)
 {
-	at[0] = 0x6f;				/* traffic class, flow label */
+	at[0] = 0x6f; /* traffic class, flow label */
 	memset(at + 1, 0xff, 3);
 	put16(at + 4, UDP + udp_len);
 	at[6] = PROTO_UDP;
-	at[7] = 0xff;				/* hop limit */
+	at[7] = 0xff; /* hop limit */
 	memcpy(at + 8, path->src, 16);
 	memcpy(at + 24, path->dst, 16);
 	return at + IP6;
@@ -96,8 +101,8 @@ uint32_t icrc_start(const struct icrc_path *path, uint16_t ip_id, size_t udp_len
 	assert(n >= BTH);
 	memset(at, 0xff, ONES);
 	at += ONES;
-	at = is_v4(path->dst) ? put_ip4(at, path, ip_id, udp_len) :
-				put_ip6(at, path, udp_len);
+	at = is_v4(path->dst) ? put_ip4(at, path, ip_id, udp_len)
+			      : put_ip6(at, path, udp_len);
 	put16(at, path->sport);
 	put16(at + 2, path->dport);
 	put16(at + 4, UDP + udp_len);
@@ -108,7 +113,7 @@ uint32_t icrc_start(const struct icrc_path *path, uint16_t ip_id, size_t udp_len
 	at += copied;
 
 	crc = crc32_gzip_refl(0, head, (uint64_t)(at - head));
-	if (copied == n)		/* too short for the wide registers */
+	if (copied == n) /* too short for the wide registers */
 		return crc;
 	return icrc_add(crc, (const uint8_t *)bth + copied, n - copied);
 }
@@ -128,8 +133,8 @@ uint32_t icrc_add(uint32_t crc, const void *p, size_t n)
  * the upper half, the first byte in its lower byte. */
 
 static const uint32_t P = 0xedb88320;
-static const uint32_t INV_X8 = 0x6567cb95;		/* 1 / x^8 */
-static const uint32_t INV_X32 = 0x5b358fd3;		/* 1 / x^32 */
+static const uint32_t INV_X8 = 0x6567cb95;  /* 1 / x^8 */
+static const uint32_t INV_X32 = 0x5b358fd3; /* 1 / x^32 */
 
 static uint32_t mul(uint32_t a, uint32_t b)
 {

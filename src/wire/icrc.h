@@ -21,7 +21,7 @@
 enum { ICRC_LEN = 4 };
 
 struct icrc_path {
-	uint8_t src[16], dst[16];	/* IPv4 mapped */
+	uint8_t src[16], dst[16]; /* IPv4 mapped */
 	uint16_t sport, dport;
 };
 
@@ -41,8 +41,8 @@ static inline void icrc_end(uint32_t crc, uint8_t at[ICRC_LEN])
 /* What stands on the wire, to be compared with what icrc_add() gave. */
 static inline uint32_t icrc_get(const uint8_t at[ICRC_LEN])
 {
-	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 |
-	       (uint32_t)at[1] << 8 | at[0];
+	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 |
+	       at[0];
 }
 
 /* The CRC is linear, so the one IPv4 identification that turns computed_id0
@@ -54,7 +54,7 @@ bool icrc_solve_ip_id(uint32_t computed_id0, uint32_t on_wire, size_t after_id,
 
 static inline size_t icrc_after_id(size_t udp_len)
 {
-	return 14 + 8 + udp_len - ICRC_LEN;	/* rest of IPv4, UDP, BTH ... */
+	return 14 + 8 + udp_len - ICRC_LEN; /* rest of IPv4, UDP, BTH ... */
 }
 
 #endif

@@ -13,12 +13,14 @@
 static const struct icrc_path v4 = {
 	.src = { [10] = 0xff, 0xff, 10, 77, 1, 11 },
 	.dst = { [10] = 0xff, 0xff, 10, 77, 1, 12 },
-	.sport = 0xc001, .dport = 4791,
+	.sport = 0xc001,
+	.dport = 4791,
 };
 static const struct icrc_path v6 = {
 	.src = { 0xfd, 0x77, 0, 1, [15] = 0x11 },
 	.dst = { 0xfd, 0x77, 0, 1, [15] = 0x12 },
-	.sport = 0xffff, .dport = 4791,
+	.sport = 0xffff,
+	.dport = 4791,
 };
 
 static uint32_t bitwise(const uint8_t *p, size_t n)
@@ -41,25 +43,29 @@ static void fill(uint8_t *p, size_t n, unsigned seed)
 	}
 }
 
-static uint32_t expect(const struct icrc_path *path, uint16_t id,
-		       const uint8_t *bth, size_t n)
+static uint32_t expect(const struct icrc_path *path, uint16_t id, const uint8_t *bth,
+		       size_t n)
 {
 	uint8_t all[8 + 40 + 8 + 5000];
 	size_t udp = 8 + n + 4, at = 8;
 
-	memset(all, 0xff, sizeof(all));		/* what is not set is masked */
+	memset(all, 0xff, sizeof(all)); /* what is not set is masked */
 	if (path == &v4) {
+		/* clang-format off */
 		const uint8_t ip[20] = {
 			0x45, 0xff, (uint8_t)((20 + udp) >> 8), (uint8_t)(20 + udp),
 			(uint8_t)(id >> 8), (uint8_t)id, 0x40, 0, 0xff, 17,
 			0xff, 0xff, 10, 77, 1, 11, 10, 77, 1, 12,
 		};
+		/* clang-format on */
 
 		memcpy(all + at, ip, 20);
 		at += 20;
 	} else {
-		const uint8_t ip[8] = { 0x6f, 0xff, 0xff, 0xff,
-			(uint8_t)(udp >> 8), (uint8_t)udp, 17, 0xff };
+		const uint8_t ip[8] = {
+			0x6f,	      0xff, 0xff, 0xff, (uint8_t)(udp >> 8),
+			(uint8_t)udp, 17,   0xff
+		};
 
 		memcpy(all + at, ip, 8);
 		memcpy(all + at + 8, path->src, 16);
@@ -158,8 +164,8 @@ static void the_solver_finds_every_identification(void **state)
 			uint32_t wire = icrc_start(&v4, (uint16_t)id, n + 4, pkt, n);
 			uint16_t got = (uint16_t)~id;
 
-			assert_true(icrc_solve_ip_id(with0, wire,
-						     icrc_after_id(n + 4), &got));
+			assert_true(icrc_solve_ip_id(with0, wire, icrc_after_id(n + 4),
+						     &got));
 			assert_int_equal(got, id);
 		}
 	}

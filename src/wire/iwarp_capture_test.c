@@ -17,15 +17,21 @@
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
 
-enum { ETH_LEN = 14, ETH_IP4 = 0x0800, ETH_IP6 = 0x86dd, STREAM_MAX = 1 << 17,
-       STREAMS = 8 };
+enum {
+	ETH_LEN = 14,
+	ETH_IP4 = 0x0800,
+	ETH_IP6 = 0x86dd,
+	STREAM_MAX = 1 << 17,
+	STREAMS = 8
+};
 
 /* What all captures hold: none is passed over. */
 enum { HELLOS = 30, FPDUS = 318, BYTES = 123684 };
 
-struct stream {				/* one direction of a connection */
-	uint32_t ports;			/* from, to */
-	uint32_t seq;			/* next */
+/* one direction of a connection */
+struct stream {
+	uint32_t ports; /* from, to */
+	uint32_t seq;	/* next */
 	size_t n;
 	uint8_t data[STREAM_MAX];
 };
@@ -62,7 +68,7 @@ static void add(uint32_t ports, uint32_t seq, bool syn, const uint8_t *p, size_t
 
 	if (syn)
 		s->seq = seq + 1;
-	if (n == 0 || seq + n == s->seq)	/* sent again */
+	if (n == 0 || seq + n == s->seq) /* sent again */
 		return;
 	assert_int_equal(seq, s->seq);
 	assert_true(s->n + n <= STREAM_MAX);
@@ -100,7 +106,7 @@ static void read_capture(const char *path)
 		fail_msg("cannot open %s", path);
 	memset(stream, 0, sizeof(stream));
 	assert_int_equal(fread(head, sizeof(head), 1, f), 1);
-	assert_int_equal(head[5], 1);		/* LINKTYPE_ETHERNET */
+	assert_int_equal(head[5], 1); /* LINKTYPE_ETHERNET */
 	while (fread(rec, sizeof(rec), 1, f) == 1) {
 		assert_true(rec[2] <= sizeof(frame) && rec[2] == rec[3]);
 		assert_int_equal(fread(frame, rec[2], 1, f), 1);
@@ -225,6 +231,7 @@ static void every_byte_is_rebuilt(void **state)
 
 /* What both ends of a capture were told to want, connection by connection: siw's
  * module parameters, the program's depths. */
+/* clang-format off */
 static const struct {
 	const char *file;
 	unsigned n;
@@ -244,6 +251,7 @@ static const struct {
 	{ "read", 2, { { V2 }, { V2, .ird = 128, .ord = 128 } } },
 #undef V2
 };
+/* clang-format on */
 
 static void as_said(struct iw_setup *s, const struct stream *said)
 {

@@ -13,36 +13,63 @@
 enum { MAD_SIZE = 256, MAD_HEAD = 24, MAD_BASE_VERSION = 1 };
 
 enum mad_class {
-	MAD_SM_LID = 0x01, MAD_SM_DR = 0x81, MAD_SA = 0x03, MAD_PERF = 0x04,
-	MAD_BM = 0x05, MAD_CM = 0x07, MAD_CC = 0x21,
-	MAD_VENDOR2 = 0x30, MAD_VENDOR2_LAST = 0x4f,	/* with an OUI */
+	MAD_SM_LID = 0x01,
+	MAD_SM_DR = 0x81,
+	MAD_SA = 0x03,
+	MAD_PERF = 0x04,
+	MAD_BM = 0x05,
+	MAD_CM = 0x07,
+	MAD_CC = 0x21,
+	MAD_VENDOR2 = 0x30,
+	MAD_VENDOR2_LAST = 0x4f, /* with an OUI */
 };
 
 /* A response is a method with METHOD_RESP, or METHOD_TRAP_REPRESS. */
 enum mad_method {
-	METHOD_GET = 0x01, METHOD_SET = 0x02, METHOD_SEND = 0x03,
-	METHOD_TRAP = 0x05, METHOD_REPORT = 0x06, METHOD_TRAP_REPRESS = 0x07,
-	METHOD_GET_TABLE = 0x12, METHOD_GET_TRACE = 0x13, METHOD_GET_MULTI = 0x14,
-	METHOD_DELETE = 0x15, METHOD_RESP = 0x80, METHOD_GET_RESP = 0x81,
+	METHOD_GET = 0x01,
+	METHOD_SET = 0x02,
+	METHOD_SEND = 0x03,
+	METHOD_TRAP = 0x05,
+	METHOD_REPORT = 0x06,
+	METHOD_TRAP_REPRESS = 0x07,
+	METHOD_GET_TABLE = 0x12,
+	METHOD_GET_TRACE = 0x13,
+	METHOD_GET_MULTI = 0x14,
+	METHOD_DELETE = 0x15,
+	METHOD_RESP = 0x80,
+	METHOD_GET_RESP = 0x81,
 };
 
 /* 13.4.7 */
 enum mad_status {
-	MAD_OK, MAD_BUSY = 0x0001, MAD_BAD_VERSION = 0x0004,
-	MAD_BAD_METHOD = 0x0008, MAD_BAD_ATTR = 0x000c, MAD_BAD_FIELD = 0x001c,
+	MAD_OK,
+	MAD_BUSY = 0x0001,
+	MAD_BAD_VERSION = 0x0004,
+	MAD_BAD_METHOD = 0x0008,
+	MAD_BAD_ATTR = 0x000c,
+	MAD_BAD_FIELD = 0x001c,
 };
 
 /* Attributes; those of a class are told apart by the class only. */
 enum mad_attr {
-	ATTR_CLASS_PORT_INFO = 0x0001, ATTR_NOTICE = 0x0002,
+	ATTR_CLASS_PORT_INFO = 0x0001,
+	ATTR_NOTICE = 0x0002,
 	/* subnet management */
-	ATTR_NODE_DESC = 0x0010, ATTR_NODE_INFO = 0x0011, ATTR_SWITCH_INFO = 0x0012,
-	ATTR_GUID_INFO = 0x0014, ATTR_PORT_INFO = 0x0015, ATTR_PKEY_TABLE = 0x0016,
-	ATTR_SL2VL = 0x0017, ATTR_VL_ARB = 0x0018, ATTR_LFT = 0x0019,
-	ATTR_MFT = 0x001b, ATTR_SM_INFO = 0x0020,
+	ATTR_NODE_DESC = 0x0010,
+	ATTR_NODE_INFO = 0x0011,
+	ATTR_SWITCH_INFO = 0x0012,
+	ATTR_GUID_INFO = 0x0014,
+	ATTR_PORT_INFO = 0x0015,
+	ATTR_PKEY_TABLE = 0x0016,
+	ATTR_SL2VL = 0x0017,
+	ATTR_VL_ARB = 0x0018,
+	ATTR_LFT = 0x0019,
+	ATTR_MFT = 0x001b,
+	ATTR_SM_INFO = 0x0020,
 	ATTR_MLNX_EXT_PORT_INFO = 0xff90,
 	/* performance management */
-	ATTR_PORT_COUNTERS = 0x0012, ATTR_PORT_COUNTERS_EXT = 0x001d,
+	ATTR_PORT_COUNTERS = 0x0012,
+	ATTR_PORT_COUNTERS_EXT = 0x001d,
 };
 
 /* These lie over the bytes of a MAD. */
@@ -50,8 +77,8 @@ enum mad_attr {
 
 struct mad_hdr {
 	uint8_t base_version, class, class_version, method;
-	be16_t status;			/* of a directed route: and SMP_RETURN */
-	uint8_t hop_ptr, hop_count;	/* of a directed route; else of the class */
+	be16_t status;		    /* of a directed route: and SMP_RETURN */
+	uint8_t hop_ptr, hop_count; /* of a directed route; else of the class */
 	be64_t tid;
 	be16_t attr, rsvd;
 	be32_t mod;
@@ -67,14 +94,16 @@ struct smp {
 	be16_t dr_slid, dr_dlid;
 	uint8_t rsvd[28];
 	uint8_t data[SMP_DATA];
-	uint8_t initial[SMP_PATH], back[SMP_PATH];	/* ports; [0] is not used */
+	uint8_t initial[SMP_PATH], back[SMP_PATH]; /* ports; [0] is not used */
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct smp) == MAD_SIZE, "SMP");
 
 enum {
-	LID_PERMISSIVE = 0xffff, LID_UNICAST_LAST = 0xbfff,
-	QP_SMI = 0, QP_GSI = 1,
+	LID_PERMISSIVE = 0xffff,
+	LID_UNICAST_LAST = 0xbfff,
+	QP_SMI = 0,
+	QP_GSI = 1,
 	PKEY_DEFAULT = 0xffff,
 };
 

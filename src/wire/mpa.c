@@ -12,22 +12,29 @@
 
 static const char key[2][17] = { "MPA ID Req Frame", "MPA ID Rep Frame" };
 
-struct hello {				/* RFC 5044, 7.1.1 */
+/* RFC 5044, 7.1.1 */
+struct hello {
 	uint8_t key[16];
 	uint8_t flags, revision;
 	be16_t len;
 };
 
-struct enhanced {			/* RFC 6581, 9 */
-	be16_t ird;			/* with P2P, RTR_SEND */
-	be16_t ord;			/* with RTR_WRITE, RTR_READ */
+/* RFC 6581, 9 */
+struct enhanced {
+	be16_t ird; /* with P2P, RTR_SEND */
+	be16_t ord; /* with RTR_WRITE, RTR_READ */
 };
 
 static_assert(sizeof(struct hello) == MPA_HELLO_LEN, "RFC 5044");
 static_assert(sizeof(struct enhanced) == MPA_ENHANCED_LEN, "RFC 6581");
 
-enum { A_P2P = 0x8000, B_SEND = 0x4000, C_WRITE = 0x8000, D_READ = 0x4000,
-       DEPTH = 0x3fff };
+enum {
+	A_P2P = 0x8000,
+	B_SEND = 0x4000,
+	C_WRITE = 0x8000,
+	D_READ = 0x4000,
+	DEPTH = 0x3fff
+};
 
 static uint16_t or16(unsigned a, unsigned b, unsigned c)
 {
@@ -38,7 +45,8 @@ size_t mpa_hello_build(uint8_t *at, const struct mpa_hello *h)
 {
 	size_t extra = h->flags & MPA_ENHANCED ? MPA_ENHANCED_LEN : 0;
 	struct hello f = {
-		.flags = h->flags, .revision = h->revision,
+		.flags = h->flags,
+		.revision = h->revision,
 		.len = be16((uint16_t)(h->data_len + extra)),
 	};
 	struct enhanced e = {
@@ -87,8 +95,10 @@ int mpa_hello_parse(struct mpa_hello *h, const uint8_t *at, size_t n)
 	memcpy(&f, at, sizeof(f));
 	*h = (struct mpa_hello){
 		.reply = !memcmp(f.key, key[1], sizeof(f.key)),
-		.flags = f.flags, .revision = f.revision,
-		.data = at + MPA_HELLO_LEN, .data_len = get_be16(f.len),
+		.flags = f.flags,
+		.revision = f.revision,
+		.data = at + MPA_HELLO_LEN,
+		.data_len = get_be16(f.len),
 	};
 	/* Revision 1 had the bit reserved: not checked. */
 	if (h->revision < 2)
@@ -116,7 +126,7 @@ int mpa_hello_parse(struct mpa_hello *h, const uint8_t *at, size_t n)
 
 size_t mpa_mulpdu(size_t mss, bool markers)
 {
-	const size_t least = 128;	/* RFC 5044, 4.2: MULPDU is at least that */
+	const size_t least = 128; /* RFC 5044, 4.2: MULPDU is at least that */
 	size_t n;
 
 	if (markers)
@@ -167,7 +177,9 @@ size_t mpa_marked_len(size_t n, uint32_t pos)
 	return n + ((n - first - 1) / between + 1) * MPA_MARKER_LEN;
 }
 
-struct marker { be16_t reserved, back; };	/* RFC 5044, 4.3: FPDUPTR */
+struct marker {
+	be16_t reserved, back;
+}; /* RFC 5044, 4.3: FPDUPTR */
 
 static_assert(sizeof(struct marker) == MPA_MARKER_LEN, "RFC 5044");
 

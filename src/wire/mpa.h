@@ -11,32 +11,36 @@
 #include <stdint.h>
 
 enum {
-	MPA_HELLO_LEN = 20,		/* of a request or reply without data */
-	MPA_ENHANCED_LEN = 4,		/* IRD and ORD, before the private data */
-	MPA_PRIVATE_MAX = 512,		/* with those (RFC 5044, 7.1.1) */
+	MPA_HELLO_LEN = 20,    /* of a request or reply without data */
+	MPA_ENHANCED_LEN = 4,  /* IRD and ORD, before the private data */
+	MPA_PRIVATE_MAX = 512, /* with those (RFC 5044, 7.1.1) */
 	MPA_HELLO_MAX = MPA_HELLO_LEN + MPA_PRIVATE_MAX,
 
-	MPA_LEN_LEN = 2, MPA_CRC_LEN = 4,
+	MPA_LEN_LEN = 2,
+	MPA_CRC_LEN = 4,
 	MPA_ULPDU_MAX = 0xffff,
 	MPA_FPDU_MAX = MPA_LEN_LEN + MPA_ULPDU_MAX + 3 + MPA_CRC_LEN,
 
-	MPA_MARKER_LEN = 4, MPA_MARKER_EVERY = 512,
+	MPA_MARKER_LEN = 4,
+	MPA_MARKER_EVERY = 512,
 	/* The longest FPDU with its markers. */
-	MPA_MARKED_MAX = MPA_FPDU_MAX +
-		(MPA_FPDU_MAX / (MPA_MARKER_EVERY - MPA_MARKER_LEN) + 1) *
-		MPA_MARKER_LEN,
+	MPA_MARKED_MAX =
+		MPA_FPDU_MAX +
+		(MPA_FPDU_MAX / (MPA_MARKER_EVERY - MPA_MARKER_LEN) + 1) * MPA_MARKER_LEN,
 };
 
-enum mpa_flag {				/* RFC 5044, 7.1.1; RFC 6581, 8 */
-	MPA_MARKERS = 0x80,		/* who sends this wants to get markers */
+/* RFC 5044, 7.1.1; RFC 6581, 8 */
+enum mpa_flag {
+	MPA_MARKERS = 0x80, /* who sends this wants to get markers */
 	MPA_CRC = 0x40,
 	MPA_REJECT = 0x20,
-	MPA_ENHANCED = 0x10,		/* S: IRD and ORD are there */
+	MPA_ENHANCED = 0x10, /* S: IRD and ORD are there */
 };
 
-enum mpa_rtr {				/* RFC 6581, 9: ready-to-receive frames */
+/* RFC 6581, 9: ready-to-receive frames */
+enum mpa_rtr {
 	MPA_RTR_NONE = 0,
-	MPA_RTR_SEND = 1,		/* zero-length FULPDU */
+	MPA_RTR_SEND = 1, /* zero-length FULPDU */
 	MPA_RTR_WRITE = 2,
 	MPA_RTR_READ = 4,
 };
@@ -47,10 +51,10 @@ struct mpa_hello {
 	uint8_t flags, revision;
 	/* MPA_ENHANCED: */
 	bool peer_to_peer;
-	unsigned rtr;			/* enum mpa_rtr, or-ed */
-	uint16_t ird, ord;		/* 14 bits each */
+	unsigned rtr;	   /* enum mpa_rtr, or-ed */
+	uint16_t ird, ord; /* 14 bits each */
 
-	const uint8_t *data;		/* private data */
+	const uint8_t *data; /* private data */
 	uint16_t data_len;
 };
 
@@ -71,7 +75,7 @@ static inline size_t mpa_pad(size_t ulpdu)
 	return -(MPA_LEN_LEN + ulpdu) & 3;
 }
 
-static inline size_t mpa_fpdu_len(size_t ulpdu)	/* without markers */
+static inline size_t mpa_fpdu_len(size_t ulpdu) /* without markers */
 {
 	return MPA_LEN_LEN + ulpdu + mpa_pad(ulpdu) + MPA_CRC_LEN;
 }

@@ -11,12 +11,19 @@
 
 static void hello_is_as_the_diagram_says(void **state)
 {
-	static const uint8_t want[] =
-		"MPA ID Req Frame" "\x50\x02\x00\x06" "\x80\x01\xc0\x10" "hi";
+	static const uint8_t want[] = "MPA ID Req Frame"
+				      "\x50\x02\x00\x06"
+				      "\x80\x01\xc0\x10"
+				      "hi";
 	struct mpa_hello h = {
-		.flags = MPA_CRC | MPA_ENHANCED, .revision = 2,
-		.peer_to_peer = true, .rtr = MPA_RTR_WRITE | MPA_RTR_READ,
-		.ird = 1, .ord = 16, .data = (const uint8_t *)"hi", .data_len = 2,
+		.flags = MPA_CRC | MPA_ENHANCED,
+		.revision = 2,
+		.peer_to_peer = true,
+		.rtr = MPA_RTR_WRITE | MPA_RTR_READ,
+		.ird = 1,
+		.ord = 16,
+		.data = (const uint8_t *)"hi",
+		.data_len = 2,
 	};
 	uint8_t at[MPA_HELLO_MAX];
 
@@ -50,10 +57,14 @@ static void hello_there_and_back(void **state)
 		data[i] = (uint8_t)(i * 7);
 	for (unsigned i = 0; i < 256; i++) {
 		struct mpa_hello back, h = {
-			.reply = i & 1, .revision = 2, .rtr = i >> 1 & 7,
-			.flags = (uint8_t)(i & 0xf0), .data = data,
+			.reply = i & 1,
+			.revision = 2,
+			.rtr = i >> 1 & 7,
+			.flags = (uint8_t)(i & 0xf0),
+			.data = data,
 			.data_len = (uint16_t)(i & 8 ? 508 : i),
-			.ird = 0x3fff, .ord = (uint16_t)(0x2aaa + i),
+			.ird = 0x3fff,
+			.ord = (uint16_t)(0x2aaa + i),
 			.peer_to_peer = i & 4,
 		};
 		size_t n;
@@ -84,9 +95,9 @@ static void how_long_a_hello_is(void **state)
 		assert_int_equal(mpa_hello_parse(&back, at, n), -EBADMSG);
 	assert_int_equal(mpa_hello_parse(&back, at, MPA_HELLO_MAX), 0);
 
-	at[18] = 2, at[19] = 1;			/* 513 */
+	at[18] = 2, at[19] = 1; /* 513 */
 	assert_int_equal(mpa_hello_need(at, 20), 0);
-	at[18] = 0, at[19] = 3;			/* no room for IRD and ORD */
+	at[18] = 0, at[19] = 3; /* no room for IRD and ORD */
 	at[16] = MPA_ENHANCED;
 	assert_int_equal(mpa_hello_parse(&back, at, 23), 0);
 	at[17] = 2;
@@ -135,7 +146,7 @@ static void fpdu_lengths(void **state)
 static void crc_of_the_known_patterns(void **state)
 {
 	static const uint8_t zeroes[32], want0[] = { 0xaa, 0x36, 0x91, 0x8a },
-		want1[] = { 0x43, 0xab, 0xa8, 0x62 };
+					 want1[] = { 0x43, 0xab, 0xa8, 0x62 };
 	uint8_t ones[32], at[4];
 
 	(void)state;
@@ -177,7 +188,7 @@ static void where_markers_stand(void **state)
 	memset(src, 0xaa, sizeof(src));
 	assert_int_equal(mpa_mark(at, src, 1200, 0), 1212);
 	assert_memory_equal(at, "\0\0\0\0\xaa", 5);
-	assert_memory_equal(at + 511, "\xaa\0\0\x01\xfc\xaa", 6);	/* 508 */
+	assert_memory_equal(at + 511, "\xaa\0\0\x01\xfc\xaa", 6); /* 508 */
 	assert_memory_equal(at + 1024, "\0\0\x03\xfc", 4);
 	assert_int_equal(mpa_mark(at, src, 1200, 12), 1208);
 	assert_memory_equal(at + 500, "\0\0\x01\xf4", 4);

@@ -10,6 +10,7 @@
 
 enum { SE = 1, INV = 2, IMM = 4, TAGGED = 1, UNTAGGED = 0 };
 
+/* clang-format off */
 static const struct rdmap_op ops[16] = {
 #define OP(code, label, model, q, len, traits) [code] = { \
 	.name = #label, .tagged = (model), .queue = (q), .body = (len), \
@@ -18,6 +19,7 @@ static const struct rdmap_op ops[16] = {
 #include "wire/rdmap.def"
 #undef OP
 };
+/* clang-format on */
 
 const struct rdmap_op *rdmap_op(unsigned opcode)
 {
@@ -28,15 +30,23 @@ const struct rdmap_op *rdmap_op(unsigned opcode)
 
 /* --- READ and atomics -------------------------------------------------------- */
 
-struct read { be32_t sink_stag; be64_t sink_to; be32_t len, src_stag; be64_t src_to; };
+struct read {
+	be32_t sink_stag;
+	be64_t sink_to;
+	be32_t len, src_stag;
+	be64_t src_to;
+};
 
 struct atomic {
-	be32_t op;			/* 28 reserved bits, 4 of operation */
+	be32_t op; /* 28 reserved bits, 4 of operation */
 	be32_t id, stag;
 	be64_t to, data, mask, compare, compare_mask;
 };
 
-struct atomic_response { be32_t id; be64_t orig; };
+struct atomic_response {
+	be32_t id;
+	be64_t orig;
+};
 
 static_assert(sizeof(struct read) == RDMAP_READ_LEN, "RFC 5040");
 static_assert(sizeof(struct atomic) == RDMAP_ATOMIC_LEN, "RFC 7306");
@@ -57,15 +67,15 @@ void rdmap_read_parse(struct rdmap_read *r, const uint8_t *at)
 	memcpy(&w, at, sizeof(w));
 	*r = (struct rdmap_read){
 		get_be32(w.sink_stag), get_be64(w.sink_to), get_be32(w.len),
-		get_be32(w.src_stag), get_be64(w.src_to),
+		get_be32(w.src_stag),  get_be64(w.src_to),
 	};
 }
 
 void rdmap_atomic_build(uint8_t *at, const struct rdmap_atomic *a)
 {
-	struct atomic w = { be32(a->op & 15), be32(a->id), be32(a->stag), be64(a->to),
-			    be64(a->data), be64(a->mask), be64(a->compare),
-			    be64(a->compare_mask) };
+	struct atomic w = { be32(a->op & 15), be32(a->id),	    be32(a->stag),
+			    be64(a->to),      be64(a->data),	    be64(a->mask),
+			    be64(a->compare), be64(a->compare_mask) };
 
 	memcpy(at, &w, sizeof(w));
 }
@@ -76,9 +86,14 @@ void rdmap_atomic_parse(struct rdmap_atomic *a, const uint8_t *at)
 
 	memcpy(&w, at, sizeof(w));
 	*a = (struct rdmap_atomic){
-		(uint8_t)(get_be32(w.op) & 15), get_be32(w.id), get_be32(w.stag),
-		get_be64(w.to), get_be64(w.data), get_be64(w.mask),
-		get_be64(w.compare), get_be64(w.compare_mask),
+		(uint8_t)(get_be32(w.op) & 15),
+		get_be32(w.id),
+		get_be32(w.stag),
+		get_be64(w.to),
+		get_be64(w.data),
+		get_be64(w.mask),
+		get_be64(w.compare),
+		get_be64(w.compare_mask),
 	};
 }
 
@@ -99,9 +114,12 @@ void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t 
 
 /* --- Terminate --------------------------------------------------------------- */
 
-enum { HAS_LEN = 0x80, HAS_DDP = 0x40, HAS_RDMAP = 0x20 };	/* HdrCt: M, D, R */
+enum { HAS_LEN = 0x80, HAS_DDP = 0x40, HAS_RDMAP = 0x20 }; /* HdrCt: M, D, R */
 
-struct term { be16_t error; uint8_t hdrct, reserved; };
+struct term {
+	be16_t error;
+	uint8_t hdrct, reserved;
+};
 
 static_assert(sizeof(struct term) == RDMAP_TERM_LEN, "RFC 5040");
 
@@ -144,8 +162,10 @@ int rdmap_term_parse(struct rdmap_term *t, const uint8_t *at, size_t n)
 		return -EBADMSG;
 	memcpy(&w, at, sizeof(w));
 	*t = (struct rdmap_term){
-		.error = get_be16(w.error), .has_len = w.hdrct & HAS_LEN,
-		.has_ddp = w.hdrct & HAS_DDP, .has_rdmap = w.hdrct & HAS_RDMAP,
+		.error = get_be16(w.error),
+		.has_len = w.hdrct & HAS_LEN,
+		.has_ddp = w.hdrct & HAS_DDP,
+		.has_rdmap = w.hdrct & HAS_RDMAP,
 	};
 	at += sizeof(w);
 	n -= sizeof(w);
@@ -172,7 +192,10 @@ int rdmap_term_parse(struct rdmap_term *t, const uint8_t *at, size_t n)
 	return 0;
 }
 
-static const struct { uint16_t error; const char *text; } errors[] = {
+static const struct {
+	uint16_t error;
+	const char *text;
+} errors[] = {
 #define ERROR(layer, etype, code, name, text) { TERM_##name, text },
 #include "wire/rdmap_error.def"
 #undef ERROR

@@ -15,7 +15,7 @@ enum {
 	RDMAP_IMM_LEN = 8,
 	RDMAP_ATOMIC_LEN = 52,
 	RDMAP_ATOMIC_RESPONSE_LEN = 12,
-	RDMAP_TERM_LEN = 4,		/* of a Terminate without headers */
+	RDMAP_TERM_LEN = 4, /* of a Terminate without headers */
 	RDMAP_TERM_MAX = 4 + 2 + 18 + RDMAP_READ_LEN,
 	RDMAP_BODY_MAX = RDMAP_TERM_MAX,
 };
@@ -29,9 +29,9 @@ enum rdmap_opcode {
 struct rdmap_op {
 	const char *name;
 	bool tagged;
-	bool se, inv, imm;		/* solicited; STag to invalidate; immediate */
+	bool se, inv, imm; /* solicited; STag to invalidate; immediate */
 	uint8_t queue;
-	uint8_t body;			/* bytes; 0: any */
+	uint8_t body; /* bytes; 0: any */
 };
 
 /* NULL: it is reserved. */
@@ -52,7 +52,8 @@ static inline unsigned rdmap_opcode(uint8_t control)
 	return control & 15;
 }
 
-struct rdmap_read {			/* RFC 5040, 4.4 */
+/* RFC 5040, 4.4 */
+struct rdmap_read {
 	uint32_t sink_stag;
 	uint64_t sink_to;
 	uint32_t len;
@@ -62,16 +63,20 @@ struct rdmap_read {			/* RFC 5040, 4.4 */
 
 enum rdmap_atomic_op { RDMAP_FETCH_ADD = 0, RDMAP_CMP_SWAP = 2 };
 
-struct rdmap_atomic {			/* RFC 7306, 5.2 */
-	uint8_t op;			/* 4 bits; enum rdmap_atomic_op */
+/* RFC 7306, 5.2 */
+struct rdmap_atomic {
+	uint8_t op; /* 4 bits; enum rdmap_atomic_op */
 	uint32_t id;
 	uint32_t stag;
 	uint64_t to;
-	uint64_t data, mask;		/* to add or swap in */
+	uint64_t data, mask; /* to add or swap in */
 	uint64_t compare, compare_mask;
 };
 
-struct rdmap_atomic_response { uint32_t id; uint64_t orig; };
+struct rdmap_atomic_response {
+	uint32_t id;
+	uint64_t orig;
+};
 
 /* Each reads or writes exactly its RDMAP_*_LEN bytes. */
 void rdmap_read_build(uint8_t *at, const struct rdmap_read *r);
@@ -86,30 +91,30 @@ void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t 
 enum rdmap_layer { TERM_RDMAP = 0, TERM_DDP = 1, TERM_LLP = 2 };
 
 enum rdmap_etype {
-	TERM_CATASTROPHIC = 0,		/* RDMAP, DDP; no code but 0 */
-	TERM_PROTECTION = 1,		/* RDMAP */
+	TERM_CATASTROPHIC = 0, /* RDMAP, DDP; no code but 0 */
+	TERM_PROTECTION = 1,   /* RDMAP */
 	TERM_OPERATION = 2,
-	TERM_TAGGED = 1,		/* DDP */
+	TERM_TAGGED = 1, /* DDP */
 	TERM_UNTAGGED = 2,
-	TERM_MPA = 0,			/* LLP */
+	TERM_MPA = 0, /* LLP */
 };
 
 /* layer << 12 | etype << 8 | code: what a Terminate is about. */
 enum rdmap_error {
-#define ERROR(layer, etype, code, name, text) \
+#define ERROR(layer, etype, code, name, text)                                            \
 	TERM_##name = (layer) << 12 | (etype) << 8 | (code),
 #include "wire/rdmap_error.def"
 #undef ERROR
 };
 
 struct rdmap_term {
-	uint16_t error;			/* as enum rdmap_error has it, or unknown */
+	uint16_t error; /* as enum rdmap_error has it, or unknown */
 	/* What was terminated, as far as it is told: */
 	bool has_len, has_ddp, has_rdmap;
-	uint16_t segment_len;		/* the DDP segment's */
-	const uint8_t *ddp;		/* its header */
+	uint16_t segment_len; /* the DDP segment's */
+	const uint8_t *ddp;   /* its header */
 	size_t ddp_len;
-	const uint8_t *rdmap;		/* a READ request's RDMAP_READ_LEN bytes */
+	const uint8_t *rdmap; /* a READ request's RDMAP_READ_LEN bytes */
 };
 
 /* Writes at most RDMAP_TERM_MAX bytes; returns how many. */
@@ -127,6 +132,6 @@ static inline unsigned rdmap_etype(uint16_t error)
 	return error >> 8 & 15;
 }
 
-const char *rdmap_error_str(uint16_t error);	/* "DDP: invalid STag", ... */
+const char *rdmap_error_str(uint16_t error); /* "DDP: invalid STag", ... */
 
 #endif

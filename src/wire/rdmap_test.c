@@ -13,8 +13,8 @@
 /* RFC 5040, figure 4; RFC 7306, figure 1: which queue, tagged or not. */
 static void opcodes_and_their_queues(void **state)
 {
-	static const int queue[16] = { -1, 1, -1, 0, 0, 0, 0, 2, 0, 0, 1, 3,
-				       -2, -2, -2, -2 };
+	static const int queue[16] = { -1, 1, -1, 0, 0,	 0,  0,	 2,
+				       0,  0, 1,  3, -2, -2, -2, -2 };
 
 	(void)state;
 	for (unsigned i = 0; i < 16; i++) {
@@ -42,7 +42,7 @@ static void read_requests(void **state)
 	struct rdmap_read back, r = { 0x11223344, 0x0102030405060708, 0x99aabbcc,
 				      0x55667788, 0x1112131415161718 };
 	static const uint8_t want[] = "\x11\x22\x33\x44\1\2\3\4\5\6\7\x8\x99\xaa\xbb\xcc"
-		"\x55\x66\x77\x88\x11\x12\x13\x14\x15\x16\x17\x18";
+				      "\x55\x66\x77\x88\x11\x12\x13\x14\x15\x16\x17\x18";
 	uint8_t at[RDMAP_READ_LEN];
 
 	(void)state;
@@ -101,8 +101,13 @@ static void terminates(void **state)
 	uint8_t at[RDMAP_TERM_MAX], ddp[DDP_HDR_MAX], read[RDMAP_READ_LEN];
 	struct ddp d = { .version = 1, .last = true, .ulp = 0x41, .qn = 1, .msn = 5 };
 	struct rdmap_term back, t = {
-		.error = TERM_RDMAP_BOUNDS, .has_len = true, .has_ddp = true,
-		.has_rdmap = true, .segment_len = 46, .ddp = ddp, .rdmap = read,
+		.error = TERM_RDMAP_BOUNDS,
+		.has_len = true,
+		.has_ddp = true,
+		.has_rdmap = true,
+		.segment_len = 46,
+		.ddp = ddp,
+		.rdmap = read,
 	};
 	size_t n;
 

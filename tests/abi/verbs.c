@@ -131,7 +131,7 @@ static void plain_qp(struct rig *r)
 
 	CHECK(qp && qp->context == r->ctx && qp->state == IBV_QPS_RESET);
 	CHECK(init.cap.max_send_wr >= 3 && init.cap.max_inline_data >= 5);
-	CHECK(!ibv_qp_to_qp_ex(qp));		/* it asked for no send_ops */
+	CHECK(!ibv_qp_to_qp_ex(qp)); /* it asked for no send_ops */
 	CHECK(!ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &queried));
 	CHECK(attr.qp_state == IBV_QPS_RESET);
 	CHECK(!memcmp(&attr.cap, &init.cap, sizeof(attr.cap)));
@@ -167,7 +167,7 @@ static void builders(struct rig *r)
 		CHECK(take(r).wr_id == id);
 	CHECK(r->buf[256] == 'a' + 1 && r->buf[257] == 'a' && r->buf[512] == 'a');
 
-	ibv_wr_start(x);			/* one bad: none is posted */
+	ibv_wr_start(x); /* one bad: none is posted */
 	ibv_wr_send(x);
 	ibv_wr_set_sge(x, r->mr->lkey, (uintptr_t)r->buf, 8);
 	ibv_wr_rdma_write(x, r->mr->rkey, (uintptr_t)cell);
@@ -254,8 +254,10 @@ static void window(struct rig *r)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
 	struct ibv_mw_bind bind = {
-		.wr_id = 9, .send_flags = IBV_SEND_SIGNALED,
-		.bind_info = { r->mr, (uintptr_t)r->buf + FAR, 8, IBV_ACCESS_REMOTE_WRITE },
+		.wr_id = 9,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { r->mr, (uintptr_t)r->buf + FAR, 8,
+			       IBV_ACCESS_REMOTE_WRITE },
 	};
 	uint32_t was;
 
@@ -270,7 +272,7 @@ static void window(struct rig *r)
 	CHECK(!memcmp(r->buf + FAR, "through!", 8));
 	bind.bind_info.mr = NULL;
 	CHECK(ibv_bind_mw(r->a, mw, &bind) == EINVAL);
-	write_one(r, mw->rkey, 9);		/* one byte too many */
+	write_one(r, mw->rkey, 9); /* one byte too many */
 	CHECK(take(r).status == IBV_WC_REM_ACCESS_ERR);
 	CHECK(!ibv_dealloc_mw(mw));
 }
@@ -278,7 +280,8 @@ static void window(struct rig *r)
 static void shared_receives(struct rig *r)
 {
 	struct ibv_srq_init_attr_ex ex = {
-		.attr = { .max_wr = 4, .max_sge = 1 }, .pd = r->pd,
+		.attr = { .max_wr = 4, .max_sge = 1 },
+		.pd = r->pd,
 		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
 		.srq_type = IBV_SRQT_BASIC,
 	};
@@ -355,7 +358,8 @@ static void datagrams(struct rig *r)
 	CHECK(wc.wc_flags & IBV_WC_GRH && wc.src_qp == r->a->qp_num);
 	CHECK(wc.byte_len == 24 + sizeof(struct ibv_grh));
 	CHECK(!ibv_init_ah_from_wc(r->ctx, 1, &wc, (void *)(r->buf + RECV_AT), &attr));
-	CHECK(attr.is_global && attr.port_num == 1 && attr.grh.sgid_index == r->gid_index);
+	CHECK(attr.is_global && attr.port_num == 1 &&
+	      attr.grh.sgid_index == r->gid_index);
 	CHECK(!memcmp(&attr.grh.dgid, &r->gid, sizeof(r->gid)));
 	ah = ibv_create_ah_from_wc(r->pd, &wc, (void *)(r->buf + RECV_AT), 1);
 	CHECK(ah && !ibv_destroy_ah(ah));
@@ -381,7 +385,7 @@ static void groups(struct rig *r)
 {
 	union ibv_gid group = { .raw = { 0xff, 0x02, [15] = 0x77 } };
 
-	CHECK(ibv_attach_mcast(r->a, &group, 0) == EINVAL);	/* RC */
+	CHECK(ibv_attach_mcast(r->a, &group, 0) == EINVAL); /* RC */
 	unpair(r);
 	pair(r, IBV_QPT_UD, NULL);
 	CHECK(!joined());
@@ -395,6 +399,7 @@ static void groups(struct rig *r)
 	CHECK(ibv_attach_mcast(r->a, &group, 0) == EINVAL);
 }
 
+/* clang-format off */
 static const struct { const char *name; void (*run)(struct rig *r); } cases[] = {
 	{ "context", context }, { "gids", gids }, { "ports", ports },
 	{ "errors", errors }, { "plain_qp", plain_qp },
@@ -407,6 +412,7 @@ static const struct { const char *name; void (*run)(struct rig *r); } cases[] = 
 	{ "polls_inside", polls_inside },
 	{ "handlers", handlers }, { "closes_with_qps_left", closes_with_qps_left },
 };
+/* clang-format on */
 
 int main(int argc, char **argv)
 {

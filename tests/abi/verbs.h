@@ -12,19 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHECK(cond) \
-	do { \
-		if (!(cond)) { \
-			fprintf(stderr, "%s:%d: not so: %s (errno %d: %s)\n", \
-				__func__, __LINE__, #cond, errno, strerror(errno)); \
-			_exit(1); \
-		} \
+#define CHECK(cond)                                                                      \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			fprintf(stderr, "%s:%d: not so: %s (errno %d: %s)\n", __func__,  \
+				__LINE__, #cond, errno, strerror(errno));                \
+			_exit(1);                                                        \
+		}                                                                        \
 	} while (0)
 
 enum {
-	BIG = 1 << 20,			/* buf: two of them */
-	FAR = BIG,			/* where writes go */
-	RECV_AT = 4096,			/* where receives go */
+	BIG = 1 << 20,	/* buf: two of them */
+	FAR = BIG,	/* where writes go */
+	RECV_AT = 4096, /* where receives go */
 	RECV_ID = 77,
 	QKEY = 0x11223344,
 };
@@ -32,11 +32,11 @@ enum {
 struct rig {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq;		/* of everything; cq_ex is the same */
+	struct ibv_cq *cq; /* of everything; cq_ex is the same */
 	struct ibv_cq_ex *cq_ex;
 	struct ibv_mr *mr;
-	struct ibv_qp *a, *b;		/* a sends to b */
-	struct ibv_ah *ah;		/* to b */
+	struct ibv_qp *a, *b; /* a sends to b */
+	struct ibv_ah *ah;    /* to b */
 	union ibv_gid gid;
 	uint8_t gid_index;
 	uint8_t *buf;
@@ -46,42 +46,67 @@ static inline void up(struct rig *r, struct ibv_qp *qp, uint32_t peer)
 {
 	const int ud = qp->qp_type == IBV_QPT_UD;
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer,
-		.max_rd_atomic = 1, .max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.dgid = r->gid, .sgid_index = r->gid_index, .hop_limit = 1 } },
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = QKEY,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = r->gid,
+				      .sgid_index = r->gid_index,
+				      .hop_limit = 1 } },
 	};
 
-	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			     (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+	CHECK(!ibv_modify_qp(qp, &a,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
 	a.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(qp, &a, ud ? IBV_QP_STATE :
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	CHECK(!ibv_modify_qp(qp, &a,
+			     ud ? IBV_QP_STATE
+				: IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					     IBV_QP_MAX_DEST_RD_ATOMIC |
+					     IBV_QP_MIN_RNR_TIMER));
 	a.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(qp, &a, ud ? IBV_QP_STATE | IBV_QP_SQ_PSN :
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	CHECK(!ibv_modify_qp(qp, &a,
+			     ud ? IBV_QP_STATE | IBV_QP_SQ_PSN
+				: IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					     IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static inline void pair(struct rig *r, enum ibv_qp_type type, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr_ex init = {
-		.send_cq = r->cq, .recv_cq = r->cq, .srq = srq, .qp_type = type,
-		.cap = { 16, 16, 2, 2, 32 }, .pd = r->pd,
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.srq = srq,
+		.qp_type = type,
+		.cap = { 16, 16, 2, 2, 32 },
+		.pd = r->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = type == IBV_QPT_UD ? IBV_QP_EX_WITH_SEND :
-			IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-			IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+		.send_ops_flags = type == IBV_QPT_UD
+					  ? IBV_QP_EX_WITH_SEND
+					  : IBV_QP_EX_WITH_SEND |
+						    IBV_QP_EX_WITH_SEND_WITH_IMM |
+						    IBV_QP_EX_WITH_RDMA_WRITE |
+						    IBV_QP_EX_WITH_RDMA_READ |
+						    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
 	};
-	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1, .grh = {
-		.dgid = r->gid, .sgid_index = r->gid_index, .hop_limit = 1 } };
+	struct ibv_ah_attr to = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = r->gid, .sgid_index = r->gid_index, .hop_limit = 1 }
+	};
 
 	CHECK((r->a = ibv_create_qp_ex(r->ctx, &init)));
 	CHECK((r->b = ibv_create_qp_ex(r->ctx, &init)));
@@ -101,9 +126,9 @@ static inline void unpair(struct rig *r)
 static inline void rig_open(struct rig *r)
 {
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS |
-			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+		.cqe = 64,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 	};
 	struct ibv_device **list;
 	int n;
@@ -118,9 +143,11 @@ static inline void rig_open(struct rig *r)
 	CHECK((r->cq_ex = ibv_create_cq_ex(r->ctx, &attr)));
 	r->cq = ibv_cq_ex_to_cq(r->cq_ex);
 	CHECK((r->buf = calloc(2, BIG)));
-	CHECK((r->mr = ibv_reg_mr(r->pd, r->buf, 2 * BIG, IBV_ACCESS_LOCAL_WRITE |
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)));
+	CHECK((r->mr = ibv_reg_mr(r->pd, r->buf, 2 * BIG,
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					  IBV_ACCESS_REMOTE_READ |
+					  IBV_ACCESS_REMOTE_ATOMIC |
+					  IBV_ACCESS_MW_BIND)));
 	pair(r, IBV_QPT_RC, NULL);
 }
 
@@ -162,7 +189,7 @@ static inline void post(struct rig *r, struct ibv_send_wr *wr, uint32_t length)
 static inline void write_one(struct rig *r, uint32_t rkey, uint32_t length)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = { (uintptr_t)r->buf + FAR, rkey } };
+				  .wr.rdma = { (uintptr_t)r->buf + FAR, rkey } };
 
 	post(r, &wr, length);
 }
@@ -170,7 +197,7 @@ static inline void write_one(struct rig *r, uint32_t rkey, uint32_t length)
 static inline void send_one(struct rig *r, uint32_t length)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
-		.wr.ud = { r->ah, r->b->qp_num, QKEY } };
+				  .wr.ud = { r->ah, r->b->qp_num, QKEY } };
 
 	post(r, &wr, length);
 }

@@ -64,13 +64,15 @@ void iwarp_device(struct rig *r)
 	CHECK(!ibv_create_qp(pd, &init) && errno == EOPNOTSUPP);
 	init.qp_type = IBV_QPT_RC;
 	CHECK((qp = ibv_create_qp(pd, &init)));
-	CHECK(!ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
-			     IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_modify_qp(qp, &a,
+			     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+				     IBV_QP_ACCESS_FLAGS));
 	a.qp_state = IBV_QPS_RTR;
 	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == EINVAL);
-	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER |
-			    IBV_QP_MAX_DEST_RD_ATOMIC) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &a,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MIN_RNR_TIMER |
+				    IBV_QP_MAX_DEST_RD_ATOMIC) == EINVAL);
 	a.qp_state = IBV_QPS_RTS;
 	CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == EINVAL);
 	CHECK(!ibv_query_qp(qp, &a, IBV_QP_STATE, &got) && a.qp_state == IBV_QPS_INIT);
@@ -121,7 +123,7 @@ void polls_inside(struct rig *r)
 	struct ibv_wc wc;
 
 	write_one(r, r->mr->rkey, 8);
-	usleep(100000);				/* the engine completes it */
+	usleep(100000); /* the engine completes it */
 	ibv_wr_start(x);
 	CHECK(ibv_poll_cq(r->cq, 1, &wc) == 1);
 	CHECK(ibv_start_poll(r->cq_ex, &attr) == ENOENT);

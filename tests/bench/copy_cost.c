@@ -20,8 +20,8 @@
 
 static char *memory(size_t size, int fill)
 {
-	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		err(1, "memory");
@@ -60,7 +60,7 @@ static void copy(pid_t pid, char *to, char *from, size_t size)
 		memcpy(to, from, size);
 	else if (process_vm_writev(pid, &here, 1, &there, 1, 0) != (ssize_t)size)
 		err(1, "process_vm_writev");
-	__asm__ volatile("" : : "r"(to) : "memory");	/* all of them count */
+	__asm__ volatile("" : : "r"(to) : "memory"); /* all of them count */
 }
 
 int main(int argc, char **argv)

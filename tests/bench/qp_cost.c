@@ -60,9 +60,13 @@ static void make_qps(struct side *s, unsigned n, uint32_t *qpn)
 {
 	for (unsigned i = 0; i < n; i++) {
 		struct ibv_qp_init_attr init = {
-			.send_cq = s->cq, .recv_cq = s->cq, .qp_type = IBV_QPT_RC,
-			.cap = { .max_send_wr = 128, .max_recv_wr = 512,
-				 .max_send_sge = 1, .max_recv_sge = 1 },
+			.send_cq = s->cq,
+			.recv_cq = s->cq,
+			.qp_type = IBV_QPT_RC,
+			.cap = { .max_send_wr = 128,
+				 .max_recv_wr = 512,
+				 .max_send_sge = 1,
+				 .max_recv_sge = 1 },
 		};
 
 		s->qp[i] = ibv_create_qp(s->pd, &init);
@@ -76,26 +80,39 @@ static void connect_qp(struct side *s, unsigned i, uint32_t qpn, int gid)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qpn,
-		.max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.dgid = s->gid, .sgid_index = (uint8_t)gid, .hop_limit = 64 } },
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qpn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = s->gid,
+				      .sgid_index = (uint8_t)gid,
+				      .hop_limit = 64 } },
 	};
 	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		.qp_state = IBV_QPS_RTS,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 	};
 	struct ibv_sge sge = { (uintptr_t)s->buf, 64, s->mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	if (ibv_modify_qp(s->qp[i], &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			  IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(s->qp[i], &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER) ||
+	if (ibv_modify_qp(s->qp[i], &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				  IBV_QP_ACCESS_FLAGS) ||
+	    ibv_modify_qp(s->qp[i], &rtr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER) ||
 	    ibv_post_recv(s->qp[i], &recv, &bad) ||
-	    ibv_modify_qp(s->qp[i], &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	    ibv_modify_qp(s->qp[i], &rts,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				  IBV_QP_MAX_QP_RD_ATOMIC))
 		err(1, "connecting queue pair %u", i);
 }
 
@@ -112,14 +129,16 @@ static void exchange(struct side *s, unsigned n)
 	unsigned done = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		struct ibv_send_wr wr = {
-			.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
-			.send_flags = IBV_SEND_SIGNALED }, *bad;
+		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+					  .sg_list = &sge,
+					  .num_sge = 1,
+					  .send_flags = IBV_SEND_SIGNALED },
+				   *bad;
 
 		if (ibv_post_send(s->qp[i], &wr, &bad))
 			err(1, "post_send");
 	}
-	while (done < 2 * n) {		/* n sent, n received */
+	while (done < 2 * n) { /* n sent, n received */
 		struct ibv_wc wc[16];
 		int got = ibv_poll_cq(s->cq, 16, wc);
 

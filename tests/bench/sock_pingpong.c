@@ -48,7 +48,7 @@ static uint64_t take(int flags)
 		got = recv(sock, buf, sizeof(buf), flags);
 	while (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == EINTR));
 	if (got == 0)
-		pthread_exit(NULL);		/* TCP: the helper's other end is done */
+		pthread_exit(NULL); /* TCP: the helper's other end is done */
 	if (got != BYTES)
 		err(1, "recv");
 	memcpy(&n, buf, sizeof(n));
@@ -120,7 +120,8 @@ int main(int argc, char **argv)
 	double *us;
 
 	if (argc < 6)
-		errx(1, "usage: sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER "
+		errx(1,
+		     "usage: sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER "
 		     "[start]");
 	rounds = atoi(argv[3]);
 	starts = argc > 6;
@@ -146,7 +147,8 @@ int main(int argc, char **argv)
 			put(n);
 		clock_gettime(CLOCK_MONOTONIC, &t1);
 		us[i] = ((double)(t1.tv_sec - t0.tv_sec) * 1e9 +
-			 (double)(t1.tv_nsec - t0.tv_nsec)) / 2e3;
+			 (double)(t1.tv_nsec - t0.tv_nsec)) /
+			2e3;
 	}
 	qsort(us, (size_t)rounds, sizeof(*us), by_value);
 	if (starts)

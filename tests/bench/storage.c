@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,7 +48,11 @@ static double now(void)
 
 /* --- verbs --------------------------------------------------------------------- */
 
-struct card { union ibv_gid gid; uint64_t addr; uint32_t qpn, rkey; };
+struct card {
+	union ibv_gid gid;
+	uint64_t addr;
+	uint32_t qpn, rkey;
+};
 
 struct end {
 	struct ibv_context *ctx;
@@ -56,7 +60,7 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *buf;			/* blocks, receives, what is sent */
+	uint8_t *buf; /* blocks, receives, what is sent */
 	struct card theirs;
 };
 
@@ -92,11 +96,14 @@ static void make(struct end *e)
 	size_t bytes = depth * (block + 2 * SLOT);
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 4 * depth, .max_recv_wr = 2 * depth,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = 4 * depth,
+			 .max_recv_wr = 2 * depth,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 
@@ -106,23 +113,28 @@ static void make(struct end *e)
 	e->buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	CHECK(e->buf != MAP_FAILED);
-	CHECK((e->mr = ibv_reg_mr(e->pd, e->buf, bytes, IBV_ACCESS_LOCAL_WRITE |
-				  IBV_ACCESS_REMOTE_WRITE)));
+	CHECK((e->mr = ibv_reg_mr(e->pd, e->buf, bytes,
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)));
 	init.send_cq = init.recv_cq = e->cq;
 	CHECK((e->qp = ibv_create_qp(e->pd, &init)));
-	CHECK(!ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-			     IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_modify_qp(e->qp, &a,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS));
 }
 
 static void join(struct end *e, int fd)
 {
-	struct card mine = { .addr = (uintptr_t)e->buf, .qpn = e->qp->qp_num,
+	struct card mine = { .addr = (uintptr_t)e->buf,
+			     .qpn = e->qp->qp_num,
 			     .rkey = e->mr->rkey };
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.sgid_index = GID, .hop_limit = 64 } },
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .sgid_index = GID, .hop_limit = 64 } },
 	};
 
 	CHECK(!ibv_query_gid(e->ctx, 1, GID, &mine.gid));
@@ -130,14 +142,19 @@ static void join(struct end *e, int fd)
 	CHECK(read(fd, &e->theirs, sizeof(e->theirs)) == sizeof(e->theirs));
 	a.dest_qp_num = e->theirs.qpn;
 	a.ah_attr.grh.dgid = e->theirs.gid;
-	CHECK(!ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 18,
-				  .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	CHECK(!ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			     IBV_QP_MAX_QP_RD_ATOMIC));
+	CHECK(!ibv_modify_qp(e->qp, &a,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				  .timeout = 18,
+				  .retry_cnt = 7,
+				  .rnr_retry = 7,
+				  .max_rd_atomic = 1 };
+	CHECK(!ibv_modify_qp(e->qp, &a,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				     IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static void post_recv(struct end *e, unsigned slot)
@@ -162,8 +179,12 @@ static void begin(struct end *e, int fd)
 static void ask(struct end *e, uint32_t slot)
 {
 	struct ibv_sge sge = { (uintptr_t)send_at(e, slot), REQUEST, e->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = DEPTH_MAX, .sg_list = &sge, .num_sge = 1,
-		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = DEPTH_MAX,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	memcpy(send_at(e, slot), &slot, sizeof(slot));
 	CHECK(!ibv_post_send(e->qp, &wr, &bad));
@@ -174,11 +195,18 @@ static void answer(struct end *e, uint32_t slot)
 	struct ibv_sge data = { (uintptr_t)block_at(e, slot), (uint32_t)block,
 				e->mr->lkey };
 	struct ibv_sge sge = { (uintptr_t)send_at(e, slot), REPLY, e->mr->lkey };
-	struct ibv_send_wr reply = { .wr_id = DEPTH_MAX, .sg_list = &sge, .num_sge = 1,
-		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-	struct ibv_send_wr write = { .next = &reply, .sg_list = &data, .num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = { e->theirs.addr + slot * block, e->theirs.rkey } };
+	struct ibv_send_wr reply = { .wr_id = DEPTH_MAX,
+				     .sg_list = &sge,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_SEND,
+				     .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	struct ibv_send_wr write = { .next = &reply,
+				     .sg_list = &data,
+				     .num_sge = 1,
+				     .opcode = IBV_WR_RDMA_WRITE,
+				     .wr.rdma = { e->theirs.addr + slot * block,
+						  e->theirs.rkey } };
 
 	memset(block_at(e, slot), (int)slot, 8);
 	memcpy(send_at(e, slot), &slot, sizeof(slot));
@@ -198,7 +226,7 @@ static void verbs_target(int fd)
 			uint32_t slot;
 
 			if (wc[i].status != IBV_WC_SUCCESS)
-				return;			/* the host has ended */
+				return; /* the host has ended */
 			if (wc[i].opcode != IBV_WC_RECV)
 				continue;
 			memcpy(&slot, recv_at(&e, (unsigned)wc[i].wr_id), sizeof(slot));
@@ -252,7 +280,7 @@ static void put(int fd, struct iovec *v, int n)
 		ssize_t did = writev(fd, v, n);
 
 		if (did <= 0)
-			exit(0);			/* the host has ended */
+			exit(0); /* the host has ended */
 		for (; n > 0 && (size_t)did >= v->iov_len; v++, n--)
 			did -= (ssize_t)v->iov_len;
 		if (n > 0) {

@@ -12,7 +12,7 @@ static struct end *ends_of(unsigned n)
 	struct end *all = calloc(n, sizeof(*all));
 
 	MUST(all && getrlimit(RLIMIT_NOFILE, &files) == 0);
-	files.rlim_cur = files.rlim_max;	/* iWARP: a socket each */
+	files.rlim_cur = files.rlim_max; /* iWARP: a socket each */
 	MUST(setrlimit(RLIMIT_NOFILE, &files) == 0);
 	return all;
 }

@@ -10,13 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, \
-			#cond, errno); \
-		exit(1); \
-	} \
-} while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__,    \
+				#cond, errno);                                           \
+			exit(1);                                                         \
+		}                                                                        \
+	} while (0)
 
 enum { MSG = 64, WAIT_MS = 20000 };
 
@@ -25,8 +26,8 @@ struct end {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	unsigned seen;			/* completions: 1 of a send, 2 of a receive */
-	char buf[2 * MSG];		/* what is sent, what has come */
+	unsigned seen;	   /* completions: 1 of a send, 2 of a receive */
+	char buf[2 * MSG]; /* what is sent, what has come */
 };
 
 /* As a process dies that is killed: at that step, if it is the one. */

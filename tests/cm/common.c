@@ -73,7 +73,9 @@ void cm_ack(struct rdma_event_channel *ch, enum rdma_cm_event_type type, int sta
 void end_make(struct end *e, struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr attr = {
-		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1,
+		.cap = { .max_send_wr = 4,
+			 .max_recv_wr = 4,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};

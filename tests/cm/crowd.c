@@ -68,7 +68,7 @@ static void answer(struct end *e)
 
 	while (ibv_poll_cq(e->cq, 1, &wc) > 0) {
 		if (wc.status || wc.opcode != IBV_WC_RECV)
-			continue;	/* an event says what has happened */
+			continue; /* an event says what has happened */
 		/* The client says from which port it asks. */
 		MUST(atoi(e->buf + MSG) == ntohs(rdma_get_dst_port(e->id)));
 		memcpy(e->buf, e->buf + MSG, MSG);

@@ -75,8 +75,8 @@ int cycles_serve(const char *ip, unsigned port, unsigned n)
 	puts("listening");
 	fflush(stdout);
 	while (n--) {
-		struct rdma_cm_event *ev = next ? next :
-			cm_expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		struct rdma_cm_event *ev =
+			next ? next : cm_expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 		struct end e;
 
 		end_make(&e, ev->id);
@@ -92,7 +92,7 @@ int cycles_serve(const char *ip, unsigned port, unsigned n)
 		MUST(rdma_disconnect(e.id) == 0);
 		end_break(&e);
 	}
-	usleep(500000);			/* the last DREP may be lost */
+	usleep(500000); /* the last DREP may be lost */
 	MUST(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(ch);
 	return 0;
@@ -140,7 +140,8 @@ int cycles_ask(const char *ip, unsigned port, unsigned n)
 	clock_gettime(CLOCK_MONOTONIC, &t1);
 	printf("%u cycles, %.0f a second, %ld KiB more in the second half\n", n,
 	       n / ((double)(t1.tv_sec - t0.tv_sec) +
-		    (double)(t1.tv_nsec - t0.tv_nsec) / 1e9), rss_kib() - rss);
+		    (double)(t1.tv_nsec - t0.tv_nsec) / 1e9),
+	       rss_kib() - rss);
 	/* A connection to each other process of the host may have come. */
 	MUST(descriptors() <= fds + 8);
 	MUST(!RSS_TOLD || rss_kib() - rss < 4096);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A server that dies at a step, and what its client is told. */
 #include <endian.h>
-#include <string.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "cm.h"
 
@@ -39,8 +39,9 @@ int deaths_ask(const char *ip, unsigned port, const char *step)
 
 	cm_resolved(&e, ch, ip, port);
 	if (!strcmp(step, "never"))
-		printf("QP 0x%x of 0x%llx\n", e.id->qp->qp_num, (unsigned long long)
-		       be64toh(ibv_get_device_guid(e.id->verbs->device)));
+		printf("QP 0x%x of 0x%llx\n", e.id->qp->qp_num,
+		       (unsigned long long)be64toh(
+			       ibv_get_device_guid(e.id->verbs->device)));
 	MUST(rdma_connect(e.id, NULL) == 0);
 	while (!over) {
 		struct rdma_cm_event *ev = cm_event(ch);

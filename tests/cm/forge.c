@@ -15,21 +15,40 @@
 #include "wire/ib_opcode.h"
 #include "wire/icrc.h"
 
-enum { ROCE = 4791, HDRS = 20, PACKET = HDRS + MAD_LEN + ICRC_LEN, TIMES = 200,
-       SLOT_SHIFT = 22, QPN_SHIFT = 14, PS_TCP = 0x0106 };
+enum {
+	ROCE = 4791,
+	HDRS = 20,
+	PACKET = HDRS + MAD_LEN + ICRC_LEN,
+	TIMES = 200,
+	SLOT_SHIFT = 22,
+	QPN_SHIFT = 14,
+	PS_TCP = 0x0106
+};
 
 static void build(uint8_t packet[PACKET], const struct sockaddr_in *from, uint16_t port,
 		  uint32_t qpn, uint64_t guid, uint32_t n)
 {
 	struct ib_fields f = {
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE), .migreq = true,
-		.pkey = 0xffff, .dest_qp = 1, .src_qp = 1, .qkey = 0x80010000, .psn = n,
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.migreq = true,
+		.pkey = 0xffff,
+		.dest_qp = 1,
+		.src_qp = 1,
+		.qkey = 0x80010000,
+		.psn = n,
 	};
 	struct cm_msg m = {
-		.type = CM_REQ, .tid = n, .qpn = qpn, .ca_guid = guid,
+		.type = CM_REQ,
+		.tid = n,
+		.qpn = qpn,
+		.ca_guid = guid,
 		.local_id = qpn >> QPN_SHIFT << SLOT_SHIFT | (n & 0x3fffff),
-		.service_id = cm_service_id(PS_TCP, port), .pkey = 0xffff, .mtu = 3,
-		.local_timeout = 20, .remote_timeout = 20, .max_cm_retries = 15,
+		.service_id = cm_service_id(PS_TCP, port),
+		.pkey = 0xffff,
+		.mtu = 3,
+		.local_timeout = 20,
+		.remote_timeout = 20,
+		.max_cm_retries = 15,
 	};
 	struct cm_ip ip = { .src_port = 999 };
 	struct icrc_path path = { .sport = ntohs(from->sin_port), .dport = ROCE };
@@ -69,7 +88,8 @@ int main(int argc, char **argv)
 	for (uint32_t n = 0; n < TIMES; n++) {
 		build(packet, &from, (uint16_t)atoi(argv[2]),
 		      (uint32_t)strtoul(argv[3], NULL, 0), strtoull(argv[4], NULL, 0), n);
-		if (sendto(fd, packet, PACKET, 0, (struct sockaddr *)&to, len) != PACKET) {
+		if (sendto(fd, packet, PACKET, 0, (struct sockaddr *)&to, len) !=
+		    PACKET) {
 			perror("forge");
 			return 1;
 		}

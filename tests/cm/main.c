@@ -41,6 +41,7 @@ int main(int argc, char **argv)
 		return deaths_ask(argv[2], port, last);
 	fputs("cm rules|races|threads|forks|hold|refused|crowd IP PORT\n"
 	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
-	      "cm dying|watch|leaving IP PORT STEP\n", stderr);
+	      "cm dying|watch|leaving IP PORT STEP\n",
+	      stderr);
 	return 2;
 }

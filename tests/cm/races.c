@@ -23,7 +23,7 @@ static void *reader(void *arg)
 		if (poll(&p, 1, 10) != 1)
 			continue;
 		if (rdma_get_cm_event(ch, &ev))
-			break;		/* the last token: no event was left */
+			break; /* the last token: no event was left */
 		if (ev->event == RDMA_CM_EVENT_MULTICAST_JOIN) {
 			MUST((uintptr_t)ev->param.ud.private_data == CONTEXT);
 			MUST(ev->param.ud.qkey == RDMA_UDP_QKEY);

@@ -32,7 +32,8 @@ static void ports(const char *ip, unsigned port)
 	/* Another space is another port. */
 	MUST(bind_to(ch, ip, port, RDMA_PS_UDP, &b) == 0);
 	rdma_destroy_id(b);
-	MUST(bind_to(ch, strchr(ip, ':') ? "::" : "0.0.0.0", port, RDMA_PS_TCP, &b) == -1 &&
+	MUST(bind_to(ch, strchr(ip, ':') ? "::" : "0.0.0.0", port, RDMA_PS_TCP, &b) ==
+		     -1 &&
 	     errno == EADDRINUSE);
 	rdma_destroy_id(b);
 	MUST(rdma_listen(a, 0) == 0);
@@ -156,9 +157,12 @@ static bool has_others(void)
 
 static void words(const char *ip, unsigned port)
 {
-	struct rdma_conn_param p = { .private_data = "please", .private_data_len = 7,
-				     .responder_resources = 3, .initiator_depth = 2,
-				     .retry_count = 5, .rnr_retry_count = 4 };
+	struct rdma_conn_param p = { .private_data = "please",
+				     .private_data_len = 7,
+				     .responder_resources = 3,
+				     .initiator_depth = 2,
+				     .retry_count = 5,
+				     .rnr_retry_count = 4 };
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
 	struct rdma_cm_id *listener = cm_listener(sch, ip, port, 16);
 	struct rdma_cm_event *ev;
@@ -179,8 +183,8 @@ static void words(const char *ip, unsigned port)
 	MUST(ev->id->verbs == c.id->verbs);
 	/* Who is bound to an address has a device before anybody comes.  Loopback is an
 	 * exception, as in Linux, where there are other devices, too. */
-	MUST(listener->verbs ? listener->verbs == c.id->verbs && listener->pd :
-			       is_loopback(ip) && has_others());
+	MUST(listener->verbs ? listener->verbs == c.id->verbs && listener->pd
+			     : is_loopback(ip) && has_others());
 	MUST(rdma_reject(ev->id, "no", 3) == 0);
 	s.id = ev->id;
 	rdma_ack_cm_event(ev);
@@ -221,8 +225,10 @@ static void own_qp(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
 	struct rdma_cm_id *listener = cm_listener(sch, ip, port, 16), *id;
-	struct rdma_conn_param p = { .responder_resources = 1, .initiator_depth = 1,
-				     .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_conn_param p = { .responder_resources = 1,
+				     .initiator_depth = 1,
+				     .retry_count = 7,
+				     .rnr_retry_count = 7 };
 	struct rdma_cm_event *ev;
 	struct ibv_qp *qp;
 	struct end c, s;
@@ -267,8 +273,8 @@ static void families(void)
 	static const int family[] = { AF_INET, AF_INET6 };
 
 	for (int i = 0; i < 2; i++) {
-		struct rdma_addrinfo *r, hints = { .ai_flags = RAI_PASSIVE,
-						   .ai_family = family[i] };
+		struct rdma_addrinfo *r,
+			hints = { .ai_flags = RAI_PASSIVE, .ai_family = family[i] };
 
 		MUST(rdma_getaddrinfo(NULL, "7174", &hints, &r) == 0);
 		MUST(r->ai_family == family[i]);
@@ -287,7 +293,8 @@ static void hints(const char *ip, unsigned port)
 	h.ai_src_len = sizeof(a);
 	for (int i = 0; i < 2; i++) {
 		MUST(rdma_getaddrinfo(NULL, NULL, &h, &r) == 0);
-		MUST(r->ai_src_len == sizeof(a) && !memcmp(r->ai_src_addr, &a, sizeof(a)));
+		MUST(r->ai_src_len == sizeof(a) &&
+		     !memcmp(r->ai_src_addr, &a, sizeof(a)));
 		MUST(i ? r->ai_dst_len == sizeof(a) : !r->ai_dst_addr && !r->ai_dst_len);
 		rdma_freeaddrinfo(r);
 		h.ai_dst_addr = h.ai_src_addr;

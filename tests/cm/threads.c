@@ -8,7 +8,10 @@
 
 enum { PAIRS = 4, CYCLES = 100 };
 
-struct side { const char *ip; unsigned port; };
+struct side {
+	const char *ip;
+	unsigned port;
+};
 
 static void *serve(void *arg)
 {
@@ -37,7 +40,7 @@ int threads(const char *ip, unsigned port)
 		side[i] = (struct side){ ip, port + i };
 		MUST(pthread_create(&server[i], NULL, serve, &side[i]) == 0);
 	}
-	usleep(300000);				/* all listen */
+	usleep(300000); /* all listen */
 	for (unsigned i = 0; i < PAIRS; i++)
 		MUST(pthread_create(&client[i], NULL, ask, &side[i]) == 0);
 	for (unsigned i = 0; i < PAIRS; i++) {

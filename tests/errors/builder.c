@@ -8,8 +8,11 @@ static struct ibv_qp_ex *x;
 static struct ibv_qp *make(struct ibv_cq *cq, enum ibv_qp_type type, uint64_t ops)
 {
 	struct ibv_qp_init_attr_ex init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type,
-		.cap = { 8, 8, 2, 2, 32 }, .pd = side(false)->pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = type,
+		.cap = { 8, 8, 2, 2, 32 },
+		.pd = side(false)->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = ops,
 	};
@@ -55,13 +58,14 @@ static void misuse(void)
 	struct ibv_data_buf bufs[2] = { { data, 20 }, { data, 20 } };
 
 	open_duo(IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
-#define MISUSE(code, re, ...) do { \
-		ibv_wr_start(x); \
-		__VA_ARGS__; \
-		REFUSED(code, ibv_wr_complete(x)); \
-		log_must("%A: post refused: .*" re); \
-		still_good(); \
+				     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+#define MISUSE(code, re, ...)                                                            \
+	do {                                                                             \
+		ibv_wr_start(x);                                                         \
+		__VA_ARGS__;                                                             \
+		REFUSED(code, ibv_wr_complete(x));                                       \
+		log_must("%A: post refused: .*" re);                                     \
+		still_good();                                                            \
 	} while (0)
 
 	MISUSE(EINVAL, "max_send_sge", write_now(1), ibv_wr_set_sge_list(x, 3, many));
@@ -76,10 +80,10 @@ static void misuse(void)
 	MISUSE(EINVAL, "begun", ibv_wr_set_sge(x, 0, 0, 0));
 	MISUSE(EINVAL, "begun", ibv_wr_set_inline_data(x, data, 1));
 	MISUSE(EINVAL, "8 bytes", ibv_wr_atomic_fetch_add(x, 0, 0, 1));
-	MISUSE(EINVAL, "inline",
-	       ibv_wr_rdma_read(x, 0, 0), ibv_wr_set_inline_data(x, data, 8));
-	MISUSE(EINVAL, "flag", x->wr_flags = 1u << 20,
-	       ibv_wr_rdma_write(x, 0, 0), x->wr_flags = 0);
+	MISUSE(EINVAL, "inline", ibv_wr_rdma_read(x, 0, 0),
+	       ibv_wr_set_inline_data(x, data, 8));
+	MISUSE(EINVAL, "flag", x->wr_flags = 1u << 20, ibv_wr_rdma_write(x, 0, 0),
+	       x->wr_flags = 0);
 	/* not among the flags that were asked for */
 	MISUSE(EINVAL, "send_ops_flags", ibv_wr_send(x));
 	MISUSE(EINVAL, "send_ops_flags", ibv_wr_atomic_cmp_swp(x, 0, 0, 0, 0));
@@ -182,10 +186,7 @@ static void creation(void)
 }
 
 const struct local_row builder_rows[] = {
-	{ "builder_misuse", misuse },
-	{ "builder_too_many", too_many },
-	{ "builder_states", states },
-	{ "builder_ud", ud },
-	{ "builder_creation", creation },
-	{ NULL, NULL },
+	{ "builder_misuse", misuse },	  { "builder_too_many", too_many },
+	{ "builder_states", states },	  { "builder_ud", ud },
+	{ "builder_creation", creation }, { NULL, NULL },
 };

@@ -10,7 +10,11 @@ static struct side *s;
 
 /* --- queries --------------------------------------------------------------- */
 
-#define MINUS_1(call) do { errno = 0; CHECK((call) == -1 && errno == EINVAL); } while (0)
+#define MINUS_1(call)                                                                    \
+	do {                                                                             \
+		errno = 0;                                                               \
+		CHECK((call) == -1 && errno == EINVAL);                                  \
+	} while (0)
 
 static void queries(void)
 {
@@ -43,8 +47,8 @@ static void queries(void)
 	REFUSED(EINVAL, ibv_query_gid_ex(s->ctx, 2, 0, &entry, 0));
 	REFUSED(EINVAL, ibv_query_gid_ex(s->ctx, UINT32_MAX, 0, &entry, 0));
 	REFUSED(EINVAL, ibv_query_gid_ex(s->ctx, 1, UINT32_MAX, &entry, 0));
-	REFUSED(ENODATA, ibv_query_gid_ex(s->ctx, 1, (uint32_t)port.gid_tbl_len - 1,
-					  &entry, 0));
+	REFUSED(ENODATA,
+		ibv_query_gid_ex(s->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0));
 	CHECK(ibv_query_gid_table(s->ctx, table, COUNT(table), 0) > 0);
 	CHECK(ibv_query_gid_table(s->ctx, table, 0, 0) == -EINVAL);
 	CHECK(ibv_query_gid_table(s->ctx, table, COUNT(table), 1) == -EOPNOTSUPP);
@@ -81,8 +85,12 @@ static void cqs(void)
 static struct ibv_qp_init_attr_ex good_qp(void)
 {
 	return (struct ibv_qp_init_attr_ex){
-		.send_cq = s->scq, .recv_cq = s->rcq, .qp_type = IBV_QPT_RC,
-		.cap = { 4, 4, 1, 1, 0 }, .comp_mask = IBV_QP_INIT_ATTR_PD, .pd = s->pd,
+		.send_cq = s->scq,
+		.recv_cq = s->rcq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { 4, 4, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = s->pd,
 	};
 }
 
@@ -97,12 +105,13 @@ static void qps(void)
 
 	s = side(false);
 	CHECK((foreign = ibv_create_srq(other->pd, &srq_attr)));
-#define SPOIL(code, re, ...) do { \
-		a = good_qp(); \
-		__VA_ARGS__; \
-		log_mark(); \
-		REFUSED_PTR(code, ibv_create_qp_ex(s->ctx, &a)); \
-		log_must("create_qp refused: " re); \
+#define SPOIL(code, re, ...)                                                             \
+	do {                                                                             \
+		a = good_qp();                                                           \
+		__VA_ARGS__;                                                             \
+		log_mark();                                                              \
+		REFUSED_PTR(code, ibv_create_qp_ex(s->ctx, &a));                         \
+		log_must("create_qp refused: " re);                                      \
 	} while (0)
 	SPOIL(EINVAL, ".*missing", a.send_cq = NULL);
 	SPOIL(EINVAL, ".*missing", a.recv_cq = NULL);
@@ -145,10 +154,11 @@ static void regions(void)
 	ro = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	gone = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(ro != MAP_FAILED && gone != MAP_FAILED && !munmap(gone + 4096, 4096));
-#define REFUSE(code, re, at, len, access) do { \
-		log_mark(); \
-		REFUSED_PTR(code, reg(at, len, access)); \
-		log_must("memory region refused: .*" re); \
+#define REFUSE(code, re, at, len, access)                                                \
+	do {                                                                             \
+		log_mark();                                                              \
+		REFUSED_PTR(code, reg(at, len, access));                                 \
+		log_must("memory region refused: .*" re);                                \
 	} while (0)
 	REFUSE(EFAULT, "not mapped", NULL, 1, local_write);
 	REFUSE(EINVAL, "empty", NULL, 0, local_write);
@@ -163,7 +173,8 @@ static void regions(void)
 	REFUSE(EINVAL, "unknown bits", s->buf, 64, 1u << 12);
 	REFUSE(EINVAL, "unknown bits", s->buf, 64, 1u << 31);
 #undef REFUSE
-	REFUSED_PTR(EINVAL, ibv_reg_mr_iova2(s->pd, s->buf, 64, UINT64_MAX - 5, local_write));
+	REFUSED_PTR(EINVAL,
+		    ibv_reg_mr_iova2(s->pd, s->buf, 64, UINT64_MAX - 5, local_write));
 	extra_mr(s, reg(ro, 8192, IBV_ACCESS_REMOTE_READ));
 	extra_mr(s, ibv_reg_mr_iova2(s->pd, s->buf, 64, UINT64_MAX - 63, local_write));
 	drop_extras(s);
@@ -184,12 +195,13 @@ static void reregistered(void)
 	s = side(false);
 	CHECK((mr = ibv_reg_mr(s->pd, s->buf, 4096, ALL_ACCESS)));
 	before = *mr;
-#define REFUSE(flags, pd, at, len, access) do { \
-		log_mark(); \
-		CHECK(ibv_rereg_mr(mr, flags, pd, at, len, access) == \
-		      IBV_REREG_MR_ERR_INPUT); \
-		CHECK(!memcmp(mr, &before, sizeof(before))); \
-		log_must("refused"); \
+#define REFUSE(flags, pd, at, len, access)                                               \
+	do {                                                                             \
+		log_mark();                                                              \
+		CHECK(ibv_rereg_mr(mr, flags, pd, at, len, access) ==                    \
+		      IBV_REREG_MR_ERR_INPUT);                                           \
+		CHECK(!memcmp(mr, &before, sizeof(before)));                             \
+		log_must("refused");                                                     \
 	} while (0)
 	REFUSE(0, NULL, NULL, 0, 0);
 	REFUSE(1 << 20, NULL, NULL, 0, 0);
@@ -218,14 +230,18 @@ static void addresses(void)
 	struct ibv_ah *ah;
 
 	s = side(false);
-	good = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .grh = {
-		.dgid = s->mine.gid, .sgid_index = s->gid_index, .hop_limit = 64 } };
-#define SPOIL(re, ...) do { \
-		a = good; \
-		__VA_ARGS__; \
-		log_mark(); \
-		REFUSED_PTR(EINVAL, ibv_create_ah(s->pd, &a)); \
-		log_must("refused: .*" re); \
+	good = (struct ibv_ah_attr){ .is_global = 1,
+				     .port_num = 1,
+				     .grh = { .dgid = s->mine.gid,
+					      .sgid_index = s->gid_index,
+					      .hop_limit = 64 } };
+#define SPOIL(re, ...)                                                                   \
+	do {                                                                             \
+		a = good;                                                                \
+		__VA_ARGS__;                                                             \
+		log_mark();                                                              \
+		REFUSED_PTR(EINVAL, ibv_create_ah(s->pd, &a));                           \
+		log_must("refused: .*" re);                                              \
 	} while (0)
 	SPOIL("GRH", a.is_global = 0);
 	SPOIL("GRH", memset(&a, 0, sizeof(a)));
@@ -241,7 +257,7 @@ static void addresses(void)
 #undef SPOIL
 	CHECK((ah = ibv_create_ah(s->pd, &good)) && !ibv_destroy_ah(ah));
 
-	REFUSED(EINVAL, ibv_init_ah_from_wc(s->ctx, 1, &wc, &grh, &a));	/* no GRH */
+	REFUSED(EINVAL, ibv_init_ah_from_wc(s->ctx, 1, &wc, &grh, &a)); /* no GRH */
 	REFUSED_PTR(EINVAL, ibv_create_ah_from_wc(s->pd, &wc, &grh, 1));
 	wc.wc_flags = IBV_WC_GRH;
 	CHECK(ibv_init_ah_from_wc(s->ctx, 1, &wc, &grh, &a) > 0);
@@ -263,7 +279,7 @@ static void groups(void)
 	REFUSED(EINVAL, ibv_attach_mcast(s->qp, &none, 0));
 	REFUSED(EINVAL, ibv_detach_mcast(s->qp, &group, 0));
 	CHECK(!ibv_attach_mcast(s->qp, &group, 0));
-	CHECK(!ibv_attach_mcast(s->qp, &group, 0));	/* twice is once */
+	CHECK(!ibv_attach_mcast(s->qp, &group, 0)); /* twice is once */
 	REFUSED(EINVAL, ibv_detach_mcast(s->qp, &v4, 0));
 	CHECK(!ibv_attach_mcast(s->qp, &v4, 0));
 	CHECK(!ibv_detach_mcast(s->qp, &v4, 0));
@@ -288,8 +304,10 @@ static void srqs(void)
 
 	s = side(false);
 	good = (struct ibv_srq_init_attr_ex){ .attr = { .max_wr = 4, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
-		.pd = s->pd, .srq_type = IBV_SRQT_BASIC };
+					      .comp_mask = IBV_SRQ_INIT_ATTR_PD |
+							   IBV_SRQ_INIT_ATTR_TYPE,
+					      .pd = s->pd,
+					      .srq_type = IBV_SRQT_BASIC };
 	a = good, a.comp_mask |= 1u << 20;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.srq_type = IBV_SRQT_XRC;
@@ -318,8 +336,11 @@ static void unsupported(void)
 
 	s = side(false);
 	parent = (struct ibv_parent_domain_init_attr){ .pd = s->pd };
-	wq = (struct ibv_wq_init_attr){ .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1,
-		.pd = s->pd, .cq = s->rcq };
+	wq = (struct ibv_wq_init_attr){ .wq_type = IBV_WQT_RQ,
+					.max_wr = 1,
+					.max_sge = 1,
+					.pd = s->pd,
+					.cq = s->rcq };
 	s->qp = qp_make(s, IBV_QPT_RC);
 	REFUSED_PTR(EOPNOTSUPP, ibv_open_xrcd(s->ctx, &xrcd));
 	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_td(s->ctx, &td));

@@ -22,8 +22,8 @@
 
 static struct {
 	struct side side[2];
-	int sock;			/* two processes: the other; or -1 */
-	bool b;				/* two processes: which we are */
+	int sock; /* two processes: the other; or -1 */
+	bool b;	  /* two processes: which we are */
 	const char *row, *log;
 	long log_from;
 } the = { .sock = -1 };
@@ -54,16 +54,15 @@ static void show_log(void)
 
 void broken(const char *file, int line, const char *what)
 {
-	say("%s:%d: not so: %s (errno %d: %s)", file, line, what, errno,
-	    strerror(errno));
+	say("%s:%d: not so: %s (errno %d: %s)", file, line, what, errno, strerror(errno));
 	show_log();
 	_exit(1);
 }
 
 void broken_rc(const char *file, int line, const char *call, int got, int want)
 {
-	say("%s:%d: %s gave %d (%s), not %d (%s)", file, line, call, got,
-	    strerror(got), want, strerror(want));
+	say("%s:%d: %s gave %d (%s), not %d (%s)", file, line, call, got, strerror(got),
+	    want, strerror(want));
 	show_log();
 	_exit(1);
 }
@@ -177,10 +176,12 @@ void log_must(const char *re)
 
 /* --- rows ------------------------------------------------------------------ */
 
+/* clang-format off */
 static const struct local_row *const sets[] = {
 	post_rows, builder_rows, state_rows, event_rows, queue_rows, window_rows,
 	call_rows, stale_rows,
 };
+/* clang-format on */
 
 static bool wanted(const char *name, char **names)
 {
@@ -193,8 +194,8 @@ static bool wanted(const char *name, char **names)
 }
 
 /* fn NULL: wire row i.  Only names the row where nothing is to be run. */
-static unsigned visit(const char *name, void (*fn)(void), unsigned i,
-		      char **names, bool list)
+static unsigned visit(const char *name, void (*fn)(void), unsigned i, char **names,
+		      bool list)
 {
 	if (!wanted(name, names))
 		return 0;
@@ -234,12 +235,24 @@ int main(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "d:g:p:c:l")) != -1) {
 		switch (c) {
-		case 'd': device = optarg; break;
-		case 'g': gid = atoi(optarg); break;
-		case 'p': port = optarg; break;
-		case 'c': host = optarg; break;
-		case 'l': list = true; break;
-		default: errx(2, "errors [-l] [-d DEVICE] [-g GID] [-p PORT [-c HOST]] [ROW...]");
+		case 'd':
+			device = optarg;
+			break;
+		case 'g':
+			gid = atoi(optarg);
+			break;
+		case 'p':
+			port = optarg;
+			break;
+		case 'c':
+			host = optarg;
+			break;
+		case 'l':
+			list = true;
+			break;
+		default:
+			errx(2,
+			     "errors [-l] [-d DEVICE] [-g GID] [-p PORT [-c HOST]] [ROW...]");
 		}
 	}
 	the.log = getenv("ERRORS_LOG");

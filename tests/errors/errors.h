@@ -17,28 +17,28 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(cond) \
-	do { \
-		if (!(cond)) \
-			broken(__FILE__, __LINE__, #cond); \
+#define CHECK(cond)                                                                      \
+	do {                                                                             \
+		if (!(cond))                                                             \
+			broken(__FILE__, __LINE__, #cond);                               \
 	} while (0)
 
 /* A call that must be refused with this errno, returned and set. */
-#define REFUSED(code, call) \
-	do { \
-		int refused_rc_; \
-		errno = 0; \
-		refused_rc_ = (call); \
-		if (refused_rc_ != (code)) \
-			broken_rc(__FILE__, __LINE__, #call, refused_rc_, code); \
+#define REFUSED(code, call)                                                              \
+	do {                                                                             \
+		int refused_rc_;                                                         \
+		errno = 0;                                                               \
+		refused_rc_ = (call);                                                    \
+		if (refused_rc_ != (code))                                               \
+			broken_rc(__FILE__, __LINE__, #call, refused_rc_, code);         \
 	} while (0)
 
 /* A pointer verb that must be refused. */
-#define REFUSED_PTR(code, call) \
-	do { \
-		errno = 0; \
-		if ((call) != NULL || errno != (code)) \
-			broken_rc(__FILE__, __LINE__, #call, errno, code); \
+#define REFUSED_PTR(code, call)                                                          \
+	do {                                                                             \
+		errno = 0;                                                               \
+		if ((call) != NULL || errno != (code))                                   \
+			broken_rc(__FILE__, __LINE__, #call, errno, code);               \
 	} while (0)
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -46,35 +46,53 @@
 enum {
 	QKEY = 0x11223344,
 	BUF = 256 << 10,
-	TARGET_AT = 64 << 10,		/* what the peer may reach by default */
+	TARGET_AT = 64 << 10, /* what the peer may reach by default */
 	TARGET_LEN = 8192,
-	RECV_AT = 128 << 10,		/* receives, RECV_STEP each */
+	RECV_AT = 128 << 10, /* receives, RECV_STEP each */
 	RECV_STEP = 8192,
-	BY_AT = 192 << 10,		/* the bystander's */
+	BY_AT = 192 << 10, /* the bystander's */
 	EXTRAS = 16,
 };
 
 /* vendor_err, as `urnic explain` has it; typed again here on purpose */
 enum {
-	V_NONE, V_FLUSHED, V_LOCAL_KEY, V_LOCAL_FAULT, V_LOCAL_LENGTH, V_TIMEOUT,
-	V_SEQUENCE, V_RNR, V_REM_INVALID, V_REM_ACCESS, V_REM_OPERATION,
-	V_BAD_RESPONSE, V_TOO_LONG, V_REQ_INVALID, V_REQ_ACCESS, V_BIND,
-	V_CQ_OVERRUN, V_LINK, V_INVALIDATE, V_NIC_LOST, V_LOCAL_OPERATION,
+	V_NONE,
+	V_FLUSHED,
+	V_LOCAL_KEY,
+	V_LOCAL_FAULT,
+	V_LOCAL_LENGTH,
+	V_TIMEOUT,
+	V_SEQUENCE,
+	V_RNR,
+	V_REM_INVALID,
+	V_REM_ACCESS,
+	V_REM_OPERATION,
+	V_BAD_RESPONSE,
+	V_TOO_LONG,
+	V_REQ_INVALID,
+	V_REQ_ACCESS,
+	V_BIND,
+	V_CQ_OVERRUN,
+	V_LINK,
+	V_INVALIDATE,
+	V_NIC_LOST,
+	V_LOCAL_OPERATION,
 };
 
-struct info {				/* what a side tells the other */
+/* what a side tells the other */
+struct info {
 	uint32_t qpn, by_qpn, rkey, by_rkey;
 	uint64_t addr, by_addr;
 	union ibv_gid gid;
 };
 
 struct side {
-	bool is_b;			/* the one that answers */
+	bool is_b; /* the one that answers */
 	struct ibv_context *ctx;
 	struct ibv_pd *pd, *pd2;
-	struct ibv_cq *scq, *rcq;	/* of the QP under test */
+	struct ibv_cq *scq, *rcq; /* of the QP under test */
 	struct ibv_cq *by_cq;
-	struct ibv_mr *mr;		/* all of buf, all rights */
+	struct ibv_mr *mr; /* all of buf, all rights */
 	struct ibv_mr *extra[EXTRAS];
 	unsigned extras;
 	struct ibv_qp *qp, *by_qp;
@@ -83,9 +101,10 @@ struct side {
 	struct info mine, theirs;
 };
 
-enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-		    IBV_ACCESS_MW_BIND,
+enum {
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+		     IBV_ACCESS_MW_BIND,
 	/* of modify_qp's steps: what is required */
 	TO_INIT = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 	TO_INIT_UD = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
@@ -99,17 +118,16 @@ enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 
 /* errors.c: */
 _Noreturn void broken(const char *file, int line, const char *what);
-_Noreturn void broken_rc(const char *file, int line, const char *call, int got,
-			 int want);
+_Noreturn void broken_rc(const char *file, int line, const char *call, int got, int want);
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 uint64_t now_ms(void);
-bool in_two(void);			/* two processes? */
-bool plays(bool b);			/* is that side here? */
-struct side *side(bool b);		/* it must be here */
+bool in_two(void);	   /* two processes? */
+bool plays(bool b);	   /* is that side here? */
+struct side *side(bool b); /* it must be here */
 /* For each side that is here. */
 void each(void (*fn)(struct side *s));
-void sync_sides(void);			/* a barrier; infos are exchanged */
-void log_mark(void);			/* what follows is looked at */
+void sync_sides(void); /* a barrier; infos are exchanged */
+void log_mark(void);   /* what follows is looked at */
 /* Does a line written since the mark match?  %A and %B in re stand for the
  * QP numbers of the sides.  Always true where there is no log. */
 void log_must(const char *re);
@@ -123,7 +141,7 @@ void qp_to(struct ibv_qp *qp, const struct ibv_qp_attr *a, enum ibv_qp_state to)
 void qp_drop(struct side *s);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
 struct ibv_ah *ah_to(struct side *s, const union ibv_gid *gid);
-struct ibv_mr *extra_mr(struct side *s, struct ibv_mr *mr);	/* dropped later */
+struct ibv_mr *extra_mr(struct side *s, struct ibv_mr *mr); /* dropped later */
 void drop_extras(struct side *s);
 bool poll_one(struct ibv_cq *cq, struct ibv_wc *wc, unsigned ms);
 /* The next completion, within 10 s, with these. */
@@ -144,20 +162,23 @@ void bystanders(void);
 struct duo {
 	struct side *s;
 	struct ibv_qp *a, *b;
-	struct ibv_cq *acq, *bcq;	/* all of a, all of b */
+	struct ibv_cq *acq, *bcq; /* all of a, all of b */
 };
 struct duo duo_make(enum ibv_qp_type type, int acqe, int bcqe, struct ibv_srq *srq);
 struct ibv_qp *duo_qp(struct side *s, struct ibv_cq *cq, enum ibv_qp_type type,
 		      struct ibv_srq *srq);
-void duo_up(struct duo *d);		/* both RTS, connected */
+void duo_up(struct duo *d); /* both RTS, connected */
 void duo_drop(struct duo *d);
 struct ibv_qp_attr self_attr(const struct side *s, uint32_t peer_qpn);
 struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id);
 
 /* Rows that need one process only; then those that go over the wire. */
-struct local_row { const char *name; void (*run)(void); };
-extern const struct local_row post_rows[], builder_rows[], state_rows[],
-	event_rows[], queue_rows[], call_rows[], window_rows[], stale_rows[];
+struct local_row {
+	const char *name;
+	void (*run)(void);
+};
+extern const struct local_row post_rows[], builder_rows[], state_rows[], event_rows[],
+	queue_rows[], call_rows[], window_rows[], stale_rows[];
 
 /* wire_rows.c, wire_run.c: */
 unsigned wire_count(void);

@@ -131,7 +131,7 @@ static void cq_overflow_harms_one(void)
 		CHECK(!write_one(d.a, i, IBV_SEND_SIGNALED));
 	overrun_events(d.acq, d.a);
 	CHECK(state_of(other) == IBV_QPS_RTS);
-	CHECK(!write_one(other, 50, 0));	/* needs no completion */
+	CHECK(!write_one(other, 50, 0)); /* needs no completion */
 	CHECK(!poll_one(side(true)->rcq, &wc, 20));
 	CHECK(state_of(other) == IBV_QPS_RTS);
 	CHECK(!ibv_destroy_qp(other));
@@ -153,7 +153,8 @@ static void small_cq_is_enough(void)
 static void overrun_that_is_ignored(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = 2, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.cqe = 2,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
 	struct ibv_cq_ex *cq;
@@ -203,7 +204,7 @@ static void drained(void)
 	CHECK(!recv_one(d.b, 100) && !recv_one(d.b, 101));
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
 	expect_event(d.s, IBV_EVENT_SQ_DRAINED, d.a);
-	CHECK(!poll_one(d.acq, &wc, 20));	/* 2 waits for RTS */
+	CHECK(!poll_one(d.acq, &wc, 20)); /* 2 waits for RTS */
 	CHECK(!to(d.a, IBV_QPS_RTS));
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 
@@ -247,7 +248,7 @@ static void srq_limit(void)
 		expect(d.acq, i, IBV_WC_SUCCESS, V_NONE);
 		expect(d.bcq, i, IBV_WC_SUCCESS, V_NONE);
 	}
-	expect_no_event(d.s);			/* three are left */
+	expect_no_event(d.s); /* three are left */
 	CHECK(!ibv_query_srq(srq, &attr) && attr.srq_limit == 3);
 	CHECK(!send_one(d.a, 2, IBV_SEND_SIGNALED));
 	expect(d.bcq, 2, IBV_WC_SUCCESS, V_NONE);
@@ -255,7 +256,7 @@ static void srq_limit(void)
 	CHECK(!ibv_query_srq(srq, &attr) && attr.srq_limit == 0);
 	CHECK(!send_one(d.a, 3, IBV_SEND_SIGNALED));
 	expect(d.bcq, 3, IBV_WC_SUCCESS, V_NONE);
-	expect_no_event(d.s);			/* once each time armed */
+	expect_no_event(d.s); /* once each time armed */
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 	duo_drop(&d);
@@ -275,7 +276,7 @@ static void last_wqe(void)
 	CHECK(!to(d.b, IBV_QPS_ERR));
 	expect_event(d.s, IBV_EVENT_QP_LAST_WQE_REACHED, d.b);
 	CHECK(!to(d.b, IBV_QPS_ERR));
-	expect_no_event(d.s);			/* once */
+	expect_no_event(d.s); /* once */
 	expect_none(d.bcq);
 	other = duo_qp(d.s, d.bcq, IBV_QPT_RC, srq);
 	a = self_attr(d.s, other->qp_num);
@@ -330,13 +331,14 @@ static void established(void)
 	qp_to(d.b, &b, IBV_QPS_INIT);
 	qp_to(d.b, &b, IBV_QPS_RTR);
 	CHECK(!recv_one(d.b, 100) && !recv_one(d.b, 101));
-	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED) && !send_one(d.a, 2, IBV_SEND_SIGNALED));
+	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED) &&
+	      !send_one(d.a, 2, IBV_SEND_SIGNALED));
 	expect_event(d.s, IBV_EVENT_COMM_EST, d.b);
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 	expect(d.bcq, 100, IBV_WC_SUCCESS, V_NONE);
 	expect(d.bcq, 101, IBV_WC_SUCCESS, V_NONE);
-	expect_no_event(d.s);			/* once */
+	expect_no_event(d.s); /* once */
 	qp_to(d.b, &b, IBV_QPS_RTS);
 	duo_drop(&d);
 }
@@ -349,7 +351,7 @@ static void rnr_for_ever(void)
 	d = duo_make(IBV_QPT_RC, 64, 64, NULL);
 	duo_up(&d);
 	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED));
-	CHECK(!poll_one(d.acq, &wc, 300));	/* hundreds of RNR NAKs */
+	CHECK(!poll_one(d.acq, &wc, 300)); /* hundreds of RNR NAKs */
 	CHECK(state_of(d.a) == IBV_QPS_RTS);
 	CHECK(!recv_one(d.b, 100));
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
@@ -371,7 +373,7 @@ static void peer_to_error_in_traffic(void)
 	a.retry_cnt = 1;
 	CHECK(!ibv_modify_qp(d.a, &a, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT));
 	CHECK(!to(d.a, IBV_QPS_RTS));
-	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED));	/* waits: RNR */
+	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED)); /* waits: RNR */
 	CHECK(!poll_one(d.acq, &wc, 10));
 	CHECK(!to(d.b, IBV_QPS_ERR));
 	expect(d.acq, 1, IBV_WC_RETRY_EXC_ERR, V_TIMEOUT);

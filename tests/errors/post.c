@@ -93,7 +93,7 @@ static void in_sqd(void)
 	duo_up(&d);
 	to(IBV_QPS_SQD);
 	CHECK(!send_one(1, IBV_SEND_SIGNALED));
-	CHECK(!poll_one(d.acq, &wc, 30));	/* it waits */
+	CHECK(!poll_one(d.acq, &wc, 30)); /* it waits */
 	CHECK(!recv_on(d.a, 2));
 	to(IBV_QPS_RTS);
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
@@ -179,12 +179,13 @@ static void bad_requests(void)
 	huge[0] = huge[1] = (struct ibv_sge){ s.addr, 0x40000000, s.lkey };
 	eight[0] = eight[1] = local(d.s, 0, 8);
 
-#define SPOIL(re, ...) do { \
-		wr = good; \
-		__VA_ARGS__; \
-		REFUSED(EINVAL, post_send(d.a, &wr)); \
-		log_must("%A: post refused: .*" re); \
-		log_mark(); \
+#define SPOIL(re, ...)                                                                   \
+	do {                                                                             \
+		wr = good;                                                               \
+		__VA_ARGS__;                                                             \
+		REFUSED(EINVAL, post_send(d.a, &wr));                                    \
+		log_must("%A: post refused: .*" re);                                     \
+		log_mark();                                                              \
 	} while (0)
 
 	SPOIL("max_send_sge", wr.sg_list = many, wr.num_sge = SGES + 1);
@@ -193,7 +194,7 @@ static void bad_requests(void)
 	SPOIL("negative", wr.num_sge = INT32_MIN);
 	SPOIL("no list", wr.sg_list = NULL);
 	SPOIL("opcode", wr.opcode = (enum ibv_wr_opcode)99);
-	SPOIL("opcode", wr.opcode = (enum ibv_wr_opcode)-1);
+	SPOIL("opcode", wr.opcode = (enum ibv_wr_opcode) - 1);
 	SPOIL("opcode", wr.opcode = IBV_WR_TSO);
 	SPOIL("opcode", wr.opcode = IBV_WR_DRIVER1);
 	SPOIL("flag", wr.send_flags = 1u << 31);
@@ -221,7 +222,10 @@ static void bad_requests(void)
 /* Which QP type takes which opcode (IBTA table 37), typed here again. */
 static void opcodes_by_type(void)
 {
-	static const struct { enum ibv_wr_opcode op; bool uc, ud; } ops[] = {
+	static const struct {
+		enum ibv_wr_opcode op;
+		bool uc, ud;
+	} ops[] = {
 		{ IBV_WR_RDMA_WRITE, true, false },
 		{ IBV_WR_RDMA_WRITE_WITH_IMM, true, false },
 		{ IBV_WR_SEND, true, true },
@@ -302,7 +306,7 @@ static void queues_full(void)
 	duo_up(&d);
 	CHECK(!ibv_query_qp(d.a, &a, IBV_QP_CAP, &init));
 	CHECK(a.cap.max_send_wr >= SQ && a.cap.max_recv_wr >= RQ);
-	to(IBV_QPS_SQD);			/* nothing leaves the queue */
+	to(IBV_QPS_SQD); /* nothing leaves the queue */
 	for (unsigned i = 0; i < a.cap.max_send_wr; i++)
 		CHECK(!send_one(i, IBV_SEND_SIGNALED));
 	REFUSED(ENOMEM, send_one(99, 0));
@@ -343,8 +347,10 @@ static void chain(void)
 	expect_none(d.acq);
 
 	for (int i = 0; i < 3; i++)
-		rwr[i] = (struct ibv_recv_wr){ .wr_id = 10 + (uint64_t)i, .sg_list = &s,
-			.num_sge = i == 1 ? 99 : 1, .next = i < 2 ? &rwr[i + 1] : NULL };
+		rwr[i] = (struct ibv_recv_wr){ .wr_id = 10 + (uint64_t)i,
+					       .sg_list = &s,
+					       .num_sge = i == 1 ? 99 : 1,
+					       .next = i < 2 ? &rwr[i + 1] : NULL };
 	CHECK(ibv_post_recv(d.a, rwr, &rbad) == EINVAL && rbad == &rwr[1]);
 	log_must("%A: post refused: .*max_recv_sge");
 	rwr[0] = (struct ibv_recv_wr){ .num_sge = -1, .sg_list = &s };

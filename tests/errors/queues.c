@@ -44,7 +44,7 @@ static void resize(void)
 	CHECK(!ibv_query_device(d.s->ctx, &dev));
 	traffic(0, 6);
 	usleep(1000);
-	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 5));	/* six are in it */
+	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 5)); /* six are in it */
 	log_must("resize.*refused|completion queue.*refused");
 	log_mark();
 	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 0));
@@ -90,7 +90,7 @@ static void only_solicited(void)
 	CHECK(ibv_get_cq_event(ch, &got, &cookie) == -1 && errno == EAGAIN);
 
 	CHECK(!ibv_req_notify_cq(cq, 1));
-	traffic(1, 3);				/* not solicited */
+	traffic(1, 3); /* not solicited */
 	expect(cq, 1, IBV_WC_SUCCESS, V_NONE);
 	expect(cq, 2, IBV_WC_SUCCESS, V_NONE);
 	CHECK(poll(&p, 1, 20) == 0);
@@ -127,7 +127,7 @@ static void async_nonblock(void)
 {
 	struct ibv_async_event e;
 
-	errno = 0;				/* side_open() made it O_NONBLOCK */
+	errno = 0; /* side_open() made it O_NONBLOCK */
 	CHECK(ibv_get_async_event(side(false)->ctx, &e) == -1 && errno == EAGAIN);
 }
 
@@ -136,7 +136,7 @@ static void async_nonblock(void)
 static void extended(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16,
-		.wc_flags = IBV_WC_STANDARD_FLAGS };
+					    .wc_flags = IBV_WC_STANDARD_FLAGS };
 	struct ibv_poll_cq_attr none = { 0 }, strange = { .comp_mask = 1 };
 	struct ibv_cq_ex *cq;
 	struct ibv_qp *qp;
@@ -146,7 +146,7 @@ static void extended(void)
 	qp = duo_qp(d.s, ibv_cq_ex_to_cq(cq), IBV_QPT_RC, NULL);
 	CHECK(ibv_start_poll(cq, &none) == ENOENT);
 	CHECK(ibv_start_poll(cq, &strange) == EINVAL);
-	CHECK(ibv_start_poll(cq, &none) == ENOENT);	/* and no lock is held */
+	CHECK(ibv_start_poll(cq, &none) == ENOENT); /* and no lock is held */
 	qp_to(qp, &(struct ibv_qp_attr){ .port_num = 1 }, IBV_QPS_INIT);
 	for (uint64_t i = 1; i <= 3; i++)
 		CHECK(!recv_one(qp, i));
@@ -168,8 +168,9 @@ static void extended(void)
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_cq_ex(d.s->ctx, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 16, .comp_mask = 1u << 20 };
 	CHECK(!ibv_create_cq_ex(d.s->ctx, &attr));
-	attr = (struct ibv_cq_init_attr_ex){ .cqe = 16, .flags = 1u << 20,
-		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS };
+	attr = (struct ibv_cq_init_attr_ex){ .cqe = 16,
+					     .flags = 1u << 20,
+					     .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS };
 	CHECK(!ibv_create_cq_ex(d.s->ctx, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 0 };
 	REFUSED_PTR(EINVAL, ibv_create_cq_ex(d.s->ctx, &attr));
@@ -183,8 +184,9 @@ static void extended(void)
 static struct ibv_qp *with_cap(struct ibv_qp_cap cap)
 {
 	struct side *s = side(false);
-	struct ibv_qp_init_attr init = { .send_cq = s->scq, .recv_cq = s->rcq,
-		.qp_type = IBV_QPT_RC, .cap = cap };
+	struct ibv_qp_init_attr init = {
+		.send_cq = s->scq, .recv_cq = s->rcq, .qp_type = IBV_QPT_RC, .cap = cap
+	};
 
 	return ibv_create_qp(s->pd, &init);
 }
@@ -209,10 +211,11 @@ static void limits(void)
 	CHECK(!ibv_query_device(ctx, &dev));
 	wr = (uint32_t)dev.max_qp_wr;
 	sge = (uint32_t)dev.max_sge;
-#define ABOVE(re, ...) do { \
-		log_mark(); \
-		REFUSED_PTR(EINVAL, with_cap((struct ibv_qp_cap)__VA_ARGS__)); \
-		log_must("create_qp refused: " re); \
+#define ABOVE(re, ...)                                                                   \
+	do {                                                                             \
+		log_mark();                                                              \
+		REFUSED_PTR(EINVAL, with_cap((struct ibv_qp_cap)__VA_ARGS__));           \
+		log_must("create_qp refused: " re);                                      \
 	} while (0)
 	ABOVE("max_send_wr", { wr + 1, 1, 1, 1, 0 });
 	ABOVE("max_send_wr", { UINT32_MAX, 1, 1, 1, 0 });
@@ -304,7 +307,7 @@ static void srq_refusals(void)
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT));
 	log_must("modify_srq refused");
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, 1 << 20));
-	a.max_wr = 1;				/* four are posted */
+	a.max_wr = 1; /* four are posted */
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR));
 	a.max_wr = 0;
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR));
@@ -358,19 +361,26 @@ static void busy(void)
 	CHECK((mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1)));
 	REFUSED(EBUSY, ibv_dealloc_pd(pd));
 	CHECK(!ibv_dealloc_mw(mw));
-	CHECK((ah = ibv_create_ah(pd, &(struct ibv_ah_attr){ .is_global = 1,
-		.port_num = 1, .grh = { .dgid = d.s->mine.gid,
-		.sgid_index = d.s->gid_index } })));
+	CHECK((ah = ibv_create_ah(pd,
+				  &(struct ibv_ah_attr){
+					  .is_global = 1,
+					  .port_num = 1,
+					  .grh = { .dgid = d.s->mine.gid,
+						   .sgid_index = d.s->gid_index } })));
 	REFUSED(EBUSY, ibv_dealloc_pd(pd));
 	CHECK(!ibv_destroy_ah(ah) && !ibv_dealloc_pd(pd));
 
 	/* a region with a window */
 	CHECK((mr = ibv_reg_mr(d.s->pd, d.s->buf, 64, ALL_ACCESS)));
 	CHECK((mw = ibv_alloc_mw(d.s->pd, IBV_MW_TYPE_1)));
-	info = (struct ibv_mw_bind_info){ .mr = mr, .addr = (uintptr_t)d.s->buf,
-		.length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
-	CHECK(!ibv_bind_mw(d.a, mw, &(struct ibv_mw_bind){ .wr_id = 1,
-		.send_flags = IBV_SEND_SIGNALED, .bind_info = info }));
+	info = (struct ibv_mw_bind_info){ .mr = mr,
+					  .addr = (uintptr_t)d.s->buf,
+					  .length = 64,
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	CHECK(!ibv_bind_mw(d.a, mw,
+			   &(struct ibv_mw_bind){ .wr_id = 1,
+						  .send_flags = IBV_SEND_SIGNALED,
+						  .bind_info = info }));
 	CHECK(poll_one(d.acq, &wc, 5000) && !wc.status && wc.opcode == IBV_WC_BIND_MW);
 	REFUSED(EBUSY, ibv_dereg_mr(mr));
 	log_must("memory region .* is not deregistered");

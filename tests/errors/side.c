@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-enum { PATIENCE_MS = 10000, PSN = 0xfffff0 };	/* PSNs wrap in every row */
+enum { PATIENCE_MS = 10000, PSN = 0xfffff0 }; /* PSNs wrap in every row */
 
 /* --- objects --------------------------------------------------------------- */
 
@@ -46,7 +46,9 @@ static void connect_by(struct side *s)
 static struct ibv_qp *by_make(struct side *s)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = s->by_cq, .recv_cq = s->by_cq, .qp_type = IBV_QPT_RC,
+		.send_cq = s->by_cq,
+		.recv_cq = s->by_cq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { 16, 16, 2, 2, 0 },
 	};
 
@@ -59,8 +61,8 @@ void side_open(struct side *s, const char *device, int gid_index)
 	CHECK(!fcntl(s->ctx->async_fd, F_SETFL, O_NONBLOCK));
 	s->gid_index = (uint8_t)gid_index;
 	CHECK(!ibv_query_gid(s->ctx, 1, gid_index, &s->mine.gid));
-	s->buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s->buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		      0);
 	CHECK(s->buf != MAP_FAILED);
 	CHECK((s->pd = ibv_alloc_pd(s->ctx)) && (s->pd2 = ibv_alloc_pd(s->ctx)));
 	CHECK((s->mr = ibv_reg_mr(s->pd, s->buf, BUF, ALL_ACCESS)));
@@ -87,7 +89,9 @@ void side_close(struct side *s)
 struct ibv_qp *qp_make(struct side *s, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = s->scq, .recv_cq = s->rcq, .qp_type = type,
+		.send_cq = s->scq,
+		.recv_cq = s->rcq,
+		.qp_type = type,
 		.cap = { 16, 16, 4, 4, 64 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(s->pd, &init);
@@ -108,14 +112,24 @@ void qp_drop(struct side *s)
 struct ibv_qp_attr qp_attr(const struct side *s, const struct info *peer)
 {
 	return (struct ibv_qp_attr){
-		.port_num = 1, .qkey = QKEY, .qp_access_flags = ALL_ACCESS,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qpn,
-		.rq_psn = PSN, .sq_psn = PSN,
-		.max_rd_atomic = 8, .max_dest_rd_atomic = 8,
-		.min_rnr_timer = 12, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.dgid = peer->gid, .sgid_index = s->gid_index,
-			.hop_limit = 64 } },
+		.port_num = 1,
+		.qkey = QKEY,
+		.qp_access_flags = ALL_ACCESS,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qpn,
+		.rq_psn = PSN,
+		.sq_psn = PSN,
+		.max_rd_atomic = 8,
+		.max_dest_rd_atomic = 8,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = peer->gid,
+				      .sgid_index = s->gid_index,
+				      .hop_limit = 64 } },
 	};
 }
 
@@ -124,10 +138,16 @@ static int mask_to(enum ibv_qp_type type, enum ibv_qp_state to)
 	const bool rc = type == IBV_QPT_RC, ud = type == IBV_QPT_UD;
 
 	switch (to) {
-	case IBV_QPS_INIT: return ud ? TO_INIT_UD : TO_INIT;
-	case IBV_QPS_RTR: return ud ? IBV_QP_STATE : rc ? TO_RTR : TO_RTR_UC;
-	case IBV_QPS_RTS: return rc ? TO_RTS : TO_RTS_UC;
-	case IBV_QPS_RESET: case IBV_QPS_SQD: case IBV_QPS_SQE: case IBV_QPS_ERR:
+	case IBV_QPS_INIT:
+		return ud ? TO_INIT_UD : TO_INIT;
+	case IBV_QPS_RTR:
+		return ud ? IBV_QP_STATE : rc ? TO_RTR : TO_RTR_UC;
+	case IBV_QPS_RTS:
+		return rc ? TO_RTS : TO_RTS_UC;
+	case IBV_QPS_RESET:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
 	case IBV_QPS_UNKNOWN:
 		break;
 	}
@@ -155,8 +175,11 @@ enum ibv_qp_state state_of(struct ibv_qp *qp)
 
 struct ibv_ah *ah_to(struct side *s, const union ibv_gid *gid)
 {
-	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1, .grh = {
-		.dgid = *gid, .sgid_index = s->gid_index, .hop_limit = 64 } };
+	struct ibv_ah_attr a = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = *gid, .sgid_index = s->gid_index, .hop_limit = 64 }
+	};
 
 	return ibv_create_ah(s->pd, &a);
 }
@@ -272,8 +295,8 @@ void expect_event(struct side *s, int type, const void *about)
 
 	if (got != type || got_about != about) {
 		say("side %c: event %d (%s), expected %d (%s)", s->is_b ? 'b' : 'a', got,
-		    got < 0 ? "none" : ibv_event_type_str((enum ibv_event_type)got),
-		    type, ibv_event_type_str((enum ibv_event_type)type));
+		    got < 0 ? "none" : ibv_event_type_str((enum ibv_event_type)got), type,
+		    ibv_event_type_str((enum ibv_event_type)type));
 		broken(__FILE__, __LINE__, "the event comes");
 	}
 }
@@ -355,7 +378,10 @@ void bystanders(void)
 struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id)
 {
 	return (struct ibv_send_wr){
-		.wr_id = id, .opcode = op, .sg_list = sge, .num_sge = sge ? 1 : 0,
+		.wr_id = id,
+		.opcode = op,
+		.sg_list = sge,
+		.num_sge = sge ? 1 : 0,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 }
@@ -371,7 +397,10 @@ struct ibv_qp *duo_qp(struct side *s, struct ibv_cq *cq, enum ibv_qp_type type,
 		      struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = type,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.qp_type = type,
 		.cap = { 16, 16, 4, 4, 64 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(s->pd, &init);

@@ -28,20 +28,26 @@ static struct side *s;
 static struct ibv_srq *make_srq(const struct set *o)
 {
 	return ibv_create_srq(o->pd, &(struct ibv_srq_init_attr){
-		.attr = { .max_wr = 4, .max_sge = 1 } });
+					     .attr = { .max_wr = 4, .max_sge = 1 } });
 }
 
 static struct ibv_qp *make_qp(const struct set *o)
 {
-	return ibv_create_qp(o->pd, &(struct ibv_qp_init_attr){
-		.send_cq = o->scq, .recv_cq = o->rcq, .srq = o->srq,
-		.qp_type = IBV_QPT_UD, .cap = { 4, 4, 1, 1, 0 } });
+	return ibv_create_qp(o->pd,
+			     &(struct ibv_qp_init_attr){ .send_cq = o->scq,
+							 .recv_cq = o->rcq,
+							 .srq = o->srq,
+							 .qp_type = IBV_QPT_UD,
+							 .cap = { 4, 4, 1, 1, 0 } });
 }
 
 static struct ibv_ah *make_ah(const struct set *o)
 {
-	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1, .grh = {
-		.dgid = s->mine.gid, .sgid_index = s->gid_index, .hop_limit = 64 } };
+	struct ibv_ah_attr a = { .is_global = 1,
+				 .port_num = 1,
+				 .grh = { .dgid = s->mine.gid,
+					  .sgid_index = s->gid_index,
+					  .hop_limit = 64 } };
 
 	return ibv_create_ah(o->pd, &a);
 }
@@ -73,37 +79,51 @@ static void drop(const struct set *o)
 
 /* --- the verbs: 0, or the errno that was returned or set ------------------- */
 
-#define PTR(name, call) \
-	static int name(const struct set *o) { return (call) ? 0 : errno; }
-#define INT(name, call) \
-	static int name(const struct set *o) { return (call); }
+#define PTR(name, call)                                                                  \
+	static int name(const struct set *o)                                             \
+	{                                                                                \
+		return (call) ? 0 : errno;                                               \
+	}
+#define INT(name, call)                                                                  \
+	static int name(const struct set *o)                                             \
+	{                                                                                \
+		return (call);                                                           \
+	}
 
 PTR(create_srq, make_srq(o))
 PTR(create_qp, make_qp(o))
-PTR(create_qp_ex, ibv_create_qp_ex(o->ctx, &(struct ibv_qp_init_attr_ex){
-	.send_cq = o->scq, .recv_cq = o->rcq, .srq = o->srq, .qp_type = IBV_QPT_RC,
-	.cap = { 4, 4, 1, 1, 0 }, .pd = o->pd,
-	.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS }))
+PTR(create_qp_ex,
+    ibv_create_qp_ex(o->ctx, &(struct ibv_qp_init_attr_ex){
+				     .send_cq = o->scq,
+				     .recv_cq = o->rcq,
+				     .srq = o->srq,
+				     .qp_type = IBV_QPT_RC,
+				     .cap = { 4, 4, 1, 1, 0 },
+				     .pd = o->pd,
+				     .comp_mask = IBV_QP_INIT_ATTR_PD |
+						  IBV_QP_INIT_ATTR_CREATE_FLAGS }))
 PTR(reg_mr, ibv_reg_mr(o->pd, s->buf, BUF, 0))
 PTR(reg_mr_iova, ibv_reg_mr_iova(o->pd, s->buf, BUF, 0, 0))
 PTR(alloc_mw, ibv_alloc_mw(o->pd, IBV_MW_TYPE_2))
 PTR(create_ah, make_ah(o))
-PTR(create_ah_from_wc, ibv_create_ah_from_wc(o->pd, &(struct ibv_wc){ 0 },
-					     &(struct ibv_grh){ 0 }, 1))
+PTR(create_ah_from_wc,
+    ibv_create_ah_from_wc(o->pd, &(struct ibv_wc){ 0 }, &(struct ibv_grh){ 0 }, 1))
 PTR(create_cq, ibv_create_cq(o->ctx, 4, NULL, o->channel, 0))
 PTR(create_cq_ex, ibv_create_cq_ex(o->ctx, &(struct ibv_cq_init_attr_ex){
-	.cqe = 4, .channel = o->channel }))
+						   .cqe = 4, .channel = o->channel }))
 
 static int rereg_mr(const struct set *o)
 {
-	return ibv_rereg_mr(o->mr, IBV_REREG_MR_CHANGE_PD, o->pd, NULL, 0, 0) ?
-	       errno : 0;
+	return ibv_rereg_mr(o->mr, IBV_REREG_MR_CHANGE_PD, o->pd, NULL, 0, 0) ? errno : 0;
 }
 
 static int bind_mw(const struct set *o)
 {
-	return ibv_bind_mw(o->qp, o->mw, &(struct ibv_mw_bind){ .bind_info = {
-		.mr = o->mr, .addr = (uintptr_t)s->buf, .length = 64 } });
+	return ibv_bind_mw(o->qp, o->mw,
+			   &(struct ibv_mw_bind){
+				   .bind_info = { .mr = o->mr,
+						  .addr = (uintptr_t)s->buf,
+						  .length = 64 } });
 }
 
 static int modify_qp(const struct set *o)
@@ -136,8 +156,8 @@ static int detach(const struct set *o)
 
 INT(resize_cq, ibv_resize_cq(o->scq, 16))
 INT(query_srq, ibv_query_srq(o->srq, &(struct ibv_srq_attr){ 0 }))
-INT(modify_srq, ibv_modify_srq(o->srq, &(struct ibv_srq_attr){ .srq_limit = 1 },
-			       IBV_SRQ_LIMIT))
+INT(modify_srq,
+    ibv_modify_srq(o->srq, &(struct ibv_srq_attr){ .srq_limit = 1 }, IBV_SRQ_LIMIT))
 INT(destroy_qp, ibv_destroy_qp(o->qp))
 INT(destroy_srq, ibv_destroy_srq(o->srq))
 INT(destroy_cq, ibv_destroy_cq(o->scq))
@@ -150,6 +170,7 @@ INT(dealloc_pd, ibv_dealloc_pd(o->pd))
 /* What is answered if the object is freed; if it is another context's, where the
  * verb has something to compare it with; if it is NULL, where verbs.h lets that
  * through and it does not mean "none". */
+/* clang-format off */
 static const struct row {
 	const char *name;
 	int (*call)(const struct set *o);
@@ -191,6 +212,7 @@ static const struct row {
 	ROW(dealloc_pd,		PD,	ENOENT, 0, ENOENT),
 #undef ROW
 };
+/* clang-format on */
 
 static void try_with(const struct row *r, struct set o, void *object, int want)
 {
@@ -270,7 +292,9 @@ static void closed(void)
 	REFUSED(ENOENT, ibv_dealloc_pd(o.pd));
 	REFUSED(ENOENT, ibv_destroy_comp_channel(o.channel));
 	REFUSED_PTR(EINVAL, ibv_create_qp(o.pd, &(struct ibv_qp_init_attr){
-		.send_cq = o.scq, .recv_cq = o.rcq, .qp_type = IBV_QPT_RC }));
+							.send_cq = o.scq,
+							.recv_cq = o.rcq,
+							.qp_type = IBV_QPT_RC }));
 }
 
 const struct local_row stale_rows[] = {

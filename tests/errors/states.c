@@ -8,6 +8,7 @@
 /* Typed from the specification's tables of required (R) and optional (o)
  * attributes, a column each, and not from the library's. */
 enum { COLUMNS = 19 };
+/* clang-format off */
 static const int column[COLUMNS] = {
 	IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_QKEY, IBV_QP_ACCESS_FLAGS,
 	IBV_QP_AV, IBV_QP_PATH_MTU, IBV_QP_DEST_QPN, IBV_QP_RQ_PSN,
@@ -16,7 +17,9 @@ static const int column[COLUMNS] = {
 	IBV_QP_MAX_QP_RD_ATOMIC, IBV_QP_CUR_STATE, IBV_QP_ALT_PATH,
 	IBV_QP_PATH_MIG_STATE, IBV_QP_EN_SQD_ASYNC_NOTIFY,
 };
+/* clang-format on */
 
+/* clang-format off */
 static const struct legal {
 	enum ibv_qp_type type;
 	enum ibv_qp_state from, to;
@@ -51,6 +54,7 @@ static const struct legal {
 	{ IBV_QPT_UD, IBV_QPS_SQD, IBV_QPS_SQD,    "o-o-" "------" "-----" "----" },
 	{ IBV_QPT_UD, IBV_QPS_SQE, IBV_QPS_RTS,    "--o-" "------" "-----" "o---" },
 };
+/* clang-format on */
 
 /* The row, or NULL: forbidden.  RESET and ERR take no attributes. */
 static const char *legal(enum ibv_qp_type type, enum ibv_qp_state from,
@@ -110,8 +114,8 @@ static struct ibv_qp_attr good(struct ibv_qp *qp, enum ibv_qp_state from,
 	return a;
 }
 
-static void try(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to,
-		int mask, int want)
+static void try(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_state to, int mask,
+		int want)
 {
 	struct ibv_qp_attr a = good(qp, from, to);
 	int got;
@@ -154,8 +158,10 @@ static void one_arrow(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_sta
 			try(qp, from, to, required & ~column[c], EINVAL);
 		/* There is no alternate path here: legal, but not supported. */
 		else
-			try(qp, from, to, required | column[c], want ? want :
-			    column[c] == IBV_QP_ALT_PATH ? EOPNOTSUPP : 0);
+			try(qp, from, to, required | column[c],
+			    want			   ? want
+			    : column[c] == IBV_QP_ALT_PATH ? EOPNOTSUPP
+							   : 0);
 	}
 	/* What no QP of these types has. */
 	try(qp, from, to, required | IBV_QP_CAP, EINVAL);
@@ -171,10 +177,10 @@ static void matrix(enum ibv_qp_type type)
 	s->qp = qp = qp_make(s, type);
 	for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; from++) {
 		if (type == IBV_QPT_RC && from == IBV_QPS_SQE)
-			continue;		/* RC has no such state */
+			continue; /* RC has no such state */
 		for (int to = IBV_QPS_RESET; to <= IBV_QPS_ERR + 2; to++)
 			one_arrow(qp, (enum ibv_qp_state)from, (enum ibv_qp_state)to);
-		try(qp, (enum ibv_qp_state)from, (enum ibv_qp_state)-1, 0, EINVAL);
+		try(qp, (enum ibv_qp_state)from, (enum ibv_qp_state) - 1, 0, EINVAL);
 	}
 	log_must("modify_qp refused: state 0 to 3");
 	qp_drop(s);
@@ -212,18 +218,19 @@ static void bad_values(void)
 	s->qp = qp = qp_make(s, IBV_QPT_RC);
 	s->mine.qpn = qp->qp_num;
 
-#define SPOIL(from, to, re, ...) do { \
-		bring(qp, IBV_QPS_##from); \
-		a = good(qp, IBV_QPS_##from, IBV_QPS_##to); \
-		CHECK(!ibv_query_qp(qp, &before, -1, &init)); \
-		__VA_ARGS__; \
-		log_mark(); \
-		REFUSED(EINVAL, ibv_modify_qp(qp, &a, step_mask(IBV_QPS_##to))); \
-		log_must(re); \
-		CHECK(!ibv_query_qp(qp, &after, -1, &init)); \
-		CHECK(!memcmp(&before, &after, sizeof(after))); \
+#define SPOIL(from, to, re, ...)                                                         \
+	do {                                                                             \
+		bring(qp, IBV_QPS_##from);                                               \
+		a = good(qp, IBV_QPS_##from, IBV_QPS_##to);                              \
+		CHECK(!ibv_query_qp(qp, &before, -1, &init));                            \
+		__VA_ARGS__;                                                             \
+		log_mark();                                                              \
+		REFUSED(EINVAL, ibv_modify_qp(qp, &a, step_mask(IBV_QPS_##to)));         \
+		log_must(re);                                                            \
+		CHECK(!ibv_query_qp(qp, &after, -1, &init));                             \
+		CHECK(!memcmp(&before, &after, sizeof(after)));                          \
 	} while (0)
-#define NUMBER(from, to, field, value) \
+#define NUMBER(from, to, field, value)                                                   \
 	SPOIL(from, to, "%A: modify_qp refused: " #field, a.field = value)
 #define AV(re, ...) SPOIL(INIT, RTR, "address .*refused: " re, __VA_ARGS__)
 
@@ -236,7 +243,7 @@ static void bad_values(void)
 	NUMBER(RESET, INIT, qp_access_flags, 1u << 31);
 	NUMBER(INIT, RTR, path_mtu, (enum ibv_mtu)0);
 	NUMBER(INIT, RTR, path_mtu, (enum ibv_mtu)6);
-	NUMBER(INIT, RTR, path_mtu, (enum ibv_mtu)-1);
+	NUMBER(INIT, RTR, path_mtu, (enum ibv_mtu) - 1);
 	NUMBER(INIT, RTR, dest_qp_num, 1 << 24);
 	NUMBER(INIT, RTR, dest_qp_num, UINT32_MAX);
 	NUMBER(INIT, RTR, max_dest_rd_atomic, 129);
@@ -266,8 +273,8 @@ static void bad_values(void)
 static void query(void)
 {
 	static const enum ibv_qp_state states[] = {
-		IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD,
-		IBV_QPS_ERR,
+		IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+		IBV_QPS_RTS,   IBV_QPS_SQD,  IBV_QPS_ERR,
 	};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
@@ -276,7 +283,8 @@ static void query(void)
 	s = side(false);
 	s->qp = qp = qp_make(s, IBV_QPT_RC);
 	for (size_t i = 0; i < COUNT(states); i++) {
-		bool init_on = states[i] >= IBV_QPS_INIT, rtr_on = states[i] >= IBV_QPS_RTR;
+		bool init_on = states[i] >= IBV_QPS_INIT,
+		     rtr_on = states[i] >= IBV_QPS_RTR;
 
 		bring(qp, states[i]);
 		memset(&a, 0xee, sizeof(a));
@@ -305,10 +313,7 @@ static void query(void)
 }
 
 const struct local_row state_rows[] = {
-	{ "modify_matrix_rc", matrix_rc },
-	{ "modify_matrix_uc", matrix_uc },
-	{ "modify_matrix_ud", matrix_ud },
-	{ "modify_bad_values", bad_values },
-	{ "query_qp_in_each_state", query },
-	{ NULL, NULL },
+	{ "modify_matrix_rc", matrix_rc },   { "modify_matrix_uc", matrix_uc },
+	{ "modify_matrix_ud", matrix_ud },   { "modify_bad_values", bad_values },
+	{ "query_qp_in_each_state", query }, { NULL, NULL },
 };

@@ -3,7 +3,7 @@
 #include "errors.h"
 
 static struct duo d;
-static struct ibv_mr *region;		/* of b, may be bound to */
+static struct ibv_mr *region; /* of b, may be bound to */
 static struct ibv_mw *mw;
 
 enum { AT = TARGET_AT, LEN = 4096 };
@@ -25,10 +25,16 @@ static void close_duo(void)
 static struct ibv_send_wr bind_wr(void)
 {
 	return (struct ibv_send_wr){
-		.wr_id = 20, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
-		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = {
-			.mr = region, .addr = (uintptr_t)d.s->buf + AT, .length = LEN,
-			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE } },
+		.wr_id = 20,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { .mw = mw,
+			     .rkey = ibv_inc_rkey(mw->rkey),
+			     .bind_info = { .mr = region,
+					    .addr = (uintptr_t)d.s->buf + AT,
+					    .length = LEN,
+					    .mw_access_flags =
+						    IBV_ACCESS_REMOTE_WRITE } },
 	};
 }
 
@@ -74,7 +80,7 @@ static void use(void)
 	uint32_t rkey;
 
 	open_duo(IBV_MW_TYPE_2);
-	write_to(mw->rkey, AT, 64, false);	/* not bound yet */
+	write_to(mw->rkey, AT, 64, false); /* not bound yet */
 	log_must("%B: .*rkey .*window not bound");
 	revive();
 	rkey = bound();
@@ -85,7 +91,7 @@ static void use(void)
 	wr = wr_of(IBV_WR_RDMA_READ, &s, 2);
 	wr.wr.rdma.remote_addr = (uintptr_t)d.s->buf + AT;
 	wr.wr.rdma.rkey = rkey;
-	CHECK(!post_send(d.a, &wr));		/* bound for WRITE only */
+	CHECK(!post_send(d.a, &wr)); /* bound for WRITE only */
 	expect(d.acq, 2, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 	expect_event(d.s, IBV_EVENT_QP_ACCESS_ERR, d.b);
 	revive();
@@ -143,7 +149,7 @@ static void invalidate(void)
 	expect(d.bcq, 5, IBV_WC_SUCCESS, V_NONE);
 	rkey = bound();
 	wr.invalidate_rkey = rkey;
-	CHECK(!post_send(d.a, &wr));		/* bound to b */
+	CHECK(!post_send(d.a, &wr)); /* bound to b */
 	expect(d.acq, 5, IBV_WC_MW_BIND_ERR, V_INVALIDATE);
 	CHECK(state_of(d.a) == IBV_QPS_ERR && state_of(d.b) == IBV_QPS_RTS);
 	log_must("%A: .*not a type 2 window");
@@ -162,15 +168,16 @@ static void bad_binds(void)
 	CHECK((unwritable = ibv_reg_mr(d.s->pd, d.s->buf, BUF, IBV_ACCESS_MW_BIND)));
 	CHECK((foreign = ibv_reg_mr(d.s->pd2, d.s->buf, BUF, ALL_ACCESS)));
 	CHECK((other = ibv_alloc_mw(d.s->pd2, IBV_MW_TYPE_2)));
-#define SPOIL(re, ...) do { \
-		wr = bind_wr(); \
-		__VA_ARGS__; \
-		log_mark(); \
-		CHECK(!post_send(d.b, &wr)); \
-		expect(d.bcq, 20, IBV_WC_MW_BIND_ERR, V_BIND); \
-		CHECK(state_of(d.b) == IBV_QPS_ERR); \
-		log_must("bind of window .* refused: .*" re); \
-		revive(); \
+#define SPOIL(re, ...)                                                                   \
+	do {                                                                             \
+		wr = bind_wr();                                                          \
+		__VA_ARGS__;                                                             \
+		log_mark();                                                              \
+		CHECK(!post_send(d.b, &wr));                                             \
+		expect(d.bcq, 20, IBV_WC_MW_BIND_ERR, V_BIND);                           \
+		CHECK(state_of(d.b) == IBV_QPS_ERR);                                     \
+		log_must("bind of window .* refused: .*" re);                            \
+		revive();                                                                \
 	} while (0)
 	SPOIL("MW_BIND", wr.bind_mw.bind_info.mr = unbindable);
 	SPOIL("LOCAL_WRITE", wr.bind_mw.bind_info.mr = unwritable);
@@ -187,7 +194,7 @@ static void bad_binds(void)
 	SPOIL("access flags", wr.bind_mw.bind_info.mw_access_flags = 1u << 31);
 #undef SPOIL
 	bound();
-	wr = bind_wr();				/* bound already */
+	wr = bind_wr(); /* bound already */
 	CHECK(!post_send(d.b, &wr));
 	expect(d.bcq, 20, IBV_WC_MW_BIND_ERR, V_BIND);
 	log_must("invalidated first");
@@ -207,9 +214,13 @@ static void bind_verb(void)
 	open_duo(IBV_MW_TYPE_1);
 	CHECK((second = ibv_alloc_mw(d.s->pd, IBV_MW_TYPE_2)));
 	CHECK((foreign = ibv_reg_mr(d.s->pd2, d.s->buf, BUF, ALL_ACCESS)));
-	good = (struct ibv_mw_bind){ .wr_id = 20, .send_flags = IBV_SEND_SIGNALED,
-		.bind_info = { .mr = region, .addr = (uintptr_t)d.s->buf + AT,
-		.length = LEN, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE } };
+	good = (struct ibv_mw_bind){ .wr_id = 20,
+				     .send_flags = IBV_SEND_SIGNALED,
+				     .bind_info = { .mr = region,
+						    .addr = (uintptr_t)d.s->buf + AT,
+						    .length = LEN,
+						    .mw_access_flags =
+							    IBV_ACCESS_REMOTE_WRITE } };
 	REFUSED(EINVAL, ibv_bind_mw(d.b, second, &good));
 	b = good, b.bind_info.mr = NULL;
 	REFUSED(EINVAL, ibv_bind_mw(d.b, mw, &b));
@@ -218,11 +229,11 @@ static void bind_verb(void)
 	CHECK(!ibv_bind_mw(d.b, mw, &good));
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, LEN, true);
-	CHECK(!ibv_bind_mw(d.b, mw, &good));	/* another time: another key */
+	CHECK(!ibv_bind_mw(d.b, mw, &good)); /* another time: another key */
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, LEN, true);
 	b = (struct ibv_mw_bind){ .wr_id = 20, .send_flags = IBV_SEND_SIGNALED };
-	CHECK(!ibv_bind_mw(d.b, mw, &b));	/* length 0: taken back */
+	CHECK(!ibv_bind_mw(d.b, mw, &b)); /* length 0: taken back */
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, 8, false);
 	CHECK(!ibv_dealloc_mw(second) && !ibv_dereg_mr(foreign));
@@ -254,7 +265,7 @@ static void other_qp(void)
 	CHECK(!post_send(d.a, &wr));
 	expect(d.acq, 20, IBV_WC_SUCCESS, V_NONE);
 	rkey = wr.bind_mw.rkey;
-	write_to(rkey, AT, 64, false);		/* through b */
+	write_to(rkey, AT, 64, false); /* through b */
 	log_must("%B: .*bound to another QP");
 	close_duo();
 }

@@ -5,16 +5,19 @@
 
 #include "errors.h"
 
-enum key {				/* how a key and its range are spoiled */
+/* how a key and its range are spoiled */
+enum key {
 	KEY_GOOD,
-	KEY_ZERO, KEY_UNKNOWN,
-	KEY_GENERATION,			/* right index, wrong low byte */
-	KEY_STALE,			/* deregistered */
-	KEY_BELOW, KEY_ABOVE,		/* a byte outside of the region */
-	KEY_WRAP,			/* past the end of the address space */
+	KEY_ZERO,
+	KEY_UNKNOWN,
+	KEY_GENERATION, /* right index, wrong low byte */
+	KEY_STALE,	/* deregistered */
+	KEY_BELOW,
+	KEY_ABOVE, /* a byte outside of the region */
+	KEY_WRAP,  /* past the end of the address space */
 	KEY_OTHER_PD,
 	KEY_NO_ACCESS,
-	KEY_UNMAPPED,			/* still registered, no longer mapped */
+	KEY_UNMAPPED, /* still registered, no longer mapped */
 	KEYS,
 };
 
@@ -23,32 +26,32 @@ enum peer { PEER_UP, PEER_GONE, PEER_RESET, PEER_INIT, PEER_ERR };
 /* 0 is "none" in both: */
 #define WC(name) (IBV_WC_##name + 1)
 #define EV(name) (IBV_EVENT_##name + 1)
-#define OK .wc = WC(SUCCESS)
+#define OK	 .wc = WC(SUCCESS)
 
 struct seen {
-	int wc;				/* WC(): of the first work request */
+	int wc; /* WC(): of the first work request */
 	unsigned verr;
-	enum ibv_qp_state state;	/* 0: RTS */
-	int event;			/* EV(), about the QP */
+	enum ibv_qp_state state; /* 0: RTS */
+	int event;		 /* EV(), about the QP */
 	const char *log;
 };
 
 struct wire_row {
 	const char *name;
-	enum ibv_qp_type type;		/* 0: RC */
+	enum ibv_qp_type type; /* 0: RC */
 	enum ibv_wr_opcode op;
-	uint32_t length;		/* 0: 64 */
-	unsigned count;			/* of requests; 0: 1 */
+	uint32_t length; /* 0: 64 */
+	unsigned count;	 /* of requests; 0: 1 */
 	enum key lkey, rkey, recv_key;
-	unsigned no_right;		/* taken out of b's qp_access_flags */
-	unsigned skew;			/* added to remote_addr */
-	bool no_recv;			/* b posts none */
-	uint32_t recv_length;		/* 0: 4096 */
+	unsigned no_right;    /* taken out of b's qp_access_flags */
+	unsigned skew;	      /* added to remote_addr */
+	bool no_recv;	      /* b posts none */
+	uint32_t recv_length; /* 0: 4096 */
 	enum peer peer;
 	void (*attr)(struct ibv_qp_attr *attr, bool is_b);
-	uint32_t qkey_xor;		/* UD: what is wrong with it */
-	bool inv_wrong;			/* SEND_WITH_INV: an rkey of no window */
-	unsigned min_ms, max_ms;	/* until a's completion; 0: do not care */
+	uint32_t qkey_xor;	 /* UD: what is wrong with it */
+	bool inv_wrong;		 /* SEND_WITH_INV: an rkey of no window */
+	unsigned min_ms, max_ms; /* until a's completion; 0: do not care */
 	struct seen a, b;
 };
 
@@ -56,7 +59,7 @@ extern const struct wire_row fixed_rows[];
 extern const unsigned fixed_count;
 
 /* The product of operations and spoiled keys. */
-const struct wire_row *product_row(unsigned i);	/* NULL: past the end */
+const struct wire_row *product_row(unsigned i); /* NULL: past the end */
 
 /* addr and key for length bytes at offset at of s's buffer, spoiled; needed
  * are the rights that KEY_NO_ACCESS lacks. */

@@ -3,17 +3,23 @@
 #include "wire.h"
 
 #define A_ERR .state = IBV_QPS_ERR
-#define RETRIED WC(RETRY_EXC_ERR), V_TIMEOUT, A_ERR, \
-	.log = "%A: work request 0x1 to QP .*did not answer"
-#define NOT_READY WC(RNR_RETRY_EXC_ERR), V_RNR, A_ERR, \
-	.log = "%A: work request 0x1 to QP %B.*no receive posted"
-#define SAYS_INVALID WC(REM_INV_REQ_ERR), V_REM_INVALID, A_ERR, \
-	.log = "%A: work request 0x[12] to QP %B.*request is invalid"
-#define SAYS_ACCESS WC(REM_ACCESS_ERR), V_REM_ACCESS, A_ERR, \
-	.log = "%A: work request 0x1 to QP %B.*rkey, range or access"
-#define SAYS_OPERATION WC(REM_OP_ERR), V_REM_OPERATION, A_ERR, \
-	.log = "%A: work request 0x1 to QP %B.*could not carry"
-#define INVALID(why) .state = IBV_QPS_ERR, .event = EV(QP_REQ_ERR), \
+#define RETRIED                                                                          \
+	WC(RETRY_EXC_ERR), V_TIMEOUT, A_ERR,                                             \
+		.log = "%A: work request 0x1 to QP .*did not answer"
+#define NOT_READY                                                                        \
+	WC(RNR_RETRY_EXC_ERR), V_RNR, A_ERR,                                             \
+		.log = "%A: work request 0x1 to QP %B.*no receive posted"
+#define SAYS_INVALID                                                                     \
+	WC(REM_INV_REQ_ERR), V_REM_INVALID, A_ERR,                                       \
+		.log = "%A: work request 0x[12] to QP %B.*request is invalid"
+#define SAYS_ACCESS                                                                      \
+	WC(REM_ACCESS_ERR), V_REM_ACCESS, A_ERR,                                         \
+		.log = "%A: work request 0x1 to QP %B.*rkey, range or access"
+#define SAYS_OPERATION                                                                   \
+	WC(REM_OP_ERR), V_REM_OPERATION, A_ERR,                                          \
+		.log = "%A: work request 0x1 to QP %B.*could not carry"
+#define INVALID(why)                                                                     \
+	.state = IBV_QPS_ERR, .event = EV(QP_REQ_ERR),                                   \
 	.log = "%B: .* from QP %A, PSN .*" why
 
 /* --- attributes ------------------------------------------------------------ */
@@ -21,28 +27,30 @@
 static void short_timeout(struct ibv_qp_attr *a, bool is_b)
 {
 	(void)is_b;
-	a->timeout = 12;			/* 16.8 ms */
+	a->timeout = 12; /* 16.8 ms */
 	a->retry_cnt = 2;
 }
 
 static void no_retry(struct ibv_qp_attr *a, bool is_b)
 {
 	(void)is_b;
-	a->timeout = 13;			/* 33.6 ms */
+	a->timeout = 13; /* 33.6 ms */
 	a->retry_cnt = 0;
 }
 
 /* The peer says: in 10.24 ms. */
-#define RNR(n) \
-static void rnr_##n(struct ibv_qp_attr *a, bool is_b) \
-{ \
-	(void)is_b; \
-	a->min_rnr_timer = 20; \
-	a->rnr_retry = n; \
-}
+#define RNR(n)                                                                           \
+	static void rnr_##n(struct ibv_qp_attr *a, bool is_b)                            \
+	{                                                                                \
+		(void)is_b;                                                              \
+		a->min_rnr_timer = 20;                                                   \
+		a->rnr_retry = n;                                                        \
+	}
+/* clang-format off */
 RNR(0) RNR(1) RNR(2) RNR(3) RNR(4) RNR(5) RNR(6)
+	/* clang-format on */
 
-static void one_read_in(struct ibv_qp_attr *a, bool is_b)
+	static void one_read_in(struct ibv_qp_attr *a, bool is_b)
 {
 	a->max_rd_atomic = 8;
 	a->max_dest_rd_atomic = is_b ? 1 : 8;
@@ -60,6 +68,7 @@ static void no_read_out(struct ibv_qp_attr *a, bool is_b)
 
 /* --- rows ------------------------------------------------------------------ */
 
+/* clang-format off */
 const struct wire_row fixed_rows[] = {
 	/* It works where nothing is wrong: else the rest proves nothing. */
 	{ "good_send", .op = IBV_WR_SEND, .a = { OK }, .b = { OK } },
@@ -177,23 +186,33 @@ const struct wire_row fixed_rows[] = {
 	  .no_right = IBV_ACCESS_REMOTE_WRITE, .a = { OK },
 	  .b = { .log = "%B: .*qp_access_flags" } },
 };
+/* clang-format on */
 const unsigned fixed_count = COUNT(fixed_rows);
 
 /* --- the product of operations and spoiled keys ---------------------------- */
 
 static const char *const key_name[KEYS] = {
-	[KEY_ZERO] = "zero", [KEY_UNKNOWN] = "unknown",
-	[KEY_GENERATION] = "wrong_generation", [KEY_STALE] = "stale",
-	[KEY_BELOW] = "below", [KEY_ABOVE] = "above", [KEY_WRAP] = "wrap",
-	[KEY_OTHER_PD] = "other_pd", [KEY_NO_ACCESS] = "no_access",
+	[KEY_ZERO] = "zero",
+	[KEY_UNKNOWN] = "unknown",
+	[KEY_GENERATION] = "wrong_generation",
+	[KEY_STALE] = "stale",
+	[KEY_BELOW] = "below",
+	[KEY_ABOVE] = "above",
+	[KEY_WRAP] = "wrap",
+	[KEY_OTHER_PD] = "other_pd",
+	[KEY_NO_ACCESS] = "no_access",
 	[KEY_UNMAPPED] = "unmapped",
 };
 
 static const char *const key_log[KEYS] = {
-	[KEY_ZERO] = "key unknown", [KEY_UNKNOWN] = "key unknown",
-	[KEY_GENERATION] = "key unknown", [KEY_STALE] = "key unknown",
-	[KEY_BELOW] = "range outside", [KEY_ABOVE] = "range outside",
-	[KEY_WRAP] = "range outside", [KEY_OTHER_PD] = "protection domain differs",
+	[KEY_ZERO] = "key unknown",
+	[KEY_UNKNOWN] = "key unknown",
+	[KEY_GENERATION] = "key unknown",
+	[KEY_STALE] = "key unknown",
+	[KEY_BELOW] = "range outside",
+	[KEY_ABOVE] = "range outside",
+	[KEY_WRAP] = "range outside",
+	[KEY_OTHER_PD] = "protection domain differs",
 	[KEY_NO_ACCESS] = "access not granted",
 };
 
@@ -204,7 +223,7 @@ static const struct {
 	enum ibv_qp_type type;
 	enum ibv_wr_opcode op;
 	enum where where;
-	bool only_read;			/* local memory: it need not be writable */
+	bool only_read; /* local memory: it need not be writable */
 } ops[] = {
 	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, AT_REMOTE, false },
 	{ "write_imm", IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM, AT_REMOTE, false },
@@ -239,11 +258,12 @@ static void remote_seen(struct wire_row *r, enum key key)
 		r->b = (struct seen){ .state = IBV_QPS_ERR, .event = EV(QP_ACCESS_ERR) };
 	}
 	if (key == KEY_UNMAPPED) {
-		r->b.log = r->op == IBV_WR_RDMA_READ ? "%B: .*memory is gone" :
-						      "%B: .*not mapped";
+		r->b.log = r->op == IBV_WR_RDMA_READ ? "%B: .*memory is gone"
+						     : "%B: .*not mapped";
 		return;
 	}
-	snprintf(log, sizeof(log), "%%B: a request from QP %%A, PSN .*is refused: .*: %s", key_log[key]);
+	snprintf(log, sizeof(log), "%%B: a request from QP %%A, PSN .*is refused: .*: %s",
+		 key_log[key]);
 	r->b.log = log;
 }
 
@@ -261,15 +281,16 @@ static void local_seen(struct wire_row *r, enum key key, bool recv)
 		r->recv_key = key;
 		/* just what the message needs: keys are checked for that */
 		r->recv_length = r->type == IBV_QPT_UD ? 40 + 64 : 64;
-		r->a = r->type == IBV_QPT_RC ? (struct seen){ SAYS_OPERATION } :
-					       (struct seen){ OK };
+		r->a = r->type == IBV_QPT_RC ? (struct seen){ SAYS_OPERATION }
+					     : (struct seen){ OK };
 	} else {
 		r->lkey = key;
 	}
 	if (key == KEY_UNMAPPED)
 		snprintf(log, sizeof(log), "%s: .*no longer mapped", recv ? "%B" : "%A");
 	else
-		snprintf(log, sizeof(log), "%s: lkey 0x[0-9a-f]{8}, [0-9]+ bytes at .*: %s",
+		snprintf(log, sizeof(log),
+			 "%s: lkey 0x[0-9a-f]{8}, [0-9]+ bytes at .*: %s",
 			 recv ? "%B" : "%A", key_log[key]);
 	here->log = log;
 }
@@ -287,7 +308,8 @@ const struct wire_row *product_row(unsigned i)
 			if (i--)
 				continue;
 			snprintf(name, sizeof(name), "%s_%s", ops[k].name, key_name[key]);
-			r = (struct wire_row){ .name = name, .type = ops[k].type,
+			r = (struct wire_row){ .name = name,
+					       .type = ops[k].type,
 					       .op = ops[k].op };
 			if (ops[k].where == AT_REMOTE)
 				remote_seen(&r, (enum key)key);

@@ -5,8 +5,14 @@
 #include <sys/mman.h>
 
 enum {
-	AHEAD = 50, FIRST = 1, BEHIND = 51, BEHIND_LAST = 52, RECV = 100,
-	RECVS = 2, PAGE = 4096, UNDER_WAY_MS = 30,
+	AHEAD = 50,
+	FIRST = 1,
+	BEHIND = 51,
+	BEHIND_LAST = 52,
+	RECV = 100,
+	RECVS = 2,
+	PAGE = 4096,
+	UNDER_WAY_MS = 30,
 };
 
 static const struct wire_row *row;
@@ -37,8 +43,8 @@ static bool fails(void)
 static struct ibv_sge unmapped(struct side *s, uint32_t len)
 {
 	size_t bytes = (len + PAGE - 1) / PAGE * PAGE;
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
 	struct ibv_mr *mr;
 
 	CHECK(at != MAP_FAILED);
@@ -47,8 +53,7 @@ static struct ibv_sge unmapped(struct side *s, uint32_t len)
 	return (struct ibv_sge){ (uintptr_t)at, len, mr->lkey };
 }
 
-struct ibv_sge spoil(struct side *s, enum key key, uint32_t at, uint32_t len,
-		     int needed)
+struct ibv_sge spoil(struct side *s, enum key key, uint32_t at, uint32_t len, int needed)
 {
 	struct ibv_sge good = local(s, at, len);
 	unsigned rights = ALL_ACCESS & ~(unsigned)needed;
@@ -57,7 +62,8 @@ struct ibv_sge spoil(struct side *s, enum key key, uint32_t at, uint32_t len,
 	if (needed & IBV_ACCESS_LOCAL_WRITE)
 		rights = IBV_ACCESS_REMOTE_READ;
 	switch (key) {
-	case KEY_GOOD: case KEYS:
+	case KEY_GOOD:
+	case KEYS:
 		break;
 	case KEY_ZERO:
 		good.lkey = 0;
@@ -85,7 +91,8 @@ struct ibv_sge spoil(struct side *s, enum key key, uint32_t at, uint32_t len,
 		good.addr = (uint64_t)-8;
 		break;
 	case KEY_OTHER_PD:
-		good.lkey = extra_mr(s, ibv_reg_mr(s->pd2, s->buf, BUF, ALL_ACCESS))->lkey;
+		good.lkey =
+			extra_mr(s, ibv_reg_mr(s->pd2, s->buf, BUF, ALL_ACCESS))->lkey;
 		break;
 	case KEY_NO_ACCESS:
 		mr = ibv_reg_mr_iova2(s->pd, s->buf, BUF, (uintptr_t)s->buf, rights);
@@ -104,9 +111,9 @@ static uint8_t fill(const struct side *s)
 
 static int remote_right(void)
 {
-	return atomic() ? IBV_ACCESS_REMOTE_ATOMIC :
-	       row->op == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ :
-	       IBV_ACCESS_REMOTE_WRITE;
+	return atomic()			     ? IBV_ACCESS_REMOTE_ATOMIC
+	       : row->op == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ
+					     : IBV_ACCESS_REMOTE_WRITE;
 }
 
 /* --- preparing ------------------------------------------------------------- */
@@ -123,7 +130,7 @@ static void make(struct side *s)
 	target = spoil(s, row->rkey, TARGET_AT, length(), remote_right());
 	s->mine.addr = target.addr;
 	s->mine.rkey = target.lkey;
-	if (row->peer == PEER_GONE)		/* its number rests */
+	if (row->peer == PEER_GONE) /* its number rests */
 		CHECK(!ibv_destroy_qp(s->qp));
 }
 
@@ -132,9 +139,14 @@ static enum ibv_qp_state last_state(const struct side *s)
 	if (!s->is_b)
 		return IBV_QPS_RTS;
 	switch (row->peer) {
-	case PEER_UP: case PEER_ERR: break;
-	case PEER_GONE: case PEER_RESET: return IBV_QPS_RESET;
-	case PEER_INIT: return IBV_QPS_INIT;
+	case PEER_UP:
+	case PEER_ERR:
+		break;
+	case PEER_GONE:
+	case PEER_RESET:
+		return IBV_QPS_RESET;
+	case PEER_INIT:
+		return IBV_QPS_INIT;
 	}
 	return IBV_QPS_RTS;
 }
@@ -154,8 +166,8 @@ static void bring_up(struct side *s)
 static void receives(struct side *s)
 {
 	uint32_t len = row->recv_length ? row->recv_length : 4096;
-	struct ibv_sge sge = spoil(s, row->recv_key, RECV_AT, len,
-				   IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge =
+		spoil(s, row->recv_key, RECV_AT, len, IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	if (row->no_recv || row->peer == PEER_GONE || row->peer == PEER_RESET)
@@ -163,8 +175,9 @@ static void receives(struct side *s)
 	for (wr.wr_id = RECV; wr.wr_id < RECV + RECVS; wr.wr_id++)
 		CHECK(!ibv_post_recv(s->qp, &wr, &bad));
 	if (row->peer == PEER_ERR)
-		CHECK(!ibv_modify_qp(s->qp, &(struct ibv_qp_attr){
-			.qp_state = IBV_QPS_ERR }, IBV_QP_STATE));
+		CHECK(!ibv_modify_qp(s->qp,
+				     &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR },
+				     IBV_QP_STATE));
 }
 
 /* --- a --------------------------------------------------------------------- */
@@ -195,9 +208,10 @@ static void post_all(struct side *s, struct ibv_ah *ah)
 	const bool extra = fails() && row->peer == PEER_UP && type() != IBV_QPT_UD &&
 			   !(row->no_right & IBV_ACCESS_REMOTE_WRITE);
 	unsigned n = row->count ? row->count : 1, k = 0;
-	struct ibv_sge sge = spoil(s, row->lkey, 0, length(),
-				   row->op == IBV_WR_RDMA_READ || atomic() ?
-				   IBV_ACCESS_LOCAL_WRITE : 0);
+	struct ibv_sge sge =
+		spoil(s, row->lkey, 0, length(),
+		      row->op == IBV_WR_RDMA_READ || atomic() ? IBV_ACCESS_LOCAL_WRITE
+							      : 0);
 	struct ibv_send_wr wr[16], *bad;
 
 	if (extra)
@@ -291,7 +305,7 @@ static void look_memory(struct side *s)
 	if ((s->is_b && !refused) || row->count)
 		return;
 	if (atomic() && row->lkey == KEY_UNMAPPED)
-		return;			/* done, but its result is lost */
+		return; /* done, but its result is lost */
 	for (uint32_t i = from; i < RECV_AT; i++)
 		CHECK(s->buf[i] == fill(s));
 }

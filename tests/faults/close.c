@@ -8,8 +8,8 @@
  *	--mode=unseen	and forks and closes the device before anything was noticed
  *	--mode=keep	but keeps the descriptor of asynchronous events
  */
-#include <errno.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -24,7 +24,10 @@
 
 enum { FILES = 1100, OURS_MAX = 64, AGAIN = 300, SIZE = 8 };
 
-static struct stranger { int fd; ino_t ino; } files[FILES + OURS_MAX];
+static struct stranger {
+	int fd;
+	ino_t ino;
+} files[FILES + OURS_MAX];
 static int nfiles;
 
 static void open_files(void)
@@ -36,8 +39,7 @@ static void open_files(void)
 	for (nfiles = 0; nfiles < FILES; nfiles++) {
 		int fd;
 
-		snprintf(path, sizeof(path), "%s/stranger.XXXXXX",
-			dir ? dir : "/tmp");
+		snprintf(path, sizeof(path), "%s/stranger.XXXXXX", dir ? dir : "/tmp");
 		fd = mkstemp(path);
 		if (fd < 0)
 			break;
@@ -47,7 +49,7 @@ static void open_files(void)
 		files[nfiles] = (struct stranger){ fd, st.st_ino };
 	}
 	CHECK(errno == EMFILE || nfiles == FILES);
-	CHECK(files[nfiles - 1].fd >= 1023);	/* every number of ours */
+	CHECK(files[nfiles - 1].fd >= 1023); /* every number of ours */
 }
 
 /* All threads share the CPUs given, and those of the library run only when
@@ -65,9 +67,8 @@ static void hold_others_back(const cpu_set_t *cpus)
 		if (tid == 0)
 			continue;
 		if (sched_setaffinity(tid, sizeof(*cpus), cpus) ||
-			(tid != gettid() &&
-			 sched_setscheduler(tid, SCHED_IDLE, &none)))
-			CHECK(errno == ESRCH);	/* it has ended */
+		    (tid != gettid() && sched_setscheduler(tid, SCHED_IDLE, &none)))
+			CHECK(errno == ESRCH); /* it has ended */
 	}
 	closedir(dir);
 }
@@ -124,8 +125,7 @@ static void expect_untouched_by_fork(void)
 
 static void post_write(struct loop *l, size_t len)
 {
-	struct ibv_sge sge = { (uintptr_t)l->rig.buf, (uint32_t)len,
-			       l->rig.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)l->rig.buf, (uint32_t)len, l->rig.mr->lkey };
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
 		.wr.rdma = { (uintptr_t)l->rig.buf + RIG_BUF / 2,

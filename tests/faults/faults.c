@@ -8,10 +8,17 @@
 #include "rig.h"
 
 struct options opt = {
-	.port = "18600", .gid = 1, .timeout = 16, .retries = 7, .seconds = 60,
+	.port = "18600",
+	.gid = 1,
+	.timeout = 16,
+	.retries = 7,
+	.seconds = 60,
 };
 
-static const struct command { const char *name; int (*run)(void); } commands[] = {
+static const struct command {
+	const char *name;
+	int (*run)(void);
+} commands[] = {
 	{ "worker", worker },	/* verified traffic with a peer */
 	{ "target", target },	/* written to while it calls no verbs; -m */
 	{ "fork", forks },	/* -m */
@@ -19,11 +26,12 @@ static const struct command { const char *name; int (*run)(void); } commands[] =
 	{ "close", closes },	/* closes all descriptors; -m */
 	{ "memory", memory },	/* faults and handlers of them; -m */
 	{ "watch", watch },	/* prints events and what they changed */
-	{ "renamed", renamed },		/* works on one interface, and says so */
+	{ "renamed", renamed }, /* works on one interface, and says so */
 };
 
 static int (*command)(void);
 
+/* clang-format off */
 static const struct argp_option options[] = {
 	{ "device",  'd', "NAME", 0, "device (default: the first)", 0 },
 	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
@@ -37,20 +45,41 @@ static const struct argp_option options[] = {
 	{ "time",    't', "SECONDS", 0, "how long at most (60)", 0 },
 	{ 0 },
 };
+/* clang-format on */
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
-	case 'd': opt.dev = arg; break;
-	case 'g': opt.gid = atoi(arg); break;
-	case 'p': opt.port = arg; break;
-	case 'm': opt.mode = arg; break;
-	case 'e': opt.events = true; break;
-	case 'T': opt.timeout = atoi(arg); break;
-	case 'r': opt.retries = atoi(arg); break;
-	case 'q': opt.qpn = (uint32_t)strtoul(arg, NULL, 0); break;
-	case 'z': opt.pause = (unsigned)atoi(arg); break;
-	case 't': opt.seconds = atof(arg); break;
+	case 'd':
+		opt.dev = arg;
+		break;
+	case 'g':
+		opt.gid = atoi(arg);
+		break;
+	case 'p':
+		opt.port = arg;
+		break;
+	case 'm':
+		opt.mode = arg;
+		break;
+	case 'e':
+		opt.events = true;
+		break;
+	case 'T':
+		opt.timeout = atoi(arg);
+		break;
+	case 'r':
+		opt.retries = atoi(arg);
+		break;
+	case 'q':
+		opt.qpn = (uint32_t)strtoul(arg, NULL, 0);
+		break;
+	case 'z':
+		opt.pause = (unsigned)atoi(arg);
+		break;
+	case 't':
+		opt.seconds = atof(arg);
+		break;
 	case ARGP_KEY_ARG:
 		if (command) {
 			opt.host = arg;
@@ -66,7 +95,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!command)
 			argp_usage(state);
 		break;
-	default: return ARGP_ERR_UNKNOWN;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
 }
@@ -74,10 +104,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "COMMAND [SERVER]",
+		.options = options,
+		.parser = parse,
+		.args_doc = "COMMAND [SERVER]",
 	};
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	alarm(120);			/* a hang is a failure */
+	alarm(120); /* a hang is a failure */
 	return command();
 }

@@ -130,7 +130,7 @@ static void orphan(struct loop *l)
 	sigprocmask(SIG_BLOCK, &usr1, NULL);
 	if (fork()) {
 		work(l, 20);
-		_exit(0);		/* closes nothing */
+		_exit(0); /* closes nothing */
 	}
 	alarm(60);
 	while (getppid() == parent)
@@ -152,7 +152,7 @@ static int descriptors(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n - 3;			/* . and .. and that of dir */
+	return n - 3; /* . and .. and that of dir */
 }
 
 static void execs(struct loop *l)

@@ -76,14 +76,18 @@ static void install(void)
 
 /* --- registered memory goes away ------------------------------------------- */
 
-struct region { uint8_t *at; struct ibv_mr *mr; int fd; };
+struct region {
+	uint8_t *at;
+	struct ibv_mr *mr;
+	int fd;
+};
 
 static void region_make(struct region *x, struct rig *r)
 {
 	x->fd = memfd_create("region", 0);
 	CHECK(x->fd >= 0 && !ftruncate(x->fd, LEN));
 	x->at = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
-		is("bus") ? MAP_SHARED : MAP_PRIVATE, x->fd, 0);
+		     is("bus") ? MAP_SHARED : MAP_PRIVATE, x->fd, 0);
 	CHECK(x->at != MAP_FAILED);
 	memset(x->at, 1, LEN);
 	x->mr = ibv_reg_mr(r->pd, x->at, LEN, RIG_ACCESS);
@@ -99,8 +103,8 @@ static void region_take(struct region *x)
 		CHECK(!munmap(x->at + LEN / 2, LEN / 2));
 }
 
-static enum ibv_wc_status use(struct loop *l, enum ibv_wr_opcode op,
-	uint8_t *local, uint32_t lkey, uint8_t *remote, uint32_t rkey)
+static enum ibv_wc_status use(struct loop *l, enum ibv_wr_opcode op, uint8_t *local,
+			      uint32_t lkey, uint8_t *remote, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)local, LEN, lkey };
 	struct ibv_send_wr wr = {
@@ -127,10 +131,10 @@ static void lose_region(struct loop *l)
 	region_make(&x, r);
 	region_take(&x);
 	if (!is("remote")) {
-		CHECK(use(l, IBV_WR_RDMA_WRITE, x.at, x.mr->lkey, r->buf,
-			r->mr->rkey) == IBV_WC_LOC_PROT_ERR);
-		CHECK(use(l, IBV_WR_RDMA_READ, x.at, x.mr->lkey, r->buf,
-			r->mr->rkey) == IBV_WC_LOC_PROT_ERR);
+		CHECK(use(l, IBV_WR_RDMA_WRITE, x.at, x.mr->lkey, r->buf, r->mr->rkey) ==
+		      IBV_WC_LOC_PROT_ERR);
+		CHECK(use(l, IBV_WR_RDMA_READ, x.at, x.mr->lkey, r->buf, r->mr->rkey) ==
+		      IBV_WC_LOC_PROT_ERR);
 	}
 	if (!is("local")) {
 		enum ibv_wc_status s;
@@ -141,7 +145,7 @@ static void lose_region(struct loop *l)
 		CHECK(s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
 	}
 	CHECK(!ibv_dereg_mr(x.mr));
-	CHECK(faults == 0);		/* none of it was the program's */
+	CHECK(faults == 0); /* none of it was the program's */
 }
 
 /* --- the program's own faults ---------------------------------------------- */
@@ -151,7 +155,7 @@ static int overflow(volatile uint8_t *above)
 	volatile uint8_t frame[1024];
 
 	if (*above)
-		return 0;			/* never */
+		return 0; /* never */
 	frame[0] = 0;
 	return overflow(frame) + frame[0];
 }
@@ -176,8 +180,7 @@ static void own_fault(struct loop *l)
 
 static void fixed_fault(struct loop *l)
 {
-	uint8_t *p = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-		-1, 0);
+	uint8_t *p = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(p != MAP_FAILED);
 	page = expected = p;

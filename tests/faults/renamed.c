@@ -15,18 +15,25 @@ static struct ibv_qp *ud;
 static struct ibv_qp *ud_open(void)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = r.cq, .recv_cq = r.cq, .qp_type = IBV_QPT_UD,
-		.cap = { .max_send_wr = 4, .max_recv_wr = RIG_DEPTH,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.send_cq = r.cq,
+		.recv_cq = r.cq,
+		.qp_type = IBV_QPT_UD,
+		.cap = { .max_send_wr = 4,
+			 .max_recv_wr = RIG_DEPTH,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = QKEY,
 	};
 	struct ibv_qp *qp = ibv_create_qp(r.pd, &init);
 
 	CHECK(qp);
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-		IBV_QP_PORT | IBV_QP_QKEY));
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_QKEY));
 	attr.qp_state = IBV_QPS_RTR;
 	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 	attr.qp_state = IBV_QPS_RTS;
@@ -50,8 +57,11 @@ static bool datagram(void)
 	struct ibv_sge out = { (uintptr_t)r.buf, LEN, r.mr->lkey };
 	struct ibv_sge in = { (uintptr_t)r.buf + 4096, GRH + LEN, r.mr->lkey };
 	struct ibv_recv_wr rwr = { .sg_list = &in, .num_sge = 1 }, *rbad;
-	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1, .grh = {
-		.sgid_index = (uint8_t)opt.gid, .dgid = r.gid, .hop_limit = 64 } };
+	struct ibv_ah_attr to = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .sgid_index = (uint8_t)opt.gid, .dgid = r.gid, .hop_limit = 64 }
+	};
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND, .sg_list = &out, .num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
@@ -62,7 +72,7 @@ static bool datagram(void)
 	wr.wr.ud.ah = ibv_create_ah(r.pd, &to);
 	if (!wr.wr.ud.ah)
 		return false;
-	(void)ibv_post_recv(ud, &rwr, &rbad);	/* full: of those before */
+	(void)ibv_post_recv(ud, &rwr, &rbad); /* full: of those before */
 	CHECK(!ibv_post_send(ud, &wr, &bad));
 	came = poll_for(IBV_WC_RECV);
 	CHECK(!ibv_destroy_ah(wr.wr.ud.ah));
@@ -72,17 +82,24 @@ static bool datagram(void)
 static bool to_rtr(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qp->qp_num, .rq_psn = 5,
-		.max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.dgid = r.gid, .sgid_index = (uint8_t)opt.gid,
-			.hop_limit = 64 } },
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->qp_num,
+		.rq_psn = 5,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = r.gid,
+				      .sgid_index = (uint8_t)opt.gid,
+				      .hop_limit = 64 } },
 	};
 
-	return ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-		IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-		IBV_QP_MIN_RNR_TIMER) == 0;
+	return ibv_modify_qp(qp, &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==
+	       0;
 }
 
 static bool connects(void)

@@ -60,8 +60,7 @@ static void be_unprivileged(void)
 	fclose(f);
 	CHECK(caps == 0);
 	CHECK(!getrlimit(RLIMIT_MEMLOCK, &lim) && lim.rlim_max <= 65536);
-	CHECK(access("/dev/infiniband", F_OK) &&
-	      access("/sys/class/infiniband", F_OK));
+	CHECK(access("/dev/infiniband", F_OK) && access("/sys/class/infiniband", F_OK));
 }
 
 static void open_device(struct rig *r)
@@ -86,8 +85,8 @@ void rig_open(struct rig *r)
 	CHECK(!ibv_query_gid(r->ctx, 1, opt.gid, &r->gid));
 	r->pd = ibv_alloc_pd(r->ctx);
 	r->channel = ibv_create_comp_channel(r->ctx);
-	r->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	CHECK(r->pd && r->channel && r->buf != MAP_FAILED);
 	r->cq = ibv_create_cq(r->ctx, 4 * RIG_DEPTH, NULL, r->channel, 0);
 	r->mr = ibv_reg_mr(r->pd, r->buf, RIG_BUF, RIG_ACCESS);
@@ -107,24 +106,30 @@ void rig_close(struct rig *r)
 struct ibv_qp *rig_qp(struct rig *r)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = r->cq, .recv_cq = r->cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = RIG_DEPTH, .max_recv_wr = RIG_DEPTH,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = RIG_DEPTH,
+			 .max_recv_wr = RIG_DEPTH,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = RIG_ACCESS,
 	};
 	struct ibv_qp *qp = ibv_create_qp(r->pd, &init);
 
 	CHECK(qp);
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-		IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS));
 	return qp;
 }
 
 void rig_join(struct rig *r, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
-	const union ibv_gid *dest)
+	      const union ibv_gid *dest)
 {
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
@@ -138,33 +143,36 @@ void rig_join(struct rig *r, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
 		.retry_cnt = (uint8_t)opt.retries, .rnr_retry = 7,
 		.sq_psn = psn, .max_rd_atomic = 4,
 	};
-	int rc = ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV |
-		IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	int rc = ibv_modify_qp(qp, &rtr,
+			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 
 	(void)r;
 	if (rc) {
 		say("RTR: %s", strerror(rc));
 		exit(4);
 	}
-	CHECK(!ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT |
-		IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		IBV_QP_MAX_QP_RD_ATOMIC));
+	CHECK(!ibv_modify_qp(qp, &rts,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				     IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 void rig_post(struct rig *r, struct ibv_qp *qp, enum ibv_wr_opcode op, size_t at,
-	size_t len, uint64_t remote, uint32_t rkey, uint64_t add)
+	      size_t len, uint64_t remote, uint32_t rkey, uint64_t add)
 {
 	struct ibv_sge sge = {
-		(uintptr_t)r->buf + at, (uint32_t)len, r->mr->lkey,
+		(uintptr_t)r->buf + at,
+		(uint32_t)len,
+		r->mr->lkey,
 	};
 	struct ibv_send_wr wr = {
 		.wr_id = at, .opcode = op, .sg_list = &sge, .num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
 
-	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-		op == IBV_WR_ATOMIC_CMP_AND_SWP) {
+	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = remote;
 		wr.wr.atomic.rkey = rkey;
 		wr.wr.atomic.compare_add = add;
@@ -238,8 +246,7 @@ void loop_traffic(struct loop *l, uint64_t seed)
 	rig_post(r, l->b, IBV_WR_RDMA_READ, BACK, LEN, there + IN, r->mr->rkey, 0);
 	CHECK(rig_wait(r).status == IBV_WC_SUCCESS);
 	CHECK(pattern_check(r->buf + BACK, LEN, seed) == LEN);
-	rig_post(r, l->a, IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, there,
-		r->mr->rkey, 1);
+	rig_post(r, l->a, IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, there, r->mr->rkey, 1);
 	CHECK(rig_wait(r).status == IBV_WC_SUCCESS);
 	memcpy(&old, r->buf + BACK, 8);
 	CHECK(old == sum);

@@ -10,16 +10,16 @@
 #include <stdint.h>
 
 struct options {
-	const char *dev;		/* NULL: the first */
-	const char *port, *host;	/* of the control connection */
+	const char *dev;	 /* NULL: the first */
+	const char *port, *host; /* of the control connection */
 	const char *mode;
 	int gid;
-	bool events;			/* sleep on the completion channel */
-	bool privileged;		/* it may be root */
+	bool events;	 /* sleep on the completion channel */
+	bool privileged; /* it may be root */
 	int timeout, retries;
-	uint32_t qpn;			/* the QP must have this number; 0: any */
+	uint32_t qpn; /* the QP must have this number; 0: any */
 	double seconds;
-	unsigned pause;			/* ms */
+	unsigned pause; /* ms */
 };
 extern struct options opt;
 
@@ -52,8 +52,10 @@ struct rig {
 };
 
 enum { RIG_BUF = 384 << 10, RIG_DEPTH = 16 };
-enum { RIG_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+enum {
+	RIG_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC
+};
 
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);

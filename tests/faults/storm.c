@@ -9,8 +9,14 @@
 
 #include "rig.h"
 
-enum { TRAFFIC = 3, FORKS_EARLY = 50, FORKS_MIN = 20, FORKS_MAX = 300,
-       FRESH_EVERY = 10, AT_ONCE = 4 };
+enum {
+	TRAFFIC = 3,
+	FORKS_EARLY = 50,
+	FORKS_MIN = 20,
+	FORKS_MAX = 300,
+	FRESH_EVERY = 10,
+	AT_ONCE = 4
+};
 
 static struct loop loops[TRAFFIC];
 static atomic_bool stop;

@@ -12,8 +12,15 @@
 #include "peer.h"
 #include "rig.h"
 
-enum { FLAG = 0, SUM = 8, SWAPPED = 16, DATA = 4096, LEN = 60000, ROUNDS = 50,
-       BACK = 128 << 10 };
+enum {
+	FLAG = 0,
+	SUM = 8,
+	SWAPPED = 16,
+	DATA = 4096,
+	LEN = 60000,
+	ROUNDS = 50,
+	BACK = 128 << 10
+};
 
 struct hello {
 	uint32_t qpn, rkey;
@@ -25,8 +32,7 @@ static struct rig r;
 static struct ibv_qp *qp;
 static struct hello mine, theirs;
 
-static void expect(enum ibv_wr_opcode op, size_t at, size_t len, size_t to,
-	uint64_t add)
+static void expect(enum ibv_wr_opcode op, size_t at, size_t len, size_t to, uint64_t add)
 {
 	rig_post(&r, qp, op, at, len, theirs.addr + to, theirs.rkey, add);
 	CHECK(rig_wait(&r).status == IBV_WC_SUCCESS);
@@ -50,7 +56,7 @@ static void use_target(void)
 		expect(IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, SUM, 3);
 		CHECK(word(BACK) == 3 * i);
 		expect(IBV_WR_ATOMIC_CMP_AND_SWP, BACK, 8, SWAPPED, i);
-		CHECK(word(BACK) == i);		/* i becomes i + 1 */
+		CHECK(word(BACK) == i); /* i becomes i + 1 */
 	}
 	r.buf[DATA] = 1;
 	expect(IBV_WR_RDMA_WRITE, DATA, 1, FLAG, 0);

@@ -19,7 +19,8 @@ static void show(struct ibv_context *ctx, const char *event)
 
 	CHECK(!ibv_query_port(ctx, 1, &port));
 	at = (size_t)snprintf(line, sizeof(line), "%s: %s mtu %d %d gids", event,
-		ibv_port_state_str(port.state), port.max_mtu, port.active_mtu);
+			      ibv_port_state_str(port.state), port.max_mtu,
+			      port.active_mtu);
 	for (int i = 0; i < port.gid_tbl_len && at < sizeof(line) - 64; i++) {
 		union ibv_gid gid;
 
@@ -28,8 +29,7 @@ static void show(struct ibv_context *ctx, const char *event)
 		if (!gid.global.subnet_prefix && !gid.global.interface_id)
 			continue;
 		inet_ntop(AF_INET6, gid.raw, ip, sizeof(ip));
-		at += (size_t)snprintf(line + at, sizeof(line) - at, " %d=%s",
-			i, ip);
+		at += (size_t)snprintf(line + at, sizeof(line) - at, " %d=%s", i, ip);
 	}
 	say("%s", line);
 }

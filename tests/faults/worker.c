@@ -17,8 +17,15 @@
 #include "peer.h"
 #include "rig.h"
 
-enum { COUNT = 0, THEIRS = 4096, OUT = 64 << 10, BACK = 128 << 10,
-       AREA = 32 << 10, OLD = 64, MORE = 10 };
+enum {
+	COUNT = 0,
+	THEIRS = 4096,
+	OUT = 64 << 10,
+	BACK = 128 << 10,
+	AREA = 32 << 10,
+	OLD = 64,
+	MORE = 10
+};
 
 struct hello {
 	uint32_t qpn, psn, rkey, pad;
@@ -31,7 +38,7 @@ static struct {
 	struct ibv_qp *qp;
 	struct hello mine, theirs;
 	uint64_t rounds, bytes;
-	double last;			/* success */
+	double last; /* success */
 } w;
 
 static volatile sig_atomic_t stop;
@@ -60,9 +67,8 @@ static void expect_success(void)
 	struct ibv_wc wc = rig_wait(&w.rig);
 
 	if (wc.status != IBV_WC_SUCCESS) {
-		say("%s after %.3f s and %llu rounds",
-			ibv_wc_status_str(wc.status), now_s() - w.last,
-			(unsigned long long)w.rounds);
+		say("%s after %.3f s and %llu rounds", ibv_wc_status_str(wc.status),
+		    now_s() - w.last, (unsigned long long)w.rounds);
 		exit(2);
 	}
 	w.last = now_s();
@@ -76,11 +82,11 @@ static void one_round(void)
 
 	pattern_fill(r->buf + OUT, len, seed);
 	rig_post(r, w.qp, IBV_WR_RDMA_WRITE, OUT, len, w.theirs.addr + THEIRS,
-		w.theirs.rkey, 0);
+		 w.theirs.rkey, 0);
 	rig_post(r, w.qp, IBV_WR_RDMA_READ, BACK, len, w.theirs.addr + THEIRS,
-		w.theirs.rkey, 0);
-	rig_post(r, w.qp, IBV_WR_ATOMIC_FETCH_AND_ADD, OLD, 8,
-		w.theirs.addr + COUNT, w.theirs.rkey, 1);
+		 w.theirs.rkey, 0);
+	rig_post(r, w.qp, IBV_WR_ATOMIC_FETCH_AND_ADD, OLD, 8, w.theirs.addr + COUNT,
+		 w.theirs.rkey, 1);
 	for (int i = 0; i < 3; i++)
 		expect_success();
 	CHECK(pattern_check(r->buf + BACK, len, seed) == len);
@@ -102,14 +108,17 @@ int worker(void)
 	rig_open(r);
 	w.qp = find_qp();
 	w.mine = (struct hello){
-		.qpn = w.qp->qp_num, .psn = (uint32_t)mix((uint64_t)getpid()) & 0xffffff,
-		.rkey = r->mr->rkey, .addr = (uintptr_t)r->buf, .gid = r->gid,
+		.qpn = w.qp->qp_num,
+		.psn = (uint32_t)mix((uint64_t)getpid()) & 0xffffff,
+		.rkey = r->mr->rkey,
+		.addr = (uintptr_t)r->buf,
+		.gid = r->gid,
 	};
 	sock = peer_meet(opt.host, opt.port);
 	peer_swap(sock, &w.mine, &w.theirs, sizeof(w.mine));
 	/* One PSN for both directions: the server's. */
-	rig_join(r, w.qp, w.theirs.qpn,
-		opt.host ? w.theirs.psn : w.mine.psn, &w.theirs.gid);
+	rig_join(r, w.qp, w.theirs.qpn, opt.host ? w.theirs.psn : w.mine.psn,
+		 &w.theirs.gid);
 	peer_swap(sock, &mine, &theirs, 1);
 	say("joined, qpn %#x", w.qp->qp_num);
 	w.last = now_s();
@@ -126,7 +135,7 @@ int worker(void)
 	memcpy(&count, r->buf + COUNT, 8);
 	CHECK(count == theirs);
 	say("%llu rounds, %llu KiB, all right", (unsigned long long)w.rounds,
-		(unsigned long long)w.bytes >> 10);
+	    (unsigned long long)w.bytes >> 10);
 	peer_swap(sock, &mine, &theirs, 1);
 	CHECK(!ibv_destroy_qp(w.qp));
 	rig_close(r);

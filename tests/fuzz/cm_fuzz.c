@@ -15,21 +15,28 @@
 #include "must.h"
 
 enum step {
-	RAW,		/* to (1), then a MAD's 256 bytes as they are */
-	MESSAGE,	/* to (1), type (1), connection (1), which IDs are right (1),
+	RAW,	 /* to (1), then a MAD's 256 bytes as they are */
+	MESSAGE, /* to (1), type (1), connection (1), which IDs are right (1),
 			 * QPN right (1), then up to 64 bytes of the body */
-	RUN,		/* 2^n ns */
-	CONNECT,	/* which (1) */
-	OWN, ACCEPT, REJECT, ESTABLISHED, DISCONNECT, CLOSE,	/* which (1) */
-	CUT,		/* the network, or heal it */
-	DEAD,		/* all processes of a host (1), or not */
-	QUOTE,		/* whose refusal (1), of what was sent last (1), or else 308 bytes */
+	RUN,	 /* 2^n ns */
+	CONNECT, /* which (1) */
+	OWN,
+	ACCEPT,
+	REJECT,
+	ESTABLISHED,
+	DISCONNECT,
+	CLOSE, /* which (1) */
+	CUT,   /* the network, or heal it */
+	DEAD,  /* all processes of a host (1), or not */
+	QUOTE, /* whose refusal (1), of what was sent last (1), or else 308 bytes */
 	STEPS
 };
 
 enum { PROGS = 4 };
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct world {
 	struct fix *f;
@@ -153,8 +160,8 @@ static void check(struct world *w)
 		for (unsigned i = 0; i < cm->used; i++) {
 			struct conn *c = conn_at(cm, i);
 			bool timed = c->state == ST_REQ_SENT || c->state == ST_REP_SENT ||
-				     c->state == ST_DREQ_SENT || c->state == ST_SIDR_SENT ||
-				     c->state == ST_TIMEWAIT;
+				     c->state == ST_DREQ_SENT ||
+				     c->state == ST_SIDR_SENT || c->state == ST_TIMEWAIT;
 
 			/* Who is established is asked after. */
 			MUST(heap_has(&c->timer) ==
@@ -192,7 +199,11 @@ static void one(struct world *w, struct input *in)
 	case QUOTE:
 		quote(w, in);
 		break;
-	case CONNECT: case ACCEPT: case REJECT: case ESTABLISHED: case DISCONNECT:
+	case CONNECT:
+	case ACCEPT:
+	case REJECT:
+	case ESTABLISHED:
+	case DISCONNECT:
 	case CLOSE:
 		act(w, what, take(in));
 		break;

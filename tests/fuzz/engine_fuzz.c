@@ -24,39 +24,50 @@
 #include "core/transport.h"
 #include "ib/ib.h"
 #include "link/roce.h"
+#include "must.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
-#include "must.h"
 
 enum step {
-	PACKET,		/* how (enum how), length (2, big-endian), BTH ... */
-	RECV,		/* bits 0-1: QP; 2-7: SGE length in units of 64 */
-	SEND,		/* bits 0-1: QP; 2-5: kind; then length in units of 16 */
-	TIME,		/* bits 0-4: 2^n microseconds, 2^22 at most */
-	TAKE_SOME,	/* what is due is made, but the link takes the first n */
-	POLL,		/* the CQs */
+	PACKET,	   /* how (enum how), length (2, big-endian), BTH ... */
+	RECV,	   /* bits 0-1: QP; 2-7: SGE length in units of 64 */
+	SEND,	   /* bits 0-1: QP; 2-5: kind; then length in units of 16 */
+	TIME,	   /* bits 0-4: 2^n microseconds, 2^22 at most */
+	TAKE_SOME, /* what is due is made, but the link takes the first n */
+	POLL,	   /* the CQs */
 	STEPS
 };
 
-enum how {		/* of a PACKET */
-	HOW_QP = 3,		/* which: put into the BTH */
-	HOW_RAW = 4,		/* the destination QP stays as it is */
-	HOW_KEY = 8,		/* RETH and AtomicETH get the region's key */
-	HOW_STRANGER = 16,	/* comes from somebody else */
-	HOW_BAD_CRC = 32,	/* the last four bytes are the input's */
-	HOW_ID = 64,		/* made with identification 1, told as exact */
-	HOW_READ_ONLY = 128,	/* HOW_KEY: the read-only region's */
+/* of a PACKET */
+enum how {
+	HOW_QP = 3,	     /* which: put into the BTH */
+	HOW_RAW = 4,	     /* the destination QP stays as it is */
+	HOW_KEY = 8,	     /* RETH and AtomicETH get the region's key */
+	HOW_STRANGER = 16,   /* comes from somebody else */
+	HOW_BAD_CRC = 32,    /* the last four bytes are the input's */
+	HOW_ID = 64,	     /* made with identification 1, told as exact */
+	HOW_READ_ONLY = 128, /* HOW_KEY: the read-only region's */
 };
 
-enum { QPS = 4, REGION = 4096, MTU = 256, PKT_MAX = 2 * MTU, BASE_PSN = 0,
-       PEER_QPN = 0x11, QKEY = 0x11111111, WRS = 8 };
+enum {
+	QPS = 4,
+	REGION = 4096,
+	MTU = 256,
+	PKT_MAX = 2 * MTU,
+	BASE_PSN = 0,
+	PEER_QPN = 0x11,
+	QKEY = 0x11111111,
+	WRS = 8
+};
 
 static const uint8_t us[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 static const uint8_t peer[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct world {
 	struct core core;
@@ -67,13 +78,16 @@ struct world {
 	struct cq *cq;
 	struct srq *srq;
 	struct qp *qp[QPS];
-	uint8_t *open, *read_only, *local, *foreign;	/* REGION bytes each */
+	uint8_t *open, *read_only, *local, *foreign; /* REGION bytes each */
 	struct mr *open_mr, *read_only_mr, *local_mr, *foreign_mr;
 	struct ah *ah;
-	struct link wire, *link;		/* link: around wire */
-	struct dgram coming;			/* by it */
+	struct link wire, *link; /* link: around wire */
+	struct dgram coming;	 /* by it */
 	struct batch *batch;
-	struct part { struct qp *qp; unsigned first, n; } part[QPS];
+	struct part {
+		struct qp *qp;
+		unsigned first, n;
+	} part[QPS];
 	unsigned parts;
 	uint64_t now;
 	unsigned posted, completed;
@@ -122,8 +136,12 @@ static uint8_t *region(struct pd *pd, int access, struct mr **mr)
 static void open_device(struct world *w)
 {
 	static const struct netdev net = {
-		.name = "fuzz0", .ifindex = 1, .mac = { 2, 0, 0, 0, 0, 1 },
-		.mtu = 1500, .running = true, .naddrs = 1,
+		.name = "fuzz0",
+		.ifindex = 1,
+		.mac = { 2, 0, 0, 0, 0, 1 },
+		.mtu = 1500,
+		.running = true,
+		.naddrs = 1,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, 1 } } },
 	};
 	static const struct identity id = { .fw_ver = "1" };
@@ -145,42 +163,64 @@ static void open_device(struct world *w)
 }
 
 static const struct ibv_ah_attr to_peer = {
-	.is_global = 1, .port_num = 1,
+	.is_global = 1,
+	.port_num = 1,
 	.grh = { .dgid.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 },
-		 .sgid_index = 1, .hop_limit = 64 },
+		 .sgid_index = 1,
+		 .hop_limit = 64 },
 };
 
 static void bring(struct world *w, struct qp *qp)
 {
 	struct ibv_qp_attr a = {
-		.port_num = 1, .qkey = QKEY,
+		.port_num = 1,
+		.qkey = QKEY,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		.path_mtu = IBV_MTU_256, .dest_qp_num = PEER_QPN,
-		.rq_psn = BASE_PSN, .sq_psn = BASE_PSN,
-		.max_dest_rd_atomic = 4, .max_rd_atomic = 4, .min_rnr_timer = 12,
-		.timeout = 14, .retry_cnt = 3, .rnr_retry = 3, .ah_attr = to_peer,
+		.path_mtu = IBV_MTU_256,
+		.dest_qp_num = PEER_QPN,
+		.rq_psn = BASE_PSN,
+		.sq_psn = BASE_PSN,
+		.max_dest_rd_atomic = 4,
+		.max_rd_atomic = 4,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 3,
+		.rnr_retry = 3,
+		.ah_attr = to_peer,
 	};
 	bool ud = qp->type == IBV_QPT_UD, rc = qp->type == IBV_QPT_RC;
 
 	a.qp_state = IBV_QPS_INIT;
-	MUST(qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-		       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS), w->now) == 0);
+	MUST(qp_modify(qp, &a,
+		       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS),
+		       w->now) == 0);
 	a.qp_state = IBV_QPS_RTR;
-	MUST(qp_modify(qp, &a, ud ? IBV_QP_STATE : IBV_QP_STATE | IBV_QP_AV |
-		       IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0),
+	MUST(qp_modify(qp, &a,
+		       ud ? IBV_QP_STATE
+			  : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN |
+				       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC |
+							IBV_QP_MIN_RNR_TIMER
+					   : 0),
 		       w->now) == 0);
 	a.qp_state = IBV_QPS_RTS;
-	MUST(qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN |
-		       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC : 0), w->now) == 0);
+	MUST(qp_modify(qp, &a,
+		       IBV_QP_STATE | IBV_QP_SQ_PSN |
+			       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+				   : 0),
+		       w->now) == 0);
 }
 
 static struct world *world_open(void)
 {
 	static const enum ibv_qp_type type[QPS] = {
-		IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RC,
+		IBV_QPT_RC,
+		IBV_QPT_UC,
+		IBV_QPT_UD,
+		IBV_QPT_RC,
 	};
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 2 } };
 	struct world *w = calloc(1, sizeof(*w));
@@ -210,10 +250,14 @@ static struct world *world_open(void)
 			.send_cq = (struct ibv_cq *)&w->cq->ex,
 			.recv_cq = (struct ibv_cq *)&w->cq->ex,
 			.srq = i == 3 ? &w->srq->ibv : NULL,
-			.cap = { .max_send_wr = WRS, .max_recv_wr = WRS,
-				 .max_send_sge = 2, .max_recv_sge = 2 },
-			.qp_type = type[i], .sq_sig_all = 1,
-			.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = &w->pd->ibv,
+			.cap = { .max_send_wr = WRS,
+				 .max_recv_wr = WRS,
+				 .max_send_sge = 2,
+				 .max_recv_sge = 2 },
+			.qp_type = type[i],
+			.sq_sig_all = 1,
+			.comp_mask = IBV_QP_INIT_ATTR_PD,
+			.pd = &w->pd->ibv,
 		};
 
 		MUST(qp_create(&w->ctx, &a, &ib_transport, &w->qp[i]) == 0);
@@ -379,12 +423,16 @@ static void step_packet(struct world *w, struct input *in)
 	unsigned how = take(in, 1), len = 16 + take(in, 2) % (PKT_MAX - 15);
 	struct dgram got;
 	size_t left = (size_t)(in->end - in->at), n = left < len ? left : len;
-	uint8_t *bytes = calloc(1, len);	/* of its size, for ASan */
+	uint8_t *bytes = calloc(1, len); /* of its size, for ASan */
 	struct icrc_path path = { .sport = 0xc002, .dport = 4791 };
 	struct dgram d = {
-		.from = { .port = 0xc002 }, .to = { .port = 4791 },
-		.ttl = 64, .len = len, .iovcnt = 1,
-		.ip_id = how & HOW_ID ? 1 : -1, .ip_id_exact = how & HOW_ID,
+		.from = { .port = 0xc002 },
+		.to = { .port = 4791 },
+		.ttl = 64,
+		.len = len,
+		.iovcnt = 1,
+		.ip_id = how & HOW_ID ? 1 : -1,
+		.ip_id_exact = how & HOW_ID,
 	};
 	be24_t qpn = be24(w->qp[how & HOW_QP]->qpn);
 
@@ -398,13 +446,15 @@ static void step_packet(struct world *w, struct input *in)
 	if (!(how & HOW_RAW))
 		memcpy(bytes + offsetof(struct bth, dest_qp), &qpn, 3);
 	if (how & HOW_KEY)
-		fix_key(bytes, len - ICRC_LEN, how & HOW_READ_ONLY ?
-			w->read_only_mr->mkey.key : w->open_mr->mkey.key);
+		fix_key(bytes, len - ICRC_LEN,
+			how & HOW_READ_ONLY ? w->read_only_mr->mkey.key
+					    : w->open_mr->mkey.key);
 	memcpy(path.src, d.from.ip, 16);
 	memcpy(path.dst, d.to.ip, 16);
 	if (!(how & HOW_BAD_CRC))
 		icrc_end(icrc_start(&path, how & HOW_ID ? 1 : 0, len, bytes,
-				    len - ICRC_LEN), bytes + len - ICRC_LEN);
+				    len - ICRC_LEN),
+			 bytes + len - ICRC_LEN);
 	w->coming = d;
 	w->coming.one = (struct iovec){ bytes, len };
 	turn_take(&w->core.turn);
@@ -433,17 +483,21 @@ static void step_recv(struct world *w, struct input *in)
 
 static void step_send(struct world *w, struct input *in)
 {
+	/* clang-format off */
 	static const enum ibv_wr_opcode kind[16] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
 		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
 		IBV_WR_LOCAL_INV, IBV_WR_RDMA_READ, IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 	};
+	/* clang-format on */
 	unsigned b = take(in, 1), len = take(in, 1) * 16;
 	struct qp *qp = w->qp[b & 3];
 	struct ibv_sge sge = { 0, len, w->local_mr->ibv.lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1,
-				  .opcode = kind[b >> 2 & 15] }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = kind[b >> 2 & 15] },
+			   *bad;
 
 	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	    wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -493,13 +547,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w = world_open();
 	while (in.at < in.end) {
 		switch ((enum step)(take(&in, 1) % STEPS)) {
-		case PACKET:    step_packet(w, &in); break;
-		case RECV:      step_recv(w, &in); break;
-		case SEND:      step_send(w, &in); break;
-		case TIME:      step_time(w, &in); break;
-		case TAKE_SOME: step_take_some(w, &in); break;
-		case POLL:      poll_cq(w); break;
-		case STEPS:     break;
+		case PACKET:
+			step_packet(w, &in);
+			break;
+		case RECV:
+			step_recv(w, &in);
+			break;
+		case SEND:
+			step_send(w, &in);
+			break;
+		case TIME:
+			step_time(w, &in);
+			break;
+		case TAKE_SOME:
+			step_take_some(w, &in);
+			break;
+		case POLL:
+			poll_cq(w);
+			break;
+		case STEPS:
+			break;
 		}
 	}
 	world_close(w);

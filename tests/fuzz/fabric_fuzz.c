@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "fabric/fabric.h"
-#include "umad/umad.h"
 #include "must.h"
+#include "umad/umad.h"
 
 enum { FILES = 4, QUIET = 10000 };
 
@@ -107,8 +107,9 @@ static void message(struct scene *s, struct umad_file *f)
 
 static void register_(struct scene *s, struct umad_file *f)
 {
-	struct umad_reg r = { .class = byte(s), .version = byte(s),
-			      .rmpp = byte(s) & 1, .oui = byte(s) };
+	struct umad_reg r = {
+		.class = byte(s), .version = byte(s), .rmpp = byte(s) & 1, .oui = byte(s)
+	};
 
 	take(s, r.methods, 6);
 	umad_register(f, &r);
@@ -129,8 +130,7 @@ static void drain(struct umad_file *f)
 static void open_file(struct scene *s, unsigned i)
 {
 	/* two programs at a, one at b, one at c's second port */
-	MUST(umad_open(s->u, i < 2 ? 2 : i + 1, i == 3 ? 2 : 1, NULL,
-		       &s->file[i]) == 0);
+	MUST(umad_open(s->u, i < 2 ? 2 : i + 1, i == 3 ? 2 : 1, NULL, &s->file[i]) == 0);
 }
 
 static void step(struct scene *s)
@@ -175,10 +175,15 @@ static void step(struct scene *s)
 static void set(struct scene *s, const uint8_t *path, uint16_t attr, uint32_t mod,
 		const uint8_t *data)
 {
-	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
-		.class_version = 1, .method = METHOD_SET, .attr = be16(attr),
-		.mod = be32(mod), .hop_count = path[0] },
-		.dr_slid = be16(LID_PERMISSIVE), .dr_dlid = be16(LID_PERMISSIVE) };
+	struct smp smp = { .h = { .base_version = 1,
+				  .class = MAD_SM_DR,
+				  .class_version = 1,
+				  .method = METHOD_SET,
+				  .attr = be16(attr),
+				  .mod = be32(mod),
+				  .hop_count = path[0] },
+			   .dr_slid = be16(LID_PERMISSIVE),
+			   .dr_dlid = be16(LID_PERMISSIVE) };
 	struct mad_pkt pkt = { .slid = LID_PERMISSIVE, .dlid = LID_PERMISSIVE };
 
 	memcpy(smp.initial + 1, path + 1, path[0]);
@@ -194,7 +199,8 @@ static void manage(struct scene *s)
 		{ 1, 1 }, { 2, 1, 2 }, { 0 }, { 3, 1, 2, 1 }, { 3, 1, 2, 4 },
 	};
 	static const uint8_t lft[2][64] = {
-		{ 255, 0, 2, 1, 2, 2 }, { 255, 2, 0, 2, 1, 4 },
+		{ 255, 0, 2, 1, 2, 2 },
+		{ 255, 2, 0, 2, 1, 4 },
 	};
 	struct fabric_port_view v;
 	uint8_t data[64];

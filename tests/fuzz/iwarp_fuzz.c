@@ -15,37 +15,43 @@
 #include <string.h>
 
 #include "iwarp/sim.h"
+#include "must.h"
 #include "sys/log.h"
 #include "wire/ddp.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
-#include "must.h"
 
 enum mode { SETUP = 1, INITIATOR = 2, CRC = 4, MARKERS = 8, CUT = 16, RTR = 32 };
 
 enum step {
-	SEGMENT,	/* how (enum how), length (1), bytes: an FPDU of it */
-	BYTES,		/* length (1), bytes: as they are */
-	RECV,		/* SGE length in units of 16 */
-	SEND,		/* kind, then length in units of 16 */
-	RUN,		/* bits 0-4: 2^n microseconds */
+	SEGMENT, /* how (enum how), length (1), bytes: an FPDU of it */
+	BYTES,	 /* length (1), bytes: as they are */
+	RECV,	 /* SGE length in units of 16 */
+	SEND,	 /* kind, then length in units of 16 */
+	RUN,	 /* bits 0-4: 2^n microseconds */
 	FIN,
 	STEPS
 };
 
-enum how {		/* of a SEGMENT */
-	HOW_KEY = 1,		/* tagged, or a READ's source: the region's key */
-	HOW_TO = 2,		/* ... and its offset is added to the base */
-	HOW_FOREIGN = 4,	/* ... the key of another PD's region */
-	HOW_MSN = 8,		/* the expected one */
+/* of a SEGMENT */
+enum how {
+	HOW_KEY = 1,	 /* tagged, or a READ's source: the region's key */
+	HOW_TO = 2,	 /* ... and its offset is added to the base */
+	HOW_FOREIGN = 4, /* ... the key of another PD's region */
+	HOW_MSN = 8,	 /* the expected one */
 	HOW_BAD_CRC = 16,
-	HOW_SINK = 32,		/* tagged: as the READ asked for */
+	HOW_SINK = 32, /* tagged: as the READ asked for */
 };
 
-enum { REGION = 4096, ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+enum {
+	REGION = 4096,
+	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+	      IBV_ACCESS_REMOTE_ATOMIC
+};
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct world {
 	struct sim *s;
@@ -166,15 +172,15 @@ static void dress(struct world *w, uint8_t *u, size_t n, unsigned how)
 	}
 	if (qn == 1 && (u[1] & 15) == RDMAP_READ_REQUEST && n >= 18 + 28) {
 		if (how & HOW_KEY)
-			put32(u + 18 + 16, how & HOW_FOREIGN ?
-			      w->foreign_mr->mkey.key : mk->key);
+			put32(u + 18 + 16,
+			      how & HOW_FOREIGN ? w->foreign_mr->mkey.key : mk->key);
 		if (how & HOW_TO)
 			add64(u + 18 + 20, mk->base);
 	}
 	if (qn == 1 && (u[1] & 15) == RDMAP_ATOMIC_REQUEST && n >= 18 + 52) {
 		if (how & HOW_KEY)
-			put32(u + 18 + 8, how & HOW_FOREIGN ?
-			      w->foreign_mr->mkey.key : mk->key);
+			put32(u + 18 + 8,
+			      how & HOW_FOREIGN ? w->foreign_mr->mkey.key : mk->key);
 		if (how & HOW_TO)
 			add64(u + 18 + 12, mk->base);
 	}
@@ -221,16 +227,20 @@ static void bytes(struct world *w, struct input *in)
 
 static void post(struct world *w, struct input *in)
 {
+	/* clang-format off */
 	static const enum ibv_wr_opcode ops[] = {
 		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_WRITE_WITH_IMM,
 		IBV_WR_SEND_WITH_INV, IBV_WR_LOCAL_INV,
 	};
+	/* clang-format on */
 	unsigned op = ops[take(in, 1) % 7];
 	struct ibv_sge sge = { w->mr->mkey.base, take(in, 1) * 16 % REGION,
 			       w->mr->mkey.key };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = op, .sg_list = &sge, .num_sge = 1,
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
@@ -304,8 +314,11 @@ static struct world *make(unsigned mode)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct sim_conf c = {
-		.crc = mode & CRC, .markers = { false, mode & MARKERS },
-		.rtr = mode & RTR ? MPA_RTR_SEND : 0, .ird = { 0, 4 }, .ord = { 0, 4 },
+		.crc = mode & CRC,
+		.markers = { false, mode & MARKERS },
+		.rtr = mode & RTR ? MPA_RTR_SEND : 0,
+		.ird = { 0, 4 },
+		.ord = { 0, 4 },
 		.stream = { .seed = mode & CUT ? 7 : 0, .latency = 500 },
 	};
 
@@ -355,8 +368,11 @@ static void done(struct world *w)
 
 static void setup(const uint8_t *p, size_t n, unsigned mode)
 {
-	const struct iw_offer o = { .revision = 2, .ird = 4, .ord = 4,
-				    .crc = mode & CRC, .markers = mode & MARKERS,
+	const struct iw_offer o = { .revision = 2,
+				    .ird = 4,
+				    .ord = 4,
+				    .crc = mode & CRC,
+				    .markers = mode & MARKERS,
 				    .rtr = mode & RTR ? 7 : 0 };
 	struct iw_setup *s = calloc(1, sizeof(*s));
 	struct iw_offer mine = o;
@@ -370,8 +386,8 @@ static void setup(const uint8_t *p, size_t n, unsigned mode)
 		struct iovec v = iw_setup_room(s);
 		size_t step = mode & CUT ? 1 : v.iov_len;
 
-		MUST(v.iov_len > 0 && (uint8_t *)v.iov_base + v.iov_len <=
-		     s->in + sizeof(s->in));
+		MUST(v.iov_len > 0 &&
+		     (uint8_t *)v.iov_base + v.iov_len <= s->in + sizeof(s->in));
 		if (step > n - at)
 			step = n - at;
 		memcpy(v.iov_base, p + at, step);

@@ -17,33 +17,41 @@
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
 #include "link/dgram.h"
-#include "sys/log.h"
 #include "must.h"
+#include "sys/log.h"
 
 enum mode {
-	ASK = 1,	/* the first peer answers a request; the others ask */
+	ASK = 1, /* the first peer answers a request; the others ask */
 	CUT = 2,
-	FALLBACK = 4,	/* ... the request is of revision 1 */
+	FALLBACK = 4, /* ... the request is of revision 1 */
 };
 
 enum step {
-	COME,		/* which (1): it connects */
-	BYTES,		/* which (1), length (1), bytes: as they are */
-	HELLO,		/* which (1), flags (1), revision (1), RTRs and whether it
+	COME,  /* which (1): it connects */
+	BYTES, /* which (1), length (1), bytes: as they are */
+	HELLO, /* which (1), flags (1), revision (1), RTRs and whether it
 			 * is a reply (1), IRD (1), ORD (1), length of private
 			 * data in pairs (1) */
-	FIN, BREAK,	/* which (1) */
-	RUN,		/* bits 0-4: 2^n microseconds */
-	OWN, ACCEPT, REJECT, ESTABLISHED, DISCONNECT, CLOSE,	/* which (1) */
+	FIN,
+	BREAK, /* which (1) */
+	RUN,   /* bits 0-4: 2^n microseconds */
+	OWN,
+	ACCEPT,
+	REJECT,
+	ESTABLISHED,
+	DISCONNECT,
+	CLOSE, /* which (1) */
 	STEPS
 };
 
 enum { ENDS = 3, EVENTS = 4, BACKLOG = 2, SPACE = 0x0106 };
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct prog {
-	struct cm_owner owner;		/* first */
+	struct cm_owner owner; /* first */
 	struct cm_conn *conn;
 	bool asks, attached, parted;
 	unsigned n;
@@ -51,10 +59,10 @@ struct prog {
 };
 
 struct peer {
-	struct stream *raw, *ours;	/* its end, and cm's; NULL: it never came */
+	struct stream *raw, *ours; /* its end, and cm's; NULL: it never came */
 	bool ended;
-	size_t n;			/* it has said so much ... */
-	uint8_t said[MPA_HELLO_MAX];	/* ... of which this is the beginning */
+	size_t n;		     /* it has said so much ... */
+	uint8_t said[MPA_HELLO_MAX]; /* ... of which this is the beginning */
 };
 
 struct world {
@@ -64,7 +72,7 @@ struct world {
 	struct cm_listener *l;
 	struct cm_owner listener;
 	unsigned mode, asked_n;
-	struct cm_conn *asked[BACKLOG];	/* nobody owns them yet */
+	struct cm_conn *asked[BACKLOG]; /* nobody owns them yet */
 	struct prog prog[ENDS];
 	struct peer peer[ENDS];
 };
@@ -96,7 +104,8 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 	MUST(p->n < EVENTS);
 	p->told[p->n++] = ev->type;
 	switch (ev->type) {
-	case CM_EV_RESPONSE: case CM_EV_REJECTED:
+	case CM_EV_RESPONSE:
+	case CM_EV_REJECTED:
 		MUST(p->n == 1 && p->asks);
 		break;
 	case CM_EV_ESTABLISHED:
@@ -106,10 +115,12 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 		/* Before the RTR has come, too. */
 		MUST(p->attached && (p->n == 2 || (p->parted && !p->asks)));
 		break;
-	case CM_EV_UNREACHABLE: case CM_EV_FAILED:
+	case CM_EV_UNREACHABLE:
+	case CM_EV_FAILED:
 		MUST(p->n == 1);
 		break;
-	case CM_EV_REQUEST: case CM_EV_TIMEWAIT_EXIT:
+	case CM_EV_REQUEST:
+	case CM_EV_TIMEWAIT_EXIT:
 		MUST(false);
 		break;
 	}
@@ -118,8 +129,11 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 
 static struct cm_param self_of(unsigned i)
 {
-	return (struct cm_param){ .qpn = w.p[i].qp[1]->qpn, .resources = 4, .depth = 4,
-				  .private = "data", .private_len = 4 };
+	return (struct cm_param){ .qpn = w.p[i].qp[1]->qpn,
+				  .resources = 4,
+				  .depth = 4,
+				  .private = "data",
+				  .private_len = 4 };
 }
 
 static void accept_it(unsigned i)
@@ -235,7 +249,8 @@ static void bytes(struct peer *p, struct input *in)
 static void hello(struct peer *p, struct input *in)
 {
 	static const uint8_t data[MPA_PRIVATE_MAX];
-	struct mpa_hello h = { .flags = (uint8_t)take(in), .revision = (uint8_t)take(in),
+	struct mpa_hello h = { .flags = (uint8_t)take(in),
+			       .revision = (uint8_t)take(in),
 			       .data = data };
 	unsigned more = take(in);
 	uint8_t at[MPA_HELLO_MAX];
@@ -257,7 +272,7 @@ static void end(struct peer *p, bool in_order)
 	if (in_order)
 		p->raw->ops->fin(p->raw);
 	else
-		stream_loop_break(p->raw, 104);	/* ECONNRESET */
+		stream_loop_break(p->raw, 104); /* ECONNRESET */
 }
 
 /* --- time ---------------------------------------------------------------------------- */
@@ -273,12 +288,12 @@ static const struct peer *peer_of(const struct iwc *c)
 /* What epoll would say. */
 static void progress(void)
 {
-	list_for_safe(n, &w.cm->iw->all) {
+	list_for_safe(n, &w.cm->iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 		const struct peer *p = peer_of(c);
 
-		if ((c->state != IWC_ASKED && c->state != IWC_PARKED) ||
-		    (p && p->ended))
+		if ((c->state != IWC_ASKED && c->state != IWC_PARKED) || (p && p->ended))
 			iwc_progress(c, w.s->now);
 	}
 }
@@ -288,7 +303,8 @@ static void check(void)
 {
 	unsigned half = 0;
 
-	list_for(n, &w.cm->iw->all) {
+	list_for(n, &w.cm->iw->all)
+	{
 		struct iwc *c = container_of(n, struct iwc, node);
 		const struct peer *p = peer_of(c);
 		size_t most = p && p->n < MPA_HELLO_MAX ? p->n : MPA_HELLO_MAX;
@@ -336,13 +352,19 @@ static void one_step(struct input *in)
 	case HELLO:
 		hello(&w.peer[i], in);
 		break;
-	case FIN: case BREAK:
+	case FIN:
+	case BREAK:
 		end(&w.peer[i], what == FIN);
 		break;
 	case RUN:
 		run(1000ull << arg % 28);
 		break;
-	case OWN: case ACCEPT: case REJECT: case ESTABLISHED: case DISCONNECT: case CLOSE:
+	case OWN:
+	case ACCEPT:
+	case REJECT:
+	case ESTABLISHED:
+	case DISCONNECT:
+	case CLOSE:
 		act(what, i);
 		break;
 	case STEPS:

@@ -17,42 +17,45 @@
 #include "core/mr.h"
 #include "ib/sim.h"
 #include "local/local_qp.h"
-#include "sys/log.h"
 #include "must.h"
+#include "sys/log.h"
 
 enum step {
-	RECORD,		/* how (enum how), op, flags, code, PSN (1, signed, from
+	RECORD,	  /* how (enum how), op, flags, code, PSN (1, signed, from
 			 * what is expected), va, len (2 each), payload's length
 			 * in units of 16 (2), imm */
-	RAW,		/* bytes (4), then 16 bytes of a header, with a right stamp */
-	SCRIBBLE,	/* slot (2), then 16 bytes there */
-	WORD,		/* which (modulo 4), value (1: from what it is; 4: as it is) */
-	RECV,		/* bit 0: QP; rest: SGE length in units of 64 */
-	SEND,		/* bit 0: QP; bits 1-3: kind; then length in units of 64 */
-	TIME,		/* bits 0-4: 2^n microseconds, 2^17 at most */
-	POLL,		/* the CQ */
+	RAW,	  /* bytes (4), then 16 bytes of a header, with a right stamp */
+	SCRIBBLE, /* slot (2), then 16 bytes there */
+	WORD,	  /* which (modulo 4), value (1: from what it is; 4: as it is) */
+	RECV,	  /* bit 0: QP; rest: SGE length in units of 64 */
+	SEND,	  /* bit 0: QP; bits 1-3: kind; then length in units of 64 */
+	TIME,	  /* bits 0-4: 2^n microseconds, 2^17 at most */
+	POLL,	  /* the CQ */
 	STEPS
 };
 
-enum how {		/* of a RECORD */
-	HOW_UC = 1,		/* for the UC QP */
-	HOW_STRANGER = 2,	/* of another path */
-	HOW_ANSWER = 4,		/* its PSN is from the oldest that is out */
-	HOW_KEY = 24,		/* the region: open, read-only, foreign, none */
+/* of a RECORD */
+enum how {
+	HOW_UC = 1,	  /* for the UC QP */
+	HOW_STRANGER = 2, /* of another path */
+	HOW_ANSWER = 4,	  /* its PSN is from the oldest that is out */
+	HOW_KEY = 24,	  /* the region: open, read-only, foreign, none */
 	HOW_DGRAM = 32,
 };
 
 enum { REGION = 8192, WRS = 8 };
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct world {
 	struct sim *s;
 	struct sim_conf conf;
-	struct peer *ours, *theirs;	/* as A sees B, as B sees A */
-	struct qp *qp[2], *far[2], *self[2];	/* RC, UC; to oneself */
+	struct peer *ours, *theirs;	     /* as A sees B, as B sees A */
+	struct qp *qp[2], *far[2], *self[2]; /* RC, UC; to oneself */
 	struct cq *cq, *far_cq, *self_cq;
-	uint8_t *mem[3];		/* open, read-only, another PD's */
+	uint8_t *mem[3]; /* open, read-only, another PD's */
 	struct mr *mr[3];
 	struct pd *pd;
 	unsigned posted, completed;
@@ -89,8 +92,10 @@ static void open_qps(struct world *w)
 {
 	static const enum ibv_qp_type type[2] = { IBV_QPT_RC, IBV_QPT_UC };
 	const struct ibv_qp_cap cap = {
-		.max_send_wr = WRS, .max_recv_wr = WRS,
-		.max_send_sge = 2, .max_recv_sge = 2,
+		.max_send_wr = WRS,
+		.max_recv_wr = WRS,
+		.max_send_sge = 2,
+		.max_recv_sge = 2,
 	};
 
 	w->cq = sim_cq(w->s, 0, 256);
@@ -99,8 +104,8 @@ static void open_qps(struct world *w)
 	for (int i = 0; i < 2; i++) {
 		w->qp[i] = sim_qp(w->s, 0, type[i], w->cq, w->cq, NULL, &cap);
 		w->far[i] = sim_qp(w->s, 1, type[i], w->far_cq, w->far_cq, NULL, &cap);
-		w->self[i] = sim_qp(w->s, 0, IBV_QPT_RC, w->self_cq, w->self_cq, NULL,
-				    &cap);
+		w->self[i] =
+			sim_qp(w->s, 0, IBV_QPT_RC, w->self_cq, w->self_cq, NULL, &cap);
 	}
 	for (int i = 0; i < 2; i++) {
 		sim_bring(w->s, w->qp[i], w->far[i], &w->conf);
@@ -116,8 +121,13 @@ static struct world *world_open(bool pipe_only)
 
 	MUST(w);
 	w->conf = (struct sim_conf){
-		.same_host = true, .pipe_only = pipe_only, .path_mtu = IBV_MTU_256,
-		.rd_atomic = 4, .timeout = 12, .retry_cnt = 2, .rnr_retry = 2,
+		.same_host = true,
+		.pipe_only = pipe_only,
+		.path_mtu = IBV_MTU_256,
+		.rd_atomic = 4,
+		.timeout = 12,
+		.retry_cnt = 2,
+		.rnr_retry = 2,
 	};
 	w->s = sim_open(&w->conf);
 	open_regions(w);
@@ -148,7 +158,9 @@ static void self_is_unharmed(struct world *w)
 	struct ibv_sge sge = sim_sge(w->mr[0], 0, 1000);
 	struct ibv_sge to = sim_sge(w->mr[0], 4000, 1000);
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_wc wc;
@@ -178,7 +190,7 @@ static void world_close(struct world *w)
 	poll_cq(w);
 	MUST(cq_destroy(w->cq) == 0 && cq_destroy(w->far_cq) == 0 &&
 	     cq_destroy(w->self_cq) == 0);
-	atomic_store(w->theirs->inside, 0);	/* or deregistration waits */
+	atomic_store(w->theirs->inside, 0); /* or deregistration waits */
 	for (int i = 0; i < 3; i++) {
 		MUST(mr_dereg(w->mr[i]) == 0);
 		free(w->mem[i]);
@@ -194,7 +206,7 @@ static struct rec *reserve(struct world *w, uint32_t bytes)
 {
 	struct rec *r = ring_reserve(&w->theirs->out, bytes);
 
-	if (!r) {				/* it lies about that, too */
+	if (!r) { /* it lies about that, too */
 		w->theirs->out.tail = w->theirs->out.head;
 		r = ring_reserve(&w->theirs->out, bytes);
 	}
@@ -213,9 +225,12 @@ static void step_record(struct world *w, struct input *in)
 	int uc = how & HOW_UC;
 	struct local_qp *q = local_qp(w->qp[uc]);
 	struct rec r = {
-		.op = (uint8_t)(take(in, 1) % REC_OPS), .flags = (uint8_t)take(in, 1),
-		.code = (uint8_t)take(in, 1), .dst = w->qp[uc]->qpn,
-		.src = w->far[uc]->qpn, .path = q->path_in,
+		.op = (uint8_t)(take(in, 1) % REC_OPS),
+		.flags = (uint8_t)take(in, 1),
+		.code = (uint8_t)take(in, 1),
+		.dst = w->qp[uc]->qpn,
+		.src = w->far[uc]->qpn,
+		.path = q->path_in,
 	};
 	uint32_t psn = how & HOW_ANSWER ? q->req.una : q->rsp.epsn, len;
 	struct rec *to;
@@ -263,8 +278,10 @@ static void step_word(struct world *w, struct input *in)
 {
 	unsigned which = take(in, 1);
 	_Atomic uint32_t *word = (_Atomic uint32_t *[]){
-		&w->ours->out.s->tail, &w->ours->out.s->want_kick,
-		&w->theirs->out.s->want_space, NULL,
+		&w->ours->out.s->tail,
+		&w->ours->out.s->want_kick,
+		&w->theirs->out.s->want_space,
+		NULL,
 	}[which % 4];
 
 	if (!word)
@@ -287,11 +304,13 @@ static void step_recv(struct world *w, struct input *in)
 
 static void step_send(struct world *w, struct input *in)
 {
+	/* clang-format off */
 	static const enum ibv_wr_opcode op[8] = {
 		IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV,
 		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
+	/* clang-format on */
 	unsigned v = take(in, 1);
 	struct ibv_sge sge = sim_sge(w->mr[0], 0, take(in, 1) * 64 % REGION);
 	struct ibv_send_wr wr = {
@@ -320,17 +339,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w = world_open(!(take(&in, 1) & 1));
 	while (in.at < in.end) {
 		switch ((enum step)(take(&in, 1) % STEPS)) {
-		case RECORD:   step_record(w, &in); break;
-		case RAW:      step_raw(w, &in); break;
-		case SCRIBBLE: step_scribble(w, &in); break;
-		case WORD:     step_word(w, &in); break;
-		case RECV:     step_recv(w, &in); break;
-		case SEND:     step_send(w, &in); break;
+		case RECORD:
+			step_record(w, &in);
+			break;
+		case RAW:
+			step_raw(w, &in);
+			break;
+		case SCRIBBLE:
+			step_scribble(w, &in);
+			break;
+		case WORD:
+			step_word(w, &in);
+			break;
+		case RECV:
+			step_recv(w, &in);
+			break;
+		case SEND:
+			step_send(w, &in);
+			break;
 		case TIME:
 			sim_run(w->s, UINT64_C(1000) << take(&in, 1) % 18);
 			break;
-		case POLL:     poll_cq(w); break;
-		case STEPS:    break;
+		case POLL:
+			poll_cq(w);
+			break;
+		case STEPS:
+			break;
 		}
 	}
 	sim_run(w->s, 1000);

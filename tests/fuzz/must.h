@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);       \
+			abort();                                                         \
+		}                                                                        \
+	} while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,19 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "must.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
-#include "must.h"
 
+/* clang-format off */
 static const struct icrc_path paths[2] = {
 	{ .src = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
 	  .dst = { [10] = 0xff, 0xff, 10, 0, 0, 2 }, .sport = 0xc001, .dport = 4791 },
 	{ .src = { 0xfd, [15] = 1 },
 	  .dst = { 0xfd, [15] = 2 }, .sport = 0xc001, .dport = 4791 },
 };
+/* clang-format on */
 
 /* What was parsed lies in the packet, in order, and is built again from its
  * fields, but for bits that are reserved. */
@@ -45,14 +47,12 @@ static void parse(const uint8_t *bth, size_t len)
 	MUST(ib_build(rebuilt, &f) == hdr && memcmp(rebuilt, built, hdr) == 0);
 	if (pkt.aeth && aeth_valid(pkt.aeth->syndrome))
 		MUST(aeth_syndrome(aeth_type(pkt.aeth->syndrome),
-				   aeth_value(pkt.aeth->syndrome)) ==
-		     pkt.aeth->syndrome);
+				   aeth_value(pkt.aeth->syndrome)) == pkt.aeth->syndrome);
 }
 
 /* The CRC does not depend on how the packet is cut; the identification that it
  * was made with is found again, and only that one. */
-static void crc(const struct icrc_path *path, uint16_t id, const uint8_t *bth,
-		size_t len)
+static void crc(const struct icrc_path *path, uint16_t id, const uint8_t *bth, size_t len)
 {
 	size_t udp_len = len + ICRC_LEN;
 	size_t cut = sizeof(struct bth) + id % (len - sizeof(struct bth) + 1);
@@ -92,9 +92,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	parse(data + 3, len - ICRC_LEN);
 	crc(path, id, data + 3, len - ICRC_LEN);
-	grh_build(grh, &(struct grh_fields){
-		.src = path->src, .dst = path->dst, .tclass = data[0],
-		.ttl = data[1], .ip_id = id, .udp_len = len });
+	grh_build(grh, &(struct grh_fields){ .src = path->src,
+					     .dst = path->dst,
+					     .tclass = data[0],
+					     .ttl = data[1],
+					     .ip_id = id,
+					     .udp_len = len });
 	MUST(grh[0] >> 4 == 6 || grh[20] == 0x45);
 	return 0;
 }

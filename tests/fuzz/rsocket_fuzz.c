@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/stream.h"
 #include "must.h"
+#include "rsocket/stream.h"
 
 enum { RBUF = 512, SBUF = 300, MAPS = 3 };
 
@@ -18,7 +18,8 @@ static union {
 		struct rs_sge targets[RS_TARGETS];
 		struct rs_iomap maps[MAPS];
 	} s;
-	uint8_t bytes[RS_TARGETS * sizeof(struct rs_sge) + MAPS * sizeof(struct rs_iomap)];
+	uint8_t bytes[RS_TARGETS * sizeof(struct rs_sge) +
+		      MAPS * sizeof(struct rs_iomap)];
 } shared;
 
 /* What is posted lies in our memory, and completes at once. */
@@ -85,8 +86,14 @@ static bool step(struct rs_stream *s, uint8_t what, uint32_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct rs_memory m = {
-		.rbuf = rbuf, .sbuf = sbuf, .rbuf_size = RBUF, .sbuf_size = SBUF,
-		.shared = &shared, .sq = 4, .rq = 5, .iomaps = MAPS,
+		.rbuf = rbuf,
+		.sbuf = sbuf,
+		.rbuf_size = RBUF,
+		.sbuf_size = SBUF,
+		.shared = &shared,
+		.sq = 4,
+		.rq = 5,
+		.iomaps = MAPS,
 		.no_rnr = size & 1,
 	};
 	struct rs_conn c;

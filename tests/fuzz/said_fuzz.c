@@ -20,22 +20,24 @@
 #include "host/host.h"
 #include "ib/sim.h"
 #include "local/local_qp.h"
-#include "sys/log.h"
 #include "must.h"
+#include "sys/log.h"
 
 enum step {
-	SAY,		/* bit 0: a stranger's slot (2); fds (1); what (1), then
+	SAY,   /* bit 0: a stranger's slot (2); fds (1); what (1), then
 			 * version, yes, how many bytes (1), nonce (8) */
-	MEET,		/* a QP is to go there */
-	RUN,		/* bits 0-1: who does not; then 2^n ns */
-	WRITE,		/* into the offered memory: where (2), 16 bytes */
-	GONE,		/* the peer's connection has closed, so we are told */
+	MEET,  /* a QP is to go there */
+	RUN,   /* bits 0-1: who does not; then 2^n ns */
+	WRITE, /* into the offered memory: where (2), 16 bytes */
+	GONE,  /* the peer's connection has closed, so we are told */
 	STEPS
 };
 
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, BOARD, A_FILE, FDS };
 
-struct input { const uint8_t *at, *end; };
+struct input {
+	const uint8_t *at, *end;
+};
 
 struct world {
 	struct sim *s;
@@ -43,9 +45,9 @@ struct world {
 	struct cq *cq;
 	struct qp *qp;
 	bool met;
-	struct pipe_shared *pipe;	/* what is offered */
+	struct pipe_shared *pipe; /* what is offered */
 	int fd[FDS];
-	struct gate gate;		/* as if it were the peer's */
+	struct gate gate; /* as if it were the peer's */
 };
 
 static unsigned take(struct input *in, unsigned bytes)
@@ -97,7 +99,8 @@ static void open_fds(struct world *w)
 static struct world *world_open(unsigned conf)
 {
 	const struct sim_conf c = {
-		.same_host = true, .pipe_only = !(conf & 1),
+		.same_host = true,
+		.pipe_only = !(conf & 1),
 	};
 	const struct ibv_qp_cap cap = { .max_send_wr = 4 };
 	struct world *w = calloc(1, sizeof(*w));
@@ -119,7 +122,8 @@ static struct world *world_open(unsigned conf)
 /* A state has what it needs and nothing else. */
 static void check(const struct world *w, const struct sim_node *n)
 {
-	list_for(at, &n->core.local->peers) {
+	list_for(at, &n->core.local->peers)
+	{
 		const struct peer *p = container_of(at, struct peer, node);
 
 		switch (p->state) {
@@ -149,7 +153,7 @@ static void world_close(struct world *w)
 	munmap(w->pipe, sizeof(*w->pipe));
 	gate_close(&w->gate);
 	for (int i = PIPE; i < FDS; i++)
-		MUST(close(w->fd[i]) == 0);	/* nobody took it over */
+		MUST(close(w->fd[i]) == 0); /* nobody took it over */
 	free(w);
 }
 
@@ -157,7 +161,11 @@ static void world_close(struct world *w)
 
 static void step_say(struct world *w, struct input *in)
 {
-	struct { uint8_t version, what, yes, zero; uint32_t bytes; struct nonce nonce; } m;
+	struct {
+		uint8_t version, what, yes, zero;
+		uint32_t bytes;
+		struct nonce nonce;
+	} m;
 	struct local *l = w->a->core.local;
 	uint16_t slot = w->b->core.slot;
 	struct host_said s = { .uid = geteuid(), .pid = getpid(), .buf = &m };
@@ -172,7 +180,7 @@ static void step_say(struct world *w, struct input *in)
 	m.yes = (uint8_t)(take(in, 1) % 3);
 	m.bytes = (uint32_t)(sizeof(struct pipe_shared) + take(in, 1));
 	m.nonce.at = (uint64_t)take(in, 4) << 32 | take(in, 4);
-	if (m.nonce.at == 1)			/* as if we had told */
+	if (m.nonce.at == 1) /* as if we had told */
 		m.nonce = gate_nonce(&w->gate);
 	s.slot = slot;
 	s.len = sizeof(m) - (fds >> 6 == 3);
@@ -233,12 +241,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w = world_open(take(&in, 1));
 	while (in.at < in.end) {
 		switch ((enum step)(take(&in, 1) % STEPS)) {
-		case SAY:   step_say(w, &in); break;
-		case MEET:  step_meet(w); break;
-		case RUN:   step_run(w, &in); break;
-		case WRITE: step_write(w, &in); break;
-		case GONE:  step_gone(w); break;
-		case STEPS: break;
+		case SAY:
+			step_say(w, &in);
+			break;
+		case MEET:
+			step_meet(w);
+			break;
+		case RUN:
+			step_run(w, &in);
+			break;
+		case WRITE:
+			step_write(w, &in);
+			break;
+		case GONE:
+			step_gone(w);
+			break;
+		case STEPS:
+			break;
 		}
 		check(w, w->a);
 		check(w, w->b);

@@ -35,23 +35,29 @@ static void check(const struct topo *t)
 
 			if (!p->peer_port)
 				continue;
-			MUST(p->peer < t->nodes && p->peer_port <= t->node[p->peer].ports);
+			MUST(p->peer < t->nodes &&
+			     p->peer_port <= t->node[p->peer].ports);
 			q = &t->node[p->peer].port[p->peer_port];
 			MUST(q->peer == i && q->peer_port == k && p != q);
 		}
 		if (n->type == TOPO_CA)
-			MUST(topo_find_ca(t, n->id, &at) == 0 && t->node[at].type == TOPO_CA);
+			MUST(topo_find_ca(t, n->id, &at) == 0 &&
+			     t->node[at].type == TOPO_CA);
 	}
 }
 
 /* The first adapter looks at what is behind its first port. */
 static void look(struct fabric *f, const struct topo *t)
 {
-	struct smp smp = { .h = { .base_version = 1, .class = MAD_SM_DR,
-		.class_version = 1, .method = METHOD_GET,
-		.attr = be16(ATTR_NODE_INFO), .hop_count = 1 },
-		.dr_slid = be16(LID_PERMISSIVE), .dr_dlid = be16(LID_PERMISSIVE),
-		.initial = { 0, 1 } };
+	struct smp smp = { .h = { .base_version = 1,
+				  .class = MAD_SM_DR,
+				  .class_version = 1,
+				  .method = METHOD_GET,
+				  .attr = be16(ATTR_NODE_INFO),
+				  .hop_count = 1 },
+			   .dr_slid = be16(LID_PERMISSIVE),
+			   .dr_dlid = be16(LID_PERMISSIVE),
+			   .initial = { 0, 1 } };
 	struct mad_pkt pkt = { .slid = LID_PERMISSIVE, .dlid = LID_PERMISSIVE };
 	struct fabric_port_view v;
 

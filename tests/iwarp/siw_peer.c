@@ -30,16 +30,24 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-#define CHECK(cond) do { \
-	if (!(cond)) \
-		err(1, "line %d: %s", __LINE__, #cond); \
-} while (0)
+#define CHECK(cond)                                                                      \
+	do {                                                                             \
+		if (!(cond))                                                             \
+			err(1, "line %d: %s", __LINE__, #cond);                          \
+	} while (0)
 
-enum { SIZE_MAX_ = 64000, RECV = 1, SEND = 2, PATIENCE_S = 20,
-       ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-		IBV_ACCESS_REMOTE_READ };
+enum {
+	SIZE_MAX_ = 64000,
+	RECV = 1,
+	SEND = 2,
+	PATIENCE_S = 20,
+	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+};
 
-struct place { uint64_t addr; uint32_t rkey, size; };	/* big-endian */
+struct place {
+	uint64_t addr;
+	uint32_t rkey, size;
+}; /* big-endian */
 
 struct memory {
 	char source[SIZE_MAX_], sink[SIZE_MAX_];
@@ -73,9 +81,12 @@ static void open_peer(struct peer *p)
 {
 	struct netdev net = { .name = "siw", .ifindex = 1, .running = true, .mtu = 1500 };
 	struct ibv_qp_init_attr_ex init = {
-		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1,
+		.cap = { .max_send_wr = 16,
+			 .max_recv_wr = 16,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
-		.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
 	};
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qp_access_flags = ACCESS };
 
@@ -89,13 +100,12 @@ static void open_peer(struct peer *p)
 	CHECK(event_queue_init(&p->ctx.async) == 0);
 	CHECK(pd_alloc(p->ctx.core, &p->ibv, &p->pd) == 0);
 	CHECK((p->mem = calloc(1, sizeof(*p->mem))));
-	CHECK(mr_reg(p->pd, p->mem, sizeof(*p->mem), (uintptr_t)p->mem, ACCESS,
-		     &p->mr) == 0);
+	CHECK(mr_reg(p->pd, p->mem, sizeof(*p->mem), (uintptr_t)p->mem, ACCESS, &p->mr) ==
+	      0);
 	CHECK(cq_create(&p->ctx, 64, NULL, NULL, &p->cq) == 0);
 	init.pd = &p->pd->ibv;
 	init.send_cq = init.recv_cq = (struct ibv_cq *)&p->cq->ex;
-	CHECK(qp_create(&p->ctx, &init, nic_transport(p->nic, p->dev),
-			&p->qp) == 0);
+	CHECK(qp_create(&p->ctx, &init, nic_transport(p->nic, p->dev), &p->qp) == 0);
 	CHECK(qp_modify(p->qp, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, nic_now()) == 0);
 }
 
@@ -144,9 +154,12 @@ static void hear_hello(int fd, struct iw_setup *s)
 static void agree(struct peer *p, int fd, bool server, char **words)
 {
 	static struct iw_setup s;
-	struct iw_offer o = { .revision = 2, .ird = 1, .ord = 1,
+	struct iw_offer o = { .revision = 2,
+			      .ird = 1,
+			      .ord = 1,
 			      .crc = has(words, "crc"),
-			      .rtr = has(words, "p2p") ? MPA_RTR_WRITE | MPA_RTR_READ : 0 };
+			      .rtr = has(words, "p2p") ? MPA_RTR_WRITE | MPA_RTR_READ
+						       : 0 };
 	struct stream *stream;
 	int rc;
 
@@ -207,7 +220,10 @@ static bool work(struct peer *p, enum ibv_wr_opcode op, void *at, uint32_t len,
 {
 	struct ibv_sge sge = { (uintptr_t)at, len, p->mr->mkey.key };
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = SEND, .opcode = op, .sg_list = &sge, .num_sge = 1,
+		.wr_id = SEND,
+		.opcode = op,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
@@ -251,17 +267,19 @@ static _Noreturn void differs(const struct peer *p, int round)
 		wrong += a[i] != b[i];
 		zero += !b[i];
 	}
-	errx(1, "round %d: what came back is not what was sent: %u bytes wrong in [%u, %u], "
-	     "%u of them 0; at the first %d instead of %d", round, wrong, first, last, zero,
-	     b[first], a[first]);
+	errx(1,
+	     "round %d: what came back is not what was sent: %u bytes wrong in [%u, %u], "
+	     "%u of them 0; at the first %d instead of %d",
+	     round, wrong, first, last, zero, b[first], a[first]);
 }
 
 static bool client_round(struct peer *p, int round)
 {
 	struct place word;
 
-	for (uint32_t i = 0; i + 1 < p->size; i++)	/* rping takes it for text */
-		p->mem->source[i] = (char)('A' + (i * 7 + i / 251 + (uint32_t)round) % 57);
+	for (uint32_t i = 0; i + 1 < p->size; i++) /* rping takes it for text */
+		p->mem->source[i] =
+			(char)('A' + (i * 7 + i / 251 + (uint32_t)round) % 57);
 	memset(p->mem->sink, 0, p->size);
 	if (!tell(p, p->mem->source) || !hear(p, &word) || !tell(p, p->mem->sink) ||
 	    !hear(p, &word))
@@ -321,7 +339,7 @@ int main(int argc, char **argv)
 
 	if (argc < 6 || p.size < 2 || p.size > SIZE_MAX_)
 		errx(2, "siw_peer client|server ADDRESS PORT ROUNDS SIZE [crc] [p2p] "
-		     "[bad-write]");
+			"[bad-write]");
 	if (getenv("URNIC_LOG"))
 		log_setup(getenv("URNIC_LOG"));
 	rounds = atoi(argv[4]);

@@ -18,7 +18,7 @@ static unsigned drain(struct fid_cq *cq)
 	ssize_t n = fi_cq_read(cq, &e, 1);
 
 	if (n == -FI_EAVAIL)
-		cq_wait(cq, &e);	/* says which error */
+		cq_wait(cq, &e); /* says which error */
 	MUST(n == 1 || n == -FI_EAGAIN);
 	return n == 1;
 }
@@ -61,7 +61,9 @@ void test_cq_data(const char *ip, const char *port, bool serves)
 
 /* --- memory ------------------------------------------------------------------------ */
 
-struct place { uint64_t addr, key; };
+struct place {
+	uint64_t addr, key;
+};
 
 static struct place exchange(struct side *s)
 {
@@ -136,8 +138,8 @@ void test_inject(const char *ip, const char *port, bool serves)
 		while (fi_inject(s.ep[0], s.buf, len, 0) == -FI_EAGAIN)
 			(void)drain(s.tx);
 		memset(s.buf, (int)i, len);
-		while (fi_inject_write(s.ep[0], s.buf, len, 0, to.addr + LEN,
-				       to.key) == -FI_EAGAIN)
+		while (fi_inject_write(s.ep[0], s.buf, len, 0, to.addr + LEN, to.key) ==
+		       -FI_EAGAIN)
 			(void)drain(s.tx);
 	}
 	if (!serves) {
@@ -211,8 +213,9 @@ void test_resources(const char *ip, const char *port, bool serves)
 		post_recv(&s, 0);
 	}
 	while (!serves && done < lots) {
-		ssize_t rc = sent == lots ? -FI_EAGAIN :
-			fi_send(s.ep[0], s.buf, LEN, fi_mr_desc(s.mr), 0, NULL);
+		ssize_t rc = sent == lots ? -FI_EAGAIN
+					  : fi_send(s.ep[0], s.buf, LEN, fi_mr_desc(s.mr),
+						    0, NULL);
 
 		MUST(rc == 0 || rc == -FI_EAGAIN);
 		sent += rc == 0;

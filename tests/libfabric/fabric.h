@@ -17,21 +17,23 @@
 #include <string.h>
 
 /* A call of libfabric, which has to give rc. */
-#define GIVES(rc, call) do { \
-	long rc_ = (long)(call); \
-	if (rc_ != (rc)) { \
-		fprintf(stderr, "%s:%d: %s: %ld (%s)\n", __FILE__, __LINE__, \
-			#call, rc_, fi_strerror((int)-rc_)); \
-		exit(1); \
-	} \
-} while (0)
+#define GIVES(rc, call)                                                                  \
+	do {                                                                             \
+		long rc_ = (long)(call);                                                 \
+		if (rc_ != (rc)) {                                                       \
+			fprintf(stderr, "%s:%d: %s: %ld (%s)\n", __FILE__, __LINE__,     \
+				#call, rc_, fi_strerror((int)-rc_));                     \
+			exit(1);                                                         \
+		}                                                                        \
+	} while (0)
 #define OK(call) GIVES(0, call)
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		exit(1); \
-	} \
-} while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);       \
+			exit(1);                                                         \
+		}                                                                        \
+	} while (0)
 
 enum { WAIT_MS = 15000, ENDS_MAX = 8, BUF = 1 << 16, RECVS = 64 };
 
@@ -42,20 +44,20 @@ struct side {
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_pep *pep;
-	struct fi_info *early;		/* a request that came before another event */
+	struct fi_info *early; /* a request that came before another event */
 	struct fid_domain *domain;
 	struct fid_cq *tx, *rx;
-	struct fid_ep *srx;		/* NULL: each endpoint has its own */
+	struct fid_ep *srx; /* NULL: each endpoint has its own */
 	struct fid_mr *mr;
 	struct fid_ep *ep[ENDS_MAX];
 	unsigned n;
-	uint8_t *buf;			/* BUF bytes: the first half is sent */
+	uint8_t *buf; /* BUF bytes: the first half is sent */
 };
 
 /* What the tests change of a side before its endpoints are made. */
 struct wants {
 	bool shared_rx;
-	size_t tx_size;			/* of the queue and its CQ; 0: the provider's */
+	size_t tx_size; /* of the queue and its CQ; 0: the provider's */
 };
 
 void side_open(struct side *s, bool serves, const char *ip, const char *port,

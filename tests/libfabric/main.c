@@ -2,6 +2,7 @@
 /* fabric TEST serve|ask ADDRESS PORT: libfabric's verbs provider, one end of a test. */
 #include "fabric.h"
 
+/* clang-format off */
 static const struct {
 	const char *name;
 	void (*run)(const char *ip, const char *port, bool serves);
@@ -11,6 +12,7 @@ static const struct {
 	{ "refused", test_refused }, { "nobody", test_nobody },
 	{ "shutdown", test_shutdown }, { "closed", test_closed },
 };
+/* clang-format on */
 
 int main(int argc, char **argv)
 {

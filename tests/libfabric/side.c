@@ -10,8 +10,8 @@ static struct fi_info *find(const char *ip, const char *port, bool serves)
 	hints->caps = FI_MSG | FI_RMA;
 	hints->mode = FI_CONTEXT | FI_RX_CQ_DATA;
 	hints->ep_attr->type = FI_EP_MSG;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
-				      FI_MR_PROV_KEY;
+	hints->domain_attr->mr_mode =
+		FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->addr_format = FI_SOCKADDR_IN;
 	hints->fabric_attr->prov_name = strdup("verbs");
 	OK(fi_getinfo(FI_VERSION(1, 17), ip, port, serves ? FI_SOURCE : 0, hints, &info));
@@ -46,7 +46,8 @@ void side_open(struct side *s, bool serves, const char *ip, const char *port,
 
 void side_domain(struct side *s, struct fi_info *info, const struct wants *w)
 {
-	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .size = w->tx_size,
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA,
+				   .size = w->tx_size,
 				   .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_rx_attr rx = *info->rx_attr;
 
@@ -54,8 +55,10 @@ void side_domain(struct side *s, struct fi_info *info, const struct wants *w)
 	OK(fi_cq_open(s->domain, &attr, &s->tx, NULL));
 	attr.size = 0;
 	OK(fi_cq_open(s->domain, &attr, &s->rx, NULL));
-	OK(fi_mr_reg(s->domain, s->buf, BUF, FI_SEND | FI_RECV | FI_READ | FI_WRITE |
-		     FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &s->mr, NULL));
+	OK(fi_mr_reg(s->domain, s->buf, BUF,
+		     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ |
+			     FI_REMOTE_WRITE,
+		     0, 0, 0, &s->mr, NULL));
 	if (!w->shared_rx)
 		return;
 	OK(fi_srx_context(s->domain, &rx, &s->srx, NULL));

@@ -19,7 +19,7 @@ enum { BATCH = 8, LEN = 2000, OUT = 0, BACK = 4096, HERE = 65536, SETTLED_PART =
 static struct {
 	struct card card[2][BATCH];
 	_Atomic uint32_t made[2], joined[2], used[2];
-} *sh;
+} * sh;
 
 static void both(_Atomic uint32_t *word, unsigned me, uint32_t round)
 {
@@ -27,15 +27,14 @@ static void both(_Atomic uint32_t *word, unsigned me, uint32_t round)
 	crew_wait(&word[!me], round);
 }
 
-static void use(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
-	size_t at, uint64_t seed)
+static void use(struct rig *r, struct ibv_qp *qp, const struct card *theirs, size_t at,
+		uint64_t seed)
 {
 	pattern_fill(r->buf + OUT, LEN, seed);
 	crew_expect(r, qp, theirs, IBV_WR_RDMA_WRITE, OUT, LEN, at);
 	crew_expect(r, qp, theirs, IBV_WR_RDMA_READ, BACK, LEN, at);
 	CHECK(pattern_check(r->buf + BACK, LEN, seed) == LEN);
-	crew_expect(r, qp, theirs, IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8,
-		RIG_BUF - 8);
+	crew_expect(r, qp, theirs, IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, RIG_BUF - 8);
 }
 
 static void one_batch(struct rig *r, unsigned me, uint32_t round)
@@ -52,7 +51,7 @@ static void one_batch(struct rig *r, unsigned me, uint32_t round)
 	/* One may be used before its peer is there. */
 	for (int i = 0; i < BATCH; i++)
 		use(r, qp[i], &sh->card[!me][i], HERE + 4096 * (size_t)i,
-			mix(round) + (uint64_t)i);
+		    mix(round) + (uint64_t)i);
 	both(sh->used, me, round);
 	for (int i = 0; i < BATCH; i++)
 		CHECK(!ibv_destroy_qp(qp[i]));
@@ -137,10 +136,10 @@ static void server(void *arg)
 		crew_join(&r, qp, &sh->card[1][0]);
 		use(&r, qp, &sh->card[1][0], HERE, n);
 		sh->used[0] = n;
-		crew_wait(&sh->joined[0], n);	/* it has gone */
+		crew_wait(&sh->joined[0], n); /* it has gone */
 		CHECK(!ibv_destroy_qp(qp));
 		if (n == SETTLED || n == lopt.count)
-			sleep_ms(50);		/* the thread has seen it, too */
+			sleep_ms(50); /* the thread has seen it, too */
 		if (n == SETTLED)
 			before = crew_census();
 	}
@@ -161,12 +160,11 @@ int clients(void)
 	for (uint32_t n = 1; n <= lopt.count; n++) {
 		one = crew_fork(client, &n);
 		CHECK(waitpid(one, &status, 0) == one);
-		CHECK(n % 3 == 1 ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL :
-			status == 0);
+		CHECK(n % 3 == 1 ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+				 : status == 0);
 		sh->joined[0] = n;
 	}
 	crew_reap(pid);
-	say("%u clients, %.0f/s: all right", lopt.count,
-		lopt.count / (now_s() - start));
+	say("%u clients, %.0f/s: all right", lopt.count, lopt.count / (now_s() - start));
 	return 0;
 }

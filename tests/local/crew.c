@@ -16,8 +16,8 @@
 
 void *crew_share(size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
 
 	CHECK(p != MAP_FAILED);
 	return p;
@@ -78,22 +78,23 @@ void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs)
 }
 
 void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
-	enum ibv_wr_opcode op, size_t at, size_t len, size_t to)
+		 enum ibv_wr_opcode op, size_t at, size_t len, size_t to)
 {
 	struct ibv_wc wc;
 
 	rig_post(r, qp, op, at, len, theirs->addr + to, theirs->rkey, 1);
 	wc = rig_wait(r);
 	if (wc.status != IBV_WC_SUCCESS)
-		say("opcode %d, %zu bytes: %s", op, len,
-			ibv_wc_status_str(wc.status));
+		say("opcode %d, %zu bytes: %s", op, len, ibv_wc_status_str(wc.status));
 	CHECK(wc.status == IBV_WC_SUCCESS);
 }
 
 void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len)
 {
 	struct ibv_sge sge = {
-		(uintptr_t)r->buf + at, (uint32_t)len, r->mr->lkey,
+		(uintptr_t)r->buf + at,
+		(uint32_t)len,
+		r->mr->lkey,
 	};
 	struct ibv_recv_wr wr = { .wr_id = at, .sg_list = &sge, .num_sge = 1 }, *bad;
 
@@ -146,10 +147,9 @@ void crew_compare(const char *who, struct census before, unsigned kib)
 {
 	struct census now = crew_census();
 
-	say("%s: %u -> %u descriptors, %u -> %u mappings, %u -> %u KiB", who,
-		before.fds, now.fds, before.maps, now.maps, before.rss_kib,
-		now.rss_kib);
+	say("%s: %u -> %u descriptors, %u -> %u mappings, %u -> %u KiB", who, before.fds,
+	    now.fds, before.maps, now.maps, before.rss_kib, now.rss_kib);
 	CHECK(now.fds <= before.fds);
-	CHECK(now.maps <= before.maps + 2);	/* malloc's own */
+	CHECK(now.maps <= before.maps + 2); /* malloc's own */
 	CHECK(now.rss_kib <= before.rss_kib + kib);
 }

@@ -11,7 +11,7 @@
 #include "rig.h"
 
 extern struct crew_options {
-	unsigned count;			/* rounds, processes, QPs: see a command */
+	unsigned count; /* rounds, processes, QPs: see a command */
 	unsigned first, step;
 	uint64_t seed;
 } lopt;
@@ -39,13 +39,13 @@ int held(void);
 void *crew_share(size_t bytes);
 /* A child that does role(arg) and exits 0; it dies with its parent. */
 pid_t crew_fork(void (*role)(void *), void *arg);
-void crew_reap(pid_t pid);		/* it must have exited with 0 */
+void crew_reap(pid_t pid); /* it must have exited with 0 */
 
 /* Until *word >= value; 40 s at most. */
 void crew_wait(const _Atomic uint32_t *word, uint32_t value);
 /* For good; 0: it stays root. */
 void crew_become(unsigned user);
-void crew_nap(void);			/* some microseconds */
+void crew_nap(void); /* some microseconds */
 
 /* What a QP must know of its peer. */
 struct card {
@@ -54,7 +54,7 @@ struct card {
 	union ibv_gid gid;
 };
 
-enum { CREW_PSN = 77 };			/* of every QP */
+enum { CREW_PSN = 77 }; /* of every QP */
 
 struct card crew_card(const struct rig *r, const struct ibv_qp *qp);
 void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs);
@@ -64,7 +64,9 @@ void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
 void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len);
 
 /* What this process holds. */
-struct census { unsigned fds, maps, rss_kib; };
+struct census {
+	unsigned fds, maps, rss_kib;
+};
 
 /* Numbers of QPs and keys are drawn, so their tables and the board fill up to
  * their size, page by page, however few there are at a time. */

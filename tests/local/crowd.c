@@ -11,8 +11,7 @@
 #include "crew.h"
 #include "pattern.h"
 
-enum { MANY = 64, LEN = 3000, OUT = 0, BACK = 8192, GOT = 16384, SUM = 20480,
-       TIMES = 3 };
+enum { MANY = 64, LEN = 3000, OUT = 0, BACK = 8192, GOT = 16384, SUM = 20480, TIMES = 3 };
 
 /* Where member i of the crowd writes at each of the others. */
 static size_t place_of(unsigned i)
@@ -21,9 +20,9 @@ static size_t place_of(unsigned i)
 }
 
 static struct {
-	struct card card[MANY][MANY];	/* [whose][to whom] */
+	struct card card[MANY][MANY]; /* [whose][to whom] */
 	_Atomic uint32_t made, joined, wrote;
-} *sh;
+} * sh;
 
 static uint64_t seed(unsigned from, unsigned to)
 {
@@ -83,8 +82,8 @@ static void member(void *arg)
 	CHECK(sum == n - 1);
 	for (unsigned i = 0; i < n; i++)
 		if (i != me) {
-			CHECK(pattern_check(r.buf + place_of(i), LEN,
-				seed(i, me)) == LEN);
+			CHECK(pattern_check(r.buf + place_of(i), LEN, seed(i, me)) ==
+			      LEN);
 			CHECK(!ibv_destroy_qp(qp[i]));
 		}
 	rig_close(&r);
@@ -113,7 +112,7 @@ enum { QPS_MAX = 10000, PER_QP_KIB = 64 };
 static struct {
 	struct card card[2][QPS_MAX];
 	_Atomic uint32_t made, joined, over;
-} *two;
+} * two;
 
 static unsigned pipes(void)
 {
@@ -151,12 +150,12 @@ static void half(void *arg)
 	crew_wait(&two->joined, 2);
 	for (unsigned k = 0; k < TIMES * n; k++)
 		crew_expect(&r, qp[k % n], &two->card[!me][k % n],
-			k / n ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, OUT, LEN, GOT);
+			    k / n ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, OUT, LEN, GOT);
 	after = crew_census();
 	two->over++;
 	crew_wait(&two->over, 2);
 	say("%u QPs: %u bytes each, %u pipe", n,
-		(unsigned)(1024ull * (after.rss_kib - before.rss_kib) / n), pipes());
+	    (unsigned)(1024ull * (after.rss_kib - before.rss_kib) / n), pipes());
 	CHECK(after.rss_kib - before.rss_kib < PER_QP_KIB * n && pipes() <= 1);
 	CHECK(after.fds <= before.fds + 16);
 	for (unsigned i = 0; i < n; i++)

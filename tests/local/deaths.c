@@ -24,8 +24,16 @@
 #include "pattern.h"
 #include "trace.h"
 
-enum { BEFORE = 20, AFTER = 200, LEFT_ALONE = 16, SETTLED = 24, STEP_NS = 7000,
-       AT_ONCE = 2, IN_TIME = 20, UDP_FDS = 4 };
+enum {
+	BEFORE = 20,
+	AFTER = 200,
+	LEFT_ALONE = 16,
+	SETTLED = 24,
+	STEP_NS = 7000,
+	AT_ONCE = 2,
+	IN_TIME = 20,
+	UDP_FDS = 4
+};
 
 enum mode { TIME, WORK, CALL, START, STOP, WAIT, LATE, MODES };
 static const char *const names[MODES] = {
@@ -39,7 +47,7 @@ static struct {
 	_Atomic uint32_t under_way, gone, checked, over;
 	_Atomic uint32_t counting, spared;
 	struct duo_card victim, us;
-} *sh;
+} * sh;
 
 static bool kills(void)
 {
@@ -138,7 +146,7 @@ static double live_through(struct duo *d, uint32_t round)
 		fine = duo_turn(d, false);
 	if (fine && sh->victim_done == round && !d->busy) {
 		sh->we_are_done = round;
-		while (sh->gone < round)	/* it may have more to ask */
+		while (sh->gone < round) /* it may have more to ask */
 			duo_turn(d, false);
 		return 0;
 	}
@@ -183,8 +191,8 @@ static void survivor(void *arg)
 	 * sockets of its own.  On a busy machine that may be so in every mode. */
 	before.fds += UDP_FDS;
 	if (before.maps)
-		crew_compare("the survivor", before, mode == START ? 2048 :
-			     512 + CREW_TABLES_KIB);
+		crew_compare("the survivor", before,
+			     mode == START ? 2048 : 512 + CREW_TABLES_KIB);
 	rig_close(&r);
 }
 

@@ -12,8 +12,15 @@
 
 enum { NEW_USER = 5, THIRD_USER = 65534, CLIENTS = 3, ROUNDS = 2 };
 /* Of each client's part of the buffers: */
-enum { PART = 80 << 10, IN = 0, OUT = 24 << 10, BACK = 48 << 10, WORD = 72 << 10,
-       LEN = 20000, SHORT = 3000 };
+enum {
+	PART = 80 << 10,
+	IN = 0,
+	OUT = 24 << 10,
+	BACK = 48 << 10,
+	WORD = 72 << 10,
+	LEN = 20000,
+	SHORT = 3000
+};
 
 static const unsigned users[CLIENTS] = { 0, NEW_USER, THIRD_USER };
 
@@ -21,19 +28,20 @@ static struct {
 	struct card daemon[CLIENTS], client[CLIENTS];
 	_Atomic uint32_t daemon_is_there, is_there[CLIENTS], joined[CLIENTS];
 	_Atomic uint32_t may_begin[CLIENTS], sent[CLIENTS], done[CLIENTS];
-} *sh;
+} * sh;
 
 static struct rig r;
 
 /* All that needs no help of the peer's program. */
-static void reach(struct ibv_qp *qp, const struct card *theirs, size_t part, uint64_t seed)
+static void reach(struct ibv_qp *qp, const struct card *theirs, size_t part,
+		  uint64_t seed)
 {
 	pattern_fill(r.buf + part + OUT, LEN, seed);
 	crew_expect(&r, qp, theirs, IBV_WR_RDMA_WRITE, part + OUT, LEN, part + IN);
 	crew_expect(&r, qp, theirs, IBV_WR_RDMA_READ, part + BACK, LEN, part + IN);
 	CHECK(pattern_check(r.buf + part + BACK, LEN, seed) == LEN);
 	crew_expect(&r, qp, theirs, IBV_WR_ATOMIC_FETCH_AND_ADD, part + WORD, 8,
-		part + WORD + 8);
+		    part + WORD + 8);
 }
 
 static void be_client(void *arg)

@@ -8,13 +8,14 @@
 
 #include "pattern.h"
 
-#define UNNOTED UINT64_MAX		/* wr_id of a WRITE before its READ */
+#define UNNOTED UINT64_MAX /* wr_id of a WRITE before its READ */
 #define RECEIVE (UINT64_C(1) << 32)
 
 /* A guard, what the peer may write to, a guard, what is ours alone, a guard;
  * none of it on a page of its own. */
 enum {
-	SKEW = 104, GUARD = 20000,
+	SKEW = 104,
+	GUARD = 20000,
 	OPEN = GUARD + SKEW,
 	COUNTERS = DUO_QPS * DUO_SLOTS * DUO_LEN,
 	OPEN_LEN = COUNTERS + 8 * DUO_QPS,
@@ -25,8 +26,13 @@ enum {
 	TOTAL = OWN + OWN_LEN + GUARD,
 };
 
-static const struct { size_t at, len; uint64_t seed; } guards[] = {
-	{ 0, OPEN, 11 }, { OPEN + OPEN_LEN, GUARD, 22 }, { OWN + OWN_LEN, GUARD, 33 },
+static const struct {
+	size_t at, len;
+	uint64_t seed;
+} guards[] = {
+	{ 0, OPEN, 11 },
+	{ OPEN + OPEN_LEN, GUARD, 22 },
+	{ OWN + OWN_LEN, GUARD, 33 },
 };
 
 static uint64_t rnd(struct duo *d)
@@ -51,8 +57,8 @@ void duo_make(struct duo *d, struct rig *r, uint64_t seed)
 	memset(d, 0, sizeof(*d));
 	d->r = r;
 	d->rng = mix(seed);
-	d->map = mmap(NULL, TOTAL, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	d->map = mmap(NULL, TOTAL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		      -1, 0);
 	CHECK(d->map != MAP_FAILED);
 	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
 		pattern_fill(d->map + guards[i].at, guards[i].len, guards[i].seed);
@@ -71,7 +77,9 @@ void duo_make(struct duo *d, struct rig *r, uint64_t seed)
 static void post_recv(struct duo *d, uint64_t q, uint64_t i)
 {
 	struct ibv_sge sge = {
-		(uintptr_t)recv_at(d, q, i), DUO_SEND, d->own->lkey,
+		(uintptr_t)recv_at(d, q, i),
+		DUO_SEND,
+		d->own->lkey,
 	};
 	struct ibv_recv_wr wr = {
 		.wr_id = RECEIVE | q << 8 | i, .sg_list = &sge, .num_sge = 1,
@@ -94,11 +102,13 @@ void duo_join(struct duo *d, const struct duo_card *theirs)
 
 /* --- asking -------------------------------------------------------------------- */
 
-static void post(struct duo *d, int q, uint64_t id, enum ibv_wr_opcode op,
-	size_t from, size_t len, size_t to)
+static void post(struct duo *d, int q, uint64_t id, enum ibv_wr_opcode op, size_t from,
+		 size_t len, size_t to)
 {
 	struct ibv_sge sge = {
-		(uintptr_t)d->map + OWN + from, (uint32_t)len, d->own->lkey,
+		(uintptr_t)d->map + OWN + from,
+		(uint32_t)len,
+		d->own->lkey,
 	};
 	struct ibv_send_wr wr = {
 		.wr_id = id, .opcode = op, .sg_list = &sge, .num_sge = 1,
@@ -139,8 +149,7 @@ static void start(struct duo *d, int q, int i)
 	} else {
 		t->op = IBV_WR_ATOMIC_FETCH_AND_ADD;
 		t->seed = d->adds[q]++;
-		post(d, q, id, t->op, BACK + at(q, i), 8,
-			COUNTERS + 8 * (size_t)q);
+		post(d, q, id, t->op, BACK + at(q, i), 8, COUNTERS + 8 * (size_t)q);
 	}
 	if (++d->started == d->die_after)
 		raise(SIGKILL);
@@ -194,7 +203,7 @@ static void take(struct duo *d, const struct ibv_wc *wc)
 	int q = which(d, wc->qp_num);
 
 	if (q < 0)
-		return;				/* of a QP that has gone */
+		return; /* of a QP that has gone */
 	if (wc->status != IBV_WC_SUCCESS && !d->bad[q])
 		d->bad[q] = wc->status;
 	if (wc->wr_id == UNNOTED)
@@ -229,7 +238,7 @@ void duo_check_guards(const struct duo *d)
 {
 	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
 		CHECK(pattern_check(d->map + guards[i].at, guards[i].len,
-			guards[i].seed) == guards[i].len);
+				    guards[i].seed) == guards[i].len);
 }
 
 void duo_free(struct duo *d)

@@ -9,8 +9,7 @@
 
 #include "crew.h"
 
-enum { DUO_QPS = 2, DUO_SLOTS = 4, DUO_LEN = 40000, DUO_RECVS = 8,
-       DUO_SEND = 20000 };
+enum { DUO_QPS = 2, DUO_SLOTS = 4, DUO_LEN = 40000, DUO_RECVS = 8, DUO_SEND = 20000 };
 
 struct duo_card {
 	uint32_t qpn[DUO_QPS], rkey;
@@ -21,7 +20,7 @@ struct duo_card {
 struct duo {
 	struct rig *r;
 	struct ibv_qp *qp[DUO_QPS];
-	struct ibv_mr *open, *own;	/* for the peer; for ourselves */
+	struct ibv_mr *open, *own; /* for the peer; for ourselves */
 	uint8_t *map;
 	struct duo_card mine, theirs;
 	struct duo_slot {
@@ -32,9 +31,9 @@ struct duo {
 	} slot[DUO_QPS][DUO_SLOTS];
 	uint64_t rng, adds[DUO_QPS];
 	unsigned busy, started, done, received;
-	enum ibv_wc_status bad[DUO_QPS];	/* the first error */
-	unsigned die_after;		/* started; 0: never */
-	unsigned slow;			/* us at most, before each QP is joined */
+	enum ibv_wc_status bad[DUO_QPS]; /* the first error */
+	unsigned die_after;		 /* started; 0: never */
+	unsigned slow;			 /* us at most, before each QP is joined */
 };
 
 void duo_make(struct duo *d, struct rig *r, uint64_t seed);

@@ -8,16 +8,17 @@
 
 enum { EVIL_OVER = UINT32_MAX, EVIL_LEN = 32 << 10 };
 
-struct evil_card {			/* of the hostile peer */
-	uint32_t slot;			/* or EVIL_OVER */
+/* of the hostile peer */
+struct evil_card {
+	uint32_t slot; /* or EVIL_OVER */
 	uint32_t qpn;
 };
 
 struct victim_card {
-	uint32_t qpn, rkey;		/* of the QP that it talks to */
+	uint32_t qpn, rkey; /* of the QP that it talks to */
 	uint64_t addr;
 	union ibv_gid gid;
-	struct duo_card honest;		/* it must not get there */
+	struct duo_card honest; /* it must not get there */
 };
 
 static inline uint32_t slot_of(uint32_t qpn)

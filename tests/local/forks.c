@@ -23,7 +23,7 @@ static struct {
 	struct duo_card subject, other;
 	_Atomic uint32_t round, subject_is_there, other_is_there, other_knows;
 	_Atomic uint32_t over, quiet;
-} *sh;
+} * sh;
 
 static bool is(const char *mode)
 {
@@ -121,7 +121,7 @@ int executed(void)
 
 	CHECK(!kill(getppid(), SIGCONT));
 	if (map != at)
-		return 0;			/* something is there already */
+		return 0; /* something is there already */
 	sleep_ms(WATCH_MS);
 	for (size_t i = 0; i < SIZE; i++)
 		CHECK(map[i] == 0);
@@ -203,7 +203,7 @@ int forked(void)
 
 	CHECK(opt.mode);
 	rounds = is("fork") ? 1 : lopt.count;
-	opt.timeout = 17;		/* 4 s and more until it gives up */
+	opt.timeout = 17; /* 4 s and more until it gives up */
 	sh = crew_share(sizeof(*sh));
 	rig_open(&r);
 	for (uint32_t round = 1; round <= rounds; round++)

@@ -19,13 +19,13 @@
 #include "pattern.h"
 
 enum { LEN = 256 << 10, BEFORE = 3, WAYS = 3, SETTLED_MS = 3 };
-enum { CALL = SIGTRAP | 0x80 };		/* PTRACE_O_TRACESYSGOOD */
-#define LIMIT_S 8.0			/* a busy machine is late */
+enum { CALL = SIGTRAP | 0x80 }; /* PTRACE_O_TRACESYSGOOD */
+#define LIMIT_S 8.0		/* a busy machine is late */
 
 static struct {
 	struct card owner, writer;
 	_Atomic uint32_t round, is_there, joined, used, done;
-} *sh;
+} * sh;
 
 static struct rig r;
 static double longest;
@@ -54,7 +54,7 @@ static void be_writer(void *arg)
 	crew_wait(&sh->joined, round);
 	for (unsigned n = 0;; n++) {
 		rig_post(&r, qp, IBV_WR_RDMA_WRITE, 0, len, sh->owner.addr,
-			sh->owner.rkey, 0);
+			 sh->owner.rkey, 0);
 		if (rig_wait(&r).status != IBV_WC_SUCCESS)
 			break;
 		if (n == BEFORE && is_traced()) {
@@ -80,7 +80,7 @@ static void hold_at_call(pid_t pid)
 
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
 	CHECK(!ptrace(PTRACE_SETOPTIONS, pid, 0,
-		PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL));
+		      PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL));
 	for (;;) {
 		CHECK(!ptrace(PTRACE_SYSCALL, pid, 0, 0));
 		CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));

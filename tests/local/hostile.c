@@ -28,7 +28,9 @@ struct pipe_msg {
 };
 struct pipe_shared {
 	struct ring_shared ring[2];
-	struct { _Alignas(SLOT) _Atomic uint64_t word; } inside[2];
+	struct {
+		_Alignas(SLOT) _Atomic uint64_t word;
+	} inside[2];
 };
 
 enum kind { NOISE, DISORDER, GARBAGE, PLAUSIBLE, KINDS };
@@ -38,7 +40,7 @@ static struct {
 	struct duo_card honest;
 	struct victim_card victim;
 	struct evil_card mine;
-	int listen, conn, fd;		/* fd: of the pipe's memory */
+	int listen, conn, fd; /* fd: of the pipe's memory */
 	struct pipe_shared *pipe;
 	unsigned side;
 	uint32_t head, tail, psn;
@@ -93,7 +95,10 @@ static void take_slot(bool above)
 
 static void say_with(const void *buf, size_t len, const int *fds, unsigned n)
 {
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[8]))]; } u;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int[8]))];
+	} u;
 	struct iovec iov = { (void *)(uintptr_t)buf, len };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 
@@ -110,7 +115,9 @@ static void say_with(const void *buf, size_t len, const int *fds, unsigned n)
 }
 
 /* The header in front of m has no alignment. */
-struct wire { uint8_t byte[sizeof(struct msg_local) + sizeof(struct pipe_msg)]; };
+struct wire {
+	uint8_t byte[sizeof(struct msg_local) + sizeof(struct pipe_msg)];
+};
 
 static struct wire wire_of(const struct pipe_msg *m)
 {
@@ -123,7 +130,9 @@ static struct wire wire_of(const struct pipe_msg *m)
 static void tell(enum say what, bool yes, const int *fds, unsigned n)
 {
 	struct wire w = wire_of(&(struct pipe_msg){
-		.version = PIPE_VERSION, .what = (uint8_t)what, .yes = yes,
+		.version = PIPE_VERSION,
+		.what = (uint8_t)what,
+		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	});
 
@@ -136,15 +145,16 @@ static int memory_of(size_t bytes, bool sealed)
 
 	CHECK(fd >= 0 && !ftruncate(fd, (off_t)bytes));
 	if (sealed)
-		CHECK(!fcntl(fd, F_ADD_SEALS,
-			F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL));
+		CHECK(!fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL));
 	return fd;
 }
 
 static void connect_to_victim(bool greet)
 {
 	struct msg_hello hello = {
-		MSG_VERSION, MSG_HELLO, (uint16_t)a.mine.slot,
+		MSG_VERSION,
+		MSG_HELLO,
+		(uint16_t)a.mine.slot,
 		{ 'u', 'r', 'n', 'c' },
 	};
 	struct sockaddr_un un;
@@ -166,11 +176,21 @@ static unsigned some_fds(int *fd)
 
 	for (unsigned i = 0; i < n; i++)
 		switch (rnd(5)) {
-		case 0: fd[i] = memory_of(sizeof(struct pipe_shared), true); break;
-		case 1: fd[i] = memory_of(sizeof(struct pipe_shared), false); break;
-		case 2: fd[i] = memory_of(rnd(1 << 22), true); break;
-		case 3: fd[i] = open("/dev/zero", O_RDWR | O_CLOEXEC); break;
-		default: fd[i] = unix_socket(); break;
+		case 0:
+			fd[i] = memory_of(sizeof(struct pipe_shared), true);
+			break;
+		case 1:
+			fd[i] = memory_of(sizeof(struct pipe_shared), false);
+			break;
+		case 2:
+			fd[i] = memory_of(rnd(1 << 22), true);
+			break;
+		case 3:
+			fd[i] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+			break;
+		default:
+			fd[i] = unix_socket();
+			break;
 		}
 	return n;
 }
@@ -187,7 +207,7 @@ static void noise(void)
 		buf[0] = MSG_VERSION;
 		buf[1] = (uint8_t)rnd(5);
 	}
-	if (rnd(8) == 0) {			/* it closes us at the first */
+	if (rnd(8) == 0) { /* it closes us at the first */
 		close(a.conn);
 		connect_to_victim(rnd(2));
 	}
@@ -200,7 +220,8 @@ static void disorder(void)
 {
 	struct pipe_msg m = {
 		.version = (uint8_t)(rnd(4) ? PIPE_VERSION : rnd(256)),
-		.what = (uint8_t)rnd(rnd(8) ? SAYS : 256), .yes = (uint8_t)rnd(3),
+		.what = (uint8_t)rnd(rnd(8) ? SAYS : 256),
+		.yes = (uint8_t)rnd(3),
 		.bytes = rnd(4) ? sizeof(struct pipe_shared) : (uint32_t)rnd(1 << 30),
 		.nonce = { rnd(2) ? rnd(UINT64_MAX) : 0, rnd(9), rnd(9) },
 	};
@@ -217,11 +238,16 @@ static void disorder(void)
 
 static ssize_t hear(struct pipe_msg *m, int *fd)
 {
-	union { struct cmsghdr head; char room[CMSG_SPACE(sizeof(int[2]))]; } u;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int[2]))];
+	} u;
 	struct wire w = { { 0 } };
 	struct iovec iov = { &w, sizeof(w) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
-			      .msg_control = &u, .msg_controllen = sizeof(u) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &u,
+			      .msg_controllen = sizeof(u) };
 	ssize_t n = recvmsg(a.conn, &msg, MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	int got[2] = { -1, -1 };
@@ -233,7 +259,7 @@ static ssize_t hear(struct pipe_msg *m, int *fd)
 		close(got[1]);
 	memcpy(m, w.byte + sizeof(struct msg_local), sizeof(*m));
 	if (n < (ssize_t)sizeof(w))
-		m->what = NOTHING;		/* a greeting */
+		m->what = NOTHING; /* a greeting */
 	return n;
 }
 
@@ -242,8 +268,7 @@ static void map_pipe(int fd, unsigned side)
 	CHECK(fd >= 0);
 	a.fd = fd;
 	a.side = side;
-	a.pipe = mmap(NULL, sizeof(*a.pipe), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		0);
+	a.pipe = mmap(NULL, sizeof(*a.pipe), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(a.pipe != MAP_FAILED);
 }
 
@@ -270,7 +295,7 @@ static void agree(void)
 	for (;;) {
 		n = hear(&m, &fd);
 		CHECK(n >= 0);
-		if (n == 0) {			/* it has looked who we are */
+		if (n == 0) { /* it has looked who we are */
 			accept_victim();
 		} else if (m.what == ASK && below) {
 			map_pipe(memory_of(sizeof(*a.pipe), true), 0);
@@ -331,8 +356,9 @@ static void garbage(void)
 		atomic_store(&in->want_space, (uint32_t)rnd(3));
 		break;
 	case 2:
-		atomic_store(&a.pipe->inside[a.side].word, rnd(2) ?
-			(uint64_t)a.victim.honest.rkey << 32 | 1 : rnd(UINT64_MAX));
+		atomic_store(&a.pipe->inside[a.side].word,
+			     rnd(2) ? (uint64_t)a.victim.honest.rkey << 32 | 1
+				    : rnd(UINT64_MAX));
 		break;
 	case 3:
 		pattern_fill((uint8_t *)in + at, 256, a.rng);
@@ -377,8 +403,7 @@ static void plausible(void)
 	struct rec *r = slot_at(a.head);
 
 	read_on();
-	room = RING_SLOTS - (a.head -
-		atomic_load(&a.pipe->ring[a.side].tail));
+	room = RING_SLOTS - (a.head - atomic_load(&a.pipe->ring[a.side].tail));
 	if (room > RING_SLOTS || room < RING_RECORD_SLOTS + 2)
 		return;
 	memset(r, 0, SLOT);
@@ -416,8 +441,7 @@ static void attack(int sock, enum kind kind)
 	a.head = a.tail = a.psn = 0;
 	take_slot(rnd(2));
 	CHECK(send(sock, &a.mine, sizeof(a.mine), 0) == sizeof(a.mine));
-	CHECK(recv(sock, &a.victim, sizeof(a.victim), MSG_WAITALL) ==
-		sizeof(a.victim));
+	CHECK(recv(sock, &a.victim, sizeof(a.victim), MSG_WAITALL) == sizeof(a.victim));
 	if (kind == NOISE || kind == DISORDER)
 		connect_to_victim(kind == DISORDER || rnd(2));
 	else
@@ -425,7 +449,10 @@ static void attack(int sock, enum kind kind)
 	end = now_s() + ATTACK_MS * 1e-3;
 	while (now_s() < end) {
 		static void (*const act[KINDS])(void) = {
-			noise, disorder, garbage, plausible,
+			noise,
+			disorder,
+			garbage,
+			plausible,
 		};
 
 		for (unsigned i = rnd(20) ? 1 : 50; i; i--)
@@ -447,8 +474,7 @@ int hostile(void)
 	struct evil_card over = { .slot = EVIL_OVER };
 	int sock = peer_meet(opt.host, opt.port);
 
-	CHECK(recv(sock, &a.honest, sizeof(a.honest), MSG_WAITALL) ==
-		sizeof(a.honest));
+	CHECK(recv(sock, &a.honest, sizeof(a.honest), MSG_WAITALL) == sizeof(a.honest));
 	for (unsigned n = 0; n < lopt.count; n++) {
 		a.rng = mix(lopt.seed + n);
 		attack(sock, (enum kind)(n % KINDS));

@@ -11,28 +11,32 @@
 struct options opt = { .port = "18600", .gid = 1, .timeout = 16, .retries = 7 };
 struct crew_options lopt = { .count = 100, .first = 1, .step = 1, .seed = 1 };
 
-static const struct command { const char *name; int (*run)(void); } commands[] = {
-	{ "stopped", stopped },		/* a target that is stopped; -m */
-	{ "early", stopped_early },	/* ... before the two have agreed */
-	{ "deaths", deaths },		/* a peer is killed or stopped; -m */
-	{ "crowd", crowd },		/* -n processes, each talks to all */
-	{ "qps", many_qps },		/* -n QPs between two processes */
-	{ "churn", churn },		/* -n QPs come and go */
-	{ "clients", clients },		/* -n processes come and go */
-	{ "mixed", mixed },		/* one CQ, SRQ, counter for both ways */
-	{ "unmapped", unmapped },	/* registered memory goes, elsewhere; -m */
-	{ "protected", protect },	/* ... or may not be written to; -m */
-	{ "deregistered", deregistered },	/* -n times, in mid-traffic */
-	{ "victim", victim },		/* honest traffic with a hostile peer */
-	{ "hostile", hostile },		/* that peer, -n times */
-	{ "forked", forked },		/* forks, closes, becomes another; -m */
-	{ "executed", executed },	/* what it becomes */
-	{ "held", held },		/* stopped in the middle of a WRITE; -m */
-	{ "dropped", dropped },		/* root, that becomes another user; -m */
+static const struct command {
+	const char *name;
+	int (*run)(void);
+} commands[] = {
+	{ "stopped", stopped },		  /* a target that is stopped; -m */
+	{ "early", stopped_early },	  /* ... before the two have agreed */
+	{ "deaths", deaths },		  /* a peer is killed or stopped; -m */
+	{ "crowd", crowd },		  /* -n processes, each talks to all */
+	{ "qps", many_qps },		  /* -n QPs between two processes */
+	{ "churn", churn },		  /* -n QPs come and go */
+	{ "clients", clients },		  /* -n processes come and go */
+	{ "mixed", mixed },		  /* one CQ, SRQ, counter for both ways */
+	{ "unmapped", unmapped },	  /* registered memory goes, elsewhere; -m */
+	{ "protected", protect },	  /* ... or may not be written to; -m */
+	{ "deregistered", deregistered }, /* -n times, in mid-traffic */
+	{ "victim", victim },		  /* honest traffic with a hostile peer */
+	{ "hostile", hostile },		  /* that peer, -n times */
+	{ "forked", forked },		  /* forks, closes, becomes another; -m */
+	{ "executed", executed },	  /* what it becomes */
+	{ "held", held },		  /* stopped in the middle of a WRITE; -m */
+	{ "dropped", dropped },		  /* root, that becomes another user; -m */
 };
 
 static int (*command)(void);
 
+/* clang-format off */
 static const struct argp_option options[] = {
 	{ "device",  'd', "NAME", 0, "device (default: the first)", 0 },
 	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
@@ -45,19 +49,38 @@ static const struct argp_option options[] = {
 	{ "seed",    's', "N", 0, "of the random choices (1)", 0 },
 	{ 0 },
 };
+/* clang-format on */
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
-	case 'd': opt.dev = arg; break;
-	case 'g': opt.gid = atoi(arg); break;
-	case 'p': opt.port = arg; break;
-	case 'm': opt.mode = arg; break;
-	case 'e': opt.events = true; break;
-	case 'n': lopt.count = (unsigned)atoi(arg); break;
-	case 'f': lopt.first = (unsigned)atoi(arg); break;
-	case 'k': lopt.step = (unsigned)atoi(arg); break;
-	case 's': lopt.seed = strtoull(arg, NULL, 0); break;
+	case 'd':
+		opt.dev = arg;
+		break;
+	case 'g':
+		opt.gid = atoi(arg);
+		break;
+	case 'p':
+		opt.port = arg;
+		break;
+	case 'm':
+		opt.mode = arg;
+		break;
+	case 'e':
+		opt.events = true;
+		break;
+	case 'n':
+		lopt.count = (unsigned)atoi(arg);
+		break;
+	case 'f':
+		lopt.first = (unsigned)atoi(arg);
+		break;
+	case 'k':
+		lopt.step = (unsigned)atoi(arg);
+		break;
+	case 's':
+		lopt.seed = strtoull(arg, NULL, 0);
+		break;
 	case ARGP_KEY_ARG:
 		if (command) {
 			opt.host = arg;
@@ -73,7 +96,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!command)
 			argp_usage(state);
 		break;
-	default: return ARGP_ERR_UNKNOWN;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
 }
@@ -81,13 +105,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "COMMAND [SERVER]",
+		.options = options,
+		.parser = parse,
+		.args_doc = "COMMAND [SERVER]",
 	};
 
 	/* The engine's thread would have an arena of its own from its first
 	 * allocation on, whenever that is: mappings are counted. */
 	mallopt(M_ARENA_MAX, 1);
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	alarm(1200);			/* a hang is a failure */
+	alarm(1200); /* a hang is a failure */
 	return command();
 }

@@ -20,7 +20,7 @@ enum { LEN = 256 << 10, HALF = LEN / 2 };
 static struct {
 	struct card owner, user;
 	_Atomic uint32_t owner_round, user_round, joined, used, gone, seen, over;
-} *sh;
+} * sh;
 
 static struct rig r;
 
@@ -38,7 +38,7 @@ static uint8_t *memory_make(int *fd)
 	*fd = memfd_create("region", MFD_CLOEXEC);
 	CHECK(*fd >= 0 && !ftruncate(*fd, LEN));
 	at = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
-		is("shrunk") ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
+		  is("shrunk") ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
 	CHECK(at != MAP_FAILED);
 	memset(at, 1, LEN);
 	return at;
@@ -79,7 +79,10 @@ static void unmapped_owner(void *arg)
 	for (uint32_t round = 1; round <= 2; round++) {
 		qp[round - 1] = rig_qp(&r);
 		sh->owner = (struct card){
-			qp[round - 1]->qp_num, mr->rkey, (uintptr_t)at, r.gid,
+			qp[round - 1]->qp_num,
+			mr->rkey,
+			(uintptr_t)at,
+			r.gid,
 		};
 		sh->owner_round = round;
 		crew_wait(&sh->user_round, round);
@@ -124,8 +127,8 @@ static void use_what_is_left(enum ibv_wr_opcode op, uint32_t round)
 	rig_post(&r, qp, op, HALF, LEN, sh->owner.addr, sh->owner.rkey, 0);
 	s = rig_wait(&r).status;
 	say("opcode %d: %s", op, ibv_wc_status_str(s));
-	CHECK(reads ? s == IBV_WC_SUCCESS :
-		s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
+	CHECK(reads ? s == IBV_WC_SUCCESS
+		    : s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
 	CHECK(!ibv_destroy_qp(qp));
 	sh->seen = round;
 }
@@ -176,7 +179,10 @@ static void deregistering_owner(void *arg)
 
 		CHECK(mr);
 		sh->owner = (struct card){
-			qp->qp_num, mr->rkey, (uintptr_t)at, r.gid,
+			qp->qp_num,
+			mr->rkey,
+			(uintptr_t)at,
+			r.gid,
 		};
 		pattern_fill(at, LEN, before(round));
 		sh->owner_round = round;

@@ -8,16 +8,27 @@
 #include "crew.h"
 #include "pattern.h"
 
-enum { LOCAL, WIRE, SIDES, QPS = 2, SRQ_WRS = 24, LEN = 4000, MSGS = 1500,
-       COUNTER = 0, OUT = 4096, OLD = 16, RECVS = 65536 };
+enum {
+	LOCAL,
+	WIRE,
+	SIDES,
+	QPS = 2,
+	SRQ_WRS = 24,
+	LEN = 4000,
+	MSGS = 1500,
+	COUNTER = 0,
+	OUT = 4096,
+	OLD = 16,
+	RECVS = 65536
+};
 enum { TOTAL = SIDES * QPS * MSGS };
 
 static struct {
 	struct card hub[SIDES][QPS], spoke[SIDES][QPS];
 	_Atomic uint32_t hub_is_there, spoke_is_there[SIDES], ready, done;
-	_Atomic uint32_t seen[2 * TOTAL];	/* values that the counter had */
+	_Atomic uint32_t seen[2 * TOTAL]; /* values that the counter had */
 	_Atomic uint32_t added;
-} *sh;
+} * sh;
 
 static struct rig r;
 
@@ -53,8 +64,8 @@ static void spoke(void *arg)
 		seed = mix(n) ^ (uint64_t)side;
 		memcpy(r.buf + OUT, &seed, 8);
 		pattern_fill(r.buf + OUT + 8, LEN - 8, seed);
-		rig_post(&r, qp[n % QPS], IBV_WR_SEND, OUT, 8 + seed % (LEN - 8), 0,
-			0, 0);
+		rig_post(&r, qp[n % QPS], IBV_WR_SEND, OUT, 8 + seed % (LEN - 8), 0, 0,
+			 0);
 		CHECK(rig_wait(&r).status == IBV_WC_SUCCESS);
 		add_one(qp[n % QPS], &sh->hub[side][n % QPS]);
 	}
@@ -70,7 +81,9 @@ static void spoke(void *arg)
 static void post_recv(struct ibv_srq *srq, uint64_t i)
 {
 	struct ibv_sge sge = {
-		(uintptr_t)r.buf + RECVS + i * LEN, LEN, r.mr->lkey,
+		(uintptr_t)r.buf + RECVS + i * LEN,
+		LEN,
+		r.mr->lkey,
 	};
 	struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
@@ -80,17 +93,22 @@ static void post_recv(struct ibv_srq *srq, uint64_t i)
 static struct ibv_qp *qp_with(struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = r.cq, .recv_cq = r.cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.send_cq = r.cq,
+		.recv_cq = r.cq,
+		.srq = srq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = RIG_ACCESS,
 	};
 	struct ibv_qp *qp = ibv_create_qp(r.pd, &init);
 
-	CHECK(qp && !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-		IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	CHECK(qp && !ibv_modify_qp(qp, &attr,
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					   IBV_QP_ACCESS_FLAGS));
 	return qp;
 }
 
@@ -117,8 +135,7 @@ static void take_all(struct ibv_srq *srq)
 		side = side_of(wc.qp_num);
 		memcpy(&seed, msg, 8);
 		CHECK(wc.byte_len == 8 + seed % (LEN - 8));
-		CHECK(pattern_check(msg + 8, wc.byte_len - 8, seed) ==
-			wc.byte_len - 8);
+		CHECK(pattern_check(msg + 8, wc.byte_len - 8, seed) == wc.byte_len - 8);
 		got[side]++;
 		post_recv(srq, wc.wr_id);
 	}

@@ -18,15 +18,23 @@
 enum {
 	LEN = 128 << 10,
 	/* Where requests go: small ones, records, what is copied directly. */
-	SMALL_AT = 0, SMALL_LEN = 100, RECORD_AT = 4000, RECORD_LEN = 5000,
-	LARGE_AT = 10000, LARGE_LEN = 60000, SEND_AT = 80000, SEND_LEN = 3000,
-	READ_AT = 90000, READ_LEN = 20000, WORD_AT = 120000,
+	SMALL_AT = 0,
+	SMALL_LEN = 100,
+	RECORD_AT = 4000,
+	RECORD_LEN = 5000,
+	LARGE_AT = 10000,
+	LARGE_LEN = 60000,
+	SEND_AT = 80000,
+	SEND_LEN = 3000,
+	READ_AT = 90000,
+	READ_LEN = 20000,
+	WORD_AT = 120000,
 };
 
 static struct {
 	struct card owner, user;
 	_Atomic uint32_t up, joined, used, read;
-} *sh;
+} * sh;
 
 static struct rig r;
 static uint8_t *region;
@@ -48,10 +56,10 @@ static struct ibv_mr *make_region(void)
 {
 	struct ibv_mr *mr;
 
-	region = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_ANONYMOUS |
-		(is("shared") ? MAP_SHARED : MAP_PRIVATE), -1, 0);
+	region = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
+		      MAP_ANONYMOUS | (is("shared") ? MAP_SHARED : MAP_PRIVATE), -1, 0);
 	CHECK(region != MAP_FAILED);
-	memset(region, 0, LEN / 2);		/* the rest has no pages yet */
+	memset(region, 0, LEN / 2); /* the rest has no pages yet */
 	mr = ibv_reg_mr(r.pd, region, LEN, RIG_ACCESS);
 	CHECK(mr && !mprotect(region, LEN, PROT_READ));
 	if (is("hidden"))
@@ -133,8 +141,7 @@ static void use(struct ibv_qp *qp)
 	enum ibv_wc_status s;
 
 	if (is("hidden")) {
-		rig_post(&r, qp, write, 0, LARGE_LEN, sh->owner.addr,
-			sh->owner.rkey, 0);
+		rig_post(&r, qp, write, 0, LARGE_LEN, sh->owner.addr, sh->owner.rkey, 0);
 		s = rig_wait(&r).status;
 		CHECK(s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
 		return;

@@ -12,13 +12,22 @@
 #include "pattern.h"
 
 enum { RMA, SHORT, LONG, BURST, QPS };
-enum { ROUNDS = 200, OUT = 0, BACK = 64 << 10, IN = 128 << 10, LEN = 60000,
-       WORDS = 4096, SHORT_T = 14, SHORT_RETRIES = 2, LONG_T = 19 };
+enum {
+	ROUNDS = 200,
+	OUT = 0,
+	BACK = 64 << 10,
+	IN = 128 << 10,
+	LEN = 60000,
+	WORDS = 4096,
+	SHORT_T = 14,
+	SHORT_RETRIES = 2,
+	LONG_T = 19
+};
 
 static struct {
 	struct card target[QPS], us[QPS];
 	_Atomic uint32_t target_is_there, we_are_there, ready, done;
-} *sh;
+} * sh;
 
 static struct rig r;
 static struct ibv_qp *qp[QPS];
@@ -90,7 +99,7 @@ static void expect_retry_exc(enum ibv_wr_opcode op)
 	double start = now_s(), took;
 
 	rig_post(&r, qp[SHORT], op, OUT, 100, sh->target[SHORT].addr + WORDS,
-		sh->target[SHORT].rkey, 1);
+		 sh->target[SHORT].rkey, 1);
 	CHECK(rig_wait(&r).status == IBV_WC_RETRY_EXC_ERR);
 	took = now_s() - start;
 	say("failed after %.3f s", took);
@@ -101,17 +110,19 @@ static void expect_retry_exc(enum ibv_wr_opcode op)
 static void resume_in_time(pid_t pid)
 {
 	static const enum ibv_wr_opcode op[] = {
-		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+		IBV_WR_SEND,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct ibv_wc wc;
 
 	rig_post(&r, qp[LONG], IBV_WR_SEND, OUT, LEN, 0, 0, 0);
 	for (int i = 0; i < RIG_DEPTH - 1; i++)
-		rig_post(&r, qp[BURST], op[i % 4], op[i % 4] ==
-			IBV_WR_ATOMIC_FETCH_AND_ADD ? BACK + LEN + 8 : OUT,
-			op[i % 4] == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : 3000,
-			sh->target[BURST].addr + WORDS, sh->target[BURST].rkey, 1);
+		rig_post(&r, qp[BURST], op[i % 4],
+			 op[i % 4] == IBV_WR_ATOMIC_FETCH_AND_ADD ? BACK + LEN + 8 : OUT,
+			 op[i % 4] == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : 3000,
+			 sh->target[BURST].addr + WORDS, sh->target[BURST].rkey, 1);
 	sleep_ms(300);
 	CHECK(ibv_poll_cq(r.cq, 1, &wc) == 0);
 	CHECK(!kill(pid, SIGCONT));

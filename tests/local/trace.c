@@ -8,7 +8,7 @@
 
 #include "rig.h"
 
-enum { CALL = SIGTRAP | 0x80 };		/* PTRACE_O_TRACESYSGOOD */
+enum { CALL = SIGTRAP | 0x80 }; /* PTRACE_O_TRACESYSGOOD */
 
 void trace_me(void)
 {
@@ -32,7 +32,7 @@ static void end(pid_t pid)
 	int status;
 
 	CHECK(!kill(pid, SIGKILL));
-	do {			/* its threads are ours to reap, too */
+	do { /* its threads are ours to reap, too */
 		tid = waitpid(-1, &status, __WALL);
 		CHECK(tid > 0);
 	} while (tid != pid || !WIFSIGNALED(status));
@@ -45,8 +45,8 @@ bool trace_until(pid_t pid, unsigned point, const _Atomic uint32_t *counting)
 	bool call;
 
 	CHECK(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status));
-	CHECK(!ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD |
-		PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL));
+	CHECK(!ptrace(PTRACE_SETOPTIONS, pid, 0,
+		      PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL));
 	CHECK(!ptrace(PTRACE_SYSCALL, pid, 0, 0));
 	for (;;) {
 		pid_t tid = waitpid(-1, &status, __WALL);
@@ -54,7 +54,7 @@ bool trace_until(pid_t pid, unsigned point, const _Atomic uint32_t *counting)
 		CHECK(tid > 0);
 		if (!WIFSTOPPED(status)) {
 			if (tid != pid)
-				continue;	/* one of its threads */
+				continue; /* one of its threads */
 			CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 			return false;
 		}

@@ -16,7 +16,7 @@ enum { GUARD = 10000 };
 static struct {
 	struct duo_card victim, honest;
 	_Atomic uint32_t victim_is_there, honest_is_there, over, quiet;
-} *sh;
+} * sh;
 
 /* What the hostile peer may do with. */
 static struct {
@@ -62,7 +62,7 @@ static void honest(void *arg)
 static void evil_open(struct rig *r)
 {
 	evil.map = mmap(NULL, EVIL_LEN + 2 * GUARD, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(evil.map != MAP_FAILED);
 	pattern_fill(evil.map, GUARD, 1);
 	pattern_fill(evil.map + GUARD + EVIL_LEN, GUARD, 2);
@@ -104,7 +104,9 @@ static struct ibv_qp *evil_qp(struct rig *r, const struct evil_card *c)
 static void evil_work(struct ibv_qp *qp)
 {
 	static const enum ibv_wr_opcode op[] = {
-		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+		IBV_WR_SEND,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_READ,
 	};
 	struct ibv_sge sge = { (uintptr_t)evil.map + GUARD, 9000, evil.mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
@@ -121,12 +123,14 @@ static void evil_work(struct ibv_qp *qp)
 }
 
 static void survive_attack(struct rig *r, struct duo *d, int sock,
-	const struct evil_card *c)
+			   const struct evil_card *c)
 {
 	struct ibv_qp *qp = evil_qp(r, c);
 	struct victim_card card = {
-		.qpn = qp->qp_num, .rkey = evil.mr->rkey,
-		.addr = evil.mr ? (uintptr_t)evil.mr->addr : 0, .gid = r->gid,
+		.qpn = qp->qp_num,
+		.rkey = evil.mr->rkey,
+		.addr = evil.mr ? (uintptr_t)evil.mr->addr : 0,
+		.gid = r->gid,
 		.honest = d->mine,
 	};
 	unsigned done = d->done;

@@ -24,8 +24,8 @@ struct sockaddr_storage rs_address(const char *ip, unsigned port)
 
 socklen_t rs_len(const struct sockaddr_storage *a)
 {
-	return a->ss_family == AF_INET ? sizeof(struct sockaddr_in) :
-					 sizeof(struct sockaddr_in6);
+	return a->ss_family == AF_INET ? sizeof(struct sockaddr_in)
+				       : sizeof(struct sockaddr_in6);
 }
 
 int rs_listen(const char *ip, unsigned port, int backlog)

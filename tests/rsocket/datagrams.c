@@ -22,8 +22,10 @@ static void ping(int from, int to, const struct sockaddr_storage *a, size_t len,
 
 int datagrams(const char *ip, unsigned port)
 {
-	struct sockaddr_storage a = rs_address(ip, port), source, me = rs_address(ip, port + 1);
-	int s = rsocket(a.ss_family, SOCK_DGRAM, 0), c = rsocket(a.ss_family, SOCK_DGRAM, 0);
+	struct sockaddr_storage a = rs_address(ip, port), source,
+				me = rs_address(ip, port + 1);
+	int s = rsocket(a.ss_family, SOCK_DGRAM, 0),
+	    c = rsocket(a.ss_family, SOCK_DGRAM, 0);
 	char x[4];
 
 	MUST(s >= 0 && c >= 0);

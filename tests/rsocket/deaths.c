@@ -24,7 +24,7 @@ int deaths_serve(const char *ip, unsigned port, const char *how)
 	}
 	if (!strcmp(how, "close"))
 		MUST(!rclose(fd));
-	return 0;			/* exit() says farewell, too */
+	return 0; /* exit() says farewell, too */
 }
 
 /* Prints the bytes that came, and how it ended. */
@@ -41,8 +41,11 @@ int deaths_ask(const char *ip, unsigned port)
 	usleep(300000);
 	while ((n = rrecv(fd, data, 3000, 0)) > 0)
 		all += n;
-	printf("%zd %s", all, n == 0 ? "end" : errno == ECONNRESET ? "reset" :
-		errno == ETIMEDOUT ? "timeout" : "?");
+	printf("%zd %s", all,
+	       n == 0		     ? "end"
+	       : errno == ECONNRESET ? "reset"
+	       : errno == ETIMEDOUT  ? "timeout"
+				     : "?");
 	MUST(rs_poll(fd, POLLIN, 0) & POLLHUP);
 	MUST(rwrite(fd, "x", 1) < 0);
 	printf(" %s\n", errno == EPIPE ? "pipe" : "?");

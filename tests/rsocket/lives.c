@@ -63,7 +63,7 @@ static void until_it_is_over(int seconds, void (*step)(void), int clients)
 	over = true;
 	for (int i = 0; i < clients; i++)
 		MUST(!pthread_join(t[1 + i], NULL));
-	MUST(!rshutdown(l, SHUT_RDWR));		/* wakes who accepts */
+	MUST(!rshutdown(l, SHUT_RDWR)); /* wakes who accepts */
 	MUST(!pthread_join(t[0], NULL));
 	MUST(!rclose(l));
 }
@@ -181,7 +181,7 @@ static void jump_out_of_a_read(void)
 	if (!sigsetjmp(away, 1)) {
 		setitimer(ITIMER_REAL, &soon, NULL);
 		(void)rread(e[1], &x, 1);
-		exit(1);		/* not reached */
+		exit(1); /* not reached */
 	}
 	use_the_stack();
 	MUST(rwrite(e[0], "y", 1) == 1 && rread(e[1], &x, 1) == 1 && x == 'y');
@@ -196,7 +196,8 @@ static void jump_out_of_a_read(void)
 /* After an attempt that failed: the error once, the same address, no old error. */
 static void another_attempt(void)
 {
-	struct sockaddr_storage a = rs_address(ip, port), me = rs_address(ip, port + 1), got;
+	struct sockaddr_storage a = rs_address(ip, port), me = rs_address(ip, port + 1),
+				got;
 	int fd = rsocket(a.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0), l, s;
 	socklen_t n = sizeof(got);
 	char x;
@@ -205,7 +206,8 @@ static void another_attempt(void)
 	MUST(rconnect(fd, (struct sockaddr *)&a, rs_len(&a)) < 0 && errno == EINPROGRESS);
 	MUST(rs_poll(fd, POLLOUT, WAIT_MS) & POLLERR);
 	l = rs_listen(ip, port, 1);
-	MUST(rconnect(fd, (struct sockaddr *)&a, rs_len(&a)) < 0 && errno == ECONNREFUSED);
+	MUST(rconnect(fd, (struct sockaddr *)&a, rs_len(&a)) < 0 &&
+	     errno == ECONNREFUSED);
 	MUST(!rgetsockname(fd, (struct sockaddr *)&got, &n) && !memcmp(&got, &me, n));
 	MUST(rconnect(fd, (struct sockaddr *)&a, rs_len(&a)) < 0 && errno == EINPROGRESS);
 	MUST(rs_poll(fd, POLLOUT, WAIT_MS) == POLLOUT);
@@ -259,10 +261,12 @@ static void closes(void)
 
 int lives(const char *address, unsigned number)
 {
+	/* clang-format off */
 	static void (*const all[])(void) = {
 		another_attempt, a_full_backlog, clients_that_give_up,
 		nobody_waits_for_a_stopped_peer, closes, forks, jump_out_of_a_read,
 	};
+	/* clang-format on */
 
 	ip = address;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

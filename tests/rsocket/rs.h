@@ -12,13 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__, \
-			#cond, errno); \
-		exit(1); \
-	} \
-} while (0)
+#define MUST(cond)                                                                       \
+	do {                                                                             \
+		if (!(cond)) {                                                           \
+			fprintf(stderr, "%s:%d: %s (errno %d)\n", __FILE__, __LINE__,    \
+				#cond, errno);                                           \
+			exit(1);                                                         \
+		}                                                                        \
+	} while (0)
 
 enum { WAIT_MS = 20000 };
 

@@ -61,7 +61,8 @@ static void both_families(void)
 	MUST(IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr));
 	n = sizeof(peer);
 	MUST(!rgetsockname(s, (struct sockaddr *)&peer, &n));
-	MUST(IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr) && peer.sin6_port == htons((uint16_t)port));
+	MUST(IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr) &&
+	     peer.sin6_port == htons((uint16_t)port));
 	MUST(!rclose(c) && !rclose(s) && !rclose(l));
 }
 
@@ -119,7 +120,9 @@ static void partial_sends(void)
 
 static void flags_and_vectors(void)
 {
-	struct iovec in[3] = { { (char[]){ "ab" }, 2 }, { NULL, 0 }, { (char[]){ "cde" }, 3 } };
+	struct iovec in[3] = { { (char[]){ "ab" }, 2 },
+			       { NULL, 0 },
+			       { (char[]){ "cde" }, 3 } };
 	char x[4], y[4];
 	struct iovec out[2] = { { x, 1 }, { y, 4 } };
 	struct msghdr msg = { .msg_iov = out, .msg_iovlen = 2 };
@@ -178,12 +181,14 @@ static void options(void)
 	int fd = rsocket(AF_INET6, SOCK_STREAM, 0), v = 300000, e[2];
 	socklen_t n = sizeof(v);
 	struct tcp_info info;
+	/* clang-format off */
 	static const struct { int level, name, value; } set[] = {
 		{ SOL_SOCKET, SO_REUSEADDR, 1 }, { SOL_SOCKET, SO_KEEPALIVE, 1 },
 		{ IPPROTO_TCP, TCP_NODELAY, 1 }, { IPPROTO_IPV6, IPV6_V6ONLY, 1 },
 		{ SOL_RDMA, RDMA_SQSIZE, 100 }, { SOL_RDMA, RDMA_RQSIZE, 50 },
 		{ SOL_RDMA, RDMA_INLINE, 100 }, { SOL_RDMA, RDMA_IOMAPSIZE, 7 },
 	};
+	/* clang-format on */
 
 	MUST(fd >= 0);
 	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_RCVBUF, &v, n));
@@ -205,7 +210,7 @@ static void options(void)
 	n = sizeof(info);
 	MUST(!rgetsockopt(e[0], IPPROTO_TCP, TCP_INFO, &info, &n));
 	MUST(n == sizeof(info) && info.tcpi_state == TCP_ESTABLISHED);
-	v = 10;			/* too late */
+	v = 10; /* too late */
 	MUST(rsetsockopt(e[0], SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)) < 0);
 	MUST(!rclose(e[0]) && !rclose(e[1]));
 }
@@ -328,7 +333,7 @@ static void direct_placement(void)
 	s = raccept(l, NULL, NULL);
 	at = riomap(s, target, sizeof(target), PROT_WRITE, 0, -1);
 	MUST(at >= 0);
-	MUST(riomap(c, big, 100, PROT_WRITE, 0, -1) < 0);	/* s has asked for none */
+	MUST(riomap(c, big, 100, PROT_WRITE, 0, -1) < 0); /* s has asked for none */
 	MUST(rwrite(s, "!", 1) == 1 && rread(c, back, 1) == 1);
 	MUST(riowrite(c, big + 3, 5000, at + 70, 0) == 5000);
 	MUST(riowrite(c, big, 1, at + 10000, 0) == (size_t)-1);
@@ -365,12 +370,14 @@ static void fork_leaves_the_parent_alone(void)
 
 int rules(const char *address, unsigned number)
 {
+	/* clang-format off */
 	static void (*const all[])(void) = {
 		connecting_needs_no_accept, both_families, nobody_listens, partial_sends,
 		flags_and_vectors, half_close, close_with_data_under_way, options,
 		polling_with_others, polling_many, threads_share_a_socket, direct_placement,
 		fork_leaves_the_parent_alone,
 	};
+	/* clang-format on */
 
 	ip = address;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {

@@ -8,7 +8,7 @@
 
 #include "rs.h"
 
-enum { PEERS = 4096 };		/* that a socket remembers */
+enum { PEERS = 4096 }; /* that a socket remembers */
 
 static const char *ip;
 static unsigned port;
@@ -18,8 +18,8 @@ static bool stranger(unsigned from, bool data, const char *body)
 {
 	struct sockaddr_storage me = rs_address(ip, from), to = rs_address(ip, port);
 	bool v6 = me.ss_family == AF_INET6;
-	uint8_t m[64] = { 0x55, 0x55, 0x55, 0x55, v6 ? 6 : 4, data ? 0 : 7, v6 ? 28 : 16,
-			  0, 0, 0x12, 0x34, 0x56 };
+	uint8_t m[64] = { 0x55,		0x55, 0x55, 0x55, v6 ? 6 : 4, data ? 0 : 7,
+			  v6 ? 28 : 16, 0,    0,    0x12, 0x34,	      0x56 };
 	size_t n = m[6];
 	int s = socket(me.ss_family, SOCK_DGRAM, 0);
 	bool ok = !bind(s, (struct sockaddr *)&me, rs_len(&me));
@@ -27,7 +27,8 @@ static bool stranger(unsigned from, bool data, const char *body)
 	memcpy(m + n, body, strlen(body));
 	n += strlen(body);
 	if (ok)
-		MUST(sendto(s, m, n, 0, (struct sockaddr *)&to, rs_len(&to)) == (ssize_t)n);
+		MUST(sendto(s, m, n, 0, (struct sockaddr *)&to, rs_len(&to)) ==
+		     (ssize_t)n);
 	close(s);
 	return ok;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t mix(uint64_t x);		/* a good 64-bit hash; a PRNG by counting */
+uint64_t mix(uint64_t x); /* a good 64-bit hash; a PRNG by counting */
 void pattern_fill(void *buf, size_t len, uint64_t seed);
 
 /* Offset of the first wrong byte, or len. */

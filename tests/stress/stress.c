@@ -37,30 +37,45 @@ static struct options {
 	double seconds;
 	uint64_t seed, max, max_send, huge;
 } opt = {
-	.port = "18600", .gid = -1, .qps = 4, .mtu = 0, .seconds = 10, .seed = 1,
-	.max = 16 << 20, .max_send = 256 << 10,
+	.port = "18600",
+	.gid = -1,
+	.qps = 4,
+	.mtu = 0,
+	.seconds = 10,
+	.seed = 1,
+	.max = 16 << 20,
+	.max_send = 256 << 10,
 };
 
-enum kind { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_SEND_IMM, OP_ADD, OP_ADD_ALL,
-	    OP_SWAP, OP_KINDS };
+enum kind {
+	OP_WRITE,
+	OP_WRITE_IMM,
+	OP_SEND,
+	OP_SEND_IMM,
+	OP_ADD,
+	OP_ADD_ALL,
+	OP_SWAP,
+	OP_KINDS
+};
 
 struct slot {
 	enum kind kind;
 	bool busy;
-	unsigned waits;			/* completions still to come */
+	unsigned waits; /* completions still to come */
 	uint64_t seed, len;
-	uint8_t *out, *back;		/* local memory, `room` bytes each */
-	uint64_t room, arena;		/* its place in an arena */
+	uint8_t *out, *back;  /* local memory, `room` bytes each */
+	uint64_t room, arena; /* its place in an arena */
 };
 
 struct conn {
 	struct ibv_qp *qp;
 	struct slot slot[SLOTS];
-	uint64_t adds, swap_value;	/* expected values of its own words */
-	uint8_t *recv;			/* RECVS buffers of max_send */
+	uint64_t adds, swap_value; /* expected values of its own words */
+	uint8_t *recv;		   /* RECVS buffers of max_send */
 };
 
-struct hello {				/* exchanged at the start */
+/* exchanged at the start */
+struct hello {
 	uint32_t qpn[QPS_MAX], psn, rkey;
 	uint64_t arena;
 	union ibv_gid gid;
@@ -101,8 +116,8 @@ static double now_s(void)
 
 static void wrong(const char *what, int q, uint64_t seed, uint64_t len, uint64_t at)
 {
-	fprintf(stderr, "WRONG %s: qp %d seed %#llx length %llu, first at %llu\n", what, q,
-		(unsigned long long)seed, (unsigned long long)len,
+	fprintf(stderr, "WRONG %s: qp %d seed %#llx length %llu, first at %llu\n", what,
+		q, (unsigned long long)seed, (unsigned long long)len,
 		(unsigned long long)at);
 	s.errors++;
 }
@@ -119,7 +134,7 @@ static void *memory(uint64_t len)
 	return p;
 }
 
-static uint64_t slot_room(int slot)	/* one slot in SLOTS takes the largest */
+static uint64_t slot_room(int slot) /* one slot in SLOTS takes the largest */
 {
 	return slot == 0 || opt.max < (256 << 10) ? opt.max : 256 << 10;
 }
@@ -182,7 +197,8 @@ static void make_objects(void)
 
 	s.pd = ibv_alloc_pd(s.ctx);
 	s.mr_arena = s.pd ? ibv_reg_mr(s.pd, s.arena, s.arena_len, all) : NULL;
-	s.mr_local = s.pd ? ibv_reg_mr(s.pd, s.local, s.local_len, IBV_ACCESS_LOCAL_WRITE) : NULL;
+	s.mr_local = s.pd ? ibv_reg_mr(s.pd, s.local, s.local_len, IBV_ACCESS_LOCAL_WRITE)
+			  : NULL;
 	if (!s.mr_arena || !s.mr_local)
 		err(1, "memory regions");
 	s.cq = ibv_create_cq(s.ctx, opt.qps * (RECVS + 4 * SLOTS), NULL, NULL, 0);
@@ -190,18 +206,25 @@ static void make_objects(void)
 		err(1, "completion queue");
 	for (int q = 0; q < opt.qps; q++) {
 		struct ibv_qp_init_attr init = {
-			.send_cq = s.cq, .recv_cq = s.cq, .qp_type = IBV_QPT_RC,
-			.cap = { .max_send_wr = 8 * SLOTS, .max_recv_wr = RECVS,
-				 .max_send_sge = SGES, .max_recv_sge = 1 },
+			.send_cq = s.cq,
+			.recv_cq = s.cq,
+			.qp_type = IBV_QPT_RC,
+			.cap = { .max_send_wr = 8 * SLOTS,
+				 .max_recv_wr = RECVS,
+				 .max_send_sge = SGES,
+				 .max_recv_sge = 1 },
 		};
 		struct ibv_qp_attr attr = {
-			.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = all,
+			.qp_state = IBV_QPS_INIT,
+			.port_num = 1,
+			.qp_access_flags = all,
 		};
 
 		s.conn[q].qp = ibv_create_qp(s.pd, &init);
 		if (!s.conn[q].qp ||
-		    ibv_modify_qp(s.conn[q].qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				  IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		    ibv_modify_qp(s.conn[q].qp, &attr,
+				  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					  IBV_QP_ACCESS_FLAGS))
 			err(1, "queue pair");
 		s.mine.qpn[q] = s.conn[q].qp->qp_num;
 	}
@@ -217,7 +240,8 @@ static void post_recv(int q, int i)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)s.conn[q].recv + (uint64_t)i * opt.max_send,
-		.length = (uint32_t)opt.max_send, .lkey = s.mr_local->lkey,
+		.length = (uint32_t)opt.max_send,
+		.lkey = s.mr_local->lkey,
 	};
 	struct ibv_recv_wr wr = {
 		.wr_id = 1u << 31 | (unsigned)q << 16 | (unsigned)i,
@@ -240,15 +264,17 @@ static void join(int q, enum ibv_mtu mtu)
 		.sq_psn = s.mine.psn, .max_rd_atomic = 16,
 	};
 
-	if (ibv_modify_qp(s.conn[q].qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER))
+	if (ibv_modify_qp(s.conn[q].qp, &rtr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER))
 		err(1, "RTR");
 	for (int i = 0; i < RECVS; i++)
 		post_recv(q, i);
-	if (ibv_modify_qp(s.conn[q].qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			  IBV_QP_MAX_QP_RD_ATOMIC))
+	if (ibv_modify_qp(s.conn[q].qp, &rts,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				  IBV_QP_MAX_QP_RD_ATOMIC))
 		err(1, "RTS");
 }
 
@@ -277,7 +303,8 @@ static unsigned cut(struct ibv_sge *sge, const uint8_t *at, uint64_t len)
 	while (n + 1 < want && len > 1) {
 		uint64_t piece = rnd(len);
 
-		sge[n++] = (struct ibv_sge){ (uintptr_t)at, (uint32_t)piece, s.mr_local->lkey };
+		sge[n++] = (struct ibv_sge){ (uintptr_t)at, (uint32_t)piece,
+					     s.mr_local->lkey };
 		at += piece;
 		len -= piece;
 	}
@@ -285,7 +312,8 @@ static unsigned cut(struct ibv_sge *sge, const uint8_t *at, uint64_t len)
 	return n;
 }
 
-static void post(int q, int i, struct ibv_send_wr *wr, uint8_t *at, uint64_t len, int flags)
+static void post(int q, int i, struct ibv_send_wr *wr, uint8_t *at, uint64_t len,
+		 int flags)
 {
 	struct ibv_sge sge[SGES];
 	struct ibv_send_wr *bad;
@@ -293,7 +321,8 @@ static void post(int q, int i, struct ibv_send_wr *wr, uint8_t *at, uint64_t len
 	wr->wr_id = (unsigned)q << 16 | (unsigned)i;
 	wr->sg_list = sge;
 	wr->num_sge = (int)cut(sge, at, len);
-	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	    wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		sge[0] = (struct ibv_sge){ (uintptr_t)at, 8, s.mr_local->lkey };
 		wr->num_sge = 1;
 	}
@@ -324,7 +353,8 @@ static void post_send_op(int q, int i, struct slot *t)
 		wr.opcode = IBV_WR_SEND_WITH_IMM;
 		wr.imm_data = htonl((uint32_t)t->seed);
 	}
-	post(q, i, &wr, t->out, t->len, IBV_SEND_SIGNALED | (rnd(2) ? IBV_SEND_SOLICITED : 0));
+	post(q, i, &wr, t->out, t->len,
+	     IBV_SEND_SIGNALED | (rnd(2) ? IBV_SEND_SOLICITED : 0));
 	t->waits = 1;
 }
 
@@ -349,7 +379,7 @@ static void post_write_op(int q, int i, struct slot *t)
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr.imm_data = htonl((uint32_t)i);
 		post(q, i, &wr, t->out, t->len, IBV_SEND_SIGNALED);
-		t->waits = 2;		/* its completion, and the peer's word */
+		t->waits = 2; /* its completion, and the peer's word */
 		return;
 	}
 	post(q, i, &wr, t->out, t->len, 0);
@@ -374,7 +404,7 @@ static void post_atomic_op(int q, int i, struct slot *t)
 		wr.wr.atomic.swap = t->seed;
 	}
 	wr.wr.atomic.remote_addr = s.theirs.arena + 8 * word;
-	t->len = s.conn[q].swap_value;		/* expected old value */
+	t->len = s.conn[q].swap_value; /* expected old value */
 	if (t->kind == OP_ADD)
 		t->len = s.conn[q].adds++;
 	if (t->kind == OP_SWAP && !(t->seed & 1))
@@ -393,10 +423,21 @@ static void start(int q, int i)
 	t->seed = mix(s.rng);
 	t->busy = true;
 	switch (t->kind) {
-	case OP_WRITE: case OP_WRITE_IMM: post_write_op(q, i, t); break;
-	case OP_SEND: case OP_SEND_IMM:   post_send_op(q, i, t); break;
-	case OP_ADD: case OP_ADD_ALL: case OP_SWAP: post_atomic_op(q, i, t); break;
-	case OP_KINDS: break;
+	case OP_WRITE:
+	case OP_WRITE_IMM:
+		post_write_op(q, i, t);
+		break;
+	case OP_SEND:
+	case OP_SEND_IMM:
+		post_send_op(q, i, t);
+		break;
+	case OP_ADD:
+	case OP_ADD_ALL:
+	case OP_SWAP:
+		post_atomic_op(q, i, t);
+		break;
+	case OP_KINDS:
+		break;
 	}
 	s.ops[t->kind]++;
 	s.bytes += t->kind < OP_ADD ? t->len : 8;
@@ -422,7 +463,8 @@ static void finished(int q, int i)
 	if (t->kind == OP_ADD || t->kind == OP_SWAP) {
 		memcpy(&old, t->back, 8);
 		if (old != t->len)
-			wrong(t->kind == OP_ADD ? "FETCH_ADD" : "CMP_SWAP", q, t->len, 8, old);
+			wrong(t->kind == OP_ADD ? "FETCH_ADD" : "CMP_SWAP", q, t->len, 8,
+			      old);
 	}
 	one_wait_less(t);
 }
@@ -474,11 +516,12 @@ static bool drain_cq(void)
 	if (n < 0)
 		err(1, "poll");
 	for (int k = 0; k < n; k++) {
-		int q = (int)(wc[k].wr_id >> 16 & 0x7fff), i = (int)(wc[k].wr_id & 0xffff);
+		int q = (int)(wc[k].wr_id >> 16 & 0x7fff),
+		    i = (int)(wc[k].wr_id & 0xffff);
 
 		if (wc[k].status != IBV_WC_SUCCESS)
-			errx(1, "%s (vendor %u) on qp %d", ibv_wc_status_str(wc[k].status),
-			     wc[k].vendor_err, q);
+			errx(1, "%s (vendor %u) on qp %d",
+			     ibv_wc_status_str(wc[k].status), wc[k].vendor_err, q);
 		if (wc[k].opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 			got_write(q, ntohl(wc[k].imm_data));
 		else if (wc[k].opcode == IBV_WC_RECV)
@@ -532,7 +575,7 @@ static void last_rites(void)
 	struct timespec pause = { .tv_nsec = 1000000 };
 	double end = now_s() + 2;
 
-	while (now_s() < end) {		/* answers on their way */
+	while (now_s() < end) { /* answers on their way */
 		drain_cq();
 		nanosleep(&pause, NULL);
 	}
@@ -548,9 +591,14 @@ static void huge(void)
 {
 	const uint64_t len = opt.huge;
 	uint8_t *out = memory(len), *in = memory(len);
-	const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	struct ibv_mr *mo = ibv_reg_mr(s.pd, out, len, all), *mi = ibv_reg_mr(s.pd, in, len, all);
-	struct { uint64_t addr; uint32_t rkey, pad; } mine, theirs;
+	const int all =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct ibv_mr *mo = ibv_reg_mr(s.pd, out, len, all),
+		      *mi = ibv_reg_mr(s.pd, in, len, all);
+	struct {
+		uint64_t addr;
+		uint32_t rkey, pad;
+	} mine, theirs;
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
 	char go = 'h';
 
@@ -579,7 +627,8 @@ static void huge(void)
 		while ((n = ibv_poll_cq(s.cq, 1, &wc)) == 0)
 			;
 		if (n < 0 || wc.status)
-			errx(1, "huge: %s", n < 0 ? "poll" : ibv_wc_status_str(wc.status));
+			errx(1, "huge: %s",
+			     n < 0 ? "poll" : ibv_wc_status_str(wc.status));
 		peer_swap(s.sock, &go, &go, 1);
 		if (pattern_check(k ? out : in, len, 42) != len)
 			wrong(k ? "huge READ" : "huge WRITE", 0, 42, len, 0);
@@ -593,6 +642,7 @@ static void huge(void)
 
 /* --- the command ------------------------------------------------------------ */
 
+/* clang-format off */
 static const struct argp_option options[] = {
 	{ "device",   'd', "NAME", 0, "device (default: the first)", 0 },
 	{ "gid",      'g', "INDEX", 0, "GID index (default 1)", 0 },
@@ -606,26 +656,51 @@ static const struct argp_option options[] = {
 	{ "huge",     'H', "BYTES", 0, "first a WRITE and a READ of so many bytes", 0 },
 	{ 0 },
 };
+/* clang-format on */
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	switch (key) {
-	case 'd': opt.dev = arg; break;
-	case 'g': opt.gid = atoi(arg); break;
-	case 'p': opt.port = arg; break;
-	case 'q': opt.qps = atoi(arg); break;
-	case 't': opt.seconds = atof(arg); break;
-	case 's': opt.seed = strtoull(arg, NULL, 0); break;
-	case 'm': opt.max = strtoull(arg, NULL, 0); break;
-	case 'M': opt.max_send = strtoull(arg, NULL, 0); break;
-	case 'u': opt.mtu = atoi(arg); break;
-	case 'H': opt.huge = strtoull(arg, NULL, 0); break;
-	case ARGP_KEY_ARG: opt.host = arg; break;
+	case 'd':
+		opt.dev = arg;
+		break;
+	case 'g':
+		opt.gid = atoi(arg);
+		break;
+	case 'p':
+		opt.port = arg;
+		break;
+	case 'q':
+		opt.qps = atoi(arg);
+		break;
+	case 't':
+		opt.seconds = atof(arg);
+		break;
+	case 's':
+		opt.seed = strtoull(arg, NULL, 0);
+		break;
+	case 'm':
+		opt.max = strtoull(arg, NULL, 0);
+		break;
+	case 'M':
+		opt.max_send = strtoull(arg, NULL, 0);
+		break;
+	case 'u':
+		opt.mtu = atoi(arg);
+		break;
+	case 'H':
+		opt.huge = strtoull(arg, NULL, 0);
+		break;
+	case ARGP_KEY_ARG:
+		opt.host = arg;
+		break;
 	case ARGP_KEY_END:
 		if (opt.qps < 1 || opt.qps > QPS_MAX || opt.max < 64 || opt.max_send < 64)
-			argp_error(state, "--qps is 1 to %d, lengths at least 64", QPS_MAX);
+			argp_error(state, "--qps is 1 to %d, lengths at least 64",
+				   QPS_MAX);
 		break;
-	default: return ARGP_ERR_UNKNOWN;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
 }
@@ -633,13 +708,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "[SERVER]",
+		.options = options,
+		.parser = parse,
+		.args_doc = "[SERVER]",
 		.doc = "Random verbs traffic between two processes, all of it verified.",
 	};
+	/* clang-format off */
 	static const char *const names[OP_KINDS] = {
 		"write+read", "write_imm", "send", "send_imm", "fetch_add",
 		"shared fetch_add", "cmp_swap",
 	};
+	/* clang-format on */
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	s.rng = mix(opt.seed * 2 + !opt.host);
@@ -656,6 +735,7 @@ int main(int argc, char **argv)
 	for (int k = 0; k < OP_KINDS; k++)
 		printf("%s %llu  ", names[k], (unsigned long long)s.ops[k]);
 	printf("\n%llu MiB sent, %llu received, %d wrong\n",
-	       (unsigned long long)(s.bytes >> 20), (unsigned long long)s.received, s.errors);
+	       (unsigned long long)(s.bytes >> 20), (unsigned long long)s.received,
+	       s.errors);
 	return s.errors != 0;
 }

@@ -72,7 +72,7 @@ int affinity(void)
 		rig_open(&r);
 	}
 	CHECK(!sched_getaffinity(0, sizeof(mine), &mine));
-	for (int i = 0; i < 1000 && !tid; i++) {	/* it names itself */
+	for (int i = 0; i < 1000 && !tid; i++) { /* it names itself */
 		tid = engine_thread();
 		sleep_ms(10);
 	}

@@ -30,22 +30,28 @@ static struct ibv_qp_ex *ex;
 static struct ibv_qp *make_qp(void)
 {
 	struct ibv_qp_init_attr_ex init = {
-		.send_cq = r.cq, .recv_cq = r.cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = RIG_DEPTH, .max_recv_wr = RIG_DEPTH,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.send_cq = r.cq,
+		.recv_cq = r.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = RIG_DEPTH,
+			 .max_recv_wr = RIG_DEPTH,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.pd = r.pd, .send_ops_flags = IBV_QP_EX_WITH_SEND |
-			IBV_QP_EX_WITH_RDMA_WRITE,
+		.pd = r.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE,
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = RIG_ACCESS,
 	};
 	struct ibv_qp *qp = ibv_create_qp_ex(r.ctx, &init);
 
 	CHECK(qp);
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-		IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS));
 	return qp;
 }
 
@@ -127,9 +133,9 @@ static void receives(void)
 	draft(5);
 	send_one(b, 1);
 	expect(IBV_WC_SUCCESS, 1, 2);
-	receive(a, 3);			/* posting receives does not wait */
+	receive(a, 3); /* posting receives does not wait */
 	send_one(b, 4);
-	sleep_ms(20);			/* the engine's thread, too */
+	sleep_ms(20); /* the engine's thread, too */
 	expect(IBV_WC_SUCCESS, 3, 4);
 	finish();
 }
@@ -141,7 +147,7 @@ static void deregisters(void)
 	for (int i = 0; i < 100; i++) {
 		struct ibv_mr *mr = ibv_reg_mr(r.pd, r.buf, RIG_BUF, RIG_ACCESS);
 
-		send_one(b, 1);		/* the engine has input for the QP */
+		send_one(b, 1); /* the engine has input for the QP */
 		receive(a, 2);
 		CHECK(mr && !ibv_dereg_mr(mr));
 		expect(IBV_WC_SUCCESS, 1, 2);
@@ -239,7 +245,7 @@ static void posts(void)
 
 	receive(b, 90);
 	receive(b, 91);
-	for (int i = 0; i < 2; i++) {	/* complete, then abort */
+	for (int i = 0; i < 2; i++) { /* complete, then abort */
 		atomic_store(&posted, false);
 		ibv_wr_start(ex);
 		draft(5);
@@ -262,6 +268,7 @@ static void posts(void)
 	}
 }
 
+/* clang-format off */
 static const struct mode { const char *name; void (*run)(void); bool ends; } modes[] = {
 	{ "poll", polls, false }, { "recv", receives, false },
 	{ "dereg", deregisters, false }, { "fork", forks_once, false },
@@ -269,6 +276,7 @@ static const struct mode { const char *name; void (*run)(void); bool ends; } mod
 	{ "destroy", destroys, false }, { "posts", posts, false },
 	{ "lost", loses, true },
 };
+/* clang-format on */
 
 int build(void)
 {

@@ -30,7 +30,7 @@ static const double LONG_S = 0.6;
 static struct {
 	struct card card[2];
 	_Atomic uint32_t made, done;
-} *sh;
+} * sh;
 
 static struct rig r;
 static struct ibv_qp *qp;
@@ -98,7 +98,7 @@ static double per_second(void)
 
 		if (writes)
 			rig_post(&r, qp, IBV_WR_RDMA_WRITE, 0, LEN, sh->card[1].addr,
-				sh->card[1].rkey, 0);
+				 sh->card[1].rkey, 0);
 		else
 			send_one();
 		for (int i = writes; i < 2; i++) {
@@ -110,8 +110,9 @@ static double per_second(void)
 		if (now_s() - began > slowest)
 			slowest = now_s() - began;
 		if (paced)
-			nanosleep(&(struct timespec){
-				.tv_nsec = 10000 + n * 7919 % 300000 }, NULL);
+			nanosleep(&(struct timespec){ .tv_nsec =
+							      10000 + n * 7919 % 300000 },
+				  NULL);
 	}
 	return n / (now_s() - start);
 }
@@ -121,7 +122,7 @@ static void *take_turns(void *arg)
 	(void)arg;
 	while (!atomic_load(&sh->done))
 		CHECK(!ibv_rereg_mr(mine, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-			IBV_ACCESS_LOCAL_WRITE));
+				    IBV_ACCESS_LOCAL_WRITE));
 	return NULL;
 }
 
@@ -134,7 +135,7 @@ int fifo(void)
 	pid_t pid;
 
 	CHECK(sched_getscheduler(0) == (SCHED_FIFO | SCHED_RESET_ON_FORK));
-	opt.timeout = 18;		/* its peer has to share a processor */
+	opt.timeout = 18; /* its peer has to share a processor */
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(answering, NULL);
 	meet(0);

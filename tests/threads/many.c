@@ -16,17 +16,28 @@
 #include "crew.h"
 #include "threads.h"
 
-enum { THREADS = 8, SHARE = 2, QPS = 3, LEN = 512, SENDS = 32, DEPTH = 8,
-       SRQ_WR = 256, STILL_S = 20, ROUND_MS = 4 };
+enum {
+	THREADS = 8,
+	SHARE = 2,
+	QPS = 3,
+	LEN = 512,
+	SENDS = 32,
+	DEPTH = 8,
+	SRQ_WR = 256,
+	STILL_S = 20,
+	ROUND_MS = 4
+};
 
 static struct rig r;
 static unsigned procs, proc;
 
 /* What the threads of all processes tell each other; of rounds from 1 on. */
 static struct shared {
-	struct place { uint32_t qpn[QPS]; _Atomic uint32_t made, used; }
-		at[2][THREADS];
-} *sh;
+	struct place {
+		uint32_t qpn[QPS];
+		_Atomic uint32_t made, used;
+	} at[2][THREADS];
+} * sh;
 
 static struct group {
 	pthread_barrier_t barrier;
@@ -42,7 +53,7 @@ static struct member {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp[QPS];
-	unsigned sent[QPS], done;	/* done: sends and receives */
+	unsigned sent[QPS], done; /* done: sends and receives */
 	_Atomic unsigned steps;
 	_Atomic bool over;
 } member[THREADS];
@@ -50,26 +61,29 @@ static struct member {
 static struct ibv_qp *make_qp(struct member *m)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = m->cq, .recv_cq = m->cq, .srq = m->g->srq,
+		.send_cq = m->cq,
+		.recv_cq = m->cq,
+		.srq = m->g->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = DEPTH, .max_send_sge = 1 },
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = RIG_ACCESS,
 	};
 	struct ibv_qp *qp = ibv_create_qp(r.pd, &init);
 
 	CHECK(qp);
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-		IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_ACCESS_FLAGS));
 	return qp;
 }
 
 static void refill(struct member *m, int n)
 {
-	struct ibv_sge sge = { (uintptr_t)r.buf + (size_t)m->me * LEN, LEN,
-			       r.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)r.buf + (size_t)m->me * LEN, LEN, r.mr->lkey };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	while (n--)
@@ -108,7 +122,7 @@ static void make(struct member *m, uint32_t round)
 static void destroy(struct member *m, uint32_t round)
 {
 	atomic_store(&m->mine->used, round);
-	await(&m->theirs->used, round);		/* it has our ACKs */
+	await(&m->theirs->used, round); /* it has our ACKs */
 	for (int i = 0; i < QPS; i++)
 		CHECK(!ibv_destroy_qp(m->qp[i]));
 	CHECK(!ibv_destroy_cq(m->cq));
@@ -219,8 +233,8 @@ static void watch_all(void)
 			if (now_s() - moved[i] < STILL_S)
 				continue;
 			say("process %u: thread %d stands still: round %u made, %u "
-			    "used, %u done", proc, i, m->mine->made, m->mine->used,
-			    m->done);
+			    "used, %u done",
+			    proc, i, m->mine->made, m->mine->used, m->done);
 			if (getenv("HOLD"))
 				pause();
 			abort();
@@ -238,8 +252,8 @@ static void start(unsigned i)
 	m->g = &group[i / SHARE];
 	m->mine = &sh->at[proc][i];
 	m->theirs = &sh->at[procs == 1 ? 0 : !proc][across];
-	m->sleeps = strstr(opt.mode, "sleep") ||
-		    (strstr(opt.mode, "mixed") && i % 3 == 0);
+	m->sleeps =
+		strstr(opt.mode, "sleep") || (strstr(opt.mode, "mixed") && i % 3 == 0);
 	CHECK(!pthread_create(&m->thread, NULL, work, m));
 }
 
@@ -263,7 +277,7 @@ int many(void)
 	double began = now_s();
 	pid_t pid[2];
 
-	alarm(0);			/* they watch themselves */
+	alarm(0); /* they watch themselves */
 	procs = strstr(opt.mode, "two") ? 2 : 1;
 	sh = crew_share(sizeof(*sh));
 	for (unsigned i = 0; i < procs; i++)

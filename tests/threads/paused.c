@@ -23,7 +23,7 @@ enum { LEN = 8, RECVS = 8, WARM_UP = 50, STOPPED_MS = 500 };
 static struct {
 	struct card card[2];
 	_Atomic uint32_t ready, posting, done;
-} *sh;
+} * sh;
 
 static void answering(void *arg)
 {
@@ -40,7 +40,7 @@ static void answering(void *arg)
 	for (int i = 0; i < RECVS; i++)
 		crew_recv(&r, qp, 0, LEN);
 	atomic_fetch_add(&sh->ready, 1);
-	while (!atomic_load(&sh->done)) {	/* the thread answers */
+	while (!atomic_load(&sh->done)) { /* the thread answers */
 		struct ibv_wc wc;
 
 		sleep_ms(1);
@@ -80,7 +80,7 @@ static void asking(void *arg)
 	}
 	for (uint32_t n = 1; n <= topt.count; n++) {
 		atomic_store(&sh->posting, n);
-		raise(SIGSTOP);		/* until the responder has stopped */
+		raise(SIGSTOP); /* until the responder has stopped */
 		ask(&r, qp, theirs);
 		raise(SIGSTOP);
 		if (!strcmp(opt.mode, "post"))
@@ -114,7 +114,7 @@ int paused(void)
 {
 	pid_t a, b;
 
-	opt.timeout = 16;		/* 268 ms */
+	opt.timeout = 16; /* 268 ms */
 	opt.retries = 0;
 	opt.events = !strcmp(opt.mode, "sleep");
 	sh = crew_share(sizeof(*sh));
