@@ -226,7 +226,7 @@ static int show_code(int kind, unsigned code)
 	return hits;
 }
 
-/* --- finding it: all in words_plain() --------------------------------------- */
+/* --- finding it: all in words_plain() ------------------------------------ */
 
 /* The number that text begins with and ends with, or goes on after. */
 static bool number(const char *text, bool goes_on, unsigned *code)

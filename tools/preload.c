@@ -281,7 +281,7 @@ PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 	return 0;
 }
 
-/* --- /sys/class/infiniband/DEVICE/ports/1/gid_attrs/{types,ndevs}/N -------- */
+/* --- /sys/class/infiniband/DEVICE/ports/1/gid_attrs/{types,ndevs}/N ------ */
 
 /* What the file path says, in buf; false: it is none of ours. */
 static bool gid_attr(const char *path, char buf[80])

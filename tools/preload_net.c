@@ -24,7 +24,7 @@ static struct shown {
 } shown[OPEN_MAX_];
 static atomic_uint shown_n;
 
-/* --- which interface ------------------------------------------------------------ */
+/* --- which interface ----------------------------------------------------- */
 
 /* Our libibverbs, as the program has it or would get it. */
 struct verbs {
@@ -108,7 +108,7 @@ bool is_net_dir(const char *path, char name[IF_NAMESIZE])
 	return is;
 }
 
-/* --- reading it ------------------------------------------------------------------ */
+/* --- reading it ---------------------------------------------------------- */
 
 static struct shown *find(DIR *dir)
 {

@@ -28,7 +28,7 @@ static const char by_pipe[] =
 	"WRITE and READ within this host go through shared"
 	" memory: two copies instead of one, and the other process has to take part";
 
-/* --- what is configured -------------------------------------------------------- */
+/* --- what is configured -------------------------------------------------- */
 
 static const char *const way_name[] = {
 	[CONF_LOCAL_OFF] = "off",
@@ -48,7 +48,7 @@ static struct conf configured(void)
 	return conf;
 }
 
-/* --- what the kernel does -------------------------------------------------------- */
+/* --- what the kernel does ------------------------------------------------ */
 
 /* Memory with these seals, too, as pipes and boards are made.  0 or errno. */
 static int sealed_memory(int seals)
@@ -167,7 +167,7 @@ static bool passes(const struct barrier *b, enum conf_local way)
 	return b->what == NOTHING || (b->what == CONSENT && way == CONF_LOCAL_VM);
 }
 
-/* --- findings -------------------------------------------------------------------- */
+/* --- findings ------------------------------------------------------------ */
 
 /* UDP although more is wanted; true: that is all there is to say. */
 static bool finds_udp(struct finding *f, const struct conf *conf)

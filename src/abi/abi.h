@@ -110,9 +110,9 @@ static inline bool abi_enter(struct ibv_context *ibv)
  * is read, and NULL stays NULL. */
 #define LIVE(of, ibv) ((ibv) ? &of(ibv)->live : NULL)
 
-/* live.c: a control call on an object begins, and cannot be cancelled.  Its context; or NULL and errno,
- * and abi_leave() must not follow: EIO as above, or gone, for an object that
- * does not exist.  As the kernel has it for handles, gone is EINVAL, but ENOENT
+/* live.c: a control call on an object begins, and cannot be cancelled.  Its context; or
+ * NULL and errno, and abi_leave() must not follow: EIO as above, or gone, for an object
+ * that does not exist.  As the kernel has it for handles, gone is EINVAL, but ENOENT
  * where the object was to be destroyed. */
 struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone);
 /* Does an object that call names exist, and is it ctx's?  0, a NULL too; or

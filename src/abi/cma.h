@@ -33,7 +33,7 @@ enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };
 
 struct cma_channel {
 	struct rdma_event_channel ch; /* first; fd: an eventfd semaphore, a token
-					 * for each event or more */
+				       * for each event or more */
 	struct list events;	      /* under cma_lock */
 };
 

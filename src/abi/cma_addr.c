@@ -60,7 +60,7 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 	return 0;
 }
 
-/* --- binding ------------------------------------------------------------------- */
+/* --- binding ------------------------------------------------------------- */
 
 void cma_set_src_port(struct cma_id *id, uint16_t port)
 {
@@ -153,7 +153,7 @@ int cma_bind_any(struct cma_id *id)
 	return bind_addr(id, (struct sockaddr *)&any);
 }
 
-/* --- resolving ------------------------------------------------------------------- */
+/* --- resolving ----------------------------------------------------------- */
 
 /* Which of our addresses does the kernel reach dst from?  src: as far as it is
  * known, completed here. */
@@ -281,7 +281,7 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 	int rc;
 
 	(void)timeout_ms; /* it takes none: the kernel finds neighbours
-					 * when datagrams go to them */
+			   * when datagrams go to them */
 	rc = cma_result(resolve_addr(cma_of(id), src_addr, dst_addr));
 	return rc ? rc : cma_complete(cma_of(id));
 }

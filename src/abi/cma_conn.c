@@ -58,7 +58,7 @@ static int fill_param(struct cma_id *id, const struct rdma_conn_param *c,
 	return 0;
 }
 
-/* --- asking -------------------------------------------------------------------- */
+/* --- asking -------------------------------------------------------------- */
 
 static int do_connect(struct cma_id *id, struct rdma_conn_param *c)
 {
@@ -100,7 +100,7 @@ EXPORT int rdma_establish(struct rdma_cm_id *rid)
 	return cma_result(cma_gate()->established(id->ctx, id->conn));
 }
 
-/* --- listening ------------------------------------------------------------------- */
+/* --- listening ----------------------------------------------------------- */
 
 static int do_listen(struct cma_id *id, int backlog)
 {
@@ -164,7 +164,7 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	return 0;
 }
 
-/* --- answering --------------------------------------------------------------------- */
+/* --- answering ----------------------------------------------------------- */
 
 static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 {
@@ -257,7 +257,7 @@ EXPORT int rdma_notify(struct rdma_cm_id *rid, enum ibv_event_type event)
 	return 0;
 }
 
-/* --- parting ------------------------------------------------------------------------- */
+/* --- parting ------------------------------------------------------------- */
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *rid)
 {

@@ -9,7 +9,7 @@
 
 enum { RESOLVE_MS = 2000 };
 
-/* --- names ---------------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------- */
 
 static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,
 		     socklen_t n)
@@ -129,7 +129,7 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	}
 }
 
-/* --- endpoints -------------------------------------------------------------------- */
+/* --- endpoints ----------------------------------------------------------- */
 
 static int keep_qp_init(struct cma_id *id, struct ibv_pd *pd,
 			const struct ibv_qp_init_attr *init)

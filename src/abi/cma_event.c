@@ -12,7 +12,7 @@
 
 pthread_mutex_t cma_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* --- channels ------------------------------------------------------------------- */
+/* --- channels ------------------------------------------------------------ */
 
 struct cma_channel *cma_channel_new(void)
 {
@@ -53,7 +53,7 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 	cma_channel_free((struct cma_channel *)ch);
 }
 
-/* --- putting in ------------------------------------------------------------------- */
+/* --- putting in ---------------------------------------------------------- */
 
 static void token(int fd)
 {
@@ -130,7 +130,7 @@ bool cma_on_event(struct cm_owner *owner, const struct cm_event *ev)
 	return put(id, e);
 }
 
-/* --- taking out ------------------------------------------------------------------- */
+/* --- taking out ---------------------------------------------------------- */
 
 /* MPA has room for more than the API. */
 static uint8_t private_len(const struct cma_event *e)
@@ -379,7 +379,7 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
-/* --- leaving ---------------------------------------------------------------------- */
+/* --- leaving ------------------------------------------------------------- */
 
 static void unlink_events(struct cma_id *id, struct list *into)
 {

@@ -91,7 +91,7 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	return 0;
 }
 
-/* --- of a request --------------------------------------------------------------- */
+/* --- of a request -------------------------------------------------------- */
 
 static void inherit(struct cma_id *id, const struct cma_event *e)
 {
@@ -172,7 +172,7 @@ int cma_id_for_request(struct cma_event *e)
 	return 0;
 }
 
-/* --- moving, options -------------------------------------------------------------- */
+/* --- moving, options ----------------------------------------------------- */
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 {
@@ -256,7 +256,7 @@ EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 	return 0;
 }
 
-/* --- destroying ------------------------------------------------------------------- */
+/* --- destroying ---------------------------------------------------------- */
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
 {

@@ -18,7 +18,7 @@ void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *a
 	memcpy(ah->grh.dgid.raw, dst, 16);
 }
 
-/* --- attributes ------------------------------------------------------------------- */
+/* --- attributes ---------------------------------------------------------- */
 
 /* As Linux's iw_cm: the connection brings the rest. */
 static int iwarp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
@@ -146,7 +146,7 @@ void cma_qp_error(struct cma_id *id)
 		(void)ibv_modify_qp(id->id.qp, &a, IBV_QP_STATE);
 }
 
-/* --- completion queues -------------------------------------------------------------- */
+/* --- completion queues --------------------------------------------------- */
 
 static struct ibv_cq *make_cq(struct cma_id *id, uint32_t depth,
 			      struct ibv_comp_channel **ch)
@@ -196,7 +196,7 @@ static int make_cqs(struct cma_id *id, uint32_t send, uint32_t recv)
 	return 0;
 }
 
-/* --- the QP --------------------------------------------------------------------- */
+/* --- the QP -------------------------------------------------------------- */
 
 static int start(struct cma_id *id, struct ibv_qp *qp)
 {
@@ -302,7 +302,7 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 		drop_cqs(cma_of(id));
 }
 
-/* --- shared receive queues ---------------------------------------------------------- */
+/* --- shared receive queues ----------------------------------------------- */
 
 static int create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {

@@ -11,7 +11,7 @@
 #include "rsocket/rdma.h"
 #include "rsocket/rsocket.h"
 
-/* --- what rsockets need of rdma_cm ---------------------------------------- */
+/* --- what rsockets need of rdma_cm --------------------------------------- */
 
 void rsock_rdma_stop(struct rdma_cm_id *id)
 {
@@ -39,7 +39,7 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	return 0;
 }
 
-/* --- errno ---------------------------------------------------------------- */
+/* --- errno --------------------------------------------------------------- */
 
 static ssize_t result(ssize_t rc) /* a count or -errno, as programs see it */
 {
@@ -49,7 +49,7 @@ static ssize_t result(ssize_t rc) /* a count or -errno, as programs see it */
 	return -1;
 }
 
-/* --- sockets -------------------------------------------------------------- */
+/* --- sockets ------------------------------------------------------------- */
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
@@ -96,7 +96,7 @@ EXPORT int rclose(int socket)
 	return cma_result(rsocket_close(socket));
 }
 
-/* --- sending -------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 		       const struct sockaddr *dest_addr, socklen_t addrlen)
@@ -131,7 +131,7 @@ EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 	return result(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
 }
 
-/* --- receiving ------------------------------------------------------------ */
+/* --- receiving ----------------------------------------------------------- */
 
 EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
 			 struct sockaddr *src_addr, socklen_t *addrlen)
@@ -172,7 +172,7 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 	return result(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }
 
-/* --- direct placement ----------------------------------------------------- */
+/* --- direct placement ---------------------------------------------------- */
 
 EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
 {
@@ -194,7 +194,7 @@ EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, 
 		rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
 }
 
-/* --- options -------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------- */
 
 EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval,
 		       socklen_t optlen)
@@ -222,7 +222,7 @@ EXPORT int rfcntl(int socket, int cmd, ...)
 	return cma_result(rsocket_fcntl(socket, cmd, arg));
 }
 
-/* --- waiting for several -------------------------------------------------- */
+/* --- waiting for several ------------------------------------------------- */
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {

@@ -110,7 +110,7 @@ void cm_forked(struct core *core)
 		iw_forked(core->cm);
 }
 
-/* --- the end --------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------- */
 
 bool cm_leave(struct core *core, uint64_t now)
 {
@@ -128,7 +128,7 @@ bool cm_leave(struct core *core, uint64_t now)
 	return false;
 }
 
-/* --- owners ----------------------------------------------------------------------- */
+/* --- owners -------------------------------------------------------------- */
 
 void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 {
@@ -150,7 +150,7 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 	(void)conn_tell(c, c->missed_type, c->missed_status, NULL);
 }
 
-/* --- what happened ------------------------------------------------------------------ */
+/* --- what happened ------------------------------------------------------- */
 
 static const char *const names[CM_COUNTERS] = {
 #define COUNTER(value, name) [value] = #name,

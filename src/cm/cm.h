@@ -67,7 +67,7 @@ bool cm_leave(struct core *core, uint64_t now);
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
 void cm_log_counters(const struct cm *cm);
 
-/* --- listening -------------------------------------------------------------- */
+/* --- listening ----------------------------------------------------------- */
 
 struct cm_service {
 	uint16_t space, port; /* port 0: any free one */

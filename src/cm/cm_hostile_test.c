@@ -17,7 +17,7 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
 }
 
-/* --- who does not know the identifiers ------------------------------------------ */
+/* --- who does not know the identifiers ----------------------------------- */
 
 /* A REJ that names the receiver alone, as a process refuses a REQ that is none
  * of its own: right only before the peer has an ID. */
@@ -154,7 +154,7 @@ static void an_end_of_another_qp(void **state)
 	fix_close(f);
 }
 
-/* --- who was here before ----------------------------------------------------------- */
+/* --- who was here before ------------------------------------------------- */
 
 /* A peer that was killed comes back and has the same ID for something else. */
 static void an_identifier_comes_back(void **state)
@@ -196,7 +196,7 @@ static void an_identifier_comes_back(void **state)
 	fix_close(f);
 }
 
-/* --- who makes up a request of another ---------------------------------------------- */
+/* --- who makes up a request of another ----------------------------------- */
 
 enum { QPN_SHIFT = 14, A_QPN = FIX_SLOT << QPN_SHIFT | 1 };
 
@@ -330,7 +330,7 @@ static void a_qp_of_another_ca(void **state)
 	fix_close(f);
 }
 
-/* --- who asks for much ------------------------------------------------------------ */
+/* --- who asks for much --------------------------------------------------- */
 
 static void many_listeners(void **state)
 {
@@ -421,7 +421,7 @@ static void time_without_end(void **state)
 	fix_close(f);
 }
 
-/* --- no memory ------------------------------------------------------------------- */
+/* --- no memory ----------------------------------------------------------- */
 
 /* Each event of a life finds none at first, and is told later. */
 static void no_memory_for_an_event(void **state)

@@ -63,11 +63,11 @@ struct conn {
 	enum conn_state state;
 	bool passive, datagram;
 	bool held;	  /* an owner, or a request nobody has read,
-					 * refers to it */
+			   * refers to it */
 	bool near;	  /* the peer is a process of this host */
 	bool doubted;	  /* .. and is to be asked whether it has c */
 	uint64_t look_ns; /* so long after its connection was lost it is
-					 * looked for */
+			   * looked for */
 	bool missed;	  /* .. event, while there was no owner */
 	enum cm_event_type missed_type;
 	int missed_status;
@@ -146,7 +146,7 @@ struct cm {
 	struct heap timers;
 	struct conn *chunk[CONN_CHUNKS];
 	unsigned used, ready; /* indices [0, used) were ever used, and
-					 * [used, ready) have memory */
+			       * [used, ready) have memory */
 	unsigned left;	      /* [0, left) have been, at exit */
 	unsigned first_index; /* that of 0, in an identifier */
 	unsigned reserved;    /* the listeners' shares */
@@ -191,7 +191,7 @@ static inline uint16_t id_slot(uint32_t id)
 	return (uint16_t)(id >> ID_SLOT_SHIFT);
 }
 
-/* --- conn.c: memory, identifiers, tables ------------------------------------- */
+/* --- conn.c: memory, identifiers, tables --------------------------------- */
 
 int conn_reserve(struct cm *cm, unsigned n); /* 0 or -ENOMEM */
 unsigned conn_spare(const struct cm *cm);    /* that conn_new() has left */
@@ -219,7 +219,7 @@ struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
 void conn_private(struct cm_msg *m, const void *data, size_t len);
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
-/* --- retry.c: what is sent until it is answered -------------------------------- */
+/* --- retry.c: what is sent until it is answered -------------------------- */
 
 /* Put m into the ring; cm->counter[] says if there was no room. */
 void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
@@ -232,7 +232,7 @@ void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
 bool retry_run(struct conn *c, uint64_t now);
 uint64_t cm_interval(uint8_t n); /* 4.096 us * 2^n */
 
-/* --- ib_cm.c, ib_end.c: the protocol ---------------------------------------------- */
+/* --- ib_cm.c, ib_end.c: the protocol ------------------------------------- */
 
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
@@ -255,7 +255,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 		  const struct cm_msg *m, uint64_t now);
 
-/* --- peer.c: does the peer's process live? ---------------------------------------- */
+/* --- peer.c: does the peer's process live? ------------------------------- */
 
 /* From now on it is looked for.  False: it is gone, c is disconnected, and may be
  * gone too. */
@@ -272,14 +272,14 @@ void peer_process_gone(struct conn *c, uint64_t now);
 void peer_run(struct cm *cm, uint64_t now);
 uint64_t peer_deadline(const struct cm *cm);
 
-/* --- ib_sidr.c -------------------------------------------------------------------- */
+/* --- ib_sidr.c ----------------------------------------------------------- */
 
 int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
 		 uint64_t now);
 int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
 void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
-/* --- listen.c ------------------------------------------------------------------- */
+/* --- listen.c ------------------------------------------------------------ */
 
 /* c, which came by way of l, is half open; it is so no more. */
 void via_set(struct conn *c, struct cm_listener *l);
@@ -293,7 +293,7 @@ struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 enum { NAMES_MAX = 3, NAME_LEN = 80 };
 unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN]);
 
-/* --- gsi.c ------------------------------------------------------------------------ */
+/* --- gsi.c --------------------------------------------------------------- */
 
 /* A MAD as it leaves: BTH, DETH, MAD, ICRC. */
 enum {

@@ -5,7 +5,7 @@
 
 #include "cm/fix.h"
 
-/* --- loss and repetition ----------------------------------------------------------- */
+/* --- loss and repetition ------------------------------------------------- */
 
 enum { MADS = 12 }; /* REQs, MRAs ... DREP, DREP again */
 
@@ -126,7 +126,7 @@ static void given_up(void **state)
 	fix_close(f);
 }
 
-/* --- slow programs -------------------------------------------------------------------- */
+/* --- slow programs ------------------------------------------------------- */
 
 static void a_slow_listener_asks_for_time(void **state)
 {

@@ -188,7 +188,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
 	return NULL;
 }
 
-/* --- what is said of them, and by them -------------------------------------------- */
+/* --- what is said of them, and by them ----------------------------------- */
 
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
 {

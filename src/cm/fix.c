@@ -77,7 +77,7 @@ void fix_close(struct fix *f)
 	free(f);
 }
 
-/* --- the network --------------------------------------------------------------- */
+/* --- the network --------------------------------------------------------- */
 
 static void fly(struct fix *f, int to, const struct dgram *d)
 {
@@ -201,7 +201,7 @@ void fix_run(struct fix *f, uint64_t ns)
 	f->now = end;
 }
 
-/* --- programs ------------------------------------------------------------------ */
+/* --- programs ------------------------------------------------------------ */
 
 static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 {
@@ -332,7 +332,7 @@ const struct note *fix_told(const struct prog *p, unsigned n, enum cm_event_type
 	return &p->note[n];
 }
 
-/* --- a pair -------------------------------------------------------------------- */
+/* --- a pair -------------------------------------------------------------- */
 
 struct pair pair_open(struct fix *f)
 {

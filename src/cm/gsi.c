@@ -21,7 +21,7 @@
 
 static const uint64_t HOLD_NS = 50000000;
 
-/* --- packets ------------------------------------------------------------------------ */
+/* --- packets ------------------------------------------------------------- */
 
 static void put_headers(uint8_t *at, uint32_t psn)
 {
@@ -68,7 +68,7 @@ static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *
 	seal(d, packet);
 }
 
-/* --- in -------------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 static bool is_request(const struct cm_msg *m)
 {
@@ -313,7 +313,7 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, siz
 		take_other(cm, &way, &m, mad, d->handed, now);
 }
 
-/* --- out ------------------------------------------------------------------------- */
+/* --- out ----------------------------------------------------------------- */
 
 static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 {

@@ -14,7 +14,7 @@
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 
-/* --- what is common --------------------------------------------------------- */
+/* --- what is common ------------------------------------------------------ */
 
 static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 		   const void *private, size_t len)
@@ -33,7 +33,7 @@ static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 	send_mad(c->cm, &c->way, &m);
 }
 
-/* --- the active side ------------------------------------------------------------ */
+/* --- the active side ----------------------------------------------------- */
 
 /* What both ends say of themselves, each in its own message. */
 static void say_param(struct cm_msg *m, const struct cm_param *p)
@@ -170,7 +170,7 @@ int ibcm_established(struct cm_conn *base, uint64_t now)
 	return 0;
 }
 
-/* --- the passive side ----------------------------------------------------------- */
+/* --- the passive side ---------------------------------------------------- */
 
 /* c takes what m says of its sender.  12.9.7.1 */
 static void ask(struct conn *c, const struct cm_target *from, const struct cm_msg *m)
@@ -353,7 +353,7 @@ static void on_rtu(struct conn *c, const struct cm_msg *m, uint64_t now)
 	(void)ibcm_established(&c->base, now);
 }
 
-/* --- both -------------------------------------------------------------------- */
+/* --- both ---------------------------------------------------------------- */
 
 static void on_mra(struct conn *c, const struct cm_msg *m, uint64_t now)
 {

@@ -11,7 +11,7 @@ static int reject(struct prog *p, const char *private)
 				      p->f->now);
 }
 
-/* --- as it should be ------------------------------------------------------------ */
+/* --- as it should be ----------------------------------------------------- */
 
 static void both_learn_of_each_other(void **state)
 {
@@ -129,7 +129,7 @@ static void the_active_side_says_no(void **state)
 	fix_close(f);
 }
 
-/* --- limits, rubbish -------------------------------------------------------------------- */
+/* --- limits, rubbish ----------------------------------------------------- */
 
 static void a_full_backlog_is_served_later(void **state)
 {

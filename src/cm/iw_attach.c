@@ -20,7 +20,7 @@ int iwc_check_qp(struct cm *cm, uint32_t qpn)
 	return fits ? 0 : -EINVAL;
 }
 
-/* --- notes: the turn and the QP's lock are held ------------------------------------- */
+/* --- notes: the turn and the QP's lock are held -------------------------- */
 
 static void note(struct iwc *c)
 {
@@ -53,7 +53,7 @@ static void on_ended(void *arg, enum iw_end how)
 
 static const struct iwarp_user user = { on_ready, on_ended };
 
-/* --- what they lead to ----------------------------------------------------------------- */
+/* --- what they lead to --------------------------------------------------- */
 
 static void establish(struct iwc *c)
 {
@@ -96,7 +96,7 @@ void iwc_detach(struct iwc *c, uint64_t now)
 	lock_give(&qp->lock);
 }
 
-/* --- attaching --------------------------------------------------------------------------- */
+/* --- attaching ----------------------------------------------------------- */
 
 /* An RTR that was agreed on says that the initiator is ready; without one the
  * responder takes that for granted, as others do. */

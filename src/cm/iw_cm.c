@@ -11,7 +11,7 @@
 #include "sys/conf.h"
 #include "sys/log.h"
 
-/* --- ends --------------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 /* As Linux's iw_cm has it: what is refused is rejected, be it by the program, by
  * MPA or by TCP. */
@@ -43,7 +43,7 @@ static void fail(struct iwc *c, int rc)
 	iwc_over(c);
 }
 
-/* --- the initiator's connection ------------------------------------------------------- */
+/* --- the initiator's connection ------------------------------------------ */
 
 /* An error is told, like all that comes later. */
 static void begin(struct iwc *c, uint64_t now)
@@ -96,7 +96,7 @@ static void connected(struct iwc *c, uint64_t now)
 		iwc_ask(c, s, now);
 }
 
-/* --- bytes ------------------------------------------------------------------------------ */
+/* --- bytes --------------------------------------------------------------- */
 
 /* Returns what is left, or -errno. */
 static ssize_t flush(struct iwc *c, uint64_t now)
@@ -156,7 +156,7 @@ static void pump(struct iwc *c, uint64_t now)
 		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* --- what MPA has come to ------------------------------------------------------------------ */
+/* --- what MPA has come to ------------------------------------------------ */
 
 static uint8_t depth_of(uint16_t n)
 {
@@ -267,7 +267,7 @@ static void settled(struct iwc *c, uint64_t now)
 	}
 }
 
-/* --- its descriptor, its timer --------------------------------------------------------------- */
+/* --- its descriptor, its timer ------------------------------------------- */
 
 void iwc_progress(struct iwc *c, uint64_t now)
 {
@@ -330,7 +330,7 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 	}
 }
 
-/* --- asking ------------------------------------------------------------------------------------ */
+/* --- asking -------------------------------------------------------------- */
 
 static struct iw_offer offer(const struct iwc *c, uint8_t revision)
 {
@@ -401,7 +401,7 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 	return 0;
 }
 
-/* --- answering ------------------------------------------------------------------------------------ */
+/* --- answering ----------------------------------------------------------- */
 
 bool iwc_is_full(const struct cm_listener *l)
 {
@@ -492,7 +492,7 @@ static int iwcm_established(struct cm_conn *base, uint64_t now)
 	return 0;
 }
 
-/* --- ending ------------------------------------------------------------------------------------------ */
+/* --- ending -------------------------------------------------------------- */
 
 static int iwcm_disconnect(struct cm_conn *base, uint64_t now)
 {

@@ -14,7 +14,7 @@
 
 #include "cm/iw_fix.h"
 
-/* --- both ends ----------------------------------------------------------------------------- */
+/* --- both ends ----------------------------------------------------------- */
 
 static void connected_and_parted(void **state)
 {
@@ -301,7 +301,7 @@ static void nothing_to_watch(void **state)
 	assert_int_equal(cm_fd(fx.cm[1]), -1);
 }
 
-/* --- ports ---------------------------------------------------------------------------------------- */
+/* --- ports --------------------------------------------------------------- */
 
 static void a_program_has_the_port(void **state)
 {

@@ -176,7 +176,7 @@ void fx_connect(void)
 	fx_told(&fx.prog[1], 0, CM_EV_ESTABLISHED, 0);
 }
 
-/* --- a peer by hand ------------------------------------------------------------------- */
+/* --- a peer by hand ------------------------------------------------------ */
 
 static struct sockaddr_in addr_of(uint16_t port)
 {

@@ -60,7 +60,7 @@ void fx_own(unsigned i);	 /* the i-th request becomes prog[1]'s */
 int fx_accept(const char *data); /* accept and attach: 0 or -errno */
 void fx_connect(void);		 /* ... both */
 
-/* --- a peer by hand: blocking sockets ---------------------------------------------- */
+/* --- a peer by hand: blocking sockets ------------------------------------ */
 
 int fx_raw_connect(void); /* to the listener */
 int fx_raw_listen(uint16_t *port);

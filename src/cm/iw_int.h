@@ -84,7 +84,7 @@ struct iw_cm {
 	int events;		  /* of the last look */
 	struct epoll_event event[IWC_EVENTS];
 	uint64_t resume_at; /* listeners look again, PARKED ones too;
-					 * NEVER: when there is room */
+			     * NEVER: when there is room */
 	struct heap timers;
 	unsigned n, half_n;
 	struct list all, half, noted;
@@ -95,7 +95,7 @@ static inline struct iwc *iwc_of(struct cm_conn *c)
 	return (struct iwc *)c;
 }
 
-/* --- iw_conn.c: memory, watching, timers, telling --------------------------------- */
+/* --- iw_conn.c: memory, watching, timers, telling ------------------------ */
 
 int iw_open(struct cm *cm); /* 0, -errno */
 void iw_close(struct cm *cm);
@@ -124,7 +124,7 @@ bool iw_input(struct cm *cm, uint64_t now);
 void iw_run(struct cm *cm, uint64_t now); /* notes, timers */
 uint64_t iw_deadline(const struct cm *cm);
 
-/* --- iw_cm.c: the protocol ----------------------------------------------------------- */
+/* --- iw_cm.c: the protocol ----------------------------------------------- */
 
 /* Its descriptor is ready, or may be. */
 void iwc_progress(struct iwc *c, uint64_t now);
@@ -143,7 +143,7 @@ void iwc_hand_on(struct iwc *c, uint64_t now);
  * peer would try again with revision 1. */
 void iwc_turn_away(struct iwc *c, uint64_t now);
 
-/* --- iw_attach.c: the QP ---------------------------------------------------------------- */
+/* --- iw_attach.c: the QP ------------------------------------------------- */
 
 /* May the QP be attached?  0 or -EINVAL. */
 int iwc_check_qp(struct cm *cm, uint32_t qpn);
@@ -152,7 +152,7 @@ void iwc_noted(struct iwc *c);
 /* Its QP, if any, is done with it. */
 void iwc_detach(struct iwc *c, uint64_t now);
 
-/* --- iw_listen.c --------------------------------------------------------------------------- */
+/* --- iw_listen.c --------------------------------------------------------- */
 
 int iw_bind(struct cm_listener *l, bool any_port); /* 0 or -errno */
 int iw_listen(struct cm_listener *l);		   /* ...; then the socket is gone, too */

@@ -12,7 +12,7 @@
 enum {
 	ACCEPTS = 16, /* of one listener in a turn */
 	QUEUE = 128,  /* the kernel's, at least: a SYN that finds no
-					 * place comes again after 1 s */
+		       * place comes again after 1 s */
 };
 
 int iw_bind(struct cm_listener *l, bool any_port)
@@ -67,7 +67,7 @@ void iw_unlisten(struct cm_listener *l)
 	close_socket(l);
 }
 
-/* --- room ---------------------------------------------------------------------------- */
+/* --- room ---------------------------------------------------------------- */
 
 static void rest(struct cm_listener *l)
 {
@@ -141,7 +141,7 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 	return true;
 }
 
-/* --- who comes ------------------------------------------------------------------------- */
+/* --- who comes ----------------------------------------------------------- */
 
 /* No connection could be had of the kernel.  False: it is of no use to ask again
  * at once. */

@@ -36,7 +36,7 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 	return 2;
 }
 
-/* --- binding ------------------------------------------------------------------- */
+/* --- binding ------------------------------------------------------------- */
 
 /* Wildcards of family v6 exclude addresses of it and the other way round. */
 static bool crossed(struct cm *cm, const struct cm_service *s, bool v6)
@@ -262,7 +262,7 @@ void listeners_free(struct cm *cm)
 		listener_free(container_of(n, struct cm_listener, node));
 }
 
-/* --- finding ------------------------------------------------------------------- */
+/* --- finding ------------------------------------------------------------- */
 
 /* 2: the address itself, 1: its wildcard, 0: not meant. */
 static int fits(const struct cm_listener *l, const struct cm_target *from)

@@ -53,7 +53,7 @@ static void an_address_before_its_wildcard(void **state)
 	fix_close(f);
 }
 
-/* --- several processes of a host --------------------------------------------------- */
+/* --- several processes of a host ----------------------------------------- */
 
 struct proc {
 	struct host *host;
@@ -269,7 +269,7 @@ static void a_mad_is_handed_on(void **state)
 	proc_close(&q);
 }
 
-/* --- the peer's process ------------------------------------------------------------ */
+/* --- the peer's process -------------------------------------------------- */
 
 /* Of p to q's, established; as it would be watched. */
 static struct conn *connected(struct proc *p, const struct proc *q, struct prog *owner)

@@ -29,7 +29,7 @@ static const uint64_t REFUSAL_NS = 100000000;
  * more.  (Linux refuses once a second, after a few, whoever asks.) */
 static const uint64_t AGAIN_NS = 1000000000, SUSPECT_NS = UINT64_C(30000000000);
 
-/* --- of this host ------------------------------------------------------------------ */
+/* --- of this host -------------------------------------------------------- */
 
 /* Sooner than c's own timer would. */
 static void look_at(struct conn *c, uint64_t at)
@@ -68,7 +68,7 @@ void cm_gone(struct core *core, uint16_t slot, uint64_t now)
 	}
 }
 
-/* --- of another -------------------------------------------------------------------- */
+/* --- of another ---------------------------------------------------------- */
 
 static void ask_later(struct conn *c, uint64_t now)
 {
@@ -272,7 +272,7 @@ uint64_t peer_deadline(const struct cm *cm)
 	return cm->look_at < cm->suspect_at ? cm->look_at : cm->suspect_at;
 }
 
-/* --- both ---------------------------------------------------------------------------- */
+/* --- both ---------------------------------------------------------------- */
 
 bool conn_watch(struct conn *c, uint64_t now)
 {

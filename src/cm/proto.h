@@ -45,10 +45,10 @@ struct cm_param {
 	uint32_t psn;		  /* with which the other end is to begin */
 	uint8_t service_type;	  /* enum cm_service_type */
 	uint8_t resources, depth; /* READs and atomics that it takes, and that
-					 * it will have out */
+				   * it will have out */
 	uint8_t flow_control, retry_count, rnr_retry, srq;
 	uint8_t ack_timeout; /* connect: 4.096 us * 2^n; accept: what its
-					 * ACKs take */
+			      * ACKs take */
 	uint64_t ca_guid;    /* host order */
 	uint32_t ece_vendor, ece_options;
 	uint8_t tclass; /* accept, iWARP: of what is sent from then on */
@@ -61,7 +61,7 @@ enum cm_event_type {
 	CM_EV_RESPONSE, /* the peer accepts: established() next */
 	CM_EV_ESTABLISHED,
 	CM_EV_REJECTED,	   /* status: enum cm_reason; iWARP: as its iw_cm,
-					 * -ECONNREFUSED or -ECONNRESET */
+			    * -ECONNREFUSED or -ECONNRESET */
 	CM_EV_UNREACHABLE, /* status: -errno, or a cm_sidr_status */
 	CM_EV_DISCONNECTED,
 	CM_EV_TIMEWAIT_EXIT, /* not of iWARP: TCP has its own */
@@ -74,12 +74,12 @@ struct cm_event {
 	int status;
 	struct cm_conn *conn;
 	const struct cm_target *from; /* REQUEST: who; src_ip and src_port are
-					 * ours, as in a target of our own.  iWARP:
-					 * of each event, as the port may not be the
-					 * one that was asked for */
+				       * ours, as in a target of our own.  iWARP:
+				       * of each event, as the port may not be the
+				       * one that was asked for */
 	const struct cm_param *peer;  /* REQUEST, RESPONSE, ESTABLISHED of a
-					 * datagram service, REJECTED (private
-					 * data only) */
+				       * datagram service, REJECTED (private
+				       * data only) */
 };
 
 /* Who is told: an id embeds it.  Called under the turn; to be quick.  False: no

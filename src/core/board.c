@@ -13,7 +13,7 @@ static uint32_t mr_place(uint32_t key)
 	return key >> (32 - MKEY_INDEX_BITS) & (BOARD_MRS - 1);
 }
 
-/* --- writing ----------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------- */
 
 static void begin(_Atomic uint32_t *version)
 {
@@ -82,7 +82,7 @@ void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
 				      psn, memory_order_release);
 }
 
-/* --- reading ----------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------- */
 
 /* The version is an entry's first word. */
 static bool get(const void *entry, void *out, size_t size)

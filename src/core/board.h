@@ -2,7 +2,8 @@
 /* board.h - what this NIC publishes to other processes of its host and user:
  * who may reach which memory by which QP, and where it lies.
  *
- * Many readers, in other processes, who map it read-only.  An entry's version is odd while it changes.
+ * Many readers, in other processes, who map it read-only.  An entry's version is odd
+ * while it changes.
  */
 #ifndef CORE_BOARD_H
 #define CORE_BOARD_H
@@ -18,7 +19,7 @@ struct mkey;
 enum {
 	BOARD_MRS = 1 << 16
 }; /* later keys are not published: their
-					 * regions are reached through the pipe */
+    * regions are reached through the pipe */
 
 struct board_mr {
 	_Atomic uint32_t version;

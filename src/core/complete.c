@@ -19,7 +19,7 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 		qp->last_wqe = false;
 }
 
-/* --- send queue ------------------------------------------------------------ */
+/* --- send queue ---------------------------------------------------------- */
 
 /* False: the CQ is overrun. */
 static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
@@ -63,7 +63,7 @@ static void flush_sq(struct qp *qp, uint64_t now)
 		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 }
 
-/* --- receive queue --------------------------------------------------------- */
+/* --- receive queue ------------------------------------------------------- */
 
 static bool receives(const struct qp *qp)
 {
@@ -131,7 +131,7 @@ static void flush_rq(struct qp *qp, uint64_t now)
 		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, now);
 }
 
-/* --- both ------------------------------------------------------------------ */
+/* --- both ---------------------------------------------------------------- */
 
 /* IBTA 11.6.3.1: a QP in ERR takes no more from its SRQ. */
 static void raise_last_wqe(struct qp *qp)

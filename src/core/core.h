@@ -29,8 +29,8 @@ enum {
 	QPN_INDICES = 1 << QPN_INDEX_BITS,
 	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
 	QPN_REST = 1022,       /* so many more than QPs: a number that
-						 * was in use comes after so many others,
-						 * as a late packet must not find a new QP */
+				* was in use comes after so many others,
+				* as a late packet must not find a new QP */
 	MKEY_INDEX_BITS = 24,  /* key = index (24) | generation (8) */
 	MKEY_BOARD_PAGES = 16, /* pages of keys on the board */
 };
@@ -41,7 +41,7 @@ struct core {
 	uint16_t slot;		      /* this NIC's, 1..1022 */
 	uint16_t udp_port, udp_sport; /* 4791; what we send from */
 	uint16_t udp_ask_port;	      /* .. what is to be told of if nobody is
-						 * there; 0: nothing is */
+				       * there; 0: nothing is */
 	_Atomic(struct qp *) due;     /* stack of QPs with work: core/due.h */
 	/* Read by the holder of the turn without the lock; a slot that is
 	 * cleared is free for use by others after turn_pass(). */
@@ -77,7 +77,7 @@ struct core {
 	uint64_t heard;
 	bool must_hear; /* a timer waits for it */
 	uint32_t spent; /* datagrams' worth of work of a turn
-						 * that put none out */
+			 * that put none out */
 	bool dead;	/* descriptors lost, or forked */
 	bool hurry;	/* all goes out that might wait */
 	bool leaving;	/* exit(): a QP that is locked stays so */

@@ -24,7 +24,7 @@ struct cqe {
 	uint64_t now; /* timestamp, ns */
 	uint32_t byte_len;
 	uint32_t imm; /* immediate, big-endian as it
-						 * lies; or the invalidated rkey */
+		       * lies; or the invalidated rkey */
 	uint32_t qp_num, src_qp;
 	uint32_t vendor_err; /* enum verr */
 	uint16_t pkey_index;

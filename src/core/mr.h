@@ -52,7 +52,7 @@ int pd_free(struct pd *pd); /* 0 or -EBUSY */
 struct mkey {
 	uint32_t key;
 	bool valid; /* false: invalidated, or a type 2
-						 * window that is not bound */
+		     * window that is not bound */
 	bool is_mw;
 	int access; /* enum ibv_access_flags */
 	struct pd *pd;

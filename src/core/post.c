@@ -70,7 +70,7 @@ static int may_send(const struct qp *qp)
 	return 0;
 }
 
-/* --- posters take turns ---------------------------------------------------- */
+/* --- posters take turns -------------------------------------------------- */
 
 /* Until no other thread builds requests for this QP. */
 static void wait_for_builder(struct qp *qp) REQUIRES(qp->lock)
@@ -89,7 +89,7 @@ static inline void begin_post(struct qp *qp) REQUIRES(qp->lock)
 	qp->sq.room = qp->sq.tail + qp->sq.cap;
 }
 
-/* --- the steps ------------------------------------------------------------- */
+/* --- the steps ----------------------------------------------------------- */
 
 /* op: opcode's row, or NULL. */
 static int begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t wr_id,
@@ -243,7 +243,7 @@ static int end(struct qp *qp)
 	return 0;
 }
 
-/* --- ibv_post_send --------------------------------------------------------- */
+/* --- ibv_post_send ------------------------------------------------------- */
 
 static void set_remote(struct swqe *w, unsigned traits, const struct ibv_send_wr *wr)
 {
@@ -314,7 +314,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return rc;
 }
 
-/* --- ibv_post_recv --------------------------------------------------------- */
+/* --- ibv_post_recv ------------------------------------------------------- */
 
 static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)
 {
@@ -349,7 +349,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	return rc;
 }
 
-/* --- ibv_wr_* -------------------------------------------------------------- */
+/* --- ibv_wr_* ------------------------------------------------------------ */
 
 static void keep(struct qp *qp, int rc)
 {

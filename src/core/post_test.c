@@ -374,7 +374,7 @@ static void all_are_signalled_if_the_qp_says_so(void **state)
 	fix_close(f);
 }
 
-/* --- ibv_wr_* -------------------------------------------------------------- */
+/* --- ibv_wr_* ------------------------------------------------------------ */
 
 static struct qp *ready_ex(struct fix *f, enum ibv_qp_type type, uint64_t ops)
 {
@@ -477,7 +477,7 @@ static void one_error_refuses_the_whole_batch(void **state)
 	fix_close(f);
 }
 
-/* --- while requests are built ---------------------------------------------- */
+/* --- while requests are built -------------------------------------------- */
 
 NO_TSA static void nothing_else_waits_for_a_builder(void **state)
 {

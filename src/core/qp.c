@@ -39,7 +39,7 @@ struct qp *qp_find(struct core *core, uint32_t qpn)
 	return core->qps[qpn & (QPN_INDICES - 1)];
 }
 
-/* --- what may be asked for ------------------------------------------------- */
+/* --- what may be asked for ----------------------------------------------- */
 
 static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
 {
@@ -125,7 +125,7 @@ static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_e
 	return rc;
 }
 
-/* --- queues ---------------------------------------------------------------- */
+/* --- queues -------------------------------------------------------------- */
 
 static uint32_t min32(uint32_t a, uint32_t b)
 {
@@ -183,7 +183,7 @@ static struct ibv_qp_cap granted(const struct qp *qp)
 	};
 }
 
-/* --- create ---------------------------------------------------------------- */
+/* --- create -------------------------------------------------------------- */
 
 enum { NUMBERS = QPN_INDICES - QPN_FIRST };
 
@@ -337,7 +337,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	return 0;
 }
 
-/* --- destroy --------------------------------------------------------------- */
+/* --- destroy ------------------------------------------------------------- */
 
 /* After this no engine and no packet finds it.  The turn is held. */
 static void unhook(struct qp *qp)

@@ -29,9 +29,9 @@ struct swqe {
 	uint16_t num_sge;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
-						 * by sq_sig_all too */
+			 * by sq_sig_all too */
 	uint32_t imm;	/* immediate (as it lies), rkey to
-						 * invalidate, or new rkey of a bind */
+			 * invalidate, or new rkey of a bind */
 	uint32_t rkey;	/* remote; of a bind: the region's */
 	uint64_t remote_addr;
 	union {
@@ -51,7 +51,7 @@ struct swqe {
 	/* The transport's, from its first packet on: */
 	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
 	uint32_t done;	     /* READ: packets of its answer
-						 * that have arrived */
+			      * that have arrived */
 	uint8_t state;	     /* the transport's own */
 };
 
@@ -66,7 +66,7 @@ struct sq {
 	struct swqe *wqe;    /* [size] */
 	struct ibv_sge *sge; /* [size * max_sge] */
 	uint8_t *inl;	     /* [size * max_inline]; an inline WQE
-						 * has one SGE here, lkey unchecked */
+			      * has one SGE here, lkey unchecked */
 };
 
 struct qp {
@@ -100,7 +100,7 @@ struct qp {
 	unsigned posters_waiting; /* ... for that to end */
 	struct lock_cond built;
 	int wr_err; /* ibv_wr_*: first error of the drafts;
-						 * the builder's */
+		     * the builder's */
 
 	const struct transport *transport;
 	void *tp; /* the transport's state */
@@ -147,7 +147,7 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid);
 void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg);
 
-/* --- for transports; qp->lock is held ------------------------------------- */
+/* --- for transports; qp->lock is held ------------------------------------ */
 
 /* qp_modify() with the turn held, too. */
 int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);

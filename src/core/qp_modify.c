@@ -50,7 +50,7 @@ static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, 
 	}
 }
 
-/* --- values ---------------------------------------------------------------- */
+/* --- values -------------------------------------------------------------- */
 
 enum { PSN_MASK = 0xffffff };
 
@@ -111,7 +111,7 @@ static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int ma
 	return rc;
 }
 
-/* --- modify ---------------------------------------------------------------- */
+/* --- modify -------------------------------------------------------------- */
 
 static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
@@ -212,7 +212,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	return rc;
 }
 
-/* --- query ----------------------------------------------------------------- */
+/* --- query --------------------------------------------------------------- */
 
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {

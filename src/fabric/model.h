@@ -65,7 +65,7 @@ struct fab_port {
 	uint16_t *pkey; /* [pkeys] */
 	uint16_t pkeys;
 	uint64_t *guids;	     /* [GUIDS], of ports with a LID; big-endian
-					 * order does not matter here */
+				      * order does not matter here */
 	uint8_t (*sl2vl)[8];	     /* [input port], nibbles */
 	uint8_t vl_arb[4][SMP_DATA]; /* low, low, high, high */
 	struct port_counters_ext count;

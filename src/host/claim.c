@@ -61,7 +61,7 @@ int claim_connect(const struct claim *c)
 	return name_connect_to(name);
 }
 
-/* --- the list ------------------------------------------------------------------ */
+/* --- the list ------------------------------------------------------------ */
 
 /* A line of the list: "address: references protocol flags type state inode path",
  * where @ stands for the first byte of an abstract name. */
@@ -137,7 +137,7 @@ bool claim_uids_count(void)
 	return same;
 }
 
-/* --- the owner ----------------------------------------------------------------- */
+/* --- the owner ----------------------------------------------------------- */
 
 int claim_open_diag(void)
 {

@@ -44,7 +44,7 @@ enum {
 	AGAIN_NS = 1000000, /* a slot without owner is left alone so long */
 };
 
-/* --- connections ----------------------------------------------------------- */
+/* --- connections --------------------------------------------------------- */
 
 static unsigned *count_of(struct host *h, const struct conn *c)
 {
@@ -216,7 +216,7 @@ static int conn_get(struct host *h, uint16_t slot, struct conn **out)
 	return introduce(h, slot, fd, out);
 }
 
-/* --- sending --------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 static int send_dgram(struct conn *c, const struct dgram *d)
 {
@@ -387,7 +387,7 @@ int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid, int proof)
 	return 0;
 }
 
-/* --- opening --------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------- */
 
 static int take_name(struct host *h)
 {

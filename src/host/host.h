@@ -38,7 +38,7 @@ struct host_said {
 	const void *buf;
 	size_t len;
 	int fd[HOST_FDS]; /* that came along, or -1; to be taken
-					 * over (and set to -1), or closed here */
+			   * over (and set to -1), or closed here */
 };
 
 struct host_ops {

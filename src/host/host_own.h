@@ -36,7 +36,7 @@ struct host {
 	struct user user;
 	int epfd, listen_fd;
 	int spare_fd;	  /* given up to refuse a connection when
-					 * there are no descriptors left */
+			   * there are no descriptors left */
 	uid_t holders[2]; /* other users whose datagrams are taken */
 	unsigned nholders;
 	unsigned nown, nforeign, foreign_max; /* connections: this user's, and */

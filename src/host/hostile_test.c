@@ -331,7 +331,7 @@ static void test_who_closes_connections_has_its_slot(void **state)
 	host_close(a.host);
 }
 
-/* --- another user's connections ------------------------------------------------- */
+/* --- another user's connections ------------------------------------------ */
 
 enum { CROWD = 1500, DAEMON = 1 };
 

@@ -23,7 +23,7 @@ enum {
 	AGAIN = 4,   /* readings take 1/4 of the time, at most */
 };
 
-/* --- opening ------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------- */
 
 enum pass {
 	POLITE,	  /* numbers that nobody claims */
@@ -135,7 +135,7 @@ int reserve_listen(uint16_t *slot)
 	return fd == -EADDRINUSE ? -EADDRNOTAVAIL : fd;
 }
 
-/* --- finding ------------------------------------------------------------------- */
+/* --- finding ------------------------------------------------------------- */
 
 /* What was read last, for all lookups of the process. */
 static struct {

@@ -28,7 +28,7 @@ enum {
 	CLAIMS_MAX = 4,
 };
 
-/* --- children ------------------------------------------------------------------ */
+/* --- children ------------------------------------------------------------ */
 
 struct child {
 	pid_t pid;
@@ -200,7 +200,7 @@ static void expect_got(const struct child *c, int n)
 	assert_int_equal(command(c, 0), n);
 }
 
-/* --- opening ------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------- */
 
 static void opens_and_works(int claims, int no_diag)
 {
@@ -332,7 +332,7 @@ static void test_all_of_the_reserve(void **state)
 	close(fd[0]);
 }
 
-/* --- finding ------------------------------------------------------------------- */
+/* --- finding ------------------------------------------------------------- */
 
 static int find(uint16_t slot)
 {

@@ -45,7 +45,7 @@ static int make_socket(void)
 	return fd < 0 ? -errno : fd_raise(fd);
 }
 
-/* --- owning -------------------------------------------------------------------- */
+/* --- owning -------------------------------------------------------------- */
 
 static int watch(struct services *all, struct service *s)
 {
@@ -112,7 +112,7 @@ void service_close(struct service *s)
 	free(s);
 }
 
-/* --- sending ------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 int service_send(struct host *host, const char *name, const struct dgram *d)
 {
@@ -158,7 +158,7 @@ bool service_exists(const char *name)
 	return rc == 0;
 }
 
-/* --- receiving ----------------------------------------------------------------- */
+/* --- receiving ----------------------------------------------------------- */
 
 static bool sender_of(struct msghdr *m, struct ucred *cred)
 {
@@ -221,7 +221,7 @@ void services_run(struct host *h)
 			;
 }
 
-/* --- all ----------------------------------------------------------------------- */
+/* --- all ----------------------------------------------------------------- */
 
 void services_init(struct services *s)
 {

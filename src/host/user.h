@@ -15,7 +15,7 @@
 struct user {
 	uid_t uid;
 	uid_t hidden; /* stands for users that cannot be told
-					 * apart; -1: none does */
+		       * apart; -1: none does */
 };
 
 void user_open(struct user *u);

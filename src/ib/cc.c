@@ -16,7 +16,7 @@
 enum {
 	STEP = 4096,	     /* growth for a window's worth of ACKs */
 	QUANTUM = 16 << 10,  /* sent by one before it goes to the end of
-					 * the line */
+			      * the line */
 	CUT_GAP_NS = 500000, /* one loss event is not counted twice */
 };
 

@@ -29,14 +29,14 @@
 
 enum {
 	RD_MAX = 256,	/* READs and atomics, out and in, and
-					 * room for as many duplicates */
+			 * room for as many duplicates */
 	REQ_SHARE = 64, /* datagrams of requests in one output() */
 	RSP_SHARE = 32, /* ... and of responses */
 	ACK_EVERY = 16, /* packets of a message without AckReq */
 	NO_BURST = 0x7fffffff,
 };
 
-/* --- the congestion window of a destination host (cc.c) -------------------- */
+/* --- the congestion window of a destination host (cc.c) ------------------ */
 
 struct cc_host {
 	struct list node;
@@ -74,7 +74,7 @@ void cc_leave(struct ib_qp *q); /* nothing in flight, not waiting */
 void cc_wake(struct cc_host *h);
 void cc_answer(struct ib_qp *q); /* it is about to send, or not */
 
-/* --- a QP ------------------------------------------------------------------ */
+/* --- a QP ---------------------------------------------------------------- */
 
 /* How far a requester has sent.  output() moves a copy of it and plans a packet
  * with each step; what the link takes becomes the requester's own (plan.c). */
@@ -185,7 +185,7 @@ static inline struct ib_qp *ib_qp(struct qp *qp)
 	return qp->tp;
 }
 
-/* --- the NIC's own ---------------------------------------------------------- */
+/* --- the NIC's own ------------------------------------------------------- */
 
 /* What follows once the link has taken a datagram of the batch. */
 struct plan {
@@ -222,7 +222,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
 /* It may have failed in sq_complete() or rq_complete(): then let go of all. */
 void ib_settle(struct ib_qp *q);
 
-/* --- datagrams (emit.c) ----------------------------------------------------- */
+/* --- datagrams (emit.c) -------------------------------------------------- */
 
 struct emit {
 	struct ib_fields f; /* pad is set by emit() */
@@ -237,13 +237,13 @@ struct emit {
  * gone. */
 int emit(struct ib_qp *q, struct batch *b, struct emit *e);
 
-/* --- plans (plan.c) ---------------------------------------------------------- */
+/* --- plans (plan.c) ------------------------------------------------------ */
 
 /* See core/transport.h. */
 uint64_t ib_run(struct qp *qp, uint64_t now);
 uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 
-/* --- requester (requester.c, retry.c) --------------------------------------- */
+/* --- requester (requester.c, retry.c) ------------------------------------ */
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now);
 bool req_is_read(const struct swqe *w); /* READ or atomic: answered */
@@ -266,12 +266,12 @@ uint64_t req_run(struct ib_qp *q, uint64_t now);
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now);
 void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 
-/* --- responder (responder.c, replay.c, uc.c, ud.c) -------------------------- */
+/* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn);
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now);
 
-/* --- acknowledgements (ack.c) ----------------------------------------------- */
+/* --- acknowledgements (ack.c) -------------------------------------------- */
 
 void ack_reset(struct ib_qp *q);
 /* A request was carried out: does it ask for an ACK, and when is that due? */

@@ -33,7 +33,7 @@ struct op {
 	uint32_t len, imm;
 	unsigned flags, recv; /* recv: which receive it takes */
 	size_t at;	      /* its place, in the sender's out and the
-					 * target's in, or the reverse */
+			       * target's in, or the reverse */
 	uint64_t add;	      /* compare-and-swap: what it must find */
 	unsigned counter;
 };
@@ -94,7 +94,7 @@ static bool is_atomic(const struct op *o)
 	       o->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 }
 
-/* --- plan ------------------------------------------------------------------ */
+/* --- plan ---------------------------------------------------------------- */
 
 static void plan_op(struct run *t, struct side *me, struct side *peer, struct op *o,
 		    size_t *at, uint32_t mtu)
@@ -200,7 +200,7 @@ static void open_pair(struct run *t, struct side *pair, const struct sim_conf *c
 	}
 }
 
-/* --- do -------------------------------------------------------------------- */
+/* --- do ------------------------------------------------------------------ */
 
 /* Cut a range into pieces, some of them empty. */
 static int cut(struct run *t, struct ibv_sge *sge, const struct mr *mr, size_t at,
@@ -347,7 +347,7 @@ static void work(struct run *t)
 	assert_true(sim_run(t->s, 100ull * 1000000000));
 }
 
-/* --- check ----------------------------------------------------------------- */
+/* --- check --------------------------------------------------------------- */
 
 static void check_side(struct side *me, struct side *peer)
 {

@@ -13,7 +13,7 @@
 #include "sys/log.h"
 #include "wire/aeth.h"
 
-/* --- the list ----------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------ */
 
 static void drop(struct ib_rsp *s, unsigned i)
 {
@@ -78,7 +78,7 @@ void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig)
 	s->saved[i].orig = orig;
 }
 
-/* --- duplicates ---------------------------------------------------------------- */
+/* --- duplicates ---------------------------------------------------------- */
 
 static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 {
@@ -149,7 +149,7 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 	}
 }
 
-/* --- out ------------------------------------------------------------------------ */
+/* --- out ----------------------------------------------------------------- */
 
 static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
 		  uint32_t psn)

@@ -100,7 +100,7 @@ static int resolve(struct planning *p)
 	return rc;
 }
 
-/* --- a work request's first step -------------------------------------------- */
+/* --- a work request's first step ----------------------------------------- */
 
 static enum step local_work(struct planning *p, const struct swqe *w)
 {
@@ -176,7 +176,7 @@ static enum step begin(struct planning *p, struct swqe *w)
 	return STEP_GO;
 }
 
-/* --- packets ---------------------------------------------------------------- */
+/* --- packets ------------------------------------------------------------- */
 
 static bool is_fresh(const struct planning *p)
 {

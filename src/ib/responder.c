@@ -7,7 +7,7 @@
 #include "sys/log.h"
 #include "wire/aeth.h"
 
-/* --- answers ----------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------- */
 
 void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now)
 {
@@ -81,7 +81,7 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 		s->nak_psn = s->epsn;
 }
 
-/* --- receives ----------------------------------------------------------------- */
+/* --- receives ------------------------------------------------------------ */
 
 const struct pd *rsp_pd(const struct ib_qp *q)
 {
@@ -143,7 +143,7 @@ void rsp_give_up(struct ib_qp *q, uint64_t now)
 		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
 }
 
-/* --- SEND ---------------------------------------------------------------------- */
+/* --- SEND ---------------------------------------------------------------- */
 
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 {
@@ -205,7 +205,7 @@ static void rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_complete(q, pkt, now);
 }
 
-/* --- WRITE, READ and atomics --------------------------------------------------- */
+/* --- WRITE, READ and atomics --------------------------------------------- */
 
 enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
 		      int access, uint8_t **host)

@@ -10,12 +10,12 @@
 
 enum {
 	PROBE_MIN_NS = 1000000, /* before the standard timeout: the end of
-					 * a burst may be lost, with no NAK */
+				 * a burst may be lost, with no NAK */
 	PROBE_MAX_SHIFT = 9,
 	PROBE_BURST = 4, /* packets sent before an answer */
 };
 
-/* --- what is in flight ------------------------------------------------------ */
+/* --- what is in flight --------------------------------------------------- */
 
 static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w, uint32_t from,
 			 uint32_t to)
@@ -49,7 +49,7 @@ static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
 	return cost;
 }
 
-/* --- timers ----------------------------------------------------------------- */
+/* --- timers -------------------------------------------------------------- */
 
 static void set_probe(struct ib_qp *q, uint64_t now)
 {
@@ -79,7 +79,7 @@ void req_arm(struct ib_qp *q, uint64_t now)
 		set_timers(q, now);
 }
 
-/* --- forward ---------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------- */
 
 static void measure(struct ib_req *r, uint64_t now)
 {
@@ -153,7 +153,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 	return !missing;
 }
 
-/* --- back ------------------------------------------------------------------- */
+/* --- back ---------------------------------------------------------------- */
 
 void req_rewind(struct ib_qp *q, uint32_t psn)
 {
@@ -178,7 +178,7 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 		cc_forget(q, off ? cost_before(q, psn) : 0);
 }
 
-/* --- ends ------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 void req_stop(struct ib_qp *q)
 {
@@ -244,7 +244,7 @@ void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint6
 	req_tell_error(q, now);
 }
 
-/* --- lost ------------------------------------------------------------------- */
+/* --- lost ---------------------------------------------------------------- */
 
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 {

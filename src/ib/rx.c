@@ -11,7 +11,7 @@
 enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff, CE = 3 };
 #define QKEY_GSI 0x80010000u /* 10.2.5: of all QP1s */
 
-/* --- whose? ------------------------------------------------------------------- */
+/* --- whose? -------------------------------------------------------------- */
 
 static bool may_receive(const struct qp *qp)
 {

@@ -23,7 +23,7 @@ void sim_die(const char *file, int line, const char *what)
 	abort();
 }
 
-/* --- a host in common ----------------------------------------------------------- */
+/* --- a host in common ---------------------------------------------------- */
 
 static void no_datagram(void *arg, const struct dgram *d)
 {
@@ -84,7 +84,7 @@ static void leave_host(struct sim_node *n)
 	n->host = NULL;
 }
 
-/* --- making --------------------------------------------------------------------- */
+/* --- making -------------------------------------------------------------- */
 
 static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 {

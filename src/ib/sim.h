@@ -67,7 +67,7 @@ struct sim {
 	bool (*tap)(void *arg, const struct sim_packet *p);
 	void *tap_arg;
 	uint64_t take_every; /* a link that is full: of so many sends
-					 * one takes a part only; 0: none */
+			      * one takes a part only; 0: none */
 	uint64_t sends;
 	bool same_host;
 };
@@ -88,7 +88,7 @@ struct sim_conf {
 	bool pipe_only;			       /* ... and no copies between processes */
 	bool off[2];			       /* ... this one refuses every pipe */
 	bool hide_ids;			       /* IPv4 identifications are not seen, as
-					 * with a socket */
+						* with a socket */
 };
 
 struct sim *sim_open(const struct sim_conf *conf);

@@ -155,7 +155,7 @@ static inline struct iw_qp *fix_iw(const struct fix *f, int side)
 	return iw_qp(f->p.qp[side]);
 }
 
-/* --- a peer by hand ----------------------------------------------------------------- */
+/* --- a peer by hand ------------------------------------------------------ */
 
 static inline void raw_bytes(struct fix *f, const void *p, size_t n)
 {

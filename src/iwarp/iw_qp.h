@@ -84,8 +84,8 @@ struct iw_term {
 };
 
 #define LAST_NS                                                                          \
-	1000000000ull /* for the end of what has begun, and then for the
-				 * peer's FIN */
+	1000000000ull /* for the end of what has begun, and then for the                 \
+		       * peer's FIN */
 
 enum iw_life {
 	LIFE_NONE, /* no connection */
@@ -109,14 +109,14 @@ struct iw_qp {
 	enum iw_life life;
 	uint64_t give_up_at; /* on the peer's FIN */
 	bool draining;	     /* SQD: what the peer asks for now is not
-					 * answered any more */
+			      * answered any more */
 	bool closing;	     /* SQD is drained: FIN, and nothing after */
 	bool fin_told;
 
 	/* out */
 	struct iw_cursor c;
 	bool hold;	   /* responder: nothing goes before the peer's
-					 * first FPDU */
+			    * first FPDU */
 	bool careful;	   /* copy all: memory was not there */
 	uint64_t nudge_at; /* NEVER: none is needed */
 	uint8_t nudges;	   /* so many were sent */
@@ -179,7 +179,7 @@ struct iwarp {
 	uint8_t plain[MPA_FPDU_MAX]; /* without markers */
 };
 
-/* --- the connection (iwarp.c) --------------------------------------------------- */
+/* --- the connection (iwarp.c) -------------------------------------------- */
 
 /* The QP fails: event (or -1); error: the Terminate that was set, if any. */
 void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now);
@@ -187,7 +187,7 @@ void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now);
 void iw_settle(struct iw_qp *q, uint64_t now);
 void iw_ready(struct iw_qp *q);
 
-/* --- out (fpdu.c, tx.c, requester.c, response.c) ---------------------------------- */
+/* --- out (fpdu.c, tx.c, requester.c, response.c) ------------------------- */
 
 enum step {
 	STEP_SEG,   /* a segment: *s, and c is behind it */
@@ -235,7 +235,7 @@ void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
 bool iw_req_is_read(const struct swqe *w);
 void iw_req_reset(struct iw_qp *q);
 
-/* --- READs under way (reads.c) ------------------------------------------------------ */
+/* --- READs under way (reads.c) ------------------------------------------- */
 
 bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
 /* Its request, the next on queue 1, goes out. */
@@ -247,13 +247,13 @@ void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 			uint64_t now);
 
-/* --- in (rx.c, responder.c) ---------------------------------------------------------- */
+/* --- in (rx.c, responder.c) ---------------------------------------------- */
 
 void iw_rsp_reset(struct iw_qp *q);
 /* A segment has come: n bytes of ULPDU. */
 void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now);
 
-/* --- Terminates (term.c) --------------------------------------------------------------- */
+/* --- Terminates (term.c) ------------------------------------------------- */
 
 /* The segment under way breaks a rule: a line in the log, a Terminate, ERR.
  * d: its header, or NULL; read: what it asked for, or NULL. */

@@ -11,7 +11,7 @@
 
 #define CLOSING_NS 5000000000ull /* for the peer's FIN, after ours */
 
-/* --- the NIC -------------------------------------------------------------------- */
+/* --- the NIC ------------------------------------------------------------- */
 
 int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
 {
@@ -32,7 +32,7 @@ void iwarp_close(struct core *core)
 	core->iwarp = NULL;
 }
 
-/* --- a QP ------------------------------------------------------------------------- */
+/* --- a QP ---------------------------------------------------------------- */
 
 static int open_qp(struct qp *qp)
 {
@@ -95,7 +95,7 @@ void iwarp_forget_user(struct qp *qp)
 	turn_give(&qp->core->turn);
 }
 
-/* --- attaching ---------------------------------------------------------------------- */
+/* --- attaching ----------------------------------------------------------- */
 
 /* Before the QP is in RTS nothing uses what is set here. */
 static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_params *p,
@@ -193,7 +193,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 	return 0;
 }
 
-/* --- ends ------------------------------------------------------------------------------ */
+/* --- ends ---------------------------------------------------------------- */
 
 /* No more is begun; what has begun goes out. */
 static void last(struct iw_qp *q, enum iw_end how)
@@ -333,7 +333,7 @@ void iwarp_release(struct qp *qp)
 	let_go(iw_qp(qp));
 }
 
-/* --- core's calls -------------------------------------------------------------------------- */
+/* --- core's calls -------------------------------------------------------- */
 
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {

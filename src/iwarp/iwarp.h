@@ -43,11 +43,11 @@ enum iw_why {
 	IW_WHY_NONE,
 	IW_WHY_GARBAGE,	 /* no MPA frame, or a broken one */
 	IW_WHY_REVISION, /* not one of ours; a new connection may try
-					 * a lower one */
+			  * a lower one */
 	IW_WHY_IRD,	 /* the responder wants more READs than there
-					 * may be: Terminate LLP 0/06 */
+			  * may be: Terminate LLP 0/06 */
 	IW_WHY_RTR,	 /* it picks a frame that was not offered:
-					 * Terminate LLP 0/07 */
+			  * Terminate LLP 0/07 */
 };
 
 /* What one side wants. */
@@ -56,9 +56,9 @@ struct iw_offer {
 	bool crc;	   /* used if either side wants it */
 	bool markers;	   /* we want to receive them */
 	unsigned rtr;	   /* initiator, revision 2: enum mpa_rtr that it
-					 * can send; 0: client and server */
+			    * can send; 0: client and server */
 	uint16_t ird, ord; /* READs and atomics at once, in and out; at
-					 * most IW_DEPTH_MAX */
+			    * most IW_DEPTH_MAX */
 	const void *data;  /* private data, copied */
 	uint16_t data_len;
 };
@@ -103,7 +103,7 @@ void iw_setup_sent(struct iw_setup *s, size_t n);
 struct iovec iw_setup_room(struct iw_setup *s);
 void iw_setup_received(struct iw_setup *s, size_t n);
 
-/* --- a QP's connection --------------------------------------------------------- */
+/* --- a QP's connection --------------------------------------------------- */
 
 enum iw_end {
 	IW_END_PEER,  /* it has closed, in order */
@@ -115,7 +115,7 @@ enum iw_end {
  * qp->lock held, each once at most: note it, no more. */
 struct iwarp_user {
 	void (*ready)(void *arg); /* the peer's first FPDU has come (at once
-					 * for an initiator): established */
+				   * for an initiator): established */
 	void (*ended)(void *arg, enum iw_end how);
 };
 
@@ -128,7 +128,7 @@ int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p
 /* user is not called any more. */
 void iwarp_forget_user(struct qp *qp);
 
-/* --- moving the bytes; turn and qp->lock held ------------------------------------ */
+/* --- moving the bytes; turn and qp->lock held ---------------------------- */
 
 /* The engine's side of it. */
 struct iwarp_ops {

@@ -82,7 +82,7 @@ static uint32_t some_length(struct run *t)
 	}
 }
 
-/* --- plan -------------------------------------------------------------------- */
+/* --- plan ---------------------------------------------------------------- */
 
 static void plan_op(struct run *t, struct side *peer, struct op *o, size_t *at)
 {
@@ -162,7 +162,7 @@ static void expect(struct side *me, struct side *peer)
 	}
 }
 
-/* --- drive ------------------------------------------------------------------------ */
+/* --- drive --------------------------------------------------------------- */
 
 static int cut(struct run *t, struct ibv_sge *sge, const struct mr *mr, size_t at,
 	       uint32_t len)
@@ -286,7 +286,7 @@ static void work(struct run *t)
 	sim_run(t->s, SEC);
 }
 
-/* --- check --------------------------------------------------------------------------- */
+/* --- check --------------------------------------------------------------- */
 
 static void check_side(const struct side *me, const struct side *peer)
 {
@@ -381,7 +381,7 @@ static void one_seed(uint64_t seed)
 	end(t);
 }
 
-/* --- connections that end --------------------------------------------------------------- */
+/* --- connections that end ------------------------------------------------ */
 
 /* In order, each once; behind the first that fails all fail. */
 static void poll_ending(struct side *me)

@@ -62,7 +62,7 @@ void iw_req_reset(struct iw_qp *q)
 	q->held_until = 0;
 }
 
-/* --- how work requests end ------------------------------------------------------ */
+/* --- how work requests end ----------------------------------------------- */
 
 static bool alive(const struct iw_qp *q)
 {
@@ -154,7 +154,7 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 	return STEP_WAIT;
 }
 
-/* --- what needs no segment --------------------------------------------------------- */
+/* --- what needs no segment ----------------------------------------------- */
 
 /* Its effect comes after all that was posted before it, and at once: not as a
  * part of a plan. */
@@ -176,7 +176,7 @@ static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 	return q->qp->state == IBV_QPS_ERR ? STEP_WAIT : STEP_AGAIN;
 }
 
-/* --- segments ------------------------------------------------------------------------ */
+/* --- segments ------------------------------------------------------------ */
 
 static void next_request(struct iw_cursor *c)
 {

@@ -56,7 +56,7 @@ static const struct pd *recv_pd(const struct iw_qp *q)
 	return q->qp->srq ? q->qp->srq->pd : q->qp->pd;
 }
 
-/* --- queue 0: SEND, immediate data ------------------------------------------------- */
+/* --- queue 0: SEND, immediate data --------------------------------------- */
 
 static bool take_recv(struct iw_qp *q, const struct in *in)
 {
@@ -132,7 +132,7 @@ static void immediate_came(struct iw_qp *q, const struct in *in)
 	complete_recv(q, in, &cqe);
 }
 
-/* --- queue 1: READ requests, atomics -------------------------------------------------- */
+/* --- queue 1: READ requests, atomics ------------------------------------- */
 
 static bool allowed(struct iw_qp *q, const struct in *in, int access, const uint8_t *read)
 {
@@ -270,7 +270,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 	owe(q, in, &o);
 }
 
-/* --- tagged -------------------------------------------------------------------------------- */
+/* --- tagged -------------------------------------------------------------- */
 
 static void write_came(struct iw_qp *q, const struct in *in)
 {
@@ -302,7 +302,7 @@ static void tagged(struct iw_qp *q, const struct in *in)
 		iw_read_response(q, &in->d, in->at, in->len, in->now);
 }
 
-/* --- untagged -------------------------------------------------------------------------------- */
+/* --- untagged ------------------------------------------------------------ */
 
 /* Is the opcode at home on this queue, and does it go on as it began? */
 static bool fits(struct iw_qp *q, const struct in *in)

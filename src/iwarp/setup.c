@@ -8,7 +8,7 @@
 #include "wire/ddp.h"
 #include "wire/rdmap.h"
 
-/* --- bytes -------------------------------------------------------------------- */
+/* --- bytes --------------------------------------------------------------- */
 
 struct iovec iw_setup_out(struct iw_setup *s)
 {
@@ -40,7 +40,7 @@ static void put_hello(struct iw_setup *s, const struct mpa_hello *h)
 	s->out_len = mpa_hello_build(s->out, h);
 }
 
-/* --- ends ----------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 static void fail(struct iw_setup *s, enum iw_why why)
 {
@@ -77,7 +77,7 @@ static void fail_terminate(struct iw_setup *s, enum iw_why why, uint16_t error)
 	fail(s, why);
 }
 
-/* --- offers ----------------------------------------------------------------------- */
+/* --- offers -------------------------------------------------------------- */
 
 static bool can_offer(const struct iw_offer *o)
 {
@@ -122,7 +122,7 @@ void iw_setup_listen(struct iw_setup *s)
 	memset(s, 0, sizeof(*s));
 }
 
-/* --- responder ---------------------------------------------------------------------- */
+/* --- responder ----------------------------------------------------------- */
 
 static void request_came(struct iw_setup *s)
 {
@@ -213,7 +213,7 @@ int iw_setup_reject(struct iw_setup *s, const void *data, uint16_t data_len)
 	return 0;
 }
 
-/* --- initiator ------------------------------------------------------------------------ */
+/* --- initiator ----------------------------------------------------------- */
 
 /* RFC 6581, 9.1: the responder's ORD must fit our IRD; ours is lowered to fit
  * its IRD.  We have room for more than was offered, and give it. */

@@ -25,7 +25,7 @@ static _Noreturn void sim_die(int line, const char *what)
 	abort();
 }
 
-/* --- making --------------------------------------------------------------------- */
+/* --- making -------------------------------------------------------------- */
 
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 {
@@ -163,7 +163,7 @@ struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access)
 	return mr;
 }
 
-/* --- connecting ------------------------------------------------------------------- */
+/* --- connecting ---------------------------------------------------------- */
 
 static void on_ready(void *arg)
 {
@@ -276,7 +276,7 @@ struct stream *sim_connect_raw(struct sim *s, struct sim_pair *p,
 	return p->stream[0];
 }
 
-/* --- running ------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------- */
 
 static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now)
 {

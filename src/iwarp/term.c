@@ -82,7 +82,7 @@ enum rdmap_error iw_term_of(enum mr_why why, bool tagged)
 	return TERM_RDMAP_PROTECTION;
 }
 
-/* --- the peer's -------------------------------------------------------------------- */
+/* --- the peer's ---------------------------------------------------------- */
 
 /* The READ or atomic of ours that it is about: those wait to be told; anything else
  * is complete long since. */

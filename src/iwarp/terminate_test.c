@@ -160,7 +160,7 @@ static void receives(void **state)
 	fix_close(f);
 }
 
-/* --- answers that were not asked for ---------------------------------------------------- */
+/* --- answers that were not asked for ------------------------------------- */
 
 static void bad_answers(void **state)
 {
@@ -219,7 +219,7 @@ static void answers_to_nothing(void **state)
 	one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d, "123456789abc", 12);
 }
 
-/* --- MPA ------------------------------------------------------------------------------------ */
+/* --- MPA ----------------------------------------------------------------- */
 
 static void a_wrong_crc(void **state)
 {
@@ -300,7 +300,7 @@ static void ready_to_receive(void **state)
 	}
 }
 
-/* --- the peer's Terminates --------------------------------------------------------------------- */
+/* --- the peer's Terminates ----------------------------------------------- */
 
 static void told(enum rdmap_error error, bool about_read, enum ibv_wc_status status,
 		 enum verr verr, int event)

@@ -8,7 +8,7 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
-/* --- planning ------------------------------------------------------------------ */
+/* --- planning ------------------------------------------------------------ */
 
 void iw_nudge(struct iw_qp *q, uint64_t now)
 {
@@ -172,7 +172,7 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 	return q->iw->pieces;
 }
 
-/* --- what was taken --------------------------------------------------------------- */
+/* --- what was taken ------------------------------------------------------ */
 
 /* Copy [off, off + n) of the pieces to `to`. */
 struct gather {

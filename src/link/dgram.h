@@ -20,17 +20,17 @@ struct dgram {
 	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
 	uint8_t tclass, ttl; /* ECN is in tclass */
 	int32_t ip_id;	     /* IPv4 identification.  Out: what the link will
-				 * put.  In: the best guess; -1: none */
+			      * put.  In: the best guess; -1: none */
 	bool ip_id_exact;    /* in: ip_id was read from the packet */
 	bool handed;	     /* in: by way of another process of the host */
 	bool damaged;	     /* in: its ICRC is wrong */
 	uint16_t seg;	     /* place in its run of equal-sized ones */
 	uint16_t to_slot;    /* out: slot of the destination QPN, not mixed in
-				 * a run: GRO would show only the first's */
+			      * a run: GRO would show only the first's */
 	bool here;	     /* out: to an address of this host, and its slot
-				 * may take it by a pipe */
+			      * may take it by a pipe */
 	uint32_t len;	     /* bytes in iov.  Out: BTH to the link's trailer, which
-				 * is TRAILER_LEN bytes.  In: BTH to pad */
+			      * is TRAILER_LEN bytes.  In: BTH to pad */
 	unsigned iovcnt;
 	struct iovec *iov; /* payload in place */
 	struct iovec one;  /* in: what iov points to */

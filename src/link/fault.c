@@ -54,7 +54,7 @@ static struct parcel *first(const struct list *head)
 	return list_empty(head) ? NULL : container_of(head->next, struct parcel, node);
 }
 
-/* --- what happens to a datagram -------------------------------------------- */
+/* --- what happens to a datagram ------------------------------------------ */
 
 static bool is_nth(const struct fault_rules *r, uint64_t count)
 {
@@ -229,7 +229,7 @@ static bool suffer(struct way *w, struct parcel *p, unsigned fate, uint64_t now)
 	return true;
 }
 
-/* --- the link --------------------------------------------------------------- */
+/* --- the link ------------------------------------------------------------ */
 
 static int send_due(struct fault *f, uint64_t now)
 {

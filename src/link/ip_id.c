@@ -51,7 +51,7 @@ struct source {
 	bool places;		       /* its packets are numbered by place */
 	unsigned guesses;	       /* right ones since the last that was solved */
 	struct mark last, odd;	       /* the highest; refused: the next agrees,
-					 * or not */
+					* or not */
 	uint64_t missing[WINDOW / 64]; /* of those before last, by id % WINDOW */
 	uint64_t used;
 };

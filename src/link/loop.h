@@ -14,9 +14,9 @@ struct loop_conf {
 	size_t mtu;	   /* [4200] */
 	unsigned run_max;  /* [1] */
 	bool hide_ids;	   /* IPv4 identifications are not seen, as by a
-					 * socket */
+			    * socket */
 	bool backpressure; /* full: send takes fewer, as a socket
-					 * does, instead of losing them */
+			    * does, instead of losing them */
 };
 
 struct loop_stats {

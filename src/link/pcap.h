@@ -9,7 +9,8 @@
  * first packet, in nanoseconds.
  *
  * The file grows by whole packets: when the buffer is full, 100 ms after a
- * packet, at close, and at each call once the program ends.  So what is there of it is valid at any time.
+ * packet, at close, and at each call once the program ends.  So what is there of it is
+ * valid at any time.
  */
 #ifndef LINK_PCAP_H
 #define LINK_PCAP_H

@@ -33,7 +33,7 @@ static void path_of(const struct roce *r, const struct dgram *d, struct icrc_pat
 	p->dport = d->to.port ? d->to.port : r->port;
 }
 
-/* --- out --------------------------------------------------------------------- */
+/* --- out ----------------------------------------------------------------- */
 
 struct crc {
 	uint32_t crc;
@@ -85,7 +85,7 @@ static int roce_send(struct link *link, const struct dgram *v, unsigned n, uint6
 	return rc;
 }
 
-/* --- in ---------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 /* A socket does not show the IPv4 identification that the ICRC covers: where
  * the guess fails it is solved for, and believed if it is plausible. */

@@ -162,7 +162,7 @@ static void memory_that_is_gone(void **state)
 	assert_true(icrc_is_right(&t.batch.v[1], 1));
 }
 
-/* --- in ---------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 /* A link that gives one datagram, as the test has made it. */
 struct given {

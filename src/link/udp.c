@@ -72,7 +72,7 @@ static bool fd_lost(int err)
 	return err == EBADF || err == ENOTSOCK;
 }
 
-/* --- receiving ------------------------------------------------------------- */
+/* --- receiving ----------------------------------------------------------- */
 
 static int udp_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
@@ -105,7 +105,7 @@ static uint64_t udp_deadline(struct link *link)
 	return u->in && udp_rx_left(u->in) ? 0 : NEVER;
 }
 
-/* --- sending --------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 static void put_cmsg(struct msghdr *h, int level, int type, const void *data, size_t len)
 {
@@ -335,7 +335,7 @@ static int udp_send(struct link *link, const struct dgram *v, unsigned n, uint64
 	return (int)taken;
 }
 
-/* --- sockets --------------------------------------------------------------- */
+/* --- sockets ------------------------------------------------------------- */
 
 /* The port is shared among the sockets that one user made: so they are made when
  * the device is opened, before a daemon may become another user. */

@@ -10,7 +10,7 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
-/* --- state -------------------------------------------------------------------- */
+/* --- state --------------------------------------------------------------- */
 
 /* SQD may raise max_dest_rd_atomic: there is room for as many as can be. */
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads)
@@ -49,7 +49,7 @@ bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len
 	return request_check(q->qp, q->rsp.epsn, rkey, va, len, access, host) == MR_OK;
 }
 
-/* --- out ------------------------------------------------------------------------- */
+/* --- out ----------------------------------------------------------------- */
 
 /* The next bytes of a READ, or an atomic's result.  0, -EAGAIN: no room,
  * -EACCES: the region is gone. */

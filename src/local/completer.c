@@ -9,7 +9,7 @@
 
 enum { HOLD_NS = 1000000, HOLD_SHIFT_MAX = 7 };
 
-/* --- ends -------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 void lreq_stop(struct local_qp *q)
 {
@@ -69,7 +69,7 @@ static void uc_complete_all(struct local_qp *q, uint64_t now)
 	}
 }
 
-/* --- time -------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------- */
 
 static void set_timer(struct local_qp *q, uint64_t now)
 {
@@ -198,7 +198,7 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 								    : r->timeout_at;
 }
 
-/* --- what comes back ---------------------------------------------------------- */
+/* --- what comes back ----------------------------------------------------- */
 
 void lreq_progress(struct local_qp *q, uint64_t now)
 {

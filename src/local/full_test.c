@@ -251,7 +251,7 @@ static void who_looks_away_looks_once_more(void **state)
 	fix_close(f);
 }
 
-/* --- rubbish --------------------------------------------------------------------- */
+/* --- rubbish ------------------------------------------------------------- */
 
 static void who_writes_rubbish_is_broken(void **state)
 {
@@ -295,7 +295,7 @@ static void who_reads_what_was_not_written_is_broken(void **state)
 	fix_close(f);
 }
 
-/* --- oneself ----------------------------------------------------------------------- */
+/* --- oneself ------------------------------------------------------------- */
 
 static void a_process_talks_to_itself(void **state)
 {

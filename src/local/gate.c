@@ -31,7 +31,7 @@ enum {
 #define F_SEAL_WRITE 0x0008
 #endif
 
-/* --- the page ------------------------------------------------------------------- */
+/* --- the page ------------------------------------------------------------ */
 
 /* Where no other program has one: so what this process becomes by exec, or who gets
  * its number, is not written to.  NULL: nowhere. */
@@ -144,7 +144,7 @@ void gate_end(struct peer *p, bool gone)
 		p->told = false;
 }
 
-/* --- who is inside ---------------------------------------------------------------- */
+/* --- who is inside ------------------------------------------------------- */
 
 /* Peers whose word is want, as far as mask goes. */
 struct whom {

@@ -14,7 +14,7 @@
 
 enum { IDLE_LOOKS = 4096 }; /* then a ring cools */
 
-/* --- a QP's state ------------------------------------------------------------ */
+/* --- a QP's state -------------------------------------------------------- */
 
 static int open_qp(struct qp *qp)
 {
@@ -153,7 +153,7 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
 	vm_publish(q);
 }
 
-/* --- output ------------------------------------------------------------------ */
+/* --- output -------------------------------------------------------------- */
 
 struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len)
 {
@@ -236,7 +236,7 @@ const struct transport local_transport = {
 	.run = run,
 };
 
-/* --- input ------------------------------------------------------------------- */
+/* --- input --------------------------------------------------------------- */
 
 static bool may_receive(const struct qp *qp)
 {

@@ -26,11 +26,11 @@ enum {
 	NOT_READY_MAX = 64,
 	GIVE_UP_S = 10,
 	STALL_NS = 100000000, /* who reads nothing for so long is gone
-					 * for what asks no answer: UC, UD */
+			       * for what asks no answer: UC, UD */
 	SLOTS_MAX = 1024,
 };
 
-/* --- peers (peer.c) ---------------------------------------------------------- */
+/* --- peers (peer.c) ------------------------------------------------------ */
 
 /* Two processes' shared memory: who made it writes to ring[0] and inside[0]. */
 struct pipe_shared {
@@ -153,11 +153,11 @@ void peer_drain(struct peer *p);
 /* Who waited for room goes on, if there is some: answers to nobody, QPs. */
 void peer_admit(struct peer *p);
 
-/* --- datagrams (dgram.c) --------------------------------------------------------- */
+/* --- datagrams (dgram.c) ------------------------------------------------- */
 
 void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now);
 
-/* --- a QP -------------------------------------------------------------------- */
+/* --- a QP ---------------------------------------------------------------- */
 
 /* An answer that is owed, in PSN order. */
 struct owed {
@@ -182,7 +182,7 @@ struct local_req {
 	uint64_t hold_until;	/* before that nothing is sent */
 	uint32_t written;	/* where the last record ends */
 	uint32_t seen, seen_in; /* how far the peer had read, and we, when
-					 * the timer was set */
+				 * the timer was set */
 	/* A local error of the work request at cur, told when it is oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
@@ -239,14 +239,14 @@ void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len);
 /* The QP fails: what is under way of it ends first. */
 void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 
-/* --- agreeing (meet.c) ----------------------------------------------------------- */
+/* --- agreeing (meet.c) --------------------------------------------------- */
 
 void meet_let_go(struct peer *p); /* of its memory */
 /* What its connection had no room for: once more, or never. */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
 
-/* --- our memory, for a peer (gate.c) -------------------------------------------- */
+/* --- our memory, for a peer (gate.c) ------------------------------------- */
 
 bool gate_open(struct gate *g);		       /* if it is not */
 struct nonce gate_nonce(const struct gate *g); /* what the peer is told */
@@ -258,7 +258,7 @@ void gate_forked(struct gate *g);
  * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
 int gate_wait_key(struct core *core, uint32_t key);
 
-/* --- the peer's memory (vm.c) -------------------------------------------------- */
+/* --- the peer's memory (vm.c) -------------------------------------------- */
 
 /* This process's board; where there is none all goes through pipes. */
 void vm_open(struct local *l);
@@ -286,7 +286,7 @@ bool vm_executed(const struct local_qp *q, uint32_t psn);
 /* Would it, as things are?  If not there is nothing to wait for. */
 bool vm_may(struct local_qp *q, const struct swqe *w);
 
-/* --- requester (req.c) -------------------------------------------------------- */
+/* --- requester (req.c) --------------------------------------------------- */
 
 static inline bool wqe_is_atomic(const struct swqe *w)
 {
@@ -309,7 +309,7 @@ bool lreq_output(struct local_qp *q, uint64_t now);
 /* Its turn would be, but the ring has no room for what comes before it. */
 void lreq_blocked(struct local_qp *q, uint64_t now);
 
-/* --- completer (completer.c) --------------------------------------------------- */
+/* --- completer (completer.c) --------------------------------------------- */
 
 /* Something is out: its timer runs. */
 void lreq_arm(struct local_qp *q, uint64_t now);
@@ -325,7 +325,7 @@ void lreq_stop(struct local_qp *q);
 void lreq_response(struct local_qp *q, const struct rec *r, const uint8_t *payload,
 		   uint32_t len, uint64_t now);
 
-/* --- responder (rsp.c, answer.c) ------------------------------------------------ */
+/* --- responder (rsp.c, answer.c) ----------------------------------------- */
 
 void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
 		  uint32_t len, uint64_t now);

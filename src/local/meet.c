@@ -24,7 +24,7 @@ struct pipe_msg {
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
 
-/* --- memory ------------------------------------------------------------------ */
+/* --- memory -------------------------------------------------------------- */
 
 static struct pipe_shared *map(int fd)
 {
@@ -92,7 +92,7 @@ void meet_let_go(struct peer *p)
 	p->pipe = NULL;
 }
 
-/* --- saying ------------------------------------------------------------------ */
+/* --- saying -------------------------------------------------------------- */
 
 static int say(struct peer *p, enum say what, bool yes)
 {
@@ -170,7 +170,7 @@ void meet_say_again(struct peer *p)
 static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "
 				"URNIC_PCAP or URNIC_FAULT), or has no memory";
 
-/* --- agreeing ---------------------------------------------------------------- */
+/* --- agreeing ------------------------------------------------------------ */
 
 static bool we_offer(const struct peer *p)
 {

@@ -11,7 +11,7 @@
 #include "local/local_qp.h"
 #include "sys/log.h"
 
-/* --- hot and cold ------------------------------------------------------------ */
+/* --- hot and cold -------------------------------------------------------- */
 
 void peer_heat(struct peer *p)
 {
@@ -85,7 +85,7 @@ void local_flush(struct local *l)
 	list_for_safe(n, &l->peers) meet_say_again(container_of(n, struct peer, node));
 }
 
-/* --- states ------------------------------------------------------------------ */
+/* --- states -------------------------------------------------------------- */
 
 struct peer *peer_new(struct local *l, uint16_t slot)
 {
@@ -204,7 +204,7 @@ void local_gone(struct local *l, uint16_t slot)
 		die(l->by_slot[slot]);
 }
 
-/* --- all of them ------------------------------------------------------------- */
+/* --- all of them --------------------------------------------------------- */
 
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg)

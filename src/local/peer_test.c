@@ -92,7 +92,7 @@ static void must_be(const struct two *t, int low, int high)
 	assert_int_equal(h ? (int)h->state : -1, high);
 }
 
-/* --- agreeing ------------------------------------------------------------------ */
+/* --- agreeing ------------------------------------------------------------ */
 
 static void whoever_begins_both_agree(void **state)
 {
@@ -223,7 +223,7 @@ static void who_never_answers_is_silent(void **state)
 	}
 }
 
-/* --- what is out of place ---------------------------------------------------------- */
+/* --- what is out of place ------------------------------------------------ */
 
 static void what_nobody_waits_for_changes_nothing(void **state)
 {
@@ -322,7 +322,7 @@ static void a_second_offer_is_not_taken(void **state)
 	sim_close(t.s);
 }
 
-/* --- refusals --------------------------------------------------------------------- */
+/* --- refusals ------------------------------------------------------------ */
 
 static void another_version_is_refused(void **state)
 {
@@ -454,7 +454,7 @@ static void an_answer_to_nothing_is_not_confirmed(void **state)
 	sim_close(t.s);
 }
 
-/* --- memory that is reached directly -------------------------------------------------- */
+/* --- memory that is reached directly ------------------------------------- */
 
 static void a_board_that_is_not_one_is_not_used(void **state)
 {

@@ -37,7 +37,7 @@ enum rec_flag {
 	REC_UC = 1 << 5,
 	REC_EMPTY = 1 << 6, /* WRITE: its data was written directly */
 	REC_ASKS = 1 << 7,  /* for an ACK at once; else it comes with
-					 * others */
+			     * others */
 };
 
 enum rec_nak {

@@ -37,7 +37,7 @@ static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr
 	return STEP_WAIT;
 }
 
-/* --- a work request's first step ---------------------------------------------- */
+/* --- a work request's first step ----------------------------------------- */
 
 /* Its effect comes after all that was posted before it. */
 static enum step local_work(struct local_qp *q, const struct swqe *w, uint64_t now)
@@ -104,7 +104,7 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 	return STEP_GO;
 }
 
-/* --- records ------------------------------------------------------------------ */
+/* --- records ------------------------------------------------------------- */
 
 static enum step no_room(struct local_qp *q, uint64_t now)
 {
@@ -269,7 +269,7 @@ static enum step sent_all(struct local_qp *q, uint64_t now)
 	return STEP_NEXT;
 }
 
-/* --- without the peer ----------------------------------------------------------- */
+/* --- without the peer ---------------------------------------------------- */
 
 /* A packet with an immediate that finds no receive writes nothing: so what is
  * one packet on a wire must not be written before. */

@@ -18,7 +18,7 @@ static void assert_took(const struct fix *f, uint64_t since, uint64_t ns)
 	assert_in_range(f->s->now - since, ns, ns + 1000);
 }
 
-/* --- RNR --------------------------------------------------------------------- */
+/* --- RNR ----------------------------------------------------------------- */
 
 static void rnr_waits_and_counts(void **state)
 {
@@ -95,7 +95,7 @@ static void local_error_behind_an_rnr(void **state)
 	fix_close(f);
 }
 
-/* --- a peer that is not ready --------------------------------------------------- */
+/* --- a peer that is not ready -------------------------------------------- */
 
 enum unready { RESET, INIT, WRONG_PSN, OTHER_QP, WRONG_PATH, DESTROYED, ERROR, UNREADY };
 
@@ -262,7 +262,7 @@ static void who_is_not_ready_is_asked_ever_less(void **state)
 	fix_close(f);
 }
 
-/* --- time -------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------- */
 
 static void who_is_stopped_times_out(void **state)
 {
@@ -334,7 +334,7 @@ static void who_reads_does_not_time_out(void **state)
 	fix_close(f);
 }
 
-/* --- its process ends ------------------------------------------------------------ */
+/* --- its process ends ---------------------------------------------------- */
 
 static void who_ends_fails_at_once_what_is_out(void **state)
 {

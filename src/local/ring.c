@@ -20,7 +20,7 @@ static uint32_t stamp_of(uint32_t pos)
 	return pos << 1 | 1; /* never 0 */
 }
 
-/* --- writing ----------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------- */
 
 bool ring_look(struct ring_out *r)
 {
@@ -99,7 +99,7 @@ void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)
 	publish(r, rec, slots_of(bytes));
 }
 
-/* --- reading ----------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------- */
 
 bool ring_empty(const struct ring_in *r)
 {

@@ -9,7 +9,7 @@
 
 enum { ACK_NS = 50000 }; /* an ACK that was not asked for waits so long */
 
-/* --- answers ------------------------------------------------------------------ */
+/* --- answers ------------------------------------------------------------- */
 
 static void answer(struct local_qp *q, enum rec_nak code, uint32_t psn)
 {
@@ -42,7 +42,7 @@ static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
 		 name[r->op], r->src, r->psn, len, why);
 }
 
-/* --- receives ------------------------------------------------------------------ */
+/* --- receives ------------------------------------------------------------ */
 
 static const struct pd *recv_pd(const struct local_qp *q)
 {
@@ -98,7 +98,7 @@ static void complete_error(struct local_qp *q, enum ibv_wc_status status, enum v
 	rq_complete(q->qp, &q->rsp.recv, &cqe, true);
 }
 
-/* --- how requests are refused --------------------------------------------------- */
+/* --- how requests are refused -------------------------------------------- */
 
 static bool is_uc(const struct local_qp *q)
 {
@@ -174,7 +174,7 @@ static bool qp_allows(struct local_qp *q, const struct rec *r, int access, uint6
 	return false;
 }
 
-/* --- the request was executed ---------------------------------------------------- */
+/* --- the request was executed -------------------------------------------- */
 
 static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts, uint64_t now)
 {
@@ -381,7 +381,7 @@ static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 		accept(q, r, 1, now);
 }
 
-/* --- in -------------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 /* Does r begin a message where one may begin, or go on with the one under way? */
 static bool in_place(const struct local_qp *q, const struct rec *r)

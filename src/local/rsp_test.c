@@ -6,7 +6,7 @@
 
 enum { LOOK = 64 };
 
-/* --- requests that are refused ------------------------------------------------- */
+/* --- requests that are refused ------------------------------------------- */
 
 struct refusal {
 	enum ibv_wr_opcode opcode;
@@ -288,7 +288,7 @@ static void data_that_came_otherwise_needs_its_rights_too(void **state)
 	}
 }
 
-/* --- a READ that fails in its middle -------------------------------------------- */
+/* --- a READ that fails in its middle ------------------------------------- */
 
 static void region_gone_under_a_read(void **state)
 {
@@ -328,7 +328,7 @@ static void memory_gone_under_a_read(void **state)
 	fix_close(f);
 }
 
-/* --- what a program is told ------------------------------------------------------ */
+/* --- what a program is told ---------------------------------------------- */
 
 static void only_what_is_solicited_wakes(void **state)
 {

@@ -435,7 +435,7 @@ static void uc_goes_by_records(void **state)
 	fix_close(f);
 }
 
-/* --- deregistration ---------------------------------------------------------------- */
+/* --- deregistration ------------------------------------------------------ */
 
 static void *deregister(void *arg)
 {

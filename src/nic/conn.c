@@ -36,7 +36,7 @@ struct conn {
 	bool blocked;	      /* EPOLLOUT is asked for */
 	bool deaf;	      /* nothing more comes */
 	bool stuck;	      /* in the set for ever: the program closed the
-					 * descriptor, and the file lives on */
+			       * descriptor, and the file lives on */
 	int lost;	      /* nothing more can be sent: -errno, or 0 */
 	unsigned empty, rest; /* looks in vain; so many to be left out */
 	uint64_t looked_at;
@@ -53,7 +53,7 @@ struct conns {
 	void *arg;
 };
 
-/* --- coming and going ------------------------------------------------------------ */
+/* --- coming and going ---------------------------------------------------- */
 
 static bool are_few(const struct conns *cs)
 {
@@ -170,7 +170,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 
 static const struct iwarp_ops ops = { on_attached, on_released };
 
-/* --- in ------------------------------------------------------------------------------ */
+/* --- in ------------------------------------------------------------------ */
 
 /* Little more than `most` bytes: the rest of an FPDU comes with them. */
 static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t now)
@@ -280,7 +280,7 @@ size_t conns_input(struct conns *cs, uint64_t now)
 	return bytes;
 }
 
-/* --- out ------------------------------------------------------------------------------- */
+/* --- out ----------------------------------------------------------------- */
 
 /* False: the stream is full, or there is nothing to send. */
 static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t now)

@@ -90,10 +90,10 @@ struct engine {
 	_Atomic uint64_t deadline;  /* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll; /* when a poll last ran the engine */
 	atomic_uint missed;	    /* polls that found the turn taken, without
-					 * an end of one in between */
+				     * an end of one in between */
 	_Atomic uint32_t ended;	    /* turn_ended() when that was last looked at */
 	atomic_bool polled;	    /* one since the last wake-up that did not:
-					 * it found an entry, or the turn taken */
+				     * it found an entry, or the turn taken */
 };
 
 struct engine_did {

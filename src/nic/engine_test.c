@@ -294,7 +294,7 @@ static void timers(void **state)
 	all_went_out();
 }
 
-/* --- silence ----------------------------------------------------------------- */
+/* --- silence ------------------------------------------------------------- */
 
 static void fails_if_silent(int i, uint64_t at)
 {

@@ -25,7 +25,7 @@ struct table {
 	int n, room;
 };
 
-/* --- messages -------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------ */
 
 static struct netdev *find(struct table *t, uint32_t ifindex)
 {
@@ -122,7 +122,7 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 	return 0;
 }
 
-/* --- dumps ----------------------------------------------------------------- */
+/* --- dumps --------------------------------------------------------------- */
 
 static int ask(int fd, uint16_t type, uint32_t seq)
 {
@@ -253,7 +253,7 @@ int netdev_list(struct netdev **out, int *n)
 	return 0;
 }
 
-/* --- changes --------------------------------------------------------------- */
+/* --- changes ------------------------------------------------------------- */
 
 struct netdev_monitor {
 	int fd;

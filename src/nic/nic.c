@@ -54,7 +54,7 @@ const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
 }
 
-/* --- making one ------------------------------------------------------------ */
+/* --- making one ---------------------------------------------------------- */
 
 static void on_datagram(void *arg, const struct dgram *d)
 {
@@ -304,7 +304,7 @@ static void nic_stop(struct nic *nic)
 	free(nic);
 }
 
-/* --- fork ------------------------------------------------------------------ */
+/* --- fork ---------------------------------------------------------------- */
 
 /* Nobody else holds a lock of ours while the process is copied. */
 NO_TSA static void before_fork(void)
@@ -382,7 +382,7 @@ void watch_forks(void)
 	pthread_once(&once, watch_once);
 }
 
-/* --- using it -------------------------------------------------------------- */
+/* --- using it ------------------------------------------------------------ */
 
 static bool notice_loss(struct engine *e, const char *what)
 {

@@ -72,7 +72,7 @@ static struct family *family_of(struct port *p, const uint8_t ip[16])
 	return &p->fam[!addr_is_v4(ip)];
 }
 
-/* --- receiving ------------------------------------------------------------- */
+/* --- receiving ----------------------------------------------------------- */
 
 static bool is_multicast(const uint8_t ip[16])
 {
@@ -184,7 +184,7 @@ static uint64_t port_deadline(struct link *link)
 	return at < p->due ? at : p->due;
 }
 
-/* --- sending --------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 static int port_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
 {
@@ -204,7 +204,7 @@ uint16_t port_sport(struct port *p)
 	return rc < 0 ? 0 : (uint16_t)rc;
 }
 
-/* --- binding --------------------------------------------------------------- */
+/* --- binding ------------------------------------------------------------- */
 
 static const char *af_name(const struct family *f)
 {
@@ -391,7 +391,7 @@ uint64_t port_run(struct port *p, uint64_t now)
 	return next;
 }
 
-/* --- multicast ------------------------------------------------------------- */
+/* --- multicast ----------------------------------------------------------- */
 
 static struct group *find_group(struct port *p, const uint8_t ip[16], uint32_t ifindex)
 {
@@ -450,7 +450,7 @@ int port_join(struct port *p, const uint8_t ip[16], uint32_t ifindex, bool join)
 	return 0;
 }
 
-/* --- opening --------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------- */
 
 /* The stack of links is taken apart before port_close(). */
 static void keep_open(struct link *link)

@@ -97,7 +97,7 @@ static bool set_has(const struct slot_set *s, unsigned slot)
 	return s->bits[slot / 64] >> slot % 64 & 1;
 }
 
-/* --- attaching ------------------------------------------------------------- */
+/* --- attaching ----------------------------------------------------------- */
 
 struct ranked {
 	uint16_t slot;
@@ -177,7 +177,7 @@ static int attach(struct steer *s)
 	return rc;
 }
 
-/* --- asking ---------------------------------------------------------------- */
+/* --- asking -------------------------------------------------------------- */
 
 static int open_ask(struct steer *s)
 {
@@ -374,7 +374,7 @@ bool steer_active(const struct steer *s)
 	return s->state == ASKING;
 }
 
-/* --- what comes in --------------------------------------------------------- */
+/* --- what comes in ------------------------------------------------------- */
 
 void steer_misdelivered(struct steer *s, uint16_t slot, uint64_t now)
 {
@@ -441,7 +441,7 @@ bool steer_input(struct steer *s, const struct dgram *d)
 	return true;
 }
 
-/* --- opening --------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------- */
 
 int steer_open(struct steer **out, int family, uint16_t port, uint16_t slot, int rx_fd,
 	       int epfd)

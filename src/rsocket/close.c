@@ -17,7 +17,7 @@
 
 enum { LINGER_MAX = 100000 };
 
-/* --- saying disconnect ---------------------------------------------------- */
+/* --- saying disconnect --------------------------------------------------- */
 
 /* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
  * something comes after we have closed.  So there the peer has to close, too. */
@@ -62,7 +62,7 @@ static bool disconnect(struct rsock_stream *st, uint64_t ns)
 	return !rc;
 }
 
-/* --- shutdown ------------------------------------------------------------- */
+/* --- shutdown ------------------------------------------------------------ */
 
 static void stop_listening(struct rsock_stream *st)
 {
@@ -99,7 +99,7 @@ int rsock_shutdown(struct rsock *rs, int how)
 	return 0;
 }
 
-/* --- close ---------------------------------------------------------------- */
+/* --- close --------------------------------------------------------------- */
 
 static uint64_t linger_ns(const struct rsock *rs)
 {
@@ -147,7 +147,7 @@ bool rsock_close_at_exit(struct rsock *rs)
 	return under_way;
 }
 
-/* --- freeing -------------------------------------------------------------- */
+/* --- freeing ------------------------------------------------------------- */
 
 static void let_go(struct rsock_stream *st)
 {

@@ -48,7 +48,7 @@ static struct fake_id *fake_of(struct rdma_cm_id *id)
 	return (struct fake_id *)id;
 }
 
-/* --- channels and events -------------------------------------------------- */
+/* --- channels and events ------------------------------------------------- */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -157,7 +157,7 @@ void rsock_rdma_stop(struct rdma_cm_id *id)
 	}
 }
 
-/* --- ids ------------------------------------------------------------------ */
+/* --- ids ----------------------------------------------------------------- */
 
 static struct fake_id *new_id(void *context)
 {
@@ -295,7 +295,7 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 	return 0;
 }
 
-/* --- connecting ----------------------------------------------------------- */
+/* --- connecting ---------------------------------------------------------- */
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *p)
 {

@@ -61,7 +61,7 @@ void rsock_conn_param(const struct rsock_stream *st, struct rdma_conn_param *p,
 	};
 }
 
-/* --- out ------------------------------------------------------------------ */
+/* --- out ----------------------------------------------------------------- */
 
 void rsock_conn_fail(struct rsock_stream *st, int err)
 {
@@ -128,7 +128,7 @@ void rsock_conn_grant(struct rsock_stream *st)
 		rsock_conn_progress(st);
 }
 
-/* --- in ------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 /* The peer sends nothing more.  On iWARP it waits for our end of the TCP
  * connection (docs/rsocket.md, Closing). */
@@ -190,7 +190,7 @@ void rsock_conn_progress(struct rsock_stream *st)
 		rsock_wake(&st->sock);
 }
 
-/* --- sleeping and polling ------------------------------------------------- */
+/* --- sleeping and polling ------------------------------------------------ */
 
 void rsock_conn_arm(struct rsock *rs, bool for_space)
 {

@@ -13,7 +13,7 @@
 
 enum { RESOLVE_MS = 2000 };
 
-/* --- events of rdma_cm ---------------------------------------------------- */
+/* --- events of rdma_cm --------------------------------------------------- */
 
 static int error_of(const struct rdma_cm_event *ev)
 {
@@ -82,7 +82,7 @@ enum rsock_after rsock_connect_event(struct rsock *rs, struct rdma_cm_event *ev)
 	return settled ? rsock_listener_settle(st, up) : RSOCK_AFTER_NOTHING;
 }
 
-/* --- connecting ----------------------------------------------------------- */
+/* --- connecting ---------------------------------------------------------- */
 
 static int start(struct rsock_stream *st, const struct sockaddr *a)
 {

@@ -20,7 +20,7 @@ static uint16_t receives(const struct rsock_dgqp *q)
 	return q->dg->sock.opt.sizes.rq;
 }
 
-/* --- slots ---------------------------------------------------------------- */
+/* --- slots --------------------------------------------------------------- */
 
 uint8_t *rsock_dgqp_memory(struct rsock_dgqp *q, uint32_t slot)
 {
@@ -48,7 +48,7 @@ void rsock_dgqp_receive(struct rsock_dgqp *q, uint32_t slot)
 	(void)ibv_post_recv(q->qp, &wr, &bad); /* a QP in error receives nothing */
 }
 
-/* --- the QP --------------------------------------------------------------- */
+/* --- the QP -------------------------------------------------------------- */
 
 static int to_rts(struct ibv_qp *qp)
 {
@@ -167,7 +167,7 @@ void rsock_dgqp_free(struct rsock_dgqp *q)
 	free(q);
 }
 
-/* --- messages ------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------ */
 
 /* Did the datagram come from the address in its header?  An IPv4 header is
  * in the last 20 bytes of a GRH's place (IBTA annex A17).  Packets from any of

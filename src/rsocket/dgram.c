@@ -19,7 +19,7 @@
 
 enum { AT_A_TIME = 16 };
 
-/* --- what is queued ------------------------------------------------------- */
+/* --- what is queued ------------------------------------------------------ */
 
 static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 {
@@ -54,7 +54,7 @@ static void free_dgram(struct rsock *rs)
 	rsock_fini(rs);
 }
 
-/* --- names ---------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------- */
 
 static int bind_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
@@ -138,7 +138,7 @@ static int name_dgram(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t
 	return 0;
 }
 
-/* --- by UDP --------------------------------------------------------------- */
+/* --- by UDP -------------------------------------------------------------- */
 
 static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
 	       const struct iovec *iov, int n)
@@ -224,7 +224,7 @@ static void progress(struct rsock *rs)
 		rsock_wake(rs);
 }
 
-/* --- waiting -------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------- */
 
 static bool has_message(struct rsock *rs)
 {
@@ -267,7 +267,7 @@ static bool may_spin(const struct rsock *rs)
 	return true;
 }
 
-/* --- sending and receiving ------------------------------------------------ */
+/* --- sending and receiving ----------------------------------------------- */
 
 static ssize_t by_qp(struct rsock_dgram *dg, struct rsock_dgpeer *p,
 		     const struct iovec *iov, int n, size_t len)
@@ -376,7 +376,7 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, i
 	return told;
 }
 
-/* --- options and the end -------------------------------------------------- */
+/* --- options and the end ------------------------------------------------- */
 
 /* Broadcast, TTL and the like are the UDP socket's. */
 static int set_option(struct rsock *rs, int level, int name, const void *val,

@@ -13,7 +13,7 @@ enum {
 	PART = 2, /* bits of wr_id; PART: more follows */
 };
 
-/* --- buffers -------------------------------------------------------------- */
+/* --- buffers ------------------------------------------------------------- */
 
 static int make_region(struct rsock_endpoint *ep, struct rsock_region *r, size_t size,
 		       unsigned access)
@@ -73,7 +73,7 @@ static int make_buffers(struct rsock_endpoint *ep, const struct rsock_sizes *siz
 	return 0;
 }
 
-/* --- the QP --------------------------------------------------------------- */
+/* --- the QP -------------------------------------------------------------- */
 
 static uint8_t *message_at(const struct rsock_endpoint *ep, uint64_t slot)
 {
@@ -174,7 +174,7 @@ void rsock_ep_destroy(struct rsock_endpoint *ep)
 	*ep = (struct rsock_endpoint){ 0 };
 }
 
-/* --- out ------------------------------------------------------------------ */
+/* --- out ----------------------------------------------------------------- */
 
 /* On iWARP what would be an immediate follows in a message of its own. */
 int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
@@ -204,7 +204,7 @@ int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
 	return -ibv_post_send(ep->id->qp, two && !w->len ? &send : &write, &bad);
 }
 
-/* --- in ------------------------------------------------------------------- */
+/* --- in ------------------------------------------------------------------ */
 
 /* False: it is no message of rsockets. */
 static bool immediate_of(const struct rsock_endpoint *ep, const struct ibv_wc *wc,
@@ -269,7 +269,7 @@ int rsock_ep_take_sends(struct rsock_endpoint *ep, enum ibv_wc_status *status)
 	return all;
 }
 
-/* --- sleeping ------------------------------------------------------------- */
+/* --- sleeping ------------------------------------------------------------ */
 
 void rsock_ep_arm(struct rsock_endpoint *ep, bool for_space)
 {

@@ -53,7 +53,7 @@ bool fix_may_make(void); /* false: errno is ENOMEM */
 /* 127.0.0.host and a port. */
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port);
 
-/* --- the level of rsocket.h ----------------------------------------------- */
+/* --- the level of rsocket.h ---------------------------------------------- */
 
 /* A listener, and its address. */
 int fix_listen(struct sockaddr_in *a, int backlog);
@@ -70,7 +70,7 @@ struct rsock_stream *fix_stream(int fd);
 /* This is called when a call is asleep, after those that were given before. */
 void fix_when_asleep(void (*call)(void));
 
-/* --- between the fakes ---------------------------------------------------- */
+/* --- between the fakes --------------------------------------------------- */
 
 struct ibv_context *fix_context(bool iwarp);
 struct ibv_pd *fix_pd(bool iwarp);

@@ -32,7 +32,7 @@ static uint64_t get(const uint8_t *in, int bytes)
 	return v;
 }
 
-/* --- connecting ----------------------------------------------------------- */
+/* --- connecting ---------------------------------------------------------- */
 
 static void put_sge(uint8_t *out, const struct rs_sge *s)
 {
@@ -87,7 +87,7 @@ bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out)
 	return out->credits && out->targets.length >= 2;
 }
 
-/* --- datagrams ------------------------------------------------------------ */
+/* --- datagrams ----------------------------------------------------------- */
 
 static void get_ip(const uint8_t *in, bool v4, uint8_t ip[16])
 {

@@ -61,7 +61,7 @@ bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out);
 uint8_t rs_scale(uint32_t value);
 uint32_t rs_unscale(uint8_t scale);
 
-/* --- datagrams ------------------------------------------------------------ */
+/* --- datagrams ----------------------------------------------------------- */
 
 enum {
 	RS_UDP_TAG = 0x55555555,

@@ -46,7 +46,7 @@ static void copy(struct cursor *c, uint8_t *flat, size_t len, bool to_flat)
 	}
 }
 
-/* --- sending -------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 static int send_some(struct rsock_stream *st, struct cursor *c, size_t len, size_t *sent)
 {
@@ -104,7 +104,7 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 	return sent ? (ssize_t)sent : rc;
 }
 
-/* --- receiving ------------------------------------------------------------ */
+/* --- receiving ----------------------------------------------------------- */
 
 static size_t take(struct rs_stream *s, struct cursor *c, size_t len, bool peek)
 {

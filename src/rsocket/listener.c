@@ -15,7 +15,7 @@ static struct rsock_stream *stream_of(struct rsock_entry *e)
 	return rsock_stream_of(rsock_of(e));
 }
 
-/* --- accepting ------------------------------------------------------------ */
+/* --- accepting ----------------------------------------------------------- */
 
 /* The child's lock is held. */
 static int accept_now(struct rsock_stream *child)
@@ -73,7 +73,7 @@ enum rsock_after rsock_listener_settle(struct rsock_stream *child, bool made)
 	return made ? RSOCK_AFTER_NOTHING : RSOCK_AFTER_PUT;
 }
 
-/* --- requests ------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
 /* It costs little until it is accepted: no QP, no buffers. */
 static struct rsock_stream *make_child(struct rsock_stream *listener,
@@ -112,7 +112,7 @@ enum rsock_after rsock_listener_request(struct rsock_stream *st, struct rdma_cm_
 	return RSOCK_AFTER_NOTHING;
 }
 
-/* --- the program's calls -------------------------------------------------- */
+/* --- the program's calls ------------------------------------------------- */
 
 static int begin(struct rsock_stream *st)
 {

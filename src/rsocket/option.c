@@ -15,7 +15,7 @@ static uint32_t clamp(int v, uint32_t min, uint32_t max)
 	return v < 0 || (uint32_t)v > max ? max : (uint32_t)v < min ? min : (uint32_t)v;
 }
 
-/* --- setting -------------------------------------------------------------- */
+/* --- setting ------------------------------------------------------------- */
 
 static int set_socket(struct rsock *rs, int name, int v)
 {
@@ -130,7 +130,7 @@ int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 	}
 }
 
-/* --- getting -------------------------------------------------------------- */
+/* --- getting ------------------------------------------------------------- */
 
 static int get_socket(struct rsock *rs, int name, int *v)
 {

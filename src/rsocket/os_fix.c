@@ -17,7 +17,7 @@
 
 struct fix fix;
 
-/* --- time ----------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------- */
 
 /* A look at the clock takes a little time: so a loop that spins for a time ends. */
 uint64_t rsock_now(void)
@@ -88,7 +88,7 @@ int rsock_thread(void *(*run)(void *), void *arg)
 	return 0;
 }
 
-/* --- beginning ------------------------------------------------------------ */
+/* --- beginning ----------------------------------------------------------- */
 
 bool fix_may_make(void)
 {
@@ -129,7 +129,7 @@ int fix_end(void **state)
 	return 0;
 }
 
-/* --- calls of rsocket.h --------------------------------------------------- */
+/* --- calls of rsocket.h -------------------------------------------------- */
 
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port)
 {

@@ -186,7 +186,7 @@ int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 	return rc;
 }
 
-/* --- rselect -------------------------------------------------------------- */
+/* --- rselect ------------------------------------------------------------- */
 
 static struct pollfd *to_poll(int nfds, const fd_set *in, const fd_set *out,
 			      const fd_set *except, nfds_t *n)

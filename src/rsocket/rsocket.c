@@ -14,7 +14,7 @@
 #include "rsocket/service.h"
 #include "rsocket/streamsock.h"
 
-/* --- around a fork -------------------------------------------------------- */
+/* --- around a fork ------------------------------------------------------- */
 
 /* In the order in which they are taken (docs/rsocket.md).  No verbs call is made
  * under any of them: the NIC's own handlers may have run before, and hold its
@@ -45,7 +45,7 @@ static void watch_forks(void)
 	pthread_atfork(forking, parent, child);
 }
 
-/* --- from a descriptor ---------------------------------------------------- */
+/* --- from a descriptor --------------------------------------------------- */
 
 /* The socket of fd, counted and locked, until leave().  0 or -errno. */
 static int enter(int fd, struct rsock **out)
@@ -84,7 +84,7 @@ static int enter_stream(int fd, int if_not, struct rsock_stream **out)
 	return if_not;
 }
 
-/* --- the calls ------------------------------------------------------------ */
+/* --- the calls ----------------------------------------------------------- */
 
 int rsocket_open(int domain, int type, int protocol)
 {
@@ -294,7 +294,7 @@ int rsocket_fcntl(int fd, int cmd, int arg)
 	return rc;
 }
 
-/* --- direct placement ----------------------------------------------------- */
+/* --- direct placement ---------------------------------------------------- */
 
 int rsocket_map(int fd, void *buf, size_t len, int prot, off_t offset, off_t *at)
 {

@@ -48,7 +48,7 @@ void rsock_service_close(struct rsock *rs)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- the thread's turn ---------------------------------------------------- */
+/* --- the thread's turn --------------------------------------------------- */
 
 static void move_all(struct list *from, struct list *to)
 {
@@ -149,7 +149,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* --- the program's end ---------------------------------------------------- */
+/* --- the program's end --------------------------------------------------- */
 
 static unsigned unfinished; /* of the thread that ends the program */
 
@@ -173,7 +173,7 @@ static void at_exit(void)
 	} while (unfinished && rsock_now() < end);
 }
 
-/* --- beginning ------------------------------------------------------------ */
+/* --- beginning ----------------------------------------------------------- */
 
 static void forking(void)
 {

@@ -81,7 +81,7 @@ void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_waitq *waitq)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- a thread's own ------------------------------------------------------- */
+/* --- a thread's own ------------------------------------------------------ */
 
 static void free_sleeper(void *arg)
 {
@@ -145,7 +145,7 @@ int rsock_sleeper(size_t n, struct rsock_sleeper **out)
 	return 0;
 }
 
-/* --- around a fork -------------------------------------------------------- */
+/* --- around a fork ------------------------------------------------------- */
 
 void rsock_sleepers_lock(void)
 {

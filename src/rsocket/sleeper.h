@@ -22,7 +22,7 @@
 struct rsock_waitq {
 	struct list links;  /* under the lock of sleeper.c */
 	_Atomic unsigned n; /* 0 is seen by a thread that changes a state
-					 * before the sleeper's last look at it */
+			     * before the sleeper's last look at it */
 };
 
 struct rsock_link;

@@ -10,7 +10,7 @@
 enum {
 	RS_TARGETS = 2,	 /* entries of our target SGL */
 	RS_CONTROLS = 4, /* controls (they need no credit) that are posted
-					 * and not completed, at most */
+			  * and not completed, at most */
 	/* On iWARP a control that has completed may not have arrived, and a missing
 	 * receive ends the connection: so many receives are posted for controls. */
 	RS_CONTROLS_SENT = 4 * RS_CONTROLS,
@@ -90,7 +90,7 @@ uint32_t rs_message(const struct rs_stream *s, const uint8_t at[RS_MESSAGE]);
 /* A WRITE completed. */
 void rs_sent(struct rs_stream *s, bool control, uint32_t sbuf_bytes);
 
-/* --- tx.c ----------------------------------------------------------------- */
+/* --- tx.c ---------------------------------------------------------------- */
 
 /* How many bytes one data message can have now, if the program has `wanted` bytes;
  * 0: it must wait.  If there is room for SIZE_MAX there is room for any number. */
@@ -103,7 +103,7 @@ void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write 
 /* A WRITE of nothing without an immediate: the peer's program does not notice. */
 void rs_send_keepalive(struct rs_stream *s, struct rs_write *out);
 
-/* --- rx.c ----------------------------------------------------------------- */
+/* --- rx.c ---------------------------------------------------------------- */
 
 /* The next unread bytes that lie together: how many, and where. */
 uint32_t rs_unread(const struct rs_stream *s, uint32_t skip, const uint8_t **at);
@@ -111,7 +111,7 @@ void rs_consume(struct rs_stream *s, uint32_t bytes); /* <= s->unread */
 bool rs_grant_due(const struct rs_stream *s);
 void rs_send_grant(struct rs_stream *s, struct rs_write *out);
 
-/* --- iomap.c -------------------------------------------------------------- */
+/* --- iomap.c ------------------------------------------------------------- */
 
 /* The WRITE of entry `index` (< peer_iomaps) to the peer; length 0 clears it. */
 void rs_send_iomap(struct rs_stream *s, uint32_t index, const struct rs_iomap *map,

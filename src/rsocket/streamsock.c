@@ -20,7 +20,7 @@ static void progress(struct rsock *rs)
 	rsock_conn_progress(rsock_stream_of(rs));
 }
 
-/* --- options -------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------- */
 
 static int set_option(struct rsock *rs, int level, int name, const void *val,
 		      socklen_t len)
@@ -87,7 +87,7 @@ static int get_option(struct rsock *rs, int level, int name, void *val, socklen_
 		    : rsock_option_get(rs, level, name, val, len);
 }
 
-/* --- keepalives ----------------------------------------------------------- */
+/* --- keepalives ---------------------------------------------------------- */
 
 /* Posts a WRITE of nothing every keep_idle seconds: if no answer comes, the QP
  * fails. */
@@ -111,7 +111,7 @@ static void tick(struct rsock *rs)
 	pthread_mutex_unlock(&rs->lock);
 }
 
-/* --- the kind ------------------------------------------------------------- */
+/* --- the kind ------------------------------------------------------------ */
 
 static const struct rsock_kind kind = {
 	.progress = progress,

@@ -10,7 +10,7 @@
 /* The first member of what the table leads to. */
 struct rsock_entry {
 	int fd; /* an eventfd that nothing is written to: it
-					 * only keeps a number taken; -1: none yet */
+		 * only keeps a number taken; -1: none yet */
 	_Atomic unsigned refs;
 	unsigned forks;			     /* of the process, before this was made */
 	void (*free)(struct rsock_entry *e); /* called with no lock held */

@@ -76,7 +76,7 @@ static struct fake_port ports[PORTS];
 static unsigned nports;
 static uint32_t next_key, next_qpn;
 
-/* --- completions ---------------------------------------------------------- */
+/* --- completions --------------------------------------------------------- */
 
 static void push(struct ibv_cq *ibv, const struct ibv_wc *wc)
 {
@@ -112,7 +112,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return 0;
 }
 
-/* --- posting -------------------------------------------------------------- */
+/* --- posting ------------------------------------------------------------- */
 
 static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -155,7 +155,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	return 0;
 }
 
-/* --- the network ---------------------------------------------------------- */
+/* --- the network --------------------------------------------------------- */
 
 static void check_key(uint32_t key, uint64_t addr, uint32_t len, int access)
 {
@@ -310,7 +310,7 @@ void fix_link(struct ibv_qp *a, struct ibv_qp *b)
 	((struct fake_qp *)b)->peer = (struct fake_qp *)a;
 }
 
-/* --- the calls ------------------------------------------------------------ */
+/* --- the calls ----------------------------------------------------------- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
@@ -500,7 +500,7 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	return 0;
 }
 
-/* --- beginning ------------------------------------------------------------ */
+/* --- beginning ----------------------------------------------------------- */
 
 struct ibv_context *fix_context(bool iwarp)
 {

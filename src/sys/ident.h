@@ -15,7 +15,7 @@ struct ident {
 	char fw_ver[64];
 	uint8_t speed, width; /* as in ibv_port_attr */
 	char name[48];	      /* device name: %s is the interface, %d
-					 * the device's number */
+			       * the device's number */
 };
 
 /* spec: a preset ("urnic", "connectx"), key=value pairs, or a preset and then

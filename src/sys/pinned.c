@@ -40,7 +40,7 @@ static void close_proc(int fd)
 	syscall(SYS_close, fd);
 }
 
-/* --- mappings ----------------------------------------------------------------- */
+/* --- mappings ------------------------------------------------------------ */
 
 /* Mappings in ascending order, from /proc/self/maps. */
 struct maps {
@@ -92,7 +92,7 @@ static bool next_mapping(struct maps *m, uintptr_t at, struct mapping *out)
 	return true;
 }
 
-/* --- writing ------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------- */
 
 static bool put(int mem, uintptr_t dst, const uint8_t *src, size_t n)
 {

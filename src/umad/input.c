@@ -7,7 +7,7 @@
 enum {
 	VENDOR_OUI = 37
 }; /* of a vendor class with one: 13.6.2, RMPP's
-					 * header and a reserved byte before it */
+    * header and a reserved byte before it */
 
 static uint16_t pkey_index(const struct fabric_port_view *v, uint16_t pkey)
 {

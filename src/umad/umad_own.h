@@ -25,7 +25,7 @@ struct rmpp_tx {
 	size_t len;
 	uint32_t segments, pad;	      /* pad: what the last one lacks */
 	uint32_t sent, acked, window; /* the last one that is out, that is there,
-					 * that may go */
+				       * that may go */
 	uint8_t msg[];
 };
 

@@ -82,7 +82,7 @@ struct cm_msg {
 	uint32_t qkey, qpn, eecn, remote_eecn;
 	uint32_t psn;			       /* with which the receiver is to begin */
 	uint8_t resources, depth;	       /* READs and atomics that the sender takes,
-					 * and that it will have out */
+						* and that it will have out */
 	uint8_t remote_timeout, local_timeout; /* of CM answers; 4.096 us * 2^n */
 	uint8_t service_type, ext_service_type; /* enum ib_service */
 	uint8_t flow_control, retry_count, rnr_retry, mtu, rdc_exists;

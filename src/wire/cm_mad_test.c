@@ -13,7 +13,7 @@
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
 
-/* --- what Linux sent ---------------------------------------------------------- */
+/* --- what Linux sent ----------------------------------------------------- */
 
 struct seen {
 	unsigned n;
@@ -189,7 +189,7 @@ static void reject(void **state)
 	assert_int_equal(s.m[1].remote_id, s.m[0].local_id);
 }
 
-/* --- what nobody sends ---------------------------------------------------------- */
+/* --- what nobody sends --------------------------------------------------- */
 
 static void header_is_checked(void **state)
 {

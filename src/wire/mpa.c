@@ -8,7 +8,7 @@
 
 #include "wire/be.h"
 
-/* --- request and reply ------------------------------------------------------- */
+/* --- request and reply --------------------------------------------------- */
 
 static const char key[2][17] = { "MPA ID Req Frame", "MPA ID Rep Frame" };
 
@@ -122,7 +122,7 @@ int mpa_hello_parse(struct mpa_hello *h, const uint8_t *at, size_t n)
 	return 0;
 }
 
-/* --- FPDUs --------------------------------------------------------------------- */
+/* --- FPDUs --------------------------------------------------------------- */
 
 size_t mpa_mulpdu(size_t mss, bool markers)
 {
@@ -159,7 +159,7 @@ bool mpa_crc_is(uint32_t crc, const uint8_t at[MPA_CRC_LEN])
 	return !memcmp(want, at, MPA_CRC_LEN);
 }
 
-/* --- markers --------------------------------------------------------------------- */
+/* --- markers ------------------------------------------------------------- */
 
 /* Bytes of the stream from pos to the next marker; 0: it is here. */
 static size_t to_marker(uint32_t pos)

@@ -28,7 +28,7 @@ const struct rdmap_op *rdmap_op(unsigned opcode)
 	return &ops[opcode];
 }
 
-/* --- READ and atomics -------------------------------------------------------- */
+/* --- READ and atomics ---------------------------------------------------- */
 
 struct read {
 	be32_t sink_stag;
@@ -112,7 +112,7 @@ void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t 
 	*r = (struct rdmap_atomic_response){ get_be32(w.id), get_be64(w.orig) };
 }
 
-/* --- Terminate --------------------------------------------------------------- */
+/* --- Terminate ----------------------------------------------------------- */
 
 enum { HAS_LEN = 0x80, HAS_DDP = 0x40, HAS_RDMAP = 0x20 }; /* HdrCt: M, D, R */
 

@@ -86,7 +86,7 @@ void rdmap_atomic_parse(struct rdmap_atomic *a, const uint8_t *at);
 void rdmap_atomic_response_build(uint8_t *at, const struct rdmap_atomic_response *r);
 void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t *at);
 
-/* --- Terminate (RFC 5040, 4.8) ------------------------------------------------ */
+/* --- Terminate (RFC 5040, 4.8) ------------------------------------------- */
 
 enum rdmap_layer { TERM_RDMAP = 0, TERM_DDP = 1, TERM_LLP = 2 };
 

@@ -142,7 +142,7 @@ static void plain_qp(struct rig *r)
 	CHECK(!ibv_create_qp(r->pd, &init) && errno == EINVAL);
 }
 
-/* --- ibv_wr_* and CQ_EX ---------------------------------------------------- */
+/* --- ibv_wr_* and CQ_EX -------------------------------------------------- */
 
 static void builders(struct rig *r)
 {
@@ -248,7 +248,7 @@ static void moderation(struct rig *r)
 	CHECK(ibv_resize_cq(r->cq, 0) == EINVAL);
 }
 
-/* --- windows, SRQs, events ------------------------------------------------- */
+/* --- windows, SRQs, events ----------------------------------------------- */
 
 static void window(struct rig *r)
 {
@@ -340,7 +340,7 @@ static void channels(struct rig *r)
 	r->cq = old;
 }
 
-/* --- datagrams ------------------------------------------------------------- */
+/* --- datagrams ----------------------------------------------------------- */
 
 static void datagrams(struct rig *r)
 {

@@ -46,7 +46,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* --- verbs --------------------------------------------------------------------- */
+/* --- verbs --------------------------------------------------------------- */
 
 struct card {
 	union ibv_gid gid;
@@ -267,7 +267,7 @@ static double verbs_host(int fd)
 	return (double)done / (end - start);
 }
 
-/* --- TCP ------------------------------------------------------------------------ */
+/* --- TCP ----------------------------------------------------------------- */
 
 static bool get(int fd, void *to, size_t n)
 {

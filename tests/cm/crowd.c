@@ -13,7 +13,7 @@ enum { CROWD_MAX = 1024 };
 static struct end *crowd[CROWD_MAX];
 static unsigned crowd_n;
 
-/* --- the server -------------------------------------------------------------------- */
+/* --- the server ---------------------------------------------------------- */
 
 static void come(struct rdma_cm_id *id)
 {
@@ -97,7 +97,7 @@ int crowd_serve(const char *ip, unsigned port)
 	}
 }
 
-/* --- clients ------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------- */
 
 static void say(struct end *e)
 {

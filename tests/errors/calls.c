@@ -8,7 +8,7 @@
 
 static struct side *s;
 
-/* --- queries --------------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------- */
 
 #define MINUS_1(call)                                                                    \
 	do {                                                                             \
@@ -59,7 +59,7 @@ static void queries(void)
 	ibv_ack_cq_events(s->scq, 0);
 }
 
-/* --- completion queues ----------------------------------------------------- */
+/* --- completion queues --------------------------------------------------- */
 
 static void cqs(void)
 {
@@ -80,7 +80,7 @@ static void cqs(void)
 	REFUSED(EINVAL, ibv_modify_cq(s->scq, &moderate));
 }
 
-/* --- queue pairs ----------------------------------------------------------- */
+/* --- queue pairs --------------------------------------------------------- */
 
 static struct ibv_qp_init_attr_ex good_qp(void)
 {
@@ -138,7 +138,7 @@ static void qps(void)
 	CHECK(!ibv_destroy_srq(foreign));
 }
 
-/* --- memory ---------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------- */
 
 static struct ibv_mr *reg(void *at, size_t len, unsigned access)
 {
@@ -220,7 +220,7 @@ static void reregistered(void)
 	CHECK(!ibv_dereg_mr(mr));
 }
 
-/* --- addresses ------------------------------------------------------------- */
+/* --- addresses ----------------------------------------------------------- */
 
 static void addresses(void)
 {
@@ -295,7 +295,7 @@ static void groups(void)
 	qp_drop(s);
 }
 
-/* --- SRQs ------------------------------------------------------------------ */
+/* --- SRQs ---------------------------------------------------------------- */
 
 static void srqs(void)
 {
@@ -321,7 +321,7 @@ static void srqs(void)
 	CHECK((srq = ibv_create_srq_ex(s->ctx, &good)) && !ibv_destroy_srq(srq));
 }
 
-/* --- what there is not ----------------------------------------------------- */
+/* --- what there is not --------------------------------------------------- */
 
 static void unsupported(void)
 {

@@ -51,7 +51,7 @@ static void wait_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	CHECK(state_of(qp) == state);
 }
 
-/* --- CQ overflow ----------------------------------------------------------- */
+/* --- CQ overflow --------------------------------------------------------- */
 
 /* An event of the CQ, then one of the QP that lost a completion (in any order,
  * for they come from different places). */
@@ -177,7 +177,7 @@ static void overrun_that_is_ignored(void)
 	duo_drop(&d);
 }
 
-/* --- SQD ------------------------------------------------------------------- */
+/* --- SQD ----------------------------------------------------------------- */
 
 static void drained(void)
 {
@@ -214,7 +214,7 @@ static void drained(void)
 	duo_drop(&d);
 }
 
-/* --- SRQ ------------------------------------------------------------------- */
+/* --- SRQ ----------------------------------------------------------------- */
 
 static struct ibv_srq *srq_make(uint32_t wr)
 {
@@ -317,7 +317,7 @@ static void srq_and_fault(void)
 	CHECK(!ibv_destroy_srq(srq));
 }
 
-/* --- connections ----------------------------------------------------------- */
+/* --- connections --------------------------------------------------------- */
 
 static void established(void)
 {

@@ -44,7 +44,7 @@ static void to(enum ibv_qp_state state)
 	CHECK(!ibv_modify_qp(d.a, &a, IBV_QP_STATE));
 }
 
-/* --- states ---------------------------------------------------------------- */
+/* --- states -------------------------------------------------------------- */
 
 static void reset_to_rts(void)
 {
@@ -159,7 +159,7 @@ static void ud_in_sqe(void)
 	in_sqe(IBV_QPT_UD);
 }
 
-/* --- how much -------------------------------------------------------------- */
+/* --- how much ------------------------------------------------------------ */
 
 /* Each row spoils a good request. */
 static void bad_requests(void)
@@ -295,7 +295,7 @@ static void ud_addresses(void)
 	duo_drop(&d);
 }
 
-/* --- full queues and chains ------------------------------------------------ */
+/* --- full queues and chains ---------------------------------------------- */
 
 static void queues_full(void)
 {

@@ -33,7 +33,7 @@ static void traffic(uint64_t from, uint64_t to)
 	}
 }
 
-/* --- resize ---------------------------------------------------------------- */
+/* --- resize -------------------------------------------------------------- */
 
 static void resize(void)
 {
@@ -63,7 +63,7 @@ static void resize(void)
 	duo_drop(&d);
 }
 
-/* --- channels -------------------------------------------------------------- */
+/* --- channels ------------------------------------------------------------ */
 
 static void only_solicited(void)
 {
@@ -131,7 +131,7 @@ static void async_nonblock(void)
 	CHECK(ibv_get_async_event(side(false)->ctx, &e) == -1 && errno == EAGAIN);
 }
 
-/* --- CQ_EX ----------------------------------------------------------------- */
+/* --- CQ_EX --------------------------------------------------------------- */
 
 static void extended(void)
 {
@@ -179,7 +179,7 @@ static void extended(void)
 	duo_drop(&d);
 }
 
-/* --- limits ---------------------------------------------------------------- */
+/* --- limits -------------------------------------------------------------- */
 
 static struct ibv_qp *with_cap(struct ibv_qp_cap cap)
 {
@@ -282,7 +282,7 @@ static void empty_queues(void)
 	qp_drop(s);
 }
 
-/* --- SRQ ------------------------------------------------------------------- */
+/* --- SRQ ----------------------------------------------------------------- */
 
 static void srq_refusals(void)
 {
@@ -327,7 +327,7 @@ static void srq_refusals(void)
 	CHECK(!ibv_destroy_srq(srq));
 }
 
-/* --- in use ---------------------------------------------------------------- */
+/* --- in use -------------------------------------------------------------- */
 
 static void busy(void)
 {

@@ -9,7 +9,7 @@
 
 enum { PATIENCE_MS = 10000, PSN = 0xfffff0 }; /* PSNs wrap in every row */
 
-/* --- objects --------------------------------------------------------------- */
+/* --- objects ------------------------------------------------------------- */
 
 static struct ibv_context *open_named(const char *device)
 {
@@ -196,7 +196,7 @@ void drop_extras(struct side *s)
 		CHECK(!ibv_dereg_mr(s->extra[--s->extras]));
 }
 
-/* --- completions ----------------------------------------------------------- */
+/* --- completions --------------------------------------------------------- */
 
 bool poll_one(struct ibv_cq *cq, struct ibv_wc *wc, unsigned ms)
 {
@@ -262,7 +262,7 @@ int post_recv(struct side *s, uint64_t wr_id, uint32_t length)
 	return ibv_post_recv(s->qp, &wr, &bad);
 }
 
-/* --- events ---------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------- */
 
 static bool about_nobody(enum ibv_event_type type)
 {
@@ -312,7 +312,7 @@ void expect_no_event(struct side *s)
 	}
 }
 
-/* --- bystanders ------------------------------------------------------------ */
+/* --- bystanders ---------------------------------------------------------- */
 
 enum { BY_LEN = 3000, BY_SEND = 0, BY_WRITE = 8192, BY_RECV = 16384, BY_READ = 24576 };
 
@@ -373,7 +373,7 @@ void bystanders(void)
 	sync_sides();
 }
 
-/* --- two QPs of one side --------------------------------------------------- */
+/* --- two QPs of one side ------------------------------------------------- */
 
 struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id)
 {

@@ -77,7 +77,7 @@ static void drop(const struct set *o)
 	CHECK(!ibv_dereg_mr(o->mr) && !ibv_dealloc_pd(o->pd));
 }
 
-/* --- the verbs: 0, or the errno that was returned or set ------------------- */
+/* --- the verbs: 0, or the errno that was returned or set ----------------- */
 
 #define PTR(name, call)                                                                  \
 	static int name(const struct set *o)                                             \

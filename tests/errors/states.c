@@ -3,7 +3,7 @@
  * every value out of range; and what ibv_query_qp tells. */
 #include "errors.h"
 
-/* --- the table of IBTA vol. 1, 11.2.5.2 ------------------------------------ */
+/* --- the table of IBTA vol. 1, 11.2.5.2 ---------------------------------- */
 
 /* Typed from the specification's tables of required (R) and optional (o)
  * attributes, a column each, and not from the library's. */
@@ -69,7 +69,7 @@ static const char *legal(enum ibv_qp_type type, enum ibv_qp_state from,
 	return NULL;
 }
 
-/* --- bringing a QP into a state -------------------------------------------- */
+/* --- bringing a QP into a state ------------------------------------------ */
 
 static struct side *s;
 
@@ -201,7 +201,7 @@ static void matrix_ud(void)
 	matrix(IBV_QPT_UD);
 }
 
-/* --- values ---------------------------------------------------------------- */
+/* --- values -------------------------------------------------------------- */
 
 static int step_mask(enum ibv_qp_state to)
 {
@@ -268,7 +268,7 @@ static void bad_values(void)
 	qp_drop(s);
 }
 
-/* --- query ----------------------------------------------------------------- */
+/* --- query --------------------------------------------------------------- */
 
 static void query(void)
 {

@@ -22,7 +22,7 @@
 	.state = IBV_QPS_ERR, .event = EV(QP_REQ_ERR),                                   \
 	.log = "%B: .* from QP %A, PSN .*" why
 
-/* --- attributes ------------------------------------------------------------ */
+/* --- attributes ---------------------------------------------------------- */
 
 static void short_timeout(struct ibv_qp_attr *a, bool is_b)
 {
@@ -66,7 +66,7 @@ static void no_read_out(struct ibv_qp_attr *a, bool is_b)
 	a->max_rd_atomic = is_b ? 8 : 0;
 }
 
-/* --- rows ------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------- */
 
 /* clang-format off */
 const struct wire_row fixed_rows[] = {
@@ -189,7 +189,7 @@ const struct wire_row fixed_rows[] = {
 /* clang-format on */
 const unsigned fixed_count = COUNT(fixed_rows);
 
-/* --- the product of operations and spoiled keys ---------------------------- */
+/* --- the product of operations and spoiled keys -------------------------- */
 
 static const char *const key_name[KEYS] = {
 	[KEY_ZERO] = "zero",

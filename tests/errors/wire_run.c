@@ -38,7 +38,7 @@ static bool fails(void)
 	return row->a.wc != WC(SUCCESS);
 }
 
-/* --- spoiled keys ---------------------------------------------------------- */
+/* --- spoiled keys -------------------------------------------------------- */
 
 static struct ibv_sge unmapped(struct side *s, uint32_t len)
 {
@@ -116,7 +116,7 @@ static int remote_right(void)
 					     : IBV_ACCESS_REMOTE_WRITE;
 }
 
-/* --- preparing ------------------------------------------------------------- */
+/* --- preparing ----------------------------------------------------------- */
 
 static void make(struct side *s)
 {
@@ -180,7 +180,7 @@ static void receives(struct side *s)
 				     IBV_QP_STATE));
 }
 
-/* --- a --------------------------------------------------------------------- */
+/* --- a ------------------------------------------------------------------- */
 
 static void address(struct side *s, struct ibv_send_wr *wr, struct ibv_ah *ah)
 {
@@ -275,7 +275,7 @@ static void act(struct side *s)
 		CHECK(!ibv_destroy_ah(ah));
 }
 
-/* --- both ------------------------------------------------------------------ */
+/* --- both ---------------------------------------------------------------- */
 
 static void look_state(struct side *s, const struct seen *seen)
 {

@@ -74,7 +74,7 @@ static void install(void)
 	CHECK(!sigaction(SIGSEGV, &sa, NULL) && !sigaction(SIGBUS, &sa, NULL));
 }
 
-/* --- registered memory goes away ------------------------------------------- */
+/* --- registered memory goes away ----------------------------------------- */
 
 struct region {
 	uint8_t *at;
@@ -148,7 +148,7 @@ static void lose_region(struct loop *l)
 	CHECK(faults == 0); /* none of it was the program's */
 }
 
-/* --- the program's own faults ---------------------------------------------- */
+/* --- the program's own faults -------------------------------------------- */
 
 static int overflow(volatile uint8_t *above)
 {

@@ -17,7 +17,7 @@
 enum step {
 	RAW,	 /* to (1), then a MAD's 256 bytes as they are */
 	MESSAGE, /* to (1), type (1), connection (1), which IDs are right (1),
-			 * QPN right (1), then up to 64 bytes of the body */
+		  * QPN right (1), then up to 64 bytes of the body */
 	RUN,	 /* 2^n ns */
 	CONNECT, /* which (1) */
 	OWN,

@@ -120,7 +120,7 @@ static unsigned take(struct input *in, unsigned bytes)
 	return v;
 }
 
-/* --- the world ------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------- */
 
 /* Its first byte is called 0. */
 static uint8_t *region(struct pd *pd, int access, struct mr **mr)
@@ -319,7 +319,7 @@ static void world_close(struct world *w)
 	free(w);
 }
 
-/* --- what goes out ---------------------------------------------------------- */
+/* --- what goes out ------------------------------------------------------- */
 
 static void check_sent(const struct dgram *d)
 {
@@ -403,7 +403,7 @@ static void work(struct world *w, unsigned taken)
 	turn_give(&w->core.turn);
 }
 
-/* --- steps ------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------- */
 
 static void fix_key(uint8_t *bth, size_t len, uint32_t rkey)
 {

@@ -76,7 +76,7 @@ static unsigned take(struct input *in, unsigned bytes)
 	return v;
 }
 
-/* --- what B sends -------------------------------------------------------------- */
+/* --- what B sends -------------------------------------------------------- */
 
 static void check_fpdu(struct world *w, const uint8_t *at, size_t n)
 {
@@ -114,7 +114,7 @@ static void check_sent(struct world *w)
 	w->ngot -= at;
 }
 
-/* --- steps ------------------------------------------------------------------------ */
+/* --- steps --------------------------------------------------------------- */
 
 static void send_raw(struct world *w, const uint8_t *p, size_t n)
 {
@@ -299,7 +299,7 @@ static void one_step(struct world *w, struct input *in)
 	}
 }
 
-/* --- worlds ------------------------------------------------------------------------- */
+/* --- worlds -------------------------------------------------------------- */
 
 static uint8_t *page(uint8_t fill)
 {
@@ -364,7 +364,7 @@ static void done(struct world *w)
 	free(w);
 }
 
-/* --- MPA ------------------------------------------------------------------------------ */
+/* --- MPA ----------------------------------------------------------------- */
 
 static void setup(const uint8_t *p, size_t n, unsigned mode)
 {

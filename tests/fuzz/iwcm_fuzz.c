@@ -30,8 +30,8 @@ enum step {
 	COME,  /* which (1): it connects */
 	BYTES, /* which (1), length (1), bytes: as they are */
 	HELLO, /* which (1), flags (1), revision (1), RTRs and whether it
-			 * is a reply (1), IRD (1), ORD (1), length of private
-			 * data in pairs (1) */
+		* is a reply (1), IRD (1), ORD (1), length of private
+		* data in pairs (1) */
 	FIN,
 	BREAK, /* which (1) */
 	RUN,   /* bits 0-4: 2^n microseconds */
@@ -84,7 +84,7 @@ static unsigned take(struct input *in)
 	return in->at < in->end ? *in->at++ : 0;
 }
 
-/* --- programs ---------------------------------------------------------------------- */
+/* --- programs ------------------------------------------------------------ */
 
 static bool on_request(struct cm_owner *owner, const struct cm_event *ev)
 {
@@ -185,7 +185,7 @@ static void act(enum step what, unsigned i)
 	}
 }
 
-/* --- peers --------------------------------------------------------------------------- */
+/* --- peers --------------------------------------------------------------- */
 
 static void join(struct peer *p, unsigned i)
 {
@@ -275,7 +275,7 @@ static void end(struct peer *p, bool in_order)
 		stream_loop_break(p->raw, 104); /* ECONNRESET */
 }
 
-/* --- time ---------------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------- */
 
 static const struct peer *peer_of(const struct iwc *c)
 {

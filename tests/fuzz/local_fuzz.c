@@ -22,8 +22,8 @@
 
 enum step {
 	RECORD,	  /* how (enum how), op, flags, code, PSN (1, signed, from
-			 * what is expected), va, len (2 each), payload's length
-			 * in units of 16 (2), imm */
+		   * what is expected), va, len (2 each), payload's length
+		   * in units of 16 (2), imm */
 	RAW,	  /* bytes (4), then 16 bytes of a header, with a right stamp */
 	SCRIBBLE, /* slot (2), then 16 bytes there */
 	WORD,	  /* which (modulo 4), value (1: from what it is; 4: as it is) */
@@ -70,7 +70,7 @@ static unsigned take(struct input *in, unsigned bytes)
 	return v;
 }
 
-/* --- the world ------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------- */
 
 static void open_regions(struct world *w)
 {
@@ -200,7 +200,7 @@ static void world_close(struct world *w)
 	free(w);
 }
 
-/* --- steps ------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------- */
 
 static struct rec *reserve(struct world *w, uint32_t bytes)
 {

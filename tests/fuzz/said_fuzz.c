@@ -25,7 +25,7 @@
 
 enum step {
 	SAY,   /* bit 0: a stranger's slot (2); fds (1); what (1), then
-			 * version, yes, how many bytes (1), nonce (8) */
+		* version, yes, how many bytes (1), nonce (8) */
 	MEET,  /* a QP is to go there */
 	RUN,   /* bits 0-1: who does not; then 2^n ns */
 	WRITE, /* into the offered memory: where (2), 16 bytes */
@@ -68,7 +68,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* --- the world ------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------- */
 
 static int sealed(size_t size, int seals)
 {
@@ -157,7 +157,7 @@ static void world_close(struct world *w)
 	free(w);
 }
 
-/* --- steps ------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------- */
 
 static void step_say(struct world *w, struct input *in)
 {

@@ -75,7 +75,7 @@ static bool has(char **words, const char *word)
 	return false;
 }
 
-/* --- making --------------------------------------------------------------------- */
+/* --- making -------------------------------------------------------------- */
 
 static void open_peer(struct peer *p)
 {
@@ -185,7 +185,7 @@ static void agree(struct peer *p, int fd, bool server, char **words)
 	       s.agreed.ird, s.agreed.ord);
 }
 
-/* --- work ------------------------------------------------------------------------- */
+/* --- work ---------------------------------------------------------------- */
 
 static void post_recv(struct peer *p)
 {

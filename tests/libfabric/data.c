@@ -59,7 +59,7 @@ void test_cq_data(const char *ip, const char *port, bool serves)
 	finish(&s);
 }
 
-/* --- memory ------------------------------------------------------------------------ */
+/* --- memory -------------------------------------------------------------- */
 
 struct place {
 	uint64_t addr, key;
@@ -118,7 +118,7 @@ void test_rma(const char *ip, const char *port, bool serves)
 	finish(&s);
 }
 
-/* --- small messages ------------------------------------------------------------------- */
+/* --- small messages ------------------------------------------------------ */
 
 /* Their buffer is free at once, and no completion tells of them. */
 void test_inject(const char *ip, const char *port, bool serves)
@@ -151,7 +151,7 @@ void test_inject(const char *ip, const char *port, bool serves)
 	finish(&s);
 }
 
-/* --- many endpoints ---------------------------------------------------------------- */
+/* --- many endpoints ------------------------------------------------------ */
 
 static void many(const char *ip, const char *port, bool serves, const struct wants *w)
 {
@@ -195,7 +195,7 @@ void test_shared(const char *ip, const char *port, bool serves)
 	many(ip, port, serves, &shared);
 }
 
-/* --- more than there is room for ------------------------------------------------------ */
+/* --- more than there is room for ----------------------------------------- */
 
 /* As fast as it can: what does not fit is refused, and fits when some has gone.  Where
  * there is no RNR the server's receives have to do. */

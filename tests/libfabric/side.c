@@ -196,7 +196,7 @@ void side_close(struct side *s)
 	free(s->buf);
 }
 
-/* --- messages ---------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------ */
 
 static int cq_error(struct fid_cq *cq)
 {

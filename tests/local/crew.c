@@ -101,7 +101,7 @@ void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len)
 	CHECK(!ibv_post_recv(qp, &wr, &bad));
 }
 
-/* --- what a process holds ----------------------------------------------------- */
+/* --- what a process holds ------------------------------------------------ */
 
 static unsigned entries(const char *path)
 {

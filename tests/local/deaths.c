@@ -54,7 +54,7 @@ static bool kills(void)
 	return mode < STOP;
 }
 
-/* --- the victim ------------------------------------------------------------------ */
+/* --- the victim ---------------------------------------------------------- */
 
 static void arm(int sig, unsigned point)
 {
@@ -116,7 +116,7 @@ static void be_victim(void *arg)
 	rig_close(&r);
 }
 
-/* --- the survivor ---------------------------------------------------------------- */
+/* --- the survivor -------------------------------------------------------- */
 
 /* All that was out has failed, and so does all that comes. */
 static double bereaved(struct duo *d, bool connected)
@@ -196,7 +196,7 @@ static void survivor(void *arg)
 	rig_close(&r);
 }
 
-/* --- the director ---------------------------------------------------------------- */
+/* --- the director -------------------------------------------------------- */
 
 /* The survivor, while both work. */
 static void stop_survivor(pid_t survivor, uint32_t round, unsigned point)

@@ -50,7 +50,7 @@ static uint8_t *recv_at(const struct duo *d, uint64_t q, uint64_t i)
 	return d->map + OWN + RECV + (q * DUO_RECVS + i) * DUO_SEND;
 }
 
-/* --- making ------------------------------------------------------------------- */
+/* --- making -------------------------------------------------------------- */
 
 void duo_make(struct duo *d, struct rig *r, uint64_t seed)
 {
@@ -100,7 +100,7 @@ void duo_join(struct duo *d, const struct duo_card *theirs)
 	}
 }
 
-/* --- asking -------------------------------------------------------------------- */
+/* --- asking -------------------------------------------------------------- */
 
 static void post(struct duo *d, int q, uint64_t id, enum ibv_wr_opcode op, size_t from,
 		 size_t len, size_t to)
@@ -160,7 +160,7 @@ void duo_poke(struct duo *d, int q)
 	post(d, q, UNNOTED, IBV_WR_RDMA_WRITE, at(q, 0), 8, at(q, 0));
 }
 
-/* --- what comes ------------------------------------------------------------------ */
+/* --- what comes ---------------------------------------------------------- */
 
 static void finished(struct duo *d, uint64_t q, uint64_t i)
 {

@@ -49,7 +49,7 @@ static void end_well(struct duo *d)
 		CHECK(duo_turn(d, false) && now_s() < end);
 }
 
-/* --- who forks, closes or becomes another ----------------------------------------- */
+/* --- who forks, closes or becomes another -------------------------------- */
 
 static void child(struct duo *d, unsigned n)
 {
@@ -151,7 +151,7 @@ static void subject(void *arg)
 	rig_close(&r);
 }
 
-/* --- the other -------------------------------------------------------------------- */
+/* --- the other ----------------------------------------------------------- */
 
 static void lose_it(struct duo *d)
 {

@@ -35,7 +35,7 @@ static bool is_traced(void)
 	return strcmp(opt.mode, "signal") != 0;
 }
 
-/* --- the writer ------------------------------------------------------------------ */
+/* --- the writer ---------------------------------------------------------- */
 
 static void be_writer(void *arg)
 {
@@ -69,7 +69,7 @@ static void be_writer(void *arg)
 	rig_close(&r);
 }
 
-/* --- its owner -------------------------------------------------------------------- */
+/* --- its owner ----------------------------------------------------------- */
 
 /* It stands where its copy begins, or ends. */
 static void hold_at_call(pid_t pid)

@@ -52,7 +52,7 @@ static uint64_t rnd(uint64_t n)
 	return mix(a.rng++) % n;
 }
 
-/* --- saying --------------------------------------------------------------------- */
+/* --- saying -------------------------------------------------------------- */
 
 static struct sockaddr_un name_of(uint32_t slot, socklen_t *len)
 {
@@ -167,7 +167,7 @@ static void connect_to_victim(bool greet)
 		say_with(&hello, sizeof(hello), NULL, 0);
 }
 
-/* --- attacks by words --------------------------------------------------------------- */
+/* --- attacks by words ---------------------------------------------------- */
 
 /* Descriptors of all kinds. */
 static unsigned some_fds(int *fd)
@@ -234,7 +234,7 @@ static void disorder(void)
 		close(fd[i]);
 }
 
-/* --- agreeing, as one should ---------------------------------------------------------- */
+/* --- agreeing, as one should --------------------------------------------- */
 
 static ssize_t hear(struct pipe_msg *m, int *fd)
 {
@@ -314,7 +314,7 @@ static void agree(void)
 	}
 }
 
-/* --- attacks by memory ------------------------------------------------------------------ */
+/* --- attacks by memory --------------------------------------------------- */
 
 static struct rec *slot_at(uint32_t pos)
 {
@@ -430,7 +430,7 @@ static void plausible(void)
 		tell(KICK, true, NULL, 0);
 }
 
-/* --- all of them ----------------------------------------------------------------------- */
+/* --- all of them --------------------------------------------------------- */
 
 static void attack(int sock, enum kind kind)
 {

@@ -29,7 +29,7 @@ static bool is(const char *mode)
 	return !strcmp(opt.mode, mode);
 }
 
-/* --- a region's memory ------------------------------------------------------------ */
+/* --- a region's memory --------------------------------------------------- */
 
 static uint8_t *memory_make(int *fd)
 {
@@ -149,7 +149,7 @@ int unmapped(void)
 	return 0;
 }
 
-/* --- deregistration ---------------------------------------------------------------- */
+/* --- deregistration ------------------------------------------------------ */
 
 enum { WATCH_MS = 2, ANOTHER_USER = 5 };
 

@@ -76,7 +76,7 @@ static void spoke(void *arg)
 	rig_close(&r);
 }
 
-/* --- the hub ---------------------------------------------------------------------- */
+/* --- the hub ------------------------------------------------------------- */
 
 static void post_recv(struct ibv_srq *srq, uint64_t i)
 {

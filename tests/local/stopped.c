@@ -161,7 +161,7 @@ int stopped(void)
 	return 0;
 }
 
-/* --- before they have agreed ---------------------------------------------------- */
+/* --- before they have agreed --------------------------------------------- */
 
 static void early_target(void *arg)
 {

@@ -57,7 +57,7 @@ static void honest(void *arg)
 	rig_close(&r);
 }
 
-/* --- the hostile one ---------------------------------------------------------------- */
+/* --- the hostile one ----------------------------------------------------- */
 
 static void evil_open(struct rig *r)
 {

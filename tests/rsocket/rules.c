@@ -266,7 +266,7 @@ static void polling_many(void)
 	MUST(!rclose(e[0]) && !rclose(e[1]));
 }
 
-/* --- threads ------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------- */
 
 static void *reads_all(void *arg)
 {
@@ -318,7 +318,7 @@ static void threads_share_a_socket(void)
 	MUST(!rclose(e[1]));
 }
 
-/* --- iomaps, fork --------------------------------------------------------------------- */
+/* --- iomaps, fork -------------------------------------------------------- */
 
 static void direct_placement(void)
 {

@@ -122,7 +122,7 @@ static void wrong(const char *what, int q, uint64_t seed, uint64_t len, uint64_t
 	s.errors++;
 }
 
-/* --- setting up ------------------------------------------------------------ */
+/* --- setting up ---------------------------------------------------------- */
 
 static void *memory(uint64_t len)
 {
@@ -294,7 +294,7 @@ static void join_all(void)
 	peer_swap(s.sock, &go, &go, 1);
 }
 
-/* --- operations ------------------------------------------------------------ */
+/* --- operations ---------------------------------------------------------- */
 
 static unsigned cut(struct ibv_sge *sge, const uint8_t *at, uint64_t len)
 {
@@ -585,7 +585,7 @@ static void last_rites(void)
 		wrong("shared counter", 0, theirs, 8, sum);
 }
 
-/* --- one message of almost 2 GiB ------------------------------------------- */
+/* --- one message of almost 2 GiB ----------------------------------------- */
 
 static void huge(void)
 {
@@ -640,7 +640,7 @@ static void huge(void)
 	s.bytes += 2 * len;
 }
 
-/* --- the command ------------------------------------------------------------ */
+/* --- the command --------------------------------------------------------- */
 
 /* clang-format off */
 static const struct argp_option options[] = {

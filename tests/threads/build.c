@@ -113,7 +113,7 @@ static void finish(void)
 	expect(IBV_WC_SUCCESS, 5, 90);
 }
 
-/* --- the modes ---------------------------------------------------------------- */
+/* --- the modes ----------------------------------------------------------- */
 
 /* Both the thread's post before the start and all that it needs of b. */
 static void polls(void)
