@@ -38,7 +38,37 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [i for i in items if not i.get_closest_marker("full")]
 
 
+class Conformance:
+    """What came of rdma-core's own suite: by class and way, how many passed, failed,
+    skipped."""
+
+    OUTCOMES = "passed", "failed", "skipped"
+
+    def __init__(self):
+        self.counts = {}
+
+    def count(self, way, kind, outcome, by=1):
+        ways = self.counts.setdefault(kind, {})
+        ways.setdefault(way, dict.fromkeys(self.OUTCOMES, 0))[outcome] += by
+
+    def lines(self):
+        for kind, ways in sorted(self.counts.items()):
+            cells = (f"{way} " + ", ".join(f"{n} {what}" for what, n in outcomes.items())
+                     + f" of {sum(outcomes.values())}" for way, outcomes in ways.items())
+            yield f"CONFORMANCE: {kind}: " + "; ".join(cells)
+
+
+CONFORMANCE = Conformance()
+
+
+@pytest.fixture(scope="session")
+def conformance():
+    return CONFORMANCE
+
+
 def pytest_terminal_summary(terminalreporter):
+    for line in CONFORMANCE.lines():
+        terminalreporter.write_line(line)
     for report in terminalreporter.stats.get("skipped", []):
         terminalreporter.write_line(
             f"LEFT OUT: {report.nodeid}: {report.longrepr[-1]}")

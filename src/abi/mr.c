@@ -55,6 +55,8 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 
 	if (!ctx)
 		return IBV_REREG_MR_ERR_INPUT;
+	if (!(flags & IBV_REREG_MR_CHANGE_PD))
+		pd = NULL; /* whatever it is: pyverbs passes what it finds */
 	rc = abi_check("rereg_mr", LIVE(pd_of, pd), LIVE_PD, ctx);
 	if (!rc)
 		rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length,

@@ -11,6 +11,7 @@
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/transport.h"
+#include "core/wr_op.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 
@@ -214,6 +215,13 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 
 /* --- query --------------------------------------------------------------- */
 
+/* RDMAP's idle is verbs' INIT: an RNIC's QP that is new is shown as that. */
+static enum ibv_qp_state shown_state(const struct qp *qp)
+{
+	return qp->wr_type == WR_TYPE_IWARP && qp->state == IBV_QPS_RESET ? IBV_QPS_INIT
+									  : qp->state;
+}
+
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {
 	if (qp->ctx->dead)
@@ -221,7 +229,7 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 	memset(attr, 0, sizeof(*attr));
 	lock_take(&qp->lock);
 	copy_fields(attr, &qp->attr, qp_query_mask(qp->type, qp->state));
-	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->qp_state = attr->cur_qp_state = shown_state(qp);
 	attr->cap = qp->init.cap;
 	attr->sq_draining = qp->draining;
 	*init = qp->init;

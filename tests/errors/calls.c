@@ -217,6 +217,10 @@ static void reregistered(void)
 #undef REFUSE
 	CHECK(!ibv_rereg_mr(mr, all, s->pd2, s->buf + 64, 128, IBV_ACCESS_LOCAL_WRITE));
 	CHECK(mr->pd == s->pd2 && mr->addr == s->buf + 64 && mr->length == 128);
+	/* What the flags do not name is not looked at. */
+	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, (struct ibv_pd *)8, NULL, 0,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+	CHECK(mr->pd == s->pd2);
 	CHECK(!ibv_dereg_mr(mr));
 }
 
