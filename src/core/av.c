@@ -85,6 +85,13 @@ int av_resolve(struct device *dev, const struct ibv_ah_attr *attr, struct av *av
 	return 0;
 }
 
+static struct ah *new_ah(void)
+{
+	struct live *l = live_rested();
+
+	return l ? container_of(l, struct ah, live) : calloc(1, sizeof(struct ah));
+}
+
 int ah_create(struct pd *pd, struct device *dev, const struct ibv_ah_attr *attr,
 	      struct ah **out)
 {
@@ -98,7 +105,7 @@ int ah_create(struct pd *pd, struct device *dev, const struct ibv_ah_attr *attr,
 	rc = count_up(&core->ahs, caps.max_ah);
 	if (rc)
 		return rc;
-	ah = calloc(1, sizeof(*ah));
+	ah = new_ah();
 	if (!ah) {
 		count_down(&core->ahs);
 		return -ENOMEM;
@@ -107,9 +114,11 @@ int ah_create(struct pd *pd, struct device *dev, const struct ibv_ah_attr *attr,
 	ah->pd = pd;
 	ah->av = av;
 	ah->attr = *attr;
-	ah->ibv.context = pd->ibv.context;
-	ah->ibv.pd = &pd->ibv;
-	ah->ibv.handle = core_handle(core);
+	ah->ibv = (struct ibv_ah){
+		.context = pd->ibv.context,
+		.pd = &pd->ibv,
+		.handle = core_handle(core),
+	};
 	live_add(&ah->live, LIVE_AH, ah->ibv.context);
 	*out = ah;
 	return 0;
@@ -120,6 +129,6 @@ int ah_destroy(struct ah *ah)
 	live_del(&ah->live);
 	atomic_fetch_sub(&ah->pd->users, 1);
 	count_down(&ah->pd->core->ahs);
-	free(ah);
+	live_rest(&ah->live);
 	return 0;
 }

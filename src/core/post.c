@@ -198,6 +198,9 @@ static int set_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey
 	if (qp->type != IBV_QPT_UD || !ibv)
 		return refuse(qp, "no address handle, or not a UD QP");
 	ah = ah_of(ibv);
+	if (!live_is(&ah->live, LIVE_AH))
+		return refuse(qp, "an address handle that does not exist (freed "
+				  "already?)");
 	if (ah->pd != qp->pd)
 		return refuse(qp, "address handle of another PD");
 	if (qpn > 0xffffff)
@@ -208,6 +211,13 @@ static int set_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey
 	return 0;
 }
 
+static bool is_ours(const struct qp *qp, const struct live *l, enum live_kind kind)
+{
+	const void *owner;
+
+	return live_find(l, kind, &owner) && owner == qp->ctx->ibv;
+}
+
 static int set_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 		    const struct ibv_mw_bind_info *info)
 {
@@ -215,6 +225,10 @@ static int set_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 
 	if (!(wr_op(w->opcode)->traits & WR_BIND) || !mw || !info)
 		return refuse(qp, "bind without a window");
+	if (!is_ours(qp, &mw_of(mw)->live, LIVE_MW) ||
+	    (info->mr && !is_ours(qp, &mr_of(info->mr)->live, LIVE_MR)))
+		return refuse(qp, "bind of a window, or to a region, that does not exist "
+				  "(freed already?), or is of another context");
 	w->imm = rkey;
 	w->bind.old_rkey = mw->rkey;
 	w->bind.type = mw->type;

@@ -272,26 +272,70 @@ static void a_datagram_takes_its_address_along(void **state)
 	fix_close(f);
 }
 
-static void a_window_is_bound_from_its_old_key_to_the_new(void **state)
+/* A posted datagram needs its handle no more; the next would. */
+static void a_freed_address_handle_is_refused(void **state)
 {
 	struct fix *f = fix_open(8);
-	struct qp *qp = ready(f, IBV_QPT_RC);
-	struct ibv_mw mw = { .rkey = 0x100, .type = IBV_MW_TYPE_2 };
+	struct qp *qp = ready(f, IBV_QPT_UD);
+	struct ah *ah = make_ah(f, f->pd), *next;
 	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_BIND_MW,
-		.num_sge = 1,
-		.sg_list = sge,
-		.bind_mw = { .mw = &mw, .rkey = 0x101, .bind_info = { .length = 12 } }
+		.opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = &ah->ibv, .remote_qpn = 5, .remote_qkey = 6 }
 	};
 
 	(void)state;
 	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(ah_destroy(ah), 0);
+	assert_int_equal(post(qp, wr), -EINVAL);
+	qp->send_ops = IBV_QP_EX_WITH_SEND;
+	post_start(qp);
+	assert_non_null(post_draft(qp, IBV_WR_SEND));
+	post_ud(qp, &ah->ibv, 5, 6);
+	assert_int_equal(post_complete(qp), -EINVAL);
+	/* Nor is it the next one at once. */
+	next = make_ah(f, f->pd);
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.wr.ud.ah = &next->ibv;
+	assert_int_equal(post(qp, wr), 0);
+	live_forget(&f->ibv); /* its context is closed */
+	assert_int_equal(post(qp, wr), -EINVAL);
+	assert_int_equal(ah_destroy(next), 0);
+	forget(qp);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+static void a_window_is_bound_from_its_old_key_to_the_new(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = ready(f, IBV_QPT_RC);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
+				  .num_sge = 1,
+				  .sg_list = sge,
+				  .bind_mw = { .rkey = 0x101,
+					       .bind_info = { .length = 12 } } };
+	struct mr *mr;
+	struct mw *mw;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->pd, IBV_MW_TYPE_2, &mw), 0);
+	assert_int_equal(mr_reg(f->pd, f, sizeof(*f), 0, IBV_ACCESS_MW_BIND, &mr), 0);
+	wr.bind_mw.mw = &mw->ibv;
+	assert_int_equal(post(qp, wr), 0);
 	assert_int_equal(last(qp)->imm, 0x101);
-	assert_int_equal(last(qp)->bind.old_rkey, 0x100);
+	assert_int_equal(last(qp)->bind.old_rkey, mw->ibv.rkey);
 	assert_int_equal(last(qp)->bind.type, IBV_MW_TYPE_2);
 	assert_int_equal(last(qp)->bind.info.length, 12);
 	assert_int_equal(last(qp)->num_sge, 0);
 	assert_int_equal(last(qp)->length, 0);
+	wr.bind_mw.bind_info.mr = &mr->ibv;
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(last(qp)->rkey, mr->ibv.lkey);
+	assert_int_equal(mr_dereg(mr), 0);
+	assert_int_equal(post(qp, wr), -EINVAL);
+	wr.bind_mw.bind_info.mr = NULL;
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(post(qp, wr), -EINVAL);
 	forget(qp);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
@@ -672,6 +716,7 @@ int main(void)
 		cmocka_unit_test(hostile_requests_are_refused),
 		cmocka_unit_test(each_type_has_its_opcodes),
 		cmocka_unit_test(a_datagram_takes_its_address_along),
+		cmocka_unit_test(a_freed_address_handle_is_refused),
 		cmocka_unit_test(a_window_is_bound_from_its_old_key_to_the_new),
 		cmocka_unit_test(a_chain_is_taken_up_to_the_bad_one),
 		cmocka_unit_test(states_decide_who_may_post),

@@ -8,7 +8,10 @@
 
 #include "sys/lock.h"
 
-enum { FIRST_BITS = 6 };
+enum {
+	FIRST_BITS = 6,
+	REST = 64, /* so many stay dead */
+};
 
 static struct live *first[1 << FIRST_BITS];
 static struct {
@@ -16,7 +19,9 @@ static struct {
 	struct live **chain; /* [1 << bits] */
 	unsigned bits;
 	size_t count;
-} table = { .chain = first, .bits = FIRST_BITS };
+	struct live *oldest, **newest; /* resting: a queue */
+	unsigned resting;
+} table = { .chain = first, .bits = FIRST_BITS, .newest = &table.oldest };
 
 /* Of the address: l may be freed. */
 static size_t place(const struct live *l, unsigned bits)
@@ -102,6 +107,30 @@ bool live_find(const struct live *l, enum live_kind kind, const void **owner)
 		*owner = l->owner;
 	lock_give(&table.lock);
 	return found;
+}
+
+void live_rest(struct live *l)
+{
+	lock_take(&table.lock);
+	*l = (struct live){ .kind = LIVE_NONE };
+	*table.newest = l;
+	table.newest = &l->next;
+	table.resting++;
+	lock_give(&table.lock);
+}
+
+struct live *live_rested(void)
+{
+	struct live *l = NULL;
+
+	lock_take(&table.lock);
+	if (table.resting > REST) {
+		l = table.oldest;
+		table.oldest = l->next;
+		table.resting--;
+	}
+	lock_give(&table.lock);
+	return l;
 }
 
 void live_forget(const void *owner)

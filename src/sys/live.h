@@ -4,8 +4,12 @@
  *
  * A process-wide table of those that live, by address.  A pointer is looked up
  * before anything behind it is read, so a stale one does no harm, unless its
- * memory is an object of the same kind again.  For control calls: posts and polls
- * do not ask.
+ * memory is an object of the same kind again.  For control calls: polls do not ask,
+ * and posts only of a bind's window and region.
+ *
+ * What each datagram names, its address handle, would cost too much to look up: its
+ * memory stays an address handle's for ever, so that post can read in the object
+ * itself whether it lives.
  */
 #ifndef SYS_LIVE_H
 #define SYS_LIVE_H
@@ -41,6 +45,18 @@ void live_del(struct live *l); /* in the table or not */
 /* Is l an object of this kind?  Then *owner is its context.  l is compared, not
  * read; NULL is none. */
 bool live_find(const struct live *l, enum live_kind kind, const void **owner);
+
+/* The same of memory that can have been nothing but objects of this kind. */
+static inline bool live_is(const struct live *l, enum live_kind kind)
+{
+	return l->kind == kind;
+}
+
+/* Instead of free(), after live_del().  All that come here are of one size. */
+void live_rest(struct live *l);
+/* The memory that has been here longest, unless few are here: a pointer to it is
+ * stale for a while.  NULL: allocate. */
+struct live *live_rested(void);
 
 /* All that owner has exists no more; the memory stays. */
 void live_forget(const void *owner);

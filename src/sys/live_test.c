@@ -54,6 +54,30 @@ static void freed_memory_is_not_read(void **state)
 	assert_false(live_find((struct live *)UINTPTR_MAX, LIVE_QP, &owner));
 }
 
+static void memory_at_rest_says_that_nothing_lives(void **state)
+{
+	enum { ALL = 200 };
+	struct live *l[ALL], *again = NULL;
+	unsigned resting = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < ALL && !again; i++, resting++) {
+		l[i] = malloc(sizeof(*l[i]));
+		live_add(l[i], LIVE_AH, &ctx_a);
+		assert_true(live_is(l[i], LIVE_AH));
+		live_del(l[i]);
+		live_rest(l[i]);
+		assert_false(live_is(l[i], LIVE_AH));
+		again = live_rested();
+	}
+	assert_ptr_equal(again, l[0]);
+	assert_in_range(resting, 16, ALL - 1);
+	assert_null(live_rested());
+	live_rest(again);
+	assert_ptr_equal(live_rested(), l[1]);
+	free(l[1]);
+}
+
 enum { MANY = 5000 };
 
 static void many(void **state)
@@ -117,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lives_until_deleted),
 		cmocka_unit_test(freed_memory_is_not_read),
+		cmocka_unit_test(memory_at_rest_says_that_nothing_lives),
 		cmocka_unit_test(many),
 		cmocka_unit_test(threads),
 		cmocka_unit_test(names),

@@ -154,6 +154,48 @@ static int detach(const struct set *o)
 	return ibv_detach_mcast(o->qp, &group, 0);
 }
 
+/* What is posted in ERR is flushed, if it is accepted. */
+static int post(struct ibv_qp *qp, struct ibv_send_wr wr)
+{
+	const struct ibv_qp_attr a = self_attr(s, qp->qp_num);
+	struct ibv_send_wr *bad = NULL;
+	int rc;
+
+	if (qp->state == IBV_QPS_RESET)
+		qp_to(qp, &a, IBV_QPS_INIT);
+	qp_to(qp, &a, IBV_QPS_ERR);
+	rc = ibv_post_send(qp, &wr, &bad);
+	CHECK((bad == &wr) == (rc != 0));
+	return rc;
+}
+
+static int post_datagram(const struct set *o)
+{
+	return post(o->qp,
+		    (struct ibv_send_wr){ .opcode = IBV_WR_SEND,
+					  .wr.ud = { .ah = o->ah, .remote_qpn = 2 } });
+}
+
+static int post_bind(const struct set *o)
+{
+	struct ibv_qp *qp =
+		ibv_create_qp(o->pd,
+			      &(struct ibv_qp_init_attr){ .send_cq = o->scq,
+							  .recv_cq = o->rcq,
+							  .qp_type = IBV_QPT_RC,
+							  .cap = { 1, 1, 1, 1, 0 } });
+	int rc;
+
+	CHECK(qp);
+	rc = post(qp,
+		  (struct ibv_send_wr){ .opcode = IBV_WR_BIND_MW,
+					.bind_mw = { .mw = o->mw,
+						     .rkey = 1,
+						     .bind_info = { .mr = o->mr } } });
+	CHECK(!ibv_destroy_qp(qp));
+	return rc;
+}
+
 INT(resize_cq, ibv_resize_cq(o->scq, 16))
 INT(query_srq, ibv_query_srq(o->srq, &(struct ibv_srq_attr){ 0 }))
 INT(modify_srq,
@@ -194,6 +236,9 @@ static const struct row {
 	ROW(bind_mw,		QP,	EINVAL, EINVAL, EINVAL),
 	ROW(create_ah,		PD,	EINVAL, 0, EINVAL),
 	ROW(create_ah_from_wc,	PD,	EINVAL, 0, EINVAL),
+	ROW(post_datagram,	AH,	EINVAL, EINVAL, EINVAL),
+	ROW(post_bind,		MW,	EINVAL, EINVAL, EINVAL),
+	ROW(post_bind,		MR,	EINVAL, EINVAL, 0),
 	ROW(create_cq,		CHANNEL, EBADF, EBADF, 0),
 	ROW(create_cq_ex,	CHANNEL, EBADF, EBADF, 0),
 	ROW(resize_cq,		SCQ,	EINVAL, 0, EINVAL),
@@ -227,7 +272,7 @@ static void try_with(const struct row *r, struct set o, void *object, int want)
 	if (rc != want)
 		broken_rc(__FILE__, __LINE__, r->name, rc, want);
 	if (object)
-		log_must("refused: .*(there is no|does not exist|another context)");
+		log_must("refused: .*(there is no|does not exist|another (context|PD))");
 }
 
 /* Inline functions of verbs.h read the object before they call the library, so
@@ -255,6 +300,7 @@ static void stale(void)
 	s = side(false);
 	CHECK((other = ibv_open_device(s->ctx->device)));
 	own = make(s->ctx);
+	CHECK(!post_datagram(&own) && !post_bind(&own));
 	foreign = make(other);
 	freed = make(s->ctx);
 	drop(&freed);
