@@ -130,19 +130,19 @@ static void empty_datagrams(void)
 static void a_child_closes(void)
 {
 	int fd = bound(), status;
-	int p[2];
+	int p[2], closed[2];
 	pid_t pid;
 	char x;
 
-	MUST(!pipe(p));
+	MUST(!pipe(p) && !pipe(closed));
 	pid = fork();
 	MUST(pid >= 0);
 	if (!pid) {
 		close(p[1]);
-		_exit(rclose(fd) || read(p[0], &x, 1));
+		_exit(rclose(fd) || write(closed[1], "", 1) != 1 || read(p[0], &x, 1));
 	}
 	close(p[0]);
-	usleep(100000);
+	MUST(read(closed[0], &x, 1) == 1);
 	MUST(!rclose(fd));
 	fd = bound();
 	MUST(!rclose(fd));
