@@ -190,6 +190,12 @@ def test_races(shared_pair, ours):
     pair.a.run(ours, "races", pair.a.ip4, "0", env={"MALLOC_PERTURB_": "165"})
 
 
+def test_cancelled(shared_pair, ours):
+    """Every call by a thread that is about to be cancelled."""
+    pair = shared_pair()
+    pair.a.run(ours, "cancel", pair.a.ip4, str(lab.next_port()))
+
+
 def test_forks(shared_pair, ours):
     pair = shared_pair()
     pair.a.run(ours, "forks", pair.a.ip4, str(lab.next_port()))

@@ -87,7 +87,7 @@ def test_explain_knows_every_counter(table, kind, least):
 
 def lines_of_connections():
     """What src/cm and rdma_cm's calls log, as it might stand in a log."""
-    for file in (*ROOT.glob("src/cm/*.c"), *ROOT.glob("src/abi/cma_*.c")):
+    for file in (*ROOT.glob("src/cm/*.c"), *ROOT.glob("src/rdmacm/*.c")):
         for call in re.findall(r'\blog_(?:error|warn|info)\(((?:\s*"[^"]*")+)',
                                file.read_text()):
             text = "".join(re.findall(r'"([^"]*)"', call))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_gate.c - see cm_gate.h. */
-#include "abi/cm_gate.h"
+/* cm_gate.c - see cm/gate.h. */
+#include "cm/gate.h"
 
 #include "abi/abi.h"
 #include "core/device.h"

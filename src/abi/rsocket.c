@@ -6,7 +6,8 @@
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 
-#include "abi/cma.h"
+#include "abi/rdmacm.h"
+#include "rdmacm/bind.h"
 #include "rsocket/pollset.h"
 #include "rsocket/rdma.h"
 #include "rsocket/rsocket.h"
@@ -15,21 +16,31 @@
 
 void rsock_rdma_stop(struct rdma_cm_id *id)
 {
+	cma_hold();
 	cma_stop(cma_of(id));
+	cma_let();
 }
 
 int rsock_rdma_source(const struct sockaddr *to, struct sockaddr_storage *from)
 {
-	return cma_find_source(to, from);
+	int rc;
+
+	cma_hold();
+	rc = cma_find_source(to, from);
+	cma_let();
+	return rc;
 }
 
 int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *out)
 {
 	struct cma_dev *dev;
-	int rc = cma_init(), index;
+	int rc, index;
 
+	cma_hold();
+	rc = cma_init();
 	if (!rc)
 		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &dev, &index);
+	cma_let();
 	if (rc)
 		return rc;
 	*out = (struct rsock_port){ .ctx = dev->ctx,
@@ -39,61 +50,51 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	return 0;
 }
 
-/* --- errno --------------------------------------------------------------- */
-
-static ssize_t result(ssize_t rc) /* a count or -errno, as programs see it */
-{
-	if (rc >= 0)
-		return rc;
-	errno = (int)-rc;
-	return -1;
-}
-
 /* --- sockets ------------------------------------------------------------- */
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
-	return cma_result(rsocket_open(domain, type, protocol));
+	return (int)cma_result(rsocket_open(domain, type, protocol));
 }
 
 EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	return cma_result(rsocket_bind(socket, addr, addrlen));
+	return (int)cma_result(rsocket_bind(socket, addr, addrlen));
 }
 
 EXPORT int rlisten(int socket, int backlog)
 {
-	return cma_result(rsocket_listen(socket, backlog));
+	return (int)cma_result(rsocket_listen(socket, backlog));
 }
 
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return cma_result(rsocket_accept(socket, addr, addrlen));
+	return (int)cma_result(rsocket_accept(socket, addr, addrlen));
 }
 
 EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	return cma_result(rsocket_connect(socket, addr, addrlen));
+	return (int)cma_result(rsocket_connect(socket, addr, addrlen));
 }
 
 EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return cma_result(rsocket_name(socket, true, addr, addrlen));
+	return (int)cma_result(rsocket_name(socket, true, addr, addrlen));
 }
 
 EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return cma_result(rsocket_name(socket, false, addr, addrlen));
+	return (int)cma_result(rsocket_name(socket, false, addr, addrlen));
 }
 
 EXPORT int rshutdown(int socket, int how)
 {
-	return cma_result(rsocket_shutdown(socket, how));
+	return (int)cma_result(rsocket_shutdown(socket, how));
 }
 
 EXPORT int rclose(int socket)
 {
-	return cma_result(rsocket_close(socket));
+	return (int)cma_result(rsocket_close(socket));
 }
 
 /* --- sending ------------------------------------------------------------- */
@@ -103,7 +104,7 @@ EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-	return result(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
+	return cma_result(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
 }
 
 EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
@@ -114,9 +115,9 @@ EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
 EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
 	if (msg->msg_controllen)
-		return result(-EOPNOTSUPP);
-	return result(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
-				   msg->msg_name, msg->msg_namelen));
+		return cma_result(-EOPNOTSUPP);
+	return cma_result(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+				       msg->msg_name, msg->msg_namelen));
 }
 
 EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -127,8 +128,8 @@ EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
 EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
 	if (iovcnt < 0)
-		return result(-EINVAL);
-	return result(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
+		return cma_result(-EINVAL);
+	return cma_result(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
 }
 
 /* --- receiving ----------------------------------------------------------- */
@@ -138,7 +139,7 @@ EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { buf, len };
 
-	return result(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
+	return cma_result(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
 }
 
 EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
@@ -155,7 +156,7 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 		msg->msg_controllen = 0;
 		msg->msg_flags = flags;
 	}
-	return result(rc);
+	return cma_result(rc);
 }
 
 EXPORT ssize_t rread(int socket, void *buf, size_t count)
@@ -168,8 +169,8 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 	int flags = 0;
 
 	if (iovcnt < 0)
-		return result(-EINVAL);
-	return result(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
+		return cma_result(-EINVAL);
+	return cma_result(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }
 
 /* --- direct placement ---------------------------------------------------- */
@@ -185,12 +186,12 @@ EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_
 
 EXPORT int riounmap(int socket, void *buf, size_t len)
 {
-	return cma_result(rsocket_unmap(socket, buf, len));
+	return (int)cma_result(rsocket_unmap(socket, buf, len));
 }
 
 EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
-	return (size_t)result(
+	return (size_t)cma_result(
 		rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
 }
 
@@ -199,13 +200,15 @@ EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, 
 EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval,
 		       socklen_t optlen)
 {
-	return cma_result(rsocket_set_option(socket, level, optname, optval, optlen));
+	return (int)cma_result(
+		rsocket_set_option(socket, level, optname, optval, optlen));
 }
 
 EXPORT int rgetsockopt(int socket, int level, int optname, void *optval,
 		       socklen_t *optlen)
 {
-	return cma_result(rsocket_get_option(socket, level, optname, optval, optlen));
+	return (int)cma_result(
+		rsocket_get_option(socket, level, optname, optval, optlen));
 }
 
 EXPORT int rfcntl(int socket, int cmd, ...)
@@ -219,18 +222,19 @@ EXPORT int rfcntl(int socket, int cmd, ...)
 		arg = va_arg(args, int);
 		va_end(args);
 	}
-	return cma_result(rsocket_fcntl(socket, cmd, arg));
+	return (int)cma_result(rsocket_fcntl(socket, cmd, arg));
 }
 
 /* --- waiting for several ------------------------------------------------- */
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	return cma_result(rsocket_poll(fds, nfds, timeout));
+	return (int)cma_result(rsocket_poll(fds, nfds, timeout));
 }
 
 EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		   struct timeval *timeout)
 {
-	return cma_result(rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
+	return (int)cma_result(
+		rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_gate.h - how librdmacm.so.1 reaches the NIC, which is in libibverbs.so.1:
+/* gate.h - how librdmacm.so.1 reaches the NIC, which is in libibverbs.so.1:
  * one exported function that gives a table of calls.
  *
  * Each call takes the engine's turn for its length, so none may be made from
  * within cm_owner.event().  ctx: any context of the process, for its NIC; a
  * dead one answers -EIO.  All but close() and unbind() return 0 or -errno. */
-#ifndef ABI_CM_GATE_H
-#define ABI_CM_GATE_H
+#ifndef CM_GATE_H
+#define CM_GATE_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_conn.c - listening, connecting, answering, parting. */
+/* connect.c - see connect.h. */
+#include "rdmacm/connect.h"
+
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 
-#include "abi/cma.h"
+#include "rdmacm/bind.h"
+#include "rdmacm/group.h"
+#include "rdmacm/qp_state.h"
 
-enum { RETRIES = 7 }; /* where the program says nothing */
+enum { ACK_DELAY = 15, RETRIES = 7 }; /* where the program says nothing */
 
 static uint8_t service_type(enum ibv_qp_type type)
 {
@@ -60,7 +65,7 @@ static int fill_param(struct cma_id *id, const struct rdma_conn_param *c,
 
 /* --- asking -------------------------------------------------------------- */
 
-static int do_connect(struct cma_id *id, struct rdma_conn_param *c)
+int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 {
 	struct cm_param p = { .ack_timeout = id->ack_timeout };
 	int rc;
@@ -83,26 +88,17 @@ static int do_connect(struct cma_id *id, struct rdma_conn_param *c)
 	return rc;
 }
 
-EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
-{
-	int rc = cma_result(do_connect(cma_of(id), conn_param));
-
-	return rc ? rc : cma_complete(cma_of(id));
-}
-
 /* The program has taken its own QP to RTS. */
-EXPORT int rdma_establish(struct rdma_cm_id *rid)
+int cma_establish(struct cma_id *id)
 {
-	struct cma_id *id = cma_of(rid);
-
-	if (rid->qp || !id->conn)
-		return cma_result(-EINVAL);
-	return cma_result(cma_gate()->established(id->ctx, id->conn));
+	if (id->id.qp || !id->conn)
+		return -EINVAL;
+	return cma_gate()->established(id->ctx, id->conn);
 }
 
 /* --- listening ----------------------------------------------------------- */
 
-static int do_listen(struct cma_id *id, int backlog)
+int cma_listen(struct cma_id *id, int backlog)
 {
 	int rc = 0;
 
@@ -124,46 +120,6 @@ static int do_listen(struct cma_id *id, int backlog)
 	return rc;
 }
 
-EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
-{
-	return cma_result(do_listen(cma_of(id), backlog));
-}
-
-EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
-{
-	struct cma_id *l = cma_of(listen);
-	struct rdma_cm_event *ev;
-	int rc;
-
-	if (!l->sync)
-		return cma_result(-EINVAL);
-	if (listen->event) {
-		rdma_ack_cm_event(listen->event);
-		listen->event = NULL;
-	}
-	if (rdma_get_cm_event(listen->channel, &ev))
-		return -1;
-	if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST || ev->status) {
-		rc = ev->status < 0 ? ev->status : -EINVAL;
-		rdma_ack_cm_event(ev);
-		return cma_result(rc);
-	}
-	if (l->qp_init) {
-		struct ibv_qp_init_attr attr = *l->qp_init;
-
-		if (rdma_create_qp(ev->id, l->qp_pd, &attr)) {
-			rc = -errno;
-			rdma_reject(ev->id, NULL, 0);
-			rdma_destroy_id(ev->id);
-			rdma_ack_cm_event(ev);
-			return cma_result(rc);
-		}
-	}
-	*id = ev->id;
-	(*id)->event = ev;
-	return 0;
-}
-
 /* --- answering ----------------------------------------------------------- */
 
 static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
@@ -182,18 +138,19 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 	return cma_gate()->accept(id->ctx, id->conn, &p);
 }
 
-static int do_accept(struct cma_id *id, struct rdma_conn_param *c)
+int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 {
-	struct cm_param p = { .ack_timeout = CMA_ACK_DELAY, .tclass = id->tos };
+	struct cm_param p = { .ack_timeout = ACK_DELAY, .tclass = id->tos };
 	int rc;
 
 	if (id->state != CMA_REQUEST)
 		return -EINVAL;
 	if (cma_is_datagram(id)) {
 		rc = accept_datagram(id, c);
-		if (!rc)
-			id->state = CMA_CONNECT;
-		return rc;
+		if (rc)
+			return rc;
+		id->state = CMA_CONNECT;
+		return CMA_NO_EVENT;
 	}
 	rc = fill_param(id, c, id->resources, id->depth, &p);
 	if (rc)
@@ -215,42 +172,17 @@ static int do_accept(struct cma_id *id, struct rdma_conn_param *c)
 	return rc;
 }
 
-/* Of a datagram service nothing follows. */
-EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+int cma_reject(struct cma_id *id, uint16_t reason, const void *data, uint8_t len)
 {
-	int rc = cma_result(do_accept(cma_of(id), conn_param));
-
-	return rc || cma_is_datagram(cma_of(id)) ? rc : cma_complete(cma_of(id));
-}
-
-static int reject(struct rdma_cm_id *rid, uint16_t reason, const void *data, uint8_t len)
-{
-	struct cma_id *id = cma_of(rid);
-
 	if (!id->conn)
-		return cma_result(-EINVAL);
-	return cma_result(
-		cma_gate()->reject(id->ctx, id->conn, reason, data, data ? len : 0));
+		return -EINVAL;
+	return cma_gate()->reject(id->ctx, id->conn, reason, data, data ? len : 0);
 }
 
-EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
-		       uint8_t private_data_len)
+int cma_notify(struct cma_id *id, enum ibv_event_type event)
 {
-	return reject(id, CM_REJ_CONSUMER, private_data, private_data_len);
-}
-
-EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
-			   uint8_t private_data_len)
-{
-	return reject(id, CM_REJ_VENDOR_OPTION, private_data, private_data_len);
-}
-
-EXPORT int rdma_notify(struct rdma_cm_id *rid, enum ibv_event_type event)
-{
-	struct cma_id *id = cma_of(rid);
-
 	if (!id->conn)
-		return cma_result(-EINVAL);
+		return -EINVAL;
 	/* Already established: then there is nothing to be told. */
 	if (event == IBV_EVENT_COMM_EST)
 		(void)cma_gate()->established(id->ctx, id->conn);
@@ -259,16 +191,28 @@ EXPORT int rdma_notify(struct rdma_cm_id *rid, enum ibv_event_type event)
 
 /* --- parting ------------------------------------------------------------- */
 
-EXPORT int rdma_disconnect(struct rdma_cm_id *rid)
+int cma_disconnect(struct cma_id *id)
 {
-	struct cma_id *id = cma_of(rid);
 	int rc;
 
 	if (!id->conn || cma_is_datagram(id))
-		return cma_result(-EINVAL);
+		return -EINVAL;
 	cma_qp_error(id);
 	rc = cma_gate()->disconnect(id->ctx, id->conn);
-	if (rc == -EINVAL)
-		return 0; /* it is over already, as the events say */
-	return rc ? cma_result(rc) : cma_complete(id);
+	/* It is over already, as the events say. */
+	return rc == -EINVAL ? CMA_NO_EVENT : rc;
+}
+
+int cma_destroy(struct cma_id *id)
+{
+	cma_stop(id);
+	if (id->listener)
+		cma_gate()->unbind(id->ctx, id->listener);
+	if (id->conn)
+		cma_gate()->close(id->ctx, id->conn);
+	cma_ack_own(id);
+	cma_leave_all(id);
+	cma_wait_acked(&id->source);
+	cma_id_free(id);
+	return 0;
 }

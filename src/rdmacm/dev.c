@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_dev.c - the devices, as librdmacm sees them: each is opened once, when the
- * library is first used, and stays open. */
+/* dev.c - see dev.h. */
+#include "rdmacm/dev.h"
+
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "abi/cma.h"
+#include "cm/gate.h"
+#include "rdmacm/channel.h"
 #include "sys/addr.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -18,6 +22,13 @@ const struct cm_gate *cma_gate(void)
 	const struct cm_gate *gate = urnic_cm_gate();
 
 	return gate && gate->version == CM_GATE_VERSION ? gate : NULL;
+}
+
+bool cma_ip_is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
 }
 
 static bool known(struct ibv_device *dev)
@@ -93,7 +104,7 @@ static int look(void)
 static void forked(void)
 {
 	pthread_mutex_init(&devs_lock, NULL);
-	pthread_mutex_init(&cma_lock, NULL);
+	cma_channels_forked();
 }
 
 static void watch_forks(void)
@@ -265,15 +276,10 @@ int cma_any_dev(struct cma_dev **dev)
 	return 0;
 }
 
-EXPORT struct ibv_context **rdma_get_devices(int *num)
+struct ibv_context **cma_devices(int *num)
 {
-	struct ibv_context **list = NULL;
-	int rc = cma_init();
+	struct ibv_context **list;
 
-	if (num)
-		*num = 0;
-	if (cma_result(rc))
-		return NULL;
 	pthread_mutex_lock(&devs_lock);
 	list = calloc((size_t)ndevs + 1, sizeof(*list));
 	for (int i = 0; list && i < ndevs; i++)
@@ -282,9 +288,4 @@ EXPORT struct ibv_context **rdma_get_devices(int *num)
 		*num = ndevs;
 	pthread_mutex_unlock(&devs_lock);
 	return list;
-}
-
-EXPORT void rdma_free_devices(struct ibv_context **list)
-{
-	free(list);
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_ep.c - rdma_getaddrinfo() and endpoints: an id, what it is bound to and
- * its QP in one call. */
+/* ep.c - see ep.h. */
+#include "rdmacm/ep.h"
+
+#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/cma.h"
-
-enum { RESOLVE_MS = 2000 };
+#include "rdmacm/bind.h"
+#include "rdmacm/connect.h"
+#include "rdmacm/event.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/resolve.h"
 
 /* --- names --------------------------------------------------------------- */
 
@@ -79,20 +83,23 @@ static void fill_types(struct rdma_addrinfo *r, const struct rdma_addrinfo *hint
 			r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
 }
 
-EXPORT int rdma_getaddrinfo(const char *node, const char *service,
-			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+int cma_getaddrinfo(const char *node, const char *service,
+		    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res,
+		    bool *eai)
 {
 	struct rdma_addrinfo *r;
 	struct addrinfo *ai;
 	int rc;
 
+	*eai = false;
 	if (!node && !service && !hints)
-		return cma_result(-EINVAL);
-	if (cma_result(cma_init()))
-		return -1;
+		return -EINVAL;
+	rc = cma_init();
+	if (rc)
+		return rc;
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return cma_result(-ENOMEM);
+		return -ENOMEM;
 	fill_types(r, hints);
 	if (!node && !service) {
 		rc = take_hints(r, hints);
@@ -100,20 +107,21 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 		rc = ask(node, service, r->ai_flags, hints ? hints->ai_family : 0, &ai);
 		if (rc) {
 			free(r);
+			*eai = true;
 			return rc;
 		}
 		rc = fill_addrs(r, ai, hints);
 		freeaddrinfo(ai);
 	}
 	if (rc) {
-		rdma_freeaddrinfo(r);
-		return cma_result(rc);
+		cma_freeaddrinfo(r);
+		return rc;
 	}
 	*res = r;
 	return 0;
 }
 
-EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+void cma_freeaddrinfo(struct rdma_addrinfo *res)
 {
 	while (res) {
 		struct rdma_addrinfo *next = res->ai_next;
@@ -148,59 +156,101 @@ static int keep_qp_init(struct cma_id *id, struct ibv_pd *pd,
 static int passive_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 		      struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
-	if (rdma_bind_addr(&id->id, res->ai_src_addr))
-		return -errno;
-	return keep_qp_init(id, pd, init);
+	int rc = cma_bind(id, res->ai_src_addr);
+
+	return rc ? rc : keep_qp_init(id, pd, init);
 }
 
 static int active_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 		     struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	if (rdma_resolve_addr(&id->id, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
-	    rdma_resolve_route(&id->id, RESOLVE_MS))
-		return -errno;
-	if (init) {
+	int rc = cma_complete(id,
+			      cma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr));
+
+	if (!rc)
+		rc = cma_complete(id, cma_resolve_route(id));
+	if (!rc && init) {
 		init->qp_type = id->id.qp_type;
-		if (rdma_create_qp(&id->id, pd, init))
-			return -errno;
+		rc = cma_create_qp_of(id, pd, init);
 	}
-	if (res->ai_connect_len) {
-		id->connect = malloc(res->ai_connect_len);
-		if (!id->connect)
-			return -ENOMEM;
-		memcpy(id->connect, res->ai_connect, res->ai_connect_len);
-		id->connect_len = res->ai_connect_len;
-	}
+	if (rc || !res->ai_connect_len)
+		return rc;
+	id->connect = malloc(res->ai_connect_len);
+	if (!id->connect)
+		return -ENOMEM;
+	memcpy(id->connect, res->ai_connect, res->ai_connect_len);
+	id->connect_len = res->ai_connect_len;
 	return 0;
 }
 
-EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res,
-			  struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
+		  struct ibv_qp_init_attr *init, struct cma_id **out)
 {
 	struct cma_id *id;
-	int rc;
+	int rc = cma_id_new(NULL, NULL, (enum rdma_port_space)res->ai_port_space,
+			    (enum ibv_qp_type)res->ai_qp_type, &id);
 
-	if (!out || !res)
-		return cma_result(-EINVAL);
-	rc = cma_id_new(NULL, NULL, (enum rdma_port_space)res->ai_port_space,
-			(enum ibv_qp_type)res->ai_qp_type, &id);
 	if (rc)
-		return cma_result(rc);
+		return rc;
 	rc = res->ai_flags & RAI_PASSIVE ? passive_ep(id, res, pd, init)
 					 : active_ep(id, res, pd, init);
 	if (rc) {
-		rdma_destroy_ep(&id->id);
-		return cma_result(rc);
+		cma_destroy_ep(id);
+		return rc;
 	}
-	*out = &id->id;
+	*out = id;
 	return 0;
 }
 
-EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
+void cma_destroy_ep(struct cma_id *id)
 {
-	if (id->qp)
-		rdma_destroy_qp(id);
-	if (id->srq)
-		rdma_destroy_srq(id);
-	rdma_destroy_id(id);
+	cma_destroy_qp(id);
+	cma_destroy_srq(id);
+	cma_destroy(id);
+}
+
+/* --- requests ------------------------------------------------------------ */
+
+/* e is its listener's. */
+static int give_qp(const struct cma_id *listener, struct cma_id *id, struct cma_event *e)
+{
+	struct ibv_qp_init_attr attr;
+	int rc;
+
+	if (!listener->qp_init)
+		return 0;
+	attr = *listener->qp_init;
+	rc = cma_create_qp_of(id, listener->qp_pd, &attr);
+	if (!rc)
+		return 0;
+	(void)cma_reject(id, CM_REJ_CONSUMER, NULL, 0);
+	cma_destroy(id);
+	cma_done(e);
+	return rc;
+}
+
+int cma_get_request(struct cma_id *listener, struct cma_id **out)
+{
+	struct cma_event *e;
+	struct cma_id *id;
+	int rc;
+
+	if (!listener->sync)
+		return -EINVAL;
+	cma_ack_own(listener);
+	rc = cma_get_event((struct cma_channel *)listener->id.channel, &e);
+	if (rc)
+		return rc;
+	if (e->ev.event != RDMA_CM_EVENT_CONNECT_REQUEST || e->ev.status) {
+		rc = e->ev.status < 0 ? e->ev.status : -EINVAL;
+		cma_done(e);
+		return rc;
+	}
+	id = cma_of(e->ev.id);
+	rc = give_qp(listener, id, e);
+	if (rc)
+		return rc;
+	id->id.event = &e->ev;
+	*out = id;
+	return 0;
 }

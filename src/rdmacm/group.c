@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_mcast.c - multicast groups.  RoCE v2's are those of IP (annex A17): there
- * is nobody to ask, and the kernel joins when the QP is attached. */
+/* group.c - see group.h. */
+#include "rdmacm/group.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/cma.h"
+#include "rdmacm/qp_state.h"
 #include "sys/sockaddr.h"
 
 enum { QPN_MULTICAST = 0xffffff };
+
+struct cma_group {
+	struct list node;
+	struct cma_id *id;
+	union ibv_gid gid;
+	struct sockaddr_storage addr;
+	void *context;
+	bool attached, send_only;
+};
 
 /* The program is about to read that it has joined. */
 void cma_group_joined(struct cma_event *e)
@@ -38,8 +49,8 @@ static bool is_multicast(const uint8_t ip[16], sa_family_t family)
 	return family == AF_INET ? ip[12] >> 4 == 0xe : ip[0] == 0xff;
 }
 
-static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
-		void *context)
+int cma_join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
+	     void *context)
 {
 	struct cma_group *g;
 	uint8_t ip[16];
@@ -69,45 +80,35 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 	return rc;
 }
 
-EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
-			       void *context)
+int cma_join_ex(struct cma_id *id, const struct rdma_cm_join_mc_attr_ex *attr,
+		void *context)
 {
-	int rc = cma_result(join(cma_of(id), addr, false, context));
-
-	return rc ? rc : cma_complete(cma_of(id));
-}
-
-EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
-				  struct rdma_cm_join_mc_attr_ex *attr, void *context)
-{
-	int rc;
-
 	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return cma_result(-EINVAL);
-	rc = cma_result(join(cma_of(id), attr->addr,
-			     attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
-			     context));
-	return rc ? rc : cma_complete(cma_of(id));
+		return -EINVAL;
+	return cma_join(id, attr->addr,
+			attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+			context);
 }
 
 static void leave(struct cma_group *g)
 {
 	struct cma_id *id = g->id;
+	struct list unread;
 
-	cma_forget_group(g);
+	list_init(&unread);
+	cma_take_back(&id->source, g, &unread);
+	list_for_safe(n, &unread) free(container_of(n, struct cma_event, node));
 	if (g->attached && id->id.qp)
 		ibv_detach_mcast(id->id.qp, &g->gid, 0);
 	list_del(&g->node);
 	free(g);
 }
 
-EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
+int cma_leave(struct cma_id *id, const struct sockaddr *addr)
 {
-	struct cma_id *id = cma_of(rid);
-
 	list_for_safe(n, &id->groups)
 	{
 		struct cma_group *g = container_of(n, struct cma_group, node);
@@ -117,7 +118,7 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 		leave(g);
 		return 0;
 	}
-	return cma_result(-EADDRNOTAVAIL);
+	return -EADDRNOTAVAIL;
 }
 
 void cma_leave_all(struct cma_id *id)

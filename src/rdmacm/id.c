@@ -1,13 +1,79 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_id.c - ids: made, made of requests, moved, given options, destroyed. */
+/* id.c - see id.h. */
+#include "rdmacm/id.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/cma.h"
-#include "core/device.h"
-#include "sys/addr.h"
 #include "sys/rand.h"
-#include "sys/sockaddr.h"
+
+/* --- events -------------------------------------------------------------- */
+
+int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
+	     struct cma_group *group)
+{
+	struct cma_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	e->ev = (struct rdma_cm_event){ .id = &id->id, .event = type, .status = status };
+	e->group = group;
+	return cma_put(&id->source, e);
+}
+
+/* In the engine, under its turn: nothing but a note. */
+static bool note(struct cm_owner *owner, const struct cm_event *ev)
+{
+	struct cma_id *id = container_of(owner, struct cma_id, owner);
+	struct cma_event *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return false;
+	e->raw = true;
+	e->type = ev->type;
+	e->ev.id = &id->id;
+	e->ev.status = ev->status;
+	if (ev->type == CM_EV_REQUEST)
+		e->conn = ev->conn;
+	if (ev->from)
+		e->from = *ev->from;
+	if (ev->peer) {
+		e->peer = *ev->peer;
+		if (e->peer.private_len > CMA_PRIVATE_MAX)
+			e->peer.private_len = CMA_PRIVATE_MAX;
+		if (e->peer.private_len)
+			memcpy(e->private, ev->peer->private, e->peer.private_len);
+		e->peer.private = e->private;
+	}
+	return cma_put(&id->source, e) == 0;
+}
+
+void cma_ack_own(struct cma_id *id)
+{
+	if (!id->id.event)
+		return;
+	cma_done((struct cma_event *)id->id.event);
+	id->id.event = NULL;
+}
+
+void cma_stop(struct cma_id *id)
+{
+	struct list unread;
+
+	list_init(&unread);
+	cma_source_stop(&id->source, &unread);
+	list_for_safe(n, &unread)
+	{
+		struct cma_event *e = container_of(n, struct cma_event, node);
+
+		if (e->conn)
+			cma_gate()->close(id->ctx, e->conn);
+		free(e);
+	}
+}
+
+/* --- made ---------------------------------------------------------------- */
 
 static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 {
@@ -31,6 +97,7 @@ static int give_channel(struct cma_id *id, struct rdma_event_channel *ch)
 	}
 	id->sync = own != NULL;
 	id->id.channel = ch;
+	cma_source_open(&id->source, (struct cma_channel *)ch);
 	return 0;
 }
 
@@ -50,16 +117,14 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 		free(id);
 		return rc;
 	}
-	id->pid = getpid();
 	id->id.context = context;
 	id->id.ps = ps;
 	id->id.qp_type = type;
-	id->owner.event = cma_on_event;
+	id->owner.event = note;
 	id->ack_timeout = CMA_ACK_TIMEOUT;
 	id->psn = random_psn();
 	id->qkey = RDMA_UDP_QKEY;
 	list_init(&id->groups);
-	pthread_cond_init(&id->acked, NULL);
 	*out = id;
 	return 0;
 }
@@ -69,132 +134,42 @@ void cma_id_free(struct cma_id *id)
 {
 	if (id->sync)
 		cma_channel_free((struct cma_channel *)id->id.channel);
-	if (cma_is_mine(id))
-		pthread_cond_destroy(&id->acked);
+	cma_source_close(&id->source);
 	free(id->id.route.path_rec);
 	free(id->qp_init);
 	free(id->connect);
 	free(id);
 }
 
-EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
-			  void *context, enum rdma_port_space ps)
+int cma_create(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
+	       struct cma_id **out)
 {
-	struct cma_id *new;
-
 	if (ps != RDMA_PS_TCP && ps != RDMA_PS_UDP && ps != RDMA_PS_IB &&
 	    ps != RDMA_PS_IPOIB)
-		return cma_result(-EINVAL);
-	if (cma_result(cma_id_new(channel, context, ps, qp_type_of(ps), &new)))
-		return -1;
-	*id = &new->id;
-	return 0;
-}
-
-/* --- of a request -------------------------------------------------------- */
-
-static void inherit(struct cma_id *id, const struct cma_event *e)
-{
-	const struct cm_param *p = &e->peer;
-	const struct cma_id *listener = e->id;
-
-	id->to.way.tclass = id->tos = listener->tos;
-	memcpy(id->to.way.dst, e->from.way.dst, 16);
-	memcpy(id->to.src_ip, e->from.src_ip, 16);
-	memcpy(id->to.dst_ip, e->from.dst_ip, 16);
-	id->to.way.ifindex = e->from.way.ifindex;
-	id->to.src_port = e->from.src_port;
-	id->to.dst_port = e->from.dst_port;
-	id->to.space = e->from.space;
-	id->to.datagram = e->from.datagram;
-	if (e->from.mtu && e->from.mtu < id->to.mtu)
-		id->to.mtu = e->from.mtu;
-	id->peer_qpn = p->qpn;
-	id->peer_psn = p->psn;
-	id->resources =
-		p->depth < id->dev->max_resources ? p->depth : id->dev->max_resources;
-	id->depth = p->resources < id->dev->max_depth ? p->resources : id->dev->max_depth;
-	id->retry_count = p->retry_count;
-	id->rnr_retry = p->rnr_retry;
-	if (p->ack_timeout)
-		id->ack_timeout = p->ack_timeout;
-	id->peer_ece =
-		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
-}
-
-static void set_addresses(struct cma_id *id)
-{
-	struct rdma_addr *a = &id->id.route.addr;
-	const struct cm_way *w = &id->to.way;
-
-	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
-	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
-	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
-	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
-	a->addr.ibaddr.pkey = PKEY_DEFAULT;
-}
-
-/* Link-local addresses are of an interface, others are not: a datagram to one's
- * own comes in by lo. */
-static uint32_t interface_of(const struct cm_way *w)
-{
-	return addr_is_link_local(w->src) ? w->ifindex : 0;
-}
-
-int cma_id_for_request(struct cma_event *e)
-{
-	struct cma_id *listener = e->id, *id;
-	enum cma_kind kind;
-	int rc = cma_id_new(listener->sync ? NULL : listener->id.channel,
-			    listener->id.context, listener->id.ps, listener->id.qp_type,
-			    &id);
-
-	if (rc)
-		return rc;
-	e->from.way.ifindex = interface_of(&e->from.way);
-	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
-	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex, kind);
-	if (rc && e->from.way.ifindex) { /* one's own link-local: through lo */
-		e->from.way.ifindex = 0;
-		rc = cma_bind_dev(id, e->from.way.src, 0, kind);
-	}
-	if (rc) {
-		cma_id_free(id);
-		return rc;
-	}
-	inherit(id, e);
-	set_addresses(id);
-	id->state = CMA_REQUEST;
-	id->conn = e->conn;
-	e->conn = NULL;
-	e->ev.id = &id->id;
-	(void)cma_gate()->own(id->ctx, id->conn, &id->owner);
-	return 0;
+		return -EINVAL;
+	return cma_id_new(ch, context, ps, qp_type_of(ps), out);
 }
 
 /* --- moving, options ----------------------------------------------------- */
 
-EXPORT int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
+int cma_migrate(struct cma_id *id, struct rdma_event_channel *channel)
 {
-	struct cma_id *id = cma_of(rid);
 	struct cma_channel *own = NULL, *old = NULL;
 
 	if (id->sync && !channel)
-		return cma_result(-EINVAL);
+		return -EINVAL;
 	if (!channel) {
 		own = cma_channel_new();
 		if (!own)
-			return -1;
+			return -errno;
 		channel = &own->ch;
 	}
 	if (id->sync) {
-		old = (struct cma_channel *)rid->channel;
-		if (rid->event) {
-			rdma_ack_cm_event(rid->event);
-			rid->event = NULL;
-		}
+		old = (struct cma_channel *)id->id.channel;
+		cma_ack_own(id);
 	}
-	cma_move(id, (struct cma_channel *)channel);
+	cma_source_move(&id->source, (struct cma_channel *)channel);
+	id->id.channel = channel;
 	id->sync = own != NULL;
 	if (old)
 		cma_channel_free(old);
@@ -230,49 +205,27 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 	}
 }
 
-EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
-			   size_t optlen)
+int cma_set_option(struct cma_id *id, int level, int name, const void *val, size_t len)
 {
 	if (level == RDMA_OPTION_ID)
-		return cma_result(set_id_option(cma_of(id), optname, optval, optlen));
+		return set_id_option(id, name, val, len);
 	/* A path of the program's own is InfiniBand's. */
-	return cma_result(level == RDMA_OPTION_IB ? -EOPNOTSUPP : -ENOSYS);
+	return level == RDMA_OPTION_IB ? -EOPNOTSUPP : -ENOSYS;
 }
 
-EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+int cma_set_ece(struct cma_id *id, const struct ibv_ece *ece)
 {
-	if (id->qp || !ece || !ece->vendor_id)
-		return cma_result(-EINVAL);
-	cma_of(id)->ece = *ece;
+	if (id->id.qp || !ece || !ece->vendor_id)
+		return -EINVAL;
+	id->ece = *ece;
 	return 0;
 }
 
-EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+int cma_get_ece(const struct cma_id *id, struct ibv_ece *ece)
 {
-	if (id->qp || !ece)
-		return cma_result(-EINVAL);
-	*ece = cma_of(id)->peer_ece;
+	if (id->id.qp || !ece)
+		return -EINVAL;
+	*ece = id->peer_ece;
 	ece->comp_mask = 0;
-	return 0;
-}
-
-/* --- destroying ---------------------------------------------------------- */
-
-EXPORT int rdma_destroy_id(struct rdma_cm_id *rid)
-{
-	struct cma_id *id = cma_of(rid);
-
-	cma_stop(id);
-	if (id->listener)
-		cma_gate()->unbind(id->ctx, id->listener);
-	if (id->conn)
-		cma_gate()->close(id->ctx, id->conn);
-	if (rid->event) {
-		rdma_ack_cm_event(rid->event);
-		rid->event = NULL;
-	}
-	cma_leave_all(id);
-	cma_wait_acked(id);
-	cma_id_free(id);
 	return 0;
 }

@@ -1,150 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma_qp.c - an id's QP: made, and taken through its states as the connection
- * comes about. */
-#include <stdlib.h>
-#include <string.h>
+/* qp.c - see qp.h. */
+#include "rdmacm/qp.h"
 
-#include "abi/cma.h"
+#include <errno.h>
 
-void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *ah)
-{
-	*ah = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = id->id.port_num,
-		.grh = { .sgid_index = (uint8_t)id->sgid_index,
-			 .hop_limit = 64,
-			 .traffic_class = id->tos },
-	};
-	memcpy(ah->grh.dgid.raw, dst, 16);
-}
-
-/* --- attributes ---------------------------------------------------------- */
-
-/* As Linux's iw_cm: the connection brings the rest. */
-static int iwarp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
-{
-	*mask = 0;
-	if (a->qp_state != IBV_QPS_INIT && a->qp_state != IBV_QPS_RTR)
-		return a->qp_state == IBV_QPS_RTS ? 0 : -EINVAL;
-	a->port_num = id->id.port_num;
-	a->qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT;
-	return 0;
-}
-
-static int init_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
-{
-	a->pkey_index = 0;
-	a->port_num = id->id.port_num;
-	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	if (cma_is_datagram(id)) {
-		a->qkey = id->qkey;
-		*mask |= IBV_QP_QKEY;
-		return 0;
-	}
-	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (id->resources)
-		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	*mask |= IBV_QP_ACCESS_FLAGS;
-	return 0;
-}
-
-/* The peer is known after a request or a response only. */
-static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
-{
-	*mask = IBV_QP_STATE;
-	if (cma_is_datagram(id))
-		return 0;
-	if (!id->conn)
-		return -EINVAL;
-	cma_fill_ah(id, id->to.way.dst, &a->ah_attr);
-	a->path_mtu = (enum ibv_mtu)id->to.mtu;
-	a->dest_qp_num = id->peer_qpn;
-	a->rq_psn = id->psn; /* each says with what the other begins */
-	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (id->id.qp_type == IBV_QPT_UC)
-		return 0;
-	a->max_dest_rd_atomic = id->resources;
-	a->min_rnr_timer = 0; /* the longest: 655 ms */
-	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	return 0;
-}
-
-static int rts_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
-{
-	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	a->sq_psn = cma_is_datagram(id) ? 0 : id->peer_psn;
-	if (id->id.qp_type != IBV_QPT_RC)
-		return 0;
-	a->timeout = id->ack_timeout;
-	a->retry_cnt = id->retry_count;
-	a->rnr_retry = id->rnr_retry;
-	a->max_rd_atomic = id->depth;
-	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		 IBV_QP_MAX_QP_RD_ATOMIC;
-	return 0;
-}
-
-static int attr_for(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
-{
-	if (cma_is_iwarp(id))
-		return iwarp_attr(id, a, mask);
-	switch (a->qp_state) {
-	case IBV_QPS_INIT:
-		return init_attr(id, a, mask);
-	case IBV_QPS_RTR:
-		return rtr_attr(id, a, mask);
-	case IBV_QPS_RTS:
-		return rts_attr(id, a, mask);
-	case IBV_QPS_RESET:
-	case IBV_QPS_SQD:
-	case IBV_QPS_SQE:
-	case IBV_QPS_ERR:
-	case IBV_QPS_UNKNOWN:
-		break;
-	}
-	return -EINVAL;
-}
-
-EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
-			     int *qp_attr_mask)
-{
-	if (!qp_attr || !qp_attr_mask || !id->verbs)
-		return cma_result(-EINVAL);
-	return cma_result(attr_for(cma_of(id), qp_attr, qp_attr_mask));
-}
-
-static int enter(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr a = { .qp_state = state };
-	int mask, rc = attr_for(id, &a, &mask);
-
-	return rc ? rc : -ibv_modify_qp(qp, &a, mask);
-}
-
-int cma_qp_connect(struct cma_id *id)
-{
-	/* INIT again: what the peer may do is known now. */
-	int rc = enter(id, id->id.qp, IBV_QPS_INIT);
-
-	if (!rc)
-		rc = enter(id, id->id.qp, IBV_QPS_RTR);
-	return rc ? rc : enter(id, id->id.qp, IBV_QPS_RTS);
-}
-
-int cma_qp_prepare(struct cma_id *id)
-{
-	return enter(id, id->id.qp, IBV_QPS_INIT);
-}
-
-void cma_qp_error(struct cma_id *id)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
-
-	if (id->id.qp && !cma_is_datagram(id))
-		(void)ibv_modify_qp(id->id.qp, &a, IBV_QP_STATE);
-}
+#include "rdmacm/qp_state.h"
 
 /* --- completion queues --------------------------------------------------- */
 
@@ -198,16 +58,6 @@ static int make_cqs(struct cma_id *id, uint32_t send, uint32_t recv)
 
 /* --- the QP -------------------------------------------------------------- */
 
-static int start(struct cma_id *id, struct ibv_qp *qp)
-{
-	int rc = enter(id, qp, IBV_QPS_INIT);
-
-	if (rc || !cma_is_datagram(id))
-		return rc;
-	rc = enter(id, qp, IBV_QPS_RTR);
-	return rc ? rc : enter(id, qp, IBV_QPS_RTS);
-}
-
 /* Adapters keep inline data where scatter entries lie, so there is room for as
  * much; rdma_xclient sends 16 bytes inline without having asked for it. */
 static void raise_inline(struct ibv_qp_cap *cap)
@@ -219,7 +69,7 @@ static void raise_inline(struct ibv_qp_cap *cap)
 		cap->max_inline_data = room;
 }
 
-static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
+int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp;
 	int rc;
@@ -245,7 +95,7 @@ static int create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->srq = id->id.srq;
 	raise_inline(&attr->cap);
 	qp = ibv_create_qp_ex(id->id.verbs, attr);
-	rc = qp ? start(id, qp) : -errno;
+	rc = qp ? cma_qp_start(id, qp) : -errno;
 	if (rc) {
 		if (qp)
 			ibv_destroy_qp(qp);
@@ -261,13 +111,7 @@ drop:
 	return rc;
 }
 
-EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
-{
-	return cma_result(create_qp(cma_of(id), attr));
-}
-
-EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
-			  struct ibv_qp_init_attr *init)
+int cma_create_qp_of(struct cma_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_context = init->qp_context,
@@ -278,9 +122,9 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 		.qp_type = init->qp_type,
 		.sq_sig_all = init->sq_sig_all,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = pd ? pd : id->pd,
+		.pd = pd ? pd : id->id.pd,
 	};
-	int rc = rdma_create_qp_ex(id, &attr);
+	int rc = cma_create_qp(id, &attr);
 
 	if (rc)
 		return rc;
@@ -292,19 +136,19 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	return 0;
 }
 
-EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+void cma_destroy_qp(struct cma_id *id)
 {
-	if (!id->qp)
+	if (!id->id.qp)
 		return;
-	ibv_destroy_qp(id->qp);
-	id->qp = NULL;
-	if (!id->srq)
-		drop_cqs(cma_of(id));
+	ibv_destroy_qp(id->id.qp);
+	id->id.qp = NULL;
+	if (!id->id.srq)
+		drop_cqs(id);
 }
 
 /* --- shared receive queues ----------------------------------------------- */
 
-static int create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
+int cma_create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	int rc;
 
@@ -327,13 +171,8 @@ static int create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 	return rc;
 }
 
-EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
-{
-	return cma_result(create_srq(cma_of(id), attr));
-}
-
-EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
-			   struct ibv_srq_init_attr *init)
+int cma_create_srq_of(struct cma_id *id, struct ibv_pd *pd,
+		      struct ibv_srq_init_attr *init)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.srq_context = init->srq_context,
@@ -342,19 +181,19 @@ EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 		.srq_type = IBV_SRQT_BASIC,
 		.pd = pd,
 	};
-	int rc = rdma_create_srq_ex(id, &attr);
+	int rc = cma_create_srq(id, &attr);
 
 	if (!rc)
 		init->attr = attr.attr;
 	return rc;
 }
 
-EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
+void cma_destroy_srq(struct cma_id *id)
 {
-	if (!id->srq)
+	if (!id->id.srq)
 		return;
-	ibv_destroy_srq(id->srq);
-	id->srq = NULL;
-	if (!id->qp)
-		drop_cqs(cma_of(id));
+	ibv_destroy_srq(id->id.srq);
+	id->id.srq = NULL;
+	if (!id->id.qp)
+		drop_cqs(id);
 }

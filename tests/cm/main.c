@@ -13,6 +13,8 @@ int main(int argc, char **argv)
 		return rules(argv[2], port);
 	if (!strcmp(what, "races"))
 		return races(argv[2]);
+	if (!strcmp(what, "cancel"))
+		return cancel(argv[2], port);
 	if (!strcmp(what, "threads"))
 		return threads(argv[2], port);
 	if (!strcmp(what, "forks"))
@@ -39,7 +41,7 @@ int main(int argc, char **argv)
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fputs("cm rules|races|threads|forks|hold|refused|crowd IP PORT\n"
+	fputs("cm rules|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
 	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
 	      "cm dying|watch|leaving IP PORT STEP\n",
 	      stderr);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* channel.c - see channel.h. */
+#include "rdmacm/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+
+#include "rdmacm/held.h"
+#include "sys/fd.h"
+
+__thread struct cma_held cma_held;
+
+/* Innermost but for nothing. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void cma_channels_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+struct cma_channel *cma_channel_new(void)
+{
+	struct cma_channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	ch->ch.fd = fd_raise(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
+	if (ch->ch.fd < 0) {
+		free(ch);
+		return NULL;
+	}
+	list_init(&ch->events);
+	return ch;
+}
+
+void cma_channel_free(struct cma_channel *ch)
+{
+	list_for_safe(n, &ch->events) free(container_of(n, struct cma_event, node));
+	close(ch->ch.fd);
+	free(ch);
+}
+
+void cma_source_open(struct cma_source *s, struct cma_channel *ch)
+{
+	*s = (struct cma_source){ .channel = ch, .pid = getpid() };
+	pthread_cond_init(&s->changed, NULL);
+}
+
+void cma_source_close(struct cma_source *s)
+{
+	if (cma_source_is_mine(s))
+		pthread_cond_destroy(&s->changed);
+}
+
+/* --- tokens: lock held --------------------------------------------------- */
+
+static void add_token(int fd)
+{
+	static const uint64_t one = 1;
+
+	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static int try_token(int fd)
+{
+	uint64_t one;
+	struct iovec iov = { &one, sizeof(one) };
+
+	return preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 ? -errno : 0;
+}
+
+/* Of an event: so there is one, and kernels before 5.8, which know no NOWAIT here, do
+ * not block either. */
+static void drop_token(int fd)
+{
+	uint64_t one;
+
+	if (try_token(fd) == -EOPNOTSUPP)
+		while (read(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+}
+
+/* --- in and out ---------------------------------------------------------- */
+
+int cma_put(struct cma_source *s, struct cma_event *e)
+{
+	bool stopped;
+
+	e->source = s;
+	pthread_mutex_lock(&lock);
+	stopped = s->stopped;
+	if (!stopped) {
+		list_add_tail(&s->channel->events, &e->node);
+		add_token(s->channel->ch.fd);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!stopped)
+		return 0;
+	free(e);
+	return -ECANCELED;
+}
+
+struct cma_event *cma_take(struct cma_channel *ch)
+{
+	struct cma_event *e = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!list_empty(&ch->events)) {
+		e = container_of(ch->events.next, struct cma_event, node);
+		list_del(&e->node);
+		drop_token(ch->ch.fd);
+		e->source->got++;
+		e->source->busy++;
+	} else {
+		try_token(ch->ch.fd); /* the other process's of a fork */
+	}
+	pthread_mutex_unlock(&lock);
+	return e;
+}
+
+void cma_looked_at(struct cma_event *e)
+{
+	pthread_mutex_lock(&lock);
+	e->source->busy--;
+	e->group = NULL;
+	pthread_cond_broadcast(&e->source->changed);
+	pthread_mutex_unlock(&lock);
+}
+
+void cma_done(struct cma_event *e)
+{
+	pthread_mutex_lock(&lock);
+	e->source->done++;
+	pthread_cond_broadcast(&e->source->changed);
+	pthread_mutex_unlock(&lock);
+	free(e);
+}
+
+/* Not read(): who is cancelled there may have taken a token along. */
+int cma_channel_wait(struct cma_channel *ch)
+{
+	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };
+	int flags = fcntl(p.fd, F_GETFL), rc;
+	struct cma_held self;
+
+	if (flags < 0)
+		return -errno;
+	if (flags & O_NONBLOCK)
+		return -EAGAIN;
+	self = cma_sleep();
+	rc = poll(&p, 1, -1) < 0 ? -errno : 0;
+	cma_wake(self);
+	return rc ? rc : p.revents & POLLNVAL ? -EBADF : 0;
+}
+
+/* --- leaving: lock held -------------------------------------------------- */
+
+static void unlink_events(struct cma_source *s, const struct cma_group *group,
+			  struct list *into)
+{
+	list_for_safe(n, &s->channel->events)
+	{
+		struct cma_event *e = container_of(n, struct cma_event, node);
+
+		if (e->source != s || (group && e->group != group))
+			continue;
+		list_del(n);
+		list_add_tail(into, n);
+		if (cma_source_is_mine(s))
+			drop_token(s->channel->ch.fd);
+	}
+}
+
+static void wait_looked_at(struct cma_source *s)
+{
+	while (s->busy && cma_source_is_mine(s))
+		pthread_cond_wait(&s->changed, &lock);
+}
+
+static void wait_acked(struct cma_source *s)
+{
+	while (s->got != s->done && cma_source_is_mine(s))
+		pthread_cond_wait(&s->changed, &lock);
+}
+
+/* --- ... and not --------------------------------------------------------- */
+
+void cma_take_back(struct cma_source *s, const struct cma_group *group,
+		   struct list *unread)
+{
+	pthread_mutex_lock(&lock);
+	unlink_events(s, group, unread);
+	wait_looked_at(s);
+	pthread_mutex_unlock(&lock);
+}
+
+void cma_source_stop(struct cma_source *s, struct list *unread)
+{
+	pthread_mutex_lock(&lock);
+	s->stopped = true;
+	unlink_events(s, NULL, unread);
+	wait_looked_at(s);
+	pthread_mutex_unlock(&lock);
+}
+
+void cma_wait_acked(struct cma_source *s)
+{
+	pthread_mutex_lock(&lock);
+	wait_acked(s);
+	pthread_mutex_unlock(&lock);
+}
+
+void cma_source_move(struct cma_source *s, struct cma_channel *to)
+{
+	struct list mine;
+
+	list_init(&mine);
+	pthread_mutex_lock(&lock);
+	unlink_events(s, NULL, &mine);
+	list_for_safe(n, &mine)
+	{
+		list_del(n);
+		list_add_tail(&to->events, n);
+		add_token(to->ch.fd);
+	}
+	s->channel = to;
+	wait_acked(s);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* connect.h - what a program does: listen, connect, answer, part.  0: done, and an event
+ * follows; CMA_NO_EVENT: done, and none does; or -errno. */
+#ifndef RDMACM_CONNECT_H
+#define RDMACM_CONNECT_H
+
+#include "rdmacm/id.h"
+
+enum { CMA_NO_EVENT = 1 };
+
+int cma_listen(struct cma_id *id, int backlog);
+int cma_connect(struct cma_id *id, const struct rdma_conn_param *c);
+int cma_accept(struct cma_id *id, const struct rdma_conn_param *c);
+int cma_reject(struct cma_id *id, uint16_t reason, const void *data, uint8_t len);
+int cma_establish(struct cma_id *id);
+int cma_notify(struct cma_id *id, enum ibv_event_type event);
+int cma_disconnect(struct cma_id *id);
+int cma_destroy(struct cma_id *id);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A program listens, connects, answers and parts. */
+#include "rdmacm/connect.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/event.h"
+#include "rdmacm/fix.h"
+#include "rdmacm/qp.h"
+
+static struct cma_channel *ch;
+
+static int begin(void **state)
+{
+	ch = cma_channel_new();
+	return fix_begin(state);
+}
+
+static int end(void **state)
+{
+	cma_channel_free(ch);
+	return fix_end(state);
+}
+
+static struct cma_id *listener(enum rdma_port_space ps)
+{
+	struct cma_id *id = fix_id(ch, ps);
+
+	assert_int_equal(cma_listen(id, 5), 0);
+	assert_string_equal(fix_said(),
+			    ps == RDMA_PS_TCP ? "bind listen" : "bind listen_datagram");
+	assert_int_equal(id->state, CMA_LISTEN);
+	assert_int_equal(cma_listen(id, 5), -EINVAL);
+	return id;
+}
+
+static struct cma_id *request(struct cma_id *l)
+{
+	struct cma_event *e;
+	struct cma_id *id;
+
+	fix_ask(l, "192.0.2.1", cma_is_datagram(l));
+	e = fix_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id = cma_of(e->ev.id);
+	cma_done(e);
+	fix_said();
+	return id;
+}
+
+static void what_is_asked(void **state)
+{
+	struct cma_id *id = fix_resolved(ch, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct rdma_conn_param c = { .private_data = "hi",
+				     .private_data_len = 3,
+				     .responder_resources = 2,
+				     .initiator_depth = RDMA_MAX_INIT_DEPTH,
+				     .retry_count = 15,
+				     .rnr_retry_count = 3,
+				     .qp_num = 17 };
+
+	(void)state;
+	c.responder_resources = 17; /* more than the device has */
+	assert_int_equal(cma_connect(id, &c), -EINVAL);
+	c.responder_resources = 2;
+	assert_int_equal(cma_connect(id, &c), 0);
+	assert_string_equal(fix_said(), "connect");
+	assert_int_equal(fix.self.qpn, 17);
+	assert_int_equal(fix.self.resources, 2);
+	assert_int_equal(fix.self.depth, 255);
+	assert_int_equal(fix.self.retry_count, 7);
+	assert_int_equal(fix.self.rnr_retry, 3);
+	assert_int_equal(fix.self.psn, id->psn);
+	assert_string_equal((char *)fix.private, "hi");
+	assert_int_equal(id->state, CMA_CONNECT);
+	assert_int_equal(cma_connect(id, &c), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_string_equal(fix_said(), "close");
+}
+
+static void what_a_program_does_not_say(void **state)
+{
+	struct cma_id *id = fix_resolved(ch, RDMA_PS_TCP, "127.0.0.1", 7174);
+
+	(void)state;
+	fix_qp(id);
+	assert_int_equal(cma_connect(id, NULL), 0);
+	assert_int_equal(fix.self.qpn, id->id.qp->qp_num);
+	assert_int_equal(fix.self.resources, 16);
+	assert_int_equal(fix.self.retry_count, 7);
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void a_request_is_accepted(void **state)
+{
+	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
+
+	(void)state;
+	fix_qp(id);
+	fix_said();
+	assert_int_equal(cma_accept(id, NULL), 0);
+	assert_string_equal(fix_said(), "INIT RTR RTS accept attach");
+	assert_int_equal(fix.self.resources, 16); /* of the 200 that it will have out */
+	assert_int_equal(fix.self.depth, 4);
+	assert_int_equal(cma_accept(id, NULL), -EINVAL);
+	assert_int_equal(cma_notify(id, IBV_EVENT_COMM_EST), 0);
+	assert_string_equal(fix_said(), "established");
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_int_equal(cma_destroy(l), 0);
+}
+
+/* The peer has gone meanwhile. */
+static void nobody_is_there_to_be_accepted(void **state)
+{
+	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
+
+	(void)state;
+	fix_qp(id);
+	fix_said();
+	fix.rc = -EINVAL;
+	assert_int_equal(cma_accept(id, NULL), -EINVAL);
+	assert_string_equal(fix_said(), "INIT RTR RTS accept ERR");
+	fix.rc = 0;
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_int_equal(cma_destroy(l), 0);
+}
+
+/* Nothing follows. */
+static void a_datagram_service_answers(void **state)
+{
+	struct cma_id *l = listener(RDMA_PS_UDP), *id = request(l);
+	struct rdma_conn_param c = { .qp_num = 44,
+				     .private_data = "x",
+				     .private_data_len = 1 };
+
+	(void)state;
+	assert_int_equal(cma_accept(id, &c), CMA_NO_EVENT);
+	assert_int_equal(fix.self.qpn, 44);
+	assert_int_equal(fix.self.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(cma_disconnect(id), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_int_equal(cma_destroy(l), 0);
+}
+
+static void refused(void **state)
+{
+	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
+
+	(void)state;
+	assert_int_equal(cma_reject(id, CM_REJ_CONSUMER, "no", 3), 0);
+	assert_string_equal(fix_said(), "reject:28:3");
+	assert_int_equal(cma_reject(id, CM_REJ_CONSUMER, NULL, 3), 0);
+	assert_string_equal(fix_said(), "reject:28:0");
+	assert_int_equal(cma_reject(l, CM_REJ_CONSUMER, NULL, 0), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_int_equal(cma_destroy(l), 0);
+}
+
+static void parting(void **state)
+{
+	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
+
+	(void)state;
+	assert_int_equal(cma_disconnect(l), -EINVAL);
+	fix_qp(id);
+	fix_said();
+	assert_int_equal(cma_disconnect(id), 0);
+	assert_string_equal(fix_said(), "ERR disconnect");
+	fix.rc = -EINVAL; /* it is over already */
+	assert_int_equal(cma_disconnect(id), CMA_NO_EVENT);
+	fix.rc = -EIO;
+	assert_int_equal(cma_disconnect(id), -EIO);
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+	assert_int_equal(cma_destroy(l), 0);
+}
+
+/* The program takes its own QP to RTS. */
+static void established_by_hand(void **state)
+{
+	struct cma_id *id = fix_resolved(ch, RDMA_PS_TCP, "127.0.0.1", 7174);
+
+	(void)state;
+	assert_int_equal(cma_establish(id), -EINVAL);
+	assert_int_equal(cma_notify(id, IBV_EVENT_COMM_EST), -EINVAL);
+	assert_int_equal(cma_connect(id, NULL), 0);
+	assert_int_equal(cma_establish(id), 0);
+	assert_string_equal(fix_said(), "connect established");
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_asked, begin, end),
+		cmocka_unit_test_setup_teardown(what_a_program_does_not_say, begin, end),
+		cmocka_unit_test_setup_teardown(a_request_is_accepted, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_is_there_to_be_accepted, begin,
+						end),
+		cmocka_unit_test_setup_teardown(a_datagram_service_answers, begin, end),
+		cmocka_unit_test_setup_teardown(refused, begin, end),
+		cmocka_unit_test_setup_teardown(parting, begin, end),
+		cmocka_unit_test_setup_teardown(established_by_hand, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

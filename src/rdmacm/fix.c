@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fix.c - see fix.h. */
+#include "rdmacm/fix.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/event.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/resolve.h"
+#include "sys/addr.h"
+#include "sys/sockaddr.h"
+
+#undef ibv_query_port
+
+enum { DEVICES = 3, GIDS = 3 };
+
+struct fix fix;
+
+static const struct {
+	const char *name, *gid[GIDS];
+	bool iwarp;
+} known[DEVICES] = {
+	{ "roce_eth0", { "::ffff:192.0.2.1", "2001:db8::1", "fe80::1" }, false },
+	{ "roce_lo", { "::ffff:127.0.0.1", "::1" }, false },
+	{ "iwarp_eth0", { "::ffff:192.0.2.1", "::ffff:127.0.0.1" }, true },
+};
+static struct ibv_device devices[DEVICES];
+static struct ibv_context contexts[DEVICES];
+static struct cm_conn conns[64];
+static unsigned nconns;
+
+static void say(const char *fmt, ...)
+{
+	size_t n = strlen(fix.said);
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (n)
+		fix.said[n++] = ' ';
+	vsnprintf(fix.said + n, sizeof(fix.said) - n, fmt, ap);
+	va_end(ap);
+}
+
+const char *fix_said(void)
+{
+	static char said[sizeof(fix.said)];
+
+	strcpy(said, fix.said);
+	fix.said[0] = '\0';
+	return said;
+}
+
+static void *make(size_t size)
+{
+	void *p = fix.fail && !--fix.fail ? NULL : calloc(1, size);
+
+	if (p)
+		fix.made++;
+	else
+		errno = ENOMEM;
+	return p;
+}
+
+static int unmake(void *p)
+{
+	free(p);
+	fix.made--;
+	return 0;
+}
+
+static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
+{
+	const char *text = i < GIDS ? known[dev - devices].gid[i] : NULL;
+
+	return text && !fix.bare && !(fix.iwarp_alone && dev == devices) &&
+	       inet_pton(AF_INET6, text, ip) == 1;
+}
+
+/* --- verbs: devices ------------------------------------------------------ */
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct ibv_device **list = calloc(DEVICES + 1, sizeof(*list));
+
+	(void)num;
+	for (unsigned i = 0; list && i < fix.devices; i++) {
+		list[i] = &devices[i];
+		list[i]->transport_type =
+			known[i].iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	}
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *dev)
+{
+	contexts[dev - devices].device = dev;
+	return &contexts[dev - devices];
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *dev)
+{
+	return (__be64)(dev - devices + 1);
+}
+
+int ibv_get_device_index(struct ibv_device *dev)
+{
+	return dev == &devices[1] ? 1 : 2;
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	(void)ctx;
+	*attr = (struct ibv_device_attr){ .max_qp_rd_atom = 16,
+					  .max_qp_init_rd_atom = 300 };
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *ctx, uint8_t port,
+		   struct _compat_ibv_port_attr *compat)
+{
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
+
+	(void)ctx;
+	(void)port;
+	attr->gid_tbl_len = GIDS;
+	attr->active_mtu = IBV_MTU_1024;
+	return 0;
+}
+
+int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)port;
+	return has(ctx->device, index, gid->raw) ? 0 : -1;
+}
+
+/* A device's, for as long as the process. */
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	static struct ibv_pd pds[DEVICES];
+
+	pds[ctx - contexts].context = ctx;
+	return &pds[ctx - contexts];
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+	return 0;
+}
+
+/* --- verbs: queues ------------------------------------------------------- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return make(sizeof(struct ibv_comp_channel));
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
+{
+	return unmake(ch);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *ch, int vector)
+{
+	struct ibv_cq *cq = make(sizeof(*cq));
+
+	(void)vector;
+	if (cq)
+		*cq = (struct ibv_cq){ .context = ctx,
+				       .channel = ch,
+				       .cq_context = cq_context,
+				       .cqe = cqe };
+	return cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return unmake(cq);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp = make(sizeof(*qp));
+
+	if (qp)
+		*qp = (struct ibv_qp){ .context = pd->context,
+				       .pd = pd,
+				       .send_cq = attr->send_cq,
+				       .recv_cq = attr->recv_cq,
+				       .srq = attr->srq,
+				       .qp_type = attr->qp_type,
+				       .qp_num = 77 };
+	return qp;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return unmake(qp);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	static const char *const name[] = { "RESET", "INIT", "RTR", "RTS",
+					    "SQD",   "SQE",  "ERR" };
+
+	assert_true(mask & IBV_QP_STATE);
+	if (fix.fail && !--fix.fail)
+		return ENOMEM;
+	say("%s", name[attr->qp_state]);
+	qp->state = attr->qp_state;
+	fix.attr = *attr;
+	fix.mask = mask;
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq *srq = make(sizeof(*srq));
+
+	(void)attr;
+	if (srq)
+		srq->pd = pd;
+	return srq;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return unmake(srq);
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	if (fix.fail && !--fix.fail) {
+		errno = ENOMEM;
+		return ENOMEM;
+	}
+	say("attach_mcast");
+	return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	say("detach_mcast");
+	return 0;
+}
+
+/* --- the CM -------------------------------------------------------------- */
+
+static struct cm_conn *new_conn(void)
+{
+	assert_true(nconns < sizeof(conns) / sizeof(conns[0]));
+	return &conns[nconns++];
+}
+
+static void heard(const struct cm_param *self)
+{
+	fix.self = *self;
+	memcpy(fix.private, self->private ? self->private : "", self->private_len);
+}
+
+static int cm_bind_name(struct ibv_context *ctx, struct cm_service *s,
+			struct cm_listener **out)
+{
+	(void)ctx;
+	say("bind");
+	if (fix.rc)
+		return fix.rc;
+	if (!s->port)
+		s->port = 4000;
+	fix.service = *s;
+	*out = (struct cm_listener *)&fix.service;
+	return 0;
+}
+
+static int cm_listen_on(struct ibv_context *ctx, struct cm_listener *l, int backlog,
+			bool datagram, struct cm_owner *owner)
+{
+	(void)ctx;
+	(void)l;
+	(void)backlog;
+	say(datagram ? "listen_datagram" : "listen");
+	fix.owner = owner;
+	return fix.rc;
+}
+
+static void cm_unbind_name(struct ibv_context *ctx, struct cm_listener *l)
+{
+	(void)ctx;
+	(void)l;
+	say("unbind");
+}
+
+static int cm_connect(struct ibv_context *ctx, const struct cm_target *to,
+		      const struct cm_param *self, struct cm_owner *owner,
+		      struct cm_conn **out)
+{
+	(void)ctx;
+	say("connect");
+	if (fix.rc)
+		return fix.rc;
+	fix.to = *to;
+	heard(self);
+	fix.owner = owner;
+	*out = new_conn();
+	return 0;
+}
+
+static int cm_give(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
+{
+	(void)ctx;
+	say("own");
+	c->owner = owner;
+	return 0;
+}
+
+static int cm_accept(struct ibv_context *ctx, struct cm_conn *c,
+		     const struct cm_param *self)
+{
+	(void)ctx;
+	(void)c;
+	say("accept");
+	heard(self);
+	return fix.rc;
+}
+
+static int cm_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
+		     const void *private, size_t len)
+{
+	(void)ctx;
+	(void)c;
+	(void)private;
+	say("reject:%u:%zu", reason, len);
+	return fix.rc;
+}
+
+static int cm_attach(struct ibv_context *ctx, struct cm_conn *c)
+{
+	(void)ctx;
+	(void)c;
+	say("attach");
+	return fix.attach_rc;
+}
+
+static int cm_established(struct ibv_context *ctx, struct cm_conn *c)
+{
+	(void)ctx;
+	(void)c;
+	say("established");
+	return fix.rc;
+}
+
+static int cm_disconnect(struct ibv_context *ctx, struct cm_conn *c)
+{
+	(void)ctx;
+	(void)c;
+	say("disconnect");
+	return fix.rc;
+}
+
+static void cm_close_conn(struct ibv_context *ctx, struct cm_conn *c)
+{
+	(void)ctx;
+	(void)c;
+	say("close");
+}
+
+static bool cm_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
+{
+	uint8_t own[16];
+
+	for (int i = 0; i < GIDS; i++)
+		if (has(ctx->device, i, own) && !memcmp(own, ip, 16))
+			return true;
+	return false;
+}
+
+const struct cm_gate *urnic_cm_gate(void)
+{
+	static const struct cm_gate gate = {
+		.version = CM_GATE_VERSION,
+		.bind = cm_bind_name,
+		.listen = cm_listen_on,
+		.unbind = cm_unbind_name,
+		.connect = cm_connect,
+		.own = cm_give,
+		.accept = cm_accept,
+		.reject = cm_reject,
+		.attach = cm_attach,
+		.established = cm_established,
+		.disconnect = cm_disconnect,
+		.close = cm_close_conn,
+		.has_ip = cm_has_ip,
+	};
+
+	return &gate;
+}
+
+/* --- tests --------------------------------------------------------------- */
+
+int fix_begin(void **state)
+{
+	(void)state;
+	fix = (struct fix){ .devices = DEVICES };
+	nconns = 0;
+	return 0;
+}
+
+int fix_end(void **state)
+{
+	(void)state;
+	assert_int_equal(fix.made, 0);
+	return 0;
+}
+
+struct sockaddr_in fix_addr(const char *ip, uint16_t port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	assert_int_equal(inet_pton(AF_INET, ip, &a.sin_addr), 1);
+	return a;
+}
+
+struct sockaddr_in6 fix_addr6(const char *ip, uint16_t port)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	assert_int_equal(inet_pton(AF_INET6, ip, &a.sin6_addr), 1);
+	return a;
+}
+
+struct cma_id *fix_id(struct cma_channel *ch, enum rdma_port_space ps)
+{
+	struct cma_id *id;
+
+	assert_int_equal(cma_create(ch ? &ch->ch : NULL, NULL, ps, &id), 0);
+	return id;
+}
+
+struct cma_id *fix_resolved(struct cma_channel *ch, enum rdma_port_space ps,
+			    const char *ip, uint16_t port)
+{
+	struct sockaddr_in a = fix_addr(ip, port);
+	struct cma_id *id = fix_id(ch, ps);
+
+	assert_int_equal(cma_complete(id,
+				      cma_resolve_addr(id, NULL, (struct sockaddr *)&a)),
+			 0);
+	if (ch)
+		fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(cma_complete(id, cma_resolve_route(id)), 0);
+	if (ch)
+		fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+void fix_tell(struct cma_id *id, enum cm_event_type type, int status)
+{
+	const struct cm_param peer = {
+		.qpn = 99,
+		.psn = 1234,
+		.qkey = 5,
+		.resources = 2,
+		.depth = 3,
+		.rnr_retry = 6,
+		.ece_vendor = 8,
+		.private = "hello",
+		.private_len = 6,
+	};
+	const struct cm_event ev = {
+		.type = type, .status = status, .peer = &peer, .from = &fix.to
+	};
+
+	assert_true(id->owner.event(&id->owner, &ev));
+}
+
+struct cm_conn *fix_ask(struct cma_id *listener, const char *ip, bool datagram)
+{
+	struct cm_target from = { .datagram = datagram,
+				  .src_port = 7174,
+				  .dst_port = 5000,
+				  .space = RDMA_PS_TCP };
+	const struct cm_param peer = {
+		.qpn = 99, .psn = 1, .resources = 4, .depth = 200
+	};
+	struct cm_event ev = {
+		.type = CM_EV_REQUEST, .from = &from, .peer = &peer, .conn = new_conn()
+	};
+	struct sockaddr_in a = fix_addr(ip, 0);
+
+	sockaddr_ip((struct sockaddr *)&a, from.way.src);
+	sockaddr_ip((struct sockaddr *)&a, from.src_ip);
+	a = fix_addr("192.0.2.9", 0);
+	sockaddr_ip((struct sockaddr *)&a, from.way.dst);
+	sockaddr_ip((struct sockaddr *)&a, from.dst_ip);
+	assert_true(listener->owner.event(&listener->owner, &ev));
+	return ev.conn;
+}
+
+struct cma_event *fix_event(struct cma_channel *ch, enum rdma_cm_event_type type,
+			    int status)
+{
+	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };
+	struct cma_event *e;
+
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(cma_get_event(ch, &e), 0);
+	assert_string_equal(cma_event_name(e->ev.event), cma_event_name(type));
+	assert_int_equal(e->ev.status, status);
+	return e;
+}
+
+void fix_ack(struct cma_channel *ch, enum rdma_cm_event_type type, int status)
+{
+	cma_done(fix_event(ch, type, status));
+}
+
+void fix_qp(struct cma_id *id)
+{
+	struct ibv_qp_init_attr attr = { .cap = { .max_send_wr = 1, .max_recv_wr = 1 },
+					 .qp_type = id->id.qp_type };
+
+	assert_int_equal(cma_create_qp_of(id, NULL, &attr), 0);
+}

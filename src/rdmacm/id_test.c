@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ids are made, given options, moved. */
+#include "rdmacm/id.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/connect.h"
+#include "rdmacm/event.h"
+#include "rdmacm/fix.h"
+
+static void port_spaces(void **state)
+{
+	struct cma_id *id;
+
+	(void)state;
+	assert_int_equal(cma_create(NULL, NULL, 0x1234, &id), -EINVAL);
+	id = fix_id(NULL, RDMA_PS_UDP);
+	assert_int_equal(id->id.qp_type, IBV_QPT_UD);
+	assert_true(id->sync);
+	assert_int_equal(cma_destroy(id), 0);
+	id = fix_id(NULL, RDMA_PS_TCP);
+	assert_int_equal(id->id.qp_type, IBV_QPT_RC);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void options(void **state)
+{
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+	uint8_t byte = 31;
+	int on = 1;
+
+	(void)state;
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					&byte, 1),
+			 0);
+	assert_int_equal(id->ack_timeout, 31);
+	byte = 32;
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					&byte, 1),
+			 -EINVAL);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1),
+			 0);
+	assert_int_equal(id->to.way.tclass, 32);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &on, 4),
+			 -EINVAL);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on,
+					4),
+			 0);
+	assert_true(id->afonly);
+	id->state = CMA_ADDR;
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on,
+					4),
+			 -EINVAL);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, 99, &on, 4), -ENOSYS);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_IB, 1, &on, 4), -EOPNOTSUPP);
+	assert_int_equal(cma_set_option(id, 99, 1, &on, 4), -ENOSYS);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void ece(void **state)
+{
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+	struct ibv_ece e = { .options = 1 };
+
+	(void)state;
+	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* of no vendor */
+	e.vendor_id = 1;
+	assert_int_equal(cma_set_ece(id, &e), 0);
+	assert_int_equal(cma_get_ece(id, &e), 0);
+	assert_int_equal(e.vendor_id, 0); /* the peer's */
+	assert_int_equal(cma_get_ece(id, NULL), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void it_moves_to_a_channel_and_back(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(cma_migrate(id, NULL), -EINVAL);
+	assert_int_equal(cma_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL), 0);
+	assert_int_equal(cma_migrate(id, &ch->ch), 0);
+	assert_false(id->sync);
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(cma_migrate(id, NULL), 0);
+	assert_true(id->sync);
+	assert_ptr_not_equal(id->id.channel, &ch->ch);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* A request that nobody has read is the connection's end. */
+static void it_stops(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+
+	(void)state;
+	fix_ask(id, "192.0.2.1", false);
+	cma_stop(id);
+	assert_string_equal(fix_said(), "close");
+	assert_int_equal(cma_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL), -ECANCELED);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* Of what a peer says no more is kept than there is room for. */
+static void long_private_data(void **state)
+{
+	static const uint8_t data[512] = { 1, 2, 3 };
+	const struct cm_param peer = { .private = data, .private_len = sizeof(data) };
+	const struct cm_event ev = { .type = CM_EV_REJECTED, .peer = &peer };
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+	struct cma_event *e;
+
+	(void)state;
+	assert_true(id->owner.event(&id->owner, &ev));
+	e = cma_take((struct cma_channel *)id->id.channel);
+	assert_int_equal(e->peer.private_len, CMA_PRIVATE_MAX);
+	assert_memory_equal(e->peer.private, data, CMA_PRIVATE_MAX);
+	cma_looked_at(e);
+	cma_done(e);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(port_spaces, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(options, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(ece, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(it_moves_to_a_channel_and_back, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(it_stops, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(long_private_data, fix_begin, fix_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

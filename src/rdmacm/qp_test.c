@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An id makes what its program does not bring. */
+#include "rdmacm/qp.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/connect.h"
+#include "rdmacm/fix.h"
+
+static void with_queues_of_its_own(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct ibv_qp_init_attr attr = {
+		.cap = { .max_send_wr = 3, .max_recv_wr = 4, .max_send_sge = 2 },
+		.qp_type = IBV_QPT_RC
+	};
+
+	(void)state;
+	assert_int_equal(cma_create_qp_of(id, NULL, &attr), 0);
+	assert_int_equal(fix.made, 5);
+	assert_ptr_equal(attr.send_cq, id->id.send_cq);
+	assert_int_equal(id->id.send_cq->cqe, 3);
+	assert_ptr_equal(id->id.recv_cq->channel, id->id.recv_cq_channel);
+	assert_int_equal(attr.cap.max_inline_data, 32);		      /* 16 an entry */
+	assert_int_equal(cma_create_qp_of(id, NULL, &attr), -EINVAL); /* it has one */
+	cma_destroy_qp(id);
+	cma_destroy_qp(id);
+	assert_int_equal(fix.made, 0);
+	assert_null(id->id.send_cq);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void with_the_program_s(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct ibv_cq cq;
+	struct ibv_qp_init_attr attr = { .send_cq = &cq,
+					 .recv_cq = &cq,
+					 .cap = { .max_send_wr = 1, .max_recv_wr = 1 },
+					 .qp_type = IBV_QPT_RC };
+	struct ibv_pd foreign = { .context = NULL };
+
+	(void)state;
+	assert_int_equal(cma_create_qp_of(id, &foreign, &attr), -EINVAL);
+	assert_int_equal(cma_create_qp_of(id, NULL, &attr), 0);
+	assert_int_equal(fix.made, 1);
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void one_without_a_device_gets_none(void **state)
+{
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+	struct ibv_qp_init_attr_ex attr = { .qp_type = IBV_QPT_RC };
+	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 1 } };
+
+	(void)state;
+	assert_int_equal(cma_create_qp(id, &attr), -EINVAL);
+	assert_int_equal(cma_create_srq(id, &srq), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+/* Its CQ is the QP's, too. */
+static void shared_receives(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 2 } };
+	struct ibv_cq *cq;
+
+	(void)state;
+	assert_int_equal(cma_create_srq_of(id, id->id.pd, &srq), 0);
+	cq = id->id.recv_cq;
+	fix_qp(id);
+	assert_ptr_equal(id->id.qp->srq, id->id.srq);
+	assert_ptr_equal(id->id.qp->recv_cq, cq);
+	cma_destroy_qp(id);
+	assert_ptr_equal(id->id.recv_cq, cq);
+	cma_destroy_srq(id);
+	cma_destroy_srq(id);
+	assert_int_equal(fix.made, 0);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+/* Whatever fails, what was made for it goes. */
+static void nothing_is_left_behind(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+
+	(void)state;
+	for (unsigned i = 1; i <= 6; i++) {
+		struct ibv_qp_init_attr attr = { .cap = { .max_send_wr = 1,
+							  .max_recv_wr = 1 },
+						 .qp_type = IBV_QPT_RC };
+		struct ibv_srq_init_attr srq = { .attr = { .max_wr = 2 } };
+
+		fix.fail = i;
+		assert_int_equal(cma_create_qp_of(id, NULL, &attr), -ENOMEM);
+		assert_int_equal(fix.made, 0);
+		fix.fail = i;
+		if (i <= 3)
+			assert_int_equal(cma_create_srq_of(id, id->id.pd, &srq), -ENOMEM);
+		assert_int_equal(fix.made, 0);
+	}
+	fix.fail = 0;
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(with_queues_of_its_own, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(with_the_program_s, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(one_without_a_device_gets_none, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(shared_receives, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(nothing_is_left_behind, fix_begin,
+						fix_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

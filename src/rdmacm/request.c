@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* request.c - see request.h. */
+#include "rdmacm/request.h"
+
+#include <string.h>
+
+#include "rdmacm/bind.h"
+#include "sys/addr.h"
+#include "sys/sockaddr.h"
+
+static void inherit(struct cma_id *id, const struct cma_event *e)
+{
+	const struct cm_param *p = &e->peer;
+	const struct cma_id *listener = cma_id_of(e);
+
+	id->to.way.tclass = id->tos = listener->tos;
+	memcpy(id->to.way.dst, e->from.way.dst, 16);
+	memcpy(id->to.src_ip, e->from.src_ip, 16);
+	memcpy(id->to.dst_ip, e->from.dst_ip, 16);
+	id->to.way.ifindex = e->from.way.ifindex;
+	id->to.src_port = e->from.src_port;
+	id->to.dst_port = e->from.dst_port;
+	id->to.space = e->from.space;
+	id->to.datagram = e->from.datagram;
+	if (e->from.mtu && e->from.mtu < id->to.mtu)
+		id->to.mtu = e->from.mtu;
+	id->peer_qpn = p->qpn;
+	id->peer_psn = p->psn;
+	id->resources =
+		p->depth < id->dev->max_resources ? p->depth : id->dev->max_resources;
+	id->depth = p->resources < id->dev->max_depth ? p->resources : id->dev->max_depth;
+	id->retry_count = p->retry_count;
+	id->rnr_retry = p->rnr_retry;
+	if (p->ack_timeout)
+		id->ack_timeout = p->ack_timeout;
+	id->peer_ece =
+		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
+}
+
+static void set_addresses(struct cma_id *id)
+{
+	struct rdma_addr *a = &id->id.route.addr;
+	const struct cm_way *w = &id->to.way;
+
+	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
+	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
+	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
+	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
+	a->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
+}
+
+/* Link-local addresses are of an interface, others are not: a datagram to one's
+ * own comes in by lo. */
+static uint32_t interface_of(const struct cm_way *w)
+{
+	return addr_is_link_local(w->src) ? w->ifindex : 0;
+}
+
+int cma_id_for_request(struct cma_event *e)
+{
+	struct cma_id *listener = cma_id_of(e), *id;
+	enum cma_kind kind;
+	int rc = cma_id_new(listener->sync ? NULL : listener->id.channel,
+			    listener->id.context, listener->id.ps, listener->id.qp_type,
+			    &id);
+
+	if (rc)
+		return rc;
+	e->from.way.ifindex = interface_of(&e->from.way);
+	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
+	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex, kind);
+	if (rc && e->from.way.ifindex) { /* one's own link-local: through lo */
+		e->from.way.ifindex = 0;
+		rc = cma_bind_dev(id, e->from.way.src, 0, kind);
+	}
+	if (rc) {
+		cma_id_free(id);
+		return rc;
+	}
+	inherit(id, e);
+	set_addresses(id);
+	id->state = CMA_REQUEST;
+	id->conn = e->conn;
+	e->conn = NULL;
+	e->ev.id = &id->id;
+	(void)cma_gate()->own(id->ctx, id->conn, &id->owner);
+	return 0;
+}

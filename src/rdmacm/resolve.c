@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* resolve.c - see resolve.h. */
+#include "rdmacm/resolve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/bind.h"
+#include "sys/addr.h"
+#include "sys/rand.h"
+#include "sys/sockaddr.h"
+
+enum { PORT_FIRST = 32768, PORTS = 28232 }; /* ip_local_port_range's default */
+
+static uint16_t any_port(void)
+{
+	return (uint16_t)(PORT_FIRST + rand_start() % PORTS);
+}
+
+/* As with the kernel's rdma_cm, what goes by loopback is of some real device if
+ * there is one: programs (libfabric) leave lo out. */
+static int choose_way(struct cma_id *id, uint32_t ifindex)
+{
+	struct cm_way *w = &id->to.way;
+	uint8_t src[16];
+	bool v6 = !addr_is_v4(id->to.dst_ip);
+
+	memcpy(src, id->to.src_ip, 16);
+	memcpy(w->dst, id->to.dst_ip, 16);
+	if (cma_ip_is_loopback(src) && cma_ip_is_loopback(w->dst) && !id->dev &&
+	    cma_some_ip(v6, src) == 0)
+		memcpy(w->dst, src, 16);
+	if (!id->dev)
+		return cma_bind_dev(id, src, ifindex, cma_kind_of(id));
+	memcpy(w->src, src, 16);
+	return 0;
+}
+
+/* From what was bound, or asked for, or what the routes say. */
+static int resolve(struct cma_id *id, const struct sockaddr *src,
+		   const struct sockaddr *dst)
+{
+	struct rdma_addr *route = &id->id.route.addr;
+	struct sockaddr_storage from, self;
+	uint16_t port = id->to.src_port;
+	int rc;
+
+	if (src && !port)
+		port = sockaddr_port(src);
+	memset(&from, 0, sizeof(from));
+	if (id->state != CMA_NEW && !cma_is_any(&route->src_addr))
+		from = route->src_storage;
+	else if (src && sockaddr_len(src))
+		memcpy(&from, src, sockaddr_len(src));
+	if (from.ss_family && from.ss_family != dst->sa_family)
+		memset(&from, 0, sizeof(from));
+	rc = cma_find_source(dst, &from);
+	if (rc)
+		return rc;
+	if (cma_is_any(dst)) { /* as for any socket: this host */
+		self = from;
+		sockaddr_set_port((struct sockaddr *)&self, sockaddr_port(dst));
+		dst = (struct sockaddr *)&self;
+	}
+	sockaddr_ip((struct sockaddr *)&from, id->to.src_ip);
+	sockaddr_ip(dst, id->to.dst_ip);
+	rc = choose_way(id, sockaddr_scope((struct sockaddr *)&from));
+	if (rc)
+		return rc;
+	id->to.src_port = port ? port : any_port();
+	sockaddr_set_port((struct sockaddr *)&from, id->to.src_port);
+	route->src_storage = from;
+	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
+	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
+	id->to.way.ifindex = sockaddr_scope(dst);
+	id->to.dst_port = sockaddr_port(dst);
+	id->to.space = (uint16_t)id->id.ps;
+	id->to.datagram = cma_is_datagram(id);
+	memcpy(route->addr.ibaddr.sgid.raw, id->to.way.src, 16);
+	memcpy(route->addr.ibaddr.dgid.raw, id->to.way.dst, 16);
+	route->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
+	return 0;
+}
+
+int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
+		     const struct sockaddr *dst)
+{
+	int rc;
+
+	if (id->state > CMA_ADDR || !dst)
+		return -EINVAL;
+	if (!sockaddr_len(dst))
+		return -EAFNOSUPPORT;
+	rc = cma_init();
+	if (rc)
+		return rc;
+	rc = resolve(id, src, dst);
+	/* What the kernel's routes say is known at once; as with its rdma_cm, only
+	 * what concerns devices is an event. */
+	if (rc && rc != -ENODEV)
+		return rc;
+	if (!rc)
+		id->state = CMA_ADDR;
+	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
+			rc, NULL);
+}
+
+/* What a subnet manager would say of the path. */
+static int fill_path(struct cma_id *id)
+{
+	struct ibv_sa_path_rec *rec = calloc(1, sizeof(*rec));
+
+	if (!rec)
+		return -ENOMEM;
+	memcpy(rec->sgid.raw, id->to.way.src, 16);
+	memcpy(rec->dgid.raw, id->to.way.dst, 16);
+	rec->hop_limit = 64;
+	rec->traffic_class = id->tos;
+	rec->reversible = 1;
+	rec->numb_path = 1;
+	rec->pkey = CMA_PKEY_DEFAULT;
+	rec->mtu_selector = rec->rate_selector = rec->packet_life_time_selector = 2;
+	rec->mtu = id->to.mtu;
+	rec->rate = IBV_RATE_25_GBPS;
+	rec->packet_life_time = (uint8_t)(id->ack_timeout ? id->ack_timeout - 1 : 0);
+	free(id->id.route.path_rec);
+	id->id.route.path_rec = rec;
+	id->id.route.num_paths = 1;
+	return 0;
+}
+
+int cma_resolve_route(struct cma_id *id)
+{
+	int rc;
+
+	if (id->state != CMA_ADDR)
+		return -EINVAL;
+	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its way */
+	if (rc)
+		return rc;
+	id->state = CMA_ROUTE;
+	return cma_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The way to a peer. */
+#include "rdmacm/resolve.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/bind.h"
+#include "rdmacm/connect.h"
+#include "rdmacm/event.h"
+#include "rdmacm/fix.h"
+#include "sys/sockaddr.h"
+
+static int resolve(struct cma_id *id, const char *ip, uint16_t port)
+{
+	struct sockaddr_in a = fix_addr(ip, port);
+
+	return cma_resolve_addr(id, NULL, (struct sockaddr *)&a);
+}
+
+/* By loopback it goes to and from a real device's address, but the addresses that the
+ * program sees stay. */
+static void to_this_host(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_resolved(ch, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct sockaddr_in a = fix_addr("192.0.2.1", 0);
+	uint8_t ip[16];
+
+	(void)state;
+	sockaddr_ip((struct sockaddr *)&a, ip);
+	assert_memory_equal(id->to.way.src, ip, 16);
+	assert_memory_equal(id->to.way.dst, ip, 16);
+	assert_int_equal(id->to.dst_ip[12], 127);
+	assert_int_equal(id->to.dst_port, 7174);
+	assert_true(id->to.src_port >= 32768);
+	assert_int_equal(sockaddr_port(&id->id.route.addr.src_addr), id->to.src_port);
+	assert_int_equal(id->id.route.num_paths, 1);
+	assert_int_equal(id->id.route.path_rec->mtu, IBV_MTU_1024);
+	assert_int_equal(id->state, CMA_ROUTE);
+	assert_int_equal(cma_resolve_route(id), -EINVAL); /* it is */
+	assert_int_equal(resolve(id, "127.0.0.1", 1), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+static void the_port_that_was_bound(void **state)
+{
+	struct sockaddr_in any = fix_addr("0.0.0.0", 4567);
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);
+	assert_int_equal(resolve(id, "127.0.0.1", 7174), 0);
+	assert_int_equal(id->to.src_port, 4567);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+static void datagrams(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_UDP, "127.0.0.1", 7174);
+
+	(void)state;
+	assert_true(id->to.datagram);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+/* TCP finds its way: there is no path. */
+static void iwarp(void **state)
+{
+	struct cma_id *id;
+
+	(void)state;
+	fix.iwarp_alone = true;
+	id = fix_id(NULL, RDMA_PS_TCP);
+	assert_int_equal(cma_bind_dev(id, id->to.dst_ip, 0, CMA_IWARP), -ENODEV);
+	id->state = CMA_ADDR;
+	id->dev = &(struct cma_dev){ .iwarp = true };
+	assert_int_equal(cma_complete(id, cma_resolve_route(id)), 0);
+	assert_null(id->id.route.path_rec);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+/* What concerns devices is an event, what the kernel says is not. */
+static void no_way(void **state)
+{
+	struct sockaddr none = { .sa_family = AF_UNIX };
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_id(ch, RDMA_PS_UDP);
+
+	(void)state;
+	assert_int_equal(cma_resolve_addr(id, NULL, NULL), -EINVAL);
+	assert_int_equal(cma_resolve_addr(id, NULL, &none), -EAFNOSUPPORT);
+	assert_int_equal(cma_resolve_route(id), -EINVAL);
+	fix.bare = true;
+	assert_int_equal(resolve(id, "127.0.0.1", 7174), 0);
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	assert_int_equal(id->state, CMA_NEW);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(to_this_host, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(the_port_that_was_bound, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(datagrams, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(iwarp, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(no_way, fix_begin, fix_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
