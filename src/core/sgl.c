@@ -127,17 +127,3 @@ int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsig
 	}
 	return 0;
 }
-
-enum mr_why request_check(struct qp *qp, uint32_t psn, uint32_t rkey, uint64_t va,
-			  uint64_t len, int access, uint8_t **host)
-{
-	enum mr_why why =
-		mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host);
-
-	if (why != MR_OK)
-		log_info("QP 0x%06x: a request from QP 0x%06x, PSN %u, is refused: "
-			 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s",
-			 qp->qpn, qp->attr.dest_qp_num, psn, (unsigned long long)len,
-			 (unsigned long long)va, rkey, (unsigned)access, mr_why_str(why));
-	return why;
-}

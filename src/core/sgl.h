@@ -36,11 +36,6 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
 	    uint64_t off, const void *data, uint32_t len);
 
-/* What the connected peer asks for, in its request with this PSN: mr_check(), and
- * a line in the log if it may not. */
-enum mr_why request_check(struct qp *qp, uint32_t psn, uint32_t rkey, uint64_t va,
-			  uint64_t len, int access, uint8_t **host);
-
 static inline enum verr verr_of(int rc) /* of the calls above */
 {
 	return rc == -EFAULT ? VERR_LOCAL_FAULT : VERR_LOCAL_KEY;

@@ -74,7 +74,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 {
 	req_stop(q);
 	if (!sq_only)
-		q->rsp.have_recv = false; /* core flushes it */
+		q->rsp.target.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
 }
 
@@ -155,7 +155,7 @@ static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
-	q->rsp.have_recv = false; /* core flushes it */
+	q->rsp.target.have_recv = false; /* core flushes it */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due) /* else what is before it goes out too */
 		q->rsp.resources = 0;

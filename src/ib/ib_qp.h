@@ -17,6 +17,7 @@
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/sgl.h"
+#include "core/target.h"
 #include "core/timeout.h"
 #include "ib/ib.h"
 #include "link/dgram.h"
@@ -24,8 +25,6 @@
 #include "sys/list.h"
 #include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
-
-#define IB_MAX_DMA 0x80000000u /* 2^31: 9.7.4.1.7 */
 
 enum {
 	RD_MAX = 256,	/* READs and atomics, out and in, and
@@ -144,15 +143,7 @@ struct ib_rsp {
 	bool out_of_order;	  /* a gap was NAKed; until epsn arrives */
 	bool healed;		  /* it has, and was not yet acknowledged */
 	bool comm_est;		  /* the event was raised */
-	/* The receive that a message goes into. */
-	bool have_recv;
-	struct rwqe recv;
-	uint64_t filled;
-	/* The WRITE that is coming in. */
-	struct {
-		uint64_t va;
-		uint32_t rkey, left, len;
-	} write;
+	struct target target;
 	/* What is owed, oldest first. */
 	struct resource resource[RD_MAX];
 	unsigned resources;
@@ -307,16 +298,11 @@ void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		uint64_t now);
 
-/* Steps that RC and UC share.  The length rules of 9.7.4.1.6: */
+/* The length rules of 9.7.4.1.6: of a SEND's packet, of a WRITE's. */
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt);
-bool rsp_take_recv(struct ib_qp *q); /* false: none is posted */
+enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt);
+enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt);
 /* Complete the receive under way: its last packet was pkt. */
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-			uint64_t now);
-/* mr_check() for the peer, with a line in the log when it refuses. */
-enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-		      int access, uint8_t **host);
-const struct pd *rsp_pd(const struct ib_qp *q); /* of receives' SGEs */
 
 #endif

@@ -162,33 +162,35 @@ static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
 }
 
 /* The memory of a READ that was granted has gone since. */
-static void lost_memory(struct ib_qp *q, const struct resource *t, unsigned code,
+static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal why,
 			uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
 	uint32_t psn = psn_add(t->psn, t->sent);
 	bool replay = t->replay;
+	char text[TARGET_WHY_LEN];
 
-	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u, rkey 0x%08x: its memory is "
-		 "gone%s",
-		 q->qp->qpn, q->qp->attr.dest_qp_num, psn, t->rkey,
+	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u: its memory is gone: %s%s",
+		 q->qp->qpn, q->qp->attr.dest_qp_num, psn,
+		 target_why(&s->target, why, text),
 		 replay ? "; a duplicate, not answered" : "");
 	if (replay) { /* perhaps nobody waits for it */
 		drop(s, 0);
 		return;
 	}
 	s->resources = 0;
-	rsp_nak(q, code, IBV_EVENT_QP_ACCESS_ERR, now);
+	rsp_nak(q, why == REFUSED_KEY ? NAK_REMOTE_ACCESS : NAK_REMOTE_OPERATIONAL,
+		IBV_EVENT_QP_ACCESS_ERR, now);
 	s->nak_psn = psn;
 }
 
 static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span)
 {
-	uint8_t *host = NULL;
+	uint8_t *host;
 
 	span->n = t->len > 0;
-	if (t->len > 0 &&
-	    rsp_check(q, t->rkey, t->va, t->len, IBV_ACCESS_REMOTE_READ, &host) != MR_OK)
+	if (target_reach(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
+			 IBV_ACCESS_REMOTE_READ, &host))
 		return false;
 	span->v[0] = (struct piece){ host, t->len };
 	return true;
@@ -206,7 +208,7 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 	if (!resolve(q, t, &span)) {
 		if (i > 0)
 			return -ENOBUFS;
-		lost_memory(q, t, NAK_REMOTE_ACCESS, now);
+		lost_memory(q, t, REFUSED_KEY, now);
 		return 0;
 	}
 	for (uint32_t k = from; k < t->npkts; k++, --*left) {
@@ -229,7 +231,7 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 		e.plan.sent = k + 1;
 		rc = emit(q, b, &e);
 		if (rc == -EFAULT && i == 0 && k == from) {
-			lost_memory(q, t, NAK_REMOTE_OPERATIONAL, now);
+			lost_memory(q, t, REFUSED_MEMORY, now);
 			return 0;
 		}
 		if (rc)

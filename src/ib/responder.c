@@ -20,27 +20,24 @@ void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
-static void refused(const struct ib_qp *q, const struct ib_pkt *pkt, const char *why)
-{
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
-		 pkt->op->name, q->qp->attr.dest_qp_num, get_be24(pkt->bth->psn),
-		 pkt->payload_len, why);
-}
-
-static void nak_invalid(struct ib_qp *q, uint64_t now)
-{
-	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
-	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
-}
-
-/* C9-68 and others: the request breaks the rules. */
-static void invalid(struct ib_qp *q, const struct ib_pkt *pkt, const char *why,
-		    uint64_t now)
-{
-	refused(q, pkt, why);
-	nak_invalid(q, now);
-}
+/* How an RC QP answers a refusal: the code of a NAK, and the event of the QP that
+ * fails, or -1.  (IBTA table 60, 9.9.3.) */
+static const struct {
+	uint8_t nak;
+	int event;
+} naks[REFUSALS] = {
+	[REFUSED_RECV_SHORT] = { NAK_INVALID_REQUEST, -1 },
+	[REFUSED_RECV_SGE] = { NAK_REMOTE_OPERATIONAL, -1 },
+	[REFUSED_INVALIDATE] = { NAK_REMOTE_ACCESS, -1 },
+	[REFUSED_PLACE] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_LENGTH] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_TOO_LONG] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_OPERATION] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_ALIGNMENT] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_TOO_MANY] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_KEY] = { NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR },
+	[REFUSED_MEMORY] = { NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR },
+};
 
 static void rnr(struct ib_qp *q)
 {
@@ -51,6 +48,22 @@ static void rnr(struct ib_qp *q)
 	s->nak_due = true;
 	s->out_of_order = true; /* what follows is no gap */
 	due_add(q->qp->core, q->qp);
+}
+
+static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
+		   uint64_t now)
+{
+	char text[TARGET_WHY_LEN];
+
+	if (why == REFUSED_NO_RECV) {
+		rnr(q);
+		return;
+	}
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
+		 pkt->op->name, q->qp->attr.dest_qp_num, get_be24(pkt->bth->psn),
+		 pkt->payload_len, target_why(&q->rsp.target, why, text));
+	target_fail_recv(q->qp, &q->rsp.target, why, now);
+	rsp_nak(q, naks[why].nak, naks[why].event, now);
 }
 
 static void out_of_order(struct ib_qp *q)
@@ -81,32 +94,16 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 		s->nak_psn = s->epsn;
 }
 
-/* --- receives ------------------------------------------------------------ */
-
-const struct pd *rsp_pd(const struct ib_qp *q)
-{
-	return q->qp->srq ? q->qp->srq->pd : q->qp->pd;
-}
-
-bool rsp_take_recv(struct ib_qp *q)
-{
-	struct ib_rsp *s = &q->rsp;
-
-	if (!s->have_recv)
-		s->have_recv = qp_pop_recv(q->qp, &s->recv);
-	s->filled = 0;
-	return s->have_recv;
-}
+/* --- steps that RC and UC share ------------------------------------------ */
 
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	struct ib_rsp *s = &q->rsp;
+	struct target *t = &q->rsp.target;
 	bool write = pkt->op->kind == IB_WRITE;
 	struct cqe cqe = {
 		.now = now,
-		.status = IBV_WC_SUCCESS,
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.byte_len = (uint32_t)(write ? s->write.len : s->filled),
+		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
 		.src_qp = q->qp->attr.dest_qp_num,
 		.sl = q->qp->av.sl,
 	};
@@ -118,32 +115,14 @@ void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		cqe.flags = IBV_WC_WITH_INV;
 		cqe.imm = get_be32(pkt->ieth->rkey);
 	}
-	s->have_recv = false;
-	rq_complete(q->qp, &s->recv, &cqe, bth_solicited(pkt->bth));
-}
-
-void rsp_complete_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr,
-			uint64_t now)
-{
-	struct cqe cqe = {
-		.now = now,
-		.status = (uint8_t)status,
-		.opcode = IBV_WC_RECV,
-		.vendor_err = verr,
-		.src_qp = q->qp->attr.dest_qp_num,
-	};
-
-	q->rsp.have_recv = false;
-	rq_complete(q->qp, &q->rsp.recv, &cqe, true);
+	target_complete(q->qp, t, &cqe, bth_solicited(pkt->bth));
 }
 
 void rsp_give_up(struct ib_qp *q, uint64_t now)
 {
-	if (q->rsp.have_recv && q->qp->srq && q->qp->state != IBV_QPS_ERR)
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
+	if (q->qp->srq && q->qp->state != IBV_QPS_ERR)
+		target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
 }
-
-/* --- SEND ---------------------------------------------------------------- */
 
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 {
@@ -163,188 +142,117 @@ bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 	return false;
 }
 
-static void rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	struct ib_rsp *s = &q->rsp;
-	struct qp *qp = q->qp;
-	int rc;
+	bool begins = pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY;
+	struct target *t = &q->rsp.target;
+	enum refusal why = ACCEPTED;
 
-	if (!rsp_length_ok(q, pkt)) {
-		invalid(q, pkt, "the length does not fit its place", now);
-		return;
-	}
-	if ((pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY) &&
-	    !rsp_take_recv(q)) {
-		rnr(q);
-		return;
-	}
-	if (pkt->payload_len > s->recv.length - s->filled) {
-		refused(q, pkt, "longer than the receive that is posted");
-		rsp_complete_error(q, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
-		rsp_nak(q, NAK_INVALID_REQUEST, -1, now);
-		return;
-	}
-	rc = scatter(qp, rsp_pd(q), s->recv.sge, s->recv.num_sge, s->filled, pkt->payload,
-		     (uint32_t)pkt->payload_len);
-	if (rc) {
-		rsp_complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
-		rsp_nak(q, NAK_REMOTE_OPERATIONAL, -1, now);
-		return;
-	}
-	s->filled += pkt->payload_len;
-	if (pkt->ieth &&
-	    mkey_invalidate(qp->core, get_be32(pkt->ieth->rkey), qp->pd, qp->qpn) != 0) {
-		refused(q, pkt, "the rkey cannot be invalidated");
-		rsp_complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_INVALIDATE, now);
-		rsp_nak(q, NAK_REMOTE_ACCESS, -1, now);
-		return;
-	}
-	accept(q, pkt, 1);
-	ack_ask(q, pkt, now);
-	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY)
-		rsp_complete(q, pkt, now);
-}
-
-/* --- WRITE, READ and atomics --------------------------------------------- */
-
-enum mr_why rsp_check(struct ib_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-		      int access, uint8_t **host)
-{
-	return request_check(q->qp, q->rsp.epsn, rkey, va, len, access, host);
-}
-
-static void access_error(struct ib_qp *q, uint64_t now)
-{
-	if (q->rsp.have_recv)
-		rsp_complete_error(q, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS, now);
-	rsp_nak(q, NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR, now);
-}
-
-/* 9.7.4.1.5: what the QP does not allow is an invalid request; what the
- * region does not, an access error. */
-static bool qp_allows(struct ib_qp *q, const struct ib_pkt *pkt, int access, uint64_t now)
-{
-	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
-		return true;
-	invalid(q, pkt, "not among the QP's qp_access_flags", now);
-	return false;
-}
-
-static bool begin_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-{
-	struct ib_rsp *s = &q->rsp;
-	uint8_t *host;
-
-	s->write.va = get_be64(pkt->reth->va);
-	s->write.rkey = get_be32(pkt->reth->rkey);
-	s->write.len = s->write.left = get_be32(pkt->reth->len);
-	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_WRITE, now))
-		return false;
-	if (s->write.len > IB_MAX_DMA) {
-		invalid(q, pkt, "longer than 2^31 bytes", now);
-		return false;
-	}
-	if (s->write.len > 0 && rsp_check(q, s->write.rkey, s->write.va, s->write.len,
-					  IBV_ACCESS_REMOTE_WRITE, &host) != MR_OK) {
-		access_error(q, now);
-		return false;
-	}
-	return true;
+	if (!rsp_length_ok(q, pkt))
+		return REFUSED_LENGTH;
+	if (begins)
+		why = target_take_recv(q->qp, t);
+	return why ? why
+		   : target_fill_recv(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
 static bool write_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	bool last = pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY;
-	uint32_t left = q->rsp.write.left;
+	uint32_t left = q->rsp.target.write.left;
 
 	return rsp_length_ok(q, pkt) &&
 	       (last ? pkt->payload_len == left : pkt->payload_len < left);
 }
 
-/* The bytes of one packet.  False: the QP has failed. */
-static bool place_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	uint32_t n = (uint32_t)pkt->payload_len;
-	struct ib_rsp *s = &q->rsp;
-	uint8_t *host;
+	struct target *t = &q->rsp.target;
+	enum refusal why = ACCEPTED;
 
-	if (n == 0)
-		return true;
-	/* Again for every packet: the region may be gone meanwhile. */
-	if (rsp_check(q, s->write.rkey, s->write.va, n, IBV_ACCESS_REMOTE_WRITE, &host) !=
-	    MR_OK) {
-		access_error(q, now);
-		return false;
-	}
-	if (mr_write(q->qp->core, s->write.rkey, host, pkt->payload, n) != 0) {
-		refused(q, pkt, "the region's memory is not mapped");
-		rsp_nak(q, NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR, now);
-		return false;
-	}
-	s->write.va += n;
-	s->write.left -= n;
-	return true;
+	if (pkt->reth)
+		why = target_begin_write(q->qp, t, get_be32(pkt->reth->rkey),
+					 get_be64(pkt->reth->va),
+					 get_be32(pkt->reth->len));
+	if (!why && !write_length_ok(q, pkt))
+		why = REFUSED_LENGTH;
+	if (!why && pkt->immdt)
+		why = target_take_recv(q->qp, t);
+	return why ? why
+		   : target_write(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
-static void rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+/* --- RC ------------------------------------------------------------------ */
+
+static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	if (pkt->reth && !begin_write(q, pkt, now))
-		return;
-	if (!write_length_ok(q, pkt)) {
-		invalid(q, pkt, "the length is not what the RETH says", now);
-		return;
-	}
-	if (pkt->immdt && !rsp_take_recv(q)) {
-		rnr(q);
-		return;
-	}
-	if (!place_write(q, pkt, now))
-		return;
+	enum refusal why = rsp_send(q, pkt);
+
+	if (!why && pkt->ieth &&
+	    mkey_invalidate(q->qp->core, get_be32(pkt->ieth->rkey), q->qp->pd,
+			    q->qp->qpn) != 0)
+		why = REFUSED_INVALIDATE;
+	if (why)
+		return why;
+	accept(q, pkt, 1);
+	ack_ask(q, pkt, now);
+	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY)
+		rsp_complete(q, pkt, now);
+	return ACCEPTED;
+}
+
+static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	enum refusal why = rsp_write(q, pkt);
+
+	if (why)
+		return why;
 	accept(q, pkt, 1);
 	ack_ask(q, pkt, now);
 	if (pkt->immdt)
 		rsp_complete(q, pkt, now);
+	return ACCEPTED;
 }
 
-static bool too_many(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+/* Is there room for one more READ or atomic?  dropped: full of duplicates, which is
+ * not the peer's fault; it will ask again. */
+static enum refusal make_room(struct ib_qp *q, bool *dropped)
 {
-	if (rsp_owing(&q->rsp) < q->qp->attr.max_dest_rd_atomic) {
-		/* Full of duplicates: not the peer's fault; it will ask again. */
-		if (q->rsp.resources == RD_MAX)
-			count(q, IB_RX_STALE);
-		return q->rsp.resources == RD_MAX;
-	}
-	invalid(q, pkt, "more READs and atomics than max_dest_rd_atomic", now);
-	return true;
+	*dropped = false;
+	if (rsp_owing(&q->rsp) >= q->qp->attr.max_dest_rd_atomic)
+		return REFUSED_TOO_MANY;
+	*dropped = q->rsp.resources == RD_MAX;
+	if (*dropped)
+		count(q, IB_RX_STALE);
+	return ACCEPTED;
 }
 
-static void rc_read(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	struct resource t = {
+	struct resource r = {
 		.psn = q->rsp.epsn,
 		.va = get_be64(pkt->reth->va),
 		.rkey = get_be32(pkt->reth->rkey),
 		.len = get_be32(pkt->reth->len),
 		.msn = psn_add(q->rsp.msn, 1),
 	};
+	enum refusal why;
+	bool dropped;
 	uint8_t *host;
 
-	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_READ, now))
-		return;
-	if (t.len > IB_MAX_DMA || pkt->payload_len > 0) {
-		invalid(q, pkt, "longer than 2^31 bytes, or with payload", now);
-		return;
-	}
-	if (t.len > 0 &&
-	    rsp_check(q, t.rkey, t.va, t.len, IBV_ACCESS_REMOTE_READ, &host) != MR_OK) {
-		access_error(q, now);
-		return;
-	}
-	t.npkts = t.len ? (t.len - 1) / q->mtu + 1 : 1;
-	if (too_many(q, pkt, now))
-		return;
-	rsp_owe(q, &t);
-	accept(q, pkt, t.npkts);
+	if (pkt->payload_len > 0)
+		return REFUSED_LENGTH;
+	why = target_check(q->qp, &q->rsp.target, r.rkey, r.va, r.len,
+			   IBV_ACCESS_REMOTE_READ, &host);
+	if (why)
+		return why;
+	why = make_room(q, &dropped);
+	if (why || dropped)
+		return why;
+	r.npkts = r.len ? (r.len - 1) / q->mtu + 1 : 1;
+	rsp_owe(q, &r);
+	accept(q, pkt, r.npkts);
+	return ACCEPTED;
 }
 
 static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
@@ -359,81 +267,75 @@ static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
 			   orig);
 }
 
-static void rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	uint64_t va = get_be64(pkt->atomiceth->va);
-	struct resource t = {
+	struct resource r = {
 		.psn = q->rsp.epsn,
 		.npkts = 1,
 		.atomic = true,
 		.msn = psn_add(q->rsp.msn, 1),
 	};
-	uint8_t *host;
+	enum refusal why;
+	bool dropped;
+	uint64_t *at;
 
-	if (!qp_allows(q, pkt, IBV_ACCESS_REMOTE_ATOMIC, now))
-		return;
-	if (va & 7 || pkt->payload_len > 0) { /* 9.4.5 */
-		invalid(q, pkt, "not aligned to 8 bytes, or with payload", now);
-		return;
-	}
-	if (rsp_check(q, get_be32(pkt->atomiceth->rkey), va, 8, IBV_ACCESS_REMOTE_ATOMIC,
-		      &host) != MR_OK) {
-		access_error(q, now);
-		return;
-	}
-	if ((uintptr_t)host & 7) { /* an iova that is skewed */
-		invalid(q, pkt, "not aligned to 8 bytes in memory", now);
-		return;
-	}
-	if (too_many(q, pkt, now))
-		return;
-	if (execute(q->qp->core, pkt, (uint64_t *)(void *)host, &t.orig) != 0) {
-		refused(q, pkt, "the region's memory is not mapped");
-		rsp_nak(q, NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR, now);
-		return;
-	}
-	rsp_save_atomic(q, t.psn, t.orig);
-	rsp_owe(q, &t);
+	if (pkt->payload_len > 0)
+		return REFUSED_LENGTH;
+	why = target_check_atomic(q->qp, &q->rsp.target, get_be32(pkt->atomiceth->rkey),
+				  get_be64(pkt->atomiceth->va), &at);
+	if (why)
+		return why;
+	why = make_room(q, &dropped);
+	if (why || dropped)
+		return why;
+	if (execute(q->qp->core, pkt, at, &r.orig) != 0)
+		return REFUSED_MEMORY;
+	rsp_save_atomic(q, r.psn, r.orig);
+	rsp_owe(q, &r);
 	accept(q, pkt, 1);
+	return ACCEPTED;
 }
 
 /* --- */
 
-static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	q->rsp.healed |= q->rsp.out_of_order;
-	q->rsp.out_of_order = false;
-	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
-		q->rsp.nak_due = false;
-	if (!ib_may_follow(q->rsp.prev, pkt->op)) {
-		invalid(q, pkt, "out of place in its message", now);
-		return;
-	}
+	if (!ib_may_follow(q->rsp.prev, pkt->op))
+		return REFUSED_PLACE;
 	switch ((enum ib_kind)pkt->op->kind) {
 	case IB_SEND:
-		rc_send(q, pkt, now);
-		return;
+		return rc_send(q, pkt, now);
 	case IB_WRITE:
-		rc_write(q, pkt, now);
-		return;
+		return rc_write(q, pkt, now);
 	case IB_READ:
-		rc_read(q, pkt, now);
-		return;
+		return rc_read(q, pkt);
 	case IB_CMP_SWAP:
 	case IB_FETCH_ADD:
-		rc_atomic(q, pkt, now);
-		return;
+		return rc_atomic(q, pkt);
 	case IB_ATOMIC_WRITE:
 	case IB_FLUSH:
-		invalid(q, pkt, "an operation that is not supported", now);
-		return;
+		return REFUSED_OPERATION; /* not supported: no QP can allow it */
 	case IB_READ_RESP:
 	case IB_ATOMIC_RESP:
 	case IB_ACK:
 	case IB_CONGESTION:
 	case IB_KINDS:
-		return;
+		break;
 	}
+	return ACCEPTED;
+}
+
+static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	enum refusal why;
+
+	q->rsp.healed |= q->rsp.out_of_order;
+	q->rsp.out_of_order = false;
+	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
+		q->rsp.nak_due = false;
+	why = carry_out(q, pkt, now);
+	if (why)
+		refuse(q, pkt, why, now);
 }
 
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -454,5 +356,6 @@ void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 		return;
 	log_info("QP 0x%06x: opcode 0x%02x from QP 0x%06x, PSN %u: it is reserved",
 		 q->qp->qpn, bth->opcode, q->qp->attr.dest_qp_num, q->rsp.epsn);
-	nak_invalid(q, now);
+	target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
+	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
 }

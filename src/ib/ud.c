@@ -15,11 +15,12 @@ static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
 		 pkt->op->name, get_be24(pkt->deth->src_qp), d->len, why);
 }
 
-static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt)
+static enum refusal place(struct ib_qp *q, const struct dgram *d,
+			  const struct ib_pkt *pkt)
 {
-	const struct rwqe *w = &q->rsp.recv;
+	struct target *t = &q->rsp.target;
+	enum refusal why;
 	uint8_t grh[GRH];
-	int rc;
 
 	grh_build(grh, &(struct grh_fields){
 			       .src = d->from.ip,
@@ -29,10 +30,9 @@ static int place(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pk
 			       .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
 			       .udp_len = d->len + TRAILER_LEN,
 		       });
-	rc = scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, 0, grh, GRH);
-	return rc ? rc
-		  : scatter(q->qp, rsp_pd(q), w->sge, w->num_sge, GRH, pkt->payload,
-			    (uint32_t)pkt->payload_len);
+	why = target_fill_recv(q->qp, t, grh, GRH);
+	return why ? why
+		   : target_fill_recv(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
 /* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc
@@ -45,7 +45,6 @@ static void complete(struct ib_qp *q, const struct dgram *d, const struct ib_pkt
 {
 	struct cqe cqe = {
 		.now = now,
-		.status = IBV_WC_SUCCESS,
 		.opcode = IBV_WC_RECV,
 		.flags = IBV_WC_GRH,
 		.byte_len = GRH + (uint32_t)pkt->payload_len,
@@ -57,14 +56,13 @@ static void complete(struct ib_qp *q, const struct dgram *d, const struct ib_pkt
 		cqe.flags |= IBV_WC_WITH_IMM;
 		memcpy(&cqe.imm, pkt->immdt, sizeof(cqe.imm));
 	}
-	q->rsp.have_recv = false;
-	rq_complete(q->qp, &q->rsp.recv, &cqe, bth_solicited(pkt->bth));
+	target_complete(q->qp, &q->rsp.target, &cqe, bth_solicited(pkt->bth));
 }
 
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		uint64_t now)
 {
-	int rc;
+	struct target *t = &q->rsp.target;
 
 	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
@@ -75,18 +73,17 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the MTU");
 		return;
 	}
-	if (!rsp_take_recv(q)) {
+	if (target_take_recv(q->qp, t)) {
 		drop(q, IB_RX_UD_DROPPED, d, pkt, "no receive is posted");
 		return;
 	}
-	if (pkt->payload_len + GRH > q->rsp.recv.length) {
+	if (pkt->payload_len + GRH > t->recv.length) {
 		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the receive");
 		rsp_give_up(q, now);
 		return;
 	}
-	rc = place(q, d, pkt);
-	if (rc) {
-		rsp_complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	if (place(q, d, pkt)) {
+		target_fail_recv(q->qp, t, REFUSED_RECV_SGE, now);
 		ib_fail(q, false, -1, now);
 		return;
 	}

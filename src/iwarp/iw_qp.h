@@ -16,6 +16,7 @@
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/sgl.h"
+#include "core/target.h"
 #include "iwarp/iwarp.h"
 #include "sys/clock.h"
 #include "wire/ddp.h"
@@ -147,9 +148,7 @@ struct iw_qp {
 	bool first;   /* no FPDU has come yet */
 	uint32_t msn[RDMAP_QUEUES], mo[RDMAP_QUEUES];
 	const struct rdmap_op *op; /* of the message on queue 0; NULL: none */
-	bool have_recv;
-	struct rwqe recv;
-	uint64_t filled;
+	struct target target;
 	bool write_open;    /* a WRITE is under way ... */
 	uint32_t write_len; /* of the last one */
 };

@@ -199,7 +199,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 static void last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
-	q->have_recv = false; /* core flushes it */
+	q->target.have_recv = false; /* core flushes it */
 	q->failed = false;
 	tell_end(q, how);
 	due_add(q->qp->core, q->qp);

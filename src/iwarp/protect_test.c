@@ -17,7 +17,7 @@ enum wrong {
 	WRONGS
 };
 
-struct target {
+struct goal {
 	struct fix *f;
 	struct pd *pd;
 	struct mr *mr;
@@ -27,9 +27,9 @@ struct target {
 };
 
 /* 8 or 16 bytes that cannot be reached, for that reason. */
-static struct target make_target(enum wrong w)
+static struct goal make_target(enum wrong w)
 {
-	struct target t = { .f = fix_raw(NULL, false) };
+	struct goal t = { .f = fix_raw(NULL, false) };
 	struct mkey *mk = &t.f->mr[1]->mkey;
 
 	t.stag = mk->key;
@@ -80,7 +80,7 @@ static struct target make_target(enum wrong w)
 	return t;
 }
 
-static void close_target(struct target *t)
+static void close_target(struct goal *t)
 {
 	if (t->mr)
 		assert_int_equal(mr_dereg(t->mr), 0);
@@ -101,7 +101,7 @@ static void writes(void **state)
 
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
-		struct target t = make_target(w);
+		struct goal t = make_target(w);
 		struct ddp d = { .tagged = true,
 				 .last = true,
 				 .version = 1,
@@ -128,7 +128,7 @@ static void reads(void **state)
 {
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
-		struct target t = make_target(w);
+		struct goal t = make_target(w);
 		struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, 1, 0);
 		struct rdmap_read r = { .len = 16, .src_stag = t.stag, .src_to = t.to };
 		uint8_t body[RDMAP_READ_LEN];
@@ -145,7 +145,7 @@ static void atomics(void **state)
 {
 	(void)state;
 	for (enum wrong w = 0; w < WRONGS; w++) {
-		struct target t = make_target(w);
+		struct goal t = make_target(w);
 		struct ddp d = raw_untagged(RDMAP_ATOMIC_REQUEST, 1, 1, 0);
 		struct rdmap_atomic a = { .stag = t.stag, .to = t.to };
 		uint8_t body[RDMAP_ATOMIC_LEN];

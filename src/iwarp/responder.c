@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/mr.h"
+#include "core/target.h"
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
@@ -24,8 +25,7 @@ void iw_rsp_reset(struct iw_qp *q)
 		q->mo[i] = 0;
 	}
 	q->op = NULL;
-	q->have_recv = q->write_open = false;
-	q->filled = 0;
+	q->target.have_recv = q->write_open = false;
 	q->write_len = 0;
 	q->stash_len = 0;
 	q->pos = 0;
@@ -37,135 +37,117 @@ static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
 }
 
-/* As refuse(); the receive under way, if there is one, says why. */
-static void refuse_recv(struct iw_qp *q, const struct in *in, enum rdmap_error error,
-			enum ibv_wc_status status, enum verr verr)
+/* As refuse(), of the receive that a message fills: it says why, the QP's event
+ * does not. */
+static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 {
-	struct cqe cqe = { .now = in->now,
-			   .status = (uint8_t)status,
-			   .opcode = IBV_WC_RECV,
-			   .vendor_err = verr };
+	static const enum rdmap_error error[REFUSALS] = {
+		[REFUSED_RECV_SHORT] = TERM_DDP_TOO_LONG,
+		[REFUSED_RECV_SGE] = TERM_RDMAP_LOCAL,
+		[REFUSED_INVALIDATE] = TERM_RDMAP_NO_INVALIDATE,
+	};
 
-	q->have_recv = false;
-	rq_complete(q->qp, &q->recv, &cqe, true);
-	iw_terminate(q, error, &in->d, in->ulpdu, NULL, -1, in->now);
-}
-
-static const struct pd *recv_pd(const struct iw_qp *q)
-{
-	return q->qp->srq ? q->qp->srq->pd : q->qp->pd;
+	if (why == REFUSED_NO_RECV) {
+		refuse(q, in, TERM_DDP_NO_BUFFER);
+		return;
+	}
+	target_fail_recv(q->qp, &q->target, why, in->now);
+	iw_terminate(q, error[why], &in->d, in->ulpdu, NULL, -1, in->now);
 }
 
 /* --- queue 0: SEND, immediate data --------------------------------------- */
 
-static bool take_recv(struct iw_qp *q, const struct in *in)
+static enum refusal fill(struct iw_qp *q, const struct in *in)
 {
-	if (!q->have_recv)
-		q->have_recv = qp_pop_recv(q->qp, &q->recv);
-	q->filled = 0;
-	if (!q->have_recv)
-		refuse(q, in, TERM_DDP_NO_BUFFER);
-	return q->have_recv;
-}
+	enum refusal why = ACCEPTED;
 
-static void complete_recv(struct iw_qp *q, const struct in *in, struct cqe *cqe)
-{
-	cqe->now = in->now;
-	cqe->status = IBV_WC_SUCCESS;
-	q->have_recv = false;
-	rq_complete(q->qp, &q->recv, cqe, in->op->se);
-}
-
-static bool invalidate(struct iw_qp *q, const struct in *in)
-{
-	if (!in->op->inv ||
-	    mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd, q->qp->qpn) == 0)
-		return true;
-	refuse_recv(q, in, TERM_RDMAP_NO_INVALIDATE, IBV_WC_REM_INV_REQ_ERR,
-		    VERR_INVALIDATE);
-	return false;
+	if (in->d.mo == 0 && q->op == NULL)
+		why = target_take_recv(q->qp, &q->target);
+	if (why)
+		return why;
+	q->op = in->d.last ? NULL : in->op;
+	why = target_fill_recv(q->qp, &q->target, in->at, in->len);
+	if (!why && in->d.last && in->op->inv &&
+	    mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd, q->qp->qpn) != 0)
+		why = REFUSED_INVALIDATE;
+	return why;
 }
 
 static void send_came(struct iw_qp *q, const struct in *in)
 {
-	struct cqe cqe = { .opcode = IBV_WC_RECV };
-	int rc;
+	struct cqe cqe = { .now = in->now, .opcode = IBV_WC_RECV };
+	enum refusal why = fill(q, in);
 
-	if (in->d.mo == 0 && q->op == NULL && !take_recv(q, in))
-		return;
-	q->op = in->d.last ? NULL : in->op;
-	if (in->len > q->recv.length - q->filled) {
-		refuse_recv(q, in, TERM_DDP_TOO_LONG, IBV_WC_LOC_LEN_ERR,
-			    VERR_LOCAL_LENGTH);
+	if (why) {
+		refuse_recv(q, in, why);
 		return;
 	}
-	rc = scatter(q->qp, recv_pd(q), q->recv.sge, q->recv.num_sge, q->filled, in->at,
-		     in->len);
-	if (rc) {
-		refuse_recv(q, in, TERM_RDMAP_LOCAL, IBV_WC_LOC_PROT_ERR, verr_of(rc));
+	if (!in->d.last)
 		return;
-	}
-	q->filled += in->len;
-	if (!in->d.last || !invalidate(q, in))
-		return;
-	cqe.byte_len = (uint32_t)q->filled;
+	cqe.byte_len = (uint32_t)q->target.filled;
 	if (in->op->inv) {
 		cqe.flags = IBV_WC_WITH_INV;
 		cqe.imm = in->d.ulp_word;
 	}
-	complete_recv(q, in, &cqe);
+	target_complete(q->qp, &q->target, &cqe, in->op->se);
 }
 
 /* It tells of the WRITE before it. */
 static void immediate_came(struct iw_qp *q, const struct in *in)
 {
 	struct cqe cqe = {
+		.now = in->now,
 		.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
 		.flags = IBV_WC_WITH_IMM,
 		.byte_len = q->write_len,
 	};
 
-	if (!take_recv(q, in))
+	if (target_take_recv(q->qp, &q->target)) {
+		refuse_recv(q, in, REFUSED_NO_RECV);
 		return;
+	}
 	q->write_len = 0;
 	memcpy(&cqe.imm, in->at, sizeof(cqe.imm));
-	complete_recv(q, in, &cqe);
+	target_complete(q->qp, &q->target, &cqe, in->op->se);
 }
 
 /* --- queue 1: READ requests, atomics ------------------------------------- */
 
-static bool allowed(struct iw_qp *q, const struct in *in, int access, const uint8_t *read)
-{
-	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
-		return true;
-	iw_terminate(q, TERM_RDMAP_ACCESS, &in->d, in->ulpdu, read,
-		     IBV_EVENT_QP_ACCESS_ERR, in->now);
-	return false;
-}
-
-/* May the peer reach len bytes?  tagged: DDP says no, else RDMAP. */
-static bool reach(struct iw_qp *q, const struct in *in, uint32_t stag, uint64_t to,
-		  uint32_t len, int access, const uint8_t *read, uint8_t **host)
+/* The error of a Terminate: DDP says no to what is tagged, else RDMAP. */
+static enum rdmap_error memory_error(const struct in *in, const struct target *t,
+				     enum refusal why)
 {
 	bool tagged = in->d.tagged;
-	enum rdmap_error error;
-	enum mr_why why;
 
-	if (len > 0 && to > UINT64_MAX - (len - 1)) {
-		error = tagged ? TERM_DDP_WRAP : TERM_RDMAP_WRAP;
-	} else {
-		why = mr_check(q->qp->core, stag, q->qp->pd, q->qp->qpn, to, len, access,
-			       host);
-		if (why == MR_OK)
-			return true;
-		log_info("QP 0x%06x: the peer asks for %u bytes at 0x%llx with STag "
-			 "0x%08x, access 0x%x: %s",
-			 q->qp->qpn, len, (unsigned long long)to, stag, (unsigned)access,
-			 mr_why_str(why));
-		error = iw_term_of(why, tagged);
-	}
-	iw_terminate(q, error, &in->d, in->ulpdu, read, IBV_EVENT_QP_ACCESS_ERR, in->now);
-	return false;
+	if (why == REFUSED_OPERATION)
+		return TERM_RDMAP_ACCESS;
+	if (why != REFUSED_KEY)
+		return TERM_RDMAP_LOCAL;
+	if (t->refused.va > UINT64_MAX - (t->refused.len - 1))
+		return tagged ? TERM_DDP_WRAP : TERM_RDMAP_WRAP;
+	return iw_term_of(t->refused.why, tagged);
+}
+
+/* read: what it asked for, or NULL. */
+static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why,
+			  const uint8_t *read)
+{
+	char text[TARGET_WHY_LEN];
+
+	log_info("QP 0x%06x: %s of the peer, %u bytes: %s", q->qp->qpn,
+		 in->op ? in->op->name : "WRITE", in->len,
+		 target_why(&q->target, why, text));
+	iw_terminate(q, memory_error(in, &q->target, why), &in->d, in->ulpdu, read,
+		     IBV_EVENT_QP_ACCESS_ERR, in->now);
+}
+
+/* May the peer reach len bytes?  What is empty is not asked. */
+static enum refusal reach(struct iw_qp *q, uint32_t stag, uint64_t to, uint32_t len,
+			  int access, uint8_t **host)
+{
+	if (len > 0 && target_allows(q->qp, access))
+		return REFUSED_OPERATION;
+	return target_reach(q->qp, &q->target, stag, to, len, access, host);
 }
 
 /* RFC 6581, 9: the initiator's first frame. */
@@ -198,16 +180,17 @@ static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
 static void read_came(struct iw_qp *q, const struct in *in)
 {
 	struct iw_owed o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
+	enum refusal why;
 	uint8_t *host;
 
 	rdmap_read_parse(&o.r, in->at);
 	if (q->draining || !room_to_owe(q, in))
 		return;
-	if (o.r.len > 0 && (!allowed(q, in, IBV_ACCESS_REMOTE_READ, in->at) ||
-			    !reach(q, in, o.r.src_stag, o.r.src_to, o.r.len,
-				   IBV_ACCESS_REMOTE_READ, in->at, &host)))
-		return;
-	owe(q, in, &o);
+	why = reach(q, o.r.src_stag, o.r.src_to, o.r.len, IBV_ACCESS_REMOTE_READ, &host);
+	if (why)
+		refuse_memory(q, in, why, in->at);
+	else
+		owe(q, in, &o);
 }
 
 /* RFC 7306, 5.1: where a bit of the mask is set, no carry leaves it. */
@@ -249,49 +232,44 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 {
 	struct iw_owed o = { .atomic = true };
 	struct rdmap_atomic a;
+	enum refusal why;
 	uint8_t *host;
 
 	rdmap_atomic_parse(&a, in->at);
-	if (q->draining || !room_to_owe(q, in) ||
-	    !allowed(q, in, IBV_ACCESS_REMOTE_ATOMIC, NULL) ||
-	    !reach(q, in, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, NULL, &host))
+	if (q->draining || !room_to_owe(q, in))
 		return;
-	if ((a.op != RDMAP_FETCH_ADD && a.op != RDMAP_CMP_SWAP) || a.to & 7 ||
-	    (uintptr_t)host & 7) {
+	why = reach(q, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, &host);
+	if (!why && ((a.op != RDMAP_FETCH_ADD && a.op != RDMAP_CMP_SWAP) || a.to & 7 ||
+		     (uintptr_t)host & 7)) {
 		refuse(q, in, TERM_RDMAP_OPERATION);
 		return;
 	}
 	o.a.id = a.id;
-	if (execute(q->qp->core, &a, (uint64_t *)(void *)host, &o.a.orig) != 0) {
-		iw_terminate(q, TERM_RDMAP_LOCAL, &in->d, in->ulpdu, NULL,
-			     IBV_EVENT_QP_ACCESS_ERR, in->now);
-		return;
-	}
-	owe(q, in, &o);
+	if (!why && execute(q->qp->core, &a, (uint64_t *)(void *)host, &o.a.orig) != 0)
+		why = REFUSED_MEMORY;
+	if (why)
+		refuse_memory(q, in, why, NULL);
+	else
+		owe(q, in, &o);
 }
 
 /* --- tagged -------------------------------------------------------------- */
 
 static void write_came(struct iw_qp *q, const struct in *in)
 {
+	enum refusal why;
 	uint8_t *host;
 
 	if (!q->write_open)
 		q->write_len = 0;
 	q->write_open = !in->d.last;
 	q->write_len += in->len;
-	if (in->len == 0)
-		return;
-	if (!allowed(q, in, IBV_ACCESS_REMOTE_WRITE, NULL) ||
-	    !reach(q, in, in->d.stag, in->d.to, in->len, IBV_ACCESS_REMOTE_WRITE, NULL,
-		   &host))
-		return;
-	if (mr_write(q->qp->core, in->d.stag, host, in->at, in->len) == 0)
-		return;
-	log_info("QP 0x%06x: the memory of STag 0x%08x is not mapped", q->qp->qpn,
-		 in->d.stag);
-	iw_terminate(q, TERM_RDMAP_LOCAL, &in->d, in->ulpdu, NULL,
-		     IBV_EVENT_QP_ACCESS_ERR, in->now);
+	why = reach(q, in->d.stag, in->d.to, in->len, IBV_ACCESS_REMOTE_WRITE, &host);
+	if (!why && in->len > 0 &&
+	    mr_write(q->qp->core, in->d.stag, host, in->at, in->len) != 0)
+		why = REFUSED_MEMORY;
+	if (why)
+		refuse_memory(q, in, why, NULL);
 }
 
 static void tagged(struct iw_qp *q, const struct in *in)

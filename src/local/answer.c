@@ -32,7 +32,7 @@ void lrsp_stop(struct local_qp *q)
 {
 	struct local_rsp *s = &q->rsp;
 
-	s->have_recv = false; /* core flushes it */
+	s->target.have_recv = false; /* core flushes it */
 	s->ack_due = false;
 	if (!s->nak_due) /* else what is before it goes, too */
 		s->owed_n = 0;
@@ -41,12 +41,6 @@ void lrsp_stop(struct local_qp *q)
 bool lrsp_owes(const struct local_qp *q)
 {
 	return q->rsp.nak_due;
-}
-
-bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-		    int access, uint8_t **host)
-{
-	return request_check(q->qp, q->rsp.epsn, rkey, va, len, access, host) == MR_OK;
 }
 
 /* --- out ----------------------------------------------------------------- */
@@ -62,8 +56,8 @@ static int send_owed(struct local_qp *q, struct owed *o, uint32_t *sent)
 	if (len > RING_CHUNK)
 		len = RING_CHUNK;
 	if (!o->atomic && len &&
-	    !lrsp_region_ok(q, o->rkey, o->va + o->done, len, IBV_ACCESS_REMOTE_READ,
-			    &host))
+	    target_reach(q->qp, &q->rsp.target, o->rkey, o->va + o->done, len,
+			 IBV_ACCESS_REMOTE_READ, &host))
 		return -EACCES;
 	r = rec_new(q, o->atomic ? REC_ATOMIC_RESP : REC_READ_RESP, REC_HEAD, len);
 	if (!r)
@@ -83,9 +77,13 @@ static int send_owed(struct local_qp *q, struct owed *o, uint32_t *sent)
 static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t now)
 {
 	struct local_rsp *s = &q->rsp;
+	char text[TARGET_WHY_LEN];
 
-	log_info("QP 0x%06x: a READ of QP 0x%06x, PSN %u: the region's memory is gone",
-		 q->qp->qpn, q->qp->attr.dest_qp_num, o->psn);
+	log_info(
+		"QP 0x%06x: a READ of QP 0x%06x, PSN %u: the region's memory is gone: %s",
+		q->qp->qpn, q->qp->attr.dest_qp_num, o->psn,
+		target_why(&s->target, rc == -EFAULT ? REFUSED_MEMORY : REFUSED_KEY,
+			   text));
 	s->owed_n = 0;
 	s->nak = rc == -EFAULT ? REC_OPERATION : REC_ACCESS;
 	s->nak_psn = psn_add(o->psn, o->done / q->mtu);

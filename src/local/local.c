@@ -148,7 +148,7 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
 {
 	lreq_stop(q);
 	if (!sq_only)
-		q->rsp.have_recv = false; /* core flushes it */
+		q->rsp.target.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
 	vm_publish(q);
 }

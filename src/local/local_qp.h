@@ -12,13 +12,12 @@
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/sgl.h"
+#include "core/target.h"
 #include "local/local.h"
 #include "local/ring.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
-
-#define MAX_DMA 0x80000000u /* 2^31: 9.7.4.1.7 */
 
 enum {
 	SHARE = 256 << 10, /* bytes that a QP moves in one turn */
@@ -194,13 +193,7 @@ struct local_rsp {
 	bool dropping; /* told that psn epsn is not taken */
 	bool comm_est; /* the event was raised */
 	uint8_t op;    /* of the message under way, or 0 */
-	bool have_recv;
-	struct rwqe recv;
-	uint64_t filled;
-	struct {
-		uint64_t va;
-		uint32_t rkey, len, left;
-	} write;
+	struct target target;
 	struct owed *owed; /* [owed_size], a ring */
 	uint32_t owed_size, owed_head, owed_n;
 	bool ack_due, nak_due;
@@ -334,8 +327,5 @@ int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads);
 void lrsp_stop(struct local_qp *q);
 bool lrsp_owes(const struct local_qp *q);
 uint64_t lrsp_deadline(const struct local_qp *q);
-/* mr_check() for the peer, with a line in the log when it refuses. */
-bool lrsp_region_ok(struct local_qp *q, uint32_t rkey, uint64_t va, uint64_t len,
-		    int access, uint8_t **host);
 
 #endif

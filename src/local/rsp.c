@@ -21,13 +21,28 @@ static void answer(struct local_qp *q, enum rec_nak code, uint32_t psn)
 	due_add(q->qp->core, q->qp);
 }
 
-/* The request ends the QP. */
-static void nak(struct local_qp *q, enum rec_nak code, int event, uint64_t now)
+static bool is_uc(const struct local_qp *q)
 {
-	if (q->qp->type == IBV_QPT_RC)
-		answer(q, code, q->rsp.epsn);
-	local_fail(q, false, event, now);
+	return q->qp->type == IBV_QPT_UC;
 }
+
+/* How an RC QP answers a refusal, and the event of the QP that fails, or -1. */
+static const struct {
+	enum rec_nak nak;
+	int event;
+} naks[REFUSALS] = {
+	[REFUSED_RECV_SHORT] = { REC_INVALID, -1 },
+	[REFUSED_RECV_SGE] = { REC_OPERATION, -1 },
+	[REFUSED_INVALIDATE] = { REC_ACCESS, -1 },
+	[REFUSED_PLACE] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_LENGTH] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_TOO_LONG] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_OPERATION] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_ALIGNMENT] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_TOO_MANY] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
+	[REFUSED_KEY] = { REC_ACCESS, IBV_EVENT_QP_ACCESS_ERR },
+	[REFUSED_MEMORY] = { REC_OPERATION, IBV_EVENT_QP_ACCESS_ERR },
+};
 
 static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
 		    const char *why)
@@ -38,140 +53,43 @@ static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
 		[REC_FETCH_ADD] = "FETCH_ADD",
 	};
 
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s", q->qp->qpn,
-		 name[r->op], r->src, r->psn, len, why);
-}
-
-/* --- receives ------------------------------------------------------------ */
-
-static const struct pd *recv_pd(const struct local_qp *q)
-{
-	return q->qp->srq ? q->qp->srq->pd : q->qp->pd;
-}
-
-static bool take_recv(struct local_qp *q)
-{
-	struct local_rsp *s = &q->rsp;
-
-	if (!s->have_recv)
-		s->have_recv = qp_pop_recv(q->qp, &s->recv);
-	s->filled = 0;
-	return s->have_recv;
-}
-
-static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
-{
-	struct local_rsp *s = &q->rsp;
-	bool write = r->op == REC_WRITE;
-	struct cqe cqe = {
-		.now = now,
-		.status = IBV_WC_SUCCESS,
-		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.byte_len = (uint32_t)(write ? s->write.len : s->filled),
-		.src_qp = r->src,
-		.sl = q->qp->av.sl,
-		.imm = r->imm,
-	};
-
-	if (r->flags & REC_IMM)
-		cqe.flags = IBV_WC_WITH_IMM;
-	else if (r->flags & REC_INV)
-		cqe.flags = IBV_WC_WITH_INV;
-	else
-		cqe.imm = 0;
-	s->have_recv = false;
-	rq_complete(q->qp, &s->recv, &cqe, r->flags & REC_SOLICITED);
-}
-
-static void complete_error(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
-			   uint64_t now)
-{
-	struct cqe cqe = {
-		.now = now,
-		.status = (uint8_t)status,
-		.opcode = IBV_WC_RECV,
-		.vendor_err = verr,
-		.src_qp = q->qp->attr.dest_qp_num,
-	};
-
-	q->rsp.have_recv = false;
-	rq_complete(q->qp, &q->rsp.recv, &cqe, true);
-}
-
-/* --- how requests are refused -------------------------------------------- */
-
-static bool is_uc(const struct local_qp *q)
-{
-	return q->qp->type == IBV_QPT_UC;
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s%s", q->qp->qpn,
+		 name[r->op], r->src, r->psn, len, why,
+		 q->qp->type == IBV_QPT_UC ? "; dropped" : "");
 }
 
 /* UC: the message is dropped.  Its receive is for the next (9.9.3, class D); one
- * from an SRQ ends in error (class E). */
-static void drop(struct local_qp *q, const struct rec *r, const char *why, uint64_t now)
+ * from an SRQ ends in error (class E), and so does the QP whose receive cannot be
+ * written to. */
+static void drop(struct local_qp *q, enum refusal why, uint64_t now)
 {
-	log_info("QP 0x%06x: a message from QP 0x%06x, PSN %u: %s; dropped", q->qp->qpn,
-		 r->src, r->psn, why);
 	q->rsp.op = 0;
-	if (q->rsp.have_recv && q->qp->srq)
-		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
+	if (why == REFUSED_RECV_SGE) {
+		target_fail_recv(q->qp, &q->rsp.target, why, now);
+		local_fail(q, false, -1, now);
+	} else if (q->qp->srq) {
+		target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
+	}
 }
 
-/* C9-68 and others: the request breaks the rules. */
-static void invalid(struct local_qp *q, const struct rec *r, uint32_t len,
-		    const char *why, uint64_t now)
+static void refuse(struct local_qp *q, const struct rec *r, uint32_t len,
+		   enum refusal why, uint64_t now)
 {
-	if (is_uc(q)) {
-		drop(q, r, why, now);
+	char text[TARGET_WHY_LEN];
+
+	if (why == REFUSED_NO_RECV && !is_uc(q)) {
+		q->rsp.dropping = true;
+		answer(q, REC_RNR, q->rsp.epsn);
 		return;
 	}
-	refused(q, r, len, why);
-	if (q->rsp.have_recv)
-		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID, now);
-	nak(q, REC_INVALID, IBV_EVENT_QP_REQ_ERR, now);
-}
-
-static void access_error(struct local_qp *q, const struct rec *r, uint64_t now)
-{
+	refused(q, r, len, target_why(&q->rsp.target, why, text));
 	if (is_uc(q)) {
-		drop(q, r, "it has no right to the memory", now);
+		drop(q, why, now);
 		return;
 	}
-	if (q->rsp.have_recv)
-		complete_error(q, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS, now);
-	nak(q, REC_ACCESS, IBV_EVENT_QP_ACCESS_ERR, now);
-}
-
-static void gone(struct local_qp *q, const struct rec *r, uint32_t len, uint64_t now)
-{
-	if (is_uc(q)) {
-		drop(q, r, "the region's memory is not mapped", now);
-		return;
-	}
-	refused(q, r, len, "the region's memory is not mapped");
-	nak(q, REC_OPERATION, IBV_EVENT_QP_ACCESS_ERR, now);
-}
-
-/* No receive is posted.  True: there is one. */
-static bool need_recv(struct local_qp *q, const struct rec *r, uint64_t now)
-{
-	if (take_recv(q))
-		return true;
-	if (is_uc(q)) {
-		drop(q, r, "no receive is posted", now);
-		return false;
-	}
-	q->rsp.dropping = true;
-	answer(q, REC_RNR, q->rsp.epsn);
-	return false;
-}
-
-/* 9.7.4.1.5: what the QP does not allow is an invalid request. */
-static bool qp_allows(struct local_qp *q, const struct rec *r, int access, uint64_t now)
-{
-	if ((q->qp->attr.qp_access_flags & (unsigned)access) == (unsigned)access)
-		return true;
-	invalid(q, r, r->len, "not among the QP's qp_access_flags", now);
-	return false;
+	target_fail_recv(q->qp, &q->rsp.target, why, now);
+	answer(q, naks[why].nak, q->rsp.epsn);
+	local_fail(q, false, naks[why].event, now);
 }
 
 /* --- the request was executed -------------------------------------------- */
@@ -198,187 +116,124 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts, uint
 	s->ack_due = true;
 }
 
-static void do_send(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		    uint32_t len, uint64_t now)
+static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
 {
-	struct local_rsp *s = &q->rsp;
-	struct qp *qp = q->qp;
-	int rc;
+	struct target *t = &q->rsp.target;
+	bool write = r->op == REC_WRITE;
+	struct cqe cqe = {
+		.now = now,
+		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
+		.src_qp = r->src,
+		.sl = q->qp->av.sl,
+	};
 
-	if (r->flags & REC_FIRST && !need_recv(q, r, now))
-		return;
-	if (len > s->recv.length - s->filled) {
-		if (is_uc(q)) {
-			drop(q, r, "longer than the receive that is posted", now);
-			return;
-		}
-		refused(q, r, len, "longer than the receive that is posted");
-		complete_error(q, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
-		nak(q, REC_INVALID, -1, now);
-		return;
+	if (r->flags & (REC_IMM | REC_INV)) {
+		cqe.flags = r->flags & REC_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;
+		cqe.imm = r->imm;
 	}
-	rc = scatter(qp, recv_pd(q), s->recv.sge, s->recv.num_sge, s->filled, payload,
-		     len);
-	if (rc) {
-		complete_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
-		nak(q, REC_OPERATION, -1, now);
-		return;
-	}
-	s->filled += len;
-	if (r->flags & REC_LAST && r->flags & REC_INV &&
-	    mkey_invalidate(qp->core, r->imm, qp->pd, qp->qpn) != 0) {
-		refused(q, r, len, "the rkey cannot be invalidated");
-		complete_error(q, IBV_WC_REM_INV_REQ_ERR, VERR_INVALIDATE, now);
-		nak(q, REC_ACCESS, -1, now);
-		return;
-	}
+	target_complete(q->qp, t, &cqe, r->flags & REC_SOLICITED);
+}
+
+static enum refusal do_send(struct local_qp *q, const struct rec *r,
+			    const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct target *t = &q->rsp.target;
+	enum refusal why = ACCEPTED;
+
+	if (r->flags & REC_FIRST)
+		why = target_take_recv(q->qp, t);
+	if (!why)
+		why = target_fill_recv(q->qp, t, payload, len);
+	if (!why && r->flags & REC_LAST && r->flags & REC_INV &&
+	    mkey_invalidate(q->qp->core, r->imm, q->qp->pd, q->qp->qpn) != 0)
+		why = REFUSED_INVALIDATE;
+	if (why)
+		return why;
 	accept(q, r, packets(q, len), now);
 	if (r->flags & REC_LAST)
 		complete(q, r, now);
+	return ACCEPTED;
 }
 
-static bool begin_write(struct local_qp *q, const struct rec *r, uint64_t now)
+static enum refusal do_write(struct local_qp *q, const struct rec *r,
+			     const uint8_t *payload, uint32_t len, uint64_t now)
 {
-	struct local_rsp *s = &q->rsp;
-	uint8_t *host;
-
-	s->write.va = r->va;
-	s->write.rkey = r->rkey;
-	s->write.len = s->write.left = r->len;
-	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_WRITE, now))
-		return false;
-	if (r->len > MAX_DMA) {
-		invalid(q, r, r->len, "longer than 2^31 bytes", now);
-		return false;
-	}
-	if (r->len > 0 &&
-	    !lrsp_region_ok(q, r->rkey, r->va, r->len, IBV_ACCESS_REMOTE_WRITE, &host)) {
-		access_error(q, r, now);
-		return false;
-	}
-	if (r->flags & REC_EMPTY) /* it says that it has written */
-		s->write.left = 0;
-	return true;
-}
-
-/* False: refused. */
-static bool place(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		  uint32_t len, uint64_t now)
-{
-	struct local_rsp *s = &q->rsp;
-	uint8_t *host;
-
-	if (len == 0)
-		return true;
-	/* Again for every record: the region may be gone meanwhile. */
-	if (!lrsp_region_ok(q, s->write.rkey, s->write.va, len, IBV_ACCESS_REMOTE_WRITE,
-			    &host)) {
-		access_error(q, r, now);
-		return false;
-	}
-	if (mr_write(q->qp->core, s->write.rkey, host, payload, len) != 0) {
-		gone(q, r, len, now);
-		return false;
-	}
-	s->write.va += len;
-	s->write.left -= len;
-	return true;
-}
-
-static void do_write(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		     uint32_t len, uint64_t now)
-{
+	struct target *t = &q->rsp.target;
 	bool last = r->flags & REC_LAST;
+	enum refusal why = ACCEPTED;
 
-	if (r->flags & REC_FIRST && !begin_write(q, r, now))
-		return;
-	if (last ? len != q->rsp.write.left : len >= q->rsp.write.left) {
-		invalid(q, r, len, "the length is not what was announced", now);
-		return;
+	if (r->flags & REC_FIRST) {
+		why = target_begin_write(q->qp, t, r->rkey, r->va, r->len);
+		if (r->flags & REC_EMPTY) /* it says that it has written */
+			t->write.left = 0;
 	}
-	if (last && r->flags & REC_IMM && !need_recv(q, r, now))
-		return;
-	if (!place(q, r, payload, len, now))
-		return;
+	if (!why && (last ? len != t->write.left : len >= t->write.left))
+		why = REFUSED_LENGTH;
+	if (!why && last && r->flags & REC_IMM)
+		why = target_take_recv(q->qp, t);
+	if (!why)
+		why = target_write(q->qp, t, payload, len);
+	if (why)
+		return why;
 	accept(q, r, packets(q, len), now);
 	if (last && r->flags & REC_IMM)
 		complete(q, r, now);
+	return ACCEPTED;
 }
 
-static bool owe(struct local_qp *q, const struct rec *r, const struct owed *o,
-		uint64_t now)
+static bool is_full(const struct local_rsp *s, const struct qp *qp)
+{
+	return s->owed_n >= qp->attr.max_dest_rd_atomic || s->owed_n == s->owed_size;
+}
+
+static void owe(struct local_qp *q, const struct owed *o)
 {
 	struct local_rsp *s = &q->rsp;
 
-	if (s->owed_n >= q->qp->attr.max_dest_rd_atomic || s->owed_n == s->owed_size) {
-		invalid(q, r, r->len,
-			"more READs and atomics than "
-			"max_dest_rd_atomic",
-			now);
-		return false;
-	}
 	s->owed[(s->owed_head + s->owed_n++) % s->owed_size] = *o;
-	return true;
 }
 
-static void do_read(struct local_qp *q, const struct rec *r, uint64_t now)
+static enum refusal do_read(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	struct owed o = {
 		.psn = q->rsp.epsn, .va = r->va, .rkey = r->rkey, .len = r->len
 	};
+	enum refusal why;
 	uint8_t *host;
 
-	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_READ, now))
-		return;
-	if (r->len > MAX_DMA) {
-		invalid(q, r, r->len, "longer than 2^31 bytes", now);
-		return;
-	}
-	if (r->len > 0 &&
-	    !lrsp_region_ok(q, r->rkey, r->va, r->len, IBV_ACCESS_REMOTE_READ, &host)) {
-		access_error(q, r, now);
-		return;
-	}
-	if (owe(q, r, &o, now))
-		accept(q, r, packets(q, r->len), now);
+	why = target_check(q->qp, &q->rsp.target, r->rkey, r->va, r->len,
+			   IBV_ACCESS_REMOTE_READ, &host);
+	if (!why && is_full(&q->rsp, q->qp))
+		why = REFUSED_TOO_MANY;
+	if (why)
+		return why;
+	owe(q, &o);
+	accept(q, r, packets(q, r->len), now);
+	return ACCEPTED;
 }
 
-static void do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
+static enum refusal do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	struct owed o = { .psn = q->rsp.epsn, .atomic = true };
 	struct core *core = q->qp->core;
-	uint8_t *host;
+	enum refusal why;
+	uint64_t *at;
 	int rc;
 
-	if (!qp_allows(q, r, IBV_ACCESS_REMOTE_ATOMIC, now))
-		return;
-	if (r->va & 7) { /* 9.4.5 */
-		invalid(q, r, 8, "not aligned to 8 bytes", now);
-		return;
-	}
-	if (!lrsp_region_ok(q, r->rkey, r->va, 8, IBV_ACCESS_REMOTE_ATOMIC, &host)) {
-		access_error(q, r, now);
-		return;
-	}
-	if ((uintptr_t)host & 7) { /* an iova that is skewed */
-		invalid(q, r, 8, "not aligned to 8 bytes in memory", now);
-		return;
-	}
-	if (q->rsp.owed_n >= q->qp->attr.max_dest_rd_atomic) {
-		owe(q, r, &o, now); /* before it is executed */
-		return;
-	}
+	why = target_check_atomic(q->qp, &q->rsp.target, r->rkey, r->va, &at);
+	if (!why && is_full(&q->rsp, q->qp))
+		why = REFUSED_TOO_MANY;
+	if (why)
+		return why;
 	rc = r->op == REC_FETCH_ADD
-		     ? mr_fetch_add(core, r->rkey, (uint64_t *)(void *)host, r->swap_add,
-				    &o.orig)
-		     : mr_cmp_swap(core, r->rkey, (uint64_t *)(void *)host, r->compare,
-				   r->swap_add, &o.orig);
-	if (rc) {
-		gone(q, r, 8, now);
-		return;
-	}
-	if (owe(q, r, &o, now))
-		accept(q, r, 1, now);
+		     ? mr_fetch_add(core, r->rkey, at, r->swap_add, &o.orig)
+		     : mr_cmp_swap(core, r->rkey, at, r->compare, r->swap_add, &o.orig);
+	if (rc)
+		return REFUSED_MEMORY;
+	owe(q, &o);
+	accept(q, r, 1, now);
+	return ACCEPTED;
 }
 
 /* --- in ------------------------------------------------------------------ */
@@ -389,30 +244,24 @@ static bool in_place(const struct local_qp *q, const struct rec *r)
 	return r->flags & REC_FIRST ? q->rsp.op == 0 : q->rsp.op == r->op;
 }
 
-static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		    uint32_t len, uint64_t now)
+static enum refusal carry_out(struct local_qp *q, const struct rec *r,
+			      const uint8_t *payload, uint32_t len, uint64_t now)
 {
 	bool data = r->op == REC_SEND || r->op == REC_WRITE;
 
 	if (!in_place(q, r) || (!data && (len || !(r->flags & REC_LAST))) ||
-	    (data && !(r->flags & REC_LAST) && (len == 0 || len % q->mtu))) {
-		invalid(q, r, len, "out of place in its message", now);
-		return;
-	}
+	    (data && !(r->flags & REC_LAST) && (len == 0 || len % q->mtu)))
+		return REFUSED_PLACE;
 	switch ((enum rec_op)r->op) {
 	case REC_SEND:
-		do_send(q, r, payload, len, now);
-		return;
+		return do_send(q, r, payload, len, now);
 	case REC_WRITE:
-		do_write(q, r, payload, len, now);
-		return;
+		return do_write(q, r, payload, len, now);
 	case REC_READ:
-		do_read(q, r, now);
-		return;
+		return do_read(q, r, now);
 	case REC_CMP_SWAP:
 	case REC_FETCH_ADD:
-		do_atomic(q, r, now);
-		return;
+		return do_atomic(q, r, now);
 	case REC_PAD:
 	case REC_ACK:
 	case REC_NAK:
@@ -420,8 +269,18 @@ static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payl
 	case REC_ATOMIC_RESP:
 	case REC_DGRAM:
 	case REC_OPS:
-		return;
+		break;
 	}
+	return ACCEPTED;
+}
+
+static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payload,
+		    uint32_t len, uint64_t now)
+{
+	enum refusal why = carry_out(q, r, payload, len, now);
+
+	if (why)
+		refuse(q, r, len, why, now);
 }
 
 /* UC, 9.8.2: a gap ends the message under way; the next that begins is taken. */
@@ -433,7 +292,7 @@ static void uc_request(struct local_qp *q, const struct rec *r, const uint8_t *p
 	if (r->op != REC_SEND && r->op != REC_WRITE)
 		return;
 	if ((r->psn != s->epsn || !in_place(q, r)) && s->op)
-		drop(q, r, "the one before it has no end", now);
+		drop(q, REFUSED_PLACE, now); /* the one before it has no end */
 	if (r->psn != s->epsn || !in_place(q, r)) {
 		if (!(r->flags & REC_FIRST))
 			return;

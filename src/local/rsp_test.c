@@ -8,13 +8,13 @@ enum { LOOK = 64 };
 
 /* --- requests that are refused ------------------------------------------- */
 
-struct refusal {
+struct refused_row {
 	enum ibv_wr_opcode opcode;
 	enum ibv_wc_status status;
 	int event;
 };
 
-static void must_be_refused(struct fix *f, const struct refusal *r)
+static void must_be_refused(struct fix *f, const struct refused_row *r)
 {
 	fix_post(f, r->opcode, 1, 0, 8, 0);
 	fix_wc(f, 0, 1, r->status);
@@ -27,7 +27,7 @@ static void must_be_refused(struct fix *f, const struct refusal *r)
 static void the_qp_must_allow_it(void **state)
 {
 	/* clang-format off */
-	static const struct { struct refusal r; unsigned needs; } row[] = {
+	static const struct { struct refused_row r; unsigned needs; } row[] = {
 		{ { IBV_WR_RDMA_WRITE, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
 		  IBV_ACCESS_REMOTE_WRITE },
 		{ { IBV_WR_RDMA_READ, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR },
@@ -52,7 +52,7 @@ static void the_qp_must_allow_it(void **state)
 static void the_region_must_allow_it(void **state)
 {
 	static const struct {
-		struct refusal r;
+		struct refused_row r;
 		int needs;
 	} row[] = {
 		{ { IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR },
@@ -85,7 +85,7 @@ static void the_region_must_allow_it(void **state)
 
 static void memory_that_is_gone(void **state)
 {
-	static const struct refusal row[] = {
+	static const struct refused_row row[] = {
 		{ IBV_WR_RDMA_WRITE, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_ACCESS_ERR },
 		{ IBV_WR_RDMA_READ, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_ACCESS_ERR },
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_ACCESS_ERR },

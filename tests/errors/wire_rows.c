@@ -262,8 +262,7 @@ static void remote_seen(struct wire_row *r, enum key key)
 						     : "%B: .*not mapped";
 		return;
 	}
-	snprintf(log, sizeof(log), "%%B: a request from QP %%A, PSN .*is refused: .*: %s",
-		 key_log[key]);
+	snprintf(log, sizeof(log), "%%B: .* from QP %%A, PSN .*: %s", key_log[key]);
 	r->b.log = log;
 }
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* target.c - see target.h. */
+#include "core/target.h"
+
+#include <stdio.h>
+
+#include "core/core.h"
+#include "core/qp.h"
+#include "core/sgl.h"
+
+/* How a refusal reads in the log, and how the receive under way completes; status
+ * 0: it does not. */
+/* clang-format off */
+static const struct {
+	const char *why;
+	enum ibv_wc_status status;
+	enum verr verr;
+} refusals[REFUSALS] = {
+#define ROW(name, why, status, verr) \
+	[REFUSED_##name] = { why, IBV_WC_##status, verr },
+	ROW(NO_RECV,    "no receive is posted",                          SUCCESS,         VERR_NONE)
+	ROW(RECV_SHORT, "longer than the receive that is posted",        LOC_LEN_ERR,     VERR_LOCAL_LENGTH)
+	ROW(RECV_SGE,   "the receive's own memory cannot be written to", LOC_PROT_ERR,    VERR_LOCAL_KEY)
+	ROW(INVALIDATE, "the rkey cannot be invalidated",                REM_INV_REQ_ERR, VERR_INVALIDATE)
+	ROW(PLACE,      "out of place in its message",                   REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(LENGTH,     "its length is not what it must be here",        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(TOO_LONG,   "longer than 2^31 bytes",                        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(OPERATION,  "not among the QP's qp_access_flags",            REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(ALIGNMENT,  "not aligned to 8 bytes",                        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic", REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
+	ROW(KEY,        "its key does not allow it",                     LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS)
+	ROW(MEMORY,     "the region's memory is not mapped",             SUCCESS,         VERR_NONE)
+#undef ROW
+};
+/* clang-format on */
+
+/* --- receives ------------------------------------------------------------ */
+
+enum refusal target_take_recv(struct qp *qp, struct target *t)
+{
+	if (!t->have_recv)
+		t->have_recv = qp_pop_recv(qp, &t->recv);
+	t->filled = 0;
+	return t->have_recv ? ACCEPTED : REFUSED_NO_RECV;
+}
+
+enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
+			      uint32_t len)
+{
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	int rc;
+
+	if (len > t->recv.length - t->filled)
+		return REFUSED_RECV_SHORT;
+	rc = scatter(qp, pd, t->recv.sge, t->recv.num_sge, t->filled, data, len);
+	if (rc) {
+		t->refused.verr = verr_of(rc);
+		return REFUSED_RECV_SGE;
+	}
+	t->filled += len;
+	return ACCEPTED;
+}
+
+void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+{
+	cqe->status = IBV_WC_SUCCESS;
+	t->have_recv = false;
+	rq_complete(qp, &t->recv, cqe, solicited);
+}
+
+void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
+{
+	struct cqe cqe = {
+		.now = now,
+		.status = (uint8_t)refusals[why].status,
+		.opcode = IBV_WC_RECV,
+		.vendor_err =
+			why == REFUSED_RECV_SGE ? t->refused.verr : refusals[why].verr,
+		.src_qp = qp->attr.dest_qp_num,
+	};
+
+	if (!t->have_recv || cqe.status == IBV_WC_SUCCESS)
+		return;
+	t->have_recv = false;
+	rq_complete(qp, &t->recv, &cqe, true);
+}
+
+/* --- memory -------------------------------------------------------------- */
+
+enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access, uint8_t **host)
+{
+	enum mr_why why;
+
+	*host = NULL;
+	if (len == 0)
+		return ACCEPTED;
+	why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host);
+	if (why == MR_OK)
+		return ACCEPTED;
+	t->refused.rkey = rkey;
+	t->refused.va = va;
+	t->refused.len = len;
+	t->refused.access = access;
+	t->refused.why = why;
+	return REFUSED_KEY;
+}
+
+enum refusal target_allows(const struct qp *qp, int access)
+{
+	return ~qp->attr.qp_access_flags & (unsigned)access ? REFUSED_OPERATION
+							    : ACCEPTED;
+}
+
+enum refusal target_check(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, int access, uint8_t **host)
+{
+	if (target_allows(qp, access))
+		return REFUSED_OPERATION;
+	if (len > REQUEST_MAX)
+		return REFUSED_TOO_LONG;
+	return target_reach(qp, t, rkey, va, len, access, host);
+}
+
+enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
+				uint64_t va, uint32_t len)
+{
+	uint8_t *host;
+
+	t->write.va = va;
+	t->write.rkey = rkey;
+	t->write.len = t->write.left = len;
+	return target_check(qp, t, rkey, va, len, IBV_ACCESS_REMOTE_WRITE, &host);
+}
+
+enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n)
+{
+	enum refusal why;
+	uint8_t *host;
+
+	why = target_reach(qp, t, t->write.rkey, t->write.va, n, IBV_ACCESS_REMOTE_WRITE,
+			   &host);
+	if (why)
+		return why;
+	if (n > 0 && mr_write(qp->core, t->write.rkey, host, data, n) != 0)
+		return REFUSED_MEMORY;
+	t->write.va += n;
+	t->write.left -= n;
+	return ACCEPTED;
+}
+
+enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
+				 uint64_t va, uint64_t **at)
+{
+	enum refusal why;
+	uint8_t *host;
+
+	if (target_allows(qp, IBV_ACCESS_REMOTE_ATOMIC))
+		return REFUSED_OPERATION;
+	if (va & 7) /* IBTA 9.4.5 */
+		return REFUSED_ALIGNMENT;
+	why = target_reach(qp, t, rkey, va, 8, IBV_ACCESS_REMOTE_ATOMIC, &host);
+	if (!why && (uintptr_t)host & 7) /* the region's iova is skewed */
+		why = REFUSED_ALIGNMENT;
+	*at = (uint64_t *)(void *)host;
+	return why;
+}
+
+/* --- words --------------------------------------------------------------- */
+
+const char *target_why(const struct target *t, enum refusal why,
+		       char buf[static TARGET_WHY_LEN])
+{
+	if (why != REFUSED_KEY)
+		return refusals[why].why;
+	snprintf(buf, TARGET_WHY_LEN,
+		 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s",
+		 (unsigned long long)t->refused.len, (unsigned long long)t->refused.va,
+		 t->refused.rkey, (unsigned)t->refused.access,
+		 mr_why_str(t->refused.why));
+	return buf;
+}
