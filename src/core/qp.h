@@ -110,6 +110,7 @@ struct qp {
 	struct qp *due_next;	/* next in due_take()'s list */
 	struct heap_node timer; /* under the turn: the engine's */
 	bool planned;		/* likewise: it has a part of the batch */
+	uint64_t full_until;	/* likewise: a pipe had no room for it */
 	struct list cc_node;	/* ib: waiting for its peer's window */
 };
 

@@ -104,9 +104,11 @@ static void commit(struct engine *e, uint64_t now)
 		lock_take(&qp->lock);
 		next = qp->transport->commit(qp, p->first, taken, now);
 		lock_give(&qp->lock);
-		set_timer(e, qp, p->waits ? now + RETRY_PIPE_NS : next);
-		if (taken < p->n && !p->waits)
+		if (p->waits)
+			next = qp->full_until = now + RETRY_PIPE_NS;
+		else if (taken < p->n)
 			due_add(e->core, qp);
+		set_timer(e, qp, next);
 	}
 	e->parts = 0;
 }
@@ -239,12 +241,15 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 
 	lock_take(&qp->lock);
 	next = qp->transport->run(qp, now);
-	if (e->blocked_until <= now || is_stream(qp)) {
+	if (e->blocked_until > now && !is_stream(qp)) {
+		more = true;
+	} else if (qp->full_until > now) {
+		if (qp->full_until < next)
+			next = qp->full_until;
+	} else {
 		more = qp_output(e, qp, now);
 		if (!qp->planned) /* else commit() looks at the time */
 			next = qp->transport->run(qp, now);
-	} else {
-		more = true;
 	}
 	lock_give(&qp->lock);
 	set_timer(e, qp, next);

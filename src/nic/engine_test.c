@@ -21,7 +21,7 @@
 #include "nic/engine.h"
 #include "sys/clock.h"
 
-enum { QPS = 3, WIRE = 1000, US = 1000 };
+enum { QPS = 3, WIRE = 1000, US = 1000, LONG = 8000 };
 
 /* A QP that wants to send n datagrams; the k-th is k + 1 bytes long. */
 struct fake {
@@ -31,6 +31,8 @@ struct fake {
 	uint64_t silence; /* it fails if nothing comes by then; 0: no */
 	bool failed;
 	bool hurried;
+	bool piped;	/* all of its datagrams are long, and to this process */
+	unsigned asked; /* for output */
 };
 
 static struct {
@@ -56,18 +58,21 @@ static struct fake *fake_of(struct qp *qp)
 
 static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 {
-	static uint8_t bytes[256];
+	static uint8_t bytes[LONG];
 	struct fake *f = fake_of(qp);
 	unsigned i;
 
 	(void)now;
 	f->hurried = qp->core->hurry;
+	f->asked++;
 	for (i = f->sent; i < f->n && i - f->sent < t.share && batch_has_room(b, 1, 0);
 	     i++) {
 		struct dgram *d = batch_next(b);
 
 		d->ifindex = (uint32_t)(f - t.fake) + 1;
-		d->len = i + 1;
+		d->len = f->piped ? LONG : i + 1;
+		d->here = f->piped;
+		d->to_slot = t.core.slot;
 		d->iov[0] = (struct iovec){ bytes, d->len };
 		d->iovcnt = 1;
 		batch_commit(b, d);
@@ -160,7 +165,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.core.timers = &t.e->timers;
 	assert_int_equal(ib_open(&t.core, 0), 0);
-	assert_int_equal(local_open(&t.core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(local_open(&t.core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.core, NULL, NULL, 1), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
@@ -246,6 +251,40 @@ static void a_full_link_gets_the_rest_later(void **state)
 }
 
 /* More than a batch holds, and a turn that is to end early. */
+/* Its ring has room for so many; it is asked again when there may be more. */
+static void a_full_pipe_is_left_alone(void **state)
+{
+	enum { MANY = 60 };
+	uint64_t now = 100 * US;
+	unsigned turns = 0;
+
+	(void)state;
+	t.share = 4;
+	t.fake[0].piped = true;
+	wants(0, MANY);
+	wants(1, 8);
+	while (t.fake[0].sent < MANY) {
+		unsigned sent = t.fake[0].sent, asked = t.fake[0].asked;
+		struct engine_did did = engine_turn(t.e, now, false);
+
+		assert_in_range(t.fake[0].sent - sent, 1, MANY / 2);
+		/* Each time for four, and once in vain. */
+		assert_in_range(t.fake[0].asked - asked, 1,
+				(t.fake[0].sent - sent) / t.share + 2);
+		/* A post does not change that. */
+		asked = t.fake[0].asked;
+		if (t.fake[0].sent < MANY) {
+			engine_output(t.e, &t.fake[0].qp, now, ENGINE_INLINE);
+			assert_int_equal(t.fake[0].asked, asked);
+			assert_in_range(did.next, now + 1, now + 50 * US);
+		}
+		now += 50 * US;
+		assert_true(++turns < MANY);
+	}
+	assert_int_equal(t.fake[1].sent, 8); /* nobody else waits */
+	assert_int_equal(t.n, 8);
+}
+
 static void a_turn_is_bounded(void **state)
 {
 	struct engine_did did;
@@ -441,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_due_goes_out),
 		TEST(a_full_link_gets_the_rest_later),
+		TEST(a_full_pipe_is_left_alone),
 		TEST(a_turn_is_bounded),
 		TEST(so_is_one_of_small_portions),
 		TEST(silence_is_judged_when_all_is_heard),
