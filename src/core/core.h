@@ -72,6 +72,7 @@ struct core {
 	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
 	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
 		    size_t len, uint64_t now);
+	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */
 	uint64_t heard;

@@ -42,3 +42,8 @@ bool silent_until(struct core *core, uint64_t at, uint64_t now)
 	core->must_hear = true;
 	return false;
 }
+
+uint64_t went_out(const struct core *core, uint64_t now)
+{
+	return core->clock ? core->clock() : now;
+}

@@ -23,4 +23,9 @@ uint64_t ack_timeout_ns(const struct qp *qp);
  * timer need only be asked again.  Turn held. */
 bool silent_until(struct core *core, uint64_t at, uint64_t now);
 
+/* Of a turn that began at now, and has just put something out: the time.  This
+ * process may have been stopped in between, and timers run from when the packets
+ * went out. */
+uint64_t went_out(const struct core *core, uint64_t now);
+
 #endif

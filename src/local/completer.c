@@ -84,6 +84,7 @@ void lreq_arm(struct local_qp *q, uint64_t now)
 {
 	if (q->req.timeout_at != NEVER)
 		return;
+	now = went_out(q->l->core, now);
 	if (q->qp->type == IBV_QPT_RC)
 		set_timer(q, now);
 	else

@@ -18,6 +18,38 @@ static void assert_took(const struct fix *f, uint64_t since, uint64_t ns)
 	assert_in_range(f->s->now - since, ns, ns + 1000);
 }
 
+/* --- the process itself is stopped --------------------------------------- */
+
+static struct sim *stopped;
+
+static uint64_t a_second_later(void)
+{
+	return stopped->now + 1000 * MS;
+}
+
+/* ... between the beginning of its turn and the record: the peer has not had the
+ * time that the requester's clock says. */
+static void the_timer_runs_from_when_the_record_went_out(void **state)
+{
+	const struct sim_conf c = { .pipe_only = true, .timeout = 10, .retry_cnt = 1 };
+	struct fix *f = pair_open(IBV_QPT_RC, &c);
+	struct core *core = &f->s->node[0].core;
+	uint64_t since = f->s->now;
+
+	(void)state;
+	stopped = f->s;
+	core->clock = a_second_later;
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	pair_run(f, 1);
+	core->clock = NULL;
+	pair_run(f, 990 * MS);
+	fix_quiet(f);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_took(f, since, 1000 * MS + 2 * TIMEOUT_10);
+	fix_close(f);
+}
+
 /* --- RNR ----------------------------------------------------------------- */
 
 static void rnr_waits_and_counts(void **state)
@@ -383,6 +415,7 @@ static void what_it_wrote_before_it_ended_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_timer_runs_from_when_the_record_went_out),
 		cmocka_unit_test(rnr_waits_and_counts),
 		cmocka_unit_test(rnr_for_ever),
 		cmocka_unit_test(progress_gives_the_retries_back),

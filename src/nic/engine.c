@@ -9,6 +9,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "core/timeout.h"
 #include "core/transport.h"
 #include "host/host.h"
 #include "ib/ib.h"
@@ -189,9 +190,7 @@ static void flush(struct engine *e, uint64_t now)
 		if (!send_linked(e, i, end, now))
 			break;
 	}
-	/* The process may have been stopped since the turn began: timers run from
-	 * when the packets went out. */
-	commit(e, e->clock ? e->clock() : now);
+	commit(e, went_out(e->core, now));
 	batch_reset(b);
 	b->run_max = e->link->run_max;
 	cancel_let(was);

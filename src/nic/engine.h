@@ -43,7 +43,6 @@ struct guard_interval {
 
 struct engine {
 	struct core *core;
-	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	struct host *host;
 	struct port *port;
 	struct link *link;   /* the outermost */

@@ -33,6 +33,7 @@ struct fake {
 	bool hurried;
 	bool piped;	/* all of its datagrams are long, and to this process */
 	unsigned asked; /* for output */
+	uint64_t went_out;
 };
 
 static struct {
@@ -86,6 +87,7 @@ static uint64_t fake_commit(struct qp *qp, unsigned first, unsigned n, uint64_t 
 
 	assert_true(first + n <= t.e->batch.n);
 	f->sent += n;
+	f->went_out = now;
 	f->runs += !qp->core->leaving;
 	return f->next > now ? f->next : NEVER;
 }
@@ -398,6 +400,21 @@ static void who_does_not_look_does_not_judge(void **state)
 	assert_true(t.fake[0].failed);
 }
 
+static uint64_t a_millisecond_later(void)
+{
+	return 1100 * US;
+}
+
+/* The process was stopped between the beginning of the turn and the send. */
+static void timers_run_from_when_packets_went_out(void **state)
+{
+	(void)state;
+	t.core.clock = a_millisecond_later;
+	wants(0, 1);
+	engine_turn(t.e, 100 * US, false);
+	assert_int_equal(t.fake[0].went_out, 1100 * US);
+}
+
 static void a_flush_does_not_wait(void **state)
 {
 	(void)state;
@@ -487,6 +504,7 @@ int main(void)
 		TEST(an_endless_stream_is_no_answer),
 		TEST(who_does_not_look_does_not_judge),
 		TEST(timers),
+		TEST(timers_run_from_when_packets_went_out),
 		TEST(a_flush_does_not_wait),
 		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),

@@ -225,7 +225,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto close_host;
 	e->core = &nic->core;
-	e->clock = nic_now;
+	nic->core.clock = nic_now;
 	nic->core.heard = 0;
 	nic->core.udp_port = conf->udp_port;
 	rc = open_transports(nic, way, off_why);
