@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "host/name.h"
 #include "host/reserve.h"
 #include "probe.h"
 
@@ -20,13 +21,18 @@ static void count_slots(struct finding *f)
 {
 	int names = 0, n;
 
-	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_NAMED; slot++)
-		names += !host_is_free(slot);
+	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_NAMED; slot++) {
+		int fd = name_connect(slot);
+
+		names += fd != -ESRCH;
+		if (fd >= 0)
+			close(fd);
+	}
 	n = names + (int)reserve_claimed();
 	if (names == SLOT_NAMED)
 		finding(f, LIMITED,
 			"processes get slots of the reserve, which are"
-			" found by reading /proc/net/unix",
+			" found in the kernel's list of sockets",
 			"see who has them:"
 			" `ss -xlp src @urnic/*'",
 			"all %d names of slots are taken", names);

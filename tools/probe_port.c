@@ -44,6 +44,7 @@ static int bind_port(int family, bool share)
  * one if its user has any. */
 static bool is_urnic(const struct holder *h)
 {
+	struct reserve reserve;
 	uint16_t slot;
 	int fd;
 
@@ -60,7 +61,8 @@ static bool is_urnic(const struct holder *h)
 		if (rc == 0 && uid == h->uid && (!h->pid || pid == h->pid))
 			return true;
 	}
-	fd = reserve_connect_user(h->uid, &slot);
+	reserve_init(&reserve, geteuid());
+	fd = reserve_connect_user(&reserve, h->uid, &slot);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;

@@ -282,7 +282,7 @@ static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_
 		rc = host_forward(cm->host, slot, &d);
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
-		if (rc != -ESRCH || !answers || !host_is_free(slot))
+		if (rc != -ESRCH || !answers || !host_is_free(cm->host, slot))
 			return; /* what is lost comes again */
 	}
 	cm->counter[CM_RX_NO_ID]++;

@@ -288,7 +288,7 @@ bool conn_watch(struct conn *c, uint64_t now)
 	if (!cm->host || slot == cm->core->slot)
 		return true;
 	rc = host_connect(cm->host, slot);
-	if (rc == -ESRCH && host_is_free(slot) && ibcm_disconnected(c, now))
+	if (rc == -ESRCH && host_is_free(cm->host, slot) && ibcm_disconnected(c, now))
 		return false;
 	if (rc)
 		look_again(c, now);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* claim.c - see claim.h. */
+/* claim.c - see claim.h.
+ *
+ * The kernel lists the listening unix sockets of this network namespace by
+ * sock_diag(7), to anybody, with name, inode and owner.
+ */
 #include "host/claim.h"
 
 #include <assert.h>
@@ -9,14 +13,12 @@
 #include <linux/nsfs.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host/host.h"
@@ -24,12 +26,14 @@
 #include "sys/fd.h"
 #include "sys/rand.h"
 
-static_assert(sizeof(struct nlmsghdr) % 4 == 0 && sizeof(struct unix_diag_msg) % 4 == 0,
+static_assert(sizeof(struct nlmsghdr) % NLMSG_ALIGNTO == 0 &&
+		      sizeof(struct unix_diag_msg) % NLMSG_ALIGNTO == 0,
 	      "nothing needs padding");
 
 enum {
-	ACCEPTS = 0x10000, /* in the list: a listener */
-	LISTENS = 10,	   /* the same in an answer (TCP_LISTEN) */
+	LISTENS = 10,  /* TCP_LISTEN, of unix sockets too */
+	PIECE = 16384, /* of the list, in one datagram */
+	MORE = 1,      /* pieces are to come */
 };
 
 uint64_t claim_strength(uid_t uid, uint16_t slot)
@@ -39,10 +43,10 @@ uint64_t claim_strength(uid_t uid, uint16_t slot)
 	return uid == 0 ? UINT64_MAX : rand_u64(&r) >> 1;
 }
 
-static void name_of(const struct claim *c, char name[NAME_MAX_LEN])
+static int name_of(const struct claim *c, char name[NAME_MAX_LEN])
 {
-	snprintf(name, NAME_MAX_LEN, "urnic/%u/%016llx", c->slot,
-		 (unsigned long long)c->tag);
+	return snprintf(name, NAME_MAX_LEN, "urnic/%u/%016llx", c->slot,
+			(unsigned long long)c->tag);
 }
 
 int claim_listen(const struct claim *c)
@@ -61,190 +65,203 @@ int claim_connect(const struct claim *c)
 	return name_connect_to(name);
 }
 
-/* --- the list ------------------------------------------------------------ */
-
-/* A line of the list: "address: references protocol flags type state inode path",
- * where @ stands for the first byte of an abstract name. */
-static bool parse(const char *line, struct claim *c)
+bool claim_is(const struct claim *a, const struct claim *b)
 {
-	const char *name = strstr(line, " @urnic/");
-	unsigned flags, slot, ino;
-	char hex[17];
-	int end = 0;
-
-	if (!name || sscanf(line, "%*s %*s %*s %x %*s %*s %u", &flags, &ino) != 2 ||
-	    !(flags & ACCEPTS) ||
-	    sscanf(name, " @urnic/%u/%16[0-9a-f]%n", &slot, hex, &end) != 2 ||
-	    name[end] || strlen(hex) != 16 || slot <= SLOT_NAMED || slot > SLOT_LAST)
-		return false;
-	c->slot = (uint16_t)slot;
-	c->ino = ino;
-	c->tag = strtoull(hex, NULL, 16);
-	return true;
+	return a->slot == b->slot && a->tag == b->tag && a->ino == b->ino &&
+	       a->uid == b->uid;
 }
 
-/* Not by way of libc: no thread may be cancelled in here. */
-static int open_quietly(const char *path)
-{
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-}
+/* --- asking ---------------------------------------------------------------------- */
 
-/* Calls fn for each claim. */
-void claim_list(void (*fn)(void *arg, const struct claim *c), void *arg)
+/* Is it this process's lack of something, or are there no answers at all? */
+static int failure(int error)
 {
-	char buf[8192], *end = buf, *nl;
-	struct claim c;
-	ssize_t n;
-	int fd = open_quietly("/proc/thread-self/net/unix");
-
-	while (fd >= 0) {
-		n = (ssize_t)syscall(SYS_read, fd, end,
-				     (size_t)(buf + sizeof(buf) - 1 - end));
-		if (n <= 0)
-			break;
-		end[n] = '\0';
-		end += n;
-		for (char *line = buf;; line = nl + 1) {
-			nl = memchr(line, '\n', (size_t)(end - line));
-			if (!nl) { /* the rest comes with the next piece */
-				end = (char *)memmove(buf, line, (size_t)(end - line)) +
-				      (end - line);
-				break;
-			}
-			*nl = '\0';
-			if (parse(line, &c))
-				fn(arg, &c);
-		}
+	switch (error) {
+	case EAGAIN:
+	case EINTR:
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+		return -EAGAIN;
+	default:
+		return -EOPNOTSUPP;
 	}
-	if (fd >= 0)
-		syscall(SYS_close, fd);
 }
 
-bool claim_uids_count(void)
+int claim_uids_count(void)
 {
-	int net = open_quietly("/proc/thread-self/ns/net");
-	int owner = net < 0 ? -1 : ioctl(net, NS_GET_USERNS);
+	int net = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), owner, rc;
 	struct stat a, b;
-	bool same;
 
-	same = owner >= 0 && fstat(owner, &a) == 0 &&
-	       stat("/proc/self/ns/user", &b) == 0 && a.st_dev == b.st_dev &&
-	       a.st_ino == b.st_ino;
+	if (net < 0)
+		return failure(errno);
+	owner = ioctl(net, NS_GET_USERNS);
+	if (owner < 0)
+		rc = failure(errno);
+	else if (fstat(owner, &a) || stat("/proc/self/ns/user", &b))
+		rc = failure(errno);
+	else
+		rc = a.st_dev == b.st_dev && a.st_ino == b.st_ino ? 0 : -EOPNOTSUPP;
 	if (owner >= 0)
-		syscall(SYS_close, owner);
-	if (net >= 0)
-		syscall(SYS_close, net);
-	return same;
+		close(owner);
+	close(net);
+	return rc;
 }
 
-/* --- the owner ----------------------------------------------------------- */
-
-int claim_open_diag(void)
+/* All who listen (NLM_F_DUMP), or the socket ino.  The descriptor to read the answer
+ * from, which comes with the request: there is nothing to wait for. */
+static int ask(uint16_t flags, uint32_t ino)
 {
-	return fd_raise(
-		fd_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-}
-
-struct diag_request {
-	struct nlmsghdr h;
-	struct unix_diag_req r;
-};
-
-static bool send_request(int diag, uint32_t ino)
-{
-	struct diag_request q = {
+	const struct {
+		struct nlmsghdr h;
+		struct unix_diag_req r;
+	} q = {
 		.h = { .nlmsg_len = sizeof(q),
 		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-		       .nlmsg_flags = NLM_F_REQUEST },
+		       .nlmsg_flags = NLM_F_REQUEST | flags },
 		.r = { .sdiag_family = AF_UNIX,
+		       .udiag_states = 1 << LISTENS,
 		       .udiag_ino = ino,
 		       .udiag_show = UDIAG_SHOW_UID | UDIAG_SHOW_NAME,
 		       .udiag_cookie = { UINT32_MAX, UINT32_MAX } },
 	};
+	int fd = fd_raise(
+		fd_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+	int rc;
 
-	return send(diag, &q, sizeof(q), MSG_DONTWAIT) == sizeof(q);
+	if (fd < 0)
+		return failure(errno);
+	if (send(fd, &q, sizeof(q), MSG_DONTWAIT) == sizeof(q))
+		return fd;
+	rc = failure(errno);
+	close(fd);
+	return rc;
 }
 
-struct diag_answer {
-	const struct unix_diag_msg *m;
-	const char *name; /* with its zero in front */
-	size_t name_len;
-	const uid_t *uid;
-};
+/* --- the answer ------------------------------------------------------------------ */
 
-static void take_attributes(const uint8_t *at, size_t len, struct diag_answer *a)
+static bool parse_name(const char *name, size_t len, struct claim *c)
 {
-	while (len >= sizeof(struct nlattr)) {
+	char text[NAME_MAX_LEN], again[NAME_MAX_LEN];
+	unsigned slot;
+	unsigned long long tag;
+
+	if (len < 2 || len - 1 >= sizeof(text) || name[0])
+		return false;
+	memcpy(text, name + 1, len - 1);
+	text[len - 1] = '\0';
+	if (sscanf(text, "urnic/%u/%llx", &slot, &tag) != 2 || slot <= SLOT_NAMED ||
+	    slot > SLOT_LAST)
+		return false;
+	c->slot = (uint16_t)slot;
+	c->tag = tag;
+	/* Many texts are read as the same numbers. */
+	return name_of(c, again) == (int)len - 1 && !memcmp(text, again, len - 1);
+}
+
+/* The claim that a socket is, if it is one. */
+static bool parse_socket(const struct nlmsghdr *h, struct claim *c)
+{
+	const struct unix_diag_msg *m = (const void *)(h + 1);
+	size_t len = h->nlmsg_len - sizeof(*h);
+	const uint8_t *at = (const uint8_t *)(m + 1);
+	bool named = false, owned = false;
+
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || len < sizeof(*m) ||
+	    m->udiag_type != SOCK_SEQPACKET || m->udiag_state != LISTENS)
+		return false;
+	c->ino = m->udiag_ino;
+	for (len -= sizeof(*m); len >= sizeof(struct nlattr);) {
 		const struct nlattr *n = (const void *)at;
 		size_t step = (n->nla_len + 3u) & ~(size_t)3;
 		size_t data = n->nla_len - sizeof(*n);
 
 		if (n->nla_len < sizeof(*n) || n->nla_len > len)
-			return;
-		if (n->nla_type == UNIX_DIAG_NAME) {
-			a->name = (const char *)(n + 1);
-			a->name_len = data;
-		} else if (n->nla_type == UNIX_DIAG_UID && data == sizeof(uid_t)) {
-			a->uid = (const void *)(n + 1);
+			return false;
+		if (n->nla_type == UNIX_DIAG_NAME)
+			named = parse_name((const char *)(n + 1), data, c);
+		if (n->nla_type == UNIX_DIAG_UID && data == sizeof(c->uid)) {
+			memcpy(&c->uid, n + 1, data);
+			owned = true;
 		}
 		if (step >= len)
-			return;
+			break;
 		at += step;
 		len -= step;
 	}
+	return named && owned;
 }
 
-/* The kernel's answer comes with the request: there is nothing to wait for. */
-static int ask_kernel(int diag, const struct claim *c, uid_t *uid)
-{
-	_Alignas(8) uint8_t buf[1024];
-	const struct nlmsghdr *h = (const void *)buf;
-	const struct nlmsgerr *error = (const void *)(h + 1);
-	struct diag_answer a = { .m = (const void *)(h + 1) };
-	char name[NAME_MAX_LEN];
-	size_t len;
-	ssize_t n;
+typedef void claim_fn(void *arg, const struct claim *c);
 
-	if (diag < 0 || !send_request(diag, c->ino))
+/* 0: that was all; MORE; -errno as the kernel says, or -EAGAIN. */
+static int take_piece(int diag, claim_fn *fn, void *arg)
+{
+	_Alignas(struct nlmsghdr) uint8_t buf[PIECE];
+	ssize_t n = recv(diag, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+	const uint8_t *at = buf;
+	struct claim c;
+
+	if (n <= 0 || (size_t)n > sizeof(buf))
 		return -EAGAIN;
-	n = recv(diag, buf, sizeof(buf), MSG_DONTWAIT);
-	/* An error is longer than an answer without attributes. */
-	if (n < (ssize_t)(sizeof(*h) + sizeof(*a.m)) || h->nlmsg_len > (size_t)n)
-		return -EAGAIN;
-	if (h->nlmsg_type == NLMSG_ERROR)
-		return error->error == -ENOENT ? -ESRCH : -EAGAIN;
-	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-	    h->nlmsg_len < sizeof(*h) + sizeof(*a.m))
-		return -EAGAIN;
-	take_attributes((const uint8_t *)(a.m + 1),
-			h->nlmsg_len - sizeof(*h) - sizeof(*a.m), &a);
-	name_of(c, name);
-	len = strlen(name);
-	if (!a.uid)
-		return -EAGAIN;
-	if (a.m->udiag_type != SOCK_SEQPACKET || a.m->udiag_state != LISTENS || !a.name ||
-	    a.name_len != len + 1 || a.name[0] || memcmp(a.name + 1, name, len))
-		return -ESRCH;
-	*uid = *a.uid;
-	return 0;
+	for (size_t left = (size_t)n; left >= sizeof(struct nlmsghdr);) {
+		const struct nlmsghdr *h = (const void *)at;
+		size_t step = (h->nlmsg_len + 3u) & ~(size_t)3;
+		int error = 0;
+
+		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > left)
+			return -EAGAIN;
+		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
+			if (h->nlmsg_len >= sizeof(*h) + sizeof(error))
+				memcpy(&error, h + 1, sizeof(error));
+			return error;
+		}
+		if (parse_socket(h, &c))
+			fn(arg, &c);
+		if (step >= left)
+			break;
+		at += step;
+		left -= step;
+	}
+	return MORE;
 }
 
-/* Who listens says it to those who connect, if his backlog has room. */
-static int ask_owner(const struct claim *c, uid_t *uid)
+int claim_list(claim_fn *fn, void *arg)
 {
-	int fd = claim_connect(c), rc;
-	pid_t pid;
+	int diag = ask(NLM_F_DUMP, 0), rc;
 
-	if (fd < 0)
-		return fd == -ESRCH ? -ESRCH : -EAGAIN;
-	rc = name_cred(fd, uid, &pid);
-	close(fd);
-	return rc ? -EAGAIN : 0;
+	if (diag < 0)
+		return diag;
+	do
+		rc = take_piece(diag, fn, arg);
+	while (rc == MORE);
+	close(diag);
+	return rc ? failure(-rc) : 0;
 }
 
-int claim_owner(int diag, const struct claim *c, uid_t *uid)
-{
-	int rc = ask_kernel(diag, c, uid);
+struct check {
+	const struct claim *want;
+	bool found;
+};
 
-	return rc == -EAGAIN ? ask_owner(c, uid) : rc;
+static void compare(void *arg, const struct claim *c)
+{
+	struct check *k = arg;
+
+	k->found |= claim_is(k->want, c);
+}
+
+int claim_check(const struct claim *c)
+{
+	struct check k = { .want = c };
+	int diag = ask(0, c->ino), rc;
+
+	if (diag < 0)
+		return -EAGAIN;
+	rc = take_piece(diag, compare, &k);
+	close(diag);
+	if (rc == MORE || rc == -ENOENT)
+		return k.found ? 0 : -ESRCH;
+	return -EAGAIN;
 }

@@ -10,27 +10,29 @@
 #include <sys/types.h>
 
 struct claim {
-	uint16_t slot;
+	uint16_t slot; /* 0: there is none */
+	uid_t uid;     /* the socket's owner, as the kernel says */
+	uint32_t ino;
 	uint64_t tag;
-	uint32_t ino; /* as the list has it */
 };
 
 int claim_listen(const struct claim *c);  /* as name_listen_at() */
 int claim_connect(const struct claim *c); /* as name_connect_to() */
 
-/* Calls fn for each claim in /proc/net/unix, where others may have written what
- * looks like one. */
-void claim_list(void (*fn)(void *arg, const struct claim *c), void *arg);
+/* Calls fn for each claim that the kernel lists.  0; -EAGAIN: the list could not be
+ * read to its end; -EOPNOTSUPP: this kernel, or a sandbox, gives none. */
+int claim_list(void (*fn)(void *arg, const struct claim *c), void *arg);
+/* Does this very socket still listen?  0, -ESRCH, or -EAGAIN: that cannot be said
+ * now. */
+int claim_check(const struct claim *c);
 
-/* What claim_owner() asks the kernel with: a descriptor, or -1. */
-int claim_open_diag(void);
-/* Whose c is.  0; -ESRCH: there is no such claim; -EAGAIN: that cannot be told. */
-int claim_owner(int diag, const struct claim *c, uid_t *uid);
+bool claim_is(const struct claim *a, const struct claim *b);
 
 /* How strong a claim of user uid is for slot. */
 uint64_t claim_strength(uid_t uid, uint16_t slot);
 
-/* Do uids mean the same to all who may be in this network namespace? */
-bool claim_uids_count(void);
+/* Do uids mean the same to all who may be in this network namespace?  0: yes;
+ * -EOPNOTSUPP: no; -EAGAIN: that cannot be said now. */
+int claim_uids_count(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* host_own.h - a process's place on the host and its connections, for host.c
- * and receive.c. */
+/* host_own.h - a process's place on the host and its connections; inside host/ only. */
 #ifndef HOST_HOST_OWN_H
 #define HOST_HOST_OWN_H
 
 #include "host/host.h"
 #include "host/msg.h"
+#include "host/reserve.h"
 #include "host/services.h"
 #include "host/user.h"
 #include "sys/list.h"
@@ -13,20 +13,25 @@
 enum {
 	SLOTS = 1 << SLOT_BITS,
 	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
+	AGAIN_NS = 1000000, /* between two tries to reach one slot, at least */
 };
 
 struct conn {
 	struct list node; /* host->conns, ->strangers or ->dead */
 	int fd;
-	uint16_t slot;	   /* whose; 0: not known */
-	bool greeted;	   /* what comes now are datagrams */
-	uint16_t claimed;  /* by its greeting, but not judged yet; */
-	uint64_t judge_by; /* .. at the latest then */
-	int proof;	   /* a descriptor that came with it; or -1 */
-	bool foreign;	   /* another user's */
-	bool stranger;	   /* .. and not proven yet */
-	uid_t uid;	   /* of a slot's process: when it took the slot */
+	uint16_t slot; /* whose; 0: not known */
+	bool greeted;  /* what comes now are datagrams */
+	bool foreign;  /* another user's */
+	bool stranger; /* .. and not proven yet */
+	uid_t uid;     /* of a slot's process: when it took the slot */
 	pid_t pid;
+	/* Its greeting, while it waits for a verdict: */
+	uint16_t claimed;  /* 0: there is none */
+	struct list wait;  /* host->waiting */
+	uint64_t since;	   /* .. when it came in */
+	uint64_t judge_at; /* .. not before */
+	unsigned tries;
+	int proof; /* a descriptor that came with it; or -1 */
 };
 
 struct host {
@@ -35,23 +40,34 @@ struct host {
 	uint16_t slot;
 	struct user user;
 	int epfd, listen_fd;
-	int spare_fd;	  /* given up to refuse a connection when
-			   * there are no descriptors left */
-	uid_t holders[2]; /* other users whose datagrams are taken */
+	int spare_fd;	   /* given up to refuse a connection when
+			    * there are no descriptors left */
+	int proof_fd;	   /* see host_proof() */
+	int alarm_fd;	   /* greetings are judged then */
+	uint64_t alarm_at; /* NEVER: none waits */
+	uid_t holders[2];  /* other users whose datagrams are taken */
 	unsigned nholders;
 	unsigned nown, nforeign, foreign_max; /* connections: this user's, and */
 	unsigned nstrangers;		      /* others', proven and not */
 	struct list conns;		      /* but those of strangers: */
 	struct list strangers;
-	struct list dead;	     /* closed; events may still point to them */
+	struct list dead; /* closed; events may still point to them */
+	struct list waiting;
 	struct conn *by_slot[SLOTS]; /* to send through */
-	uint64_t not_before[SLOTS];  /* nobody was there */
+	struct {
+		int rc;
+		uint64_t until;
+	} unreached[SLOTS]; /* what the last try to connect has said */
 	uint64_t said_full, said_garbage, said_fds, said_claim, said_stranger;
+	struct reserve reserve;
 	struct services services;
 	struct host_stats stats;
 	uint8_t buf[BUF];
 };
 
+/* --- conn.c ---------------------------------------------------------------------- */
+
+void host_conns_init(struct host *h);
 /* A connection that we made to slot, or that somebody made to us (0).  Takes fd
  * over, also when it fails: NULL. */
 struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
@@ -60,12 +76,37 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
 bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
 void host_conn_close(struct host *h, struct conn *c); /* is now among the dead */
 void host_bury(struct host *h);			      /* free the dead */
+/* What comes in through c is to be taken in, or stays where it is.  False: that
+ * cannot be. */
+bool host_conn_watch(struct host *h, struct conn *c, bool on);
+/* The connection to send to slot through.  0, -EAGAIN, -ESRCH. */
+int host_conn_get(struct host *h, uint16_t slot, struct conn **out);
+
+/* --- owner.c --------------------------------------------------------------------- */
+
+/* Connect to the owner of slot, as the kernel has it now.  The descriptor, -ESRCH,
+ * -EAGAIN ... */
+int host_reach(struct host *h, uint16_t slot);
 
 /* A process that the kernel shows as *uid and pid says that slot is its own.  0: it
  * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it
  * is not; -EAGAIN: that cannot be said now.  After setuid() the numbers of a process
  * prove nothing, since another program of the same number may have had the connection
- * before: then proof has to be the slot's listening socket, which nobody else has. */
-int host_owns(struct host *h, uint16_t slot, uid_t *uid, pid_t pid, int proof);
+ * before: then proof has to be what host_proof() gave its owner.  Of the reserve the
+ * owner at time since or later counts. */
+int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t pid,
+	      int proof);
+
+/* --- greet.c --------------------------------------------------------------------- */
+
+/* c's first message, with a descriptor that came with it, or -1: taken over. */
+void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, int proof);
+/* The alarm went off: judge the greetings that wait for it. */
+void host_judge(struct host *h);
+
+/* --- receive.c ------------------------------------------------------------------- */
+
+/* c's process sent what no urnic sends. */
+void host_garbage(struct host *h, struct conn *c);
 
 #endif

@@ -108,9 +108,9 @@ static void test_no_such_slot(void **state)
 	assert_int_equal(forward(&a, 1023, "nobody"), -ESRCH);
 	assert_int_equal(forward(&a, host_slot(a.host), "myself"), -ESRCH);
 	assert_int_equal(host_cred(a.host, other, &uid, &pid), -ESRCH);
-	assert_true(host_is_free(other));
-	assert_true(host_is_free(0));
-	assert_false(host_is_free(host_slot(a.host)));
+	assert_true(host_is_free(a.host, other));
+	assert_true(host_is_free(a.host, 0));
+	assert_false(host_is_free(a.host, host_slot(a.host)));
 	assert_int_equal(host_stats(a.host)->dropped_gone, 5);
 	host_close(a.host);
 }

@@ -8,9 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/fix.h"
-#include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"
 
@@ -145,74 +143,6 @@ static void test_a_false_claim_is_not_believed(void **state)
 	host_close(b.host);
 }
 
-/* A connection of b's process, made when it is another user than when it took its slot,
- * says that slot; proof goes along, if there is one.  Not from a test's own process. */
-static void claim_as_another(struct side *a, struct side *b, int proof)
-{
-	struct msg_hello hello;
-	struct iovec iov = { &hello, sizeof(hello) };
-	int fd;
-
-	if (seteuid(NOBODY))
-		_exit(77);
-	fd = name_connect(host_slot(a->host));
-	if (seteuid(0))
-		_exit(78);
-	msg_put_hello(&hello, host_slot(b->host));
-	if (fd < 0 || fds_send(fd, &iov, 1, &proof, proof >= 0))
-		_exit(1);
-}
-
-/* Whoever had the process's number when the connection was made may have become the
- * program that has the slot, and left the connection to another. */
-static void numbers_prove_nothing(struct side *a, bool listener)
-{
-	struct side b;
-	char byte;
-	int p[2];
-	pid_t pid;
-
-	assert_int_equal(pipe(p), 0);
-	pid = fork();
-	if (pid == 0) {
-		int other = name_listen_at("urnic-test/not-a-slot");
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		begin(&b);
-		claim_as_another(a, &b, listener ? b.host->listen_fd : other);
-		(void)!write(p[1], "", 1);
-		pause();
-	}
-	assert_int_equal(read(p[0], &byte, 1), 1);
-	for (int i = 0; i < 3; i++)
-		run(a);
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	run(a);
-	assert_int_equal(host_stats(a->host)->refused, !listener);
-	assert_int_equal(a->gone, listener);
-	close(p[0]);
-	close(p[1]);
-}
-
-static void test_numbers_of_a_process_prove_nothing(void **state)
-{
-	struct side a;
-
-	(void)state;
-	need_netns();
-	if (geteuid()) {
-		fprintf(stderr, "SKIPPED: cannot become another user\n");
-		skip();
-	}
-	begin(&a);
-	numbers_prove_nothing(&a, false);
-	host_close(a.host);
-	begin(&a);
-	numbers_prove_nothing(&a, true);
-	host_close(a.host);
-}
-
 static void test_another_user_is_heard_only_on_request(void **state)
 {
 	struct side a, b;
@@ -325,9 +255,9 @@ static void test_who_closes_connections_has_its_slot(void **state)
 	assert_int_equal(forward(&a, slot, "first"), 0);
 	close(accept(owner, NULL, NULL));
 	assert_int_equal(forward(&a, slot, "second"), -ESRCH);
-	assert_false(host_is_free(slot));
+	assert_false(host_is_free(a.host, slot));
 	close(owner);
-	assert_true(host_is_free(slot));
+	assert_true(host_is_free(a.host, slot));
 	host_close(a.host);
 }
 
@@ -484,7 +414,6 @@ int main(void)
 		cmocka_unit_test(test_squatted_names_are_skipped),
 		cmocka_unit_test(test_garbage_closes_the_connection),
 		cmocka_unit_test(test_a_false_claim_is_not_believed),
-		cmocka_unit_test(test_numbers_of_a_process_prove_nothing),
 		cmocka_unit_test(test_another_user_is_heard_only_on_request),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_who_closes_connections_has_its_slot),

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "host/reserve.h"
 #include "sys/fd.h"
 
 enum { BACKLOG = 1024, SOCK_BUF = 1 << 20 };
@@ -85,8 +84,7 @@ int name_connect(uint16_t slot)
 {
 	char name[NAME_MAX_LEN];
 
-	if (slot > SLOT_NAMED)
-		return reserve_connect(slot);
+	assert(slot <= SLOT_NAMED);
 	name_of(slot, name);
 	return name_connect_to(name);
 }

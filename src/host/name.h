@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* name.h - the name of a slot, or of a claim for one (reserve.h): an abstract
- * SOCK_SEQPACKET address. */
+/* name.h - the name of a slot up to SLOT_NAMED, or of a claim for another
+ * (reserve.h): an abstract SOCK_SEQPACKET address. */
 #ifndef HOST_NAME_H
 #define HOST_NAME_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Listen as slot, one up to SLOT_NAMED.  The descriptor; -EADDRINUSE: somebody
- * has the name. */
+/* Listen as slot.  The descriptor; -EADDRINUSE: somebody has the name. */
 int name_listen(uint16_t slot);
 
-/* Connect to slot, any.  The descriptor; -ESRCH: nobody listens there; -EAGAIN:
- * its backlog is full, or descriptors have run out, or it cannot be said yet who
- * has it; -EACCES ... */
+/* Connect to slot.  The descriptor; -ESRCH: nobody listens there; -EAGAIN: its
+ * backlog is full, or descriptors have run out; -EACCES ... */
 int name_connect(uint16_t slot);
 
 /* The same for an abstract name. */

@@ -11,6 +11,7 @@
 
 #include "host/fds.h"
 #include "host/host_own.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -18,15 +19,13 @@
 /* A run is bounded. */
 enum { RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16 };
 
-/* So long a greeting may wait for what is known of slots. */
-enum { JUDGE_NS = 100000000 };
-
 void host_accept_foreign(struct host *h, const uid_t *uids, unsigned n)
 {
 	assert(n <= 2);
-	h->nholders = n;
+	h->nholders = 0;
 	for (unsigned i = 0; i < n; i++)
-		h->holders[i] = uids[i];
+		if (!user_is_hidden(&h->user, uids[i]))
+			h->holders[h->nholders++] = uids[i];
 }
 
 static bool is_holder(const struct host *h, uid_t uid)
@@ -43,7 +42,7 @@ static bool may_forward(const struct host *h, uid_t uid, pid_t pid)
 	return user_is_ours(&h->user, uid, pid) || is_holder(h, uid);
 }
 
-static void garbage(struct host *h, struct conn *c)
+void host_garbage(struct host *h, struct conn *c)
 {
 	h->stats.refused++;
 	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
@@ -82,48 +81,11 @@ void host_take_dgram(struct host *h, uid_t uid, pid_t pid, int proof, void *buf,
 	}
 	/* After setuid() its slot tells whose it is. */
 	if (may_forward(h, uid, pid) ||
-	    (slot && !host_owns(h, slot, &uid, pid, proof) && may_forward(h, uid, pid)))
+	    (slot && !host_owns(h, slot, clock_ns(), &uid, pid, proof) &&
+	     may_forward(h, uid, pid)))
 		deliver(h, &d);
 	else
 		refuse(h, uid, pid);
-}
-
-/* c says that it is the process of slot. */
-static void greet(struct host *h, struct conn *c, uint16_t slot)
-{
-	uid_t uid = c->uid;
-	int rc;
-
-	c->greeted = true;
-	if (slot == h->slot) {
-		garbage(h, c);
-		return;
-	}
-	rc = host_owns(h, slot, &uid, c->pid, c->proof);
-	if (rc == -EAGAIN && slot > SLOT_NAMED && clock_ns() < c->judge_by) {
-		c->claimed = slot;
-		return;
-	}
-	if (rc) {
-		h->stats.refused++;
-		/* One that ended meanwhile is no liar. */
-		if (!host_is_free(slot) && log_allowed(&h->said_claim))
-			log_warn("process %d of user %u says that slot %u is its own, "
-				 "but the kernel does not confirm it%s: what it says "
-				 "is ignored",
-				 (int)c->pid, (unsigned)c->uid, slot,
-				 c->pid ? "" : " (it is in another pid namespace)");
-		return;
-	}
-	if (!host_conn_prove(h, c, slot, uid)) {
-		h->stats.refused++;
-		host_conn_close(h, c);
-		return;
-	}
-	if (h->by_slot[slot])
-		return; /* it is for receiving only */
-	h->by_slot[slot] = c;
-	h->not_before[slot] = 0;
 }
 
 /* What local/ of c's process says. */
@@ -157,13 +119,8 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 	uint16_t slot;
 
 	if (!c->greeted) {
-		c->judge_by = clock_ns() + JUDGE_NS;
-		c->proof = fds[0]; /* ours now */
+		host_greeted(h, c, h->buf, len, fds[0]);
 		fds[0] = -1;
-		if (msg_get_hello(h->buf, len, &slot))
-			garbage(h, c);
-		else
-			greet(h, c, slot);
 		return;
 	}
 	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
@@ -172,31 +129,18 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 		return;
 	}
 	if (msg_get_dgram(h->buf, len, &d, &slot))
-		garbage(h, c);
+		host_garbage(h, c);
 	else if (!c->foreign || is_holder(h, c->uid))
 		deliver(h, &d);
 	else
 		refuse(h, c->uid, c->pid);
 }
 
-/* What comes next waits until it is known who says it, which is soon. */
-static bool is_settled(struct host *h, struct conn *c)
-{
-	uint16_t slot = c->claimed;
-
-	c->claimed = 0;
-	if (slot)
-		greet(h, c, slot);
-	return !c->claimed;
-}
-
 static void conn_run(struct host *h, struct conn *c)
 {
 	int fds[HOST_FDS];
 
-	/* It was closed for another that came in the same run. */
-	if (c->fd < 0 || !is_settled(h, c))
-		return;
+	/* It may have been closed for another that came in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
 
@@ -256,16 +200,22 @@ bool host_run(struct host *h)
 {
 	struct epoll_event ev[RUN_EVENTS];
 	/* Not by way of libc: no thread may be cancelled in here. */
-	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0);
+	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0), was;
 
+	if (n <= 0)
+		return false;
+	was = cancel_hold();
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.ptr == &h->services)
 			services_run(h);
+		else if (ev[i].data.ptr == &h->alarm_fd)
+			host_judge(h);
 		else if (ev[i].data.ptr)
 			conn_run(h, ev[i].data.ptr);
 		else
 			accept_some(h);
 	}
 	host_bury(h);
-	return n > 0;
+	cancel_let(was);
+	return true;
 }

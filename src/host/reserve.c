@@ -3,290 +3,331 @@
 #include "host/reserve.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "host/claim.h"
-#include "host/host.h"
 #include "host/name.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
-#include "sys/lock.h"
 #include "sys/rand.h"
 #include "sys/secret.h"
 
 enum {
-	FIRST = SLOT_NAMED + 1,
-	NUMBERS = SLOT_LAST - SLOT_NAMED,
-	SAMPLE = 32, /* claims of a number that are kept */
-	NEAR = 16,   /* power of two: so many are equally good */
-	AGAIN = 4,   /* readings take 1/4 of the time, at most */
+	NEAR = 16,	     /* power of two: so many numbers are equally good */
+	LISTS_MAX = 8,	     /* in one reading */
+	PART = 8,	     /* readings take at most 1/8 of the time, checks as much */
+	FAILED_NS = 1000000, /* after a reading that failed */
 };
 
-/* --- opening ------------------------------------------------------------- */
+void reserve_init(struct reserve *r, uid_t uid)
+{
+	memset(r, 0, sizeof(*r));
+	r->uid = uid;
+}
+
+static struct number *number_of(struct reserve *r, uint16_t slot)
+{
+	return &r->at[slot - RESERVE_FIRST];
+}
+
+/* --- reading ------------------------------------------------------------------- */
+
+/* The stronger first; of one user, who has two only by some mistake, any one. */
+static bool is_stronger(const struct claim *a, const struct claim *b)
+{
+	uint64_t x, y;
+
+	if (!b->slot)
+		return true;
+	x = claim_strength(a->uid, a->slot);
+	y = claim_strength(b->uid, b->slot);
+	return x != y ? x > y : a->tag < b->tag;
+}
+
+static void set_owner(struct number *n, const struct claim *c)
+{
+	n->owner = *c;
+	n->seen = true;
+	n->asked = false;
+}
+
+static void keep(void *arg, const struct claim *c)
+{
+	struct reserve *r = arg;
+	struct number *n = number_of(r, c->slot);
+
+	if (claim_is(c, &n->owner)) {
+		r->news |= !n->seen;
+		n->seen = true;
+	} else if (is_stronger(c, &n->owner)) {
+		if (n->seen)
+			n->next = n->owner;
+		set_owner(n, c);
+		r->news = true;
+	} else if (!claim_is(c, &n->next) && is_stronger(c, &n->next)) {
+		n->next = *c;
+		r->news = true;
+	}
+}
+
+/* What is known of owners stays, to be checked where a reading does not show it. */
+static int read_now(struct reserve *r)
+{
+	uint64_t began = clock_ns(), took;
+	int was = cancel_hold(), rc = claim_uids_count();
+
+	for (unsigned i = 0; i < RESERVE_NUMBERS; i++) {
+		r->at[i].seen = false;
+		r->at[i].next.slot = 0;
+	}
+	r->news = true;
+	for (int i = 0; !rc && i < LISTS_MAX && (i < 2 || r->news); i++) {
+		r->news = false;
+		rc = claim_list(keep, r);
+	}
+	took = clock_ns() - began;
+	r->not_before =
+		began + took + (rc == -EAGAIN ? FAILED_NS : 0) + (PART - 1) * took;
+	r->read_at = rc == -EAGAIN ? 0 : began;
+	cancel_let(was);
+	return rc;
+}
+
+/* Know what was so at since, or later. */
+static bool is_known(struct reserve *r, uint64_t since)
+{
+	if (r->read_at && r->read_at >= since)
+		return true;
+	return clock_ns() >= r->not_before && read_now(r) != -EAGAIN;
+}
+
+/* --- opening ------------------------------------------------------------------- */
 
 enum pass {
 	POLITE,	  /* numbers that nobody claims */
 	STRONGER, /* .. that those claim who are weaker */
-	UNSURE,	  /* .. or of whom that cannot be told */
 	PASSES
 };
 
-struct dispute {
-	const struct claim *mine;
-	enum pass pass;
-	int diag;
-	bool found;
-};
-
-static void dispute(void *arg, const struct claim *c)
+static int read_afresh(struct reserve *r)
 {
-	struct dispute *d = arg;
-	uid_t uid;
-	int rc;
-
-	if (d->found || c->slot != d->mine->slot || c->tag == d->mine->tag)
-		return;
-	rc = claim_owner(d->diag, c, &uid);
-	if (rc == 0)
-		d->found =
-			d->pass == POLITE || claim_strength(uid, c->slot) >=
-						     claim_strength(geteuid(), c->slot);
-	else
-		d->found = rc == -EAGAIN && d->pass != UNSURE;
+	reserve_init(r, r->uid);
+	return read_now(r);
 }
 
-/* Is there somebody in the way of this claim? */
-static bool is_disputed(const struct claim *mine, enum pass pass)
+/* Is there a claim besides mine that is in the way of it? */
+static bool is_taken(struct reserve *r, const struct claim *mine, enum pass pass)
 {
-	struct dispute d = { mine, pass, claim_open_diag(), false };
+	const struct number *n = number_of(r, mine->slot);
+	const struct claim *other = n->owner.tag == mine->tag ? &n->next : &n->owner;
 
-	claim_list(dispute, &d);
-	if (d.diag >= 0)
-		close(d.diag);
-	return d.found;
+	return other->slot &&
+	       (pass == POLITE || claim_strength(other->uid, mine->slot) >=
+					  claim_strength(r->uid, mine->slot));
 }
 
-/* The descriptor; -EADDRINUSE: it is somebody else's. */
-static int try_to_claim(uint16_t slot, enum pass pass)
+/* Reads before and after it listens.  The descriptor; -EADDRINUSE: it is somebody
+ * else's. */
+static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 {
 	const struct claim mine = { .slot = slot, .tag = rand_start() };
-	int fd;
+	int fd, rc;
 
 	/* Nobody is to find two of this user's, not even for a moment. */
-	if (is_disputed(&mine, pass))
+	if (is_taken(r, &mine, pass))
 		return -EADDRINUSE;
 	fd = claim_listen(&mine);
-	if (fd >= 0 && (is_disputed(&mine, pass) || is_disputed(&mine, pass))) {
+	if (fd < 0)
+		return fd;
+	rc = read_afresh(r);
+	if (!rc && is_taken(r, &mine, pass))
+		rc = -EADDRINUSE;
+	if (rc)
 		close(fd);
-		return -EADDRINUSE;
-	}
-	return fd;
+	return rc ? rc : fd;
 }
 
-static void count_claim(void *arg, const struct claim *c)
+static int sweep(struct reserve *r, const uint16_t order[RESERVE_NUMBERS], enum pass pass,
+		 uint16_t *slot)
 {
-	((unsigned *)arg)[c->slot - FIRST]++;
-}
-
-static int by_own_strength(const void *a, const void *b)
-{
-	uint64_t x = claim_strength(geteuid(), *(const uint16_t *)a);
-	uint64_t y = claim_strength(geteuid(), *(const uint16_t *)b);
-
-	return (x < y) - (x > y);
-}
-
-static int sweep(const uint16_t order[NUMBERS], enum pass pass, uint16_t *slot)
-{
-	unsigned claims[NUMBERS] = { 0 };
 	struct secret s = { 0 };
 	unsigned flip = secret_below(&s, NEAR);
+	int rc = read_afresh(r);
 
-	claim_list(count_claim, claims);
-	for (unsigned i = 0; i < NUMBERS + NEAR; i++) {
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < RESERVE_NUMBERS + NEAR; i++) {
 		unsigned k = i ^ flip;
-		int fd;
 
-		if (k >= NUMBERS || (pass == POLITE && claims[order[k] - FIRST]))
+		if (k >= RESERVE_NUMBERS)
 			continue;
-		fd = try_to_claim(order[k], pass);
-		if (fd != -EADDRINUSE) {
+		rc = try_to_claim(r, order[k], pass);
+		if (rc != -EADDRINUSE) {
 			*slot = order[k];
-			return fd;
+			return rc;
 		}
 	}
 	return -EADDRINUSE;
 }
 
-int reserve_listen(uint16_t *slot)
-{
-	uint16_t order[NUMBERS];
-	int fd = -EADDRINUSE;
-
-	if (!claim_uids_count())
-		return -EADDRNOTAVAIL;
-	for (uint16_t i = 0; i < NUMBERS; i++)
-		order[i] = (uint16_t)(FIRST + i);
-	/* Root is as strong everywhere: any order does. */
-	qsort(order, NUMBERS, sizeof(order[0]), by_own_strength);
-	for (enum pass pass = POLITE; pass < PASSES && fd == -EADDRINUSE; pass++)
-		fd = sweep(order, pass, slot);
-	return fd == -EADDRINUSE ? -EADDRNOTAVAIL : fd;
-}
-
-/* --- finding ------------------------------------------------------------- */
-
-/* What was read last, for all lookups of the process. */
-static struct {
-	struct lock lock;
-	struct secret random;
-	uint64_t not_before; /* the next reading */
-	struct kept {
-		uint32_t count;
-		struct claim claim[SAMPLE];
-	} at[NUMBERS];
-} list;
-
-/* Each of a number's claims is kept with the same chance. */
-static void keep(void *arg, const struct claim *c)
-{
-	struct kept *k = &list.at[c->slot - FIRST];
-	uint32_t i = k->count++;
-
-	(void)arg;
-	if (i >= SAMPLE)
-		i = secret_below(&list.random, k->count);
-	if (i < SAMPLE)
-		k->claim[i] = *c;
-}
-
-static void read_now(void)
-{
-	uint64_t now = clock_ns();
-
-	for (unsigned i = 0; i < NUMBERS; i++)
-		list.at[i].count = 0;
-	if (claim_uids_count())
-		claim_list(keep, NULL);
-	list.not_before = clock_ns() + AGAIN * (clock_ns() - now);
-}
-
-/* False: it is too early. */
-static bool read_again(void)
-{
-	if (clock_ns() < list.not_before)
-		return false;
-	read_now();
-	return true;
-}
-
-struct owner {
-	const struct claim *claim;
-	uid_t uid;
+struct choice {
 	uint64_t strength;
+	uint16_t slot;
 };
 
-/* The strongest first. */
 static int by_strength(const void *a, const void *b)
 {
-	const struct owner *x = a, *y = b;
+	const struct choice *x = a, *y = b;
 
-	if (x->strength != y->strength)
-		return x->strength < y->strength ? 1 : -1;
-	return (x->claim->tag > y->claim->tag) - (x->claim->tag < y->claim->tag);
+	return (x->strength < y->strength) - (x->strength > y->strength);
 }
 
-static unsigned owners_of(uint16_t slot, struct owner o[SAMPLE])
+/* Where this user is strongest first.  Root is as strong everywhere: any order does. */
+static void rank(uid_t uid, uint16_t order[RESERVE_NUMBERS])
 {
-	const struct kept *k = &list.at[slot - FIRST];
-	int diag = k->count ? claim_open_diag() : -1;
-	unsigned n = 0;
+	struct choice c[RESERVE_NUMBERS];
 
-	for (unsigned i = 0; i < k->count && i < SAMPLE; i++) {
-		if (claim_owner(diag, &k->claim[i], &o[n].uid))
-			continue;
-		o[n].claim = &k->claim[i];
-		o[n].strength = claim_strength(o[n].uid, slot);
-		n++;
+	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++) {
+		c[i].slot = (uint16_t)(RESERVE_FIRST + i);
+		c[i].strength = claim_strength(uid, c[i].slot);
 	}
-	if (diag >= 0)
-		close(diag);
-	qsort(o, n, sizeof(*o), by_strength);
-	return n;
+	qsort(c, RESERVE_NUMBERS, sizeof(c[0]), by_strength);
+	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++)
+		order[i] = c[i].slot;
 }
 
-/* The descriptor, and whose it is; -ESRCH; -EAGAIN. */
-static int find(uint16_t slot, uid_t *uid)
+int reserve_listen(struct reserve *r, uint16_t *slot)
 {
-	struct owner o[SAMPLE];
-	unsigned n = owners_of(slot, o);
+	uint16_t order[RESERVE_NUMBERS];
+	int fd = -EADDRINUSE;
 
-	for (unsigned i = 0; i < n; i++) {
-		int fd = claim_connect(o[i].claim);
-		pid_t pid;
+	rank(r->uid, order);
+	for (enum pass pass = POLITE; pass < PASSES && fd == -EADDRINUSE; pass++)
+		fd = sweep(r, order, pass, slot);
+	return fd == -EADDRINUSE || fd == -EOPNOTSUPP ? -EADDRNOTAVAIL : fd;
+}
 
-		if (fd == -ESRCH)
-			continue; /* it has gone */
-		if (fd < 0)
+/* --- finding ------------------------------------------------------------------- */
+
+/* The next strongest has the number now. */
+static void drop_owner(struct number *n)
+{
+	struct claim next = n->next;
+
+	n->next.slot = 0;
+	set_owner(n, &next);
+}
+
+/* A hostile process can hide a claim from a reading, not from a check. */
+static int check_unseen(struct reserve *r, struct number *n)
+{
+	uint64_t began = clock_ns();
+	int rc;
+
+	if (began < r->check_not_before)
+		return -EAGAIN;
+	rc = claim_check(&n->owner);
+	r->check_not_before = clock_ns() + (PART - 1) * (clock_ns() - began);
+	if (rc == -EAGAIN)
+		r->check_not_before += FAILED_NS;
+	else if (rc == 0)
+		n->seen = true;
+	else
+		drop_owner(n);
+	return rc == -EAGAIN ? rc : 0;
+}
+
+/* 0, and somebody has the number; -ESRCH, -EAGAIN. */
+static int find_owner(struct reserve *r, uint16_t slot, uint64_t since)
+{
+	struct number *n = number_of(r, slot);
+	bool known = is_known(r, since);
+
+	if (n->owner.slot && !n->seen && check_unseen(r, n))
+		return -EAGAIN;
+	if (!n->owner.slot)
+		return known ? -ESRCH : -EAGAIN;
+	/* Somebody may have come since, and be stronger, but than root. */
+	return known || n->owner.uid == 0 || n->owner.uid == r->uid ? 0 : -EAGAIN;
+}
+
+int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since)
+{
+	struct number *n = number_of(r, slot);
+	int rc, fd;
+	uid_t uid;
+
+	while ((rc = find_owner(r, slot, since)) == 0) {
+		fd = claim_connect(&n->owner);
+		if (fd < 0 && fd != -ESRCH)
 			return -EAGAIN;
-		if (name_cred(fd, uid, &pid) == 0 && *uid == o[i].uid)
+		if (fd >= 0 && !name_cred(fd, &uid, &n->pid) && uid == n->owner.uid) {
+			n->asked = true;
+			return fd;
+		}
+		if (fd >= 0)
+			close(fd);
+		drop_owner(n);
+	}
+	return rc;
+}
+
+int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
+		  pid_t *pid)
+{
+	const struct number *n = number_of(r, slot);
+	int rc = find_owner(r, slot, since), fd;
+
+	if (rc)
+		return rc;
+	if (!n->asked) {
+		fd = reserve_connect(r, slot, since);
+		if (fd < 0)
 			return fd;
 		close(fd);
+	}
+	*uid = n->owner.uid;
+	*pid = n->pid;
+	return 0;
+}
+
+uint64_t reserve_due(const struct reserve *r)
+{
+	return r->not_before > r->check_not_before ? r->not_before : r->check_not_before;
+}
+
+int reserve_connect_user(struct reserve *r, uid_t uid, uint16_t *slot)
+{
+	if (read_now(r))
+		return -ESRCH;
+	for (*slot = RESERVE_FIRST; *slot <= SLOT_LAST; ++*slot) {
+		const struct number *n = number_of(r, *slot);
+		int fd;
+
+		if (!n->seen || !n->owner.slot || n->owner.uid != uid)
+			continue;
+		fd = reserve_connect(r, *slot, r->read_at);
+		if (fd >= 0 && n->owner.uid == uid)
+			return fd;
+		if (fd >= 0)
+			close(fd);
 	}
 	return -ESRCH;
 }
 
-int reserve_connect(uint16_t slot)
-{
-	uid_t uid;
-	bool fresh;
-	int fd;
-
-	lock_take(&list.lock);
-	fresh = read_again();
-	fd = find(slot, &uid);
-	lock_give(&list.lock);
-	/* Somebody may have come since, and be stronger, but than root. */
-	if (fresh || (fd >= 0 && (uid == 0 || uid == geteuid())))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return -EAGAIN;
-}
-
-int reserve_connect_user(uid_t uid, uint16_t *slot)
-{
-	int fd = -ESRCH;
-
-	lock_take(&list.lock);
-	read_now();
-	for (*slot = FIRST; *slot <= SLOT_LAST; ++*slot) {
-		uid_t owner;
-
-		fd = list.at[*slot - FIRST].count ? find(*slot, &owner) : -ESRCH;
-		if (fd >= 0 && owner == uid)
-			break;
-		if (fd >= 0)
-			close(fd);
-		fd = -ESRCH;
-	}
-	lock_give(&list.lock);
-	return fd;
-}
-
 static void mark(void *arg, const struct claim *c)
 {
-	((bool *)arg)[c->slot - FIRST] = true;
+	((bool *)arg)[c->slot - RESERVE_FIRST] = true;
 }
 
 unsigned reserve_claimed(void)
 {
-	bool claimed[NUMBERS] = { false };
+	bool claimed[RESERVE_NUMBERS] = { false };
 	unsigned n = 0;
 
 	claim_list(mark, claimed);
-	for (unsigned i = 0; i < NUMBERS; i++)
+	for (unsigned i = 0; i < RESERVE_NUMBERS; i++)
 		n += claimed[i];
 	return n;
 }

@@ -18,7 +18,7 @@
 #include "host/claim.h"
 #include "host/fix.h"
 #include "host/name.h"
-#include "sys/rand.h"
+#include "sys/clock.h"
 
 enum {
 	NOBODY = 65534,
@@ -27,6 +27,8 @@ enum {
 	NUMBERS = SLOT_LAST - SLOT_NAMED,
 	CLAIMS_MAX = 4,
 };
+
+static struct reserve known;
 
 /* --- children ------------------------------------------------------------ */
 
@@ -202,7 +204,7 @@ static void expect_got(const struct child *c, int n)
 
 /* --- opening ------------------------------------------------------------- */
 
-static void opens_and_works(int claims, int no_diag)
+static void opens_and_works(int claims)
 {
 	const uid_t uid[] = { 0, THIRD, 0, THIRD };
 	struct child squatter, c[4];
@@ -213,7 +215,7 @@ static void opens_and_works(int claims, int no_diag)
 		skip();
 	squatter = start_squatter(claims);
 	for (int i = 0; i < 4; i++) {
-		c[i] = start(uid[i], work, no_diag);
+		c[i] = start(uid[i], work, 0);
 		slot[i] = hear(&c[i]);
 		assert_in_range(slot[i], FIRST, SLOT_LAST);
 		for (int k = 0; k < i; k++)
@@ -239,22 +241,34 @@ static void opens_and_works(int claims, int no_diag)
 static void test_all_names_are_squatted(void **state)
 {
 	(void)state;
-	opens_and_works(0, 0);
+	opens_and_works(0);
 }
 
 static void test_and_all_numbers_are_claimed(void **state)
 {
 	(void)state;
-	opens_and_works(1, 0);
-	opens_and_works(CLAIMS_MAX, 0);
+	opens_and_works(1);
+	opens_and_works(CLAIMS_MAX);
 }
 
-/* Then claimants are asked by connecting, while they let in. */
+/* Then there is no reserve, and all else works. */
 static void test_without_diag(void **state)
 {
+	struct child named, squatter, late;
+
 	(void)state;
-	opens_and_works(0, 1);
-	opens_and_works(1, 1);
+	need_netns();
+	if (geteuid())
+		skip();
+	named = start(THIRD, work, 1);
+	assert_in_range(hear(&named), SLOT_FIRST, SLOT_NAMED);
+	assert_int_equal(command(&named, 1000), -ESRCH);
+	stop(&named);
+	squatter = start_squatter(0);
+	late = start(THIRD, work, 1);
+	assert_int_equal(hear(&late), 0);
+	stop(&late);
+	stop(&squatter);
 }
 
 /* Who does not let anybody in does not say who he is. */
@@ -317,29 +331,32 @@ static void test_all_of_the_reserve(void **state)
 
 	(void)state;
 	need_netns();
+	reserve_init(&known, geteuid());
 	for (int i = 0; i < NUMBERS; i++) {
-		fd[i] = reserve_listen(&slot);
+		fd[i] = reserve_listen(&known, &slot);
 		assert_true(fd[i] >= 0);
 		assert_in_range(slot, FIRST, SLOT_LAST);
 		assert_false(used[slot]);
 		used[slot] = true;
 	}
-	assert_int_equal(reserve_listen(&slot), -EADDRNOTAVAIL);
+	assert_int_equal(reserve_listen(&known, &slot), -EADDRNOTAVAIL);
 	for (int i = 0; i < NUMBERS; i++)
 		close(fd[i]);
-	fd[0] = reserve_listen(&slot);
+	fd[0] = reserve_listen(&known, &slot);
 	assert_true(fd[0] >= 0);
 	close(fd[0]);
 }
 
 /* --- finding ------------------------------------------------------------- */
 
+/* As soon as a reading may be made. */
 static int find(uint16_t slot)
 {
+	uint64_t since = clock_ns();
 	int fd = -EAGAIN;
 
 	for (int i = 0; i < 1000 && fd == -EAGAIN; i++) {
-		fd = reserve_connect(slot);
+		fd = reserve_connect(&known, slot, since);
 		if (fd == -EAGAIN)
 			usleep(1000);
 	}
@@ -375,8 +392,10 @@ static void test_a_name_proves_nothing(void **state)
 				 0);
 		assert_int_equal(listen(fd[i], 8), 0);
 	}
+	reserve_init(&known, geteuid());
 	assert_int_equal(find(1000), -ESRCH);
-	own = reserve_listen(&slot);
+	reserve_init(&known, geteuid());
+	own = reserve_listen(&known, &slot);
 	assert_true(own >= 0);
 	close(find(slot));
 	close(own);
@@ -384,42 +403,124 @@ static void test_a_name_proves_nothing(void **state)
 		close(fd[i]);
 }
 
-/* It takes longer, and the one is found. */
-static void test_among_names_that_are_no_use(void **state)
+/* A socket of user uid that claims slot. */
+static int claim_as(uid_t uid, uint16_t slot, uint64_t tag)
+{
+	const struct claim c = { .slot = slot, .tag = tag };
+	int fd;
+
+	assert_int_equal(seteuid(uid), 0);
+	fd = claim_listen(&c);
+	assert_int_equal(seteuid(0), 0);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static uid_t uid_of(int fd)
+{
+	uid_t uid = (uid_t)-1;
+	pid_t pid;
+
+	assert_true(fd >= 0);
+	assert_int_equal(name_cred(fd, &uid, &pid), 0);
+	close(fd);
+	return uid;
+}
+
+/* Several claim a number: the strongest has it, however many the others are; and when
+ * it has gone the next one. */
+static void test_the_strongest_has_the_number(void **state)
 {
 	enum { FLOOD = 500 };
 	static int fd[FLOOD];
-	char name[NAME_MAX_LEN];
-	uint16_t slot;
-	int own, got = -1;
+	int own;
 
 	(void)state;
 	need_netns();
-	own = reserve_listen(&slot);
-	assert_true(own >= 0);
+	if (geteuid())
+		skip();
+	reserve_init(&known, 0);
+	own = claim_as(0, 1000, 5);
 	for (int i = 0; i < FLOOD; i++) {
-		struct sockaddr_un a = { .sun_family = AF_UNIX };
-
-		snprintf(name, sizeof(name), "urnic/%u/%016x", slot, i);
-		memcpy(a.sun_path + 1, name, strlen(name));
-		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-		/* bound, listening, and then not: nobody is there */
-		assert_int_equal(bind(fd[i], (struct sockaddr *)&a,
-				      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-						  1 + strlen(name))),
-				 0);
-		assert_int_equal(listen(fd[i], 0), 0);
-		shutdown(fd[i], SHUT_RDWR);
+		fd[i] = claim_as(NOBODY, 1000, 100 + (uint64_t)i);
+		if (i % 2)
+			shutdown(fd[i], SHUT_RDWR);
 	}
-	for (int i = 0; i < 2000 && got < 0; i++) {
-		got = reserve_connect(slot);
-		usleep(1000);
-	}
-	assert_true(got >= 0);
-	close(got);
+	assert_int_equal(uid_of(find(1000)), 0);
 	close(own);
+	assert_int_equal(uid_of(find(1000)), NOBODY);
 	for (int i = 0; i < FLOOD; i++)
 		close(fd[i]);
+	assert_int_equal(find(1000), -ESRCH);
+}
+
+/* A hostile process can hide a socket from the list, while it is made, by closing one
+ * that stands before it. */
+static void test_a_reading_that_lacks_the_owner(void **state)
+{
+	int own, weaker;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	reserve_init(&known, 0);
+	own = claim_as(0, 1000, 5);
+	weaker = claim_as(NOBODY, 1000, 6);
+	assert_int_equal(uid_of(find(1000)), 0);
+	known.at[1000 - RESERVE_FIRST].seen = false;
+	assert_int_equal(uid_of(reserve_connect(&known, 1000, known.read_at)), 0);
+	assert_true(known.at[1000 - RESERVE_FIRST].seen);
+	/* Nor is it asked about all the time. */
+	known.at[1000 - RESERVE_FIRST].seen = false;
+	known.check_not_before = clock_ns() + UINT64_C(10000000000);
+	assert_int_equal(reserve_connect(&known, 1000, known.read_at), -EAGAIN);
+	assert_true(reserve_due(&known) >= known.check_not_before);
+	/* It has gone in truth: */
+	known.check_not_before = 0;
+	close(own);
+	assert_int_equal(uid_of(reserve_connect(&known, 1000, known.read_at)), NOBODY);
+	known.at[1000 - RESERVE_FIRST].seen = false;
+	known.check_not_before = 0;
+	close(weaker);
+	assert_int_equal(reserve_connect(&known, 1000, known.read_at), -ESRCH);
+}
+
+/* Between readings: what nobody stronger can have taken since, and no more. */
+static void test_before_the_next_reading(void **state)
+{
+	const uint64_t ten_s = UINT64_C(10000000000);
+	int root, own, other;
+	pid_t pid;
+	uid_t uid;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	reserve_init(&known, THIRD);
+	root = claim_as(0, 900, 1);
+	own = claim_as(THIRD, 901, 1);
+	other = claim_as(NOBODY, 902, 1);
+	assert_int_equal(uid_of(find(902)), NOBODY);
+	known.not_before = clock_ns() + ten_s;
+	assert_int_equal(uid_of(reserve_connect(&known, 900, clock_ns())), 0);
+	assert_int_equal(uid_of(reserve_connect(&known, 901, clock_ns())), THIRD);
+	assert_int_equal(reserve_connect(&known, 902, clock_ns()), -EAGAIN);
+	assert_int_equal(reserve_connect(&known, 903, clock_ns()), -EAGAIN);
+	assert_int_equal(reserve_connect(&known, 903, known.read_at), -ESRCH);
+	/* Whose a number is does not change with setuid(), and who has told need not
+	 * tell again. */
+	assert_int_equal(seteuid(NOBODY), 0);
+	assert_int_equal(reserve_owner(&known, 901, clock_ns(), &uid, &pid), 0);
+	assert_int_equal(reserve_owner(&known, 902, clock_ns(), &uid, &pid), -EAGAIN);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(reserve_owner(&known, 902, known.read_at, &uid, &pid), 0);
+	assert_int_equal(uid, NOBODY);
+	assert_int_equal(pid, getpid());
+	close(root);
+	close(own);
+	close(other);
 }
 
 static void test_strength(void **state)
@@ -444,7 +545,9 @@ int main(void)
 		cmocka_unit_test(test_openers_at_once),
 		cmocka_unit_test(test_all_of_the_reserve),
 		cmocka_unit_test(test_a_name_proves_nothing),
-		cmocka_unit_test(test_among_names_that_are_no_use),
+		cmocka_unit_test(test_the_strongest_has_the_number),
+		cmocka_unit_test(test_a_reading_that_lacks_the_owner),
+		cmocka_unit_test(test_before_the_next_reading),
 		cmocka_unit_test(test_strength),
 	};
 

@@ -42,15 +42,20 @@ void user_open(struct user *u)
 	u->hidden = overflow;
 }
 
+bool user_is_hidden(const struct user *u, uid_t uid)
+{
+	return uid == u->hidden;
+}
+
 bool user_is_ours(const struct user *u, uid_t uid, pid_t pid)
 {
 	if (uid != u->uid)
 		return false;
 	/* The kernel compares users itself where one signals another. */
-	return uid != u->hidden || (pid > 0 && kill(pid, 0) == 0);
+	return !user_is_hidden(u, uid) || (pid > 0 && kill(pid, 0) == 0);
 }
 
 bool user_is_same(const struct user *u, uid_t a, uid_t b)
 {
-	return a == b && a != u->hidden;
+	return a == b && !user_is_hidden(u, a);
 }

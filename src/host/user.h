@@ -24,6 +24,9 @@ void user_open(struct user *u);
  * there): is any without a number of its own? */
 bool user_map_hides(const char *map);
 
+/* May uid stand for several users, who cannot be told apart? */
+bool user_is_hidden(const struct user *u, uid_t uid);
+
 /* Is a process that the kernel shows as this one, this user's? */
 bool user_is_ours(const struct user *u, uid_t uid, pid_t pid);
 

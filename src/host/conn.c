@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* conn.c - the connections of a process, and how many each user may have.
+ *
+ * A connection that we made to a slot leads to its owner.  One that somebody made
+ * to us claims a slot in its greeting (greet.c); the claim holds if the kernel
+ * names the same process behind that slot, and the connection is then used to send
+ * as well.  Where both sides connected at once there are two.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "host/fds.h"
+#include "host/host_own.h"
+#include "host/name.h"
+#include "sys/clock.h"
+
+enum {
+	OWN_MAX = 2048,
+	FOREIGN_MAX = 2 * SLOT_LAST,
+	STRANGERS_MAX = 64,
+};
+
+/* --- how many -------------------------------------------------------------------- */
+
+/* Anybody may connect, and must not use up the program's descriptors. */
+static unsigned foreign_max(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) || lim.rlim_cur / 2 >= FOREIGN_MAX)
+		return FOREIGN_MAX;
+	return (unsigned)lim.rlim_cur / 2;
+}
+
+static unsigned *count_of(struct host *h, const struct conn *c)
+{
+	if (!c->foreign)
+		return &h->nown;
+	return c->stranger ? &h->nstrangers : &h->nforeign;
+}
+
+static unsigned count_user(const struct list *conns, uid_t uid)
+{
+	unsigned n = 0;
+
+	list_for(node, conns) n += container_of(node, struct conn, node)->uid == uid;
+	return n;
+}
+
+/* As many as are left to all others after it. */
+static bool has_room(const struct host *h, uid_t uid, bool foreign)
+{
+	if (!foreign)
+		return h->nown < OWN_MAX;
+	return h->nforeign + count_user(&h->conns, uid) < h->foreign_max;
+}
+
+/* The oldest of the user who has most. */
+static void close_a_stranger(struct host *h)
+{
+	struct conn *victim = NULL;
+	unsigned most = 0;
+
+	list_for(node, &h->strangers)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+		unsigned n = count_user(&h->strangers, c->uid);
+
+		if (n > most) {
+			most = n;
+			victim = c;
+		}
+	}
+	if (victim) {
+		h->stats.refused++;
+		host_conn_close(h, victim);
+	}
+}
+
+/* --- from the first to the last -------------------------------------------------- */
+
+void host_conns_init(struct host *h)
+{
+	h->foreign_max = foreign_max();
+	list_init(&h->conns);
+	list_init(&h->strangers);
+	list_init(&h->dead);
+	list_init(&h->waiting);
+}
+
+bool host_conn_watch(struct host *h, struct conn *c, bool on)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
+
+	return epoll_ctl(h->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, c->fd, &ev) == 0;
+}
+
+struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c || name_cred(fd, &c->uid, &c->pid))
+		goto fail;
+	c->fd = fd;
+	c->proof = -1;
+	list_init(&c->wait);
+	c->slot = slot;
+	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
+	c->stranger = !slot && c->foreign;
+	if (c->stranger && h->nstrangers >= STRANGERS_MAX)
+		close_a_stranger(h);
+	if (!c->stranger && !has_room(h, c->uid, c->foreign))
+		goto fail;
+	if (!host_conn_watch(h, c, true))
+		goto fail;
+	*count_of(h, c) += 1;
+	list_add_tail(c->stranger ? &h->strangers : &h->conns, &c->node);
+	return c;
+fail:
+	free(c);
+	close(fd);
+	return NULL;
+}
+
+bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
+{
+	bool foreign = !user_is_ours(&h->user, uid, c->pid);
+
+	assert(c->fd >= 0);
+	if ((c->stranger || c->foreign != foreign) && !has_room(h, uid, foreign))
+		return false;
+	*count_of(h, c) -= 1;
+	c->slot = slot;
+	c->uid = uid;
+	c->foreign = foreign;
+	c->stranger = false;
+	*count_of(h, c) += 1;
+	list_del(&c->node);
+	list_add_tail(&h->conns, &c->node);
+	return true;
+}
+
+void host_conn_close(struct host *h, struct conn *c)
+{
+	uint16_t slot = c->slot;
+
+	if (c->fd < 0)
+		return;
+	fds_close(c->proof);
+	c->proof = -1;
+	c->claimed = 0;
+	list_del(&c->wait);
+	/* Not by close() alone: a copy of the process may hold it open. */
+	host_conn_watch(h, c, false);
+	close(c->fd);
+	c->fd = -1;
+	*count_of(h, c) -= 1;
+	list_del(&c->node);
+	list_add_tail(&h->dead, &c->node);
+	if (slot && h->by_slot[slot] == c) {
+		h->by_slot[slot] = NULL;
+		h->ops->gone(h->arg, slot);
+	}
+}
+
+void host_bury(struct host *h)
+{
+	list_for_safe(n, &h->dead)
+	{
+		list_del(n);
+		free(container_of(n, struct conn, node));
+	}
+}
+
+/* --- ours to others -------------------------------------------------------------- */
+
+/* fd leads to slot's process.  Takes it over. */
+static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
+{
+	struct msg_hello hello;
+	struct iovec iov = { &hello, sizeof(hello) };
+	int proof = host_proof(h);
+	struct conn *c;
+
+	msg_put_hello(&hello, h->slot);
+	if (fds_send(fd, &iov, 1, &proof, proof >= 0)) {
+		close(fd);
+		return -ESRCH;
+	}
+	c = host_conn_new(h, fd, slot);
+	if (!c)
+		return -EAGAIN;
+	c->greeted = true;
+	h->by_slot[slot] = c;
+	*out = c;
+	return 0;
+}
+
+/* Each try is a few system calls, and packets come for slots that nobody has. */
+static int remember(struct host *h, uint16_t slot, int rc)
+{
+	uint64_t until = clock_ns() + AGAIN_NS;
+
+	if (rc == -EAGAIN && slot > SLOT_NAMED && reserve_due(&h->reserve) > until)
+		until = reserve_due(&h->reserve);
+	h->unreached[slot].rc = rc;
+	h->unreached[slot].until = until;
+	return rc;
+}
+
+int host_conn_get(struct host *h, uint16_t slot, struct conn **out)
+{
+	int rc;
+
+	if (slot < SLOT_FIRST || slot > SLOT_LAST || slot == h->slot)
+		return -ESRCH;
+	*out = h->by_slot[slot];
+	if (*out)
+		return 0;
+	if (h->unreached[slot].rc && clock_ns() < h->unreached[slot].until)
+		return h->unreached[slot].rc;
+	rc = host_reach(h, slot);
+	if (rc >= 0)
+		rc = introduce(h, slot, rc, out);
+	if (rc)
+		return remember(h, slot, rc == -EAGAIN ? rc : -ESRCH);
+	h->unreached[slot].rc = 0;
+	return 0;
+}
+
+int host_connect(struct host *h, uint16_t slot)
+{
+	struct conn *c;
+
+	return host_conn_get(h, slot, &c);
+}
+
+/* To the process that has slot's name now, if it is user uid's. */
+static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
+{
+	struct conn *c = h->by_slot[slot];
+	uid_t owner;
+	pid_t pid;
+	int fd;
+
+	if (c)
+		return c->uid == uid;
+	fd = slot > SLOT_NAMED ? -ESRCH : name_connect(slot);
+	if (fd < 0)
+		return false;
+	if (name_cred(fd, &owner, &pid) == 0 && owner == uid)
+		return introduce(h, slot, fd, &c) == 0;
+	close(fd);
+	return false;
+}
+
+uint16_t host_connect_user(struct host *h, uid_t uid)
+{
+	uint16_t slot;
+	struct conn *c;
+	int fd;
+
+	if (user_is_hidden(&h->user, uid))
+		return 0;
+	for (slot = SLOT_FIRST; slot <= SLOT_LAST; slot++)
+		if (slot != h->slot && connect_if(h, slot, uid))
+			return slot;
+	fd = reserve_connect_user(&h->reserve, uid, &slot);
+	return fd >= 0 && introduce(h, slot, fd, &c) == 0 ? slot : 0;
+}

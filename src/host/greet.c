@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* greet.c - a process that connected says which slot is its own.
+ *
+ *                 a greeting
+ *   connected ----------------> judged --- confirmed ---> proven
+ *                                | ^   \-- denied ------> heard, but not believed
+ *                 cannot be said v | the alarm
+ *                               waits
+ *
+ * While a greeting waits nothing of its connection is taken in, and the connection
+ * is not looked at: it costs nothing until the alarm.  For a slot of the reserve the
+ * alarm comes when the kernel's list may be read again (reserve.h); all greetings
+ * that came in before that reading are judged by it.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "host/fds.h"
+#include "host/host_own.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+enum { TRIES_MAX = 8 }; /* after so many the wait does not get longer */
+
+static void set_alarm(struct host *h, uint64_t at)
+{
+	struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at / 1000000000),
+					      .tv_nsec = (long)(at % 1000000000) } };
+
+	if (at >= h->alarm_at)
+		return;
+	h->alarm_at = at;
+	timerfd_settime(h->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static bool has_hung_up(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
+}
+
+static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
+{
+	uint64_t at = clock_ns() + ((uint64_t)AGAIN_NS << c->tries);
+
+	if (slot > SLOT_NAMED && reserve_due(&h->reserve) > at)
+		at = reserve_due(&h->reserve);
+	if (c->tries < TRIES_MAX)
+		c->tries++;
+	c->claimed = slot;
+	c->judge_at = at;
+	list_add_tail(&h->waiting, &c->wait);
+	set_alarm(h, at);
+}
+
+static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
+{
+	h->stats.refused++;
+	/* One that ended meanwhile is no liar. */
+	if (why != -ESRCH && log_allowed(&h->said_claim))
+		log_warn("process %d of user %u says that slot %u is its own, but the "
+			 "kernel does not confirm it%s: what it says is ignored",
+			 (int)c->pid, (unsigned)c->uid, slot,
+			 c->pid ? "" : " (it is in another pid namespace)");
+}
+
+static void confirm(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
+{
+	if (!host_conn_prove(h, c, slot, uid)) {
+		h->stats.refused++;
+		host_conn_close(h, c);
+		return;
+	}
+	if (h->by_slot[slot])
+		return; /* it is for receiving only */
+	h->by_slot[slot] = c;
+	h->unreached[slot].rc = 0;
+}
+
+/* False: that cannot be said now. */
+static bool judge(struct host *h, struct conn *c, uint16_t slot)
+{
+	uid_t uid = c->uid;
+	int rc = host_owns(h, slot, c->since, &uid, c->pid, c->proof);
+
+	if (rc == -EAGAIN)
+		return false;
+	fds_close(c->proof);
+	c->proof = -1;
+	if (rc)
+		deny(h, c, slot, rc);
+	else
+		confirm(h, c, slot, uid);
+	return true;
+}
+
+void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, int proof)
+{
+	uint16_t slot;
+
+	c->greeted = true;
+	c->proof = proof;
+	c->since = clock_ns();
+	if (msg_get_hello(buf, len, &slot) || slot == h->slot) {
+		host_garbage(h, c);
+		return;
+	}
+	if (judge(h, c, slot))
+		return;
+	host_conn_watch(h, c, false);
+	wait_for_alarm(h, c, slot);
+}
+
+static void judge_again(struct host *h, struct conn *c)
+{
+	uint16_t slot = c->claimed;
+
+	c->claimed = 0;
+	if (judge(h, c, slot)) {
+		if (c->fd >= 0 && !host_conn_watch(h, c, true))
+			host_conn_close(h, c);
+	} else if (has_hung_up(c)) {
+		host_conn_close(h, c);
+	} else {
+		wait_for_alarm(h, c, slot);
+	}
+}
+
+void host_judge(struct host *h)
+{
+	const struct itimerspec none = { 0 };
+	uint64_t now = clock_ns();
+	struct list all;
+
+	timerfd_settime(h->alarm_fd, 0, &none, NULL);
+	h->alarm_at = NEVER;
+	list_init(&all);
+	while (!list_empty(&h->waiting)) {
+		struct list *n = h->waiting.next;
+
+		list_del(n);
+		list_add_tail(&all, n);
+	}
+	while (!list_empty(&all)) {
+		struct conn *c = container_of(all.next, struct conn, wait);
+
+		list_del(&c->wait);
+		if (c->judge_at > now) {
+			list_add_tail(&h->waiting, &c->wait);
+			set_alarm(h, c->judge_at);
+		} else {
+			judge_again(h, c);
+		}
+	}
+}

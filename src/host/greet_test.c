@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Greetings of processes with slots of the reserve, and of some that cannot be judged
+ * at once. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/fix.h"
+#include "host/host_own.h"
+#include "host/msg.h"
+#include "host/name.h"
+#include "sys/clock.h"
+
+enum { MS = 1000000 };
+
+static int squatted[SLOT_NAMED + 1];
+
+/* No name is left: who opens gets a number. */
+static void squat_names(void)
+{
+	for (uint16_t i = SLOT_FIRST; i <= SLOT_NAMED; i++) {
+		squatted[i] = name_listen(i);
+		assert_true(squatted[i] >= 0);
+	}
+}
+
+static void let_names(void)
+{
+	for (uint16_t i = SLOT_FIRST; i <= SLOT_NAMED; i++)
+		close(squatted[i]);
+}
+
+static void begin_in_reserve(struct side *s)
+{
+	begin(s);
+	assert_in_range(host_slot(s->host), RESERVE_FIRST, SLOT_LAST);
+}
+
+/* As after a reading that took long. */
+static void forbid_reading(struct side *s)
+{
+	s->host->reserve.read_at = 0;
+	s->host->reserve.not_before = clock_ns() + UINT64_C(1000000) * MS;
+}
+
+/* The time has come. */
+static void allow_reading(struct side *s)
+{
+	s->host->reserve.not_before = 0;
+	list_for(n, &s->host->waiting) container_of(n, struct conn, wait)->judge_at = 0;
+	host_judge(s->host);
+}
+
+static bool is_readable(struct side *s)
+{
+	struct pollfd p = { .fd = host_fd(s->host), .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static unsigned waiting(const struct side *s)
+{
+	unsigned n = 0;
+
+	list_for(node, &s->host->waiting) n++;
+	return n;
+}
+
+/* The connection is not looked at, even if it ends, and then all of it is taken in. */
+static void test_a_greeting_waits_for_a_reading(void **state)
+{
+	struct side a, b, c;
+
+	(void)state;
+	need_netns();
+	squat_names();
+	begin_in_reserve(&a);
+	begin_in_reserve(&b);
+	begin_in_reserve(&c);
+	forbid_reading(&a);
+	assert_int_equal(forward(&b, host_slot(a.host), "one"), 0);
+	assert_int_equal(forward(&c, host_slot(a.host), "two"), 0);
+	for (int i = 0; i < 4 && is_readable(&a); i++)
+		host_run(a.host);
+	assert_int_equal(waiting(&a), 2);
+	assert_false(is_readable(&a));
+	assert_int_equal(forward(&b, host_slot(a.host), "three"), 0);
+	host_close(c.host);
+	assert_false(is_readable(&a));
+	assert_int_equal(a.got, 0);
+	allow_reading(&a);
+	run_until(&a, 3);
+	assert_int_equal(a.got, 3);
+	assert_int_equal(waiting(&a), 0);
+	/* c was gone by then: its slot is not confirmed, which is no lie. */
+	assert_int_equal(host_stats(a.host)->refused, 1);
+	assert_int_equal(a.host->said_claim, 0);
+	host_close(a.host);
+	host_close(b.host);
+	let_names();
+}
+
+/* One reading, which began after them, judges all. */
+static void test_greetings_share_a_reading(void **state)
+{
+	enum { N = 20 };
+	static struct side a, s[N];
+	uint64_t read_at;
+
+	(void)state;
+	need_netns();
+	squat_names();
+	begin_in_reserve(&a);
+	for (int i = 0; i < N; i++)
+		begin_in_reserve(&s[i]);
+	forbid_reading(&a);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(forward(&s[i], host_slot(a.host), "hello"), 0);
+	while (waiting(&a) < N)
+		host_run(a.host);
+	assert_int_equal(a.host->reserve.read_at, 0);
+	allow_reading(&a);
+	assert_int_equal(waiting(&a), 0);
+	read_at = a.host->reserve.read_at;
+	run_until(&a, N);
+	assert_int_equal(a.got, N);
+	assert_int_equal(a.host->reserve.read_at, read_at);
+	for (int i = 0; i < N; i++)
+		host_close(s[i].host);
+	host_close(a.host);
+	let_names();
+}
+
+/* A reading that could not be made says nothing about anybody. */
+static void test_a_reading_that_fails(void **state)
+{
+	struct rlimit old, none;
+	struct side a, b;
+
+	(void)state;
+	need_netns();
+	squat_names();
+	begin_in_reserve(&a);
+	begin_in_reserve(&b);
+	assert_int_equal(forward(&b, host_slot(a.host), "hello"), 0);
+	host_run(a.host); /* accepts */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (int i = 0; i < 20; i++) {
+		host_run(a.host);
+		usleep(1000);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(waiting(&a), 1);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	assert_int_equal(a.host->said_claim, 0);
+	run_until(&a, 1);
+	assert_int_equal(a.got, 1);
+	host_close(a.host);
+	host_close(b.host);
+	let_names();
+}
+
+/* The owner of a name lets nobody in for a while, which makes no liar of it; and who
+ * hangs up meanwhile leaves nothing. */
+static void test_an_owner_whose_backlog_is_full(void **state)
+{
+	struct side a, b, c;
+	static int fd[2048];
+	int n = 0;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	begin(&b);
+	begin(&c);
+	assert_int_equal(forward(&b, host_slot(a.host), "hello"), 0);
+	while ((fd[n] = name_connect(host_slot(b.host))) >= 0)
+		n++;
+	assert_int_equal(fd[n], -EAGAIN);
+	host_run(a.host);
+	host_run(a.host);
+	assert_int_equal(waiting(&a), 1);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	run(&b);
+	run_until(&a, 1);
+	assert_int_equal(a.got, 1);
+	while (n > 0)
+		close(fd[--n]);
+	host_close(a.host);
+	host_close(b.host);
+	host_close(c.host);
+}
+
+/* --- a host that is full of sockets --------------------------------------------- */
+
+static pid_t hold_sockets(int n)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int i = 0; i < n; i++)
+			if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)
+				_exit(1);
+		(void)!write(ready[1], "", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+/* Reading takes long then, and all who are honest are heard. */
+static void test_among_many_sockets(void **state)
+{
+	enum { N = 40, HOLDERS = 3, EACH = 6000 };
+	static struct side a, s[N];
+	pid_t holder[HOLDERS];
+
+	(void)state;
+	need_netns();
+	squat_names();
+	for (int i = 0; i < HOLDERS; i++)
+		holder[i] = hold_sockets(EACH);
+	begin_in_reserve(&a);
+	for (int i = 0; i < N; i++) {
+		begin_in_reserve(&s[i]);
+		while (forward(&s[i], host_slot(a.host), "hello") == -EAGAIN)
+			usleep(1000);
+	}
+	run_until(&a, N);
+	assert_int_equal(a.got, N);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	for (int i = 0; i < N; i++)
+		host_close(s[i].host);
+	host_close(a.host);
+	for (int i = 0; i < HOLDERS; i++) {
+		kill(holder[i], SIGKILL);
+		waitpid(holder[i], NULL, 0);
+	}
+	let_names();
+}
+
+/* Packets for numbers cost no reading each, nor a connection. */
+static void test_packets_for_numbers(void **state)
+{
+	struct side a, b;
+	uint64_t until;
+	uint16_t slot;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	begin(&b);
+	slot = RESERVE_FIRST + 5;
+	until = clock_ns() + UINT64_C(10000) * MS;
+	a.host->reserve.not_before = until;
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(forward(&a, slot, "to whom"), -EAGAIN);
+	assert_int_equal(a.host->reserve.read_at, 0);
+	assert_int_equal(a.host->unreached[slot].until, until);
+	a.host->reserve.not_before = 0;
+	a.host->unreached[slot].until = 0;
+	assert_int_equal(forward(&a, slot, "to whom"), -ESRCH);
+	host_close(a.host);
+	host_close(b.host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_greeting_waits_for_a_reading),
+		cmocka_unit_test(test_greetings_share_a_reading),
+		cmocka_unit_test(test_a_reading_that_fails),
+		cmocka_unit_test(test_an_owner_whose_backlog_is_full),
+		cmocka_unit_test(test_among_many_sockets),
+		cmocka_unit_test(test_packets_for_numbers),
+	};
+
+	enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* send.c - what goes to other processes: see host.h. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "host/fds.h"
+#include "host/host_own.h"
+#include "sys/cancel.h"
+#include "sys/log.h"
+
+static int send_dgram(struct conn *c, const struct dgram *d)
+{
+	struct msg_dgram head;
+	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
+
+	msg_put_dgram(&head, d, 0);
+	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
+	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -ESRCH;
+}
+
+int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
+{
+	struct conn *c;
+	int rc;
+
+	if (d->iovcnt > DGRAM_IOV_MAX || d->len > MSG_PAYLOAD_MAX || d->len == 0)
+		return -EMSGSIZE;
+	rc = host_conn_get(h, slot, &c);
+	if (!rc)
+		rc = send_dgram(c, d);
+	else
+		c = NULL;
+	switch (rc) {
+	case 0:
+		h->stats.forwarded++;
+		break;
+	case -EAGAIN:
+		h->stats.dropped_full++;
+		if (log_level >= LOG_INFO && log_allowed(&h->said_full))
+			log_info("slot %u does not take what is forwarded to it: "
+				 "%llu datagrams dropped so far",
+				 slot, (unsigned long long)h->stats.dropped_full);
+		break;
+	default:
+		h->stats.dropped_gone++;
+		if (c)
+			host_conn_close(h, c);
+	}
+	return rc;
+}
+
+int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const int *fds,
+	     unsigned nfds)
+{
+	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
+	struct iovec iov[2] = { { &head, sizeof(head) },
+				{ (void *)(uintptr_t)buf, len } };
+	struct conn *c;
+	int was = cancel_hold();
+	int rc = host_conn_get(h, slot, &c);
+
+	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
+	if (!rc) {
+		rc = fds_send(c->fd, iov, 2, fds, nfds);
+		if (rc == -ESRCH)
+			host_conn_close(h, c);
+	}
+	cancel_let(was);
+	return rc;
+}
