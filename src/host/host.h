@@ -77,20 +77,22 @@ int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
  * descriptors left, or takes none. */
 bool host_is_free(struct host *host, uint16_t slot);
 
-/* Who listens on slot, from the kernel (SO_PEERCRED): the user that it was when
- * it took the slot.  0, -ESRCH, or -EAGAIN: that cannot be said now. */
+/* Keep a connection to slot, so that ops->gone tells when it ends.  What is said to
+ * slot in this call's turn goes through it, or nowhere.  0, -EAGAIN, -ESRCH. */
+int host_connect(struct host *host, uint16_t slot);
+
+/* The process at the other end of that connection, which is made if there is none, as
+ * the kernel tells it: the user that it was when it took the slot.  0, -EAGAIN,
+ * -ESRCH. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
 
-/* Is slot's process one of this user's, as both were when they opened? */
+/* Is it one of this user's, as both were when they opened? */
 bool host_is_ours(struct host *host, uint16_t slot);
 uid_t host_uid(const struct host *host); /* ... as which this one opened */
 /* May uid stand for several users, who look the same in this user namespace? */
 bool host_hides(const struct host *host, uid_t uid);
 
-/* Keep a connection to slot, so that ops->gone tells when it ends.  0, -EAGAIN,
- * -ESRCH. */
-int host_connect(struct host *host, uint16_t slot);
-/* The same for any process of user uid: its slot; 0: there is none, or uid may stand
+/* Connect to any process of user uid: its slot; 0: there is none, or uid may stand
  * for several users. */
 uint16_t host_connect_user(struct host *host, uid_t uid);
 

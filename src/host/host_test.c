@@ -115,6 +115,7 @@ static void test_no_such_slot(void **state)
 	host_close(a.host);
 }
 
+/* It is the process at the other end of the connection that is then used. */
 static void test_cred(void **state)
 {
 	struct side a, b;
@@ -131,8 +132,12 @@ static void test_cred(void **state)
 	assert_int_equal(uid, geteuid());
 	assert_int_equal(pid, getpid());
 	run(&b);
-	assert_int_equal(count_fds(), fds); /* just a look */
+	assert_int_equal(count_fds(), fds + 2); /* its two ends */
 	assert_int_equal(host_stats(b.host)->refused, 0);
+	assert_int_equal(forward(&a, host_slot(b.host), "hello"), 0);
+	run(&b);
+	assert_int_equal(b.got, 1);
+	assert_int_equal(count_fds(), fds + 2);
 	host_close(a.host);
 	host_close(b.host);
 }

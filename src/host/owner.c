@@ -52,7 +52,14 @@ static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid
 
 int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
 {
-	return owner_since(h, slot, clock_ns(), uid, pid);
+	struct conn *c;
+	int rc = host_conn_get(h, slot, &c);
+
+	if (rc)
+		return rc;
+	*uid = c->uid;
+	*pid = c->pid;
+	return 0;
 }
 
 bool host_is_free(struct host *h, uint16_t slot)

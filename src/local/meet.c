@@ -104,8 +104,11 @@ static int say(struct peer *p, enum say what, bool yes)
 	};
 	int fd[HOST_FDS] = { -1, -1 };
 	unsigned n = 0;
-	int rc;
+	/* Whose process it is, is told by the connection that carries the message. */
+	int rc = host_connect(p->l->host, p->slot);
 
+	if (rc)
+		return rc;
 	if (what == SAY_OFFER && yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */

@@ -10,7 +10,7 @@
 
 #include "host/host.h"
 #include "link/udp.h"
-#include "nic/holder.h"
+#include "nic/forwarder.h"
 #include "nic/inbox.h"
 #include "nic/steer.h"
 #include "sys/clock.h"
@@ -32,9 +32,7 @@ struct family {
 	enum { CLOSED, BOUND, FOREIGN } state;
 	struct steer *steer; /* BOUND */
 	/* FOREIGN: another user's urnic has the port. */
-	uint16_t holder; /* a slot of his; 0: none known */
-	uid_t holder_uid;
-	bool said_held;
+	struct forwarder forwarder;
 	uint64_t retry_at, retry_ns;
 };
 
@@ -52,10 +50,8 @@ struct port {
 	struct host *host;
 	struct inbox *inbox;
 	uint16_t udp_port, slot;
-	enum conf_share share;
+	struct forwarding forwarding;
 	struct family fam[2];
-	bool warned; /* of the user who carries what is ours: */
-	uid_t warned_of;
 	struct list groups;
 	uint64_t due; /* steering, retries; 0: at once */
 	unsigned recvs;
@@ -206,11 +202,6 @@ uint16_t port_sport(struct port *p)
 
 /* --- binding ------------------------------------------------------------- */
 
-static const char *af_name(const struct family *f)
-{
-	return f->af == AF_INET ? "IPv4" : "IPv6";
-}
-
 static void update_foreign(struct port *p)
 {
 	uid_t uids[2];
@@ -218,7 +209,7 @@ static void update_foreign(struct port *p)
 
 	for (int i = 0; i < 2; i++)
 		if (p->fam[i].state == FOREIGN)
-			uids[n++] = p->fam[i].holder_uid;
+			uids[n++] = p->fam[i].forwarder.uid;
 	host_accept_foreign(p->host, uids, n);
 }
 
@@ -238,58 +229,15 @@ static void rejoin(struct port *p, const struct family *f)
 	}
 }
 
-/* The urnic of another user, h, would carry what is ours. */
-static int trust_holder(struct port *p, struct family *f, const struct holder *h)
+/* The port is taken. */
+static int find_forwarder(struct port *p, struct family *f)
 {
-	bool refuse = p->share == CONF_SHARE_USER ||
-		      (p->share == CONF_SHARE_AUTO && host_uid(p->host) == 0);
-	uid_t uid;
-	pid_t pid;
+	int rc =
+		forwarder_find(&p->forwarding, f->af, f->state == FOREIGN, &f->forwarder);
 
-	if (host_cred(p->host, f->holder, &uid, &pid))
-		pid = 0;
-	if (refuse) {
-		log_error("UDP port %u (%s) is held by the urnic of user %u (process "
-			  "%d), which could read and change all that comes for this "
-			  "process: end that one, use a network namespace of your "
-			  "own, or permit it (URNIC_SHARE=host)",
-			  p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
-		f->holder = 0;
-		return -EADDRINUSE;
-	}
-	f->holder_uid = h->uid;
-	if (p->share == CONF_SHARE_AUTO && !(p->warned && p->warned_of == h->uid))
-		log_warn("UDP port %u (%s) is held by the urnic of user %u (process "
-			 "%d): it forwards what comes for this process, and can read "
-			 "and change it (URNIC_SHARE=user refuses that, host permits "
-			 "it)",
-			 p->udp_port, af_name(f), (unsigned)h->uid, (int)pid);
-	p->warned = true;
-	p->warned_of = h->uid;
-	return 0;
-}
-
-/* The port is taken.  By an urnic of another user: then there is a connection
- * to it.  Processes of this user would have shared it. */
-static int find_holder(struct port *p, struct family *f)
-{
-	struct holder h;
-	char who[96] = "a process that cannot be found";
-	int rc = holder_find(f->af, p->udp_port, &h);
-
-	f->holder = 0;
-	if (!rc && h.uid != host_uid(p->host))
-		f->holder = host_connect_user(p->host, h.uid);
-	if (f->holder)
-		return trust_holder(p, f, &h);
-	if (f->state == FOREIGN && f->said_held)
-		return -EADDRINUSE; /* still */
-	f->said_held = true;
 	if (!rc)
-		holder_text(&h, who, sizeof(who));
-	log_error("UDP port %u (%s) is held by %s, which is no urnic", p->udp_port,
-		  af_name(f), who);
-	return -EADDRINUSE;
+		forwarder_warn(&p->forwarding, f->af, &f->forwarder);
+	return rc;
 }
 
 /* 0, -EADDRINUSE or another error; f->state follows. */
@@ -307,9 +255,9 @@ static int try_bind(struct port *p, struct family *f)
 		log_warn("no memory for steering: datagrams may be forwarded");
 	if (f->state == FOREIGN)
 		log_info("UDP port %u (%s) is free again and ours now", p->udp_port,
-			 af_name(f));
+			 forwarder_family(f->af));
 	f->state = BOUND;
-	f->said_held = false;
+	f->forwarder.said = false;
 	update_foreign(p);
 	rejoin(p, f);
 	p->due = 0;
@@ -326,12 +274,12 @@ int port_bind(struct port *p, int family)
 	rc = try_bind(p, f);
 	if (rc != -EADDRINUSE)
 		return rc;
-	rc = find_holder(p, f);
+	rc = find_forwarder(p, f);
 	if (rc)
 		return rc;
 	log_info("UDP port %u (%s) is held by another user's urnic in slot %u: "
 		 "it forwards what is ours",
-		 p->udp_port, af_name(f), f->holder);
+		 p->udp_port, forwarder_family(f->af), f->forwarder.slot);
 	f->state = FOREIGN;
 	f->retry_ns = RETRY_MAX_NS;
 	f->retry_at = clock_ns() + f->retry_ns;
@@ -346,9 +294,9 @@ void port_peer_gone(struct port *p, uint16_t slot)
 	for (int i = 0; i < 2; i++) {
 		struct family *f = &p->fam[i];
 
-		if (f->state != FOREIGN || f->holder != slot)
+		if (f->state != FOREIGN || f->forwarder.slot != slot)
 			continue;
-		f->holder = 0;
+		f->forwarder.slot = 0;
 		f->retry_ns = RETRY_MIN_NS; /* its sockets go one by one */
 		f->retry_at = 0;
 		p->due = 0;
@@ -362,8 +310,8 @@ static void retry_bind(struct port *p, struct family *f, uint64_t now)
 	f->retry_ns = f->retry_ns * 4 < RETRY_MAX_NS ? f->retry_ns * 4 : RETRY_MAX_NS;
 	f->retry_at = now + f->retry_ns;
 	/* Another of that user's processes may have it. */
-	if (!f->holder && f->retry_ns == RETRY_MAX_NS)
-		find_holder(p, f);
+	if (!f->forwarder.slot && f->retry_ns == RETRY_MAX_NS)
+		find_forwarder(p, f);
 	update_foreign(p);
 }
 
@@ -482,7 +430,8 @@ int port_open(struct port **out, struct host *host, uint16_t udp_port,
 	p->link = (struct link){ &port_ops, p->udp->run_max, p->udp->mtu };
 	p->host = host;
 	p->udp_port = udp_port;
-	p->share = share;
+	p->forwarding =
+		(struct forwarding){ .host = host, .udp_port = udp_port, .share = share };
 	p->slot = host_slot(host);
 	p->fam[0].af = AF_INET;
 	p->fam[1].af = AF_INET6;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A port that real processes share: they are killed, or another user's. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "nic/port_fix.h"
@@ -61,13 +63,27 @@ static struct report ask(struct child *c)
 	return r;
 }
 
+/* In a user namespace of its own, where root has the number MAPPED and nobody else
+ * has any.  Not by unshare(): see host/user_test.c. */
+enum { MAPPED = 1000 };
+
+static pid_t fork_mapped(void)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL,
+				   NULL);
+
+	if (pid == 0 && !netns_write("/proc/self/uid_map", "1000 0 1"))
+		_exit(77);
+	return pid;
+}
+
 static bool start(struct child *c, uid_t uid, enum conf_share share, struct report *r)
 {
 	int to[2], from[2];
 
 	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-	c->pid = fork();
+	c->pid = uid == MAPPED ? fork_mapped() : fork();
 	if (c->pid == 0) {
 		close(to[1]);
 		close(from[0]);
@@ -225,12 +241,35 @@ static void test_who_may_carry_whose(void **state)
 	}
 }
 
+/* Where users without a number look the same, each of them could say that it is the
+ * one who has the port. */
+static void test_a_holder_without_a_number(void **state)
+{
+	static const enum conf_share share[] = { CONF_SHARE_AUTO, CONF_SHARE_HOST };
+	struct report first, second;
+	struct child a, b;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	assert_true(start(&a, NOBODY - 1, CONF_SHARE_AUTO, &first));
+	assert_int_equal(first.rc, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(start(&b, MAPPED, share[i], &second));
+		assert_int_equal(second.rc, -EADDRINUSE);
+		stop(&b);
+	}
+	stop(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_in_traffic),
 		cmocka_unit_test(test_a_second_user),
 		cmocka_unit_test(test_who_may_carry_whose),
+		cmocka_unit_test(test_a_holder_without_a_number),
 	};
 
 	have_netns = netns_enter();
