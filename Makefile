@@ -5,7 +5,7 @@
 # made lies in build/.
 
 OBJ := build/obj
-LIBS := libibverbs.so.1 librdmacm.so.1 libibumad.so.3
+LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
 MESON := env CC=gcc meson
 
 PREFIX := /usr/local

@@ -295,7 +295,7 @@ def test_installed(tmp_path):
                     "PREFIX=/opt/u"], cwd=lab.ROOT, check=True)
     top = tmp_path / "opt/u"
     assert {p.name for p in (top / "lib/urnic").iterdir()} == {
-        "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
+        "liburnic.so", "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
         "liburnic-preload.so"}
     assert (top / "share/man/man7/urnic.7").exists()
     out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,

@@ -7,13 +7,26 @@
 #include "nic/nic.h"
 #include "sys/guard.h"
 
-/* NULL: ctx is dead.  leave() follows otherwise. */
+bool cm_gate_knows(struct ibv_context *ctx)
+{
+	const void *owner;
+
+	return live_find(&abi_of(ctx)->live, LIVE_CONTEXT, &owner);
+}
+
+/* False: ctx is dead, or not ours.  abi_end() follows otherwise. */
+static bool begin(struct ibv_context *ctx)
+{
+	if (!cm_gate_knows(ctx) || abi_forked(ctx) || !abi_enter(ctx))
+		return false;
+	abi_hold();
+	return true;
+}
+
+/* NULL: as above.  leave() follows otherwise. */
 static struct cm *enter(struct ibv_context *ctx)
 {
-	if (abi_forked(ctx) || !abi_enter(ctx))
-		return NULL;
-	abi_hold();
-	return nic_enter(abi_of(ctx)->nic);
+	return begin(ctx) ? nic_enter(abi_of(ctx)->nic) : NULL;
 }
 
 static int leave(struct ibv_context *ctx, int rc)
@@ -28,9 +41,8 @@ static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 {
 	int rc;
 
-	if (abi_forked(ctx) || !abi_enter(ctx))
+	if (!begin(ctx))
 		return -EIO;
-	abi_hold();
 	rc = nic_listen(abi_of(ctx)->nic, ip);
 	if (!rc)
 		nic_ask(abi_of(ctx)->nic);
@@ -38,16 +50,15 @@ static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 	return rc;
 }
 
-static int gate_bind(struct ibv_context *ctx, struct cm_service *s,
-		     struct cm_listener **out)
+int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listener **out)
 {
 	struct cm *cm = enter(ctx);
 
 	return cm ? leave(ctx, cm_bind(cm, s, out)) : -EIO;
 }
 
-static int gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
-		       bool datagram, struct cm_owner *owner)
+int cm_gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
+		   bool datagram, struct cm_owner *owner)
 {
 	int rc = cm_is_iwarp_only(l) ? 0 : open_port(ctx, NULL);
 	struct cm *cm = rc ? NULL : enter(ctx);
@@ -57,7 +68,7 @@ static int gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backl
 	return cm ? leave(ctx, cm_listen(cm, l, backlog, datagram, owner)) : -EIO;
 }
 
-static void gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
+void cm_gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 {
 	struct cm *cm = enter(ctx);
 
@@ -67,9 +78,9 @@ static void gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 	leave(ctx, 0);
 }
 
-static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
-			const struct cm_param *self, struct cm_owner *owner,
-			struct cm_conn **out)
+int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
+		    const struct cm_param *self, struct cm_owner *owner,
+		    struct cm_conn **out)
 {
 	const struct cm_proto *proto = to->iwarp ? &cm_iw_proto : &cm_ib_proto;
 	int rc = to->iwarp ? 0 : open_port(ctx, to->way.src);
@@ -81,7 +92,7 @@ static int gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		  : -EIO;
 }
 
-static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
+int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
 {
 	struct cm *cm = enter(ctx);
 
@@ -91,21 +102,21 @@ static int gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner 
 	return leave(ctx, 0);
 }
 
-static int gate_accept(struct ibv_context *ctx, struct cm_conn *c,
-		       const struct cm_param *self)
+int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
+		   const struct cm_param *self)
 {
 	return enter(ctx) ? leave(ctx, c->proto->accept(c, self, nic_now())) : -EIO;
 }
 
-static int gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
-		       const void *private, size_t len)
+int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
+		   const void *private, size_t len)
 {
 	return enter(ctx)
 		       ? leave(ctx, c->proto->reject(c, reason, private, len, nic_now()))
 		       : -EIO;
 }
 
-static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	if (!c->proto->attach)
 		return 0;
@@ -114,17 +125,17 @@ static int gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 	return enter(ctx) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
 }
 
-static int gate_established(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c)
 {
 	return enter(ctx) ? leave(ctx, c->proto->established(c, nic_now())) : -EIO;
 }
 
-static int gate_disconnect(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c)
 {
 	return enter(ctx) ? leave(ctx, c->proto->disconnect(c, nic_now())) : -EIO;
 }
 
-static void gate_close(struct ibv_context *ctx, struct cm_conn *c)
+void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 {
 	if (!enter(ctx))
 		return;
@@ -132,28 +143,7 @@ static void gate_close(struct ibv_context *ctx, struct cm_conn *c)
 	leave(ctx, 0);
 }
 
-static bool gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
+bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 {
 	return device_has_ip(abi_of(ctx)->ctx.dev, ip);
-}
-
-static const struct cm_gate gate = {
-	.version = CM_GATE_VERSION,
-	.bind = gate_bind,
-	.listen = gate_listen,
-	.unbind = gate_unbind,
-	.connect = gate_connect,
-	.own = gate_own,
-	.accept = gate_accept,
-	.reject = gate_reject,
-	.attach = gate_attach,
-	.established = gate_established,
-	.disconnect = gate_disconnect,
-	.close = gate_close,
-	.has_ip = gate_has_ip,
-};
-
-EXPORT const struct cm_gate *urnic_cm_gate(void)
-{
-	return &gate;
 }

@@ -9,8 +9,6 @@
 #include "nic/nic.h"
 #include "sys/log.h"
 
-__thread int abi_inside, abi_held, abi_was;
-
 static void set_ops(struct verbs_context *v)
 {
 	struct ibv_context_ops *ops = &v->context.ops;

@@ -6,40 +6,6 @@
 #include "nic/nic.h"
 #include "sys/log.h"
 
-/* Whoever polls an empty CQ drives the NIC for one turn. */
-int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
-{
-	struct abi_context *a = abi_of(ibv->context);
-	struct cq *cq = cq_of(ibv);
-	int got;
-
-	if (abi_inside) /* a signal handler: see abi.h */
-		return 0;
-	if (!abi_enter(ibv->context))
-		return -EIO;
-	got = cq_poll(cq, n, wc);
-	if (!got && n > 0) {
-		nic_poll(a->nic);
-		got = cq_poll(cq, n, wc);
-	} else {
-		nic_polled(a->nic);
-	}
-	abi_end();
-	return got;
-}
-
-int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
-{
-	int rc;
-
-	if (!abi_enter(ibv->context))
-		return EIO;
-	rc = cq_arm(cq_of(ibv), solicited_only != 0);
-	if (!rc)
-		nic_armed(abi_of(ibv->context)->nic);
-	return abi_leave(rc);
-}
-
 /* RNICs round up, and programs have come to need it: ib_send_lat -e asks for one
  * entry and posts again when it has looked for the first completion once. */
 static int at_least(uint32_t cqe)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gate.h - how librdmacm.so.1 reaches the NIC, which is in libibverbs.so.1:
- * one exported function that gives a table of calls.
+/* gate.h - how rdma_cm reaches the CM of the process's NIC.
  *
- * Each call takes the engine's turn for its length, so none may be made from
- * within cm_owner.event().  ctx: any context of the process, for its NIC; a
- * dead one answers -EIO.  All but close() and unbind() return 0 or -errno. */
+ * Each call takes the engine's turn for its length, so none may be made from within
+ * cm_owner.event().  ctx: any context of the process, for its NIC; one that is dead, or
+ * that another libibverbs has opened, answers -EIO.  All but close, unbind and the
+ * questions return 0 or -errno. */
 #ifndef CM_GATE_H
 #define CM_GATE_H
 
@@ -13,33 +13,28 @@
 
 #include "cm/cm.h"
 
-enum { CM_GATE_VERSION = 3 };
+int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listener **out);
+int cm_gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
+		   bool datagram, struct cm_owner *owner);
+void cm_gate_unbind(struct ibv_context *ctx, struct cm_listener *l);
+int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
+		    const struct cm_param *self, struct cm_owner *owner,
+		    struct cm_conn **out);
+int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner);
+int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
+		   const struct cm_param *self);
+int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
+		   const void *private, size_t len);
+/* A connection that has to be given its QP (iWARP); 0 at once where the QP is connected
+ * otherwise. */
+int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c);
+int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c);
+int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c);
+void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c);
 
-struct cm_gate {
-	unsigned version;
-	int (*bind)(struct ibv_context *ctx, struct cm_service *s,
-		    struct cm_listener **out);
-	int (*listen)(struct ibv_context *ctx, struct cm_listener *l, int backlog,
-		      bool datagram, struct cm_owner *owner);
-	void (*unbind)(struct ibv_context *ctx, struct cm_listener *l);
-	int (*connect)(struct ibv_context *ctx, const struct cm_target *to,
-		       const struct cm_param *self, struct cm_owner *owner,
-		       struct cm_conn **out);
-	int (*own)(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner);
-	int (*accept)(struct ibv_context *ctx, struct cm_conn *c,
-		      const struct cm_param *self);
-	int (*reject)(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
-		      const void *private, size_t len);
-	/* A connection that has to be given its QP (iWARP); 0 at once where the
-	 * QP is connected otherwise. */
-	int (*attach)(struct ibv_context *ctx, struct cm_conn *c);
-	int (*established)(struct ibv_context *ctx, struct cm_conn *c);
-	int (*disconnect)(struct ibv_context *ctx, struct cm_conn *c);
-	void (*close)(struct ibv_context *ctx, struct cm_conn *c);
-	/* Is ip an address of ctx's device? */
-	bool (*has_ip)(struct ibv_context *ctx, const uint8_t ip[16]);
-};
-
-const struct cm_gate *urnic_cm_gate(void);
+/* Is ctx of the process's NIC? */
+bool cm_gate_knows(struct ibv_context *ctx);
+/* Is ip an address of ctx's device? */
+bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16]);
 
 #endif

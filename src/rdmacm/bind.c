@@ -71,7 +71,7 @@ int cma_take_name(struct cma_id *id)
 		s.iwarp = cma_has_kind(CMA_IWARP);
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
-	rc = cma_gate()->bind(id->ctx, &s, &id->listener);
+	rc = cm_gate_bind(id->ctx, &s, &id->listener);
 	if (rc)
 		return rc;
 	cma_set_src_port(id, s.port);

@@ -82,7 +82,7 @@ int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 	id->resources = p.resources;
 	id->depth = p.depth;
 	id->retry_count = p.retry_count;
-	rc = cma_gate()->connect(id->ctx, &id->to, &p, &id->owner, &id->conn);
+	rc = cm_gate_connect(id->ctx, &id->to, &p, &id->owner, &id->conn);
 	if (!rc)
 		id->state = CMA_CONNECT;
 	return rc;
@@ -93,7 +93,7 @@ int cma_establish(struct cma_id *id)
 {
 	if (id->id.qp || !id->conn)
 		return -EINVAL;
-	return cma_gate()->established(id->ctx, id->conn);
+	return cm_gate_established(id->ctx, id->conn);
 }
 
 /* --- listening ----------------------------------------------------------- */
@@ -113,8 +113,8 @@ int cma_listen(struct cma_id *id, int backlog)
 		if (rc)
 			return rc;
 	}
-	rc = cma_gate()->listen(id->ctx, id->listener, backlog, cma_is_datagram(id),
-				&id->owner);
+	rc = cm_gate_listen(id->ctx, id->listener, backlog, cma_is_datagram(id),
+			    &id->owner);
 	if (!rc)
 		id->state = CMA_LISTEN;
 	return rc;
@@ -135,7 +135,7 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 		.ece_options = id->ece.options,
 	};
 
-	return cma_gate()->accept(id->ctx, id->conn, &p);
+	return cm_gate_accept(id->ctx, id->conn, &p);
 }
 
 int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
@@ -162,9 +162,9 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 		if (rc)
 			return rc;
 	}
-	rc = cma_gate()->accept(id->ctx, id->conn, &p);
+	rc = cm_gate_accept(id->ctx, id->conn, &p);
 	if (!rc)
-		rc = cma_gate()->attach(id->ctx, id->conn);
+		rc = cm_gate_attach(id->ctx, id->conn);
 	if (rc)
 		cma_qp_error(id);
 	else
@@ -176,7 +176,7 @@ int cma_reject(struct cma_id *id, uint16_t reason, const void *data, uint8_t len
 {
 	if (!id->conn)
 		return -EINVAL;
-	return cma_gate()->reject(id->ctx, id->conn, reason, data, data ? len : 0);
+	return cm_gate_reject(id->ctx, id->conn, reason, data, data ? len : 0);
 }
 
 int cma_notify(struct cma_id *id, enum ibv_event_type event)
@@ -185,7 +185,7 @@ int cma_notify(struct cma_id *id, enum ibv_event_type event)
 		return -EINVAL;
 	/* Already established: then there is nothing to be told. */
 	if (event == IBV_EVENT_COMM_EST)
-		(void)cma_gate()->established(id->ctx, id->conn);
+		(void)cm_gate_established(id->ctx, id->conn);
 	return 0;
 }
 
@@ -198,7 +198,7 @@ int cma_disconnect(struct cma_id *id)
 	if (!id->conn || cma_is_datagram(id))
 		return -EINVAL;
 	cma_qp_error(id);
-	rc = cma_gate()->disconnect(id->ctx, id->conn);
+	rc = cm_gate_disconnect(id->ctx, id->conn);
 	/* It is over already, as the events say. */
 	return rc == -EINVAL ? CMA_NO_EVENT : rc;
 }
@@ -207,9 +207,9 @@ int cma_destroy(struct cma_id *id)
 {
 	cma_stop(id);
 	if (id->listener)
-		cma_gate()->unbind(id->ctx, id->listener);
+		cm_gate_unbind(id->ctx, id->listener);
 	if (id->conn)
-		cma_gate()->close(id->ctx, id->conn);
+		cm_gate_close(id->ctx, id->conn);
 	cma_ack_own(id);
 	cma_leave_all(id);
 	cma_wait_acked(&id->source);

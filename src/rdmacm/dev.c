@@ -17,13 +17,6 @@ static struct cma_dev **devs; /* under devs_lock; each stays where it is */
 static int ndevs;
 static pid_t opened_by;
 
-const struct cm_gate *cma_gate(void)
-{
-	const struct cm_gate *gate = urnic_cm_gate();
-
-	return gate && gate->version == CM_GATE_VERSION ? gate : NULL;
-}
-
 bool cma_ip_is_loopback(const uint8_t ip[16])
 {
 	static const uint8_t one[16] = { [15] = 1 };
@@ -59,12 +52,18 @@ static void fill(struct cma_dev *d)
 static int add(struct ibv_device *dev)
 {
 	struct cma_dev **more, *d = calloc(1, sizeof(*d));
+	int rc;
 
 	if (!d)
 		return -ENOMEM;
 	d->ctx = ibv_open_device(dev);
-	if (!d->ctx)
-		goto fail;
+	rc = d->ctx ? 0 : -errno;
+	if (rc)
+		goto free_dev;
+	rc = -ENOSYS;
+	if (!cm_gate_knows(d->ctx))
+		goto close;
+	rc = -ENOMEM;
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
 		goto close;
@@ -80,9 +79,9 @@ dealloc:
 	ibv_dealloc_pd(d->pd);
 close:
 	ibv_close_device(d->ctx);
-fail:
+free_dev:
 	free(d);
-	return errno ? -errno : -ENOMEM;
+	return rc;
 }
 
 /* Interfaces may have come since.  devs_lock held. */
@@ -117,8 +116,6 @@ int cma_init(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int rc = 0;
 
-	if (!cma_gate())
-		return -ENOSYS;
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
 	if (opened_by != getpid()) { /* a forked child's are its parent's: dead */
@@ -141,7 +138,7 @@ static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
 
 	if (addr_is_v4(ip) && cma_ip_is_loopback(ip))
 		ip = lo;
-	return cma_gate()->has_ip(d->ctx, ip) ? 0 : -1;
+	return cm_gate_has_ip(d->ctx, ip) ? 0 : -1;
 }
 
 static int gid_index(struct cma_dev *d, const uint8_t ip[16])

@@ -19,10 +19,8 @@ struct cma_dev {
 /* Which devices will do. */
 enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };
 
-struct cm_gate;
-
+/* -ENOSYS: this process has another libibverbs. */
 int cma_init(void);
-const struct cm_gate *cma_gate(void);
 /* The device with the address ip (of interface ifindex, if not 0): RoCE before
  * iWARP. */
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,

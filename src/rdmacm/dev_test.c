@@ -38,6 +38,9 @@ static void those_that_come_later(void **state)
 	fix.devices = 0;
 	assert_int_equal(cma_init(), -ENODEV);
 	fix.devices = 1;
+	fix.foreign = true;
+	assert_int_equal(cma_init(), -ENOSYS);
+	fix.foreign = false;
 	assert_int_equal(cma_init(), 0);
 	assert_int_equal(find("192.0.2.1", 0, CMA_ANY, &index), 1);
 	assert_int_equal(find("127.0.0.1", 0, CMA_ANY, &index), -ENODEV);

@@ -58,7 +58,7 @@ static bool on_request(struct cma_event *e)
 	e->ev.event = RDMA_CM_EVENT_CONNECT_REQUEST;
 	e->ev.listen_id = &listener->id;
 	if (cma_id_for_request(e)) {
-		cma_gate()->close(listener->ctx, e->conn);
+		cm_gate_close(listener->ctx, e->conn);
 		return false;
 	}
 	return true;
@@ -90,11 +90,11 @@ static bool on_iwarp_response(struct cma_event *e)
 	if (id->id.qp)
 		rc = cma_qp_prepare(id);
 	if (!rc)
-		rc = cma_gate()->attach(id->ctx, id->conn);
+		rc = cm_gate_attach(id->ctx, id->conn);
 	e->ev.event = rc ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
 	e->ev.status = rc;
 	if (rc)
-		cma_gate()->reject(id->ctx, id->conn, 0, NULL, 0);
+		cm_gate_reject(id->ctx, id->conn, 0, NULL, 0);
 	return true;
 }
 
@@ -112,14 +112,14 @@ static bool on_response(struct cma_event *e)
 	}
 	rc = cma_qp_connect(id);
 	if (rc) {
-		cma_gate()->reject(id->ctx, id->conn, CM_REJ_CONSUMER, NULL, 0);
+		cm_gate_reject(id->ctx, id->conn, CM_REJ_CONSUMER, NULL, 0);
 		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;
 		e->ev.status = rc;
 		return true;
 	}
 	e->ev.event = RDMA_CM_EVENT_ESTABLISHED;
 	/* Else the peer has changed its mind: the next event says how. */
-	return cma_gate()->established(id->ctx, id->conn) == 0;
+	return cm_gate_established(id->ctx, id->conn) == 0;
 }
 
 static void on_established(struct cma_event *e)

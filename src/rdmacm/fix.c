@@ -286,8 +286,7 @@ static void heard(const struct cm_param *self)
 	memcpy(fix.private, self->private ? self->private : "", self->private_len);
 }
 
-static int cm_bind_name(struct ibv_context *ctx, struct cm_service *s,
-			struct cm_listener **out)
+int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listener **out)
 {
 	(void)ctx;
 	say("bind");
@@ -300,8 +299,8 @@ static int cm_bind_name(struct ibv_context *ctx, struct cm_service *s,
 	return 0;
 }
 
-static int cm_listen_on(struct ibv_context *ctx, struct cm_listener *l, int backlog,
-			bool datagram, struct cm_owner *owner)
+int cm_gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
+		   bool datagram, struct cm_owner *owner)
 {
 	(void)ctx;
 	(void)l;
@@ -311,16 +310,16 @@ static int cm_listen_on(struct ibv_context *ctx, struct cm_listener *l, int back
 	return fix.rc;
 }
 
-static void cm_unbind_name(struct ibv_context *ctx, struct cm_listener *l)
+void cm_gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 {
 	(void)ctx;
 	(void)l;
 	say("unbind");
 }
 
-static int cm_connect(struct ibv_context *ctx, const struct cm_target *to,
-		      const struct cm_param *self, struct cm_owner *owner,
-		      struct cm_conn **out)
+int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
+		    const struct cm_param *self, struct cm_owner *owner,
+		    struct cm_conn **out)
 {
 	(void)ctx;
 	say("connect");
@@ -333,7 +332,7 @@ static int cm_connect(struct ibv_context *ctx, const struct cm_target *to,
 	return 0;
 }
 
-static int cm_give(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
+int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
 {
 	(void)ctx;
 	say("own");
@@ -341,8 +340,8 @@ static int cm_give(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *
 	return 0;
 }
 
-static int cm_accept(struct ibv_context *ctx, struct cm_conn *c,
-		     const struct cm_param *self)
+int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
+		   const struct cm_param *self)
 {
 	(void)ctx;
 	(void)c;
@@ -351,8 +350,8 @@ static int cm_accept(struct ibv_context *ctx, struct cm_conn *c,
 	return fix.rc;
 }
 
-static int cm_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
-		     const void *private, size_t len)
+int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
+		   const void *private, size_t len)
 {
 	(void)ctx;
 	(void)c;
@@ -361,7 +360,7 @@ static int cm_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason
 	return fix.rc;
 }
 
-static int cm_attach(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
@@ -369,7 +368,7 @@ static int cm_attach(struct ibv_context *ctx, struct cm_conn *c)
 	return fix.attach_rc;
 }
 
-static int cm_established(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
@@ -377,7 +376,7 @@ static int cm_established(struct ibv_context *ctx, struct cm_conn *c)
 	return fix.rc;
 }
 
-static int cm_disconnect(struct ibv_context *ctx, struct cm_conn *c)
+int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
@@ -385,14 +384,20 @@ static int cm_disconnect(struct ibv_context *ctx, struct cm_conn *c)
 	return fix.rc;
 }
 
-static void cm_close_conn(struct ibv_context *ctx, struct cm_conn *c)
+void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
 	say("close");
 }
 
-static bool cm_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
+bool cm_gate_knows(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return !fix.foreign;
+}
+
+bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 {
 	uint8_t own[16];
 
@@ -400,27 +405,6 @@ static bool cm_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 		if (has(ctx->device, i, own) && !memcmp(own, ip, 16))
 			return true;
 	return false;
-}
-
-const struct cm_gate *urnic_cm_gate(void)
-{
-	static const struct cm_gate gate = {
-		.version = CM_GATE_VERSION,
-		.bind = cm_bind_name,
-		.listen = cm_listen_on,
-		.unbind = cm_unbind_name,
-		.connect = cm_connect,
-		.own = cm_give,
-		.accept = cm_accept,
-		.reject = cm_reject,
-		.attach = cm_attach,
-		.established = cm_established,
-		.disconnect = cm_disconnect,
-		.close = cm_close_conn,
-		.has_ip = cm_has_ip,
-	};
-
-	return &gate;
 }
 
 /* --- tests --------------------------------------------------------------- */

@@ -16,6 +16,7 @@ struct fix {
 	unsigned devices; /* how many of these there are: 3 */
 	bool iwarp_alone; /* roce_eth0 has no address */
 	bool bare;	  /* ... nor has any other */
+	bool foreign;	  /* another libibverbs has opened them */
 	char said[1024];  /* what verbs and the CM were told, a word each */
 	unsigned fail;	  /* this call of those that make something fails */
 	int made;	  /* what verbs have made and not destroyed */

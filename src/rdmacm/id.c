@@ -68,7 +68,7 @@ void cma_stop(struct cma_id *id)
 		struct cma_event *e = container_of(n, struct cma_event, node);
 
 		if (e->conn)
-			cma_gate()->close(id->ctx, e->conn);
+			cm_gate_close(id->ctx, e->conn);
 		free(e);
 	}
 }

@@ -83,6 +83,6 @@ int cma_id_for_request(struct cma_event *e)
 	id->conn = e->conn;
 	e->conn = NULL;
 	e->ev.id = &id->id;
-	(void)cma_gate()->own(id->ctx, id->conn, &id->owner);
+	(void)cm_gate_own(id->ctx, id->conn, &id->owner);
 	return 0;
 }

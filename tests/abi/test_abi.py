@@ -10,6 +10,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -122,8 +123,7 @@ def test_nothing_else_is_exported(lib):
     known = set(exports(lib)) | set(newer(lib))
     extra = [s for s in symbols(OURS[lib])
              if s not in known and not s[0].startswith("IBVERBS_PRIVATE_")]
-    # librdmacm's way to the NIC
-    assert extra == ([("URNIC_1", "urnic_cm_gate")] if lib == "libibverbs" else [])
+    assert not extra
 
 
 @pytest.mark.parametrize("lib", OURS)
@@ -175,6 +175,50 @@ def test_layout_of_the_system_headers(tmp_path):
 def test_our_own_asserts(tmp_path):
     probe = compiles(tmp_path, '#include "abi/layout.h"\n')
     assert probe.returncode == 0, probe.stderr
+
+
+# --- the NIC -----------------------------------------------------------------
+
+SHELLS = ["libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3"]
+
+
+@pytest.mark.parametrize("name", ["liburnic.so", *SHELLS])
+def test_what_stays_and_where_it_looks(name):
+    """A dlclose() takes nothing away, and a shell's NIC lies beside it."""
+    out = run("readelf", "-d", "-W", str(LIB / name)).stdout
+    assert re.search(r"FLAGS_1.*NODELETE", out)
+    if name in SHELLS:
+        assert "[liburnic.so]" in out
+        assert re.search(r"\(RPATH\).*\[\$ORIGIN/?\]", out)
+
+
+ONE_NIC = """
+import ctypes, os, sys
+from _ctypes import dlclose
+def nics():
+    return {l.split()[-1] for l in open("/proc/self/maps") if "liburnic.so" in l}
+libs = []
+for path in sys.argv[1:]:
+    libs.append(ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL))
+    assert len(nics()) == 1, nics()
+for lib in libs:
+    dlclose(lib._handle)
+assert len(nics()) == 1
+"""
+
+
+@pytest.mark.parametrize("first", SHELLS)
+def test_one_nic_whatever_is_loaded(first, tmp_path):
+    """Any shell alone, out of sight of the others, and copies from elsewhere."""
+    copy = shutil.copytree(LIB, tmp_path / "lib")
+    in_child(ONE_NIC, LIB / first)
+    in_child(ONE_NIC, copy / first, *(LIB / s for s in SHELLS), copy / SHELLS[0])
+
+
+def test_a_shell_takes_the_nic_beside_it(tmp_path):
+    """Even if LD_LIBRARY_PATH has another one."""
+    (tmp_path / "liburnic.so").write_bytes(b"no library")
+    in_child(ONE_NIC, LIB / SHELLS[0], LD_LIBRARY_PATH=str(tmp_path))
 
 
 # --- loading -----------------------------------------------------------------

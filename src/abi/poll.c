@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* poll.c - completion queues are polled and armed. */
+#include "abi/abi.h"
+#include "core/cq.h"
+#include "nic/nic.h"
+
+__thread int abi_inside, abi_held, abi_was;
+
+/* Whoever polls an empty CQ drives the NIC for one turn. */
+int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct abi_context *a = abi_of(ibv->context);
+	struct cq *cq = cq_of(ibv);
+	int got;
+
+	if (abi_inside) /* a signal handler: see abi.h */
+		return 0;
+	if (!abi_enter(ibv->context))
+		return -EIO;
+	got = cq_poll(cq, n, wc);
+	if (!got && n > 0) {
+		nic_poll(a->nic);
+		got = cq_poll(cq, n, wc);
+	} else {
+		nic_polled(a->nic);
+	}
+	abi_end();
+	return got;
+}
+
+int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+	int rc;
+
+	if (!abi_enter(ibv->context))
+		return EIO;
+	rc = cq_arm(cq_of(ibv), solicited_only != 0);
+	if (!rc)
+		nic_armed(abi_of(ibv->context)->nic);
+	return abi_leave(rc);
+}
