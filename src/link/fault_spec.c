@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "sys/pair.h"
 
 /* Each takes its text off *s and says whether it was right. */
 
@@ -140,68 +143,65 @@ __attribute__((format(printf, 3, 4))) static int complain(char *err, size_t errl
 	return -EINVAL;
 }
 
-static bool key_is(const char *name, const char *item, size_t len)
+/* "tx:" or "rx:" before the key: in that direction only. */
+static const char *take_direction(const char *key, bool *tx, bool *rx)
 {
-	return strlen(name) == len && memcmp(name, item, len) == 0;
+	*tx = strncmp(key, "rx:", 3) != 0;
+	*rx = strncmp(key, "tx:", 3) != 0;
+	return *tx && *rx ? key : key + 3;
 }
 
-/* item: "[tx:|rx:]key=value"; len of it up to the comma or the end. */
-static int parse_item(struct fault_spec *out, const char *item, size_t len, char *err,
-		      size_t errlen)
+static int parse_item(struct fault_spec *out, const char *item, const char *value,
+		      char *err, size_t errlen)
 {
-	const char *key = item, *end = item + len, *eq, *at;
-	bool tx = true, rx = true;
+	const char *key, *at = value;
+	bool tx, rx;
 
-	if (len > 3 && (memcmp(item, "tx:", 3) == 0 || memcmp(item, "rx:", 3) == 0)) {
-		tx = item[0] == 't';
-		rx = !tx;
-		key += 3;
-	}
-	eq = memchr(key, '=', (size_t)(end - key));
-	if (!eq)
-		return complain(err, errlen, "'%.*s' is not KEY=VALUE", (int)len, item);
-	at = eq + 1;
-	if (key_is("seed", key, (size_t)(eq - key))) {
-		if (key == item && take_u64(&at, &out->seed) && at == end)
+	if (!value)
+		return complain(err, errlen, "'%s' is not KEY=VALUE", item);
+	key = take_direction(item, &tx, &rx);
+	if (strcmp(key, "seed") == 0) {
+		if (key == item && take_u64(&at, &out->seed) && !*at)
 			return 0;
 		return complain(err, errlen,
-				"'%.*s': seed wants a number, for "
-				"both directions",
-				(int)len, item);
+				"'%s=%s': seed wants a number, for both directions", item,
+				value);
 	}
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		const struct key *k = &keys[i];
 
-		if (!key_is(k->name, key, (size_t)(eq - key)))
+		if (strcmp(k->name, key) != 0)
 			continue;
 		for (int dir = 0; dir < FAULT_DIRS; dir++) {
 			if (!(dir == FAULT_TX ? tx : rx))
 				continue;
-			at = eq + 1;
-			if (!k->take(&at, &out->rules[dir]) || at != end)
-				return complain(err, errlen, "'%.*s': %s wants %s",
-						(int)len, item, k->name, k->want);
+			at = value;
+			if (!k->take(&at, &out->rules[dir]) || *at)
+				return complain(err, errlen, "'%s=%s': %s wants %s", item,
+						value, k->name, k->want);
 		}
 		return 0;
 	}
-	return complain(err, errlen, "'%.*s': no fault is called %.*s", (int)len, item,
-			(int)(eq - key), key);
+	return complain(err, errlen, "'%s=%s': no fault is called %s", item, value, key);
 }
 
 int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errlen)
 {
 	struct fault_spec s = { .seed = 1 };
+	char *copy = strdup(spec), *at = *spec ? copy : NULL;
+	int rc = copy ? 0 : -ENOMEM;
 
-	for (const char *at = spec; *at;) {
-		size_t len = strcspn(at, ",");
-		int rc = parse_item(&s, at, len, err, errlen);
+	if (rc)
+		complain(err, errlen, "no memory");
+	while (!rc && at) {
+		char *value, *item = pair_next(&at, ',', &value);
 
-		if (rc)
-			return rc;
-		at += len;
-		if (*at == ',' && *++at == '\0')
-			return complain(err, errlen, "'%s' ends with a comma", spec);
+		rc = !at && !*item && !value
+			     ? complain(err, errlen, "'%s' ends with a comma", spec)
+			     : parse_item(&s, item, value, err, errlen);
 	}
-	*out = s;
-	return 0;
+	free(copy);
+	if (!rc)
+		*out = s;
+	return rc;
 }

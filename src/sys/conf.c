@@ -3,7 +3,6 @@
 #include "sys/conf.h"
 
 #include <errno.h>
-#include <ini.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +12,7 @@
 
 #include "sys/ident.h"
 #include "sys/log.h"
+#include "sys/pair.h"
 
 enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, SHARE };
 
@@ -206,33 +206,41 @@ int conf_check(const char *key, const char *value, char err[CONF_ERR])
 	return r ? set(&scratch, r, value, err) : unknown_key(key, err);
 }
 
-struct reading {
-	struct conf *conf;
-	struct conf_origin *origin;
-	char *err;
-};
-
-/* inih's: 1 goes on, 0 is an error, of which it keeps the first line. */
-static int file_line(void *arg, const char *section, const char *key, const char *value)
+/* A ; behind a blank begins a comment, too. */
+static void drop_comment(char *value)
 {
-	struct reading *rd = arg;
-	const struct row *r = find(key);
-
-	if (rd->err[0])
-		return 0;
-	if (section[0] && strcmp(section, "urnic") != 0)
-		fail(rd->err, "unknown section [%.64s]; only [urnic] is known", section);
-	else if (!r)
-		unknown_key(key, rd->err);
-	else if (set(rd->conf, r, value, rd->err) == 0)
-		rd->origin->from[r - rows] = CONF_FILE;
-	else {
-		char why[CONF_ERR];
-
-		memcpy(why, rd->err, CONF_ERR);
-		snprintf(rd->err, CONF_ERR, "%s: %.400s", key, why);
+	for (char *p = value; (p = strchr(p, ';')); p++) {
+		if (p > value && p[-1] != ' ' && p[-1] != '\t')
+			continue;
+		while (p > value && (p[-1] == ' ' || p[-1] == '\t'))
+			p--;
+		*p = '\0';
+		return;
 	}
-	return !rd->err[0];
+}
+
+static int file_pair(struct conf *c, struct conf_origin *o, const char *key, char *value,
+		     char err[CONF_ERR])
+{
+	const struct row *r = find(key);
+	char why[CONF_ERR];
+
+	if (*key == ';' || *key == '#' || (!*key && !value))
+		return 0;
+	if (*key == '[' && !value)
+		return strcmp(key, "[urnic]") == 0
+			       ? 0
+			       : fail(err, "unknown section %.64s; only [urnic] is known",
+				      key);
+	if (!value)
+		return fail(err, "not key = value");
+	if (!r)
+		return unknown_key(key, err);
+	drop_comment(value);
+	if (set(c, r, value, why) != 0)
+		return fail(err, "%s: %.400s", key, why);
+	o->from[r - rows] = CONF_FILE;
+	return 0;
 }
 
 /* URNIC_CONF, or else the user's own file if there is one.  To a set-user-id
@@ -257,22 +265,39 @@ static void file_path(struct conf_origin *o)
 		o->path[0] = '\0';
 }
 
+static int read_lines(struct conf *c, struct conf_origin *o, FILE *f, char err[CONF_ERR])
+{
+	char *line = NULL, why[CONF_ERR];
+	size_t room = 0;
+	int rc = 0;
+
+	for (int n = 1; !rc && getline(&line, &room, f) >= 0; n++) {
+		char *at = line, *value, *key = pair_next(&at, '\n', &value);
+
+		rc = file_pair(c, o, key, value, why);
+		if (rc)
+			fail(err, "%s:%d: %.300s", o->path, n, why);
+	}
+	if (!rc && ferror(f))
+		rc = fail(err, "%s: %s", o->path, strerror(errno));
+	free(line);
+	return rc;
+}
+
 static int read_file(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
 {
-	char why[CONF_ERR] = "";
-	struct reading rd = { c, o, why };
-	int line;
+	FILE *f;
+	int rc;
 
 	file_path(o);
 	if (!o->path[0])
 		return 0;
-	line = ini_parse(o->path, file_line, &rd);
-	if (line == 0)
-		return 0;
-	if (line < 0)
+	f = fopen(o->path, "re");
+	if (!f)
 		return fail(err, "%s: %s", o->path, strerror(errno));
-	return fail(err, "%s:%d: %.200s", o->path, line,
-		    why[0] ? why : "not key = value");
+	rc = read_lines(c, o, f, err);
+	fclose(f);
+	return rc;
 }
 
 /* Variables of this project's own scripts and tests. */

@@ -147,8 +147,29 @@ static void t_long_value(void **state)
 	memset(text + 8, 'f', 400);
 	text[408] = '\n';
 	file(text);
-	if (conf_read(&c, &o, err) == 0)
-		assert_int_equal(strlen(c.fault), 400);
+	good();
+	assert_int_equal(strlen(c.fault), 400);
+}
+
+static void t_comments(void **state)
+{
+	(void)state;
+	file("# a = b\n ; a = b\n\n\t\r\n[urnic] \nlog = info\t; more\r\n"
+	     "fault = ; none\ndevices = a;b ; c;d");
+	good();
+	assert_string_equal(c.log, "info");
+	assert_string_equal(c.fault, "");
+	assert_string_equal(c.devices, "a;b");
+	file("log = info ; more\n= off\n");
+	bad(":2: unknown key ''");
+}
+
+/* What can be opened, but not read. */
+static void t_folder(void **state)
+{
+	(void)state;
+	setenv("URNIC_CONF", "/tmp", 1);
+	bad("/tmp: Is a directory");
 }
 
 static void t_user_file(void **state)
@@ -271,6 +292,8 @@ int main(void)
 		cmocka_unit_test_setup(t_wrong_file, fresh),
 		cmocka_unit_test_setup(t_wrong_env, fresh),
 		cmocka_unit_test_setup(t_long_value, fresh),
+		cmocka_unit_test_setup(t_comments, fresh),
+		cmocka_unit_test_setup(t_folder, fresh),
 		cmocka_unit_test_setup(t_user_file, fresh),
 		cmocka_unit_test_setup(t_table, fresh),
 		cmocka_unit_test_setup(t_get, fresh),

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/pair.h"
+
 /* clang-format off */
 static const struct preset {
 	const char *name;
@@ -117,36 +119,32 @@ static bool preset(struct ident *id, const char *name)
 int ident_parse(const char *spec, struct ident *out, char *err, size_t size)
 {
 	struct ident id = presets[0].id;
-	char copy[256], *save = NULL;
-	bool first = true;
+	char copy[256], *at = copy, *key, *value;
+	int rc;
 
 	if (!string(spec, copy, sizeof(copy))) {
 		snprintf(err, size, "empty or too long");
 		return -EINVAL;
 	}
-	for (char *w = strtok_r(copy, ",", &save); w;
-	     w = strtok_r(NULL, ",", &save), first = false) {
-		char *eq = strchr(w, '=');
-		int rc;
-
-		if (!eq) {
-			if (first && preset(&id, w))
-				continue;
+	for (bool first = true; at; first = false) {
+		key = pair_next(&at, ',', &value);
+		if (!value && ((first && preset(&id, key)) || !*key))
+			continue;
+		if (!value) {
 			snprintf(err, size,
 				 "'%s' is no preset (urnic, connectx)"
 				 " and no key=value",
-				 w);
+				 key);
 			return -EINVAL;
 		}
-		*eq = '\0';
-		rc = set(&id, w, eq + 1);
+		rc = set(&id, key, value);
 		if (rc < 0)
 			snprintf(err, size,
 				 "unknown key '%s' (vendor, part, hw,"
 				 " fw, speed, width, name)",
-				 w);
+				 key);
 		else if (rc == 0)
-			snprintf(err, size, "'%s' is no value for %s", eq + 1, w);
+			snprintf(err, size, "'%s' is no value for %s", value, key);
 		if (rc <= 0)
 			return -EINVAL;
 	}

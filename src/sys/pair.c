@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pair.c - see pair.h. */
+#include "sys/pair.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+static char *trim(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	while (isspace((unsigned char)*text))
+		text++;
+	return text;
+}
+
+/* The text behind c, which ends the one before it; NULL: there is none. */
+static char *cut(char *text, char c)
+{
+	char *at = strchr(text, c);
+
+	if (!at)
+		return NULL;
+	*at = '\0';
+	return at + 1;
+}
+
+char *pair_next(char **at, char sep, char **value)
+{
+	char *key = *at;
+
+	*at = cut(key, sep);
+	*value = cut(key, '=');
+	if (*value)
+		*value = trim(*value);
+	return trim(key);
+}
