@@ -11,10 +11,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,8 +105,9 @@ static void gate_shut(struct gate *g)
 	g->shut = true;
 }
 
-/* It is shut: has all ended that had begun? */
-static bool is_quiet(const struct gate *g)
+/* It is shut, and this is its memory: has all ended that had begun?  Sleeps while
+ * the kernel holds on to the page. */
+static bool is_quiet(int fd)
 {
 	struct {
 		uint64_t begun, ended;
@@ -112,13 +116,17 @@ static bool is_quiet(const struct gate *g)
 	static_assert(offsetof(struct gate_page, ended) ==
 			      offsetof(struct gate_page, begun) + sizeof(n.begun),
 		      "read at once");
-	if (!fd_is(g->fd, &g->id)) /* the program has closed it: never known */
+	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE))
 		return false;
-	if (fcntl(g->fd, F_ADD_SEALS, F_SEAL_WRITE))
-		return false;
-	return pread(g->fd, &n, sizeof(n), offsetof(struct gate_page, begun)) ==
-		       sizeof(n) &&
+	return pread(fd, &n, sizeof(n), offsetof(struct gate_page, begun)) == sizeof(n) &&
 	       n.begun == n.ended;
+}
+
+/* A descriptor for the caller alone, who lets go of the turn; -1: the program has
+ * closed ours. */
+static int memory_of(const struct gate *g)
+{
+	return fd_is(g->fd, &g->id) ? fd_raise(fcntl(g->fd, F_DUPFD_CLOEXEC, 0)) : -1;
 }
 
 void gate_close(struct gate *g)
@@ -129,6 +137,7 @@ void gate_close(struct gate *g)
 	if (g->fd >= 0 && fd_is(g->fd, &g->id))
 		close(g->fd);
 	g->fd = -1;
+	g->shut = false;
 }
 
 void gate_forked(struct gate *g)
@@ -140,7 +149,7 @@ void gate_forked(struct gate *g)
 void gate_end(struct peer *p, bool gone)
 {
 	gate_shut(&p->gate);
-	if (gone)
+	if (gone && p->pid <= 0)
 		p->told = false;
 }
 
@@ -156,11 +165,27 @@ static bool may_be_inside(const struct peer *p)
 	return p->told && p->theirs && p->pipe;
 }
 
-/* The first that came after the one with that number and is inside. */
-static struct peer *next_inside(struct local *l, const struct whom *whom, uint64_t after,
-				uint64_t *word)
+/* The process that had this number has ended. */
+static bool has_died(pid_t pid)
 {
-	list_for(n, &l->peers)
+	struct pollfd p = { .events = POLLIN };
+	bool died;
+
+	if (pid <= 0)
+		return false;
+	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.fd < 0)
+		return kill(pid, 0) && errno == ESRCH;
+	died = poll(&p, 1, 0) == 1;
+	close(p.fd);
+	return died;
+}
+
+/* The first of a list that came after the one with that number and is inside. */
+static struct peer *first_inside(struct list *peers, const struct whom *whom,
+				 uint64_t after, uint64_t *word)
+{
+	list_for(n, peers)
 	{
 		struct peer *p = container_of(n, struct peer, node);
 
@@ -173,37 +198,65 @@ static struct peer *next_inside(struct local *l, const struct whom *whom, uint64
 	return NULL;
 }
 
-/* It seems to be stopped: it gets in no more.  False: the kernel is still copying for
- * it. */
-static bool is_shut_out(struct peer *p, uint64_t word)
+/* The dead list has those whose connection has ended, not always their process. */
+static struct peer *next_inside(struct local *l, const struct whom *whom, uint64_t after,
+				uint64_t *word)
 {
-	if (!p->gate.shut) {
-		gate_shut(&p->gate);
-		log_warn("slot %u, process %d: it seems to be stopped while it writes "
-			 "to the region of key 0x%08x: from now on it reaches no memory "
-			 "of this process directly, but by way of shared memory",
-			 p->slot, (int)p->pid, (uint32_t)(word >> INSIDE_KEY_AT));
-	}
-	if (!is_quiet(&p->gate))
+	struct peer *p = first_inside(&l->peers, whom, after, word);
+
+	return p ? p : first_inside(&l->dead, whom, after, word);
+}
+
+bool gate_left(struct peer *p)
+{
+	enum { LOOK_NS = 10000000 };
+
+	if (!may_be_inside(p) || !atomic_load(p->theirs))
+		return true;
+	if (p->l->now - p->left_at < LOOK_NS)
 		return false;
-	p->told = false;
-	return true;
+	p->left_at = p->l->now;
+	return has_died(p->pid);
+}
+
+/* The peer of that number, if its word is still that. */
+static struct peer *still_inside(struct core *core, uint64_t number, uint64_t word)
+{
+	const struct whom all = { UINT64_MAX, word };
+	struct peer *p = NULL;
+	uint64_t now;
+
+	if (core->local)
+		p = next_inside(core->local, &all, number - 1, &now);
+	return p && p->number == number ? p : NULL;
+}
+
+/* It seems to be stopped: it gets in no more. */
+static void shut_out(struct peer *p, uint64_t word)
+{
+	if (p->gate.shut)
+		return;
+	gate_shut(&p->gate);
+	log_warn("slot %u, process %d: it seems to be stopped while it writes to the "
+		 "region of key 0x%08x: until it asks for another way in it reaches no "
+		 "memory of this process directly, but by way of shared memory",
+		 p->slot, (int)p->pid, (uint32_t)(word >> INSIDE_KEY_AT));
 }
 
 enum seen { OUT, INSIDE, STUCK };
 
-/* The peer of that number, which had that word so long ago. */
-static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_t waited)
+/* It is shut out, and had that word so long ago.  ended: so has its last copy. */
+static enum seen judge(struct core *core, uint64_t number, uint64_t word, uint64_t waited,
+		       bool ended)
 {
-	const struct whom all = { UINT64_MAX, word };
 	enum seen seen = OUT;
-	struct peer *p = NULL;
-	uint64_t now;
+	struct peer *p;
 
 	turn_take(&core->turn);
-	if (core->local)
-		p = next_inside(core->local, &all, number - 1, &now);
-	if (p && p->number == number && !(waited > PATIENCE_NS && is_shut_out(p, word))) {
+	p = still_inside(core, number, word);
+	if (p && ended) {
+		p->told = false;
+	} else if (p) {
 		seen = waited > core->local->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
 			log_error("slot %u, process %d: for %u s the kernel has been "
@@ -214,6 +267,35 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 	}
 	turn_give(&core->turn);
 	return seen;
+}
+
+/* The peer of that number, which had that word so long ago.  What may sleep does
+ * so without the turn. */
+static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_t waited)
+{
+	bool shut = false, ended;
+	pid_t pid = 0;
+	struct peer *p;
+	int fd = -1;
+
+	turn_take(&core->turn);
+	p = still_inside(core, number, word);
+	if (p && waited > PATIENCE_NS)
+		shut_out(p, word);
+	if (p && p->gate.shut) {
+		shut = true;
+		pid = p->pid;
+		fd = memory_of(&p->gate);
+	}
+	turn_give(&core->turn);
+	if (!p)
+		return OUT;
+	if (!shut)
+		return INSIDE;
+	ended = has_died(pid) || is_quiet(fd);
+	if (fd >= 0)
+		close(fd);
+	return judge(core, number, word, waited, ended);
 }
 
 /* All that are inside now leave.  Who comes later has seen what is on the board.

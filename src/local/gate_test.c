@@ -2,9 +2,11 @@
 /* Who is inside a region is waited for; who stays there is shut out, and reaches
  * nothing from then on but by records. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/mkey.h"
@@ -31,6 +33,17 @@ static uint64_t ms_since(uint64_t start)
 	return (clock_ns() - start) / 1000000;
 }
 
+/* Within a second of work, of which each time is one request. */
+static void again_directly(struct fix *f, uint64_t wr_id)
+{
+	for (int i = 0; i < 15 && !pair_peer(f, 0)->vm; i++) {
+		fix_post(f, IBV_WR_RDMA_WRITE, wr_id, 0, 9000, 0);
+		fix_wc(f, 0, wr_id, IBV_WC_SUCCESS);
+		pair_run(f, 100 * MS);
+	}
+	assert_true(pair_peer(f, 0)->vm);
+}
+
 static void who_is_stopped_is_shut_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -52,6 +65,19 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_same(f, 0, 9000);
 	assert_int_not_equal(pair_peer(f, 0)->out.head, head);
 	assert_false(pair_peer(f, 0)->vm);
+	/* It is given another way in, but not at once each time. */
+	again_directly(f, 2);
+	assert_false(g->shut);
+	enter(f);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	assert_true(g->shut);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_false(pair_peer(f, 0)->vm);
+	assert_true(g->shut);
 	/* Nobody waits for it again, and the other way is as it was. */
 	enter(f);
 	start = clock_ns();
@@ -180,6 +206,121 @@ static void a_call_that_does_not_end_is_told(void **state)
 	fix_close(f);
 }
 
+static void lose_connection(struct fix *f)
+{
+	struct core *core = &f->s->node[1].core;
+
+	turn_take(&core->turn);
+	local_gone(core->local, f->s->node[0].core.slot);
+	turn_give(&core->turn);
+}
+
+/* A program that has closed its descriptors in the middle of a copy writes on. */
+static void an_end_of_its_connection_is_not_its_death(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct core *core = &f->s->node[1].core;
+	_Atomic uint64_t *word = pair_peer(f, 0)->inside;
+	struct gate *g = &pair_peer(f, 1)->gate;
+
+	(void)state;
+	core->local->give_up_ns = 400000000;
+	enter(f);
+	g->page->begun = 1;
+	lose_connection(f);
+	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
+	atomic_store(word, 0);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	fix_close(f);
+}
+
+/* ... but that is. */
+static void the_dead_are_not_waited_for(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct peer *p = pair_peer(f, 1);
+	uint64_t start = clock_ns();
+
+	(void)state;
+	p->pid = fork();
+	if (p->pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	enter(f);
+	p->gate.page->begun = 1;
+	lose_connection(f);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	assert_in_range(ms_since(start), 0, 200);
+	atomic_store(pair_peer(f, 0)->inside, 0);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	fix_close(f);
+}
+
+/* The kernel holds on to the page for as long as the pipe has it. */
+static void pin(const struct gate *g, const int pipe[2])
+{
+	void *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, g->fd, 0);
+	struct iovec page = { at, 4096 };
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(vmsplice(pipe[1], &page, 1, 0), 4096);
+	munmap(at, 4096);
+}
+
+static void unpin(const int pipe[2])
+{
+	uint8_t drop[4096];
+
+	assert_int_equal(read(pipe[0], drop, sizeof(drop)), sizeof(drop));
+}
+
+static bool is_sealed(const struct gate *g)
+{
+	return fcntl(g->fd, F_GET_SEALS) & F_SEAL_WRITE;
+}
+
+/* Who waits for the kernel sleeps without the turn: it goes on while somebody else
+ * has it.  (Now and then it wants the turn itself: then once more.) */
+static void the_turn_is_free_while_the_kernel_is_waited_for(void **state)
+{
+	enum { TRIES = 20, LOOKS = 200 };
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct turn *turn = &f->s->node[1].core.turn;
+	struct gate *g = &pair_peer(f, 1)->gate;
+	bool sealed = false;
+	void *rc = NULL;
+	pthread_t t;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pin(g, ends);
+	enter(f);
+	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
+	until_shut(f, g);
+	for (int i = 0; i < TRIES && !sealed; i++) {
+		usleep(1000);
+		turn_take(turn);
+		assert_false(is_sealed(g));
+		unpin(ends);
+		for (int k = 0; k < LOOKS && !is_sealed(g); k++)
+			usleep(1000);
+		sealed = is_sealed(g);
+		if (!sealed)
+			pin(g, ends);
+		turn_give(turn);
+	}
+	assert_true(sealed);
+	assert_int_equal(pthread_join(t, &rc), 0);
+	assert_ptr_equal(rc, NULL);
+	atomic_store(pair_peer(f, 0)->inside, 0);
+	close(ends[0]);
+	close(ends[1]);
+	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
+	fix_close(f);
+}
+
 static void nothing_passes_a_gate_that_is_shut(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -205,6 +346,9 @@ int main(void)
 		cmocka_unit_test(who_comes_back_has_been_out),
 		cmocka_unit_test(a_call_under_way_is_waited_for),
 		cmocka_unit_test(a_call_that_does_not_end_is_told),
+		cmocka_unit_test(an_end_of_its_connection_is_not_its_death),
+		cmocka_unit_test(the_dead_are_not_waited_for),
+		cmocka_unit_test(the_turn_is_free_while_the_kernel_is_waited_for),
 		cmocka_unit_test(nothing_passes_a_gate_that_is_shut),
 	};
 

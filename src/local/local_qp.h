@@ -85,9 +85,12 @@ struct peer {
 	/* It knows where our memory lies, and what is there: it may be inside. */
 	bool told;
 	struct gate gate;
+	uint64_t left_at; /* when its process was last looked for */
 	/* Its memory can be reached (vm.c): */
 	bool vm;
 	const char *vm_why; /* not; or NULL */
+	bool shut_out;	    /* no more, but it may give another nonce */
+	uint64_t ask_at;    /* ... for which it is asked no earlier */
 	struct nonce nonce;
 	uint64_t writes;	   /* so many copies were begun */
 	const struct board *board; /* or NULL */
@@ -235,6 +238,8 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 /* --- agreeing (meet.c) --------------------------------------------------- */
 
 void meet_let_go(struct peer *p); /* of its memory */
+/* p has shut this process out: it is asked for another way in, once a second. */
+void meet_ask_gate(struct peer *p, uint64_t now);
 /* What its connection had no room for: once more, or never. */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
@@ -243,8 +248,12 @@ void meet_forget_unsaid(struct peer *p);
 
 bool gate_open(struct gate *g);		       /* if it is not */
 struct nonce gate_nonce(const struct gate *g); /* what the peer is told */
-/* It reaches our memory no more.  gone: its process has ended, too. */
+/* It reaches our memory no more, once a copy that has begun has ended.  gone: its
+ * connection has ended, too, which is its death where it cannot be seen. */
 void gate_end(struct peer *p, bool gone);
+/* Its connection has ended.  It has closed its descriptors, perhaps, in the middle
+ * of a copy; true: none is under way. */
+bool gate_left(struct peer *p);
 void gate_close(struct gate *g);
 void gate_forked(struct gate *g);
 /* Nobody writes to the region of key, which is on the board no more, when this

@@ -11,10 +11,20 @@
 #include "local/local_qp.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
+#include "sys/log.h"
 
 /* What one says to the other (docs/local.md).  Any version says no the same
  * way. */
-enum say { SAY_NOTHING, SAY_ASK, SAY_OFFER, SAY_ANSWER, SAY_CONFIRM, SAY_KICK };
+enum say {
+	SAY_NOTHING,
+	SAY_ASK,
+	SAY_OFFER,
+	SAY_ANSWER,
+	SAY_CONFIRM,
+	SAY_KICK,
+	SAY_ASK_GATE,
+	SAY_GATE,
+};
 
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
@@ -112,8 +122,9 @@ static int say(struct peer *p, enum say what, bool yes)
 	if (what == SAY_OFFER && yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */
-	if ((what == SAY_OFFER || what == SAY_ANSWER) && yes && p->l->board_fd >= 0 &&
-	    host_is_ours(p->l->host, p->slot) && gate_open(&p->gate)) {
+	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
+	    p->l->board_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
+	    gate_open(&p->gate)) {
 		m.nonce = gate_nonce(&p->gate);
 		fd[n++] = p->l->board_fd;
 	}
@@ -149,6 +160,20 @@ void peer_kick(struct peer *p)
 		return;
 	p->l->unsaid += p->say == SAY_NOTHING;
 	p->kick = true;
+}
+
+/* At the turn's end: the connection may turn out to have ended, and QPs are locked
+ * now. */
+void meet_ask_gate(struct peer *p, uint64_t now)
+{
+	enum { EVERY_NS = 1000000000 };
+
+	if (now < p->ask_at || p->say != SAY_NOTHING)
+		return;
+	p->ask_at = now + EVERY_NS;
+	p->l->unsaid += !p->kick;
+	p->say = SAY_ASK_GATE;
+	p->say_yes = true;
 }
 
 void meet_forget_unsaid(struct peer *p)
@@ -308,6 +333,28 @@ static void on_confirm(struct peer *p, bool yes)
 		peer_refuse(p, "the other process has changed its mind");
 }
 
+/* It has been shut out, and has noticed: it goes on without its old nonce. */
+static void on_ask_gate(struct peer *p)
+{
+	if (p->state != PEER_UP || !p->gate.shut || atomic_load(p->theirs))
+		return;
+	p->told = false;
+	gate_close(&p->gate);
+	say_surely(p, SAY_GATE, true);
+}
+
+static void on_gate(struct peer *p, const struct host_said *s, const struct pipe_msg *m)
+{
+	if (p->state != PEER_UP || !p->shut_out)
+		return;
+	vm_part(p);
+	vm_meet(p, &m->nonce, s->fd[0]);
+	p->shut_out = !p->vm;
+	log_info("slot %u, process %d: its regions are reached %s%s", p->slot,
+		 (int)p->pid, p->vm ? "directly again" : "through shared memory: ",
+		 p->vm ? "" : p->vm_why);
+}
+
 void local_said(struct local *l, struct host_said *s)
 {
 	struct peer *p = l->by_slot[s->slot];
@@ -336,6 +383,14 @@ void local_said(struct local *l, struct host_said *s)
 	case SAY_KICK:
 		if (p)
 			peer_heat(p);
+		break;
+	case SAY_ASK_GATE:
+		if (p && same)
+			on_ask_gate(p);
+		break;
+	case SAY_GATE:
+		if (p && same)
+			on_gate(p, s, &m);
 		break;
 	case SAY_NOTHING:
 		break;

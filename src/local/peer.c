@@ -114,18 +114,26 @@ void peer_release(struct peer *p)
 	leave_hot(p);
 	list_del(&p->dirty);
 	list_del(&p->node);
-	meet_let_go(p);
 	if (p == p->l->self)
 		p->l->self = NULL;
 	list_add_tail(&p->l->dead, &p->node); /* callers may be inside */
+}
+
+static void bury(struct peer *p)
+{
+	list_del(&p->node);
+	meet_let_go(p);
+	free(p);
 }
 
 void local_bury(struct local *l)
 {
 	list_for_safe(n, &l->dead)
 	{
-		list_del(n);
-		free(container_of(n, struct peer, node));
+		struct peer *p = container_of(n, struct peer, node);
+
+		if (gate_left(p))
+			bury(p);
 	}
 }
 
@@ -244,7 +252,7 @@ void local_close(struct core *core)
 		p->state = PEER_DEAD;
 		peer_release(p);
 	}
-	local_bury(l);
+	list_for_safe(n, &l->dead) bury(container_of(n, struct peer, node));
 	vm_close(l);
 	free(l);
 	core->local = NULL;
@@ -252,9 +260,9 @@ void local_close(struct core *core)
 
 /* The rings were not inherited: they must not be touched, nor be unmapped,
  * since something else may lie there. */
-void local_forked(struct core *core)
+static void forget_memory(struct list *peers)
 {
-	list_for(n, &core->local->peers)
+	list_for(n, peers)
 	{
 		struct peer *p = container_of(n, struct peer, node);
 
@@ -268,6 +276,12 @@ void local_forked(struct core *core)
 		p->vm = false;
 		p->state = PEER_DEAD;
 	}
+}
+
+void local_forked(struct core *core)
+{
+	forget_memory(&core->local->peers);
+	forget_memory(&core->local->dead);
 	if (core->local->board_fd >= 0)
 		close(core->local->board_fd);
 	core->local->board_fd = -1;

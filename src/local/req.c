@@ -303,9 +303,14 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	struct local_req *r = &q->req;
 
 	/* UC is not told what has been executed, so nothing may be overtaken. */
-	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || !q->peer->vm || r->by_record ||
+	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || r->by_record ||
 	    r->psn != w->psn || w->done)
 		return STEP_GO;
+	if (!q->peer->vm) {
+		if (q->peer->shut_out)
+			meet_ask_gate(q->peer, now);
+		return STEP_GO;
+	}
 	/* Nothing may be overtaken. */
 	if (r->una != r->psn || r->cur != q->qp->sq.tail) {
 		if (w->length <= SMALL || !vm_may(q, w))

@@ -246,6 +246,7 @@ static bool moved(struct local_qp *q, const struct vecs *v, bool write, uint32_t
 	if (did < 0 &&
 	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
 		p->vm = false; /* it was possible; no more */
+		p->shut_out = errno == EFAULT;
 		log_info("slot %u, process %d: its regions are reached directly no "
 			 "more: errno %d",
 			 p->slot, (int)p->pid, errno);
