@@ -3,7 +3,9 @@
 
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 
 import lab
 import pytest
@@ -44,3 +46,35 @@ def test_cancelled_by_udp(host, stage, verbs):
     log = stage.tmp / "cancelled.log"
     host.run(verbs, "cancelled", timeout=60, env={
         "URNIC_LOCAL": "off", "URNIC_LOG": f"info:{log}"})
+
+
+COPIES = """
+import ctypes, os, sys
+P = ctypes.c_void_p
+def load(path):
+    return ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_LOCAL)
+def call(lib, name, *args):
+    fn = getattr(lib, name)
+    fn.restype = P
+    fn.argtypes = [P] * len(args)
+    return fn(*args)
+def devices(lib):
+    return ctypes.cast(call(lib, "ibv_get_device_list", None), ctypes.POINTER(P))
+one, two = (load(f"{d}/libibverbs.so.1") for d in sys.argv[1:])
+cm = load(sys.argv[2] + "/librdmacm.so.1")
+assert devices(one)[0] == devices(two)[0]
+ctx = call(one, "ibv_open_device", devices(one)[0])
+pd = call(two, "ibv_alloc_pd", ctx)
+assert ctx and pd and call(cm, "rdma_create_event_channel")
+assert len(os.listdir("/proc/self/task")) == 2
+slots = [l for l in open("/proc/net/unix") if "@urnic/" in l]
+assert len(slots) == 1, slots
+assert not call(two, "ibv_dealloc_pd", pd)
+"""
+
+
+def test_copies_share_the_nic(host, stage):
+    """Two copies of the libraries in one process: one thread, one slot, one context."""
+    copy = stage.path / "copy"
+    shutil.copytree(stage.lib, copy)
+    host.run(sys.executable, "-c", COPIES, stage.lib, copy)
