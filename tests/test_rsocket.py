@@ -330,6 +330,15 @@ def test_strangers(shared_pair, ours, ip):
     pair.a.run(ours, "strangers", address(pair, ip), "12000", timeout=60)
 
 
+@pytest.mark.parametrize("ip", ["127.0.0.1", "eth6"])
+def test_cancelled(shared_pair, ours, ip):
+    """Every call by a thread that is about to be cancelled."""
+    pair = shared_pair()
+    port = lab.next_port()
+    lab.next_port()         # it takes two
+    pair.a.run(ours, "cancel", address(pair, ip), str(port))
+
+
 @pytest.mark.parametrize("place", ["pair", "host", "udp"])
 @pytest.mark.parametrize("how,told", [
     ("close", "100000 end pipe"), ("exit", "100000 end pipe"),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cma.c - the exported symbols of <rdma/rdma_cma.h>: their arguments and errno.  What
  * they do is in src/rdmacm.  None of them can be cancelled but while it waits for an
- * event (rdmacm/held.h). */
+ * event (sys/held.h). */
 #include <netinet/in.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ EXPORT struct ibv_context **rdma_get_devices(int *num)
 
 	if (num)
 		*num = 0;
-	cma_hold();
+	held_begin();
 	rc = cma_init();
 	if (!rc)
 		list = cma_devices(num);
@@ -57,7 +57,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	struct cma_channel *ch = NULL;
 	int rc;
 
-	cma_hold();
+	held_begin();
 	rc = cma_init();
 	if (!rc) {
 		ch = cma_channel_new();
@@ -69,7 +69,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 {
-	cma_hold();
+	held_begin();
 	cma_channel_free((struct cma_channel *)ch);
 	cma_end(0);
 }
@@ -84,7 +84,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 	if (!channel || !event)
 		return (int)cma_result(-EINVAL);
 	pthread_testcancel();
-	cma_hold();
+	held_begin();
 	rc = cma_get_event((struct cma_channel *)channel, &e);
 	if (!rc)
 		*event = &e->ev;
@@ -95,7 +95,7 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	if (!event)
 		return (int)cma_result(-EINVAL);
-	cma_hold();
+	held_begin();
 	cma_done((struct cma_event *)event);
 	return cma_end(0);
 }
@@ -112,20 +112,20 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 {
 	struct cma_id *made = NULL;
 
-	cma_hold();
+	held_begin();
 	return end_with(&made, id, cma_create(channel, context, ps, &made));
 }
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	cma_destroy(cma_of(id));
 	return cma_end(0);
 }
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_migrate(cma_of(id), channel));
 }
 
@@ -150,7 +150,7 @@ EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_bind(cma_of(id), addr));
 }
 
@@ -159,14 +159,14 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 			     struct sockaddr *dst_addr, int timeout_ms)
 {
 	(void)timeout_ms;
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_resolve_addr(cma_of(id), src_addr, dst_addr));
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	(void)timeout_ms;
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_resolve_route(cma_of(id)));
 }
 
@@ -184,7 +184,7 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_listen(cma_of(id), backlog));
 }
 
@@ -193,26 +193,26 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	struct cma_id *made = NULL;
 
 	pthread_testcancel();
-	cma_hold();
+	held_begin();
 	return end_with(&made, id, cma_get_request(cma_of(listen), &made));
 }
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_connect(cma_of(id), conn_param));
 }
 
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_accept(cma_of(id), conn_param));
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
 		       uint8_t private_data_len)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(
 		cma_reject(cma_of(id), CM_REJ_CONSUMER, private_data, private_data_len));
 }
@@ -220,26 +220,26 @@ EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			   uint8_t private_data_len)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_reject(cma_of(id), CM_REJ_VENDOR_OPTION, private_data,
 				  private_data_len));
 }
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_establish(cma_of(id)));
 }
 
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_notify(cma_of(id), event));
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_disconnect(cma_of(id)));
 }
 
@@ -255,40 +255,40 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_create_qp(cma_of(id), attr));
 }
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *init)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_create_qp_of(cma_of(id), pd, init));
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	cma_destroy_qp(cma_of(id));
 	cma_end(0);
 }
 
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_create_srq(cma_of(id), attr));
 }
 
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 			   struct ibv_srq_init_attr *init)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_create_srq_of(cma_of(id), pd, init));
 }
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	cma_destroy_srq(cma_of(id));
 	cma_end(0);
 }
@@ -298,20 +298,20 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 			       void *context)
 {
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_join(cma_of(id), addr, false, context));
 }
 
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 				  struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
-	cma_hold();
+	held_begin();
 	return end_waiting(id, cma_join_ex(cma_of(id), attr, context));
 }
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	cma_hold();
+	held_begin();
 	return cma_end(cma_leave(cma_of(id), addr));
 }
 
@@ -323,11 +323,11 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 	bool eai;
 	int rc;
 
-	cma_hold();
+	held_begin();
 	rc = cma_getaddrinfo(node, service, hints, res, &eai);
 	if (!eai)
 		return cma_end(rc);
-	cma_let();
+	held_end();
 	return rc;
 }
 
@@ -343,13 +343,13 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
 
 	if (!id || !res)
 		return (int)cma_result(-EINVAL);
-	cma_hold();
+	held_begin();
 	return end_with(&made, id, cma_create_ep(res, pd, qp_init_attr, &made));
 }
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	cma_destroy_ep(cma_of(id));
 	cma_end(0);
 }

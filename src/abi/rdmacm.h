@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <sys/types.h>
 
-#include "rdmacm/held.h"
+#include "sys/held.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -22,10 +22,10 @@ static inline ssize_t cma_result(ssize_t rc)
 	return -1;
 }
 
-/* A call that cma_hold() began ends with rc. */
+/* A call that held_begin() began ends with rc. */
 static inline int cma_end(int rc)
 {
-	cma_let();
+	held_end();
 	return (int)cma_result(rc);
 }
 

@@ -16,18 +16,18 @@
 
 void rsock_rdma_stop(struct rdma_cm_id *id)
 {
-	cma_hold();
+	held_begin();
 	cma_stop(cma_of(id));
-	cma_let();
+	held_end();
 }
 
 int rsock_rdma_source(const struct sockaddr *to, struct sockaddr_storage *from)
 {
 	int rc;
 
-	cma_hold();
+	held_begin();
 	rc = cma_find_source(to, from);
-	cma_let();
+	held_end();
 	return rc;
 }
 
@@ -36,11 +36,11 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	struct cma_dev *dev;
 	int rc, index;
 
-	cma_hold();
+	held_begin();
 	rc = cma_init();
 	if (!rc)
 		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &dev, &index);
-	cma_let();
+	held_end();
 	if (rc)
 		return rc;
 	*out = (struct rsock_port){ .ctx = dev->ctx,
@@ -50,51 +50,94 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	return 0;
 }
 
+/* --- cancellation -------------------------------------------------------- */
+
+/* Calls that POSIX has as cancellation points: there, and while they sleep. */
+static void begin(void)
+{
+	pthread_testcancel();
+	held_begin();
+}
+
+static ssize_t end(ssize_t rc)
+{
+	held_end();
+	return cma_result(rc);
+}
+
+/* The others cannot be cancelled at all. */
+static int begin_whole(void)
+{
+	return cancel_hold();
+}
+
+static int end_whole(int was, int rc)
+{
+	cancel_let(was);
+	return (int)cma_result(rc);
+}
+
 /* --- sockets ------------------------------------------------------------- */
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
-	return (int)cma_result(rsocket_open(domain, type, protocol));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_open(domain, type, protocol));
 }
 
 EXPORT int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	return (int)cma_result(rsocket_bind(socket, addr, addrlen));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_bind(socket, addr, addrlen));
 }
 
 EXPORT int rlisten(int socket, int backlog)
 {
-	return (int)cma_result(rsocket_listen(socket, backlog));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_listen(socket, backlog));
 }
 
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return (int)cma_result(rsocket_accept(socket, addr, addrlen));
+	begin();
+	return (int)end(rsocket_accept(socket, addr, addrlen));
 }
 
 EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	return (int)cma_result(rsocket_connect(socket, addr, addrlen));
+	begin();
+	return (int)end(rsocket_connect(socket, addr, addrlen));
 }
 
 EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return (int)cma_result(rsocket_name(socket, true, addr, addrlen));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_name(socket, true, addr, addrlen));
 }
 
 EXPORT int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return (int)cma_result(rsocket_name(socket, false, addr, addrlen));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_name(socket, false, addr, addrlen));
 }
 
 EXPORT int rshutdown(int socket, int how)
 {
-	return (int)cma_result(rsocket_shutdown(socket, how));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_shutdown(socket, how));
 }
 
 EXPORT int rclose(int socket)
 {
-	return (int)cma_result(rsocket_close(socket));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_close(socket));
 }
 
 /* --- sending ------------------------------------------------------------- */
@@ -104,7 +147,8 @@ EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { (void *)(uintptr_t)buf, len };
 
-	return cma_result(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
+	begin();
+	return end(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
 }
 
 EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
@@ -116,8 +160,9 @@ EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
 	if (msg->msg_controllen)
 		return cma_result(-EOPNOTSUPP);
-	return cma_result(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
-				       msg->msg_name, msg->msg_namelen));
+	begin();
+	return end(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+				msg->msg_name, msg->msg_namelen));
 }
 
 EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -129,7 +174,8 @@ EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
 	if (iovcnt < 0)
 		return cma_result(-EINVAL);
-	return cma_result(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
+	begin();
+	return end(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
 }
 
 /* --- receiving ----------------------------------------------------------- */
@@ -139,7 +185,8 @@ EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { buf, len };
 
-	return cma_result(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
+	begin();
+	return end(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
 }
 
 EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
@@ -149,14 +196,16 @@ EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
 
 EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
-	ssize_t rc = rsocket_receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags,
-				     msg->msg_name, &msg->msg_namelen);
+	ssize_t rc;
 
+	begin();
+	rc = rsocket_receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags,
+			     msg->msg_name, &msg->msg_namelen);
 	if (rc >= 0) {
 		msg->msg_controllen = 0;
 		msg->msg_flags = flags;
 	}
-	return cma_result(rc);
+	return end(rc);
 }
 
 EXPORT ssize_t rread(int socket, void *buf, size_t count)
@@ -170,29 +219,33 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 
 	if (iovcnt < 0)
 		return cma_result(-EINVAL);
-	return cma_result(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
+	begin();
+	return end(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }
 
 /* --- direct placement ---------------------------------------------------- */
 
 EXPORT off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
 {
+	int was = begin_whole();
 	off_t at = 0;
-	int rc = rsocket_map(socket, buf, len, prot, offset, &at);
+	int rc = end_whole(was, rsocket_map(socket, buf, len, prot, offset, &at));
 
 	(void)flags;
-	return rc ? cma_result(rc) : at;
+	return rc ? rc : at;
 }
 
 EXPORT int riounmap(int socket, void *buf, size_t len)
 {
-	return (int)cma_result(rsocket_unmap(socket, buf, len));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_unmap(socket, buf, len));
 }
 
 EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
-	return (size_t)cma_result(
-		rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
+	begin();
+	return (size_t)end(rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
 }
 
 /* --- options ------------------------------------------------------------- */
@@ -200,20 +253,22 @@ EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, 
 EXPORT int rsetsockopt(int socket, int level, int optname, const void *optval,
 		       socklen_t optlen)
 {
-	return (int)cma_result(
-		rsocket_set_option(socket, level, optname, optval, optlen));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_set_option(socket, level, optname, optval, optlen));
 }
 
 EXPORT int rgetsockopt(int socket, int level, int optname, void *optval,
 		       socklen_t *optlen)
 {
-	return (int)cma_result(
-		rsocket_get_option(socket, level, optname, optval, optlen));
+	int was = begin_whole();
+
+	return end_whole(was, rsocket_get_option(socket, level, optname, optval, optlen));
 }
 
 EXPORT int rfcntl(int socket, int cmd, ...)
 {
-	int arg = 0;
+	int arg = 0, was;
 
 	if (cmd == F_SETFL || cmd == F_SETFD) {
 		va_list args;
@@ -222,19 +277,21 @@ EXPORT int rfcntl(int socket, int cmd, ...)
 		arg = va_arg(args, int);
 		va_end(args);
 	}
-	return (int)cma_result(rsocket_fcntl(socket, cmd, arg));
+	was = begin_whole();
+	return end_whole(was, rsocket_fcntl(socket, cmd, arg));
 }
 
 /* --- waiting for several ------------------------------------------------- */
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	return (int)cma_result(rsocket_poll(fds, nfds, timeout));
+	begin();
+	return (int)end(rsocket_poll(fds, nfds, timeout));
 }
 
 EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		   struct timeval *timeout)
 {
-	return (int)cma_result(
-		rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
+	begin();
+	return (int)end(rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
 }

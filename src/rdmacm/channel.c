@@ -9,10 +9,8 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
-#include "rdmacm/held.h"
 #include "sys/fd.h"
-
-__thread struct cma_held cma_held;
+#include "sys/held.h"
 
 /* Innermost but for nothing. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -148,15 +146,15 @@ int cma_channel_wait(struct cma_channel *ch)
 {
 	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };
 	int flags = fcntl(p.fd, F_GETFL), rc;
-	struct cma_held self;
+	struct held self;
 
 	if (flags < 0)
 		return -errno;
 	if (flags & O_NONBLOCK)
 		return -EAGAIN;
-	self = cma_sleep();
+	self = held_sleep();
 	rc = poll(&p, 1, -1) < 0 ? -errno : 0;
-	cma_wake(self);
+	held_wake(self);
 	return rc ? rc : p.revents & POLLNVAL ? -EBADF : 0;
 }
 

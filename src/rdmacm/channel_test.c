@@ -16,7 +16,7 @@
 #endif
 
 #include "rdmacm/fix.h"
-#include "rdmacm/held.h"
+#include "sys/held.h"
 
 static struct cma_event *put(struct cma_source *s)
 {
@@ -187,8 +187,8 @@ static void forget_frames(void *arg)
 static void *waits(void *arg)
 {
 	pthread_cleanup_push(forget_frames, NULL);
-	cma_hold();
-	cma_hold();
+	held_begin();
+	held_begin();
 	cma_channel_wait(arg);
 	pthread_cleanup_pop(0);
 	return arg;
@@ -209,39 +209,6 @@ static void only_the_wait_can_be_cancelled(void **state)
 	cma_channel_free(ch);
 }
 
-static void *sleeps_and_goes_on(void *arg)
-{
-	struct cma_held self;
-
-	pthread_cleanup_push(forget_frames, NULL);
-	cma_hold();
-	cma_hold();
-	self = cma_sleep();
-	cma_wake(self);
-	cma_let();
-	pthread_cancel(pthread_self());
-	pthread_testcancel(); /* still inside of one */
-	*(bool *)arg = true;
-	cma_let();
-	pthread_testcancel();
-	*(bool *)arg = false;
-	pthread_cleanup_pop(0);
-	return NULL;
-}
-
-static void calls_are_nested(void **state)
-{
-	bool there = false;
-	pthread_t t;
-	void *end;
-
-	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, sleeps_and_goes_on, &there), 0);
-	assert_int_equal(pthread_join(t, &end), 0);
-	assert_ptr_equal(end, PTHREAD_CANCELED);
-	assert_true(there);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,7 +225,6 @@ int main(void)
 						fix_end),
 		cmocka_unit_test_setup_teardown(only_the_wait_can_be_cancelled, fix_begin,
 						fix_end),
-		cmocka_unit_test_setup_teardown(calls_are_nested, fix_begin, fix_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
 #include "rsocket/pollset.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "rsocket/wait.h"
+#include "sys/held.h"
 
 enum { FEW = 16 };
 
@@ -48,6 +50,24 @@ static void drop_set(struct set *s)
 		return;
 	free(s->rs);
 	free(s->sleep);
+}
+
+static int sleep_in_call(struct pollfd *fds, nfds_t n, int64_t ns)
+{
+	struct held self = held_sleep();
+	int rc = rsock_sleep(fds, n, ns);
+
+	held_wake(self);
+	return rc;
+}
+
+/* The thread is cancelled in its sleep. */
+static void cancelled(void *arg)
+{
+	struct rsock_sleeper *sl;
+
+	(void)rsock_sleeper(0, &sl); /* unlinked from the sockets */
+	drop_set(arg);
 }
 
 static short wanted(const struct pollfd *p)
@@ -143,7 +163,7 @@ static int sleep_once(struct set *s, int64_t ns)
 	if (rc)
 		return rc;
 	go_to_sleep(s, sl);
-	rc = look(s) ? 0 : rsock_sleep(s->sleep, s->n + 1, ns);
+	rc = look(s) ? 0 : sleep_in_call(s->sleep, s->n + 1, ns);
 	wake_up(s, sl);
 	return rc < 0 ? rc : 0;
 }
@@ -178,10 +198,13 @@ int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 	struct set s;
 	int rc = make_set(&s, fds, n);
 
+	pthread_cleanup_push(cancelled, &s);
 	if (!rc && s.ours)
 		rc = poll_set(&s, ms);
 	else if (!rc)
-		rc = rsock_sleep(fds, n, ms < 0 ? RSOCK_FOREVER : ms * (int64_t)RSOCK_MS);
+		rc = sleep_in_call(fds, n,
+				   ms < 0 ? RSOCK_FOREVER : ms * (int64_t)RSOCK_MS);
+	pthread_cleanup_pop(0);
 	drop_set(&s);
 	return rc;
 }
@@ -246,7 +269,9 @@ int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
 	fds = to_poll(n, in, out, except, &count);
 	if (!fds)
 		return -ENOMEM;
+	pthread_cleanup_push(free, fds);
 	rc = rsocket_poll(fds, count, ms);
+	pthread_cleanup_pop(0);
 	if (rc >= 0)
 		rc = from_poll(fds, count, in, out, except);
 	free(fds);

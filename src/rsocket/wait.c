@@ -3,6 +3,9 @@
 #include "rsocket/wait.h"
 
 #include <errno.h>
+#include <pthread.h>
+
+#include "sys/held.h"
 
 enum { QUICK_US = 200 };
 
@@ -23,6 +26,30 @@ void rsock_slept(uint64_t ns)
 	quick = ns < QUICK_US * 1000;
 }
 
+/* The thread is cancelled in its sleep: the call that it was in is over. */
+static void cancelled(void *arg)
+{
+	struct rsock_sleeper *sl;
+
+	(void)rsock_sleeper(0, &sl); /* unlinked from the socket */
+	rsock_put(arg);
+}
+
+static int sleep_unlocked(struct rsock *rs, struct pollfd *p, nfds_t n, int64_t ns)
+{
+	struct held self;
+	int rc;
+
+	pthread_mutex_unlock(&rs->lock);
+	pthread_cleanup_push(cancelled, rs);
+	self = held_sleep();
+	rc = rsock_sleep(p, n, ns);
+	held_wake(self);
+	pthread_cleanup_pop(0);
+	pthread_mutex_lock(&rs->lock);
+	return rc;
+}
+
 /* Sleeps once.  What came after the last look and before the arming is found by
  * the look after it. */
 static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_space,
@@ -40,9 +67,7 @@ static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_
 		struct pollfd p[2] = { { .fd = sl->efd, .events = POLLIN },
 				       { .fd = rs->sleep_fd, .events = POLLIN } };
 
-		pthread_mutex_unlock(&rs->lock);
-		rc = rsock_sleep(p, 2, ns);
-		pthread_mutex_lock(&rs->lock);
+		rc = sleep_unlocked(rs, p, 2, ns);
 	}
 	rsock_sleeper_unlink(sl);
 	rs->kind->take_events(rs);

@@ -15,12 +15,15 @@ int main(int argc, char **argv)
 		return datagrams(argv[2], port);
 	if (!strcmp(what, "strangers"))
 		return strangers(argv[2], port);
+	if (!strcmp(what, "cancel"))
+		return cancel(argv[2], port);
 	if (!strcmp(what, "lives"))
 		return lives(argv[2], port);
 	if (!strcmp(what, "dying"))
 		return deaths_serve(argv[2], port, argc > 4 ? argv[4] : "");
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port);
-	fprintf(stderr, "rs rules|datagrams|strangers|lives|dying|watch IP PORT [HOW]\n");
+	fprintf(stderr,
+		"rs rules|datagrams|strangers|cancel|lives|dying|watch IP PORT [HOW]\n");
 	return 2;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define MUST(cond)                                                                       \
 	do {                                                                             \
@@ -35,6 +36,7 @@ short rs_poll(int fd, short events, int ms);
 int rules(const char *ip, unsigned port);
 int datagrams(const char *ip, unsigned port);
 int strangers(const char *ip, unsigned port);
+int cancel(const char *ip, unsigned port);
 int lives(const char *ip, unsigned port);
 int deaths_serve(const char *ip, unsigned port, const char *how);
 int deaths_ask(const char *ip, unsigned port);
