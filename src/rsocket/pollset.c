@@ -46,10 +46,10 @@ static void drop_set(struct set *s)
 	for (nfds_t i = 0; s->rs && s->sleep && i < s->n; i++)
 		if (s->rs[i])
 			rsock_put(s->rs[i]);
-	if (s->n <= FEW)
-		return;
-	free(s->rs);
-	free(s->sleep);
+	if (s->rs != s->few_rs)
+		free(s->rs);
+	if (s->sleep != s->few_sleep)
+		free(s->sleep);
 }
 
 static int sleep_in_call(struct pollfd *fds, nfds_t n, int64_t ns)
