@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ah.c - address handles, also from a datagram that was received. */
-#include "core/av.h"
+#include "core/path.h"
 
 #include <string.h>
 
@@ -18,10 +18,10 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr
 
 	if (!ctx)
 		return NULL;
-	rc = ah_create(pd_of(ibv), abi_of(ctx)->ctx.dev, attr, &ah);
+	rc = ah_create(pd_of(ibv), &abi_of(ctx)->ctx, attr, &ah);
 	if (!rc)
-		ah->av.here =
-			nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev, ah->av.dgid);
+		ah->path.here = nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev,
+					    attr->grh.dgid.raw);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 

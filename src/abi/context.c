@@ -65,6 +65,7 @@ static void attach(struct abi_context *a, struct device *dev)
 	a->transport = nic_transport(a->nic, dev);
 	a->ctx.core = core;
 	a->ctx.dev = dev;
+	a->ctx.link = nic_link(a->nic, dev);
 	a->ctx.ibv = &a->verbs.context;
 	lock_take(&core->lock);
 	dev->core = core;

@@ -117,8 +117,7 @@ static unsigned read_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
-	(void)ex;
-	return 0; /* RoCE has no LIDs */
+	return cq_of_ex(ex)->cur.slid;
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)
@@ -128,8 +127,7 @@ static uint8_t read_sl(struct ibv_cq_ex *ex)
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 {
-	(void)ex;
-	return 0;
+	return cq_of_ex(ex)->cur.dlid_path_bits;
 }
 
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)

@@ -46,6 +46,17 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	return 0;
 }
 
+void cm_set_link(struct core *core, struct link *link, uint16_t udp_port)
+{
+	core->cm->link = link;
+	core->cm->udp_port = udp_port;
+}
+
+void cm_asks_from(struct core *core, uint16_t port)
+{
+	core->cm->ask_port = port;
+}
+
 void cm_close(struct core *core)
 {
 	struct cm *cm = core->cm;

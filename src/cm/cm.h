@@ -13,6 +13,7 @@ struct batch;
 struct cm_listener;
 struct core;
 struct host;
+struct link;
 
 enum { CM_BACKLOG_MAX = 1024 };
 
@@ -30,8 +31,8 @@ struct cm_site {
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
 	void (*kick)(struct core *core); /* the engine has a turn to run */
-	/* A datagram from udp_ask_port that a host has refused, as nobody has the port
-	 * there: the host, and as much of it as was quoted.  0: no more. */
+	/* A datagram from the port of cm_asks_from() that a host has refused, as nobody
+	 * has the port there: the host, and as much of it as was quoted.  0: no more. */
 	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
 	/* Processes of this host need not be reached by the wire. */
 	bool by_host;
@@ -41,6 +42,12 @@ struct cm_site {
 int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed);
 void cm_close(struct core *core);
+
+/* MADs go by this link, to the hosts' UDP port of that number. */
+void cm_set_link(struct core *core, struct link *link, uint16_t udp_port);
+/* ... and from this port of ours, of which site->refused() tells.  0: from the link's
+ * own. */
+void cm_asks_from(struct core *core, uint16_t port);
 
 /* iWARP's sockets: the descriptor is readable when there is something to do; -1:
  * there are none yet, and with the first comes a kick.  Any thread.

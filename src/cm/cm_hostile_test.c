@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cm/fix.h"
-#include "link/dgram.h"
+#include "link/ip_addr.h"
 
 /* To a process of side `to`, with the address of its peer. */
 static void inject(struct fix *f, int to, const struct cm_msg *m)
@@ -12,8 +12,8 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 	uint8_t mad[MAD_LEN];
 
 	cm_mad_build(mad, m);
-	fix_ip(!to, d.from.ip);
-	fix_ip(to, d.to.ip);
+	fix_ip(!to, ip_of(&d)->from.ip);
+	fix_ip(to, ip_of(&d)->to.ip);
 	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
 }
 

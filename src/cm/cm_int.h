@@ -158,6 +158,9 @@ struct cm {
 	struct list listeners;
 	unsigned out_head, out_n;
 	uint32_t psn;
+	struct link *link; /* that MADs go by, and its UDP port */
+	uint16_t udp_port;
+	uint16_t ask_port; /* to send from and be told if nobody is there; 0: none */
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at; /* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];

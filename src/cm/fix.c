@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/fix.h"
 
-#include "link/dgram.h"
+#include "link/ip_addr.h"
+#include "link/link.h"
 #include "wire/ib_hdr.h"
 #include "wire/icrc.h"
 
@@ -32,6 +33,10 @@ static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t 
 
 static const struct fix *last_fix;
 
+/* Nothing of it is asked for: what it would carry is taken out of the batch. */
+static const struct link_ops wire_ops;
+static struct link wire = { .ops = &wire_ops, .run_max = 1 };
+
 static bool on_is_here(const uint8_t ip[16])
 {
 	(void)ip;
@@ -53,10 +58,9 @@ struct fix *fix_open(uint64_t seed)
 	rand_seed(&f->rng, seed);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(core_init(&f->core[i], (uint16_t)(FIX_SLOT + i)), 0);
-		f->core[i].udp_port = 4791;
-		f->core[i].udp_sport = 0xC123;
 		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i),
 				 0);
+		cm_set_link(&f->core[i], &wire, 4791);
 	}
 	return f;
 }
@@ -86,8 +90,8 @@ static void fly(struct fix *f, int to, const struct dgram *d)
 	assert_true(f->n < FIX_FLIGHT);
 	x->at = f->now + f->delay + (f->jitter ? rand_below(&f->rng, f->jitter) : 0);
 	x->to = to;
-	memcpy(x->src, d->from.ip, 16);
-	memcpy(x->dst, d->to.ip, 16);
+	memcpy(x->src, ip_of(d)->from.ip, 16);
+	memcpy(x->dst, ip_of(d)->to.ip, 16);
 	memcpy(x->packet, d->iov[0].iov_base, GSI_PACKET);
 	f->n++;
 }
@@ -113,7 +117,6 @@ static void take_out(struct fix *f, int side)
 
 	do {
 		batch_reset(&batch);
-		batch.run_max = 1;
 		more = cm_output(&f->core[side], &batch, f->now);
 		for (unsigned i = 0; i < batch.n; i++) {
 			struct cm_msg m;
@@ -155,8 +158,8 @@ static void land(struct fix *f, unsigned i)
 		refuse(f, &x);
 		return;
 	}
-	memcpy(d.from.ip, x.src, 16);
-	memcpy(d.to.ip, x.dst, 16);
+	memcpy(ip_of(&d)->from.ip, x.src, 16);
+	memcpy(ip_of(&d)->to.ip, x.dst, 16);
 	f->core[x.to].gsi(&f->core[x.to], &d, x.packet + GSI_HDRS, MAD_LEN, f->now);
 }
 

@@ -10,7 +10,7 @@
 #include "core/device.h"
 #include "host/host.h"
 #include "host/service.h"
-#include "link/dgram.h"
+#include "link/ip_addr.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
@@ -41,10 +41,11 @@ static void put_headers(uint8_t *at, uint32_t psn)
 
 static void seal(const struct dgram *d, uint8_t *at)
 {
-	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+	struct icrc_path path = { .sport = ip_of(d)->from.port,
+				  .dport = ip_of(d)->to.port };
 
-	memcpy(path.src, d->from.ip, 16);
-	memcpy(path.dst, d->to.ip, 16);
+	memcpy(path.src, ip_of(d)->from.ip, 16);
+	memcpy(path.dst, ip_of(d)->to.ip, 16);
 	icrc_end(icrc_start(&path, d->ip_id > 0 ? (uint16_t)d->ip_id : 0, GSI_PACKET, at,
 			    GSI_PACKET - ICRC_LEN),
 		 at + GSI_PACKET - ICRC_LEN);
@@ -54,15 +55,13 @@ static void seal(const struct dgram *d, uint8_t *at)
 static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
 			uint8_t packet[GSI_PACKET], struct dgram *d)
 {
-	*d = (struct dgram){ .ifindex = way->ifindex,
-			     .len = GSI_PACKET,
-			     .iovcnt = 1,
-			     .ip_id_exact = true };
+	*d = (struct dgram){ .len = GSI_PACKET, .iovcnt = 1, .ip_id_exact = true };
 	d->one = (struct iovec){ packet, GSI_PACKET };
 	d->iov = &d->one;
-	d->from.port = d->to.port = cm->core->udp_port;
-	memcpy(d->from.ip, way->dst, 16);
-	memcpy(d->to.ip, way->src, 16);
+	ip_of(d)->ifindex = way->ifindex;
+	ip_of(d)->from.port = ip_of(d)->to.port = cm->udp_port;
+	memcpy(ip_of(d)->from.ip, way->dst, 16);
+	memcpy(ip_of(d)->to.ip, way->src, 16);
 	put_headers(packet, 0);
 	memcpy(packet + GSI_HDRS, mad, MAD_LEN);
 	seal(d, packet);
@@ -294,7 +293,7 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, siz
 	       uint64_t now)
 {
 	struct cm *cm = core->cm;
-	struct cm_way way = { .ifindex = d->ifindex };
+	struct cm_way way = { .ifindex = ip_of(d)->ifindex };
 	struct cm_msg m;
 
 	cm->counter[CM_RX]++;
@@ -302,8 +301,8 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, siz
 		cm->counter[CM_RX_MALFORMED]++;
 		return;
 	}
-	memcpy(way.src, d->to.ip, sizeof(way.src));
-	memcpy(way.dst, d->from.ip, sizeof(way.dst));
+	memcpy(way.src, ip_of(d)->to.ip, sizeof(way.src));
+	memcpy(way.dst, ip_of(d)->from.ip, sizeof(way.dst));
 	peer_heard(cm, &way);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
 		  m.remote_id, d->handed ? ", handed on" : "");
@@ -320,14 +319,13 @@ static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
 	uint8_t *at = b->bounce + b->bounce_used;
 	struct dgram *d = batch_next(b);
 
-	memcpy(d->from.ip, o->way.src, 16);
-	memcpy(d->to.ip, o->way.dst, 16);
-	d->from.port =
-		cm->core->udp_ask_port ? cm->core->udp_ask_port : cm->core->udp_sport;
-	d->to.port = cm->core->udp_port;
-	d->ifindex = o->way.ifindex;
-	d->tclass = o->way.tclass;
-	d->ttl = 64;
+	d->link = cm->link;
+	memcpy(ip_of(d)->from.ip, o->way.src, 16);
+	memcpy(ip_of(d)->to.ip, o->way.dst, 16);
+	ip_of(d)->from.port = cm->ask_port;
+	ip_of(d)->ifindex = o->way.ifindex;
+	ip_of(d)->tclass = o->way.tclass;
+	ip_of(d)->ttl = 64;
 	put_headers(at, cm->psn++);
 	memcpy(at + GSI_HDRS, o->mad, MAD_LEN);
 	d->len = GSI_PACKET;

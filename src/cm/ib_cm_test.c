@@ -4,6 +4,7 @@
 
 #include "cm/fix.h"
 #include "link/dgram.h"
+#include "link/ip_addr.h"
 
 static int reject(struct prog *p, const char *private)
 {
@@ -202,9 +203,9 @@ static void send_raw(struct fix *f, int to, const struct cm_msg *m, uint8_t last
 	struct dgram d = { .ip_id = -1 };
 	uint8_t mad[MAD_LEN];
 
-	fix_ip(!to, d.from.ip);
-	d.from.ip[15] = last;
-	fix_ip(to, d.to.ip);
+	fix_ip(!to, ip_of(&d)->from.ip);
+	ip_of(&d)->from.ip[15] = last;
+	fix_ip(to, ip_of(&d)->to.ip);
 	cm_mad_build(mad, m);
 	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
 }

@@ -5,7 +5,8 @@
 
 #include "cm/fix.h"
 #include "host/host.h"
-#include "link/dgram.h"
+#include "link/ip_addr.h"
+#include "link/link.h"
 
 static struct cm_listener *take(struct cm *cm, struct prog *p, bool any, bool v6,
 				int side, uint16_t port)
@@ -96,6 +97,10 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
+/* Nothing of it is asked for. */
+static const struct link_ops wire_ops;
+static struct link wire = { .ops = &wire_ops, .run_max = 1 };
+
 static const struct cm_site site = { .is_here = is_here,
 				     .addresses = addresses,
 				     .by_host = true };
@@ -106,6 +111,7 @@ static void proc_open(struct proc *p)
 	assert_int_equal(host_open(&p->host, &ops, p), 0);
 	assert_int_equal(core_init(&p->core, host_slot(p->host)), 0);
 	assert_int_equal(cm_open(&p->core, p->host, &site, 1), 0);
+	cm_set_link(&p->core, &wire, 4791);
 }
 
 static void proc_close(struct proc *p)
@@ -187,8 +193,8 @@ static void give(struct proc *p, const struct cm_msg *m, struct dgram *d)
 	*d = (struct dgram){ .ip_id = -1, .len = MAD_LEN, .iovcnt = 1 };
 	d->one = (struct iovec){ mad, MAD_LEN };
 	d->iov = &d->one;
-	fix_ip(1, d->from.ip);
-	fix_ip(0, d->to.ip);
+	fix_ip(1, ip_of(d)->from.ip);
+	fix_ip(0, ip_of(d)->to.ip);
 	p->core.gsi(&p->core, d, mad, MAD_LEN, 0);
 }
 
@@ -219,7 +225,7 @@ static void a_mad_is_handed_on(void **state)
 		host_run(q.host);
 		assert_int_equal(q.n, 1);
 		assert_true(q.got.handed);
-		assert_memory_equal(q.got.from.ip, d.from.ip, 16);
+		assert_memory_equal(ip_of(&q.got)->from.ip, ip_of(&d)->from.ip, 16);
 		cm_unbind(q.core.cm, l);
 	}
 	/* A half open connection keeps the name. */
@@ -352,9 +358,9 @@ static void a_message_is_handed_over(void **state)
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_memory_equal(q.got.from.ip, way.src, 16);
-	assert_memory_equal(q.got.to.ip, way.dst, 16);
-	assert_int_equal(q.got.ifindex, 3);
+	assert_memory_equal(ip_of(&q.got)->from.ip, way.src, 16);
+	assert_memory_equal(ip_of(&q.got)->to.ip, way.dst, 16);
+	assert_int_equal(ip_of(&q.got)->ifindex, 3);
 	assert_int_equal(cm_mad_parse(&got, q.bytes + GSI_HDRS, MAD_LEN), 0);
 	assert_int_equal(got.remote_id, m.remote_id);
 	/* Nobody knows whose it is, or there is no such slot. */

@@ -144,7 +144,7 @@ static void host_is_gone(struct cm *cm, const struct cm_way *way, uint64_t now)
 		ibcm_nobody(c, now);
 	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
 		 "found: %u connections end",
-		 addr_text(way->dst, peer), cm->core->udp_port, n);
+		 addr_text(way->dst, peer), cm->udp_port, n);
 }
 
 static struct suspect *suspect_of(struct cm *cm, const struct cm_way *way)

@@ -36,13 +36,10 @@ enum {
 };
 
 struct core {
-	struct turn turn;	      /* see sys/turn.h */
-	struct lock lock;	      /* the tables: adding, removing */
-	uint16_t slot;		      /* this NIC's, 1..1022 */
-	uint16_t udp_port, udp_sport; /* 4791; what we send from */
-	uint16_t udp_ask_port;	      /* .. what is to be told of if nobody is
-				       * there; 0: nothing is */
-	_Atomic(struct qp *) due;     /* stack of QPs with work: core/due.h */
+	struct turn turn;	  /* see sys/turn.h */
+	struct lock lock;	  /* the tables: adding, removing */
+	uint16_t slot;		  /* this NIC's, 1..1022 */
+	_Atomic(struct qp *) due; /* stack of QPs with work: core/due.h */
 	/* Read by the holder of the turn without the lock; a slot that is
 	 * cleared is free for use by others after turn_pass(). */
 	struct qp **qps;       /* [QPN_INDICES] */

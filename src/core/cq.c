@@ -216,9 +216,9 @@ static void fill_wc(struct ibv_wc *wc, const struct cqe *e)
 	wc->src_qp = e->src_qp;
 	wc->wc_flags = e->flags;
 	wc->pkey_index = e->pkey_index;
-	wc->slid = 0;
+	wc->slid = e->slid;
 	wc->sl = e->sl;
-	wc->dlid_path_bits = 0;
+	wc->dlid_path_bits = e->dlid_path_bits;
 }
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc)

@@ -28,10 +28,11 @@ struct cqe {
 	uint32_t qp_num, src_qp;
 	uint32_t vendor_err; /* enum verr */
 	uint16_t pkey_index;
-	uint8_t status; /* enum ibv_wc_status */
-	uint8_t opcode; /* enum ibv_wc_opcode */
-	uint8_t flags;	/* enum ibv_wc_flags */
-	uint8_t sl;
+	uint8_t status;		    /* enum ibv_wc_status */
+	uint8_t opcode;		    /* enum ibv_wc_opcode */
+	uint8_t flags;		    /* enum ibv_wc_flags */
+	uint8_t sl, dlid_path_bits; /* UD: how it came */
+	uint16_t slid;
 };
 
 struct cq {

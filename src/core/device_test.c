@@ -8,7 +8,6 @@
 
 #include <errno.h>
 
-#include "core/av.h"
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/test_ctx.h"
@@ -97,8 +96,8 @@ static void an_iwarp_device(void **state)
 	assert_int_equal(port.pkey_tbl_len, 0);
 	assert_int_equal(port.state, IBV_PORT_ACTIVE);
 
-	assert_int_equal(ah_create(&pd, dev, &to, &ah), -EOPNOTSUPP);
 	t.ctx.dev = dev;
+	assert_int_equal(ah_create(&pd, &t.ctx, &to, &ah), -EOPNOTSUPP);
 	for (; init.qp_type != IBV_QPT_RC; init.qp_type--)
 		assert_int_equal(qp_create(&t.ctx, &init, NULL, &qp), -EOPNOTSUPP);
 	t.ctx.dev = t.dev;

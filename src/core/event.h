@@ -44,6 +44,7 @@ struct context {
 	struct list node; /* core->contexts */
 	struct core *core;
 	struct device *dev;
+	struct link *link; /* of the device's paths; NULL: it has none */
 	struct ibv_context *ibv;
 	struct event_queue async; /* ibv->async_fd */
 	atomic_bool dead;	  /* answers EIO from now on */

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/av.h"
 #include "core/device.h"
+#include "sys/addr.h"
 #include "sys/conf.h"
 
 enum { GID_LINK_LOCAL, GID_FIRST_V4, GID_OTHERS };
@@ -173,7 +173,7 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 {
 	bool has;
 
-	if (gid_is_multicast(ip))
+	if (addr_is_multicast(ip))
 		return !device_is_iwarp(dev);
 	lock_take(&dev->lock);
 	has = device_is_iwarp(dev) ? has_addr(&dev->net, ip) : in_table(dev->gid, ip);

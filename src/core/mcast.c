@@ -27,11 +27,6 @@ struct member {
 	struct qp *qp;
 };
 
-static bool is_multicast(const uint8_t gid[16])
-{
-	return addr_is_v4(gid) ? gid[12] >> 4 == 0xe : gid[0] == 0xff;
-}
-
 static struct group *find_group(struct core *core, const uint8_t gid[16])
 {
 	list_for(n, &core->mcast)
@@ -124,7 +119,7 @@ static int change(struct qp *qp, const union ibv_gid *gid,
 
 	if (qp->ctx->dead)
 		return -EIO;
-	if (qp->type != IBV_QPT_UD || !gid || !is_multicast(gid->raw)) {
+	if (qp->type != IBV_QPT_UD || !gid || !addr_is_multicast(gid->raw)) {
 		log_info("qp 0x%06x: multicast needs a UD QP and a multicast GID",
 			 qp->qpn);
 		return -EINVAL;

@@ -205,7 +205,7 @@ static int set_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey
 		return refuse(qp, "address handle of another PD");
 	if (qpn > 0xffffff)
 		return refuse(qp, "remote QP number above 24 bits");
-	w->ud.av = ah->av;
+	w->ud.path = ah->path;
 	w->ud.qpn = qpn;
 	w->ud.qkey = qkey;
 	return 0;

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/av.h"
 #include "core/cq.h"
+#include "core/path.h"
 #include "core/rq.h"
 #include "core/verr.h"
 #include "sys/heap.h"
@@ -39,7 +39,7 @@ struct swqe {
 			uint64_t compare_add, swap;
 		} atomic;
 		struct {
-			struct av av;
+			struct path path;
 			uint32_t qpn, qkey;
 		} ud;
 		struct {
@@ -88,7 +88,7 @@ struct qp {
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;      /* as set by modify */
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
-	struct av av;		      /* connected: the peer */
+	struct path path;	      /* connected: to the peer */
 	bool peer_here;		      /* ... and it is of this host */
 	struct sq sq;
 	struct rq rq;		       /* unused with an SRQ */

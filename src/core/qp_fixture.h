@@ -25,6 +25,7 @@
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/transport.h"
+#include "link/addr_testing.h"
 
 enum {
 	FIX_SLOT = 5,
@@ -108,6 +109,7 @@ static struct fix *fix_open(int cqe)
 	f->dev->core = &f->core;
 	f->ctx.core = &f->core;
 	f->ctx.dev = f->dev;
+	f->ctx.link = &test_link;
 	f->ctx.ibv = &f->ibv;
 	f->ibv.device = &f->dev->ibv;
 	list_init(&f->ctx.node);

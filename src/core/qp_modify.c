@@ -118,7 +118,7 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
 	qp_clear(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
-	memset(&qp->av, 0, sizeof(qp->av));
+	memset(&qp->path, 0, sizeof(qp->path));
 	qp_set_state(qp, IBV_QPS_RESET);
 	qp->transport->enter(qp, from, now); /* cannot be refused */
 	cq_forget(qp->send_cq, qp->qpn);
@@ -127,12 +127,12 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 }
 
 static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   const struct av *av, uint64_t now)
+		   const struct path *path, uint64_t now)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	const struct ibv_qp_attr old_attr = qp->attr;
-	const struct av old_av = qp->av;
+	const struct path old_path = qp->path;
 	const bool draining = qp->draining, notify = qp->drained_notify;
 	int rc;
 
@@ -140,7 +140,7 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	qp->attr.rq_psn &= PSN_MASK;
 	qp->attr.sq_psn &= PSN_MASK;
 	if (mask & IBV_QP_AV)
-		qp->av = *av;
+		qp->path = *path;
 	if (to == IBV_QPS_SQD && from != IBV_QPS_SQD) {
 		qp->draining = true;
 		qp->drained_notify =
@@ -153,7 +153,7 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	if (rc) {
 		qp_set_state(qp, from);
 		qp->attr = old_attr;
-		qp->av = old_av;
+		qp->path = old_path;
 		qp->draining = draining;
 		qp->drained_notify = notify;
 	}
@@ -164,7 +164,7 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
-	struct av av = { 0 };
+	struct path path = { 0 };
 	int rc;
 
 	if (qp->ctx->dead)
@@ -182,7 +182,7 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 	}
 	rc = check_values(qp, attr, mask);
 	if (!rc && mask & IBV_QP_AV)
-		rc = av_resolve(qp->dev, &attr->ah_attr, &av);
+		rc = path_resolve(qp->ctx, &attr->ah_attr, &path);
 	if (rc)
 		return rc;
 	if (to == IBV_QPS_RESET) {
@@ -195,7 +195,7 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 		qp_flush(qp, now);
 		return 0;
 	}
-	return advance(qp, attr, mask, &av, now);
+	return advance(qp, attr, mask, &path, now);
 }
 
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)

@@ -51,8 +51,8 @@ static void a_query_tells_what_was_set(void **state)
 	assert_int_equal(a.path_mtu, IBV_MTU_1024);
 	assert_int_equal(a.qkey, 0);
 	assert_int_equal(a.ah_attr.grh.sgid_index, 1);
-	assert_int_equal(qp->av.dgid[15], 2);
-	assert_int_equal(qp->av.sgid[15], 1);
+	assert_int_equal(ip_addr(&qp->path.addr)->to.ip[15], 2);
+	assert_int_equal(ip_addr(&qp->path.addr)->from.ip[15], 1);
 	assert_int_equal(qp_query(qp, &a, &init), 0);
 	assert_int_equal(init.qp_type, IBV_QPT_RC);
 	assert_ptr_equal(init.send_cq, &f->scq->ex);
@@ -180,7 +180,7 @@ static void a_step_the_transport_refuses_is_undone(void **state)
 	fake.enter_rc = 0;
 	a = query(qp);
 	assert_memory_equal(&a, &before, sizeof(a));
-	assert_int_equal(qp->av.dgid[15], 0);
+	assert_int_equal(ip_addr(&qp->path.addr)->to.ip[15], 0);
 	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_INIT);
 
 	fix_bring(qp, IBV_QPS_RTS);
@@ -224,7 +224,7 @@ static void reset_forgets_everything(void **state)
 	a = query(qp);
 	assert_int_equal(a.port_num, 0);
 	assert_int_equal(a.cap.max_send_wr, 8);
-	assert_int_equal(qp->av.dgid[15], 0);
+	assert_int_equal(ip_addr(&qp->path.addr)->to.ip[15], 0);
 	fix_bring(qp, IBV_QPS_INIT);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
 	assert_int_equal(query(qp).dest_qp_num, 0); /* of its life before */

@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/event.h"
+#include "link/addr_testing.h"
 
 struct test_ctx {
 	struct core core;
@@ -53,6 +54,7 @@ static inline void test_open(struct test_ctx *t)
 		abort();
 	t->ctx.core = &t->core;
 	t->ctx.dev = t->dev;
+	t->ctx.link = &test_link;
 	t->ctx.ibv = &t->ibv;
 	t->ibv.async_fd = t->ctx.async.fd;
 	list_add_tail(&t->core.contexts, &t->ctx.node);

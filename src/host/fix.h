@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "host/host.h"
+#include "link/ip_addr.h"
 #include "sys/netns_testing.h"
 
 static bool have_netns;
@@ -83,18 +84,17 @@ static inline int forward(struct side *from, uint16_t slot, const char *text)
 {
 	struct iovec iov[2] = { { (void *)(uintptr_t)text, 2 },
 				{ (void *)(uintptr_t)(text + 2), strlen(text) - 2 } };
-	struct dgram d = { .from.port = 49999,
-			   .to.port = 4791,
-			   .ttl = 60,
-			   .tclass = 5,
-			   .ifindex = 3,
-			   .ip_id = 12,
-			   .len = (uint32_t)strlen(text),
-			   .iovcnt = 2,
-			   .iov = iov };
+	struct dgram d = {
+		.ip_id = 12, .len = (uint32_t)strlen(text), .iovcnt = 2, .iov = iov
+	};
 
-	d.from.ip[15] = 1;
-	d.to.ip[15] = 2;
+	*ip_of(&d) = (struct ip_addr){
+		.from = { .ip = { [15] = 1 }, .port = 49999 },
+		.to = { .ip = { [15] = 2 }, .port = 4791 },
+		.ifindex = 3,
+		.tclass = 5,
+		.ttl = 60,
+	};
 	return host_forward(from->host, slot, &d);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "link/ip_addr.h"
 
 static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };
 
@@ -35,17 +36,17 @@ void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
 	*m = (struct msg_dgram){
 		.version = MSG_VERSION,
 		.type = MSG_DGRAM,
-		.tclass = d->tclass,
-		.ttl = d->ttl,
-		.from_port = d->from.port,
-		.to_port = d->to.port,
-		.ifindex = d->ifindex,
+		.tclass = ip_of(d)->tclass,
+		.ttl = ip_of(d)->ttl,
+		.from_port = ip_of(d)->from.port,
+		.to_port = ip_of(d)->to.port,
+		.ifindex = ip_of(d)->ifindex,
 		.ip_id = d->ip_id,
 		.ip_id_exact = d->ip_id_exact,
 		.slot = slot,
 	};
-	memcpy(m->from, d->from.ip, sizeof(m->from));
-	memcpy(m->to, d->to.ip, sizeof(m->to));
+	memcpy(m->from, ip_of(d)->from.ip, sizeof(m->from));
+	memcpy(m->to, ip_of(d)->to.ip, sizeof(m->to));
 }
 
 int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
@@ -61,13 +62,13 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
 		return -EPROTO;
 	*slot = m.slot;
 	memset(d, 0, sizeof(*d));
-	memcpy(d->from.ip, m.from, sizeof(m.from));
-	memcpy(d->to.ip, m.to, sizeof(m.to));
-	d->from.port = m.from_port;
-	d->to.port = m.to_port;
-	d->ifindex = m.ifindex;
-	d->tclass = m.tclass;
-	d->ttl = m.ttl;
+	memcpy(ip_of(d)->from.ip, m.from, sizeof(m.from));
+	memcpy(ip_of(d)->to.ip, m.to, sizeof(m.to));
+	ip_of(d)->from.port = m.from_port;
+	ip_of(d)->to.port = m.to_port;
+	ip_of(d)->ifindex = m.ifindex;
+	ip_of(d)->tclass = m.tclass;
+	ip_of(d)->ttl = m.ttl;
 	d->ip_id = m.ip_id;
 	d->ip_id_exact = m.ip_id_exact;
 	d->handed = true;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "host/msg.h"
+#include "link/ip_addr.h"
 #include "sys/rand.h"
 
 static void test_hello(void **state)
@@ -40,14 +41,17 @@ static void test_hello(void **state)
 
 static struct dgram sample(void)
 {
-	struct dgram d = { .tclass = 3, .ttl = 62, .ifindex = 9, .ip_id = 4711 };
+	struct dgram d = { .ip_id = 4711 };
 
 	for (int i = 0; i < 16; i++) {
-		d.from.ip[i] = (uint8_t)(0x20 + i);
-		d.to.ip[i] = (uint8_t)(0x30 + i);
+		ip_of(&d)->from.ip[i] = (uint8_t)(0x20 + i);
+		ip_of(&d)->to.ip[i] = (uint8_t)(0x30 + i);
 	}
-	d.from.port = 0xc123;
-	d.to.port = 4791;
+	ip_of(&d)->from.port = 0xc123;
+	ip_of(&d)->to.port = 4791;
+	ip_of(&d)->ifindex = 9;
+	ip_of(&d)->tclass = 3;
+	ip_of(&d)->ttl = 62;
 	return d;
 }
 
@@ -65,13 +69,13 @@ static void test_dgram(void **state)
 	msg_put_dgram(&w.m, &d, 77);
 	assert_int_equal(msg_get_dgram(&w, sizeof(w.m) + 5, &got, &slot), 0);
 	assert_int_equal(slot, 77);
-	assert_memory_equal(got.from.ip, d.from.ip, 16);
-	assert_memory_equal(got.to.ip, d.to.ip, 16);
-	assert_int_equal(got.from.port, 0xc123);
-	assert_int_equal(got.to.port, 4791);
-	assert_int_equal(got.ifindex, 9);
-	assert_int_equal(got.tclass, 3);
-	assert_int_equal(got.ttl, 62);
+	assert_memory_equal(ip_of(&got)->from.ip, ip_of(&d)->from.ip, 16);
+	assert_memory_equal(ip_of(&got)->to.ip, ip_of(&d)->to.ip, 16);
+	assert_int_equal(ip_of(&got)->from.port, 0xc123);
+	assert_int_equal(ip_of(&got)->to.port, 4791);
+	assert_int_equal(ip_of(&got)->ifindex, 9);
+	assert_int_equal(ip_of(&got)->tclass, 3);
+	assert_int_equal(ip_of(&got)->ttl, 62);
 	assert_int_equal(got.ip_id, 4711);
 	assert_false(got.ip_id_exact);
 	assert_int_equal(got.len, 5);

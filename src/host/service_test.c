@@ -14,6 +14,7 @@
 #include "host/host.h"
 #include "host/msg.h"
 #include "host/service.h"
+#include "link/ip_addr.h"
 
 static unsigned taken;
 static struct dgram last;
@@ -42,10 +43,11 @@ static void make_name(char name[64], const char *what)
 
 static void make_dgram(struct dgram *d, void *payload, uint32_t len)
 {
-	*d = (struct dgram){ .len = len, .iovcnt = 1, .ip_id = -1, .tclass = 3 };
+	*d = (struct dgram){ .len = len, .iovcnt = 1, .ip_id = -1 };
+	ip_of(d)->tclass = 3;
 	d->one = (struct iovec){ payload, len };
 	d->iov = &d->one;
-	d->from.port = 77;
+	ip_of(d)->from.port = 77;
 }
 
 static void a_datagram_finds_the_name(void **state)
@@ -69,7 +71,7 @@ static void a_datagram_finds_the_name(void **state)
 	host_run(a);
 	assert_int_equal(taken, 1);
 	assert_int_equal(last.len, 8);
-	assert_int_equal(last.from.port, 77);
+	assert_int_equal(ip_of(&last)->from.port, 77);
 	assert_true(last.handed);
 	assert_memory_equal(bytes, what, 8);
 	service_close(s);

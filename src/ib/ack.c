@@ -68,7 +68,7 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome,
 		       .msn = q->rsp.msn },
-		.av = &q->qp->av,
+		.path = &q->qp->path,
 		.plan = *plan,
 	};
 
@@ -118,9 +118,10 @@ bool ack_goes_last(const struct ib_qp *q, const struct batch *b)
 	uint32_t bytes = w->length + (write ? WRITE_BYTES : SEND_BYTES);
 
 	if (!a->due || !a->wait_until || q->rsp.nak_due || q->rsp.healed ||
-	    b->run_max < 2 || b->n > 0 || q->req.at.cur != q->req.at.fresh ||
-	    q->qp->sq.head - q->req.at.cur != 1 || w->length > q->mtu ||
-	    bytes < ACK_BYTES || (!write && w->opcode != IBV_WR_SEND))
+	    q->qp->path.link->run_max < 2 || b->n > 0 ||
+	    q->req.at.cur != q->req.at.fresh || q->qp->sq.head - q->req.at.cur != 1 ||
+	    w->length > q->mtu || bytes < ACK_BYTES ||
+	    (!write && w->opcode != IBV_WR_SEND))
 		return false;
 	return a->understood || a->tried < TRIES;
 }

@@ -20,14 +20,23 @@ enum {
 	CUT_GAP_NS = 500000, /* one loss event is not counted twice */
 };
 
-struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16])
+bool cc_is_of(const struct cc_host *h, const struct path *path)
 {
+	struct link_dest dest;
+
+	path->link->ops->dest(&path->addr, &dest);
+	return h->link == path->link && memcmp(h->dest, dest.gid, sizeof(h->dest)) == 0;
+}
+
+struct cc_host *cc_get(struct ib *ib, const struct path *path)
+{
+	struct link_dest dest;
 	struct cc_host *h;
 
 	list_for(n, &ib->hosts)
 	{
 		h = container_of(n, struct cc_host, node);
-		if (memcmp(h->ip, ip, 16) == 0) {
+		if (cc_is_of(h, path)) {
 			h->users++;
 			return h;
 		}
@@ -35,7 +44,9 @@ struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16])
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return NULL;
-	memcpy(h->ip, ip, 16);
+	path->link->ops->dest(&path->addr, &dest);
+	memcpy(h->dest, dest.gid, sizeof(h->dest));
+	h->link = path->link;
 	h->users = 1;
 	h->window = CC_WINDOW_MAX;
 	list_init(&h->waiting);

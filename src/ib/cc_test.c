@@ -160,7 +160,7 @@ static bool mark(void *arg, const struct sim_packet *p)
 	struct dgram *d = (struct dgram *)(uintptr_t)p->d;
 
 	if (p->side == 0)
-		d->tclass |= 3;
+		ip_of(d)->tclass |= 3;
 	return fix_tap(arg, p);
 }
 

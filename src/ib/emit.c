@@ -16,18 +16,12 @@ enum {
 	ALIGN = 15,
 };
 
-static void address(struct dgram *d, const struct core *core, const struct av *av,
-		    uint32_t dest_qp)
+static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 {
-	memcpy(d->from.ip, av->sgid, sizeof(d->from.ip));
-	memcpy(d->to.ip, av->dgid, sizeof(d->to.ip));
-	d->from.port = core->udp_sport;
-	d->to.port = core->udp_port;
-	d->ifindex = av->ifindex;
-	d->tclass = av->tclass;
-	d->ttl = av->hop_limit;
+	d->link = path->link;
+	d->addr = path->addr;
 	d->to_slot = (uint16_t)(dest_qp >> QPN_INDEX_BITS);
-	d->here = av->here;
+	d->here = path->here;
 }
 
 static void record(struct ib_qp *q, const struct batch *b, const struct dgram *d,
@@ -56,7 +50,7 @@ static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 	n += e->f.pad;
 
 	d = batch_next(b);
-	address(d, q->ib->core, e->av, e->f.dest_qp);
+	address(d, e->path, e->f.dest_qp);
 	d->len = (uint32_t)(n + TRAILER_LEN);
 	d->iov[0] = (struct iovec){ at, d->len };
 	d->iovcnt = 1;
@@ -82,7 +76,7 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 	memset(trailer, 0, e->f.pad);
 
 	d = batch_next(b);
-	address(d, q->ib->core, e->av, e->f.dest_qp);
+	address(d, e->path, e->f.dest_qp);
 	d->len = (uint32_t)n + e->len + e->f.pad + TRAILER_LEN;
 	d->iov[0] = (struct iovec){ hdr, n };
 	pieces = span_iov(e->span, e->off, e->len, d->iov + 1);

@@ -15,7 +15,7 @@ static struct emit write_only(const struct fix *f, const struct span *s, uint32_
 		       .va = 1,
 		       .rkey = 2,
 		       .dma_len = len },
-		.av = &f->p.qp[0]->av,
+		.path = &f->p.qp[0]->path,
 		.span = s,
 		.len = len,
 		.plan = { .psn = 5 },
@@ -35,7 +35,7 @@ static size_t flat(const struct dgram *d, uint8_t *to)
 
 static void check_bytes(const struct dgram *d, const uint8_t *payload, uint32_t len)
 {
-	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+	struct icrc_path path = { .sport = 0xc000, .dport = 4791 };
 	struct ib_pkt pkt;
 	uint8_t buf[8192];
 	size_t n = flat(d, buf) - ICRC_LEN;
@@ -45,8 +45,8 @@ static void check_bytes(const struct dgram *d, const uint8_t *payload, uint32_t 
 	assert_int_equal(ib_parse(&pkt, buf, n), 0);
 	assert_int_equal(pkt.payload_len, len);
 	assert_memory_equal(pkt.payload, payload, len);
-	memcpy(path.src, d->from.ip, 16);
-	memcpy(path.dst, d->to.ip, 16);
+	memcpy(path.src, ip_of(d)->from.ip, 16);
+	memcpy(path.dst, ip_of(d)->to.ip, 16);
 	assert_int_equal(icrc_get(buf + n),
 			 icrc_start(&path, (uint16_t)d->ip_id, d->len, buf, n));
 }
@@ -66,7 +66,7 @@ static void in_place_or_copied(void **state)
 		assert_int_equal(emit(fix_ib(f, 0), b, &e), 0);
 		assert_int_equal(b->n, 1);
 		assert_int_equal(d->to_slot, 2);
-		assert_int_equal(d->ttl, 64);
+		assert_int_equal(ip_of(d)->ttl, 64);
 		check_bytes(d, f->mem[0], len);
 		if (len <= 256 || e.copy)
 			assert_int_equal(d->iovcnt, 1);
@@ -85,7 +85,7 @@ static void runs(void **state)
 	struct span s = { 1, { { f->mem[0], 5000 } } };
 
 	(void)state;
-	b->run_max = 4;
+	f->s->node[0].link->run_max = 4;
 	for (unsigned i = 0; i < 6; i++) {
 		struct emit e = write_only(f, &s, i == 5 ? 300 : 1000);
 

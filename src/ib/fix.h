@@ -17,6 +17,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
+#include "link/ip_addr.h"
 #include "wire/aeth.h"
 
 enum {
@@ -164,6 +165,12 @@ static inline void fix_no_wc(struct fix *f, int side)
 	assert_int_equal(cq_poll(f->p.cq[side], 1, &wc), 0);
 }
 
+/* The addresses that side sends from and to. */
+static inline struct ip_addr *fix_path(struct fix *f, int side)
+{
+	return (struct ip_addr *)&f->p.qp[side]->path.addr;
+}
+
 /* A datagram that did not come by the cable. */
 struct fix_raw {
 	uint8_t buf[128];
@@ -178,10 +185,10 @@ static inline void fix_address(const struct fix *f, int side, size_t n, struct f
 	r->d.iov = &r->iov;
 	r->d.iovcnt = 1;
 	r->d.len = (uint32_t)n;
-	memcpy(r->d.from.ip, f->p.qp[side]->av.sgid, 16);
-	memcpy(r->d.to.ip, f->p.qp[side]->av.dgid, 16);
-	r->d.from.port = 0xc000;
-	r->d.to.port = 4791;
+	r->d.link = f->s->node[!side].link;
+	r->d.addr = f->p.qp[side]->path.addr;
+	ip_of(&r->d)->from.port = 0xc000;
+	ip_of(&r->d)->to.port = 4791;
 }
 
 /* 9.9.3, class E: others use the SRQ, so a receive of room bytes that len bytes

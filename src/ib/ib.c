@@ -84,10 +84,9 @@ static int find_host(struct ib_qp *q)
 	struct qp *qp = q->qp;
 	struct cc_host *h;
 
-	if (qp->type != IBV_QPT_RC ||
-	    (q->host && memcmp(q->host->ip, qp->av.dgid, 16) == 0))
+	if (qp->type != IBV_QPT_RC || (q->host && cc_is_of(q->host, &qp->path)))
 		return 0;
-	h = cc_get(q->ib, qp->av.dgid);
+	h = cc_get(q->ib, &qp->path);
 	if (!h)
 		return -ENOMEM;
 	req_rewind(q, q->req.una); /* what is out went to the other */

@@ -35,11 +35,12 @@ enum {
 	NO_BURST = 0x7fffffff,
 };
 
-/* --- the congestion window of a destination host (cc.c) ------------------ */
+/* --- the congestion window of a destination (cc.c) -------------------------- */
 
 struct cc_host {
 	struct list node;
-	uint8_t ip[16];
+	const struct link *link;
+	uint8_t dest[16]; /* struct link_dest */
 	unsigned users;
 	uint32_t window, flight; /* cost: bytes and what the kernel adds */
 	uint32_t planned;	 /* of the present batch */
@@ -57,7 +58,8 @@ enum {
 
 struct ib_qp;
 
-struct cc_host *cc_get(struct ib *ib, const uint8_t ip[16]); /* or NULL */
+struct cc_host *cc_get(struct ib *ib, const struct path *path); /* or NULL */
+bool cc_is_of(const struct cc_host *h, const struct path *path);
 void cc_put(struct cc_host *h);
 /* May q send cost more?  If not it waits, and becomes due when it is its turn
  * and the window open.  A QP with nothing in flight may always send. */
@@ -217,7 +219,7 @@ void ib_settle(struct ib_qp *q);
 
 struct emit {
 	struct ib_fields f; /* pad is set by emit() */
-	const struct av *av;
+	const struct path *path;
 	const struct span *span; /* payload, or NULL */
 	uint32_t off, len;
 	bool copy; /* it may change no more */

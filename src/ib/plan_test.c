@@ -12,7 +12,7 @@ static bool plan(struct fix *f, int side)
 	bool more;
 
 	batch_reset(&batch);
-	batch.run_max = 1;
+	f->s->node[side].link->run_max = 1;
 	lock_take(&qp->lock);
 	more = qp->transport->output(qp, &batch, f->s->now);
 	lock_give(&qp->lock);
@@ -213,7 +213,7 @@ static void a_window_is_planned_once(void **state)
 	(void)state;
 	h->window = CC_WINDOW_MIN;
 	batch_reset(&batch);
-	batch.run_max = 1;
+	f->s->node[0].link->run_max = 1;
 	for (int i = 0; i < 2; i++) {
 		struct ibv_sge sge = sim_sge(f->mr[0], 0, 100000);
 		struct ibv_send_wr wr = {

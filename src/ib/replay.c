@@ -156,7 +156,7 @@ static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
 {
 	*e = (struct emit){
 		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num },
-		.av = &q->qp->av,
+		.path = &q->qp->path,
 		.plan = { .kind = kind },
 	};
 }

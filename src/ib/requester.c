@@ -192,12 +192,12 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 		.f = { .psn = p->at.psn,
 		       .dest_qp = qp->attr.dest_qp_num,
 		       .rkey = w->rkey },
-		.av = &qp->av,
+		.path = &qp->path,
 		.copy = !is_fresh(p),
 	};
 	if (qp->type != IBV_QPT_UD)
 		return;
-	e->av = &w->ud.av;
+	e->path = &w->ud.path;
 	e->f.dest_qp = w->ud.qpn;
 	e->f.qkey = w->ud.qkey & QKEY_OWN ? qp->attr.qkey : w->ud.qkey;
 	e->f.src_qp = qp->qpn;

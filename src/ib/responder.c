@@ -105,7 +105,7 @@ void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
 		.src_qp = q->qp->attr.dest_qp_num,
-		.sl = q->qp->av.sl,
+		.sl = q->qp->path.sl,
 	};
 
 	if (pkt->immdt) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rx.c - a packet on its way to its QP: is it one, is it meant for us (IBTA vol. 1,
  * 9.6), and whose is it?  The link has checked that it is whole. */
-#include "core/av.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/transport.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 
-enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff, CE = 3 };
+enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff };
 #define QKEY_GSI 0x80010000u /* 10.2.5: of all QP1s */
 
 /* --- whose? -------------------------------------------------------------- */
@@ -30,10 +29,10 @@ static bool may_receive(const struct qp *qp)
 	return false;
 }
 
+/* Links share the numbers of QPs, so it has to be the path's link, too. */
 static bool from_peer(const struct qp *qp, const struct dgram *d)
 {
-	return memcmp(d->from.ip, qp->av.dgid, 16) == 0 &&
-	       memcmp(d->to.ip, qp->av.sgid, 16) == 0;
+	return d->link == qp->path.link && d->link->ops->is_from(&qp->path.addr, d);
 }
 
 static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU */
@@ -63,7 +62,7 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 		count(q, IB_RX_NO_QP);
 		return;
 	}
-	if ((d->tclass & 3) == CE)
+	if (d->marked)
 		rsp_cnp(q, now);
 	q->rsp.ack.understood |= q->ib->belated;
 	established(q);
@@ -75,14 +74,24 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 		rc_response(q, pkt, now);
 }
 
+/* A packet to a group goes to QP 0xffffff, any other to one of the port's addresses. */
+static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt)
+{
+	struct link_dest dest;
+
+	if (d->link != qp->ctx->link)
+		return false;
+	d->link->ops->dest(&d->addr, &dest);
+	return dest.group == (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) &&
+	       (dest.group || device_has_ip(qp->dev, dest.gid));
+}
+
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		     uint64_t now)
 {
 	if (ib_service(pkt->bth->opcode) != IB_UD)
 		count(q, IB_RX_NO_QP);
-	else if (gid_is_multicast(d->to.ip) !=
-			 (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) ||
-		 !device_has_ip(q->qp->dev, d->to.ip))
+	else if (!to_port(q->qp, d, pkt))
 		count(q, IB_RX_NO_ADDR);
 	else
 		ud_request(q, d, pkt, now);
@@ -112,6 +121,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 
 struct to_group {
 	const struct dgram *d;
+	struct link_dest dest;
 	const struct ib_pkt *pkt;
 	uint64_t now;
 };
@@ -121,10 +131,27 @@ static void to_member(struct qp *qp, void *arg)
 	const struct to_group *g = arg;
 
 	/* A group may have been joined on several interfaces. */
-	if (g->d->ifindex && g->d->ifindex != qp->dev->net.ifindex)
+	if (g->dest.port && g->dest.port != qp->dev->net.ifindex)
 		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);
+}
+
+static void to_members(struct core *core, const struct dgram *d, const struct ib_pkt *pkt,
+		       uint64_t now)
+{
+	struct to_group g = { .d = d, .pkt = pkt, .now = now };
+
+	d->link->ops->dest(&d->addr, &g.dest);
+	mcast_for_each(core, g.dest.gid, to_member, &g);
+}
+
+static bool is_to_group(const struct dgram *d)
+{
+	struct link_dest dest;
+
+	d->link->ops->dest(&d->addr, &dest);
+	return dest.group;
 }
 
 /* QP1 is the host's: whose MAD it is, connection management sees. */
@@ -133,7 +160,7 @@ static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt
 {
 	if (!pkey_match(get_be16(pkt->bth->pkey), PKEY_DEFAULT))
 		core->ib->counter[IB_RX_PKEY]++;
-	else if (!core->gsi || !pkt->deth || pkt->immdt || gid_is_multicast(d->to.ip))
+	else if (!core->gsi || !pkt->deth || pkt->immdt || is_to_group(d))
 		core->ib->counter[IB_RX_NO_QP]++;
 	else if (get_be32(pkt->deth->qkey) != QKEY_GSI)
 		core->ib->counter[IB_RX_QKEY]++;
@@ -197,10 +224,8 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	}
 	qpn = get_be24(pkt.bth->dest_qp);
 	if (qpn == QPN_MULTICAST) {
-		struct to_group g = { d, &pkt, now };
-
 		if (ib_service(pkt.bth->opcode) == IB_UD)
-			mcast_for_each(core, d->to.ip, to_member, &g);
+			to_members(core, d, &pkt, now);
 		return;
 	}
 	if (qpn == QPN_GSI) {

@@ -86,12 +86,12 @@ static void wrong_addresses(void **state)
 
 	(void)state;
 	fix_recv(f, 1, 0, 10);
-	f->p.qp[1]->av.dgid[15] = 77; /* connected to somebody else */
+	fix_path(f, 1)->to.ip[15] = 77; /* connected to somebody else */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 1);
-	f->p.qp[1]->av.dgid[15] = 1;
-	f->p.qp[1]->av.sgid[15] = 77; /* from another address of ours */
+	fix_path(f, 1)->to.ip[15] = 1;
+	fix_path(f, 1)->from.ip[15] = 77; /* from another address of ours */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 2);

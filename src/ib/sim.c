@@ -34,8 +34,10 @@ static void no_datagram(void *arg, const struct dgram *d)
 static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 {
 	struct sim_node *n = arg;
+	struct dgram in = *d;
 
-	ib_input(&n->core, d, now);
+	in.link = n->link;
+	ib_input(&n->core, &in, now);
 }
 
 static void on_gone(void *arg, uint16_t slot)
@@ -102,8 +104,6 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 	n->sim = s;
 	n->side = side;
 	MUST(core_init(&n->core, (uint16_t)(side + 1)) == 0);
-	n->core.udp_port = 4791;
-	n->core.udp_sport = (uint16_t)(0xc000 + side);
 	MUST(ib_open(&n->core, 1) == 0);
 	MUST(device_create(&net, NULL, &n->dev) == 0);
 	n->dev->core = &n->core;
@@ -115,7 +115,6 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 	MUST(event_queue_init(&n->ctx.async) == 0);
 	MUST(fcntl(n->ctx.async.fd, F_SETFL, O_NONBLOCK) == 0);
 	MUST(pd_alloc(&n->core, &n->ibv, &n->pd) == 0);
-	n->batch.run_max = conf->run_max ? conf->run_max : 16;
 	if (conf->same_host)
 		share_host(n, conf);
 }
@@ -126,7 +125,7 @@ struct sim *sim_open(const struct sim_conf *conf)
 		.latency = conf->latency ? conf->latency : 10000,
 		.depth = 100000,
 		.mtu = 4200 + 100,
-		.run_max = 16,
+		.run_max = conf->run_max ? conf->run_max : 16,
 		.hide_ids = conf->hide_ids,
 	};
 	struct sim *s = calloc(1, sizeof(*s));
@@ -145,7 +144,8 @@ struct sim *sim_open(const struct sim_conf *conf)
 		struct sim_node *n = &s->node[i];
 
 		MUST(roce_wrap(&n->link, n->link, 4791) == 0);
-		n->batch.link = n->link;
+		roce_leaves_from(n->link, (uint16_t)(0xc000 + i));
+		n->ctx.link = n->link;
 	}
 	return s;
 }

@@ -9,7 +9,7 @@
 #include "ib/ib.h"
 #include "ib/sim.h"
 #include "ib/sim_own.h"
-#include "link/link.h"
+#include "link/ip_addr.h"
 #include "local/local.h"
 #include "sys/clock.h"
 #include "wire/ib_hdr.h"
@@ -232,7 +232,7 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *
 	uint8_t buf[8192] = { 0 };
 	struct ib_fields fields = *f;
 	struct iovec iov = { buf, 0 };
-	struct dgram d = { .iov = &iov, .iovcnt = 1, .ip_id = 0 };
+	struct dgram d = { .link = n->link, .iov = &iov, .iovcnt = 1 };
 	size_t at;
 
 	fields.pad = (uint8_t)(-len & 3);
@@ -240,10 +240,8 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *
 	if (len)
 		memcpy(buf + at, payload, len);
 	at += len + fields.pad;
-	memcpy(d.from.ip, n->dev->gid[1].gid.raw, 16);
-	memcpy(d.to.ip, peer->dev->gid[1].gid.raw, 16);
-	d.from.port = n->core.udp_sport;
-	d.to.port = 4791;
+	memcpy(ip_of(&d)->from.ip, n->dev->gid[1].gid.raw, 16);
+	memcpy(ip_of(&d)->to.ip, peer->dev->gid[1].gid.raw, 16);
 	d.len = (uint32_t)at + TRAILER_LEN;
 	iov.iov_len = d.len;
 	MUST(n->link->ops->seal(n->link, &d) == 0);

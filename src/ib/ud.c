@@ -3,9 +3,8 @@
 #include "core/device.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
-#include "wire/grh.h"
 
-enum { GRH = sizeof(struct grh) };
+enum { GRH = LINK_HEAD_LEN };
 
 static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
 		 const struct ib_pkt *pkt, const char *why)
@@ -15,41 +14,28 @@ static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
 		 pkt->op->name, get_be24(pkt->deth->src_qp), d->len, why);
 }
 
-static enum refusal place(struct ib_qp *q, const struct dgram *d,
+static enum refusal place(struct ib_qp *q, const struct link_head *head,
 			  const struct ib_pkt *pkt)
 {
 	struct target *t = &q->rsp.target;
-	enum refusal why;
-	uint8_t grh[GRH];
+	enum refusal why = target_fill_recv(q->qp, t, head->bytes, GRH);
 
-	grh_build(grh, &(struct grh_fields){
-			       .src = d->from.ip,
-			       .dst = d->to.ip,
-			       .tclass = d->tclass,
-			       .ttl = d->ttl,
-			       .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
-			       .udp_len = d->len + TRAILER_LEN,
-		       });
-	why = target_fill_recv(q->qp, t, grh, GRH);
 	return why ? why
 		   : target_fill_recv(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
-/* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc
- * has no field for it; UCX looks where ConnectX puts it, in sl: bit 3 means
- * UDP, bits 2-0 the layer 3 header. */
-enum { SL_UDP = 8, SL_IPV6 = 1, SL_IPV4 = 2 };
-
-static void complete(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
-		     uint64_t now)
+static void complete(struct ib_qp *q, const struct link_head *head,
+		     const struct ib_pkt *pkt, uint64_t now)
 {
 	struct cqe cqe = {
 		.now = now,
 		.opcode = IBV_WC_RECV,
-		.flags = IBV_WC_GRH,
+		.flags = head->grh ? IBV_WC_GRH : 0,
 		.byte_len = GRH + (uint32_t)pkt->payload_len,
 		.src_qp = get_be24(pkt->deth->src_qp),
-		.sl = SL_UDP | (addr_is_v4(d->to.ip) ? SL_IPV4 : SL_IPV6),
+		.slid = head->slid,
+		.sl = head->sl,
+		.dlid_path_bits = head->dlid_path_bits,
 	};
 
 	if (pkt->immdt) {
@@ -63,6 +49,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		uint64_t now)
 {
 	struct target *t = &q->rsp.target;
+	struct link_head head;
 
 	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
@@ -82,10 +69,11 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		rsp_give_up(q, now);
 		return;
 	}
-	if (place(q, d, pkt)) {
+	d->link->ops->head(d, &head);
+	if (place(q, &head, pkt)) {
 		target_fail_recv(q->qp, t, REFUSED_RECV_SGE, now);
 		ib_fail(q, false, -1, now);
 		return;
 	}
-	complete(q, d, pkt, now);
+	complete(q, &head, pkt, now);
 }

@@ -13,7 +13,7 @@ static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
 	struct ah *ah;
 
 	memcpy(a.grh.dgid.raw, gid, 16);
-	assert_int_equal(ah_create(f->s->node[side].pd, f->s->node[side].dev, &a, &ah),
+	assert_int_equal(ah_create(f->s->node[side].pd, &f->s->node[side].ctx, &a, &ah),
 			 0);
 	return ah;
 }

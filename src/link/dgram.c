@@ -26,22 +26,15 @@ struct dgram *batch_next(struct batch *b)
 	return d;
 }
 
-static bool same_addr(const struct net_addr *a, const struct net_addr *b)
-{
-	return a->port == b->port && addr_same_ip(a, b);
-}
-
 /* May d be cut by the kernel from the buffer in which prev is the last? */
 static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
 {
 	const struct dgram *first = prev - prev->seg;
 
-	return prev->seg + 1u < b->run_max && b->run_bytes + d->len <= RUN_BYTES_MAX &&
-	       prev->len == first->len && d->len <= first->len &&
-	       same_addr(&prev->from, &d->from) && same_addr(&prev->to, &d->to) &&
-	       prev->to_slot == d->to_slot && prev->here == d->here &&
-	       prev->ifindex == d->ifindex && prev->tclass == d->tclass &&
-	       prev->ttl == d->ttl;
+	return d->link == prev->link && prev->seg + 1u < d->link->run_max &&
+	       b->run_bytes + d->len <= RUN_BYTES_MAX && prev->len == first->len &&
+	       d->len <= first->len && addr_same(&prev->addr, &d->addr) &&
+	       prev->to_slot == d->to_slot && prev->here == d->here;
 }
 
 void batch_commit(struct batch *b, struct dgram *d)
@@ -55,7 +48,6 @@ void batch_commit(struct batch *b, struct dgram *d)
 		d->seg = 0;
 		b->run_bytes = d->len;
 	}
-	d->ip_id = addr_is_v4(d->to.ip) ? d->seg : 0;
 	b->iov_used += d->iovcnt;
 	b->n++;
 }
@@ -73,10 +65,9 @@ static void take_out_last(struct batch *b)
 
 int batch_seal(struct batch *b)
 {
-	int rc = 0;
+	struct dgram *d = &b->v[b->n - 1];
+	int rc = d->link->ops->seal ? d->link->ops->seal(d->link, d) : 0;
 
-	if (b->link && b->link->ops->seal)
-		rc = b->link->ops->seal(b->link, &b->v[b->n - 1]);
 	if (rc)
 		take_out_last(b);
 	return rc;

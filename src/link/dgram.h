@@ -8,29 +8,31 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "sys/addr.h"
+struct link;
 
-struct net_addr {
-	uint8_t ip[16], mac[6];
-	uint16_t port;
-}; /* IPv4: mapped */
+/* The two ends of a datagram's way, as its link writes and reads them (link/ip_addr.h,
+ * link/lid_addr.h).  Others copy it whole, and compare it: equal ways are equal bytes. */
+enum { LINK_ADDR_LEN = 44 };
+struct link_addr {
+	_Alignas(4) uint8_t bytes[LINK_ADDR_LEN];
+};
 
 struct dgram {
-	struct net_addr from, to;
-	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
-	uint8_t tclass, ttl; /* ECN is in tclass */
-	int32_t ip_id;	     /* IPv4 identification.  Out: what the link will
-			      * put.  In: the best guess; -1: none */
-	bool ip_id_exact;    /* in: ip_id was read from the packet */
-	bool handed;	     /* in: by way of another process of the host */
-	bool damaged;	     /* in: its ICRC is wrong */
-	uint16_t seg;	     /* place in its run of equal-sized ones */
-	uint16_t to_slot;    /* out: slot of the destination QPN, not mixed in
-			      * a run: GRO would show only the first's */
-	bool here;	     /* out: to an address of this host, and its slot
-			      * may take it by a pipe */
-	uint32_t len;	     /* bytes in iov.  Out: BTH to the link's trailer, which
-			      * is TRAILER_LEN bytes.  In: BTH to pad */
+	struct link *link;     /* that it leaves by; that it came by */
+	struct link_addr addr; /* from its sender to its receiver */
+	int32_t ip_id;	       /* IPv4 identification.  Out: what the link will
+				* put.  In: the best guess; -1: none */
+	bool ip_id_exact;      /* in: ip_id was read from the packet */
+	bool handed;	       /* in: by way of another process of the host */
+	bool damaged;	       /* in: its ICRC is wrong */
+	bool marked;	       /* in: a router has seen congestion (ECN) */
+	uint16_t seg;	       /* place in its run of equal-sized ones */
+	uint16_t to_slot;      /* out: slot of the destination QPN, not mixed in
+				* a run: GRO would show only the first's */
+	bool here;	       /* out: to an address of this host, and its slot
+				* may take it by a pipe */
+	uint32_t len;	       /* bytes in iov.  Out: BTH to the link's trailer, which
+				* is TRAILER_LEN bytes.  In: BTH to pad */
 	unsigned iovcnt;
 	struct iovec *iov; /* payload in place */
 	struct iovec one;  /* in: what iov points to */
@@ -47,13 +49,9 @@ enum {
 	TRAILER_LEN = 4,	  /* RoCE v2: the ICRC */
 };
 
-struct link;
-
 struct batch {
-	struct link *link; /* it goes by this one */
 	unsigned n, iov_used;
 	size_t bounce_used;
-	unsigned run_max;   /* datagrams in a run; 1: link has no GSO */
 	uint32_t run_bytes; /* so far in the run of v[n - 1] */
 	struct dgram v[BATCH_MAX];
 	struct iovec iov[BATCH_IOV];
@@ -61,9 +59,9 @@ struct batch {
 	uint8_t bounce[BATCH_BOUNCE];
 };
 
-static inline bool addr_same_ip(const struct net_addr *a, const struct net_addr *b)
+static inline bool addr_same(const struct link_addr *a, const struct link_addr *b)
 {
-	return memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
+	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 static inline void batch_reset(struct batch *b)
@@ -79,11 +77,10 @@ bool batch_has_room(const struct batch *b, unsigned iovs, size_t bounce);
 /* The next datagram's slot, cleared, with d->iov set to free pieces. */
 struct dgram *batch_next(struct batch *b);
 
-/* v[n], whose addresses, tclass, ttl, to_slot, len and iovcnt are final, joins
- * the run of v[n - 1] if the kernel can cut both from one buffer (same
- * addresses and class; no longer than the run's first, nothing after a shorter
- * one): sets seg, and ip_id to what the link will put.  Then n grows by one.
- * What the pieces point to may still be written until the datagram is sealed, and
+/* v[n], whose link, address, to_slot, len and iovcnt are final, joins the run of
+ * v[n - 1] if the kernel can cut both from one buffer (same link and address; no
+ * longer than the run's first, nothing after a shorter one): sets seg.  Then n grows by
+ * one. What the pieces point to may still be written until the datagram is sealed, and
  * the trailer is not before then.  bounce_used is the caller's to advance, before or
  * after. */
 void batch_commit(struct batch *b, struct dgram *d);

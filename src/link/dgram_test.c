@@ -8,22 +8,24 @@
 
 #include <stdlib.h>
 
-#include "link/dgram.h"
+#include "link/ip_addr.h"
+#include "link/link.h"
 
 static struct batch b;
+static struct link wire;
 
 static const uint8_t v4[16] = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 };
-static const uint8_t v6[16] = { 0xfd, [15] = 1 };
 
 static struct dgram *add(const uint8_t ip[16], uint32_t len)
 {
 	struct dgram *d = batch_next(&b);
 
-	memcpy(d->from.ip, ip, 16);
-	memcpy(d->to.ip, ip, 16);
-	d->to.ip[15]++;
-	d->to.port = 4791;
-	d->ttl = 64;
+	memcpy(ip_of(d)->from.ip, ip, 16);
+	memcpy(ip_of(d)->to.ip, ip, 16);
+	ip_of(d)->to.ip[15]++;
+	ip_of(d)->to.port = 4791;
+	ip_of(d)->ttl = 64;
+	d->link = &wire;
 	d->len = len;
 	d->iovcnt = 2;
 	return d;
@@ -41,7 +43,7 @@ static void start(unsigned run_max)
 {
 	memset(&b, 0xa5, sizeof(b));
 	batch_reset(&b);
-	b.run_max = run_max;
+	wire.run_max = run_max;
 }
 
 static void t_run(void **state)
@@ -52,7 +54,6 @@ static void t_run(void **state)
 		struct dgram *d = put(v4, 1040);
 
 		assert_int_equal(d->seg, i);
-		assert_int_equal(d->ip_id, i);
 		assert_ptr_equal(d->iov, &b.iov[2 * i]);
 	}
 	assert_int_equal(b.n, 5);
@@ -61,15 +62,6 @@ static void t_run(void **state)
 	assert_int_equal(put(v4, 40)->seg, 0);
 	assert_int_equal(put(v4, 41)->seg, 0); /* longer than the first */
 	assert_int_equal(put(v4, 41)->seg, 1);
-}
-
-static void t_v6_has_no_id(void **state)
-{
-	(void)state;
-	start(64);
-	put(v6, 100);
-	assert_int_equal(put(v6, 100)->seg, 1);
-	assert_int_equal(b.v[1].ip_id, 0);
 }
 
 static void t_run_max(void **state)
@@ -102,7 +94,8 @@ static void t_run_bytes(void **state)
 static void t_what_splits(void **state)
 {
 	(void)state;
-	for (int what = 0; what < 9; what++) {
+	for (int what = 0; what < 10; what++) {
+		struct link other = { .run_max = 64 };
 		struct dgram *d;
 
 		start(64);
@@ -110,33 +103,35 @@ static void t_what_splits(void **state)
 		d = add(v4, 100);
 		switch (what) {
 		case 0:
-			d->to.ip[15]++;
+			ip_of(d)->to.ip[15]++;
 			break;
 		case 1:
-			d->from.ip[15]++;
+			ip_of(d)->from.ip[15]++;
 			break;
 		case 2:
-			d->to.port++;
+			ip_of(d)->to.port++;
 			break;
 		case 3:
-			d->from.port++;
+			ip_of(d)->from.port++;
 			break;
 		case 4:
-			d->ifindex++;
+			ip_of(d)->ifindex++;
 			break;
 		case 5:
-			d->tclass++;
+			ip_of(d)->tclass++;
 			break;
 		case 6:
-			d->ttl++;
+			ip_of(d)->ttl++;
 			break;
 		case 7:
 			d->to_slot++;
 			break;
+		case 8:
+			d->link = &other;
+			break;
 		}
 		batch_commit(&b, d);
-		assert_int_equal(d->seg, what == 8);
-		assert_int_equal(d->ip_id, what == 8);
+		assert_int_equal(d->seg, what == 9);
 	}
 }
 
@@ -164,9 +159,9 @@ static void t_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_run),	 cmocka_unit_test(t_v6_has_no_id),
-		cmocka_unit_test(t_run_max),	 cmocka_unit_test(t_run_bytes),
-		cmocka_unit_test(t_what_splits), cmocka_unit_test(t_room),
+		cmocka_unit_test(t_run),       cmocka_unit_test(t_run_max),
+		cmocka_unit_test(t_run_bytes), cmocka_unit_test(t_what_splits),
+		cmocka_unit_test(t_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

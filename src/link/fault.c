@@ -251,7 +251,7 @@ static int send_due(struct fault *f, uint64_t now)
 /* 1: taken, 0: the inner link is full, -errno: broken.  One that is refused
  * comes again, so it must not have been judged; one that a fault has touched is
  * taken in any case. */
-static int send_one(struct fault *f, const struct dgram *d, uint64_t now)
+static int send_one(struct fault *f, struct dgram *d, uint64_t now)
 {
 	struct way *w = &f->way[FAULT_TX];
 	struct prng before = w->rng;
@@ -283,7 +283,7 @@ static int send_one(struct fault *f, const struct dgram *d, uint64_t now)
 	return 1;
 }
 
-static int fault_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int fault_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct fault *f = fault_of(link);
 	int rc = send_due(f, now);

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/ip_addr.h"
 #include "link/ip_id.h"
 
 enum {
@@ -74,7 +75,8 @@ void ip_ids_free(struct ip_ids *ids)
 
 static bool is_of(const struct source *s, const struct dgram *d)
 {
-	return memcmp(s->from, d->from.ip, 16) == 0 && memcmp(s->to, d->to.ip, 16) == 0;
+	return memcmp(s->from, ip_of(d)->from.ip, 16) == 0 &&
+	       memcmp(s->to, ip_of(d)->to.ip, 16) == 0;
 }
 
 static struct source *find(struct ip_ids *ids, const struct dgram *d)
@@ -85,7 +87,7 @@ static struct source *find(struct ip_ids *ids, const struct dgram *d)
 	if (ids->latest && is_of(ids->latest, d))
 		return ids->latest;
 	for (int i = 0; i < 16; i++)
-		h = (h * 31 + d->from.ip[i]) * 31 + d->to.ip[i];
+		h = (h * 31 + ip_of(d)->from.ip[i]) * 31 + ip_of(d)->to.ip[i];
 	set = old = &ids->v[h * 2654435761u >> 26 << 2];
 	for (struct source *s = set; s < set + WAYS; s++) {
 		if (is_of(s, d)) {
@@ -96,8 +98,8 @@ static struct source *find(struct ip_ids *ids, const struct dgram *d)
 			old = s;
 	}
 	memset(old, 0, sizeof(*old));
-	memcpy(old->from, d->from.ip, 16);
-	memcpy(old->to, d->to.ip, 16);
+	memcpy(old->from, ip_of(d)->from.ip, 16);
+	memcpy(old->to, ip_of(d)->to.ip, 16);
 	old->used = ++ids->clock;
 	return ids->latest = old;
 }

@@ -7,12 +7,18 @@
 
 #include <cmocka.h>
 
+#include "link/ip_addr.h"
 #include "link/ip_id.h"
 #include "sys/rand.h"
 
+enum { TO = offsetof(struct ip_addr, to) };
+
+/* From 10.0.0.9 to 10.0.0.1. */
 static const struct dgram from_rxe = {
-	.from.ip = { [10] = 0xff, 0xff, 10, 0, 0, 9 },
-	.to.ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
+	.addr.bytes = {
+		[TO + 10] = 0xff, 0xff, 10, 0, 0, 1,
+		[10] = 0xff, 0xff, 10, 0, 0, 9,
+	},
 };
 static const struct dgram *const rxe = &from_rxe;
 
@@ -240,8 +246,8 @@ static void sources_do_not_mix(void **state)
 		for (unsigned i = 0; i < 40; i++) {
 			struct dgram d = from_rxe;
 
-			d.from.ip[15] = (uint8_t)(i / 2);
-			d.to.ip[15] = i % 2;
+			ip_of(&d)->from.ip[15] = (uint8_t)(i / 2);
+			ip_of(&d)->to.ip[15] = i % 2;
 			assert_true(ip_id_accept(ids, &d,
 						 (uint16_t)(1000 * (i + 1) + round), 0));
 		}

@@ -3,6 +3,7 @@
 #ifndef LINK_LINK_TESTING_H
 #define LINK_LINK_TESTING_H
 
+#include "link/ip_addr.h"
 #include "link/link.h"
 
 /* One datagram of at most 64 bytes, in two pieces. */
@@ -12,15 +13,18 @@ struct test_dgram {
 	uint8_t bytes[64];
 };
 
-static inline const struct dgram *test_dgram(struct test_dgram *t, const void *p,
-					     uint32_t len)
+static inline struct dgram *test_dgram(struct test_dgram *t, const void *p, uint32_t len)
 {
 	*t = (struct test_dgram){
 		.d = {
-			.from = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .port = 0xc001 },
-			.to = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 2 }, .port = 4791 },
-			.tclass = 2, .ttl = 64, .len = len, .iovcnt = 2,
+			.len = len, .iovcnt = 2,
 		},
+	};
+	*ip_of(&t->d) = (struct ip_addr){
+		.from = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, .port = 0xc001 },
+		.to = { .ip = { [10] = 0xff, 0xff, 10, 0, 0, 2 }, .port = 4791 },
+		.tclass = 2,
+		.ttl = 64,
 	};
 	memcpy(t->bytes, p, len);
 	t->d.iov = t->iov;

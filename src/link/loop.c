@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/loop.h"
+#include "link/ip_addr.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,14 +45,14 @@ static void send_one(struct loop *from, const struct dgram *d, uint64_t now)
 		return;
 	}
 	p->due = now + from->conf.latency;
-	p->d.ip_id_exact = !from->conf.hide_ids || !addr_is_v4(d->to.ip);
+	p->d.ip_id_exact = !from->conf.hide_ids || !addr_is_v4(ip_of(d)->to.ip);
 	if (!p->d.ip_id_exact)
 		p->d.ip_id = 0;
 	list_add_tail(&to->coming, &p->node);
 	to->coming_n++;
 }
 
-static int loop_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int loop_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct loop *l = loop_of(link);
 	unsigned taken = 0;

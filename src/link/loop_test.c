@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ip_addr.h"
 #include "link/loop.h"
 
 #include <setjmp.h>
@@ -59,9 +60,9 @@ static void what_is_received_is_a_copy_with_its_addresses(void **state)
 	assert_int_equal(v[0].len, 12);
 	assert_int_equal(v[0].iovcnt, 1);
 	assert_memory_equal(v[0].iov[0].iov_base, "hello, world", 12);
-	assert_memory_equal(v[0].from.ip, t.d.from.ip, 16);
-	assert_int_equal(v[0].to.port, 4791);
-	assert_int_equal(v[0].tclass, 2);
+	assert_memory_equal(ip_of(&v[0])->from.ip, ip_of(&t.d)->from.ip, 16);
+	assert_int_equal(ip_of(&v[0])->to.port, 4791);
+	assert_int_equal(ip_of(&v[0])->tclass, 2);
 	assert_int_equal(v[0].ip_id, 0xabcd);
 	assert_true(v[0].ip_id_exact);
 	part(p);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "link/ip_addr.h"
 #include "link/link_testing.h"
 #include "link/parcel.h"
 #include "sys/guard.h"
@@ -25,7 +26,7 @@ static void pieces_become_one(void **state)
 	assert_ptr_equal(v.iov, &v.one);
 	assert_int_equal(v.one.iov_len, 5);
 	assert_memory_equal(v.one.iov_base, "urnic", 5);
-	assert_int_equal(v.to.port, 4791);
+	assert_int_equal(ip_of(&v)->to.port, 4791);
 	free(p);
 }
 

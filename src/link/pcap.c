@@ -120,7 +120,7 @@ static void record(struct pcap *p, const struct dgram *v, unsigned n, enum pcapn
 		flush(p);
 }
 
-static int pcap_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int pcap_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct pcap *p = pcap_of(link);
 	int rc = p->inner->ops->send(p->inner, v, n, now);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ip_addr.h"
 #include "link/pcap.h"
 
 #include <errno.h>
@@ -327,8 +328,8 @@ static void write_for_tshark(void)
 	assert_int_equal(p.cap->ops->send(p.cap, v, 2, 1000), 2);
 	v[0].ip_id = 0xfedc;
 	assert_int_equal(p.far->ops->send(p.far, v, 1, 1000), 1);
-	memset(v[1].from.ip, 0xfd, 16);
-	memset(v[1].to.ip, 0xfe, 16);
+	memset(ip_of(&v[1])->from.ip, 0xfd, 16);
+	memset(ip_of(&v[1])->to.ip, 0xfe, 16);
 	assert_int_equal(p.far->ops->send(p.far, v + 1, 1, 1000), 1);
 	assert_int_equal(p.cap->ops->recv(p.cap, v, 2, 1000000123), 2);
 	part(p);

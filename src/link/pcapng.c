@@ -2,6 +2,7 @@
 /* pcapng.c - see pcapng.h.  Blocks are in this host's byte order, as the
  * section header's magic tells; packets in the network's. */
 #include "link/pcapng.h"
+#include "link/ip_addr.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -93,49 +94,49 @@ static void put_ip4(uint8_t *at, const struct dgram *d)
 {
 	memset(at, 0, IP4_LEN);
 	at[0] = 0x45;
-	at[1] = d->tclass;
+	at[1] = ip_of(d)->tclass;
 	net16(at + 2, IP4_LEN + UDP_LEN + d->len);
 	net16(at + 4, d->ip_id < 0 ? 0 : (size_t)d->ip_id);
 	at[6] = IP4_DF;
-	at[8] = d->ttl;
+	at[8] = ip_of(d)->ttl;
 	at[9] = PROTO_UDP;
-	memcpy(at + 12, d->from.ip + 12, 4);
-	memcpy(at + 16, d->to.ip + 12, 4);
+	memcpy(at + 12, ip_of(d)->from.ip + 12, 4);
+	memcpy(at + 16, ip_of(d)->to.ip + 12, 4);
 	net16(at + 10, ~sum16(0, at, IP4_LEN) & 0xffff);
 }
 
 static void put_ip6(uint8_t *at, const struct dgram *d)
 {
-	at[0] = (uint8_t)(0x60 | d->tclass >> 4);
-	at[1] = (uint8_t)(d->tclass << 4);
+	at[0] = (uint8_t)(0x60 | ip_of(d)->tclass >> 4);
+	at[1] = (uint8_t)(ip_of(d)->tclass << 4);
 	at[2] = at[3] = 0;
 	net16(at + 4, UDP_LEN + d->len);
 	at[6] = PROTO_UDP;
-	at[7] = d->ttl;
-	memcpy(at + 8, d->from.ip, 16);
-	memcpy(at + 24, d->to.ip, 16);
+	at[7] = ip_of(d)->ttl;
+	memcpy(at + 8, ip_of(d)->from.ip, 16);
+	memcpy(at + 24, ip_of(d)->to.ip, 16);
 }
 
 /* Over the pseudo header (addresses, length, protocol) and what is at udp. */
 static void put_udp6_check(uint8_t *udp, size_t len, const struct dgram *d)
 {
-	uint32_t sum = sum16((uint32_t)len + PROTO_UDP, d->from.ip, 16);
+	uint32_t sum = sum16((uint32_t)len + PROTO_UDP, ip_of(d)->from.ip, 16);
 
-	sum = sum16(sum16(sum, d->to.ip, 16), udp, len);
+	sum = sum16(sum16(sum, ip_of(d)->to.ip, 16), udp, len);
 	net16(udp + 6, sum == 0xffff ? 0xffff : ~sum & 0xffff);
 }
 
 /* The packet from its IP header on, or 0. */
 static size_t put_packet(uint8_t *at, const struct dgram *d)
 {
-	bool v4 = addr_is_v4(d->to.ip);
+	bool v4 = addr_is_v4(ip_of(d)->to.ip);
 	size_t ip_len = v4 ? IP4_LEN : IP6_LEN, udp_len = UDP_LEN + d->len;
 	uint8_t *udp = at + ip_len;
 
 	if (ip_len + udp_len > UINT16_MAX || dgram_flatten(udp + UDP_LEN, d))
 		return 0;
-	net16(udp, d->from.port);
-	net16(udp + 2, d->to.port);
+	net16(udp, ip_of(d)->from.port);
+	net16(udp + 2, ip_of(d)->to.port);
 	net16(udp + 4, udp_len);
 	net16(udp + 6, 0);
 	if (v4) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The blocks, read back by their structure; pcap_test.c has tshark read them. */
+#include "link/ip_addr.h"
 #include "link/pcapng.h"
 
 #include <setjmp.h>
@@ -105,9 +106,9 @@ static void ipv6_packets_have_a_udp_checksum(void **state)
 		uint8_t bytes[3] = { (uint8_t)(i >> 8), (uint8_t)i, 7 };
 
 		test_dgram(&t, bytes, sizeof(bytes));
-		memset(t.d.from.ip, 0xfd, 16);
-		memset(t.d.to.ip, 0xfe, 16);
-		t.d.tclass = 0xb9;
+		memset(ip_of(&t.d)->from.ip, 0xfd, 16);
+		memset(ip_of(&t.d)->to.ip, 0xfe, 16);
+		ip_of(&t.d)->tclass = 0xb9;
 		ip = packet(at, &t.d, PCAPNG_IN, 40);
 		assert_memory_equal(ip, "\x6b\x90\0\0\0\x0b\x11\x40", 8);
 		assert_int_equal(ip[8], 0xfd);

@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/ip_addr.h"
 #include "link/ip_id.h"
 #include "sys/guard.h"
 #include "sys/list.h"
 #include "wire/icrc.h"
 
-enum { BTH_LEN = 12 };
+enum { BTH_LEN = 12, CE = 3 };
 
 struct roce {
 	struct link link;
 	struct link *inner;
-	uint16_t port;
+	uint16_t port, sport;
 	struct ip_ids *ids;
 };
 
@@ -27,10 +28,10 @@ static struct roce *roce_of(struct link *link)
 
 static void path_of(const struct roce *r, const struct dgram *d, struct icrc_path *p)
 {
-	memcpy(p->src, d->from.ip, sizeof(p->src));
-	memcpy(p->dst, d->to.ip, sizeof(p->dst));
-	p->sport = d->from.port;
-	p->dport = d->to.port ? d->to.port : r->port;
+	memcpy(p->src, ip_of(d)->from.ip, sizeof(p->src));
+	memcpy(p->dst, ip_of(d)->to.ip, sizeof(p->dst));
+	p->sport = ip_of(d)->from.port;
+	p->dport = ip_of(d)->to.port ? ip_of(d)->to.port : r->port;
 }
 
 /* --- out ----------------------------------------------------------------- */
@@ -53,15 +54,19 @@ static void add_pieces(void *arg)
 
 /* The first and the last piece are the sender's own, those between are registered
  * memory, which may be gone. */
-static int roce_seal(struct link *link, const struct dgram *d)
+static int roce_seal(struct link *link, struct dgram *d)
 {
+	struct roce *r = roce_of(link);
 	const struct iovec *last = &d->iov[d->iovcnt - 1];
 	uint8_t *at = (uint8_t *)last->iov_base + last->iov_len - ICRC_LEN;
 	bool whole = d->iovcnt == 1;
 	struct icrc_path path;
 	struct crc c;
 
-	path_of(roce_of(link), d, &path);
+	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? d->seg : 0;
+	path_of(r, d, &path);
+	if (!path.sport)
+		path.sport = r->sport;
 	c.crc = icrc_start(&path, (uint16_t)d->ip_id, d->len, d->iov[0].iov_base,
 			   d->iov[0].iov_len - (whole ? ICRC_LEN : 0));
 	if (!whole) {
@@ -76,11 +81,25 @@ static int roce_seal(struct link *link, const struct dgram *d)
 	return 0;
 }
 
-static int roce_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+/* Not before: a run is known by equal addresses. */
+static void fill_ports(const struct roce *r, struct dgram *d)
+{
+	struct ip_addr *a = ip_of(d);
+
+	if (!a->from.port)
+		a->from.port = r->sport;
+	if (!a->to.port)
+		a->to.port = r->port;
+}
+
+static int roce_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct roce *r = roce_of(link);
-	int rc = r->inner->ops->send(r->inner, v, n, now);
+	int rc;
 
+	for (unsigned i = 0; i < n; i++)
+		fill_ports(r, &v[i]);
+	rc = r->inner->ops->send(r->inner, v, n, now);
 	r->link.run_max = r->inner->run_max;
 	return rc;
 }
@@ -99,7 +118,7 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 
 	path_of(r, d, &path);
 	got = icrc_start(&path, id, d->len, at, n);
-	if (d->ip_id_exact || !addr_is_v4(d->to.ip))
+	if (d->ip_id_exact || !addr_is_v4(ip_of(d)->to.ip))
 		return got == want;
 	if (got == want) {
 		ip_id_guessed(r->ids, d);
@@ -113,6 +132,8 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 
 static void open_packet(struct roce *r, struct dgram *d, uint64_t now)
 {
+	d->link = &r->link;
+	d->marked = (ip_of(d)->tclass & CE) == CE;
 	if (d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1) {
 		d->damaged = true;
 		return;
@@ -154,7 +175,16 @@ static const struct link_ops roce_ops = {
 	.seal = roce_seal,
 	.deadline = roce_deadline,
 	.close = roce_close,
+	.resolve = ip_resolve,
+	.is_from = ip_is_from,
+	.dest = ip_dest,
+	.head = ip_head,
 };
+
+void roce_leaves_from(struct link *link, uint16_t port)
+{
+	roce_of(link)->sport = port;
+}
 
 int roce_wrap(struct link **out, struct link *inner, uint16_t port)
 {

@@ -11,9 +11,13 @@
 
 #include "link/link.h"
 
-/* port: where packets come in, which a link need not say of each.  The new link
- * closes inner with itself.  *out may be the variable that inner came from.  0 or
- * -ENOMEM. */
+/* port: where packets come in, which a link need not say of each, and where they go.  The
+ * new link closes inner with itself.  *out may be the variable that inner came from.  0
+ * or -ENOMEM. */
 int roce_wrap(struct link **out, struct link *inner, uint16_t port);
+
+/* The UDP port that packets leave from whose address does not say it; known before
+ * the first is sealed. */
+void roce_leaves_from(struct link *link, uint16_t port);
 
 #endif

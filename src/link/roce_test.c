@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "link/ip_addr.h"
 #include "link/loop.h"
 #include "link/roce.h"
 #include "sys/guard.h"
@@ -36,8 +37,6 @@ static int begin(void **state)
 	memset(&t, 0, sizeof(t));
 	assert_int_equal(loop_pair(&a, &t.loop, &conf), 0);
 	assert_int_equal(roce_wrap(&t.out, a, PORT), 0);
-	t.batch.link = t.out;
-	t.batch.run_max = t.out->run_max;
 	return 0;
 }
 
@@ -54,11 +53,11 @@ static void address(struct dgram *d)
 	const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 	const uint8_t v6[16] = { 0xfe, 0x80, [15] = 1 };
 
-	memcpy(d->from.ip, t.ipv6 ? v6 : v4, 16);
-	memcpy(d->to.ip, t.ipv6 ? v6 : v4, 16);
-	d->to.ip[15] = 2;
-	d->from.port = 0xc000;
-	d->to.port = PORT;
+	memcpy(ip_of(d)->from.ip, t.ipv6 ? v6 : v4, 16);
+	memcpy(ip_of(d)->to.ip, t.ipv6 ? v6 : v4, 16);
+	ip_of(d)->to.ip[15] = 2;
+	ip_of(d)->from.port = 0xc000;
+	ip_of(d)->to.port = PORT;
 }
 
 static void fill(uint8_t *p, size_t n, unsigned seed)
@@ -85,6 +84,7 @@ static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 	d->iovcnt = pieces + 2;
 	d->len += pad + TRAILER_LEN;
 	address(d);
+	d->link = t.out;
 	batch_commit(b, d);
 	return batch_seal(b);
 }
@@ -92,7 +92,8 @@ static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 /* Computed over the datagram as it lies in one piece, is it what stands there? */
 static bool icrc_is_right(const struct dgram *d, uint16_t id)
 {
-	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+	struct icrc_path path = { .sport = ip_of(d)->from.port,
+				  .dport = ip_of(d)->to.port };
 	uint8_t flat[4096];
 	size_t n = 0;
 
@@ -101,8 +102,8 @@ static bool icrc_is_right(const struct dgram *d, uint16_t id)
 		n += d->iov[i].iov_len;
 	}
 	assert_int_equal(n, d->len);
-	memcpy(path.src, d->from.ip, 16);
-	memcpy(path.dst, d->to.ip, 16);
+	memcpy(path.src, ip_of(d)->from.ip, 16);
+	memcpy(path.dst, ip_of(d)->to.ip, 16);
 	return icrc_start(&path, id, n, flat, n - ICRC_LEN) ==
 	       icrc_get(flat + n - ICRC_LEN);
 }
@@ -211,8 +212,8 @@ static void make(size_t n, uint16_t id)
 	given.d = (struct dgram){ .len = (uint32_t)n + ICRC_LEN };
 	address(&given.d);
 	fill(t.bytes, n, 5);
-	memcpy(path.src, given.d.from.ip, 16);
-	memcpy(path.dst, given.d.to.ip, 16);
+	memcpy(path.src, ip_of(&given.d)->from.ip, 16);
+	memcpy(path.dst, ip_of(&given.d)->to.ip, 16);
 	icrc_end(icrc_start(&path, id, n + ICRC_LEN, t.bytes, n), t.bytes + n);
 }
 
@@ -252,18 +253,18 @@ static void addresses_and_ports_count(void **state)
 	(void)state;
 	open_given();
 	make(24, 0);
-	given.d.to.port = 0; /* not said: it is the link's */
+	ip_of(&given.d)->to.port = 0; /* not said: it is the link's */
 	assert_true(is_whole(24));
-	given.d.to.port = PORT + 1;
+	ip_of(&given.d)->to.port = PORT + 1;
 	assert_false(is_whole(24));
 	make(24, 0);
-	given.d.from.port++;
+	ip_of(&given.d)->from.port++;
 	assert_false(is_whole(24));
 	make(24, 0);
-	given.d.from.ip[15]++;
+	ip_of(&given.d)->from.ip[15]++;
 	assert_false(is_whole(24));
 	make(24, 0);
-	given.d.to.ip[15]++;
+	ip_of(&given.d)->to.ip[15]++;
 	assert_false(is_whole(24));
 	close_given();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* udp.c - see udp.h.  Receiving first, then sending, then the sockets. */
 #include "link/udp.h"
+#include "link/ip_addr.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -121,17 +122,17 @@ static void put_cmsg(struct msghdr *h, int level, int type, const void *data, si
 
 static void address_v4(struct msghdr *h, union sock_addr *a, const struct dgram *d)
 {
-	struct in_pktinfo pi = { .ipi_ifindex = (int)d->ifindex };
-	int tos = d->tclass, ttl = d->ttl;
+	struct in_pktinfo pi = { .ipi_ifindex = (int)ip_of(d)->ifindex };
+	int tos = ip_of(d)->tclass, ttl = ip_of(d)->ttl;
 
 	a->v4 = (struct sockaddr_in){
 		.sin_family = AF_INET,
-		.sin_port = htons(d->to.port),
+		.sin_port = htons(ip_of(d)->to.port),
 	};
-	memcpy(&a->v4.sin_addr, d->to.ip + 12, 4);
+	memcpy(&a->v4.sin_addr, ip_of(d)->to.ip + 12, 4);
 	h->msg_namelen = sizeof(a->v4);
-	if (addr_is_v4(d->from.ip))
-		memcpy(&pi.ipi_spec_dst, d->from.ip + 12, 4);
+	if (addr_is_v4(ip_of(d)->from.ip))
+		memcpy(&pi.ipi_spec_dst, ip_of(d)->from.ip + 12, 4);
 	put_cmsg(h, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
 	put_cmsg(h, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
 	if (ttl)
@@ -140,19 +141,19 @@ static void address_v4(struct msghdr *h, union sock_addr *a, const struct dgram 
 
 static void address_v6(struct msghdr *h, union sock_addr *a, const struct dgram *d)
 {
-	struct in6_pktinfo pi = { .ipi6_ifindex = d->ifindex };
-	int tclass = d->tclass, hops = d->ttl;
+	struct in6_pktinfo pi = { .ipi6_ifindex = ip_of(d)->ifindex };
+	int tclass = ip_of(d)->tclass, hops = ip_of(d)->ttl;
 
 	a->v6 = (struct sockaddr_in6){
 		.sin6_family = AF_INET6,
-		.sin6_port = htons(d->to.port),
+		.sin6_port = htons(ip_of(d)->to.port),
 	};
-	memcpy(&a->v6.sin6_addr, d->to.ip, 16);
+	memcpy(&a->v6.sin6_addr, ip_of(d)->to.ip, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&a->v6.sin6_addr) ||
 	    IN6_IS_ADDR_MC_LINKLOCAL(&a->v6.sin6_addr))
-		a->v6.sin6_scope_id = d->ifindex;
+		a->v6.sin6_scope_id = ip_of(d)->ifindex;
 	h->msg_namelen = sizeof(a->v6);
-	memcpy(&pi.ipi6_addr, d->from.ip, 16);
+	memcpy(&pi.ipi6_addr, ip_of(d)->from.ip, 16);
 	put_cmsg(h, IPPROTO_IPV6, IPV6_PKTINFO, &pi, sizeof(pi));
 	put_cmsg(h, IPPROTO_IPV6, IPV6_TCLASS, &tclass, sizeof(tclass));
 	if (hops)
@@ -180,7 +181,7 @@ static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
 		.msg_control = u->ctl[i],
 		.msg_iov = &u->iov[at],
 	};
-	if (addr_is_v4(v->to.ip))
+	if (addr_is_v4(ip_of(v)->to.ip))
 		address_v4(h, &u->addr[i], v);
 	else
 		address_v6(h, &u->addr[i], v);
@@ -203,7 +204,7 @@ static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
 	u->stats.tx_dropped += k;
 	if (log_level < LOG_INFO || !log_allowed(&u->said_drop))
 		return;
-	inet_ntop(AF_INET6, d->to.ip, ip, sizeof(ip));
+	inet_ntop(AF_INET6, ip_of(d)->to.ip, ip, sizeof(ip));
 	log_info("cannot send to %s: %s; %u datagrams of %u bytes dropped, %llu so far",
 		 ip, strerror(err), k, d->len, (unsigned long long)u->stats.tx_dropped);
 }
@@ -235,7 +236,7 @@ static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int
 
 static bool is_asked(const struct udp *u, const struct dgram *d)
 {
-	return u->ask.port && d->from.port == u->ask.port;
+	return u->ask.port && ip_of(d)->from.port == u->ask.port;
 }
 
 /* A run of datagrams by the socket that the kernel tells of answers: that lets the
@@ -243,7 +244,7 @@ static bool is_asked(const struct udp *u, const struct dgram *d)
  * that holds up nobody.  k, 0: the socket is full, or -EBADF. */
 static int ask(struct udp *u, const struct dgram *v, unsigned k)
 {
-	bool v6 = !addr_is_v4(v->to.ip);
+	bool v6 = !addr_is_v4(ip_of(v)->to.ip);
 	int fd = u->ask.fd[v6], err = EAFNOSUPPORT;
 
 	if (fd >= 0 && !fd_is(fd, &u->ask_id[v6]))
@@ -269,13 +270,13 @@ static int ask(struct udp *u, const struct dgram *v, unsigned k)
  * 0 when it is full. */
 static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 {
-	bool v4 = addr_is_v4(v->to.ip);
+	bool v4 = addr_is_v4(ip_of(v)->to.ip);
 	unsigned msgs = 0, iovs = 0, at = 0, done = 0;
 	int fd = u->tx.fd[!v4];
 
 	if (is_asked(u, v))
 		return ask(u, v, run_length(v, n));
-	while (at < n && msgs < TX_MSGS && addr_is_v4(v[at].to.ip) == v4 &&
+	while (at < n && msgs < TX_MSGS && addr_is_v4(ip_of(&v[at])->to.ip) == v4 &&
 	       !is_asked(u, &v[at])) {
 		unsigned k = run_length(v + at, n - at), need = 0;
 
@@ -314,7 +315,7 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 	return (int)at;
 }
 
-static int udp_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int udp_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct udp *u = udp_of(link);
 	unsigned taken = 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ip_addr.h"
 #include "link/udp_fix.h"
 
 #include <unistd.h>
@@ -21,15 +22,15 @@ static void refused(int family, const char *ip)
 	set_ip(&want, ip);
 	for (unsigned i = 0; i < N; i++) {
 		v = make(&o, ip, ip, LEN, i);
-		v.from.port = (uint16_t)port;
-		v.to.port = NOBODY;
+		ip_of(&v)->from.port = (uint16_t)port;
+		ip_of(&v)->to.port = NOBODY;
 		memcpy(sent, o.data, LEN);
 		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
 		v = make(&o, ip, ip, 100, i);
-		v.from.port = (uint16_t)port;
+		ip_of(&v)->from.port = (uint16_t)port;
 		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
 		assert_int_equal(recv_wait(link, &in, 1), 1);
-		assert_int_equal(in.from.port, port);
+		assert_int_equal(ip_of(&in)->from.port, port);
 		check_data(&in, 100, i);
 		if (i % 3)
 			continue;
@@ -55,12 +56,12 @@ static void not_asked(int family, const char *ip)
 	assert_true(udp_ask_port(link) > 0);
 	for (unsigned i = 0; i < 10; i++) {
 		v = make(&o, ip, ip, 100, i);
-		v.to.port = PORT + 1;
+		ip_of(&v)->to.port = PORT + 1;
 		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
 		v = make(&o, ip, ip, 100, i);
 		assert_int_equal(link->ops->send(link, &v, 1, 0), 1);
 		assert_int_equal(recv_wait(link, &in, 1), 1);
-		assert_int_equal(in.from.port, udp_sport(link));
+		assert_int_equal(ip_of(&in)->from.port, udp_sport(link));
 	}
 	assert_int_equal(udp_refused(link, told, quote, sizeof(quote)), 0);
 	done(link);
@@ -107,7 +108,7 @@ static void test_the_asking_one_is_closed_by_the_program(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	v = make(&o, "127.0.0.1", "127.0.0.1", 100, 0);
-	v.from.port = (uint16_t)port;
+	ip_of(&v)->from.port = (uint16_t)port;
 	assert_int_equal(link->ops->send(link, &v, 1, 0), -EBADF);
 	assert_int_equal(udp_refused(link, ip, quote, sizeof(quote)), 0);
 	done(link);

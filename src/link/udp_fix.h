@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "link/ip_addr.h"
 #include "link/udp.h"
 #include "sys/netns_testing.h"
 
@@ -69,10 +70,11 @@ static struct dgram make(struct out *o, const char *from, const char *to, uint32
 		o->data[i] = (uint8_t)(i * 7 + k);
 	o->iov[0] = (struct iovec){ o->data, 12 };
 	o->iov[1] = (struct iovec){ o->data + 12, len - 12 };
-	o->d = (struct dgram){ .len = len, .iov = o->iov, .iovcnt = 2, .ttl = 64 };
-	set_ip(&o->d.from, from);
-	set_ip(&o->d.to, to);
-	o->d.to.port = PORT;
+	o->d = (struct dgram){ .len = len, .iov = o->iov, .iovcnt = 2 };
+	ip_of(&o->d)->ttl = 64;
+	set_ip(&ip_of(&o->d)->from, from);
+	set_ip(&ip_of(&o->d)->to, to);
+	ip_of(&o->d)->to.port = PORT;
 	return o->d;
 }
 

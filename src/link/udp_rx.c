@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* udp_rx.c - see udp_rx.h. */
 #include "link/udp_rx.h"
+#include "link/ip_addr.h"
 
 #include <errno.h>
 #include <netinet/udp.h>
@@ -53,25 +54,25 @@ static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
 		struct in_pktinfo pi;
 
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
-		addr_map_v4(d->to.ip, &pi.ipi_addr);
-		d->ifindex = (uint32_t)pi.ipi_ifindex;
+		addr_map_v4(ip_of(d)->to.ip, &pi.ipi_addr);
+		ip_of(d)->ifindex = (uint32_t)pi.ipi_ifindex;
 		break;
 	}
 	case IPPROTO_IPV6 << 8 | IPV6_PKTINFO: {
 		struct in6_pktinfo pi;
 
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
-		memcpy(d->to.ip, &pi.ipi6_addr, 16);
-		d->ifindex = pi.ipi6_ifindex;
+		memcpy(ip_of(d)->to.ip, &pi.ipi6_addr, 16);
+		ip_of(d)->ifindex = pi.ipi6_ifindex;
 		break;
 	}
 	case IPPROTO_IP << 8 | IP_TOS:
 	case IPPROTO_IPV6 << 8 | IPV6_TCLASS:
-		d->tclass = (uint8_t)cmsg_int(c);
+		ip_of(d)->tclass = (uint8_t)cmsg_int(c);
 		break;
 	case IPPROTO_IP << 8 | IP_TTL:
 	case IPPROTO_IPV6 << 8 | IPV6_HOPLIMIT:
-		d->ttl = (uint8_t)cmsg_int(c);
+		ip_of(d)->ttl = (uint8_t)cmsg_int(c);
 		break;
 	case SOL_UDP << 8 | UDP_GRO:
 		m->gso = (uint32_t)cmsg_int(c);
@@ -104,14 +105,14 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 	memset(m, 0, sizeof(*m));
 	m->len = r->msg[i].msg_len;
 	if (r->addr[i].sa.sa_family == AF_INET) {
-		addr_map_v4(d->from.ip, &r->addr[i].v4.sin_addr);
-		d->from.port = ntohs(r->addr[i].v4.sin_port);
+		addr_map_v4(ip_of(d)->from.ip, &r->addr[i].v4.sin_addr);
+		ip_of(d)->from.port = ntohs(r->addr[i].v4.sin_port);
 	} else {
-		memcpy(d->from.ip, &r->addr[i].v6.sin6_addr, 16);
-		d->from.port = ntohs(r->addr[i].v6.sin6_port);
+		memcpy(ip_of(d)->from.ip, &r->addr[i].v6.sin6_addr, 16);
+		ip_of(d)->from.port = ntohs(r->addr[i].v6.sin6_port);
 		d->ip_id_exact = true; /* IPv6 has none */
 	}
-	d->to.port = r->port;
+	ip_of(d)->to.port = r->port;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
 		read_cmsg(m, c);
 	if (m->gso == 0 || m->gso > m->len)

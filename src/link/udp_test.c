@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ip_addr.h"
 #include "link/udp_fix.h"
 
 #include <stdio.h>
@@ -36,19 +37,19 @@ static void round_trip(int family, const char *ip)
 
 	set_ip(&want, ip);
 	out = make(&o, ip, ip, 200, 3);
-	out.tclass = 0x6a;
-	out.ttl = 37;
-	out.ifindex = LO;
+	ip_of(&out)->tclass = 0x6a;
+	ip_of(&out)->ttl = 37;
+	ip_of(&out)->ifindex = LO;
 	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
 	assert_int_equal(recv_wait(link, &in, 1), 1);
 	check_data(&in, 200, 3);
-	assert_memory_equal(in.from.ip, want.ip, 16);
-	assert_memory_equal(in.to.ip, want.ip, 16);
-	assert_int_equal(in.from.port, udp_sport(link));
-	assert_int_equal(in.to.port, PORT);
-	assert_int_equal(in.ifindex, LO);
-	assert_int_equal(in.tclass, 0x6a);
-	assert_int_equal(in.ttl, 37);
+	assert_memory_equal(ip_of(&in)->from.ip, want.ip, 16);
+	assert_memory_equal(ip_of(&in)->to.ip, want.ip, 16);
+	assert_int_equal(ip_of(&in)->from.port, udp_sport(link));
+	assert_int_equal(ip_of(&in)->to.port, PORT);
+	assert_int_equal(ip_of(&in)->ifindex, LO);
+	assert_int_equal(ip_of(&in)->tclass, 0x6a);
+	assert_int_equal(ip_of(&in)->ttl, 37);
 	assert_int_equal(in.ip_id, 0);
 	assert_int_equal(in.ip_id_exact, family == AF_INET6);
 	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
@@ -83,9 +84,9 @@ static void test_source_address_is_the_one_asked_for(void **state)
 	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
 	assert_int_equal(recv_wait(link, &in, 1), 1);
 	set_ip(&want, "127.0.0.9");
-	assert_memory_equal(in.from.ip, want.ip, 16);
+	assert_memory_equal(ip_of(&in)->from.ip, want.ip, 16);
 	set_ip(&want, "127.0.0.5");
-	assert_memory_equal(in.to.ip, want.ip, 16);
+	assert_memory_equal(ip_of(&in)->to.ip, want.ip, 16);
 	done(link);
 }
 
@@ -282,7 +283,7 @@ static void test_sending_port_takes_nothing_in(void **state)
 }
 
 /* The first datagram may be lost while IPv6 still makes its address. */
-static int send_until(struct link *link, const struct dgram *out, struct dgram *in)
+static int send_until(struct link *link, struct dgram *out, struct dgram *in)
 {
 	for (int i = 0; i < 50; i++) {
 		assert_int_equal(link->ops->send(link, out, 1, 0), 1);
@@ -301,12 +302,12 @@ static void multicast(int family, const char *group, const char *from, uint32_t 
 
 	set_ip(&g, group);
 	out = make(&o, from, group, 100, 0);
-	out.ifindex = ifindex;
+	ip_of(&out)->ifindex = ifindex;
 	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
 	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
 	assert_int_equal(udp_join(link, g.ip, ifindex, true), 0);
 	assert_int_equal(send_until(link, &out, &in), 1);
-	assert_memory_equal(in.to.ip, g.ip, 16);
+	assert_memory_equal(ip_of(&in)->to.ip, g.ip, 16);
 	assert_int_equal(udp_join(link, g.ip, ifindex, false), 0);
 	assert_int_equal(link->ops->send(link, &out, 1, 0), 1);
 	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);

@@ -2,6 +2,7 @@
 /* dgram.c - datagrams of UD QPs, which are ib's, in a ring instead of a socket. */
 #include <string.h>
 
+#include "link/ip_addr.h"
 #include "local/local_qp.h"
 
 enum {
@@ -38,12 +39,12 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 	struct peer *p = l->by_slot[slot];
 	uint32_t bytes = REC_HEAD + (uint32_t)sizeof(struct dgram_head) + d->len;
 	struct dgram_head head = {
-		.ifindex = d->ifindex,
+		.ifindex = ip_of(d)->ifindex,
 		.ip_id = d->ip_id,
-		.from_port = d->from.port,
-		.to_port = d->to.port,
-		.tclass = d->tclass,
-		.ttl = d->ttl,
+		.from_port = ip_of(d)->from.port,
+		.to_port = ip_of(d)->to.port,
+		.tclass = ip_of(d)->tclass,
+		.ttl = ip_of(d)->ttl,
 	};
 	struct rec *r;
 	uint8_t *at;
@@ -53,8 +54,8 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 	r = ring_reserve(&p->out, bytes);
 	if (!r)
 		return !peer_reads(p, now);
-	memcpy(head.from, d->from.ip, 16);
-	memcpy(head.to, d->to.ip, 16);
+	memcpy(head.from, ip_of(d)->from.ip, 16);
+	memcpy(head.to, ip_of(d)->to.ip, 16);
 	r->op = REC_DGRAM;
 	at = (uint8_t *)r + REC_HEAD;
 	memcpy(at, &head, sizeof(head));
@@ -84,14 +85,14 @@ void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t 
 	if (l->dgram[0] >> 5 != UD ||
 	    (l->dgram[QPN_AT] << 8 | l->dgram[QPN_AT + 1]) >> 6 != l->core->slot)
 		return;
-	memcpy(d.from.ip, head.from, 16);
-	memcpy(d.to.ip, head.to, 16);
-	d.from.port = head.from_port;
-	d.to.port = head.to_port;
-	d.ifindex = head.ifindex;
+	memcpy(ip_of(&d)->from.ip, head.from, 16);
+	memcpy(ip_of(&d)->to.ip, head.to, 16);
+	ip_of(&d)->from.port = head.from_port;
+	ip_of(&d)->to.port = head.to_port;
+	ip_of(&d)->ifindex = head.ifindex;
 	d.ip_id = head.ip_id;
-	d.tclass = head.tclass;
-	d.ttl = head.ttl;
+	ip_of(&d)->tclass = head.tclass;
+	ip_of(&d)->ttl = head.ttl;
 	d.one = (struct iovec){ l->dgram, d.len };
 	l->ops->datagram(l->arg, &d, now);
 }

@@ -45,13 +45,6 @@ static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 		{ f->mem[0] + 7, len - 19 },
 	};
 	struct dgram d = {
-		.from.ip = { 1, [15] = 2 },
-		.from.port = 3,
-		.to.ip = { 4, [15] = 5 },
-		.to.port = 6,
-		.ifindex = 7,
-		.tclass = 8,
-		.ttl = 9,
 		.ip_id = 10,
 		.iov = iov,
 		.iovcnt = 3,
@@ -59,6 +52,13 @@ static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 	};
 	bool sent;
 
+	*ip_of(&d) = (struct ip_addr){
+		.from = { .ip = { 1, [15] = 2 }, .port = 3 },
+		.to = { .ip = { 4, [15] = 5 }, .port = 6 },
+		.ifindex = 7,
+		.tclass = 8,
+		.ttl = 9,
+	};
 	turn_take(&core->turn);
 	sent = local_send(core->local, f->s->node[1].core.slot, &d, f->s->now);
 	local_flush(core->local);
@@ -82,13 +82,13 @@ static void all_of_it_arrives(void **state)
 	assert_int_equal(got.d.len, 4096 - TRAILER_LEN);
 	assert_int_equal(got.bytes[0], 0x64);
 	assert_memory_equal(got.bytes + 12, f->mem[0], 4096 - 12 - TRAILER_LEN);
-	assert_int_equal(got.d.from.ip[15], 2);
-	assert_int_equal(got.d.from.port, 3);
-	assert_int_equal(got.d.to.ip[15], 5);
-	assert_int_equal(got.d.to.port, 6);
-	assert_int_equal(got.d.ifindex, 7);
-	assert_int_equal(got.d.tclass, 8);
-	assert_int_equal(got.d.ttl, 9);
+	assert_int_equal(ip_of(&got.d)->from.ip[15], 2);
+	assert_int_equal(ip_of(&got.d)->from.port, 3);
+	assert_int_equal(ip_of(&got.d)->to.ip[15], 5);
+	assert_int_equal(ip_of(&got.d)->to.port, 6);
+	assert_int_equal(ip_of(&got.d)->ifindex, 7);
+	assert_int_equal(ip_of(&got.d)->tclass, 8);
+	assert_int_equal(ip_of(&got.d)->ttl, 9);
 	assert_int_equal(got.d.ip_id, 10);
 	assert_true(got.d.ip_id_exact);
 	fix_close(f);

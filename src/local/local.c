@@ -9,6 +9,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/transport.h"
+#include "link/ip_addr.h"
 #include "local/local_qp.h"
 #include "sys/log.h"
 
@@ -135,11 +136,12 @@ static int change(struct local_qp *q, enum ibv_qp_state from)
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
 	struct local_qp *q = local_qp(qp);
+	const struct ip_addr *way = ip_addr(&qp->path.addr);
 	int rc = change(q, from);
 
 	(void)now;
-	q->path_out = path_of(qp->av.sgid, qp->av.dgid);
-	q->path_in = path_of(qp->av.dgid, qp->av.sgid);
+	q->path_out = path_of(way->from.ip, way->to.ip);
+	q->path_in = path_of(way->to.ip, way->from.ip);
 	vm_publish(q);
 	return rc;
 }

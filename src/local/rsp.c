@@ -125,7 +125,7 @@ static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
 		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
 		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
 		.src_qp = r->src,
-		.sl = q->qp->av.sl,
+		.sl = q->qp->path.sl,
 	};
 
 	if (r->flags & (REC_IMM | REC_INV)) {

@@ -53,7 +53,7 @@ static const struct transport fake_transport = {
 	.run = fake_run,
 };
 
-static int link_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int link_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	(void)link;
 	(void)v;
@@ -100,6 +100,7 @@ static int begin(void **state)
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	e->core = &nic->core;
 	e->link = &t.link;
+	cm_set_link(&nic->core, &t.link, 4791);
 	e->port_due = NEVER;
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;

@@ -150,7 +150,8 @@ static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
 /* False: the link is full, and everything waits until it has room. */
 static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
 {
-	int sent = e->link->ops->send(e->link, &e->batch.v[i], end - i, now);
+	struct dgram *d = &e->batch.v[i];
+	int sent = d->link->ops->send(d->link, d, end - i, now);
 
 	if (sent < 0)
 		engine_break(e, "sending");
@@ -185,14 +186,14 @@ static void flush(struct engine *e, uint64_t now)
 			send_piped(e, i, end, now);
 			continue;
 		}
-		while (end < b->n && b->v[end].len && !by_pipe(e, end))
+		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
+		       !by_pipe(e, end))
 			end = run_end(b, end);
 		if (!send_linked(e, i, end, now))
 			break;
 	}
 	commit(e, went_out(e->core, now));
 	batch_reset(b);
-	b->run_max = e->link->run_max;
 	cancel_let(was);
 }
 
@@ -336,8 +337,6 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
-	e->batch.link = e->link;
-	e->batch.run_max = e->link->run_max;
 	core->spent = 0;
 	if (first)
 		serve(e, first, now);

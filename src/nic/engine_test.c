@@ -16,6 +16,7 @@
 #include "core/timeout.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/ip_addr.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/engine.h"
@@ -70,7 +71,8 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 	     i++) {
 		struct dgram *d = batch_next(b);
 
-		d->ifindex = (uint32_t)(f - t.fake) + 1;
+		d->link = t.e->link;
+		ip_of(d)->ifindex = (uint32_t)(f - t.fake) + 1;
 		d->len = f->piped ? LONG : i + 1;
 		d->here = f->piped;
 		d->to_slot = t.core.slot;
@@ -113,7 +115,7 @@ static const struct transport fake_transport = {
 	.run = fake_run,
 };
 
-static int link_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int link_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	unsigned i;
 
@@ -122,8 +124,10 @@ static int link_send(struct link *link, const struct dgram *v, unsigned n, uint6
 	if (t.error)
 		return t.error;
 	for (i = 0; i < n && t.room > 0; i++, t.room--) {
+		uint32_t who = ip_of(&v[i])->ifindex;
+
 		assert_true(t.n < WIRE);
-		t.wire[t.n].qp = v[i].ifindex ? &t.fake[v[i].ifindex - 1].qp : NULL;
+		t.wire[t.n].qp = who ? &t.fake[who - 1].qp : NULL;
 		t.wire[t.n++].len = v[i].len;
 	}
 	return (int)i;
@@ -173,6 +177,7 @@ NO_TSA static int begin(void **state)
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
+	cm_set_link(&t.core, &t.link, 4791);
 	t.e->port_due = NEVER;
 	t.room = WIRE;
 	t.share = BATCH_MAX;

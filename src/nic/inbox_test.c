@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "link/ip_addr.h"
 #include "nic/inbox.h"
 
 static struct inbox *box;
@@ -34,7 +35,7 @@ static bool put(uint32_t k, uint32_t len)
 
 	memcpy(data, &k, 4);
 	memset(data + 4, (int)k, len - 4);
-	d.from.port = 77;
+	ip_of(&d)->from.port = 77;
 	ok = inbox_put(box, &d);
 	memset(data, 0xee, len); /* it is a copy that counts */
 	return ok;
@@ -50,7 +51,7 @@ static void check(const struct dgram *d, uint32_t k, uint32_t len)
 	assert_int_equal(d->len, len);
 	assert_int_equal(d->iovcnt, 1);
 	assert_int_equal(d->iov[0].iov_len, len);
-	assert_int_equal(d->from.port, 77);
+	assert_int_equal(ip_of(d)->from.port, 77);
 	assert_int_equal(d->ip_id, 5);
 	for (uint32_t i = 4; i < len; i++)
 		assert_int_equal(b[i], (uint8_t)k);

@@ -28,6 +28,7 @@
 #include "nic/port.h"
 #include "nic/registry.h"
 #include "nic/route.h"
+#include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
@@ -52,6 +53,11 @@ const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
 	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
+}
+
+struct link *nic_link(struct nic *nic, const struct device *dev)
+{
+	return device_is_iwarp(dev) ? NULL : nic->engine.link;
 }
 
 /* --- making one ---------------------------------------------------------- */
@@ -93,8 +99,10 @@ static void on_refused(void *arg, struct qp *qp)
 static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 {
 	struct nic *nic = arg;
+	struct dgram in = *d;
 
-	ib_input(&nic->core, d, now);
+	in.link = nic->engine.link;
+	ib_input(&nic->core, &in, now);
 }
 
 static const struct local_ops local_ops = { on_refused, on_piped };
@@ -227,7 +235,6 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	e->core = &nic->core;
 	nic->core.clock = nic_now;
 	nic->core.heard = 0;
-	nic->core.udp_port = conf->udp_port;
 	rc = open_transports(nic, way, off_why);
 	if (rc)
 		goto fini_core;
@@ -237,6 +244,7 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
+	cm_set_link(&nic->core, e->link, conf->udp_port);
 	rc = netdev_monitor_open(&e->monitor);
 	if (rc)
 		goto close_link;
@@ -509,7 +517,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 				rc = 0; /* IPv6 is off */
 		}
 	}
-	nic->core.udp_sport = port_sport(port);
+	roce_leaves_from(nic->engine.link, port_sport(port));
 	turn_give(&nic->core.turn);
 	engine_kick(&nic->engine); /* it has one more socket to watch */
 	return rc;
@@ -518,7 +526,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 void nic_ask(struct nic *nic)
 {
 	turn_take(&nic->core.turn);
-	nic->core.udp_ask_port = port_ask_port(nic->engine.port);
+	cm_asks_from(&nic->core, port_ask_port(nic->engine.port));
 	turn_give(&nic->core.turn);
 }
 

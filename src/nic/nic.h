@@ -29,6 +29,8 @@ int nic_open(struct nic **out);
 void nic_close(struct nic *nic); /* the last one stops it */
 struct core *nic_core(struct nic *nic);
 const struct transport *nic_transport(struct nic *nic, const struct device *dev);
+/* That carries dev's paths; NULL: it has none. */
+struct link *nic_link(struct nic *nic, const struct device *dev);
 
 /* The QP has work: do it now if the engine is free, else see that it is done.
  * nested: the caller is inside another QP's ibv_wr_start() and so holds its

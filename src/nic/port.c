@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* port.c - see port.h. */
 #include "nic/port.h"
+#include "link/ip_addr.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -70,15 +71,10 @@ static struct family *family_of(struct port *p, const uint8_t ip[16])
 
 /* --- receiving ----------------------------------------------------------- */
 
-static bool is_multicast(const uint8_t ip[16])
-{
-	return addr_is_v4(ip) ? (ip[12] & 0xf0) == 0xe0 : ip[0] == 0xff;
-}
-
 /* What becomes of d, which came in by a socket?  True: it is ours. */
 static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 {
-	struct family *f = family_of(p, d->from.ip);
+	struct family *f = family_of(p, ip_of(d)->from.ip);
 	const uint8_t *b = d->iov[0].iov_base;
 	uint32_t qpn;
 	uint16_t slot;
@@ -94,7 +90,7 @@ static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 	slot = (uint16_t)(qpn >> (8 + SLOT_SHIFT));
 	/* Slot 0 is the host's: whoever gets it.  The last is multicast. */
 	if (slot == p->slot || slot < SLOT_FIRST || slot > SLOT_LAST ||
-	    is_multicast(d->to.ip))
+	    addr_is_multicast(ip_of(d)->to.ip))
 		return true;
 	p->stats.misdelivered++;
 	if (f->steer)
@@ -182,7 +178,7 @@ static uint64_t port_deadline(struct link *link)
 
 /* --- sending ------------------------------------------------------------- */
 
-static int port_send(struct link *link, const struct dgram *v, unsigned n, uint64_t now)
+static int port_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct port *p = port_of(link);
 	int rc = p->udp->ops->send(p->udp, v, n, now);

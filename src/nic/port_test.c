@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 
+#include "link/ip_addr.h"
 #include "nic/port_fix.h"
 
 static void test_nothing_before_bind(void **state)
@@ -119,11 +120,11 @@ static void test_forwarded_as_it_came(void **state)
 	assert_int_equal(p[0].got, 1);
 	assert_int_equal(p[1].got, 1);
 	assert_int_equal(p[1].data[8], 2);
-	assert_memory_equal(p[1].last.from.ip, direct.from.ip, 16);
-	assert_memory_equal(p[1].last.to.ip, direct.to.ip, 16);
-	assert_int_equal(p[1].last.to.port, PORT);
-	assert_int_equal(p[1].last.ifindex, direct.ifindex);
-	assert_int_equal(p[1].last.ttl, direct.ttl);
+	assert_memory_equal(ip_of(&p[1].last)->from.ip, ip_of(&direct)->from.ip, 16);
+	assert_memory_equal(ip_of(&p[1].last)->to.ip, ip_of(&direct)->to.ip, 16);
+	assert_int_equal(ip_of(&p[1].last)->to.port, PORT);
+	assert_int_equal(ip_of(&p[1].last)->ifindex, ip_of(&direct)->ifindex);
+	assert_int_equal(ip_of(&p[1].last)->ttl, ip_of(&direct)->ttl);
 	assert_int_equal(p[1].last.len, LEN);
 	assert_int_equal(port_stats(p[0].port)->forwarded, 1);
 	end(&p[0]);

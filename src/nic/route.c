@@ -14,6 +14,8 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/ip_addr.h"
+#include "link/roce.h"
 #include "local/local.h"
 #include "nic/engine.h"
 #include "nic/registry.h"
@@ -44,7 +46,7 @@ static int become(struct qp *qp, const struct transport *t)
 /* A link-local address is the host's on its own interface alone. */
 bool is_here(struct device *dev, const uint8_t ip[16])
 {
-	if (gid_is_multicast(ip))
+	if (addr_is_multicast(ip))
 		return false;
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
@@ -93,9 +95,11 @@ void route_to_wire(struct engine *e, struct qp *qp)
 {
 	uint64_t now = clock_ns();
 	int was = cancel_hold();
-	int rc = port_bind(e->port, addr_is_v4(qp->av.dgid) ? AF_INET : AF_INET6);
+	int rc =
+		port_bind(e->port, addr_is_v4(ip_addr(&qp->path.addr)->to.ip) ? AF_INET
+									      : AF_INET6);
 
-	e->core->udp_sport = port_sport(e->port);
+	roce_leaves_from(e->link, port_sport(e->port));
 	engine_kick(e); /* perhaps one more socket to watch */
 	lock_take(&qp->lock);
 	if (!rc)

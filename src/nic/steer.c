@@ -10,6 +10,7 @@
  * whoever attaches last wins, and a wrong one shows as misdelivery.
  */
 #include "nic/steer.h"
+#include "link/ip_addr.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -398,9 +399,10 @@ void steer_misdelivered(struct steer *s, uint16_t slot, uint64_t now)
 
 static bool from_loopback(const struct dgram *d)
 {
-	if (addr_is_v4(d->from.ip))
-		return d->from.ip[12] == 127;
-	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)(const void *)d->from.ip);
+	if (addr_is_v4(ip_of(d)->from.ip))
+		return ip_of(d)->from.ip[12] == 127;
+	return IN6_IS_ADDR_LOOPBACK(
+		(const struct in6_addr *)(const void *)ip_of(d)->from.ip);
 }
 
 /* From the socket on the port: only a process of this user can send from it,
@@ -408,13 +410,13 @@ static bool from_loopback(const struct dgram *d)
 static void reply(struct steer *s, const struct dgram *d, struct probe *p)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET,
-				  .sin_port = htons(d->from.port) };
+				  .sin_port = htons(ip_of(d)->from.port) };
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
-				   .sin6_port = htons(d->from.port) };
+				   .sin6_port = htons(ip_of(d)->from.port) };
 	bool is4 = s->family == AF_INET;
 
-	memcpy(&v4.sin_addr, d->from.ip + 12, 4);
-	memcpy(&v6.sin6_addr, d->from.ip, 16);
+	memcpy(&v4.sin_addr, ip_of(d)->from.ip + 12, 4);
+	memcpy(&v6.sin6_addr, ip_of(d)->from.ip, 16);
 	p->kind = PROBE_ANSWER;
 	p->slot = be16(s->slot);
 	sendto(s->rx_fd, p, sizeof(*p), MSG_DONTWAIT | MSG_NOSIGNAL,
@@ -432,7 +434,8 @@ bool steer_input(struct steer *s, const struct dgram *d)
 	if (p.opcode != STEER_OPCODE)
 		return false;
 	/* Nothing sent from the port is answered, or answers would go round. */
-	if (p.kind != PROBE_ASK || p.version != PROBE_VERSION || d->from.port == s->port)
+	if (p.kind != PROBE_ASK || p.version != PROBE_VERSION ||
+	    ip_of(d)->from.port == s->port)
 		return true;
 	/* Another process is at it, and has found this one. */
 	if (s->state == WAITING && s->newcomer && get_be16(p.slot) != s->slot)

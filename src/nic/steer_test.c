@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "link/ip_addr.h"
 #include "link/udp.h"
 #include "nic/steer.h"
 #include "nic/steer_map.h"
@@ -277,12 +278,10 @@ static void test_discoveries_are_limited(void **state)
 static struct dgram probe(uint8_t b[16], const uint8_t ip[4], uint16_t port)
 {
 	static struct iovec iov;
-	struct dgram d = { .from.ip = { [10] = 0xff, 0xff, ip[0], ip[1], ip[2], ip[3] },
-			   .from.port = port,
-			   .len = 16,
-			   .iov = &iov,
-			   .iovcnt = 1 };
+	struct dgram d = { .len = 16, .iov = &iov, .iovcnt = 1 };
 
+	addr_map_v4(ip_of(&d)->from.ip, ip);
+	ip_of(&d)->from.port = port;
 	memset(b, 0, 16);
 	b[0] = STEER_OPCODE;
 	b[1] = 1; /* ask */

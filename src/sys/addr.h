@@ -28,4 +28,9 @@ static inline bool addr_is_link_local(const uint8_t ip[16])
 	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
+static inline bool addr_is_multicast(const uint8_t ip[16])
+{
+	return addr_is_v4(ip) ? ip[12] >> 4 == 0xe : ip[0] == 0xff;
+}
+
 #endif

@@ -12,6 +12,7 @@
 
 #include "cm/fix.h"
 #include "link/dgram.h"
+#include "link/ip_addr.h"
 #include "must.h"
 
 enum step {
@@ -61,8 +62,8 @@ static void land(struct world *w, int to, const uint8_t *mad)
 		MUST(cm_mad_parse(&again, built, MAD_LEN) == 0);
 		MUST(memcmp(&m, &again, sizeof(m)) == 0);
 	}
-	fix_ip(!to, d.from.ip);
-	fix_ip(to, d.to.ip);
+	fix_ip(!to, ip_of(&d)->from.ip);
+	fix_ip(to, ip_of(&d)->to.ip);
 	w->f->core[to].gsi(&w->f->core[to], &d, mad, MAD_LEN, w->f->now);
 }
 

@@ -23,6 +23,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/ip_addr.h"
 #include "link/roce.h"
 #include "must.h"
 #include "sys/clock.h"
@@ -147,8 +148,6 @@ static void open_device(struct world *w)
 	static const struct identity id = { .fw_ver = "1" };
 
 	MUST(core_init(&w->core, 5) == 0);
-	w->core.udp_port = 4791;
-	w->core.udp_sport = 0xc001;
 	MUST(ib_open(&w->core, 1) == 0);
 	MUST(device_create(&net, &id, &w->dev) == 0);
 	w->dev->core = &w->core;
@@ -233,7 +232,8 @@ static struct world *world_open(void)
 	MUST(roce_wrap(&w->link, &w->wire, 4791) == 0);
 	w->batch = calloc(1, sizeof(*w->batch));
 	MUST(w->batch);
-	w->batch->link = w->link;
+	roce_leaves_from(w->link, 0xc001);
+	w->ctx.link = w->link;
 	batch_reset(w->batch);
 	open_device(w);
 	MUST(pd_alloc(&w->core, &w->ibv, &w->pd) == 0);
@@ -324,7 +324,8 @@ static void world_close(struct world *w)
 static void check_sent(const struct dgram *d)
 {
 	uint8_t bytes[BATCH_HDR + PKT_MAX];
-	struct icrc_path path = { .sport = d->from.port, .dport = d->to.port };
+	struct icrc_path path = { .sport = ip_of(d)->from.port,
+				  .dport = ip_of(d)->to.port };
 	struct ib_pkt pkt;
 	size_t n = 0;
 
@@ -335,12 +336,13 @@ static void check_sent(const struct dgram *d)
 		n += d->iov[i].iov_len;
 	}
 	MUST(n == d->len && n % 4 == 0);
-	MUST(memcmp(d->from.ip, us, 16) == 0 && memcmp(d->to.ip, peer, 16) == 0);
-	MUST(d->to.port == 4791);
+	MUST(memcmp(ip_of(d)->from.ip, us, 16) == 0 &&
+	     memcmp(ip_of(d)->to.ip, peer, 16) == 0);
+	MUST(ip_of(d)->to.port == 4791);
 	MUST(ib_parse(&pkt, bytes, n - ICRC_LEN) == 0);
 	MUST(pkt.payload_len <= MTU);
-	memcpy(path.src, d->from.ip, 16);
-	memcpy(path.dst, d->to.ip, 16);
+	memcpy(path.src, ip_of(d)->from.ip, 16);
+	memcpy(path.dst, ip_of(d)->to.ip, 16);
 	MUST(icrc_start(&path, (uint16_t)d->ip_id, n, bytes, n - ICRC_LEN) ==
 	     icrc_get(bytes + n - ICRC_LEN));
 }
@@ -365,7 +367,6 @@ static void flush(struct world *w, unsigned taken)
 	}
 	w->parts = 0;
 	batch_reset(b);
-	b->run_max = 4;
 }
 
 static void plan(struct world *w, struct qp *qp)
@@ -389,7 +390,6 @@ static void plan(struct world *w, struct qp *qp)
 static void work(struct world *w, unsigned taken)
 {
 	turn_take(&w->core.turn);
-	w->batch->run_max = 4;
 	for (int round = 0; round < 64 && due_any(&w->core); round++) {
 		struct qp *next;
 
@@ -439,18 +439,18 @@ static void step_packet(struct world *w, struct input *in)
 	MUST(bytes);
 	memcpy(bytes, in->at, n);
 	in->at += n;
-	memcpy(d.from.ip, peer, 16);
-	memcpy(d.to.ip, us, 16);
+	memcpy(ip_of(&d)->from.ip, peer, 16);
+	memcpy(ip_of(&d)->to.ip, us, 16);
 	if (how & HOW_STRANGER)
-		d.from.ip[15] = 3;
+		ip_of(&d)->from.ip[15] = 3;
 	if (!(how & HOW_RAW))
 		memcpy(bytes + offsetof(struct bth, dest_qp), &qpn, 3);
 	if (how & HOW_KEY)
 		fix_key(bytes, len - ICRC_LEN,
 			how & HOW_READ_ONLY ? w->read_only_mr->mkey.key
 					    : w->open_mr->mkey.key);
-	memcpy(path.src, d.from.ip, 16);
-	memcpy(path.dst, d.to.ip, 16);
+	memcpy(path.src, ip_of(&d)->from.ip, 16);
+	memcpy(path.dst, ip_of(&d)->to.ip, 16);
 	if (!(how & HOW_BAD_CRC))
 		icrc_end(icrc_start(&path, how & HOW_ID ? 1 : 0, len, bytes,
 				    len - ICRC_LEN),

@@ -8,8 +8,8 @@
 
 #include <errno.h>
 
-#include "core/av.h"
 #include "core/mr.h"
+#include "core/path.h"
 #include "core/test_ctx.h"
 
 static struct test_ctx t;
@@ -30,82 +30,83 @@ static struct ibv_ah_attr to_v4(void)
 static void an_address_is_resolved(void **state)
 {
 	struct ibv_ah_attr a = to_v4();
-	struct av av;
+	struct path path;
+	const struct ip_addr *way = ip_addr(&path.addr);
 
 	(void)state;
 	test_open(&t);
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	assert_memory_equal(av.sgid, TEST_V4, 16);
-	assert_memory_equal(av.dgid, a.grh.dgid.raw, 16);
-	assert_int_equal(av.ifindex, 0);
-	assert_int_equal(av.sgid_index, 1);
-	assert_int_equal(av.tclass, 0x1b);
-	assert_int_equal(av.sl, 3);
-	assert_int_equal(av.flow_label, 0x12345);
-	assert_int_equal(av.hop_limit, 64);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	assert_ptr_equal(path.link, &test_link);
+	assert_memory_equal(way->from.ip, TEST_V4, 16);
+	assert_memory_equal(way->to.ip, a.grh.dgid.raw, 16);
+	assert_int_equal(way->ifindex, 0);
+	assert_int_equal(way->tclass, 0x1b);
+	assert_int_equal(path.sl, 3);
+	assert_int_equal(way->ttl, 64);
 	a.grh.hop_limit = 7;
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	assert_int_equal(av.hop_limit, 7);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	assert_int_equal(way->ttl, 7);
 	/* A group, or a link-local address, is one interface's. */
 	a.grh.dgid = (union ibv_gid){ .raw = { 0xfe, 0x80, [15] = 9 } };
 	a.grh.sgid_index = 0;
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	assert_int_equal(av.ifindex, 7);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	assert_int_equal(way->ifindex, 7);
 	test_close(&t);
 }
 
 static void bad_addresses_are_refused(void **state)
 {
 	struct ibv_ah_attr a = to_v4();
-	struct av av = { .sl = 77 };
+	struct path path = { .sl = 77 };
 
 	(void)state;
 	test_open(&t);
 	a.is_global = 0;
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
 	a.port_num = 2;
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a.port_num = 0;
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
 	a.grh.sgid_index = 3; /* free */
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a.grh.sgid_index = GID_TABLE;
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	memcpy(a.grh.dgid.raw, TEST_V6, 16);
 	a.grh.sgid_index = 3; /* zeroes would be IPv6 too */
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a.grh.sgid_index = 2;
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	av.sl = 77;
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	path.sl = 77;
 	a = to_v4();
 	memset(&a.grh.dgid, 0, sizeof(a.grh.dgid));
 	a.grh.sgid_index = 2; /* IPv6 */
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
 	a.grh.sgid_index = 2; /* IPv6 to IPv4 */
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
 	a.sl = 16;
-	assert_int_equal(av_resolve(t.dev, &a, &av), -EINVAL);
-	assert_int_equal(av.sl, 77); /* left alone */
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
+	assert_int_equal(path.sl, 77); /* left alone */
 	test_close(&t);
 }
 
 static void multicast_keeps_its_scope(void **state)
 {
 	struct ibv_ah_attr a = to_v4();
-	struct av av;
+	struct path path;
+	const struct ip_addr *way = ip_addr(&path.addr);
 
 	(void)state;
 	test_open(&t);
 	a.grh.dgid.raw[12] = 0xe1;
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	assert_int_equal(av.hop_limit, 1);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	assert_int_equal(way->ttl, 1);
 	a.grh.hop_limit = 5;
-	assert_int_equal(av_resolve(t.dev, &a, &av), 0);
-	assert_int_equal(av.hop_limit, 5);
+	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
+	assert_int_equal(way->ttl, 5);
 	test_close(&t);
 }
 
@@ -119,15 +120,15 @@ static void a_handle_counts_in_its_pd(void **state)
 	test_open(&t);
 	assert_int_equal(pd_alloc(&t.core, &t.ibv, &pd), 0);
 	a.is_global = 0;
-	assert_int_equal(ah_create(pd, t.dev, &a, &ah), -EINVAL);
+	assert_int_equal(ah_create(pd, &t.ctx, &a, &ah), -EINVAL);
 	assert_null(ah);
 	a.is_global = 1;
-	assert_int_equal(ah_create(pd, t.dev, &a, &ah), 0);
+	assert_int_equal(ah_create(pd, &t.ctx, &a, &ah), 0);
 	assert_ptr_equal(ah_of(&ah->ibv), ah);
 	assert_ptr_equal(ah->ibv.pd, &pd->ibv);
 	assert_ptr_equal(ah->ibv.context, &t.ibv);
 	assert_int_equal(ah->attr.grh.hop_limit, 0);
-	assert_int_equal(ah->av.hop_limit, 64);
+	assert_int_equal(ip_addr(&ah->path.addr)->ttl, 64);
 	assert_int_equal(pd_free(pd), -EBUSY);
 	assert_int_equal(ah_destroy(ah), 0);
 	assert_int_equal(pd_free(pd), 0);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* path.c - see path.h. */
+#include "core/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/mr.h"
+#include "sys/log.h"
+
+enum { SL_MAX = 15, FLOW_LABEL = 0xfffff };
+
+struct ah *ah_of(struct ibv_ah *ibv)
+{
+	return container_of(ibv, struct ah, ibv);
+}
+
+/* Why attr is no way to anywhere, or NULL. */
+static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
+			  struct gid_entry *sgid)
+{
+	if (attr->port_num != 1)
+		return "no such port";
+	if (attr->sl > SL_MAX)
+		return "the service level is above 15";
+	if (attr->is_global &&
+	    (device_query_gid(dev, 1, attr->grh.sgid_index, sgid) || !sgid->used))
+		return "there is no GID at sgid_index";
+	return NULL;
+}
+
+static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
+			   struct link_addr *out)
+{
+	struct gid_entry sgid = { 0 };
+	const char *why = refuse(ctx->dev, attr, &sgid);
+	const struct link_to to = {
+		.grh = attr->is_global,
+		.sgid = sgid.gid.raw,
+		.dgid = attr->grh.dgid.raw,
+		.sl = attr->sl,
+		.tclass = attr->grh.traffic_class,
+		.hop_limit = attr->grh.hop_limit,
+		.flow_label = attr->grh.flow_label & FLOW_LABEL,
+		.port = sgid.ifindex,
+	};
+
+	return why ? why : ctx->link->ops->resolve(&to, out);
+}
+
+int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
+		 struct path *path)
+{
+	struct link_addr addr;
+	const char *why = resolve(ctx, attr, &addr);
+
+	if (why) {
+		/* The first of these everybody meets who is new to RoCE. */
+		log_line(attr->is_global ? LOG_INFO : LOG_WARN,
+			 "%s: address (sgid_index %u, port %u) refused: %s",
+			 ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
+		return -EINVAL;
+	}
+	*path = (struct path){ .link = ctx->link, .addr = addr, .sl = attr->sl };
+	return 0;
+}
+
+static struct ah *new_ah(void)
+{
+	struct live *l = live_rested();
+
+	return l ? container_of(l, struct ah, live) : calloc(1, sizeof(struct ah));
+}
+
+int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr *attr,
+	      struct ah **out)
+{
+	struct core *core = pd->core;
+	struct path path;
+	struct ah *ah;
+	int rc = device_is_iwarp(ctx->dev) ? -EOPNOTSUPP : path_resolve(ctx, attr, &path);
+
+	if (rc)
+		return rc;
+	rc = count_up(&core->ahs, caps.max_ah);
+	if (rc)
+		return rc;
+	ah = new_ah();
+	if (!ah) {
+		count_down(&core->ahs);
+		return -ENOMEM;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	ah->pd = pd;
+	ah->path = path;
+	ah->attr = *attr;
+	ah->ibv = (struct ibv_ah){
+		.context = pd->ibv.context,
+		.pd = &pd->ibv,
+		.handle = core_handle(core),
+	};
+	live_add(&ah->live, LIVE_AH, ah->ibv.context);
+	*out = ah;
+	return 0;
+}
+
+int ah_destroy(struct ah *ah)
+{
+	live_del(&ah->live);
+	atomic_fetch_sub(&ah->pd->users, 1);
+	count_down(&ah->pd->core->ahs);
+	live_rest(&ah->live);
+	return 0;
+}

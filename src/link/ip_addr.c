@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ip_addr.c - see ip_addr.h: what RoCE v2 makes of a GRH (IBTA annex A17). */
+#include "link/ip_addr.h"
+
+#include "link/link.h"
+#include "wire/grh.h"
+
+enum { HOP_LIMIT = 64 };
+
+static bool is_zero(const uint8_t ip[16])
+{
+	static const uint8_t zero[16];
+
+	return memcmp(ip, zero, 16) == 0;
+}
+
+/* Does an address mean something on one interface only?  Else the kernel
+ * routes by the address: also to another interface's address on this host. */
+static bool is_scoped(const uint8_t ip[16])
+{
+	return addr_is_multicast(ip) || addr_is_link_local(ip);
+}
+
+/* Programs say 0 or 1, and rely on the kernel, which takes the hop limit of RoCE v2
+ * from the route. */
+static uint8_t hops(const struct link_to *to)
+{
+	if (to->hop_limit <= 1 && !addr_is_multicast(to->dgid))
+		return HOP_LIMIT;
+	return to->hop_limit ? to->hop_limit : 1;
+}
+
+const char *ip_resolve(const struct link_to *to, struct link_addr *out)
+{
+	struct ip_addr a = { .tclass = to->tclass };
+
+	if (!to->grh)
+		return "RoCE needs a GRH (is_global): tell the program which "
+		       "GID to use, as with ibv_rc_pingpong -g 1";
+	if (is_zero(to->dgid))
+		return "the destination GID is zero";
+	if (!addr_is_multicast(to->dgid) && addr_is_v4(to->dgid) != addr_is_v4(to->sgid))
+		return "source and destination GID are of different IP versions";
+	memcpy(a.from.ip, to->sgid, 16);
+	memcpy(a.to.ip, to->dgid, 16);
+	a.ifindex = is_scoped(to->dgid) ? to->port : 0;
+	a.ttl = hops(to);
+	memcpy(out, &a, sizeof(a));
+	return NULL;
+}
+
+bool ip_is_from(const struct link_addr *path, const struct dgram *d)
+{
+	const struct ip_addr *p = ip_addr(path), *a = ip_of(d);
+
+	return memcmp(a->from.ip, p->to.ip, 16) == 0 &&
+	       memcmp(a->to.ip, p->from.ip, 16) == 0;
+}
+
+void ip_dest(const struct link_addr *addr, struct link_dest *out)
+{
+	const struct ip_addr *a = ip_addr(addr);
+
+	memcpy(out->gid, a->to.ip, 16);
+	out->port = a->ifindex;
+	out->group = addr_is_multicast(a->to.ip);
+}
+
+/* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc has no
+ * field for it; UCX looks where ConnectX puts it, in sl: bit 3 means UDP, bits 2-0
+ * the layer 3 header. */
+enum { SL_UDP = 8, SL_IPV6 = 1, SL_IPV4 = 2 };
+
+void ip_head(const struct dgram *d, struct link_head *out)
+{
+	const struct ip_addr *a = ip_of(d);
+
+	*out = (struct link_head){
+		.grh = true,
+		.sl = SL_UDP | (addr_is_v4(a->to.ip) ? SL_IPV4 : SL_IPV6),
+	};
+	grh_build(out->bytes, &(struct grh_fields){
+				      .src = a->from.ip,
+				      .dst = a->to.ip,
+				      .tclass = a->tclass,
+				      .ttl = a->ttl,
+				      .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
+				      .udp_len = d->len + TRAILER_LEN,
+			      });
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ip_addr.h - what links of UDP have in a struct link_addr: for link/, and for whoever
+ * hands their datagrams on. */
+#ifndef LINK_IP_ADDR_H
+#define LINK_IP_ADDR_H
+
+#include <assert.h>
+
+#include "link/dgram.h"
+#include "sys/addr.h"
+
+struct link_to;
+struct link_dest;
+struct link_head;
+
+struct net_addr {
+	uint8_t ip[16]; /* IPv4: mapped */
+	uint16_t port;	/* out, 0: the link's own */
+};
+
+/* A view of a link_addr, which is bytes. */
+struct __attribute__((may_alias)) ip_addr {
+	struct net_addr from, to;
+	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
+	uint8_t tclass, ttl; /* ECN is in tclass */
+	uint8_t zero[2];
+};
+
+static_assert(sizeof(struct ip_addr) == sizeof(struct link_addr), "a view of it");
+static_assert(_Alignof(struct ip_addr) <= _Alignof(struct link_addr), "a view of it");
+
+static inline const struct ip_addr *ip_addr(const struct link_addr *a)
+{
+	return (const struct ip_addr *)a;
+}
+
+static inline const struct ip_addr *ip_of_const(const struct dgram *d)
+{
+	return (const struct ip_addr *)&d->addr;
+}
+
+static inline struct ip_addr *ip_of_dgram(struct dgram *d)
+{
+	return (struct ip_addr *)&d->addr;
+}
+
+#define ip_of(d)                                                                         \
+	_Generic((d), struct dgram * : ip_of_dgram, const struct dgram * : ip_of_const)(d)
+
+/* As link_ops has them. */
+const char *ip_resolve(const struct link_to *to, struct link_addr *out);
+bool ip_is_from(const struct link_addr *path, const struct dgram *d);
+void ip_dest(const struct link_addr *addr, struct link_dest *out);
+void ip_head(const struct dgram *d, struct link_head *out);
+
+#endif
