@@ -85,20 +85,47 @@ def test_explain_knows_every_counter(table, kind, least):
         assert codes_of(line) == [(kind, i) for i in range(len(names))] + [("log", 0)]
 
 
-def lines_of_connections():
-    """What src/cm and rdma_cm's calls log, as it might stand in a log."""
-    for file in (*ROOT.glob("src/cm/*.c"), *ROOT.glob("src/rdmacm/*.c")):
-        for call in re.findall(r'\blog_(?:error|warn|info)\(((?:\s*"[^"]*")+)',
-                               file.read_text()):
-            text = "".join(re.findall(r'"([^"]*)"', call))
-            yield re.sub(r"%[0-9]*l*[a-z]", "7", text)
+# What these lines are about is in their last %s: the text of a vendor_err, or one of
+# abi/live.c's, which explain knows.
+BY_THEIR_END = {"%s", "QP 0x%06x: rkey 0x%08x: %s", "%s refused: a %s %s"}
 
 
-def test_explain_knows_every_line_about_connections():
-    lines = list(lines_of_connections())
-    assert len(lines) >= 9
-    for line in lines:
-        assert ("log", 0) in codes_of(f"urnic[7] info: {line}"), line
+def lines_of_the_log():
+    """What src/ logs, as it might stand in a log: (level, line)."""
+    for file in ROOT.glob("src/*/*.c"):
+        if file.name.endswith("_test.c"):
+            continue
+        for level, call in re.findall(
+                r'\blog_(error|warn|info)\(((?:\s*(?:"(?:[^"\\]|\\.)*"|PRI\w+))+)',
+                file.read_text()):
+            text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', call))
+            if text not in BY_THEIR_END:
+                yield level, text
+
+
+def test_explain_knows_every_line_of_the_log():
+    lines = list(lines_of_the_log())
+    assert len(lines) >= 110
+    for level, text in lines:
+        line = re.sub(r"%#?[0-9.*]*l*z?[a-z]?", "7", re.sub(r"(\w)%s", r"\1 7", text))
+        assert ("log", 0) in codes_of(f"urnic[7] {level}: {line}"), line
+
+
+@pytest.mark.parametrize("line,name", [
+    ("urnic[7] warn: UDP port 4791 (IPv4) is held by the urnic of user 5 (process 8): it "
+     "forwards what comes for this process, and can read and change it (URNIC_SHARE=user "
+     "refuses that, host permits it)", "is held by the urnic of user ... it forwards"),
+    ("urnic[7] warn: roce_eth0: address (sgid_index 0, port 1) refused: RoCE needs a GRH "
+     "(is_global): give the program a GID index", "needs a GRH"),
+])
+def test_explain_says_what_a_warning_means(line, name):
+    entry = next(e for e in explained(line) if e["name"] == name)
+    assert entry["what"] and entry["do"]
+
+
+def test_explain_takes_every_counter_of_a_line():
+    assert codes_of("urnic[7] info: counters: rx 20, tx 7, tx_timeout 3") == \
+        sorted([("counter", 0), ("counter", 1), ("counter", 18), ("log", 0)])
 
 
 TIMED_OUT = ("vendor", 5)
@@ -110,7 +137,8 @@ EXCEEDED = ("status", 12)
 @pytest.mark.parametrize("line,codes", [
     ("vendor_err:5", [TIMED_OUT]),
     ("urnic[7] info: QP 0x0a: work request 0x2 to QP 0x0b, PSN 5: the peer did not "
-     "answer within timeout and retry_cnt (retries left: 0, RNR: 7)", [TIMED_OUT]),
+     "answer within timeout and retry_cnt (retries left: 0, RNR: 7)",
+     [TIMED_OUT, ("log", 0)]),
     ("the peer's process, on this host, has ended", [("vendor", 21)]),
     ("rx_stale", [("cm_counter", 10), ("counter", 10)]),
     ("counter:tx_probe", [("counter", 19)]),
@@ -155,6 +183,30 @@ def test_explain_takes_what_logs_say(line, codes):
         assert sorted((e["kind"], e["code"]) for e in found) == sorted(codes)
 
 
+@pytest.mark.parametrize("words", [
+    ["-98"], ["errno", "-98"], ["errno", "98"], ["EADDRINUSE"],
+    ["ibv_modify_qp: Address already in use"], ["modify QP to RTR: error -98"]])
+def test_explain_takes_the_errno_of_a_call(words):
+    entry = next(e for e in explained(*words) if e["kind"] == "errno")
+    assert entry["code"] == -98
+    assert "URNIC_SHARE" in entry["what"] and "URNIC_SHARE=host" in entry["do"]
+
+
+def test_explain_minds_the_sign():
+    assert {e["kind"] for e in explained("-12")} == {"errno"}
+    assert "errno" not in {e["kind"] for e in explained("12")}
+    assert [e["name"] for e in explained("status", "-12")] == ["-ENOMEM"]
+    # one that urnic gives no meaning of its own
+    assert [(e["code"], e["name"]) for e in explained("-18")] == [(-18, "-EXDEV")]
+    bad(1, "-4000'", "explain", "-4000")
+
+
+@pytest.mark.parametrize("word", ["status:12", "vendor:5"])
+def test_explain_says_that_a_stopped_peer_times_out(word):
+    entry, = explained(word)
+    assert "SIGSTOP" in entry["do"] and "retry_cnt" in entry["do"]
+
+
 def test_explain_suggests():
     for word in ("IBV_WC_RETRY_EXE_ERR", "status:rtry_exc_err",
                  "transport rety counter exceded"):
@@ -164,7 +216,7 @@ def test_explain_suggests():
     err = bad(1, "'vendor:99'", "explain", "vendor:99")
     assert "did you mean" not in err
     for kind in ("vendor", "status", "event", "nak", "counter", "cm_event", "cm_status",
-                 "cm_counter", "log"):
+                 "cm_counter", "errno", "log"):
         assert f"{kind} (" in err
 
 

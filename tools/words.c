@@ -5,15 +5,21 @@
 #include <ctype.h>
 #include <string.h>
 
+/* The minus of a number, and not what stands between two words. */
+static bool is_sign(const char *at, bool gap)
+{
+	return *at == '-' && gap && isdigit((unsigned char)at[1]);
+}
+
 void words_plain(char *to, size_t size, const char *from)
 {
 	size_t n = 0;
-	bool gap = false;
+	bool gap = true; /* before the first word, too */
 
 	for (; *from && n + 2 < size; from++) {
 		unsigned char c = (unsigned char)*from;
 
-		if (!isalnum(c)) {
+		if (!isalnum(c) && !is_sign(from, gap)) {
 			gap = true;
 			continue;
 		}

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* Letters and digits of from in lower case, a space for each run of others
- * between them; cut at size. */
+ * between them, and a minus before a number; cut at size. */
 void words_plain(char *to, size_t size, const char *from);
 
 /* What follows head, as whole words, at the start of text; or NULL. */

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* explain_find.c - the entries that a code, a name, a text or a line of a log is
+ * about.  All is compared in words_plain(). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/timeout.h"
+#include "explain.h"
+#include "wire/aeth.h"
+#include "words.h"
+
+enum { TEXT = 512 };
+
+static void (*show_entry)(const struct entry *e);
+static bool shown[EXPLAIN_MOST]; /* a line may name the same thing twice */
+
+/* What programs and logs call a kind; the longer before the shorter. */
+/* clang-format off */
+static const struct { const char *words; enum kind kind; } calls[] = {
+	{ "wc vendor err", VENDOR }, { "vendor err", VENDOR },
+	{ "vendor error", VENDOR }, { "vendor", VENDOR }, { "vend", VENDOR },
+	{ "syndrom", VENDOR },		/* perftest's spelling */
+	{ "wc status", STATUS }, { "status", STATUS },
+	{ "event type", EVENT }, { "event", EVENT },
+	{ "cma event", CM_EVENT }, { "cm event", CM_EVENT },
+	{ "cm status", CM_STATUS }, { "cm error", CM_STATUS },
+	{ "error", CM_STATUS },	/* rping's word */
+	{ "errno", ERRNO },
+	{ "cm counter", CM_COUNTER }, { "counter", COUNTER }, { "log", LOG },
+	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
+};
+/* clang-format on */
+enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+
+/* Acknowledgements and RNR NAKs carry a number in their syndrome. */
+static bool syndrome(int code)
+{
+	struct entry e = { .kind = NAK, .code = code, .todo = "" };
+	char what[128], name[32];
+
+	if (code < 0 || code > 0xff || !aeth_valid((uint8_t)code))
+		return false;
+	e.name = name;
+	e.what = what;
+	switch (aeth_type((uint8_t)code)) {
+	case AETH_ACK:
+		snprintf(name, sizeof(name), "ACK");
+		snprintf(what, sizeof(what),
+			 "positive acknowledgement, credit"
+			 " code %u%s",
+			 aeth_value((uint8_t)code),
+			 aeth_value((uint8_t)code) == AETH_NO_CREDITS
+				 ? " (none are counted)"
+				 : "");
+		break;
+	case AETH_RNR_NAK:
+		snprintf(name, sizeof(name), "RNR_NAK");
+		snprintf(what, sizeof(what),
+			 "no receive is posted; try again in"
+			 " %.2f ms",
+			 (double)rnr_timer_ns((unsigned)code) / 1e6);
+		e.todo = "post receives earlier; see IBV_WC_RNR_RETRY_EXC_ERR";
+		break;
+	case AETH_NAK:
+	case AETH_RESERVED:
+		return false; /* in the table, or nothing */
+	}
+	show_entry(&e);
+	return true;
+}
+
+static int show_once(int i)
+{
+	if (!shown[i])
+		show_entry(&explain_entries[i]);
+	shown[i] = true;
+	return 1;
+}
+
+/* An errno that urnic gives no meaning of its own. */
+static int any_errno(int code)
+{
+	const char *name = strerrorname_np(-code);
+	struct entry e = { .kind = ERRNO,
+			   .code = code,
+			   .what = "an error of the C library, which urnic gives no "
+				   "meaning of its own",
+			   .todo = "look at the log with URNIC_LOG=info" };
+	char text[32];
+
+	if (!name)
+		return 0;
+	snprintf(text, sizeof(text), "-%s", name);
+	e.name = text;
+	show_entry(&e);
+	return 1;
+}
+
+/* Does e, an errno or not, have that code?  Where errnos are meant their sign may
+ * be gone; a bare number is one only if it is negative. */
+static bool is_coded(const struct entry *e, int kind, int code)
+{
+	if (!explain_has_code(e))
+		return false;
+	if (kind == ERRNO)
+		return (e->kind == ERRNO || e->kind == CM_STATUS) &&
+		       e->code == -abs(code);
+	if (kind == CM_STATUS && code > 0 && e->kind == CM_STATUS && e->code == -code)
+		return true;
+	return (kind < 0 || (int)e->kind == kind) && e->code == code;
+}
+
+static int show_code(int kind, int code)
+{
+	bool errno_meant = kind < 0 || kind == ERRNO || kind == CM_STATUS;
+	int hits = 0;
+
+	for (int i = 0; i < explain_entry_count; i++) {
+		if (is_coded(&explain_entries[i], kind, code))
+			hits += show_once(i);
+	}
+	/* A bare number below 0x20 is hardly a syndrome. */
+	if (kind == NAK || (kind < 0 && code >= 0x20))
+		hits += syndrome(code);
+	if (!hits && errno_meant && (code < 0 || kind == ERRNO))
+		hits += any_errno(-abs(code));
+	return hits;
+}
+
+/* The number that text begins with and ends with, or goes on after. */
+static bool number(const char *text, bool goes_on, int *code)
+{
+	const char *digits = text + (text[0] == '-');
+	int base = strncmp(digits, "0x", 2) == 0 ? 16 : 10;
+	unsigned long v;
+	char *end;
+
+	if (*digits < '0' || *digits > '9')
+		return false;
+	v = strtoul(digits, &end, base);
+	if ((*end && !(goes_on && *end == ' ')) || v > UINT16_MAX)
+		return false;
+	*code = text == digits ? (int)v : -(int)v;
+	return true;
+}
+
+/* The number behind words, wherever that stands; they may stand without, too. */
+static bool numbered(const char *text, const char *words, int *code)
+{
+	const char *after = words_within(text, words);
+
+	while (after && !number(after, true, code))
+		after = words_within(after, words);
+	return after != NULL;
+}
+
+/* The prefix that all names of a kind have; any may be left out. */
+static const char *const prefix[KINDS] = {
+	[VENDOR] = "verr",  [STATUS] = "ibv wc",   [EVENT] = "ibv event",
+	[NAK] = "nak",	    [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
+	[CM_STATUS] = "cm", [CM_COUNTER] = "cm",   [ERRNO] = "",
+	[LOG] = "",
+};
+
+static const char *bare(const char *name, enum kind kind)
+{
+	const char *after = words_after(name, prefix[kind]);
+
+	return after ? after : name;
+}
+
+static bool named(const struct entry *e, const char *text)
+{
+	char plain[TEXT];
+
+	words_plain(plain, sizeof(plain), e->name);
+	if (strcmp(bare(plain, e->kind), bare(text, e->kind)) == 0)
+		return true;
+	words_plain(plain, sizeof(plain), explain_spoken(e));
+	return *plain && strcmp(plain, text) == 0;
+}
+
+static bool mentions(const struct entry *e, const char *text)
+{
+	const char *const in[] = { e->name, explain_spoken(e), e->what };
+	char plain[TEXT];
+	bool does = false;
+
+	for (int i = 0; i < 3 && !does; i++) {
+		words_plain(plain, sizeof(plain), in[i]);
+		does = strlen(text) > 2 && strstr(plain, text);
+	}
+	return does;
+}
+
+/* Is this about rdma_cm?  Its statuses are small numbers and errnos, as others
+ * are. */
+static bool about_cm(const char *text)
+{
+	/* clang-format off */
+	static const char *const says[] = {
+		"rdma cm event", "rdma connect", "rdma accept", "rdma resolve addr",
+		"rdma bind addr", "rdma listen", "rdma create ep", "iwarp connection",
+	};
+	/* clang-format on */
+	bool is = false;
+
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		is |= words_within(text, says[i]) != NULL;
+	return is;
+}
+
+/* Is this about a call of verbs?  Other programs fail with an errno, too. */
+static bool about_verbs(const char *text)
+{
+	static const char *const says[] = {
+		"ibv", "qp", "cq", "srq", "pd", "mr", "urnic"
+	};
+	bool is = false;
+
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		is |= words_within(text, says[i]) != NULL;
+	return is;
+}
+
+/* "connection management: rx 3 tx 2 timeout 1", "counters: rx 7, tx 5" */
+static bool counted(const struct entry *e, const char *text)
+{
+	const char *all =
+		words_within(text, e->kind == CM_COUNTER ? "connection management"
+							 : "counters");
+	char plain[TEXT];
+	int n;
+
+	if (!all || (e->kind != CM_COUNTER && e->kind != COUNTER))
+		return false;
+	words_plain(plain, sizeof(plain), e->name);
+	return numbered(all, bare(plain, e->kind), &n);
+}
+
+/* A line of our log, by the words that it has; between words with ... come others. */
+static bool is_line(const struct entry *e, const char *text)
+{
+	const char *part = e->name, *dots;
+	char plain[TEXT], one[TEXT];
+
+	do {
+		dots = strstr(part, "...");
+		snprintf(one, sizeof(one), "%.*s",
+			 dots ? (int)(dots - part) : (int)strlen(part), part);
+		words_plain(plain, sizeof(plain), one);
+		text = words_within(text, plain);
+		part = dots + 3;
+	} while (text && dots);
+	return text != NULL;
+}
+
+/* The name with its prefix, or what programs print, or what our log says, is part
+ * of a longer text. */
+static bool quoted(const struct entry *e, const char *text)
+{
+	const char *const in[] = { e->name, explain_spoken(e),
+				   e->kind == VENDOR && e->code ? e->what : "" };
+	char plain[TEXT];
+	bool is = counted(e, text);
+
+	if ((e->kind == CM_STATUS && !about_cm(text)) ||
+	    (e->kind == ERRNO && !about_verbs(text)))
+		return false;
+	if (e->kind == LOG)
+		return is_line(e, text);
+	for (int i = 0; i < 3 && !is; i++) {
+		words_plain(plain, sizeof(plain), in[i]);
+		is = *plain && words_within(text, plain) &&
+		     (i || bare(plain, e->kind) != plain);
+	}
+	return is;
+}
+
+static int show_if(bool (*fits)(const struct entry *e, const char *text), int kind,
+		   const char *text)
+{
+	int hits = 0;
+
+	for (int i = 0; i < explain_entry_count; i++) {
+		if ((kind < 0 || (int)explain_entries[i].kind == kind) &&
+		    fits(&explain_entries[i], text))
+			hits += show_once(i);
+	}
+	return hits;
+}
+
+/* A line of a log: names, texts, and kinds with a number behind.  "error" and, of
+ * rdma_cm, "status" are rdma_cm's. */
+static int show_line(const char *text)
+{
+	bool done[KINDS] = { false }, cm = about_cm(text);
+	int hits = show_if(quoted, -1, text);
+
+	for (int i = 0; i < CALLS; i++) {
+		enum kind kind = calls[i].kind;
+		int code;
+
+		if (!numbered(text, calls[i].words, &code))
+			continue;
+		if (cm && kind == STATUS)
+			kind = CM_STATUS;
+		else if (!cm && code < 0 && (kind == STATUS || kind == CM_STATUS))
+			kind = ERRNO;
+		if (done[kind] || (kind == CM_STATUS && !cm))
+			continue;
+		done[kind] = true;
+		hits += show_code((int)kind, code);
+	}
+	return hits;
+}
+
+static int show_word(int kind, const char *text)
+{
+	int code, hits;
+
+	if (number(text, false, &code))
+		return show_code(kind, code);
+	hits = show_if(named, kind, text);
+	return hits ? hits : show_if(mentions, kind, text);
+}
+
+/* "vendor:9", "vendor_err=9", "Vendor error 0x09": one kind only. */
+static const char *split_kind(const char *text, int *kind)
+{
+	*kind = -1;
+	for (int i = 0; i < CALLS; i++) {
+		const char *after = words_after(text, calls[i].words);
+
+		if (after && *after) {
+			*kind = (int)calls[i].kind;
+			return after;
+		}
+	}
+	return text;
+}
+
+int explain_find(const char *arg, void (*show)(const struct entry *e))
+{
+	char text[TEXT];
+	const char *word;
+	int kind, hits;
+
+	show_entry = show;
+	words_plain(text, sizeof(text), arg);
+	if (!*text)
+		return 0;
+	word = split_kind(text, &kind);
+	hits = show_word(kind, word);
+	return hits ? hits : show_line(text);
+}
+
+/* The name that differs least, if that is little. */
+const char *explain_closest(const char *arg)
+{
+	char text[TEXT], plain[TEXT];
+	const char *word, *best = NULL;
+	unsigned least;
+	int kind;
+
+	words_plain(text, sizeof(text), arg);
+	word = split_kind(text, &kind);
+	least = (unsigned)strlen(word) / 3 + 1;
+	for (int i = 0; i < explain_entry_count; i++) {
+		const struct entry *e = &explain_entries[i];
+		const char *const in[] = { e->name, explain_spoken(e) };
+
+		for (int j = 0; j < 2; j++) {
+			unsigned d;
+
+			words_plain(plain, sizeof(plain), in[j]);
+			d = words_distance(bare(word, e->kind), bare(plain, e->kind));
+			if (d < least) {
+				least = d;
+				best = e->name;
+			}
+		}
+	}
+	return best;
+}
