@@ -79,7 +79,7 @@ def test_manual_page_has_every_kind():
     need("mandoc")
     text = re.search(r"kind is\s(.*?)\sA\s+number", plain(MAN / "urnic.1"), re.S)[1]
     kinds = {e["kind"] for e in json.loads(good("explain", "--json"))}
-    assert len(kinds) == 9
+    assert len(kinds) == 10
     for kind in kinds:
         assert re.search(rf"\b{kind}\b", re.sub(r"\(.*?\)", "", text, flags=re.S)), kind
 
@@ -444,9 +444,30 @@ def test_one_gid():
     assert all(g["index"] < 2 for d in devices for g in d["gids"])
 
 
-def test_no_such_interface_is_said():
-    done = urnic("devices", env={"URNIC_DEVICES": "nosuch0"})
-    assert "nosuch0" in done.stderr and "There are: " in done.stderr, done
+@pytest.mark.parametrize("names", ["nosuch0", "lo,nosuch0", "iwarp_nosuch0 roce_lo"])
+def test_no_such_interface_is_said(names):
+    done = urnic("devices", env={"URNIC_DEVICES": names})
+    line, = done.stderr.splitlines()
+    assert "nosuch0: no interface with an address" in line, line
+    assert "lo" in line.split("There are: ")[1].split(", "), line
+    assert ("roce_lo" in done.stdout) == ("lo" in names.replace("nosuch0", "")), done
+
+
+def test_run_refuses_a_device_that_is_not_there():
+    for args, env in ((["--devices", "eth77"], {}), ([], {"URNIC_DEVICES": "eth77"})):
+        err = bad(2, 'is "eth77"', "run", *args, "--", "echo", "ran", env=env)
+        assert "There are: " in err and "lo" in err
+    good("run", "-d", "eth77,lo", "--", "true")
+
+
+def test_devices_of_iwarp_show_their_mac():
+    device, = json.loads(good("devices", "--json", env={"URNIC_DEVICES": "iwarp_lo"}))
+    gid, = device["gids"]
+    assert re.fullmatch(r"([0-9a-f]{2}:){5}[0-9a-f]{2}", gid["address"])
+    assert "127.0.0.1" in device["addresses"]
+    text = good("devices", env={"URNIC_DEVICES": "iwarp_lo"})
+    assert f"  0  {gid['address']} (MAC)\n" in text
+    assert re.search(r"^ +-  127\.0\.0\.1$", text, re.M)
 
 
 # Configuration

@@ -35,75 +35,127 @@ static const char *state_name(enum ibv_port_state s)
 	return s == IBV_PORT_ACTIVE ? "active" : "down";
 }
 
-/* As an IP address: IPv4-mapped ones are shown as IPv4. */
-static const char *gid_text(const union ibv_gid *gid, char buf[INET6_ADDRSTRLEN])
+/* IPv4-mapped addresses are shown as IPv4. */
+static const char *ip_text(const uint8_t ip[16], char buf[INET6_ADDRSTRLEN])
 {
-	if (addr_is_v4(gid->raw))
-		inet_ntop(AF_INET, gid->raw + 12, buf, INET6_ADDRSTRLEN);
+	if (addr_is_v4(ip))
+		inet_ntop(AF_INET, ip + 12, buf, INET6_ADDRSTRLEN);
 	else
-		inet_ntop(AF_INET6, gid->raw, buf, INET6_ADDRSTRLEN);
+		inet_ntop(AF_INET6, ip, buf, INET6_ADDRSTRLEN);
 	return buf;
 }
 
+/* A GID of RoCE is an IP address, that of iWARP the MAC address. */
+static const char *gid_text(const struct device *dev, const union ibv_gid *gid,
+			    char buf[INET6_ADDRSTRLEN])
+{
+	const uint8_t *g = gid->raw;
+
+	if (!device_is_iwarp(dev))
+		return ip_text(g, buf);
+	snprintf(buf, INET6_ADDRSTRLEN, "%02x:%02x:%02x:%02x:%02x:%02x", g[0], g[1], g[2],
+		 g[3], g[4], g[5]);
+	return buf;
+}
+
+struct row {
+	struct device *dev;
+	bool first; /* of those that are printed */
+	json_t *gids;
+};
+
 /* The device's GIDs, one call each. */
-static void for_gids(struct device *dev,
-		     void (*fn)(void *arg, int i, const struct gid_entry *e), void *arg)
+static void for_gids(struct row *row,
+		     void (*fn)(struct row *row, int i, const struct gid_entry *e))
 {
 	struct gid_entry e;
 
 	for (int i = 0; i < GID_TABLE; i++) {
-		if (device_query_gid(dev, 1, i, &e) == 0 && e.used)
-			fn(arg, i, &e);
+		if (device_query_gid(row->dev, 1, i, &e) == 0 && e.used)
+			fn(row, i, &e);
 	}
 }
 
-static void print_gid(void *arg, int i, const struct gid_entry *e)
+static void indent(struct row *row)
 {
-	bool *first = arg;
+	printf("%*s", row->first ? 0 : 52, "");
+	row->first = false;
+}
+
+static void print_gid(struct row *row, int i, const struct gid_entry *e)
+{
 	char buf[INET6_ADDRSTRLEN];
 
-	printf("%*s%3d  %s%s\n", *first ? 0 : 52, "", i, gid_text(&e->gid, buf),
-	       e->local_only ? " (this host only)" : "");
-	*first = false;
+	indent(row);
+	printf("%3d  %s%s\n", i, gid_text(row->dev, &e->gid, buf),
+	       device_is_iwarp(row->dev) ? " (MAC)"
+	       : e->local_only		 ? " (reached from this host only)"
+					 : "");
+}
+
+/* What rdma_cm connects an iWARP device by; of RoCE they are GIDs. */
+static void print_addresses(struct row *row)
+{
+	const struct netdev *net = &row->dev->net;
+	char buf[INET6_ADDRSTRLEN];
+
+	for (unsigned i = 0; i < net->naddrs; i++) {
+		indent(row);
+		printf("  -  %s\n", ip_text(net->addr[i].ip, buf));
+	}
 }
 
 static void print_device(struct device *dev)
 {
+	struct row row = { .dev = dev, .first = true };
 	struct ibv_port_attr port = { 0 };
-	bool first = true;
 
 	device_query_port(dev, 1, &port, sizeof(port));
 	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, dev->net.name,
 	       state_name(port.state), mtu_bytes(port.active_mtu));
-	for_gids(dev, print_gid, &first);
-	if (first)
+	for_gids(&row, print_gid);
+	if (device_is_iwarp(dev))
+		print_addresses(&row);
+	if (row.first)
 		putchar('\n');
 }
 
-static void json_gid(void *arg, int i, const struct gid_entry *e)
+static void json_gid(struct row *row, int i, const struct gid_entry *e)
 {
 	char buf[INET6_ADDRSTRLEN], raw[INET6_ADDRSTRLEN];
 
 	inet_ntop(AF_INET6, e->gid.raw, raw, sizeof(raw));
-	json_array_append_new(arg, json_pack("{si ss ss sb}", "index", i, "gid", raw,
-					     "address", gid_text(&e->gid, buf),
-					     "local_only", (int)e->local_only));
+	json_array_append_new(row->gids,
+			      json_pack("{si ss ss sb}", "index", i, "gid", raw,
+					"address", gid_text(row->dev, &e->gid, buf),
+					"local_only", (int)e->local_only));
+}
+
+static json_t *json_addresses(const struct netdev *net)
+{
+	json_t *all = json_array();
+	char buf[INET6_ADDRSTRLEN];
+
+	for (unsigned i = 0; i < net->naddrs; i++)
+		json_array_append_new(all, json_string(ip_text(net->addr[i].ip, buf)));
+	return all;
 }
 
 static json_t *json_device(struct device *dev)
 {
+	struct row row = { .dev = dev, .gids = json_array() };
 	struct ibv_port_attr port = { 0 };
-	json_t *gids = json_array();
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	for_gids(dev, json_gid, gids);
-	return json_pack("{ss ss ss ss ss si si si si so}", "name", dev->ibv.name,
+	for_gids(&row, json_gid);
+	return json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
 			 "netdev", dev->net.name, "transport",
 			 device_is_iwarp(dev) ? "iWARP" : "RoCE v2", "uverbs",
 			 dev->ibv.dev_name, "state", state_name(port.state), "mtu",
 			 (int)mtu_bytes(port.active_mtu), "netdev_mtu", (int)dev->net.mtu,
 			 "vendor_id", (int)dev->id.vendor_id, "vendor_part_id",
-			 (int)dev->id.vendor_part_id, "gids", gids);
+			 (int)dev->id.vendor_part_id, "gids", row.gids, "addresses",
+			 json_addresses(&dev->net));
 }
 
 int cmd_devices(int argc, char **argv)

@@ -7,6 +7,7 @@
 
 #include "core/device.h"
 #include "nic/netdev.h"
+#include "nic/pick.h"
 #include "probe.h"
 #include "settings.h"
 
@@ -16,37 +17,20 @@ struct tally {
 	const char *first, *lo; /* interfaces that might have one */
 };
 
-static bool is_listed(const char *list, const char *name)
-{
-	static const char between[] = ", ";
-	size_t n = strlen(name);
-
-	for (const char *at = list; *at; at += strspn(at, between)) {
-		size_t len = strcspn(at, between);
-
-		if (len == n && strncmp(at, name, n) == 0)
-			return true;
-		at += len;
-	}
-	return false;
-}
-
 static void look_at(struct tally *t, const char *list, const struct netdev *net)
 {
-	char roce[32], iwarp[32];
 	size_t n = strlen(t->iwarp);
 
-	snprintf(roce, sizeof(roce), "roce_%s", net->name);
-	snprintf(iwarp, sizeof(iwarp), "iwarp_%s", net->name);
-	t->roce |= !*list || is_listed(list, net->name) || is_listed(list, roce);
+	t->roce |= pick_device(list, net, false);
 	if (net->loopback)
 		t->lo = net->name;
 	else if (!t->first)
 		t->first = net->name;
-	if (!is_listed(list, iwarp))
+	if (!pick_device(list, net, true))
 		return;
 	t->loopback |= net->loopback;
-	snprintf(t->iwarp + n, sizeof(t->iwarp) - n, "%s%s", n ? ", " : "", iwarp);
+	snprintf(t->iwarp + n, sizeof(t->iwarp) - n, "%siwarp_%s", n ? ", " : "",
+		 net->name);
 }
 
 static void say(struct finding *f, const struct tally *t)

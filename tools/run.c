@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "nic/netdev.h"
+#include "nic/pick.h"
 #include "program.h"
 #include "settings.h"
 #include "sys/conf.h"
@@ -174,6 +176,28 @@ static void prepend(const char *var, const char *what, char sep)
 	free(all);
 }
 
+/* Devices that are asked for by name: at least one has to be there.  The library
+ * itself warns of each name that is of none. */
+static bool have_devices(const char *list)
+{
+	struct netdev *net = NULL;
+	char names[400];
+	int n = 0;
+	bool some = !*list || netdev_list(&net, &n) != 0;
+
+	for (int i = 0; i < n && !some; i++)
+		some = pick_device(list, &net[i], false) ||
+		       pick_device(list, &net[i], true);
+	pick_names(net, n, names, sizeof(names));
+	free(net);
+	if (!some)
+		fprintf(stderr,
+			"urnic run: URNIC_DEVICES (--devices) is \"%s\": no interface with"
+			" an address is called so.  There are: %s\n",
+			list, n ? names : "none");
+	return some;
+}
+
 static int prepare(struct run *r)
 {
 	struct conf conf;
@@ -184,6 +208,8 @@ static int prepare(struct run *r)
 		fprintf(stderr, "urnic run: %s\n", err);
 		return -EINVAL;
 	}
+	if (!have_devices(conf.devices))
+		return -ENODEV;
 	if (find_libs(r) != 0)
 		return -ENOENT;
 	if (strpbrk(r->lib, ": ;")) {

@@ -11,6 +11,7 @@
 #include "core/event.h"
 #include "nic/netdev.h"
 #include "nic/nic.h"
+#include "nic/pick.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
 #include "sys/list.h"
@@ -29,47 +30,23 @@ static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*ips)[16];
 static unsigned nips;
 
-/* Is name in the list, with commas or spaces? */
-static bool has_name(const char *list, const char *name)
+/* Names in URNIC_DEVICES that are of no interface at the first look: one that goes
+ * later was right. */
+static void say_unknown(const struct netdev *net, int n)
 {
-	static const char between[] = ", ";
+	const char *list = conf_get()->devices;
+	char unknown[400], names[400];
+	static bool looked;
 
-	for (const char *at = list; *at; at += strspn(at, between)) {
-		size_t len = strcspn(at, between);
-
-		if (len == strlen(name) && !strncmp(at, name, len))
-			return true;
-		at += len;
-	}
-	return false;
-}
-
-/* An interface's name, or an empty list, is about RoCE devices.  One of iWARP has
- * to be named: docs/cm.md says why. */
-static bool listed(const char *list, const struct netdev *net, bool iwarp)
-{
-	char name[IBV_SYSFS_NAME_MAX];
-
-	snprintf(name, sizeof(name), "%s_%s", iwarp ? "iwarp" : "roce", net->name);
-	return has_name(list, name) || (!iwarp && (!*list || has_name(list, net->name)));
-}
-
-/* Not one of the interfaces is in URNIC_DEVICES: say so, once. */
-static void say_none(const struct netdev *net, int n)
-{
-	static bool said;
-	char names[400] = "";
-	size_t at = 0;
-
-	if (said)
+	if (looked)
 		return;
-	said = true;
-	for (int i = 0; i < n && at + sizeof(net->name) + 2 < sizeof(names); i++)
-		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
-				       i ? ", " : "", net[i].name);
-	log_warn("URNIC_DEVICES (urnic run -d) is \"%s\": there is no such interface, "
-		 "so there are no devices.  There are: %s",
-		 conf_get()->devices, names);
+	looked = true;
+	if (!pick_unknown(list, net, n, unknown, sizeof(unknown)))
+		return;
+	pick_names(net, n, names, sizeof(names));
+	log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an address is "
+		 "called so.  There are: %s",
+		 unknown, names);
 }
 
 /* The interfaces as of this look. */
@@ -221,7 +198,7 @@ static int note_addresses(const struct netdev *net, int n)
 	return 0;
 }
 
-static int add_or_update(const struct look *look, bool *some)
+static int add_or_update(const struct look *look)
 {
 	int rc = 0;
 
@@ -232,11 +209,8 @@ static int add_or_update(const struct look *look, bool *some)
 
 		if (dev)
 			update(dev, net);
-		else if (listed(conf_get()->devices, net, iwarp))
+		else if (pick_device(conf_get()->devices, net, iwarp))
 			rc = add(net, iwarp);
-		else
-			continue;
-		*some = true;
 	}
 	return rc;
 }
@@ -244,7 +218,6 @@ static int add_or_update(const struct look *look, bool *some)
 static int refresh(void)
 {
 	struct look look;
-	bool some = false;
 	int rc;
 
 	if (!conf_get())
@@ -254,9 +227,8 @@ static int refresh(void)
 		return rc;
 	rc = note_addresses(look.net, look.n);
 	if (!rc)
-		rc = add_or_update(&look, &some);
-	if (!some && *conf_get()->devices)
-		say_none(look.net, look.n);
+		rc = add_or_update(&look);
+	say_unknown(look.net, look.n);
 	list_for(node, &all)
 	{
 		struct device *dev = container_of(node, struct device, node);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pick_test.c - which interfaces a list gives a device, and which names are of none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nic/pick.h"
+
+/* clang-format off */
+static const struct netdev nets[] = {
+	{ .name = "eth0" }, { .name = "eth0.5" }, { .name = "lo" },
+};
+/* clang-format on */
+enum { NETS = sizeof(nets) / sizeof(nets[0]) };
+
+static const struct {
+	const char *list, *roce, *iwarp, *unknown;
+} rows[] = {
+	/* clang-format off */
+	{ "",                       "eth0 eth0.5 lo", "",     "" },
+	{ "eth0",                   "eth0",           "",     "" },
+	{ "roce_eth0",              "eth0",           "",     "" },
+	{ "iwarp_eth0",             "",               "eth0", "" },
+	{ "eth0,iwarp_eth0",        "eth0",           "eth0", "" },
+	{ " ,lo, , iwarp_lo,",      "lo",             "lo",   "" },
+	{ "eth0.5",                 "eth0.5",         "",     "" },
+	{ "eth",                    "",               "",     "eth" },
+	{ "eth00,lo,eth77",         "lo",             "",     "eth00, eth77" },
+	{ "roce_,iwarp_,roceeth0",  "",               "",     "roce_, iwarp_, roceeth0" },
+	{ "iwarp_roce_lo lo",       "lo",             "",     "iwarp_roce_lo" },
+	/* clang-format on */
+};
+
+static void lists_give_devices(void **state)
+{
+	(void)state;
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		for (int i = 0; i < NETS; i++) {
+			assert_int_equal(pick_device(rows[r].list, &nets[i], false),
+					 pick_has(rows[r].roce, nets[i].name));
+			assert_int_equal(pick_device(rows[r].list, &nets[i], true),
+					 pick_has(rows[r].iwarp, nets[i].name));
+		}
+	}
+}
+
+static void names_of_no_interface_are_told(void **state)
+{
+	(void)state;
+	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
+		char out[64];
+		int n = pick_unknown(rows[r].list, nets, NETS, out, sizeof(out));
+
+		assert_string_equal(out, rows[r].unknown);
+		assert_int_equal(n > 0, *out != '\0');
+	}
+}
+
+static void texts_are_cut(void **state)
+{
+	char out[12];
+
+	(void)state;
+	assert_int_equal(pick_unknown("eins,zwei,drei", nets, NETS, out, sizeof(out)), 3);
+	assert_string_equal(out, "eins, zwei,");
+	pick_names(nets, NETS, out, 5);
+	assert_string_equal(out, "eth0");
+	pick_names(nets, 0, out, sizeof(out));
+	assert_string_equal(out, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lists_give_devices),
+		cmocka_unit_test(names_of_no_interface_are_told),
+		cmocka_unit_test(texts_are_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
