@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "host/fds.h"
 #include "host/host_own.h"
@@ -122,7 +121,7 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 	return c;
 fail:
 	free(c);
-	close(fd);
+	fds_hang_up(fd);
 	return NULL;
 }
 
@@ -156,7 +155,7 @@ void host_conn_close(struct host *h, struct conn *c)
 	list_del(&c->wait);
 	/* Not by close() alone: a copy of the process may hold it open. */
 	host_conn_watch(h, c, false);
-	close(c->fd);
+	fds_hang_up(c->fd);
 	c->fd = -1;
 	*count_of(h, c) -= 1;
 	list_del(&c->node);
@@ -188,7 +187,7 @@ static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 
 	msg_put_hello(&hello, h->slot);
 	if (fds_send(fd, &iov, 1, &proof, proof >= 0)) {
-		close(fd);
+		fds_hang_up(fd);
 		return -ESRCH;
 	}
 	c = host_conn_new(h, fd, slot);
@@ -254,7 +253,7 @@ static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 		return false;
 	if (name_cred(fd, &owner, &pid) == 0 && owner == uid)
 		return introduce(h, slot, fd, &c) == 0;
-	close(fd);
+	fds_hang_up(fd);
 	return false;
 }
 

@@ -3,6 +3,9 @@
 #include "host/fds.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,15 +41,112 @@ int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned 
 		       : -ESRCH;
 }
 
-void fds_close(int fd)
+/* --- closing --------------------------------------------------------------------- */
+
+/* The kernel lets sockets travel in sockets that travel.  What is deeper than this
+ * is left to it. */
+enum { DEPTH_MAX = 4 };
+
+static void close_at(int fd, unsigned depth);
+
+static void close_all(const struct msghdr *m, unsigned depth)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c;
+	     c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)m, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			close_at(fd, depth);
+		}
+	}
+}
+
+/* False: there is no other.  An empty message differs from the end, but on a stream:
+ * it brings its sender's credentials (SOCK_SEQPACKET), or the end is an error. */
+static bool drop_message(int fd, int type, unsigned depth)
+{
+	uint8_t data[1024];
+	struct iovec iov = { data, sizeof(data) };
+	union {
+		struct cmsghdr head;
+		char room[FDS_ROOM + CMSG_SPACE(sizeof(struct ucred))];
+	} u;
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &u,
+			    .msg_controllen = sizeof(u) };
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0) /* said once, of a peer that ended with something unread */
+		return errno == ECONNRESET || errno == EINTR;
+	close_all(&m, depth);
+	return n > 0 || type == SOCK_DGRAM ||
+	       (type == SOCK_SEQPACKET && m.msg_controllen > 0);
+}
+
+static void drain(int fd, unsigned depth)
+{
+	const int on = 1;
+	int type = 0, next;
+	socklen_t len = sizeof(type);
+
+	/* Nothing comes after what is there. */
+	shutdown(fd, SHUT_RD);
+	setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+	while (drop_message(fd, type, depth))
+		;
+	/* If it listens: */
+	while ((next = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		close_at(next, depth);
+}
+
+static bool is_unix(int fd)
+{
+	int domain;
+	socklen_t len = sizeof(domain);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+	       domain == AF_UNIX;
+}
+
+static void close_at(int fd, unsigned depth)
 {
 	const struct linger none = { 0 };
 
-	if (fd < 0)
-		return;
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	if (depth < DEPTH_MAX && is_unix(fd)) {
+		fcntl(fd, F_SETFL, O_NONBLOCK);
+		drain(fd, depth + 1);
+	}
 	close(fd);
 }
+
+void fds_close(int fd)
+{
+	if (fd >= 0)
+		close_at(fd, 0);
+}
+
+void fds_drain(int fd)
+{
+	if (fd >= 0)
+		drain(fd, 0);
+}
+
+void fds_hang_up(int fd)
+{
+	fds_drain(fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* --- receiving ------------------------------------------------------------------- */
 
 void fds_take(const struct cmsghdr *c, int *fds, unsigned max)
 {

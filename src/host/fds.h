@@ -26,8 +26,13 @@ ssize_t fds_recv(int fd, void *buf, size_t size, int *fds);
 /* Those that c, an SCM_RIGHTS, has brought: the first max; the rest is closed. */
 void fds_take(const struct cmsghdr *c, int *fds, unsigned max);
 
-/* Close one that came along: at once, even if it is a socket that was to linger.
- * -1: there is none. */
+/* Close one that came along: at once, even if it is a socket that was to linger, or
+ * one in which such a socket lies unread.  -1: there is none. */
 void fds_close(int fd);
+
+/* Close a unix socket of ours, at which descriptors may lie unread, and connections if
+ * it listens: closed by the kernel with the socket, they would be waited for. */
+void fds_hang_up(int fd);
+void fds_drain(int fd); /* the same, but for the last step */
 
 #endif

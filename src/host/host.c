@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
@@ -151,8 +152,24 @@ static void free_conns(struct list *conns)
 	list_for_safe(n, conns) free(container_of(n, struct conn, node));
 }
 
+static void drain(struct list *conns)
+{
+	list_for(n, conns)
+	{
+		struct conn *c = container_of(n, struct conn, node);
+
+		fds_close(c->proof);
+		c->proof = -1;
+		fds_drain(c->fd);
+	}
+}
+
 void host_close(struct host *h)
 {
+	drain(&h->conns);
+	drain(&h->strangers);
+	fds_drain(h->listen_fd);
+	services_drain(&h->services);
 	host_forked(h);
 	free_conns(&h->conns);
 	free_conns(&h->strangers);

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
@@ -29,7 +30,7 @@ static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 	if (fd < 0)
 		return fd == -EAGAIN ? fd : -ESRCH;
 	rc = name_cred(fd, uid, pid);
-	close(fd);
+	fds_hang_up(fd);
 	return rc ? -ESRCH : 0;
 }
 

@@ -174,7 +174,7 @@ static bool accept_and_refuse(struct host *h)
 	close(h->spare_fd);
 	fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		close(fd);
+		fds_hang_up(fd);
 	h->spare_fd = eventfd(0, EFD_CLOEXEC);
 	return fd >= 0;
 }

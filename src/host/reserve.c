@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "host/fds.h"
 #include "host/name.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -144,7 +144,7 @@ static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 	if (!rc && is_taken(r, &mine, pass))
 		rc = -EADDRINUSE;
 	if (rc)
-		close(fd);
+		fds_hang_up(fd);
 	return rc ? rc : fd;
 }
 
@@ -267,7 +267,7 @@ int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since)
 			return fd;
 		}
 		if (fd >= 0)
-			close(fd);
+			fds_hang_up(fd);
 		drop_owner(n);
 	}
 	return rc;
@@ -285,7 +285,7 @@ int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
 		fd = reserve_connect(r, slot, since);
 		if (fd < 0)
 			return fd;
-		close(fd);
+		fds_hang_up(fd);
 	}
 	*uid = n->owner.uid;
 	*pid = n->pid;
@@ -311,7 +311,7 @@ int reserve_connect_user(struct reserve *r, uid_t uid, uint16_t *slot)
 		if (fd >= 0 && n->owner.uid == uid)
 			return fd;
 		if (fd >= 0)
-			close(fd);
+			fds_hang_up(fd);
 	}
 	return -ESRCH;
 }

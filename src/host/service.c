@@ -108,7 +108,7 @@ free_service:
 void service_close(struct service *s)
 {
 	list_del(&s->node);
-	close(s->fd);
+	fds_hang_up(s->fd);
 	free(s);
 }
 
@@ -238,9 +238,21 @@ static void close_set(struct services *s)
 	s->epfd = s->tx_fd = -1;
 }
 
+void services_drain(struct services *s)
+{
+	list_for(n, &s->list) fds_drain(container_of(n, struct service, node)->fd);
+}
+
 /* Names are their owners' to close, but for a child's copies. */
 void services_forked(struct services *s)
 {
-	list_for(n, &s->list) close(container_of(n, struct service, node)->fd);
+	list_for(n, &s->list)
+	{
+		struct service *one = container_of(n, struct service, node);
+
+		if (one->fd >= 0)
+			close(one->fd);
+		one->fd = -1;
+	}
 	close_set(s);
 }
