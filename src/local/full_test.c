@@ -97,6 +97,64 @@ static void who_waits_may_leave(void **state)
 	fix_close(f);
 }
 
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+	*seed = *seed * 1103515245 + 12345;
+	return (*seed >> 8) % below;
+}
+
+/* WRITEs of any length behind what fills the ring, and one of them is bad: those
+ * before it are done if the peer comes to make room, and time out if not; it fails
+ * in its turn, and the rest is flushed. */
+static void bad_behind_full(uint32_t seed)
+{
+	enum { WRS = 8, LONGEST = 30000 };
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	const uint32_t first = seed;
+	uint32_t bad = draw(&seed, WRS), at = 0, len;
+	const bool comes = draw(&seed, 3);
+	uint64_t since = f->s->now;
+
+	pair_stop(f, 1);
+	if (draw(&seed, 2))
+		fill(f, 0);
+	for (uint32_t i = 0; i < WRS; i++, at += len) {
+		const uint32_t key = f->mr[0]->mkey.key;
+
+		len = 1 + draw(&seed, LONGEST);
+		f->mr[0]->mkey.key ^= i == bad;
+		fix_post(f, IBV_WR_RDMA_WRITE, i, at, len, 0);
+		f->mr[0]->mkey.key = key;
+	}
+	pair_run(f, draw(&seed, 2 * MS));
+	if (comes)
+		pair_go(f, 1);
+	for (uint32_t i = 0; i < WRS; i++) {
+		struct ibv_wc wc;
+
+		assert_true(sim_wait(f->s, f->p.cq[0], SEC, &wc));
+		assert_int_equal(wc.wr_id, i);
+		if (!comes && bad)
+			assert_int_equal(wc.status,
+					 i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR);
+		else if (wc.status != (i < bad	  ? IBV_WC_SUCCESS
+				       : i == bad ? IBV_WC_LOC_PROT_ERR
+						  : IBV_WC_WR_FLUSH_ERR))
+			fail_msg(
+				"seed %u: request %u of %u, the bad one is %u: status %d",
+				first, i, WRS, bad, wc.status);
+	}
+	assert_in_range(f->s->now - since, 0, 2 * MS + 5 * TIMEOUT_10);
+	fix_close(f);
+}
+
+static void a_bad_request_behind_a_full_ring(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 60; seed++)
+		bad_behind_full(seed);
+}
+
 static void who_never_makes_room_times_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
@@ -357,6 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_qps_share_a_ring),
 		cmocka_unit_test(who_waits_may_leave),
+		cmocka_unit_test(a_bad_request_behind_a_full_ring),
 		cmocka_unit_test(who_never_makes_room_times_out),
 		cmocka_unit_test(who_owes_an_answer_times_out_too),
 		cmocka_unit_test(who_waits_for_a_receive_does_not_time_out),
