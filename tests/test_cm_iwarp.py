@@ -141,3 +141,29 @@ def test_strangers(shared_pair, ours):
     strangers.wait_output("here")
     client_ns.run(ours, "ask", ip, port, "10")
     assert server.wait(10) == 0, server.describe()
+
+
+def warnings(out):
+    return [line for line in out.splitlines() if " warn: " in line]
+
+
+def test_a_program_without_rdma_cm_is_told(netns):
+    """perftest without -R moves its QPs itself, which an iWARP device does not have."""
+    ns = netns.with_env(URNIC_DEVICES="iwarp_lo")
+    port = lab.next_port()
+    words = ["ib_write_bw", "-p", str(port)]
+    server = ns.start(*words)
+    server.wait_listening(port)
+    client = ns.start(*words, "127.0.0.1")
+    assert client.wait(20) not in (0, None)
+    line, = warnings(client.out)
+    assert "connected by rdma_cm alone" in line and "perftest: -R" in line
+
+
+def test_datagrams_are_told_to_be_roces(netns):
+    """perftest crashes on the ADDR_ERROR that it gets: the cause stands before it."""
+    ns = netns.with_env(URNIC_DEVICES="iwarp_lo")
+    client = ns.start("udaddy", "-s", "127.0.0.1")
+    assert client.wait(20) is not None
+    line, = warnings(client.out)
+    assert "no datagrams" in line and "URNIC_DEVICES" in line

@@ -112,9 +112,9 @@ def test_explain_knows_every_line_of_the_log():
 
 
 @pytest.mark.parametrize("line,name", [
-    ("urnic[7] warn: UDP port 4791 (IPv4) is held by the urnic of user 5 (process 8): it "
+    ("urnic[7] warn: UDP port 4791 (IPv4) is held by the urnic of user 5, process 8: it "
      "forwards what comes for this process, and can read and change it (URNIC_SHARE=user "
-     "refuses that, host permits it)", "is held by the urnic of user ... it forwards"),
+     "refuses that, host permits it)", "is held by the urnic of ... it forwards"),
     ("urnic[7] warn: roce_eth0: address (sgid_index 0, port 1) refused: RoCE needs a GRH "
      "(is_global): give the program a GID index", "needs a GRH"),
 ])

@@ -347,7 +347,7 @@ def test_second_user_is_warned(netns_pair, faults, user, share, warned):
     lines = said_of_port(second.server, "warn")
     assert len(lines) == warned, second.server.describe()
     for line in lines:
-        assert f"user {uid(pair.b, 'nobody')} (process {first.server.pid})" in line
+        assert f"user {uid(pair.b, 'nobody')}, process {first.server.pid}:" in line
         assert "can read and change" in line and "URNIC_SHARE" in line
     assert not said_of_port(first.server, "warn")
     first.finish()
@@ -364,7 +364,7 @@ def test_second_user_refuses(netns_pair, faults, user, share):
     assert "RTR: Address already in use" in second.server.out
     lines = said_of_port(second.server, "error")
     assert len(lines) == 1, second.server.describe()
-    assert f"user {uid(pair.b, 'nobody')} (process {first.server.pid})" in lines[0]
+    assert f"user {uid(pair.b, 'nobody')}, process {first.server.pid}" in lines[0]
     assert "URNIC_SHARE=host" in lines[0]
     second.client.kill()
     first.finish()

@@ -41,6 +41,7 @@ void probe_gro(struct finding *f);
 void probe_rcvbuf(struct finding *f);
 void probe_sndbuf(struct finding *f);
 void probe_raw(struct finding *f);
+void probe_xrc(struct finding *f);
 void probe_interfaces(struct finding *f);
 
 void probe_same_host(struct finding *f);

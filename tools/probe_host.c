@@ -37,7 +37,10 @@ static void count_slots(struct finding *f)
 			" `ss -xlp src @urnic/*'",
 			"all %d names of slots are taken", names);
 	else
-		finding(f, OK, "", "", "%d of %d slots are taken", n, SLOT_LAST);
+		finding(f, OK, "", "",
+			"%d of %d slots are taken (one for each process with a"
+			" device open)",
+			n, SLOT_LAST);
 }
 
 void probe_names(struct finding *f)

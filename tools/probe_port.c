@@ -40,9 +40,23 @@ static int bind_port(int family, bool share)
 	return rc;
 }
 
-/* Whoever is an urnic has a slot.  A process that cannot be seen is taken for
- * one if its user has any. */
-static bool is_urnic(const struct holder *h)
+static void name_process(struct holder *h, pid_t pid)
+{
+	char path[32];
+	FILE *f;
+
+	h->pid = pid;
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (f && fgets(h->comm, sizeof(h->comm), f))
+		h->comm[strcspn(h->comm, "\n")] = '\0';
+	if (f)
+		fclose(f);
+}
+
+/* Every urnic has a slot.  A process whose sockets /proc does not show is taken for
+ * an urnic if its user has any, and for the first of these: they share the port. */
+static bool is_urnic(struct holder *h)
 {
 	struct reserve reserve;
 	uint16_t slot;
@@ -58,8 +72,11 @@ static bool is_urnic(const struct holder *h)
 			continue;
 		rc = name_cred(fd, &uid, &pid);
 		close(fd);
-		if (rc == 0 && uid == h->uid && (!h->pid || pid == h->pid))
-			return true;
+		if (rc || uid != h->uid || (h->pid && pid != h->pid))
+			continue;
+		if (!h->pid && pid)
+			name_process(h, pid);
+		return true;
 	}
 	reserve_init(&reserve, geteuid());
 	fd = reserve_connect_user(&reserve, h->uid, &slot);
@@ -92,8 +109,9 @@ static void port_of_another(struct finding *f, const struct holder *h, const cha
 	if (share == CONF_SHARE_USER || (share == CONF_SHARE_AUTO && geteuid() == 0))
 		finding(f, MISSING,
 			"no queue pair to another host, and no UD, gets to"
-			" RTR (EADDRINUSE), as that user could read and change what"
-			" it carries",
+			" RTR, and rdma_cm does not connect over RoCE, not even"
+			" within this host (EADDRINUSE): that user could read and"
+			" change the packets",
 			"end that process, use a network namespace of"
 			" your own, or permit it (URNIC_SHARE=host)",
 			"%u: held by %s, an urnic of user %u", port, who,

@@ -143,7 +143,7 @@ static void host_is_gone(struct cm *cm, const struct cm_way *way, uint64_t now)
 	for (unsigned i = 0; (c = next_open(cm, way, &i)); n++)
 		ibcm_nobody(c, now);
 	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
-		 "found: %u connections end",
+		 "found; connections that end: %u",
 		 addr_text(way->dst, peer), cm->udp_port, n);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp_modify.c - modifying and querying queue pairs (IBTA vol. 1, 11.2.5). */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -160,6 +161,19 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return rc;
 }
 
+/* The first that everybody meets who is new to iWARP: told once. */
+static void say_iwarp(const struct qp *qp)
+{
+	static atomic_bool said;
+
+	if (!atomic_exchange(&said, true))
+		log_warn(
+			"%s: the program connects a QP itself, as RoCE allows; an iWARP "
+			"device is connected by rdma_cm alone: start both ends with that "
+			"(perftest: -R), or use a RoCE device",
+			qp->dev->ibv.name);
+}
+
 int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	const enum ibv_qp_state from = qp->state;
@@ -172,12 +186,10 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask)
 				      : qp_check_modify(qp->type, from, to, mask);
 	if (rc) {
-		log_info(
-			"qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x%s",
-			qp->qpn, (int)from, (int)to, (unsigned)mask,
-			device_is_iwarp(qp->dev) && from == IBV_QPS_INIT
-				? ": an iWARP QP is connected by rdma_cm alone (perftest: -R)"
-				: "");
+		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
+			 qp->qpn, (int)from, (int)to, (unsigned)mask);
+		if (device_is_iwarp(qp->dev) && to == IBV_QPS_RTR)
+			say_iwarp(qp);
 		return rc;
 	}
 	rc = check_values(qp, attr, mask);

@@ -35,8 +35,9 @@ const char *ip_resolve(const struct link_to *to, struct link_addr *out)
 	struct ip_addr a = { .tclass = to->tclass };
 
 	if (!to->grh)
-		return "RoCE needs a GRH (is_global): tell the program which "
-		       "GID to use, as with ibv_rc_pingpong -g 1";
+		return "RoCE needs a GRH (is_global): give the program a GID index "
+		       "(ibv_rc_pingpong -g 1, perftest -x 1) or let rdma_cm connect it "
+		       "(qperf -cm 1; qperf's tests of UC and UD cannot run on RoCE)";
 	if (is_zero(to->dgid))
 		return "the destination GID is zero";
 	if (!addr_is_multicast(to->dgid) && addr_is_v4(to->dgid) != addr_is_v4(to->sgid))

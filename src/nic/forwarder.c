@@ -3,49 +3,61 @@
 #include "nic/forwarder.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "host/host.h"
 #include "nic/holder.h"
 #include "sys/log.h"
 
+enum { WHO = 112 };
+
 const char *forwarder_family(int family)
 {
 	return family == AF_INET ? "IPv4" : "IPv6";
 }
 
-static pid_t pid_of(const struct forwarding *g, const struct forwarder *f)
+/* "user 1000, process 4711" */
+static const char *name_of(const struct forwarding *g, const struct forwarder *f,
+			   char text[WHO])
 {
+	char user[80];
 	uid_t uid;
 	pid_t pid;
 
-	return host_cred(g->host, f->slot, &uid, &pid) ? 0 : pid;
+	if (host_cred(g->host, f->slot, &uid, &pid))
+		pid = 0;
+	holder_user_text(f->uid, pid, user, sizeof(user));
+	snprintf(text, WHO, "%s, process %d", user, (int)pid);
+	return text;
 }
 
 /* May f carry what is ours? */
 static int trust(const struct forwarding *g, int family, struct forwarder *f)
 {
+	char who[WHO];
+
 	if (g->share == CONF_SHARE_HOST ||
 	    (g->share == CONF_SHARE_AUTO && host_uid(g->host) != 0))
 		return 0;
-	log_error("UDP port %u (%s) is held by the urnic of user %u (process %d), which "
+	log_error("UDP port %u (%s) is held by the urnic of %s, which "
 		  "could read and change all that comes for this process: end that one, "
 		  "use a network namespace of your own, or permit it (URNIC_SHARE=host)",
-		  g->udp_port, forwarder_family(family), (unsigned)f->uid,
-		  (int)pid_of(g, f));
+		  g->udp_port, forwarder_family(family), name_of(g, f, who));
 	f->slot = 0;
 	return -EADDRINUSE;
 }
 
 void forwarder_warn(struct forwarding *g, int family, const struct forwarder *f)
 {
+	char who[WHO];
+
 	if (g->share == CONF_SHARE_AUTO && !(g->warned && g->warned_of == f->uid))
-		log_warn("UDP port %u (%s) is held by the urnic of user %u (process "
-			 "%d): it forwards what comes for this process, and can read "
+		log_warn("UDP port %u (%s) is held by the urnic of %s: it forwards "
+			 "what comes for this process, and can read "
 			 "and change it (URNIC_SHARE=user refuses that, host permits "
 			 "it)",
-			 g->udp_port, forwarder_family(family), (unsigned)f->uid,
-			 (int)pid_of(g, f));
+			 g->udp_port, forwarder_family(family), name_of(g, f, who));
 	g->warned = true;
 	g->warned_of = f->uid;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A line of /proc/net/udp: "sl local:port remote:port st tx:rx tr:when retrnsmt
@@ -127,4 +128,17 @@ void holder_text(struct holder *h, char *buf, size_t size)
 		snprintf(buf, size, "user %u, a process that cannot be seen%s",
 			 (unsigned)h->uid,
 			 h->uid ? "" : " or the kernel (is rdma_rxe loaded?)");
+}
+
+void holder_user_text(uid_t uid, pid_t pid, char *buf, size_t size)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (pid && stat(path, &st) == 0 && st.st_uid != uid)
+		snprintf(buf, size, "user %u (when it opened its device; user %u now)",
+			 (unsigned)uid, (unsigned)st.st_uid);
+	else
+		snprintf(buf, size, "user %u", (unsigned)uid);
 }

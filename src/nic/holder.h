@@ -23,4 +23,8 @@ int holder_nth(int family, uint16_t port, unsigned n, struct holder *out);
 /* "user 1000, process 4711 (name)".  Looks through all processes for it. */
 void holder_text(struct holder *h, char *buf, size_t size);
 
+/* "user 0", or, where process pid has become another user's since it made the
+ * socket, "user 0 (when it opened its device; user 1000 now)".  pid 0: not known. */
+void holder_user_text(uid_t uid, pid_t pid, char *buf, size_t size);
+
 #endif

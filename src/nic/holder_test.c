@@ -85,11 +85,28 @@ static void test_shared(void **state)
 		close(fd[i]);
 }
 
+static void test_user_who_changed(void **state)
+{
+	char text[96], want[96];
+
+	(void)state;
+	holder_user_text(geteuid(), getpid(), text, sizeof(text));
+	snprintf(want, sizeof(want), "user %u", geteuid());
+	assert_string_equal(text, want);
+	holder_user_text(7, 0, text, sizeof(text));
+	assert_string_equal(text, "user 7");
+	holder_user_text(geteuid() + 1, getpid(), text, sizeof(text));
+	snprintf(want, sizeof(want), "user %u (when it opened its device; user %u now)",
+		 geteuid() + 1, geteuid());
+	assert_string_equal(text, want);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_holder),
 		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_user_who_changed),
 	};
 
 	have_netns = netns_enter();

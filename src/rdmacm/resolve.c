@@ -8,6 +8,7 @@
 
 #include "rdmacm/bind.h"
 #include "sys/addr.h"
+#include "sys/log.h"
 #include "sys/rand.h"
 #include "sys/sockaddr.h"
 
@@ -83,6 +84,16 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	return 0;
 }
 
+/* Some programs crash when they are told ADDR_ERROR: the cause first. */
+static void say_no_datagrams(const struct cma_id *id)
+{
+	if (cma_is_datagram(id) && cma_has_kind(CMA_IWARP) && !cma_has_kind(CMA_ROCE))
+		log_warn(
+			"rdma_resolve_addr fails: all devices are of iWARP, which has no "
+			"datagrams (UD) and no multicast: name a RoCE device, too "
+			"(URNIC_DEVICES)");
+}
+
 int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 		     const struct sockaddr *dst)
 {
@@ -100,7 +111,9 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	 * what concerns devices is an event. */
 	if (rc && rc != -ENODEV)
 		return rc;
-	if (!rc)
+	if (rc)
+		say_no_datagrams(id);
+	else
 		id->state = CMA_ADDR;
 	return cma_post(id, rc ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
 			rc, NULL);
