@@ -15,7 +15,7 @@ import pytest
 from tool import ROOT, URNIC, bad, good, need, urnic
 
 MAN = ROOT / "docs" / "man"
-COMMANDS = ["run", "fabric", "devices", "explain", "doctor", "conf", "version"]
+COMMANDS = ["run", "fabric", "devices", "explain", "doctor", "dump", "conf", "version"]
 
 
 # Help

@@ -22,6 +22,7 @@ static const struct command {
 	{ "fabric", cmd_fabric, "run an InfiniBand subnet on this machine" },
 	{ "devices", cmd_devices, "list the devices that programs will see" },
 	{ "explain", cmd_explain, "say what an error code or event means" },
+	{ "dump", cmd_dump, "show the objects of a running process" },
 	{ "doctor", cmd_doctor, "say what this machine allows and forbids" },
 	{ "conf", cmd_conf, "show the configuration and where it comes from" },
 	{ "version", cmd_version, "show the version" },

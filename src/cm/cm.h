@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cm/proto.h"
 
@@ -73,6 +74,8 @@ bool cm_leave(struct core *core, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
 void cm_log_counters(const struct cm *cm);
+/* Listeners and connections, a line each. */
+void cm_describe(struct cm *cm, FILE *out);
 
 /* --- listening ----------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct qp;
@@ -37,6 +38,9 @@ struct transport {
 	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
 	 * before output(), and after one that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);
+	/* Where the QP stands, in words of the transport: PSNs, retries, what is
+	 * outstanding.  "" where there is nothing to say. */
+	void (*describe)(const struct qp *qp, char *buf, size_t size);
 };
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* describe.c - a datagram in words, for lines of the log. */
+/* describe.c - a datagram in words, for lines of the log, and a QP for a dump. */
 #include <stdio.h>
 
-#include "ib/ib.h"
+#include "ib/ib_qp.h"
 #include "wire/ib_hdr.h"
 
 static const char *const service[] = {
@@ -29,4 +29,22 @@ void ib_describe(const struct dgram *d, char *buf, size_t size)
 		snprintf(name, sizeof(name), "opcode 0x%02x", bth->opcode);
 	snprintf(buf, size, "%s to QP 0x%06x, PSN %u, %u bytes", name,
 		 get_be24(bth->dest_qp), get_be24(bth->psn), d->len);
+}
+
+void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
+{
+	const struct ib_qp *q = qp->tp;
+	const struct ib_req *r = &q->req;
+	const struct ib_rsp *s = &q->rsp;
+
+	if (qp->type == IBV_QPT_UD) {
+		snprintf(buf, size, "next PSN %u", r->at.psn);
+		return;
+	}
+	snprintf(
+		buf, size,
+		"oldest PSN without an ACK %u, next %u, never sent %u; bytes in flight %u, "
+		"retries left %u, RNR %u; expected PSN %u, MSN %u, answers owed %u",
+		r->una, r->at.psn, r->at.max_psn, r->flight, r->retry_left, r->rnr_left,
+		s->epsn, s->msn, s->resources);
 }

@@ -253,4 +253,5 @@ const struct transport ib_transport = {
 	.output = output,
 	.commit = ib_commit,
 	.run = ib_run,
+	.describe = ib_describe_qp,
 };

@@ -215,6 +215,8 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
 /* It may have failed in sq_complete() or rq_complete(): then let go of all. */
 void ib_settle(struct ib_qp *q);
 
+void ib_describe_qp(const struct qp *qp, char *buf, size_t size); /* describe.c */
+
 /* --- datagrams (emit.c) -------------------------------------------------- */
 
 struct emit {

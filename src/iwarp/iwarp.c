@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iwarp.c - the iWARP transport as core and nic see it: connections and states. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -365,10 +366,22 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return -EINVAL;
 }
 
+static void describe(const struct qp *qp, char *buf, size_t size)
+{
+	const struct iw_qp *q = iw_qp((struct qp *)qp);
+
+	snprintf(buf, size, "%s; segment size %zu, CRC %s",
+		 !q->stream   ? "no connection"
+		 : q->closing ? "connection is being closed"
+			      : "connected",
+		 q->mulpdu, q->p.crc ? "yes" : "no");
+}
+
 const struct transport iwarp_transport = {
 	.name = "iwarp",
 	.open = open_qp,
 	.close = close_qp,
 	.enter = enter,
 	.run = run,
+	.describe = describe,
 };

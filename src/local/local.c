@@ -2,6 +2,7 @@
 /* local.c - the same host as core and nic see it: states, records' way to
  * their QPs, turns. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,17 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	return ack < next ? ack : next;
 }
 
+static void describe(const struct qp *qp, char *buf, size_t size)
+{
+	const struct local_qp *q = local_qp((struct qp *)qp);
+
+	snprintf(buf, size,
+		 "oldest PSN without an ACK %u, next %u; retries left %u, RNR %u; "
+		 "expected PSN %u; process %d in slot %u",
+		 q->req.una, q->req.psn, q->req.retry_left, q->req.rnr_left, q->rsp.epsn,
+		 q->peer ? (int)q->peer->pid : 0, q->peer ? q->peer->slot : 0);
+}
+
 const struct transport local_transport = {
 	.name = "local",
 	.open = open_qp,
@@ -236,6 +248,7 @@ const struct transport local_transport = {
 	.enter = enter,
 	.output = output,
 	.run = run,
+	.describe = describe,
 };
 
 /* --- input --------------------------------------------------------------- */

@@ -22,6 +22,7 @@
 #include "link/roce.h"
 #include "local/local.h"
 #include "nic/conn.h"
+#include "nic/dump.h"
 #include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/nic_own.h"
@@ -82,8 +83,12 @@ static void on_gone(void *arg, uint16_t slot)
 static void on_said(void *arg, struct host_said *s)
 {
 	struct nic *nic = arg;
+	struct dump_msg m;
 
-	local_said(nic->core.local, s);
+	if (!dump_is(s, &m))
+		local_said(nic->core.local, s);
+	else if (m.what == DUMP_ASK)
+		dump_answer(&nic->core, nic->engine.host, s);
 }
 
 static const struct host_ops host_ops = { on_datagram, on_gone, on_said };

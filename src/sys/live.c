@@ -149,6 +149,16 @@ void live_forget(const void *owner)
 	lock_give(&table.lock);
 }
 
+void live_each(enum live_kind kind, void (*fn)(struct live *l, void *arg), void *arg)
+{
+	lock_take(&table.lock);
+	for (size_t i = 0; i < (size_t)1 << table.bits; i++)
+		for (struct live *l = table.chain[i]; l; l = l->next)
+			if (l->kind == kind)
+				fn(l, arg);
+	lock_give(&table.lock);
+}
+
 const char *live_name(enum live_kind kind)
 {
 	static const char *const names[] = {

@@ -63,6 +63,10 @@ void live_forget(const void *owner);
 
 const char *live_name(enum live_kind kind);
 
+/* Calls fn for each object of this kind, in no order; none of them is freed
+ * meanwhile.  Nothing that fn takes may be held by who asks this table. */
+void live_each(enum live_kind kind, void (*fn)(struct live *l, void *arg), void *arg);
+
 /* Around fork: nobody changes the table meanwhile. */
 void live_hold(void);
 void live_let_go(void);

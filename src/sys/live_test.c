@@ -136,6 +136,34 @@ static void names(void **state)
 		assert_non_null(live_name((enum live_kind)k));
 }
 
+static void note(struct live *l, void *arg)
+{
+	struct live **seen = arg;
+
+	for (int i = 0; i < 2; i++)
+		if (seen[i] == l)
+			seen[i] = NULL;
+}
+
+static void all_of_a_kind_are_shown(void **state)
+{
+	struct live qp[2], pd, *want[2] = { &qp[0], &qp[1] }, *only[2] = { &pd, &qp[0] };
+
+	(void)state;
+	live_add(&qp[0], LIVE_QP, NULL);
+	live_add(&qp[1], LIVE_QP, NULL);
+	live_add(&pd, LIVE_PD, NULL);
+	live_each(LIVE_QP, note, want);
+	assert_null(want[0]);
+	assert_null(want[1]);
+	live_del(&qp[0]);
+	live_each(LIVE_QP, note, only);
+	assert_ptr_equal(only[0], &pd);
+	assert_ptr_equal(only[1], &qp[0]);
+	live_del(&qp[1]);
+	live_del(&pd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +173,7 @@ int main(void)
 		cmocka_unit_test(many),
 		cmocka_unit_test(threads),
 		cmocka_unit_test(names),
+		cmocka_unit_test(all_of_a_kind_are_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* describe.c - connections and listeners in words, for a dump. */
+#include <stdio.h>
+
+#include "cm/cm_int.h"
+#include "cm/iw_int.h"
+#include "sys/addr_text.h"
+
+static const char *const state[CONN_STATES] = {
+	[ST_FREE] = "free",
+	[ST_IDLE] = "idle",
+	[ST_REQ_SENT] = "REQ sent",
+	[ST_REP_RCVD] = "REP received",
+	[ST_REQ_RCVD] = "REQ received",
+	[ST_REP_SENT] = "REP sent",
+	[ST_ESTABLISHED] = "established",
+	[ST_DREQ_SENT] = "DREQ sent",
+	[ST_DREQ_RCVD] = "DREQ received",
+	[ST_TIMEWAIT] = "timewait",
+	[ST_SIDR_SENT] = "SIDR request sent",
+	[ST_SIDR_RCVD] = "SIDR request received",
+};
+
+static const char *const iw_state[] = {
+	[IWC_CONNECTING] = "TCP's handshake",
+	[IWC_REFUSED] = "refused by TCP, tried again",
+	[IWC_ASKING] = "MPA request sent",
+	[IWC_ANSWERED] = "MPA reply received",
+	[IWC_AWAITING] = "MPA request awaited",
+	[IWC_PARKED] = "MPA request received, listener full",
+	[IWC_ASKED] = "MPA request received",
+	[IWC_ACCEPTED] = "MPA reply sent",
+	[IWC_ATTACHED] = "RTR frame awaited",
+	[IWC_CONNECTED] = "established",
+	[IWC_OVER] = "over",
+};
+
+static void listeners(const struct cm *cm, FILE *out)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	list_for(n, &cm->listeners)
+	{
+		const struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		fprintf(out,
+			"listener port %u on %s%s: %s, requests that wait %u of %u\n",
+			l->service.port,
+			l->service.any ? "any address" : addr_text(l->service.ip, ip),
+			l->service.iwarp ? " (iWARP)" : "",
+			l->owner ? "listening" : "bound", l->pending, l->backlog);
+	}
+}
+
+static void roce(struct cm *cm, FILE *out)
+{
+	char peer[INET6_ADDRSTRLEN];
+
+	for (unsigned i = 0; i < cm->used; i++) {
+		const struct conn *c = conn_at(cm, i);
+
+		if (c->state == ST_FREE)
+			continue;
+		fprintf(out,
+			"connection 0x%08x to 0x%08x at %s: %s, %s; QP 0x%06x to QP 0x%06x; "
+			"retries left %u\n",
+			c->local_id, c->remote_id, addr_text(c->way.dst, peer),
+			state[c->state], c->passive ? "passive" : "active", c->local_qpn,
+			c->remote_qpn, c->retries);
+	}
+}
+
+static void iwarp(const struct cm *cm, FILE *out)
+{
+	char peer[INET6_ADDRSTRLEN];
+
+	if (!cm->iw)
+		return;
+	list_for(n, &cm->iw->all)
+	{
+		const struct iwc *c = container_of(n, struct iwc, node);
+
+		fprintf(out, "connection (iWARP) to %s, port %u: %s, %s; QP 0x%06x\n",
+			addr_text(c->to.way.dst, peer), c->to.dst_port,
+			iw_state[c->state], c->passive ? "passive" : "active", c->qpn);
+	}
+}
+
+void cm_describe(struct cm *cm, FILE *out)
+{
+	listeners(cm, out);
+	roce(cm, out);
+	iwarp(cm, out);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dump_test.c - what a dump says of each object, and what is taken for a dump. */
+#include "core/qp_fixture.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "core/rq.h"
+#include "nic/dump.h"
+
+static void expect_line(const char *text, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void expect_line(const char *text, const char *fmt, ...)
+{
+	char want[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(want, sizeof(want), fmt, ap);
+	va_end(ap);
+	if (!strstr(text, want))
+		fail_msg("no '%s' in:\n%s", want, text);
+}
+
+static char *dump_of(struct fix *f)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	dump_write(&f->core, out);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void every_object_is_there(void **state)
+{
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct fix *f = fix_open(8);
+	static uint8_t memory[4096];
+	struct mr *mr;
+	struct srq *srq;
+	struct qp *qp;
+	char *text;
+
+	(void)state;
+	assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), (uintptr_t)memory,
+				IBV_ACCESS_LOCAL_WRITE, &mr),
+			 0);
+	assert_int_equal(srq_create(&f->ctx, f->pd, &a, &srq), 0);
+	qp = fix_qp(f, IBV_QPT_RC);
+	fix_bring(qp, IBV_QPS_RTS);
+	assert_int_equal(fix_recv(qp, 1), 0);
+	assert_int_equal(fix_send(qp, 2, 0), 0);
+
+	text = dump_of(f);
+	expect_line(text, "slot %u,", FIX_SLOT);
+	expect_line(text, "pd %u: used by 3 objects\n", f->pd->ibv.handle);
+	expect_line(text, "mr key 0x%08x: 4096 bytes at 0x%llx", mr->mkey.key,
+		    (unsigned long long)(uintptr_t)memory);
+	expect_line(text, "cq %u: entries 0 of 8, armed no, used by 1 work",
+		    f->scq->ex.handle);
+	expect_line(text, "srq 0x%06x: receives 0 of 16, limit 0", srq->num);
+	expect_line(text,
+		    "qp 0x%06x: RC RTS on roce_veth0, fake to QP 0x001234 at 10.0.0.2\n",
+		    qp->qpn);
+	expect_line(text,
+		    "send queue: 1 of 8; receive queue: 1 of 8; pd %u, cq %u and %u\n",
+		    f->pd->ibv.handle, f->scq->ex.handle, f->rcq->ex.handle);
+	free(text);
+
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(srq_destroy(srq), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	text = dump_of(f);
+	assert_null(strstr(text, "qp 0x"));
+	assert_null(strstr(text, "mr key"));
+	assert_null(strstr(text, "srq"));
+	free(text);
+	fix_close(f);
+}
+
+/* Who holds a lock may wait for what a dump holds: it is not waited for. */
+static void what_is_locked_is_passed_over(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_UD);
+	char *text;
+
+	(void)state;
+	lock_take(&qp->lock);
+	lock_take(&f->scq->lock);
+	text = dump_of(f);
+	lock_give(&f->scq->lock);
+	lock_give(&qp->lock);
+	expect_line(text, "qp 0x%06x: busy\n", qp->qpn);
+	expect_line(text, "cq %u: busy\n", f->scq->ex.handle);
+	expect_line(text, "cq %u: entries 0 of 8", f->rcq->ex.handle);
+	free(text);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+static void messages_are_told_apart(void **state)
+{
+	uint8_t buf[sizeof(struct dump_msg) + 1] = { 0 };
+	struct host_said s = { .buf = buf, .len = sizeof(struct dump_msg) };
+	struct dump_msg m;
+
+	(void)state;
+	assert_false(dump_is(&s, &m));
+	dump_put((struct dump_msg *)buf, DUMP_TEXT, -ENOMEM);
+	assert_true(dump_is(&s, &m));
+	assert_int_equal(m.what, DUMP_TEXT);
+	assert_int_equal(m.error, -ENOMEM);
+	for (s.len = 0; s.len <= sizeof(buf); s.len++)
+		assert_int_equal(dump_is(&s, &m), s.len == sizeof(m));
+}
+
+static int memory(const char *text, int seals)
+{
+	int fd = memfd_create("dump", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void expect_no_text(int fd)
+{
+	size_t len;
+
+	assert_null(dump_read(fd, &len));
+	close(fd);
+}
+
+/* The process that is asked may be anything: its answer neither blocks the asker, nor
+ * changes under its hands, nor talks to its terminal. */
+static void answers_are_checked(void **state)
+{
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	int fd = memory("qp\n\033[2J\x80", seals), pair[2];
+	size_t len = 0;
+	char *text = dump_read(fd, &len);
+
+	(void)state;
+	assert_string_equal(text, "qp\n?[2J?");
+	assert_int_equal(len, 8);
+	free(text);
+	close(fd);
+	expect_no_text(memory("not sealed", 0));
+	expect_no_text(memory("may still be written to", seals & ~F_SEAL_WRITE));
+	assert_int_equal(pipe(pair), 0);
+	expect_no_text(pair[0]);
+	expect_no_text(pair[1]);
+	assert_null(dump_read(-1, &len));
+	expect_no_text(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_object_is_there),
+		cmocka_unit_test(what_is_locked_is_passed_over),
+		cmocka_unit_test(messages_are_told_apart),
+		cmocka_unit_test(answers_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

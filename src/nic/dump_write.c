@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dump_write.c - the objects of a NIC in words.
+ *
+ * The turn is held, so QPs and connections stay.  All others are found in the table
+ * of what lives, which is held meanwhile; a lock under which their numbers change is
+ * tried and not waited for: who has it may wait for that table. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cm/cm.h"
+#include "core/core.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/mr.h"
+#include "core/qp.h"
+#include "core/rq.h"
+#include "core/transport.h"
+#include "nic/dump.h"
+#include "sys/addr_text.h"
+#include "sys/list.h"
+#include "sys/live.h"
+
+enum { MOST = 16384 }; /* lines of a kind: a turn is to end */
+
+struct dump {
+	struct core *core;
+	FILE *out;
+	unsigned lines, more; /* of this kind; that were left out */
+};
+
+static bool room(struct dump *d)
+{
+	if (d->lines >= MOST) {
+		d->more++;
+		return false;
+	}
+	d->lines++;
+	return true;
+}
+
+static void end_kind(struct dump *d, const char *name)
+{
+	if (d->more)
+		fprintf(d->out, "... and %u more (%s)\n", d->more, name);
+	d->lines = d->more = 0;
+}
+
+/* --- what is in the table of what lives ---------------------------------- */
+
+static void show_pd(struct live *l, void *arg)
+{
+	const struct pd *pd = container_of(l, struct pd, live);
+	struct dump *d = arg;
+
+	if (pd->core == d->core && room(d))
+		fprintf(d->out, "pd %u: used by %u objects\n", pd->ibv.handle,
+			atomic_load(&pd->users));
+}
+
+static void show_mr(struct live *l, void *arg)
+{
+	const struct mr *mr = container_of(l, struct mr, live);
+	const struct mkey *k = &mr->mkey;
+	struct dump *d = arg;
+
+	if (mr->core == d->core && room(d))
+		fprintf(d->out,
+			"mr key 0x%08x: %" PRIu64 " bytes at 0x%" PRIx64
+			" (here 0x%" PRIxPTR "), access 0x%x, pd %u, windows %u\n",
+			k->key, k->length, k->base, (uintptr_t)k->host,
+			(unsigned)k->access, k->pd ? k->pd->ibv.handle : 0,
+			atomic_load(&k->windows) & ~WINDOWS_NONE);
+}
+
+static void show_mw(struct live *l, void *arg)
+{
+	const struct mw *mw = container_of(l, struct mw, live);
+	const struct mkey *k = &mw->mkey;
+	struct dump *d = arg;
+
+	if (mw->core != d->core || !room(d))
+		return;
+	fprintf(d->out, "mw key 0x%08x: type %d", k->key, (int)mw->ibv.type);
+	if (k->valid)
+		fprintf(d->out,
+			", %" PRIu64 " bytes at 0x%" PRIx64 ", access 0x%x, QP 0x%06x\n",
+			k->length, k->base, (unsigned)k->access, k->qpn);
+	else
+		fputs(", not bound\n", d->out);
+}
+
+static void show_ah(struct live *l, void *arg)
+{
+	const struct ah *ah = container_of(l, struct ah, live);
+	char ip[INET6_ADDRSTRLEN];
+	struct dump *d = arg;
+
+	if (ah->pd->core == d->core && room(d))
+		fprintf(d->out, "ah %u: to %s, sgid_index %u, pd %u\n", ah->ibv.handle,
+			addr_text(ah->av.dgid, ip), ah->av.sgid_index,
+			ah->pd->ibv.handle);
+}
+
+static void show_cq(struct live *l, void *arg)
+{
+	static const char *const armed[] = { "no", "for solicited", "yes" };
+	struct cq *cq = container_of(l, struct cq, live);
+	struct dump *d = arg;
+
+	if (cq->core != d->core || !room(d))
+		return;
+	fprintf(d->out, "cq %u: ", cq->ex.handle);
+	if (!lock_try(&cq->lock)) {
+		fputs("busy\n", d->out);
+		return;
+	}
+	fprintf(d->out, "entries %u of %u, armed %s%s, used by %u work queues\n",
+		cq->head - cq->tail, cq->cap, armed[cq->armed],
+		cq->overrun ? ", overrun" : "", atomic_load(&cq->users));
+	lock_give(&cq->lock);
+}
+
+static void show_srq(struct live *l, void *arg)
+{
+	struct srq *srq = container_of(l, struct srq, live);
+	struct dump *d = arg;
+
+	if (srq->core != d->core || !room(d))
+		return;
+	fprintf(d->out, "srq 0x%06x: ", srq->num);
+	if (!lock_try(&srq->lock)) {
+		fputs("busy\n", d->out);
+		return;
+	}
+	fprintf(d->out, "receives %u of %u, limit %u, pd %u, used by %u QPs\n",
+		srq->rq.head - srq->rq.tail, srq->rq.cap, srq->limit, srq->pd->ibv.handle,
+		atomic_load(&srq->users));
+	lock_give(&srq->lock);
+}
+
+static const struct {
+	enum live_kind kind;
+	void (*show)(struct live *l, void *arg);
+	const char *name;
+} kinds[] = {
+	{ LIVE_PD, show_pd, "pd" }, { LIVE_MR, show_mr, "mr" },
+	{ LIVE_MW, show_mw, "mw" }, { LIVE_AH, show_ah, "ah" },
+	{ LIVE_CQ, show_cq, "cq" }, { LIVE_SRQ, show_srq, "srq" },
+};
+
+/* --- queue pairs --------------------------------------------------------- */
+
+static const char *const state_name[] = {
+	[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
+	[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
+	[IBV_QPS_ERR] = "ERR",
+};
+
+static const char *type_name(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : "UD";
+}
+
+static void show_queues(struct dump *d, const struct qp *qp)
+{
+	fprintf(d->out, "    send queue: %u of %u", qp->sq.head - qp->sq.tail,
+		qp->sq.cap);
+	if (qp->srq)
+		fprintf(d->out, "; receives: srq 0x%06x", qp->srq->num);
+	else
+		fprintf(d->out, "; receive queue: %u of %u", qp->rq.head - qp->rq.tail,
+			qp->rq.cap);
+	fprintf(d->out, "; pd %u, cq %u and %u\n", qp->pd->ibv.handle,
+		qp->send_cq->ex.handle, qp->recv_cq->ex.handle);
+}
+
+static void show_qp(struct dump *d, struct qp *qp)
+{
+	char ip[INET6_ADDRSTRLEN], text[512] = "";
+
+	if (!room(d))
+		return;
+	fprintf(d->out, "qp 0x%06x: ", qp->qpn);
+	if (!lock_try(&qp->lock)) {
+		fputs("busy\n", d->out);
+		return;
+	}
+	fprintf(d->out, "%s %s on %s, %s", type_name(qp->type), state_name[qp->state],
+		qp->dev->ibv.name, qp->transport->name);
+	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
+		fprintf(d->out, " to QP 0x%06x at %s", qp->attr.dest_qp_num,
+			addr_text(qp->av.dgid, ip));
+	fputs(qp->building ? ", between ibv_wr_start and its end\n" : "\n", d->out);
+	show_queues(d, qp);
+	if (qp->transport->describe && qp->state >= IBV_QPS_RTR)
+		qp->transport->describe(qp, text, sizeof(text));
+	if (*text)
+		fprintf(d->out, "    %s\n", text);
+	lock_give(&qp->lock);
+}
+
+void dump_write(struct core *core, FILE *out)
+{
+	struct dump d = { .core = core, .out = out };
+
+	fprintf(out, "slot %u, UDP port %u\n", core->slot, core->udp_port);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		live_each(kinds[i].kind, kinds[i].show, &d);
+		end_kind(&d, kinds[i].name);
+	}
+	for (unsigned i = 0; i < QPN_INDICES; i++)
+		if (core->qps[i])
+			show_qp(&d, core->qps[i]);
+	end_kind(&d, "qp");
+	if (core->cm)
+		cm_describe(core->cm, out);
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic dump: the objects of a process that goes on meanwhile."""
+
+import re
+import signal
+
+import lab
+import pytest
+from tool import bad
+
+needs_second_user = pytest.mark.skipif(
+    lab.IN_USERNS, reason="a user namespace has one user")
+
+
+def dump(ns, proc, status=0, **kw):
+    """What is in front of the program, setpriv and others, becomes it by exec."""
+    done = ns.run(ns.stage.urnic, "dump", str(proc.pid), check=False, **kw)
+    assert done.wait(1) == status, done.describe()
+    return done.out
+
+
+def bandwidth(ns, *words):
+    """ib_write_bw over loopback, for as long as the test lasts."""
+    port = lab.next_port()
+    words = ["ib_write_bw", "-p", str(port), "-d", "roce_lo", "-F", "-D", "120", *words]
+    server = ns.start(*words)
+    server.wait_listening(port)
+    client = ns.start(*words, "127.0.0.1")
+    return server, client
+
+
+def dump_until(ns, proc, text):
+    """From before it has opened a device on."""
+    for _ in range(500):
+        done = ns.run(ns.stage.urnic, "dump", str(proc.pid), check=False)
+        if text in done.out:
+            return done.out
+    raise AssertionError(done.describe())
+
+
+def dump_moves(ns, proc):
+    first = dump(ns, proc)
+    assert any(dump(ns, proc) != first for _ in range(500)), f"it stands still: {first}"
+
+
+@pytest.mark.parametrize("way,name", [("auto", "local"), ("off", "ib")])
+def test_every_object_of_a_live_process(netns, way, name):
+    ns = netns.with_env(URNIC_LOCAL=way)
+    server, client = bandwidth(ns, "-q", "3")
+    out = dump_until(ns, client, "RC RTS")
+    theirs = dump(ns, server)
+    qps = re.findall(rf"^qp (0x\w+): RC \w+ on roce_lo, {name} to QP (0x\w+) at 127.0.0.1$",
+                     out, re.M)
+    assert len(qps) == 3
+    assert sorted((b, a) for a, b in qps) == sorted(re.findall(
+        rf"^qp (0x\w+): RC \w+ on roce_lo, {name} to QP (0x\w+) at", theirs, re.M))
+    assert len(re.findall(r"^    oldest PSN without an ACK \d+, next \d+", out, re.M)) == 3
+    pd, = re.findall(r"^pd (\d+): used by 4 objects$", out, re.M)
+    assert re.search(rf"^mr key 0x\w+: \d+ bytes at 0x\w+ .* pd {pd}, windows 0$", out, re.M)
+    assert re.search(r"^cq \d+: entries \d+ of \d+, armed no, used by 6 work queues$",
+                     out, re.M)
+    dump_moves(ns, client)
+
+
+def test_connections_of_rdma_cm(netns):
+    server = netns.start("rping", "-s", "-a", "127.0.0.1", "-p", "7174")
+    dump_until(netns, server, "listener port 7174")
+    client = netns.start("rping", "-c", "-a", "127.0.0.1", "-p", "7174")
+    out = dump_until(netns, client, ": established, active;")
+    ours, its = re.search(r"^connection (0x\w+) to (0x\w+) at \S+: established", out,
+                          re.M).groups()
+    assert f"connection {its} to {ours} at" in dump(netns, server)
+
+
+def test_a_stopped_process_is_said_to_be(netns):
+    _, client = bandwidth(netns)
+    dump_until(netns, client, "RC RTS")
+    client.signal(signal.SIGSTOP)
+    assert "does not answer: is it stopped?" in dump(netns, client, status=1)
+    client.signal(signal.SIGCONT)
+    dump_until(netns, client, "qp 0x")
+
+
+def test_no_such_process(netns):
+    sleeper = netns.start("sleep", "60")
+    assert "has no device open" in dump(netns, sleeper, status=1)
+    bad(2, "no process is named", "dump")
+    for word in ("0", "-1", "x", "99999999999"):
+        assert netns.run(netns.stage.urnic, "dump", "--", word, check=False).wait(1) == 2
+
+
+@needs_second_user
+def test_another_user_is_told_nothing(netns):
+    _, client = bandwidth(netns)
+    dump_until(netns, client, "RC RTS")
+    for user in (lab.SECOND_USER, None):
+        out = dump(netns, client, status=1, user=user)
+        assert "who alone can ask" in out and "qp" not in out
+
+
+ASKER = """
+import array, os, socket, struct, sys
+kind = socket.SOCK_SEQPACKET
+for mine in range(1, 769):
+    me = socket.socket(socket.AF_UNIX, kind)
+    try:
+        me.bind(b"\\0urnic/%d" % mine)
+        break
+    except OSError:
+        pass
+me.listen(8)
+s = socket.socket(socket.AF_UNIX, kind)
+s.connect(b"\\0urnic/%d" % int(sys.argv[1]))
+s.send(struct.pack("=BBH4s", 1, 1, mine, b"urnc"))
+for _ in range(int(sys.argv[2])):
+    s.send(struct.pack("=BBH8sB3xi", 1, 3, 0, b"urnicdmp", 1, 0))
+s.settimeout(3)
+try:
+    msg, fds, _, _ = socket.recv_fds(s, 512, 2)
+    fd, = fds
+    text = os.pread(fd, 1 << 20, 0)
+    try:
+        os.pwrite(fd, b"x", 0)
+        print("it can be written to")
+    except OSError:
+        print("sealed", b"qp 0x" in text)
+except TimeoutError:
+    print("nothing")
+"""
+
+
+@pytest.mark.parametrize("user,says", [
+    ("nobody", "sealed True"),
+    pytest.param(lab.SECOND_USER, "nothing", marks=needs_second_user)])
+def test_asked_by_a_stranger(netns, user, says):
+    """By something that is no urnic dump and asks often: its user decides."""
+    _, client = bandwidth(netns)
+    slot = re.search(r"^slot (\d+),", dump_until(netns, client, "RC RTS"), re.M)[1]
+    asker = netns.run("/usr/bin/python3", "-c", ASKER, slot, "50", user=user)
+    assert asker.out.strip() == says
+    dump_moves(netns, client)
