@@ -26,10 +26,32 @@ def pytest_configure(config):
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     config.addinivalue_line("markers", "full: a cell that only --full runs")
+    config.addinivalue_line("markers", "alone: measures, or wants all processors")
+    config.addinivalue_line("markers", "xdist_group(name): one after the other")
 
 
+# Tests of these modules have both processors to themselves: they let more threads spin
+# than there are processors, or fill the time that they are given.
+ALONE = {"test_threads", "test_stress"}
+
+
+def set_apart(item):
+    """Which tests must not run beside which (scripts/system-tests, URNIC_TEST_JOBS).
+    Most have namespaces of their own; there is one peer VM at a time, and what runs in
+    this namespace itself shares its ports and slots."""
+    if item.module.__name__ in ALONE:
+        item.add_marker(pytest.mark.alone)
+    if "vm_session" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("vm"))
+    elif "can_namespace" not in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("here"))
+
+
+@pytest.hookimpl(tryfirst=True)     # xdist's own looks at the groups
 def pytest_collection_modifyitems(config, items):
     """A cell of the full tables is not skipped in a bounded run: it is not in it."""
+    for item in items:
+        set_apart(item)
     if config.getoption("--full"):
         return
     full = [i for i in items if i.get_closest_marker("full")]

@@ -57,6 +57,12 @@ class Two:
         self.client.wait_output("joined", LONG)
         return self
 
+    def wait_working(self):
+        """Workers: what each has asked of the other was done once."""
+        self.server.wait_output("works", LONG)
+        self.client.wait_output("works", LONG)
+        return self
+
     def finish(self):
         """Workers: a few rounds more, and the end."""
         self.wait_joined()
@@ -99,6 +105,10 @@ def eventually(true, timeout=20):
     return True
 
 
+def packets_out(ns, dev="eth0"):
+    return int(ns.sh(f"cat /sys/class/net/{dev}/statistics/tx_packets"))
+
+
 def urnic_names(ns):
     """What urnic's processes leave to be seen in a namespace."""
     return ns.sh("ss -xlnH | grep -o 'urnic/[0-9]*' || true; "
@@ -116,8 +126,7 @@ def test_kill_one_of_several(shared_pair, tools, faults, place):
               Two(server, client, worker(faults, "-e"))]
     verified = Two(server, client, stress(tools, 1))
     for two in (victim, *others):
-        two.wait_joined()
-    time.sleep(0.2)
+        two.wait_working()
     victim.server.signal(signal.SIGKILL)
     Two(server, client, worker(faults)).finish()
     assert victim.client.wait(LONG) == 2, victim.client.describe()
@@ -153,8 +162,7 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
     capture = stage.tmp / "reborn.pcapng"
     pair.a.sh("ip addr add 10.88.0.11/24 dev eth0")
     old = Two(pair.b, pair.a, worker(faults, "-T", "16"))
-    old.wait_joined()
-    time.sleep(0.2)
+    old.wait_working()
     qpn = old.qpn()
     slot = int(qpn, 0) >> 14
     squatters = [pair.b.start("/usr/bin/python3", "-c", SQUAT, slot, *part)
@@ -636,5 +644,6 @@ def test_traffic_and_a_new_mtu(netns_pair, faults):
     for mtu in (9000, 1280, 1500):
         for ns in (pair.a, pair.b):
             ns.sh(f"ip link set eth0 mtu {mtu}")
-        time.sleep(0.2)
+        before = packets_out(pair.a)
+        assert eventually(lambda: packets_out(pair.a) > before + 100), two.client.describe()
     two.finish()

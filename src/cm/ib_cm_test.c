@@ -243,6 +243,26 @@ static void strangers_are_not_heard(void **state)
 	fix_close(f);
 }
 
+static unsigned events(const struct prog *p, enum cm_event_type type)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < p->n; i++)
+		n += p->note[i].type == type;
+	return n;
+}
+
+/* It was told no end twice, and nothing after its end. */
+static void expect_sense(const struct prog *p)
+{
+	unsigned ends = events(p, CM_EV_DISCONNECTED) + events(p, CM_EV_REJECTED) +
+			events(p, CM_EV_UNREACHABLE);
+
+	assert_in_range(ends, 0, 1);
+	assert_in_range(events(p, CM_EV_ESTABLISHED), 0, 1);
+	assert_in_range(events(p, CM_EV_RESPONSE), 0, 1);
+}
+
 /* Every message in every state, from the peer itself: none may break it. */
 static void anything_at_any_time(void **state)
 {
@@ -267,6 +287,7 @@ static void anything_at_any_time(void **state)
 				fix_run(f, FIX_MS);
 			for (int to = 0; to < 2; to++) {
 				struct conn *c = conn_of(to ? p.b->conn : p.a->conn);
+				uint64_t before = cm_counter(fix_cm(f, to), CM_RX);
 
 				m.local_id = c->remote_id;
 				m.remote_id = c->local_id;
@@ -274,7 +295,11 @@ static void anything_at_any_time(void **state)
 				m.qpn = c->local_qpn;
 				send_raw(f, to, &m, (uint8_t)(1 + !to));
 				send_raw(f, to, &m, (uint8_t)(1 + !to));
+				assert_int_equal(cm_counter(fix_cm(f, to), CM_RX),
+						 before + 2);
 			}
+			expect_sense(p.a);
+			expect_sense(p.b);
 			pair_close(&p);
 			fix_close(f);
 		}

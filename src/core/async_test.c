@@ -137,6 +137,14 @@ static void destroying_waits_for_every_ack(void **state)
 	free(qp);
 }
 
+static unsigned entries(const struct list *list)
+{
+	unsigned n = 0;
+
+	list_for(node, list) n++;
+	return n;
+}
+
 static void a_context_may_end_with_events_left(void **state)
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
@@ -149,7 +157,11 @@ static void a_context_may_end_with_events_left(void **state)
 	(void)get();
 	(void)get();
 	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
-	test_close(&t); /* LeakSanitizer watches */
+	assert_int_equal(entries(&t.ctx.async.got), 2);
+	assert_int_equal(entries(&t.ctx.async.waiting), 1);
+	test_close(&t);
+	assert_true(list_empty(&t.ctx.async.got));
+	assert_true(list_empty(&t.ctx.async.waiting));
 	free(qp);
 }
 
