@@ -38,7 +38,7 @@ def demo(words, user):
 
 
 ONE_HOST, TWO_NAMESPACES = 4, 3
-WAY = "     way: messages go through shared memory, its regions are reached "
+WAY = "     way: messages go through shared memory; WRITE and READ of its memory go "
 
 
 def check(done, programs=ONE_HOST + TWO_NAMESPACES):

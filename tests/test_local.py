@@ -98,8 +98,8 @@ def test_forks_closes_or_becomes_another(run, full, way, mode, count):
 
 # --- ways that are forbidden -------------------------------------------------
 
-DIRECT = "its regions are reached directly"
-THROUGH = "its regions are reached through it, too: "
+DIRECT = "WRITE and READ of its memory go directly"
+THROUGH = "WRITE and READ of its memory go through shared memory, too: "
 FORBIDDEN = {
     # who may what: the lines of the log at both ends, and why
     "nothing": (DIRECT, DIRECT),

@@ -350,7 +350,7 @@ static void on_gate(struct peer *p, const struct host_said *s, const struct pipe
 	vm_part(p);
 	vm_meet(p, &m->nonce, s->fd[0]);
 	p->shut_out = !p->vm;
-	log_info("slot %u, process %d: its regions are reached %s%s", p->slot,
+	log_info("slot %u, process %d: WRITE and READ of its memory go %s%s", p->slot,
 		 (int)p->pid, p->vm ? "directly again" : "through shared memory: ",
 		 p->vm ? "" : p->vm_why);
 }

@@ -150,10 +150,10 @@ void peer_up(struct peer *p)
 	p->state = PEER_UP;
 	(void)host_cred(p->l->host, p->slot, &uid, &p->pid);
 	p->same_user = host_is_ours(p->l->host, p->slot);
-	log_info("slot %u, process %d: messages go through shared memory%s, its "
-		 "regions are reached %s%s",
+	log_info("slot %u, process %d: messages go through shared memory%s; WRITE "
+		 "and READ of its memory go %s%s",
 		 p->slot, (int)p->pid, p->same_user ? "" : " (UD through UDP)",
-		 p->vm ? "directly (process_vm_writev)" : "through it, too: ",
+		 p->vm ? "directly (process_vm_writev)" : "through shared memory, too: ",
 		 p->vm ? "" : p->vm_why);
 	peer_heat(p);
 	make_due(p);

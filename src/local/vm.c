@@ -247,8 +247,8 @@ static bool moved(struct local_qp *q, const struct vecs *v, bool write, uint32_t
 	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
 		p->vm = false; /* it was possible; no more */
 		p->shut_out = errno == EFAULT;
-		log_info("slot %u, process %d: its regions are reached directly no "
-			 "more: errno %d",
+		log_info("slot %u, process %d: WRITE and READ of its memory go "
+			 "directly no more: errno %d",
 			 p->slot, (int)p->pid, errno);
 	}
 	return did == (ssize_t)all;
