@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How a connection comes about, message by message. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "cm/fix.h"
 #include "link/dgram.h"
@@ -329,6 +331,48 @@ static void a_request_for_other_addresses(void **state)
 	fix_close(f);
 }
 
+static void expect_said(struct cm *cm, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void expect_said(struct cm *cm, const char *fmt, ...)
+{
+	char want[200], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	va_list ap;
+
+	cm_describe(cm, out);
+	assert_int_equal(fclose(out), 0);
+	va_start(ap, fmt);
+	vsnprintf(want, sizeof(want), fmt, ap);
+	va_end(ap);
+	if (!strstr(text, want))
+		fail_msg("no '%s' in:\n%s", want, text);
+	free(text);
+}
+
+static void a_dump_has_listeners_and_connections(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	const struct conn *a, *b;
+
+	(void)state;
+	expect_said(fix_cm(f, 1), "listener port %u on any address: listening, requests",
+		    FIX_PORT);
+	pair_connect(f, &p);
+	a = conn_of(p.a->conn);
+	b = conn_of(p.b->conn);
+	expect_said(fix_cm(f, 0), "connection 0x%08x to 0x%08x at ", a->local_id,
+		    b->local_id);
+	expect_said(fix_cm(f, 0), ": established, active; QP 0xa00001 to QP 0xb00001;");
+	expect_said(fix_cm(f, 1), ": established, passive; QP 0xb00001 to QP 0xa00001;");
+	assert_int_equal(fix_disconnect(p.a), 0);
+	expect_said(fix_cm(f, 0), ": DREQ sent, active;");
+	pair_close(&p);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +386,7 @@ int main(void)
 		cmocka_unit_test(a_stale_connection_is_ended),
 		cmocka_unit_test(strangers_are_not_heard),
 		cmocka_unit_test(anything_at_any_time),
+		cmocka_unit_test(a_dump_has_listeners_and_connections),
 		cmocka_unit_test(a_request_for_other_addresses),
 	};
 

@@ -148,6 +148,7 @@ static unsigned entries(const struct list *list)
 static void a_context_may_end_with_events_left(void **state)
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
+	int fd;
 
 	(void)state;
 	begin();
@@ -157,11 +158,11 @@ static void a_context_may_end_with_events_left(void **state)
 	(void)get();
 	(void)get();
 	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
-	assert_int_equal(entries(&t.ctx.async.got), 2);
+	assert_int_equal(entries(&t.ctx.async.got), 1); /* a port is not destroyed */
 	assert_int_equal(entries(&t.ctx.async.waiting), 1);
-	test_close(&t);
-	assert_true(list_empty(&t.ctx.async.got));
-	assert_true(list_empty(&t.ctx.async.waiting));
+	fd = t.ctx.async.fd;
+	test_close(&t); /* frees the three, as LeakSanitizer sees */
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
 	free(qp);
 }
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* address_test.c - names of fabrics: which are good, and where they lead. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plug/address.h"
+#include "plug/plug.h"
+
+static void expect_address(const char *fabric, uid_t owner, const char *name)
+{
+	struct sockaddr_un a;
+	char want[108];
+	socklen_t len;
+	uid_t whose;
+	int n;
+
+	assert_int_equal(plug_check_name(fabric), 0);
+	assert_int_equal(plug_address(fabric, &a, &len, &whose), 0);
+	assert_int_equal(whose, owner);
+	n = snprintf(want, sizeof(want), "urnic/fabric/%u/%s", owner, name);
+	assert_int_equal(a.sun_family, AF_UNIX);
+	assert_int_equal(a.sun_path[0], 0); /* abstract: of the network namespace */
+	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	assert_memory_equal(a.sun_path + 1, want, (size_t)n);
+}
+
+static void names_lead_to_their_owner(void **state)
+{
+	char longest[PLUG_NAME + 1];
+
+	(void)state;
+	expect_address("default", geteuid(), "default");
+	expect_address("a.b_c-7", geteuid(), "a.b_c-7");
+	expect_address("0:default", 0, "default");
+	expect_address("4294967294:x", 4294967294u, "x");
+	memset(longest, 'n', PLUG_NAME);
+	longest[PLUG_NAME] = '\0';
+	expect_address(longest, geteuid(), longest);
+}
+
+static void wrong_names_are_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"",
+		"a/b",
+		"a b",
+		"a:b:c",
+		":name",
+		"x:name",
+		"-1:a",
+		" 1:a",
+		"+1:a",
+		"1 :a",
+		"7:",
+		"\xc3\xa4",
+		"a\n",
+		"0x1:a",
+		"4294967295:a",
+		"99999999999:a",
+		"18446744073709551616:a",
+	};
+	char too_long[PLUG_NAME + 2];
+	struct sockaddr_un a;
+	socklen_t len;
+	uid_t owner;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(plug_check_name(wrong[i]), -EINVAL);
+		assert_int_equal(plug_address(wrong[i], &a, &len, &owner), -EINVAL);
+	}
+	memset(too_long, 'n', PLUG_NAME + 1);
+	too_long[PLUG_NAME + 1] = '\0';
+	assert_int_equal(plug_check_name(too_long), -EINVAL);
+}
+
+static void the_kernel_says_who_is_there(void **state)
+{
+	uid_t uid = 7;
+	pid_t pid = 7;
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(plug_peer(pair[0], &uid, &pid), 0);
+	assert_int_equal(uid, geteuid());
+	assert_int_equal(pid, getpid());
+	close(pair[0]);
+	close(pair[1]);
+	assert_int_equal(plug_peer(-1, &uid, &pid), -EBADF);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_lead_to_their_owner),
+		cmocka_unit_test(wrong_names_are_refused),
+		cmocka_unit_test(the_kernel_says_who_is_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
