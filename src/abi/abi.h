@@ -151,6 +151,15 @@ void abi_wr_ops(struct qp *qp);
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);
 int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num);
+/* mr.c: */
+struct ibv_mr *abi_alloc_null_mr(struct ibv_pd *ibv);
+int abi_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sge, uint32_t n);
+/* dm.c: */
+struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr);
+int abi_free_dm(struct ibv_dm *ibv);
+struct ibv_mr *abi_reg_dm_mr(struct ibv_pd *ibv, struct ibv_dm *dm, uint64_t offset,
+			     size_t length, unsigned access);
 /* mw.c: */
 struct ibv_mw *abi_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type);
 int abi_dealloc_mw(struct ibv_mw *ibv);

@@ -30,6 +30,11 @@ static void set_ops(struct verbs_context *v)
 	v->create_qp_ex = abi_create_qp_ex;
 	v->create_srq_ex = abi_create_srq_ex;
 	v->get_srq_num = abi_get_srq_num;
+	v->alloc_dm = abi_alloc_dm;
+	v->free_dm = abi_free_dm;
+	v->reg_dm_mr = abi_reg_dm_mr;
+	v->alloc_null_mr = abi_alloc_null_mr;
+	v->advise_mr = abi_advise_mr;
 }
 
 /* The part that programs see. */

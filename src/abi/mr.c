@@ -3,6 +3,7 @@
 #include "core/mr.h"
 
 #include "abi/abi.h"
+#include "core/null_mr.h"
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
@@ -69,4 +70,21 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	if (!abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, ENOENT))
 		return errno;
 	return abi_leave(mr_dereg(mr_of(ibv)));
+}
+
+struct ibv_mr *abi_alloc_null_mr(struct ibv_pd *ibv)
+{
+	struct mr *mr;
+
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
+		return NULL;
+	return abi_leave(null_mr_alloc(pd_of(ibv), &mr)) ? NULL : &mr->ibv;
+}
+
+int abi_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sge, uint32_t n)
+{
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
+		return errno;
+	return abi_leave(mr_advise(pd_of(ibv), advice, flags, sge, n));
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/null_mr.h"
 #include "sys/list.h"
 #include "sys/lock.h"
 #include "sys/turn.h"
@@ -54,7 +55,9 @@ struct core {
 	uint32_t mkey_free, mkey_free_last, mkey_free_count; /* a queue */
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;
+	_Atomic size_t dm_bytes;  /* of caps.max_dm */
 	_Atomic uint32_t handles; /* the last one given */
+	struct null_memory null;
 	struct list srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;	     /* the IB transport's own */

@@ -34,6 +34,7 @@ const struct caps caps = {
 	.max_mw = 1 << 22,
 	.max_mcast_grp = 8192,
 	.max_mcast_qp_attach = 240,
+	.max_dm = 1 << 20,
 	.max_rd_atomic = 128, /* as rxe: perftest takes the peer's */
 	.max_msg = 0x7fffffff,
 };
@@ -189,6 +190,7 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		.completion_timestamp_mask = UINT64_MAX,
 		.hca_core_clock = 1000000,	/* kHz: nanoseconds */
 		.phys_port_cnt_ex = 1,
+		.max_dm_size = caps.max_dm,
 	};
 
 	if (device_is_iwarp(dev))

@@ -119,7 +119,7 @@ int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_ent
 struct caps {
 	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd,
 		max_srq, max_srq_wr, max_srq_sge, max_inline, max_ah, max_mw,
-		max_mcast_grp, max_mcast_qp_attach;
+		max_mcast_grp, max_mcast_qp_attach, max_dm;
 	uint8_t max_rd_atomic; /* in and out, per QP */
 	uint32_t max_msg;      /* bytes: 2 GiB - 1 */
 };

@@ -124,7 +124,7 @@ static void attributes_are_what_is_enforced(void **state)
 	assert_int_equal(a.orig_attr.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(a.orig_attr.node_guid, t.dev->guid);
 	assert_int_equal(a.orig_attr.max_ee, 0);
-	assert_int_equal(a.max_dm_size, 0);
+	assert_int_equal(a.max_dm_size, caps.max_dm);
 	assert_int_equal(a.comp_mask, 0);
 	assert_int_equal(a.hca_core_clock, 1000000);
 	/* What ibv_rc_pingpong -o and ibv_srq_pingpong -o ask for. */

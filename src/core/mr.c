@@ -10,7 +10,9 @@
 #include "core/board.h"
 #include "core/core.h"
 #include "core/device.h"
+#include "core/dm.h"
 #include "core/mkey.h"
+#include "core/null_mr.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 
@@ -155,19 +157,12 @@ static int check_reg(void *addr, size_t length, uint64_t base, int access)
 	return check_memory(addr, length, access);
 }
 
-int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
-	   struct mr **out)
+int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 {
 	struct core *core = pd->core;
 	struct mr *mr;
 	int rc;
 
-	if (access & IBV_ACCESS_ZERO_BASED || is_implicit(addr, length, access))
-		iova = 0;
-	guard_arm();
-	rc = check_reg(addr, length, iova, access);
-	if (rc)
-		return rc;
 	rc = count_up(&core->mrs, caps.max_mr);
 	if (rc)
 		return rc;
@@ -177,14 +172,8 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		goto uncount;
 	}
 	mr->core = core;
-	mr->mkey = (struct mkey){
-		.valid = true,
-		.access = access,
-		.pd = pd,
-		.base = iova,
-		.length = length,
-		.host = addr,
-	};
+	mr->mkey = *like;
+	mr->mkey.pd = pd;
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
@@ -193,8 +182,8 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
-		.addr = addr,
-		.length = length,
+		.addr = like->host,
+		.length = like->length,
 		.handle = core_handle(core),
 		.lkey = mr->mkey.key,
 		.rkey = mr->mkey.key,
@@ -209,10 +198,36 @@ uncount:
 	return rc;
 }
 
-/* The arguments of a rereg, as the kernel and rdma-core judge them. */
-static int check_rereg(int flags, const struct pd *pd, const void *addr, size_t length,
-		       int access)
+int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
+	   struct mr **out)
 {
+	int rc;
+
+	if (access & IBV_ACCESS_ZERO_BASED || is_implicit(addr, length, access))
+		iova = 0;
+	guard_arm();
+	rc = check_reg(addr, length, iova, access);
+	if (rc)
+		return rc;
+	return mr_make(pd,
+		       &(struct mkey){ .valid = true,
+				       .access = access,
+				       .base = iova,
+				       .length = length,
+				       .host = addr },
+		       out);
+}
+
+/* The arguments of a rereg, as the kernel and rdma-core judge them. */
+static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
+		       const void *addr, size_t length, int access)
+{
+	const int fixed = IBV_REREG_MR_CHANGE_TRANSLATION |
+			  (mr->mkey.is_null ? IBV_REREG_MR_CHANGE_ACCESS : 0);
+
+	/* Where it is stays. */
+	if ((mr->dm || mr->mkey.is_null) && flags & fixed)
+		return -EINVAL;
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
 		return -EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
@@ -248,7 +263,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access)
 {
 	struct mkey *mk = &mr->mkey, new;
-	int rc = check_rereg(flags, pd, addr, length, access);
+	int rc = check_rereg(mr, flags, pd, addr, length, access);
 
 	if (rc) {
 		log_info("memory region %#x: rereg_mr refused: flags %#x, %zu "
@@ -276,9 +291,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		new.length = length;
 		new.base = new.access &IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
 	}
-	rc = atomic_load(&mk->windows)
-		     ? -EBUSY
-		     : check_reg(new.host, new.length, new.base, new.access);
+	rc = atomic_load(&mk->windows) ? -EBUSY
+	     : mk->is_null	       ? 0
+			   : check_reg(new.host, new.length, new.base, new.access);
 	if (!rc) {
 		atomic_fetch_add(&new.pd->users, 1);
 		atomic_fetch_sub(&mk->pd->users, 1);
@@ -288,8 +303,10 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		mk->length = new.length;
 		mk->host = new.host;
 		mr->ibv.pd = &mk->pd->ibv;
-		mr->ibv.addr = mk->host;
-		mr->ibv.length = mk->length;
+		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+			mr->ibv.addr = mk->host;
+			mr->ibv.length = mk->length;
+		}
 	}
 	board_put_mr(mr->core, mk);
 	turn_give(&mr->core->turn);
@@ -325,6 +342,10 @@ int mr_dereg(struct mr *mr)
 	live_del(&mr->live);
 	atomic_fetch_sub(&mr->mkey.pd->users, 1);
 	count_down(&core->mrs);
+	if (mr->dm)
+		atomic_fetch_sub(&mr->dm->users, 1);
+	if (mr->mkey.is_null)
+		null_mr_release(core);
 	free(mr);
 	return 0;
 }
@@ -347,6 +368,10 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint3
 	/* A window's key is an rkey only. */
 	if ((mk->access & access) != access || (mk->is_mw && !(access & remote)))
 		return MR_ACCESS;
+	if (mk->is_null) {
+		*host = null_host(&core->null, access & IBV_ACCESS_LOCAL_WRITE);
+		return len <= NULL_LENGTH ? MR_OK : MR_RANGE;
+	}
 	/* A va below base wraps to more than any length. */
 	if (len > mk->length || va - mk->base > mk->length - len)
 		return MR_RANGE;

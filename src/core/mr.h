@@ -21,6 +21,7 @@
 
 struct context;
 struct core;
+struct dm;
 struct mr;
 struct mw;
 struct qp;
@@ -54,7 +55,8 @@ struct mkey {
 	bool valid; /* false: invalidated, or a type 2
 		     * window that is not bound */
 	bool is_mw;
-	int access; /* enum ibv_access_flags */
+	bool is_null; /* base and host say nothing */
+	int access;   /* enum ibv_access_flags */
 	struct pd *pd;
 	uint64_t base, length;
 	uint8_t *host;
@@ -69,7 +71,8 @@ struct mr {
 	struct ibv_mr ibv;
 	struct mkey mkey;
 	struct core *core;
-	bool leaving; /* its key is gone, but not yet all who used it */
+	struct dm *dm; /* of device memory; or NULL */
+	bool leaving;  /* its key is gone, but not yet all who used it */
 };
 struct mw {
 	struct live live;
@@ -87,10 +90,17 @@ struct mw {
  * A length of 0 is -EINVAL at a page's start, as it is in the kernel. */
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	   struct mr **out);
+/* A region that is like this, for callers that have checked it. */
+int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
 /* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access);
 int mr_dereg(struct mr *mr); /* passes the turn; 0 or -EBUSY */
+/* IBV_ADVISE_MR_FLAG_FLUSH: pages are there when it returns.  -EOPNOTSUPP: advice
+ * that there is not; -ENOENT: no such region; -EPERM: another PD's, or it cannot be
+ * written; -EINVAL: not ON_DEMAND; -EFAULT: outside of it, or of memory. */
+int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	      const struct ibv_sge *sge, uint32_t n);
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
 int mw_dealloc(struct mw *mw); /* bound or not */
 

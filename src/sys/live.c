@@ -172,6 +172,7 @@ const char *live_name(enum live_kind kind)
 		[LIVE_CQ] = "completion queue",
 		[LIVE_SRQ] = "shared receive queue",
 		[LIVE_QP] = "queue pair",
+		[LIVE_DM] = "device memory",
 	};
 
 	return names[kind];

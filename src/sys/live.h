@@ -28,6 +28,7 @@ enum live_kind {
 	LIVE_CQ,
 	LIVE_SRQ,
 	LIVE_QP,
+	LIVE_DM,
 };
 
 /* Part of each object, and its first: the allocator's notes in freed memory,

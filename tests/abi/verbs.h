@@ -217,5 +217,11 @@ void polls_inside(struct rig *r);
 void handlers(struct rig *r);
 void closes_with_qps_left(struct rig *r);
 void cancelled(struct rig *r);
+/* verbs_memory.c: */
+void device_memory(struct rig *r);
+void device_memory_of_another(struct rig *r);
+void device_memory_of_a_child(struct rig *r);
+void null_region(struct rig *r);
+void advice(struct rig *r);
 
 #endif

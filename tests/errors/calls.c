@@ -334,7 +334,6 @@ static void unsupported(void)
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_rwq_ind_table_init_attr table = { 0 };
 	struct ibv_td_init_attr td = { 0 };
-	struct ibv_alloc_dm_attr dm = { .length = 64 };
 	struct ibv_wq_init_attr wq;
 	struct ibv_flow_attr flow = { 0 };
 
@@ -349,7 +348,6 @@ static void unsupported(void)
 	REFUSED_PTR(EOPNOTSUPP, ibv_open_xrcd(s->ctx, &xrcd));
 	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_td(s->ctx, &td));
 	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_parent_domain(s->ctx, &parent));
-	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_dm(s->ctx, &dm));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_wq(s->ctx, &wq));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_rwq_ind_table(s->ctx, &table));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_counters(s->ctx, &counters));

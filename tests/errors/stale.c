@@ -3,7 +3,7 @@
  * NULL: each verb with each of its objects. */
 #include "errors.h"
 
-enum slot { PD, MR, MW, AH, CHANNEL, SCQ, RCQ, SRQ, QP, SLOTS };
+enum slot { PD, MR, MW, AH, CHANNEL, SCQ, RCQ, SRQ, QP, DM, SLOTS };
 
 /* One object of each kind, of one context. */
 struct set {
@@ -19,6 +19,7 @@ struct set {
 			struct ibv_cq *scq, *rcq;
 			struct ibv_srq *srq;
 			struct ibv_qp *qp;
+			struct ibv_dm *dm;
 		};
 	};
 };
@@ -65,6 +66,7 @@ static struct set make(struct ibv_context *ctx)
 	CHECK((o.rcq = ibv_create_cq(ctx, 8, NULL, NULL, 0)));
 	CHECK((o.srq = make_srq(&o)));
 	CHECK((o.qp = make_qp(&o)));
+	CHECK((o.dm = ibv_alloc_dm(ctx, &(struct ibv_alloc_dm_attr){ .length = 8 })));
 	return o;
 }
 
@@ -75,6 +77,7 @@ static void drop(const struct set *o)
 	CHECK(!ibv_destroy_comp_channel(o->channel));
 	CHECK(!ibv_destroy_ah(o->ah) && !ibv_dealloc_mw(o->mw));
 	CHECK(!ibv_dereg_mr(o->mr) && !ibv_dealloc_pd(o->pd));
+	CHECK(!ibv_free_dm(o->dm));
 }
 
 /* --- the verbs: 0, or the errno that was returned or set ----------------- */
@@ -105,6 +108,7 @@ PTR(create_qp_ex,
 PTR(reg_mr, ibv_reg_mr(o->pd, s->buf, BUF, 0))
 PTR(reg_mr_iova, ibv_reg_mr_iova(o->pd, s->buf, BUF, 0, 0))
 PTR(alloc_mw, ibv_alloc_mw(o->pd, IBV_MW_TYPE_2))
+PTR(reg_dm_mr, ibv_reg_dm_mr(o->pd, o->dm, 0, 8, IBV_ACCESS_ZERO_BASED))
 PTR(create_ah, make_ah(o))
 PTR(create_ah_from_wc,
     ibv_create_ah_from_wc(o->pd, &(struct ibv_wc){ 0 }, &(struct ibv_grh){ 0 }, 1))
@@ -231,6 +235,7 @@ static const struct row {
 	ROW(create_qp_ex,	SRQ,	EINVAL, EINVAL, 0),
 	ROW(reg_mr,		PD,	EINVAL, 0, EINVAL),
 	ROW(reg_mr_iova,	PD,	EINVAL, 0, EINVAL),
+	ROW(reg_dm_mr,		DM,	EINVAL, EINVAL, EINVAL),
 	ROW(rereg_mr,		MR,	EINVAL, EINVAL, EINVAL),
 	ROW(rereg_mr,		PD,	EINVAL, EINVAL, EINVAL),
 	ROW(bind_mw,		QP,	EINVAL, EINVAL, EINVAL),

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* advise.c - what a program says that it is going to use of its on-demand regions
+ * (ibv_advise_mr(3)): their pages are made present. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/mkey.h"
+#include "core/mr.h"
+#include "sys/log.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* The turn is held. */
+static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **host)
+{
+	const struct mkey *mk = mkey_find(pd->core, sge->lkey);
+
+	if (!mk || mk->is_mw)
+		return -ENOENT;
+	if (mk->pd != pd || (write && !(mk->access & IBV_ACCESS_LOCAL_WRITE)))
+		return -EPERM;
+	if (!(mk->access & IBV_ACCESS_ON_DEMAND))
+		return -EINVAL;
+	return mr_check(pd->core, sge->lkey, pd, 0, sge->addr, sge->length, 0, host) ==
+			       MR_OK
+		       ? 0
+		       : -EFAULT;
+}
+
+/* A kernel that does not know how populates when the memory is used. */
+static int populate(uint8_t *host, size_t length, int advice)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)host & ~(page - 1);
+	uintptr_t to = ((uintptr_t)host + length + page - 1) & ~(page - 1);
+
+	if (madvise((void *)from, to - from, advice) == 0 || errno == EINVAL)
+		return 0;
+	return -EFAULT;
+}
+
+static int how(enum ibv_advise_mr_advice advice, bool wait)
+{
+	if (!wait)
+		return MADV_WILLNEED;
+	return advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? MADV_POPULATE_WRITE
+							     : MADV_POPULATE_READ;
+}
+
+static int advise(struct pd *pd, enum ibv_advise_mr_advice advice, bool wait,
+		  const struct ibv_sge *sge)
+{
+	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	uint8_t *host;
+	int rc;
+
+	turn_take(&pd->core->turn);
+	rc = find(pd, sge, write, &host);
+	turn_give(&pd->core->turn);
+	/* Pages that are present need nothing: ours are those of the program. */
+	if (!rc && sge->length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
+	    populate(host, sge->length, how(advice, wait)) && wait)
+		rc = -EFAULT;
+	if (rc)
+		log_info("advise_mr refused: lkey 0x%08x, %u bytes at 0x%llx: error %d",
+			 sge->lkey, sge->length, (unsigned long long)sge->addr, -rc);
+	return rc;
+}
+
+int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	      const struct ibv_sge *sge, uint32_t n)
+{
+	int rc = 0;
+
+	if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !n || !sge)
+		return -EINVAL;
+	for (uint32_t i = 0; !rc && i < n; i++)
+		rc = advise(pd, advice, flags & IBV_ADVISE_MR_FLAG_FLUSH, &sge[i]);
+	return rc;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dm.c - see dm.h. */
+#include "core/dm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/mr.h"
+#include "sys/log.h"
+
+struct dm *dm_of(struct ibv_dm *ibv)
+{
+	return container_of(ibv, struct dm, ibv);
+}
+
+static int check_attr(const struct ibv_alloc_dm_attr *a, size_t page)
+{
+	if (!a->comp_mask && a->length && a->length <= caps.max_dm &&
+	    a->log_align_req < 32 && (size_t)1 << a->log_align_req <= page)
+		return 0;
+	log_info("device memory refused: %zu bytes, aligned to 2^%u, comp_mask %#x "
+		 "(limits %u bytes, %zu, 0)",
+		 a->length, a->log_align_req, a->comp_mask, caps.max_dm, page);
+	return -EINVAL;
+}
+
+/* All devices have this much, together. */
+static int take(struct core *core, size_t bytes)
+{
+	if (atomic_fetch_add(&core->dm_bytes, bytes) + bytes <= caps.max_dm)
+		return 0;
+	atomic_fetch_sub(&core->dm_bytes, bytes);
+	log_info("device memory refused: of %u bytes %zu are not free", caps.max_dm,
+		 bytes);
+	return -ENOMEM;
+}
+
+int dm_alloc(struct core *core, struct ibv_context *ctx,
+	     const struct ibv_alloc_dm_attr *attr, struct dm **out)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int rc = check_attr(attr, page);
+	struct dm *dm;
+
+	if (rc)
+		return rc;
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return -ENOMEM;
+	dm->core = core;
+	dm->length = attr->length;
+	dm->occupied = (attr->length + page - 1) & ~(page - 1);
+	rc = take(core, dm->occupied);
+	if (rc)
+		goto free_dm;
+	dm->host = mmap(NULL, dm->occupied, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (dm->host == MAP_FAILED) {
+		rc = -ENOMEM;
+		goto give;
+	}
+	dm->ibv = (struct ibv_dm){
+		.context = ctx,
+		.comp_mask = IBV_DM_MASK_HANDLE,
+		.handle = core_handle(core),
+	};
+	live_add(&dm->live, LIVE_DM, ctx);
+	*out = dm;
+	return 0;
+give:
+	atomic_fetch_sub(&core->dm_bytes, dm->occupied);
+free_dm:
+	free(dm);
+	return rc;
+}
+
+int dm_free(struct dm *dm)
+{
+	unsigned users = atomic_load(&dm->users);
+
+	if (users) {
+		log_info("device memory %u is not freed: %u regions are of it",
+			 dm->ibv.handle, users);
+		return -EBUSY;
+	}
+	live_del(&dm->live);
+	munmap(dm->host, dm->occupied);
+	atomic_fetch_sub(&dm->core->dm_bytes, dm->occupied);
+	free(dm);
+	return 0;
+}
+
+static bool within(const struct dm *dm, uint64_t offset, size_t length)
+{
+	return length <= dm->length && offset <= dm->length - length;
+}
+
+static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
+{
+	if (!within(dm, offset, length))
+		return -EFAULT;
+	return offset % DM_ALIGN || length % DM_ALIGN ? -EINVAL : 0;
+}
+
+int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	int rc = check_copy(dm, offset, length);
+
+	if (!rc)
+		memcpy(dm->host + offset, from, length);
+	return rc;
+}
+
+int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length)
+{
+	int rc = check_copy(dm, offset, length);
+
+	if (!rc)
+		memcpy(to, dm->host + offset, length);
+	return rc;
+}
+
+int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+	   struct mr **out)
+{
+	const int never = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+	int rc;
+
+	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never || !length ||
+	    !within(dm, offset, length)) {
+		log_info(
+			"memory region refused: %zu bytes at %llu of %zu bytes of device "
+			"memory, access %#x (which must be zero-based)",
+			length, (unsigned long long)offset, dm->length, (unsigned)access);
+		return -EINVAL;
+	}
+	rc = mr_reg(pd, dm->host + offset, length, 0, access, out);
+	if (rc)
+		return rc;
+	(*out)->dm = dm;
+	(*out)->ibv.addr = NULL;
+	atomic_fetch_add(&dm->users, 1);
+	return 0;
+}

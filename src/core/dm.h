@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dm.h - device memory: memory of the adapter, which programs reach by copying and
+ * by regions whose addresses begin at 0 (ibv_alloc_dm(3)).  Here it is memory of this
+ * process that the program has no pointer to.
+ */
+#ifndef CORE_DM_H
+#define CORE_DM_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "sys/live.h"
+
+struct core;
+struct mr;
+struct pd;
+
+enum { DM_ALIGN = 4 }; /* of what is copied: offset and length */
+
+struct dm {
+	struct live live;
+	struct ibv_dm ibv; /* what the program holds; abi/ fills the calls in */
+	struct core *core;
+	uint8_t *host;
+	size_t length;		/* as asked for */
+	size_t occupied;	/* whole pages */
+	_Atomic unsigned users; /* regions: EBUSY */
+};
+
+struct dm *dm_of(struct ibv_dm *ibv);
+/* -EINVAL: no length, one above caps.max_dm, an alignment above a page's, an
+ * extension; -ENOMEM: the memory that there is, caps.max_dm, is in use. */
+int dm_alloc(struct core *core, struct ibv_context *ctx,
+	     const struct ibv_alloc_dm_attr *attr, struct dm **out);
+int dm_free(struct dm *dm); /* 0 or -EBUSY */
+
+/* 0; -EINVAL: not aligned; -EFAULT: past the end. */
+int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length);
+int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length);
+
+/* A region of it, whose access must have IBV_ACCESS_ZERO_BASED. */
+int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+	   struct mr **out);
+
+#endif
