@@ -17,6 +17,7 @@
 
 #include "core/event.h"
 #include "sys/cancel.h"
+#include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
@@ -32,7 +33,7 @@ struct abi_context {
 	struct context ctx;
 	struct nic *nic;
 	const struct transport *transport;
-	struct event_queue cmd;	    /* cmd_fd, a descriptor that says nothing */
+	struct fd_id file;	    /* of cmd_fd, which says nothing */
 	pid_t pid;		    /* whose: a child shares the descriptors */
 	struct verbs_context verbs; /* the program holds &verbs.context */
 };
@@ -127,6 +128,13 @@ static inline int abi_leave(int rc)
 	return abi_result(rc);
 }
 
+/* As abi_enter_on() for a context; but a forked child may, too, for the call touches
+ * nothing that a thread may have held which the fork left behind. */
+bool abi_enter_child(struct ibv_context *ibv);
+
+/* context.c: cmd_fd: of a context that there is, and becomes this one's; or -1. */
+int abi_open_context(struct ibv_device *dev, int cmd_fd, struct abi_context **out);
+
 /* ops.c: every operation of v answers EOPNOTSUPP. */
 void abi_ops_none(struct verbs_context *v);
 
@@ -151,6 +159,11 @@ void abi_wr_ops(struct qp *qp);
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);
 int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num);
+/* domain.c: */
+struct ibv_td *abi_alloc_td(struct ibv_context *ibv, struct ibv_td_init_attr *attr);
+int abi_dealloc_td(struct ibv_td *ibv);
+struct ibv_pd *abi_alloc_parent_domain(struct ibv_context *ibv,
+				       struct ibv_parent_domain_init_attr *attr);
 /* mr.c: */
 struct ibv_mr *abi_alloc_null_mr(struct ibv_pd *ibv);
 int abi_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,

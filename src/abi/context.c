@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* context.c - opening and closing a device. */
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "abi/abi.h"
 #include "core/core.h"
@@ -30,6 +31,9 @@ static void set_ops(struct verbs_context *v)
 	v->create_qp_ex = abi_create_qp_ex;
 	v->create_srq_ex = abi_create_srq_ex;
 	v->get_srq_num = abi_get_srq_num;
+	v->alloc_td = abi_alloc_td;
+	v->dealloc_td = abi_dealloc_td;
+	v->alloc_parent_domain = abi_alloc_parent_domain;
 	v->alloc_dm = abi_alloc_dm;
 	v->free_dm = abi_free_dm;
 	v->reg_dm_mr = abi_reg_dm_mr;
@@ -37,25 +41,35 @@ static void set_ops(struct verbs_context *v)
 	v->advise_mr = abi_advise_mr;
 }
 
+/* A file of its own, by which ibv_import_device() knows the context, and which is
+ * never readable. */
+static int make_cmd(void)
+{
+	int fd = fd_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd_raise(fd);
+}
+
 /* The part that programs see. */
-static int fill(struct abi_context *a, struct ibv_device *dev)
+static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &a->verbs.context;
-	int rc;
+	int rc, fd;
 
-	rc = event_queue_init(&a->cmd);
+	rc = event_queue_init(&a->ctx.async);
 	if (rc)
 		return rc;
-	rc = event_queue_init(&a->ctx.async);
+	fd = cmd_fd < 0 ? make_cmd() : cmd_fd;
+	rc = fd < 0 ? fd : fd_identify(fd, &a->file);
 	if (rc) {
-		event_queue_fini(&a->cmd);
+		event_queue_fini(&a->ctx.async);
 		return rc;
 	}
 	set_ops(&a->verbs);
 	a->verbs.sz = sizeof(a->verbs);
 	a->pid = getpid();
 	ibv->device = dev;
-	ibv->cmd_fd = a->cmd.fd;
+	ibv->cmd_fd = fd;
 	ibv->async_fd = a->ctx.async.fd;
 	ibv->num_comp_vectors = 1;
 	ibv->abi_compat = (void *)UINTPTR_MAX;
@@ -79,7 +93,7 @@ static void attach(struct abi_context *a, struct device *dev)
 	live_add(&a->live, LIVE_CONTEXT, &a->verbs.context);
 }
 
-static int open_context(struct ibv_device *ibv, struct abi_context **out)
+int abi_open_context(struct ibv_device *ibv, int cmd_fd, struct abi_context **out)
 {
 	struct abi_context *a = calloc(1, sizeof(*a));
 	int rc;
@@ -89,7 +103,7 @@ static int open_context(struct ibv_device *ibv, struct abi_context **out)
 	rc = nic_open(&a->nic);
 	if (rc)
 		goto free_context;
-	rc = fill(a, ibv);
+	rc = fill(a, ibv, cmd_fd);
 	if (rc)
 		goto close_nic;
 	attach(a, device_of(ibv));
@@ -114,7 +128,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	}
 	abi_begin();
 	abi_hold();
-	rc = open_context(dev, &a);
+	rc = abi_open_context(dev, -1, &a);
 	return abi_leave(rc) ? NULL : &a->verbs.context;
 }
 
@@ -168,7 +182,8 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	}
 	live_forget(ibv);
 	event_queue_fini(&a->ctx.async);
-	event_queue_fini(&a->cmd);
+	if (fd_is(ibv->cmd_fd, &a->file))
+		close(ibv->cmd_fd);
 	pthread_mutex_destroy(&ibv->mutex);
 	nic_close(a->nic);
 	free(a);

@@ -3,6 +3,7 @@
 #include "core/cq.h"
 
 #include "abi/abi.h"
+#include "core/pd.h"
 #include "nic/nic.h"
 #include "sys/log.h"
 
@@ -15,8 +16,9 @@ static int at_least(uint32_t cqe)
 	return cqe && cqe < LEAST ? LEAST : (int)cqe;
 }
 
-static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
-		  struct ibv_comp_channel *channel, void *cq_context, struct cq **out)
+static int create(struct ibv_context *ibv, struct ibv_pd *in, uint32_t cqe,
+		  uint32_t vector, struct ibv_comp_channel *channel, void *cq_context,
+		  struct cq **out)
 {
 	if (vector >= (uint32_t)ibv->num_comp_vectors) {
 		log_info("completion vector %d refused: there are %d", (int)vector,
@@ -25,8 +27,8 @@ static int create(struct ibv_context *ibv, uint32_t cqe, uint32_t vector,
 	}
 	if (abi_check("create_cq", LIVE(channel_of, channel), LIVE_CHANNEL, ibv))
 		return -EBADF; /* as its descriptor would be */
-	return cq_create(&abi_of(ibv)->ctx, at_least(cqe),
-			 channel ? channel_of(channel) : NULL, cq_context, out);
+	return cq_create_in(in ? pd_of(in) : NULL, &abi_of(ibv)->ctx, at_least(cqe),
+			    channel ? channel_of(channel) : NULL, cq_context, out);
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
@@ -37,20 +39,37 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_c
 
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
-	rc = create(ibv, (uint32_t)cqe, (uint32_t)vector, channel, cq_context, &cq);
+	rc = create(ibv, NULL, (uint32_t)cqe, (uint32_t)vector, channel, cq_context, &cq);
 	return abi_leave(rc) ? NULL : (struct ibv_cq *)&cq->ex;
+}
+
+/* Where the CQ is in: a parent domain, or NULL. */
+static struct ibv_pd *parent_of(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+}
+
+static int check_parent(const struct ibv_context *ibv,
+			const struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_pd *in = parent_of(attr);
+	int rc = abi_check("create_cq_ex", LIVE(pd_of, in), LIVE_PD, ibv);
+
+	if (rc || !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD))
+		return rc;
+	return in && pd_of(in)->kind == PD_PARENT ? 0 : -EINVAL;
 }
 
 static int check_ex(const struct ibv_cq_init_attr_ex *attr)
 {
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint64_t wc_flags = IBV_WC_STANDARD_FLAGS |
 				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 				  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	const uint32_t flags =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
-	if (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS ||
-	    attr->wc_flags & ~wc_flags)
+	if (attr->comp_mask & ~known || attr->wc_flags & ~wc_flags)
 		return -EOPNOTSUPP;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & ~flags)
 		return -EOPNOTSUPP;
@@ -67,8 +86,10 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 		return NULL;
 	rc = check_ex(attr);
 	if (!rc)
-		rc = create(ibv, attr->cqe, attr->comp_vector, attr->channel,
-			    attr->cq_context, &cq);
+		rc = check_parent(ibv, attr);
+	if (!rc)
+		rc = create(ibv, parent_of(attr), attr->cqe, attr->comp_vector,
+			    attr->channel, attr->cq_context, &cq);
 	if (abi_leave(rc))
 		return NULL;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)

@@ -18,16 +18,11 @@ static int from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
 
 struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr)
 {
-	const void *self;
 	struct dm *dm;
 	int rc;
 
-	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self)) {
-		errno = EBADF;
+	if (!abi_enter_child(ibv))
 		return NULL;
-	}
-	abi_begin();
-	abi_hold();
 	rc = dm_alloc(abi_of(ibv)->ctx.core, ibv, attr, &dm);
 	if (abi_leave(rc))
 		return NULL;

@@ -24,6 +24,23 @@ struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int 
 	return ctx;
 }
 
+bool abi_enter_child(struct ibv_context *ibv)
+{
+	const void *self;
+
+	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self)) {
+		errno = EBADF;
+		return false;
+	}
+	if (abi_of(ibv)->ctx.dead && !abi_forked(ibv)) {
+		errno = EIO;
+		return false;
+	}
+	abi_begin();
+	abi_hold();
+	return true;
+}
+
 int abi_check(const char *call, const struct live *l, enum live_kind kind,
 	      const struct ibv_context *ctx)
 {

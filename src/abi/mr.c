@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mr.c - protection domains and memory regions. */
+/* mr.c - memory regions. */
 #include "core/mr.h"
 
 #include "abi/abi.h"
 #include "core/null_mr.h"
-
-EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
-{
-	struct pd *pd;
-
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
-		return NULL;
-	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
-}
-
-EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
-{
-	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, ENOENT))
-		return errno;
-	return abi_leave(pd_free(pd_of(ibv)));
-}
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr, size_t length,
 				       uint64_t iova, unsigned access)

@@ -21,14 +21,16 @@ int abi_dealloc_mw(struct ibv_mw *ibv)
 	return abi_leave(mw_dealloc(mw_of(ibv)));
 }
 
-static int check_match(const struct ibv_qp *qp, const struct ibv_mw *mw,
+static int check_match(struct ibv_qp *qp, struct ibv_mw *mw,
 		       const struct ibv_mw_bind_info *info)
 {
+	const struct pd *pd = qp_of(qp)->pd;
+
 	if (mw->type != IBV_MW_TYPE_1)
 		return -EINVAL;
 	if (!info->mr && (info->addr || info->length))
 		return -EINVAL;
-	if (mw->pd != qp->pd || (info->mr && info->mr->pd != qp->pd))
+	if (mw_of(mw)->mkey.pd != pd || (info->mr && mr_of(info->mr)->mkey.pd != pd))
 		return -EPERM;
 	return 0;
 }

@@ -17,7 +17,7 @@ EXPORT int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *att
 	struct ibv_device_attr_ex ex;
 	int rc;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_child(ibv))
 		return errno;
 	rc = device_query(dev_of(ibv), &ex, sizeof(ex));
 	if (!rc)
@@ -31,7 +31,7 @@ int abi_query_device_ex(struct ibv_context *ibv,
 {
 	if (input && input->comp_mask)
 		return abi_result(-EINVAL);
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_child(ibv))
 		return errno;
 	return abi_leave(device_query(dev_of(ibv), attr, len));
 }

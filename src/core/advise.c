@@ -22,12 +22,12 @@ static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **
 
 	if (!mk || mk->is_mw)
 		return -ENOENT;
-	if (mk->pd != pd || (write && !(mk->access & IBV_ACCESS_LOCAL_WRITE)))
+	if (mk->pd != pd_proper(pd) || (write && !(mk->access & IBV_ACCESS_LOCAL_WRITE)))
 		return -EPERM;
 	if (!(mk->access & IBV_ACCESS_ON_DEMAND))
 		return -EINVAL;
-	return mr_check(pd->core, sge->lkey, pd, 0, sge->addr, sge->length, 0, host) ==
-			       MR_OK
+	return mr_check(pd->core, sge->lkey, mk->pd, 0, sge->addr, sge->length, 0,
+			host) == MR_OK
 		       ? 0
 		       : -EFAULT;
 }

@@ -36,6 +36,8 @@ int core_init(struct core *core, uint16_t slot)
 	draw_numbers(core);
 	turn_init(&core->turn);
 	lock_init(&core->lock);
+	list_init(&core->pd_list);
+	list_init(&core->dm_list);
 	list_init(&core->srqs);
 	list_init(&core->mcast);
 	list_init(&core->devices);

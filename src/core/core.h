@@ -58,7 +58,7 @@ struct core {
 	_Atomic size_t dm_bytes;  /* of caps.max_dm */
 	_Atomic uint32_t handles; /* the last one given */
 	struct null_memory null;
-	struct list srqs, mcast, devices, contexts, windows;
+	struct list pd_list, dm_list, srqs, mcast, devices, contexts, windows;
 	uint32_t srq_next;
 	struct ib *ib;	     /* the IB transport's own */
 	struct iwarp *iwarp; /* the iWARP transport's */

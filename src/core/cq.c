@@ -7,6 +7,8 @@
 
 #include "core/core.h"
 #include "core/device.h"
+#include "core/pd.h"
+#include "core/ring.h"
 #include "sys/log.h"
 
 struct cq *cq_of(struct ibv_cq *ibv)
@@ -23,14 +25,14 @@ static uint32_t ring_size(int cqe)
 	return size;
 }
 
-static int make_ring(int cqe, struct cqe **ring)
+static int make_ring(struct pd *in, int cqe, struct cqe **ring)
 {
 	if (cqe < 1 || (uint32_t)cqe > caps.max_cqe) {
 		log_info("completion queue of %d entries refused: 1 to %u", cqe,
 			 caps.max_cqe);
 		return -EINVAL;
 	}
-	*ring = calloc(ring_size(cqe), sizeof(**ring));
+	*ring = ring_alloc(in, ring_size(cqe), sizeof(**ring));
 	return *ring ? 0 : -ENOMEM;
 }
 
@@ -41,12 +43,12 @@ static void count_in_channel(struct channel *ch, int by)
 	lock_give(&ch->queue.lock);
 }
 
-int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context,
-	      struct cq **out)
+int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch,
+		 void *cq_context, struct cq **out)
 {
 	struct cqe *ring;
 	struct cq *cq;
-	int rc = make_ring(cqe, &ring);
+	int rc = make_ring(in, cqe, &ring);
 
 	if (rc)
 		return rc;
@@ -61,6 +63,9 @@ int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context
 	cq->core = ctx->core;
 	cq->ctx = ctx;
 	cq->channel = ch;
+	cq->in = in;
+	if (in)
+		pd_use(in);
 	cq->ring = ring;
 	cq->size = ring_size(cqe);
 	cq->cap = (uint32_t)cqe;
@@ -82,8 +87,14 @@ int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context
 uncount:
 	count_down(&ctx->core->cqs);
 free_ring:
-	free(ring);
+	ring_free(in, ring, ring_size(cqe), sizeof(*ring));
 	return rc;
+}
+
+int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context,
+	      struct cq **out)
+{
+	return cq_create_in(NULL, ctx, cqe, ch, cq_context, out);
 }
 
 /* Until the program has acknowledged what it fetched (IBTA 11.2.8.4; as
@@ -116,7 +127,9 @@ int cq_destroy(struct cq *cq)
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
-	free(cq->ring);
+	ring_free(cq->in, cq->ring, cq->size, sizeof(*cq->ring));
+	if (cq->in)
+		pd_unuse(cq->in);
 	free(cq);
 	return 0;
 }
@@ -149,18 +162,19 @@ static struct cqe *at(struct cq *cq, uint32_t index)
 int cq_resize(struct cq *cq, int cqe)
 {
 	struct cqe *ring, *old;
-	int rc = make_ring(cqe, &ring);
-	uint32_t size, n;
+	int rc = make_ring(cq->in, cqe, &ring);
+	uint32_t size, n, was;
 
 	if (rc)
 		return rc;
 	size = ring_size(cqe);
 	lock_take(&cq->lock);
 	old = cq->ring;
+	was = cq->size;
 	n = head(cq) - tail(cq);
 	if (n > (uint32_t)cqe) {
 		lock_give(&cq->lock);
-		free(ring);
+		ring_free(cq->in, ring, size, sizeof(*ring));
 		log_info("completion queue %u: resize to %d entries refused: %u "
 			 "wait to be polled",
 			 cq->ex.handle, cqe, n);
@@ -173,7 +187,7 @@ int cq_resize(struct cq *cq, int cqe)
 	cq->cap = (uint32_t)cqe;
 	cq->ex.cqe = cqe;
 	lock_give(&cq->lock);
-	free(old);
+	ring_free(cq->in, old, was, sizeof(*old));
 	return 0;
 }
 

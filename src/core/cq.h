@@ -18,6 +18,7 @@
 #include "sys/lock.h"
 
 struct core;
+struct pd;
 
 struct cqe {
 	uint64_t wr_id;
@@ -42,6 +43,7 @@ struct cq {
 	struct context *ctx;
 	struct channel *channel;
 	struct lock lock;
+	struct pd *in;	    /* a parent domain, or NULL */
 	struct cqe *ring;   /* [size], a power of two */
 	uint32_t size, cap; /* cap: what the program sees as cqe */
 	/* Free-running: next in, next out.  Written under the lock. */
@@ -63,6 +65,9 @@ struct cq *cq_of(struct ibv_cq *ibv);
 /* 0; -EINVAL: cqe below 1 or above caps.max_cqe; -ENOMEM. */
 int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context,
 	      struct cq **out);
+/* ... in a parent domain. */
+int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch,
+		 void *cq_context, struct cq **out);
 int cq_destroy(struct cq *cq);	       /* waits for acks; 0 or -EBUSY */
 int cq_resize(struct cq *cq, int cqe); /* -EINVAL: fewer than waiting */
 /* One event for the next entry that is added after this, then idle.  Entries

@@ -69,6 +69,9 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 		.comp_mask = IBV_DM_MASK_HANDLE,
 		.handle = core_handle(core),
 	};
+	lock_take(&core->lock);
+	list_add_tail(&core->dm_list, &dm->node);
+	lock_give(&core->lock);
 	live_add(&dm->live, LIVE_DM, ctx);
 	*out = dm;
 	return 0;
@@ -79,13 +82,31 @@ free_dm:
 	return rc;
 }
 
+/* Nobody finds it any more, unless it is in use. */
+static unsigned take_off(struct dm *dm)
+{
+	struct core *core = dm->core;
+	unsigned users;
+
+	lock_take(&core->lock);
+	users = atomic_load(&dm->users);
+	if (!users)
+		list_del(&dm->node);
+	lock_give(&core->lock);
+	return users;
+}
+
 int dm_free(struct dm *dm)
 {
-	unsigned users = atomic_load(&dm->users);
+	unsigned users;
 
+	if (dm->of)
+		return -EINVAL;
+	users = take_off(dm);
 	if (users) {
-		log_info("device memory %u is not freed: %u regions are of it",
-			 dm->ibv.handle, users);
+		log_info(
+			"device memory %u is not freed: %u regions and imports are of it",
+			dm->ibv.handle, users);
 		return -EBUSY;
 	}
 	live_del(&dm->live);
@@ -129,9 +150,12 @@ int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int acc
 	   struct mr **out)
 {
 	const int never = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-	int rc;
+	struct dm *of = dm->of ? dm->of : dm;
+	int rc = mr_check_access(access);
 
-	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never || !length ||
+	if (rc)
+		return rc;
+	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never ||
 	    !within(dm, offset, length)) {
 		log_info(
 			"memory region refused: %zu bytes at %llu of %zu bytes of device "
@@ -139,11 +163,68 @@ int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int acc
 			length, (unsigned long long)offset, dm->length, (unsigned)access);
 		return -EINVAL;
 	}
-	rc = mr_reg(pd, dm->host + offset, length, 0, access, out);
+	rc = mr_make(pd,
+		     &(struct mkey){ .valid = true,
+				     .access = access,
+				     .length = length,
+				     .host = dm->host + offset },
+		     out);
 	if (rc)
 		return rc;
-	(*out)->dm = dm;
+	(*out)->dm = of;
 	(*out)->ibv.addr = NULL;
-	atomic_fetch_add(&dm->users, 1);
+	atomic_fetch_add(&of->users, 1);
 	return 0;
+}
+
+/* --- imports --------------------------------------------------------------- */
+
+static struct dm *find(struct core *core, uint32_t handle,
+		       bool (*ok)(const struct dm *dm, const void *ctx), const void *ctx)
+{
+	struct dm *found = NULL;
+
+	lock_take(&core->lock);
+	list_for(n, &core->dm_list)
+	{
+		struct dm *dm = container_of(n, struct dm, node);
+
+		if (dm->ibv.handle == handle && ok(dm, ctx))
+			found = dm;
+	}
+	if (found)
+		atomic_fetch_add(&found->users, 1);
+	lock_give(&core->lock);
+	return found;
+}
+
+int dm_import(struct ibv_context *ctx, struct core *core, uint32_t handle,
+	      bool (*ok)(const struct dm *dm, const void *ctx), struct dm **out)
+{
+	struct dm *of = find(core, handle, ok, ctx), *dm;
+
+	if (!of)
+		return -ENOENT;
+	dm = calloc(1, sizeof(*dm));
+	if (!dm) {
+		atomic_fetch_sub(&of->users, 1);
+		return -ENOMEM;
+	}
+	dm->core = core;
+	dm->of = of;
+	dm->host = of->host;
+	dm->length = of->length;
+	list_init(&dm->node);
+	dm->ibv = of->ibv;
+	dm->ibv.context = ctx;
+	live_add(&dm->live, LIVE_DM, ctx);
+	*out = dm;
+	return 0;
+}
+
+void dm_unimport(struct dm *dm)
+{
+	live_del(&dm->live);
+	atomic_fetch_sub(&dm->of->users, 1);
+	free(dm);
 }

@@ -8,8 +8,10 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/list.h"
 #include "sys/live.h"
 
 struct core;
@@ -22,10 +24,12 @@ struct dm {
 	struct live live;
 	struct ibv_dm ibv; /* what the program holds; abi/ fills the calls in */
 	struct core *core;
+	struct list node; /* core->dm_list; an imported one: none */
+	struct dm *of;	  /* imported: which it stands for; or NULL */
 	uint8_t *host;
 	size_t length;		/* as asked for */
 	size_t occupied;	/* whole pages */
-	_Atomic unsigned users; /* regions: EBUSY */
+	_Atomic unsigned users; /* regions, imports: EBUSY */
 };
 
 struct dm *dm_of(struct ibv_dm *ibv);
@@ -33,7 +37,7 @@ struct dm *dm_of(struct ibv_dm *ibv);
  * extension; -ENOMEM: the memory that there is, caps.max_dm, is in use. */
 int dm_alloc(struct core *core, struct ibv_context *ctx,
 	     const struct ibv_alloc_dm_attr *attr, struct dm **out);
-int dm_free(struct dm *dm); /* 0 or -EBUSY */
+int dm_free(struct dm *dm); /* 0; -EBUSY; -EINVAL: an imported one */
 
 /* 0; -EINVAL: not aligned; -EFAULT: past the end. */
 int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length);
@@ -42,5 +46,11 @@ int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length);
 /* A region of it, whose access must have IBV_ACCESS_ZERO_BASED. */
 int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
 	   struct mr **out);
+
+/* A second name, ctx's, of that with this handle for which ok(dm, ctx) says yes.
+ * -ENOENT. */
+int dm_import(struct ibv_context *ctx, struct core *core, uint32_t handle,
+	      bool (*ok)(const struct dm *dm, const void *ctx), struct dm **out);
+void dm_unimport(struct dm *dm);
 
 #endif

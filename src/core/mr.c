@@ -16,52 +16,12 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
-struct pd *pd_of(struct ibv_pd *ibv)
-{
-	return container_of(ibv, struct pd, ibv);
-}
-
 struct mr *mr_of(struct ibv_mr *ibv)
 {
 	return container_of(ibv, struct mr, ibv);
 }
 
-int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
-{
-	struct pd *pd;
-
-	if (count_up(&core->pds, caps.max_pd))
-		return -ENOMEM;
-	pd = calloc(1, sizeof(*pd));
-	if (!pd) {
-		count_down(&core->pds);
-		return -ENOMEM;
-	}
-	pd->core = core;
-	pd->ibv.context = ctx;
-	pd->ibv.handle = core_handle(core);
-	live_add(&pd->live, LIVE_PD, ctx);
-	*out = pd;
-	return 0;
-}
-
-int pd_free(struct pd *pd)
-{
-	uint32_t users = (uint32_t)atomic_load(&pd->users);
-
-	if (users) {
-		log_info("protection domain %u is not deallocated: %u objects "
-			 "use it",
-			 pd->ibv.handle, users);
-		return -EBUSY;
-	}
-	live_del(&pd->live);
-	count_down(&pd->core->pds);
-	free(pd);
-	return 0;
-}
-
-static int check_access(int access)
+int mr_check_access(int access)
 {
 	const int remote_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -143,7 +103,7 @@ fault:
 
 static int check_reg(void *addr, size_t length, uint64_t base, int access)
 {
-	int rc = check_access(access);
+	int rc = mr_check_access(access);
 
 	if (rc || is_implicit(addr, length, access))
 		return rc;
@@ -173,18 +133,18 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	}
 	mr->core = core;
 	mr->mkey = *like;
-	mr->mkey.pd = pd;
+	mr->mkey.pd = pd_proper(pd);
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
 	board_put_mr(core, &mr->mkey); /* the entry is ours alone */
-	atomic_fetch_add(&pd->users, 1);
+	pd_use(mr->mkey.pd);
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
 		.addr = like->host,
 		.length = like->length,
-		.handle = core_handle(core),
+		.handle = mr->mkey.key,
 		.lkey = mr->mkey.key,
 		.rkey = mr->mkey.key,
 	};
@@ -225,6 +185,8 @@ static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 	const int fixed = IBV_REREG_MR_CHANGE_TRANSLATION |
 			  (mr->mkey.is_null ? IBV_REREG_MR_CHANGE_ACCESS : 0);
 
+	if (mr->imported)
+		return -EINVAL;
 	/* Where it is stays. */
 	if ((mr->dm || mr->mkey.is_null) && flags & fixed)
 		return -EINVAL;
@@ -285,7 +247,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		new.access = access;
 	if (flags & IBV_REREG_MR_CHANGE_PD)
-		new.pd = pd;
+		new.pd = pd_proper(pd);
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		new.host = addr;
 		new.length = length;
@@ -295,14 +257,15 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     : mk->is_null	       ? 0
 			   : check_reg(new.host, new.length, new.base, new.access);
 	if (!rc) {
-		atomic_fetch_add(&new.pd->users, 1);
-		atomic_fetch_sub(&mk->pd->users, 1);
+		pd_use(new.pd);
+		pd_unuse(mk->pd);
 		mk->access = new.access;
 		mk->pd = new.pd;
 		mk->base = new.base;
 		mk->length = new.length;
 		mk->host = new.host;
-		mr->ibv.pd = &mk->pd->ibv;
+		if (flags & IBV_REREG_MR_CHANGE_PD)
+			mr->ibv.pd = &pd->ibv;
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 			mr->ibv.addr = mk->host;
 			mr->ibv.length = mk->length;
@@ -324,6 +287,8 @@ int mr_dereg(struct mr *mr)
 	struct core *core = mr->core;
 	unsigned none = 0;
 
+	if (mr->imported)
+		return -EINVAL;
 	if (!mr->leaving &&
 	    !atomic_compare_exchange_strong(&mr->mkey.windows, &none, WINDOWS_NONE)) {
 		log_info("memory region %#x is not deregistered: it has bound "
@@ -340,7 +305,7 @@ int mr_dereg(struct mr *mr)
 	if (core->board && core->board_wait(core, mr->mkey.key))
 		return -EBUSY;
 	live_del(&mr->live);
-	atomic_fetch_sub(&mr->mkey.pd->users, 1);
+	pd_unuse(mr->mkey.pd);
 	count_down(&core->mrs);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->users, 1);
@@ -348,6 +313,45 @@ int mr_dereg(struct mr *mr)
 		null_mr_release(core);
 	free(mr);
 	return 0;
+}
+
+int mr_import(struct pd *pd, uint32_t handle,
+	      bool (*ok)(const struct mr *mr, const void *arg), const void *arg,
+	      struct mr **out)
+{
+	struct core *core = pd->core;
+	struct mr *mr = calloc(1, sizeof(*mr));
+	const struct mkey *mk;
+	bool found;
+
+	if (!mr)
+		return -ENOMEM;
+	turn_take(&core->turn);
+	mk = mkey_find(core, handle);
+	found = mk && !mk->is_mw && ok(container_of(mk, struct mr, mkey), arg);
+	if (found)
+		mr->ibv = container_of(mk, struct mr, mkey)->ibv;
+	turn_give(&core->turn);
+	if (!found) {
+		free(mr);
+		return -ENOENT;
+	}
+	mr->core = core;
+	mr->imported = true;
+	mr->mkey.key = mr->ibv.lkey;
+	mr->mkey.pd = pd_proper(pd);
+	mr->ibv.context = pd->ibv.context;
+	mr->ibv.pd = &pd->ibv;
+	mr->ibv.addr = NULL;
+	live_add(&mr->live, LIVE_MR, mr->ibv.context);
+	*out = mr;
+	return 0;
+}
+
+void mr_unimport(struct mr *mr)
+{
+	live_del(&mr->live);
+	free(mr);
 }
 
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mr.h - protection domains, memory regions and windows: the one door from a
+/* mr.h - memory regions and windows: the one door from a
  * key to an address (IBTA vol. 1, 10.6).
  *
  * lkey and rkey of a region are the same key: index (24 bits) | generation (8
@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/pd.h"
 #include "core/verr.h"
 #include "sys/list.h"
 #include "sys/live.h"
@@ -27,13 +28,6 @@ struct mw;
 struct qp;
 struct swqe;
 
-struct pd {
-	struct live live;
-	struct ibv_pd ibv; /* what the program holds */
-	struct core *core;
-	_Atomic unsigned users; /* objects that name it: EBUSY */
-};
-
 /* What programs may ask for, of a region, a QP or a window: all that there is
  * and the bits that may be ignored.  Of a window's the remote rights count. */
 #define ACCESS_KNOWN                                                                     \
@@ -42,11 +36,8 @@ struct pd {
 	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |                                     \
 	 (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
 
-struct pd *pd_of(struct ibv_pd *ibv);
 struct mr *mr_of(struct ibv_mr *ibv);
 struct mw *mw_of(struct ibv_mw *ibv);
-int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
-int pd_free(struct pd *pd); /* 0 or -EBUSY */
 
 /* What a key stands for.  Ranges are [base, base + length) as the wire and
  * SGEs name them; host is where base lies in this process. */
@@ -71,6 +62,7 @@ struct mr {
 	struct ibv_mr ibv;
 	struct mkey mkey;
 	struct core *core;
+	bool imported; /* a second name: nothing but ibv, key and PD */
 	struct dm *dm; /* of device memory; or NULL */
 	bool leaving;  /* its key is gone, but not yet all who used it */
 };
@@ -90,12 +82,20 @@ struct mw {
  * A length of 0 is -EINVAL at a page's start, as it is in the kernel. */
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	   struct mr **out);
+/* What access may be asked for at all: 0 or -EINVAL. */
+int mr_check_access(int access);
 /* A region that is like this, for callers that have checked it. */
 int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
 /* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access);
 int mr_dereg(struct mr *mr); /* passes the turn; 0 or -EBUSY */
+/* A second name, in pd, of the region with this handle, which is its key, for which
+ * ok(mr, arg) says yes.  -ENOENT. */
+int mr_import(struct pd *pd, uint32_t handle,
+	      bool (*ok)(const struct mr *mr, const void *arg), const void *arg,
+	      struct mr **out);
+void mr_unimport(struct mr *mr);
 /* IBV_ADVISE_MR_FLAG_FLUSH: pages are there when it returns.  -EOPNOTSUPP: advice
  * that there is not; -ENOENT: no such region; -EPERM: another PD's, or it cannot be
  * written; -EINVAL: not ON_DEMAND; -EFAULT: outside of it, or of memory. */

@@ -35,11 +35,11 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 	mw->core = core;
 	list_init(&mw->node);
 	mw->mkey.is_mw = true;
-	mw->mkey.pd = pd;
+	mw->mkey.pd = pd_proper(pd);
 	rc = mkey_add(core, &mw->mkey);
 	if (rc)
 		goto release;
-	atomic_fetch_add(&pd->users, 1);
+	pd_use(mw->mkey.pd);
 	mw->ibv = (struct ibv_mw){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
@@ -82,7 +82,7 @@ int mw_dealloc(struct mw *mw)
 	unbind(&mw->mkey);
 	mkey_del(core, &mw->mkey);
 	turn_give(&core->turn);
-	atomic_fetch_sub(&mw->mkey.pd->users, 1);
+	pd_unuse(mw->mkey.pd);
 	count_down(&core->mws);
 	free(mw);
 	return 0;

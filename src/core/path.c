@@ -93,8 +93,8 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 		count_down(&core->ahs);
 		return -ENOMEM;
 	}
-	atomic_fetch_add(&pd->users, 1);
-	ah->pd = pd;
+	ah->pd = pd_proper(pd);
+	pd_use(ah->pd);
 	ah->path = path;
 	ah->attr = *attr;
 	ah->ibv = (struct ibv_ah){
@@ -110,8 +110,8 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 int ah_destroy(struct ah *ah)
 {
 	live_del(&ah->live);
-	atomic_fetch_sub(&ah->pd->users, 1);
 	count_down(&ah->pd->core->ahs);
+	pd_unuse(ah->pd);
 	live_rest(&ah->live);
 	return 0;
 }

@@ -134,23 +134,24 @@ static uint32_t min32(uint32_t a, uint32_t b)
 
 static void sq_fini(struct sq *sq)
 {
-	ring_free(sq->wqe, sq->size, sizeof(*sq->wqe));
-	ring_free(sq->sge, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
-	ring_free(sq->inl, sq->size, sq->max_inline);
+	ring_free(sq->in, sq->wqe, sq->size, sizeof(*sq->wqe));
+	ring_free(sq->in, sq->sge, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	ring_free(sq->in, sq->inl, sq->size, sq->max_inline);
 }
 
-static int sq_init(struct sq *sq, const struct ibv_qp_cap *cap)
+static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap)
 {
+	sq->in = in;
 	sq->size = 1;
 	while (sq->size < cap->max_send_wr)
 		sq->size *= 2;
 	sq->cap = cap->max_send_wr ? min32(sq->size, caps.max_qp_wr) : 0;
 	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	sq->max_inline = cap->max_inline_data;
-	sq->wqe = ring_alloc(sq->size, sizeof(*sq->wqe));
-	sq->sge = ring_alloc((size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	sq->wqe = ring_alloc(sq->in, sq->size, sizeof(*sq->wqe));
+	sq->sge = ring_alloc(sq->in, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
 	if (sq->max_inline)
-		sq->inl = ring_alloc(sq->size, sq->max_inline);
+		sq->inl = ring_alloc(sq->in, sq->size, sq->max_inline);
 	if (!sq->wqe || !sq->sge || (sq->max_inline && !sq->inl)) {
 		sq_fini(sq);
 		return -ENOMEM;
@@ -160,11 +161,11 @@ static int sq_init(struct sq *sq, const struct ibv_qp_cap *cap)
 
 static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 {
-	int rc = sq_init(&qp->sq, cap);
+	int rc = sq_init(&qp->sq, qp->in, cap);
 
 	if (rc || qp->srq)
 		return rc;
-	rc = rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge);
+	rc = rq_init(&qp->rq, qp->in, cap->max_recv_wr, cap->max_recv_sge);
 	if (rc)
 		sq_fini(&qp->sq);
 	else
@@ -262,7 +263,6 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void use(struct qp *qp, unsigned n)
 {
-	atomic_fetch_add(&qp->pd->users, n);
 	atomic_fetch_add(&qp->send_cq->users, n);
 	atomic_fetch_add(&qp->recv_cq->users, n);
 	if (qp->srq)
@@ -288,7 +288,8 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->core = ctx->core;
 	qp->ctx = ctx;
 	qp->dev = ctx->dev;
-	qp->pd = pd_of(a->pd);
+	qp->in = pd_of(a->pd);
+	qp->pd = pd_proper(qp->in);
 	qp->send_cq = cq_of(a->send_cq);
 	qp->recv_cq = cq_of(a->recv_cq);
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
@@ -330,6 +331,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 		release(qp);
 		return rc;
 	}
+	pd_use(qp->in);
 	use(qp, 1);
 	live_add(&qp->live, LIVE_QP, ctx->ibv);
 	attr->cap = qp->init.cap;
@@ -360,6 +362,7 @@ static void unhook(struct qp *qp)
 int qp_destroy(struct qp *qp)
 {
 	struct core *core = qp->core;
+	struct pd *in;
 
 	turn_take(&core->turn);
 	if (mcast_any(qp)) {
@@ -378,6 +381,8 @@ int qp_destroy(struct qp *qp)
 		cq_forget(qp->recv_cq, qp->qpn);
 	async_forget(qp->ctx, &qp->ex.qp_base);
 	use(qp, (unsigned)-1);
+	in = qp->in;
 	release(qp);
+	pd_unuse(in);
 	return 0;
 }

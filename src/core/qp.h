@@ -56,6 +56,7 @@ struct swqe {
 };
 
 struct sq {
+	struct pd *in; /* whose memory the ring is: core/ring.h */
 	uint32_t size; /* power of two */
 	uint32_t cap, max_sge, max_inline;
 	uint32_t head; /* next to be posted */
@@ -75,7 +76,8 @@ struct qp {
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;
-	struct pd *pd;
+	struct pd *pd; /* proper */
+	struct pd *in; /* as it was named */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* or NULL */
 	uint32_t qpn;

@@ -4,25 +4,77 @@
 #include "core/ring.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-enum { MAP_FROM = 4096 }; /* smaller ones share pages */
+#include "core/pd.h"
 
-void *ring_alloc(size_t n, size_t size)
+enum {
+	MAP_FROM = 4096, /* smaller ones share pages */
+	ALIGN = 64,
+};
+
+static void *take(size_t bytes)
 {
 	void *ring;
 
-	if (n * size < MAP_FROM)
-		return calloc(n, size);
-	ring = mmap(NULL, n * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
+	if (bytes < MAP_FROM)
+		return calloc(1, bytes);
+	ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 	return ring == MAP_FAILED ? NULL : ring;
 }
 
-void ring_free(void *ring, size_t n, size_t size)
+static void give(void *ring, size_t bytes)
 {
-	if (n * size < MAP_FROM)
+	if (bytes < MAP_FROM)
 		free(ring);
 	else if (ring)
-		munmap(ring, n * size);
+		munmap(ring, bytes);
+}
+
+/* In front of a ring in a parent domain with allocators: the program may leave any of
+ * them to us. */
+union front {
+	void *from; /* the program's; NULL: ours */
+	char bytes[ALIGN];
+};
+
+static void *take_in(struct pd *pd, size_t bytes)
+{
+	union front *front;
+	void *from = pd->how.alloc(&pd->ibv, pd->how.pd_context, bytes, ALIGN, 0);
+
+	if (!from)
+		return NULL;
+	if (from == IBV_ALLOCATOR_USE_DEFAULT) {
+		front = take(bytes);
+		return front ? front + 1 : NULL;
+	}
+	front = memset(from, 0, bytes);
+	front->from = from;
+	return front + 1;
+}
+
+void *ring_alloc(struct pd *pd, size_t n, size_t size)
+{
+	return pd_has_allocators(pd) ? take_in(pd, n * size + sizeof(union front))
+				     : take(n * size);
+}
+
+void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
+{
+	union front *front;
+
+	if (!pd_has_allocators(pd)) {
+		give(ring, n * size);
+		return;
+	}
+	if (!ring)
+		return;
+	front = (union front *)ring - 1;
+	if (front->from)
+		pd->how.free(&pd->ibv, pd->how.pd_context, front->from, 0);
+	else
+		give(front, n * size + sizeof(*front));
 }

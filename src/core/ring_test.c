@@ -14,23 +14,23 @@ static void small_and_large_are_zero_and_ours(void **state)
 	(void)state;
 	for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		for (int round = 0; round < 3; round++) {
-			uint8_t *r = ring_alloc(sizes[s], 3);
+			uint8_t *r = ring_alloc(NULL, sizes[s], 3);
 
 			assert_non_null(r);
 			for (size_t i = 0; i < sizes[s] * 3; i++) {
 				assert_int_equal(r[i], 0);
 				r[i] = 0xff;
 			}
-			ring_free(r, sizes[s], 3);
+			ring_free(NULL, r, sizes[s], 3);
 		}
-		ring_free(NULL, sizes[s], 3);
+		ring_free(NULL, NULL, sizes[s], 3);
 	}
 }
 
 static void what_cannot_be_had_is_null(void **state)
 {
 	(void)state;
-	assert_null(ring_alloc((size_t)1 << 60, 1));
+	assert_null(ring_alloc(NULL, (size_t)1 << 60, 1));
 }
 
 int main(void)

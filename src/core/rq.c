@@ -18,16 +18,17 @@ static uint32_t pow2_above(uint32_t n)
 	return size;
 }
 
-int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge)
+int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge)
 {
 	if (max_wr > RQ_MAX || max_sge > SGE_MAX)
 		return -EINVAL;
 	memset(rq, 0, sizeof(*rq));
+	rq->in = in;
 	rq->size = pow2_above(max_wr);
 	rq->cap = max_wr ? rq->size : 0;
 	rq->max_sge = max_sge ? max_sge : 1;
-	rq->wqe = ring_alloc(rq->size, sizeof(*rq->wqe));
-	rq->sge = ring_alloc((size_t)rq->size * rq->max_sge, sizeof(*rq->sge));
+	rq->wqe = ring_alloc(in, rq->size, sizeof(*rq->wqe));
+	rq->sge = ring_alloc(in, (size_t)rq->size * rq->max_sge, sizeof(*rq->sge));
 	if (!rq->wqe || !rq->sge) {
 		rq_fini(rq);
 		return -ENOMEM;
@@ -37,8 +38,8 @@ int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 
 void rq_fini(struct rq *rq)
 {
-	ring_free(rq->wqe, rq->size, sizeof(*rq->wqe));
-	ring_free(rq->sge, (size_t)rq->size * rq->max_sge, sizeof(*rq->sge));
+	ring_free(rq->in, rq->wqe, rq->size, sizeof(*rq->wqe));
+	ring_free(rq->in, rq->sge, (size_t)rq->size * rq->max_sge, sizeof(*rq->sge));
 	rq->wqe = NULL;
 	rq->sge = NULL;
 }

@@ -25,6 +25,7 @@ struct rwqe {
 };
 
 struct rq {
+	struct pd *in; /* whose memory the ring is: core/ring.h */
 	uint32_t size; /* power of two */
 	uint32_t cap, max_sge;
 	uint32_t head, tail; /* next in, next out; free-running */
@@ -37,7 +38,7 @@ struct rq {
 
 /* At least max_wr entries (none if 0) of at least max_sge SGEs: rq->cap and
  * rq->max_sge say how many.  0, -EINVAL, -ENOMEM. */
-int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge);
+int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
@@ -47,7 +48,8 @@ struct srq {
 	struct ibv_srq ibv;
 	struct core *core;
 	struct context *ctx;
-	struct pd *pd;
+	struct pd *pd;	  /* proper */
+	struct pd *in;	  /* as it was named */
 	struct lock lock; /* after qp->lock, before cq->lock */
 	struct rq rq;
 	uint32_t limit; /* 0: not armed */

@@ -24,7 +24,7 @@ static void what_goes_in_comes_out_in_order(void **state)
 	uint64_t in = 0, out = 0;
 
 	(void)state;
-	assert_int_equal(rq_init(&rq, 5, 3), 0);
+	assert_int_equal(rq_init(&rq, NULL, 5, 3), 0);
 	assert_int_equal(rq.cap, 8);
 	rq.head = rq.tail = UINT32_MAX - 6; /* the indices wrap */
 	for (int round = 0; round < 10; round++) {
@@ -55,14 +55,14 @@ static void a_full_ring_takes_no_more(void **state)
 	struct rq rq;
 
 	(void)state;
-	assert_int_equal(rq_init(&rq, 4, 1), 0);
+	assert_int_equal(rq_init(&rq, NULL, 4, 1), 0);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(rq_post(&rq, &wr), 0);
 	assert_int_equal(rq_post(&rq, &wr), -ENOMEM);
 	assert_true(rq_pop(&rq, &w));
 	assert_int_equal(rq_post(&rq, &wr), 0);
 	rq_fini(&rq);
-	assert_int_equal(rq_init(&rq, 0, 0), 0);
+	assert_int_equal(rq_init(&rq, NULL, 0, 0), 0);
 	assert_int_equal(rq_post(&rq, &wr), -ENOMEM);
 	assert_false(rq_pop(&rq, &w));
 	rq_fini(&rq);
@@ -75,9 +75,9 @@ static void bad_lists_are_refused(void **state)
 	struct rq rq;
 
 	(void)state;
-	assert_int_equal(rq_init(&rq, 4, SGE_MAX + 1), -EINVAL);
-	assert_int_equal(rq_init(&rq, UINT32_MAX, 1), -EINVAL);
-	assert_int_equal(rq_init(&rq, 4, 2), 0);
+	assert_int_equal(rq_init(&rq, NULL, 4, SGE_MAX + 1), -EINVAL);
+	assert_int_equal(rq_init(&rq, NULL, UINT32_MAX, 1), -EINVAL);
+	assert_int_equal(rq_init(&rq, NULL, 4, 2), 0);
 	assert_int_equal(rq_post(&rq, &wr), -EINVAL);
 	wr.num_sge = 3;
 	assert_int_equal(rq_post(&rq, &wr), -EINVAL);

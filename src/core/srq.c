@@ -60,7 +60,7 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 
 	ibv->context = srq->ctx->ibv;
 	ibv->srq_context = srq_context;
-	ibv->pd = &srq->pd->ibv;
+	ibv->pd = &srq->in->ibv;
 	ibv->handle = srq->num;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
@@ -83,8 +83,9 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 		return -ENOMEM;
 	srq->core = core;
 	srq->ctx = ctx;
-	srq->pd = pd;
-	rc = rq_init(&srq->rq, attr->attr.max_wr, attr->attr.max_sge);
+	srq->pd = pd_proper(pd);
+	srq->in = pd;
+	rc = rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge);
 	if (rc)
 		goto free_srq;
 	srq->rq.cap = min32(srq->rq.cap, caps.max_srq_wr);
@@ -95,7 +96,7 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 		goto free_rq;
 	lock_init(&srq->lock);
 	fill_ibv(srq, attr->srq_context);
-	atomic_fetch_add(&pd->users, 1);
+	pd_use(pd);
 	attr->attr.max_wr = srq->rq.cap;
 	attr->attr.max_sge = srq->rq.max_sge;
 	live_add(&srq->live, LIVE_SRQ, ctx->ibv);
@@ -122,8 +123,8 @@ int srq_destroy(struct srq *srq)
 	list_del(&srq->node);
 	lock_give(&srq->core->lock);
 	async_forget(srq->ctx, &srq->ibv);
-	atomic_fetch_sub(&srq->pd->users, 1);
 	rq_fini(&srq->rq);
+	pd_unuse(srq->in);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	free(srq);
@@ -165,7 +166,7 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	if (mask & IBV_SRQ_MAX_WR) {
 		if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr)
 			return refuse_modify(srq, "max_wr", attr->max_wr);
-		rc = rq_init(&bigger, attr->max_wr, srq->rq.max_sge);
+		rc = rq_init(&bigger, srq->in, attr->max_wr, srq->rq.max_sge);
 		if (rc)
 			return rc;
 		bigger.cap = min32(bigger.cap, caps.max_srq_wr);

@@ -173,6 +173,7 @@ const char *live_name(enum live_kind kind)
 		[LIVE_SRQ] = "shared receive queue",
 		[LIVE_QP] = "queue pair",
 		[LIVE_DM] = "device memory",
+		[LIVE_TD] = "thread domain",
 	};
 
 	return names[kind];

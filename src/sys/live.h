@@ -29,6 +29,7 @@ enum live_kind {
 	LIVE_SRQ,
 	LIVE_QP,
 	LIVE_DM,
+	LIVE_TD,
 };
 
 /* Part of each object, and its first: the allocator's notes in freed memory,

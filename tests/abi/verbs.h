@@ -217,6 +217,9 @@ void polls_inside(struct rig *r);
 void handlers(struct rig *r);
 void closes_with_qps_left(struct rig *r);
 void cancelled(struct rig *r);
+/* verbs_domain.c: */
+void parent_domain(struct rig *r);
+void imports(struct rig *r);
 /* verbs_memory.c: */
 void device_memory(struct rig *r);
 void device_memory_of_another(struct rig *r);

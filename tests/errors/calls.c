@@ -330,15 +330,12 @@ static void srqs(void)
 static void unsupported(void)
 {
 	struct ibv_xrcd_init_attr xrcd = { .comp_mask = 3, .fd = -1 };
-	struct ibv_parent_domain_init_attr parent;
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_rwq_ind_table_init_attr table = { 0 };
-	struct ibv_td_init_attr td = { 0 };
 	struct ibv_wq_init_attr wq;
 	struct ibv_flow_attr flow = { 0 };
 
 	s = side(false);
-	parent = (struct ibv_parent_domain_init_attr){ .pd = s->pd };
 	wq = (struct ibv_wq_init_attr){ .wq_type = IBV_WQT_RQ,
 					.max_wr = 1,
 					.max_sge = 1,
@@ -346,15 +343,10 @@ static void unsupported(void)
 					.cq = s->rcq };
 	s->qp = qp_make(s, IBV_QPT_RC);
 	REFUSED_PTR(EOPNOTSUPP, ibv_open_xrcd(s->ctx, &xrcd));
-	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_td(s->ctx, &td));
-	REFUSED_PTR(EOPNOTSUPP, ibv_alloc_parent_domain(s->ctx, &parent));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_wq(s->ctx, &wq));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_rwq_ind_table(s->ctx, &table));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_counters(s->ctx, &counters));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_flow(s->qp, &flow));
-	REFUSED_PTR(EOPNOTSUPP, ibv_import_device(3));
-	REFUSED_PTR(EOPNOTSUPP, ibv_import_pd(s->ctx, 1));
-	REFUSED_PTR(EOPNOTSUPP, ibv_import_mr(s->pd, 1));
 	qp_drop(s);
 }
 

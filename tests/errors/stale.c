@@ -3,7 +3,7 @@
  * NULL: each verb with each of its objects. */
 #include "errors.h"
 
-enum slot { PD, MR, MW, AH, CHANNEL, SCQ, RCQ, SRQ, QP, DM, SLOTS };
+enum slot { PD, MR, MW, AH, CHANNEL, SCQ, RCQ, SRQ, QP, DM, TD, SLOTS };
 
 /* One object of each kind, of one context. */
 struct set {
@@ -20,6 +20,7 @@ struct set {
 			struct ibv_srq *srq;
 			struct ibv_qp *qp;
 			struct ibv_dm *dm;
+			struct ibv_td *td;
 		};
 	};
 };
@@ -67,6 +68,7 @@ static struct set make(struct ibv_context *ctx)
 	CHECK((o.srq = make_srq(&o)));
 	CHECK((o.qp = make_qp(&o)));
 	CHECK((o.dm = ibv_alloc_dm(ctx, &(struct ibv_alloc_dm_attr){ .length = 8 })));
+	CHECK((o.td = ibv_alloc_td(ctx, &(struct ibv_td_init_attr){ 0 })));
 	return o;
 }
 
@@ -77,7 +79,7 @@ static void drop(const struct set *o)
 	CHECK(!ibv_destroy_comp_channel(o->channel));
 	CHECK(!ibv_destroy_ah(o->ah) && !ibv_dealloc_mw(o->mw));
 	CHECK(!ibv_dereg_mr(o->mr) && !ibv_dealloc_pd(o->pd));
-	CHECK(!ibv_free_dm(o->dm));
+	CHECK(!ibv_free_dm(o->dm) && !ibv_dealloc_td(o->td));
 }
 
 /* --- the verbs: 0, or the errno that was returned or set ----------------- */
@@ -109,6 +111,9 @@ PTR(reg_mr, ibv_reg_mr(o->pd, s->buf, BUF, 0))
 PTR(reg_mr_iova, ibv_reg_mr_iova(o->pd, s->buf, BUF, 0, 0))
 PTR(alloc_mw, ibv_alloc_mw(o->pd, IBV_MW_TYPE_2))
 PTR(reg_dm_mr, ibv_reg_dm_mr(o->pd, o->dm, 0, 8, IBV_ACCESS_ZERO_BASED))
+PTR(parent_domain, ibv_alloc_parent_domain(o->ctx, &(struct ibv_parent_domain_init_attr){
+							   .pd = o->pd, .td = o->td }))
+PTR(import_mr, ibv_import_mr(o->pd, 1))
 PTR(create_ah, make_ah(o))
 PTR(create_ah_from_wc,
     ibv_create_ah_from_wc(o->pd, &(struct ibv_wc){ 0 }, &(struct ibv_grh){ 0 }, 1))
@@ -236,6 +241,9 @@ static const struct row {
 	ROW(reg_mr,		PD,	EINVAL, 0, EINVAL),
 	ROW(reg_mr_iova,	PD,	EINVAL, 0, EINVAL),
 	ROW(reg_dm_mr,		DM,	EINVAL, EINVAL, EINVAL),
+	ROW(parent_domain,	PD,	EINVAL, EINVAL, EINVAL),
+	ROW(parent_domain,	TD,	EINVAL, EINVAL, 0),
+	ROW(import_mr,		PD,	EINVAL, 0, EINVAL),
 	ROW(rereg_mr,		MR,	EINVAL, EINVAL, EINVAL),
 	ROW(rereg_mr,		PD,	EINVAL, EINVAL, EINVAL),
 	ROW(bind_mw,		QP,	EINVAL, EINVAL, EINVAL),

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* domain.c - protection domains, parent domains, thread domains. */
+#include "abi/abi.h"
+#include "core/pd.h"
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
+{
+	struct pd *pd;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
+{
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, ENOENT))
+		return errno;
+	return abi_leave(pd_free(pd_of(ibv)));
+}
+
+struct ibv_td *abi_alloc_td(struct ibv_context *ibv, struct ibv_td_init_attr *attr)
+{
+	struct td *td;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	return abi_leave(td_alloc(ibv, attr, &td)) ? NULL : &td->ibv;
+}
+
+int abi_dealloc_td(struct ibv_td *ibv)
+{
+	if (!abi_enter_on(LIVE(td_of, ibv), LIVE_TD, ENOENT))
+		return errno;
+	return abi_leave(td_free(td_of(ibv)));
+}
+
+struct ibv_pd *abi_alloc_parent_domain(struct ibv_context *ibv,
+				       struct ibv_parent_domain_init_attr *attr)
+{
+	struct pd *pd;
+	int rc;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	rc = abi_check("alloc_parent_domain", LIVE(pd_of, attr->pd), LIVE_PD, ibv);
+	if (!rc)
+		rc = abi_check("alloc_parent_domain", LIVE(td_of, attr->td), LIVE_TD,
+			       ibv);
+	if (!rc)
+		rc = pd_parent(ibv, attr, &pd);
+	return abi_leave(rc) ? NULL : &pd->ibv;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* import.c - contexts, protection domains, regions and device memory that have been
+ * made by another context of the same command descriptor: second names of the same
+ * objects.  The adapter is in the process, so both contexts are. */
+#include <errno.h>
+
+#include "abi/abi.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/dm.h"
+#include "core/mr.h"
+#include "nic/nic.h"
+#include "sys/log.h"
+
+/* The device of a context of this process that has that file; or NULL. */
+static struct ibv_device *device_of_file(struct core *core, const struct fd_id *file)
+{
+	struct ibv_device *found = NULL;
+
+	lock_take(&core->lock);
+	list_for(n, &core->contexts)
+	{
+		struct ibv_context *ibv = container_of(n, struct context, node)->ibv;
+		const struct fd_id *has = &abi_of(ibv)->file;
+
+		if (has->dev == file->dev && has->ino == file->ino)
+			found = ibv->device;
+	}
+	lock_give(&core->lock);
+	return found;
+}
+
+static int import_device(int fd, struct abi_context **out)
+{
+	struct ibv_device *dev;
+	struct fd_id file;
+	struct nic *nic;
+	int rc = fd_identify(fd, &file);
+
+	if (!rc)
+		rc = nic_open(&nic);
+	if (rc)
+		return rc;
+	dev = device_of_file(nic_core(nic), &file);
+	if (dev) {
+		rc = abi_open_context(dev, fd, out);
+	} else {
+		log_info("import_device refused: descriptor %d is of no device that "
+			 "this process has opened",
+			 fd);
+		rc = -EOPNOTSUPP;
+	}
+	nic_close(nic);
+	return rc;
+}
+
+EXPORT struct ibv_context *ibv_import_device(int fd)
+{
+	struct abi_context *a;
+	int rc;
+
+	abi_begin();
+	abi_hold();
+	rc = import_device(fd, &a);
+	return abi_leave(rc) ? NULL : &a->verbs.context;
+}
+
+/* Is what has this context of the file of that one? */
+static bool same_file(const struct ibv_context *has, const void *wants)
+{
+	const struct fd_id *a = &abi_of((struct ibv_context *)(uintptr_t)has)->file;
+	const struct fd_id *b = &abi_of((struct ibv_context *)(uintptr_t)wants)->file;
+
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+static bool pd_is_here(const struct pd *pd, const void *ctx)
+{
+	return same_file(pd->ibv.context, ctx);
+}
+
+static bool dm_is_here(const struct dm *dm, const void *ctx)
+{
+	return same_file(dm->ibv.context, ctx);
+}
+
+static bool mr_is_here(const struct mr *mr, const void *ctx)
+{
+	return same_file(mr->ibv.context, ctx);
+}
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ibv, uint32_t handle)
+{
+	struct pd *proper, *pd;
+	int rc = -ENOENT;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	proper = pd_find(abi_of(ibv)->ctx.core, handle, pd_is_here, ibv);
+	if (proper)
+		rc = pd_import(ibv, proper, &pd);
+	return abi_leave(rc) ? NULL : &pd->ibv;
+}
+
+EXPORT void ibv_unimport_pd(struct ibv_pd *ibv)
+{
+	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, ENOENT))
+		return;
+	if (pd_of(ibv)->kind == PD_IMPORTED)
+		pd_unimport(pd_of(ibv));
+	abi_end();
+}
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibv, uint32_t handle)
+{
+	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL);
+	struct mr *mr;
+
+	if (!ctx)
+		return NULL;
+	return abi_leave(mr_import(pd_of(ibv), handle, mr_is_here, ctx, &mr)) ? NULL
+									      : &mr->ibv;
+}
+
+EXPORT void ibv_unimport_mr(struct ibv_mr *ibv)
+{
+	if (!abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, ENOENT))
+		return;
+	if (mr_of(ibv)->imported)
+		mr_unimport(mr_of(ibv));
+	abi_end();
+}
+
+EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ibv, uint32_t handle)
+{
+	struct dm *dm;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	return abi_leave(dm_import(ibv, abi_of(ibv)->ctx.core, handle, dm_is_here, &dm))
+		       ? NULL
+		       : &dm->ibv;
+}
+
+EXPORT void ibv_unimport_dm(struct ibv_dm *ibv)
+{
+	if (!abi_enter_on(LIVE(dm_of, ibv), LIVE_DM, ENOENT))
+		return;
+	if (dm_of(ibv)->of)
+		dm_unimport(dm_of(ibv));
+	abi_end();
+}
