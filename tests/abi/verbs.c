@@ -411,6 +411,7 @@ static const struct { const char *name; void (*run)(struct rig *r); } cases[] = 
 	{ "device_memory_of_a_child", device_memory_of_a_child },
 	{ "null_region", null_region }, { "advice", advice },
 	{ "parent_domain", parent_domain }, { "imports", imports },
+	{ "nothing_is_left", nothing_is_left },
 	{ "polls_inside", polls_inside },
 	{ "handlers", handlers }, { "closes_with_qps_left", closes_with_qps_left },
 };

@@ -220,6 +220,8 @@ void cancelled(struct rig *r);
 /* verbs_domain.c: */
 void parent_domain(struct rig *r);
 void imports(struct rig *r);
+/* verbs_leaks.c: */
+void nothing_is_left(struct rig *r);
 /* verbs_memory.c: */
 void device_memory(struct rig *r);
 void device_memory_of_another(struct rig *r);
