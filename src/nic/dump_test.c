@@ -55,7 +55,7 @@ static void every_object_is_there(void **state)
 	assert_int_equal(fix_send(qp, 2, 0), 0);
 
 	text = dump_of(f);
-	expect_line(text, "slot %u,", FIX_SLOT);
+	expect_line(text, "slot %u\n", FIX_SLOT);
 	expect_line(text, "pd %u: used by 3 objects\n", f->pd->ibv.handle);
 	expect_line(text, "mr key 0x%08x: 4096 bytes at 0x%llx", mr->mkey.key,
 		    (unsigned long long)(uintptr_t)memory);

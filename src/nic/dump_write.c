@@ -98,7 +98,7 @@ static void show_ah(struct live *l, void *arg)
 
 	if (ah->pd->core == d->core && room(d))
 		fprintf(d->out, "ah %u: to %s, sgid_index %u, pd %u\n", ah->ibv.handle,
-			addr_text(ah->av.dgid, ip), ah->av.sgid_index,
+			addr_text(ah->attr.grh.dgid.raw, ip), ah->attr.grh.sgid_index,
 			ah->pd->ibv.handle);
 }
 
@@ -190,7 +190,7 @@ static void show_qp(struct dump *d, struct qp *qp)
 		qp->dev->ibv.name, qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
 		fprintf(d->out, " to QP 0x%06x at %s", qp->attr.dest_qp_num,
-			addr_text(qp->av.dgid, ip));
+			addr_text(qp->attr.ah_attr.grh.dgid.raw, ip));
 	fputs(qp->building ? ", between ibv_wr_start and its end\n" : "\n", d->out);
 	show_queues(d, qp);
 	if (qp->transport->describe && qp->state >= IBV_QPS_RTR)
@@ -204,7 +204,7 @@ void dump_write(struct core *core, FILE *out)
 {
 	struct dump d = { .core = core, .out = out };
 
-	fprintf(out, "slot %u, UDP port %u\n", core->slot, core->udp_port);
+	fprintf(out, "slot %u\n", core->slot);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		live_each(kinds[i].kind, kinds[i].show, &d);
 		end_kind(&d, kinds[i].name);
