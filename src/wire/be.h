@@ -8,7 +8,9 @@
 #ifndef WIRE_BE_H
 #define WIRE_BE_H
 
+#include <endian.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct {
 	uint8_t b[2];
@@ -33,17 +35,22 @@ static inline uint32_t get_be24(be24_t v)
 	return (uint32_t)v.b[0] << 16 | (uint32_t)v.b[1] << 8 | v.b[2];
 }
 
+/* By way of an integer of the same size: compilers make one instruction of it, where
+ * several fields lie side by side, too. */
 static inline uint32_t get_be32(be32_t v)
 {
-	return (uint32_t)v.b[0] << 24 | (uint32_t)v.b[1] << 16 | (uint32_t)v.b[2] << 8 |
-	       v.b[3];
+	uint32_t n;
+
+	memcpy(&n, v.b, sizeof(n));
+	return be32toh(n);
 }
 
 static inline uint64_t get_be64(be64_t v)
 {
-	return (uint64_t)v.b[0] << 56 | (uint64_t)v.b[1] << 48 | (uint64_t)v.b[2] << 40 |
-	       (uint64_t)v.b[3] << 32 | (uint64_t)v.b[4] << 24 | (uint64_t)v.b[5] << 16 |
-	       (uint64_t)v.b[6] << 8 | v.b[7];
+	uint64_t n;
+
+	memcpy(&n, v.b, sizeof(n));
+	return be64toh(n);
 }
 
 static inline be16_t be16(uint16_t n)
@@ -59,15 +66,20 @@ static inline be24_t be24(uint32_t n)
 
 static inline be32_t be32(uint32_t n)
 {
-	return (be32_t){ { (uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
-			   (uint8_t)n } };
+	be32_t v;
+
+	n = htobe32(n);
+	memcpy(v.b, &n, sizeof(n));
+	return v;
 }
 
 static inline be64_t be64(uint64_t n)
 {
-	return (be64_t){ { (uint8_t)(n >> 56), (uint8_t)(n >> 48), (uint8_t)(n >> 40),
-			   (uint8_t)(n >> 32), (uint8_t)(n >> 24), (uint8_t)(n >> 16),
-			   (uint8_t)(n >> 8), (uint8_t)n } };
+	be64_t v;
+
+	n = htobe64(n);
+	memcpy(v.b, &n, sizeof(n));
+	return v;
 }
 
 #endif

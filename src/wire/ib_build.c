@@ -6,18 +6,20 @@
 
 #include "wire/ib_hdr.h"
 
+/* The BTH is three words. */
 static void put_bth(struct bth *h, const struct ib_fields *f)
 {
-	*h = (struct bth){
-		.opcode = f->opcode,
-		.flags = (uint8_t)((f->se ? BTH_SE : 0) | (f->migreq ? BTH_MIG : 0) |
-				   (f->pad & 3) << 4),
-		.pkey = be16(f->pkey),
-		.fbecn = (uint8_t)((f->fecn ? BTH_FECN : 0) | (f->becn ? BTH_BECN : 0)),
-		.dest_qp = be24(f->dest_qp),
-		.ackreq = f->ackreq ? BTH_A : 0,
-		.psn = be24(f->psn),
+	uint32_t flags =
+		(f->se ? BTH_SE : 0u) | (f->migreq ? BTH_MIG : 0u) | (f->pad & 3u) << 4;
+	uint32_t notes = (f->fecn ? BTH_FECN : 0u) | (f->becn ? BTH_BECN : 0u);
+	be32_t words[3] = {
+		be32((uint32_t)f->opcode << 24 | flags << 16 | f->pkey),
+		be32(notes << 24 | (f->dest_qp & 0xffffff)),
+		be32((f->ackreq ? (uint32_t)BTH_A << 24 : 0) | (f->psn & 0xffffff)),
 	};
+
+	static_assert(sizeof(*h) == sizeof(words), "BTH");
+	memcpy(h, words, sizeof(words));
 }
 
 static void put_ext(enum ib_ext ext, void *at, const struct ib_fields *f)
@@ -64,12 +66,13 @@ static void put_ext(enum ib_ext ext, void *at, const struct ib_fields *f)
 
 size_t ib_build(void *at, const struct ib_fields *f)
 {
+	const struct ib_op *op = ib_op(f->opcode);
 	uint8_t *to = at;
 
-	assert(ib_op(f->opcode));
+	assert(op);
 	put_bth(at, f);
 	to += sizeof(struct bth);
-	for (unsigned has = ib_op_ext(f->opcode); has; has &= has - 1) {
+	for (unsigned has = ib_exts(op, f->opcode); has; has &= has - 1) {
 		enum ib_ext ext = (enum ib_ext)__builtin_ctz(has);
 
 		put_ext(ext, to, f);

@@ -75,21 +75,14 @@ uint16_t ib_op_ext(uint8_t opcode)
 {
 	const struct ib_op *op = ib_op(opcode);
 
-	if (!op)
-		return 0;
-	switch (ib_service(opcode)) {
-	case IB_UD:
-		return op->ext | 1 << IB_DETH;
-	case IB_XRC: /* names the target SRQ: requests only */
-		return ib_is_request(op) ? op->ext | 1 << IB_XRCETH : op->ext;
-	case IB_RC:
-	case IB_UC:
-	case IB_RD:
-	case IB_CNP:
-		return op->ext;
-	}
-	return 0;
+	return op ? ib_exts(op, opcode) : 0;
 }
+
+/* An XRCETH names the target's SRQ. */
+const uint8_t ib_ext_front[IB_SERVICES] = {
+	[IB_UD] = 1 << IB_DETH,
+	[IB_XRC] = 1 << IB_XRCETH,
+};
 
 size_t ib_hdr_len(uint8_t opcode)
 {

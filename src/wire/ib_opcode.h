@@ -15,6 +15,7 @@ enum ib_service {
 	IB_UD = 3,
 	IB_CNP = 4,
 	IB_XRC = 5,
+	IB_SERVICES = 8 /* reserved ones included */
 };
 
 /* requests first, then responses */
@@ -74,6 +75,10 @@ size_t ib_hdr_len(uint8_t opcode);
 /* Bytes of each extended header (enum ib_ext). */
 extern const uint8_t ib_ext_len[IB_EXTS];
 
+/* Of each service: what stands between the BTH and the request's own headers, 1 <<
+ * enum ib_ext. */
+extern const uint8_t ib_ext_front[IB_SERVICES];
+
 static inline enum ib_service ib_service(uint8_t opcode)
 {
 	return (enum ib_service)(opcode >> 5);
@@ -82,6 +87,12 @@ static inline enum ib_service ib_service(uint8_t opcode)
 static inline bool ib_is_request(const struct ib_op *op)
 {
 	return op->kind < IB_READ_RESP;
+}
+
+/* As ib_op_ext(), of an opcode whose meaning is op. */
+static inline uint16_t ib_exts(const struct ib_op *op, uint8_t opcode)
+{
+	return ib_is_request(op) ? op->ext | ib_ext_front[ib_service(opcode)] : op->ext;
 }
 
 /* A packet's place in its message: has the message begun, does the rest fit? */
