@@ -203,11 +203,13 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
 	     last = answer && ack_goes_last(q, b);
-	bool more = rsp_output(q, b, now);
+	bool more = rsp_owes(q) && rsp_output(q, b, now);
 
-	if (!more && !last)
+	if (!more && !last && ack_owes(q))
 		more = ack_output(q, b, answer, false, now) != 0;
-	more = req_output(q, b, now) || more;
+	/* Who was called has to answer, if only that it sends nothing. */
+	if (answer || q->req.called)
+		more = req_output(q, b, now) || more;
 	if (!more && last)
 		more = ack_output(q, b, true, true, now) != 0;
 	return more;

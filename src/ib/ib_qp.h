@@ -264,6 +264,11 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn);
+/* Is there anything for rsp_output()? */
+static inline bool rsp_owes(const struct ib_qp *q)
+{
+	return q->rsp.resources || q->rsp.cnp_due;
+}
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now);
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */
@@ -274,6 +279,11 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* The program's own request goes out. */
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
+/* Is there anything for ack_output(), now or later? */
+static inline bool ack_owes(const struct ib_qp *q)
+{
+	return q->rsp.ack.due || q->rsp.nak_due;
+}
 /* What is due.  answer: a request goes out with it.  0 or -ENOBUFS. */
 int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint64_t now);
 /* Does it go behind the answer that is next? */
