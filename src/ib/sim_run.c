@@ -138,8 +138,10 @@ static void turn(struct sim_node *n)
 		}
 	}
 	flush(n);
-	if (n->host)
+	if (n->host) {
 		local_flush(n->core.local);
+		local_rest(n->core.local);
+	}
 	turn_give(&n->core.turn);
 }
 

@@ -295,14 +295,14 @@ static void who_looks_away_looks_once_more(void **state)
 
 	(void)state;
 	pair_stop(f, 1);
-	assert_true(list_empty(&p->hot));
+	assert_false(p->is_hot);
 	assert_int_equal(p->in.s->want_kick, 1);
 	peer_heat(p);
 	assert_int_equal(p->in.s->want_kick, 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_run(f, 1000);
 	peer_cool(p);
-	assert_false(list_empty(&p->hot));
+	assert_true(p->is_hot);
 	assert_int_equal(p->in.s->want_kick, 0);
 	pair_go(f, 1);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);

@@ -14,7 +14,7 @@
 #include "local/local_qp.h"
 #include "sys/log.h"
 
-enum { IDLE_LOOKS = 4096 }; /* then a ring cools */
+enum { LOOKS = 16 }; /* rings that a turn looks at */
 
 /* --- a QP's state -------------------------------------------------------- */
 
@@ -355,9 +355,10 @@ static void deliver(struct local *l, struct peer *p, const struct rec *r,
 	q = local_qp(qp);
 	if (is_for(q, p, r)) {
 		established(q);
-		if (rec_is_request(r))
+		if (rec_is_request(r)) {
+			l->one_sided |= r->op != REC_SEND;
 			lrsp_request(q, r, payload, len, now);
-		else if (qp->type == IBV_QPT_RC)
+		} else if (qp->type == IBV_QPT_RC)
 			lreq_response(q, r, payload, len, now);
 		settle(q);
 	} else if (r->op == REC_NAK && r->code == REC_NOT_READY && q->peer == p &&
@@ -414,25 +415,42 @@ unsigned local_loopback(struct local *l, uint64_t now)
 	return serve(l, l->self, now);
 }
 
-unsigned local_input(struct local *l, uint64_t now)
+/* The first `looks` rings of the list; those go to its end.  Returns how many
+ * rings were looked at. */
+static unsigned look_at(struct local *l, struct list *rings, unsigned looks, uint64_t now,
+			struct local_got *got)
 {
-	unsigned n = local_loopback(l, now);
+	unsigned n = 0;
+	struct list *last = rings->prev;
 
-	if (list_empty(&l->hot) && list_empty(&l->dead))
-		return n;
-	l->now = now;
-	list_for_safe(node, &l->hot)
-	{
-		struct peer *p = container_of(node, struct peer, hot);
-		unsigned got = serve(l, p, now);
+	while (n < looks && !list_empty(rings)) {
+		struct list *first = rings->next;
+		struct peer *p = container_of(first, struct peer, node_up);
 
-		p->idle = got ? 0 : p->idle + 1;
-		n += got;
-		if (p->state == PEER_UP &&
-		    (l->watching ? got < SERVE : p->idle > IDLE_LOOKS))
-			peer_cool(p);
+		n++;
+		got->records += serve(l, p, now);
+		if (first == last || list_empty(rings))
+			break;
+		if (rings->next == first) {
+			list_del(first);
+			list_add_tail(rings, first);
+		}
 	}
+	return n;
+}
+
+struct local_got local_input(struct local *l, uint64_t now)
+{
+	struct local_got got = { .records = local_loopback(l, now) };
+	unsigned looks;
+
+	l->now = now;
+	l->one_sided = false;
+	looks = look_at(l, &l->hot, LOOKS, now, &got);
+	if (looks < LOOKS)
+		look_at(l, &l->cold, LOOKS - looks, now, &got);
+	got.one_sided = l->one_sided;
 	if (!list_empty(&l->dead))
 		local_bury(l);
-	return n;
+	return got;
 }

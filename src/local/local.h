@@ -43,8 +43,13 @@ struct peer *local_peer(struct local *l, uint16_t slot);
 /* qp, whose transport is local_transport, talks to p. */
 void local_connect(struct qp *qp, struct peer *p);
 
-/* Take in what peers have written: so many records. */
-unsigned local_input(struct local *l, uint64_t now);
+struct local_got {
+	unsigned records;
+	bool one_sided; /* WRITEs, READs or atomics of peers among them */
+};
+
+/* Take in what peers have written, from so many rings as a turn looks at. */
+struct local_got local_input(struct local *l, uint64_t now);
 /* Someone waits for what may be in rings that are not polled: they are. */
 void local_hear(struct local *l);
 /* ... and what this process has written to itself.  Cheap if nothing. */
@@ -53,12 +58,15 @@ unsigned local_loopback(struct local *l, uint64_t now);
 void local_flush(struct local *l);
 /* When there is something to do without input. */
 uint64_t local_deadline(struct local *l, uint64_t now);
-/* The thread is about to sleep until it is kicked (watch), or pollers look. */
-void local_watch(struct local *l, bool watch);
+/* From now on somebody looks at every ring at least once in a while: its writers
+ * need not kick. */
+void local_leave(struct local *l);
+/* The thread is about to sleep until it is kicked: every ring that is empty cools. */
+void local_rest(struct local *l);
 /* Are there rings whose writers rely on their being polled?  Needs no turn. */
+bool local_is_hot(struct local *l);
 /* One line at info, if there was anything. */
 void local_log_counters(struct core *core);
-bool local_is_hot(struct local *l);
 
 /* Datagrams to slot go by its pipe, which is asked for if there is none. */
 bool local_has_pipe(struct local *l, uint16_t slot);

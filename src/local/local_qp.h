@@ -98,11 +98,11 @@ struct peer {
 	bool kick;		   /* ... and one more */
 	uint64_t full_since;	   /* peer_reads() */
 	uint32_t full_at;
-	struct list hot;   /* in local->hot while its ring is polled */
-	unsigned idle;	   /* looks that found nothing */
-	struct list dirty; /* in local->dirty: written to */
-	struct list qps;   /* local_qp.node */
-	struct list full;  /* local_qp.full: they wait for room */
+	struct list node_up; /* in local->hot or local->cold while it is up */
+	bool is_hot;	     /* its writer does not kick: the ring is looked at */
+	struct list dirty;   /* in local->dirty: written to */
+	struct list qps;     /* local_qp.node */
+	struct list full;    /* local_qp.full: they wait for room */
 	struct {
 		uint32_t dst, src, psn, path;
 	} not_ready[NOT_READY_MAX];
@@ -123,12 +123,13 @@ struct local {
 	void *arg;
 	enum local_way way;
 	const char *off_why;
-	bool watching;
 	uint64_t peers_made;
 	uint64_t give_up_ns; /* for so long the kernel may copy */
 	int board_fd;	     /* of core->board; or -1 */
-	struct list peers, hot, dirty, dead;
+	struct list peers, dirty, dead;
+	struct list hot, cold; /* peers that are up */
 	_Atomic unsigned nhot; /* so many are in hot */
+	bool one_sided;	       /* local_got */
 	struct peer *by_slot[SLOTS_MAX];
 	struct peer *self;	   /* by_slot[our own] */
 	unsigned unsaid;	   /* peers with something to be said */

@@ -15,20 +15,22 @@
 
 void peer_heat(struct peer *p)
 {
-	p->idle = 0;
-	if (p->state != PEER_UP || !list_empty(&p->hot))
+	if (p->state != PEER_UP || p->is_hot)
 		return;
-	list_add_tail(&p->l->hot, &p->hot);
+	p->is_hot = true;
+	list_del(&p->node_up);
+	list_add_tail(&p->l->hot, &p->node_up);
 	atomic_fetch_add(&p->l->nhot, 1);
 	atomic_store(&p->in.s->want_kick, 0);
 }
 
-static void leave_hot(struct peer *p)
+/* Nobody looks at its ring any more. */
+static void ignore_ring(struct peer *p)
 {
-	if (list_empty(&p->hot))
-		return;
-	list_del(&p->hot);
-	atomic_fetch_sub(&p->l->nhot, 1);
+	list_del(&p->node_up);
+	if (p->is_hot)
+		atomic_fetch_sub(&p->l->nhot, 1);
+	p->is_hot = false;
 }
 
 void peer_cool(struct peer *p)
@@ -39,7 +41,18 @@ void peer_cool(struct peer *p)
 		atomic_store(&p->in.s->want_kick, 0);
 		return;
 	}
-	leave_hot(p);
+	ignore_ring(p);
+	list_add_tail(&p->l->cold, &p->node_up);
+}
+
+void local_rest(struct local *l)
+{
+	list_for_safe(n, &l->hot) peer_cool(container_of(n, struct peer, node_up));
+}
+
+void local_leave(struct local *l)
+{
+	list_for_safe(n, &l->cold) peer_heat(container_of(n, struct peer, node_up));
 }
 
 void peer_wrote(struct peer *p)
@@ -97,7 +110,7 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	p->slot = slot;
 	p->fd = p->gate.fd = -1;
 	p->number = ++l->peers_made;
-	list_init(&p->hot);
+	list_init(&p->node_up);
 	list_init(&p->dirty);
 	list_init(&p->qps);
 	list_init(&p->full);
@@ -111,7 +124,7 @@ void peer_release(struct peer *p)
 	if (!list_empty(&p->qps) || p->l->by_slot[p->slot] == p)
 		return;
 	meet_forget_unsaid(p);
-	leave_hot(p);
+	ignore_ring(p);
 	list_del(&p->dirty);
 	list_del(&p->node);
 	if (p == p->l->self)
@@ -184,7 +197,7 @@ static void die(struct peer *p)
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
 	p->state = PEER_DEAD;
-	leave_hot(p);
+	ignore_ring(p);
 	list_del(&p->dirty);
 	meet_forget_unsaid(p); /* whoever lives there next is another */
 	make_due(p);
@@ -201,7 +214,7 @@ void peer_broken(struct peer *p, const char *why)
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
 	/* It stays where it is: the same process gets no second pipe. */
 	p->state = PEER_DEAD;
-	leave_hot(p);
+	ignore_ring(p);
 	list_del(&p->dirty);
 	make_due(p);
 }
@@ -229,9 +242,9 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	l->give_up_ns = GIVE_UP_S * 1000000000ull;
 	l->ops = ops;
 	l->arg = arg;
-	l->watching = true;
 	list_init(&l->peers);
 	list_init(&l->hot);
+	list_init(&l->cold);
 	list_init(&l->dirty);
 	list_init(&l->dead);
 	core->local = l;
@@ -315,12 +328,6 @@ void local_hear(struct local *l)
 bool local_is_hot(struct local *l)
 {
 	return atomic_load(&l->nhot) > 0;
-}
-
-void local_watch(struct local *l, bool watch)
-{
-	if (l->watching != watch) /* else only read: two processors share it */
-		l->watching = watch;
 }
 
 uint64_t local_deadline(struct local *l, uint64_t now)

@@ -93,7 +93,7 @@ void nic_fence(struct nic *nic, uint32_t qpn)
 		engine_settle(&nic->engine, 0, 0);
 }
 
-/* Somebody else is at it, for a while: see is_idle().  If no turn ends however often
+/* Somebody else is at it, for a while:see let_others().  If no turn ends however often
  * the processor is offered, whoever has it may be one to whom it is not given:
  * this thread has a higher priority (SCHED_FIFO).  Only sleep lets that one run. */
 static void let_work(struct nic *nic)
@@ -118,14 +118,23 @@ static void let_work(struct nic *nic)
 
 /* A program that spins for long takes the processor from those that it waits
  * for: sixteen senders on two cores are twice as fast if they let go of it. */
-static bool is_idle(struct engine *e, struct engine_did did, uint64_t now)
+static void let_others(struct nic *nic, enum spin_next how)
 {
-	enum { IDLE_NS = 60000 };
+	struct spin *spin = &nic->engine.spin;
+	uint64_t before = clock_ns(), after;
 
-	if (!did.input && !did.output && now - e->busy_at < IDLE_NS)
-		return false;
-	e->busy_at = now;
-	return !did.input && !did.output;
+	if (how == SPIN_NAP)
+		turn_nap(SPIN_NAP_NS);
+	else
+		sched_yield();
+	after = clock_ns();
+	if (!turn_try(&nic->core.turn))
+		return;
+	if (how == SPIN_NAP)
+		spin_slept(spin, after);
+	else
+		spin_yielded(spin, before, after);
+	turn_give(&nic->core.turn);
 }
 
 void nic_polled(struct nic *nic)
@@ -142,7 +151,8 @@ bool nic_poll(struct nic *nic)
 	struct engine *e = &nic->engine;
 	struct engine_did did;
 	uint64_t now;
-	bool idle;
+	enum spin_next next;
+	bool found;
 
 	if (!turn_try(&core->turn)) {
 		nic_polled(nic);
@@ -154,13 +164,14 @@ bool nic_poll(struct nic *nic)
 	/* The thread leaves the input to us: so we poll often. */
 	did = engine_turn(e, now,
 			  !atomic_load_explicit(&e->watching, memory_order_relaxed));
-	if (did.input || did.output)
+	found = did.socket || did.ring || did.output;
+	if (found)
 		atomic_store_explicit(&e->last_poll, clock_ns(), memory_order_relaxed);
-	idle = is_idle(e, did, now);
+	next = spin_polled(&e->spin, found, now);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);
-	if (idle)
-		sched_yield();
+	if (next != SPIN_ON)
+		let_others(nic, next);
 	return true;
 }
 

@@ -439,7 +439,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	struct engine_did did;
 	bool said = false;
 	size_t bytes = 0;
-	unsigned local;
+	struct local_got local;
 	int n = 0;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
@@ -450,13 +450,11 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	}
 	if (!later)
 		n = take_input(e, &bytes, now);
-	local_watch(e->core->local,
-		    atomic_load_explicit(&e->watching, memory_order_relaxed));
 	local = local_input(e->core->local, now);
-	if (local)
+	if (local.records)
 		e->piped = now;
 	if (hear)
-		have_heard(e, n > 0 || local || said);
+		have_heard(e, n > 0 || local.records || said);
 	if (e->port_due <= now)
 		run_port(e, now);
 	wake_due_timers(e, now);
@@ -465,7 +463,9 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		n = take_input(e, &bytes, now);
 		did.next = next_deadline(e, now);
 	}
-	did.input = n > 0 || local;
+	did.socket = n > 0;
+	did.ring = local.records;
+	did.one_sided = local.one_sided;
 	did.bytes = bytes;
 	return did;
 }
@@ -474,7 +474,7 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 {
 	uint64_t until;
 
-	/* One that does not watch the sockets wakes by itself, soon. */
+	/* One that leaves something to pollers wakes by itself, soon. */
 	if (!atomic_load(&e->sleeping) ||
 	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
 		return;

@@ -15,6 +15,7 @@
 #include "link/link.h"
 #include "nic/follow.h"
 #include "nic/port.h"
+#include "nic/watch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 
@@ -28,17 +29,6 @@ enum {
 	ENGINE_RX = 64,		   /* datagrams taken in by one turn */
 	ENGINE_TX = 2 * BATCH_MAX, /* datagrams put out by one turn */
 	ENGINE_INLINE = 64,	   /* put out by a turn inside post_send */
-};
-
-/* How the thread shares the input with threads that poll.  All under the
- * turn, but for what is atomic. */
-struct guard_interval {
-	uint64_t ns;	 /* 0: the thread watches the sockets */
-	unsigned proof;	 /* wake-ups at which a poller was active */
-	unsigned need;	 /* so many make ns positive */
-	unsigned late;	 /* wake-ups at which input waited for one */
-	bool slept;	 /* before this turn */
-	uint64_t rested; /* when it went to sleep */
 };
 
 struct engine {
@@ -60,8 +50,7 @@ struct engine {
 	struct dgram in[ENGINE_RX];
 	_Atomic uint64_t blocked_until; /* the link was full: no output before */
 	uint64_t port_due;		/* port_run() */
-	uint64_t busy_at;		/* when a poll last found something, or the
-					 * poller let go of the processor */
+	struct spin spin;		/* the pollers'.  Under the turn */
 	unsigned turns;
 	uint64_t piped;	    /* when a pipe last had something */
 	uint64_t hear_from; /* 0, or core->heard when all is taken in */
@@ -77,14 +66,20 @@ struct engine {
 	uint64_t alarm_at;	     /* NEVER: it is not set.  The thread's */
 	struct fd_id kick_id;	     /* of kick_tx */
 	struct netdev_monitor *monitor;
-	struct guard_interval g;
+	/* The thread's own: who takes in what, and what woke it. */
+	struct watch sockets, rings;
+	uint64_t slept; /* when it went to sleep */
 	struct follow follow;
-	bool host_calls; /* host_run() may have something to do */
-	int woken_by;	 /* the connection's socket that did; or -1 */
+	struct {
+		bool call;   /* anything but its alarm */
+		bool host;   /* host_run() may have something to do */
+		bool socket; /* one of those that may be left */
+		int conn;    /* the connection's that did; or -1 */
+	} woken;
 	atomic_bool stop, armed, kicked;
 	atomic_bool serving;  /* it has the turn, or just had it */
 	atomic_bool sleeping; /* in ppoll, or about to be */
-	atomic_bool watching; /* ... and the sockets are among it */
+	atomic_bool watching; /* ... and nothing is left to pollers */
 	_Atomic uint64_t sleep_until;
 	_Atomic uint64_t deadline;  /* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll; /* when a poll last ran the engine */
@@ -96,8 +91,10 @@ struct engine {
 };
 
 struct engine_did {
-	bool input;	 /* something had come in */
-	size_t bytes;	 /* ... so much of it by connections */
+	bool socket;	 /* something had come in by a socket, */
+	bool ring;	 /* ... by a ring, */
+	bool one_sided;	 /* ... that its program need not poll for */
+	size_t bytes;	 /* so much had come in by connections */
 	unsigned output; /* datagrams put out */
 	uint64_t next;	 /* when there is work without input */
 };

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* engine_thread.c - the thread that drives the engine while nobody polls.
  *
- * It sleeps in ppoll().  As long as no program thread polls it watches the
- * sockets, so every datagram wakes it, and follows small messages of TCP to the
- * processor where they come in (follow.h).  When it finds that a program polls
- * anyway (a poll within PROOF_NS of most of `need` wake-ups, or under way, or
- * since the wake-up before), it leaves the sockets to the pollers and sleeps
- * blindly for a guard interval, 100 us at first and 1 ms at most.  It goes back
- * to the sockets as soon as it wakes and nobody has polled lately, or a CQ is
- * armed; if input was waiting then, the next proof has to be twice as long,
- * until a second of polling has made good for it.  (A program that spins on
- * memory polls in between for its own completions, and comes late for what it
- * awaits.)
+ * It sleeps in ppoll().  Sockets and rings may be left to threads that poll
+ * (watch.h): then it does not sleep on those sockets, writers to the rings do not
+ * kick, and it wakes after WATCH_LOOK_NS to see whether somebody still polls.  It
+ * follows small messages of TCP to the processor where they come in (follow.h).
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
@@ -46,29 +39,19 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
-enum {
-	PROOF_NS = 20000,    /* polled so lately: it was about to */
-	BETWEEN_NS = 100000, /* ... as often as the thread wakes */
-	ACTIVE_NS = 50000,   /* ... it still polls */
-	GUARD_FIRST_NS = 100000,
-	GUARD_MAX_NS = 1000000,
-	NEED_MIN = 16,
-	NEED_MAX = 1024,
-	LATE_MAX = 4,
-	SMALL = 4096, /* bytes: a message, not a stream */
-};
+enum { SMALL = 4096 }; /* bytes: a message, not a stream */
 
 enum {
 	P_KICK,
 	P_ALARM,
 	P_MONITOR,
-	P_BLIND,
-	P_V4 = P_BLIND,
-	P_V6,
 	P_PORT,
 	P_HOST,
-	P_CONNS,
 	P_CM,
+	P_SOCKETS, /* these may be left: */
+	P_V4 = P_SOCKETS,
+	P_V6,
+	P_CONNS,
 	P_CONN,
 	P_ALL = P_CONN + CONNS_FEW
 };
@@ -85,28 +68,6 @@ void engine_kick(struct engine *e)
 	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 	cancel_let(was);
-}
-
-static bool polled_within(const struct engine *e, uint64_t now, uint64_t ns)
-{
-	uint64_t last = atomic_load_explicit(&e->last_poll, memory_order_relaxed);
-
-	return last + ns > now;
-}
-
-/* Polls find nothing to do where the thread is always first, and come late where
- * it has the processor that they want: so one since the thread went to sleep
- * counts, too, if that was not long ago, and one while it had no sleep. */
-static bool is_active(struct engine *e, uint64_t now)
-{
-	bool polled = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed);
-
-	if (polled_within(e, now, PROOF_NS))
-		return true;
-	if (!e->g.slept)
-		return polled;
-	return now - e->g.rested < BETWEEN_NS &&
-	       (polled || polled_within(e, e->g.rested, 0));
 }
 
 /* When does a thread that watches the sockets have to wake?  Looks at what
@@ -138,7 +99,7 @@ static void alarm_off(struct engine *e)
 }
 
 /* What woke it?  False: descriptors are gone. */
-static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n, bool watch)
+static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n)
 {
 	char byte[16];
 
@@ -147,12 +108,16 @@ static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n, bool wat
 	for (nfds_t i = 0; i < n && i < P_CONN; i++)
 		if (p[i].revents & (POLLNVAL | POLLHUP))
 			return false;
-	/* Who does not watch it must look. */
-	e->host_calls = !watch || p[P_HOST].revents || p[P_KICK].revents;
-	e->woken_by = -1;
+	e->woken.host = p[P_HOST].revents;
+	e->woken.call = p[P_KICK].revents || p[P_PORT].revents || p[P_HOST].revents ||
+			p[P_CM].revents;
+	e->woken.socket = false;
+	e->woken.conn = -1;
+	for (nfds_t i = P_SOCKETS; i < n; i++)
+		e->woken.socket |= p[i].revents != 0;
 	for (nfds_t i = P_CONN; i < n; i++)
 		if (p[i].revents)
-			e->woken_by = p[i].fd;
+			e->woken.conn = p[i].fd;
 	if (p[P_ALARM].revents)
 		alarm_off(e);
 	/* The flag last: a kick in between is one whose cause is seen below;
@@ -167,6 +132,11 @@ static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n, bool wat
 	return true;
 }
 
+static bool has_ring_to_cool(const struct engine *e)
+{
+	return !e->rings.left && local_is_hot(e->core->local);
+}
+
 /* Sleep until something has to be done.  False: descriptors are gone. */
 static bool nap(struct engine *e)
 {
@@ -175,17 +145,17 @@ static bool nap(struct engine *e)
 		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
 		[P_ALARM]   = { .fd = e->alarm, .events = POLLIN },
 		[P_MONITOR] = { .fd = netdev_monitor_fd(e->monitor), .events = POLLIN },
-		[P_V4]      = { .fd = port_rx_fd(e->port, AF_INET), .events = POLLIN },
-		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
 		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
 		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
-		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
 		[P_CM]      = { .fd = cm_fd(e->core->cm), .events = POLLIN },
+		[P_V4]      = { .fd = port_rx_fd(e->port, AF_INET), .events = POLLIN },
+		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
+		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
 	};
 	/* clang-format on */
-	bool watch = e->g.ns == 0;
-	const nfds_t n = watch ? P_ALL : P_BLIND;
-	uint64_t at, now = clock_ns(), until = watch ? e->alarm_at : now + e->g.ns;
+	const bool watch = !e->sockets.left && !e->rings.left;
+	const nfds_t n = e->sockets.left ? P_SOCKETS : P_ALL;
+	uint64_t at, now = clock_ns(), until = watch ? e->alarm_at : now + WATCH_LOOK_NS;
 	struct timespec none = { 0, 0 };
 
 	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
@@ -198,95 +168,74 @@ static bool nap(struct engine *e)
 			until = at;
 		atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
 	}
-	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)))
+	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)) ||
+	    has_ring_to_cool(e))
 		until = now;
-	e->g.slept = until > now;
-	if (e->g.slept) {
-		e->g.rested = now;
+	e->slept = now;
+	if (until > now)
 		set_alarm(e, until);
-	}
-	for (unsigned i = 0; watch && i < CONNS_FEW; i++)
+	for (unsigned i = 0; !e->sockets.left && i < CONNS_FEW; i++)
 		p[P_CONN + i] = (struct pollfd){ conns_socket(e->conns, i), POLLIN, 0 };
-	if (ppoll(p, n, e->g.slept ? NULL : &none, NULL) < 0 && errno != EINTR)
+	if (ppoll(p, n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
-	return see_why(e, p, n, watch);
+	return see_why(e, p, n);
 }
 
-static void watch_again(struct guard_interval *g)
+static struct watch_seen look_around(struct engine *e)
 {
-	g->ns = 0;
-	g->proof = g->late = 0;
+	struct watch_seen s = {
+		.now = clock_ns(),
+		.slept = e->slept,
+		.polled = atomic_load_explicit(&e->last_poll, memory_order_relaxed),
+		.armed = atomic_exchange(&e->armed, false),
+	};
+
+	/* Such a poll reads no clock: it was after that. */
+	if (atomic_exchange_explicit(&e->polled, false, memory_order_relaxed) &&
+	    s.polled < e->slept)
+		s.polled = e->slept;
+	return s;
 }
 
-/* A program polls: let it have the input. */
-static void adapt_watching(struct engine *e, uint64_t now)
+/* Writers to rings that are left do not kick, others do.  Turn held. */
+static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
 {
-	struct guard_interval *g = &e->g;
+	const bool left = e->rings.left;
 
-	if (is_active(e, now))
-		g->proof++;
-	else if (g->slept) /* else nobody can be told from the thread */
-		g->proof /= 2;
-	if (g->proof >= g->need)
-		g->ns = GUARD_FIRST_NS;
-}
-
-/* Nobody does, or they come too late for it, again and again: take it back. */
-static void adapt_blind(struct engine *e, uint64_t now, bool input)
-{
-	struct guard_interval *g = &e->g;
-	bool found = atomic_exchange_explicit(&e->polled, false, memory_order_relaxed);
-	bool driven = polled_within(e, g->rested, 0);
-
-	if (polled_within(e, now, ACTIVE_NS)) {
-		g->late = 0;
-		if (g->ns == GUARD_MAX_NS && g->need > NEED_MIN)
-			g->need--;
-		g->ns = g->ns * 2 < GUARD_MAX_NS ? g->ns * 2 : GUARD_MAX_NS;
-	} else if (input && driven && ++g->late < LATE_MAX) {
-		g->ns = GUARD_FIRST_NS;
-	} else if (input) {
-		g->need = g->need * 2 < NEED_MAX ? g->need * 2 : NEED_MAX;
-		watch_again(g);
-	} else if (!driven && !found) {
-		g->need = g->need / 2 > NEED_MIN ? g->need / 2 : NEED_MIN;
-		watch_again(g);
-	}
+	watch_see(&e->sockets, s, e->woken.socket, did.socket);
+	watch_see(&e->rings, s, e->woken.host, did.one_sided);
+	if (!e->rings.left)
+		local_rest(e->core->local);
+	else if (!left)
+		local_leave(e->core->local);
 }
 
 /* One wake-up.  The next one is when the engine's deadline says. */
 static void wake_up(struct engine *e)
 {
-	bool blind = e->g.ns != 0;
-	struct engine_did did = { .input = false };
-	uint64_t woke = clock_ns(), now;
+	struct watch_seen seen = look_around(e);
+	struct engine_did did;
 
-	/* Else they serve it, timers too. */
-	if (!blind || !polled_within(e, woke, ACTIVE_NS)) {
-		if (!turn_try(&e->core->turn)) {
-			/* Somebody was at it. */
-			atomic_store_explicit(&e->polled, true, memory_order_relaxed);
-			turn_take(&e->core->turn);
-		}
-		now = clock_ns();
-		atomic_store_explicit(&e->serving, true, memory_order_relaxed);
-		if (e->host_calls)
-			host_run(e->host);
-		if (e->woken_by >= 0)
-			conns_told(e->conns, e->woken_by);
-		did = engine_turn(e, now, false);
-		turn_give(&e->core->turn);
-		atomic_store_explicit(&e->serving, false, memory_order_relaxed);
-		if (e->woken_by >= 0 && did.bytes && did.bytes <= SMALL)
-			follow(&e->follow, e->woken_by);
+	/* They serve what is left to them, timers too. */
+	if ((e->sockets.left || e->rings.left) && !seen.armed && !e->woken.call &&
+	    !e->woken.socket && watch_is_first(&seen) && !has_ring_to_cool(e))
+		return;
+	if (!turn_try(&e->core->turn)) {
+		seen.polled = seen.now; /* somebody was at it */
+		turn_take(&e->core->turn);
 	}
-	if (atomic_exchange(&e->armed, false))
-		watch_again(&e->g);
-	else if (blind)
-		adapt_blind(e, woke, did.input);
-	else
-		adapt_watching(e, woke);
+	atomic_store_explicit(&e->serving, true, memory_order_relaxed);
+	if (e->woken.host)
+		host_run(e->host);
+	if (e->woken.conn >= 0)
+		conns_told(e->conns, e->woken.conn);
+	did = engine_turn(e, clock_ns(), false);
+	watch_all(e, &seen, did);
+	turn_give(&e->core->turn);
+	atomic_store_explicit(&e->serving, false, memory_order_relaxed);
+	if (e->woken.conn >= 0 && did.bytes && did.bytes <= SMALL)
+		follow(&e->follow, e->woken.conn);
 }
 
 static void *engine_main(void *arg)
@@ -345,7 +294,6 @@ int engine_thread_start(struct engine *e)
 
 	if (rc)
 		return rc;
-	e->g.need = NEED_MIN;
 	e->cpus_known = placement_choose(&e->cpus) == 0;
 
 	sigfillset(&all);

@@ -131,13 +131,13 @@ static void check(const struct world *w, const struct sim_node *n)
 			MUST(p->pipe && p->out.s && p->in.s);
 			break;
 		case PEER_REFUSED:
-			MUST(!p->pipe && p->fd < 0 && list_empty(&p->hot));
+			MUST(!p->pipe && p->fd < 0 && list_empty(&p->node_up));
 			break;
 		case PEER_OPENING:
-			MUST(list_empty(&p->hot));
+			MUST(list_empty(&p->node_up));
 			break;
 		case PEER_DEAD:
-			MUST(list_empty(&p->hot) && !p->vm);
+			MUST(list_empty(&p->node_up) && !p->vm);
 			break;
 		}
 		MUST(!p->vm || p->board);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* watch.h - who takes input in: the engine's thread, or the threads that poll; and
+ * when a thread that polls lets go of its processor.
+ *
+ * Functions of events and time alone.  docs/driver.md has the table.
+ */
+#ifndef NIC_WATCH_H
+#define NIC_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	WATCH_LOOK_NS = 1000000,  /* what is left is looked after so often */
+	WATCH_NEAR_NS = 100000,	  /* polled so lately: somebody polls */
+	WATCH_FIRST_NS = 50000,	  /* ... and takes input in before the thread */
+	WATCH_STAY_NS = 100000000 /* what was late is not left again so soon */
+};
+
+/* One kind of input, such as sockets or rings. */
+struct watch {
+	bool left;	     /* to threads that poll; else the thread watches it */
+	uint64_t not_before; /* it is not left again before */
+};
+
+/* What the thread sees when it wakes. */
+struct watch_seen {
+	uint64_t now;
+	uint64_t slept;	 /* when it went to sleep */
+	uint64_t polled; /* when a thread last polled; 0: never */
+	bool armed;	 /* a CQ was armed since the last wake-up */
+};
+
+/* rang: this kind of input has woken the thread.
+ * late: the thread has taken in some that a program may await without polling. */
+void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late);
+
+/* Does a thread poll so often that it is first? */
+static inline bool watch_is_first(const struct watch_seen *s)
+{
+	return s->polled + WATCH_FIRST_NS > s->now;
+}
+
+/* --- a poller's patience ------------------------------------------------------------ */
+
+enum {
+	SPIN_NS = 60000,	  /* it looks for so long, in vain, ... */
+	SPIN_SHARED_NS = 1000,	  /* ... or so long, where others run when it yields: */
+	SPIN_YIELD_MAX_NS = 2000, /* to yield took longer */
+	SPIN_SLICE_NS = 500000,	  /* ... so long: they use up their time slices */
+	SPIN_NAP_NS = 20000,	  /* then it looks so long and sleeps so long, */
+	SPIN_NAPS_NS = 100000000  /* ... until it tries to yield once more */
+};
+
+/* The pollers of a process. */
+struct spin {
+	uint64_t busy; /* when a poll last found something, yielded or slept */
+	bool shared;
+	uint64_t nap_until; /* sleep instead of yielding */
+};
+
+enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
+
+/* What is a thread to do after a poll?  If it yields: spin_yielded(); sleeps:
+ * spin_slept(). */
+enum spin_next spin_polled(struct spin *s, bool found, uint64_t now);
+void spin_yielded(struct spin *s, uint64_t before, uint64_t after);
+void spin_slept(struct spin *s, uint64_t after);
+
+#endif
