@@ -135,7 +135,7 @@ except TimeoutError:
 def test_asked_by_a_stranger(netns, user, says):
     """By something that is no urnic dump and asks often: its user decides."""
     _, client = bandwidth(netns)
-    slot = re.search(r"^slot (\d+),", dump_until(netns, client, "RC RTS"), re.M)[1]
+    slot = re.search(r"^slot (\d+)$", dump_until(netns, client, "RC RTS"), re.M)[1]
     asker = netns.run("/usr/bin/python3", "-c", ASKER, slot, "50", user=user)
     assert asker.out.strip() == says
     dump_moves(netns, client)

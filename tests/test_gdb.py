@@ -34,5 +34,5 @@ def test_objects_in_a_line():
 
 def test_a_batch():
     out = gdb("dgram_test", "batch_commit", "finish", "print b")
-    assert re.search(r"= batch of 1 datagrams = \{\s*\[0\] = .*\d+ bytes to \S+ port \d+",
+    assert re.search(r"= batch of 1 datagrams = \{\s*\[0\] = .*\d+ bytes in \d+ pieces",
                      out), out

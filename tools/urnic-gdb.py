@@ -52,7 +52,7 @@ class Qp(Printer):
             text += f", {v['transport']['name'].string()}"
         if int(v["attr"]["dest_qp_num"]):
             text += f" to QP 0x{int(v['attr']['dest_qp_num']):06x} at " \
-                    f"{gid(v['av']['dgid'])}"
+                    f"{gid(v['attr']['ah_attr']['grh']['dgid']['raw'])}"
         text += f"; send queue {filled(v['sq'])} of {int(v['sq']['cap'])}"
         if v["srq"]:
             return text + f", SRQ 0x{int(v['srq']['num']):06x}"
@@ -97,8 +97,7 @@ class Batch(Printer):
     def children(self):
         for i in range(int(self.value["n"])):
             d = self.value["v"][i]
-            yield f"[{i}]", f"{int(d['len'])} bytes to {gid(d['to']['ip'])} " \
-                            f"port {int(d['to']['port'])}"
+            yield f"[{i}]", f"{int(d['len'])} bytes in {int(d['iovcnt'])} pieces"
 
 
 def printers():
