@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
+#include "core/netport.h"
 #include "nic/nic.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
@@ -96,7 +96,7 @@ static void print_gid(struct row *row, int i, const struct gid_entry *e)
 /* What rdma_cm connects an iWARP device by; of RoCE they are GIDs. */
 static void print_addresses(struct row *row)
 {
-	const struct netdev *net = &row->dev->net;
+	const struct netdev *net = &net_device_of(row->dev)->net;
 	char buf[INET6_ADDRSTRLEN];
 
 	for (unsigned i = 0; i < net->naddrs; i++) {
@@ -111,7 +111,7 @@ static void print_device(struct device *dev)
 	struct ibv_port_attr port = { 0 };
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, dev->net.name,
+	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, net_device_of(dev)->net.name,
 	       state_name(port.state), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
 	if (device_is_iwarp(dev))
@@ -149,13 +149,13 @@ static json_t *json_device(struct device *dev)
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(&row, json_gid);
 	return json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
-			 "netdev", dev->net.name, "transport",
+			 "netdev", net_device_of(dev)->net.name, "transport",
 			 device_is_iwarp(dev) ? "iWARP" : "RoCE v2", "uverbs",
 			 dev->ibv.dev_name, "state", state_name(port.state), "mtu",
-			 (int)mtu_bytes(port.active_mtu), "netdev_mtu", (int)dev->net.mtu,
+			 (int)mtu_bytes(port.active_mtu), "netdev_mtu", (int)net_device_of(dev)->net.mtu,
 			 "vendor_id", (int)dev->id.vendor_id, "vendor_part_id",
 			 (int)dev->id.vendor_part_id, "gids", row.gids, "addresses",
-			 json_addresses(&dev->net));
+			 json_addresses(&net_device_of(dev)->net));
 }
 
 int cmd_devices(int argc, char **argv)

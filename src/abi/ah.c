@@ -49,8 +49,17 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 	struct wc_path from;
 	int index, rc;
 
-	if (!(wc->wc_flags & IBV_WC_GRH))
-		return -EINVAL; /* RoCE has no path without one */
+	if (!(wc->wc_flags & IBV_WC_GRH)) {
+		if (port_needs_grh(&abi_of(ibv)->ctx.dev->port))
+			return -EINVAL;
+		*attr = (struct ibv_ah_attr){
+			.dlid = wc->slid,
+			.sl = wc->sl,
+			.src_path_bits = wc->dlid_path_bits,
+			.port_num = port,
+		};
+		return 0;
+	}
 	rc = wc_path_parse(grh, &from);
 	if (rc)
 		return rc;

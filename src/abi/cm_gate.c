@@ -3,7 +3,7 @@
 #include "cm/gate.h"
 
 #include "abi/abi.h"
-#include "core/device.h"
+#include "core/netport.h"
 #include "nic/nic.h"
 #include "sys/guard.h"
 

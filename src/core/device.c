@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* device.c - see device.h.  The GID table is in gid.c. */
+/* device.c - see device.h. */
 #include "core/device.h"
 
 #include <assert.h>
@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/qp_state.h"
 #include "core/rq.h"
+#include "core/wr_op.h"
 #include "sys/ident.h"
 
 #ifndef URNIC_VERSION
@@ -56,27 +58,64 @@ struct device *device_of(struct ibv_device *ibv)
 	return container_of(ibv, struct device, ibv);
 }
 
-static uint64_t guid_from_mac(const uint8_t mac[6])
-{
-	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff,
-				 0xfe,	     mac[3], mac[4], mac[5] };
-	uint64_t guid;
+/* --- kinds --------------------------------------------------------------- */
 
-	memcpy(&guid, eui, sizeof(guid));
-	return guid;
-}
+#define ODP_UD (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV)
+#define ODP_UC (ODP_UD | IBV_ODP_SUPPORT_WRITE)
 
-static void fill_ibv(struct ibv_device *ibv, const char *name, const char *netdev)
+enum { IB_QPS = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD };
+
+const struct device_kind device_roce = {
+	.prefix = "roce",
+	.node_type = IBV_NODE_CA,
+	.transport = IBV_TRANSPORT_IB,
+	.qp_types = IB_QPS,
+	.datagrams = true,
+	.ack_delay = 15, /* 134 ms: a thread has to run */
+	.odp_uc = ODP_UC,
+	.odp_ud = ODP_UD | IBV_ODP_SUPPORT_SRQ_RECV,
+	.arrows = &qp_arrows_ib,
+};
+
+/* The same transport; its port is a fabric's. */
+const struct device_kind device_ib = {
+	.prefix = "ib",
+	.node_type = IBV_NODE_CA,
+	.transport = IBV_TRANSPORT_IB,
+	.qp_types = IB_QPS,
+	.datagrams = true,
+	.ack_delay = 15,
+	.odp_uc = ODP_UC,
+	.odp_ud = ODP_UD | IBV_ODP_SUPPORT_SRQ_RECV,
+	.arrows = &qp_arrows_ib,
+};
+
+/* Without datagrams and without RNR. */
+const struct device_kind device_iwarp = {
+	.prefix = "iwarp",
+	.node_type = IBV_NODE_RNIC,
+	.transport = IBV_TRANSPORT_IWARP,
+	.qp_types = 1 << IBV_QPT_RC,
+	.wr_type = WR_TYPE_IWARP,
+	.no_caps = IBV_DEVICE_RC_RNR_NAK_GEN,
+	.arrows = &qp_arrows_iwarp,
+	.cm_only = true,
+};
+
+/* --- making one ---------------------------------------------------------- */
+
+static void fill_ibv(struct device *dev, const char *suffix)
 {
 	static atomic_uint number;
-	bool iwarp = ibv->transport_type == IBV_TRANSPORT_IWARP;
+	struct ibv_device *ibv = &dev->ibv;
 
-	ibv->node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
-	if (*name)
-		snprintf(ibv->name, sizeof(ibv->name), "%s", name);
+	ibv->node_type = dev->kind->node_type;
+	ibv->transport_type = dev->kind->transport;
+	if (*dev->id.name)
+		snprintf(ibv->name, sizeof(ibv->name), "%s", dev->id.name);
 	else
-		snprintf(ibv->name, sizeof(ibv->name), "%s_%s", iwarp ? "iwarp" : "roce",
-			 netdev);
+		snprintf(ibv->name, sizeof(ibv->name), "%s_%s", dev->kind->prefix,
+			 suffix);
 	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u",
 		 atomic_fetch_add(&number, 1));
 	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s",
@@ -85,46 +124,37 @@ static void fill_ibv(struct ibv_device *ibv, const char *name, const char *netde
 		 ibv->name);
 }
 
-static int create(const struct netdev *net, const struct identity *id,
-		  enum ibv_transport_type transport, struct device **out)
+void device_init(struct device *dev, const struct device_kind *kind, const char *suffix,
+		 uint64_t guid, const struct port *port, const struct identity *id)
 {
-	struct device *dev = calloc(1, sizeof(*dev));
-
-	if (!dev)
-		return -ENOMEM;
+	dev->kind = kind;
 	dev->id = id ? *id : identity_default;
-	dev->guid = dev->id.guid ? dev->id.guid : guid_from_mac(net->mac);
-	dev->ibv.transport_type = transport;
-	if (transport == IBV_TRANSPORT_IB)
-		dev->pkey[0] = PKEY_DEFAULT;
-	fill_ibv(&dev->ibv, dev->id.name, net->name);
+	dev->guid = dev->id.guid ? dev->id.guid : guid;
+	fill_ibv(dev, suffix);
 	list_init(&dev->node);
 	lock_init(&dev->lock);
-	device_update(dev, net);
-	*out = dev;
-	return 0;
+	device_fill(dev, port);
 }
 
-int device_create(const struct netdev *net, const struct identity *id,
-		  struct device **out)
+unsigned device_fill(struct device *dev, const struct port *port)
 {
-	return create(net, id, IBV_TRANSPORT_IB, out);
+	unsigned what;
+
+	lock_take(&dev->lock);
+	what = port_changes(&dev->port, port);
+	dev->port = *port;
+	for (int i = 0; i < PKEY_TABLE; i++)
+		dev->pkey[i] = port->pkey[i];
+	lock_give(&dev->lock);
+	return what;
 }
 
-int device_create_iwarp(const struct netdev *net, const struct identity *id,
-			struct device **out)
-{
-	return create(net, id, IBV_TRANSPORT_IWARP, out);
-}
+/* --- what it is like ----------------------------------------------------- */
 
-/* What is not there without datagrams and without RNR. */
-static void fill_iwarp_attr(struct ibv_device_attr *a)
+static void without_datagrams(struct ibv_device_attr *a)
 {
-	a->device_cap_flags &= ~(unsigned)IBV_DEVICE_RC_RNR_NAK_GEN;
 	a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
 	a->max_ah = 0;
-	a->max_pkeys = 0;
-	a->local_ca_ack_delay = 0;
 }
 
 static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
@@ -163,28 +193,27 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_srq = (int)caps.max_srq;
 	a->max_srq_wr = (int)caps.max_srq_wr;
 	a->max_srq_sge = (int)caps.max_srq_sge;
-	a->max_pkeys = PKEY_TABLE;
-	a->local_ca_ack_delay = 15; /* 134 ms: a thread has to run */
+	a->max_pkeys = (uint16_t)dev->port.pkeys;
+	a->local_ca_ack_delay = dev->kind->ack_delay;
 	a->phys_port_cnt = 1;
-	if (device_is_iwarp(dev))
-		fill_iwarp_attr(a);
+	a->device_cap_flags &= ~dev->kind->no_caps;
+	if (!dev->kind->datagrams)
+		without_datagrams(a);
 }
 
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len)
 {
-	const uint32_t ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
-	const uint32_t uc = ud | IBV_ODP_SUPPORT_WRITE;
 	struct ibv_device_attr_ex a = {
 		/* Nothing is pinned, so all memory is on demand. */
 		.odp_caps = {
 			.general_caps = IBV_ODP_SUPPORT |
 					IBV_ODP_SUPPORT_IMPLICIT,
 			.per_transport_caps = {
-				.rc_odp_caps = uc | IBV_ODP_SUPPORT_READ |
+				.rc_odp_caps = ODP_UC | IBV_ODP_SUPPORT_READ |
 					       IBV_ODP_SUPPORT_ATOMIC |
 					       IBV_ODP_SUPPORT_SRQ_RECV,
-				.uc_odp_caps = uc,
-				.ud_odp_caps = ud | IBV_ODP_SUPPORT_SRQ_RECV,
+				.uc_odp_caps = dev->kind->odp_uc,
+				.ud_odp_caps = dev->kind->odp_ud,
 			},
 		},
 		.completion_timestamp_mask = UINT64_MAX,
@@ -193,9 +222,6 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		.max_dm_size = caps.max_dm,
 	};
 
-	if (device_is_iwarp(dev))
-		a.odp_caps.per_transport_caps.uc_odp_caps =
-			a.odp_caps.per_transport_caps.ud_odp_caps = 0;
 	fill_attr(dev, &a.orig_attr);
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	memset(attr, 0, len);
@@ -203,55 +229,47 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 	return 0;
 }
 
-enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu)
+static struct port port_of(struct device *dev)
 {
-	/* IPv6, UDP, BTH, RETH, immediate, ICRC: what a full packet carries
-	 * around its payload. */
-	const uint32_t headers = 40 + 8 + 12 + 16 + 4 + 4;
-	enum ibv_mtu mtu = IBV_MTU_4096;
+	struct port port;
 
-	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) + headers > netdev_mtu)
-		mtu--;
-	return mtu;
-}
-
-static void fill_iwarp_port(struct ibv_port_attr *a)
-{
-	a->pkey_tbl_len = 0;
-	a->port_cap_flags = IBV_PORT_CM_SUP;
-	a->flags = 0;
+	lock_take(&dev->lock);
+	port = dev->port;
+	lock_give(&dev->lock);
+	return port;
 }
 
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len)
 {
 	enum { LINK_UP = 5, DISABLED = 3 }; /* PortPhysicalState */
-	struct ibv_port_attr a = {
-		.max_mtu = IBV_MTU_4096,
-		.gid_tbl_len = device_gids(dev),
-		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+	const struct port p = port_of(dev);
+	const struct ibv_port_attr a = {
+		.state = p.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.max_mtu = p.max_mtu,
+		.active_mtu = p.active_mtu,
+		.gid_tbl_len = (int)p.gids,
+		.port_cap_flags = p.cap_flags,
 		.max_msg_sz = caps.max_msg,
-		.pkey_tbl_len = PKEY_TABLE,
-		.max_vl_num = 1, /* VL0 */
-		.active_width = dev->id.width,
-		.active_speed = dev->id.speed,
-		.link_layer = IBV_LINK_LAYER_ETHERNET,
-		.flags = IBV_QPF_GRH_REQUIRED,
 		.bad_pkey_cntr = dev->pkey_violations,
 		.qkey_viol_cntr = dev->qkey_violations,
+		.pkey_tbl_len = (uint16_t)p.pkeys,
+		.lid = p.lid,
+		.sm_lid = p.sm_lid,
+		.lmc = p.lmc,
+		.max_vl_num = 1, /* VL0 */
+		.sm_sl = p.sm_sl,
+		.active_width = p.width,
+		.active_speed = p.speed,
+		.phys_state = p.active ? LINK_UP : DISABLED,
+		.link_layer = p.link_layer,
+		/* iWARP is on Ethernet, too, but has no GRH. */
+		.flags = dev->kind->datagrams && port_needs_grh(&p) ? IBV_QPF_GRH_REQUIRED
+								    : 0,
 	};
-	bool up;
 
 	if (port != 1)
 		return -EINVAL;
-	lock_take(&dev->lock);
-	up = dev->present && dev->net.running;
-	a.active_mtu = mtu_for_netdev(dev->net.mtu);
-	lock_give(&dev->lock);
-	a.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	a.phys_state = up ? LINK_UP : DISABLED;
-	if (device_is_iwarp(dev))
-		fill_iwarp_port(&a);
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;
@@ -259,8 +277,35 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 
 int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey)
 {
-	if (port != 1 || index < 0 || index >= PKEY_TABLE)
+	if (port != 1 || index < 0 || (unsigned)index >= dev->port.pkeys)
 		return -EINVAL;
 	*pkey = dev->pkey[index];
 	return 0;
+}
+
+int device_gids(const struct device *dev)
+{
+	return (int)dev->port.gids;
+}
+
+int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out)
+{
+	if (port != 1 || index < 0 || index >= device_gids(dev))
+		return -EINVAL;
+	lock_take(&dev->lock);
+	*out = dev->port.gid[index];
+	lock_give(&dev->lock);
+	return 0;
+}
+
+bool device_has_gid(struct device *dev, const uint8_t gid[16])
+{
+	bool has = false;
+
+	lock_take(&dev->lock);
+	for (unsigned i = 0; i < dev->port.gids && !has; i++)
+		has = dev->port.gid[i].used &&
+		      memcmp(dev->port.gid[i].gid.raw, gid, 16) == 0;
+	lock_give(&dev->lock);
+	return has;
 }

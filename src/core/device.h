@@ -4,36 +4,15 @@
 #define CORE_DEVICE_H
 
 #include <infiniband/verbs.h>
-#include <net/if.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/port.h"
 #include "sys/list.h"
 #include "sys/lock.h"
 
 struct core;
-
-enum { GID_TABLE = 128, PKEY_TABLE = 1 };
-
-/* P_Keys (10.9): the number of a partition, and whether the port is a full member
- * of it.  A number of 0 is no partition's. */
-enum { PKEY_FULL = 0x8000, PKEY_DEFAULT = 0xffff };
-
-/* May ports with these P_Keys talk?  Of the same partition, and not both limited
- * members of it (10.9.3). */
-static inline bool pkey_match(uint16_t a, uint16_t b)
-{
-	return (uint16_t)((a ^ b) << 1) == 0 && (uint16_t)(a << 1) != 0 &&
-	       ((a | b) & PKEY_FULL);
-}
-
-struct gid_entry {
-	union ibv_gid gid;
-	uint32_t ifindex;
-	bool used;
-	bool local_only; /* synthesised: cannot go on a wire */
-};
 
 /* configurable: conf.h */
 struct identity {
@@ -47,18 +26,21 @@ struct identity {
 /* As with URNIC_IDENTITY=urnic. */
 extern const struct identity identity_default;
 
-/* What the network interface is like now; nic/netdev.c fills it. */
-struct netdev {
-	char name[IF_NAMESIZE];
-	uint32_t ifindex;
-	uint8_t mac[6];
-	uint32_t mtu;
-	bool running, loopback;
-	unsigned naddrs;
-	struct {
-		uint8_t ip[16];
-	} addr[GID_TABLE]; /* IPv4 mapped */
+/* What is told of a kind of device, and what its QPs may do. */
+struct device_kind {
+	const char *prefix; /* of the name that a device has if it is given none */
+	enum ibv_node_type node_type;
+	enum ibv_transport_type transport;
+	unsigned qp_types;	 /* 1 << IBV_QPT_... */
+	unsigned wr_type;	 /* of work requests (core/wr_op.h); 0: the QP type's */
+	bool datagrams;		 /* address handles, multicast, P_Keys */
+	unsigned no_caps;	 /* IBV_DEVICE_... that it has not */
+	uint8_t ack_delay;	 /* local_ca_ack_delay */
+	uint32_t odp_uc, odp_ud; /* IBV_ODP_SUPPORT_... */
+	const struct qp_arrows *arrows; /* core/qp_state.h */
+	bool cm_only;	/* QPs are connected by rdma_cm, not by modify_qp */
 };
+extern const struct device_kind device_roce, device_iwarp, device_ib;
 
 /* Stays at its address for the life of the process once made: programs keep
  * ibv_device pointers.  ibv is followed by zeroes: mlx5dv_is_supported() and
@@ -68,42 +50,34 @@ struct device {
 	uint8_t beyond[128];
 	struct core *core; /* NULL until it was opened */
 	struct list node;
+	const struct device_kind *kind;
 	struct identity id;
 	_Atomic uint32_t pkey_violations, qkey_violations;
-	_Atomic uint16_t pkey[PKEY_TABLE]; /* the port's; 0: a free entry */
+	_Atomic uint16_t pkey[PKEY_TABLE]; /* the port's, for packets */
 	atomic_bool mtu_told;		   /* that a path MTU was too large */
 	uint64_t guid;			   /* network order */
 	struct lock lock;		   /* what follows */
-	bool present;			   /* its interface still exists */
-	struct netdev net;
-	struct gid_entry gid[GID_TABLE];
+	struct port port;
 };
 
 struct device *device_of(struct ibv_device *ibv);
 
-/* Make a device for an interface: RoCE v2, or iWARP.  id NULL: identity_default.
- * 0 or -ENOMEM. */
-int device_create(const struct netdev *net, const struct identity *id,
-		  struct device **out);
-int device_create_iwarp(const struct netdev *net, const struct identity *id,
-			struct device **out);
+/* dev, which is zeroes, becomes a device with this port.  id NULL: identity_default;
+ * where that has no name or GUID: KIND_suffix, and guid. */
+void device_init(struct device *dev, const struct device_kind *kind, const char *suffix,
+		 uint64_t guid, const struct port *port, const struct identity *id);
+
+/* Its owner fills the port anew.  Returns what has changed, a mask of enum
+ * port_change, for asynchronous events. */
+unsigned device_fill(struct device *dev, const struct port *port);
 
 static inline bool device_is_iwarp(const struct device *dev)
 {
 	return dev->ibv.transport_type == IBV_TRANSPORT_IWARP;
 }
 
-/* The interface changed, or (net NULL) is gone.  Entries keep their index while
- * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
- * synthesised from the MAC where there is none), GID 1 the first IPv4 address
- * if there is one, the others follow from 2 on.  (iWARP: GID 0 alone, which is
- * the MAC and then zeroes.)  Returns a mask of what changed, for async events;
- * PORT: the port's state. */
-enum { DEVICE_GID_CHANGED = 1, DEVICE_PORT_CHANGED = 2 };
-unsigned device_update(struct device *dev, const struct netdev *net);
-
-/* Is ip one of dev's addresses (or, but for iWARP, a multicast group)? */
-bool device_has_ip(struct device *dev, const uint8_t ip[16]);
+/* Is gid one of the port's? */
+bool device_has_gid(struct device *dev, const uint8_t gid[16]);
 
 /* The first len bytes of the attributes; fields that we do not know are 0. */
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len);
@@ -125,7 +99,6 @@ struct caps {
 };
 extern const struct caps caps;
 
-enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu); /* largest that fits */
 static inline uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
 	return 128u << mtu;

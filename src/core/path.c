@@ -35,6 +35,15 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 	return NULL;
 }
 
+/* A port with LMC has 2^LMC LIDs, of which the path bits choose one. */
+static uint16_t slid_of(const struct device *dev, const struct ibv_ah_attr *attr)
+{
+	const struct port *p = &dev->port;
+	unsigned mask = (1u << p->lmc) - 1;
+
+	return (uint16_t)((p->lid & ~mask) | (attr->src_path_bits & mask));
+}
+
 static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 			   struct link_addr *out)
 {
@@ -44,6 +53,8 @@ static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *
 		.grh = attr->is_global,
 		.sgid = sgid.gid.raw,
 		.dgid = attr->grh.dgid.raw,
+		.slid = slid_of(ctx->dev, attr),
+		.dlid = attr->dlid,
 		.sl = attr->sl,
 		.tclass = attr->grh.traffic_class,
 		.hop_limit = attr->grh.hop_limit,
@@ -84,7 +95,7 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 	struct core *core = pd->core;
 	struct path path;
 	struct ah *ah;
-	int rc = device_is_iwarp(ctx->dev) ? -EOPNOTSUPP : path_resolve(ctx, attr, &path);
+	int rc = ctx->dev->kind->datagrams ? path_resolve(ctx, attr, &path) : -EOPNOTSUPP;
 
 	if (rc)
 		return rc;

@@ -70,7 +70,9 @@ static int check_caps(const struct ibv_qp_init_attr_ex *a)
 
 static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 {
-	return device_is_iwarp(ctx->dev) ? WR_TYPE_IWARP : (unsigned)type;
+	const struct device_kind *kind = ctx->dev->kind;
+
+	return kind->wr_type ? kind->wr_type : (unsigned)type;
 }
 
 /* What an extension asks for is refused unless it asks for nothing. */
@@ -110,13 +112,11 @@ static int check_objects(const struct ibv_qp_init_attr_ex *a)
 
 static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
+	const unsigned types = ctx->dev->kind->qp_types;
 	int rc;
 
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC &&
-	    a->qp_type != IBV_QPT_UD)
-		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, IBV_QPT_UD);
-	if (device_is_iwarp(ctx->dev) && a->qp_type != IBV_QPT_RC)
-		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, IBV_QPT_RC);
+	if ((unsigned)a->qp_type >= 32 || !(types & 1u << a->qp_type))
+		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, types);
 	rc = check_extensions(ctx, a);
 	if (!rc)
 		rc = check_objects(a);

@@ -20,9 +20,9 @@
 
 #include "core/core.h"
 #include "core/cq.h"
-#include "core/device.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/netport.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "link/addr_testing.h"

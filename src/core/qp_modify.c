@@ -68,7 +68,7 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 	/* clang-format off */
 	const struct { int bit; const char *name; uint32_t value, min, max; } v[] = {
 		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
-		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, PKEY_TABLE - 1 },
+		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, qp->dev->port.pkeys - 1 },
 		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
 		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
 		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
@@ -178,17 +178,17 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	const struct device_kind *kind = qp->dev->kind;
 	struct path path = { 0 };
 	int rc;
 
 	if (qp->ctx->dead)
 		return -EIO;
-	rc = device_is_iwarp(qp->dev) ? qp_check_modify_iwarp(from, to, mask)
-				      : qp_check_modify(qp->type, from, to, mask);
+	rc = qp_check_modify(kind->arrows, qp->type, from, to, mask);
 	if (rc) {
 		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
 			 qp->qpn, (int)from, (int)to, (unsigned)mask);
-		if (device_is_iwarp(qp->dev) && to == IBV_QPS_RTR)
+		if (kind->cm_only && to == IBV_QPS_RTR)
 			say_iwarp(qp);
 		return rc;
 	}

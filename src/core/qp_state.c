@@ -30,12 +30,14 @@
 #define MIG    IBV_QP_PATH_MIG_STATE
 #define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
 
-/* clang-format off */
-static const struct arrow {
+struct arrow {
 	enum ibv_qp_type type;
 	enum ibv_qp_state from, to;
 	int required, optional;
-} arrows[] = {
+};
+
+/* clang-format off */
+static const struct arrow arrows[] = {
 #define A(type, from, to, required, optional) \
 	{ IBV_QPT_##type, IBV_QPS_##from, IBV_QPS_##to, required, optional },
 	/*  from   to    required                           optional */
@@ -87,17 +89,27 @@ static const struct arrow iwarp_arrows[] = {
 };
 /* clang-format on */
 
-static const struct arrow *find(const struct arrow *v, size_t n, enum ibv_qp_type type,
+struct qp_arrows {
+	const struct arrow *v;
+	size_t n;
+};
+
+const struct qp_arrows qp_arrows_ib = { arrows, sizeof(arrows) / sizeof(arrows[0]) };
+const struct qp_arrows qp_arrows_iwarp = {
+	iwarp_arrows, sizeof(iwarp_arrows) / sizeof(iwarp_arrows[0])
+};
+
+static const struct arrow *find(const struct qp_arrows *all, enum ibv_qp_type type,
 				enum ibv_qp_state from, enum ibv_qp_state to)
 {
-	for (size_t i = 0; i < n; i++)
-		if (v[i].type == type && v[i].from == from && v[i].to == to)
-			return &v[i];
+	for (const struct arrow *a = all->v; a < all->v + all->n; a++)
+		if (a->type == type && a->from == from && a->to == to)
+			return a;
 	return NULL;
 }
 
-static int check(const struct arrow *v, size_t n, enum ibv_qp_type type,
-		 enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+int qp_check_modify(const struct qp_arrows *all, enum ibv_qp_type type,
+		    enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
 	const struct arrow *a;
 
@@ -105,23 +117,11 @@ static int check(const struct arrow *v, size_t n, enum ibv_qp_type type,
 	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
 		return mask ? -EINVAL : 0;
 
-	a = find(v, n, type, from, to);
+	a = find(all, type, from, to);
 	if (!a || (mask & a->required) != a->required ||
 	    mask & ~(a->required | a->optional))
 		return -EINVAL;
 	return 0;
-}
-
-int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
-		    int mask)
-{
-	return check(arrows, sizeof(arrows) / sizeof(arrows[0]), type, from, to, mask);
-}
-
-int qp_check_modify_iwarp(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
-{
-	return check(iwarp_arrows, sizeof(iwarp_arrows) / sizeof(iwarp_arrows[0]),
-		     IBV_QPT_RC, from, to, mask);
 }
 
 /* How far along its life a QP in this state has been: attributes belong to the

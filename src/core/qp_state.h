@@ -5,15 +5,16 @@
 
 #include <infiniband/verbs.h>
 
+/* The state diagram of a kind of device.  iWARP's states are those of RFC 5040's
+ * verbs: there is no address, and RTR and RTS are the connection's to reach. */
+struct qp_arrows;
+extern const struct qp_arrows qp_arrows_ib, qp_arrows_iwarp;
+
 /* May a QP of type move from one state to another with the attributes in mask
  * (enum ibv_qp_attr_mask, IBV_QP_STATE aside)?  Returns 0, or -EINVAL: no such
  * transition, an attribute missing, or one that it does not take. */
-int qp_check_modify(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
-		    int mask);
-
-/* The same for RC of an iWARP device, whose states are those of RFC 5040's
- * verbs: there is no address, and RTR and RTS are the connection's to reach. */
-int qp_check_modify_iwarp(enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+int qp_check_modify(const struct qp_arrows *arrows, enum ibv_qp_type type,
+		    enum ibv_qp_state from, enum ibv_qp_state to, int mask);
 
 /* What ibv_query_qp returns of a QP of type in state, as a mask; attributes
  * outside it read as zero. */

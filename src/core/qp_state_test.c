@@ -15,20 +15,24 @@ enum { TO_INIT = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS };
 static void an_arrow_needs_all_it_requires_and_takes_no_more(void **state)
 {
 	(void)state;
-	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 IBV_QP_STATE | TO_INIT),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_INIT, IBV_QP_STATE | TO_INIT),
 			 0);
-	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 TO_INIT & ~IBV_QP_PORT),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_INIT, TO_INIT & ~IBV_QP_PORT),
 			 -EINVAL);
-	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
-					 TO_INIT | IBV_QP_QKEY),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_INIT, TO_INIT | IBV_QP_QKEY),
 			 -EINVAL);
-	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RTS, 0),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_RTS, 0),
 			 -EINVAL);
-	assert_int_equal(qp_check_modify(IBV_QPT_RC, IBV_QPS_SQE, IBV_QPS_RTS, 0),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RC, IBV_QPS_SQE,
+					 IBV_QPS_RTS, 0),
 			 -EINVAL);
-	assert_int_equal(qp_check_modify(IBV_QPT_UD, IBV_QPS_SQE, IBV_QPS_RTS, 0), 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_UD, IBV_QPS_SQE,
+					 IBV_QPS_RTS, 0),
+			 0);
 }
 
 static void reset_and_err_are_always_in_reach(void **state)
@@ -37,14 +41,15 @@ static void reset_and_err_are_always_in_reach(void **state)
 	for (int s = IBV_QPS_RESET; s <= IBV_QPS_ERR; s++) {
 		enum ibv_qp_state from = (enum ibv_qp_state)s;
 
-		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_RESET,
-						 IBV_QP_STATE),
+		assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_UC, from,
+						 IBV_QPS_RESET, IBV_QP_STATE),
 				 0);
-		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_RESET,
+		assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_UC, from,
+						 IBV_QPS_RESET,
 						 IBV_QP_STATE | IBV_QP_QKEY),
 				 -EINVAL);
-		assert_int_equal(qp_check_modify(IBV_QPT_UC, from, IBV_QPS_ERR,
-						 IBV_QP_STATE),
+		assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_UC, from,
+						 IBV_QPS_ERR, IBV_QP_STATE),
 				 s == IBV_QPS_RESET ? -EINVAL : 0);
 	}
 }
@@ -60,20 +65,22 @@ static void what_no_arrow_allows_is_refused(void **state)
 		for (int s = IBV_QPS_INIT; s <= IBV_QPS_SQE; s++) {
 			enum ibv_qp_state st = (enum ibv_qp_state)s;
 
-			assert_int_equal(qp_check_modify(types[t], IBV_QPS_ERR, st, 0),
+			assert_int_equal(qp_check_modify(&qp_arrows_ib, types[t],
+							 IBV_QPS_ERR, st, 0),
 					 -EINVAL);
-			assert_int_equal(qp_check_modify(types[t], st, IBV_QPS_SQE, 0),
+			assert_int_equal(qp_check_modify(&qp_arrows_ib, types[t], st,
+							 IBV_QPS_SQE, 0),
 					 -EINVAL);
 		}
-		assert_int_equal(qp_check_modify(types[t], IBV_QPS_RTS, IBV_QPS_UNKNOWN,
-						 0),
+		assert_int_equal(qp_check_modify(&qp_arrows_ib, types[t], IBV_QPS_RTS,
+						 IBV_QPS_UNKNOWN, 0),
 				 -EINVAL);
-		assert_int_equal(qp_check_modify(types[t], IBV_QPS_RTS,
+		assert_int_equal(qp_check_modify(&qp_arrows_ib, types[t], IBV_QPS_RTS,
 						 (enum ibv_qp_state)99, 0),
 				 -EINVAL);
 	}
-	assert_int_equal(qp_check_modify(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QPS_INIT,
-					 IBV_QP_PORT),
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RAW_PACKET, IBV_QPS_RESET,
+					 IBV_QPS_INIT, IBV_QP_PORT),
 			 -EINVAL);
 }
 
@@ -83,23 +90,45 @@ static void iwarp_has_arrows_of_its_own(void **state)
 			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 
 	(void)state;
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT, 0), 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_INIT,
-					       IBV_QP_PORT | IBV_QP_PKEY_INDEX |
-						       IBV_QP_ACCESS_FLAGS),
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_INIT, 0),
 			 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, 0), -EINVAL);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTR, rtr), -EINVAL);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RESET, IBV_QPS_RTS, 0), -EINVAL);
-	/* Whether there is a connection, the transport says. */
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS, 0), 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_INIT, IBV_QPS_RTS, IBV_QP_SQ_PSN),
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_INIT,
+					 IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+						 IBV_QP_ACCESS_FLAGS),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_INIT,
+					 IBV_QPS_RTR, 0),
 			 -EINVAL);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQD, 0), 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_SQD, IBV_QPS_RTS, 0), -EINVAL);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_RTS, IBV_QPS_SQE, 0), -EINVAL);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_SQD, IBV_QPS_ERR, 0), 0);
-	assert_int_equal(qp_check_modify_iwarp(IBV_QPS_ERR, IBV_QPS_RESET, 0), 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_INIT,
+					 IBV_QPS_RTR, rtr),
+			 -EINVAL);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RESET,
+					 IBV_QPS_RTS, 0),
+			 -EINVAL);
+	/* Whether there is a connection, the transport says. */
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_INIT,
+					 IBV_QPS_RTS, 0),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_INIT,
+					 IBV_QPS_RTS, IBV_QP_SQ_PSN),
+			 -EINVAL);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RTS,
+					 IBV_QPS_SQD, 0),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_SQD,
+					 IBV_QPS_RTS, 0),
+			 -EINVAL);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RTS,
+					 IBV_QPS_SQE, 0),
+			 -EINVAL);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_SQD,
+					 IBV_QPS_ERR, 0),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_ERR,
+					 IBV_QPS_RESET, 0),
+			 0);
 }
 
 static void a_query_tells_what_the_way_here_has_set(void **state)

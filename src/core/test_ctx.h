@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "core/device.h"
 #include "core/event.h"
+#include "core/netport.h"
 #include "link/addr_testing.h"
 
 struct test_ctx {

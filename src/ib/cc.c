@@ -25,7 +25,8 @@ bool cc_is_of(const struct cc_host *h, const struct path *path)
 	struct link_dest dest;
 
 	path->link->ops->dest(&path->addr, &dest);
-	return h->link == path->link && memcmp(h->dest, dest.gid, sizeof(h->dest)) == 0;
+	return h->link == path->link && h->lid == dest.lid &&
+	       memcmp(h->gid, dest.gid, sizeof(h->gid)) == 0;
 }
 
 struct cc_host *cc_get(struct ib *ib, const struct path *path)
@@ -45,7 +46,8 @@ struct cc_host *cc_get(struct ib *ib, const struct path *path)
 	if (!h)
 		return NULL;
 	path->link->ops->dest(&path->addr, &dest);
-	memcpy(h->dest, dest.gid, sizeof(h->dest));
+	memcpy(h->gid, dest.gid, sizeof(h->gid));
+	h->lid = dest.lid;
 	h->link = path->link;
 	h->users = 1;
 	h->window = CC_WINDOW_MAX;

@@ -101,18 +101,17 @@ static int find_host(struct ib_qp *q)
 static uint32_t mtu_of(const struct qp *qp)
 {
 	struct device *dev = qp->dev;
-	enum ibv_mtu port = mtu_for_netdev(dev->net.mtu), path = qp->attr.path_mtu;
+	enum ibv_mtu port = dev->port.active_mtu, path = qp->attr.path_mtu;
 
 	if (qp->type == IBV_QPT_UD)
 		return mtu_bytes(port);
 	if (path <= port || qp->peer_here)
 		return mtu_bytes(path);
 	if (!atomic_exchange(&dev->mtu_told, true))
-		log_warn("%s: a program asked for path MTU %u, but %s carries no more "
-			 "than %u, which is used; if the peer's interface carries "
-			 "more, give both the same MTU (ip link set %s mtu ...)",
-			 dev->ibv.name, mtu_bytes(path), dev->net.name, mtu_bytes(port),
-			 dev->net.name);
+		log_warn("%s: a program asked for path MTU %u, but its port carries no "
+			 "more than %u, which is used; if the peer's port carries more, "
+			 "give both the same MTU (ip link set ... mtu ...)",
+			 dev->ibv.name, mtu_bytes(path), mtu_bytes(port));
 	return mtu_bytes(port);
 }
 

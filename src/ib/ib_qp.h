@@ -40,7 +40,8 @@ enum {
 struct cc_host {
 	struct list node;
 	const struct link *link;
-	uint8_t dest[16]; /* struct link_dest */
+	uint8_t gid[16]; /* where to, as link->dest() has it */
+	uint16_t lid;
 	unsigned users;
 	uint32_t window, flight; /* cost: bytes and what the kernel adds */
 	uint32_t planned;	 /* of the present batch */

@@ -400,7 +400,7 @@ static void path_changed_in_sqd(void **state)
 	union ibv_gid *gid = &a.ah_attr.grh.dgid;
 
 	(void)state;
-	*gid = f->s->node[1].dev->gid[1].gid;
+	*gid = f->s->node[1].dev->port.gid[1].gid;
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 40000, 0);
 	sim_step(f->s);
 	fix_modify(f, 0, IBV_QPS_SQD);

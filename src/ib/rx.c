@@ -82,8 +82,10 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 	if (d->link != qp->ctx->link)
 		return false;
 	d->link->ops->dest(&d->addr, &dest);
-	return dest.group == (get_be24(pkt->bth->dest_qp) == QPN_MULTICAST) &&
-	       (dest.group || device_has_ip(qp->dev, dest.gid));
+	if (dest.group || get_be24(pkt->bth->dest_qp) == QPN_MULTICAST)
+		return dest.group && get_be24(pkt->bth->dest_qp) == QPN_MULTICAST;
+	return dest.lid ? port_has_lid(&qp->dev->port, dest.lid)
+			: device_has_gid(qp->dev, dest.gid);
 }
 
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
@@ -131,7 +133,7 @@ static void to_member(struct qp *qp, void *arg)
 	const struct to_group *g = arg;
 
 	/* A group may have been joined on several interfaces. */
-	if (g->dest.port && g->dest.port != qp->dev->net.ifindex)
+	if (g->dest.port && g->dest.port != qp->dev->port.number)
 		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);

@@ -5,13 +5,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/due.h"
 #include "core/mr.h"
+#include "core/netport.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "ib/sim_own.h"
 #include "link/fault.h"
+#include "link/lid.h"
 #include "link/loop.h"
 #include "link/roce.h"
 #include "local/local.h"
@@ -88,9 +91,36 @@ static void leave_host(struct sim_node *n)
 
 /* --- making -------------------------------------------------------------- */
 
-static void node_open(struct sim *s, int side, const struct sim_conf *conf)
+static struct device *infiniband(int side)
 {
-	struct sim_node *n = &s->node[side];
+	const uint8_t guid[8] = { 2, [7] = (uint8_t)(side + 1) };
+	struct device *dev = calloc(1, sizeof(*dev));
+	struct port p = {
+		.number = 1,
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+		.active = true,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.lid = (uint16_t)(4 + 4 * side),
+		.lmc = 1,
+		.sm_lid = 1,
+		.pkeys = 3,
+		.pkey = { PKEY_DEFAULT, 0x8005 },
+		.gids = 1,
+		.gid = { { .gid.raw = { 0xfe, 0x80 }, .used = true } },
+	};
+	uint64_t g;
+
+	MUST(dev);
+	memcpy(&g, guid, sizeof(g));
+	memcpy(p.gid[0].gid.raw + 8, guid, sizeof(guid));
+	device_init(dev, &device_ib, "sim", g, &p, NULL);
+	return dev;
+}
+
+static struct device *ethernet(int side, const struct sim_conf *conf)
+{
+	struct device *dev;
 	struct netdev net = {
 		.name = "veth0", .ifindex = 7, .running = true, .naddrs = 2,
 		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) },
@@ -101,11 +131,19 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 		},
 	};
 
+	MUST(device_create(&net, NULL, &dev) == 0);
+	return dev;
+}
+
+static void node_open(struct sim *s, int side, const struct sim_conf *conf)
+{
+	struct sim_node *n = &s->node[side];
+
 	n->sim = s;
 	n->side = side;
 	MUST(core_init(&n->core, (uint16_t)(side + 1)) == 0);
 	MUST(ib_open(&n->core, 1) == 0);
-	MUST(device_create(&net, NULL, &n->dev) == 0);
+	n->dev = conf->infiniband ? infiniband(side) : ethernet(side, conf);
 	n->dev->core = &n->core;
 	n->ctx.core = &n->core;
 	n->ctx.dev = n->dev;
@@ -143,8 +181,12 @@ struct sim *sim_open(const struct sim_conf *conf)
 	for (int i = 0; i < 2; i++) {
 		struct sim_node *n = &s->node[i];
 
-		MUST(roce_wrap(&n->link, n->link, 4791) == 0);
-		roce_leaves_from(n->link, (uint16_t)(0xc000 + i));
+		if (conf->infiniband) {
+			MUST(lid_wrap(&n->link, n->link) == 0);
+		} else {
+			MUST(roce_wrap(&n->link, n->link, 4791) == 0);
+			roce_leaves_from(n->link, (uint16_t)(0xc000 + i));
+		}
 		n->ctx.link = n->link;
 	}
 	return s;
@@ -252,6 +294,7 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qkey = 0x11111111,
+		.pkey_index = c->pkey_index,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.path_mtu = c->path_mtu ? c->path_mtu : IBV_MTU_1024,
@@ -269,7 +312,9 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 			     .grh = { .sgid_index = c->ipv6 ? 0 : 1, .hop_limit = 64 } },
 	};
 
-	a.ah_attr.grh.dgid = s->node[!side].dev->gid[c->ipv6 ? 0 : 1].gid;
+	a.ah_attr.grh.dgid = s->node[!side].dev->port.gid[c->ipv6 ? 0 : 1].gid;
+	a.ah_attr.dlid = s->node[!side].dev->port.lid;
+	a.ah_attr.is_global = !c->infiniband;
 	modify(s, qp, &a,
 	       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));

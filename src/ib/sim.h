@@ -77,6 +77,8 @@ struct sim_conf {
 	uint64_t latency;  /* ns [10000] */
 	const char *fault; /* link/fault.h [none] */
 	bool ipv6;
+	bool infiniband;		       /* LIDs instead of IP addresses */
+	uint16_t pkey_index;		       /* [0] */
 	enum ibv_mtu path_mtu;		       /* of connections [1024] */
 	uint32_t netdev_mtu;		       /* [4200] */
 	uint8_t timeout, retry_cnt, rnr_retry; /* [14, 7, 7] */

@@ -242,8 +242,8 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *
 	if (len)
 		memcpy(buf + at, payload, len);
 	at += len + fields.pad;
-	memcpy(ip_of(&d)->from.ip, n->dev->gid[1].gid.raw, 16);
-	memcpy(ip_of(&d)->to.ip, peer->dev->gid[1].gid.raw, 16);
+	memcpy(ip_of(&d)->from.ip, n->dev->port.gid[1].gid.raw, 16);
+	memcpy(ip_of(&d)->to.ip, peer->dev->port.gid[1].gid.raw, 16);
 	d.len = (uint32_t)at + TRAILER_LEN;
 	iov.iov_len = d.len;
 	MUST(n->link->ops->seal(n->link, &d) == 0);

@@ -27,6 +27,7 @@ static enum refusal place(struct ib_qp *q, const struct link_head *head,
 static void complete(struct ib_qp *q, const struct link_head *head,
 		     const struct ib_pkt *pkt, uint64_t now)
 {
+	const uint8_t path_bits = (uint8_t)((1u << q->qp->dev->port.lmc) - 1);
 	struct cqe cqe = {
 		.now = now,
 		.opcode = IBV_WC_RECV,
@@ -35,7 +36,7 @@ static void complete(struct ib_qp *q, const struct link_head *head,
 		.src_qp = get_be24(pkt->deth->src_qp),
 		.slid = head->slid,
 		.sl = head->sl,
-		.dlid_path_bits = head->dlid_path_bits,
+		.dlid_path_bits = head->dlid_path_bits & path_bits,
 	};
 
 	if (pkt->immdt) {

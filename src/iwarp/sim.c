@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/due.h"
+#include "core/netport.h"
 #include "core/transport.h"
 #include "sys/clock.h"
 #include "sys/guard.h"

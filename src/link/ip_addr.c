@@ -63,6 +63,7 @@ void ip_dest(const struct link_addr *addr, struct link_dest *out)
 	const struct ip_addr *a = ip_addr(addr);
 
 	memcpy(out->gid, a->to.ip, 16);
+	out->lid = 0;
 	out->port = a->ifindex;
 	out->group = addr_is_multicast(a->to.ip);
 }

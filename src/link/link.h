@@ -27,7 +27,8 @@ struct link_to {
 
 /* The end that an address leads to.  Equal ones share a congestion window. */
 struct link_dest {
-	uint8_t gid[16]; /* zeroes and the LID where there is no GRH */
+	uint8_t gid[16]; /* zeroes where there is no GRH */
+	uint16_t lid;	 /* of InfiniBand */
 	uint32_t port;	 /* that it came in by; 0: not known */
 	bool group;	 /* it is a multicast group */
 };

@@ -19,9 +19,9 @@
 #include <cmocka.h>
 
 #include "core/core.h"
-#include "core/device.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/netport.h"
 #include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/device.h"
+#include "core/netport.h"
 
 struct netdev_monitor;
 

@@ -540,7 +540,7 @@ int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool
 	int rc;
 
 	turn_take(&nic->core.turn);
-	rc = port_join(nic->engine.port, gid->raw, dev->net.ifindex, join);
+	rc = port_join(nic->engine.port, gid->raw, dev->port.number, join);
 	turn_give(&nic->core.turn);
 	engine_kick(&nic->engine);
 	return rc;

@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/event.h"
+#include "core/netport.h"
 #include "nic/netdev.h"
 #include "nic/nic.h"
 #include "nic/pick.h"
@@ -68,6 +69,7 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 static struct device *find(const struct look *look, const struct netdev *net, bool iwarp)
 {
 	struct device *named = NULL;
+	const struct netdev *was;
 
 	list_for(n, &all)
 	{
@@ -75,9 +77,10 @@ static struct device *find(const struct look *look, const struct netdev *net, bo
 
 		if (device_is_iwarp(dev) != iwarp)
 			continue;
-		if (dev->net.ifindex == net->ifindex)
+		was = &net_device_of(dev)->net;
+		if (was->ifindex == net->ifindex)
 			return dev;
-		if (!strcmp(dev->net.name, net->name) && !is_here(look, dev->net.ifindex))
+		if (!strcmp(was->name, net->name) && !is_here(look, was->ifindex))
 			named = dev;
 	}
 	return named;
@@ -96,13 +99,9 @@ static void raise_changes(struct device *dev, unsigned what)
 
 		if (ctx->dev != dev || ctx->dead)
 			continue;
-		if (what & DEVICE_GID_CHANGED)
-			async_raise(ctx, IBV_EVENT_GID_CHANGE, NULL);
-		if (what & DEVICE_PORT_CHANGED)
-			async_raise(ctx,
-				    dev->net.running ? IBV_EVENT_PORT_ACTIVE
-						     : IBV_EVENT_PORT_ERR,
-				    NULL);
+		for (unsigned bit = 1; bit < PORT_CHANGES; bit <<= 1)
+			if (what & bit)
+				async_raise(ctx, port_event((enum port_change)bit), NULL);
 	}
 	lock_give(&core->lock);
 }
@@ -161,10 +160,12 @@ static int add(const struct netdev *net, bool iwarp)
 
 static void update(struct device *dev, const struct netdev *net)
 {
-	if (strcmp(dev->net.name, net->name))
+	const struct netdev *was = &net_device_of(dev)->net;
+
+	if (strcmp(was->name, net->name))
 		log_info("interface %s is called %s now; device %s stays its device",
-			 dev->net.name, net->name, dev->ibv.name);
-	else if (dev->net.ifindex != net->ifindex)
+			 was->name, net->name, dev->ibv.name);
+	else if (was->ifindex != net->ifindex)
 		log_info("interface %s was made anew; device %s is its device", net->name,
 			 dev->ibv.name);
 	raise_changes(dev, device_update(dev, net));
@@ -231,10 +232,11 @@ static int refresh(void)
 	say_unknown(look.net, look.n);
 	list_for(node, &all)
 	{
-		struct device *dev = container_of(node, struct device, node);
+		struct net_device *nd =
+			net_device_of(container_of(node, struct device, node));
 
-		if (dev->present && !is_here(&look, dev->net.ifindex))
-			withdraw(dev);
+		if (nd->present && !is_here(&look, nd->net.ifindex))
+			withdraw(&nd->dev);
 	}
 	free(look.net);
 	return rc;
@@ -303,11 +305,11 @@ int registry_refresh(void)
 /* RoCE before iWARP, Ethernet before loopback, then as the kernel numbers them. */
 static int by_use(const void *a, const void *b)
 {
-	const struct device *x = *(struct device *const *)a;
-	const struct device *y = *(struct device *const *)b;
+	struct net_device *x = net_device_of(*(struct device *const *)a);
+	struct net_device *y = net_device_of(*(struct device *const *)b);
 
-	if (device_is_iwarp(x) != device_is_iwarp(y))
-		return device_is_iwarp(x) ? 1 : -1;
+	if (device_is_iwarp(&x->dev) != device_is_iwarp(&y->dev))
+		return device_is_iwarp(&x->dev) ? 1 : -1;
 	if (x->net.loopback != y->net.loopback)
 		return x->net.loopback ? 1 : -1;
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);
@@ -335,7 +337,7 @@ int nic_devices(struct device ***out, int *n)
 	{
 		struct device *dev = container_of(node, struct device, node);
 
-		if (dev->present)
+		if (net_device_of(dev)->present)
 			v[count++] = dev;
 	}
 	qsort(v, count, sizeof(struct device *), by_use);

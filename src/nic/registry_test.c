@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "core/device.h"
+#include "core/netport.h"
 #include "nic/nic.h"
 #include "nic/registry.h"
 #include "sys/netns_testing.h"
@@ -61,10 +61,11 @@ static const char *device_of_netdev(const char *netdev)
 
 	assert_int_equal(nic_devices(&v, &n), 0);
 	for (int i = 0; i < n; i++) {
-		if (strcmp(v[i]->net.name, netdev))
+		if (strcmp(net_device_of(v[i])->net.name, netdev))
 			continue;
 		found++;
-		assert_int_equal(v[i]->net.ifindex, if_nametoindex(netdev));
+		assert_int_equal(net_device_of(v[i])->net.ifindex,
+				 if_nametoindex(netdev));
 		snprintf(name, sizeof(name), "%s", v[i]->ibv.name);
 	}
 	free(v);

@@ -9,8 +9,8 @@
 #include <errno.h>
 
 #include "core/core.h"
-#include "core/device.h"
 #include "core/due.h"
+#include "core/netport.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"

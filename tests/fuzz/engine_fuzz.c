@@ -16,10 +16,10 @@
 
 #include "core/core.h"
 #include "core/cq.h"
-#include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/netport.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"

@@ -62,7 +62,7 @@ static void an_address_keeps_its_index(void **state)
 	test_open(&t);
 	test_add_addr(&net, V4B);
 	test_add_addr(&net, V6B);
-	assert_int_equal(device_update(t.dev, &net), DEVICE_GID_CHANGED);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 3, V4B));
 	assert_true(at(t.dev, 4, V6B));
 	assert_int_equal(device_update(t.dev, &net), 0);
@@ -71,7 +71,7 @@ static void an_address_keeps_its_index(void **state)
 	test_add_addr(&net, V6B);
 	test_add_addr(&net, V4B);
 	test_add_addr(&net, TEST_LL);
-	assert_int_equal(device_update(t.dev, &net), DEVICE_GID_CHANGED);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 0, TEST_LL));
 	assert_true(is_free(t.dev, 1));
 	assert_true(is_free(t.dev, 2));
@@ -80,7 +80,7 @@ static void an_address_keeps_its_index(void **state)
 	/* A new one of each: IPv4 goes to 1, IPv6 never does. */
 	test_add_addr(&net, TEST_V6);
 	test_add_addr(&net, TEST_V4);
-	assert_int_equal(device_update(t.dev, &net), DEVICE_GID_CHANGED);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 1, TEST_V4));
 	assert_true(at(t.dev, 2, TEST_V6));
 	test_close(&t);
@@ -96,24 +96,24 @@ static void without_ipv6_there_is_a_local_gid_0(void **state)
 	test_open(&t);
 	net.naddrs = 0;
 	test_add_addr(&net, TEST_V4);
-	assert_int_equal(device_update(t.dev, &net), DEVICE_GID_CHANGED);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 0, EUI64));
 	assert_true(at(t.dev, 1, TEST_V4));
 	assert_int_equal(device_query_gid(t.dev, 1, 0, &e), 0);
 	assert_true(e.local_only);
 	assert_int_equal(device_update(t.dev, &net), 0);
 	test_add_addr(&net, TEST_LL);
-	assert_int_equal(device_update(t.dev, &net), DEVICE_GID_CHANGED);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 0, TEST_LL));
 	assert_true(is_free(t.dev, 2));
 	/* The kernel makes the very address that we had made up. */
 	net.naddrs = 1;
 	device_update(t.dev, &net);
-	assert_true(t.dev->gid[0].local_only);
+	assert_true(t.dev->port.gid[0].local_only);
 	test_add_addr(&net, EUI64);
 	device_update(t.dev, &net);
 	assert_true(at(t.dev, 0, EUI64));
-	assert_false(t.dev->gid[0].local_only);
+	assert_false(t.dev->port.gid[0].local_only);
 	test_close(&t);
 }
 
@@ -135,7 +135,7 @@ static void loopback_has_its_own_gid_0(void **state)
 	net.naddrs = 1;
 	device_update(dev, &net);
 	assert_true(at(dev, 0, LOOP6));
-	assert_true(dev->gid[0].local_only);
+	assert_true(dev->port.gid[0].local_only);
 	free(dev);
 }
 

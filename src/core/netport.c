@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gid.c - the GID table of a device (IBTA annex A17): its interface's
- * addresses, each at an index that it keeps.  See device.h. */
+/* netport.c - see netport.h.  GIDs are the interface's addresses (IBTA annex A17), each
+ * at an index that it keeps. */
+#include "core/netport.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
 
@@ -130,43 +132,71 @@ static void refresh(struct gid_entry *gid, const struct netdev *net)
 			gid[i].ifindex = net->ifindex;
 }
 
-static bool same_gids(const struct gid_entry *a, const struct gid_entry *b)
+/* --- the port ------------------------------------------------------------ */
+
+enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu)
 {
-	for (int i = 0; i < GID_TABLE; i++)
-		if (a[i].used != b[i].used || a[i].ifindex != b[i].ifindex ||
-		    memcmp(a[i].gid.raw, b[i].gid.raw, 16))
-			return false;
-	return true;
+	/* IPv6, UDP, BTH, RETH, immediate, ICRC: what a full packet carries
+	 * around its payload. */
+	const uint32_t headers = 40 + 8 + 12 + 16 + 4 + 4;
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) + headers > netdev_mtu)
+		mtu--;
+	return mtu;
+}
+
+/* What is so while the interface lasts. */
+static struct port blank(const struct device_kind *kind)
+{
+	const bool iwarp = kind == &device_iwarp;
+
+	return (struct port){
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.cap_flags = IBV_PORT_CM_SUP | (iwarp ? 0 : IBV_PORT_IP_BASED_GIDS),
+		.pkeys = iwarp ? 0 : 1,
+		.pkey = { iwarp ? 0 : PKEY_DEFAULT },
+		.gids = iwarp ? 1 : GID_TABLE,
+	};
+}
+
+static void fill(struct port *p, const struct device_kind *kind, const struct netdev *net)
+{
+	p->number = net->ifindex;
+	p->active = net->running;
+	p->active_mtu = mtu_for_netdev(net->mtu);
+	if (kind == &device_iwarp)
+		put_mac(&p->gid[0], net);
+	else
+		refresh(p->gid, net);
+}
+
+struct net_device *net_device_of(struct device *dev)
+{
+	return container_of(dev, struct net_device, dev);
 }
 
 unsigned device_update(struct device *dev, const struct netdev *net)
 {
-	struct gid_entry gid[GID_TABLE];
-	unsigned changed = 0;
-	bool was_up;
+	struct net_device *nd = net_device_of(dev);
+	struct port port = dev->port;
 
-	lock_take(&dev->lock);
-	was_up = dev->present && dev->net.running;
-	memcpy(gid, dev->gid, sizeof(gid));
-	dev->present = net;
 	if (net) {
-		dev->net = *net;
-		if (device_is_iwarp(dev))
-			put_mac(&gid[0], net);
-		else
-			refresh(gid, net);
+		fill(&port, dev->kind, net);
 	} else {
-		dev->net.running = false;
-		dev->net.naddrs = 0;
-		memset(gid, 0, sizeof(gid));
+		port.active = false;
+		memset(port.gid, 0, sizeof(port.gid));
 	}
-	if (!same_gids(gid, dev->gid))
-		changed |= DEVICE_GID_CHANGED;
-	if (was_up != (dev->present && dev->net.running))
-		changed |= DEVICE_PORT_CHANGED;
-	memcpy(dev->gid, gid, sizeof(gid));
+	lock_take(&dev->lock);
+	nd->present = net;
+	if (net)
+		nd->net = *net;
+	else
+		nd->net.naddrs = 0;
 	lock_give(&dev->lock);
-	return changed;
+	return device_fill(dev, &port);
 }
 
 bool device_has_ip(struct device *dev, const uint8_t ip[16])
@@ -175,23 +205,52 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 
 	if (addr_is_multicast(ip))
 		return !device_is_iwarp(dev);
+	if (!device_is_iwarp(dev))
+		return device_has_gid(dev, ip);
 	lock_take(&dev->lock);
-	has = device_is_iwarp(dev) ? has_addr(&dev->net, ip) : in_table(dev->gid, ip);
+	has = has_addr(&net_device_of(dev)->net, ip);
 	lock_give(&dev->lock);
 	return has;
 }
 
-int device_gids(const struct device *dev)
+/* --- devices ------------------------------------------------------------- */
+
+static uint64_t guid_from_mac(const uint8_t mac[6])
 {
-	return device_is_iwarp(dev) ? 1 : GID_TABLE;
+	const uint8_t eui[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff,
+				 0xfe,	     mac[3], mac[4], mac[5] };
+	uint64_t guid;
+
+	memcpy(&guid, eui, sizeof(guid));
+	return guid;
 }
 
-int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out)
+static int create(const struct device_kind *kind, const struct netdev *net,
+		  const struct identity *id, struct device **out)
 {
-	if (port != 1 || index < 0 || index >= device_gids(dev))
-		return -EINVAL;
-	lock_take(&dev->lock);
-	*out = dev->gid[index];
-	lock_give(&dev->lock);
+	struct net_device *nd = calloc(1, sizeof(*nd));
+	struct port port = blank(kind);
+
+	if (!nd)
+		return -ENOMEM;
+	port.speed = (id ? id : &identity_default)->speed;
+	port.width = (id ? id : &identity_default)->width;
+	fill(&port, kind, net);
+	device_init(&nd->dev, kind, net->name, guid_from_mac(net->mac), &port, id);
+	nd->present = true;
+	nd->net = *net;
+	*out = &nd->dev;
 	return 0;
+}
+
+int device_create(const struct netdev *net, const struct identity *id,
+		  struct device **out)
+{
+	return create(&device_roce, net, id, out);
+}
+
+int device_create_iwarp(const struct netdev *net, const struct identity *id,
+			struct device **out)
+{
+	return create(&device_iwarp, net, id, out);
 }

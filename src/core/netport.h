@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* netport.h - a network interface as the owner of a port: what its devices are filled
+ * with. */
+#ifndef CORE_NETPORT_H
+#define CORE_NETPORT_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/device.h"
+
+/* What the network interface is like now; nic/netdev.c fills it. */
+struct netdev {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex;
+	uint8_t mac[6];
+	uint32_t mtu;
+	bool running, loopback;
+	unsigned naddrs;
+	struct {
+		uint8_t ip[16];
+	} addr[GID_TABLE]; /* IPv4 mapped */
+};
+
+/* A device of an interface. */
+struct net_device {
+	struct device dev; /* dev.lock guards what follows, too */
+	bool present;	   /* its interface still exists */
+	struct netdev net;
+};
+
+struct net_device *net_device_of(struct device *dev);
+
+/* Make a device for an interface: RoCE v2, or iWARP.  id NULL: identity_default.
+ * 0 or -ENOMEM. */
+int device_create(const struct netdev *net, const struct identity *id,
+		  struct device **out);
+int device_create_iwarp(const struct netdev *net, const struct identity *id,
+			struct device **out);
+
+/* The interface changed, or (net NULL) is gone.  GIDs keep their index while
+ * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
+ * synthesised from the MAC where there is none), GID 1 the first IPv4 address
+ * if there is one, the others follow from 2 on.  (iWARP: GID 0 alone, which is
+ * the MAC and then zeroes.)  Returns what device_fill() does. */
+unsigned device_update(struct device *dev, const struct netdev *net);
+
+/* Is ip one of the addresses of dev's interface (or, but for iWARP, a multicast
+ * group)? */
+bool device_has_ip(struct device *dev, const uint8_t ip[16]);
+
+enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu); /* largest that fits */
+
+#endif

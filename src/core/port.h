@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* port.h - what a port is like: filled by its owner, which is a network interface or a
+ * fabric (docs/paths.md). */
+#ifndef CORE_PORT_H
+#define CORE_PORT_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GID_TABLE = 128, PKEY_TABLE = 32 };
+
+/* P_Keys (10.9): the number of a partition, and whether the port is a full member
+ * of it.  A number of 0 is no partition's. */
+enum { PKEY_FULL = 0x8000, PKEY_DEFAULT = 0xffff };
+
+/* May ports with these P_Keys talk?  Of the same partition, and not both limited
+ * members of it (10.9.3). */
+static inline bool pkey_match(uint16_t a, uint16_t b)
+{
+	return (uint16_t)((a ^ b) << 1) == 0 && (uint16_t)(a << 1) != 0 &&
+	       ((a | b) & PKEY_FULL);
+}
+
+struct gid_entry {
+	union ibv_gid gid;
+	uint32_t ifindex;
+	bool used;
+	bool local_only; /* synthesised: cannot go on a wire */
+};
+
+struct port {
+	uint32_t number;    /* of its owner: the interface's index; 0: none */
+	uint8_t link_layer; /* IBV_LINK_LAYER_... */
+	bool active;
+	uint8_t speed, width; /* as in ibv_port_attr */
+	enum ibv_mtu max_mtu, active_mtu;
+	uint32_t cap_flags; /* IBV_PORT_... */
+	uint16_t lid, sm_lid;
+	uint8_t lmc, sm_sl;
+	unsigned pkeys, gids; /* entries of the tables; a free one is zeroes */
+	uint16_t pkey[PKEY_TABLE];
+	struct gid_entry gid[GID_TABLE];
+};
+
+/* Events of a port, as bits: port_event() has their names in verbs, in the order
+ * in which they are told. */
+enum port_change {
+	PORT_DOWN = 1,
+	PORT_LID = 2,
+	PORT_SM = 4,
+	PORT_PKEY = 8,
+	PORT_GID = 16,
+	PORT_UP = 32,
+	PORT_CHANGES = 64, /* none is above */
+};
+
+/* What of `now` is to be told to whoever knew `was`. */
+unsigned port_changes(const struct port *was, const struct port *now);
+enum ibv_event_type port_event(enum port_change change);
+
+/* With LMC a port has 2^LMC LIDs, of which the first is a multiple of that. */
+static inline bool port_has_lid(const struct port *p, uint16_t lid)
+{
+	return p->lid && lid >> p->lmc == p->lid >> p->lmc;
+}
+
+/* Must packets of this port have a GRH?  (A16) */
+static inline bool port_needs_grh(const struct port *p)
+{
+	return p->link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lid.h - a link around one that loses and spoils nothing, such as a ring to a fabric:
+ * its packets are InfiniBand's, addressed by LIDs.
+ *
+ * There is no ICRC: its place is left for whoever carries packets on, and is zeroes.
+ */
+#ifndef LINK_LID_H
+#define LINK_LID_H
+
+#include "link/link.h"
+
+/* The new link closes inner with itself.  *out may be the variable that inner came
+ * from.  0 or -ENOMEM. */
+int lid_wrap(struct link **out, struct link *inner);
+
+#endif
