@@ -128,7 +128,7 @@ void conn_hash(struct conn *c)
 static bool owns_qp(const struct cm *cm, const struct cm_way *way, uint32_t id,
 		    uint32_t qpn)
 {
-	return id_slot(id) == qpn >> QPN_INDEX_BITS || !way_is_here(cm, way);
+	return id_slot(id) == qpn_slot(qpn) || !way_is_here(cm, way);
 }
 
 void conn_hash_qp(struct conn *c)

@@ -104,9 +104,9 @@ static const uint8_t *open_packet(const struct dgram *d)
 
 	assert_int_equal(d->iovcnt, 1);
 	assert_int_equal(ib_parse(&pkt, at, d->len - TRAILER_LEN), 0);
-	assert_int_equal(get_be24(pkt.bth->dest_qp), GSI_QPN);
-	assert_int_equal(get_be24(pkt.deth->src_qp), GSI_QPN);
-	assert_int_equal(get_be32(pkt.deth->qkey), GSI_QKEY);
+	assert_int_equal(get_be24(pkt.bth->dest_qp), QP_GSI);
+	assert_int_equal(get_be24(pkt.deth->src_qp), QP_GSI);
+	assert_int_equal(get_be32(pkt.deth->qkey), QKEY_GSI);
 	assert_int_equal(pkt.payload_len, MAD_LEN);
 	return pkt.payload;
 }

@@ -30,9 +30,9 @@ static void put_headers(uint8_t *at, uint32_t psn)
 		.migreq = true,
 		.ackreq = true,
 		.pkey = PKEY_DEFAULT,
-		.dest_qp = GSI_QPN,
-		.src_qp = GSI_QPN,
-		.qkey = GSI_QKEY,
+		.dest_qp = QP_GSI,
+		.src_qp = QP_GSI,
+		.qkey = QKEY_GSI,
 		.psn = psn,
 	};
 
@@ -360,7 +360,7 @@ int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 
 	/* Without the ICRC, as far as it was quoted. */
 	if (len < GSI_HDRS + MAD_LEN || ib_parse(&pkt, quote, GSI_HDRS + MAD_LEN) ||
-	    !pkt.deth || get_be24(pkt.bth->dest_qp) != GSI_QPN ||
+	    !pkt.deth || get_be24(pkt.bth->dest_qp) != QP_GSI ||
 	    pkt.payload_len != MAD_LEN)
 		return -EPROTO;
 	*psn = get_be24(pkt.bth->psn);

@@ -63,7 +63,7 @@ void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
 
 	if (!core->board)
 		return;
-	e = &core->board->qp[qpn & (QPN_INDICES - 1)];
+	e = &core->board->qp[qpn_index(qpn)];
 	begin(&e->version);
 	e->open = from->open;
 	e->pd = from->pd;
@@ -78,8 +78,8 @@ void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
 void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
 {
 	if (core->board)
-		atomic_store_explicit(&core->board->qp[qpn & (QPN_INDICES - 1)].executed,
-				      psn, memory_order_release);
+		atomic_store_explicit(&core->board->qp[qpn_index(qpn)].executed, psn,
+				      memory_order_release);
 }
 
 /* --- reading ------------------------------------------------------------- */
@@ -103,11 +103,11 @@ bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out)
 
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)
 {
-	return get(&b->qp[qpn & (QPN_INDICES - 1)], out, sizeof(*out));
+	return get(&b->qp[qpn_index(qpn)], out, sizeof(*out));
 }
 
 uint32_t board_get_executed(const struct board *b, uint32_t qpn)
 {
-	return atomic_load_explicit(&b->qp[qpn & (QPN_INDICES - 1)].executed,
+	return atomic_load_explicit(&b->qp[qpn_index(qpn)].executed,
 				    memory_order_acquire);
 }

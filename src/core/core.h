@@ -13,6 +13,7 @@
 #include "core/null_mr.h"
 #include "sys/list.h"
 #include "sys/lock.h"
+#include "sys/qpn.h"
 #include "sys/turn.h"
 
 struct heap;
@@ -26,8 +27,6 @@ struct cm;
 struct dgram;
 
 enum {
-	QPN_INDEX_BITS = 14, /* QPN = slot (10) | index (14) */
-	QPN_INDICES = 1 << QPN_INDEX_BITS,
 	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
 	QPN_REST = 1022,       /* so many more than QPs: a number that
 				* was in use comes after so many others,

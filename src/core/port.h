@@ -8,11 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/gsi.h"
+
 enum { GID_TABLE = 128, PKEY_TABLE = 32 };
 
 /* P_Keys (10.9): the number of a partition, and whether the port is a full member
  * of it.  A number of 0 is no partition's. */
-enum { PKEY_FULL = 0x8000, PKEY_DEFAULT = 0xffff };
+enum { PKEY_FULL = 0x8000 };
 
 /* May ports with these P_Keys talk?  Of the same partition, and not both limited
  * members of it (10.9.3). */

@@ -34,9 +34,9 @@ uint16_t qp_pkey(const struct qp *qp)
 
 struct qp *qp_find(struct core *core, uint32_t qpn)
 {
-	if (qpn >> QPN_INDEX_BITS != core->slot)
+	if (qpn_slot(qpn) != core->slot)
 		return NULL;
-	return core->qps[qpn & (QPN_INDICES - 1)];
+	return core->qps[qpn_index(qpn)];
 }
 
 /* --- what may be asked for ----------------------------------------------- */
@@ -220,7 +220,7 @@ static int number_and_open(struct qp *qp)
 		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
 	if (core->timers && heap_reserve(core->timers, core->qp_count + 1))
 		return -ENOMEM;
-	qp->qpn = (uint32_t)core->slot << QPN_INDEX_BITS | index;
+	qp->qpn = qpn_make(core->slot, index);
 	qp->ex.qp_base.qp_num = qp->qpn;
 	qp->ex.qp_base.handle = qp->qpn;
 
@@ -345,7 +345,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 static void unhook(struct qp *qp)
 {
 	struct core *core = qp->core;
-	uint32_t index = qp->qpn & (QPN_INDICES - 1);
+	uint32_t index = qpn_index(qp->qpn);
 
 	lock_take(&core->lock);
 	core->qps[index] = NULL;

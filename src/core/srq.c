@@ -35,8 +35,7 @@ static int add(struct core *core, struct srq *srq)
 	if (count >= caps.max_srq || count >= QPN_INDICES)
 		return -ENOMEM;
 	do {
-		num = (uint32_t)core->slot << QPN_INDEX_BITS |
-		      (core->srq_next++ & (QPN_INDICES - 1));
+		num = qpn_make(core->slot, qpn_index(core->srq_next++));
 	} while (number_taken(core, num));
 	srq->num = num;
 	list_add_tail(&core->srqs, &srq->node);

@@ -24,6 +24,7 @@
 #include "host/host.h"
 #include "host/name.h"
 #include "sys/fd.h"
+#include "sys/qpn.h"
 #include "sys/rand.h"
 
 static_assert(sizeof(struct nlmsghdr) % NLMSG_ALIGNTO == 0 &&
@@ -38,7 +39,7 @@ enum {
 
 uint64_t claim_strength(uid_t uid, uint16_t slot)
 {
-	struct prng r = { (uint64_t)uid << SLOT_BITS | slot };
+	struct prng r = { (uint64_t)uid << QPN_SLOT_BITS | slot };
 
 	return uid == 0 ? UINT64_MAX : rand_u64(&r) >> 1;
 }

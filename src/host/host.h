@@ -22,7 +22,6 @@
 enum {
 	SLOT_FIRST = 1,
 	SLOT_LAST = 1022,
-	SLOT_BITS = 10,
 	SLOT_NAMED = 768, /* those above are in reserve */
 };
 

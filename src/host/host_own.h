@@ -9,9 +9,10 @@
 #include "host/services.h"
 #include "host/user.h"
 #include "sys/list.h"
+#include "sys/qpn.h"
 
 enum {
-	SLOTS = 1 << SLOT_BITS,
+	SLOTS = 1 << QPN_SLOT_BITS,
 	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
 	AGAIN_NS = 1000000, /* between two tries to reach one slot, at least */
 };

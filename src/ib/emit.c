@@ -20,7 +20,7 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 {
 	d->link = path->link;
 	d->addr = path->addr;
-	d->to_slot = (uint16_t)(dest_qp >> QPN_INDEX_BITS);
+	d->to_slot = qpn_slot(dest_qp);
 	d->here = path->here;
 }
 

@@ -6,9 +6,7 @@
 #include "core/transport.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
-
-enum { QPN_GSI = 1, QPN_MULTICAST = 0xffffff };
-#define QKEY_GSI 0x80010000u /* 10.2.5: of all QP1s */
+#include "wire/gsi.h"
 
 /* --- whose? -------------------------------------------------------------- */
 
@@ -82,8 +80,8 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 	if (d->link != qp->ctx->link)
 		return false;
 	d->link->ops->dest(&d->addr, &dest);
-	if (dest.group || get_be24(pkt->bth->dest_qp) == QPN_MULTICAST)
-		return dest.group && get_be24(pkt->bth->dest_qp) == QPN_MULTICAST;
+	if (dest.group || get_be24(pkt->bth->dest_qp) == QP_MULTICAST)
+		return dest.group && get_be24(pkt->bth->dest_qp) == QP_MULTICAST;
 	return dest.lid ? port_has_lid(&qp->dev->port, dest.lid)
 			: device_has_gid(qp->dev, dest.gid);
 }
@@ -225,12 +223,12 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 		return;
 	}
 	qpn = get_be24(pkt.bth->dest_qp);
-	if (qpn == QPN_MULTICAST) {
+	if (qpn == QP_MULTICAST) {
 		if (ib_service(pkt.bth->opcode) == IB_UD)
 			to_members(core, d, &pkt, now);
 		return;
 	}
-	if (qpn == QPN_GSI) {
+	if (qpn == QP_GSI) {
 		to_gsi(core, d, &pkt, now);
 		return;
 	}

@@ -279,7 +279,7 @@ static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 
 	(void)s;
 	turn_take(&qp->core->turn);
-	p = local_peer(qp->core->local, (uint16_t)(peer->qpn >> QPN_INDEX_BITS));
+	p = local_peer(qp->core->local, qpn_slot(peer->qpn));
 	MUST(p);
 	local_connect(qp, p);
 	turn_give(&qp->core->turn);

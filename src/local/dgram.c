@@ -8,7 +8,6 @@
 enum {
 	UD = 3, /* opcode >> 5 */
 	BTH = 12,
-	QPN_AT = 5,
 };
 
 /* Before the datagram in its record. */
@@ -82,8 +81,7 @@ void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t 
 	memcpy(&head, payload, sizeof(head));
 	d.len = len - (uint32_t)sizeof(head) - TRAILER_LEN;
 	memcpy(l->dgram, payload + sizeof(head), d.len);
-	if (l->dgram[0] >> 5 != UD ||
-	    (l->dgram[QPN_AT] << 8 | l->dgram[QPN_AT + 1]) >> 6 != l->core->slot)
+	if (l->dgram[0] >> 5 != UD || qpn_slot(qpn_of_packet(l->dgram)) != l->core->slot)
 		return;
 	memcpy(ip_of(&d)->from.ip, head.from, 16);
 	memcpy(ip_of(&d)->to.ip, head.to, 16);

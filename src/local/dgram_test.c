@@ -68,7 +68,7 @@ static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 
 static uint32_t qpn_of_b(const struct fix *f)
 {
-	return (uint32_t)f->s->node[1].core.slot << QPN_INDEX_BITS | 77;
+	return qpn_make(f->s->node[1].core.slot, 77);
 }
 
 static void all_of_it_arrives(void **state)

@@ -17,11 +17,10 @@
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "sys/log.h"
+#include "sys/qpn.h"
+#include "wire/gsi.h"
 
 enum {
-	QPN_AT = 5,
-	SLOT_SHIFT = 6,		/* in a BTH: slot (10) | index (14) */
-	QPN_GSI = 1,		/* every process's */
 	ROUNDS = 4,		/* of receiving nothing but others' */
 	HOST_EVERY = 32,	/* recv calls between host_run()s */
 	RETRY_MIN_NS = 1000000, /* after the holder went */
@@ -76,18 +75,16 @@ static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 {
 	struct family *f = family_of(p, ip_of(d)->from.ip);
 	const uint8_t *b = d->iov[0].iov_base;
-	uint32_t qpn;
 	uint16_t slot;
 
 	p->stats.rx++;
-	if (d->len < QPN_AT + 3) {
+	if (d->len < QPN_AT + QPN_BYTES) {
 		p->stats.rx_drops++;
 		return false;
 	}
 	if (f->steer && steer_input(f->steer, d))
 		return false;
-	qpn = (uint32_t)b[QPN_AT] << 16 | (uint32_t)b[QPN_AT + 1] << 8 | b[QPN_AT + 2];
-	slot = (uint16_t)(qpn >> (8 + SLOT_SHIFT));
+	slot = qpn_slot(qpn_of_packet(b));
 	/* Slot 0 is the host's: whoever gets it.  The last is multicast. */
 	if (slot == p->slot || slot < SLOT_FIRST || slot > SLOT_LAST ||
 	    addr_is_multicast(ip_of(d)->to.ip))
@@ -151,10 +148,10 @@ static bool is_ours(const struct port *p, const struct dgram *d)
 	const uint8_t *b = d->iov[0].iov_base;
 	uint32_t qpn;
 
-	if (d->len < QPN_AT + 3)
+	if (d->len < QPN_AT + QPN_BYTES)
 		return false;
-	qpn = (uint32_t)b[QPN_AT] << 16 | (uint32_t)b[QPN_AT + 1] << 8 | b[QPN_AT + 2];
-	return qpn >> (8 + SLOT_SHIFT) == p->slot || qpn == QPN_GSI;
+	qpn = qpn_of_packet(b);
+	return qpn_slot(qpn) == p->slot || qpn == QP_GSI;
 }
 
 void port_deliver(struct port *p, const struct dgram *d)

@@ -61,7 +61,7 @@ int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp
 		return 0;
 	here = is_here(qp->dev, dgid);
 	if (here)
-		p = local_peer(e->core->local, (uint16_t)(dest_qp >> QPN_INDEX_BITS));
+		p = local_peer(e->core->local, qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->peer_here = here;
 	rc = become(qp, p ? &local_transport : &ib_transport);

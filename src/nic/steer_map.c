@@ -5,10 +5,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "sys/qpn.h"
+
 enum {
-	QPN_AT = 5,
-	SLOT_SHIFT = 6, /* the slot: top 10 bits of the QPN */
-	PLACE_AT = 2,	/* in a probe: struct probe, steer.c */
+	SLOT_SHIFT = 16 - QPN_SLOT_BITS, /* in the first two bytes of the QPN */
+	PLACE_AT = 2,			 /* in a probe: struct probe, steer.c */
 	IP4_SRC = 12,
 	IP6_SRC = 8, /* in the network header */
 	LEAF = 4,    /* slots compared one by one */

@@ -12,15 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/gsi.h"
+
 enum {
 	MAD_LEN = 256,
 	MAD_HDR = 24,
 	CM_PRIVATE_MAX = 224,
 	CM_INFO_MAX = 72,
-	GSI_QPN = 1,
 };
-
-#define GSI_QKEY 0x80010000u
 
 enum cm_type {
 #define MSG(name, attr, at, len) CM_##name,

@@ -46,11 +46,11 @@ static const uint8_t *mad_of(struct seen *s, const uint8_t *f, size_t len,
 	n = (size_t)(udp[4] << 8 | udp[5]) - 8;
 	if (ib_parse(&pkt, udp + 8, n - ICRC_LEN))
 		return NULL;
-	if (get_be24(pkt.bth->dest_qp) != GSI_QPN) {
+	if (get_be24(pkt.bth->dest_qp) != QP_GSI) {
 		note_first(s, &pkt, f[14 + ip - 1]);
 		return NULL;
 	}
-	assert_int_equal(get_be32(pkt.deth->qkey), GSI_QKEY);
+	assert_int_equal(get_be32(pkt.deth->qkey), QKEY_GSI);
 	*mad_len = pkt.payload_len;
 	return pkt.payload;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "wire/be.h"
+#include "wire/gsi.h"
 
 enum { MAD_SIZE = 256, MAD_HEAD = 24, MAD_BASE_VERSION = 1 };
 
@@ -102,12 +103,7 @@ static_assert(sizeof(struct smp) == MAD_SIZE, "SMP");
 enum {
 	LID_PERMISSIVE = 0xffff,
 	LID_UNICAST_LAST = 0xbfff,
-	QP_SMI = 0,
-	QP_GSI = 1,
-	PKEY_DEFAULT = 0xffff,
 };
-
-#define QKEY_GSI 0x80010000u
 
 static inline bool mad_is_smp(const struct mad_hdr *h)
 {
