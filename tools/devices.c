@@ -152,8 +152,9 @@ static json_t *json_device(struct device *dev)
 			 "netdev", net_device_of(dev)->net.name, "transport",
 			 device_is_iwarp(dev) ? "iWARP" : "RoCE v2", "uverbs",
 			 dev->ibv.dev_name, "state", state_name(port.state), "mtu",
-			 (int)mtu_bytes(port.active_mtu), "netdev_mtu", (int)net_device_of(dev)->net.mtu,
-			 "vendor_id", (int)dev->id.vendor_id, "vendor_part_id",
+			 (int)mtu_bytes(port.active_mtu), "netdev_mtu",
+			 (int)net_device_of(dev)->net.mtu, "vendor_id",
+			 (int)dev->id.vendor_id, "vendor_part_id",
 			 (int)dev->id.vendor_part_id, "gids", row.gids, "addresses",
 			 json_addresses(&net_device_of(dev)->net));
 }

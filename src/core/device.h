@@ -38,7 +38,7 @@ struct device_kind {
 	uint8_t ack_delay;	 /* local_ca_ack_delay */
 	uint32_t odp_uc, odp_ud; /* IBV_ODP_SUPPORT_... */
 	const struct qp_arrows *arrows; /* core/qp_state.h */
-	bool cm_only;	/* QPs are connected by rdma_cm, not by modify_qp */
+	bool cm_only; /* QPs are connected by rdma_cm, not by modify_qp */
 };
 extern const struct device_kind device_roce, device_iwarp, device_ib;
 

@@ -22,9 +22,10 @@ struct ah *ah_of(struct ibv_ah *ibv)
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
 {
-	if (!attr->is_global)
-		return "RoCE needs a GRH (is_global): tell the program which "
-		       "GID to use, as with ibv_rc_pingpong -g 1";
+	if (!attr->is_global && port_needs_grh(&dev->port))
+		return "RoCE needs a GRH (is_global): give the program a GID index "
+		       "(ibv_rc_pingpong -g 1, perftest -x 1) or let rdma_cm connect it "
+		       "(qperf -cm 1; qperf's tests of UC and UD cannot run on RoCE)";
 	if (attr->port_num != 1)
 		return "no such port";
 	if (attr->sl > SL_MAX)

@@ -35,9 +35,7 @@ const char *ip_resolve(const struct link_to *to, struct link_addr *out)
 	struct ip_addr a = { .tclass = to->tclass };
 
 	if (!to->grh)
-		return "RoCE needs a GRH (is_global): give the program a GID index "
-		       "(ibv_rc_pingpong -g 1, perftest -x 1) or let rdma_cm connect it "
-		       "(qperf -cm 1; qperf's tests of UC and UD cannot run on RoCE)";
+		return "RoCE has no address without a GRH";
 	if (is_zero(to->dgid))
 		return "the destination GID is zero";
 	if (!addr_is_multicast(to->dgid) && addr_is_v4(to->dgid) != addr_is_v4(to->sgid))
