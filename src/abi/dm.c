@@ -46,7 +46,7 @@ struct ibv_mr *abi_reg_dm_mr(struct ibv_pd *ibv, struct ibv_dm *dm, uint64_t off
 			     size_t length, unsigned access)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL);
-	struct mr *mr;
+	struct mr *mr = NULL;
 	int rc;
 
 	if (!ctx)
