@@ -138,7 +138,7 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	if (rc)
 		goto release;
 	board_put_mr(core, &mr->mkey); /* the entry is ours alone */
-	pd_use(mr->mkey.pd);
+	pd_use(pd);
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
@@ -305,7 +305,7 @@ int mr_dereg(struct mr *mr)
 	if (core->board && core->board_wait(core, mr->mkey.key))
 		return -EBUSY;
 	live_del(&mr->live);
-	pd_unuse(mr->mkey.pd);
+	pd_unuse(pd_of(mr->ibv.pd));
 	count_down(&core->mrs);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->users, 1);
@@ -340,6 +340,7 @@ int mr_import(struct pd *pd, uint32_t handle,
 	mr->imported = true;
 	mr->mkey.key = mr->ibv.lkey;
 	mr->mkey.pd = pd_proper(pd);
+	pd_use(mr->mkey.pd);
 	mr->ibv.context = pd->ibv.context;
 	mr->ibv.pd = &pd->ibv;
 	mr->ibv.addr = NULL;
@@ -351,6 +352,7 @@ int mr_import(struct pd *pd, uint32_t handle,
 void mr_unimport(struct mr *mr)
 {
 	live_del(&mr->live);
+	pd_unuse(mr->mkey.pd);
 	free(mr);
 }
 

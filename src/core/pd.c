@@ -100,7 +100,7 @@ void pd_unuse(struct pd *pd)
 }
 
 /* One that stands for proper, which counts it. */
-static struct pd *stand_for(struct pd *proper, struct ibv_context *ctx, int kind)
+static struct pd *stand_for(struct pd *proper, struct ibv_context *ctx, enum pd_kind kind)
 {
 	struct pd *pd = calloc(1, sizeof(*pd));
 

@@ -31,7 +31,7 @@ struct pd {
 	struct list node;	/* core->pd_list; one that stands for another: none */
 	_Atomic unsigned users; /* objects that name it: EBUSY */
 #define PD_LEFT (1u << 31)	/* imported: given up, but for users */
-	enum { PD_PROPER, PD_PARENT, PD_IMPORTED } kind;
+	enum pd_kind { PD_PROPER, PD_PARENT, PD_IMPORTED } kind;
 	struct pd *of;				/* which it stands for; or NULL */
 	struct td *td;				/* parent domain: its; or NULL */
 	struct ibv_parent_domain_init_attr how; /* parent domain: its allocators */

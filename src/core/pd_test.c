@@ -200,6 +200,34 @@ static void an_import_outlives_its_name(void **state)
 	fix_close(f);
 }
 
+static bool any_mr(const struct mr *mr, const void *arg)
+{
+	(void)mr;
+	(void)arg;
+	return true;
+}
+
+/* The PD that a region was imported by lasts as long as the import. */
+static void an_imported_region_uses_its_pd(void **state)
+{
+	struct fix *f = fix_open(8);
+	static uint8_t memory[64];
+	struct mr *mr, *import;
+	struct pd *other;
+
+	(void)state;
+	assert_int_equal(pd_alloc(&f->core, &f->ibv, &other), 0);
+	assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), (uintptr_t)memory,
+				IBV_ACCESS_LOCAL_WRITE, &mr),
+			 0);
+	assert_int_equal(mr_import(other, mr->ibv.lkey, any_mr, NULL, &import), 0);
+	assert_int_equal(pd_free(other), -EBUSY);
+	mr_unimport(import);
+	assert_int_equal(pd_free(other), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -207,6 +235,7 @@ int main(void)
 		cmocka_unit_test(the_program_may_leave_it_or_have_none),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(an_import_outlives_its_name),
+		cmocka_unit_test(an_imported_region_uses_its_pd),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

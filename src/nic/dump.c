@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,11 +69,13 @@ static int take_dump(struct core *core)
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 	int rc = -ENOMEM;
+	bool whole;
 
 	if (!out)
 		return rc;
 	dump_write(core, out);
-	if (!ferror(out) && !fclose(out))
+	whole = !ferror(out);
+	if (!fclose(out) && whole)
 		rc = memory_of(text, len);
 	free(text);
 	return rc;
@@ -86,7 +89,8 @@ void dump_answer(struct core *core, struct host *host, const struct host_said *s
 	if (!host_is_ours(host, s->slot))
 		return;
 	was = cancel_hold();
-	fd = take_dump(core);
+	/* Keys and addresses are for whoever could read them in /proc. */
+	fd = prctl(PR_GET_DUMPABLE) == 1 ? take_dump(core) : -EPERM;
 	dump_put(&m, DUMP_TEXT, fd < 0 ? fd : 0);
 	/* One that does not read its connection gets none. */
 	(void)host_say(host, s->slot, &m, sizeof(m), &fd, fd >= 0);

@@ -64,7 +64,7 @@ static void show_mr(struct live *l, void *arg)
 	const struct mkey *k = &mr->mkey;
 	struct dump *d = arg;
 
-	if (mr->core == d->core && room(d))
+	if (mr->core == d->core && !mr->imported && room(d))
 		fprintf(d->out,
 			"mr key 0x%08x: %" PRIu64 " bytes at 0x%" PRIx64
 			" (here 0x%" PRIxPTR "), access 0x%x, pd %u, windows %u\n",
