@@ -246,7 +246,7 @@ static struct world *world_open(void)
 	w->foreign = region(w->other_pd, all, &w->foreign_mr);
 	MUST(cq_create(&w->ctx, 256, NULL, NULL, &w->cq) == 0);
 	MUST(srq_create(&w->ctx, w->pd, &srq, &w->srq) == 0);
-	MUST(ah_create(w->pd, w->dev, &to_peer, &w->ah) == 0);
+	MUST(ah_create(w->pd, &w->ctx, &to_peer, &w->ah) == 0);
 	for (int i = 0; i < QPS; i++) {
 		struct ibv_qp_init_attr_ex a = {
 			.send_cq = (struct ibv_cq *)&w->cq->ex,
