@@ -100,8 +100,12 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 
 EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
-	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, EINVAL))
+	struct ibv_context *ctx = abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, EINVAL);
+
+	if (!ctx)
 		return errno;
+	/* Work that was posted before and completes when it is sent fills the CQ. */
+	nic_flush(abi_of(ctx)->nic);
 	return abi_leave(cq_resize(cq_of(ibv), at_least((uint32_t)cqe)));
 }
 
