@@ -1,42 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbs_leaks.c - a case of verbs.c: whatever was made and freed has left nothing. */
+#include "../count.h"
 #include "verbs.h"
-
-#include <dirent.h>
 
 struct left {
 	unsigned fds, threads, mappings;
 };
 
-static unsigned entries(const char *folder)
-{
-	DIR *d = opendir(folder);
-	unsigned n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-static unsigned lines(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	unsigned n = 0;
-	int c;
-
-	CHECK(f);
-	while ((c = getc(f)) != EOF)
-		n += c == '\n';
-	fclose(f);
-	return n;
-}
-
 static struct left count(void)
 {
-	return (struct left){ entries("/proc/self/fd"), entries("/proc/self/task"),
-			      lines("/proc/self/maps") };
+	return (struct left){ count_entries("/proc/self/fd"),
+			      count_entries("/proc/self/task"),
+			      count_lines("/proc/self/maps") };
 }
 
 /* One of everything that has memory or a descriptor. */

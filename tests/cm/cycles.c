@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connect, say a word each way, part, many times: nothing may be left. */
-#include <dirent.h>
 #include <grp.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "../count.h"
 #include "cm.h"
-
-static unsigned descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 static long rss_kib(void)
 {
@@ -130,7 +119,7 @@ int cycles_ask(const char *ip, unsigned port, unsigned n)
 		if (n >= 10000 && i % (n / 10) == 0)
 			fprintf(stderr, "%u: %ld KiB\n", i, rss_kib());
 		if (i == n / 2) {
-			fds = descriptors();
+			fds = count_entries("/proc/self/fd");
 			rss = rss_kib();
 		}
 		ask(ch, ip, port, i);
@@ -143,7 +132,7 @@ int cycles_ask(const char *ip, unsigned port, unsigned n)
 		    (double)(t1.tv_nsec - t0.tv_nsec) / 1e9),
 	       rss_kib() - rss);
 	/* A connection to each other process of the host may have come. */
-	MUST(descriptors() <= fds + 8);
+	MUST(count_entries("/proc/self/fd") <= fds + 8);
 	MUST(!RSS_TOLD || rss_kib() - rss < 4096);
 	rdma_destroy_event_channel(ch);
 	return 0;

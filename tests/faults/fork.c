@@ -7,7 +7,6 @@
  *	--mode=exec       fork and exec; posix_spawn: nothing of ours is inherited
  *	--mode=inherited  what exec runs
  */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../count.h"
 #include "rig.h"
 
 extern char **environ;
@@ -143,16 +143,9 @@ static void orphan(struct loop *l)
 	exit(0);
 }
 
-static int descriptors(void)
+static unsigned descriptors(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n - 3; /* . and .. and that of dir */
+	return count_entries("/proc/self/fd") - 3; /* . and .. and that of the look */
 }
 
 static void execs(struct loop *l)

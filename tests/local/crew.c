@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "crew.h"
+#include "../count.h"
 
-#include <dirent.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
@@ -103,31 +103,6 @@ void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len)
 
 /* --- what a process holds ------------------------------------------------ */
 
-static unsigned entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static unsigned lines(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	unsigned n = 0;
-	int c;
-
-	CHECK(f);
-	while ((c = getc(f)) != EOF)
-		n += c == '\n';
-	fclose(f);
-	return n;
-}
-
 struct census crew_census(void)
 {
 	struct census c = { 0 };
@@ -138,8 +113,8 @@ struct census crew_census(void)
 	while (fgets(line, sizeof(line), f))
 		sscanf(line, "Rss: %u kB", &c.rss_kib);
 	fclose(f);
-	c.fds = entries("/proc/self/fd");
-	c.maps = lines("/proc/self/maps");
+	c.fds = count_entries("/proc/self/fd");
+	c.maps = count_lines("/proc/self/maps");
 	return c;
 }
 

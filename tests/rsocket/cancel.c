@@ -2,13 +2,13 @@
 /* Each call of rsockets, made by a thread that is about to be cancelled.  Only those
  * that POSIX has as cancellation points may end there; what they waited for is then
  * there for another thread, and no socket stays behind. */
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "../count.h"
 #include "rs.h"
 
 enum { HANG_S = 20 };
@@ -163,18 +163,6 @@ static void cancel_one(void *(*how)(void *))
 	exit(1);
 }
 
-static unsigned descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	MUST(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 static bool blocks(void)
 {
 	return now->call == do_raccept || now->call == do_rrecv ||
@@ -201,10 +189,10 @@ int cancel(const char *ip, unsigned port)
 	at = rs_address(ip, port);
 	round_of_calls(); /* what stays open for the process is open now */
 	at = rs_address(ip, port + 1);
-	before = descriptors();
+	before = count_entries("/proc/self/fd");
 	round_of_calls();
-	while (descriptors() > before && tries++ < 1000)
+	while (count_entries("/proc/self/fd") > before && tries++ < 1000)
 		usleep(10000); /* the service thread closes */
-	MUST(descriptors() <= before);
+	MUST(count_entries("/proc/self/fd") <= before);
 	return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets whose life is cut short: closed while they connect, forked in the
  * middle of things, left by longjmp(), never accepted. */
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../count.h"
 #include "rs.h"
 
 static const char *ip;
@@ -90,18 +90,6 @@ static void close_while_connecting(void)
 	MUST(!rclose(fd));
 }
 
-static int open_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	MUST(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* More clients than are to be accepted cost no descriptors, and all are served.
  * (On iWARP each is a TCP connection, until the client closes.) */
 static void a_full_backlog(void)
@@ -116,7 +104,7 @@ static void a_full_backlog(void)
 		     errno == EINPROGRESS);
 	}
 	usleep(200000);
-	before = open_descriptors();
+	before = (int)count_entries("/proc/self/fd");
 	for (int i = 0; i < CLIENTS; i++) {
 		int s = raccept(l, NULL, NULL);
 
@@ -124,7 +112,7 @@ static void a_full_backlog(void)
 		MUST(rwrite(s, "x", 1) == 1 && !rclose(s));
 	}
 	if (!getenv("URNIC_DEVICES"))
-		MUST(open_descriptors() < before + 10);
+		MUST((int)count_entries("/proc/self/fd") < before + 10);
 	while (at < CLIENTS) {
 		char x;
 
@@ -146,11 +134,11 @@ static void clients_that_give_up(void)
 		(void)rconnect(c[i], (struct sockaddr *)&a, rs_len(&a));
 	}
 	usleep(200000);
-	before = open_descriptors();
+	before = (int)count_entries("/proc/self/fd");
 	for (int i = 0; i < 20; i++)
 		MUST(!rclose(c[i]));
 	usleep(500000);
-	MUST(open_descriptors() < before - 19);
+	MUST((int)count_entries("/proc/self/fd") < before - 19);
 	MUST(!rclose(l));
 }
 
