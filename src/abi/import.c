@@ -21,9 +21,8 @@ static struct ibv_device *device_of_file(struct core *core, const struct fd_id *
 	list_for(n, &core->contexts)
 	{
 		struct ibv_context *ibv = container_of(n, struct context, node)->ibv;
-		const struct fd_id *has = &abi_of(ibv)->file;
 
-		if (has->dev == file->dev && has->ino == file->ino)
+		if (fd_same(&abi_of(ibv)->file, file))
 			found = ibv->device;
 	}
 	lock_give(&core->lock);
@@ -68,10 +67,8 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 /* Is what has this context of the file of that one? */
 static bool same_file(const struct ibv_context *has, const void *wants)
 {
-	const struct fd_id *a = &abi_of((struct ibv_context *)(uintptr_t)has)->file;
-	const struct fd_id *b = &abi_of((struct ibv_context *)(uintptr_t)wants)->file;
-
-	return a->dev == b->dev && a->ino == b->ino;
+	return fd_same(&abi_of((struct ibv_context *)(uintptr_t)has)->file,
+		       &abi_of((struct ibv_context *)(uintptr_t)wants)->file);
 }
 
 static bool pd_is_here(const struct pd *pd, const void *ctx)

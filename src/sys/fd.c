@@ -89,7 +89,7 @@ bool fd_is(int fd, const struct fd_id *id)
 {
 	struct fd_id now;
 
-	return fd_identify(fd, &now) == 0 && now.dev == id->dev && now.ino == id->ino;
+	return fd_identify(fd, &now) == 0 && fd_same(&now, id);
 }
 
 bool fd_is_sealed(int fd, size_t size, int seals)

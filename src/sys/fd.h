@@ -30,6 +30,11 @@ struct fd_id {
 	ino_t ino;
 };
 
+static inline bool fd_same(const struct fd_id *a, const struct fd_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
 int fd_identify(int fd, struct fd_id *out); /* 0 or -errno */
 bool fd_is(int fd, const struct fd_id *id);
 
