@@ -8,28 +8,29 @@
 #include "core/qp.h"
 #include "core/sgl.h"
 
-/* How a refusal reads in the log, and how the receive under way completes; status
- * 0: it does not. */
+/* How a refusal reads in the log; how the receive under way completes, where SUCCESS
+ * means that it does not; and the event of an RC QP that fails by it, or -1. */
 /* clang-format off */
 static const struct {
 	const char *why;
 	enum ibv_wc_status status;
 	enum verr verr;
+	int event;
 } refusals[REFUSALS] = {
-#define ROW(name, why, status, verr) \
-	[REFUSED_##name] = { why, IBV_WC_##status, verr },
-	ROW(NO_RECV,    "no receive is posted",                          SUCCESS,         VERR_NONE)
-	ROW(RECV_SHORT, "longer than the receive that is posted",        LOC_LEN_ERR,     VERR_LOCAL_LENGTH)
-	ROW(RECV_SGE,   "the receive's own memory cannot be written to", LOC_PROT_ERR,    VERR_LOCAL_KEY)
-	ROW(INVALIDATE, "the rkey cannot be invalidated",                REM_INV_REQ_ERR, VERR_INVALIDATE)
-	ROW(PLACE,      "out of place in its message",                   REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(LENGTH,     "its length is not what it must be here",        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(TOO_LONG,   "longer than 2^31 bytes",                        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(OPERATION,  "not among the QP's qp_access_flags",            REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(ALIGNMENT,  "not aligned to 8 bytes",                        REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic", REM_INV_REQ_ERR, VERR_REQUEST_INVALID)
-	ROW(KEY,        "its key does not allow it",                     LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS)
-	ROW(MEMORY,     "the region's memory is not mapped",             SUCCESS,         VERR_NONE)
+#define ROW(name, why, status, verr, event) \
+	[REFUSED_##name] = { why, IBV_WC_##status, verr, event },
+	ROW(NO_RECV,    "no receive is posted",                                SUCCESS,         VERR_NONE,            -1)
+	ROW(RECV_SHORT, "longer than the receive that is posted",              LOC_LEN_ERR,     VERR_LOCAL_LENGTH,    -1)
+	ROW(RECV_SGE,   "the receive's own memory cannot be written to",       LOC_PROT_ERR,    VERR_LOCAL_KEY,       -1)
+	ROW(INVALIDATE, "the rkey cannot be invalidated",                      REM_INV_REQ_ERR, VERR_INVALIDATE,      -1)
+	ROW(PLACE,      "out of place in its message",                         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(LENGTH,     "its length is not what it must be here",              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(TOO_LONG,   "longer than 2^31 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(OPERATION,  "not among the QP's qp_access_flags",                  REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(ALIGNMENT,  "not aligned to 8 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(KEY,        "its key does not allow it",                           LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
+	ROW(MEMORY,     "the region's memory is not mapped",                   SUCCESS,         VERR_NONE,            IBV_EVENT_QP_ACCESS_ERR)
 #undef ROW
 };
 /* clang-format on */
@@ -164,6 +165,11 @@ enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 		why = REFUSED_ALIGNMENT;
 	*at = (uint64_t *)(void *)host;
 	return why;
+}
+
+int target_event(enum refusal why)
+{
+	return refusals[why].event;
 }
 
 /* --- words --------------------------------------------------------------- */

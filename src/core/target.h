@@ -95,6 +95,9 @@ enum refusal target_write(struct qp *qp, struct target *t, const void *data, uin
 enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 				 uint64_t va, uint64_t **at);
 
+/* The event of an RC QP of IBTA that the refusal ends (9.9.3), or -1. */
+int target_event(enum refusal why);
+
 /* --- words --------------------------------------------------------------- */
 
 enum { TARGET_WHY_LEN = 128 };

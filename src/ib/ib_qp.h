@@ -294,8 +294,8 @@ void ack_sent(struct ib_qp *q, const struct plan *p);
 
 void rsp_cnp(struct ib_qp *q, uint64_t now); /* congestion was seen */
 
-/* Answer pkt with a NAK, fail the QP and raise event (or -1). */
-void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now);
+/* Answer the request that is expected with the NAK of that refusal; the QP fails. */
+void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now);
 
 unsigned rsp_owing(const struct ib_rsp *s); /* without duplicates */
 void rsp_owe(struct ib_qp *q, const struct resource *t);

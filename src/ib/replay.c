@@ -179,8 +179,7 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 		return;
 	}
 	s->resources = 0;
-	rsp_nak(q, why == REFUSED_KEY ? NAK_REMOTE_ACCESS : NAK_REMOTE_OPERATIONAL,
-		IBV_EVENT_QP_ACCESS_ERR, now);
+	rsp_nak(q, why, now);
 	s->nak_psn = psn;
 }
 

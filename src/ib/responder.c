@@ -9,35 +9,31 @@
 
 /* --- answers ------------------------------------------------------------- */
 
-void rsp_nak(struct ib_qp *q, unsigned code, int event, uint64_t now)
+/* The code of an RC QP's NAK (IBTA table 60). */
+static const uint8_t nak_of[REFUSALS] = {
+	[REFUSED_RECV_SHORT] = NAK_INVALID_REQUEST,
+	[REFUSED_RECV_SGE] = NAK_REMOTE_OPERATIONAL,
+	[REFUSED_INVALIDATE] = NAK_REMOTE_ACCESS,
+	[REFUSED_PLACE] = NAK_INVALID_REQUEST,
+	[REFUSED_LENGTH] = NAK_INVALID_REQUEST,
+	[REFUSED_TOO_LONG] = NAK_INVALID_REQUEST,
+	[REFUSED_OPERATION] = NAK_INVALID_REQUEST,
+	[REFUSED_ALIGNMENT] = NAK_INVALID_REQUEST,
+	[REFUSED_TOO_MANY] = NAK_INVALID_REQUEST,
+	[REFUSED_KEY] = NAK_REMOTE_ACCESS,
+	[REFUSED_MEMORY] = NAK_REMOTE_OPERATIONAL,
+};
+
+void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	s->nak = aeth_syndrome(AETH_NAK, code);
+	s->nak = aeth_syndrome(AETH_NAK, nak_of[why]);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	ib_fail(q, false, event, now);
+	ib_fail(q, false, target_event(why), now);
 	due_add(q->qp->core, q->qp);
 }
-
-/* How an RC QP answers a refusal: the code of a NAK, and the event of the QP that
- * fails, or -1.  (IBTA table 60, 9.9.3.) */
-static const struct {
-	uint8_t nak;
-	int event;
-} naks[REFUSALS] = {
-	[REFUSED_RECV_SHORT] = { NAK_INVALID_REQUEST, -1 },
-	[REFUSED_RECV_SGE] = { NAK_REMOTE_OPERATIONAL, -1 },
-	[REFUSED_INVALIDATE] = { NAK_REMOTE_ACCESS, -1 },
-	[REFUSED_PLACE] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_LENGTH] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_TOO_LONG] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_OPERATION] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_ALIGNMENT] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_TOO_MANY] = { NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_KEY] = { NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR },
-	[REFUSED_MEMORY] = { NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_ACCESS_ERR },
-};
 
 static void rnr(struct ib_qp *q)
 {
@@ -63,7 +59,7 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		 pkt->op->name, q->qp->attr.dest_qp_num, get_be24(pkt->bth->psn),
 		 pkt->payload_len, target_why(&q->rsp.target, why, text));
 	target_fail_recv(q->qp, &q->rsp.target, why, now);
-	rsp_nak(q, naks[why].nak, naks[why].event, now);
+	rsp_nak(q, why, now);
 }
 
 static void out_of_order(struct ib_qp *q)
@@ -357,5 +353,5 @@ void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 	log_info("QP 0x%06x: opcode 0x%02x from QP 0x%06x, PSN %u: it is reserved",
 		 q->qp->qpn, bth->opcode, q->qp->attr.dest_qp_num, q->rsp.epsn);
 	target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
-	rsp_nak(q, NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, now);
+	rsp_nak(q, REFUSED_PLACE, now);
 }

@@ -26,22 +26,14 @@ static bool is_uc(const struct local_qp *q)
 	return q->qp->type == IBV_QPT_UC;
 }
 
-/* How an RC QP answers a refusal, and the event of the QP that fails, or -1. */
-static const struct {
-	enum rec_nak nak;
-	int event;
-} naks[REFUSALS] = {
-	[REFUSED_RECV_SHORT] = { REC_INVALID, -1 },
-	[REFUSED_RECV_SGE] = { REC_OPERATION, -1 },
-	[REFUSED_INVALIDATE] = { REC_ACCESS, -1 },
-	[REFUSED_PLACE] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_LENGTH] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_TOO_LONG] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_OPERATION] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_ALIGNMENT] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_TOO_MANY] = { REC_INVALID, IBV_EVENT_QP_REQ_ERR },
-	[REFUSED_KEY] = { REC_ACCESS, IBV_EVENT_QP_ACCESS_ERR },
-	[REFUSED_MEMORY] = { REC_OPERATION, IBV_EVENT_QP_ACCESS_ERR },
+/* How an RC QP answers a refusal. */
+static const enum rec_nak nak_of[REFUSALS] = {
+	[REFUSED_RECV_SHORT] = REC_INVALID, [REFUSED_RECV_SGE] = REC_OPERATION,
+	[REFUSED_INVALIDATE] = REC_ACCESS,  [REFUSED_PLACE] = REC_INVALID,
+	[REFUSED_LENGTH] = REC_INVALID,	    [REFUSED_TOO_LONG] = REC_INVALID,
+	[REFUSED_OPERATION] = REC_INVALID,  [REFUSED_ALIGNMENT] = REC_INVALID,
+	[REFUSED_TOO_MANY] = REC_INVALID,   [REFUSED_KEY] = REC_ACCESS,
+	[REFUSED_MEMORY] = REC_OPERATION,
 };
 
 static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
@@ -88,8 +80,8 @@ static void refuse(struct local_qp *q, const struct rec *r, uint32_t len,
 		return;
 	}
 	target_fail_recv(q->qp, &q->rsp.target, why, now);
-	answer(q, naks[why].nak, q->rsp.epsn);
-	local_fail(q, false, naks[why].event, now);
+	answer(q, nak_of[why], q->rsp.epsn);
+	local_fail(q, false, target_event(why), now);
 }
 
 /* --- the request was executed -------------------------------------------- */
