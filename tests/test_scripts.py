@@ -59,3 +59,67 @@ def test_install_deps_is_silent_when_nothing_is_missing():
                           text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     assert done.returncode == 0 and done.stdout == "", done.stdout
+
+
+MESON = """\
+ 1/4 urnic:unit / good_test OK              0.02s
+ 2/4 urnic:unit / qp_test   FAIL            0.10s   exit status 2
+>>> build/obj/qp_test
+stdout:
+[ RUN      ] first
+[  FAILED  ] first
+[ RUN      ] second
+[  FAILED  ] second
+stderr:
+[  ERROR   ] --- 0x1 != 0x2
+[   LINE   ] --- ../a.c:11: error: Failure!
+ERROR: seed 3: lost
+[  ERROR   ] --- [   LINE   ] --- ../a.c:12: error: Failure!
+[  FAILED  ] 2 test(s), listed below:
+[  FAILED  ] first
+[  FAILED  ] second
+ 3/4 urnic:unit / mr_test   FAIL            0.39s   exit status 1
+[ RUN      ] third
+==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x6020
+SUMMARY: AddressSanitizer: heap-use-after-free ../b.c:3 in bad
+ 4/4 urnic:unit / cq_test   TIMEOUT        30.01s   killed by signal 15 SIGTERM
+[ RUN      ] fourth
+
+Summary of Failures:
+
+ 2/4 urnic:unit / qp_test   FAIL            0.10s   exit status 2
+"""
+
+PYTEST = """\
+tests/test_a.py::test_x FAILED
+E       AssertionError: client: 1, server: no end
+=========================== short test summary info ============================
+FAILED tests/test_a.py::test_x - AssertionError: client: 1, server: no end
+ERROR tests/test_b.py::test_y - AssertionError: the namespace did not come up
+"""
+
+
+@pytest.mark.parametrize("log,lines", [
+    (MESON, ["qp_test first: ../a.c:11: 0x1 != 0x2", "qp_test second: ../a.c:12: seed 3: lost",
+             "mr_test third: AddressSanitizer: heap-use-after-free ../b.c:3 in bad",
+             "cq_test fourth: TIMEOUT killed by signal 15 SIGTERM"]),
+    (PYTEST, ["tests/test_a.py::test_x - AssertionError: client: 1, server: no end",
+              "tests/test_b.py::test_y - AssertionError: the namespace did not come up"]),
+    ("[1/2] cc x.c\n../x.c:3:1: error: no such thing\nninja: stopped\n",
+     ["../x.c:3:1: error: no such thing"]),
+    ("first\nthe last line\n", ["first", "the last line"]),
+    ("", ["it printed nothing"]),
+], ids=["meson", "pytest", "compiler", "other", "empty"])
+def test_failed_tests_names_each_with_its_reason(tmp_path, log, lines):
+    (tmp_path / "unit.log").write_text(log)
+    done = subprocess.run([lab.ROOT / "scripts/failed-tests", tmp_path, "unit"], text=True,
+                          check=True, stdout=subprocess.PIPE)
+    assert done.stdout.splitlines() == [f"  unit: {line}" for line in lines]
+
+
+def test_failed_tests_is_short(tmp_path):
+    for step in ("programs", "conformance"):
+        (tmp_path / f"{step}.log").write_text("FAILED tests/a.py::x - no\n" * 100)
+    done = subprocess.run([lab.ROOT / "scripts/failed-tests", tmp_path, "programs", "conformance"],
+                          text=True, check=True, stdout=subprocess.PIPE)
+    assert len(done.stdout.splitlines()) == 20 and "and 91 more in" in done.stdout
