@@ -7,7 +7,13 @@
 #include "local/local_qp.h"
 #include "sys/log.h"
 
-enum { HOLD_NS = 1000000, HOLD_SHIFT_MAX = 7 };
+enum {
+	HOLD_NS = 1000000,
+	HOLD_SHIFT_MAX = 7,
+	NEWS_NS =
+		500000000, /* a death waits so long for what came before it to be read */
+	LOOK_NS = 1000000, /* ... and this long from look to look */
+};
 
 /* --- ends ---------------------------------------------------------------- */
 
@@ -157,17 +163,31 @@ static bool is_dead(const struct local_qp *q)
 	return q->peer && q->peer->state == PEER_DEAD;
 }
 
-/* Nobody will ever answer.  (UC: nobody was to.) */
-static void bereft(struct local_qp *q, uint64_t now)
+/* What its peer did before it ended has completed work that the program has not
+ * seen yet. */
+static bool has_news(const struct qp *qp)
+{
+	return !cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq);
+}
+
+/* Nobody will ever answer.  (UC: nobody was to.)  Returns when to ask again. */
+static uint64_t bereft(struct local_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
+	struct peer *p = q->peer;
 
-	if (qp->type == IBV_QPT_RC) {
-		if (qp->sq.tail != qp->sq.head)
-			fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
-		return;
+	if (!p->dead_since)
+		p->dead_since = now;
+	if (qp->type == IBV_QPT_UC) {
+		uc_complete_all(q, now);
+		return NEVER;
 	}
-	uc_complete_all(q, now);
+	if (qp->sq.tail == qp->sq.head)
+		return NEVER;
+	if (has_news(qp) && now - p->dead_since < NEWS_NS)
+		return now + LOOK_NS;
+	fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
+	return NEVER;
 }
 
 uint64_t lreq_run(struct local_qp *q, uint64_t now)
@@ -180,10 +200,8 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 		qp_drained(qp);
 	if (!lreq_alive(q))
 		return NEVER;
-	if (is_dead(q)) {
-		bereft(q, now);
-		return NEVER;
-	}
+	if (is_dead(q))
+		return bereft(q, now);
 	lreq_tell_error(q, now);
 	if (!lreq_alive(q))
 		return NEVER;

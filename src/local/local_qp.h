@@ -74,6 +74,7 @@ struct peer {
 		PEER_REFUSED, /* the wire it is */
 		PEER_DEAD,    /* no new QP comes here */
 	} state;
+	uint64_t dead_since; /* when a QP first found it dead; or 0 */
 	struct pipe_shared *pipe;
 	int fd; /* of an offer that was not sent; or -1 */
 	struct ring_out out;

@@ -412,6 +412,58 @@ static void what_it_wrote_before_it_ended_is_taken(void **state)
 	fix_close(f);
 }
 
+/* A SEND has come, A's own is unread, and B ends. */
+static struct fix *with_news(void)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_sge from = sim_sge(f->mr[1], 0, 10), to = sim_sge(f->mr[0], 0, 10);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &from, .num_sge = 1 };
+
+	sim_recv(f->p.qp[0], 8, &to, 1);
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &wr);
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
+	sim_leave(f->s, 1);
+	f->p.qp[1] = NULL;
+	pair_go(f, 0);
+	return f;
+}
+
+/* A program that has all it waits for is done, and sees no failure beside it. */
+static void what_came_before_an_end_is_read_before_it(void **state)
+{
+	struct fix *f = with_news();
+	struct ibv_wc wc[4];
+	uint64_t since;
+
+	(void)state;
+	pair_run(f, 400 * MS);
+	assert_int_equal(cq_poll(f->p.cq[0], 4, wc), 1);
+	assert_int_equal(wc[0].wr_id, 8);
+	assert_int_equal(wc[0].status, IBV_WC_SUCCESS);
+	since = f->s->now;
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 0, 1 * MS);
+	fix_close(f);
+}
+
+/* The queue may be another QP's, too, and never be empty. */
+static void an_end_waits_half_a_second_for_its_reader(void **state)
+{
+	struct fix *f = with_news();
+	uint64_t since = f->s->now;
+	struct ibv_wc wc[4];
+
+	(void)state;
+	fix_quiet(f);
+	assert_took(f, since, 500 * MS);
+	assert_int_equal(cq_poll(f->p.cq[0], 4, wc), 2);
+	assert_int_equal(wc[1].status, IBV_WC_RETRY_EXC_ERR);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +483,8 @@ int main(void)
 		cmocka_unit_test(who_reads_does_not_time_out),
 		cmocka_unit_test(who_ends_fails_at_once_what_is_out),
 		cmocka_unit_test(what_it_wrote_before_it_ended_is_taken),
+		cmocka_unit_test(what_came_before_an_end_is_read_before_it),
+		cmocka_unit_test(an_end_waits_half_a_second_for_its_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
