@@ -4,7 +4,6 @@
 #define NIC_PORT_FIX_H
 
 #include <netinet/in.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +15,6 @@
 
 #include "host/host.h"
 #include "nic/port.h"
-#include "sys/clock.h"
 #include "sys/netns_testing.h"
 
 enum { PORT = 4791, LEN = 64 };
@@ -72,14 +70,14 @@ static inline void end(struct proc *p)
 	host_close(p->host);
 }
 
-static inline void turn(struct proc *p)
+static inline void turn(struct proc *p, uint64_t now)
 {
 	struct link *link = port_link(p->port);
 	struct dgram d[8];
 	int n;
 
 	host_run(p->host);
-	n = link->ops->recv(link, d, 8, clock_ns());
+	n = link->ops->recv(link, d, 8, now);
 	assert_true(n >= 0);
 	for (int i = 0; i < n; i++, p->got++) {
 		const uint8_t *b = d[i].iov[0].iov_base;
@@ -89,17 +87,6 @@ static inline void turn(struct proc *p)
 		if (d[i].len > 8)
 			p->order |= UINT64_C(1) << b[8] % 64;
 	}
-}
-
-static inline void turns(struct proc *p, int n, unsigned ms)
-{
-	uint64_t stop = clock_ns() + ms * UINT64_C(1000000);
-
-	do {
-		for (int i = 0; i < n; i++)
-			turn(&p[i]);
-		poll(NULL, 0, 1);
-	} while (clock_ns() < stop);
 }
 
 static inline void put_qpn(uint8_t *b, uint32_t qpn)

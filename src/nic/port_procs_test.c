@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A port that real processes share: they are killed, or another user's. */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "nic/port_fix.h"
+#include "sys/clock.h"
 
 enum { NOBODY = 65534 };
 
@@ -47,7 +49,7 @@ static void child_main(int in, int out, uid_t uid, enum conf_share share)
 			fd[2] = (struct pollfd){ .fd = host_fd(p.host),
 						 .events = POLLIN };
 			poll(fd, 3, 1);
-			turn(&p);
+			turn(&p, clock_ns());
 		} while (!(fd[0].revents & (POLLIN | POLLHUP)));
 		if (read(in, &byte, 1) != 1)
 			_exit(0);

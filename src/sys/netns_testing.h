@@ -84,6 +84,38 @@ static inline int netns_tap(const char *name)
 	return -1;
 }
 
+/* Stays on the processor that it is on.  What a processor sends over lo it takes in
+ * itself, in order. */
+static inline bool netns_stay(void)
+{
+	cpu_set_t here;
+	unsigned cpu = (unsigned)sched_getcpu();
+
+	CPU_ZERO(&here);
+	CPU_SET(cpu, &here);
+	return sched_setaffinity(0, sizeof(here), &here) == 0;
+}
+
+/* After netns_stay(): what was sent over lo has arrived when this returns true, since
+ * a datagram that was sent behind it has. */
+static inline bool netns_arrived(void)
+{
+	static int fd = -1;
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	char byte = 0;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0) {
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		if (bind(fd, (struct sockaddr *)&a, len) ||
+		    getsockname(fd, (struct sockaddr *)&a, &len) ||
+		    connect(fd, (struct sockaddr *)&a, len))
+			return false;
+	}
+	return send(fd, &byte, 1, 0) == 1 && recv(fd, &byte, 1, 0) == 1;
+}
+
 /* False, with a line that says so, where the system refuses: skip the test. */
 static inline bool netns_enter(void)
 {
