@@ -21,6 +21,7 @@
 #include "sys/list.h"
 #include "sys/live.h"
 
+struct core;
 struct nic;
 struct qp;
 struct transport;
@@ -28,12 +29,23 @@ struct transport;
 /* A symbol of ibverbs.map.  The rest of the library stays hidden. */
 #define EXPORT __attribute__((visibility("default")))
 
+/* A command descriptor's file.  As in the kernel, objects are the file's, not the
+ * context's: they live until its last context is closed (file.c). */
+struct abi_file {
+	struct fd_id id;	       /* it says nothing, and is never readable */
+	unsigned contexts;	       /* that are open; core->lock, as the others */
+	struct abi_context *closed;    /* they are freed when all are */
+	struct live *left[LIVE_KINDS]; /* what those have left */
+};
+
 struct abi_context {
 	struct live live;
 	struct context ctx;
 	struct nic *nic;
 	const struct transport *transport;
-	struct fd_id file;	    /* of cmd_fd, which says nothing */
+	struct abi_file *file;	    /* cmd_fd's */
+	struct abi_context *next;   /* in file->closed */
+	bool stays;		    /* closed, but posts and polls may come yet */
 	pid_t pid;		    /* whose: a child shares the descriptors */
 	struct verbs_context verbs; /* the program holds &verbs.context */
 };
@@ -132,8 +144,20 @@ static inline int abi_leave(int rc)
  * nothing that a thread may have held which the fork left behind. */
 bool abi_enter_child(struct ibv_context *ibv);
 
-/* context.c: cmd_fd: of a context that there is, and becomes this one's; or -1. */
-int abi_open_context(struct ibv_device *dev, int cmd_fd, struct abi_context **out);
+/* file.c: a file and its first descriptor. */
+int file_make(struct abi_file **out, int *fd);
+/* That of a context of this process with that identity, and its device; one more
+ * context is going to have it.  NULL. */
+struct abi_file *file_find(struct core *core, const struct fd_id *id,
+			   struct ibv_device **dev);
+/* A context that was to be is not. */
+void file_leave(struct core *core, struct abi_file *file);
+/* The context, which nobody finds any more, goes: at once or with its file. */
+void file_close(struct abi_context *a);
+
+/* context.c: all but out go over to the context, unless this fails. */
+int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *file,
+		     int cmd_fd, struct abi_context **out);
 
 /* ops.c: every operation of v answers EOPNOTSUPP. */
 void abi_ops_none(struct verbs_context *v);

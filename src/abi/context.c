@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* context.c - opening and closing a device. */
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "abi/abi.h"
 #include "core/core.h"
 #include "core/device.h"
-#include "core/qp.h"
 #include "nic/nic.h"
-#include "sys/log.h"
 
 static void set_ops(struct verbs_context *v)
 {
@@ -41,35 +38,19 @@ static void set_ops(struct verbs_context *v)
 	v->advise_mr = abi_advise_mr;
 }
 
-/* A file of its own, by which ibv_import_device() knows the context, and which is
- * never readable. */
-static int make_cmd(void)
-{
-	int fd = fd_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -errno : fd_raise(fd);
-}
-
 /* The part that programs see. */
 static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &a->verbs.context;
-	int rc, fd;
+	int rc = event_queue_init(&a->ctx.async);
 
-	rc = event_queue_init(&a->ctx.async);
 	if (rc)
 		return rc;
-	fd = cmd_fd < 0 ? make_cmd() : cmd_fd;
-	rc = fd < 0 ? fd : fd_identify(fd, &a->file);
-	if (rc) {
-		event_queue_fini(&a->ctx.async);
-		return rc;
-	}
 	set_ops(&a->verbs);
 	a->verbs.sz = sizeof(a->verbs);
 	a->pid = getpid();
 	ibv->device = dev;
-	ibv->cmd_fd = fd;
+	ibv->cmd_fd = cmd_fd;
 	ibv->async_fd = a->ctx.async.fd;
 	ibv->num_comp_vectors = 1;
 	ibv->abi_compat = (void *)UINTPTR_MAX;
@@ -93,34 +74,51 @@ static void attach(struct abi_context *a, struct device *dev)
 	live_add(&a->live, LIVE_CONTEXT, &a->verbs.context);
 }
 
-int abi_open_context(struct ibv_device *ibv, int cmd_fd, struct abi_context **out)
+int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *file,
+		     int cmd_fd, struct abi_context **out)
 {
 	struct abi_context *a = calloc(1, sizeof(*a));
 	int rc;
 
 	if (!a)
 		return -ENOMEM;
-	rc = nic_open(&a->nic);
-	if (rc)
-		goto free_context;
-	rc = fill(a, ibv, cmd_fd);
-	if (rc)
-		goto close_nic;
-	attach(a, device_of(ibv));
+	a->nic = nic;
+	a->file = file;
+	rc = fill(a, dev, cmd_fd);
+	if (rc) {
+		free(a);
+		return rc;
+	}
+	attach(a, device_of(dev));
 	*out = a;
 	return 0;
+}
 
+static int open_device(struct ibv_device *dev, struct abi_context **out)
+{
+	struct abi_file *file;
+	struct nic *nic;
+	int fd, rc;
+
+	rc = nic_open(&nic);
+	if (rc)
+		return rc;
+	rc = file_make(&file, &fd);
+	if (rc)
+		goto close_nic;
+	rc = abi_open_context(nic, dev, file, fd, out);
+	if (!rc)
+		return 0;
+	close(fd);
+	file_leave(nic_core(nic), file);
 close_nic:
-	nic_close(a->nic);
-free_context:
-	free(a);
+	nic_close(nic);
 	return rc;
 }
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 {
 	struct abi_context *a;
-	int rc;
 
 	if (!dev) {
 		errno = EINVAL;
@@ -128,38 +126,14 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	}
 	abi_begin();
 	abi_hold();
-	rc = abi_open_context(dev, -1, &a);
-	return abi_leave(rc) ? NULL : &a->verbs.context;
+	return abi_leave(open_device(dev, &a)) ? NULL : &a->verbs.context;
 }
 
-/* How many QPs are left; they fall silent, as if destroyed. */
-static unsigned silence(struct abi_context *a)
-{
-	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-	struct core *core = a->ctx.core;
-	unsigned left = 0;
-
-	for (size_t i = 0; i < QPN_INDICES; i++) {
-		struct qp *qp;
-
-		lock_take(&core->lock);
-		qp = core->qps[i];
-		lock_give(&core->lock);
-		if (!qp || qp->ctx != &a->ctx)
-			continue;
-		qp_modify(qp, &reset, IBV_QP_STATE, nic_now());
-		left++;
-	}
-	return left;
-}
-
-/* With a context all that it has goes: stale pointers are told from live ones. */
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
 	struct abi_context *a = abi_of(ibv);
 	const void *self;
 	struct core *core;
-	unsigned left;
 
 	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
 		return abi_result(-EBADF);
@@ -172,20 +146,6 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	lock_take(&core->lock);
 	list_del(&a->ctx.node);
 	lock_give(&core->lock);
-	nic_flush(a->nic);
-	left = silence(a);
-	if (left) {
-		log_info("%s: closed with %u QPs left: their memory stays",
-			 ibv->device->name, left);
-		a->ctx.dead = true;
-		return abi_leave(0);
-	}
-	live_forget(ibv);
-	event_queue_fini(&a->ctx.async);
-	if (fd_is(ibv->cmd_fd, &a->file))
-		close(ibv->cmd_fd);
-	pthread_mutex_destroy(&ibv->mutex);
-	nic_close(a->nic);
-	free(a);
+	file_close(a);
 	return abi_leave(0);
 }

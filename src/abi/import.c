@@ -5,50 +5,36 @@
 #include <errno.h>
 
 #include "abi/abi.h"
-#include "core/core.h"
-#include "core/device.h"
 #include "core/dm.h"
 #include "core/mr.h"
 #include "nic/nic.h"
 #include "sys/log.h"
 
-/* The device of a context of this process that has that file; or NULL. */
-static struct ibv_device *device_of_file(struct core *core, const struct fd_id *file)
-{
-	struct ibv_device *found = NULL;
-
-	lock_take(&core->lock);
-	list_for(n, &core->contexts)
-	{
-		struct ibv_context *ibv = container_of(n, struct context, node)->ibv;
-
-		if (fd_same(&abi_of(ibv)->file, file))
-			found = ibv->device;
-	}
-	lock_give(&core->lock);
-	return found;
-}
-
 static int import_device(int fd, struct abi_context **out)
 {
 	struct ibv_device *dev;
-	struct fd_id file;
+	struct abi_file *file;
+	struct fd_id id;
 	struct nic *nic;
-	int rc = fd_identify(fd, &file);
+	int rc = fd_identify(fd, &id);
 
 	if (!rc)
 		rc = nic_open(&nic);
 	if (rc)
 		return rc;
-	dev = device_of_file(nic_core(nic), &file);
-	if (dev) {
-		rc = abi_open_context(dev, fd, out);
-	} else {
+	file = file_find(nic_core(nic), &id, &dev);
+	if (!file) {
 		log_info("import_device refused: descriptor %d is of no device that "
 			 "this process has opened",
 			 fd);
 		rc = -EOPNOTSUPP;
+		goto close_nic;
 	}
+	rc = abi_open_context(nic, dev, file, fd, out);
+	if (!rc)
+		return 0;
+	file_leave(nic_core(nic), file);
+close_nic:
 	nic_close(nic);
 	return rc;
 }
@@ -67,8 +53,8 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 /* Is what has this context of the file of that one? */
 static bool same_file(const struct ibv_context *has, const void *wants)
 {
-	return fd_same(&abi_of((struct ibv_context *)(uintptr_t)has)->file,
-		       &abi_of((struct ibv_context *)(uintptr_t)wants)->file);
+	return abi_of((struct ibv_context *)(uintptr_t)has)->file ==
+	       abi_of((struct ibv_context *)(uintptr_t)wants)->file;
 }
 
 static bool pd_is_here(const struct pd *pd, const void *ctx)

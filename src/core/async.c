@@ -213,3 +213,12 @@ void async_forget(struct context *ctx, void *element)
 		lock_sleep(&ctx->async.lock, &ctx->async.acked);
 	lock_give(&ctx->async.lock);
 }
+
+void async_ack_all(struct context *ctx)
+{
+	lock_take(&ctx->async.lock);
+	list_for_safe(n, &ctx->async.got) free(container_of(n, struct async, node));
+	list_init(&ctx->async.got);
+	lock_changed(&ctx->async.acked);
+	lock_give(&ctx->async.lock);
+}

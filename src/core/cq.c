@@ -127,11 +127,22 @@ int cq_destroy(struct cq *cq)
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
+	lock_take(&cq->lock); /* a poll has ended, and others find nothing */
+	cq->tail = cq->head;
+	lock_give(&cq->lock);
 	ring_free(cq->in, cq->ring, cq->size, sizeof(*cq->ring));
 	if (cq->in)
 		pd_unuse(cq->in);
-	free(cq);
+	context_free(cq->ctx, cq);
 	return 0;
+}
+
+void cq_ack_all(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->ex.mutex);
+	cq->ex.comp_events_completed = cq->events_got;
+	pthread_cond_broadcast(&cq->ex.cond);
+	pthread_mutex_unlock(&cq->ex.mutex);
 }
 
 static uint32_t head(const struct cq *cq)

@@ -74,6 +74,7 @@ int cq_resize(struct cq *cq, int cqe); /* -EINVAL: fewer than waiting */
  * that wait already give none: arm, then poll again. */
 int cq_arm(struct cq *cq, bool solicited_only);
 void cq_ack_events(struct cq *cq, unsigned n);
+void cq_ack_all(struct cq *cq); /* its context is being closed */
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc); /* how many, or -errno */
 bool cq_pop(struct cq *cq, struct cqe *out);	      /* the oldest; false: none */

@@ -44,6 +44,7 @@ static bool is_ours(const struct event_queue *q)
 static void free_all(struct list *events)
 {
 	list_for_safe(n, events) free(container_of(n, struct async, node));
+	list_init(events);
 }
 
 /* What waits in a channel's queue are CQs; they are gone before it is. */
@@ -111,6 +112,7 @@ int channel_create(struct context *ctx, struct channel **out)
 		free(ch);
 		return rc;
 	}
+	ch->ctx = ctx;
 	ch->ibv.context = ctx->ibv;
 	ch->ibv.fd = ch->queue.fd;
 	live_add(&ch->live, LIVE_CHANNEL, ctx->ibv);
@@ -129,7 +131,7 @@ int channel_destroy(struct channel *ch)
 		return -EBUSY;
 	live_del(&ch->live);
 	event_queue_fini(&ch->queue);
-	free(ch);
+	context_free(ch->ctx, ch);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -36,6 +37,7 @@ struct event_queue {
 struct channel {
 	struct live live;
 	struct ibv_comp_channel ibv; /* ibv.fd is queue.fd */
+	struct context *ctx;
 	struct event_queue queue;
 };
 
@@ -49,6 +51,14 @@ struct context {
 	struct event_queue async; /* ibv->async_fd */
 	atomic_bool dead;	  /* answers EIO from now on */
 };
+
+/* Instead of free() for what posts and polls come to without looking it up: a dead
+ * context's, destroyed when that is closed, stays memory, and they answer EIO. */
+static inline void context_free(const struct context *ctx, void *object)
+{
+	if (!ctx->dead)
+		free(object);
+}
 
 int event_queue_init(struct event_queue *q);  /* 0 or -errno */
 void event_queue_fini(struct event_queue *q); /* frees asynchronous events */
@@ -83,5 +93,7 @@ bool async_pop(struct context *ctx, struct ibv_async_event *event);
 void async_ack(struct ibv_async_event *event);
 /* Destroying element, which raises no more: drop, then wait for acks. */
 void async_forget(struct context *ctx, void *element);
+/* The context is being closed: nobody has to acknowledge what was fetched. */
+void async_ack_all(struct context *ctx);
 
 #endif

@@ -111,6 +111,28 @@ static int detach(struct core *core, struct qp *qp, const uint8_t gid[16])
 	return 0;
 }
 
+bool mcast_leave(struct qp *qp, union ibv_gid *gid)
+{
+	struct core *core = qp->core;
+	bool left = false;
+
+	turn_take(&core->turn);
+	lock_take(&core->lock);
+	list_for(n, &core->mcast)
+	{
+		struct group *g = container_of(n, struct group, node);
+
+		if (!find_member(g, qp))
+			continue;
+		memcpy(gid->raw, g->gid, sizeof(gid->raw));
+		left = !detach(core, qp, gid->raw);
+		break;
+	}
+	lock_give(&core->lock);
+	turn_give(&core->turn);
+	return left;
+}
+
 static int change(struct qp *qp, const union ibv_gid *gid,
 		  int (*how)(struct core *, struct qp *, const uint8_t *))
 {

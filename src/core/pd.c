@@ -154,6 +154,11 @@ int pd_parent(struct ibv_context *ctx, const struct ibv_parent_domain_init_attr 
 	return 0;
 }
 
+void pd_forget_allocators(struct pd *pd)
+{
+	pd->how.free = NULL;
+}
+
 int td_alloc(struct ibv_context *ctx, const struct ibv_td_init_attr *attr,
 	     struct td **out)
 {

@@ -58,6 +58,8 @@ static inline bool pd_has_allocators(const struct pd *pd)
 /* attr's objects are ctx's.  -EINVAL: no PD, an extension, half an allocator. */
 int pd_parent(struct ibv_context *ctx, const struct ibv_parent_domain_init_attr *attr,
 	      struct pd **out);
+/* Its context is being closed: the program is not called any more. */
+void pd_forget_allocators(struct pd *pd);
 int td_alloc(struct ibv_context *ctx, const struct ibv_td_init_attr *attr,
 	     struct td **out);
 int td_free(struct td *td); /* 0 or -EBUSY */

@@ -275,7 +275,7 @@ static void release(struct qp *qp)
 	rq_fini(&qp->rq);
 	pthread_cond_destroy(&qp->ex.qp_base.cond);
 	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
-	free(qp);
+	context_free(qp->ctx, qp);
 }
 
 static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,

@@ -146,6 +146,8 @@ struct qp *qp_find(struct core *core, uint32_t qpn);
 /* 0, 1: it was there already, or -errno. */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid);
 int mcast_detach(struct qp *qp, const union ibv_gid *gid);
+/* Detached from one of its groups, which is *gid now; false: it is in none. */
+bool mcast_leave(struct qp *qp, union ibv_gid *gid);
 /* Calls fn for every QP of the group gid.  Turn held. */
 void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg);

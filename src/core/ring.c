@@ -73,8 +73,8 @@ void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
 	if (!ring)
 		return;
 	front = (union front *)ring - 1;
-	if (front->from)
+	if (front->from && pd->how.free)
 		pd->how.free(&pd->ibv, pd->how.pd_context, front->from, 0);
-	else
+	else if (!front->from)
 		give(front, n * size + sizeof(*front));
 }

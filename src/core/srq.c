@@ -122,11 +122,13 @@ int srq_destroy(struct srq *srq)
 	list_del(&srq->node);
 	lock_give(&srq->core->lock);
 	async_forget(srq->ctx, &srq->ibv);
+	lock_take(&srq->lock); /* a post has ended */
 	rq_fini(&srq->rq);
+	lock_give(&srq->lock);
 	pd_unuse(srq->in);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);
-	free(srq);
+	context_free(srq->ctx, srq);
 	return 0;
 }
 

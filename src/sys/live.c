@@ -133,7 +133,16 @@ struct live *live_rested(void)
 	return l;
 }
 
-void live_forget(const void *owner)
+static void take_to(struct live **at, struct live *of[LIVE_KINDS])
+{
+	struct live *l = *at, **to = &of[l->kind];
+
+	take_out(at);
+	l->next = *to;
+	*to = l;
+}
+
+void live_take(const void *owner, struct live *of[LIVE_KINDS])
 {
 	lock_take(&table.lock);
 	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
@@ -141,7 +150,7 @@ void live_forget(const void *owner)
 
 		while (*at) {
 			if ((*at)->owner == owner)
-				take_out(at);
+				take_to(at, of);
 			else
 				at = &(*at)->next;
 		}

@@ -30,6 +30,7 @@ enum live_kind {
 	LIVE_QP,
 	LIVE_DM,
 	LIVE_TD,
+	LIVE_KINDS,
 };
 
 /* Part of each object, and its first: the allocator's notes in freed memory,
@@ -60,8 +61,9 @@ void live_rest(struct live *l);
  * stale for a while.  NULL: allocate. */
 struct live *live_rested(void);
 
-/* All that owner has exists no more; the memory stays. */
-void live_forget(const void *owner);
+/* All that owner has exists no more.  It is put before what is in of[kind] already,
+ * by next: the caller frees it. */
+void live_take(const void *owner, struct live *of[LIVE_KINDS]);
 
 const char *live_name(enum live_kind kind);
 

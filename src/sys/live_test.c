@@ -80,9 +80,18 @@ static void memory_at_rest_says_that_nothing_lives(void **state)
 
 enum { MANY = 5000 };
 
+static unsigned length(const struct live *l)
+{
+	unsigned n = 0;
+
+	for (; l; l = l->next)
+		n++;
+	return n;
+}
+
 static void many(void **state)
 {
-	struct live *l = calloc(MANY, sizeof(*l));
+	struct live *l = calloc(MANY, sizeof(*l)), *left[LIVE_KINDS] = { NULL };
 	const void *owner;
 
 	(void)state;
@@ -93,10 +102,13 @@ static void many(void **state)
 		live_del(&l[i]);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(is_of(&l[i], LIVE_MR, i % 3 ? &ctx_a : &ctx_b), i % 2);
-	live_forget(&ctx_b);
+	live_take(&ctx_b, left);
+	assert_int_equal(length(left[LIVE_MR]), MANY / 6);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_int_equal(live_find(&l[i], LIVE_MR, &owner), i % 2 && i % 3);
-	live_forget(&ctx_a);
+	live_take(&ctx_a, left);
+	assert_int_equal(length(left[LIVE_MR]), MANY / 2);
+	assert_null(left[LIVE_PD]);
 	for (unsigned i = 0; i < MANY; i++)
 		assert_false(live_find(&l[i], LIVE_MR, &owner));
 	free(l);

@@ -412,6 +412,9 @@ static const struct { const char *name; void (*run)(struct rig *r); } cases[] = 
 	{ "null_region", null_region }, { "advice", advice },
 	{ "parent_domain", parent_domain }, { "imports", imports },
 	{ "nothing_is_left", nothing_is_left },
+	{ "outlived", outlived }, { "imports_go", imports_go },
+	{ "exporter_closes", exporter_closes },
+	{ "nothing_outlives", nothing_outlives },
 	{ "polls_inside", polls_inside },
 	{ "handlers", handlers }, { "closes_with_qps_left", closes_with_qps_left },
 };

@@ -222,6 +222,11 @@ void parent_domain(struct rig *r);
 void imports(struct rig *r);
 /* verbs_leaks.c: */
 void nothing_is_left(struct rig *r);
+/* verbs_close.c: */
+void outlived(struct rig *r);
+void imports_go(struct rig *r);
+void exporter_closes(struct rig *r);
+void nothing_outlives(struct rig *r);
 /* verbs_memory.c: */
 void device_memory(struct rig *r);
 void device_memory_of_another(struct rig *r);
