@@ -22,6 +22,7 @@ struct mkey_page;
 struct board;
 struct ib;
 struct iwarp;
+struct direct;
 struct local;
 struct cm;
 struct dgram;
@@ -66,8 +67,9 @@ struct core {
 	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct board *board;
 	int (*board_wait)(struct core *core, uint32_t key);
-	struct local *local; /* the same host's */
-	struct cm *cm;	     /* connection management's */
+	struct direct *direct; /* memory of other processes; or NULL */
+	struct local *local;   /* the same host's */
+	struct cm *cm;	       /* connection management's */
 	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
 	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
 		    size_t len, uint64_t now);

@@ -275,8 +275,9 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to, uint
 bool lreq_all_executed(struct local_qp *q, uint64_t now)
 {
 	const struct rec ack = { .op = REC_ACK, .psn = q->req.psn };
+	const struct by by = local_by(q);
 
-	return q->req.reads == 0 && vm_executed(q, q->req.psn) &&
+	return q->req.reads == 0 && reach_executed(&by, q->req.psn) &&
 	       advance(q, &ack, q->req.psn, now) && q->req.cur == q->qp->sq.tail;
 }
 

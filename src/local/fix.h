@@ -33,7 +33,7 @@ static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf
 	fix_quiet(f);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(pair_peer(f, i)->state, PEER_UP);
-		assert_int_equal(pair_peer(f, i)->vm, !c.pipe_only);
+		assert_int_equal(pair_peer(f, i)->reach.vm, !c.pipe_only);
 	}
 	return f;
 }

@@ -327,7 +327,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	peer_heat(pair_peer(f, 0));
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
-	assert_false(pair_peer(f, 0)->vm);
+	assert_false(pair_peer(f, 0)->reach.vm);
 	/* All that lead there. */
 	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
 						 .send_flags = IBV_SEND_SIGNALED });

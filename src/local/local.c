@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/board.h"
 #include "core/device.h"
 #include "core/due.h"
 #include "core/event.h"
@@ -17,6 +18,24 @@
 enum { LOOKS = 16 }; /* rings that a turn looks at */
 
 /* --- a QP's state -------------------------------------------------------- */
+
+void local_publish(struct local_qp *q)
+{
+	const struct qp *qp = q->qp;
+	bool open = q->peer && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+				qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE);
+
+	board_put_qp(qp->core, qp->qpn,
+		     &(struct board_qp){
+			     .open = open,
+			     .pd = qp->pd->ibv.handle,
+			     .access = qp->attr.qp_access_flags,
+			     .dest_qp = qp->attr.dest_qp_num,
+			     .path = q->path_in,
+			     .reads = qp->attr.max_dest_rd_atomic,
+			     .executed = q->rsp.epsn,
+		     });
+}
 
 static int open_qp(struct qp *qp)
 {
@@ -49,7 +68,7 @@ static void close_qp(struct qp *qp)
 	struct local_qp *q = local_qp(qp);
 
 	leave_peer(q);
-	vm_publish(q);
+	local_publish(q);
 	free(q->rsp.owed);
 	free(q);
 	qp->tp = NULL;
@@ -97,7 +116,7 @@ static void settle(struct local_qp *q)
 	if (q->qp->state != IBV_QPS_ERR)
 		return;
 	enter_err(q);
-	vm_publish(q);
+	local_publish(q);
 }
 
 static int change(struct local_qp *q, enum ibv_qp_state from)
@@ -143,7 +162,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	(void)now;
 	q->path_out = path_of(way->from.ip, way->to.ip);
 	q->path_in = path_of(way->to.ip, way->from.ip);
-	vm_publish(q);
+	local_publish(q);
 	return rc;
 }
 
@@ -153,7 +172,7 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
 	if (!sq_only)
 		q->rsp.target.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
-	vm_publish(q);
+	local_publish(q);
 }
 
 /* --- output -------------------------------------------------------------- */
@@ -238,7 +257,7 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 "oldest PSN without an ACK %u, next %u; retries left %u, RNR %u; "
 		 "expected PSN %u; process %d in slot %u",
 		 q->req.una, q->req.psn, q->req.retry_left, q->req.rnr_left, q->rsp.epsn,
-		 q->peer ? (int)q->peer->pid : 0, q->peer ? q->peer->slot : 0);
+		 q->peer ? (int)q->peer->reach.pid : 0, q->peer ? q->peer->slot : 0);
 }
 
 const struct transport local_transport = {

@@ -74,10 +74,6 @@ bool local_has_pipe(struct local *l, uint16_t slot);
  * keep waiting is lost. */
 bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now);
 
-/* A QP that has just stopped taking requests, or whose rights have changed, is
- * still used by a peer that looked before: wait until it has ended.  Turn not held. */
-void local_fence(struct core *core, uint32_t qpn);
-
 void local_said(struct local *l, struct host_said *s);
 void local_gone(struct local *l, uint16_t slot);
 

@@ -13,6 +13,7 @@
 #include "core/qp.h"
 #include "core/sgl.h"
 #include "core/target.h"
+#include "direct/direct.h"
 #include "local/local.h"
 #include "local/ring.h"
 #include "sys/clock.h"
@@ -23,7 +24,6 @@ enum {
 	SHARE = 256 << 10, /* bytes that a QP moves in one turn */
 	SERVE = 64,	   /* records taken of a ring in one turn */
 	NOT_READY_MAX = 64,
-	GIVE_UP_S = 10,
 	STALL_NS = 100000000, /* who reads nothing for so long is gone
 			       * for what asks no answer: UC, UD */
 	SLOTS_MAX = 1024,
@@ -34,34 +34,9 @@ enum {
 /* Two processes' shared memory: who made it writes to ring[0] and inside[0]. */
 struct pipe_shared {
 	struct ring_shared ring[2];
-	/* What of the other's is being written to, or 0: key, QP number, and how
-	 * often, so that each time differs from the one before. */
 	struct {
-		_Alignas(SLOT) _Atomic uint64_t word;
+		_Alignas(SLOT) _Atomic uint64_t word; /* direct/direct.h */
 	} inside[2];
-};
-
-enum { INSIDE_KEY_AT = 32, INSIDE_QPN_AT = 8, INSIDE_COUNT = 0xff, QPN_MASK = 0xffffff };
-
-/* Where the same can be read in the peer's memory: it is that process. */
-struct nonce {
-	uint64_t at, value[2];
-};
-
-/* What lies there. */
-struct gate_page {
-	uint64_t value[2];
-	/* The peer's WRITEs, counted as each begins and as it ends. */
-	_Alignas(SLOT) uint64_t begun;
-	uint64_t ended;
-};
-
-/* This process's page for one peer (gate.c). */
-struct gate {
-	struct gate_page *page; /* NULL: there is none */
-	int fd;			/* its memory's, or -1 */
-	struct fd_id id;
-	bool shut; /* something else lies there */
 };
 
 struct peer {
@@ -79,25 +54,11 @@ struct peer {
 	int fd; /* of an offer that was not sent; or -1 */
 	struct ring_out out;
 	struct ring_in in;
-	_Atomic uint64_t *inside, *theirs; /* inside[ours], inside[theirs] */
-	uint64_t number;		   /* 1, 2 ...: no two peers have the same */
-	bool same_user;			   /* as both opened */
-	pid_t pid;
-	/* It knows where our memory lies, and what is there: it may be inside. */
-	bool told;
-	struct gate gate;
-	uint64_t left_at; /* when its process was last looked for */
-	/* Its memory can be reached (vm.c): */
-	bool vm;
-	const char *vm_why; /* not; or NULL */
-	bool shut_out;	    /* no more, but it may give another nonce */
-	uint64_t ask_at;    /* ... for which it is asked no earlier */
-	struct nonce nonce;
-	uint64_t writes;	   /* so many copies were begun */
-	const struct board *board; /* or NULL */
-	uint8_t say, say_yes;	   /* a message that could not be sent */
-	bool kick;		   /* ... and one more */
-	uint64_t full_since;	   /* peer_reads() */
+	bool same_user;	      /* as both opened */
+	struct reach reach;   /* its memory, and ours for it */
+	uint8_t say, say_yes; /* a message that could not be sent */
+	bool kick;	      /* ... and one more */
+	uint64_t full_since;  /* peer_reads() */
 	uint32_t full_at;
 	struct list node_up; /* in local->hot or local->cold while it is up */
 	bool is_hot;	     /* its writer does not kick: the ring is looked at */
@@ -124,9 +85,6 @@ struct local {
 	void *arg;
 	enum local_way way;
 	const char *off_why;
-	uint64_t peers_made;
-	uint64_t give_up_ns; /* for so long the kernel may copy */
-	int board_fd;	     /* of core->board; or -1 */
 	struct list peers, dirty, dead;
 	struct list hot, cold; /* peers that are up */
 	_Atomic unsigned nhot; /* so many are in hot */
@@ -234,6 +192,13 @@ static inline uint32_t packets(const struct local_qp *q, uint32_t len)
 struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len);
 void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len);
 
+/* What initiators of other processes may know of q, now that its state has changed. */
+void local_publish(struct local_qp *q);
+static inline struct by local_by(const struct local_qp *q)
+{
+	return (struct by){ &q->peer->reach, q->qp, q->path_out };
+}
+
 /* The QP fails: what is under way of it ends first. */
 void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 
@@ -245,50 +210,6 @@ void meet_ask_gate(struct peer *p, uint64_t now);
 /* What its connection had no room for: once more, or never. */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
-
-/* --- our memory, for a peer (gate.c) ------------------------------------- */
-
-bool gate_open(struct gate *g);		       /* if it is not */
-struct nonce gate_nonce(const struct gate *g); /* what the peer is told */
-/* It reaches our memory no more, once a copy that has begun has ended.  gone: its
- * connection has ended, too, which is its death where it cannot be seen. */
-void gate_end(struct peer *p, bool gone);
-/* Its connection has ended.  It has closed its descriptors, perhaps, in the middle
- * of a copy; true: none is under way. */
-bool gate_left(struct peer *p);
-void gate_close(struct gate *g);
-void gate_forked(struct gate *g);
-/* Nobody writes to the region of key, which is on the board no more, when this
- * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
-int gate_wait_key(struct core *core, uint32_t key);
-
-/* --- the peer's memory (vm.c) -------------------------------------------- */
-
-/* This process's board; where there is none all goes through pipes. */
-void vm_open(struct local *l);
-void vm_close(struct local *l);
-/* p's process is who its nonce says: may its memory be touched?  board_fd: its
- * board, or -1. */
-void vm_meet(struct peer *p, const struct nonce *nonce, int board_fd);
-void vm_part(struct peer *p);
-/* What p's initiators may know of q, now that its state has changed. */
-void vm_publish(struct local_qp *q);
-
-enum vm_did {
-	VM_NO, /* by a record, please */
-	VM_DONE,
-	VM_MORE, /* *left is used up */
-};
-/* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
-enum vm_did vm_work(struct local_qp *q, struct swqe *w, const struct span *span,
-		    uint32_t *left);
-
-/* Has the peer executed all of q's requests before psn?  Its board says so before
- * its ACK comes. */
-bool vm_executed(const struct local_qp *q, uint32_t psn);
-
-/* Would it, as things are?  If not there is nothing to wait for. */
-bool vm_may(struct local_qp *q, const struct swqe *w);
 
 /* --- requester (req.c) --------------------------------------------------- */
 

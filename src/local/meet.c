@@ -51,8 +51,8 @@ static void take_side(struct peer *p, int side)
 {
 	p->out.s = &p->pipe->ring[side];
 	p->in.s = &p->pipe->ring[!side];
-	p->inside = &p->pipe->inside[side].word;
-	p->theirs = &p->pipe->inside[!side].word;
+	p->reach.inside = &p->pipe->inside[side].word;
+	p->reach.theirs = &p->pipe->inside[!side].word;
 }
 
 static int make_memory(struct peer *p)
@@ -93,9 +93,7 @@ void meet_let_go(struct peer *p)
 	if (p->fd >= 0)
 		close(p->fd);
 	p->fd = -1;
-	vm_part(p);
-	p->told = false;
-	gate_close(&p->gate);
+	reach_close(&p->reach);
 	cancel_let(was);
 	if (p->pipe)
 		munmap(p->pipe, sizeof(*p->pipe));
@@ -112,7 +110,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	};
-	int fd[HOST_FDS] = { -1, -1 };
+	int fd[HOST_FDS] = { -1, -1 }, board_fd = p->l->core->direct->board_fd;
 	unsigned n = 0;
 	/* Whose process it is, is told by the connection that carries the message. */
 	int rc = host_connect(p->l->host, p->slot);
@@ -123,13 +121,13 @@ static int say(struct peer *p, enum say what, bool yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */
 	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
-	    p->l->board_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
-	    gate_open(&p->gate)) {
-		m.nonce = gate_nonce(&p->gate);
-		fd[n++] = p->l->board_fd;
+	    board_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
+	    gate_open(&p->reach.gate)) {
+		m.nonce = gate_nonce(&p->reach.gate);
+		fd[n++] = board_fd;
 	}
 	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
-	p->told |= !rc && m.nonce.at;
+	p->reach.told |= !rc && m.nonce.at;
 	return rc;
 }
 
@@ -168,9 +166,9 @@ void meet_ask_gate(struct peer *p, uint64_t now)
 {
 	enum { EVERY_NS = 1000000000 };
 
-	if (now < p->ask_at || p->say != SAY_NOTHING)
+	if (now < p->reach.ask_at || p->say != SAY_NOTHING)
 		return;
-	p->ask_at = now + EVERY_NS;
+	p->reach.ask_at = now + EVERY_NS;
 	p->l->unsaid += !p->kick;
 	p->say = SAY_ASK_GATE;
 	p->say_yes = true;
@@ -193,6 +191,32 @@ void meet_say_again(struct peer *p)
 		say_surely(p, what, yes);
 	if (kick)
 		peer_kick(p);
+}
+
+/* --- the other's memory -------------------------------------------------- */
+
+/* NULL: let it be tried. */
+static const char *may_not_try(struct peer *p, const struct nonce *nonce)
+{
+	uid_t uid;
+
+	if (p->l->way == LOCAL_PIPE)
+		return "URNIC_LOCAL is pipe";
+	if (p->l->core->direct->board_fd < 0 ||
+	    host_cred(p->l->host, p->slot, &uid, &p->reach.pid))
+		return "there is no memory for that";
+	if (!host_is_ours(p->l->host, p->slot))
+		return "it is another user's";
+	if (p->reach.pid <= 0)
+		return "it is in another pid namespace";
+	return nonce->at ? NULL : "it does not allow that";
+}
+
+static void meet_memory(struct peer *p, const struct nonce *nonce, int board_fd)
+{
+	p->reach.why = may_not_try(p, nonce);
+	if (!p->reach.why)
+		reach_meet(&p->reach, nonce, board_fd);
 }
 
 static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "
@@ -297,7 +321,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		yes = take_memory(p, s->fd[0], m->bytes) == 0;
 	if (yes)
-		vm_meet(p, &m->nonce, s->fd[1]);
+		meet_memory(p, &m->nonce, s->fd[1]);
 	else
 		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why
 			       : m->yes == 1 ? "no pipe was offered that can be used"
@@ -313,7 +337,7 @@ static void on_answer(struct peer *p, const struct host_said *s, const struct pi
 	if (!we_offer(p))
 		return;
 	if (p->state == PEER_OPENING && p->pipe && yes) {
-		vm_meet(p, &m->nonce, s->fd[0]);
+		meet_memory(p, &m->nonce, s->fd[0]);
 		peer_up(p);
 		say_surely(p, SAY_CONFIRM, true);
 		return;
@@ -336,23 +360,27 @@ static void on_confirm(struct peer *p, bool yes)
 /* It has been shut out, and has noticed: it goes on without its old nonce. */
 static void on_ask_gate(struct peer *p)
 {
-	if (p->state != PEER_UP || !p->gate.shut || atomic_load(p->theirs))
+	struct reach *r = &p->reach;
+
+	if (p->state != PEER_UP || !r->gate.shut || atomic_load(r->theirs))
 		return;
-	p->told = false;
-	gate_close(&p->gate);
+	r->told = false;
+	gate_close(&r->gate);
 	say_surely(p, SAY_GATE, true);
 }
 
 static void on_gate(struct peer *p, const struct host_said *s, const struct pipe_msg *m)
 {
-	if (p->state != PEER_UP || !p->shut_out)
+	struct reach *r = &p->reach;
+
+	if (p->state != PEER_UP || !r->shut_out)
 		return;
-	vm_part(p);
-	vm_meet(p, &m->nonce, s->fd[0]);
-	p->shut_out = !p->vm;
+	reach_part(r);
+	meet_memory(p, &m->nonce, s->fd[0]);
+	r->shut_out = !r->vm;
 	log_info("slot %u, process %d: WRITE and READ of its memory go %s%s", p->slot,
-		 (int)p->pid, p->vm ? "directly again" : "through shared memory: ",
-		 p->vm ? "" : p->vm_why);
+		 (int)r->pid, r->vm ? "directly again" : "through shared memory: ",
+		 r->vm ? "" : r->why);
 }
 
 void local_said(struct local *l, struct host_said *s)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "core/due.h"
@@ -108,8 +109,8 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 		return NULL;
 	p->l = l;
 	p->slot = slot;
-	p->fd = p->gate.fd = -1;
-	p->number = ++l->peers_made;
+	p->fd = -1;
+	reach_init(&p->reach, l->core->direct, slot);
 	list_init(&p->node_up);
 	list_init(&p->dirty);
 	list_init(&p->qps);
@@ -145,7 +146,7 @@ void local_bury(struct local *l)
 	{
 		struct peer *p = container_of(n, struct peer, node);
 
-		if (gate_left(p))
+		if (gate_left(&p->reach, l->now))
 			bury(p);
 	}
 }
@@ -158,16 +159,17 @@ static void make_due(struct peer *p)
 
 void peer_up(struct peer *p)
 {
+	struct reach *r = &p->reach;
 	uid_t uid;
 
 	p->state = PEER_UP;
-	(void)host_cred(p->l->host, p->slot, &uid, &p->pid);
+	(void)host_cred(p->l->host, p->slot, &uid, &p->reach.pid);
 	p->same_user = host_is_ours(p->l->host, p->slot);
 	log_info("slot %u, process %d: messages go through shared memory%s; WRITE "
 		 "and READ of its memory go %s%s",
-		 p->slot, (int)p->pid, p->same_user ? "" : " (UD through UDP)",
-		 p->vm ? "directly (process_vm_writev)" : "through shared memory, too: ",
-		 p->vm ? "" : p->vm_why);
+		 p->slot, (int)r->pid, p->same_user ? "" : " (UD through UDP)",
+		 r->vm ? "directly (process_vm_writev)" : "through shared memory, too: ",
+		 r->vm ? "" : r->why);
 	peer_heat(p);
 	make_due(p);
 }
@@ -177,8 +179,8 @@ void peer_refuse(struct peer *p, const char *why)
 	if (p->state != PEER_OPENING)
 		return;
 	p->state = PEER_REFUSED;
-	log_info("slot %u, process %d: messages go through UDP: %s", p->slot, (int)p->pid,
-		 why);
+	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
+		 (int)p->reach.pid, why);
 	meet_let_go(p);
 	list_for_safe(n, &p->qps)
 		p->l->ops->refused(p->l->arg, container_of(n, struct local_qp, node)->qp);
@@ -192,8 +194,8 @@ static void die(struct peer *p)
 	if (p->state == PEER_UP)
 		peer_drain(p);
 	peer_refuse(p, "its process is gone");
-	vm_part(p);
-	gate_end(p, true);
+	reach_part(&p->reach);
+	gate_end(&p->reach, true);
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
 	p->state = PEER_DEAD;
@@ -208,8 +210,8 @@ void peer_broken(struct peer *p, const char *why)
 {
 	if (p->state == PEER_DEAD)
 		return;
-	vm_part(p);
-	gate_end(p, false);
+	reach_part(&p->reach);
+	gate_end(&p->reach, false);
 	if (log_allowed(&p->l->said_broken))
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
 	/* It stays where it is: the same process gets no second pipe. */
@@ -234,12 +236,14 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 
 	if (!l)
 		return -ENOMEM;
+	if (direct_open(core, way == LOCAL_VM || way == LOCAL_AUTO)) {
+		free(l);
+		return -ENOMEM;
+	}
 	l->core = core;
 	l->host = host;
 	l->way = way;
 	l->off_why = off_why;
-	l->board_fd = -1;
-	l->give_up_ns = GIVE_UP_S * 1000000000ull;
 	l->ops = ops;
 	l->arg = arg;
 	list_init(&l->peers);
@@ -248,8 +252,8 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	list_init(&l->dirty);
 	list_init(&l->dead);
 	core->local = l;
-	if (way != LOCAL_OFF)
-		vm_open(l);
+	if (way == LOCAL_VM)
+		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	return 0;
 }
 
@@ -266,7 +270,7 @@ void local_close(struct core *core)
 		peer_release(p);
 	}
 	list_for_safe(n, &l->dead) bury(container_of(n, struct peer, node));
-	vm_close(l);
+	direct_close(core);
 	free(l);
 	core->local = NULL;
 }
@@ -282,11 +286,8 @@ static void forget_memory(struct list *peers)
 		if (p->fd >= 0)
 			close(p->fd);
 		p->fd = -1;
-		p->told = false;
-		gate_forked(&p->gate);
+		reach_forked(&p->reach);
 		p->pipe = NULL;
-		p->board = NULL;
-		p->vm = false;
 		p->state = PEER_DEAD;
 	}
 }
@@ -295,10 +296,7 @@ void local_forked(struct core *core)
 {
 	forget_memory(&core->local->peers);
 	forget_memory(&core->local->dead);
-	if (core->local->board_fd >= 0)
-		close(core->local->board_fd);
-	core->local->board_fd = -1;
-	core->board = NULL;
+	direct_forked(core);
 }
 
 void local_log_counters(struct core *core)

@@ -482,9 +482,9 @@ static void a_board_that_is_not_one_is_not_used(void **state)
 			m.nonce.at = 8; /* nothing is there */
 		say(t.high, t.low, &m, sizeof(m), pipe_fd,
 		    i == 5 ? fileno(file) : board_fd);
-		if (seen_by(t.high, t.low)->vm != (i == 0))
+		if (seen_by(t.high, t.low)->reach.vm != (i == 0))
 			print_error("board %d\n", i);
-		assert_int_equal(seen_by(t.high, t.low)->vm, i == 0);
+		assert_int_equal(seen_by(t.high, t.low)->reach.vm, i == 0);
 		fclose(file);
 		close(pipe_fd);
 		close(board_fd);

@@ -296,6 +296,56 @@ static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
 	return STEP_NEXT;
 }
 
+static struct range range_of(const struct swqe *w)
+{
+	return (struct range){ w->remote_addr, w->rkey, w->length };
+}
+
+/* If not there is nothing to wait for. */
+static bool may_copy(const struct local_qp *q, const struct swqe *w)
+{
+	const struct by by = local_by(q);
+	const struct range there = range_of(w);
+
+	return reach_may(&by, &there, w->opcode == IBV_WR_RDMA_READ);
+}
+
+enum copied {
+	COPIED_NONE, /* by a record, please */
+	COPIED_ALL,
+	COPIED_SOME, /* *left is used up */
+};
+
+/* The WRITE or READ w, which is q's oldest, whose SGEs are span. */
+static enum copied copy(struct local_qp *q, struct swqe *w, const struct span *span,
+			uint32_t *left)
+{
+	const struct by by = local_by(q);
+	const struct range there = range_of(w);
+	struct local_req *r = &q->req;
+	uint32_t len = w->length - r->direct;
+
+	if (len == 0)
+		return COPIED_NONE;
+	if (len > *left)
+		len = *left;
+	if (!(w->opcode == IBV_WR_RDMA_READ
+		      ? reach_read(&by, &there, span, r->direct, len)
+		      : reach_write(&by, &there, span, r->direct, len))) {
+		r->direct = 0;
+		return COPIED_NONE;
+	}
+	r->direct += len;
+	q->l->count.direct++;
+	q->l->count.direct_bytes += len;
+	*left -= len;
+	q->l->core->spent += len / 4096 + 1;
+	if (r->direct < w->length)
+		return COPIED_SOME;
+	r->direct = 0;
+	return COPIED_ALL;
+}
+
 /* STEP_GO: by records. */
 static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 			  uint32_t *left, uint64_t now)
@@ -306,26 +356,26 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	if (q->qp->type != IBV_QPT_RC || !is_rma(q, w) || r->by_record ||
 	    r->psn != w->psn || w->done)
 		return STEP_GO;
-	if (!q->peer->vm) {
-		if (q->peer->shut_out)
+	if (!q->peer->reach.vm) {
+		if (q->peer->reach.shut_out)
 			meet_ask_gate(q->peer, now);
 		return STEP_GO;
 	}
 	/* Nothing may be overtaken. */
 	if (r->una != r->psn || r->cur != q->qp->sq.tail) {
-		if (w->length <= SMALL || !vm_may(q, w))
+		if (w->length <= SMALL || !may_copy(q, w))
 			return STEP_GO;
 		if (!lreq_all_executed(q, now))
 			return w->length > LARGE ? STEP_WAIT : STEP_GO;
 	}
 	if (resolve(q, work) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	switch (vm_work(q, w, &work->span, left)) {
-	case VM_DONE:
+	switch (copy(q, w, &work->span, left)) {
+	case COPIED_ALL:
 		return done_directly(q, w, now);
-	case VM_MORE:
+	case COPIED_SOME:
 		return STEP_NEXT;
-	case VM_NO:
+	case COPIED_NONE:
 		break;
 	}
 	r->by_record = true;

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "core/due.h"
+#include "direct/direct.h"
 #include "local/local.h"
 #include "nic/nic_own.h"
 #include "sys/clock.h"
@@ -87,7 +88,7 @@ void nic_leave(struct nic *nic)
 
 void nic_fence(struct nic *nic, uint32_t qpn)
 {
-	local_fence(&nic->core, qpn);
+	direct_fence(&nic->core, qpn);
 	/* While a QP was taken out of the due list a poster found nothing there. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, 0, 0);

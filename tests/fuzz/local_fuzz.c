@@ -190,7 +190,7 @@ static void world_close(struct world *w)
 	poll_cq(w);
 	MUST(cq_destroy(w->cq) == 0 && cq_destroy(w->far_cq) == 0 &&
 	     cq_destroy(w->self_cq) == 0);
-	atomic_store(w->theirs->inside, 0); /* or deregistration waits */
+	atomic_store(w->theirs->reach.inside, 0); /* or deregistration waits */
 	for (int i = 0; i < 3; i++) {
 		MUST(mr_dereg(w->mr[i]) == 0);
 		free(w->mem[i]);
@@ -285,7 +285,8 @@ static void step_word(struct world *w, struct input *in)
 	}[which % 4];
 
 	if (!word)
-		atomic_store(w->theirs->inside, (uint64_t)take(in, 4) << INSIDE_KEY_AT);
+		atomic_store(w->theirs->reach.inside, (uint64_t)take(in, 4)
+							      << INSIDE_KEY_AT);
 	else if (which & 4)
 		atomic_store(word, take(in, 4));
 	else

@@ -137,10 +137,10 @@ static void check(const struct world *w, const struct sim_node *n)
 			MUST(list_empty(&p->node_up));
 			break;
 		case PEER_DEAD:
-			MUST(list_empty(&p->node_up) && !p->vm);
+			MUST(list_empty(&p->node_up) && !p->reach.vm);
 			break;
 		}
-		MUST(!p->vm || p->board);
+		MUST(!p->reach.vm || p->reach.board);
 	}
 	MUST(n->refused <= (n == w->a && w->met));
 }

@@ -24,7 +24,7 @@ static uint64_t word_of(const struct fix *f, uint32_t key)
 /* A has begun a copy to B's memory, so to speak. */
 static void enter(struct fix *f)
 {
-	atomic_store(pair_peer(f, 0)->inside, word_of(f, f->mr[1]->mkey.key));
+	atomic_store(pair_peer(f, 0)->reach.inside, word_of(f, f->mr[1]->mkey.key));
 }
 
 static uint64_t ms_since(uint64_t start)
@@ -35,18 +35,18 @@ static uint64_t ms_since(uint64_t start)
 /* Within a second of work, of which each time is one request. */
 static void again_directly(struct fix *f, uint64_t wr_id)
 {
-	for (int i = 0; i < 15 && !pair_peer(f, 0)->vm; i++) {
+	for (int i = 0; i < 15 && !pair_peer(f, 0)->reach.vm; i++) {
 		fix_post(f, IBV_WR_RDMA_WRITE, wr_id, 0, 9000, 0);
 		fix_wc(f, 0, wr_id, IBV_WC_SUCCESS);
 		pair_run(f, 100 * MS);
 	}
-	assert_true(pair_peer(f, 0)->vm);
+	assert_true(pair_peer(f, 0)->reach.vm);
 }
 
 static void who_is_stopped_is_shut_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	struct gate *g = &pair_peer(f, 1)->gate;
+	struct gate *g = &pair_peer(f, 1)->reach.gate;
 	uint64_t start = clock_ns();
 	uint32_t head;
 
@@ -57,13 +57,13 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_true(g->shut);
 	/* It goes on: what it had in mind fails, and records go. */
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
-	assert_true(pair_peer(f, 0)->vm);
+	assert_true(pair_peer(f, 0)->reach.vm);
 	head = pair_peer(f, 0)->out.head;
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 9000);
 	assert_int_not_equal(pair_peer(f, 0)->out.head, head);
-	assert_false(pair_peer(f, 0)->vm);
+	assert_false(pair_peer(f, 0)->reach.vm);
 	/* It is given another way in, but not at once each time. */
 	again_directly(f, 2);
 	assert_false(g->shut);
@@ -75,7 +75,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 9000, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_false(pair_peer(f, 0)->vm);
+	assert_false(pair_peer(f, 0)->reach.vm);
 	assert_true(g->shut);
 	/* Nobody waits for it again, and the other way is as it was. */
 	enter(f);
@@ -83,7 +83,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	assert_in_range(ms_since(start), 0, 200);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
-	assert_true(pair_peer(f, 1)->vm);
+	assert_true(pair_peer(f, 1)->reach.vm);
 	fix_close(f);
 }
 
@@ -98,18 +98,18 @@ static void only_who_can_write_there_is_waited_for(void **state)
 	(void)state;
 	enter(f);
 	assert_int_equal(mr_dereg(other), 0);
-	local_fence(core, f->p.qp[1]->qpn + 1);
+	direct_fence(core, f->p.qp[1]->qpn + 1);
 	assert_in_range(ms_since(start), 0, 200);
-	assert_false(pair_peer(f, 1)->gate.shut);
-	local_fence(core, f->p.qp[1]->qpn);
-	assert_true(pair_peer(f, 1)->gate.shut);
+	assert_false(pair_peer(f, 1)->reach.gate.shut);
+	direct_fence(core, f->p.qp[1]->qpn);
+	assert_true(pair_peer(f, 1)->reach.gate.shut);
 	fix_close(f);
 }
 
 static void *come_and_go(void *arg)
 {
 	struct fix *f = arg;
-	_Atomic uint64_t *word = pair_peer(f, 0)->inside;
+	_Atomic uint64_t *word = pair_peer(f, 0)->reach.inside;
 	uint64_t first = atomic_load(word);
 
 	usleep(50000);
@@ -126,10 +126,10 @@ static void who_comes_back_has_been_out(void **state)
 	(void)state;
 	enter(f);
 	assert_int_equal(pthread_create(&t, NULL, come_and_go, f), 0);
-	local_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
+	direct_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
 	assert_int_equal(pthread_join(t, NULL), 0);
-	assert_false(pair_peer(f, 1)->gate.shut);
-	atomic_store(pair_peer(f, 0)->inside, 0);
+	assert_false(pair_peer(f, 1)->reach.gate.shut);
+	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	fix_close(f);
 }
 
@@ -157,7 +157,7 @@ static void until_shut(struct fix *f, struct gate *g)
 static void a_call_under_way_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	struct gate *g = &pair_peer(f, 1)->gate;
+	struct gate *g = &pair_peer(f, 1)->reach.gate;
 	uint64_t one = 1;
 	void *rc = NULL;
 	pthread_t t;
@@ -168,7 +168,7 @@ static void a_call_under_way_is_waited_for(void **state)
 	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
 	until_shut(f, g);
 	assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
-	atomic_store(pair_peer(f, 0)->inside, 0);
+	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	assert_int_equal(pthread_join(t, &rc), 0);
 	assert_ptr_equal(rc, NULL);
 	/* Sealed: nobody writes there any more. */
@@ -185,8 +185,8 @@ static void a_call_that_does_not_end_is_told(void **state)
 	uint32_t key = f->mr[1]->mkey.key;
 
 	(void)state;
-	core->local->give_up_ns = 400000000;
-	pair_peer(f, 1)->gate.page->begun = 1;
+	core->direct->give_up_ns = 400000000;
+	pair_peer(f, 1)->reach.gate.page->begun = 1;
 	enter(f);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),
@@ -199,7 +199,7 @@ static void a_call_that_does_not_end_is_told(void **state)
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),
 			 -EINVAL);
-	atomic_store(pair_peer(f, 0)->inside, 0);
+	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = NULL;
 	fix_close(f);
@@ -219,11 +219,11 @@ static void an_end_of_its_connection_is_not_its_death(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct core *core = &f->s->node[1].core;
-	_Atomic uint64_t *word = pair_peer(f, 0)->inside;
-	struct gate *g = &pair_peer(f, 1)->gate;
+	_Atomic uint64_t *word = pair_peer(f, 0)->reach.inside;
+	struct gate *g = &pair_peer(f, 1)->reach.gate;
 
 	(void)state;
-	core->local->give_up_ns = 400000000;
+	core->direct->give_up_ns = 400000000;
 	enter(f);
 	g->page->begun = 1;
 	lose_connection(f);
@@ -242,16 +242,16 @@ static void the_dead_are_not_waited_for(void **state)
 	uint64_t start = clock_ns();
 
 	(void)state;
-	p->pid = fork();
-	if (p->pid == 0)
+	p->reach.pid = fork();
+	if (p->reach.pid == 0)
 		_exit(0);
-	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	assert_int_equal(waitpid(p->reach.pid, NULL, 0), p->reach.pid);
 	enter(f);
-	p->gate.page->begun = 1;
+	p->reach.gate.page->begun = 1;
 	lose_connection(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	assert_in_range(ms_since(start), 0, 200);
-	atomic_store(pair_peer(f, 0)->inside, 0);
+	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	fix_close(f);
 }
@@ -284,7 +284,7 @@ static void the_turn_is_free_while_the_kernel_is_waited_for(void **state)
 	enum { TRIES = 20, LOOKS = 200 };
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct turn *turn = &f->s->node[1].core.turn;
-	struct gate *g = &pair_peer(f, 1)->gate;
+	struct gate *g = &pair_peer(f, 1)->reach.gate;
 	bool sealed = false;
 	void *rc = NULL;
 	pthread_t t;
@@ -311,7 +311,7 @@ static void the_turn_is_free_while_the_kernel_is_waited_for(void **state)
 	assert_true(sealed);
 	assert_int_equal(pthread_join(t, &rc), 0);
 	assert_ptr_equal(rc, NULL);
-	atomic_store(pair_peer(f, 0)->inside, 0);
+	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	close(ends[0]);
 	close(ends[1]);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
@@ -323,12 +323,13 @@ static void nothing_passes_a_gate_that_is_shut(void **state)
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct peer *p = pair_peer(f, 1);
 	uint64_t word = 7, here = 0;
-	struct iovec from = { &word, 8 }, to[2] = { { p->gate.page, 8 }, { &here, 8 } };
+	struct iovec from = { &word, 8 },
+		     to[2] = { { p->reach.gate.page, 8 }, { &here, 8 } };
 
 	(void)state;
 	from.iov_len = 8;
 	assert_int_equal(process_vm_writev(getpid(), &from, 1, to, 2, 0), 8);
-	gate_end(p, false);
+	gate_end(&p->reach, false);
 	assert_int_equal(process_vm_writev(getpid(), &from, 1, to, 2, 0), -1);
 	assert_int_equal(errno, EFAULT);
 	assert_int_equal(here, 0);

@@ -243,7 +243,7 @@ static void what_the_board_does_not_allow_the_peer_refuses(void **state)
 			break;
 		case 3:
 			f->p.qp[1]->attr.qp_access_flags = 0;
-			vm_publish(pair_q(f, 1));
+			local_publish(pair_q(f, 1));
 			break;
 		case 4:
 			mk->pd = pd;
@@ -365,7 +365,7 @@ static void a_qp_that_is_not_ready_is_not_reached(void **state)
 static void a_qp_that_failed_is_closed(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	const struct board *b = pair_peer(f, 0)->board;
+	const struct board *b = pair_peer(f, 0)->reach.board;
 	struct board_qp to;
 
 	(void)state;
@@ -465,7 +465,7 @@ static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct fix *f = pair_open(IBV_QPT_RC, &direct);
 		struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
-		_Atomic uint64_t *inside = pair_peer(f, 0)->inside;
+		_Atomic uint64_t *inside = pair_peer(f, 0)->reach.inside;
 		pthread_t t;
 
 		atomic_store(inside, (uint64_t)f->mr[1]->mkey.key << INSIDE_KEY_AT | 1);
@@ -513,7 +513,7 @@ static void another_program_is_not_touched(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct fix *f = pair_open(IBV_QPT_RC, &direct);
-		struct gate *g = &pair_peer(f, 1)->gate;
+		struct gate *g = &pair_peer(f, 1)->reach.gate;
 
 		if (i == 2)
 			memset(g->page->value, 0, sizeof(g->page->value));

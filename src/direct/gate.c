@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* gate.c - the page through which a peer reaches this process's memory, and how
- * control calls wait for who is inside (docs/local.md, "Leaving").
+ * control calls wait for who is inside (docs/direct.md, "Leaving").
  *
  * Each peer has a page of its own.  A peer's WRITE is one system call, which the
  * kernel executes in order: a number into the page, the data, the number again.
@@ -9,6 +9,7 @@
  * the kernel seals such memory against writing only when nobody holds on to it:
  * then no call is between finding the page and writing to it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "local/local_qp.h"
+#include "core/core.h"
+#include "direct/direct.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 enum {
@@ -146,23 +149,23 @@ void gate_forked(struct gate *g)
 	gate_close(g);
 }
 
-void gate_end(struct peer *p, bool gone)
+void gate_end(struct reach *r, bool gone)
 {
-	gate_shut(&p->gate);
-	if (gone && p->pid <= 0)
-		p->told = false;
+	gate_shut(&r->gate);
+	if (gone && r->pid <= 0)
+		r->told = false;
 }
 
 /* --- who is inside ------------------------------------------------------- */
 
-/* Peers whose word is want, as far as mask goes. */
+/* Processes whose word is want, as far as mask goes. */
 struct whom {
 	uint64_t mask, want;
 };
 
-static bool may_be_inside(const struct peer *p)
+static bool may_be_inside(const struct reach *r)
 {
-	return p->told && p->theirs && p->pipe;
+	return r->told && r->theirs;
 }
 
 /* The process that had this number has ended. */
@@ -181,66 +184,57 @@ static bool has_died(pid_t pid)
 	return died;
 }
 
-/* The first of a list that came after the one with that number and is inside. */
-static struct peer *first_inside(struct list *peers, const struct whom *whom,
+/* The first that came after the one with that number and is inside. */
+static struct reach *next_inside(struct direct *d, const struct whom *whom,
 				 uint64_t after, uint64_t *word)
 {
-	list_for(n, peers)
+	list_for(n, &d->reaches)
 	{
-		struct peer *p = container_of(n, struct peer, node);
+		struct reach *r = container_of(n, struct reach, node);
 
-		if (p->number <= after || !may_be_inside(p))
+		if (r->number <= after || !may_be_inside(r))
 			continue;
-		*word = atomic_load(p->theirs);
+		*word = atomic_load(r->theirs);
 		if (*word && (*word & whom->mask) == whom->want)
-			return p;
+			return r;
 	}
 	return NULL;
 }
 
-/* The dead list has those whose connection has ended, not always their process. */
-static struct peer *next_inside(struct local *l, const struct whom *whom, uint64_t after,
-				uint64_t *word)
-{
-	struct peer *p = first_inside(&l->peers, whom, after, word);
-
-	return p ? p : first_inside(&l->dead, whom, after, word);
-}
-
-bool gate_left(struct peer *p)
+bool gate_left(struct reach *r, uint64_t now)
 {
 	enum { LOOK_NS = 10000000 };
 
-	if (!may_be_inside(p) || !atomic_load(p->theirs))
+	if (!may_be_inside(r) || !atomic_load(r->theirs))
 		return true;
-	if (p->l->now - p->left_at < LOOK_NS)
+	if (now - r->left_at < LOOK_NS)
 		return false;
-	p->left_at = p->l->now;
-	return has_died(p->pid);
+	r->left_at = now;
+	return has_died(r->pid);
 }
 
-/* The peer of that number, if its word is still that. */
-static struct peer *still_inside(struct core *core, uint64_t number, uint64_t word)
+/* The one of that number, if its word is still that. */
+static struct reach *still_inside(struct core *core, uint64_t number, uint64_t word)
 {
 	const struct whom all = { UINT64_MAX, word };
-	struct peer *p = NULL;
+	struct reach *r = NULL;
 	uint64_t now;
 
-	if (core->local)
-		p = next_inside(core->local, &all, number - 1, &now);
-	return p && p->number == number ? p : NULL;
+	if (core->direct)
+		r = next_inside(core->direct, &all, number - 1, &now);
+	return r && r->number == number ? r : NULL;
 }
 
 /* It seems to be stopped: it gets in no more. */
-static void shut_out(struct peer *p, uint64_t word)
+static void shut_out(struct reach *r, uint64_t word)
 {
-	if (p->gate.shut)
+	if (r->gate.shut)
 		return;
-	gate_shut(&p->gate);
+	gate_shut(&r->gate);
 	log_warn("slot %u, process %d: it seems to be stopped while it writes to the "
 		 "region of key 0x%08x: until it asks for another way in it reaches no "
 		 "memory of this process directly, but by way of shared memory",
-		 p->slot, (int)p->pid, (uint32_t)(word >> INSIDE_KEY_AT));
+		 r->slot, (int)r->pid, (uint32_t)(word >> INSIDE_KEY_AT));
 }
 
 enum seen { OUT, INSIDE, STUCK };
@@ -250,19 +244,19 @@ static enum seen judge(struct core *core, uint64_t number, uint64_t word, uint64
 		       bool ended)
 {
 	enum seen seen = OUT;
-	struct peer *p;
+	struct reach *r;
 
 	turn_take(&core->turn);
-	p = still_inside(core, number, word);
-	if (p && ended) {
-		p->told = false;
-	} else if (p) {
-		seen = waited > core->local->give_up_ns ? STUCK : INSIDE;
+	r = still_inside(core, number, word);
+	if (r && ended) {
+		r->told = false;
+	} else if (r) {
+		seen = waited > core->direct->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
 			log_error("slot %u, process %d: for %u s the kernel has been "
 				  "copying for it to the region of key 0x%08x: no more "
 				  "is waited for that, and it may still be written to",
-				  p->slot, (int)p->pid, (unsigned)(waited / 1000000000),
+				  r->slot, (int)r->pid, (unsigned)(waited / 1000000000),
 				  (uint32_t)(word >> INSIDE_KEY_AT));
 	}
 	turn_give(&core->turn);
@@ -275,20 +269,20 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 {
 	bool shut = false, ended;
 	pid_t pid = 0;
-	struct peer *p;
+	struct reach *r;
 	int fd = -1;
 
 	turn_take(&core->turn);
-	p = still_inside(core, number, word);
-	if (p && waited > PATIENCE_NS)
-		shut_out(p, word);
-	if (p && p->gate.shut) {
+	r = still_inside(core, number, word);
+	if (r && waited > PATIENCE_NS)
+		shut_out(r, word);
+	if (r && r->gate.shut) {
 		shut = true;
-		pid = p->pid;
-		fd = memory_of(&p->gate);
+		pid = r->pid;
+		fd = memory_of(&r->gate);
 	}
 	turn_give(&core->turn);
-	if (!p)
+	if (!r)
 		return OUT;
 	if (!shut)
 		return INSIDE;
@@ -303,13 +297,13 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 static int wait_for(struct core *core, struct whom whom)
 {
 	uint64_t number = 0, word, start;
-	struct peer *p;
+	struct reach *r;
 	enum seen seen;
 
 	for (;;) {
 		turn_take(&core->turn);
-		p = core->local ? next_inside(core->local, &whom, number, &word) : NULL;
-		number = p ? p->number : 0;
+		r = core->direct ? next_inside(core->direct, &whom, number, &word) : NULL;
+		number = r ? r->number : 0;
 		turn_give(&core->turn);
 		if (!number)
 			return 0;
@@ -327,7 +321,7 @@ int gate_wait_key(struct core *core, uint32_t key)
 					     (uint64_t)key << INSIDE_KEY_AT });
 }
 
-void local_fence(struct core *core, uint32_t qpn)
+void direct_fence(struct core *core, uint32_t qpn)
 {
 	if (core->board)
 		(void)wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* direct.c - what this process shows, and the other processes that it knows. */
+#include "direct/direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/board.h"
+#include "core/core.h"
+
+enum { GIVE_UP_S = 10 };
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+/* --- this process -------------------------------------------------------- */
+
+/* Where there is none nothing is direct. */
+static void open_board(struct direct *d)
+{
+	struct board *b;
+	int fd = fd_memory("urnic-board", sizeof(*b));
+
+	if (fd < 0)
+		return;
+	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (b == MAP_FAILED)
+		goto fail;
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		munmap(b, sizeof(*b));
+		goto fail;
+	}
+	madvise(b, sizeof(*b), MADV_DONTFORK);
+	d->board_fd = fd;
+	d->core->board = b;
+	d->core->board_wait = gate_wait_key;
+	return;
+fail:
+	close(fd);
+}
+
+int direct_open(struct core *core, bool board)
+{
+	struct direct *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->core = core;
+	d->give_up_ns = GIVE_UP_S * 1000000000ull;
+	d->board_fd = -1;
+	list_init(&d->reaches);
+	core->direct = d;
+	if (board)
+		open_board(d);
+	return 0;
+}
+
+void direct_close(struct core *core)
+{
+	struct direct *d = core->direct;
+
+	if (core->board)
+		munmap(core->board, sizeof(*core->board));
+	core->board = NULL;
+	if (d->board_fd >= 0)
+		close(d->board_fd);
+	free(d);
+	core->direct = NULL;
+}
+
+void direct_forked(struct core *core)
+{
+	struct direct *d = core->direct;
+
+	if (d->board_fd >= 0)
+		close(d->board_fd);
+	d->board_fd = -1;
+	core->board = NULL;
+}
+
+/* --- another ------------------------------------------------------------- */
+
+void reach_init(struct reach *r, struct direct *d, uint16_t slot)
+{
+	*r = (struct reach){ .d = d, .number = ++d->made, .slot = slot, .gate.fd = -1 };
+	list_add_tail(&d->reaches, &r->node);
+}
+
+void reach_close(struct reach *r)
+{
+	list_del(&r->node);
+	reach_part(r);
+	r->told = false;
+	r->inside = r->theirs = NULL;
+	gate_close(&r->gate);
+}
+
+/* Its memory was not inherited: it must not be touched, nor be unmapped, since
+ * something else may lie there. */
+void reach_forked(struct reach *r)
+{
+	r->told = false;
+	r->inside = r->theirs = NULL;
+	gate_forked(&r->gate);
+	r->board = NULL;
+	r->vm = false;
+}

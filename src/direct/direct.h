@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* direct.h - memory of other processes of the host, without their help: what they
+ * show of it (core/board.h), how it is read and written, and how their and our
+ * control calls wait for who does so.  docs/direct.md is the page to read first.
+ *
+ * Everything is under the turn, what is of a QP under qp->lock too.
+ */
+#ifndef DIRECT_DIRECT_H
+#define DIRECT_DIRECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/sgl.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+
+struct board;
+struct board_qp;
+struct core;
+struct qp;
+
+/* --- this process (direct.c) --------------------------------------------- */
+
+/* core->direct; NULL: nothing of this process is shown, nor is another reached. */
+struct direct {
+	struct core *core;
+	struct list reaches; /* oldest first */
+	uint64_t made;
+	uint64_t give_up_ns; /* for so long the kernel may copy */
+	int board_fd;	     /* of core->board; or -1 */
+};
+
+/* board: this process shows what may be reached.  0 or -ENOMEM. */
+int direct_open(struct core *core, bool board);
+void direct_close(struct core *core);
+void direct_forked(struct core *core);
+
+/* A QP that has just stopped taking requests, or whose rights have changed, is
+ * still used by a process that looked before: wait until it has ended.  Turn not
+ * held. */
+void direct_fence(struct core *core, uint32_t qpn);
+
+/* --- another process ----------------------------------------------------- */
+
+/* What is written to, in the word that two processes share, or 0: key, QP number,
+ * and how often, so that each time differs from the one before. */
+enum { INSIDE_KEY_AT = 32, INSIDE_QPN_AT = 8, INSIDE_COUNT = 0xff, QPN_MASK = 0xffffff };
+
+/* Where the same can be read in a process's memory: it is that process. */
+struct nonce {
+	uint64_t at, value[2];
+};
+
+/* What lies there. */
+struct gate_page {
+	uint64_t value[2];
+	/* The other's WRITEs, counted as each begins and as it ends. */
+	_Alignas(64) uint64_t begun;
+	uint64_t ended;
+};
+
+/* This process's page for one other (gate.c). */
+struct gate {
+	struct gate_page *page; /* NULL: there is none */
+	int fd;			/* its memory's, or -1 */
+	struct fd_id id;
+	bool shut; /* something else lies there */
+};
+
+/* Another process: its memory for us, and ours for it. */
+struct reach {
+	struct list node; /* direct->reaches */
+	struct direct *d;
+	uint64_t number; /* 1, 2 ...: no two have the same */
+	uint16_t slot;
+	pid_t pid;
+	/* Words of the memory that both have mapped: what we write to, what it
+	 * does.  NULL: there is none. */
+	_Atomic uint64_t *inside, *theirs;
+	/* Ours: */
+	bool told; /* it knows where it lies, and so may be inside */
+	struct gate gate;
+	uint64_t left_at; /* when its process was last looked for */
+	/* Its own: */
+	bool vm;	 /* can be read and written */
+	const char *why; /* ... not; or NULL */
+	bool shut_out;	 /* ... no more, but it may give another nonce */
+	uint64_t ask_at; /* ... for which it is asked no earlier */
+	struct nonce nonce;
+	uint64_t writes;	   /* so many copies were begun */
+	const struct board *board; /* or NULL */
+};
+
+void reach_init(struct reach *r, struct direct *d, uint16_t slot);
+/* ... and the memory that holds the words goes, too. */
+void reach_close(struct reach *r);
+void reach_forked(struct reach *r);
+
+/* --- our memory, for another (gate.c) ------------------------------------ */
+
+bool gate_open(struct gate *g);		       /* if it is not */
+struct nonce gate_nonce(const struct gate *g); /* what the other is told */
+/* It reaches our memory no more, once a copy that has begun has ended.  gone: its
+ * connection has ended, too, which is its death where it cannot be seen. */
+void gate_end(struct reach *r, bool gone);
+/* Its connection has ended.  It has closed its descriptors, perhaps, in the middle
+ * of a copy; true: none is under way. */
+bool gate_left(struct reach *r, uint64_t now);
+void gate_close(struct gate *g);
+void gate_forked(struct gate *g);
+/* Nobody writes to the region of key, which is on the board no more, when this
+ * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
+int gate_wait_key(struct core *core, uint32_t key);
+
+/* --- its memory (vm.c) --------------------------------------------------- */
+
+/* Its process is who its nonce says: may its memory be touched?  board_fd: its
+ * board, or -1. */
+void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd);
+void reach_part(struct reach *r);
+
+/* By which QP of ours its memory is to be reached.  qp is locked. */
+struct by {
+	struct reach *r;
+	struct qp *qp;
+	uint32_t path; /* of its requests, as the other's board has it */
+};
+
+/* ... and where: all that a work request names. */
+struct range {
+	uint64_t va;
+	uint32_t key, len;
+};
+
+/* Bytes [off, off + len) of the range are written from, or read into, the same of
+ * span.  False: not all, or not allowed for certain: let the other judge. */
+bool reach_write(const struct by *by, const struct range *to, const struct span *span,
+		 uint32_t off, uint32_t len);
+bool reach_read(const struct by *by, const struct range *from, const struct span *span,
+		uint32_t off, uint32_t len);
+/* Would it, as things are? */
+bool reach_may(const struct by *by, const struct range *to, bool read);
+/* Has the other executed all of the QP's requests before psn?  Its board says so
+ * before its ACK comes. */
+bool reach_executed(const struct by *by, uint32_t psn);
+
+#endif

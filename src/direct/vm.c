@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* vm.c - another process's memory, by process_vm_readv() and process_vm_writev().
+ *
+ * The kernel allows that between processes of one user in one pid namespace,
+ * unless Yama or seccomp forbid it; whether it does is tried once, on a nonce
+ * that only the right process can have.  What may be touched is on its board.
+ * Whatever is not certain is left to it to judge.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core/board.h"
+#include "core/core.h"
+#include "core/qp.h"
+#include "direct/direct.h"
+#include "sys/log.h"
+
+enum {
+	LAST = 64,	 /* bytes that are written last */
+	LONG = 16 << 10, /* a copy of more lets go of the QP meanwhile */
+};
+
+/* --- whose it is --------------------------------------------------------- */
+
+static const struct board *map_board(int fd)
+{
+	void *b;
+
+	if (!fd_is_sealed(fd, sizeof(struct board), F_SEAL_SHRINK | F_SEAL_GROW))
+		return NULL;
+	b = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
+	if (b == MAP_FAILED)
+		return NULL;
+	madvise(b, sizeof(struct board), MADV_DONTFORK);
+	return b;
+}
+
+/* NULL: it is. */
+static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
+{
+	uint64_t got[2] = { 0, 0 };
+	struct iovec here = { got, sizeof(got) };
+	struct iovec there = { (void *)(uintptr_t)nonce->at, sizeof(got) };
+
+	if (process_vm_readv(r->pid, &here, 1, &there, 1, 0) != sizeof(got)) {
+		if (errno == EPERM)
+			return "process_vm_readv is not permitted: Yama's "
+			       "ptrace_scope (URNIC_LOCAL=vm at both ends opens it), "
+			       "seccomp, or it may not be dumped";
+		return errno == ENOSYS ? "process_vm_readv does not exist here"
+				       : "process_vm_readv fails";
+	}
+	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
+}
+
+void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd)
+{
+	r->why = not_who_it_says(r, nonce);
+	if (!r->why) {
+		r->nonce = *nonce;
+		r->board = map_board(board_fd);
+		if (!r->board)
+			r->why = "it does not say what may be reached";
+	}
+	r->vm = !r->why;
+}
+
+void reach_part(struct reach *r)
+{
+	if (r->board)
+		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
+	r->board = NULL;
+	r->vm = false;
+}
+
+/* --- what it allows ------------------------------------------------------ */
+
+/* What was read on the board. */
+struct grant {
+	uint64_t host;
+	uint32_t qp_version, mr_version;
+};
+
+/* Does the QP that the requests are for take them? */
+static bool is_open(const struct by *by, struct board_qp *to)
+{
+	return board_get_qp(by->r->board, by->qp->attr.dest_qp_num, to) && to->open &&
+	       to->dest_qp == by->qp->qpn && to->path == by->path;
+}
+
+bool reach_executed(const struct by *by, uint32_t psn)
+{
+	struct board_qp to;
+
+	return by->r->vm && is_open(by, &to) &&
+	       board_get_executed(by->r->board, by->qp->attr.dest_qp_num) == psn;
+}
+
+/* As the other itself would judge. */
+static bool is_allowed(const struct by *by, const struct range *at, int access,
+		       struct grant *g)
+{
+	struct board_qp to;
+	struct board_mr mr;
+
+	if (!is_open(by, &to) || !(to.access & (unsigned)access))
+		return false;
+	/* Too many READs at once are an error: where that may be, the other counts. */
+	if (access == IBV_ACCESS_REMOTE_READ && to.reads < by->qp->attr.max_rd_atomic)
+		return false;
+	if (!board_get_mr(by->r->board, at->key, &mr) || mr.key != at->key ||
+	    mr.pd != to.pd || !(mr.access & (unsigned)access) || at->len > mr.length ||
+	    at->va - mr.base > mr.length - at->len)
+		return false;
+	g->host = mr.host + (at->va - mr.base);
+	g->qp_version = to.version;
+	g->mr_version = mr.version;
+	return true;
+}
+
+bool reach_may(const struct by *by, const struct range *at, bool read)
+{
+	struct grant g;
+
+	return by->r->vm && at->len &&
+	       is_allowed(by, at, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+			  &g);
+}
+
+/* --- copies -------------------------------------------------------------- */
+
+struct vecs {
+	struct iovec here[SGE_MAX + 2], there[4];
+	unsigned n, m;
+};
+
+/* A long copy does not keep the program from posting: under the turn nothing of
+ * the QP changes but that requests are added.  The lock may then be long in
+ * coming, so nobody is to think that we are still inside.  At exit() it may never
+ * come.  errno stays what the copy made it. */
+static NO_TSA ssize_t move(const struct by *by, const struct vecs *v, bool write,
+			   bool is_long)
+{
+	bool let_go = is_long && !by->qp->core->leaving;
+	pid_t pid = by->r->pid;
+	ssize_t did;
+
+	if (let_go)
+		lock_give(&by->qp->lock);
+	did = write ? process_vm_writev(pid, v->here, v->n, v->there, v->m, 0)
+		    : process_vm_readv(pid, v->here, v->n, v->there, v->m, 0);
+	if (write)
+		atomic_store_explicit(by->r->inside, 0, memory_order_release);
+	if (let_go)
+		lock_take(&by->qp->lock);
+	return did;
+}
+
+static void add_there(struct vecs *v, uint64_t at, size_t len)
+{
+	v->there[v->m++] = (struct iovec){ (void *)(uintptr_t)at, len };
+}
+
+static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_t len,
+		  size_t all)
+{
+	ssize_t did = move(by, v, write, len > LONG);
+	struct reach *r = by->r;
+
+	/* EFAULT: not even the gate is there. */
+	if (did < 0 &&
+	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
+		r->vm = false; /* it was possible; no more */
+		r->shut_out = errno == EFAULT;
+		log_info("slot %u, process %d: WRITE and READ of its memory go "
+			 "directly no more: errno %d",
+			 r->slot, (int)r->pid, errno);
+	}
+	return did == (ssize_t)all;
+}
+
+/* len bytes at off of span go there.  The gate is passed first and last; see gate.c.
+ * False: not all. */
+static bool put(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
+		uint64_t there)
+{
+	uint64_t gate = by->r->nonce.at, count = by->r->writes;
+	uint32_t last = len > LAST ? LAST : 0; /* programs poll on the last byte */
+	struct vecs v;
+
+	v.here[0] = (struct iovec){ &count, sizeof(count) };
+	v.n = 1 + span_iov(span, off, len, v.here + 1);
+	v.here[v.n++] = v.here[0];
+	v.m = 0;
+	add_there(&v, gate + offsetof(struct gate_page, begun), sizeof(count));
+	add_there(&v, there, len - last);
+	if (last)
+		add_there(&v, there + len - last, last);
+	add_there(&v, gate + offsetof(struct gate_page, ended), sizeof(count));
+	return moved(by, &v, true, len, len + 2 * sizeof(count));
+}
+
+/* ... come from there. */
+static bool get(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
+		uint64_t there)
+{
+	uint64_t value = 0;
+	struct vecs v;
+
+	v.here[0] = (struct iovec){ &value, sizeof(value) };
+	v.n = 1 + span_iov(span, off, len, v.here + 1);
+	v.m = 0;
+	add_there(&v, by->r->nonce.at, sizeof(value));
+	add_there(&v, there, len);
+	return moved(by, &v, false, len, len + sizeof(value)) &&
+	       value == by->r->nonce.value[0];
+}
+
+/* The other waits for who may still write. */
+bool reach_write(const struct by *by, const struct range *to, const struct span *span,
+		 uint32_t off, uint32_t len)
+{
+	struct reach *r = by->r;
+	struct grant g;
+	bool done;
+
+	r->writes++;
+	atomic_store(r->inside,
+		     (uint64_t)to->key << INSIDE_KEY_AT |
+			     (uint64_t)by->qp->attr.dest_qp_num << INSIDE_QPN_AT |
+			     (r->writes & INSIDE_COUNT));
+	atomic_thread_fence(memory_order_seq_cst);
+	done = is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
+	       put(by, span, off, len, g.host + off);
+	atomic_store_explicit(r->inside, 0, memory_order_release);
+	return done;
+}
+
+/* ... but not for who reads: that counts if nothing has changed meanwhile. */
+bool reach_read(const struct by *by, const struct range *from, const struct span *span,
+		uint32_t off, uint32_t len)
+{
+	struct grant g, after;
+
+	return is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
+	       get(by, span, off, len, g.host + off) &&
+	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &after) &&
+	       after.qp_version == g.qp_version && after.mr_version == g.mr_version;
+}
