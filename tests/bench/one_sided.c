@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* one_sided.c - what a WRITE, READ or fetch-add to another process of the host
+ * takes: post, then poll until it is complete, in nanoseconds (the median of 20
+ * rounds).  The other process does nothing meanwhile.
+ *
+ * one_sided [-s] [-l LIST] OP BYTES COUNT
+ *	-s	memory that is shared already (a memfd); else private
+ *	-l	so many in one list, of which the last is signaled
+ *	OP	write, read, add
+ *
+ * Instructions: the difference of two COUNTs under callgrind, which does not
+ * follow the other process.
+ */
+#include <err.h>
+#include <infiniband/verbs.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MEMORY = 4 << 20, LIST = 64, DEPTH = 128, ROUNDS = 20, WARM = 200 };
+
+struct end {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+	union ibv_gid gid;
+	_Atomic bool made, joined;
+};
+
+static struct {
+	struct ibv_context *ctx;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *at;
+} my;
+
+static struct end *ends;
+static bool shared;
+
+static void must(bool ok, const char *what)
+{
+	if (!ok)
+		err(1, "%s", what);
+}
+
+static uint8_t *memory(void)
+{
+	int fd = shared ? memfd_create("one_sided", MFD_CLOEXEC) : -1;
+	uint8_t *at;
+
+	must(!shared || !ftruncate(fd, MEMORY), "ftruncate");
+	at = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE,
+		  shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	must(at != MAP_FAILED, "mmap");
+	memset(at, 0, MEMORY);
+	return at;
+}
+
+static void make(struct end *e)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						       IBV_ACCESS_REMOTE_READ |
+						       IBV_ACCESS_REMOTE_ATOMIC };
+	struct ibv_qp_init_attr qp = { .qp_type = IBV_QPT_RC,
+				       .cap = { DEPTH, 1, 1, 1, 0 } };
+	struct ibv_pd *pd;
+
+	must(list && *list && (my.ctx = ibv_open_device(*list)), "device");
+	must((pd = ibv_alloc_pd(my.ctx)), "PD");
+	must((my.cq = ibv_create_cq(my.ctx, DEPTH, NULL, NULL, 0)), "CQ");
+	my.at = memory();
+	my.mr = ibv_reg_mr(pd, my.at, MEMORY,
+			   IBV_ACCESS_LOCAL_WRITE | init.qp_access_flags);
+	must(my.mr, "region");
+	qp.send_cq = qp.recv_cq = my.cq;
+	must((my.qp = ibv_create_qp(pd, &qp)), "QP");
+	must(!ibv_modify_qp(my.qp, &init,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				    IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+	must(!ibv_query_gid(my.ctx, 1, 0, &e->gid), "GID");
+	e->qpn = my.qp->qp_num;
+	e->rkey = my.mr->rkey;
+	e->addr = (uintptr_t)my.at;
+	atomic_store(&e->made, true);
+}
+
+static void until(const _Atomic bool *flag)
+{
+	while (!atomic_load(flag))
+		usleep(1000);
+}
+
+static void join(const struct end *to)
+{
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = to->qpn,
+				   .max_dest_rd_atomic = 16,
+				   .min_rnr_timer = 12,
+				   .ah_attr = {
+					   .is_global = 1,
+					   .port_num = 1,
+					   .grh = { .dgid = to->gid, .hop_limit = 1 } } };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 16 };
+
+	must(!ibv_modify_qp(my.qp, &rtr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	must(!ibv_modify_qp(my.qp, &rts,
+			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+}
+
+static void meet(int side)
+{
+	make(&ends[side]);
+	until(&ends[!side].made);
+	join(&ends[!side]);
+	atomic_store(&ends[side].joined, true);
+	until(&ends[!side].joined);
+}
+
+static void other(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	meet(1);
+	for (;;)
+		pause();
+}
+
+static struct ibv_send_wr wr[LIST];
+static struct ibv_sge sge;
+
+static void prepare(enum ibv_wr_opcode op, uint32_t bytes, int list)
+{
+	sge = (struct ibv_sge){ (uintptr_t)my.at, bytes, my.mr->lkey };
+	for (int i = 0; i < list; i++) {
+		wr[i] = (struct ibv_send_wr){ .opcode = op,
+					      .sg_list = &sge,
+					      .num_sge = 1,
+					      .next = i + 1 < list ? &wr[i + 1] : NULL };
+		if (op == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+			wr[i].wr.atomic.remote_addr = ends[1].addr;
+			wr[i].wr.atomic.rkey = ends[1].rkey;
+			wr[i].wr.atomic.compare_add = 1;
+		} else {
+			wr[i].wr.rdma.remote_addr = ends[1].addr;
+			wr[i].wr.rdma.rkey = ends[1].rkey;
+		}
+	}
+	wr[list - 1].send_flags = IBV_SEND_SIGNALED;
+}
+
+static void run(int count, int list)
+{
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+	int n;
+
+	for (int i = 0; i < count; i += list) {
+		must(!ibv_post_send(my.qp, wr, &bad), "post");
+		while (!(n = ibv_poll_cq(my.cq, 1, &wc)))
+			;
+		if (n < 0 || wc.status)
+			errx(1, "status %d", n < 0 ? n : (int)wc.status);
+	}
+}
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+	enum ibv_wr_opcode op = IBV_WR_RDMA_WRITE;
+	double ns[ROUNDS], start;
+	int list = 1, c, count;
+	uint32_t bytes;
+	pid_t pid;
+
+	while ((c = getopt(argc, argv, "sl:")) != -1) {
+		shared |= c == 's';
+		if (c == 'l')
+			list = atoi(optarg);
+	}
+	if (argc - optind != 3 || list < 1 || list > LIST)
+		errx(2, "one_sided [-s] [-l LIST] write|read|add BYTES COUNT");
+	if (!strcmp(argv[optind], "read"))
+		op = IBV_WR_RDMA_READ;
+	if (!strcmp(argv[optind], "add"))
+		op = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	bytes = (uint32_t)atoi(argv[optind + 1]);
+	count = atoi(argv[optind + 2]);
+	ends = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		    0);
+	must(ends != MAP_FAILED, "mmap");
+	pid = fork();
+	if (!pid)
+		other();
+	meet(0);
+	prepare(op, bytes, list);
+	run(WARM * list, list);
+	usleep(20000);
+	run(WARM * list, list);
+	for (int i = 0; i < ROUNDS; i++) {
+		start = now_ns();
+		run(count, list);
+		ns[i] = (now_ns() - start) / (double)count;
+	}
+	qsort(ns, ROUNDS, sizeof(*ns), by_value);
+	printf("%.1f\n", ns[ROUNDS / 2]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
