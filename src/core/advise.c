@@ -32,16 +32,26 @@ static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **
 		       : -EFAULT;
 }
 
-/* A kernel that does not know how populates when the memory is used. */
+/* A kernel before 5.14 does not know how: it populates when the memory is used. */
+static bool kernel_knows(int advice)
+{
+	return madvise(NULL, 0, advice) == 0;
+}
+
+/* An adapter's page fault answers EPERM for memory that may be read only, EFAULT for
+ * other memory that it cannot have. */
 static int populate(uint8_t *host, size_t length, int advice)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t from = (uintptr_t)host & ~(page - 1);
 	uintptr_t to = ((uintptr_t)host + length + page - 1) & ~(page - 1);
 
-	if (madvise((void *)from, to - from, advice) == 0 || errno == EINVAL)
+	if (madvise((void *)from, to - from, advice) == 0 || !kernel_knows(advice))
 		return 0;
-	return -EFAULT;
+	return advice == MADV_POPULATE_WRITE && errno == EINVAL &&
+			       madvise((void *)from, to - from, MADV_POPULATE_READ) == 0
+		       ? -EPERM
+		       : -EFAULT;
 }
 
 static int how(enum ibv_advise_mr_advice advice, bool wait)
@@ -63,9 +73,11 @@ static int advise(struct pd *pd, enum ibv_advise_mr_advice advice, bool wait,
 	rc = find(pd, sge, write, &host);
 	turn_give(&pd->core->turn);
 	/* Pages that are present need nothing: ours are those of the program. */
-	if (!rc && sge->length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT &&
-	    populate(host, sge->length, how(advice, wait)) && wait)
-		rc = -EFAULT;
+	if (!rc && sge->length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+		int came = populate(host, sge->length, how(advice, wait));
+
+		rc = wait ? came : 0; /* nobody hears of what is not waited for */
+	}
 	if (rc)
 		log_info("advise_mr refused: lkey 0x%08x, %u bytes at 0x%llx: error %d",
 			 sge->lkey, sge->length, (unsigned long long)sge->addr, -rc);

@@ -124,11 +124,31 @@ static void what_is_refused(void **state)
 	end();
 }
 
+/* Memory that the program has protected against what is advised. */
+static void protected_memory_is_refused(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	begin();
+	mr = reg(ODP | WRITE);
+	assert_int_equal(mprotect(mem + PAGE, PAGE, PROT_READ), 0);
+	assert_int_equal(advise(pd, WRITE_IT, FLUSH, mr->ibv.lkey, 0, 2 * PAGE), -EPERM);
+	assert_int_equal(advise(pd, READ_IT, FLUSH, mr->ibv.lkey, 0, 2 * PAGE), 0);
+	assert_int_equal(advise(pd, WRITE_IT, 0, mr->ibv.lkey, 0, 2 * PAGE), 0);
+	assert_int_equal(mprotect(mem + PAGE, PAGE, PROT_NONE), 0);
+	assert_int_equal(advise(pd, WRITE_IT, FLUSH, mr->ibv.lkey, 0, 2 * PAGE), -EFAULT);
+	assert_int_equal(advise(pd, READ_IT, FLUSH, mr->ibv.lkey, 0, 2 * PAGE), -EFAULT);
+	assert_int_equal(mr_dereg(mr), 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pages_come),
 		cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(protected_memory_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

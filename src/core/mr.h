@@ -98,7 +98,8 @@ int mr_import(struct pd *pd, uint32_t handle,
 void mr_unimport(struct mr *mr);
 /* IBV_ADVISE_MR_FLAG_FLUSH: pages are there when it returns.  -EOPNOTSUPP: advice
  * that there is not; -ENOENT: no such region; -EPERM: another PD's, or it cannot be
- * written; -EINVAL: not ON_DEMAND; -EFAULT: outside of it, or of memory. */
+ * written, or its memory cannot; -EINVAL: not ON_DEMAND; -EFAULT: outside of it, or of
+ * memory. */
 int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	      const struct ibv_sge *sge, uint32_t n);
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
