@@ -257,15 +257,16 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     : mk->is_null	       ? 0
 			   : check_reg(new.host, new.length, new.base, new.access);
 	if (!rc) {
-		pd_use(new.pd);
-		pd_unuse(mk->pd);
+		if (flags & IBV_REREG_MR_CHANGE_PD) {
+			pd_use(pd);
+			pd_unuse(pd_of(mr->ibv.pd));
+			mr->ibv.pd = &pd->ibv;
+		}
 		mk->access = new.access;
 		mk->pd = new.pd;
 		mk->base = new.base;
 		mk->length = new.length;
 		mk->host = new.host;
-		if (flags & IBV_REREG_MR_CHANGE_PD)
-			mr->ibv.pd = &pd->ibv;
 		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 			mr->ibv.addr = mk->host;
 			mr->ibv.length = mk->length;
@@ -340,7 +341,7 @@ int mr_import(struct pd *pd, uint32_t handle,
 	mr->imported = true;
 	mr->mkey.key = mr->ibv.lkey;
 	mr->mkey.pd = pd_proper(pd);
-	pd_use(mr->mkey.pd);
+	pd_use(pd);
 	mr->ibv.context = pd->ibv.context;
 	mr->ibv.pd = &pd->ibv;
 	mr->ibv.addr = NULL;
@@ -352,7 +353,7 @@ int mr_import(struct pd *pd, uint32_t handle,
 void mr_unimport(struct mr *mr)
 {
 	live_del(&mr->live);
-	pd_unuse(mr->mkey.pd);
+	pd_unuse(pd_of(mr->ibv.pd));
 	free(mr);
 }
 

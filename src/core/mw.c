@@ -39,7 +39,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 	rc = mkey_add(core, &mw->mkey);
 	if (rc)
 		goto release;
-	pd_use(mw->mkey.pd);
+	pd_use(pd);
 	mw->ibv = (struct ibv_mw){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
@@ -82,7 +82,7 @@ int mw_dealloc(struct mw *mw)
 	unbind(&mw->mkey);
 	mkey_del(core, &mw->mkey);
 	turn_give(&core->turn);
-	pd_unuse(mw->mkey.pd);
+	pd_unuse(pd_of(mw->ibv.pd));
 	count_down(&core->mws);
 	free(mw);
 	return 0;

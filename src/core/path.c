@@ -109,7 +109,7 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 		return -ENOMEM;
 	}
 	ah->pd = pd_proper(pd);
-	pd_use(ah->pd);
+	pd_use(pd);
 	ah->path = path;
 	ah->attr = *attr;
 	ah->ibv = (struct ibv_ah){
@@ -126,7 +126,7 @@ int ah_destroy(struct ah *ah)
 {
 	live_del(&ah->live);
 	count_down(&ah->pd->core->ahs);
-	pd_unuse(ah->pd);
+	pd_unuse(pd_of(ah->ibv.pd));
 	live_rest(&ah->live);
 	return 0;
 }

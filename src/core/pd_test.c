@@ -228,6 +228,46 @@ static void an_imported_region_uses_its_pd(void **state)
 	fix_close(f);
 }
 
+/* Each thing that a parent domain was given for names it: it stays. */
+static void what_a_parent_was_given_for_keeps_it(void **state)
+{
+	const struct ibv_ah_attr way = fix_attr(IBV_QPS_RTR).ah_attr;
+	struct ibv_parent_domain_init_attr a;
+	static uint8_t memory[64];
+	struct fix *f = fix_open(8);
+	struct pd *parent;
+	struct mr *mr, *import;
+	struct mw *mw;
+	struct ah *ah;
+
+	(void)state;
+	a = attr(f->pd, NULL);
+	assert_int_equal(pd_parent(&f->ibv, &a, &parent), 0);
+	assert_int_equal(mw_alloc(parent, IBV_MW_TYPE_1, &mw), 0);
+	assert_int_equal(pd_free(parent), -EBUSY);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(ah_create(parent, &f->ctx, &way, &ah), 0);
+	assert_int_equal(pd_free(parent), -EBUSY);
+	assert_int_equal(ah_destroy(ah), 0);
+	assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr),
+			 0);
+	assert_int_equal(mr_import(parent, mr->ibv.lkey, any_mr, NULL, &import), 0);
+	assert_int_equal(pd_free(parent), -EBUSY);
+	mr_unimport(import);
+	/* There, elsewhere, and back. */
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, parent, NULL, 0, 0), 0);
+	assert_int_equal(pd_free(parent), -EBUSY);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0), 0);
+	assert_int_equal(pd_free(parent), 0);
+	assert_int_equal(pd_free(f->pd), -EBUSY);
+	a = attr(f->pd, NULL);
+	assert_int_equal(pd_parent(&f->ibv, &a, &parent), 0);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, parent, NULL, 0, 0), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	assert_int_equal(pd_free(parent), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +276,7 @@ int main(void)
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(an_import_outlives_its_name),
 		cmocka_unit_test(an_imported_region_uses_its_pd),
+		cmocka_unit_test(what_a_parent_was_given_for_keeps_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
