@@ -326,20 +326,21 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 	rc = have_port(dg);
 	if (!rc) /* it makes the QP */
 		rc = destination(dg, to, tolen, &p);
-	if (!rc) /* others may write to us meanwhile: p may be gone */
+	while (!rc) { /* others may write to us while it waits: p may be gone */
 		rc = rsock_wait(rs, has_slot, nonblock, true, RSOCK_FOREVER);
-	if (!rc)
-		rc = destination(dg, to, tolen, &p);
-	if (rc)
-		return rc;
-	if (rsock_dgpeer_known(p) && len <= p->via->mtu - RS_UD6)
-		return by_qp(dg, p, iov, n, len);
-	while ((rc = say(dg, p, RS_UDP_DATA, iov, n)) == -EAGAIN && !nonblock) {
-		struct pollfd out = { .fd = dg->udp, .events = POLLOUT };
-
-		(void)rsock_sleep(&out, 1, 100 * RSOCK_MS);
+		if (!rc)
+			rc = destination(dg, to, tolen, &p);
+		if (rc)
+			break;
+		if (rsock_dgpeer_known(p) && len <= p->via->mtu - RS_UD6)
+			return by_qp(dg, p, iov, n, len);
+		rc = say(dg, p, RS_UDP_DATA, iov, n);
+		if (!rc)
+			return (ssize_t)len;
+		if (rc == -EAGAIN && !nonblock)
+			rc = rsock_wait_writable(rs, dg->udp);
 	}
-	return rc ? rc : (ssize_t)len;
+	return rc;
 }
 
 static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, int *flags,

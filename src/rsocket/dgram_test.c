@@ -5,10 +5,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -112,6 +114,89 @@ static void the_first_goes_by_udp(void **state)
 	assert_memory_equal(buf, "two", 3);
 	assert_int_equal(send_to(1, 0, "back", 4), 4);
 	assert_int_equal(by_qp(0), 1);
+}
+
+/* --- a UDP socket that is full ------------------------------------------- */
+
+static struct {
+	bool is;
+	int fd, saved, other_end;
+} full;
+
+/* The C library's; but a full socket takes nothing. */
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	if (!full.is)
+		return syscall(SYS_sendmsg, fd, msg, flags);
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Nothing can ever be written to the reading end of a pipe. */
+static void fill_up(int i)
+{
+	int ends[2];
+
+	full.fd = rsock_dgram_of(fix_sock(fds[i]))->udp;
+	full.saved = dup(full.fd);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(dup2(ends[0], full.fd), full.fd);
+	close(ends[0]);
+	full.other_end = ends[1];
+	full.is = true;
+}
+
+static void make_room(void)
+{
+	assert_int_equal(dup2(full.saved, full.fd), full.fd);
+	close(full.saved);
+	close(full.other_end);
+	full.is = false;
+}
+
+/* Other threads may look at the socket, and read from it. */
+static void looked_at_by_others(void)
+{
+	struct rsock *rs = fix_sock(fds[0]);
+
+	assert_int_equal(pthread_mutex_trylock(&rs->lock), 0);
+	pthread_mutex_unlock(&rs->lock);
+	make_room();
+}
+
+static void closed_by_another(void)
+{
+	assert_int_equal(rsocket_close(fds[0]), 0);
+	make_room();
+}
+
+static ssize_t wait_and_send(int from, int to)
+{
+	const struct iovec iov = { (void *)(uintptr_t) "full", 4 };
+
+	return rsocket_send(fds[from], &iov, 1, 0, (struct sockaddr *)&names[to],
+			    sizeof(names[to]));
+}
+
+static void a_full_udp_socket_holds_up_its_sender_alone(void **state)
+{
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(send_to(0, 1, "one", 3), 3);
+	assert_int_equal(send_to(0, 2, "one", 3), 3);
+	fill_up(0);
+	assert_int_equal(send_to(0, 1, "no", 2), -EAGAIN);
+	fix_when_asleep(looked_at_by_others);
+	assert_int_equal(wait_and_send(0, 1), 4);
+	assert_int_equal(receive(1, &n, MSG_DONTWAIT), 0);
+	assert_int_equal(receive(1, &n, MSG_DONTWAIT), 0);
+	assert_memory_equal(buf, "full", 4);
+	fill_up(0);
+	fix_when_asleep(closed_by_another);
+	assert_int_equal(wait_and_send(0, 2), -EBADF);
+	fds[0] = rsocket_open(AF_INET, SOCK_DGRAM, 0);
+	assert_true(fds[0] >= 0);
 }
 
 static void to_several_destinations(void **state)
@@ -331,6 +416,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_goes_by_udp, begin, end),
 		cmocka_unit_test_setup_teardown(to_several_destinations, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_full_udp_socket_holds_up_its_sender_alone, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_longer_than_a_packet_goes_by_udp,
 						begin, end),
 		cmocka_unit_test_setup_teardown(after_a_silent_second_it_asks_again, begin,

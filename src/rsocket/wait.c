@@ -74,6 +74,24 @@ static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_
 	return rc < 0 ? rc : 0;
 }
 
+int rsock_wait_writable(struct rsock *rs, int fd)
+{
+	struct rsock_sleeper *sl;
+	int rc = rsock_sleeper(1, &sl);
+
+	if (rc)
+		return rc;
+	rsock_sleeper_link(sl, &rs->waitq);
+	if (!rs->closed) {
+		struct pollfd p[2] = { { .fd = sl->efd, .events = POLLIN },
+				       { .fd = fd, .events = POLLOUT } };
+
+		rc = sleep_unlocked(rs, p, 2, RSOCK_FOREVER);
+	}
+	rsock_sleeper_unlink(sl);
+	return rs->closed ? -EBADF : rc < 0 ? rc : 0;
+}
+
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 	       bool for_space, int64_t ns)
 {

@@ -17,4 +17,8 @@ void rsock_slept(uint64_t ns);
 int rsock_wait(struct rsock *rs, bool (*ready)(struct rsock *), bool nonblock,
 	       bool for_space, int64_t ns);
 
+/* The same until fd can be written to, or something has changed: it is for the caller
+ * to look. */
+int rsock_wait_writable(struct rsock *rs, int fd);
+
 #endif
