@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
 #include "rdmacm/qp.h"
+#include "sys/held.h"
 
 static struct rdma_addrinfo *info(int flags)
 {
@@ -128,6 +130,37 @@ static void only_a_listener_without_a_channel(void **state)
 	cma_channel_free(ch);
 }
 
+static void *makes_one(void *arg)
+{
+	struct ibv_qp_init_attr attr = small();
+	struct cma_id *id;
+
+	pthread_cancel(pthread_self());
+	held_begin();
+	assert_int_equal(cma_create_ep(arg, NULL, &attr, &id), 0);
+	cma_destroy_ep(id);
+	held_end();
+	return id;
+}
+
+/* An id that is not the program's yet would be lost: its events are there when it is
+ * made to wait for them. */
+static void to_make_one_cannot_be_cancelled(void **state)
+{
+	struct rdma_addrinfo *r;
+	pthread_t t;
+	void *end;
+
+	(void)state;
+	for (int passive = 0; passive < 2; passive++) {
+		r = info(passive ? RAI_PASSIVE : 0);
+		assert_int_equal(pthread_create(&t, NULL, makes_one, r), 0);
+		assert_int_equal(pthread_join(t, &end), 0);
+		assert_ptr_not_equal(end, PTHREAD_CANCELED);
+		cma_freeaddrinfo(r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +170,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_passive_one_makes_the_qps_of_its_requests, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(only_a_listener_without_a_channel,
+						fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(to_make_one_cannot_be_cancelled,
 						fix_begin, fix_end),
 	};
 
