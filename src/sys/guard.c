@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* guard.c - see guard.h.
  *
- * A guarded access sets a jump and marks the thread.  The signal handler of a
- * marked thread does not jump itself: it points the interrupted context at
+ * Copies and atomics are a few instructions that are known by their addresses
+ * (guarded.S): a thread that faults there goes on where -EFAULT is returned.
+ *
+ * Whatever else is guarded sets a jump and marks the thread.  The signal handler
+ * of a marked thread does not jump itself: it points the interrupted context at
  * escape() and returns, so that the kernel restores signal mask and alternate
  * stack as after any handler, and escape() jumps from the thread's own stack.
  *
@@ -49,6 +52,35 @@ static _Noreturn void escape(void)
 {
 	siglongjmp(active->jmp, 1);
 }
+
+#if defined(__x86_64__)
+
+/* guarded.S */
+extern const char guarded_begin[], guarded_end[], guarded_fault[];
+int guarded_copy(void *dst, const void *src, size_t n);
+int guarded_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
+int guarded_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
+
+static bool redirect_guarded(ucontext_t *uc)
+{
+	greg_t *ip = &uc->uc_mcontext.gregs[REG_RIP];
+
+	if (*ip < (greg_t)(uintptr_t)guarded_begin ||
+	    *ip >= (greg_t)(uintptr_t)guarded_end)
+		return false;
+	*ip = (greg_t)(uintptr_t)guarded_fault;
+	return true;
+}
+
+#else
+
+static bool redirect_guarded(ucontext_t *uc)
+{
+	(void)uc;
+	return false;
+}
+
+#endif
 
 static void redirect(ucontext_t *uc)
 {
@@ -124,7 +156,9 @@ static void on_fault(int sig, siginfo_t *si, void *ucp)
 
 	if (sig == SIGBUS && si->si_code == BUS_MCEERR_AO)
 		fault = false; /* about some other page */
-	if (fault && active)
+	if (fault && redirect_guarded(ucp))
+		;
+	else if (fault && active)
 		redirect(ucp);
 	else
 		chain(&histories[sig == SIGBUS], si, ucp);
@@ -208,6 +242,35 @@ int guard_call(void (*fn)(void *arg), void *arg)
 	return rc;
 }
 
+#if defined(__x86_64__)
+
+int guard_copy(void *dst, const void *src, size_t n)
+{
+	return guarded_copy(dst, src, n);
+}
+
+int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
+{
+	uint64_t was;
+	int rc = guarded_cmp_swap(at, compare, swap, &was);
+
+	if (rc == 0)
+		*orig = was;
+	return rc;
+}
+
+int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
+{
+	uint64_t was;
+	int rc = guarded_fetch_add(at, add, &was);
+
+	if (rc == 0)
+		*orig = was;
+	return rc;
+}
+
+#else
+
 struct copy {
 	uint8_t *dst;
 	const uint8_t *src;
@@ -217,11 +280,7 @@ struct copy {
 /* What was stored is seen no later than what is stored next. */
 static inline void store_fence(void)
 {
-#if defined(__x86_64__) /* TSO: the compiler only */
-	atomic_signal_fence(memory_order_release);
-#else
 	atomic_thread_fence(memory_order_release);
-#endif
 }
 
 /* Upward in the largest aligned stores, none of which can be seen in part: so
@@ -318,3 +377,5 @@ int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
 		*orig = x.orig;
 	return rc;
 }
+
+#endif
