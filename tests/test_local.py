@@ -296,6 +296,28 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
         timeout=300, user=None)
 
 
+# --- memory that is shared already -------------------------------------------
+
+MAPPED = "done by who posted them"
+ON_SHARED = {
+    "unmapped-shrunk": ("unmapped", "-m", "shrunk"),
+    "deregistered": ("deregistered", "-n", "100"),
+    "killed": ("deaths", "-m", "time", "-n", "60", "-k", "7"),
+    "killed-at-work": ("deaths", "-m", "work", "-n", "60", "-k", "3"),
+    "stopped": ("deaths", "-m", "stop", "-n", "30", "-k", "5"),
+    "forked": ("forked", "-m", "fork", "-n", "30"),
+    "crowd": ("crowd", "-n", "16"),
+}
+
+
+@pytest.mark.parametrize("what", ON_SHARED)
+def test_on_memory_that_is_shared(run, what):
+    """Who posts does the work, and all else is as it was: errors, deaths, forks."""
+    out = run("host", *ON_SHARED[what], "-S", timeout=300, env={"URNIC_LOG": "info"})
+    if what != "crowd":  # of few requests each
+        assert MAPPED in out
+
+
 def test_nothing_is_left(shared_pair, tools):
     """No name and no shared memory of processes that were killed."""
     ns, _ = shared_pair().place("host")

@@ -3,6 +3,7 @@
  * and why?  docs/local.md says what the ways are. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -192,6 +193,14 @@ static bool finds_udp(struct finding *f, const struct conf *conf)
 	return true;
 }
 
+/* What threads that reach mapped memory by themselves rely on. */
+static bool has_membarrier(void)
+{
+	long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	return has > 0 && has & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
+}
+
 void probe_same_host(struct finding *f)
 {
 	struct conf conf = configured();
@@ -222,7 +231,10 @@ void probe_same_host(struct finding *f)
 	else
 		finding(f, OK, "", "",
 			"SEND through shared memory, WRITE and READ by"
-			" process_vm_writev and process_vm_readv (local is %s)",
+			" process_vm_writev and process_vm_readv%s (local is %s)",
+			has_membarrier()
+				? ", or loads and stores where a region's memory is shared"
+				: "",
 			way);
 }
 

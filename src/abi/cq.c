@@ -94,6 +94,8 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 		return NULL;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
 		cq->ignore_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	cq->stamped = attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+					IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 	abi_cq_ex_ops(cq);
 	return &cq->ex;
 }

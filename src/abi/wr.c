@@ -46,7 +46,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	rc = post_complete(qp);
 	if (!rc)
 		nic_post(abi_of(ex->qp_base.context)->nic, qp, abi_inside > 1);
-	return abi_leave(rc);
+	return abi_leave(rc > 0 ? 0 : rc);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)

@@ -106,6 +106,16 @@ bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)
 	return get(&b->qp[qpn_index(qpn)], out, sizeof(*out));
 }
 
+const _Atomic uint32_t *board_mr_version(const struct board *b, uint32_t key)
+{
+	return &b->mr[mr_place(key)].version;
+}
+
+const _Atomic uint32_t *board_qp_version(const struct board *b, uint32_t qpn)
+{
+	return &b->qp[qpn_index(qpn)].version;
+}
+
 uint32_t board_get_executed(const struct board *b, uint32_t qpn)
 {
 	return atomic_load_explicit(&b->qp[qpn_index(qpn)].executed,

@@ -17,9 +17,16 @@
 struct mkey;
 
 enum {
-	BOARD_MRS = 1 << 16
-}; /* later keys are not published: their
-    * regions are reached through the pipe */
+	BOARD_MRS = 1 << 16, /* later keys are not published: their
+			      * regions are reached through the pipe */
+	BOARD_THREADS = 64,
+};
+
+/* What a thread of this process touches now, by itself and without the turn:
+ * direct/words.h. */
+struct board_thread {
+	_Alignas(64) _Atomic uint64_t inside;
+};
 
 struct board_mr {
 	_Atomic uint32_t version;
@@ -40,6 +47,7 @@ struct board_qp {
 };
 
 struct board {
+	struct board_thread thread[BOARD_THREADS];
 	struct board_qp qp[QPN_INDICES];
 	struct board_mr mr[BOARD_MRS];
 };
@@ -57,6 +65,9 @@ void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn);
  * place may be another key's. */
 bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out);
 bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out);
+/* It changes whenever the entry does. */
+const _Atomic uint32_t *board_mr_version(const struct board *b, uint32_t key);
+const _Atomic uint32_t *board_qp_version(const struct board *b, uint32_t qpn);
 uint32_t board_get_executed(const struct board *b, uint32_t qpn);
 
 #endif

@@ -50,6 +50,7 @@ struct cq {
 	_Atomic uint32_t head, tail;
 	enum { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
 	bool overrun, ignore_overrun;
+	bool stamped;		/* the program reads timestamps */
 	_Atomic unsigned users; /* QPs: EBUSY */
 	/* channel->queue.lock: */
 	struct list event_node; /* in channel->queue.waiting */

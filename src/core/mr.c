@@ -233,9 +233,12 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 			 mk->key, (unsigned)flags, length, addr, (unsigned)access);
 		return rc;
 	}
-	rc = mr->leaving ? -EINVAL : withdraw(mr->core, mk);
+	if (mr->leaving)
+		return -EINVAL;
+	atomic_store(&mk->moving, true);
+	rc = withdraw(mr->core, mk);
 	if (rc)
-		return rc;
+		goto out;
 	turn_take(&mr->core->turn);
 	new = (struct mkey){
 		.access = mk->access,
@@ -277,6 +280,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (rc == -EBUSY)
 		log_info("memory region %#x: rereg_mr refused: it has bound windows",
 			 mk->key);
+out:
+	atomic_store(&mk->moving, false);
 	return rc;
 }
 
@@ -357,12 +362,12 @@ void mr_unimport(struct mr *mr)
 	free(mr);
 }
 
-enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
-		     uint64_t va, uint64_t len, int access, uint8_t **host)
+static inline enum mr_why check(struct core *core, const struct mkey *mk,
+				const struct pd *pd, uint32_t qpn, uint64_t va,
+				uint64_t len, int access, uint8_t **host)
 {
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_ATOMIC;
-	const struct mkey *mk = mkey_find(core, key);
 
 	if (!mk)
 		return MR_NO_KEY;
@@ -385,6 +390,22 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint3
 	/* As a number: an implicit region begins at NULL. */
 	*host = (uint8_t *)((uintptr_t)mk->host + (uintptr_t)(va - mk->base));
 	return MR_OK;
+}
+
+enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
+		     uint64_t va, uint64_t len, int access, uint8_t **host)
+{
+	return check(core, mkey_find(core, key), pd, qpn, va, len, access, host);
+}
+
+enum mr_why mr_check_inside(struct core *core, uint32_t key, const struct pd *pd,
+			    uint64_t va, uint64_t len, int access, uint8_t **host)
+{
+	const struct mkey *mk = mkey_find(core, key);
+
+	if (mk && (mk->is_mw || atomic_load_explicit(&mk->moving, memory_order_acquire)))
+		return MR_INVALID;
+	return check(core, mk, pd, 0, va, len, access, host);
 }
 
 const char *mr_why_str(enum mr_why why)

@@ -46,8 +46,9 @@ struct mkey {
 	bool valid; /* false: invalidated, or a type 2
 		     * window that is not bound */
 	bool is_mw;
-	bool is_null; /* base and host say nothing */
-	int access;   /* enum ibv_access_flags */
+	bool is_null;	     /* base and host say nothing */
+	_Atomic bool moving; /* it changes now */
+	int access;	     /* enum ibv_access_flags */
 	struct pd *pd;
 	uint64_t base, length;
 	uint8_t *host;
@@ -139,6 +140,11 @@ enum mr_why {
  * callers, as the specification has it. */
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host);
+
+/* The same without the turn, by a thread whose word in the board says that it is
+ * inside (direct/words.h); as a window's key is not for SGEs, MR_INVALID for one. */
+enum mr_why mr_check_inside(struct core *core, uint32_t key, const struct pd *pd,
+			    uint64_t va, uint64_t len, int access, uint8_t **host);
 
 /* Change n bytes, or an atomic's 8, at host, where mr_check() has just said that
  * key allows it; upward, the last 64 bytes last.  As of a NIC that has pinned the

@@ -22,6 +22,7 @@
 #include "core/device.h"
 #include "core/mr.h"
 #include "core/qp.h"
+#include "core/transport.h"
 #include "core/wr_op.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -307,25 +308,49 @@ static void commit(struct qp *qp)
 		qp_flush(qp, clock_ns());
 }
 
+/* The oldest draft is done now, if nothing that was posted before it waits. */
+static inline bool at_once(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (!qp->transport->at_once || qp->state != IBV_QPS_RTS)
+		return false;
+	qp->sq.head++;
+	if (qp->transport->at_once(qp))
+		return true;
+	qp->sq.head--;
+	return false;
+}
+
+/* There is nothing for the engine to do. */
+static inline bool is_idle(const struct qp *qp) REQUIRES(qp->lock)
+{
+	return qp->sq.tail == qp->sq.head && qp->state == IBV_QPS_RTS;
+}
+
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
+	struct sq *sq = &qp->sq;
 	uint32_t good;
+	bool idle;
 	int rc;
 
 	lock_take(&qp->lock);
 	begin_post(qp);
 	rc = wr ? may_send(qp) : 0;
-	for (good = qp->sq.head; !rc && wr; wr = wr->next, good++) {
+	for (good = sq->head; !rc && wr; wr = wr->next) {
 		rc = post_one(qp, wr);
 		if (rc)
 			break;
+		good++;
+		if (sq->head + 1 == good && at_once(qp))
+			sq->room = sq->tail + sq->cap;
 	}
-	qp->sq.draft = good;
+	sq->draft = good;
 	commit(qp);
+	idle = is_idle(qp);
 	lock_give(&qp->lock);
 	if (rc && bad)
 		*bad = wr;
-	return rc;
+	return rc ? rc : idle;
 }
 
 /* --- ibv_post_recv ------------------------------------------------------- */
@@ -404,6 +429,7 @@ static void end_building(struct qp *qp) REQUIRES(qp->lock)
 
 int post_complete(struct qp *qp)
 {
+	bool idle;
 	int rc;
 
 	end_open(qp);
@@ -414,10 +440,14 @@ int post_complete(struct qp *qp)
 	if (rc)
 		qp->sq.draft = qp->sq.head;
 	else
+		while (qp->sq.head != qp->sq.draft && at_once(qp))
+			;
+	if (!rc)
 		commit(qp);
+	idle = !rc && is_idle(qp);
 	end_building(qp);
 	lock_give(&qp->lock);
-	return rc;
+	return rc ? rc : idle;
 }
 
 void post_abort(struct qp *qp)

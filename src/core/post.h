@@ -24,7 +24,7 @@ struct qp;
 struct swqe;
 
 void post_start(struct qp *qp);
-int post_complete(struct qp *qp); /* 0, -EINVAL, -ENOMEM, -EIO */
+int post_complete(struct qp *qp); /* 0, 1: done, -EINVAL, -ENOMEM, -EIO */
 void post_abort(struct qp *qp);
 
 /* A cleared request for the caller to set imm, rkey, remote_addr and atomic

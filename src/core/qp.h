@@ -131,7 +131,8 @@ int qp_destroy(struct qp *qp);
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
-/* Post a chain; *bad is the first that was refused.  0, -EINVAL, -ENOMEM, -EIO.
+/* Post a chain; *bad is the first that was refused.  0, -EINVAL, -ENOMEM, -EIO; 1: all
+ * is done, so that the QP need not be made due.
  * In ERR posts are accepted and flushed; in RESET, INIT, RTR sends give
  * -EINVAL, and in RESET receives do.  The caller then makes the QP due. */
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transport.h - what the verbs objects and the engine ask of a transport.
  *
- * Every call is made with the engine's turn and qp->lock held and takes the
+ * Every call but at_once() is made with the engine's turn and qp->lock held and takes the
  * time; none blocks, reads a clock, or calls up except to complete work
  * (sq_complete, rq_complete) and to move the QP to ERR (qp_fail).
  */
@@ -35,6 +35,10 @@ struct transport {
 	 * anew.  Returns the next deadline, as run() does.  NULL: as output, or
 	 * it plans none. */
 	uint64_t (*commit)(struct qp *qp, unsigned first, unsigned n, uint64_t now);
+	/* The work request that was posted last, before which nothing waits to be
+	 * begun: do all of it, and complete it, if that can be done without the
+	 * turn, which is not held.  False: it waits for output().  NULL: never. */
+	bool (*at_once)(struct qp *qp);
 	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
 	 * before output(), and after one that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);

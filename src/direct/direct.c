@@ -10,6 +10,8 @@
 
 #include "core/board.h"
 #include "core/core.h"
+#include "direct/map.h"
+#include "direct/words.h"
 
 enum { GIVE_UP_S = 10 };
 
@@ -81,6 +83,7 @@ void direct_forked(struct core *core)
 		close(d->board_fd);
 	d->board_fd = -1;
 	core->board = NULL;
+	words_forked();
 }
 
 /* --- another ------------------------------------------------------------- */
@@ -95,7 +98,10 @@ void reach_close(struct reach *r)
 {
 	list_del(&r->node);
 	reach_part(r);
-	r->told = false;
+	if (r->board)
+		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
+	r->board = NULL;
+	r->told = r->lent = false;
 	r->inside = r->theirs = NULL;
 	gate_close(&r->gate);
 }
@@ -104,9 +110,10 @@ void reach_close(struct reach *r)
  * something else may lie there. */
 void reach_forked(struct reach *r)
 {
-	r->told = false;
+	r->told = r->lent = false;
 	r->inside = r->theirs = NULL;
 	gate_forked(&r->gate);
+	maps_forked(r);
 	r->board = NULL;
 	r->vm = false;
 }

@@ -21,6 +21,7 @@ struct board;
 struct board_qp;
 struct core;
 struct qp;
+struct swqe;
 
 /* --- this process (direct.c) --------------------------------------------- */
 
@@ -31,6 +32,8 @@ struct direct {
 	uint64_t made;
 	uint64_t give_up_ns; /* for so long the kernel may copy */
 	int board_fd;	     /* of core->board; or -1 */
+	/* Some memory of this process is, or was, mapped by another. */
+	atomic_bool lent;
 };
 
 /* board: this process shows what may be reached.  0 or -ENOMEM. */
@@ -70,6 +73,17 @@ struct gate {
 	bool shut; /* something else lies there */
 };
 
+/* Regions of another process that lie here, too (map.c). */
+enum { MAPS = 64 };
+struct mapping;
+
+/* Of such a place: what was used, and whether it was asked for. */
+struct use {
+	uint32_t key;
+	uint8_t times;
+	bool asked;
+};
+
 /* Another process: its memory for us, and ours for it. */
 struct reach {
 	struct list node; /* direct->reaches */
@@ -82,6 +96,7 @@ struct reach {
 	_Atomic uint64_t *inside, *theirs;
 	/* Ours: */
 	bool told; /* it knows where it lies, and so may be inside */
+	bool lent; /* ... and may have mapped some of it */
 	struct gate gate;
 	uint64_t left_at; /* when its process was last looked for */
 	/* Its own: */
@@ -92,6 +107,10 @@ struct reach {
 	struct nonce nonce;
 	uint64_t writes;	   /* so many copies were begun */
 	const struct board *board; /* or NULL */
+	bool registered;	   /* our threads pass its barriers */
+	struct use use[MAPS];
+	/* Read by any thread that is inside: words.h. */
+	_Atomic(struct mapping *) map[MAPS];
 };
 
 void reach_init(struct reach *r, struct direct *d, uint16_t slot);
@@ -146,5 +165,42 @@ bool reach_may(const struct by *by, const struct range *to, bool read);
 /* Has the other executed all of the QP's requests before psn?  Its board says so
  * before its ACK comes. */
 bool reach_executed(const struct by *by, uint32_t psn);
+
+/* --- memory that is shared already (map.c, lend.c) ----------------------- */
+
+/* A region was used by a copy or a message.  True: it is time to ask whether it can be
+ * mapped. */
+bool reach_used(struct reach *r, uint32_t key);
+
+/* What a process lends of a region: the file that has it, and which part. */
+struct lent {
+	uint32_t key, version; /* of the region, of its entry on the board */
+	uint64_t lo, hi;       /* where the part lies in its memory */
+	uint64_t offset;       /* of lo, in the file */
+};
+
+/* Which file has the region, ours, for the other to map: a descriptor, or -1. */
+int reach_lend(struct reach *r, uint32_t key, struct lent *out);
+/* The other lends what it was asked for.  False: it cannot be used. */
+bool reach_map(struct reach *r, const struct lent *lent, int fd);
+
+/* What a QP remembers of the other's entry of it on the board. */
+struct allowed {
+	bool known;
+	uint32_t version, pd, access;
+};
+
+enum reach_did {
+	REACH_NOT,   /* nothing, or not all: another way, please */
+	REACH_DONE,  /* all of it */
+	REACH_FAULT, /* an atomic, but its result has found no memory */
+};
+
+/* The WRITE, READ or atomic w, whose SGEs are given, is done by this thread on what
+ * is mapped.  qp->lock is held, not the turn. */
+enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struct swqe *w,
+			     const struct ibv_sge *sge);
+/* As reach_executed(), but without the turn. */
+bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn);
 
 #endif

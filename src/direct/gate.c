@@ -22,8 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/board.h"
 #include "core/core.h"
 #include "direct/direct.h"
+#include "direct/words.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -32,6 +34,7 @@ enum {
 	ALIGN = 1 << 16,	 /* some machines' pages are larger */
 	PATIENCE_NS = 250000000, /* a copy takes microseconds */
 	NAP_NS = 20000,
+	DEATH_NS = 5000000, /* who died is looked for then */
 };
 #ifndef F_SEAL_WRITE
 #define F_SEAL_WRITE 0x0008
@@ -184,28 +187,62 @@ static bool has_died(pid_t pid)
 	return died;
 }
 
-/* The first that came after the one with that number and is inside. */
+/* One of the words by which a process says that it is inside: that of its system
+ * calls (0), or a thread's of it that has memory of ours mapped. */
+struct place {
+	uint64_t number; /* the process's */
+	unsigned i;
+};
+
+static uint64_t word_at(const struct reach *r, unsigned i)
+{
+	uint64_t word;
+
+	if (i == 0)
+		return may_be_inside(r) ? atomic_load(r->theirs) : 0;
+	if (!r->lent || !r->board)
+		return 0;
+	word = atomic_load(&r->board->thread[i - 1].inside);
+	return qpn_slot((uint32_t)(word >> INSIDE_QPN_AT) & QPN_MASK) == r->d->core->slot
+		       ? word
+		       : 0;
+}
+
+/* The first place after the one given where that is said. */
 static struct reach *next_inside(struct direct *d, const struct whom *whom,
-				 uint64_t after, uint64_t *word)
+				 struct place *at, uint64_t *word)
 {
 	list_for(n, &d->reaches)
 	{
 		struct reach *r = container_of(n, struct reach, node);
+		unsigned i = r->number == at->number ? at->i + 1 : 0;
 
-		if (r->number <= after || !may_be_inside(r))
+		if (r->number < at->number)
 			continue;
-		*word = atomic_load(r->theirs);
-		if (*word && (*word & whom->mask) == whom->want)
-			return r;
+		for (; i <= (r->lent ? BOARD_THREADS : 0); i++) {
+			*word = word_at(r, i);
+			if (*word && (*word & whom->mask) == whom->want) {
+				*at = (struct place){ r->number, i };
+				return r;
+			}
+		}
 	}
 	return NULL;
+}
+
+static bool is_inside(const struct reach *r)
+{
+	for (unsigned i = 0; i <= BOARD_THREADS; i++)
+		if (word_at(r, i))
+			return true;
+	return false;
 }
 
 bool gate_left(struct reach *r, uint64_t now)
 {
 	enum { LOOK_NS = 10000000 };
 
-	if (!may_be_inside(r) || !atomic_load(r->theirs))
+	if (!is_inside(r))
 		return true;
 	if (now - r->left_at < LOOK_NS)
 		return false;
@@ -213,16 +250,18 @@ bool gate_left(struct reach *r, uint64_t now)
 	return has_died(r->pid);
 }
 
-/* The one of that number, if its word is still that. */
-static struct reach *still_inside(struct core *core, uint64_t number, uint64_t word)
+/* The one of that place, if its word is still that. */
+static struct reach *still_inside(struct core *core, struct place at, uint64_t word)
 {
-	const struct whom all = { UINT64_MAX, word };
-	struct reach *r = NULL;
-	uint64_t now;
-
 	if (core->direct)
-		r = next_inside(core->direct, &all, number - 1, &now);
-	return r && r->number == number ? r : NULL;
+		list_for(n, &core->direct->reaches)
+		{
+			struct reach *r = container_of(n, struct reach, node);
+
+			if (r->number == at.number)
+				return word_at(r, at.i) == word ? r : NULL;
+		}
+	return NULL;
 }
 
 /* It seems to be stopped: it gets in no more. */
@@ -239,33 +278,49 @@ static void shut_out(struct reach *r, uint64_t word)
 
 enum seen { OUT, INSIDE, STUCK };
 
-/* It is shut out, and had that word so long ago.  ended: so has its last copy. */
-static enum seen judge(struct core *core, uint64_t number, uint64_t word, uint64_t waited,
+static void tell_stuck(const struct reach *r, struct place at, uint64_t word,
+		       uint64_t waited)
+{
+	unsigned seconds = (unsigned)(waited / 1000000000);
+	uint32_t key = (uint32_t)(word >> INSIDE_KEY_AT);
+
+	if (at.i)
+		log_error(
+			"slot %u, process %d: for %u s it has been stopped while it uses "
+			"the region of key 0x%08x, which it has mapped: no more is waited "
+			"for that, and it may still be written to",
+			r->slot, (int)r->pid, seconds, key);
+	else
+		log_error(
+			"slot %u, process %d: for %u s the kernel has been copying for it "
+			"to the region of key 0x%08x: no more is waited for that, and it "
+			"may still be written to",
+			r->slot, (int)r->pid, seconds, key);
+}
+
+/* It had that word so long ago.  ended: so has its last copy. */
+static enum seen judge(struct core *core, struct place at, uint64_t word, uint64_t waited,
 		       bool ended)
 {
 	enum seen seen = OUT;
 	struct reach *r;
 
 	turn_take(&core->turn);
-	r = still_inside(core, number, word);
+	r = still_inside(core, at, word);
 	if (r && ended) {
-		r->told = false;
+		*(at.i ? &r->lent : &r->told) = false;
 	} else if (r) {
 		seen = waited > core->direct->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
-			log_error("slot %u, process %d: for %u s the kernel has been "
-				  "copying for it to the region of key 0x%08x: no more "
-				  "is waited for that, and it may still be written to",
-				  r->slot, (int)r->pid, (unsigned)(waited / 1000000000),
-				  (uint32_t)(word >> INSIDE_KEY_AT));
+			tell_stuck(r, at, word, waited);
 	}
 	turn_give(&core->turn);
 	return seen;
 }
 
-/* The peer of that number, which had that word so long ago.  What may sleep does
- * so without the turn. */
-static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_t waited)
+/* The process of that place, which had that word so long ago.  What may sleep does so
+ * without the turn.  Where it has our memory mapped it cannot be shut out. */
+static enum seen look(struct core *core, struct place at, uint64_t word, uint64_t waited)
 {
 	bool shut = false, ended;
 	pid_t pid = 0;
@@ -273,42 +328,46 @@ static enum seen look(struct core *core, uint64_t number, uint64_t word, uint64_
 	int fd = -1;
 
 	turn_take(&core->turn);
-	r = still_inside(core, number, word);
-	if (r && waited > PATIENCE_NS)
+	r = still_inside(core, at, word);
+	if (r && at.i == 0 && waited > PATIENCE_NS)
 		shut_out(r, word);
-	if (r && r->gate.shut) {
+	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;
-		pid = r->pid;
 		fd = memory_of(&r->gate);
 	}
+	if (r)
+		pid = r->pid;
 	turn_give(&core->turn);
 	if (!r)
 		return OUT;
-	if (!shut)
+	if (!shut && (at.i == 0 || waited < DEATH_NS))
 		return INSIDE;
-	ended = has_died(pid) || is_quiet(fd);
+	ended = has_died(pid) || (shut && is_quiet(fd));
 	if (fd >= 0)
 		close(fd);
-	return judge(core, number, word, waited, ended);
+	return judge(core, at, word, waited, ended);
 }
 
 /* All that are inside now leave.  Who comes later has seen what is on the board.
  * 0 or -EBUSY. */
 static int wait_for(struct core *core, struct whom whom)
 {
-	uint64_t number = 0, word, start;
+	struct place at = { 0, 0 };
+	uint64_t word, start;
 	struct reach *r;
 	enum seen seen;
 
+	/* Threads that have our memory mapped fence nothing by themselves. */
+	if (core->direct && atomic_load(&core->direct->lent))
+		words_barrier();
 	for (;;) {
 		turn_take(&core->turn);
-		r = core->direct ? next_inside(core->direct, &whom, number, &word) : NULL;
-		number = r ? r->number : 0;
+		r = core->direct ? next_inside(core->direct, &whom, &at, &word) : NULL;
 		turn_give(&core->turn);
-		if (!number)
+		if (!r)
 			return 0;
 		start = clock_ns();
-		while ((seen = look(core, number, word, clock_ns() - start)) == INSIDE)
+		while ((seen = look(core, at, word, clock_ns() - start)) == INSIDE)
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 		if (seen == STUCK)
 			return -EBUSY;
@@ -317,6 +376,7 @@ static int wait_for(struct core *core, struct whom whom)
 
 int gate_wait_key(struct core *core, uint32_t key)
 {
+	words_pass(core);
 	return wait_for(core, (struct whom){ (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
 					     (uint64_t)key << INSIDE_KEY_AT });
 }

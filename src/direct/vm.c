@@ -18,6 +18,7 @@
 #include "core/core.h"
 #include "core/qp.h"
 #include "direct/direct.h"
+#include "direct/map.h"
 #include "sys/log.h"
 
 enum {
@@ -63,6 +64,8 @@ void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd)
 	r->why = not_who_it_says(r, nonce);
 	if (!r->why) {
 		r->nonce = *nonce;
+		if (r->board)
+			munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
 		r->board = map_board(board_fd);
 		if (!r->board)
 			r->why = "it does not say what may be reached";
@@ -72,9 +75,7 @@ void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd)
 
 void reach_part(struct reach *r)
 {
-	if (r->board)
-		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
-	r->board = NULL;
+	maps_close(r);
 	r->vm = false;
 }
 

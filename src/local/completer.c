@@ -271,14 +271,20 @@ static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to, uint
 	return true;
 }
 
+bool lreq_executed(struct local_qp *q, uint64_t now)
+{
+	const struct rec ack = { .op = REC_ACK, .psn = q->req.psn };
+
+	return advance(q, &ack, q->req.psn, now) && q->req.cur == q->qp->sq.tail;
+}
+
 /* READs and atomics are executed when they are answered. */
 bool lreq_all_executed(struct local_qp *q, uint64_t now)
 {
-	const struct rec ack = { .op = REC_ACK, .psn = q->req.psn };
 	const struct by by = local_by(q);
 
 	return q->req.reads == 0 && reach_executed(&by, q->req.psn) &&
-	       advance(q, &ack, q->req.psn, now) && q->req.cur == q->qp->sq.tail;
+	       lreq_executed(q, now);
 }
 
 /* The oldest was not taken, nor what is behind it: again, after a while. */

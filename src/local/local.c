@@ -59,6 +59,10 @@ static void leave_peer(struct local_qp *q)
 	list_del(&q->node);
 	list_del(&q->full);
 	q->peer = NULL;
+	q->allowed.known = false;
+	q->l->count.at_once += q->at_once;
+	q->l->count.at_once_bytes += q->at_once_bytes;
+	q->at_once = q->at_once_bytes = 0;
 	if (p)
 		peer_release(p);
 }
@@ -266,6 +270,7 @@ const struct transport local_transport = {
 	.close = close_qp,
 	.enter = enter,
 	.output = output,
+	.at_once = lreq_at_once,
 	.run = run,
 	.describe = describe,
 };

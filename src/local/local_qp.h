@@ -58,6 +58,7 @@ struct peer {
 	struct reach reach;   /* its memory, and ours for it */
 	uint8_t say, say_yes; /* a message that could not be sent */
 	bool kick;	      /* ... and one more */
+	uint32_t want_map;    /* ... and a region that it is to be asked for, or 0 */
 	uint64_t full_since;  /* peer_reads() */
 	uint32_t full_at;
 	struct list node_up; /* in local->hot or local->cold while it is up */
@@ -74,6 +75,7 @@ struct peer {
 struct local_counters {
 	uint64_t out, in, out_bytes, in_bytes; /* records and their payload */
 	uint64_t direct, direct_bytes;	       /* copies to or from peers' memory */
+	uint64_t at_once, at_once_bytes;       /* by who posted, where it is mapped */
 	uint64_t not_ready;		       /* requests that no QP took */
 };
 
@@ -172,6 +174,8 @@ struct local_qp {
 	struct list node, full;
 	uint32_t mtu;
 	uint32_t path_out, path_in; /* of the records that it writes, reads */
+	struct allowed allowed;	    /* by the peer, to who posts */
+	uint64_t at_once, at_once_bytes;
 	struct local_req req;
 	struct local_rsp rsp;
 };
@@ -207,6 +211,8 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
 void meet_let_go(struct peer *p); /* of its memory */
 /* p has shut this process out: it is asked for another way in, once a second. */
 void meet_ask_gate(struct peer *p, uint64_t now);
+/* ... for a region that is used a lot. */
+void meet_ask_map(struct peer *p, uint32_t key);
 /* What its connection had no room for: once more, or never. */
 void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
@@ -242,6 +248,10 @@ void lreq_arm(struct local_qp *q, uint64_t now);
 void lreq_progress(struct local_qp *q, uint64_t now);
 /* Has all that is out been executed?  Then it is done, as by an ACK. */
 bool lreq_all_executed(struct local_qp *q, uint64_t now);
+/* It has, as the peer says otherwise.  False: the QP has failed, or more was posted. */
+bool lreq_executed(struct local_qp *q, uint64_t now);
+/* The work request that was posted last, by who posted it. */
+bool lreq_at_once(struct qp *qp);
 /* A local error, once it is the oldest work request's. */
 void lreq_tell_error(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);

@@ -2,6 +2,7 @@
 /* meet.c - how two processes agree on a pipe. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,12 +25,20 @@ enum say {
 	SAY_KICK,
 	SAY_ASK_GATE,
 	SAY_GATE,
+	SAY_ASK_MAP,
+	SAY_MAP,
 };
 
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
 	uint32_t bytes;	    /* of the offered memory */
 	struct nonce nonce; /* at 0: its memory is its own */
+};
+
+/* SAY_ASK_MAP: key alone. */
+struct map_msg {
+	struct pipe_msg head;
+	struct lent lent;
 };
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
@@ -131,6 +140,11 @@ static int say(struct peer *p, enum say what, bool yes)
 	return rc;
 }
 
+static bool has_unsaid(const struct peer *p)
+{
+	return p->say != SAY_NOTHING || p->kick || p->want_map;
+}
+
 /* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */
 static int say_surely(struct peer *p, enum say what, bool yes)
 {
@@ -144,7 +158,7 @@ static int say_surely(struct peer *p, enum say what, bool yes)
 	}
 	if (rc != -EAGAIN)
 		return rc;
-	p->l->unsaid += p->say == SAY_NOTHING && !p->kick;
+	p->l->unsaid += !has_unsaid(p);
 	p->say = (uint8_t)what;
 	p->say_yes = yes;
 	return 0;
@@ -156,7 +170,7 @@ void peer_kick(struct peer *p)
 		return;
 	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
 		return;
-	p->l->unsaid += p->say == SAY_NOTHING;
+	p->l->unsaid += !has_unsaid(p);
 	p->kick = true;
 }
 
@@ -169,28 +183,93 @@ void meet_ask_gate(struct peer *p, uint64_t now)
 	if (now < p->reach.ask_at || p->say != SAY_NOTHING)
 		return;
 	p->reach.ask_at = now + EVERY_NS;
-	p->l->unsaid += !p->kick;
+	p->l->unsaid += !has_unsaid(p);
 	p->say = SAY_ASK_GATE;
 	p->say_yes = true;
 }
 
 void meet_forget_unsaid(struct peer *p)
 {
-	p->l->unsaid -= p->say != SAY_NOTHING || p->kick;
+	p->l->unsaid -= has_unsaid(p);
 	p->say = SAY_NOTHING;
 	p->kick = false;
+	p->want_map = 0;
+}
+
+/* --- memory that is shared already --------------------------------------- */
+
+static int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
+{
+	struct map_msg m = {
+		.head = { .version = PIPE_VERSION,
+			  .what = (uint8_t)what,
+			  .yes = fd >= 0 },
+		.lent = *lent,
+	};
+
+	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
+}
+
+/* At the turn's end: as meet_ask_gate(). */
+void meet_ask_map(struct peer *p, uint32_t key)
+{
+	if (p->want_map)
+		return;
+	p->l->unsaid += !has_unsaid(p);
+	p->want_map = key;
+}
+
+/* Where there is no room to say it the other goes on as it did. */
+static void on_ask_map(struct peer *p, uint32_t key)
+{
+	struct lent lent = { .key = key };
+	int fd = p->state == PEER_UP ? reach_lend(&p->reach, key, &lent) : -1;
+
+	say_map(p, SAY_MAP, &lent, fd);
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0)
+		log_info(
+			"slot %u, process %d: the region of key 0x%08x is lent to it, for its "
+			"memory is shared already",
+			p->slot, (int)p->reach.pid, key);
+	else
+		log_info(
+			"slot %u, process %d: the region of key 0x%08x is not lent to it: "
+			"its memory is private, or its file cannot be opened",
+			p->slot, (int)p->reach.pid, key);
+}
+
+static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
+{
+	if (p->state != PEER_UP || s->fd[0] < 0)
+		return;
+	if (reach_map(&p->reach, lent, s->fd[0]))
+		log_info(
+			"slot %u, process %d: its region of key 0x%08x is mapped: whoever "
+			"posts WRITEs, READs and atomics does them",
+			p->slot, (int)p->reach.pid, lent->key);
+	else
+		log_info(
+			"slot %u, process %d: its region of key 0x%08x cannot be mapped: what "
+			"it lends is no file that has the region, or is forbidden (mmap, "
+			"membarrier)",
+			p->slot, (int)p->reach.pid, lent->key);
 }
 
 void meet_say_again(struct peer *p)
 {
 	enum say what = (enum say)p->say;
 	bool yes = p->say_yes, kick = p->kick;
+	const struct lent ask = { .key = p->want_map };
 
 	meet_forget_unsaid(p);
 	if (what != SAY_NOTHING)
 		say_surely(p, what, yes);
 	if (kick)
 		peer_kick(p);
+	if (ask.key && say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
+		meet_ask_map(p, ask.key);
 }
 
 /* --- the other's memory -------------------------------------------------- */
@@ -386,12 +465,16 @@ static void on_gate(struct peer *p, const struct host_said *s, const struct pipe
 void local_said(struct local *l, struct host_said *s)
 {
 	struct peer *p = l->by_slot[s->slot];
+	struct lent lent = { 0 };
 	struct pipe_msg m;
 	bool same;
 
 	if (s->len < sizeof(m) || s->slot == l->core->slot)
 		return;
 	memcpy(&m, s->buf, sizeof(m));
+	if (s->len >= sizeof(struct map_msg))
+		memcpy(&lent, (const uint8_t *)s->buf + offsetof(struct map_msg, lent),
+		       sizeof(lent));
 	same = m.version == PIPE_VERSION;
 	switch ((enum say)m.what) {
 	case SAY_ASK:
@@ -419,6 +502,14 @@ void local_said(struct local *l, struct host_said *s)
 	case SAY_GATE:
 		if (p && same)
 			on_gate(p, s, &m);
+		break;
+	case SAY_ASK_MAP:
+		if (p && same)
+			on_ask_map(p, lent.key);
+		break;
+	case SAY_MAP:
+		if (p && same)
+			on_map(p, s, &lent);
 		break;
 	case SAY_NOTHING:
 		break;

@@ -303,6 +303,10 @@ void local_log_counters(struct core *core)
 {
 	const struct local_counters *c = &core->local->count;
 
+	if (c->at_once)
+		log_info("same host: %" PRIu64 " requests (%" PRIu64
+			 " bytes) done by who posted them",
+			 c->at_once, c->at_once_bytes);
 	if (c->out || c->in || c->direct)
 		log_info("same host: %" PRIu64 " records out (%" PRIu64
 			 " bytes), %" PRIu64 " in (%" PRIu64 " bytes), %" PRIu64

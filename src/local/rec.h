@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 2 };
+enum { PIPE_VERSION = 3 };
 
 enum rec_op {
 	REC_PAD, /* nothing: the end of the ring */

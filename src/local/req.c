@@ -252,6 +252,8 @@ static enum step send_atomic(struct local_qp *q, struct swqe *w, uint64_t now)
 	rec->swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
 	rec->compare = cas ? w->atomic.compare_add : 0;
 	rec_send(q, rec, REC_HEAD_RMA, 0);
+	if (q->peer->reach.vm && reach_used(&q->peer->reach, w->rkey))
+		meet_ask_map(q->peer, w->rkey);
 	r->reads++;
 	moved_on(q, w, 1, now);
 	return STEP_GO;
@@ -335,6 +337,8 @@ static enum copied copy(struct local_qp *q, struct swqe *w, const struct span *s
 		r->direct = 0;
 		return COPIED_NONE;
 	}
+	if (reach_used(by.r, w->rkey))
+		meet_ask_map(q->peer, w->rkey);
 	r->direct += len;
 	q->l->count.direct++;
 	q->l->count.direct_bytes += len;
@@ -380,6 +384,54 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 	}
 	r->by_record = true;
 	return STEP_GO;
+}
+
+/* --- by who posts -------------------------------------------------------- */
+
+/* Nothing may be overtaken, nor an answer that is to go now. */
+static bool is_next(struct local_qp *q, uint32_t index, uint32_t key)
+{
+	const struct local_req *r = &q->req;
+	const struct local_rsp *s = &q->rsp;
+
+	if (!q->peer || q->qp->type != IBV_QPT_RC || r->cur != index || r->begun ||
+	    r->failed || r->lost || r->hold_until || s->nak_due || s->owed_n ||
+	    (s->ack_due && !s->ack_at))
+		return false;
+	if (r->una != r->psn) {
+		const struct by by = local_by(q);
+
+		return r->reads == 0 && reach_executed_now(&by, key, r->psn) &&
+		       lreq_executed(q, clock_ns());
+	}
+	return q->qp->sq.tail == index;
+}
+
+bool lreq_at_once(struct qp *qp)
+{
+	struct local_qp *q = local_qp(qp);
+	uint32_t index = qp->sq.head - 1;
+	const struct swqe *w = sq_at(&qp->sq, index);
+	enum reach_did did;
+	struct by by;
+
+	if (!is_next(q, index, w->rkey))
+		return false;
+	by = local_by(q);
+	did = reach_at_once(&by, &q->allowed, w, sq_sges(&qp->sq, index));
+	if (did == REACH_NOT)
+		return false;
+	q->at_once++;
+	q->at_once_bytes += w->length;
+	q->req.cur++;
+	if (did == REACH_DONE) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE,
+			    qp->send_cq->stamped ? clock_ns() : 0);
+	} else {
+		sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
+		qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
+	}
+	return true;
 }
 
 static enum step step(struct local_qp *q, struct work *work, uint32_t *left, uint64_t now)

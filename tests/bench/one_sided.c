@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 	meet(0);
 	prepare(op, bytes, list);
 	run(WARM * list, list);
-	usleep(20000);
+	usleep(300000); /* it may be asked to be mapped */
 	run(WARM * list, list);
 	for (int i = 0; i < ROUNDS; i++) {
 		start = now_ns();

@@ -76,6 +76,48 @@ static void open_device(struct rig *r)
 	ibv_free_device_list(list);
 }
 
+/* The descriptors of what is shared: who maps it, too, needs one. */
+static struct {
+	uint8_t *at;
+	int fd;
+} files[8];
+
+static void keep(uint8_t *at, int fd)
+{
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (!files[i].at) {
+			files[i].at = at;
+			files[i].fd = fd;
+			return;
+		}
+	failed("too many regions", __FILE__, __LINE__);
+}
+
+uint8_t *rig_memory(size_t bytes)
+{
+	int fd = opt.shared ? memfd_create("region", MFD_CLOEXEC) : -1;
+	uint8_t *at;
+
+	CHECK(!opt.shared || (fd >= 0 && !ftruncate(fd, (off_t)bytes)));
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		  opt.shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	CHECK(at != MAP_FAILED);
+	if (opt.shared)
+		keep(at, fd);
+	return at;
+}
+
+void rig_memory_free(uint8_t *at, size_t bytes)
+{
+	CHECK(!munmap(at, bytes));
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (files[i].at == at) {
+			files[i].at = NULL;
+			CHECK(!close(files[i].fd));
+			return;
+		}
+}
+
 void rig_open(struct rig *r)
 {
 	if (!opt.privileged)
@@ -85,9 +127,8 @@ void rig_open(struct rig *r)
 	CHECK(!ibv_query_gid(r->ctx, 1, opt.gid, &r->gid));
 	r->pd = ibv_alloc_pd(r->ctx);
 	r->channel = ibv_create_comp_channel(r->ctx);
-	r->buf = mmap(NULL, RIG_BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		      -1, 0);
-	CHECK(r->pd && r->channel && r->buf != MAP_FAILED);
+	r->buf = rig_memory(RIG_BUF);
+	CHECK(r->pd && r->channel);
 	r->cq = ibv_create_cq(r->ctx, 4 * RIG_DEPTH, NULL, r->channel, 0);
 	r->mr = ibv_reg_mr(r->pd, r->buf, RIG_BUF, RIG_ACCESS);
 	CHECK(r->cq && r->mr);
@@ -100,7 +141,7 @@ void rig_close(struct rig *r)
 	CHECK(!ibv_destroy_comp_channel(r->channel));
 	CHECK(!ibv_dealloc_pd(r->pd));
 	CHECK(!ibv_close_device(r->ctx));
-	munmap(r->buf, RIG_BUF);
+	rig_memory_free(r->buf, RIG_BUF);
 }
 
 struct ibv_qp *rig_qp(struct rig *r)

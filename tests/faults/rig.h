@@ -13,6 +13,7 @@ struct options {
 	const char *dev;	 /* NULL: the first */
 	const char *port, *host; /* of the control connection */
 	const char *mode;
+	bool shared; /* regions are a memfd's */
 	int gid;
 	bool events;	 /* sleep on the completion channel */
 	bool privileged; /* it may be root */
@@ -57,6 +58,9 @@ enum {
 		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC
 };
 
+/* Memory for a region. */
+uint8_t *rig_memory(size_t bytes);
+void rig_memory_free(uint8_t *at, size_t bytes);
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 

@@ -323,7 +323,7 @@ static void step_send(struct world *w, struct input *in)
 	if ((v >> 1 & 7) >= 6)
 		sge.length = 8;
 	wr.wr.rdma.rkey = 1;
-	if (qp_post_send(qp, &wr, &bad))
+	if (qp_post_send(qp, &wr, &bad) < 0)
 		return;
 	w->posted++;
 	due_add(qp->core, qp);

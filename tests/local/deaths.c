@@ -118,17 +118,28 @@ static void be_victim(void *arg)
 
 /* --- the survivor -------------------------------------------------------- */
 
+static void poke(struct duo *d)
+{
+	for (int q = 0; q < DUO_QPS; q++)
+		if (!d->bad[q])
+			duo_poke(d, q);
+}
+
 /* All that was out has failed, and so does all that comes. */
 static double bereaved(struct duo *d, bool connected)
 {
 	double start = now_s(), limit = start + (connected ? AT_ONCE : IN_TIME);
+	double again = start + 0.001;
 
-	for (int q = 0; q < DUO_QPS; q++)
-		if (!d->bad[q])
-			duo_poke(d, q);
+	poke(d);
 	while (d->busy || !d->bad[0] || !d->bad[1]) {
 		duo_turn(d, false);
 		CHECK(now_s() < limit);
+		/* Memory that is mapped is written to until the death is known. */
+		if (opt.shared && now_s() > again) {
+			again += 0.001;
+			poke(d);
+		}
 	}
 	for (int q = 0; q < DUO_QPS; q++)
 		CHECK(d->bad[q] == IBV_WC_RETRY_EXC_ERR);

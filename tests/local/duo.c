@@ -57,9 +57,7 @@ void duo_make(struct duo *d, struct rig *r, uint64_t seed)
 	memset(d, 0, sizeof(*d));
 	d->r = r;
 	d->rng = mix(seed);
-	d->map = mmap(NULL, TOTAL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		      -1, 0);
-	CHECK(d->map != MAP_FAILED);
+	d->map = rig_memory(TOTAL);
 	for (size_t i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
 		pattern_fill(d->map + guards[i].at, guards[i].len, guards[i].seed);
 	d->open = ibv_reg_mr(r->pd, d->map + OPEN, OPEN_LEN, RIG_ACCESS);
@@ -246,5 +244,5 @@ void duo_free(struct duo *d)
 	for (int q = 0; q < DUO_QPS; q++)
 		CHECK(!ibv_destroy_qp(d->qp[q]));
 	CHECK(!ibv_dereg_mr(d->open) && !ibv_dereg_mr(d->own));
-	munmap(d->map, TOTAL);
+	rig_memory_free(d->map, TOTAL);
 }

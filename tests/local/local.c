@@ -42,6 +42,7 @@ static const struct argp_option options[] = {
 	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
 	{ "port",    'p', "PORT", 0, "TCP port of the control connection", 0 },
 	{ "mode",    'm', "WORD", 0, "what a command does", 0 },
+	{ "shared",  'S', 0, 0, "registered memory is a file's, shared", 0 },
 	{ "events",  'e', 0, 0, "sleep on the completion channel", 0 },
 	{ "count",   'n', "N", 0, "how many (100)", 0 },
 	{ "first",   'f', "N", 0, "the first point (1)", 0 },
@@ -65,6 +66,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case 'm':
 		opt.mode = arg;
+		break;
+	case 'S':
+		opt.shared = true;
 		break;
 	case 'e':
 		opt.events = true;

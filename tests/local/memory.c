@@ -38,7 +38,7 @@ static uint8_t *memory_make(int *fd)
 	*fd = memfd_create("region", MFD_CLOEXEC);
 	CHECK(*fd >= 0 && !ftruncate(*fd, LEN));
 	at = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
-		  is("shrunk") ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
+		  is("shrunk") || opt.shared ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
 	CHECK(at != MAP_FAILED);
 	memset(at, 1, LEN);
 	return at;
@@ -120,7 +120,11 @@ static void use_what_is_left(enum ibv_wr_opcode op, uint32_t round)
 	struct ibv_qp *qp = meet_owner(round);
 	enum ibv_wc_status s;
 
-	crew_expect(&r, qp, &sh->owner, op, HALF, HALF, round == 1 ? HALF : 0);
+	for (int i = 0; i < (opt.shared ? 50 : 1); i++) { /* it is mapped by then */
+		crew_expect(&r, qp, &sh->owner, op, HALF, HALF, round == 1 ? HALF : 0);
+		if (opt.shared)
+			sleep_ms(1);
+	}
 	sh->used = round;
 	crew_wait(&sh->gone, round);
 	crew_expect(&r, qp, &sh->owner, op, HALF, HALF, 0);
@@ -192,6 +196,8 @@ static void deregistering_owner(void *arg)
 			crew_become(ANOTHER_USER);
 		sh->joined = round;
 		crew_wait(&sh->used, round);
+		if (opt.shared) /* it is mapped after a while */
+			sleep_ms(2 + (unsigned)(mix(round) % 3));
 		for (uint64_t i = mix(round) % 300; i; i--)
 			(void)now_s();
 		CHECK(!ibv_dereg_mr(mr));

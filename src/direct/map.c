@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* map.c - see map.h.  A mapping is in the table, or it is not: threads look
+ * without a lock, while they are inside (words.h), and what was taken out is
+ * unmapped when all that were inside have left. */
+#include "direct/map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "core/board.h"
+#include "core/core.h"
+#include "direct/words.h"
+#include "sys/log.h"
+
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+#ifndef HUGETLBFS_MAGIC
+#define HUGETLBFS_MAGIC 0x958458f6
+#endif
+
+enum { MAP_AFTER = 16 /* uses */ };
+
+static void discard(struct mapping *m)
+{
+	munmap(m->start, m->size);
+	free(m);
+}
+
+/* In its place there is to be another, or nothing. */
+static void replace(struct reach *r, unsigned i, struct mapping *by)
+{
+	struct mapping *was = atomic_exchange(&r->map[i], by);
+
+	if (!was)
+		return;
+	words_pass(r->d->core);
+	discard(was);
+}
+
+void maps_close(struct reach *r)
+{
+	struct mapping *was[MAPS];
+	bool any = false;
+
+	for (unsigned i = 0; i < MAPS; i++) {
+		was[i] = atomic_exchange(&r->map[i], NULL);
+		any |= was[i] != NULL;
+		r->use[i] = (struct use){ 0 };
+	}
+	if (any)
+		words_pass(r->d->core);
+	for (unsigned i = 0; i < MAPS; i++)
+		if (was[i])
+			discard(was[i]);
+}
+
+/* They were not inherited. */
+void maps_forked(struct reach *r)
+{
+	for (unsigned i = 0; i < MAPS; i++)
+		free(atomic_exchange(&r->map[i], NULL));
+}
+
+static bool is_current(const struct reach *r, const struct mapping *m)
+{
+	return atomic_load(board_mr_version(r->board, m->lent.key)) == m->lent.version;
+}
+
+bool reach_used(struct reach *r, uint32_t key)
+{
+	unsigned i = map_place(key);
+	struct mapping *m;
+	struct use *u;
+
+	if (!r->board)
+		return false;
+	u = &r->use[i];
+	m = atomic_load_explicit(&r->map[i], memory_order_relaxed);
+	if (m && (atomic_load(&m->bad) || !is_current(r, m))) {
+		bool bad = atomic_load(&m->bad);
+
+		replace(r, i, NULL);
+		*u = (struct use){ .key = bad ? key : 0, .asked = bad };
+	}
+	if (u->key != key)
+		*u = (struct use){ .key = key };
+	if (u->asked || ++u->times < MAP_AFTER)
+		return false;
+	u->asked = true;
+	return true;
+}
+
+/* What a file must be to be mapped: its pages are there, or the kernel alone
+ * makes them.  *unit: what offsets are multiples of. */
+static bool is_file(int fd, uint64_t end, uint64_t *unit)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < 0 ||
+	    (uint64_t)st.st_size < end || fstatfs(fd, &fs) ||
+	    fs.f_type == FUSE_SUPER_MAGIC)
+		return false;
+	*unit = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize
+					     : (uint64_t)sysconf(_SC_PAGESIZE);
+	return *unit && !(*unit & (*unit - 1));
+}
+
+static bool map_file(struct mapping *m, int fd)
+{
+	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	int prot = PROT_READ | (m->access & write ? PROT_WRITE : 0);
+	const struct lent *l = &m->lent;
+	uint64_t unit, from, to, len = l->hi - l->lo;
+
+	if (l->hi <= l->lo || len > SIZE_MAX / 4 || l->offset > SIZE_MAX / 4 ||
+	    !is_file(fd, l->offset + len, &unit))
+		return false;
+	from = l->offset & ~(unit - 1);
+	to = (l->offset + len + unit - 1) & ~(unit - 1);
+	m->size = to - from;
+	m->start = mmap(NULL, m->size, prot, MAP_SHARED, fd, (off_t)from);
+	if (m->start == MAP_FAILED)
+		return false;
+	madvise(m->start, m->size, MADV_DONTFORK);
+	m->at = (uint8_t *)m->start + (l->offset - from);
+	return true;
+}
+
+static struct mapping *make(struct reach *r, const struct lent *l, int fd)
+{
+	struct mapping *m;
+	struct board_mr mr;
+
+	if (!board_get_mr(r->board, l->key, &mr) || mr.key != l->key ||
+	    mr.version != l->version || !(m = malloc(sizeof(*m))))
+		return NULL;
+	*m = (struct mapping){ .lent = *l,
+			       .pd = mr.pd,
+			       .access = mr.access,
+			       .base = mr.base,
+			       .length = mr.length,
+			       .host = mr.host };
+	if (map_file(m, fd))
+		return m;
+	free(m);
+	return NULL;
+}
+
+bool reach_map(struct reach *r, const struct lent *l, int fd)
+{
+	unsigned i = map_place(l->key);
+	struct mapping *m;
+
+	if (!r->vm || !r->use[i].asked || r->use[i].key != l->key)
+		return false;
+	if (!r->registered)
+		r->registered = words_register();
+	m = r->registered ? make(r, l, fd) : NULL;
+	if (!m)
+		return false;
+	replace(r, i, m);
+	return true;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* now.c - work requests that the posting thread does by itself, on memory of the
+ * other process that is mapped here: no turn, no system call.
+ *
+ * All that is looked at is looked at inside (words.h): whoever takes away a mapping,
+ * a region of ours or of the other, or the other's QP, waits for this thread's word.
+ */
+#include <string.h>
+
+#include "core/board.h"
+#include "core/core.h"
+#include "core/mr.h"
+#include "core/qp.h"
+#include "direct/direct.h"
+#include "direct/map.h"
+#include "direct/words.h"
+#include "sys/guard.h"
+
+enum { MOST = 1 << 20 }; /* bytes for which qp->lock is held */
+
+/* What the other's QP allows, from its entry on the board. */
+static bool look_again(const struct by *by, struct allowed *a)
+{
+	struct board_qp to;
+
+	a->known = false;
+	if (!board_get_qp(by->r->board, by->qp->attr.dest_qp_num, &to) || !to.open ||
+	    to.dest_qp != by->qp->qpn || to.path != by->path)
+		return false;
+	*a = (struct allowed){ true, to.version, to.pd, to.access };
+	/* Too many at once are an error: where that may be, the other counts. */
+	if (to.reads < by->qp->attr.max_rd_atomic)
+		a->access &=
+			~(unsigned)(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	return true;
+}
+
+static bool qp_allows(const struct by *by, struct allowed *a)
+{
+	const _Atomic uint32_t *v =
+		board_qp_version(by->r->board, by->qp->attr.dest_qp_num);
+
+	return (a->known &&
+		atomic_load_explicit(v, memory_order_acquire) == a->version) ||
+	       look_again(by, a);
+}
+
+/* Where the range lies here; NULL: it does not, or is not allowed for certain. */
+static uint8_t *find(const struct by *by, struct allowed *a, const struct mapping *m,
+		     const struct swqe *w, unsigned access)
+{
+	const struct board *b = by->r->board;
+	uint64_t at = m->host + (w->remote_addr - m->base), len = m->lent.hi - m->lent.lo;
+
+	if (m->lent.key != w->rkey ||
+	    atomic_load_explicit(&m->bad, memory_order_relaxed) ||
+	    atomic_load_explicit(board_mr_version(b, w->rkey), memory_order_acquire) !=
+		    m->lent.version ||
+	    !qp_allows(by, a) || m->pd != a->pd || !(m->access & a->access & access) ||
+	    w->length > m->length || w->remote_addr - m->base > m->length - w->length ||
+	    w->length > len || at - m->lent.lo > len - w->length)
+		return NULL;
+	return m->at + (at - m->lent.lo);
+}
+
+static uint8_t *local(const struct qp *qp, const struct swqe *w,
+		      const struct ibv_sge *sge, int access)
+{
+	uint8_t *host;
+
+	if (w->flags & IBV_SEND_INLINE)
+		return (uint8_t *)(uintptr_t)sge->addr;
+	return mr_check_inside(qp->core, sge->lkey, qp->pd, sge->addr, sge->length,
+			       access, &host) == MR_OK
+		       ? host
+		       : NULL;
+}
+
+static enum reach_did copy(const struct qp *qp, struct mapping *m, const struct swqe *w,
+			   const struct ibv_sge *sge, uint8_t *there)
+{
+	bool read = w->opcode == IBV_WR_RDMA_READ;
+
+	for (unsigned i = 0; i < w->num_sge; i++, sge++) {
+		uint8_t *here;
+
+		if (!sge->length)
+			continue;
+		here = local(qp, w, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+		if (!here)
+			return REACH_NOT;
+		if (read ? guard_copy(here, there, sge->length)
+			 : guard_copy(there, here, sge->length)) {
+			/* Whose memory it was another way will tell. */
+			atomic_store_explicit(&m->bad, true, memory_order_relaxed);
+			return REACH_NOT;
+		}
+		there += sge->length;
+	}
+	return REACH_DONE;
+}
+
+static enum reach_did atomic(const struct qp *qp, struct mapping *m, const struct swqe *w,
+			     const struct ibv_sge *sge, uint8_t *there)
+{
+	uint8_t *here =
+		w->num_sge == 1 && !((uintptr_t)there % 8) && !(w->remote_addr % 8)
+			? local(qp, w, sge, IBV_ACCESS_LOCAL_WRITE)
+			: NULL;
+	uint64_t *at = (uint64_t *)(void *)there, was;
+
+	if (!here)
+		return REACH_NOT;
+	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
+		    ? guard_fetch_add(at, w->atomic.compare_add, &was)
+		    : guard_cmp_swap(at, w->atomic.compare_add, w->atomic.swap, &was)) {
+		atomic_store_explicit(&m->bad, true, memory_order_relaxed);
+		return REACH_NOT;
+	}
+	return guard_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
+}
+
+static enum reach_did work(const struct by *by, struct allowed *a, struct mapping *m,
+			   const struct swqe *w, const struct ibv_sge *sge)
+{
+	uint8_t *there;
+
+	switch (w->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		there = find(by, a, m, w, IBV_ACCESS_REMOTE_WRITE);
+		return there ? copy(by->qp, m, w, sge, there) : REACH_NOT;
+	case IBV_WR_RDMA_READ:
+		there = find(by, a, m, w, IBV_ACCESS_REMOTE_READ);
+		return there ? copy(by->qp, m, w, sge, there) : REACH_NOT;
+	default:
+		there = find(by, a, m, w, IBV_ACCESS_REMOTE_ATOMIC);
+		return there ? atomic(by->qp, m, w, sge, there) : REACH_NOT;
+	}
+}
+
+static bool may_be(const struct qp *qp, const struct swqe *w)
+{
+	switch (w->opcode) {
+	case IBV_WR_RDMA_WRITE:
+		return w->length && w->length <= MOST;
+	case IBV_WR_RDMA_READ:
+		return w->length && w->length <= MOST && qp->attr.max_rd_atomic;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return w->length == 8 && qp->attr.max_rd_atomic;
+	default:
+		return false;
+	}
+}
+
+/* It may have gone by the time that the thread is inside. */
+static inline struct mapping *mapping(const struct by *by, uint32_t key)
+{
+	return atomic_load_explicit(&by->r->map[map_place(key)], memory_order_acquire);
+}
+
+enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struct swqe *w,
+			     const struct ibv_sge *sge)
+{
+	enum reach_did did = REACH_NOT;
+	_Atomic uint64_t *word;
+	struct mapping *m;
+
+	if (!mapping(by, w->rkey) || !may_be(by->qp, w))
+		return REACH_NOT;
+	word = words_enter(by->qp->core, w->rkey, by->qp->attr.dest_qp_num);
+	if (!word)
+		return REACH_NOT;
+	m = mapping(by, w->rkey);
+	if (m)
+		did = work(by, a, m, w, sge);
+	words_leave(word);
+	return did;
+}
+
+bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
+{
+	_Atomic uint64_t *word;
+	struct allowed a;
+	bool yes;
+
+	if (!mapping(by, key))
+		return false;
+	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
+	if (!word)
+		return false;
+	yes = mapping(by, key) && look_again(by, &a) &&
+	      board_get_executed(by->r->board, by->qp->attr.dest_qp_num) == psn;
+	words_leave(word);
+	return yes;
+}

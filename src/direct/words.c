@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* words.c - see words.h. */
+#include "direct/words.h"
+
+#include <assert.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sys/turn.h"
+
+enum { NAP_NS = 20000, LOOKS = 100 };
+
+_Thread_local struct thread_word thread_word __attribute__((tls_model("initial-exec")));
+
+/* Of all NICs of the process. */
+static _Atomic uint64_t taken; /* lines: a bit each */
+static pthread_key_t ends;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has_key;
+
+static_assert(BOARD_THREADS == 64, "a bit each");
+
+static void give_line(void *arg)
+{
+	(void)arg;
+	atomic_fetch_and(&taken, ~(1ull << (thread_word.line - 1)));
+	thread_word.line = 0;
+}
+
+static void make_key(void)
+{
+	has_key = pthread_key_create(&ends, give_line) == 0;
+}
+
+bool words_join(struct core *core)
+{
+	uint64_t was = atomic_load(&taken);
+	unsigned i;
+
+	pthread_once(&once, make_key);
+	if (!has_key || !core->board)
+		return false;
+	do {
+		if (was == UINT64_MAX)
+			return false;
+		i = (unsigned)__builtin_ctzll(~was);
+	} while (!atomic_compare_exchange_weak(&taken, &was, was | 1ull << i));
+	thread_word.line = i + 1;
+	if (pthread_setspecific(ends, &thread_word)) {
+		give_line(NULL);
+		return false;
+	}
+	/* Who takes something away sees this, or we see that it was taken. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return true;
+}
+
+/* The threads that had the others are the parent's. */
+void words_forked(void)
+{
+	atomic_store(&taken, thread_word.line ? 1ull << (thread_word.line - 1) : 0);
+}
+
+static long membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
+
+bool words_usable(void)
+{
+	const long all = MEMBARRIER_CMD_GLOBAL_EXPEDITED |
+			 MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+	long has = membarrier(MEMBARRIER_CMD_QUERY);
+
+	return has > 0 && (has & all) == all;
+}
+
+bool words_register(void)
+{
+	return words_usable() && !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+/* If it is forbidden meanwhile: no processor keeps a store to itself that long. */
+void words_barrier(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED))
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+void words_pass(struct core *core)
+{
+	unsigned mine = thread_word.line;
+
+	if (!core->board || !atomic_load(&taken))
+		return;
+	words_barrier();
+	for (unsigned i = 0; i < BOARD_THREADS; i++) {
+		_Atomic uint64_t *word = &core->board->thread[i].inside;
+		uint64_t was = atomic_load(word);
+
+		for (unsigned n = 0; was && i + 1 != mine && atomic_load(word) == was;
+		     n++)
+			if (n < LOOKS)
+				lock_pause();
+			else
+				turn_nap(NAP_NS);
+	}
+}

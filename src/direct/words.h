@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* words.h - what each thread touches without the turn.
+ *
+ * A thread that reads or writes by itself says so in its word on the board, which
+ * threads of this process and of others see, looks then whether it still may, and
+ * clears the word when it has finished.  Whoever takes something away does that
+ * first, makes every processor pass a barrier (membarrier(2)), and waits for the
+ * words.  So the thread needs no barrier of its own.
+ */
+#ifndef DIRECT_WORDS_H
+#define DIRECT_WORDS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/board.h"
+#include "core/core.h"
+#include "direct/direct.h"
+
+struct thread_word {
+	unsigned line; /* of the board, from 1 on; 0: none yet */
+	uint8_t count; /* of times */
+};
+extern _Thread_local struct thread_word thread_word
+	__attribute__((tls_model("initial-exec")));
+
+/* A line for this thread.  False: all are taken. */
+bool words_join(struct core *core);
+
+/* NULL: there is no word for it, or it interrupts itself (a signal handler). */
+static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uint32_t qpn)
+{
+	struct thread_word *t = &thread_word;
+	_Atomic uint64_t *word;
+
+	if (!t->line && !words_join(core))
+		return NULL;
+	word = &core->board->thread[t->line - 1].inside;
+	if (atomic_load_explicit(word, memory_order_relaxed))
+		return NULL;
+	atomic_store_explicit(word,
+			      (uint64_t)key << INSIDE_KEY_AT |
+				      (uint64_t)qpn << INSIDE_QPN_AT | ++t->count,
+			      memory_order_relaxed);
+	/* The barrier is who waits's: see above. */
+	atomic_signal_fence(memory_order_seq_cst);
+	return word;
+}
+
+static inline void words_leave(_Atomic uint64_t *word)
+{
+	atomic_store_explicit(word, 0, memory_order_release);
+}
+
+/* Other processes may map our memory, or we theirs: membarrier(2) is there. */
+bool words_usable(void);
+/* ... and reaches this process, too. */
+bool words_register(void);
+/* Every thread of this process and others that runs passes a barrier. */
+void words_barrier(void);
+/* Every thread of this process that is inside has left.  May sleep. */
+void words_pass(struct core *core);
+void words_forked(void);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "direct/words.h"
+
+static struct core core;
+
+static int setup(void **state)
+{
+	(void)state;
+	core.board = aligned_alloc(4096, sizeof(struct board));
+	for (int i = 0; i < BOARD_THREADS; i++)
+		atomic_init(&core.board->thread[i].inside, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(core.board);
+	return 0;
+}
+
+static void a_thread_says_what_it_touches(void **state)
+{
+	_Atomic uint64_t *w = words_enter(&core, 0x12345678, 0xabcdef);
+
+	(void)state;
+	assert_int_equal(atomic_load(w) >> 8, 0x12345678abcdef);
+	/* A signal handler of this thread may not do so now. */
+	assert_null(words_enter(&core, 1, 2));
+	words_leave(w);
+	assert_int_equal(atomic_load(w), 0);
+	assert_ptr_equal(words_enter(&core, 1, 2), w);
+	words_leave(w);
+}
+
+struct many {
+	pthread_barrier_t all, end;
+	_Atomic unsigned with, without;
+};
+
+static void *one_of_many(void *arg)
+{
+	struct many *m = arg;
+	_Atomic uint64_t *w = words_enter(&core, 1, 2);
+
+	atomic_fetch_add(w ? &m->with : &m->without, 1);
+	pthread_barrier_wait(&m->all);
+	if (w)
+		words_leave(w);
+	pthread_barrier_wait(&m->end);
+	return NULL;
+}
+
+/* Each has a line of its own, or none; it is given back when the thread ends. */
+static void lines_are_for_so_many_threads(void **state)
+{
+	enum { THREADS = BOARD_THREADS + 6 };
+	pthread_t t[THREADS];
+
+	(void)state;
+	words_leave(words_enter(&core, 1, 2)); /* this one has a line */
+	for (int round = 0; round < 3; round++) {
+		struct many m = { .with = 0 };
+
+		pthread_barrier_init(&m.all, NULL, THREADS);
+		pthread_barrier_init(&m.end, NULL, THREADS);
+		for (int i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&t[i], NULL, one_of_many, &m), 0);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(t[i], NULL);
+		assert_int_equal(m.with, BOARD_THREADS - 1);
+		assert_int_equal(m.without, 7);
+	}
+}
+
+static void *pass(void *arg)
+{
+	words_pass(arg);
+	return NULL;
+}
+
+static void to_pass_is_to_wait_for_who_is_inside(void **state)
+{
+	_Atomic uint64_t *w = words_enter(&core, 1, 2);
+	pthread_t t;
+
+	(void)state;
+	words_pass(&core); /* not for itself */
+	assert_int_equal(pthread_create(&t, NULL, pass, &core), 0);
+	usleep(20000);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	words_leave(w);
+	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+/* What was read inside is not taken away before it was left. */
+static struct {
+	_Atomic(uint64_t *) at;
+	_Atomic bool stop;
+	_Atomic uint64_t reads;
+} shared;
+
+static void *reader(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&shared.stop)) {
+		_Atomic uint64_t *w = words_enter(&core, 1, 2);
+		uint64_t *at = atomic_load_explicit(&shared.at, memory_order_acquire);
+
+		if (at)
+			assert_int_equal(*(volatile uint64_t *)at, 42);
+		words_leave(w);
+		atomic_fetch_add_explicit(&shared.reads, 1, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+static void nobody_reads_what_was_taken_away(void **state)
+{
+	pthread_t t[2];
+
+	(void)state;
+	if (!words_register())
+		skip();
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, reader, NULL), 0);
+	for (int i = 0; i < 2000; i++) {
+		uint64_t *at = malloc(sizeof(*at)), *was;
+
+		*at = 42;
+		was = atomic_exchange(&shared.at, at);
+		words_pass(&core);
+		if (was)
+			*(volatile uint64_t *)was = 13;
+		free(was);
+	}
+	while (!atomic_load(&shared.reads))
+		usleep(1000);
+	atomic_store(&shared.stop, true);
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	free(atomic_exchange(&shared.at, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_says_what_it_touches),
+		cmocka_unit_test(lines_are_for_so_many_threads),
+		cmocka_unit_test(to_pass_is_to_wait_for_who_is_inside),
+		cmocka_unit_test(nobody_reads_what_was_taken_away),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
