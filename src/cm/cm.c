@@ -42,27 +42,25 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 		return rc;
 	}
 	core->cm = cm;
-	core->gsi = gsi_input;
 	return 0;
 }
 
-void cm_set_link(struct core *core, struct link *link, uint16_t udp_port)
+int cm_use_link(struct core *core, struct device *dev, struct link *link,
+		const struct transport *transport, uint16_t udp_port)
 {
-	core->cm->link = link;
-	core->cm->udp_port = udp_port;
-}
+	static const struct qp1_user user = { gsi_input };
 
-void cm_asks_from(struct core *core, uint16_t port)
-{
-	core->cm->ask_port = port;
+	core->cm->udp_port = udp_port;
+	return qp1_open(core, dev, link, transport, &user, &core->cm->qp1);
 }
 
 void cm_close(struct core *core)
 {
 	struct cm *cm = core->cm;
 
-	core->gsi = NULL;
 	core->cm = NULL;
+	if (cm->qp1)
+		qp1_close(cm->qp1);
 	listeners_free(cm);
 	iw_close(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
@@ -71,19 +69,17 @@ void cm_close(struct core *core)
 	free(cm);
 }
 
-bool cm_output(struct core *core, struct batch *b, uint64_t now)
+void cm_run(struct core *core, uint64_t now)
 {
 	struct cm *cm = core->cm;
 	struct heap_node *top;
 
+	hand_run(cm, now);
 	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && silent_until(core, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);
 	peer_run(cm, now);
 	iw_run(cm, now);
-	if (cm->out_n)
-		peer_sent(cm, now);
-	return gsi_output(cm, b);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
@@ -91,7 +87,7 @@ uint64_t cm_deadline(const struct cm *cm)
 	uint64_t at = heap_next(&cm->timers);
 	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm) };
 
-	if (cm->out_n)
+	if (cm->boxed)
 		return 0;
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
 		if (other[i] < at)
@@ -130,7 +126,7 @@ bool cm_leave(struct core *core, uint64_t now)
 	for (; cm->left < cm->used; cm->left++) {
 		struct conn *c = conn_at(cm, cm->left);
 
-		if (cm->out_n == OUT_MAX)
+		if (cm->qp1 && !qp1_has_room(cm->qp1))
 			return true;
 		if (c->state != ST_FREE)
 			ibcm_close(&c->base, now); /* one MAD at most */

@@ -10,11 +10,13 @@
 
 #include "cm/proto.h"
 
-struct batch;
 struct cm_listener;
 struct core;
+struct device;
+struct dgram;
 struct host;
 struct link;
+struct transport;
 
 enum { CM_BACKLOG_MAX = 1024 };
 
@@ -32,23 +34,26 @@ struct cm_site {
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
 	void (*kick)(struct core *core); /* the engine has a turn to run */
-	/* A datagram from the port of cm_asks_from() that a host has refused, as nobody
-	 * has the port there: the host, and as much of it as was quoted.  0: no more. */
+	/* A packet with a MAD that a host has refused, as nobody has its UDP port there:
+	 * the host, and as much of the packet as was quoted.  0: no more. */
 	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
 	/* Processes of this host need not be reached by the wire. */
 	bool by_host;
 };
 
-/* Sets core->cm and core->gsi.  host, site: NULL in unit tests.  0 or -ENOMEM. */
+/* Sets core->cm.  host, site: NULL in unit tests.  0 or -ENOMEM. */
 int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 	    uint64_t seed);
 void cm_close(struct core *core);
 
-/* MADs go by this link, to the hosts' UDP port of that number. */
-void cm_set_link(struct core *core, struct link *link, uint16_t udp_port);
-/* ... and from this port of ours, of which site->refused() tells.  0: from the link's
- * own. */
-void cm_asks_from(struct core *core, uint16_t port);
+/* MADs go by the QP1 of this link, which is dev's; dev NULL: all devices'.  udp_port: of
+ * RoCE's hosts.  0 or -ENOMEM. */
+int cm_use_link(struct core *core, struct device *dev, struct link *link,
+		const struct transport *transport, uint16_t udp_port);
+
+/* A MAD that has come to another process of this host, which has handed it on; for the
+ * next cm_run(). */
+void cm_handed(struct core *core, const struct dgram *d);
 
 /* iWARP's sockets: the descriptor is readable when there is something to do; -1:
  * there are none yet, and with the first comes a kick.  Any thread.
@@ -59,17 +64,16 @@ int cm_fd(const struct cm *cm);
 void cm_look(struct core *core, uint64_t now);
 bool cm_input(struct core *core, uint64_t now);
 
-/* Timers; then the MADs that wait go into b as far as there is room.  True:
- * there are more. */
-bool cm_output(struct core *core, struct batch *b, uint64_t now);
-uint64_t cm_deadline(const struct cm *cm); /* 0: something waits to be sent */
+/* Timers, and MADs that were handed on.  What there is to say goes to QP1. */
+void cm_run(struct core *core, uint64_t now);
+uint64_t cm_deadline(const struct cm *cm); /* when cm_run() has something to do */
 
 /* The connection to a process of this host is gone; perhaps the process is. */
 void cm_gone(struct core *core, uint16_t slot, uint64_t now);
 /* In the child of a fork: close what is the parent's. */
 void cm_forked(struct core *core);
 /* This process ends: whoever is connected is told.  True: there are more, when
- * what waits to be sent is on its way. */
+ * what QP1 has to send is on its way. */
 bool cm_leave(struct core *core, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);

@@ -3,18 +3,11 @@
 #include <errno.h>
 
 #include "cm/fix.h"
-#include "link/ip_addr.h"
 
 /* To a process of side `to`, with the address of its peer. */
 static void inject(struct fix *f, int to, const struct cm_msg *m)
 {
-	struct dgram d = { .ip_id = -1 };
-	uint8_t mad[MAD_LEN];
-
-	cm_mad_build(mad, m);
-	fix_ip(!to, ip_of(&d)->from.ip);
-	fix_ip(to, ip_of(&d)->to.ip);
-	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
+	fix_mad(f, to, (uint8_t)(1 + !to), m);
 }
 
 /* --- who does not know the identifiers ----------------------------------- */

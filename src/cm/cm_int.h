@@ -7,14 +7,13 @@
 #include <string.h>
 
 #include "cm/cm.h"
+#include "core/qp1.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
-#include "wire/ib_hdr.h"
-#include "wire/icrc.h"
 
 struct iw_cm;
 struct service;
@@ -26,13 +25,14 @@ enum {
 	CONN_CHUNK = 256,
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
-	OUT_MAX = 256,	       /* MADs that wait to be sent */
+	BOX_MAX = 256,	       /* MADs that others have handed on */
 	RESPONSE_TIMEOUT = 20, /* that we take, and give: 4.3 s */
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* in an MRA: the program takes its time */
 	TIMEWAIT_MAX = 19,    /* 2.1 s, as RoCE's paths have it */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
+	QUOTE_MAX = 512, /* of a packet that was refused */
 	HELD_MAX = 32,
 	SUSPECTS = 16,
 };
@@ -131,9 +131,8 @@ struct suspect {
 	uint64_t until; /* 0: no suspect */
 };
 
-struct out_mad {
+struct boxed_mad {
 	struct cm_way way;
-	uint16_t slot; /* of the process that it is for; 0: unknown */
 	uint8_t mad[MAD_LEN];
 };
 
@@ -156,19 +155,18 @@ struct cm {
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by address and QP of the peer */
 	struct list listeners;
-	unsigned out_head, out_n;
-	uint32_t psn;
-	struct link *link; /* that MADs go by, and its UDP port */
+	struct qp1 *qp1; /* or NULL: nothing can be said */
 	uint16_t udp_port;
-	uint16_t ask_port; /* to send from and be told if nobody is there; 0: none */
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at; /* the first of them; NEVER: there are none */
 	struct held_mad held[HELD_MAX];
+	bool sent;	     /* since look_at was last set */
 	uint64_t look_at;    /* for refusals; NEVER: nothing was sent */
 	uint64_t suspect_at; /* the first of them; NEVER: there are none */
 	struct suspect suspect[SUSPECTS];
 	uint64_t hurry_at; /* no process is taken for gone until then */
-	struct out_mad out[OUT_MAX];
+	unsigned boxed;
+	struct boxed_mad box[BOX_MAX]; /* hand.c */
 };
 
 static inline struct conn *conn_of(struct cm_conn *c)
@@ -179,7 +177,7 @@ static inline struct conn *conn_of(struct cm_conn *c)
 /* To the same host?  An interface is only a link-local address's. */
 static inline bool way_same_peer(const struct cm_way *a, const struct cm_way *b)
 {
-	return !memcmp(a->dst, b->dst, 16) &&
+	return !memcmp(a->dst, b->dst, 16) && a->dlid == b->dlid &&
 	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
 }
 
@@ -224,7 +222,7 @@ void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* --- retry.c: what is sent until it is answered -------------------------- */
 
-/* Put m into the ring; cm->counter[] says if there was no room. */
+/* m is to go; cm->counter[] says if there was no room. */
 void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
 			 unsigned retries, uint64_t now);
@@ -268,7 +266,6 @@ void conn_look(struct conn *c, uint64_t now); /* c's timer went off */
  * asked whether it has c still, and c ends if not. */
 bool conn_doubt(struct conn *c, uint64_t now);
 bool way_is_here(const struct cm *cm, const struct cm_way *way);
-void peer_sent(struct cm *cm, uint64_t now); /* MADs go out */
 void peer_heard(struct cm *cm, const struct cm_way *way);
 /* The process to which c led is gone from its host: are others led there? */
 void peer_process_gone(struct conn *c, uint64_t now);
@@ -298,19 +295,24 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 
 /* --- gsi.c --------------------------------------------------------------- */
 
-/* A MAD as it leaves: BTH, DETH, MAD, ICRC. */
-enum {
-	GSI_HDRS = sizeof(struct bth) + sizeof(struct deth),
-	GSI_PACKET = GSI_HDRS + MAD_LEN + ICRC_LEN
-};
-
-struct dgram;
-void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, size_t len,
-	       uint64_t now);
-bool gsi_output(struct cm *cm, struct batch *b);
-/* A packet of ours, of which a host that refused it quotes len bytes: its MAD, and
- * its PSN, by which one is told from the next.  -EPROTO: it is none. */
-int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m);
+void gsi_input(struct core *core, const struct qp1_mad *in, uint64_t now);
+/* One that has come by way, here or (handed) to another process of the host. */
+void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len,
+	      bool handed, uint64_t now);
+int gsi_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad);
 void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
+
+/* --- hand.c: from process to process of this host ------------------------ */
+
+/* The MAD, which has come by way, is of the process that has this slot, or the service
+ * of this name.  As host_forward(). */
+int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_way *way,
+		 const uint8_t *mad);
+int hand_to_name(struct cm *cm, const char *name, const struct cm_way *way,
+		 const uint8_t *mad);
+/* The MAD, which is to go by way, is for that slot's process: it has it, if true. */
+bool hand_over(struct cm *cm, uint16_t slot, const struct cm_way *way,
+	       const uint8_t *mad);
+void hand_run(struct cm *cm, uint64_t now);
 
 #endif

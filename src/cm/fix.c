@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/fix.h"
 
+#include "core/due.h"
+#include "core/transport.h"
+#include "ib/ib.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
-#include "wire/ib_hdr.h"
-#include "wire/icrc.h"
+#include "wire/ib_build.h"
+#include "wire/ib_opcode.h"
 
 static struct batch batch;
 
@@ -33,9 +36,13 @@ static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t 
 
 static const struct fix *last_fix;
 
-/* Nothing of it is asked for: what it would carry is taken out of the batch. */
-static const struct link_ops wire_ops;
-static struct link wire = { .ops = &wire_ops, .run_max = 1 };
+static const struct link_ops wire_ops = {
+	.resolve = ip_resolve,
+	.is_from = ip_is_from,
+	.dest = ip_dest,
+	.head = ip_head,
+};
+struct link fix_wire = { .ops = &wire_ops, .run_max = 1 };
 
 static bool on_is_here(const uint8_t ip[16])
 {
@@ -58,9 +65,12 @@ struct fix *fix_open(uint64_t seed)
 	rand_seed(&f->rng, seed);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(core_init(&f->core[i], (uint16_t)(FIX_SLOT + i)), 0);
+		assert_int_equal(ib_open(&f->core[i], 1), 0);
 		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i),
 				 0);
-		cm_set_link(&f->core[i], &wire, 4791);
+		assert_int_equal(cm_use_link(&f->core[i], NULL, &fix_wire, &ib_transport,
+					     4791),
+				 0);
 	}
 	return f;
 }
@@ -76,6 +86,7 @@ void fix_close(struct fix *f)
 		assert_true(list_empty(&cm->listeners));
 		assert_int_equal(cm->reserved, 0);
 		cm_close(&f->core[i]);
+		ib_close(&f->core[i]);
 		core_fini(&f->core[i]);
 	}
 	free(f);
@@ -111,13 +122,41 @@ static const uint8_t *open_packet(const struct dgram *d)
 	return pkt.payload;
 }
 
+/* The cursor has moved over what is in the batch. */
+static void commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
+{
+	lock_take(&qp->lock);
+	(void)qp->transport->commit(qp, first, n, now);
+	lock_give(&qp->lock);
+}
+
+void fix_output(struct core *core, struct batch *b, uint64_t now)
+{
+	struct qp *qp, *next;
+
+	for (qp = due_take(core); qp; qp = next) {
+		unsigned first = b->n;
+		bool more;
+
+		next = qp->due_next;
+		lock_take(&qp->lock);
+		(void)qp->transport->run(qp, now);
+		more = qp->transport->output(qp, b, now);
+		lock_give(&qp->lock);
+		commit(qp, first, b->n - first, now);
+		if (more)
+			due_add(core, qp);
+	}
+}
+
 static void take_out(struct fix *f, int side)
 {
-	bool more;
+	struct core *core = &f->core[side];
 
-	do {
+	cm_run(core, f->now);
+	while (due_any(core)) {
 		batch_reset(&batch);
-		more = cm_output(&f->core[side], &batch, f->now);
+		fix_output(core, &batch, f->now);
 		for (unsigned i = 0; i < batch.n; i++) {
 			struct cm_msg m;
 			int n = (int)f->sent++;
@@ -133,7 +172,51 @@ static void take_out(struct fix *f, int side)
 			if (n == f->repeat || rand_chance(&f->rng, f->again))
 				fly(f, !side, &batch.v[i]);
 		}
-	} while (more);
+	}
+}
+
+/* As a link gives it: BTH to pad. */
+static void arrive(struct core *core, const uint8_t src[16], const uint8_t dst[16],
+		   uint8_t *packet, uint64_t now)
+{
+	struct dgram d = {
+		.link = &fix_wire, .ip_id = -1, .len = GSI_HDRS + MAD_LEN, .iovcnt = 1
+	};
+
+	d.one = (struct iovec){ packet, d.len };
+	d.iov = &d.one;
+	memcpy(ip_of(&d)->from.ip, src, 16);
+	memcpy(ip_of(&d)->to.ip, dst, 16);
+	ib_input(core, &d, now);
+}
+
+void fix_raw_mad(struct core *core, const uint8_t src[16], const uint8_t dst[16],
+		 const uint8_t mad[MAD_LEN], uint64_t now)
+{
+	const struct ib_fields p = {
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.migreq = true,
+		.pkey = PKEY_DEFAULT,
+		.dest_qp = QP_GSI,
+		.src_qp = QP_GSI,
+		.qkey = QKEY_GSI,
+	};
+	uint8_t packet[GSI_PACKET] = { 0 };
+
+	assert_int_equal(ib_build(packet, &p), GSI_HDRS);
+	memcpy(packet + GSI_HDRS, mad, MAD_LEN);
+	arrive(core, src, dst, packet, now);
+}
+
+void fix_mad(struct fix *f, int to, uint8_t from, const struct cm_msg *m)
+{
+	uint8_t src[16], dst[16], mad[MAD_LEN];
+
+	fix_ip(!to, src);
+	fix_ip(to, dst);
+	src[15] = from;
+	cm_mad_build(mad, m);
+	fix_raw_mad(&f->core[to], src, dst, mad, f->now);
 }
 
 static void refuse(struct fix *f, const struct flight *x)
@@ -150,7 +233,6 @@ static void refuse(struct fix *f, const struct flight *x)
 static void land(struct fix *f, unsigned i)
 {
 	struct flight x = f->flight[i];
-	struct dgram d = { .ip_id = -1 };
 
 	f->n--;
 	memmove(&f->flight[i], &f->flight[i + 1], (f->n - i) * sizeof(struct flight));
@@ -158,9 +240,7 @@ static void land(struct fix *f, unsigned i)
 		refuse(f, &x);
 		return;
 	}
-	memcpy(ip_of(&d)->from.ip, x.src, 16);
-	memcpy(ip_of(&d)->to.ip, x.dst, 16);
-	f->core[x.to].gsi(&f->core[x.to], &d, x.packet + GSI_HDRS, MAD_LEN, f->now);
+	arrive(&f->core[x.to], x.src, x.dst, x.packet, f->now);
 }
 
 static uint64_t next_time(const struct fix *f, unsigned *first)

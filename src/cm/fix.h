@@ -16,6 +16,14 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "wire/ib_hdr.h"
+#include "wire/icrc.h"
+
+/* A MAD as it leaves: BTH, DETH, MAD, ICRC. */
+enum {
+	GSI_HDRS = sizeof(struct bth) + sizeof(struct deth),
+	GSI_PACKET = GSI_HDRS + MAD_LEN + ICRC_LEN
+};
 
 enum {
 	FIX_FLIGHT = 512,
@@ -91,6 +99,14 @@ struct fix *fix_open(uint64_t seed);
 void fix_close(struct fix *f);
 void fix_run(struct fix *f, uint64_t ns);
 void fix_ip(int side, uint8_t ip[16]);
+/* A link that carries nothing: what would go by it is taken out of the batch. */
+extern struct link fix_wire;
+/* What core's QP1 has to send goes into the batch, as the link would get it. */
+void fix_output(struct core *core, struct batch *b, uint64_t now);
+/* Of an address that ends with `from`, a MAD comes to that side's QP1. */
+void fix_mad(struct fix *f, int to, uint8_t from, const struct cm_msg *m);
+void fix_raw_mad(struct core *core, const uint8_t src[16], const uint8_t dst[16],
+		 const uint8_t mad[MAD_LEN], uint64_t now);
 
 static inline struct cm *fix_cm(struct fix *f, int side)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gsi.c - QP1: whose is a MAD that came in (docs/cm.md), and how one goes out.
+/* gsi.c - whose is a MAD that came in by QP1 (docs/cm.md), and how one goes out.
  * The host has one QP1, and each of its processes may be given what is for
  * another. */
 #include <errno.h>
@@ -7,65 +7,13 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
-#include "core/device.h"
 #include "host/host.h"
-#include "host/service.h"
-#include "link/ip_addr.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
-#include "wire/ib_build.h"
-#include "wire/ib_hdr.h"
-#include "wire/ib_opcode.h"
-#include "wire/icrc.h"
+#include "wire/grh.h"
 
 static const uint64_t HOLD_NS = 50000000;
-
-/* --- packets ------------------------------------------------------------- */
-
-static void put_headers(uint8_t *at, uint32_t psn)
-{
-	struct ib_fields f = {
-		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
-		.migreq = true,
-		.ackreq = true,
-		.pkey = PKEY_DEFAULT,
-		.dest_qp = QP_GSI,
-		.src_qp = QP_GSI,
-		.qkey = QKEY_GSI,
-		.psn = psn,
-	};
-
-	ib_build(at, &f);
-}
-
-static void seal(const struct dgram *d, uint8_t *at)
-{
-	struct icrc_path path = { .sport = ip_of(d)->from.port,
-				  .dport = ip_of(d)->to.port };
-
-	memcpy(path.src, ip_of(d)->from.ip, 16);
-	memcpy(path.dst, ip_of(d)->to.ip, 16);
-	icrc_end(icrc_start(&path, d->ip_id > 0 ? (uint16_t)d->ip_id : 0, GSI_PACKET, at,
-			    GSI_PACKET - ICRC_LEN),
-		 at + GSI_PACKET - ICRC_LEN);
-}
-
-/* A MAD that came in by way, as a packet from the peer to us. */
-static void make_packet(struct cm *cm, const struct cm_way *way, const uint8_t *mad,
-			uint8_t packet[GSI_PACKET], struct dgram *d)
-{
-	*d = (struct dgram){ .len = GSI_PACKET, .iovcnt = 1, .ip_id_exact = true };
-	d->one = (struct iovec){ packet, GSI_PACKET };
-	d->iov = &d->one;
-	ip_of(d)->ifindex = way->ifindex;
-	ip_of(d)->from.port = ip_of(d)->to.port = cm->udp_port;
-	memcpy(ip_of(d)->from.ip, way->dst, 16);
-	memcpy(ip_of(d)->to.ip, way->src, 16);
-	put_headers(packet, 0);
-	memcpy(packet + GSI_HDRS, mad, MAD_LEN);
-	seal(d, packet);
-}
 
 /* --- in ------------------------------------------------------------------ */
 
@@ -113,21 +61,15 @@ static int target_of(const struct cm_msg *m, const struct cm_way *way,
 	return to->space ? 0 : -EPROTO;
 }
 
-/* To the process that has the service's name: the packet anew, as it may have
- * been held.  -ESRCH: there is none. */
-static int hand_to_name(struct cm *cm, const struct cm_target *to,
-			const struct cm_way *way, const uint8_t *mad)
+/* To the process that has the service's name.  -ESRCH: there is none. */
+static int hand_to_service(struct cm *cm, const struct cm_target *to,
+			   const struct cm_way *way, const uint8_t *mad)
 {
 	char name[NAMES_MAX][NAME_LEN];
 	unsigned n = service_names(to, name);
-	uint8_t packet[GSI_PACKET];
-	struct dgram d;
 
-	if (!cm->host)
-		return -ESRCH;
-	make_packet(cm, way, mad, packet, &d);
 	for (unsigned i = 0; i < n; i++) {
-		int rc = service_send(cm->host, name[i], &d);
+		int rc = hand_to_name(cm, name[i], way, mad);
 
 		if (rc != -ESRCH)
 			return rc;
@@ -171,7 +113,7 @@ static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *
 	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
 	if (l)
 		ibcm_request(l, &to, m, now);
-	else if (!handed && hand_to_name(cm, &to, way, mad) != -ESRCH)
+	else if (!handed && hand_to_service(cm, &to, way, mad) != -ESRCH)
 		cm->counter[CM_RX_HANDED_ON]++;
 	else
 		return false;
@@ -265,9 +207,7 @@ static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_
 		       const uint8_t *mad, bool handed, uint64_t now)
 {
 	uint16_t slot = id_slot(m->remote_id);
-	uint8_t packet[GSI_PACKET];
 	struct cm_msg answer;
-	struct dgram d;
 	bool answers;
 
 	if (ibcm_message(cm, way, m, now))
@@ -275,10 +215,8 @@ static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_
 	answers = refusal_of(m, &answer);
 	if (!handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
 	    slot != cm->core->slot) {
-		int rc;
+		int rc = hand_to_slot(cm, slot, way, mad);
 
-		make_packet(cm, way, mad, packet, &d);
-		rc = host_forward(cm->host, slot, &d);
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
 		if (rc != -ESRCH || !answers || !host_is_free(cm->host, slot))
@@ -289,11 +227,9 @@ static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_
 		send_mad(cm, way, &answer);
 }
 
-void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, size_t len,
-	       uint64_t now)
+void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len,
+	      bool handed, uint64_t now)
 {
-	struct cm *cm = core->cm;
-	struct cm_way way = { .ifindex = ip_of(d)->ifindex };
 	struct cm_msg m;
 
 	cm->counter[CM_RX]++;
@@ -301,81 +237,41 @@ void gsi_input(struct core *core, const struct dgram *d, const uint8_t *mad, siz
 		cm->counter[CM_RX_MALFORMED]++;
 		return;
 	}
-	memcpy(way.src, ip_of(d)->to.ip, sizeof(way.src));
-	memcpy(way.dst, ip_of(d)->from.ip, sizeof(way.dst));
-	peer_heard(cm, &way);
+	peer_heard(cm, way);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
-		  m.remote_id, d->handed ? ", handed on" : "");
+		  m.remote_id, handed ? ", handed on" : "");
 	if (is_request(&m))
-		take_request(cm, &way, &m, mad, d->handed, now);
+		take_request(cm, way, &m, mad, handed, now);
 	else
-		take_other(cm, &way, &m, mad, d->handed, now);
+		take_other(cm, way, &m, mad, handed, now);
+}
+
+void gsi_input(struct core *core, const struct qp1_mad *in, uint64_t now)
+{
+	struct cm_way way = { .ifindex = in->port, .dlid = in->slid, .sl = in->sl };
+
+	grh_ends(in->head, way.dst, way.src);
+	gsi_take(core->cm, &way, in->bytes, in->len, false, now);
 }
 
 /* --- out ----------------------------------------------------------------- */
 
-static void emit(struct cm *cm, struct batch *b, const struct out_mad *o)
+int gsi_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
 {
-	uint8_t *at = b->bounce + b->bounce_used;
-	struct dgram *d = batch_next(b);
+	const struct link_to to = {
+		.grh = true,
+		.sgid = way->src,
+		.dgid = way->dst,
+		.dlid = way->dlid,
+		.sl = way->sl,
+		.tclass = way->tclass,
+		.hop_limit = 64,
+		.port = way->ifindex,
+		.told = true,
+	};
+	int rc = cm->qp1 ? qp1_send(cm->qp1, &to, mad) : -ENODEV;
 
-	d->link = cm->link;
-	memcpy(ip_of(d)->from.ip, o->way.src, 16);
-	memcpy(ip_of(d)->to.ip, o->way.dst, 16);
-	ip_of(d)->from.port = cm->ask_port;
-	ip_of(d)->ifindex = o->way.ifindex;
-	ip_of(d)->tclass = o->way.tclass;
-	ip_of(d)->ttl = 64;
-	put_headers(at, cm->psn++);
-	memcpy(at + GSI_HDRS, o->mad, MAD_LEN);
-	d->len = GSI_PACKET;
-	d->iov[0] = (struct iovec){ at, GSI_PACKET };
-	d->iovcnt = 1;
-	batch_commit(b, d);
-	b->bounce_used += (GSI_PACKET + 15) & ~(size_t)15;
-	(void)batch_seal(b); /* all of it is our own memory */
-}
-
-/* To a process of this host, which then has it for certain, whatever becomes of this
- * one and whichever process the port gives datagrams to.  Not to one of another user,
- * who takes what is handed over from the port's holder alone. */
-static bool by_hand(struct cm *cm, const struct out_mad *o)
-{
-	struct cm_way back = { .ifindex = o->way.ifindex };
-	uint8_t packet[GSI_PACKET];
-	struct dgram d;
-
-	if (!o->slot || !cm->host || !cm->site->by_host || o->slot == cm->core->slot ||
-	    !way_is_here(cm, &o->way) || !host_is_ours(cm->host, o->slot))
-		return false;
-	memcpy(back.src, o->way.dst, 16);
-	memcpy(back.dst, o->way.src, 16);
-	make_packet(cm, &back, o->mad, packet, &d);
-	return host_forward(cm->host, o->slot, &d) == 0;
-}
-
-int gsi_quoted(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
-{
-	struct ib_pkt pkt;
-
-	/* Without the ICRC, as far as it was quoted. */
-	if (len < GSI_HDRS + MAD_LEN || ib_parse(&pkt, quote, GSI_HDRS + MAD_LEN) ||
-	    !pkt.deth || get_be24(pkt.bth->dest_qp) != QP_GSI ||
-	    pkt.payload_len != MAD_LEN)
-		return -EPROTO;
-	*psn = get_be24(pkt.bth->psn);
-	return cm_mad_parse(m, pkt.payload, MAD_LEN);
-}
-
-bool gsi_output(struct cm *cm, struct batch *b)
-{
-	while (cm->out_n > 0) {
-		if (!batch_has_room(b, 1, GSI_PACKET + 16))
-			return true;
-		if (!by_hand(cm, &cm->out[cm->out_head]))
-			emit(cm, b, &cm->out[cm->out_head]);
-		cm->out_head = (cm->out_head + 1) % OUT_MAX;
-		cm->out_n--;
-	}
-	return false;
+	if (!rc)
+		cm->sent = true;
+	return rc;
 }

@@ -6,7 +6,6 @@
 
 #include "cm/fix.h"
 #include "link/dgram.h"
-#include "link/ip_addr.h"
 
 static int reject(struct prog *p, const char *private)
 {
@@ -200,18 +199,6 @@ static void a_stale_connection_is_ended(void **state)
 	fix_close(f);
 }
 
-static void send_raw(struct fix *f, int to, const struct cm_msg *m, uint8_t last)
-{
-	struct dgram d = { .ip_id = -1 };
-	uint8_t mad[MAD_LEN];
-
-	fix_ip(!to, ip_of(&d)->from.ip);
-	ip_of(&d)->from.ip[15] = last;
-	fix_ip(to, ip_of(&d)->to.ip);
-	cm_mad_build(mad, m);
-	f->core[to].gsi(&f->core[to], &d, mad, MAD_LEN, f->now);
-}
-
 static void strangers_are_not_heard(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -227,19 +214,19 @@ static void strangers_are_not_heard(void **state)
 			     .local_id = a->local_id,
 			     .remote_id = b->local_id,
 			     .qpn = b->local_qpn };
-	send_raw(f, 1, &m, 66); /* another address */
+	fix_mad(f, 1, 66, &m); /* another address */
 	m.local_id ^= 1;
-	send_raw(f, 1, &m, 1); /* another ID */
+	fix_mad(f, 1, 1, &m); /* another ID */
 	m.local_id ^= 1;
 	m.remote_id ^= 1;
-	send_raw(f, 1, &m, 1); /* an old ID of ours */
+	fix_mad(f, 1, 1, &m); /* an old ID of ours */
 	m.remote_id ^= 1;
 	m.qpn ^= 1;
-	send_raw(f, 1, &m, 1); /* another QP of ours */
+	fix_mad(f, 1, 1, &m); /* another QP of ours */
 	assert_int_equal(p.b->n, 1);
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_ID), 3);
 	m.qpn ^= 1;
-	send_raw(f, 1, &m, 1);
+	fix_mad(f, 1, 1, &m);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
 	pair_close(&p);
 	fix_close(f);
@@ -295,8 +282,8 @@ static void anything_at_any_time(void **state)
 				m.remote_id = c->local_id;
 				m.tid = c->tid;
 				m.qpn = c->local_qpn;
-				send_raw(f, to, &m, (uint8_t)(1 + !to));
-				send_raw(f, to, &m, (uint8_t)(1 + !to));
+				fix_mad(f, to, (uint8_t)(1 + !to), &m);
+				fix_mad(f, to, (uint8_t)(1 + !to), &m);
 				assert_int_equal(cm_counter(fix_cm(f, to), CM_RX),
 						 before + 2);
 			}
@@ -319,11 +306,11 @@ static void a_request_for_other_addresses(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	send_raw(f, 1, &m, 1); /* no addresses at all */
-	m.private[1] = 0x40;   /* of IPv4, but 0.0.0.0 */
-	send_raw(f, 1, &m, 1);
+	fix_mad(f, 1, 1, &m); /* no addresses at all */
+	m.private[1] = 0x40;  /* of IPv4, but 0.0.0.0 */
+	fix_mad(f, 1, 1, &m);
 	m.private[16] = m.private[32] = 127; /* loopback, from another host */
-	send_raw(f, 1, &m, 1);
+	fix_mad(f, 1, 1, &m);
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MALFORMED), 3);
 	assert_int_equal(p.l->n, 1);
 	fix_own(p.b, p.l, 0);

@@ -260,7 +260,7 @@ static void this_process_ends(void **state)
 /* ... all of them, though the ring of MADs holds fewer. */
 static void this_process_ends_with_many(void **state)
 {
-	enum { N = 2 * OUT_MAX + 10, PORTION = 50 };
+	enum { N = 2 * QP1_SENDS + 10, PORTION = 50 };
 	struct fix *f = fix_open(1);
 	struct prog *a[N];
 	bool more = true;

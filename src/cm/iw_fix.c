@@ -42,8 +42,7 @@ void fx_run(uint64_t ns)
 		for (int i = 0; i < 2; i++) {
 			cm_look(&fx.s->node[i].core, fx.s->now);
 			(void)cm_input(&fx.s->node[i].core, fx.s->now);
-			batch_reset(&fx.batch);
-			(void)cm_output(&fx.s->node[i].core, &fx.batch, fx.s->now);
+			cm_run(&fx.s->node[i].core, fx.s->now);
 		}
 		sim_run(fx.s, 1);
 		fx.s->now += ns > SEC ? ns / 100 : MS;

@@ -36,7 +36,6 @@ extern struct iw_fix {
 	struct cm_listener *l;
 	struct iw_prog listener, prog[2];
 	struct cm_conn *conn[2];
-	struct batch batch;
 } fx;
 
 extern const uint8_t fx_here[16];

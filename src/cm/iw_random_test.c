@@ -33,7 +33,6 @@ static struct life {
 	struct stream *stream; /* the initiator's */
 	struct prng rng;
 	unsigned damage; /* bytes in a thousand */
-	struct batch batch;
 } t;
 
 static unsigned total[CM_EV_FAILED + 1];
@@ -77,8 +76,7 @@ static void tick(uint64_t ns)
 			if (c->state != IWC_ASKED || rand_below(&t.rng, 1000) == 0)
 				iwc_progress(c, t.s->now);
 		}
-		batch_reset(&t.batch);
-		(void)cm_output(&t.s->node[i].core, &t.batch, t.s->now);
+		cm_run(&t.s->node[i].core, t.s->now);
 	}
 	sim_run(t.s, 1);
 	t.s->now += ns;

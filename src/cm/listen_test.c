@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include "cm/fix.h"
+#include "core/due.h"
 #include "host/host.h"
+#include "ib/ib.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
 
@@ -97,10 +99,6 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
-/* Nothing of it is asked for. */
-static const struct link_ops wire_ops;
-static struct link wire = { .ops = &wire_ops, .run_max = 1 };
-
 static const struct cm_site site = { .is_here = is_here,
 				     .addresses = addresses,
 				     .by_host = true };
@@ -110,13 +108,15 @@ static void proc_open(struct proc *p)
 	memset(p, 0, sizeof(*p));
 	assert_int_equal(host_open(&p->host, &ops, p), 0);
 	assert_int_equal(core_init(&p->core, host_slot(p->host)), 0);
+	assert_int_equal(ib_open(&p->core, 1), 0);
 	assert_int_equal(cm_open(&p->core, p->host, &site, 1), 0);
-	cm_set_link(&p->core, &wire, 4791);
+	assert_int_equal(cm_use_link(&p->core, NULL, &fix_wire, &ib_transport, 4791), 0);
 }
 
 static void proc_close(struct proc *p)
 {
 	cm_close(&p->core);
+	ib_close(&p->core);
 	host_close(p->host);
 	core_fini(&p->core);
 }
@@ -185,17 +185,23 @@ static void any_port_is_a_free_one(void **state)
 }
 
 /* p is given a MAD by the port; it is q's. */
-static void give(struct proc *p, const struct cm_msg *m, struct dgram *d)
+static void give(struct proc *p, const struct cm_msg *m)
 {
-	static uint8_t mad[MAD_LEN];
+	uint8_t mad[MAD_LEN], src[16], dst[16];
 
 	cm_mad_build(mad, m);
-	*d = (struct dgram){ .ip_id = -1, .len = MAD_LEN, .iovcnt = 1 };
-	d->one = (struct iovec){ mad, MAD_LEN };
-	d->iov = &d->one;
-	fix_ip(1, ip_of(d)->from.ip);
-	fix_ip(0, ip_of(d)->to.ip);
-	p->core.gsi(&p->core, d, mad, MAD_LEN, 0);
+	fix_ip(1, src);
+	fix_ip(0, dst);
+	fix_raw_mad(&p->core, src, dst, mad, 0);
+}
+
+/* What q was handed it takes in. */
+static void take_in(struct proc *q)
+{
+	q->got.iov = &q->got.one;
+	cm_handed(&q->core, &q->got);
+	assert_int_equal(cm_deadline(q->core.cm), 0);
+	cm_run(&q->core, 0);
 }
 
 static void a_mad_is_handed_on(void **state)
@@ -203,17 +209,18 @@ static void a_mad_is_handed_on(void **state)
 	struct cm_msg m = { .type = CM_REQ, .local_id = 5, .qpn = 9 };
 	struct cm_listener *l;
 	struct proc p, q;
-	struct dgram d;
+	uint8_t from[16];
 
 	(void)state;
 	proc_open(&p);
 	proc_open(&q);
+	fix_ip(1, from);
 	m.service_id = (uint64_t)FIX_SPACE << 16 | some_port();
 	m.private[1] = 0x40;
 	memcpy(m.private + 16, (uint8_t[]){ 10, 0, 0, 2 }, 4);
 	memcpy(m.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
 	/* Nobody listens: refused, later. */
-	give(&p, &m, &d);
+	give(&p, &m);
 	assert_int_equal(cm_deadline(p.core.cm), 50 * FIX_MS);
 	gsi_run(p.core.cm, 50 * FIX_MS);
 	assert_int_equal(cm_counter(p.core.cm, CM_RX_NO_SERVICE), 1);
@@ -221,11 +228,11 @@ static void a_mad_is_handed_on(void **state)
 	for (int any = 0; any < 2; any++) {
 		assert_int_equal(bind_to(&q, any, any, false, 0, &l), 0);
 		q.n = 0;
-		give(&p, &m, &d);
+		give(&p, &m);
 		host_run(q.host);
 		assert_int_equal(q.n, 1);
-		assert_true(q.got.handed);
-		assert_memory_equal(ip_of(&q.got)->from.ip, ip_of(&d)->from.ip, 16);
+		assert_true(q.got.mad);
+		assert_memory_equal(ip_of(&q.got)->from.ip, from, 16);
 		cm_unbind(q.core.cm, l);
 	}
 	/* A half open connection keeps the name. */
@@ -234,15 +241,14 @@ static void a_mad_is_handed_on(void **state)
 
 	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
 	assert_int_equal(cm_listen(q.core.cm, l, 1, false, &owner->owner), 0);
-	give(&p, &m, &d);
+	give(&p, &m);
 	host_run(q.host);
-	q.got.iov = &q.got.one;
-	q.core.gsi(&q.core, &q.got, q.bytes + 20, MAD_LEN, 0);
+	take_in(&q);
 	assert_int_equal(owner->n, 1);
 	half = owner->note[0].conn;
 	cm_unbind(q.core.cm, l);
 	q.n = 0;
-	give(&p, &m, &d); /* again */
+	give(&p, &m); /* again */
 	host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
@@ -257,18 +263,17 @@ static void a_mad_is_handed_on(void **state)
 			     .local_id = 5,
 			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
 	q.n = 0;
-	give(&p, &m, &d);
+	give(&p, &m);
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
 	/* What was handed on stops here. */
-	q.got.iov = &q.got.one;
-	q.core.gsi(&q.core, &q.got, q.bytes + GSI_HDRS, MAD_LEN, 0);
+	take_in(&q);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 1);
 	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
-	cm_mad_build(q.bytes + GSI_HDRS, &m);
-	q.core.gsi(&q.core, &q.got, q.bytes + GSI_HDRS, MAD_LEN, 0);
+	cm_mad_build(q.bytes, &m);
+	take_in(&q);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 2);
 	assert_int_equal(cm_counter(q.core.cm, CM_RX_HANDED_ON), 0);
 	proc_close(&p);
@@ -306,6 +311,7 @@ static void run_timers(struct proc *p, uint64_t now)
  * descriptors left. */
 static void a_process_that_lives_or_not(void **state)
 {
+	static struct batch b;
 	struct prog *owner = prog_new(NULL, 0);
 	struct proc p, q;
 	struct conn *c;
@@ -330,7 +336,9 @@ static void a_process_that_lives_or_not(void **state)
 	run_timers(&p, 9 * FIX_S);
 	assert_int_equal(owner->n, 1);
 	fix_told(owner, 0, CM_EV_DISCONNECTED, 0);
-	assert_int_equal(p.core.cm->out_n, 1);
+	batch_reset(&b);
+	fix_output(&p.core, &b, 0);
+	assert_int_equal(b.n, 1); /* DREQ */
 	proc_close(&p);
 	free(owner);
 }
@@ -353,7 +361,7 @@ static void a_message_is_handed_over(void **state)
 	m.remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT | 9;
 	send_mad(p.core.cm, &way, &m);
 	batch_reset(&b);
-	assert_false(cm_output(&p.core, &b, 0));
+	fix_output(&p.core, &b, 0);
 	assert_int_equal(b.n, 0);
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
@@ -361,14 +369,14 @@ static void a_message_is_handed_over(void **state)
 	assert_memory_equal(ip_of(&q.got)->from.ip, way.src, 16);
 	assert_memory_equal(ip_of(&q.got)->to.ip, way.dst, 16);
 	assert_int_equal(ip_of(&q.got)->ifindex, 3);
-	assert_int_equal(cm_mad_parse(&got, q.bytes + GSI_HDRS, MAD_LEN), 0);
+	assert_int_equal(cm_mad_parse(&got, q.bytes, MAD_LEN), 0);
 	assert_int_equal(got.remote_id, m.remote_id);
 	/* Nobody knows whose it is, or there is no such slot. */
 	for (unsigned i = 0; i < 2; i++) {
 		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
 		send_mad(p.core.cm, &way, &m);
 		batch_reset(&b);
-		assert_false(cm_output(&p.core, &b, 0));
+		fix_output(&p.core, &b, 0);
 		assert_int_equal(b.n, 1);
 	}
 	proc_close(&p);

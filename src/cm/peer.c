@@ -13,9 +13,9 @@
 #include "core/core.h"
 #include "core/psn.h"
 #include "host/host.h"
-#include "link/dgram.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
+#include "wire/ib_hdr.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
 /* A connection is asked after so often, but all together no more than some 50 times a
@@ -188,10 +188,24 @@ static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct c
 		       : NULL;
 }
 
+/* Of a packet, as a host quotes it that refused it, the MAD, and the PSN, by which one is
+ * told from the next.  The ICRC may be missing. */
+static int parse_quote(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
+{
+	enum { LEN = sizeof(struct bth) + sizeof(struct deth) + MAD_LEN };
+	struct ib_pkt pkt;
+
+	if (len < LEN || ib_parse(&pkt, quote, LEN) || !pkt.deth ||
+	    get_be24(pkt.bth->dest_qp) != QP_GSI || pkt.payload_len != MAD_LEN)
+		return -EPROTO;
+	*psn = get_be24(pkt.bth->psn);
+	return cm_mad_parse(m, pkt.payload, MAD_LEN);
+}
+
 static void look_for_refusals(struct cm *cm, uint64_t now)
 {
 	enum { AT_ONCE = 64 };
-	uint8_t ip[16], quote[GSI_PACKET];
+	uint8_t ip[16], quote[QUOTE_MAX];
 	struct suspect *s;
 	struct cm_msg m;
 	struct conn *c;
@@ -202,7 +216,7 @@ static void look_for_refusals(struct cm *cm, uint64_t now)
 		len = cm->site->refused(cm->core, ip, quote, sizeof(quote));
 		if (len == 0)
 			break;
-		if (gsi_quoted(quote, len, &psn, &m) || !(c = is_about(cm, ip, &m)))
+		if (parse_quote(quote, len, &psn, &m) || !(c = is_about(cm, ip, &m)))
 			continue;
 		s = suspect_of(cm, &c->way);
 		if (!s) {
@@ -224,7 +238,7 @@ static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 		return;
 	}
 	if (!s->asked)
-		s->psn = cm->psn & PSN_MASK; /* all before left before */
+		s->psn = qp1_psn(cm->qp1);
 	s->asked = true;
 	s->at = now + AGAIN_NS;
 	send_again(c);
@@ -245,18 +259,15 @@ static void run_suspects(struct cm *cm, uint64_t now)
 
 void peer_run(struct cm *cm, uint64_t now)
 {
+	if (cm->sent && cm->look_at == NEVER && cm->site && cm->site->refused)
+		cm->look_at = now + REFUSAL_NS;
+	cm->sent = false;
 	if (now >= cm->look_at) {
 		cm->look_at = NEVER;
 		look_for_refusals(cm, now);
 	}
 	if (now >= cm->suspect_at)
 		run_suspects(cm, now);
-}
-
-void peer_sent(struct cm *cm, uint64_t now)
-{
-	if (cm->look_at == NEVER && cm->site && cm->site->refused)
-		cm->look_at = now + REFUSAL_NS;
 }
 
 void peer_heard(struct cm *cm, const struct cm_way *way)
@@ -269,6 +280,8 @@ void peer_heard(struct cm *cm, const struct cm_way *way)
 
 uint64_t peer_deadline(const struct cm *cm)
 {
+	if (cm->sent && cm->look_at == NEVER)
+		return 0;
 	return cm->look_at < cm->suspect_at ? cm->look_at : cm->suspect_at;
 }
 

@@ -17,11 +17,12 @@
 struct cm;
 struct cm_conn;
 
-/* From one of our addresses to the peer's; IPv4 mapped. */
+/* From one of our addresses to the peer's, which are GIDs; IPv4 mapped. */
 struct cm_way {
 	uint8_t src[16], dst[16];
 	uint32_t ifindex; /* to leave by; 0: any */
-	uint8_t tclass;
+	uint16_t dlid;	  /* of InfiniBand */
+	uint8_t tclass, sl;
 };
 
 /* To whom. */

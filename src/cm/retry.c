@@ -21,22 +21,15 @@ uint64_t cm_interval(uint8_t n)
 	return UINT64_C(4096) << (n & 31);
 }
 
-/* A MAD is given to slot's process by hand at first (gsi.c), and goes by the wire when
- * it is sent again. */
+/* A MAD is given to slot's process by hand at first, and goes by the wire when it is
+ * sent again. */
 static void put(struct cm *cm, const struct cm_way *way, uint16_t slot,
 		const uint8_t *mad)
 {
-	struct out_mad *o;
-
-	if (cm->out_n == OUT_MAX) {
+	if (hand_over(cm, slot, way, mad) || gsi_send(cm, way, mad) == 0)
+		cm->counter[CM_TX]++;
+	else
 		cm->counter[CM_TX_FULL]++;
-		return;
-	}
-	o = &cm->out[(cm->out_head + cm->out_n++) % OUT_MAX];
-	o->way = *way;
-	o->slot = slot;
-	memcpy(o->mad, mad, MAD_LEN);
-	cm->counter[CM_TX]++;
 }
 
 void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)

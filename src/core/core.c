@@ -43,6 +43,7 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->devices);
 	list_init(&core->contexts);
 	list_init(&core->windows);
+	list_init(&core->qp1s);
 	return 0;
 }
 

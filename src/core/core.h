@@ -25,7 +25,6 @@ struct iwarp;
 struct direct;
 struct local;
 struct cm;
-struct dgram;
 
 enum {
 	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
@@ -59,6 +58,7 @@ struct core {
 	_Atomic uint32_t handles; /* the last one given */
 	struct null_memory null;
 	struct list pd_list, dm_list, srqs, mcast, devices, contexts, windows;
+	struct list qp1s; /* core/qp1.h; written under the turn */
 	uint32_t srq_next;
 	struct ib *ib;	     /* the IB transport's own */
 	struct iwarp *iwarp; /* the iWARP transport's */
@@ -67,12 +67,9 @@ struct core {
 	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct board *board;
 	int (*board_wait)(struct core *core, uint32_t key);
-	struct direct *direct; /* memory of other processes; or NULL */
-	struct local *local;   /* the same host's */
-	struct cm *cm;	       /* connection management's */
-	/* Takes MADs that come to QP1, with the datagram around; or NULL. */
-	void (*gsi)(struct core *core, const struct dgram *d, const uint8_t *mad,
-		    size_t len, uint64_t now);
+	struct direct *direct;	 /* memory of other processes; or NULL */
+	struct local *local;	 /* the same host's */
+	struct cm *cm;		 /* connection management's */
 	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */

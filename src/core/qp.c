@@ -339,7 +339,48 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	return 0;
 }
 
+int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+		const struct transport *transport, struct qp **out)
+{
+	struct qp *qp = make(ctx, attr, transport);
+	int rc;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->qpn = qp->ex.qp_base.qp_num = QP_GSI;
+	lock_take(&qp->lock);
+	rc = transport->open(qp);
+	lock_give(&qp->lock);
+	if (rc) {
+		release(qp);
+		return rc;
+	}
+	use(qp, 1);
+	*out = qp;
+	return 0;
+}
+
 /* --- destroy ------------------------------------------------------------- */
+
+/* The engine finds it no more.  The turn is held. */
+static void close_qp(struct qp *qp)
+{
+	struct core *core = qp->core;
+
+	due_forget(core, qp);
+	if (core->timers)
+		heap_del(core->timers, &qp->timer);
+	lock_take(&qp->lock);
+	qp->transport->close(qp);
+	lock_give(&qp->lock);
+}
+
+void qp_free_gsi(struct qp *qp)
+{
+	close_qp(qp);
+	use(qp, (unsigned)-1);
+	release(qp);
+}
 
 /* After this no engine and no packet finds it.  The turn is held. */
 static void unhook(struct qp *qp)
@@ -351,12 +392,7 @@ static void unhook(struct qp *qp)
 	core->qps[index] = NULL;
 	give_index(core, index);
 	lock_give(&core->lock);
-	due_forget(core, qp);
-	if (core->timers)
-		heap_del(core->timers, &qp->timer);
-	lock_take(&qp->lock);
-	qp->transport->close(qp);
-	lock_give(&qp->lock);
+	close_qp(qp);
 }
 
 int qp_destroy(struct qp *qp)

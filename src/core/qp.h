@@ -153,6 +153,11 @@ bool mcast_leave(struct qp *qp, union ibv_gid *gid);
 void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg);
 
+/* QP1 of a link, for core/qp1.h: it is in no table.  0 or -errno.  Turn held. */
+int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+		const struct transport *transport, struct qp **out);
+void qp_free_gsi(struct qp *qp);
+
 /* --- for transports; qp->lock is held ------------------------------------ */
 
 /* qp_modify() with the turn held, too. */

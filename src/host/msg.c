@@ -43,6 +43,7 @@ void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
 		.ifindex = ip_of(d)->ifindex,
 		.ip_id = d->ip_id,
 		.ip_id_exact = d->ip_id_exact,
+		.mad = d->mad,
 		.slot = slot,
 	};
 	memcpy(m->from, ip_of(d)->from.ip, sizeof(m->from));
@@ -57,7 +58,7 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
 		return -EPROTO;
 	memcpy(&m, buf, sizeof(m));
 	if (m.version != MSG_VERSION || m.type != MSG_DGRAM || m.ip_id < -1 ||
-	    m.ip_id > 0xffff || m.ip_id_exact > 1 ||
+	    m.ip_id > 0xffff || m.ip_id_exact > 1 || m.mad > 1 ||
 	    addr_is_v4(m.from) != addr_is_v4(m.to))
 		return -EPROTO;
 	*slot = m.slot;
@@ -71,7 +72,7 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
 	ip_of(d)->ttl = m.ttl;
 	d->ip_id = m.ip_id;
 	d->ip_id_exact = m.ip_id_exact;
-	d->handed = true;
+	d->mad = m.mad;
 	d->len = (uint32_t)(len - sizeof(m));
 	d->one = (struct iovec){ (uint8_t *)buf + sizeof(m), d->len };
 	d->iov = &d->one;

@@ -15,7 +15,7 @@
 
 #include "link/dgram.h"
 
-enum { MSG_VERSION = 1, MSG_PAYLOAD_MAX = 65507 };
+enum { MSG_VERSION = 2, MSG_PAYLOAD_MAX = 65507 };
 enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };
 
 struct msg_hello {
@@ -30,7 +30,7 @@ struct msg_dgram {
 	uint16_t from_port, to_port;
 	uint32_t ifindex;
 	int32_t ip_id;
-	uint8_t ip_id_exact, zero;
+	uint8_t ip_id_exact, mad;
 	uint16_t slot; /* the sender's, to be checked; 0: not said */
 		       /* payload follows, to the end of the message */
 };

@@ -41,7 +41,7 @@ static void test_hello(void **state)
 
 static struct dgram sample(void)
 {
-	struct dgram d = { .ip_id = 4711 };
+	struct dgram d = { .ip_id = 4711, .mad = true };
 
 	for (int i = 0; i < 16; i++) {
 		ip_of(&d)->from.ip[i] = (uint8_t)(0x20 + i);
@@ -77,6 +77,7 @@ static void test_dgram(void **state)
 	assert_int_equal(ip_of(&got)->tclass, 3);
 	assert_int_equal(ip_of(&got)->ttl, 62);
 	assert_int_equal(got.ip_id, 4711);
+	assert_true(got.mad);
 	assert_false(got.ip_id_exact);
 	assert_int_equal(got.len, 5);
 	assert_int_equal(got.iov[0].iov_len, 5);
@@ -106,7 +107,8 @@ static void test_bad_dgrams(void **state)
 		assert_int_equal(msg_get_dgram(buf, sizeof(m) + 4, &got, &slot),         \
 				 -EPROTO);                                               \
 	} while (0)
-	BAD(version, 2);
+	BAD(version, MSG_VERSION + 1);
+	BAD(mad, 2);
 	BAD(type, MSG_HELLO);
 	BAD(ip_id, -2);
 	BAD(ip_id, 0x10000);

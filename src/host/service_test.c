@@ -72,7 +72,7 @@ static void a_datagram_finds_the_name(void **state)
 	assert_int_equal(taken, 1);
 	assert_int_equal(last.len, 8);
 	assert_int_equal(ip_of(&last)->from.port, 77);
-	assert_true(last.handed);
+	assert_false(last.mad);
 	assert_memory_equal(bytes, what, 8);
 	service_close(s);
 	assert_int_equal(service_send(b, name, &d), -ESRCH);

@@ -3,6 +3,7 @@
  * has taken it. */
 #include "core/due.h"
 #include "ib/ib_qp.h"
+#include "wire/gsi.h"
 
 static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 {
@@ -56,6 +57,7 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 		sent(q, &q->ib->plan[i], now);
 	if (q->host)
 		cc_unplan(q);
-	/* The program ends: nobody wants completions, and locks may stay taken. */
-	return qp->core->leaving ? NEVER : ib_run(qp, now);
+	/* The program ends: nobody wants completions, and locks may stay taken.  QP1
+	 * has nothing to complete, and all to say. */
+	return qp->core->leaving && qp->qpn != QP_GSI ? NEVER : ib_run(qp, now);
 }

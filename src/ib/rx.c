@@ -3,6 +3,7 @@
  * 9.6), and whose is it?  The link has checked that it is whole. */
 #include "core/device.h"
 #include "core/event.h"
+#include "core/qp1.h"
 #include "core/transport.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
@@ -82,8 +83,10 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 	d->link->ops->dest(&d->addr, &dest);
 	if (dest.group || get_be24(pkt->bth->dest_qp) == QP_MULTICAST)
 		return dest.group && get_be24(pkt->bth->dest_qp) == QP_MULTICAST;
-	return dest.lid ? port_has_lid(&qp->dev->port, dest.lid)
-			: device_has_gid(qp->dev, dest.gid);
+	if (dest.lid)
+		return port_has_lid(&qp->dev->port, dest.lid);
+	/* QP1 is all devices': their link takes what is for one of them. */
+	return device_has_gid(qp->dev, dest.gid) || qp->qpn == QP_GSI;
 }
 
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
@@ -146,26 +149,20 @@ static void to_members(struct core *core, const struct dgram *d, const struct ib
 	mcast_for_each(core, g.dest.gid, to_member, &g);
 }
 
-static bool is_to_group(const struct dgram *d)
-{
-	struct link_dest dest;
-
-	d->link->ops->dest(&d->addr, &dest);
-	return dest.group;
-}
-
-/* QP1 is the host's: whose MAD it is, connection management sees. */
+/* Whose MAD it is, connection management sees. */
 static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt *pkt,
 		   uint64_t now)
 {
-	if (!pkey_match(get_be16(pkt->bth->pkey), PKEY_DEFAULT))
-		core->ib->counter[IB_RX_PKEY]++;
-	else if (!core->gsi || !pkt->deth || pkt->immdt || is_to_group(d))
+	struct qp1 *q = qp1_of(core, d->link);
+	struct link_dest dest;
+
+	if (!q || pkt->immdt) {
 		core->ib->counter[IB_RX_NO_QP]++;
-	else if (get_be32(pkt->deth->qkey) != QKEY_GSI)
-		core->ib->counter[IB_RX_QKEY]++;
-	else
-		core->gsi(core, d, pkt->payload, pkt->payload_len, now);
+		return;
+	}
+	deliver(qp1_qp(q), d, pkt, now);
+	d->link->ops->dest(&d->addr, &dest);
+	qp1_arrived(q, dest.port, now);
 }
 
 /* Long enough for a BTH, in whole words and in one piece. */

@@ -3,6 +3,9 @@
 #include "core/device.h"
 #include "ib/fix.h"
 
+#include "core/qp1.h"
+#include "wire/grh.h"
+
 static struct ib_fields send_only(const struct fix *f)
 {
 	return (struct ib_fields){
@@ -234,13 +237,17 @@ static void rubbish(void **state)
 
 static unsigned mads;
 
-static void take_mad(struct core *core, const struct dgram *d, const uint8_t *mad,
-		     size_t len, uint64_t now)
+static void take_mad(struct core *core, const struct qp1_mad *m, uint64_t now)
 {
+	uint8_t src[16], dst[16];
+
 	(void)core;
 	(void)now;
-	assert_int_equal(len, 1);
-	assert_ptr_equal(mad, (uint8_t *)d->iov[0].iov_base + 20);
+	assert_int_equal(m->len, 1);
+	assert_int_equal(m->port, 7);
+	grh_ends(m->head, src, dst);
+	assert_int_equal(src[15], 1);
+	assert_int_equal(dst[15], 2);
 	mads++;
 }
 
@@ -255,15 +262,26 @@ static void mads_for_qp1(void **state)
 		.src_qp = 1,
 		.qkey = 0x80010000,
 	};
+	static const struct qp1_user user = { take_mad };
+	struct sim_node *n = &f->s->node[1];
+	struct qp1 *other, *q;
 	struct fix_raw r;
 
 	(void)state;
 	make(f, &p, &r);
+	ip_of(&r.d)->ifindex = 7;
 	input(f, &r); /* nobody takes them */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 1);
-	f->s->node[1].core.gsi = take_mad;
-	input(f, &r);
-	assert_int_equal(mads, 1);
+	assert_int_equal(qp1_open(&n->core, NULL, f->s->node[0].link, &ib_transport,
+				  &user, &other),
+			 0);
+	input(f, &r); /* another link's */
+	assert_int_equal(counter(f, IB_RX_NO_QP), 2);
+	assert_int_equal(qp1_open(&n->core, NULL, n->link, &ib_transport, &user, &q), 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		input(f, &r);
+		assert_int_equal(mads, i);
+	}
 	p.qkey = 0x80010001;
 	make(f, &p, &r);
 	input(f, &r);
@@ -275,8 +293,10 @@ static void mads_for_qp1(void **state)
 	p.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
 	make(f, &p, &r);
 	input(f, &r);
-	assert_int_equal(counter(f, IB_RX_NO_QP), 3);
-	assert_int_equal(mads, 1);
+	assert_int_equal(counter(f, IB_RX_NO_QP), 4);
+	assert_int_equal(mads, 3);
+	qp1_close(q);
+	qp1_close(other);
 	fix_close(f);
 }
 

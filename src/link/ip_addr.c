@@ -44,6 +44,7 @@ const char *ip_resolve(const struct link_to *to, struct link_addr *out)
 	memcpy(a.to.ip, to->dgid, 16);
 	a.ifindex = is_scoped(to->dgid) ? to->port : 0;
 	a.ttl = hops(to);
+	a.from.port = to->told ? IP_TOLD : 0;
 	memcpy(out, &a, sizeof(a));
 	return NULL;
 }

@@ -15,8 +15,10 @@ struct link_head;
 
 struct net_addr {
 	uint8_t ip[16]; /* IPv4: mapped */
-	uint16_t port;	/* out, 0: the link's own */
+	uint16_t port;	/* out, 0: the link's own; from, IP_TOLD: see link/roce.h */
 };
+
+enum { IP_TOLD = 1 };
 
 /* A view of a link_addr, which is bytes. */
 struct __attribute__((may_alias)) ip_addr {

@@ -17,7 +17,7 @@ enum { BTH_LEN = 12, CE = 3 };
 struct roce {
 	struct link link;
 	struct link *inner;
-	uint16_t port, sport;
+	uint16_t port, sport, told;
 	struct ip_ids *ids;
 };
 
@@ -35,6 +35,13 @@ static void path_of(const struct roce *r, const struct dgram *d, struct icrc_pat
 }
 
 /* --- out ----------------------------------------------------------------- */
+
+static uint16_t leaves_from(const struct roce *r, uint16_t port)
+{
+	if (port > IP_TOLD)
+		return port;
+	return port == IP_TOLD && r->told ? r->told : r->sport;
+}
 
 struct crc {
 	uint32_t crc;
@@ -65,8 +72,7 @@ static int roce_seal(struct link *link, struct dgram *d)
 
 	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? d->seg : 0;
 	path_of(r, d, &path);
-	if (!path.sport)
-		path.sport = r->sport;
+	path.sport = leaves_from(r, path.sport);
 	c.crc = icrc_start(&path, (uint16_t)d->ip_id, d->len, d->iov[0].iov_base,
 			   d->iov[0].iov_len - (whole ? ICRC_LEN : 0));
 	if (!whole) {
@@ -86,8 +92,7 @@ static void fill_ports(const struct roce *r, struct dgram *d)
 {
 	struct ip_addr *a = ip_of(d);
 
-	if (!a->from.port)
-		a->from.port = r->sport;
+	a->from.port = leaves_from(r, a->from.port);
 	if (!a->to.port)
 		a->to.port = r->port;
 }
@@ -184,6 +189,11 @@ static const struct link_ops roce_ops = {
 void roce_leaves_from(struct link *link, uint16_t port)
 {
 	roce_of(link)->sport = port;
+}
+
+void roce_is_told(struct link *link, uint16_t port)
+{
+	roce_of(link)->told = port;
 }
 
 int roce_wrap(struct link **out, struct link *inner, uint16_t port)

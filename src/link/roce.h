@@ -19,5 +19,8 @@ int roce_wrap(struct link **out, struct link *inner, uint16_t port);
 /* The UDP port that packets leave from whose address does not say it; known before
  * the first is sealed. */
 void roce_leaves_from(struct link *link, uint16_t port);
+/* ... and from this one packets whose sender is to be told if nobody is there (link_to.
+ * told), as the kernel tells the port's owner of refusals.  0: from the other. */
+void roce_is_told(struct link *link, uint16_t port);
 
 #endif

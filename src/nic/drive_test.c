@@ -100,7 +100,7 @@ static int begin(void **state)
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	e->core = &nic->core;
 	e->link = &t.link;
-	cm_set_link(&nic->core, &t.link, 4791);
+	assert_int_equal(cm_use_link(&nic->core, NULL, &t.link, &ib_transport, 4791), 0);
 	e->port_due = NEVER;
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;

@@ -273,8 +273,6 @@ static uint64_t next_deadline(struct engine *e, uint64_t now)
 		at = top->at;
 	if (due_any(e->core) && e->blocked_until < at)
 		at = e->blocked_until;
-	if (cm < e->blocked_until)
-		cm = e->blocked_until; /* put_mads() waits for it */
 	if (cm < at)
 		at = cm;
 	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
@@ -292,24 +290,16 @@ static void put_off(struct engine *e, struct qp *qp)
 	}
 }
 
-/* What connection management has to say, and its timers. */
-static void put_mads(struct engine *e, uint64_t now)
+/* Programs are told of what has happened, by a write. */
+static void run_cm(struct engine *e, uint64_t now)
 {
-	/* Programs are told of what has happened, by a write. */
-	bool busy = cm_deadline(e->core->cm) <= now;
-	int was = 0;
+	int was;
 
-	if (e->blocked_until > now)
+	if (cm_deadline(e->core->cm) > now)
 		return;
-	if (busy)
-		was = cancel_hold();
-	while (cm_output(e->core, &e->batch, now)) {
-		flush(e, now);
-		if (e->blocked_until > now)
-			break;
-	}
-	if (busy)
-		cancel_let(was);
+	was = cancel_hold();
+	cm_run(e->core, now);
+	cancel_let(was);
 }
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
@@ -338,6 +328,7 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	core->spent = 0;
+	run_cm(e, now);
 	if (first)
 		serve(e, first, now);
 	while ((due_any(core) || local_loopback(core->local, now)) &&
@@ -353,7 +344,6 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 		if (e->blocked_until > now)
 			break;
 	}
-	put_mads(e, now);
 	sent = e->batch.n + core->spent;
 	flush(e, now);
 	local_flush(e->core->local);

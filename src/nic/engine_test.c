@@ -159,6 +159,7 @@ static const struct link_ops link_ops = {
 	.send = link_send,
 	.recv = link_recv,
 	.deadline = link_deadline,
+	.resolve = ip_resolve,
 };
 
 NO_TSA static int begin(void **state)
@@ -177,7 +178,7 @@ NO_TSA static int begin(void **state)
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	t.e->core = &t.core;
 	t.e->link = &t.link;
-	cm_set_link(&t.core, &t.link, 4791);
+	assert_int_equal(cm_use_link(&t.core, NULL, &t.link, &ib_transport, 4791), 0);
 	t.e->port_due = NEVER;
 	t.room = WIRE;
 	t.share = BATCH_MAX;
@@ -444,11 +445,14 @@ static bool told(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
-/* Connection management's go out behind the QPs', and again in time; while the
- * link is full they wait. */
+/* What connection management has to say goes out with the rest, and again in time;
+ * while the link is full it waits. */
 static void mads_go_out(void **state)
 {
-	const struct cm_target to = { .space = 0x0106, .dst_port = 7 };
+	const struct cm_target to = { .space = 0x0106,
+				      .dst_port = 7,
+				      .way = { .src = { [15] = 1 },
+					       .dst = { [15] = 2 } } };
 	const struct cm_param self = { .qpn = 5 };
 	struct cm_owner owner = { told };
 	struct cm_conn *c;
@@ -459,7 +463,7 @@ static void mads_go_out(void **state)
 	wants(0, 1);
 	again = engine_output(t.e, NULL, 0, 64).next;
 	assert_int_equal(t.n, 2);
-	assert_int_equal(t.wire[1].len, 280);
+	assert_int_equal(t.wire[0].len + t.wire[1].len, 280 + 1);
 	assert_in_range(again, 32000 * US, 64000 * US);
 	assert_int_equal(engine_turn(t.e, again - 1, false).output, 0);
 	t.e->blocked_until = again + 1;

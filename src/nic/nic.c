@@ -67,7 +67,10 @@ static void on_datagram(void *arg, const struct dgram *d)
 {
 	struct nic *nic = arg;
 
-	port_deliver(nic->engine.port, d);
+	if (d->mad)
+		cm_handed(&nic->core, d);
+	else
+		port_deliver(nic->engine.port, d);
 }
 
 static void on_gone(void *arg, uint16_t slot)
@@ -249,7 +252,9 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = stack_links(e, conf);
 	if (rc)
 		goto close_port;
-	cm_set_link(&nic->core, e->link, conf->udp_port);
+	rc = cm_use_link(&nic->core, NULL, e->link, &ib_transport, conf->udp_port);
+	if (rc)
+		goto close_link;
 	rc = netdev_monitor_open(&e->monitor);
 	if (rc)
 		goto close_link;
@@ -457,6 +462,7 @@ static void say_goodbye(struct nic *nic)
 	enum { ROUNDS = 400 };
 	const struct timespec moment = { 0, 100000 };
 
+	(void)engine_flush(&nic->engine, clock_ns()); /* data before DREQs */
 	for (int i = 0; i < ROUNDS; i++) {
 		bool more = cm_leave(&nic->core, clock_ns());
 
@@ -531,7 +537,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 void nic_ask(struct nic *nic)
 {
 	turn_take(&nic->core.turn);
-	cm_asks_from(&nic->core, port_ask_port(nic->engine.port));
+	roce_is_told(nic->engine.link, port_ask_port(nic->engine.port));
 	turn_give(&nic->core.turn);
 }
 

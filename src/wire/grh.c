@@ -5,10 +5,10 @@
 
 enum { PROTO_UDP = 17, UDP_LEN = 8, IP4_LEN = 20, IP4_DF = 0x4000 };
 
+static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
 static bool is_v4(const uint8_t ip[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
@@ -59,4 +59,26 @@ void grh_build(uint8_t at[40], const struct grh_fields *f)
 	memcpy(g.sgid, f->src, 16);
 	memcpy(g.dgid, f->dst, 16);
 	memcpy(at, &g, sizeof(g));
+}
+
+static void map4(uint8_t to[16], const uint8_t ip[4])
+{
+	memcpy(to, mapped, sizeof(mapped));
+	memcpy(to + sizeof(mapped), ip, 4);
+}
+
+void grh_ends(const uint8_t at[40], uint8_t src[16], uint8_t dst[16])
+{
+	struct grh4 g4;
+	struct grh g;
+
+	memcpy(&g4, at, sizeof(g4));
+	memcpy(&g, at, sizeof(g));
+	if (get_be32(g.vtf) == 0 && g4.ver_ihl >> 4 == 4) {
+		map4(src, g4.src);
+		map4(dst, g4.dst);
+		return;
+	}
+	memcpy(src, g.sgid, 16);
+	memcpy(dst, g.dgid, 16);
 }

@@ -43,4 +43,7 @@ struct grh_fields {
 /* The version of the header that is written, 4 or 6, is that of dst. */
 void grh_build(uint8_t at[40], const struct grh_fields *f);
 
+/* Where it came from and where to, 16 bytes each; IPv4 mapped. */
+void grh_ends(const uint8_t at[40], uint8_t src[16], uint8_t dst[16]);
+
 #endif

@@ -87,12 +87,33 @@ static void ipv6_fills_all_40(void **state)
 	assert_memory_equal(got, want, sizeof(got));
 }
 
+static void the_ends_are_read_back(void **state)
+{
+	static const uint8_t *const ends[][2] = { { a4, b4 }, { a6, b6 } };
+	uint8_t head[40], src[16], dst[16];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		grh_build(head, &(struct grh_fields){ .src = ends[i][0],
+						      .dst = ends[i][1],
+						      .tclass = 0x45,
+						      .udp_len = 280 });
+		grh_ends(head, src, dst);
+		assert_memory_equal(src, ends[i][0], 16);
+		assert_memory_equal(dst, ends[i][1], 16);
+	}
+	memset(head, 0, sizeof(head)); /* there is none */
+	grh_ends(head, src, dst);
+	assert_memory_equal(src, (uint8_t[16]){ 0 }, 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ipv4_stands_in_the_last_20_bytes),
 		cmocka_unit_test(the_checksum_holds_for_every_identification),
 		cmocka_unit_test(ipv6_fills_all_40),
+		cmocka_unit_test(the_ends_are_read_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

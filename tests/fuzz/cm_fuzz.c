@@ -11,8 +11,6 @@
 #include <stdio.h>
 
 #include "cm/fix.h"
-#include "link/dgram.h"
-#include "link/ip_addr.h"
 #include "must.h"
 
 enum step {
@@ -53,18 +51,17 @@ static uint8_t take(struct input *in)
 
 static void land(struct world *w, int to, const uint8_t *mad)
 {
-	struct dgram d = { .ip_id = -1 };
 	struct cm_msg m, again;
-	uint8_t built[MAD_LEN];
+	uint8_t built[MAD_LEN], src[16], dst[16];
 
 	if (cm_mad_parse(&m, mad, MAD_LEN) == 0) {
 		cm_mad_build(built, &m);
 		MUST(cm_mad_parse(&again, built, MAD_LEN) == 0);
 		MUST(memcmp(&m, &again, sizeof(m)) == 0);
 	}
-	fix_ip(!to, ip_of(&d)->from.ip);
-	fix_ip(to, ip_of(&d)->to.ip);
-	w->f->core[to].gsi(&w->f->core[to], &d, mad, MAD_LEN, w->f->now);
+	fix_ip(!to, src);
+	fix_ip(to, dst);
+	fix_raw_mad(&w->f->core[to], src, dst, mad, w->f->now);
 }
 
 static void raw(struct world *w, struct input *in)

@@ -324,14 +324,11 @@ static void check(void)
 
 static void run(uint64_t ns)
 {
-	static struct batch batch;
-
 	w.s->now += ns;
 	progress();
-	batch_reset(&batch);
-	(void)cm_output(&w.s->node[1].core, &batch, w.s->now);
+	cm_run(&w.s->node[1].core, w.s->now);
 	sim_run(w.s, 1);
-	(void)cm_output(&w.s->node[1].core, &batch, w.s->now);
+	cm_run(&w.s->node[1].core, w.s->now);
 	check();
 }
 

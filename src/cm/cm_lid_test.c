@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two hosts on an InfiniBand link, whose QP1s are those of their ports: connection
+ * management needs no IP network. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cm/cm_int.h"
+#include "ib/ib.h"
+#include "ib/sim.h"
+
+enum { SPACE = 0x0106, PORT = 7471, MS = 1000000 };
+
+struct prog {
+	struct cm_owner owner;
+	enum cm_event_type last;
+	unsigned n;
+	struct cm_conn *conn;
+};
+
+static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
+{
+	struct prog *p = (struct prog *)owner;
+
+	p->last = ev->type;
+	p->conn = ev->conn;
+	p->n++;
+	return true;
+}
+
+static struct cm *cm_of(struct sim *s, int side)
+{
+	return s->node[side].core.cm;
+}
+
+static struct sim *open_both(void)
+{
+	const struct sim_conf conf = { .infiniband = true };
+	struct sim *s = sim_open(&conf);
+
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+
+		assert_int_equal(cm_open(&n->core, NULL, NULL, 1 + (uint64_t)i), 0);
+		assert_int_equal(cm_use_link(&n->core, n->dev, n->link, &ib_transport, 0),
+				 0);
+	}
+	return s;
+}
+
+static void close_both(struct sim *s)
+{
+	for (int i = 0; i < 2; i++)
+		cm_close(&s->node[i].core);
+	sim_close(s);
+}
+
+static void run(struct sim *s, uint64_t ns)
+{
+	for (uint64_t end = s->now + ns; s->now < end;) {
+		for (int i = 0; i < 2; i++)
+			cm_run(&s->node[i].core, s->now);
+		(void)sim_run(s, 10000);
+		s->now += 10000;
+	}
+}
+
+static struct cm_target peer_of(struct sim *s, int side, uint16_t dlid)
+{
+	struct cm_target to = { .space = SPACE, .dst_port = PORT, .mtu = 5 };
+
+	memcpy(to.way.src, s->node[side].dev->port.gid[0].gid.raw, 16);
+	memcpy(to.way.dst, s->node[!side].dev->port.gid[0].gid.raw, 16);
+	memcpy(to.src_ip, to.way.src, 16);
+	memcpy(to.dst_ip, to.way.dst, 16);
+	to.way.dlid = dlid;
+	to.way.sl = 3;
+	return to;
+}
+
+static void two_ports_connect(void **state)
+{
+	struct sim *s = open_both();
+	const uint16_t lid = s->node[1].dev->port.lid;
+	const struct cm_target to = peer_of(s, 0, lid);
+	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
+	struct cm_service service = {
+		.space = SPACE, .port = PORT, .any = true, .v6 = true
+	};
+	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
+	struct cm_listener *l;
+	struct cm_conn *c;
+
+	(void)state;
+	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
+	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	run(s, MS);
+	assert_int_equal(b.last, CM_EV_REQUEST);
+	assert_int_equal(conn_of(b.conn)->way.dlid, s->node[0].dev->port.lid);
+	assert_int_equal(conn_of(b.conn)->way.sl, 3);
+	cm_own(cm_of(s, 1), b.conn, &b.owner);
+	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
+	run(s, MS);
+	assert_int_equal(a.last, CM_EV_RESPONSE);
+	assert_int_equal(c->proto->established(c, s->now), 0);
+	run(s, MS);
+	assert_int_equal(b.last, CM_EV_ESTABLISHED);
+	c->proto->close(c, s->now);
+	run(s, MS);
+	assert_int_equal(b.last, CM_EV_DISCONNECTED);
+	b.conn->proto->close(b.conn, s->now);
+	cm_unbind(cm_of(s, 1), l);
+	close_both(s);
+}
+
+/* Of this partition or of none: its QP1 is the port's, and so is its P_Key. */
+static void another_partition_is_not_heard(void **state)
+{
+	struct sim *s = open_both();
+	const struct cm_target to = peer_of(s, 0, s->node[1].dev->port.lid);
+	const struct cm_param self = { .qpn = 1 };
+	struct prog a = { .owner = { on_event } };
+	struct cm_conn *c;
+
+	(void)state;
+	s->node[1].dev->pkey[0] = 0x8007;
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	run(s, MS);
+	assert_int_equal(cm_counter(cm_of(s, 1), CM_RX), 0);
+	assert_int_equal(s->node[1].dev->pkey_violations, 1);
+	s->node[1].dev->pkey[0] = 0xffff;
+	run(s, 100 * MS); /* again; nobody listens */
+	assert_true(cm_counter(cm_of(s, 1), CM_RX) > 0);
+	run(s, 100 * MS);
+	assert_int_equal(a.last, CM_EV_REJECTED);
+	c->proto->close(c, s->now);
+	close_both(s);
+}
+
+/* A way without a LID leads nowhere. */
+static void nowhere(void **state)
+{
+	struct sim *s = open_both();
+	const struct cm_target to = peer_of(s, 0, 0);
+	const struct cm_param self = { .qpn = 1 };
+	struct prog a = { .owner = { on_event } };
+	struct cm_conn *c;
+
+	(void)state;
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	run(s, MS);
+	assert_int_equal(cm_counter(cm_of(s, 0), CM_TX), 0);
+	assert_int_equal(cm_counter(cm_of(s, 0), CM_TX_FULL), 1);
+	c->proto->close(c, s->now);
+	close_both(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_ports_connect),
+		cmocka_unit_test(another_partition_is_not_heard),
+		cmocka_unit_test(nowhere),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
