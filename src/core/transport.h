@@ -24,9 +24,10 @@ struct transport {
 	 * qp->attr holds what was set.  Called for every modify, also for
 	 * RTS -> RTS; from RESET the transport forgets everything. */
 	int (*enter)(struct qp *qp, enum ibv_qp_state from, uint64_t now);
-	/* NULL of a transport of bytes: the engine asks it in its own terms
-	 * (iwarp/iwarp.h).
-	 * Append what may be sent now to b, until b or the QP's share of it is
+	/* What it has to say goes by a connection of its own: output() puts it out and
+	 * plans nothing, whatever a link says that is full. */
+	bool stream;
+	/* Append what may be sent now to b, until b or the QP's share of it is
 	 * full: a plan, in which nothing counts as sent before commit().  A QP
 	 * is asked once for a batch.  Returns true if it could send more. */
 	bool (*output)(struct qp *qp, struct batch *b, uint64_t now);

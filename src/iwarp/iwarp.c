@@ -377,8 +377,18 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 q->mulpdu, q->p.crc ? "yes" : "no");
 }
 
+static bool output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct iwarp *iw = qp->core->iwarp;
+
+	(void)b;
+	return iw->ops->output(iw->arg, qp, now);
+}
+
 const struct transport iwarp_transport = {
 	.name = "iwarp",
+	.stream = true,
+	.output = output,
 	.open = open_qp,
 	.close = close_qp,
 	.enter = enter,

@@ -136,6 +136,8 @@ struct iwarp_ops {
 	int (*attached)(void *arg, struct qp *qp, struct stream *stream);
 	/* qp is done with it: close it. */
 	void (*released)(void *arg, struct qp *qp, struct stream *stream);
+	/* Put out what qp has to send, at most its share.  True: it could send more. */
+	bool (*output)(void *arg, struct qp *qp, uint64_t now);
 };
 
 int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg);

@@ -51,7 +51,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	stream->ops->close(stream);
 }
 
-static const struct iwarp_ops ops = { on_attached, on_released };
+static const struct iwarp_ops ops = { .attached = on_attached, .released = on_released };
 
 static void node_open(struct sim *s, int side)
 {

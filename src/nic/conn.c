@@ -168,8 +168,6 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	stream->ops->close(stream);
 }
 
-static const struct iwarp_ops ops = { on_attached, on_released };
-
 /* --- in ------------------------------------------------------------------ */
 
 /* Little more than `most` bytes: the rest of an FPDU comes with them. */
@@ -312,8 +310,9 @@ static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t no
 	return true;
 }
 
-bool conns_output(struct conns *cs, struct qp *qp, uint64_t now)
+static bool on_output(void *arg, struct qp *qp, uint64_t now)
 {
+	struct conns *cs = arg;
 	struct stream *stream = iwarp_stream(qp);
 	struct conn *c = stream ? stream->user : NULL;
 	size_t bytes = 0;
@@ -338,6 +337,8 @@ bool conns_output(struct conns *cs, struct qp *qp, uint64_t now)
 	}
 	return more && !c->blocked;
 }
+
+static const struct iwarp_ops ops = { on_attached, on_released, on_output };
 
 /* --- */
 

@@ -38,9 +38,6 @@ void conns_told(struct conns *c, int fd);
 /* Take in what has come, at most a turn's worth.  Returns about how many bytes; 0:
  * there was nothing. */
 size_t conns_input(struct conns *c, uint64_t now);
-/* Put out what qp, whose lock is held, has to send, at most its share.  True: it
- * could send more. */
-bool conns_output(struct conns *c, struct qp *qp, uint64_t now);
 
 void conns_forked(struct conns *c);
 

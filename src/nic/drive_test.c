@@ -95,13 +95,13 @@ static int begin(void **state)
 	nic->core.timers = &e->timers;
 	assert_int_equal(ib_open(&nic->core, 0), 0);
 	assert_int_equal(local_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
-	assert_int_equal(conns_open(&e->conns, &nic->core, NULL, NULL), 0);
+	assert_int_equal(conns_open(&nic->conns, &nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&nic->core, NULL, NULL, 1), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
 	e->core = &nic->core;
-	e->link = &t.link;
+	nic->link = &t.link;
 	assert_int_equal(cm_use_link(&nic->core, NULL, &t.link, &ib_transport, 4791), 0);
-	e->port_due = NEVER;
+	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;
 		t.qp[i].transport = &fake_transport;
@@ -116,7 +116,7 @@ static int end(void **state)
 
 	(void)state;
 	heap_fini(&nic->engine.timers);
-	conns_close(nic->engine.conns);
+	conns_close(nic->conns);
 	cm_close(&nic->core);
 	local_close(&nic->core);
 	ib_close(&nic->core);

@@ -2,19 +2,15 @@
 /* engine.c - one bounded turn of the engine. */
 #include "nic/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 
-#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "core/timeout.h"
 #include "core/transport.h"
-#include "host/host.h"
-#include "ib/ib.h"
-#include "local/local.h"
-#include "nic/conn.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -25,6 +21,36 @@ enum {
 	FLUSH_NS = 1000000,	/* an ACK waits less than that */
 	COPY_ROOM = 8192,	/* for any copied datagram, MTU 4096 */
 };
+
+#define each(s, list) for (struct source *const *s = (list)->v; *s; s++)
+
+static void put_last(struct sources *list, bool has, struct source *s)
+{
+	struct source **v = list->v;
+
+	if (!has)
+		return;
+	while (*v)
+		v++;
+	assert(v < list->v + ENGINE_SOURCES);
+	*v = s;
+}
+
+void engine_add(struct engine *e, struct source *s)
+{
+	const struct source_ops *ops = s->ops;
+
+	put_last(&e->all, true, s);
+	put_last(&e->input[ops->kind], ops->input, s);
+	put_last(&e->hear, ops->hear, s);
+	put_last(&e->run, ops->run, s);
+	put_last(&e->deadline, ops->deadline && !ops->run, s);
+	put_last(&e->echo, ops->echo, s);
+	put_last(&e->flush, ops->flush, s);
+	put_last(&e->ways, ops->send, s);
+	put_last(&e->hot, ops->hot, s);
+	put_last(&e->sleeps, ops->fds, s);
+}
 
 void engine_break(struct engine *e, const char *what)
 {
@@ -114,12 +140,15 @@ static void commit(struct engine *e, uint64_t now)
 	e->parts = 0;
 }
 
-/* The run at v[i] goes by a pipe.  (All of a run have one destination.) */
-static bool by_pipe(struct engine *e, unsigned i)
+/* Where the run at v[i] goes within the host; NULL: by its link.  (All of a run have
+ * one destination.) */
+static struct source *way_of(struct engine *e, unsigned i)
 {
 	const struct dgram *d = &e->batch.v[i];
 
-	return d->here && local_has_pipe(e->core->local, d->to_slot);
+	if (d->here)
+		each(s, &e->ways) if ((*s)->ops->leads_to(*s, d)) return *s;
+	return NULL;
 }
 
 static unsigned run_end(const struct batch *b, unsigned i)
@@ -129,8 +158,9 @@ static unsigned run_end(const struct batch *b, unsigned i)
 	return i;
 }
 
-/* A pipe without room holds up the QP alone that writes to it. */
-static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
+/* A way within the host that has no room holds up the QP alone that writes to it. */
+static void send_within(struct engine *e, struct source *way, unsigned i, unsigned end,
+			uint64_t now)
 {
 	struct batch *b = &e->batch;
 
@@ -138,7 +168,7 @@ static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
 		const struct dgram *d = &b->v[i];
 		struct part *p;
 
-		if (!d->len || local_send(e->core->local, d->to_slot, d, now))
+		if (!d->len || way->ops->send(way, d, now))
 			continue;
 		p = part_of(e, i);
 		if (p)
@@ -151,8 +181,9 @@ static void send_piped(struct engine *e, unsigned i, unsigned end, uint64_t now)
 static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
 {
 	struct dgram *d = &e->batch.v[i];
-	int sent = d->link->ops->send(d->link, d, end - i, now);
+	int was = cancel_hold(), sent = d->link->ops->send(d->link, d, end - i, now);
 
+	cancel_let(was);
 	if (sent < 0)
 		engine_break(e, "sending");
 	if (sent < 0 || (unsigned)sent == end - i)
@@ -167,11 +198,10 @@ static void flush(struct engine *e, uint64_t now)
 {
 	struct batch *b = &e->batch;
 	unsigned i = 0, end;
-	int was;
+	struct source *way;
 
 	if (b->n == 0)
 		return;
-	was = cancel_hold();
 	for (; i < b->n; i = end) {
 		end = run_end(b, i);
 		if (!b->v[i].len) {
@@ -182,19 +212,19 @@ static void flush(struct engine *e, uint64_t now)
 			end = i;
 			continue;
 		}
-		if (by_pipe(e, i)) {
-			send_piped(e, i, end, now);
+		way = way_of(e, i);
+		if (way) {
+			send_within(e, way, i, end, now);
 			continue;
 		}
 		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
-		       !by_pipe(e, end))
+		       !way_of(e, end))
 			end = run_end(b, end);
 		if (!send_linked(e, i, end, now))
 			break;
 	}
 	commit(e, went_out(e->core, now));
 	batch_reset(b);
-	cancel_let(was);
 }
 
 /* A QP that finds no room says that it has more to send: without a flush it
@@ -204,18 +234,11 @@ static bool nearly_full(const struct batch *b)
 	return b->n >= BATCH_MAX / 2 || !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
 }
 
-static bool is_stream(const struct qp *qp)
-{
-	return !qp->transport->output;
-}
-
 static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
 {
 	struct part *p = &e->part[e->parts];
 	bool more;
 
-	if (is_stream(qp))
-		return conns_output(e->conns, qp, now);
 	*p = (struct part){ .qp = qp, .first = e->batch.n };
 	more = qp->transport->output(qp, &e->batch, now);
 	p->n = e->batch.n - p->first;
@@ -241,7 +264,7 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 
 	lock_take(&qp->lock);
 	next = qp->transport->run(qp, now);
-	if (e->blocked_until > now && !is_stream(qp)) {
+	if (e->blocked_until > now && !qp->transport->stream) {
 		more = true;
 	} else if (qp->full_until > now) {
 		if (qp->full_until < next)
@@ -256,28 +279,38 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 	return more;
 }
 
-/* The next time at which a turn has something to do without input; also for
- * the thread, which may not be asleep yet and so cannot be told. */
-static uint64_t next_deadline(struct engine *e, uint64_t now)
+static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
 {
-	uint64_t at = e->port_due, link = e->link->ops->deadline(e->link);
-	uint64_t local = local_deadline(e->core->local, now);
-	uint64_t cm = cm_deadline(e->core->cm);
-	struct heap_node *top = heap_top(&e->timers);
+	each(s, list)
+	{
+		uint64_t next = (*s)->ops->deadline(*s, now);
 
-	if (link < at)
-		at = link;
-	if (local < at)
-		at = local;
-	if (top && top->at < at)
-		at = top->at;
-	if (due_any(e->core) && e->blocked_until < at)
-		at = e->blocked_until;
-	if (cm < at)
-		at = cm;
-	if (at != atomic_load_explicit(&e->deadline, memory_order_relaxed))
-		atomic_store(&e->deadline, at);
+		if (next < at)
+			at = next;
+	}
 	return at;
+}
+
+/* Of all that output may have changed. */
+static uint64_t output_deadline(struct engine *e, uint64_t now)
+{
+	struct heap_node *top = heap_top(&e->timers);
+	uint64_t at = first_of(&e->deadline, top ? top->at : NEVER, now);
+
+	return due_any(e->core) && e->blocked_until < at ? e->blocked_until : at;
+}
+
+uint64_t engine_deadline(struct engine *e, uint64_t now)
+{
+	return first_of(&e->run, output_deadline(e, now), now);
+}
+
+/* Nobody but a thread that sleeps has to be told: it says so with the turn held, and
+ * looks itself then. */
+static bool is_asleep(const struct engine *e)
+{
+	return atomic_load_explicit(&e->sleeping, memory_order_relaxed) &&
+	       atomic_load_explicit(&e->watching, memory_order_relaxed);
 }
 
 /* One turn may not last for as long as a thousand QPs want: the rest is due
@@ -290,16 +323,17 @@ static void put_off(struct engine *e, struct qp *qp)
 	}
 }
 
-/* Programs are told of what has happened, by a write. */
-static void run_cm(struct engine *e, uint64_t now)
+static void run_sources(struct engine *e, uint64_t now)
 {
-	int was;
+	each(s, &e->run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(*s, now);
+}
 
-	if (cm_deadline(e->core->cm) > now)
-		return;
-	was = cancel_hold();
-	cm_run(e->core, now);
-	cancel_let(was);
+static bool any_echo(struct engine *e, uint64_t now)
+{
+	bool any = false;
+
+	each(s, &e->echo) any |= (*s)->ops->echo(*s, now);
+	return any;
 }
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
@@ -318,7 +352,7 @@ static void serve(struct engine *e, struct qp *qp, uint64_t now)
 	}
 }
 
-struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
 				unsigned limit)
 {
 	struct core *core = e->core;
@@ -328,11 +362,9 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	core->spent = 0;
-	run_cm(e, now);
 	if (first)
 		serve(e, first, now);
-	while ((due_any(core) || local_loopback(core->local, now)) &&
-	       e->batch.n + core->spent < limit) {
+	while ((due_any(core) || any_echo(e, now)) && e->batch.n + core->spent < limit) {
 		for (qp = due_take(core); qp; qp = next) {
 			next = qp->due_next;
 			serve(e, qp, now);
@@ -346,8 +378,30 @@ struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now
 	}
 	sent = e->batch.n + core->spent;
 	flush(e, now);
-	local_flush(e->core->local);
-	return (struct engine_did){ .output = sent, .next = next_deadline(e, now) };
+	each(s, &e->flush)(*s)->ops->flush(*s);
+	return (struct engine_did){
+		.output = sent,
+		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
+	};
+}
+
+/* With what is not about QPs. */
+static struct engine_did output_all(struct engine *e, uint64_t now, unsigned limit)
+{
+	struct engine_did did;
+
+	if (!atomic_load_explicit(&e->broken, memory_order_relaxed))
+		run_sources(e, now);
+	did = output(e, NULL, now, limit);
+	if (is_asleep(e))
+		did.next = first_of(&e->run, did.next, now);
+	return did;
+}
+
+struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit)
+{
+	return first ? output(e, first, now, limit) : output_all(e, now, limit);
 }
 
 struct engine_did engine_flush(struct engine *e, uint64_t now)
@@ -361,37 +415,17 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 	return did;
 }
 
-static int take_input(struct engine *e, size_t *bytes, uint64_t now)
+static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
+		       uint64_t now)
 {
-	int n, was = cancel_hold();
-
-	cm_look(e->core, now);
-	n = e->link->ops->recv(e->link, e->in, ENGINE_RX, now);
-
-	if (n < 0)
+	each(s, &e->input[kind])(*s)->ops->input(*s, got, now);
+	if (got->broken)
 		engine_break(e, "receiving");
-	else
-		ib_input_all(e->core, e->in, (unsigned)n, now);
-	*bytes = conns_input(e->conns, now);
-	if (*bytes)
-		n++;
-	if (cm_input(e->core, now))
-		n++;
-	cancel_let(was);
-	return n;
-}
-
-static void run_port(struct engine *e, uint64_t now)
-{
-	int was = cancel_hold();
-
-	e->port_due = port_run(e->port, now);
-	cancel_let(was);
 }
 
 /* To look at sockets is a system call, at pipes it is not: while those are busy
  * the sockets have to wait for a few turns. */
-static bool skips_link(struct engine *e, uint64_t now)
+static bool skips_sockets(struct engine *e, uint64_t now)
 {
 	enum { BUSY_NS = 50000, EVERY = 8 };
 
@@ -402,12 +436,14 @@ static bool skips_link(struct engine *e, uint64_t now)
  * pollers look where else only the thread does. */
 static bool begin_to_hear(struct engine *e, uint64_t now)
 {
+	bool any = false;
+
 	if (!e->hear_from) {
 		e->hear_from = now;
 		e->hear_turns = 0;
 	}
-	local_hear(e->core->local);
-	return e->host && host_run(e->host);
+	each(s, &e->hear) any |= (*s)->ops->hear(*s);
+	return any;
 }
 
 /* any: there was something, so there may be more.  But no socket or ring holds
@@ -425,12 +461,10 @@ static void have_heard(struct engine *e, bool any)
 
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
+	struct source_got sockets = { 0 }, rings = { 0 };
 	const bool hear = e->core->must_hear;
 	struct engine_did did;
 	bool said = false;
-	size_t bytes = 0;
-	struct local_got local;
-	int n = 0;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
@@ -439,25 +473,29 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		later = false;
 	}
 	if (!later)
-		n = take_input(e, &bytes, now);
-	local = local_input(e->core->local, now);
-	if (local.records)
+		take_input(e, SOURCE_SOCKETS, &sockets, now);
+	take_input(e, SOURCE_RINGS, &rings, now);
+	if (rings.n)
 		e->piped = now;
 	if (hear)
-		have_heard(e, n > 0 || local.records || said);
-	if (e->port_due <= now)
-		run_port(e, now);
+		have_heard(e, sockets.n || rings.n || said);
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
-	if (later && !skips_link(e, now)) {
-		n = take_input(e, &bytes, now);
-		did.next = next_deadline(e, now);
+	if (later && !skips_sockets(e, now)) {
+		take_input(e, SOURCE_SOCKETS, &sockets, now);
+		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
-	did.socket = n > 0;
-	did.ring = local.records;
-	did.one_sided = local.one_sided;
-	did.bytes = bytes;
+	did.socket = sockets.n > 0;
+	did.ring = rings.n > 0;
+	did.one_sided = rings.one_sided;
+	did.bytes = sockets.bytes;
 	return did;
+}
+
+bool engine_is_hot(const struct engine *e)
+{
+	each(s, &e->hot) if ((*s)->ops->hot(*s)) return true;
+	return false;
 }
 
 void engine_settle(struct engine *e, uint64_t now, uint64_t next)
@@ -469,7 +507,6 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
 		return;
 	until = atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
-	if (until > now &&
-	    (next < until || due_any(e->core) || local_is_hot(e->core->local)))
+	if (until > now && (next < until || due_any(e->core) || engine_is_hot(e)))
 		engine_kick(e);
 }

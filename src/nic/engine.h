@@ -14,29 +14,29 @@
 #include "link/dgram.h"
 #include "link/link.h"
 #include "nic/follow.h"
-#include "nic/port.h"
 #include "nic/watch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
+#include "sys/source.h"
 
-struct conns;
 struct core;
-struct host;
-struct netdev_monitor;
 struct qp;
 
 enum {
-	ENGINE_RX = 64,		   /* datagrams taken in by one turn */
+	ENGINE_SOURCES = 12,
 	ENGINE_TX = 2 * BATCH_MAX, /* datagrams put out by one turn */
 	ENGINE_INLINE = 64,	   /* put out by a turn inside post_send */
 };
 
+/* Those that have one of the functions, and NULL. */
+struct sources {
+	struct source *v[ENGINE_SOURCES + 1];
+};
+
 struct engine {
 	struct core *core;
-	struct host *host;
-	struct port *port;
-	struct link *link;   /* the outermost */
-	struct conns *conns; /* of iWARP */
+	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, ways,
+		hot, sleeps;
 
 	struct heap timers; /* QPs by deadline */
 	struct batch batch;
@@ -47,9 +47,7 @@ struct engine {
 		bool waits; /* for room in a pipe */
 	} part[BATCH_MAX];
 	unsigned parts;
-	struct dgram in[ENGINE_RX];
 	_Atomic uint64_t blocked_until; /* the link was full: no output before */
-	uint64_t port_due;		/* port_run() */
 	struct spin spin;		/* the pollers'.  Under the turn */
 	unsigned turns;
 	uint64_t piped;	    /* when a pipe last had something */
@@ -65,23 +63,20 @@ struct engine {
 	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
 	uint64_t alarm_at;	     /* NEVER: it is not set.  The thread's */
 	struct fd_id kick_id;	     /* of kick_tx */
-	struct netdev_monitor *monitor;
 	/* The thread's own: who takes in what, and what woke it. */
-	struct watch sockets, rings;
+	struct watch watch[SOURCE_KINDS];
 	uint64_t slept; /* when it went to sleep */
 	struct follow follow;
 	struct {
-		bool call;   /* anything but its alarm */
-		bool host;   /* host_run() may have something to do */
-		bool socket; /* one of those that may be left */
-		int conn;    /* the connection's that did; or -1 */
+		bool call;	       /* what is not left to others */
+		bool by[SOURCE_KINDS]; /* input of that kind */
+		int stream;	       /* the connection's that did; or -1 */
 	} woken;
 	atomic_bool stop, armed, kicked;
 	atomic_bool serving;  /* it has the turn, or just had it */
 	atomic_bool sleeping; /* in ppoll, or about to be */
 	atomic_bool watching; /* ... and nothing is left to pollers */
 	_Atomic uint64_t sleep_until;
-	_Atomic uint64_t deadline;  /* next_deadline() at the last turn's end */
 	_Atomic uint64_t last_poll; /* when a poll last ran the engine */
 	atomic_uint missed;	    /* polls that found the turn taken, without
 				     * an end of one in between */
@@ -96,8 +91,13 @@ struct engine_did {
 	bool one_sided;	 /* ... that its program need not poll for */
 	size_t bytes;	 /* so much had come in by connections */
 	unsigned output; /* datagrams put out */
-	uint64_t next;	 /* when there is work without input */
+	/* When there is work without input, for engine_settle().  Known if the thread
+	 * was asleep: it works that out itself, with the turn held, before it is. */
+	uint64_t next;
 };
+
+/* The engine turns s from now on, in the order in which sources are added. */
+void engine_add(struct engine *e, struct source *s);
 
 /* Input, timers and output, or output alone.  Turn held.
  *
@@ -115,6 +115,11 @@ struct engine_did engine_flush(struct engine *e, uint64_t now);
 /* After a turn was given by anyone but the thread: wake the thread if there
  * is work or a deadline that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
+
+/* Does any input rely on being looked for?  Needs no turn. */
+bool engine_is_hot(const struct engine *e);
+/* When there is work without input.  Turn held. */
+uint64_t engine_deadline(struct engine *e, uint64_t now);
 
 int engine_thread_start(struct engine *e); /* 0 or -errno */
 void engine_thread_stop(struct engine *e);

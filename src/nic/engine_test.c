@@ -19,7 +19,7 @@
 #include "link/ip_addr.h"
 #include "local/local.h"
 #include "nic/conn.h"
-#include "nic/engine.h"
+#include "nic/nic_own.h"
 #include "sys/clock.h"
 
 enum { QPS = 3, WIRE = 1000, US = 1000, LONG = 8000 };
@@ -38,7 +38,7 @@ struct fake {
 };
 
 static struct {
-	struct core core;
+	struct nic *nic;
 	struct engine *e;
 	struct link link;
 	struct fake fake[QPS];
@@ -71,11 +71,11 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 	     i++) {
 		struct dgram *d = batch_next(b);
 
-		d->link = t.e->link;
+		d->link = t.nic->link;
 		ip_of(d)->ifindex = (uint32_t)(f - t.fake) + 1;
 		d->len = f->piped ? LONG : i + 1;
 		d->here = f->piped;
-		d->to_slot = t.core.slot;
+		d->to_slot = t.nic->core.slot;
 		d->iov[0] = (struct iovec){ bytes, d->len };
 		d->iovcnt = 1;
 		batch_commit(b, d);
@@ -166,50 +166,53 @@ NO_TSA static int begin(void **state)
 {
 	(void)state;
 	memset(&t, 0, sizeof(t));
-	assert_int_equal(core_init(&t.core, 1), 0);
-	t.e = calloc(1, sizeof(*t.e));
+	t.nic = calloc(1, sizeof(*t.nic));
+	t.e = &t.nic->engine;
+	assert_int_equal(core_init(&t.nic->core, 1), 0);
 	heap_init(&t.e->timers);
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
-	t.core.timers = &t.e->timers;
-	assert_int_equal(ib_open(&t.core, 0), 0);
-	assert_int_equal(local_open(&t.core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
-	assert_int_equal(conns_open(&t.e->conns, &t.core, NULL, NULL), 0);
-	assert_int_equal(cm_open(&t.core, NULL, NULL, 1), 0);
+	t.nic->core.timers = &t.e->timers;
+	assert_int_equal(ib_open(&t.nic->core, 0), 0);
+	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
+	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
+	assert_int_equal(cm_open(&t.nic->core, NULL, NULL, 1), 0);
 	t.link = (struct link){ &link_ops, 1, 9000 };
-	t.e->core = &t.core;
-	t.e->link = &t.link;
-	assert_int_equal(cm_use_link(&t.core, NULL, &t.link, &ib_transport, 4791), 0);
-	t.e->port_due = NEVER;
+	t.e->core = &t.nic->core;
+	t.nic->link = &t.link;
+	assert_int_equal(cm_use_link(&t.nic->core, NULL, &t.link, &ib_transport, 4791),
+			 0);
+	t.e->sleeping = t.e->watching = true; /* and so is told of deadlines */
+	sources_open(t.nic);
 	t.room = WIRE;
 	t.share = BATCH_MAX;
 	for (int i = 0; i < QPS; i++) {
-		t.fake[i].qp.core = &t.core;
+		t.fake[i].qp.core = &t.nic->core;
 		t.fake[i].qp.transport = &fake_transport;
 		t.fake[i].next = NEVER;
 		lock_init(&t.fake[i].qp.lock);
 	}
-	turn_take(&t.core.turn);
+	turn_take(&t.nic->core.turn);
 	return 0;
 }
 
 NO_TSA static int end(void **state)
 {
 	(void)state;
-	turn_give(&t.core.turn);
+	turn_give(&t.nic->core.turn);
 	heap_fini(&t.e->timers);
-	conns_close(t.e->conns);
-	free(t.e);
-	cm_close(&t.core);
-	local_close(&t.core);
-	ib_close(&t.core);
-	core_fini(&t.core);
+	conns_close(t.nic->conns);
+	cm_close(&t.nic->core);
+	local_close(&t.nic->core);
+	ib_close(&t.nic->core);
+	core_fini(&t.nic->core);
+	free(t.nic);
 	return 0;
 }
 
 static void wants(int i, unsigned n)
 {
 	t.fake[i].n += n;
-	due_add(&t.core, &t.fake[i].qp);
+	due_add(&t.nic->core, &t.fake[i].qp);
 }
 
 /* Each QP's datagrams went out once and in order. */
@@ -303,7 +306,7 @@ static void a_turn_is_bounded(void **state)
 	did = engine_output(t.e, NULL, 0, 64);
 	assert_in_range(did.output, 64, 64 + BATCH_MAX);
 	assert_int_equal(did.next, 0); /* at once */
-	while (due_any(&t.core))
+	while (due_any(&t.nic->core))
 		engine_output(t.e, NULL, 0, 64);
 	all_went_out();
 }
@@ -319,7 +322,7 @@ static void so_is_one_of_small_portions(void **state)
 	did = engine_output(t.e, NULL, 0, ENGINE_TX);
 	assert_in_range(t.n, ENGINE_TX, ENGINE_TX + 32);
 	assert_int_equal(did.output, t.n);
-	while (due_any(&t.core))
+	while (due_any(&t.nic->core))
 		engine_output(t.e, NULL, 0, ENGINE_TX);
 	all_went_out();
 }
@@ -345,7 +348,7 @@ static void timers(void **state)
 
 static void fails_if_silent(int i, uint64_t at)
 {
-	t.core.heard = 0;
+	t.nic->core.heard = 0;
 	t.fake[i].silence = at;
 	t.fake[i].failed = false;
 	wants(i, 1);
@@ -362,7 +365,7 @@ static void silence_is_judged_when_all_is_heard(void **state)
 	(void)state;
 	for (int later = 0; later < 2; later++, at += 100 * US) {
 		fails_if_silent(0, at);
-		t.waiting = 5 * ENGINE_RX;
+		t.waiting = 5 * WIRE_RX;
 		while (t.waiting) {
 			assert_true(engine_turn(t.e, at, later).next <= at);
 			assert_false(t.fake[0].failed);
@@ -382,7 +385,7 @@ static void an_endless_stream_is_no_answer(void **state)
 	(void)state;
 	fails_if_silent(0, at);
 	for (int i = 0; i < 100; i++) {
-		t.waiting = ENGINE_RX;
+		t.waiting = WIRE_RX;
 		engine_turn(t.e, at + (uint64_t)i, i % 2);
 	}
 	assert_true(t.fake[0].failed);
@@ -415,7 +418,7 @@ static uint64_t a_millisecond_later(void)
 static void timers_run_from_when_packets_went_out(void **state)
 {
 	(void)state;
-	t.core.clock = a_millisecond_later;
+	t.nic->core.clock = a_millisecond_later;
 	wants(0, 1);
 	engine_turn(t.e, 100 * US, false);
 	assert_int_equal(t.fake[0].went_out, 1100 * US);
@@ -435,7 +438,7 @@ static void a_flush_does_not_wait(void **state)
 	assert_int_equal(engine_flush(t.e, 200 * US).output, 1);
 	assert_true(t.fake[0].hurried);
 	assert_false(t.fake[1].hurried);
-	assert_false(t.core.hurry);
+	assert_false(t.nic->core.hurry);
 }
 
 static bool told(struct cm_owner *owner, const struct cm_event *ev)
@@ -459,7 +462,8 @@ static void mads_go_out(void **state)
 	uint64_t again;
 
 	(void)state;
-	assert_int_equal(cm_ib_proto.connect(t.core.cm, &to, &self, &owner, &c, 0), 0);
+	assert_int_equal(cm_ib_proto.connect(t.nic->core.cm, &to, &self, &owner, &c, 0),
+			 0);
 	wants(0, 1);
 	again = engine_output(t.e, NULL, 0, 64).next;
 	assert_int_equal(t.n, 2);
@@ -478,7 +482,7 @@ static void at_the_end_a_locked_qp_stays(void **state)
 	(void)state;
 	wants(0, 1);
 	wants(1, 1);
-	t.core.leaving = true;
+	t.nic->core.leaving = true;
 	lock_take(&t.fake[0].qp.lock);
 	assert_int_equal(engine_flush(t.e, 0).output, 1);
 	lock_give(&t.fake[0].qp.lock);
@@ -493,7 +497,7 @@ static void a_broken_link_is_the_end(void **state)
 	wants(0, 1);
 	engine_output(t.e, NULL, 0, 64);
 	assert_true(engine_lost(t.e));
-	assert_true(t.core.dead);
+	assert_true(t.nic->core.dead);
 	t.error = 0;
 	wants(0, 1);
 	assert_int_equal(engine_turn(t.e, 0, false).output, 0);

@@ -11,29 +11,25 @@
  * that goes off too early is set again for what is then the next deadline.  Nor
  * is the thread told of a deadline behind the alarm.
  *
- * Sleeping is free of lost wake-ups: the thread sets `sleeping` and then
- * looks once more; whoever makes work publishes it and then looks at
- * `sleeping`; all of that in one total order (seq_cst).
+ * Sleeping is free of lost wake-ups: the thread sets `sleeping` with the turn held and
+ * then looks once more; whoever makes work publishes it and then looks at `sleeping`;
+ * all of that in one total order (seq_cst).  Deadlines change under the turn alone: so
+ * whoever has it after that works out the next one and wakes the thread if need be.
  */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "cm/cm.h"
 #include "core/core.h"
 #include "core/due.h"
 #include "core/event.h"
-#include "host/host.h"
-#include "local/local.h"
-#include "nic/conn.h"
 #include "nic/engine.h"
-#include "nic/netdev.h"
 #include "nic/placement.h"
-#include "nic/registry.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
@@ -41,20 +37,37 @@
 
 enum { SMALL = 4096 }; /* bytes: a message, not a stream */
 
-enum {
-	P_KICK,
-	P_ALARM,
-	P_MONITOR,
-	P_PORT,
-	P_HOST,
-	P_CM,
-	P_SOCKETS, /* these may be left: */
-	P_V4 = P_SOCKETS,
-	P_V6,
-	P_CONNS,
-	P_CONN,
-	P_ALL = P_CONN + CONNS_FEW
+enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = 32 };
+
+/* What the thread sleeps on. */
+struct bed {
+	struct pollfd p[P_ALL];
+	struct source *source[P_ALL]; /* whose it is */
+	struct source_fd fd[P_ALL];
+	unsigned n;
 };
+
+static void make_bed(const struct engine *e, struct bed *b)
+{
+	struct source_fd fd[SOURCE_FDS];
+
+	b->p[P_KICK] = (struct pollfd){ .fd = e->kick_rx, .events = POLLIN };
+	b->p[P_ALARM] = (struct pollfd){ .fd = e->alarm, .events = POLLIN };
+	b->n = P_SOURCES;
+	for (struct source *const *s = e->sleeps.v; *s; s++) {
+		bool left = e->watch[(*s)->ops->kind].left;
+		unsigned n = (*s)->ops->fds(*s, fd);
+
+		(*s)->rang = -1;
+		for (unsigned i = 0; i < n && b->n < P_ALL; i++) {
+			if (left && !fd[i].always)
+				continue;
+			b->p[b->n] = (struct pollfd){ .fd = fd[i].fd, .events = POLLIN };
+			b->source[b->n] = *s;
+			b->fd[b->n++] = fd[i];
+		}
+	}
+}
 
 void engine_kick(struct engine *e)
 {
@@ -68,15 +81,6 @@ void engine_kick(struct engine *e)
 	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 	cancel_let(was);
-}
-
-/* When does a thread that watches the sockets have to wake?  Looks at what
- * others may have left since its turn. */
-static uint64_t look_again(const struct engine *e, uint64_t now)
-{
-	if ((due_any(e->core) && e->blocked_until <= now) || local_is_hot(e->core->local))
-		return now;
-	return atomic_load(&e->deadline);
 }
 
 /* The alarm goes off at `at` or earlier. */
@@ -98,88 +102,105 @@ static void alarm_off(struct engine *e)
 	e->alarm_at = NEVER;
 }
 
+static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
+{
+	s->rang = fd->fd;
+	e->woken.by[s->ops->kind] |= fd->input;
+	e->woken.call |= fd->always && !s->ops->told;
+	if (fd->stream)
+		e->woken.stream = fd->fd;
+}
+
 /* What woke it?  False: descriptors are gone. */
-static bool see_why(struct engine *e, const struct pollfd *p, nfds_t n)
+static bool see_why(struct engine *e, const struct bed *b)
 {
 	char byte[16];
 
 	/* A sleeper keeps what it sleeps on: only the other end of the kick
 	 * shows that all were closed.  (Connections come and go.) */
-	for (nfds_t i = 0; i < n && i < P_CONN; i++)
-		if (p[i].revents & (POLLNVAL | POLLHUP))
+	for (unsigned i = 0; i < b->n; i++)
+		if (b->p[i].revents & (POLLNVAL | POLLHUP) &&
+		    (i < P_SOURCES || !b->fd[i].stream))
 			return false;
-	e->woken.host = p[P_HOST].revents;
-	e->woken.call = p[P_KICK].revents || p[P_PORT].revents || p[P_HOST].revents ||
-			p[P_CM].revents;
-	e->woken.socket = false;
-	e->woken.conn = -1;
-	for (nfds_t i = P_SOCKETS; i < n; i++)
-		e->woken.socket |= p[i].revents != 0;
-	for (nfds_t i = P_CONN; i < n; i++)
-		if (p[i].revents)
-			e->woken.conn = p[i].fd;
-	if (p[P_ALARM].revents)
+	memset(&e->woken, 0, sizeof(e->woken));
+	e->woken.stream = -1;
+	e->woken.call = b->p[P_KICK].revents;
+	for (unsigned i = P_SOURCES; i < b->n; i++)
+		if (b->p[i].revents)
+			rang(e, b->source[i], &b->fd[i]);
+	if (b->p[P_ALARM].revents)
 		alarm_off(e);
 	/* The flag last: a kick in between is one whose cause is seen below;
 	 * the other way round its byte would go and the flag stay, for ever. */
-	if (p[P_KICK].revents || atomic_load(&e->kicked)) {
+	if (b->p[P_KICK].revents || atomic_load(&e->kicked)) {
 		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
 			;
 		atomic_store(&e->kicked, false);
 	}
-	if (p[P_MONITOR].revents && netdev_monitor_drain(e->monitor))
-		registry_refresh();
+	for (struct source *const *s = e->sleeps.v; *s; s++)
+		if ((*s)->rang >= 0 && (*s)->ops->told)
+			(*s)->ops->told(*s);
+	return true;
+}
+
+static bool watches_all(const struct engine *e)
+{
+	for (int i = 0; i < SOURCE_KINDS; i++)
+		if (e->watch[i].left)
+			return false;
 	return true;
 }
 
 static bool has_ring_to_cool(const struct engine *e)
 {
-	return !e->rings.left && local_is_hot(e->core->local);
+	return !e->watch[SOURCE_RINGS].left && engine_is_hot(e);
+}
+
+/* The thread is about to sleep.  Turn held: whoever has it next sees that, and has to
+ * wake it for what comes before the time which it finds here. */
+static void lie_down(struct engine *e, uint64_t now)
+{
+	bool watch = watches_all(e);
+	uint64_t at = watch ? engine_deadline(e, now) : NEVER;
+
+	atomic_store_explicit(&e->sleep_until, at < e->alarm_at ? at : e->alarm_at,
+			      memory_order_relaxed);
+	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
+	atomic_store(&e->sleeping, true);
+}
+
+/* Until when it may sleep: looks at what others have left since it lay down. */
+static uint64_t sleeps_until(struct engine *e, uint64_t now)
+{
+	bool watch = atomic_load_explicit(&e->watching, memory_order_relaxed);
+
+	if (!watch)
+		atomic_store(&e->sleeping, true); /* it may not have had the turn */
+	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)) ||
+	    has_ring_to_cool(e))
+		return now;
+	if (!watch)
+		return now + WATCH_LOOK_NS;
+	if ((due_any(e->core) && e->blocked_until <= now) || engine_is_hot(e))
+		return now;
+	return atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
 }
 
 /* Sleep until something has to be done.  False: descriptors are gone. */
 static bool nap(struct engine *e)
 {
-	/* clang-format off */
-	struct pollfd p[P_ALL] = {
-		[P_KICK]    = { .fd = e->kick_rx, .events = POLLIN },
-		[P_ALARM]   = { .fd = e->alarm, .events = POLLIN },
-		[P_MONITOR] = { .fd = netdev_monitor_fd(e->monitor), .events = POLLIN },
-		[P_PORT]    = { .fd = port_fd(e->port), .events = POLLIN },
-		[P_HOST]    = { .fd = host_fd(e->host), .events = POLLIN },
-		[P_CM]      = { .fd = cm_fd(e->core->cm), .events = POLLIN },
-		[P_V4]      = { .fd = port_rx_fd(e->port, AF_INET), .events = POLLIN },
-		[P_V6]      = { .fd = port_rx_fd(e->port, AF_INET6), .events = POLLIN },
-		[P_CONNS]   = { .fd = conns_fd(e->conns), .events = POLLIN },
-	};
-	/* clang-format on */
-	const bool watch = !e->sockets.left && !e->rings.left;
-	const nfds_t n = e->sockets.left ? P_SOCKETS : P_ALL;
-	uint64_t at, now = clock_ns(), until = watch ? e->alarm_at : now + WATCH_LOOK_NS;
+	uint64_t now = clock_ns(), until = sleeps_until(e, now);
 	struct timespec none = { 0, 0 };
+	struct bed b;
 
-	atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
-	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
-	atomic_store(&e->sleeping, true);
-	if (watch) {
-		/* Until here the alarm stood there: a kick too many, none too few. */
-		at = look_again(e, now);
-		if (at < until)
-			until = at;
-		atomic_store_explicit(&e->sleep_until, until, memory_order_relaxed);
-	}
-	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)) ||
-	    has_ring_to_cool(e))
-		until = now;
 	e->slept = now;
 	if (until > now)
 		set_alarm(e, until);
-	for (unsigned i = 0; !e->sockets.left && i < CONNS_FEW; i++)
-		p[P_CONN + i] = (struct pollfd){ conns_socket(e->conns, i), POLLIN, 0 };
-	if (ppoll(p, n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
+	make_bed(e, &b);
+	if (ppoll(b.p, b.n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
-	return see_why(e, p, n);
+	return see_why(e, &b);
 }
 
 static struct watch_seen look_around(struct engine *e)
@@ -198,17 +219,33 @@ static struct watch_seen look_around(struct engine *e)
 	return s;
 }
 
-/* Writers to rings that are left do not kick, others do.  Turn held. */
+/* Who takes input in from now on?  Turn held. */
 static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
 {
-	const bool left = e->rings.left;
+	const bool late[SOURCE_KINDS] = {
+		[SOURCE_SOCKETS] = did.socket, [SOURCE_RINGS] = did.one_sided
+	};
+	bool left[SOURCE_KINDS];
 
-	watch_see(&e->sockets, s, e->woken.socket, did.socket);
-	watch_see(&e->rings, s, e->woken.host, did.one_sided);
-	if (!e->rings.left)
-		local_rest(e->core->local);
-	else if (!left)
-		local_leave(e->core->local);
+	for (int i = 0; i < SOURCE_KINDS; i++) {
+		left[i] = e->watch[i].left;
+		watch_see(&e->watch[i], s, e->woken.by[i], late[i]);
+	}
+	for (struct source *const *p = e->all.v; *p; p++) {
+		const struct source_ops *ops = (*p)->ops;
+
+		if (!e->watch[ops->kind].left && ops->watched)
+			ops->watched(*p);
+		else if (e->watch[ops->kind].left && !left[ops->kind] && ops->left)
+			ops->left(*p);
+	}
+}
+
+static void hear_who_rang(struct engine *e)
+{
+	for (struct source *const *s = e->sleeps.v; *s; s++)
+		if ((*s)->rang >= 0 && (*s)->ops->rang)
+			(*s)->ops->rang(*s, (*s)->rang);
 }
 
 /* One wake-up.  The next one is when the engine's deadline says. */
@@ -218,24 +255,22 @@ static void wake_up(struct engine *e)
 	struct engine_did did;
 
 	/* They serve what is left to them, timers too. */
-	if ((e->sockets.left || e->rings.left) && !seen.armed && !e->woken.call &&
-	    !e->woken.socket && watch_is_first(&seen) && !has_ring_to_cool(e))
+	if (!watches_all(e) && !seen.armed && !e->woken.call &&
+	    !e->woken.by[SOURCE_SOCKETS] && watch_is_first(&seen) && !has_ring_to_cool(e))
 		return;
 	if (!turn_try(&e->core->turn)) {
 		seen.polled = seen.now; /* somebody was at it */
 		turn_take(&e->core->turn);
 	}
 	atomic_store_explicit(&e->serving, true, memory_order_relaxed);
-	if (e->woken.host)
-		host_run(e->host);
-	if (e->woken.conn >= 0)
-		conns_told(e->conns, e->woken.conn);
+	hear_who_rang(e);
 	did = engine_turn(e, clock_ns(), false);
 	watch_all(e, &seen, did);
+	lie_down(e, clock_ns());
 	turn_give(&e->core->turn);
 	atomic_store_explicit(&e->serving, false, memory_order_relaxed);
-	if (e->woken.conn >= 0 && did.bytes && did.bytes <= SMALL)
-		follow(&e->follow, e->woken.conn);
+	if (e->woken.stream >= 0 && did.bytes && did.bytes <= SMALL)
+		follow(&e->follow, e->woken.stream);
 }
 
 static void *engine_main(void *arg)
@@ -248,6 +283,9 @@ static void *engine_main(void *arg)
 		log_info("the engine's thread has the affinity of the thread that "
 			 "opened the device: errno %d",
 			 errno);
+	turn_take(&e->core->turn);
+	lie_down(e, clock_ns());
+	turn_give(&e->core->turn);
 	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
 		if (!nap(e)) {
 			turn_take(&e->core->turn);

@@ -23,10 +23,8 @@
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/dump.h"
-#include "nic/engine.h"
 #include "nic/netdev.h"
 #include "nic/nic_own.h"
-#include "nic/port.h"
 #include "nic/registry.h"
 #include "nic/route.h"
 #include "sys/addr.h"
@@ -58,7 +56,7 @@ const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 
 struct link *nic_link(struct nic *nic, const struct device *dev)
 {
-	return device_is_iwarp(dev) ? NULL : nic->engine.link;
+	return device_is_iwarp(dev) ? NULL : nic->link;
 }
 
 /* --- making one ---------------------------------------------------------- */
@@ -70,14 +68,14 @@ static void on_datagram(void *arg, const struct dgram *d)
 	if (d->mad)
 		cm_handed(&nic->core, d);
 	else
-		port_deliver(nic->engine.port, d);
+		port_deliver(nic->port, d);
 }
 
 static void on_gone(void *arg, uint16_t slot)
 {
 	struct nic *nic = arg;
 
-	port_peer_gone(nic->engine.port, slot);
+	port_peer_gone(nic->port, slot);
 	local_gone(nic->core.local, slot);
 	if (nic->core.cm)
 		cm_gone(&nic->core, slot, clock_ns());
@@ -91,7 +89,7 @@ static void on_said(void *arg, struct host_said *s)
 	if (!dump_is(s, &m))
 		local_said(nic->core.local, s);
 	else if (m.what == DUMP_ASK)
-		dump_answer(&nic->core, nic->engine.host, s);
+		dump_answer(&nic->core, nic->host, s);
 }
 
 static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
@@ -101,7 +99,7 @@ static void on_refused(void *arg, struct qp *qp)
 {
 	struct nic *nic = arg;
 
-	route_to_wire(&nic->engine, qp);
+	route_to_wire(nic, qp);
 }
 
 static void on_piped(void *arg, const struct dgram *d, uint64_t now)
@@ -109,7 +107,7 @@ static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 	struct nic *nic = arg;
 	struct dgram in = *d;
 
-	in.link = nic->engine.link;
+	in.link = nic->link;
 	ib_input(&nic->core, &in, now);
 }
 
@@ -117,9 +115,9 @@ static const struct local_ops local_ops = { on_refused, on_piped };
 
 /* What goes out passes fault first, so that a capture shows what the wire
  * carried. */
-static int stack_links(struct engine *e, const struct conf *conf)
+static int stack_links(struct nic *nic, const struct conf *conf)
 {
-	struct link *link = port_link(e->port);
+	struct link *link = port_link(nic->port);
 	char why[160];
 	int rc;
 
@@ -142,7 +140,7 @@ static int stack_links(struct engine *e, const struct conf *conf)
 		}
 		fault_describe(link, ib_describe);
 	}
-	rc = roce_wrap(&e->link, link, conf->udp_port);
+	rc = roce_wrap(&nic->link, link, conf->udp_port);
 	if (rc)
 		link->ops->close(link);
 	return rc;
@@ -174,7 +172,7 @@ static void on_note(struct core *core)
 
 static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
 {
-	struct port *port = container_of(core, struct nic, core)->engine.port;
+	struct port *port = container_of(core, struct nic, core)->port;
 
 	return port_refused(port, ip, quote, max);
 }
@@ -198,13 +196,14 @@ static int open_transports(struct nic *nic, enum local_way way, const char *off_
 
 	if (rc)
 		return rc;
-	rc = conns_open(&e->conns, core, on_connection, e);
+	rc = conns_open(&nic->conns, core, on_connection, e);
 	if (rc)
 		goto close_ib;
-	rc = local_open(core, e->host, way, off_why, &local_ops, nic);
+	rc = local_open(core, nic->host, way, off_why, &local_ops, nic);
 	if (rc)
 		goto close_conns;
-	rc = cm_open(core, e->host, way == LOCAL_OFF ? &by_wire : &by_host, rand_start());
+	rc = cm_open(core, nic->host, way == LOCAL_OFF ? &by_wire : &by_host,
+		     rand_start());
 	if (rc)
 		goto close_local;
 	return 0;
@@ -212,7 +211,7 @@ static int open_transports(struct nic *nic, enum local_way way, const char *off_
 close_local:
 	local_close(core);
 close_conns:
-	conns_close(e->conns);
+	conns_close(nic->conns);
 close_ib:
 	ib_close(core);
 	return rc;
@@ -222,7 +221,7 @@ static void close_transports(struct nic *nic)
 {
 	cm_close(&nic->core);
 	local_close(&nic->core);
-	conns_close(nic->engine.conns);
+	conns_close(nic->conns);
 	ib_close(&nic->core);
 }
 
@@ -234,10 +233,10 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	int rc;
 
 	way = way_of(conf, &off_why);
-	rc = host_open(&e->host, &host_ops, nic);
+	rc = host_open(&nic->host, &host_ops, nic);
 	if (rc)
 		return rc;
-	rc = core_init(&nic->core, host_slot(e->host));
+	rc = core_init(&nic->core, host_slot(nic->host));
 	if (rc)
 		goto close_host;
 	e->core = &nic->core;
@@ -246,20 +245,21 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	rc = open_transports(nic, way, off_why);
 	if (rc)
 		goto fini_core;
-	rc = port_open(&e->port, e->host, conf->udp_port, conf->share);
+	rc = port_open(&nic->port, nic->host, conf->udp_port, conf->share);
 	if (rc)
 		goto close_transports;
-	rc = stack_links(e, conf);
+	rc = stack_links(nic, conf);
 	if (rc)
 		goto close_port;
-	rc = cm_use_link(&nic->core, NULL, e->link, &ib_transport, conf->udp_port);
+	rc = cm_use_link(&nic->core, NULL, nic->link, &ib_transport, conf->udp_port);
 	if (rc)
 		goto close_link;
-	rc = netdev_monitor_open(&e->monitor);
+	rc = netdev_monitor_open(&nic->monitor);
 	if (rc)
 		goto close_link;
 	heap_init(&e->timers);
 	nic->core.timers = &e->timers;
+	sources_open(nic);
 	rc = engine_thread_start(e);
 	if (rc)
 		goto fini_heap;
@@ -270,29 +270,29 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 fini_heap:
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
-	netdev_monitor_close(e->monitor);
+	netdev_monitor_close(nic->monitor);
 close_link:
-	e->link->ops->close(e->link);
+	nic->link->ops->close(nic->link);
 close_port:
-	port_close(e->port);
+	port_close(nic->port);
 close_transports:
 	close_transports(nic);
 fini_core:
 	core_fini(&nic->core);
 close_host:
-	host_close(e->host);
+	host_close(nic->host);
 	return rc;
 }
 
 /* A socket that is closed takes along what waits in it, which may be others':
  * theirs is handed on first.  Turn held, or nobody left to take it. */
-static void hand_on(struct engine *e)
+static void hand_on(struct nic *nic)
 {
 	enum { ROUNDS = 64 };
-	const struct link_ops *ops = e->link->ops;
+	struct link *link = nic->link;
 
 	for (int i = 0; i < ROUNDS; i++)
-		if (ops->recv(e->link, e->in, ENGINE_RX, clock_ns()) <= 0)
+		if (link->ops->recv(link, nic->sources.in, WIRE_RX, clock_ns()) <= 0)
 			return;
 }
 
@@ -309,15 +309,15 @@ static void nic_stop(struct nic *nic)
 
 	registry_watch(NULL);
 	engine_thread_stop(e);
-	netdev_monitor_close(e->monitor);
-	hand_on(e);
+	netdev_monitor_close(nic->monitor);
+	hand_on(nic);
 	log_counters(&nic->core);
-	e->link->ops->close(e->link);
-	port_close(e->port);
+	nic->link->ops->close(nic->link);
+	port_close(nic->port);
 	nic->core.timers = NULL;
 	heap_fini(&e->timers);
 	close_transports(nic);
-	host_close(e->host);
+	host_close(nic->host);
 	core_fini(&nic->core);
 	free(nic);
 }
@@ -352,12 +352,9 @@ NO_TSA static void fork_parent(void)
 static void close_all(struct engine *e)
 {
 	engine_close_fds(e);
-	netdev_monitor_forked(e->monitor);
-	port_forked(e->port);
-	conns_forked(e->conns);
-	cm_forked(e->core);
-	local_forked(e->core);
-	host_forked(e->host);
+	for (struct source *const *s = e->all.v; *s; s++)
+		if ((*s)->ops->forked)
+			(*s)->ops->forked(*s);
 	pcap_forked();
 }
 
@@ -489,7 +486,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		pcap_leave();
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
-			hand_on(&nic->engine);
+			hand_on(nic);
 		log_counters(&nic->core);
 		turn_give(&nic->core.turn);
 		break;
@@ -501,7 +498,7 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	int rc;
 
 	turn_take(&nic->core.turn);
-	rc = route(&nic->engine, qp, dgid, dest_qp);
+	rc = route(nic, qp, dgid, dest_qp);
 	turn_give(&nic->core.turn);
 	return rc;
 }
@@ -514,7 +511,7 @@ bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16])
 
 int nic_listen(struct nic *nic, const uint8_t *ip)
 {
-	struct port *port = nic->engine.port;
+	struct port *port = nic->port;
 	int rc;
 
 	turn_take(&nic->core.turn);
@@ -528,7 +525,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 				rc = 0; /* IPv6 is off */
 		}
 	}
-	roce_leaves_from(nic->engine.link, port_sport(port));
+	roce_leaves_from(nic->link, port_sport(port));
 	turn_give(&nic->core.turn);
 	engine_kick(&nic->engine); /* it has one more socket to watch */
 	return rc;
@@ -537,7 +534,7 @@ int nic_listen(struct nic *nic, const uint8_t *ip)
 void nic_ask(struct nic *nic)
 {
 	turn_take(&nic->core.turn);
-	roce_is_told(nic->engine.link, port_ask_port(nic->engine.port));
+	roce_is_told(nic->link, port_ask_port(nic->port));
 	turn_give(&nic->core.turn);
 }
 
@@ -546,7 +543,7 @@ int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool
 	int rc;
 
 	turn_take(&nic->core.turn);
-	rc = port_join(nic->engine.port, gid->raw, dev->port.number, join);
+	rc = port_join(nic->port, gid->raw, dev->port.number, join);
 	turn_give(&nic->core.turn);
 	engine_kick(&nic->engine);
 	return rc;

@@ -486,6 +486,12 @@ int port_fd(const struct port *p)
 	return udp_epoll(p->udp);
 }
 
+bool port_is_idle(const struct port *p)
+{
+	return p->fam[0].state == CLOSED && p->fam[1].state == CLOSED &&
+	       inbox_empty(p->inbox);
+}
+
 const struct port_stats *port_stats(const struct port *p)
 {
 	return &p->stats;

@@ -38,6 +38,9 @@ int port_bind(struct port *port, int family);
 int port_rx_fd(const struct port *port, int family);
 int port_fd(const struct port *port);
 
+/* It receives nothing, nor has anything received: to look costs no system call. */
+bool port_is_idle(const struct port *port);
+
 /* The UDP port that datagrams leave from, in both families; opens the sockets.
  * 0: it cannot. */
 uint16_t port_sport(struct port *port);

@@ -17,7 +17,7 @@
 #include "link/ip_addr.h"
 #include "link/roce.h"
 #include "local/local.h"
-#include "nic/engine.h"
+#include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -51,7 +51,7 @@ bool is_here(struct device *dev, const uint8_t ip[16])
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 
-int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
+int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	struct peer *p = NULL;
 	bool here;
@@ -61,7 +61,7 @@ int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp
 		return 0;
 	here = is_here(qp->dev, dgid);
 	if (here)
-		p = local_peer(e->core->local, qpn_slot(dest_qp));
+		p = local_peer(nic->core.local, qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->peer_here = here;
 	rc = become(qp, p ? &local_transport : &ib_transport);
@@ -91,16 +91,16 @@ static int catch_up(struct qp *qp, uint64_t now)
 	return rc;
 }
 
-void route_to_wire(struct engine *e, struct qp *qp)
+void route_to_wire(struct nic *nic, struct qp *qp)
 {
 	uint64_t now = clock_ns();
 	int was = cancel_hold();
-	int rc =
-		port_bind(e->port, addr_is_v4(ip_addr(&qp->path.addr)->to.ip) ? AF_INET
-									      : AF_INET6);
+	int rc = port_bind(nic->port, addr_is_v4(ip_addr(&qp->path.addr)->to.ip)
+					      ? AF_INET
+					      : AF_INET6);
 
-	roce_leaves_from(e->link, port_sport(e->port));
-	engine_kick(e); /* perhaps one more socket to watch */
+	roce_leaves_from(nic->link, port_sport(nic->port));
+	engine_kick(&nic->engine); /* perhaps one more socket to watch */
 	lock_take(&qp->lock);
 	if (!rc)
 		rc = become(qp, &ib_transport);
@@ -113,6 +113,6 @@ void route_to_wire(struct engine *e, struct qp *qp)
 		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 	}
 	lock_give(&qp->lock);
-	due_add(e->core, qp);
+	due_add(&nic->core, qp);
 	cancel_let(was);
 }

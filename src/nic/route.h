@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 struct device;
-struct engine;
+struct nic;
 struct qp;
 
 /* Is ip this host's, as dev sees it? */
 bool is_here(struct device *dev, const uint8_t ip[16]);
 
 /* As nic_route() has it. */
-int route(struct engine *e, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
+int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
 
 /* qp, which waits for a peer of this host, becomes one of the wire, in the
  * state that it is in.  Where that fails it goes to ERR. */
-void route_to_wire(struct engine *e, struct qp *qp);
+void route_to_wire(struct nic *nic, struct qp *qp);
 
 #endif

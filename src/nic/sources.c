@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sources.c - each room that brings input, as the engine sees it (sys/source.h).
+ *
+ * What may be a cancellation point is held off here: whoever turns the engine may be one
+ * of the program's threads. */
+#include "nic/sources.h"
+
+#include <sys/socket.h>
+
+#include "cm/cm.h"
+#include "core/core.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "nic/conn.h"
+#include "nic/netdev.h"
+#include "nic/nic_own.h"
+#include "nic/registry.h"
+#include "sys/cancel.h"
+#include "sys/clock.h"
+
+/* In the order in which input is taken in: what TCP's sockets of connection management
+ * show is looked at first and taken in last, so that a peer which parts and connects
+ * again is told in that order. */
+enum which { CM_LOOK, WIRE, CONNS, CM, RINGS, HOST, INTERFACES };
+
+static struct nic *nic_of(struct source *s, enum which i)
+{
+	return container_of(s, struct nic, sources.source[i]);
+}
+
+/* Always slept on: what is no input. */
+static unsigned call_fd(struct source_fd *fd, int n)
+{
+	*fd = (struct source_fd){ .fd = n, .always = true };
+	return 1;
+}
+
+static unsigned input_fd(struct source_fd *fd, int n)
+{
+	*fd = (struct source_fd){ .fd = n, .input = true };
+	return 1;
+}
+
+/* --- packets from the wire ----------------------------------------------- */
+
+static int wire_recv(struct nic *nic, uint64_t now)
+{
+	int n = nic->link->ops->recv(nic->link, nic->sources.in, WIRE_RX, now);
+
+	if (n > 0)
+		ib_input_all(&nic->core, nic->sources.in, (unsigned)n, now);
+	return n;
+}
+
+static void wire_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct nic *nic = nic_of(s, WIRE);
+	bool calls = !nic->port || !port_is_idle(nic->port);
+	int n, was = calls ? cancel_hold() : 0;
+
+	n = wire_recv(nic, now);
+	if (calls)
+		cancel_let(was);
+	if (n < 0)
+		got->broken = true;
+	else
+		got->n += (unsigned)n;
+}
+
+static uint64_t wire_deadline(struct source *s, uint64_t now)
+{
+	struct link *link = nic_of(s, WIRE)->link;
+
+	(void)now;
+	return link->ops->deadline(link);
+}
+
+static unsigned wire_fds(struct source *s, struct source_fd *fd)
+{
+	const struct port *port = nic_of(s, WIRE)->port;
+	unsigned n = call_fd(fd, port_fd(port));
+
+	n += input_fd(fd + n, port_rx_fd(port, AF_INET));
+	return n + input_fd(fd + n, port_rx_fd(port, AF_INET6));
+}
+
+static void wire_forked(struct source *s)
+{
+	port_forked(nic_of(s, WIRE)->port);
+}
+
+/* --- connections of iWARP ------------------------------------------------ */
+
+static void on_conns(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct conns *conns = nic_of(s, CONNS)->conns;
+	size_t bytes;
+	int was;
+
+	if (conns_fd(conns) < 0)
+		return;
+	was = cancel_hold();
+	bytes = conns_input(conns, now);
+	cancel_let(was);
+	got->n += bytes > 0;
+	got->bytes += bytes;
+}
+
+static unsigned conns_fds(struct source *s, struct source_fd *fd)
+{
+	const struct conns *conns = nic_of(s, CONNS)->conns;
+	unsigned n = input_fd(fd, conns_fd(conns));
+
+	for (unsigned i = 0; i < CONNS_FEW; i++)
+		fd[n++] = (struct source_fd){ .fd = conns_socket(conns, i),
+					      .input = true,
+					      .stream = true };
+	return n;
+}
+
+static void conns_rang(struct source *s, int fd)
+{
+	conns_told(nic_of(s, CONNS)->conns, fd);
+}
+
+static void conns_fork(struct source *s)
+{
+	conns_forked(nic_of(s, CONNS)->conns);
+}
+
+/* --- connection management ----------------------------------------------- */
+
+static void on_look(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct core *core = &nic_of(s, CM_LOOK)->core;
+	int was;
+
+	(void)got;
+	if (cm_fd(core->cm) < 0)
+		return;
+	was = cancel_hold();
+	cm_look(core, now);
+	cancel_let(was);
+}
+
+static void on_cm(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct core *core = &nic_of(s, CM)->core;
+	int was;
+
+	if (cm_fd(core->cm) < 0)
+		return;
+	was = cancel_hold();
+	got->n += cm_input(core, now);
+	cancel_let(was);
+}
+
+static uint64_t on_cm_deadline(struct source *s, uint64_t now)
+{
+	(void)now;
+	return cm_deadline(nic_of(s, CM)->core.cm);
+}
+
+/* Programs are told of what has happened, by a write. */
+static void on_cm_run(struct source *s, uint64_t now)
+{
+	int was = cancel_hold();
+
+	cm_run(&nic_of(s, CM)->core, now);
+	cancel_let(was);
+}
+
+static unsigned cm_fds(struct source *s, struct source_fd *fd)
+{
+	return call_fd(fd, cm_fd(nic_of(s, CM)->core.cm));
+}
+
+static void cm_fork(struct source *s)
+{
+	cm_forked(&nic_of(s, CM)->core);
+}
+
+/* --- rings of this host -------------------------------------------------- */
+
+static struct local *local_of(struct source *s)
+{
+	return nic_of(s, RINGS)->core.local;
+}
+
+static void rings_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct local_got local = local_input(local_of(s), now);
+
+	got->n += local.records;
+	got->one_sided |= local.one_sided;
+}
+
+static bool rings_hear(struct source *s)
+{
+	local_hear(local_of(s));
+	return false;
+}
+
+static uint64_t rings_deadline(struct source *s, uint64_t now)
+{
+	return local_deadline(local_of(s), now);
+}
+
+static bool rings_echo(struct source *s, uint64_t now)
+{
+	return local_loopback(local_of(s), now) > 0;
+}
+
+static void rings_flush(struct source *s)
+{
+	local_flush(local_of(s));
+}
+
+static bool rings_lead_to(struct source *s, const struct dgram *d)
+{
+	return local_has_pipe(local_of(s), d->to_slot);
+}
+
+static bool rings_send(struct source *s, const struct dgram *d, uint64_t now)
+{
+	return local_send(local_of(s), d->to_slot, d, now);
+}
+
+static bool rings_hot(struct source *s)
+{
+	return local_is_hot(local_of(s));
+}
+
+static void rings_watched(struct source *s)
+{
+	local_rest(local_of(s));
+}
+
+static void rings_left(struct source *s)
+{
+	local_leave(local_of(s));
+}
+
+static void rings_forked(struct source *s)
+{
+	local_forked(&nic_of(s, RINGS)->core);
+}
+
+/* --- other processes: who writes to a ring kicks by these ----------------- */
+
+static unsigned host_fds(struct source *s, struct source_fd *fd)
+{
+	*fd = (struct source_fd){ host_fd(nic_of(s, HOST)->host), true, true, false };
+	return 1;
+}
+
+static bool host_hear(struct source *s)
+{
+	return host_run(nic_of(s, HOST)->host);
+}
+
+static void host_rang(struct source *s, int fd)
+{
+	(void)fd;
+	(void)host_run(nic_of(s, HOST)->host);
+}
+
+static void host_fork(struct source *s)
+{
+	host_forked(nic_of(s, HOST)->host);
+}
+
+/* --- changes of interfaces ----------------------------------------------- */
+
+static unsigned interface_fds(struct source *s, struct source_fd *fd)
+{
+	return call_fd(fd, netdev_monitor_fd(nic_of(s, INTERFACES)->monitor));
+}
+
+static void interfaces_told(struct source *s)
+{
+	if (netdev_monitor_drain(nic_of(s, INTERFACES)->monitor))
+		registry_refresh();
+}
+
+static void interfaces_forked(struct source *s)
+{
+	netdev_monitor_forked(nic_of(s, INTERFACES)->monitor);
+}
+
+/* --- the table ----------------------------------------------------------- */
+
+/* clang-format off */
+static const struct source_ops ops[SOURCES] = {
+	[CM_LOOK] = { SOURCE_SOCKETS, .input = on_look },
+	[WIRE] = { SOURCE_SOCKETS, .input = wire_input, .deadline = wire_deadline,
+		   .fds = wire_fds, .forked = wire_forked },
+	[CONNS] = { SOURCE_SOCKETS, .input = on_conns, .fds = conns_fds,
+		    .rang = conns_rang, .forked = conns_fork },
+	[CM] = { SOURCE_SOCKETS, .input = on_cm, .run = on_cm_run,
+		 .deadline = on_cm_deadline, .fds = cm_fds, .forked = cm_fork },
+	[RINGS] = { SOURCE_RINGS, .input = rings_input, .hear = rings_hear,
+		    .deadline = rings_deadline, .echo = rings_echo,
+		    .flush = rings_flush, .leads_to = rings_lead_to, .send = rings_send,
+		    .hot = rings_hot, .watched = rings_watched, .left = rings_left,
+		    .forked = rings_forked },
+	[HOST] = { SOURCE_RINGS, .hear = host_hear, .fds = host_fds, .rang = host_rang,
+		   .forked = host_fork },
+	[INTERFACES] = { SOURCE_SOCKETS, .fds = interface_fds, .told = interfaces_told,
+			 .forked = interfaces_forked },
+};
+/* clang-format on */
+
+void sources_open(struct nic *nic)
+{
+	for (int i = 0; i < SOURCES; i++) {
+		struct source *s = &nic->sources.source[i];
+
+		*s = (struct source){ .ops = &ops[i], .rang = -1 };
+		/* Unit tests have neither other processes nor interfaces. */
+		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor))
+			engine_add(&nic->engine, s);
+	}
+}
