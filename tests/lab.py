@@ -11,6 +11,7 @@ import copy
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -303,6 +304,11 @@ class Pair:
     def remove(self):
         self.a.remove()
         self.b.remove()
+
+
+def constant(path, name):
+    """The value of an enum's constant, as the source has it."""
+    return re.search(rf"\b{name} = (\d+)", (ROOT / path).read_text())[1]
 
 
 def _until(true, timeout=5):

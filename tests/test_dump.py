@@ -111,9 +111,9 @@ for mine in range(1, 769):
 me.listen(8)
 s = socket.socket(socket.AF_UNIX, kind)
 s.connect(b"\\0urnic/%d" % int(sys.argv[1]))
-s.send(struct.pack("=BBH4s", 1, 1, mine, b"urnc"))
+s.send(struct.pack("=BBH4s", HOST, 1, mine, b"urnc"))
 for _ in range(int(sys.argv[2])):
-    s.send(struct.pack("=BBH8sB3xi", 1, 3, 0, b"urnicdmp", 1, 0))
+    s.send(struct.pack("=BBH8sB3xi", HOST, 3, 0, b"urnicdmp", 1, 0))
 s.settimeout(3)
 try:
     msg, fds, _, _ = socket.recv_fds(s, 512, 2)
@@ -136,6 +136,7 @@ def test_asked_by_a_stranger(netns, user, says):
     """By something that is no urnic dump and asks often: its user decides."""
     _, client = bandwidth(netns)
     slot = re.search(r"^slot (\d+)$", dump_until(netns, client, "RC RTS"), re.M)[1]
-    asker = netns.run("/usr/bin/python3", "-c", ASKER, slot, "50", user=user)
+    script = ASKER.replace("HOST", lab.constant("src/host/msg.h", "MSG_VERSION"))
+    asker = netns.run("/usr/bin/python3", "-c", script, slot, "50", user=user)
     assert asker.out.strip() == says
     dump_moves(netns, client)

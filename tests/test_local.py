@@ -208,13 +208,12 @@ print("offer" if (kind, what, yes) == (3, 2, 1) else "no offer", at != 0, len(fd
 def test_users_that_look_alike_are_told_apart(shared_pair, user, said):
     """In its user namespace every user has the number 65534, its own as well."""
     ns = shared_pair().a
-    version = re.search(r"PIPE_VERSION = (\d+)",
-                        (lab.ROOT / "src/local/rec.h").read_text())[1]
+    version = lab.constant("src/local/rec.h", "PIPE_VERSION")
+    host = lab.constant("src/host/msg.h", "MSG_VERSION")
     holder = ns.with_(inner=["unshare", "-U"]).start(
         ns.stage.tool("cm/cm_test_program"), "hold", ns.ip4, lab.next_port(),
         user=lab.SECOND_USER)
     holder.wait_output("listening")
-    host = re.search(r"MSG_VERSION = (\d+)", (lab.ROOT / "src/host/msg.h").read_text())[1]
     script = ASK_FOR_A_PIPE.replace("VERSION", version).replace("HOST", host)
     proc = ns.run("/usr/bin/python3", "-c", script, user=user)
     assert said in proc.out, (proc.describe(), holder.describe())
