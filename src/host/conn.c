@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -141,6 +142,13 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 	list_del(&c->node);
 	list_add_tail(&h->conns, &c->node);
 	return true;
+}
+
+bool host_conn_has_ended(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
 void host_conn_close(struct host *h, struct conn *c)

@@ -13,7 +13,6 @@
  * that came in before that reading are judged by it.
  */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -34,13 +33,6 @@ static void set_alarm(struct host *h, uint64_t at)
 		return;
 	h->alarm_at = at;
 	timerfd_settime(h->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
-}
-
-static bool has_hung_up(const struct conn *c)
-{
-	struct pollfd p = { .fd = c->fd };
-
-	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
 static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
@@ -123,7 +115,7 @@ static void judge_again(struct host *h, struct conn *c)
 	if (judge(h, c, slot)) {
 		if (c->fd >= 0 && !host_conn_watch(h, c, true))
 			host_conn_close(h, c);
-	} else if (has_hung_up(c)) {
+	} else if (host_conn_has_ended(c)) {
 		host_conn_close(h, c);
 	} else {
 		wait_for_alarm(h, c, slot);

@@ -77,6 +77,8 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
 bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
 void host_conn_close(struct host *h, struct conn *c); /* is now among the dead */
 void host_bury(struct host *h);			      /* free the dead */
+/* Its other end is closed, though what was said before may lie here unread. */
+bool host_conn_has_ended(const struct conn *c);
 /* What comes in through c is to be taken in, or stays where it is.  False: that
  * cannot be. */
 bool host_conn_watch(struct host *h, struct conn *c, bool on);

@@ -143,6 +143,72 @@ static void test_a_false_claim_is_not_believed(void **state)
 	host_close(b.host);
 }
 
+/* As a process of its own: has slot, and says hello to a and then n datagrams. */
+static pid_t owner_of(uint16_t slot, struct side *a, int n)
+{
+	struct msg_hello hello;
+	struct msg_dgram head = { .version = MSG_VERSION, .type = MSG_DGRAM };
+	uint8_t buf[sizeof(head) + 1] = { 0 };
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		int fd;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (name_listen(slot) < 0)
+			_exit(1);
+		fd = name_connect(host_slot(a->host));
+		msg_put_hello(&hello, slot);
+		memcpy(buf, &head, sizeof(head));
+		(void)!send(fd, &hello, sizeof(hello), 0);
+		for (int i = 0; i < n; i++)
+			(void)!send(fd, buf, sizeof(buf), 0);
+		(void)!write(ready[1], "", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+/* Whoever had the slot before has died, and not all that it said was read yet. */
+static void test_who_takes_the_slot_of_a_dead_process(void **state)
+{
+	enum { BEFORE = 100 };
+	struct side a;
+	uint16_t slot;
+	pid_t pid;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	slot = host_slot(a.host) == 9 ? 10 : 9;
+	pid = owner_of(slot, &a, BEFORE);
+	while (a.got == 0)
+		host_run(a.host);
+	assert_in_range(a.got, 1, BEFORE - 50);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	pid = owner_of(slot, &a, 1);
+	run_until(&a, BEFORE + 1);
+	assert_int_equal(a.got, BEFORE + 1);
+	assert_int_equal(a.gone, 1);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	/* It is the one that is sent to, and whose end is told. */
+	assert_int_equal(forward(&a, slot, "for the second"), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	run(&a);
+	assert_int_equal(a.gone, 2);
+	host_close(a.host);
+}
+
 static void test_another_user_is_heard_only_on_request(void **state)
 {
 	struct side a, b;
@@ -414,6 +480,7 @@ int main(void)
 		cmocka_unit_test(test_squatted_names_are_skipped),
 		cmocka_unit_test(test_garbage_closes_the_connection),
 		cmocka_unit_test(test_a_false_claim_is_not_believed),
+		cmocka_unit_test(test_who_takes_the_slot_of_a_dead_process),
 		cmocka_unit_test(test_another_user_is_heard_only_on_request),
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_who_closes_connections_has_its_slot),

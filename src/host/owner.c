@@ -42,6 +42,9 @@ static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid
 	if (slot < SLOT_FIRST || slot > SLOT_LAST)
 		return -ESRCH;
 	c = h->by_slot[slot];
+	/* An owner that has ended is none, but what it said last comes first. */
+	if (c && host_conn_has_ended(c))
+		return -EAGAIN;
 	if (c) {
 		*uid = c->uid;
 		*pid = c->pid;
