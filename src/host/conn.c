@@ -106,7 +106,6 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
 	c->fd = fd;
-	c->proof = -1;
 	list_init(&c->wait);
 	c->slot = slot;
 	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
@@ -157,8 +156,6 @@ void host_conn_close(struct host *h, struct conn *c)
 
 	if (c->fd < 0)
 		return;
-	fds_close(c->proof);
-	c->proof = -1;
 	c->claimed = 0;
 	list_del(&c->wait);
 	/* Not by close() alone: a copy of the process may hold it open. */
@@ -188,13 +185,9 @@ void host_bury(struct host *h)
 /* fd leads to slot's process.  Takes it over. */
 static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 {
-	struct msg_hello hello;
-	struct iovec iov = { &hello, sizeof(hello) };
-	int proof = host_proof(h);
 	struct conn *c;
 
-	msg_put_hello(&hello, h->slot);
-	if (fds_send(fd, &iov, 1, &proof, proof >= 0)) {
+	if (host_greet(h, fd)) {
 		fds_hang_up(fd);
 		return -ESRCH;
 	}

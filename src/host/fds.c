@@ -148,7 +148,8 @@ void fds_hang_up(int fd)
 
 /* --- receiving ------------------------------------------------------------------- */
 
-void fds_take(const struct cmsghdr *c, int *fds, unsigned max)
+/* The first are got's, the rest is closed. */
+static void take_fds(const struct cmsghdr *c, struct fds_got *got)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
@@ -156,27 +157,47 @@ void fds_take(const struct cmsghdr *c, int *fds, unsigned max)
 		int fd;
 
 		memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-		if (i < max)
-			fds[i] = fd;
+		if (i < HOST_FDS)
+			got->fd[i] = fd;
 		else
 			fds_close(fd);
 	}
 }
 
-ssize_t fds_recv(int fd, void *buf, size_t size, int *fds)
+static void take_sender(const struct cmsghdr *c, struct fds_got *got)
+{
+	struct ucred by;
+
+	memcpy(&by, CMSG_DATA(c), sizeof(by));
+	got->uid = by.uid;
+	got->pid = by.pid;
+}
+
+ssize_t fds_recv(int fd, void *buf, size_t size, struct fds_got *got)
 {
 	struct iovec iov = { buf, size };
-	union control u;
+	union {
+		struct cmsghdr head;
+		char room[FDS_ROOM + CMSG_SPACE(sizeof(struct ucred))];
+	} u;
 	struct msghdr m = { .msg_iov = &iov,
 			    .msg_iovlen = 1,
 			    .msg_control = &u,
 			    .msg_controllen = sizeof(u) };
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&m) : NULL;
 
+	*got = (struct fds_got){ .uid = (uid_t)-1 };
 	for (int i = 0; i < HOST_FDS; i++)
-		fds[i] = -1;
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		fds_take(c, fds, HOST_FDS);
+		got->fd[i] = -1;
+	if (n < 0)
+		return n;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_RIGHTS)
+			take_fds(c, got);
+		else if (c->cmsg_type == SCM_CREDENTIALS)
+			take_sender(c, got);
+	}
 	return n;
 }

@@ -19,12 +19,15 @@ void fds_put(struct msghdr *m, struct cmsghdr *at, const int *fds, unsigned n);
 /* fds: n <= HOST_FDS go along.  0, -EAGAIN, or -ESRCH: nobody is there. */
 int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned n);
 
-/* As recv() with MSG_TRUNC.  fds[HOST_FDS]: those that came along, to be closed by
- * the caller, or -1. */
-ssize_t fds_recv(int fd, void *buf, size_t size, int *fds);
+/* What came along with a message. */
+struct fds_got {
+	int fd[HOST_FDS]; /* to be closed by the caller; -1: none */
+	uid_t uid;	  /* the sender, where the socket has SO_PASSCRED */
+	pid_t pid;	  /* .. 0: that cannot be said */
+};
 
-/* Those that c, an SCM_RIGHTS, has brought: the first max; the rest is closed. */
-void fds_take(const struct cmsghdr *c, int *fds, unsigned max);
+/* As recv() with MSG_TRUNC. */
+ssize_t fds_recv(int fd, void *buf, size_t size, struct fds_got *got);
 
 /* Close one that came along: at once, even if it is a socket that was to linger, or
  * one in which such a socket lies unread.  -1: there is none. */

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "host/host.h"
+#include "host/msg.h"
 #include "link/ip_addr.h"
 #include "sys/netns_testing.h"
 
@@ -59,6 +60,12 @@ static inline void begin(struct side *s)
 {
 	memset(s, 0, sizeof(*s));
 	assert_int_equal(host_open(&s->host, &ops, s), 0);
+}
+
+/* Of a process that proves nothing. */
+static inline void put_hello(struct msg_hello *m, uint16_t slot)
+{
+	msg_put_hello(m, slot, &(struct msg_proof){ { 0 } });
 }
 
 static inline void run(struct side *s)

@@ -19,6 +19,7 @@
 
 #include "host/fds.h"
 #include "host/host_own.h"
+#include "host/name.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -77,12 +78,11 @@ static void confirm(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 static bool judge(struct host *h, struct conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
-	int rc = host_owns(h, slot, c->since, &uid, c->pid, c->proof);
+	int rc = host_owns(h, slot, c->since, &uid, c->pid,
+			   c->greeter == c->pid ? &c->proof : NULL);
 
 	if (rc == -EAGAIN)
 		return false;
-	fds_close(c->proof);
-	c->proof = -1;
 	if (rc)
 		deny(h, c, slot, rc);
 	else
@@ -90,21 +90,58 @@ static bool judge(struct host *h, struct conn *c, uint16_t slot)
 	return true;
 }
 
-void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, int proof)
+int host_greet(struct host *h, int fd)
+{
+	struct msg_hello hello;
+	struct iovec iov = { &hello, sizeof(hello) };
+
+	msg_put_hello(&hello, h->slot, &h->proof);
+	return fds_send(fd, &iov, 1, NULL, 0);
+}
+
+void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, pid_t by)
 {
 	uint16_t slot;
 
 	c->greeted = true;
-	c->proof = proof;
+	c->greeter = by;
 	c->since = clock_ns();
-	if (msg_get_hello(buf, len, &slot) || slot == h->slot) {
+	if (msg_get_hello(buf, len, &slot, &c->proof) || slot == h->slot) {
 		host_garbage(h, c);
 		return;
 	}
+	c->answered = true;
+	if (host_greet(h, c->fd)) {
+		host_conn_close(h, c);
+		return;
+	}
+	name_hide_senders(c->fd);
 	if (judge(h, c, slot))
 		return;
 	host_conn_watch(h, c, false);
 	wait_for_alarm(h, c, slot);
+}
+
+bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
+{
+	struct msg_proof proof;
+	uint16_t slot;
+
+	if (c->answered || msg_get_hello(buf, len, &slot, &proof) || slot != c->slot)
+		return false;
+	c->answered = true;
+	c->proof = proof;
+	/* That is what some may wait for. */
+	list_for(n, &h->waiting)
+	{
+		struct conn *w = container_of(n, struct conn, wait);
+
+		if (w->claimed != slot)
+			continue;
+		w->judge_at = 0;
+		set_alarm(h, clock_ns());
+	}
+	return true;
 }
 
 static void judge_again(struct host *h, struct conn *c)

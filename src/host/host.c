@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "sys/secret.h"
 
 /* --- opening ------------------------------------------------------------- */
 
@@ -59,15 +61,14 @@ static int take_slot(struct host *h)
 	return rc;
 }
 
-/* Made before setuid() can come in between. */
-static int open_proof(void)
+static void draw(struct msg_proof *p)
 {
-	int pair[2];
+	struct secret s = { 0 };
+	uint32_t word[sizeof(*p) / sizeof(uint32_t)];
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -1;
-	close(pair[1]);
-	return fd_raise(pair[0]);
+	for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
+		word[i] = secret_word(&s);
+	memcpy(p, word, sizeof(*p));
 }
 
 static bool watch(struct host *h, int fd, void *who)
@@ -81,8 +82,7 @@ static int open_fds(struct host *h)
 {
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	h->alarm_fd = fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
-	h->proof_fd = open_proof();
-	if (h->epfd < 0 || h->proof_fd < 0 || !watch(h, h->alarm_fd, &h->alarm_fd))
+	if (h->epfd < 0 || !watch(h, h->alarm_fd, &h->alarm_fd))
 		return -errno;
 	return 0;
 }
@@ -99,6 +99,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	h->listen_fd = h->spare_fd = -1;
 	h->alarm_at = NEVER;
 	user_open(&h->user);
+	draw(&h->proof);
 	reserve_init(&h->reserve, h->user.uid);
 	host_conns_init(h);
 	services_init(&h->services);
@@ -124,17 +125,14 @@ static void close_copies(struct list *conns)
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
-		if (c->proof >= 0)
-			close(c->proof);
 		close(c->fd);
-		c->proof = c->fd = -1;
+		c->fd = -1;
 	}
 }
 
 void host_forked(struct host *h)
 {
-	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd, &h->proof_fd,
-		       &h->alarm_fd };
+	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd, &h->alarm_fd };
 
 	/* The epoll set is shared with the parent: nothing is taken out. */
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -158,8 +156,6 @@ static void drain(struct list *conns)
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
-		fds_close(c->proof);
-		c->proof = -1;
 		fds_drain(c->fd);
 	}
 }
@@ -197,6 +193,11 @@ const struct host_stats *host_stats(const struct host *h)
 uid_t host_uid(const struct host *h)
 {
 	return h->user.uid;
+}
+
+const struct msg_proof *host_proof(const struct host *h)
+{
+	return &h->proof;
 }
 
 bool host_hides(const struct host *h, uid_t uid)

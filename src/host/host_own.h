@@ -32,7 +32,9 @@ struct conn {
 	uint64_t since;	   /* .. when it came in */
 	uint64_t judge_at; /* .. not before */
 	unsigned tries;
-	int proof; /* a descriptor that came with it; or -1 */
+	pid_t greeter; /* .. who said it, as the kernel has it */
+	bool answered; /* proof is known: of slot's process, or as claimed */
+	struct msg_proof proof;
 };
 
 struct host {
@@ -40,10 +42,10 @@ struct host {
 	void *arg;
 	uint16_t slot;
 	struct user user;
+	struct msg_proof proof;
 	int epfd, listen_fd;
 	int spare_fd;	   /* given up to refuse a connection when
 			    * there are no descriptors left */
-	int proof_fd;	   /* see host_proof() */
 	int alarm_fd;	   /* greetings are judged then */
 	uint64_t alarm_at; /* NEVER: none waits */
 	uid_t holders[2];  /* other users whose datagrams are taken */
@@ -95,15 +97,19 @@ int host_reach(struct host *h, uint16_t slot);
  * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it
  * is not; -EAGAIN: that cannot be said now.  After setuid() the numbers of a process
  * prove nothing, since another program of the same number may have had the connection
- * before: then proof has to be what host_proof() gave its owner.  Of the reserve the
- * owner at time since or later counts. */
+ * before: then said, which is NULL unless that process said it, has to be what the
+ * owner itself says.  Of the reserve the owner at time since or later counts. */
 int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t pid,
-	      int proof);
+	      const struct msg_proof *said);
 
 /* --- greet.c --------------------------------------------------------------------- */
 
-/* c's first message, with a descriptor that came with it, or -1: taken over. */
-void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, int proof);
+/* c's first message, said by process by. */
+void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, pid_t by);
+/* It answers our greeting.  False: it is something else. */
+bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len);
+/* Greet at the other end of fd.  0 or -errno. */
+int host_greet(struct host *h, int fd);
 /* The alarm went off: judge the greetings that wait for it. */
 void host_judge(struct host *h);
 

@@ -10,13 +10,13 @@
 
 static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };
 
-void msg_put_hello(struct msg_hello *m, uint16_t slot)
+void msg_put_hello(struct msg_hello *m, uint16_t slot, const struct msg_proof *proof)
 {
-	*m = (struct msg_hello){ MSG_VERSION, MSG_HELLO, slot, { 0 } };
+	*m = (struct msg_hello){ MSG_VERSION, MSG_HELLO, slot, { 0 }, *proof };
 	memcpy(m->magic, magic, sizeof(magic));
 }
 
-int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
+int msg_get_hello(const void *buf, size_t len, uint16_t *slot, struct msg_proof *proof)
 {
 	struct msg_hello m;
 
@@ -28,6 +28,7 @@ int msg_get_hello(const void *buf, size_t len, uint16_t *slot)
 	    m.slot > SLOT_LAST)
 		return -EPROTO;
 	*slot = m.slot;
+	*proof = m.proof;
 	return 0;
 }
 

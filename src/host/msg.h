@@ -2,9 +2,9 @@
 /* msg.h - what two processes of a host say to each other.
  *
  * The first message of a connection is a greeting, from the side that
- * connected; datagrams and what local/ has to say follow, in both directions.
- * Both ends run on one machine, so integers are in its byte order.  The sender
- * may be hostile.
+ * connected, which the other side answers with its own; datagrams and what local/ has to
+ * say follow, in both directions. Both ends run on one machine, so integers are in its
+ * byte order.  The sender may be hostile.
  */
 #ifndef HOST_MSG_H
 #define HOST_MSG_H
@@ -15,13 +15,20 @@
 
 #include "link/dgram.h"
 
-enum { MSG_VERSION = 2, MSG_PAYLOAD_MAX = 65507 };
+enum { MSG_VERSION = 3, MSG_PAYLOAD_MAX = 65507 };
 enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };
+
+/* What a process drew when it took its slot.  Nobody could say it before; and of who
+ * says it later the kernel tells the number.  So it is of no use to others. */
+struct msg_proof {
+	uint8_t byte[16];
+};
 
 struct msg_hello {
 	uint8_t version, type;
 	uint16_t slot; /* the sender's, to be checked */
 	uint8_t magic[4];
+	struct msg_proof proof;
 };
 
 struct msg_dgram {
@@ -41,12 +48,12 @@ struct msg_local {
 };
 
 static_assert(sizeof(struct msg_local) == 4, "layout");
-static_assert(sizeof(struct msg_hello) == 8, "layout");
+static_assert(sizeof(struct msg_hello) == 24, "layout");
 static_assert(sizeof(struct msg_dgram) == 52, "layout");
 
-void msg_put_hello(struct msg_hello *m, uint16_t slot);
-/* 0 and the claimed slot; -EPROTO: garbage or another version. */
-int msg_get_hello(const void *buf, size_t len, uint16_t *slot);
+void msg_put_hello(struct msg_hello *m, uint16_t slot, const struct msg_proof *proof);
+/* 0, the claimed slot and the proof; -EPROTO: garbage or another version. */
+int msg_get_hello(const void *buf, size_t len, uint16_t *slot, struct msg_proof *proof);
 
 void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot);
 /* d's payload points into buf.  0 or -EPROTO. */

@@ -15,27 +15,30 @@
 
 static void test_hello(void **state)
 {
+	const struct msg_proof proof = { { 1, 2, 3, [15] = 16 } };
+	struct msg_proof said = { { 0 } };
 	struct msg_hello m, bad;
 	uint16_t slot = 0;
 
 	(void)state;
-	msg_put_hello(&m, 77);
-	assert_int_equal(msg_get_hello(&m, sizeof(m), &slot), 0);
+	msg_put_hello(&m, 77, &proof);
+	assert_int_equal(msg_get_hello(&m, sizeof(m), &slot, &said), 0);
 	assert_int_equal(slot, 77);
+	assert_memory_equal(&said, &proof, sizeof(proof));
 
-	assert_int_equal(msg_get_hello(&m, sizeof(m) - 1, &slot), -EPROTO);
-	for (size_t i = 0; i < sizeof(m); i++) {
+	assert_int_equal(msg_get_hello(&m, sizeof(m) - 1, &slot, &said), -EPROTO);
+	for (size_t i = 0; i < offsetof(struct msg_hello, proof); i++) {
 		if (i == 2 || i == 3) /* the slot */
 			continue;
 		bad = m;
 		((uint8_t *)&bad)[i] ^= 0x10;
-		assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+		assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot, &said), -EPROTO);
 	}
 	bad = m;
 	bad.slot = 0;
-	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot, &said), -EPROTO);
 	bad.slot = 1023;
-	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot), -EPROTO);
+	assert_int_equal(msg_get_hello(&bad, sizeof(bad), &slot, &said), -EPROTO);
 	assert_int_equal(slot, 77);
 }
 

@@ -36,6 +36,16 @@ static int make_socket(void)
 	return fd_raise(fd);
 }
 
+static int show_senders(int fd, int on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+}
+
+void name_hide_senders(int fd)
+{
+	show_senders(fd, false);
+}
+
 int name_listen_at(const char *name)
 {
 	struct sockaddr_un a;
@@ -44,7 +54,8 @@ int name_listen_at(const char *name)
 
 	if (fd < 0)
 		return fd;
-	if (bind(fd, (struct sockaddr *)&a, len) == 0 && listen(fd, BACKLOG) == 0)
+	if (bind(fd, (struct sockaddr *)&a, len) == 0 && show_senders(fd, true) == 0 &&
+	    listen(fd, BACKLOG) == 0)
 		return fd;
 	rc = -errno;
 	close(fd);

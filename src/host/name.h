@@ -19,6 +19,10 @@ enum { NAME_MAX_LEN = 40 };
 int name_listen_at(const char *name);
 int name_connect_to(const char *name);
 
+/* Of what comes in the kernel tells who says it (SCM_CREDENTIALS): at sockets that
+ * listen, and those accepted there.  Not any more. */
+void name_hide_senders(int fd);
+
 /* Who is at the other end, from the kernel.  0 or -errno. */
 int name_cred(int fd, uid_t *uid, pid_t *pid);
 

@@ -6,10 +6,7 @@
  * the one that counts.
  */
 #include <errno.h>
-#include <stddef.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "host/fds.h"
 #include "host/host_own.h"
@@ -87,34 +84,18 @@ bool host_is_ours(struct host *h, uint16_t slot)
 
 /* --- after setuid() -------------------------------------------------------------- */
 
-int host_proof(const struct host *h)
+/* Is that what the owner of slot says on a connection that leads to it? */
+static int compare(struct host *h, uint16_t slot, const struct msg_proof *said)
 {
-	return geteuid() != h->user.uid ? h->proof_fd : -1;
-}
+	struct conn *c;
 
-static bool is_unnamed(int fd, int (*name_of)(int, struct sockaddr *, socklen_t *))
-{
-	struct sockaddr_un a;
-	socklen_t len = sizeof(a);
-
-	return name_of(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX &&
-	       len == offsetof(struct sockaddr_un, sun_path);
-}
-
-/* Is fd one of a pair that process pid made when it was this user?  A socket that
- * was connected, or accepted, shows the process at its other end; but then one of
- * its ends has a name. */
-static bool is_proof(int fd, uid_t uid, pid_t pid)
-{
-	uid_t its;
-	pid_t by;
-
-	return fd >= 0 && pid && name_cred(fd, &its, &by) == 0 && its == uid &&
-	       by == pid && is_unnamed(fd, getsockname) && is_unnamed(fd, getpeername);
+	if (host_conn_get(h, slot, &c) || !c->answered)
+		return -EAGAIN;
+	return memcmp(&c->proof, said, sizeof(*said)) ? -EPERM : 0;
 }
 
 int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t pid,
-	      int proof)
+	      const struct msg_proof *said)
 {
 	uid_t owner;
 	pid_t its;
@@ -123,9 +104,11 @@ int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t p
 	if (rc)
 		return rc;
 	/* A number of 0 is of another pid namespace, as many are. */
-	if (its != pid || !(user_is_same(&h->user, owner, *uid) ||
-			    (pid && owner == *uid) || is_proof(proof, owner, its)))
+	if (its != pid)
 		return -EPERM;
-	*uid = owner;
-	return 0;
+	if (!user_is_same(&h->user, owner, *uid) && (!pid || owner != *uid))
+		rc = pid && said ? compare(h, slot, said) : -EPERM;
+	if (!rc)
+		*uid = owner;
+	return rc;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process that became another user: whose slot it has is proved by a descriptor. */
+/* A process that became another user: it proves whose slot it has by what the owner of
+ * the slot says, too. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,141 +14,293 @@
 #include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"
+#include "host/service.h"
+#include "host/services.h"
 
-enum { NOBODY = 65534 };
+enum { NOBODY = 65534, WAIT_MS = 20000 };
 
-/* A connection of b's process, made when it is another user than when it took its slot,
- * says that slot; proof goes along, if there is one.  Not from a test's own process. */
-static void claim_as_another(struct side *a, struct side *b, int proof)
+static const char service_name[] = "urnic-test/service";
+
+static void become(uid_t uid)
 {
-	struct msg_hello hello;
-	struct iovec iov = { &hello, sizeof(hello) };
+	if (setresuid(uid, uid, 0))
+		_exit(77);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* as spawn() has it; this took it away */
+}
+
+static void wait_for(int fd)
+{
+	assert_int_equal(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, WAIT_MS),
+			 1);
+}
+
+/* A connection to a, made by this process when it is another user. */
+static int connect_as_another(struct side *a)
+{
 	int fd;
 
-	if (seteuid(NOBODY))
-		_exit(77);
+	become(NOBODY);
 	fd = name_connect(host_slot(a->host));
-	if (seteuid(0))
-		_exit(78);
-	msg_put_hello(&hello, host_slot(b->host));
-	if (fd < 0 || fds_send(fd, &iov, 1, &proof, proof >= 0))
+	become(0);
+	if (fd < 0)
+		_exit(1);
+	return fd;
+}
+
+static void say(int fd, const void *what, size_t len)
+{
+	struct iovec iov = { (void *)(uintptr_t)what, len };
+
+	if (fds_send(fd, &iov, 1, NULL, 0))
 		_exit(1);
 }
 
-/* What b's process may be made to give out, or somebody has by connecting with it. */
-enum proof { LISTENER, CONNECTED, ACCEPTED, TRUE_ONE, PROOFS };
-
-static int make_proof(struct side *b, enum proof what)
+/* fd's end says slot, with that proof, and a datagram. */
+static void claim(int fd, uint16_t slot, const struct msg_proof *proof)
 {
-	static const char name[] = "urnic-test/not-a-slot";
-	int fd = what == TRUE_ONE || what == CONNECTED ? -1 : name_listen_at(name);
+	struct {
+		struct msg_dgram head;
+		char byte;
+	} one = { .head = { .version = MSG_VERSION, .type = MSG_DGRAM } };
+	struct msg_hello hello;
 
-	switch (what) {
-	case CONNECTED:
-		return name_connect(host_slot(b->host));
-	case ACCEPTED:
-		name_connect_to(name);
-		return accept(fd, NULL, NULL);
-	case TRUE_ONE:
-		return b->host->proof_fd;
-	case LISTENER:
-	case PROOFS:
-		break;
+	msg_put_hello(&hello, slot, proof);
+	say(fd, &hello, sizeof(hello));
+	say(fd, &one, sizeof(one));
+}
+
+/* What those who are no owners can say. */
+enum proof { NONE, BY_ANOTHER, TRUE_ONE, PROOFS };
+
+static void serve(struct side *s)
+{
+	for (;;) {
+		poll(&(struct pollfd){ .fd = host_fd(s->host), .events = POLLIN }, 1, -1);
+		host_run(s->host);
 	}
-	return fd;
+}
+
+static pid_t spawn(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static void end_of(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* The owner of a slot, on whose old connection somebody claims it. */
+static pid_t claimant(struct side *a, enum proof what)
+{
+	pid_t pid = spawn();
+	struct side b;
+	int fd;
+
+	if (pid)
+		return pid;
+	begin(&b);
+	fd = connect_as_another(a);
+	switch (what) {
+	case NONE:
+		claim(fd, host_slot(b.host), &(struct msg_proof){ { 0 } });
+		break;
+	case BY_ANOTHER:
+		if (spawn() == 0) {
+			claim(fd, host_slot(b.host), host_proof(b.host));
+			pause();
+		}
+		break;
+	case TRUE_ONE:
+	case PROOFS:
+		claim(fd, host_slot(b.host), host_proof(b.host));
+	}
+	serve(&b);
+	return 0;
+}
+
+/* What comes in, until n datagrams are believed or refused. */
+static void run_until_judged(struct side *a, unsigned n)
+{
+	struct pollfd p = { .fd = host_fd(a->host), .events = POLLIN };
+
+	for (int i = 0; i < WAIT_MS / 10; i++) {
+		if (a->got + host_stats(a->host)->refused >= n)
+			return;
+		poll(&p, 1, 10);
+		host_run(a->host);
+	}
+	fail_msg("nothing was judged");
+}
+
+static bool cannot_become_another(void)
+{
+	need_netns();
+	if (geteuid() == 0)
+		return false;
+	fprintf(stderr, "SKIPPED: cannot become another user\n");
+	return true;
 }
 
 /* Whoever had the process's number when the connection was made may have become the
  * program that has the slot, and left the connection to another. */
-static void numbers_prove_nothing(struct side *a, enum proof what)
-{
-	struct side b;
-	char byte;
-	int p[2];
-	pid_t pid;
-
-	assert_int_equal(pipe(p), 0);
-	pid = fork();
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		begin(&b);
-		claim_as_another(a, &b, make_proof(&b, what));
-		(void)!write(p[1], "", 1);
-		pause();
-	}
-	assert_int_equal(read(p[0], &byte, 1), 1);
-	for (int i = 0; i < 3; i++)
-		run(a);
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	run(a);
-	assert_int_equal(host_stats(a->host)->refused, what != TRUE_ONE);
-	assert_int_equal(a->gone, what == TRUE_ONE);
-	close(p[0]);
-	close(p[1]);
-}
-
 static void test_numbers_of_a_process_prove_nothing(void **state)
 {
 	struct side a;
 
 	(void)state;
-	need_netns();
-	if (geteuid()) {
-		fprintf(stderr, "SKIPPED: cannot become another user\n");
+	if (cannot_become_another())
 		skip();
-	}
-	for (enum proof what = LISTENER; what < PROOFS; what++) {
+	for (enum proof what = NONE; what < PROOFS; what++) {
+		pid_t pid;
+
 		begin(&a);
-		numbers_prove_nothing(&a, what);
+		pid = claimant(&a, what);
+		run_until_judged(&a, what == TRUE_ONE ? 1 : 2);
+		assert_int_equal(a.got, what == TRUE_ONE);
+		assert_int_equal(host_stats(a.host)->refused, what == TRUE_ONE ? 0 : 2);
+		end_of(pid);
 		host_close(a.host);
 	}
 }
 
-/* Who is greeted after setuid() gets a descriptor, by which nobody can be reached and
- * nobody be let in: others connect to the slot as before, to its owner alone. */
-static void test_the_proof_is_of_no_use(void **state)
+/* Everybody is given the same proof. */
+static void test_who_was_greeted_can_spoil_nothing(void **state)
 {
-	struct side a, b;
+	struct sockaddr_un un = { .sun_family = AF_UNIX, .sun_path = "\0spoilt" };
 	struct msg_hello hello;
-	char byte;
-	int fds[HOST_FDS], fd, listener, listens = 1;
-	socklen_t size = sizeof(listens);
+	struct fds_got got;
+	struct side a, b;
+	int p[2], listener, fd;
+	uint16_t to;
+	pid_t pid;
 
 	(void)state;
-	need_netns();
-	if (geteuid())
+	if (cannot_become_another())
 		skip();
+	assert_int_equal(pipe(p), 0);
 	begin(&a);
-	listener = name_listen(host_slot(a.host) == 9 ? 10 : 9);
-	assert_int_equal(seteuid(NOBODY), 0);
-	assert_int_equal(forward(&a, host_slot(a.host) == 9 ? 10 : 9, "hello"), 0);
-	assert_int_equal(seteuid(0), 0);
+	to = host_slot(a.host) == 9 ? 10 : 9;
+	listener = name_listen(to);
+	pid = spawn();
+	if (pid == 0) {
+		char byte;
+
+		begin(&b);
+		become(NOBODY);
+		if (forward(&b, to, "to the spoiler"))
+			_exit(1);
+		(void)!read(p[0], &byte, 1);
+		forward(&b, host_slot(a.host), "hello");
+		serve(&b);
+	}
+	wait_for(listener);
 	fd = accept(listener, NULL, NULL);
-	assert_int_equal(fds_recv(fd, &hello, sizeof(hello), fds), sizeof(hello));
-	assert_true(fds[0] >= 0);
-	assert_int_equal(getsockopt(fds[0], SOL_SOCKET, SO_ACCEPTCONN, &listens, &size),
-			 0);
-	assert_int_equal(listens, 0);
-	assert_true(send(fds[0], "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0);
-	assert_true(recv(fds[0], &byte, 1, MSG_DONTWAIT) <= 0);
-	begin(&b);
-	assert_int_equal(forward(&b, host_slot(a.host), "to a"), 0);
-	assert_true(accept4(fds[0], NULL, NULL, SOCK_NONBLOCK) < 0);
+	wait_for(fd);
+	assert_int_equal(fds_recv(fd, &hello, sizeof(hello), &got), sizeof(hello));
+	for (int i = 0; i < HOST_FDS; i++)
+		if (got.fd[i] >= 0)
+			bind(got.fd[i], (struct sockaddr *)&un, sizeof(un));
+	/* As if it were the owner. */
+	assert_int_equal(setresuid(NOBODY, NOBODY, 0), 0);
+	claim(name_connect(host_slot(a.host)), hello.slot, &hello.proof);
+	assert_int_equal(setresuid(0, 0, 0), 0);
+	run_until_judged(&a, 2);
+	assert_int_equal(a.got, 0);
+	(void)!write(p[1], "", 1);
 	run_until(&a, 1);
 	assert_int_equal(a.got, 1);
-	close(fds[0]);
+	end_of(pid);
+	close(p[0]);
+	close(p[1]);
 	close(fd);
 	close(listener);
 	host_close(a.host);
-	host_close(b.host);
+}
+
+/* Each asks the other, and neither waits for an answer to give its own. */
+static void test_both_became_another(void **state)
+{
+	struct side a, b;
+	int p[2];
+	uint16_t slot;
+	pid_t pid;
+
+	(void)state;
+	if (cannot_become_another())
+		skip();
+	assert_int_equal(pipe(p), 0);
+	begin(&a);
+	pid = spawn();
+	if (pid == 0) {
+		begin(&b);
+		slot = host_slot(b.host);
+		become(NOBODY);
+		(void)!write(p[1], &slot, sizeof(slot));
+		run_until(&b, 1);
+		forward(&b, host_slot(a.host), "back");
+		serve(&b);
+	}
+	assert_int_equal(read(p[0], &slot, sizeof(slot)), sizeof(slot));
+	assert_int_equal(setresuid(NOBODY, NOBODY, 0), 0);
+	assert_int_equal(forward(&a, slot, "there"), 0);
+	run_until(&a, 1);
+	assert_int_equal(setresuid(0, 0, 0), 0);
+	assert_int_equal(a.got, 1);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	assert_int_equal(a.last.len, 4);
+	end_of(pid);
+	close(p[0]);
+	close(p[1]);
+	host_close(a.host);
+}
+
+/* A datagram for a name is judged likewise, but does not wait. */
+static void test_a_datagram_for_a_service(void **state)
+{
+	struct service *service;
+	struct side a, b;
+	pid_t pid;
+
+	(void)state;
+	if (cannot_become_another())
+		skip();
+	begin(&a);
+	assert_int_equal(service_bind(a.host, service_name, &service), 0);
+	pid = spawn();
+	if (pid == 0) {
+		struct dgram d = { .ip_id = -1, .len = 1, .iovcnt = 1 };
+
+		begin(&b);
+		become(NOBODY);
+		d.one = (struct iovec){ "x", 1 };
+		d.iov = &d.one;
+		for (;;) {
+			run(&b);
+			service_send(b.host, service_name, &d);
+			usleep(1000);
+		}
+	}
+	run_until(&a, 1);
+	assert_true(a.got);
+	assert_true(host_stats(a.host)->refused);
+	end_of(pid);
+	service_close(service);
+	host_close(a.host);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers_of_a_process_prove_nothing),
-		cmocka_unit_test(test_the_proof_is_of_no_use),
+		cmocka_unit_test(test_who_was_greeted_can_spoil_nothing),
+		cmocka_unit_test(test_both_became_another),
+		cmocka_unit_test(test_a_datagram_for_a_service),
 	};
 
 	enter();

@@ -69,19 +69,20 @@ static void deliver(struct host *h, const struct dgram *d)
 	h->ops->datagram(h->arg, d);
 }
 
-void host_take_dgram(struct host *h, uid_t uid, pid_t pid, int proof, void *buf,
-		     size_t len)
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
 {
+	const struct msg_proof *said = buf;
 	struct dgram d;
 	uint16_t slot;
 
-	if (msg_get_dgram(buf, len, &d, &slot)) {
+	if (len < sizeof(*said) || msg_get_dgram((uint8_t *)buf + sizeof(*said),
+						 len - sizeof(*said), &d, &slot)) {
 		h->stats.refused++;
 		return;
 	}
 	/* After setuid() its slot tells whose it is. */
 	if (may_forward(h, uid, pid) ||
-	    (slot && !host_owns(h, slot, clock_ns(), &uid, pid, proof) &&
+	    (slot && !host_owns(h, slot, clock_ns(), &uid, pid, said) &&
 	     may_forward(h, uid, pid)))
 		deliver(h, &d);
 	else
@@ -89,7 +90,7 @@ void host_take_dgram(struct host *h, uid_t uid, pid_t pid, int proof, void *buf,
 }
 
 /* What local/ of c's process says. */
-static void hear(struct host *h, struct conn *c, size_t len, int *fds)
+static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got)
 {
 	struct host_said s = {
 		.slot = c->slot,
@@ -97,7 +98,7 @@ static void hear(struct host *h, struct conn *c, size_t len, int *fds)
 		.pid = c->pid,
 		.buf = h->buf + sizeof(struct msg_local),
 		.len = len - sizeof(struct msg_local),
-		.fd = { fds[0], fds[1] },
+		.fd = { got->fd[0], got->fd[1] },
 	};
 
 	const struct conn *owner = h->by_slot[c->slot];
@@ -109,25 +110,26 @@ static void hear(struct host *h, struct conn *c, size_t len, int *fds)
 		return;
 	}
 	h->ops->said(h->arg, &s);
-	memcpy(fds, s.fd, sizeof(s.fd));
+	memcpy(got->fd, s.fd, sizeof(s.fd));
 }
 
-static void take(struct host *h, struct conn *c, size_t len, int *fds)
+static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got)
 {
 	const struct msg_local *said = (void *)h->buf;
 	struct dgram d;
 	uint16_t slot;
 
 	if (!c->greeted) {
-		host_greeted(h, c, h->buf, len, fds[0]);
-		fds[0] = -1;
+		host_greeted(h, c, h->buf, len, got->pid);
 		return;
 	}
 	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
 	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
-		hear(h, c, len, fds);
+		hear(h, c, len, got);
 		return;
 	}
+	if (host_answered(h, c, h->buf, len))
+		return;
 	if (msg_get_dgram(h->buf, len, &d, &slot))
 		host_garbage(h, c);
 	else if (!c->foreign || is_holder(h, c->uid))
@@ -138,11 +140,11 @@ static void take(struct host *h, struct conn *c, size_t len, int *fds)
 
 static void conn_run(struct host *h, struct conn *c)
 {
-	int fds[HOST_FDS];
+	struct fds_got got;
 
 	/* It may have been closed for another that came in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
-		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), fds);
+		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), &got);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -153,9 +155,9 @@ static void conn_run(struct host *h, struct conn *c)
 		if (n <= 0)
 			host_conn_close(h, c);
 		else /* cut off: its length alone is refused */
-			take(h, c, (size_t)n, fds);
+			take(h, c, (size_t)n, &got);
 		for (int j = 0; j < HOST_FDS; j++)
-			fds_close(fds[j]);
+			fds_close(got.fd[j]);
 	}
 }
 

@@ -117,15 +117,14 @@ void service_close(struct service *s)
 int service_send(struct host *host, const char *name, const struct dgram *d)
 {
 	struct services *all = host_services(host);
-	struct msg_dgram head;
+	struct {
+		struct msg_proof proof;
+		struct msg_dgram dgram;
+	} head = { .proof = *host_proof(host) };
 	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
 	struct sockaddr_un a;
 	struct msghdr m = { .msg_name = &a, .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
-	int rc = set_name(&a, name, &m.msg_namelen), proof = host_proof(host);
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} u;
+	int rc = set_name(&a, name, &m.msg_namelen);
 
 	if (rc || d->len > BUF - sizeof(head))
 		return rc ? rc : -EMSGSIZE;
@@ -134,10 +133,8 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 		if (all->tx_fd < 0)
 			return -EAGAIN;
 	}
-	msg_put_dgram(&head, d, host_slot(host));
+	msg_put_dgram(&head.dgram, d, host_slot(host));
 	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
-	if (proof >= 0)
-		fds_put(&m, &u.head, &proof, 1);
 	if (sendmsg(all->tx_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -EAGAIN;
@@ -160,51 +157,18 @@ bool service_exists(const char *name)
 
 /* --- receiving ----------------------------------------------------------- */
 
-static bool sender_of(struct msghdr *m, struct ucred *cred)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET)
-			continue;
-		if (c->cmsg_type == SCM_CREDENTIALS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(*cred))) {
-			memcpy(cred, CMSG_DATA(c), sizeof(*cred));
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The first descriptor that came along; -1: none did. */
-static int take_proof(struct msghdr *m)
-{
-	int first = -1;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-			fds_take(c, &first, 1);
-	return first;
-}
-
 static bool take_one(struct service *s)
 {
 	uint8_t buf[BUF] __attribute__((aligned(8)));
-	char control[FDS_ROOM + CMSG_SPACE(sizeof(struct ucred))]
-		__attribute__((aligned(8)));
-	struct iovec iov = { buf, sizeof(buf) };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control,
-			    .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(s->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct ucred from;
-	int proof;
+	struct fds_got got;
+	ssize_t n = fds_recv(s->fd, buf, sizeof(buf), &got);
 
 	if (n < 0)
 		return false;
-	proof = take_proof(&m);
-	if (n > 0 && !(m.msg_flags & MSG_TRUNC) && sender_of(&m, &from))
-		host_take_dgram(s->host, from.uid, from.pid, proof, buf, (size_t)n);
-	fds_close(proof);
+	if (n > 0 && n <= BUF)
+		host_take_dgram(s->host, got.uid, got.pid, buf, (size_t)n);
+	for (int i = 0; i < HOST_FDS; i++)
+		fds_close(got.fd[i]);
 	return true;
 }
 

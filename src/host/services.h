@@ -9,6 +9,7 @@
 #include "sys/list.h"
 
 struct host;
+struct msg_proof;
 
 struct services {
 	struct list list;
@@ -27,13 +28,8 @@ void services_run(struct host *h);
 /* host.c: */
 struct services *host_services(struct host *h);
 int host_watch(struct host *h, int fd); /* its epoll set wakes for fd, too */
-/* owner.c: a descriptor that proves whose slot ours is, where the kernel shows this
- * process as another user's than when it opened; or -1: it needs none.  It is one end
- * of a pair, which the kernel says was made by that user's process; who gets it can
- * do nothing with it.  See host_owns(). */
-int host_proof(const struct host *h);
-/* receive.c: a datagram, behind its header, from the process pid of uid. */
-void host_take_dgram(struct host *h, uid_t uid, pid_t pid, int proof, void *buf,
-		     size_t len);
+const struct msg_proof *host_proof(const struct host *h);
+/* receive.c: a proof and a datagram, from the process pid of uid. */
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
 
 #endif

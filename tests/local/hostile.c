@@ -152,10 +152,8 @@ static int memory_of(size_t bytes, bool sealed)
 static void connect_to_victim(bool greet)
 {
 	struct msg_hello hello = {
-		MSG_VERSION,
-		MSG_HELLO,
-		(uint16_t)a.mine.slot,
-		{ 'u', 'r', 'n', 'c' },
+		MSG_VERSION, MSG_HELLO, (uint16_t)a.mine.slot, { 'u', 'r', 'n', 'c' },
+		{ { 0 } },
 	};
 	struct sockaddr_un un;
 	socklen_t len;
