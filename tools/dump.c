@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/fds.h"
 #include "host/host.h"
 #include "host/name.h"
 #include "nic/dump.h"
@@ -66,7 +67,7 @@ static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 		if (fd < 0)
 			return false;
 		rc = name_cred(fd, uid, &its);
-		close(fd);
+		fds_hang_up(fd);
 		return rc == 0 && its == pid;
 	}
 	if (host_is_free(host, slot))

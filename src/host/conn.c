@@ -12,16 +12,20 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
+#include "sys/rights.h"
 
 enum {
 	OWN_MAX = 2048,
 	FOREIGN_MAX = 2 * SLOT_LAST,
 	STRANGERS_MAX = 64,
+	DEAF_NS = 100000000,
 };
 
 /* --- how many -------------------------------------------------------------------- */
@@ -92,11 +96,69 @@ void host_conns_init(struct host *h)
 	list_init(&h->waiting);
 }
 
+static bool watch(struct host *h, int fd, void *who, bool on)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
+
+	return epoll_ctl(h->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &ev) == 0;
+}
+
+/* Whether descriptors may come in through c, as far as the kernel can refuse them. */
+static void set_rights(struct host *h, struct conn *c)
+{
+	bool foreign_ones = c->slot && h->takes_fds[c->slot];
+
+	if (!c->foreign || foreign_ones)
+		rights_allow(c->fd);
+	else if (c->took_fds)
+		rights_refuse(c->fd);
+	c->took_fds |= foreign_ones;
+}
+
+void host_take_fds(struct host *h, uint16_t slot, bool on)
+{
+	if (h->takes_fds[slot] == on)
+		return;
+	h->takes_fds[slot] = on;
+	list_for(node, &h->conns)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->slot == slot && c->foreign)
+			set_rights(h, c);
+	}
+}
+
 bool host_conn_watch(struct host *h, struct conn *c, bool on)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
+	if (on && c->foreign && h->deaf)
+		return true; /* see host_hear_others() */
+	return watch(h, c->fd, c, on);
+}
 
-	return epoll_ctl(h->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, c->fd, &ev) == 0;
+static void watch_foreign(struct host *h, struct list *conns, bool on)
+{
+	list_for(node, conns)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->foreign && !c->claimed)
+			watch(h, c->fd, c, on);
+	}
+}
+
+void host_hear_others(struct host *h, bool on)
+{
+	if (h->deaf == on) {
+		watch(h, h->listen_fd, NULL, on);
+		if (h->services.epfd >= 0)
+			watch(h, h->services.epfd, &h->services, on);
+		watch_foreign(h, &h->conns, on);
+		watch_foreign(h, &h->strangers, on);
+	}
+	h->deaf = !on;
+	if (!on)
+		host_set_alarm(h, clock_ns() + DEAF_NS);
 }
 
 struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
@@ -116,6 +178,7 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 		goto fail;
 	if (!host_conn_watch(h, c, true))
 		goto fail;
+	set_rights(h, c);
 	*count_of(h, c) += 1;
 	list_add_tail(c->stranger ? &h->strangers : &h->conns, &c->node);
 	return c;
@@ -137,10 +200,23 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 	c->uid = uid;
 	c->foreign = foreign;
 	c->stranger = false;
+	set_rights(h, c);
 	*count_of(h, c) += 1;
 	list_del(&c->node);
 	list_add_tail(&h->conns, &c->node);
 	return true;
+}
+
+/* A process of this user can do anything in any case. */
+void host_conn_hang_up(struct conn *c)
+{
+	if (!c->foreign)
+		close(c->fd);
+	else if (c->took_fds)
+		closer_put(c->fd);
+	else
+		fds_hang_up(c->fd);
+	c->fd = -1;
 }
 
 bool host_conn_has_ended(const struct conn *c)
@@ -160,8 +236,7 @@ void host_conn_close(struct host *h, struct conn *c)
 	list_del(&c->wait);
 	/* Not by close() alone: a copy of the process may hold it open. */
 	host_conn_watch(h, c, false);
-	fds_hang_up(c->fd);
-	c->fd = -1;
+	host_conn_hang_up(c);
 	*count_of(h, c) -= 1;
 	list_del(&c->node);
 	list_add_tail(&h->dead, &c->node);

@@ -1,184 +1,340 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors that a stranger sends, and that are never taken: sockets that linger, so
- * that who closes them waits. */
+/* Descriptors that a process of another user sends, and that cannot be closed: nothing
+ * of ours waits.  On this kernel, and as on one that lets everybody send some. */
 #include "host/fds.h"
 
-#include <netinet/in.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/fix.h"
+#include "host/host_own.h"
 #include "host/name.h"
 #include "host/service.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
+#include "sys/rights.h"
+#include "sys/seccomp_testing.h"
+#include "sys/stuck_testing.h"
 
-enum { LINGER_S = 30, AT_ONCE_MS = 15000 };
+enum { NOBODY = 65534, PASSRIGHTS = 83, MANY = 100 };
 
-/* A TCP socket with more to send than its peer takes.  What else there is of it stays
- * open: the tests are few. */
-static int lingering(void)
-{
-	const struct linger wait = { .l_onoff = 1, .l_linger = LINGER_S };
-	struct sockaddr_in a = { .sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(a);
-	static char data[1 << 16];
-	int l = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
-
-	assert_int_equal(bind(l, (struct sockaddr *)&a, len), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&a, &len), 0);
-	assert_int_equal(connect(c, (struct sockaddr *)&a, len), 0);
-	assert_true(accept(l, NULL, NULL) >= 0);
-	while (send(c, data, sizeof(data), MSG_DONTWAIT) > 0)
-		;
-	assert_int_equal(setsockopt(c, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
-	return c;
-}
-
-static void make_pair(int type, int pair[2])
-{
-	assert_int_equal(socketpair(AF_UNIX, type, 0, pair), 0);
-}
-
-/* fd goes along, and is nowhere else then. */
-static void send_away(int to, int fd)
-{
-	struct iovec iov = { (void *)(uintptr_t) "x", 1 };
-
-	assert_int_equal(fds_send(to, &iov, 1, &fd, 1), 0);
-	close(fd);
-}
-
-/* A socket of that type in which a lingering one lies. */
-static int with_one_inside(int type)
-{
-	int pair[2];
-
-	make_pair(type, pair);
-	send_away(pair[0], lingering());
-	close(pair[0]);
-	return pair[1];
-}
-
-static int listener_with_one_inside(void)
-{
-	static const char name[] = "urnic-test/inside";
-	int fd = name_listen_at(name), c = name_connect_to(name);
-
-	assert_true(fd >= 0 && c >= 0);
-	send_away(c, lingering());
-	close(c);
-	return fd;
-}
-
+static const char service_name[] = "urnic-test/service";
+static bool older; /* a kernel that cannot refuse descriptors */
+static struct stuck stuck;
+static struct side a;
 static uint64_t began;
+
+static int set_up(void **state)
+{
+	(void)state;
+	need_netns();
+	if (geteuid()) {
+		fprintf(stderr, "SKIPPED: cannot become another user\n");
+		skip();
+	}
+	if (!stuck_begin(&stuck))
+		skip();
+	begin(&a);
+	return 0;
+}
+
+static void start_clock(void)
+{
+	began = clock_ns();
+}
 
 static void expect_at_once(void)
 {
-	assert_true(clock_ns() - began < AT_ONCE_MS * UINT64_C(1000000));
+	assert_true(clock_ns() - began < STUCK_AT_ONCE_S * UINT64_C(1000000000));
 }
 
-static void test_unread(void **state)
+static unsigned open_fds(void)
 {
-	static const int type[] = { SOCK_SEQPACKET, SOCK_DGRAM, SOCK_STREAM };
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
 
-	(void)state;
-	need_netns();
-	for (int i = 0; i < 3; i++) {
-		int fd = with_one_inside(type[i]);
-
-		began = clock_ns();
-		fds_hang_up(fd);
-		expect_at_once();
-	}
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
 }
 
-/* An empty message is not the end. */
-static void test_unread_behind_empty_ones(void **state)
-{
-	int pair[2];
+/* --- the other user -------------------------------------------------------------- */
 
-	(void)state;
-	need_netns();
-	make_pair(SOCK_SEQPACKET, pair);
-	for (int i = 0; i < 20; i++)
-		assert_int_equal(send(pair[0], "", 0, 0), 0);
-	send_away(pair[0], lingering());
-	began = clock_ns();
-	fds_hang_up(pair[1]);
-	expect_at_once();
-	/* Nor can anything come after it. */
-	assert_true(send(pair[0], "x", 1, MSG_NOSIGNAL) < 0);
-	close(pair[0]);
+static void send_stuck(int to, const void *what, size_t len, unsigned n)
+{
+	struct iovec iov = { (void *)(uintptr_t)what, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fds[RIGHTS_MAX];
+	union {
+		struct cmsghdr head;
+		char room[RIGHTS_ROOM];
+	} u;
+
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = stuck.fd;
+	rights_put(&m, &u.head, fds, n);
+	/* So many may be under way (RLIMIT_NOFILE). */
+	if (sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
+		    ? !older
+		    : errno != (older ? ETOOMANYREFS : EPERM))
+		_exit(1);
 }
 
-static void test_unread_in_what_came(void **state)
+static void greet_with_one(void)
 {
-	int fd[3], outer[2];
+	struct msg_hello hello;
+	int fd = name_connect(host_slot(a.host));
 
-	(void)state;
-	need_netns();
-	fd[0] = with_one_inside(SOCK_SEQPACKET);
-	fd[1] = listener_with_one_inside();
-	make_pair(SOCK_STREAM, outer);
-	send_away(outer[0], with_one_inside(SOCK_DGRAM));
-	close(outer[0]);
-	fd[2] = outer[1];
-	for (int i = 0; i < 3; i++) {
-		began = clock_ns();
-		fds_close(fd[i]);
-		expect_at_once();
-	}
+	put_hello(&hello, host_slot(a.host) == 9 ? 10 : 9);
+	send_stuck(fd, &hello, sizeof(hello), 1);
 }
 
-/* Of a process that ends there are connections, new ones that nobody has taken yet,
- * and names. */
-static void test_a_host_closes(void **state)
+static void send_to_service(void)
 {
-	struct service *service;
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	struct side a, b;
-	int fd[2], fd_dgram = socket(AF_UNIX, SOCK_DGRAM, 0);
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
-	(void)state;
-	need_netns();
-	begin(&a);
+	memcpy(to.sun_path + 1, service_name, sizeof(service_name) - 1);
+	if (connect(fd, (struct sockaddr *)&to,
+		    offsetof(struct sockaddr_un, sun_path) + sizeof(service_name)))
+		_exit(2);
+	send_stuck(fd, "x", 1, 1);
+}
+
+static void connect_with_many(void)
+{
+	for (int i = 0; i < MANY; i++) {
+		int fd = name_connect(host_slot(a.host));
+
+		for (int j = 0; j < 3; j++)
+			send_stuck(fd, "x", 1, RIGHTS_MAX);
+	}
+}
+
+/* It has done so, and stays. */
+static pid_t another_user(void (*does)(void))
+{
+	int ready[2];
+	char byte = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ready[0]);
+		if (setresuid(NOBODY, NOBODY, NOBODY))
+			_exit(77);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		host_forked(a.host);
+		does();
+		(void)!write(ready[1], "y", 1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+/* What hangs goes on; not before could any process that has the file end. */
+static void end_of(pid_t pid)
+{
+	stuck_end(&stuck);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(stuck.fd);
+	while (closer_is_full())
+		usleep(1000);
+}
+
+/* --- what we do ------------------------------------------------------------------- */
+
+static void expect_another_gets_in(void)
+{
+	struct side b;
+	unsigned want = a.got + 1;
+
 	begin(&b);
 	assert_int_equal(forward(&b, host_slot(a.host), "hello"), 0);
-	for (int i = 0; i < 2; i++) {
-		fd[i] = name_connect(host_slot(a.host));
-		if (i == 0)
-			run(&a);
-		send_away(fd[i], lingering());
-	}
-	assert_int_equal(service_bind(a.host, "urnic-test/service", &service), 0);
-	memcpy(to.sun_path + 1, "urnic-test/service", 18);
-	assert_int_equal(connect(fd_dgram, (struct sockaddr *)&to,
-				 offsetof(struct sockaddr_un, sun_path) + 19),
-			 0);
-	send_away(fd_dgram, lingering());
-	began = clock_ns();
-	service_close(service);
+	run_until(&a, want);
+	assert_int_equal(a.got, want);
+	host_close(b.host);
+}
+
+static void test_in_a_greeting(void **state)
+{
+	pid_t pid = another_user(greet_with_one);
+
+	(void)state;
+	start_clock();
+	run(&a);
+	expect_another_gets_in();
 	host_close(a.host);
 	expect_at_once();
-	host_close(b.host);
-	close(fd[0]);
-	close(fd[1]);
-	close(fd_dgram);
+	end_of(pid);
+}
+
+/* In a connection that nobody has taken yet. */
+static void test_unread_at_the_end(void **state)
+{
+	pid_t pid = another_user(greet_with_one);
+
+	(void)state;
+	start_clock();
+	host_close(a.host);
+	expect_at_once();
+	end_of(pid);
+}
+
+static void test_in_a_datagram(void **state)
+{
+	struct service *s;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(service_bind(a.host, service_name, &s), 0);
+	pid = another_user(send_to_service);
+	start_clock();
+	run(&a);
+	service_close(s);
+	assert_int_equal(service_bind(a.host, service_name, &s), 0);
+	host_close(a.host);
+	expect_at_once();
+	end_of(pid);
+}
+
+/* The name is free at once. */
+static void test_unread_in_a_service(void **state)
+{
+	struct service *s;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(service_bind(a.host, service_name, &s), 0);
+	pid = another_user(send_to_service);
+	start_clock();
+	service_close(s);
+	assert_int_equal(service_bind(a.host, service_name, &s), 0);
+	service_close(s);
+	host_close(a.host);
+	expect_at_once();
+	end_of(pid);
+}
+
+/* They do not use up ours, nor keep the thread busy that looks for more; and when they
+ * are closed all is as before. */
+static void test_very_many(void **state)
+{
+	unsigned before = open_fds();
+	pid_t pid = another_user(connect_with_many);
+	struct pollfd p = { .events = POLLIN };
+
+	(void)state;
+	start_clock();
+	run(&a);
+	run(&a);
+	assert_true(open_fds() < before + 600);
+	p.fd = host_fd(a.host);
+	for (int i = 0; i < 100 && poll(&p, 1, 0) > 0; i++)
+		host_run(a.host);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(a.host->deaf, older);
+	expect_at_once();
+	end_of(pid);
+	expect_another_gets_in();
+	host_close(a.host);
+}
+
+/* --- what is taken after all ------------------------------------------------------- */
+
+/* The peer has a slot, and sends one when it is told. */
+static void peer(int tell, int answer)
+{
+	struct side b;
+	char byte;
+	uint16_t slot;
+
+	if (setresuid(NOBODY, NOBODY, NOBODY))
+		_exit(77);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	begin(&b);
+	slot = host_slot(b.host);
+	if (host_connect(b.host, host_slot(a.host)))
+		_exit(1);
+	(void)!write(answer, &slot, sizeof(slot));
+	while (read(tell, &byte, 1) == 1) {
+		int rc = host_say(b.host, host_slot(a.host), "x", 1, &(int){ 2 }, 1);
+
+		(void)!write(answer, &rc, sizeof(rc));
+	}
+	_exit(0);
+}
+
+static void test_of_a_peer_that_is_asked(void **state)
+{
+	static const int want[] = { -EAGAIN, 0, -EAGAIN };
+	int tell[2], answer[2], rc;
+	uint16_t slot;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(tell) || pipe(answer), 0);
+	pid = fork();
+	if (pid == 0)
+		peer(tell[0], answer[1]);
+	assert_int_equal(read(answer[0], &slot, sizeof(slot)), sizeof(slot));
+	run(&a);
+	for (int i = 0; i < 3; i++) {
+		host_take_fds(a.host, slot, i == 1);
+		assert_int_equal(write(tell[1], "", 1), 1);
+		assert_int_equal(read(answer[0], &rc, sizeof(rc)), sizeof(rc));
+		assert_int_equal(rc, older ? 0 : want[i]);
+	}
+	host_close(a.host);
+	end_of(pid);
+	for (int i = 0; i < 2; i++) {
+		close(tell[i]);
+		close(answer[i]);
+	}
+}
+
+static int run_all(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_in_a_greeting, set_up),
+		cmocka_unit_test_setup(test_unread_at_the_end, set_up),
+		cmocka_unit_test_setup(test_in_a_datagram, set_up),
+		cmocka_unit_test_setup(test_unread_in_a_service, set_up),
+		cmocka_unit_test_setup(test_very_many, set_up),
+		cmocka_unit_test_setup(test_of_a_peer_that_is_asked, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unread),
-		cmocka_unit_test(test_unread_behind_empty_ones),
-		cmocka_unit_test(test_unread_in_what_came),
-		cmocka_unit_test(test_a_host_closes),
-	};
+	int fd, rc = 0;
 
-	have_netns = netns_enter(); /* with lo */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	enter();
+	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	older = !rights_refuse(fd);
+	close(fd);
+	if (!older)
+		rc = run_all();
+	older = true;
+	if (!seccomp_forget_option(PASSRIGHTS)) {
+		fprintf(stderr, "SKIPPED: no seccomp here\n");
+		return rc;
+	}
+	return run_all() || rc;
 }

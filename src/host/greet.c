@@ -21,11 +21,12 @@
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 #include "sys/log.h"
 
 enum { TRIES_MAX = 8 }; /* after so many the wait does not get longer */
 
-static void set_alarm(struct host *h, uint64_t at)
+void host_set_alarm(struct host *h, uint64_t at)
 {
 	struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at / 1000000000),
 					      .tv_nsec = (long)(at % 1000000000) } };
@@ -47,7 +48,7 @@ static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
 	c->claimed = slot;
 	c->judge_at = at;
 	list_add_tail(&h->waiting, &c->wait);
-	set_alarm(h, at);
+	host_set_alarm(h, at);
 }
 
 static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
@@ -139,7 +140,7 @@ bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
 		if (w->claimed != slot)
 			continue;
 		w->judge_at = 0;
-		set_alarm(h, clock_ns());
+		host_set_alarm(h, clock_ns());
 	}
 	return true;
 }
@@ -167,6 +168,8 @@ void host_judge(struct host *h)
 
 	timerfd_settime(h->alarm_fd, 0, &none, NULL);
 	h->alarm_at = NEVER;
+	if (h->deaf)
+		host_hear_others(h, !closer_is_full());
 	list_init(&all);
 	while (!list_empty(&h->waiting)) {
 		struct list *n = h->waiting.next;
@@ -180,7 +183,7 @@ void host_judge(struct host *h)
 		list_del(&c->wait);
 		if (c->judge_at > now) {
 			list_add_tail(&h->waiting, &c->wait);
-			set_alarm(h, c->judge_at);
+			host_set_alarm(h, c->judge_at);
 		} else {
 			judge_again(h, c);
 		}

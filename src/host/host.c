@@ -15,6 +15,7 @@
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/rand.h"
@@ -125,12 +126,13 @@ static void close_copies(struct list *conns)
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
-		close(c->fd);
+		if (c->fd >= 0)
+			close(c->fd);
 		c->fd = -1;
 	}
 }
 
-void host_forked(struct host *h)
+static void close_fds(struct host *h)
 {
 	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd, &h->alarm_fd };
 
@@ -145,28 +147,31 @@ void host_forked(struct host *h)
 	services_forked(&h->services);
 }
 
+void host_forked(struct host *h)
+{
+	close_fds(h);
+	closer_forked();
+}
+
 static void free_conns(struct list *conns)
 {
 	list_for_safe(n, conns) free(container_of(n, struct conn, node));
 }
 
-static void drain(struct list *conns)
+static void hang_up(struct list *conns)
 {
-	list_for(n, conns)
-	{
-		struct conn *c = container_of(n, struct conn, node);
-
-		fds_drain(c->fd);
-	}
+	list_for(n, conns) host_conn_hang_up(container_of(n, struct conn, node));
 }
 
 void host_close(struct host *h)
 {
-	drain(&h->conns);
-	drain(&h->strangers);
-	fds_drain(h->listen_fd);
-	services_drain(&h->services);
-	host_forked(h);
+	hang_up(&h->conns);
+	hang_up(&h->strangers);
+	if (h->listen_fd >= 0)
+		fds_hang_up(h->listen_fd);
+	h->listen_fd = -1;
+	services_let_go(&h->services);
+	close_fds(h);
 	free_conns(&h->conns);
 	free_conns(&h->strangers);
 	free_conns(&h->dead);

@@ -72,6 +72,11 @@ int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
 int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
 	     const int *fds, unsigned nfds);
 
+/* A process of another user that has this slot may send descriptors from now on, or not
+ * any more.  At first nobody but this user's processes may: on kernels that cannot
+ * refuse them (before Linux 6.16) they come all the same. */
+void host_take_fds(struct host *host, uint16_t slot, bool on);
+
 /* No process has that slot: not even one that closes connections, as it has no
  * descriptors left, or takes none. */
 bool host_is_free(struct host *host, uint16_t slot);

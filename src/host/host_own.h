@@ -24,6 +24,9 @@ struct conn {
 	bool greeted;  /* what comes now are datagrams */
 	bool foreign;  /* another user's */
 	bool stranger; /* .. and not proven yet */
+	bool took_fds; /* .. whose descriptors were taken for a while: see host_take_fds()
+			*/
+	unsigned fds;  /* .. so many came */
 	uid_t uid;     /* of a slot's process: when it took the slot */
 	pid_t pid;
 	/* Its greeting, while it waits for a verdict: */
@@ -57,6 +60,8 @@ struct host {
 	struct list dead; /* closed; events may still point to them */
 	struct list waiting;
 	struct conn *by_slot[SLOTS]; /* to send through */
+	bool takes_fds[SLOTS];
+	bool deaf; /* to others than this user's: see host_hear_others() */
 	struct {
 		int rc;
 		uint64_t until;
@@ -78,12 +83,16 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
  * user has too many. */
 bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
 void host_conn_close(struct host *h, struct conn *c); /* is now among the dead */
+void host_conn_hang_up(struct conn *c);		      /* its descriptor alone */
 void host_bury(struct host *h);			      /* free the dead */
 /* Its other end is closed, though what was said before may lie here unread. */
 bool host_conn_has_ended(const struct conn *c);
 /* What comes in through c is to be taken in, or stays where it is.  False: that
  * cannot be. */
 bool host_conn_watch(struct host *h, struct conn *c, bool on);
+/* What may be of other users is taken in, or, while descriptors that it has brought
+ * cannot be closed as fast as they come, stays where it is. */
+void host_hear_others(struct host *h, bool on);
 /* The connection to send to slot through.  0, -EAGAIN, -ESRCH. */
 int host_conn_get(struct host *h, uint16_t slot, struct conn **out);
 
@@ -110,6 +119,7 @@ void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, p
 bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len);
 /* Greet at the other end of fd.  0 or -errno. */
 int host_greet(struct host *h, int fd);
+void host_set_alarm(struct host *h, uint64_t at);
 /* The alarm went off: judge the greetings that wait for it. */
 void host_judge(struct host *h);
 

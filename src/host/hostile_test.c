@@ -131,7 +131,8 @@ static void test_a_false_claim_is_not_believed(void **state)
 		put_hello(&hello, host_slot(b.host));
 		send(fd, &hello, sizeof(hello), 0);
 		n = write(pipe_fd[1], "", 1);
-		if (recv(fd, &hello, sizeof(hello), 0) != sizeof(hello))
+		if (poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, -1) != 1 ||
+		    recv(fd, &hello, sizeof(hello), 0) != sizeof(hello))
 			_exit(1);
 		usleep(100000);
 		_exit(n == 1 && recv(fd, &byte, 1, MSG_DONTWAIT) < 0 ? 0 : 1);

@@ -13,6 +13,7 @@
 
 #include "host/host.h"
 #include "sys/fd.h"
+#include "sys/rights.h"
 
 enum { BACKLOG = 1024, SOCK_BUF = 1 << 20 };
 
@@ -33,6 +34,7 @@ static int make_socket(void)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	rights_refuse(fd);
 	return fd_raise(fd);
 }
 

@@ -13,6 +13,7 @@
 #include "host/host_own.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
@@ -138,13 +139,26 @@ static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got
 		refuse(h, c->uid, c->pid);
 }
 
+/* An offer of a pipe brings one. */
+static bool brings_too_many(struct conn *c, unsigned n)
+{
+	enum { FDS_MAX = 4 };
+
+	c->fds += n;
+	return c->foreign && c->fds > FDS_MAX;
+}
+
 static void conn_run(struct host *h, struct conn *c)
 {
 	struct fds_got got;
 
 	/* It may have been closed for another that came in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
-		ssize_t n = fds_recv(c->fd, h->buf, sizeof(h->buf), &got);
+		ssize_t n;
+
+		if (c->foreign && closer_is_full())
+			return;
+		n = fds_recv(c->fd, h->buf, sizeof(h->buf), &got);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -154,10 +168,11 @@ static void conn_run(struct host *h, struct conn *c)
 			continue;
 		if (n <= 0)
 			host_conn_close(h, c);
+		else if (brings_too_many(c, got.n))
+			host_garbage(h, c);
 		else /* cut off: its length alone is refused */
 			take(h, c, (size_t)n, &got);
-		for (int j = 0; j < HOST_FDS; j++)
-			fds_close(got.fd[j]);
+		fds_let_go(&got);
 	}
 }
 
@@ -183,7 +198,7 @@ static bool accept_and_refuse(struct host *h)
 
 static void accept_some(struct host *h)
 {
-	for (int i = 0; i < RUN_ACCEPT; i++) {
+	for (int i = 0; i < RUN_ACCEPT && !closer_is_full(); i++) {
 		int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
@@ -217,6 +232,8 @@ bool host_run(struct host *h)
 		else
 			accept_some(h);
 	}
+	if (closer_is_full() && !h->deaf)
+		host_hear_others(h, false);
 	host_bury(h);
 	cancel_let(was);
 	return true;

@@ -16,7 +16,9 @@
 #include "host/host.h"
 #include "host/msg.h"
 #include "host/services.h"
+#include "sys/closer.h"
 #include "sys/fd.h"
+#include "sys/rights.h"
 
 enum { RUN_EVENTS = 16, RUN_MSGS = 16, BUF = 2048 };
 
@@ -42,7 +44,10 @@ static int make_socket(void)
 {
 	int fd = fd_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	return fd < 0 ? -errno : fd_raise(fd);
+	if (fd < 0)
+		return -errno;
+	rights_refuse(fd);
+	return fd_raise(fd);
 }
 
 /* --- owning -------------------------------------------------------------- */
@@ -104,11 +109,29 @@ free_service:
 	return rc;
 }
 
+/* Its name is free then, so it is closed here where that can be: empty. */
+static void let_go(struct service *s)
+{
+	uint8_t byte;
+	struct fds_got got;
+
+	if (rights_may_lie(s->fd)) {
+		shutdown(s->fd, SHUT_RD);
+		while (!closer_is_full() && fds_recv(s->fd, &byte, 1, &got) >= 0)
+			fds_let_go(&got);
+	}
+	if (closer_is_full())
+		fds_hang_up(s->fd);
+	else
+		close(s->fd);
+	s->fd = -1;
+}
+
 /* Events that point to s may not wait: services_run() keeps none. */
 void service_close(struct service *s)
 {
 	list_del(&s->node);
-	fds_hang_up(s->fd);
+	let_go(s);
 	free(s);
 }
 
@@ -167,8 +190,7 @@ static bool take_one(struct service *s)
 		return false;
 	if (n > 0 && n <= BUF)
 		host_take_dgram(s->host, got.uid, got.pid, buf, (size_t)n);
-	for (int i = 0; i < HOST_FDS; i++)
-		fds_close(got.fd[i]);
+	fds_let_go(&got);
 	return true;
 }
 
@@ -202,9 +224,9 @@ static void close_set(struct services *s)
 	s->epfd = s->tx_fd = -1;
 }
 
-void services_drain(struct services *s)
+void services_let_go(struct services *s)
 {
-	list_for(n, &s->list) fds_drain(container_of(n, struct service, node)->fd);
+	list_for(n, &s->list) let_go(container_of(n, struct service, node));
 }
 
 /* Names are their owners' to close, but for a child's copies. */

@@ -20,8 +20,8 @@ struct services {
 void services_init(struct services *s);
 /* All descriptors: at the end, and in the child of a fork. */
 void services_forked(struct services *s);
-/* What lies there unread is dropped, before the end. */
-void services_drain(struct services *s);
+/* The names, at the end. */
+void services_let_go(struct services *s);
 /* What has come in, at most so much in one call. */
 void services_run(struct host *h);
 

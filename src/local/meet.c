@@ -95,6 +95,13 @@ static int take_memory(struct peer *p, int fd, uint32_t bytes)
 	return 0;
 }
 
+/* From another user's process, whose descriptors are not taken otherwise. */
+static void take_offer(struct local *l, uint16_t slot, bool yes)
+{
+	if (l->host) /* a test has none */
+		host_take_fds(l->host, slot, yes);
+}
+
 void meet_let_go(struct peer *p)
 {
 	int was = cancel_hold();
@@ -103,6 +110,9 @@ void meet_let_go(struct peer *p)
 		close(p->fd);
 	p->fd = -1;
 	reach_close(&p->reach);
+	take_offer(p->l, p->slot, false);
+	if (p->say == SAY_OFFER) /* and nobody has heard it yet */
+		p->say_yes = false;
 	cancel_let(was);
 	if (p->pipe)
 		munmap(p->pipe, sizeof(*p->pipe));
@@ -126,6 +136,8 @@ static int say(struct peer *p, enum say what, bool yes)
 
 	if (rc)
 		return rc;
+	if (what == SAY_ASK)
+		take_offer(p->l, p->slot, true);
 	if (what == SAY_OFFER && yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */
@@ -389,6 +401,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 
 	if (l->core->slot < s->slot)
 		return;
+	take_offer(l, s->slot, false);
 	if (!p)
 		p = peer_new(l, s->slot);
 	if (!p)

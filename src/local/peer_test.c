@@ -53,6 +53,15 @@ static struct peer *meet(struct sim_node *n, const struct sim_node *other)
 	return p;
 }
 
+/* They are connected, so that descriptors are taken. */
+static void acquaint(struct two *t)
+{
+	turn_take(&t->low->core.turn);
+	assert_int_equal(host_connect(t->low->core.local->host, t->high->core.slot), 0);
+	turn_give(&t->low->core.turn);
+	sim_run(t->s, 1000);
+}
+
 /* to hears this from from. */
 static void say(struct sim_node *to, const struct sim_node *from, const struct said *m,
 		size_t len, int fd0, int fd1)
@@ -308,6 +317,7 @@ static void a_second_offer_is_not_taken(void **state)
 	struct pipe_shared *pipe;
 
 	(void)state;
+	acquaint(&t);
 	meet(t.low, t.high);
 	t.low->stopped = true;
 	sim_run(t.s, 1000);
@@ -333,6 +343,8 @@ static void another_version_is_refused(void **state)
 		struct sim_node *to = to_low ? t.low : t.high;
 		struct sim_node *from = to_low ? t.high : t.low;
 
+		if (what == CONFIRM)
+			acquaint(&t);
 		if (what == ANSWER || what == CONFIRM)
 			meet(t.low, t.high);
 		if (what == ANSWER)

@@ -2,6 +2,7 @@
 /* client.c - see plug.h: the program's end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/plug.h"
+#include "sys/closer.h"
 #include "sys/fd.h"
 
 enum { ANSWER_SECONDS = 10 };
@@ -54,6 +56,20 @@ static int dial(const char *fabric)
 	return rc;
 }
 
+/* The fabric takes a descriptor only when it has looked who connects. */
+static int introduce(int fd, const struct plug_request *req, int pass)
+{
+	enum { TRIES = ANSWER_SECONDS * 1000 };
+	int rc = -EAGAIN;
+
+	for (int i = 0; i < TRIES && rc == -EAGAIN; i++) {
+		if (i)
+			poll(NULL, 0, 1);
+		rc = message_send(fd, NULL, 0, req, sizeof(*req), pass, false);
+	}
+	return rc == -EAGAIN ? -ETIMEDOUT : rc;
+}
+
 /* Asks, and takes the answer, which begins with its status.  A descriptor. */
 static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
 	       int pass, void *answer, size_t len)
@@ -69,7 +85,7 @@ static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t po
 	fd = dial(fabric);
 	if (fd < 0)
 		return fd;
-	rc = message_send(fd, NULL, 0, &req, sizeof(req), pass, false);
+	rc = introduce(fd, &req, pass);
 	n = rc ? 0 : recv(fd, answer, len, 0);
 	if (n >= (ssize_t)sizeof(status))
 		memcpy(&status, answer, sizeof(status));
@@ -203,7 +219,7 @@ static long take(int fd, void *msg, size_t size, size_t *need)
 
 	if (passed >= 0) {
 		n = take_long(fd, msg, size, need, passed);
-		close(passed);
+		closer_put(passed);
 		return n;
 	}
 	if (n > (long)size) {

@@ -10,7 +10,9 @@
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/server_own.h"
+#include "sys/closer.h"
 #include "sys/log.h"
+#include "sys/rights.h"
 
 enum { AT_ONCE = 64, ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000;
@@ -71,9 +73,10 @@ void plugged_in(struct plug_server *s)
 		log_info("fabric: process %d of user %u is refused: this fabric is"
 			 " user %u's",
 			 (int)pid, uid, geteuid());
-		close(fd);
+		closer_put(fd);
 		return;
 	}
+	rights_allow(fd);
 	take(s, fd, pid);
 }
 
@@ -143,8 +146,7 @@ static void read_some(struct plug_server *s, struct conn *c)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
 				 " connection is closed",
 				 (int)c->pid, n);
-		if (passed >= 0)
-			close(passed);
+		closer_put(passed);
 		plugged_end(s, c);
 	}
 }

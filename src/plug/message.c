@@ -12,13 +12,7 @@
 #include <unistd.h>
 
 #include "sys/fd.h"
-
-enum { FDS = 4 };
-
-union control {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int[FDS]))];
-};
+#include "sys/rights.h"
 
 int message_send(int fd, const void *head, size_t head_len, const void *body,
 		 size_t body_len, int pass, bool dont_wait)
@@ -26,64 +20,48 @@ int message_send(int fd, const void *head, size_t head_len, const void *body,
 	struct iovec iov[2] = { { (void *)(uintptr_t)head, head_len },
 				{ (void *)(uintptr_t)body, body_len } };
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
-	union control u;
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
 	ssize_t n;
 
-	if (pass >= 0) {
-		memset(&u, 0, sizeof(u));
-		m.msg_control = &u;
-		m.msg_controllen = CMSG_SPACE(sizeof(int));
-		u.head.cmsg_level = SOL_SOCKET;
-		u.head.cmsg_type = SCM_RIGHTS;
-		u.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&u.head), &pass, sizeof(int));
-	}
+	if (pass >= 0)
+		rights_put(&m, &u.head, &pass, 1);
 	do {
 		n = sendmsg(fd, &m, MSG_NOSIGNAL | (dont_wait ? MSG_DONTWAIT : 0));
 	} while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
-	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -EIO;
-}
-
-/* All that came along is closed, but the first where somebody wants it. */
-static void descriptors(struct msghdr *m, int *passed)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (passed && *passed < 0)
-				*passed = fd;
-			else
-				close(fd);
-		}
-	}
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ||
+			       (errno == EPERM && pass >= 0)
+		       ? -EAGAIN
+		       : -EIO;
 }
 
 long message_recv(int fd, void *msg, size_t size, int *passed, int flags)
 {
 	struct iovec iov = { msg, size };
-	union control u;
+	union {
+		struct cmsghdr head;
+		char room[RIGHTS_ROOM];
+	} u;
 	struct msghdr m = { .msg_iov = &iov,
 			    .msg_iovlen = 1,
 			    .msg_control = &u,
 			    .msg_controllen = sizeof(u) };
 	ssize_t n;
 
-	if (passed)
-		*passed = -1;
 	do {
 		n = recvmsg(fd, &m, flags | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		n = errno == EAGAIN ? -EWOULDBLOCK : -EIO;
+		m.msg_controllen = 0;
+	}
+	rights_take(&m, passed, passed ? 1 : 0);
 	if (n < 0)
-		return errno == EAGAIN ? -EWOULDBLOCK : -EIO;
-	descriptors(&m, passed);
+		return n;
 	return n ? n : -EIO;
 }
 

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "plug/message.h"
 #include "plug/server_own.h"
+#include "sys/closer.h"
 #include "sys/log.h"
 
 static_assert((int)PLUG_HDR == (int)UMAD_HDR, "ib_user_mad");
@@ -153,8 +153,7 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		passed = open_issm(s, c, passed);
 	else
 		refuse(s, c, -EPROTO);
-	if (passed >= 0)
-		close(passed);
+	closer_put(passed);
 }
 
 static void wrong(struct plug_server *s, struct conn *c, const char *what, size_t len)
@@ -231,6 +230,5 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 		agents(s, c, msg, len, passed);
 	else
 		wrong(s, c, "nothing that is known", len);
-	if (passed >= 0)
-		close(passed);
+	closer_put(passed);
 }

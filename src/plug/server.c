@@ -12,6 +12,7 @@
 #include "plug/server_own.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
+#include "sys/rights.h"
 
 enum { BACKLOG = 1024, EVENTS = 64 };
 
@@ -46,6 +47,7 @@ static int do_listen(struct plug_server *s, const char *name)
 		return -EINVAL;
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	rights_refuse(s->listener); /* until it is known who connects */
 	if (s->listener < 0 || s->epoll < 0 ||
 	    bind(s->listener, (struct sockaddr *)&a, len) ||
 	    listen(s->listener, BACKLOG) ||
