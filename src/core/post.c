@@ -308,16 +308,54 @@ static void commit(struct qp *qp)
 		qp_flush(qp, clock_ns());
 }
 
-/* The oldest draft is done now, if nothing that was posted before it waits. */
-static inline bool at_once(struct qp *qp) REQUIRES(qp->lock)
+static inline bool may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 {
-	if (!qp->transport->at_once || qp->state != IBV_QPS_RTS)
-		return false;
+	return atomic_load_explicit(&qp->at_once, memory_order_relaxed) &&
+	       qp->transport->at_once && qp->state == IBV_QPS_RTS;
+}
+
+/* The oldest draft is done now, if nothing that was posted before it waits. */
+static inline bool at_once(struct qp *qp, const struct ibv_sge *sge) REQUIRES(qp->lock)
+{
 	qp->sq.head++;
-	if (qp->transport->at_once(qp))
+	if (qp->transport->at_once(qp, sge))
 		return true;
 	qp->sq.head--;
 	return false;
+}
+
+/* The same for what is no draft yet, if there is none: what can be done at once is
+ * spared most of becoming one.  False: it is to become one. */
+static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
+	REQUIRES(qp->lock)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w = sq_at(sq, sq->head);
+
+	if (wr->num_sge != 1 || !wr->sg_list || wr->send_flags & ~(unsigned)FLAGS ||
+	    sq->head - sq->tail >= sq->cap)
+		return false;
+	if (wr->send_flags & IBV_SEND_INLINE &&
+	    (wr->opcode != IBV_WR_RDMA_WRITE || wr->sg_list->length > sq->max_inline))
+		return false;
+	if (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) {
+		w->remote_addr = wr->wr.rdma.remote_addr;
+		w->rkey = wr->wr.rdma.rkey;
+	} else if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+		   wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		w->remote_addr = wr->wr.atomic.remote_addr;
+		w->rkey = wr->wr.atomic.rkey;
+		w->atomic.compare_add = wr->wr.atomic.compare_add;
+		w->atomic.swap = wr->wr.atomic.swap;
+	} else {
+		return false;
+	}
+	w->wr_id = wr->wr_id;
+	w->opcode = (uint8_t)wr->opcode;
+	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	w->num_sge = 1;
+	w->length = wr->sg_list->length;
+	return at_once(qp, wr->sg_list);
 }
 
 /* There is nothing for the engine to do. */
@@ -336,13 +374,16 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	lock_take(&qp->lock);
 	begin_post(qp);
 	rc = wr ? may_send(qp) : 0;
-	for (good = sq->head; !rc && wr; wr = wr->next) {
+	sq->draft = sq->head;
+	for (good = sq->head; !rc && wr; wr = wr->next, good++) {
+		if (good == sq->head && may_be_at_once(qp) && post_at_once(qp, wr)) {
+			sq->draft = sq->head;
+			sq->room = sq->tail + sq->cap;
+			continue;
+		}
 		rc = post_one(qp, wr);
 		if (rc)
 			break;
-		good++;
-		if (sq->head + 1 == good && at_once(qp))
-			sq->room = sq->tail + sq->cap;
 	}
 	sq->draft = good;
 	commit(qp);
@@ -440,7 +481,8 @@ int post_complete(struct qp *qp)
 	if (rc)
 		qp->sq.draft = qp->sq.head;
 	else
-		while (qp->sq.head != qp->sq.draft && at_once(qp))
+		while (qp->sq.head != qp->sq.draft && may_be_at_once(qp) &&
+		       at_once(qp, sq_sges(&qp->sq, qp->sq.head)))
 			;
 	if (!rc)
 		commit(qp);

@@ -106,6 +106,8 @@ struct qp {
 
 	const struct transport *transport;
 	void *tp; /* the transport's state */
+	/* It may be worth while to ask for at_once(): the transport says so. */
+	atomic_bool at_once;
 
 	atomic_bool due;	/* in core->due */
 	struct qp *due_link;	/* next below it in the stack */

@@ -173,6 +173,38 @@ static void atomics(void **state)
 	unshare_(&s);
 }
 
+/* Inline data needs no key; a list is done one by one, however long. */
+static void inline_data_and_lists(void **state)
+{
+	enum { MANY = 300 };
+	struct shared s = mapped(FIX_ALL);
+	uint64_t before = times(&s), v[MANY];
+	struct ibv_send_wr wr[MANY], *bad;
+	struct ibv_sge sge[MANY];
+
+	(void)state;
+	pair_stop(s.f, 1);
+	for (uint64_t i = 0; i < MANY; i++) {
+		v[i] = i * 77;
+		sge[i] = (struct ibv_sge){ (uintptr_t)&v[i], 8, 0 };
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i,
+			.next = i + 1 < MANY ? &wr[i + 1] : NULL,
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags =
+				IBV_SEND_INLINE | (i + 1 < MANY ? 0u : IBV_SEND_SIGNALED),
+			.wr.rdma = { s.mr->mkey.base + 8 * i, s.mr->mkey.key },
+		};
+	}
+	assert_int_equal(qp_post_send(s.f->p.qp[0], wr, &bad), 1);
+	done_at_once(&s, MANY - 1);
+	assert_int_equal(times(&s), before + MANY);
+	assert_memory_equal(s.at, v, sizeof(v));
+	unshare_(&s);
+}
+
 /* The result finds no memory: it was executed all the same, and once. */
 static void an_atomic_whose_result_has_no_place(void **state)
 {
@@ -547,6 +579,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_bytes),
 		cmocka_unit_test(atomics),
+		cmocka_unit_test(inline_data_and_lists),
 		cmocka_unit_test(an_atomic_whose_result_has_no_place),
 		cmocka_unit_test(what_is_not_allowed_the_other_refuses),
 		cmocka_unit_test(nothing_is_overtaken),

@@ -59,6 +59,7 @@ static void leave_peer(struct local_qp *q)
 	list_del(&q->node);
 	list_del(&q->full);
 	q->peer = NULL;
+	atomic_store(&q->qp->at_once, false);
 	q->allowed.known = false;
 	q->l->count.at_once += q->at_once;
 	q->l->count.at_once_bytes += q->at_once_bytes;
@@ -85,6 +86,7 @@ void local_connect(struct qp *qp, struct peer *p)
 	leave_peer(q);
 	q->peer = p;
 	list_add_tail(&p->qps, &q->node);
+	atomic_store(&qp->at_once, p->mapped);
 }
 
 /* On a wire packets with other addresses would be dropped. */

@@ -58,6 +58,7 @@ struct peer {
 	struct reach reach;   /* its memory, and ours for it */
 	uint8_t say, say_yes; /* a message that could not be sent */
 	bool kick;	      /* ... and one more */
+	bool mapped;	      /* some of its memory lies here */
 	uint32_t want_map;    /* ... and a region that it is to be asked for, or 0 */
 	uint64_t full_since;  /* peer_reads() */
 	uint32_t full_at;
@@ -251,7 +252,7 @@ bool lreq_all_executed(struct local_qp *q, uint64_t now);
 /* It has, as the peer says otherwise.  False: the QP has failed, or more was posted. */
 bool lreq_executed(struct local_qp *q, uint64_t now);
 /* The work request that was posted last, by who posted it. */
-bool lreq_at_once(struct qp *qp);
+bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge);
 /* A local error, once it is the oldest work request's. */
 void lreq_tell_error(struct local_qp *q, uint64_t now);
 uint64_t lreq_run(struct local_qp *q, uint64_t now);

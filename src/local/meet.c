@@ -254,9 +254,15 @@ static void on_ask_map(struct peer *p, uint32_t key)
 
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
 {
+	bool mapped;
+
 	if (p->state != PEER_UP || s->fd[0] < 0)
 		return;
-	if (reach_map(&p->reach, lent, s->fd[0]))
+	p->mapped |= mapped = reach_map(&p->reach, lent, s->fd[0]);
+	list_for(n, &p->qps)
+		atomic_store(&container_of(n, struct local_qp, node)->qp->at_once,
+			     p->mapped);
+	if (mapped)
 		log_info(
 			"slot %u, process %d: its region of key 0x%08x is mapped: whoever "
 			"posts WRITEs, READs and atomics does them",

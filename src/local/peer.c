@@ -302,11 +302,19 @@ void local_forked(struct core *core)
 void local_log_counters(struct core *core)
 {
 	const struct local_counters *c = &core->local->count;
+	uint64_t at_once = c->at_once, bytes = c->at_once_bytes;
 
-	if (c->at_once)
+	list_for(n, &core->local->peers)
+		list_for(m, &container_of(n, struct peer, node)->qps)
+	{
+		at_once += container_of(m, struct local_qp, node)->at_once;
+		bytes += container_of(m, struct local_qp, node)->at_once_bytes;
+	}
+
+	if (at_once)
 		log_info("same host: %" PRIu64 " requests (%" PRIu64
 			 " bytes) done by who posted them",
-			 c->at_once, c->at_once_bytes);
+			 at_once, bytes);
 	if (c->out || c->in || c->direct)
 		log_info("same host: %" PRIu64 " records out (%" PRIu64
 			 " bytes), %" PRIu64 " in (%" PRIu64 " bytes), %" PRIu64

@@ -407,7 +407,7 @@ static bool is_next(struct local_qp *q, uint32_t index, uint32_t key)
 	return q->qp->sq.tail == index;
 }
 
-bool lreq_at_once(struct qp *qp)
+bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge)
 {
 	struct local_qp *q = local_qp(qp);
 	uint32_t index = qp->sq.head - 1;
@@ -418,7 +418,7 @@ bool lreq_at_once(struct qp *qp)
 	if (!is_next(q, index, w->rkey))
 		return false;
 	by = local_by(q);
-	did = reach_at_once(&by, &q->allowed, w, sq_sges(&qp->sq, index));
+	did = reach_at_once(&by, &q->allowed, w, sge);
 	if (did == REACH_NOT)
 		return false;
 	q->at_once++;

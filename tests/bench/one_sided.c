@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* one_sided.c - what a WRITE, READ or fetch-add to another process of the host
- * takes: post, then poll until it is complete, in nanoseconds (the median of 20
- * rounds).  The other process does nothing meanwhile.
+ * takes: post, then poll until it is complete, in nanoseconds of this process's
+ * time on a processor (the median of 20 rounds), which is what is left of it on a
+ * machine with other work.  The other process does nothing meanwhile.
  *
  * one_sided [-s] [-l LIST] OP BYTES COUNT
  *	-s	memory that is shared already (a memfd); else private
@@ -190,7 +191,7 @@ static double now_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
