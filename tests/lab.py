@@ -11,6 +11,7 @@ import copy
 import itertools
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import signal
@@ -71,10 +72,11 @@ class Stage:
 
 
 class Proc:
-    """A program that was started; its output goes to a file."""
+    """A program that was started in `place`; its output goes to a file."""
 
-    def __init__(self, argv, env, stdin=None):
+    def __init__(self, argv, env, stdin=None, place=None):
         self.argv = [str(a) for a in argv]
+        self.place = place
         self.file = tempfile.TemporaryFile()
         self.popen = subprocess.Popen(
             self.argv, env=env, stdin=stdin or subprocess.DEVNULL,
@@ -149,6 +151,23 @@ class Proc:
             time.sleep(0.01)
         raise AssertionError(f"no {text!r} in: {self.describe()}")
 
+    def dump(self):
+        """What `urnic dump` says of it, as its own user: no other is told."""
+        uid = os.stat(f"/proc/{self.pid}").st_uid
+        dump = self.place.start(self.place.stage.urnic, "dump", str(self.pid),
+                                user=pwd.getpwuid(uid).pw_name if uid else None)
+        dump.wait(10)
+        return dump.out
+
+    def wait_dump(self, pattern, timeout=10):
+        """The first dump that the pattern is found in; from before it opened a device on."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and self.running():
+            out = self.dump()
+            if re.search(pattern, out, re.M):
+                return out
+        raise AssertionError(f"no {pattern!r} in a dump of: {self.describe()}\n{self.dump()}")
+
     def describe(self):
         rc = self.popen.poll()
         return f"{' '.join(self.argv)}\n[exit status {rc}]\n{self.out}"
@@ -191,7 +210,7 @@ class Namespace:
             user = self.user
         words = [*self.enter(), *self.outer, *(unprivileged(user) if user else []),
                  *self.inner, *argv]
-        proc = Proc(words, self.environment(env, library), stdin)
+        proc = Proc(words, self.environment(env, library), stdin, self)
         self.procs.append(proc)
         return proc
 
@@ -293,8 +312,8 @@ class Pair:
                   "ip link set eth0 up")
         for ns in (self.a, self.b):
             # the kernel tells of a new link's carrier up to a second late
-            _until(lambda ns=ns: "state UP" in ns.sh("ip link show dev eth0"))
-            _until(lambda ns=ns: "fe80::" in ns.sh(
+            assert eventually(lambda ns=ns: "state UP" in ns.sh("ip link show dev eth0"))
+            assert eventually(lambda ns=ns: "fe80::" in ns.sh(
                 "ip -6 -o addr show dev eth0 scope link -tentative"))
 
     def reap(self):
@@ -311,11 +330,13 @@ def constant(path, name):
     return re.search(rf"\b{name} = (\d+)", (ROOT / path).read_text())[1]
 
 
-def _until(true, timeout=5):
+def eventually(true, timeout=20):
     end = time.monotonic() + timeout
     while not true():
-        assert time.monotonic() < end, "the namespace did not come up"
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
+    return True
 
 
 def _ip(*words):

@@ -12,11 +12,11 @@ import lab
 
 SCRIPT = lab.ROOT / "tests/peer-vm/peer-vm"
 
-# $port, $command: start it, and answer when it listens
+# $command, $seconds: start it, and answer when $listens
 START = """
-job=$(peer-bg "timeout 60 $command")
+job=$(peer-bg "timeout $seconds $command")
 n=0
-until ss -Hltn "sport = :$port" | grep -q .; do
+until eval "$listens"; do
     n=$((n + 1))
     if [ $n -gt 400 ] || [ -e /run/bg/$job.rc ]; then
         cat /run/bg/$job.log >&2
@@ -26,6 +26,9 @@ until ss -Hltn "sport = :$port" | grep -q .; do
 done
 echo $job
 """
+# Whoever listens is told by the kernel: for TCP, and for rdma_cm.
+TCP = "ss -Hltn 'sport = :{port}' | grep -q ."
+RDMA = "rdma res show cm_id | grep -q 'LISTEN.*:{port} '"
 
 FINISH = """
 n=0
@@ -96,6 +99,18 @@ class PeerVM:
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
+    def serve(self, command, port, listens=RDMA, seconds=60):
+        """A server in the guest, once it listens: what finish() takes."""
+        words = {"command": command, "seconds": seconds, "listens": listens.format(port=port)}
+        script = "".join(f"{k}={shlex.quote(str(v))}\n" for k, v in words.items())
+        rc, job = self.guest(script + START)
+        assert rc == 0, f"guest: {command}: {job}"
+        return job.strip()
+
+    def finish(self, job, seconds=10):
+        """Its (exit status, output), when it has ended, or that it did not."""
+        return self.guest(f"job={job} seconds={seconds}\n{FINISH}")
+
     def set_siw(self, crc=False, p2p=False):
         """What siw, Linux's iWARP, asks of those that connect."""
         rc, out = self.guest("cd /sys/module/siw/parameters; "
@@ -112,7 +127,7 @@ class PeerVM:
             # the script itself must not run with our library
             words[len(words) - len(argv):len(words) - len(argv)] = [
                 "/usr/bin/env", f"LD_LIBRARY_PATH={self.stage.lib}"]
-        proc = lab.Proc(words, full)
+        proc = lab.Proc(words, full, place=self)
         self.procs.append(proc)
         return proc
 
@@ -139,13 +154,11 @@ class PeerVM:
     def guest_serves(self, program, options, family, timeout=60, env=None):
         port, gid = lab.next_port(), self.GIDS[family]
         command = shlex.join(self._words(program, options, self.RXE, gid, port))
-        rc, job = self.guest(f"port={port} command={shlex.quote(command)}\n{START}")
-        assert rc == 0, f"guest: {command}: {job}"
+        job = self.serve(command, port, TCP)
         ours = self.start(*self._words(program, options, self.DEV, gid, port),
                           self.GUEST, env=env)
         ours_rc = ours.wait(timeout)
-        seconds = 10 if ours_rc == 0 else 1
-        rc, out = self.guest(f"job={job.strip()} seconds={seconds}\n{FINISH}")
+        rc, out = self.finish(job, 10 if ours_rc == 0 else 1)
         return self._judge(ours, ours_rc, command, rc, out)
 
     def host_serves(self, program, options, family, timeout=60, env=None):

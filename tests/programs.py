@@ -177,7 +177,7 @@ def qperf_rows():
         yield Row("qperf", ("-cm1", "-t", "1", test))
 
 
-NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+[\d.]+){2,})[ \t]*$", re.M)
+NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+(?:[\d.]+|-?nan)){2,})[ \t]*$", re.M)
 # What perftest says, in the middle of the line, of a machine whose clock is not
 # steady.
 CLOCK = re.compile(r"(?:Correlation coefficient|Conflicting CPU).*")

@@ -95,16 +95,16 @@ def stand(pair, place, family):
 
 
 def wait_service(proc, port, space=0x0106, timeout=10):
-    """Until a listener of this namespace has its name."""
+    """Until it listens.  The port's name, which other processes can see, is there before:
+    it says that the port is bound."""
     want = re.compile(rf"@urnic/cm/{space:04x}/\w+/{port}$", re.M)
+    names = pathlib.Path(f"/proc/{proc.pid}/net/unix")
     end = time.monotonic() + timeout
-    while time.monotonic() < end and proc.running():
-        names = pathlib.Path(f"/proc/{proc.pid}/net/unix").read_text(errors="replace")
-        if want.search(names):
-            time.sleep(0.2)     # bound, and about to listen
-            return
+    while not want.search(names.read_text(errors="replace")):
+        assert time.monotonic() < end and proc.running(), \
+            f"nobody has port {port}: {proc.describe()}"
         time.sleep(0.01)
-    raise AssertionError(f"not listening on {port}: {proc.describe()}")
+    proc.wait_dump(f"^listener port {port} on .*: listening", timeout)
 
 
 def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
@@ -311,7 +311,7 @@ def test_daemon_that_becomes_another_user(shared_pair, ours, place):
     port = lab.next_port()
     users = [None, lab.SECOND_USER, "nobody"]
     server = ns.start(ours, "serve", ns.ip4, str(port), "15", user=None, env=BECOME)
-    wait_service(server, port)
+    server.wait_output("listening")
     for user in users:
         ns.run(ours, "ask", ns.ip4, str(port), "5", user=user)
     assert server.wait(5) == 0, server.describe()

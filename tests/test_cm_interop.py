@@ -4,12 +4,10 @@ rdma_rxe: both directions."""
 
 import hashlib
 import re
-import time
 
 import pytest
 
 import lab
-import peervm
 from test_cm import wait_service
 
 URNIC = {"v4": "10.77.1.1", "v6": "fd77:1::1"}
@@ -51,12 +49,12 @@ def test_urnic_serves(vm, row, family):
 @pytest.mark.parametrize("row", ROWS)
 def test_rxe_serves(vm, row, family):
     server, client, _ = ROWS[row]
-    words = {"ip": RXE[family], "port": lab.next_port(), "form": FORM[family]}
-    rc, job = vm.guest(f"peer-bg 'timeout 60 {server.format(**words)}'; usleep 500000")
-    assert rc == 0, job
+    port = 7174 if row == "udaddy" else lab.next_port()
+    words = {"ip": RXE[family], "port": port, "form": FORM[family]}
+    job = vm.serve(server.format(**words), port)
     ours = vm.start(*client.format(**words).split())
     rc = ours.wait(40)
-    _, out = vm.guest(f"job={job.strip()} seconds=10\n{peervm.FINISH}")
+    _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nrxe: {out}"
 
 
@@ -77,7 +75,9 @@ def test_urnic_says_no(vm):
 # Its program stands still; its kernel is asked, twice at least, and answers.
 STANDS_STILL = """
 rping -c -C 3000 -a {ip} -p {port} & p=$!
-usleep 300000
+until rdma res show cm_id | grep -q 'CONNECT.*:{port} ' || ! kill -0 $p; do
+    usleep 20000
+done
 kill -STOP $p
 sleep 12
 kill -CONT $p
@@ -104,12 +104,10 @@ def test_a_client_that_stands_still_stays_connected(vm, family):
 
 def test_a_server_that_stands_still_stays_connected(vm):
     port = lab.next_port()
-    rc, job = vm.guest(f"peer-bg 'timeout 60 rping -s -C 1000 -a {RXE['v4']} -p {port}'; "
-                       "usleep 500000")
-    assert rc == 0, job
+    vm.serve(f"rping -s -C 1000 -a {RXE['v4']} -p {port}", port)
     ours = vm.start("rping", "-c", "-C", "1000", "-a", RXE["v4"], "-p", str(port),
                     env={"URNIC_LOG": "info"})
-    time.sleep(0.5)
+    ours.wait_dump(": established, active;")
     rc, out = vm.guest("p=$(pidof rping); kill -STOP $p; sleep 12; kill -CONT $p")
     assert rc == 0, out
     assert ours.wait(20) == 0, ours.describe()
@@ -127,8 +125,7 @@ def test_rcopy_to_rxe(vm):
     source = vm.stage.tmp / f"rcopy-{port}"
     source.write_bytes(data)
     source.chmod(0o644)
-    rc, out = vm.guest(f"peer-bg 'timeout 60 rcopy -p {port}'; usleep 500000")
-    assert rc == 0, out
+    vm.serve(f"rcopy -p {port}", port)
     ours = vm.start("rcopy", str(source), f"{RXE['v4']}:/tmp/copied", "-p", str(port))
     assert ours.wait(30) == 0, ours.describe()
     rc, out = vm.guest("sha256sum /tmp/copied")

@@ -29,15 +29,6 @@ def bandwidth(ns, *words):
     return server, client
 
 
-def dump_until(ns, proc, text):
-    """From before it has opened a device on."""
-    for _ in range(500):
-        done = ns.run(ns.stage.urnic, "dump", str(proc.pid), check=False)
-        if text in done.out:
-            return done.out
-    raise AssertionError(done.describe())
-
-
 def dump_moves(ns, proc):
     first = dump(ns, proc)
     assert any(dump(ns, proc) != first for _ in range(500)), f"it stands still: {first}"
@@ -47,7 +38,7 @@ def dump_moves(ns, proc):
 def test_every_object_of_a_live_process(netns, way, name):
     ns = netns.with_env(URNIC_LOCAL=way)
     server, client = bandwidth(ns, "-q", "3")
-    out = dump_until(ns, client, "RC RTS")
+    out = client.wait_dump("RC RTS")
     theirs = dump(ns, server)
     qps = re.findall(rf"^qp (0x\w+): RC \w+ on roce_lo, {name} to QP (0x\w+) at 127.0.0.1$",
                      out, re.M)
@@ -64,9 +55,9 @@ def test_every_object_of_a_live_process(netns, way, name):
 
 def test_connections_of_rdma_cm(netns):
     server = netns.start("rping", "-s", "-a", "127.0.0.1", "-p", "7174")
-    dump_until(netns, server, "listener port 7174")
+    server.wait_dump("listener port 7174 .*: listening")
     client = netns.start("rping", "-c", "-a", "127.0.0.1", "-p", "7174")
-    out = dump_until(netns, client, ": established, active;")
+    out = client.wait_dump(": established, active;")
     ours, its = re.search(r"^connection (0x\w+) to (0x\w+) at \S+: established", out,
                           re.M).groups()
     assert f"connection {its} to {ours} at" in dump(netns, server)
@@ -74,11 +65,11 @@ def test_connections_of_rdma_cm(netns):
 
 def test_a_stopped_process_is_said_to_be(netns):
     _, client = bandwidth(netns)
-    dump_until(netns, client, "RC RTS")
+    client.wait_dump("RC RTS")
     client.signal(signal.SIGSTOP)
     assert "does not answer: is it stopped?" in dump(netns, client, status=1)
     client.signal(signal.SIGCONT)
-    dump_until(netns, client, "qp 0x")
+    client.wait_dump("qp 0x")
 
 
 def test_no_such_process(netns):
@@ -92,7 +83,7 @@ def test_no_such_process(netns):
 @needs_second_user
 def test_another_user_is_told_nothing(netns):
     _, client = bandwidth(netns)
-    dump_until(netns, client, "RC RTS")
+    client.wait_dump("RC RTS")
     for user in (lab.SECOND_USER, None):
         out = dump(netns, client, status=1, user=user)
         assert "who alone can ask" in out and "qp" not in out
@@ -136,7 +127,7 @@ except TimeoutError:
 def test_asked_by_a_stranger(netns, user, says):
     """By something that is no urnic dump and asks often: its user decides."""
     _, client = bandwidth(netns)
-    slot = re.search(r"^slot (\d+)$", dump_until(netns, client, "RC RTS"), re.M)[1]
+    slot = re.search(r"^slot (\d+)$", client.wait_dump("RC RTS"), re.M)[1]
     script = ASKER.replace("HOST", lab.constant("src/host/msg.h", "MSG_VERSION"))
     asker = netns.run("/usr/bin/python3", "-c", script, slot, "50", user=user)
     assert asker.out.strip() == says

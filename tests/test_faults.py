@@ -16,6 +16,7 @@ import time
 import pytest
 
 import lab
+from lab import eventually
 
 OBJ = lab.ROOT / "build/obj/tests"
 RIGHT = "all right"
@@ -94,15 +95,6 @@ def stress(tools, seconds, seed=1):
 
 def elapsed(proc):
     return float(re.search(r"after ([\d.]+) s", proc.out)[1])
-
-
-def eventually(true, timeout=20):
-    end = time.monotonic() + timeout
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def packets_out(ns, dev="eth0"):

@@ -2,10 +2,10 @@
 """urnic and Linux's rdma_rxe, which runs in a VM: both directions."""
 
 import shutil
-import time
 
 import pytest
 
+import lab
 import peervm
 import programs
 import wirecheck
@@ -113,11 +113,13 @@ def test_qps_that_overtake_each_other(vm, qps):
 
 
 def capture(vm, path, work):
-    dump = vm.start("tcpdump", "-Z", "root", "-i", "roce-g1", "-B", "32768", "-s", "0",
-                    "-w", str(path), "udp port 4791", user=None)
+    """What work() sends and gets, and behind that a packet that says that all is there."""
+    dump = vm.start("tcpdump", "-Z", "root", "-i", "roce-g1", "-B", "32768", "-s", "0", "-U",
+                    "-w", str(path), "udp port 4791 or udp port 65000", user=None)
     dump.wait_output("listening on")
     work()
-    time.sleep(0.3)
+    vm.start("bash", "-c", "echo all is there >/dev/udp/10.77.1.11/65000", user=None)
+    assert lab.eventually(lambda: b"all is there" in path.read_bytes()), dump.describe()
     dump.signal(2)
     assert dump.wait(5) == 0, dump.describe()
     assert "0 packets dropped" in dump.out, dump.out

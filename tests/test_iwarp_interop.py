@@ -7,7 +7,6 @@ import re
 import pytest
 
 import lab
-import peervm
 from test_cm import wait_service
 
 URNIC = {"v4": "10.77.2.1", "v6": "fd77:2::1"}
@@ -84,13 +83,10 @@ def test_urnic_serves(vm, row, family, crc):
 def test_siw_serves(vm, row, family, crc):
     vm.set_siw(crc == "siw")
     port, (server, client) = commands(row, SIW[family], ("siw0", "iwarp_iwarp0"))
-    rc, job = vm.guest(f"peer-bg 'timeout 40 {server}'; n=0\n"
-                       f"until rdma res show cm_id | grep -q 'LISTEN.*:{port}' || "
-                       "[ $n -gt 200 ]; do n=$((n + 1)); usleep 20000; done")
-    assert rc == 0, job
+    job = vm.serve(server, port, seconds=40)
     ours = vm.start(*client.split(), env=environment(crc))
     rc = ours.wait(30)
-    _, out = vm.guest(f"job={job.strip()} seconds=10\n{peervm.FINISH}")
+    _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nsiw: {out}"
 
 

@@ -11,7 +11,8 @@ import shutil
 import pytest
 
 import lab
-from test_faults import LONG, RIGHT, eventually, needs_second_user, urnic_names
+from lab import eventually
+from test_faults import LONG, RIGHT, needs_second_user, urnic_names
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]

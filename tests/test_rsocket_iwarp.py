@@ -106,10 +106,8 @@ def test_urnic_serves_siw(vm, row, family):
 @pytest.mark.parametrize("row", [r for r in SIW_ROWS if r != "big"])
 def test_siw_serves_urnic(vm, row, family):
     words = {"ip": SIW[family], "port": lab.next_port(), "form": FORM[family]}
-    command = SIW_ROWS[row].format(side="-b", **words)
-    rc, job = vm.guest(f"peer-bg 'timeout 60 {command}'; usleep 500000")
-    assert rc == 0, job
+    job = vm.serve(SIW_ROWS[row].format(side="-b", **words), words["port"])
     client = vm.start(*SIW_ROWS[row].format(side="-s", **words).split(), env=ENV)
     rc = client.wait(40)
-    _, out = vm.guest(f"job={job.strip()} seconds=10\n{peervm.FINISH}")
+    _, out = vm.finish(job)
     assert rc == 0, f"{client.describe()}\nsiw: {out}"

@@ -30,9 +30,7 @@ def vm(vm_session):
 
 def we_are_client(vm, rounds, size, *words):
     port = lab.next_port()
-    rc, out = vm.guest(f"peer-bg 'timeout 60 rping -s -C {rounds} -S {size} -a {SIW} "
-                       f"-p {port}'; sleep 1")
-    assert rc == 0, out
+    vm.serve(f"rping -s -C {rounds} -S {size} -a {SIW} -p {port}", port)
     ours = vm.start(vm.siw_peer, "client", SIW, str(port), str(rounds), str(size), *words,
                     env={"URNIC_LOG": "info"})
     assert ours.wait(60) == 0, ours.describe()
