@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* yama.c - a kernel with Yama, for programs that are started with this library
  * in LD_PRELOAD: ptrace_scope is $YAMA_SCOPE, and who has allowed all to reach
  * its memory has a file of its process number in $YAMA_FOLDER. */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* umad.c - libibumad.so.3: files, agents and MADs.  The fabric has all their
  * state; a port id is the descriptor of its connection (plug/). */
 #include <assert.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* umad_ca.c - which adapters there are, and what their ports say. */
 #include <errno.h>
 #include <infiniband/umad.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* umad_dump.c - what a program asks to be shown of its messages; to stderr, as
  * rdma-core's libibumad does. */
 #include <infiniband/umad.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* umad_str.c - a MAD's numbers as words, spelt as rdma-core's libibumad does;
  * the first row that fits counts. */
 #include <infiniband/umad_str.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* dr.c - a directed route, one node at a time (IBA 14.2.2).
  *
  * A request on its way out has the hop pointer at the number of links that it

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* fabric.c - see fabric.h: how a subnet is made, and its clockwork. */
 #include "fabric/fabric.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets through the subnet: directed routes, LIDs, both, links and loops. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* fix.c - see fix.h. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* forward.c - a packet arrives at a port: it is the node's own, or goes on. */
 #include <string.h>
 

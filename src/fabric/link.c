@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* link.c - when a link is up, and how fast it is. */
 #include "fabric/model.h"
 

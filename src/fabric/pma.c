@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* pma.c - the performance management agent (IBA 16.1): counters of a port, or of
  * all of a switch's ports as one. */
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* sma.c - the subnet management agent of a node (IBA 14.2.5, 14.3): which
  * attributes there are, and who may ask for them. */
 #include <string.h>

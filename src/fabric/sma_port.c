@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* sma_port.c - PortInfo (IBA 14.2.5.6): a Set is checked as a whole before any of
  * it is done. */
 #include "fabric/model.h"

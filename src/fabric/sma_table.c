@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* sma_table.c - attributes that are blocks of a table (IBA 14.2.5.5, .7 to .12):
  * the modifier says which block, a Get copies it out and a Set in. */
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the subnet management agent says and takes. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* topo.c - see topo.h: records are read line by line; topo_link.c puts the ends
  * of links together. */
 #include "fabric/topo.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* topo_link.c - names, links and GUIDs of a topology that has been read. */
 #include <errno.h>
 #include <inttypes.h>

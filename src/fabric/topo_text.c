@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* topo_text.c - the words of the topology file; see topo_own.h. */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* trap.c - what a port tells its subnet manager unasked (IBA 13.4.9, 14.2.5.1,
  * 14.3.9).
  *

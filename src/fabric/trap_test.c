@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Traps go to the subnet manager, again and again until it has heard. */
 #include <setjmp.h>
 #include <stdarg.h>

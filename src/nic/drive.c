@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* drive.c - the program's own threads run the engine: who posts, who polls.
  *
  * The clock is read with the turn held: so time never goes back from one turn to

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* engine.c - one bounded turn of the engine. */
 #include "nic/engine.h"
 

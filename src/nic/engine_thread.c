@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* engine_thread.c - the thread that drives the engine while nobody polls.
  *
  * It sleeps in ppoll().  Sockets and rings may be left to threads that poll

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* nic.c - the process's one NIC: put together at the first open, taken apart
  * at the last close, left behind by fork. */
 #include "nic/nic.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* client.c - see plug.h: the program's end. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* conn.c - one connection of a program, as the fabric has it. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* issm.c - is a port's issm path open?  The path is a pipe's write end without a
  * reader; to open it makes one, and POLLERR goes. */
 #include <poll.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A fabric's process and programs, some of which say what they should not. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* request.c - what programs ask of their fabric.  Nothing they say is believed. */
 #include <ctype.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* server.c - see server.h: the loop, and the clock. */
 #include "plug/server.h"
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* input.c - what comes to QP0 or QP1 of an adapter's port: whose is it? */
 #include <string.h>
 

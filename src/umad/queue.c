@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* queue.c - what a program has not read yet. */
 #include <stdlib.h>
 #include <string.h>

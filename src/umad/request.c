@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* request.c - what programs send: a request is kept until its answer, and sent
  * again in the meantime. */
 #include <errno.h>

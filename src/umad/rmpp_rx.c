@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rmpp_rx.c - a long message comes in (see rmpp.h).  Segments are taken in their
  * order; one that is ahead of its time is left to the sender's repetition. */
 #include <stdlib.h>

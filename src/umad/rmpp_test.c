@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Long messages between two programs, over a subnet that loses some of it. */
 #include <setjmp.h>
 #include <stdarg.h>

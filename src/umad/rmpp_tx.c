@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rmpp_tx.c - a long message goes out, a window at a time (see rmpp.h).  It is a
  * request like others (struct req) with more to it, and stays until its last ACK;
  * one that is itself a request then waits for its answer. */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* umad.c - see umad.h: files and agents. */
 #include "umad/umad.h"
 

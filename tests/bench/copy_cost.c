@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* copy_cost.c - how fast memory is copied, in Gb/s: the yardstick for WRITE
  * between processes of one host.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* line_pingpong.c - what a cache line takes from one process to another, one
  * way, in microseconds: the yardstick for latencies within one host.  Two
  * processes answer each other's counts and spin; the median of the rounds is

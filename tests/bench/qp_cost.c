@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* qp_cost.c - what a queue pair costs in memory: two processes connect N RC
  * QPs (128 send and 512 receive entries, one SGE each), send one message on
  * each, and print the growth of RSS and shared memory per QP in bytes.

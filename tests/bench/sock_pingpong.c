@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* sock_pingpong.c - what the sockets alone take: half the round trip of a small
  * message, the yardstick for ib_send_lat and ib_write_lat.
  *

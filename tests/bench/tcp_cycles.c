@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* tcp_cycles.c - what TCP alone takes to connect, say a word each way and part:
  * the yardstick for connection setup.  Prints cycles a second.
  *

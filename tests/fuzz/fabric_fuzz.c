@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets and messages of programs on a subnet of two switches and three
  * adapters: whatever they say, the model stays whole and at rest.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The topology reader on any bytes; what it takes becomes a subnet that works.
  *
  * Input: the file. */

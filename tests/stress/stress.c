@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* stress.c - random verbs traffic between two processes, all of it verified.
  *
  * Both sides do the same at once.  Each QP keeps up to SLOTS operations under
