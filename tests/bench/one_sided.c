@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* one_sided.c - what a WRITE, READ or fetch-add to another process of the host
  * takes: post, then poll until it is complete, in nanoseconds of this process's
  * time on a processor (the median of 20 rounds), which is what is left of it on a
