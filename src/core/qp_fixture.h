@@ -248,4 +248,16 @@ static inline int fix_recv(struct qp *qp, uint64_t wr_id)
 	return qp_post_recv(qp, &wr, &bad);
 }
 
+/* What was posted last. */
+static inline struct swqe *fix_last(struct qp *qp)
+{
+	return sq_at(&qp->sq, qp->sq.head - 1);
+}
+
+/* As if all that was posted were complete: there is nobody who would do it. */
+static inline void fix_forget(struct qp *qp)
+{
+	qp->sq.tail = qp->sq.head;
+}
+
 #endif
