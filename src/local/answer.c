@@ -98,7 +98,8 @@ static bool send_ack(struct local_qp *q, uint64_t now)
 
 	if (!s->ack_due || (now < s->ack_at && !q->l->core->hurry))
 		return true;
-	r = rec_new(q, REC_ACK, REC_HEAD, 0);
+	s->ack_at = 0; /* if there is no room time changes nothing */
+	r = rec_new_answer(q, REC_ACK);
 	if (!r)
 		return false;
 	r->psn = s->epsn;
@@ -116,7 +117,7 @@ static bool send_nak(struct local_qp *q)
 
 	if (!s->nak_due)
 		return true;
-	r = rec_new(q, REC_NAK, REC_HEAD, 0);
+	r = rec_new_answer(q, REC_NAK);
 	if (!r)
 		return false;
 	r->psn = s->nak_psn;
@@ -159,9 +160,8 @@ bool lrsp_output(struct local_qp *q, uint64_t now)
 
 uint64_t lrsp_deadline(const struct local_qp *q)
 {
-	/* Without a peer, or room, time changes nothing. */
-	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer || q->peer->state != PEER_UP ||
-	    !list_empty(&q->full))
+	/* Without a peer time changes nothing. */
+	if (!q->rsp.ack_due || !q->rsp.ack_at || !q->peer || q->peer->state != PEER_UP)
 		return NEVER;
 	return q->rsp.ack_at;
 }

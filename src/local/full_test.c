@@ -12,21 +12,27 @@ static const struct sim_conf quick = {
 	.retry_cnt = 3,
 };
 
-/* No room for any record is left, and who could make some knows. */
-static void fill(struct fix *f, int side)
+static void fill_up(struct fix *f, int side, bool answers)
 {
 	struct core *core = &f->s->node[side].core;
 	struct peer *p = pair_peer(f, side);
 	struct rec *r;
 
 	turn_take(&core->turn);
-	while ((r = ring_reserve(&p->out, REC_HEAD + 8)) != NULL) {
+	while ((r = answers ? ring_reserve_answer(&p->out)
+			    : ring_reserve(&p->out, REC_HEAD)) != NULL) {
 		*r = (struct rec){ .op = REC_ACK };
-		ring_publish(&p->out, r, REC_HEAD + 8);
+		ring_publish(&p->out, r, REC_HEAD);
 	}
 	peer_wrote(p);
 	local_flush(core->local);
 	turn_give(&core->turn);
+}
+
+/* No room for any record is left, and who could make some knows. */
+static void fill(struct fix *f, int side)
+{
+	fill_up(f, side, true);
 }
 
 /* What A has posted is in its ring, B takes it and has no room to answer. */
@@ -268,6 +274,56 @@ static void answers_wait_for_room(void **state)
 	}
 }
 
+/* Else two that fill each other's rings would take turns. */
+static void answers_have_room_of_their_own(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	(void)state;
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &wr);
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fill_up(f, 0, false);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	pair_go(f, 0);
+	pair_run(f, 1 * MS);
+	assert_false(list_empty(&pair_q(f, 0)->full)); /* no room for the WRITE */
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
+	pair_go(f, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* One that waits for others waits no longer than where there is room. */
+static void an_ack_goes_in_time_where_requests_have_no_room(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	unsigned before;
+
+	(void)state;
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
+	pair_run(f, 1000);
+	pair_stop(f, 1);
+	fill_up(f, 0, false);
+	before = pair_peer(f, 0)->out.head;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	pair_go(f, 0);
+	pair_run(f, 40000);
+	assert_int_equal(pair_peer(f, 0)->out.head, before);
+	pair_run(f, 20000);
+	assert_int_equal(pair_peer(f, 0)->out.head, before + 1);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 /* Nobody but the peer can say it: there is no QP. */
 static void that_nobody_is_there_waits_for_room(void **state)
 {
@@ -421,6 +477,8 @@ int main(void)
 		cmocka_unit_test(who_waits_for_a_receive_does_not_time_out),
 		cmocka_unit_test(who_was_done_directly_does_not_time_out),
 		cmocka_unit_test(answers_wait_for_room),
+		cmocka_unit_test(answers_have_room_of_their_own),
+		cmocka_unit_test(an_ack_goes_in_time_where_requests_have_no_room),
 		cmocka_unit_test(that_nobody_is_there_waits_for_room),
 		cmocka_unit_test(who_looks_away_looks_once_more),
 		cmocka_unit_test(who_writes_rubbish_is_broken),

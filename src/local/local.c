@@ -183,10 +183,9 @@ void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
 
 /* --- output -------------------------------------------------------------- */
 
-struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len)
+static struct rec *fill_in(struct local_qp *q, enum rec_op op, struct rec *r)
 {
 	struct peer *p = q->peer;
-	struct rec *r = ring_reserve(&p->out, head + len);
 
 	if (!r) {
 		if (list_empty(&q->full))
@@ -202,6 +201,16 @@ struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t 
 	r->imm = 0;
 	r->path = q->path_out;
 	return r;
+}
+
+struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len)
+{
+	return fill_in(q, op, ring_reserve(&q->peer->out, head + len));
+}
+
+struct rec *rec_new_answer(struct local_qp *q, enum rec_op op)
+{
+	return fill_in(q, op, ring_reserve_answer(&q->peer->out));
 }
 
 void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len)
@@ -331,7 +340,7 @@ static void say_not_ready(struct peer *p)
 {
 	for (; p->not_ready_n; p->not_ready_n--) {
 		unsigned i = p->not_ready_n - 1;
-		struct rec *r = ring_reserve(&p->out, REC_HEAD);
+		struct rec *r = ring_reserve_answer(&p->out);
 
 		if (!r)
 			break;

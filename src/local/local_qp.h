@@ -195,6 +195,8 @@ static inline uint32_t packets(const struct local_qp *q, uint32_t len)
  * all filled in that does not depend on the operation.  NULL: the ring is
  * full, and q waits for room. */
 struct rec *rec_new(struct local_qp *q, enum rec_op op, uint32_t head, uint32_t len);
+/* The same for an ACK or NAK, which has room of its own. */
+struct rec *rec_new_answer(struct local_qp *q, enum rec_op op);
 void rec_send(struct local_qp *q, struct rec *r, uint32_t head, uint32_t len);
 
 /* What initiators of other processes may know of q, now that its state has changed. */

@@ -77,7 +77,7 @@ static void who_is_woken_has_gone(void **state)
 	}
 	atomic_store(&b->in.s->want_kick, 1);
 	while (a->out.head - a->out.tail < RING_SLOTS - 6) {
-		r = ring_reserve(&a->out, REC_HEAD);
+		r = ring_reserve_answer(&a->out);
 		*r = (struct rec){ .op = REC_ACK };
 		ring_publish(&a->out, r, REC_HEAD);
 	}

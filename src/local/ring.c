@@ -53,7 +53,7 @@ static uint32_t needs(const struct ring_out *r, uint32_t n)
 
 bool ring_has_room(struct ring_out *r)
 {
-	uint32_t n = needs(r, RING_RECORD_SLOTS);
+	uint32_t n = needs(r, RING_RECORD_SLOTS) + RING_ANSWER_SLOTS;
 
 	if (make_room(r, n))
 		return true;
@@ -82,7 +82,7 @@ struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 	uint32_t n = slots_of(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
 	struct rec *pad;
 
-	if (!make_room(r, needs(r, n)))
+	if (!make_room(r, needs(r, n) + RING_ANSWER_SLOTS))
 		return NULL;
 	if (n > end) {
 		pad = at(r->s, r->head);
@@ -91,6 +91,11 @@ struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 		publish(r, pad, end);
 	}
 	return at(r->s, r->head);
+}
+
+struct rec *ring_reserve_answer(struct ring_out *r)
+{
+	return make_room(r, 1) ? at(r->s, r->head) : NULL;
 }
 
 void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)

@@ -21,6 +21,9 @@ enum {
 	RING_SLOTS = 2048,     /* 128 KiB */
 	RING_CHUNK = 16 << 10, /* payload of a record, at most */
 	RING_RECORD_SLOTS = RING_CHUNK / SLOT + 1,
+	/* Free for answers only: 32 turns of SERVE records empty a ring, with an ACK
+	 * each of 8 QPs. */
+	RING_ANSWER_SLOTS = 256,
 };
 
 /* As it lies in shared memory. */
@@ -46,8 +49,11 @@ struct ring_in {
 /* Room for a record of that many bytes, headers included, which the caller
  * fills but for stamp and bytes.  NULL: none now. */
 struct rec *ring_reserve(struct ring_out *r, uint32_t bytes);
+/* The same for an answer of one slot, for which there is room though there is none for
+ * requests: else two writers whose rings are full wait for each other. */
+struct rec *ring_reserve_answer(struct ring_out *r);
 void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes);
-/* Is there room for any record?  False: want_space is set. */
+/* Is there room for any request?  False: want_space is set. */
 bool ring_has_room(struct ring_out *r);
 /* How far the reader has come.  False: it cannot be there. */
 bool ring_look(struct ring_out *r);

@@ -33,10 +33,8 @@ static int close_ring(void **state)
 	return 0;
 }
 
-static bool put(uint32_t len, uint32_t number)
+static bool put_in(struct rec *r, uint32_t len, uint32_t number)
 {
-	struct rec *r = ring_reserve(&out, REC_HEAD + len);
-
 	if (!r)
 		return false;
 	r->op = REC_SEND;
@@ -45,6 +43,16 @@ static bool put(uint32_t len, uint32_t number)
 	memset((uint8_t *)r + REC_HEAD, (int)(uint8_t)number, len);
 	ring_publish(&out, r, REC_HEAD + len);
 	return true;
+}
+
+static bool put(uint32_t len, uint32_t number)
+{
+	return put_in(ring_reserve(&out, REC_HEAD + len), len, number);
+}
+
+static bool put_answer(uint32_t number)
+{
+	return put_in(ring_reserve_answer(&out), 0, number);
 }
 
 static bool get(uint32_t len, uint32_t number)
@@ -73,11 +81,16 @@ static void empty_and_full(void **state)
 	assert_false(get(0, 0));
 	while (put(100, n))
 		n++;
-	assert_int_equal(n, (RING_SLOTS - 1) / 3);
+	assert_int_equal(n, (RING_SLOTS - RING_ANSWER_SLOTS - 1) / 3);
 	assert_false(ring_has_room(&out));
+	for (uint32_t i = 0; i < RING_ANSWER_SLOTS; i++)
+		assert_true(put_answer(n + i));
+	assert_false(put_answer(0));
 	assert_int_equal(shared->want_space, 1);
 	for (uint32_t i = 0; i < n; i++)
 		assert_true(get(100, i));
+	for (uint32_t i = 0; i < RING_ANSWER_SLOTS; i++)
+		assert_true(get(0, n + i));
 	assert_false(get(0, 0));
 	assert_false(ring_has_room(&out)); /* nobody told it */
 	assert_true(ring_tell(&in));
