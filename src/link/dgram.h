@@ -28,6 +28,8 @@ struct dgram {
 	bool damaged;	       /* in: its ICRC is wrong */
 	bool marked;	       /* in: a router has seen congestion (ECN) */
 	uint16_t seg;	       /* place in its run of equal-sized ones */
+	uint32_t lost;	       /* in: so many came before it and found the socket
+				* full; a run counts as one */
 	uint16_t to_slot;      /* out: slot of the destination QPN, not mixed in
 				* a run: GRO would show only the first's */
 	bool here;	       /* out: to an address of this host, and its slot

@@ -17,6 +17,9 @@
  * than 64 ahead of all that came before.  What is far behind is believed if it
  * is missing: most numbers are not.
  *
+ * What our own socket had no room for is a gap as well, and it says how many that
+ * were, where a run that came as one counts as one.
+ *
  * What is left of a corrupted packet's chance is 2^-26 for the first kind of
  * sender.  For a busy one of the second kind it is 2^-24 in order, 2^-22 with
  * 700 numbers missing, and 2^-20 if all of the last 4,096 are missing.
@@ -44,7 +47,7 @@ static const uint64_t ODD_NS = 4000000000; /* a refused one is forgotten */
 struct mark {
 	bool known;
 	uint16_t id;
-	uint64_t at;
+	uint64_t at, lost; /* ids->lost */
 };
 
 struct source {
@@ -59,6 +62,7 @@ struct source {
 
 struct ip_ids {
 	uint64_t clock;
+	uint64_t lost;	       /* by our own socket, ever */
 	struct source *latest; /* the one found last */
 	struct source v[SOURCES];
 };
@@ -105,11 +109,14 @@ static struct source *find(struct ip_ids *ids, const struct dgram *d)
 }
 
 /* Could a counter that stood at m.id then stand at id now? */
-static bool follows(const struct mark *m, uint16_t id, uint64_t now)
+static bool follows(const struct ip_ids *ids, const struct mark *m, uint16_t id,
+		    uint64_t now)
 {
 	uint64_t idle = now > m->at ? (now - m->at) / PACKET_NS : 0;
+	uint64_t lost = (ids->lost - m->lost) * RUN;
 
-	return (uint16_t)(id - m->id) <= AHEAD + idle || (uint16_t)(m->id - id) <= BEHIND;
+	return (uint16_t)(id - m->id) <= AHEAD + idle + lost ||
+	       (uint16_t)(m->id - id) <= BEHIND;
 }
 
 static void set_missing(struct source *s, uint16_t id, bool missing)
@@ -126,7 +133,7 @@ static bool is_missing(const struct source *s, uint16_t id)
 }
 
 /* id is the highest now. */
-static void advance(struct source *s, uint16_t id, uint64_t now)
+static void advance(const struct ip_ids *ids, struct source *s, uint16_t id, uint64_t now)
 {
 	uint16_t n = (uint16_t)(id - s->last.id - 1);
 
@@ -136,18 +143,23 @@ static void advance(struct source *s, uint16_t id, uint64_t now)
 	}
 	for (; n > 0; n--)
 		set_missing(s, (uint16_t)(id - n), true);
-	s->last = (struct mark){ true, id, now };
+	s->last = (struct mark){ true, id, now, ids->lost };
 }
 
-static bool counts(struct source *s, uint16_t id, uint64_t now)
+static bool counts(const struct ip_ids *ids, struct source *s, uint16_t id, uint64_t now)
 {
 	if (!s->last.known ||
 	    (!is_missing(s, id) && (uint16_t)(s->last.id - id) > BEHIND))
-		advance(s, id, now);
+		advance(ids, s, id, now);
 	set_missing(s, id, false);
 	s->odd.known = false;
 	s->guesses = 0;
 	return true;
+}
+
+void ip_id_lost(struct ip_ids *ids, uint32_t n)
+{
+	ids->lost += n;
 }
 
 void ip_id_guessed(struct ip_ids *ids, const struct dgram *d)
@@ -164,15 +176,15 @@ bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id, uint64
 {
 	struct source *s = find(ids, d);
 
-	if (s->last.known ? follows(&s->last, id, now) || is_missing(s, id)
+	if (s->last.known ? follows(ids, &s->last, id, now) || is_missing(s, id)
 			  : !s->places && id >= RUN)
-		return counts(s, id, now);
+		return counts(ids, s, id, now);
 	if (id < RUN)
 		return true;
-	if (s->odd.known && now - s->odd.at < ODD_NS && follows(&s->odd, id, now)) {
+	if (s->odd.known && now - s->odd.at < ODD_NS && follows(ids, &s->odd, id, now)) {
 		s->last.known = false;
-		return counts(s, id, now);
+		return counts(ids, s, id, now);
 	}
-	s->odd = (struct mark){ true, id, now };
+	s->odd = (struct mark){ true, id, now, ids->lost };
 	return false;
 }

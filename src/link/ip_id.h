@@ -14,6 +14,8 @@ struct ip_ids;
 struct ip_ids *ip_ids_new(void); /* NULL: no memory */
 void ip_ids_free(struct ip_ids *ids);
 
+/* Our own socket had no room for so many, or for runs of them: a gap. */
+void ip_id_lost(struct ip_ids *ids, uint32_t n);
 /* d had the identification that was guessed. */
 void ip_id_guessed(struct ip_ids *ids, const struct dgram *d);
 /* May d have id, which was solved for? */

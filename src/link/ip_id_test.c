@@ -137,6 +137,21 @@ static void queues_of_the_sender_overtake_each_other(void **state)
 	}
 }
 
+/* A run counts as one; and only what was lost since the last. */
+static void what_our_socket_lost_is_a_gap(void **state)
+{
+	struct ip_ids *ids = ip_ids_new();
+
+	(void)state;
+	assert_true(ip_id_accept(ids, rxe, 1000, 0));
+	ip_id_lost(ids, 10);
+	assert_false(ip_id_accept(ids, rxe, 1000 + 192 + 640 + 1, 0));
+	assert_true(ip_id_accept(ids, rxe, 1000 + 192 + 640, 0));
+	assert_false(ip_id_accept(ids, rxe, 2500, 0));
+	assert_true(ip_id_accept(ids, rxe, 1833, 0));
+	ip_ids_free(ids);
+}
+
 /* 64 of each QP wait, and the queues take turns. */
 static void so_do_many_queues(void **state)
 {
@@ -258,6 +273,7 @@ static void sources_do_not_mix(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_our_socket_lost_is_a_gap),
 		cmocka_unit_test(counts_up_with_gaps),
 		cmocka_unit_test(meanwhile_it_has_counted),
 		cmocka_unit_test(far_away_is_refused_once),

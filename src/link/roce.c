@@ -138,6 +138,8 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 static void open_packet(struct roce *r, struct dgram *d, uint64_t now)
 {
 	d->link = &r->link;
+	if (d->lost)
+		ip_id_lost(r->ids, d->lost);
 	d->marked = (ip_of(d)->tclass & CE) == CE;
 	if (d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1) {
 		d->damaged = true;

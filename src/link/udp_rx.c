@@ -24,6 +24,7 @@ struct udp_rx {
 	unsigned got, next; /* m[next..got-1]: not given out */
 	struct rx_msg m[RX_MSGS];
 	uint64_t dropped;
+	uint32_t lost;		/* the IPv4 socket's count */
 	uint8_t (*buf)[RX_BUF]; /* [RX_MSGS] */
 
 	/* For one system call. */
@@ -44,7 +45,16 @@ static int cmsg_int(const struct cmsghdr *c)
 	return n;
 }
 
-static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
+/* How many the socket has ever lost: another socket begins anew. */
+static uint32_t lost_since(struct udp_rx *r, uint32_t count)
+{
+	uint32_t n = count > r->lost ? count - r->lost : 0;
+
+	r->lost = count;
+	return n;
+}
+
+static void read_cmsg(struct udp_rx *r, struct rx_msg *m, const struct cmsghdr *c)
 {
 	struct dgram *d = &m->head;
 	int kind = c->cmsg_level << 8 | c->cmsg_type;
@@ -73,6 +83,9 @@ static void read_cmsg(struct rx_msg *m, const struct cmsghdr *c)
 	case IPPROTO_IP << 8 | IP_TTL:
 	case IPPROTO_IPV6 << 8 | IPV6_HOPLIMIT:
 		ip_of(d)->ttl = (uint8_t)cmsg_int(c);
+		break;
+	case SOL_SOCKET << 8 | SO_RXQ_OVFL:
+		d->lost = lost_since(r, (uint32_t)cmsg_int(c));
 		break;
 	case SOL_UDP << 8 | UDP_GRO:
 		m->gso = (uint32_t)cmsg_int(c);
@@ -114,7 +127,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 	}
 	ip_of(d)->to.port = r->port;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
-		read_cmsg(m, c);
+		read_cmsg(r, m, c);
 	if (m->gso == 0 || m->gso > m->len)
 		m->gso = m->len;
 	if (m->len == 0 || h->msg_flags & MSG_TRUNC) {
@@ -147,6 +160,7 @@ static void give(struct udp_rx *r, struct rx_msg *m, struct dgram *d)
 	uint32_t len = m->len - m->off < m->gso ? m->len - m->off : m->gso;
 
 	*d = m->head;
+	m->head.lost = 0;
 	/* A peer's GSO numbers its segments from 0, as ours does. */
 	d->ip_id = d->ip_id_exact ? 0 : m->seg;
 	d->seg = m->seg;

@@ -37,6 +37,7 @@ static const struct option rx_options[2][OPTIONS] = {
 		{ IPPROTO_IP, IP_RECVTTL, 1, false },
 		{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, false },
 		{ IPPROTO_IP, IP_MULTICAST_ALL, 0, true },
+		{ SOL_SOCKET, SO_RXQ_OVFL, 1, false }, /* link/ip_id.c */
 	},
 	{
 		{ SOL_SOCKET, SO_REUSEPORT, 1, true },

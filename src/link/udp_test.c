@@ -166,6 +166,47 @@ static void test_many_runs_and_families_in_one_call(void **state)
 	done(link);
 }
 
+static void one_from_outside(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(PORT),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	uint8_t b[1000] = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(sendto(fd, b, sizeof(b), 0, (struct sockaddr *)&to, sizeof(to)),
+			 sizeof(b));
+	close(fd);
+}
+
+/* The next datagram that finds room tells of those that found none. */
+static void test_what_found_the_socket_full_is_counted(void **state)
+{
+	enum { MANY = 100, TRIES = 100 };
+	unsigned sent = 0, got = 0, lost = 0, room = 4096;
+	struct link *link;
+	struct dgram in[16];
+
+	(void)state;
+	need_netns();
+	link = open_bound(AF_INET);
+	assert_int_equal(setsockopt(udp_rx_fd(link, AF_INET), SOL_SOCKET, SO_RCVBUF,
+				    &room, sizeof(room)),
+			 0);
+	for (; sent < MANY; sent++)
+		one_from_outside();
+	for (int i = 0; i < TRIES && (!lost || got + lost < sent); i++, sent++) {
+		one_from_outside();
+		for (int n = recv_wait(link, in, 16); n > 0;
+		     n = link->ops->recv(link, in, 16, 0))
+			for (int k = 0; k < n; k++, got++)
+				lost += in[k].lost;
+	}
+	assert_in_range(lost, 1, MANY);
+	assert_int_equal(got + lost, sent);
+	done(link);
+}
+
 /* What cannot be sent is dropped and counted; what follows is sent. */
 static void drops_and_goes_on(struct dgram *bad, unsigned n)
 {
@@ -387,6 +428,7 @@ int main(void)
 		cmocka_unit_test(test_runs_are_cut),
 		cmocka_unit_test(test_rest_of_a_run_is_kept),
 		cmocka_unit_test(test_many_runs_and_families_in_one_call),
+		cmocka_unit_test(test_what_found_the_socket_full_is_counted),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_too_long),
 		cmocka_unit_test(test_unmapped_payload),
