@@ -13,7 +13,10 @@
 #include "direct/map.h"
 #include "direct/words.h"
 
-enum { GIVE_UP_S = 10 };
+enum {
+	PATIENCE_MS = 250, /* a copy takes microseconds */
+	GIVE_UP_S = 10,
+};
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -53,6 +56,7 @@ int direct_open(struct core *core, bool board)
 	if (!d)
 		return -ENOMEM;
 	d->core = core;
+	d->patience_ns = PATIENCE_MS * 1000000ull;
 	d->give_up_ns = GIVE_UP_S * 1000000000ull;
 	d->board_fd = -1;
 	list_init(&d->reaches);

@@ -30,8 +30,9 @@ struct direct {
 	struct core *core;
 	struct list reaches; /* oldest first */
 	uint64_t made;
-	uint64_t give_up_ns; /* for so long the kernel may copy */
-	int board_fd;	     /* of core->board; or -1 */
+	uint64_t patience_ns; /* who is inside for so long is stopped, it seems */
+	uint64_t give_up_ns;  /* for so long the kernel may copy */
+	int board_fd;	      /* of core->board; or -1 */
 	/* Some memory of this process is, or was, mapped by another. */
 	atomic_bool lent;
 };

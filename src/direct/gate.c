@@ -31,8 +31,7 @@
 
 enum {
 	PAGE = 4096,
-	ALIGN = 1 << 16,	 /* some machines' pages are larger */
-	PATIENCE_NS = 250000000, /* a copy takes microseconds */
+	ALIGN = 1 << 16, /* some machines' pages are larger */
 	NAP_NS = 20000,
 	DEATH_NS = 5000000, /* who died is looked for then */
 };
@@ -329,7 +328,7 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 
 	turn_take(&core->turn);
 	r = still_inside(core, at, word);
-	if (r && at.i == 0 && waited > PATIENCE_NS)
+	if (r && at.i == 0 && waited > core->direct->patience_ns)
 		shut_out(r, word);
 	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;

@@ -27,11 +27,6 @@ static void enter(struct fix *f)
 	atomic_store(pair_peer(f, 0)->reach.inside, word_of(f, f->mr[1]->mkey.key));
 }
 
-static uint64_t ms_since(uint64_t start)
-{
-	return (clock_ns() - start) / 1000000;
-}
-
 /* Within a second of work, of which each time is one request. */
 static void again_directly(struct fix *f, uint64_t wr_id)
 {
@@ -53,7 +48,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	(void)state;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
-	assert_in_range(ms_since(start), 200, 5000);
+	assert_true(clock_ns() - start > f->s->node[1].core.direct->patience_ns);
 	assert_true(g->shut);
 	/* It goes on: what it had in mind fails, and records go. */
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
@@ -78,10 +73,9 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_false(pair_peer(f, 0)->reach.vm);
 	assert_true(g->shut);
 	/* Nobody waits for it again, and the other way is as it was. */
+	f->s->node[1].core.direct->patience_ns = UINT64_MAX;
 	enter(f);
-	start = clock_ns();
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
-	assert_in_range(ms_since(start), 0, 200);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	assert_true(pair_peer(f, 1)->reach.vm);
 	fix_close(f);
@@ -93,13 +87,11 @@ static void only_who_can_write_there_is_waited_for(void **state)
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct core *core = &f->s->node[1].core;
 	struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
-	uint64_t start = clock_ns();
 
 	(void)state;
 	enter(f);
 	assert_int_equal(mr_dereg(other), 0);
 	direct_fence(core, f->p.qp[1]->qpn + 1);
-	assert_in_range(ms_since(start), 0, 200);
 	assert_false(pair_peer(f, 1)->reach.gate.shut);
 	direct_fence(core, f->p.qp[1]->qpn);
 	assert_true(pair_peer(f, 1)->reach.gate.shut);
@@ -111,8 +103,12 @@ static void *come_and_go(void *arg)
 	struct fix *f = arg;
 	_Atomic uint64_t *word = pair_peer(f, 0)->reach.inside;
 	uint64_t first = atomic_load(word);
+	const struct turn *turn = &f->s->node[1].core.turn;
+	uint32_t was = turn_ended(turn);
 
-	usleep(50000);
+	/* Who waits has found it inside, and has looked again. */
+	while (turn_ended(turn) - was < 3)
+		usleep(100);
 	/* Once more, as if it had been allowed to. */
 	atomic_store(word, (first & ~(uint64_t)INSIDE_COUNT) | 2);
 	return NULL;
@@ -124,6 +120,7 @@ static void who_comes_back_has_been_out(void **state)
 	pthread_t t;
 
 	(void)state;
+	f->s->node[1].core.direct->patience_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(pthread_create(&t, NULL, come_and_go, f), 0);
 	direct_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
@@ -239,7 +236,6 @@ static void the_dead_are_not_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct peer *p = pair_peer(f, 1);
-	uint64_t start = clock_ns();
 
 	(void)state;
 	p->reach.pid = fork();
@@ -249,8 +245,7 @@ static void the_dead_are_not_waited_for(void **state)
 	enter(f);
 	p->reach.gate.page->begun = 1;
 	lose_connection(f);
-	assert_int_equal(mr_dereg(f->mr[1]), 0);
-	assert_in_range(ms_since(start), 0, 200);
+	assert_int_equal(mr_dereg(f->mr[1]), 0); /* or EBUSY */
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	fix_close(f);
