@@ -184,6 +184,14 @@ def test_rules_without_an_interface(netns, ours, ip):
     netns.run(ours, "rules", ip, str(lab.next_port()))
 
 
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::1", "eth4"])
+def test_bad_arguments(shared_pair, ours, ip):
+    """What was freed is filled, so that whoever looks at it is caught."""
+    pair = shared_pair()
+    ip = {"eth4": pair.a.ip4}.get(ip, ip)
+    pair.a.run(ours, "bad", ip, str(lab.next_port()), env={"MALLOC_PERTURB_": "165"})
+
+
 def test_races(shared_pair, ours):
     """What was freed is filled, so that whoever looks at it is caught."""
     pair = shared_pair()

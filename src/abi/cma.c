@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cma.c - the exported symbols of <rdma/rdma_cma.h>: their arguments and errno.  What
  * they do is in src/rdmacm.  None of them can be cancelled but while it waits for an
- * event (sys/held.h). */
+ * event (sys/held.h).  What they are given is looked up before it is read: programs
+ * destroy twice, and go on with what they have destroyed. */
 #include <netinet/in.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -15,11 +16,45 @@
 #include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/resolve.h"
+#include "sys/live.h"
+#include "sys/log.h"
+
+static bool lives(const struct live *l, enum live_kind kind)
+{
+	const void *nobody;
+
+	if (live_find(l, kind, &nobody))
+		return true;
+	log_info("a call refused: there is no %s at %p (freed already?)", live_name(kind),
+		 (const void *)l);
+	return false;
+}
+
+/* A call on id begins.  NULL and errno: there is no such id; the kernel knows its
+ * number no more. */
+static struct cma_id *enter(struct rdma_cm_id *id)
+{
+	if (!lives(id ? &cma_of(id)->live : NULL, LIVE_CM_ID)) {
+		errno = ENOENT;
+		return NULL;
+	}
+	held_begin();
+	return cma_of(id);
+}
+
+/* NULL, a channel, or errno: its descriptor is closed. */
+static bool good_channel(struct rdma_event_channel *ch)
+{
+	if (!ch || lives(&((struct cma_channel *)ch)->live, LIVE_CM_CHANNEL))
+		return true;
+	errno = EBADF;
+	return false;
+}
 
 /* A call ends that an event follows, if rc is 0. */
-static int end_waiting(struct rdma_cm_id *id, int rc)
+static int end_waiting(struct cma_id *id, int rc)
 {
-	return cma_end(cma_complete(cma_of(id), rc));
+	return cma_end(cma_complete(id, rc));
 }
 
 /* ... that makes an id. */
@@ -69,6 +104,8 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 {
+	if (!ch || !good_channel(ch))
+		return;
 	held_begin();
 	cma_channel_free((struct cma_channel *)ch);
 	cma_end(0);
@@ -83,6 +120,8 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 
 	if (!channel || !event)
 		return (int)cma_result(-EINVAL);
+	if (!good_channel(channel))
+		return -1;
 	pthread_testcancel();
 	held_begin();
 	rc = cma_get_event((struct cma_channel *)channel, &e);
@@ -93,7 +132,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-	if (!event)
+	if (!event || !lives(&((struct cma_event *)event)->live, LIVE_CM_EVENT))
 		return (int)cma_result(-EINVAL);
 	held_begin();
 	cma_done((struct cma_event *)event);
@@ -112,135 +151,173 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 {
 	struct cma_id *made = NULL;
 
+	if (!id)
+		return (int)cma_result(-EINVAL);
+	if (!good_channel(channel))
+		return -1;
 	held_begin();
 	return end_with(&made, id, cma_create(channel, context, ps, &made));
 }
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
-	held_begin();
-	cma_destroy(cma_of(id));
-	return cma_end(0);
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_destroy(i)) : -1;
 }
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
-	held_begin();
-	return cma_end(cma_migrate(cma_of(id), channel));
+	struct cma_id *i = good_channel(channel) ? enter(id) : NULL;
+
+	return i ? cma_end(cma_migrate(i, channel)) : -1;
 }
 
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 			   size_t optlen)
 {
-	return (int)cma_result(
-		cma_set_option(cma_of(id), level, optname, optval, optlen));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_set_option(i, level, optname, optval, optlen)) : -1;
 }
 
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	return (int)cma_result(cma_set_ece(cma_of(id), ece));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_set_ece(i, ece)) : -1;
 }
 
 EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	return (int)cma_result(cma_get_ece(cma_of(id), ece));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_get_ece(i, ece)) : -1;
 }
 
 /* --- addresses ----------------------------------------------------------- */
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	held_begin();
-	return cma_end(cma_bind(cma_of(id), addr));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_bind(i, addr)) : -1;
 }
 
 /* They take no time: the kernel finds neighbours when datagrams go to them. */
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 			     struct sockaddr *dst_addr, int timeout_ms)
 {
+	struct cma_id *i = enter(id);
+
 	(void)timeout_ms;
-	held_begin();
-	return end_waiting(id, cma_resolve_addr(cma_of(id), src_addr, dst_addr));
+	return i ? end_waiting(i, cma_resolve_addr(i, src_addr, dst_addr)) : -1;
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
+	struct cma_id *i = enter(id);
+
 	(void)timeout_ms;
-	held_begin();
-	return end_waiting(id, cma_resolve_route(cma_of(id)));
+	return i ? end_waiting(i, cma_resolve_route(i)) : -1;
+}
+
+static __be16 port_of(struct rdma_cm_id *id, bool dst)
+{
+	const struct rdma_addr *a;
+	__be16 port;
+
+	if (!enter(id))
+		return 0;
+	a = &id->route.addr;
+	port = ((const struct sockaddr_in *)(dst ? &a->dst_addr : &a->src_addr))
+		       ->sin_port;
+	held_end();
+	return port;
 }
 
 EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
-	return ((struct sockaddr_in *)&id->route.addr.src_addr)->sin_port;
+	return port_of(id, false);
 }
 
 EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
-	return ((struct sockaddr_in *)&id->route.addr.dst_addr)->sin_port;
+	return port_of(id, true);
 }
 
 /* --- connections --------------------------------------------------------- */
 
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	held_begin();
-	return cma_end(cma_listen(cma_of(id), backlog));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_listen(i, backlog)) : -1;
 }
 
 EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
-	struct cma_id *made = NULL;
+	struct cma_id *made = NULL, *listener;
 
+	if (!id)
+		return (int)cma_result(-EINVAL);
 	pthread_testcancel();
-	held_begin();
-	return end_with(&made, id, cma_get_request(cma_of(listen), &made));
+	listener = enter(listen);
+	return listener ? end_with(&made, id, cma_get_request(listener, &made)) : -1;
 }
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	held_begin();
-	return end_waiting(id, cma_connect(cma_of(id), conn_param));
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_connect(i, conn_param)) : -1;
 }
 
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	held_begin();
-	return end_waiting(id, cma_accept(cma_of(id), conn_param));
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_accept(i, conn_param)) : -1;
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
 		       uint8_t private_data_len)
 {
-	held_begin();
-	return cma_end(
-		cma_reject(cma_of(id), CM_REJ_CONSUMER, private_data, private_data_len));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_reject(i, CM_REJ_CONSUMER, private_data, private_data_len))
+		 : -1;
 }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			   uint8_t private_data_len)
 {
-	held_begin();
-	return cma_end(cma_reject(cma_of(id), CM_REJ_VENDOR_OPTION, private_data,
-				  private_data_len));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_reject(i, CM_REJ_VENDOR_OPTION, private_data,
+				      private_data_len))
+		 : -1;
 }
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
-	held_begin();
-	return cma_end(cma_establish(cma_of(id)));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_establish(i)) : -1;
 }
 
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	held_begin();
-	return cma_end(cma_notify(cma_of(id), event));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_notify(i, event)) : -1;
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
-	held_begin();
-	return end_waiting(id, cma_disconnect(cma_of(id)));
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_disconnect(i)) : -1;
 }
 
 /* --- queues -------------------------------------------------------------- */
@@ -248,48 +325,62 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 			     int *qp_attr_mask)
 {
+	struct cma_id *i = enter(id);
+
+	if (!i)
+		return -1;
 	if (!qp_attr || !qp_attr_mask || !id->verbs)
-		return (int)cma_result(-EINVAL);
-	return (int)cma_result(cma_qp_attr(cma_of(id), qp_attr, qp_attr_mask));
+		return cma_end(-EINVAL);
+	return cma_end(cma_qp_attr(i, qp_attr, qp_attr_mask));
 }
 
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	held_begin();
-	return cma_end(cma_create_qp(cma_of(id), attr));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_create_qp(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *init)
 {
-	held_begin();
-	return cma_end(cma_create_qp_of(cma_of(id), pd, init));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(init ? cma_create_qp_of(i, pd, init) : -EINVAL) : -1;
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	held_begin();
-	cma_destroy_qp(cma_of(id));
+	struct cma_id *i = enter(id);
+
+	if (!i)
+		return;
+	cma_destroy_qp(i);
 	cma_end(0);
 }
 
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	held_begin();
-	return cma_end(cma_create_srq(cma_of(id), attr));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_create_srq(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 			   struct ibv_srq_init_attr *init)
 {
-	held_begin();
-	return cma_end(cma_create_srq_of(cma_of(id), pd, init));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(init ? cma_create_srq_of(i, pd, init) : -EINVAL) : -1;
 }
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-	held_begin();
-	cma_destroy_srq(cma_of(id));
+	struct cma_id *i = enter(id);
+
+	if (!i)
+		return;
+	cma_destroy_srq(i);
 	cma_end(0);
 }
 
@@ -298,21 +389,24 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 			       void *context)
 {
-	held_begin();
-	return end_waiting(id, cma_join(cma_of(id), addr, false, context));
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_join(i, addr, false, context)) : -1;
 }
 
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 				  struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
-	held_begin();
-	return end_waiting(id, cma_join_ex(cma_of(id), attr, context));
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_join_ex(i, attr, context)) : -1;
 }
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	held_begin();
-	return cma_end(cma_leave(cma_of(id), addr));
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_leave(i, addr)) : -1;
 }
 
 /* --- endpoints ----------------------------------------------------------- */
@@ -323,6 +417,8 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 	bool eai;
 	int rc;
 
+	if (!res)
+		return (int)cma_result(-EINVAL);
 	held_begin();
 	rc = cma_getaddrinfo(node, service, hints, res, &eai);
 	if (!eai)
@@ -349,7 +445,10 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-	held_begin();
-	cma_destroy_ep(cma_of(id));
+	struct cma_id *i = enter(id);
+
+	if (!i)
+		return;
+	cma_destroy_ep(i);
 	cma_end(0);
 }

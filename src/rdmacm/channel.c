@@ -34,11 +34,13 @@ struct cma_channel *cma_channel_new(void)
 		return NULL;
 	}
 	list_init(&ch->events);
+	live_add(&ch->live, LIVE_CM_CHANNEL, NULL);
 	return ch;
 }
 
 void cma_channel_free(struct cma_channel *ch)
 {
+	live_del(&ch->live);
 	list_for_safe(n, &ch->events) free(container_of(n, struct cma_event, node));
 	close(ch->ch.fd);
 	free(ch);
@@ -134,6 +136,7 @@ void cma_looked_at(struct cma_event *e)
 
 void cma_done(struct cma_event *e)
 {
+	live_del(&e->live);
 	pthread_mutex_lock(&lock);
 	e->source->done++;
 	pthread_cond_broadcast(&e->source->changed);

@@ -15,6 +15,7 @@
 
 #include "cm/proto.h"
 #include "sys/list.h"
+#include "sys/live.h"
 
 struct cma_group;
 
@@ -23,6 +24,7 @@ enum { CMA_PRIVATE_MAX = 256 };
 struct cma_channel {
 	struct rdma_event_channel ch; /* first; fd: an eventfd semaphore, a token
 				       * for each event or more */
+	struct live live;
 	struct list events;
 };
 
@@ -37,6 +39,7 @@ struct cma_source {
 
 struct cma_event {
 	struct rdma_cm_event ev; /* first */
+	struct live live;	 /* while the program has it */
 	struct list node;
 	struct cma_source *source;
 	struct cma_group *group; /* of a JOIN that nobody has read */

@@ -202,6 +202,7 @@ int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 		tell = process(e);
 		cma_looked_at(e);
 		if (tell) {
+			live_add(&e->live, LIVE_CM_EVENT, NULL);
 			*out = e;
 			return 0;
 		}

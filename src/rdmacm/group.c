@@ -83,7 +83,7 @@ int cma_join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 int cma_join_ex(struct cma_id *id, const struct rdma_cm_join_mc_attr_ex *attr,
 		void *context)
 {
-	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
+	if (!attr || attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
@@ -109,6 +109,8 @@ static void leave(struct cma_group *g)
 
 int cma_leave(struct cma_id *id, const struct sockaddr *addr)
 {
+	if (!addr || !sockaddr_len(addr))
+		return -EINVAL;
 	list_for_safe(n, &id->groups)
 	{
 		struct cma_group *g = container_of(n, struct cma_group, node);

@@ -49,6 +49,7 @@ static void joined_and_left(void **state)
 	assert_int_equal(cma_leave(id, name), 0);
 	assert_string_equal(fix_said(), "detach_mcast");
 	assert_int_equal(cma_leave(id, name), -EADDRNOTAVAIL);
+	assert_int_equal(cma_leave(id, NULL), -EINVAL);
 	end(id, ch);
 }
 

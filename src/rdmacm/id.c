@@ -125,6 +125,7 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 	id->psn = random_psn();
 	id->qkey = RDMA_UDP_QKEY;
 	list_init(&id->groups);
+	live_add(&id->live, LIVE_CM_ID, NULL);
 	*out = id;
 	return 0;
 }
@@ -132,6 +133,7 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 /* Nothing refers to it any more. */
 void cma_id_free(struct cma_id *id)
 {
+	live_del(&id->live);
 	if (id->sync)
 		cma_channel_free((struct cma_channel *)id->id.channel);
 	cma_source_close(&id->source);
@@ -207,6 +209,8 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 
 int cma_set_option(struct cma_id *id, int level, int name, const void *val, size_t len)
 {
+	if (len && !val)
+		return -EFAULT;
 	if (level == RDMA_OPTION_ID)
 		return set_id_option(id, name, val, len);
 	/* A path of the program's own is InfiniBand's. */

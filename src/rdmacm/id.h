@@ -25,6 +25,7 @@ enum cma_state {
 
 struct cma_id {
 	struct rdma_cm_id id; /* first */
+	struct live live;
 	struct cma_source source;
 	struct cm_owner owner;
 	enum cma_state state;

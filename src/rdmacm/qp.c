@@ -34,10 +34,13 @@ static void drop_cq(struct ibv_cq **cq, struct ibv_comp_channel **ch)
 	*ch = NULL;
 }
 
+/* Those that neither a QP nor an SRQ of the id has any more. */
 static void drop_cqs(struct cma_id *id)
 {
-	drop_cq(&id->id.recv_cq, &id->id.recv_cq_channel);
-	drop_cq(&id->id.send_cq, &id->id.send_cq_channel);
+	if (!id->id.qp)
+		drop_cq(&id->id.send_cq, &id->id.send_cq_channel);
+	if (!id->id.qp && !id->id.srq)
+		drop_cq(&id->id.recv_cq, &id->id.recv_cq_channel);
 }
 
 /* Those that the program does not bring.  The SRQ's is the receive CQ, too. */
@@ -74,13 +77,13 @@ int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	struct ibv_qp *qp;
 	int rc;
 
-	if (id->id.qp || !id->id.verbs)
+	if (id->id.qp || !id->id.verbs || !attr)
 		return -EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
 		attr->pd = id->id.pd;
 	}
-	if (id->id.verbs != attr->pd->context)
+	if (!attr->pd || id->id.verbs != attr->pd->context)
 		return -EINVAL;
 	rc = make_cqs(id, attr->send_cq ? 0 : attr->cap.max_send_wr,
 		      attr->recv_cq || attr->srq || id->id.srq ? 0
@@ -106,8 +109,7 @@ int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return 0;
 
 drop:
-	if (!id->id.srq)
-		drop_cqs(id);
+	drop_cqs(id);
 	return rc;
 }
 
@@ -142,8 +144,7 @@ void cma_destroy_qp(struct cma_id *id)
 		return;
 	ibv_destroy_qp(id->id.qp);
 	id->id.qp = NULL;
-	if (!id->id.srq)
-		drop_cqs(id);
+	drop_cqs(id);
 }
 
 /* --- shared receive queues ----------------------------------------------- */
@@ -152,7 +153,7 @@ int cma_create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	int rc;
 
-	if (id->id.srq || !id->id.verbs)
+	if (id->id.srq || !id->id.verbs || !attr)
 		return -EINVAL;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
@@ -194,6 +195,5 @@ void cma_destroy_srq(struct cma_id *id)
 		return;
 	ibv_destroy_srq(id->id.srq);
 	id->id.srq = NULL;
-	if (!id->id.qp)
-		drop_cqs(id);
+	drop_cqs(id);
 }

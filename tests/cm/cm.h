@@ -63,6 +63,7 @@ int deaths_serve(const char *ip, unsigned port, const char *step);
 int deaths_ask(const char *ip, unsigned port, const char *step);
 int rules(const char *ip, unsigned port);
 int races(const char *ip);
+int bad(const char *ip, unsigned port);
 int cancel(const char *ip, unsigned port);
 int threads(const char *ip, unsigned port);
 int forks(const char *ip, unsigned port);

@@ -13,6 +13,8 @@ int main(int argc, char **argv)
 		return rules(argv[2], port);
 	if (!strcmp(what, "races"))
 		return races(argv[2]);
+	if (!strcmp(what, "bad"))
+		return bad(argv[2], port);
 	if (!strcmp(what, "cancel"))
 		return cancel(argv[2], port);
 	if (!strcmp(what, "threads"))
@@ -41,7 +43,7 @@ int main(int argc, char **argv)
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fputs("cm rules|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
+	fputs("cm rules|bad|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
 	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
 	      "cm dying|watch|leaving IP PORT STEP\n",
 	      stderr);
