@@ -6,14 +6,23 @@
 #include "abi/abi.h"
 #include "core/mr.h"
 
+/* Programs come here through a pointer in what may be freed. */
+static bool lives(struct ibv_dm *ibv)
+{
+	const void *owner;
+
+	return live_find(LIVE(dm_of, ibv), LIVE_DM, &owner);
+}
+
 static int to_dm(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t length)
 {
-	return abi_result(dm_write(dm_of(ibv), offset, from, length));
+	return abi_result(lives(ibv) ? dm_write(dm_of(ibv), offset, from, length)
+				     : -EINVAL);
 }
 
 static int from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
-	return abi_result(dm_read(to, dm_of(ibv), offset, length));
+	return abi_result(lives(ibv) ? dm_read(to, dm_of(ibv), offset, length) : -EINVAL);
 }
 
 struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr)
@@ -33,9 +42,7 @@ struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *a
 
 int abi_free_dm(struct ibv_dm *ibv)
 {
-	const void *owner;
-
-	if (!live_find(LIVE(dm_of, ibv), LIVE_DM, &owner))
+	if (!lives(ibv))
 		return abi_result(-ENOENT);
 	abi_begin();
 	abi_hold();

@@ -47,7 +47,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 {
 	struct cq *cq;
 
-	if (abi_result(get_cq_event(ibv, &cq)))
+	if (abi_result(ibv ? get_cq_event(ibv, &cq) : -EBADF))
 		return -1;
 	*out = (struct ibv_cq *)&cq->ex;
 	*cq_context = cq->ex.cq_context;
@@ -56,7 +56,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 {
-	if (!n || !abi_enter(ibv->context))
+	if (!n || !ibv || !abi_enter(ibv->context))
 		return;
 	cq_ack_events(cq_of(ibv), n);
 	abi_end();
@@ -67,9 +67,12 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
 	struct context *ctx = &abi_of(ibv)->ctx;
+	const void *self;
 	bool got;
 	int rc;
 
+	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
+		return -EBADF;
 	do {
 		rc = abi_forked(ibv) ? -EIO : event_queue_wait(&ctx->async);
 		if (rc)

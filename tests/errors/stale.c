@@ -205,6 +205,15 @@ static int post_bind(const struct set *o)
 	return rc;
 }
 
+PTR(alloc_null_mr, ibv_alloc_null_mr(o->pd))
+INT(advise, ibv_advise_mr(o->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0,
+			  &(struct ibv_sge){ .lkey = 1 }, 1))
+INT(to_dm, ibv_memcpy_to_dm(o->dm, 0, "12345678", 8))
+INT(from_dm, ibv_memcpy_from_dm((char[8]){ 0 }, o->dm, 0, 8))
+INT(free_dm, ibv_free_dm(o->dm))
+INT(dealloc_td, ibv_dealloc_td(o->td))
+INT(srq_num, ibv_get_srq_num(o->srq, &(uint32_t){ 0 }))
+INT(modify_cq, ibv_modify_cq(o->scq, &(struct ibv_modify_cq_attr){ 0 }))
 INT(resize_cq, ibv_resize_cq(o->scq, 16))
 INT(query_srq, ibv_query_srq(o->srq, &(struct ibv_srq_attr){ 0 }))
 INT(modify_srq,
@@ -292,7 +301,29 @@ static void try_with(const struct row *r, struct set o, void *object, int want)
  * these have a chance only while its memory is not used again. */
 static void freshly_freed(const struct set *own)
 {
+	struct ibv_alloc_dm_attr eight = { .length = 8 };
 	struct set o = *own;
+
+	CHECK((o.dm = ibv_alloc_dm(o.ctx, &eight)) && !ibv_free_dm(o.dm));
+	REFUSED(EINVAL, to_dm(&o));
+	REFUSED(EINVAL, from_dm(&o));
+	REFUSED(ENOENT, free_dm(&o));
+	o = *own;
+	CHECK((o.td = ibv_alloc_td(o.ctx, &(struct ibv_td_init_attr){ 0 })));
+	CHECK(!ibv_dealloc_td(o.td));
+	REFUSED(ENOENT, dealloc_td(&o));
+	o = *own;
+	CHECK((o.pd = ibv_alloc_pd(o.ctx)) && !ibv_dealloc_pd(o.pd));
+	CHECK(alloc_null_mr(&o) == EINVAL);
+	REFUSED(EINVAL, advise(&o));
+	o = *own;
+	CHECK((o.srq = make_srq(&o)) && !ibv_destroy_srq(o.srq));
+	REFUSED(EINVAL, srq_num(&o));
+	o = *own;
+	CHECK((o.scq = ibv_create_cq(o.ctx, 8, NULL, NULL, 0)));
+	CHECK(!ibv_destroy_cq(o.scq));
+	REFUSED(EINVAL, modify_cq(&o));
+	o = *own;
 
 	CHECK((o.pd = ibv_alloc_pd(o.ctx)) && !ibv_dealloc_pd(o.pd));
 	CHECK(alloc_mw(&o) == EINVAL);
@@ -331,7 +362,10 @@ static void stale(void)
 /* What a context has goes with it. */
 static void closed(void)
 {
+	struct ibv_async_event event;
 	struct ibv_context *ctx;
+	struct ibv_cq *cq;
+	void *cq_context;
 	struct set o;
 
 	s = side(false);
@@ -340,6 +374,10 @@ static void closed(void)
 	CHECK(!ibv_close_device(ctx));
 	REFUSED(EBADF, ibv_close_device(ctx));
 	REFUSED_PTR(EBADF, ibv_alloc_pd(ctx));
+	CHECK(ibv_get_async_event(ctx, &event) == -1 && errno == EBADF);
+	CHECK(ibv_get_async_event(NULL, &event) == -1 && errno == EBADF);
+	CHECK(ibv_get_cq_event(NULL, &cq, &cq_context) == -1 && errno == EBADF);
+	CHECK(ibv_get_cq_event(o.channel, &cq, &cq_context) == -1 && errno == EIO);
 	REFUSED_PTR(EBADF, ibv_create_comp_channel(ctx));
 	REFUSED_PTR(EBADF, ibv_create_cq(ctx, 4, NULL, NULL, 0));
 	REFUSED(ENOENT, ibv_destroy_qp(o.qp));
