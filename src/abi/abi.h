@@ -45,7 +45,6 @@ struct abi_context {
 	const struct transport *transport;
 	struct abi_file *file;	    /* cmd_fd's */
 	struct abi_context *next;   /* in file->closed */
-	bool stays;		    /* closed, but posts and polls may come yet */
 	pid_t pid;		    /* whose: a child shares the descriptors */
 	struct verbs_context verbs; /* the program holds &verbs.context */
 };

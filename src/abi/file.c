@@ -230,7 +230,7 @@ static void add(struct abi_file *file, struct live *of[LIVE_KINDS])
 /* Posts and polls look nothing up: they find it dead, and the NIC still there. */
 static void free_context(struct abi_context *a)
 {
-	if (a->stays) {
+	if (a->ctx.stays) {
 		log_info("%s: closed with queues left: the context's memory stays",
 			 a->verbs.context.device->name);
 		return;
@@ -272,8 +272,8 @@ void file_close(struct abi_context *a)
 
 	nic_flush(a->nic);
 	live_take(&a->verbs.context, own);
-	a->stays = own[LIVE_QP] || own[LIVE_CQ] || own[LIVE_SRQ] || own[LIVE_CHANNEL];
-	if (a->stays)
+	a->ctx.stays = own[LIVE_QP] || own[LIVE_CQ] || own[LIVE_SRQ] || own[LIVE_CHANNEL];
+	if (a->ctx.stays)
 		a->ctx.dead = true;
 	async_ack_all(&a->ctx);
 	end(own, with_context, COUNT(with_context));

@@ -50,13 +50,14 @@ struct context {
 	struct ibv_context *ibv;
 	struct event_queue async; /* ibv->async_fd */
 	atomic_bool dead;	  /* answers EIO from now on */
+	bool stays;		  /* closed, but posts and polls may come yet */
 };
 
-/* Instead of free() for what posts and polls come to without looking it up: a dead
- * context's, destroyed when that is closed, stays memory, and they answer EIO. */
+/* Instead of free() for what posts and polls come to without looking it up: they
+ * answer EIO of what was left when its context was closed. */
 static inline void context_free(const struct context *ctx, void *object)
 {
-	if (!ctx->dead)
+	if (!ctx->stays)
 		free(object);
 }
 
