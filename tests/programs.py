@@ -105,7 +105,7 @@ def above_the_port_rows():
 
 # --- perftest ---------------------------------------------------------------
 
-SIZES = {"RC": ("-n", "200"), "UC": ("-n", "20", "-s", "2000"),
+SIZES = {"RC": ("-n", "200"), "XRC": ("-n", "200"), "UC": ("-n", "20", "-s", "2000"),
          "UD": ("-n", "20", "-s", "1000")}
 
 
@@ -125,6 +125,8 @@ def _perftest(program, conn, *options):
 
 
 def perftest_rows():
+    for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_lat"):
+        yield _perftest(program, "XRC")
     for conn in ("RC", "UC", "UD"):
         for options in ((), ("-a",), ("-e",), ("-q", "16"), ("-b",), ("-I", "64"),
                         ("--use-srq",), ("--use-srq", "-q", "4")):

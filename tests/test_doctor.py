@@ -187,8 +187,7 @@ def test_doctor_knows_an_urnic(netns, stage):
 
 def test_doctor_says_what_is_not_yet():
     found, _ = findings()
-    for name in ("raw packets", "XRC"):
-        assert "not yet" in found[name]["detail"] and found[name]["costs"]
+    assert "not yet" in found["raw packets"]["detail"] and found["raw packets"]["costs"]
     assert "CAP_NET_RAW" in found["raw packets"]["detail"]
 
 

@@ -31,7 +31,6 @@ static const struct check {
 	{ "receive buffer", probe_rcvbuf, false },
 	{ "send buffer", probe_sndbuf, false },
 	{ "raw packets", probe_raw, false },
-	{ "XRC", probe_xrc, false },
 	{ "same host", probe_same_host, false },
 	{ "memfd", probe_memfd, false },
 	{ "process_vm_readv", probe_process_vm, false },

@@ -41,7 +41,6 @@ void probe_gro(struct finding *f);
 void probe_rcvbuf(struct finding *f);
 void probe_sndbuf(struct finding *f);
 void probe_raw(struct finding *f);
-void probe_xrc(struct finding *f);
 void probe_interfaces(struct finding *f);
 
 void probe_same_host(struct finding *f);

@@ -180,14 +180,6 @@ void probe_raw(struct finding *f)
 		fd >= 0 ? "held" : "not held");
 }
 
-void probe_xrc(struct finding *f)
-{
-	finding(f, LIMITED,
-		"programs that ask for XRC (perftest -c XRC) do not get it:"
-		" ibv_create_qp answers EOPNOTSUPP",
-		"RC queue pairs with an SRQ do the same with more QPs", "not yet");
-}
-
 void probe_interfaces(struct finding *f)
 {
 	struct ifaddrs *all = NULL, *a;

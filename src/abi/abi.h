@@ -182,6 +182,8 @@ void abi_wr_ops(struct qp *qp);
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);
 int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num);
+struct ibv_xrcd *abi_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_attr *attr);
+int abi_close_xrcd(struct ibv_xrcd *ibv);
 /* domain.c: */
 struct ibv_td *abi_alloc_td(struct ibv_context *ibv, struct ibv_td_init_attr *attr);
 int abi_dealloc_td(struct ibv_td *ibv);

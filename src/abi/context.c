@@ -28,6 +28,8 @@ static void set_ops(struct verbs_context *v)
 	v->create_qp_ex = abi_create_qp_ex;
 	v->create_srq_ex = abi_create_srq_ex;
 	v->get_srq_num = abi_get_srq_num;
+	v->open_xrcd = abi_open_xrcd;
+	v->close_xrcd = abi_close_xrcd;
 	v->alloc_td = abi_alloc_td;
 	v->dealloc_td = abi_dealloc_td;
 	v->alloc_parent_domain = abi_alloc_parent_domain;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* domain.c - protection domains, parent domains, thread domains. */
+/* domain.c - domains: protection, parent, thread, XRC. */
 #include "abi/abi.h"
 #include "core/pd.h"
+#include "core/xrc.h"
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
@@ -50,4 +51,20 @@ struct ibv_pd *abi_alloc_parent_domain(struct ibv_context *ibv,
 	if (!rc)
 		rc = pd_parent(ibv, attr, &pd);
 	return abi_leave(rc) ? NULL : &pd->ibv;
+}
+
+struct ibv_xrcd *abi_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_attr *attr)
+{
+	struct xrcd *x;
+
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	return abi_leave(xrcd_open(&abi_of(ibv)->ctx, attr, &x)) ? NULL : &x->ibv;
+}
+
+int abi_close_xrcd(struct ibv_xrcd *ibv)
+{
+	if (!abi_enter_on(LIVE(xrcd_of, ibv), LIVE_XRCD, ENOENT))
+		return errno;
+	return abi_leave(xrcd_close(xrcd_of(ibv)));
 }

@@ -17,6 +17,7 @@
 #include "core/path.h"
 #include "core/qp.h"
 #include "core/rq.h"
+#include "core/xrc.h"
 #include "nic/nic.h"
 #include "sys/log.h"
 
@@ -172,6 +173,11 @@ static bool end_td(struct live *l)
 	return !td_free(container_of(l, struct td, live));
 }
 
+static bool end_xrcd(struct live *l)
+{
+	return !xrcd_close(container_of(l, struct xrcd, live));
+}
+
 /* In that order: first what uses others. */
 static const struct step {
 	enum live_kind kind;
@@ -180,6 +186,7 @@ static const struct step {
 	{ LIVE_PD, forget_allocators },
 	{ LIVE_QP, end_qp },
 	{ LIVE_SRQ, end_srq },
+	{ LIVE_XRCD, end_xrcd },
 	{ LIVE_CQ, end_cq },
 	{ LIVE_CHANNEL, end_channel },
 	{ LIVE_AH, end_ah },

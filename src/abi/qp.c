@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/mr.h"
+#include "core/xrc.h"
 #include "nic/nic.h"
 
 static int check_objects(const struct ibv_context *ctx,
@@ -13,6 +14,8 @@ static int check_objects(const struct ibv_context *ctx,
 {
 	int rc = abi_check("create_qp", LIVE(pd_of, a->pd), LIVE_PD, ctx);
 
+	if (!rc && a->comp_mask & IBV_QP_INIT_ATTR_XRCD)
+		rc = abi_check("create_qp", LIVE(xrcd_of, a->xrcd), LIVE_XRCD, ctx);
 	if (!rc)
 		rc = abi_check("create_qp", LIVE(cq_of, a->send_cq), LIVE_CQ, ctx);
 	if (!rc)

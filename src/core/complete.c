@@ -136,7 +136,7 @@ static void flush_rq(struct qp *qp, uint64_t now)
 /* IBTA 11.6.3.1: a QP in ERR takes no more from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
-	if (!qp->srq || qp->last_wqe)
+	if (!qp->srq || qp->xrcd || qp->last_wqe)
 		return;
 	qp->last_wqe = true;
 	async_raise(qp->ctx, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ex.qp_base);
@@ -163,8 +163,7 @@ void qp_clear(struct qp *qp)
 
 void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 {
-	enum ibv_qp_state to =
-		sq_only && qp->type != IBV_QPT_RC ? IBV_QPS_SQE : IBV_QPS_ERR;
+	enum ibv_qp_state to = sq_only && !qp->reliable ? IBV_QPS_SQE : IBV_QPS_ERR;
 
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR)
 		return;
@@ -172,6 +171,15 @@ void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 	qp_flush(qp, now);
 	if (event >= 0)
 		async_raise(qp->ctx, (enum ibv_event_type)event, &qp->ex.qp_base);
+}
+
+void qp_forget_cqes(struct qp *qp)
+{
+	if (qp->send_cq)
+		cq_forget(qp->send_cq, qp->qpn);
+	/* In the CQ of an SRQ of XRC they stay: the receives are the SRQ's. */
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq && !qp->xrcd)
+		cq_forget(qp->recv_cq, qp->qpn);
 }
 
 void qp_drained(struct qp *qp)

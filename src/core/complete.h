@@ -17,6 +17,9 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state);
  * state what is right there: SQE flushes the SQ, ERR both, others nothing. */
 void qp_flush(struct qp *qp, uint64_t now);
 
+/* What is in its CQs of it goes.  qp->lock may be free. */
+void qp_forget_cqes(struct qp *qp);
+
 /* Drop everything posted, without completions. */
 void qp_clear(struct qp *qp);
 

@@ -28,9 +28,11 @@ int core_init(struct core *core, uint16_t slot)
 	/* calloc, so that the tables cost memory only where they are used. */
 	core->qps = calloc(QPN_INDICES, sizeof(*core->qps));
 	core->qp_free = calloc(QPN_INDICES, sizeof(*core->qp_free));
-	if (!core->qps || !core->qp_free || mkey_table_init(core)) {
+	core->srqs = calloc(QPN_INDICES, sizeof(*core->srqs));
+	if (!core->qps || !core->qp_free || !core->srqs || mkey_table_init(core)) {
 		free(core->qps);
 		free(core->qp_free);
+		free(core->srqs);
 		return -ENOMEM;
 	}
 	draw_numbers(core);
@@ -38,12 +40,12 @@ int core_init(struct core *core, uint16_t slot)
 	lock_init(&core->lock);
 	list_init(&core->pd_list);
 	list_init(&core->dm_list);
-	list_init(&core->srqs);
 	list_init(&core->mcast);
 	list_init(&core->devices);
 	list_init(&core->contexts);
 	list_init(&core->windows);
 	list_init(&core->qp1s);
+	list_init(&core->xrc_domains);
 	return 0;
 }
 
@@ -52,5 +54,6 @@ void core_fini(struct core *core)
 	mkey_table_fini(core);
 	free(core->qp_free);
 	free(core->qps);
+	free(core->srqs);
 	memset(core, 0, sizeof(*core));
 }

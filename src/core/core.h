@@ -57,9 +57,11 @@ struct core {
 	_Atomic size_t dm_bytes;  /* of caps.max_dm */
 	_Atomic uint32_t handles; /* the last one given */
 	struct null_memory null;
-	struct list pd_list, dm_list, srqs, mcast, devices, contexts, windows;
-	struct list qp1s; /* core/qp1.h; written under the turn */
-	uint32_t srq_next;
+	struct list pd_list, dm_list, mcast, devices, contexts, windows;
+	struct list xrc_domains;
+	struct list qp1s;  /* core/qp1.h; written under the turn */
+	struct srq **srqs; /* [QPN_INDICES], as qps */
+	uint32_t srq_next, srq_count;
 	struct ib *ib;	     /* the IB transport's own */
 	struct iwarp *iwarp; /* the iWARP transport's */
 	/* For other processes of the host (core/board.h), or NULL; and how to

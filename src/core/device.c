@@ -63,13 +63,17 @@ struct device *device_of(struct ibv_device *ibv)
 #define ODP_UD (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV)
 #define ODP_UC (ODP_UD | IBV_ODP_SUPPORT_WRITE)
 
-enum { IB_QPS = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD };
+enum {
+	IB_QPS = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
+		 1 << IBV_QPT_XRC_SEND | 1 << IBV_QPT_XRC_RECV,
+};
 
 const struct device_kind device_roce = {
 	.prefix = "roce",
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS,
+	.xrc = true,
 	.datagrams = true,
 	.ack_delay = 15, /* 134 ms: a thread has to run */
 	.odp_uc = ODP_UC,
@@ -83,6 +87,7 @@ const struct device_kind device_ib = {
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS,
+	.xrc = true,
 	.datagrams = true,
 	.ack_delay = 15,
 	.odp_uc = ODP_UC,
@@ -196,6 +201,8 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_pkeys = (uint16_t)dev->port.pkeys;
 	a->local_ca_ack_delay = dev->kind->ack_delay;
 	a->phys_port_cnt = 1;
+	if (dev->kind->xrc)
+		a->device_cap_flags |= IBV_DEVICE_XRC;
 	a->device_cap_flags &= ~dev->kind->no_caps;
 	if (!dev->kind->datagrams)
 		without_datagrams(a);
@@ -217,6 +224,10 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 			},
 		},
 		.completion_timestamp_mask = UINT64_MAX,
+		.xrc_odp_caps = dev->kind->xrc ? ODP_UC | IBV_ODP_SUPPORT_READ |
+							 IBV_ODP_SUPPORT_ATOMIC |
+							 IBV_ODP_SUPPORT_SRQ_RECV
+					       : 0,
 		.hca_core_clock = 1000000,	/* kHz: nanoseconds */
 		.phys_port_cnt_ex = 1,
 		.max_dm_size = caps.max_dm,

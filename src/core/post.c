@@ -212,6 +212,14 @@ static int set_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey
 	return 0;
 }
 
+static int set_srqn(struct qp *qp, uint32_t srqn)
+{
+	if (qp->type != IBV_QPT_XRC_SEND || srqn > 0xffffff)
+		return refuse(qp, "remote SRQ number above 24 bits, or not an XRC QP");
+	draft(&qp->sq)->srqn = srqn;
+	return 0;
+}
+
 static bool is_ours(const struct qp *qp, const struct live *l, enum live_kind kind)
 {
 	const void *owner;
@@ -291,6 +299,8 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		rc = set_inline_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	else if (traits & WR_DATA)
 		rc = set_sges(qp, (size_t)wr->num_sge, wr->sg_list);
+	if (!rc && qp->type == IBV_QPT_XRC_SEND)
+		rc = set_srqn(qp, wr->qp_type.xrc.remote_srqn);
 	if (!rc && qp->type == IBV_QPT_UD)
 		rc = set_ud(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 			    wr->wr.ud.remote_qkey);
@@ -412,8 +422,8 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	lock_take(&qp->lock);
 	if (qp->ctx->dead)
 		rc = -EIO;
-	else if (qp->srq)
-		rc = refuse(qp, "its receives come from an SRQ");
+	else if (qp->srq || qp->xrcd || qp->type == IBV_QPT_XRC_SEND)
+		rc = refuse(qp, "its receives come from an SRQ, or it has none");
 	else if (qp->state == IBV_QPS_RESET)
 		rc = refuse(qp, "the QP is in RESET");
 	for (; !rc && wr; wr = wr->next) {
@@ -559,6 +569,12 @@ void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	if (open_draft(qp))
 		keep(qp, set_ud(qp, ah, qpn, qkey));
+}
+
+void post_srqn(struct qp *qp, uint32_t srqn)
+{
+	if (open_draft(qp))
+		keep(qp, set_srqn(qp, srqn));
 }
 
 void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,

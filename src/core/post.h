@@ -37,6 +37,7 @@ void post_inline(struct qp *qp, const void *addr, size_t length);
 void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list);
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 /* rkey: the window's new one. */
+void post_srqn(struct qp *qp, uint32_t srqn);
 void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	       const struct ibv_mw_bind_info *info);
 

@@ -14,6 +14,7 @@
 #include "core/ring.h"
 #include "core/transport.h"
 #include "core/wr_op.h"
+#include "core/xrc.h"
 #include "sys/heap.h"
 #include "sys/log.h"
 
@@ -85,11 +86,13 @@ static int check_extensions(const struct context *ctx,
 			       IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	const uint32_t never = IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE |
-			       IBV_QP_INIT_ATTR_RX_HASH;
+	const uint32_t never = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 
 	if (a->comp_mask & ~known)
 		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD && a->qp_type != IBV_QPT_XRC_RECV)
+		return refuse(-EINVAL, "comp_mask", a->comp_mask,
+			      known & ~(uint32_t)IBV_QP_INIT_ATTR_XRCD);
 	if (a->comp_mask & never)
 		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
@@ -104,10 +107,15 @@ static int check_extensions(const struct context *ctx,
 /* That they live and are ctx's the caller has seen. */
 static int check_objects(const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->pd && a->send_cq && a->recv_cq)
-		return 0;
-	log_info("create_qp refused: a PD or CQ is missing");
-	return -EINVAL;
+	bool target = a->qp_type == IBV_QPT_XRC_RECV;
+	bool initiator = a->qp_type == IBV_QPT_XRC_SEND;
+
+	if (target ? !a->xrcd : !a->pd || !a->send_cq || (!initiator && !a->recv_cq)) {
+		log_info("create_qp refused: %s is missing",
+			 target ? "an XRC domain" : "a PD or CQ");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
@@ -263,8 +271,13 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void use(struct qp *qp, unsigned n)
 {
+	if (qp->xrcd) { /* what it borrows it does not count */
+		atomic_fetch_add(&qp->xrcd->users, n);
+		return;
+	}
 	atomic_fetch_add(&qp->send_cq->users, n);
-	atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, n);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, n);
 }
@@ -288,12 +301,14 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->core = ctx->core;
 	qp->ctx = ctx;
 	qp->dev = ctx->dev;
-	qp->in = pd_of(a->pd);
-	qp->pd = pd_proper(qp->in);
-	qp->send_cq = cq_of(a->send_cq);
-	qp->recv_cq = cq_of(a->recv_cq);
+	qp->in = a->pd ? pd_of(a->pd) : NULL;
+	qp->pd = qp->in ? pd_proper(qp->in) : NULL;
+	qp->send_cq = a->send_cq ? cq_of(a->send_cq) : NULL;
+	qp->recv_cq = a->recv_cq ? cq_of(a->recv_cq) : NULL;
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
+	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
+	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
 	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
@@ -310,18 +325,40 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	return qp;
 }
 
+/* What QPs of that type have none of counts for nothing. */
+static struct ibv_qp_init_attr_ex proper(const struct ibv_qp_init_attr_ex *attr)
+{
+	bool target = attr->qp_type == IBV_QPT_XRC_RECV;
+	struct ibv_qp_init_attr_ex a = *attr;
+
+	if (target) {
+		a.pd = NULL;
+		a.send_cq = NULL;
+		a.cap = (struct ibv_qp_cap){ 0 };
+	}
+	if (!target || !(a.comp_mask & IBV_QP_INIT_ATTR_XRCD))
+		a.xrcd = NULL;
+	if (target || attr->qp_type == IBV_QPT_XRC_SEND) {
+		a.recv_cq = NULL;
+		a.srq = NULL;
+		a.cap.max_recv_wr = a.cap.max_recv_sge = 0;
+	}
+	return a;
+}
+
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out)
 {
+	struct ibv_qp_init_attr_ex a = proper(attr);
 	struct qp *qp;
 	int rc;
 
 	if (ctx->dead)
 		return -EIO;
-	rc = check_init(ctx, attr);
+	rc = check_init(ctx, &a);
 	if (rc)
 		return rc;
-	qp = make(ctx, attr, transport);
+	qp = make(ctx, &a, transport);
 	if (!qp)
 		return -ENOMEM;
 	turn_take(&ctx->core->turn);
@@ -331,7 +368,8 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 		release(qp);
 		return rc;
 	}
-	pd_use(qp->in);
+	if (qp->in)
+		pd_use(qp->in);
 	use(qp, 1);
 	live_add(&qp->live, LIVE_QP, ctx->ibv);
 	attr->cap = qp->init.cap;
@@ -412,13 +450,12 @@ int qp_destroy(struct qp *qp)
 	mw_forget_qp(core, qp->qpn);
 	turn_give(&core->turn);
 
-	cq_forget(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		cq_forget(qp->recv_cq, qp->qpn);
+	qp_forget_cqes(qp);
 	async_forget(qp->ctx, &qp->ex.qp_base);
 	use(qp, (unsigned)-1);
 	in = qp->in;
 	release(qp);
-	pd_unuse(in);
+	if (in)
+		pd_unuse(in);
 	return 0;
 }

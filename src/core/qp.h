@@ -20,12 +20,14 @@
 #include "sys/lock.h"
 
 struct transport;
+struct xrcd;
 
 #define QKEY_OWN 0x80000000u /* IBTA 10.2.5: the QP's own is sent */
 
 struct swqe {
 	uint64_t wr_id;
 	uint32_t length; /* payload bytes, all SGEs */
+	uint32_t srqn;	 /* XRC: of the target */
 	uint16_t num_sge;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
@@ -79,10 +81,13 @@ struct qp {
 	struct pd *pd; /* proper */
 	struct pd *in; /* as it was named */
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq; /* or NULL */
+	struct srq *srq;   /* or NULL */
+	struct xrcd *xrcd; /* XRC target: pd, recv_cq and srq are what it borrows
+			    * of the latest request's SRQ (core/xrc.h); else NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	unsigned wr_type; /* core/wr_op.h: type, or iWARP's */
+	bool reliable;	  /* acknowledged: RC, XRC */
 	bool sig_all;
 	uint64_t send_ops; /* ibv_wr_*: which were asked for */
 

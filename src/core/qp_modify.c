@@ -122,9 +122,7 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	memset(&qp->path, 0, sizeof(qp->path));
 	qp_set_state(qp, IBV_QPS_RESET);
 	qp->transport->enter(qp, from, now); /* cannot be refused */
-	cq_forget(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		cq_forget(qp->recv_cq, qp->qpn);
+	qp_forget_cqes(qp);
 }
 
 static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,

@@ -50,6 +50,26 @@ static const struct arrow arrows[] = {
 	A(RC, SQD,   RTS,  0,                               CUR|ACCESS|RNR_TM|ALT|MIG)
 	A(RC, SQD,   SQD,  0,                               PKEY|PORT|ACCESS|AV|TMO|RETRY|RNR_RT|
 							    RD_IN|RD_OUT|RNR_TM|ALT|MIG)
+	/* Either half also takes what is the other's: perftest gives both the same. */
+	A(XRC_SEND, RESET, INIT, PKEY|PORT|ACCESS,          0)
+	A(XRC_SEND, INIT,  INIT, 0,                         PKEY|PORT|ACCESS)
+	A(XRC_SEND, INIT,  RTR,  AV|MTU|DQPN|RQPSN,         PKEY|ACCESS|ALT|RD_IN|RNR_TM)
+	A(XRC_SEND, RTR,   RTS,  SQPSN|TMO|RETRY|RNR_RT|RD_OUT, CUR|ACCESS|ALT|MIG)
+	A(XRC_SEND, RTS,   RTS,  0,                         CUR|ACCESS|ALT|MIG)
+	A(XRC_SEND, RTS,   SQD,  0,                         NOTIFY)
+	A(XRC_SEND, SQD,   RTS,  0,                         CUR|ACCESS|ALT|MIG)
+	A(XRC_SEND, SQD,   SQD,  0,                         PKEY|PORT|ACCESS|AV|TMO|RETRY|RNR_RT|
+							    RD_OUT|ALT|MIG)
+	A(XRC_RECV, RESET, INIT, PKEY|PORT|ACCESS,          0)
+	A(XRC_RECV, INIT,  INIT, 0,                         PKEY|PORT|ACCESS)
+	A(XRC_RECV, INIT,  RTR,  AV|MTU|DQPN|RQPSN|RD_IN|RNR_TM, PKEY|ACCESS|ALT)
+	A(XRC_RECV, RTR,   RTS,  SQPSN|TMO,                 CUR|ACCESS|RNR_TM|ALT|MIG|
+							    RETRY|RNR_RT|RD_OUT)
+	A(XRC_RECV, RTS,   RTS,  0,                         CUR|ACCESS|RNR_TM|ALT|MIG)
+	A(XRC_RECV, RTS,   SQD,  0,                         NOTIFY)
+	A(XRC_RECV, SQD,   RTS,  0,                         CUR|ACCESS|RNR_TM|ALT|MIG)
+	A(XRC_RECV, SQD,   SQD,  0,                         PKEY|PORT|ACCESS|AV|TMO|RD_IN|RNR_TM|
+							    ALT|MIG)
 	A(UC, RESET, INIT, PKEY|PORT|ACCESS,                0)
 	A(UC, INIT,  INIT, 0,                               PKEY|PORT|ACCESS)
 	A(UC, INIT,  RTR,  AV|MTU|DQPN|RQPSN,               PKEY|ACCESS|ALT)

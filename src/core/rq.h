@@ -11,8 +11,10 @@
 #include "core/event.h"
 #include "sys/lock.h"
 
+struct cq;
 struct pd;
 struct qp;
+struct xrcd;
 
 enum { SGE_MAX = 32 };
 
@@ -53,15 +55,19 @@ struct srq {
 	struct lock lock; /* after qp->lock, before cq->lock */
 	struct rq rq;
 	uint32_t limit; /* 0: not armed */
-	uint32_t num;	/* slot (10) | number (14) */
+	uint32_t num;	/* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
-	struct list node;
+	struct xrcd *xrcd; /* XRC: its domain, and where its */
+	struct cq *cq;	   /* receives complete; else NULL */
 };
 
 struct srq *srq_of(struct ibv_srq *ibv);
 /* attr is raised to what was granted; srq_limit is not looked at. */
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out);
+/* Of an XRC domain; its receives complete to cq. */
+int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		   struct ibv_srq_init_attr *attr, struct srq **out);
 int srq_destroy(struct srq *srq); /* waits for acks; 0 or -EBUSY */
 /* MAX_WR resizes (-EINVAL below what is posted or the limit; attr says what
  * was granted), LIMIT arms the limit event once. */

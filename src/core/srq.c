@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "core/core.h"
+#include "core/cq.h"
 #include "core/device.h"
 #include "core/mr.h"
 #include "core/rq.h"
+#include "core/xrc.h"
 #include "sys/log.h"
 
 struct srq *srq_of(struct ibv_srq *ibv)
@@ -19,27 +21,48 @@ static uint32_t min32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static bool number_taken(const struct core *core, uint32_t num)
-{
-	list_for(n, &core->srqs) if (container_of(n, struct srq, node)->num ==
-				     num) return true;
-	return false;
-}
-
-/* core->lock is held.  0 or -ENOMEM: there are max_srq of them. */
+/* 0 or -ENOMEM: there are max_srq of them. */
 static int add(struct core *core, struct srq *srq)
 {
-	uint32_t count = 0, num;
+	int rc = -ENOMEM;
+	uint32_t index;
 
-	list_for(n, &core->srqs) count++;
-	if (count >= caps.max_srq || count >= QPN_INDICES)
-		return -ENOMEM;
-	do {
-		num = qpn_make(core->slot, qpn_index(core->srq_next++));
-	} while (number_taken(core, num));
-	srq->num = num;
-	list_add_tail(&core->srqs, &srq->node);
-	return 0;
+	turn_take(&core->turn);
+	if (core->srq_count < caps.max_srq) {
+		do {
+			index = qpn_index(core->srq_next++);
+		} while (core->srqs[index]);
+		srq->num = qpn_make(core->slot, index);
+		core->srqs[index] = srq;
+		core->srq_count++;
+		rc = 0;
+	}
+	turn_give(&core->turn);
+	return rc;
+}
+
+static void take_off(struct srq *srq)
+{
+	struct core *core = srq->core;
+
+	turn_take(&core->turn);
+	core->srqs[qpn_index(srq->num)] = NULL;
+	core->srq_count--;
+	if (srq->xrcd)
+		xrc_forget(core, srq);
+	turn_give(&core->turn);
+}
+
+static void use(struct srq *srq, unsigned n)
+{
+	if (n == 1)
+		pd_use(srq->in);
+	else
+		pd_unuse(srq->in);
+	if (!srq->xrcd)
+		return;
+	atomic_fetch_add(&srq->xrcd->users, n);
+	atomic_fetch_add(&srq->cq->users, n);
 }
 
 static int check_attr(const struct ibv_srq_attr *attr)
@@ -65,10 +88,9 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
-	       struct srq **out)
+int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		   struct ibv_srq_init_attr *attr, struct srq **out)
 {
-	struct core *core = ctx->core;
 	struct srq *srq;
 	int rc;
 
@@ -80,22 +102,22 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
-	srq->core = core;
+	srq->core = ctx->core;
 	srq->ctx = ctx;
 	srq->pd = pd_proper(pd);
 	srq->in = pd;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
 	rc = rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge);
 	if (rc)
 		goto free_srq;
 	srq->rq.cap = min32(srq->rq.cap, caps.max_srq_wr);
-	lock_take(&core->lock);
-	rc = add(core, srq);
-	lock_give(&core->lock);
+	lock_init(&srq->lock);
+	rc = add(ctx->core, srq);
 	if (rc)
 		goto free_rq;
-	lock_init(&srq->lock);
 	fill_ibv(srq, attr->srq_context);
-	pd_use(pd);
+	use(srq, 1);
 	attr->attr.max_wr = srq->rq.cap;
 	attr->attr.max_sge = srq->rq.max_sge;
 	live_add(&srq->live, LIVE_SRQ, ctx->ibv);
@@ -109,6 +131,12 @@ free_srq:
 	return rc;
 }
 
+int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
+	       struct srq **out)
+{
+	return srq_create_xrc(ctx, pd, NULL, NULL, attr, out);
+}
+
 int srq_destroy(struct srq *srq)
 {
 	uint32_t users = (uint32_t)atomic_load(&srq->users);
@@ -118,14 +146,12 @@ int srq_destroy(struct srq *srq)
 		return -EBUSY;
 	}
 	live_del(&srq->live);
-	lock_take(&srq->core->lock);
-	list_del(&srq->node);
-	lock_give(&srq->core->lock);
+	take_off(srq);
 	async_forget(srq->ctx, &srq->ibv);
 	lock_take(&srq->lock); /* a post has ended */
 	rq_fini(&srq->rq);
 	lock_give(&srq->lock);
-	pd_unuse(srq->in);
+	use(srq, (unsigned)-1);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	context_free(srq->ctx, srq);

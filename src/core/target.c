@@ -31,6 +31,7 @@ static const struct {
 	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(KEY,        "its key does not allow it",                           LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
 	ROW(MEMORY,     "the region's memory is not mapped",                   SUCCESS,         VERR_NONE,            IBV_EVENT_QP_ACCESS_ERR)
+	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 #undef ROW
 };
 /* clang-format on */

@@ -37,6 +37,7 @@ enum refusal {
 	REFUSED_TOO_MANY,   /* READs and atomics at once: max_dest_rd_atomic */
 	REFUSED_KEY,	    /* rkey, range or rights: target.why */
 	REFUSED_MEMORY,	    /* the region's memory is not mapped any more */
+	REFUSED_SRQ,	    /* XRC: no SRQ of this number in the domain */
 	REFUSALS
 };
 

@@ -8,23 +8,24 @@
 #define RC (1u << IBV_QPT_RC)
 #define UC (1u << IBV_QPT_UC)
 #define UD (1u << IBV_QPT_UD)
+#define XI (1u << IBV_QPT_XRC_SEND)
 #define IW (1u << WR_TYPE_IWARP) /* RFC 5040, 7306: no SEND with immediate */
 
 /* clang-format off */
 static const struct wr_op ops[] = {
 #define OP(name, types, traits, wc) \
 	[IBV_WR_##name] = { #name, types, traits, IBV_QP_EX_WITH_##name, IBV_WC_##wc },
-	/* opcode               QP types     traits                             completes as */
-	OP(RDMA_WRITE,          RC|UC|IW,    WR_DATA|WR_INLINE|WR_REMOTE,       RDMA_WRITE)
-	OP(RDMA_WRITE_WITH_IMM, RC|UC|IW,    WR_DATA|WR_INLINE|WR_REMOTE|WR_IMM,RDMA_WRITE)
-	OP(SEND,                RC|UC|UD|IW, WR_DATA|WR_INLINE,                 SEND)
-	OP(SEND_WITH_IMM,       RC|UC|UD,    WR_DATA|WR_INLINE|WR_IMM,          SEND)
-	OP(SEND_WITH_INV,       RC|IW,       WR_DATA|WR_INLINE|WR_IMM,          SEND)
-	OP(RDMA_READ,           RC|IW,       WR_DATA|WR_REMOTE|WR_RESULT,       RDMA_READ)
-	OP(ATOMIC_CMP_AND_SWP,  RC|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,COMP_SWAP)
-	OP(ATOMIC_FETCH_AND_ADD,RC|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,FETCH_ADD)
-	OP(LOCAL_INV,           RC|UC|IW,    WR_IMM,                            LOCAL_INV)
-	OP(BIND_MW,             RC|UC|IW,    WR_BIND,                           BIND_MW)
+	/* opcode                QP types        traits                                     completes as */
+	OP(RDMA_WRITE,           RC|UC|XI|IW,    WR_DATA|WR_INLINE|WR_REMOTE,               RDMA_WRITE)
+	OP(RDMA_WRITE_WITH_IMM,  RC|UC|XI|IW,    WR_DATA|WR_INLINE|WR_REMOTE|WR_IMM,        RDMA_WRITE)
+	OP(SEND,                 RC|UC|UD|XI|IW, WR_DATA|WR_INLINE,                         SEND)
+	OP(SEND_WITH_IMM,        RC|UC|UD|XI,    WR_DATA|WR_INLINE|WR_IMM,                  SEND)
+	OP(SEND_WITH_INV,        RC|XI|IW,       WR_DATA|WR_INLINE|WR_IMM,                  SEND)
+	OP(RDMA_READ,            RC|XI|IW,       WR_DATA|WR_REMOTE|WR_RESULT,               RDMA_READ)
+	OP(ATOMIC_CMP_AND_SWP,   RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     COMP_SWAP)
+	OP(ATOMIC_FETCH_AND_ADD, RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     FETCH_ADD)
+	OP(LOCAL_INV,            RC|UC|XI|IW,    WR_IMM,                                    LOCAL_INV)
+	OP(BIND_MW,              RC|UC|XI|IW,    WR_BIND,                                   BIND_MW)
 #undef OP
 };
 /* clang-format on */

@@ -65,7 +65,7 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 	struct emit e = {
 		.f = { .psn = plan->psn,
 		       .dest_qp = q->qp->attr.dest_qp_num,
-		       .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
+		       .opcode = ib_opcode(q->service, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome,
 		       .msn = q->rsp.msn },
 		.path = &q->qp->path,

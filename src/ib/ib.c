@@ -32,6 +32,14 @@ void ib_close(struct core *core)
 
 /* --- a QP ---------------------------------------------------------------- */
 
+static enum ib_service service_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC   ? IB_RC
+	       : type == IBV_QPT_UC ? IB_UC
+	       : type == IBV_QPT_UD ? IB_UD
+				    : IB_XRC;
+}
+
 static int open_qp(struct qp *qp)
 {
 	struct ib_qp *q = calloc(1, sizeof(*q));
@@ -39,6 +47,7 @@ static int open_qp(struct qp *qp)
 	if (!q)
 		return -ENOMEM;
 	q->qp = qp;
+	q->service = service_of(qp->type);
 	q->ib = qp->core->ib;
 	list_init(&qp->cc_node);
 	req_reset(q, 0);
@@ -84,7 +93,7 @@ static int find_host(struct ib_qp *q)
 	struct qp *qp = q->qp;
 	struct cc_host *h;
 
-	if (qp->type != IBV_QPT_RC || (q->host && cc_is_of(q->host, &qp->path)))
+	if (!qp->reliable || (q->host && cc_is_of(q->host, &qp->path)))
 		return 0;
 	h = cc_get(q->ib, &qp->path);
 	if (!h)

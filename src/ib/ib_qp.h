@@ -125,6 +125,7 @@ struct ib_req {
 struct resource {
 	uint32_t psn, npkts, sent; /* [psn + sent, psn + npkts) are to go */
 	uint32_t len, rkey, msn;
+	uint32_t srqn; /* XRC: whose PD counts */
 	uint64_t va;
 	uint64_t orig; /* atomic */
 	bool atomic, replay;
@@ -167,7 +168,8 @@ struct ib_rsp {
 struct ib_qp {
 	struct qp *qp;
 	struct ib *ib;
-	struct cc_host *host; /* RC from RTR on */
+	enum ib_service service; /* of its opcodes */
+	struct cc_host *host;	 /* RC and XRC from RTR on */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets that one READ request asks for */
 	struct ib_req req;

@@ -13,7 +13,7 @@ static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
 		return;
 	r->at = p->at;
-	if (q->qp->type != IBV_QPT_RC)
+	if (!q->qp->reliable)
 		return;
 	cc_sent(q, p->cost);
 	req_arm(q, now);

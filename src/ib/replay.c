@@ -9,6 +9,7 @@
 
 #include "core/due.h"
 #include "core/mr.h"
+#include "core/xrc.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
@@ -88,6 +89,7 @@ static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 		.rkey = get_be32(pkt->reth->rkey),
 		.len = get_be32(pkt->reth->len),
 		.msn = q->rsp.msn,
+		.srqn = pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0,
 		.replay = true,
 		.copy = true,
 	};
@@ -188,6 +190,8 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 	uint8_t *host;
 
 	span->n = t->len > 0;
+	if (q->qp->xrcd && xrc_reach(q->qp, t->srqn))
+		return false;
 	if (target_reach(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
 			 IBV_ACCESS_REMOTE_READ, &host))
 		return false;
@@ -218,8 +222,8 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 		if (*left == 0)
 			return -ENOBUFS;
 		start(q, &e, PLAN_RESPONSE, psn_add(t->psn, k));
-		e.f.opcode =
-			ib_opcode(IB_RC, IB_READ_RESP, ib_place(k > 0, last), IB_NONE);
+		e.f.opcode = ib_opcode(q->service, IB_READ_RESP, ib_place(k > 0, last),
+				       IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 		e.f.msn = t->msn;
 		e.off = k * q->mtu;
@@ -244,7 +248,7 @@ static int atomic_response(struct ib_qp *q, struct batch *b, const struct resour
 	struct emit e;
 
 	start(q, &e, PLAN_RESPONSE, t->psn);
-	e.f.opcode = ib_opcode(IB_RC, IB_ATOMIC_RESP, IB_ONLY, IB_NONE);
+	e.f.opcode = ib_opcode(q->service, IB_ATOMIC_RESP, IB_ONLY, IB_NONE);
 	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	e.f.msn = t->msn;
 	e.f.orig = t->orig;

@@ -32,19 +32,21 @@ static const struct wr {
 #define RC (1 << IB_RC)
 #define UC (1 << IB_UC)
 #define UD (1 << IB_UD)
-	[IBV_WR_RDMA_WRITE]           = { true, IB_WRITE, IB_NONE, RC | UC },
-	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { true, IB_WRITE, IB_IMM, RC | UC },
-	[IBV_WR_SEND]                 = { true, IB_SEND, IB_NONE, RC | UC | UD },
-	[IBV_WR_SEND_WITH_IMM]        = { true, IB_SEND, IB_IMM, RC | UC | UD },
-	[IBV_WR_SEND_WITH_INV]        = { true, IB_SEND, IB_INV, RC },
-	[IBV_WR_RDMA_READ]            = { true, IB_READ, IB_NONE, RC },
-	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC },
-	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC },
-	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC },
+#define XRC (1 << IB_XRC)
+	[IBV_WR_RDMA_WRITE]           = { true, IB_WRITE, IB_NONE, RC | UC | XRC },
+	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { true, IB_WRITE, IB_IMM, RC | UC | XRC },
+	[IBV_WR_SEND]                 = { true, IB_SEND, IB_NONE, RC | UC | UD | XRC },
+	[IBV_WR_SEND_WITH_IMM]        = { true, IB_SEND, IB_IMM, RC | UC | UD | XRC },
+	[IBV_WR_SEND_WITH_INV]        = { true, IB_SEND, IB_INV, RC | XRC },
+	[IBV_WR_RDMA_READ]            = { true, IB_READ, IB_NONE, RC | XRC },
+	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC | XRC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC | XRC },
+	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC | XRC },
+	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC | XRC },
 #undef RC
 #undef UC
 #undef UD
+#undef XRC
 };
 /* clang-format on */
 
@@ -53,11 +55,6 @@ static const struct wr *wr_of(const struct swqe *w)
 	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].services
 		       ? &wrs[w->opcode]
 		       : NULL;
-}
-
-static enum ib_service service(const struct qp *qp)
-{
-	return qp->type == IBV_QPT_RC ? IB_RC : qp->type == IBV_QPT_UC ? IB_UC : IB_UD;
 }
 
 static bool is_atomic(const struct swqe *w)
@@ -158,7 +155,7 @@ static enum step begin(struct planning *p, struct swqe *w)
 	/* C10-97: a fence waits for READs and atomics before it. */
 	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
 		return STEP_WAIT;
-	if (!wr || !(wr->services & 1 << service(qp)) ||
+	if (!wr || !(wr->services & 1 << q->service) ||
 	    (req_is_read(w) && qp->attr.max_rd_atomic == 0))
 		return refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
@@ -191,7 +188,8 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 	*e = (struct emit){
 		.f = { .psn = p->at.psn,
 		       .dest_qp = qp->attr.dest_qp_num,
-		       .rkey = w->rkey },
+		       .rkey = w->rkey,
+		       .srqn = w->srqn },
 		.path = &qp->path,
 		.copy = !is_fresh(p),
 	};
@@ -241,7 +239,7 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	if (rc)
 		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
 	p->at = at;
-	if (p->q->qp->type == IBV_QPT_RC)
+	if (p->q->qp->reliable)
 		cc_plan(p->q, cost);
 	return STEP_SENT;
 }
@@ -265,14 +263,14 @@ static enum step send_data(struct planning *p, struct swqe *w)
 	struct ib_qp *q = p->q;
 	const struct wr *wr = wr_of(w);
 	uint32_t i = psn_off(p->at.psn, w->psn), cost;
-	bool last = i + 1 == w->npkts, rc = q->qp->type == IBV_QPT_RC;
+	bool last = i + 1 == w->npkts, rc = q->qp->reliable;
 	struct emit e;
 
 	start(p, &e, w);
 	e.off = i * q->mtu;
 	e.len = last ? w->length - e.off : q->mtu;
 	e.span = &p->span;
-	e.f.opcode = ib_opcode(service(q->qp), wr->kind, ib_place(i > 0, last),
+	e.f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
 			       last ? wr->tail : IB_NONE);
 	e.f.va = w->remote_addr;
 	e.f.dma_len = w->length;
@@ -340,7 +338,7 @@ static enum step send_read(struct planning *p, struct swqe *w)
 	    !cc_admit(q, len + n * CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
-	e.f.opcode = ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE);
+	e.f.opcode = ib_opcode(q->service, IB_READ, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr + off;
 	e.f.dma_len = len;
 	return put_read(p, &e, w, n, len + n * CC_PACKET);
@@ -356,7 +354,8 @@ static enum step send_atomic(struct planning *p, struct swqe *w)
 	    !cc_admit(q, 8 + CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
-	e.f.opcode = ib_opcode(IB_RC, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY, IB_NONE);
+	e.f.opcode =
+		ib_opcode(q->service, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr;
 	e.f.swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
 	e.f.compare = cas ? w->atomic.compare_add : 0;

@@ -3,6 +3,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/xrc.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
@@ -22,6 +23,7 @@ static const uint8_t nak_of[REFUSALS] = {
 	[REFUSED_TOO_MANY] = NAK_INVALID_REQUEST,
 	[REFUSED_KEY] = NAK_REMOTE_ACCESS,
 	[REFUSED_MEMORY] = NAK_REMOTE_OPERATIONAL,
+	[REFUSED_SRQ] = NAK_INVALID_REQUEST,
 };
 
 void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
@@ -231,6 +233,7 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 		.rkey = get_be32(pkt->reth->rkey),
 		.len = get_be32(pkt->reth->len),
 		.msn = psn_add(q->rsp.msn, 1),
+		.srqn = pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0,
 	};
 	enum refusal why;
 	bool dropped;
@@ -329,7 +332,9 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	q->rsp.out_of_order = false;
 	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
 		q->rsp.nak_due = false;
-	why = carry_out(q, pkt, now);
+	why = pkt->xrceth ? xrc_aim(q->qp, get_be24(pkt->xrceth->srqn)) : ACCEPTED;
+	if (!why)
+		why = carry_out(q, pkt, now);
 	if (why)
 		refuse(q, pkt, why, now);
 }

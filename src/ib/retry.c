@@ -104,7 +104,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 		r->at.cur = q->qp->sq.tail;
 		acked = r->flight;
 	}
-	if (q->qp->type != IBV_QPT_RC)
+	if (!q->qp->reliable)
 		return;
 	cc_acked(q, acked);
 	measure(r, now);
@@ -223,7 +223,7 @@ void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64
 		 verr_text(verr)->what, q->req.retry_left, q->req.rnr_left);
 	sq_complete(qp, status, verr, now);
 	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
-	ib_fail(q, qp->type != IBV_QPT_RC, -1, now);
+	ib_fail(q, !qp->reliable, -1, now);
 }
 
 void req_tell_error(struct ib_qp *q, uint64_t now)
@@ -305,11 +305,11 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
-	if (qp->type != IBV_QPT_RC)
+	if (!qp->reliable)
 		unreliable_run(q, now);
 	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
-	if (qp->type != IBV_QPT_RC)
+	if (!qp->reliable)
 		return NEVER;
 	if (now < r->rnr_until)
 		return r->rnr_until;

@@ -45,8 +45,6 @@ static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU *
 static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		      uint64_t now)
 {
-	enum ib_service want = q->qp->type == IBV_QPT_RC ? IB_RC : IB_UC;
-
 	if (!from_peer(q->qp, d)) {
 		count(q, IB_RX_NO_ADDR);
 		return;
@@ -57,7 +55,8 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 			cc_cut(q->host, now);
 		return;
 	}
-	if (ib_service(pkt->bth->opcode) != want) {
+	if (ib_service(pkt->bth->opcode) != q->service ||
+	    (ib_is_request(pkt->op) && q->qp->type == IBV_QPT_XRC_SEND)) {
 		count(q, IB_RX_NO_QP);
 		return;
 	}
@@ -65,7 +64,7 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 		rsp_cnp(q, now);
 	q->rsp.ack.understood |= q->ib->belated;
 	established(q);
-	if (want == IB_UC)
+	if (!q->qp->reliable)
 		uc_request(q, pkt, now);
 	else if (ib_is_request(pkt->op))
 		rc_request(q, pkt, now);
@@ -179,10 +178,11 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	struct qp *qp;
 
 	if (!is_framed(d) || (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
-	    ib_service(bth->opcode) != IB_RC || d->damaged)
+	    d->damaged)
 		return;
 	qp = qp_find(ib->core, get_be24(bth->dest_qp));
-	if (!qp || qp->transport != &ib_transport || qp->type != IBV_QPT_RC)
+	if (!qp || qp->transport != &ib_transport || !qp->reliable ||
+	    ib_service(bth->opcode) != ib_qp(qp)->service)
 		return;
 	lock_take(&qp->lock);
 	if (may_receive(qp) && from_peer(qp, d))

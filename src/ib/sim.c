@@ -219,7 +219,6 @@ struct cq *sim_cq(struct sim *s, int side, int cqe)
 struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq,
 		  struct cq *rcq, struct srq *srq, const struct ibv_qp_cap *cap)
 {
-	struct sim_node *n = &s->node[side];
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = (struct ibv_cq *)&scq->ex,
 		.recv_cq = (struct ibv_cq *)&rcq->ex,
@@ -227,12 +226,19 @@ struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq
 		.cap = *cap,
 		.qp_type = type,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = &n->pd->ibv,
+		.pd = &s->node[side].pd->ibv,
 	};
+
+	return sim_qp_of(s, side, &a);
+}
+
+struct qp *sim_qp_of(struct sim *s, int side, struct ibv_qp_init_attr_ex *attr)
+{
+	struct sim_node *n = &s->node[side];
 	struct qp *qp;
 
 	MUST(n->nqps < SIM_QPS);
-	MUST(qp_create(&n->ctx, &a, s->same_host ? &local_transport : &ib_transport,
+	MUST(qp_create(&n->ctx, attr, s->same_host ? &local_transport : &ib_transport,
 		       &qp) == 0);
 	n->due[n->nqps] = NEVER;
 	n->qps[n->nqps++] = qp;
@@ -289,7 +295,9 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	       const struct sim_conf *c)
 {
 	int side = qp->core == &s->node[1].core;
-	bool ud = qp->type == IBV_QPT_UD, rc = qp->type == IBV_QPT_RC;
+	bool ud = qp->type == IBV_QPT_UD;
+	bool asks = qp->reliable && qp->type != IBV_QPT_XRC_RECV;
+	bool answers = qp->reliable && qp->type != IBV_QPT_XRC_SEND;
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
@@ -324,13 +332,14 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	modify(s, qp, &a,
 	       ud ? 0
 		  : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-				   : 0));
+			       (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+					: 0));
 	a.qp_state = IBV_QPS_RTS;
 	modify(s, qp, &a,
-	       IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-				   : 0));
+	       IBV_QP_SQ_PSN | (qp->reliable ? IBV_QP_TIMEOUT : 0) |
+		       (asks ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					IBV_QP_MAX_QP_RD_ATOMIC
+			     : 0));
 }
 
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,

@@ -99,6 +99,7 @@ void sim_close(struct sim *s);
 struct cq *sim_cq(struct sim *s, int side, int cqe);
 struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq,
 		  struct cq *rcq, struct srq *srq, const struct ibv_qp_cap *cap);
+struct qp *sim_qp_of(struct sim *s, int side, struct ibv_qp_init_attr_ex *attr);
 /* INIT to RTS, connected to peer (UD: peer NULL). */
 void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	       const struct sim_conf *conf);

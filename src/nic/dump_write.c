@@ -159,11 +159,30 @@ static const char *const state_name[] = {
 
 static const char *type_name(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : "UD";
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_XRC_SEND:
+		return "XRC initiator";
+	case IBV_QPT_XRC_RECV:
+		return "XRC target";
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_DRIVER:
+		break;
+	}
+	return "?";
 }
 
 static void show_queues(struct dump *d, const struct qp *qp)
 {
+	if (qp->xrcd) {
+		fputs("    receives: the XRC SRQ that a request names\n", d->out);
+		return;
+	}
 	fprintf(d->out, "    send queue: %u of %u", qp->sq.head - qp->sq.tail,
 		qp->sq.cap);
 	if (qp->srq)
@@ -171,8 +190,10 @@ static void show_queues(struct dump *d, const struct qp *qp)
 	else
 		fprintf(d->out, "; receive queue: %u of %u", qp->rq.head - qp->rq.tail,
 			qp->rq.cap);
-	fprintf(d->out, "; pd %u, cq %u and %u\n", qp->pd->ibv.handle,
-		qp->send_cq->ex.handle, qp->recv_cq->ex.handle);
+	fprintf(d->out, "; pd %u, cq %u", qp->pd->ibv.handle, qp->send_cq->ex.handle);
+	if (qp->recv_cq)
+		fprintf(d->out, " and %u", qp->recv_cq->ex.handle);
+	fputc('\n', d->out);
 }
 
 static void show_qp(struct dump *d, struct qp *qp)

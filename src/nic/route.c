@@ -60,7 +60,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
 	here = is_here(qp->dev, dgid);
-	if (here)
+	if (here && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
 		p = local_peer(nic->core.local, qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->peer_here = here;

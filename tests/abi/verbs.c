@@ -307,7 +307,7 @@ static void shared_receives(struct rig *r)
 	ibv_ack_async_event(&event);
 	unpair(r);
 	CHECK(!ibv_destroy_srq(srq));
-	ex.srq_type = IBV_SRQT_XRC;
+	ex.srq_type = IBV_SRQT_TM;
 	CHECK(!ibv_create_srq_ex(r->ctx, &ex) && errno == EOPNOTSUPP);
 }
 

@@ -120,7 +120,7 @@ static void qps(void)
 	SPOIL(EINVAL, ".*another context", a.srq = foreign);
 	SPOIL(EINVAL, ".*another context", a.pd = other->pd);
 	SPOIL(EINVAL, "comp_mask", a.comp_mask |= 1u << 30);
-	SPOIL(EOPNOTSUPP, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_XRCD);
+	SPOIL(EINVAL, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_XRCD);
 	SPOIL(EOPNOTSUPP, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE);
 	SPOIL(EOPNOTSUPP, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH);
 	SPOIL(EOPNOTSUPP, "create_flags", a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
@@ -128,9 +128,13 @@ static void qps(void)
 	SPOIL(EOPNOTSUPP, "max_tso", a.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
 	      a.max_tso_header = 64);
 	for (int t = -1; t < 300; t++)
-		if (t != IBV_QPT_RC && t != IBV_QPT_UC && t != IBV_QPT_UD)
+		if (t != IBV_QPT_RC && t != IBV_QPT_UC && t != IBV_QPT_UD &&
+		    t != IBV_QPT_XRC_SEND && t != IBV_QPT_XRC_RECV)
 			SPOIL(EOPNOTSUPP, "qp_type", a.qp_type = (enum ibv_qp_type)t);
 #undef SPOIL
+	a = good_qp(), a.qp_type = IBV_QPT_XRC_RECV;
+	REFUSED_PTR(EINVAL, ibv_create_qp_ex(s->ctx, &a));
+	log_must("create_qp refused: an XRC domain is missing");
 	old = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_RC };
 	REFUSED_PTR(EINVAL, ibv_create_qp(s->pd, &old));
 	a = good_qp();
@@ -314,8 +318,8 @@ static void srqs(void)
 					      .srq_type = IBV_SRQT_BASIC };
 	a = good, a.comp_mask |= 1u << 20;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
-	a = good, a.srq_type = IBV_SRQT_XRC;
-	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
+	a = good, a.srq_type = IBV_SRQT_XRC; /* no domain, no CQ */
+	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.srq_type = IBV_SRQT_TM;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.comp_mask = 0;
@@ -325,11 +329,59 @@ static void srqs(void)
 	CHECK((srq = ibv_create_srq_ex(s->ctx, &good)) && !ibv_destroy_srq(srq));
 }
 
+static void xrc(void)
+{
+	struct ibv_xrcd_init_attr a = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1
+	};
+	struct ibv_srq_init_attr_ex srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 },
+						 .comp_mask = IBV_SRQ_INIT_ATTR_PD |
+							      IBV_SRQ_INIT_ATTR_TYPE |
+							      IBV_SRQ_INIT_ATTR_XRCD |
+							      IBV_SRQ_INIT_ATTR_CQ,
+						 .srq_type = IBV_SRQT_XRC };
+	struct ibv_qp_init_attr_ex qp_attr = { .qp_type = IBV_QPT_XRC_RECV,
+					       .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+	struct ibv_xrcd *xrcd, *foreign;
+	struct side *other = side(true);
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+
+	s = side(false);
+	REFUSED_PTR(EAGAIN, ibv_open_xrcd(s->ctx, &a));
+	a.oflags = O_CREAT;
+	a.comp_mask = 0;
+	REFUSED_PTR(EINVAL, ibv_open_xrcd(s->ctx, &a));
+	a.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	CHECK((xrcd = ibv_open_xrcd(s->ctx, &a)));
+	CHECK((foreign = ibv_open_xrcd(other->ctx, &a)));
+	srq_attr.pd = s->pd;
+	srq_attr.cq = s->rcq;
+	srq_attr.xrcd = foreign;
+	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &srq_attr));
+	srq_attr.xrcd = xrcd;
+	srq_attr.cq = other->rcq;
+	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &srq_attr));
+	srq_attr.cq = s->rcq;
+	CHECK((srq = ibv_create_srq_ex(s->ctx, &srq_attr)));
+	qp_attr.xrcd = foreign;
+	REFUSED_PTR(EINVAL, ibv_create_qp_ex(s->ctx, &qp_attr));
+	qp_attr.xrcd = xrcd;
+	CHECK((qp = ibv_create_qp_ex(s->ctx, &qp_attr)));
+	CHECK(ibv_close_xrcd(xrcd) == EBUSY);
+	CHECK(!ibv_destroy_srq(srq));
+	CHECK(ibv_close_xrcd(xrcd) == EBUSY);
+	CHECK(!ibv_destroy_qp(qp));
+	CHECK(!ibv_close_xrcd(xrcd));
+	CHECK(ibv_close_xrcd(xrcd) == ENOENT);
+	REFUSED_PTR(EINVAL, ibv_create_qp_ex(s->ctx, &qp_attr));
+	CHECK(!ibv_close_xrcd(foreign));
+}
+
 /* --- what there is not --------------------------------------------------- */
 
 static void unsupported(void)
 {
-	struct ibv_xrcd_init_attr xrcd = { .comp_mask = 3, .fd = -1 };
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_rwq_ind_table_init_attr table = { 0 };
 	struct ibv_wq_init_attr wq;
@@ -342,7 +394,6 @@ static void unsupported(void)
 					.pd = s->pd,
 					.cq = s->rcq };
 	s->qp = qp_make(s, IBV_QPT_RC);
-	REFUSED_PTR(EOPNOTSUPP, ibv_open_xrcd(s->ctx, &xrcd));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_wq(s->ctx, &wq));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_rwq_ind_table(s->ctx, &table));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_counters(s->ctx, &counters));
@@ -375,6 +426,7 @@ const struct local_row call_rows[] = {
 	{ "call_addresses", addresses },
 	{ "call_groups", groups },
 	{ "call_srqs", srqs },
+	{ "call_xrc", xrc },
 	{ "call_unsupported", unsupported },
 	{ "call_strings", strings },
 	{ NULL, NULL },

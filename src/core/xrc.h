@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* xrc.h - extended reliable connected transport: domains, and what a target QP borrows of
+ * the SRQ that a request names (IBTA vol. 1, annex A14).  docs/xrc.md is its page.
+ */
+#ifndef CORE_XRC_H
+#define CORE_XRC_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "core/target.h"
+#include "sys/live.h"
+
+struct context;
+struct core;
+struct qp;
+struct srq;
+struct xrc_domain;
+
+struct xrcd {
+	struct live live;
+	struct ibv_xrcd ibv;
+	struct core *core;
+	struct xrc_domain *domain;
+	_Atomic unsigned users; /* SRQs and target QPs: EBUSY */
+};
+
+struct xrcd *xrcd_of(struct ibv_xrcd *ibv);
+
+/* A handle of the domain of attr->fd's inode, or of a new one that no other handle can
+ * have (fd -1).  -EINVAL: both members are needed; or the domain exists, and O_EXCL.
+ * -EAGAIN: it does not exist, and no O_CREAT.  -EBADF; -ENOMEM; -EIO. */
+int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
+	      struct xrcd **out);
+/* 0 or -EBUSY. */
+int xrcd_close(struct xrcd *x);
+
+/* A request for SRQ number srqn has come to a target QP, which borrows what it needs.
+ * REFUSED_SRQ.  Turn and qp->lock held. */
+enum refusal xrc_aim(struct qp *qp, uint32_t srqn);
+/* The same for memory alone, whatever receive is under way. */
+enum refusal xrc_reach(struct qp *qp, uint32_t srqn);
+/* No target QP has borrowed anything of srq any more.  Turn held. */
+void xrc_forget(struct core *core, const struct srq *srq);
+
+#endif
