@@ -226,7 +226,7 @@ static int number_and_open(struct qp *qp)
 
 	if (core->qp_count >= caps.max_qp)
 		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
-	if (core->timers && heap_reserve(core->timers, core->qp_count + 1))
+	if (core->timers && heap_reserve(core->timers, core->qp_count + 2))
 		return -ENOMEM;
 	qp->qpn = qpn_make(core->slot, index);
 	qp->ex.qp_base.qp_num = qp->qpn;

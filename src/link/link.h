@@ -71,8 +71,9 @@ struct link {
 		void (*dest)(const struct link_addr *addr, struct link_dest *out);
 		void (*head)(const struct dgram *d, struct link_head *out);
 	} * ops;
-	unsigned run_max; /* datagrams in one run, as of GSO; 1: none */
-	size_t mtu;	  /* longest datagram, BTH to ICRC */
+	unsigned run_max;    /* datagrams in one run, as of GSO; 1: none */
+	size_t mtu;	     /* longest datagram, BTH to ICRC */
+	uint64_t full_until; /* the engine's: it was full, and is not asked before */
 };
 
 #endif

@@ -524,7 +524,7 @@ int udp_open(struct link **out, uint16_t port)
 	u->tx.fd[0] = u->tx.fd[1] = u->ask.fd[0] = u->ask.fd[1] = -1;
 	atomic_init(&u->rx[0], -1);
 	atomic_init(&u->rx[1], -1);
-	u->link = (struct link){ &udp_ops, RUN_MAX, DGRAM_MAX };
+	u->link = (struct link){ .ops = &udp_ops, .run_max = RUN_MAX, .mtu = DGRAM_MAX };
 	for (int f = 0; f < 2; f++)
 		(void)make_receiver(u, f);
 	*out = &u->link;

@@ -20,7 +20,7 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
-	return did.output < ENGINE_INLINE && e->blocked_until <= now &&
+	return did.output < ENGINE_INLINE &&
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 

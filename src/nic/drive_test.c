@@ -23,6 +23,7 @@ enum { THREADS = 6, ROUNDS = 20000 };
 static struct {
 	struct nic *nic;
 	struct link link;
+	struct context ctx;
 	struct qp qp[THREADS];
 	/* Under the turn: */
 	uint64_t last;
@@ -97,13 +98,15 @@ static int begin(void **state)
 	assert_int_equal(local_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&nic->conns, &nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&nic->core, NULL, NULL, 1), 0);
-	t.link = (struct link){ &link_ops, 1, 9000 };
+	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
+	t.ctx.link = &t.link;
 	e->core = &nic->core;
 	nic->link = &t.link;
 	assert_int_equal(cm_use_link(&nic->core, NULL, &t.link, &ib_transport, 4791), 0);
 	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;
+		t.qp[i].ctx = &t.ctx;
 		t.qp[i].transport = &fake_transport;
 		lock_init(&t.qp[i].lock);
 	}

@@ -131,8 +131,8 @@ static void commit(struct engine *e, uint64_t now)
 		lock_take(&qp->lock);
 		next = qp->transport->commit(qp, p->first, taken, now);
 		lock_give(&qp->lock);
-		if (p->waits)
-			next = qp->full_until = now + RETRY_PIPE_NS;
+		if (p->retry)
+			next = qp->full_until = now + p->retry;
 		else if (taken < p->n)
 			due_add(e->core, qp);
 		set_timer(e, qp, next);
@@ -158,40 +158,47 @@ static unsigned run_end(const struct batch *b, unsigned i)
 	return i;
 }
 
-/* A way within the host that has no room holds up the QP alone that writes to it. */
+/* There is no room for v[i]: its QP alone waits. */
+static void no_room(struct engine *e, unsigned i, uint64_t retry)
+{
+	struct part *p = part_of(e, i);
+
+	if (p)
+		p->retry = retry;
+	not_taken(e, i);
+}
+
 static void send_within(struct engine *e, struct source *way, unsigned i, unsigned end,
 			uint64_t now)
 {
-	struct batch *b = &e->batch;
-
 	for (; i < end; i++) {
-		const struct dgram *d = &b->v[i];
-		struct part *p;
+		const struct dgram *d = &e->batch.v[i];
 
-		if (!d->len || way->ops->send(way, d, now))
-			continue;
-		p = part_of(e, i);
-		if (p)
-			p->waits = true;
-		not_taken(e, i);
+		if (d->len && !way->ops->send(way, d, now))
+			no_room(e, i, RETRY_PIPE_NS);
 	}
 }
 
-/* False: the link is full, and everything waits until it has room. */
-static bool send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
+/* A link that is full is not asked again for a while. */
+static void send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
 {
 	struct dgram *d = &e->batch.v[i];
-	int was = cancel_hold(), sent = d->link->ops->send(d->link, d, end - i, now);
+	struct link *link = d->link;
+	int was, sent = 0;
 
-	cancel_let(was);
-	if (sent < 0)
-		engine_break(e, "sending");
-	if (sent < 0 || (unsigned)sent == end - i)
-		return true;
-	for (i += (unsigned)sent; i < e->batch.n; i++)
-		not_taken(e, i);
-	e->blocked_until = now + RETRY_FULL_NS;
-	return false;
+	if (link->full_until <= now) {
+		was = cancel_hold();
+		sent = link->ops->send(link, d, end - i, now);
+		cancel_let(was);
+		if (sent < 0) {
+			engine_break(e, "sending");
+			return;
+		}
+		if ((unsigned)sent < end - i)
+			link->full_until = now + RETRY_FULL_NS;
+	}
+	for (i += (unsigned)sent; i < end; i++)
+		no_room(e, i, RETRY_FULL_NS);
 }
 
 static void flush(struct engine *e, uint64_t now)
@@ -220,8 +227,7 @@ static void flush(struct engine *e, uint64_t now)
 		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
 		       !way_of(e, end))
 			end = run_end(b, end);
-		if (!send_linked(e, i, end, now))
-			break;
+		send_linked(e, i, end, now);
 	}
 	commit(e, went_out(e->core, now));
 	batch_reset(b);
@@ -257,18 +263,26 @@ static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 	lock_give(&qp->lock);
 }
 
+/* No output before: its link was full, or another way that it goes. */
+static uint64_t full_until(const struct qp *qp)
+{
+	const struct link *link = qp->transport->stream ? NULL : qp->ctx->link;
+
+	return link && link->full_until > qp->full_until ? link->full_until
+							 : qp->full_until;
+}
+
 static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	bool more = false;
-	uint64_t next;
+	uint64_t next, full;
 
 	lock_take(&qp->lock);
 	next = qp->transport->run(qp, now);
-	if (e->blocked_until > now && !qp->transport->stream) {
-		more = true;
-	} else if (qp->full_until > now) {
-		if (qp->full_until < next)
-			next = qp->full_until;
+	full = full_until(qp);
+	if (full > now) {
+		if (full < next)
+			next = full;
 	} else {
 		more = qp_output(e, qp, now);
 		if (!qp->planned) /* else commit() looks at the time */
@@ -297,7 +311,7 @@ static uint64_t output_deadline(struct engine *e, uint64_t now)
 	struct heap_node *top = heap_top(&e->timers);
 	uint64_t at = first_of(&e->deadline, top ? top->at : NEVER, now);
 
-	return due_any(e->core) && e->blocked_until < at ? e->blocked_until : at;
+	return due_any(e->core) ? 0 : at;
 }
 
 uint64_t engine_deadline(struct engine *e, uint64_t now)
@@ -373,8 +387,6 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 				next = NULL;
 			}
 		}
-		if (e->blocked_until > now)
-			break;
 	}
 	sent = e->batch.n + core->spent;
 	flush(e, now);

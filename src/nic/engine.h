@@ -44,11 +44,10 @@ struct engine {
 	struct part {
 		struct qp *qp;
 		unsigned first, n;
-		bool waits; /* for room in a pipe */
+		uint64_t retry; /* it waits so long for room; 0: it does not */
 	} part[BATCH_MAX];
 	unsigned parts;
-	_Atomic uint64_t blocked_until; /* the link was full: no output before */
-	struct spin spin;		/* the pollers'.  Under the turn */
+	struct spin spin; /* the pollers'.  Under the turn */
 	unsigned turns;
 	uint64_t piped;	    /* when a pipe last had something */
 	uint64_t hear_from; /* 0, or core->heard when all is taken in */

@@ -40,7 +40,8 @@ struct fake {
 static struct {
 	struct nic *nic;
 	struct engine *e;
-	struct link link;
+	struct link link, other; /* which is never full */
+	struct context ctx, other_ctx;
 	struct fake fake[QPS];
 	unsigned room;	  /* what the link takes */
 	unsigned share;	  /* what a QP gives at a time */
@@ -71,7 +72,7 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 	     i++) {
 		struct dgram *d = batch_next(b);
 
-		d->link = t.nic->link;
+		d->link = qp->ctx->link;
 		ip_of(d)->ifindex = (uint32_t)(f - t.fake) + 1;
 		d->len = f->piped ? LONG : i + 1;
 		d->here = f->piped;
@@ -117,13 +118,12 @@ static const struct transport fake_transport = {
 
 static int link_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
-	unsigned i;
+	unsigned i, all = n, *room = link == &t.other ? &all : &t.room;
 
-	(void)link;
 	(void)now;
 	if (t.error)
 		return t.error;
-	for (i = 0; i < n && t.room > 0; i++, t.room--) {
+	for (i = 0; i < n && room[0] > 0; i++, room[0]--) {
 		uint32_t who = ip_of(&v[i])->ifindex;
 
 		assert_true(t.n < WIRE);
@@ -176,7 +176,10 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.nic->core, NULL, NULL, 1), 0);
-	t.link = (struct link){ &link_ops, 1, 9000 };
+	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
+	t.ctx.link = &t.link;
+	t.other = t.link;
+	t.other_ctx.link = &t.other;
 	t.e->core = &t.nic->core;
 	t.nic->link = &t.link;
 	assert_int_equal(cm_use_link(&t.nic->core, NULL, &t.link, &ib_transport, 4791),
@@ -187,6 +190,7 @@ NO_TSA static int begin(void **state)
 	t.share = BATCH_MAX;
 	for (int i = 0; i < QPS; i++) {
 		t.fake[i].qp.core = &t.nic->core;
+		t.fake[i].qp.ctx = &t.ctx;
 		t.fake[i].qp.transport = &fake_transport;
 		t.fake[i].next = NEVER;
 		lock_init(&t.fake[i].qp.lock);
@@ -258,6 +262,28 @@ static void a_full_link_gets_the_rest_later(void **state)
 	assert_int_equal(engine_turn(t.e, now + 50 * US, false).output, 0);
 	assert_int_equal(t.n, 3);
 	assert_int_equal(engine_turn(t.e, now + 100 * US, false).next, NEVER);
+	all_went_out();
+}
+
+static void a_full_link_holds_up_its_own_qps_alone(void **state)
+{
+	uint64_t now = 100 * US;
+
+	(void)state;
+	t.room = 1;
+	t.fake[1].qp.ctx = &t.other_ctx;
+	wants(0, 3);
+	wants(1, 3);
+	engine_output(t.e, NULL, now, 64);
+	assert_int_equal(t.fake[0].sent, 1);
+	assert_int_equal(t.fake[1].sent, 3);
+	wants(1, 2);
+	wants(2, 1);
+	engine_output(t.e, NULL, now + 50 * US, 64);
+	assert_int_equal(t.fake[1].sent, 5);
+	assert_int_equal(t.fake[2].sent, 0);
+	t.room = WIRE;
+	engine_turn(t.e, now + 150 * US, false);
 	all_went_out();
 }
 
@@ -470,7 +496,7 @@ static void mads_go_out(void **state)
 	assert_int_equal(t.wire[0].len + t.wire[1].len, 280 + 1);
 	assert_in_range(again, 32000 * US, 64000 * US);
 	assert_int_equal(engine_turn(t.e, again - 1, false).output, 0);
-	t.e->blocked_until = again + 1;
+	t.link.full_until = again + 1;
 	assert_int_equal(engine_turn(t.e, again, false).next, again + 1);
 	assert_int_equal(t.n, 2);
 	assert_int_equal(engine_turn(t.e, again + 1, false).output, 1);
@@ -510,6 +536,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_due_goes_out),
 		TEST(a_full_link_gets_the_rest_later),
+		TEST(a_full_link_holds_up_its_own_qps_alone),
 		TEST(a_full_pipe_is_left_alone),
 		TEST(a_turn_is_bounded),
 		TEST(so_is_one_of_small_portions),

@@ -181,7 +181,7 @@ static uint64_t sleeps_until(struct engine *e, uint64_t now)
 		return now;
 	if (!watch)
 		return now + WATCH_LOOK_NS;
-	if ((due_any(e->core) && e->blocked_until <= now) || engine_is_hot(e))
+	if (due_any(e->core) || engine_is_hot(e))
 		return now;
 	return atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
 }

@@ -258,6 +258,9 @@ static int nic_start(struct nic *nic, const struct conf *conf)
 	if (rc)
 		goto close_link;
 	heap_init(&e->timers);
+	rc = heap_reserve(&e->timers, 1); /* QP1's; others reserve their own */
+	if (rc)
+		goto fini_heap;
 	nic->core.timers = &e->timers;
 	sources_open(nic);
 	rc = engine_thread_start(e);
@@ -466,7 +469,7 @@ static void say_goodbye(struct nic *nic)
 		(void)engine_flush(&nic->engine, clock_ns());
 		if (!more)
 			return;
-		if (nic->engine.blocked_until > clock_ns())
+		if (nic->link->full_until > clock_ns())
 			nanosleep(&moment, NULL);
 	}
 }

@@ -420,7 +420,9 @@ int port_open(struct port **out, struct host *host, uint16_t udp_port,
 	rc = udp_open(&p->udp, udp_port);
 	if (rc)
 		goto close_inbox;
-	p->link = (struct link){ &port_ops, p->udp->run_max, p->udp->mtu };
+	p->link = (struct link){ .ops = &port_ops,
+				 .run_max = p->udp->run_max,
+				 .mtu = p->udp->mtu };
 	p->host = host;
 	p->udp_port = udp_port;
 	p->forwarding =
