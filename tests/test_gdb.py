@@ -21,7 +21,7 @@ def gdb(program, stop, *commands):
 
 
 def test_objects_in_a_line():
-    out = gdb("dump_test", "dump_write", "up 2", "print *qp", "print *srq", "print *mr",
+    out = gdb("dump_test", "dump_begin", "up 2", "print *qp", "print *srq", "print *mr",
               "print *f->scq", "print *f->pd", "print/r f->pd->users")
     for want in (r"= QP 0x\w{6} RC RTS, fake to QP 0x001234 at 10\.0\.0\.2; send queue 1 of 8, "
                  r"receive queue 1 of 8",

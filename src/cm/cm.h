@@ -78,8 +78,12 @@ bool cm_leave(struct core *core, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
 void cm_log_counters(const struct cm *cm);
-/* Listeners and connections, a line each. */
-void cm_describe(struct cm *cm, FILE *out);
+/* Some of the listeners and connections, a line each, from *at on, which is zeroed at
+ * first.  False: that was all. */
+struct cm_place {
+	unsigned stage, from;
+};
+bool cm_describe(struct cm *cm, struct cm_place *at, FILE *out);
 
 /* --- listening ----------------------------------------------------------- */
 

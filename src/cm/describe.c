@@ -35,14 +35,23 @@ static const char *const iw_state[] = {
 	[IWC_OVER] = "over",
 };
 
-static void listeners(const struct cm *cm, FILE *out)
+enum { AT_ONCE = 64 };
+
+/* From entry number from on; true: there are more. */
+
+static bool listeners(struct cm *cm, unsigned from, FILE *out)
 {
 	char ip[INET6_ADDRSTRLEN];
+	unsigned i = 0;
 
 	list_for(n, &cm->listeners)
 	{
 		const struct cm_listener *l = container_of(n, struct cm_listener, node);
 
+		if (i++ < from)
+			continue;
+		if (i > from + AT_ONCE)
+			return true;
 		fprintf(out,
 			"listener port %u on %s%s: %s, requests that wait %u of %u\n",
 			l->service.port,
@@ -50,15 +59,18 @@ static void listeners(const struct cm *cm, FILE *out)
 			l->service.iwarp ? " (iWARP)" : "",
 			l->owner ? "listening" : "bound", l->pending, l->backlog);
 	}
+	return false;
 }
 
-static void roce(struct cm *cm, FILE *out)
+static bool roce(struct cm *cm, unsigned from, FILE *out)
 {
 	char peer[INET6_ADDRSTRLEN];
 
-	for (unsigned i = 0; i < cm->used; i++) {
+	for (unsigned i = from; i < cm->used; i++) {
 		const struct conn *c = conn_at(cm, i);
 
+		if (i == from + AT_ONCE)
+			return true;
 		if (c->state == ST_FREE)
 			continue;
 		fprintf(out,
@@ -68,27 +80,39 @@ static void roce(struct cm *cm, FILE *out)
 			state[c->state], c->passive ? "passive" : "active", c->local_qpn,
 			c->remote_qpn, c->retries);
 	}
+	return false;
 }
 
-static void iwarp(const struct cm *cm, FILE *out)
+static bool iwarp(struct cm *cm, unsigned from, FILE *out)
 {
 	char peer[INET6_ADDRSTRLEN];
+	unsigned i = 0;
 
 	if (!cm->iw)
-		return;
+		return false;
 	list_for(n, &cm->iw->all)
 	{
 		const struct iwc *c = container_of(n, struct iwc, node);
 
+		if (i++ < from)
+			continue;
+		if (i > from + AT_ONCE)
+			return true;
 		fprintf(out, "connection (iWARP) to %s, port %u: %s, %s; QP 0x%06x\n",
 			addr_text(c->to.way.dst, peer), c->to.dst_port,
 			iw_state[c->state], c->passive ? "passive" : "active", c->qpn);
 	}
+	return false;
 }
 
-void cm_describe(struct cm *cm, FILE *out)
+bool cm_describe(struct cm *cm, struct cm_place *at, FILE *out)
 {
-	listeners(cm, out);
-	roce(cm, out);
-	iwarp(cm, out);
+	static bool (*const stage[])(struct cm * cm, unsigned from,
+				     FILE *out) = { listeners, roce, iwarp };
+
+	if (stage[at->stage](cm, at->from, out))
+		at->from += AT_ONCE;
+	else
+		*at = (struct cm_place){ .stage = at->stage + 1 };
+	return at->stage < sizeof(stage) / sizeof(stage[0]);
 }

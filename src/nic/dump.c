@@ -14,11 +14,13 @@
 
 #include "core/core.h"
 #include "sys/cancel.h"
+#include "sys/clock.h"
 #include "sys/fd.h"
 
 enum {
 	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
 	TEXT_MAX = 64 << 20, /* that an asker takes */
+	PAUSE_NS = 50000,    /* between pieces: others have the turn */
 };
 
 static const uint8_t magic[8] = "urnicdmp";
@@ -63,39 +65,142 @@ static int memory_of(const char *text, size_t len)
 	return rc;
 }
 
-static int take_dump(struct core *core)
+static bool is_writing(const struct dumper *d)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
-	int rc = -ENOMEM;
-	bool whole;
-
-	if (!out)
-		return rc;
-	dump_write(core, out);
-	whole = !ferror(out);
-	if (!fclose(out) && whole)
-		rc = memory_of(text, len);
-	free(text);
-	return rc;
+	return d->text.out;
 }
 
-void dump_answer(struct core *core, struct host *host, const struct host_said *s)
+static void forget(struct dumper *d)
 {
-	int was, fd;
+	if (d->text.out)
+		fclose(d->text.out);
+	free(d->memory);
+	d->text.out = NULL;
+	d->memory = NULL;
+	d->askers = 0;
+}
+
+/* One that does not read its connection gets none. */
+static void say(struct dumper *d, uint16_t slot, int fd)
+{
 	struct dump_msg m;
 
-	if (!host_is_ours(host, s->slot))
+	dump_put(&m, DUMP_TEXT, fd < 0 ? fd : 0);
+	(void)host_say(d->host, slot, &m, sizeof(m), &fd, fd >= 0);
+}
+
+/* It is written: everybody who asked gets it. */
+static void answer(struct dumper *d)
+{
+	bool whole = !ferror(d->text.out);
+	int fd;
+
+	whole &= !fclose(d->text.out);
+	d->text.out = NULL;
+	fd = whole ? memory_of(d->memory, d->len) : -ENOMEM;
+	for (unsigned i = 0; i < d->askers; i++)
+		say(d, d->asker[i], fd);
+	if (fd >= 0)
+		close(fd);
+	forget(d);
+}
+
+/* --- as a source ------------------------------------------------------------- */
+
+static struct dumper *dumper_of(struct source *s)
+{
+	return container_of(s, struct dumper, source);
+}
+
+static uint64_t deadline(struct source *s, uint64_t now)
+{
+	struct dumper *d = dumper_of(s);
+
+	(void)now;
+	return is_writing(d) ? d->next : NEVER;
+}
+
+static void run(struct source *s, uint64_t now)
+{
+	struct dumper *d = dumper_of(s);
+	int was;
+
+	if (!is_writing(d) || now < d->next)
+		return;
+	was = cancel_hold();
+	if (dump_go_on(&d->text))
+		d->next = now + PAUSE_NS;
+	else
+		answer(d);
+	cancel_let(was);
+}
+
+/* The child was not asked. */
+static void forked(struct source *s)
+{
+	forget(dumper_of(s));
+}
+
+static const struct source_ops ops = {
+	.run = run,
+	.deadline = deadline,
+	.forked = forked,
+};
+
+void dumper_init(struct dumper *d, struct core *core, struct host *host)
+{
+	*d = (struct dumper){ .source = { .ops = &ops, .rang = -1 },
+			      .core = core,
+			      .host = host };
+}
+
+void dumper_fini(struct dumper *d)
+{
+	forget(d);
+}
+
+/* --- asked ------------------------------------------------------------------- */
+
+/* 0 or -errno. */
+static int begin(struct dumper *d, uint64_t now)
+{
+	FILE *out;
+
+	if (is_writing(d))
+		return 0;
+	out = open_memstream(&d->memory, &d->len);
+	if (!out)
+		return -ENOMEM;
+	dump_begin(&d->text, d->core, out);
+	d->next = now;
+	return 0;
+}
+
+/* 0 or -errno. */
+static int add_asker(struct dumper *d, uint16_t slot)
+{
+	for (unsigned i = 0; i < d->askers; i++)
+		if (d->asker[i] == slot)
+			return 0;
+	if (d->askers == DUMP_ASKERS)
+		return -EBUSY;
+	d->asker[d->askers++] = slot;
+	return 0;
+}
+
+void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
+{
+	int was, rc;
+
+	if (!host_is_ours(d->host, s->slot))
 		return;
 	was = cancel_hold();
 	/* Keys and addresses are for whoever could read them in /proc. */
-	fd = prctl(PR_GET_DUMPABLE) == 1 ? take_dump(core) : -EPERM;
-	dump_put(&m, DUMP_TEXT, fd < 0 ? fd : 0);
-	/* One that does not read its connection gets none. */
-	(void)host_say(host, s->slot, &m, sizeof(m), &fd, fd >= 0);
-	if (fd >= 0)
-		close(fd);
+	rc = prctl(PR_GET_DUMPABLE) == 1 ? begin(d, now) : -EPERM;
+	if (!rc)
+		rc = add_asker(d, s->slot);
+	if (rc)
+		say(d, s->slot, rc);
 	cancel_let(was);
 }
 

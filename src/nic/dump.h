@@ -4,7 +4,8 @@
  *
  * The asker says DUMP_ASK over the connection that any two processes of a host may
  * have (host/host.h).  The process answers with sealed memory that holds the text:
- * so it writes into nothing of the asker's, and waits for nobody.
+ * so it writes into nothing of the asker's, and waits for nobody.  The text is written
+ * in pieces, each in a turn of its own: nobody waits long for that either.
  */
 #ifndef NIC_DUMP_H
 #define NIC_DUMP_H
@@ -14,7 +15,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cm/cm.h"
 #include "host/host.h"
+#include "sys/source.h"
 #include "sys/turn.h"
 
 struct core;
@@ -31,11 +34,39 @@ void dump_put(struct dump_msg *m, enum dump_what what, int error);
 /* Is this a message of dumps, and not of local/? */
 bool dump_is(const struct host_said *s, struct dump_msg *out);
 
-/* Every object of core, a line or two each. */
-void dump_write(struct core *core, FILE *out);
+/* Every object of core, a line or two each, that lives from the beginning to the end;
+ * and where it is: what kind, how far. */
+struct dump_text {
+	struct core *core;
+	FILE *out;
+	unsigned kind;
+	uint64_t at;
+	struct cm_place place;
+	unsigned lines, more; /* of this kind; that were left out */
+};
+void dump_begin(struct dump_text *d, struct core *core, FILE *out);
+bool dump_go_on(struct dump_text *d); /* Turn held.  False: that was all */
 
-/* Answers s, a DUMP_ASK.  Asked by another user it says nothing.  Turn held. */
-void dump_answer(struct core *core, struct host *host, const struct host_said *s);
+enum { DUMP_ASKERS = 16 }; /* of one dump */
+
+/* What writes dumps: a source of the engine.  Turn held. */
+struct dumper {
+	struct source source;
+	struct core *core;
+	struct host *host;
+	/* The one that is being written; memory is NULL where there is none. */
+	struct dump_text text;
+	char *memory;
+	size_t len;
+	uint64_t next; /* when its next piece is written */
+	uint16_t asker[DUMP_ASKERS];
+	unsigned askers;
+};
+void dumper_init(struct dumper *d, struct core *core, struct host *host);
+void dumper_fini(struct dumper *d);
+/* s is a DUMP_ASK: a dump begins, or its asker is to have that which has begun.
+ * Asked by another user it says nothing. */
+void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now);
 
 /* The asker's side: the text of memory that came with a DUMP_TEXT, with anything but
  * printable characters and newlines as ?, to be freed.  NULL: it is none. */

@@ -28,8 +28,11 @@ static char *dump_of(struct fix *f)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
+	struct dump_text d;
 
-	dump_write(&f->core, out);
+	dump_begin(&d, &f->core, out);
+	while (dump_go_on(&d))
+		;
 	assert_int_equal(fclose(out), 0);
 	return text;
 }
@@ -78,6 +81,62 @@ static void every_object_is_there(void **state)
 	assert_null(strstr(text, "mr key"));
 	assert_null(strstr(text, "srq"));
 	free(text);
+	fix_close(f);
+}
+
+static unsigned occurs(const char *text, const char *fmt, uint32_t key)
+{
+	unsigned n = 0;
+	char want[64];
+
+	snprintf(want, sizeof(want), fmt, key);
+	for (const char *at = text; (at = strstr(at, want)); at++)
+		n++;
+	return n;
+}
+
+enum { REGIONS = 1000, QPS = 100 };
+
+/* Whoever wants the turn in between has it.  What goes then is left out, or was said
+ * before; what stays is said once. */
+static void it_is_written_in_pieces(void **state)
+{
+	static struct mr *mr[REGIONS];
+	static uint8_t memory[64];
+	struct fix *f = fix_open(8);
+	uint32_t last = 0;
+	struct qp *qp[QPS];
+	char *text = NULL;
+	size_t len = 0, was = 0;
+	FILE *out = open_memstream(&text, &len);
+	struct dump_text d;
+
+	(void)state;
+	for (unsigned i = 0; i < REGIONS; i++)
+		assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), i, 0, &mr[i]), 0);
+	for (unsigned i = 0; i < QPS; i++)
+		qp[i] = fix_qp(f, IBV_QPT_UD);
+	dump_begin(&d, &f->core, out);
+	while (dump_go_on(&d)) {
+		fflush(out);
+		assert_in_range(len - was, 0, 150 * 2 * 64);
+		was = len;
+		if (d.kind && !last) { /* at the regions: one goes */
+			last = mr[0]->ibv.lkey;
+			assert_int_equal(mr_dereg(mr[0]), 0);
+			assert_int_equal(qp_destroy(qp[0]), 0);
+		}
+	}
+	assert_int_equal(fclose(out), 0);
+	assert_in_range(occurs(text, "mr key 0x%08x:", last), 0, 1);
+	for (unsigned i = 1; i < REGIONS; i++)
+		assert_int_equal(occurs(text, "mr key 0x%08x:", mr[i]->ibv.lkey), 1);
+	assert_int_equal(occurs(text, "\nqp 0x", 0), QPS - 1);
+	free(text);
+	for (unsigned i = 1; i < REGIONS; i++)
+		assert_int_equal(mr_dereg(mr[i]), 0);
+	for (unsigned i = 1; i < QPS; i++)
+		assert_int_equal(qp_destroy(qp[i]), 0);
 	fix_close(f);
 }
 
@@ -162,6 +221,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_object_is_there),
+		cmocka_unit_test(it_is_written_in_pieces),
 		cmocka_unit_test(what_is_locked_is_passed_over),
 		cmocka_unit_test(messages_are_told_apart),
 		cmocka_unit_test(answers_are_checked),

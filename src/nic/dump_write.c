@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dump_write.c - the objects of a NIC in words.
  *
- * The turn is held, so QPs and connections stay.  All others are found in the table
- * of what lives, which is held meanwhile; a lock under which their numbers change is
- * tried and not waited for: who has it may wait for that table. */
+ * In pieces: other turns come in between, and what goes meanwhile is left out.  While
+ * the turn is held QPs and connections stay.  All others are found in the table of
+ * what lives, which is held for a part of a piece; a lock under which their numbers
+ * change is tried and not waited for: who has it may wait for that table. */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "cm/cm.h"
 #include "core/core.h"
 #include "core/cq.h"
 #include "core/device.h"
@@ -21,15 +21,13 @@
 #include "sys/list.h"
 #include "sys/live.h"
 
-enum { MOST = 16384 }; /* lines of a kind: a turn is to end */
-
-struct dump {
-	struct core *core;
-	FILE *out;
-	unsigned lines, more; /* of this kind; that were left out */
+enum {
+	MOST = 1 << 16, /* of a kind: an asker takes 64 MiB of text */
+	PIECE = 32,	/* objects shown in a turn: 0.1 ms or so */
+	PLACES = 4096,	/* of QPs */
 };
 
-static bool room(struct dump *d)
+static bool room(struct dump_text *d)
 {
 	if (d->lines >= MOST) {
 		d->more++;
@@ -39,7 +37,7 @@ static bool room(struct dump *d)
 	return true;
 }
 
-static void end_kind(struct dump *d, const char *name)
+static void end_kind(struct dump_text *d, const char *name)
 {
 	if (d->more)
 		fprintf(d->out, "... and %u more (%s)\n", d->more, name);
@@ -51,7 +49,7 @@ static void end_kind(struct dump *d, const char *name)
 static void show_pd(struct live *l, void *arg)
 {
 	const struct pd *pd = container_of(l, struct pd, live);
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (pd->core == d->core && room(d))
 		fprintf(d->out, "pd %u: used by %u objects\n", pd->ibv.handle,
@@ -62,7 +60,7 @@ static void show_mr(struct live *l, void *arg)
 {
 	const struct mr *mr = container_of(l, struct mr, live);
 	const struct mkey *k = &mr->mkey;
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (mr->core == d->core && !mr->imported && room(d))
 		fprintf(d->out,
@@ -77,7 +75,7 @@ static void show_mw(struct live *l, void *arg)
 {
 	const struct mw *mw = container_of(l, struct mw, live);
 	const struct mkey *k = &mw->mkey;
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (mw->core != d->core || !room(d))
 		return;
@@ -94,7 +92,7 @@ static void show_ah(struct live *l, void *arg)
 {
 	const struct ah *ah = container_of(l, struct ah, live);
 	char ip[INET6_ADDRSTRLEN];
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (ah->pd->core == d->core && room(d))
 		fprintf(d->out, "ah %u: to %s, sgid_index %u, pd %u\n", ah->ibv.handle,
@@ -106,7 +104,7 @@ static void show_cq(struct live *l, void *arg)
 {
 	static const char *const armed[] = { "no", "for solicited", "yes" };
 	struct cq *cq = container_of(l, struct cq, live);
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (cq->core != d->core || !room(d))
 		return;
@@ -124,7 +122,7 @@ static void show_cq(struct live *l, void *arg)
 static void show_srq(struct live *l, void *arg)
 {
 	struct srq *srq = container_of(l, struct srq, live);
-	struct dump *d = arg;
+	struct dump_text *d = arg;
 
 	if (srq->core != d->core || !room(d))
 		return;
@@ -177,7 +175,7 @@ static const char *type_name(enum ibv_qp_type type)
 	return "?";
 }
 
-static void show_queues(struct dump *d, const struct qp *qp)
+static void show_queues(struct dump_text *d, const struct qp *qp)
 {
 	if (qp->xrcd) {
 		fputs("    receives: the XRC SRQ that a request names\n", d->out);
@@ -196,7 +194,7 @@ static void show_queues(struct dump *d, const struct qp *qp)
 	fputc('\n', d->out);
 }
 
-static void show_qp(struct dump *d, struct qp *qp)
+static void show_qp(struct dump_text *d, struct qp *qp)
 {
 	char ip[INET6_ADDRSTRLEN], text[512] = "";
 
@@ -221,19 +219,41 @@ static void show_qp(struct dump *d, struct qp *qp)
 	lock_give(&qp->lock);
 }
 
-void dump_write(struct core *core, FILE *out)
+/* False: that was all. */
+static bool show_qps(struct dump_text *d)
 {
-	struct dump d = { .core = core, .out = out };
+	const uint64_t end = d->at + PLACES < QPN_INDICES ? d->at + PLACES : QPN_INDICES;
 
-	fprintf(out, "slot %u\n", core->slot);
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		live_each(kinds[i].kind, kinds[i].show, &d);
-		end_kind(&d, kinds[i].name);
+	for (unsigned shown = 0; d->at < end && shown < PIECE; d->at++) {
+		struct qp *qp = d->core->qps[d->at];
+
+		if (!qp)
+			continue;
+		show_qp(d, qp);
+		shown++;
 	}
-	for (unsigned i = 0; i < QPN_INDICES; i++)
-		if (core->qps[i])
-			show_qp(&d, core->qps[i]);
-	end_kind(&d, "qp");
-	if (core->cm)
-		cm_describe(core->cm, out);
+	return d->at < QPN_INDICES;
+}
+
+void dump_begin(struct dump_text *d, struct core *core, FILE *out)
+{
+	*d = (struct dump_text){ .core = core, .out = out };
+	fprintf(out, "slot %u\n", core->slot);
+}
+
+bool dump_go_on(struct dump_text *d)
+{
+	const unsigned n = sizeof(kinds) / sizeof(kinds[0]);
+
+	if (d->kind < n &&
+	    live_next(kinds[d->kind].kind, &d->at, PIECE, kinds[d->kind].show, d))
+		return true;
+	if (d->kind == n && show_qps(d))
+		return true;
+	if (d->kind > n)
+		return d->core->cm && cm_describe(d->core->cm, &d->place, d->out);
+	end_kind(d, d->kind < n ? kinds[d->kind].name : "qp");
+	d->kind++;
+	d->at = 0;
+	return true;
 }

@@ -89,7 +89,7 @@ static void on_said(void *arg, struct host_said *s)
 	if (!dump_is(s, &m))
 		local_said(nic->core.local, s);
 	else if (m.what == DUMP_ASK)
-		dump_answer(&nic->core, nic->host, s);
+		dump_ask(&nic->dumper, s, clock_ns());
 }
 
 static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
@@ -313,6 +313,7 @@ static void nic_stop(struct nic *nic)
 	registry_watch(NULL);
 	engine_thread_stop(e);
 	netdev_monitor_close(nic->monitor);
+	dumper_fini(&nic->dumper);
 	hand_on(nic);
 	log_counters(&nic->core);
 	nic->link->ops->close(nic->link);

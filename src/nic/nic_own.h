@@ -4,6 +4,7 @@
 #define NIC_NIC_OWN_H
 
 #include "core/core.h"
+#include "nic/dump.h"
 #include "nic/engine.h"
 #include "nic/nic.h"
 #include "nic/port.h"
@@ -22,6 +23,7 @@ struct nic {
 	struct conns *conns; /* of iWARP */
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
+	struct dumper dumper;
 	unsigned users;
 };
 

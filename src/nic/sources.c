@@ -322,4 +322,8 @@ void sources_open(struct nic *nic)
 		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor))
 			engine_add(&nic->engine, s);
 	}
+	if (!nic->host)
+		return;
+	dumper_init(&nic->dumper, &nic->core, nic->host);
+	engine_add(&nic->engine, &nic->dumper.source);
 }

@@ -10,7 +10,8 @@
 
 enum {
 	FIRST_BITS = 6,
-	REST = 64, /* so many stay dead */
+	REST = 64,   /* so many stay dead */
+	OTHERS = 16, /* looked at in the time that one takes that is shown */
 };
 
 static struct live *first[1 << FIRST_BITS];
@@ -158,14 +159,26 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS])
 	lock_give(&table.lock);
 }
 
-void live_each(enum live_kind kind, void (*fn)(struct live *l, void *arg), void *arg)
+/* *at is of the hash, which keeps the order of the chains when the table grows. */
+bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
+	       void (*fn)(struct live *l, void *arg), void *arg)
 {
+	size_t chains, i;
+
 	lock_take(&table.lock);
-	for (size_t i = 0; i < (size_t)1 << table.bits; i++)
-		for (struct live *l = table.chain[i]; l; l = l->next)
-			if (l->kind == kind)
-				fn(l, arg);
+	chains = (size_t)1 << table.bits;
+	i = (size_t)(*at >> (64 - table.bits));
+	for (unsigned seen = 0; i < chains && seen / OTHERS < n; i++, seen++) {
+		for (struct live *l = table.chain[i]; l; l = l->next, seen++) {
+			if (l->kind != kind)
+				continue;
+			fn(l, arg);
+			seen += OTHERS;
+		}
+	}
+	*at = (uint64_t)i << (64 - table.bits);
 	lock_give(&table.lock);
+	return i < chains;
 }
 
 const char *live_name(enum live_kind kind)

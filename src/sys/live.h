@@ -71,9 +71,12 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS]);
 
 const char *live_name(enum live_kind kind);
 
-/* Calls fn for each object of this kind, in no order; none of them is freed
- * meanwhile.  Nothing that fn takes may be held by who asks this table. */
-void live_each(enum live_kind kind, void (*fn)(struct live *l, void *arg), void *arg);
+/* Calls fn for about n objects of this kind that are next behind *at, which is 0 at
+ * first, or looks at 16 times as many others; none of them is freed meanwhile.  Nothing
+ * that fn takes may be held by who asks this table.  False: that was all.  What lives
+ * from the first of these calls to the last is met once, whatever comes and goes. */
+bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
+	       void (*fn)(struct live *l, void *arg), void *arg);
 
 /* Around fork: nobody changes the table meanwhile. */
 void live_hold(void);

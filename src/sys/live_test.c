@@ -157,6 +157,14 @@ static void note(struct live *l, void *arg)
 			seen[i] = NULL;
 }
 
+static void show(enum live_kind kind, struct live **seen)
+{
+	uint64_t at = 0;
+
+	while (live_next(kind, &at, 1, note, seen))
+		;
+}
+
 static void all_of_a_kind_are_shown(void **state)
 {
 	struct live qp[2], pd, *want[2] = { &qp[0], &qp[1] }, *only[2] = { &pd, &qp[0] };
@@ -165,15 +173,55 @@ static void all_of_a_kind_are_shown(void **state)
 	live_add(&qp[0], LIVE_QP, NULL);
 	live_add(&qp[1], LIVE_QP, NULL);
 	live_add(&pd, LIVE_PD, NULL);
-	live_each(LIVE_QP, note, want);
+	show(LIVE_QP, want);
 	assert_null(want[0]);
 	assert_null(want[1]);
 	live_del(&qp[0]);
-	live_each(LIVE_QP, note, only);
+	show(LIVE_QP, only);
 	assert_ptr_equal(only[0], &pd);
 	assert_ptr_equal(only[1], &qp[0]);
 	live_del(&qp[1]);
 	live_del(&pd);
+}
+
+enum { ALL_MANY = 4 * MANY };
+
+static unsigned times[MANY];
+static struct live *many_of;
+
+static void count_it(struct live *l, void *arg)
+{
+	(void)arg;
+	if (l >= many_of && l < many_of + MANY)
+		times[l - many_of]++;
+}
+
+/* The table grows, and objects go, while it is walked. */
+static void what_stays_is_shown_once(void **state)
+{
+	struct live *l = calloc(ALL_MANY, sizeof(*l));
+	unsigned added = MANY, gone = 1;
+	uint64_t at = 0;
+
+	(void)state;
+	assert_non_null(l);
+	many_of = l;
+	memset(times, 0, sizeof(times));
+	for (unsigned i = 0; i < MANY; i++)
+		live_add(&l[i], i % 2 ? LIVE_MR : LIVE_QP, &ctx_a);
+	while (live_next(LIVE_MR, &at, 16, count_it, NULL)) {
+		for (unsigned i = 0; i < 64 && added < ALL_MANY; i++)
+			live_add(&l[added++], LIVE_MR, &ctx_a);
+		if (gone < MANY)
+			live_del(&l[gone]);
+		gone += 10;
+	}
+	assert_int_equal(added, ALL_MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_true(times[i] <= i % 2 && (times[i] == i % 2 || i % 10 == 1));
+	for (unsigned i = 0; i < ALL_MANY; i++)
+		live_del(&l[i]);
+	free(l);
 }
 
 int main(void)
@@ -186,6 +234,7 @@ int main(void)
 		cmocka_unit_test(threads),
 		cmocka_unit_test(names),
 		cmocka_unit_test(all_of_a_kind_are_shown),
+		cmocka_unit_test(what_stays_is_shown_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
