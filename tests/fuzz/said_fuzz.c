@@ -17,6 +17,7 @@
 
 #include "core/board.h"
 #include "core/due.h"
+#include "core/mr.h"
 #include "host/host.h"
 #include "ib/sim.h"
 #include "local/local_qp.h"
@@ -25,7 +26,9 @@
 
 enum step {
 	SAY,   /* bit 0: a stranger's slot (2); fds (1); what (1), then
-		* version, yes, how many bytes (1), nonce (8) */
+		* version, yes, how many bytes (1), nonce (8); of a region to
+		* be mapped: key (4; 0: the one that is ours), version (1),
+		* where (4), length and offset (3 each) */
 	MEET,  /* a QP is to go there */
 	RUN,   /* bits 0-1: who does not; then 2^n ns */
 	WRITE, /* into the offered memory: where (2), 16 bytes */
@@ -33,6 +36,7 @@ enum step {
 	STEPS
 };
 
+enum { SAY_MAP = 9 /* local/meet.c */, SHARED = 8192 };
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, BOARD, A_FILE, FDS };
 
 struct input {
@@ -48,6 +52,9 @@ struct world {
 	struct pipe_shared *pipe; /* what is offered */
 	int fd[FDS];
 	struct gate gate; /* as if it were the peer's */
+	uint8_t *shared;  /* a region of ours, a file's */
+	int file;
+	struct mr *mr;
 };
 
 static unsigned take(struct input *in, unsigned bytes)
@@ -66,6 +73,17 @@ static unsigned descriptors(void)
 	for (int fd = 0; fd < 1024; fd++)
 		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
+}
+
+/* ... some by a thread of their own (sys/closer.h). */
+static bool are_closed(unsigned before)
+{
+	for (int i = 0; i < 10000; i++) {
+		if (descriptors() == before)
+			return true;
+		usleep(1000);
+	}
+	return false;
 }
 
 /* --- the world ----------------------------------------------------------- */
@@ -116,6 +134,12 @@ static struct world *world_open(unsigned conf)
 	w->cq = sim_cq(w->s, we, 10);
 	w->qp = sim_qp(w->s, we, IBV_QPT_RC, w->cq, w->cq, NULL, &cap);
 	open_fds(w);
+	w->file = memfd_create("region", MFD_CLOEXEC);
+	MUST(w->file >= 0 && ftruncate(w->file, SHARED) == 0);
+	w->shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_SHARED, w->file, 0);
+	MUST(w->shared != MAP_FAILED);
+	w->mr = sim_mr(w->s, we, w->shared, SHARED,
+		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	return w;
 }
 
@@ -149,9 +173,12 @@ static void world_close(struct world *w)
 {
 	sim_destroy(w->s, w->qp);
 	MUST(cq_destroy(w->cq) == 0);
+	MUST(mr_dereg(w->mr) == 0);
 	sim_close(w->s);
 	munmap(w->pipe, sizeof(*w->pipe));
 	gate_close(&w->gate);
+	munmap(w->shared, SHARED);
+	close(w->file);
 	for (int i = PIPE; i < FDS; i++)
 		MUST(close(w->fd[i]) == 0); /* nobody took it over */
 	free(w);
@@ -159,12 +186,47 @@ static void world_close(struct world *w)
 
 /* --- steps --------------------------------------------------------------- */
 
+static struct lent take_lent(struct world *w, struct input *in)
+{
+	struct lent l = { .key = take(in, 4) };
+
+	if (!l.key)
+		l.key = w->mr->mkey.key;
+	l.version = take(in, 1);
+	l.lo = take(in, 4);
+	l.hi = l.lo + take(in, 3) - (1u << 20); /* perhaps before it */
+	l.offset = take(in, 3);
+	if (l.offset >> 23)
+		l.offset <<= 40;
+	return l;
+}
+
+/* The region is on the other's board as it says, and was asked for. */
+static void has_asked(struct world *w, struct reach *r, const struct lent *l)
+{
+	struct board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED,
+			       w->fd[BOARD], 0);
+	struct board_mr *e =
+		(struct board_mr *)(void *)(uintptr_t)board_mr_version(b, l->key);
+
+	MUST(b != MAP_FAILED);
+	*e = (struct board_mr){ .version = 2,
+				.key = l->key,
+				.access = (uint32_t)w->mr->mkey.access,
+				.base = l->lo,
+				.host = l->lo,
+				.length = 4096 };
+	munmap(b, sizeof(*b));
+	r->use[l->key >> 8 & (MAPS - 1)] = (struct use){ .key = l->key, .asked = true };
+}
+
 static void step_say(struct world *w, struct input *in)
 {
 	struct {
 		uint8_t version, what, yes, zero;
 		uint32_t bytes;
 		struct nonce nonce;
+		struct lent lent;
 	} m;
 	struct local *l = w->a->core.local;
 	uint16_t slot = w->b->core.slot;
@@ -175,15 +237,20 @@ static void step_say(struct world *w, struct input *in)
 		slot = (uint16_t)(take(in, 2) % (SLOT_LAST + 1));
 	fds = take(in, 1);
 	memset(&m, 0, sizeof(m));
-	m.what = (uint8_t)(take(in, 1) % 8);
+	m.what = (uint8_t)(take(in, 1) % (SAY_MAP + 2));
 	m.version = (uint8_t)(PIPE_VERSION + take(in, 1) % 2);
 	m.yes = (uint8_t)(take(in, 1) % 3);
 	m.bytes = (uint32_t)(sizeof(struct pipe_shared) + take(in, 1));
 	m.nonce.at = (uint64_t)take(in, 4) << 32 | take(in, 4);
 	if (m.nonce.at == 1) /* as if we had told */
 		m.nonce = gate_nonce(&w->gate);
+	if (m.what >= SAY_MAP - 1)
+		m.lent = take_lent(w, in);
+	if (m.what == SAY_MAP && l->by_slot[slot])
+		has_asked(w, &l->by_slot[slot]->reach, &m.lent);
 	s.slot = slot;
-	s.len = sizeof(m) - (fds >> 6 == 3);
+	s.len = m.what >= SAY_MAP - 1 ? sizeof(m) : offsetof(typeof(m), lent);
+	s.len -= fds >> 6 == 3;
 	s.fd[0] = w->fd[fds % FDS];
 	s.fd[1] = w->fd[fds / FDS % FDS];
 	turn_take(&w->a->core.turn);
@@ -263,6 +330,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(w, w->b);
 	}
 	world_close(w);
-	MUST(descriptors() == before);
+	MUST(are_closed(before));
 	return 0;
 }
