@@ -27,7 +27,6 @@ struct xrcd;
 struct swqe {
 	uint64_t wr_id;
 	uint32_t length; /* payload bytes, all SGEs */
-	uint32_t srqn;	 /* XRC: of the target */
 	uint16_t num_sge;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
@@ -38,8 +37,11 @@ struct swqe {
 	uint64_t remote_addr;
 	union {
 		struct {
-			uint64_t compare_add, swap;
-		} atomic;
+			struct {
+				uint64_t compare_add, swap;
+			} atomic;
+			uint32_t srqn; /* XRC: of the target */
+		};
 		struct {
 			struct path path;
 			uint32_t qpn, qkey;

@@ -43,11 +43,13 @@ static bool fails(void)
 static struct ibv_sge unmapped(struct side *s, uint32_t len)
 {
 	size_t bytes = (len + PAGE - 1) / PAGE * PAGE;
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			-1, 0);
+	/* Pages on both sides stay: nothing larger is mapped where it was. */
+	uint8_t *at = mmap(NULL, bytes + 2 * PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
 
 	CHECK(at != MAP_FAILED);
+	at += PAGE;
 	mr = extra_mr(s, ibv_reg_mr(s->pd, at, bytes, ALL_ACCESS));
 	munmap(at, bytes);
 	return (struct ibv_sge){ (uintptr_t)at, len, mr->lkey };
