@@ -324,6 +324,20 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	return ACCEPTED;
 }
 
+/* XRC: what the request's SRQ lends is for the QP to use. */
+static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	struct target *t = &q->rsp.target;
+
+	if (!pkt->xrceth)
+		return ACCEPTED;
+	if (t->have_recv && !q->qp->held) { /* it has gone with its SRQ */
+		t->have_recv = false;
+		return REFUSED_SRQ;
+	}
+	return xrc_aim(q->qp, get_be24(pkt->xrceth->srqn));
+}
+
 static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	enum refusal why;
@@ -332,7 +346,7 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	q->rsp.out_of_order = false;
 	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
 		q->rsp.nak_due = false;
-	why = pkt->xrceth ? xrc_aim(q->qp, get_be24(pkt->xrceth->srqn)) : ACCEPTED;
+	why = aim(q, pkt);
 	if (!why)
 		why = carry_out(q, pkt, now);
 	if (why)

@@ -352,6 +352,39 @@ static void an_srq_that_is_destroyed_under_a_message(void **state)
 	xrc_close(x);
 }
 
+/* The rest of the message names another SRQ, which must not take what was begun. */
+static void another_srq_after_the_first_was_destroyed(void **state)
+{
+	struct xrc *x = xrc_open(NULL);
+	struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_LAST, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.psn = 2,
+		.srqn = x->at[1].srq->num,
+	};
+	struct ibv_wc wc;
+	unsigned n = 0;
+
+	(void)state;
+	receive(x, 0, 10, 0, 5000);
+	x->s->tap = two_packets;
+	x->s->tap_arg = &n;
+	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 5000);
+	sim_run(x->s, MS / 10);
+	assert_true(x->to->held);
+	close_srq(x, 0);
+	sim_inject(x->s, 0, &f, x->mem, 100);
+	sim_run(x->s, MS / 10);
+	assert_int_equal(x->to->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(x->s, 1), IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(cq_poll(x->at[0].cq, 1, &wc), 0);
+	assert_int_equal(cq_poll(x->at[1].cq, 1, &wc), 0);
+	x->s->tap = NULL;
+	wait_for(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
+	xrc_close(x);
+}
+
 /* Its request was granted; the answer is built when the SRQ is gone. */
 static bool no_answers(void *arg, const struct sim_packet *p)
 {
@@ -405,6 +438,7 @@ int main(void)
 		cmocka_unit_test(an_srq_of_another_domain),
 		cmocka_unit_test(an_srq_that_is_not_of_xrc),
 		cmocka_unit_test(an_srq_that_is_destroyed_under_a_message),
+		cmocka_unit_test(another_srq_after_the_first_was_destroyed),
 		cmocka_unit_test(an_srq_that_is_destroyed_under_a_read),
 		cmocka_unit_test(an_initiator_takes_no_requests),
 	};
