@@ -316,7 +316,8 @@ ON_SHARED = {
 def test_on_memory_that_is_shared(run, what):
     """Who posts does the work, and all else is as it was: errors, deaths, forks."""
     out = run("host", *ON_SHARED[what], "-S", timeout=300, env={"URNIC_LOG": "info"})
-    if what != "crowd":  # of few requests each
+    if what not in ("crowd", "unmapped-shrunk", "deregistered"):
+        # of few requests each; of long ones
         assert MAPPED in out
 
 

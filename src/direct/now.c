@@ -16,7 +16,10 @@
 #include "direct/words.h"
 #include "sys/guard.h"
 
-enum { MOST = 1 << 20 }; /* bytes for which qp->lock is held */
+/* A thread that is stopped in the middle of a copy writes on when it goes on, whatever
+ * has been taken away since: no more than this.  Longer ones go by the kernel, which can
+ * be waited for. */
+enum { MOST = 4096 };
 
 /* What the other's QP allows, from its entry on the board. */
 static bool look_again(const struct by *by, struct allowed *a)

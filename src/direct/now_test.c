@@ -117,8 +117,8 @@ static struct shared mapped(int access)
 
 static void the_same_bytes(void **state)
 {
-	static const uint32_t len[] = { 1,  2,	4,   7,	   8,	 9,	63,    64,
-					65, 80, 200, 1500, 4097, 65536, 300001 };
+	static const uint32_t len[] = { 1,  2,	4,   7,	   8,	 9,    63,  64,
+					65, 80, 200, 1500, 2047, 4095, 4096 };
 	struct shared s = mapped(FIX_ALL);
 	uint8_t *mine = s.f->mem[0];
 
