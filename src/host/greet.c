@@ -37,6 +37,11 @@ void host_set_alarm(struct host *h, uint64_t at)
 	timerfd_settime(h->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
+bool host_has_alarm(const struct host *h)
+{
+	return h->alarm_at != NEVER;
+}
+
 static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
 {
 	uint64_t at = clock_ns() + ((uint64_t)AGAIN_NS << c->tries);

@@ -61,7 +61,9 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg);
 void host_close(struct host *host);
 uint16_t host_slot(const struct host *host);
 int host_fd(const struct host *host); /* epoll: readable = host_run() */
-bool host_run(struct host *host);     /* bounded; true: there was something */
+/* Will it be readable at a time that is set, without anybody's doing? */
+bool host_has_alarm(const struct host *h);
+bool host_run(struct host *host); /* bounded; true: there was something */
 
 /* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
  * -ESRCH (there is no way to it: host_is_free() tells why). */
