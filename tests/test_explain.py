@@ -140,7 +140,7 @@ EXCEEDED = ("status", 12)
      "answer within timeout and retry_cnt (retries left: 0, RNR: 7)",
      [TIMED_OUT, ("log", 0)]),
     ("the peer's process, on this host, has ended", [("vendor", 21)]),
-    ("rx_stale", [("cm_counter", 10), ("counter", 10)]),
+    ("rx_stale", [("cm_counter", 11), ("counter", 10)]),
     ("counter:tx_probe", [("counter", 19)]),
     ("vendor_err=5", [TIMED_OUT]),
     ("vendor_err 0x05", [TIMED_OUT]),

@@ -207,6 +207,7 @@ static void test_in_a_datagram(void **state)
 	run(&a);
 	service_close(s);
 	assert_int_equal(service_bind(a.host, service_name, &s), 0);
+	service_close(s);
 	host_close(a.host);
 	expect_at_once();
 	end_of(pid);
