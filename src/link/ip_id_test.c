@@ -44,7 +44,7 @@ static void meanwhile_it_has_counted(void **state)
 	assert_true(ip_id_accept(ids, rxe, 1000, 0));
 	assert_true(ip_id_accept(ids, rxe, 1500, MS));
 	assert_true(ip_id_accept(ids, rxe, 6500, 11 * MS));
-	assert_false(ip_id_accept(ids, rxe, 12000, 21 * MS));
+	assert_false(ip_id_accept(ids, rxe, 12100, 21 * MS));
 	assert_true(ip_id_accept(ids, rxe, 2000, 1000 * MS));
 	ip_ids_free(ids);
 }
@@ -57,7 +57,7 @@ static void far_away_is_refused_once(void **state)
 	assert_true(ip_id_accept(ids, rxe, 1000, 0));
 	assert_true(ip_id_accept(ids, rxe, 1100, 0));
 	assert_true(ip_id_accept(ids, rxe, 1040, 0)); /* reordered */
-	assert_false(ip_id_accept(ids, rxe, 1300, 0));
+	assert_false(ip_id_accept(ids, rxe, 1700, 0));
 	assert_false(ip_id_accept(ids, rxe, 30000, 0)); /* these two disagree */
 	assert_false(ip_id_accept(ids, rxe, 50000, 0));
 	assert_true(ip_id_accept(ids, rxe, 50003, 0)); /* these agree */
@@ -145,10 +145,28 @@ static void what_our_socket_lost_is_a_gap(void **state)
 	(void)state;
 	assert_true(ip_id_accept(ids, rxe, 1000, 0));
 	ip_id_lost(ids, 10);
-	assert_false(ip_id_accept(ids, rxe, 1000 + 192 + 640 + 1, 0));
-	assert_true(ip_id_accept(ids, rxe, 1000 + 192 + 640, 0));
-	assert_false(ip_id_accept(ids, rxe, 2500, 0));
-	assert_true(ip_id_accept(ids, rxe, 1833, 0));
+	assert_false(ip_id_accept(ids, rxe, 1000 + 512 + 640 + 1, 0));
+	assert_true(ip_id_accept(ids, rxe, 1000 + 512 + 640, 0));
+	assert_false(ip_id_accept(ids, rxe, 2800, 0));
+	assert_true(ip_id_accept(ids, rxe, 2153, 0));
+	ip_ids_free(ids);
+}
+
+/* Seen where processors were busy: one is far ahead after a pause, and what it has
+ * overtaken comes then. */
+static void what_was_overtaken_by_a_jump_is_missing(void **state)
+{
+	struct ip_ids *ids = ip_ids_new();
+
+	(void)state;
+	for (uint16_t id = 64000; id < 64500; id++)
+		assert_true(ip_id_accept(ids, rxe, id, 0));
+	assert_true(ip_id_accept(ids, rxe, 64910, 0));	     /* 410 ahead */
+	assert_true(ip_id_accept(ids, rxe, 71, 21 * MS));    /* 697 more */
+	assert_true(ip_id_accept(ids, rxe, 64526, 21 * MS)); /* 1,081 behind */
+	assert_true(ip_id_accept(ids, rxe, 64900, 21 * MS));
+	assert_true(ip_id_accept(ids, rxe, 65293, 21 * MS));
+	assert_false(ip_id_accept(ids, rxe, 64300, 21 * MS)); /* it has come */
 	ip_ids_free(ids);
 }
 
@@ -247,7 +265,7 @@ static void a_random_one_hardly_passes(void **state)
 {
 	(void)state;
 	assert_in_range(pass(true, 1, 1 << 18), 1, 1 << (18 - 9));
-	assert_in_range(pass(false, 1, 1 << 18), 1, 1 << (18 - 6));
+	assert_in_range(pass(false, 1, 1 << 18), 1, 1 << (18 - 4));
 	/* Nine of ten are for other processes, or lost. */
 	assert_in_range(pass(false, 10, 1 << 18), 1, 1 << (18 - 3));
 }
@@ -279,6 +297,7 @@ int main(void)
 		cmocka_unit_test(far_away_is_refused_once),
 		cmocka_unit_test(odd_ones_must_follow_each_other),
 		cmocka_unit_test(queues_of_the_sender_overtake_each_other),
+		cmocka_unit_test(what_was_overtaken_by_a_jump_is_missing),
 		cmocka_unit_test(so_do_many_queues),
 		cmocka_unit_test(far_behind_only_what_is_missing),
 		cmocka_unit_test(small_ones_are_places_in_a_run),
