@@ -81,8 +81,10 @@ static bool leads_there(int fd, const struct run *run)
 {
 	struct stat st;
 
-	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_ino == run->inode &&
-	       major(st.st_dev) == run->major && minor(st.st_dev) == run->minor;
+	/* Any descriptor of the program, which may be closed meanwhile. */
+	return !fstatat(fd, "", &st, AT_EMPTY_PATH) && S_ISREG(st.st_mode) &&
+	       st.st_ino == run->inode && major(st.st_dev) == run->major &&
+	       minor(st.st_dev) == run->minor;
 }
 
 /* -1, or one that leads there. */

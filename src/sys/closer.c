@@ -87,7 +87,8 @@ bool closer_is_full(void)
 	return nwaiting >= FULL;
 }
 
-void closer_forked(void) NO_TSA
+/* The lock may have been held when the process was copied. */
+__attribute__((no_sanitize("thread"))) void closer_forked(void) NO_TSA
 {
 	lock_init(&lock);
 	nwaiting = 0;
