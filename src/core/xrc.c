@@ -139,31 +139,29 @@ int xrcd_close(struct xrcd *x)
 
 /* --- requests at their target ------------------------------------------------ */
 
-static struct srq *find_srq(const struct qp *qp, uint32_t srqn)
+/* The SRQ, whose PD the QP has from now on; or NULL. */
+static struct srq *reach(struct qp *qp, uint32_t srqn)
 {
 	struct srq *srq =
 		qpn_slot(srqn) == qp->core->slot ? qp->core->srqs[qpn_index(srqn)] : NULL;
 
-	return srq && srq->xrcd && srq->xrcd->domain == qp->xrcd->domain ? srq : NULL;
+	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrcd->domain)
+		return NULL;
+	qp->pd = srq->pd;
+	return srq;
 }
 
 enum refusal xrc_reach(struct qp *qp, uint32_t srqn)
 {
-	struct srq *srq = find_srq(qp, srqn);
-
-	if (!srq)
-		return REFUSED_SRQ;
-	qp->pd = srq->pd;
-	return ACCEPTED;
+	return reach(qp, srqn) ? ACCEPTED : REFUSED_SRQ;
 }
 
 enum refusal xrc_aim(struct qp *qp, uint32_t srqn)
 {
-	struct srq *srq = find_srq(qp, srqn);
+	struct srq *srq = reach(qp, srqn);
 
 	if (!srq || (qp->held && srq != qp->srq))
 		return REFUSED_SRQ;
-	qp->pd = srq->pd;
 	qp->srq = srq;
 	qp->recv_cq = srq->cq;
 	return ACCEPTED;

@@ -3,7 +3,6 @@
  * of ours waits.  On this kernel, and as on one that lets everybody send some. */
 #include "host/fds.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,17 +52,6 @@ static void start_clock(void)
 static void expect_at_once(void)
 {
 	assert_true(clock_ns() - began < STUCK_AT_ONCE_S * UINT64_C(1000000000));
-}
-
-static unsigned open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* --- the other user -------------------------------------------------------------- */
@@ -123,7 +111,6 @@ static void connect_with_many(void)
 static pid_t another_user(void (*does)(void))
 {
 	int ready[2];
-	char byte = 0;
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
@@ -135,13 +122,9 @@ static pid_t another_user(void (*does)(void))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		host_forked(a.host);
 		does();
-		(void)!write(ready[1], "y", 1);
-		for (;;)
-			pause();
+		stay_ready(ready);
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
+	wait_ready(ready);
 	return pid;
 }
 

@@ -3,6 +3,7 @@
 #ifndef HOST_FIX_H
 #define HOST_FIX_H
 
+#include <dirent.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,6 +27,34 @@ static inline void need_netns(void)
 {
 	if (!have_netns)
 		skip();
+}
+
+static inline unsigned open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* A child says over a pipe that it is ready, and stays until it is killed. */
+static inline _Noreturn void stay_ready(const int ready[2])
+{
+	(void)!write(ready[1], "", 1);
+	for (;;)
+		pause();
+}
+
+static inline void wait_ready(const int ready[2])
+{
+	char byte;
+
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
 }
 
 /* a process, as far as host/ goes */

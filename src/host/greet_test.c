@@ -203,7 +203,6 @@ static void test_an_owner_whose_backlog_is_full(void **state)
 static pid_t hold_sockets(int n)
 {
 	int ready[2];
-	char byte;
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
@@ -213,13 +212,9 @@ static pid_t hold_sockets(int n)
 		for (int i = 0; i < n; i++)
 			if (socket(AF_UNIX, SOCK_STREAM, 0) < 0)
 				_exit(1);
-		(void)!write(ready[1], "", 1);
-		for (;;)
-			pause();
+		stay_ready(ready);
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
+	wait_ready(ready);
 	return pid;
 }
 

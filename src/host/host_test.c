@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,17 +6,6 @@
 
 #include "host/fix.h"
 #include "host/name.h"
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static void test_forward(void **state)
 {
@@ -59,11 +47,11 @@ static void test_one_connection_serves_both_directions(void **state)
 	begin(&b);
 	assert_int_equal(forward(&a, host_slot(b.host), "there"), 0);
 	run(&b);
-	fds = count_fds();
+	fds = open_fds();
 	assert_int_equal(forward(&b, host_slot(a.host), "back"), 0);
 	run(&a);
 	assert_int_equal(a.got, 1);
-	assert_int_equal(count_fds(), fds);
+	assert_int_equal(open_fds(), fds);
 	host_close(a.host);
 	run(&b);
 	assert_int_equal(b.gone, 1);
@@ -127,17 +115,17 @@ static void test_cred(void **state)
 	need_netns();
 	begin(&a);
 	begin(&b);
-	fds = count_fds();
+	fds = open_fds();
 	assert_int_equal(host_cred(a.host, host_slot(b.host), &uid, &pid), 0);
 	assert_int_equal(uid, geteuid());
 	assert_int_equal(pid, getpid());
 	run(&b);
-	assert_int_equal(count_fds(), fds + 2); /* its two ends */
+	assert_int_equal(open_fds(), fds + 2); /* its two ends */
 	assert_int_equal(host_stats(b.host)->refused, 0);
 	assert_int_equal(forward(&a, host_slot(b.host), "hello"), 0);
 	run(&b);
 	assert_int_equal(b.got, 1);
-	assert_int_equal(count_fds(), fds + 2);
+	assert_int_equal(open_fds(), fds + 2);
 	host_close(a.host);
 	host_close(b.host);
 }

@@ -158,7 +158,6 @@ static pid_t owner_of(uint16_t slot, struct side *a, int n)
 	struct msg_dgram head = { .version = MSG_VERSION, .type = MSG_DGRAM };
 	uint8_t buf[sizeof(head) + 1] = { 0 };
 	int ready[2];
-	char byte;
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
@@ -175,13 +174,9 @@ static pid_t owner_of(uint16_t slot, struct side *a, int n)
 		(void)!send(fd, &hello, sizeof(hello), 0);
 		for (int i = 0; i < n; i++)
 			(void)!send(fd, buf, sizeof(buf), 0);
-		(void)!write(ready[1], "", 1);
-		for (;;)
-			pause();
+		stay_ready(ready);
 	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &byte, 1), 1);
-	close(ready[0]);
+	wait_ready(ready);
 	return pid;
 }
 
@@ -384,15 +379,6 @@ static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
 	close(ready[0]);
 	run(a);
 	return pid;
-}
-
-static unsigned open_fds(void)
-{
-	unsigned n = 0;
-
-	for (int i = 0; i < 8192; i++)
-		n += fcntl(i, F_GETFD) >= 0;
-	return n;
 }
 
 static void end_of(pid_t pid)

@@ -267,6 +267,11 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn);
+/* Of the SRQ that a request of XRC names; 0 of any other. */
+static inline uint32_t rsp_srqn(const struct ib_pkt *pkt)
+{
+	return pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0;
+}
 /* Is there anything for rsp_output()? */
 static inline bool rsp_owes(const struct ib_qp *q)
 {

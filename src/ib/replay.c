@@ -89,7 +89,7 @@ static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 		.rkey = get_be32(pkt->reth->rkey),
 		.len = get_be32(pkt->reth->len),
 		.msn = q->rsp.msn,
-		.srqn = pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0,
+		.srqn = rsp_srqn(pkt),
 		.replay = true,
 		.copy = true,
 	};

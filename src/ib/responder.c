@@ -233,7 +233,7 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 		.rkey = get_be32(pkt->reth->rkey),
 		.len = get_be32(pkt->reth->len),
 		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0,
+		.srqn = rsp_srqn(pkt),
 	};
 	enum refusal why;
 	bool dropped;
@@ -335,7 +335,7 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
 		t->have_recv = false;
 		return REFUSED_SRQ;
 	}
-	return xrc_aim(q->qp, get_be24(pkt->xrceth->srqn));
+	return xrc_aim(q->qp, rsp_srqn(pkt));
 }
 
 static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)

@@ -332,6 +332,19 @@ static bool two_packets(void *arg, const struct sim_packet *p)
 	return p->side != 0 || ++*n <= 2;
 }
 
+/* Two packets of a message for SRQ 0 arrive, counted in *n, and no more do while the tap
+ * is there; then the SRQ goes. */
+static void destroy_srq_under_message(struct xrc *x, unsigned *n)
+{
+	receive(x, 0, 10, 0, 5000);
+	x->s->tap = two_packets;
+	x->s->tap_arg = n;
+	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 5000);
+	sim_run(x->s, MS / 10);
+	assert_true(x->to->held);
+	close_srq(x, 0);
+}
+
 static void an_srq_that_is_destroyed_under_a_message(void **state)
 {
 	struct xrc *x = xrc_open(NULL);
@@ -339,13 +352,7 @@ static void an_srq_that_is_destroyed_under_a_message(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	receive(x, 0, 10, 0, 5000);
-	x->s->tap = two_packets;
-	x->s->tap_arg = &n;
-	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 5000);
-	sim_run(x->s, MS / 10);
-	assert_true(x->to->held);
-	close_srq(x, 0);
+	destroy_srq_under_message(x, &n);
 	x->s->tap = NULL;
 	wait_for(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(cq_poll(x->at[0].cq, 1, &wc), 0);
@@ -367,13 +374,7 @@ static void another_srq_after_the_first_was_destroyed(void **state)
 	unsigned n = 0;
 
 	(void)state;
-	receive(x, 0, 10, 0, 5000);
-	x->s->tap = two_packets;
-	x->s->tap_arg = &n;
-	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 5000);
-	sim_run(x->s, MS / 10);
-	assert_true(x->to->held);
-	close_srq(x, 0);
+	destroy_srq_under_message(x, &n);
 	sim_inject(x->s, 0, &f, x->mem, 100);
 	sim_run(x->s, MS / 10);
 	assert_int_equal(x->to->state, IBV_QPS_ERR);
