@@ -147,11 +147,13 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 	rc = make_qp(q, transport);
 	if (!rc)
 		rc = bring_up(q->qp);
+	if (!rc) {
+		post_recv(q);
+		list_add_tail(&core->qp1s, &q->node);
+	}
 	turn_give(&core->turn);
 	if (rc)
 		goto destroy_cq;
-	post_recv(q);
-	list_add_tail(&core->qp1s, &q->node);
 	*out = q;
 	return 0;
 
