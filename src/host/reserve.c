@@ -148,15 +148,57 @@ static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 	return rc ? rc : fd;
 }
 
-static int sweep(struct reserve *r, const uint16_t order[RESERVE_NUMBERS], enum pass pass,
-		 uint16_t *slot)
+struct choice {
+	unsigned owners; /* numbers that this number's owner has */
+	uint64_t strength;
+	uint16_t slot;
+};
+
+static unsigned numbers_of_owner(const struct reserve *r, const struct number *n)
 {
+	unsigned count = 0;
+
+	for (unsigned i = 0; n->owner.slot && i < RESERVE_NUMBERS; i++)
+		count += r->at[i].owner.slot && r->at[i].owner.uid == n->owner.uid;
+	return count;
+}
+
+static int by_choice(const void *a, const void *b)
+{
+	const struct choice *x = a, *y = b;
+
+	if (x->owners != y->owners)
+		return x->owners < y->owners ? 1 : -1;
+	return (x->strength < y->strength) - (x->strength > y->strength);
+}
+
+/* Where a weaker user must lose a number, the user who has most of them does, so that
+ * nobody who has one loses it to root in place of a squatter.  Then where this user is
+ * strongest; root is as strong everywhere. */
+static void rank(struct reserve *r, enum pass pass, uint16_t order[RESERVE_NUMBERS])
+{
+	struct choice c[RESERVE_NUMBERS];
+
+	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++) {
+		c[i].slot = (uint16_t)(RESERVE_FIRST + i);
+		c[i].owners = pass == STRONGER ? numbers_of_owner(r, &r->at[i]) : 0;
+		c[i].strength = claim_strength(r->uid, c[i].slot);
+	}
+	qsort(c, RESERVE_NUMBERS, sizeof(c[0]), by_choice);
+	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++)
+		order[i] = c[i].slot;
+}
+
+static int sweep(struct reserve *r, enum pass pass, uint16_t *slot)
+{
+	uint16_t order[RESERVE_NUMBERS];
 	struct secret s = { 0 };
 	unsigned flip = secret_below(&s, NEAR);
 	int rc = read_afresh(r);
 
 	if (rc)
 		return rc;
+	rank(r, pass, order);
 	for (unsigned i = 0; i < RESERVE_NUMBERS + NEAR; i++) {
 		unsigned k = i ^ flip;
 
@@ -171,40 +213,12 @@ static int sweep(struct reserve *r, const uint16_t order[RESERVE_NUMBERS], enum 
 	return -EADDRINUSE;
 }
 
-struct choice {
-	uint64_t strength;
-	uint16_t slot;
-};
-
-static int by_strength(const void *a, const void *b)
-{
-	const struct choice *x = a, *y = b;
-
-	return (x->strength < y->strength) - (x->strength > y->strength);
-}
-
-/* Where this user is strongest first.  Root is as strong everywhere: any order does. */
-static void rank(uid_t uid, uint16_t order[RESERVE_NUMBERS])
-{
-	struct choice c[RESERVE_NUMBERS];
-
-	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++) {
-		c[i].slot = (uint16_t)(RESERVE_FIRST + i);
-		c[i].strength = claim_strength(uid, c[i].slot);
-	}
-	qsort(c, RESERVE_NUMBERS, sizeof(c[0]), by_strength);
-	for (uint16_t i = 0; i < RESERVE_NUMBERS; i++)
-		order[i] = c[i].slot;
-}
-
 int reserve_listen(struct reserve *r, uint16_t *slot)
 {
-	uint16_t order[RESERVE_NUMBERS];
 	int fd = -EADDRINUSE;
 
-	rank(r->uid, order);
 	for (enum pass pass = POLITE; pass < PASSES && fd == -EADDRINUSE; pass++)
-		fd = sweep(r, order, pass, slot);
+		fd = sweep(r, pass, slot);
 	return fd == -EADDRINUSE || fd == -EOPNOTSUPP ? -EADDRNOTAVAIL : fd;
 }
 
