@@ -6,8 +6,8 @@
 #include "ib/ib.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
-#include "wire/ib_build.h"
 #include "wire/ib_opcode.h"
+#include "wire/ib_pkt.h"
 
 static struct batch batch;
 
@@ -115,9 +115,9 @@ static const uint8_t *open_packet(const struct dgram *d)
 
 	assert_int_equal(d->iovcnt, 1);
 	assert_int_equal(ib_parse(&pkt, at, d->len - TRAILER_LEN), 0);
-	assert_int_equal(get_be24(pkt.bth->dest_qp), QP_GSI);
-	assert_int_equal(get_be24(pkt.deth->src_qp), QP_GSI);
-	assert_int_equal(get_be32(pkt.deth->qkey), QKEY_GSI);
+	assert_int_equal(pkt.f.dest_qp, QP_GSI);
+	assert_int_equal(pkt.f.src_qp, QP_GSI);
+	assert_int_equal(pkt.f.qkey, QKEY_GSI);
 	assert_int_equal(pkt.payload_len, MAD_LEN);
 	return pkt.payload;
 }

@@ -17,6 +17,7 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 /* A MAD as it leaves: BTH, DETH, MAD, ICRC. */

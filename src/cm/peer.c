@@ -16,6 +16,7 @@
 #include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
 /* A connection is asked after so often, but all together no more than some 50 times a
@@ -195,10 +196,10 @@ static int parse_quote(const void *quote, size_t len, uint32_t *psn, struct cm_m
 	enum { LEN = sizeof(struct bth) + sizeof(struct deth) + MAD_LEN };
 	struct ib_pkt pkt;
 
-	if (len < LEN || ib_parse(&pkt, quote, LEN) || !pkt.deth ||
-	    get_be24(pkt.bth->dest_qp) != QP_GSI || pkt.payload_len != MAD_LEN)
+	if (len < LEN || ib_parse(&pkt, quote, LEN) || !ib_has(&pkt, IB_DETH) ||
+	    pkt.f.dest_qp != QP_GSI || pkt.payload_len != MAD_LEN)
 		return -EPROTO;
-	*psn = get_be24(pkt.bth->psn);
+	*psn = pkt.f.psn;
 	return cm_mad_parse(m, pkt.payload, MAD_LEN);
 }
 

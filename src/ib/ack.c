@@ -37,7 +37,7 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_ack *a = &q->rsp.ack;
 
-	if (!bth_ack_requested(pkt->bth) && !q->rsp.healed)
+	if (!pkt->f.ackreq && !q->rsp.healed)
 		return;
 	a->due = true;
 	a->wait_until = 0;

@@ -117,7 +117,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: does not answer the request",
-		 q->qp->qpn, pkt->op->name, get_be24(pkt->bth->psn), pkt->payload_len);
+		 q->qp->qpn, pkt->op->name, pkt->f.psn, pkt->payload_len);
 	req_fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 }
 
@@ -169,7 +169,7 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
 			    uint64_t now)
 {
-	uint64_t orig = get_be64(pkt->atomicack->orig);
+	uint64_t orig = pkt->f.orig;
 	struct qp *qp = q->qp;
 	uint32_t tail = qp->sq.tail;
 	struct swqe *w = sq_at(&qp->sq, tail);
@@ -189,7 +189,7 @@ static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint
 	bool all;
 
 	/* Answers come in order: what was before this one is done, or lost. */
-	if (pkt->aeth && aeth_type(pkt->aeth->syndrome) != AETH_ACK)
+	if (ib_has(pkt, IB_AETH) && aeth_type(pkt->f.syndrome) != AETH_ACK)
 		return;
 	all = req_advance(q, psn, now);
 	if (!alive(q))
@@ -204,7 +204,7 @@ static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint
 
 void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	uint32_t psn = get_be24(pkt->bth->psn);
+	uint32_t psn = pkt->f.psn;
 	struct ib_req *r = &q->req;
 
 	if (!alive(q)) {
@@ -217,7 +217,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	}
 	if (pkt->op->kind == IB_ACK)
-		acknowledge(q, psn, pkt->aeth->syndrome, now);
+		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
 		answer(q, pkt, psn, now);
 	if (alive(q))

@@ -4,6 +4,7 @@
 
 #include "ib/ib_qp.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 
 static const char *const service[] = {
 	[IB_RC] = "RC ",   [IB_UC] = "UC ", [IB_RD] = "RD ",

@@ -7,6 +7,7 @@
 
 #include "ib/ib.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 
 static void says(uint8_t opcode, size_t len, const char *want)
 {

@@ -23,8 +23,8 @@
 #include "link/dgram.h"
 #include "sys/clock.h"
 #include "sys/list.h"
-#include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 
 enum {
 	RD_MAX = 256,	/* READs and atomics, out and in, and
@@ -270,7 +270,7 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn);
 /* Of the SRQ that a request of XRC names; 0 of any other. */
 static inline uint32_t rsp_srqn(const struct ib_pkt *pkt)
 {
-	return pkt->xrceth ? get_be24(pkt->xrceth->srqn) : 0;
+	return ib_has(pkt, IB_XRCETH) ? pkt->f.srqn : 0;
 }
 /* Is there anything for rsp_output()? */
 static inline bool rsp_owes(const struct ib_qp *q)

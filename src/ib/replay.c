@@ -84,10 +84,10 @@ void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig)
 static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct resource t = {
-		.psn = get_be24(pkt->bth->psn),
-		.va = get_be64(pkt->reth->va),
-		.rkey = get_be32(pkt->reth->rkey),
-		.len = get_be32(pkt->reth->len),
+		.psn = pkt->f.psn,
+		.va = pkt->f.va,
+		.rkey = pkt->f.rkey,
+		.len = pkt->f.dma_len,
 		.msn = q->rsp.msn,
 		.srqn = rsp_srqn(pkt),
 		.replay = true,
@@ -127,7 +127,7 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 	switch ((enum ib_kind)pkt->op->kind) {
 	case IB_SEND:
 	case IB_WRITE: /* C9-105: as acknowledged last */
-		if (!bth_ack_requested(pkt->bth))
+		if (!pkt->f.ackreq)
 			return;
 		q->rsp.ack.due = true;
 		q->rsp.ack.wait_until = 0;
@@ -138,7 +138,7 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 		return;
 	case IB_CMP_SWAP:
 	case IB_FETCH_ADD:
-		atomic_again(q, get_be24(pkt->bth->psn));
+		atomic_again(q, pkt->f.psn);
 		return;
 	case IB_ATOMIC_WRITE:
 	case IB_FLUSH:

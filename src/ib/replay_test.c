@@ -167,12 +167,9 @@ static void region_gone_under_a_read_asked_for_twice(void **state)
 			      .len = 2000,
 			      .va = f->mr[1]->mkey.base,
 			      .rkey = f->mr[1]->mkey.key };
-	struct bth bth = { .psn = be24(0) };
-	struct reth reth = { be64(t.va), be32(t.rkey), be32(t.len) };
 	struct ib_pkt again = {
 		.op = ib_op(ib_opcode(IB_RC, IB_READ, IB_ONLY, IB_NONE)),
-		.bth = &bth,
-		.reth = &reth,
+		.f = { .va = t.va, .rkey = t.rkey, .dma_len = t.len },
 	};
 
 	(void)state;

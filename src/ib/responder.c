@@ -58,8 +58,8 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		return;
 	}
 	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
-		 pkt->op->name, q->qp->attr.dest_qp_num, get_be24(pkt->bth->psn),
-		 pkt->payload_len, target_why(&q->rsp.target, why, text));
+		 pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn, pkt->payload_len,
+		 target_why(&q->rsp.target, why, text));
 	target_fail_recv(q->qp, &q->rsp.target, why, now);
 	rsp_nak(q, why, now);
 }
@@ -106,14 +106,14 @@ void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		.sl = q->qp->path.sl,
 	};
 
-	if (pkt->immdt) {
+	if (ib_has(pkt, IB_IMMDT)) {
 		cqe.flags = IBV_WC_WITH_IMM;
-		memcpy(&cqe.imm, pkt->immdt, sizeof(cqe.imm));
-	} else if (pkt->ieth) {
+		cqe.imm = pkt->f.imm;
+	} else if (ib_has(pkt, IB_IETH)) {
 		cqe.flags = IBV_WC_WITH_INV;
-		cqe.imm = get_be32(pkt->ieth->rkey);
+		cqe.imm = pkt->f.inv_rkey;
 	}
-	target_complete(q->qp, t, &cqe, bth_solicited(pkt->bth));
+	target_complete(q->qp, t, &cqe, pkt->f.se);
 }
 
 void rsp_give_up(struct ib_qp *q, uint64_t now)
@@ -168,13 +168,12 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	struct target *t = &q->rsp.target;
 	enum refusal why = ACCEPTED;
 
-	if (pkt->reth)
-		why = target_begin_write(q->qp, t, get_be32(pkt->reth->rkey),
-					 get_be64(pkt->reth->va),
-					 get_be32(pkt->reth->len));
+	if (ib_has(pkt, IB_RETH))
+		why = target_begin_write(q->qp, t, pkt->f.rkey, pkt->f.va,
+					 pkt->f.dma_len);
 	if (!why && !write_length_ok(q, pkt))
 		why = REFUSED_LENGTH;
-	if (!why && pkt->immdt)
+	if (!why && ib_has(pkt, IB_IMMDT))
 		why = target_take_recv(q->qp, t);
 	return why ? why
 		   : target_write(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
@@ -186,9 +185,8 @@ static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t 
 {
 	enum refusal why = rsp_send(q, pkt);
 
-	if (!why && pkt->ieth &&
-	    mkey_invalidate(q->qp->core, get_be32(pkt->ieth->rkey), q->qp->pd,
-			    q->qp->qpn) != 0)
+	if (!why && ib_has(pkt, IB_IETH) &&
+	    mkey_invalidate(q->qp->core, pkt->f.inv_rkey, q->qp->pd, q->qp->qpn) != 0)
 		why = REFUSED_INVALIDATE;
 	if (why)
 		return why;
@@ -207,7 +205,7 @@ static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t
 		return why;
 	accept(q, pkt, 1);
 	ack_ask(q, pkt, now);
-	if (pkt->immdt)
+	if (ib_has(pkt, IB_IMMDT))
 		rsp_complete(q, pkt, now);
 	return ACCEPTED;
 }
@@ -229,9 +227,9 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct resource r = {
 		.psn = q->rsp.epsn,
-		.va = get_be64(pkt->reth->va),
-		.rkey = get_be32(pkt->reth->rkey),
-		.len = get_be32(pkt->reth->len),
+		.va = pkt->f.va,
+		.rkey = pkt->f.rkey,
+		.len = pkt->f.dma_len,
 		.msn = psn_add(q->rsp.msn, 1),
 		.srqn = rsp_srqn(pkt),
 	};
@@ -257,13 +255,12 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
 		   uint64_t *orig)
 {
-	uint64_t swap_add = get_be64(pkt->atomiceth->swap_add);
-	uint32_t rkey = get_be32(pkt->atomiceth->rkey);
+	uint64_t swap_add = pkt->f.swap_add;
+	uint32_t rkey = pkt->f.rkey;
 
 	if (pkt->op->kind == IB_FETCH_ADD)
 		return mr_fetch_add(core, rkey, at, swap_add, orig);
-	return mr_cmp_swap(core, rkey, at, get_be64(pkt->atomiceth->compare), swap_add,
-			   orig);
+	return mr_cmp_swap(core, rkey, at, pkt->f.compare, swap_add, orig);
 }
 
 static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
@@ -280,8 +277,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 
 	if (pkt->payload_len > 0)
 		return REFUSED_LENGTH;
-	why = target_check_atomic(q->qp, &q->rsp.target, get_be32(pkt->atomiceth->rkey),
-				  get_be64(pkt->atomiceth->va), &at);
+	why = target_check_atomic(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va, &at);
 	if (why)
 		return why;
 	why = make_room(q, &dropped);
@@ -329,7 +325,7 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct target *t = &q->rsp.target;
 
-	if (!pkt->xrceth)
+	if (!ib_has(pkt, IB_XRCETH))
 		return ACCEPTED;
 	if (t->have_recv && !q->qp->held) { /* it has gone with its SRQ */
 		t->have_recv = false;
@@ -355,7 +351,7 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	int32_t ahead = psn_diff(get_be24(pkt->bth->psn), q->rsp.epsn);
+	int32_t ahead = psn_diff(pkt->f.psn, q->rsp.epsn);
 
 	if (ahead > 0)
 		out_of_order(q);

@@ -55,7 +55,7 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 			cc_cut(q->host, now);
 		return;
 	}
-	if (ib_service(pkt->bth->opcode) != q->service ||
+	if (ib_service(pkt->f.opcode) != q->service ||
 	    (ib_is_request(pkt->op) && q->qp->type == IBV_QPT_XRC_SEND)) {
 		count(q, IB_RX_NO_QP);
 		return;
@@ -80,8 +80,8 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 	if (d->link != qp->ctx->link)
 		return false;
 	d->link->ops->dest(&d->addr, &dest);
-	if (dest.group || get_be24(pkt->bth->dest_qp) == QP_MULTICAST)
-		return dest.group && get_be24(pkt->bth->dest_qp) == QP_MULTICAST;
+	if (dest.group || pkt->f.dest_qp == QP_MULTICAST)
+		return dest.group && pkt->f.dest_qp == QP_MULTICAST;
 	if (dest.lid)
 		return port_has_lid(&qp->dev->port, dest.lid);
 	/* QP1 is all devices': their link takes what is for one of them. */
@@ -91,7 +91,7 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		     uint64_t now)
 {
-	if (ib_service(pkt->bth->opcode) != IB_UD)
+	if (ib_service(pkt->f.opcode) != IB_UD)
 		count(q, IB_RX_NO_QP);
 	else if (!to_port(q->qp, d, pkt))
 		count(q, IB_RX_NO_ADDR);
@@ -111,7 +111,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	lock_take(&qp->lock);
 	if (!may_receive(qp))
 		count(ib_qp(qp), IB_RX_STATE);
-	else if (!pkey_match(get_be16(pkt->bth->pkey), qp_pkey(qp)))
+	else if (!pkey_match(pkt->f.pkey, qp_pkey(qp)))
 		another_partition(ib_qp(qp));
 	else if (qp->type == IBV_QPT_UD)
 		datagram(ib_qp(qp), d, pkt, now);
@@ -155,7 +155,7 @@ static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt
 	struct qp1 *q = qp1_of(core, d->link);
 	struct link_dest dest;
 
-	if (!q || pkt->immdt) {
+	if (!q || ib_has(pkt, IB_IMMDT)) {
 		core->ib->counter[IB_RX_NO_QP]++;
 		return;
 	}
@@ -219,9 +219,9 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 			reserved_opcode(ib, d, now);
 		return;
 	}
-	qpn = get_be24(pkt.bth->dest_qp);
+	qpn = pkt.f.dest_qp;
 	if (qpn == QP_MULTICAST) {
-		if (ib_service(pkt.bth->opcode) == IB_UD)
+		if (ib_service(pkt.f.opcode) == IB_UD)
 			to_members(core, d, &pkt, now);
 		return;
 	}

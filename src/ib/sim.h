@@ -18,7 +18,7 @@
 #include "core/event.h"
 #include "core/qp.h"
 #include "link/dgram.h"
-#include "wire/ib_build.h"
+#include "wire/ib_pkt.h"
 
 enum { SIM_QPS = 64, SIM_A = 0, SIM_B = 1 };
 

@@ -13,10 +13,11 @@
 #include "local/local.h"
 #include "sys/clock.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 
 static void packet_of(struct sim_node *n, const struct dgram *d, struct sim_packet *p)
 {
-	struct ib_pkt pkt;
+	struct ib_pkt pkt = { 0 };
 	uint8_t buf[8192];
 	size_t at = 0;
 
@@ -26,7 +27,7 @@ static void packet_of(struct sim_node *n, const struct dgram *d, struct sim_pack
 	}
 	MUST(at == d->len);
 	MUST(ib_parse(&pkt, buf, at - TRAILER_LEN) == 0);
-	ib_fields(&pkt, &p->f);
+	p->f = pkt.f;
 	p->side = n->side;
 	p->now = n->sim->now;
 	p->payload = (uint32_t)pkt.payload_len;

@@ -15,7 +15,7 @@ static enum refusal uc_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64
 	bool send = pkt->op->kind == IB_SEND;
 	enum refusal why = send ? rsp_send(q, pkt) : rsp_write(q, pkt);
 
-	if (!why && (send ? ends(pkt) : pkt->immdt != NULL))
+	if (!why && (send ? ends(pkt) : ib_has(pkt, IB_IMMDT)))
 		rsp_complete(q, pkt, now);
 	return why;
 }
@@ -28,9 +28,8 @@ static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 
 	if (why != REFUSED_PLACE) /* told when the message began to be dropped */
 		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s; dropped",
-			 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num,
-			 get_be24(pkt->bth->psn), pkt->payload_len,
-			 target_why(&q->rsp.target, why, text));
+			 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn,
+			 pkt->payload_len, target_why(&q->rsp.target, why, text));
 	count(q, IB_RX_UC_DROPPED);
 	if (why == REFUSED_RECV_SGE) {
 		target_fail_recv(q->qp, &q->rsp.target, why, now);
@@ -42,7 +41,7 @@ static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	bool begins = pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY;
-	uint32_t psn = get_be24(pkt->bth->psn);
+	uint32_t psn = pkt->f.psn;
 	struct ib_rsp *s = &q->rsp;
 	enum refusal why = REFUSED_PLACE;
 

@@ -11,7 +11,7 @@ static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
 {
 	count(q, c);
 	log_info("QP 0x%06x: %s from QP 0x%06x, %u bytes: %s; dropped", q->qp->qpn,
-		 pkt->op->name, get_be24(pkt->deth->src_qp), d->len, why);
+		 pkt->op->name, pkt->f.src_qp, d->len, why);
 }
 
 static enum refusal place(struct ib_qp *q, const struct link_head *head,
@@ -33,17 +33,17 @@ static void complete(struct ib_qp *q, const struct link_head *head,
 		.opcode = IBV_WC_RECV,
 		.flags = head->grh ? IBV_WC_GRH : 0,
 		.byte_len = GRH + (uint32_t)pkt->payload_len,
-		.src_qp = get_be24(pkt->deth->src_qp),
+		.src_qp = pkt->f.src_qp,
 		.slid = head->slid,
 		.sl = head->sl,
 		.dlid_path_bits = head->dlid_path_bits & path_bits,
 	};
 
-	if (pkt->immdt) {
+	if (ib_has(pkt, IB_IMMDT)) {
 		cqe.flags |= IBV_WC_WITH_IMM;
-		memcpy(&cqe.imm, pkt->immdt, sizeof(cqe.imm));
+		cqe.imm = pkt->f.imm;
 	}
-	target_complete(q->qp, &q->rsp.target, &cqe, bth_solicited(pkt->bth));
+	target_complete(q->qp, &q->rsp.target, &cqe, pkt->f.se);
 }
 
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
@@ -52,7 +52,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 	struct target *t = &q->rsp.target;
 	struct link_head head;
 
-	if (get_be32(pkt->deth->qkey) != q->qp->attr.qkey) { /* C9-176 */
+	if (pkt->f.qkey != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
 		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
 		return;

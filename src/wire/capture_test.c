@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "wire/aeth.h"
-#include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 enum {
@@ -163,25 +163,23 @@ static void check_rebuild(const struct roce *r)
 {
 	uint8_t built[9000];
 	size_t n = r->len - ICRC_LEN, len;
-	struct ib_fields f;
 	struct ib_pkt pkt;
 	uint32_t crc;
 
 	assert_true(r->len <= sizeof(built));
 	assert_int_equal(ib_parse(&pkt, r->bth, n), 0);
-	if (pkt.aeth)
-		assert_true(aeth_valid(pkt.aeth->syndrome));
-	ib_fields(&pkt, &f);
-	len = ib_build(built, &f);
+	if (ib_has(&pkt, IB_AETH))
+		assert_true(aeth_valid(pkt.f.syndrome));
+	len = ib_build(built, &pkt.f);
 	assert_ptr_equal(pkt.payload, r->bth + len);
 
 	crc = icrc_start(&r->path, r->ip_id, r->len, built, len);
 	crc = icrc_add(crc, pkt.payload, pkt.payload_len);
 	memcpy(built + len, pkt.payload, pkt.payload_len);
 	len += pkt.payload_len;
-	memset(built + len, 0, f.pad);
-	crc = icrc_add(crc, built + len, f.pad);
-	len += f.pad;
+	memset(built + len, 0, pkt.f.pad);
+	crc = icrc_add(crc, built + len, pkt.f.pad);
+	len += pkt.f.pad;
 	icrc_end(crc, built + len);
 	len += ICRC_LEN;
 

@@ -11,6 +11,7 @@
 #include "wire/cm_ip.h"
 #include "wire/cm_mad.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 /* --- what Linux sent ----------------------------------------------------- */
@@ -28,7 +29,7 @@ static void note_first(struct seen *s, const struct ib_pkt *pkt, uint8_t to)
 	uint32_t *psn = &s->psn[to == 11 || to == SERVER];
 
 	if (ib_is_request(pkt->op) && *psn == UINT32_MAX)
-		*psn = get_be24(pkt->bth->psn);
+		*psn = pkt->f.psn;
 }
 
 /* A frame of a capture: its MAD, or NULL. */
@@ -46,11 +47,11 @@ static const uint8_t *mad_of(struct seen *s, const uint8_t *f, size_t len,
 	n = (size_t)(udp[4] << 8 | udp[5]) - 8;
 	if (ib_parse(&pkt, udp + 8, n - ICRC_LEN))
 		return NULL;
-	if (get_be24(pkt.bth->dest_qp) != QP_GSI) {
+	if (pkt.f.dest_qp != QP_GSI) {
 		note_first(s, &pkt, f[14 + ip - 1]);
 		return NULL;
 	}
-	assert_int_equal(get_be32(pkt.deth->qkey), QKEY_GSI);
+	assert_int_equal(pkt.f.qkey, QKEY_GSI);
 	*mad_len = pkt.payload_len;
 	return pkt.payload;
 }

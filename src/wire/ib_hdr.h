@@ -9,10 +9,8 @@
 
 #include <assert.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "wire/be.h"
-#include "wire/ib_opcode.h"
 
 /* clang-format off */
 struct bth {
@@ -73,38 +71,5 @@ static inline bool bth_ack_requested(const struct bth *h)
 {
 	return h->ackreq & BTH_A;
 }
-
-/* A packet taken apart.  Pointers are into the caller's buffer; one whose
- * header the opcode does not carry is NULL. */
-struct ib_pkt {
-	const struct ib_op *op;
-	const struct bth *bth;
-	union {
-		struct { /* in the order of enum ib_ext */
-			const struct deth *deth;
-			const struct xrceth *xrceth;
-			const struct feth *feth;
-			const struct reth *reth;
-			const struct aeth *aeth;
-			const struct atomiceth *atomiceth;
-			const struct atomicack *atomicack;
-			const struct immdt *immdt;
-			const struct ieth *ieth;
-			const struct cnprsvd *cnprsvd;
-		};
-		const void *ext[IB_EXTS]; /* the same by number */
-	};
-	const uint8_t *payload;
-	size_t payload_len; /* without the pad bytes */
-};
-
-static_assert(offsetof(struct ib_pkt, cnprsvd) ==
-		      offsetof(struct ib_pkt, ext) + IB_CNPRSVD * sizeof(void *),
-	      "as enum ib_ext");
-
-/* Take apart len bytes from the BTH up to, not including, the ICRC.
- * Returns 0, or -EPROTO, and *pkt says nothing then: unknown opcode or version, or
- * too short for its own headers and padding. */
-int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len);
 
 #endif

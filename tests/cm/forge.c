@@ -10,9 +10,9 @@
 
 #include "wire/cm_ip.h"
 #include "wire/cm_mad.h"
-#include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_opcode.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 enum {

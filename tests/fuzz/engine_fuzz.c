@@ -29,6 +29,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 enum step {
@@ -409,15 +410,17 @@ static void work(struct world *w, unsigned taken)
 
 static void fix_key(uint8_t *bth, size_t len, uint32_t rkey)
 {
-	be32_t key = be32(rkey);
+	uint8_t hdr[IB_HDR_MAX];
 	struct ib_pkt pkt;
+	size_t n;
 
-	if (ib_parse(&pkt, bth, len))
+	if (ib_parse(&pkt, bth, len) ||
+	    !(ib_has(&pkt, IB_RETH) || ib_has(&pkt, IB_ATOMICETH)))
 		return;
-	if (pkt.reth)
-		memcpy(bth + ((const uint8_t *)&pkt.reth->rkey - bth), &key, 4);
-	if (pkt.atomiceth)
-		memcpy(bth + ((const uint8_t *)&pkt.atomiceth->rkey - bth), &key, 4);
+	pkt.f.rkey = rkey;
+	n = ib_build(hdr, &pkt.f);
+	memcpy(bth + sizeof(struct bth), hdr + sizeof(struct bth),
+	       n - sizeof(struct bth));
 }
 
 static void step_packet(struct world *w, struct input *in)

@@ -9,8 +9,8 @@
 #include "must.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
-#include "wire/ib_build.h"
 #include "wire/ib_hdr.h"
+#include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
 /* clang-format off */
@@ -27,7 +27,6 @@ static const struct icrc_path paths[2] = {
 static void parse(const uint8_t *bth, size_t len)
 {
 	uint8_t built[IB_HDR_MAX + 3] = { 0 }, rebuilt[IB_HDR_MAX];
-	struct ib_fields f;
 	struct ib_pkt pkt, again;
 	size_t hdr;
 
@@ -36,18 +35,16 @@ static void parse(const uint8_t *bth, size_t len)
 	hdr = ib_hdr_len(bth[0]);
 	MUST(hdr >= sizeof(struct bth) && hdr <= IB_HDR_MAX && hdr <= len);
 	MUST(pkt.payload == bth + hdr);
-	MUST(hdr + pkt.payload_len + bth_pad(pkt.bth) == len);
-	ib_fields(&pkt, &f);
-	MUST(ib_build(built, &f) == hdr);
+	MUST(hdr + pkt.payload_len + pkt.f.pad == len);
+	MUST(ib_build(built, &pkt.f) == hdr);
 	MUST(built[0] == bth[0] && built[1] == bth[1]);
 	MUST(memcmp(built + 5, bth + 5, 3) == 0);
 	MUST(memcmp(built + 9, bth + 9, 3) == 0);
-	MUST(ib_parse(&again, built, hdr + f.pad) == 0);
-	ib_fields(&again, &f);
-	MUST(ib_build(rebuilt, &f) == hdr && memcmp(rebuilt, built, hdr) == 0);
-	if (pkt.aeth && aeth_valid(pkt.aeth->syndrome))
-		MUST(aeth_syndrome(aeth_type(pkt.aeth->syndrome),
-				   aeth_value(pkt.aeth->syndrome)) == pkt.aeth->syndrome);
+	MUST(ib_parse(&again, built, hdr + pkt.f.pad) == 0);
+	MUST(ib_build(rebuilt, &again.f) == hdr && memcmp(rebuilt, built, hdr) == 0);
+	if (ib_has(&pkt, IB_AETH) && aeth_valid(pkt.f.syndrome))
+		MUST(aeth_syndrome(aeth_type(pkt.f.syndrome),
+				   aeth_value(pkt.f.syndrome)) == pkt.f.syndrome);
 }
 
 /* The CRC does not depend on how the packet is cut; the identification that it

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* two_qps.c - what SENDs between two QPs of one process take, both ends together, in
+ * nanoseconds of the process's time on a processor (the median of 20 rounds).  Two
+ * processes cannot be counted so, since they wait for each other.
+ *
+ * two_qps [-l LIST] BYTES COUNT
+ *	without -l: a ping-pong of COUNT rounds: two SENDs, two receives
+ *	-l	COUNT SENDs to one side, so many in a list, the last signaled
+ *
+ * URNIC_LOCAL=off sends them by UDP.  Instructions: the difference of two COUNTs under
+ * callgrind.
+ */
+#include <err.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEPTH = 128, LIST = 64, ROUNDS = 20, MEMORY = 1 << 20 };
+
+static struct ibv_context *ctx;
+static struct ibv_mr *mr;
+static struct side {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+} side[2];
+static uint32_t bytes;
+
+static void must(bool ok, const char *what)
+{
+	if (!ok)
+		err(1, "%s", what);
+}
+
+static void make(struct side *s)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_init_attr qp = { .qp_type = IBV_QPT_RC,
+				       .cap = { DEPTH, DEPTH, 1, 1, 64 } };
+
+	must((s->cq = ibv_create_cq(ctx, 4 * DEPTH, NULL, NULL, 0)), "CQ");
+	qp.send_cq = qp.recv_cq = s->cq;
+	must((s->qp = ibv_create_qp(mr->pd, &qp)), "QP");
+	must(!ibv_modify_qp(s->qp, &init,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				    IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+}
+
+static void join(struct side *s, uint32_t dest)
+{
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = dest,
+				   .min_rnr_timer = 12,
+				   .ah_attr = { .is_global = 1, .port_num = 1 } };
+	struct ibv_qp_attr rts = {
+		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
+	};
+
+	must(!ibv_query_gid(ctx, 1, 0, &rtr.ah_attr.grh.dgid), "GID");
+	must(!ibv_modify_qp(s->qp, &rtr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	must(!ibv_modify_qp(s->qp, &rts,
+			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+}
+
+static void recv_one(struct side *s)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, bytes, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	must(!ibv_post_recv(s->qp, &wr, &bad), "post_recv");
+}
+
+static void send_list(struct side *s, int list)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr + MEMORY / 2, bytes, mr->lkey };
+	struct ibv_send_wr wr[LIST], *bad;
+
+	for (int i = 0; i < list; i++)
+		wr[i] = (struct ibv_send_wr){
+			.opcode = IBV_WR_SEND,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.send_flags = (i + 1 == list ? IBV_SEND_SIGNALED : 0u) |
+				      (bytes <= 64 ? IBV_SEND_INLINE : 0u),
+			.next = i + 1 < list ? &wr[i + 1] : NULL,
+		};
+	must(!ibv_post_send(s->qp, wr, &bad), "post_send");
+}
+
+/* So many of one kind. */
+static void wait_for(struct side *s, enum ibv_wc_opcode opcode, int n)
+{
+	static int early[2];
+	int *other = &early[opcode != IBV_WC_SEND];
+
+	n -= *other;
+	*other = 0;
+	while (n > 0) {
+		struct ibv_wc wc[16];
+		int got = ibv_poll_cq(s->cq, 16, wc);
+
+		for (int i = 0; i < got; i++) {
+			if (wc[i].status)
+				errx(1, "%s", ibv_wc_status_str(wc[i].status));
+			if (wc[i].opcode == opcode)
+				n--;
+			else
+				early[wc[i].opcode != IBV_WC_SEND]++;
+		}
+	}
+}
+
+static void ping_pong(int count)
+{
+	for (int i = 0; i < count; i++)
+		for (int k = 0; k < 2; k++) {
+			recv_one(&side[!k]);
+			send_list(&side[k], 1);
+			wait_for(&side[!k], IBV_WC_RECV, 1);
+			wait_for(&side[k], IBV_WC_SEND, 1);
+		}
+}
+
+static void stream(int count, int list)
+{
+	for (int i = 0; i < count; i += list) {
+		for (int k = 0; k < list; k++)
+			recv_one(&side[1]);
+		send_list(&side[0], list);
+		wait_for(&side[1], IBV_WC_RECV, list);
+		wait_for(&side[0], IBV_WC_SEND, 1);
+	}
+}
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+	double took[ROUNDS];
+	int list = 0, count, c;
+	void *at;
+
+	while ((c = getopt(argc, argv, "l:")) != -1)
+		list = c == 'l' ? atoi(optarg) : -1;
+	if (argc - optind != 2 || list < 0 || list > LIST)
+		errx(2, "usage: two_qps [-l LIST] BYTES COUNT");
+	bytes = (uint32_t)atoi(argv[optind]);
+	count = atoi(argv[optind + 1]);
+	must(devices && *devices && (ctx = ibv_open_device(*devices)), "device");
+	must(!posix_memalign(&at, 4096, MEMORY), "memory");
+	memset(at, 0, MEMORY);
+	mr = ibv_reg_mr(ibv_alloc_pd(ctx), at, MEMORY, IBV_ACCESS_LOCAL_WRITE);
+	must(mr && bytes <= MEMORY / 2, "region");
+	for (int i = 0; i < 2; i++)
+		make(&side[i]);
+	for (int i = 0; i < 2; i++)
+		join(&side[i], side[!i].qp->qp_num);
+	for (int i = 0; i < ROUNDS; i++) {
+		double began = now_ns();
+
+		if (list)
+			stream(count, list);
+		else
+			ping_pong(count);
+		took[i] = (now_ns() - began) / count;
+	}
+	qsort(took, ROUNDS, sizeof(took[0]), by_value);
+	printf("%.0f\n", took[ROUNDS / 2]);
+	return 0;
+}
