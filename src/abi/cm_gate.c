@@ -43,7 +43,7 @@ static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 
 	if (!begin(ctx))
 		return -EIO;
-	rc = nic_listen(abi_of(ctx)->nic, ip);
+	rc = nic_listen(abi_of(ctx)->nic, NULL, ip);
 	if (!rc)
 		nic_ask(abi_of(ctx)->nic);
 	abi_end();

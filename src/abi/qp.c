@@ -86,7 +86,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	    device_is_iwarp(qp->dev))
 		return 0;
 	if (qp->type == IBV_QPT_UD)
-		return nic_listen(a->nic, NULL);
+		return nic_listen(a->nic, qp->dev, NULL);
 	/* What is wrong with the path, qp_modify() says. */
 	if (!(mask & IBV_QP_AV) ||
 	    device_query_gid(a->ctx.dev, attr->ah_attr.port_num,
@@ -95,7 +95,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		return 0;
 	here = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
 			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
-	return here < 0 ? here : here ? 0 : nic_listen(a->nic, e.gid.raw);
+	return here < 0 ? here : here ? 0 : nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)

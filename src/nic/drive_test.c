@@ -22,6 +22,7 @@ enum { THREADS = 6, ROUNDS = 20000 };
 
 static struct {
 	struct nic *nic;
+	struct nic_link nl;
 	struct link link;
 	struct context ctx;
 	struct qp qp[THREADS];
@@ -83,6 +84,8 @@ static const struct link_ops link_ops = {
 	.deadline = link_deadline,
 };
 
+static const struct nic_link_ops nl_ops = { .carries = NULL };
+
 static int begin(void **state)
 {
 	struct nic *nic = calloc(1, sizeof(*nic));
@@ -101,7 +104,9 @@ static int begin(void **state)
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
 	t.ctx.link = &t.link;
 	e->core = &nic->core;
-	nic->link = &t.link;
+	links_init(&nic->links, &nic->core);
+	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
+	links_add(&nic->links, &t.nl);
 	assert_int_equal(cm_use_link(&nic->core, NULL, &t.link, &ib_transport, 4791), 0);
 	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {

@@ -23,7 +23,7 @@ struct core;
 struct qp;
 
 enum {
-	ENGINE_SOURCES = 12,
+	ENGINE_SOURCES = 32,
 	ENGINE_TX = 2 * BATCH_MAX, /* datagrams put out by one turn */
 	ENGINE_INLINE = 64,	   /* put out by a turn inside post_send */
 };

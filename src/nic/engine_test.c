@@ -39,6 +39,7 @@ struct fake {
 
 static struct {
 	struct nic *nic;
+	struct nic_link nl;
 	struct engine *e;
 	struct link link, other; /* which is never full */
 	struct context ctx, other_ctx;
@@ -162,6 +163,8 @@ static const struct link_ops link_ops = {
 	.resolve = ip_resolve,
 };
 
+static const struct nic_link_ops nl_ops = { .carries = NULL };
+
 NO_TSA static int begin(void **state)
 {
 	(void)state;
@@ -181,7 +184,9 @@ NO_TSA static int begin(void **state)
 	t.other = t.link;
 	t.other_ctx.link = &t.other;
 	t.e->core = &t.nic->core;
-	t.nic->link = &t.link;
+	links_init(&t.nic->links, &t.nic->core);
+	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
+	links_add(&t.nic->links, &t.nl);
 	assert_int_equal(cm_use_link(&t.nic->core, NULL, &t.link, &ib_transport, 4791),
 			 0);
 	t.e->sleeping = t.e->watching = true; /* and so is told of deadlines */
@@ -391,7 +396,7 @@ static void silence_is_judged_when_all_is_heard(void **state)
 	(void)state;
 	for (int later = 0; later < 2; later++, at += 100 * US) {
 		fails_if_silent(0, at);
-		t.waiting = 5 * WIRE_RX;
+		t.waiting = 5 * LINK_RX;
 		while (t.waiting) {
 			assert_true(engine_turn(t.e, at, later).next <= at);
 			assert_false(t.fake[0].failed);
@@ -411,7 +416,7 @@ static void an_endless_stream_is_no_answer(void **state)
 	(void)state;
 	fails_if_silent(0, at);
 	for (int i = 0; i < 100; i++) {
-		t.waiting = WIRE_RX;
+		t.waiting = LINK_RX;
 		engine_turn(t.e, at + (uint64_t)i, i % 2);
 	}
 	assert_true(t.fake[0].failed);

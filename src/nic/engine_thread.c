@@ -37,7 +37,7 @@
 
 enum { SMALL = 4096 }; /* bytes: a message, not a stream */
 
-enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = 32 };
+enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + ENGINE_SOURCES * SOURCE_FDS };
 
 /* What the thread sleeps on. */
 struct bed {
@@ -59,7 +59,7 @@ static void make_bed(const struct engine *e, struct bed *b)
 		unsigned n = (*s)->ops->fds(*s, fd);
 
 		(*s)->rang = -1;
-		for (unsigned i = 0; i < n && b->n < P_ALL; i++) {
+		for (unsigned i = 0; i < n; i++) {
 			if (left && !fd[i].always)
 				continue;
 			b->p[b->n] = (struct pollfd){ .fd = fd[i].fd, .events = POLLIN };

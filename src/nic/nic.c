@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* nic.c - the process's one NIC: put together at the first open, taken apart
- * at the last close, left behind by fork. */
+/* nic.c - the process's one NIC: made at the first open, taken apart
+ * at the last close, left behind by fork.  (rooms.c puts it together.) */
 #include "nic/nic.h"
 
 #include <errno.h>
@@ -14,26 +14,16 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp.h"
-#include "host/host.h"
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
-#include "link/fault.h"
 #include "link/pcap.h"
-#include "link/roce.h"
-#include "local/local.h"
-#include "nic/conn.h"
-#include "nic/dump.h"
-#include "nic/netdev.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "nic/route.h"
-#include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
 #include "sys/live.h"
-#include "sys/log.h"
-#include "sys/rand.h"
 
 static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nic *the_nic; /* under nic_lock */
@@ -56,274 +46,9 @@ const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 
 struct link *nic_link(struct nic *nic, const struct device *dev)
 {
-	return device_is_iwarp(dev) ? NULL : nic->link;
-}
+	struct nic_link *l = links_of(&nic->links, dev);
 
-/* --- making one ---------------------------------------------------------- */
-
-static void on_datagram(void *arg, const struct dgram *d)
-{
-	struct nic *nic = arg;
-
-	if (d->mad)
-		cm_handed(&nic->core, d);
-	else
-		port_deliver(nic->port, d);
-}
-
-static void on_gone(void *arg, uint16_t slot)
-{
-	struct nic *nic = arg;
-
-	port_peer_gone(nic->port, slot);
-	local_gone(nic->core.local, slot);
-	if (nic->core.cm)
-		cm_gone(&nic->core, slot, clock_ns());
-}
-
-static void on_said(void *arg, struct host_said *s)
-{
-	struct nic *nic = arg;
-	struct dump_msg m;
-
-	if (!dump_is(s, &m))
-		local_said(nic->core.local, s);
-	else if (m.what == DUMP_ASK)
-		dump_ask(&nic->dumper, s, clock_ns());
-}
-
-static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
-
-/* QPs were promised memory that is not there after all. */
-static void on_refused(void *arg, struct qp *qp)
-{
-	struct nic *nic = arg;
-
-	route_to_wire(nic, qp);
-}
-
-static void on_piped(void *arg, const struct dgram *d, uint64_t now)
-{
-	struct nic *nic = arg;
-	struct dgram in = *d;
-
-	in.link = nic->link;
-	ib_input(&nic->core, &in, now);
-}
-
-static const struct local_ops local_ops = { on_refused, on_piped };
-
-/* What goes out passes fault first, so that a capture shows what the wire
- * carried. */
-static int stack_links(struct nic *nic, const struct conf *conf)
-{
-	struct link *link = port_link(nic->port);
-	char why[160];
-	int rc;
-
-	if (*conf->pcap) {
-		rc = pcap_wrap(&link, link, conf->pcap);
-		if (rc) {
-			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
-				  rc == -EBUSY
-					  ? "another process captures into it "
-					    "(%p in the name is the process's number)"
-					  : strerror(-rc));
-			return rc;
-		}
-	}
-	if (*conf->fault) {
-		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));
-		if (rc) {
-			log_error("URNIC_FAULT: %s", why);
-			return rc;
-		}
-		fault_describe(link, ib_describe);
-	}
-	rc = roce_wrap(&nic->link, link, conf->udp_port);
-	if (rc)
-		link->ops->close(link);
-	return rc;
-}
-
-/* Faults are a wire's, and a capture is of packets. */
-static enum local_way way_of(const struct conf *conf, const char **off_why)
-{
-	static const enum local_way way[] = {
-		[CONF_LOCAL_OFF] = LOCAL_OFF,
-		[CONF_LOCAL_PIPE] = LOCAL_PIPE,
-		[CONF_LOCAL_VM] = LOCAL_VM,
-		[CONF_LOCAL_AUTO] = LOCAL_AUTO,
-	};
-
-	*off_why = conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off"
-		   : *conf->pcap		 ? "URNIC_PCAP is set"
-		   : *conf->fault		 ? "URNIC_FAULT is set"
-						 : NULL;
-	if (*off_why)
-		log_info("processes of this host are reached by UDP: %s", *off_why);
-	return *off_why ? LOCAL_OFF : way[conf->local];
-}
-
-static void on_note(struct core *core)
-{
-	engine_kick(&container_of(core, struct nic, core)->engine);
-}
-
-static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
-{
-	struct port *port = container_of(core, struct nic, core)->port;
-
-	return port_refused(port, ip, quote, max);
-}
-
-static const struct cm_site by_host = {
-	registry_has_ip, registry_addresses, on_note, refused, true,
-}, by_wire = {
-	registry_has_ip, registry_addresses, on_note, refused, false,
-};
-
-static void on_connection(void *arg)
-{
-	engine_kick(arg);
-}
-
-static int open_transports(struct nic *nic, enum local_way way, const char *off_why)
-{
-	struct core *core = &nic->core;
-	struct engine *e = &nic->engine;
-	int rc = ib_open(core, clock_ns());
-
-	if (rc)
-		return rc;
-	rc = conns_open(&nic->conns, core, on_connection, e);
-	if (rc)
-		goto close_ib;
-	rc = local_open(core, nic->host, way, off_why, &local_ops, nic);
-	if (rc)
-		goto close_conns;
-	rc = cm_open(core, nic->host, way == LOCAL_OFF ? &by_wire : &by_host,
-		     rand_start());
-	if (rc)
-		goto close_local;
-	return 0;
-
-close_local:
-	local_close(core);
-close_conns:
-	conns_close(nic->conns);
-close_ib:
-	ib_close(core);
-	return rc;
-}
-
-static void close_transports(struct nic *nic)
-{
-	cm_close(&nic->core);
-	local_close(&nic->core);
-	conns_close(nic->conns);
-	ib_close(&nic->core);
-}
-
-static int nic_start(struct nic *nic, const struct conf *conf)
-{
-	struct engine *e = &nic->engine;
-	enum local_way way;
-	const char *off_why;
-	int rc;
-
-	way = way_of(conf, &off_why);
-	rc = host_open(&nic->host, &host_ops, nic);
-	if (rc)
-		return rc;
-	rc = core_init(&nic->core, host_slot(nic->host));
-	if (rc)
-		goto close_host;
-	e->core = &nic->core;
-	nic->core.clock = nic_now;
-	nic->core.heard = 0;
-	rc = open_transports(nic, way, off_why);
-	if (rc)
-		goto fini_core;
-	rc = port_open(&nic->port, nic->host, conf->udp_port, conf->share);
-	if (rc)
-		goto close_transports;
-	rc = stack_links(nic, conf);
-	if (rc)
-		goto close_port;
-	rc = cm_use_link(&nic->core, NULL, nic->link, &ib_transport, conf->udp_port);
-	if (rc)
-		goto close_link;
-	rc = netdev_monitor_open(&nic->monitor);
-	if (rc)
-		goto close_link;
-	heap_init(&e->timers);
-	rc = heap_reserve(&e->timers, 1); /* QP1's; others reserve their own */
-	if (rc)
-		goto fini_heap;
-	nic->core.timers = &e->timers;
-	sources_open(nic);
-	rc = engine_thread_start(e);
-	if (rc)
-		goto fini_heap;
-	registry_watch(&nic->core);
-	(void)registry_refresh(); /* what the monitor was too late for */
-	return 0;
-
-fini_heap:
-	nic->core.timers = NULL;
-	heap_fini(&e->timers);
-	netdev_monitor_close(nic->monitor);
-close_link:
-	nic->link->ops->close(nic->link);
-close_port:
-	port_close(nic->port);
-close_transports:
-	close_transports(nic);
-fini_core:
-	core_fini(&nic->core);
-close_host:
-	host_close(nic->host);
-	return rc;
-}
-
-/* A socket that is closed takes along what waits in it, which may be others':
- * theirs is handed on first.  Turn held, or nobody left to take it. */
-static void hand_on(struct nic *nic)
-{
-	enum { ROUNDS = 64 };
-	struct link *link = nic->link;
-
-	for (int i = 0; i < ROUNDS; i++)
-		if (link->ops->recv(link, nic->sources.in, WIRE_RX, clock_ns()) <= 0)
-			return;
-}
-
-static void log_counters(struct core *core)
-{
-	ib_log_counters(core);
-	local_log_counters(core);
-	cm_log_counters(core->cm);
-}
-
-static void nic_stop(struct nic *nic)
-{
-	struct engine *e = &nic->engine;
-
-	registry_watch(NULL);
-	engine_thread_stop(e);
-	netdev_monitor_close(nic->monitor);
-	dumper_fini(&nic->dumper);
-	hand_on(nic);
-	log_counters(&nic->core);
-	nic->link->ops->close(nic->link);
-	port_close(nic->port);
-	nic->core.timers = NULL;
-	heap_fini(&e->timers);
-	close_transports(nic);
-	host_close(nic->host);
-	core_fini(&nic->core);
-	free(nic);
+	return l ? l->link : NULL;
 }
 
 /* --- fork ---------------------------------------------------------------- */
@@ -359,7 +84,6 @@ static void close_all(struct engine *e)
 	for (struct source *const *s = e->all.v; *s; s++)
 		if ((*s)->ops->forked)
 			(*s)->ops->forked(*s);
-	pcap_forked();
 }
 
 /* The child has the NIC's memory and descriptors but not its thread: names
@@ -470,7 +194,7 @@ static void say_goodbye(struct nic *nic)
 		(void)engine_flush(&nic->engine, clock_ns());
 		if (!more)
 			return;
-		if (nic->link->full_until > clock_ns())
+		if (links_full(&nic->links, clock_ns()))
 			nanosleep(&moment, NULL);
 	}
 }
@@ -490,8 +214,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		pcap_leave();
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
-			hand_on(nic);
-		log_counters(&nic->core);
+			links_hand_on(&nic->links);
+		nic_log_counters(nic);
 		turn_give(&nic->core.turn);
 		break;
 	}
@@ -513,32 +237,20 @@ bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16])
 	return is_here(dev, ip);
 }
 
-int nic_listen(struct nic *nic, const uint8_t *ip)
+int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid)
 {
-	struct port *port = nic->port;
 	int rc;
 
 	turn_take(&nic->core.turn);
-	if (ip) {
-		rc = port_bind(port, addr_is_v4(ip) ? AF_INET : AF_INET6);
-	} else {
-		rc = port_bind(port, AF_INET);
-		if (!rc) {
-			rc = port_bind(port, AF_INET6);
-			if (rc == -EAFNOSUPPORT)
-				rc = 0; /* IPv6 is off */
-		}
-	}
-	roce_leaves_from(nic->link, port_sport(port));
+	rc = links_listen(&nic->links, dev, gid);
 	turn_give(&nic->core.turn);
-	engine_kick(&nic->engine); /* it has one more socket to watch */
 	return rc;
 }
 
 void nic_ask(struct nic *nic)
 {
 	turn_take(&nic->core.turn);
-	roce_is_told(nic->link, port_ask_port(nic->port));
+	links_ask(&nic->links);
 	turn_give(&nic->core.turn);
 }
 
@@ -547,8 +259,7 @@ int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool
 	int rc;
 
 	turn_take(&nic->core.turn);
-	rc = port_join(nic->port, gid->raw, dev->port.number, join);
+	rc = links_join(&nic->links, dev, gid->raw, join);
 	turn_give(&nic->core.turn);
-	engine_kick(&nic->engine);
 	return rc;
 }

@@ -55,9 +55,10 @@ void nic_polled(struct nic *nic);
 /* A completion queue was armed: from now on the program may sleep. */
 void nic_armed(struct nic *nic);
 
-/* Before a QP enters RTR: bind what its address needs.  ip NULL: any family
- * (UD).  0 or -EADDRINUSE ... */
-int nic_listen(struct nic *nic, const uint8_t *ip);
+/* Before a QP of dev enters RTR: what its GID needs is there from now on, such as a
+ * socket.  gid NULL: for any (UD).  dev NULL: for any device, as listeners do.  0 or
+ * -EADDRINUSE ... */
+int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
 /* Connection management is about to send, and to be told of who is not there. */
 void nic_ask(struct nic *nic);
 /* Before a connected QP enters RTR: by which transport does it reach QP dest_qp

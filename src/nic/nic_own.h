@@ -6,11 +6,13 @@
 #include "core/core.h"
 #include "nic/dump.h"
 #include "nic/engine.h"
+#include "nic/links.h"
 #include "nic/nic.h"
-#include "nic/port.h"
 #include "nic/sources.h"
 
+struct conf;
 struct conns;
+struct ethernet;
 struct host;
 struct netdev_monitor;
 
@@ -18,13 +20,19 @@ struct nic {
 	struct core core;
 	struct engine engine;
 	struct host *host;
-	struct port *port;
-	struct link *link;   /* the outermost */
-	struct conns *conns; /* of iWARP */
+	struct links links;
+	struct ethernet *ethernet; /* one of them */
+	struct conns *conns;	   /* of iWARP */
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
 	struct dumper dumper;
 	unsigned users;
 };
+
+/* nic, which is zeroes, is put together and begins to run.  0 or -errno. */
+int nic_start(struct nic *nic, const struct conf *conf);
+/* It is taken apart, and freed. */
+void nic_stop(struct nic *nic);
+void nic_log_counters(struct nic *nic);
 
 #endif

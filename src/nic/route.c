@@ -14,11 +14,10 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
-#include "link/ip_addr.h"
-#include "link/roce.h"
 #include "local/local.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
+#include "sys/addr.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -95,12 +94,11 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 {
 	uint64_t now = clock_ns();
 	int was = cancel_hold();
-	int rc = port_bind(nic->port, addr_is_v4(ip_addr(&qp->path.addr)->to.ip)
-					      ? AF_INET
-					      : AF_INET6);
+	struct link_dest dest;
+	int rc;
 
-	roce_leaves_from(nic->link, port_sport(nic->port));
-	engine_kick(&nic->engine); /* perhaps one more socket to watch */
+	qp->path.link->ops->dest(&qp->path.addr, &dest);
+	rc = links_listen(&nic->links, qp->dev, dest.gid);
 	lock_take(&qp->lock);
 	if (!rc)
 		rc = become(qp, &ib_transport);

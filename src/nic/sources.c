@@ -5,12 +5,9 @@
  * of the program's threads. */
 #include "nic/sources.h"
 
-#include <sys/socket.h>
-
 #include "cm/cm.h"
 #include "core/core.h"
 #include "host/host.h"
-#include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/netdev.h"
@@ -21,8 +18,8 @@
 
 /* In the order in which input is taken in: what TCP's sockets of connection management
  * show is looked at first and taken in last, so that a peer which parts and connects
- * again is told in that order. */
-enum which { CM_LOOK, WIRE, CONNS, CM, RINGS, HOST, INTERFACES };
+ * again is told in that order.  The links (nic/links.h) come after that look. */
+enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES };
 
 static struct nic *nic_of(struct source *s, enum which i)
 {
@@ -40,54 +37,6 @@ static unsigned input_fd(struct source_fd *fd, int n)
 {
 	*fd = (struct source_fd){ .fd = n, .input = true };
 	return 1;
-}
-
-/* --- packets from the wire ----------------------------------------------- */
-
-static int wire_recv(struct nic *nic, uint64_t now)
-{
-	int n = nic->link->ops->recv(nic->link, nic->sources.in, WIRE_RX, now);
-
-	if (n > 0)
-		ib_input_all(&nic->core, nic->sources.in, (unsigned)n, now);
-	return n;
-}
-
-static void wire_input(struct source *s, struct source_got *got, uint64_t now)
-{
-	struct nic *nic = nic_of(s, WIRE);
-	bool calls = !nic->port || !port_is_idle(nic->port);
-	int n, was = calls ? cancel_hold() : 0;
-
-	n = wire_recv(nic, now);
-	if (calls)
-		cancel_let(was);
-	if (n < 0)
-		got->broken = true;
-	else
-		got->n += (unsigned)n;
-}
-
-static uint64_t wire_deadline(struct source *s, uint64_t now)
-{
-	struct link *link = nic_of(s, WIRE)->link;
-
-	(void)now;
-	return link->ops->deadline(link);
-}
-
-static unsigned wire_fds(struct source *s, struct source_fd *fd)
-{
-	const struct port *port = nic_of(s, WIRE)->port;
-	unsigned n = call_fd(fd, port_fd(port));
-
-	n += input_fd(fd + n, port_rx_fd(port, AF_INET));
-	return n + input_fd(fd + n, port_rx_fd(port, AF_INET6));
-}
-
-static void wire_forked(struct source *s)
-{
-	port_forked(nic_of(s, WIRE)->port);
 }
 
 /* --- connections of iWARP ------------------------------------------------ */
@@ -294,8 +243,6 @@ static void interfaces_forked(struct source *s)
 /* clang-format off */
 static const struct source_ops ops[SOURCES] = {
 	[CM_LOOK] = { SOURCE_SOCKETS, .input = on_look },
-	[WIRE] = { SOURCE_SOCKETS, .input = wire_input, .deadline = wire_deadline,
-		   .fds = wire_fds, .forked = wire_forked },
 	[CONNS] = { SOURCE_SOCKETS, .input = on_conns, .fds = conns_fds,
 		    .rang = conns_rang, .forked = conns_fork },
 	[CM] = { SOURCE_SOCKETS, .input = on_cm, .run = on_cm_run,
@@ -321,6 +268,8 @@ void sources_open(struct nic *nic)
 		/* Unit tests have neither other processes nor interfaces. */
 		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor))
 			engine_add(&nic->engine, s);
+		if (i == CM_LOOK)
+			links_turned_by(&nic->links, &nic->engine);
 	}
 	if (!nic->host)
 		return;

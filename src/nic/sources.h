@@ -3,19 +3,17 @@
 #ifndef NIC_SOURCES_H
 #define NIC_SOURCES_H
 
-#include "link/dgram.h"
 #include "sys/source.h"
 
-enum { SOURCES = 7, WIRE_RX = 64 /* datagrams taken in by one turn */ };
+enum { SOURCES = 6 };
 
 struct nic_sources {
 	struct source source[SOURCES];
-	struct dgram in[WIRE_RX];
 };
 
 struct nic;
 
-/* The engine gets them. */
+/* The engine gets them, and the links. */
 void sources_open(struct nic *nic);
 
 #endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ethernet.c - see ethernet.h. */
+#include "nic/ethernet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cm/cm.h"
+#include "core/device.h"
+#include "ib/ib.h"
+#include "link/fault.h"
+#include "link/pcap.h"
+#include "link/roce.h"
+#include "nic/nic_own.h"
+#include "nic/port.h"
+#include "sys/addr.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+
+struct ethernet {
+	struct nic_link nl;
+	struct nic *nic;
+	struct port *port;
+};
+
+static struct ethernet *eth_of(struct nic_link *l)
+{
+	return container_of(l, struct ethernet, nl);
+}
+
+static const struct port *port_of(const struct nic_link *l)
+{
+	return container_of(l, struct ethernet, nl)->port;
+}
+
+static bool eth_carries(const struct nic_link *l, const struct device *dev)
+{
+	(void)l;
+	return dev->kind == &device_roce;
+}
+
+static int bind_families(struct port *port, const uint8_t *gid)
+{
+	int rc;
+
+	if (gid)
+		return port_bind(port, addr_is_v4(gid) ? AF_INET : AF_INET6);
+	rc = port_bind(port, AF_INET);
+	if (rc)
+		return rc;
+	rc = port_bind(port, AF_INET6);
+	return rc == -EAFNOSUPPORT ? 0 : rc; /* IPv6 is off */
+}
+
+/* The thread is to sleep on one more socket, perhaps. */
+static int eth_listen(struct nic_link *l, const uint8_t *gid)
+{
+	struct ethernet *eth = eth_of(l);
+	int rc = bind_families(eth->port, gid);
+
+	roce_leaves_from(l->link, port_sport(eth->port));
+	engine_kick(&eth->nic->engine);
+	return rc;
+}
+
+static void eth_ask(struct nic_link *l)
+{
+	roce_is_told(l->link, port_ask_port(eth_of(l)->port));
+}
+
+static int eth_join(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
+		    bool join)
+{
+	struct ethernet *eth = eth_of(l);
+	int rc = port_join(eth->port, gid, dev->port.number, join);
+
+	engine_kick(&eth->nic->engine);
+	return rc;
+}
+
+static bool eth_is_idle(const struct nic_link *l)
+{
+	return port_is_idle(port_of(l));
+}
+
+static unsigned eth_fds(const struct nic_link *l, struct source_fd *fd)
+{
+	const struct port *port = port_of(l);
+
+	fd[0] = (struct source_fd){ .fd = port_fd(port), .always = true };
+	fd[1] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET), .input = true };
+	fd[2] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET6), .input = true };
+	return 3;
+}
+
+static void eth_forked(struct nic_link *l)
+{
+	port_forked(eth_of(l)->port);
+	pcap_forked();
+}
+
+static const struct nic_link_ops eth_ops = {
+	.carries = eth_carries,
+	.listen = eth_listen,
+	.ask = eth_ask,
+	.join = eth_join,
+	.is_idle = eth_is_idle,
+	.fds = eth_fds,
+	.forked = eth_forked,
+};
+
+void ethernet_deliver(struct ethernet *eth, const struct dgram *d)
+{
+	port_deliver(eth->port, d);
+}
+
+void ethernet_peer_gone(struct ethernet *eth, uint16_t slot)
+{
+	port_peer_gone(eth->port, slot);
+}
+
+size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_t max)
+{
+	return port_refused(eth->port, ip, quote, max);
+}
+
+struct link *ethernet_link(struct ethernet *eth)
+{
+	return eth->nl.link;
+}
+
+/* What goes out passes fault first, so that a capture shows what the wire
+ * carried. */
+static int stack_links(struct ethernet *eth, const struct conf *conf)
+{
+	struct link *link = port_link(eth->port);
+	char why[160];
+	int rc;
+
+	if (*conf->pcap) {
+		rc = pcap_wrap(&link, link, conf->pcap);
+		if (rc) {
+			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
+				  rc == -EBUSY
+					  ? "another process captures into it "
+					    "(%p in the name is the process's number)"
+					  : strerror(-rc));
+			return rc;
+		}
+	}
+	if (*conf->fault) {
+		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));
+		if (rc) {
+			log_error("URNIC_FAULT: %s", why);
+			goto close_link;
+		}
+		fault_describe(link, ib_describe);
+	}
+	rc = roce_wrap(&eth->nl.link, link, conf->udp_port);
+	if (!rc)
+		return 0;
+close_link:
+	link->ops->close(link);
+	return rc;
+}
+
+int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *conf)
+{
+	struct ethernet *eth = calloc(1, sizeof(*eth));
+	int rc;
+
+	if (!eth)
+		return -ENOMEM;
+	eth->nic = nic;
+	eth->nl.ops = &eth_ops;
+	rc = port_open(&eth->port, nic->host, conf->udp_port, conf->share);
+	if (rc)
+		goto free_eth;
+	rc = stack_links(eth, conf);
+	if (rc)
+		goto close_port;
+	rc = cm_use_link(&nic->core, NULL, eth->nl.link, &ib_transport, conf->udp_port);
+	if (rc)
+		goto close_link;
+	links_add(&nic->links, &eth->nl);
+	*out = eth;
+	return 0;
+
+close_link:
+	eth->nl.link->ops->close(eth->nl.link);
+close_port:
+	port_close(eth->port);
+free_eth:
+	free(eth);
+	return rc;
+}
+
+void ethernet_close(struct ethernet *eth)
+{
+	links_remove(&eth->nl);
+	eth->nl.link->ops->close(eth->nl.link);
+	port_close(eth->port);
+	free(eth);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A NIC with two links, RoCE's and InfiniBand's, each a cable in virtual time to an end
+ * that the test holds: what comes in by both, when, and which of them is asked. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cm/cm.h"
+#include "core/device.h"
+#include "ib/ib.h"
+#include "link/ip_addr.h"
+#include "link/lid.h"
+#include "link/loop.h"
+#include "link/roce.h"
+#include "local/local.h"
+#include "nic/conn.h"
+#include "nic/nic_own.h"
+#include "sys/clock.h"
+
+enum { LINKS = 2, US = 1000, LATENCY = 100 * US, DEPTH = 1000 };
+
+static struct {
+	struct nic *nic;
+	struct one {
+		struct nic_link nl;
+		struct link *far; /* the other end of the cable */
+		struct device dev;
+		int pipe[2];
+		unsigned joins, listens;
+	} one[LINKS];
+} t;
+
+static struct one *one_of(const struct nic_link *l)
+{
+	return container_of(l, struct one, nl);
+}
+
+static bool carries(const struct nic_link *l, const struct device *dev)
+{
+	return dev == &one_of(l)->dev;
+}
+
+static int listens(struct nic_link *l, const uint8_t *gid)
+{
+	(void)gid;
+	one_of(l)->listens++;
+	return 0;
+}
+
+static int joins(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
+		 bool join)
+{
+	(void)dev;
+	(void)gid;
+	one_of(l)->joins += join;
+	return 0;
+}
+
+static unsigned fds(const struct nic_link *l, struct source_fd *fd)
+{
+	*fd = (struct source_fd){ .fd = one_of(l)->pipe[0], .input = true };
+	return 1;
+}
+
+static const struct nic_link_ops with_all = {
+	.carries = carries, .listen = listens, .join = joins, .fds = fds
+};
+static const struct nic_link_ops with_least = { .carries = carries };
+
+static void make_link(struct one *o, int (*wrap)(struct link **, struct link *))
+{
+	const struct loop_conf conf = { .latency = LATENCY, .depth = DEPTH };
+	struct link *near;
+
+	assert_int_equal(loop_pair(&near, &o->far, &conf), 0);
+	assert_int_equal(wrap(&o->nl.link, near), 0);
+	o->nl.ops = &with_all;
+	assert_int_equal(pipe(o->pipe), 0);
+	links_add(&t.nic->links, &o->nl);
+}
+
+static int wrap_roce(struct link **out, struct link *inner)
+{
+	return roce_wrap(out, inner, 4791);
+}
+
+NO_TSA static int begin(void **state)
+{
+	struct engine *e;
+
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	t.nic = calloc(1, sizeof(*t.nic));
+	e = &t.nic->engine;
+	assert_int_equal(core_init(&t.nic->core, 1), 0);
+	heap_init(&e->timers);
+	t.nic->core.timers = &e->timers;
+	assert_int_equal(ib_open(&t.nic->core, 0), 0);
+	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
+	assert_int_equal(cm_open(&t.nic->core, NULL, NULL, 1), 0);
+	e->core = &t.nic->core;
+	links_init(&t.nic->links, &t.nic->core);
+	make_link(&t.one[0], wrap_roce);
+	make_link(&t.one[1], lid_wrap);
+	sources_open(t.nic);
+	e->sleeping = e->watching = true; /* and so is told of deadlines */
+	turn_take(&t.nic->core.turn);
+	return 0;
+}
+
+NO_TSA static int end(void **state)
+{
+	(void)state;
+	turn_give(&t.nic->core.turn);
+	heap_fini(&t.nic->engine.timers);
+	cm_close(&t.nic->core);
+	for (int i = 0; i < LINKS; i++) {
+		t.one[i].nl.link->ops->close(t.one[i].nl.link);
+		t.one[i].far->ops->close(t.one[i].far);
+		close(t.one[i].pipe[0]);
+		close(t.one[i].pipe[1]);
+	}
+	conns_close(t.nic->conns);
+	local_close(&t.nic->core);
+	ib_close(&t.nic->core);
+	core_fini(&t.nic->core);
+	free(t.nic);
+	return 0;
+}
+
+/* n packets to nobody, which arrive LATENCY after now. */
+static void comes(int i, unsigned n, uint64_t now)
+{
+	uint8_t bytes[64] = { 0 };
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct dgram d = { .len = sizeof(bytes), .iov = &iov, .iovcnt = 1 };
+
+	ip_of(&d)->to.ip[15] = ip_of(&d)->from.ip[15] = 1;
+	while (n--)
+		assert_int_equal(t.one[i].far->ops->send(t.one[i].far, &d, 1, now), 1);
+}
+
+/* How many have come in by the link and wait still. */
+static unsigned waiting(int i, uint64_t now)
+{
+	struct link *link = t.one[i].nl.link;
+	struct dgram d;
+	unsigned n = 0;
+
+	while (link->ops->recv(link, &d, 1, now) > 0)
+		n++;
+	return n;
+}
+
+static void a_turn_takes_in_from_all(void **state)
+{
+	struct engine_did did;
+
+	(void)state;
+	comes(0, 3, 0);
+	comes(1, 5, 0);
+	assert_false(engine_turn(&t.nic->engine, LATENCY - 1, false).socket);
+	did = engine_turn(&t.nic->engine, LATENCY, false);
+	assert_true(did.socket);
+	assert_int_equal(waiting(0, LATENCY), 0);
+	assert_int_equal(waiting(1, LATENCY), 0);
+}
+
+/* However much comes by one, the other's is taken in by the next turn. */
+static void one_cannot_use_up_the_other_s_share(void **state)
+{
+	(void)state;
+	for (int flood = 0; flood < LINKS; flood++) {
+		uint64_t now = (uint64_t)(flood + 1) * 10 * LATENCY;
+
+		comes(flood, 3 * LINK_RX, now - LATENCY);
+		comes(!flood, LINK_RX, now - LATENCY);
+		engine_turn(&t.nic->engine, now, flood);
+		assert_int_equal(waiting(!flood, now), 0);
+		assert_int_equal(waiting(flood, now), 2 * LINK_RX);
+	}
+}
+
+static void the_earlier_deadline_counts(void **state)
+{
+	(void)state;
+	assert_int_equal(engine_deadline(&t.nic->engine, 0), NEVER);
+	for (int first = 0; first < LINKS; first++) {
+		uint64_t now = (uint64_t)(first + 1) * 10 * LATENCY;
+
+		comes(first, 1, now);
+		comes(!first, 1, now + US);
+		assert_int_equal(engine_turn(&t.nic->engine, now + 2 * US, false).next,
+				 now + LATENCY);
+		assert_int_equal(engine_turn(&t.nic->engine, now + LATENCY, false).next,
+				 now + US + LATENCY);
+		assert_int_equal(
+			engine_turn(&t.nic->engine, now + US + LATENCY, false).next,
+			NEVER);
+	}
+}
+
+/* The thread sleeps on both, without a deadline, and takes in what woke it. */
+static void either_wakes_the_thread(void **state)
+{
+	const uint64_t give_up = clock_ns() + 20000000000;
+	unsigned left = 1;
+
+	(void)state;
+	turn_give(&t.nic->core.turn);
+	assert_int_equal(engine_thread_start(&t.nic->engine), 0);
+	for (int i = 0; i < LINKS; i++) {
+		char byte;
+
+		turn_take(&t.nic->core.turn);
+		comes(i, 1, clock_ns() - LATENCY);
+		turn_give(&t.nic->core.turn);
+		assert_int_equal(write(t.one[i].pipe[1], "", 1), 1);
+		for (left = 1; left && clock_ns() < give_up; usleep(100)) {
+			turn_take(&t.nic->core.turn);
+			left = t.one[i].nl.link->ops->deadline(t.one[i].nl.link) != NEVER;
+			turn_give(&t.nic->core.turn);
+		}
+		assert_int_equal(left, 0);
+		assert_int_equal(read(t.one[i].pipe[0], &byte, 1), 1);
+	}
+	engine_thread_stop(&t.nic->engine);
+	turn_take(&t.nic->core.turn);
+}
+
+static void a_device_s_own_link_is_asked(void **state)
+{
+	const uint8_t gid[16] = { 0xff, 0x0e };
+	struct links *links = &t.nic->links;
+	struct device stranger = { .kind = &device_iwarp };
+
+	(void)state;
+	assert_ptr_equal(links_of(links, &t.one[1].dev), &t.one[1].nl);
+	assert_null(links_of(links, &stranger));
+	assert_int_equal(links_join(links, &t.one[1].dev, gid, true), 0);
+	assert_int_equal(links_join(links, &t.one[1].dev, gid, false), 0);
+	assert_int_equal(links_join(links, &stranger, gid, true), -EOPNOTSUPP);
+	assert_int_equal(t.one[0].joins, 0);
+	assert_int_equal(t.one[1].joins, 1);
+	assert_int_equal(links_listen(links, &t.one[0].dev, gid), 0);
+	assert_int_equal(links_listen(links, &stranger, gid), 0);
+	assert_int_equal(t.one[0].listens, 1);
+	assert_int_equal(t.one[1].listens, 0);
+	assert_int_equal(links_listen(links, NULL, NULL), 0);
+	assert_int_equal(t.one[0].listens, 2);
+	assert_int_equal(t.one[1].listens, 1);
+}
+
+static void an_owner_needs_little(void **state)
+{
+	struct links *links = &t.nic->links;
+
+	(void)state;
+	t.one[1].nl.ops = &with_least;
+	assert_int_equal(links_listen(links, NULL, NULL), 0);
+	assert_int_equal(links_join(links, &t.one[1].dev, (uint8_t[16]){ 0 }, true),
+			 -EOPNOTSUPP);
+	links_ask(links);
+	comes(1, 2, 0);
+	engine_turn(&t.nic->engine, LATENCY, false);
+	assert_int_equal(waiting(1, LATENCY), 0);
+}
+
+static void a_full_one_is_found(void **state)
+{
+	struct links *links = &t.nic->links;
+
+	(void)state;
+	assert_false(links_full(links, 0));
+	t.one[1].nl.link->full_until = 5;
+	assert_true(links_full(links, 4));
+	assert_false(links_full(links, 5));
+}
+
+static void what_waits_is_handed_on(void **state)
+{
+	uint64_t past = clock_ns() - LATENCY;
+
+	(void)state;
+	comes(0, 2 * LINK_RX, past);
+	comes(1, 2 * LINK_RX, past);
+	links_hand_on(&t.nic->links);
+	assert_int_equal(waiting(0, clock_ns()), 0);
+	assert_int_equal(waiting(1, clock_ns()), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_turn_takes_in_from_all),
+		TEST(one_cannot_use_up_the_other_s_share),
+		TEST(the_earlier_deadline_counts),
+		TEST(either_wakes_the_thread),
+		TEST(a_device_s_own_link_is_asked),
+		TEST(an_owner_needs_little),
+		TEST(a_full_one_is_found),
+		TEST(what_waits_is_handed_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rooms.c - a NIC is put together room by room, and taken apart the other way round. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm/cm.h"
+#include "core/core.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "nic/conn.h"
+#include "nic/dump.h"
+#include "nic/ethernet.h"
+#include "nic/netdev.h"
+#include "nic/nic_own.h"
+#include "nic/registry.h"
+#include "nic/route.h"
+#include "sys/clock.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+#include "sys/rand.h"
+
+/* --- other processes of this host ------------------------------------------ */
+
+static void on_datagram(void *arg, const struct dgram *d)
+{
+	struct nic *nic = arg;
+
+	if (d->mad)
+		cm_handed(&nic->core, d);
+	else
+		ethernet_deliver(nic->ethernet, d);
+}
+
+static void on_gone(void *arg, uint16_t slot)
+{
+	struct nic *nic = arg;
+
+	ethernet_peer_gone(nic->ethernet, slot);
+	local_gone(nic->core.local, slot);
+	if (nic->core.cm)
+		cm_gone(&nic->core, slot, clock_ns());
+}
+
+static void on_said(void *arg, struct host_said *s)
+{
+	struct nic *nic = arg;
+	struct dump_msg m;
+
+	if (!dump_is(s, &m))
+		local_said(nic->core.local, s);
+	else if (m.what == DUMP_ASK)
+		dump_ask(&nic->dumper, s, clock_ns());
+}
+
+static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
+
+static int open_host(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return host_open(&nic->host, &host_ops, nic);
+}
+
+static void close_host(struct nic *nic)
+{
+	host_close(nic->host);
+}
+
+/* --- objects, and the transports' state ------------------------------------- */
+
+static int open_core(struct nic *nic, const struct conf *conf)
+{
+	int rc = core_init(&nic->core, host_slot(nic->host));
+
+	(void)conf;
+	if (rc)
+		return rc;
+	nic->core.clock = nic_now;
+	nic->core.heard = 0;
+	links_init(&nic->links, &nic->core);
+	return 0;
+}
+
+static void close_core(struct nic *nic)
+{
+	core_fini(&nic->core);
+}
+
+static int open_ib(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return ib_open(&nic->core, clock_ns());
+}
+
+static void close_ib(struct nic *nic)
+{
+	ib_close(&nic->core);
+}
+
+static void on_connection(void *arg)
+{
+	engine_kick(arg);
+}
+
+static int open_conns(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return conns_open(&nic->conns, &nic->core, on_connection, &nic->engine);
+}
+
+static void close_conns(struct nic *nic)
+{
+	conns_close(nic->conns);
+}
+
+/* --- the same host ----------------------------------------------------------- */
+
+/* QPs were promised memory that is not there after all. */
+static void on_refused(void *arg, struct qp *qp)
+{
+	route_to_wire(arg, qp);
+}
+
+static void on_piped(void *arg, const struct dgram *d, uint64_t now)
+{
+	struct nic *nic = arg;
+	struct dgram in = *d;
+
+	in.link = ethernet_link(nic->ethernet);
+	ib_input(&nic->core, &in, now);
+}
+
+static const struct local_ops local_ops = { on_refused, on_piped };
+
+/* Why not by memory?  NULL: it may be.  Faults are a wire's, and a capture is of
+ * packets. */
+static const char *local_is_off(const struct conf *conf)
+{
+	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off"
+	       : *conf->pcap		     ? "URNIC_PCAP is set"
+	       : *conf->fault		     ? "URNIC_FAULT is set"
+					     : NULL;
+}
+
+static int open_local(struct nic *nic, const struct conf *conf)
+{
+	static const enum local_way way[] = {
+		[CONF_LOCAL_OFF] = LOCAL_OFF,
+		[CONF_LOCAL_PIPE] = LOCAL_PIPE,
+		[CONF_LOCAL_VM] = LOCAL_VM,
+		[CONF_LOCAL_AUTO] = LOCAL_AUTO,
+	};
+	const char *why = local_is_off(conf);
+
+	if (why)
+		log_info("processes of this host are reached by UDP: %s", why);
+	return local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
+			  &local_ops, nic);
+}
+
+static void close_local(struct nic *nic)
+{
+	local_close(&nic->core);
+}
+
+/* --- connection management --------------------------------------------------- */
+
+static void on_note(struct core *core)
+{
+	engine_kick(&container_of(core, struct nic, core)->engine);
+}
+
+static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
+{
+	struct nic *nic = container_of(core, struct nic, core);
+
+	return ethernet_refused(nic->ethernet, ip, quote, max);
+}
+
+static int open_cm(struct nic *nic, const struct conf *conf)
+{
+	static const struct cm_site by_host = {
+		registry_has_ip, registry_addresses, on_note, refused, true,
+	}, by_wire = {
+		registry_has_ip, registry_addresses, on_note, refused, false,
+	};
+
+	return cm_open(&nic->core, nic->host, local_is_off(conf) ? &by_wire : &by_host,
+		       rand_start());
+}
+
+static void close_cm(struct nic *nic)
+{
+	cm_close(&nic->core);
+}
+
+/* --- links and interfaces ---------------------------------------------------- */
+
+static int open_ethernet(struct nic *nic, const struct conf *conf)
+{
+	return ethernet_open(&nic->ethernet, nic, conf);
+}
+
+static void close_ethernet(struct nic *nic)
+{
+	ethernet_close(nic->ethernet);
+}
+
+static int open_monitor(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return netdev_monitor_open(&nic->monitor);
+}
+
+static void close_monitor(struct nic *nic)
+{
+	netdev_monitor_close(nic->monitor);
+}
+
+/* --- what turns them --------------------------------------------------------- */
+
+static int open_engine(struct nic *nic, const struct conf *conf)
+{
+	struct engine *e = &nic->engine;
+	int rc;
+
+	(void)conf;
+	e->core = &nic->core;
+	heap_init(&e->timers);
+	rc = heap_reserve(&e->timers, 1); /* QP1's; others reserve their own */
+	if (rc)
+		return rc;
+	nic->core.timers = &e->timers;
+	sources_open(nic);
+	rc = engine_thread_start(e);
+	if (!rc)
+		return 0;
+	nic->core.timers = NULL;
+	heap_fini(&e->timers);
+	return rc;
+}
+
+/* The thread has ended already. */
+static void close_engine(struct nic *nic)
+{
+	dumper_fini(&nic->dumper);
+	nic->core.timers = NULL;
+	heap_fini(&nic->engine.timers);
+}
+
+/* --- all of them, from the bottom up ------------------------------------------ */
+
+static const struct room {
+	int (*open)(struct nic *nic, const struct conf *conf); /* 0 or -errno */
+	void (*close)(struct nic *nic);
+} rooms[] = {
+	{ open_host, close_host },
+	{ open_core, close_core },
+	{ open_ib, close_ib },
+	{ open_conns, close_conns },
+	{ open_local, close_local },
+	{ open_cm, close_cm },
+	{ open_ethernet, close_ethernet },
+	{ open_monitor, close_monitor },
+	{ open_engine, close_engine },
+};
+
+enum { ROOMS = sizeof(rooms) / sizeof(*rooms) };
+
+static void close_from(struct nic *nic, unsigned n)
+{
+	while (n > 0)
+		rooms[--n].close(nic);
+}
+
+int nic_start(struct nic *nic, const struct conf *conf)
+{
+	for (unsigned i = 0; i < ROOMS; i++) {
+		int rc = rooms[i].open(nic, conf);
+
+		if (rc) {
+			close_from(nic, i);
+			return rc;
+		}
+	}
+	registry_watch(&nic->core);
+	(void)registry_refresh(); /* what the monitor was too late for */
+	return 0;
+}
+
+void nic_log_counters(struct nic *nic)
+{
+	ib_log_counters(&nic->core);
+	local_log_counters(&nic->core);
+	cm_log_counters(nic->core.cm);
+}
+
+void nic_stop(struct nic *nic)
+{
+	registry_watch(NULL);
+	engine_thread_stop(&nic->engine);
+	links_hand_on(&nic->links);
+	nic_log_counters(nic);
+	close_from(nic, ROOMS);
+	free(nic);
+}
