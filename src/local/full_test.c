@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rings that are full, or full of rubbish; and the one to oneself. */
+#include <poll.h>
+
+#include "host/host.h"
 #include "local/fix.h"
 
 enum { LOOK = 64, PAIRS = 20 };
@@ -365,6 +368,43 @@ static void who_looks_away_looks_once_more(void **state)
 	fix_close(f);
 }
 
+static bool was_kicked(const struct fix *f, int side)
+{
+	struct pollfd p = { host_fd(f->s->node[side].host), POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Who waits for room and looks is not kicked when there is some; who has not seen it
+ * when it looks away looks once more. */
+static void who_looks_finds_room_without_a_kick(void **state)
+{
+	(void)state;
+	for (int looks = 0; looks < 2; looks++) {
+		struct fix *f = pair_open(IBV_QPT_UC, NULL);
+		struct peer *p = pair_peer(f, 0);
+
+		pair_stop(f, 1);
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
+		pair_run(f, 1000);
+		assert_false(list_empty(&p->full));
+		pair_stop(f, 0);
+		if (looks)
+			peer_heat(p);
+		pair_go(f, 1);
+		pair_run(f, 1000);
+		assert_int_equal(was_kicked(f, 0), !looks);
+		assert_true(ring_empty(&p->in));
+		peer_cool(p);
+		assert_int_equal(p->is_hot, looks);
+		pair_go(f, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		pair_run(f, 1 * MS);
+		fix_same(f, 0, 200000);
+		fix_close(f);
+	}
+}
+
 /* --- rubbish ------------------------------------------------------------- */
 
 static void who_writes_rubbish_is_broken(void **state)
@@ -481,6 +521,7 @@ int main(void)
 		cmocka_unit_test(an_ack_goes_in_time_where_requests_have_no_room),
 		cmocka_unit_test(that_nobody_is_there_waits_for_room),
 		cmocka_unit_test(who_looks_away_looks_once_more),
+		cmocka_unit_test(who_looks_finds_room_without_a_kick),
 		cmocka_unit_test(who_writes_rubbish_is_broken),
 		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
 		cmocka_unit_test(a_process_talks_to_itself),

@@ -360,7 +360,7 @@ static void say_not_ready(struct peer *p)
 void peer_admit(struct peer *p)
 {
 	say_not_ready(p);
-	if ((list_empty(&p->full) && !p->not_ready_n) || !ring_has_room(&p->out))
+	if (!peer_waits(p) || !ring_has_room(&p->out))
 		return;
 	say_not_ready(p);
 	list_for_safe(n, &p->full)
@@ -431,7 +431,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	}
 	kick = n && ring_tell(&p->in);
 	peer_admit(p);
-	if (kick)
+	if (kick && !peer_looks(p))
 		peer_kick(p);
 	return n;
 }

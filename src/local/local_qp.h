@@ -113,6 +113,14 @@ bool peer_reads(struct peer *p, uint64_t now);
 void peer_heat(struct peer *p);
 void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);
+/* Does anything wait for room in the ring to it? */
+static inline bool peer_waits(const struct peer *p)
+{
+	return !list_empty(&p->full) || p->not_ready_n;
+}
+/* Does somebody there look at the ring to it, and so at the one from it, without a kick?
+ */
+bool peer_looks(const struct peer *p);
 /* What it wrote before it went is worth as much as what is on a wire. */
 void peer_drain(struct peer *p);
 /* Who waited for room goes on, if there is some: answers to nobody, QPs. */

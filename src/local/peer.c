@@ -38,7 +38,8 @@ void peer_cool(struct peer *p)
 {
 	atomic_store(&p->in.s->want_kick, 1);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!ring_empty(&p->in)) {
+	/* Who made room while the ring was hot has kicked nobody. */
+	if (!ring_empty(&p->in) || (peer_waits(p) && ring_has_room(&p->out))) {
 		atomic_store(&p->in.s->want_kick, 0);
 		return;
 	}
@@ -70,6 +71,12 @@ bool peer_reads(struct peer *p, uint64_t now)
 		p->full_at = p->out.tail;
 	}
 	return now - p->full_since < STALL_NS;
+}
+
+bool peer_looks(const struct peer *p)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	return !atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed);
 }
 
 /* The writer's half: publish, fence, look. */
