@@ -134,14 +134,11 @@ static void refresh(struct gid_entry *gid, const struct netdev *net)
 
 /* --- the port ------------------------------------------------------------ */
 
-enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu)
+enum ibv_mtu mtu_within(uint32_t payload)
 {
-	/* IPv6, UDP, BTH, RETH, immediate, ICRC: what a full packet carries
-	 * around its payload. */
-	const uint32_t headers = 40 + 8 + 12 + 16 + 4 + 4;
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
-	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) + headers > netdev_mtu)
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > payload)
 		mtu--;
 	return mtu;
 }
@@ -166,7 +163,7 @@ static void fill(struct port *p, const struct device_kind *kind, const struct ne
 {
 	p->number = net->ifindex;
 	p->active = net->running;
-	p->active_mtu = mtu_for_netdev(net->mtu);
+	p->active_mtu = mtu_within(net->payload);
 	if (kind == &device_iwarp)
 		put_mac(&p->gid[0], net);
 	else

@@ -16,6 +16,7 @@ struct netdev {
 	uint32_t ifindex;
 	uint8_t mac[6];
 	uint32_t mtu;
+	uint32_t payload; /* of the longest packet, as the link over it has it */
 	bool running, loopback;
 	unsigned naddrs;
 	struct {
@@ -50,6 +51,6 @@ unsigned device_update(struct device *dev, const struct netdev *net);
  * group)? */
 bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 
-enum ibv_mtu mtu_for_netdev(uint32_t netdev_mtu); /* largest that fits */
+enum ibv_mtu mtu_within(uint32_t payload); /* the largest one; at least 256 */
 
 #endif

@@ -96,6 +96,7 @@ static struct fix *fix_open(int cqe)
 		.ifindex = 7,
 		.mac = { 2, 0, 0, 0, 0, 1 },
 		.mtu = 1500,
+		.payload = 1416,
 		.running = true,
 		.naddrs = 1,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, 1 } } },

@@ -34,6 +34,7 @@ static inline struct netdev test_netdev(void)
 		.name = "eth7",
 		.ifindex = 7,
 		.mtu = 1500,
+		.payload = 1416,
 		.running = true,
 		.mac = { 0x02, 0x11, 0x22, 0x33, 0x44, 0x55 },
 	};

@@ -120,11 +120,13 @@ static struct device *infiniband(int side)
 
 static struct device *ethernet(int side, const struct sim_conf *conf)
 {
+	const uint32_t mtu = conf->netdev_mtu ? conf->netdev_mtu : 4200;
 	struct device *dev;
 	struct netdev net = {
 		.name = "veth0", .ifindex = 7, .running = true, .naddrs = 2,
 		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) },
-		.mtu = conf->netdev_mtu ? conf->netdev_mtu : 4200,
+		.mtu = mtu,
+		.payload = (uint32_t)roce_payload(mtu),
 		.addr = {
 			{ { 0xfe, 0x80, [15] = (uint8_t)(side + 1) } },
 			{ { [10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(side + 1) } },

@@ -63,6 +63,7 @@ static void node_open(struct sim *s, int side)
 		.naddrs = 1,
 		.mac = { 2, 0, 0, 0, 0, (uint8_t)(side + 1) },
 		.mtu = 1500,
+		.payload = 1416,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(side + 1) } } },
 	};
 

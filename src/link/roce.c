@@ -198,6 +198,14 @@ void roce_is_told(struct link *link, uint16_t port)
 	roce_of(link)->told = port;
 }
 
+size_t roce_payload(size_t mtu)
+{
+	/* IPv6, UDP, BTH, RETH, immediate, ICRC */
+	const size_t headers = 40 + 8 + 12 + 16 + 4 + 4;
+
+	return mtu > headers ? mtu - headers : 0;
+}
+
 int roce_wrap(struct link **out, struct link *inner, uint16_t port)
 {
 	struct roce *r = calloc(1, sizeof(*r));

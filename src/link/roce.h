@@ -23,4 +23,8 @@ void roce_leaves_from(struct link *link, uint16_t port);
  * told), as the kernel tells the port's owner of refusals.  0: from the other. */
 void roce_is_told(struct link *link, uint16_t port);
 
+/* The longest payload of a packet, whatever its headers, of a network whose packets have
+ * at most mtu bytes, IP header and all. */
+size_t roce_payload(size_t mtu);
+
 #endif

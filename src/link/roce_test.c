@@ -333,6 +333,15 @@ static void there_and_back(void **state)
 	t.in->ops->close(t.in);
 }
 
+static void a_payload_leaves_room_for_headers(void **state)
+{
+	(void)state;
+	assert_int_equal(roce_payload(1500), 1416);
+	assert_int_equal(roce_payload(4096 + 84), 4096);
+	assert_int_equal(roce_payload(84), 0);
+	assert_int_equal(roce_payload(0), 0);
+}
+
 int main(void)
 {
 	/* clang-format off */
@@ -345,6 +354,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(identification_is_solved_for, begin, end),
 		cmocka_unit_test_setup_teardown(too_short, begin, end),
 		cmocka_unit_test_setup_teardown(there_and_back, begin, end),
+		cmocka_unit_test(a_payload_leaves_room_for_headers),
 	};
 	/* clang-format on */
 

@@ -147,7 +147,8 @@ static inline struct world *open_world(void)
 			      .ifindex = 1,
 			      .running = true,
 			      .loopback = true,
-			      .mtu = 65536 };
+			      .mtu = 65536,
+			      .payload = 65452 };
 	struct world *w = calloc(1, sizeof(*w));
 
 	w->stranger = -1;

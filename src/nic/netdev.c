@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "link/roce.h"
 #include "sys/fd.h"
 
 enum {
@@ -75,6 +76,7 @@ static int on_link(struct table *t, const struct nlmsghdr *h)
 			memcpy(dev->mac, RTA_DATA(a), n);
 	}
 	dev->name[sizeof(dev->name) - 1] = '\0';
+	dev->payload = (uint32_t)roce_payload(dev->mtu);
 	return 0;
 }
 

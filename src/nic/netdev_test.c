@@ -49,6 +49,7 @@ static void test_loopback(void **state)
 	assert_true(v[0].running);
 	assert_int_equal(v[0].ifindex, 1);
 	assert_int_equal(v[0].mtu, 65536);
+	assert_int_equal(v[0].payload, 65536 - 84);
 	assert_true(has(&v[0], "127.0.0.1"));
 	assert_true(has(&v[0], "::1"));
 	free(v);

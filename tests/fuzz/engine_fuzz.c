@@ -144,6 +144,7 @@ static void open_device(struct world *w)
 		.ifindex = 1,
 		.mac = { 2, 0, 0, 0, 0, 1 },
 		.mtu = 1500,
+		.payload = 1416,
 		.running = true,
 		.naddrs = 1,
 		.addr = { { { [10] = 0xff, 0xff, 10, 0, 0, 1 } } },

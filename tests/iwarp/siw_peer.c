@@ -79,7 +79,9 @@ static bool has(char **words, const char *word)
 
 static void open_peer(struct peer *p)
 {
-	struct netdev net = { .name = "siw", .ifindex = 1, .running = true, .mtu = 1500 };
+	struct netdev net = {
+		.name = "siw", .ifindex = 1, .running = true, .mtu = 1500, .payload = 1416
+	};
 	struct ibv_qp_init_attr_ex init = {
 		.cap = { .max_send_wr = 16,
 			 .max_recv_wr = 16,
