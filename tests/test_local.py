@@ -64,6 +64,22 @@ def test_stopped_writer(run, full, mode, count):
     run("host", "held", "-m", mode, "-n", count * (20 if full else 1), timeout=600)
 
 
+@pytest.fixture
+def midcopy(run):
+    """Its process stands in the middle of a copy, by a page that comes late."""
+    def midcopy(mode):
+        out = run("host", "midcopy", "-S", "-m", mode)
+        if "userfaultfd is forbidden" in out:
+            pytest.skip("userfaultfd is forbidden")
+    return midcopy
+
+
+def test_stands_in_a_copy_of_what_is_mapped(midcopy):
+    """It cannot be shut out: who takes memory or a QP away is told, and at most one
+    piece comes late."""
+    midcopy("stands")
+
+
 # --- killed, or stopped, at any point ----------------------------------------
 
 # how often, and from one point to the next: in steps of 7 us, requests, beginnings

@@ -102,8 +102,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	struct abi_context *a;
+	int rc, fenced = 0;
 	struct qp *qp;
-	int rc;
 
 	if (!ctx)
 		return errno;
@@ -117,10 +117,10 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		rc = qp_modify(qp, attr, mask, nic_now());
 	if (!rc && (ibv->state == IBV_QPS_RESET || ibv->state == IBV_QPS_ERR ||
 		    mask & IBV_QP_ACCESS_FLAGS))
-		nic_fence(a->nic, qp->qpn);
+		fenced = nic_fence(a->nic, qp->qpn);
 	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, abi_inside > 1); /* work that waited for the state */
-	return abi_leave(rc);
+	return abi_leave(rc ? rc : fenced);
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
@@ -130,6 +130,20 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
 	return abi_leave(qp_query(qp_of(ibv), attr, init));
+}
+
+/* Peers write to memory through this QP no more.  One of them may be in the middle of
+ * that and not come to an end: then the QP stays, in RESET, and can be destroyed
+ * later. */
+static int withdraw(struct nic *nic, struct qp *qp)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	if (!qp->peer_here)
+		return 0;
+	if (qp->ex.qp_base.state != IBV_QPS_RESET)
+		(void)qp_modify(qp, &reset, IBV_QP_STATE, nic_now());
+	return nic_fence(nic, qp->qpn);
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
@@ -144,7 +158,9 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	nic = abi_of(ctx)->nic;
 	qpn = ibv->qp_num;
 	nic_flush(nic);
-	rc = qp_destroy(qp_of(ibv));
+	rc = withdraw(nic, qp_of(ibv));
+	if (!rc)
+		rc = qp_destroy(qp_of(ibv));
 	if (!rc)
 		nic_fence(nic, qpn);
 	return abi_leave(rc);

@@ -31,6 +31,8 @@
 
 enum {
 	FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	/* Bytes that a call does at once: the engine waits for qp->lock meanwhile. */
+	AT_ONCE = 256 << 10,
 };
 
 static int refuse(const struct qp *qp, const char *why)
@@ -377,6 +379,7 @@ static inline bool is_idle(const struct qp *qp) REQUIRES(qp->lock)
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sq *sq = &qp->sq;
+	uint64_t did = 0;
 	uint32_t good;
 	bool idle;
 	int rc;
@@ -386,7 +389,9 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	rc = wr ? may_send(qp) : 0;
 	sq->draft = sq->head;
 	for (good = sq->head; !rc && wr; wr = wr->next, good++) {
-		if (good == sq->head && may_be_at_once(qp) && post_at_once(qp, wr)) {
+		if (good == sq->head && did < AT_ONCE && may_be_at_once(qp) &&
+		    post_at_once(qp, wr)) {
+			did += wr->sg_list->length;
 			sq->draft = sq->head;
 			sq->room = sq->tail + sq->cap;
 			continue;
@@ -478,6 +483,20 @@ static void end_building(struct qp *qp) REQUIRES(qp->lock)
 		lock_changed(&qp->built);
 }
 
+/* As much of the drafts as is done at once. */
+static void drafts_at_once(struct qp *qp) REQUIRES(qp->lock)
+{
+	struct sq *sq = &qp->sq;
+
+	for (uint64_t did = 0; sq->head != sq->draft && did < AT_ONCE;) {
+		uint32_t length = sq_at(sq, sq->head)->length;
+
+		if (!may_be_at_once(qp) || !at_once(qp, sq_sges(sq, sq->head)))
+			return;
+		did += length;
+	}
+}
+
 int post_complete(struct qp *qp)
 {
 	bool idle;
@@ -491,9 +510,7 @@ int post_complete(struct qp *qp)
 	if (rc)
 		qp->sq.draft = qp->sq.head;
 	else
-		while (qp->sq.head != qp->sq.draft && may_be_at_once(qp) &&
-		       at_once(qp, sq_sges(&qp->sq, qp->sq.head)))
-			;
+		drafts_at_once(qp);
 	if (!rc)
 		commit(qp);
 	idle = !rc && is_idle(qp);

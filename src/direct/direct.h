@@ -44,8 +44,8 @@ void direct_forked(struct core *core);
 
 /* A QP that has just stopped taking requests, or whose rights have changed, is
  * still used by a process that looked before: wait until it has ended.  Turn not
- * held. */
-void direct_fence(struct core *core, uint32_t qpn);
+ * held.  0, or -EBUSY: it has not, and what it does by that QP may still come. */
+int direct_fence(struct core *core, uint32_t qpn);
 
 /* --- another process ----------------------------------------------------- */
 

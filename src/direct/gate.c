@@ -380,9 +380,10 @@ int gate_wait_key(struct core *core, uint32_t key)
 					     (uint64_t)key << INSIDE_KEY_AT });
 }
 
-void direct_fence(struct core *core, uint32_t qpn)
+int direct_fence(struct core *core, uint32_t qpn)
 {
-	if (core->board)
-		(void)wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,
-						    (uint64_t)qpn << INSIDE_QPN_AT });
+	if (!core->board)
+		return 0;
+	return wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,
+					     (uint64_t)qpn << INSIDE_QPN_AT });
 }

@@ -16,10 +16,12 @@
 #include "direct/words.h"
 #include "sys/guard.h"
 
-/* A thread that is stopped in the middle of a copy writes on when it goes on, whatever
- * has been taken away since: no more than this.  Longer ones go by the kernel, which can
- * be waited for. */
-enum { MOST = 4096 };
+enum {
+	MOST = 64 << 10, /* longer ones go by the kernel */
+	/* A thread that is stopped in the middle of a copy writes on when it goes on,
+	 * whatever has been taken away since: no more than this. */
+	PIECE = 2048,
+};
 
 /* What the other's QP allows, from its entry on the board. */
 static bool look_again(const struct by *by, struct allowed *a)
@@ -48,30 +50,54 @@ static bool qp_allows(const struct by *by, struct allowed *a)
 	       look_again(by, a);
 }
 
-/* Where the range lies here; NULL: it does not, or is not allowed for certain. */
-static uint8_t *find(const struct by *by, struct allowed *a, const struct mapping *m,
-		     const struct swqe *w, unsigned access)
+/* One work request, and what it may use while this thread is inside. */
+struct job {
+	const struct by *by;
+	struct allowed *allowed;
+	struct mapping *m;
+	const struct swqe *w;
+};
+
+/* The region that was mapped is still one. */
+static bool is_lent(const struct job *j)
 {
-	const struct board *b = by->r->board;
+	return atomic_load_explicit(board_mr_version(j->by->r->board, j->m->lent.key),
+				    memory_order_acquire) == j->m->lent.version;
+}
+
+/* Nothing has been taken away since this thread looked. */
+static bool goes_on(const struct job *j)
+{
+	const _Atomic uint32_t *qp =
+		board_qp_version(j->by->r->board, j->by->qp->attr.dest_qp_num);
+
+	return is_lent(j) &&
+	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
+}
+
+/* Where the range lies here; NULL: it does not, or is not allowed for certain. */
+static uint8_t *find(const struct job *j, unsigned access)
+{
+	const struct mapping *m = j->m;
+	const struct swqe *w = j->w;
+	struct allowed *a = j->allowed;
 	uint64_t at = m->host + (w->remote_addr - m->base), len = m->lent.hi - m->lent.lo;
 
 	if (m->lent.key != w->rkey ||
-	    atomic_load_explicit(&m->bad, memory_order_relaxed) ||
-	    atomic_load_explicit(board_mr_version(b, w->rkey), memory_order_acquire) !=
-		    m->lent.version ||
-	    !qp_allows(by, a) || m->pd != a->pd || !(m->access & a->access & access) ||
+	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !is_lent(j) ||
+	    !qp_allows(j->by, a) || m->pd != a->pd || !(m->access & a->access & access) ||
 	    w->length > m->length || w->remote_addr - m->base > m->length - w->length ||
 	    w->length > len || at - m->lent.lo > len - w->length)
 		return NULL;
 	return m->at + (at - m->lent.lo);
 }
 
-static uint8_t *local(const struct qp *qp, const struct swqe *w,
-		      const struct ibv_sge *sge, int access)
+static uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
 {
+	const struct qp *qp = j->by->qp;
 	uint8_t *host;
 
-	if (w->flags & IBV_SEND_INLINE)
+	if (j->w->flags & IBV_SEND_INLINE)
 		return (uint8_t *)(uintptr_t)sge->addr;
 	return mr_check_inside(qp->core, sge->lkey, qp->pd, sge->addr, sge->length,
 			       access, &host) == MR_OK
@@ -79,36 +105,52 @@ static uint8_t *local(const struct qp *qp, const struct swqe *w,
 		       : NULL;
 }
 
-static enum reach_did copy(const struct qp *qp, struct mapping *m, const struct swqe *w,
-			   const struct ibv_sge *sge, uint8_t *there)
+/* 0 or -EFAULT: whose memory it was another way will tell. */
+static int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from, uint32_t len)
 {
-	bool read = w->opcode == IBV_WR_RDMA_READ;
+	int rc = guard_copy(to, from, len);
 
-	for (unsigned i = 0; i < w->num_sge; i++, sge++) {
+	if (rc)
+		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
+	return rc;
+}
+
+/* True: all of it. */
+static bool copy_one(const struct job *j, uint8_t *to, const uint8_t *from, uint32_t len)
+{
+	for (; len > PIECE; to += PIECE, from += PIECE, len -= PIECE)
+		if (copy_piece(j, to, from, PIECE) || !goes_on(j))
+			return false;
+	return !copy_piece(j, to, from, len);
+}
+
+static enum reach_did copy(const struct job *j, const struct ibv_sge *sge, uint8_t *there)
+{
+	bool read = j->w->opcode == IBV_WR_RDMA_READ;
+
+	for (unsigned i = 0; i < j->w->num_sge; i++, sge++) {
 		uint8_t *here;
 
 		if (!sge->length)
 			continue;
-		here = local(qp, w, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
-		if (!here)
+		if (i && !goes_on(j))
 			return REACH_NOT;
-		if (read ? guard_copy(here, there, sge->length)
-			 : guard_copy(there, here, sge->length)) {
-			/* Whose memory it was another way will tell. */
-			atomic_store_explicit(&m->bad, true, memory_order_relaxed);
+		here = local(j, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+		if (!here || !(read ? copy_one(j, here, there, sge->length)
+				    : copy_one(j, there, here, sge->length)))
 			return REACH_NOT;
-		}
 		there += sge->length;
 	}
 	return REACH_DONE;
 }
 
-static enum reach_did atomic(const struct qp *qp, struct mapping *m, const struct swqe *w,
-			     const struct ibv_sge *sge, uint8_t *there)
+static enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
+			     uint8_t *there)
 {
+	const struct swqe *w = j->w;
 	uint8_t *here =
 		w->num_sge == 1 && !((uintptr_t)there % 8) && !(w->remote_addr % 8)
-			? local(qp, w, sge, IBV_ACCESS_LOCAL_WRITE)
+			? local(j, sge, IBV_ACCESS_LOCAL_WRITE)
 			: NULL;
 	uint64_t *at = (uint64_t *)(void *)there, was;
 
@@ -117,27 +159,26 @@ static enum reach_did atomic(const struct qp *qp, struct mapping *m, const struc
 	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
 		    ? guard_fetch_add(at, w->atomic.compare_add, &was)
 		    : guard_cmp_swap(at, w->atomic.compare_add, w->atomic.swap, &was)) {
-		atomic_store_explicit(&m->bad, true, memory_order_relaxed);
+		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
 		return REACH_NOT;
 	}
 	return guard_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
 }
 
-static enum reach_did work(const struct by *by, struct allowed *a, struct mapping *m,
-			   const struct swqe *w, const struct ibv_sge *sge)
+static enum reach_did work(const struct job *j, const struct ibv_sge *sge)
 {
 	uint8_t *there;
 
-	switch (w->opcode) {
+	switch (j->w->opcode) {
 	case IBV_WR_RDMA_WRITE:
-		there = find(by, a, m, w, IBV_ACCESS_REMOTE_WRITE);
-		return there ? copy(by->qp, m, w, sge, there) : REACH_NOT;
+		there = find(j, IBV_ACCESS_REMOTE_WRITE);
+		return there ? copy(j, sge, there) : REACH_NOT;
 	case IBV_WR_RDMA_READ:
-		there = find(by, a, m, w, IBV_ACCESS_REMOTE_READ);
-		return there ? copy(by->qp, m, w, sge, there) : REACH_NOT;
+		there = find(j, IBV_ACCESS_REMOTE_READ);
+		return there ? copy(j, sge, there) : REACH_NOT;
 	default:
-		there = find(by, a, m, w, IBV_ACCESS_REMOTE_ATOMIC);
-		return there ? atomic(by->qp, m, w, sge, there) : REACH_NOT;
+		there = find(j, IBV_ACCESS_REMOTE_ATOMIC);
+		return there ? atomic(j, sge, there) : REACH_NOT;
 	}
 }
 
@@ -176,7 +217,7 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 		return REACH_NOT;
 	m = mapping(by, w->rkey);
 	if (m)
-		did = work(by, a, m, w, sge);
+		did = work(&(struct job){ by, a, m, w }, sge);
 	words_leave(word);
 	return did;
 }

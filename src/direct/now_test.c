@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "direct/late_testing.h"
 #include "direct/map.h"
 #include "direct/words.h"
 #include "local/fix.h"
@@ -117,8 +118,9 @@ static struct shared mapped(int access)
 
 static void the_same_bytes(void **state)
 {
-	static const uint32_t len[] = { 1,  2,	4,   7,	   8,	 9,    63,  64,
-					65, 80, 200, 1500, 2047, 4095, 4096 };
+	static const uint32_t len[] = { 1,    2,    4,	  7,	8,     9,    63,
+					64,   65,   80,	  200,	1500,  2047, 2048,
+					2049, 4095, 4096, 4097, 65535, 65536 };
 	struct shared s = mapped(FIX_ALL);
 	uint8_t *mine = s.f->mem[0];
 
@@ -202,6 +204,36 @@ static void inline_data_and_lists(void **state)
 	done_at_once(&s, MANY - 1);
 	assert_int_equal(times(&s), before + MANY);
 	assert_memory_equal(s.at, v, sizeof(v));
+	unshare_(&s);
+}
+
+/* A call does so much at once, the engine the rest: qp->lock is not for ever. */
+static void a_call_does_so_much_at_once(void **state)
+{
+	enum { MANY = 7, AT_ONCE = 4, EACH = 65536 };
+	struct shared s = mapped(FIX_ALL);
+	uint64_t before = times(&s);
+	struct ibv_send_wr wr[MANY];
+	struct ibv_sge sge[MANY];
+
+	(void)state;
+	for (unsigned i = 0; i < MANY; i++) {
+		sge[i] = sim_sge(s.f->mr[0], i * EACH, EACH);
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i,
+			.next = i + 1 < MANY ? &wr[i + 1] : NULL,
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = { s.mr->mkey.base + i * EACH, s.mr->mkey.key },
+		};
+	}
+	sim_send(s.f->p.qp[0], wr);
+	for (unsigned i = 0; i < MANY; i++)
+		done(&s, i);
+	assert_int_equal(times(&s), before + AT_ONCE);
+	assert_memory_equal(s.at, s.f->mem[0], MANY * EACH);
 	unshare_(&s);
 }
 
@@ -431,6 +463,106 @@ static void who_stays_inside(void **state)
 	unshare_(&s);
 }
 
+/* A thread of A's that stands in the middle of a WRITE; what it writes is 0x77. */
+struct held {
+	struct shared s;
+	struct late late;
+	struct mr *late_mr, *own;
+	pthread_t thread;
+};
+
+enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
+
+static void *write_late(void *arg)
+{
+	struct held *h = arg;
+
+	post(&h->s, IBV_WR_RDMA_WRITE, 1, LATE_PAGE - BEFORE_LATE, 0, HELD_LEN);
+	return NULL;
+}
+
+static bool hold(struct held *h)
+{
+	*h = (struct held){ .late.fd = -1 };
+	if (!late_open(&h->late, 0x77))
+		return false;
+	h->s = mapped(FIX_ALL);
+	h->late_mr = sim_mr(h->s.f->s, 0, h->late.at, LATE_SIZE, FIX_ALL);
+	h->own = h->s.f->mr[0];
+	h->s.f->mr[0] = h->late_mr;
+	h->s.f->s->node[1].core.direct->give_up_ns = 50000000;
+	memset(h->s.at, 0xee, LEN);
+	assert_int_equal(pthread_create(&h->thread, NULL, write_late, h), 0);
+	assert_true(late_reached(&h->late));
+	return true;
+}
+
+/* It goes on, and ends the piece that it was at. */
+static void let_go(struct held *h)
+{
+	assert_true(late_give(&h->late));
+	assert_int_equal(pthread_join(h->thread, NULL), 0);
+	for (size_t i = 0; i < HELD_LEN; i++)
+		assert_int_equal(h->s.at[i], i < PIECE ? 0x77 : 0xee);
+}
+
+static void leave(struct held *h)
+{
+	h->s.f->mr[0] = h->own;
+	assert_int_equal(mr_dereg(h->late_mr), 0);
+	late_close(&h->late);
+	unshare_(&h->s);
+}
+
+static void who_stands_in_a_copy_of_a_region_that_goes(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
+	let_go(&h);
+	assert_int_equal(mr_dereg(h.s.mr), 0);
+	h.s.mr = NULL;
+	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	leave(&h);
+}
+
+/* The caller is told that it may still be written to. */
+static void who_stands_in_a_copy_by_a_qp_that_goes(void **state)
+{
+	struct held h;
+	uint32_t qpn;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	qpn = h.s.f->p.qp[1]->qpn;
+	fix_modify(h.s.f, 1, IBV_QPS_ERR);
+	assert_int_equal(direct_fence(&h.s.f->s->node[1].core, qpn), -EBUSY);
+	let_go(&h);
+	assert_int_equal(direct_fence(&h.s.f->s->node[1].core, qpn), 0);
+	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	leave(&h);
+}
+
+/* Nothing was taken away: all of it comes. */
+static void who_stood_in_a_copy_ends_it(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	assert_true(late_give(&h.late));
+	assert_int_equal(pthread_join(h.thread, NULL), 0);
+	done_at_once(&h.s, 1);
+	for (size_t i = 0; i < HELD_LEN + 9; i++)
+		assert_int_equal(h.s.at[i], i < HELD_LEN ? 0x77 : 0xee);
+	leave(&h);
+}
+
 /* Memory of ours that a thread of ours reads is not freed under it. */
 static void a_region_of_ours_waits_for_our_threads(void **state)
 {
@@ -580,6 +712,7 @@ int main(void)
 		cmocka_unit_test(the_same_bytes),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(inline_data_and_lists),
+		cmocka_unit_test(a_call_does_so_much_at_once),
 		cmocka_unit_test(an_atomic_whose_result_has_no_place),
 		cmocka_unit_test(what_is_not_allowed_the_other_refuses),
 		cmocka_unit_test(nothing_is_overtaken),
@@ -589,6 +722,9 @@ int main(void)
 		cmocka_unit_test(a_region_that_has_changed_is_looked_at_again),
 		cmocka_unit_test(who_is_inside_is_waited_for),
 		cmocka_unit_test(who_stays_inside),
+		cmocka_unit_test(who_stands_in_a_copy_of_a_region_that_goes),
+		cmocka_unit_test(who_stands_in_a_copy_by_a_qp_that_goes),
+		cmocka_unit_test(who_stood_in_a_copy_ends_it),
 		cmocka_unit_test(a_region_of_ours_waits_for_our_threads),
 		cmocka_unit_test(the_other_ends),
 		cmocka_unit_test(what_is_not_shared_is_not_lent),

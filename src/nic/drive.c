@@ -86,12 +86,14 @@ void nic_leave(struct nic *nic)
 	(void)output_and_give(nic, NULL);
 }
 
-void nic_fence(struct nic *nic, uint32_t qpn)
+int nic_fence(struct nic *nic, uint32_t qpn)
 {
-	direct_fence(&nic->core, qpn);
+	int rc = direct_fence(&nic->core, qpn);
+
 	/* While a QP was taken out of the due list a poster found nothing there. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, 0, 0);
+	return rc;
 }
 
 /* Somebody else is at it, for a while:see let_others().  If no turn ends however often

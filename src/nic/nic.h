@@ -42,8 +42,9 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested);
 void nic_flush(struct nic *nic);
 
 /* A QP has stopped taking requests, or its rights have changed: wait for a peer that
- * uses it to write to memory directly. */
-void nic_fence(struct nic *nic, uint32_t qpn);
+ * uses it to write to memory directly.  0, or -EBUSY: the peer does not come to an
+ * end. */
+int nic_fence(struct nic *nic, uint32_t qpn);
 
 /* A completion queue was found empty: run the engine for one bounded turn if
  * it is free.  True if it ran. */

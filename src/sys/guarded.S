@@ -45,7 +45,7 @@ ROUTINE(guarded_copy)
 	leaq	-64(%rdx), %rcx
 	andq	$-16, %rcx
 	subq	%rcx, %rdx
-	cmpq	$1024, %rcx
+	cmpq	$512, %rcx
 	jae	3f
 2:	movups	(%rsi), %xmm0
 	movups	%xmm0, (%rdi)

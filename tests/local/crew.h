@@ -34,6 +34,7 @@ int forked(void);
 int executed(void);
 int dropped(void);
 int held(void);
+int midcopy(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

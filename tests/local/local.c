@@ -31,6 +31,7 @@ static const struct command {
 	{ "forked", forked },		  /* forks, closes, becomes another; -m */
 	{ "executed", executed },	  /* what it becomes */
 	{ "held", held },		  /* stopped in the middle of a WRITE; -m */
+	{ "midcopy", midcopy },		  /* ... of memory that is mapped; -m */
 	{ "dropped", dropped },		  /* root, that becomes another user; -m */
 };
 
