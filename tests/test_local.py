@@ -80,6 +80,11 @@ def test_stands_in_a_copy_of_what_is_mapped(midcopy):
     midcopy("stands")
 
 
+def test_becomes_another_program_in_a_copy(midcopy):
+    """Nobody is in the copy any more, though the process lives."""
+    midcopy("exec")
+
+
 # --- killed, or stopped, at any point ----------------------------------------
 
 # how often, and from one point to the next: in steps of 7 us, requests, beginnings

@@ -28,6 +28,12 @@ struct board_thread {
 	_Alignas(64) _Atomic uint64_t inside;
 };
 
+/* Where this process has these very words, which no other has: a process that has
+ * something else there is another program. */
+struct board_life {
+	uint64_t at, id[2];
+};
+
 struct board_mr {
 	_Atomic uint32_t version;
 	uint32_t key;	 /* 0: nothing is here */
@@ -47,6 +53,7 @@ struct board_qp {
 };
 
 struct board {
+	_Alignas(64) struct board_life life;
 	struct board_thread thread[BOARD_THREADS];
 	struct board_qp qp[QPN_INDICES];
 	struct board_mr mr[BOARD_MRS];

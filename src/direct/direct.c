@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "core/board.h"
@@ -24,6 +25,12 @@ enum {
 
 /* --- this process -------------------------------------------------------- */
 
+static bool begin_life(struct board_life *l)
+{
+	l->at = (uintptr_t)l;
+	return getrandom(l->id, sizeof(l->id), GRND_NONBLOCK) == sizeof(l->id);
+}
+
 /* Where there is none nothing is direct. */
 static void open_board(struct direct *d)
 {
@@ -35,7 +42,8 @@ static void open_board(struct direct *d)
 	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (b == MAP_FAILED)
 		goto fail;
-	if (fcntl(fd, F_ADD_SEALS,
+	if (!begin_life(&b->life) ||
+	    fcntl(fd, F_ADD_SEALS,
 		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
 		munmap(b, sizeof(*b));
 		goto fail;

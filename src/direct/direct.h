@@ -99,7 +99,8 @@ struct reach {
 	bool told; /* it knows where it lies, and so may be inside */
 	bool lent; /* ... and may have mapped some of it */
 	struct gate gate;
-	uint64_t left_at; /* when its process was last looked for */
+	bool parted;	  /* its connection has ended */
+	uint64_t left_at; /* ... when its process was last looked for */
 	/* Its own: */
 	bool vm;	 /* can be read and written */
 	const char *why; /* ... not; or NULL */
@@ -124,7 +125,7 @@ void reach_forked(struct reach *r);
 bool gate_open(struct gate *g);		       /* if it is not */
 struct nonce gate_nonce(const struct gate *g); /* what the other is told */
 /* It reaches our memory no more, once a copy that has begun has ended.  gone: its
- * connection has ended, too, which is its death where it cannot be seen. */
+ * connection has ended, too, which is its death where its process cannot be seen. */
 void gate_end(struct reach *r, bool gone);
 /* Its connection has ended.  It has closed its descriptors, perhaps, in the middle
  * of a copy; true: none is under way. */

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,6 +155,7 @@ void gate_forked(struct gate *g)
 void gate_end(struct reach *r, bool gone)
 {
 	gate_shut(&r->gate);
+	r->parted |= gone;
 	if (gone && r->pid <= 0)
 		r->told = false;
 }
@@ -184,6 +186,43 @@ static bool has_died(pid_t pid)
 	died = poll(&p, 1, 0) == 1;
 	close(p.fd);
 	return died;
+}
+
+/* A peer's process, as it was. */
+struct whose {
+	pid_t pid;
+	bool parted;
+	struct board_life life; /* at 0: not known */
+};
+
+static struct whose whose(const struct reach *r)
+{
+	struct whose w = { .pid = r->pid, .parted = r->parted };
+
+	if (r->board)
+		w.life = r->board->life;
+	return w;
+}
+
+/* By exec, which ends its connection, too, or its number has been given away. */
+static bool is_another(const struct whose *w)
+{
+	struct board_life got;
+	struct iovec here = { &got, sizeof(got) };
+	struct iovec there = { (void *)(uintptr_t)w->life.at, sizeof(got) };
+	ssize_t n;
+
+	if (!w->parted || !w->life.at || w->pid <= 0)
+		return false;
+	n = process_vm_readv(w->pid, &here, 1, &there, 1, 0);
+	return n < 0 ? errno == EFAULT
+		     : n != sizeof(got) || memcmp(&got, &w->life, sizeof(got)) != 0;
+}
+
+/* None of its threads is where it was. */
+static bool has_gone(const struct whose *w)
+{
+	return has_died(w->pid) || is_another(w);
 }
 
 /* One of the words by which a process says that it is inside: that of its system
@@ -240,13 +279,15 @@ static bool is_inside(const struct reach *r)
 bool gate_left(struct reach *r, uint64_t now)
 {
 	enum { LOOK_NS = 10000000 };
+	struct whose w;
 
 	if (!is_inside(r))
 		return true;
 	if (now - r->left_at < LOOK_NS)
 		return false;
 	r->left_at = now;
-	return has_died(r->pid);
+	w = whose(r);
+	return has_gone(&w);
 }
 
 /* The one of that place, if its word is still that. */
@@ -322,7 +363,7 @@ static enum seen judge(struct core *core, struct place at, uint64_t word, uint64
 static enum seen look(struct core *core, struct place at, uint64_t word, uint64_t waited)
 {
 	bool shut = false, ended;
-	pid_t pid = 0;
+	struct whose w = { 0 };
 	struct reach *r;
 	int fd = -1;
 
@@ -335,13 +376,13 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 		fd = memory_of(&r->gate);
 	}
 	if (r)
-		pid = r->pid;
+		w = whose(r);
 	turn_give(&core->turn);
 	if (!r)
 		return OUT;
 	if (!shut && (at.i == 0 || waited < DEATH_NS))
 		return INSIDE;
-	ended = has_died(pid) || (shut && is_quiet(fd));
+	ended = has_gone(&w) || (shut && is_quiet(fd));
 	if (fd >= 0)
 		close(fd);
 	return judge(core, at, word, waited, ended);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -463,6 +464,61 @@ static void who_stays_inside(void **state)
 	unshare_(&s);
 }
 
+/* Its process lives, but as another program: nobody is inside any more. */
+static void who_becomes_another_program(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *a = &pair_peer(s.f, 1)->reach;
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	struct core *b = &s.f->s->node[1].core;
+	pid_t was = a->pid;
+	int ends[2];
+
+	(void)state;
+	b->direct->give_up_ns = 300000000;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	a->pid = fork();
+	if (a->pid == 0) {
+		execl("/bin/sleep", "sleep", "60", NULL);
+		_exit(1);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &was, 1), 0); /* by now it has */
+	close(ends[0]);
+	was = a->pid;
+	/* While it is connected it is what it was. */
+	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	turn_take(&b->turn);
+	local_gone(b->local, s.f->s->node[0].core.slot);
+	turn_give(&b->turn);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	assert_int_equal(kill(was, SIGKILL), 0);
+	assert_int_equal(waitpid(was, NULL, 0), was);
+	atomic_store(word, 0);
+	unshare_(&s);
+}
+
+/* ... and as what it was, though it has closed its descriptors. */
+static void who_closes_its_connection_is_inside_still(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	struct core *b = &s.f->s->node[1].core;
+
+	(void)state;
+	b->direct->give_up_ns = 300000000;
+	pair_peer(s.f, 1)->reach.pid = getpid();
+	turn_take(&b->turn);
+	local_gone(b->local, s.f->s->node[0].core.slot);
+	turn_give(&b->turn);
+	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	atomic_store(word, 0);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	unshare_(&s);
+}
+
 /* A thread of A's that stands in the middle of a WRITE; what it writes is 0x77. */
 struct held {
 	struct shared s;
@@ -722,6 +778,8 @@ int main(void)
 		cmocka_unit_test(a_region_that_has_changed_is_looked_at_again),
 		cmocka_unit_test(who_is_inside_is_waited_for),
 		cmocka_unit_test(who_stays_inside),
+		cmocka_unit_test(who_becomes_another_program),
+		cmocka_unit_test(who_closes_its_connection_is_inside_still),
 		cmocka_unit_test(who_stands_in_a_copy_of_a_region_that_goes),
 		cmocka_unit_test(who_stands_in_a_copy_by_a_qp_that_goes),
 		cmocka_unit_test(who_stood_in_a_copy_ends_it),
