@@ -34,7 +34,7 @@ static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 	if (turn_try(&nic->core.turn))
 		return true;
 	while (i < SPINS &&
-	       atomic_load_explicit(&nic->engine.serving, memory_order_relaxed)) {
+	       atomic_load_explicit(&nic->engine.thread.serving, memory_order_relaxed)) {
 		lock_pause();
 		i++;
 	}
@@ -103,27 +103,27 @@ static void let_work(struct nic *nic)
 {
 	enum { PATIENCE = 64, YIELDS = 32, NAP_NS = 50000 };
 	struct engine *e = &nic->engine;
-	unsigned n = atomic_load_explicit(&e->missed, memory_order_relaxed) + 1;
+	unsigned n = atomic_load_explicit(&e->pollers.missed, memory_order_relaxed) + 1;
 	uint32_t ended;
 
 	if (n % PATIENCE == 0) {
 		ended = turn_ended(&nic->core.turn);
-		if (ended !=
-		    atomic_exchange_explicit(&e->ended, ended, memory_order_relaxed))
+		if (ended != atomic_exchange_explicit(&e->pollers.ended, ended,
+						      memory_order_relaxed))
 			n = 0;
 		if (n < PATIENCE * YIELDS)
 			sched_yield();
 		else
 			turn_nap(NAP_NS);
 	}
-	atomic_store_explicit(&e->missed, n, memory_order_relaxed);
+	atomic_store_explicit(&e->pollers.missed, n, memory_order_relaxed);
 }
 
 /* A program that spins for long takes the processor from those that it waits
  * for: sixteen senders on two cores are twice as fast if they let go of it. */
 static void let_others(struct nic *nic, enum spin_next how)
 {
-	struct spin *spin = &nic->engine.spin;
+	struct spin *spin = &nic->engine.pollers.spin;
 	uint64_t before = clock_ns(), after;
 
 	if (how == SPIN_NAP)
@@ -142,7 +142,7 @@ static void let_others(struct nic *nic, enum spin_next how)
 
 void nic_polled(struct nic *nic)
 {
-	atomic_bool *polled = &nic->engine.polled;
+	atomic_bool *polled = &nic->engine.pollers.polled;
 
 	if (!atomic_load_explicit(polled, memory_order_relaxed))
 		atomic_store_explicit(polled, true, memory_order_relaxed);
@@ -163,14 +163,15 @@ bool nic_poll(struct nic *nic)
 		return false;
 	}
 	now = clock_ns();
-	atomic_store_explicit(&e->last_poll, now, memory_order_relaxed);
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
 	/* The thread leaves the input to us: so we poll often. */
 	did = engine_turn(e, now,
-			  !atomic_load_explicit(&e->watching, memory_order_relaxed));
+			  !atomic_load_explicit(&e->thread.watching,
+						memory_order_relaxed));
 	found = did.socket || did.ring || did.output;
 	if (found)
-		atomic_store_explicit(&e->last_poll, clock_ns(), memory_order_relaxed);
-	next = spin_polled(&e->spin, found, now);
+		atomic_store_explicit(&e->pollers.last, clock_ns(), memory_order_relaxed);
+	next = spin_polled(&e->pollers.spin, found, now);
 	turn_give(&core->turn);
 	engine_settle(e, now, did.next);
 	if (next != SPIN_ON)
@@ -182,7 +183,7 @@ void nic_armed(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
 
-	atomic_store(&e->armed, true);
-	if (atomic_load(&e->sleeping) && !atomic_load(&e->watching))
+	atomic_store(&e->thread.armed, true);
+	if (atomic_load(&e->thread.sleeping) && !atomic_load(&e->thread.watching))
 		engine_kick(e);
 }

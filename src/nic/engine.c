@@ -15,14 +15,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum {
-	RETRY_FULL_NS = 100000, /* a full link is tried again after this */
-	RETRY_PIPE_NS = 20000,	/* ... a full pipe */
-	FLUSH_NS = 1000000,	/* an ACK waits less than that */
-	COPY_ROOM = 8192,	/* for any copied datagram, MTU 4096 */
-};
-
-#define each(s, list) for (struct source *const *s = (list)->v; *s; s++)
+enum { FLUSH_NS = 1000000 /* an ACK waits less than that */ };
 
 static void put_last(struct sources *list, bool has, struct source *s)
 {
@@ -74,12 +67,10 @@ void engine_break(struct engine *e, const char *what)
 /* Whoever closes one of ours closes this one. */
 bool engine_lost(const struct engine *e)
 {
-	return atomic_load(&e->broken) || !fd_is(e->kick_tx, &e->kick_id);
+	return atomic_load(&e->broken) || !fd_is(e->thread.kick_tx, &e->thread.kick_id);
 }
 
-/* A timer that fires early finds nothing due and is set again, so a later
- * deadline need not move it. */
-static void set_timer(struct engine *e, struct qp *qp, uint64_t at)
+void engine_timer(struct engine *e, struct qp *qp, uint64_t at)
 {
 	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
 		return;
@@ -96,170 +87,13 @@ static void wake_due_timers(struct engine *e, uint64_t now)
 	}
 }
 
-/* The part of the batch that v[i] is in; NULL: it is no QP's. */
-static struct part *part_of(struct engine *e, unsigned i)
-{
-	for (struct part *p = e->part; p < e->part + e->parts; p++)
-		if (i - p->first < p->n)
-			return p;
-	return NULL;
-}
-
-/* v[i] was not taken, and so nothing that its QP has behind it may be. */
-static void not_taken(struct engine *e, unsigned i)
-{
-	struct part *p = part_of(e, i);
-
-	e->batch.v[i].len = 0;
-	for (unsigned j = i; p && j < p->first + p->n; j++)
-		e->batch.v[j].len = 0;
-}
-
-/* Each QP learns what the link has taken of its part. */
-static void commit(struct engine *e, uint64_t now)
-{
-	const struct batch *b = &e->batch;
-
-	for (struct part *p = e->part; p < e->part + e->parts; p++) {
-		struct qp *qp = p->qp;
-		unsigned taken = 0;
-		uint64_t next;
-
-		while (taken < p->n && b->v[p->first + taken].len)
-			taken++;
-		qp->planned = false;
-		lock_take(&qp->lock);
-		next = qp->transport->commit(qp, p->first, taken, now);
-		lock_give(&qp->lock);
-		if (p->retry)
-			next = qp->full_until = now + p->retry;
-		else if (taken < p->n)
-			due_add(e->core, qp);
-		set_timer(e, qp, next);
-	}
-	e->parts = 0;
-}
-
-/* Where the run at v[i] goes within the host; NULL: by its link.  (All of a run have
- * one destination.) */
-static struct source *way_of(struct engine *e, unsigned i)
-{
-	const struct dgram *d = &e->batch.v[i];
-
-	if (d->here)
-		each(s, &e->ways) if ((*s)->ops->leads_to(*s, d)) return *s;
-	return NULL;
-}
-
-static unsigned run_end(const struct batch *b, unsigned i)
-{
-	while (++i < b->n && b->v[i].seg && b->v[i].len)
-		;
-	return i;
-}
-
-/* There is no room for v[i]: its QP alone waits. */
-static void no_room(struct engine *e, unsigned i, uint64_t retry)
-{
-	struct part *p = part_of(e, i);
-
-	if (p)
-		p->retry = retry;
-	not_taken(e, i);
-}
-
-static void send_within(struct engine *e, struct source *way, unsigned i, unsigned end,
-			uint64_t now)
-{
-	for (; i < end; i++) {
-		const struct dgram *d = &e->batch.v[i];
-
-		if (d->len && !way->ops->send(way, d, now))
-			no_room(e, i, RETRY_PIPE_NS);
-	}
-}
-
-/* A link that is full is not asked again for a while. */
-static void send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
-{
-	struct dgram *d = &e->batch.v[i];
-	struct link *link = d->link;
-	int was, sent = 0;
-
-	if (link->full_until <= now) {
-		was = cancel_hold();
-		sent = link->ops->send(link, d, end - i, now);
-		cancel_let(was);
-		if (sent < 0) {
-			engine_break(e, "sending");
-			return;
-		}
-		if ((unsigned)sent < end - i)
-			link->full_until = now + RETRY_FULL_NS;
-	}
-	for (i += (unsigned)sent; i < end; i++)
-		no_room(e, i, RETRY_FULL_NS);
-}
-
-static void flush(struct engine *e, uint64_t now)
-{
-	struct batch *b = &e->batch;
-	unsigned i = 0, end;
-	struct source *way;
-
-	if (b->n == 0)
-		return;
-	for (; i < b->n; i = end) {
-		end = run_end(b, i);
-		if (!b->v[i].len) {
-			/* A run is sealed for its places in it: without its
-			 * head the rest cannot be sent either. */
-			while (++i < b->n && b->v[i].seg)
-				not_taken(e, i);
-			end = i;
-			continue;
-		}
-		way = way_of(e, i);
-		if (way) {
-			send_within(e, way, i, end, now);
-			continue;
-		}
-		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
-		       !way_of(e, end))
-			end = run_end(b, end);
-		send_linked(e, i, end, now);
-	}
-	commit(e, went_out(e->core, now));
-	batch_reset(b);
-}
-
-/* A QP that finds no room says that it has more to send: without a flush it
- * would be asked for ever. */
-static bool nearly_full(const struct batch *b)
-{
-	return b->n >= BATCH_MAX / 2 || !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
-}
-
-static bool qp_output(struct engine *e, struct qp *qp, uint64_t now)
-{
-	struct part *p = &e->part[e->parts];
-	bool more;
-
-	*p = (struct part){ .qp = qp, .first = e->batch.n };
-	more = qp->transport->output(qp, &e->batch, now);
-	p->n = e->batch.n - p->first;
-	qp->planned = p->n > 0;
-	e->parts += qp->planned;
-	return more;
-}
-
 /* The program ends, perhaps in the middle of a call: what it has locked stays
  * locked, and nobody wants completions any more. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	if (!lock_try(&qp->lock))
 		return;
-	(void)qp_output(e, qp, now);
+	(void)out_ask(e, qp, now);
 	lock_give(&qp->lock);
 }
 
@@ -284,18 +118,18 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
 		if (full < next)
 			next = full;
 	} else {
-		more = qp_output(e, qp, now);
+		more = out_ask(e, qp, now);
 		if (!qp->planned) /* else commit() looks at the time */
 			next = qp->transport->run(qp, now);
 	}
 	lock_give(&qp->lock);
-	set_timer(e, qp, next);
+	engine_timer(e, qp, next);
 	return more;
 }
 
 static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
 {
-	each(s, list)
+	each_source(s, list)
 	{
 		uint64_t next = (*s)->ops->deadline(*s, now);
 
@@ -323,8 +157,8 @@ uint64_t engine_deadline(struct engine *e, uint64_t now)
  * looks itself then. */
 static bool is_asleep(const struct engine *e)
 {
-	return atomic_load_explicit(&e->sleeping, memory_order_relaxed) &&
-	       atomic_load_explicit(&e->watching, memory_order_relaxed);
+	return atomic_load_explicit(&e->thread.sleeping, memory_order_relaxed) &&
+	       atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 }
 
 /* One turn may not last for as long as a thousand QPs want: the rest is due
@@ -339,30 +173,31 @@ static void put_off(struct engine *e, struct qp *qp)
 
 static void run_sources(struct engine *e, uint64_t now)
 {
-	each(s, &e->run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(*s, now);
+	each_source(s, &e->run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
+		*s, now);
 }
 
 static bool any_echo(struct engine *e, uint64_t now)
 {
 	bool any = false;
 
-	each(s, &e->echo) any |= (*s)->ops->echo(*s, now);
+	each_source(s, &e->echo) any |= (*s)->ops->echo(*s, now);
 	return any;
 }
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now)
 {
 	if (qp->planned) {
-		e->core->spent += e->batch.n;
-		flush(e, now);
+		e->core->spent += e->out.batch.n;
+		out_flush(e, now);
 	}
 	if (e->core->leaving)
 		last_turn(e, qp, now);
 	else if (qp_turn(e, qp, now))
 		due_add(e->core, qp);
-	if (nearly_full(&e->batch)) {
-		e->core->spent += e->batch.n;
-		flush(e, now);
+	if (out_nearly_full(e)) {
+		e->core->spent += e->out.batch.n;
+		out_flush(e, now);
 	}
 }
 
@@ -378,19 +213,20 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	core->spent = 0;
 	if (first)
 		serve(e, first, now);
-	while ((due_any(core) || any_echo(e, now)) && e->batch.n + core->spent < limit) {
+	while ((due_any(core) || any_echo(e, now)) &&
+	       e->out.batch.n + core->spent < limit) {
 		for (qp = due_take(core); qp; qp = next) {
 			next = qp->due_next;
 			serve(e, qp, now);
-			if (e->batch.n + core->spent >= limit) {
+			if (e->out.batch.n + core->spent >= limit) {
 				put_off(e, next);
 				next = NULL;
 			}
 		}
 	}
-	sent = e->batch.n + core->spent;
-	flush(e, now);
-	each(s, &e->flush)(*s)->ops->flush(*s);
+	sent = e->out.batch.n + core->spent;
+	out_flush(e, now);
+	each_source(s, &e->flush)(*s)->ops->flush(*s);
 	return (struct engine_did){
 		.output = sent,
 		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
@@ -430,7 +266,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
 		       uint64_t now)
 {
-	each(s, &e->input[kind])(*s)->ops->input(*s, got, now);
+	each_source(s, &e->input[kind])(*s)->ops->input(*s, got, now);
 	if (got->broken)
 		engine_break(e, "receiving");
 }
@@ -450,11 +286,11 @@ static bool begin_to_hear(struct engine *e, uint64_t now)
 {
 	bool any = false;
 
-	if (!e->hear_from) {
-		e->hear_from = now;
-		e->hear_turns = 0;
+	if (!e->hearing.from) {
+		e->hearing.from = now;
+		e->hearing.turns = 0;
 	}
-	each(s, &e->hear) any |= (*s)->ops->hear(*s);
+	each_source(s, &e->hear) any |= (*s)->ops->hear(*s);
 	return any;
 }
 
@@ -464,11 +300,11 @@ static void have_heard(struct engine *e, bool any)
 {
 	enum { TURNS = 64 };
 
-	if (any && ++e->hear_turns < TURNS)
+	if (any && ++e->hearing.turns < TURNS)
 		return;
-	e->core->heard = e->hear_from;
+	e->core->heard = e->hearing.from;
 	e->core->must_hear = false;
-	e->hear_from = 0;
+	e->hearing.from = 0;
 }
 
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
@@ -506,7 +342,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 
 bool engine_is_hot(const struct engine *e)
 {
-	each(s, &e->hot) if ((*s)->ops->hot(*s)) return true;
+	each_source(s, &e->hot) if ((*s)->ops->hot(*s)) return true;
 	return false;
 }
 
@@ -515,10 +351,10 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 	uint64_t until;
 
 	/* One that leaves something to pollers wakes by itself, soon. */
-	if (!atomic_load(&e->sleeping) ||
-	    !atomic_load_explicit(&e->watching, memory_order_relaxed))
+	if (!atomic_load(&e->thread.sleeping) ||
+	    !atomic_load_explicit(&e->thread.watching, memory_order_relaxed))
 		return;
-	until = atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
+	until = atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
 	if (until > now && (next < until || due_any(e->core) || engine_is_hot(e)))
 		engine_kick(e);
 }

@@ -11,9 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/dgram.h"
-#include "link/link.h"
 #include "nic/follow.h"
+#include "nic/outbox.h"
 #include "nic/watch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
@@ -33,36 +32,29 @@ struct sources {
 	struct source *v[ENGINE_SOURCES + 1];
 };
 
-struct engine {
-	struct core *core;
-	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, ways,
-		hot, sleeps;
+#define each_source(s, list) for (struct source *const *s = (list)->v; *s; s++)
 
-	struct heap timers; /* QPs by deadline */
-	struct batch batch;
-	/* Whose datagrams are in it: v[first ... first + n). */
-	struct part {
-		struct qp *qp;
-		unsigned first, n;
-		uint64_t retry; /* it waits so long for room; 0: it does not */
-	} part[BATCH_MAX];
-	unsigned parts;
-	struct spin spin; /* the pollers'.  Under the turn */
-	unsigned turns;
-	uint64_t piped;	    /* when a pipe last had something */
-	uint64_t hear_from; /* 0, or core->heard when all is taken in */
-	unsigned hear_turns;
-	atomic_bool broken; /* descriptors are gone */
+/* The program's threads that poll, together. */
+struct pollers {
+	struct spin spin;	/* under the turn */
+	_Atomic uint64_t last;	/* when a poll last ran the engine */
+	atomic_uint missed;	/* polls that found the turn taken, without an end of
+				 * one in between */
+	_Atomic uint32_t ended; /* turn_ended() when that was last looked at */
+	atomic_bool polled;	/* one since the last wake-up that did not run it: it
+				 * found an entry, or the turn taken */
+};
 
-	/* The thread's sleep; see engine_thread.c. */
-	pthread_t thread;
+/* The engine's own thread: engine_thread.c. */
+struct engine_thread {
+	pthread_t id;
 	bool started;
 	cpu_set_t cpus; /* where it may run; cpus_known */
 	bool cpus_known;
 	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
-	uint64_t alarm_at;	     /* NEVER: it is not set.  The thread's */
 	struct fd_id kick_id;	     /* of kick_tx */
-	/* The thread's own: who takes in what, and what woke it. */
+	/* Its own: */
+	uint64_t alarm_at; /* NEVER: it is not set */
 	struct watch watch[SOURCE_KINDS];
 	uint64_t slept; /* when it went to sleep */
 	struct follow follow;
@@ -71,17 +63,29 @@ struct engine {
 		bool by[SOURCE_KINDS]; /* input of that kind */
 		int stream;	       /* the connection's that did; or -1 */
 	} woken;
+	/* Others read or set: */
 	atomic_bool stop, armed, kicked;
 	atomic_bool serving;  /* it has the turn, or just had it */
 	atomic_bool sleeping; /* in ppoll, or about to be */
 	atomic_bool watching; /* ... and nothing is left to pollers */
 	_Atomic uint64_t sleep_until;
-	_Atomic uint64_t last_poll; /* when a poll last ran the engine */
-	atomic_uint missed;	    /* polls that found the turn taken, without
-				     * an end of one in between */
-	_Atomic uint32_t ended;	    /* turn_ended() when that was last looked at */
-	atomic_bool polled;	    /* one since the last wake-up that did not:
-				     * it found an entry, or the turn taken */
+};
+
+struct engine {
+	struct core *core;
+	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, ways,
+		hot, sleeps;
+	struct heap timers; /* QPs by deadline */
+	struct outbox out;
+	struct {
+		uint64_t from; /* 0, or core->heard when all is taken in */
+		unsigned turns;
+	} hearing;
+	unsigned turns;
+	uint64_t piped;	    /* when a pipe last had something */
+	atomic_bool broken; /* descriptors are gone */
+	struct pollers pollers;
+	struct engine_thread thread;
 };
 
 struct engine_did {
@@ -124,6 +128,10 @@ int engine_thread_start(struct engine *e); /* 0 or -errno */
 void engine_thread_stop(struct engine *e);
 void engine_close_fds(struct engine *e); /* the thread's own: fork, too */
 void engine_kick(struct engine *e);
+
+/* qp is run again by then.  A timer that fires early finds nothing due and is set again,
+ * so a later deadline need not move it.  Turn held. */
+void engine_timer(struct engine *e, struct qp *qp, uint64_t at);
 
 /* All is lost: the program closed our descriptors.  Turn held. */
 void engine_break(struct engine *e, const char *what);

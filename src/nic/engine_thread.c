@@ -51,11 +51,11 @@ static void make_bed(const struct engine *e, struct bed *b)
 {
 	struct source_fd fd[SOURCE_FDS];
 
-	b->p[P_KICK] = (struct pollfd){ .fd = e->kick_rx, .events = POLLIN };
-	b->p[P_ALARM] = (struct pollfd){ .fd = e->alarm, .events = POLLIN };
+	b->p[P_KICK] = (struct pollfd){ .fd = e->thread.kick_rx, .events = POLLIN };
+	b->p[P_ALARM] = (struct pollfd){ .fd = e->thread.alarm, .events = POLLIN };
 	b->n = P_SOURCES;
 	for (struct source *const *s = e->sleeps.v; *s; s++) {
-		bool left = e->watch[(*s)->ops->kind].left;
+		bool left = e->thread.watch[(*s)->ops->kind].left;
 		unsigned n = (*s)->ops->fds(*s, fd);
 
 		(*s)->rang = -1;
@@ -73,12 +73,13 @@ void engine_kick(struct engine *e)
 {
 	int was;
 
-	if (atomic_exchange(&e->kicked, true))
+	if (atomic_exchange(&e->thread.kicked, true))
 		return;
 	was = cancel_hold();
 	/* A socket, not an eventfd: should the program have closed it and
 	 * taken its number for a file, nothing is written into that. */
-	if (send(e->kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+	if (send(e->thread.kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+	    errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 	cancel_let(was);
 }
@@ -89,26 +90,26 @@ static void set_alarm(struct engine *e, uint64_t at)
 	struct itimerspec when = { .it_value = { (time_t)(at / 1000000000u),
 						 (long)(at % 1000000000u) } };
 
-	if (at >= e->alarm_at)
+	if (at >= e->thread.alarm_at)
 		return;
-	if (timerfd_settime(e->alarm, TFD_TIMER_ABSTIME, &when, NULL) == 0)
-		e->alarm_at = at;
+	if (timerfd_settime(e->thread.alarm, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+		e->thread.alarm_at = at;
 }
 
 /* It has gone off, and is readable until it is set again. */
 static void alarm_off(struct engine *e)
 {
-	timerfd_settime(e->alarm, 0, &(struct itimerspec){ 0 }, NULL);
-	e->alarm_at = NEVER;
+	timerfd_settime(e->thread.alarm, 0, &(struct itimerspec){ 0 }, NULL);
+	e->thread.alarm_at = NEVER;
 }
 
 static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
 {
 	s->rang = fd->fd;
-	e->woken.by[s->ops->kind] |= fd->input;
-	e->woken.call |= fd->always && !s->ops->told;
+	e->thread.woken.by[s->ops->kind] |= fd->input;
+	e->thread.woken.call |= fd->always && !s->ops->told;
 	if (fd->stream)
-		e->woken.stream = fd->fd;
+		e->thread.woken.stream = fd->fd;
 }
 
 /* What woke it?  False: descriptors are gone. */
@@ -122,9 +123,9 @@ static bool see_why(struct engine *e, const struct bed *b)
 		if (b->p[i].revents & (POLLNVAL | POLLHUP) &&
 		    (i < P_SOURCES || !b->fd[i].stream))
 			return false;
-	memset(&e->woken, 0, sizeof(e->woken));
-	e->woken.stream = -1;
-	e->woken.call = b->p[P_KICK].revents;
+	memset(&e->thread.woken, 0, sizeof(e->thread.woken));
+	e->thread.woken.stream = -1;
+	e->thread.woken.call = b->p[P_KICK].revents;
 	for (unsigned i = P_SOURCES; i < b->n; i++)
 		if (b->p[i].revents)
 			rang(e, b->source[i], &b->fd[i]);
@@ -132,10 +133,10 @@ static bool see_why(struct engine *e, const struct bed *b)
 		alarm_off(e);
 	/* The flag last: a kick in between is one whose cause is seen below;
 	 * the other way round its byte would go and the flag stay, for ever. */
-	if (b->p[P_KICK].revents || atomic_load(&e->kicked)) {
-		while (recv(e->kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
+	if (b->p[P_KICK].revents || atomic_load(&e->thread.kicked)) {
+		while (recv(e->thread.kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
 			;
-		atomic_store(&e->kicked, false);
+		atomic_store(&e->thread.kicked, false);
 	}
 	for (struct source *const *s = e->sleeps.v; *s; s++)
 		if ((*s)->rang >= 0 && (*s)->ops->told)
@@ -146,14 +147,14 @@ static bool see_why(struct engine *e, const struct bed *b)
 static bool watches_all(const struct engine *e)
 {
 	for (int i = 0; i < SOURCE_KINDS; i++)
-		if (e->watch[i].left)
+		if (e->thread.watch[i].left)
 			return false;
 	return true;
 }
 
 static bool has_ring_to_cool(const struct engine *e)
 {
-	return !e->watch[SOURCE_RINGS].left && engine_is_hot(e);
+	return !e->thread.watch[SOURCE_RINGS].left && engine_is_hot(e);
 }
 
 /* The thread is about to sleep.  Turn held: whoever has it next sees that, and has to
@@ -163,27 +164,29 @@ static void lie_down(struct engine *e, uint64_t now)
 	bool watch = watches_all(e);
 	uint64_t at = watch ? engine_deadline(e, now) : NEVER;
 
-	atomic_store_explicit(&e->sleep_until, at < e->alarm_at ? at : e->alarm_at,
+	atomic_store_explicit(&e->thread.sleep_until,
+			      at < e->thread.alarm_at ? at : e->thread.alarm_at,
 			      memory_order_relaxed);
-	atomic_store_explicit(&e->watching, watch, memory_order_relaxed);
-	atomic_store(&e->sleeping, true);
+	atomic_store_explicit(&e->thread.watching, watch, memory_order_relaxed);
+	atomic_store(&e->thread.sleeping, true);
 }
 
 /* Until when it may sleep: looks at what others have left since it lay down. */
 static uint64_t sleeps_until(struct engine *e, uint64_t now)
 {
-	bool watch = atomic_load_explicit(&e->watching, memory_order_relaxed);
+	bool watch = atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 
 	if (!watch)
-		atomic_store(&e->sleeping, true); /* it may not have had the turn */
-	if (atomic_load(&e->stop) || (!watch && atomic_load(&e->armed)) ||
+		atomic_store(&e->thread.sleeping,
+			     true); /* it may not have had the turn */
+	if (atomic_load(&e->thread.stop) || (!watch && atomic_load(&e->thread.armed)) ||
 	    has_ring_to_cool(e))
 		return now;
 	if (!watch)
 		return now + WATCH_LOOK_NS;
 	if (due_any(e->core) || engine_is_hot(e))
 		return now;
-	return atomic_load_explicit(&e->sleep_until, memory_order_relaxed);
+	return atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
 }
 
 /* Sleep until something has to be done.  False: descriptors are gone. */
@@ -193,13 +196,13 @@ static bool nap(struct engine *e)
 	struct timespec none = { 0, 0 };
 	struct bed b;
 
-	e->slept = now;
+	e->thread.slept = now;
 	if (until > now)
 		set_alarm(e, until);
 	make_bed(e, &b);
 	if (ppoll(b.p, b.n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
-	atomic_store_explicit(&e->sleeping, false, memory_order_relaxed);
+	atomic_store_explicit(&e->thread.sleeping, false, memory_order_relaxed);
 	return see_why(e, &b);
 }
 
@@ -207,15 +210,15 @@ static struct watch_seen look_around(struct engine *e)
 {
 	struct watch_seen s = {
 		.now = clock_ns(),
-		.slept = e->slept,
-		.polled = atomic_load_explicit(&e->last_poll, memory_order_relaxed),
-		.armed = atomic_exchange(&e->armed, false),
+		.slept = e->thread.slept,
+		.polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed),
+		.armed = atomic_exchange(&e->thread.armed, false),
 	};
 
 	/* Such a poll reads no clock: it was after that. */
-	if (atomic_exchange_explicit(&e->polled, false, memory_order_relaxed) &&
-	    s.polled < e->slept)
-		s.polled = e->slept;
+	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
+	    s.polled < e->thread.slept)
+		s.polled = e->thread.slept;
 	return s;
 }
 
@@ -228,15 +231,15 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 	bool left[SOURCE_KINDS];
 
 	for (int i = 0; i < SOURCE_KINDS; i++) {
-		left[i] = e->watch[i].left;
-		watch_see(&e->watch[i], s, e->woken.by[i], late[i]);
+		left[i] = e->thread.watch[i].left;
+		watch_see(&e->thread.watch[i], s, e->thread.woken.by[i], late[i]);
 	}
 	for (struct source *const *p = e->all.v; *p; p++) {
 		const struct source_ops *ops = (*p)->ops;
 
-		if (!e->watch[ops->kind].left && ops->watched)
+		if (!e->thread.watch[ops->kind].left && ops->watched)
 			ops->watched(*p);
-		else if (e->watch[ops->kind].left && !left[ops->kind] && ops->left)
+		else if (e->thread.watch[ops->kind].left && !left[ops->kind] && ops->left)
 			ops->left(*p);
 	}
 }
@@ -255,22 +258,23 @@ static void wake_up(struct engine *e)
 	struct engine_did did;
 
 	/* They serve what is left to them, timers too. */
-	if (!watches_all(e) && !seen.armed && !e->woken.call &&
-	    !e->woken.by[SOURCE_SOCKETS] && watch_is_first(&seen) && !has_ring_to_cool(e))
+	if (!watches_all(e) && !seen.armed && !e->thread.woken.call &&
+	    !e->thread.woken.by[SOURCE_SOCKETS] && watch_is_first(&seen) &&
+	    !has_ring_to_cool(e))
 		return;
 	if (!turn_try(&e->core->turn)) {
 		seen.polled = seen.now; /* somebody was at it */
 		turn_take(&e->core->turn);
 	}
-	atomic_store_explicit(&e->serving, true, memory_order_relaxed);
+	atomic_store_explicit(&e->thread.serving, true, memory_order_relaxed);
 	hear_who_rang(e);
 	did = engine_turn(e, clock_ns(), false);
 	watch_all(e, &seen, did);
 	lie_down(e, clock_ns());
 	turn_give(&e->core->turn);
-	atomic_store_explicit(&e->serving, false, memory_order_relaxed);
-	if (e->woken.stream >= 0 && did.bytes && did.bytes <= SMALL)
-		follow(&e->follow, e->woken.stream);
+	atomic_store_explicit(&e->thread.serving, false, memory_order_relaxed);
+	if (e->thread.woken.stream >= 0 && did.bytes && did.bytes <= SMALL)
+		follow(&e->thread.follow, e->thread.woken.stream);
 }
 
 static void *engine_main(void *arg)
@@ -279,14 +283,15 @@ static void *engine_main(void *arg)
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000); /* ns */
 	/* Where none of them is allowed any more it stays where its maker is. */
-	if (e->cpus_known && sched_setaffinity(0, sizeof(e->cpus), &e->cpus))
+	if (e->thread.cpus_known &&
+	    sched_setaffinity(0, sizeof(e->thread.cpus), &e->thread.cpus))
 		log_info("the engine's thread has the affinity of the thread that "
 			 "opened the device: errno %d",
 			 errno);
 	turn_take(&e->core->turn);
 	lie_down(e, clock_ns());
 	turn_give(&e->core->turn);
-	while (!atomic_load(&e->stop) && !atomic_load(&e->broken)) {
+	while (!atomic_load(&e->thread.stop) && !atomic_load(&e->broken)) {
 		if (!nap(e)) {
 			turn_take(&e->core->turn);
 			engine_break(e, "sleeping");
@@ -305,13 +310,14 @@ static int make_fds(struct engine *e)
 	/* Connected: whoever sleeps on one end learns that the other is gone. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	e->kick_rx = fd_raise(pair[0]);
-	e->kick_tx = fd_raise(pair[1]);
-	e->alarm_at = NEVER;
-	e->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	rc = e->alarm < 0 ? -errno : fd_identify(e->kick_tx, &e->kick_id);
-	if (e->alarm >= 0)
-		e->alarm = fd_raise(e->alarm);
+	e->thread.kick_rx = fd_raise(pair[0]);
+	e->thread.kick_tx = fd_raise(pair[1]);
+	e->thread.alarm_at = NEVER;
+	e->thread.alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	rc = e->thread.alarm < 0 ? -errno
+				 : fd_identify(e->thread.kick_tx, &e->thread.kick_id);
+	if (e->thread.alarm >= 0)
+		e->thread.alarm = fd_raise(e->thread.alarm);
 	if (rc)
 		engine_close_fds(e);
 	return rc;
@@ -319,10 +325,10 @@ static int make_fds(struct engine *e)
 
 void engine_close_fds(struct engine *e)
 {
-	close(e->kick_rx);
-	close(e->kick_tx);
-	if (e->alarm >= 0)
-		close(e->alarm);
+	close(e->thread.kick_rx);
+	close(e->thread.kick_tx);
+	if (e->thread.alarm >= 0)
+		close(e->thread.alarm);
 }
 
 int engine_thread_start(struct engine *e)
@@ -332,28 +338,28 @@ int engine_thread_start(struct engine *e)
 
 	if (rc)
 		return rc;
-	e->cpus_known = placement_choose(&e->cpus) == 0;
+	e->thread.cpus_known = placement_choose(&e->thread.cpus) == 0;
 
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&e->thread, NULL, engine_main, e);
+	rc = pthread_create(&e->thread.id, NULL, engine_main, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		engine_close_fds(e);
 	else
-		e->started = true;
+		e->thread.started = true;
 	return -rc;
 }
 
 void engine_thread_stop(struct engine *e)
 {
-	if (!e->started)
+	if (!e->thread.started)
 		return;
-	atomic_store(&e->stop, true);
+	atomic_store(&e->thread.stop, true);
 	engine_kick(e);
-	pthread_join(e->thread, NULL);
-	e->started = false;
+	pthread_join(e->thread.id, NULL);
+	e->thread.started = false;
 	engine_close_fds(e);
 }

@@ -110,7 +110,7 @@ NO_TSA static int begin(void **state)
 	make_link(&t.one[0], wrap_roce);
 	make_link(&t.one[1], lid_wrap);
 	sources_open(t.nic);
-	e->sleeping = e->watching = true; /* and so is told of deadlines */
+	e->thread.sleeping = e->thread.watching = true; /* and so is told of deadlines */
 	turn_take(&t.nic->core.turn);
 	return 0;
 }

@@ -103,7 +103,7 @@ NO_TSA static void fork_child(void)
 			->dead = true;
 		nic->core.dead = true;
 		atomic_store(&e->broken, true);
-		e->started = false;
+		e->thread.started = false;
 		the_nic = NULL;
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);

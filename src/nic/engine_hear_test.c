@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A timer that says that nothing came is judged when all that has come is taken in. */
+#include "nic/engine_fix.h"
+
+static void fails_if_silent(int i, uint64_t at)
+{
+	t.nic->core.heard = 0;
+	t.fake[i].silence = at;
+	t.fake[i].failed = false;
+	wants(i, 1);
+	engine_turn(t.e, at - 1, false);
+	assert_false(t.fake[i].failed);
+}
+
+/* The answer lies in the socket when the timeout is over: it comes first, for
+ * whoever has the turn, and though it is not the first there. */
+static void silence_is_judged_when_all_is_heard(void **state)
+{
+	uint64_t at = 100 * US;
+
+	(void)state;
+	for (int later = 0; later < 2; later++, at += 100 * US) {
+		fails_if_silent(0, at);
+		t.waiting = 5 * LINK_RX;
+		while (t.waiting) {
+			assert_true(engine_turn(t.e, at, later).next <= at);
+			assert_false(t.fake[0].failed);
+		}
+		for (int i = 0; i < 3; i++)
+			engine_turn(t.e, at, later);
+		assert_true(t.fake[0].failed);
+	}
+	all_went_out();
+}
+
+/* What comes in while it is looked at is of no account. */
+static void an_endless_stream_is_no_answer(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	fails_if_silent(0, at);
+	for (int i = 0; i < 100; i++) {
+		t.waiting = LINK_RX;
+		engine_turn(t.e, at + (uint64_t)i, i % 2);
+	}
+	assert_true(t.fake[0].failed);
+}
+
+/* A poster takes nothing in. */
+static void who_does_not_look_does_not_judge(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	fails_if_silent(0, at);
+	for (int i = 0; i < 5; i++) {
+		wants(0, 1);
+		assert_true(engine_output(t.e, &t.fake[0].qp, at, 64).next <= at);
+		engine_flush(t.e, at);
+	}
+	assert_false(t.fake[0].failed);
+	engine_turn(t.e, at, false);
+	engine_turn(t.e, at, false);
+	assert_true(t.fake[0].failed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(silence_is_judged_when_all_is_heard),
+		TEST(an_endless_stream_is_no_answer),
+		TEST(who_does_not_look_does_not_judge),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

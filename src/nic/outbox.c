@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* outbox.c - see outbox.h. */
+#include "nic/outbox.h"
+
+#include "core/core.h"
+#include "core/due.h"
+#include "core/qp.h"
+#include "core/timeout.h"
+#include "core/transport.h"
+#include "nic/engine.h"
+#include "sys/cancel.h"
+#include "sys/clock.h"
+
+enum {
+	RETRY_FULL_NS = 100000, /* a full link is tried again after this */
+	RETRY_PIPE_NS = 20000,	/* ... a full pipe */
+	COPY_ROOM = 8192,	/* for any copied datagram, MTU 4096 */
+};
+
+/* The part of the batch that v[i] is in; NULL: it is no QP's. */
+static struct part *part_of(struct engine *e, unsigned i)
+{
+	for (struct part *p = e->out.part; p < e->out.part + e->out.parts; p++)
+		if (i - p->first < p->n)
+			return p;
+	return NULL;
+}
+
+/* v[i] was not taken, and so nothing that its QP has behind it may be. */
+static void not_taken(struct engine *e, unsigned i)
+{
+	struct part *p = part_of(e, i);
+
+	e->out.batch.v[i].len = 0;
+	for (unsigned j = i; p && j < p->first + p->n; j++)
+		e->out.batch.v[j].len = 0;
+}
+
+/* Each QP learns what the link has taken of its part. */
+static void commit(struct engine *e, uint64_t now)
+{
+	const struct batch *b = &e->out.batch;
+
+	for (struct part *p = e->out.part; p < e->out.part + e->out.parts; p++) {
+		struct qp *qp = p->qp;
+		unsigned taken = 0;
+		uint64_t next;
+
+		while (taken < p->n && b->v[p->first + taken].len)
+			taken++;
+		qp->planned = false;
+		lock_take(&qp->lock);
+		next = qp->transport->commit(qp, p->first, taken, now);
+		lock_give(&qp->lock);
+		if (p->retry)
+			next = qp->full_until = now + p->retry;
+		else if (taken < p->n)
+			due_add(e->core, qp);
+		engine_timer(e, qp, next);
+	}
+	e->out.parts = 0;
+}
+
+/* Where the run at v[i] goes within the host; NULL: by its link.  (All of a run have
+ * one destination.) */
+static struct source *way_of(struct engine *e, unsigned i)
+{
+	const struct dgram *d = &e->out.batch.v[i];
+
+	if (d->here)
+		each_source(s, &e->ways) if ((*s)->ops->leads_to(*s, d)) return *s;
+	return NULL;
+}
+
+static unsigned run_end(const struct batch *b, unsigned i)
+{
+	while (++i < b->n && b->v[i].seg && b->v[i].len)
+		;
+	return i;
+}
+
+/* There is no room for v[i]: its QP alone waits. */
+static void no_room(struct engine *e, unsigned i, uint64_t retry)
+{
+	struct part *p = part_of(e, i);
+
+	if (p)
+		p->retry = retry;
+	not_taken(e, i);
+}
+
+static void send_within(struct engine *e, struct source *way, unsigned i, unsigned end,
+			uint64_t now)
+{
+	for (; i < end; i++) {
+		const struct dgram *d = &e->out.batch.v[i];
+
+		if (d->len && !way->ops->send(way, d, now))
+			no_room(e, i, RETRY_PIPE_NS);
+	}
+}
+
+/* A link that is full is not asked again for a while. */
+static void send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
+{
+	struct dgram *d = &e->out.batch.v[i];
+	struct link *link = d->link;
+	int was, sent = 0;
+
+	if (link->full_until <= now) {
+		was = cancel_hold();
+		sent = link->ops->send(link, d, end - i, now);
+		cancel_let(was);
+		if (sent < 0) {
+			engine_break(e, "sending");
+			return;
+		}
+		if ((unsigned)sent < end - i)
+			link->full_until = now + RETRY_FULL_NS;
+	}
+	for (i += (unsigned)sent; i < end; i++)
+		no_room(e, i, RETRY_FULL_NS);
+}
+
+void out_flush(struct engine *e, uint64_t now)
+{
+	struct batch *b = &e->out.batch;
+	unsigned i = 0, end;
+	struct source *way;
+
+	if (b->n == 0)
+		return;
+	for (; i < b->n; i = end) {
+		end = run_end(b, i);
+		if (!b->v[i].len) {
+			/* A run is sealed for its places in it: without its
+			 * head the rest cannot be sent either. */
+			while (++i < b->n && b->v[i].seg)
+				not_taken(e, i);
+			end = i;
+			continue;
+		}
+		way = way_of(e, i);
+		if (way) {
+			send_within(e, way, i, end, now);
+			continue;
+		}
+		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
+		       !way_of(e, end))
+			end = run_end(b, end);
+		send_linked(e, i, end, now);
+	}
+	commit(e, went_out(e->core, now));
+	batch_reset(b);
+}
+
+bool out_nearly_full(const struct engine *e)
+{
+	const struct batch *b = &e->out.batch;
+
+	return b->n >= BATCH_MAX / 2 || !batch_has_room(b, DGRAM_IOV_MAX, COPY_ROOM);
+}
+
+bool out_ask(struct engine *e, struct qp *qp, uint64_t now)
+{
+	struct part *p = &e->out.part[e->out.parts];
+	bool more;
+
+	*p = (struct part){ .qp = qp, .first = e->out.batch.n };
+	more = qp->transport->output(qp, &e->out.batch, now);
+	p->n = e->out.batch.n - p->first;
+	qp->planned = p->n > 0;
+	e->out.parts += qp->planned;
+	return more;
+}
