@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The gate to the CM, with a CM that only says what it was told. */
+#include "cm/gate.h"
+
+#include <string.h>
+
+#include "abi/fix.h"
+#include "sys/guard.h"
+
+struct cm {
+	int unused;
+};
+struct cm_listener {
+	bool only_iwarp;
+};
+
+static struct cm cm;
+static struct cm_listener listener;
+static struct cm_conn conn;
+static struct cm_service service;
+static struct cm_owner owner;
+static struct cm_param param;
+static char told[64];
+static int answer;
+static uint16_t reason;
+
+/* The CM is called with the turn, and by nobody else meanwhile. */
+static int tell(const char *what)
+{
+	assert_int_equal(lock_look(&fix.core.turn.lock) != LOCK_FREE, 1);
+	assert_int_equal(abi_held, 1);
+	strcpy(told, what);
+	return answer;
+}
+
+static bool was_told(const char *what)
+{
+	bool yes = strcmp(told, what) == 0;
+
+	told[0] = '\0';
+	return yes;
+}
+
+int cm_bind(struct cm *c, struct cm_service *s, struct cm_listener **out)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(s, &service);
+	*out = &listener;
+	return tell("bind");
+}
+
+int cm_listen(struct cm *c, struct cm_listener *l, int backlog, bool datagram,
+	      struct cm_owner *o)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(l, &listener);
+	assert_ptr_equal(o, &owner);
+	assert_int_equal(backlog, 7);
+	return tell(datagram ? "listen-datagram" : "listen");
+}
+
+bool cm_is_iwarp_only(const struct cm_listener *l)
+{
+	return l->only_iwarp;
+}
+
+void cm_unbind(struct cm *c, struct cm_listener *l)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(l, &listener);
+	tell("unbind");
+}
+
+void cm_own(struct cm *c, struct cm_conn *conn_, struct cm_owner *o)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(conn_, &conn);
+	assert_ptr_equal(o, &owner);
+	tell("own");
+}
+
+static int connect_by(const char *what, struct cm *c, const struct cm_param *self,
+		      struct cm_owner *o, struct cm_conn **out, uint64_t now)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(self, &param);
+	assert_ptr_equal(o, &owner);
+	assert_int_equal(now, fix.now);
+	*out = &conn;
+	return tell(what);
+}
+
+static int ib_connect(struct cm *c, const struct cm_target *to,
+		      const struct cm_param *self, struct cm_owner *o,
+		      struct cm_conn **out, uint64_t now)
+{
+	assert_false(to->iwarp);
+	return connect_by("connect", c, self, o, out, now);
+}
+
+static int iw_connect(struct cm *c, const struct cm_target *to,
+		      const struct cm_param *self, struct cm_owner *o,
+		      struct cm_conn **out, uint64_t now)
+{
+	assert_true(to->iwarp);
+	return connect_by("connect-iwarp", c, self, o, out, now);
+}
+
+static int fake_accept(struct cm_conn *c, const struct cm_param *self, uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_ptr_equal(self, &param);
+	assert_int_equal(now, fix.now);
+	return tell("accept");
+}
+
+static int fake_reject(struct cm_conn *c, uint16_t why, const void *private, size_t len,
+		       uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_int_equal(now, fix.now);
+	assert_int_equal(len, 4);
+	assert_string_equal(private, "why");
+	reason = why;
+	return tell("reject");
+}
+
+static int established(struct cm_conn *c, uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_int_equal(now, fix.now);
+	return tell("established");
+}
+
+static int disconnect(struct cm_conn *c, uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_int_equal(now, fix.now);
+	return tell("disconnect");
+}
+
+static int attach(struct cm_conn *c, uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_int_equal(now, fix.now);
+	return tell("attach");
+}
+
+static void conn_close(struct cm_conn *c, uint64_t now)
+{
+	assert_ptr_equal(c, &conn);
+	assert_int_equal(now, fix.now);
+	tell("close");
+}
+
+const struct cm_proto cm_ib_proto = {
+	.name = "ib",
+	.connect = ib_connect,
+	.accept = fake_accept,
+	.reject = fake_reject,
+	.established = established,
+	.disconnect = disconnect,
+	.close = conn_close,
+};
+const struct cm_proto cm_iw_proto = {
+	.name = "iwarp",
+	.connect = iw_connect,
+	.attach = attach,
+	.close = conn_close,
+};
+
+/* --- what each call comes to ------------------------------------------------- */
+
+static struct cm_target to_roce, to_iwarp = { .iwarp = true };
+static struct cm_listener *bound;
+static struct cm_conn *made;
+
+static int go_bind(struct ibv_context *ctx)
+{
+	return cm_gate_bind(ctx, &service, &bound);
+}
+
+static int go_listen(struct ibv_context *ctx)
+{
+	return cm_gate_listen(ctx, &listener, 7, false, &owner);
+}
+
+static int go_listen_datagram(struct ibv_context *ctx)
+{
+	return cm_gate_listen(ctx, &listener, 7, true, &owner);
+}
+
+static int go_connect(struct ibv_context *ctx)
+{
+	return cm_gate_connect(ctx, &to_roce, &param, &owner, &made);
+}
+
+static int go_connect_iwarp(struct ibv_context *ctx)
+{
+	return cm_gate_connect(ctx, &to_iwarp, &param, &owner, &made);
+}
+
+static int go_own(struct ibv_context *ctx)
+{
+	return cm_gate_own(ctx, &conn, &owner);
+}
+
+static int go_accept(struct ibv_context *ctx)
+{
+	return cm_gate_accept(ctx, &conn, &param);
+}
+
+static int go_reject(struct ibv_context *ctx)
+{
+	return cm_gate_reject(ctx, &conn, 28, "why", 4);
+}
+
+static int go_established(struct ibv_context *ctx)
+{
+	return cm_gate_established(ctx, &conn);
+}
+
+static int go_disconnect(struct ibv_context *ctx)
+{
+	return cm_gate_disconnect(ctx, &conn);
+}
+
+static int go_attach(struct ibv_context *ctx)
+{
+	return cm_gate_attach(ctx, &conn);
+}
+
+/* These two answer nothing. */
+static int go_unbind(struct ibv_context *ctx)
+{
+	cm_gate_unbind(ctx, &listener);
+	return 0;
+}
+
+static int go_close(struct ibv_context *ctx)
+{
+	cm_gate_close(ctx, &conn);
+	return 0;
+}
+
+static const struct row {
+	int (*go)(struct ibv_context *ctx);
+	const char *nic; /* what the NIC is told */
+	const char *cm;	 /* ... and the CM */
+	const struct cm_proto *proto;
+	bool answers;
+} rows[] = {
+	{ go_bind, "enter leave-turn", "bind", NULL, true },
+	{ go_listen, "listen-any ask enter leave-turn", "listen", NULL, true },
+	{ go_listen_datagram, "listen-any ask enter leave-turn", "listen-datagram", NULL,
+	  true },
+	{ go_unbind, "enter leave-turn", "unbind", NULL, false },
+	{ go_connect, "listen ask enter leave-turn", "connect", NULL, true },
+	{ go_connect_iwarp, "enter leave-turn", "connect-iwarp", NULL, true },
+	{ go_own, "enter leave-turn", "own", NULL, false },
+	{ go_accept, "enter leave-turn", "accept", &cm_ib_proto, true },
+	{ go_reject, "enter leave-turn", "reject", &cm_ib_proto, true },
+	{ go_established, "enter leave-turn", "established", &cm_ib_proto, true },
+	{ go_disconnect, "enter leave-turn", "disconnect", &cm_ib_proto, true },
+	{ go_attach, "enter leave-turn", "attach", &cm_iw_proto, true },
+	{ go_attach, "", "", &cm_ib_proto, false },
+	{ go_close, "enter leave-turn", "close", &cm_ib_proto, false },
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+static void passes_on(void **state)
+{
+	(void)state;
+	to_roce.way.src[15] = 9;
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct row *r = &rows[i];
+
+		for (answer = 0; answer >= -EBUSY; answer -= EBUSY) {
+			conn.proto = r->proto;
+			bound = NULL;
+			made = NULL;
+			assert_int_equal(r->go(fix.ibv), r->answers ? answer : 0);
+			assert_string_equal(fix_said(), r->nic);
+			if (!was_told(r->cm))
+				fail_msg("not told to %s", r->cm);
+			assert_int_equal(abi_inside, 0);
+			assert_int_equal(abi_held, 0);
+		}
+	}
+	assert_int_equal(reason, 28);
+	answer = 0;
+	go_bind(fix.ibv);
+	assert_ptr_equal(bound, &listener);
+	go_connect(fix.ibv);
+	assert_ptr_equal(made, &conn);
+	assert_int_equal(fix.told[15], 9); /* the port of our address */
+	assert_true(fix.any_device);
+}
+
+/* iWARP's services need no UDP port; without it the CM is not asked. */
+static void the_port(void **state)
+{
+	(void)state;
+	answer = 0;
+	fix.listen_rc = -EADDRINUSE;
+	assert_int_equal(go_listen(fix.ibv), -EADDRINUSE);
+	assert_int_equal(go_connect(fix.ibv), -EADDRINUSE);
+	assert_string_equal(fix_said(), "listen-any listen");
+	assert_int_equal(go_connect_iwarp(fix.ibv), 0);
+	listener.only_iwarp = true;
+	assert_int_equal(go_listen(fix.ibv), 0);
+	listener.only_iwarp = false;
+	assert_string_equal(fix_said(), "enter leave-turn enter leave-turn");
+	assert_int_equal(abi_inside, 0);
+}
+
+/* Of a context that is not ours, is dead, or the parent's. */
+static void refuses(struct ibv_context *ctx)
+{
+	told[0] = '\0';
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct row *r = &rows[i];
+
+		conn.proto = r->proto;
+		assert_int_equal(r->go(ctx),
+				 r->go == go_unbind || r->go == go_close || !*r->cm
+					 ? 0
+					 : -EIO);
+		assert_true(was_told(""));
+		assert_string_equal(fix_said(), "");
+		assert_int_equal(abi_inside, 0);
+		assert_int_equal(abi_held, 0);
+	}
+}
+
+static void refuses_contexts(void **state)
+{
+	struct ibv_context foreign = { 0 };
+	struct abi_context *a = abi_of(fix.ibv);
+
+	(void)state;
+	assert_true(cm_gate_knows(fix.ibv));
+	assert_false(cm_gate_knows(&foreign));
+	refuses(&foreign);
+	a->ctx.dead = true;
+	refuses(fix.ibv);
+	a->ctx.dead = false;
+	a->pid++;
+	refuses(fix.ibv);
+	a->pid--;
+}
+
+static void addresses(void **state)
+{
+	uint8_t ip[16] = { [10] = 0xff, 0xff, 192, 0, 2, 1 };
+
+	(void)state;
+	assert_true(cm_gate_has_ip(fix.ibv, ip));
+	ip[15]++;
+	assert_false(cm_gate_has_ip(fix.ibv, ip));
+}
+
+static int begin(void **state)
+{
+	fix_open(state);
+	fix.core.cm = &cm;
+	return 0;
+}
+
+static int end(void **state)
+{
+	fix.core.cm = NULL;
+	return fix_close(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(passes_on, begin, end),
+		cmocka_unit_test_setup_teardown(the_port, begin, end),
+		cmocka_unit_test_setup_teardown(refuses_contexts, begin, end),
+		cmocka_unit_test_setup_teardown(addresses, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

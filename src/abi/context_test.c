@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Contexts: devices.c, context.c, fork.c; what is behind a descriptor, file.c; and what
+ * is imported by it, import.c. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "abi/fix.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/mr.h"
+
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static void devices(void **state)
+{
+	struct ibv_device **list;
+	int n = 7;
+
+	(void)state;
+	list = ibv_get_device_list(&n);
+	assert_non_null(list);
+	assert_int_equal(n, 2);
+	assert_ptr_equal(list[0], fix.dev[0]);
+	assert_ptr_equal(list[1], fix.dev[1]);
+	assert_null(list[2]);
+	assert_string_equal(ibv_get_device_name(list[0]), "roce_eth0");
+	assert_int_equal(ibv_get_device_index(list[0]), 7);
+	assert_int_equal(ibv_get_device_guid(list[0]), device_of(list[0])->guid);
+	assert_int_not_equal(ibv_get_device_guid(list[0]), 0);
+	ibv_free_device_list(list);
+	list = ibv_get_device_list(NULL);
+	assert_non_null(list);
+	ibv_free_device_list(list);
+	fix.devices_rc = -EMFILE;
+	fix_null(ibv_get_device_list(&n), EMFILE);
+	assert_int_equal(n, 0);
+}
+
+static void opens_and_closes(void **state)
+{
+	struct ibv_context *a, *b;
+	int fd, async;
+
+	(void)state;
+	a = ibv_open_device(fix.dev[FIX_ROCE]);
+	b = ibv_open_device(fix.dev[FIX_IWARP]);
+	assert_int_equal(fix.users, 2);
+	assert_ptr_equal(a->device, fix.dev[FIX_ROCE]);
+	assert_int_equal(a->num_comp_vectors, 1);
+	assert_ptr_equal(a->abi_compat, (void *)UINTPTR_MAX);
+	assert_int_equal(abi_of(a)->verbs.sz, sizeof(struct verbs_context));
+	assert_int_equal(abi_of(a)->pid, getpid());
+	assert_string_equal((const char *)*(void *const *)abi_of(a)->transport, "ib");
+	assert_string_equal((const char *)*(void *const *)abi_of(b)->transport, "iwarp");
+	assert_non_null(abi_of(a)->ctx.link);
+	assert_null(abi_of(b)->ctx.link);
+	assert_ptr_equal(device_of(a->device)->core, &fix.core);
+	assert_int_not_equal(a->cmd_fd, b->cmd_fd);
+	fd = a->cmd_fd;
+	async = a->async_fd;
+	assert_true(is_open(fd) && is_open(async));
+	assert_int_equal(ibv_close_device(a), 0);
+	assert_false(is_open(fd) || is_open(async));
+	assert_string_equal(fix_said(), "flush");
+	assert_int_equal(fix.users, 1);
+	fix_errno(ibv_close_device(a), EBADF);
+	assert_int_equal(ibv_close_device(b), 0);
+	assert_int_equal(fix.users, 0);
+}
+
+static void opens_nothing(void **state)
+{
+	(void)state;
+	fix_null(ibv_open_device(NULL), EINVAL);
+	fix.open_rc = -EADDRNOTAVAIL;
+	fix_null(ibv_open_device(fix.dev[0]), EADDRNOTAVAIL);
+}
+
+/* There is room for one descriptor, of the two that it takes. */
+static void has_no_descriptors(void **state)
+{
+	struct rlimit was, none;
+	int lowest = open("/", O_PATH);
+
+	(void)state;
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (int room = 0; room < 2; room++) {
+		none = (struct rlimit){ (rlim_t)(lowest + room), was.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+		fix_null(ibv_open_device(fix.dev[0]), EMFILE);
+		assert_int_equal(fix.users, 0);
+	}
+	assert_int_equal(open("/", O_PATH), lowest); /* nothing stays open */
+	close(lowest);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+
+static void what_is_no_context(void **state)
+{
+	struct ibv_context *ibv = ibv_open_device(fix.dev[0]);
+	struct ibv_device_attr attr;
+
+	(void)state;
+	ibv_close_device(ibv);
+	fix_errno(ibv_close_device(ibv), EBADF);
+	fix_errno(ibv_close_device(NULL), EBADF);
+	fix_errno(ibv_query_device(ibv, &attr), EBADF);
+	fix_null(ibv_alloc_pd(ibv), EBADF);
+	fix_null(ibv_alloc_pd(NULL), EBADF);
+}
+
+/* The program's own, which has the number meanwhile, stays open. */
+static void closes_what_is_its_own(void **state)
+{
+	struct ibv_context *ibv = ibv_open_device(fix.dev[0]);
+	int cmd = ibv->cmd_fd, async = ibv->async_fd, other = open("/", O_PATH);
+
+	(void)state;
+	assert_int_equal(dup2(other, cmd), cmd);
+	assert_int_equal(dup2(other, async), async);
+	assert_int_equal(ibv_close_device(ibv), 0);
+	assert_true(is_open(cmd) && is_open(async));
+	close(cmd);
+	close(async);
+	close(other);
+}
+
+/* Of a child, the parent's context is none; but it has memory of its own. */
+static int in_child(struct ibv_context *ibv)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct ibv_async_event ev;
+	struct ibv_device_attr d;
+	struct ibv_dm *dm;
+
+	if (!abi_forked(ibv) || ibv_close_device(ibv) != EIO ||
+	    ibv_get_async_event(ibv, &ev) != -1 || errno != EIO)
+		return 1;
+	abi_of(ibv)->ctx.dead = true;
+	dm = abi_alloc_dm(ibv, &attr);
+	if (!dm || abi_free_dm(dm) || ibv_query_device(ibv, &d))
+		return 2;
+	return ibv_alloc_pd(ibv) || errno != EIO ? 3 : 0;
+}
+
+static void a_child(void **state)
+{
+	struct ibv_context *ibv = ibv_open_device(fix.dev[0]);
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid)
+		_exit(in_child(ibv));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(ibv_close_device(ibv), 0);
+}
+
+static void forks_need_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_fork_init(), 0);
+	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+	assert_int_equal(ibv_dontfork_range(fix.memory, 1), 0);
+	assert_int_equal(ibv_dofork_range(fix.memory, 1), 0);
+}
+
+/* --- what a program leaves ------------------------------------------------ */
+
+/* The memory of queues and their context stays, since posts and polls look nothing
+ * up: it is freed here. */
+static void forget(struct ibv_context *ibv, struct ibv_qp *qp, struct ibv_cq *cq,
+		   struct ibv_srq *srq, struct ibv_comp_channel *ch)
+{
+	free(qp_of(qp));
+	free(cq_of(cq));
+	free(srq_of(srq));
+	free(channel_of(ch));
+	pthread_mutex_destroy(&ibv->mutex);
+	free(abi_of(ibv));
+	fix.users--;
+}
+
+static void closed_with_all_that_there_is(void **state)
+{
+	struct ibv_parent_domain_init_attr how = { .pd = fix.pd };
+	struct ibv_td_init_attr none = { 0 };
+	struct ibv_alloc_dm_attr dm = { .length = 64 };
+	struct ibv_ah_attr path = fix_path();
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(fix.ibv);
+	struct ibv_cq *cq = ibv_create_cq(fix.ibv, 4, NULL, ch, 0);
+	struct ibv_qp *qp = fix_qp(IBV_QPT_UD);
+	struct ibv_srq *srq = fix_srq();
+	union ibv_gid group = { .raw = { [10] = 255, 255, 239, 1, 2, 3 } };
+	struct ibv_wc wc;
+
+	(void)state;
+	ibv_destroy_cq(cq);
+	how.td = abi_alloc_td(fix.ibv, &none);
+	assert_non_null(how.td);
+	assert_non_null(abi_alloc_parent_domain(fix.ibv, &how));
+	assert_non_null(ibv_create_ah(fix.pd, &path));
+	assert_non_null(fix_mr(IBV_ACCESS_LOCAL_WRITE));
+	assert_non_null(abi_alloc_mw(fix.pd, IBV_MW_TYPE_2));
+	assert_non_null(abi_alloc_dm(fix.ibv, &dm));
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+	fix_said();
+	assert_int_equal(ibv_close_device(fix.ibv), 0);
+	assert_string_equal(fix_said(), "flush leave fence");
+	assert_memory_equal(fix.told, &group, 16);
+	assert_int_equal(fix.core.qp_count, 0);
+	assert_int_equal(fix.core.cqs, 0);
+	assert_int_equal(fix.core.srq_count, 0);
+	assert_int_equal(fix.core.mrs, 0);
+	assert_int_equal(fix.core.mws, 0);
+	assert_int_equal(fix.core.pds, 0);
+	assert_int_equal(fix.core.ahs, 0);
+	assert_int_equal(fix.core.dm_bytes, 0);
+	assert_int_equal(fix.users, 1); /* the NIC is there for late calls */
+	assert_int_equal(abi_poll_cq(fix.cq, 1, &wc), -EIO);
+	forget(fix.ibv, qp, fix.cq, srq, ch);
+	fix_end(state);
+}
+
+/* --- imports --------------------------------------------------------------- */
+
+static void imports_a_device(void **state)
+{
+	struct ibv_context *two = ibv_import_device(fix.ibv->cmd_fd);
+	int fd = fix.ibv->cmd_fd, other = open("/", O_PATH);
+
+	(void)state;
+	assert_non_null(two);
+	assert_int_equal(fix.users, 2);
+	assert_ptr_equal(two->device, fix.ibv->device);
+	assert_int_equal(two->cmd_fd, fd);
+	fix_null(ibv_import_device(-1), EBADF);
+	fix_null(ibv_import_device(other), EOPNOTSUPP);
+	assert_int_equal(fix.users, 2);
+	fix.open_rc = -ENOMEM;
+	fix_null(ibv_import_device(fd), ENOMEM);
+	close(other);
+	assert_int_equal(ibv_close_device(two), 0);
+	assert_false(is_open(fd));	/* it was two's as well */
+	assert_int_equal(fix.users, 2); /* until the file's last one goes */
+}
+
+/* A region outlives the context that it was made by, as long as the other lives. */
+static void imports_objects(void **state)
+{
+	int fd = dup(fix.ibv->cmd_fd);
+	struct ibv_context *two = ibv_import_device(fd);
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct ibv_mr *mr = fix_mr(IBV_ACCESS_LOCAL_WRITE), *mr2;
+	struct ibv_dm *dm = abi_alloc_dm(fix.ibv, &attr), *dm2;
+	struct ibv_pd *pd2;
+
+	(void)state;
+	pd2 = ibv_import_pd(two, fix.pd->handle);
+	assert_non_null(pd2);
+	mr2 = ibv_import_mr(pd2, mr->handle);
+	dm2 = ibv_import_dm(two, dm->handle);
+	assert_non_null(mr2);
+	assert_non_null(dm2);
+	assert_int_equal(mr2->lkey, mr->lkey);
+	fix_null(ibv_import_pd(two, 4711), ENOENT);
+	fix_null(ibv_import_mr(pd2, 4711), ENOENT);
+	fix_null(ibv_import_dm(two, 4711), ENOENT);
+	/* What was not imported is not given back. */
+	ibv_unimport_pd(fix.pd);
+	ibv_unimport_mr(mr);
+	ibv_unimport_dm(dm);
+	fix_errno(abi_free_dm(dm), EBUSY);
+	fix_errno(ibv_dealloc_pd(fix.pd), EBUSY);
+	fix_errno(ibv_dealloc_pd(pd2), EINVAL); /* it is unimported */
+	assert_int_equal(ibv_dereg_mr(mr), 0);	/* whoever has another name of it */
+	ibv_unimport_mr(mr2);
+	ibv_unimport_mr(mr2); /* is none any more */
+	ibv_unimport_dm(dm2);
+	ibv_unimport_dm(dm2);
+	assert_int_equal(abi_free_dm(dm), 0);
+	ibv_unimport_pd(pd2);
+	ibv_unimport_pd(pd2);
+	ibv_unimport_mr(NULL);
+	assert_int_equal(ibv_close_device(two), 0);
+}
+
+/* Its own file's objects alone. */
+static void imports_nothing_of_another_file(void **state)
+{
+	struct ibv_context *two = ibv_open_device(fix.dev[FIX_ROCE]);
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct ibv_mr *mr = fix_mr(IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_dm *dm = abi_alloc_dm(fix.ibv, &attr);
+	struct ibv_pd *pd = ibv_alloc_pd(two);
+
+	(void)state;
+	fix_null(ibv_import_pd(two, fix.pd->handle), ENOENT);
+	fix_null(ibv_import_mr(pd, mr->handle), ENOENT);
+	fix_null(ibv_import_dm(two, dm->handle), ENOENT);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(abi_free_dm(dm), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(two), 0);
+}
+
+/* The maker closes first: what it has left is the file's. */
+static void the_file_keeps_what_was_left(void **state)
+{
+	int fd = dup(fix.ibv->cmd_fd);
+	struct ibv_context *two = ibv_import_device(fd);
+	struct ibv_mr *mr = fix_mr(IBV_ACCESS_LOCAL_WRITE), *mr2;
+	const uint32_t handle = mr->handle;
+	struct ibv_pd *pd2 = ibv_import_pd(two, fix.pd->handle);
+
+	(void)state;
+	assert_int_equal(ibv_destroy_cq(fix.cq), 0);
+	assert_int_equal(ibv_close_device(fix.ibv), 0);
+	assert_int_equal(fix.users, 2);
+	assert_int_equal(fix.core.mrs, 1);
+	mr2 = ibv_import_mr(pd2, handle);
+	assert_non_null(mr2); /* and is left, too */
+	assert_int_equal(ibv_close_device(two), 0);
+	assert_int_equal(fix.core.mrs, 0);
+	assert_int_equal(fix.core.pds, 0);
+	fix_end(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(devices, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(opens_and_closes, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(opens_nothing, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(has_no_descriptors, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(what_is_no_context, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(closes_what_is_its_own, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(a_child, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(forks_need_nothing, fix_begin, fix_end),
+		cmocka_unit_test_setup(closed_with_all_that_there_is, fix_open),
+		cmocka_unit_test_setup_teardown(imports_a_device, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(imports_objects, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(imports_nothing_of_another_file, fix_open,
+						fix_close),
+		cmocka_unit_test_setup(the_file_keeps_what_was_left, fix_open),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
