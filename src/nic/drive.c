@@ -96,25 +96,22 @@ int nic_fence(struct nic *nic, uint32_t qpn)
 	return rc;
 }
 
-/* Somebody else is at it, for a while:see let_others().  If no turn ends however often
- * the processor is offered, whoever has it may be one to whom it is not given:
- * this thread has a higher priority (SCHED_FIFO).  Only sleep lets that one run. */
+/* Somebody else is at it, for a while: see let_others(). */
 static void let_work(struct nic *nic)
 {
-	enum { PATIENCE = 64, YIELDS = 32, NAP_NS = 50000 };
 	struct engine *e = &nic->engine;
 	unsigned n = atomic_load_explicit(&e->pollers.missed, memory_order_relaxed) + 1;
 	uint32_t ended;
 
-	if (n % PATIENCE == 0) {
+	if (spin_asks(n)) {
 		ended = turn_ended(&nic->core.turn);
 		if (ended != atomic_exchange_explicit(&e->pollers.ended, ended,
 						      memory_order_relaxed))
 			n = 0;
-		if (n < PATIENCE * YIELDS)
-			sched_yield();
+		if (spin_missed(n) == SPIN_NAP)
+			turn_nap(SPIN_MISS_NAP_NS);
 		else
-			turn_nap(NAP_NS);
+			sched_yield();
 	}
 	atomic_store_explicit(&e->pollers.missed, n, memory_order_relaxed);
 }

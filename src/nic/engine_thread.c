@@ -251,16 +251,20 @@ static void hear_who_rang(struct engine *e)
 			(*s)->ops->rang(*s, (*s)->rang);
 }
 
+/* For what is left to nobody. */
+static bool is_called(const struct engine *e)
+{
+	return e->thread.woken.call || e->thread.woken.by[SOURCE_SOCKETS] ||
+	       has_ring_to_cool(e);
+}
+
 /* One wake-up.  The next one is when the engine's deadline says. */
 static void wake_up(struct engine *e)
 {
 	struct watch_seen seen = look_around(e);
 	struct engine_did did;
 
-	/* They serve what is left to them, timers too. */
-	if (!watches_all(e) && !seen.armed && !e->thread.woken.call &&
-	    !e->thread.woken.by[SOURCE_SOCKETS] && watch_is_first(&seen) &&
-	    !has_ring_to_cool(e))
+	if (!watch_takes_turn(&seen, watches_all(e), is_called(e)))
 		return;
 	if (!turn_try(&e->core->turn)) {
 		seen.polled = seen.now; /* somebody was at it */

@@ -41,6 +41,13 @@ static inline bool watch_is_first(const struct watch_seen *s)
 	return s->polled + WATCH_FIRST_NS > s->now;
 }
 
+/* Does the thread that has woken take the turn?  If not, those who poll serve what is
+ * left to them.  watches: nothing is left; called: it is wanted for more than that. */
+static inline bool watch_takes_turn(const struct watch_seen *s, bool watches, bool called)
+{
+	return watches || called || s->armed || !watch_is_first(s);
+}
+
 /* --- a poller's patience ------------------------------------------------------------ */
 
 enum {
@@ -66,5 +73,20 @@ enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
 enum spin_next spin_polled(struct spin *s, bool found, uint64_t now);
 void spin_yielded(struct spin *s, uint64_t before, uint64_t after);
 void spin_slept(struct spin *s, uint64_t after);
+
+/* A poll found the turn taken; n polls running did, without the end of any turn among
+ * them.  Whoever has it may be one to whom no processor is given: then the caller has a
+ * higher priority (SCHED_FIFO), and only its sleep lets that one run. */
+enum { SPIN_MISSES = 64, SPIN_MISS_YIELDS = 32, SPIN_MISS_NAP_NS = 50000 };
+static inline bool spin_asks(unsigned n)
+{
+	return n % SPIN_MISSES == 0;
+}
+static inline enum spin_next spin_missed(unsigned n)
+{
+	return !spin_asks(n)			    ? SPIN_ON
+	       : n < SPIN_MISSES * SPIN_MISS_YIELDS ? SPIN_YIELD
+						    : SPIN_NAP;
+}
 
 #endif

@@ -71,7 +71,7 @@ static void thread(struct world *x)
 	x->wakes_at = 0;
 	x->rings += x->rang;
 	x->looks += !x->rang;
-	if (!left || s.armed || !watch_is_first(&s)) {
+	if (watch_takes_turn(&s, !left, false)) {
 		late = x->pending && x->wanted;
 		if (x->pending)
 			take(x);
@@ -290,6 +290,21 @@ static void who_does_not_poll_any_more_leaves_nothing(void **state)
 	assert_false(w.left);
 }
 
+static void who_is_called_takes_the_turn(void **state)
+{
+	const uint64_t t = 5000000;
+	const struct watch_seen near = { .now = t, .polled = t - WATCH_FIRST_NS + 1 },
+				far = { .now = t, .polled = t - WATCH_FIRST_NS },
+				armed = { .now = t, .polled = t, .armed = true };
+
+	(void)state;
+	assert_false(watch_takes_turn(&near, false, false));
+	assert_true(watch_takes_turn(&near, true, false));
+	assert_true(watch_takes_turn(&near, false, true));
+	assert_true(watch_takes_turn(&far, false, false));
+	assert_true(watch_takes_turn(&armed, false, false));
+}
+
 /* --- patience ---------------------------------------------------------------------- */
 
 static void a_poller_lets_go(void **state)
@@ -341,6 +356,21 @@ static void where_others_use_up_their_slices_it_sleeps(void **state)
 	assert_int_equal(spin_polled(&s, false, end + SPIN_NS), SPIN_ON);
 }
 
+/* Whoever has the turn is given no processor as long as this one spins or yields. */
+static void who_misses_for_ever_sleeps(void **state)
+{
+	unsigned yields = 0, n = 0;
+
+	(void)state;
+	assert_int_equal(spin_missed(0), SPIN_YIELD); /* some turn has ended */
+	while (spin_missed(++n) != SPIN_NAP)
+		yields += spin_missed(n) == SPIN_YIELD;
+	assert_int_equal(yields, SPIN_MISS_YIELDS - 1);
+	assert_int_equal(n, SPIN_MISSES * SPIN_MISS_YIELDS);
+	assert_int_equal(spin_missed(n + 1), SPIN_ON);
+	assert_int_equal(spin_missed(n + SPIN_MISSES), SPIN_NAP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,9 +384,11 @@ int main(void)
 		cmocka_unit_test(what_is_armed_is_watched),
 		cmocka_unit_test(what_was_late_is_watched_for_long),
 		cmocka_unit_test(who_does_not_poll_any_more_leaves_nothing),
+		cmocka_unit_test(who_is_called_takes_the_turn),
 		cmocka_unit_test(a_poller_lets_go),
 		cmocka_unit_test(on_a_shared_processor_sooner),
 		cmocka_unit_test(where_others_use_up_their_slices_it_sleeps),
+		cmocka_unit_test(who_misses_for_ever_sleeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
