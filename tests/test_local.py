@@ -324,6 +324,8 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
 MAPPED = "done by who posted them"
 ON_SHARED = {
     "unmapped-shrunk": ("unmapped", "-m", "shrunk"),
+    "unmapped-blocked": ("unmapped", "-m", "blocked"),
+    "unmapped-handled": ("unmapped", "-m", "handled"),
     "deregistered": ("deregistered", "-n", "100"),
     "killed": ("deaths", "-m", "time", "-n", "60", "-k", "7"),
     "killed-at-work": ("deaths", "-m", "work", "-n", "60", "-k", "3"),
@@ -337,8 +339,7 @@ ON_SHARED = {
 def test_on_memory_that_is_shared(run, what):
     """Who posts does the work, and all else is as it was: errors, deaths, forks."""
     out = run("host", *ON_SHARED[what], "-S", timeout=300, env={"URNIC_LOG": "info"})
-    if what not in ("crowd", "unmapped-shrunk", "deregistered"):
-        # of few requests each; of long ones
+    if what != "crowd":  # of few requests each
         assert MAPPED in out
 
 

@@ -82,20 +82,20 @@ static int check_memory(void *addr, size_t length, int access)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t start = (uintptr_t)addr & ~(page - 1);
 	uintptr_t end = ((uintptr_t)addr + length + page - 1) & ~(page - 1);
-	bool write = access & IBV_ACCESS_LOCAL_WRITE;
+	bool write = access & IBV_ACCESS_LOCAL_WRITE, fault;
 	void (*probe)(void *) = write ? probe_write : probe_read;
+	unsigned opened;
 
 	if (access & IBV_ACCESS_ON_DEMAND || length == 0)
 		return 0;
+	opened = guard_open();
 	/* Other errors would say that this kernel checks something else. */
-	if (msync((void *)start, end - start, MS_ASYNC) && errno == ENOMEM)
-		goto fault;
-	if (guard_call(probe, addr))
-		goto fault;
-	if (end - start > page && guard_call(probe, (uint8_t *)addr + length - 1))
-		goto fault;
-	return 0;
-fault:
+	fault = (msync((void *)start, end - start, MS_ASYNC) && errno == ENOMEM) ||
+		guard_call(probe, addr) ||
+		(end - start > page && guard_call(probe, (uint8_t *)addr + length - 1));
+	guard_close(opened);
+	if (!fault)
+		return 0;
 	log_info("memory region refused: %zu bytes at %p are not mapped%s", length, addr,
 		 write ? ", or not writable" : "");
 	return -EFAULT;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,6 +212,32 @@ static void memory_must_be_there(void **state)
 	munmap(none, 4096);
 }
 
+static void *register_none(void *arg)
+{
+	sigset_t all, now;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	refused(arg, 4096, 0, 0, -EFAULT);
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	assert_int_equal(sigismember(&now, SIGSEGV), 1);
+	return NULL;
+}
+
+/* A thread that blocks all signals asks no less safely. */
+static void who_blocks_signals_may_ask(void **state)
+{
+	uint8_t *none = map(1, PROT_NONE);
+	pthread_t t;
+
+	(void)state;
+	begin();
+	assert_int_equal(pthread_create(&t, NULL, register_none, none), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	munmap(none, 4096);
+	end();
+}
+
 static void on_demand_needs_no_memory(void **state)
 {
 	uint8_t *host, *p = map(1, PROT_NONE);
@@ -397,6 +424,7 @@ int main(void)
 		cmocka_unit_test(rights_and_pds_are_kept_apart),
 		cmocka_unit_test(zero_based_begins_at_zero),
 		cmocka_unit_test(memory_must_be_there),
+		cmocka_unit_test(who_blocks_signals_may_ask),
 		cmocka_unit_test(on_demand_needs_no_memory),
 		cmocka_unit_test(ranges_do_not_wrap),
 		cmocka_unit_test(registration_leaves_the_contents_alone),

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sys/guard.h"
+#include "sys/log.h"
 #include "sys/turn.h"
 
 enum { NAP_NS = 20000, LOOKS = 100 };
@@ -26,6 +28,8 @@ static_assert(BOARD_THREADS == 64, "a bit each");
 static void give_line(void *arg)
 {
 	(void)arg;
+	if (!thread_word.line)
+		return;
 	atomic_fetch_and(&taken, ~(1ull << (thread_word.line - 1)));
 	thread_word.line = 0;
 }
@@ -35,11 +39,34 @@ static void make_key(void)
 	has_key = pthread_key_create(&ends, give_line) == 0;
 }
 
+/* Memory that another process may take away (it truncates the file) is touched by
+ * threads alone that live on. */
+static bool is_exposed(void)
+{
+	static atomic_bool said;
+
+	thread_word.exposed = !guard_catches();
+	if (thread_word.exposed && !atomic_exchange(&said, true))
+		log_info("SIGSEGV or SIGBUS is blocked in a thread, or has a handler of "
+			 "the program's that was installed later: WRITE and READ of "
+			 "mapped memory go through the kernel there");
+	return thread_word.exposed;
+}
+
+bool words_stay(void)
+{
+	if (is_exposed())
+		give_line(NULL);
+	return !thread_word.exposed;
+}
+
 bool words_join(struct core *core)
 {
 	uint64_t was = atomic_load(&taken);
 	unsigned i;
 
+	if ((thread_word.exposed && ++thread_word.count) || is_exposed())
+		return false;
 	pthread_once(&once, make_key);
 	if (!has_key || !core->board)
 		return false;

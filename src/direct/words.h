@@ -21,12 +21,15 @@
 struct thread_word {
 	unsigned line; /* of the board, from 1 on; 0: none yet */
 	uint8_t count; /* of times */
+	bool exposed;  /* a fault would kill it; looked at whenever count is 0 */
 };
 extern _Thread_local struct thread_word thread_word
 	__attribute__((tls_model("initial-exec")));
 
-/* A line for this thread.  False: all are taken. */
+/* A line for this thread.  False: all are taken, or it would die of a fault. */
 bool words_join(struct core *core);
+/* It is still one that would not; otherwise it has no line any more. */
+bool words_stay(void);
 
 /* NULL: there is no word for it, or it interrupts itself (a signal handler). */
 static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uint32_t qpn)
@@ -39,9 +42,11 @@ static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uin
 	word = &core->board->thread[t->line - 1].inside;
 	if (atomic_load_explicit(word, memory_order_relaxed))
 		return NULL;
+	if (!++t->count && !words_stay())
+		return NULL;
 	atomic_store_explicit(word,
 			      (uint64_t)key << INSIDE_KEY_AT |
-				      (uint64_t)qpn << INSIDE_QPN_AT | ++t->count,
+				      (uint64_t)qpn << INSIDE_QPN_AT | t->count,
 			      memory_order_relaxed);
 	/* The barrier is who waits's: see above. */
 	atomic_signal_fence(memory_order_seq_cst);

@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "direct/words.h"
+#include "sys/guard.h"
 
 static struct core core;
 
@@ -31,11 +33,20 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* cmocka has put its handlers in front. */
+static void arm(void)
+{
+	guard_arm();
+	thread_word.exposed = false;
+}
+
 static void a_thread_says_what_it_touches(void **state)
 {
-	_Atomic uint64_t *w = words_enter(&core, 0x12345678, 0xabcdef);
+	_Atomic uint64_t *w;
 
 	(void)state;
+	arm();
+	w = words_enter(&core, 0x12345678, 0xabcdef);
 	assert_int_equal(atomic_load(w) >> 8, 0x12345678abcdef);
 	/* A signal handler of this thread may not do so now. */
 	assert_null(words_enter(&core, 1, 2));
@@ -43,6 +54,86 @@ static void a_thread_says_what_it_touches(void **state)
 	assert_int_equal(atomic_load(w), 0);
 	assert_ptr_equal(words_enter(&core, 1, 2), w);
 	words_leave(w);
+}
+
+static void block(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGBUS);
+	pthread_sigmask(how, &set, NULL);
+}
+
+/* So often a thread enters before it is looked at again. */
+static unsigned until_it_is_known(bool enters)
+{
+	unsigned n = 0;
+	_Atomic uint64_t *w;
+
+	while (n < 1000 && !(w = words_enter(&core, 1, 2)) != !enters) {
+		if (w)
+			words_leave(w);
+		n++;
+	}
+	if (enters && n < 1000)
+		words_leave(w);
+	return n;
+}
+
+static void *one_that_blocks(void *arg)
+{
+	(void)arg;
+	block(SIG_BLOCK);
+	assert_int_equal(until_it_is_known(false), 0); /* from the beginning */
+	block(SIG_UNBLOCK);
+	assert_in_range(until_it_is_known(true), 0, 256);
+	block(SIG_BLOCK);
+	assert_in_range(until_it_is_known(false), 0, 256);
+	assert_int_equal(thread_word.line, 0);
+	block(SIG_UNBLOCK);
+	assert_in_range(until_it_is_known(true), 0, 256);
+	return NULL;
+}
+
+/* A fault would kill it. */
+static void who_blocks_the_signals_has_no_word(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	arm();
+	assert_int_equal(pthread_create(&t, NULL, one_that_blocks, NULL), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+static void theirs(int sig)
+{
+	(void)sig;
+}
+
+static void *one_while_others_handle(void *arg)
+{
+	struct sigaction sa = { .sa_handler = theirs }, was;
+
+	(void)arg;
+	words_leave(words_enter(&core, 1, 2));
+	assert_int_equal(sigaction(SIGSEGV, &sa, &was), 0);
+	assert_in_range(until_it_is_known(false), 0, 256);
+	assert_int_equal(sigaction(SIGSEGV, &was, NULL), 0);
+	assert_in_range(until_it_is_known(true), 0, 256);
+	return NULL;
+}
+
+/* As would one that goes to a handler of the program's. */
+static void nobody_has_while_others_handle_them(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	arm();
+	assert_int_equal(pthread_create(&t, NULL, one_while_others_handle, NULL), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
 }
 
 struct many {
@@ -70,6 +161,7 @@ static void lines_are_for_so_many_threads(void **state)
 	pthread_t t[THREADS];
 
 	(void)state;
+	arm();
 	words_leave(words_enter(&core, 1, 2)); /* this one has a line */
 	for (int round = 0; round < 3; round++) {
 		struct many m = { .with = 0 };
@@ -93,10 +185,12 @@ static void *pass(void *arg)
 
 static void to_pass_is_to_wait_for_who_is_inside(void **state)
 {
-	_Atomic uint64_t *w = words_enter(&core, 1, 2);
+	_Atomic uint64_t *w;
 	pthread_t t;
 
 	(void)state;
+	arm();
+	w = words_enter(&core, 1, 2);
 	words_pass(&core); /* not for itself */
 	assert_int_equal(pthread_create(&t, NULL, pass, &core), 0);
 	usleep(20000);
@@ -132,6 +226,7 @@ static void nobody_reads_what_was_taken_away(void **state)
 	pthread_t t[2];
 
 	(void)state;
+	arm();
 	if (!words_register())
 		skip();
 	for (int i = 0; i < 2; i++)
@@ -158,6 +253,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_says_what_it_touches),
+		cmocka_unit_test(who_blocks_the_signals_has_no_word),
+		cmocka_unit_test(nobody_has_while_others_handle_them),
 		cmocka_unit_test(lines_are_for_so_many_threads),
 		cmocka_unit_test(to_pass_is_to_wait_for_who_is_inside),
 		cmocka_unit_test(nobody_reads_what_was_taken_away),

@@ -40,6 +40,12 @@ struct guard {
 static _Thread_local struct guard *volatile active
 	__attribute__((tls_model("initial-exec")));
 
+/* What this thread does about the signals. */
+static _Thread_local struct {
+	uint8_t times;
+	bool blocks, open;
+} mask __attribute__((tls_model("initial-exec")));
+
 static struct history {
 	int sig;
 	_Atomic unsigned n;
@@ -211,6 +217,66 @@ void guard_arm(void)
 	arm(&histories[0]);
 	arm(&histories[1]);
 	pthread_mutex_unlock(&arm_lock);
+	mask.times = 0;
+}
+
+/* --- what a thread does about it ----------------------------------------- */
+
+enum { BLOCKS_SEGV = 1, BLOCKS_BUS = 2 };
+
+static unsigned blocked(const sigset_t *set)
+{
+	return (sigismember(set, SIGSEGV) > 0 ? BLOCKS_SEGV : 0u) |
+	       (sigismember(set, SIGBUS) > 0 ? BLOCKS_BUS : 0u);
+}
+
+static bool is_armed(int sig)
+{
+	struct sigaction now;
+
+	return sigaction(sig, NULL, &now) == 0 && is_ours(&now);
+}
+
+bool guard_catches(void)
+{
+	sigset_t now;
+
+	return pthread_sigmask(SIG_BLOCK, NULL, &now) == 0 && !blocked(&now) &&
+	       is_armed(SIGSEGV) && is_armed(SIGBUS);
+}
+
+static void change_mask(int how, unsigned which, sigset_t *was)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	if (which & BLOCKS_SEGV)
+		sigaddset(&set, SIGSEGV);
+	if (which & BLOCKS_BUS)
+		sigaddset(&set, SIGBUS);
+	pthread_sigmask(how, &set, was);
+}
+
+unsigned guard_open(void)
+{
+	sigset_t was;
+	unsigned opened;
+
+	if (mask.times++ && !mask.blocks)
+		return 0;
+	change_mask(SIG_UNBLOCK, BLOCKS_SEGV | BLOCKS_BUS, &was);
+	opened = blocked(&was);
+	mask.blocks = opened || mask.open;
+	mask.open |= opened != 0;
+	return opened;
+}
+
+void guard_close(unsigned opened)
+{
+	if (!opened)
+		return;
+	mask.open = false;
+	change_mask(SIG_BLOCK, opened, NULL);
 }
 
 void guard_hold(void)

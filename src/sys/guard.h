@@ -9,6 +9,7 @@
 #ifndef SYS_GUARD_H
 #define SYS_GUARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,17 @@
  * put them back where a program has installed its own since.  Cheap enough
  * for control paths: called at registration and at RTR. */
 void guard_arm(void);
+
+/* Would a fault of this thread be caught now?  Not if it blocks these signals, or if
+ * the program has put its handlers in front: then the thread, or the process, would
+ * die.  Three system calls. */
+bool guard_catches(void);
+
+/* This thread is to be caught, though it blocks these signals; 0, or what
+ * guard_close() wants, which undoes it.  The thread's mask is looked at after
+ * guard_arm() and every 256th time only, since that is a system call. */
+unsigned guard_open(void);
+void guard_close(unsigned opened);
 
 /* Around fork: nobody is inside guard_arm() meanwhile. */
 void guard_hold(void);

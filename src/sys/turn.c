@@ -7,11 +7,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sys/guard.h"
+
 void turn_init(struct turn *t)
 {
 	lock_init(&t->lock);
 	atomic_init(&t->ended, 0);
 	atomic_init(&t->takers, 0);
+}
+
+/* What the holder touches may not be there. */
+static void begin(struct turn *t)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	t->opened = guard_open();
 }
 
 /* A signal handler may poll while its own thread holds the turn: trylock
@@ -22,7 +31,7 @@ NO_TSA bool turn_try(struct turn *t)
 		return false;
 	if (!lock_try(&t->lock))
 		return false;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	begin(t);
 	return true;
 }
 
@@ -35,16 +44,18 @@ NO_TSA void turn_take(struct turn *t)
 		lock_take(&t->lock);
 		atomic_fetch_sub_explicit(&t->takers, 1, memory_order_relaxed);
 	}
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	begin(t);
 }
 
 NO_TSA void turn_give(struct turn *t)
 {
+	unsigned opened = t->opened;
 	int cancel = t->cancel;
 	uint32_t ended = atomic_load_explicit(&t->ended, memory_order_relaxed);
 
 	atomic_store_explicit(&t->ended, ended + 1, memory_order_release);
 	lock_give(&t->lock);
+	guard_close(opened);
 	pthread_setcancelstate(cancel, NULL);
 }
 

@@ -6,10 +6,14 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "sys/guard.h"
 #include "sys/turn.h"
 
 static struct turn turn;
@@ -29,6 +33,55 @@ NO_TSA static void t_try(void **state)
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
+}
+
+static uint8_t *hole(void)
+{
+	uint8_t *p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	munmap(p, 4096);
+	return p;
+}
+
+static void *blocker(void *arg)
+{
+	sigset_t set, now;
+	uint8_t b[8];
+	int n = *(int *)arg;
+
+	sigemptyset(&set);
+	sigaddset(&set, n % 2 ? SIGSEGV : SIGBUS);
+	sigaddset(&set, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < 600; i++) {
+		turn_take(&turn);
+		assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+		turn_give(&turn);
+		pthread_sigmask(SIG_BLOCK, NULL, &now);
+		assert_int_equal(sigismember(&now, SIGSEGV), 1);
+		assert_int_equal(sigismember(&now, SIGBUS), n % 2 == 0);
+	}
+	/* ... until it does so no more. */
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	turn_take(&turn);
+	turn_give(&turn);
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	assert_int_equal(sigismember(&now, SIGSEGV), 0);
+	return NULL;
+}
+
+/* The program's thread blocks the signals: its turn does not kill it. */
+static void t_faults_are_caught(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	guard_arm();
+	turn_init(&turn);
+	for (int n = 0; n < 2; n++) {
+		assert_int_equal(pthread_create(&t, NULL, blocker, &n), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+	}
 }
 
 static void *taker(void *arg)
@@ -239,6 +292,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_try),
+		cmocka_unit_test(t_faults_are_caught),
 		cmocka_unit_test(t_taker_first),
 		cmocka_unit_test(t_takers_and_tries_get_on),
 		cmocka_unit_test(t_pass_waits),

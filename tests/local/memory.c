@@ -2,12 +2,16 @@
 /* memory.c - regions of another process that go away, while it is used.
  *
  *	unmapped	--mode=gone|none|readonly|shrunk: the second half of a
- *			region is unmapped, protected, or its file is truncated
+ *			region is unmapped, protected, or its file is truncated;
+ *			--mode=blocked|handled: truncated, and the user's thread
+ *			blocks all signals, or has a handler that ends it
  *	deregistered	--count times; nothing is written once that is done, and
  *			nothing read
  *			--mode=dropped: its owner was root, and is so no more
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,7 +19,7 @@
 #include "crew.h"
 #include "pattern.h"
 
-enum { LEN = 256 << 10, HALF = LEN / 2 };
+enum { LEN = 256 << 10, SHARED_LEN = 64 << 10 };
 
 static struct {
 	struct card owner, user;
@@ -29,6 +33,22 @@ static bool is(const char *mode)
 	return !strcmp(opt.mode, mode);
 }
 
+static bool shrinks(void)
+{
+	return is("shrunk") || is("blocked") || is("handled");
+}
+
+/* What is mapped is written at once if it is no longer. */
+static uint32_t length(void)
+{
+	return opt.shared ? SHARED_LEN : LEN;
+}
+
+static uint32_t half(void)
+{
+	return length() / 2;
+}
+
 /* --- a region's memory --------------------------------------------------- */
 
 static uint8_t *memory_make(int *fd)
@@ -36,24 +56,24 @@ static uint8_t *memory_make(int *fd)
 	uint8_t *at;
 
 	*fd = memfd_create("region", MFD_CLOEXEC);
-	CHECK(*fd >= 0 && !ftruncate(*fd, LEN));
-	at = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
-		  is("shrunk") || opt.shared ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
+	CHECK(*fd >= 0 && !ftruncate(*fd, length()));
+	at = mmap(NULL, length(), PROT_READ | PROT_WRITE,
+		  shrinks() || opt.shared ? MAP_SHARED : MAP_PRIVATE, *fd, 0);
 	CHECK(at != MAP_FAILED);
-	memset(at, 1, LEN);
+	memset(at, 1, length());
 	return at;
 }
 
 static void memory_take(uint8_t *at, int fd)
 {
 	if (is("gone"))
-		CHECK(!munmap(at + HALF, HALF));
+		CHECK(!munmap(at + half(), half()));
 	else if (is("none"))
-		CHECK(!mprotect(at + HALF, HALF, PROT_NONE));
+		CHECK(!mprotect(at + half(), half(), PROT_NONE));
 	else if (is("readonly"))
-		CHECK(!mprotect(at + HALF, HALF, PROT_READ));
-	else if (is("shrunk"))
-		CHECK(!ftruncate(fd, HALF));
+		CHECK(!mprotect(at + half(), half(), PROT_READ));
+	else if (shrinks())
+		CHECK(!ftruncate(fd, half()));
 	else
 		failed("no such mode", __FILE__, __LINE__);
 }
@@ -62,6 +82,25 @@ static void memory_take(uint8_t *at, int fd)
 static void own_region_works(struct ibv_qp *qp, const struct card *user)
 {
 	crew_expect(&r, qp, user, IBV_WR_RDMA_WRITE, 0, 1000, 4096);
+}
+
+static void ends_it(int sig)
+{
+	_exit(100 + sig);
+}
+
+/* Once it works. */
+static void expose(void)
+{
+	sigset_t all;
+
+	if (is("blocked")) {
+		sigfillset(&all);
+		CHECK(!pthread_sigmask(SIG_BLOCK, &all, NULL));
+	} else if (is("handled")) {
+		CHECK(signal(SIGBUS, ends_it) != SIG_ERR);
+		CHECK(signal(SIGSEGV, ends_it) != SIG_ERR);
+	}
 }
 
 static void unmapped_owner(void *arg)
@@ -74,7 +113,7 @@ static void unmapped_owner(void *arg)
 	(void)arg;
 	rig_open(&r);
 	at = memory_make(&fd);
-	mr = ibv_reg_mr(r.pd, at, LEN, RIG_ACCESS);
+	mr = ibv_reg_mr(r.pd, at, length(), RIG_ACCESS);
 	CHECK(mr);
 	for (uint32_t round = 1; round <= 2; round++) {
 		qp[round - 1] = rig_qp(&r);
@@ -121,14 +160,18 @@ static void use_what_is_left(enum ibv_wr_opcode op, uint32_t round)
 	enum ibv_wc_status s;
 
 	for (int i = 0; i < (opt.shared ? 50 : 1); i++) { /* it is mapped by then */
-		crew_expect(&r, qp, &sh->owner, op, HALF, HALF, round == 1 ? HALF : 0);
+		crew_expect(&r, qp, &sh->owner, op, half(), half(),
+			    round == 1 ? half() : 0);
 		if (opt.shared)
 			sleep_ms(1);
 	}
+	expose();
+	for (int i = 0; i < (opt.shared ? 300 : 0); i++) /* it is known */
+		crew_expect(&r, qp, &sh->owner, op, half(), 8, 0);
 	sh->used = round;
 	crew_wait(&sh->gone, round);
-	crew_expect(&r, qp, &sh->owner, op, HALF, HALF, 0);
-	rig_post(&r, qp, op, HALF, LEN, sh->owner.addr, sh->owner.rkey, 0);
+	crew_expect(&r, qp, &sh->owner, op, half(), half(), 0);
+	rig_post(&r, qp, op, half(), length(), sh->owner.addr, sh->owner.rkey, 0);
 	s = rig_wait(&r).status;
 	say("opcode %d: %s", op, ibv_wc_status_str(s));
 	CHECK(reads ? s == IBV_WC_SUCCESS
@@ -178,7 +221,7 @@ static void deregistering_owner(void *arg)
 	rig_open(&r);
 	at = memory_make(&fd);
 	for (uint32_t round = 1; round <= lopt.count; round++) {
-		struct ibv_mr *mr = ibv_reg_mr(r.pd, at, LEN, RIG_ACCESS);
+		struct ibv_mr *mr = ibv_reg_mr(r.pd, at, length(), RIG_ACCESS);
 		struct ibv_qp *qp = rig_qp(&r);
 
 		CHECK(mr);
@@ -188,7 +231,7 @@ static void deregistering_owner(void *arg)
 			(uintptr_t)at,
 			r.gid,
 		};
-		pattern_fill(at, LEN, before(round));
+		pattern_fill(at, length(), before(round));
 		sh->owner_round = round;
 		crew_wait(&sh->user_round, round);
 		crew_join(&r, qp, &sh->user);
@@ -201,12 +244,12 @@ static void deregistering_owner(void *arg)
 		for (uint64_t i = mix(round) % 300; i; i--)
 			(void)now_s();
 		CHECK(!ibv_dereg_mr(mr));
-		pattern_fill(at, LEN, round);
+		pattern_fill(at, length(), round);
 		sleep_ms(WATCH_MS);
-		CHECK(pattern_check(at, LEN, round) == LEN);
+		CHECK(pattern_check(at, length(), round) == length());
 		sh->gone = round;
 		crew_wait(&sh->seen, round);
-		CHECK(pattern_check(at, LEN, round) == LEN);
+		CHECK(pattern_check(at, length(), round) == length());
 		CHECK(!ibv_destroy_qp(qp));
 	}
 	rig_close(&r);
@@ -220,11 +263,11 @@ static void work_until_it_fails(struct ibv_qp *qp, uint32_t round)
 	for (int n = 0;; n++) {
 		if (n == 3)
 			sh->used = round;
-		rig_post(&r, qp, op, 0, LEN, sh->owner.addr, sh->owner.rkey, 0);
+		rig_post(&r, qp, op, 0, length(), sh->owner.addr, sh->owner.rkey, 0);
 		wc = rig_wait(&r);
 		if (wc.status == IBV_WC_SUCCESS) {
 			CHECK(!reads_in(round) ||
-			      pattern_check(r.buf, LEN, before(round)) == LEN);
+			      pattern_check(r.buf, length(), before(round)) == length());
 			continue;
 		}
 		CHECK(n >= 3 && wc.status == IBV_WC_REM_ACCESS_ERR);
@@ -243,7 +286,7 @@ int deregistered(void)
 	for (uint32_t round = 1; round <= lopt.count; round++) {
 		struct ibv_qp *qp = meet_owner(round);
 
-		memset(r.buf, 0xee, LEN);
+		memset(r.buf, 0xee, length());
 		work_until_it_fails(qp, round);
 		crew_wait(&sh->gone, round);
 		CHECK(!ibv_destroy_qp(qp));
