@@ -417,6 +417,13 @@ static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
 	return word;
 }
 
+/* B's control call has found somebody inside, and has looked again. */
+static void until_it_waits(const struct shared *s, uint32_t turns)
+{
+	while (turn_ended(&s->f->s->node[1].core.turn) - turns < 3)
+		usleep(100);
+}
+
 static void who_is_inside_is_waited_for(void **state)
 {
 	(void)state;
@@ -424,12 +431,14 @@ static void who_is_inside_is_waited_for(void **state)
 		struct shared s = mapped(FIX_ALL);
 		_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
 		void *rc = &s;
+		uint32_t turns;
 		pthread_t t;
 
 		assert_int_equal(mr_dereg(s.f->mr[1]), 0); /* nobody is in this one */
 		s.f->mr[1] = NULL;
+		turns = turn_ended(&s.f->s->node[1].core.turn);
 		assert_int_equal(pthread_create(&t, NULL, deregister, &s), 0);
-		usleep(50000);
+		until_it_waits(&s, turns);
 		assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
 		/* It leaves, or does so and comes again. */
 		atomic_store(word, i ? atomic_load(word) + 1 : 0);
