@@ -62,7 +62,7 @@ help:
 	@echo 'make build       build/urnic and build/lib/*'
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two'
-	@echo 'make check       every test, with bounded sizes: about 35 minutes'
+	@echo 'make check       every test, with bounded sizes: 20 to 25 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
 	@echo 'make bench       speeds, as ratios; writes docs/performance.md'
 	@echo 'make format      clang-format on what git says you changed'

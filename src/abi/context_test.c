@@ -85,24 +85,35 @@ static void opens_nothing(void **state)
 	fix_null(ibv_open_device(fix.dev[0]), EADDRNOTAVAIL);
 }
 
-/* There is room for one descriptor, of the two that it takes. */
-static void has_no_descriptors(void **state)
+/* Room for so many descriptors. */
+static struct rlimit leave_room(int room, int *lowest)
 {
 	struct rlimit was, none;
-	int lowest = open("/", O_PATH);
+
+	*lowest = open("/", O_PATH);
+	close(*lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit){ (rlim_t)(*lowest + room), was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	return was;
+}
+
+/* It takes two. */
+static void has_no_descriptors(void **state)
+{
+	struct rlimit was;
+	int lowest, fd;
 
 	(void)state;
-	close(lowest);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	for (int room = 0; room < 2; room++) {
-		none = (struct rlimit){ (rlim_t)(lowest + room), was.rlim_max };
-		assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+		was = leave_room(room, &lowest);
 		fix_null(ibv_open_device(fix.dev[0]), EMFILE);
 		assert_int_equal(fix.users, 0);
+		setrlimit(RLIMIT_NOFILE, &was);
+		fd = open("/", O_PATH);
+		assert_int_equal(fd, lowest); /* nothing stays open */
+		close(fd);
 	}
-	assert_int_equal(open("/", O_PATH), lowest); /* nothing stays open */
-	close(lowest);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
 static void what_is_no_context(void **state)
@@ -233,12 +244,144 @@ static void closed_with_all_that_there_is(void **state)
 	fix_end(state);
 }
 
+/* Keys, the memory behind them and domains: nobody comes to these any more. */
+static void closed_with_keys(void **state)
+{
+	struct ibv_parent_domain_init_attr how = { .pd = fix.pd };
+	struct ibv_xrcd_init_attr xrc = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_context *two = ibv_import_device(dup(fix.ibv->cmd_fd));
+	struct ibv_td_init_attr none = { 0 };
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct ibv_ah_attr path = fix_path();
+	struct ibv_pd *pd2 = ibv_import_pd(two, fix.pd->handle);
+	struct ibv_dm *dm = abi_alloc_dm(fix.ibv, &attr);
+
+	(void)state;
+	how.td = abi_alloc_td(fix.ibv, &none);
+	assert_non_null(abi_alloc_parent_domain(fix.ibv, &how));
+	assert_non_null(abi_open_xrcd(fix.ibv, &xrc));
+	assert_non_null(ibv_create_ah(fix.pd, &path));
+	assert_non_null(abi_alloc_mw(fix.pd, IBV_MW_TYPE_2));
+	assert_non_null(ibv_import_mr(pd2, fix_mr(IBV_ACCESS_LOCAL_WRITE)->handle));
+	assert_non_null(ibv_import_dm(two, dm->handle));
+	assert_non_null(abi_reg_dm_mr(fix.pd, dm, 0, 8, IBV_ACCESS_ZERO_BASED));
+	assert_int_equal(ibv_destroy_cq(fix.cq), 0);
+	assert_int_equal(ibv_close_device(two), 0);
+	assert_int_equal(fix.users, 2);
+	assert_int_equal(ibv_close_device(fix.ibv), 0);
+	assert_int_equal(fix.users, 0);
+	assert_int_equal(fix.core.pds, 0);
+	assert_int_equal(fix.core.mrs, 0);
+	assert_int_equal(fix.core.dm_bytes, 0);
+	assert_true(list_empty(&fix.core.xrc_domains));
+	fix_end(state);
+}
+
+/* One queue of any kind is enough for the context's memory to stay. */
+static void closed_with_a_queue(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 3; kind++) {
+		struct ibv_context *ibv = ibv_open_device(fix.dev[FIX_ROCE]);
+		struct ibv_srq_init_attr attr = { .attr = { 4, 1, 0 } };
+		struct ibv_comp_channel *ch = NULL;
+		struct ibv_srq *srq = NULL;
+		struct ibv_cq *cq = NULL;
+
+		if (kind == 0)
+			ch = ibv_create_comp_channel(ibv);
+		else if (kind == 1)
+			cq = ibv_create_cq(ibv, 4, NULL, NULL, 0);
+		else
+			srq = ibv_create_srq(ibv_alloc_pd(ibv), &attr);
+		assert_int_equal(ibv_close_device(ibv), 0);
+		assert_int_equal(fix.users, 1);
+		assert_true(abi_of(ibv)->ctx.stays);
+		if (ch)
+			free(channel_of(ch));
+		if (cq)
+			free(cq_of(cq));
+		if (srq)
+			free(srq_of(srq));
+		pthread_mutex_destroy(&ibv->mutex);
+		free(abi_of(ibv));
+		fix.users = 0;
+	}
+}
+
+static unsigned freed;
+
+static void *ring_alloc(struct ibv_pd *pd, void *arg, size_t size, size_t alignment,
+			uint64_t type)
+{
+	(void)pd, (void)type;
+	*(void **)arg =
+		aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+	return *(void **)arg;
+}
+
+static void ring_free(struct ibv_pd *pd, void *arg, void *ring, uint64_t type)
+{
+	(void)pd, (void)arg, (void)ring, (void)type;
+	freed++;
+}
+
+/* A closing waits for no acknowledgement, and calls nothing of the program's. */
+static void closed_in_the_middle(void **state)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(fix.ibv);
+	void *ring = NULL;
+	struct ibv_parent_domain_init_attr how = {
+		.pd = fix.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = ring_alloc,
+		.free = ring_free,
+		.pd_context = &ring,
+	};
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 4,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+		.channel = ch,
+		.parent_domain = abi_alloc_parent_domain(fix.ibv, &how),
+	};
+	struct ibv_cq_ex *cq = abi_create_cq_ex(fix.ibv, &attr);
+	struct ibv_qp *qp = fix_qp(IBV_QPT_RC);
+	struct ibv_srq *srq = fix_srq();
+	const struct cqe e = { 0 };
+	struct ibv_async_event ev;
+	struct ibv_cq *got;
+	void *arg;
+
+	(void)state;
+	assert_non_null(cq);
+	assert_non_null(ring);
+	assert_int_equal(abi_req_notify_cq((struct ibv_cq *)cq, 0), 0);
+	assert_true(cq_push(cq_of((struct ibv_cq *)cq), &e, false));
+	assert_int_equal(ibv_get_cq_event(ch, &got, &arg), 0);
+	async_raise(&abi_of(fix.ibv)->ctx, IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(ibv_get_async_event(fix.ibv, &ev), 0);
+	alarm(30);
+	assert_int_equal(ibv_close_device(fix.ibv), 0);
+	alarm(0);
+	assert_int_equal(freed, 0);
+	free(ring);
+	free(cq_of((struct ibv_cq *)cq));
+	forget(fix.ibv, qp, fix.cq, srq, ch);
+	fix_end(state);
+}
+
 /* --- imports --------------------------------------------------------------- */
 
 static void imports_a_device(void **state)
 {
 	struct ibv_context *two = ibv_import_device(fix.ibv->cmd_fd);
-	int fd = fix.ibv->cmd_fd, other = open("/", O_PATH);
+	int fd = fix.ibv->cmd_fd, other = open("/", O_PATH), lowest;
+	struct rlimit was;
 
 	(void)state;
 	assert_non_null(two);
@@ -250,7 +393,12 @@ static void imports_a_device(void **state)
 	assert_int_equal(fix.users, 2);
 	fix.open_rc = -ENOMEM;
 	fix_null(ibv_import_device(fd), ENOMEM);
+	fix.open_rc = 0;
 	close(other);
+	was = leave_room(0, &lowest);
+	fix_null(ibv_import_device(fd), EMFILE);
+	setrlimit(RLIMIT_NOFILE, &was);
+	assert_int_equal(abi_of(two)->file->contexts, 2);
 	assert_int_equal(ibv_close_device(two), 0);
 	assert_false(is_open(fd));	/* it was two's as well */
 	assert_int_equal(fix.users, 2); /* until the file's last one goes */
@@ -285,14 +433,20 @@ static void imports_objects(void **state)
 	fix_errno(ibv_dealloc_pd(fix.pd), EBUSY);
 	fix_errno(ibv_dealloc_pd(pd2), EINVAL); /* it is unimported */
 	assert_int_equal(ibv_dereg_mr(mr), 0);	/* whoever has another name of it */
+	errno = 0;
 	ibv_unimport_mr(mr2);
+	ibv_unimport_dm(dm2);
+	assert_int_equal(errno, 0);
 	ibv_unimport_mr(mr2); /* is none any more */
+	assert_int_equal(errno, ENOENT);
+	errno = 0;
 	ibv_unimport_dm(dm2);
-	ibv_unimport_dm(dm2);
+	assert_int_equal(errno, ENOENT);
 	assert_int_equal(abi_free_dm(dm), 0);
 	ibv_unimport_pd(pd2);
+	errno = 0;
 	ibv_unimport_pd(pd2);
-	ibv_unimport_mr(NULL);
+	assert_int_equal(errno, ENOENT);
 	assert_int_equal(ibv_close_device(two), 0);
 }
 
@@ -350,6 +504,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_child, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(forks_need_nothing, fix_begin, fix_end),
 		cmocka_unit_test_setup(closed_with_all_that_there_is, fix_open),
+		cmocka_unit_test_setup(closed_with_keys, fix_open),
+		cmocka_unit_test_setup_teardown(closed_with_a_queue, fix_begin, fix_end),
+		cmocka_unit_test_setup(closed_in_the_middle, fix_open),
 		cmocka_unit_test_setup_teardown(imports_a_device, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(imports_objects, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(imports_nothing_of_another_file, fix_open,

@@ -77,6 +77,7 @@ static void is_control(const struct nic *nic)
 
 int nic_devices(struct device ***out, int *n)
 {
+	is_control(the_nic());
 	if (fix.devices_rc)
 		return fix.devices_rc;
 	*out = calloc(FIX_DEVICES, sizeof(**out));
@@ -88,6 +89,7 @@ int nic_devices(struct device ***out, int *n)
 
 int nic_open(struct nic **out)
 {
+	is_control(the_nic());
 	if (fix.open_rc)
 		return fix.open_rc;
 	fix.users++;
@@ -97,7 +99,7 @@ int nic_open(struct nic **out)
 
 void nic_close(struct nic *nic)
 {
-	is_ours(nic);
+	is_control(nic);
 	assert_true(fix.users > 0);
 	fix.users--;
 }

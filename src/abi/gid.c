@@ -23,7 +23,6 @@ static int entry_at(struct ibv_context *ibv, uint32_t port, uint32_t index,
 	return device_query_gid(abi_of(ibv)->ctx.dev, (uint8_t)port, (int)index, e);
 }
 
-/* An empty entry is zeroes. */
 EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 			 union ibv_gid *gid)
 {
@@ -33,11 +32,9 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, (uint32_t)index, &e);
-	if (!rc && e.used)
-		*gid = e.gid;
-	else if (!rc || rc == -ENODATA)
-		memset(gid, 0, sizeof(*gid));
-	return abi_leave(rc == -ENODATA ? 0 : rc) ? -1 : 0;
+	if (!rc)
+		*gid = e.gid; /* zeroes of a free one */
+	return abi_leave(rc) ? -1 : 0;
 }
 
 /* Linux has no word for it: such GIDs are of InfiniBand's type. */

@@ -5,6 +5,8 @@
 
 #include "abi/fix.h"
 
+int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned index, int *type);
+
 enum kind { CONTEXT, PD, CQ, CHANNEL, SRQ, QP, AH, MR, MW, DM, TD, XRCD, KINDS };
 
 /* --- each call on one object ----------------------------------------------- */
@@ -65,6 +67,7 @@ static struct ibv_sge sge;
 static struct ibv_wc wc;
 static struct ibv_grh grh;
 static union ibv_gid gid;
+static int type;
 static uint32_t number;
 static uint8_t mac[6];
 static uint16_t vid;
@@ -94,6 +97,7 @@ CALL(query_rt_values, struct ibv_context, of_errno(abi_query_rt_values(o, &value
 CALL(query_pkey, struct ibv_context, of_minus(ibv_query_pkey(o, 1, 0, &pkey)))
 CALL(get_pkey_index, struct ibv_context, of_minus(ibv_get_pkey_index(o, 1, 0xffff)))
 CALL(query_gid, struct ibv_context, of_minus(ibv_query_gid(o, 1, 0, &gid)))
+CALL(query_gid_type, struct ibv_context, of_minus(ibv_query_gid_type(o, 1, 0, &type)))
 CALL(query_gid_ex, struct ibv_context,
      of_errno(_ibv_query_gid_ex(o, 1, 0, &entry, 0, sizeof(entry))))
 CALL(query_gid_table, struct ibv_context,
@@ -174,6 +178,7 @@ static const struct row {
 	ROW(query_pkey, CONTEXT, EBADF, EIO),
 	ROW(get_pkey_index, CONTEXT, EBADF, EIO),
 	ROW(query_gid, CONTEXT, EBADF, EIO),
+	ROW(query_gid_type, CONTEXT, EBADF, EIO),
 	ROW(query_gid_ex, CONTEXT, EBADF, EIO),
 	ROW(query_gid_table, CONTEXT, EBADF, EIO),
 	ROW(init_ah, CONTEXT, EBADF, EIO),
