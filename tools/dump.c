@@ -9,11 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host.h"
 #include "host/name.h"
 #include "nic/dump.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 #include "urnic.h"
 
 #define PATIENCE_NS 5000000000ull
@@ -67,7 +67,7 @@ static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 		if (fd < 0)
 			return false;
 		rc = name_cred(fd, uid, &its);
-		fds_hang_up(fd);
+		closer_hang_up(fd);
 		return rc == 0 && its == pid;
 	}
 	if (host_is_free(host, slot))

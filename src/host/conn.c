@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
@@ -25,7 +24,6 @@ enum {
 	OWN_MAX = 2048,
 	FOREIGN_MAX = 2 * SLOT_LAST,
 	STRANGERS_MAX = 64,
-	DEAF_NS = 100000000,
 };
 
 /* --- how many -------------------------------------------------------------------- */
@@ -131,34 +129,54 @@ void host_take_fds(struct host *h, uint16_t slot, bool on)
 
 bool host_conn_watch(struct host *h, struct conn *c, bool on)
 {
-	if (on && c->foreign && h->deaf)
-		return true; /* see host_hear_others() */
+	if (on && c->unheard)
+		return true; /* see host_hear_again() */
 	return watch(h, c->fd, c, on);
 }
 
-static void watch_foreign(struct host *h, struct list *conns, bool on)
+static void hear_anybody(struct host *h, bool on)
+{
+	watch(h, h->listen_fd, NULL, on);
+	if (h->services.epfd >= 0)
+		watch(h, h->services.epfd, &h->services, on);
+	h->deaf = !on;
+}
+
+void host_stop_hearing(struct host *h, struct conn *c)
+{
+	if (c && !c->unheard) {
+		host_conn_watch(h, c, false);
+		c->unheard = true;
+	}
+	if (!c && !h->deaf)
+		hear_anybody(h, false);
+	host_set_alarm(h, clock_ns() + UNHEARD_NS);
+}
+
+static void hear_all(struct host *h, struct list *conns)
 {
 	list_for(node, conns)
 	{
 		struct conn *c = container_of(node, struct conn, node);
 
-		if (c->foreign && !c->claimed)
-			watch(h, c->fd, c, on);
+		if (!c->unheard)
+			continue;
+		c->unheard = closer_is_full_of(c->uid) || !watch(h, c->fd, c, true);
+		if (c->unheard)
+			host_set_alarm(h, clock_ns() + UNHEARD_NS);
 	}
 }
 
-void host_hear_others(struct host *h, bool on)
+void host_hear_again(struct host *h)
 {
-	if (h->deaf == on) {
-		watch(h, h->listen_fd, NULL, on);
-		if (h->services.epfd >= 0)
-			watch(h, h->services.epfd, &h->services, on);
-		watch_foreign(h, &h->conns, on);
-		watch_foreign(h, &h->strangers, on);
-	}
-	h->deaf = !on;
-	if (!on)
-		host_set_alarm(h, clock_ns() + DEAF_NS);
+	hear_all(h, &h->conns);
+	hear_all(h, &h->strangers);
+	if (!h->deaf)
+		return;
+	if (closer_is_full())
+		host_stop_hearing(h, NULL);
+	else
+		hear_anybody(h, true);
 }
 
 struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
@@ -184,7 +202,7 @@ struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 	return c;
 fail:
 	free(c);
-	fds_hang_up(fd);
+	closer_hang_up(fd);
 	return NULL;
 }
 
@@ -210,12 +228,10 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 /* A process of this user can do anything in any case. */
 void host_conn_hang_up(struct conn *c)
 {
-	if (!c->foreign)
-		close(c->fd);
-	else if (c->took_fds)
-		closer_put(c->fd);
+	if (c->foreign)
+		closer_hang_up(c->fd);
 	else
-		fds_hang_up(c->fd);
+		close(c->fd);
 	c->fd = -1;
 }
 
@@ -263,7 +279,7 @@ static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 	struct conn *c;
 
 	if (host_greet(h, fd)) {
-		fds_hang_up(fd);
+		closer_hang_up(fd);
 		return -ESRCH;
 	}
 	c = host_conn_new(h, fd, slot);
@@ -329,7 +345,7 @@ static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 		return false;
 	if (name_cred(fd, &owner, &pid) == 0 && owner == uid)
 		return introduce(h, slot, fd, &c) == 0;
-	fds_hang_up(fd);
+	closer_hang_up(fd);
 	return false;
 }
 

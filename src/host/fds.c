@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "sys/closer.h"
 #include "sys/rights.h"
@@ -41,7 +40,7 @@ static void take_sender(struct msghdr *m, struct fds_got *got)
 	}
 }
 
-ssize_t fds_recv(int fd, void *buf, size_t size, struct fds_got *got)
+ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got)
 {
 	struct iovec iov = { buf, size };
 	union {
@@ -56,24 +55,14 @@ ssize_t fds_recv(int fd, void *buf, size_t size, struct fds_got *got)
 
 	if (n < 0)
 		m.msg_controllen = 0;
-	*got = (struct fds_got){ .uid = (uid_t)-1 };
-	got->n = rights_take(&m, got->fd, HOST_FDS);
+	*got = (struct fds_got){ .uid = uid };
 	take_sender(&m, got);
+	got->n = rights_take(&m, got->uid, got->fd, HOST_FDS);
 	return n;
 }
 
 void fds_let_go(struct fds_got *got)
 {
 	for (int i = 0; i < HOST_FDS; i++)
-		closer_put(got->fd[i]);
-}
-
-void fds_hang_up(int fd)
-{
-	if (!rights_may_lie(fd)) {
-		close(fd);
-		return;
-	}
-	shutdown(fd, SHUT_RDWR);
-	closer_put(fd);
+		closer_put(got->uid, got->fd[i]);
 }

@@ -16,16 +16,13 @@ int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned 
 struct fds_got {
 	int fd[HOST_FDS]; /* for fds_let_go(); -1: none */
 	unsigned n;	  /* so many came, of which fd has the first */
-	uid_t uid;	  /* the sender, where the socket has SO_PASSCRED */
+	uid_t uid;	  /* the sender: see fds_recv() */
 	pid_t pid;	  /* .. 0: that cannot be said */
 };
 
-/* As recv() with MSG_TRUNC. */
-ssize_t fds_recv(int fd, void *buf, size_t size, struct fds_got *got);
+/* As recv() with MSG_TRUNC.  The sender is user uid where the socket has no
+ * SO_PASSCRED. */
+ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got);
 void fds_let_go(struct fds_got *got);
-
-/* Close a unix socket of ours, to which others could send descriptors unless the kernel
- * refuses them: to close those that lie unread may take long. */
-void fds_hang_up(int fd);
 
 #endif

@@ -21,7 +21,6 @@
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
-#include "sys/closer.h"
 #include "sys/log.h"
 
 enum { TRIES_MAX = 8 }; /* after so many the wait does not get longer */
@@ -173,8 +172,7 @@ void host_judge(struct host *h)
 
 	timerfd_settime(h->alarm_fd, 0, &none, NULL);
 	h->alarm_at = NEVER;
-	if (h->deaf)
-		host_hear_others(h, !closer_is_full());
+	host_hear_again(h);
 	list_init(&all);
 	while (!list_empty(&h->waiting)) {
 		struct list *n = h->waiting.next;

@@ -11,7 +11,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
@@ -168,7 +167,7 @@ void host_close(struct host *h)
 	hang_up(&h->conns);
 	hang_up(&h->strangers);
 	if (h->listen_fd >= 0)
-		fds_hang_up(h->listen_fd);
+		name_let_go(h->listen_fd);
 	h->listen_fd = -1;
 	services_let_go(&h->services);
 	close_fds(h);

@@ -26,6 +26,7 @@ struct conn {
 	bool stranger; /* .. and not proven yet */
 	bool took_fds; /* .. whose descriptors were taken for a while: see host_take_fds()
 			*/
+	bool unheard;  /* .. see host_stop_hearing() */
 	unsigned fds;  /* .. so many came */
 	uid_t uid;     /* of a slot's process: when it took the slot */
 	pid_t pid;
@@ -61,7 +62,7 @@ struct host {
 	struct list waiting;
 	struct conn *by_slot[SLOTS]; /* to send through */
 	bool takes_fds[SLOTS];
-	bool deaf; /* to others than this user's: see host_hear_others() */
+	bool deaf; /* to those who connect, and services: see host_stop_hearing() */
 	struct {
 		int rc;
 		uint64_t until;
@@ -90,9 +91,12 @@ bool host_conn_has_ended(const struct conn *c);
 /* What comes in through c is to be taken in, or stays where it is.  False: that
  * cannot be. */
 bool host_conn_watch(struct host *h, struct conn *c, bool on);
-/* What may be of other users is taken in, or, while descriptors that it has brought
- * cannot be closed as fast as they come, stays where it is. */
-void host_hear_others(struct host *h, bool on);
+/* Descriptors cannot be closed as fast as they come: what c's user says, who has sent
+ * them, stays where it is for a while; with NULL what may be of anybody. */
+void host_stop_hearing(struct host *h, struct conn *c);
+/* .. the while is over. */
+void host_hear_again(struct host *h);
+enum { UNHEARD_NS = 100000000 };
 /* The connection to send to slot through.  0, -EAGAIN, -ESRCH. */
 int host_conn_get(struct host *h, uint16_t slot, struct conn **out);
 

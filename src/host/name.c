@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/rights.h"
 
@@ -62,6 +63,20 @@ int name_listen_at(const char *name)
 	rc = -errno;
 	close(fd);
 	return rc;
+}
+
+void name_let_go(int fd)
+{
+	int conn;
+
+	shutdown(fd, SHUT_RDWR);
+	while ((conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR)
+		if (conn >= 0)
+			closer_hang_up(conn);
+	if (errno == EAGAIN || errno == EINVAL) /* nobody waits, and nobody can come */
+		close(fd);
+	else
+		closer_put(geteuid(), fd);
 }
 
 int name_connect_to(const char *name)

@@ -14,6 +14,9 @@ int name_listen(uint16_t slot);
  * backlog is full, or descriptors have run out; -EACCES ... */
 int name_connect(uint16_t slot);
 
+/* Close the descriptor of one that listens: its name is free at once. */
+void name_let_go(int fd);
+
 /* The same for an abstract name. */
 enum { NAME_MAX_LEN = 40 };
 int name_listen_at(const char *name);

@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/fds.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 
 int host_reach(struct host *h, uint16_t slot)
 {
@@ -27,7 +27,7 @@ static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 	if (fd < 0)
 		return fd == -EAGAIN ? fd : -ESRCH;
 	rc = name_cred(fd, uid, pid);
-	fds_hang_up(fd);
+	closer_hang_up(fd);
 	return rc ? -ESRCH : 0;
 }
 

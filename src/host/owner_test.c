@@ -202,7 +202,7 @@ static void test_who_was_greeted_can_spoil_nothing(void **state)
 	wait_for(listener);
 	fd = accept(listener, NULL, NULL);
 	wait_for(fd);
-	assert_int_equal(fds_recv(fd, &hello, sizeof(hello), &got), sizeof(hello));
+	assert_int_equal(fds_recv(fd, 0, &hello, sizeof(hello), &got), sizeof(hello));
 	for (int i = 0; i < HOST_FDS; i++)
 		if (got.fd[i] >= 0)
 			bind(got.fd[i], (struct sockaddr *)&un, sizeof(un));

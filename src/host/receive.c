@@ -156,10 +156,11 @@ static void conn_run(struct host *h, struct conn *c)
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		ssize_t n;
 
-		if (c->foreign && closer_is_full())
+		if (c->foreign && closer_is_full_of(c->uid)) {
+			host_stop_hearing(h, c);
 			return;
-		n = fds_recv(c->fd, h->buf, sizeof(h->buf), &got);
-
+		}
+		n = fds_recv(c->fd, c->uid, h->buf, sizeof(h->buf), &got);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		/* Said once, of one that ended with something unread; what it
@@ -191,7 +192,7 @@ static bool accept_and_refuse(struct host *h)
 	close(h->spare_fd);
 	fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		fds_hang_up(fd);
+		closer_hang_up(fd);
 	h->spare_fd = eventfd(0, EFD_CLOEXEC);
 	return fd >= 0;
 }
@@ -232,8 +233,10 @@ bool host_run(struct host *h)
 		else
 			accept_some(h);
 	}
-	if (closer_is_full() && !h->deaf)
-		host_hear_others(h, false);
+	if (!closer_try_again())
+		host_set_alarm(h, clock_ns() + UNHEARD_NS);
+	if (closer_is_full())
+		host_stop_hearing(h, NULL);
 	host_bury(h);
 	cancel_let(was);
 	return true;

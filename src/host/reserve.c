@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/fds.h"
 #include "host/name.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
+#include "sys/closer.h"
 #include "sys/rand.h"
 #include "sys/secret.h"
 
@@ -144,7 +144,7 @@ static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 	if (!rc && is_taken(r, &mine, pass))
 		rc = -EADDRINUSE;
 	if (rc)
-		fds_hang_up(fd);
+		name_let_go(fd);
 	return rc ? rc : fd;
 }
 
@@ -281,7 +281,7 @@ int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since)
 			return fd;
 		}
 		if (fd >= 0)
-			fds_hang_up(fd);
+			closer_hang_up(fd);
 		drop_owner(n);
 	}
 	return rc;
@@ -299,7 +299,7 @@ int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
 		fd = reserve_connect(r, slot, since);
 		if (fd < 0)
 			return fd;
-		fds_hang_up(fd);
+		closer_hang_up(fd);
 	}
 	*uid = n->owner.uid;
 	*pid = n->pid;
@@ -325,7 +325,7 @@ int reserve_connect_user(struct reserve *r, uid_t uid, uint16_t *slot)
 		if (fd >= 0 && n->owner.uid == uid)
 			return fd;
 		if (fd >= 0)
-			fds_hang_up(fd);
+			closer_hang_up(fd);
 	}
 	return -ESRCH;
 }

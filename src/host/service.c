@@ -21,6 +21,7 @@
 #include "sys/rights.h"
 
 enum { RUN_EVENTS = 16, RUN_MSGS = 16, BUF = 2048 };
+static const uid_t NOBODY = (uid_t)-1; /* a sender of whom the kernel tells nothing */
 
 struct service {
 	struct list node;
@@ -115,13 +116,11 @@ static void let_go(struct service *s)
 	uint8_t byte;
 	struct fds_got got;
 
-	if (rights_may_lie(s->fd)) {
-		shutdown(s->fd, SHUT_RD);
-		while (!closer_is_full() && fds_recv(s->fd, &byte, 1, &got) >= 0)
-			fds_let_go(&got);
-	}
+	shutdown(s->fd, SHUT_RD);
+	while (!closer_is_full() && fds_recv(s->fd, NOBODY, &byte, 1, &got) >= 0)
+		fds_let_go(&got);
 	if (closer_is_full())
-		fds_hang_up(s->fd);
+		closer_put(NOBODY, s->fd);
 	else
 		close(s->fd);
 	s->fd = -1;
@@ -184,7 +183,7 @@ static bool take_one(struct service *s)
 {
 	uint8_t buf[BUF] __attribute__((aligned(8)));
 	struct fds_got got;
-	ssize_t n = fds_recv(s->fd, buf, sizeof(buf), &got);
+	ssize_t n = fds_recv(s->fd, NOBODY, buf, sizeof(buf), &got);
 
 	if (n < 0)
 		return false;
@@ -203,7 +202,8 @@ void services_run(struct host *h)
 	int n = (int)syscall(SYS_epoll_pwait, all->epfd, ev, RUN_EVENTS, 0, NULL, 0);
 
 	for (int i = 0; i < n; i++)
-		for (int j = 0; j < RUN_MSGS && take_one(ev[i].data.ptr); j++)
+		for (int j = 0;
+		     j < RUN_MSGS && !closer_is_full() && take_one(ev[i].data.ptr); j++)
 			;
 }
 

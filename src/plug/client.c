@@ -208,25 +208,25 @@ static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
 	}
 	if (len < 0 || message_read(passed, msg, (size_t)len))
 		return -EIO;
-	message_recv(fd, NULL, 0, NULL, 0);
+	message_recv(fd, geteuid(), NULL, 0, NULL, 0);
 	return len;
 }
 
 static long take(int fd, void *msg, size_t size, size_t *need)
 {
 	int passed;
-	long n = message_recv(fd, msg, size, &passed, MSG_PEEK);
+	long n = message_recv(fd, geteuid(), msg, size, &passed, MSG_PEEK);
 
 	if (passed >= 0) {
 		n = take_long(fd, msg, size, need, passed);
-		closer_put(passed);
+		closer_put(geteuid(), passed);
 		return n;
 	}
 	if (n > (long)size) {
 		*need = (size_t)n;
 		return -ENOSPC;
 	}
-	return n < 0 ? n : message_recv(fd, msg, size, NULL, 0);
+	return n < 0 ? n : message_recv(fd, geteuid(), msg, size, NULL, 0);
 }
 
 long plug_recv(int fd, void *msg, size_t size, size_t *need)

@@ -27,7 +27,7 @@ static bool watch(struct plug_server *s, struct conn *c, int op)
 	return epoll_ctl(s->epoll, op, c->fd, &ev) == 0;
 }
 
-static void take(struct plug_server *s, int fd, pid_t pid)
+static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
@@ -38,6 +38,7 @@ static void take(struct plug_server *s, int fd, pid_t pid)
 	*c = (struct conn){ .sock = { WATCH_CONN },
 			    .pipe = { WATCH_PIPE },
 			    .fd = fd,
+			    .uid = uid,
 			    .pid = pid,
 			    .deadline = s->now + patience,
 			    .pipe_fd = -1 };
@@ -47,7 +48,8 @@ static void take(struct plug_server *s, int fd, pid_t pid)
 		plugged_end(s, c);
 }
 
-/* No more descriptors: those that wait to connect wait until one is free. */
+/* No more descriptors, or none more that another user can leave to be closed: those that
+ * wait to connect wait until there is room. */
 static void listen_or_not(struct plug_server *s, bool deaf)
 {
 	struct epoll_event ev = { .events = deaf ? 0 : EPOLLIN,
@@ -59,10 +61,16 @@ static void listen_or_not(struct plug_server *s, bool deaf)
 
 void plugged_in(struct plug_server *s)
 {
-	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	uid_t uid;
 	pid_t pid;
+	int fd;
 
+	if (closer_is_full()) {
+		s->behind = true;
+		listen_or_not(s, true);
+		return;
+	}
+	fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 		    errno == ENOBUFS)
@@ -73,11 +81,22 @@ void plugged_in(struct plug_server *s)
 		log_info("fabric: process %d of user %u is refused: this fabric is"
 			 " user %u's",
 			 (int)pid, uid, geteuid());
-		closer_put(fd);
+		closer_hang_up(fd);
 		return;
 	}
 	rights_allow(fd);
-	take(s, fd, pid);
+	take(s, fd, uid, pid);
+}
+
+bool plugged_closes(struct plug_server *s)
+{
+	bool works = closer_try_again();
+
+	if (s->behind && !closer_is_full()) {
+		s->behind = false;
+		listen_or_not(s, false);
+	}
+	return works && !s->behind;
 }
 
 void plugged_end(struct plug_server *s, struct conn *c)
@@ -129,7 +148,7 @@ static void read_some(struct plug_server *s, struct conn *c)
 	for (unsigned i = 0; i < AT_ONCE && c->kind != CONN_DEAD; i++) {
 		struct plug_request req;
 		int passed = -1;
-		long n = message_recv(c->fd, msg, ROOM, &passed, 0);
+		long n = message_recv(c->fd, c->uid, msg, ROOM, &passed, 0);
 
 		if (n == -EWOULDBLOCK)
 			return;
@@ -146,7 +165,7 @@ static void read_some(struct plug_server *s, struct conn *c)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
 				 " connection is closed",
 				 (int)c->pid, n);
-		closer_put(passed);
+		closer_put(c->uid, passed);
 		plugged_end(s, c);
 	}
 }

@@ -39,7 +39,7 @@ int message_send(int fd, const void *head, size_t head_len, const void *body,
 		       : -EIO;
 }
 
-long message_recv(int fd, void *msg, size_t size, int *passed, int flags)
+long message_recv(int fd, uid_t uid, void *msg, size_t size, int *passed, int flags)
 {
 	struct iovec iov = { msg, size };
 	union {
@@ -59,7 +59,7 @@ long message_recv(int fd, void *msg, size_t size, int *passed, int flags)
 		n = errno == EAGAIN ? -EWOULDBLOCK : -EIO;
 		m.msg_controllen = 0;
 	}
-	rights_take(&m, passed, passed ? 1 : 0);
+	rights_take(&m, uid, passed, passed ? 1 : 0);
 	if (n < 0)
 		return n;
 	return n ? n : -EIO;

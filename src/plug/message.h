@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* head and body are one message; pass: a descriptor that goes along, or -1.
  * 0; -EAGAIN: there is no room, and dont_wait, or the other side does not take
@@ -12,10 +13,10 @@
 int message_send(int fd, const void *head, size_t head_len, const void *body,
 		 size_t body_len, int pass, bool dont_wait);
 
-/* Without waiting: the length of the message, of which size bytes at most are in
- * msg.  -EWOULDBLOCK: there is none; -EIO: the connection is at its end.  *passed:
+/* Without waiting: the length of the message of user uid, of which size bytes at most
+ * are in msg.  -EWOULDBLOCK: there is none; -EIO: the connection is at its end.  *passed:
  * a descriptor that came along, for closer_put(), or -1; NULL: is closed. */
-long message_recv(int fd, void *msg, size_t size, int *passed, int flags);
+long message_recv(int fd, uid_t uid, void *msg, size_t size, int *passed, int flags);
 
 /* A message that is too long for a connection lies in a sealed memfd, which goes
  * along with its first bytes. */

@@ -12,17 +12,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/plug.h"
 #include "plug/server.h"
+#include "sys/closer.h"
+#include "sys/nothread_testing.h"
 #include "sys/rand.h"
 #include "umad/umad.h"
 #include "wire/mad.h"
@@ -417,6 +419,66 @@ static void t_one_name(void **state)
 	well();
 }
 
+/* Nobody is let in while what others have sent cannot be closed, and who is in goes on.
+ */
+static void t_closer_is_full(void **state)
+{
+	struct plug_request req = {
+		.version = PLUG_VERSION, .op = PLUG_CA, .port = 1, .hca = "a"
+	};
+	int fd = plug_open(name, "a", 1), waits;
+
+	(void)state;
+	nothread = true;
+	for (int i = 0; i < CLOSER_ALL; i++)
+		closer_put(geteuid() + 1, eventfd(0, EFD_CLOEXEC));
+	assert_true(closer_is_full());
+	waits = dial();
+	assert_int_equal(send(waits, &req, sizeof(req), 0), sizeof(req));
+	for (int i = 0; i < 10; i++) /* an answer shows that the fabric has looked */
+		assert_int_equal(reg(fd, MAD_PERF, 0), i);
+	assert_int_equal(poll(&(struct pollfd){ .fd = waits, .events = POLLIN }, 1, 300),
+			 0);
+	nothread = false;
+	assert_int_equal(poll(&(struct pollfd){ .fd = waits, .events = POLLIN }, 1, -1),
+			 1);
+	close(waits);
+	close(fd);
+	well();
+}
+
+/* Connections of another user come and go, and nothing of theirs stays. */
+static void t_strangers(void **state)
+{
+	pid_t pid;
+	int status;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	nothread = true;
+	pid = fork();
+	if (pid == 0) {
+		snprintf(name, sizeof(name), "%u:test-%d", geteuid(), getppid());
+		if (setresuid(65534, 65534, 65534))
+			_exit(1);
+		for (int i = 0; i < 2 * CLOSER_ALL; i++) {
+			char byte;
+			int fd = dial();
+
+			send(fd, "x", 1, MSG_NOSIGNAL);
+			if (recv(fd, &byte, 1, 0) > 0)
+				_exit(2);
+			close(fd);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	well();
+	nothread = false;
+}
+
 int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
@@ -431,6 +493,8 @@ int main(void)
 		TEST(t_random),
 		TEST(t_end),
 		TEST(t_one_name),
+		TEST(t_closer_is_full),
+		TEST(t_strangers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,7 +153,7 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		passed = open_issm(s, c, passed);
 	else
 		refuse(s, c, -EPROTO);
-	closer_put(passed);
+	closer_put(c->uid, passed);
 }
 
 static void wrong(struct plug_server *s, struct conn *c, const char *what, size_t len)
@@ -230,5 +230,5 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 		agents(s, c, msg, len, passed);
 	else
 		wrong(s, c, "nothing that is known", len);
-	closer_put(passed);
+	closer_put(c->uid, passed);
 }

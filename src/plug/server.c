@@ -14,7 +14,7 @@
 #include "sys/fd.h"
 #include "sys/rights.h"
 
-enum { BACKLOG = 1024, EVENTS = 64 };
+enum { BACKLOG = 1024, EVENTS = 64, CLOSES_NS = 100000000 };
 
 static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
@@ -153,10 +153,12 @@ static uint64_t next(const struct plug_server *s)
 }
 
 /* Milliseconds, rounded up; a deadline that is there is 0. */
-static int timeout(const struct plug_server *s)
+static int timeout(struct plug_server *s)
 {
 	uint64_t at = next(s), now = clock_ns(), ms;
 
+	if (!plugged_closes(s) && at > now + CLOSES_NS)
+		at = now + CLOSES_NS;
 	if (at == NEVER)
 		return -1;
 	if (at <= now)

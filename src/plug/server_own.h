@@ -27,6 +27,7 @@ struct conn {
 	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
+	uid_t uid;
 	pid_t pid;
 	uint64_t deadline; /* CONN_NEW: for its request */
 	uint32_t ca;	   /* index of its adapter */
@@ -43,7 +44,8 @@ struct plug_server {
 	struct umad *umad;
 	uint64_t now;
 	int epoll, listener;
-	bool deaf; /* no descriptors are left: not listening */
+	bool deaf;   /* nobody can be let in: not listening */
+	bool behind; /* .. as the closer is full */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, dead, ready;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
@@ -51,6 +53,8 @@ struct plug_server {
 
 /* conn.c */
 void plugged_in(struct plug_server *s);
+/* False: what others have sent cannot be closed as it comes, so call this again. */
+bool plugged_closes(struct plug_server *s);
 void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
 void plugged_end(struct plug_server *s, struct conn *c); /* is freed at the turn's end */
 void plugged_flush(struct plug_server *s, struct conn *c);

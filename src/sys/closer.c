@@ -6,16 +6,22 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "sys/lock.h"
 #include "sys/log.h"
+#include "sys/rights.h"
 
 /* A host room that ends lets all its connections go at once. */
-enum { FULL = 64, ROOM = 4096 };
+enum { ROOM = 4096 };
 
 static struct lock lock;
-static int waiting[ROOM] GUARDED_BY(lock); /* their order is of no use to anybody */
+/* their order is of no use to anybody */
+static struct {
+	int fd;
+	uid_t uid;
+} waiting[ROOM] GUARDED_BY(lock);
 static _Atomic unsigned nwaiting;
 static bool running GUARDED_BY(lock);
 
@@ -25,7 +31,7 @@ static int take(void)
 
 	lock_take(&lock);
 	if (nwaiting)
-		fd = waiting[--nwaiting];
+		fd = waiting[--nwaiting].fd;
 	else
 		running = false;
 	lock_give(&lock);
@@ -63,7 +69,7 @@ static bool start(void)
 	return rc == 0;
 }
 
-void closer_put(int fd)
+void closer_put(uid_t uid, int fd)
 {
 	bool kept;
 
@@ -71,8 +77,10 @@ void closer_put(int fd)
 		return;
 	lock_take(&lock);
 	kept = nwaiting < ROOM;
-	if (kept)
-		waiting[nwaiting++] = fd;
+	if (kept) {
+		waiting[nwaiting].fd = fd;
+		waiting[nwaiting++].uid = uid;
+	}
 	if (!running)
 		running = start();
 	lock_give(&lock);
@@ -82,9 +90,50 @@ void closer_put(int fd)
 			  fd);
 }
 
+void closer_hang_up(int fd)
+{
+	struct ucred c = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(c);
+
+	shutdown(fd, SHUT_RDWR);
+	if (rights_drop(fd)) {
+		close(fd);
+		return;
+	}
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len);
+	closer_put(c.uid, fd);
+}
+
 bool closer_is_full(void)
 {
-	return nwaiting >= FULL;
+	return nwaiting >= CLOSER_ALL;
+}
+
+bool closer_is_full_of(uid_t uid)
+{
+	unsigned n = 0;
+
+	if (nwaiting < CLOSER_EACH)
+		return false;
+	lock_take(&lock);
+	for (unsigned i = 0; i < nwaiting; i++)
+		n += waiting[i].uid == uid;
+	lock_give(&lock);
+	return n >= CLOSER_EACH || closer_is_full();
+}
+
+bool closer_try_again(void)
+{
+	bool runs;
+
+	if (!nwaiting)
+		return true;
+	lock_take(&lock);
+	if (nwaiting && !running)
+		running = start();
+	runs = !nwaiting || running;
+	lock_give(&lock);
+	return runs;
 }
 
 /* The lock may have been held when the process was copied. */

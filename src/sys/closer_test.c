@@ -12,7 +12,11 @@
 
 #include <cmocka.h>
 
+#include "sys/nothread_testing.h"
+#include "sys/rights.h"
 #include "sys/stuck_testing.h"
+
+enum { ANN = 1000, BOB };
 
 /* The end of a pipe whose other end says when this one is closed. */
 static int make_end(int *other)
@@ -38,12 +42,12 @@ static void what_is_put_is_closed(void **state)
 	int other[N];
 
 	(void)state;
-	closer_put(-1);
+	closer_put(ANN, -1);
 	for (int i = 0; i < N; i++)
-		closer_put(make_end(&other[i]));
+		closer_put(ANN, make_end(&other[i]));
 	for (int i = 0; i < N; i++)
 		await_close(other[i]);
-	assert_false(closer_is_full());
+	assert_false(closer_is_full_of(ANN));
 }
 
 /* One that cannot be closed holds up others, but not who puts them there. */
@@ -55,15 +59,103 @@ static void one_that_hangs(void **state)
 	(void)state;
 	if (!stuck_begin(&s))
 		skip();
-	closer_put(s.fd);
+	closer_put(ANN, s.fd);
 	/* what comes next may be closed before it */
-	for (n = 0; n < 200 && !closer_is_full(); n++)
-		closer_put(make_end(&other[n]));
-	assert_true(closer_is_full());
+	for (n = 0; n < 200 && !closer_is_full_of(ANN); n++)
+		closer_put(ANN, make_end(&other[n]));
+	assert_true(closer_is_full_of(ANN));
 	stuck_end(&s);
 	while (n > 0)
 		await_close(other[--n]);
+	assert_false(closer_is_full_of(ANN));
+}
+
+static void put_many(uid_t uid, int *other, int n)
+{
+	for (int i = 0; i < n; i++)
+		closer_put(uid, make_end(&other[i]));
+}
+
+static void await_many(int *other, int n)
+{
+	assert_true(closer_try_again());
+	while (n > 0)
+		await_close(other[--n]);
+	assert_false(closer_is_full() || closer_is_full_of(ANN) ||
+		     closer_is_full_of(BOB));
+}
+
+/* A user who has sent as many as can be leaves room for another. */
+static void each_user_has_room(void **state)
+{
+	enum { ONE = CLOSER_EACH - 1 + RIGHTS_MAX, ALL = ONE + CLOSER_EACH };
+	int other[CLOSER_ALL];
+
+	(void)state;
+	assert_true((int)ALL <= (int)CLOSER_ALL);
+	nothread = true;
+	put_many(ANN, other, CLOSER_EACH - 1);
+	assert_false(closer_is_full_of(ANN));
+	put_many(ANN, other + CLOSER_EACH - 1, RIGHTS_MAX);
+	assert_true(closer_is_full_of(ANN));
+	assert_false(closer_is_full_of(BOB) || closer_is_full());
+	put_many(BOB, other + ONE, CLOSER_EACH - 1);
+	assert_false(closer_is_full_of(BOB) || closer_is_full());
+	put_many(BOB, other + ALL - 1, 1);
+	assert_true(closer_is_full_of(BOB));
 	assert_false(closer_is_full());
+	put_many(ANN, other + ALL, CLOSER_ALL - ALL);
+	assert_true(closer_is_full() && closer_is_full_of(BOB + 1));
+	nothread = false;
+	await_many(other, CLOSER_ALL);
+}
+
+/* A thread that could not be started is started when that can be. */
+static void no_thread_at_first(void **state)
+{
+	int other[CLOSER_ALL];
+
+	(void)state;
+	nothread = true;
+	put_many(ANN, other, CLOSER_ALL);
+	assert_true(closer_is_full());
+	assert_false(closer_try_again());
+	nothread = false;
+	await_many(other, CLOSER_ALL);
+	assert_true(closer_try_again());
+}
+
+/* The other end of a connection sees its end, and where no descriptor lies in it that
+ * is all there is to do. */
+static void connections(void **state)
+{
+	char byte;
+
+	(void)state;
+	nothread = true;
+	for (int with = 0; with < 2; with++) {
+		struct iovec iov = { &(char){ 'x' }, 1 };
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+		union {
+			struct cmsghdr head;
+			char room[CMSG_SPACE(sizeof(int))];
+		} u;
+		int pair[2];
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+		if (with)
+			rights_put(&m, &u.head, pair, 1);
+		assert_int_equal(sendmsg(pair[0], &m, 0), 1);
+		closer_hang_up(pair[1]);
+		errno = 0;
+		/* what is closed with something unread says ECONNRESET */
+		assert_int_equal(recv(pair[0], &byte, 1, MSG_DONTWAIT), 0);
+		assert_int_equal(fcntl(pair[1], F_GETFD) == -1, !with);
+		assert_int_equal(closer_try_again(), !with);
+		close(pair[0]);
+	}
+	nothread = false;
+	assert_true(closer_try_again());
 }
 
 /* The thread is not in the child. */
@@ -76,20 +168,20 @@ static void a_fork_begins_anew(void **state)
 	(void)state;
 	if (!stuck_begin(&s))
 		skip();
-	closer_put(s.fd);
+	closer_put(ANN, s.fd);
 	pid = fork();
 	if (pid == 0) {
 		int of_child;
 
 		closer_forked();
-		closer_put(make_end(&of_child));
+		closer_put(ANN, make_end(&of_child));
 		await_close(of_child);
-		_exit(closer_is_full());
+		_exit(closer_is_full_of(ANN));
 	}
 	stuck_end(&s);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	closer_put(make_end(&other));
+	closer_put(ANN, make_end(&other));
 	await_close(other);
 }
 
@@ -98,6 +190,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_put_is_closed),
 		cmocka_unit_test(one_that_hangs),
+		cmocka_unit_test(each_user_has_room),
+		cmocka_unit_test(no_thread_at_first),
+		cmocka_unit_test(connections),
 		cmocka_unit_test(a_fork_begins_anew),
 	};
 

@@ -151,7 +151,7 @@ static inline bool stuck_begin(struct stuck *s)
 	m.msg_controllen = sizeof(u);
 	s->fd = -1;
 	if (recvmsg(pair[0], &m, MSG_CMSG_CLOEXEC) > 0)
-		rights_take(&m, &s->fd, 1);
+		rights_take(&m, geteuid(), &s->fd, 1);
 	close(pair[0]);
 	if (s->fd >= 0)
 		return true;
