@@ -364,13 +364,13 @@ static void addresses(void **state)
 static int begin(void **state)
 {
 	fix_open(state);
-	fix.core.cm = &cm;
+	fix.cm = &cm;
 	return 0;
 }
 
 static int end(void **state)
 {
-	fix.core.cm = NULL;
+	fix.cm = NULL;
 	return fix_close(state);
 }
 

@@ -220,7 +220,7 @@ struct cm *nic_enter(struct nic *nic) NO_TSA
 	is_control(nic);
 	say("enter");
 	turn_take(&fix.core.turn);
-	return fix.core.cm;
+	return fix.cm;
 }
 
 void nic_leave(struct nic *nic) NO_TSA

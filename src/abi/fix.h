@@ -18,8 +18,11 @@
 /* roce_eth0 has 192.0.2.1 and fe80::1; iwarp_eth0 192.0.2.1. */
 enum { FIX_ROCE, FIX_IWARP, FIX_DEVICES };
 
+struct cm;
+
 struct fix {
 	struct core core;
+	struct cm *cm; /* nic_enter() gives it */
 	struct ibv_device *dev[FIX_DEVICES];
 	uint64_t now;
 	unsigned users;	  /* of the NIC: nic_open() less nic_close() */

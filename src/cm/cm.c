@@ -14,8 +14,8 @@
 #include "host/host.h"
 #include "sys/log.h"
 
-int cm_open(struct core *core, struct host *host, const struct cm_site *site,
-	    uint64_t seed)
+int cm_open(struct cm **out, struct core *core, struct host *host,
+	    const struct cm_site *site, uint64_t seed)
 {
 	struct cm *cm = calloc(1, sizeof(*cm));
 	int rc;
@@ -41,24 +41,20 @@ int cm_open(struct core *core, struct host *host, const struct cm_site *site,
 		free(cm);
 		return rc;
 	}
-	core->cm = cm;
+	*out = cm;
 	return 0;
 }
 
-int cm_use_link(struct core *core, struct device *dev, struct link *link,
+int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 		const struct transport *transport, uint16_t udp_port)
 {
-	static const struct qp1_user user = { gsi_input };
-
-	core->cm->udp_port = udp_port;
-	return qp1_open(core, dev, link, transport, &user, &core->cm->qp1);
+	cm->user.take = gsi_input;
+	cm->udp_port = udp_port;
+	return qp1_open(cm->core, dev, link, transport, &cm->user, &cm->qp1);
 }
 
-void cm_close(struct core *core)
+void cm_close(struct cm *cm)
 {
-	struct cm *cm = core->cm;
-
-	core->cm = NULL;
 	if (cm->qp1)
 		qp1_close(cm->qp1);
 	listeners_free(cm);
@@ -69,14 +65,13 @@ void cm_close(struct core *core)
 	free(cm);
 }
 
-void cm_run(struct core *core, uint64_t now)
+void cm_run(struct cm *cm, uint64_t now)
 {
-	struct cm *cm = core->cm;
 	struct heap_node *top;
 
 	hand_run(cm, now);
 	gsi_run(cm, now);
-	while ((top = heap_top(&cm->timers)) && silent_until(core, top->at, now))
+	while ((top = heap_top(&cm->timers)) && silent_until(cm->core, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);
 	peer_run(cm, now);
 	iw_run(cm, now);
@@ -101,28 +96,25 @@ int cm_fd(const struct cm *cm)
 	return cm->iw->sockets ? cm->iw->epfd : -1;
 }
 
-void cm_look(struct core *core, uint64_t now)
+void cm_look(struct cm *cm, uint64_t now)
 {
-	iw_look(core->cm, now);
+	iw_look(cm, now);
 }
 
-bool cm_input(struct core *core, uint64_t now)
+bool cm_input(struct cm *cm, uint64_t now)
 {
-	return iw_input(core->cm, now);
+	return iw_input(cm, now);
 }
 
-void cm_forked(struct core *core)
+void cm_forked(struct cm *cm)
 {
-	if (core->cm)
-		iw_forked(core->cm);
+	iw_forked(cm);
 }
 
 /* --- the end ------------------------------------------------------------- */
 
-bool cm_leave(struct core *core, uint64_t now)
+bool cm_leave(struct cm *cm, uint64_t now)
 {
-	struct cm *cm = core->cm;
-
 	for (; cm->left < cm->used; cm->left++) {
 		struct conn *c = conn_at(cm, cm->left);
 

@@ -41,19 +41,19 @@ struct cm_site {
 	bool by_host;
 };
 
-/* Sets core->cm.  host, site: NULL in unit tests.  0 or -ENOMEM. */
-int cm_open(struct core *core, struct host *host, const struct cm_site *site,
-	    uint64_t seed);
-void cm_close(struct core *core);
+/* host, site: NULL in unit tests.  0 or -ENOMEM. */
+int cm_open(struct cm **out, struct core *core, struct host *host,
+	    const struct cm_site *site, uint64_t seed);
+void cm_close(struct cm *cm);
 
 /* MADs go by the QP1 of this link, which is dev's; dev NULL: all devices'.  udp_port: of
  * RoCE's hosts.  0 or -ENOMEM. */
-int cm_use_link(struct core *core, struct device *dev, struct link *link,
+int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 		const struct transport *transport, uint16_t udp_port);
 
 /* A MAD that has come to another process of this host, which has handed it on; for the
  * next cm_run(). */
-void cm_handed(struct core *core, const struct dgram *d);
+void cm_handed(struct cm *cm, const struct dgram *d);
 
 /* iWARP's sockets: the descriptor is readable when there is something to do; -1:
  * there are none yet, and with the first comes a kick.  Any thread.
@@ -61,20 +61,20 @@ void cm_handed(struct core *core, const struct dgram *d);
  * that a peer which parts and connects again is told in that order.  True: there
  * was something. */
 int cm_fd(const struct cm *cm);
-void cm_look(struct core *core, uint64_t now);
-bool cm_input(struct core *core, uint64_t now);
+void cm_look(struct cm *cm, uint64_t now);
+bool cm_input(struct cm *cm, uint64_t now);
 
 /* Timers, and MADs that were handed on.  What there is to say goes to QP1. */
-void cm_run(struct core *core, uint64_t now);
+void cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(const struct cm *cm); /* when cm_run() has something to do */
 
 /* The connection to a process of this host is gone; perhaps the process is. */
-void cm_gone(struct core *core, uint16_t slot, uint64_t now);
+void cm_gone(struct cm *cm, uint16_t slot, uint64_t now);
 /* In the child of a fork: close what is the parent's. */
-void cm_forked(struct core *core);
+void cm_forked(struct cm *cm);
 /* This process ends: whoever is connected is told.  True: there are more, when
  * what QP1 has to send is on its way. */
-bool cm_leave(struct core *core, uint64_t now);
+bool cm_leave(struct cm *cm, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);
 void cm_log_counters(const struct cm *cm);

@@ -155,6 +155,7 @@ struct cm {
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by address and QP of the peer */
 	struct list listeners;
+	struct qp1_user user;
 	struct qp1 *qp1; /* or NULL: nothing can be said */
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
@@ -295,7 +296,7 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 
 /* --- gsi.c --------------------------------------------------------------- */
 
-void gsi_input(struct core *core, const struct qp1_mad *in, uint64_t now);
+void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
 /* One that has come by way, here or (handed) to another process of the host. */
 void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len,
 	      bool handed, uint64_t now);

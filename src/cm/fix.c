@@ -66,9 +66,10 @@ struct fix *fix_open(uint64_t seed)
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(core_init(&f->core[i], (uint16_t)(FIX_SLOT + i)), 0);
 		assert_int_equal(ib_open(&f->core[i], 1), 0);
-		assert_int_equal(cm_open(&f->core[i], NULL, &site, seed + (uint64_t)i),
+		assert_int_equal(cm_open(&f->cm[i], &f->core[i], NULL, &site,
+					 seed + (uint64_t)i),
 				 0);
-		assert_int_equal(cm_use_link(&f->core[i], NULL, &fix_wire, &ib_transport,
+		assert_int_equal(cm_use_link(f->cm[i], NULL, &fix_wire, &ib_transport,
 					     4791),
 				 0);
 	}
@@ -85,7 +86,7 @@ void fix_close(struct fix *f)
 		assert_int_equal(cm_deadline(cm), NEVER);
 		assert_true(list_empty(&cm->listeners));
 		assert_int_equal(cm->reserved, 0);
-		cm_close(&f->core[i]);
+		cm_close(f->cm[i]);
 		ib_close(&f->core[i]);
 		core_fini(&f->core[i]);
 	}
@@ -153,7 +154,7 @@ static void take_out(struct fix *f, int side)
 {
 	struct core *core = &f->core[side];
 
-	cm_run(core, f->now);
+	cm_run(f->cm[side], f->now);
 	while (due_any(core)) {
 		batch_reset(&batch);
 		fix_output(core, &batch, f->now);
@@ -255,7 +256,7 @@ static uint64_t next_time(const struct fix *f, unsigned *first)
 		*first = i;
 	}
 	for (int i = 0; i < 2; i++) {
-		uint64_t t = cm_deadline(f->core[i].cm);
+		uint64_t t = cm_deadline(f->cm[i]);
 
 		if (t < at) {
 			at = t;

@@ -73,6 +73,7 @@ struct refusal {
 
 struct fix {
 	struct core core[2];
+	struct cm *cm[2];
 	uint64_t now;
 	struct prng rng;
 	uint32_t loss, again;	/* parts in a million */
@@ -111,7 +112,7 @@ void fix_raw_mad(struct core *core, const uint8_t src[16], const uint8_t dst[16]
 
 static inline struct cm *fix_cm(struct fix *f, int side)
 {
-	return f->core[side].cm;
+	return f->cm[side];
 }
 
 struct prog *prog_new(struct fix *f, int side);

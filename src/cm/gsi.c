@@ -246,12 +246,13 @@ void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_
 		take_other(cm, way, &m, mad, handed, now);
 }
 
-void gsi_input(struct core *core, const struct qp1_mad *in, uint64_t now)
+void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
 {
+	struct cm *cm = container_of(user, struct cm, user);
 	struct cm_way way = { .ifindex = in->port, .dlid = in->slid, .sl = in->sl };
 
 	grh_ends(in->head, way.dst, way.src);
-	gsi_take(core->cm, &way, in->bytes, in->len, false, now);
+	gsi_take(cm, &way, in->bytes, in->len, false, now);
 }
 
 /* --- out ----------------------------------------------------------------- */

@@ -57,9 +57,8 @@ bool hand_over(struct cm *cm, uint16_t slot, const struct cm_way *way, const uin
 }
 
 /* Not taken in at once: host/ may be in the middle of a list that this changes. */
-void cm_handed(struct core *core, const struct dgram *d)
+void cm_handed(struct cm *cm, const struct dgram *d)
 {
-	struct cm *cm = core->cm;
 	struct boxed_mad *b;
 
 	if (d->len != MAD_LEN || cm->boxed == BOX_MAX) {

@@ -249,7 +249,7 @@ static void this_process_ends(void **state)
 	struct pair p = at_step(f, 3);
 
 	(void)state;
-	assert_false(cm_leave(&f->core[0], f->now));
+	assert_false(cm_leave(f->cm[0], f->now));
 	p.a->conn = NULL;
 	fix_run(f, FIX_MS);
 	fix_told(p.b, 1, CM_EV_DISCONNECTED, 0);
@@ -276,7 +276,7 @@ static void this_process_ends_with_many(void **state)
 	fix_run(f, 0);
 	for (int i = 0; more; i++) {
 		assert_true(i < 3);
-		more = cm_leave(&f->core[0], f->now);
+		more = cm_leave(f->cm[0], f->now);
 		fix_run(f, 0);
 	}
 	assert_int_equal(f->sent_type[CM_REJ], N);

@@ -40,9 +40,9 @@ void fx_run(uint64_t ns)
 {
 	for (uint64_t end = fx.s->now + ns; fx.s->now < end;) {
 		for (int i = 0; i < 2; i++) {
-			cm_look(&fx.s->node[i].core, fx.s->now);
-			(void)cm_input(&fx.s->node[i].core, fx.s->now);
-			cm_run(&fx.s->node[i].core, fx.s->now);
+			cm_look(fx.cm[i], fx.s->now);
+			(void)cm_input(fx.cm[i], fx.s->now);
+			cm_run(fx.cm[i], fx.s->now);
 		}
 		sim_run(fx.s, 1);
 		fx.s->now += ns > SEC ? ns / 100 : MS;
@@ -91,10 +91,9 @@ int fx_begin(void **state)
 		on_event;
 	for (int i = 0; i < 2; i++) {
 		/* Others run now, whose ports are not to be ours. */
-		assert_int_equal(cm_open(&fx.s->node[i].core, NULL, NULL,
+		assert_int_equal(cm_open(&fx.cm[i], &fx.s->node[i].core, NULL, NULL,
 					 (uint64_t)getpid()),
 				 0);
-		fx.cm[i] = fx.s->node[i].core.cm;
 	}
 	fx_listen(4);
 	return 0;
@@ -117,7 +116,7 @@ int fx_end(void **state)
 		assert_int_equal(fx.cm[i]->iw->sockets, 0);
 		assert_int_equal(fx.cm[i]->iw->half_n, 0);
 		assert_int_equal(cm_deadline(fx.cm[i]), NEVER);
-		cm_close(&fx.s->node[i].core);
+		cm_close(fx.cm[i]);
 	}
 	sim_close(fx.s);
 	return 0;

@@ -76,7 +76,7 @@ static void tick(uint64_t ns)
 			if (c->state != IWC_ASKED || rand_below(&t.rng, 1000) == 0)
 				iwc_progress(c, t.s->now);
 		}
-		cm_run(&t.s->node[i].core, t.s->now);
+		cm_run(t.cm[i], t.s->now);
 	}
 	sim_run(t.s, 1);
 	t.s->now += ns;
@@ -98,8 +98,8 @@ static void start(uint64_t seed)
 	t.p = sim_pair(t.s, NULL);
 	t.listener.owner.event = t.prog[0].owner.event = t.prog[1].owner.event = on_event;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(cm_open(&t.s->node[i].core, NULL, NULL, seed), 0);
-		t.cm[i] = t.s->node[i].core.cm;
+		assert_int_equal(cm_open(&t.cm[i], &t.s->node[i].core, NULL, NULL, seed),
+				 0);
 	}
 	assert_int_equal(cm_bind(t.cm[1], &service, &t.l), 0);
 	assert_int_equal(cm_listen(t.cm[1], t.l, 2, false, &t.listener.owner), 0);
@@ -226,7 +226,7 @@ static void finish(void)
 		assert_int_equal(t.cm[i]->iw->n, 0);
 		assert_int_equal(t.cm[i]->iw->half_n, 0);
 		assert_int_equal(cm_deadline(t.cm[i]), NEVER);
-		cm_close(&t.s->node[i].core);
+		cm_close(t.cm[i]);
 	}
 	sim_close(t.s);
 }

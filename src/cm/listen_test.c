@@ -61,6 +61,7 @@ static void an_address_before_its_wildcard(void **state)
 struct proc {
 	struct host *host;
 	struct core core;
+	struct cm *cm;
 	struct dgram got;
 	unsigned n;
 	uint8_t bytes[512];
@@ -80,7 +81,7 @@ static void on_gone(void *arg, uint16_t slot)
 {
 	struct proc *p = arg;
 
-	cm_gone(&p->core, slot, 0);
+	cm_gone(p->cm, slot, 0);
 }
 
 static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
@@ -109,13 +110,13 @@ static void proc_open(struct proc *p)
 	assert_int_equal(host_open(&p->host, &ops, p), 0);
 	assert_int_equal(core_init(&p->core, host_slot(p->host)), 0);
 	assert_int_equal(ib_open(&p->core, 1), 0);
-	assert_int_equal(cm_open(&p->core, p->host, &site, 1), 0);
-	assert_int_equal(cm_use_link(&p->core, NULL, &fix_wire, &ib_transport, 4791), 0);
+	assert_int_equal(cm_open(&p->cm, &p->core, p->host, &site, 1), 0);
+	assert_int_equal(cm_use_link(p->cm, NULL, &fix_wire, &ib_transport, 4791), 0);
 }
 
 static void proc_close(struct proc *p)
 {
-	cm_close(&p->core);
+	cm_close(p->cm);
 	ib_close(&p->core);
 	host_close(p->host);
 	core_fini(&p->core);
@@ -136,7 +137,7 @@ static int bind_to(struct proc *p, bool any, bool v6, bool v6_only, int side,
 				.v6_only = v6_only };
 
 	fix_ip(side, s.ip);
-	return cm_bind(p->core.cm, &s, l);
+	return cm_bind(p->cm, &s, l);
 }
 
 static void one_port_one_process(void **state)
@@ -154,16 +155,16 @@ static void one_port_one_process(void **state)
 	assert_int_equal(bind_to(&q, true, true, false, 0, &b), -EADDRINUSE);
 	assert_int_equal(bind_to(&q, true, true, true, 0, &b), 0);
 	assert_int_equal(bind_to(&q, false, false, false, 1, &c), 0);
-	cm_unbind(q.core.cm, b);
-	cm_unbind(q.core.cm, c);
-	cm_unbind(p.core.cm, a);
+	cm_unbind(q.cm, b);
+	cm_unbind(q.cm, c);
+	cm_unbind(p.cm, a);
 	/* A wildcard excludes all addresses of its families. */
 	assert_int_equal(bind_to(&p, true, true, false, 0, &a), 0);
 	assert_int_equal(bind_to(&q, true, false, false, 0, &b), -EADDRINUSE);
 	assert_int_equal(bind_to(&q, false, false, false, 1, &b), -EADDRINUSE);
-	cm_unbind(p.core.cm, a);
+	cm_unbind(p.cm, a);
 	assert_int_equal(bind_to(&q, false, false, false, 1, &b), 0);
-	cm_unbind(q.core.cm, b);
+	cm_unbind(q.cm, b);
 	proc_close(&p);
 	proc_close(&q);
 }
@@ -176,11 +177,11 @@ static void any_port_is_a_free_one(void **state)
 
 	(void)state;
 	proc_open(&p);
-	assert_int_equal(cm_bind(p.core.cm, &s, &a), 0);
-	assert_int_equal(cm_bind(p.core.cm, &t, &b), 0);
+	assert_int_equal(cm_bind(p.cm, &s, &a), 0);
+	assert_int_equal(cm_bind(p.cm, &t, &b), 0);
 	assert_true(s.port >= 32768 && t.port >= 32768 && s.port != t.port);
-	cm_unbind(p.core.cm, a);
-	cm_unbind(p.core.cm, b);
+	cm_unbind(p.cm, a);
+	cm_unbind(p.cm, b);
 	proc_close(&p);
 }
 
@@ -199,9 +200,9 @@ static void give(struct proc *p, const struct cm_msg *m)
 static void take_in(struct proc *q)
 {
 	q->got.iov = &q->got.one;
-	cm_handed(&q->core, &q->got);
-	assert_int_equal(cm_deadline(q->core.cm), 0);
-	cm_run(&q->core, 0);
+	cm_handed(q->cm, &q->got);
+	assert_int_equal(cm_deadline(q->cm), 0);
+	cm_run(q->cm, 0);
 }
 
 static void a_mad_is_handed_on(void **state)
@@ -221,9 +222,9 @@ static void a_mad_is_handed_on(void **state)
 	memcpy(m.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
 	/* Nobody listens: refused, later. */
 	give(&p, &m);
-	assert_int_equal(cm_deadline(p.core.cm), 50 * FIX_MS);
-	gsi_run(p.core.cm, 50 * FIX_MS);
-	assert_int_equal(cm_counter(p.core.cm, CM_RX_NO_SERVICE), 1);
+	assert_int_equal(cm_deadline(p.cm), 50 * FIX_MS);
+	gsi_run(p.cm, 50 * FIX_MS);
+	assert_int_equal(cm_counter(p.cm, CM_RX_NO_SERVICE), 1);
 	/* By the name. */
 	for (int any = 0; any < 2; any++) {
 		assert_int_equal(bind_to(&q, any, any, false, 0, &l), 0);
@@ -233,29 +234,29 @@ static void a_mad_is_handed_on(void **state)
 		assert_int_equal(q.n, 1);
 		assert_true(q.got.mad);
 		assert_memory_equal(ip_of(&q.got)->from.ip, from, 16);
-		cm_unbind(q.core.cm, l);
+		cm_unbind(q.cm, l);
 	}
 	/* A half open connection keeps the name. */
 	struct prog *owner = prog_new(NULL, 0);
 	struct cm_conn *half;
 
 	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
-	assert_int_equal(cm_listen(q.core.cm, l, 1, false, &owner->owner), 0);
+	assert_int_equal(cm_listen(q.cm, l, 1, false, &owner->owner), 0);
 	give(&p, &m);
 	host_run(q.host);
 	take_in(&q);
 	assert_int_equal(owner->n, 1);
 	half = owner->note[0].conn;
-	cm_unbind(q.core.cm, l);
+	cm_unbind(q.cm, l);
 	q.n = 0;
 	give(&p, &m); /* again */
 	host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(bind_to(&p, false, false, false, 0, &l), -EADDRINUSE);
 	assert_int_equal(bind_to(&q, false, false, false, 0, &l), 0);
-	cm_unbind(q.core.cm, l);
+	cm_unbind(q.cm, l);
 	assert_int_equal(bind_to(&p, false, false, false, 0, &l), 0);
-	cm_unbind(p.core.cm, l);
+	cm_unbind(p.cm, l);
 	half->proto->close(half, 0);
 	free(owner);
 	/* By the slot in the ID. */
@@ -267,15 +268,15 @@ static void a_mad_is_handed_on(void **state)
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_int_equal(cm_counter(p.core.cm, CM_RX_HANDED_ON), 5);
+	assert_int_equal(cm_counter(p.cm, CM_RX_HANDED_ON), 5);
 	/* What was handed on stops here. */
 	take_in(&q);
-	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 1);
+	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 1);
 	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
 	cm_mad_build(q.bytes, &m);
 	take_in(&q);
-	assert_int_equal(cm_counter(q.core.cm, CM_RX_NO_ID), 2);
-	assert_int_equal(cm_counter(q.core.cm, CM_RX_HANDED_ON), 0);
+	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 2);
+	assert_int_equal(cm_counter(q.cm, CM_RX_HANDED_ON), 0);
 	proc_close(&p);
 	proc_close(&q);
 }
@@ -285,7 +286,7 @@ static void a_mad_is_handed_on(void **state)
 /* Of p to q's, established; as it would be watched. */
 static struct conn *connected(struct proc *p, const struct proc *q, struct prog *owner)
 {
-	struct cm *cm = p->core.cm;
+	struct cm *cm = p->cm;
 	struct conn *c;
 
 	assert_int_equal(conn_reserve(cm, 1), 0);
@@ -303,7 +304,7 @@ static void run_timers(struct proc *p, uint64_t now)
 {
 	struct heap_node *top;
 
-	while ((top = heap_top(&p->core.cm->timers)) && top->at <= now)
+	while ((top = heap_top(&p->cm->timers)) && top->at <= now)
 		conn_timer(container_of(top, struct conn, timer), now);
 }
 
@@ -320,12 +321,12 @@ static void a_process_that_lives_or_not(void **state)
 	proc_open(&p);
 	proc_open(&q);
 	c = connected(&p, &q, owner);
-	cm_gone(&p.core, (uint16_t)(q.core.slot + 1), FIX_S);
-	assert_int_equal(cm_deadline(p.core.cm), NEVER);
+	cm_gone(p.cm, (uint16_t)(q.core.slot + 1), FIX_S);
+	assert_int_equal(cm_deadline(p.cm), NEVER);
 	for (uint64_t i = 1; i < 5; i++) {
-		cm_gone(&p.core, q.core.slot, i * FIX_S);
+		cm_gone(p.cm, q.core.slot, i * FIX_S);
 		/* At first at once, then ever later. */
-		assert_int_equal(cm_deadline(p.core.cm),
+		assert_int_equal(cm_deadline(p.cm),
 				 i * FIX_S + (i > 1 ? (uint64_t)FIX_MS << (i - 2) : 0));
 		run_timers(&p, (i + 1) * FIX_S);
 		assert_int_equal(owner->n, 0);
@@ -359,7 +360,7 @@ static void a_message_is_handed_over(void **state)
 	fix_ip(0, way.src);
 	fix_ip(1, way.dst);
 	m.remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT | 9;
-	send_mad(p.core.cm, &way, &m);
+	send_mad(p.cm, &way, &m);
 	batch_reset(&b);
 	fix_output(&p.core, &b, 0);
 	assert_int_equal(b.n, 0);
@@ -374,7 +375,7 @@ static void a_message_is_handed_over(void **state)
 	/* Nobody knows whose it is, or there is no such slot. */
 	for (unsigned i = 0; i < 2; i++) {
 		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
-		send_mad(p.core.cm, &way, &m);
+		send_mad(p.cm, &way, &m);
 		batch_reset(&b);
 		fix_output(&p.core, &b, 0);
 		assert_int_equal(b.n, 1);

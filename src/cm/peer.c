@@ -55,11 +55,9 @@ bool way_is_here(const struct cm *cm, const struct cm_way *way)
 	       (cm->site && cm->site->is_here && cm->site->is_here(way->dst));
 }
 
-void cm_gone(struct core *core, uint16_t slot, uint64_t now)
+void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)
 {
-	struct cm *cm = core->cm;
-
-	for (unsigned i = 0; cm && i < cm->used; i++) {
+	for (unsigned i = 0; i < cm->used; i++) {
 		struct conn *c = conn_at(cm, i);
 
 		if (c->near && id_slot(c->remote_id) == slot &&

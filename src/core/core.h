@@ -24,7 +24,6 @@ struct ib;
 struct iwarp;
 struct direct;
 struct local;
-struct cm;
 
 enum {
 	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
@@ -71,7 +70,6 @@ struct core {
 	int (*board_wait)(struct core *core, uint32_t key);
 	struct direct *direct;	 /* memory of other processes; or NULL */
 	struct local *local;	 /* the same host's */
-	struct cm *cm;		 /* connection management's */
 	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */

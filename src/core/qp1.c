@@ -258,7 +258,7 @@ void qp1_arrived(struct qp1 *q, uint32_t port, uint64_t now)
 
 		if (cqe.status != IBV_WC_SUCCESS)
 			continue;
-		q->user->take(q->core, &m, now);
+		q->user->take(q->user, &m, now);
 		post_recv(q);
 	}
 }

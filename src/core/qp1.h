@@ -36,11 +36,11 @@ struct qp1_mad {
 
 struct qp1;
 struct qp1_user {
-	void (*take)(struct core *core, const struct qp1_mad *m, uint64_t now);
+	void (*take)(const struct qp1_user *user, const struct qp1_mad *m, uint64_t now);
 };
 
-/* dev: whose port it is.  NULL: of all devices that have this link, in the default
- * partition.  0 or -ENOMEM. */
+/* user stays where it is until qp1_close().  dev: whose port it is.  NULL: of all devices
+ * that have this link, in the default partition.  0 or -ENOMEM. */
 int qp1_open(struct core *core, struct device *dev, struct link *link,
 	     const struct transport *transport, const struct qp1_user *user,
 	     struct qp1 **out);

@@ -6,9 +6,9 @@
 
 static struct link other_link;
 
-static void take(struct core *core, const struct qp1_mad *m, uint64_t now)
+static void take(const struct qp1_user *by, const struct qp1_mad *m, uint64_t now)
 {
-	(void)core;
+	(void)by;
 	(void)m;
 	(void)now;
 	fail();

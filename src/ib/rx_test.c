@@ -237,11 +237,11 @@ static void rubbish(void **state)
 
 static unsigned mads;
 
-static void take_mad(struct core *core, const struct qp1_mad *m, uint64_t now)
+static void take_mad(const struct qp1_user *by, const struct qp1_mad *m, uint64_t now)
 {
 	uint8_t src[16], dst[16];
 
-	(void)core;
+	(void)by;
 	(void)now;
 	assert_int_equal(m->len, 1);
 	assert_int_equal(m->port, 7);

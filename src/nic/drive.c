@@ -78,7 +78,7 @@ void nic_flush(struct nic *nic)
 struct cm *nic_enter(struct nic *nic)
 {
 	turn_take(&nic->core.turn);
-	return nic->core.cm;
+	return nic->cm;
 }
 
 void nic_leave(struct nic *nic)

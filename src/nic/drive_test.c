@@ -100,14 +100,14 @@ static int begin(void **state)
 	assert_int_equal(ib_open(&nic->core, 0), 0);
 	assert_int_equal(local_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&nic->conns, &nic->core, NULL, NULL), 0);
-	assert_int_equal(cm_open(&nic->core, NULL, NULL, 1), 0);
+	assert_int_equal(cm_open(&nic->cm, &nic->core, NULL, NULL, 1), 0);
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
 	t.ctx.link = &t.link;
 	e->core = &nic->core;
 	links_init(&nic->links, &nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
 	links_add(&nic->links, &t.nl);
-	assert_int_equal(cm_use_link(&nic->core, NULL, &t.link, &ib_transport, 4791), 0);
+	assert_int_equal(cm_use_link(nic->cm, NULL, &t.link, &ib_transport, 4791), 0);
 	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;
@@ -125,7 +125,7 @@ static int end(void **state)
 	(void)state;
 	heap_fini(&nic->engine.timers);
 	conns_close(nic->conns);
-	cm_close(&nic->core);
+	cm_close(nic->cm);
 	local_close(&nic->core);
 	ib_close(&nic->core);
 	core_fini(&nic->core);

@@ -147,10 +147,11 @@ static const struct source_ops ops = {
 	.forked = forked,
 };
 
-void dumper_init(struct dumper *d, struct core *core, struct host *host)
+void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host)
 {
 	*d = (struct dumper){ .source = { .ops = &ops, .rang = -1 },
 			      .core = core,
+			      .cm = cm,
 			      .host = host };
 }
 
@@ -171,7 +172,7 @@ static int begin(struct dumper *d, uint64_t now)
 	out = open_memstream(&d->memory, &d->len);
 	if (!out)
 		return -ENOMEM;
-	dump_begin(&d->text, d->core, out);
+	dump_begin(&d->text, d->core, d->cm, out);
 	d->next = now;
 	return 0;
 }

@@ -38,13 +38,14 @@ bool dump_is(const struct host_said *s, struct dump_msg *out);
  * and where it is: what kind, how far. */
 struct dump_text {
 	struct core *core;
+	struct cm *cm; /* or NULL */
 	FILE *out;
 	unsigned kind;
 	uint64_t at;
 	struct cm_place place;
 	unsigned lines, more; /* of this kind; that were left out */
 };
-void dump_begin(struct dump_text *d, struct core *core, FILE *out);
+void dump_begin(struct dump_text *d, struct core *core, struct cm *cm, FILE *out);
 bool dump_go_on(struct dump_text *d); /* Turn held.  False: that was all */
 
 enum { DUMP_ASKERS = 16 }; /* of one dump */
@@ -53,6 +54,7 @@ enum { DUMP_ASKERS = 16 }; /* of one dump */
 struct dumper {
 	struct source source;
 	struct core *core;
+	struct cm *cm;
 	struct host *host;
 	/* The one that is being written; memory is NULL where there is none. */
 	struct dump_text text;
@@ -62,7 +64,7 @@ struct dumper {
 	uint16_t asker[DUMP_ASKERS];
 	unsigned askers;
 };
-void dumper_init(struct dumper *d, struct core *core, struct host *host);
+void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host);
 void dumper_fini(struct dumper *d);
 /* s is a DUMP_ASK: a dump begins, or its asker is to have that which has begun.
  * Asked by another user it says nothing. */

@@ -30,7 +30,7 @@ static char *dump_of(struct fix *f)
 	FILE *out = open_memstream(&text, &len);
 	struct dump_text d;
 
-	dump_begin(&d, &f->core, out);
+	dump_begin(&d, &f->core, NULL, out);
 	while (dump_go_on(&d))
 		;
 	assert_int_equal(fclose(out), 0);
@@ -116,7 +116,7 @@ static void it_is_written_in_pieces(void **state)
 		assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), i, 0, &mr[i]), 0);
 	for (unsigned i = 0; i < QPS; i++)
 		qp[i] = fix_qp(f, IBV_QPT_UD);
-	dump_begin(&d, &f->core, out);
+	dump_begin(&d, &f->core, NULL, out);
 	while (dump_go_on(&d)) {
 		fflush(out);
 		assert_in_range(len - was, 0, 150 * 2 * 64);

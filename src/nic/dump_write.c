@@ -235,9 +235,9 @@ static bool show_qps(struct dump_text *d)
 	return d->at < QPN_INDICES;
 }
 
-void dump_begin(struct dump_text *d, struct core *core, FILE *out)
+void dump_begin(struct dump_text *d, struct core *core, struct cm *cm, FILE *out)
 {
-	*d = (struct dump_text){ .core = core, .out = out };
+	*d = (struct dump_text){ .core = core, .cm = cm, .out = out };
 	fprintf(out, "slot %u\n", core->slot);
 }
 
@@ -251,7 +251,7 @@ bool dump_go_on(struct dump_text *d)
 	if (d->kind == n && show_qps(d))
 		return true;
 	if (d->kind > n)
-		return d->core->cm && cm_describe(d->core->cm, &d->place, d->out);
+		return d->cm && cm_describe(d->cm, &d->place, d->out);
 	end_kind(d, d->kind < n ? kinds[d->kind].name : "qp");
 	d->kind++;
 	d->at = 0;

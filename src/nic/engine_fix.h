@@ -181,7 +181,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
 	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
-	assert_int_equal(cm_open(&t.nic->core, NULL, NULL, 1), 0);
+	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, NULL, 1), 0);
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
 	t.ctx.link = &t.link;
 	t.other = t.link;
@@ -190,8 +190,7 @@ NO_TSA static int begin(void **state)
 	links_init(&t.nic->links, &t.nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
 	links_add(&t.nic->links, &t.nl);
-	assert_int_equal(cm_use_link(&t.nic->core, NULL, &t.link, &ib_transport, 4791),
-			 0);
+	assert_int_equal(cm_use_link(t.nic->cm, NULL, &t.link, &ib_transport, 4791), 0);
 	t.e->thread.sleeping = t.e->thread.watching =
 		true; /* and so is told of deadlines */
 	sources_open(t.nic);
@@ -214,7 +213,7 @@ NO_TSA static int end(void **state)
 	turn_give(&t.nic->core.turn);
 	heap_fini(&t.e->timers);
 	conns_close(t.nic->conns);
-	cm_close(&t.nic->core);
+	cm_close(t.nic->cm);
 	local_close(&t.nic->core);
 	ib_close(&t.nic->core);
 	core_fini(&t.nic->core);

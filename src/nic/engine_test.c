@@ -193,8 +193,7 @@ static void mads_go_out(void **state)
 	uint64_t again;
 
 	(void)state;
-	assert_int_equal(cm_ib_proto.connect(t.nic->core.cm, &to, &self, &owner, &c, 0),
-			 0);
+	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
 	wants(0, 1);
 	again = engine_output(t.e, NULL, 0, 64).next;
 	assert_int_equal(t.n, 2);

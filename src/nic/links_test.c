@@ -104,7 +104,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
 	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
-	assert_int_equal(cm_open(&t.nic->core, NULL, NULL, 1), 0);
+	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, NULL, 1), 0);
 	e->core = &t.nic->core;
 	links_init(&t.nic->links, &t.nic->core);
 	make_link(&t.one[0], wrap_roce);
@@ -120,7 +120,7 @@ NO_TSA static int end(void **state)
 	(void)state;
 	turn_give(&t.nic->core.turn);
 	heap_fini(&t.nic->engine.timers);
-	cm_close(&t.nic->core);
+	cm_close(t.nic->cm);
 	for (int i = 0; i < LINKS; i++) {
 		t.one[i].nl.link->ops->close(t.one[i].nl.link);
 		t.one[i].far->ops->close(t.one[i].far);

@@ -189,7 +189,7 @@ static void say_goodbye(struct nic *nic)
 
 	(void)engine_flush(&nic->engine, clock_ns()); /* data before DREQs */
 	for (int i = 0; i < ROUNDS; i++) {
-		bool more = cm_leave(&nic->core, clock_ns());
+		bool more = cm_leave(nic->cm, clock_ns());
 
 		(void)engine_flush(&nic->engine, clock_ns());
 		if (!more)

@@ -10,6 +10,7 @@
 #include "nic/nic.h"
 #include "nic/sources.h"
 
+struct cm;
 struct conf;
 struct conns;
 struct ethernet;
@@ -22,7 +23,8 @@ struct nic {
 	struct host *host;
 	struct links links;
 	struct ethernet *ethernet; /* one of them */
-	struct conns *conns;	   /* of iWARP */
+	struct cm *cm;
+	struct conns *conns; /* of iWARP */
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
 	struct dumper dumper;

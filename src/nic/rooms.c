@@ -27,7 +27,7 @@ static void on_datagram(void *arg, const struct dgram *d)
 	struct nic *nic = arg;
 
 	if (d->mad)
-		cm_handed(&nic->core, d);
+		cm_handed(nic->cm, d);
 	else
 		ethernet_deliver(nic->ethernet, d);
 }
@@ -38,8 +38,8 @@ static void on_gone(void *arg, uint16_t slot)
 
 	ethernet_peer_gone(nic->ethernet, slot);
 	local_gone(nic->core.local, slot);
-	if (nic->core.cm)
-		cm_gone(&nic->core, slot, clock_ns());
+	if (nic->cm)
+		cm_gone(nic->cm, slot, clock_ns());
 }
 
 static void on_said(void *arg, struct host_said *s)
@@ -185,13 +185,16 @@ static int open_cm(struct nic *nic, const struct conf *conf)
 		registry_has_ip, registry_addresses, on_note, refused, false,
 	};
 
-	return cm_open(&nic->core, nic->host, local_is_off(conf) ? &by_wire : &by_host,
-		       rand_start());
+	return cm_open(&nic->cm, &nic->core, nic->host,
+		       local_is_off(conf) ? &by_wire : &by_host, rand_start());
 }
 
 static void close_cm(struct nic *nic)
 {
-	cm_close(&nic->core);
+	struct cm *cm = nic->cm;
+
+	nic->cm = NULL; /* other processes may part meanwhile */
+	cm_close(cm);
 }
 
 /* --- links and interfaces ---------------------------------------------------- */
@@ -292,7 +295,7 @@ void nic_log_counters(struct nic *nic)
 {
 	ib_log_counters(&nic->core);
 	local_log_counters(&nic->core);
-	cm_log_counters(nic->core.cm);
+	cm_log_counters(nic->cm);
 }
 
 void nic_stop(struct nic *nic)

@@ -82,33 +82,33 @@ static void conns_fork(struct source *s)
 
 static void on_look(struct source *s, struct source_got *got, uint64_t now)
 {
-	struct core *core = &nic_of(s, CM_LOOK)->core;
+	struct cm *cm = nic_of(s, CM_LOOK)->cm;
 	int was;
 
 	(void)got;
-	if (cm_fd(core->cm) < 0)
+	if (cm_fd(cm) < 0)
 		return;
 	was = cancel_hold();
-	cm_look(core, now);
+	cm_look(cm, now);
 	cancel_let(was);
 }
 
 static void on_cm(struct source *s, struct source_got *got, uint64_t now)
 {
-	struct core *core = &nic_of(s, CM)->core;
+	struct cm *cm = nic_of(s, CM)->cm;
 	int was;
 
-	if (cm_fd(core->cm) < 0)
+	if (cm_fd(cm) < 0)
 		return;
 	was = cancel_hold();
-	got->n += cm_input(core, now);
+	got->n += cm_input(cm, now);
 	cancel_let(was);
 }
 
 static uint64_t on_cm_deadline(struct source *s, uint64_t now)
 {
 	(void)now;
-	return cm_deadline(nic_of(s, CM)->core.cm);
+	return cm_deadline(nic_of(s, CM)->cm);
 }
 
 /* Programs are told of what has happened, by a write. */
@@ -116,18 +116,18 @@ static void on_cm_run(struct source *s, uint64_t now)
 {
 	int was = cancel_hold();
 
-	cm_run(&nic_of(s, CM)->core, now);
+	cm_run(nic_of(s, CM)->cm, now);
 	cancel_let(was);
 }
 
 static unsigned cm_fds(struct source *s, struct source_fd *fd)
 {
-	return call_fd(fd, cm_fd(nic_of(s, CM)->core.cm));
+	return call_fd(fd, cm_fd(nic_of(s, CM)->cm));
 }
 
 static void cm_fork(struct source *s)
 {
-	cm_forked(&nic_of(s, CM)->core);
+	cm_forked(nic_of(s, CM)->cm);
 }
 
 /* --- rings of this host -------------------------------------------------- */
@@ -273,6 +273,6 @@ void sources_open(struct nic *nic)
 	}
 	if (!nic->host)
 		return;
-	dumper_init(&nic->dumper, &nic->core, nic->host);
+	dumper_init(&nic->dumper, &nic->core, nic->cm, nic->host);
 	engine_add(&nic->engine, &nic->dumper.source);
 }

@@ -326,9 +326,9 @@ static void run(uint64_t ns)
 {
 	w.s->now += ns;
 	progress();
-	cm_run(&w.s->node[1].core, w.s->now);
+	cm_run(w.cm, w.s->now);
 	sim_run(w.s, 1);
-	cm_run(&w.s->node[1].core, w.s->now);
+	cm_run(w.cm, w.s->now);
 	check();
 }
 
@@ -376,8 +376,7 @@ static void start(unsigned mode)
 	memset(&w, 0, sizeof(w));
 	w.mode = mode;
 	w.s = sim_open();
-	MUST(cm_open(&w.s->node[1].core, NULL, NULL, 1) == 0);
-	w.cm = w.s->node[1].core.cm;
+	MUST(cm_open(&w.cm, &w.s->node[1].core, NULL, NULL, 1) == 0);
 	w.listener.event = on_request;
 	MUST(cm_bind(w.cm, &service, &w.l) == 0);
 	MUST(cm_listen(w.cm, w.l, BACKLOG, false, &w.listener) == 0);
@@ -407,7 +406,7 @@ static void finish(void)
 	for (int i = 0; i < ENDS; i++)
 		if (w.peer[i].raw)
 			w.peer[i].raw->ops->close(w.peer[i].raw);
-	cm_close(&w.s->node[1].core);
+	cm_close(w.cm);
 	sim_close(w.s);
 }
 
