@@ -49,6 +49,23 @@ void fix_end(struct fix *x)
 	topo_free(&x->t);
 }
 
+struct fix world;
+
+int fix_open(void **state)
+{
+	(void)state;
+	fix_start(&world, fix_two);
+	fix_manage(&world);
+	return 0;
+}
+
+int fix_close(void **state)
+{
+	(void)state;
+	fix_end(&world);
+	return 0;
+}
+
 uint32_t fix_node(const struct fix *x, const char *id)
 {
 	for (uint32_t i = 0; i < x->t.nodes; i++) {

@@ -29,6 +29,11 @@ extern const char fix_line[]; /* H-a, sw1, sw2, sw3, H-b */
 void fix_start(struct fix *x, const char *text);
 void fix_end(struct fix *x);
 
+/* For cmocka: a subnet of fix_two that is managed; and its end. */
+extern struct fix world;
+int fix_open(void **state);
+int fix_close(void **state);
+
 uint32_t fix_node(const struct fix *x, const char *id);
 
 /* A directed route request along path (path[1] is the first port that it leaves

@@ -9,23 +9,6 @@
 
 #include "fabric/fix.h"
 
-static struct fix x;
-
-static int start(void **state)
-{
-	(void)state;
-	fix_start(&x, fix_two);
-	fix_manage(&x);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	fix_end(&x);
-	return 0;
-}
-
 static uint8_t mad[MAD_SIZE];
 
 /* At a port of the switch (or of H-b), not through the links: what is asked is
@@ -51,7 +34,7 @@ static int ask(uint32_t node, uint8_t method, uint16_t attr, uint8_t select,
 			 &(struct port_counters_ext){ .select = select,
 						      .counters = counters,
 						      .counters2 = counters2 });
-	if (!pma_answer(&x.f->node[node].port[1], mad))
+	if (!pma_answer(&world.f->node[node].port[1], mad))
 		return -1;
 	assert_int_equal(h->method, METHOD_GET_RESP);
 	return get_be16(h->status);
@@ -79,7 +62,7 @@ static struct port_counters_ext extended(uint32_t node, uint8_t select)
 /* Short counters stop at their maximum, long ones go on. */
 static void t_get(void **state)
 {
-	struct port_counters_ext *c = &x.f->node[0].port[2].count;
+	struct port_counters_ext *c = &world.f->node[0].port[2].count;
 
 	(void)state;
 	c->xmit_data = 0x100000007;
@@ -99,7 +82,7 @@ static void t_all_ports(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i <= 4; i++)
-		x.f->node[0].port[i].count.xmit_pkts = 10 + i;
+		world.f->node[0].port[i].count.xmit_pkts = 10 + i;
 	assert_int_equal(counters(0, 0xff).xmit_pkts, 11 + 12 + 13 + 14);
 	assert_int_equal(extended(0, 0xff).xmit_pkts, 11 + 12 + 13 + 14);
 	assert_int_equal(counters(0, 0).xmit_pkts, 10);
@@ -111,7 +94,7 @@ static void t_all_ports(void **state)
 /* A Set clears what it names. */
 static void t_set(void **state)
 {
-	struct port_counters_ext *c = &x.f->node[2].port[1].count;
+	struct port_counters_ext *c = &world.f->node[2].port[1].count;
 
 	(void)state;
 	c->xmit_data = c->rcv_data = c->xmit_wait = c->symbol_errors = 5;
@@ -141,13 +124,13 @@ static void t_refused(void **state)
 	assert_int_equal(mad[66], 0x12);
 	h->class_version = 2;
 	h->method = METHOD_GET;
-	assert_true(pma_answer(&x.f->node[2].port[1], mad));
+	assert_true(pma_answer(&world.f->node[2].port[1], mad));
 	assert_int_equal(get_be16(h->status), MAD_BAD_VERSION);
 }
 
 int main(void)
 {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
 		TEST(t_get),
 		TEST(t_all_ports),

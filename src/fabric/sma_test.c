@@ -11,29 +11,13 @@
 #include "fabric/fix.h"
 #include "sys/rand.h"
 
-static struct fix x;
-
-static int start(void **state)
-{
-	(void)state;
-	fix_start(&x, fix_two);
-	fix_manage(&x);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	fix_end(&x);
-	return 0;
-}
-
 static struct port_info port_get(uint32_t mod, uint16_t lid)
 {
 	struct smp smp = { 0 };
 	struct port_info pi;
 
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, mod, lid, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, mod, lid, &smp),
+			 MAD_OK);
 	attr_get(&attr_port_info, smp.data, &pi);
 	return pi;
 }
@@ -43,7 +27,7 @@ static int port_set(uint32_t mod, uint16_t lid, const struct port_info *pi)
 	struct smp smp = { 0 };
 
 	attr_put(&attr_port_info, smp.data, pi);
-	return fix_lid(&x, METHOD_SET, ATTR_PORT_INFO, mod, lid, &smp);
+	return fix_lid(&world, METHOD_SET, ATTR_PORT_INFO, mod, lid, &smp);
 }
 
 static void t_node_description(void **state)
@@ -51,9 +35,9 @@ static void t_node_description(void **state)
 	struct smp smp = { 0 };
 
 	(void)state;
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_DESC, 0, 3, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_NODE_DESC, 0, 3, &smp), MAD_OK);
 	assert_string_equal((char *)smp.data, "H-b");
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_NODE_DESC, 0, 3, &smp),
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_NODE_DESC, 0, 3, &smp),
 			 MAD_BAD_ATTR);
 }
 
@@ -91,8 +75,8 @@ static void t_refused(void **state)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct smp smp = { 0 };
 
-		if (fix_lid(&x, rows[i].method, rows[i].attr, rows[i].mod, rows[i].lid,
-			    &smp) != rows[i].status)
+		if (fix_lid(&world, rows[i].method, rows[i].attr, rows[i].mod,
+			    rows[i].lid, &smp) != rows[i].status)
 			fail_msg("row %u: 0x%x", i, get_be16(smp.h.status));
 	}
 }
@@ -126,22 +110,23 @@ static void t_tables(void **state)
 
 		for (unsigned k = 0; k < SMP_DATA; k++)
 			data[k] = (uint8_t)rand_u64(&r);
-		fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid,
+		fix_lid(&world, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid,
 			&before);
 		memcpy(smp.data, data, SMP_DATA);
-		assert_int_equal(fix_lid(&x, METHOD_SET, rows[i].attr, rows[i].mod,
+		assert_int_equal(fix_lid(&world, METHOD_SET, rows[i].attr, rows[i].mod,
 					 rows[i].lid, &smp),
 				 MAD_OK);
 		memset(data + rows[i].bytes, 0, SMP_DATA - rows[i].bytes);
 		assert_memory_equal(smp.data, data, SMP_DATA);
 		memset(smp.data, 0xee, SMP_DATA);
-		assert_int_equal(fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].mod,
+		assert_int_equal(fix_lid(&world, METHOD_GET, rows[i].attr, rows[i].mod,
 					 rows[i].lid, &smp),
 				 MAD_OK);
 		assert_memory_equal(smp.data, data, SMP_DATA);
 		if (rows[i].mod == rows[i].other)
 			continue;
-		fix_lid(&x, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid, &after);
+		fix_lid(&world, METHOD_GET, rows[i].attr, rows[i].other, rows[i].lid,
+			&after);
 		assert_memory_equal(before.data, after.data, SMP_DATA);
 	}
 }
@@ -149,10 +134,10 @@ static void t_tables(void **state)
 static void t_guid_0_stays(void **state)
 {
 	struct smp smp = { 0 };
-	be64_t guid = be64(x.f->node[2].port[1].guid);
+	be64_t guid = be64(world.f->node[2].port[1].guid);
 
 	(void)state;
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_GUID_INFO, 0, 3, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_GUID_INFO, 0, 3, &smp), MAD_OK);
 	assert_memory_equal(smp.data, &guid, 8);
 }
 
@@ -162,8 +147,9 @@ static void t_switch_info(void **state)
 	struct smp smp = { 0 };
 
 	(void)state;
-	x.f->node[0].si.state_change = 1;
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_SWITCH_INFO, 0, 1, &smp), MAD_OK);
+	world.f->node[0].si.state_change = 1;
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_SWITCH_INFO, 0, 1, &smp),
+			 MAD_OK);
 	attr_get(&attr_switch_info, smp.data, &si);
 	assert_int_equal(si.lft_cap, LFT_CAP);
 	assert_int_equal(si.state_change, 1);
@@ -172,7 +158,8 @@ static void t_switch_info(void **state)
 	si.mft_cap = 1;
 	si.state_change = 0;
 	attr_put(&attr_switch_info, smp.data, &si);
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp),
+			 MAD_OK);
 	attr_get(&attr_switch_info, smp.data, &si);
 	assert_int_equal(si.lft_top, 77);
 	assert_int_equal(si.lifetime, 18);
@@ -180,14 +167,15 @@ static void t_switch_info(void **state)
 	assert_int_equal(si.state_change, 1);
 	si.state_change = 1;
 	attr_put(&attr_switch_info, smp.data, &si);
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp),
+			 MAD_OK);
 	attr_get(&attr_switch_info, smp.data, &si);
 	assert_int_equal(si.state_change, 0);
 	si.lft_top = LFT_CAP;
 	attr_put(&attr_switch_info, smp.data, &si);
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp),
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_SWITCH_INFO, 0, 1, &smp),
 			 MAD_BAD_FIELD);
-	assert_int_equal(x.f->node[0].si.lft_top, 77);
+	assert_int_equal(world.f->node[0].si.lft_top, 77);
 }
 
 /* A field that may not be so spoils the whole Set. */
@@ -232,7 +220,7 @@ static void t_port_info(void **state)
 	struct port_info pi, was;
 
 	(void)state;
-	x.f->node[2].port[1].pi.state = PORT_INIT;
+	world.f->node[2].port[1].pi.state = PORT_INIT;
 	was = pi = port_get(0, 3);
 	pi.state = PORT_ARMED;
 	pi.phys_state = PHYS_NOP;
@@ -276,7 +264,7 @@ static void t_disable(void **state)
 	struct fabric_port_view far;
 
 	(void)state;
-	assert_true(fabric_port(x.f, 2, 1, &far));
+	assert_true(fabric_port(world.f, 2, 1, &far));
 	pi.state = PORT_DOWN;
 	pi.phys_state = PHYS_DISABLED;
 	assert_int_equal(port_set(2, 1, &pi), MAD_OK);
@@ -284,7 +272,7 @@ static void t_disable(void **state)
 	assert_int_equal(far.info->phys_state, PHYS_POLLING);
 	pi = port_get(2, 1);
 	assert_int_equal(pi.phys_state, PHYS_DISABLED);
-	assert_true(x.f->node[0].si.state_change);
+	assert_true(world.f->node[0].si.state_change);
 	pi.state = PORT_NOP;
 	pi.phys_state = PHYS_POLLING;
 	assert_int_equal(port_set(2, 1, &pi), MAD_OK);
@@ -295,7 +283,8 @@ static void t_disable(void **state)
 
 	pi.state = PORT_DOWN; /* it trains again at once */
 	pi.phys_state = PHYS_NOP;
-	x.f->node[0].port[2].pi.state = x.f->node[2].port[1].pi.state = PORT_ACTIVE;
+	world.f->node[0].port[2].pi.state = world.f->node[2].port[1].pi.state =
+		PORT_ACTIVE;
 	assert_int_equal(port_set(2, 1, &pi), MAD_OK);
 	assert_int_equal(far.info->state, PORT_INIT);
 }
@@ -303,36 +292,36 @@ static void t_disable(void **state)
 /* 14.2.4: who does not have the key. */
 static void t_mkey(void **state)
 {
-	struct port_info *pi = &x.f->node[2].port[1].pi;
+	struct port_info *pi = &world.f->node[2].port[1].pi;
 	struct smp smp = { 0 };
 
 	(void)state;
 	pi->mkey = 0x1234;
 	pi->mkey_lease = 3;
-	x.f->node[2].port[1].pi.sm_lid = 0; /* no traps here */
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
+	world.f->node[2].port[1].pi.sm_lid = 0; /* no traps here */
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0x34);
-	assert_int_equal(fix_lid(&x, METHOD_SET, ATTR_PKEY_TABLE, 0, 3, &smp), -1);
+	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_PKEY_TABLE, 0, 3, &smp), -1);
 	pi->mkey_protect = 1;
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0);
 	pi->mkey_protect = 2;
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), -1);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), -1);
 	assert_int_equal(pi->mkey_violations, 2);
 	smp.mkey = be64(0x1234);
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0x34);
 
 	/* the lease began with the violation, was ended by the right key; it begins
 	 * again and runs out */
-	assert_true(fabric_next(x.f) == UINT64_MAX);
+	assert_true(fabric_next(world.f) == UINT64_MAX);
 	smp.mkey = be64(0);
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), -1);
-	assert_true(fabric_next(x.f) == x.now + 3000000000);
-	x.now += 3000000000;
-	fabric_run(x.f, x.now);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), -1);
+	assert_true(fabric_next(world.f) == world.now + 3000000000);
+	world.now += 3000000000;
+	fabric_run(world.f, world.now);
 	assert_int_equal(pi->mkey_protect, 0);
-	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
+	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 }
 
 /* Any SMP at all: an answer or none, and the subnet still works. */
@@ -359,17 +348,17 @@ static void t_random(void **state)
 			memset(pkt.mad + 32, 0xff, 4);
 		for (unsigned i = 128; i < 136; i++)
 			pkt.mad[i] = (uint8_t)rand_below(&r, 4);
-		assert_int_equal(fabric_send(x.f, x.at, x.port, &pkt), 0);
-		fabric_run(x.f, x.now += 1000);
+		assert_int_equal(fabric_send(world.f, world.at, world.port, &pkt), 0);
+		fabric_run(world.f, world.now += 1000);
 	}
 	memset(&smp, 0, sizeof(smp));
-	x.f->node[1].port[1].pi.mkey = 0;
-	assert_int_equal(FIX_DR(&x, METHOD_GET, ATTR_NODE_DESC, 0, &smp), MAD_OK);
+	world.f->node[1].port[1].pi.mkey = 0;
+	assert_int_equal(FIX_DR(&world, METHOD_GET, ATTR_NODE_DESC, 0, &smp), MAD_OK);
 }
 
 int main(void)
 {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
 		TEST(t_node_description), TEST(t_refused),     TEST(t_tables),
 		TEST(t_guid_0_stays),	  TEST(t_switch_info), TEST(t_port_info_refused),

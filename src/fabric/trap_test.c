@@ -13,36 +13,19 @@
 
 static const uint64_t interval = 4096ull << 18;
 
-static struct fix x;
-
-static int start(void **state)
-{
-	(void)state;
-	fix_start(&x, fix_two);
-	fix_manage(&x);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	fix_end(&x);
-	return 0;
-}
-
 static void run(uint64_t ns)
 {
-	x.n = 0;
-	fabric_run(x.f, x.now += ns);
+	world.n = 0;
+	fabric_run(world.f, world.now += ns);
 }
 
 static struct notice got(struct smp *smp)
 {
 	struct notice n;
 
-	assert_int_equal(x.n, 1);
-	assert_int_equal(x.got[0].node, x.at);
-	memcpy(smp, x.got[0].pkt.mad, sizeof(*smp));
+	assert_int_equal(world.n, 1);
+	assert_int_equal(world.got[0].node, world.at);
+	memcpy(smp, world.got[0].pkt.mad, sizeof(*smp));
 	assert_int_equal(smp->h.method, METHOD_TRAP);
 	assert_int_equal(get_be16(smp->h.attr), ATTR_NOTICE);
 	attr_get(&attr_notice, smp->data, &n);
@@ -51,13 +34,13 @@ static struct notice got(struct smp *smp)
 
 static void repress(struct smp *smp)
 {
-	struct mad_pkt pkt = { .dlid = x.got[0].pkt.slid };
+	struct mad_pkt pkt = { .dlid = world.got[0].pkt.slid };
 
 	smp->h.method = METHOD_TRAP_REPRESS;
 	memcpy(pkt.mad, smp, sizeof(*smp));
-	assert_int_equal(fabric_send(x.f, x.at, 1, &pkt), 0);
+	assert_int_equal(fabric_send(world.f, world.at, 1, &pkt), 0);
 	run(0);
-	assert_int_equal(x.n, 0);
+	assert_int_equal(world.n, 0);
 }
 
 static void t_link(void **state)
@@ -67,7 +50,7 @@ static void t_link(void **state)
 	uint64_t tid;
 
 	(void)state;
-	assert_int_equal(fabric_cable(x.f, 0, 2, false, x.now), 0);
+	assert_int_equal(fabric_cable(world.f, 0, 2, false, world.now), 0);
 	run(0);
 	n = got(&smp);
 	assert_int_equal(n.trap, 128);
@@ -79,7 +62,7 @@ static void t_link(void **state)
 	tid = get_be64(smp.h.tid);
 
 	run(interval - 1);
-	assert_int_equal(x.n, 0);
+	assert_int_equal(world.n, 0);
 	run(1);
 	got(&smp);
 	assert_int_equal(get_be64(smp.h.tid), tid);
@@ -91,8 +74,8 @@ static void t_link(void **state)
 	got(&smp);
 	repress(&smp);
 	run(interval);
-	assert_int_equal(x.n, 0);
-	assert_true(fabric_next(x.f) == NEVER);
+	assert_int_equal(world.n, 0);
+	assert_true(fabric_next(world.f) == NEVER);
 }
 
 static void t_cap_mask(void **state)
@@ -101,7 +84,7 @@ static void t_cap_mask(void **state)
 	struct notice n;
 
 	(void)state;
-	fabric_set_sm(x.f, 2, 1, true, x.now);
+	fabric_set_sm(world.f, 2, 1, true, world.now);
 	run(0);
 	n = got(&smp);
 	assert_int_equal(n.trap, 144);
@@ -109,13 +92,13 @@ static void t_cap_mask(void **state)
 	assert_int_equal(n.producer, TOPO_CA);
 	assert_int_equal(smp.data[13], 3);
 	assert_int_equal(smp.data[19] & CAP_SM, CAP_SM);
-	fabric_set_sm(x.f, 2, 1, true, x.now);
+	fabric_set_sm(world.f, 2, 1, true, world.now);
 	run(0);
-	assert_int_equal(x.n, 0);
+	assert_int_equal(world.n, 0);
 	/* what happens before it was heard changes it, and is told in its time */
-	fabric_set_sm(x.f, 2, 1, false, x.now);
+	fabric_set_sm(world.f, 2, 1, false, world.now);
 	run(0);
-	assert_int_equal(x.n, 0);
+	assert_int_equal(world.n, 0);
 	run(interval);
 	got(&smp);
 	assert_int_equal(smp.data[19] & CAP_SM, 0);
@@ -126,10 +109,10 @@ static void t_mkey(void **state)
 	struct smp smp = { 0 };
 
 	(void)state;
-	x.f->node[2].port[1].pi.mkey = 1;
+	world.f->node[2].port[1].pi.mkey = 1;
 	smp.mkey = be64(0x77);
 	memset(smp.data, 0, sizeof(smp.data));
-	assert_int_equal(FIX_DR(&x, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
+	assert_int_equal(FIX_DR(&world, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
 	assert_int_equal(got(&smp).trap, 256);
 	assert_int_equal(smp.data[16], METHOD_SET);
 	assert_int_equal(smp.data[19], ATTR_PORT_INFO);
@@ -147,10 +130,10 @@ static void t_two(void **state)
 	unsigned last = 0;
 
 	(void)state;
-	x.f->node[2].port[1].pi.mkey = 1;
-	fabric_set_sm(x.f, 2, 1, true, x.now);
+	world.f->node[2].port[1].pi.mkey = 1;
+	fabric_set_sm(world.f, 2, 1, true, world.now);
 	run(0);
-	assert_int_equal(FIX_DR(&x, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
+	assert_int_equal(FIX_DR(&world, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), -1);
 	for (unsigned i = 0; i < 6; i++) {
 		struct notice n;
 
@@ -166,16 +149,16 @@ static void t_two(void **state)
 static void t_no_manager(void **state)
 {
 	(void)state;
-	x.f->node[0].port[0].pi.sm_lid = 0;
-	assert_int_equal(fabric_cable(x.f, 0, 2, false, x.now), 0);
+	world.f->node[0].port[0].pi.sm_lid = 0;
+	assert_int_equal(fabric_cable(world.f, 0, 2, false, world.now), 0);
 	run(0);
-	assert_int_equal(x.n, 0);
-	assert_true(fabric_next(x.f) == NEVER);
+	assert_int_equal(world.n, 0);
+	assert_true(fabric_next(world.f) == NEVER);
 }
 
 int main(void)
 {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
+#define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
 		TEST(t_link), TEST(t_cap_mask),	  TEST(t_mkey),
 		TEST(t_two),  TEST(t_no_manager),

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* faults.c - programs to which, or in which, something goes wrong. */
-#include <argp.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "command.h"
 #include "rig.h"
 
 struct options opt = {
@@ -15,10 +13,7 @@ struct options opt = {
 	.seconds = 60,
 };
 
-static const struct command {
-	const char *name;
-	int (*run)(void);
-} commands[] = {
+static const struct command commands[] = {
 	{ "worker", worker },	/* verified traffic with a peer */
 	{ "target", target },	/* written to while it calls no verbs; -m */
 	{ "fork", forks },	/* -m */
@@ -27,17 +22,11 @@ static const struct command {
 	{ "memory", memory },	/* faults and handlers of them; -m */
 	{ "watch", watch },	/* prints events and what they changed */
 	{ "renamed", renamed }, /* works on one interface, and says so */
+	{ 0 },
 };
-
-static int (*command)(void);
 
 /* clang-format off */
 static const struct argp_option options[] = {
-	{ "device",  'd', "NAME", 0, "device (default: the first)", 0 },
-	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
-	{ "port",    'p', "PORT", 0, "TCP port of the control connection", 0 },
-	{ "mode",    'm', "WORDS", 0, "what a command does", 0 },
-	{ "events",  'e', 0, 0, "sleep on the completion channel", 0 },
 	{ "timeout", 'T', "0..31", 0, "of the QPs (16: 268 ms)", 0 },
 	{ "retries", 'r', "0..7", 0, "of the QPs (7)", 0 },
 	{ "qpn",     'q', "NUMBER", 0, "take no other QP number", 0 },
@@ -47,24 +36,9 @@ static const struct argp_option options[] = {
 };
 /* clang-format on */
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void take(int key, const char *arg)
 {
 	switch (key) {
-	case 'd':
-		opt.dev = arg;
-		break;
-	case 'g':
-		opt.gid = atoi(arg);
-		break;
-	case 'p':
-		opt.port = arg;
-		break;
-	case 'm':
-		opt.mode = arg;
-		break;
-	case 'e':
-		opt.events = true;
-		break;
 	case 'T':
 		opt.timeout = atoi(arg);
 		break;
@@ -80,36 +54,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 't':
 		opt.seconds = atof(arg);
 		break;
-	case ARGP_KEY_ARG:
-		if (command) {
-			opt.host = arg;
-			break;
-		}
-		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-			if (!strcmp(arg, commands[i].name))
-				command = commands[i].run;
-		if (!command)
-			argp_error(state, "no command %s", arg);
-		break;
-	case ARGP_KEY_END:
-		if (!command)
-			argp_usage(state);
-		break;
-	default:
-		return ARGP_ERR_UNKNOWN;
 	}
-	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
-		.args_doc = "COMMAND [SERVER]",
-	};
-
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	alarm(120); /* a hang is a failure */
-	return command();
+	return command_main(argc, argv, commands, options, take, 120);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "cm/fix.h"
+#include "input.h"
 #include "must.h"
 
 enum step {
@@ -33,21 +34,12 @@ enum step {
 
 enum { PROGS = 4 };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct world {
 	struct fix *f;
 	struct prog *l, *a[PROGS], *b[PROGS];
 	struct cm_listener *listener;
 	unsigned owned;
 };
-
-static uint8_t take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 static void land(struct world *w, int to, const uint8_t *mad)
 {
@@ -67,23 +59,23 @@ static void land(struct world *w, int to, const uint8_t *mad)
 static void raw(struct world *w, struct input *in)
 {
 	uint8_t mad[MAD_LEN];
-	int to = take(in) & 1;
+	int to = take_byte(in) & 1;
 
 	for (int i = 0; i < MAD_LEN; i++)
-		mad[i] = take(in);
+		mad[i] = take_byte(in);
 	land(w, to, mad);
 }
 
 static void message(struct world *w, struct input *in)
 {
-	int to = take(in) & 1;
-	struct cm_msg m = { .type = (enum cm_type)(take(in) % CM_TYPES) };
-	struct prog *p = (to ? w->b : w->a)[take(in) % PROGS];
-	uint8_t right = take(in), qpn = take(in), mad[MAD_LEN];
+	int to = take_byte(in) & 1;
+	struct cm_msg m = { .type = (enum cm_type)(take_byte(in) % CM_TYPES) };
+	struct prog *p = (to ? w->b : w->a)[take_byte(in) % PROGS];
+	uint8_t right = take_byte(in), qpn = take_byte(in), mad[MAD_LEN];
 
 	cm_mad_build(mad, &m);
 	for (int i = 8; i < 72; i++)
-		mad[MAD_HDR + i] = take(in);
+		mad[MAD_HDR + i] = take_byte(in);
 	MUST(cm_mad_parse(&m, mad, MAD_LEN) == 0);
 	if (p->conn && right & 1)
 		m.local_id = conn_of(p->conn)->remote_id;
@@ -100,13 +92,13 @@ static void message(struct world *w, struct input *in)
 /* A refusal, which may be made up: of what was sent last, or of anything. */
 static void quote(struct world *w, struct input *in)
 {
-	int side = take(in) & 1;
+	int side = take_byte(in) & 1;
 	struct refusal *r = &w->f->refusal[side][0];
-	bool last = take(in) & 1;
+	bool last = take_byte(in) & 1;
 
 	fix_ip(!side, r->ip);
 	for (unsigned i = 0; i < GSI_PACKET; i++)
-		r->quote[i] = last ? w->f->last[side][i] : take(in);
+		r->quote[i] = last ? w->f->last[side][i] : take_byte(in);
 	w->f->refusals[side] = 1;
 }
 
@@ -171,7 +163,7 @@ static void check(struct world *w)
 
 static void one(struct world *w, struct input *in)
 {
-	enum step what = (enum step)(take(in) % STEPS);
+	enum step what = (enum step)(take_byte(in) % STEPS);
 	int i;
 
 	switch (what) {
@@ -182,16 +174,16 @@ static void one(struct world *w, struct input *in)
 		message(w, in);
 		break;
 	case RUN:
-		fix_run(w->f, UINT64_C(1) << take(in) % 38);
+		fix_run(w->f, UINT64_C(1) << take_byte(in) % 38);
 		break;
 	case OWN:
-		own(w, take(in));
+		own(w, take_byte(in));
 		break;
 	case CUT:
 		w->f->cut = !w->f->cut;
 		break;
 	case DEAD:
-		i = take(in) & 1;
+		i = take_byte(in) & 1;
 		w->f->dead[i] = !w->f->dead[i];
 		break;
 	case QUOTE:
@@ -203,7 +195,7 @@ static void one(struct world *w, struct input *in)
 	case ESTABLISHED:
 	case DISCONNECT:
 	case CLOSE:
-		act(w, what, take(in));
+		act(w, what, take_byte(in));
 		break;
 	case STEPS:
 		break;

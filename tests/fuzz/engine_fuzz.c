@@ -23,6 +23,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "input.h"
 #include "link/ip_addr.h"
 #include "link/roce.h"
 #include "must.h"
@@ -67,10 +68,6 @@ enum {
 static const uint8_t us[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 static const uint8_t peer[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct world {
 	struct core core;
 	struct device *dev;
@@ -114,15 +111,6 @@ static void wire_close(struct link *link)
 enum { PORT_FROM = 0xc001 };
 
 static const struct link_ops wire_ops = { .recv = wire_recv, .close = wire_close };
-
-static unsigned take(struct input *in, unsigned bytes)
-{
-	unsigned v = 0;
-
-	while (bytes-- > 0)
-		v = v << 8 | (in->at < in->end ? *in->at++ : 0u);
-	return v;
-}
 
 /* --- the world ----------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "iwarp/sim.h"
 #include "must.h"
 #include "sys/log.h"
@@ -49,10 +50,6 @@ enum {
 	      IBV_ACCESS_REMOTE_ATOMIC
 };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct world {
 	struct sim *s;
 	struct sim_pair p;
@@ -66,15 +63,6 @@ struct world {
 	size_t ngot;
 	uint32_t got_pos;
 };
-
-static unsigned take(struct input *in, unsigned bytes)
-{
-	unsigned v = 0;
-
-	for (; bytes > 0; bytes--)
-		v = v << 8 | (in->at < in->end ? *in->at++ : 0);
-	return v;
-}
 
 /* --- what B sends -------------------------------------------------------- */
 

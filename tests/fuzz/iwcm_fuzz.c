@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "cm/iw_int.h"
+#include "input.h"
 #include "iwarp/sim.h"
 #include "link/dgram.h"
 #include "must.h"
@@ -46,10 +47,6 @@ enum step {
 
 enum { ENDS = 3, EVENTS = 4, BACKLOG = 2, SPACE = 0x0106 };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct prog {
 	struct cm_owner owner; /* first */
 	struct cm_conn *conn;
@@ -78,11 +75,6 @@ struct world {
 };
 
 static struct world w;
-
-static unsigned take(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
 
 /* --- programs ------------------------------------------------------------ */
 
@@ -239,28 +231,28 @@ static void say(struct peer *p, const uint8_t *at, size_t n)
 static void bytes(struct peer *p, struct input *in)
 {
 	uint8_t at[256];
-	size_t n = take(in);
+	size_t n = take_byte(in);
 
 	for (size_t i = 0; i < n; i++)
-		at[i] = (uint8_t)take(in);
+		at[i] = (uint8_t)take_byte(in);
 	say(p, at, n);
 }
 
 static void hello(struct peer *p, struct input *in)
 {
 	static const uint8_t data[MPA_PRIVATE_MAX];
-	struct mpa_hello h = { .flags = (uint8_t)take(in),
-			       .revision = (uint8_t)take(in),
+	struct mpa_hello h = { .flags = (uint8_t)take_byte(in),
+			       .revision = (uint8_t)take_byte(in),
 			       .data = data };
-	unsigned more = take(in);
+	unsigned more = take_byte(in);
 	uint8_t at[MPA_HELLO_MAX];
 
 	h.reply = more & 1;
 	h.peer_to_peer = more & 2;
 	h.rtr = more >> 2 & 7;
-	h.ird = (uint16_t)take(in);
-	h.ord = (uint16_t)take(in);
-	h.data_len = (uint16_t)(take(in) % 255 * 2);
+	h.ird = (uint16_t)take_byte(in);
+	h.ord = (uint16_t)take_byte(in);
+	h.data_len = (uint16_t)(take_byte(in) % 255 * 2);
 	say(p, at, mpa_hello_build(at, &h));
 }
 
@@ -336,8 +328,8 @@ static void run(uint64_t ns)
 
 static void one_step(struct input *in)
 {
-	enum step what = (enum step)(take(in) % STEPS);
-	unsigned arg = take(in), i = arg % ENDS;
+	enum step what = (enum step)(take_byte(in) % STEPS);
+	unsigned arg = take_byte(in), i = arg % ENDS;
 
 	switch (what) {
 	case COME:
@@ -415,7 +407,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input in = { data, data + size };
 
 	log_set_level("error");
-	start(take(&in));
+	start(take_byte(&in));
 	for (int i = 0; i < 100 && in.at < in.end; i++)
 		one_step(&in);
 	finish();

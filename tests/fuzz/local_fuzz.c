@@ -16,6 +16,7 @@
 #include "core/due.h"
 #include "core/mr.h"
 #include "ib/sim.h"
+#include "input.h"
 #include "local/local_qp.h"
 #include "must.h"
 #include "sys/log.h"
@@ -45,10 +46,6 @@ enum how {
 
 enum { REGION = 8192, WRS = 8 };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct world {
 	struct sim *s;
 	struct sim_conf conf;
@@ -60,15 +57,6 @@ struct world {
 	struct pd *pd;
 	unsigned posted, completed;
 };
-
-static unsigned take(struct input *in, unsigned bytes)
-{
-	unsigned v = 0;
-
-	while (bytes-- > 0)
-		v = v << 8 | (in->at < in->end ? *in->at++ : 0u);
-	return v;
-}
 
 /* --- the world ----------------------------------------------------------- */
 

@@ -20,6 +20,7 @@
 #include "core/mr.h"
 #include "host/host.h"
 #include "ib/sim.h"
+#include "input.h"
 #include "local/local_qp.h"
 #include "must.h"
 #include "sys/log.h"
@@ -39,10 +40,6 @@ enum step {
 enum { SAY_MAP = 9 /* local/meet.c */, SHARED = 8192 };
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, BOARD, A_FILE, FDS };
 
-struct input {
-	const uint8_t *at, *end;
-};
-
 struct world {
 	struct sim *s;
 	struct sim_node *a, *b;
@@ -56,15 +53,6 @@ struct world {
 	int file;
 	struct mr *mr;
 };
-
-static unsigned take(struct input *in, unsigned bytes)
-{
-	unsigned v = 0;
-
-	while (bytes-- > 0)
-		v = v << 8 | (in->at < in->end ? *in->at++ : 0u);
-	return v;
-}
 
 static unsigned descriptors(void)
 {

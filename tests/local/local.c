@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* local.c - programs of several processes on one host. */
-#include <argp.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "command.h"
 #include "crew.h"
 
 struct options opt = { .port = "18600", .gid = 1, .timeout = 16, .retries = 7 };
 struct crew_options lopt = { .count = 100, .first = 1, .step = 1, .seed = 1 };
 
-static const struct command {
-	const char *name;
-	int (*run)(void);
-} commands[] = {
+static const struct command commands[] = {
 	{ "stopped", stopped },		  /* a target that is stopped; -m */
 	{ "early", stopped_early },	  /* ... before the two have agreed */
 	{ "deaths", deaths },		  /* a peer is killed or stopped; -m */
@@ -33,18 +28,12 @@ static const struct command {
 	{ "held", held },		  /* stopped in the middle of a WRITE; -m */
 	{ "midcopy", midcopy },		  /* ... of memory that is mapped; -m */
 	{ "dropped", dropped },		  /* root, that becomes another user; -m */
+	{ 0 },
 };
-
-static int (*command)(void);
 
 /* clang-format off */
 static const struct argp_option options[] = {
-	{ "device",  'd', "NAME", 0, "device (default: the first)", 0 },
-	{ "gid",     'g', "INDEX", 0, "GID index (1)", 0 },
-	{ "port",    'p', "PORT", 0, "TCP port of the control connection", 0 },
-	{ "mode",    'm', "WORD", 0, "what a command does", 0 },
 	{ "shared",  'S', 0, 0, "registered memory is a file's, shared", 0 },
-	{ "events",  'e', 0, 0, "sleep on the completion channel", 0 },
 	{ "count",   'n', "N", 0, "how many (100)", 0 },
 	{ "first",   'f', "N", 0, "the first point (1)", 0 },
 	{ "step",    'k', "N", 0, "... and from there to the next (1)", 0 },
@@ -53,26 +42,11 @@ static const struct argp_option options[] = {
 };
 /* clang-format on */
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void take(int key, const char *arg)
 {
 	switch (key) {
-	case 'd':
-		opt.dev = arg;
-		break;
-	case 'g':
-		opt.gid = atoi(arg);
-		break;
-	case 'p':
-		opt.port = arg;
-		break;
-	case 'm':
-		opt.mode = arg;
-		break;
 	case 'S':
 		opt.shared = true;
-		break;
-	case 'e':
-		opt.events = true;
 		break;
 	case 'n':
 		lopt.count = (unsigned)atoi(arg);
@@ -86,39 +60,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 's':
 		lopt.seed = strtoull(arg, NULL, 0);
 		break;
-	case ARGP_KEY_ARG:
-		if (command) {
-			opt.host = arg;
-			break;
-		}
-		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-			if (!strcmp(arg, commands[i].name))
-				command = commands[i].run;
-		if (!command)
-			argp_error(state, "no command %s", arg);
-		break;
-	case ARGP_KEY_END:
-		if (!command)
-			argp_usage(state);
-		break;
-	default:
-		return ARGP_ERR_UNKNOWN;
 	}
-	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
-		.args_doc = "COMMAND [SERVER]",
-	};
-
 	/* The engine's thread would have an arena of its own from its first
 	 * allocation on, whenever that is: mappings are counted. */
 	mallopt(M_ARENA_MAX, 1);
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	alarm(1200); /* a hang is a failure */
-	return command();
+	return command_main(argc, argv, commands, options, take, 1200);
 }
