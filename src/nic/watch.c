@@ -14,8 +14,7 @@ void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late
 	if (s->armed)
 		keep(w, s->now + WATCH_LOOK_NS);
 	else if (!w->left)
-		w->left = rang && s->now >= w->not_before &&
-			  s->polled + WATCH_NEAR_NS > s->now;
+		w->left = rang && s->now >= w->not_before && watch_is_first(s);
 	else if (late && !watch_is_first(s))
 		keep(w, s->now + WATCH_STAY_NS);
 	else if (s->polled < s->slept && s->polled + WATCH_LOOK_NS <= s->now)

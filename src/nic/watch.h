@@ -12,8 +12,8 @@
 
 enum {
 	WATCH_LOOK_NS = 1000000,  /* what is left is looked after so often */
-	WATCH_NEAR_NS = 100000,	  /* polled so lately: somebody polls */
-	WATCH_FIRST_NS = 50000,	  /* ... and takes input in before the thread */
+	WATCH_FIRST_NS = 50000,	  /* polled so lately: somebody polls, and takes input in
+				   * before the thread */
 	WATCH_STAY_NS = 100000000 /* what was late is not left again so soon */
 };
 

@@ -284,7 +284,7 @@ static void who_does_not_poll_any_more_leaves_nothing(void **state)
 	assert_true(w.left); /* since it went to sleep */
 	see(&w, t, t - WATCH_LOOK_NS - 1, false, false, false);
 	assert_false(w.left);
-	see(&w, t, t - WATCH_NEAR_NS, false, true, false);
+	see(&w, t, t - WATCH_FIRST_NS, false, true, false);
 	assert_false(w.left);
 	see(&w, t, t, false, false, false); /* it did not ring */
 	assert_false(w.left);
