@@ -2,6 +2,7 @@
 /* Posts, polls and events: post.c, wr.c, poll.c, cq_ex.c, event.c. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -446,12 +447,19 @@ static void push(struct ibv_cq_ex *ex, uint64_t wr_id)
 	assert_true(cq_push(inside(ex), &e, false));
 }
 
+static uint64_t wall_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
 static void reads_each_field(void **state)
 {
 	struct ibv_cq_ex *ex = make_cq_ex();
 	struct ibv_poll_cq_attr attr = { 0 };
-	uint64_t wall;
-	struct timespec ts;
+	uint64_t wall, before;
 
 	(void)state;
 	push(ex, 4711);
@@ -471,11 +479,9 @@ static void reads_each_field(void **state)
 	assert_int_equal(ibv_wc_read_slid(ex), 11);
 	assert_int_equal(ibv_wc_read_completion_ts(ex), 500);
 	fix.now = 500 + 3600000000000; /* an hour ago */
-	wall = ibv_wc_read_completion_wallclock_ns(ex);
-	clock_gettime(CLOCK_REALTIME, &ts);
-	wall += 3600000000000;
-	assert_true(wall <= (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec);
-	assert_true(wall > (uint64_t)(ts.tv_sec - 60) * 1000000000);
+	before = wall_clock();
+	wall = ibv_wc_read_completion_wallclock_ns(ex) + 3600000000000;
+	assert_in_range(wall, before, wall_clock());
 	ibv_end_poll(ex);
 	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)ex), 0);
 }
@@ -549,6 +555,47 @@ static void reads_two(void **state)
 	ibv_end_poll(a);
 	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)a), 0);
 	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)b), 0);
+}
+
+static pthread_barrier_t both;
+
+/* Has read, also in vain, and reads again while somebody else does. */
+static void *reader(void *arg)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq_ex *ex = arg;
+
+	assert_int_equal(ibv_start_poll(ex, &attr), 0);
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
+	pthread_barrier_wait(&both);
+	pthread_barrier_wait(&both); /* the other has it */
+	assert_int_equal(ibv_start_poll(ex, &attr), 0);
+	ibv_end_poll(ex);
+	return NULL;
+}
+
+/* A reader that reads nothing else waits for another. */
+static void waits_for_another_reader(void **state)
+{
+	struct ibv_cq_ex *ex = make_cq_ex();
+	struct lock *l = &inside(ex)->reader;
+	pthread_t t;
+
+	(void)state;
+	pthread_barrier_init(&both, NULL, 2);
+	push(ex, 1);
+	assert_int_equal(pthread_create(&t, NULL, reader, ex), 0);
+	pthread_barrier_wait(&both);
+	assert_true(lock_try(l));
+	push(ex, 2);
+	pthread_barrier_wait(&both);
+	while (lock_look(l) != LOCK_AWAITED)
+		sched_yield();
+	lock_give(l);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	pthread_barrier_destroy(&both);
+	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)ex), 0);
 }
 
 /* --- events ----------------------------------------------------------------------------
@@ -654,6 +701,7 @@ int main(void)
 		TEST(reads_each_field),
 		TEST(reads_one_after_another),
 		TEST(reads_two),
+		TEST(waits_for_another_reader),
 		TEST(completion_events),
 		TEST(asynchronous_events),
 		TEST(cancellation),

@@ -63,6 +63,12 @@ enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 	return ACCEPTED;
 }
 
+enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
+{
+	return mkey_invalidate(qp->core, rkey, qp->pd, qp->qpn) ? REFUSED_INVALIDATE
+								: ACCEPTED;
+}
+
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 {
 	cqe->status = IBV_WC_SUCCESS;
@@ -135,17 +141,24 @@ enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
 	return target_check(qp, t, rkey, va, len, IBV_ACCESS_REMOTE_WRITE, &host);
 }
 
-enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n)
+enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  const void *data, uint32_t n)
 {
 	enum refusal why;
 	uint8_t *host;
 
-	why = target_reach(qp, t, t->write.rkey, t->write.va, n, IBV_ACCESS_REMOTE_WRITE,
-			   &host);
+	why = target_reach(qp, t, rkey, va, n, IBV_ACCESS_REMOTE_WRITE, &host);
+	if (!why && n > 0 && mr_write(qp->core, rkey, host, data, n) != 0)
+		why = REFUSED_MEMORY;
+	return why;
+}
+
+enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n)
+{
+	enum refusal why = target_place(qp, t, t->write.rkey, t->write.va, data, n);
+
 	if (why)
 		return why;
-	if (n > 0 && mr_write(qp->core, t->write.rkey, host, data, n) != 0)
-		return REFUSED_MEMORY;
 	t->write.va += n;
 	t->write.left -= n;
 	return ACCEPTED;
@@ -166,6 +179,15 @@ enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 		why = REFUSED_ALIGNMENT;
 	*at = (uint64_t *)(void *)host;
 	return why;
+}
+
+enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
+			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig)
+{
+	int rc = compare ? mr_cmp_swap(qp->core, rkey, at, *compare, swap_add, orig)
+			 : mr_fetch_add(qp->core, rkey, at, swap_add, orig);
+
+	return rc ? REFUSED_MEMORY : ACCEPTED;
 }
 
 int target_event(enum refusal why)

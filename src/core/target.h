@@ -69,6 +69,9 @@ enum refusal target_take_recv(struct qp *qp, struct target *t);
 /* More of the message: data goes behind what came before. */
 enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 			      uint32_t len);
+/* The message that ends here asks for a key of this host to stop working.
+ * REFUSED_INVALIDATE. */
+enum refusal target_invalidate(struct qp *qp, uint32_t rkey);
 /* The receive is complete.  *cqe: opcode, flags, imm, byte_len, and of whom. */
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited);
 /* The receive under way, if there is one, ends as this refusal says; most end
@@ -92,9 +95,18 @@ enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
 				uint64_t va, uint32_t len);
 /* Its next n bytes: checked again, as the region may be gone meanwhile. */
 enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n);
+/* n bytes of a peer's WRITE, wherever they belong: to va behind rkey.  The QP allows
+ * WRITEs. */
+enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  const void *data, uint32_t n);
 /* An atomic on 8 bytes: *at is where they lie. */
 enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 				 uint64_t va, uint64_t **at);
+
+/* It is carried out there: an addition, or (compare not NULL) a swap.  *orig: what was
+ * there. */
+enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
+			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig);
 
 /* The event of an RC QP of IBTA that the refusal ends (9.9.3), or -1. */
 int target_event(enum refusal why);

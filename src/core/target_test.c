@@ -176,6 +176,63 @@ static void the_qp_and_the_region_must_allow_it(void **state)
 	close_world(w);
 }
 
+/* A WRITE that is told piece by piece where it goes. */
+static void pieces_are_placed(void **state)
+{
+	struct world *w = open_world(WRITE, LOCAL | WRITE);
+
+	(void)state;
+	assert_int_equal(target_place(w->qp, &w->t, w->key, w->va + 62, "ab", 2),
+			 ACCEPTED);
+	assert_memory_equal(w->mem + 62, "ab", 2);
+	assert_int_equal(target_place(w->qp, &w->t, w->key, w->va + 63, "cd", 2),
+			 REFUSED_KEY);
+	assert_int_equal(target_place(w->qp, &w->t, w->key ^ 1, w->va, "cd", 0),
+			 ACCEPTED);
+	assert_memory_equal(w->mem + 62, "ab", 2);
+	close_world(w);
+}
+
+static void atomics(void **state)
+{
+	struct world *w = open_world(ATOMIC, LOCAL | ATOMIC);
+	uint64_t *at, orig = 0, compare = 8;
+
+	(void)state;
+	assert_int_equal(target_check_atomic(w->qp, &w->t, w->key, w->va, &at), ACCEPTED);
+	assert_int_equal(target_atomic(w->qp, w->key, at, NULL, 7, &orig), ACCEPTED);
+	assert_int_equal(orig, 0);
+	assert_int_equal(*at, 7);
+	assert_int_equal(target_atomic(w->qp, w->key, at, &compare, 9, &orig), ACCEPTED);
+	assert_int_equal(orig, 7);
+	assert_int_equal(*at, 7);
+	compare = 7;
+	assert_int_equal(target_atomic(w->qp, w->key, at, &compare, 9, &orig), ACCEPTED);
+	assert_int_equal(*at, 9);
+	close_world(w);
+}
+
+/* A window's key stops working, once; a region's does not. */
+static void keys_are_invalidated(void **state)
+{
+	struct world *w = open_world(WRITE, LOCAL | WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw_bind_info info = { &w->mr->ibv, w->va, 8, WRITE };
+	struct mw *mw;
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(mw_alloc(w->f->pd, IBV_MW_TYPE_2, &mw), 0);
+	key = ibv_inc_rkey(mw->ibv.rkey);
+	assert_int_equal(mw_bind(&w->f->core, mw->ibv.rkey, key, IBV_MW_TYPE_2,
+				 w->qp->qpn, w->f->pd, &info),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(target_invalidate(w->qp, w->key), REFUSED_INVALIDATE);
+	assert_int_equal(target_invalidate(w->qp, key), ACCEPTED);
+	assert_int_equal(target_invalidate(w->qp, key), REFUSED_INVALIDATE);
+	assert_int_equal(mw_dealloc(mw), 0);
+	close_world(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +241,9 @@ int main(void)
 		cmocka_unit_test(a_receive_says_why),
 		cmocka_unit_test(a_write_stays_in_its_region),
 		cmocka_unit_test(the_qp_and_the_region_must_allow_it),
+		cmocka_unit_test(pieces_are_placed),
+		cmocka_unit_test(atomics),
+		cmocka_unit_test(keys_are_invalidated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

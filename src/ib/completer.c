@@ -174,7 +174,7 @@ static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t 
 	uint32_t tail = qp->sq.tail;
 	struct swqe *w = sq_at(&qp->sq, tail);
 
-	if (!req_is_read(w) || w->opcode == IBV_WR_RDMA_READ) {
+	if (!wqe_is_read(w) || w->opcode == IBV_WR_RDMA_READ) {
 		bad_response(q, pkt, now);
 		return;
 	}

@@ -16,7 +16,7 @@
 #include "core/core.h"
 #include "core/psn.h"
 #include "core/qp.h"
-#include "core/sgl.h"
+#include "core/source.h"
 #include "core/target.h"
 #include "core/timeout.h"
 #include "ib/ib.h"
@@ -244,7 +244,6 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 /* --- requester (requester.c, retry.c) ------------------------------------ */
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now);
-bool req_is_read(const struct swqe *w); /* READ or atomic: answered */
 /* The work request at cur has failed here; told when it is the oldest. */
 void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now);
 void req_tell_error(struct ib_qp *q, uint64_t now);

@@ -9,10 +9,8 @@
  * packet carries where the cursor will stand once the link has taken it
  * (plan.c).  So a link that takes none of a batch has changed nothing.
  */
-#include "core/device.h"
-#include "core/mr.h"
+#include "core/source.h"
 #include "ib/ib_qp.h"
-#include "sys/log.h"
 
 enum step {
 	STEP_GO,   /* on with this work request */
@@ -57,26 +55,13 @@ static const struct wr *wr_of(const struct swqe *w)
 		       : NULL;
 }
 
-static bool is_atomic(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-bool req_is_read(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
-}
-
 /* One output(): the copy of the cursor, and the memory of the work request at it. */
 struct planning {
 	struct ib_qp *q;
 	struct batch *b;
 	struct req_cursor at;
 	uint64_t now;
-	bool resolved; /* span is that of the one at index */
-	uint32_t index;
-	struct span span;
+	struct wqe_memory memory;
 };
 
 static struct swqe *current(const struct planning *p)
@@ -86,15 +71,7 @@ static struct swqe *current(const struct planning *p)
 
 static int resolve(struct planning *p)
 {
-	int rc;
-
-	if (p->resolved && p->index == p->at.cur)
-		return 0;
-	rc = span_of_wqe(p->q->qp, p->at.cur,
-			 req_is_read(current(p)) ? IBV_ACCESS_LOCAL_WRITE : 0, &p->span);
-	p->resolved = rc == 0;
-	p->index = p->at.cur;
-	return rc;
+	return wqe_resolve(p->q->qp, p->at.cur, &p->memory);
 }
 
 /* --- a work request's first step ----------------------------------------- */
@@ -102,22 +79,19 @@ static int resolve(struct planning *p)
 static enum step local_work(struct planning *p, const struct swqe *w)
 {
 	struct ib_req *r = &p->q->req;
-	struct qp *qp = p->q->qp;
 	enum ibv_wc_status st;
 	enum verr verr;
 
-	/* Its effect comes after all that was posted before it: those may
-	 * have to be sent again and need their keys. */
-	if (p->at.cur != qp->sq.tail)
+	switch (wqe_local_work(p->q->qp, p->at.cur, &st, &verr, p->now)) {
+	case WQE_WAITS:
 		return STEP_WAIT;
-	st = mw_work(qp, w, &verr);
-	if (st != IBV_WC_SUCCESS) {
-		log_info("QP 0x%06x: rkey 0x%08x: %s", qp->qpn, w->imm,
-			 verr_text(verr)->what);
+	case WQE_FAILED:
+		wqe_refused(p->q->qp, w, verr);
 		req_error(p->q, st, verr, p->now);
 		return STEP_WAIT;
+	case WQE_DONE:
+		break;
 	}
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, p->now);
 	p->at.cur = ++r->at.cur; /* nothing is planned yet */
 	p->at.fresh = ++r->at.fresh;
 	return STEP_NEXT;
@@ -127,20 +101,16 @@ static enum step local_work(struct planning *p, const struct swqe *w)
  * own cursor is. */
 static enum step refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
 {
-	const struct swqe *w = current(p);
-
 	if (p->at.psn != p->q->req.at.psn)
 		return STEP_FULL;
-	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s", p->q->qp->qpn,
-		 (unsigned long long)w->wr_id, w->opcode, w->length,
-		 verr_text(verr)->what);
+	wqe_refused(p->q->qp, current(p), verr);
 	req_error(p->q, status, verr, p->now);
 	return STEP_WAIT;
 }
 
 static uint32_t wqe_bytes(const struct swqe *w)
 {
-	return is_atomic(w) ? 8 : w->length;
+	return wqe_is_atomic(w) ? 8 : w->length;
 }
 
 /* The cursor has come to a work request that was never begun. */
@@ -156,12 +126,11 @@ static enum step begin(struct planning *p, struct swqe *w)
 	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
 		return STEP_WAIT;
 	if (!wr || !(wr->services & 1 << q->service) ||
-	    (req_is_read(w) && qp->attr.max_rd_atomic == 0))
+	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
 		return refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
 		return local_work(p, w);
-	if (w->length > caps.max_msg || (qp->type == IBV_QPT_UD && w->length > q->mtu) ||
-	    (is_atomic(w) && w->length < 8))
+	if (wqe_too_long(w) || (qp->type == IBV_QPT_UD && w->length > q->mtu))
 		return refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
 	if (resolve(p) != 0)
 		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
@@ -231,7 +200,7 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 		.at = at,
 		.cost = cost,
 		.fresh = is_fresh(p),
-		.timed = e->f.ackreq && is_fresh(p) && !req_is_read(w),
+		.timed = e->f.ackreq && is_fresh(p) && !wqe_is_read(w),
 	};
 	rc = emit(p->q, p->b, e);
 	if (rc == -ENOBUFS)
@@ -269,7 +238,7 @@ static enum step send_data(struct planning *p, struct swqe *w)
 	start(p, &e, w);
 	e.off = i * q->mtu;
 	e.len = last ? w->length - e.off : q->mtu;
-	e.span = &p->span;
+	e.span = &p->memory.span;
 	e.f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
 			       last ? wr->tail : IB_NONE);
 	e.f.va = w->remote_addr;
@@ -380,7 +349,7 @@ static enum step step(struct planning *p)
 	}
 	if (w->opcode == IBV_WR_RDMA_READ)
 		return send_read(p, w);
-	if (is_atomic(w))
+	if (wqe_is_atomic(w))
 		return send_atomic(p, w);
 	return send_data(p, w);
 }
@@ -394,7 +363,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	p.b = b;
 	p.at = q->req.at;
 	p.now = now;
-	p.resolved = false;
+	p.memory.resolved = false;
 	cc_answer(q);
 	while (left > 0) {
 		switch (step(&p)) {

@@ -185,9 +185,8 @@ static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t 
 {
 	enum refusal why = rsp_send(q, pkt);
 
-	if (!why && ib_has(pkt, IB_IETH) &&
-	    mkey_invalidate(q->qp->core, pkt->f.inv_rkey, q->qp->pd, q->qp->qpn) != 0)
-		why = REFUSED_INVALIDATE;
+	if (!why && ib_has(pkt, IB_IETH))
+		why = target_invalidate(q->qp, pkt->f.inv_rkey);
 	if (why)
 		return why;
 	accept(q, pkt, 1);
@@ -252,17 +251,6 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
-static int execute(struct core *core, const struct ib_pkt *pkt, uint64_t *at,
-		   uint64_t *orig)
-{
-	uint64_t swap_add = pkt->f.swap_add;
-	uint32_t rkey = pkt->f.rkey;
-
-	if (pkt->op->kind == IB_FETCH_ADD)
-		return mr_fetch_add(core, rkey, at, swap_add, orig);
-	return mr_cmp_swap(core, rkey, at, pkt->f.compare, swap_add, orig);
-}
-
 static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct resource r = {
@@ -283,8 +271,11 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	why = make_room(q, &dropped);
 	if (why || dropped)
 		return why;
-	if (execute(q->qp->core, pkt, at, &r.orig) != 0)
-		return REFUSED_MEMORY;
+	why = target_atomic(q->qp, pkt->f.rkey, at,
+			    pkt->op->kind == IB_CMP_SWAP ? &pkt->f.compare : NULL,
+			    pkt->f.swap_add, &r.orig);
+	if (why)
+		return why;
 	rsp_save_atomic(q, r.psn, r.orig);
 	rsp_owe(q, &r);
 	accept(q, pkt, 1);

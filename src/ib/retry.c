@@ -131,7 +131,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		struct swqe *w = sq_at(sq, sq->tail);
 		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
 
-		if (req_is_read(w) && n > w->done - from)
+		if (wqe_is_read(w) && n > w->done - from)
 			n = w->done - from; /* done: packets of its answer */
 		if (n == 0) {
 			missing = true;

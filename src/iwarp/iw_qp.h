@@ -15,7 +15,7 @@
 #include "core/core.h"
 #include "core/mr.h"
 #include "core/qp.h"
-#include "core/sgl.h"
+#include "core/source.h"
 #include "core/target.h"
 #include "iwarp/iwarp.h"
 #include "sys/clock.h"
@@ -201,9 +201,8 @@ int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
 
 /* A span that was resolved lasts for one output. */
 struct work {
-	bool resolved;
-	uint32_t index;
-	struct span span, answer;
+	struct wqe_memory memory; /* of the requester */
+	struct span answer;
 };
 
 /* A peer that looks away for a moment after its MPA reply, as Linux's siw does,
@@ -231,7 +230,6 @@ void iw_req_gone(struct iw_qp *q, uint64_t now);
 void iw_req_release(struct iw_qp *q, uint64_t now);
 /* Those before `until` are flushed: one behind them is what has failed. */
 void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
-bool iw_req_is_read(const struct swqe *w);
 void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------- */

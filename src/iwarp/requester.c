@@ -7,9 +7,7 @@
  */
 #include <string.h>
 
-#include "core/device.h"
 #include "iwarp/iw_qp.h"
-#include "sys/log.h"
 
 /* How a work request looks on the wire. */
 /* clang-format off */
@@ -34,17 +32,6 @@ static const struct wr *wr_of(const struct swqe *w)
 	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].known
 		       ? &wrs[w->opcode]
 		       : NULL;
-}
-
-static bool is_atomic(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-bool iw_req_is_read(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ || is_atomic(w);
 }
 
 void iw_req_reset(struct iw_qp *q)
@@ -111,8 +98,7 @@ void iw_req_gone(struct iw_qp *q, uint64_t now)
 
 	q->held_until = 0;
 	/* A READ is answered by the peer's NIC: that says nothing. */
-	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end ||
-	    iw_req_is_read(last))
+	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end || wqe_is_read(last))
 		return;
 	if (!answers_ask(&q->answers, now))
 		return;
@@ -142,35 +128,32 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 			enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
-	const struct swqe *w = sq_at(&q->qp->sq, c->cur);
-
 	/* What is planned goes first: then it is at the cursor. */
 	if (q->iw->plans)
 		return STEP_WAIT;
-	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s", q->qp->qpn,
-		 (unsigned long long)w->wr_id, w->opcode, w->length,
-		 verr_text(verr)->what);
+	wqe_refused(q->qp, sq_at(&q->qp->sq, c->cur), verr);
 	iw_req_error(q, status, verr, now);
 	return STEP_WAIT;
 }
 
 /* --- what needs no segment ----------------------------------------------- */
 
-/* Its effect comes after all that was posted before it, and at once: not as a
- * part of a plan. */
+/* Its effect comes at once: not as a part of a plan. */
 static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 {
-	struct qp *qp = q->qp;
-	const struct swqe *w = sq_at(&qp->sq, c->cur);
 	enum ibv_wc_status st;
 	enum verr verr;
 
-	if (q->iw->plans || c->cur != qp->sq.tail)
+	if (q->iw->plans)
 		return STEP_WAIT;
-	st = mw_work(qp, w, &verr);
-	if (st != IBV_WC_SUCCESS)
+	switch (wqe_local_work(q->qp, c->cur, &st, &verr, now)) {
+	case WQE_WAITS:
+		return STEP_WAIT;
+	case WQE_FAILED:
 		return refuse(q, c, st, verr, now);
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	case WQE_DONE:
+		break;
+	}
 	c->cur++;
 	q->c.cur = c->cur;
 	return q->qp->state == IBV_QPS_ERR ? STEP_WAIT : STEP_AGAIN;
@@ -345,29 +328,15 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct sw
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;
-	if (!wr || (iw_req_is_read(w) && q->p.ord == 0))
+	if (!wr || (wqe_is_read(w) && q->p.ord == 0))
 		return refuse(q, c, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	if (!wr->wire)
 		return local_work(q, c, now);
-	if (w->length > caps.max_msg || (is_atomic(w) && w->length != 8))
+	if (wqe_too_long(w) || (wqe_is_atomic(w) && w->length != 8))
 		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
-	if (iw_req_is_read(w) && !iw_read_may_go(q, c))
+	if (wqe_is_read(w) && !iw_read_may_go(q, c))
 		return STEP_WAIT;
 	return STEP_SEG;
-}
-
-static int resolve(struct iw_qp *q, const struct iw_cursor *c, const struct swqe *w,
-		   struct work *work)
-{
-	int rc;
-
-	if (work->resolved && work->index == c->cur)
-		return 0;
-	rc = span_of_wqe(q->qp, c->cur, iw_req_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
-			 &work->span);
-	work->resolved = rc == 0;
-	work->index = c->cur;
-	return rc;
 }
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
@@ -389,13 +358,13 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		if (step != STEP_SEG)
 			return step;
 	}
-	if (resolve(q, c, w, work) != 0)
+	if (wqe_resolve(qp, c->cur, &work->memory) != 0)
 		return refuse(q, c, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	s->span = &work->span;
+	s->span = &work->memory.span;
 	w->state = SENT;
 	if (w->opcode == IBV_WR_RDMA_READ)
 		return read_segment(q, c, s, w);
-	if (is_atomic(w))
+	if (wqe_is_atomic(w))
 		return atomic_segment(q, c, s, w);
 	return wr_of(w)->opcode == RDMAP_WRITE ? write_segment(q, c, s, w)
 					       : send_segment(q, c, s, w);

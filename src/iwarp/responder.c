@@ -67,9 +67,8 @@ static enum refusal fill(struct iw_qp *q, const struct in *in)
 		return why;
 	q->op = in->d.last ? NULL : in->op;
 	why = target_fill_recv(q->qp, &q->target, in->at, in->len);
-	if (!why && in->d.last && in->op->inv &&
-	    mkey_invalidate(q->qp->core, in->d.ulp_word, q->qp->pd, q->qp->qpn) != 0)
-		why = REFUSED_INVALIDATE;
+	if (!why && in->d.last && in->op->inv)
+		why = target_invalidate(q->qp, in->d.ulp_word);
 	return why;
 }
 
@@ -141,13 +140,10 @@ static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why
 		     IBV_EVENT_QP_ACCESS_ERR, in->now);
 }
 
-/* May the peer reach len bytes?  What is empty is not asked. */
-static enum refusal reach(struct iw_qp *q, uint32_t stag, uint64_t to, uint32_t len,
-			  int access, uint8_t **host)
+/* Does the QP let the peer reach len bytes?  What is empty is not asked. */
+static enum refusal allows(const struct iw_qp *q, uint32_t len, int access)
 {
-	if (len > 0 && target_allows(q->qp, access))
-		return REFUSED_OPERATION;
-	return target_reach(q->qp, &q->target, stag, to, len, access, host);
+	return len > 0 ? target_allows(q->qp, access) : ACCEPTED;
 }
 
 /* RFC 6581, 9: the initiator's first frame. */
@@ -186,7 +182,10 @@ static void read_came(struct iw_qp *q, const struct in *in)
 	rdmap_read_parse(&o.r, in->at);
 	if (q->draining || !room_to_owe(q, in))
 		return;
-	why = reach(q, o.r.src_stag, o.r.src_to, o.r.len, IBV_ACCESS_REMOTE_READ, &host);
+	why = allows(q, o.r.len, IBV_ACCESS_REMOTE_READ);
+	if (!why)
+		why = target_reach(q->qp, &q->target, o.r.src_stag, o.r.src_to, o.r.len,
+				   IBV_ACCESS_REMOTE_READ, &host);
 	if (why)
 		refuse_memory(q, in, why, in->at);
 	else
@@ -201,31 +200,31 @@ static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t mask)
 	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
 }
 
-static int execute(struct core *core, const struct rdmap_atomic *a, uint64_t *at,
-		   uint64_t *orig)
+static enum refusal execute(struct qp *qp, const struct rdmap_atomic *a, uint64_t *at,
+			    uint64_t *orig)
 {
+	enum refusal why;
 	uint64_t seen, put;
-	int rc;
 
 	if (a->op == RDMAP_FETCH_ADD && !(a->mask & ~(1ull << 63)))
-		return mr_fetch_add(core, a->stag, at, a->data, orig);
+		return target_atomic(qp, a->stag, at, NULL, a->data, orig);
 	if (a->op == RDMAP_CMP_SWAP && a->mask == UINT64_MAX &&
 	    a->compare_mask == UINT64_MAX)
-		return mr_cmp_swap(core, a->stag, at, a->compare, a->data, orig);
-	rc = mr_fetch_add(core, a->stag, at, 0, orig);
-	while (rc == 0) {
+		return target_atomic(qp, a->stag, at, &a->compare, a->data, orig);
+	why = target_atomic(qp, a->stag, at, NULL, 0, orig);
+	while (!why) {
 		seen = *orig;
 		if (a->op == RDMAP_FETCH_ADD)
 			put = masked_add(seen, a->data, a->mask);
 		else if ((seen ^ a->compare) & a->compare_mask)
-			return 0;
+			return ACCEPTED;
 		else
 			put = (seen & ~a->mask) | (a->data & a->mask);
-		rc = mr_cmp_swap(core, a->stag, at, seen, put, orig);
-		if (rc == 0 && *orig == seen)
+		why = target_atomic(qp, a->stag, at, &seen, put, orig);
+		if (!why && *orig == seen)
 			break;
 	}
-	return rc;
+	return why;
 }
 
 static void atomic_came(struct iw_qp *q, const struct in *in)
@@ -238,15 +237,19 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 	rdmap_atomic_parse(&a, in->at);
 	if (q->draining || !room_to_owe(q, in))
 		return;
-	why = reach(q, a.stag, a.to, 8, IBV_ACCESS_REMOTE_ATOMIC, &host);
+	/* Not target_check_atomic(): what is out of bounds is that, aligned or not. */
+	why = allows(q, 8, IBV_ACCESS_REMOTE_ATOMIC);
+	if (!why)
+		why = target_reach(q->qp, &q->target, a.stag, a.to, 8,
+				   IBV_ACCESS_REMOTE_ATOMIC, &host);
 	if (!why && ((a.op != RDMAP_FETCH_ADD && a.op != RDMAP_CMP_SWAP) || a.to & 7 ||
 		     (uintptr_t)host & 7)) {
 		refuse(q, in, TERM_RDMAP_OPERATION);
 		return;
 	}
 	o.a.id = a.id;
-	if (!why && execute(q->qp->core, &a, (uint64_t *)(void *)host, &o.a.orig) != 0)
-		why = REFUSED_MEMORY;
+	if (!why)
+		why = execute(q->qp, &a, (uint64_t *)(void *)host, &o.a.orig);
 	if (why)
 		refuse_memory(q, in, why, NULL);
 	else
@@ -258,16 +261,15 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 static void write_came(struct iw_qp *q, const struct in *in)
 {
 	enum refusal why;
-	uint8_t *host;
 
 	if (!q->write_open)
 		q->write_len = 0;
 	q->write_open = !in->d.last;
 	q->write_len += in->len;
-	why = reach(q, in->d.stag, in->d.to, in->len, IBV_ACCESS_REMOTE_WRITE, &host);
-	if (!why && in->len > 0 &&
-	    mr_write(q->qp->core, in->d.stag, host, in->at, in->len) != 0)
-		why = REFUSED_MEMORY;
+	why = allows(q, in->len, IBV_ACCESS_REMOTE_WRITE);
+	if (!why)
+		why = target_place(q->qp, &q->target, in->d.stag, in->d.to, in->at,
+				   in->len);
 	if (why)
 		refuse_memory(q, in, why, NULL);
 }

@@ -110,7 +110,7 @@ static void plan(struct iw_qp *q, uint64_t now)
 	uint32_t bytes = 0;
 	struct seg s;
 
-	work.resolved = false; /* the rest is large */
+	work.memory.resolved = false; /* the rest is large */
 	while (bytes < q->budget) {
 		switch (next_segment(q, &c, &s, &work, now)) {
 		case STEP_AGAIN:

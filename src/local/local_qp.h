@@ -11,7 +11,7 @@
 #include "core/core.h"
 #include "core/psn.h"
 #include "core/qp.h"
-#include "core/sgl.h"
+#include "core/source.h"
 #include "core/target.h"
 #include "direct/direct.h"
 #include "local/local.h"
@@ -229,17 +229,6 @@ void meet_say_again(struct peer *p);
 void meet_forget_unsaid(struct peer *p);
 
 /* --- requester (req.c) --------------------------------------------------- */
-
-static inline bool wqe_is_atomic(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static inline bool wqe_is_read(const struct swqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w);
-}
 
 static inline bool lreq_alive(const struct local_qp *q)
 {

@@ -26,10 +26,7 @@ enum {
 static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
 			uint64_t now)
 {
-	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
-
-	log_info("QP 0x%06x: work request 0x%" PRIx64 ", opcode %u, %u bytes: %s",
-		 q->qp->qpn, w->wr_id, w->opcode, w->length, verr_text(verr)->what);
+	wqe_refused(q->qp, sq_at(&q->qp->sq, q->req.cur), verr);
 	q->req.failed = true;
 	q->req.fail_status = status;
 	q->req.fail_verr = verr;
@@ -39,44 +36,24 @@ static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr
 
 /* --- a work request's first step ----------------------------------------- */
 
-/* Its effect comes after all that was posted before it. */
-static enum step local_work(struct local_qp *q, const struct swqe *w, uint64_t now)
+static enum step local_work(struct local_qp *q, uint64_t now)
 {
-	struct qp *qp = q->qp;
 	enum ibv_wc_status st;
 	enum verr verr;
 
-	if (q->req.cur != qp->sq.tail)
+	switch (wqe_local_work(q->qp, q->req.cur, &st, &verr, now)) {
+	case WQE_WAITS:
 		return STEP_WAIT;
-	st = mw_work(qp, w, &verr);
-	if (st != IBV_WC_SUCCESS)
+	case WQE_FAILED:
 		return refuse(q, st, verr, now);
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	case WQE_DONE:
+		break;
+	}
 	q->req.cur++;
 	return STEP_NEXT;
 }
 
-struct work {
-	bool resolved;
-	uint32_t index;
-	struct span span;
-};
-
-static int resolve(struct local_qp *q, struct work *work)
-{
-	const struct swqe *w = sq_at(&q->qp->sq, q->req.cur);
-	int rc;
-
-	if (work->resolved && work->index == q->req.cur)
-		return 0;
-	rc = span_of_wqe(q->qp, q->req.cur, wqe_is_read(w) ? IBV_ACCESS_LOCAL_WRITE : 0,
-			 &work->span);
-	work->resolved = rc == 0;
-	work->index = q->req.cur;
-	return rc;
-}
-
-static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
+static enum step begin(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
 		       uint64_t now)
 {
 	struct local_req *r = &q->req;
@@ -92,10 +69,10 @@ static enum step begin(struct local_qp *q, struct swqe *w, struct work *work,
 	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
 		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	if (w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV)
-		return local_work(q, w, now);
-	if (w->length > caps.max_msg || (wqe_is_atomic(w) && w->length < 8))
+		return local_work(q, now);
+	if (wqe_too_long(w))
 		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
-	if (resolve(q, work) != 0)
+	if (wqe_resolve(q->qp, q->req.cur, memory) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	w->psn = r->psn;
 	w->npkts = packets(q, wqe_is_atomic(w) ? 8 : w->length);
@@ -168,7 +145,7 @@ static enum step sent(struct local_qp *q, const struct swqe *w, uint32_t *left,
 	return STEP_GO;
 }
 
-static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work,
+static enum step send_data(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
 			   uint32_t *left, uint64_t now)
 {
 	bool write =
@@ -184,12 +161,12 @@ static enum step send_data(struct local_qp *q, struct swqe *w, struct work *work
 		len = RING_CHUNK;
 	if (psn_off(r->psn, r->una) + packets(q, len) >= PSN_WINDOW)
 		return STEP_WAIT;
-	if (resolve(q, work) != 0)
+	if (wqe_resolve(q->qp, q->req.cur, memory) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	rec = rec_new(q, write ? REC_WRITE : REC_SEND, head, len);
 	if (!rec)
 		return lost(q, now) ? sent(q, w, left, len, now) : no_room(q, now);
-	if (len && span_copy((uint8_t *)rec + head, &work->span, off, len) != 0)
+	if (len && span_copy((uint8_t *)rec + head, &memory->span, off, len) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
 	rec->psn = r->psn;
 	if (off == 0)
@@ -351,7 +328,7 @@ static enum copied copy(struct local_qp *q, struct swqe *w, const struct span *s
 }
 
 /* STEP_GO: by records. */
-static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
+static enum step directly(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
 			  uint32_t *left, uint64_t now)
 {
 	struct local_req *r = &q->req;
@@ -372,9 +349,9 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct work *work,
 		if (!lreq_all_executed(q, now))
 			return w->length > LARGE ? STEP_WAIT : STEP_GO;
 	}
-	if (resolve(q, work) != 0)
+	if (wqe_resolve(q->qp, q->req.cur, memory) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
-	switch (copy(q, w, &work->span, left)) {
+	switch (copy(q, w, &memory->span, left)) {
 	case COPIED_ALL:
 		return done_directly(q, w, now);
 	case COPIED_SOME:
@@ -434,7 +411,8 @@ bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge)
 	return true;
 }
 
-static enum step step(struct local_qp *q, struct work *work, uint32_t *left, uint64_t now)
+static enum step step(struct local_qp *q, struct wqe_memory *memory, uint32_t *left,
+		      uint64_t now)
 {
 	struct local_req *r = &q->req;
 	struct swqe *w = sq_at(&q->qp->sq, r->cur);
@@ -444,30 +422,30 @@ static enum step step(struct local_qp *q, struct work *work, uint32_t *left, uin
 	    now < r->hold_until)
 		return STEP_WAIT;
 	if (!r->begun) {
-		s = begin(q, w, work, now);
+		s = begin(q, w, memory, now);
 		if (s != STEP_GO)
 			return s;
 	}
-	s = directly(q, w, work, left, now);
+	s = directly(q, w, memory, left, now);
 	if (s != STEP_GO)
 		return s;
 	if (w->opcode == IBV_WR_RDMA_READ)
 		return send_read(q, w, now);
 	if (wqe_is_atomic(w))
 		return send_atomic(q, w, now);
-	s = send_data(q, w, work, left, now);
+	s = send_data(q, w, memory, left, now);
 	return s == STEP_GO ? sent_all(q, now) : s;
 }
 
 bool lreq_output(struct local_qp *q, uint64_t now)
 {
-	struct work work;
+	struct wqe_memory memory;
 	uint32_t left = SHARE;
 
-	work.resolved = false; /* the rest is large */
+	memory.resolved = false; /* the rest is large */
 	q->req.full = false;
 	for (int n = 0; left > 0 && n < 2 * SERVE; n++)
-		if (step(q, &work, &left, now) == STEP_WAIT)
+		if (step(q, &memory, &left, now) == STEP_WAIT)
 			return false;
 	return q->req.cur != q->qp->sq.head;
 }

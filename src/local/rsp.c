@@ -137,9 +137,8 @@ static enum refusal do_send(struct local_qp *q, const struct rec *r,
 		why = target_take_recv(q->qp, t);
 	if (!why)
 		why = target_fill_recv(q->qp, t, payload, len);
-	if (!why && r->flags & REC_LAST && r->flags & REC_INV &&
-	    mkey_invalidate(q->qp->core, r->imm, q->qp->pd, q->qp->qpn) != 0)
-		why = REFUSED_INVALIDATE;
+	if (!why && r->flags & REC_LAST && r->flags & REC_INV)
+		why = target_invalidate(q->qp, r->imm);
 	if (why)
 		return why;
 	accept(q, r, packets(q, len), now);
@@ -208,21 +207,19 @@ static enum refusal do_read(struct local_qp *q, const struct rec *r, uint64_t no
 static enum refusal do_atomic(struct local_qp *q, const struct rec *r, uint64_t now)
 {
 	struct owed o = { .psn = q->rsp.epsn, .atomic = true };
-	struct core *core = q->qp->core;
 	enum refusal why;
 	uint64_t *at;
-	int rc;
 
 	why = target_check_atomic(q->qp, &q->rsp.target, r->rkey, r->va, &at);
 	if (!why && is_full(&q->rsp, q->qp))
 		why = REFUSED_TOO_MANY;
 	if (why)
 		return why;
-	rc = r->op == REC_FETCH_ADD
-		     ? mr_fetch_add(core, r->rkey, at, r->swap_add, &o.orig)
-		     : mr_cmp_swap(core, r->rkey, at, r->compare, r->swap_add, &o.orig);
-	if (rc)
-		return REFUSED_MEMORY;
+	why = target_atomic(q->qp, r->rkey, at,
+			    r->op == REC_CMP_SWAP ? &r->compare : NULL, r->swap_add,
+			    &o.orig);
+	if (why)
+		return why;
 	owe(q, &o);
 	accept(q, r, 1, now);
 	return ACCEPTED;
