@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/board.h"
 #include "core/core.h"
 #include "core/mr.h"
 
@@ -344,6 +345,46 @@ static void rereg_changes_what_it_is_told(void **state)
 	end();
 }
 
+static uint32_t moving;
+static unsigned asked;
+
+/* While it changes nobody gets in without the turn. */
+static int look_inside(struct core *of, uint32_t key)
+{
+	uint8_t *host;
+
+	assert_int_equal(key, moving);
+	assert_int_equal(mr_check_inside(of, key, pd, 0, 1, 0, &host), MR_INVALID);
+	asked++;
+	return 0;
+}
+
+static void who_has_no_turn_waits_for_a_rereg(void **state)
+{
+	static uint8_t buf[100];
+	uint8_t *host;
+	struct mr *mr;
+
+	(void)state;
+	begin();
+	core.board = mmap(NULL, sizeof(*core.board), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(core.board, MAP_FAILED);
+	core.board_wait = look_inside;
+	mr = reg(buf, 100, 0, RW);
+	moving = mr->ibv.lkey;
+	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RW), 0);
+	assert_int_equal(asked, 1);
+	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
+	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 101, 0, &host), MR_RANGE);
+	core.board_wait = NULL;
+	munmap(core.board, sizeof(*core.board));
+	core.board = NULL;
+	mr_dereg(mr);
+	end();
+}
+
 static void a_bad_rereg_changes_nothing(void **state)
 {
 	static uint8_t a[100];
@@ -430,6 +471,7 @@ int main(void)
 		cmocka_unit_test(registration_leaves_the_contents_alone),
 		cmocka_unit_test(large_regions_register_at_once),
 		cmocka_unit_test(rereg_changes_what_it_is_told),
+		cmocka_unit_test(who_has_no_turn_waits_for_a_rereg),
 		cmocka_unit_test(a_bad_rereg_changes_nothing),
 		cmocka_unit_test(dereg_waits_for_the_turn),
 		cmocka_unit_test(every_refusal_has_words),

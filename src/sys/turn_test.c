@@ -56,6 +56,10 @@ static void *blocker(void *arg)
 	for (int i = 0; i < 600; i++) {
 		turn_take(&turn);
 		assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+		if (i == 300) { /* within the turn it does not block them */
+			guard_arm();
+			guard_close(guard_open());
+		}
 		turn_give(&turn);
 		pthread_sigmask(SIG_BLOCK, NULL, &now);
 		assert_int_equal(sigismember(&now, SIGSEGV), 1);

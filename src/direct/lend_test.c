@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which memory is lent, and which is taken. */
+#include <fcntl.h>
+
+#include "direct/shared_fix.h"
+
+static void what_is_not_shared_is_not_lent(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct shared s = share(i ? FIX_ALL | IBV_ACCESS_ON_DEMAND : FIX_ALL,
+					i ? MAP_SHARED : MAP_PRIVATE);
+
+		use(&s);
+		assert_null(map_of(&s));
+		assert_int_equal(times(&s), 0);
+		assert_false(pair_peer(s.f, 1)->reach.lent);
+		unshare_(&s);
+	}
+}
+
+/* Two mappings of a file side by side are one; what is elsewhere in it is not. */
+static void as_far_as_the_file_goes_on(void **state)
+{
+	struct shared s = share(FIX_ALL, MAP_SHARED);
+	struct reach *r = &pair_peer(s.f, 1)->reach;
+	struct lent lent;
+	int fd;
+
+	(void)state;
+	assert_ptr_equal(mmap(s.at + LEN / 2, 4096, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_FIXED, s.fd, 0),
+			 s.at + LEN / 2);
+	fd = reach_lend(r, s.mr->mkey.key, &lent);
+	assert_true(fd >= 0);
+	assert_int_equal(lent.lo, (uintptr_t)s.at);
+	assert_int_equal(lent.hi, (uintptr_t)s.at + LEN / 2);
+	assert_int_equal(lent.offset, 0);
+	close(fd);
+	unshare_(&s);
+}
+
+/* The program has closed its descriptor, and the file has no name: who may not open it
+ * by its mapping lends nothing.  It is lent for reading if that is all it is for. */
+static void a_descriptor_is_found_or_not(void **state)
+{
+	struct shared s = share(IBV_ACCESS_REMOTE_READ, MAP_SHARED);
+	struct reach *r = &pair_peer(s.f, 1)->reach;
+	struct lent lent;
+	int fd = reach_lend(r, s.mr->mkey.key, &lent);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	close(fd);
+	assert_int_equal(reach_lend(r, s.mr->mkey.key + 1, &lent), -1);
+	close(s.fd);
+	fd = reach_lend(r, s.mr->mkey.key, &lent);
+	if (fd >= 0)
+		close(fd);
+	s.fd = -1;
+	unshare_(&s);
+}
+
+static void what_is_said_may_be_a_lie(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *r = &pair_peer(s.f, 0)->reach;
+	struct lent good = map_of(&s)->lent, l;
+	int other = memfd_create("short", MFD_CLOEXEC), ends[2];
+
+	(void)state;
+	assert_int_equal(ftruncate(other, 4096), 0);
+	assert_int_equal(pipe(ends), 0);
+	l = good, l.version += 2;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.key ^= 1;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.key ^= 1 << 8;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.hi = l.lo;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.hi = l.lo - 1;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.lo = 0, l.hi = UINT64_MAX;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.offset = UINT64_MAX - 4095;
+	assert_false(reach_map(r, &l, s.fd));
+	l = good, l.offset = 4096;
+	assert_false(reach_map(r, &l, s.fd));
+	assert_false(reach_map(r, &good, other));
+	assert_false(reach_map(r, &good, ends[0]));
+	assert_false(reach_map(r, &good, -1));
+	/* Elsewhere than the region is: nothing of it is here. */
+	l = good, l.lo += 1ull << 40, l.hi += 1ull << 40;
+	assert_true(reach_map(r, &l, s.fd));
+	memset(s.at, 0xee, 8);
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	done(&s, 1);
+	assert_memory_equal(s.at, s.f->mem[0], 8);
+	/* Where it begins the file may not be a page's: a piece of a page is as good. */
+	l = good, l.lo += 100, l.offset += 100;
+	assert_true(reach_map(r, &l, s.fd));
+	post(&s, IBV_WR_RDMA_WRITE, 2, 3, 200, 8);
+	done_at_once(&s, 2);
+	assert_memory_equal(s.at + 200, s.f->mem[0] + 3, 8);
+	close(other);
+	close(ends[0]);
+	close(ends[1]);
+	unshare_(&s);
+}
+
+/* An answer that comes when the other is not reached any more. */
+static void an_answer_comes_too_late(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *r = &pair_peer(s.f, 0)->reach;
+	struct lent lent = map_of(&s)->lent;
+
+	(void)state;
+	r->vm = false;
+	assert_false(reach_map(r, &lent, s.fd));
+	r->vm = true;
+	unshare_(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_not_shared_is_not_lent),
+		cmocka_unit_test(as_far_as_the_file_goes_on),
+		cmocka_unit_test(a_descriptor_is_found_or_not),
+		cmocka_unit_test(what_is_said_may_be_a_lie),
+		cmocka_unit_test(an_answer_comes_too_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that both processes have mapped, and which is taken away from who uses it. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "core/board.h"
+#include "core/post.h"
+#include "direct/late_testing.h"
+#include "direct/shared_fix.h"
+
+static void a_file_that_is_cut_is_an_error(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+
+	(void)state;
+	assert_int_equal(ftruncate(s.fd, 4096), 0);
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 4096);
+	done_at_once(&s, 1);
+	post(&s, IBV_WR_RDMA_WRITE, 2, 0, 4000, 200);
+	fix_wc(s.f, 0, 2, IBV_WC_REM_OP_ERR);
+	assert_true(map_of(&s)->bad);
+	unshare_(&s);
+}
+
+static void a_region_that_is_gone_is_not_reached(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	uint64_t before = times(&s);
+	struct mkey old = s.mr->mkey;
+
+	(void)state;
+	assert_int_equal(mr_dereg(s.mr), 0);
+	memset(s.at, 0xee, 8);
+	s.mr = calloc(1, sizeof(*s.mr));
+	s.mr->mkey = old;
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	fix_wc(s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(s.at[0], 0xee);
+	assert_int_equal(times(&s), before);
+	free(s.mr);
+	s.mr = NULL;
+	unshare_(&s);
+}
+
+/* The same key, other rights: mapped anew, where it is used again. */
+static void a_region_that_has_changed_is_looked_at_again(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	uint64_t before;
+
+	(void)state;
+	assert_int_equal(mr_rereg(s.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  FIX_ALL & ~IBV_ACCESS_REMOTE_ATOMIC),
+			 0);
+	before = times(&s);
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	done(&s, 1);
+	assert_int_equal(times(&s), before);
+	use(&s);
+	assert_true(times(&s) > before);
+	unshare_(&s);
+}
+
+static void *deregister(void *arg)
+{
+	struct shared *s = arg;
+
+	return (void *)(intptr_t)mr_dereg(s->mr);
+}
+
+/* A thread of A's is inside, so to speak. */
+static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
+{
+	_Atomic uint64_t *word = &s->f->s->node[0].core.board->thread[9].inside;
+
+	atomic_store(word, (uint64_t)key << INSIDE_KEY_AT |
+				   (uint64_t)s->f->p.qp[1]->qpn << INSIDE_QPN_AT | 1);
+	return word;
+}
+
+/* B's control call has found somebody inside, and has looked again. */
+static void until_it_waits(const struct shared *s, uint32_t turns)
+{
+	while (turn_ended(&s->f->s->node[1].core.turn) - turns < 3)
+		usleep(100);
+}
+
+static void who_is_inside_is_waited_for(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct shared s = mapped(FIX_ALL);
+		_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+		void *rc = &s;
+		uint32_t turns;
+		pthread_t t;
+
+		assert_int_equal(mr_dereg(s.f->mr[1]), 0); /* nobody is in this one */
+		s.f->mr[1] = NULL;
+		turns = turn_ended(&s.f->s->node[1].core.turn);
+		assert_int_equal(pthread_create(&t, NULL, deregister, &s), 0);
+		until_it_waits(&s, turns);
+		assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
+		/* It leaves, or does so and comes again. */
+		atomic_store(word, i ? atomic_load(word) + 1 : 0);
+		assert_int_equal(pthread_join(t, &rc), 0);
+		assert_ptr_equal(rc, NULL);
+		s.mr = NULL;
+		atomic_store(word, 0);
+		unshare_(&s);
+	}
+}
+
+/* A stopped process cannot be shut out of what it has mapped, but it may die. */
+static void who_stays_inside(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *a = &pair_peer(s.f, 1)->reach;
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	pid_t was = a->pid;
+
+	(void)state;
+	s.f->s->node[1].core.direct->give_up_ns = 300000000;
+	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	assert_false(a->gate.shut);
+	a->pid = fork();
+	if (a->pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(a->pid, NULL, 0), a->pid);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	a->pid = was;
+	s.mr = NULL;
+	atomic_store(word, 0);
+	unshare_(&s);
+}
+
+/* Its process lives, but as another program: nobody is inside any more. */
+static void who_becomes_another_program(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *a = &pair_peer(s.f, 1)->reach;
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	struct core *b = &s.f->s->node[1].core;
+	pid_t was = a->pid;
+	int ends[2];
+
+	(void)state;
+	b->direct->give_up_ns = 300000000;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	a->pid = fork();
+	if (a->pid == 0) {
+		execl("/bin/sleep", "sleep", "60", NULL);
+		_exit(1);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &was, 1), 0); /* by now it has */
+	close(ends[0]);
+	was = a->pid;
+	/* While it is connected it is what it was. */
+	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	turn_take(&b->turn);
+	local_gone(b->local, s.f->s->node[0].core.slot);
+	turn_give(&b->turn);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	assert_int_equal(kill(was, SIGKILL), 0);
+	assert_int_equal(waitpid(was, NULL, 0), was);
+	atomic_store(word, 0);
+	unshare_(&s);
+}
+
+/* ... and as what it was, though it has closed its descriptors. */
+static void who_closes_its_connection_is_inside_still(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	struct core *b = &s.f->s->node[1].core;
+
+	(void)state;
+	b->direct->give_up_ns = 300000000;
+	pair_peer(s.f, 1)->reach.pid = getpid();
+	turn_take(&b->turn);
+	local_gone(b->local, s.f->s->node[0].core.slot);
+	turn_give(&b->turn);
+	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	atomic_store(word, 0);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	unshare_(&s);
+}
+
+/* A thread of A's that stands in the middle of a WRITE; what it writes is 0x77. */
+struct held {
+	struct shared s;
+	struct late late;
+	struct mr *late_mr, *own;
+	pthread_t thread;
+};
+
+enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
+
+static void *write_late(void *arg)
+{
+	struct held *h = arg;
+
+	post(&h->s, IBV_WR_RDMA_WRITE, 1, LATE_PAGE - BEFORE_LATE, 0, HELD_LEN);
+	return NULL;
+}
+
+static bool hold_in(struct held *h, void *(*fn)(void *))
+{
+	*h = (struct held){ .late.fd = -1 };
+	if (!late_open(&h->late, 0x77))
+		return false;
+	h->s = mapped(FIX_ALL);
+	h->late_mr = sim_mr(h->s.f->s, 0, h->late.at, LATE_SIZE, FIX_ALL);
+	h->own = h->s.f->mr[0];
+	h->s.f->mr[0] = h->late_mr;
+	h->s.f->s->node[1].core.direct->give_up_ns = 50000000;
+	memset(h->s.at, 0xee, LEN);
+	assert_int_equal(pthread_create(&h->thread, NULL, fn, h), 0);
+	assert_true(late_reached(&h->late));
+	return true;
+}
+
+static bool hold(struct held *h)
+{
+	return hold_in(h, write_late);
+}
+
+/* It goes on, and ends the piece that it was at. */
+static void let_go(struct held *h)
+{
+	assert_true(late_give(&h->late));
+	assert_int_equal(pthread_join(h->thread, NULL), 0);
+	for (size_t i = 0; i < HELD_LEN; i++)
+		assert_int_equal(h->s.at[i], i < PIECE ? 0x77 : 0xee);
+}
+
+static void leave(struct held *h)
+{
+	h->s.f->mr[0] = h->own;
+	assert_int_equal(mr_dereg(h->late_mr), 0);
+	late_close(&h->late);
+	unshare_(&h->s);
+}
+
+static void who_stands_in_a_copy_of_a_region_that_goes(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
+	let_go(&h);
+	assert_int_equal(mr_dereg(h.s.mr), 0);
+	h.s.mr = NULL;
+	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	leave(&h);
+}
+
+/* The caller is told that it may still be written to. */
+static void who_stands_in_a_copy_by_a_qp_that_goes(void **state)
+{
+	struct held h;
+	uint32_t qpn;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	qpn = h.s.f->p.qp[1]->qpn;
+	fix_modify(h.s.f, 1, IBV_QPS_ERR);
+	assert_int_equal(direct_fence(&h.s.f->s->node[1].core, qpn), -EBUSY);
+	let_go(&h);
+	assert_int_equal(direct_fence(&h.s.f->s->node[1].core, qpn), 0);
+	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	leave(&h);
+}
+
+/* Nothing was taken away: all of it comes. */
+static void who_stood_in_a_copy_ends_it(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h))
+		skip();
+	assert_true(late_give(&h.late));
+	assert_int_equal(pthread_join(h.thread, NULL), 0);
+	done_at_once(&h.s, 1);
+	for (size_t i = 0; i < HELD_LEN + 9; i++)
+		assert_int_equal(h.s.at[i], i < HELD_LEN ? 0x77 : 0xee);
+	leave(&h);
+}
+
+/* Memory of ours that a thread of ours reads is not freed under it. */
+static void a_region_of_ours_waits_for_our_threads(void **state)
+{
+	struct shared s = mapped(FIX_ALL), t = { .f = s.f };
+	_Atomic uint64_t *word = enter(&s, 1);
+	void *rc = &s;
+	pthread_t thread;
+
+	(void)state;
+	t.mr = sim_mr(s.f->s, 0, s.f->mem[0], 4096, FIX_ALL);
+	assert_int_equal(pthread_create(&thread, NULL, deregister, &t), 0);
+	usleep(50000);
+	assert_int_equal(pthread_tryjoin_np(thread, &rc), EBUSY);
+	atomic_store(word, 0);
+	assert_int_equal(pthread_join(thread, &rc), 0);
+	assert_ptr_equal(rc, NULL);
+	unshare_(&s);
+}
+
+static void the_other_ends(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct reach *r = &pair_peer(s.f, 0)->reach;
+	unsigned place = map_place(s.mr->mkey.key);
+
+	(void)state;
+	sim_leave(s.f->s, 1);
+	s.f->p.qp[1] = NULL;
+	fix_quiet(s.f);
+	assert_null(atomic_load(&r->map[place]));
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	fix_wc(s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	unshare_(&s);
+}
+
+/* A mapping that has failed once is not used, though its region is as it was. */
+static void a_mapping_that_is_bad_is_not_used(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	uint64_t before = times(&s);
+
+	(void)state;
+	map_of(&s)->bad = true;
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	done(&s, 1);
+	use(&s); /* nor asked for again */
+	assert_null(map_of(&s));
+	assert_int_equal(times(&s), before);
+	unshare_(&s);
+}
+
+/* The same, of the first of two SGEs. */
+static void *write_two(void *arg)
+{
+	struct held *h = arg;
+	struct qp *qp = h->s.f->p.qp[0];
+	struct ibv_sge sge[] = {
+		sim_sge(h->late_mr, LATE_PAGE - BEFORE_LATE, PIECE),
+		sim_sge(h->late_mr, 0, BEFORE_LATE),
+	};
+	struct swqe *w;
+
+	qp->send_ops = IBV_QP_EX_WITH_RDMA_WRITE;
+	post_start(qp);
+	qp->ex.wr_id = 1;
+	qp->ex.wr_flags = IBV_SEND_SIGNALED;
+	w = post_draft(qp, IBV_WR_RDMA_WRITE);
+	w->rkey = h->s.mr->mkey.key;
+	w->remote_addr = h->s.mr->mkey.base;
+	post_sge_list(qp, 2, sge);
+	assert_true(post_complete(qp) >= 0);
+	due_add(qp->core, qp);
+	return NULL;
+}
+
+static void who_stands_in_the_first_sge(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold_in(&h, write_two))
+		skip();
+	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
+	let_go(&h);
+	assert_int_equal(mr_dereg(h.s.mr), 0);
+	h.s.mr = NULL;
+	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	leave(&h);
+}
+
+/* A thread of A's that uses the region of that key in a third process. */
+static void who_is_inside_another_process(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
+	uint16_t slot = s.f->s->node[1].core.slot;
+
+	(void)state;
+	atomic_store(word, (uint64_t)s.mr->mkey.key << INSIDE_KEY_AT |
+				   (uint64_t)qpn_make(slot == 1 ? 2 : 1, 5)
+					   << INSIDE_QPN_AT |
+				   1);
+	s.f->s->node[1].core.direct->give_up_ns = 0;
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	atomic_store(word, 0);
+	unshare_(&s);
+}
+
+struct replacing {
+	struct shared *s;
+	struct lent lent;
+};
+
+static void *map_again(void *arg)
+{
+	struct replacing *r = arg;
+
+	assert_true(reach_map(&pair_peer(r->s->f, 0)->reach, &r->lent, r->s->fd));
+	return NULL;
+}
+
+static void *map_no_more(void *arg)
+{
+	struct replacing *r = arg;
+
+	maps_close(&pair_peer(r->s->f, 0)->reach);
+	return NULL;
+}
+
+/* ... and so is who is inside by those that unmap. */
+static void a_mapping_waits_for_our_threads(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct shared s = mapped(FIX_ALL);
+		struct replacing r = { &s, map_of(&s)->lent };
+		struct mapping *was = map_of(&s);
+		_Atomic uint64_t *word = enter(&s, 1);
+		pthread_t t;
+
+		assert_int_equal(pthread_create(&t, NULL, i ? map_no_more : map_again,
+						&r),
+				 0);
+		while (map_of(&s) == was)
+			usleep(100);
+		usleep(20000);
+		assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+		atomic_store(word, 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		unshare_(&s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_that_is_cut_is_an_error),
+		cmocka_unit_test(a_region_that_is_gone_is_not_reached),
+		cmocka_unit_test(a_region_that_has_changed_is_looked_at_again),
+		cmocka_unit_test(who_is_inside_is_waited_for),
+		cmocka_unit_test(who_stays_inside),
+		cmocka_unit_test(who_becomes_another_program),
+		cmocka_unit_test(who_closes_its_connection_is_inside_still),
+		cmocka_unit_test(who_stands_in_a_copy_of_a_region_that_goes),
+		cmocka_unit_test(who_stands_in_a_copy_by_a_qp_that_goes),
+		cmocka_unit_test(who_stood_in_a_copy_ends_it),
+		cmocka_unit_test(a_region_of_ours_waits_for_our_threads),
+		cmocka_unit_test(the_other_ends),
+		cmocka_unit_test(a_mapping_that_is_bad_is_not_used),
+		cmocka_unit_test(who_stands_in_the_first_sge),
+		cmocka_unit_test(who_is_inside_another_process),
+		cmocka_unit_test(a_mapping_waits_for_our_threads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
