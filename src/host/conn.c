@@ -92,6 +92,7 @@ void host_conns_init(struct host *h)
 	list_init(&h->strangers);
 	list_init(&h->dead);
 	list_init(&h->waiting);
+	list_init(&h->later);
 }
 
 static bool watch(struct host *h, int fd, void *who, bool on)

@@ -146,6 +146,7 @@ bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
 		w->judge_at = 0;
 		host_set_alarm(h, clock_ns());
 	}
+	host_later_now(h);
 	return true;
 }
 
@@ -173,6 +174,7 @@ void host_judge(struct host *h)
 	timerfd_settime(h->alarm_fd, 0, &none, NULL);
 	h->alarm_at = NEVER;
 	host_hear_again(h);
+	host_later_judge(h);
 	list_init(&all);
 	while (!list_empty(&h->waiting)) {
 		struct list *n = h->waiting.next;

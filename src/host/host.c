@@ -170,6 +170,7 @@ void host_close(struct host *h)
 		name_let_go(h->listen_fd);
 	h->listen_fd = -1;
 	services_let_go(&h->services);
+	host_later_free(h);
 	close_fds(h);
 	free_conns(&h->conns);
 	free_conns(&h->strangers);

@@ -60,6 +60,7 @@ struct host {
 	struct list strangers;
 	struct list dead; /* closed; events may still point to them */
 	struct list waiting;
+	struct list later;	     /* see later.c */
 	struct conn *by_slot[SLOTS]; /* to send through */
 	bool takes_fds[SLOTS];
 	bool deaf; /* to those who connect, and services: see host_stop_hearing() */
@@ -127,9 +128,19 @@ void host_set_alarm(struct host *h, uint64_t at);
 /* The alarm went off: judge the greetings that wait for it. */
 void host_judge(struct host *h);
 
+/* --- later.c --------------------------------------------------------------------- */
+
+void host_later_now(struct host *h);   /* an owner has answered */
+void host_later_judge(struct host *h); /* the alarm went off */
+void host_later_free(struct host *h);
+
 /* --- receive.c ------------------------------------------------------------------- */
 
 /* c's process sent what no urnic sends. */
 void host_garbage(struct host *h, struct conn *c);
+/* A datagram for a service, as host_take_dgram(), that came in at time since.  0: it was
+ * delivered or refused; -EAGAIN: that cannot be said now. */
+int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,
+		     uint64_t since);
 
 #endif

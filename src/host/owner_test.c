@@ -260,7 +260,17 @@ static void test_both_became_another(void **state)
 	host_close(a.host);
 }
 
-/* A datagram for a name is judged likewise, but does not wait. */
+static void send_to_service(struct side *s, const char *text)
+{
+	struct dgram d = { .ip_id = -1, .len = (uint32_t)strlen(text), .iovcnt = 1 };
+
+	d.one = (struct iovec){ (void *)(uintptr_t)text, d.len };
+	d.iov = &d.one;
+	if (service_send(s->host, service_name, &d))
+		_exit(1);
+}
+
+/* A datagram for a name is judged likewise, and waits for that; those behind it, too. */
 static void test_a_datagram_for_a_service(void **state)
 {
 	struct service *service;
@@ -274,22 +284,70 @@ static void test_a_datagram_for_a_service(void **state)
 	assert_int_equal(service_bind(a.host, service_name, &service), 0);
 	pid = spawn();
 	if (pid == 0) {
-		struct dgram d = { .ip_id = -1, .len = 1, .iovcnt = 1 };
-
 		begin(&b);
 		become(NOBODY);
-		d.one = (struct iovec){ "x", 1 };
-		d.iov = &d.one;
-		for (;;) {
-			run(&b);
-			service_send(b.host, service_name, &d);
-			usleep(1000);
+		send_to_service(&b, "1");
+		send_to_service(&b, "22");
+		send_to_service(&b, "333");
+		serve(&b);
+	}
+	run_until(&a, 3);
+	assert_int_equal(a.got, 3);
+	assert_int_equal(a.last.len, 3);
+	assert_int_equal(host_stats(a.host)->refused, 0);
+	end_of(pid);
+	service_close(service);
+	host_close(a.host);
+}
+
+/* So many wait of one user whose process never answers, and not for ever. */
+static void test_datagrams_of_one_who_never_answers(void **state)
+{
+	enum { N = 100, ROOM = 16 };
+	struct service *service;
+	struct side a, b, c;
+	int ready[2];
+	pid_t pid, other;
+
+	(void)state;
+	if (cannot_become_another())
+		skip();
+	begin(&a);
+	assert_int_equal(service_bind(a.host, service_name, &service), 0);
+	assert_int_equal(pipe(ready), 0);
+	pid = spawn();
+	if (pid == 0) {
+		begin(&b);
+		become(NOBODY);
+		for (int i = 0; i < N; i++) {
+			struct dgram d = { .ip_id = -1, .len = 1, .iovcnt = 1 };
+
+			d.one = (struct iovec){ "x", 1 };
+			d.iov = &d.one;
+			while (service_send(b.host, service_name, &d))
+				usleep(1000);
 		}
+		stay_ready(ready);
+	}
+	run_until_judged(&a, N - ROOM);
+	assert_int_equal(host_stats(a.host)->refused, N - ROOM);
+	assert_int_equal(a.got, 0);
+	wait_ready(ready);
+	/* another user's are kept meanwhile */
+	other = spawn();
+	if (other == 0) {
+		begin(&c);
+		become(NOBODY - 1);
+		send_to_service(&c, "1");
+		serve(&c);
 	}
 	run_until(&a, 1);
-	assert_true(a.got);
-	assert_true(host_stats(a.host)->refused);
+	assert_int_equal(a.got, 1);
+	run_until_judged(&a, N + 1);
+	assert_int_equal(host_stats(a.host)->refused, N);
+	assert_true(list_empty(&a.host->later));
 	end_of(pid);
+	end_of(other);
 	service_close(service);
 	host_close(a.host);
 }
@@ -301,6 +359,7 @@ int main(void)
 		cmocka_unit_test(test_who_was_greeted_can_spoil_nothing),
 		cmocka_unit_test(test_both_became_another),
 		cmocka_unit_test(test_a_datagram_for_a_service),
+		cmocka_unit_test(test_datagrams_of_one_who_never_answers),
 	};
 
 	enter();

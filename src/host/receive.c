@@ -70,24 +70,29 @@ static void deliver(struct host *h, const struct dgram *d)
 	h->ops->datagram(h->arg, d);
 }
 
-void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
+int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,
+		     uint64_t since)
 {
 	const struct msg_proof *said = buf;
 	struct dgram d;
 	uint16_t slot;
+	int rc = 0;
 
 	if (len < sizeof(*said) || msg_get_dgram((uint8_t *)buf + sizeof(*said),
 						 len - sizeof(*said), &d, &slot)) {
 		h->stats.refused++;
-		return;
+		return 0;
 	}
 	/* After setuid() its slot tells whose it is. */
-	if (may_forward(h, uid, pid) ||
-	    (slot && !host_owns(h, slot, clock_ns(), &uid, pid, said) &&
-	     may_forward(h, uid, pid)))
+	if (!may_forward(h, uid, pid) && slot)
+		rc = host_owns(h, slot, since, &uid, pid, said);
+	if (rc == -EAGAIN)
+		return rc;
+	if (!rc && may_forward(h, uid, pid))
 		deliver(h, &d);
 	else
 		refuse(h, uid, pid);
+	return 0;
 }
 
 /* What local/ of c's process says. */

@@ -29,7 +29,7 @@ void services_run(struct host *h);
 struct services *host_services(struct host *h);
 int host_watch(struct host *h, int fd); /* its epoll set wakes for fd, too */
 const struct msg_proof *host_proof(const struct host *h);
-/* receive.c: a proof and a datagram, from the process pid of uid. */
+/* later.c: a proof and a datagram, from the process pid of uid. */
 void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
 
 #endif
