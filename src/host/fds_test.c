@@ -392,12 +392,12 @@ static void test_without_a_thread(void **state)
 
 	(void)state;
 	stuck_end(&stuck);
-	nothread = true;
+	nothread_begin();
 	pid = another_user(connect_often);
 	run(&a);
 	run(&a);
 	assert_int_equal(a.host->deaf, older);
-	nothread = false;
+	nothread_end();
 	expect_another_gets_in();
 	host_close(a.host);
 	kill(pid, SIGKILL);

@@ -93,7 +93,7 @@ static void each_user_has_room(void **state)
 
 	(void)state;
 	assert_true((int)ALL <= (int)CLOSER_ALL);
-	nothread = true;
+	nothread_begin();
 	put_many(ANN, other, CLOSER_EACH - 1);
 	assert_false(closer_is_full_of(ANN));
 	put_many(ANN, other + CLOSER_EACH - 1, RIGHTS_MAX);
@@ -106,7 +106,7 @@ static void each_user_has_room(void **state)
 	assert_false(closer_is_full());
 	put_many(ANN, other + ALL, CLOSER_ALL - ALL);
 	assert_true(closer_is_full() && closer_is_full_of(BOB + 1));
-	nothread = false;
+	nothread_end();
 	await_many(other, CLOSER_ALL);
 }
 
@@ -116,11 +116,11 @@ static void no_thread_at_first(void **state)
 	int other[CLOSER_ALL];
 
 	(void)state;
-	nothread = true;
+	nothread_begin();
 	put_many(ANN, other, CLOSER_ALL);
 	assert_true(closer_is_full());
 	assert_false(closer_try_again());
-	nothread = false;
+	nothread_end();
 	await_many(other, CLOSER_ALL);
 	assert_true(closer_try_again());
 }
@@ -132,7 +132,7 @@ static void connections(void **state)
 	char byte;
 
 	(void)state;
-	nothread = true;
+	nothread_begin();
 	for (int with = 0; with < 2; with++) {
 		struct iovec iov = { &(char){ 'x' }, 1 };
 		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -154,7 +154,7 @@ static void connections(void **state)
 		assert_int_equal(closer_try_again(), !with);
 		close(pair[0]);
 	}
-	nothread = false;
+	nothread_end();
 	assert_true(closer_try_again());
 }
 

@@ -7,20 +7,68 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Atomic bool nothread;
+static struct {
+	_Atomic bool on;
+	_Atomic unsigned run; /* so many threads do, that were started detached */
+} nothread;
+
+struct nothread_start {
+	void *(*fn)(void *);
+	void *arg;
+};
+
+static inline void *nothread_run(void *arg)
+{
+	struct nothread_start s = *(struct nothread_start *)arg;
+
+	free(arg);
+	s.arg = s.fn(s.arg);
+	nothread.run--;
+	return s.arg;
+}
 
 int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *),
 		   void *arg)
 {
 	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *sym = dlsym(RTLD_NEXT, "pthread_create");
+	struct nothread_start *s = malloc(sizeof(*s));
+	int detached = PTHREAD_CREATE_JOINABLE, rc;
 
 	memcpy(&real, &sym, sizeof(real));
-	return nothread ? EAGAIN : real(t, attr, fn, arg);
+	if (attr)
+		pthread_attr_getdetachstate(attr, &detached);
+	if (!s || nothread.on || detached == PTHREAD_CREATE_JOINABLE) {
+		free(s);
+		return nothread.on ? EAGAIN : real(t, attr, fn, arg);
+	}
+	*s = (struct nothread_start){ fn, arg };
+	nothread.run++;
+	rc = real(t, attr, nothread_run, s);
+	if (rc) {
+		nothread.run--;
+		free(s);
+	}
+	return rc;
+}
+
+/* None is started from now on, and none that was detached runs any more. */
+static inline void nothread_begin(void)
+{
+	nothread.on = true;
+	while (nothread.run)
+		sched_yield();
+}
+
+static inline void nothread_end(void)
+{
+	nothread.on = false;
 }
 
 #endif
