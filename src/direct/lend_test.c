@@ -104,6 +104,15 @@ static void what_is_said_may_be_a_lie(void **state)
 	post(&s, IBV_WR_RDMA_WRITE, 2, 3, 200, 8);
 	done_at_once(&s, 2);
 	assert_memory_equal(s.at + 200, s.f->mem[0] + 3, 8);
+	/* From before the region on: what is its own lies so much later. */
+	l = good, l.lo -= 4096, l.hi -= 4096;
+	assert_true(reach_map(r, &l, s.fd));
+	post(&s, IBV_WR_RDMA_WRITE, 3, 5, 8, 8);
+	done_at_once(&s, 3);
+	assert_memory_equal(s.at + 4096 + 8, s.f->mem[0] + 5, 8);
+	post(&s, IBV_WR_RDMA_WRITE, 4, 7, LEN - 4096 - 4, 8);
+	done(&s, 4);
+	assert_memory_equal(s.at + LEN - 4096 - 4, s.f->mem[0] + 7, 8);
 	close(other);
 	close(ends[0]);
 	close(ends[1]);

@@ -68,9 +68,9 @@ void maps_forked(struct reach *r)
 		free(atomic_exchange(&r->map[i], NULL));
 }
 
-static bool is_current(const struct reach *r, const struct mapping *m)
+static bool is_current(const struct mapping *m)
 {
-	return atomic_load(board_mr_version(r->board, m->lent.key)) == m->lent.version;
+	return atomic_load(m->version) == m->lent.version;
 }
 
 bool reach_used(struct reach *r, uint32_t key)
@@ -83,7 +83,7 @@ bool reach_used(struct reach *r, uint32_t key)
 		return false;
 	u = &r->use[i];
 	m = atomic_load_explicit(&r->map[i], memory_order_relaxed);
-	if (m && (atomic_load(&m->bad) || !is_current(r, m))) {
+	if (m && (atomic_load(&m->bad) || !is_current(m))) {
 		bool bad = atomic_load(&m->bad);
 
 		replace(r, i, NULL);
@@ -134,6 +134,26 @@ static bool map_file(struct mapping *m, int fd)
 	return true;
 }
 
+/* What is in the region and in what was lent, both of which the other says. */
+static void limit(struct mapping *m, const struct board_mr *mr)
+{
+	uint64_t len = m->lent.hi - m->lent.lo, skip;
+
+	m->va = mr->base;
+	m->length = mr->length;
+	if (m->lent.lo >= mr->host) {
+		skip = m->lent.lo - mr->host;
+		m->va += skip;
+		m->length -= skip < m->length ? skip : m->length;
+	} else {
+		skip = mr->host - m->lent.lo;
+		skip = skip < len ? skip : len;
+		m->at += skip;
+		len -= skip;
+	}
+	m->length = m->length < len ? m->length : len;
+}
+
 static struct mapping *make(struct reach *r, const struct lent *l, int fd)
 {
 	struct mapping *m;
@@ -143,13 +163,13 @@ static struct mapping *make(struct reach *r, const struct lent *l, int fd)
 	    mr.version != l->version || !(m = malloc(sizeof(*m))))
 		return NULL;
 	*m = (struct mapping){ .lent = *l,
+			       .version = board_mr_version(r->board, l->key),
 			       .pd = mr.pd,
-			       .access = mr.access,
-			       .base = mr.base,
-			       .length = mr.length,
-			       .host = mr.host };
-	if (map_file(m, fd))
+			       .access = mr.access };
+	if (map_file(m, fd)) {
+		limit(m, &mr);
 		return m;
+	}
 	free(m);
 	return NULL;
 }

@@ -13,10 +13,11 @@
 /* A region of the other that lies here.  It does not change, but that it turns bad. */
 struct mapping {
 	struct lent lent;
+	const _Atomic uint32_t *version; /* its entry's: lent.version, or it has gone */
 	uint32_t pd, access;
-	uint64_t base, length, host; /* as the board has it */
-	uint8_t *at;		     /* lent.lo is here */
-	void *start;		     /* what mmap() gave */
+	uint64_t va, length; /* what requests call what lies here */
+	uint8_t *at;	     /* va is here */
+	void *start;	     /* what mmap() gave */
 	size_t size;
 	atomic_bool bad; /* some of it is not there */
 };

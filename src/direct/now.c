@@ -59,10 +59,9 @@ struct job {
 };
 
 /* The region that was mapped is still one. */
-static bool is_lent(const struct job *j)
+static inline bool is_lent(const struct mapping *m)
 {
-	return atomic_load_explicit(board_mr_version(j->by->r->board, j->m->lent.key),
-				    memory_order_acquire) == j->m->lent.version;
+	return atomic_load_explicit(m->version, memory_order_acquire) == m->lent.version;
 }
 
 /* Nothing has been taken away since this thread looked. */
@@ -71,7 +70,7 @@ static bool goes_on(const struct job *j)
 	const _Atomic uint32_t *qp =
 		board_qp_version(j->by->r->board, j->by->qp->attr.dest_qp_num);
 
-	return is_lent(j) &&
+	return is_lent(j->m) &&
 	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
 }
 
@@ -81,15 +80,14 @@ static uint8_t *find(const struct job *j, unsigned access)
 	const struct mapping *m = j->m;
 	const struct swqe *w = j->w;
 	struct allowed *a = j->allowed;
-	uint64_t at = m->host + (w->remote_addr - m->base), len = m->lent.hi - m->lent.lo;
+	uint64_t off = w->remote_addr - m->va;
 
 	if (m->lent.key != w->rkey ||
-	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !is_lent(j) ||
+	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !is_lent(m) ||
 	    !qp_allows(j->by, a) || m->pd != a->pd || !(m->access & a->access & access) ||
-	    w->length > m->length || w->remote_addr - m->base > m->length - w->length ||
-	    w->length > len || at - m->lent.lo > len - w->length)
+	    w->length > m->length || off > m->length - w->length)
 		return NULL;
-	return m->at + (at - m->lent.lo);
+	return m->at + off;
 }
 
 static uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
@@ -106,7 +104,8 @@ static uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access
 }
 
 /* 0 or -EFAULT: whose memory it was another way will tell. */
-static int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from, uint32_t len)
+static inline int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from,
+			     uint32_t len)
 {
 	int rc = guard_copy(to, from, len);
 
@@ -116,7 +115,8 @@ static int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from, uin
 }
 
 /* True: all of it. */
-static bool copy_one(const struct job *j, uint8_t *to, const uint8_t *from, uint32_t len)
+static inline bool copy_one(const struct job *j, uint8_t *to, const uint8_t *from,
+			    uint32_t len)
 {
 	for (; len > PIECE; to += PIECE, from += PIECE, len -= PIECE)
 		if (copy_piece(j, to, from, PIECE) || !goes_on(j))
@@ -165,36 +165,34 @@ static enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
 	return guard_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
 }
 
-static enum reach_did work(const struct job *j, const struct ibv_sge *sge)
-{
-	uint8_t *there;
-
-	switch (j->w->opcode) {
-	case IBV_WR_RDMA_WRITE:
-		there = find(j, IBV_ACCESS_REMOTE_WRITE);
-		return there ? copy(j, sge, there) : REACH_NOT;
-	case IBV_WR_RDMA_READ:
-		there = find(j, IBV_ACCESS_REMOTE_READ);
-		return there ? copy(j, sge, there) : REACH_NOT;
-	default:
-		there = find(j, IBV_ACCESS_REMOTE_ATOMIC);
-		return there ? atomic(j, sge, there) : REACH_NOT;
-	}
-}
-
-static bool may_be(const struct qp *qp, const struct swqe *w)
+/* What the other has to allow; 0: it is not done here. */
+static unsigned needs(const struct qp *qp, const struct swqe *w)
 {
 	switch (w->opcode) {
 	case IBV_WR_RDMA_WRITE:
-		return w->length && w->length <= MOST;
+		return w->length && w->length <= MOST ? IBV_ACCESS_REMOTE_WRITE : 0;
 	case IBV_WR_RDMA_READ:
-		return w->length && w->length <= MOST && qp->attr.max_rd_atomic;
+		return w->length && w->length <= MOST && qp->attr.max_rd_atomic
+			       ? IBV_ACCESS_REMOTE_READ
+			       : 0;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return w->length == 8 && qp->attr.max_rd_atomic;
+		return w->length == 8 && qp->attr.max_rd_atomic ? IBV_ACCESS_REMOTE_ATOMIC
+								: 0;
 	default:
-		return false;
+		return 0;
 	}
+}
+
+static enum reach_did work(const struct job *j, unsigned access,
+			   const struct ibv_sge *sge)
+{
+	uint8_t *there = find(j, access);
+
+	if (!there)
+		return REACH_NOT;
+	return access == IBV_ACCESS_REMOTE_ATOMIC ? atomic(j, sge, there)
+						  : copy(j, sge, there);
 }
 
 /* It may have gone by the time that the thread is inside. */
@@ -206,18 +204,19 @@ static inline struct mapping *mapping(const struct by *by, uint32_t key)
 enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struct swqe *w,
 			     const struct ibv_sge *sge)
 {
+	unsigned access = needs(by->qp, w);
 	enum reach_did did = REACH_NOT;
 	_Atomic uint64_t *word;
 	struct mapping *m;
 
-	if (!mapping(by, w->rkey) || !may_be(by->qp, w))
+	if (!access || !mapping(by, w->rkey))
 		return REACH_NOT;
 	word = words_enter(by->qp->core, w->rkey, by->qp->attr.dest_qp_num);
 	if (!word)
 		return REACH_NOT;
 	m = mapping(by, w->rkey);
 	if (m)
-		did = work(&(struct job){ by, a, m, w }, sge);
+		did = work(&(struct job){ by, a, m, w }, access, sge);
 	words_leave(word);
 	return did;
 }

@@ -59,15 +59,27 @@ static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
 	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
 }
 
+/* The board stays where it is: threads that are inside read it.  A peer that shows
+ * another is not one of ours. */
+static bool take_board(struct reach *r, const struct board *b)
+{
+	if (r->board && b && !memcmp(&r->board->life, &b->life, sizeof(b->life))) {
+		munmap((void *)(uintptr_t)b, sizeof(*b));
+		return true;
+	}
+	maps_close(r);
+	if (r->board)
+		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
+	r->board = b;
+	return b != NULL;
+}
+
 void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd)
 {
 	r->why = not_who_it_says(r, nonce);
 	if (!r->why) {
 		r->nonce = *nonce;
-		if (r->board)
-			munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
-		r->board = map_board(board_fd);
-		if (!r->board)
+		if (!take_board(r, map_board(board_fd)))
 			r->why = "it does not say what may be reached";
 	}
 	r->vm = !r->why;
