@@ -436,6 +436,52 @@ static void test_connections_that_say_nothing(void **state)
 	host_close(a.host);
 }
 
+/* Connect to a as uid, and it accepts. */
+static int connect_as(struct side *a, uid_t uid)
+{
+	int fd;
+
+	assert_int_equal(seteuid(uid), 0);
+	fd = name_connect(host_slot(a->host));
+	assert_int_equal(seteuid(0), 0);
+	assert_true(fd >= 0);
+	run(a);
+	return fd;
+}
+
+static bool is_closed(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
+}
+
+/* It is the oldest of the user who has most that makes room, not the oldest of all. */
+static void test_who_makes_room(void **state)
+{
+	enum { FEW = 10, ALL = 64 };
+	struct side a;
+	int fd[ALL], more;
+
+	(void)state;
+	need_netns();
+	if (geteuid())
+		skip();
+	begin(&a);
+	for (int i = 0; i < ALL; i++)
+		fd[i] = connect_as(&a, i < FEW ? DAEMON : NOBODY);
+	for (int i = 0; i < ALL; i++)
+		assert_false(is_closed(fd[i]));
+	more = connect_as(&a, DAEMON);
+	for (int i = 0; i < ALL; i++)
+		assert_int_equal(is_closed(fd[i]), i == FEW);
+	assert_false(is_closed(more));
+	close(more);
+	for (int i = 0; i < ALL; i++)
+		close(fd[i]);
+	host_close(a.host);
+}
+
 static void test_connections_of_one_who_has_a_slot(void **state)
 {
 	struct rlimit old, low;
@@ -479,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_out_of_descriptors),
 		cmocka_unit_test(test_who_closes_connections_has_its_slot),
 		cmocka_unit_test(test_connections_that_say_nothing),
+		cmocka_unit_test(test_who_makes_room),
 		cmocka_unit_test(test_connections_of_one_who_has_a_slot),
 	};
 

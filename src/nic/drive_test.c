@@ -6,10 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cm/cm.h"
+#include "core/due.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ib/ib.h"
@@ -158,10 +162,71 @@ static void time_does_not_go_back(void **state)
 	assert_int_equal(t.back, 0);
 }
 
+/* --- a clock that was read, and then somebody else's turn -----------------------------
+ */
+
+static _Atomic bool delayed; /* .. is the next reading, until another thread was there */
+
+static void *another_turn(void *arg)
+{
+	nic_post(t.nic, arg, false);
+	due_add(&t.nic->core, &t.qp[2]); /* for whose clock it was */
+	return NULL;
+}
+
+/* In place of libc's: with the turn held nobody else has one. */
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	long rc = syscall(SYS_clock_gettime, clock, ts);
+	pthread_t thread;
+
+	if (atomic_exchange(&delayed, false)) {
+		assert_int_equal(pthread_create(&thread, NULL, another_turn, &t.qp[1]),
+				 0);
+		pthread_join(thread, NULL);
+	}
+	return (int)rc;
+}
+
+static void poll_once(void)
+{
+	assert_true(nic_poll(t.nic));
+}
+
+static void flush_once(void)
+{
+	nic_flush(t.nic);
+}
+
+static void post_once(void)
+{
+	nic_post(t.nic, &t.qp[0], false);
+}
+
+static void the_clock_is_read_in_the_turn(void **state)
+{
+	static void (*const calls[])(void) = { poll_once, flush_once, post_once };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		turn_take(&t.nic->core.turn);
+		due_add(&t.nic->core, &t.qp[0]);
+		turn_give(&t.nic->core.turn);
+		t.turns = 0;
+		delayed = true;
+		calls[i]();
+		assert_false(delayed);
+		assert_true(t.turns >= 2);
+		assert_int_equal(t.back, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
+		cmocka_unit_test_setup_teardown(the_clock_is_read_in_the_turn, begin,
+						end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
