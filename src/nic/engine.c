@@ -336,7 +336,6 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	did.socket = sockets.n > 0;
 	did.ring = rings.n > 0;
 	did.one_sided = rings.one_sided;
-	did.bytes = sockets.bytes;
 	return did;
 }
 

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nic/follow.h"
 #include "nic/outbox.h"
 #include "nic/watch.h"
 #include "sys/fd.h"
@@ -57,11 +56,9 @@ struct engine_thread {
 	uint64_t alarm_at; /* NEVER: it is not set */
 	struct watch watch[SOURCE_KINDS];
 	uint64_t slept; /* when it went to sleep */
-	struct follow follow;
 	struct {
 		bool call;	       /* what is not left to others */
 		bool by[SOURCE_KINDS]; /* input of that kind */
-		int stream;	       /* the connection's that did; or -1 */
 	} woken;
 	/* Others read or set: */
 	atomic_bool stop, armed, kicked;
@@ -92,7 +89,6 @@ struct engine_did {
 	bool socket;	 /* something had come in by a socket, */
 	bool ring;	 /* ... by a ring, */
 	bool one_sided;	 /* ... that its program need not poll for */
-	size_t bytes;	 /* so much had come in by connections */
 	unsigned output; /* datagrams put out */
 	/* When there is work without input, for engine_settle().  Known if the thread
 	 * was asleep: it works that out itself, with the turn held, before it is. */

@@ -3,8 +3,7 @@
  *
  * It sleeps in ppoll().  Sockets and rings may be left to threads that poll
  * (watch.h): then it does not sleep on those sockets, writers to the rings do not
- * kick, and it wakes after WATCH_LOOK_NS to see whether somebody still polls.  It
- * follows small messages of TCP to the processor where they come in (follow.h).
+ * kick, and it wakes after WATCH_LOOK_NS to see whether somebody still polls.
  *
  * To set a timer costs microseconds on a virtual machine, and every message
  * moves a deadline.  So the alarm is only ever set for an earlier time: one
@@ -34,8 +33,6 @@
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
-
-enum { SMALL = 4096 }; /* bytes: a message, not a stream */
 
 enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + ENGINE_SOURCES * SOURCE_FDS };
 
@@ -108,8 +105,6 @@ static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
 	s->rang = fd->fd;
 	e->thread.woken.by[s->ops->kind] |= fd->input;
 	e->thread.woken.call |= fd->always && !s->ops->told;
-	if (fd->stream)
-		e->thread.woken.stream = fd->fd;
 }
 
 /* What woke it?  False: descriptors are gone. */
@@ -124,7 +119,6 @@ static bool see_why(struct engine *e, const struct bed *b)
 		    (i < P_SOURCES || !b->fd[i].stream))
 			return false;
 	memset(&e->thread.woken, 0, sizeof(e->thread.woken));
-	e->thread.woken.stream = -1;
 	e->thread.woken.call = b->p[P_KICK].revents;
 	for (unsigned i = P_SOURCES; i < b->n; i++)
 		if (b->p[i].revents)
@@ -277,8 +271,6 @@ static void wake_up(struct engine *e)
 	lie_down(e, clock_ns());
 	turn_give(&e->core->turn);
 	atomic_store_explicit(&e->thread.serving, false, memory_order_relaxed);
-	if (e->thread.woken.stream >= 0 && did.bytes && did.bytes <= SMALL)
-		follow(&e->thread.follow, e->thread.woken.stream);
 }
 
 static void *engine_main(void *arg)

@@ -44,16 +44,13 @@ static unsigned input_fd(struct source_fd *fd, int n)
 static void on_conns(struct source *s, struct source_got *got, uint64_t now)
 {
 	struct conns *conns = nic_of(s, CONNS)->conns;
-	size_t bytes;
 	int was;
 
 	if (conns_fd(conns) < 0)
 		return;
 	was = cancel_hold();
-	bytes = conns_input(conns, now);
+	got->n += conns_input(conns, now) > 0;
 	cancel_let(was);
-	got->n += bytes > 0;
-	got->bytes += bytes;
 }
 
 static unsigned conns_fds(struct source *s, struct source_fd *fd)

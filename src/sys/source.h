@@ -9,7 +9,6 @@
 #define SYS_SOURCE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct dgram;
@@ -20,7 +19,6 @@ enum source_kind { SOURCE_SOCKETS, SOURCE_RINGS, SOURCE_KINDS };
 /* What input() has taken in; each source adds to it. */
 struct source_got {
 	unsigned n;	/* pieces; 0: there was nothing */
-	size_t bytes;	/* of streams */
 	bool one_sided; /* WRITEs, READs, atomics of peers: a program need not poll for
 			 * those */
 	bool broken;	/* the source's descriptors are gone */
@@ -32,8 +30,7 @@ struct source_fd {
 	bool always; /* also while its kind of input is left to others */
 	bool input;  /* readable: there is some, of the source's kind; else it is another
 		      * matter */
-	bool stream; /* a connection's own: it comes and goes, and the thread follows it
-		      */
+	bool stream; /* a connection's own: it comes and goes */
 };
 
 enum { SOURCE_FDS = 8 };
