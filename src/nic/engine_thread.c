@@ -258,8 +258,11 @@ static void wake_up(struct engine *e)
 	struct watch_seen seen = look_around(e);
 	struct engine_did did;
 
-	if (!watch_takes_turn(&seen, watches_all(e), is_called(e)))
+	if (!watch_takes_turn(&seen, watches_all(e), is_called(e))) {
+		for (int i = 0; i < SOURCE_KINDS; i++)
+			watch_served(&e->thread.watch[i]);
 		return;
+	}
 	if (!turn_try(&e->core->turn)) {
 		seen.polled = seen.now; /* somebody was at it */
 		turn_take(&e->core->turn);

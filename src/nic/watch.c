@@ -9,6 +9,15 @@ static void keep(struct watch *w, uint64_t until)
 		w->not_before = until;
 }
 
+/* The program looks at its memory rather than polls, or was not given its processor. */
+static void was_late(struct watch *w, uint64_t now)
+{
+	keep(w, now + ((uint64_t)WATCH_LOOK_NS << w->late));
+	if (w->late < WATCH_LATE_MAX)
+		w->late++;
+	w->served = 0;
+}
+
 void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late)
 {
 	if (s->armed)
@@ -16,7 +25,7 @@ void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late
 	else if (!w->left)
 		w->left = rang && s->now >= w->not_before && watch_is_first(s);
 	else if (late && !watch_is_first(s))
-		keep(w, s->now + WATCH_STAY_NS);
+		was_late(w, s->now);
 	else if (s->polled < s->slept && s->polled + WATCH_LOOK_NS <= s->now)
 		keep(w, s->now);
 }

@@ -11,16 +11,20 @@
 #include <stdint.h>
 
 enum {
-	WATCH_LOOK_NS = 1000000,  /* what is left is looked after so often */
-	WATCH_FIRST_NS = 50000,	  /* polled so lately: somebody polls, and takes input in
-				   * before the thread */
-	WATCH_STAY_NS = 100000000 /* what was late is not left again so soon */
+	WATCH_LOOK_NS = 1000000, /* what is left is looked after so often */
+	WATCH_FIRST_NS = 50000,	 /* polled so lately: somebody polls, and takes input in
+				  * before the thread */
+	WATCH_LATE_MAX = 7,	 /* see watch.late */
+	WATCH_SERVED = 2	 /* ... and what ends it */
 };
 
 /* One kind of input, such as sockets or rings. */
 struct watch {
 	bool left;	     /* to threads that poll; else the thread watches it */
 	uint64_t not_before; /* it is not left again before */
+	unsigned late;	     /* so often, running, it was in vain that it was left: it is
+			      * watched for WATCH_LOOK_NS << late then */
+	unsigned served;     /* looks since then that found others first */
 };
 
 /* What the thread sees when it wakes. */
@@ -46,6 +50,13 @@ static inline bool watch_is_first(const struct watch_seen *s)
 static inline bool watch_takes_turn(const struct watch_seen *s, bool watches, bool called)
 {
 	return watches || called || s->armed || !watch_is_first(s);
+}
+
+/* It does not take it: they were first, so what is left to them is so rightly. */
+static inline void watch_served(struct watch *w)
+{
+	if (w->left && ++w->served == WATCH_SERVED)
+		w->late = 0;
 }
 
 /* --- a poller's patience ------------------------------------------------------------ */

@@ -76,6 +76,8 @@ static void thread(struct world *x)
 		if (x->pending)
 			take(x);
 		watch_see(&x->w, &s, x->rang, late);
+	} else {
+		watch_served(&x->w);
 	}
 	x->rang = x->armed = false;
 	x->slept = s.now;
@@ -212,6 +214,44 @@ static void more_threads_than_processors(void **state)
 	assert_true(x.worst <= WORST_US);
 }
 
+/* It polls all the time, but others take its processor for 200 us of 5 ms. */
+static void disturbed(struct world *x)
+{
+	if (x->us % 5000 >= 200)
+		poll_now(x);
+	if (x->us % 2 == 0)
+		arrive(x);
+}
+
+static void one_that_is_disturbed(void **state)
+{
+	struct world x = run(disturbed, true);
+
+	(void)state;
+	assert_true(x.worst <= 200 + WAKE_US);
+	/* That is no reason to watch for it. */
+	assert_true(x.rings <= 2 * 200);
+}
+
+/* Each of a few messages is awaited at the memory, for long; those that it polls for are
+ * its own. */
+static void sparse_memory(struct world *x)
+{
+	if (!x->pending && x->us - x->taken_at < 3)
+		poll_now(x);
+	if (!x->pending && x->us - x->taken_at > 5000)
+		arrive(x);
+}
+
+static void one_that_waits_at_its_memory(void **state)
+{
+	struct world x = run(sparse_memory, true);
+
+	(void)state;
+	assert_true(x.worst <= WORST_US);
+	assert_true(x.sum / x.inputs <= WATCH_LOOK_NS / US / 10);
+}
+
 /* It computes for 5 ms, polls for 1 ms. */
 static void computes(struct world *x)
 {
@@ -256,21 +296,38 @@ static void what_is_armed_is_watched(void **state)
 	assert_true(w.left);
 }
 
-static void what_was_late_is_watched_for_long(void **state)
+/* Twice as long each time, until others are first again. */
+static void what_was_late_is_watched_for_a_while(void **state)
 {
-	uint64_t t = 5000000;
+	uint64_t t = 5000000, stay = WATCH_LOOK_NS;
 	struct watch w = { .left = true };
 
 	(void)state;
 	see(&w, t, t - WATCH_FIRST_NS + 1, false, false, true);
 	assert_true(w.left); /* a poller would have come */
+	for (int i = 0; i < 10; i++) {
+		see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+		assert_false(w.left);
+		see(&w, t, t, true, false, false); /* to arm makes that no shorter */
+		t += stay;
+		see(&w, t - 1, t - 1, false, true, false);
+		assert_false(w.left);
+		see(&w, t, t, false, true, false);
+		assert_true(w.left);
+		if (stay < WATCH_LOOK_NS << WATCH_LATE_MAX)
+			stay *= 2;
+	}
+	for (int i = 0; i < WATCH_SERVED - 1; i++)
+		watch_served(&w);
 	see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+	see(&w, t + stay - 1, t + stay - 1, false, true, false);
 	assert_false(w.left);
-	see(&w, t, t, true, false, false); /* to arm makes that no shorter */
-	t += WATCH_STAY_NS;
-	see(&w, t - 1, t - 1, false, true, false);
-	assert_false(w.left);
+	t += stay;
 	see(&w, t, t, false, true, false);
+	for (int i = 0; i < WATCH_SERVED; i++)
+		watch_served(&w);
+	see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+	see(&w, t + WATCH_LOOK_NS, t + WATCH_LOOK_NS, false, true, false);
 	assert_true(w.left);
 }
 
@@ -380,9 +437,11 @@ int main(void)
 		cmocka_unit_test(one_that_blocks_in_a_channel),
 		cmocka_unit_test(sixteen_senders),
 		cmocka_unit_test(more_threads_than_processors),
+		cmocka_unit_test(one_that_is_disturbed),
+		cmocka_unit_test(one_that_waits_at_its_memory),
 		cmocka_unit_test(one_that_computes),
 		cmocka_unit_test(what_is_armed_is_watched),
-		cmocka_unit_test(what_was_late_is_watched_for_long),
+		cmocka_unit_test(what_was_late_is_watched_for_a_while),
 		cmocka_unit_test(who_does_not_poll_any_more_leaves_nothing),
 		cmocka_unit_test(who_is_called_takes_the_turn),
 		cmocka_unit_test(a_poller_lets_go),
