@@ -43,7 +43,7 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	return !wanted || cq_push(qp->send_cq, &cqe, false);
 }
 
-static void overrun(struct qp *qp, const char *which, uint64_t now)
+static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp->lock)
 {
 	if (qp->state == IBV_QPS_ERR)
 		return;

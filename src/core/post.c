@@ -313,7 +313,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 }
 
 /* What was posted in ERR or SQE is flushed at once. */
-static void commit(struct qp *qp)
+static void commit(struct qp *qp) REQUIRES(qp->lock)
 {
 	qp->sq.head = qp->sq.draft;
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)

@@ -296,6 +296,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
 
+	qp_is_held(qp); /* nobody else knows it */
 	if (!qp)
 		return NULL;
 	qp->core = ctx->core;

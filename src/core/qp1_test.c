@@ -91,6 +91,7 @@ static void it_sends(void **state)
 	assert_int_equal(w->ud.qkey, 0x80010000);
 	assert_ptr_equal(w->ud.path.link, &test_link);
 	assert_int_equal(w->flags & IBV_SEND_SIGNALED, 0);
+	qp_is_held(qp);
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
 	to.dgid = (uint8_t[16]){ 0 };
 	assert_int_equal(qp1_send(q, &to, mad), -EINVAL);

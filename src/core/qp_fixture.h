@@ -65,6 +65,7 @@ static void fake_close(struct qp *qp)
 static int fake_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
 	(void)now;
+	qp_is_held(qp);
 	fake.entered++;
 	fake.from = from;
 	fake.to = qp->state;

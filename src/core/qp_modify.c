@@ -115,7 +115,7 @@ static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int ma
 
 /* --- modify -------------------------------------------------------------- */
 
-static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now) REQUIRES(qp->lock)
 {
 	qp_clear(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
@@ -126,7 +126,7 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 }
 
 static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   const struct path *path, uint64_t now)
+		   const struct path *path, uint64_t now) REQUIRES(qp->lock)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;

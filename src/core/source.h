@@ -44,7 +44,7 @@ enum wqe_end {
 	WQE_FAILED, /* as *status and *verr say */
 };
 enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *status,
-			    enum verr *verr, uint64_t now);
+			    enum verr *verr, uint64_t now) REQUIRES(qp->lock);
 
 /* The line in the log of one that does not go out. */
 void wqe_refused(const struct qp *qp, const struct swqe *w, enum verr verr);

@@ -124,6 +124,7 @@ static void works(void **state)
 	assert_int_equal(qp_post_send(qp, &inv, &bad), 0);
 	inv.wr_id = 3; /* it is invalid by then */
 	assert_int_equal(qp_post_send(qp, &inv, &bad), 0);
+	qp_is_held(qp);
 	assert_int_equal(wqe_local_work(qp, 1, &status, &verr, NOW), WQE_WAITS);
 	assert_int_equal(cq_poll(f->scq, 1, &wc), 0);
 	assert_int_equal(wqe_local_work(qp, 0, &status, &verr, NOW), WQE_DONE);

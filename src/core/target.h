@@ -16,10 +16,9 @@
 
 #include "core/cq.h"
 #include "core/mr.h"
+#include "core/qp.h"
 #include "core/rq.h"
 #include "core/verr.h"
-
-struct qp;
 
 #define REQUEST_MAX 0x80000000u /* bytes of a message: IBTA 9.7.4.1.7 */
 
@@ -65,7 +64,7 @@ struct target {
 /* --- receives ------------------------------------------------------------ */
 
 /* A message begins that needs a receive.  REFUSED_NO_RECV. */
-enum refusal target_take_recv(struct qp *qp, struct target *t);
+enum refusal target_take_recv(struct qp *qp, struct target *t) REQUIRES(qp->lock);
 /* More of the message: data goes behind what came before. */
 enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 			      uint32_t len);
@@ -73,11 +72,13 @@ enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
  * REFUSED_INVALIDATE. */
 enum refusal target_invalidate(struct qp *qp, uint32_t rkey);
 /* The receive is complete.  *cqe: opcode, flags, imm, byte_len, and of whom. */
-void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited);
+void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock);
 /* The receive under way, if there is one, ends as this refusal says; most end
  * one that is under way, REFUSED_NO_RECV and REFUSED_MEMORY leave it to the
  * flush of the QP. */
-void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now);
+void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
+	REQUIRES(qp->lock);
 
 /* --- memory -------------------------------------------------------------- */
 

@@ -57,6 +57,7 @@ static void a_message_fills_its_receive(void **state)
 	struct cqe cqe = { .now = NOW, .opcode = IBV_WC_RECV, .byte_len = 6 };
 
 	(void)state;
+	qp_is_held(w->qp);
 	assert_int_equal(target_take_recv(w->qp, &w->t), REFUSED_NO_RECV);
 	assert_false(w->t.have_recv);
 	post(w, 1, 6);
@@ -78,6 +79,7 @@ static void a_receive_is_taken_once(void **state)
 	struct world *w = open_world(0, LOCAL);
 
 	(void)state;
+	qp_is_held(w->qp);
 	post(w, 1, 4);
 	post(w, 2, 4);
 	assert_int_equal(target_take_recv(w->qp, &w->t), ACCEPTED);
@@ -106,6 +108,7 @@ static void a_receive_says_why(void **state)
 	struct world *w = open_world(0, 0); /* no LOCAL_WRITE */
 
 	(void)state;
+	qp_is_held(w->qp);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		post(w, i, 4);
 		assert_int_equal(target_take_recv(w->qp, &w->t), ACCEPTED);

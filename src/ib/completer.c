@@ -9,7 +9,7 @@
 /* An answer to something later has come: that of the oldest READ or atomic is
  * lost (9.7.5.1.2, C9-103).  It is asked for again once; if that is lost too,
  * the probe asks. */
-static void implied_nak(struct ib_qp *q, uint64_t now)
+static void implied_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
@@ -23,6 +23,7 @@ static void implied_nak(struct ib_qp *q, uint64_t now)
 }
 
 static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
@@ -35,7 +36,7 @@ static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
 	r->at.burst = NO_BURST; /* the peer is there */
 }
 
-static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
+static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
@@ -55,6 +56,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now)
 }
 
 static void nak(struct ib_qp *q, unsigned code, bool progressed, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum nak_code c = (enum nak_code)code;
 
@@ -84,6 +86,7 @@ static bool alive(const struct ib_qp *q)
 }
 
 static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum aeth_type type = aeth_type(syndrome);
 	uint32_t una = q->req.una;
@@ -115,6 +118,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 }
 
 static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: does not answer the request",
 		 q->qp->qpn, pkt->op->name, pkt->f.psn, pkt->payload_len);
@@ -139,6 +143,7 @@ static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
 }
 
 static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (rc) {
 		req_fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
@@ -149,7 +154,7 @@ static void placed(struct ib_qp *q, struct swqe *w, int rc, uint32_t psn, uint64
 }
 
 static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
-			  uint64_t now)
+			  uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	uint32_t tail = qp->sq.tail, i;
@@ -167,7 +172,7 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 }
 
 static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
-			    uint64_t now)
+			    uint64_t now) REQUIRES(q->qp->lock)
 {
 	uint64_t orig = pkt->f.orig;
 	struct qp *qp = q->qp;
@@ -185,6 +190,7 @@ static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t 
 }
 
 static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	bool all;
 

@@ -208,6 +208,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 /* Requests are what an ACK may wait for, and it goes before them: a program
  * that receives an answer may rely on its own SEND being complete. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
 	     last = answer && ack_goes_last(q, b);
@@ -227,6 +228,7 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
 
+	qp_is_held(q->qp);
 	switch (qp->state) {
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
@@ -248,8 +250,10 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 uint64_t ib_run(struct qp *qp, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
-	uint64_t next = req_run(q, now), ack;
+	uint64_t next, ack;
 
+	qp_is_held(q->qp);
+	next = req_run(q, now);
 	ib_settle(q);
 	ack = ack_deadline(q, now);
 	return ack < next ? ack : next;

@@ -214,7 +214,8 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 }
 
 /* The QP fails: what is under way of it ends first. */
-void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now);
+void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
+	REQUIRES(q->qp->lock);
 /* It may have failed in sq_complete() or rq_complete(): then let go of all. */
 void ib_settle(struct ib_qp *q);
 
@@ -243,25 +244,28 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 
 /* --- requester (requester.c, retry.c) ------------------------------------ */
 
-bool req_output(struct ib_qp *q, struct batch *b, uint64_t now);
+bool req_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->lock);
 /* The work request at cur has failed here; told when it is the oldest. */
-void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now);
-void req_tell_error(struct ib_qp *q, uint64_t now);
+void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(q->qp->lock);
+void req_tell_error(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* The oldest fails, by the peer or for want of one. */
-void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now);
+void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(q->qp->lock);
 void req_reset(struct ib_qp *q, uint32_t psn);
 void req_stop(struct ib_qp *q);
 
 /* Everything before PSN to has been done by the peer: complete it.  False if
  * an answer is missing before: una stays at what is missing. */
-bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now);
+bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now) REQUIRES(q->qp->lock);
 /* Send again from psn on, una <= psn <= req.psn. */
 void req_rewind(struct ib_qp *q, uint32_t psn);
 void req_arm(struct ib_qp *q, uint64_t now); /* something went out */
-uint64_t req_run(struct ib_qp *q, uint64_t now);
+uint64_t req_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* One retry is used up; false: it was the last, and the QP has failed. */
-bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now);
-void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock);
+void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
 
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 
@@ -276,7 +280,7 @@ static inline bool rsp_owes(const struct ib_qp *q)
 {
 	return q->rsp.resources || q->rsp.cnp_due;
 }
-bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now);
+bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->lock);
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */
 
@@ -301,7 +305,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p);
 void rsp_cnp(struct ib_qp *q, uint64_t now); /* congestion was seen */
 
 /* Answer the request that is expected with the NAK of that refusal; the QP fails. */
-void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now);
+void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock);
 
 unsigned rsp_owing(const struct ib_rsp *s); /* without duplicates */
 void rsp_owe(struct ib_qp *q, const struct resource *t);
@@ -312,18 +316,22 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt);
 
 /* UC, UD: the message is dropped.  Its receive is for the next (9.9.3, class D);
  * one from an SRQ ends in error (class E). */
-void rsp_give_up(struct ib_qp *q, uint64_t now);
-void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now);
-void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void rsp_give_up(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
+void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
+	REQUIRES(q->qp->lock);
+void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
-		uint64_t now);
+		uint64_t now) REQUIRES(q->qp->lock);
 
 /* The length rules of 9.7.4.1.6: of a SEND's packet, of a WRITE's. */
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt);
-enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt);
-enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt);
+enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock);
+enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock);
 /* Complete the receive under way: its last packet was pkt. */
-void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
 
 #endif

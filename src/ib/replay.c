@@ -165,7 +165,7 @@ static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
 
 /* The memory of a READ that was granted has gone since. */
 static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal why,
-			uint64_t now)
+			uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_rsp *s = &q->rsp;
 	uint32_t psn = psn_add(t->psn, t->sent);
@@ -202,7 +202,7 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 /* responses of resource[i], at most *left.  0, or -ENOBUFS: this batch has no room for
  * more. */
 static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
-			  uint64_t now)
+			  uint64_t now) REQUIRES(q->qp->lock)
 {
 	const struct resource *t = &q->rsp.resource[i];
 	const uint32_t from = t->sent;

@@ -77,6 +77,7 @@ static int resolve(struct planning *p)
 /* --- a work request's first step ----------------------------------------- */
 
 static enum step local_work(struct planning *p, const struct swqe *w)
+	REQUIRES(p->q->qp->lock)
 {
 	struct ib_req *r = &p->q->req;
 	enum ibv_wc_status st;
@@ -100,6 +101,7 @@ static enum step local_work(struct planning *p, const struct swqe *w)
 /* It fails once what is before it has been sent: then it is where the requester's
  * own cursor is. */
 static enum step refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
+	REQUIRES(p->q->qp->lock)
 {
 	if (p->at.psn != p->q->req.at.psn)
 		return STEP_FULL;
@@ -114,7 +116,7 @@ static uint32_t wqe_bytes(const struct swqe *w)
 }
 
 /* The cursor has come to a work request that was never begun. */
-static enum step begin(struct planning *p, struct swqe *w)
+static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	const struct wr *wr = wr_of(w);
 	struct ib_qp *q = p->q;
@@ -189,7 +191,7 @@ static struct req_cursor moved_on(const struct planning *p, const struct swqe *w
 
 /* e, which is n PSNs of w, goes into the batch. */
 static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
-		     uint32_t cost)
+		     uint32_t cost) REQUIRES(p->q->qp->lock)
 {
 	struct req_cursor at = moved_on(p, w, n);
 	int rc;
@@ -227,7 +229,7 @@ static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 	return true;
 }
 
-static enum step send_data(struct planning *p, struct swqe *w)
+static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
 	const struct wr *wr = wr_of(w);
@@ -267,7 +269,7 @@ static bool may_read(const struct planning *p)
 /* READs and atomics, which are answered.  Behind at.rd_tail an entry counts for
  * nothing before the request has been sent. */
 static enum step put_read(struct planning *p, struct emit *e, const struct swqe *w,
-			  uint32_t npkts, uint32_t cost)
+			  uint32_t npkts, uint32_t cost) REQUIRES(p->q->qp->lock)
 {
 	struct ib_req *r = &p->q->req;
 	uint32_t i = p->at.rd_tail % RD_MAX;
@@ -295,7 +297,7 @@ static uint32_t read_chunk(const struct ib_qp *q, const struct swqe *w, uint32_t
 	return n < w->npkts - i ? n : w->npkts - i;
 }
 
-static enum step send_read(struct planning *p, struct swqe *w)
+static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
 	uint32_t i = psn_off(p->at.psn, w->psn), off = i * q->mtu;
@@ -313,7 +315,7 @@ static enum step send_read(struct planning *p, struct swqe *w)
 	return put_read(p, &e, w, n, len + n * CC_PACKET);
 }
 
-static enum step send_atomic(struct planning *p, struct swqe *w)
+static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	struct ib_qp *q = p->q;
@@ -331,7 +333,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w)
 	return put_read(p, &e, w, 1, 8 + CC_PACKET);
 }
 
-static enum step step(struct planning *p)
+static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 {
 	const struct ib_req *r = &p->q->req;
 	struct qp *qp = p->q->qp;
@@ -360,6 +362,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	unsigned left = REQ_SHARE;
 
 	p.q = q; /* span is large: it stays as it is */
+	qp_is_held(p.q->qp);
 	p.b = b;
 	p.at = q->req.at;
 	p.now = now;

@@ -49,7 +49,7 @@ static void rnr(struct ib_qp *q)
 }
 
 static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-		   uint64_t now)
+		   uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 
@@ -182,6 +182,7 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 /* --- RC ------------------------------------------------------------------ */
 
 static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum refusal why = rsp_send(q, pkt);
 
@@ -197,6 +198,7 @@ static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t 
 }
 
 static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum refusal why = rsp_write(q, pkt);
 
@@ -285,6 +287,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 /* --- */
 
 static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (!ib_may_follow(q->rsp.prev, pkt->op))
 		return REFUSED_PLACE;
@@ -326,6 +329,7 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
 }
 
 static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum refusal why;
 

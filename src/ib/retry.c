@@ -217,6 +217,7 @@ void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64
 	struct qp *qp = q->qp;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
+	qp_is_held(qp);
 	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
 		 "(retries left: %u, RNR: %u)",
 		 qp->qpn, w->wr_id, qp->attr.dest_qp_num, q->req.una,
@@ -256,7 +257,7 @@ bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 	return true;
 }
 
-static void timed_out(struct ib_qp *q, uint64_t now)
+static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
@@ -286,7 +287,7 @@ static void probe(struct ib_qp *q, uint64_t now)
 	set_probe(q, now);
 }
 
-static void unreliable_run(struct ib_qp *q, uint64_t now)
+static void unreliable_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
@@ -303,6 +304,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 	struct ib_req *r = &q->req;
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
 	if (!qp->reliable)

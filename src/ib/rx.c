@@ -43,7 +43,7 @@ static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU *
 }
 
 static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
-		      uint64_t now)
+		      uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (!from_peer(q->qp, d)) {
 		count(q, IB_RX_NO_ADDR);
@@ -89,7 +89,7 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 }
 
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
-		     uint64_t now)
+		     uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (ib_service(pkt->f.opcode) != IB_UD)
 		count(q, IB_RX_NO_QP);
@@ -108,16 +108,19 @@ static void another_partition(struct ib_qp *q) /* C9-38 */
 static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt,
 		    uint64_t now)
 {
+	struct ib_qp *q = ib_qp(qp);
+
 	lock_take(&qp->lock);
+	qp_is_held(q->qp);
 	if (!may_receive(qp))
-		count(ib_qp(qp), IB_RX_STATE);
+		count(q, IB_RX_STATE);
 	else if (!pkey_match(pkt->f.pkey, qp_pkey(qp)))
-		another_partition(ib_qp(qp));
+		another_partition(q);
 	else if (qp->type == IBV_QPT_UD)
-		datagram(ib_qp(qp), d, pkt, now);
+		datagram(q, d, pkt, now);
 	else
-		connected(ib_qp(qp), d, pkt, now);
-	ib_settle(ib_qp(qp));
+		connected(q, d, pkt, now);
+	ib_settle(q);
 	lock_give(&qp->lock);
 }
 
@@ -175,6 +178,7 @@ static bool is_framed(const struct dgram *d)
 static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 {
 	const struct bth *bth = d->iov[0].iov_base;
+	struct ib_qp *q;
 	struct qp *qp;
 
 	if (!is_framed(d) || (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
@@ -184,10 +188,12 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	if (!qp || qp->transport != &ib_transport || !qp->reliable ||
 	    ib_service(bth->opcode) != ib_qp(qp)->service)
 		return;
+	q = ib_qp(qp);
 	lock_take(&qp->lock);
+	qp_is_held(q->qp);
 	if (may_receive(qp) && from_peer(qp, d))
-		rc_reserved(ib_qp(qp), bth, now);
-	ib_settle(ib_qp(qp));
+		rc_reserved(q, bth, now);
+	ib_settle(q);
 	lock_give(&qp->lock);
 }
 

@@ -11,6 +11,7 @@ static bool ends(const struct ib_pkt *pkt)
 }
 
 static enum refusal uc_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	bool send = pkt->op->kind == IB_SEND;
 	enum refusal why = send ? rsp_send(q, pkt) : rsp_write(q, pkt);
@@ -22,7 +23,7 @@ static enum refusal uc_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64
 
 /* What is wrong with the receive itself ends the QP. */
 static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-		 uint64_t now)
+		 uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 

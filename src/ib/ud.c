@@ -25,7 +25,7 @@ static enum refusal place(struct ib_qp *q, const struct link_head *head,
 }
 
 static void complete(struct ib_qp *q, const struct link_head *head,
-		     const struct ib_pkt *pkt, uint64_t now)
+		     const struct ib_pkt *pkt, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const uint8_t path_bits = (uint8_t)((1u << q->qp->dev->port.lmc) - 1);
 	struct cqe cqe = {

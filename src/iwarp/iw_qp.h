@@ -181,9 +181,10 @@ struct iwarp {
 /* --- the connection (iwarp.c) -------------------------------------------- */
 
 /* The QP fails: event (or -1); error: the Terminate that was set, if any. */
-void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now);
+void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
+	REQUIRES(q->qp->lock);
 /* It may have failed in sq_complete() or rq_complete(): then let go of all. */
-void iw_settle(struct iw_qp *q, uint64_t now);
+void iw_settle(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void iw_ready(struct iw_qp *q);
 
 /* --- out (fpdu.c, tx.c, requester.c, response.c) ------------------------- */
@@ -213,23 +214,23 @@ struct work {
 void iw_nudge(struct iw_qp *q, uint64_t now);
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		      struct work *work, uint64_t now);
+		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-		      struct work *work, uint64_t now);
+		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
 /* The work request at the cursor fails; told when it is the oldest. */
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
-		  uint64_t now);
+		  uint64_t now) REQUIRES(q->qp->lock);
 /* Complete what is oldest and done, or has failed. */
-void iw_req_complete(struct iw_qp *q, uint64_t now);
+void iw_req_complete(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Work requests have gone out: to the last?  Then its completion may wait for the
  * peer's answer, as with RoCE it waits for the ACK: a program that spins on memory
  * as soon as it has it, and polls no more, would have to be served by the engine's
  * thread. */
 void iw_req_gone(struct iw_qp *q, uint64_t now);
 /* Something has come, or nothing will: it waits no longer. */
-void iw_req_release(struct iw_qp *q, uint64_t now);
+void iw_req_release(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Those before `until` are flushed: one behind them is what has failed. */
-void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now);
+void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now) REQUIRES(q->qp->lock);
 void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------- */
@@ -240,24 +241,27 @@ void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 /* The one of this MSN, or NULL.  (Not an RTR.) */
 const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-		      uint32_t len, uint64_t now);
+		      uint32_t len, uint64_t now) REQUIRES(q->qp->lock);
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
-			uint64_t now);
+			uint64_t now) REQUIRES(q->qp->lock);
 
 /* --- in (rx.c, responder.c) ---------------------------------------------- */
 
 void iw_rsp_reset(struct iw_qp *q);
 /* A segment has come: n bytes of ULPDU. */
-void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now);
+void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock);
 
 /* --- Terminates (term.c) ------------------------------------------------- */
 
 /* The segment under way breaks a rule: a line in the log, a Terminate, ERR.
  * d: its header, or NULL; read: what it asked for, or NULL. */
 void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
-		  size_t ulpdu, const uint8_t *read, int event, uint64_t now);
+		  size_t ulpdu, const uint8_t *read, int event, uint64_t now)
+	REQUIRES(q->qp->lock);
 enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s);
-void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now);
+void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock);
 /* Why a key was refused, in a Terminate of DDP (tagged) or of RDMAP. */
 enum rdmap_error iw_term_of(enum mr_why why, bool tagged);
 

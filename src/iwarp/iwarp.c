@@ -120,6 +120,7 @@ static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_param
 
 static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		  const struct iwarp_user *user, void *arg, uint64_t now)
+	REQUIRES(qp->lock)
 {
 	const struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTS,
@@ -223,7 +224,7 @@ void iw_settle(struct iw_qp *q, uint64_t now)
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
 
-static void over(struct iw_qp *q, enum iw_end how, uint64_t now)
+static void over(struct iw_qp *q, enum iw_end how, uint64_t now) REQUIRES(q->qp->lock)
 {
 	iw_req_release(q, now);
 	if (q->life == LIFE_OPEN)
@@ -236,13 +237,17 @@ static void over(struct iw_qp *q, enum iw_end how, uint64_t now)
 
 void iwarp_disconnect(struct qp *qp, uint64_t now)
 {
-	over(iw_qp(qp), IW_END_US, now);
+	struct iw_qp *q = iw_qp(qp);
+
+	qp_is_held(q->qp);
+	over(q, IW_END_US, now);
 }
 
 void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	qp_is_held(q->qp);
 	iw_req_release(q, now);
 	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
 		why = -EPIPE; /* in the middle of an FPDU */
@@ -256,7 +261,7 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 
 /* SQD: when all that was posted has gone out and been answered, no more is taken
  * on; when what the peer had asked for by then has gone out, too: FIN. */
-static void drain(struct iw_qp *q, uint64_t now)
+static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (q->qp->state != IBV_QPS_SQD || q->life != LIFE_OPEN || q->closing ||
 	    q->qp->sq.tail != q->qp->sq.head || q->c.rtr_due)
@@ -282,6 +287,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	struct iw_qp *q = iw_qp(qp);
 	bool given_up;
 
+	qp_is_held(q->qp);
 	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry ||
 	    qp->sq.head - qp->sq.tail != 1) {
 		iw_req_release(q, now);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "core/qp.h"
 #include "core/transport.h"
 #include "wire/mpa.h"
 
@@ -147,18 +148,19 @@ struct stream *iwarp_stream(struct qp *qp); /* or NULL */
 
 /* What can be sent now: pieces, which stand until iwarp_sent() in the same turn,
  * and is called whenever there were some.  0: nothing. */
-unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now);
+unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
+	REQUIRES(qp->lock);
 /* The stream took the first n bytes of them; or (negative) -EFAULT: a piece is
  * not mapped, none was taken. */
-void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now);
+void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now) REQUIRES(qp->lock);
 
 /* Where to receive: up to two pieces; and that n bytes came. */
-unsigned iwarp_room(struct qp *qp, struct iovec iov[2]);
-void iwarp_received(struct qp *qp, size_t n, uint64_t now);
+unsigned iwarp_room(struct qp *qp, struct iovec iov[2]) REQUIRES(qp->lock);
+void iwarp_received(struct qp *qp, size_t n, uint64_t now) REQUIRES(qp->lock);
 /* Nothing more comes: 0, the peer's FIN; or -errno, the connection is lost. */
-void iwarp_hangup(struct qp *qp, int why, uint64_t now);
+void iwarp_hangup(struct qp *qp, int why, uint64_t now) REQUIRES(qp->lock);
 /* We want no more of it: the stream is closed, what is under way flushed. */
-void iwarp_disconnect(struct qp *qp, uint64_t now);
+void iwarp_disconnect(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
 /* What the QP wants done with its stream; asked after the above. */
 enum iw_wish {

@@ -33,10 +33,11 @@ static bool read_waits(const struct iw_qp *q)
 
 /* The answer cannot be what was asked for: its READ fails, and the QP. */
 static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
-		       size_t ulpdu, uint64_t now)
+		       size_t ulpdu, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	/* Those before it are complete: the oldest is the one. */
 	if (read_waits(q))
 		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
@@ -45,6 +46,7 @@ static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp
 
 /* The oldest has been answered. */
 static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	q->reads.head++;
 	if (r->rtr)
@@ -54,11 +56,12 @@ static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 }
 
 static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const void *at,
-		  uint32_t len, uint64_t now)
+		  uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	int rc;
 
+	qp_is_held(qp);
 	if (len == 0)
 		return true;
 	rc = scatter(qp, qp->pd, sq_sges(&qp->sq, r->index),

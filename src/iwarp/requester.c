@@ -127,6 +127,7 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 
 static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 			enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	/* What is planned goes first: then it is at the cursor. */
 	if (q->iw->plans)
@@ -140,6 +141,7 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 
 /* Its effect comes at once: not as a part of a plan. */
 static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	enum ibv_wc_status st;
 	enum verr verr;
@@ -320,7 +322,7 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 
 /* The cursor stands before a work request of which nothing has gone out. */
 static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct swqe *w,
-			   uint64_t now)
+			   uint64_t now) REQUIRES(q->qp->lock)
 {
 	const struct wr *wr = wr_of(w);
 

@@ -33,6 +33,7 @@ void iw_rsp_reset(struct iw_qp *q)
 }
 
 static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
+	REQUIRES(q->qp->lock)
 {
 	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
 }
@@ -40,6 +41,7 @@ static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 /* As refuse(), of the receive that a message fills: it says why, the QP's event
  * does not. */
 static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
+	REQUIRES(q->qp->lock)
 {
 	static const enum rdmap_error error[REFUSALS] = {
 		[REFUSED_RECV_SHORT] = TERM_DDP_TOO_LONG,
@@ -57,7 +59,7 @@ static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 
 /* --- queue 0: SEND, immediate data --------------------------------------- */
 
-static enum refusal fill(struct iw_qp *q, const struct in *in)
+static enum refusal fill(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	enum refusal why = ACCEPTED;
 
@@ -72,7 +74,7 @@ static enum refusal fill(struct iw_qp *q, const struct in *in)
 	return why;
 }
 
-static void send_came(struct iw_qp *q, const struct in *in)
+static void send_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct cqe cqe = { .now = in->now, .opcode = IBV_WC_RECV };
 	enum refusal why = fill(q, in);
@@ -92,7 +94,7 @@ static void send_came(struct iw_qp *q, const struct in *in)
 }
 
 /* It tells of the WRITE before it. */
-static void immediate_came(struct iw_qp *q, const struct in *in)
+static void immediate_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct cqe cqe = {
 		.now = in->now,
@@ -129,7 +131,7 @@ static enum rdmap_error memory_error(const struct in *in, const struct target *t
 
 /* read: what it asked for, or NULL. */
 static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why,
-			  const uint8_t *read)
+			  const uint8_t *read) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 
@@ -153,7 +155,7 @@ static bool is_rtr(const struct iw_qp *q, const struct in *in, enum mpa_rtr rtr)
 }
 
 /* At most IRD at once; an RTR is not counted, as long as it waits. */
-static bool room_to_owe(struct iw_qp *q, const struct in *in)
+static bool room_to_owe(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	uint32_t n = q->owed.tail - q->c.owed;
 
@@ -173,7 +175,7 @@ static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
 	ddp_build(to->ddp, &in->d);
 }
 
-static void read_came(struct iw_qp *q, const struct in *in)
+static void read_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct iw_owed o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
 	enum refusal why;
@@ -227,7 +229,7 @@ static enum refusal execute(struct qp *qp, const struct rdmap_atomic *a, uint64_
 	return why;
 }
 
-static void atomic_came(struct iw_qp *q, const struct in *in)
+static void atomic_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct iw_owed o = { .atomic = true };
 	struct rdmap_atomic a;
@@ -258,7 +260,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in)
 
 /* --- tagged -------------------------------------------------------------- */
 
-static void write_came(struct iw_qp *q, const struct in *in)
+static void write_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	enum refusal why;
 
@@ -274,7 +276,7 @@ static void write_came(struct iw_qp *q, const struct in *in)
 		refuse_memory(q, in, why, NULL);
 }
 
-static void tagged(struct iw_qp *q, const struct in *in)
+static void tagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	if (rdmap_opcode(in->d.ulp) == RDMAP_WRITE)
 		write_came(q, in);
@@ -285,7 +287,7 @@ static void tagged(struct iw_qp *q, const struct in *in)
 /* --- untagged ------------------------------------------------------------ */
 
 /* Is the opcode at home on this queue, and does it go on as it began? */
-static bool fits(struct iw_qp *q, const struct in *in)
+static bool fits(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	if (in->op->queue == in->d.qn && (in->d.qn != 0 || !q->op || q->op == in->op) &&
 	    (!in->op->body || (in->len == in->op->body && in->d.last)))
@@ -301,7 +303,7 @@ static bool is_rtr_send(const struct iw_qp *q, const struct in *in)
 	       !in->op->inv && !in->op->imm;
 }
 
-static void untagged(struct iw_qp *q, const struct in *in)
+static void untagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	if (!fits(q, in))
 		return;
@@ -366,7 +368,7 @@ static unsigned judge(const struct iw_qp *q, const struct in *in)
 /* What comes may answer what we asked: that is complete first.  (Not so a READ's
  * response, or an atomic's, which is the peer's NIC's and not its program's.)
  * False: to complete it has ended the QP. */
-static bool answered(struct iw_qp *q, unsigned opcode, uint64_t now)
+static bool answered(struct iw_qp *q, unsigned opcode, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (opcode == RDMAP_READ_RESPONSE || opcode == RDMAP_ATOMIC_RESPONSE)
 		return true;

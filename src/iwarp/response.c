@@ -19,7 +19,7 @@ static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
 
 /* The region may have gone since it was asked for. */
 static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off, uint32_t len,
-		    struct work *work, uint64_t now)
+		    struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	uint8_t read[RDMAP_READ_LEN];

@@ -23,6 +23,7 @@ static size_t fpdu_need(const struct iw_qp *q, const uint8_t *at, size_t n)
 }
 
 static void bad_fpdu(struct iw_qp *q, enum rdmap_error error, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	iw_terminate(q, error, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }
@@ -36,6 +37,7 @@ static void first_fpdu(struct iw_qp *q)
 
 /* A whole one, n bytes with markers. */
 static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	uint32_t pos = q->pos;
 	size_t ulpdu;
@@ -67,6 +69,7 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 /* Complete the FPDU in the stash with what has come.  Returns how much of that
  * was used. */
 static size_t fill_stash(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	size_t used = 0;
 
@@ -88,6 +91,7 @@ static size_t fill_stash(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t 
 }
 
 static void take_all(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (q->stash_len > 0) {
 		size_t used = fill_stash(q, at, n, now);
@@ -130,6 +134,7 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 	struct iw_qp *q = iw_qp(qp);
 	struct iovec iov[2];
 
+	qp_is_held(q->qp);
 	if (q->life != LIFE_OPEN) /* nobody wants it any more */
 		return;
 	if (iwarp_room(qp, iov) == 2) {

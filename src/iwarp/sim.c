@@ -287,6 +287,7 @@ static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now)
 	bool moved = false;
 	unsigned pieces;
 
+	qp_is_held(c->qp); /* one thread does it all */
 	c->blocked = false;
 	while (c->qp && !c->blocked && !c->lost &&
 	       (pieces = iwarp_output(c->qp, &iov, now)) > 0) {
@@ -315,6 +316,7 @@ static bool pump_in(struct sim_conn *c, uint64_t now)
 	struct stream *st = c->stream;
 	bool moved = false;
 
+	qp_is_held(c->qp);
 	while (c->qp && !c->ended) {
 		struct iovec iov[2];
 		unsigned pieces = iwarp_room(c->qp, iov);

@@ -96,7 +96,7 @@ static const struct iw_read *read_of(const struct iw_qp *q, const struct rdmap_t
 }
 
 static void fail_read(struct iw_qp *q, const struct iw_read *r, uint16_t error,
-		      uint64_t now)
+		      uint64_t now) REQUIRES(q->qp->lock)
 {
 	enum ibv_wc_status status = IBV_WC_REM_INV_REQ_ERR;
 	bool rdmap = rdmap_layer(error) == TERM_RDMAP;

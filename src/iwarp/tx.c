@@ -31,7 +31,7 @@ static enum step nudge(struct iw_cursor *c, struct seg *s)
  * goes on.  Between messages answers and requests take turns, that neither side
  * can keep the other waiting; who cannot go leaves the turn to the other. */
 static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-			      struct work *work, uint64_t now)
+			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
 	enum step step = STEP_WAIT;
 
@@ -51,7 +51,7 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 /* A Terminate is the last there is.  What the peer had asked for before goes
  * first, as long as it can: it is told of one request, not of those. */
 static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-			      struct work *work, uint64_t now)
+			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
 	enum step step = c->begun ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
 
@@ -59,7 +59,7 @@ static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 }
 
 static enum step next_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-			      struct work *work, uint64_t now)
+			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
 	memset(s, 0, offsetof(struct seg, body));
 	s->body_len = s->len = s->off = 0;
@@ -91,6 +91,7 @@ static bool is_answer(const struct iw_cursor *a, const struct iw_cursor *b)
 /* Memory that a segment is of is gone.  What is planned before it goes first:
  * then it is at the cursor. */
 static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (q->iw->plans)
 		return;
@@ -103,7 +104,7 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 	}
 }
 
-static void plan(struct iw_qp *q, uint64_t now)
+static void plan(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct iw_cursor c = q->c;
 	struct work work;
@@ -152,6 +153,7 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	qp_is_held(q->qp);
 	if (!sends(q))
 		return 0;
 	no_plan(q);
@@ -218,7 +220,7 @@ static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
 }
 
 /* Half an FPDU is out and the rest cannot be read: the stream is of no use. */
-static void broken(struct iw_qp *q, bool answer, uint64_t now)
+static void broken(struct iw_qp *q, bool answer, uint64_t now) REQUIRES(q->qp->lock)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent", q->qp->qpn);
 	q->held_until = 0;
@@ -239,7 +241,7 @@ static void adapt(struct iw_qp *q, bool all)
 		q->budget /= 2;
 }
 
-static void sent_plan(struct iw_qp *q, size_t n, uint64_t now)
+static void sent_plan(struct iw_qp *q, size_t n, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct iwarp *iw = q->iw;
 	struct iw_cursor before;
@@ -274,6 +276,7 @@ void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
+	qp_is_held(q->qp);
 	assert(q->iw->owner == qp);
 	if (n < 0) {
 		/* With copies under the guard it is known whose it was. */

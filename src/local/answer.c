@@ -75,6 +75,7 @@ static int send_owed(struct local_qp *q, struct owed *o, uint32_t *sent)
 
 /* A READ fails in its middle. */
 static void spoilt(struct local_qp *q, const struct owed *o, int rc, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct local_rsp *s = &q->rsp;
 	char text[TARGET_WHY_LEN];

@@ -44,11 +44,12 @@ void lreq_reset(struct local_qp *q, uint32_t psn)
 
 /* The oldest fails, by the peer or for want of one. */
 static void fail(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
-		 uint64_t now)
+		 uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
+	qp_is_held(qp);
 	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
 		 "(retries left: %u, RNR: %u)",
 		 qp->qpn, w->wr_id, qp->attr.dest_qp_num, q->req.una,
@@ -64,10 +65,11 @@ void lreq_tell_error(struct local_qp *q, uint64_t now)
 }
 
 /* UC: what is posted goes to nobody. */
-static void uc_complete_all(struct local_qp *q, uint64_t now)
+static void uc_complete_all(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	while (qp->sq.tail != qp->sq.head && lreq_alive(q)) {
 		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
 		q->req.cur = qp->sq.tail;
@@ -113,7 +115,7 @@ static bool is_busy(const struct local_qp *q)
 }
 
 /* It is time to look whether the peer reads. */
-static void uc_waits_no_more(struct local_qp *q, uint64_t now)
+static void uc_waits_no_more(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	q->req.timeout_at = NEVER;
 	if (q->peer->state == PEER_OPENING) {
@@ -124,7 +126,7 @@ static void uc_waits_no_more(struct local_qp *q, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
-static void timed_out(struct local_qp *q, uint64_t now)
+static void timed_out(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 
@@ -171,7 +173,7 @@ static bool has_news(const struct qp *qp)
 }
 
 /* Nobody will ever answer.  (UC: nobody was to.)  Returns when to ask again. */
-static uint64_t bereft(struct local_qp *q, uint64_t now)
+static uint64_t bereft(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	struct peer *p = q->peer;
@@ -195,6 +197,7 @@ uint64_t lreq_run(struct local_qp *q, uint64_t now)
 	struct local_req *r = &q->req;
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->cur &&
 	    !r->begun)
 		qp_drained(qp);
@@ -235,6 +238,7 @@ void lreq_progress(struct local_qp *q, uint64_t now)
 }
 
 static void bad_response(struct local_qp *q, const struct rec *rec, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	log_info("QP 0x%06x: record %u, PSN %u: does not answer the request", q->qp->qpn,
 		 rec->op, rec->psn);
@@ -243,6 +247,7 @@ static void bad_response(struct local_qp *q, const struct rec *rec, uint64_t now
 
 /* Everything before PSN to has been executed.  False: the QP has failed. */
 static bool advance(struct local_qp *q, const struct rec *rec, uint32_t to, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 	struct sq *sq = &q->qp->sq;
@@ -312,7 +317,7 @@ static void not_ready(struct local_qp *q, uint64_t now)
 		r->tries++;
 }
 
-static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
+static void rnr(struct local_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 
@@ -329,6 +334,7 @@ static void rnr(struct local_qp *q, unsigned timer, uint64_t now)
 }
 
 static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (q->req.una == q->req.psn) /* on the way back already */
 		return;
@@ -355,7 +361,7 @@ static void nak(struct local_qp *q, const struct rec *rec, uint64_t now)
 
 /* The next bytes of the oldest READ, or an atomic's result. */
 static void answer(struct local_qp *q, const struct rec *rec, const uint8_t *payload,
-		   uint32_t len, uint64_t now)
+		   uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	uint32_t tail = qp->sq.tail, n = packets(q, len);

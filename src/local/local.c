@@ -228,6 +228,7 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	struct local_qp *q = local_qp(qp);
 	bool more;
 
+	qp_is_held(q->qp);
 	(void)b;
 	if (!q->peer || q->peer->state != PEER_UP)
 		return false;
@@ -257,8 +258,10 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct local_qp *q = local_qp(qp);
-	uint64_t next = lreq_run(q, now), ack;
+	uint64_t next, ack;
 
+	qp_is_held(q->qp);
+	next = lreq_run(q, now);
 	settle(q);
 	ack = lrsp_deadline(q);
 	return ack < next ? ack : next;
@@ -388,6 +391,7 @@ static void deliver(struct local *l, struct peer *p, const struct rec *r,
 	else if (!lock_try(&qp->lock))
 		return;
 	q = local_qp(qp);
+	qp_is_held(q->qp);
 	if (is_for(q, p, r)) {
 		established(q);
 		if (rec_is_request(r)) {

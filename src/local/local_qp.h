@@ -215,7 +215,8 @@ static inline struct by local_by(const struct local_qp *q)
 }
 
 /* The QP fails: what is under way of it ends first. */
-void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now);
+void local_fail(struct local_qp *q, bool sq_only, int event, uint64_t now)
+	REQUIRES(q->qp->lock);
 
 /* --- agreeing (meet.c) --------------------------------------------------- */
 
@@ -236,7 +237,7 @@ static inline bool lreq_alive(const struct local_qp *q)
 }
 
 /* True: there is more to be sent. */
-bool lreq_output(struct local_qp *q, uint64_t now);
+bool lreq_output(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Its turn would be, but the ring has no room for what comes before it. */
 void lreq_blocked(struct local_qp *q, uint64_t now);
 
@@ -247,24 +248,24 @@ void lreq_arm(struct local_qp *q, uint64_t now);
 /* The oldest has been executed, or some of it. */
 void lreq_progress(struct local_qp *q, uint64_t now);
 /* Has all that is out been executed?  Then it is done, as by an ACK. */
-bool lreq_all_executed(struct local_qp *q, uint64_t now);
+bool lreq_all_executed(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* It has, as the peer says otherwise.  False: the QP has failed, or more was posted. */
-bool lreq_executed(struct local_qp *q, uint64_t now);
+bool lreq_executed(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* The work request that was posted last, by who posted it. */
 bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge);
 /* A local error, once it is the oldest work request's. */
-void lreq_tell_error(struct local_qp *q, uint64_t now);
-uint64_t lreq_run(struct local_qp *q, uint64_t now);
+void lreq_tell_error(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+uint64_t lreq_run(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void lreq_reset(struct local_qp *q, uint32_t psn);
 void lreq_stop(struct local_qp *q);
 void lreq_response(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		   uint32_t len, uint64_t now);
+		   uint32_t len, uint64_t now) REQUIRES(q->qp->lock);
 
 /* --- responder (rsp.c, answer.c) ----------------------------------------- */
 
 void lrsp_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		  uint32_t len, uint64_t now);
-bool lrsp_output(struct local_qp *q, uint64_t now);
+		  uint32_t len, uint64_t now) REQUIRES(q->qp->lock);
+bool lrsp_output(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 int lrsp_reset(struct local_qp *q, uint32_t epsn, uint32_t max_reads);
 void lrsp_stop(struct local_qp *q);
 bool lrsp_owes(const struct local_qp *q);

@@ -24,7 +24,7 @@ enum {
 
 /* The work request at cur has failed here; told when it is the oldest. */
 static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr verr,
-			uint64_t now)
+			uint64_t now) REQUIRES(q->qp->lock)
 {
 	wqe_refused(q->qp, sq_at(&q->qp->sq, q->req.cur), verr);
 	q->req.failed = true;
@@ -36,7 +36,7 @@ static enum step refuse(struct local_qp *q, enum ibv_wc_status status, enum verr
 
 /* --- a work request's first step ----------------------------------------- */
 
-static enum step local_work(struct local_qp *q, uint64_t now)
+static enum step local_work(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	enum ibv_wc_status st;
 	enum verr verr;
@@ -54,7 +54,7 @@ static enum step local_work(struct local_qp *q, uint64_t now)
 }
 
 static enum step begin(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
-		       uint64_t now)
+		       uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 	const struct wr_op *op = wr_op(w->opcode);
@@ -146,7 +146,7 @@ static enum step sent(struct local_qp *q, const struct swqe *w, uint32_t *left,
 }
 
 static enum step send_data(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
-			   uint32_t *left, uint64_t now)
+			   uint32_t *left, uint64_t now) REQUIRES(q->qp->lock)
 {
 	bool write =
 		w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -237,7 +237,7 @@ static enum step send_atomic(struct local_qp *q, struct swqe *w, uint64_t now)
 }
 
 /* UC is done when it is sent. */
-static enum step sent_all(struct local_qp *q, uint64_t now)
+static enum step sent_all(struct local_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 
@@ -259,6 +259,7 @@ static bool is_rma(const struct local_qp *q, const struct swqe *w)
 }
 
 static enum step done_directly(struct local_qp *q, struct swqe *w, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 
@@ -329,7 +330,7 @@ static enum copied copy(struct local_qp *q, struct swqe *w, const struct span *s
 
 /* STEP_GO: by records. */
 static enum step directly(struct local_qp *q, struct swqe *w, struct wqe_memory *memory,
-			  uint32_t *left, uint64_t now)
+			  uint32_t *left, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 
@@ -367,6 +368,7 @@ static enum step directly(struct local_qp *q, struct swqe *w, struct wqe_memory 
 
 /* Nothing may be overtaken, nor an answer that is to go now. */
 static bool is_next(struct local_qp *q, uint32_t index, uint32_t key)
+	REQUIRES(q->qp->lock)
 {
 	const struct local_req *r = &q->req;
 	const struct local_rsp *s = &q->rsp;
@@ -392,6 +394,8 @@ bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge)
 	enum reach_did did;
 	struct by by;
 
+	qp_is_held(q->qp);
+	qp_is_held(qp);
 	if (!is_next(q, index, w->rkey))
 		return false;
 	by = local_by(q);
@@ -412,7 +416,7 @@ bool lreq_at_once(struct qp *qp, const struct ibv_sge *sge)
 }
 
 static enum step step(struct local_qp *q, struct wqe_memory *memory, uint32_t *left,
-		      uint64_t now)
+		      uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_req *r = &q->req;
 	struct swqe *w = sq_at(&q->qp->sq, r->cur);

@@ -53,7 +53,7 @@ static void refused(const struct local_qp *q, const struct rec *r, uint32_t len,
 /* UC: the message is dropped.  Its receive is for the next (9.9.3, class D); one
  * from an SRQ ends in error (class E), and so does the QP whose receive cannot be
  * written to. */
-static void drop(struct local_qp *q, enum refusal why, uint64_t now)
+static void drop(struct local_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
 	q->rsp.op = 0;
 	if (why == REFUSED_RECV_SGE) {
@@ -65,7 +65,7 @@ static void drop(struct local_qp *q, enum refusal why, uint64_t now)
 }
 
 static void refuse(struct local_qp *q, const struct rec *r, uint32_t len,
-		   enum refusal why, uint64_t now)
+		   enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 
@@ -109,6 +109,7 @@ static void accept(struct local_qp *q, const struct rec *r, uint32_t npkts, uint
 }
 
 static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct target *t = &q->rsp.target;
 	bool write = r->op == REC_WRITE;
@@ -129,6 +130,7 @@ static void complete(struct local_qp *q, const struct rec *r, uint64_t now)
 
 static enum refusal do_send(struct local_qp *q, const struct rec *r,
 			    const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct target *t = &q->rsp.target;
 	enum refusal why = ACCEPTED;
@@ -149,6 +151,7 @@ static enum refusal do_send(struct local_qp *q, const struct rec *r,
 
 static enum refusal do_write(struct local_qp *q, const struct rec *r,
 			     const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct target *t = &q->rsp.target;
 	bool last = r->flags & REC_LAST;
@@ -235,6 +238,7 @@ static bool in_place(const struct local_qp *q, const struct rec *r)
 
 static enum refusal carry_out(struct local_qp *q, const struct rec *r,
 			      const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	bool data = r->op == REC_SEND || r->op == REC_WRITE;
 
@@ -264,7 +268,7 @@ static enum refusal carry_out(struct local_qp *q, const struct rec *r,
 }
 
 static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		    uint32_t len, uint64_t now)
+		    uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
 	enum refusal why = carry_out(q, r, payload, len, now);
 
@@ -274,7 +278,7 @@ static void execute(struct local_qp *q, const struct rec *r, const uint8_t *payl
 
 /* UC, 9.8.2: a gap ends the message under way; the next that begins is taken. */
 static void uc_request(struct local_qp *q, const struct rec *r, const uint8_t *payload,
-		       uint32_t len, uint64_t now)
+		       uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct local_rsp *s = &q->rsp;
 

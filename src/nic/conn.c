@@ -282,13 +282,16 @@ size_t conns_input(struct conns *cs, uint64_t now)
 
 /* False: the stream is full, or there is nothing to send. */
 static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t now)
+	REQUIRES(c->qp->lock)
 {
 	struct qp *qp = c->qp;
 	const struct iovec *iov;
-	unsigned n = iwarp_output(qp, &iov, now);
 	size_t all = 0;
 	ssize_t took;
+	unsigned n;
 
+	qp_is_held(qp);
+	n = iwarp_output(qp, &iov, now);
 	if (n == 0)
 		return false;
 	for (unsigned i = 0; i < n; i++)
@@ -320,6 +323,7 @@ static bool on_output(void *arg, struct qp *qp, uint64_t now)
 
 	if (!c)
 		return false;
+	qp_is_held(c->qp);
 	if (c->lost)
 		more = false;
 	while (more && !c->blocked && bytes < OUT_TURN)

@@ -207,8 +207,9 @@ static void the_earlier_deadline_counts(void **state)
 	}
 }
 
-/* The thread sleeps on both, without a deadline, and takes in what woke it. */
-static void either_wakes_the_thread(void **state)
+/* The thread sleeps on both, without a deadline, and takes in what woke it.  (begin()
+ * has taken the turn.) */
+NO_TSA static void either_wakes_the_thread(void **state)
 {
 	const uint64_t give_up = clock_ns() + 20000000000;
 	unsigned left = 1;

@@ -29,6 +29,7 @@
 #define ACQUIRES(...)	  TSA(acquire_capability(__VA_ARGS__))
 #define TRY_ACQUIRES(...) TSA(try_acquire_capability(__VA_ARGS__))
 #define RELEASES(...)	  TSA(release_capability(__VA_ARGS__))
+#define ASSERTS(...)	  TSA(assert_capability(__VA_ARGS__))
 #define EXCLUDES(...)	  TSA(locks_excluded(__VA_ARGS__))
 #define NO_TSA		  TSA(no_thread_safety_analysis)
 
