@@ -22,10 +22,9 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 /* --- send queue ---------------------------------------------------------- */
 
 /* False: the CQ is overrun. */
-static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
-			    uint64_t now)
+static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
+		 enum verr verr, uint64_t now)
 {
-	struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 	const struct wr_op *op = wr_op(w->opcode);
 	struct cqe cqe = {
 		.wr_id = w->wr_id,
@@ -36,11 +35,20 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 		.opcode = (uint8_t)op->wc,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
 	};
-	bool wanted = status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED;
+
+	return cq_push(qp->send_cq, &cqe, false);
+}
+
+/* False: the CQ is overrun. */
+static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
+			    uint64_t now)
+{
+	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	assert(qp->sq.tail != qp->sq.head);
 	qp->sq.tail++;
-	return !wanted || cq_push(qp->send_cq, &cqe, false);
+	return (status == IBV_WC_SUCCESS && !(w->flags & IBV_SEND_SIGNALED)) ||
+	       tell(qp, w, status, verr, now);
 }
 
 static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp->lock)

@@ -312,18 +312,21 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return rc ? rc : end(qp);
 }
 
-/* What was posted in ERR or SQE is flushed at once. */
-static void commit(struct qp *qp) REQUIRES(qp->lock)
+/* What was posted in ERR or SQE is flushed at once.  True: there is nothing for the
+ * engine to do. */
+static bool commit(struct qp *qp) REQUIRES(qp->lock)
 {
 	qp->sq.head = qp->sq.draft;
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
-		qp_flush(qp, clock_ns());
+	if (qp->state == IBV_QPS_RTS)
+		return qp->sq.tail == qp->sq.head;
+	qp_flush(qp, clock_ns());
+	return false;
 }
 
 static inline bool may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 {
 	return atomic_load_explicit(&qp->at_once, memory_order_relaxed) &&
-	       qp->transport->at_once && qp->state == IBV_QPS_RTS;
+	       qp->state == IBV_QPS_RTS;
 }
 
 /* The oldest draft is done now, if nothing that was posted before it waits. */
@@ -370,12 +373,6 @@ static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
 	return at_once(qp, wr->sg_list);
 }
 
-/* There is nothing for the engine to do. */
-static inline bool is_idle(const struct qp *qp) REQUIRES(qp->lock)
-{
-	return qp->sq.tail == qp->sq.head && qp->state == IBV_QPS_RTS;
-}
-
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct sq *sq = &qp->sq;
@@ -401,8 +398,7 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 			break;
 	}
 	sq->draft = good;
-	commit(qp);
-	idle = is_idle(qp);
+	idle = commit(qp);
 	lock_give(&qp->lock);
 	if (rc && bad)
 		*bad = wr;
@@ -499,7 +495,7 @@ static void drafts_at_once(struct qp *qp) REQUIRES(qp->lock)
 
 int post_complete(struct qp *qp)
 {
-	bool idle;
+	bool idle = false;
 	int rc;
 
 	end_open(qp);
@@ -512,8 +508,7 @@ int post_complete(struct qp *qp)
 	else
 		drafts_at_once(qp);
 	if (!rc)
-		commit(qp);
-	idle = !rc && is_idle(qp);
+		idle = commit(qp);
 	end_building(qp);
 	lock_give(&qp->lock);
 	return rc ? rc : idle;

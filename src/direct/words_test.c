@@ -20,7 +20,7 @@ static struct core core;
 static int setup(void **state)
 {
 	(void)state;
-	core.board = aligned_alloc(4096, sizeof(struct board));
+	core.board = aligned_alloc(_Alignof(struct board), sizeof(struct board));
 	for (int i = 0; i < BOARD_THREADS; i++)
 		atomic_init(&core.board->thread[i].inside, 0);
 	return 0;
