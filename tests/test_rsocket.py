@@ -303,6 +303,12 @@ def test_rules(shared_pair, ours, ip, place):
     ns.run(ours, "rules", address(pair, ip), str(many_ports()), timeout=60)
 
 
+@pytest.mark.parametrize("ip", ["127.0.0.1", "eth6"])
+def test_bad_arguments(shared_pair, ours, ip):
+    pair = shared_pair()
+    pair.a.run(ours, "bad", address(pair, ip), str(many_ports()), timeout=60)
+
+
 @pytest.mark.parametrize("ip,place", [
     ("127.0.0.1", "host"), ("eth6", "udp"),
     *(pytest.param(ip, place, marks=pytest.mark.full)

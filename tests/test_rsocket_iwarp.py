@@ -48,6 +48,12 @@ def test_rules(shared_pair, ours, ip):  # noqa: F811
                                  timeout=60)
 
 
+def test_bad_arguments(shared_pair, ours):  # noqa: F811
+    pair = shared_pair()
+    pair.a.with_env(**IWARP).run(ours, "bad", address(pair, "eth4"), str(many_ports()),
+                                 timeout=60)
+
+
 @pytest.mark.parametrize("ip", ["::1", "eth4"])
 def test_short_lives(shared_pair, ours, ip):  # noqa: F811
     pair = shared_pair()

@@ -3,6 +3,7 @@
  * What they do is in src/rsocket; and the three things that it needs of rdma_cm
  * (rsocket/rdma.h). */
 #include <fcntl.h>
+#include <limits.h>
 #include <rdma/rsocket.h>
 #include <stdarg.h>
 
@@ -156,13 +157,20 @@ EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
 	return rsendto(socket, buf, len, flags, NULL, 0);
 }
 
+static int iovs_of(const struct msghdr *msg)
+{
+	return msg->msg_iovlen > IOV_MAX ? RSOCKET_TOO_MANY : (int)msg->msg_iovlen;
+}
+
 EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
+	if (!msg)
+		return rwritev(socket, NULL, 1);
 	if (msg->msg_controllen)
 		return cma_result(-EOPNOTSUPP);
 	begin();
-	return end(rsocket_send(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
-				msg->msg_name, msg->msg_namelen));
+	return end(rsocket_send(socket, msg->msg_iov, iovs_of(msg), flags, msg->msg_name,
+				msg->msg_namelen));
 }
 
 EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -172,8 +180,6 @@ EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
 
 EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
-	if (iovcnt < 0)
-		return cma_result(-EINVAL);
 	begin();
 	return end(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
 }
@@ -198,9 +204,11 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 {
 	ssize_t rc;
 
+	if (!msg)
+		return rreadv(socket, NULL, 1);
 	begin();
-	rc = rsocket_receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags,
-			     msg->msg_name, &msg->msg_namelen);
+	rc = rsocket_receive(socket, msg->msg_iov, iovs_of(msg), &flags, msg->msg_name,
+			     &msg->msg_namelen);
 	if (rc >= 0) {
 		msg->msg_controllen = 0;
 		msg->msg_flags = flags;
@@ -217,8 +225,6 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
 	int flags = 0;
 
-	if (iovcnt < 0)
-		return cma_result(-EINVAL);
 	begin();
 	return end(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }

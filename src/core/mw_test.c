@@ -100,6 +100,25 @@ static void a_window_shows_its_part_only(void **state)
 	end();
 }
 
+/* Programs say it of the window as they did of the region. */
+static void local_write_says_nothing(void **state)
+{
+	struct mw *mw;
+	uint32_t rkey;
+
+	(void)state;
+	begin();
+	mw = alloc(IBV_MW_TYPE_1);
+	rkey = mw->ibv.rkey;
+	assert_int_equal(bind(mw, &rkey, part(0x10000, 50, WRITE | REGION)),
+			 IBV_WC_SUCCESS);
+	assert_int_equal(check(rkey, 1, 0x10000, 50, WRITE), MR_OK);
+	assert_int_equal(check(rkey, 1, 0x10000, 50, READ), MR_ACCESS);
+	assert_int_equal(check(rkey, 1, 0x10000, 50, IBV_ACCESS_LOCAL_WRITE), MR_ACCESS);
+	mw_dealloc(mw);
+	end();
+}
+
 static void a_region_with_windows_stays(void **state)
 {
 	struct mw *a, *b;
@@ -326,6 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_window_shows_its_part_only),
+		cmocka_unit_test(local_write_says_nothing),
 		cmocka_unit_test(a_region_with_windows_stays),
 		cmocka_unit_test(type_2_belongs_to_its_qp),
 		cmocka_unit_test(only_type_2_is_invalidated),

@@ -196,8 +196,11 @@ static int poll_set(struct set *s, int ms)
 int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct set s;
-	int rc = make_set(&s, fds, n);
+	int rc;
 
+	if (n && !fds)
+		return -EFAULT;
+	rc = make_set(&s, fds, n);
 	pthread_cleanup_push(cancelled, &s);
 	if (!rc && s.ours)
 		rc = poll_set(&s, ms);
@@ -262,7 +265,8 @@ int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
 	nfds_t count;
 	int rc, ms = -1;
 
-	if (n < 0 || n > FD_SETSIZE)
+	if (n < 0 || n > FD_SETSIZE ||
+	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return -EINVAL;
 	if (timeout && timeout->tv_sec <= 2000000)
 		ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);

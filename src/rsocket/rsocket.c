@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 
 #include "rsocket/backlog.h"
@@ -110,6 +111,19 @@ int rsocket_open(int domain, int type, int protocol)
 	return rc;
 }
 
+static int bad_address(struct rsock *rs, const struct sockaddr *a, socklen_t len)
+{
+	if (!a)
+		return -EFAULT;
+	if (len < sizeof(struct sockaddr_in))
+		return -EINVAL;
+	if (rsock_fits(rs, a, len))
+		return 0;
+	return a->sa_family == AF_INET6 && len < sizeof(struct sockaddr_in6)
+		       ? -EINVAL
+		       : -EAFNOSUPPORT;
+}
+
 int rsocket_bind(int fd, const struct sockaddr *a, socklen_t len)
 {
 	struct rsock *rs;
@@ -117,7 +131,9 @@ int rsocket_bind(int fd, const struct sockaddr *a, socklen_t len)
 
 	if (rc)
 		return rc;
-	rc = rsock_fits(rs, a, len) ? rs->kind->bind(rs, a, len) : -EINVAL;
+	rc = bad_address(rs, a, len);
+	if (!rc)
+		rc = rs->kind->bind(rs, a, len);
 	leave(rs);
 	return rc;
 }
@@ -137,7 +153,7 @@ int rsocket_listen(int fd, int backlog)
 int rsocket_accept(int fd, struct sockaddr *a, socklen_t *len)
 {
 	struct rsock_stream *st;
-	int rc = enter_stream(fd, -EINVAL, &st);
+	int rc = enter_stream(fd, -EOPNOTSUPP, &st);
 
 	if (rc)
 		return rc;
@@ -153,10 +169,9 @@ int rsocket_connect(int fd, const struct sockaddr *a, socklen_t len)
 
 	if (rc)
 		return rc;
-	if (rsock_fits(rs, a, len))
+	rc = bad_address(rs, a, len);
+	if (!rc)
 		rc = rs->kind->connect(rs, a, len);
-	else
-		rc = a && len >= sizeof(sa_family_t) ? -EAFNOSUPPORT : -EINVAL;
 	leave(rs);
 	return rc;
 }
@@ -170,8 +185,12 @@ int rsocket_name(int fd, bool peer, struct sockaddr *a, socklen_t *len)
 
 	if (rc)
 		return rc;
-	rc = len && (a || *len == 0) ? rs->kind->name(rs, peer, a ? a : &none, len)
-				     : -EFAULT;
+	if (!len || (!a && *len))
+		rc = -EFAULT;
+	else if (*len > INT_MAX)
+		rc = -EINVAL;
+	else
+		rc = rs->kind->name(rs, peer, a ? a : &none, len);
 	leave(rs);
 	return rc;
 }
@@ -213,6 +232,18 @@ int rsocket_close(int fd)
 	return 0;
 }
 
+static int bad_iov(const struct iovec *iov, int n)
+{
+	if (n == RSOCKET_TOO_MANY)
+		return -EMSGSIZE;
+	if (n < 0 || n > IOV_MAX)
+		return -EINVAL;
+	for (int i = 0; i < n; i++)
+		if (!iov || (!iov[i].iov_base && iov[i].iov_len))
+			return -EFAULT;
+	return 0;
+}
+
 ssize_t rsocket_send(int fd, const struct iovec *iov, int n, int flags,
 		     const struct sockaddr *to, socklen_t tolen)
 {
@@ -221,7 +252,9 @@ ssize_t rsocket_send(int fd, const struct iovec *iov, int n, int flags,
 
 	if (rc)
 		return rc;
-	rc = rs->kind->send(rs, iov, n, flags, to, tolen);
+	rc = bad_iov(iov, n);
+	if (!rc)
+		rc = rs->kind->send(rs, iov, n, flags, to, tolen);
 	leave(rs);
 	return rc;
 }
@@ -234,7 +267,9 @@ ssize_t rsocket_receive(int fd, const struct iovec *iov, int n, int *flags,
 
 	if (rc)
 		return rc;
-	rc = rs->kind->receive(rs, iov, n, flags, from, fromlen);
+	rc = bad_iov(iov, n);
+	if (!rc)
+		rc = rs->kind->receive(rs, iov, n, flags, from, fromlen);
 	leave(rs);
 	return rc;
 }
@@ -246,7 +281,7 @@ int rsocket_set_option(int fd, int level, int name, const void *val, socklen_t l
 
 	if (rc)
 		return rc;
-	rc = rs->kind->set_option(rs, level, name, val, len);
+	rc = val ? rs->kind->set_option(rs, level, name, val, len) : -EFAULT;
 	leave(rs);
 	return rc;
 }
@@ -258,7 +293,12 @@ int rsocket_get_option(int fd, int level, int name, void *val, socklen_t *len)
 
 	if (rc)
 		return rc;
-	rc = val && len ? rs->kind->get_option(rs, level, name, val, len) : -EFAULT;
+	if (!val || !len)
+		rc = -EFAULT;
+	else if (*len > INT_MAX)
+		rc = -EINVAL;
+	else
+		rc = rs->kind->get_option(rs, level, name, val, len);
 	leave(rs);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #ifndef RSOCKET_RSOCKET_H
 #define RSOCKET_RSOCKET_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@ int rsocket_name(int fd, bool peer, struct sockaddr *a, socklen_t *len);
 int rsocket_shutdown(int fd, int how);
 int rsocket_close(int fd);
 
+/* n: up to IOV_MAX, or RSOCKET_TOO_MANY. */
+enum { RSOCKET_TOO_MANY = INT_MAX };
 ssize_t rsocket_send(int fd, const struct iovec *iov, int n, int flags,
 		     const struct sockaddr *to, socklen_t tolen);
 /* *flags: of the call; then those of the message. */

@@ -9,6 +9,8 @@ int main(int argc, char **argv)
 	const char *what = argc > 3 ? argv[1] : "";
 	unsigned port = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 
+	if (!strcmp(what, "bad"))
+		return bad(argv[2], port);
 	if (!strcmp(what, "rules"))
 		return rules(argv[2], port);
 	if (!strcmp(what, "datagrams"))
@@ -24,6 +26,6 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port);
 	fprintf(stderr,
-		"rs rules|datagrams|strangers|cancel|lives|dying|watch IP PORT [HOW]\n");
+		"rs bad|rules|datagrams|strangers|cancel|lives|dying|watch IP PORT [HOW]\n");
 	return 2;
 }

@@ -33,6 +33,7 @@ void rs_pair(const char *ip, unsigned port, int ends[2]);
 /* Polls until one of the events is there; all of them. */
 short rs_poll(int fd, short events, int ms);
 
+int bad(const char *ip, unsigned port);
 int rules(const char *ip, unsigned port);
 int datagrams(const char *ip, unsigned port);
 int strangers(const char *ip, unsigned port);
