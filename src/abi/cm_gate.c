@@ -83,7 +83,7 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		    struct cm_conn **out)
 {
 	const struct cm_proto *proto = to->iwarp ? &cm_iw_proto : &cm_ib_proto;
-	int rc = to->iwarp ? 0 : open_port(ctx, to->way.src);
+	int rc = to->iwarp ? 0 : open_port(ctx, to->route.src);
 	struct cm *cm = rc ? NULL : enter(ctx);
 
 	if (rc)

@@ -272,7 +272,7 @@ static const struct row {
 static void passes_on(void **state)
 {
 	(void)state;
-	to_roce.way.src[15] = 9;
+	to_roce.route.src[15] = 9;
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct row *r = &rows[i];
 

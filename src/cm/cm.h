@@ -53,7 +53,7 @@ int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 
 /* A MAD that has come to another process of this host, which has handed it on; for the
  * next cm_run(). */
-void cm_handed(struct cm *cm, const struct dgram *d);
+void cm_forwarded(struct cm *cm, const struct dgram *d);
 
 /* iWARP's sockets: the descriptor is readable when there is something to do; -1:
  * there are none yet, and with the first comes a kick.  Any thread.

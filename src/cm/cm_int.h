@@ -25,7 +25,7 @@ enum {
 	CONN_CHUNK = 256,
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
-	BOX_MAX = 256,	       /* MADs that others have handed on */
+	BOX_MAX = 256,	       /* MADs that others have forwarded on */
 	RESPONSE_TIMEOUT = 20, /* that we take, and give: 4.3 s */
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* in an MRA: the program takes its time */
@@ -78,7 +78,7 @@ struct conn {
 	uint64_t tid;	   /* the REQ's */
 	uint64_t dreq_tid; /* the peer's */
 	uint64_t service_id, local_guid, remote_guid;
-	struct cm_way way;
+	struct cm_route route;
 	uint8_t ack_timeout;  /* of the path */
 	uint8_t peer_timeout; /* what the peer takes for an answer */
 	uint8_t peer_retries;
@@ -117,14 +117,14 @@ struct cm_listener {
  * datagram without what surrounds it, and when to look again. */
 struct held_mad {
 	uint64_t at; /* 0: none */
-	struct cm_way way;
-	bool handed;
+	struct cm_route route;
+	bool forwarded;
 	uint8_t mad[MAD_LEN];
 };
 
 /* A host that has refused what we sent it; peer.c. */
 struct suspect {
-	struct cm_way way;
+	struct cm_route route;
 	bool asked;	/* once more, a second later: */
 	uint32_t psn;	/* .. what left from there on */
 	uint64_t at;	/* when it is asked next */
@@ -132,7 +132,7 @@ struct suspect {
 };
 
 struct boxed_mad {
-	struct cm_way way;
+	struct cm_route route;
 	uint8_t mad[MAD_LEN];
 };
 
@@ -176,14 +176,14 @@ static inline struct conn *conn_of(struct cm_conn *c)
 }
 
 /* To the same host?  An interface is only a link-local address's. */
-static inline bool way_same_peer(const struct cm_way *a, const struct cm_way *b)
+static inline bool way_same_peer(const struct cm_route *a, const struct cm_route *b)
 {
 	return !memcmp(a->dst, b->dst, 16) && a->dlid == b->dlid &&
 	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
 }
 
 /* ... and from the same address of ours? */
-static inline bool way_same(const struct cm_way *a, const struct cm_way *b)
+static inline bool way_same(const struct cm_route *a, const struct cm_route *b)
 {
 	return way_same_peer(a, b) && !memcmp(a->src, b->src, 16);
 }
@@ -205,10 +205,10 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id);
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
-struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 			       uint32_t remote_id, bool datagram, uint64_t tid);
 /* Connected to the QP that this REQ is from, or to the ID. */
-struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
+struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 			     const struct cm_msg *req);
 struct conn *conn_at(struct cm *cm, unsigned index); /* < cm->used */
 /* Of ST_IDLE c may not come back: it is the last thing done to it. */
@@ -224,7 +224,7 @@ void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 /* --- retry.c: what is sent until it is answered -------------------------- */
 
 /* m is to go; cm->counter[] says if there was no room. */
-void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *m);
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
 			 unsigned retries, uint64_t now);
 void send_again(struct conn *c);
@@ -249,11 +249,11 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* A message for an existing connection.  False: it is for none of ours. */
-bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+bool ibcm_message(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
 		  uint64_t now);
 /* A REQ or SIDR_REQ for a connection of ours that exists; or (false) not. */
-bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-			uint64_t now);
+bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
+			const struct cm_msg *m, uint64_t now);
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 		  const struct cm_msg *m, uint64_t now);
 
@@ -266,8 +266,8 @@ void conn_look(struct conn *c, uint64_t now); /* c's timer went off */
 /* Somebody, perhaps not c's peer, says that c is over.  True: a peer of this host is
  * asked whether it has c still, and c ends if not. */
 bool conn_doubt(struct conn *c, uint64_t now);
-bool way_is_here(const struct cm *cm, const struct cm_way *way);
-void peer_heard(struct cm *cm, const struct cm_way *way);
+bool route_is_local(const struct cm *cm, const struct cm_route *route);
+void peer_heard(struct cm *cm, const struct cm_route *route);
 /* The process to which c led is gone from its host: are others led there? */
 void peer_process_gone(struct conn *c, uint64_t now);
 void peer_run(struct cm *cm, uint64_t now);
@@ -297,22 +297,23 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 /* --- gsi.c --------------------------------------------------------------- */
 
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
-/* One that has come by way, here or (handed) to another process of the host. */
-void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len,
-	      bool handed, uint64_t now);
-int gsi_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad);
+/* One that has come by this route, here or (forwarded) to another process of the host. */
+void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
+	      bool forwarded, uint64_t now);
+int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
 void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
 
 /* --- hand.c: from process to process of this host ------------------------ */
 
-/* The MAD, which has come by way, is of the process that has this slot, or the service
- * of this name.  As host_forward(). */
-int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_way *way,
+/* The MAD, which has come by this route, is of the process that has this slot, or the
+ * service of this name.  As host_forward(). */
+int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		 const uint8_t *mad);
-int hand_to_name(struct cm *cm, const char *name, const struct cm_way *way,
+int hand_to_name(struct cm *cm, const char *name, const struct cm_route *route,
 		 const uint8_t *mad);
-/* The MAD, which is to go by way, is for that slot's process: it has it, if true. */
-bool hand_over(struct cm *cm, uint16_t slot, const struct cm_way *way,
+/* The MAD, which is to go by this route, is for that slot's process: it has it, if true.
+ */
+bool hand_over(struct cm *cm, uint16_t slot, const struct cm_route *route,
 	       const uint8_t *mad);
 void hand_run(struct cm *cm, uint64_t now);
 

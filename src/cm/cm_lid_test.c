@@ -76,12 +76,12 @@ static struct cm_target peer_of(struct sim *s, int side, uint16_t dlid)
 {
 	struct cm_target to = { .space = SPACE, .dst_port = PORT, .mtu = 5 };
 
-	memcpy(to.way.src, s->node[side].dev->port.gid[0].gid.raw, 16);
-	memcpy(to.way.dst, s->node[!side].dev->port.gid[0].gid.raw, 16);
-	memcpy(to.src_ip, to.way.src, 16);
-	memcpy(to.dst_ip, to.way.dst, 16);
-	to.way.dlid = dlid;
-	to.way.sl = 3;
+	memcpy(to.route.src, s->node[side].dev->port.gid[0].gid.raw, 16);
+	memcpy(to.route.dst, s->node[!side].dev->port.gid[0].gid.raw, 16);
+	memcpy(to.src_ip, to.route.src, 16);
+	memcpy(to.dst_ip, to.route.dst, 16);
+	to.route.dlid = dlid;
+	to.route.sl = 3;
 	return to;
 }
 
@@ -106,8 +106,8 @@ static void two_ports_connect(void **state)
 			 0);
 	run(s, MS);
 	assert_int_equal(b.last, CM_EV_REQUEST);
-	assert_int_equal(conn_of(b.conn)->way.dlid, s->node[0].dev->port.lid);
-	assert_int_equal(conn_of(b.conn)->way.sl, 3);
+	assert_int_equal(conn_of(b.conn)->route.dlid, s->node[0].dev->port.lid);
+	assert_int_equal(conn_of(b.conn)->route.sl, 3);
 	cm_own(cm_of(s, 1), b.conn, &b.owner);
 	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
 	run(s, MS);

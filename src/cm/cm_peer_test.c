@@ -296,7 +296,7 @@ static struct prog *connect_to(struct fix *f, uint8_t host, uint32_t qpn)
 	struct cm_target to;
 
 	fix_target(&to, 0, FIX_SPACE);
-	to.way.dst[15] = to.dst_ip[15] = host;
+	to.route.dst[15] = to.dst_ip[15] = host;
 	assert_int_equal(cm_ib_proto.connect(fix_cm(f, 0), &to, &self, &q->owner,
 					     &q->conn, f->now),
 			 0);

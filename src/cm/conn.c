@@ -120,22 +120,22 @@ static struct list *bucket(struct list *all, const uint8_t ip[16], uint32_t what
 
 void conn_hash(struct conn *c)
 {
-	list_add_tail(bucket(c->cm->by_peer, c->way.dst, c->remote_id), &c->node);
+	list_add_tail(bucket(c->cm->by_peer, c->route.dst, c->remote_id), &c->node);
 }
 
 /* On this host both numbers begin with their process's slot.  Who names the QP of
  * another process says nothing of it. */
-static bool owns_qp(const struct cm *cm, const struct cm_way *way, uint32_t id,
+static bool owns_qp(const struct cm *cm, const struct cm_route *route, uint32_t id,
 		    uint32_t qpn)
 {
-	return id_slot(id) == qpn_slot(qpn) || !way_is_here(cm, way);
+	return id_slot(id) == qpn_slot(qpn) || !route_is_local(cm, route);
 }
 
 void conn_hash_qp(struct conn *c)
 {
-	if (!owns_qp(c->cm, &c->way, c->remote_id, c->remote_qpn))
+	if (!owns_qp(c->cm, &c->route, c->remote_id, c->remote_qpn))
 		return;
-	list_add_tail(bucket(c->cm->by_qp, c->way.dst, c->remote_qpn), &c->qp_node);
+	list_add_tail(bucket(c->cm->by_qp, c->route.dst, c->remote_qpn), &c->qp_node);
 }
 
 void conn_unhash(struct conn *c)
@@ -149,40 +149,41 @@ static bool is_connected(const struct conn *c)
 	return c->state == ST_ESTABLISHED || c->state == ST_REP_SENT;
 }
 
-struct conn *conn_find_request(struct cm *cm, const struct cm_way *way,
+struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 			       uint32_t remote_id, bool datagram, uint64_t tid)
 {
-	list_for(n, bucket(cm->by_peer, way->dst, remote_id))
+	list_for(n, bucket(cm->by_peer, route->dst, remote_id))
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
-		    c->tid == tid && way_same(&c->way, way))
+		    c->tid == tid && way_same(&c->route, route))
 			return c;
 	}
 	return NULL;
 }
 
 /* As in Linux a CA, which its GUID names, has its own QP numbers and IDs. */
-struct conn *conn_find_stale(struct cm *cm, const struct cm_way *way,
+struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 			     const struct cm_msg *req)
 {
-	if (owns_qp(cm, way, req->local_id, req->qpn)) {
-		list_for(n, bucket(cm->by_qp, way->dst, req->qpn))
+	if (owns_qp(cm, route, req->local_id, req->qpn)) {
+		list_for(n, bucket(cm->by_qp, route->dst, req->qpn))
 		{
 			struct conn *c = container_of(n, struct conn, qp_node);
 
 			if (is_connected(c) && c->remote_qpn == req->qpn &&
-			    c->remote_guid == req->ca_guid && way_same_peer(&c->way, way))
+			    c->remote_guid == req->ca_guid &&
+			    way_same_peer(&c->route, route))
 				return c;
 		}
 	}
-	list_for(n, bucket(cm->by_peer, way->dst, req->local_id))
+	list_for(n, bucket(cm->by_peer, route->dst, req->local_id))
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (is_connected(c) && c->remote_id == req->local_id && !c->datagram &&
-		    c->remote_guid == req->ca_guid && way_same(&c->way, way))
+		    c->remote_guid == req->ca_guid && way_same(&c->route, route))
 			return c;
 	}
 	return NULL;

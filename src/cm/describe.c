@@ -76,7 +76,7 @@ static bool roce(struct cm *cm, unsigned from, FILE *out)
 		fprintf(out,
 			"connection 0x%08x to 0x%08x at %s: %s, %s; QP 0x%06x to QP 0x%06x; "
 			"retries left %u\n",
-			c->local_id, c->remote_id, addr_text(c->way.dst, peer),
+			c->local_id, c->remote_id, addr_text(c->route.dst, peer),
 			state[c->state], c->passive ? "passive" : "active", c->local_qpn,
 			c->remote_qpn, c->retries);
 	}
@@ -99,7 +99,7 @@ static bool iwarp(struct cm *cm, unsigned from, FILE *out)
 		if (i > from + AT_ONCE)
 			return true;
 		fprintf(out, "connection (iWARP) to %s, port %u: %s, %s; QP 0x%06x\n",
-			addr_text(c->to.way.dst, peer), c->to.dst_port,
+			addr_text(c->to.route.dst, peer), c->to.dst_port,
 			iw_state[c->state], c->passive ? "passive" : "active", c->qpn);
 	}
 	return false;

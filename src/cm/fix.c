@@ -344,8 +344,8 @@ void fix_target(struct cm_target *to, int side, uint16_t space)
 				  .dst_port = FIX_PORT,
 				  .mtu = 3,
 				  .datagram = space == FIX_UDP };
-	fix_ip(side, to->way.src);
-	fix_ip(!side, to->way.dst);
+	fix_ip(side, to->route.src);
+	fix_ip(!side, to->route.dst);
 	fix_ip(side, to->src_ip);
 	fix_ip(!side, to->dst_ip);
 }

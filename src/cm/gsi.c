@@ -31,31 +31,32 @@ static bool is_loopback(const uint8_t ip[16])
 
 /* Are these the addresses that a request came from and to?  Nothing else could
  * be answered.  Within the host it may be said of loopback. */
-static bool fits_way(const struct cm_ip *ip, const struct cm_way *way)
+static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 {
-	if (!memcmp(ip->src, way->dst, 16) && !memcmp(ip->dst, way->src, 16))
+	if (!memcmp(ip->src, route->dst, 16) && !memcmp(ip->dst, route->src, 16))
 		return true;
 	return is_loopback(ip->src) && is_loopback(ip->dst) &&
-	       !memcmp(way->src, way->dst, 16);
+	       !memcmp(route->src, route->dst, 16);
 }
 
 /* Who asks, and for what. */
-static int target_of(const struct cm_msg *m, const struct cm_way *way,
+static int target_of(const struct cm_msg *m, const struct cm_route *route,
 		     struct cm_target *to)
 {
 	struct cm_ip ip;
 
-	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) || !fits_way(&ip, way))
+	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
+	    !fits_route(&ip, route))
 		return -EPROTO;
 	*to = (struct cm_target){
-		.way = *way,
+		.route = *route,
 		.space = cm_service_space(m->service_id),
 		.src_port = cm_service_port(m->service_id),
 		.dst_port = ip.src_port,
 		.mtu = m->mtu,
 		.datagram = m->type == CM_SIDR_REQ,
 	};
-	to->way.tclass = m->path.tclass;
+	to->route.tclass = m->path.tclass;
 	memcpy(to->src_ip, ip.dst, 16);
 	memcpy(to->dst_ip, ip.src, 16);
 	return to->space ? 0 : -EPROTO;
@@ -63,13 +64,13 @@ static int target_of(const struct cm_msg *m, const struct cm_way *way,
 
 /* To the process that has the service's name.  -ESRCH: there is none. */
 static int hand_to_service(struct cm *cm, const struct cm_target *to,
-			   const struct cm_way *way, const uint8_t *mad)
+			   const struct cm_route *route, const uint8_t *mad)
 {
 	char name[NAMES_MAX][NAME_LEN];
 	unsigned n = service_names(to, name);
 
 	for (unsigned i = 0; i < n; i++) {
-		int rc = hand_to_name(cm, name[i], way, mad);
+		int rc = hand_to_name(cm, name[i], route, mad);
 
 		if (rc != -ESRCH)
 			return rc;
@@ -80,15 +81,15 @@ static int hand_to_service(struct cm *cm, const struct cm_target *to,
 /* Nobody has the service.  A server may be about to listen, even again: perftest's
  * client asks a second time while the server is between two listeners.  So it is
  * looked for once more before the answer is no. */
-static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad, bool handed,
-		 uint64_t now)
+static bool hold(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+		 bool forwarded, uint64_t now)
 {
 	for (int i = 0; i < HELD_MAX; i++) {
 		struct held_mad *h = &cm->held[i];
 
 		if (h->at)
 			continue;
-		*h = (struct held_mad){ now + HOLD_NS, *way, handed, { 0 } };
+		*h = (struct held_mad){ now + HOLD_NS, *route, forwarded, { 0 } };
 		memcpy(h->mad, mad, MAD_LEN);
 		if (h->at < cm->held_at)
 			cm->held_at = h->at;
@@ -98,22 +99,22 @@ static bool hold(struct cm *cm, const struct cm_way *way, const uint8_t *mad, bo
 }
 
 /* False: nobody wants it. */
-static bool place(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-		  const uint8_t *mad, bool handed, uint64_t now)
+static bool place(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
+		  const uint8_t *mad, bool forwarded, uint64_t now)
 {
 	struct cm_listener *l;
 	struct cm_target to;
 
-	if (ibcm_known_request(cm, way, m, now))
+	if (ibcm_known_request(cm, route, m, now))
 		return true;
-	if (target_of(m, way, &to)) {
+	if (target_of(m, route, &to)) {
 		cm->counter[CM_RX_MALFORMED]++;
 		return true;
 	}
 	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
 	if (l)
 		ibcm_request(l, &to, m, now);
-	else if (!handed && hand_to_service(cm, &to, way, mad) != -ESRCH)
+	else if (!forwarded && hand_to_service(cm, &to, route, mad) != -ESRCH)
 		cm->counter[CM_RX_HANDED_ON]++;
 	else
 		return false;
@@ -157,24 +158,26 @@ static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
 	return false;
 }
 
-static void refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_msg *m)
 {
 	char from[INET6_ADDRSTRLEN];
 	struct cm_msg answer;
 
 	cm->counter[CM_RX_NO_SERVICE]++;
 	log_info("%s of %s for service 0x%llx (port %u) refused: nobody listens",
-		 cm_type_name(m->type), addr_text(way->dst, from),
+		 cm_type_name(m->type), addr_text(route->dst, from),
 		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
 	if (refusal_of(m, &answer))
-		send_mad(cm, way, &answer);
+		send_mad(cm, route, &answer);
 }
 
-static void take_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-			 const uint8_t *mad, bool handed, uint64_t now)
+static void take_request(struct cm *cm, const struct cm_route *route,
+			 const struct cm_msg *m, const uint8_t *mad, bool forwarded,
+			 uint64_t now)
 {
-	if (!place(cm, way, m, mad, handed, now) && !hold(cm, way, mad, handed, now))
-		refuse(cm, way, m);
+	if (!place(cm, route, m, mad, forwarded, now) &&
+	    !hold(cm, route, mad, forwarded, now))
+		refuse(cm, route, m);
 }
 
 static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
@@ -184,8 +187,8 @@ static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
 	h->at = 0;
 	if (cm_mad_parse(&m, h->mad, MAD_LEN))
 		return; /* it was parsed before */
-	if (!place(cm, &h->way, &m, h->mad, h->handed, now))
-		refuse(cm, &h->way, &m);
+	if (!place(cm, &h->route, &m, h->mad, h->forwarded, now))
+		refuse(cm, &h->route, &m);
 }
 
 void gsi_run(struct cm *cm, uint64_t now)
@@ -203,19 +206,20 @@ void gsi_run(struct cm *cm, uint64_t now)
 	}
 }
 
-static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-		       const uint8_t *mad, bool handed, uint64_t now)
+static void take_other(struct cm *cm, const struct cm_route *route,
+		       const struct cm_msg *m, const uint8_t *mad, bool forwarded,
+		       uint64_t now)
 {
 	uint16_t slot = id_slot(m->remote_id);
 	struct cm_msg answer;
 	bool answers;
 
-	if (ibcm_message(cm, way, m, now))
+	if (ibcm_message(cm, route, m, now))
 		return;
 	answers = refusal_of(m, &answer);
-	if (!handed && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
+	if (!forwarded && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
 	    slot != cm->core->slot) {
-		int rc = hand_to_slot(cm, slot, way, mad);
+		int rc = hand_to_slot(cm, slot, route, mad);
 
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_HANDED_ON]++;
@@ -224,11 +228,11 @@ static void take_other(struct cm *cm, const struct cm_way *way, const struct cm_
 	}
 	cm->counter[CM_RX_NO_ID]++;
 	if (answers)
-		send_mad(cm, way, &answer);
+		send_mad(cm, route, &answer);
 }
 
-void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len,
-	      bool handed, uint64_t now)
+void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
+	      bool forwarded, uint64_t now)
 {
 	struct cm_msg m;
 
@@ -237,37 +241,37 @@ void gsi_take(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_
 		cm->counter[CM_RX_MALFORMED]++;
 		return;
 	}
-	peer_heard(cm, way);
+	peer_heard(cm, route);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
-		  m.remote_id, handed ? ", handed on" : "");
+		  m.remote_id, forwarded ? ", handed on" : "");
 	if (is_request(&m))
-		take_request(cm, way, &m, mad, handed, now);
+		take_request(cm, route, &m, mad, forwarded, now);
 	else
-		take_other(cm, way, &m, mad, handed, now);
+		take_other(cm, route, &m, mad, forwarded, now);
 }
 
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
 {
 	struct cm *cm = container_of(user, struct cm, user);
-	struct cm_way way = { .ifindex = in->port, .dlid = in->slid, .sl = in->sl };
+	struct cm_route route = { .ifindex = in->port, .dlid = in->slid, .sl = in->sl };
 
-	grh_ends(in->head, way.dst, way.src);
-	gsi_take(cm, &way, in->bytes, in->len, false, now);
+	grh_ends(in->head, route.dst, route.src);
+	gsi_take(cm, &route, in->bytes, in->len, false, now);
 }
 
 /* --- out ----------------------------------------------------------------- */
 
-int gsi_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
+int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 {
 	const struct link_to to = {
 		.grh = true,
-		.sgid = way->src,
-		.dgid = way->dst,
-		.dlid = way->dlid,
-		.sl = way->sl,
-		.tclass = way->tclass,
+		.sgid = route->src,
+		.dgid = route->dst,
+		.dlid = route->dlid,
+		.sl = route->sl,
+		.tclass = route->tclass,
 		.hop_limit = 64,
-		.port = way->ifindex,
+		.port = route->ifindex,
 		.told = true,
 	};
 	int rc = cm->qp1 ? qp1_send(cm->qp1, &to, mad) : -ENODEV;

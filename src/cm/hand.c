@@ -10,54 +10,55 @@
 #include "host/service.h"
 #include "link/ip_addr.h"
 
-/* As it has come in by way. */
-static void wrap(struct dgram *d, const struct cm_way *way, const uint8_t *mad)
+/* As it has come in by this route. */
+static void wrap(struct dgram *d, const struct cm_route *route, const uint8_t *mad)
 {
 	*d = (struct dgram){ .mad = true, .len = MAD_LEN, .iovcnt = 1 };
 	d->one = (struct iovec){ (void *)(uintptr_t)mad, MAD_LEN };
 	d->iov = &d->one;
-	ip_of(d)->ifindex = way->ifindex;
-	memcpy(ip_of(d)->from.ip, way->dst, 16);
-	memcpy(ip_of(d)->to.ip, way->src, 16);
+	ip_of(d)->ifindex = route->ifindex;
+	memcpy(ip_of(d)->from.ip, route->dst, 16);
+	memcpy(ip_of(d)->to.ip, route->src, 16);
 }
 
-int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_way *way,
+int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		 const uint8_t *mad)
 {
 	struct dgram d;
 
-	wrap(&d, way, mad);
+	wrap(&d, route, mad);
 	return host_forward(cm->host, slot, &d);
 }
 
-int hand_to_name(struct cm *cm, const char *name, const struct cm_way *way,
+int hand_to_name(struct cm *cm, const char *name, const struct cm_route *route,
 		 const uint8_t *mad)
 {
 	struct dgram d;
 
 	if (!cm->host)
 		return -ESRCH;
-	wrap(&d, way, mad);
+	wrap(&d, route, mad);
 	return service_send(cm->host, name, &d);
 }
 
 /* To a process of this host, which then has it for certain, whatever becomes of this
  * one and whichever process the port gives datagrams to.  Not to one of another user,
  * who takes what is handed over from the port's holder alone. */
-bool hand_over(struct cm *cm, uint16_t slot, const struct cm_way *way, const uint8_t *mad)
+bool hand_over(struct cm *cm, uint16_t slot, const struct cm_route *route,
+	       const uint8_t *mad)
 {
-	struct cm_way back = { .ifindex = way->ifindex };
+	struct cm_route back = { .ifindex = route->ifindex };
 
 	if (!slot || !cm->host || !cm->site->by_host || slot == cm->core->slot ||
-	    !way_is_here(cm, way) || !host_is_ours(cm->host, slot))
+	    !route_is_local(cm, route) || !host_is_ours(cm->host, slot))
 		return false;
-	memcpy(back.src, way->dst, 16);
-	memcpy(back.dst, way->src, 16);
+	memcpy(back.src, route->dst, 16);
+	memcpy(back.dst, route->src, 16);
 	return hand_to_slot(cm, slot, &back, mad) == 0;
 }
 
 /* Not taken in at once: host/ may be in the middle of a list that this changes. */
-void cm_handed(struct cm *cm, const struct dgram *d)
+void cm_forwarded(struct cm *cm, const struct dgram *d)
 {
 	struct boxed_mad *b;
 
@@ -67,9 +68,9 @@ void cm_handed(struct cm *cm, const struct dgram *d)
 		return;
 	}
 	b = &cm->box[cm->boxed++];
-	b->way = (struct cm_way){ .ifindex = ip_of(d)->ifindex };
-	memcpy(b->way.src, ip_of(d)->to.ip, sizeof(b->way.src));
-	memcpy(b->way.dst, ip_of(d)->from.ip, sizeof(b->way.dst));
+	b->route = (struct cm_route){ .ifindex = ip_of(d)->ifindex };
+	memcpy(b->route.src, ip_of(d)->to.ip, sizeof(b->route.src));
+	memcpy(b->route.dst, ip_of(d)->from.ip, sizeof(b->route.dst));
 	memcpy(b->mad, d->iov[0].iov_base, MAD_LEN);
 }
 
@@ -77,6 +78,6 @@ void cm_handed(struct cm *cm, const struct dgram *d)
 void hand_run(struct cm *cm, uint64_t now)
 {
 	for (unsigned i = 0; i < cm->boxed; i++)
-		gsi_take(cm, &cm->box[i].way, cm->box[i].mad, MAD_LEN, true, now);
+		gsi_take(cm, &cm->box[i].route, cm->box[i].mad, MAD_LEN, true, now);
 	cm->boxed = 0;
 }

@@ -30,7 +30,7 @@ static void reject(struct conn *c, enum cm_about about, uint16_t reason,
 		for (unsigned i = 0; i < m.info_len; i++)
 			m.info[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
 	}
-	send_mad(c->cm, &c->way, &m);
+	send_mad(c->cm, &c->route, &m);
 }
 
 /* --- the active side ----------------------------------------------------- */
@@ -69,12 +69,12 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 		.slid = 0xffff,
 		.dlid = 0xffff,
 		.hop_limit = 64,
-		.tclass = to->way.tclass,
+		.tclass = to->route.tclass,
 		.ack_timeout = p->ack_timeout,
 		.flow_label = (to->src_port * 31u + to->dst_port) & 0xfffff,
 	};
-	memcpy(m.path.sgid, to->way.src, 16);
-	memcpy(m.path.dgid, to->way.dst, 16);
+	memcpy(m.path.sgid, to->route.src, 16);
+	memcpy(m.path.dgid, to->route.dst, 16);
 	memcpy(ip.src, to->src_ip, 16);
 	memcpy(ip.dst, to->dst_ip, 16);
 	ip.v6 = !addr_is_v4(to->dst_ip);
@@ -100,7 +100,7 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 	if (!c)
 		return -ENOMEM;
 	c->base.owner = owner;
-	c->way = to->way;
+	c->route = to->route;
 	c->datagram = to->datagram;
 	c->service_id = cm_service_id(to->space, to->dst_port);
 	c->local_qpn = p->qpn;
@@ -144,7 +144,7 @@ static void on_rep_again(struct conn *c, const struct cm_msg *m, uint64_t now)
 	} else if (c->state == ST_REP_RCVD) {
 		mra.about = CM_ABOUT_REP;
 		mra.service_timeout = SERVICE_TIMEOUT;
-		send_mad(c->cm, &c->way, &mra);
+		send_mad(c->cm, &c->route, &mra);
 	}
 }
 
@@ -164,7 +164,7 @@ int ibcm_established(struct cm_conn *base, uint64_t now)
 	if (c->state != ST_REP_RCVD)
 		return -EINVAL;
 	cm_mad_build(c->mad, &m);
-	send_mad(c->cm, &c->way, &m);
+	send_mad(c->cm, &c->route, &m);
 	conn_become(c, ST_ESTABLISHED);
 	(void)conn_watch(c, now);
 	return 0;
@@ -177,7 +177,7 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 {
 	c->passive = true;
 	c->datagram = m->type == CM_SIDR_REQ;
-	c->way = from->way;
+	c->route = from->route;
 	c->remote_id = m->local_id;
 	c->remote_qpn = m->qpn;
 	c->remote_guid = m->ca_guid;
@@ -196,7 +196,8 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 static bool is_stale(struct cm *cm, const struct cm_target *from, const struct cm_msg *m,
 		     uint64_t now)
 {
-	struct conn *old = m->type == CM_REQ ? conn_find_stale(cm, &from->way, m) : NULL;
+	struct conn *old =
+		m->type == CM_REQ ? conn_find_stale(cm, &from->route, m) : NULL;
 	struct cm_msg rej = {
 		.type = CM_REJ,
 		.tid = m->tid,
@@ -212,7 +213,7 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 		 "which ends %s",
 		 m->qpn, m->local_id,
 		 old->near ? "unless its process has it still" : "now");
-	send_mad(cm, &from->way, &rej);
+	send_mad(cm, &from->route, &rej);
 	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
 		ibcm_disconnect(&old->base, now);
 	return true;
@@ -252,11 +253,11 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	conn_become(c, ST_IDLE);
 }
 
-bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
-			uint64_t now)
+bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
+			const struct cm_msg *m, uint64_t now)
 {
 	struct conn *c =
-		conn_find_request(cm, way, m->local_id, m->type == CM_SIDR_REQ, m->tid);
+		conn_find_request(cm, route, m->local_id, m->type == CM_SIDR_REQ, m->tid);
 	struct cm_msg mra;
 
 	(void)now;
@@ -268,7 +269,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_way *way, const struct cm
 		mra = conn_msg(c, CM_MRA);
 		mra.about = CM_ABOUT_REQ;
 		mra.service_timeout = SERVICE_TIMEOUT;
-		send_mad(cm, &c->way, &mra);
+		send_mad(cm, &c->route, &mra);
 		break;
 	case ST_REP_SENT:
 		send_again(c);
@@ -444,10 +445,10 @@ void ibcm_nobody(struct conn *c, uint64_t now)
 }
 
 /* Is m, which names c, from c's peer, and not from one before? */
-static bool from_peer(const struct conn *c, const struct cm_way *way,
+static bool from_peer(const struct conn *c, const struct cm_route *route,
 		      const struct cm_msg *m)
 {
-	if (memcmp(c->way.dst, way->dst, 16) || memcmp(c->way.src, way->src, 16))
+	if (memcmp(c->route.dst, route->dst, 16) || memcmp(c->route.src, route->src, 16))
 		return false;
 	/* Whoever was asked, and its ID is not known yet, has the TID. */
 	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
@@ -455,18 +456,18 @@ static bool from_peer(const struct conn *c, const struct cm_way *way,
 	return m->local_id == c->remote_id;
 }
 
-bool ibcm_message(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
+bool ibcm_message(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
 		  uint64_t now)
 {
 	struct conn *c;
 
 	/* A peer that gave up before it knew our ID names its own. */
 	if (m->type == CM_REJ && !m->remote_id)
-		c = conn_find_request(cm, way, m->local_id, false, m->tid);
+		c = conn_find_request(cm, route, m->local_id, false, m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
 	/* Of one that is over only its owner knows. */
-	if (!c || c->state == ST_IDLE || !from_peer(c, way, m))
+	if (!c || c->state == ST_IDLE || !from_peer(c, route, m))
 		return false;
 	if (table[m->type][c->state])
 		table[m->type][c->state](c, m, now);
@@ -510,7 +511,7 @@ void conn_timer(struct conn *c, uint64_t now)
 	c->cm->counter[CM_TIMEOUT]++;
 	log_info("connection 0x%08x to %s: no answer after all retries: is there a RoCE "
 		 "device, and its UDP port 4791 open?",
-		 c->local_id, addr_text(c->way.dst, peer));
+		 c->local_id, addr_text(c->route.dst, peer));
 	if (c->state == ST_DREQ_SENT) {
 		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);

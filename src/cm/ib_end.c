@@ -19,7 +19,7 @@ static void send_drep(struct conn *c, uint64_t tid)
 	struct cm_msg m = conn_msg(c, CM_DREP);
 
 	m.tid = tid;
-	send_mad(c->cm, &c->way, &m);
+	send_mad(c->cm, &c->route, &m);
 }
 
 /* Is it our QP whose connection is to end? */
@@ -124,7 +124,7 @@ static void send_dreq_once(struct conn *c)
 	struct cm_msg m = conn_msg(c, CM_DREQ);
 
 	m.qpn = c->remote_qpn;
-	send_mad(c->cm, &c->way, &m);
+	send_mad(c->cm, &c->route, &m);
 }
 
 bool ibcm_disconnected(struct conn *c, uint64_t now)

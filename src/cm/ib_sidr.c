@@ -44,7 +44,7 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
 		m.attr_mod = p->ece_options;
 	}
 	conn_private(&m, p->private, p->private_len);
-	send_mad(c->cm, &c->way, &m);
+	send_mad(c->cm, &c->route, &m);
 	conn_become(c, ST_IDLE);
 	return 0;
 }

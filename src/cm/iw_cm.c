@@ -37,7 +37,7 @@ static void fail(struct iwc *c, int rc)
 	if (rc == -ETIMEDOUT)
 		c->cm->counter[CM_TIMEOUT]++;
 	log_info("iWARP connection to %s, TCP port %u: %s%s",
-		 addr_text(c->to.way.dst, peer), c->to.dst_port, strerror(-rc),
+		 addr_text(c->to.route.dst, peer), c->to.dst_port, strerror(-rc),
 		 rc == -ECONNREFUSED ? " (RoCE listeners are not iWARP's)" : "");
 	iwc_tell(c, type_of(rc), rc, NULL);
 	iwc_over(c);
@@ -451,7 +451,7 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	if (rc)
 		return rc;
 	(void)iw_watch(c->cm, &c->watch, 0);
-	iw_sock_set_tos(c->watch.fd, c->to.way.src, p->tclass);
+	iw_sock_set_tos(c->watch.fd, c->to.route.src, p->tclass);
 	/* There is room for it in an empty socket, if for anything. */
 	if (flush(c, now)) {
 		iwc_over(c);

@@ -142,8 +142,8 @@ void fx_ask(uint16_t port, const char *data)
 				.iwarp = true };
 	struct cm_param p = fx_param(0, data);
 
-	memcpy(to.way.src, fx_here, 16);
-	memcpy(to.way.dst, fx_here, 16);
+	memcpy(to.route.src, fx_here, 16);
+	memcpy(to.route.dst, fx_here, 16);
 	assert_int_equal(cm_iw_proto.connect(fx.cm[0], &to, &p, &fx.prog[0].owner,
 					     &fx.conn[0], fx.s->now),
 			 0);

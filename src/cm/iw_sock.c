@@ -54,7 +54,8 @@ void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass)
 static int bind_near(int fd, struct cm_target *to)
 {
 	struct sockaddr_storage src;
-	socklen_t len = sockaddr_set(&src, to->way.src, to->src_port, to->way.ifindex);
+	socklen_t len =
+		sockaddr_set(&src, to->route.src, to->src_port, to->route.ifindex);
 
 	if (!bind(fd, (struct sockaddr *)&src, len))
 		return 0;
@@ -68,12 +69,13 @@ static int bind_near(int fd, struct cm_target *to)
 int iw_sock_connect(struct cm_target *to, int *fd)
 {
 	struct sockaddr_storage src, dst;
-	socklen_t len = sockaddr_set(&dst, to->way.dst, to->dst_port, to->way.ifindex);
+	socklen_t len =
+		sockaddr_set(&dst, to->route.dst, to->dst_port, to->route.ifindex);
 	int s = make(dst.ss_family), rc;
 
 	if (s < 0)
 		return s;
-	iw_sock_set_tos(s, to->way.dst, to->way.tclass);
+	iw_sock_set_tos(s, to->route.dst, to->route.tclass);
 	rc = bind_near(s, to);
 	if (rc) {
 		close(s);
@@ -143,12 +145,13 @@ int iw_sock_accept(int fd, struct cm_target *from)
 	len = sizeof(here);
 	if (getsockname(s, (struct sockaddr *)&here, &len))
 		return fail(s);
-	sockaddr_ip(by, from->way.dst);
-	sockaddr_ip(at, from->way.src);
+	sockaddr_ip(by, from->route.dst);
+	sockaddr_ip(at, from->route.src);
 	from->dst_port = sockaddr_port(by);
 	from->src_port = sockaddr_port(at);
-	from->way.ifindex = sockaddr_scope(at) ? sockaddr_scope(at) : sockaddr_scope(by);
-	memcpy(from->dst_ip, from->way.dst, 16);
-	memcpy(from->src_ip, from->way.src, 16);
+	from->route.ifindex =
+		sockaddr_scope(at) ? sockaddr_scope(at) : sockaddr_scope(by);
+	memcpy(from->dst_ip, from->route.dst, 16);
+	memcpy(from->src_ip, from->route.src, 16);
 	return s;
 }

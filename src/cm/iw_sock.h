@@ -20,7 +20,7 @@ int iw_sock_result(int fd);
 int iw_sock_bind(const struct cm_service *s, bool any_port);
 int iw_sock_listen(int fd, int backlog); /* 0 or -errno */
 /* The next connection, or -errno (-EAGAIN: none).  from: the peer's address is
- * dst, as everywhere; TCP's way is the one that the programs name. */
+ * dst, as everywhere; TCP's route is the one that the programs name. */
 int iw_sock_accept(int fd, struct cm_target *from);
 
 #endif

@@ -200,7 +200,7 @@ static void give(struct proc *p, const struct cm_msg *m)
 static void take_in(struct proc *q)
 {
 	q->got.iov = &q->got.one;
-	cm_handed(q->cm, &q->got);
+	cm_forwarded(q->cm, &q->got);
 	assert_int_equal(cm_deadline(q->cm), 0);
 	cm_run(q->cm, 0);
 }
@@ -269,7 +269,7 @@ static void a_mad_is_handed_on(void **state)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(cm_counter(p.cm, CM_RX_HANDED_ON), 5);
-	/* What was handed on stops here. */
+	/* What was forwarded on stops here. */
 	take_in(&q);
 	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 1);
 	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
@@ -293,8 +293,8 @@ static struct conn *connected(struct proc *p, const struct proc *q, struct prog 
 	c = conn_new(cm);
 	c->base.owner = &owner->owner;
 	c->remote_id = (uint32_t)q->core.slot << ID_SLOT_SHIFT;
-	fix_ip(0, c->way.src);
-	fix_ip(1, c->way.dst);
+	fix_ip(0, c->route.src);
+	fix_ip(1, c->route.dst);
 	conn_become(c, ST_ESTABLISHED);
 	assert_true(conn_watch(c, 0));
 	return c;
@@ -350,32 +350,32 @@ static void a_message_is_handed_over(void **state)
 {
 	static struct batch b;
 	struct cm_msg m = { .type = CM_REJ, .tid = 5, .reason = 28 };
-	struct cm_way way = { .ifindex = 3 };
+	struct cm_route route = { .ifindex = 3 };
 	struct proc p, q;
 	struct cm_msg got;
 
 	(void)state;
 	proc_open(&p);
 	proc_open(&q);
-	fix_ip(0, way.src);
-	fix_ip(1, way.dst);
+	fix_ip(0, route.src);
+	fix_ip(1, route.dst);
 	m.remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT | 9;
-	send_mad(p.cm, &way, &m);
+	send_mad(p.cm, &route, &m);
 	batch_reset(&b);
 	fix_output(&p.core, &b, 0);
 	assert_int_equal(b.n, 0);
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_memory_equal(ip_of(&q.got)->from.ip, way.src, 16);
-	assert_memory_equal(ip_of(&q.got)->to.ip, way.dst, 16);
+	assert_memory_equal(ip_of(&q.got)->from.ip, route.src, 16);
+	assert_memory_equal(ip_of(&q.got)->to.ip, route.dst, 16);
 	assert_int_equal(ip_of(&q.got)->ifindex, 3);
 	assert_int_equal(cm_mad_parse(&got, q.bytes, MAD_LEN), 0);
 	assert_int_equal(got.remote_id, m.remote_id);
 	/* Nobody knows whose it is, or there is no such slot. */
 	for (unsigned i = 0; i < 2; i++) {
 		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
-		send_mad(p.cm, &way, &m);
+		send_mad(p.cm, &route, &m);
 		batch_reset(&b);
 		fix_output(&p.core, &b, 0);
 		assert_int_equal(b.n, 1);

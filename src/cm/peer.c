@@ -49,10 +49,10 @@ static void look_again(struct conn *c, uint64_t now)
 		c->look_ns = LOOK_MAX_NS;
 }
 
-bool way_is_here(const struct cm *cm, const struct cm_way *way)
+bool route_is_local(const struct cm *cm, const struct cm_route *route)
 {
-	return !memcmp(way->src, way->dst, 16) ||
-	       (cm->site && cm->site->is_here && cm->site->is_here(way->dst));
+	return !memcmp(route->src, route->dst, 16) ||
+	       (cm->site && cm->site->is_here && cm->site->is_here(route->dst));
 }
 
 void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)
@@ -94,13 +94,13 @@ void peer_process_gone(struct conn *gone, uint64_t now)
 
 		if (c->state == ST_ESTABLISHED && !c->near && c != gone &&
 		    id_slot(c->remote_id) == id_slot(gone->remote_id) &&
-		    way_same(&c->way, &gone->way))
+		    way_same(&c->route, &gone->route))
 			look_at(c, now + HURRY_EACH_NS * n++);
 	}
 }
 
-/* Does c wait for an answer by that way, or would it? */
-static bool is_open(const struct conn *c, const struct cm_way *way)
+/* Does c wait for an answer by that route, or would it? */
+static bool is_open(const struct conn *c, const struct cm_route *route)
 {
 	switch (c->state) {
 	case ST_REQ_SENT:
@@ -108,7 +108,7 @@ static bool is_open(const struct conn *c, const struct cm_way *way)
 	case ST_ESTABLISHED:
 	case ST_DREQ_SENT:
 	case ST_SIDR_SENT:
-		return !c->near && way_same(&c->way, way);
+		return !c->near && way_same(&c->route, route);
 	case ST_FREE:
 	case ST_IDLE:
 	case ST_REP_RCVD:
@@ -122,43 +122,43 @@ static bool is_open(const struct conn *c, const struct cm_way *way)
 	return false;
 }
 
-static struct conn *next_open(struct cm *cm, const struct cm_way *way, unsigned *i)
+static struct conn *next_open(struct cm *cm, const struct cm_route *route, unsigned *i)
 {
 	while (*i < cm->used) {
 		struct conn *c = conn_at(cm, (*i)++);
 
-		if (is_open(c, way))
+		if (is_open(c, route))
 			return c;
 	}
 	return NULL;
 }
 
-static void host_is_gone(struct cm *cm, const struct cm_way *way, uint64_t now)
+static void host_is_gone(struct cm *cm, const struct cm_route *route, uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN];
 	struct conn *c;
 	unsigned n = 0;
 
-	for (unsigned i = 0; (c = next_open(cm, way, &i)); n++)
+	for (unsigned i = 0; (c = next_open(cm, route, &i)); n++)
 		ibcm_nobody(c, now);
 	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
 		 "found; connections that end: %u",
-		 addr_text(way->dst, peer), cm->udp_port, n);
+		 addr_text(route->dst, peer), cm->udp_port, n);
 }
 
-static struct suspect *suspect_of(struct cm *cm, const struct cm_way *way)
+static struct suspect *suspect_of(struct cm *cm, const struct cm_route *route)
 {
 	for (int i = 0; i < SUSPECTS; i++) {
 		struct suspect *s = &cm->suspect[i];
 
-		if (s->until && way_same(&s->way, way))
+		if (s->until && way_same(&s->route, route))
 			return s;
 	}
 	return NULL;
 }
 
 /* If there is no room its next refusal will do. */
-static void suspect(struct cm *cm, const struct cm_way *way, uint64_t now)
+static void suspect(struct cm *cm, const struct cm_route *route, uint64_t now)
 {
 	for (int i = 0; i < SUSPECTS; i++) {
 		struct suspect *s = &cm->suspect[i];
@@ -166,7 +166,7 @@ static void suspect(struct cm *cm, const struct cm_way *way, uint64_t now)
 		if (s->until)
 			continue;
 		/* Not all at once. */
-		*s = (struct suspect){ .way = *way,
+		*s = (struct suspect){ .route = *route,
 				       .until = now + SUSPECT_NS,
 				       .at = now + AGAIN_NS +
 					     rand_below(&cm->rng, AGAIN_NS / 4) };
@@ -182,7 +182,7 @@ static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct c
 	struct conn *c = conn_find(cm, m->local_id);
 
 	return c && m->tid == c->tid && m->remote_id == c->remote_id &&
-			       is_open(c, &c->way) && !memcmp(c->way.dst, ip, 16)
+			       is_open(c, &c->route) && !memcmp(c->route.dst, ip, 16)
 		       ? c
 		       : NULL;
 }
@@ -217,12 +217,12 @@ static void look_for_refusals(struct cm *cm, uint64_t now)
 			break;
 		if (parse_quote(quote, len, &psn, &m) || !(c = is_about(cm, ip, &m)))
 			continue;
-		s = suspect_of(cm, &c->way);
+		s = suspect_of(cm, &c->route);
 		if (!s) {
-			suspect(cm, &c->way, now);
+			suspect(cm, &c->route, now);
 		} else if (s->asked && psn_diff(psn, s->psn) >= 0) {
 			s->until = 0;
-			host_is_gone(cm, &s->way, now);
+			host_is_gone(cm, &s->route, now);
 		}
 	}
 }
@@ -230,7 +230,7 @@ static void look_for_refusals(struct cm *cm, uint64_t now)
 static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 {
 	unsigned i = 0;
-	struct conn *c = now < s->until ? next_open(cm, &s->way, &i) : NULL;
+	struct conn *c = now < s->until ? next_open(cm, &s->route, &i) : NULL;
 
 	if (!c) {
 		s->until = 0;
@@ -269,9 +269,9 @@ void peer_run(struct cm *cm, uint64_t now)
 		run_suspects(cm, now);
 }
 
-void peer_heard(struct cm *cm, const struct cm_way *way)
+void peer_heard(struct cm *cm, const struct cm_route *route)
 {
-	struct suspect *s = cm->suspect_at == NEVER ? NULL : suspect_of(cm, way);
+	struct suspect *s = cm->suspect_at == NEVER ? NULL : suspect_of(cm, route);
 
 	if (s)
 		s->until = 0;
@@ -292,7 +292,7 @@ bool conn_watch(struct conn *c, uint64_t now)
 	uint16_t slot = id_slot(c->remote_id);
 	int rc;
 
-	if (!c->near && !way_is_here(cm, &c->way)) {
+	if (!c->near && !route_is_local(cm, &c->route)) {
 		ask_later(c, now);
 		return true;
 	}

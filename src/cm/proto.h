@@ -18,7 +18,7 @@ struct cm;
 struct cm_conn;
 
 /* From one of our addresses to the peer's, which are GIDs; IPv4 mapped. */
-struct cm_way {
+struct cm_route {
 	uint8_t src[16], dst[16];
 	uint32_t ifindex; /* to leave by; 0: any */
 	uint16_t dlid;	  /* of InfiniBand */
@@ -27,9 +27,9 @@ struct cm_way {
 
 /* To whom. */
 struct cm_target {
-	struct cm_way way;
-	/* The addresses that the programs name: the way's; or loopback ones, for
-	 * which the way is from and to another address of this host. */
+	struct cm_route route;
+	/* The addresses that the programs name: the route's; or loopback ones, for
+	 * which the route is from and to another address of this host. */
 	uint8_t src_ip[16], dst_ip[16];
 	uint16_t space; /* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;

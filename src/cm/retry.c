@@ -23,27 +23,27 @@ uint64_t cm_interval(uint8_t n)
 
 /* A MAD is given to slot's process by hand at first, and goes by the wire when it is
  * sent again. */
-static void put(struct cm *cm, const struct cm_way *way, uint16_t slot,
+static void put(struct cm *cm, const struct cm_route *route, uint16_t slot,
 		const uint8_t *mad)
 {
-	if (hand_over(cm, slot, way, mad) || gsi_send(cm, way, mad) == 0)
+	if (hand_over(cm, slot, route, mad) || gsi_send(cm, route, mad) == 0)
 		cm->counter[CM_TX]++;
 	else
 		cm->counter[CM_TX_FULL]++;
 }
 
-void send_mad(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *m)
 {
 	uint8_t mad[MAD_LEN];
 
 	cm_mad_build(mad, m);
-	put(cm, way, id_slot(m->remote_id), mad);
+	put(cm, route, id_slot(m->remote_id), mad);
 }
 
 void send_again(struct conn *c)
 {
 	c->cm->counter[CM_TX_AGAIN]++;
-	put(c->cm, &c->way, 0, c->mad);
+	put(c->cm, &c->route, 0, c->mad);
 }
 
 static uint64_t try_ns(const struct conn *c)
@@ -74,7 +74,7 @@ void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout
 	c->quick = QUICK_NS;
 	c->full_at = now + try_ns(c);
 	c->patience = now + PATIENCE_NS;
-	put(c->cm, &c->way, id_slot(m->remote_id), c->mad);
+	put(c->cm, &c->route, id_slot(m->remote_id), c->mad);
 	set_timer(c, now);
 }
 

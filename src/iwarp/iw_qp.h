@@ -51,11 +51,11 @@ struct iw_cursor {
 	bool begun;	   /* a segment of it went */
 	bool imm;	   /* its WRITE went, its immediate has not */
 	bool rtr_due, term_due, nudge_due;
-	bool answered;		    /* the last message was an answer */
-	uint32_t msn[RDMAP_QUEUES]; /* next, from 1 */
-	uint32_t pos;		    /* of the stream, for markers */
-	uint32_t reads;		    /* q->reads.v[0 .. reads) have gone out */
-	uint32_t owed, owed_off;    /* q->owed.v[owed] is under way */
+	bool answered;			 /* the last message was an answer */
+	uint32_t msn[RDMAP_QUEUES];	 /* next, from 1 */
+	uint32_t pos;			 /* of the stream, for markers */
+	uint32_t reads;			 /* q->reads.v[0 .. reads) have gone out */
+	uint32_t resource, resource_off; /* q->resources.v[resource] is under way */
 };
 
 /* READs and atomics under way, oldest first: [head, cursor.reads). */
@@ -67,8 +67,8 @@ struct iw_read {
 	uint32_t id; /* atomic */
 };
 
-/* What the peer has asked for, oldest first: [cursor.owed, tail). */
-struct iw_owed {
+/* What the peer has asked for, oldest first: [cursor.resource, tail). */
+struct iw_resource {
 	bool atomic, rtr;
 	struct rdmap_read r;
 	struct rdmap_atomic_response a;
@@ -131,8 +131,8 @@ struct iw_qp {
 	} reads;
 	struct {
 		uint32_t tail;
-		struct iw_owed v[DEPTH];
-	} owed;
+		struct iw_resource v[DEPTH];
+	} resources; /* of the responder */
 	struct iw_term term;
 	struct answers answers; /* by the peer */
 	uint64_t held_until;	/* the last completion is; 0: it is not */

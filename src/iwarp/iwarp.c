@@ -267,7 +267,7 @@ static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	    q->qp->sq.tail != q->qp->sq.head || q->c.rtr_due)
 		return;
 	q->draining = true;
-	if (q->c.owed != q->owed.tail || q->tail_at != q->tail_end)
+	if (q->c.resource != q->resources.tail || q->tail_at != q->tail_end)
 		return;
 	q->closing = true;
 	due_add(q->qp->core, q->qp); /* its FIN */
@@ -306,8 +306,8 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	}
 	given_up = silent_until(qp->core, q->give_up_at, now);
 	/* Answers have had their second: the Terminate has another. */
-	if (given_up && q->c.term_due && q->c.owed != q->owed.tail) {
-		q->owed.tail = q->c.owed;
+	if (given_up && q->c.term_due && q->c.resource != q->resources.tail) {
+		q->resources.tail = q->c.resource;
 		q->give_up_at = now + LAST_NS;
 		given_up = false;
 		due_add(qp->core, qp);

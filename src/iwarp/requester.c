@@ -41,7 +41,7 @@ void iw_req_reset(struct iw_qp *q)
 	for (int i = 0; i < RDMAP_QUEUES; i++)
 		q->c.msn[i] = 1;
 	q->failed = false;
-	q->reads.head = q->owed.tail = 0;
+	q->reads.head = q->resources.tail = 0;
 	q->tail_at = q->tail_end = 0;
 	q->careful = false;
 	q->budget = BUDGET_MIN * 4;

@@ -155,11 +155,11 @@ static bool is_rtr(const struct iw_qp *q, const struct in *in, enum mpa_rtr rtr)
 }
 
 /* At most IRD at once; an RTR is not counted, as long as it waits. */
-static bool room_to_owe(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
+static bool has_resource(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
-	uint32_t n = q->owed.tail - q->c.owed;
+	uint32_t n = q->resources.tail - q->c.resource;
 
-	if (n > 0 && q->owed.v[q->c.owed % DEPTH].rtr)
+	if (n > 0 && q->resources.v[q->c.resource % DEPTH].rtr)
 		n--;
 	if (n < q->p.ird || is_rtr(q, in, MPA_RTR_READ))
 		return true;
@@ -167,9 +167,9 @@ static bool room_to_owe(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lo
 	return false;
 }
 
-static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
+static void note(struct iw_qp *q, const struct in *in, const struct iw_resource *o)
 {
-	struct iw_owed *to = &q->owed.v[q->owed.tail++ % DEPTH];
+	struct iw_resource *to = &q->resources.v[q->resources.tail++ % DEPTH];
 
 	*to = *o;
 	ddp_build(to->ddp, &in->d);
@@ -177,12 +177,12 @@ static void owe(struct iw_qp *q, const struct in *in, const struct iw_owed *o)
 
 static void read_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
-	struct iw_owed o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
+	struct iw_resource o = { .rtr = is_rtr(q, in, MPA_RTR_READ) };
 	enum refusal why;
 	uint8_t *host;
 
 	rdmap_read_parse(&o.r, in->at);
-	if (q->draining || !room_to_owe(q, in))
+	if (q->draining || !has_resource(q, in))
 		return;
 	why = allows(q, o.r.len, IBV_ACCESS_REMOTE_READ);
 	if (!why)
@@ -191,7 +191,7 @@ static void read_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock
 	if (why)
 		refuse_memory(q, in, why, in->at);
 	else
-		owe(q, in, &o);
+		note(q, in, &o);
 }
 
 /* RFC 7306, 5.1: where a bit of the mask is set, no carry leaves it. */
@@ -231,13 +231,13 @@ static enum refusal execute(struct qp *qp, const struct rdmap_atomic *a, uint64_
 
 static void atomic_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
-	struct iw_owed o = { .atomic = true };
+	struct iw_resource o = { .atomic = true };
 	struct rdmap_atomic a;
 	enum refusal why;
 	uint8_t *host;
 
 	rdmap_atomic_parse(&a, in->at);
-	if (q->draining || !room_to_owe(q, in))
+	if (q->draining || !has_resource(q, in))
 		return;
 	/* Not target_check_atomic(): what is out of bounds is that, aligned or not. */
 	why = allows(q, 8, IBV_ACCESS_REMOTE_ATOMIC);
@@ -255,7 +255,7 @@ static void atomic_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lo
 	if (why)
 		refuse_memory(q, in, why, NULL);
 	else
-		owe(q, in, &o);
+		note(q, in, &o);
 }
 
 /* --- tagged -------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* response.c - what is owed to the peer, in the order in which it asked: READ
- * responses and atomics' results (RFC 5040, 4.5; RFC 7306, 5.2.2). */
+/* response.c - responder resources: READ responses and atomics' results go out in the
+ * order in which the peer asked for them (RFC 5040, 4.5; RFC 7306, 5.2.2). */
 #include "iwarp/iw_qp.h"
 
-static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
+static enum step atomic_answer(const struct iw_resource *o, struct iw_cursor *c,
 			       struct seg *s)
 {
 	s->ddp.last = true;
@@ -12,14 +12,14 @@ static enum step atomic_answer(const struct iw_owed *o, struct iw_cursor *c,
 	s->ddp.msn = c->msn[3]++;
 	rdmap_atomic_response_build(s->body, &o->a);
 	s->body_len = RDMAP_ATOMIC_RESPONSE_LEN;
-	c->owed++;
+	c->resource++;
 	c->answered = true;
 	return STEP_SEG;
 }
 
 /* The region may have gone since it was asked for. */
-static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off, uint32_t len,
-		    struct work *work, uint64_t now) REQUIRES(q->qp->lock)
+static bool resolve(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
+		    uint32_t len, struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	uint8_t read[RDMAP_READ_LEN];
@@ -50,29 +50,29 @@ static bool resolve(struct iw_qp *q, const struct iw_owed *o, uint32_t off, uint
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now)
 {
-	const struct iw_owed *o = &q->owed.v[c->owed % DEPTH];
+	const struct iw_resource *o = &q->resources.v[c->resource % DEPTH];
 	size_t most = q->mulpdu - DDP_TAGGED_LEN;
 	uint32_t left, len;
 
-	if (c->owed == q->owed.tail)
+	if (c->resource == q->resources.tail)
 		return STEP_WAIT;
 	if (o->atomic)
 		return atomic_answer(o, c, s);
-	left = o->r.len - c->owed_off;
+	left = o->r.len - c->resource_off;
 	len = left < most ? left : (uint32_t)most;
-	if (!resolve(q, o, c->owed_off, len, work, now))
+	if (!resolve(q, o, c->resource_off, len, work, now))
 		return STEP_STOP;
 	s->len = len;
 	s->ddp.tagged = true;
 	s->ddp.ulp = rdmap_control(RDMAP_READ_RESPONSE);
 	s->ddp.stag = o->r.sink_stag;
-	s->ddp.to = o->r.sink_to + c->owed_off;
+	s->ddp.to = o->r.sink_to + c->resource_off;
 	s->ddp.last = s->len == left;
 	s->span = &work->answer;
-	c->owed_off += s->len;
+	c->resource_off += s->len;
 	if (s->ddp.last) {
-		c->owed++;
-		c->owed_off = 0;
+		c->resource++;
+		c->resource_off = 0;
 		c->answered = true;
 	}
 	return STEP_SEG;

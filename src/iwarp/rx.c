@@ -146,7 +146,7 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 			return;
 	}
 	take_all(q, q->iw->in, n, now);
-	if (q->c.owed != q->owed.tail || qp->sq.tail != qp->sq.head ||
+	if (q->c.resource != q->resources.tail || qp->sq.tail != qp->sq.head ||
 	    q->life != LIFE_OPEN || qp->state == IBV_QPS_SQD)
 		due_add(qp->core, qp);
 }

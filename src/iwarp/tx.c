@@ -37,7 +37,7 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 
 	if (c->begun)
 		return iw_req_next(q, c, s, work, now);
-	if (c->owed_off)
+	if (c->resource_off)
 		return iw_rsp_next(q, c, s, work, now);
 	if (c->answered)
 		step = iw_req_next(q, c, s, work, now);
@@ -85,7 +85,7 @@ static void no_plan(struct iw_qp *q)
 /* Was what lies between two cursors an answer to the peer? */
 static bool is_answer(const struct iw_cursor *a, const struct iw_cursor *b)
 {
-	return a->owed != b->owed || a->owed_off != b->owed_off;
+	return a->resource != b->resource || a->resource_off != b->resource_off;
 }
 
 /* Memory that a segment is of is gone.  What is planned before it goes first:
@@ -96,7 +96,7 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 	if (q->iw->plans)
 		return;
 	if (is_answer(c, &q->c)) {
-		q->owed.tail = q->c.owed;
+		q->resources.tail = q->c.resource;
 		iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_ACCESS_ERR,
 			     now);
 	} else {

@@ -185,8 +185,8 @@ static void mads_go_out(void **state)
 {
 	const struct cm_target to = { .space = 0x0106,
 				      .dst_port = 7,
-				      .way = { .src = { [15] = 1 },
-					       .dst = { [15] = 2 } } };
+				      .route = { .src = { [15] = 1 },
+						 .dst = { [15] = 2 } } };
 	const struct cm_param self = { .qpn = 5 };
 	struct cm_owner owner = { told };
 	struct cm_conn *c;

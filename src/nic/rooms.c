@@ -27,7 +27,7 @@ static void on_datagram(void *arg, const struct dgram *d)
 	struct nic *nic = arg;
 
 	if (d->mad)
-		cm_handed(nic->cm, d);
+		cm_forwarded(nic->cm, d);
 	else
 		ethernet_deliver(nic->ethernet, d);
 }

@@ -38,8 +38,8 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 	id->id.port_num = 1;
 	id->to.mtu = (uint8_t)id->dev->mtu;
 	id->to.iwarp = id->dev->iwarp;
-	memcpy(id->to.way.src, ip, 16);
-	id->to.way.ifindex = ifindex;
+	memcpy(id->to.route.src, ip, 16);
+	id->to.route.ifindex = ifindex;
 	return 0;
 }
 
@@ -60,7 +60,7 @@ int cma_take_name(struct cma_id *id)
 		.any = cma_is_any(src),
 		.v6 = src->sa_family == AF_INET6,
 		.v6_only = id->afonly,
-		.ifindex = id->to.way.ifindex,
+		.ifindex = id->to.route.ifindex,
 	};
 	int rc;
 

@@ -130,7 +130,7 @@ static void on_established(struct cma_event *e)
 	if (!cma_is_datagram(id))
 		return;
 	fill_ud(e);
-	cma_fill_ah(id, id->to.way.dst, &e->ev.param.ud.ah_attr);
+	cma_fill_ah(id, id->to.route.dst, &e->ev.param.ud.ah_attr);
 	id->peer_ece = (struct ibv_ece){ .vendor_id = e->peer.ece_vendor,
 					 .options = e->peer.ece_options };
 }

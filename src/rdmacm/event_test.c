@@ -168,7 +168,7 @@ static void a_datagram_service(void **state)
 	e = fix_event(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
 	assert_int_equal(e->ev.param.ud.qp_num, 99);
 	assert_int_equal(e->ev.param.ud.qkey, 5);
-	assert_memory_equal(e->ev.param.ud.ah_attr.grh.dgid.raw, id->to.way.dst, 16);
+	assert_memory_equal(e->ev.param.ud.ah_attr.grh.dgid.raw, id->to.route.dst, 16);
 	cma_done(e);
 	destroy(id);
 }

@@ -499,10 +499,10 @@ struct cm_conn *fix_ask(struct cma_id *listener, const char *ip, bool datagram)
 	};
 	struct sockaddr_in a = fix_addr(ip, 0);
 
-	sockaddr_ip((struct sockaddr *)&a, from.way.src);
+	sockaddr_ip((struct sockaddr *)&a, from.route.src);
 	sockaddr_ip((struct sockaddr *)&a, from.src_ip);
 	a = fix_addr("192.0.2.9", 0);
-	sockaddr_ip((struct sockaddr *)&a, from.way.dst);
+	sockaddr_ip((struct sockaddr *)&a, from.route.dst);
 	sockaddr_ip((struct sockaddr *)&a, from.dst_ip);
 	assert_true(listener->owner.event(&listener->owner, &ev));
 	return ev.conn;

@@ -185,7 +185,7 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 		if (len != sizeof(uint8_t))
 			return -EINVAL;
 		memcpy(&id->tos, val, 1);
-		id->to.way.tclass = id->tos;
+		id->to.route.tclass = id->tos;
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (len != sizeof(uint8_t) || *(const uint8_t *)val > 31)

@@ -38,7 +38,7 @@ struct cma_id {
 	struct ibv_context *ctx; /* for the gate: listener and conn are there */
 	struct cm_listener *listener;
 	struct cm_conn *conn;
-	struct cm_target to; /* way, ports, MTU; of both directions */
+	struct cm_target to; /* route, ports, MTU; of both directions */
 	/* What the QP is to be. */
 	uint32_t psn, peer_psn, peer_qpn, qkey;
 	uint8_t resources, depth, retry_count, rnr_retry;

@@ -44,7 +44,7 @@ static void options(void **state)
 			 -EINVAL);
 	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1),
 			 0);
-	assert_int_equal(id->to.way.tclass, 32);
+	assert_int_equal(id->to.route.tclass, 32);
 	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &on, 4),
 			 -EINVAL);
 	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on,

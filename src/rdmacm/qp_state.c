@@ -57,7 +57,7 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		return 0;
 	if (!id->conn)
 		return -EINVAL;
-	cma_fill_ah(id, id->to.way.dst, &a->ah_attr);
+	cma_fill_ah(id, id->to.route.dst, &a->ah_attr);
 	a->path_mtu = (enum ibv_mtu)id->to.mtu;
 	a->dest_qp_num = id->peer_qpn;
 	a->rq_psn = id->psn; /* each says with what the other begins */

@@ -48,7 +48,7 @@ static void a_connection(void **state)
 	assert_int_equal(a.rq_psn, 100); /* each says with what the other begins */
 	assert_int_equal(a.dest_qp_num, 300);
 	assert_int_equal(a.max_dest_rd_atomic, 4);
-	assert_memory_equal(a.ah_attr.grh.dgid.raw, id->to.way.dst, 16);
+	assert_memory_equal(a.ah_attr.grh.dgid.raw, id->to.route.dst, 16);
 	assert_int_equal(cma_qp_connect(id), 0);
 	assert_string_equal(fix_said(), "INIT RTR RTS");
 	assert_int_equal(fix.attr.sq_psn, 200);

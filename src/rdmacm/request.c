@@ -13,11 +13,11 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 	const struct cm_param *p = &e->peer;
 	const struct cma_id *listener = cma_id_of(e);
 
-	id->to.way.tclass = id->tos = listener->tos;
-	memcpy(id->to.way.dst, e->from.way.dst, 16);
+	id->to.route.tclass = id->tos = listener->tos;
+	memcpy(id->to.route.dst, e->from.route.dst, 16);
 	memcpy(id->to.src_ip, e->from.src_ip, 16);
 	memcpy(id->to.dst_ip, e->from.dst_ip, 16);
-	id->to.way.ifindex = e->from.way.ifindex;
+	id->to.route.ifindex = e->from.route.ifindex;
 	id->to.src_port = e->from.src_port;
 	id->to.dst_port = e->from.dst_port;
 	id->to.space = e->from.space;
@@ -40,7 +40,7 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 static void set_addresses(struct cma_id *id)
 {
 	struct rdma_addr *a = &id->id.route.addr;
-	const struct cm_way *w = &id->to.way;
+	const struct cm_route *w = &id->to.route;
 
 	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
 	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
@@ -51,7 +51,7 @@ static void set_addresses(struct cma_id *id)
 
 /* Link-local addresses are of an interface, others are not: a datagram to one's
  * own comes in by lo. */
-static uint32_t interface_of(const struct cm_way *w)
+static uint32_t interface_of(const struct cm_route *w)
 {
 	return addr_is_link_local(w->src) ? w->ifindex : 0;
 }
@@ -66,12 +66,12 @@ int cma_id_for_request(struct cma_event *e)
 
 	if (rc)
 		return rc;
-	e->from.way.ifindex = interface_of(&e->from.way);
+	e->from.route.ifindex = interface_of(&e->from.route);
 	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
-	rc = cma_bind_dev(id, e->from.way.src, e->from.way.ifindex, kind);
-	if (rc && e->from.way.ifindex) { /* one's own link-local: through lo */
-		e->from.way.ifindex = 0;
-		rc = cma_bind_dev(id, e->from.way.src, 0, kind);
+	rc = cma_bind_dev(id, e->from.route.src, e->from.route.ifindex, kind);
+	if (rc && e->from.route.ifindex) { /* one's own link-local: through lo */
+		e->from.route.ifindex = 0;
+		rc = cma_bind_dev(id, e->from.route.src, 0, kind);
 	}
 	if (rc) {
 		cma_id_free(id);

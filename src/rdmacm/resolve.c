@@ -23,7 +23,7 @@ static uint16_t any_port(void)
  * there is one: programs (libfabric) leave lo out. */
 static int choose_way(struct cma_id *id, uint32_t ifindex)
 {
-	struct cm_way *w = &id->to.way;
+	struct cm_route *w = &id->to.route;
 	uint8_t src[16];
 	bool v6 = !addr_is_v4(id->to.dst_ip);
 
@@ -74,12 +74,12 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	route->src_storage = from;
 	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
 	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
-	id->to.way.ifindex = sockaddr_scope(dst);
+	id->to.route.ifindex = sockaddr_scope(dst);
 	id->to.dst_port = sockaddr_port(dst);
 	id->to.space = (uint16_t)id->id.ps;
 	id->to.datagram = cma_is_datagram(id);
-	memcpy(route->addr.ibaddr.sgid.raw, id->to.way.src, 16);
-	memcpy(route->addr.ibaddr.dgid.raw, id->to.way.dst, 16);
+	memcpy(route->addr.ibaddr.sgid.raw, id->to.route.src, 16);
+	memcpy(route->addr.ibaddr.dgid.raw, id->to.route.dst, 16);
 	route->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
 	return 0;
 }
@@ -126,8 +126,8 @@ static int fill_path(struct cma_id *id)
 
 	if (!rec)
 		return -ENOMEM;
-	memcpy(rec->sgid.raw, id->to.way.src, 16);
-	memcpy(rec->dgid.raw, id->to.way.dst, 16);
+	memcpy(rec->sgid.raw, id->to.route.src, 16);
+	memcpy(rec->dgid.raw, id->to.route.dst, 16);
 	rec->hop_limit = 64;
 	rec->traffic_class = id->tos;
 	rec->reversible = 1;
@@ -149,7 +149,7 @@ int cma_resolve_route(struct cma_id *id)
 
 	if (id->state != CMA_ADDR)
 		return -EINVAL;
-	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its way */
+	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its route */
 	if (rc)
 		return rc;
 	id->state = CMA_ROUTE;

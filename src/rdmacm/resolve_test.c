@@ -32,8 +32,8 @@ static void to_this_host(void **state)
 
 	(void)state;
 	sockaddr_ip((struct sockaddr *)&a, ip);
-	assert_memory_equal(id->to.way.src, ip, 16);
-	assert_memory_equal(id->to.way.dst, ip, 16);
+	assert_memory_equal(id->to.route.src, ip, 16);
+	assert_memory_equal(id->to.route.dst, ip, 16);
 	assert_int_equal(id->to.dst_ip[12], 127);
 	assert_int_equal(id->to.dst_port, 7174);
 	assert_true(id->to.src_port >= 32768);
