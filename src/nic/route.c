@@ -95,10 +95,12 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	uint64_t now = clock_ns();
 	int was = cancel_hold();
 	struct link_dest dest;
+	bool known = qp->path.link; /* else it is on its way to RTR in this moment */
 	int rc;
 
-	qp->path.link->ops->dest(&qp->path.addr, &dest);
-	rc = links_listen(&nic->links, qp->dev, dest.gid);
+	if (known)
+		qp->path.link->ops->dest(&qp->path.addr, &dest);
+	rc = links_listen(&nic->links, qp->dev, known ? dest.gid : NULL);
 	lock_take(&qp->lock);
 	if (!rc)
 		rc = become(qp, &ib_transport);
