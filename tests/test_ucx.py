@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""UCX, Debian's, by a program of our own (tests/ucx): what its gtest asks for, which
+Debian has not.  Messages of all kinds, memory, atomics, and a peer that is killed."""
+
+import pytest
+
+import lab
+
+PLACES = ["pair", "host", "udp"]
+TRANSPORTS = ["rc_v,ud_v", "ud_v"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("tls", TRANSPORTS)
+@pytest.mark.parametrize("test", ["data", "killed"])
+def test_ucx(shared_pair, test, tls, place):
+    if not (lab.ROOT / "build/obj/tests/ucx/ends").exists():
+        pytest.skip("not built: libucx-dev was not installed; rm -r build, make build")
+    env = {"UCX_NET_DEVICES": "roce_eth0:1", "UCX_TLS": tls, "UCX_IB_GID_INDEX": "1",
+           "UCX_RC_TIMEOUT": "100ms", "UCX_UD_TIMEOUT": "3s",
+           "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    pair = shared_pair()
+    a, b = pair.place(place)
+    words = [pair.a.stage.urnic, "run", "--", pair.a.stage.tool("ucx/ends"), test]
+    port = lab.next_port()
+    server = a.start(*words, "serve", pair.a.ip4, str(port), env=env, library=False)
+    server.wait_listening(port)
+    client = b.start(*words, "ask", pair.a.ip4, str(port), env=env, library=False)
+    rc = server.wait(70)
+    assert client.wait(70) == 0 and rc == (0 if test == "data" else -9), (
+        f"client: {client.describe()}\nserver: {server.describe()}")
