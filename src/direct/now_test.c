@@ -2,6 +2,7 @@
 /* Memory that both processes have mapped: who posts does the work, at once, with the
  * same bytes, rights, order and ends as any other way. */
 #include "core/board.h"
+#include "core/post.h"
 #include "direct/shared_fix.h"
 
 static void the_same_bytes(void **state)
@@ -118,6 +119,37 @@ static void a_call_does_so_much_at_once(void **state)
 		};
 	}
 	sim_send(s.f->p.qp[0], wr);
+	for (unsigned i = 0; i < MANY; i++)
+		done(&s, i);
+	assert_int_equal(times(&s), before + AT_ONCE);
+	assert_memory_equal(s.at, s.f->mem[0], MANY * EACH);
+	unshare_(&s);
+}
+
+/* ... also where they are built one by one. */
+static void a_builder_does_so_much_at_once(void **state)
+{
+	enum { MANY = 6, AT_ONCE = 4, EACH = 65536 };
+	struct shared s = mapped(FIX_ALL);
+	struct qp *qp = s.f->p.qp[0];
+	uint64_t before = times(&s);
+
+	(void)state;
+	qp->send_ops = IBV_QP_EX_WITH_RDMA_WRITE;
+	post_start(qp);
+	qp->ex.wr_flags = IBV_SEND_SIGNALED;
+	for (unsigned i = 0; i < MANY; i++) {
+		struct swqe *w;
+
+		qp->ex.wr_id = i;
+		w = post_draft(qp, IBV_WR_RDMA_WRITE);
+		w->rkey = s.mr->mkey.key;
+		w->remote_addr = s.mr->mkey.base + i * EACH;
+		post_sge(qp, s.f->mr[0]->mkey.key, (uintptr_t)s.f->mem[0] + i * EACH,
+			 EACH);
+	}
+	assert_int_equal(post_complete(qp), 0);
+	due_add(qp->core, qp);
 	for (unsigned i = 0; i < MANY; i++)
 		done(&s, i);
 	assert_int_equal(times(&s), before + AT_ONCE);
@@ -438,6 +470,7 @@ int main(void)
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(inline_data_and_lists),
 		cmocka_unit_test(a_call_does_so_much_at_once),
+		cmocka_unit_test(a_builder_does_so_much_at_once),
 		cmocka_unit_test(an_atomic_whose_result_has_no_place),
 		cmocka_unit_test(what_is_not_allowed_the_other_refuses),
 		cmocka_unit_test(another_domain_the_other_refuses),
