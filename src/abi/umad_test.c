@@ -421,7 +421,7 @@ static void dumps(void **state)
 	dup2(fds[1], 2);
 	umad_send(FD, 7, umad, MAD, 11, 0); /* shows it at that level */
 	umad_debug(1);
-	umad_send(FD, 7, umad, MAD, 11, 0);
+	umad_send(FD, 8, umad, MAD, 11, 0);
 	fflush(stderr);
 	dup2(err, 2);
 	n = read(fds[0], text, sizeof(text) - 1);
