@@ -158,6 +158,15 @@ static void connections(void **state)
 	assert_true(closer_try_again());
 }
 
+#if defined(__SANITIZE_THREAD__)
+/* Or it ends a child of a fork that starts a thread. */
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+#endif
+
 /* The thread is not in the child. */
 static void a_fork_begins_anew(void **state)
 {
