@@ -32,7 +32,8 @@ enum {
 	STEP_NS = 7000,
 	AT_ONCE = 2,
 	IN_TIME = 20,
-	UDP_FDS = 4
+	UDP_FDS = 4,
+	UDP_MAPS = 1, /* what it receives into */
 };
 
 enum mode { TIME, WORK, CALL, START, STOP, WAIT, LATE, MODES };
@@ -199,8 +200,10 @@ static void survivor(void *arg)
 	}
 	say("a death is known within %.3f s", longest);
 	/* Who dies before the two have agreed sends the survivor to UDP, which has
-	 * sockets of its own.  On a busy machine that may be so in every mode. */
+	 * sockets of its own, and memory for them.  On a busy machine that may be so in
+	 * every mode. */
 	before.fds += UDP_FDS;
+	before.maps += before.maps ? UDP_MAPS : 0;
 	if (before.maps)
 		crew_compare("the survivor", before,
 			     mode == START ? 2048 : 512 + CREW_TABLES_KIB);
