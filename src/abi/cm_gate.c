@@ -11,7 +11,7 @@ bool cm_gate_knows(struct ibv_context *ctx)
 {
 	const void *owner;
 
-	return live_find(&abi_of(ctx)->live, LIVE_CONTEXT, &owner);
+	return live_find(LIVE(abi_of, ctx), LIVE_CONTEXT, &owner);
 }
 
 /* False: ctx is dead, or not ours.  abi_end() follows otherwise. */

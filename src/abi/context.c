@@ -133,12 +133,13 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 
 EXPORT int ibv_close_device(struct ibv_context *ibv)
 {
-	struct abi_context *a = abi_of(ibv);
+	struct abi_context *a;
 	const void *self;
 	struct core *core;
 
 	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
 		return abi_result(-EBADF);
+	a = abi_of(ibv);
 	if (abi_forked(ibv))
 		return abi_result(-EIO);
 	abi_begin();

@@ -66,13 +66,14 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
  * its parent's. */
 static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
-	struct context *ctx = &abi_of(ibv)->ctx;
+	struct context *ctx;
 	const void *self;
 	bool got;
 	int rc;
 
 	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
 		return -EBADF;
+	ctx = &abi_of(ibv)->ctx;
 	do {
 		rc = abi_forked(ibv) ? -EIO : event_queue_wait(&ctx->async);
 		if (rc)

@@ -27,12 +27,13 @@ static int check_objects(const struct ibv_context *ctx,
 
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr)
 {
-	struct abi_context *a = abi_of(ibv);
+	struct abi_context *a;
 	struct qp *qp;
 	int rc;
 
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
+	a = abi_of(ibv);
 	rc = check_objects(ibv, attr);
 	if (!rc)
 		rc = qp_create(&a->ctx, attr, a->transport, &qp);

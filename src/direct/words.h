@@ -34,19 +34,18 @@ bool words_stay(void);
 /* NULL: there is no word for it, or it interrupts itself (a signal handler). */
 static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uint32_t qpn)
 {
-	struct thread_word *t = &thread_word;
 	_Atomic uint64_t *word;
 
-	if (!t->line && !words_join(core))
+	if (!thread_word.line && !words_join(core))
 		return NULL;
-	word = &core->board->thread[t->line - 1].inside;
+	word = &core->board->thread[thread_word.line - 1].inside;
 	if (atomic_load_explicit(word, memory_order_relaxed))
 		return NULL;
-	if (!++t->count && !words_stay())
+	if (!++thread_word.count && !words_stay())
 		return NULL;
 	atomic_store_explicit(word,
 			      (uint64_t)key << INSIDE_KEY_AT |
-				      (uint64_t)qpn << INSIDE_QPN_AT | t->count,
+				      (uint64_t)qpn << INSIDE_QPN_AT | thread_word.count,
 			      memory_order_relaxed);
 	/* The barrier is who waits's: see above. */
 	atomic_signal_fence(memory_order_seq_cst);
