@@ -168,8 +168,34 @@ static void hear_all(struct host *h, struct list *conns)
 	}
 }
 
+/* Nobody hears the end of one that is not heard. */
+static struct conn *ended_unheard(struct host *h)
+{
+	list_for(node, &h->conns)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->unheard && c->slot && h->by_slot[c->slot] == c &&
+		    host_conn_has_ended(c))
+			return c;
+	}
+	return NULL;
+}
+
+/* .. so another may have its slot. */
+static void let_slots_go(struct host *h)
+{
+	struct conn *c;
+
+	while ((c = ended_unheard(h))) {
+		h->by_slot[c->slot] = NULL;
+		h->ops->gone(h->arg, c->slot);
+	}
+}
+
 void host_hear_again(struct host *h)
 {
+	let_slots_go(h);
 	hear_all(h, &h->conns);
 	hear_all(h, &h->strangers);
 	if (!h->deaf)

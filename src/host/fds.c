@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "sys/closer.h"
 #include "sys/rights.h"
@@ -65,4 +66,11 @@ void fds_let_go(struct fds_got *got)
 {
 	for (int i = 0; i < HOST_FDS; i++)
 		closer_put(got->uid, got->fd[i]);
+}
+
+void fds_close(struct fds_got *got)
+{
+	for (int i = 0; i < HOST_FDS; i++)
+		if (got->fd[i] >= 0)
+			close(got->fd[i]);
 }

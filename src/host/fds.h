@@ -24,5 +24,7 @@ struct fds_got {
  * SO_PASSCRED. */
 ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got);
 void fds_let_go(struct fds_got *got);
+/* The same at once: they are of this user, who can do anything in any case. */
+void fds_close(struct fds_got *got);
 
 #endif

@@ -11,7 +11,7 @@
 #include "sys/clock.h"
 
 /* They are few, and of a user that does not fill them up alone. */
-enum { ALL_MAX = 64, EACH_MAX = 16, TRIES_MAX = 9 };
+enum { ALL_MAX = 64, EACH_MAX = 16, TRIES_MAX = 8 };
 
 struct later {
 	struct list node; /* host->later */
@@ -28,9 +28,12 @@ static struct later *later_of(struct list *node)
 	return container_of(node, struct later, node);
 }
 
+/* A look that an answer brought, perhaps another's, is no try. */
 static void wait_on(struct host *h, struct later *l)
 {
-	l->at = clock_ns() + ((uint64_t)AGAIN_NS << l->tries++);
+	if (l->at)
+		l->tries++;
+	l->at = clock_ns() + ((uint64_t)AGAIN_NS << l->tries);
 	host_set_alarm(h, l->at);
 }
 

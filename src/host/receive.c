@@ -159,6 +159,7 @@ static void conn_run(struct host *h, struct conn *c)
 
 	/* It may have been closed for another that came in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
+		bool foreign = c->foreign;
 		ssize_t n;
 
 		if (c->foreign && closer_is_full_of(c->uid)) {
@@ -178,7 +179,10 @@ static void conn_run(struct host *h, struct conn *c)
 			host_garbage(h, c);
 		else /* cut off: its length alone is refused */
 			take(h, c, (size_t)n, &got);
-		fds_let_go(&got);
+		if (foreign)
+			fds_let_go(&got);
+		else
+			fds_close(&got);
 	}
 }
 
