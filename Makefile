@@ -65,5 +65,5 @@ help:
 	@echo 'make check       every test, with bounded sizes: 20 to 25 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
 	@echo 'make bench       speeds, as ratios; writes docs/performance.md'
-	@echo 'make format      clang-format on what git says you changed'
+	@echo 'make format      clang-format on all C files'
 	@echo 'make clean'

@@ -2,7 +2,7 @@
 /* links.h - the links of a NIC.  Each is a source of the engine, and has an owner who
  * knows what carries it: sockets of a network, a fabric.
  *
- * A new kind is a file as nic/ethernet.c is one, and a row of the rooms in nic.c.
+ * A new kind is a file as nic/ethernet.c is one, and a row of the rooms in rooms.c.
  * Turn held, but where it says otherwise.
  */
 #ifndef NIC_LINKS_H
