@@ -22,7 +22,7 @@
 
 enum {
 	ROUNDS = 4,		/* of receiving nothing but others' */
-	HOST_EVERY = 32,	/* recv calls between host_run()s */
+	HOST_EVERY = 32,	/* recv calls that find nothing between host_run()s */
 	RETRY_MIN_NS = 1000000, /* after the holder went */
 	RETRY_MAX_NS = 1000000000,
 };
@@ -128,16 +128,17 @@ static int port_recv(struct link *link, struct dgram *v, unsigned n, uint64_t no
 	unsigned got;
 	int rc;
 
-	/* While a program polls with a real-time priority, on the one processor that the
-	 * engine's thread has, nobody else looks at what is forwarded. */
-	if (p->recvs++ % HOST_EVERY == 0)
-		host_run(p->host);
 	got = inbox_take(p->inbox, v, n);
 	if (got == n)
 		return (int)n;
 	rc = recv_sockets(p, v + got, n - got, now);
 	if (rc < 0)
 		return rc;
+	/* While a program polls with a real-time priority, on the one processor that the
+	 * engine's thread has, nobody else looks at what is forwarded.  Not before the
+	 * sockets are empty: the end of a process comes after what it has sent. */
+	if (got + (unsigned)rc == 0 && p->recvs++ % HOST_EVERY == 0)
+		host_run(p->host);
 	if (p->due <= now || (p->fam[0].steer && steer_active(p->fam[0].steer)) ||
 	    (p->fam[1].steer && steer_active(p->fam[1].steer)))
 		port_run(p, now);
