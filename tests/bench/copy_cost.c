@@ -7,16 +7,15 @@
  *
  * copy_cost memcpy|vm SIZE TIMES
  */
-#include <err.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 static char *memory(size_t size, int fill)
 {
@@ -65,10 +64,9 @@ static void copy(pid_t pid, char *to, char *from, size_t size)
 
 int main(int argc, char **argv)
 {
-	struct timespec t0, t1;
 	char *from, *to;
 	pid_t pid = 0;
-	double ns;
+	double ns, began;
 	size_t size;
 	long times;
 
@@ -81,15 +79,14 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "vm"))
 		pid = other(to, size);
 	copy(pid, to, from, size);
-	clock_gettime(CLOCK_MONOTONIC, &t0);
+	began = clock_ns(CLOCK_MONOTONIC);
 	for (long i = 0; i < times; i++)
 		copy(pid, to, from, size);
-	clock_gettime(CLOCK_MONOTONIC, &t1);
+	ns = clock_ns(CLOCK_MONOTONIC) - began;
 	if (pid) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 	}
-	ns = (double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec);
 	printf("%.3f\n", (double)size * 8 * (double)times / ns);
 	return 0;
 }

@@ -6,17 +6,16 @@
  *
  * line_pingpong ROUNDS
  */
-#include <err.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 enum { TURNS = 100 };
 
@@ -40,21 +39,6 @@ static void answer(struct lines *l)
 	}
 }
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
 	int rounds = argc == 2 ? atoi(argv[1]) : 0;
@@ -74,16 +58,15 @@ int main(int argc, char **argv)
 	if (pid == 0)
 		answer(l);
 	for (int i = 0; i < rounds; i++) {
-		start = now_us();
+		start = clock_ns(CLOCK_MONOTONIC);
 		for (int k = 0; k < TURNS; k++) {
 			atomic_store_explicit(&l->there, ++n, memory_order_release);
 			wait_for(&l->back, n);
 		}
-		us[i] = (now_us() - start) / (2 * TURNS);
+		us[i] = (clock_ns(CLOCK_MONOTONIC) - start) / 1e3 / (2 * TURNS);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	qsort(us, (size_t)rounds, sizeof(*us), by_value);
-	printf("%.4f\n", us[rounds / 2]);
+	printf("%.4f\n", median(us, rounds));
 	return 0;
 }

@@ -12,19 +12,15 @@
  * Instructions: the difference of two COUNTs under callgrind, which does not
  * follow the other process.
  */
-#include <err.h>
-#include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench_verbs.h"
 
 enum { MEMORY = 4 << 20, LIST = 64, DEPTH = 128, ROUNDS = 20, WARM = 200 };
 
@@ -46,12 +42,6 @@ static struct {
 static struct end *ends;
 static bool shared;
 
-static void must(bool ok, const char *what)
-{
-	if (!ok)
-		err(1, "%s", what);
-}
-
 static uint8_t *memory(void)
 {
 	int fd = shared ? memfd_create("one_sided", MFD_CLOEXEC) : -1;
@@ -67,29 +57,21 @@ static uint8_t *memory(void)
 
 static void make(struct end *e)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
-				    .port_num = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						       IBV_ACCESS_REMOTE_READ |
-						       IBV_ACCESS_REMOTE_ATOMIC };
+	const unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC;
 	struct ibv_qp_init_attr qp = { .qp_type = IBV_QPT_RC,
 				       .cap = { DEPTH, 1, 1, 1, 0 } };
 	struct ibv_pd *pd;
 
-	must(list && *list && (my.ctx = ibv_open_device(*list)), "device");
+	my.ctx = open_device(NULL);
 	must((pd = ibv_alloc_pd(my.ctx)), "PD");
 	must((my.cq = ibv_create_cq(my.ctx, DEPTH, NULL, NULL, 0)), "CQ");
 	my.at = memory();
-	my.mr = ibv_reg_mr(pd, my.at, MEMORY,
-			   IBV_ACCESS_LOCAL_WRITE | init.qp_access_flags);
+	my.mr = ibv_reg_mr(pd, my.at, MEMORY, (int)(IBV_ACCESS_LOCAL_WRITE | access));
 	must(my.mr, "region");
 	qp.send_cq = qp.recv_cq = my.cq;
 	must((my.qp = ibv_create_qp(pd, &qp)), "QP");
-	must(!ibv_modify_qp(my.qp, &init,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				    IBV_QP_ACCESS_FLAGS),
-	     "INIT");
+	to_init(my.qp, access);
 	must(!ibv_query_gid(my.ctx, 1, 0, &e->gid), "GID");
 	e->qpn = my.qp->qp_num;
 	e->rkey = my.mr->rkey;
@@ -105,31 +87,12 @@ static void until(const _Atomic bool *flag)
 
 static void join(const struct end *to)
 {
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
-				   .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = to->qpn,
-				   .max_dest_rd_atomic = 16,
-				   .min_rnr_timer = 12,
-				   .ah_attr = {
-					   .is_global = 1,
-					   .port_num = 1,
-					   .grh = { .dgid = to->gid, .hop_limit = 1 } } };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
-				   .timeout = 14,
-				   .retry_cnt = 7,
-				   .rnr_retry = 7,
-				   .max_rd_atomic = 16 };
+	const struct far_end far = {
+		.qpn = to->qpn, .gid = to->gid, .reads = 16, .timeout = 14
+	};
 
-	must(!ibv_modify_qp(my.qp, &rtr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	must(!ibv_modify_qp(my.qp, &rts,
-			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	to_rtr(my.qp, &far);
+	to_rts(my.qp, &far);
 }
 
 static void meet(int side)
@@ -187,21 +150,6 @@ static void run(int count, int list)
 	}
 }
 
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
 	enum ibv_wr_opcode op = IBV_WR_RDMA_WRITE;
@@ -235,12 +183,11 @@ int main(int argc, char **argv)
 	usleep(300000); /* it may be asked to be mapped */
 	run(WARM * list, list);
 	for (int i = 0; i < ROUNDS; i++) {
-		start = now_ns();
+		start = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		run(count, list);
-		ns[i] = (now_ns() - start) / (double)count;
+		ns[i] = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start) / (double)count;
 	}
-	qsort(ns, ROUNDS, sizeof(*ns), by_value);
-	printf("%.1f\n", ns[ROUNDS / 2]);
+	printf("%.1f\n", median(ns, ROUNDS));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	return 0;

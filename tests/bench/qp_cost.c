@@ -5,14 +5,12 @@
  *
  * qp_cost DEVICE GID_INDEX N      (it forks its own peer)
  */
-#include <err.h>
-#include <infiniband/verbs.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "bench_verbs.h"
 
 struct side {
 	struct ibv_context *ctx;
@@ -41,14 +39,7 @@ static long rss_kib(void)
 
 static void open_side(struct side *s, const char *dev, int gid)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	for (int i = 0; list && list[i] && !s->ctx; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), dev))
-			s->ctx = ibv_open_device(list[i]);
-	if (!s->ctx)
-		errx(1, "no device %s", dev);
-	ibv_free_device_list(list);
+	s->ctx = open_device(dev);
 	s->pd = ibv_alloc_pd(s->ctx);
 	s->cq = ibv_create_cq(s->ctx, 8192, NULL, NULL, 0);
 	s->mr = ibv_reg_mr(s->pd, s->buf, sizeof(s->buf), IBV_ACCESS_LOCAL_WRITE);
@@ -78,42 +69,18 @@ static void make_qps(struct side *s, unsigned n, uint32_t *qpn)
 
 static void connect_qp(struct side *s, unsigned i, uint32_t qpn, int gid)
 {
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qpn,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .dgid = s->gid,
-				      .sgid_index = (uint8_t)gid,
-				      .hop_limit = 64 } },
-	};
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.max_rd_atomic = 1,
-	};
+	const struct far_end far = { .qpn = qpn,
+				     .gid = s->gid,
+				     .sgid_index = (uint8_t)gid,
+				     .reads = 1,
+				     .timeout = 14 };
 	struct ibv_sge sge = { (uintptr_t)s->buf, 64, s->mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	if (ibv_modify_qp(s->qp[i], &init,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				  IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(s->qp[i], &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_post_recv(s->qp[i], &recv, &bad) ||
-	    ibv_modify_qp(s->qp[i], &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
-		err(1, "connecting queue pair %u", i);
+	to_init(s->qp[i], 0);
+	to_rtr(s->qp[i], &far);
+	must(!ibv_post_recv(s->qp[i], &recv, &bad), "post_recv");
+	to_rts(s->qp[i], &far);
 }
 
 static void swap(int sock, const void *mine, void *theirs, size_t n)

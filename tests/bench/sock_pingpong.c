@@ -10,7 +10,6 @@
  * sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER [start]
  */
 #include <arpa/inet.h>
-#include <err.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,11 +17,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 enum { PORT = 18700, BYTES = 32 };
 
@@ -73,13 +72,6 @@ static void wait_for(uint64_t n, const char *how)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void open_udp(const struct sockaddr_in *local, const struct sockaddr_in *peer)
 {
 	sock = socket(AF_INET, SOCK_DGRAM, 0);
@@ -114,7 +106,6 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in local = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	struct sockaddr_in peer = local;
-	struct timespec t0, t1;
 	int rounds, starts;
 	pthread_t thread;
 	double *us;
@@ -138,20 +129,16 @@ int main(int argc, char **argv)
 		err(1, "memory");
 	for (int i = 0; i < rounds; i++) {
 		uint64_t n = (uint64_t)i + 1;
+		double began = clock_ns(CLOCK_MONOTONIC);
 
-		clock_gettime(CLOCK_MONOTONIC, &t0);
 		if (starts)
 			put(n);
 		wait_for(n, argv[2]);
 		if (!starts)
 			put(n);
-		clock_gettime(CLOCK_MONOTONIC, &t1);
-		us[i] = ((double)(t1.tv_sec - t0.tv_sec) * 1e9 +
-			 (double)(t1.tv_nsec - t0.tv_nsec)) /
-			2e3;
+		us[i] = (clock_ns(CLOCK_MONOTONIC) - began) / 2e3;
 	}
-	qsort(us, (size_t)rounds, sizeof(*us), by_value);
 	if (starts)
-		printf("%.2f\n", us[rounds / 2]);
+		printf("%.2f\n", median(us, rounds));
 	return 0;
 }

@@ -8,20 +8,17 @@
  * prints how many requests a second were answered.
  */
 #include <arpa/inet.h>
-#include <infiniband/verbs.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench_verbs.h"
 
 enum { REQUEST = 64, REPLY = 16, GID = 1, SLOT = 64, DEPTH_MAX = 256 };
 
@@ -40,10 +37,7 @@ static _Noreturn void failed(const char *what, int line)
 
 static double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return clock_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
 /* --- verbs --------------------------------------------------------------- */
@@ -79,18 +73,6 @@ static uint8_t *send_at(const struct end *e, unsigned slot)
 	return e->buf + depth * block + (depth + slot) * SLOT;
 }
 
-static void open_device(struct end *e)
-{
-	struct ibv_device **v = ibv_get_device_list(NULL);
-
-	CHECK(v);
-	for (int i = 0; v[i] && !e->ctx; i++)
-		if (!device || !strcmp(ibv_get_device_name(v[i]), device))
-			e->ctx = ibv_open_device(v[i]);
-	CHECK(e->ctx);
-	ibv_free_device_list(v);
-}
-
 static void make(struct end *e)
 {
 	size_t bytes = depth * (block + 2 * SLOT);
@@ -101,13 +83,8 @@ static void make(struct end *e)
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-	};
 
-	open_device(e);
+	e->ctx = open_device(device);
 	CHECK((e->pd = ibv_alloc_pd(e->ctx)));
 	CHECK((e->cq = ibv_create_cq(e->ctx, (int)(8 * depth), NULL, NULL, 0)));
 	e->buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -117,9 +94,7 @@ static void make(struct end *e)
 				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)));
 	init.send_cq = init.recv_cq = e->cq;
 	CHECK((e->qp = ibv_create_qp(e->pd, &init)));
-	CHECK(!ibv_modify_qp(e->qp, &a,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_ACCESS_FLAGS));
+	to_init(e->qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
 static void join(struct end *e, int fd)
@@ -127,34 +102,15 @@ static void join(struct end *e, int fd)
 	struct card mine = { .addr = (uintptr_t)e->buf,
 			     .qpn = e->qp->qp_num,
 			     .rkey = e->mr->rkey };
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .sgid_index = GID, .hop_limit = 64 } },
-	};
+	struct far_end far = { .sgid_index = GID, .reads = 1, .timeout = 18 };
 
 	CHECK(!ibv_query_gid(e->ctx, 1, GID, &mine.gid));
 	CHECK(write(fd, &mine, sizeof(mine)) == sizeof(mine));
 	CHECK(read(fd, &e->theirs, sizeof(e->theirs)) == sizeof(e->theirs));
-	a.dest_qp_num = e->theirs.qpn;
-	a.ah_attr.grh.dgid = e->theirs.gid;
-	CHECK(!ibv_modify_qp(e->qp, &a,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
-				  .timeout = 18,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1 };
-	CHECK(!ibv_modify_qp(e->qp, &a,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				     IBV_QP_MAX_QP_RD_ATOMIC));
+	far.qpn = e->theirs.qpn;
+	far.gid = e->theirs.gid;
+	to_rtr(e->qp, &far);
+	to_rts(e->qp, &far);
 }
 
 static void post_recv(struct end *e, unsigned slot)

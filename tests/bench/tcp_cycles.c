@@ -5,12 +5,11 @@
  * tcp_cycles serve|ask ADDRESS PORT CYCLES
  */
 #include <arpa/inet.h>
-#include <err.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 enum { WORD = 64 };
 
@@ -54,9 +53,8 @@ static void serve(const struct sockaddr_in *a, int cycles)
 static void ask(const struct sockaddr_in *a, int cycles)
 {
 	const struct linger now = { .l_onoff = 1 };
-	struct timespec t0, t1;
+	double began = clock_ns(CLOCK_MONOTONIC);
 
-	clock_gettime(CLOCK_MONOTONIC, &t0);
 	for (int i = 0; i < cycles; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -67,9 +65,7 @@ static void ask(const struct sockaddr_in *a, int cycles)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 		close(fd);
 	}
-	clock_gettime(CLOCK_MONOTONIC, &t1);
-	printf("%.0f\n", cycles / ((double)(t1.tv_sec - t0.tv_sec) +
-				   (double)(t1.tv_nsec - t0.tv_nsec) / 1e9));
+	printf("%.0f\n", cycles * 1e9 / (clock_ns(CLOCK_MONOTONIC) - began));
 }
 
 int main(int argc, char **argv)

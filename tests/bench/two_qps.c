@@ -10,14 +10,10 @@
  * URNIC_LOCAL=off sends them by UDP.  Instructions: the difference of two COUNTs under
  * callgrind.
  */
-#include <err.h>
-#include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "bench_verbs.h"
 
 enum { DEPTH = 128, LIST = 64, ROUNDS = 20, MEMORY = 1 << 20 };
 
@@ -29,49 +25,24 @@ static struct side {
 } side[2];
 static uint32_t bytes;
 
-static void must(bool ok, const char *what)
-{
-	if (!ok)
-		err(1, "%s", what);
-}
-
 static void make(struct side *s)
 {
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct ibv_qp_init_attr qp = { .qp_type = IBV_QPT_RC,
 				       .cap = { DEPTH, DEPTH, 1, 1, 64 } };
 
 	must((s->cq = ibv_create_cq(ctx, 4 * DEPTH, NULL, NULL, 0)), "CQ");
 	qp.send_cq = qp.recv_cq = s->cq;
 	must((s->qp = ibv_create_qp(mr->pd, &qp)), "QP");
-	must(!ibv_modify_qp(s->qp, &init,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				    IBV_QP_ACCESS_FLAGS),
-	     "INIT");
+	to_init(s->qp, 0);
 }
 
 static void join(struct side *s, uint32_t dest)
 {
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
-				   .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = dest,
-				   .min_rnr_timer = 12,
-				   .ah_attr = { .is_global = 1, .port_num = 1 } };
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7
-	};
+	struct far_end far = { .qpn = dest, .timeout = 14 };
 
-	must(!ibv_query_gid(ctx, 1, 0, &rtr.ah_attr.grh.dgid), "GID");
-	must(!ibv_modify_qp(s->qp, &rtr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	must(!ibv_modify_qp(s->qp, &rts,
-			    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	must(!ibv_query_gid(ctx, 1, 0, &far.gid), "GID");
+	to_rtr(s->qp, &far);
+	to_rts(s->qp, &far);
 }
 
 static void recv_one(struct side *s)
@@ -144,24 +115,8 @@ static void stream(int count, int list)
 	}
 }
 
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
-	struct ibv_device **devices = ibv_get_device_list(NULL);
 	double took[ROUNDS];
 	int list = 0, count, c;
 	void *at;
@@ -172,7 +127,7 @@ int main(int argc, char **argv)
 		errx(2, "usage: two_qps [-l LIST] BYTES COUNT");
 	bytes = (uint32_t)atoi(argv[optind]);
 	count = atoi(argv[optind + 1]);
-	must(devices && *devices && (ctx = ibv_open_device(*devices)), "device");
+	ctx = open_device(NULL);
 	must(!posix_memalign(&at, 4096, MEMORY), "memory");
 	memset(at, 0, MEMORY);
 	mr = ibv_reg_mr(ibv_alloc_pd(ctx), at, MEMORY, IBV_ACCESS_LOCAL_WRITE);
@@ -182,15 +137,14 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		join(&side[i], side[!i].qp->qp_num);
 	for (int i = 0; i < ROUNDS; i++) {
-		double began = now_ns();
+		double began = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 		if (list)
 			stream(count, list);
 		else
 			ping_pong(count);
-		took[i] = (now_ns() - began) / count;
+		took[i] = (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - began) / count;
 	}
-	qsort(took, ROUNDS, sizeof(took[0]), by_value);
-	printf("%.0f\n", took[ROUNDS / 2]);
+	printf("%.0f\n", median(took, ROUNDS));
 	return 0;
 }
