@@ -62,15 +62,12 @@ ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got)
 	return n;
 }
 
-void fds_let_go(struct fds_got *got)
+void fds_let_go(struct fds_got *got, bool foreign)
 {
-	for (int i = 0; i < HOST_FDS; i++)
-		closer_put(got->uid, got->fd[i]);
-}
-
-void fds_close(struct fds_got *got)
-{
-	for (int i = 0; i < HOST_FDS; i++)
-		if (got->fd[i] >= 0)
+	for (int i = 0; i < HOST_FDS; i++) {
+		if (foreign)
+			closer_put(got->uid, got->fd[i]);
+		else if (got->fd[i] >= 0)
 			close(got->fd[i]);
+	}
 }

@@ -23,8 +23,8 @@ struct fds_got {
 /* As recv() with MSG_TRUNC.  The sender is user uid where the socket has no
  * SO_PASSCRED. */
 ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got);
-void fds_let_go(struct fds_got *got);
-/* The same at once: they are of this user, who can do anything in any case. */
-void fds_close(struct fds_got *got);
+/* Close them: those of another user at some time (sys/closer.h), those of this user, who
+ * can do anything in any case, at once. */
+void fds_let_go(struct fds_got *got, bool foreign);
 
 #endif

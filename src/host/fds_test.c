@@ -3,82 +3,17 @@
  * of ours waits.  On this kernel, and as on one that lets everybody send some. */
 #include "host/fds.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "host/fix.h"
-#include "host/host_own.h"
-#include "host/name.h"
+#include "host/fds_fix.h"
 #include "host/service.h"
-#include "sys/clock.h"
-#include "sys/closer.h"
 #include "sys/nothread_testing.h"
-#include "sys/rights.h"
-#include "sys/seccomp_testing.h"
-#include "sys/stuck_testing.h"
 
-enum { NOBODY = 65534, DAEMON = 1, PASSRIGHTS = 83, MANY = 100 };
+enum { MANY = 100 };
 
 static const char service_name[] = "urnic-test/service";
-static bool older; /* a kernel that cannot refuse descriptors */
-static struct stuck stuck;
-static int sent = -1; /* in its place, where it is not -1 */
-static struct side a;
-static uint64_t began;
-
-static int set_up(void **state)
-{
-	(void)state;
-	need_netns();
-	if (geteuid()) {
-		fprintf(stderr, "SKIPPED: cannot become another user\n");
-		skip();
-	}
-	if (!stuck_begin(&stuck))
-		skip();
-	begin(&a);
-	return 0;
-}
-
-static void start_clock(void)
-{
-	began = clock_ns();
-}
-
-static void expect_at_once(void)
-{
-	assert_true(clock_ns() - began < STUCK_AT_ONCE_S * UINT64_C(1000000000));
-}
-
 /* --- the other user -------------------------------------------------------------- */
-
-static void send_stuck(int to, const void *what, size_t len, unsigned n)
-{
-	struct iovec iov = { (void *)(uintptr_t)what, len };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	int fds[RIGHTS_MAX];
-	union {
-		struct cmsghdr head;
-		char room[RIGHTS_ROOM];
-	} u;
-
-	for (unsigned i = 0; i < n; i++)
-		fds[i] = sent < 0 ? stuck.fd : sent;
-	rights_put(&m, &u.head, fds, n);
-	/* So many may be under way (RLIMIT_NOFILE). */
-	if (sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
-		    ? !older
-		    : errno != (older ? ETOOMANYREFS : EPERM))
-		_exit(1);
-}
 
 static void greet_with_one(void)
 {
@@ -117,56 +52,7 @@ static void connect_often(void)
 		send_stuck(name_connect(host_slot(a.host)), "x", 1, 1);
 }
 
-/* It has done so, and stays. */
-static pid_t as_user(uid_t uid, void (*does)(void))
-{
-	int ready[2];
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	pid = fork();
-	if (pid == 0) {
-		close(ready[0]);
-		if (setresuid(uid, uid, uid))
-			_exit(77);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		host_forked(a.host);
-		does();
-		stay_ready(ready);
-	}
-	wait_ready(ready);
-	return pid;
-}
-
-static pid_t another_user(void (*does)(void))
-{
-	return as_user(NOBODY, does);
-}
-
-/* What hangs goes on; not before could any process that has the file end. */
-static void end_of(pid_t pid)
-{
-	stuck_end(&stuck);
-	kill(pid, SIGKILL);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	close(stuck.fd);
-	while (closer_is_full() || closer_is_full_of(NOBODY))
-		usleep(1000);
-}
-
 /* --- what we do ------------------------------------------------------------------- */
-
-static void expect_another_gets_in(void)
-{
-	struct side b;
-	unsigned want = a.got + 1;
-
-	begin(&b);
-	assert_int_equal(forward(&b, host_slot(a.host), "hello"), 0);
-	run_until(&a, want);
-	assert_int_equal(a.got, want);
-	host_close(b.host);
-}
 
 static void test_in_a_greeting(void **state)
 {
@@ -307,84 +193,6 @@ static void test_very_many_connections(void **state)
 	hold_very_many(connect_often, older);
 }
 
-/* --- a third user ------------------------------------------------------------------ */
-
-/* Says something on its connection for each byte that it is told. */
-static int told;
-
-static void third(void)
-{
-	int fd = name_connect(host_slot(a.host));
-	struct msg_hello hello;
-	char byte;
-
-	put_hello(&hello, host_slot(a.host) == 11 ? 12 : 11);
-	if (fd < 0 || send(fd, &hello, sizeof(hello), 0) != sizeof(hello))
-		_exit(1);
-	if (fork())
-		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (read(told, &byte, 1) == 1)
-		(void)!send(fd, "x", 1, 0);
-	_exit(0);
-}
-
-static void send_three(void)
-{
-	int fd = name_connect(host_slot(a.host));
-
-	for (int j = 0; j < 3; j++)
-		send_stuck(fd, "x", 1, RIGHTS_MAX);
-}
-
-/* While nothing more is taken from a user whose descriptors cannot be closed, others are
- * heard and get in; and those who come and go leave nothing to be closed. */
-static void test_another_is_heard(void **state)
-{
-	pid_t hangs, is_third;
-	uint64_t refused;
-	int p[2];
-
-	(void)state;
-	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
-	told = p[0];
-	is_third = as_user(DAEMON, third);
-	run(&a);
-	hangs = another_user(send_three);
-	start_clock();
-	run(&a);
-	assert_int_equal(closer_is_full_of(NOBODY), older);
-	assert_false(a.host->deaf);
-	refused = host_stats(a.host)->refused;
-	assert_int_equal(write(p[1], "", 1), 1);
-	for (int i = 0; i < 1000 && host_stats(a.host)->refused == refused; i++) {
-		poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, 10);
-		host_run(a.host);
-	}
-	/* what it said is no message of urnic's */
-	assert_int_equal(host_stats(a.host)->refused, refused + 1);
-	for (int i = 0; i < CLOSER_ALL; i++) {
-		int fd = name_connect(host_slot(a.host));
-
-		assert_int_equal(send(fd, "x", 1, 0), 1);
-		close(fd);
-		run(&a);
-	}
-	expect_another_gets_in();
-	expect_at_once();
-	end_of(hangs);
-	/* its connection is looked at again, and ends */
-	while (a.host->nstrangers > 1) {
-		poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, -1);
-		host_run(a.host);
-	}
-	host_close(a.host);
-	kill(is_third, SIGKILL);
-	assert_int_equal(waitpid(is_third, NULL, 0), is_third);
-	close(p[0]);
-	close(p[1]);
-}
-
 /* The thread cannot be started for a while. */
 static void test_without_a_thread(void **state)
 {
@@ -461,15 +269,18 @@ static void test_of_a_peer_that_is_asked(void **state)
 static int run_all(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_in_a_greeting, set_up),
-		cmocka_unit_test_setup(test_unread_at_the_end, set_up),
-		cmocka_unit_test_setup(test_in_a_datagram, set_up),
-		cmocka_unit_test_setup(test_unread_in_a_service, set_up),
-		cmocka_unit_test_setup(test_very_many, set_up),
-		cmocka_unit_test_setup(test_very_many_connections, set_up),
-		cmocka_unit_test_setup(test_another_is_heard, set_up),
-		cmocka_unit_test_setup(test_without_a_thread, set_up),
-		cmocka_unit_test_setup(test_of_a_peer_that_is_asked, set_up),
+		cmocka_unit_test_setup_teardown(test_in_a_greeting, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unread_at_the_end, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_in_a_datagram, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_unread_in_a_service, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_very_many, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_very_many_connections, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_without_a_thread, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_of_a_peer_that_is_asked, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
@@ -477,19 +288,5 @@ static int run_all(void)
 
 int main(void)
 {
-	int fd, rc = 0;
-
-	enter();
-	netns_lo_up();
-	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-	older = !rights_refuse(fd);
-	close(fd);
-	if (!older)
-		rc = run_all();
-	older = true;
-	if (!seccomp_forget_option(PASSRIGHTS)) {
-		fprintf(stderr, "SKIPPED: no seccomp here\n");
-		return rc;
-	}
-	return run_all() || rc;
+	return run_on_both(run_all);
 }

@@ -179,10 +179,7 @@ static void conn_run(struct host *h, struct conn *c)
 			host_garbage(h, c);
 		else /* cut off: its length alone is refused */
 			take(h, c, (size_t)n, &got);
-		if (foreign)
-			fds_let_go(&got);
-		else
-			fds_close(&got);
+		fds_let_go(&got, foreign);
 	}
 }
 

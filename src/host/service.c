@@ -118,7 +118,7 @@ static void let_go(struct service *s)
 
 	shutdown(s->fd, SHUT_RD);
 	while (!closer_is_full() && fds_recv(s->fd, NOBODY, &byte, 1, &got) >= 0)
-		fds_let_go(&got);
+		fds_let_go(&got, true);
 	if (closer_is_full())
 		closer_put(NOBODY, s->fd);
 	else
@@ -189,7 +189,7 @@ static bool take_one(struct service *s)
 		return false;
 	if (n > 0 && n <= BUF)
 		host_take_dgram(s->host, got.uid, got.pid, buf, (size_t)n);
-	fds_let_go(&got);
+	fds_let_go(&got, true);
 	return true;
 }
 

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fds_fix.h - for tests: a process of another user that sends descriptors which cannot
+ * be closed.  A process that has such a descriptor cannot end, not even by SIGKILL,
+ * before stuck_end(); so those that are to end earlier are forked before stuck_begin().
+ */
+#ifndef HOST_FDS_FIX_H
+#define HOST_FDS_FIX_H
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/fix.h"
+#include "host/host_own.h"
+#include "host/name.h"
+#include "sys/clock.h"
+#include "sys/closer.h"
+#include "sys/rights.h"
+#include "sys/seccomp_testing.h"
+#include "sys/stuck_testing.h"
+
+enum { NOBODY = 65534, DAEMON = 1, PASSRIGHTS = 83 };
+
+static bool older; /* a kernel that cannot refuse descriptors */
+static struct stuck stuck;
+static int sent = -1; /* in its place, where it is not -1 */
+static struct side a;
+static uint64_t began;
+
+static inline int set_up_without(void **state)
+{
+	(void)state;
+	need_netns();
+	if (geteuid()) {
+		fprintf(stderr, "SKIPPED: cannot become another user\n");
+		skip();
+	}
+	begin(&a);
+	return 0;
+}
+
+static inline int set_up(void **state)
+{
+	if (!stuck_begin(&stuck))
+		skip();
+	return set_up_without(state);
+}
+
+/* Also after a failure: or this process could not end. */
+static inline int tear_down(void **state)
+{
+	(void)state;
+	stuck_end(&stuck);
+	return 0;
+}
+
+static inline void start_clock(void)
+{
+	began = clock_ns();
+}
+
+static inline void expect_at_once(void)
+{
+	assert_true(clock_ns() - began < STUCK_AT_ONCE_S * UINT64_C(1000000000));
+}
+
+/* --- the other user -------------------------------------------------------------- */
+
+static inline void send_stuck(int to, const void *what, size_t len, unsigned n)
+{
+	struct iovec iov = { (void *)(uintptr_t)what, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fds[RIGHTS_MAX];
+	union {
+		struct cmsghdr head;
+		char room[RIGHTS_ROOM];
+	} u;
+
+	for (unsigned i = 0; i < n; i++)
+		fds[i] = sent < 0 ? stuck.fd : sent;
+	rights_put(&m, &u.head, fds, n);
+	/* So many may be under way (RLIMIT_NOFILE). */
+	if (sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
+		    ? !older
+		    : errno != (older ? ETOOMANYREFS : EPERM))
+		_exit(1);
+}
+
+/* It has done so, and stays. */
+static inline pid_t as_user(uid_t uid, void (*does)(void))
+{
+	int ready[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(ready[0]);
+		if (setresuid(uid, uid, uid))
+			_exit(77);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		host_forked(a.host);
+		does();
+		stay_ready(ready);
+	}
+	wait_ready(ready);
+	return pid;
+}
+
+static inline pid_t another_user(void (*does)(void))
+{
+	return as_user(NOBODY, does);
+}
+
+/* What hangs goes on; not before could any process that has the file end. */
+static inline void end_of(pid_t pid)
+{
+	stuck_end(&stuck);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	close(stuck.fd);
+	while (closer_is_full() || closer_is_full_of(NOBODY))
+		usleep(1000);
+}
+
+/* --- what we do ------------------------------------------------------------------- */
+
+static inline void expect_another_gets_in(void)
+{
+	struct side b;
+	unsigned want = a.got + 1;
+
+	begin(&b);
+	assert_int_equal(forward(&b, host_slot(a.host), "hello"), 0);
+	run_until(&a, want);
+	assert_int_equal(a.got, want);
+	host_close(b.host);
+}
+
+/* Until something comes in, or for 10 ms. */
+static inline void run_a_while(void)
+{
+	poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, 10);
+	host_run(a.host);
+}
+
+/* On this kernel, and as on one that lets everybody send descriptors. */
+static inline int run_on_both(int (*run_all)(void))
+{
+	int fd, rc = 0;
+
+	enter();
+	netns_lo_up();
+	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	older = !rights_refuse(fd);
+	close(fd);
+	if (!older)
+		rc = run_all();
+	older = true;
+	if (!seccomp_forget_option(PASSRIGHTS)) {
+		fprintf(stderr, "SKIPPED: no seccomp here\n");
+		return rc;
+	}
+	return run_all() || rc;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* While descriptors of one user cannot be closed nothing more is taken from that user;
+ * others are heard, and what that user's processes leave is noticed. */
+#include "host/fds.h"
+
+#include <fcntl.h>
+
+#include "host/fds_fix.h"
+
+/* Says something on its connection for each byte that it is told. */
+static int told;
+
+static void third(void)
+{
+	int fd = name_connect(host_slot(a.host));
+	struct msg_hello hello;
+	char byte;
+
+	put_hello(&hello, host_slot(a.host) == 11 ? 12 : 11);
+	if (fd < 0 || send(fd, &hello, sizeof(hello), 0) != sizeof(hello))
+		_exit(1);
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(told, &byte, 1) == 1)
+		(void)!send(fd, "x", 1, 0);
+	_exit(0);
+}
+
+static void send_three(void)
+{
+	int fd = name_connect(host_slot(a.host));
+
+	for (int j = 0; j < 3; j++)
+		send_stuck(fd, "x", 1, RIGHTS_MAX);
+}
+
+/* While nothing more is taken from a user whose descriptors cannot be closed, others are
+ * heard and get in; and those who come and go leave nothing to be closed. */
+static void test_another_is_heard(void **state)
+{
+	pid_t hangs, is_third;
+	uint64_t refused;
+	int p[2];
+
+	(void)state;
+	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+	told = p[0];
+	is_third = as_user(DAEMON, third);
+	run(&a);
+	hangs = another_user(send_three);
+	start_clock();
+	run(&a);
+	assert_int_equal(closer_is_full_of(NOBODY), older);
+	assert_false(a.host->deaf);
+	refused = host_stats(a.host)->refused;
+	assert_int_equal(write(p[1], "", 1), 1);
+	for (int i = 0; i < 1000 && host_stats(a.host)->refused == refused; i++)
+		run_a_while();
+	/* what it said is no message of urnic's */
+	assert_int_equal(host_stats(a.host)->refused, refused + 1);
+	for (int i = 0; i < CLOSER_ALL; i++) {
+		int fd = name_connect(host_slot(a.host));
+
+		assert_int_equal(send(fd, "x", 1, 0), 1);
+		close(fd);
+		run(&a);
+	}
+	expect_another_gets_in();
+	expect_at_once();
+	end_of(hangs);
+	/* its connection is looked at again, and ends */
+	while (a.host->nstrangers > 1) {
+		poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, -1);
+		host_run(a.host);
+	}
+	host_close(a.host);
+	kill(is_third, SIGKILL);
+	assert_int_equal(waitpid(is_third, NULL, 0), is_third);
+	close(p[0]);
+	close(p[1]);
+}
+
+static uint16_t held;
+
+/* Of a process that has slot held. */
+static int listen_and_greet(int *listener)
+{
+	struct msg_hello hello;
+	int fd;
+
+	*listener = name_listen(held);
+	fd = name_connect(host_slot(a.host));
+	put_hello(&hello, held);
+	return *listener >= 0 && send(fd, &hello, sizeof(hello), 0) == sizeof(hello) ? fd
+										     : -1;
+}
+
+static void hold_slot(void)
+{
+	int listener;
+
+	if (listen_and_greet(&listener) < 0)
+		_exit(1);
+}
+
+/* A connection whose user's descriptors cannot be closed is not heard; its end is noticed
+ * all the same, and the slot is the next process's. */
+static void test_a_slot_changes_hands(void **state)
+{
+	pid_t owner, hangs;
+	int listener, fd;
+
+	(void)state;
+	held = host_slot(a.host) == 13 ? 14 : 13;
+	owner = another_user(hold_slot);
+	run(&a);
+	assert_non_null(a.host->by_slot[held]);
+	if (!stuck_begin(&stuck))
+		skip();
+	hangs = another_user(send_three);
+	run(&a);
+	assert_int_equal(closer_is_full_of(NOBODY), older);
+	kill(owner, SIGKILL);
+	assert_int_equal(waitpid(owner, NULL, 0), owner);
+	for (int i = 0; i < 1000 && !a.gone; i++)
+		run_a_while();
+	assert_int_equal(a.gone, 1);
+	assert_int_equal(a.gone_slot, held);
+	fd = listen_and_greet(&listener);
+	assert_true(fd >= 0);
+	run(&a);
+	assert_non_null(a.host->by_slot[held]);
+	assert_int_equal(a.host->by_slot[held]->pid, getpid());
+	/* the old connection is heard again, and its end is not the slot's */
+	end_of(hangs);
+	for (int i = 0; i < 1000 && a.host->nforeign; i++)
+		run_a_while();
+	assert_int_equal(a.host->nforeign, 0);
+	assert_int_equal(a.gone, 1);
+	assert_non_null(a.host->by_slot[held]);
+	close(fd);
+	close(listener);
+	host_close(a.host);
+}
+
+/* Descriptors that this user's own processes send are closed at once, and do not wait
+ * behind those of another user's that cannot be closed. */
+static void test_of_this_user(void **state)
+{
+	pid_t hangs = another_user(send_three);
+	struct iovec iov = { &(char){ 'x' }, 1 };
+
+	(void)state;
+	run(&a);
+	assert_int_equal(closer_is_full_of(NOBODY), older);
+	for (int i = 0; i < CLOSER_ALL; i++) {
+		int fd = name_connect(host_slot(a.host)), rc;
+
+		run(&a); /* from now on descriptors are taken */
+		rc = fds_send(fd, &iov, 1, &(int){ STDIN_FILENO }, 1);
+		assert_int_equal(rc, 0);
+		run(&a);
+		close(fd);
+		run(&a);
+	}
+	assert_false(closer_is_full_of(geteuid()));
+	assert_false(a.host->deaf);
+	end_of(hangs);
+	host_close(a.host);
+}
+
+static int run_all(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_another_is_heard, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_slot_changes_hands, set_up_without,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_of_this_user, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void)
+{
+	return run_on_both(run_all);
+}
