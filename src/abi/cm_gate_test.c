@@ -106,51 +106,46 @@ static int iw_connect(struct cm *c, const struct cm_target *to,
 	return connect_by("connect-iwarp", c, self, o, out, now);
 }
 
-static int fake_accept(struct cm_conn *c, const struct cm_param *self, uint64_t now)
+static int of_conn(struct cm_conn *c, uint64_t now, const char *word)
 {
 	assert_ptr_equal(c, &conn);
-	assert_ptr_equal(self, &param);
 	assert_int_equal(now, fix.now);
-	return tell("accept");
+	return tell(word);
+}
+
+static int fake_accept(struct cm_conn *c, const struct cm_param *self, uint64_t now)
+{
+	assert_ptr_equal(self, &param);
+	return of_conn(c, now, "accept");
 }
 
 static int fake_reject(struct cm_conn *c, uint16_t why, const void *private, size_t len,
 		       uint64_t now)
 {
-	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
 	assert_int_equal(len, 4);
 	assert_string_equal(private, "why");
 	reason = why;
-	return tell("reject");
+	return of_conn(c, now, "reject");
 }
 
 static int established(struct cm_conn *c, uint64_t now)
 {
-	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
-	return tell("established");
+	return of_conn(c, now, "established");
 }
 
 static int disconnect(struct cm_conn *c, uint64_t now)
 {
-	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
-	return tell("disconnect");
+	return of_conn(c, now, "disconnect");
 }
 
 static int attach(struct cm_conn *c, uint64_t now)
 {
-	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
-	return tell("attach");
+	return of_conn(c, now, "attach");
 }
 
 static void conn_close(struct cm_conn *c, uint64_t now)
 {
-	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
-	tell("close");
+	of_conn(c, now, "close");
 }
 
 const struct cm_proto cm_ib_proto = {

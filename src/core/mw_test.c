@@ -282,6 +282,13 @@ static void flags_of_regions_mean_nothing(void **state)
 	end();
 }
 
+static void refused(uint32_t old, uint32_t new, enum ibv_mw_type type, struct pd *of,
+		    struct ibv_mw_bind_info info)
+{
+	assert_int_equal(mw_bind(&core, old, new, type, QPN, of, &info),
+			 IBV_WC_MW_BIND_ERR);
+}
+
 static void keys_and_types_must_fit(void **state)
 {
 	struct ibv_mw_bind_info info;
@@ -296,25 +303,13 @@ static void keys_and_types_must_fit(void **state)
 	assert_int_equal(pd_alloc(&core, NULL, &other), 0);
 	one = alloc(IBV_MW_TYPE_1);
 	two = alloc(IBV_MW_TYPE_2);
-	assert_int_equal(mw_bind(&core, one->ibv.rkey, next_tag(one->ibv.rkey),
-				 IBV_MW_TYPE_2, QPN, pd, &info),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(mw_bind(&core, one->ibv.rkey, one->ibv.rkey + 0x100,
-				 IBV_MW_TYPE_1, QPN, pd, &info),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(mw_bind(&core, two->ibv.rkey, two->ibv.rkey, IBV_MW_TYPE_2, QPN,
-				 pd, &info),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(mw_bind(&core, mr->ibv.rkey, next_tag(mr->ibv.rkey),
-				 IBV_MW_TYPE_1, QPN, pd, &info),
-			 IBV_WC_MW_BIND_ERR);
-	assert_int_equal(mw_bind(&core, one->ibv.rkey, next_tag(one->ibv.rkey),
-				 IBV_MW_TYPE_1, QPN, other, &info),
-			 IBV_WC_MW_BIND_ERR);
+	refused(one->ibv.rkey, next_tag(one->ibv.rkey), IBV_MW_TYPE_2, pd, info);
+	refused(one->ibv.rkey, one->ibv.rkey + 0x100, IBV_MW_TYPE_1, pd, info);
+	refused(two->ibv.rkey, two->ibv.rkey, IBV_MW_TYPE_2, pd, info);
+	refused(mr->ibv.rkey, next_tag(mr->ibv.rkey), IBV_MW_TYPE_1, pd, info);
+	refused(one->ibv.rkey, next_tag(one->ibv.rkey), IBV_MW_TYPE_1, other, info);
 	info.length = 0;
-	assert_int_equal(mw_bind(&core, two->ibv.rkey, next_tag(two->ibv.rkey),
-				 IBV_MW_TYPE_2, QPN, pd, &info),
-			 IBV_WC_MW_BIND_ERR);
+	refused(two->ibv.rkey, next_tag(two->ibv.rkey), IBV_MW_TYPE_2, pd, info);
 	assert_int_equal(mr->mkey.windows, 0);
 	mw_dealloc(one);
 	mw_dealloc(two);

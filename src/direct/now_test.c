@@ -284,16 +284,22 @@ static void a_new_connection_is_looked_at_anew(void **state)
 	unshare_(&s);
 }
 
+/* A SEND that B, which stands still, does not take. */
+static void send_to_stopped(struct shared *s)
+{
+	fix_recv(s->f, 8, 0, 100);
+	pair_stop(s->f, 1);
+	fix_post(s->f, IBV_WR_SEND, 1, 0, 100, 0);
+}
+
 static void nothing_is_overtaken(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
 	uint64_t before = times(&s);
 
 	(void)state;
-	fix_recv(s.f, 8, 0, 100);
 	memset(s.at, 0xee, 100);
-	pair_stop(s.f, 1);
-	fix_post(s.f, IBV_WR_SEND, 1, 0, 100, 0);
+	send_to_stopped(&s);
 	post(&s, IBV_WR_RDMA_WRITE, 2, 0, 0, 8);
 	pair_run(s.f, 1 * MS);
 	assert_int_equal(times(&s), before);
@@ -314,9 +320,7 @@ static void a_read_that_is_owed_is_not_done(void **state)
 	uint64_t before = times(&s);
 
 	(void)state;
-	fix_recv(s.f, 8, 0, 100);
-	pair_stop(s.f, 1);
-	fix_post(s.f, IBV_WR_SEND, 1, 0, 100, 0);
+	send_to_stopped(&s);
 	post(&s, IBV_WR_RDMA_READ, 2, LEN, 0, 8);
 	pair_run(s.f, 1000);
 	board_set_executed(b, s.f->p.qp[1]->qpn, pair_psn(s.f, 0));
@@ -338,9 +342,7 @@ static void what_was_executed_is_followed_at_once(void **state)
 	uint64_t before = times(&s);
 
 	(void)state;
-	fix_recv(s.f, 8, 0, 100);
-	pair_stop(s.f, 1);
-	fix_post(s.f, IBV_WR_SEND, 1, 0, 100, 0);
+	send_to_stopped(&s);
 	pair_run(s.f, 1000);
 	turn_take(&b->turn);
 	local_input(b->local, s.f->s->now); /* it takes it in, and says nothing */

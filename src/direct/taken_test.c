@@ -113,6 +113,21 @@ static void who_is_inside_is_waited_for(void **state)
 	}
 }
 
+enum { GIVE_UP_NS = 300000000 };
+
+/* B's region stays, since a thread is in it that does not leave. */
+static void stays(struct shared *s)
+{
+	s->f->s->node[1].core.direct->give_up_ns = GIVE_UP_NS;
+	assert_int_equal(mr_dereg(s->mr), -EBUSY);
+}
+
+static void goes(struct shared *s)
+{
+	assert_int_equal(mr_dereg(s->mr), 0);
+	s->mr = NULL;
+}
+
 /* A stopped process cannot be shut out of what it has mapped, but it may die. */
 static void who_stays_inside(void **state)
 {
@@ -122,18 +137,25 @@ static void who_stays_inside(void **state)
 	pid_t was = a->pid;
 
 	(void)state;
-	s.f->s->node[1].core.direct->give_up_ns = 300000000;
-	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	stays(&s);
 	assert_false(a->gate.shut);
 	a->pid = fork();
 	if (a->pid == 0)
 		_exit(0);
 	assert_int_equal(waitpid(a->pid, NULL, 0), a->pid);
-	assert_int_equal(mr_dereg(s.mr), 0);
+	goes(&s);
 	a->pid = was;
-	s.mr = NULL;
 	atomic_store(word, 0);
 	unshare_(&s);
+}
+
+static void disconnects(struct shared *s)
+{
+	struct core *b = &s->f->s->node[1].core;
+
+	turn_take(&b->turn);
+	local_gone(b->local, s->f->s->node[0].core.slot);
+	turn_give(&b->turn);
 }
 
 /* Its process lives, but as another program: nobody is inside any more. */
@@ -142,12 +164,10 @@ static void who_becomes_another_program(void **state)
 	struct shared s = mapped(FIX_ALL);
 	struct reach *a = &pair_peer(s.f, 1)->reach;
 	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
-	struct core *b = &s.f->s->node[1].core;
 	pid_t was = a->pid;
 	int ends[2];
 
 	(void)state;
-	b->direct->give_up_ns = 300000000;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	a->pid = fork();
 	if (a->pid == 0) {
@@ -158,13 +178,9 @@ static void who_becomes_another_program(void **state)
 	assert_int_equal(read(ends[0], &was, 1), 0); /* by now it has */
 	close(ends[0]);
 	was = a->pid;
-	/* While it is connected it is what it was. */
-	assert_int_equal(mr_dereg(s.mr), -EBUSY);
-	turn_take(&b->turn);
-	local_gone(b->local, s.f->s->node[0].core.slot);
-	turn_give(&b->turn);
-	assert_int_equal(mr_dereg(s.mr), 0);
-	s.mr = NULL;
+	stays(&s); /* while it is connected it is what it was */
+	disconnects(&s);
+	goes(&s);
 	assert_int_equal(kill(was, SIGKILL), 0);
 	assert_int_equal(waitpid(was, NULL, 0), was);
 	atomic_store(word, 0);
@@ -176,18 +192,13 @@ static void who_closes_its_connection_is_inside_still(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
 	_Atomic uint64_t *word = enter(&s, s.mr->mkey.key);
-	struct core *b = &s.f->s->node[1].core;
 
 	(void)state;
-	b->direct->give_up_ns = 300000000;
 	pair_peer(s.f, 1)->reach.pid = getpid();
-	turn_take(&b->turn);
-	local_gone(b->local, s.f->s->node[0].core.slot);
-	turn_give(&b->turn);
-	assert_int_equal(mr_dereg(s.mr), -EBUSY);
+	disconnects(&s);
+	stays(&s);
 	atomic_store(word, 0);
-	assert_int_equal(mr_dereg(s.mr), 0);
-	s.mr = NULL;
+	goes(&s);
 	unshare_(&s);
 }
 
@@ -209,7 +220,7 @@ static void *write_late(void *arg)
 	return NULL;
 }
 
-static bool hold_in(struct held *h, void *(*fn)(void *))
+static bool hold(struct held *h, void *(*fn)(void *))
 {
 	*h = (struct held){ .late.fd = -1 };
 	if (!late_open(&h->late, 0x77))
@@ -223,11 +234,6 @@ static bool hold_in(struct held *h, void *(*fn)(void *))
 	assert_int_equal(pthread_create(&h->thread, NULL, fn, h), 0);
 	assert_true(late_reached(&h->late));
 	return true;
-}
-
-static bool hold(struct held *h)
-{
-	return hold_in(h, write_late);
 }
 
 /* It goes on, and ends the piece that it was at. */
@@ -247,19 +253,23 @@ static void leave(struct held *h)
 	unshare_(&h->s);
 }
 
-static void who_stands_in_a_copy_of_a_region_that_goes(void **state)
+static void region_goes_under(void *(*fn)(void *))
 {
 	struct held h;
 
-	(void)state;
-	if (!hold(&h))
+	if (!hold(&h, fn))
 		skip();
 	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
 	let_go(&h);
-	assert_int_equal(mr_dereg(h.s.mr), 0);
-	h.s.mr = NULL;
+	goes(&h.s);
 	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	leave(&h);
+}
+
+static void who_stands_in_a_copy_of_a_region_that_goes(void **state)
+{
+	(void)state;
+	region_goes_under(write_late);
 }
 
 /* The caller is told that it may still be written to. */
@@ -269,7 +279,7 @@ static void who_stands_in_a_copy_by_a_qp_that_goes(void **state)
 	uint32_t qpn;
 
 	(void)state;
-	if (!hold(&h))
+	if (!hold(&h, write_late))
 		skip();
 	qpn = h.s.f->p.qp[1]->qpn;
 	fix_modify(h.s.f, 1, IBV_QPS_ERR);
@@ -286,7 +296,7 @@ static void who_stood_in_a_copy_ends_it(void **state)
 	struct held h;
 
 	(void)state;
-	if (!hold(&h))
+	if (!hold(&h, write_late))
 		skip();
 	assert_true(late_give(&h.late));
 	assert_int_equal(pthread_join(h.thread, NULL), 0);
@@ -373,17 +383,8 @@ static void *write_two(void *arg)
 
 static void who_stands_in_the_first_sge(void **state)
 {
-	struct held h;
-
 	(void)state;
-	if (!hold_in(&h, write_two))
-		skip();
-	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
-	let_go(&h);
-	assert_int_equal(mr_dereg(h.s.mr), 0);
-	h.s.mr = NULL;
-	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
-	leave(&h);
+	region_goes_under(write_two);
 }
 
 /* A thread of A's that uses the region of that key in a third process. */
@@ -399,8 +400,7 @@ static void who_is_inside_another_process(void **state)
 					   << INSIDE_QPN_AT |
 				   1);
 	s.f->s->node[1].core.direct->give_up_ns = 0;
-	assert_int_equal(mr_dereg(s.mr), 0);
-	s.mr = NULL;
+	goes(&s);
 	atomic_store(word, 0);
 	unshare_(&s);
 }
