@@ -3,7 +3,6 @@
 #include "rdmacm/fix.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,26 +18,12 @@
 #include "sys/addr.h"
 #include "sys/sockaddr.h"
 
-#undef ibv_query_port
-
-enum { DEVICES = 3, GIDS = 3 };
-
 struct fix fix;
 
-static const struct {
-	const char *name, *gid[GIDS];
-	bool iwarp;
-} known[DEVICES] = {
-	{ "roce_eth0", { "::ffff:192.0.2.1", "2001:db8::1", "fe80::1" }, false },
-	{ "roce_lo", { "::ffff:127.0.0.1", "::1" }, false },
-	{ "iwarp_eth0", { "::ffff:192.0.2.1", "::ffff:127.0.0.1" }, true },
-};
-static struct ibv_device devices[DEVICES];
-static struct ibv_context contexts[DEVICES];
 static struct cm_conn conns[64];
 static unsigned nconns;
 
-static void say(const char *fmt, ...)
+void fix_say(const char *fmt, ...)
 {
 	size_t n = strlen(fix.said);
 	va_list ap;
@@ -59,219 +44,6 @@ const char *fix_said(void)
 	return said;
 }
 
-static void *make(size_t size)
-{
-	void *p = fix.fail && !--fix.fail ? NULL : calloc(1, size);
-
-	if (p)
-		fix.made++;
-	else
-		errno = ENOMEM;
-	return p;
-}
-
-static int unmake(void *p)
-{
-	free(p);
-	fix.made--;
-	return 0;
-}
-
-static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
-{
-	const char *text = i < GIDS ? known[dev - devices].gid[i] : NULL;
-
-	return text && !fix.bare && !(fix.iwarp_alone && dev == devices) &&
-	       inet_pton(AF_INET6, text, ip) == 1;
-}
-
-/* --- verbs: devices ------------------------------------------------------ */
-
-struct ibv_device **ibv_get_device_list(int *num)
-{
-	struct ibv_device **list = calloc(DEVICES + 1, sizeof(*list));
-
-	(void)num;
-	for (unsigned i = 0; list && i < fix.devices; i++) {
-		list[i] = &devices[i];
-		list[i]->transport_type =
-			known[i].iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
-	}
-	return list;
-}
-
-void ibv_free_device_list(struct ibv_device **list)
-{
-	free(list);
-}
-
-struct ibv_context *ibv_open_device(struct ibv_device *dev)
-{
-	contexts[dev - devices].device = dev;
-	return &contexts[dev - devices];
-}
-
-int ibv_close_device(struct ibv_context *ctx)
-{
-	(void)ctx;
-	return 0;
-}
-
-__be64 ibv_get_device_guid(struct ibv_device *dev)
-{
-	return (__be64)(dev - devices + 1);
-}
-
-int ibv_get_device_index(struct ibv_device *dev)
-{
-	return dev == &devices[1] ? 1 : 2;
-}
-
-int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
-{
-	(void)ctx;
-	*attr = (struct ibv_device_attr){ .max_qp_rd_atom = 16,
-					  .max_qp_init_rd_atom = 300 };
-	return 0;
-}
-
-int ibv_query_port(struct ibv_context *ctx, uint8_t port,
-		   struct _compat_ibv_port_attr *compat)
-{
-	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
-
-	(void)ctx;
-	(void)port;
-	attr->gid_tbl_len = GIDS;
-	attr->active_mtu = IBV_MTU_1024;
-	return 0;
-}
-
-int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
-{
-	(void)port;
-	return has(ctx->device, index, gid->raw) ? 0 : -1;
-}
-
-/* A device's, for as long as the process. */
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
-{
-	static struct ibv_pd pds[DEVICES];
-
-	pds[ctx - contexts].context = ctx;
-	return &pds[ctx - contexts];
-}
-
-int ibv_dealloc_pd(struct ibv_pd *pd)
-{
-	(void)pd;
-	return 0;
-}
-
-/* --- verbs: queues ------------------------------------------------------- */
-
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
-{
-	(void)ctx;
-	return make(sizeof(struct ibv_comp_channel));
-}
-
-int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
-{
-	return unmake(ch);
-}
-
-struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
-			     struct ibv_comp_channel *ch, int vector)
-{
-	struct ibv_cq *cq = make(sizeof(*cq));
-
-	(void)vector;
-	if (cq)
-		*cq = (struct ibv_cq){ .context = ctx,
-				       .channel = ch,
-				       .cq_context = cq_context,
-				       .cqe = cqe };
-	return cq;
-}
-
-int ibv_destroy_cq(struct ibv_cq *cq)
-{
-	return unmake(cq);
-}
-
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	struct ibv_qp *qp = make(sizeof(*qp));
-
-	if (qp)
-		*qp = (struct ibv_qp){ .context = pd->context,
-				       .pd = pd,
-				       .send_cq = attr->send_cq,
-				       .recv_cq = attr->recv_cq,
-				       .srq = attr->srq,
-				       .qp_type = attr->qp_type,
-				       .qp_num = 77 };
-	return qp;
-}
-
-int ibv_destroy_qp(struct ibv_qp *qp)
-{
-	return unmake(qp);
-}
-
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	static const char *const name[] = { "RESET", "INIT", "RTR", "RTS",
-					    "SQD",   "SQE",  "ERR" };
-
-	assert_true(mask & IBV_QP_STATE);
-	if (fix.fail && !--fix.fail)
-		return ENOMEM;
-	say("%s", name[attr->qp_state]);
-	qp->state = attr->qp_state;
-	fix.attr = *attr;
-	fix.mask = mask;
-	return 0;
-}
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	struct ibv_srq *srq = make(sizeof(*srq));
-
-	(void)attr;
-	if (srq)
-		srq->pd = pd;
-	return srq;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return unmake(srq);
-}
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	(void)qp;
-	(void)gid;
-	(void)lid;
-	if (fix.fail && !--fix.fail) {
-		errno = ENOMEM;
-		return ENOMEM;
-	}
-	say("attach_mcast");
-	return 0;
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	(void)qp;
-	(void)gid;
-	(void)lid;
-	say("detach_mcast");
-	return 0;
-}
-
 /* --- the CM -------------------------------------------------------------- */
 
 static struct cm_conn *new_conn(void)
@@ -289,7 +61,7 @@ static void heard(const struct cm_param *self)
 int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listener **out)
 {
 	(void)ctx;
-	say("bind");
+	fix_say("bind");
 	if (fix.rc)
 		return fix.rc;
 	if (!s->port)
@@ -305,7 +77,7 @@ int cm_gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
 	(void)ctx;
 	(void)l;
 	(void)backlog;
-	say(datagram ? "listen_datagram" : "listen");
+	fix_say(datagram ? "listen_datagram" : "listen");
 	fix.owner = owner;
 	return fix.rc;
 }
@@ -314,7 +86,7 @@ void cm_gate_unbind(struct ibv_context *ctx, struct cm_listener *l)
 {
 	(void)ctx;
 	(void)l;
-	say("unbind");
+	fix_say("unbind");
 }
 
 int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
@@ -322,7 +94,7 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		    struct cm_conn **out)
 {
 	(void)ctx;
-	say("connect");
+	fix_say("connect");
 	if (fix.rc)
 		return fix.rc;
 	fix.to = *to;
@@ -335,7 +107,7 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
 {
 	(void)ctx;
-	say("own");
+	fix_say("own");
 	c->owner = owner;
 	return 0;
 }
@@ -345,7 +117,7 @@ int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
 {
 	(void)ctx;
 	(void)c;
-	say("accept");
+	fix_say("accept");
 	heard(self);
 	return fix.rc;
 }
@@ -356,7 +128,7 @@ int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 	(void)ctx;
 	(void)c;
 	(void)private;
-	say("reject:%u:%zu", reason, len);
+	fix_say("reject:%u:%zu", reason, len);
 	return fix.rc;
 }
 
@@ -364,7 +136,7 @@ int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
-	say("attach");
+	fix_say("attach");
 	return fix.attach_rc;
 }
 
@@ -372,7 +144,7 @@ int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
-	say("established");
+	fix_say("established");
 	return fix.rc;
 }
 
@@ -380,7 +152,7 @@ int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
-	say("disconnect");
+	fix_say("disconnect");
 	return fix.rc;
 }
 
@@ -388,7 +160,7 @@ void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
-	say("close");
+	fix_say("close");
 }
 
 bool cm_gate_knows(struct ibv_context *ctx)
@@ -399,10 +171,10 @@ bool cm_gate_knows(struct ibv_context *ctx)
 
 bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 {
-	uint8_t own[16];
+	union ibv_gid own;
 
-	for (int i = 0; i < GIDS; i++)
-		if (has(ctx->device, i, own) && !memcmp(own, ip, 16))
+	for (int i = 0; i < FIX_GIDS; i++)
+		if (!ibv_query_gid(ctx, 1, i, &own) && !memcmp(own.raw, ip, 16))
 			return true;
 	return false;
 }
@@ -412,7 +184,7 @@ bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 int fix_begin(void **state)
 {
 	(void)state;
-	fix = (struct fix){ .devices = DEVICES };
+	fix = (struct fix){ .devices = FIX_DEVICES };
 	nconns = 0;
 	return 0;
 }

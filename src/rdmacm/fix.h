@@ -10,6 +10,8 @@
 #include "cm/gate.h"
 #include "rdmacm/id.h"
 
+enum { FIX_DEVICES = 3, FIX_GIDS = 3 };
+
 /* roce_eth0 has 192.0.2.1, 2001:db8::1 and fe80::1; roce_lo 127.0.0.1 and ::1; iwarp_eth0
  * 192.0.2.1 and 127.0.0.1. */
 struct fix {
@@ -38,6 +40,8 @@ extern struct fix fix;
 int fix_begin(void **state);
 int fix_end(void **state);
 
+/* Adds to it. */
+__attribute__((format(printf, 1, 2))) void fix_say(const char *fmt, ...);
 /* What was said since the last call of this: "bind connect". */
 const char *fix_said(void);
 struct sockaddr_in fix_addr(const char *ip, uint16_t port);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work requests built piece by piece (ibv_wr_start() and what follows): wr.c. */
+#include "abi/fix.h"
+
+static struct swqe *last(struct ibv_qp *qp)
+{
+	return sq_at(&qp_of(qp)->sq, qp_of(qp)->sq.head - 1);
+}
+
+/* The first: a request without what belongs to it. */
+static void pieces(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct qp *q = qp_of(qp);
+	const struct ibv_sge list[2] = { { 0x10, 1, 3 }, { 0x20, 2, 3 } };
+	struct ibv_data_buf buf[2] = { { fix.memory, 2 }, { fix.memory, 3 } };
+	struct ibv_mw *mw = abi_alloc_mw(fix.pd, IBV_MW_TYPE_2);
+	struct ibv_mr *mr = fix_mr(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	const struct ibv_mw_bind_info info = { .mr = mr,
+					       .addr = (uintptr_t)fix.memory,
+					       .length = 8,
+					       .mw_access_flags =
+						       IBV_ACCESS_REMOTE_READ };
+	const struct {
+		enum ibv_wr_opcode opcode;
+		uint32_t imm, rkey, length;
+		uint64_t addr;
+	} expected[] = {
+		{ IBV_WR_SEND, 0, 0, 3, 0 },
+		{ IBV_WR_SEND_WITH_IMM, 0x11, 0, 0, 0 },
+		{ IBV_WR_SEND_WITH_INV, 0x12, 0, 2, 0 },
+		{ IBV_WR_LOCAL_INV, 0x13, 0, 0, 0 },
+		{ IBV_WR_RDMA_WRITE, 0, 0x14, 5, 0x140 },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 0x16, 0x15, 0, 0x150 },
+		{ IBV_WR_RDMA_READ, 0, 0x17, 8, 0x170 },
+		{ IBV_WR_BIND_MW, mw->rkey + 1, mr->lkey, 0, 0 },
+	};
+
+	(void)state;
+	ibv_wr_start(ex);
+	ex->wr_id = 1;
+	ibv_wr_send(ex);
+	ibv_wr_set_sge_list(ex, 2, list);
+	ibv_wr_send_imm(ex, 0x11);
+	ibv_wr_send_inv(ex, 0x12);
+	ibv_wr_set_inline_data(ex, fix.memory, 2);
+	ibv_wr_local_inv(ex, 0x13);
+	ibv_wr_rdma_write(ex, 0x14, 0x140);
+	ibv_wr_set_inline_data_list(ex, 2, buf);
+	ibv_wr_rdma_write_imm(ex, 0x15, 0x150, 0x16);
+	ibv_wr_rdma_read(ex, 0x17, 0x170);
+	ibv_wr_set_sge(ex, 3, 0x18, 8);
+	ibv_wr_bind_mw(ex, mw, mw->rkey + 1, &info);
+	assert_string_equal(fix_said(), "");
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_string_equal(fix_said(), "post");
+	assert_int_equal(q->sq.head, 8);
+	for (uint32_t i = 0; i < 8; i++) {
+		const struct swqe *w = sq_at(&q->sq, i);
+
+		assert_int_equal(w->opcode, expected[i].opcode);
+		assert_int_equal(w->imm, expected[i].imm);
+		assert_int_equal(w->rkey, expected[i].rkey);
+		if (w->opcode == IBV_WR_BIND_MW) {
+			assert_int_equal(w->bind.info.length, 8);
+			continue;
+		}
+		assert_int_equal(w->length, expected[i].length);
+		assert_int_equal(w->remote_addr, expected[i].addr);
+	}
+	q->sq.tail = q->sq.head;
+	assert_int_equal(abi_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void is_atomic(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t rkey,
+		      uint64_t addr, uint64_t compare_add)
+{
+	const struct swqe *w = last(qp);
+
+	assert_int_equal(w->opcode, opcode);
+	assert_int_equal(w->rkey, rkey);
+	assert_int_equal(w->remote_addr, addr);
+	assert_int_equal(w->atomic.compare_add, compare_add);
+}
+
+static void atomic_pieces(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	(void)state;
+	ibv_wr_start(ex);
+	ibv_wr_atomic_cmp_swp(ex, 1, 0x20, 3, 4);
+	ibv_wr_set_sge(ex, 3, 0x18, 8);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	is_atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, 1, 0x20, 3);
+	assert_int_equal(last(qp)->atomic.swap, 4);
+	ibv_wr_start(ex);
+	ibv_wr_atomic_fetch_add(ex, 5, 0x60, 7);
+	ibv_wr_set_sge(ex, 3, 0x18, 8);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	is_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 5, 0x60, 7);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void datagram_pieces(void **state)
+{
+	struct ibv_ah_attr path = fix_path();
+	struct ibv_ah *ah = ibv_create_ah(fix.pd, &path);
+	struct ibv_qp *qp = fix_rts(IBV_QPT_UD);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	(void)state;
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_ud_addr(ex, ah, 0x55, 0x66);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(last(qp)->ud.qpn, 0x55);
+	assert_int_equal(last(qp)->ud.qkey, 0x66);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+}
+
+static void the_srq_of_xrc(void **state)
+{
+	struct ibv_qp *qp = fix_qp(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	(void)state;
+	assert_non_null(ex->wr_set_xrc_srqn);
+	ibv_wr_start(ex);
+	ex->wr_set_xrc_srqn(ex, 7); /* of no request: an error, or nothing */
+	ibv_wr_abort(ex);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* What there is not: the piece is refused, and with it all. */
+static void refused_pieces(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct qp *q = qp_of(qp);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ibv_wr_start(ex);
+		ibv_wr_send(ex);
+		if (i)
+			ibv_wr_send_tso(ex, NULL, 0, 0);
+		else
+			ex->wr_atomic_write(ex, 1, 2, NULL);
+		fix_errno(ibv_wr_complete(ex), EINVAL);
+		assert_int_equal(q->sq.head, 0);
+		assert_string_equal(fix_said(), "");
+	}
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_abort(ex);
+	assert_int_equal(q->sq.head, 0);
+	assert_false(q->building);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* The context dies before, or while, a request is built. */
+static void pieces_of_a_dead_context(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct context *ctx = &abi_of(fix.ibv)->ctx;
+	struct qp *q = qp_of(qp);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ibv_wr_start(ex);
+		ibv_wr_send(ex);
+		ctx->dead = true;
+		if (i)
+			ibv_wr_abort(ex);
+		else
+			fix_errno(ibv_wr_complete(ex), EIO);
+		assert_false(q->building); /* who waits for it goes on */
+		ctx->dead = false;
+	}
+	ctx->dead = true;
+	ibv_wr_start(ex);
+	assert_false(q->building);
+	assert_int_equal(q->wr_err, -EIO);
+	fix_errno(ibv_wr_complete(ex), EIO);
+	/* In a child, the lock may be a thread's that it has not. */
+	ctx->dead = false;
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ctx->dead = true;
+	abi_of(fix.ibv)->pid++;
+	fix_errno(ibv_wr_complete(ex), EIO);
+	assert_true(q->building);
+	abi_of(fix.ibv)->pid--;
+	ibv_wr_abort(ex);
+	ctx->dead = false;
+	assert_int_equal(q->sq.head, 0);
+	assert_string_equal(fix_said(), "");
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void no_pieces_unless_asked_for(void **state)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = fix.cq,
+		.recv_cq = fix.cq,
+		.cap = { 1, 1, 1, 1, 0 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(fix.pd, &attr);
+
+	(void)state;
+	assert_null(ibv_qp_to_qp_ex(qp));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fix_open, fix_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(pieces),
+		TEST(atomic_pieces),
+		TEST(datagram_pieces),
+		TEST(the_srq_of_xrc),
+		TEST(refused_pieces),
+		TEST(pieces_of_a_dead_context),
+		TEST(no_pieces_unless_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fix_verbs.c - fake verbs; see fix.h. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rdmacm/fix.h"
+
+#undef ibv_query_port
+
+static const struct {
+	const char *name, *gid[FIX_GIDS];
+	bool iwarp;
+} known[FIX_DEVICES] = {
+	{ "roce_eth0", { "::ffff:192.0.2.1", "2001:db8::1", "fe80::1" }, false },
+	{ "roce_lo", { "::ffff:127.0.0.1", "::1" }, false },
+	{ "iwarp_eth0", { "::ffff:192.0.2.1", "::ffff:127.0.0.1" }, true },
+};
+static struct ibv_device devices[FIX_DEVICES];
+static struct ibv_context contexts[FIX_DEVICES];
+
+static void *make(size_t size)
+{
+	void *p = fix.fail && !--fix.fail ? NULL : calloc(1, size);
+
+	if (p)
+		fix.made++;
+	else
+		errno = ENOMEM;
+	return p;
+}
+
+static int unmake(void *p)
+{
+	free(p);
+	fix.made--;
+	return 0;
+}
+
+static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
+{
+	const char *text = i < FIX_GIDS ? known[dev - devices].gid[i] : NULL;
+
+	return text && !fix.bare && !(fix.iwarp_alone && dev == devices) &&
+	       inet_pton(AF_INET6, text, ip) == 1;
+}
+
+/* --- devices ------------------------------------------------------ */
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct ibv_device **list = calloc(FIX_DEVICES + 1, sizeof(*list));
+
+	(void)num;
+	for (unsigned i = 0; list && i < fix.devices; i++) {
+		list[i] = &devices[i];
+		list[i]->transport_type =
+			known[i].iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	}
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *dev)
+{
+	contexts[dev - devices].device = dev;
+	return &contexts[dev - devices];
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *dev)
+{
+	return (__be64)(dev - devices + 1);
+}
+
+int ibv_get_device_index(struct ibv_device *dev)
+{
+	return dev == &devices[1] ? 1 : 2;
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	(void)ctx;
+	*attr = (struct ibv_device_attr){ .max_qp_rd_atom = 16,
+					  .max_qp_init_rd_atom = 300 };
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *ctx, uint8_t port,
+		   struct _compat_ibv_port_attr *compat)
+{
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
+
+	(void)ctx;
+	(void)port;
+	attr->gid_tbl_len = FIX_GIDS;
+	attr->active_mtu = IBV_MTU_1024;
+	return 0;
+}
+
+int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)port;
+	return has(ctx->device, index, gid->raw) ? 0 : -1;
+}
+
+/* A device's, for as long as the process. */
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	static struct ibv_pd pds[FIX_DEVICES];
+
+	pds[ctx - contexts].context = ctx;
+	return &pds[ctx - contexts];
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+	return 0;
+}
+
+/* --- queues ------------------------------------------------------- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return make(sizeof(struct ibv_comp_channel));
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
+{
+	return unmake(ch);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *ch, int vector)
+{
+	struct ibv_cq *cq = make(sizeof(*cq));
+
+	(void)vector;
+	if (cq)
+		*cq = (struct ibv_cq){ .context = ctx,
+				       .channel = ch,
+				       .cq_context = cq_context,
+				       .cqe = cqe };
+	return cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return unmake(cq);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp = make(sizeof(*qp));
+
+	if (qp)
+		*qp = (struct ibv_qp){ .context = pd->context,
+				       .pd = pd,
+				       .send_cq = attr->send_cq,
+				       .recv_cq = attr->recv_cq,
+				       .srq = attr->srq,
+				       .qp_type = attr->qp_type,
+				       .qp_num = 77 };
+	return qp;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return unmake(qp);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	static const char *const name[] = { "RESET", "INIT", "RTR", "RTS",
+					    "SQD",   "SQE",  "ERR" };
+
+	assert_true(mask & IBV_QP_STATE);
+	if (fix.fail && !--fix.fail)
+		return ENOMEM;
+	fix_say("%s", name[attr->qp_state]);
+	qp->state = attr->qp_state;
+	fix.attr = *attr;
+	fix.mask = mask;
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq *srq = make(sizeof(*srq));
+
+	(void)attr;
+	if (srq)
+		srq->pd = pd;
+	return srq;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return unmake(srq);
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	if (fix.fail && !--fix.fail) {
+		errno = ENOMEM;
+		return ENOMEM;
+	}
+	fix_say("attach_mcast");
+	return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)qp;
+	(void)gid;
+	(void)lid;
+	fix_say("detach_mcast");
+	return 0;
+}
