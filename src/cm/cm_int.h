@@ -234,8 +234,11 @@ void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
 bool retry_run(struct conn *c, uint64_t now);
 uint64_t cm_interval(uint8_t n); /* 4.096 us * 2^n */
 
-/* --- ib_cm.c, ib_end.c: the protocol ------------------------------------- */
+/* --- ib_cm.c, ib_request.c, ib_end.c: the protocol ----------------------- */
 
+/* Sends a REJ; what becomes of c is the caller's. */
+void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
+		 const void *private, size_t len);
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
 /* The peer's process died.  False: c's owner has no memory to be told of that. */

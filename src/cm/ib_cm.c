@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_cm.c - how a connection comes about: REQ, MRA, REP, RTU, REJ (IBTA vol. 1,
- * 12.9); how it ends is in ib_end.c.
+ * 12.9); how a REQ is taken is in ib_request.c, how the connection ends in ib_end.c.
  *
  * A message is a row of the table and a column by the connection's state; where
  * nothing stands it is dropped and counted. */
@@ -13,25 +13,6 @@
 #include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
-
-/* --- what is common ------------------------------------------------------ */
-
-static void reject(struct conn *c, enum cm_about about, uint16_t reason,
-		   const void *private, size_t len)
-{
-	struct cm_msg m = conn_msg(c, CM_REJ);
-
-	m.about = (uint8_t)about;
-	m.reason = reason;
-	conn_private(&m, private, len);
-	if (reason == CM_REJ_TIMEOUT) {
-		/* 12.6.7.2: so that a peer whose ID we do not know finds it. */
-		m.info_len = 8;
-		for (unsigned i = 0; i < m.info_len; i++)
-			m.info[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
-	}
-	send_mad(c->cm, &c->route, &m);
-}
 
 /* --- the active side ----------------------------------------------------- */
 
@@ -172,127 +153,6 @@ int ibcm_established(struct cm_conn *base, uint64_t now)
 
 /* --- the passive side ---------------------------------------------------- */
 
-/* c takes what m says of its sender.  12.9.7.1 */
-static void ask(struct conn *c, const struct cm_target *from, const struct cm_msg *m)
-{
-	c->passive = true;
-	c->datagram = m->type == CM_SIDR_REQ;
-	c->route = from->route;
-	c->remote_id = m->local_id;
-	c->remote_qpn = m->qpn;
-	c->remote_guid = m->ca_guid;
-	c->service_id = m->service_id;
-	c->tid = m->tid;
-	c->ack_timeout = m->path.ack_timeout;
-	c->peer_timeout = m->local_timeout;
-	c->peer_retries = m->max_cm_retries;
-	conn_hash(c);
-	conn_hash_qp(c);
-}
-
-/* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
- * has: the old one is over, though the new one may not come about yet (12.9.8.3).
- * But any user of this host could have sent that, so its process is asked first. */
-static bool is_stale(struct cm *cm, const struct cm_target *from, const struct cm_msg *m,
-		     uint64_t now)
-{
-	struct conn *old =
-		m->type == CM_REQ ? conn_find_stale(cm, &from->route, m) : NULL;
-	struct cm_msg rej = {
-		.type = CM_REJ,
-		.tid = m->tid,
-		.remote_id = m->local_id,
-		.about = CM_ABOUT_REQ,
-		.reason = CM_REJ_STALE,
-	};
-
-	if (!old)
-		return false;
-	cm->counter[CM_RX_STALE]++;
-	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
-		 "which ends %s",
-		 m->qpn, m->local_id,
-		 old->near ? "unless its process has it still" : "now");
-	send_mad(cm, &from->route, &rej);
-	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
-		ibcm_disconnect(&old->base, now);
-	return true;
-}
-
-void ibcm_request(struct cm_listener *l, const struct cm_target *from,
-		  const struct cm_msg *m, uint64_t now)
-{
-	struct cm_event ev = { .type = CM_EV_REQUEST, .from = from };
-	struct cm *cm = l->cm;
-	struct cm_param p;
-	struct conn *c;
-
-	if (is_stale(cm, from, m, now))
-		return;
-	c = listener_take(l);
-	if (!c) {
-		cm->counter[CM_RX_BACKLOG]++;
-		log_info("%s for port %u dropped: %u requests wait for the program",
-			 cm_type_name(m->type), from->src_port, l->pending);
-		return;
-	}
-	ask(c, from, m);
-	c->listener = l;
-	l->pending++;
-	via_set(c, l);
-	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
-	param_of(m, CM_IP_HDR, &p);
-	ev.conn = &c->base;
-	ev.peer = &p;
-	if (l->owner->event(l->owner, &ev))
-		return;
-	cm->counter[CM_RX_BACKLOG]++;
-	l->pending--;
-	c->listener = NULL;
-	c->held = false;
-	conn_become(c, ST_IDLE);
-}
-
-bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
-			const struct cm_msg *m, uint64_t now)
-{
-	struct conn *c =
-		conn_find_request(cm, route, m->local_id, m->type == CM_SIDR_REQ, m->tid);
-	struct cm_msg mra;
-
-	(void)now;
-	if (!c || c->remote_qpn != m->qpn)
-		return false;
-	cm->counter[CM_RX_DUPLICATE]++;
-	switch (c->state) {
-	case ST_REQ_RCVD:
-		mra = conn_msg(c, CM_MRA);
-		mra.about = CM_ABOUT_REQ;
-		mra.service_timeout = SERVICE_TIMEOUT;
-		send_mad(cm, &c->route, &mra);
-		break;
-	case ST_REP_SENT:
-		send_again(c);
-		break;
-	case ST_DREQ_SENT:
-	case ST_TIMEWAIT:
-		/* Accepted, and ended before that was known: the REP was lost. */
-		reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
-		break;
-	case ST_FREE:
-	case ST_IDLE:
-	case ST_REQ_SENT:
-	case ST_REP_RCVD:
-	case ST_ESTABLISHED:
-	case ST_DREQ_RCVD:
-	case ST_SIDR_SENT:
-	case ST_SIDR_RCVD:
-	case CONN_STATES:
-		break;
-	}
-	return true;
-}
-
 static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t now)
 {
 	struct conn *c = conn_of(base);
@@ -324,13 +184,13 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 		return -EINVAL;
 	switch (c->state) {
 	case ST_REQ_RCVD:
-		reject(c, CM_ABOUT_REQ, reason, private, len);
+		conn_reject(c, CM_ABOUT_REQ, reason, private, len);
 		break;
 	case ST_REP_RCVD:
-		reject(c, CM_ABOUT_REP, reason, private, len);
+		conn_reject(c, CM_ABOUT_REP, reason, private, len);
 		break;
 	case ST_REP_SENT:
-		reject(c, CM_ABOUT_NONE, reason, private, len);
+		conn_reject(c, CM_ABOUT_NONE, reason, private, len);
 		break;
 	case ST_FREE:
 	case ST_IDLE:
@@ -518,8 +378,8 @@ void conn_timer(struct conn *c, uint64_t now)
 		return;
 	}
 	if (c->state != ST_SIDR_SENT)
-		reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
-		       CM_REJ_TIMEOUT, NULL, 0);
+		conn_reject(c, c->state == ST_REQ_SENT ? CM_ABOUT_REQ : CM_ABOUT_REP,
+			    CM_REJ_TIMEOUT, NULL, 0);
 	(void)conn_tell(c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 	conn_become(c, ST_IDLE);
 }

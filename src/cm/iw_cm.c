@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_cm.c - how an iWARP connection comes about: TCP's handshake, MPA's request
- * and reply (RFC 5044, 7; RFC 6581), as far as the QP, which attach() gives it. */
+/* iw_cm.c - how an iWARP connection comes about: TCP's handshake, then MPA's setup
+ * (iw_mpa.c), as far as the QP, which attach() gives it. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,7 +30,7 @@ static enum cm_event_type type_of(int rc)
 	}
 }
 
-static void fail(struct iwc *c, int rc)
+void iwc_fail(struct iwc *c, int rc)
 {
 	char peer[INET6_ADDRSTRLEN];
 
@@ -55,9 +55,7 @@ static void begin(struct iwc *c, uint64_t now)
 	iwc_timer(c, c->failed ? now : now + IWC_CONNECT_NS);
 }
 
-/* RFC 6581, 10: a peer of before it may hang up on a revision that it does not
- * know. */
-static bool fall_back(struct iwc *c, uint64_t now)
+bool iwc_fall_back(struct iwc *c, uint64_t now)
 {
 	if (c->fallback)
 		return false;
@@ -73,7 +71,7 @@ static bool fall_back(struct iwc *c, uint64_t now)
 static void not_connected(struct iwc *c, int rc, uint64_t now)
 {
 	if (rc != -ECONNREFUSED || now >= c->hope) {
-		fail(c, rc);
+		iwc_fail(c, rc);
 		return;
 	}
 	iwc_close_socket(c);
@@ -96,177 +94,6 @@ static void connected(struct iwc *c, uint64_t now)
 		iwc_ask(c, s, now);
 }
 
-/* --- bytes --------------------------------------------------------------- */
-
-/* Returns what is left, or -errno. */
-static ssize_t flush(struct iwc *c, uint64_t now)
-{
-	for (;;) {
-		struct iovec v = iw_setup_out(&c->setup);
-		ssize_t n;
-
-		if (!v.iov_len)
-			return 0;
-		n = c->stream->ops->send(c->stream, &v, 1, now);
-		if (n < 0)
-			return n;
-		if (n == 0)
-			return (ssize_t)v.iov_len;
-		iw_setup_sent(&c->setup, (size_t)n);
-	}
-}
-
-/* 0: all that has come is taken; or -errno. */
-static int take(struct iwc *c, uint64_t now)
-{
-	while (c->setup.state == IW_MORE) {
-		struct iovec v = iw_setup_room(&c->setup);
-		ssize_t n = c->stream->ops->recv(c->stream, &v, 1, now);
-
-		if (n <= 0)
-			return (int)n;
-		iw_setup_received(&c->setup, (size_t)n);
-	}
-	return 0;
-}
-
-static void lost(struct iwc *c, int rc, uint64_t now)
-{
-	c->cm->counter[CM_IW_LOST]++;
-	if (rc == -ESHUTDOWN || rc == -EPIPE)
-		rc = -ECONNRESET;
-	if (c->state == IWC_AWAITING)
-		iwc_drop(c);
-	else if (rc != -ECONNRESET || c->setup.in_len || !fall_back(c, now))
-		fail(c, rc);
-}
-
-static void settled(struct iwc *c, uint64_t now);
-
-static void pump(struct iwc *c, uint64_t now)
-{
-	ssize_t left = flush(c, now);
-	int rc = take(c, now);
-
-	if (c->setup.state != IW_MORE)
-		settled(c, now);
-	else if (rc || left < 0)
-		lost(c, rc ? rc : (int)left, now);
-	else
-		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-/* --- what MPA has come to ------------------------------------------------ */
-
-static uint8_t depth_of(uint16_t n)
-{
-	return n < IW_DEPTH_MAX ? (uint8_t)n : IW_DEPTH_MAX;
-}
-
-static struct cm_param peer_of(const struct iwc *c)
-{
-	const struct mpa_hello *h = &c->setup.peer;
-	bool depths = h->flags & MPA_ENHANCED;
-
-	return (struct cm_param){
-		.service_type = CM_RC,
-		.resources = depth_of(depths ? h->ird : IW_DEPTH_UNKNOWN),
-		.depth = depth_of(depths ? h->ord : IW_DEPTH_UNKNOWN),
-		.private = h->data,
-		.private_len = h->data_len,
-	};
-}
-
-void iwc_turn_away(struct iwc *c, uint64_t now)
-{
-	if (c->setup.state == IW_REQUEST && !iw_setup_reject(&c->setup, NULL, 0)) {
-		c->cm->counter[CM_RX_BACKLOG]++;
-		(void)flush(c, now);
-	}
-	iwc_drop(c);
-}
-
-void iwc_hand_on(struct iwc *c, uint64_t now)
-{
-	struct cm_listener *l = c->listener;
-	struct cm_param p = peer_of(c);
-	struct cm_event ev = {
-		.type = CM_EV_REQUEST, .conn = &c->base, .from = &c->to, .peer = &p
-	};
-
-	if (!l->owner->event(l->owner, &ev)) {
-		iwc_turn_away(c, now);
-		return;
-	}
-	iwc_leave_half(c);
-	iwc_timer(c, NEVER);
-	c->state = IWC_ASKED;
-	l->asked++;
-}
-
-/* What else comes waits in the socket for the QP. */
-static void request_came(struct iwc *c, uint64_t now)
-{
-	c->state = IWC_PARKED;
-	iwc_timer(c, now + IWC_REPLY_NS);
-	if (iw_watch(c->cm, &c->watch, EPOLLRDHUP))
-		iwc_turn_away(c, now);
-	else if (!iwc_is_full(c->listener))
-		iwc_hand_on(c, now);
-}
-
-static void reply_came(struct iwc *c)
-{
-	struct cm_param p = peer_of(c);
-
-	p.resources = depth_of(c->setup.agreed.ord);
-	p.depth = depth_of(c->setup.agreed.ird);
-	(void)iw_watch(c->cm, &c->watch, 0);
-	iwc_timer(c, NEVER);
-	c->state = IWC_ANSWERED;
-	iwc_tell(c, CM_EV_RESPONSE, 0, &p);
-}
-
-static void rejected(struct iwc *c)
-{
-	struct cm_param p = peer_of(c);
-
-	iwc_tell(c, CM_EV_REJECTED, -ECONNREFUSED, &p);
-	iwc_over(c);
-}
-
-static void broken(struct iwc *c, uint64_t now)
-{
-	log_info("iWARP connection, port %u: MPA's setup fails, reason %d",
-		 c->to.dst_port, (int)c->setup.why);
-	(void)flush(c, now);
-	c->cm->counter[CM_IW_GARBAGE]++;
-	if (c->passive)
-		iwc_drop(c);
-	else if (c->setup.why != IW_WHY_REVISION || !fall_back(c, now))
-		fail(c, -EPROTO);
-}
-
-static void settled(struct iwc *c, uint64_t now)
-{
-	switch (c->setup.state) {
-	case IW_MORE:
-		break;
-	case IW_REQUEST:
-		request_came(c, now);
-		break;
-	case IW_DONE:
-		reply_came(c);
-		break;
-	case IW_REJECTED:
-		rejected(c);
-		break;
-	case IW_FAILED:
-		broken(c, now);
-		break;
-	}
-}
-
 /* --- its descriptor, its timer ------------------------------------------- */
 
 void iwc_progress(struct iwc *c, uint64_t now)
@@ -277,7 +104,7 @@ void iwc_progress(struct iwc *c, uint64_t now)
 		break;
 	case IWC_ASKING:
 	case IWC_AWAITING:
-		pump(c, now);
+		iwc_pump(c, now);
 		break;
 	case IWC_PARKED: /* has closed */
 		c->cm->counter[CM_IW_LOST]++;
@@ -307,7 +134,7 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 		begin(c, now);
 		break;
 	case IWC_ASKING:
-		fail(c, -ETIMEDOUT);
+		iwc_fail(c, -ETIMEDOUT);
 		break;
 	case IWC_AWAITING:
 		c->cm->counter[CM_TIMEOUT]++;
@@ -370,9 +197,9 @@ void iwc_ask(struct iwc *c, struct stream *s, uint64_t now)
 	c->state = IWC_ASKING;
 	iwc_timer(c, now + IWC_REPLY_NS);
 	if (iw_setup_start(&c->setup, &o))
-		fail(c, -EINVAL);
+		iwc_fail(c, -EINVAL);
 	else
-		pump(c, now);
+		iwc_pump(c, now);
 }
 
 static int iwcm_connect(struct cm *cm, const struct cm_target *to,
@@ -403,11 +230,6 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 
 /* --- answering ----------------------------------------------------------- */
 
-bool iwc_is_full(const struct cm_listener *l)
-{
-	return !l->owner || l->asked >= l->backlog;
-}
-
 bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *from,
 	      uint64_t now)
 {
@@ -429,7 +251,7 @@ bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *f
 	l->coming++;
 	iwc_timer(c, now + IWC_REQUEST_NS);
 	iw_setup_listen(&c->setup);
-	pump(c, now);
+	iwc_pump(c, now);
 	return true;
 }
 
@@ -453,7 +275,7 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	(void)iw_watch(c->cm, &c->watch, 0);
 	iw_sock_set_tos(c->watch.fd, c->to.route.src, p->tclass);
 	/* There is room for it in an empty socket, if for anything. */
-	if (flush(c, now)) {
+	if (iwc_flush(c, now)) {
 		iwc_over(c);
 		return -ECONNRESET;
 	}
@@ -471,7 +293,7 @@ static int iwcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 		return -EINVAL;
 	if (c->state == IWC_ASKED) {
 		if (!iw_setup_reject(&c->setup, private, (uint16_t)len))
-			(void)flush(c, now);
+			(void)iwc_flush(c, now);
 	} else if (c->state != IWC_ANSWERED && c->state != IWC_ACCEPTED) {
 		return -EINVAL;
 	}

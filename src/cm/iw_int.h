@@ -126,6 +126,11 @@ uint64_t iw_deadline(const struct cm *cm);
 
 /* --- iw_cm.c: the protocol ----------------------------------------------- */
 
+/* Its program is told that it has failed, by the errno -rc, and it is over. */
+void iwc_fail(struct iwc *c, int rc);
+/* RFC 6581, 10: a peer older than that RFC may hang up on a revision that it does not
+ * know.  c begins again with revision 1; false: it has done so before. */
+bool iwc_fall_back(struct iwc *c, uint64_t now);
 /* Its descriptor is ready, or may be. */
 void iwc_progress(struct iwc *c, uint64_t now);
 void iwc_timeout(struct iwc *c, uint64_t now);
@@ -135,6 +140,13 @@ void iwc_ask(struct iwc *c, struct stream *s, uint64_t now);
 bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *from,
 	      uint64_t now);
 void iwc_close(struct cm_conn *base, uint64_t now);
+
+/* --- iw_mpa.c: MPA's setup ----------------------------------------------- */
+
+/* Sends what is to be sent.  Returns how many bytes are left, or -errno. */
+ssize_t iwc_flush(struct iwc *c, uint64_t now);
+/* Sends and receives, as far as the socket allows, and acts on it. */
+void iwc_pump(struct iwc *c, uint64_t now);
 /* l has no more room for requests. */
 bool iwc_is_full(const struct cm_listener *l);
 /* Of iw->half: its listener's program gets the request. */
