@@ -69,7 +69,7 @@ void cm_run(struct cm *cm, uint64_t now)
 {
 	struct heap_node *top;
 
-	hand_run(cm, now);
+	forward_run(cm, now);
 	gsi_run(cm, now);
 	while ((top = heap_top(&cm->timers)) && silent_until(cm->core, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);

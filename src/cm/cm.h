@@ -51,8 +51,8 @@ void cm_close(struct cm *cm);
 int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 		const struct transport *transport, uint16_t udp_port);
 
-/* A MAD that has come to another process of this host, which has handed it on; for the
- * next cm_run(). */
+/* Takes a MAD that another process of this host has forwarded to this one; it waits for
+ * the next cm_run(). */
 void cm_forwarded(struct cm *cm, const struct dgram *d);
 
 /* iWARP's sockets: the descriptor is readable when there is something to do; -1:
@@ -64,7 +64,7 @@ int cm_fd(const struct cm *cm);
 void cm_look(struct cm *cm, uint64_t now);
 bool cm_input(struct cm *cm, uint64_t now);
 
-/* Timers, and MADs that were handed on.  What there is to say goes to QP1. */
+/* Timers, and MADs that were forwarded to us.  What there is to say goes to QP1. */
 void cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(const struct cm *cm); /* when cm_run() has something to do */
 

@@ -25,7 +25,7 @@ enum {
 	CONN_CHUNK = 256,
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
-	BOX_MAX = 256,	       /* MADs that others have forwarded on */
+	BOX_MAX = 256,	       /* forwarded MADs that wait for cm_run() */
 	RESPONSE_TIMEOUT = 20, /* that we take, and give: 4.3 s */
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* in an MRA: the program takes its time */
@@ -167,7 +167,7 @@ struct cm {
 	struct suspect suspect[SUSPECTS];
 	uint64_t hurry_at; /* no process is taken for gone until then */
 	unsigned boxed;
-	struct boxed_mad box[BOX_MAX]; /* hand.c */
+	struct boxed_mad box[BOX_MAX]; /* forward.c */
 };
 
 static inline struct conn *conn_of(struct cm_conn *c)
@@ -176,16 +176,16 @@ static inline struct conn *conn_of(struct cm_conn *c)
 }
 
 /* To the same host?  An interface is only a link-local address's. */
-static inline bool way_same_peer(const struct cm_route *a, const struct cm_route *b)
+static inline bool route_same_peer(const struct cm_route *a, const struct cm_route *b)
 {
 	return !memcmp(a->dst, b->dst, 16) && a->dlid == b->dlid &&
 	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
 }
 
 /* ... and from the same address of ours? */
-static inline bool way_same(const struct cm_route *a, const struct cm_route *b)
+static inline bool route_same(const struct cm_route *a, const struct cm_route *b)
 {
-	return way_same_peer(a, b) && !memcmp(a->src, b->src, 16);
+	return route_same_peer(a, b) && !memcmp(a->src, b->src, 16);
 }
 
 static inline uint16_t id_slot(uint32_t id)
@@ -306,18 +306,18 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
 void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
 
-/* --- hand.c: from process to process of this host ------------------------ */
+/* --- forward.c: from process to process of this host ------------------------ */
 
-/* The MAD, which has come by this route, is of the process that has this slot, or the
- * service of this name.  As host_forward(). */
-int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
-		 const uint8_t *mad);
-int hand_to_name(struct cm *cm, const char *name, const struct cm_route *route,
-		 const uint8_t *mad);
-/* The MAD, which is to go by this route, is for that slot's process: it has it, if true.
- */
-bool hand_over(struct cm *cm, uint16_t slot, const struct cm_route *route,
-	       const uint8_t *mad);
-void hand_run(struct cm *cm, uint64_t now);
+/* Forwards a MAD that has come by this route to the process that has this slot, or to
+ * the one that has the service of this name.  As host_forward(). */
+int forward_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
+		    const uint8_t *mad);
+int forward_to_name(struct cm *cm, const char *name, const struct cm_route *route,
+		    const uint8_t *mad);
+/* Forwards a MAD of ours, which would go out by this route, to its peer, the process
+ * that has this slot.  False: it has to go by the wire. */
+bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
+		     const uint8_t *mad);
+void forward_run(struct cm *cm, uint64_t now);
 
 #endif

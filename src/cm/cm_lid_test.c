@@ -149,7 +149,7 @@ static void another_partition_is_not_heard(void **state)
 	close_both(s);
 }
 
-/* A way without a LID leads nowhere. */
+/* A route without a LID leads nowhere. */
 static void nowhere(void **state)
 {
 	struct sim *s = open_both();

@@ -9,7 +9,7 @@
 
 enum { MADS = 12 }; /* REQs, MRAs ... DREP, DREP again */
 
-/* A whole life, in which the n-th MAD is lost or comes twice.  The way takes
+/* A whole life, in which the n-th MAD is lost or comes twice.  The network takes
  * 100 us, so no step may take longer than a few quick tries. */
 static void live(int lose, int repeat)
 {

@@ -157,7 +157,7 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (c->remote_id == remote_id && c->datagram == datagram &&
-		    c->tid == tid && way_same(&c->route, route))
+		    c->tid == tid && route_same(&c->route, route))
 			return c;
 	}
 	return NULL;
@@ -174,7 +174,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 
 			if (is_connected(c) && c->remote_qpn == req->qpn &&
 			    c->remote_guid == req->ca_guid &&
-			    way_same_peer(&c->route, route))
+			    route_same_peer(&c->route, route))
 				return c;
 		}
 	}
@@ -183,7 +183,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 		struct conn *c = container_of(n, struct conn, node);
 
 		if (is_connected(c) && c->remote_id == req->local_id && !c->datagram &&
-		    c->remote_guid == req->ca_guid && way_same(&c->route, route))
+		    c->remote_guid == req->ca_guid && route_same(&c->route, route))
 			return c;
 	}
 	return NULL;

@@ -63,14 +63,14 @@ static int target_of(const struct cm_msg *m, const struct cm_route *route,
 }
 
 /* To the process that has the service's name.  -ESRCH: there is none. */
-static int hand_to_service(struct cm *cm, const struct cm_target *to,
-			   const struct cm_route *route, const uint8_t *mad)
+static int forward_to_service(struct cm *cm, const struct cm_target *to,
+			      const struct cm_route *route, const uint8_t *mad)
 {
 	char name[NAMES_MAX][NAME_LEN];
 	unsigned n = service_names(to, name);
 
 	for (unsigned i = 0; i < n; i++) {
-		int rc = hand_to_name(cm, name[i], route, mad);
+		int rc = forward_to_name(cm, name[i], route, mad);
 
 		if (rc != -ESRCH)
 			return rc;
@@ -114,8 +114,8 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
 	if (l)
 		ibcm_request(l, &to, m, now);
-	else if (!forwarded && hand_to_service(cm, &to, route, mad) != -ESRCH)
-		cm->counter[CM_RX_HANDED_ON]++;
+	else if (!forwarded && forward_to_service(cm, &to, route, mad) != -ESRCH)
+		cm->counter[CM_RX_FORWARDED]++;
 	else
 		return false;
 	return true;
@@ -219,10 +219,10 @@ static void take_other(struct cm *cm, const struct cm_route *route,
 	answers = refusal_of(m, &answer);
 	if (!forwarded && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
 	    slot != cm->core->slot) {
-		int rc = hand_to_slot(cm, slot, route, mad);
+		int rc = forward_to_slot(cm, slot, route, mad);
 
 		if (rc != -ESRCH)
-			cm->counter[CM_RX_HANDED_ON]++;
+			cm->counter[CM_RX_FORWARDED]++;
 		if (rc != -ESRCH || !answers || !host_is_free(cm->host, slot))
 			return; /* what is lost comes again */
 	}
@@ -243,7 +243,7 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 	}
 	peer_heard(cm, route);
 	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
-		  m.remote_id, forwarded ? ", handed on" : "");
+		  m.remote_id, forwarded ? ", forwarded" : "");
 	if (is_request(&m))
 		take_request(cm, route, &m, mad, forwarded, now);
 	else

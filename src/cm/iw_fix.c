@@ -174,7 +174,7 @@ void fx_connect(void)
 	fx_told(&fx.prog[1], 0, CM_EV_ESTABLISHED, 0);
 }
 
-/* --- a peer by hand ------------------------------------------------------ */
+/* --- a peer that the test plays ------------------------------------------ */
 
 static struct sockaddr_in addr_of(uint16_t port)
 {

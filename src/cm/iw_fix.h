@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iw_fix.h - for tests of iWARP's connections: two NICs, real TCP over loopback,
- * virtual time; programs that note what they are told; peers by hand. */
+ * virtual time; programs that note what they are told; peers that a test plays. */
 #ifndef CM_IW_FIX_H
 #define CM_IW_FIX_H
 
@@ -59,7 +59,7 @@ void fx_own(unsigned i);	 /* the i-th request becomes prog[1]'s */
 int fx_accept(const char *data); /* accept and attach: 0 or -errno */
 void fx_connect(void);		 /* ... both */
 
-/* --- a peer by hand: blocking sockets ------------------------------------ */
+/* --- a peer that the test plays: blocking sockets ------------------------ */
 
 int fx_raw_connect(void); /* to the listener */
 int fx_raw_listen(uint16_t *port);

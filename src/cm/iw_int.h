@@ -63,7 +63,7 @@ struct iwc {
 	uint64_t since;		      /* half: from then on */
 	uint64_t hope;		      /* initiator: until then refusals do not count */
 	struct cm_listener *listener; /* nobody owns it yet */
-	struct cm_target to;	      /* ways and ports, ours first */
+	struct cm_target to;	      /* addresses and ports */
 	struct stream *stream;	      /* cm's, until it is attached */
 	uint32_t qpn;
 	uint16_t ird, ord;
@@ -150,7 +150,7 @@ void iwc_pump(struct iwc *c, uint64_t now);
 /* l has no more room for requests. */
 bool iwc_is_full(const struct cm_listener *l);
 /* Of iw->half: its listener's program gets the request. */
-void iwc_hand_on(struct iwc *c, uint64_t now);
+void iwc_tell_request(struct iwc *c, uint64_t now);
 /* Of iw->half: it has to go.  A whole request is rejected, not left unanswered: its
  * peer would try again with revision 1. */
 void iwc_turn_away(struct iwc *c, uint64_t now);

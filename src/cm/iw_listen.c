@@ -89,7 +89,7 @@ void iw_resume(struct cm *cm, uint64_t now)
 		struct iwc *c = container_of(n, struct iwc, half);
 
 		if (c->state == IWC_PARKED && !iwc_is_full(c->listener))
-			iwc_hand_on(c, now);
+			iwc_tell_request(c, now);
 	}
 	list_for(n, &cm->listeners)
 	{

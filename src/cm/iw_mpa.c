@@ -101,7 +101,7 @@ bool iwc_is_full(const struct cm_listener *l)
 	return !l->owner || l->asked >= l->backlog;
 }
 
-void iwc_hand_on(struct iwc *c, uint64_t now)
+void iwc_tell_request(struct iwc *c, uint64_t now)
 {
 	struct cm_listener *l = c->listener;
 	struct cm_param p = peer_of(c);
@@ -127,7 +127,7 @@ static void request_came(struct iwc *c, uint64_t now)
 	if (iw_watch(c->cm, &c->watch, EPOLLRDHUP))
 		iwc_turn_away(c, now);
 	else if (!iwc_is_full(c->listener))
-		iwc_hand_on(c, now);
+		iwc_tell_request(c, now);
 }
 
 static void reply_came(struct iwc *c)

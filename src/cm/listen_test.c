@@ -196,7 +196,7 @@ static void give(struct proc *p, const struct cm_msg *m)
 	fix_raw_mad(&p->core, src, dst, mad, 0);
 }
 
-/* What q was handed it takes in. */
+/* q takes in what was forwarded to it. */
 static void take_in(struct proc *q)
 {
 	q->got.iov = &q->got.one;
@@ -205,7 +205,7 @@ static void take_in(struct proc *q)
 	cm_run(q->cm, 0);
 }
 
-static void a_mad_is_handed_on(void **state)
+static void a_mad_is_forwarded(void **state)
 {
 	struct cm_msg m = { .type = CM_REQ, .local_id = 5, .qpn = 9 };
 	struct cm_listener *l;
@@ -268,7 +268,7 @@ static void a_mad_is_handed_on(void **state)
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
-	assert_int_equal(cm_counter(p.cm, CM_RX_HANDED_ON), 5);
+	assert_int_equal(cm_counter(p.cm, CM_RX_FORWARDED), 5);
 	/* What was forwarded on stops here. */
 	take_in(&q);
 	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 1);
@@ -276,7 +276,7 @@ static void a_mad_is_handed_on(void **state)
 	cm_mad_build(q.bytes, &m);
 	take_in(&q);
 	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 2);
-	assert_int_equal(cm_counter(q.cm, CM_RX_HANDED_ON), 0);
+	assert_int_equal(cm_counter(q.cm, CM_RX_FORWARDED), 0);
 	proc_close(&p);
 	proc_close(&q);
 }
@@ -344,9 +344,9 @@ static void a_process_that_lives_or_not(void **state)
 	free(owner);
 }
 
-/* To a process of this host, and with which of it, a message goes by hand; when it is
- * sent again by the wire. */
-static void a_message_is_handed_over(void **state)
+/* A message to a process of this host and user is forwarded to it; when it is sent
+ * again, it goes by the wire. */
+static void a_message_is_forwarded_to_its_peer(void **state)
 {
 	static struct batch b;
 	struct cm_msg m = { .type = CM_REJ, .tid = 5, .reason = 28 };
@@ -390,9 +390,9 @@ int main(void)
 		cmocka_unit_test(an_address_before_its_wildcard),
 		cmocka_unit_test(one_port_one_process),
 		cmocka_unit_test(any_port_is_a_free_one),
-		cmocka_unit_test(a_mad_is_handed_on),
+		cmocka_unit_test(a_mad_is_forwarded),
 		cmocka_unit_test(a_process_that_lives_or_not),
-		cmocka_unit_test(a_message_is_handed_over),
+		cmocka_unit_test(a_message_is_forwarded_to_its_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

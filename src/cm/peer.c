@@ -94,7 +94,7 @@ void peer_process_gone(struct conn *gone, uint64_t now)
 
 		if (c->state == ST_ESTABLISHED && !c->near && c != gone &&
 		    id_slot(c->remote_id) == id_slot(gone->remote_id) &&
-		    way_same(&c->route, &gone->route))
+		    route_same(&c->route, &gone->route))
 			look_at(c, now + HURRY_EACH_NS * n++);
 	}
 }
@@ -108,7 +108,7 @@ static bool is_open(const struct conn *c, const struct cm_route *route)
 	case ST_ESTABLISHED:
 	case ST_DREQ_SENT:
 	case ST_SIDR_SENT:
-		return !c->near && way_same(&c->route, route);
+		return !c->near && route_same(&c->route, route);
 	case ST_FREE:
 	case ST_IDLE:
 	case ST_REP_RCVD:
@@ -151,7 +151,7 @@ static struct suspect *suspect_of(struct cm *cm, const struct cm_route *route)
 	for (int i = 0; i < SUSPECTS; i++) {
 		struct suspect *s = &cm->suspect[i];
 
-		if (s->until && way_same(&s->route, route))
+		if (s->until && route_same(&s->route, route))
 			return s;
 	}
 	return NULL;

@@ -21,12 +21,12 @@ uint64_t cm_interval(uint8_t n)
 	return UINT64_C(4096) << (n & 31);
 }
 
-/* A MAD is given to slot's process by hand at first, and goes by the wire when it is
+/* A MAD for slot's process is forwarded to it at first, and goes by the wire when it is
  * sent again. */
 static void put(struct cm *cm, const struct cm_route *route, uint16_t slot,
 		const uint8_t *mad)
 {
-	if (hand_over(cm, slot, route, mad) || gsi_send(cm, route, mad) == 0)
+	if (forward_to_peer(cm, slot, route, mad) || gsi_send(cm, route, mad) == 0)
 		cm->counter[CM_TX]++;
 	else
 		cm->counter[CM_TX_FULL]++;

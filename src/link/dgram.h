@@ -23,8 +23,8 @@ struct dgram {
 	int32_t ip_id;	       /* IPv4 identification.  Out: what the link will
 				* put.  In: the best guess; -1: none */
 	bool ip_id_exact;      /* in: ip_id was read from the packet */
-	bool mad;	       /* handed on from process to process: it is no
-				* packet, but a MAD that one was given */
+	bool mad;	       /* a MAD that another process has forwarded, and
+				* no packet */
 	bool damaged;	       /* in: its ICRC is wrong */
 	bool marked;	       /* in: a router has seen congestion (ECN) */
 	uint16_t seg;	       /* place in its run of equal-sized ones */

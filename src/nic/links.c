@@ -151,7 +151,7 @@ bool links_full(const struct links *links, uint64_t now)
 	return false;
 }
 
-void links_hand_on(struct links *links)
+void links_forward(struct links *links)
 {
 	enum { ROUNDS = 64 };
 

@@ -76,7 +76,7 @@ int links_join(struct links *links, const struct device *dev, const uint8_t gid[
 bool links_full(const struct links *links, uint64_t now);
 
 /* A socket that is closed takes along what waits in it, which may be others': what is
- * theirs is handed on first. */
-void links_hand_on(struct links *links);
+ * theirs is forwarded first. */
+void links_forward(struct links *links);
 
 #endif

@@ -285,14 +285,14 @@ static void a_full_one_is_found(void **state)
 	assert_false(links_full(links, 5));
 }
 
-static void what_waits_is_handed_on(void **state)
+static void what_waits_is_forwarded(void **state)
 {
 	uint64_t past = clock_ns() - LATENCY;
 
 	(void)state;
 	comes(0, 2 * LINK_RX, past);
 	comes(1, 2 * LINK_RX, past);
-	links_hand_on(&t.nic->links);
+	links_forward(&t.nic->links);
 	assert_int_equal(waiting(0, clock_ns()), 0);
 	assert_int_equal(waiting(1, clock_ns()), 0);
 }
@@ -309,7 +309,7 @@ int main(void)
 		TEST(a_device_s_own_link_is_asked),
 		TEST(an_owner_needs_little),
 		TEST(a_full_one_is_found),
-		TEST(what_waits_is_handed_on),
+		TEST(what_waits_is_forwarded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,7 +214,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		pcap_leave();
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
-			links_hand_on(&nic->links);
+			links_forward(&nic->links);
 		nic_log_counters(nic);
 		turn_give(&nic->core.turn);
 		break;

@@ -302,7 +302,7 @@ void nic_stop(struct nic *nic)
 {
 	registry_watch(NULL);
 	engine_thread_stop(&nic->engine);
-	links_hand_on(&nic->links);
+	links_forward(&nic->links);
 	nic_log_counters(nic);
 	close_from(nic, ROOMS);
 	free(nic);

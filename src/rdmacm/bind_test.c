@@ -102,7 +102,7 @@ static void to_what_is_no_address_of_ours(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-static void the_source_of_a_way(void **state)
+static void the_source_of_a_route(void **state)
 {
 	struct sockaddr_in to = fix_addr("127.0.0.1", 1);
 	struct sockaddr_storage from = { 0 };
@@ -123,7 +123,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_name_that_is_taken, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(to_what_is_no_address_of_ours, fix_begin,
 						fix_end),
-		cmocka_unit_test_setup_teardown(the_source_of_a_way, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(the_source_of_a_route, fix_begin,
+						fix_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

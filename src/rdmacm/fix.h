@@ -48,7 +48,7 @@ struct sockaddr_in fix_addr(const char *ip, uint16_t port);
 struct sockaddr_in6 fix_addr6(const char *ip, uint16_t port);
 /* id of this port space in a channel; NULL: one of its own. */
 struct cma_id *fix_id(struct cma_channel *ch, enum rdma_port_space ps);
-/* The same, with the way to ip and port resolved, and its events read. */
+/* The same, with address and route to ip and port resolved, and its events read. */
 struct cma_id *fix_resolved(struct cma_channel *ch, enum rdma_port_space ps,
 			    const char *ip, uint16_t port);
 /* The CM tells id. */

@@ -21,7 +21,7 @@ static uint16_t any_port(void)
 
 /* As with the kernel's rdma_cm, what goes by loopback is of some real device if
  * there is one: programs (libfabric) leave lo out. */
-static int choose_way(struct cma_id *id, uint32_t ifindex)
+static int choose_route(struct cma_id *id, uint32_t ifindex)
 {
 	struct cm_route *w = &id->to.route;
 	uint8_t src[16];
@@ -66,7 +66,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	}
 	sockaddr_ip((struct sockaddr *)&from, id->to.src_ip);
 	sockaddr_ip(dst, id->to.dst_ip);
-	rc = choose_way(id, sockaddr_scope((struct sockaddr *)&from));
+	rc = choose_route(id, sockaddr_scope((struct sockaddr *)&from));
 	if (rc)
 		return rc;
 	id->to.src_port = port ? port : any_port();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* resolve.h - the way to a peer: the kernel's routes say by which of our addresses it
+/* resolve.h - the route to a peer: the kernel's routes say by which of our addresses it
  * is reached.  0: an event follows; or -errno. */
 #ifndef RDMACM_RESOLVE_H
 #define RDMACM_RESOLVE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way to a peer. */
+/* The route to a peer. */
 #include "rdmacm/resolve.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static void iwarp(void **state)
 }
 
 /* What concerns devices is an event, what the kernel says is not. */
-static void no_way(void **state)
+static void no_route(void **state)
 {
 	struct sockaddr none = { .sa_family = AF_UNIX };
 	struct cma_channel *ch = cma_channel_new();
@@ -111,7 +111,7 @@ int main(void)
 						fix_end),
 		cmocka_unit_test_setup_teardown(datagrams, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(iwarp, fix_begin, fix_end),
-		cmocka_unit_test_setup_teardown(no_way, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(no_route, fix_begin, fix_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hand.c - MADs that go from process to process of this host, by host/: as one has come
- * to the wrong one, or as that is the surer way. */
+/* forward.c - MADs that go from process to process of this host, by host/: those that
+ * came to the wrong process, and those of ours whose peer is such a process. */
 #include <errno.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static void wrap(struct dgram *d, const struct cm_route *route, const uint8_t *m
 	memcpy(ip_of(d)->to.ip, route->src, 16);
 }
 
-int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
-		 const uint8_t *mad)
+int forward_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
+		    const uint8_t *mad)
 {
 	struct dgram d;
 
@@ -30,8 +30,8 @@ int hand_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 	return host_forward(cm->host, slot, &d);
 }
 
-int hand_to_name(struct cm *cm, const char *name, const struct cm_route *route,
-		 const uint8_t *mad)
+int forward_to_name(struct cm *cm, const char *name, const struct cm_route *route,
+		    const uint8_t *mad)
 {
 	struct dgram d;
 
@@ -41,11 +41,11 @@ int hand_to_name(struct cm *cm, const char *name, const struct cm_route *route,
 	return service_send(cm->host, name, &d);
 }
 
-/* To a process of this host, which then has it for certain, whatever becomes of this
- * one and whichever process the port gives datagrams to.  Not to one of another user,
- * who takes what is handed over from the port's holder alone. */
-bool hand_over(struct cm *cm, uint16_t slot, const struct cm_route *route,
-	       const uint8_t *mad)
+/* The peer then has the MAD for certain, even if this process ends at once, or the
+ * kernel gives the port's datagrams to a third one.  Not to a process of another user:
+ * it takes forwarded MADs from the port's holder alone. */
+bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
+		     const uint8_t *mad)
 {
 	struct cm_route back = { .ifindex = route->ifindex };
 
@@ -54,7 +54,7 @@ bool hand_over(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		return false;
 	memcpy(back.src, route->dst, 16);
 	memcpy(back.dst, route->src, 16);
-	return hand_to_slot(cm, slot, &back, mad) == 0;
+	return forward_to_slot(cm, slot, &back, mad) == 0;
 }
 
 /* Not taken in at once: host/ may be in the middle of a list that this changes. */
@@ -75,7 +75,7 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 }
 
 /* No call of host/'s comes in between. */
-void hand_run(struct cm *cm, uint64_t now)
+void forward_run(struct cm *cm, uint64_t now)
 {
 	for (unsigned i = 0; i < cm->boxed; i++)
 		gsi_take(cm, &cm->box[i].route, cm->box[i].mad, MAD_LEN, true, now);
