@@ -5,6 +5,7 @@ Programs run as nobody.  docs/fabric.md.
 """
 
 import ctypes
+import errno
 import os
 import pathlib
 import random
@@ -300,6 +301,57 @@ def test_ibping_and_ibsysstat(fabric):
     assert "received, 0% packet loss" in f.run("b", "ibping", "-c", "2", "-G", "0x100001")
     # an adapter's own LID leads to itself
     assert "received, 0% packet loss" in f.run("a", "ibping", "-c", "2", "1")
+
+
+# Ask the PMA of LID argv[1] by the P_Key at index argv[2]; the status of what comes back.
+ASK = """
+import ctypes, sys
+lib = ctypes.CDLL("libibumad.so.3")
+lib.umad_get_mad.restype = ctypes.c_void_p
+fd = lib.umad_open_port(None, 1)
+agent = lib.umad_register(fd, 4, 1, 0, None)
+umad = ctypes.create_string_buffer(lib.umad_size() + 256)
+lib.umad_set_addr(umad, int(sys.argv[1]), 1, 0, 0x80010000)
+lib.umad_set_pkey(umad, int(sys.argv[2]))
+mad = bytearray(256)
+mad[:4] = 1, 4, 1, 1    # Get
+mad[17] = 0x12          # PortCounters
+mad[65] = 1
+ctypes.memmove(lib.umad_get_mad(umad), bytes(mad), 256)
+assert lib.umad_send(fd, agent, umad, 256, 100, 1) == 0
+assert lib.umad_recv(fd, umad, ctypes.byref(ctypes.c_int(256)), 5000) >= 0
+print(lib.umad_status(umad), lib.umad_get_pkey(umad))
+"""
+
+
+@pytest.mark.parametrize("switches", ["both", "off"])
+def test_partitions(fabric, switches):
+    """Packets of another partition end at a switch that enforces it, or at the port."""
+    f = fabric(leaves(1, 2, 2))
+    parts = f.dir / "partitions"
+    parts.write_text("Default=0x7fff: SELF=full;\n"
+                     "red=0x0005, defmember=full: 0x100003, 0x100005;\n"
+                     "blue=0x0006, defmember=full: 0x100007;\n")
+    f.opensm("n0", "-P", str(parts), "-Z", switches)
+    lid = dict(re.findall(r'"H-(n\d)" lid (\d+)', f.run("n0", "ibnetdiscover")))
+
+    def ask(who, whom, index):
+        return f.run(who, "/usr/bin/python3", "-c", ASK, lid[whom], str(index)).split()
+
+    def violations(whom):
+        return int(fields(f.run("n0", "smpquery", "portinfo", lid[whom]))
+                   ["PkeyViolations"])
+
+    # red to red, and to blue
+    assert ask("n1", "n2", 1) == ["0", "1"]
+    assert violations("n2") == 0
+    assert ask("n1", "n3", 1)[0] == str(errno.ETIMEDOUT)
+    assert violations("n3") == (2 if switches == "off" else 0)
+    assert ask("n3", "n1", 1)[0] == str(errno.ETIMEDOUT)
+    # in the default partition all are limited members, but for the subnet manager
+    assert ask("n1", "n2", 0)[0] == str(errno.ETIMEDOUT)
+    assert ask("n1", "n0", 0) == ["0", "0"]
+    assert ask("n0", "n1", 0) == ["0", "0"]
 
 
 def test_counters(fabric):

@@ -12,18 +12,6 @@
 
 enum { GID_TABLE = 128, PKEY_TABLE = 32 };
 
-/* P_Keys (10.9): the number of a partition, and whether the port is a full member
- * of it.  A number of 0 is no partition's. */
-enum { PKEY_FULL = 0x8000 };
-
-/* May ports with these P_Keys talk?  Of the same partition, and not both limited
- * members of it (10.9.3). */
-static inline bool pkey_match(uint16_t a, uint16_t b)
-{
-	return (uint16_t)((a ^ b) << 1) == 0 && (uint16_t)(a << 1) != 0 &&
-	       ((a | b) & PKEY_FULL);
-}
-
 struct gid_entry {
 	union ibv_gid gid;
 	uint32_t ifindex;

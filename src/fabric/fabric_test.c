@@ -216,6 +216,40 @@ static void t_qp1(void **state)
 	fix_end(&x);
 }
 
+/* The agents of a full member answer a limited one, by a P_Key that this one hears; of
+ * two limited members none hears the other. */
+static void t_limited_members(void **state)
+{
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_two);
+	fix_manage(&x);
+	x.f->node[x.at].port[1].pkey[0] = PKEY_DEFAULT & ~PKEY_FULL;
+	send_perf(&x, 3, PKEY_DEFAULT & ~PKEY_FULL);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.got[0].pkt.mad[3], METHOD_GET_RESP);
+	assert_int_equal(x.got[0].pkt.pkey, PKEY_DEFAULT);
+	assert_int_equal(x.f->node[x.at].port[1].pi.pkey_violations, 0);
+
+	x.f->node[0].port[1].pkey[0] = PKEY_DEFAULT & ~PKEY_FULL;
+	x.f->node[0].port[1].pi.enforce_in = 1; /* by the switch */
+	x.f->node[0].port[1].pi.enforce_out = 1;
+	send_perf(&x, 3, PKEY_DEFAULT & ~PKEY_FULL);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.got[0].pkt.pkey, PKEY_DEFAULT);
+	assert_int_equal(x.f->node[0].port[1].count.rcv_constraint, 0);
+	send_perf(&x, 3, 0x8001);
+	assert_int_equal(x.n, 0);
+	assert_int_equal(x.f->node[0].port[1].count.rcv_constraint, 1);
+
+	x.f->node[2].port[1].pkey[0] = PKEY_DEFAULT & ~PKEY_FULL;
+	send_perf(&x, 3, PKEY_DEFAULT & ~PKEY_FULL);
+	assert_int_equal(x.got[0].pkt.mad[3], METHOD_TRAP);
+	assert_int_equal(x.f->node[2].port[1].pi.pkey_violations, 1);
+	fix_end(&x);
+}
+
 /* Tables that lead in a circle do not hold the model for ever. */
 static void t_loop(void **state)
 {
@@ -279,6 +313,7 @@ int main(void)
 		cmocka_unit_test(t_lid_then_directed),
 		cmocka_unit_test(t_directed_then_lid),
 		cmocka_unit_test(t_qp1),
+		cmocka_unit_test(t_limited_members),
 		cmocka_unit_test(t_loop),
 		cmocka_unit_test(t_cable),
 	};

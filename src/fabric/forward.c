@@ -57,12 +57,7 @@ static bool has_vl(const struct fab_port *out, uint8_t in, uint8_t sl)
 
 static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 {
-	for (unsigned i = 0; i < p->pkeys; i++) {
-		if (p->pkey[i] & 0x7fff && !((p->pkey[i] ^ pkey) & 0x7fff) &&
-		    (p->pkey[i] | pkey) & 0x8000)
-			return true;
-	}
-	return false;
+	return pkey_find(p->pkey, p->pkeys, pkey) < p->pkeys;
 }
 
 static void by_table(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt)
@@ -135,18 +130,21 @@ static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 /* The node's own answer to what is in pkt, which it was made from in place. */
 static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
+	const struct fab_port *own = lid_port(in);
 	struct smp *smp = (struct smp *)pkt->mad;
 	uint16_t to = pkt->slid;
 	uint32_t qpn = pkt->sqpn;
 	uint8_t gid[16];
 
 	pkt->hops = 0;
+	if (!by_vl15(pkt))
+		pkt->pkey = pkey_of_answer(own->pkey, own->pkeys, pkt->pkey);
 	pkt->sqpn = pkt->dqpn;
 	pkt->dqpn = qpn;
 	memcpy(gid, pkt->sgid, 16);
 	memcpy(pkt->sgid, pkt->dgid, 16);
 	memcpy(pkt->dgid, gid, 16);
-	pkt->slid = has_lid(lid_port(in), pkt->dlid) ? pkt->dlid : lid_port(in)->pi.lid;
+	pkt->slid = has_lid(own, pkt->dlid) ? pkt->dlid : own->pi.lid;
 	pkt->dlid = to;
 	if (smp->h.class == MAD_SM_DR) {
 		smp->h.status = be16(get_be16(smp->h.status) | SMP_RETURN);
@@ -200,6 +198,18 @@ static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
 		here(in, pkt, false, lid_routed);
 }
 
+/* Is its sender in that partition?  A subnet manager gives a switch's port the table of
+ * the adapter's port there, and limited members say of themselves that they are limited.
+ */
+static bool may_say(const struct fab_port *p, uint16_t pkey)
+{
+	for (unsigned i = 0; i < p->pkeys; i++) {
+		if (pkey_same_partition(p->pkey[i], pkey))
+			return true;
+	}
+	return false;
+}
+
 static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 {
 	if (by_vl15(pkt))
@@ -209,7 +219,7 @@ static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 	count_up(&in->count.rcv_pkts);
 	count_up(&in->count.rcv_unicast);
 	in->count.rcv_data += words(pkt);
-	if (is_switch(in->node) && in->pi.enforce_in && !pkey_fits(in, pkt->pkey)) {
+	if (is_switch(in->node) && in->pi.enforce_in && !may_say(in, pkt->pkey)) {
 		count_up(&in->count.rcv_constraint);
 		return false;
 	}

@@ -9,15 +9,6 @@ enum {
 }; /* of a vendor class with one: 13.6.2, RMPP's
     * header and a reserved byte before it */
 
-static uint16_t pkey_index(const struct fabric_port_view *v, uint16_t pkey)
-{
-	for (uint16_t i = 0; i < v->pkeys; i++) {
-		if (v->pkey[i] && !((v->pkey[i] ^ pkey) & 0x7fff))
-			return i;
-	}
-	return 0;
-}
-
 static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		 size_t len)
 {
@@ -34,7 +25,8 @@ static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 	if (!fabric_port(port->u->f, port->node, port->num, &v))
 		return;
 	hdr.path_bits = (uint8_t)(pkt->dlid & ((1u << v.info->lmc) - 1));
-	hdr.pkey_index = a->qpn == QP_SMI ? 0 : pkey_index(&v, pkt->pkey);
+	if (a->qpn == QP_GSI) /* the port has heard it, so there is one */
+		hdr.pkey_index = (uint16_t)pkey_find(v.pkey, v.pkeys, pkt->pkey);
 	if (pkt->grh) {
 		hdr.hop_limit = pkt->hop_limit;
 		hdr.tclass = pkt->tclass;
@@ -84,6 +76,12 @@ static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 
 void send_back(const struct uport *p, const struct mad_pkt *pkt, struct mad_pkt *back)
 {
+	struct fabric_port_view v;
+
+	if (!fabric_port(p->u->f, p->node, p->num, &v))
+		return;
+	if (pkt->dqpn != QP_SMI)
+		back->pkey = pkey_of_answer(v.pkey, v.pkeys, pkt->pkey);
 	back->hops = 0;
 	back->slid = pkt->dlid;
 	back->dlid = pkt->slid;

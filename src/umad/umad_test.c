@@ -217,6 +217,94 @@ static void t_unsolicited(void **state)
 	assert_int_equal(get_be16(m.hdr.lid), UFIX_LID_B);
 }
 
+/* --- partitions ---------------------------------------------------------- */
+
+enum { KEYS = 4 };
+
+/* 10.9.3, in other words than pkey_match() has. */
+static bool hears(const uint16_t *table, uint16_t pkey)
+{
+	for (unsigned i = 0; i < KEYS; i++) {
+		bool same = table[i] % 0x8000 == pkey % 0x8000 && pkey % 0x8000 != 0;
+
+		if (same && (table[i] >= 0x8000 || pkey >= 0x8000))
+			return true;
+	}
+	return false;
+}
+
+/* Few partitions, so that ports often have one in common; no P_Key twice, as a subnet
+ * manager writes them. */
+static void draw_table(struct prng *r, uint16_t *table)
+{
+	for (unsigned i = 0; i < KEYS; i++) {
+		table[i] = (uint16_t)(rand_below(r, 4) | rand_below(r, 2) << 15);
+		for (unsigned k = 0; k < i; k++)
+			if (table[k] == table[i])
+				table[i] = 0;
+	}
+}
+
+/* What a sends in the partition at index i comes to b if b hears it, and then what b
+ * answers by the index that it was told comes to a. */
+static void ask_by(uint16_t i, const uint16_t *of_a, const uint16_t *of_b, uint64_t tid)
+{
+	struct ufix_msg m, r;
+
+	m = ufix_msg(0, UFIX_LID_B, MAD_BM, METHOD_GET, 1, tid);
+	m.hdr.pkey_index = i;
+	assert_int_equal(ufix_write(&x, a, &m), 0);
+	if (!hears(of_b, of_a[i])) {
+		assert_int_equal(ufix_read(b, &r), 0);
+		for (unsigned k = 0; k < 3; k++)
+			ufix_run(&x, 100000000);
+		assert_int_equal(ufix_read(a, &r), UMAD_HDR + MAD_HEAD);
+		assert_int_equal(r.hdr.status, ETIMEDOUT);
+		return;
+	}
+	assert_int_equal(ufix_read(b, &r), sizeof(r));
+	assert_true(r.hdr.pkey_index < KEYS);
+	r.mad[3] = METHOD_GET_RESP;
+	r.hdr.timeout_ms = 0;
+	assert_int_equal(ufix_write(&x, b, &r), 0);
+	assert_int_equal(ufix_read(a, &m), sizeof(m));
+	assert_int_equal(get_be64(head(&m)->tid) & 0xffffffff, tid);
+	assert_true(m.hdr.pkey_index < KEYS);
+}
+
+static void t_partitions(void **state)
+{
+	uint16_t *of_a = x.f->node[UFIX_A].port[1].pkey;
+	uint16_t *of_b = x.f->node[UFIX_B].port[1].pkey;
+	uint64_t tid = 1;
+	struct prng r;
+
+	(void)state;
+	assert_int_equal(reg(a, MAD_BM, 0), 0);
+	assert_int_equal(reg(b, MAD_BM, 1u << METHOD_GET), 0);
+	rand_seed(&r, 25);
+	for (unsigned round = 0; round < 500; round++) {
+		draw_table(&r, of_a);
+		draw_table(&r, of_b);
+		for (uint16_t i = 0; i < KEYS; i++)
+			ask_by(i, of_a, of_b, tid++);
+	}
+}
+
+/* Who asks for what nobody serves hears so, be it a limited member. */
+static void t_limited_member_is_refused(void **state)
+{
+	struct ufix_msg m, r;
+
+	(void)state;
+	x.f->node[UFIX_A].port[1].pkey[0] = 0x7fff;
+	assert_int_equal(reg(a, MAD_BM, 0), 0);
+	m = ufix_msg(0, UFIX_LID_B, MAD_BM, METHOD_GET, 1, 7);
+	assert_int_equal(ufix_write(&x, a, &m), 0);
+	assert_int_equal(ufix_read(a, &r), sizeof(r));
+	assert_int_equal(get_be16(head(&r)->status), MAD_BAD_ATTR);
+}
+
 /* A directed route of no hops stays at home, and says so. */
 static void t_local(void **state)
 {
@@ -300,9 +388,19 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_open),	TEST(t_register), TEST(t_answer),      TEST(t_timeout),
-		TEST(t_late),	TEST(t_refused),  TEST(t_unsolicited), TEST(t_local),
-		TEST(t_vendor), TEST(t_close),	  TEST(t_unread),
+		TEST(t_open),
+		TEST(t_register),
+		TEST(t_answer),
+		TEST(t_timeout),
+		TEST(t_late),
+		TEST(t_refused),
+		TEST(t_unsolicited),
+		TEST(t_local),
+		TEST(t_vendor),
+		TEST(t_close),
+		TEST(t_unread),
+		TEST(t_partitions),
+		TEST(t_limited_member_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
