@@ -116,7 +116,8 @@ void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, p
 		return;
 	}
 	c->answered = true;
-	if (host_greet(h, c->fd)) {
+	/* One that has ended is not greeted, but what it said before counts. */
+	if (host_greet(h, c->fd) == -EAGAIN) {
 		host_conn_close(h, c);
 		return;
 	}

@@ -8,7 +8,7 @@
  * carries everything that they say to each other: datagrams that came to the
  * wrong process, and what local/ says.  Every message begins with a version.
  * All calls are made by the holder of the engine's turn; none blocks.  ops are
- * called from host_run(), gone() also from the calls that send.
+ * called from host_run().
  */
 #ifndef HOST_HOST_H
 #define HOST_HOST_H

@@ -79,6 +79,53 @@ static void test_last_words(void **state)
 	host_close(b.host);
 }
 
+/* It ends before it is greeted. */
+static void test_only_words(void **state)
+{
+	struct side a, b;
+	unsigned fds;
+
+	(void)state;
+	need_netns();
+	begin(&b);
+	fds = open_fds();
+	begin(&a);
+	assert_int_equal(forward(&a, host_slot(b.host), "hello"), 0);
+	assert_int_equal(forward(&a, host_slot(b.host), "farewell"), 0);
+	host_close(a.host);
+	run(&b);
+	assert_int_equal(b.got, 2);
+	assert_memory_equal(b.data, "farewell", 8);
+	assert_int_equal(open_fds(), fds);
+	host_close(b.host);
+}
+
+/* We find out that it has ended before we read what it said. */
+static void test_last_words_to_one_who_writes(void **state)
+{
+	struct side a, b;
+	unsigned fds;
+	uint16_t slot;
+
+	(void)state;
+	need_netns();
+	begin(&b);
+	fds = open_fds();
+	begin(&a);
+	slot = host_slot(a.host);
+	assert_int_equal(forward(&a, host_slot(b.host), "hello"), 0);
+	run(&b);
+	assert_int_equal(forward(&a, host_slot(b.host), "farewell"), 0);
+	host_close(a.host);
+	assert_int_equal(forward(&b, slot, "anybody?"), -ESRCH);
+	assert_int_equal(host_say(b.host, slot, "x", 1, NULL, 0), -ESRCH);
+	run(&b);
+	assert_int_equal(b.got, 2);
+	assert_int_equal(b.gone, 1);
+	assert_int_equal(open_fds(), fds);
+	host_close(b.host);
+}
+
 static void test_no_such_slot(void **state)
 {
 	struct side a;
@@ -153,8 +200,10 @@ static void test_gone_and_back(void **state)
 	usleep(2000);
 	assert_int_equal(forward(&a, slot, "again"), 0);
 	close(fd);
-	/* Found out while sending, too. */
+	/* Found out while sending, but what it may have said last comes first. */
 	assert_int_equal(forward(&a, slot, "more"), -ESRCH);
+	assert_int_equal(a.gone, 1);
+	run(&a);
 	assert_int_equal(a.gone, 2);
 	host_close(a.host);
 }
@@ -263,6 +312,8 @@ int main(void)
 		cmocka_unit_test(test_forward),
 		cmocka_unit_test(test_one_connection_serves_both_directions),
 		cmocka_unit_test(test_last_words),
+		cmocka_unit_test(test_only_words),
+		cmocka_unit_test(test_last_words_to_one_who_writes),
 		cmocka_unit_test(test_no_such_slot),
 		cmocka_unit_test(test_cred),
 		cmocka_unit_test(test_gone_and_back),

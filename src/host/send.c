@@ -33,8 +33,6 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	rc = host_conn_get(h, slot, &c);
 	if (!rc)
 		rc = send_dgram(c, d);
-	else
-		c = NULL;
 	switch (rc) {
 	case 0:
 		h->stats.forwarded++;
@@ -46,10 +44,8 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 				 "%llu datagrams dropped so far",
 				 slot, (unsigned long long)h->stats.dropped_full);
 		break;
-	default:
+	default: /* host_run() closes it, after what it said last */
 		h->stats.dropped_gone++;
-		if (c)
-			host_conn_close(h, c);
 	}
 	return rc;
 }
@@ -65,11 +61,8 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const i
 	int rc = host_conn_get(h, slot, &c);
 
 	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
-	if (!rc) {
+	if (!rc)
 		rc = fds_send(c->fd, iov, 2, fds, nfds);
-		if (rc == -ESRCH)
-			host_conn_close(h, c);
-	}
 	cancel_let(was);
 	return rc;
 }
