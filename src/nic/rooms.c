@@ -132,14 +132,19 @@ static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 
 static const struct local_ops local_ops = { on_refused, on_piped };
 
-/* Why not by memory?  NULL: it may be.  Faults are a wire's, and a capture is of
- * packets. */
+/* Faults are a wire's, and a capture is of packets: why all has to be packets.  NULL:
+ * it has not. */
+static const char *needs_packets(const struct conf *conf)
+{
+	return *conf->pcap    ? "URNIC_PCAP is set"
+	       : *conf->fault ? "URNIC_FAULT is set"
+			      : NULL;
+}
+
+/* Why not by memory?  NULL: it may be. */
 static const char *local_is_off(const struct conf *conf)
 {
-	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off"
-	       : *conf->pcap		     ? "URNIC_PCAP is set"
-	       : *conf->fault		     ? "URNIC_FAULT is set"
-					     : NULL;
+	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
 }
 
 static int open_local(struct nic *nic, const struct conf *conf)
@@ -186,7 +191,7 @@ static int open_cm(struct nic *nic, const struct conf *conf)
 	};
 
 	return cm_open(&nic->cm, &nic->core, nic->host,
-		       local_is_off(conf) ? &by_wire : &by_host, rand_start());
+		       needs_packets(conf) ? &by_wire : &by_host, rand_start());
 }
 
 static void close_cm(struct nic *nic)
