@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import resource
 import socket
 import shutil
 import subprocess
@@ -183,6 +184,15 @@ def test_doctor_knows_an_urnic(netns, stage):
                        other) == "limited"
     netns.start("/usr/bin/python3", "-c", SHARE)
     assert port_of(netns, stage, "nobody", "4791: shared with python3") == "limited"
+
+
+@pytest.mark.parametrize("files,verdict,status", [(19, "missing", 1), (200, "limited", 0)])
+def test_doctor_knows_the_descriptors_of_a_device(files, verdict, status):
+    _, without = findings()
+    found, rc = findings(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files,) * 2))
+    assert found["descriptors"]["verdict"] == verdict
+    assert found["descriptors"]["detail"] == str(files)
+    assert rc == (status or without)
 
 
 def test_doctor_says_what_is_not_yet():

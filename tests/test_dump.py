@@ -19,6 +19,14 @@ def dump(ns, proc, status=0, **kw):
     return done.out
 
 
+@pytest.mark.parametrize("words,says", [
+    (["abc"], "'abc' is no process id"), (["1x"], "'1x' is no process id"),
+    (["1", "2"], "one process at a time"), ([], "no process is named"),
+])
+def test_wrong_arguments(words, says):
+    bad(2, says, "dump", *words)
+
+
 def bandwidth(ns, *words):
     """ib_write_bw over loopback, for as long as the test lasts."""
     port = lab.next_port()
@@ -76,7 +84,6 @@ def test_a_stopped_process_is_said_to_be(netns):
 def test_no_such_process(netns):
     sleeper = netns.start("sleep", "60")
     assert "has no device open" in dump(netns, sleeper, status=1)
-    bad(2, "no process is named", "dump")
     for word in ("0", "-1", "x", "99999999999"):
         assert netns.run(netns.stage.urnic, "dump", "--", word, check=False).wait(1) == 2
 

@@ -4,6 +4,7 @@
 import re
 
 import lab
+import pytest
 
 
 def pingpong(ns, env=None, client_env=None, status=0):
@@ -60,3 +61,42 @@ def test_each_fault_is_a_line(netns):
     _, client = pingpong(netns, client_env={"URNIC_LOG": "info",
                                             "URNIC_FAULT": "dup=0.5"})
     assert "fault" not in client
+
+
+def test_a_wrong_gid_index_is_said(netns):
+    port = lab.next_port()
+    words = ["ibv_rc_pingpong", "-d", "roce_lo", "-p", str(port)]
+    server = netns.start(*words, "-g", "77")
+    server.wait_listening(port)
+    netns.run(*words, "-g", "1", "127.0.0.1", check=False)
+    assert server.wait(10) == 1, server.describe()
+    assert "warn: roce_lo: address (sgid_index 77, port 1) refused: there is no GID" \
+        in server.out, server.out
+
+
+@pytest.mark.parametrize("limit,says", [
+    ("--nofile=12", "Too many open files; the limit of this process is ulimit -n"),
+    ("--nproc=0", "threads are limited by ulimit -u"),
+])
+def test_a_limit_that_forbids_a_device_is_said(netns, limit, says):
+    if limit.startswith("--nproc") and lab.IN_USERNS:
+        pytest.skip("a user namespace has one user, who has processes")
+    done = netns.run("prlimit", limit, "ibv_devinfo", "-d", "roce_lo", check=False,
+                     user="nobody")
+    line, = re.findall(r"error: roce_lo cannot be opened: .*$", done.out, re.M)
+    assert says in line, line
+
+
+def test_no_device_is_said(netns):
+    done = netns.run("unshare", "-Urn", "ibv_devices", check=False)
+    if "unshare:" in done.out:
+        pytest.skip("user namespaces are forbidden here")
+    assert "warn: there is no RDMA device: no network interface" in done.out, done.out
+
+
+def test_what_rdma_cm_says_is_said(netns):
+    done = netns.with_env(URNIC_LOG="info").run(
+        "rping", "-c", "-a", "127.0.0.1", "-p", str(lab.next_port()), "-C", "1",
+        check=False)
+    assert re.search(r"info: rdma_cm, 127\.0\.0\.1, port \d+: "
+                     r"RDMA_CM_EVENT_REJECTED, error 8$", done.out, re.M), done.out

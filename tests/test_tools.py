@@ -41,7 +41,7 @@ def test_version():
 
 @pytest.mark.parametrize("command", ["devices", "doctor", "conf", "version"])
 def test_no_arguments_are_taken(command):
-    assert urnic(command, "something").returncode == 2
+    bad(2, "Too many arguments", command, "something")
 
 
 # Manual pages
@@ -154,6 +154,7 @@ def test_run_dry():
 
 @pytest.mark.parametrize("names,args", [
     ("drop", ["--fault", "drop=3"]),
+    ("no fault is called dro; there are drop, dup,", ["--fault", "dro=1"]),
     ("'loud'", ["--log", "loud"]),
     ("'on'", ["--local", "on"]),
     ("'mlx'", ["--identity", "mlx"]),
@@ -450,7 +451,10 @@ def test_no_such_interface_is_said(names):
     line, = done.stderr.splitlines()
     assert "nosuch0: no interface with an address" in line, line
     assert "lo" in line.split("There are: ")[1].split(", "), line
-    assert ("roce_lo" in done.stdout) == ("lo" in names.replace("nosuch0", "")), done
+    some = "lo" in names.replace("nosuch0", "")
+    assert ("roce_lo" in done.stdout) == some, done
+    assert ("and so there is no device" in line) == (not some), line
+    assert done.returncode == (0 if some else 1)
 
 
 def test_run_refuses_a_device_that_is_not_there():

@@ -22,8 +22,6 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)arg;
-	if (key == ARGP_KEY_ARG)
-		argp_usage(state);
 	if (key != 'j')
 		return ARGP_ERR_UNKNOWN;
 	*(bool *)state->input = true;
@@ -166,7 +164,7 @@ int cmd_devices(int argc, char **argv)
 		.parser = parse,
 		.doc = "List the devices that verbs programs will see here: name,"
 		       " network interface, state, path MTU, and the GID table"
-		       " with its indices.",
+		       " with its indices.\vExit status: 1 if there is none.",
 	};
 	struct device **dev = NULL;
 	bool json = false;
@@ -195,5 +193,5 @@ int cmd_devices(int argc, char **argv)
 			print_device(dev[i]);
 	}
 	free(dev);
-	return 0;
+	return n ? 0 : 1; /* the library has said why */
 }

@@ -36,7 +36,7 @@ static const struct check {
 	{ "process_vm_readv", probe_process_vm, false },
 	{ "user namespaces", probe_userns, false },
 	{ "network namespaces", probe_netns, false },
-	{ "descriptors", probe_files, false },
+	{ "descriptors", probe_files, true },
 	{ "memlock", probe_memlock, false },
 	{ "processors", probe_cpus, false },
 };
@@ -92,8 +92,6 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	(void)arg;
-	if (key == ARGP_KEY_ARG)
-		argp_usage(state);
 	if (key != 'j')
 		return ARGP_ERR_UNKNOWN;
 	*(bool *)state->input = true;

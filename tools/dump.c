@@ -150,8 +150,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_ARG:
 		n = strtol(arg, &end, 10);
-		if (*pid || *end || n <= 0 || n > INT32_MAX)
-			argp_usage(state);
+		if (*pid)
+			argp_error(state, "one process at a time: '%s' is one too many",
+				   arg);
+		if (end == arg || *end || n <= 0 || n > INT32_MAX)
+			argp_error(state, "'%s' is no process id", arg);
 		*pid = (pid_t)n;
 		return 0;
 	case ARGP_KEY_NO_ARGS:

@@ -122,12 +122,19 @@ void probe_memlock(struct finding *f)
 			(unsigned long long)lim.rlim_cur / 1024);
 }
 
+/* Three of the program, and those of one device. */
+enum { FILES_MIN = 20 };
+
 void probe_files(struct finding *f)
 {
 	struct rlimit lim = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &lim);
-	if (lim.rlim_cur >= 1024)
+	if (lim.rlim_cur < FILES_MIN)
+		finding(f, MISSING,
+			"a device takes about 17 descriptors: none can be opened",
+			"ulimit -n 1024", "%llu", (unsigned long long)lim.rlim_cur);
+	else if (lim.rlim_cur >= 1024)
 		finding(f, OK, "", "", "%llu; urnic's own are 768 and up",
 			(unsigned long long)lim.rlim_cur);
 	else

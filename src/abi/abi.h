@@ -158,6 +158,10 @@ void file_close(struct abi_context *a);
 int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *file,
 		     int cmd_fd, struct abi_context **out);
 
+/* What a program wants to open cannot be had, for the reason -rc: one line that says
+ * what to do. */
+void abi_say_unusable(const char *what, int rc);
+
 /* ops.c: every operation of v answers EOPNOTSUPP. */
 void abi_ops_none(struct verbs_context *v);
 

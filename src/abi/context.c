@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* context.c - opening and closing a device. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "abi/abi.h"
 #include "core/core.h"
 #include "core/device.h"
 #include "nic/nic.h"
+#include "sys/log.h"
 
 static void set_ops(struct verbs_context *v)
 {
@@ -96,6 +98,31 @@ int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *f
 	return 0;
 }
 
+/* What the user can do about rc. */
+static const char *cure_of(int rc)
+{
+	switch (rc) {
+	case -EMFILE:
+		return "; the limit of this process is ulimit -n: a device takes about 17 "
+		       "descriptors, and some more for each process of this host";
+	case -ENFILE:
+		return "; the limit of this machine is sysctl fs.file-max";
+	case -EAGAIN:
+		return "; threads are limited by ulimit -u, and in a container by its "
+		       "pids.max: a device takes one";
+	default:
+		return "; urnic doctor may know why";
+	}
+}
+
+void abi_say_unusable(const char *what, int rc)
+{
+	/* A wrong configuration and slots that are all taken have been told of. */
+	if (!rc || rc == -EINVAL || rc == -EADDRINUSE)
+		return;
+	log_error("%s cannot be opened: %s%s", what, strerror(-rc), cure_of(rc));
+}
+
 static int open_device(struct ibv_device *dev, struct abi_context **out)
 {
 	struct abi_file *file;
@@ -121,6 +148,7 @@ close_nic:
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 {
 	struct abi_context *a;
+	int rc;
 
 	if (!dev) {
 		errno = EINVAL;
@@ -128,7 +156,9 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	}
 	abi_begin();
 	abi_hold();
-	return abi_leave(open_device(dev, &a)) ? NULL : &a->verbs.context;
+	rc = open_device(dev, &a);
+	abi_say_unusable(dev->name, rc);
+	return abi_leave(rc) ? NULL : &a->verbs.context;
 }
 
 EXPORT int ibv_close_device(struct ibv_context *ibv)

@@ -17,6 +17,7 @@ EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 	abi_begin();
 	abi_hold();
 	rc = nic_devices(&devs, &n);
+	abi_say_unusable("the list of devices", rc);
 	if (abi_leave(rc))
 		return NULL;
 	list = calloc((size_t)n + 1, sizeof(struct ibv_device *));

@@ -18,6 +18,8 @@ struct ah *ah_of(struct ibv_ah *ibv)
 	return container_of(ibv, struct ah, ibv);
 }
 
+static const char no_gid[] = "there is no GID at sgid_index (urnic devices lists them)";
+
 /* Why attr is no way to anywhere, or NULL. */
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
@@ -32,7 +34,7 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 		return "the service level is above 15";
 	if (attr->is_global &&
 	    (device_query_gid(dev, 1, attr->grh.sgid_index, sgid) || !sgid->used))
-		return "there is no GID at sgid_index";
+		return no_gid;
 	return NULL;
 }
 
@@ -73,8 +75,8 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 	const char *why = resolve(ctx, attr, &addr);
 
 	if (why) {
-		/* The first of these everybody meets who is new to RoCE. */
-		log_line(attr->is_global ? LOG_INFO : LOG_WARN,
+		/* A wrong GID index, or none, is what people new to RoCE meet first. */
+		log_line(attr->is_global && why != no_gid ? LOG_INFO : LOG_WARN,
 			 "%s: address (sgid_index %u, port %u) refused: %s",
 			 ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
 		return -EINVAL;

@@ -182,7 +182,10 @@ static int parse_item(struct fault_spec *out, const char *item, const char *valu
 		}
 		return 0;
 	}
-	return complain(err, errlen, "'%s=%s': no fault is called %s", item, value, key);
+	return complain(err, errlen,
+			"'%s=%s': no fault is called %s; there are drop, dup, reorder, "
+			"corrupt, delay, nth, and seed",
+			item, value, key);
 }
 
 int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errlen)

@@ -31,8 +31,18 @@ static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*ips)[16];
 static unsigned nips;
 
-/* Names in URNIC_DEVICES that are of no interface at the first look: one that goes
- * later was right. */
+static bool has_device(const struct netdev *net, int n)
+{
+	const char *list = conf_get()->devices;
+
+	for (int i = 0; i < n; i++)
+		if (pick_device(list, &net[i], false) || pick_device(list, &net[i], true))
+			return true;
+	return false;
+}
+
+/* Why there is no device, and names in URNIC_DEVICES that are of no interface, at the
+ * first look: an interface that goes later was there. */
 static void say_unknown(const struct netdev *net, int n)
 {
 	const char *list = conf_get()->devices;
@@ -42,12 +52,15 @@ static void say_unknown(const struct netdev *net, int n)
 	if (looked)
 		return;
 	looked = true;
-	if (!pick_unknown(list, net, n, unknown, sizeof(unknown)))
+	if (!n)
+		log_warn("there is no RDMA device: no network interface has an address "
+			 "(ip link set lo up?)");
+	if (!n || !pick_unknown(list, net, n, unknown, sizeof(unknown)))
 		return;
 	pick_names(net, n, names, sizeof(names));
 	log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an address is "
-		 "called so.  There are: %s",
-		 unknown, names);
+		 "called so%s.  There are: %s",
+		 unknown, has_device(net, n) ? "" : ", and so there is no device", names);
 }
 
 /* The interfaces as of this look. */

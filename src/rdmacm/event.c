@@ -10,6 +10,8 @@
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/request.h"
+#include "sys/addr_text.h"
+#include "sys/log.h"
 
 /* MPA has room for more than the API. */
 static uint8_t private_len(const struct cma_event *e)
@@ -186,6 +188,24 @@ static bool process(struct cma_event *e)
 	return true;
 }
 
+static bool is_failure(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_ADDR_ERROR || type == RDMA_CM_EVENT_ROUTE_ERROR ||
+	       type == RDMA_CM_EVENT_CONNECT_ERROR || type == RDMA_CM_EVENT_UNREACHABLE ||
+	       type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_MULTICAST_ERROR;
+}
+
+static void say_failure(struct cma_event *e)
+{
+	const struct cm_target *to = &cma_id_of(e)->to;
+	char peer[INET6_ADDRSTRLEN];
+
+	if (is_failure(e->ev.event))
+		log_info("rdma_cm, %s, port %u: %s, error %d",
+			 addr_text(to->dst_ip, peer), to->dst_port,
+			 cma_event_name(e->ev.event), e->ev.status);
+}
+
 int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 {
 	for (;;) {
@@ -202,6 +222,7 @@ int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 		tell = process(e);
 		cma_looked_at(e);
 		if (tell) {
+			say_failure(e);
 			live_add(&e->live, LIVE_CM_EVENT, NULL);
 			*out = e;
 			return 0;
