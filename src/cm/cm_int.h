@@ -299,6 +299,8 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 
 /* --- gsi.c --------------------------------------------------------------- */
 
+/* The P_Key of what goes out by this route. */
+uint16_t gsi_pkey(const struct cm *cm, const struct cm_route *route);
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
 /* One that has come by this route, here or (forwarded) to another process of the host. */
 void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,

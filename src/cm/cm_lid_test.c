@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
+#include "core/device.h"
 #include "ib/ib.h"
 #include "ib/sim.h"
 
@@ -123,7 +124,16 @@ static void two_ports_connect(void **state)
 	close_both(s);
 }
 
-/* Of this partition or of none: its QP1 is the port's, and so is its P_Key. */
+static void fill(struct sim *s, int side, uint16_t first, uint16_t second)
+{
+	struct port port = s->node[side].dev->port;
+
+	port.pkey[0] = first;
+	port.pkey[1] = second;
+	assert_int_equal(device_fill(s->node[side].dev, &port), PORT_PKEY);
+}
+
+/* Of one of the port's partitions or of none. */
 static void another_partition_is_not_heard(void **state)
 {
 	struct sim *s = open_both();
@@ -133,19 +143,56 @@ static void another_partition_is_not_heard(void **state)
 	struct cm_conn *c;
 
 	(void)state;
-	s->node[1].dev->pkey[0] = 0x8007;
+	fill(s, 1, 0x8007, 0);
 	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
 					     s->now),
 			 0);
 	run(s, MS);
 	assert_int_equal(cm_counter(cm_of(s, 1), CM_RX), 0);
 	assert_int_equal(s->node[1].dev->pkey_violations, 1);
-	s->node[1].dev->pkey[0] = 0xffff;
+	fill(s, 1, 0xffff, 0);
 	run(s, 100 * MS); /* again; nobody listens */
 	assert_true(cm_counter(cm_of(s, 1), CM_RX) > 0);
 	run(s, 100 * MS);
 	assert_int_equal(a.last, CM_EV_REJECTED);
 	c->proto->close(c, s->now);
+	close_both(s);
+}
+
+/* QP1 is in all partitions of its port: it answers in the one that it was asked in, which
+ * stands elsewhere in its table.  The port that asks is a limited member. */
+static void a_connection_in_another_partition(void **state)
+{
+	struct sim *s = open_both();
+	const struct cm_target to = peer_of(s, 0, s->node[1].dev->port.lid);
+	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
+	struct cm_service service = {
+		.space = SPACE, .port = PORT, .any = true, .v6 = true
+	};
+	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
+	struct cm_listener *l;
+	struct cm_conn *c;
+
+	(void)state;
+	fill(s, 0, 0x0009, 0);
+	fill(s, 1, 0xffff, 0x8009);
+	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
+	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	assert_int_equal(gsi_pkey(cm_of(s, 0), &to.route), 0x0009);
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	run(s, MS);
+	assert_int_equal(b.last, CM_EV_REQUEST);
+	assert_int_equal(conn_of(b.conn)->route.pkey_index, 1);
+	cm_own(cm_of(s, 1), b.conn, &b.owner);
+	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
+	run(s, MS);
+	assert_int_equal(a.last, CM_EV_RESPONSE);
+	assert_int_equal(s->node[0].dev->pkey_violations, 0);
+	c->proto->close(c, s->now);
+	b.conn->proto->close(b.conn, s->now);
+	cm_unbind(cm_of(s, 1), l);
 	close_both(s);
 }
 
@@ -174,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_ports_connect),
 		cmocka_unit_test(another_partition_is_not_heard),
+		cmocka_unit_test(a_connection_in_another_partition),
 		cmocka_unit_test(nowhere),
 	};
 

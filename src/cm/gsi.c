@@ -253,13 +253,21 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
 {
 	struct cm *cm = container_of(user, struct cm, user);
-	struct cm_route route = { .ifindex = in->port, .dlid = in->slid, .sl = in->sl };
+	struct cm_route route = { .ifindex = in->port,
+				  .dlid = in->slid,
+				  .pkey_index = in->pkey_index,
+				  .sl = in->sl };
 
 	grh_ends(in->head, route.dst, route.src);
 	gsi_take(cm, &route, in->bytes, in->len, false, now);
 }
 
 /* --- out ----------------------------------------------------------------- */
+
+uint16_t gsi_pkey(const struct cm *cm, const struct cm_route *route)
+{
+	return cm->qp1 ? qp1_pkey(cm->qp1, route->pkey_index) : PKEY_DEFAULT;
+}
 
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 {
@@ -274,7 +282,7 @@ int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 		.port = route->ifindex,
 		.told = true,
 	};
-	int rc = cm->qp1 ? qp1_send(cm->qp1, &to, mad) : -ENODEV;
+	int rc = cm->qp1 ? qp1_send(cm->qp1, &to, route->pkey_index, mad) : -ENODEV;
 
 	if (!rc)
 		cm->sent = true;

@@ -43,7 +43,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	m.remote_timeout = m.local_timeout = RESPONSE_TIMEOUT;
 	m.service_type = p->service_type & 3;
 	m.retry_count = p->retry_count & 7;
-	m.pkey = PKEY_DEFAULT;
+	m.pkey = gsi_pkey(c->cm, &to->route);
 	m.mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){

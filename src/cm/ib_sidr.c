@@ -16,7 +16,7 @@ int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_par
 	struct cm_ip ip = { .src_port = to->src_port };
 
 	m.service_id = c->service_id;
-	m.pkey = PKEY_DEFAULT;
+	m.pkey = gsi_pkey(c->cm, &to->route);
 	ip.v6 = !addr_is_v4(to->dst_ip);
 	memcpy(ip.src, to->src_ip, 16);
 	memcpy(ip.dst, to->dst_ip, 16);

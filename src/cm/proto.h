@@ -20,8 +20,9 @@ struct cm_conn;
 /* From one of our addresses to the peer's, which are GIDs; IPv4 mapped. */
 struct cm_route {
 	uint8_t src[16], dst[16];
-	uint32_t ifindex; /* to leave by; 0: any */
-	uint16_t dlid;	  /* of InfiniBand */
+	uint32_t ifindex;    /* to leave by; 0: any */
+	uint16_t dlid;	     /* of InfiniBand */
+	uint16_t pkey_index; /* its partition, in the port's table */
 	uint8_t tclass, sl;
 };
 

@@ -286,9 +286,30 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 	return 0;
 }
 
+unsigned device_pkeys(struct device *dev)
+{
+	unsigned n;
+
+	lock_take(&dev->lock);
+	n = dev->port.pkeys;
+	lock_give(&dev->lock);
+	return n;
+}
+
+int device_find_pkey(struct device *dev, uint16_t pkey)
+{
+	unsigned at, n;
+
+	lock_take(&dev->lock);
+	n = dev->port.pkeys;
+	at = pkey_find(dev->port.pkey, n, pkey);
+	lock_give(&dev->lock);
+	return at < n ? (int)at : -1;
+}
+
 int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey)
 {
-	if (port != 1 || index < 0 || (unsigned)index >= dev->port.pkeys)
+	if (port != 1 || index < 0 || (unsigned)index >= device_pkeys(dev))
 		return -EINVAL;
 	*pkey = dev->pkey[index];
 	return 0;

@@ -85,6 +85,10 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
 int device_gids(const struct device *dev); /* length of the GID table */
+/* Where in the table is what a packet with that P_Key is heard by (wire/gsi.h)?  -1: it
+ * is of no partition of the port. */
+int device_find_pkey(struct device *dev, uint16_t pkey);
+unsigned device_pkeys(struct device *dev); /* length of the table */
 /* A free index gives 0.  0 or -EINVAL. */
 int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pkey);
 /* A free index gives an entry of zeroes.  0 or -EINVAL. */

@@ -13,10 +13,14 @@
 
 struct context;
 struct pd;
+struct qp;
 
 struct path {
 	struct link *link;     /* carries it, and alone reads: */
 	struct link_addr addr; /* from us to the peer */
+	/* A QP's, and so of UD QPs, too, whose addresses are those of handles: */
+	uint32_t mtu;	     /* bytes of payload in a packet */
+	uint16_t pkey_index; /* of the port's table.  Of a message of QP1: its own */
 	uint8_t sl;
 	bool here; /* address handles: the peer is of this host */
 };
@@ -35,6 +39,8 @@ struct ah *ah_of(struct ibv_ah *ibv);
  * address.  0 or -EINVAL. */
 int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 		 struct path *path);
+/* What the packets of a QP carry that goes to RTR: qp->path.mtu. */
+uint32_t path_mtu(const struct qp *qp);
 /* Counts in pd->users.  0, -EINVAL, -ENOMEM or -EOPNOTSUPP. */
 int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr *attr,
 	      struct ah **out);

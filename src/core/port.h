@@ -10,7 +10,7 @@
 
 #include "wire/gsi.h"
 
-enum { GID_TABLE = 128, PKEY_TABLE = 32 };
+enum { GID_TABLE = 128, PKEY_TABLE = 128 };
 
 struct gid_entry {
 	union ibv_gid gid;

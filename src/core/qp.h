@@ -147,8 +147,12 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* Of its packets, and to be compared with that of those which come for it. */
-uint16_t qp_pkey(const struct qp *qp);
+/* The P_Key of its packets on that path: the QP's own, but QP1's messages have each one
+ * of the port's table. */
+uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
+/* Where in the port's table is what matches the P_Key of a packet for the QP?  -1: it is
+ * of another partition (9.6.1.1, 10.9.3). */
+int qp_hears(const struct qp *qp, uint16_t pkey);
 
 /* The QP that a packet is for, or NULL.  Turn held. */
 struct qp *qp_find(struct core *core, uint32_t qpn);

@@ -191,9 +191,17 @@ uint32_t qp1_psn(const struct qp1 *q)
 	return psn_add(q->qp->attr.sq_psn, q->qp->sq.head); /* one of each message */
 }
 
-int qp1_send(struct qp1 *q, const struct link_to *to, const uint8_t *mad)
+uint16_t qp1_pkey(const struct qp1 *q, uint16_t pkey_index)
 {
-	struct path path = { .link = q->ctx.link, .sl = to->sl };
+	return pkey_index < PKEY_TABLE ? q->ctx.dev->pkey[pkey_index] : 0;
+}
+
+int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
+	     const uint8_t *mad)
+{
+	struct path path = { .link = q->ctx.link,
+			     .pkey_index = pkey_index,
+			     .sl = to->sl };
 	struct link_to from_here = *to;
 	struct qp *qp = q->qp;
 	struct swqe *w;
@@ -202,6 +210,8 @@ int qp1_send(struct qp1 *q, const struct link_to *to, const uint8_t *mad)
 
 	if (!qp1_has_room(q))
 		return -ENOMEM;
+	if (!pkey_valid(qp1_pkey(q, pkey_index)))
+		return -EINVAL;
 	from_here.slid = q->ctx.dev->port.lid;
 	why = path.link->ops->resolve(&from_here, &path.addr);
 	if (why) {
@@ -253,6 +263,7 @@ void qp1_arrived(struct qp1 *q, uint32_t port, uint64_t now)
 			.len = cqe.byte_len - LINK_HEAD_LEN,
 			.slid = cqe.slid,
 			.sl = cqe.sl,
+			.pkey_index = cqe.pkey_index,
 			.port = port,
 		};
 

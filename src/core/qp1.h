@@ -31,7 +31,8 @@ struct qp1_mad {
 	size_t len;
 	uint16_t slid;
 	uint8_t sl;
-	uint32_t port; /* of whose number it came in by; 0: not known */
+	uint16_t pkey_index; /* in the port's table: the partition that it came in */
+	uint32_t port;	     /* of whose number it came in by; 0: not known */
 };
 
 struct qp1;
@@ -39,7 +40,9 @@ struct qp1_user {
 	void (*take)(const struct qp1_user *user, const struct qp1_mad *m, uint64_t now);
 };
 
-/* user stays where it is until qp1_close().  dev: whose port it is.  NULL: of all devices
+/* It is in all partitions of its port.
+ *
+ * user stays where it is until qp1_close().  dev: whose port it is.  NULL: of all devices
  * that have this link, in the default partition.  0 or -ENOMEM. */
 int qp1_open(struct core *core, struct device *dev, struct link *link,
 	     const struct transport *transport, const struct qp1_user *user,
@@ -47,9 +50,12 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 void qp1_close(struct qp1 *q);
 
 bool qp1_has_room(const struct qp1 *q);
-/* Send QP1_MAD bytes to the QP1 at that end; the port's LID is filled in.  0; -ENOMEM:
- * there is no room; -EINVAL: it leads nowhere. */
-int qp1_send(struct qp1 *q, const struct link_to *to, const uint8_t *mad);
+/* Send QP1_MAD bytes to the QP1 at that end, by the P_Key at that index; the port's LID
+ * is filled in.  0; -ENOMEM: there is no room; -EINVAL: it leads nowhere. */
+int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
+	     const uint8_t *mad);
+/* What a message by that index has. */
+uint16_t qp1_pkey(const struct qp1 *q, uint16_t pkey_index);
 /* What is sent from now on has this PSN, and those that follow. */
 uint32_t qp1_psn(const struct qp1 *q);
 

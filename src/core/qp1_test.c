@@ -47,7 +47,8 @@ static void each_link_has_one(void **state)
 		assert_int_equal(qp->qpn, 1);
 		assert_int_equal(qp->state, IBV_QPS_RTS);
 		assert_int_equal(qp->attr.qkey, 0x80010000);
-		assert_int_equal(qp_pkey(qp), 0xffff);
+		assert_int_equal(qp_hears(qp, 0xffff), 0);
+		assert_int_equal(qp_hears(qp, 0x8001), -1);
 		assert_null(qp_find(&t->core, qp->qpn)); /* a program's */
 	}
 	assert_int_equal(t->core.qp_count, 0);
@@ -78,11 +79,11 @@ static void it_sends(void **state)
 		assert_true(qp1_has_room(q));
 		assert_int_equal(qp1_psn(q), i);
 		mad[0] = (uint8_t)i;
-		assert_int_equal(qp1_send(q, &to, mad), 0);
+		assert_int_equal(qp1_send(q, &to, 0, mad), 0);
 	}
 	assert_true(due_any(&t->core));
 	assert_false(qp1_has_room(q));
-	assert_int_equal(qp1_send(q, &to, mad), -ENOMEM);
+	assert_int_equal(qp1_send(q, &to, 0, mad), -ENOMEM);
 	assert_int_equal(qp1_psn(q), QP1_SENDS);
 	w = sq_at(&qp->sq, 7);
 	assert_int_equal(w->length, QP1_MAD);
@@ -93,8 +94,10 @@ static void it_sends(void **state)
 	assert_int_equal(w->flags & IBV_SEND_SIGNALED, 0);
 	qp_is_held(qp);
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
+	assert_int_equal(qp1_send(q, &to, 1, mad), -EINVAL); /* free */
+	assert_int_equal(qp1_send(q, &to, PKEY_TABLE, mad), -EINVAL);
 	to.dgid = (uint8_t[16]){ 0 };
-	assert_int_equal(qp1_send(q, &to, mad), -EINVAL);
+	assert_int_equal(qp1_send(q, &to, 0, mad), -EINVAL);
 	assert_true(qp1_has_room(q));
 	qp1_close(q);
 	assert_false(due_any(&t->core));

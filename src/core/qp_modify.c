@@ -65,10 +65,11 @@ static int refuse(const struct qp *qp, const char *what, uint32_t value)
 
 static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
 {
+	const unsigned pkeys = mask & IBV_QP_PKEY_INDEX ? device_pkeys(qp->dev) : 0;
 	/* clang-format off */
 	const struct { int bit; const char *name; uint32_t value, min, max; } v[] = {
 		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
-		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, qp->dev->port.pkeys - 1 },
+		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, pkeys ? pkeys - 1 : 0 },
 		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
 		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
 		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
@@ -140,6 +141,8 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	qp->attr.sq_psn &= PSN_MASK;
 	if (mask & IBV_QP_AV)
 		qp->path = *path;
+	qp->path.pkey_index = qp->attr.pkey_index;
+	qp->path.mtu = to == IBV_QPS_RTR ? path_mtu(qp) : old_path.mtu;
 	if (to == IBV_QPS_SQD && from != IBV_QPS_SQD) {
 		qp->draining = true;
 		qp->drained_notify =

@@ -93,7 +93,7 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
 	e->f.migreq = e->plan.kind != PLAN_CNP; /* A17.9.3 */
-	e->f.pkey = qp_pkey(q->qp);
+	e->f.pkey = qp_pkey_on(q->qp, e->path);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
 	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)

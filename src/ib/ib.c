@@ -104,31 +104,11 @@ static int find_host(struct ib_qp *q)
 	return 0;
 }
 
-/* A program that asks for more than the port carries does so on both hosts, and
- * both use their port's.  Within a host packets go by the loopback interface,
- * which carries all. */
-static uint32_t mtu_of(const struct qp *qp)
-{
-	struct device *dev = qp->dev;
-	enum ibv_mtu port = dev->port.active_mtu, path = qp->attr.path_mtu;
-
-	if (qp->type == IBV_QPT_UD)
-		return mtu_bytes(port);
-	if (path <= port || qp->peer_here)
-		return mtu_bytes(path);
-	if (!atomic_exchange(&dev->mtu_told, true))
-		log_warn("%s: a program asked for path MTU %u, but its port carries no "
-			 "more than %u, which is used; if the peer's port carries more, "
-			 "give both the same MTU (ip link set ... mtu ...)",
-			 dev->ibv.name, mtu_bytes(path), mtu_bytes(port));
-	return mtu_bytes(port);
-}
-
 static int enter_rtr(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
 
-	q->mtu = mtu_of(qp);
+	q->mtu = qp->path.mtu;
 	rsp_reset(q, qp->attr.rq_psn);
 	return find_host(q);
 }

@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "link/lid_addr.h"
+#include "sys/rand.h"
 
 static const struct sim_conf conf = {
 	.infiniband = true,
@@ -108,10 +109,56 @@ static void datagrams_need_no_grh(void **state)
 		assert_int_equal(wc.slid, f->s->node[0].dev->port.lid);
 		assert_int_equal(wc.dlid_path_bits, 1);
 		assert_int_equal(wc.sl, 3);
+		assert_int_equal(wc.pkey_index, 1);
 		assert_memory_equal(f->mem[1] + 40, f->mem[0], 100);
 		assert_int_equal(f->mem[1][0], grh ? 0x60 : 0);
 		assert_int_equal(ah_destroy(ah), 0);
 	}
+	fix_close(f);
+}
+
+/* 10.9.3, in other words than pkey_match() has. */
+static bool may_talk(uint16_t a, uint16_t b)
+{
+	return a % 0x8000 == b % 0x8000 && a % 0x8000 != 0 &&
+	       (a >= 0x8000 || b >= 0x8000);
+}
+
+static uint16_t draw_pkey(struct prng *r)
+{
+	return (uint16_t)(rand_below(r, 3) | rand_below(r, 2) << 15);
+}
+
+static void partitions_by_chance(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_UD, &conf);
+	struct device *dev[2] = { f->s->node[0].dev, f->s->node[1].dev };
+	struct ah *ah = to_peer(f, 0, dev[1]->port.lid);
+	uint32_t refused = 0;
+	struct prng r;
+
+	(void)state;
+	rand_seed(&r, 25);
+	fix_recv(f, 7, 0, 140);
+	for (unsigned i = 0; i < 500; i++) {
+		const uint16_t a = draw_pkey(&r), b = draw_pkey(&r);
+
+		dev[0]->pkey[1] = a;
+		dev[1]->pkey[1] = b;
+		post_to(f, ah);
+		if (may_talk(a, b)) {
+			fix_wc(f, 1, 7, IBV_WC_SUCCESS);
+			fix_recv(f, 7, 0, 140);
+		} else {
+			refused++;
+			fix_quiet(f);
+			fix_no_wc(f, 1);
+		}
+		assert_int_equal(dev[1]->pkey_violations, refused);
+		assert_int_equal(counter(f, IB_RX_PKEY), refused);
+	}
+	assert_true(refused > 100 && refused < 450);
+	assert_int_equal(ah_destroy(ah), 0);
 	fix_close(f);
 }
 
@@ -157,6 +204,7 @@ int main(void)
 		cmocka_unit_test(two_qps_talk),
 		cmocka_unit_test(packets_of_others_are_dropped),
 		cmocka_unit_test(datagrams_need_no_grh),
+		cmocka_unit_test(partitions_by_chance),
 		cmocka_unit_test(datagrams_for_other_ports_are_dropped),
 		cmocka_unit_test(what_leads_nowhere_is_refused),
 	};

@@ -114,7 +114,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	qp_is_held(q->qp);
 	if (!may_receive(qp))
 		count(q, IB_RX_STATE);
-	else if (!pkey_match(pkt->f.pkey, qp_pkey(qp)))
+	else if (qp_hears(qp, pkt->f.pkey) < 0)
 		another_partition(q);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);

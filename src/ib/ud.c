@@ -28,6 +28,7 @@ static void complete(struct ib_qp *q, const struct link_head *head,
 		     const struct ib_pkt *pkt, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const uint8_t path_bits = (uint8_t)((1u << q->qp->dev->port.lmc) - 1);
+	const int pkey = qp_hears(q->qp, pkt->f.pkey);
 	struct cqe cqe = {
 		.now = now,
 		.opcode = IBV_WC_RECV,
@@ -36,6 +37,7 @@ static void complete(struct ib_qp *q, const struct link_head *head,
 		.src_qp = pkt->f.src_qp,
 		.slid = head->slid,
 		.sl = head->sl,
+		.pkey_index = pkey < 0 ? 0 : (uint16_t)pkey, /* the table may change */
 		.dlid_path_bits = head->dlid_path_bits & path_bits,
 	};
 

@@ -22,10 +22,15 @@ enum {
 	PKEY_DEFAULT = 0xffff, /* the default partition, as a full member */
 };
 
+static inline bool pkey_valid(uint16_t a)
+{
+	return (a & (PKEY_FULL - 1)) != 0;
+}
+
 /* Of one partition? */
 static inline bool pkey_same_partition(uint16_t a, uint16_t b)
 {
-	return (uint16_t)((a ^ b) << 1) == 0 && (uint16_t)(a << 1) != 0;
+	return (uint16_t)((a ^ b) << 1) == 0 && pkey_valid(a);
 }
 
 /* May ports with these P_Keys talk?  Of the same partition, and not both limited
