@@ -10,7 +10,7 @@ MESON := env CC=gcc meson
 
 PREFIX := /usr/local
 
-.PHONY: build install check check-full demo bench format clean help
+.PHONY: build install uninstall check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
@@ -35,6 +35,15 @@ install: build
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
 			$$page || exit 1; \
 	done
+
+# What `make install' with the same PREFIX and DESTDIR has put there.
+uninstall:
+	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) liburnic-preload.so)
+	@for page in docs/man/*.[1-9]; do \
+		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
+	done
+	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic 2>/dev/null || true
 
 check:
 	@scripts/check
@@ -61,6 +70,7 @@ clean:
 help:
 	@echo 'make build       build/urnic and build/lib/*'
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
+	@echo 'make uninstall   take that away again'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two'
 	@echo 'make check       every test, with bounded sizes: 20 to 25 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'

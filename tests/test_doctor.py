@@ -186,6 +186,12 @@ def test_doctor_knows_an_urnic(netns, stage):
     assert port_of(netns, stage, "nobody", "4791: shared with python3") == "limited"
 
 
+def test_doctor_says_how_programs_find_urnic(stage):
+    assert "`urnic run -- PROGRAM'" in findings()[0]["programs"]["detail"]
+    found, _ = findings(LD_LIBRARY_PATH=f"/usr/lib:{stage.path}/lib")
+    assert f"({stage.path}/lib)" in found["programs"]["detail"]
+
+
 @pytest.mark.parametrize("files,verdict,status", [(19, "missing", 1), (200, "limited", 0)])
 def test_doctor_knows_the_descriptors_of_a_device(files, verdict, status):
     _, without = findings()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The scripts of the repository, where they could be wrong and not be noticed."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -59,6 +60,22 @@ def test_install_deps_is_silent_when_nothing_is_missing():
                           text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
     assert done.returncode == 0 and done.stdout == "", done.stdout
+
+
+@pytest.mark.parametrize("groups,status", [(["build", "demo"], 1), (["check"], 0)])
+def test_install_deps_without_dpkg(tmp_path, groups, status):
+    """It names what the build lacks, and the packages of other systems."""
+    for tool in ("sh", "cat", "tr", "gcc", "ninja"):
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    done = subprocess.run([tmp_path / "sh", lab.ROOT / "scripts/install-deps", *groups],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={"PATH": str(tmp_path)})
+    assert done.returncode == status, done.stdout
+    if status:
+        assert "lacks: meson pkg-config libibverbs" in done.stdout
+        assert "dnf install gcc" in done.stdout
+    else:
+        assert done.stdout == ""
 
 
 MESON = """\

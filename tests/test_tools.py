@@ -302,6 +302,10 @@ def test_installed(tmp_path):
     out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,
                          capture_output=True, text=True).stdout
     assert f"{top}/lib/urnic" in out
+    (top / "lib/urnic/kept").touch()
+    subprocess.run(["make", "-s", "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/u"],
+                   cwd=lab.ROOT, check=True)
+    assert [p.name for p in top.rglob("*") if p.is_file()] == ["kept"]
 
 
 # The preload library

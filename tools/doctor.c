@@ -18,6 +18,7 @@ static const struct check {
 	bool vital; /* nothing works without it */
 } checks[] = {
 	{ "configuration", probe_conf, true },
+	{ "programs", probe_programs, false },
 	{ "network interfaces", probe_interfaces, true },
 	{ "iWARP", probe_iwarp, false },
 	{ "UDP port, IPv4", probe_port4, true },

@@ -47,6 +47,7 @@ void probe_same_host(struct finding *f);
 void probe_memfd(struct finding *f);
 void probe_process_vm(struct finding *f);
 
+void probe_programs(struct finding *f);
 void probe_names(struct finding *f);
 void probe_userns(struct finding *f);
 void probe_netns(struct finding *f);

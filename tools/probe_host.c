@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* probe_host.c - what a process of this host may have and make. */
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,40 @@
 #include "host/name.h"
 #include "host/reserve.h"
 #include "probe.h"
+
+/* Is it a folder that has both libibverbs.so.1 and what is behind ours? */
+static bool has_ours(const char *folder, size_t len)
+{
+	static const char *const file[] = { "libibverbs.so.1", "liburnic.so" };
+	char path[PATH_MAX];
+
+	for (int i = 0; i < 2; i++) {
+		int n = snprintf(path, sizeof(path), "%.*s/%s", (int)len, folder,
+				 file[i]);
+
+		if (n >= (int)sizeof(path) || access(path, R_OK))
+			return false;
+	}
+	return true;
+}
+
+void probe_programs(struct finding *f)
+{
+	const char *at = getenv("LD_LIBRARY_PATH");
+
+	for (size_t len; at && *at; at += len + (at[len] == ':')) {
+		len = strcspn(at, ":");
+		if (!has_ours(at, len))
+			continue;
+		finding(f, OK, "", "",
+			"LD_LIBRARY_PATH leads to urnic (%.*s), also without `urnic run'",
+			(int)len, at);
+		return;
+	}
+	finding(f, OK, "", "",
+		"they see urnic's devices if `urnic run -- PROGRAM' starts them: without"
+		" it they get the system's libibverbs, which knows none of these");
+}
 
 static void count_slots(struct finding *f)
 {
