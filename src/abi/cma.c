@@ -353,10 +353,8 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	if (!i)
-		return;
-	cma_destroy_qp(i);
-	cma_end(0);
+	if (i)
+		cma_end(cma_destroy_qp(i));
 }
 
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
@@ -378,10 +376,8 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	if (!i)
-		return;
-	cma_destroy_srq(i);
-	cma_end(0);
+	if (i)
+		cma_end(cma_destroy_srq(i));
 }
 
 /* --- groups -------------------------------------------------------------- */
@@ -447,8 +443,6 @@ EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	if (!i)
-		return;
-	cma_destroy_ep(i);
-	cma_end(0);
+	if (i)
+		cma_end(cma_destroy_ep(i));
 }

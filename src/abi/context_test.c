@@ -196,8 +196,10 @@ static void forget(struct ibv_context *ibv, struct ibv_qp *qp, struct ibv_cq *cq
 {
 	free(qp_of(qp));
 	free(cq_of(cq));
-	free(srq_of(srq));
-	free(channel_of(ch));
+	if (srq)
+		free(srq_of(srq));
+	if (ch)
+		free(channel_of(ch));
 	pthread_mutex_destroy(&ibv->mutex);
 	free(abi_of(ibv));
 	fix.users--;
@@ -241,6 +243,28 @@ static void closed_with_all_that_there_is(void **state)
 	assert_int_equal(fix.users, 1); /* the NIC is there for late calls */
 	assert_int_equal(abi_poll_cq(fix.cq, 1, &wc), -EIO);
 	forget(fix.ibv, qp, fix.cq, srq, ch);
+	fix_end(state);
+}
+
+/* A peer is in the middle of a copy by the QP and does not come to an end: the QP stays,
+ * in RESET, and what it needs. */
+static void closed_while_a_peer_is_inside(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+
+	qp_of(qp)->peer_here = true;
+	fix.fence_rc = -EBUSY;
+	fix_said();
+	assert_int_equal(ibv_close_device(fix.ibv), 0);
+	assert_string_equal(fix_said(), "flush fence");
+	assert_int_equal(qp->state, IBV_QPS_RESET);
+	assert_int_equal(fix.core.qp_count, 1);
+	assert_int_equal(fix.core.cqs, 1);
+	assert_int_equal(qp_destroy(qp_of(qp)), 0);
+	assert_int_equal(cq_destroy(cq_of(fix.cq)), 0);
+	assert_int_equal(pd_free(pd_of(fix.pd)), 0);
+	free(abi_of(fix.ibv)->file);
+	forget(fix.ibv, qp, fix.cq, NULL, NULL);
 	fix_end(state);
 }
 
@@ -504,6 +528,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_child, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(forks_need_nothing, fix_begin, fix_end),
 		cmocka_unit_test_setup(closed_with_all_that_there_is, fix_open),
+		cmocka_unit_test_setup(closed_while_a_peer_is_inside, fix_open),
 		cmocka_unit_test_setup(closed_with_keys, fix_open),
 		cmocka_unit_test_setup_teardown(closed_with_a_queue, fix_begin, fix_end),
 		cmocka_unit_test_setup(closed_in_the_middle, fix_open),

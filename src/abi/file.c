@@ -71,15 +71,11 @@ static bool end_qp(struct live *l)
 {
 	struct qp *qp = container_of(l, struct qp, live);
 	struct nic *nic = abi_of(qp->ctx->ibv)->nic;
-	uint32_t qpn = qp->qpn;
 	union ibv_gid gid;
 
 	while (mcast_leave(qp, &gid))
 		nic_join(nic, qp->dev, &gid, false);
-	if (qp_destroy(qp))
-		return false;
-	nic_fence(nic, qpn);
-	return true;
+	return !abi_end_qp(nic, qp);
 }
 
 static bool end_cq(struct live *l)

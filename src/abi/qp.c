@@ -147,24 +147,26 @@ static int withdraw(struct nic *nic, struct qp *qp)
 	return nic_fence(nic, qp->qpn);
 }
 
+int abi_end_qp(struct nic *nic, struct qp *qp)
+{
+	uint32_t qpn = qp->qpn;
+	int rc = withdraw(nic, qp);
+
+	if (!rc)
+		rc = qp_destroy(qp);
+	if (!rc)
+		nic_fence(nic, qpn);
+	return rc;
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, ENOENT);
-	struct nic *nic;
-	uint32_t qpn;
-	int rc;
 
 	if (!ctx)
 		return errno;
-	nic = abi_of(ctx)->nic;
-	qpn = ibv->qp_num;
-	nic_flush(nic);
-	rc = withdraw(nic, qp_of(ibv));
-	if (!rc)
-		rc = qp_destroy(qp_of(ibv));
-	if (!rc)
-		nic_fence(nic, qpn);
-	return abi_leave(rc);
+	nic_flush(abi_of(ctx)->nic);
+	return abi_leave(abi_end_qp(abi_of(ctx)->nic, qp_of(ibv)));
 }
 
 /* The NIC counts joins; attaching twice is attaching once. */

@@ -195,18 +195,20 @@ int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	rc = res->ai_flags & RAI_PASSIVE ? passive_ep(id, res, pd, init)
 					 : active_ep(id, res, pd, init);
 	if (rc) {
-		cma_destroy_ep(id);
+		(void)cma_destroy_ep(id); /* nobody has used what it has */
 		return rc;
 	}
 	*out = id;
 	return 0;
 }
 
-void cma_destroy_ep(struct cma_id *id)
+int cma_destroy_ep(struct cma_id *id)
 {
-	cma_destroy_qp(id);
-	cma_destroy_srq(id);
-	cma_destroy(id);
+	int rc = cma_destroy_qp(id);
+
+	if (!rc)
+		rc = cma_destroy_srq(id);
+	return rc ? rc : cma_destroy(id);
 }
 
 /* --- requests ------------------------------------------------------------ */

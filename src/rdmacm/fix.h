@@ -21,6 +21,7 @@ struct fix {
 	bool foreign;	  /* another libibverbs has opened them */
 	char said[1024];  /* what verbs and the CM were told, a word each */
 	unsigned fail;	  /* this call of those that make something fails */
+	bool busy;	  /* nothing is destroyed now: EBUSY */
 	int made;	  /* what verbs have made and not destroyed */
 	/* What the CM answers, and what it was told last. */
 	int rc, attach_rc;

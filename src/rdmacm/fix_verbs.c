@@ -39,6 +39,8 @@ static void *make(size_t size)
 
 static int unmake(void *p)
 {
+	if (fix.busy)
+		return EBUSY;
 	free(p);
 	fix.made--;
 	return 0;

@@ -138,13 +138,15 @@ int cma_create_qp_of(struct cma_id *id, struct ibv_pd *pd, struct ibv_qp_init_at
 	return 0;
 }
 
-void cma_destroy_qp(struct cma_id *id)
+int cma_destroy_qp(struct cma_id *id)
 {
-	if (!id->id.qp)
-		return;
-	ibv_destroy_qp(id->id.qp);
+	int rc = id->id.qp ? ibv_destroy_qp(id->id.qp) : 0;
+
+	if (rc)
+		return -rc;
 	id->id.qp = NULL;
 	drop_cqs(id);
+	return 0;
 }
 
 /* --- shared receive queues ----------------------------------------------- */
@@ -189,11 +191,13 @@ int cma_create_srq_of(struct cma_id *id, struct ibv_pd *pd,
 	return rc;
 }
 
-void cma_destroy_srq(struct cma_id *id)
+int cma_destroy_srq(struct cma_id *id)
 {
-	if (!id->id.srq)
-		return;
-	ibv_destroy_srq(id->id.srq);
+	int rc = id->id.srq ? ibv_destroy_srq(id->id.srq) : 0;
+
+	if (rc)
+		return -rc;
 	id->id.srq = NULL;
 	drop_cqs(id);
+	return 0;
 }

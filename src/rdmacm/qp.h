@@ -9,10 +9,11 @@
 int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr);
 /* pd NULL: the id's. */
 int cma_create_qp_of(struct cma_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *init);
-void cma_destroy_qp(struct cma_id *id);
+/* -EBUSY: it stays the id's, and so do its CQs; call this again later. */
+int cma_destroy_qp(struct cma_id *id);
 int cma_create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr);
 int cma_create_srq_of(struct cma_id *id, struct ibv_pd *pd,
 		      struct ibv_srq_init_attr *init);
-void cma_destroy_srq(struct cma_id *id);
+int cma_destroy_srq(struct cma_id *id); /* likewise */
 
 #endif

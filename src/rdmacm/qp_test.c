@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "rdmacm/connect.h"
+#include "rdmacm/ep.h"
 #include "rdmacm/fix.h"
 
 static void with_queues_of_its_own(void **state)
@@ -85,6 +86,30 @@ static void shared_receives(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
+/* A peer may still be inside of the memory behind them (docs/direct.md). */
+static void one_that_stays(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 2 } };
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_int_equal(cma_create_srq_of(id, id->id.pd, &srq), 0);
+	fix_qp(id);
+	qp = id->id.qp;
+	fix.busy = true;
+	assert_int_equal(cma_destroy_qp(id), -EBUSY);
+	assert_int_equal(cma_destroy_srq(id), -EBUSY);
+	assert_int_equal(cma_destroy_ep(id), -EBUSY);
+	assert_ptr_equal(id->id.qp, qp);
+	assert_non_null(id->id.srq);
+	assert_non_null(id->id.send_cq);
+	assert_non_null(id->id.recv_cq);
+	fix.busy = false;
+	assert_int_equal(cma_destroy_ep(id), 0);
+	assert_int_equal(fix.made, 0);
+}
+
 /* Whatever fails, what was made for it goes. */
 static void nothing_is_left_behind(void **state)
 {
@@ -118,6 +143,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_without_a_device_gets_none, fix_begin,
 						fix_end),
 		cmocka_unit_test_setup_teardown(shared_receives, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(one_that_stays, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(nothing_is_left_behind, fix_begin,
 						fix_end),
 	};
