@@ -3,7 +3,7 @@
  *
  * Between wr_start and wr_complete or wr_abort the program is in its own code:
  * it may poll, make control calls, fork.  Only other posts to the QP wait
- * (core/post.c).
+ * (core/post_build.c).
  */
 #include "abi/abi.h"
 #include "core/post.h"

@@ -65,7 +65,7 @@ struct sq {
 	uint32_t cap, max_sge, max_inline;
 	uint32_t head; /* next to be posted */
 	uint32_t tail; /* oldest not completed; free-running */
-	/* The poster's, with or without the lock: see core/post.c. */
+	/* The poster's, with or without the lock: see core/post_build.c. */
 	uint32_t draft;	     /* behind the last draft; else head */
 	uint32_t room;	     /* drafts end here */
 	struct swqe *wqe;    /* [size] */

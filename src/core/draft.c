@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* draft.c - see draft.h. */
+#include "core/draft.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/complete.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/mr.h"
+#include "core/wr_op.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+
+#define QPN_NONE UINT32_MAX /* a UD draft without its address */
+
+int post_refuse(const struct qp *qp, const char *why)
+{
+	log_info("qp 0x%06x: post refused: %s", qp->qpn, why);
+	return -EINVAL;
+}
+
+int post_full(const struct qp *qp, const char *which)
+{
+	log_info("qp 0x%06x: post refused: the %s queue is full", qp->qpn, which);
+	return -ENOMEM;
+}
+
+static bool sends(const struct qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
+		return true;
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_RTR:
+	case IBV_QPS_UNKNOWN:
+		return false;
+	}
+	return false;
+}
+
+int post_may_send(const struct qp *qp)
+{
+	if (qp->ctx->dead)
+		return -EIO;
+	if (!sends(qp))
+		return post_refuse(qp, "the QP is in a state that does not send");
+	return 0;
+}
+
+/* --- posters take turns -------------------------------------------------- */
+
+/* Until no other thread builds requests for this QP. */
+static void wait_for_builder(struct qp *qp) REQUIRES(qp->lock)
+{
+	qp->posters_waiting++;
+	while (qp->building && !qp->ctx->dead)
+		lock_sleep(&qp->lock, &qp->built);
+	qp->posters_waiting--;
+}
+
+void post_begin(struct qp *qp)
+{
+	if (qp->building)
+		wait_for_builder(qp);
+	qp->sq.room = qp->sq.tail + qp->sq.cap;
+}
+
+bool post_commit(struct qp *qp)
+{
+	qp->sq.head = qp->sq.draft;
+	if (qp->state == IBV_QPS_RTS)
+		return qp->sq.tail == qp->sq.head;
+	qp_flush(qp, clock_ns());
+	return false;
+}
+
+/* --- the steps ----------------------------------------------------------- */
+
+int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t wr_id,
+		unsigned flags)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w;
+
+	if (!op || !wr_op_allowed(op, qp->wr_type))
+		return post_refuse(qp, "opcode unknown, or not for this QP type");
+	if (flags & ~(unsigned)SEND_FLAGS)
+		return post_refuse(qp, "send flag unknown");
+	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
+		return post_refuse(qp, "opcode cannot be inline");
+	if (sq->draft == sq->room)
+		return post_full(qp, "send");
+	w = sq_at(sq, sq->draft++);
+	memset(w, 0, sizeof(*w));
+	w->wr_id = wr_id;
+	w->opcode = (uint8_t)opcode;
+	w->flags = (uint8_t)(flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	if (qp->type == IBV_QPT_UD)
+		w->ud.qpn = QPN_NONE;
+	return 0;
+}
+
+int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w = draft_last(sq);
+	uint64_t total = 0;
+
+	if (n > sq->max_sge || (n && !list))
+		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+	for (size_t i = 0; i < n; i++)
+		total += list[i].length;
+	if (total > caps.max_msg)
+		return post_refuse(qp, "message longer than 2 GiB - 1");
+	if (n)
+		memcpy(sq_sges(sq, sq->draft - 1), list, n * sizeof(*list));
+	w->flags &= (uint8_t)~IBV_SEND_INLINE;
+	w->num_sge = (uint16_t)n;
+	w->length = (uint32_t)total;
+	return 0;
+}
+
+static uint8_t *inline_room(struct sq *sq)
+{
+	return sq->inl + (size_t)((sq->draft - 1) & (sq->size - 1)) * sq->max_inline;
+}
+
+int draft_inline(struct qp *qp)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w = draft_last(sq);
+
+	if (!(wr_op(w->opcode)->traits & WR_INLINE))
+		return post_refuse(qp, "opcode cannot be inline");
+	w->flags |= IBV_SEND_INLINE;
+	w->length = 0;
+	w->num_sge = 1;
+	*sq_sges(sq, sq->draft - 1) = (struct ibv_sge){
+		.addr = sq->inl ? (uintptr_t)inline_room(sq) : 0,
+	};
+	return 0;
+}
+
+int draft_add_inline(struct qp *qp, const void *from, size_t n)
+{
+	struct sq *sq = &qp->sq;
+	struct swqe *w = draft_last(sq);
+
+	if (n > sq->max_inline - w->length)
+		return post_refuse(qp, "inline data longer than max_inline_data");
+	if (n)
+		memcpy(inline_room(sq) + w->length, from, n);
+	w->length += (uint32_t)n;
+	sq_sges(sq, sq->draft - 1)->length = w->length;
+	return 0;
+}
+
+int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
+{
+	int rc;
+
+	if (n > qp->sq.max_sge || (n && !list))
+		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+	rc = draft_inline(qp);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = draft_add_inline(qp, (const void *)(uintptr_t)list[i].addr,
+				      list[i].length);
+	return rc;
+}
+
+int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey)
+{
+	struct swqe *w = draft_last(&qp->sq);
+	struct ah *ah;
+
+	if (qp->type != IBV_QPT_UD || !ibv)
+		return post_refuse(qp, "no address handle, or not a UD QP");
+	ah = ah_of(ibv);
+	if (!live_is(&ah->live, LIVE_AH))
+		return post_refuse(qp, "an address handle that does not exist (freed "
+				       "already?)");
+	if (ah->pd != qp->pd)
+		return post_refuse(qp, "address handle of another PD");
+	if (qpn > 0xffffff)
+		return post_refuse(qp, "remote QP number above 24 bits");
+	w->ud.path = ah->path;
+	w->ud.qpn = qpn;
+	w->ud.qkey = qkey;
+	return 0;
+}
+
+int draft_srqn(struct qp *qp, uint32_t srqn)
+{
+	if (qp->type != IBV_QPT_XRC_SEND || srqn > 0xffffff)
+		return post_refuse(qp,
+				   "remote SRQ number above 24 bits, or not an XRC QP");
+	draft_last(&qp->sq)->srqn = srqn;
+	return 0;
+}
+
+static bool is_ours(const struct qp *qp, const struct live *l, enum live_kind kind)
+{
+	const void *owner;
+
+	return live_find(l, kind, &owner) && owner == qp->ctx->ibv;
+}
+
+int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
+	       const struct ibv_mw_bind_info *info)
+{
+	struct swqe *w = draft_last(&qp->sq);
+
+	if (!(wr_op(w->opcode)->traits & WR_BIND) || !mw || !info)
+		return post_refuse(qp, "bind without a window");
+	if (!is_ours(qp, &mw_of(mw)->live, LIVE_MW) ||
+	    (info->mr && !is_ours(qp, &mr_of(info->mr)->live, LIVE_MR)))
+		return post_refuse(
+			qp, "bind of a window, or to a region, that does not exist "
+			    "(freed already?), or is of another context");
+	w->imm = rkey;
+	w->bind.old_rkey = mw->rkey;
+	w->bind.type = mw->type;
+	w->bind.info = *info;
+	/* info->mr may be freed before the bind's turn comes. */
+	w->rkey = info->mr ? info->mr->lkey : 0;
+	w->bind.info.mr = NULL;
+	return 0;
+}
+
+int draft_end(struct qp *qp)
+{
+	struct swqe *w = draft_last(&qp->sq);
+	const struct wr_op *op = wr_op(w->opcode);
+
+	if (op->traits & WR_ATOMIC && w->length != 8)
+		return post_refuse(qp, "an atomic needs exactly 8 bytes of SGEs");
+	if (qp->type == IBV_QPT_UD && w->ud.qpn == QPN_NONE)
+		return post_refuse(qp, "no address set");
+	if (op->traits & WR_BIND && w->bind.type == 0)
+		return post_refuse(qp, "bind without a window");
+	if (!(op->traits & WR_DATA)) {
+		w->num_sge = 0;
+		w->length = 0;
+	}
+	return 0;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* post_build.c - see post.h.
+ *
+ * From post_start() to post_complete() the program's own code runs, for as long as it
+ * likes, so qp->lock is free meanwhile: the engine and control calls go on, and other
+ * posters see `building` and wait.  Without the lock a builder touches only what posters
+ * alone use (draft, room, wr_err, the ring past head) and what never changes.
+ */
+#include "core/post.h"
+
+#include "core/core.h"
+#include "core/draft.h"
+#include "core/event.h"
+#include "core/qp.h"
+#include "core/wr_op.h"
+
+static void keep(struct qp *qp, int rc)
+{
+	if (!qp->wr_err)
+		qp->wr_err = rc;
+}
+
+/* Is there a draft to set something in? */
+static bool open_draft(struct qp *qp)
+{
+	if (!qp->wr_err && qp->sq.draft == qp->sq.head)
+		keep(qp, post_refuse(qp, "nothing begun"));
+	return !qp->wr_err;
+}
+
+static void end_open(struct qp *qp)
+{
+	if (!qp->wr_err && qp->sq.draft != qp->sq.head)
+		keep(qp, draft_end(qp));
+}
+
+void post_start(struct qp *qp)
+{
+	lock_take(&qp->lock);
+	post_begin(qp);
+	qp->building = true;
+	qp->wr_err = 0;
+	qp->sq.draft = qp->sq.head;
+	lock_give(&qp->lock);
+}
+
+static void end_building(struct qp *qp) REQUIRES(qp->lock)
+{
+	qp->building = false;
+	if (qp->posters_waiting)
+		lock_changed(&qp->built);
+}
+
+/* As much of the drafts as is done at once. */
+static void drafts_at_once(struct qp *qp) REQUIRES(qp->lock)
+{
+	struct sq *sq = &qp->sq;
+
+	for (uint64_t did = 0; sq->head != sq->draft && did < POST_AT_ONCE;) {
+		uint32_t length = sq_at(sq, sq->head)->length;
+
+		if (!post_may_be_at_once(qp) || !draft_at_once(qp, sq_sges(sq, sq->head)))
+			return;
+		did += length;
+	}
+}
+
+int post_complete(struct qp *qp)
+{
+	bool idle = false;
+	int rc;
+
+	end_open(qp);
+	lock_take(&qp->lock);
+	rc = qp->wr_err;
+	if (!rc && qp->sq.draft != qp->sq.head)
+		rc = post_may_send(qp);
+	if (rc)
+		qp->sq.draft = qp->sq.head;
+	else
+		drafts_at_once(qp);
+	if (!rc)
+		idle = post_commit(qp);
+	end_building(qp);
+	lock_give(&qp->lock);
+	return rc ? rc : idle;
+}
+
+void post_abort(struct qp *qp)
+{
+	lock_take(&qp->lock);
+	qp->sq.draft = qp->sq.head;
+	end_building(qp);
+	lock_give(&qp->lock);
+}
+
+/* Work may have completed since the start.  (A forked child's lock may be one
+ * that nobody gives.) */
+static void look_for_room(struct qp *qp)
+{
+	if (qp->wr_err || qp->ctx->dead)
+		return;
+	lock_take(&qp->lock);
+	qp->sq.room = qp->sq.tail + qp->sq.cap;
+	lock_give(&qp->lock);
+}
+
+struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode)
+{
+	const struct wr_op *op = wr_op(opcode);
+
+	end_open(qp);
+	if (!qp->wr_err && op && !(op->send_op & qp->send_ops))
+		keep(qp, post_refuse(qp, "operation not in send_ops_flags"));
+	if (qp->sq.draft == qp->sq.room)
+		look_for_room(qp);
+	if (!qp->wr_err)
+		keep(qp, draft_begin(qp, op, opcode, qp->ex.wr_id,
+				     qp->ex.wr_flags & ~(unsigned)IBV_SEND_INLINE));
+	return qp->wr_err ? NULL : draft_last(&qp->sq);
+}
+
+void post_sge(struct qp *qp, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	post_sge_list(qp, 1, &sge);
+}
+
+void post_sge_list(struct qp *qp, size_t n, const struct ibv_sge *list)
+{
+	if (open_draft(qp))
+		keep(qp, draft_sges(qp, n, list));
+}
+
+void post_inline(struct qp *qp, const void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = (void *)(uintptr_t)addr, .length = length };
+
+	post_inline_list(qp, 1, &buf);
+}
+
+void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list)
+{
+	if (!open_draft(qp))
+		return;
+	keep(qp, draft_inline(qp));
+	for (size_t i = 0; !qp->wr_err && i < n; i++)
+		keep(qp, draft_add_inline(qp, list[i].addr, list[i].length));
+}
+
+void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	if (open_draft(qp))
+		keep(qp, draft_ud(qp, ah, qpn, qkey));
+}
+
+void post_srqn(struct qp *qp, uint32_t srqn)
+{
+	if (open_draft(qp))
+		keep(qp, draft_srqn(qp, srqn));
+}
+
+void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
+	       const struct ibv_mw_bind_info *info)
+{
+	if (open_draft(qp))
+		keep(qp, draft_bind(qp, mw, rkey, info));
+}
