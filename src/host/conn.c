@@ -135,12 +135,18 @@ bool host_conn_watch(struct host *h, struct conn *c, bool on)
 	return watch(h, c->fd, c, on);
 }
 
-static void hear_anybody(struct host *h, bool on)
+/* False: that cannot be, and nobody is heard. */
+static bool hear_anybody(struct host *h, bool on)
 {
-	watch(h, h->listen_fd, NULL, on);
+	bool done = watch(h, h->listen_fd, NULL, on);
+
 	if (h->services.epfd >= 0)
-		watch(h, h->services.epfd, &h->services, on);
-	h->deaf = !on;
+		done &= watch(h, h->services.epfd, &h->services, on);
+	if (on && !done)
+		hear_anybody(h, false);
+	else
+		h->deaf = !on;
+	return done;
 }
 
 void host_stop_hearing(struct host *h, struct conn *c)
@@ -200,10 +206,8 @@ void host_hear_again(struct host *h)
 	hear_all(h, &h->strangers);
 	if (!h->deaf)
 		return;
-	if (closer_is_full())
+	if (closer_is_full() || !hear_anybody(h, true))
 		host_stop_hearing(h, NULL);
-	else
-		hear_anybody(h, true);
 }
 
 struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)

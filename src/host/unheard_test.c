@@ -4,8 +4,11 @@
 #include "host/fds.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 
 #include "host/fds_fix.h"
+#include "host/service.h"
 
 /* Says something on its connection for each byte that it is told. */
 static int told;
@@ -170,6 +173,56 @@ static void test_of_this_user(void **state)
 	host_close(a.host);
 }
 
+/* --- an epoll set that takes nothing more (fs.epoll.max_user_watches) -------------- */
+
+static unsigned fails_at; /* this call and those after it; 0: none */
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_ADD && fails_at && --fails_at == 0) {
+		fails_at = 1;
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, ev);
+}
+
+/* Who is not heard for a while is heard when that can be, even if it could not be at the
+ * first try.  Meanwhile the set is not readable: the thread sleeps. */
+static void test_no_room_in_the_set(void **state)
+{
+	struct service *s;
+	uint64_t tried;
+
+	(void)state;
+	assert_int_equal(service_bind(a.host, "urnic-test/unheard", &s), 0);
+	for (unsigned at = 1; at <= 2; at++) {
+		int fd;
+
+		host_stop_hearing(a.host, NULL);
+		assert_true(a.host->deaf);
+		fails_at = at;
+		tried = a.host->alarm_at;
+		for (int i = 0; i < 1000 && a.host->alarm_at == tried; i++)
+			run_a_while();
+		assert_int_equal(fails_at, 1);
+		assert_true(a.host->deaf);
+		fd = name_connect(host_slot(a.host));
+		assert_int_equal(poll(&(struct pollfd){ .fd = host_fd(a.host),
+							.events = POLLIN },
+				      1, 0),
+				 0);
+		close(fd);
+		fails_at = 0;
+		for (int i = 0; i < 1000 && a.host->deaf; i++)
+			run_a_while();
+		assert_false(a.host->deaf);
+		expect_another_gets_in();
+	}
+	service_close(s);
+	host_close(a.host);
+}
+
 static int run_all(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +230,7 @@ static int run_all(void)
 		cmocka_unit_test_setup_teardown(test_a_slot_changes_hands, set_up_without,
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_of_this_user, set_up, tear_down),
+		cmocka_unit_test_setup(test_no_room_in_the_set, set_up_without),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
