@@ -54,8 +54,8 @@ static void on_said(void *arg, struct host_said *s)
 	a->error = m.error ? m.error : a->text ? 0 : -EPROTO;
 }
 
-/* Who has slot, without a connection that stays.  Of the reserve it is told only when
- * the kernel's list was read. */
+/* Is slot this process's?  Asked without a connection that stays.  Of the reserve it is
+ * told only when the kernel's list was read. */
 static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 {
 	const uint64_t end = clock_ns() + PATIENCE_NS / 5;

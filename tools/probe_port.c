@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_port.c - the UDP port: is it free, and if not, who has it? */
+/* probe_port.c - the UDP port: is it free, and if not, which process has it? */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -85,7 +85,7 @@ static bool is_urnic(struct holder *h)
 	return fd >= 0;
 }
 
-/* Of all who have the port the first that is no urnic, or else any.  False:
+/* Of all processes that have the port the first that is no urnic, or else any.  False:
  * nobody has it. */
 static bool find_holder(int family, struct holder *h, bool *urnic)
 {

@@ -50,7 +50,7 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 	return abi_leave(rc) ? NULL : &a->verbs.context;
 }
 
-/* Is what has this context of the file of that one? */
+/* Do the two belong to one command file? */
 static bool same_file(const struct ibv_context *has, const void *wants)
 {
 	return abi_of((struct ibv_context *)(uintptr_t)has)->file ==

@@ -6,7 +6,7 @@
 
 __thread int abi_inside, abi_held, abi_was;
 
-/* Whoever polls an empty CQ drives the NIC for one turn. */
+/* A thread that polls an empty CQ drives the NIC for one turn. */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
 	struct abi_context *a = abi_of(ibv->context);

@@ -92,7 +92,7 @@ uint64_t cm_deadline(const struct cm *cm)
 
 int cm_fd(const struct cm *cm)
 {
-	/* An empty set would cost every sleep of one who has no iWARP. */
+	/* An empty set would cost every sleep of a process without iWARP. */
 	return cm->iw->sockets ? cm->iw->epfd : -1;
 }
 

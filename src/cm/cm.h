@@ -72,7 +72,7 @@ uint64_t cm_deadline(const struct cm *cm); /* when cm_run() has something to do 
 void cm_gone(struct cm *cm, uint16_t slot, uint64_t now);
 /* In the child of a fork: close what is the parent's. */
 void cm_forked(struct cm *cm);
-/* This process ends: whoever is connected is told.  True: there are more, when
+/* This process ends: each connected peer is told.  True: there are more, when
  * what QP1 has to send is on its way. */
 bool cm_leave(struct cm *cm, uint64_t now);
 
@@ -99,7 +99,7 @@ struct cm_service {
 
 /* Take the service's name on this host; s->port is set.  0, -EADDRINUSE,
  * -ENOMEM.  The TCP port is taken here if any port will do, else by cm_listen():
- * as who binds may be about to connect. */
+ * as a program that binds may be about to connect. */
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out);
 /* From now on its owner gets requests, at most backlog before they are owned
  * (0: CM_BACKLOG_MAX).  datagram: SIDR requests only, else REQs only.
@@ -110,7 +110,7 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 bool cm_is_iwarp_only(const struct cm_listener *l);
 void cm_unbind(struct cm *cm, struct cm_listener *l);
 
-/* Give a request's connection an owner, who is told at once what has happened
+/* Give a request's connection an owner, which is told at once what has happened
  * to it meanwhile. */
 void cm_own(struct cm *cm, struct cm_conn *c, struct cm_owner *owner);
 

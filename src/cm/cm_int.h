@@ -201,7 +201,8 @@ unsigned conn_spare(const struct cm *cm);    /* that conn_new() has left */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
 struct conn *conn_find(struct cm *cm, uint32_t local_id);
-/* Passive ones are found by who asked; all by the peer's QP, once it is known. */
+/* Passive ones are found by the peer's request; all by the peer's QP, once it is known.
+ */
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);

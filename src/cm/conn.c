@@ -123,8 +123,8 @@ void conn_hash(struct conn *c)
 	list_add_tail(bucket(c->cm->by_peer, c->route.dst, c->remote_id), &c->node);
 }
 
-/* On this host both numbers begin with their process's slot.  Who names the QP of
- * another process says nothing of it. */
+/* On this host both numbers begin with their process's slot.  A REQ that names the
+ * QP of another process says nothing of that QP. */
 static bool owns_qp(const struct cm *cm, const struct cm_route *route, uint32_t id,
 		    uint32_t qpn)
 {

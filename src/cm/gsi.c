@@ -39,7 +39,7 @@ static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 	       !memcmp(route->src, route->dst, 16);
 }
 
-/* Who asks, and for what. */
+/* Which peer asks, and for what. */
 static int target_of(const struct cm_msg *m, const struct cm_route *route,
 		     struct cm_target *to)
 {
@@ -121,7 +121,7 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 	return true;
 }
 
-/* 12.9.8: what is said for who is not there.  False: nothing. */
+/* 12.9.8: what is answered in place of a process that is not there.  False: nothing. */
 static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
 {
 	*a = (struct cm_msg){

@@ -310,7 +310,7 @@ static bool from_peer(const struct conn *c, const struct cm_route *route,
 {
 	if (memcmp(c->route.dst, route->dst, 16) || memcmp(c->route.src, route->src, 16))
 		return false;
-	/* Whoever was asked, and its ID is not known yet, has the TID. */
+	/* A peer that was asked, and whose ID is not known yet, has the TID. */
 	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
 		return m->tid == c->tid;
 	return m->local_id == c->remote_id;

@@ -100,7 +100,7 @@ static inline struct iwc *iwc_of(struct cm_conn *c)
 int iw_open(struct cm *cm); /* 0, -errno */
 void iw_close(struct cm *cm);
 void iw_forked(struct cm *cm);
-/* At exit(): who has asked is refused.  The kernel ends the rest. */
+/* At exit(): requests that nobody has answered are refused.  The kernel ends the rest. */
 void iw_leave(struct cm *cm, uint64_t now);
 
 struct iwc *iwc_new(struct cm *cm); /* NULL: no memory */

@@ -118,7 +118,7 @@ static struct cm_listener *fullest(struct cm *cm)
 	return most;
 }
 
-/* Who connects and says nothing makes place for others; first who is of the
+/* A peer that connects and says nothing makes place for others; first one of the
  * listener that has the most. */
 static bool evict(struct cm_listener *for_whom, uint64_t now)
 {
@@ -141,7 +141,7 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 	return true;
 }
 
-/* --- who comes ----------------------------------------------------------- */
+/* --- connections that come ----------------------------------------------- */
 
 /* No connection could be had of the kernel.  False: it is of no use to ask again
  * at once. */
@@ -167,7 +167,7 @@ static bool none_came(struct cm_listener *l, int err, uint64_t now)
 			 l->service.port, err);
 		(void)iw_watch(l->cm, &l->tcp, 0);
 		return false;
-	default: /* that one is gone already */
+	default: /* that connection is gone already */
 		return true;
 	}
 }

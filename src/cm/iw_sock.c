@@ -127,7 +127,7 @@ int iw_sock_listen(int fd, int backlog)
 {
 	if (listen(fd, backlog))
 		return -errno;
-	set(fd, SOL_SOCKET, SO_REUSEADDR); /* for who listens after us */
+	set(fd, SOL_SOCKET, SO_REUSEADDR); /* for the next to listen */
 	return 0;
 }
 

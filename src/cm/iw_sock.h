@@ -16,7 +16,7 @@ void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass);
 int iw_sock_result(int fd);
 
 /* A socket that is bound to the service's address and port, or -errno.  any_port:
- * another would do, so nobody is to share it, who has set SO_REUSEADDR either. */
+ * another would do, so no other socket is to share it, even with SO_REUSEADDR. */
 int iw_sock_bind(const struct cm_service *s, bool any_port);
 int iw_sock_listen(int fd, int backlog); /* 0 or -errno */
 /* The next connection, or -errno (-EAGAIN: none).  from: the peer's address is

@@ -118,7 +118,7 @@ static void listener_free(struct cm_listener *l)
 	free(l);
 }
 
-/* Who listens anew does not wait for those that are half open. */
+/* A new listener does not wait for connections that are half open. */
 static bool evict(struct cm *cm, const struct cm_service *s)
 {
 	bool some = false;

@@ -27,7 +27,8 @@ static const uint64_t ASK_NS = UINT64_C(5000000000), ASK_EACH_NS = 20000000,
 static const uint64_t REFUSAL_NS = 100000000;
 /* One proves nothing: where the process ends that has the port, another takes it.  So
  * the host is asked again, and has to refuse something that left a second later or
- * more.  (Linux refuses once a second, after a few, whoever asks.) */
+ * more.  (Linux refuses once a second, after a few, whichever
+ * process asks.) */
 static const uint64_t AGAIN_NS = 1000000000, SUSPECT_NS = UINT64_C(30000000000);
 
 /* --- of this host -------------------------------------------------------- */
@@ -176,7 +177,8 @@ static void suspect(struct cm *cm, const struct cm_route *route, uint64_t now)
 	}
 }
 
-/* The connection whose MAD that is.  Who makes a refusal up does not know its IDs. */
+/* The connection whose MAD that is.  A stranger that makes a refusal up does not know
+ * its IDs. */
 static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct cm_msg *m)
 {
 	struct conn *c = conn_find(cm, m->local_id);

@@ -26,7 +26,7 @@ struct cm_route {
 	uint8_t tclass, sl;
 };
 
-/* To whom. */
+/* Where a connection goes. */
 struct cm_target {
 	struct cm_route route;
 	/* The addresses that the programs name: the route's; or loopback ones, for
@@ -75,7 +75,7 @@ struct cm_event {
 	enum cm_event_type type;
 	int status;
 	struct cm_conn *conn;
-	const struct cm_target *from; /* REQUEST: who; src_ip and src_port are
+	const struct cm_target *from; /* REQUEST: its sender; src_ip and src_port are
 				       * ours, as in a target of our own.  iWARP:
 				       * of each event, as the port may not be the
 				       * one that was asked for */
@@ -84,9 +84,9 @@ struct cm_event {
 				       * data only) */
 };
 
-/* Who is told: an id embeds it.  Called under the turn; to be quick.  False: no
- * memory, so the message that said so is treated as lost, and the peer says it
- * again. */
+/* What is told of events: an id embeds it.  Called under the turn; to be quick.  False:
+ * no memory, so the message that said so is treated as lost, and the peer says it again.
+ */
 struct cm_owner {
 	bool (*event)(struct cm_owner *owner, const struct cm_event *ev);
 };

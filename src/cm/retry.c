@@ -5,7 +5,7 @@
  *
  * Within the first timeout a MAD goes out again after 64 ms, 128 ms ..., or up to
  * half as long before: the timeout is seconds, as the peer's program may take so
- * long, and a loss must not.  Whoever has it already takes it for a duplicate.
+ * long, and a loss must not.  A peer that has it already takes it for a duplicate.
  * Were these times not scattered, a thousand requests that were too many at once
  * would be so each time. */
 #include <string.h>

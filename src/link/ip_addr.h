@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_addr.h - what links of UDP have in a struct link_addr: for link/, and for whoever
- * hands their datagrams on. */
+/* ip_addr.h - what links of UDP have in a struct link_addr: for link/, and for code
+ * that forwards their datagrams. */
 #ifndef LINK_IP_ADDR_H
 #define LINK_IP_ADDR_H
 

@@ -2,7 +2,8 @@
 /* lid.h - a link around one that loses and spoils nothing, such as a ring to a fabric:
  * its packets are InfiniBand's, addressed by LIDs.
  *
- * There is no ICRC: its place is left for whoever carries packets on, and is zeroes.
+ * There is no ICRC: its place is left to the code that puts packets on a wire, and is
+ * zeroes.
  */
 #ifndef LINK_LID_H
 #define LINK_LID_H

@@ -4,7 +4,7 @@
  * its IP and UDP headers, BTH and payload.
  *
  * What comes in leaves without the ICRC; a packet whose ICRC is wrong is marked
- * `damaged`.  Whoever uses it drops and counts those.
+ * `damaged`.  The caller drops and counts those.
  */
 #ifndef LINK_ROCE_H
 #define LINK_ROCE_H

@@ -3,7 +3,7 @@
  * what they are.
  *
  * TCP reaches another host or process; stream_loop.h is for unit tests.  None
- * of the calls blocks.  A stream has one user at a time, who locks.
+ * of the calls blocks.  A stream has one user at a time, which locks.
  */
 #ifndef LINK_STREAM_H
 #define LINK_STREAM_H

@@ -25,7 +25,7 @@ int stream_loop_pair(struct stream **a, struct stream **b,
 /* As if the network had lost the connection: both ends get -why. */
 void stream_loop_break(struct stream *s, int why);
 
-/* Who sees, and may change, what `s` sends; NULL: nobody. */
+/* A function that sees, and may change, what `s` sends; NULL: none. */
 void stream_loop_tap(struct stream *s, void (*tap)(void *arg, uint8_t *at, size_t n),
 		     void *arg);
 

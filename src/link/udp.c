@@ -45,7 +45,8 @@ struct udp {
 	int epfd;
 	struct senders tx, ask; /* ask: which the kernel tells of refusals */
 	struct fd_id ask_id[2];
-	/* Made at once, as who this process is then; not bound yet.  -1: none */
+	/* Made at once, as the user that this process has then; not bound yet.  -1: none
+	 */
 	int unbound[2];
 	struct fd_id unbound_id[2];
 	atomic_int rx[2]; /* bound later; a sleeping thread reads them */

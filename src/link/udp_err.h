@@ -11,8 +11,8 @@
 void udp_err_enable(int fd, int family);
 
 /* The next datagram that was refused as nobody has the port: where it went, and as
- * much of it as was quoted, at most max bytes.  Anybody may have made that up who
- * knows our port: it is for who sent the datagram to tell.  Returns how much; 0:
+ * much of it as was quoted, at most max bytes.  Any host that knows our
+ * port may have made that up: the sender of the datagram can tell.  Returns how much; 0:
  * there is none. */
 size_t udp_err_next(int fd, uint8_t ip[16], void *quote, size_t max);
 

@@ -199,7 +199,7 @@ static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t no
 }
 
 /* Each that has something gets an equal share: the kernel tells of the same ones
- * again, and who is left out once would be for ever.  (Where there are more than
+ * again, and one that is left out once would be so for ever.  (Where there are more than
  * EVENTS, it takes turns.) */
 static size_t take_watched(struct conns *cs, uint64_t now)
 {
@@ -388,7 +388,7 @@ void conns_close(struct conns *cs)
 
 int conns_fd(const struct conns *cs)
 {
-	/* An empty set would cost every sleep of one who has no iWARP. */
+	/* An empty set would cost every sleep of a process without iWARP. */
 	return cs->n ? cs->epfd : -1;
 }
 

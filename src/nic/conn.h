@@ -14,8 +14,8 @@ struct core;
 struct qp;
 
 /* So many are asked one by one: that is one system call each, not one more.  And
- * they are slept on one by one: Linux wakes a thread on the processor of the one
- * who wrote (WF_SYNC) from a socket, not from one in an epoll set in a poll(),
+ * they are slept on one by one: Linux wakes a thread on the processor of the
+ * writer (WF_SYNC) from a socket, not from one in an epoll set in a poll(),
  * and to interrupt another processor takes longer than all else. */
 enum { CONNS_FEW = 4 };
 
@@ -32,7 +32,7 @@ int conns_fd(const struct conns *c);
  * tells when that changes, also before one is closed.  Any thread. */
 int conns_socket(const struct conns *c, unsigned i);
 
-/* That one has, by its socket: it is asked next time. */
+/* The connection of this socket has bytes: it is asked next time. */
 void conns_told(struct conns *c, int fd);
 
 /* Take in what has come, at most a turn's worth.  Returns about how many bytes; 0:

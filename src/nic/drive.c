@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* drive.c - the program's own threads run the engine: who posts, who polls.
+/* drive.c - the program's own threads run the engine: in posts and in polls.
  *
  * The clock is read with the turn held: so time never goes back from one turn to
  * the next, whichever thread has it and however long that waited. */

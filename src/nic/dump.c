@@ -89,7 +89,7 @@ static void say(struct dumper *d, uint16_t slot, int fd)
 	(void)host_say(d->host, slot, &m, sizeof(m), &fd, fd >= 0);
 }
 
-/* It is written: everybody who asked gets it. */
+/* It is written: all processes that asked get it. */
 static void answer(struct dumper *d)
 {
 	bool whole = !ferror(d->text.out);
@@ -196,7 +196,7 @@ void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
 	if (!host_is_ours(d->host, s->slot))
 		return;
 	was = cancel_hold();
-	/* Keys and addresses are for whoever could read them in /proc. */
+	/* Keys and addresses are for processes that could read them in /proc. */
 	rc = prctl(PR_GET_DUMPABLE) == 1 ? begin(d, now) : -EPERM;
 	if (!rc)
 		rc = add_asker(d, s->slot);

@@ -4,7 +4,7 @@
  * In pieces: other turns come in between, and what goes meanwhile is left out.  While
  * the turn is held QPs and connections stay.  All others are found in the table of
  * what lives, which is held for a part of a piece; a lock under which their numbers
- * change is tried and not waited for: who has it may wait for that table. */
+ * change is tried and not waited for: its holder may wait for that table. */
 #include <inttypes.h>
 #include <stdio.h>
 

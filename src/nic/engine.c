@@ -64,7 +64,7 @@ void engine_break(struct engine *e, const char *what)
 	lock_give(&e->core->lock);
 }
 
-/* Whoever closes one of ours closes this one. */
+/* A program that closes one of ours closes this descriptor, too. */
 bool engine_lost(const struct engine *e)
 {
 	return atomic_load(&e->broken) || !fd_is(e->thread.kick_tx, &e->thread.kick_id);

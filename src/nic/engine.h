@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* engine.h - the engine of one NIC: takes datagrams in, runs timers, puts
  * datagrams out, in bounded turns.  Inside nic/ only; docs/architecture.md
- * says who drives it and why. */
+ * says which threads drive it and why. */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
 

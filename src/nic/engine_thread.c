@@ -11,9 +11,9 @@
  * is the thread told of a deadline behind the alarm.
  *
  * Sleeping is free of lost wake-ups: the thread sets `sleeping` with the turn held and
- * then looks once more; whoever makes work publishes it and then looks at `sleeping`;
- * all of that in one total order (seq_cst).  Deadlines change under the turn alone: so
- * whoever has it after that works out the next one and wakes the thread if need be.
+ * then looks once more; a thread that makes work publishes it and then looks at
+ * `sleeping`; all of that in one total order (seq_cst).  Deadlines change under the turn
+ * alone: so the next holder works out the next one and wakes the thread if need be.
  */
 #include <errno.h>
 #include <poll.h>
@@ -151,7 +151,7 @@ static bool has_ring_to_cool(const struct engine *e)
 	return !e->thread.watch[SOURCE_RINGS].left && engine_is_hot(e);
 }
 
-/* The thread is about to sleep.  Turn held: whoever has it next sees that, and has to
+/* The thread is about to sleep.  Turn held: the next holder sees that, and has to
  * wake it for what comes before the time which it finds here. */
 static void lie_down(struct engine *e, uint64_t now)
 {
@@ -216,7 +216,7 @@ static struct watch_seen look_around(struct engine *e)
 	return s;
 }
 
-/* Who takes input in from now on?  Turn held. */
+/* What takes input in from now on?  Turn held. */
 static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
 {
 	const bool late[SOURCE_KINDS] = {
@@ -306,7 +306,7 @@ static int make_fds(struct engine *e)
 {
 	int pair[2], rc;
 
-	/* Connected: whoever sleeps on one end learns that the other is gone. */
+	/* Connected: a thread that sleeps on one end learns that the other is gone. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	e->thread.kick_rx = fd_raise(pair[0]);

@@ -18,8 +18,8 @@ struct nic;
 int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *conf);
 void ethernet_close(struct ethernet *eth);
 
-/* Of the processes of this host: a datagram that one has forwarded, a slot that is
- * nobody's any more. */
+/* Of the processes of this host: a datagram that one of them has forwarded, a slot that
+ * no process has any more. */
 void ethernet_deliver(struct ethernet *eth, const struct dgram *d);
 void ethernet_peer_gone(struct ethernet *eth, uint16_t slot);
 

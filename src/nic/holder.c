@@ -28,8 +28,8 @@ static bool parse_line(const char *line, uint16_t port, struct holder *out)
 	return true;
 }
 
-/* The n-th line of path with port, if there are so many; how many there are up
- * to that one. */
+/* Line n, from 0 on, of those of path with port, if there are so many.  Returns how
+ * many there are, n + 1 at most. */
 static unsigned search(const char *path, uint16_t port, unsigned n, struct holder *out)
 {
 	FILE *f = fopen(path, "re");

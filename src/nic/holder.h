@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* holder.h - who has a UDP port, as far as /proc tells. */
+/* holder.h - which process has a UDP port, as far as /proc tells. */
 #ifndef NIC_HOLDER_H
 #define NIC_HOLDER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* links.h - the links of a NIC.  Each is a source of the engine, and has an owner who
+/* links.h - the links of a NIC.  Each is a source of the engine, and has an owner that
  * knows what carries it: sockets of a network, a fabric.
  *
  * A new kind is a file as nic/ethernet.c is one, and a row of the rooms in rooms.c.
@@ -28,7 +28,8 @@ struct nic_link {
 		/* From now on packets come in for this GID of a device of its, or for
 		 * any (NULL).  0 or -errno. */
 		int (*listen)(struct nic_link *l, const uint8_t *gid);
-		/* Somebody is about to send who is to be told if nobody is there. */
+		/* The sender of what goes out next is to be told if its
+		 * destination refuses it. */
 		void (*ask)(struct nic_link *l);
 		/* Packets for a multicast group come in by dev, or no longer; counted.
 		 * 0 or -errno. */

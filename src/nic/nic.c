@@ -180,7 +180,7 @@ void nic_close(struct nic *nic)
 	pthread_mutex_unlock(&nic_lock);
 }
 
-/* Everybody whom the program is connected to is told, in portions; a link that
+/* Each peer that the program is connected to is told, in portions; a link that
  * stays full ends it. */
 static void say_goodbye(struct nic *nic)
 {

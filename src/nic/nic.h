@@ -60,7 +60,8 @@ void nic_armed(struct nic *nic);
  * socket.  gid NULL: for any (UD).  dev NULL: for any device, as listeners do.  0 or
  * -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
-/* Connection management is about to send, and to be told of who is not there. */
+/* Connection management is about to send, and to be told of destinations that refuse it.
+ */
 void nic_ask(struct nic *nic);
 /* Before a connected QP enters RTR: by which transport does it reach QP dest_qp
  * at dgid?  1: on this host, by memory, so that no port is needed; 0: by the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* placement.c - see placement.h.
  *
- * What the process was started with can only be known at its start: who asks later
+ * What the process was started with can only be known at its start: later one
  * cannot tell a program that has pinned its main thread from one that was started
  * by taskset.  So this is the one thing that the library does when it is loaded;
  * it only asks.

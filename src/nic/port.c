@@ -85,7 +85,7 @@ static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 	if (f->steer && steer_input(f->steer, d))
 		return false;
 	slot = qpn_slot(qpn_of_packet(b));
-	/* Slot 0 is the host's: whoever gets it.  The last is multicast. */
+	/* Slot 0 is the host's: any process may get it.  The last is multicast. */
 	if (slot == p->slot || slot < SLOT_FIRST || slot > SLOT_LAST ||
 	    addr_is_multicast(ip_of(d)->to.ip))
 		return true;
@@ -158,7 +158,7 @@ static bool is_ours(const struct port *p, const struct dgram *d)
 
 void port_deliver(struct port *p, const struct dgram *d)
 {
-	/* Who forwards may err, or lie; it is never passed on. */
+	/* A process that forwards may err, or lie; d is never passed on. */
 	if (!is_ours(p, d) || !inbox_put(p->inbox, d))
 		p->stats.rx_drops++;
 	else

@@ -3,8 +3,8 @@
  * between the processes of a user (nic/steer) and forwarding (host/).
  *
  * Nothing is bound before port_bind().  A process that finds the port taken by
- * another user's urnic lives from what that one forwards, if share lets it (who
- * forwards can read and change it), and tries again when the connection to it
+ * another user's urnic lives from what that user's processes forward, if share lets it
+ * (they can read and change it), and tries again when the connection to it
  * closes.
  */
 #ifndef NIC_PORT_H

@@ -101,7 +101,7 @@ static inline uint32_t qpn_of(uint16_t slot)
 	return (uint32_t)slot << 14 | 0x21;
 }
 
-/* From somebody who knows nothing of urnic, each time from another port. */
+/* From a host that knows nothing of urnic, each time from another port. */
 static inline void from_outside(int family, uint32_t qpn, uint8_t tag)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET,

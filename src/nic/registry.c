@@ -21,11 +21,11 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
-static struct core *watcher; /* who is told of changes; or NULL */
+static struct core *watcher; /* its contexts are told of changes; or NULL */
 
 /* The host's addresses as of the last look, also where URNIC_DEVICES hides the
- * interface: so both ends see the same.  A lock of its own, the innermost: who
- * asks holds the turn, under which neither the registry's lock is taken nor the
+ * interface: so both ends see the same.  A lock of its own, the innermost: a
+ * caller holds the turn, under which neither the registry's lock is taken nor the
  * kernel asked. */
 static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*ips)[16];
@@ -265,8 +265,8 @@ void registry_let_go(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-/* Devices change under registry_lock only: who held a device's own lock did
- * but read. */
+/* Devices change under registry_lock only: a thread that held a device's own lock
+ * did but read. */
 void registry_forked(void)
 {
 	list_for(n, &all) lock_init(&container_of(n, struct device, node)->lock);

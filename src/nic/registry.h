@@ -12,8 +12,8 @@ struct core;
 
 /* Look at the interfaces again; what has changed becomes events. */
 int registry_refresh(void);
-/* The events are for the contexts of core; NULL: nothing is open.  Whoever
- * looks first finds the change, so it may be the program itself. */
+/* The events are for the contexts of core; NULL: nothing is open.  The
+ * first look finds the change, and it may be the program's own. */
 void registry_watch(struct core *core);
 
 /* Is ip an address of this network namespace, on whatever interface? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* sources.c - each room that brings input, as the engine sees it (sys/source.h).
  *
- * What may be a cancellation point is held off here: whoever turns the engine may be one
- * of the program's threads. */
+ * What may be a cancellation point is held off here: the thread that turns the engine
+ * may be one of the program's. */
 #include "nic/sources.h"
 
 #include "cm/cm.h"
@@ -193,7 +193,7 @@ static void rings_forked(struct source *s)
 	local_forked(&nic_of(s, RINGS)->core);
 }
 
-/* --- other processes: who writes to a ring kicks by these ----------------- */
+/* --- other processes: a writer of a ring kicks by these ----------------- */
 
 static unsigned host_fds(struct source *s, struct source_fd *fd)
 {

@@ -7,7 +7,7 @@
  * What was found is attached, and the next pass has to find the same: the
  * program that was in place before may have been none at all, or another
  * process may have changed the group meanwhile.  The group has one program;
- * whoever attaches last wins, and a wrong one shows as misdelivery.
+ * the last to attach wins, and a wrong one shows as misdelivery.
  */
 #include "nic/steer.h"
 #include "link/ip_addr.h"

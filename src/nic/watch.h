@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* watch.h - who takes input in: the engine's thread, or the threads that poll; and
+/* watch.h - what takes input in: the engine's thread, or the threads that poll; and
  * when a thread that polls lets go of its processor.
  *
  * Functions of events and time alone.  docs/driver.md has the table.
@@ -45,7 +45,7 @@ static inline bool watch_is_first(const struct watch_seen *s)
 	return s->polled + WATCH_FIRST_NS > s->now;
 }
 
-/* Does the thread that has woken take the turn?  If not, those who poll serve what is
+/* Does the thread that has woken take the turn?  If not, threads that poll serve what is
  * left to them.  watches: nothing is left; called: it is wanted for more than that. */
 static inline bool watch_takes_turn(const struct watch_seen *s, bool watches, bool called)
 {
@@ -86,8 +86,8 @@ void spin_yielded(struct spin *s, uint64_t before, uint64_t after);
 void spin_slept(struct spin *s, uint64_t after);
 
 /* A poll found the turn taken; n polls running did, without the end of any turn among
- * them.  Whoever has it may be one to whom no processor is given: then the caller has a
- * higher priority (SCHED_FIFO), and only its sleep lets that one run. */
+ * them.  Its holder may be a thread that gets no processor: then the caller has a
+ * higher priority (SCHED_FIFO), and only its sleep lets the holder run. */
 enum { SPIN_MISSES = 64, SPIN_MISS_YIELDS = 32, SPIN_MISS_NAP_NS = 50000 };
 static inline bool spin_asks(unsigned n)
 {

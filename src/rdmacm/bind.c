@@ -123,7 +123,7 @@ int cma_bind(struct cma_id *id, const struct sockaddr *a)
 		return -EINVAL;
 	if (!sockaddr_len(a))
 		return -EAFNOSUPPORT;
-	/* As with the kernel's rdma_cm, who is bound to loopback has no device
+	/* As with the kernel's rdma_cm, an id bound to loopback has no device
 	 * yet: libfabric counts on that.  But where there is no other, the loopback
 	 * interface's will be it: a server that needs one (SPDK) gets it. */
 	sockaddr_ip(a, ip);
@@ -144,7 +144,7 @@ int cma_bind(struct cma_id *id, const struct sockaddr *a)
 	id->to.src_port = sockaddr_port(a);
 	rc = cma_take_name(id);
 	if (rc == -EADDRINUSE && id->reuse && sockaddr_port(a))
-		rc = 0; /* who listens first has it */
+		rc = 0; /* the first to listen has it */
 	if (!rc)
 		id->state = CMA_BOUND;
 	return rc;

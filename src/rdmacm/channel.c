@@ -144,7 +144,7 @@ void cma_done(struct cma_event *e)
 	free(e);
 }
 
-/* Not read(): who is cancelled there may have taken a token along. */
+/* Not read(): a thread that is cancelled there may have taken a token along. */
 int cma_channel_wait(struct cma_channel *ch)
 {
 	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };

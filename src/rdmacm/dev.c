@@ -99,7 +99,7 @@ static int look(void)
 	return ndevs ? 0 : rc; /* the others do without one */
 }
 
-/* In the child of a fork: whoever held one of these is not there. */
+/* In the child of a fork: a thread that held one of these is not there. */
 static void forked(void)
 {
 	pthread_mutex_init(&devs_lock, NULL);

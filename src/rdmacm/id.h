@@ -56,7 +56,7 @@ static inline struct cma_id *cma_of(struct rdma_cm_id *id)
 	return (struct cma_id *)id;
 }
 
-/* Whom e is about. */
+/* The id that e is about. */
 static inline struct cma_id *cma_id_of(const struct cma_event *e)
 {
 	return container_of(e->source, struct cma_id, source);

@@ -31,7 +31,7 @@ enum {
 
 /* RFC 5044, 7.1.1; RFC 6581, 8 */
 enum mpa_flag {
-	MPA_MARKERS = 0x80, /* who sends this wants to get markers */
+	MPA_MARKERS = 0x80, /* its sender wants to get markers */
 	MPA_CRC = 0x40,
 	MPA_REJECT = 0x20,
 	MPA_ENHANCED = 0x10, /* S: IRD and ORD are there */
