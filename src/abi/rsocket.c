@@ -143,10 +143,16 @@ EXPORT int rclose(int socket)
 
 /* --- sending ------------------------------------------------------------- */
 
+/* Of one buffer no length is wrong; of several one is (rsocket_send()). */
+static size_t at_most(size_t len)
+{
+	return len > SSIZE_MAX ? SSIZE_MAX : len;
+}
+
 EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 		       const struct sockaddr *dest_addr, socklen_t addrlen)
 {
-	const struct iovec iov = { (void *)(uintptr_t)buf, len };
+	const struct iovec iov = { (void *)(uintptr_t)buf, at_most(len) };
 
 	begin();
 	return end(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
@@ -189,7 +195,7 @@ EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
 			 struct sockaddr *src_addr, socklen_t *addrlen)
 {
-	const struct iovec iov = { buf, len };
+	const struct iovec iov = { buf, at_most(len) };
 
 	begin();
 	return end(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));

@@ -330,6 +330,8 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 		rc = rsock_wait(rs, has_slot, nonblock, true, RSOCK_FOREVER);
 		if (!rc)
 			rc = destination(dg, to, tolen, &p);
+		if (!rc && rsock_iov_has_null(iov, n))
+			rc = -EFAULT;
 		if (rc)
 			break;
 		if (rsock_dgpeer_known(p) && len <= p->via->mtu - RS_UD6)
@@ -356,6 +358,8 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, i
 	if (rs->state == RSOCK_NEW)
 		(void)have_port(dg);
 	rc = rsock_wait(rs, has_message, nonblock, false, RSOCK_FOREVER);
+	if (!rc && rsock_iov_has_null(iov, n))
+		rc = -EFAULT;
 	if (rc)
 		return rc;
 	m = container_of(dg->msgs.next, struct rsock_dgmsg, node);

@@ -8,18 +8,24 @@
 #include "rsocket/bind.h"
 #include "rsocket/wait.h"
 
+enum { RSOCK_CALL_MAX = 0x7ffff000 };
+
 /* A place in an array of buffers. */
 struct cursor {
 	const struct iovec *iov;
 	size_t at;
 };
 
+/* As many bytes as one call moves at most, as in Linux. */
 static size_t total(const struct iovec *iov, int n)
 {
 	size_t all = 0;
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len >= RSOCK_CALL_MAX - all)
+			return RSOCK_CALL_MAX;
 		all += iov[i].iov_len;
+	}
 	return all;
 }
 
@@ -81,6 +87,7 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 	struct rsock_stream *st = rsock_stream_of(rs);
 	struct cursor c = { .iov = iov };
 	size_t len = total(iov, n), sent = 0;
+	bool null = rsock_iov_has_null(iov, n);
 	int rc = 0;
 
 	(void)to;
@@ -99,7 +106,7 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 		if (rc || rs->state != RSOCK_UP || st->write_end)
 			continue;
 		if (sent < len)
-			rc = send_some(st, &c, len - sent, &sent);
+			rc = null ? -EFAULT : send_some(st, &c, len - sent, &sent);
 	} while (!rc && sent < len);
 	return sent ? (ssize_t)sent : rc;
 }
@@ -146,6 +153,10 @@ static ssize_t receive(struct rsock *rs, const struct iovec *iov, int n, int fla
 			break;
 		if (!st->ep.s.unread || st->read_shut) {
 			rc = got ? 0 : not_connected(rs, 0);
+			break;
+		}
+		if (rsock_iov_has_null(iov, n)) {
+			rc = -EFAULT;
 			break;
 		}
 		got += take(&st->ep.s, &c, len - got, peek);

@@ -258,6 +258,18 @@ static int from_poll(const struct pollfd *fds, nfds_t n, fd_set *in, fd_set *out
 	return bits;
 }
 
+/* -1, for ever, where that is weeks.  There may be more than a second of tv_usec. */
+static int in_ms(const struct timeval *t)
+{
+	enum { WEEKS_S = 2000000, US = 1000000 };
+	int ms;
+
+	if (t->tv_sec > WEEKS_S || t->tv_usec / US > WEEKS_S - t->tv_sec)
+		return -1;
+	ms = (int)(t->tv_sec + t->tv_usec / US) * 1000;
+	return ms + (int)(t->tv_usec % US + 999) / 1000;
+}
+
 int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
 		   const struct timeval *timeout)
 {
@@ -268,8 +280,8 @@ int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
 	if (n < 0 || n > FD_SETSIZE ||
 	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return -EINVAL;
-	if (timeout && timeout->tv_sec <= 2000000)
-		ms = (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
+	if (timeout)
+		ms = in_ms(timeout);
 	fds = to_poll(n, in, out, except, &count);
 	if (!fds)
 		return -ENOMEM;

@@ -113,7 +113,7 @@ int rsocket_open(int domain, int type, int protocol)
 
 static int bad_address(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 {
-	if (!a)
+	if (!a && len)
 		return -EFAULT;
 	if (len < sizeof(struct sockaddr_in))
 		return -EINVAL;
@@ -239,8 +239,8 @@ static int bad_iov(const struct iovec *iov, int n)
 	if (n < 0 || n > IOV_MAX)
 		return -EINVAL;
 	for (int i = 0; i < n; i++)
-		if (!iov || (!iov[i].iov_base && iov[i].iov_len))
-			return -EFAULT;
+		if (!iov || iov[i].iov_len > SSIZE_MAX)
+			return iov ? -EINVAL : -EFAULT;
 	return 0;
 }
 
@@ -281,7 +281,10 @@ int rsocket_set_option(int fd, int level, int name, const void *val, socklen_t l
 
 	if (rc)
 		return rc;
-	rc = val ? rs->kind->set_option(rs, level, name, val, len) : -EFAULT;
+	if (val)
+		rc = rs->kind->set_option(rs, level, name, val, len);
+	else
+		rc = len ? -EFAULT : -EINVAL;
 	leave(rs);
 	return rc;
 }

@@ -125,6 +125,16 @@ static inline void rsock_wake(struct rsock *rs)
 	rsock_waitq_wake(&rs->waitq);
 }
 
+/* A part that has a length is nowhere: EFAULT, but only when it is its turn to be read
+ * or written, as in Linux. */
+static inline bool rsock_iov_has_null(const struct iovec *iov, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!iov[i].iov_base && iov[i].iov_len)
+			return true;
+	return false;
+}
+
 /* The address a, of len bytes, is one that this socket can use. */
 bool rsock_fits(const struct rsock *rs, const struct sockaddr *a, socklen_t len);
 /* Gives the program the address a; an IPv4 one as mapped if the socket is IPv6. */

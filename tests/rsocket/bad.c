@@ -2,8 +2,10 @@
 /* Calls of rsockets with descriptors that there are not, NULL where something has to be,
  * lengths that cannot be, and in states in which they mean nothing.  Each answers what
  * Linux's sockets do, which are asked beside them, and nothing is harmed. */
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -55,11 +57,13 @@ static int word = 1;
 /* clang-format off */
 #define CALL(n, call) static ssize_t n(const struct calls *o, int fd) { len = sizeof(name); return call; }
 CALL(bind_null, o->bind(fd, NULL, sizeof(at)))
+CALL(bind_none, o->bind(fd, NULL, 0))
 CALL(bind_short, o->bind(fd, ADDR, 3))
 CALL(bind_family, o->bind(fd, (struct sockaddr *)&(struct sockaddr_storage){ .ss_family = 77 }, sizeof(at)))
 CALL(accept_it, o->accept(fd, NULL, NULL))
 CALL(accept_no_len, o->accept(fd, NAME, NULL))
 CALL(connect_null, o->connect(fd, NULL, sizeof(at)))
+CALL(connect_none, o->connect(fd, NULL, 0))
 CALL(connect_short, o->connect(fd, ADDR, 3))
 CALL(connect_one, o->connect(fd, ADDR, 1))
 CALL(peer, o->getpeername(fd, NAME, &len))
@@ -80,6 +84,8 @@ CALL(sendmsg_many, o->sendmsg(fd, MSG(.msg_iov = IOV(data, 1), .msg_iovlen = 500
 CALL(sendmsg_base, o->sendmsg(fd, MSG(.msg_iov = IOV(NULL, 8), .msg_iovlen = 1), MSG_DONTWAIT | MSG_NOSIGNAL))
 CALL(writev_less, o->writev(fd, IOV(data, 1), -1))
 CALL(writev_many, o->writev(fd, IOV(data, 1), 5000))
+CALL(writev_huge, o->writev(fd, (struct iovec[]){ { data, 1 }, { data, SIZE_MAX } }, 2))
+CALL(writev_part, o->writev(fd, (struct iovec[]){ { data, 1 }, { NULL, 8 } }, 2))
 CALL(writev_null, o->writev(fd, NULL, 1))
 CALL(writev_base, o->writev(fd, IOV(NULL, 8), 1))
 CALL(recv_it, o->recvfrom(fd, data, 8, MSG_DONTWAIT, NULL, NULL))
@@ -90,7 +96,10 @@ CALL(recvmsg_many, o->recvmsg(fd, MSG(.msg_iov = IOV(data, 1), .msg_iovlen = 500
 CALL(readv_less, o->readv(fd, IOV(data, 1), -1))
 CALL(readv_many, o->readv(fd, IOV(data, 1), 5000))
 CALL(readv_null, o->readv(fd, NULL, 1))
+CALL(readv_huge, o->readv(fd, (struct iovec[]){ { data, 1 }, { data, SIZE_MAX } }, 2))
+CALL(recvmsg_base, o->recvmsg(fd, MSG(.msg_iov = IOV(NULL, 8), .msg_iovlen = 1), MSG_DONTWAIT))
 CALL(set_null, o->setsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, sizeof(word)))
+CALL(set_none, o->setsockopt(fd, SOL_SOCKET, SO_SNDBUF, NULL, 0))
 CALL(set_short, o->setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &word, 1))
 CALL(set_unknown, o->setsockopt(fd, SOL_SOCKET, 7777, &word, sizeof(word)))
 CALL(set_level, o->setsockopt(fd, 7777, 1, &word, sizeof(word)))
@@ -110,16 +119,16 @@ static const struct row {
 	int also;
 } rows[] = {
 #define ROW(n, ...) { .name = #n, .call = n, .also = __VA_ARGS__ + 0 }
-	ROW(bind_null), ROW(bind_short), ROW(bind_family), ROW(accept_it), ROW(accept_no_len),
-	ROW(connect_null), ROW(connect_short, EINVAL), ROW(connect_one),
+	ROW(bind_null), ROW(bind_none), ROW(bind_short), ROW(bind_family), ROW(accept_it), ROW(accept_no_len),
+	ROW(connect_null), ROW(connect_none), ROW(connect_short, EINVAL), ROW(connect_one),
 	ROW(peer), ROW(peer_null, EFAULT), ROW(peer_no_len, EFAULT), ROW(own_null), ROW(own_no_len), ROW(own_negative),
 	ROW(shutdown_what), ROW(shutdown_less),
-	ROW(send_null, EFAULT), ROW(send_it, ENOTCONN), ROW(send_to_short, ENOTCONN), ROW(send_to_null, ENOTCONN),
-	ROW(sendmsg_null), ROW(sendmsg_no_iov), ROW(sendmsg_many), ROW(sendmsg_base, EFAULT),
-	ROW(writev_less), ROW(writev_many), ROW(writev_null), ROW(writev_base, EFAULT),
-	ROW(recv_it), ROW(recv_null, EFAULT), ROW(recvmsg_null), ROW(recvmsg_no_iov), ROW(recvmsg_many),
-	ROW(readv_less), ROW(readv_many), ROW(readv_null),
-	ROW(set_null), ROW(set_short), ROW(set_unknown), ROW(set_level),
+	ROW(send_null, ENOTCONN), ROW(send_it, ENOTCONN), ROW(send_to_short, ENOTCONN), ROW(send_to_null, ENOTCONN),
+	ROW(sendmsg_null), ROW(sendmsg_no_iov), ROW(sendmsg_many), ROW(sendmsg_base, ENOTCONN),
+	ROW(writev_less), ROW(writev_many), ROW(writev_null), ROW(writev_base, ENOTCONN), ROW(writev_huge), ROW(writev_part, ENOTCONN),
+	ROW(recv_it), ROW(recv_null), ROW(recvmsg_base), ROW(recvmsg_null), ROW(recvmsg_no_iov), ROW(recvmsg_many),
+	ROW(readv_less), ROW(readv_many), ROW(readv_null), ROW(readv_huge),
+	ROW(set_null), ROW(set_none), ROW(set_short), ROW(set_unknown), ROW(set_level),
 	ROW(get_null), ROW(get_no_len), ROW(get_negative), ROW(get_unknown), ROW(get_level, ENOPROTOOPT),
 	ROW(fcntl_unknown), ROW(close_it), /* the last */
 #undef ROW
@@ -186,6 +195,11 @@ static void placement(int listening, int dgram)
 	MUST(riowrite(dgram, data, 1, 0, 0) == (size_t)-1 && errno == EOPNOTSUPP);
 }
 
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
 int bad(const char *ip, unsigned port)
 {
 	static const char *const where[] = { "new", "listening", "connected",
@@ -222,6 +236,11 @@ int bad(const char *ip, unsigned port)
 	     errno == EINVAL);
 	MUST(rselect(0, NULL, NULL, NULL, &(struct timeval){ .tv_sec = -1 }) == -1 &&
 	     errno == EINVAL);
+	MUST(rselect(0, NULL, NULL, NULL, &(struct timeval){ .tv_usec = 1500000 }) == 0);
+	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = ignore }, NULL);
+	alarm(1);
+	MUST(rselect(0, NULL, NULL, NULL, &(struct timeval){ 0, LONG_MAX }) == -1 &&
+	     errno == EINTR);
 	MUST(!rclose(more[0]) && !close(more[1]) && !close(null));
 	return wrong ? 1 : 0;
 }
