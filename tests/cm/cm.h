@@ -53,6 +53,8 @@ void cm_resolved(struct end *e, struct rdma_event_channel *ch, const char *ip,
 		 unsigned port);
 
 int cycles_serve(const char *ip, unsigned port, unsigned n);
+/* The same with a listener, which it destroys with its channel. */
+void cycles_accept(struct rdma_cm_id *listener, unsigned n);
 int cycles_ask(const char *ip, unsigned port, unsigned n);
 int at_once_serve(const char *ip, unsigned port, unsigned n);
 int at_once_ask(const char *ip, unsigned port, unsigned n);

@@ -54,15 +54,11 @@ static void drop_privileges(void)
 		     setresuid(id, id, id) == 0);
 }
 
-int cycles_serve(const char *ip, unsigned port, unsigned n)
+void cycles_accept(struct rdma_cm_id *listener, unsigned n)
 {
-	struct rdma_event_channel *ch = cm_channel();
-	struct rdma_cm_id *listener = cm_listener(ch, ip, port, 16);
+	struct rdma_event_channel *ch = listener->channel;
 	struct rdma_cm_event *next = NULL;
 
-	drop_privileges();
-	puts("listening");
-	fflush(stdout);
 	while (n--) {
 		struct rdma_cm_event *ev =
 			next ? next : cm_expect(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -84,6 +80,16 @@ int cycles_serve(const char *ip, unsigned port, unsigned n)
 	usleep(500000); /* the last DREP may be lost */
 	MUST(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(ch);
+}
+
+int cycles_serve(const char *ip, unsigned port, unsigned n)
+{
+	struct rdma_cm_id *listener = cm_listener(cm_channel(), ip, port, 16);
+
+	drop_privileges();
+	puts("listening");
+	fflush(stdout);
+	cycles_accept(listener, n);
 	return 0;
 }
 
