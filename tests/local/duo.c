@@ -8,7 +8,8 @@
 
 #include "pattern.h"
 
-#define UNNOTED UINT64_MAX /* wr_id of a WRITE before its READ */
+#define UNNOTED UINT64_MAX	 /* wr_id of a WRITE before its READ */
+#define POKE	(UINT64_MAX - 1) /* wr_id of duo_poke() */
 #define RECEIVE (UINT64_C(1) << 32)
 
 /* A guard, what the peer may write to, a guard, what is ours alone, a guard;
@@ -155,7 +156,9 @@ static void start(struct duo *d, int q, int i)
 
 void duo_poke(struct duo *d, int q)
 {
-	post(d, q, UNNOTED, IBV_WR_RDMA_WRITE, at(q, 0), 8, at(q, 0));
+	if (!d->poked[q])
+		post(d, q, POKE, IBV_WR_RDMA_WRITE, at(q, 0), 8, at(q, 0));
+	d->poked[q] = true;
 }
 
 /* --- what comes ---------------------------------------------------------- */
@@ -204,7 +207,8 @@ static void take(struct duo *d, const struct ibv_wc *wc)
 		return; /* of a QP that has gone */
 	if (wc->status != IBV_WC_SUCCESS && !d->bad[q])
 		d->bad[q] = wc->status;
-	if (wc->wr_id == UNNOTED)
+	d->poked[q] &= wc->wr_id != POKE;
+	if (wc->wr_id == UNNOTED || wc->wr_id == POKE)
 		return;
 	if (wc->wr_id & RECEIVE) {
 		if (wc->status == IBV_WC_SUCCESS)

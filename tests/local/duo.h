@@ -32,6 +32,7 @@ struct duo {
 	uint64_t rng, adds[DUO_QPS];
 	unsigned busy, started, done, received;
 	enum ibv_wc_status bad[DUO_QPS]; /* the first error */
+	bool poked[DUO_QPS];		 /* that is out */
 	unsigned die_after;		 /* started; 0: never */
 	unsigned slow;			 /* us at most, before each QP is joined */
 };
@@ -40,7 +41,7 @@ void duo_make(struct duo *d, struct rig *r, uint64_t seed);
 void duo_join(struct duo *d, const struct duo_card *theirs);
 /* Take completions, and post what is free.  False: a QP has failed. */
 bool duo_turn(struct duo *d, bool post);
-/* Another request, though all may have failed. */
+/* Another request, though all may have failed, unless the last one is out. */
 void duo_poke(struct duo *d, int q);
 void duo_check_guards(const struct duo *d);
 void duo_free(struct duo *d);
