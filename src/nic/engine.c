@@ -330,7 +330,9 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_sockets(e, now)) {
-		take_input(e, SOURCE_SOCKETS, &sockets, now);
+		/* The answer may be there, and is not older than what it answers. */
+		take_input(e, SOURCE_SOCKETS, &sockets,
+			   did.output ? went_out(e->core, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
 	did.socket = sockets.n > 0;

@@ -155,6 +155,18 @@ static void timers_run_from_when_packets_went_out(void **state)
 	assert_int_equal(t.fake[0].went_out, 1100 * US);
 }
 
+/* A poller sends first and then looks at the sockets: the answer may be there. */
+static void an_answer_is_not_before_its_question(void **state)
+{
+	(void)state;
+	t.nic->core.clock = a_millisecond_later;
+	engine_turn(t.e, 100 * US, true);
+	assert_int_equal(t.heard_at, 100 * US);
+	wants(0, 1);
+	engine_turn(t.e, 100 * US, true);
+	assert_int_equal(t.heard_at, t.fake[0].went_out);
+}
+
 static void a_flush_does_not_wait(void **state)
 {
 	(void)state;
@@ -244,6 +256,7 @@ int main(void)
 		TEST(so_is_one_of_small_portions),
 		TEST(timers),
 		TEST(timers_run_from_when_packets_went_out),
+		TEST(an_answer_is_not_before_its_question),
 		TEST(a_flush_does_not_wait),
 		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),
