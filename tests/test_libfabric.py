@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libfabric's verbs provider, Debian's, by a program of our own (tests/libfabric): what
-libfabric's fabtests ask for, which Debian has not."""
+"""libfabric's verbs provider, Debian's, alone and with ofi_rxm over it, by a program of
+our own (tests/libfabric): what libfabric's fabtests ask for, which Debian has not."""
 
 import pytest
 
@@ -9,7 +9,7 @@ import lab
 PLACES = [("roce", "pair"), ("roce", "host"), ("roce", "udp"), ("iwarp", "pair"),
           ("iwarp", "host")]
 TESTS = ["cq-data", "rma", "inject", "many", "shared", "resources", "refused", "nobody",
-         "shutdown", "closed"]
+         "shutdown", "closed", "rdm-tagged", "rdm-rma", "rdm-peers", "rdm-big"]
 
 
 @pytest.mark.parametrize("kind,place", PLACES)
@@ -17,7 +17,8 @@ TESTS = ["cq-data", "rma", "inject", "many", "shared", "resources", "refused", "
 def test_fabric(shared_pair, test, kind, place):
     if not (lab.ROOT / "build/obj/tests/libfabric/fabric").exists():
         pytest.skip("not built: libfabric-dev was not installed; rm -r build, make build")
-    a, b = (ns.with_env(URNIC_DEVICES=f"{kind}_eth0", FI_PROVIDER="verbs")
+    provider = "verbs;ofi_rxm" if test.startswith("rdm-") else "verbs"
+    a, b = (ns.with_env(URNIC_DEVICES=f"{kind}_eth0", FI_PROVIDER=provider)
             for ns in shared_pair().place(place))
     port = str(lab.next_port())
     ip = shared_pair().a.ip4

@@ -92,4 +92,10 @@ void test_shutdown(const char *ip, const char *port, bool serves);
 void test_closed(const char *ip, const char *port, bool serves);
 void test_nobody(const char *ip, const char *port, bool serves);
 
+/* rdm.c */
+void test_rdm_tagged(const char *ip, const char *port, bool serves);
+void test_rdm_rma(const char *ip, const char *port, bool serves);
+void test_rdm_peers(const char *ip, const char *port, bool serves);
+void test_rdm_big(const char *ip, const char *port, bool serves);
+
 #endif

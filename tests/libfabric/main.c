@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric TEST serve|ask ADDRESS PORT: libfabric's verbs provider, one end of a test. */
+/* fabric TEST serve|ask ADDRESS PORT: libfabric's verbs provider, one end of a test;
+ * rdm-...: with ofi_rxm over it. */
 #include "fabric.h"
 
 /* clang-format off */
@@ -11,6 +12,8 @@ static const struct {
 	{ "shared", test_shared }, { "resources", test_resources },
 	{ "refused", test_refused }, { "nobody", test_nobody },
 	{ "shutdown", test_shutdown }, { "closed", test_closed },
+	{ "rdm-tagged", test_rdm_tagged }, { "rdm-rma", test_rdm_rma },
+	{ "rdm-peers", test_rdm_peers }, { "rdm-big", test_rdm_big },
 };
 /* clang-format on */
 
