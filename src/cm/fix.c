@@ -135,6 +135,7 @@ void fix_output(struct core *core, struct batch *b, uint64_t now)
 {
 	struct qp *qp, *next;
 
+	turn_is_held(core);
 	for (qp = due_take(core); qp; qp = next) {
 		unsigned first = b->n;
 		bool more;

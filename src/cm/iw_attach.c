@@ -9,9 +9,11 @@
 
 int iwc_check_qp(struct cm *cm, uint32_t qpn)
 {
-	struct qp *qp = qp_find(cm->core, qpn);
+	struct qp *qp;
 	bool fits;
 
+	turn_is_held(cm->core);
+	qp = qp_find(cm->core, qpn);
 	if (!qp)
 		return -EINVAL;
 	lock_take(&qp->lock);
@@ -121,6 +123,7 @@ int iwc_attach(struct cm_conn *base, uint64_t now)
 		return -EINVAL;
 	(void)iw_watch(c->cm, &c->watch, 0);
 	p.mss = c->stream->mss;
+	turn_is_held(c->cm->core);
 	c->qp = qp_find(c->cm->core, c->qpn);
 	rc = c->qp ? iwarp_attach(c->qp, c->stream, &p, &user, c, now) : -EINVAL;
 	if (rc) {

@@ -155,17 +155,17 @@ static uint32_t tail(const struct cq *cq)
 	return atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
-static void set_head(struct cq *cq, uint32_t to)
+static void set_head(struct cq *cq, uint32_t to) REQUIRES(cq->lock)
 {
 	atomic_store_explicit(&cq->head, to, memory_order_relaxed);
 }
 
-static void set_tail(struct cq *cq, uint32_t to)
+static void set_tail(struct cq *cq, uint32_t to) REQUIRES(cq->lock)
 {
 	atomic_store_explicit(&cq->tail, to, memory_order_relaxed);
 }
 
-static struct cqe *at(struct cq *cq, uint32_t index)
+static struct cqe *at(struct cq *cq, uint32_t index) REQUIRES(cq->lock)
 {
 	return &cq->ring[index & (cq->size - 1)];
 }
@@ -285,7 +285,7 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 }
 
 /* Does this entry use up what the CQ was armed for? */
-static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited)
+static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited) REQUIRES(cq->lock)
 {
 	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED &&
 					    (solicited || cqe->status != IBV_WC_SUCCESS));

@@ -11,15 +11,16 @@
 
 #include <stdbool.h>
 
-struct core;
+#include "core/core.h"
+
 struct qp;
 
 void due_add(struct core *core, struct qp *qp);
 /* All of them, oldest first, linked by qp->due_next; their flags are clear, so
- * they may be added again at once.  Turn held until the list is walked. */
-struct qp *due_take(struct core *core);
+ * they may be added again at once.  The turn is not given before the list is walked. */
+struct qp *due_take(struct core *core) REQUIRES(core->turn);
 bool due_any(struct core *core);
-/* Take qp out: it is being destroyed.  Turn held. */
-void due_forget(struct core *core, struct qp *qp);
+/* Take qp out: it is being destroyed. */
+void due_forget(struct core *core, struct qp *qp) REQUIRES(core->turn);
 
 #endif

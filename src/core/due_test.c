@@ -32,6 +32,7 @@ static void oldest_first_and_each_once(void **state)
 	struct qp *p;
 
 	(void)state;
+	turn_is_held(&core);
 	assert_false(due_any(&core));
 	assert_null(due_take(&core));
 	for (int i = 0; i < N; i++) {
@@ -54,6 +55,7 @@ static void one_may_be_added_while_the_list_is_walked(void **state)
 	int n = 0;
 
 	(void)state;
+	turn_is_held(&core);
 	for (int i = 0; i < N; i++)
 		due_add(&core, &qp[i]);
 	for (p = due_take(&core); p; p = p->due_next) {
@@ -72,6 +74,7 @@ static void a_forgotten_one_leaves_the_others_in_order(void **state)
 	struct qp *p;
 
 	(void)state;
+	turn_is_held(&core);
 	for (int i = 0; i < N; i++)
 		due_add(&core, &qp[i]);
 	due_forget(&core, &qp[1]);
@@ -104,6 +107,7 @@ static void take_all(void)
 {
 	struct qp *next;
 
+	turn_is_held(&core);
 	for (struct qp *p = due_take(&core); p; p = next) {
 		next = p->due_next;
 		seen[p - qp] = atomic_load_explicit(&work[p - qp], memory_order_relaxed);

@@ -52,6 +52,7 @@ static struct member *find_member(struct group *g, const struct qp *qp)
 }
 
 static struct group *add_group(struct core *core, const uint8_t gid[16])
+	REQUIRES(core->turn, core->lock)
 {
 	struct group *g;
 	uint32_t count = 0;
@@ -76,6 +77,7 @@ static void drop_if_empty(struct group *g)
 
 /* Joining twice is joining once, as the kernel has it. */
 static int attach(struct core *core, struct qp *qp, const uint8_t gid[16])
+	REQUIRES(core->turn, core->lock)
 {
 	struct group *g = find_group(core, gid);
 	struct member *m;
@@ -98,6 +100,7 @@ static int attach(struct core *core, struct qp *qp, const uint8_t gid[16])
 }
 
 static int detach(struct core *core, struct qp *qp, const uint8_t gid[16])
+	REQUIRES(core->turn, core->lock)
 {
 	struct group *g = find_group(core, gid);
 	struct member *m = g ? find_member(g, qp) : NULL;
@@ -164,10 +167,10 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 	return change(qp, gid, detach);
 }
 
-bool mcast_any(struct qp *qp)
+bool mcast_any(struct core *core, const struct qp *qp)
 {
-	list_for(n, &qp->core->mcast) if (find_member(container_of(n, struct group, node),
-						      qp)) return true;
+	list_for(n, &core->mcast) if (find_member(container_of(n, struct group, node),
+						  qp)) return true;
 	return false;
 }
 

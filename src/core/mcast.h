@@ -5,9 +5,11 @@
 
 #include <stdbool.h>
 
+#include "core/core.h"
+
 struct qp;
 
-/* Is qp in any group?  Turn held. */
-bool mcast_any(struct qp *qp);
+/* Is qp in any group? */
+bool mcast_any(struct core *core, const struct qp *qp) REQUIRES(core->turn);
 
 #endif

@@ -60,7 +60,7 @@ static struct mkey_slot *slot_at(struct core *core, uint32_t index)
 
 /* The number of the next page: drawn, but that all places of the board come in
  * turn.  0: there are no more. */
-static uint32_t draw_page(const struct core *core, struct secret *s)
+static uint32_t draw_page(const struct core *core, struct secret *s) REQUIRES(core->lock)
 {
 	uint32_t place = (core->mkey_place + core->mkey_pages) % PLACES;
 	uint32_t start = secret_below(s, SHARING - 2);
@@ -76,7 +76,7 @@ static uint32_t draw_page(const struct core *core, struct secret *s)
 
 /* All indices of the page, in an order that nobody can guess, wait as fresh. */
 static void fill_page(struct core *core, struct mkey_page *page, uint32_t number,
-		      struct secret *s)
+		      struct secret *s) REQUIRES(core->lock)
 {
 	uint16_t order[PAGE_SLOTS];
 
@@ -94,7 +94,7 @@ static void fill_page(struct core *core, struct mkey_page *page, uint32_t number
 	}
 }
 
-static void add_page(struct core *core)
+static void add_page(struct core *core) REQUIRES(core->lock)
 {
 	struct secret s = { 0 };
 	uint32_t number = draw_page(core, &s);
@@ -110,7 +110,7 @@ static void add_page(struct core *core)
 }
 
 /* An index that was never used.  0: the table is full, or no memory. */
-static uint32_t take_fresh(struct core *core)
+static uint32_t take_fresh(struct core *core) REQUIRES(core->lock)
 {
 	uint32_t index;
 
@@ -122,7 +122,7 @@ static uint32_t take_fresh(struct core *core)
 	return index;
 }
 
-static uint32_t take_rested(struct core *core)
+static uint32_t take_rested(struct core *core) REQUIRES(core->lock)
 {
 	uint32_t index = core->mkey_free;
 
@@ -133,7 +133,7 @@ static uint32_t take_rested(struct core *core)
 	return index;
 }
 
-static uint32_t take_index(struct core *core)
+static uint32_t take_index(struct core *core) REQUIRES(core->lock)
 {
 	uint32_t index = 0;
 
@@ -142,7 +142,7 @@ static uint32_t take_index(struct core *core)
 	return index ? index : take_rested(core);
 }
 
-static void give_index(struct core *core, uint32_t index)
+static void give_index(struct core *core, uint32_t index) REQUIRES(core->lock)
 {
 	slot_at(core, index)->next_free = 0;
 	if (core->mkey_free_count++)

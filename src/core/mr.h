@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/core.h"
 #include "core/pd.h"
 #include "core/verr.h"
 #include "sys/list.h"
@@ -106,22 +107,23 @@ int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
 int mw_dealloc(struct mw *mw); /* bound or not */
 
-/* Execute a bind, in SQ order, under the turn.  info as ibv_bind_mw gives it;
+/* Execute a bind, in SQ order.  info as ibv_bind_mw gives it;
  * length 0 unbinds (type 1).  qpn: the QP it is bound through.  Returns
  * IBV_WC_SUCCESS or IBV_WC_MW_BIND_ERR. */
 enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
 			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
-			   const struct ibv_mw_bind_info *info);
+			   const struct ibv_mw_bind_info *info) REQUIRES(core->turn);
 
 /* IBV_WR_LOCAL_INV and SEND with Invalidate: the key stops working.  Only
  * type 2 windows of this pd and, unless qpn is 0 (any or none), bound to this
- * QP.  Turn held.  0, -EACCES. */
-int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn);
+ * QP.  0, -EACCES. */
+int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn)
+	REQUIRES(core->turn);
 /* IBV_WR_BIND_MW or IBV_WR_LOCAL_INV, when its turn has come.  The same, and why
  * if not: VERR_BIND, VERR_INVALIDATE. */
 enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr);
-/* The QP goes: its windows are bound no more.  Turn held. */
-void mw_forget_qp(struct core *core, uint32_t qpn);
+/* The QP goes: its windows are bound no more. */
+void mw_forget_qp(struct core *core, uint32_t qpn) REQUIRES(core->turn);
 
 /* why an access was refused, for the log */
 enum mr_why {

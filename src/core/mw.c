@@ -211,6 +211,7 @@ enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr)
 	struct ibv_mr region = { .lkey = w->rkey };
 	struct ibv_mw_bind_info info;
 
+	turn_is_held(qp->core);
 	if (w->opcode == IBV_WR_BIND_MW) {
 		info = w->bind.info;
 		info.mr = &region;

@@ -61,6 +61,7 @@ static enum ibv_wc_status bind(struct mw *mw, uint32_t *rkey,
 	uint32_t new = next_tag(*rkey);
 	enum ibv_wc_status status;
 
+	turn_is_held(&core);
 	status = mw_bind(&core, *rkey, new, mw->ibv.type, QPN, pd, &info);
 	if (status == IBV_WC_SUCCESS)
 		*rkey = new;
@@ -151,6 +152,7 @@ static void type_2_belongs_to_its_qp(void **state)
 	uint32_t rkey;
 
 	(void)state;
+	turn_is_held(&core);
 	begin();
 	mw = alloc(IBV_MW_TYPE_2);
 	rkey = mw->ibv.rkey;
@@ -183,6 +185,7 @@ static void only_type_2_is_invalidated(void **state)
 	uint32_t rkey;
 
 	(void)state;
+	turn_is_held(&core);
 	begin();
 	assert_int_equal(pd_alloc(&core, NULL, &other), 0);
 	mw = alloc(IBV_MW_TYPE_1);
@@ -285,6 +288,7 @@ static void flags_of_regions_mean_nothing(void **state)
 static void refused(uint32_t old, uint32_t new, enum ibv_mw_type type, struct pd *of,
 		    struct ibv_mw_bind_info info)
 {
+	turn_is_held(&core);
 	assert_int_equal(mw_bind(&core, old, new, type, QPN, of, &info),
 			 IBV_WC_MW_BIND_ERR);
 }

@@ -207,20 +207,19 @@ static struct ibv_qp_cap granted(const struct qp *qp)
 
 enum { NUMBERS = QPN_INDICES - QPN_FIRST };
 
-/* The queue of free indices: next comes the one that has rested longest.  The
- * turn is held. */
-static uint32_t next_index(const struct core *core)
+/* The queue of free indices: next comes the one that has rested longest. */
+static uint32_t next_index(const struct core *core) REQUIRES(core->turn)
 {
 	return core->qp_free[core->qp_free_head];
 }
 
-static void take_index(struct core *core)
+static void take_index(struct core *core) REQUIRES(core->turn, core->lock)
 {
 	core->qp_free_head = (core->qp_free_head + 1) % NUMBERS;
 	core->qp_count++;
 }
 
-static void give_index(struct core *core, uint32_t index)
+static void give_index(struct core *core, uint32_t index) REQUIRES(core->turn, core->lock)
 {
 	uint32_t nfree = NUMBERS - core->qp_count;
 
@@ -228,10 +227,9 @@ static void give_index(struct core *core, uint32_t index)
 	core->qp_count--;
 }
 
-/* The turn is held: nobody else adds or removes meanwhile. */
-static int number_and_open(struct qp *qp)
+/* Nobody else adds or removes meanwhile. */
+static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	struct core *core = qp->core;
 	uint32_t index = next_index(core);
 	int rc;
 
@@ -362,6 +360,7 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out)
 {
 	struct ibv_qp_init_attr_ex a = proper(attr);
+	struct core *core = ctx->core;
 	struct qp *qp;
 	int rc;
 
@@ -373,9 +372,9 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	qp = make(ctx, &a, transport);
 	if (!qp)
 		return -ENOMEM;
-	turn_take(&ctx->core->turn);
-	rc = number_and_open(qp);
-	turn_give(&ctx->core->turn);
+	turn_take(&core->turn);
+	rc = number_and_open(core, qp);
+	turn_give(&core->turn);
 	if (rc) {
 		release(qp);
 		return rc;
@@ -412,11 +411,9 @@ int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 
 /* --- destroy ------------------------------------------------------------- */
 
-/* The engine finds it no more.  The turn is held. */
-static void close_qp(struct qp *qp)
+/* The engine finds it no more. */
+static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	struct core *core = qp->core;
-
 	due_forget(core, qp);
 	if (core->timers)
 		heap_del(core->timers, &qp->timer);
@@ -427,22 +424,21 @@ static void close_qp(struct qp *qp)
 
 void qp_free_gsi(struct qp *qp)
 {
-	close_qp(qp);
+	close_qp(qp->core, qp);
 	use(qp, (unsigned)-1);
 	release(qp);
 }
 
-/* After this no engine and no packet finds it.  The turn is held. */
-static void unhook(struct qp *qp)
+/* After this no engine and no packet finds it. */
+static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	struct core *core = qp->core;
 	uint32_t index = qpn_index(qp->qpn);
 
 	lock_take(&core->lock);
 	core->qps[index] = NULL;
 	give_index(core, index);
 	lock_give(&core->lock);
-	close_qp(qp);
+	close_qp(core, qp);
 }
 
 int qp_destroy(struct qp *qp)
@@ -451,14 +447,14 @@ int qp_destroy(struct qp *qp)
 	struct pd *in;
 
 	turn_take(&core->turn);
-	if (mcast_any(qp)) {
+	if (mcast_any(core, qp)) {
 		turn_give(&core->turn);
 		log_info("qp 0x%06x is not destroyed: it is in a multicast group",
 			 qp->qpn);
 		return -EBUSY;
 	}
 	live_del(&qp->live);
-	unhook(qp);
+	unhook(core, qp);
 	mw_forget_qp(core, qp->qpn);
 	turn_give(&core->turn);
 

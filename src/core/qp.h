@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/core.h"
 #include "core/cq.h"
 #include "core/path.h"
 #include "core/rq.h"
@@ -154,22 +155,23 @@ uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
  * of another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
 
-/* The QP that a packet is for, or NULL.  Turn held. */
-struct qp *qp_find(struct core *core, uint32_t qpn);
+/* The QP that a packet is for, or NULL. */
+struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);
 
 /* 0, 1: it was there already, or -errno. */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid);
 int mcast_detach(struct qp *qp, const union ibv_gid *gid);
 /* Detached from one of its groups, which is *gid now; false: it is in none. */
 bool mcast_leave(struct qp *qp, union ibv_gid *gid);
-/* Calls fn for every QP of the group gid.  Turn held. */
+/* Calls fn for every QP of the group gid. */
 void mcast_for_each(struct core *core, const uint8_t gid[16],
-		    void (*fn)(struct qp *qp, void *arg), void *arg);
+		    void (*fn)(struct qp *qp, void *arg), void *arg) REQUIRES(core->turn);
 
-/* QP1 of a link, for core/qp1.h: it is in no table.  0 or -errno.  Turn held. */
+/* QP1 of a link, for core/qp1.h: it is in no table.  0 or -errno. */
 int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
-		const struct transport *transport, struct qp **out);
-void qp_free_gsi(struct qp *qp);
+		const struct transport *transport, struct qp **out)
+	REQUIRES(ctx->core->turn);
+void qp_free_gsi(struct qp *qp) REQUIRES(qp->core->turn);
 
 /* --- for transports; qp->lock is held ------------------------------------ */
 
@@ -180,9 +182,9 @@ static inline void qp_is_held(const struct qp *qp) ASSERTS(qp->lock)
 	(void)qp;
 }
 
-/* qp_modify() with the turn held, too. */
+/* qp_modify() by who has the turn and the lock. */
 int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
-	REQUIRES(qp->lock);
+	REQUIRES(qp->core->turn, qp->lock);
 
 static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
 {

@@ -83,8 +83,7 @@ static void post_recv(struct qp1 *q)
 		log_error("QP1 takes nothing any more");
 }
 
-/* The turn is held. */
-static int bring_up(struct qp *qp)
+static int bring_up(struct qp *qp) REQUIRES(qp->core->turn)
 {
 	static const struct {
 		enum ibv_qp_state to;
@@ -107,6 +106,7 @@ static int bring_up(struct qp *qp)
 }
 
 static int make_qp(struct qp1 *q, const struct transport *transport)
+	REQUIRES(q->ctx.core->turn)
 {
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = (struct ibv_cq *)&q->cq->ex,
@@ -144,9 +144,12 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 		goto del_key;
 	live_del(&q->cq->live);
 	turn_take(&core->turn);
+	turn_is_held(q->ctx.core); /* which is core */
 	rc = make_qp(q, transport);
-	if (!rc)
+	if (!rc) {
+		turn_is_held(q->qp->core);
 		rc = bring_up(q->qp);
+	}
 	if (!rc) {
 		post_recv(q);
 		list_add_tail(&core->qp1s, &q->node);
@@ -158,8 +161,12 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 	return 0;
 
 destroy_cq:
-	if (q->qp)
+	if (q->qp) {
+		turn_take(&core->turn);
+		turn_is_held(q->qp->core);
 		qp_free_gsi(q->qp);
+		turn_give(&core->turn);
+	}
 	cq_destroy(q->cq);
 del_key:
 	mkey_del(core, &q->key);
@@ -171,6 +178,7 @@ free_qp1:
 void qp1_close(struct qp1 *q)
 {
 	turn_take(&q->core->turn);
+	turn_is_held(q->qp->core); /* the same */
 	list_del(&q->node);
 	qp_free_gsi(q->qp);
 	turn_give(&q->core->turn);

@@ -44,6 +44,7 @@ static void each_link_has_one(void **state)
 	for (int i = 0; i < 2; i++) {
 		const struct qp *qp = qp1_qp(i ? b : a);
 
+		turn_is_held(&t->core);
 		assert_int_equal(qp->qpn, 1);
 		assert_int_equal(qp->state, IBV_QPS_RTS);
 		assert_int_equal(qp->attr.qkey, 0x80010000);

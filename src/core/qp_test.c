@@ -50,6 +50,7 @@ static void its_public_face_is_filled(void **state)
 	qpn = qp->qpn;
 	assert_int_equal(qpn >> QPN_INDEX_BITS, FIX_SLOT);
 	assert_in_range(qpn & (QPN_INDICES - 1), QPN_FIRST, QPN_INDICES - 1);
+	turn_is_held(&f->core);
 	assert_ptr_equal(qp_find(&f->core, qp->qpn), qp);
 	assert_null(qp_find(&f->core, 2)); /* another slot's */
 	assert_null(qp_find(&f->core, qp->qpn + 1));
@@ -276,6 +277,7 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 
 	assert_int_equal(qp_destroy(qp), 0);
 	assert_null(heap_top(&timers));
+	turn_is_held(&f->core);
 	assert_ptr_equal(due_take(&f->core), other);
 	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR); /* 1 is forgotten */
 	assert_true(cq_empty(f->scq));

@@ -61,6 +61,12 @@ struct srq {
 	struct cq *cq;	   /* receives complete; else NULL */
 };
 
+/* What is posted to it. */
+static inline struct rq *srq_rq(struct srq *srq) REQUIRES(srq->lock)
+{
+	return &srq->rq;
+}
+
 struct srq *srq_of(struct ibv_srq *ibv);
 /* attr is raised to what was granted; srq_limit is not looked at. */
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,

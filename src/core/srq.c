@@ -174,6 +174,12 @@ static void move(struct rq *to, struct rq *from)
 	}
 }
 
+/* Receives that are posted and not taken. */
+static uint32_t waiting(struct srq *srq) REQUIRES(srq->lock)
+{
+	return srq_rq(srq)->head - srq_rq(srq)->tail;
+}
+
 static int refuse_modify(const struct srq *srq, const char *what, uint32_t value)
 {
 	log_info("srq %u: modify_srq refused: %s %u", srq->num, what, value);
@@ -199,18 +205,18 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 		bigger.cap = min32(bigger.cap, caps.max_srq_wr);
 	}
 	lock_take(&srq->lock);
-	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq->rq.cap;
+	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq_rq(srq)->cap;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
-	if (limit > cap || srq->rq.head - srq->rq.tail > cap) {
+	if (limit > cap || waiting(srq) > cap) {
 		rc = refuse_modify(srq, "limit or what is posted is above max_wr,", cap);
 		old = bigger;
 		goto unlock;
 	}
 	srq->limit = limit;
 	if (mask & IBV_SRQ_MAX_WR) {
-		old = srq->rq;
+		old = *srq_rq(srq);
 		move(&bigger, &old);
-		srq->rq = bigger;
+		*srq_rq(srq) = bigger;
 		attr->max_wr = cap;
 	}
 unlock:
@@ -224,8 +230,8 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 	if (srq->ctx->dead)
 		return -EIO;
 	lock_take(&srq->lock);
-	attr->max_wr = srq->rq.cap;
-	attr->max_sge = srq->rq.max_sge;
+	attr->max_wr = srq_rq(srq)->cap;
+	attr->max_sge = srq_rq(srq)->max_sge;
 	attr->srq_limit = srq->limit;
 	lock_give(&srq->lock);
 	return 0;
@@ -239,7 +245,7 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	if (srq->ctx->dead)
 		rc = -EIO;
 	for (; !rc && wr; wr = wr->next) {
-		rc = rq_post(&srq->rq, wr);
+		rc = rq_post(srq_rq(srq), wr);
 		if (rc)
 			break;
 	}
@@ -254,16 +260,22 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	return rc;
 }
 
+static void look_at_limit(struct srq *srq) REQUIRES(srq->lock)
+{
+	if (waiting(srq) >= srq->limit)
+		return;
+	srq->limit = 0; /* IBTA 10.2.9.1: once each time armed */
+	async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
+}
+
 bool srq_pop(struct srq *srq, struct rwqe *out)
 {
 	bool got;
 
 	lock_take(&srq->lock);
-	got = rq_pop(&srq->rq, out);
-	if (got && srq->rq.head - srq->rq.tail < srq->limit) {
-		srq->limit = 0; /* IBTA 10.2.9.1: once each time armed */
-		async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
-	}
+	got = rq_pop(srq_rq(srq), out);
+	if (got)
+		look_at_limit(srq);
 	lock_give(&srq->lock);
 	return got;
 }

@@ -65,6 +65,7 @@ enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 
 enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 {
+	turn_is_held(qp->core);
 	return mkey_invalidate(qp->core, rkey, qp->pd, qp->qpn) ? REFUSED_INVALIDATE
 								: ACCEPTED;
 }

@@ -31,6 +31,7 @@ struct xrcd *xrcd_of(struct ibv_xrcd *ibv)
 /* --- domains --------------------------------------------------------------- */
 
 static struct xrc_domain *find(struct core *core, const struct xrc_domain *like)
+	REQUIRES(core->lock)
 {
 	list_for(n, &core->xrc_domains)
 	{
@@ -43,9 +44,9 @@ static struct xrc_domain *find(struct core *core, const struct xrc_domain *like)
 	return NULL;
 }
 
-/* The domain that is like this one, made where there is none.  core->lock held. */
+/* The domain that is like this one, made where there is none. */
 static int get(struct core *core, const struct xrc_domain *like, int oflags,
-	       struct xrc_domain **out)
+	       struct xrc_domain **out) REQUIRES(core->lock)
 {
 	struct xrc_domain *d = find(core, like);
 

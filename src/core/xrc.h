@@ -41,7 +41,7 @@ int xrcd_close(struct xrcd *x);
 enum refusal xrc_aim(struct qp *qp, uint32_t srqn);
 /* The same for memory alone, whatever receive is under way. */
 enum refusal xrc_reach(struct qp *qp, uint32_t srqn);
-/* No target QP has borrowed anything of srq any more.  Turn held. */
-void xrc_forget(struct core *core, const struct srq *srq);
+/* No target QP has borrowed anything of srq any more. */
+void xrc_forget(struct core *core, const struct srq *srq) REQUIRES(core->turn);
 
 #endif

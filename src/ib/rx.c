@@ -148,6 +148,7 @@ static void to_members(struct core *core, const struct dgram *d, const struct ib
 	struct to_group g = { .d = d, .pkt = pkt, .now = now };
 
 	d->link->ops->dest(&d->addr, &g.dest);
+	turn_is_held(core);
 	mcast_for_each(core, g.dest.gid, to_member, &g);
 }
 
@@ -184,6 +185,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	if (!is_framed(d) || (bth->flags & BTH_TVER) != 0 || ib_op(bth->opcode) ||
 	    d->damaged)
 		return;
+	turn_is_held(ib->core);
 	qp = qp_find(ib->core, get_be24(bth->dest_qp));
 	if (!qp || qp->transport != &ib_transport || !qp->reliable ||
 	    ib_service(bth->opcode) != ib_qp(qp)->service)
@@ -235,6 +237,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 		to_gsi(core, d, &pkt, now);
 		return;
 	}
+	turn_is_held(core);
 	qp = qp_find(core, qpn);
 	if (!qp || qp->transport != &ib_transport) {
 		ib->counter[IB_RX_NO_QP]++;

@@ -136,6 +136,7 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 	rc = prepare(q, stream, p, user, arg);
 	if (rc)
 		return rc;
+	turn_is_held(qp->core);
 	rc = qp_modify_held(qp, &a,
 			    IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC |
 				    IBV_QP_MAX_DEST_RD_ATOMIC,

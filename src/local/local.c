@@ -378,9 +378,11 @@ void peer_admit(struct peer *p)
 static void deliver(struct local *l, struct peer *p, const struct rec *r,
 		    const uint8_t *payload, uint32_t len, uint64_t now)
 {
-	struct qp *qp = qp_find(l->core, r->dst);
 	struct local_qp *q;
+	struct qp *qp;
 
+	turn_is_held(l->core);
+	qp = qp_find(l->core, r->dst);
 	if (!qp || qp->transport != &local_transport) {
 		not_ready(p, r);
 		return;

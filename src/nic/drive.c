@@ -16,8 +16,10 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 {
 	struct engine *e = &nic->engine;
 	uint64_t now = clock_ns();
-	struct engine_did did = engine_output(e, first, now, ENGINE_INLINE);
+	struct engine_did did;
 
+	turn_is_held(e->core); /* the NIC's */
+	did = engine_output(e, first, now, ENGINE_INLINE);
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
 	return did.output < ENGINE_INLINE &&
@@ -70,6 +72,7 @@ void nic_flush(struct nic *nic)
 
 	turn_take(&nic->core.turn);
 	now = clock_ns();
+	turn_is_held(nic->engine.core);
 	did = engine_flush(&nic->engine, now);
 	turn_give(&nic->core.turn);
 	engine_settle(&nic->engine, now, did.next);
@@ -161,6 +164,7 @@ bool nic_poll(struct nic *nic)
 	}
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	turn_is_held(e->core);
 	/* The thread leaves the input to us: so we poll often. */
 	did = engine_turn(e, now,
 			  !atomic_load_explicit(&e->thread.watching,

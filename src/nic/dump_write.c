@@ -132,8 +132,8 @@ static void show_srq(struct live *l, void *arg)
 		return;
 	}
 	fprintf(d->out, "receives %u of %u, limit %u, pd %u, used by %u QPs\n",
-		srq->rq.head - srq->rq.tail, srq->rq.cap, srq->limit, srq->pd->ibv.handle,
-		atomic_load(&srq->users));
+		srq_rq(srq)->head - srq_rq(srq)->tail, srq_rq(srq)->cap, srq->limit,
+		srq->pd->ibv.handle, atomic_load(&srq->users));
 	lock_give(&srq->lock);
 }
 

@@ -77,7 +77,7 @@ void engine_timer(struct engine *e, struct qp *qp, uint64_t at)
 	(void)heap_set(&e->timers, &qp->timer, at); /* has room for all QPs */
 }
 
-static void wake_due_timers(struct engine *e, uint64_t now)
+static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	struct heap_node *top;
 
@@ -90,6 +90,7 @@ static void wake_due_timers(struct engine *e, uint64_t now)
 /* The program ends, perhaps in the middle of a call: what it has locked stays
  * locked, and nobody wants completions any more. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
+	REQUIRES(e->core->turn)
 {
 	if (!lock_try(&qp->lock))
 		return;
@@ -106,7 +107,7 @@ static uint64_t full_until(const struct qp *qp)
 							 : qp->full_until;
 }
 
-static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now)
+static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool more = false;
 	uint64_t next, full;
@@ -140,7 +141,7 @@ static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
 }
 
 /* Of all that output may have changed. */
-static uint64_t output_deadline(struct engine *e, uint64_t now)
+static uint64_t output_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	struct heap_node *top = heap_top(&e->timers);
 	uint64_t at = first_of(&e->deadline, top ? top->at : NEVER, now);
@@ -163,7 +164,7 @@ static bool is_asleep(const struct engine *e)
 
 /* One turn may not last for as long as a thousand QPs want: the rest is due
  * still. */
-static void put_off(struct engine *e, struct qp *qp)
+static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
 {
 	for (struct qp *next; qp; qp = next) {
 		next = qp->due_next;
@@ -171,13 +172,13 @@ static void put_off(struct engine *e, struct qp *qp)
 	}
 }
 
-static void run_sources(struct engine *e, uint64_t now)
+static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	each_source(s, &e->run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
 		*s, now);
 }
 
-static bool any_echo(struct engine *e, uint64_t now)
+static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool any = false;
 
@@ -185,7 +186,7 @@ static bool any_echo(struct engine *e, uint64_t now)
 	return any;
 }
 
-static void serve(struct engine *e, struct qp *qp, uint64_t now)
+static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
 	if (qp->planned) {
 		e->core->spent += e->out.batch.n;
@@ -202,7 +203,7 @@ static void serve(struct engine *e, struct qp *qp, uint64_t now)
 }
 
 static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
-				unsigned limit)
+				unsigned limit) REQUIRES(e->core->turn)
 {
 	struct core *core = e->core;
 	struct qp *qp, *next;
@@ -215,7 +216,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 		serve(e, first, now);
 	while ((due_any(core) || any_echo(e, now)) &&
 	       e->out.batch.n + core->spent < limit) {
-		for (qp = due_take(core); qp; qp = next) {
+		for (qp = due_take(e->core); qp; qp = next) {
 			next = qp->due_next;
 			serve(e, qp, now);
 			if (e->out.batch.n + core->spent >= limit) {
@@ -235,6 +236,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 
 /* With what is not about QPs. */
 static struct engine_did output_all(struct engine *e, uint64_t now, unsigned limit)
+	REQUIRES(e->core->turn)
 {
 	struct engine_did did;
 
@@ -264,7 +266,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 }
 
 static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
-		       uint64_t now)
+		       uint64_t now) REQUIRES(e->core->turn)
 {
 	each_source(s, &e->input[kind])(*s)->ops->input(*s, got, now);
 	if (got->broken)
@@ -282,7 +284,7 @@ static bool skips_sockets(struct engine *e, uint64_t now)
 
 /* A timer is to be judged by what has come in until now, and by all of it: so
  * pollers look where else only the thread does. */
-static bool begin_to_hear(struct engine *e, uint64_t now)
+static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool any = false;
 
@@ -296,7 +298,7 @@ static bool begin_to_hear(struct engine *e, uint64_t now)
 
 /* any: there was something, so there may be more.  But no socket or ring holds
  * more than so many turns take in. */
-static void have_heard(struct engine *e, bool any)
+static void have_heard(struct engine *e, bool any) REQUIRES(e->core->turn)
 {
 	enum { TURNS = 64 };
 

@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/core.h"
 #include "nic/outbox.h"
 #include "nic/watch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/source.h"
 
-struct core;
 struct qp;
 
 enum {
@@ -98,18 +98,19 @@ struct engine_did {
 /* The engine turns s from now on, in the order in which sources are added. */
 void engine_add(struct engine *e, struct source *s);
 
-/* Input, timers and output, or output alone.  Turn held.
+/* Input, timers and output, or output alone.
  *
  * later: what the input asks for (ACKs) is left for the next turn, so that it
  * shares a system call with the program's answer, and that goes first.  Only
  * for a caller that comes back soon. */
-struct engine_did engine_turn(struct engine *e, uint64_t now, bool later);
+struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
+	REQUIRES(e->core->turn);
 /* first: a QP that need not be due to be served, or NULL. */
 struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
-				unsigned limit);
+				unsigned limit) REQUIRES(e->core->turn);
 
 /* Put out what would go out by itself soon, and what waits for company. */
-struct engine_did engine_flush(struct engine *e, uint64_t now);
+struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
 /* After a turn was given by anyone but the thread: wake the thread if there
  * is work or a deadline that it does not know of. */
@@ -117,8 +118,8 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
 /* Does any input rely on being looked for?  Needs no turn. */
 bool engine_is_hot(const struct engine *e);
-/* When there is work without input.  Turn held. */
-uint64_t engine_deadline(struct engine *e, uint64_t now);
+/* When there is work without input. */
+uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
 int engine_thread_start(struct engine *e); /* 0 or -errno */
 void engine_thread_stop(struct engine *e);
@@ -126,11 +127,11 @@ void engine_close_fds(struct engine *e); /* the thread's own: fork, too */
 void engine_kick(struct engine *e);
 
 /* qp is run again by then.  A timer that fires early finds nothing due and is set again,
- * so a later deadline need not move it.  Turn held. */
-void engine_timer(struct engine *e, struct qp *qp, uint64_t at);
+ * so a later deadline need not move it. */
+void engine_timer(struct engine *e, struct qp *qp, uint64_t at) REQUIRES(e->core->turn);
 
-/* All is lost: the program closed our descriptors.  Turn held. */
-void engine_break(struct engine *e, const char *what);
+/* All is lost: the program closed our descriptors. */
+void engine_break(struct engine *e, const char *what) REQUIRES(e->core->turn);
 /* Has it closed them, seen or unseen?  Their numbers are its own now. */
 bool engine_lost(const struct engine *e);
 

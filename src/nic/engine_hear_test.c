@@ -4,6 +4,7 @@
 
 static void fails_if_silent(int i, uint64_t at)
 {
+	turn_is_held(t.e->core);
 	t.nic->core.heard = 0;
 	t.fake[i].silence = at;
 	t.fake[i].failed = false;
@@ -19,6 +20,7 @@ static void silence_is_judged_when_all_is_heard(void **state)
 	uint64_t at = 100 * US;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	for (int later = 0; later < 2; later++, at += 100 * US) {
 		fails_if_silent(0, at);
 		t.waiting = 5 * LINK_RX;
@@ -39,6 +41,7 @@ static void an_endless_stream_is_no_answer(void **state)
 	const uint64_t at = 100 * US;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	fails_if_silent(0, at);
 	for (int i = 0; i < 100; i++) {
 		t.waiting = LINK_RX;
@@ -53,6 +56,7 @@ static void who_does_not_look_does_not_judge(void **state)
 	const uint64_t at = 100 * US;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	fails_if_silent(0, at);
 	for (int i = 0; i < 5; i++) {
 		wants(0, 1);

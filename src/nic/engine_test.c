@@ -7,6 +7,7 @@ static void what_is_due_goes_out(void **state)
 	struct engine_did did;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	wants(0, 2);
 	wants(2, 3);
 	t.fake[2].next = 700 * US;
@@ -22,6 +23,7 @@ static void a_full_link_gets_the_rest_later(void **state)
 	uint64_t now = 100 * US;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	t.room = 3;
 	wants(0, 2);
 	wants(1, 2);
@@ -40,6 +42,7 @@ static void a_full_link_holds_up_its_own_qps_alone(void **state)
 	uint64_t now = 100 * US;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	t.room = 1;
 	t.fake[1].qp.ctx = &t.other_ctx;
 	wants(0, 3);
@@ -65,6 +68,7 @@ static void a_full_pipe_is_left_alone(void **state)
 	unsigned turns = 0;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	t.share = 4;
 	t.fake[0].piped = true;
 	wants(0, MANY);
@@ -97,6 +101,7 @@ static void a_turn_is_bounded(void **state)
 	struct engine_did did;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	wants(0, 200);
 	wants(1, 200);
 	did = engine_output(t.e, NULL, 0, 64);
@@ -113,6 +118,7 @@ static void so_is_one_of_small_portions(void **state)
 	struct engine_did did;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	t.share = 32;
 	wants(0, 900);
 	did = engine_output(t.e, NULL, 0, ENGINE_TX);
@@ -126,6 +132,7 @@ static void so_is_one_of_small_portions(void **state)
 static void timers(void **state)
 {
 	(void)state;
+	turn_is_held(t.e->core);
 	t.fake[0].next = 300 * US;
 	wants(0, 1);
 	engine_turn(t.e, 100 * US, false);
@@ -149,6 +156,7 @@ static uint64_t a_millisecond_later(void)
 static void timers_run_from_when_packets_went_out(void **state)
 {
 	(void)state;
+	turn_is_held(t.e->core);
 	t.nic->core.clock = a_millisecond_later;
 	wants(0, 1);
 	engine_turn(t.e, 100 * US, false);
@@ -170,6 +178,7 @@ static void an_answer_is_not_before_its_question(void **state)
 static void a_flush_does_not_wait(void **state)
 {
 	(void)state;
+	turn_is_held(t.e->core);
 	t.fake[0].next = 1000 * US;
 	t.fake[1].next = 9000 * US;
 	wants(0, 1);
@@ -205,6 +214,7 @@ static void mads_go_out(void **state)
 	uint64_t again;
 
 	(void)state;
+	turn_is_held(t.e->core);
 	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
 	wants(0, 1);
 	again = engine_output(t.e, NULL, 0, 64).next;
@@ -222,6 +232,7 @@ static void mads_go_out(void **state)
 static void at_the_end_a_locked_qp_stays(void **state)
 {
 	(void)state;
+	turn_is_held(t.e->core);
 	wants(0, 1);
 	wants(1, 1);
 	t.nic->core.leaving = true;
@@ -235,6 +246,7 @@ static void at_the_end_a_locked_qp_stays(void **state)
 static void a_broken_link_is_the_end(void **state)
 {
 	(void)state;
+	turn_is_held(t.e->core);
 	t.error = -EBADF;
 	wants(0, 1);
 	engine_output(t.e, NULL, 0, 64);

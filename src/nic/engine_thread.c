@@ -151,9 +151,9 @@ static bool has_ring_to_cool(const struct engine *e)
 	return !e->thread.watch[SOURCE_RINGS].left && engine_is_hot(e);
 }
 
-/* The thread is about to sleep.  Turn held: the next holder sees that, and has to
- * wake it for what comes before the time which it finds here. */
-static void lie_down(struct engine *e, uint64_t now)
+/* The thread is about to sleep.  The next holder of the turn sees that, and has to wake
+ * it for what comes before the time which it finds here. */
+static void lie_down(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool watch = watches_all(e);
 	uint64_t at = watch ? engine_deadline(e, now) : NEVER;

@@ -164,6 +164,7 @@ static void a_turn_takes_in_from_all(void **state)
 	struct engine_did did;
 
 	(void)state;
+	turn_is_held(t.nic->engine.core);
 	comes(0, 3, 0);
 	comes(1, 5, 0);
 	assert_false(engine_turn(&t.nic->engine, LATENCY - 1, false).socket);
@@ -177,6 +178,7 @@ static void a_turn_takes_in_from_all(void **state)
 static void one_cannot_use_up_the_other_s_share(void **state)
 {
 	(void)state;
+	turn_is_held(t.nic->engine.core);
 	for (int flood = 0; flood < LINKS; flood++) {
 		uint64_t now = (uint64_t)(flood + 1) * 10 * LATENCY;
 
@@ -191,6 +193,7 @@ static void one_cannot_use_up_the_other_s_share(void **state)
 static void the_earlier_deadline_counts(void **state)
 {
 	(void)state;
+	turn_is_held(t.nic->engine.core);
 	assert_int_equal(engine_deadline(&t.nic->engine, 0), NEVER);
 	for (int first = 0; first < LINKS; first++) {
 		uint64_t now = (uint64_t)(first + 1) * 10 * LATENCY;
@@ -264,6 +267,7 @@ static void an_owner_needs_little(void **state)
 	struct links *links = &t.nic->links;
 
 	(void)state;
+	turn_is_held(t.nic->engine.core);
 	t.one[1].nl.ops = &with_least;
 	assert_int_equal(links_listen(links, NULL, NULL), 0);
 	assert_int_equal(links_join(links, &t.one[1].dev, (uint8_t[16]){ 0 }, true),

@@ -182,11 +182,12 @@ void nic_close(struct nic *nic)
 
 /* Each peer that the program is connected to is told, in portions; a link that
  * stays full ends it. */
-static void say_goodbye(struct nic *nic)
+static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
 {
 	enum { ROUNDS = 400 };
 	const struct timespec moment = { 0, 100000 };
 
+	turn_is_held(nic->engine.core);
 	(void)engine_flush(&nic->engine, clock_ns()); /* data before DREQs */
 	for (int i = 0; i < ROUNDS; i++) {
 		bool more = cm_leave(nic->cm, clock_ns());

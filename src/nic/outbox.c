@@ -37,7 +37,7 @@ static void not_taken(struct engine *e, unsigned i)
 }
 
 /* Each QP learns what the link has taken of its part. */
-static void commit(struct engine *e, uint64_t now)
+static void commit(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	const struct batch *b = &e->out.batch;
 
@@ -102,6 +102,7 @@ static void send_within(struct engine *e, struct source *way, unsigned i, unsign
 
 /* A link that is full is not asked again for a while. */
 static void send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
+	REQUIRES(e->core->turn)
 {
 	struct dgram *d = &e->out.batch.v[i];
 	struct link *link = d->link;
@@ -128,6 +129,7 @@ void out_flush(struct engine *e, uint64_t now)
 	unsigned i = 0, end;
 	struct source *way;
 
+	turn_is_held(e->core);
 	if (b->n == 0)
 		return;
 	for (; i < b->n; i = end) {
