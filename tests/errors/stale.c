@@ -213,7 +213,10 @@ INT(from_dm, ibv_memcpy_from_dm((char[8]){ 0 }, o->dm, 0, 8))
 INT(free_dm, ibv_free_dm(o->dm))
 INT(dealloc_td, ibv_dealloc_td(o->td))
 INT(srq_num, ibv_get_srq_num(o->srq, &(uint32_t){ 0 }))
-INT(modify_cq, ibv_modify_cq(o->scq, &(struct ibv_modify_cq_attr){ 0 }))
+/* ibv_modify_cq() would read the context in the CQ, which malloc() may have written to.
+ */
+INT(modify_cq,
+    verbs_get_ctx(o->ctx)->modify_cq(o->scq, &(struct ibv_modify_cq_attr){ 0 }))
 INT(resize_cq, ibv_resize_cq(o->scq, 16))
 INT(query_srq, ibv_query_srq(o->srq, &(struct ibv_srq_attr){ 0 }))
 INT(modify_srq,
