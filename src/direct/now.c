@@ -208,6 +208,7 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 	enum reach_did did = REACH_NOT;
 	_Atomic uint64_t *word;
 	struct mapping *m;
+	bool paused;
 
 	if (!access || !mapping(by, w->rkey))
 		return REACH_NOT;
@@ -215,8 +216,10 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 	if (!word)
 		return REACH_NOT;
 	m = mapping(by, w->rkey);
+	paused = guard_pause(); /* a thread that has a word is caught */
 	if (m)
 		did = work(&(struct job){ by, a, m, w }, access, sge);
+	guard_go_on(paused);
 	words_leave(word);
 	return did;
 }

@@ -44,6 +44,9 @@ static _Thread_local struct guard *volatile active
 static _Thread_local struct {
 	uint8_t times;
 	bool blocks, open;
+	bool pending;	 /* entered, and nothing touched yet */
+	unsigned depth;	 /* of guard_enter() */
+	unsigned opened; /* .. what the first touch has */
 } mask __attribute__((tls_model("initial-exec")));
 
 static struct history {
@@ -257,13 +260,11 @@ static void change_mask(int how, unsigned which, sigset_t *was)
 	pthread_sigmask(how, &set, was);
 }
 
-unsigned guard_open(void)
+static unsigned unblock(void)
 {
 	sigset_t was;
 	unsigned opened;
 
-	if (mask.times++ && !mask.blocks)
-		return 0;
 	change_mask(SIG_UNBLOCK, BLOCKS_SEGV | BLOCKS_BUS, &was);
 	opened = blocked(&was);
 	mask.blocks = opened || mask.open;
@@ -271,12 +272,65 @@ unsigned guard_open(void)
 	return opened;
 }
 
+/* Is it time to look whether it blocks them, or does it? */
+static bool is_to_look(void)
+{
+	return !mask.times++ || mask.blocks;
+}
+
+unsigned guard_open(void)
+{
+	return is_to_look() || mask.pending ? unblock() : 0;
+}
+
 void guard_close(unsigned opened)
 {
 	if (!opened)
 		return;
 	mask.open = false;
+	mask.pending = mask.depth > 0;
 	change_mask(SIG_BLOCK, opened, NULL);
+}
+
+void guard_enter(void)
+{
+	if (mask.depth++ == 0)
+		mask.pending = is_to_look();
+}
+
+void guard_leave(void)
+{
+	unsigned opened = mask.opened;
+
+	if (--mask.depth > 0)
+		return;
+	if (mask.pending && !mask.blocks)
+		mask.times = 0; /* the next one looks */
+	mask.pending = false;
+	mask.opened = 0;
+	guard_close(opened);
+}
+
+bool guard_pause(void)
+{
+	bool was = mask.pending;
+
+	mask.pending = false;
+	return was;
+}
+
+void guard_go_on(bool was)
+{
+	mask.pending = was;
+}
+
+/* Memory is about to be touched. */
+static inline void touch(void)
+{
+	if (__builtin_expect(mask.pending, 0)) {
+		mask.pending = false;
+		mask.opened |= unblock();
+	}
 }
 
 void guard_hold(void)
@@ -295,6 +349,7 @@ int guard_call(void (*fn)(void *arg), void *arg)
 	struct guard g;
 	int rc;
 
+	touch();
 	if (sigsetjmp(g.jmp, 0) == 0) {
 		active = &g;
 		atomic_signal_fence(memory_order_seq_cst);
@@ -312,14 +367,17 @@ int guard_call(void (*fn)(void *arg), void *arg)
 
 int guard_copy(void *dst, const void *src, size_t n)
 {
+	touch();
 	return guarded_copy(dst, src, n);
 }
 
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
 {
 	uint64_t was;
-	int rc = guarded_cmp_swap(at, compare, swap, &was);
+	int rc;
 
+	touch();
+	rc = guarded_cmp_swap(at, compare, swap, &was);
 	if (rc == 0)
 		*orig = was;
 	return rc;
@@ -328,8 +386,10 @@ int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig
 int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
 {
 	uint64_t was;
-	int rc = guarded_fetch_add(at, add, &was);
+	int rc;
 
+	touch();
+	rc = guarded_fetch_add(at, add, &was);
 	if (rc == 0)
 		*orig = was;
 	return rc;

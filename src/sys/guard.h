@@ -29,6 +29,17 @@ bool guard_catches(void);
 unsigned guard_open(void);
 void guard_close(unsigned opened);
 
+/* The same from guard_enter() to guard_leave(), but begun by the first of the calls below
+ * that touch memory: where none does, nothing is asked of the kernel.  They nest. */
+void guard_enter(void);
+void guard_leave(void);
+
+/* Between these two no call begins that: for what is done without the turn, perhaps in a
+ * signal handler that came upon a turn of its thread.  When a handler returns the kernel
+ * blocks the signals again, and the turn would not know. */
+bool guard_pause(void);
+void guard_go_on(bool was);
+
 /* Around fork: nobody is inside guard_arm() meanwhile. */
 void guard_hold(void);
 void guard_let_go(void);

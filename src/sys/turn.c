@@ -20,7 +20,7 @@ void turn_init(struct turn *t)
 static void begin(struct turn *t)
 {
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
-	t->opened = guard_open();
+	guard_enter();
 }
 
 /* A signal handler may poll while its own thread holds the turn: trylock
@@ -49,13 +49,12 @@ NO_TSA void turn_take(struct turn *t)
 
 NO_TSA void turn_give(struct turn *t)
 {
-	unsigned opened = t->opened;
 	int cancel = t->cancel;
 	uint32_t ended = atomic_load_explicit(&t->ended, memory_order_relaxed);
 
 	atomic_store_explicit(&t->ended, ended + 1, memory_order_release);
 	lock_give(&t->lock);
-	guard_close(opened);
+	guard_leave();
 	pthread_setcancelstate(cancel, NULL);
 }
 

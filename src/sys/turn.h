@@ -29,7 +29,6 @@ struct CAPABILITY("turn") turn {
 	_Atomic uint32_t ended;	 /* turns; written by the holder */
 	_Atomic unsigned takers; /* threads that make tries fail */
 	int cancel;		 /* the holder's pthread_setcancelstate() */
-	unsigned opened;	 /* ... and guard_open() */
 };
 
 void turn_init(struct turn *t);

@@ -88,6 +88,103 @@ static void t_faults_are_caught(void **state)
 	}
 }
 
+static bool blocks(int sig)
+{
+	sigset_t now;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	return sigismember(&now, sig);
+}
+
+NO_TSA static void *toucher(void *arg)
+{
+	struct turn *inner = arg;
+	sigset_t all;
+	uint8_t b[8] = { 0 };
+	uint64_t word = 0, was;
+	bool paused;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	guard_arm();
+	for (int i = 0; i < 600; i++) {
+		turn_take(&turn);
+		assert_true(blocks(SIGSEGV) && blocks(SIGBUS));
+		paused = guard_pause();
+		assert_int_equal(guard_copy(b, b, 8), 0);
+		guard_go_on(paused);
+		assert_true(blocks(SIGSEGV) && blocks(SIGBUS));
+		if (i % 4 == 0) {
+			unsigned opened = guard_open();
+
+			assert_int_equal(guard_copy(b, b, 8), 0);
+			guard_close(opened);
+		}
+		turn_take(inner);
+		assert_true(blocks(SIGSEGV) && blocks(SIGBUS));
+		if (i % 3 == 0)
+			assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+		else if (i % 3 == 1)
+			assert_int_equal(guard_fetch_add(&word, 1, &was), 0);
+		else
+			assert_int_equal(guard_cmp_swap(&word, word, 1, &was), 0);
+		assert_false(blocks(SIGSEGV) || blocks(SIGBUS));
+		turn_give(inner);
+		assert_false(blocks(SIGSEGV) || blocks(SIGBUS));
+		if (i % 5 == 0) {
+			guard_arm();
+			guard_close(guard_open());
+		}
+		assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+		turn_give(&turn);
+		assert_true(blocks(SIGSEGV) && blocks(SIGBUS));
+	}
+	return NULL;
+}
+
+/* A turn that touches no memory of the program asks the kernel for nothing. */
+static void t_the_first_touch_unblocks(void **state)
+{
+	struct turn inner;
+	pthread_t t;
+
+	(void)state;
+	guard_arm();
+	turn_init(&turn);
+	turn_init(&inner);
+	assert_int_equal(pthread_create(&t, NULL, toucher, &inner), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+/* A thread that takes turns without touching anything begins to block them. */
+static void *late_blocker(void *arg)
+{
+	sigset_t all;
+	uint8_t b[8];
+
+	for (int i = 0; i < 300; i++) {
+		turn_take(&turn);
+		turn_give(&turn);
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	turn_take(&turn);
+	assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+	turn_give(&turn);
+	return arg;
+}
+
+static void t_a_thread_that_blocks_them_later(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	guard_arm();
+	turn_init(&turn);
+	assert_int_equal(pthread_create(&t, NULL, late_blocker, NULL), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
 static void *taker(void *arg)
 {
 	(void)arg;
@@ -297,6 +394,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_try),
 		cmocka_unit_test(t_faults_are_caught),
+		cmocka_unit_test(t_the_first_touch_unblocks),
+		cmocka_unit_test(t_a_thread_that_blocks_them_later),
 		cmocka_unit_test(t_taker_first),
 		cmocka_unit_test(t_takers_and_tries_get_on),
 		cmocka_unit_test(t_pass_waits),
