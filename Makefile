@@ -10,12 +10,12 @@ MESON := env CC=gcc meson
 
 PREFIX := /usr/local
 
-.PHONY: build install uninstall check check-full demo bench format clean help
+.PHONY: build tests install uninstall check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
 	@test -f $(OBJ)/build.ninja || $(MESON) setup $(OBJ)
-	@meson compile -C $(OBJ) -j $$(nproc)
+	@ninja -C $(OBJ) -j $$(nproc) product
 	@mkdir -p build/lib
 	@for l in $(LIBS); do \
 		install -m 755 $(OBJ)/src/abi/$$l build/lib/.$$l && \
@@ -25,6 +25,10 @@ build:
 	@mv -f build/lib/.preload build/lib/liburnic-preload.so
 	@install -m 755 $(OBJ)/tools/urnic build/.urnic
 	@mv -f build/.urnic build/urnic
+
+# Unit tests, and the programs that system tests and benchmarks run.
+tests: build
+	@meson compile -C $(OBJ) -j $$(nproc)
 
 # The libraries lie apart: only `urnic run` puts them in front of the system's.
 install: build
@@ -56,7 +60,7 @@ demo:
 
 bench:
 	@scripts/install-deps build bench
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory tests
 	@scripts/bench
 
 format:
@@ -69,6 +73,7 @@ clean:
 
 help:
 	@echo 'make build       build/urnic and build/lib/*'
+	@echo 'make tests       build, then all tests, which make check runs'
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make uninstall   take that away again'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two'

@@ -48,7 +48,7 @@ class Stage:
         missing = [f for f in ("lib/libibverbs.so.1", "urnic")
                    if not (build / f).exists()]
         if missing:
-            raise FileNotFoundError(f"{build} lacks {missing}: run make build")
+            raise FileNotFoundError(f"{build} lacks {missing}: run make tests")
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="urnic-test-"))
         self.lib = self.path / "lib"
         shutil.copytree(build / "lib", self.lib)

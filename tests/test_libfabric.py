@@ -16,7 +16,7 @@ TESTS = ["cq-data", "rma", "inject", "many", "shared", "resources", "refused", "
 @pytest.mark.parametrize("test", TESTS)
 def test_fabric(shared_pair, test, kind, place):
     if not (lab.ROOT / "build/obj/tests/libfabric/fabric").exists():
-        pytest.skip("not built: libfabric-dev was not installed; rm -r build, make build")
+        pytest.skip("not built: libfabric-dev was not installed; rm -r build, make tests")
     provider = "verbs;ofi_rxm" if test.startswith("rdm-") else "verbs"
     a, b = (ns.with_env(URNIC_DEVICES=f"{kind}_eth0", FI_PROVIDER=provider)
             for ns in shared_pair().place(place))

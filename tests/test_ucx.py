@@ -15,7 +15,7 @@ TRANSPORTS = ["rc_v,ud_v", "ud_v"]
 @pytest.mark.parametrize("test", ["data", "killed"])
 def test_ucx(shared_pair, test, tls, place):
     if not (lab.ROOT / "build/obj/tests/ucx/ends").exists():
-        pytest.skip("not built: libucx-dev was not installed; rm -r build, make build")
+        pytest.skip("not built: libucx-dev was not installed; rm -r build, make tests")
     env = {"UCX_NET_DEVICES": "roce_eth0:1", "UCX_TLS": tls, "UCX_IB_GID_INDEX": "1",
            "UCX_RC_TIMEOUT": "100ms", "UCX_UD_TIMEOUT": "3s",
            "UCX_WARN_UNUSED_ENV_VARS": "n"}
