@@ -42,7 +42,8 @@ int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out)
 	const struct swqe *w = sq_at(&qp->sq, index);
 	const struct ibv_sge *sge = sq_sges(&qp->sq, index);
 
-	if (!(w->flags & IBV_SEND_INLINE))
+	out->ours = w->flags & IBV_SEND_INLINE;
+	if (!out->ours)
 		return span_of_sges(qp, sge, w->num_sge, access, out);
 	out->n = w->length > 0;
 	out->v[0] = (struct piece){ (uint8_t *)(uintptr_t)sge->addr, w->length };
@@ -86,8 +87,13 @@ static void do_copy(void *arg)
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 {
 	struct iovec iov[SGE_MAX];
-	struct copy c = { dst, iov, span_iov(s, off, len, iov) };
+	struct copy c = { dst, iov, 0 };
 
+	if (s->ours) {
+		memcpy(dst, s->v[0].host + off, len);
+		return 0;
+	}
+	c.n = span_iov(s, off, len, iov);
 	return guard_call(do_copy, &c);
 }
 

@@ -22,6 +22,7 @@ struct span {
 		uint8_t *host;
 		uint32_t len;
 	} v[SGE_MAX];
+	bool ours; /* inline data: one piece of the send queue, which is always there */
 };
 
 /* Resolve a work request's SGEs; access: 0 or IBV_ACCESS_LOCAL_WRITE.  0, or

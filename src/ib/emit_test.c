@@ -55,7 +55,8 @@ static void in_place_or_copied(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct batch *b = &f->s->node[0].batch;
-	struct span s = { 2, { { f->mem[0], 600 }, { f->mem[0] + 600, 4000 } } };
+	struct span s = { .n = 2,
+			  .v = { { f->mem[0], 600 }, { f->mem[0] + 600, 4000 } } };
 
 	(void)state;
 	for (uint32_t len = 0; len < 1030; len++) {
@@ -82,7 +83,7 @@ static void runs(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct batch *b = &f->s->node[0].batch;
-	struct span s = { 1, { { f->mem[0], 5000 } } };
+	struct span s = { .n = 1, .v = { { f->mem[0], 5000 } } };
 
 	(void)state;
 	f->s->node[0].link->run_max = 4;
@@ -102,7 +103,7 @@ static void until_it_is_full(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct batch *b = &f->s->node[0].batch;
-	struct span s = { 1, { { f->mem[0], 5000 } } };
+	struct span s = { .n = 1, .v = { { f->mem[0], 5000 } } };
 	unsigned n = 0;
 	struct emit e;
 	int rc;

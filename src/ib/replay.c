@@ -189,6 +189,7 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 {
 	uint8_t *host;
 
+	span->ours = false;
 	span->n = t->len > 0;
 	if (q->qp->xrcd && xrc_reach(q->qp, t->srqn))
 		return false;

@@ -10,7 +10,8 @@
 static void pieces(void **state)
 {
 	uint8_t m[30];
-	const struct span s = { 3, { { m, 10 }, { m + 10, 5 }, { m + 15, 15 } } };
+	const struct span s = { .n = 3,
+				.v = { { m, 10 }, { m + 10, 5 }, { m + 15, 15 } } };
 	struct iovec iov[4];
 
 	(void)state;
@@ -25,6 +26,19 @@ static void pieces(void **state)
 	assert_int_equal(span_iov(&s, 15, 15, iov), 1);
 	assert_ptr_equal(iov[0].iov_base, m + 15);
 	assert_int_equal(span_iov(&s, 29, 1, iov), 1);
+}
+
+static void inline_data_is_cut(void **state)
+{
+	uint8_t m[30], to[6] = { 0 };
+	const struct span s = { .n = 1, .v = { { m, sizeof(m) } }, .ours = true };
+
+	(void)state;
+	for (uint8_t i = 0; i < sizeof(m); i++)
+		m[i] = (uint8_t)(i + 1);
+	assert_int_equal(span_copy(to, &s, 7, 5), 0);
+	assert_memory_equal(to, m + 7, 5);
+	assert_int_equal(to[5], 0);
 }
 
 /* Every cut of a message gathers and scatters to the same bytes. */
@@ -114,6 +128,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces),
+		cmocka_unit_test(inline_data_is_cut),
 		cmocka_unit_test(every_cut),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(memory_that_is_gone),

@@ -27,6 +27,7 @@ static bool resolve(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
 	enum mr_why why;
 	uint8_t *host;
 
+	work->answer.ours = false;
 	work->answer.n = 0;
 	if (len == 0)
 		return true;
