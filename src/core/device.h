@@ -56,6 +56,7 @@ struct device {
 	_Atomic uint32_t pkey_violations, qkey_violations;
 	_Atomic uint16_t pkey[PKEY_TABLE]; /* the port's, for packets */
 	atomic_bool mtu_told;		   /* that a path MTU was too large */
+	atomic_bool gid_told;		   /* that a sgid_index leads to no GID */
 	uint64_t guid;			   /* network order */
 	struct lock lock;		   /* what follows */
 	struct port port;

@@ -77,7 +77,10 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 
 	if (why) {
 		/* A wrong GID index, or none, is what people new to RoCE meet first. */
-		log_line(attr->is_global && why != no_gid ? LOG_INFO : LOG_WARN,
+		bool first = (!attr->is_global || why == no_gid) &&
+			     !atomic_exchange(&ctx->dev->gid_told, true);
+
+		log_line(first ? LOG_WARN : LOG_INFO,
 			 "%s: address (sgid_index %u, port %u) refused: %s",
 			 ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
 		return -EINVAL;

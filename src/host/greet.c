@@ -58,8 +58,8 @@ static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
 static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
 {
 	h->stats.refused++;
-	/* One that ended meanwhile is no liar. */
-	if (why != -ESRCH && log_allowed(&h->said_claim))
+	/* One that ended meanwhile is no liar, though another has its slot now. */
+	if (why != -ESRCH && !host_conn_has_ended(c) && log_allowed(&h->said_claim))
 		log_warn("process %d of user %u says that slot %u is its own, but the "
 			 "kernel does not confirm it%s: what it says is ignored",
 			 (int)c->pid, (unsigned)c->uid, slot,

@@ -274,6 +274,35 @@ static void test_packets_for_numbers(void **state)
 	host_close(b.host);
 }
 
+/* A process ended after its greeting, and another had its slot when that was read. */
+static void test_who_has_ended_is_no_liar(void **state)
+{
+	struct msg_hello hello;
+	struct side a;
+	uint16_t slot;
+	int fd, next;
+	pid_t pid;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	slot = host_slot(a.host) == 9 ? 10 : 9;
+	pid = fork();
+	if (pid == 0) {
+		fd = name_connect(host_slot(a.host));
+		put_hello(&hello, slot);
+		_exit(fd < 0 || send(fd, &hello, sizeof(hello), 0) < 0);
+	}
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	next = name_listen(slot);
+	assert_true(next >= 0);
+	run(&a);
+	assert_int_equal(host_stats(a.host)->refused, 1);
+	assert_int_equal(a.host->said_claim, 0);
+	close(next);
+	host_close(a.host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +312,7 @@ int main(void)
 		cmocka_unit_test(test_an_owner_whose_backlog_is_full),
 		cmocka_unit_test(test_among_many_sockets),
 		cmocka_unit_test(test_packets_for_numbers),
+		cmocka_unit_test(test_who_has_ended_is_no_liar),
 	};
 
 	enter();

@@ -10,6 +10,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
+#include "rdmacm/group.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
@@ -204,11 +205,13 @@ int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 
 int cma_destroy_ep(struct cma_id *id)
 {
-	int rc = cma_destroy_qp(id);
+	int qp, srq, rc;
 
-	if (!rc)
-		rc = cma_destroy_srq(id);
-	return rc ? rc : cma_destroy(id);
+	cma_leave_all(id); /* a QP in a group stays */
+	qp = cma_destroy_qp(id);
+	srq = cma_destroy_srq(id);
+	rc = cma_destroy(id);
+	return qp ? qp : srq ? srq : rc;
 }
 
 /* --- requests ------------------------------------------------------------ */

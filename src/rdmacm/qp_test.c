@@ -100,13 +100,35 @@ static void one_that_stays(void **state)
 	fix.busy = true;
 	assert_int_equal(cma_destroy_qp(id), -EBUSY);
 	assert_int_equal(cma_destroy_srq(id), -EBUSY);
-	assert_int_equal(cma_destroy_ep(id), -EBUSY);
 	assert_ptr_equal(id->id.qp, qp);
 	assert_non_null(id->id.srq);
 	assert_non_null(id->id.send_cq);
 	assert_non_null(id->id.recv_cq);
 	fix.busy = false;
 	assert_int_equal(cma_destroy_ep(id), 0);
+	assert_int_equal(fix.made, 0);
+}
+
+/* An endpoint goes, though its QP stays: nobody calls rdma_destroy_ep() again. */
+static void an_endpoint_goes(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 2 } };
+	struct rdma_cm_id was;
+
+	(void)state;
+	assert_int_equal(cma_create_srq_of(id, id->id.pd, &srq), 0);
+	fix_qp(id);
+	was = id->id;
+	fix.busy = true;
+	assert_int_equal(cma_destroy_ep(id), -EBUSY);
+	fix.busy = false;
+	assert_int_equal(ibv_destroy_qp(was.qp), 0);
+	assert_int_equal(ibv_destroy_srq(was.srq), 0);
+	assert_int_equal(ibv_destroy_cq(was.send_cq), 0);
+	assert_int_equal(ibv_destroy_cq(was.recv_cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(was.send_cq_channel), 0);
+	assert_int_equal(ibv_destroy_comp_channel(was.recv_cq_channel), 0);
 	assert_int_equal(fix.made, 0);
 }
 
@@ -144,6 +166,7 @@ int main(void)
 						fix_end),
 		cmocka_unit_test_setup_teardown(shared_receives, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(one_that_stays, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(an_endpoint_goes, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(nothing_is_left_behind, fix_begin,
 						fix_end),
 	};
