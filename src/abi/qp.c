@@ -116,10 +116,10 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	rc = prepare_rtr(a, qp, attr, mask);
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
-	if (!rc && (ibv->state == IBV_QPS_RESET || ibv->state == IBV_QPS_ERR ||
+	if (!rc && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR ||
 		    mask & IBV_QP_ACCESS_FLAGS))
 		fenced = nic_fence(a->nic, qp->qpn);
-	if (!rc && ibv->state != IBV_QPS_RESET && ibv->state != IBV_QPS_INIT)
+	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, abi_inside > 1); /* work that waited for the state */
 	return abi_leave(rc ? rc : fenced);
 }
@@ -142,7 +142,7 @@ static int withdraw(struct nic *nic, struct qp *qp)
 
 	if (!qp->peer_here)
 		return 0;
-	if (qp->ex.qp_base.state != IBV_QPS_RESET)
+	if (qp->state != IBV_QPS_RESET)
 		(void)qp_modify(qp, &reset, IBV_QP_STATE, nic_now());
 	return nic_fence(nic, qp->qpn);
 }

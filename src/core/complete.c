@@ -12,7 +12,6 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 {
 	qp->state = state;
 	qp->attr.qp_state = state;
-	qp->ex.qp_base.state = state;
 	if (state != IBV_QPS_SQD)
 		qp->draining = qp->drained_notify = false;
 	if (state == IBV_QPS_RESET)

@@ -111,6 +111,8 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 {
 	struct fix *f = fix_open(16);
 	struct qp *qp = fix_qp(f, IBV_QPT_RC);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 	struct rwqe w;
 
 	(void)state;
@@ -122,6 +124,8 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 	assert_true(pop(qp, &w));		/* one is under way */
 	break_qp(qp, true, IBV_EVENT_QP_FATAL);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
+	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_RTS); /* as it asked for */
+	assert_int_equal(qp_query(qp, &attr, &init), 0);
 	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_ERR);
 	for (uint64_t i = 0; i < 3; i++) {
 		assert_int_equal(fix_wc(f->scq, i, IBV_WC_WR_FLUSH_ERR).vendor_err,

@@ -175,7 +175,8 @@ static void say_iwarp(const struct qp *qp)
 			qp->dev->ibv.name);
 }
 
-int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+	REQUIRES(qp->lock)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -211,6 +212,18 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 	return advance(qp, attr, mask, &path, now);
 }
 
+/* What the program reads in its struct ibv_qp is what it has asked for, or was told: a QP
+ * that fails by itself does not show there (UCX asserts that it is in RTS when it posts).
+ */
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+{
+	int rc = modify(qp, attr, mask, now);
+
+	if (!rc && mask & IBV_QP_STATE)
+		qp->ex.qp_base.state = attr->qp_state;
+	return rc;
+}
+
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	int rc;
@@ -242,7 +255,7 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 	memset(attr, 0, sizeof(*attr));
 	lock_take(&qp->lock);
 	copy_fields(attr, &qp->attr, qp_query_mask(qp->type, qp->state));
-	attr->qp_state = attr->cur_qp_state = shown_state(qp);
+	attr->qp_state = attr->cur_qp_state = qp->ex.qp_base.state = shown_state(qp);
 	attr->cap = qp->init.cap;
 	attr->sq_draining = qp->draining;
 	*init = qp->init;

@@ -296,10 +296,12 @@ static void killed(void)
 	if (serves) {
 		hear(room, 1);
 		say(room, 1);
+		hear(room, 1); /* else its datagram might be lost with it */
 		kill(getpid(), SIGKILL);
 	}
 	say(room, 1);
 	hear(room, 1);
+	say(room, 1);
 	/* what is sent then fails, and the callback is called */
 	do
 		status = wait_for(ucp_tag_send_nbx(ep, room, ROOM, 7, &p));
