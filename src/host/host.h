@@ -94,6 +94,8 @@ int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
 
 /* Is it one of this user's, as both were when they opened? */
 bool host_is_ours(struct host *host, uint16_t slot);
+/* ... and still: has it given up nothing by setuid() since?  Asks /proc. */
+bool host_is_ours_now(struct host *host, uint16_t slot);
 uid_t host_uid(const struct host *host); /* ... as which this one opened */
 /* May uid stand for several users, who look the same in this user namespace? */
 bool host_hides(const struct host *host, uid_t uid);

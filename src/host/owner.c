@@ -82,6 +82,15 @@ bool host_is_ours(struct host *h, uint16_t slot)
 	return host_cred(h, slot, &uid, &pid) == 0 && user_is_ours(&h->user, uid, pid);
 }
 
+bool host_is_ours_now(struct host *h, uint16_t slot)
+{
+	uid_t uid;
+	pid_t pid;
+
+	return host_cred(h, slot, &uid, &pid) == 0 && user_is_ours(&h->user, uid, pid) &&
+	       user_of_now(pid) == uid;
+}
+
 /* --- after setuid() -------------------------------------------------------------- */
 
 /* Is that what the owner of slot says on a connection that leads to it? */

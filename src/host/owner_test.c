@@ -260,6 +260,46 @@ static void test_both_became_another(void **state)
 	host_close(a.host);
 }
 
+/* It was ours when it opened, and is for what it said then; for new rights it is not. */
+static void test_ours_but_not_now(void **state)
+{
+	int p[2], go[2];
+	struct side a, b;
+	uint16_t slot;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	if (cannot_become_another())
+		skip();
+	assert_int_equal(pipe(p), 0);
+	assert_int_equal(pipe(go), 0);
+	begin(&a);
+	pid = spawn();
+	if (pid == 0) {
+		begin(&b);
+		slot = host_slot(b.host);
+		(void)!write(p[1], &slot, sizeof(slot));
+		(void)!read(go[0], &byte, 1);
+		become(NOBODY);
+		(void)!write(p[1], "", 1);
+		serve(&b);
+	}
+	assert_int_equal(read(p[0], &slot, sizeof(slot)), sizeof(slot));
+	assert_true(host_is_ours(a.host, slot));
+	assert_true(host_is_ours_now(a.host, slot));
+	assert_int_equal(write(go[1], "", 1), 1);
+	assert_int_equal(read(p[0], &byte, 1), 1);
+	assert_true(host_is_ours(a.host, slot));
+	assert_false(host_is_ours_now(a.host, slot));
+	end_of(pid);
+	close(p[0]);
+	close(p[1]);
+	close(go[0]);
+	close(go[1]);
+	host_close(a.host);
+}
+
 static void send_to_service(struct side *s, const char *text)
 {
 	struct dgram d = { .ip_id = -1, .len = (uint32_t)strlen(text), .iovcnt = 1 };
@@ -358,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_numbers_of_a_process_prove_nothing),
 		cmocka_unit_test(test_who_was_greeted_can_spoil_nothing),
 		cmocka_unit_test(test_both_became_another),
+		cmocka_unit_test(test_ours_but_not_now),
 		cmocka_unit_test(test_a_datagram_for_a_service),
 		cmocka_unit_test(test_datagrams_of_one_who_never_answers),
 	};

@@ -59,3 +59,19 @@ bool user_is_same(const struct user *u, uid_t a, uid_t b)
 {
 	return a == b && !user_is_hidden(u, a);
 }
+
+uid_t user_of_now(pid_t pid)
+{
+	unsigned real, effective = (unsigned)-1;
+	char path[32], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid: %u %u", &real, &effective) == 2)
+			break;
+	if (f)
+		fclose(f);
+	return (uid_t)effective;
+}

@@ -33,4 +33,8 @@ bool user_is_ours(const struct user *u, uid_t uid, pid_t pid);
 /* The same, of two that were shown with these numbers. */
 bool user_is_same(const struct user *u, uid_t a, uid_t b);
 
+/* The effective user of a process now, whatever it was when it opened.  -1: that cannot
+ * be said. */
+uid_t user_of_now(pid_t pid);
+
 #endif

@@ -235,7 +235,12 @@ void meet_ask_map(struct peer *p, uint32_t key)
 static void on_ask_map(struct peer *p, uint32_t key)
 {
 	struct lent lent = { .key = key };
-	int fd = p->state == PEER_UP ? reach_lend(&p->reach, key, &lent) : -1;
+	int fd = -1;
+
+	/* A descriptor is for good: one that has become another user gets none, as the
+	 * kernel would let it copy no more. */
+	if (p->state == PEER_UP && host_is_ours_now(p->l->host, p->slot))
+		fd = reach_lend(&p->reach, key, &lent);
 
 	say_map(p, SAY_MAP, &lent, fd);
 	if (fd >= 0)
@@ -248,7 +253,8 @@ static void on_ask_map(struct peer *p, uint32_t key)
 	else
 		log_info(
 			"slot %u, process %d: the region of key 0x%08x is not lent to it: "
-			"its memory is private, or its file cannot be opened",
+			"its memory is private, or its file cannot be opened, or that process "
+			"has become another user",
 			p->slot, (int)p->reach.pid, key);
 }
 
