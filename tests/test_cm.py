@@ -109,8 +109,8 @@ def wait_service(proc, port, space=0x0106, timeout=10):
 
 RPING_LATE = re.compile(r"""((server\ )?ping\ data:\ .*\n
                              |(server|client)\ DISCONNECT\ EVENT.*\n
-                             |wait\ for\ RDMA_READ_ADV\ state\ 10\n)*
-                            rdma_get_cm_event:\ Bad\ file\ descriptor\n""", re.X)
+                             |wait\ for\ RDMA_READ_ADV\ state\ 10\n
+                             |rdma_get_cm_event:\ Bad\ file\ descriptor\n)*""", re.X)
 
 
 def wait_end(proc, program, timeout):

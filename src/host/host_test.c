@@ -277,7 +277,7 @@ static void test_many_processes(void **state)
 static void test_fork(void **state)
 {
 	struct side a, b;
-	int status;
+	int status, ready[2];
 	pid_t pid;
 
 	(void)state;
@@ -286,18 +286,19 @@ static void test_fork(void **state)
 	begin(&b);
 	assert_int_equal(forward(&a, host_slot(b.host), "before"), 0);
 	run(&b);
+	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
 		host_forked(a.host);
 		host_forked(b.host);
-		pause();
+		stay_ready(ready);
 	}
+	wait_ready(ready);
 	assert_int_equal(forward(&a, host_slot(b.host), "after"), 0);
 	run(&b);
 	assert_int_equal(b.got, 2);
 	assert_int_equal(b.gone, 0);
 	/* The name ends with the parent's, though the child lives. */
-	usleep(50000);
 	host_close(b.host);
 	run(&a);
 	assert_int_equal(a.gone, 1);

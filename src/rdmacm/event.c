@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
@@ -11,6 +12,7 @@
 #include "rdmacm/qp_state.h"
 #include "rdmacm/request.h"
 #include "sys/addr_text.h"
+#include "sys/held.h"
 #include "sys/log.h"
 
 /* MPA has room for more than the API. */
@@ -206,15 +208,27 @@ static void say_failure(struct cma_event *e)
 			 cma_event_name(e->ev.event), e->ev.status);
 }
 
+/* The channel was destroyed under a thread that waited for its events.  With Linux such a
+ * thread waits for ever, and programs rely on it (rping ends meanwhile). */
+static _Noreturn void wait_for_ever(void)
+{
+	(void)held_sleep();
+	for (;;)
+		pause();
+}
+
 int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 {
 	for (;;) {
 		struct cma_event *e = cma_take(ch);
+		const void *owner;
 		bool tell;
 		int rc;
 
 		if (!e) {
 			rc = cma_channel_wait(ch);
+			if (!live_find(&ch->live, LIVE_CM_CHANNEL, &owner))
+				wait_for_ever();
 			if (rc)
 				return rc;
 			continue;
