@@ -74,21 +74,25 @@ bool host_is_free(struct host *h, uint16_t slot)
 	       reserve_owner(&h->reserve, slot, clock_ns(), &uid, &pid) == -ESRCH;
 }
 
-bool host_is_ours(struct host *h, uint16_t slot)
+static bool is_ours(struct host *h, uint16_t slot, pid_t *pid)
 {
 	uid_t uid;
+
+	return host_cred(h, slot, &uid, pid) == 0 && user_is_ours(&h->user, uid, *pid);
+}
+
+bool host_is_ours(struct host *h, uint16_t slot)
+{
 	pid_t pid;
 
-	return host_cred(h, slot, &uid, &pid) == 0 && user_is_ours(&h->user, uid, pid);
+	return is_ours(h, slot, &pid);
 }
 
 bool host_is_ours_now(struct host *h, uint16_t slot)
 {
-	uid_t uid;
 	pid_t pid;
 
-	return host_cred(h, slot, &uid, &pid) == 0 && user_is_ours(&h->user, uid, pid) &&
-	       user_of_now(pid) == uid;
+	return is_ours(h, slot, &pid) && user_of_now(pid) == h->user.uid;
 }
 
 /* --- after setuid() -------------------------------------------------------------- */

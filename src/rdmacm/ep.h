@@ -13,7 +13,8 @@ int cma_getaddrinfo(const char *node, const char *service,
 void cma_freeaddrinfo(struct rdma_addrinfo *res);
 int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		  struct ibv_qp_init_attr *init, struct cma_id **out);
-int cma_destroy_ep(struct cma_id *id); /* -EBUSY: call it again later */
+/* The id goes in any case.  -EBUSY: its QP or SRQ stays. */
+int cma_destroy_ep(struct cma_id *id);
 /* The next request of a listener that has no channel. */
 int cma_get_request(struct cma_id *listener, struct cma_id **out);
 
