@@ -168,9 +168,16 @@ class Proc:
                 return out
         raise AssertionError(f"no {pattern!r} in a dump of: {self.describe()}\n{self.dump()}")
 
+    @property
+    def last(self):
+        """The last line of its output that is not empty."""
+        return next((line.strip() for line in reversed(self.out.splitlines())
+                     if line.strip()), "")
+
     def describe(self):
+        """The end first: of a failure, a summary shows one line."""
         rc = self.popen.poll()
-        return f"{' '.join(self.argv)}\n[exit status {rc}]\n{self.out}"
+        return f"[exit status {rc}] {self.last}\n{' '.join(self.argv)}\n{self.out}"
 
 
 _count = itertools.count()
@@ -364,7 +371,7 @@ def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
     rc = client.wait(timeout)
     src = server.wait(5 if rc == 0 else 1)
     assert rc == 0 and src == 0, (
-        f"client: {'no end' if rc is None else rc}, "
-        f"server: {'no end' if src is None else src}\n"
+        f"client: {'no end' if rc is None else rc} ({client.last[:50]}), "
+        f"server: {'no end' if src is None else src} ({server.last[:50]})\n"
         f"client: {client.describe()}\nserver: {server.describe()}")
     return server, client

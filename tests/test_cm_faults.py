@@ -3,6 +3,7 @@
 nobody else is harmed, and nothing is left.  (What the clients of a server that dies
 are told: test_cm.py, test_cm_iwarp.py.)"""
 
+import contextlib
 import os
 import re
 import signal
@@ -20,9 +21,12 @@ STEPS = ["asked", "answered", "established", "said", "parted"]
 
 
 def descriptors(proc):
-    """By number: what each refers to."""
-    place = f"/proc/{proc.pid}/fd"
-    return {fd: os.readlink(f"{place}/{fd}") for fd in os.listdir(place)}
+    """By number: what each refers to, of those that are still open when looked at."""
+    found = {}
+    for entry in os.scandir(f"/proc/{proc.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found[entry.name] = os.readlink(entry.path)
+    return found
 
 
 class Server:
