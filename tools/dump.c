@@ -14,6 +14,7 @@
 #include "nic/dump.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
+#include "sys/user.h"
 #include "urnic.h"
 
 #define PATIENCE_NS 5000000000ull
@@ -109,6 +110,14 @@ static void await(struct asker *a)
 	}
 }
 
+static bool is_ours(uid_t uid, pid_t pid)
+{
+	struct user self;
+
+	user_open(&self);
+	return user_is_ours(&self, uid, pid);
+}
+
 static int ask(struct asker *a, pid_t pid)
 {
 	uid_t uid;
@@ -121,7 +130,7 @@ static int ask(struct asker *a, pid_t pid)
 			(int)pid);
 		return 1;
 	}
-	if (uid != host_uid(a->host)) {
+	if (!is_ours(uid, pid)) {
 		fprintf(stderr,
 			"urnic dump: process %d opened its device as user %u, who alone "
 			"can ask it; this is user %u\n",

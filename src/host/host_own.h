@@ -7,9 +7,9 @@
 #include "host/msg.h"
 #include "host/reserve.h"
 #include "host/services.h"
-#include "host/user.h"
 #include "sys/list.h"
 #include "sys/qpn.h"
+#include "sys/user.h"
 
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,

@@ -2,13 +2,12 @@
 /* A port that real processes share: they are killed, or another user's. */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "nic/port_fix.h"
 #include "sys/clock.h"
+#include "sys/users_testing.h"
 
 enum { NOBODY = 65534 };
 
@@ -66,13 +65,12 @@ static struct report ask(struct child *c)
 }
 
 /* In a user namespace of its own, where root has the number MAPPED and nobody else
- * has any.  Not by unshare(): see host/user_test.c. */
+ * has any. */
 enum { MAPPED = 1000 };
 
 static pid_t fork_mapped(void)
 {
-	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL,
-				   NULL);
+	pid_t pid = users_fork_hidden();
 
 	if (pid == 0 && !netns_write("/proc/self/uid_map", "1000 0 1"))
 		_exit(77);

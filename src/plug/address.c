@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "plug/plug.h"
 
@@ -25,14 +24,14 @@ static bool good_name(const char *name)
 	return true;
 }
 
-static int owner_of(const char *fabric, const char **name, uid_t *owner)
+static int owner_of(const char *fabric, uid_t self, const char **name, uid_t *owner)
 {
 	const char *colon = strchr(fabric, ':');
 	char *end;
 	unsigned long uid;
 
 	*name = colon ? colon + 1 : fabric;
-	*owner = geteuid();
+	*owner = self;
 	if (!good_name(*name))
 		return -EINVAL;
 	if (!colon)
@@ -52,13 +51,14 @@ int plug_check_name(const char *fabric)
 	const char *name;
 	uid_t owner;
 
-	return owner_of(fabric, &name, &owner);
+	return owner_of(fabric, 0, &name, &owner);
 }
 
-int plug_address(const char *fabric, struct sockaddr_un *a, socklen_t *len, uid_t *owner)
+int plug_address(const char *fabric, uid_t self, struct sockaddr_un *a, socklen_t *len,
+		 uid_t *owner)
 {
 	const char *name;
-	int n, rc = owner_of(fabric, &name, owner);
+	int n, rc = owner_of(fabric, self, &name, owner);
 
 	if (rc)
 		return rc;

@@ -14,6 +14,7 @@
 #include "plug/plug.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
+#include "sys/user.h"
 
 enum { ANSWER_SECONDS = 10 };
 
@@ -33,11 +34,14 @@ static int patience(int fd, int seconds)
 static int dial(const char *fabric)
 {
 	struct sockaddr_un a;
+	struct user self;
 	socklen_t len;
 	uid_t owner, uid;
 	pid_t pid;
-	int fd, rc = plug_address(fabric, &a, &len, &owner);
+	int fd, rc;
 
+	user_open(&self);
+	rc = plug_address(fabric, self.uid, &a, &len, &owner);
 	if (rc)
 		return rc;
 	fd = fd_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -48,7 +52,7 @@ static int dial(const char *fabric)
 		rc = errno == ECONNREFUSED ? -ENOENT : -errno;
 	if (!rc)
 		rc = plug_peer(fd, &uid, &pid);
-	if (!rc && uid != owner)
+	if (!rc && !user_is_of(&self, owner, uid, pid))
 		rc = -EACCES;
 	if (!rc)
 		return fd;

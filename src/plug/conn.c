@@ -59,6 +59,12 @@ static void listen_or_not(struct plug_server *s, bool deaf)
 		s->deaf = deaf;
 }
 
+static bool is_let_in(const struct plug_server *s, uid_t uid, pid_t pid)
+{
+	return user_is_of(&s->user, s->user.uid, uid, pid) ||
+	       user_is_of(&s->user, 0, uid, pid);
+}
+
 void plugged_in(struct plug_server *s)
 {
 	uid_t uid;
@@ -77,10 +83,10 @@ void plugged_in(struct plug_server *s)
 			listen_or_not(s, true);
 		return;
 	}
-	if (plug_peer(fd, &uid, &pid) || (uid != geteuid() && uid != 0)) {
+	if (plug_peer(fd, &uid, &pid) || !is_let_in(s, uid, pid)) {
 		log_info("fabric: process %d of user %u is refused: this fabric is"
 			 " user %u's",
-			 (int)pid, uid, geteuid());
+			 (int)pid, uid, s->user.uid);
 		closer_hang_up(fd);
 		return;
 	}

@@ -234,7 +234,7 @@ static int dial(void)
 	uid_t uid;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(plug_address(name, &a, &len, &uid), 0);
+	assert_int_equal(plug_address(name, geteuid(), &a, &len, &uid), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, len), 0);
 	return fd;
 }

@@ -41,9 +41,9 @@ static int do_listen(struct plug_server *s, const char *name)
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = &s->listen_watch };
 	socklen_t len;
 	uid_t owner;
-	int rc = plug_address(name, &a, &len, &owner);
+	int rc = plug_address(name, s->user.uid, &a, &len, &owner);
 
-	if (rc || owner != geteuid())
+	if (rc || owner != s->user.uid)
 		return -EINVAL;
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -83,6 +83,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->issms);
 	list_init(&s->dead);
 	list_init(&s->ready);
+	user_open(&s->user);
 	more_descriptors();
 	rc = do_listen(s, name);
 	if (!rc)

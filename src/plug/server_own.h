@@ -11,6 +11,7 @@
 #include "plug/plug.h"
 #include "plug/server.h"
 #include "sys/list.h"
+#include "sys/user.h"
 #include "umad/umad.h"
 
 /* What epoll watches. */
@@ -39,6 +40,7 @@ struct conn {
 };
 
 struct plug_server {
+	struct user user; /* whose the fabric is */
 	const struct topo *topo;
 	struct fabric *fabric;
 	struct umad *umad;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* user.h - whether another process is this user's.
  *
- * Whose a process is, is settled once, when it opens its first device: setuid()
- * later changes nothing, here or for others.  Inside a user namespace the kernel
- * shows every user that has no number there as one and the same, the overflow uid
- * (65534 as a rule).  There that number says nothing.
+ * Whose a process is, is settled once, when it opens its first device or begins to
+ * serve a fabric: setuid() later changes nothing, here or for others.  Inside a user
+ * namespace the kernel shows every user that has no number there as one and the same, the
+ * overflow uid (65534 as a rule).  There that number says nothing.
  */
-#ifndef HOST_USER_H
-#define HOST_USER_H
+#ifndef SYS_USER_H
+#define SYS_USER_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -32,6 +32,9 @@ bool user_is_ours(const struct user *u, uid_t uid, pid_t pid);
 
 /* The same, of two that were shown with these numbers. */
 bool user_is_same(const struct user *u, uid_t a, uid_t b);
+
+/* Is a process that the kernel shows as this one owner's, this user or another? */
+bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid);
 
 /* The effective user of a process now, whatever it was when it opened.  -1: that cannot
  * be said. */

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "host/user.h"
+#include "sys/user.h"
+#include "sys/users_testing.h"
 
-enum { HIDDEN = 65534, CANNOT = 77 };
+enum { HIDDEN = USERS_HIDDEN, CANNOT = USERS_CANNOT };
 
 static void test_maps(void **state)
 {
@@ -48,19 +47,13 @@ static void test_who_is_ours(void **state)
 	assert_true(user_is_same(&mapped, 7, 7));
 	assert_false(user_is_same(&mapped, 7, 8));
 	assert_false(user_is_same(&mapped, HIDDEN, HIDDEN));
-}
-
-static void become_user(uid_t id)
-{
-	if (setresgid(id, id, id) || setresuid(id, id, id))
-		_exit(CANNOT);
-}
-
-/* Not unshare(), which the kernel refuses to a process with threads: a
- * sanitizer has one of its own. */
-static pid_t fork_without_numbers(void)
-{
-	return (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+	assert_true(user_is_of(&mapped, 1000, 1000, 0));
+	assert_true(user_is_of(&mapped, 7, 7, 0));
+	assert_false(user_is_of(&mapped, 7, 1000, 0));
+	assert_false(user_is_of(&mapped, 1000, 7, 0));
+	assert_false(user_is_of(&mapped, HIDDEN, HIDDEN, getpid()));
+	assert_true(user_is_of(&hidden, HIDDEN, HIDDEN, getpid()));
+	assert_false(user_is_of(&hidden, HIDDEN, HIDDEN, 0));
 }
 
 static int judge(pid_t other)
@@ -72,15 +65,6 @@ static int judge(pid_t other)
 	       : !user_is_ours(&u, HIDDEN, getpid()) ? 2
 	       : user_is_ours(&u, HIDDEN, other)     ? 3
 						     : 0;
-}
-
-static int exit_status(pid_t pid)
-{
-	int status = -1;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
 }
 
 /* A process without a number in its namespace looks at itself, and at another
@@ -95,7 +79,7 @@ static void test_where_all_look_alike(void **state)
 	assert_int_equal(pipe(ready), 0);
 	other = fork();
 	if (other == 0) {
-		become_user(6);
+		users_become(6);
 		_exit(write(ready[1], &byte, 1) == 1 && pause() ? 0 : 1);
 	}
 	close(ready[1]);
@@ -103,15 +87,15 @@ static void test_where_all_look_alike(void **state)
 	if (pid == 0) {
 		pid_t child;
 
-		become_user(5);
+		users_become(5);
 		if (read(ready[0], &byte, 1) != 1)
 			_exit(CANNOT);
-		child = fork_without_numbers();
+		child = users_fork_hidden();
 		if (child == 0)
 			_exit(judge(other));
-		_exit(child < 0 ? CANNOT : exit_status(child));
+		_exit(child < 0 ? CANNOT : users_wait(child));
 	}
-	status = exit_status(pid);
+	status = users_wait(pid);
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
 	close(ready[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* user.c - see user.h. */
-#include "host/user.h"
+#include "sys/user.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +58,11 @@ bool user_is_ours(const struct user *u, uid_t uid, pid_t pid)
 bool user_is_same(const struct user *u, uid_t a, uid_t b)
 {
 	return a == b && !user_is_hidden(u, a);
+}
+
+bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid)
+{
+	return owner == u->uid ? user_is_ours(u, uid, pid) : user_is_same(u, owner, uid);
 }
 
 uid_t user_of_now(pid_t pid)

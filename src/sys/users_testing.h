@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* users_testing.h - for unit tests: child processes that are other users. */
+#ifndef SYS_USERS_TESTING_H
+#define SYS_USERS_TESTING_H
+
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a user without a number looks like in a user namespace; a child's exit status
+ * where the system does not let it become what the test needs. */
+enum { USERS_HIDDEN = 65534, USERS_CANNOT = 77 };
+
+static inline void users_become(uid_t id)
+{
+	if (setresgid(id, id, id) || setresuid(id, id, id))
+		_exit(USERS_CANNOT);
+}
+
+/* A child in a user namespace of its own, in which nobody has a number.  Not by
+ * unshare(), which the kernel refuses to a process with threads: a sanitizer has one
+ * of its own. */
+static inline pid_t users_fork_hidden(void)
+{
+	return (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+/* The exit status of a child; -1: it was killed. */
+static inline int users_wait(pid_t pid)
+{
+	int status = -1;
+
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+								    : -1;
+}
+
+#endif
