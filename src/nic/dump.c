@@ -193,7 +193,7 @@ void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
 {
 	int was, rc;
 
-	if (!host_is_ours(d->host, s->slot))
+	if (!host_is_ours_now(d->host, s->slot))
 		return;
 	was = cancel_hold();
 	/* Keys and addresses are for processes that could read them in /proc. */

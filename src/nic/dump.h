@@ -67,7 +67,7 @@ struct dumper {
 void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host);
 void dumper_fini(struct dumper *d);
 /* s is a DUMP_ASK: a dump begins, or its asker is to have that which has begun.
- * Asked by another user it says nothing. */
+ * Asked by another user, or by a process that has become one, it says nothing. */
 void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now);
 
 /* The asker's side: the text of memory that came with a DUMP_TEXT, with anything but
