@@ -9,6 +9,7 @@
 #include "nic/placement.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 static cpu_set_t started;
@@ -20,27 +21,41 @@ __attribute__((constructor)) static void ask_at_start(void)
 	unknown = sched_getaffinity(getpid(), sizeof(started), &started) ? -errno : 0;
 }
 
-void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *caller)
+void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *allowed,
+		    const cpu_set_t *caller)
 {
-	cpu_set_t both;
+	cpu_set_t base, both;
 
-	CPU_AND(&both, all, caller);
-	CPU_XOR(out, all, &both);
+	CPU_AND(&base, all, allowed);
+	/* It was moved, into another cpuset: where it started is no measure any more. */
+	if (CPU_COUNT(&base) == 0)
+		base = *allowed;
+	CPU_AND(&both, &base, caller);
+	CPU_XOR(out, &base, &both);
 	if (CPU_COUNT(out) == 0)
-		*out = *all;
-	/* It has gone where the process did not start: that is no more a measure. */
-	if (!CPU_EQUAL(&both, caller))
 		*out = *caller;
 }
 
-int placement_choose(cpu_set_t *out)
+int placement_note(cpu_set_t *caller)
 {
-	cpu_set_t caller;
+	return sched_getaffinity(0, sizeof(*caller), caller) ? -errno : 0;
+}
+
+int placement_move(const cpu_set_t *caller)
+{
+	cpu_set_t allowed, out;
 
 	if (unknown)
 		return unknown;
-	if (sched_getaffinity(0, sizeof(caller), &caller))
+	/* The kernel takes of these what the process's cpuset has. */
+	memset(&allowed, 0xff, sizeof(allowed));
+	if (sched_setaffinity(0, sizeof(allowed), &allowed))
 		return -errno;
-	placement_less(out, &started, &caller);
-	return 0;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+		placement_less(&out, &started, &allowed, caller);
+		if (sched_setaffinity(0, sizeof(out), &out) == 0)
+			return 0;
+	}
+	(void)sched_setaffinity(0, sizeof(*caller), caller);
+	return -EINVAL;
 }

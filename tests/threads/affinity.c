@@ -5,6 +5,7 @@
  *	main	the main thread is, and opens the device: elsewhere
  *	other	another thread is, and opens it: elsewhere
  *	narrow	the program was started on one processor (taskset): there
+ *	moved	... and its main thread is pinned to another: there
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -48,6 +49,26 @@ static void pin(void)
 	CHECK(!sched_setaffinity(0, sizeof(one), &one));
 }
 
+/* To a processor that is not one of these, if there is one. */
+static bool move_from(const cpu_set_t *these)
+{
+	cpu_set_t all, one;
+
+	memset(&all, 0xff, sizeof(all));
+	CHECK(!sched_setaffinity(0, sizeof(all), &all));
+	CHECK(!sched_getaffinity(0, sizeof(all), &all));
+	for (size_t i = 0; i < CPU_SETSIZE; i++) {
+		if (!CPU_ISSET(i, &all) || CPU_ISSET(i, these))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		CHECK(!sched_setaffinity(0, sizeof(one), &one));
+		return true;
+	}
+	CHECK(!sched_setaffinity(0, sizeof(*these), these));
+	return false;
+}
+
 static void *pinned_open(void *arg)
 {
 	(void)arg;
@@ -69,6 +90,8 @@ int affinity(void)
 	} else {
 		if (!strcmp(opt.mode, "main"))
 			pin();
+		if (!strcmp(opt.mode, "moved") && !move_from(&all))
+			say("there is one processor: it cannot be moved");
 		rig_open(&r);
 	}
 	CHECK(!sched_getaffinity(0, sizeof(mine), &mine));
@@ -86,7 +109,7 @@ int affinity(void)
 		CHECK(CPU_COUNT(&engine) == CPU_COUNT(&all) - 1);
 	if (!strcmp(opt.mode, "free"))
 		CHECK(CPU_EQUAL(&engine, &all));
-	if (!strcmp(opt.mode, "narrow"))
+	if (!strcmp(opt.mode, "narrow") || !strcmp(opt.mode, "moved"))
 		CHECK(CPU_COUNT(&all) == 1 && CPU_EQUAL(&engine, &all));
 	rig_close(&r);
 	say("all right");
