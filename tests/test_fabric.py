@@ -6,6 +6,7 @@ Programs run as nobody.  docs/fabric.md.
 
 import ctypes
 import errno
+import json
 import os
 import pathlib
 import random
@@ -402,6 +403,109 @@ def test_the_standby_takes_over(fabric):
     wait_log(second, "Entering MASTER state")
     wait_log(second, "SUBNET UP")
     assert eventually(lambda: "sm guid 0x100003" in f.run("a", "sminfo", check=False))
+
+
+# The running fabric is talked to
+
+def ask(f, *args, **kw):
+    return f.ns.run(f.ns.stage.urnic, "fabric", *args, **kw).out
+
+
+def link_states(f):
+    """(node, port): state, of both ends of each link."""
+    nodes = json.loads(ask(f, "status", "--json"))["nodes"]
+    return {(n["id"], p["port"]): p["state"]
+            for n in nodes for p in n["ports"] if "peer" in p}
+
+
+def test_status(fabric):
+    f = fabric()
+    out = ask(f, "status")
+    assert "fabric default: 1 switch, 2 adapters; 2 links, 0 of them active" in out
+    assert re.search(r"^sw 1 +H-a 1 +init +100 Gb/s \(4xEDR\)$", out, re.M), out
+    f.opensm("a")
+    out = ask(f, "status")
+    assert "2 links, 2 of them active" in out
+    assert re.search(r"^H-a +adapter +1 +subnet manager$", out, re.M), out
+    f.run("a", "ibportstate", lid_of_switch(f), "2", "disable")
+    assert re.search(r"^sw 2 +H-b 1 +disabled$", ask(f, "status"), re.M)
+    assert link_states(f) == {("sw", 1): "active", ("sw", 2): "down",
+                              ("H-a", 1): "active", ("H-b", 1): "down"}
+
+
+def test_status_is_refreshed_on_a_terminal(fabric):
+    f = fabric()
+    need("script")
+    proc = f.ns.start("script", "-qefc", f"{f.ns.stage.urnic} fabric status", "/dev/null")
+    assert eventually(lambda: proc.out.count("\033[Hfabric default:") == 3), proc.describe()
+    f.proc.kill()
+    assert proc.wait(10) == 1
+    assert "no such fabric runs here" in proc.out
+
+
+def test_a_cable_is_pulled(fabric):
+    """Both ends go down, and OpenSM finds another way; in again, and it is used."""
+    f = fabric(leaves(2, 2, 1))
+    f.opensm("n0")
+
+    def way():
+        return f.run("n0", "ibtracert", "-G", "0x100001", "0x100003", check=False)
+    spine = re.search(r'"(S-spine\d)"', way())[1]
+    assert ask(f, "link", "down", spine[2:], "2") == f"{spine} 2 - S-leaf1 {int(spine[-1]) + 1}: pulled\n"
+    assert link_states(f)[spine, 2] == "down"
+    other = "S-spine1" if spine == "S-spine0" else "S-spine0"
+    assert eventually(lambda: f'"{other}"' in way()), way()
+    assert "3 received, 0% packet loss" in ping(f, "n0", "n1")
+    ask(f, "link", "up", spine[2:], "2")
+    assert eventually(lambda: link_states(f)[spine, 2] == "active")
+    said = errors(f.dir / "log.n0")
+    assert said and all("num:128 (Link state change)" in line for line in said), said
+
+
+def ping(f, frm, to):
+    """Of a node nN, which has GUID 0x100001 + 2 * N at its port."""
+    server = f.at(to).start("ibping", "-S")
+    guid = hex(0x100001 + 2 * int(to[1:]))
+    assert eventually(lambda: "1 received" in f.run(frm, "ibping", "-c", "1", "-G", guid,
+                                                    check=False))
+    out = f.run(frm, "ibping", "-c", "3", "-f", "-G", guid)
+    server.kill()
+    return out
+
+
+def test_an_adapter_without_its_cable(fabric):
+    f = fabric()
+    f.opensm("a")
+    for _ in range(3):
+        ask(f, "link", "down", "b", "1")
+        assert "State: Down" in f.run("b", "ibstat")
+        ask(f, "link", "up", "sw", "2")
+        assert eventually(lambda: "State: Active" in f.run("b", "ibstat"))
+    assert "port_xmit_discards" not in ask(f, "counters", "b")
+    assert re.search(r"^H-b 1 .* link_downed 3$", ask(f, "counters", "b", "1"), re.M)
+    count = json.loads(ask(f, "counters", "--json"))["ports"]
+    assert [(p["node"], p["port"]) for p in count] == [("sw", 1), ("sw", 2), ("H-a", 1),
+                                                       ("H-b", 1)]
+    assert [p["counters"]["link_downed"] for p in count] == [0, 3, 0, 3]
+
+
+def test_wrong_words_to_a_fabric(fabric):
+    f = fabric()
+
+    def wrong(status, text, *args):
+        end = f.ns.run(f.ns.stage.urnic, "fabric", *args, check=False)
+        assert (end.popen.returncode, text in end.out) == (status, True), end.out
+    wrong(1, "there is no node 'c' in fabric default", "link", "down", "c", "1")
+    wrong(1, "H-a has no port 2, but 1 to 1", "link", "down", "a", "2")
+    wrong(1, "there is no cable at port 3 of sw", "link", "up", "sw", "3")
+    wrong(2, "not 'x'", "link", "up", "sw", "x")
+    wrong(2, "not 'on'", "link", "on", "sw", "1")
+    wrong(2, "expected down or up, a node and a port", "link", "up", "sw")
+    wrong(1, "there is no node 'c'", "counters", "c")
+    wrong(2, "not '1x'", "counters", "sw", "1x")
+    wrong(1, "fabric other: no such fabric runs here", "status", "-F", "other")
+    f.proc.kill()
+    wrong(1, "fabric default: no such fabric runs here", "counters")
 
 
 # Several programs at one adapter

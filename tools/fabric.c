@@ -13,6 +13,7 @@
 #include "fabric.h"
 #include "fabric/make.h"
 #include "fabric/topo.h"
+#include "fabric_control.h"
 #include "plug/plug.h"
 #include "plug/server.h"
 #include "sys/conf.h"
@@ -158,6 +159,7 @@ static void welcome(const struct topo *t, const char *name)
 
 static int serve(const struct topo *t, const char *name)
 {
+	struct control control = { t, name };
 	struct plug_server *s;
 	int stop = fabric_stop_signals(), rc = plug_server_new(&s, name, t);
 
@@ -169,12 +171,20 @@ static int serve(const struct topo *t, const char *name)
 					  : strerror(-rc));
 		return FAILED;
 	}
+	plug_server_control(s, control_answer, &control);
 	welcome(t, name);
 	rc = stop < 0 ? -errno : plug_serve(s, stop);
 	plug_server_free(s);
 	if (rc)
 		fprintf(stderr, "urnic fabric run: %s\n", strerror(-rc));
 	return rc ? FAILED : 0;
+}
+
+const char *fabric_named(const char *option)
+{
+	const struct conf *conf = conf_get();
+
+	return !conf ? NULL : option ? option : conf->fabric;
 }
 
 static int cmd_fabric_run(int argc, char **argv)
@@ -192,14 +202,13 @@ static int cmd_fabric_run(int argc, char **argv)
 	};
 	struct options o = { 0 };
 	struct topo t;
-	const struct conf *conf;
 	int rc;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	conf = conf_get();
-	if (!conf || fabric_read(&t, o.file))
+	o.name = fabric_named(o.name);
+	if (!o.name || fabric_read(&t, o.file))
 		return EXIT_USAGE;
-	rc = serve(&t, o.name ? o.name : conf->fabric);
+	rc = serve(&t, o.name);
 	topo_free(&t);
 	return rc;
 }
@@ -256,9 +265,9 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "run", cmd_fabric_run },
-	{ "exec", cmd_fabric_exec },
-	{ "make", cmd_fabric_make },
+	{ "run", cmd_fabric_run },	     { "exec", cmd_fabric_exec },
+	{ "make", cmd_fabric_make },	     { "status", cmd_fabric_status },
+	{ "counters", cmd_fabric_counters }, { "link", cmd_fabric_link },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -289,7 +298,12 @@ int cmd_fabric(int argc, char **argv)
 		       "  run TOPOLOGY   run a subnet\n"
 		       "  exec TOPOLOGY PROGRAM...\n"
 		       "                 run a program on a subnet with OpenSM\n"
-		       "  make RULE      print a topology, e.g. fattree:4,2\n\n"
+		       "  make RULE      print a topology, e.g. fattree:4,2\n"
+		       "  status         show nodes and links of the one that runs\n"
+		       "  counters [NODE [PORT]]\n"
+		       "                 show what its ports have counted\n"
+		       "  link down|up NODE PORT\n"
+		       "                 pull a cable, or plug it in again\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
 	char name[40];

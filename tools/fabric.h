@@ -11,6 +11,16 @@ int fabric_read(struct topo *t, const char *file);
 /* SIGINT, SIGTERM and SIGHUP as something to be read. */
 int fabric_stop_signals(void);
 
+/* -errno of plug.h in words. */
+const char *fabric_why(int rc);
+
+/* The name of the fabric that is meant, by option or by setting; NULL: a setting is
+ * wrong, which has been said. */
+const char *fabric_named(const char *option);
+
+int cmd_fabric_counters(int argc, char **argv);
 int cmd_fabric_exec(int argc, char **argv);
+int cmd_fabric_link(int argc, char **argv);
+int cmd_fabric_status(int argc, char **argv);
 
 #endif

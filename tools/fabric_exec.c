@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fabric.h"
+#include "fabric_control.h"
 #include "plug/plug.h"
 #include "plug/server.h"
 #include "program.h"
@@ -72,11 +73,13 @@ static pid_t child(void)
 
 static int start_fabric(struct job *j)
 {
+	struct control control = { &j->t, j->name };
 	struct plug_server *s;
 	int rc = plug_server_new(&s, j->name, &j->t);
 
 	if (rc)
 		return rc;
+	plug_server_control(s, control_answer, &control);
 	j->fabric = child();
 	if (j->fabric == 0)
 		_exit(plug_serve(s, fabric_stop_signals()) ? FAILED : 0);

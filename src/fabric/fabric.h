@@ -65,6 +65,7 @@ struct fabric_port_view {
 	const uint16_t *pkey; /* [pkeys] */
 	uint16_t pkeys;
 	const struct port_counters_ext *count;
+	bool plugged; /* the cable is in, where there is one */
 };
 
 bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
@@ -73,5 +74,8 @@ const struct node_info *fabric_node(const struct fabric *f, uint32_t node);
 
 /* Gigabits a second, times 10: width times speed as PortInfo codes them. */
 uint32_t fabric_rate(const struct port_info *info);
+/* ... as iblinkinfo writes it: "4xEDR"; "" of a link that is down. */
+enum { FABRIC_SPEED = 12 };
+void fabric_speed(const struct port_info *info, char to[FABRIC_SPEED]);
 
 #endif

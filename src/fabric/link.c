@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* link.c - when a link is up, and how fast it is. */
+#include <stdio.h>
+
 #include "fabric/model.h"
 
 /* Best first. */
@@ -88,18 +90,50 @@ void link_down(struct fab_port *p)
 		go_down(p->peer);
 }
 
-uint32_t fabric_rate(const struct port_info *info)
+static unsigned lanes(const struct port_info *info)
 {
-	static const uint16_t ext[] = { 140, 250, 500, 1000 };
-	unsigned lanes = 0, tenths = 25u * info->speed_active;
-
 	for (unsigned i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
 		if (info->width_active == widths[i].code)
-			lanes = widths[i].lanes;
+			return widths[i].lanes;
 	}
-	for (unsigned i = 0; i < 4; i++) {
-		if (info->ext_active == 1u << i)
-			tenths = ext[i];
+	return 0;
+}
+
+/* Slowest first. */
+static const struct speed {
+	const char *name;
+	uint8_t speed, ext; /* LinkSpeedActive, LinkSpeedExtActive */
+	uint16_t tenths;    /* of Gb/s a lane, without the coding of the extended */
+} speeds[] = {
+	{ "SDR", 1, 0, 25 },   { "DDR", 2, 0, 50 },  { "QDR", 4, 0, 100 },
+	{ "FDR", 0, 1, 140 },  { "EDR", 0, 2, 250 }, { "HDR", 0, 4, 500 },
+	{ "NDR", 0, 8, 1000 },
+};
+
+static const struct speed *speed_of(const struct port_info *info)
+{
+	const struct speed *s = NULL;
+
+	for (unsigned i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
+		if (info->speed_active & speeds[i].speed ||
+		    info->ext_active & speeds[i].ext)
+			s = &speeds[i];
 	}
-	return lanes * tenths;
+	return s;
+}
+
+uint32_t fabric_rate(const struct port_info *info)
+{
+	const struct speed *s = speed_of(info);
+
+	return s ? lanes(info) * s->tenths : 0;
+}
+
+void fabric_speed(const struct port_info *info, char to[FABRIC_SPEED])
+{
+	const struct speed *s = speed_of(info);
+
+	to[0] = '\0';
+	if (s && lanes(info))
+		snprintf(to, FABRIC_SPEED, "%ux%s", lanes(info) & 15, s->name);
 }

@@ -331,34 +331,51 @@ void topo_free(struct topo *t)
 	*t = (struct topo){ 0 };
 }
 
-static bool has_name(const struct topo_node *n, const char *name)
+/* How well a name fits a node. */
+enum fit { FIT_NONE, FIT_DESC, FIT_SHORT, FIT_ID };
+
+static enum fit fits(const struct topo_node *n, const char *name)
 {
-	return strcmp(n->id, name) == 0 ||
-	       (strncmp(n->id, "H-", 2) == 0 && strcmp(n->id + 2, name) == 0);
+	static const char prefix[] = {
+		[TOPO_CA] = 'H', [TOPO_SWITCH] = 'S', [TOPO_ROUTER] = 'R'
+	};
+	char *end;
+	uint64_t guid = strtoull(name, &end, 16);
+
+	if (strcmp(n->id, name) == 0)
+		return FIT_ID;
+	if (strncmp(name, "0x", 2) == 0 && !*end && n->guid == guid)
+		return FIT_ID;
+	if (n->id[0] == prefix[n->type] && n->id[1] == '-' &&
+	    strcmp(n->id + 2, name) == 0)
+		return FIT_SHORT;
+	return strcmp(n->desc, name) == 0 ? FIT_DESC : FIT_NONE;
+}
+
+static int find_node(const struct topo *t, const char *name, bool any, uint32_t *node)
+{
+	enum fit best = FIT_NONE;
+	unsigned found = 0;
+
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		enum fit fit = any || t->node[i].type == TOPO_CA ? fits(&t->node[i], name)
+								 : FIT_NONE;
+
+		if (fit == FIT_NONE || fit < best)
+			continue;
+		found = fit > best ? 1 : found + 1;
+		best = fit;
+		*node = i;
+	}
+	return found == 1 ? 0 : found ? -ENOTUNIQ : -ENOENT;
 }
 
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node)
 {
-	char *end;
-	uint64_t guid = strtoull(name, &end, 16);
-	bool is_guid = strncmp(name, "0x", 2) == 0 && !*end;
-	unsigned found = 0;
+	return find_node(t, name, false, node);
+}
 
-	for (uint32_t i = 0; i < t->nodes; i++) {
-		const struct topo_node *n = &t->node[i];
-
-		if (n->type != TOPO_CA)
-			continue;
-		if (has_name(n, name) || (is_guid && n->guid == guid)) {
-			*node = i;
-			return 0;
-		}
-	}
-	for (uint32_t i = 0; i < t->nodes; i++) {
-		if (t->node[i].type == TOPO_CA && strcmp(t->node[i].desc, name) == 0) {
-			*node = i;
-			found++;
-		}
-	}
-	return found == 1 ? 0 : found ? -ENOTUNIQ : -ENOENT;
+int topo_find_node(const struct topo *t, const char *name, uint32_t *node)
+{
+	return find_node(t, name, true, node);
 }

@@ -62,5 +62,7 @@ void topo_free(struct topo *t);
 /* The adapter of that name: its ID with or without "H-", its description, or its
  * GUID as 0x...; -ENOENT, or -ENOTUNIQ where a description is several's. */
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);
+/* Of any type; "S-" and "R-" may be left out as well. */
+int topo_find_node(const struct topo *t, const char *name, uint32_t *node);
 
 #endif

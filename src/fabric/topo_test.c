@@ -82,6 +82,37 @@ static void t_ibnetdiscover(void **state)
 	assert_int_equal(at, 2);
 	assert_int_equal(topo_find_ca(&t, "leaf 1", &at), -ENOENT);
 	assert_int_equal(topo_find_ca(&t, "", &at), -ENOENT);
+	assert_int_equal(topo_find_node(&t, "leaf 1", &at), 0);
+	assert_int_equal(at, 0);
+	assert_int_equal(topo_find_node(&t, "00000002c9030020", &at), 0);
+	assert_int_equal(at, 2);
+	assert_int_equal(topo_find_node(&t, "", &at), -ENOENT);
+	topo_free(&t);
+}
+
+/* An ID is better than a short one, and that better than a description. */
+static void t_find(void **state)
+{
+	static const char text[] = "Switch 2 \"S-x\"\n\nCa 1 \"H-x\" # \"y\"\n\n"
+				   "Ca 1 \"y\"\n\nCa 1 \"z\" # \"w\"\n\n"
+				   "Ca 1 \"H-z\" # \"w\"\n\nCa 1 \"S-y\"\n";
+	char err[TOPO_ERR];
+	struct topo t;
+	uint32_t at = 9;
+
+	(void)state;
+	assert_int_equal(topo_parse(&t, "t", text, strlen(text), err), 0);
+	assert_int_equal(topo_find_node(&t, "x", &at), -ENOTUNIQ);
+	assert_int_equal(topo_find_ca(&t, "x", &at), 0);
+	assert_int_equal(at, 1);
+	assert_int_equal(topo_find_node(&t, "S-x", &at), 0);
+	assert_int_equal(at, 0);
+	assert_int_equal(topo_find_node(&t, "y", &at), 0);
+	assert_int_equal(at, 2);
+	assert_int_equal(topo_find_node(&t, "z", &at), 0);
+	assert_int_equal(at, 3);
+	assert_int_equal(topo_find_node(&t, "w", &at), -ENOTUNIQ);
+	assert_int_equal(topo_find_ca(&t, "S-x", &at), -ENOENT);
 	topo_free(&t);
 }
 
@@ -202,9 +233,8 @@ static void t_spoilt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_ibnetdiscover),
-		cmocka_unit_test(t_short),
-		cmocka_unit_test(t_wrong),
+		cmocka_unit_test(t_ibnetdiscover), cmocka_unit_test(t_find),
+		cmocka_unit_test(t_short),	   cmocka_unit_test(t_wrong),
 		cmocka_unit_test(t_spoilt),
 	};
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -245,4 +246,54 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 	pthread_mutex_unlock(&taking);
 	pthread_setcancelstate(state, &state);
 	return n;
+}
+
+int plug_control(const char *fabric)
+{
+	uint32_t status = 0;
+
+	return ask(fabric, "", PLUG_CONTROL, 0, -1, &status, sizeof(status));
+}
+
+/* What can be read now, in memory that is long enough. */
+static long recv_all(int fd, char **to, size_t size)
+{
+	long n = -ENOSPC;
+
+	*to = NULL;
+	while (n == -ENOSPC) {
+		char *more = realloc(*to, size);
+
+		if (!more) {
+			n = -ENOMEM;
+			break;
+		}
+		*to = more;
+		n = plug_recv(fd, more, size, &size);
+	}
+	if (n < 0) {
+		free(*to);
+		*to = NULL;
+	}
+	return n;
+}
+
+int plug_tell(int fd, const char *ask_for, char **answer, size_t *len)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	long n;
+	int rc = message_send_any(fd, NULL, 0, ask_for, strlen(ask_for), false);
+
+	if (rc)
+		return rc;
+	do {
+		rc = poll(&p, 1, ANSWER_SECONDS * 1000);
+	} while (rc < 0 && errno == EINTR);
+	if (rc <= 0)
+		return rc < 0 ? -errno : -ETIMEDOUT;
+	n = recv_all(fd, answer, MESSAGE_LONG);
+	if (n < 0)
+		return (int)n;
+	*len = (size_t)n;
+	return 0;
 }

@@ -167,6 +167,10 @@ static void read_some(struct plug_server *s, struct conn *c)
 			plug_said(s, c, msg, (size_t)n, passed);
 			continue;
 		}
+		if (n > 0 && n <= ROOM && c->kind == CONN_CONTROL && passed < 0) {
+			plug_asked(s, c, msg, (size_t)n);
+			continue;
+		}
 		if (n > 0)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
 				 " connection is closed",

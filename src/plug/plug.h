@@ -23,7 +23,7 @@ enum {
 	PLUG_HDR = 64, /* sizeof(struct ib_user_mad) */
 };
 
-enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN };
+enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN, PLUG_CONTROL };
 
 /* The first message of a connection. */
 struct plug_request {
@@ -86,6 +86,12 @@ int plug_send(int fd, const void *msg, size_t len);
  * -ENOSPC: it is longer than size, its length is in *need, as much as fits is in
  * msg, and it stays. */
 long plug_recv(int fd, void *msg, size_t size, size_t *need);
+
+/* A descriptor for requests to the fabric itself: each is a text, and so is its
+ * answer, which plug_tell() waits for and the caller frees.  -EOPNOTSUPP: it takes
+ * none. */
+int plug_control(const char *fabric);
+int plug_tell(int fd, const char *ask, char **answer, size_t *len);
 
 /* Is that a good name of a fabric?  0 or -EINVAL. */
 int plug_check_name(const char *fabric);

@@ -119,11 +119,37 @@ static int open_issm(struct plug_server *s, struct conn *c, int passed)
 	return -1;
 }
 
+static void open_control(struct plug_server *s, struct conn *c)
+{
+	uint32_t status = 0;
+
+	if (!s->answer) {
+		refuse(s, c, -EOPNOTSUPP);
+		return;
+	}
+	move(c, CONN_CONTROL, &s->controls);
+	if (!answer(c, &status, sizeof(status)))
+		plugged_end(s, c);
+}
+
+void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
+{
+	size_t n = 0;
+	char *text =
+		s->answer(s->answer_ctx, s->fabric, s->now, (const char *)msg, len, &n);
+
+	if (!text || message_send_any(c->fd, NULL, 0, text, n, true))
+		plugged_end(s, c);
+	free(text);
+}
+
 static int find(const struct plug_server *s, struct conn *c,
 		const struct plug_request *req)
 {
 	char name[PLUG_HCA];
 
+	if (req->op == PLUG_CONTROL)
+		return 0;
 	memcpy(name, req->hca, sizeof(name));
 	name[sizeof(name) - 1] = '\0';
 	if (topo_find_ca(s->topo, name, &c->ca))
@@ -149,6 +175,8 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		about_port(s, c);
 	else if (req->op == PLUG_OPEN)
 		open_file(s, c);
+	else if (req->op == PLUG_CONTROL)
+		open_control(s, c);
 	else if (req->op == PLUG_ISSM)
 		passed = open_issm(s, c, passed);
 	else

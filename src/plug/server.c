@@ -81,6 +81,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->fresh);
 	list_init(&s->files);
 	list_init(&s->issms);
+	list_init(&s->controls);
 	list_init(&s->dead);
 	list_init(&s->ready);
 	user_open(&s->user);
@@ -96,6 +97,12 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	}
 	*out = s;
 	return 0;
+}
+
+void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx)
+{
+	s->answer = fn;
+	s->answer_ctx = ctx;
 }
 
 static void bury(struct plug_server *s)
@@ -115,6 +122,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->fresh);
 	end_all(s, &s->files);
 	end_all(s, &s->issms);
+	end_all(s, &s->controls);
 	bury(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);

@@ -20,11 +20,11 @@ struct watch {
 	enum watch_kind kind;
 };
 
-enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_DEAD };
+enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_CONTROL, CONN_DEAD };
 
 struct conn {
 	struct watch sock, pipe;
-	struct list node;  /* server.fresh, files, issms or dead */
+	struct list node;  /* server.fresh, files, issms, controls or dead */
 	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
@@ -49,7 +49,9 @@ struct plug_server {
 	bool deaf;   /* nobody can be let in: not listening */
 	bool behind; /* .. as the closer is full */
 	struct watch listen_watch, stop_watch;
-	struct list fresh, files, issms, dead, ready;
+	struct list fresh, files, issms, controls, dead, ready;
+	plug_answer *answer; /* NULL: no control connections */
+	void *answer_ctx;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
 };
 
@@ -67,6 +69,8 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		int passed);
 void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
 	       int passed);
+
+void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

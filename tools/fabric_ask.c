@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric_ask.c - see fabric_control.h: the end of the commands. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "fabric_control.h"
+#include "plug/plug.h"
+
+const char *fabric_why(int rc)
+{
+	switch (-rc) {
+	case ENOENT:
+		return "no such fabric runs here; start one: urnic fabric run";
+	case EACCES:
+		return "another user has that name";
+	case EIO:
+		return "it has ended";
+	case EINVAL:
+		return "a name is letters, digits, '.', '_' and '-'";
+	case ENODEV:
+		return "the fabric has no such node or port";
+	default:
+		return strerror(-rc);
+	}
+}
+
+static json_t *talk(const char *fabric, const char *ask, int *rc)
+{
+	int fd = plug_control(fabric);
+	char *text = NULL;
+	size_t len = 0;
+	json_t *j = NULL;
+
+	*rc = fd < 0 ? fd : plug_tell(fd, ask, &text, &len);
+	if (fd >= 0)
+		close(fd);
+	if (!*rc) {
+		j = json_loadb(text, len, 0, NULL);
+		*rc = json_is_object(j) ? 0 : -EPROTO;
+	}
+	free(text);
+	return j;
+}
+
+json_t *control_ask(const char *who, const char *fabric, json_t *ask)
+{
+	char *text = json_dumps(ask, JSON_COMPACT);
+	const char *bad;
+	int rc = -ENOMEM;
+	json_t *j = text ? talk(fabric, text, &rc) : NULL;
+
+	free(text);
+	json_decref(ask);
+	bad = json_string_value(json_object_get(j, "error"));
+	if (!rc && !bad)
+		return j;
+	if (rc)
+		fprintf(stderr, "%s: fabric %s: %s\n", who, fabric, fabric_why(rc));
+	else
+		fprintf(stderr, "%s: %s\n", who, bad);
+	json_decref(j);
+	return NULL;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric_show.c - urnic fabric status and counters: what a running fabric is and has
+ * counted, for people and, with --json, for programs. */
+#include <argp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "fabric_control.h"
+#include "urnic.h"
+
+enum { EVERY_US = 1000000 };
+
+struct options {
+	const char *name, *word[2];
+	unsigned words, max;
+	bool json, once;
+};
+
+static const struct argp_option options[] = {
+	{ "fabric", 'F', "NAME", 0, "the fabric; default: URNIC_FABRIC", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	{ "once", '1', NULL, 0, "do not refresh, on a terminal either", 0 },
+	{ 0 },
+};
+
+static error_t parse(int opt, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (opt) {
+	case 'F':
+		o->name = arg;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	case '1':
+		o->once = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->words == o->max)
+			argp_error(state, "'%s' is one word too many", arg);
+		o->word[o->words++] = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const char *string(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "";
+}
+
+static long long number(const json_t *j, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(j, key));
+}
+
+/* Standard output, of which a terminal that is refreshed shows what it has room for. */
+struct page {
+	bool live;
+	unsigned rows, used, hidden;
+};
+
+static __attribute__((format(printf, 2, 3))) void line(struct page *p, const char *fmt,
+						       ...)
+{
+	char text[1024];
+	va_list ap;
+	size_t n;
+
+	if (p->live && p->used + 2 > p->rows) {
+		p->hidden++;
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (n = strlen(text); n && text[n - 1] == ' '; n--)
+		;
+	printf("%.*s%s\n", (int)n, text, p->live ? "\033[K" : "");
+	p->used++;
+}
+
+/* --- status --------------------------------------------------------------------- */
+
+/* An object that leads from a node's name to its JSON. */
+static json_t *by_name(const json_t *nodes)
+{
+	json_t *all = json_object(), *n;
+	size_t i;
+
+	json_array_foreach(nodes, i, n) json_object_set(all, string(n, "id"), n);
+	return all;
+}
+
+static const json_t *port_of(const json_t *node, long long num)
+{
+	const json_t *p;
+	size_t i;
+
+	json_array_foreach(json_object_get(node, "ports"), i, p)
+	{
+		if (number(p, "port") == num)
+			return p;
+	}
+	return NULL;
+}
+
+/* Lowest first, as a link is as far as its slower end. */
+static unsigned state_rank(const json_t *port)
+{
+	static const char *const names[] = { "down", "init", "armed", "active" };
+
+	for (unsigned i = 0; i < 4; i++) {
+		if (strcmp(string(port, "state"), names[i]) == 0)
+			return i;
+	}
+	return 0;
+}
+
+struct link {
+	const json_t *node, *port, *peer;
+	const char *state;
+};
+
+/* The link at a port; false: none, or its other end tells it. */
+static bool link_at(const json_t *names, const json_t *node, const json_t *port,
+		    struct link *l)
+{
+	const char *peer = string(port, "peer"), *id = string(node, "id");
+	long long far = number(port, "peer_port");
+	const json_t *other;
+	int order = strcmp(id, peer);
+	bool adapter = strcmp(string(node, "type"), "switch") != 0;
+
+	other = json_object_get(names, peer);
+	if (!*peer || !other)
+		return false;
+	if (adapter != (strcmp(string(other, "type"), "switch") != 0)) {
+		if (adapter)
+			return false; /* a switch tells of its adapters */
+	} else if (order > 0 || (order == 0 && number(port, "port") > far)) {
+		return false;
+	}
+	*l = (struct link){ node, port, port_of(other, far), NULL };
+	if (!json_is_true(json_object_get(port, "cable")))
+		l->state = "pulled";
+	else if (l->peer && state_rank(l->peer) < state_rank(port))
+		l->state = string(l->peer, "state");
+	else
+		l->state = string(port, "state");
+	if (strcmp(l->state, "down") == 0 &&
+	    (strcmp(string(port, "physical"), "disabled") == 0 ||
+	     strcmp(string(l->peer, "physical"), "disabled") == 0))
+		l->state = "disabled";
+	return true;
+}
+
+static void for_links(const json_t *nodes, const json_t *names,
+		      void (*fn)(void *ctx, const struct link *l), void *ctx)
+{
+	const json_t *n, *p;
+	struct link l;
+	size_t i, k;
+
+	json_array_foreach(nodes, i, n)
+	{
+		json_array_foreach(json_object_get(n, "ports"), k, p)
+		{
+			if (link_at(names, n, p, &l))
+				fn(ctx, &l);
+		}
+	}
+}
+
+struct sum {
+	unsigned links, active;
+};
+
+static void count(void *ctx, const struct link *l)
+{
+	struct sum *s = ctx;
+
+	s->links++;
+	s->active += strcmp(l->state, "active") == 0;
+}
+
+static void print_link(void *ctx, const struct link *l)
+{
+	char from[80], to[80], rate[40] = "";
+	double gbps = json_number_value(json_object_get(l->port, "rate"));
+
+	snprintf(from, sizeof(from), "%.70s %lld", string(l->node, "id"),
+		 number(l->port, "port"));
+	snprintf(to, sizeof(to), "%.70s %lld", string(l->port, "peer"),
+		 number(l->port, "peer_port"));
+	if (gbps > 0)
+		snprintf(rate, sizeof(rate), "%g Gb/s (%s)", gbps,
+			 string(l->port, "speed"));
+	line(ctx, "%-24s %-24s %-9s%s%s", from, to, l->state, *rate ? " " : "", rate);
+}
+
+static void print_node(struct page *to, const json_t *n)
+{
+	const json_t *p, *ports = json_object_get(n, "ports");
+	char lids[64] = "";
+	bool sm = false;
+	size_t i;
+
+	json_array_foreach(ports, i, p)
+	{
+		size_t at = strlen(lids);
+
+		sm |= json_is_true(json_object_get(p, "manager"));
+		if (json_object_get(p, "lid") && at < sizeof(lids) - 8)
+			snprintf(lids + at, sizeof(lids) - at, "%s%lld", at ? "," : "",
+				 number(p, "lid"));
+	}
+	line(to, "%-24s %-9s %-9s %s", string(n, "id"), string(n, "type"), lids,
+	     sm ? "subnet manager" : "");
+}
+
+static void print_status(struct page *to, const json_t *j)
+{
+	const json_t *nodes = json_object_get(j, "nodes"), *n;
+	json_t *names = by_name(nodes);
+	struct sum sum = { 0 };
+	unsigned switches = 0, adapters;
+	size_t i;
+
+	json_array_foreach(nodes, i, n) switches +=
+		strcmp(string(n, "type"), "switch") == 0;
+	for_links(nodes, names, count, &sum);
+	adapters = (unsigned)json_array_size(nodes) - switches;
+	line(to, "fabric %s: %u switch%s, %u adapter%s; %u link%s, %u of them active",
+	     string(j, "fabric"), switches, switches == 1 ? "" : "es", adapters,
+	     adapters == 1 ? "" : "s", sum.links, sum.links == 1 ? "" : "s", sum.active);
+	line(to, "%s", "");
+	line(to, "%-24s %-9s %-9s %s", "node", "type", "LID", "");
+	json_array_foreach(nodes, i, n) print_node(to, n);
+	line(to, "%s", "");
+	line(to, "%-24s %-24s %-9s %s", "link", "to", "state", "rate");
+	for_links(nodes, names, print_link, to);
+	json_decref(names);
+}
+
+/* --- counters ------------------------------------------------------------------- */
+
+static bool is_traffic(const char *name)
+{
+	return strstr(name, "_data") || strstr(name, "_packets");
+}
+
+static void print_port(struct page *to, const json_t *p)
+{
+	const json_t *counters = json_object_get(p, "counters");
+	char port[80], errors[512] = "";
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)counters, name, v)
+	{
+		size_t at = strlen(errors);
+
+		if (json_integer_value(v) && !is_traffic(name))
+			snprintf(errors + at, sizeof(errors) - at, " %s %lld", name,
+				 (long long)json_integer_value(v));
+	}
+	snprintf(port, sizeof(port), "%.70s %lld", string(p, "node"), number(p, "port"));
+	line(to, "%-24s %12lld %14lld %12lld %14lld %s", port,
+	     number(counters, "port_xmit_packets"),
+	     4 * number(counters, "port_xmit_data"), number(counters, "port_rcv_packets"),
+	     4 * number(counters, "port_rcv_data"), errors);
+}
+
+static void print_counters(struct page *to, const json_t *j)
+{
+	const json_t *p;
+	size_t i;
+
+	line(to, "%-24s %12s %14s %12s %14s  %s", "port", "packets sent", "bytes",
+	     "received", "bytes", "others, where they are not 0");
+	json_array_foreach(json_object_get(j, "ports"), i, p) print_port(to, p);
+}
+
+/* --- both ------------------------------------------------------------------------ */
+
+static unsigned rows(void)
+{
+	struct winsize w;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row ? w.ws_row : 24;
+}
+
+/* Each round asks anew: a fabric that ends, ends this. */
+static int show(const struct options *o, const char *who, json_t *ask,
+		void (*print)(struct page *to, const json_t *j))
+{
+	bool live = !o->json && !o->once && isatty(STDOUT_FILENO);
+	int rc = 0;
+
+	do {
+		struct page page = { .live = live, .rows = rows() };
+		json_t *j = control_ask(who, o->name, json_incref(ask));
+
+		if (!j) {
+			rc = 1;
+			break;
+		}
+		if (live)
+			fputs("\033[H", stdout);
+		if (o->json) {
+			json_dumpf(j, stdout, JSON_INDENT(2));
+			putchar('\n');
+		} else {
+			print(&page, j);
+		}
+		if (page.hidden)
+			printf("... %u more lines; --once shows them", page.hidden);
+		if (live)
+			fputs("\033[J", stdout);
+		json_decref(j);
+		rc = fflush(stdout) ? 1 : 0;
+	} while (live && !rc && usleep(EVERY_US) == 0);
+	json_decref(ask);
+	return rc;
+}
+
+int cmd_fabric_status(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = "Show the nodes and links of a running fabric, with states and"
+		       " rates; each second anew on a terminal, once where that"
+		       " is none.\vExit status: 1 if no such fabric runs.",
+	};
+	struct options o = { 0 };
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	o.name = fabric_named(o.name);
+	if (!o.name)
+		return EXIT_USAGE;
+	return show(&o, "urnic fabric status", json_pack("{ss}", "ask", "status"),
+		    print_status);
+}
+
+int cmd_fabric_counters(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "[NODE [PORT]]",
+		.doc = "Show what the ports of a running fabric have counted, of those"
+		       " with a cable or of the ones that are named; each"
+		       " second anew on a terminal.\vExit status: 1 if no such"
+		       " fabric runs, or it has no such port.",
+	};
+	struct options o = { .max = 2 };
+	char *end = NULL;
+	json_t *ask;
+	long port = 0;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.words == 2)
+		port = strtol(o.word[1], &end, 10);
+	if (end && (*end || end == o.word[1])) {
+		fprintf(stderr,
+			"urnic fabric counters: expected the number of a port,"
+			" not '%s'\n",
+			o.word[1]);
+		return EXIT_USAGE;
+	}
+	o.name = fabric_named(o.name);
+	if (!o.name)
+		return EXIT_USAGE;
+	ask = json_pack("{ss}", "ask", "counters");
+	if (o.words)
+		json_object_set_new(ask, "node", json_string(o.word[0]));
+	if (o.words == 2)
+		json_object_set_new(ask, "port", json_integer(port));
+	return show(&o, "urnic fabric counters", ask, print_counters);
+}
