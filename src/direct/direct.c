@@ -68,6 +68,7 @@ int direct_open(struct core *core, bool board)
 	d->give_up_ns = GIVE_UP_S * 1000000000ull;
 	d->board_fd = -1;
 	list_init(&d->reaches);
+	list_init(&d->left);
 	core->direct = d;
 	if (board)
 		open_board(d);
@@ -78,6 +79,7 @@ void direct_close(struct core *core)
 {
 	struct direct *d = core->direct;
 
+	maps_fini(d);
 	if (core->board)
 		munmap(core->board, sizeof(*core->board));
 	core->board = NULL;
@@ -95,6 +97,7 @@ void direct_forked(struct core *core)
 		close(d->board_fd);
 	d->board_fd = -1;
 	core->board = NULL;
+	maps_left_forked(d);
 	words_forked();
 }
 

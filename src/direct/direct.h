@@ -29,9 +29,10 @@ struct swqe;
 struct direct {
 	struct core *core;
 	struct list reaches; /* oldest first */
+	struct list left;    /* mappings that a thread may still use (map.c) */
 	uint64_t made;
 	uint64_t patience_ns; /* who is inside for so long is stopped, it seems */
-	uint64_t give_up_ns;  /* for so long the kernel may copy */
+	uint64_t give_up_ns;  /* for so long the kernel may copy, or a thread of ours */
 	int board_fd;	      /* of core->board; or -1 */
 	/* Some memory of this process is, or was, mapped by another. */
 	atomic_bool lent;

@@ -414,9 +414,28 @@ static int wait_for(struct core *core, struct whom whom)
 	}
 }
 
+/* A thread of this process that uses memory of its own which does not come: it may read
+ * or write the region, too. */
+static int wait_for_threads(struct core *core, uint32_t key)
+{
+	const uint64_t most = core->direct ? core->direct->give_up_ns : 0;
+	uint32_t other;
+
+	if (words_pass(core, most, &other) == 0)
+		return 0;
+	log_error("for %u s a thread of this process has been at a WRITE, READ or atomic "
+		  "of the region of key 0x%08x of another process: no more is waited for "
+		  "that, and it may still use the region of key 0x%08x",
+		  (unsigned)(most / 1000000000), other, key);
+	return -EBUSY;
+}
+
 int gate_wait_key(struct core *core, uint32_t key)
 {
-	words_pass(core);
+	int rc = wait_for_threads(core, key);
+
+	if (rc)
+		return rc;
 	return wait_for(core, (struct whom){ (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
 					     (uint64_t)key << INSIDE_KEY_AT });
 }

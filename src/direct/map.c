@@ -33,32 +33,64 @@ static void discard(struct mapping *m)
 	free(m);
 }
 
+static void discard_all(struct list *l)
+{
+	list_for_safe(n, l)
+	{
+		list_del(n);
+		discard(container_of(n, struct mapping, node));
+	}
+}
+
+/* Those that have been taken out go when no thread can use them any more.  The turn is
+ * held: one that does not leave is waited for once, and then they stay until a later
+ * call finds that it has. */
+static void discard_left(struct direct *d, bool waited)
+{
+	uint32_t key;
+
+	if (words_pass(d->core, waited ? 0 : d->patience_ns, &key) == 0)
+		discard_all(&d->left);
+	else if (!waited)
+		log_warn(
+			"a thread of this process seems to be stopped at a WRITE, READ or "
+			"atomic of the region of key 0x%08x of another process: what it "
+			"may use stays mapped until it goes on",
+			key);
+}
+
+void maps_fini(struct direct *d)
+{
+	discard_all(&d->left);
+}
+
 /* In its place there is to be another, or nothing. */
 static void replace(struct reach *r, unsigned i, struct mapping *by)
 {
 	struct mapping *was = atomic_exchange(&r->map[i], by);
 
+	bool waited = !list_empty(&r->d->left);
+
 	if (!was)
 		return;
-	words_pass(r->d->core);
-	discard(was);
+	list_add_tail(&r->d->left, &was->node);
+	discard_left(r->d, waited);
 }
 
 void maps_close(struct reach *r)
 {
-	struct mapping *was[MAPS];
-	bool any = false;
+	bool any = false, waited = !list_empty(&r->d->left);
 
 	for (unsigned i = 0; i < MAPS; i++) {
-		was[i] = atomic_exchange(&r->map[i], NULL);
-		any |= was[i] != NULL;
+		struct mapping *was = atomic_exchange(&r->map[i], NULL);
+
+		if (was)
+			list_add_tail(&r->d->left, &was->node);
+		any |= was != NULL;
 		r->use[i] = (struct use){ 0 };
 	}
 	if (any)
-		words_pass(r->d->core);
-	for (unsigned i = 0; i < MAPS; i++)
-		if (was[i])
-			discard(was[i]);
+		discard_left(r->d, waited);
 }
 
 /* They were not inherited. */
@@ -66,6 +98,15 @@ void maps_forked(struct reach *r)
 {
 	for (unsigned i = 0; i < MAPS; i++)
 		free(atomic_exchange(&r->map[i], NULL));
+}
+
+void maps_left_forked(struct direct *d)
+{
+	list_for_safe(n, &d->left)
+	{
+		list_del(n);
+		free(container_of(n, struct mapping, node));
+	}
 }
 
 static bool is_current(const struct mapping *m)

@@ -12,6 +12,7 @@
 
 /* A region of the other that lies here.  It does not change, but that it turns bad. */
 struct mapping {
+	struct list node; /* direct->left: in no table any more */
 	struct lent lent;
 	const _Atomic uint32_t *version; /* its entry's: lent.version, or it has gone */
 	uint32_t pd, access;
@@ -29,5 +30,7 @@ static inline unsigned map_place(uint32_t key)
 
 void maps_close(struct reach *r);
 void maps_forked(struct reach *r);
+void maps_fini(struct direct *d);
+void maps_left_forked(struct direct *d);
 
 #endif

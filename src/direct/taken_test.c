@@ -437,6 +437,7 @@ static void a_mapping_waits_for_our_threads(void **state)
 		_Atomic uint64_t *word = enter(&s, 1);
 		pthread_t t;
 
+		s.f->s->node[0].core.direct->patience_ns = UINT64_MAX;
 		assert_int_equal(pthread_create(&t, NULL, i ? map_no_more : map_again,
 						&r),
 				 0);
@@ -448,6 +449,79 @@ static void a_mapping_waits_for_our_threads(void **state)
 		assert_int_equal(pthread_join(t, NULL), 0);
 		unshare_(&s);
 	}
+}
+
+/* ... which ends, before the thread that is inside leaves. */
+static void expect_end(void *(*fn)(void *), void *arg, _Atomic uint64_t *word, void **rc)
+{
+	struct timespec until;
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, fn, arg), 0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	if (pthread_timedjoin_np(t, rc, &until) == 0)
+		return;
+	atomic_store(word, 0);
+	pthread_join(t, NULL);
+	fail_msg("it waits for ever for a thread that does not come to an end");
+}
+
+static void a_region_of_ours_does_not_wait_for_ever(void **state)
+{
+	struct shared s = mapped(FIX_ALL), t = { .f = s.f };
+	_Atomic uint64_t *word = enter(&s, 1);
+	void *rc = NULL;
+
+	(void)state;
+	s.f->s->node[0].core.direct->give_up_ns = 50000000;
+	t.mr = sim_mr(s.f->s, 0, s.f->mem[0], 4096, FIX_ALL);
+	for (int i = 0; i < 2; i++) {
+		expect_end(deregister, &t, word, &rc);
+		assert_int_equal((intptr_t)rc, -EBUSY);
+	}
+	atomic_store(word, 0);
+	assert_int_equal(mr_dereg(t.mr), 0);
+	unshare_(&s);
+}
+
+/* What a thread may use stays mapped, and no longer than it may. */
+static void a_mapping_does_not_wait_for_ever(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct direct *d = s.f->s->node[0].core.direct;
+	struct replacing r = { &s, map_of(&s)->lent };
+	struct mapping *was = map_of(&s);
+	_Atomic uint64_t *word = enter(&s, 1);
+
+	(void)state;
+	d->patience_ns = 20000000;
+	s.at[0] = 0x5a;
+	expect_end(map_again, &r, word, NULL);
+	assert_ptr_not_equal(map_of(&s), was);
+	assert_int_equal(was->at[0], 0x5a);
+	atomic_store(word, 0);
+	map_no_more(&r);
+	assert_true(list_empty(&d->left));
+	unshare_(&s);
+}
+
+/* ... nor longer than the device.  The turn does not wait twice. */
+static void a_device_closes_with_what_is_left_mapped(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct direct *d = s.f->s->node[0].core.direct;
+	struct replacing r = { &s, map_of(&s)->lent };
+	_Atomic uint64_t *word = enter(&s, 1);
+
+	(void)state;
+	d->patience_ns = 0;
+	expect_end(map_again, &r, word, NULL);
+	d->patience_ns = UINT64_MAX;
+	expect_end(map_no_more, &r, word, NULL);
+	assert_false(list_empty(&d->left));
+	atomic_store(word, 0);
+	unshare_(&s);
 }
 
 int main(void)
@@ -469,6 +543,9 @@ int main(void)
 		cmocka_unit_test(who_stands_in_the_first_sge),
 		cmocka_unit_test(who_is_inside_another_process),
 		cmocka_unit_test(a_mapping_waits_for_our_threads),
+		cmocka_unit_test(a_region_of_ours_does_not_wait_for_ever),
+		cmocka_unit_test(a_mapping_does_not_wait_for_ever),
+		cmocka_unit_test(a_device_closes_with_what_is_left_mapped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,12 +3,14 @@
 #include "direct/words.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "sys/clock.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 #include "sys/turn.h"
@@ -119,22 +121,38 @@ void words_barrier(void)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-void words_pass(struct core *core)
+/* 0; -EBUSY: since start, for so long, it has not changed. */
+static int wait_for(const _Atomic uint64_t *word, uint64_t was, uint64_t start,
+		    uint64_t patience_ns)
+{
+	for (unsigned n = 0; atomic_load(word) == was; n++) {
+		if (n < LOOKS)
+			lock_pause();
+		else if (clock_ns() - start >= patience_ns)
+			return -EBUSY;
+		else
+			turn_nap(NAP_NS);
+	}
+	return 0;
+}
+
+int words_pass(struct core *core, uint64_t patience_ns, uint32_t *key)
 {
 	unsigned mine = thread_word.line;
+	uint64_t start;
 
 	if (!core->board || !atomic_load(&taken))
-		return;
+		return 0;
 	words_barrier();
+	start = clock_ns();
 	for (unsigned i = 0; i < BOARD_THREADS; i++) {
-		_Atomic uint64_t *word = &core->board->thread[i].inside;
+		const _Atomic uint64_t *word = &core->board->thread[i].inside;
 		uint64_t was = atomic_load(word);
 
-		for (unsigned n = 0; was && i + 1 != mine && atomic_load(word) == was;
-		     n++)
-			if (n < LOOKS)
-				lock_pause();
-			else
-				turn_nap(NAP_NS);
+		if (was && i + 1 != mine && wait_for(word, was, start, patience_ns)) {
+			*key = (uint32_t)(was >> INSIDE_KEY_AT);
+			return -EBUSY;
+		}
 	}
+	return 0;
 }

@@ -63,8 +63,9 @@ bool words_usable(void);
 bool words_register(void);
 /* Every thread of this process and others that runs passes a barrier. */
 void words_barrier(void);
-/* Every thread of this process that is inside has left.  May sleep. */
-void words_pass(struct core *core);
+/* Every thread of this process that is inside has left.  May sleep.  0; -EBUSY: after so
+ * long one has not, and uses another process's region of *key. */
+int words_pass(struct core *core, uint64_t patience_ns, uint32_t *key);
 void words_forked(void);
 
 #endif

@@ -179,24 +179,51 @@ static void lines_are_for_so_many_threads(void **state)
 
 static void *pass(void *arg)
 {
-	words_pass(arg);
+	uint32_t key;
+
+	assert_int_equal(words_pass(arg, UINT64_MAX / 2, &key), 0);
 	return NULL;
 }
 
 static void to_pass_is_to_wait_for_who_is_inside(void **state)
 {
 	_Atomic uint64_t *w;
+	uint32_t key = 0;
 	pthread_t t;
 
 	(void)state;
 	arm();
 	w = words_enter(&core, 1, 2);
-	words_pass(&core); /* not for itself */
+	assert_int_equal(words_pass(&core, 0, &key), 0); /* not for itself */
 	assert_int_equal(pthread_create(&t, NULL, pass, &core), 0);
 	usleep(20000);
 	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
 	words_leave(w);
 	assert_int_equal(pthread_join(t, NULL), 0);
+}
+
+static void *pass_soon(void *arg)
+{
+	uint32_t *key = arg;
+
+	return (void *)(intptr_t)words_pass(&core, 1000000, key);
+}
+
+static void who_does_not_leave_is_named(void **state)
+{
+	_Atomic uint64_t *w;
+	uint32_t key = 0;
+	pthread_t t;
+	void *rc;
+
+	(void)state;
+	arm();
+	w = words_enter(&core, 0x12345678, 2);
+	assert_int_equal(pthread_create(&t, NULL, pass_soon, &key), 0);
+	assert_int_equal(pthread_join(t, &rc), 0);
+	assert_int_equal((intptr_t)rc, -EBUSY);
+	assert_int_equal(key, 0x12345678);
+	words_leave(w);
 }
 
 /* What was read inside is not taken away before it was left. */
@@ -233,10 +260,11 @@ static void nobody_reads_what_was_taken_away(void **state)
 		assert_int_equal(pthread_create(&t[i], NULL, reader, NULL), 0);
 	for (int i = 0; i < 2000; i++) {
 		uint64_t *at = malloc(sizeof(*at)), *was;
+		uint32_t key;
 
 		*at = 42;
 		was = atomic_exchange(&shared.at, at);
-		words_pass(&core);
+		assert_int_equal(words_pass(&core, UINT64_MAX / 2, &key), 0);
 		if (was)
 			*(volatile uint64_t *)was = 13;
 		free(was);
@@ -257,6 +285,7 @@ int main(void)
 		cmocka_unit_test(nobody_has_while_others_handle_them),
 		cmocka_unit_test(lines_are_for_so_many_threads),
 		cmocka_unit_test(to_pass_is_to_wait_for_who_is_inside),
+		cmocka_unit_test(who_does_not_leave_is_named),
 		cmocka_unit_test(nobody_reads_what_was_taken_away),
 	};
 
