@@ -489,6 +489,44 @@ def test_an_adapter_without_its_cable(fabric):
     assert [p["counters"]["link_downed"] for p in count] == [0, 3, 0, 3]
 
 
+def tshark(file, *args):
+    return subprocess.run(["tshark", "-r", str(file), *args], check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+
+
+def test_capture(fabric):
+    """What OpenSM and saquery send, as tshark dissects it."""
+    need("tshark")
+    f = fabric()
+
+    def capture(name, *args):
+        proc = f.ns.start(f.ns.stage.urnic, "fabric", "pcap", f.dir / name, *args)
+        proc.wait_output("it captures")
+        return proc
+    procs = [capture("all"), capture("b", "b", "1"), capture("three", "-c", "3")]
+    f.opensm("a")
+    f.run("b", "saquery", "-p")
+    count = json.loads(ask(f, "counters", "--json"))["ports"]
+    for p in procs:
+        if p is not procs[2]:
+            p.signal(signal.SIGINT)
+        assert p.wait(10) == 0, p.describe()
+        assert " 0 lost" in p.out
+    lines = tshark(f.dir / "all").splitlines()
+    assert len(lines) > 50
+    assert all("UD Send Only QP=0x00000" in line for line in lines)
+    assert any("SubnGetResp(NodeInfo)" in line for line in lines)
+    assert sum("SubnAdmGetTableResp(PathRecord)" in line for line in lines) >= 6
+    assert tshark(f.dir / "all", "-Y", "_ws.malformed || _ws.expert") == ""
+    # those of QP1 are what ports count
+    sent = len(tshark(f.dir / "all", "-Y", "infiniband.bth.destqp == 1").splitlines())
+    assert sent == sum(p["counters"]["port_xmit_packets"] for p in count)
+    at_b = len(tshark(f.dir / "b", "-Y", "infiniband.bth.destqp == 1").splitlines())
+    assert at_b == sum(p["counters"]["port_xmit_packets"] + p["counters"]["port_rcv_packets"]
+                       for p in count if p["node"] == "H-b")
+    assert len(tshark(f.dir / "three").splitlines()) == 3
+
+
 def test_wrong_words_to_a_fabric(fabric):
     f = fabric()
 
@@ -503,6 +541,11 @@ def test_wrong_words_to_a_fabric(fabric):
     wrong(2, "expected down or up, a node and a port", "link", "up", "sw")
     wrong(1, "there is no node 'c'", "counters", "c")
     wrong(2, "not '1x'", "counters", "sw", "1x")
+    wrong(1, "has no such node or port", "pcap", str(f.dir / "x"), "c")
+    wrong(1, "has no such node or port", "pcap", str(f.dir / "x"), "sw", "5")
+    wrong(2, "not '0'", "pcap", str(f.dir / "x"), "sw", "0")
+    wrong(1, "No such file or directory", "pcap", str(f.dir / "none" / "x"))
+    assert not (f.dir / "x").exists()
     wrong(1, "fabric other: no such fabric runs here", "status", "-F", "other")
     f.proc.kill()
     wrong(1, "fabric default: no such fabric runs here", "counters")

@@ -268,6 +268,7 @@ static const struct {
 	{ "run", cmd_fabric_run },	     { "exec", cmd_fabric_exec },
 	{ "make", cmd_fabric_make },	     { "status", cmd_fabric_status },
 	{ "counters", cmd_fabric_counters }, { "link", cmd_fabric_link },
+	{ "pcap", cmd_fabric_pcap },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -303,7 +304,9 @@ int cmd_fabric(int argc, char **argv)
 		       "  counters [NODE [PORT]]\n"
 		       "                 show what its ports have counted\n"
 		       "  link down|up NODE PORT\n"
-		       "                 pull a cable, or plug it in again\n\n"
+		       "                 pull a cable, or plug it in again\n"
+		       "  pcap FILE [NODE [PORT]]\n"
+		       "                 capture what crosses its links\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
 	char name[40];

@@ -21,6 +21,7 @@ const char *fabric_named(const char *option);
 int cmd_fabric_counters(int argc, char **argv);
 int cmd_fabric_exec(int argc, char **argv);
 int cmd_fabric_link(int argc, char **argv);
+int cmd_fabric_pcap(int argc, char **argv);
 int cmd_fabric_status(int argc, char **argv);
 
 #endif

@@ -27,7 +27,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 	(void)pkt;
 }
 
-static const struct fabric_ops ops = { deliver };
+static const struct fabric_ops ops = { .deliver = deliver };
 
 static int start(void **state)
 {

@@ -36,7 +36,14 @@ struct fabric_ops {
 	 * to others.  Called within fabric_run(); may call fabric_send(). */
 	void (*deliver)(void *ctx, uint32_t node, uint8_t port,
 			const struct mad_pkt *pkt);
+	/* A packet leaves the port for the other end of its cable.  May be NULL. */
+	void (*crosses)(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
+			const struct mad_pkt *pkt);
 };
+
+/* A packet as it is on the link, from the LRH to the VCRC.  Its length. */
+enum { FABRIC_FRAME = 8 + 40 + 12 + 8 + MAD_SIZE + 4 + 2 };
+size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt);
 
 /* The topology is copied from.  0 or -ENOMEM. */
 int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_ops *ops,

@@ -281,6 +281,66 @@ static void t_loop(void **state)
 }
 
 /* A cable is pulled: both ends are down, the switch says so; and in again. */
+/* Each hop's packet, with its VL; not what the link does not take. */
+static unsigned crossed;
+
+static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
+		    const struct mad_pkt *pkt)
+{
+	uint8_t frame[FABRIC_FRAME];
+
+	(void)ctx;
+	assert_int_equal(vl, pkt->dqpn ? 3 : 15);
+	assert_int_equal(node, crossed % 2 ? 0 : 1);
+	assert_int_equal(port, crossed % 2 ? 2 : 1);
+	assert_int_equal(fabric_frame(frame, vl, pkt), pkt->grh ? 330 : 290);
+	assert_int_equal(frame[0], vl << 4);
+	assert_int_equal(frame[1], pkt->sl << 4 | (pkt->grh ? 3 : 2));
+	crossed++;
+}
+
+static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	(void)node;
+	(void)port;
+	(void)pkt;
+	++*(unsigned *)ctx;
+}
+
+static void t_crosses(void **state)
+{
+	static const struct fabric_ops ops = { deliver, crosses };
+	unsigned delivered = 0;
+	struct mad_pkt pkt = {
+		.pkey = 0xffff, .sl = 3, .sqpn = 1, .dqpn = 1, .dlid = 3, .mad = { 1, 3 }
+	};
+	struct fabric *f;
+	struct fix x;
+
+	(void)state;
+	fix_start(&x, fix_two);
+	fix_manage(&x);
+	/* the managed subnet, with other operations */
+	f = x.f;
+	f->ops = &ops;
+	f->ctx = &delivered;
+	crossed = 0;
+	fabric_send(f, 1, 1, &pkt);
+	fabric_run(f, x.now);
+	pkt.grh = true;
+	fabric_send(f, 1, 1, &pkt);
+	fabric_run(f, x.now);
+	assert_int_equal(crossed, 4);
+	assert_int_equal(delivered, 2);
+	f->node[0].port[2].pi.state = PORT_INIT;
+	crossed = 0;
+	fabric_send(f, 1, 1, &pkt);
+	fabric_run(f, x.now);
+	assert_int_equal(crossed, 1);
+	assert_int_equal(delivered, 2);
+	fix_end(&x);
+}
+
 static void t_cable(void **state)
 {
 	struct fabric_port_view v;
@@ -315,6 +375,7 @@ int main(void)
 		cmocka_unit_test(t_qp1),
 		cmocka_unit_test(t_limited_members),
 		cmocka_unit_test(t_loop),
+		cmocka_unit_test(t_crosses),
 		cmocka_unit_test(t_cable),
 	};
 

@@ -24,8 +24,9 @@ static uint32_t words(const struct mad_pkt *pkt)
 }
 
 /* What the link carries: VL15 as soon as it is up, anything else when active. */
-void send_out(struct fab_port *by, const struct mad_pkt *pkt)
+void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 {
+	struct fabric *f = by->node->f;
 	bool ok = by->peer && by->pi.phys_state == PHYS_LINK_UP;
 	struct mad_pkt next = *pkt;
 
@@ -42,17 +43,24 @@ void send_out(struct fab_port *by, const struct mad_pkt *pkt)
 		count_up(&by->count.xmit_unicast);
 		by->count.xmit_data += words(pkt);
 	}
-	fly(by->node->f, by->peer, false, &next);
+	if (f->ops->crosses)
+		f->ops->crosses(f->ctx, by->node->index, by->num, vl, pkt);
+	fly(f, by->peer, false, &next);
 }
 
 /* The VL that a packet from port `in` has on `out`; false: it is dropped there. */
-static bool has_vl(const struct fab_port *out, uint8_t in, uint8_t sl)
+static bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
+		    uint8_t *vl)
 {
 	static const uint8_t vls[] = { 0, 1, 2, 4, 8, 15 };
 	const uint8_t *row = out->sl2vl[is_switch(out->node) ? in : 0];
-	uint8_t vl = sl & 1 ? row[sl / 2] & 15 : row[sl / 2] >> 4;
+	uint8_t sl = pkt->sl & 15;
 
-	return out->pi.oper_vls < sizeof(vls) && vl < vls[out->pi.oper_vls];
+	*vl = VL_SMI;
+	if (by_vl15(pkt))
+		return true;
+	*vl = sl & 1 ? row[sl / 2] & 15 : row[sl / 2] >> 4;
+	return out->pi.oper_vls < sizeof(vls) && *vl < vls[out->pi.oper_vls];
 }
 
 static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
@@ -63,35 +71,35 @@ static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 static void by_table(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt)
 {
 	uint8_t out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
+	uint8_t vl;
 
 	if (pkt->dlid > LID_UNICAST_LAST || out == 0 || out > n->ports ||
 	    (out == in->num && in->num)) {
 		count_up(&in->count.rcv_relay);
 		return;
 	}
-	if (by_vl15(pkt)) {
-		send_out(&n->port[out], pkt);
-		return;
-	}
-	if (!has_vl(&n->port[out], in->num, pkt->sl & 15)) {
+	if (!find_vl(&n->port[out], in->num, pkt, &vl)) {
 		count_up(&n->port[out].count.xmit_discards);
 		return;
 	}
-	if (n->port[out].pi.enforce_out && !pkey_fits(&n->port[out], pkt->pkey)) {
+	if (!by_vl15(pkt) && n->port[out].pi.enforce_out &&
+	    !pkey_fits(&n->port[out], pkt->pkey)) {
 		count_up(&n->port[out].count.xmit_constraint);
 		return;
 	}
-	send_out(&n->port[out], pkt);
+	send_out(&n->port[out], vl, pkt);
 }
 
 void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 {
+	uint8_t vl;
+
 	if (has_lid(from, pkt->dlid))
 		fly(from->node->f, from, false, pkt);
 	else if (is_switch(from->node))
 		by_table(from->node, from, pkt);
-	else if (by_vl15(pkt) || has_vl(from, 0, pkt->sl & 15))
-		send_out(from, pkt);
+	else if (find_vl(from, 0, pkt, &vl))
+		send_out(from, vl, pkt);
 	else
 		count_up(&from->count.xmit_discards);
 }
@@ -117,7 +125,7 @@ static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 		if (!is_switch(n) && s.port != in->num)
 			break;
 		pkt->slid = pkt->dlid = LID_PERMISSIVE;
-		send_out(&n->port[s.port], pkt);
+		send_out(&n->port[s.port], VL_SMI, pkt);
 		break;
 	case DR_ROUTE:
 		pkt->slid = lid_port(in)->pi.lid;
@@ -157,7 +165,7 @@ static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool li
 	if (local)
 		fly(in->node->f, in, false, pkt);
 	else if (to == LID_PERMISSIVE)
-		send_out(in, pkt);
+		send_out(in, by_vl15(pkt) ? VL_SMI : 0, pkt);
 	else
 		send_routed(lid_port(in), pkt);
 }
@@ -262,7 +270,7 @@ static void from_above(struct fab_port *p, struct mad_pkt *pkt)
 	    (back || get_be16(smp->dr_slid) == LID_PERMISSIVE))
 		directed(p, pkt, true, false);
 	else if (pkt->dlid == LID_PERMISSIVE && by_vl15(pkt))
-		send_out(p, pkt);
+		send_out(p, VL_SMI, pkt);
 	else
 		send_routed(p, pkt);
 }

@@ -132,9 +132,11 @@ static inline bool is_lid_port(const struct fab_port *p)
 /* Queue.  -ENOMEM: lost. */
 int fly(struct fabric *f, struct fab_port *to, bool local, const struct mad_pkt *pkt);
 
-/* forward.c: out by the port, to whatever is at the other end; lost if the link
- * does not carry it. */
-void send_out(struct fab_port *by, const struct mad_pkt *pkt);
+enum { VL_SMI = 15 };
+
+/* forward.c: out by the port on that VL, to whatever is at the other end; lost if the
+ * link does not carry it. */
+void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
 /* By LID, from a port with one: an adapter's goes out by it. */
 void send_routed(struct fab_port *from, const struct mad_pkt *pkt);
 void arrive(struct flight *fl);

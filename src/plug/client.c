@@ -255,6 +255,16 @@ int plug_control(const char *fabric)
 	return ask(fabric, "", PLUG_CONTROL, 0, -1, &status, sizeof(status));
 }
 
+int plug_capture(const char *fabric, const char *node, uint32_t port)
+{
+	uint32_t status = 0;
+	int fd = ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
+
+	if (fd >= 0)
+		patience(fd, 0);
+	return fd;
+}
+
 /* What can be read now, in memory that is long enough. */
 static long recv_all(int fd, char **to, size_t size)
 {

@@ -27,6 +27,11 @@ static bool watch(struct plug_server *s, struct conn *c, int op)
 	return epoll_ctl(s->epoll, op, c->fd, &ev) == 0;
 }
 
+bool plugged_watch(struct plug_server *s, struct conn *c)
+{
+	return watch(s, c, EPOLL_CTL_MOD);
+}
+
 static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -113,6 +118,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 	if (c->file)
 		umad_close(c->file);
 	c->file = NULL;
+	capture_end(c);
 	if (c->pipe_fd >= 0)
 		issm_end(s, c);
 	close(c->fd);
@@ -186,6 +192,8 @@ void plugged_event(struct plug_server *s, struct conn *c, uint32_t events)
 		read_some(s, c);
 	if (events & EPOLLOUT && c->kind == CONN_FILE)
 		plugged_flush(s, c);
+	if (events & EPOLLOUT && c->kind == CONN_CAPTURE)
+		capture_flush(s, c);
 }
 
 void plugged_free(struct conn *c)

@@ -23,7 +23,7 @@ enum {
 	PLUG_HDR = 64, /* sizeof(struct ib_user_mad) */
 };
 
-enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN, PLUG_CONTROL };
+enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN, PLUG_CONTROL, PLUG_CAPTURE };
 
 /* The first message of a connection. */
 struct plug_request {
@@ -92,6 +92,10 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need);
  * none. */
 int plug_control(const char *fabric);
 int plug_tell(int fd, const char *ask, char **answer, size_t *len);
+
+/* A descriptor from which plug_recv() takes what crosses the links of a node ("" all) or
+ * the one at its port (0 all): ERF records of type 21, whole ones in each message. */
+int plug_capture(const char *fabric, const char *node, uint32_t port);
 
 /* Is that a good name of a fabric?  0 or -EINVAL. */
 int plug_check_name(const char *fabric);

@@ -132,6 +132,19 @@ static void open_control(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
+static void open_capture(struct plug_server *s, struct conn *c, bool all)
+{
+	uint32_t status = 0;
+
+	if (!capture_begin(c, all)) {
+		refuse(s, c, -ENOMEM);
+		return;
+	}
+	move(c, CONN_CAPTURE, &s->captures);
+	if (!answer(c, &status, sizeof(status)))
+		plugged_end(s, c);
+}
+
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
 {
 	size_t n = 0;
@@ -152,11 +165,15 @@ static int find(const struct plug_server *s, struct conn *c,
 		return 0;
 	memcpy(name, req->hca, sizeof(name));
 	name[sizeof(name) - 1] = '\0';
-	if (topo_find_ca(s->topo, name, &c->ca))
+	if (req->op == PLUG_CAPTURE && !name[0])
+		return req->port ? -ENODEV : 0;
+	if (req->op == PLUG_CAPTURE ? topo_find_node(s->topo, name, &c->ca)
+				    : topo_find_ca(s->topo, name, &c->ca))
 		return -ENODEV;
 	if (req->op == PLUG_CA)
 		return 0;
-	if (!req->port || req->port > s->topo->node[c->ca].ports)
+	if ((!req->port && req->op != PLUG_CAPTURE) ||
+	    req->port > s->topo->node[c->ca].ports)
 		return -ENODEV;
 	c->port = (uint8_t)req->port;
 	return 0;
@@ -177,6 +194,8 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		open_file(s, c);
 	else if (req->op == PLUG_CONTROL)
 		open_control(s, c);
+	else if (req->op == PLUG_CAPTURE)
+		open_capture(s, c, !req->hca[0]);
 	else if (req->op == PLUG_ISSM)
 		passed = open_issm(s, c, passed);
 	else

@@ -32,7 +32,16 @@ static void readable(void *ctx, void *owner)
 		list_add_tail(&s->ready, &c->ready);
 }
 
-static const struct fabric_ops fabric_ops = { .deliver = deliver };
+static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
+		    const struct mad_pkt *pkt)
+{
+	struct plug_server *s = ctx;
+
+	if (!list_empty(&s->captures))
+		capture_packet(s, node, port, vl, pkt);
+}
+
+static const struct fabric_ops fabric_ops = { .deliver = deliver, .crosses = crosses };
 static const struct umad_ops umad_ops = { .readable = readable };
 
 static int do_listen(struct plug_server *s, const char *name)
@@ -82,6 +91,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->files);
 	list_init(&s->issms);
 	list_init(&s->controls);
+	list_init(&s->captures);
 	list_init(&s->dead);
 	list_init(&s->ready);
 	user_open(&s->user);
@@ -123,6 +133,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->files);
 	end_all(s, &s->issms);
 	end_all(s, &s->controls);
+	end_all(s, &s->captures);
 	bury(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);
@@ -209,6 +220,7 @@ static void run(struct plug_server *s)
 	fabric_run(s->fabric, s->now);
 	while (!list_empty(&s->ready))
 		plugged_flush(s, container_of(s->ready.next, struct conn, ready));
+	capture_flush_all(s);
 	silent(s);
 	bury(s);
 }

@@ -20,20 +20,22 @@ struct watch {
 	enum watch_kind kind;
 };
 
-enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_CONTROL, CONN_DEAD };
+enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_CONTROL, CONN_CAPTURE, CONN_DEAD };
 
 struct conn {
 	struct watch sock, pipe;
-	struct list node;  /* server.fresh, files, issms, controls or dead */
+	struct list node;  /* server.fresh, files, issms, controls,
+			    * captures or dead */
 	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
 	uid_t uid;
 	pid_t pid;
 	uint64_t deadline; /* CONN_NEW: for its request */
-	uint32_t ca;	   /* index of its adapter */
+	uint32_t ca;	   /* index of its adapter, or of a capture's node */
 	uint8_t port;
 	struct umad_file *file;
+	struct capture *capture;
 	bool full;    /* its socket has no room: EPOLLOUT is watched */
 	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
 	bool is_open; /* ... somebody has the path open */
@@ -49,7 +51,7 @@ struct plug_server {
 	bool deaf;   /* nobody can be let in: not listening */
 	bool behind; /* .. as the closer is full */
 	struct watch listen_watch, stop_watch;
-	struct list fresh, files, issms, controls, dead, ready;
+	struct list fresh, files, issms, controls, captures, dead, ready;
 	plug_answer *answer; /* NULL: no control connections */
 	void *answer_ctx;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
@@ -63,6 +65,8 @@ void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
 void plugged_end(struct plug_server *s, struct conn *c); /* is freed at the turn's end */
 void plugged_flush(struct plug_server *s, struct conn *c);
 void plugged_free(struct conn *c);
+/* Looks whether its socket has room, which c->full says, or not any more. */
+bool plugged_watch(struct plug_server *s, struct conn *c);
 
 /* request.c: the first message of a connection, and what a file says. */
 void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
@@ -71,6 +75,14 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 	       int passed);
 
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len);
+
+/* capture.c: of a node, or of all where `all` is set; port 0 is all of its ports. */
+bool capture_begin(struct conn *c, bool all);
+void capture_end(struct conn *c);
+void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t vl,
+		    const struct mad_pkt *pkt);
+void capture_flush(struct plug_server *s, struct conn *c);
+void capture_flush_all(struct plug_server *s);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

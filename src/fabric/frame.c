@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* frame.c - the bytes of a packet on its link. */
+#include <string.h>
+
+#include "fabric/fabric.h"
+#include "wire/grh.h"
+#include "wire/ib_pkt.h"
+#include "wire/icrc.h"
+#include "wire/lrh.h"
+
+enum { NEXT_IBA = 0x1b, VERSION_6 = 6 };
+
+static size_t put_grh(uint8_t *at, const struct mad_pkt *pkt, size_t len)
+{
+	struct grh g = {
+		.vtf = be32((uint32_t)VERSION_6 << 28 | (uint32_t)pkt->tclass << 20 |
+			    (pkt->flow_label & 0xfffff)),
+		.paylen = be16((uint16_t)len),
+		.next = NEXT_IBA,
+		.hop_limit = pkt->hop_limit,
+	};
+
+	memcpy(g.sgid, pkt->sgid, sizeof(g.sgid));
+	memcpy(g.dgid, pkt->dgid, sizeof(g.dgid));
+	memcpy(at, &g, sizeof(g));
+	return sizeof(g);
+}
+
+size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt)
+{
+	struct ib_fields f = { .opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+			       .migreq = true,
+			       .pkey = pkt->pkey,
+			       .dest_qp = pkt->dqpn,
+			       .qkey = pkt->qkey,
+			       .src_qp = pkt->sqpn };
+	uint8_t hdr[IB_HDR_MAX];
+	size_t hdr_len = ib_build(hdr, &f), body = hdr_len + MAD_SIZE + ICRC_LEN;
+	struct lrh lrh;
+	uint8_t *at = to + sizeof(lrh);
+	uint16_t vcrc;
+
+	if (pkt->grh)
+		at += put_grh(at, pkt, body);
+	memcpy(at, hdr, hdr_len);
+	memcpy(at + hdr_len, pkt->mad, MAD_SIZE);
+	lrh_build(&lrh, &(struct lrh_fields){ .vl = vl,
+					      .sl = pkt->sl & 15,
+					      .grh = pkt->grh,
+					      .dlid = pkt->dlid,
+					      .slid = pkt->slid,
+					      .len = (size_t)(at - to) + body });
+	memcpy(to, &lrh, sizeof(lrh));
+	at += hdr_len + MAD_SIZE;
+	icrc_end(lrh_icrc(to, (size_t)(at - to)), at);
+	at += ICRC_LEN;
+	vcrc = lrh_vcrc(to, (size_t)(at - to));
+	*at++ = (uint8_t)vcrc;
+	*at++ = (uint8_t)(vcrc >> 8);
+	return (size_t)(at - to);
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric_pcap.c - urnic fabric pcap: what crosses the links of a running fabric, as a
+ * capture that tshark reads (link type ERF, as it does not read InfiniBand's). */
+#include <argp.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "plug/plug.h"
+#include "urnic.h"
+
+enum { MESSAGE = 65536, AFTER_STOP = 256, ERF_HEAD = 16, LINKTYPE_ERF = 197, FAILED = 1 };
+
+struct options {
+	const char *name, *word[3];
+	unsigned words;
+	unsigned long count; /* 0: until it is interrupted */
+};
+
+static const struct argp_option options[] = {
+	{ "fabric", 'F', "NAME", 0, "the fabric; default: URNIC_FABRIC", 0 },
+	{ "count", 'c', "N", 0, "end after N packets", 0 },
+	{ 0 },
+};
+
+static bool number(const char *text, unsigned long *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoul(text, &end, 10);
+	return !errno && *text >= '0' && *text <= '9' && !*end;
+}
+
+static error_t parse(int opt, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (opt) {
+	case 'F':
+		o->name = arg;
+		return 0;
+	case 'c':
+		if (!number(arg, &o->count) || !o->count)
+			argp_error(state, "expected a number of packets, not '%s'", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->words == 3)
+			argp_error(state, "'%s' is one word too many", arg);
+		o->word[o->words++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->words)
+			argp_error(state, "no file is named");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* In this host's byte order, times in nanoseconds. */
+static void file_head(FILE *to)
+{
+	const struct {
+		uint32_t magic;
+		uint16_t major, minor;
+		uint32_t zone, figures, snap, type;
+	} head = { 0xa1b23c4d, 2, 4, 0, 0, MESSAGE, LINKTYPE_ERF };
+
+	fwrite(&head, sizeof(head), 1, to);
+}
+
+static void record(FILE *to, const uint8_t *erf, uint32_t len)
+{
+	uint64_t time;
+	uint32_t head[4];
+
+	memcpy(&time, erf, sizeof(time));
+	time = le64toh(time);
+	head[0] = (uint32_t)(time >> 32);
+	head[1] = (uint32_t)((time & UINT32_MAX) * 1000000000u >> 32);
+	head[2] = head[3] = len;
+	fwrite(head, sizeof(head), 1, to);
+	fwrite(erf, len, 1, to);
+}
+
+/* What a capture has done; lost: the fabric kept no more of it. */
+struct done {
+	unsigned long packets, lost, max;
+};
+
+/* False: it is no message of whole records. */
+static bool records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
+{
+	while (n && (!done->max || done->packets < done->max)) {
+		size_t len = n < ERF_HEAD ? 0 : (size_t)(msg[10] << 8 | msg[11]);
+
+		if (len < ERF_HEAD || len > n)
+			return false;
+		record(to, msg, (uint32_t)len);
+		done->packets++;
+		done->lost += (unsigned long)(msg[12] << 8 | msg[13]);
+		msg += len;
+		n -= len;
+	}
+	return fflush(to) == 0;
+}
+
+/* Until it is interrupted, and then what is there; has all; or the fabric ends.  0 or
+ * -errno. */
+static int capture(int fd, int stop, FILE *to, struct done *done)
+{
+	static uint8_t msg[MESSAGE];
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+			       { .fd = stop, .events = POLLIN } };
+
+	unsigned left = AFTER_STOP; /* messages, as much as the fabric keeps */
+
+	while ((!done->max || done->packets < done->max) && left) {
+		size_t need;
+		long n;
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return -errno;
+		n = plug_recv(fd, msg, sizeof(msg), &need);
+		if (n == -EWOULDBLOCK && p[1].revents)
+			return 0;
+		left -= !!p[1].revents;
+		if (n == -EWOULDBLOCK)
+			continue;
+		if (n < 0)
+			return (int)n;
+		if (!records(to, msg, (size_t)n, done))
+			return ferror(to) ? -errno : -EPROTO;
+	}
+	return 0;
+}
+
+static int whole(const struct options *o, uint32_t port)
+{
+	const char *node = o->words > 1 ? o->word[1] : "", *file = o->word[0];
+	struct done done = { .max = o->count };
+	int stop = fabric_stop_signals(), rc, fd = plug_capture(o->name, node, port);
+	FILE *to;
+
+	if (fd < 0) {
+		fprintf(stderr, "urnic fabric pcap: fabric %s: %s\n", o->name,
+			fabric_why(fd));
+		return FAILED;
+	}
+	to = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
+	if (!to) {
+		fprintf(stderr, "urnic fabric pcap: %s: %s\n", file, strerror(errno));
+		return FAILED;
+	}
+	file_head(to);
+	fflush(to);
+	fprintf(stderr, "urnic fabric pcap: it captures; Ctrl-C ends it\n");
+	rc = stop < 0 ? -errno : capture(fd, stop, to, &done);
+	if (fclose(to) && !rc)
+		rc = -errno;
+	close(fd);
+	fprintf(stderr, "urnic fabric pcap: %lu packets, %lu lost%s%s\n", done.packets,
+		done.lost, rc ? ": " : "", rc ? fabric_why(rc) : "");
+	return rc && rc != -EIO ? FAILED : 0;
+}
+
+int cmd_fabric_pcap(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "FILE [NODE [PORT]]",
+		.doc = "Capture what crosses the links of a running fabric, or those of a"
+		       " node, or of one port, in both directions; a packet that crosses"
+		       " several links is captured at each.  FILE is as tshark reads"
+		       " it, with link type ERF; - is standard output.\vIt ends"
+		       " when it is interrupted, or the fabric ends.",
+	};
+	struct options o = { 0 };
+	unsigned long port = 0;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.words == 3 && (!number(o.word[2], &port) || !port || port > 254)) {
+		fprintf(stderr,
+			"urnic fabric pcap: expected the number of a port, not '%s'\n",
+			o.word[2]);
+		return EXIT_USAGE;
+	}
+	o.name = fabric_named(o.name);
+	return o.name ? whole(&o, (uint32_t)port) : EXIT_USAGE;
+}
