@@ -527,6 +527,42 @@ def test_capture(fabric):
     assert len(tshark(f.dir / "three").splitlines()) == 3
 
 
+def test_sysfs(fabric):
+    """What ibstatus, which reads files alone, says of adapters."""
+    f = fabric()
+    f.opensm("a")
+    tree = f.dir / "sysfs"
+    ask(f, "sysfs", str(tree))
+
+    ns = f.ns.with_(outer=["unshare", "-m", "sh", "-c",
+                           f"mount --rbind {tree} /sys && exec \"$@\"", "sh"])
+
+    def status(*args):
+        return ns.run("ibstatus", *args).out
+    out = status()
+    assert re.findall(r"Infiniband device '(\w+)' port (\d) status", out) == \
+        [("ib_a", "1"), ("ib_b", "1")]
+    assert re.search(r"default gid:\s+fe80:0000:0000:0000:0000:0000:0010:0001\n", out), out
+    assert re.search(r"base lid:\s+0x1\n", out)
+    assert re.findall(r"\tstate:\s+(.*)", out) == ["4: ACTIVE"] * 2
+    assert re.findall(r"phys state:\s+(.*)", out) == ["5: LinkUp"] * 2
+    assert re.findall(r"rate:\s+(.*)", out) == ["100 Gb/sec (4X EDR)"] * 2
+    ask(f, "link", "down", "b", "1")
+    ask(f, "sysfs", "--hca", "b", str(tree))
+    out = status("ib_b:1")
+    assert re.findall(r"\tstate:\s+(.*)", out) == ["1: DOWN"]
+    port = tree / "class/infiniband/ib_b/ports/1"
+    assert (port / "counters/link_downed").read_text() == "1\n"
+    assert (tree / "class/infiniband_mad/umad0/ibdev").read_text() == "ib_b\n"
+    # again and again, until the fabric ends
+    proc = f.ns.start(f.ns.stage.urnic, "fabric", "sysfs", "-e", "1", str(tree))
+    ask(f, "link", "up", "b", "1")
+    assert eventually(lambda: (port / "state").read_text() == "4: ACTIVE\n")
+    assert proc.running()
+    f.proc.kill()
+    assert proc.wait(10) == 1
+
+
 def test_wrong_words_to_a_fabric(fabric):
     f = fabric()
 
@@ -546,6 +582,8 @@ def test_wrong_words_to_a_fabric(fabric):
     wrong(2, "not '0'", "pcap", str(f.dir / "x"), "sw", "0")
     wrong(1, "No such file or directory", "pcap", str(f.dir / "none" / "x"))
     assert not (f.dir / "x").exists()
+    wrong(1, "has no such node or port", "sysfs", "--hca", "c", str(f.dir))
+    wrong(1, "none/x: No such file or directory", "sysfs", str(f.dir / "none" / "x"))
     wrong(1, "fabric other: no such fabric runs here", "status", "-F", "other")
     f.proc.kill()
     wrong(1, "fabric default: no such fabric runs here", "counters")

@@ -268,7 +268,7 @@ static const struct {
 	{ "run", cmd_fabric_run },	     { "exec", cmd_fabric_exec },
 	{ "make", cmd_fabric_make },	     { "status", cmd_fabric_status },
 	{ "counters", cmd_fabric_counters }, { "link", cmd_fabric_link },
-	{ "pcap", cmd_fabric_pcap },
+	{ "pcap", cmd_fabric_pcap },	     { "sysfs", cmd_fabric_sysfs },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -306,7 +306,8 @@ int cmd_fabric(int argc, char **argv)
 		       "  link down|up NODE PORT\n"
 		       "                 pull a cable, or plug it in again\n"
 		       "  pcap FILE [NODE [PORT]]\n"
-		       "                 capture what crosses its links\n\n"
+		       "                 capture what crosses its links\n"
+		       "  sysfs DIR      write what sysfs would show of its adapters\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
 	char name[40];
