@@ -22,11 +22,12 @@
 enum { FILE_MAX = 64 << 20, FAILED = 1 };
 
 struct options {
-	const char *name, *file;
+	const char *name, *file, *settings;
 };
 
 static const struct argp_option run_options[] = {
 	{ "fabric", 'F', "NAME", 0, "what programs call it; default: URNIC_FABRIC", 0 },
+	{ "settings", 's', "FILE", 0, "rates and addresses of the topology's ports", 0 },
 	{ 0 },
 };
 
@@ -37,6 +38,9 @@ static error_t parse_run(int opt, char *arg, struct argp_state *state)
 	switch (opt) {
 	case 'F':
 		o->name = arg;
+		return 0;
+	case 's':
+		o->settings = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->file)
@@ -109,7 +113,21 @@ static char *make_text(const char *spec, size_t *len)
 	return text;
 }
 
-int fabric_read(struct topo *t, const char *file)
+static int read_settings(struct topo *t, const char *file)
+{
+	char err[TOPO_ERR], *text;
+	size_t len;
+	int rc;
+
+	text = read_file(file, &len);
+	if (!text)
+		return -EINVAL;
+	rc = say(topo_set(t, file, text, len, err), err);
+	free(text);
+	return rc;
+}
+
+int fabric_read(struct topo *t, const char *file, const char *settings)
 {
 	char err[TOPO_ERR];
 	size_t len = 0;
@@ -121,6 +139,11 @@ int fabric_read(struct topo *t, const char *file)
 	rc = say(topo_parse(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len, err),
 		 err);
 	free(text);
+	if (rc || !settings)
+		return rc;
+	rc = read_settings(t, settings);
+	if (rc)
+		topo_free(t);
 	return rc;
 }
 
@@ -206,7 +229,7 @@ static int cmd_fabric_run(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	o.name = fabric_named(o.name);
-	if (!o.name || fabric_read(&t, o.file))
+	if (!o.name || fabric_read(&t, o.file, o.settings))
 		return EXIT_USAGE;
 	rc = serve(&t, o.name);
 	topo_free(&t);

@@ -5,8 +5,9 @@
 
 #include "fabric/topo.h"
 
-/* A file, - or a rule.  0, or -EINVAL and it has been said why. */
-int fabric_read(struct topo *t, const char *file);
+/* A file, - or a rule; and what a second file says of it, or NULL.  0, or -EINVAL and it
+ * has been said why. */
+int fabric_read(struct topo *t, const char *file, const char *settings);
 
 /* SIGINT, SIGTERM and SIGHUP as something to be read. */
 int fabric_stop_signals(void);

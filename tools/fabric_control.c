@@ -75,6 +75,12 @@ static json_t *port_status(const struct control *c, const struct fabric *f, uint
 		json_object_set_new(j, "sm_lid", json_integer(v.info->sm_lid));
 		json_object_set_new(j, "manager", json_boolean(v.info->cap_mask & 2));
 	}
+	if (t->address)
+		json_object_set_new(j, "address",
+				    json_sprintf("%u.%u.%u.%u", t->address >> 24,
+						 t->address >> 16 & 255,
+						 t->address >> 8 & 255,
+						 t->address & 255));
 	if (t->peer_port) {
 		json_object_set_new(j, "cable", json_boolean(v.plugged));
 		json_object_set_new(j, "peer", text(c->topo->node[t->peer].id));

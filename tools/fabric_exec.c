@@ -28,7 +28,7 @@ enum { FAILED = 125, ACTIVE = 4, LINK_UP = 5 }; /* as docker run and env(1) answ
 static const uint64_t patience = 60000000000;
 
 struct job {
-	const char *file;
+	const char *file, *settings;
 	char **argv; /* of the program */
 	struct topo t;
 	uint32_t first; /* adapter */
@@ -36,11 +36,19 @@ struct job {
 	pid_t fabric, opensm;
 };
 
+static const struct argp_option options[] = {
+	{ "settings", 's', "FILE", 0, "rates and addresses of the topology's ports", 0 },
+	{ 0 },
+};
+
 static error_t parse(int opt, char *arg, struct argp_state *state)
 {
 	struct job *j = state->input;
 
 	switch (opt) {
+	case 's':
+		j->settings = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (!j->file) {
 			j->file = arg;
@@ -263,6 +271,7 @@ static int whole(struct job *j)
 int cmd_fabric_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
+		.options = options,
 		.parser = parse,
 		.args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
 		.doc = "Run a subnet and OpenSM, and when it is up PROGRAM at its first"
@@ -275,7 +284,7 @@ int cmd_fabric_exec(int argc, char **argv)
 	int status;
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &j);
-	if (fabric_read(&j.t, j.file))
+	if (fabric_read(&j.t, j.file, j.settings))
 		return EXIT_USAGE;
 	status = prepare(&j) ? whole(&j) : FAILED;
 	topo_free(&j.t);

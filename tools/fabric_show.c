@@ -212,6 +212,7 @@ static void print_link(void *ctx, const struct link *l)
 static void print_node(struct page *to, const json_t *n)
 {
 	const json_t *p, *ports = json_object_get(n, "ports");
+	const char *address = "";
 	char lids[64] = "";
 	bool sm = false;
 	size_t i;
@@ -220,13 +221,15 @@ static void print_node(struct page *to, const json_t *n)
 	{
 		size_t at = strlen(lids);
 
+		if (!*address)
+			address = string(p, "address");
 		sm |= json_is_true(json_object_get(p, "manager"));
 		if (json_object_get(p, "lid") && at < sizeof(lids) - 8)
 			snprintf(lids + at, sizeof(lids) - at, "%s%lld", at ? "," : "",
 				 number(p, "lid"));
 	}
-	line(to, "%-24s %-9s %-9s %s", string(n, "id"), string(n, "type"), lids,
-	     sm ? "subnet manager" : "");
+	line(to, "%-24s %-9s %-9s %-15s %s", string(n, "id"), string(n, "type"), lids,
+	     address, sm ? "subnet manager" : "");
 }
 
 static void print_status(struct page *to, const json_t *j)
@@ -245,7 +248,7 @@ static void print_status(struct page *to, const json_t *j)
 	     string(j, "fabric"), switches, switches == 1 ? "" : "es", adapters,
 	     adapters == 1 ? "" : "s", sum.links, sum.links == 1 ? "" : "s", sum.active);
 	line(to, "%s", "");
-	line(to, "%-24s %-9s %-9s %s", "node", "type", "LID", "");
+	line(to, "%-24s %-9s %-9s %s", "node", "type", "LID", "address");
 	json_array_foreach(nodes, i, n) print_node(to, n);
 	line(to, "%s", "");
 	line(to, "%-24s %-24s %-9s %s", "link", "to", "state", "rate");

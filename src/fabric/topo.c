@@ -332,7 +332,7 @@ void topo_free(struct topo *t)
 }
 
 /* How well a name fits a node. */
-enum fit { FIT_NONE, FIT_DESC, FIT_SHORT, FIT_ID };
+enum fit { FIT_NONE, FIT_DESC, FIT_SHORT, FIT_GUID, FIT_ID };
 
 static enum fit fits(const struct topo_node *n, const char *name)
 {
@@ -345,7 +345,7 @@ static enum fit fits(const struct topo_node *n, const char *name)
 	if (strcmp(n->id, name) == 0)
 		return FIT_ID;
 	if (strncmp(name, "0x", 2) == 0 && !*end && n->guid == guid)
-		return FIT_ID;
+		return FIT_GUID;
 	if (n->id[0] == prefix[n->type] && n->id[1] == '-' &&
 	    strcmp(n->id + 2, name) == 0)
 		return FIT_SHORT;

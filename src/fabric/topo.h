@@ -34,7 +34,8 @@ struct topo_port {
 	uint8_t width, speed, ext; /* enabled, as PortInfo codes them; 0: the usual */
 	uint16_t lid;		   /* 0: none yet */
 	uint8_t lmc;
-	uint64_t guid; /* 0: the node's plus the port's number */
+	uint32_t address; /* IPv4, in host order; 0: not said */
+	uint64_t guid;	  /* 0: the node's plus the port's number */
 };
 
 struct topo_node {
@@ -58,6 +59,17 @@ struct topo {
 int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
 	       char err[TOPO_ERR]);
 void topo_free(struct topo *t);
+
+/* What is ours, in a file of its own, so that the topology runs in ibsim as it is:
+ *
+ *	[spine 3]		# a port of a node, and the other end of its cable; or
+ *[node]: rate = 4xHDR		# all of its ports [a]			# an adapter: its
+ *first port address = 127.1.0.1
+ *
+ * A name is as for topo_find_node(), in quotes if it has blanks; of two lines about one
+ * thing the later one holds.  Errors as topo_parse(); then t is to be freed. */
+int topo_set(struct topo *t, const char *name, const char *text, size_t len,
+	     char err[TOPO_ERR]);
 
 /* The adapter of that name: its ID with or without "H-", its description, or its
  * GUID as 0x...; -ENOENT, or -ENOTUNIQ where a description is several's. */

@@ -55,6 +55,7 @@ bool text_starts(struct topo_read *r, const char *what);
 bool text_has(struct topo_read *r, const char *what);
 uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max);
 void text_rate(struct topo_read *r, struct topo_port *p); /* 4xQDR, at the end */
+bool text_rate_word(struct topo_text word, struct topo_port *p);
 void text_copy(char *to, size_t size, struct topo_text from);
 
 /* "name:line:column: expected ..., not ...".  -EINVAL. */

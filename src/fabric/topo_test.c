@@ -95,7 +95,8 @@ static void t_find(void **state)
 {
 	static const char text[] = "Switch 2 \"S-x\"\n\nCa 1 \"H-x\" # \"y\"\n\n"
 				   "Ca 1 \"y\"\n\nCa 1 \"z\" # \"w\"\n\n"
-				   "Ca 1 \"H-z\" # \"w\"\n\nCa 1 \"S-y\"\n";
+				   "Ca 1 \"H-z\" # \"w\"\n\nCa 1 \"S-y\"\n\n"
+				   "Ca 1 \"0x200000\"\n";
 	char err[TOPO_ERR];
 	struct topo t;
 	uint32_t at = 9;
@@ -113,6 +114,9 @@ static void t_find(void **state)
 	assert_int_equal(at, 3);
 	assert_int_equal(topo_find_node(&t, "w", &at), -ENOTUNIQ);
 	assert_int_equal(topo_find_ca(&t, "S-x", &at), -ENOENT);
+	assert_true(t.node[0].guid == 0x200000);
+	assert_int_equal(topo_find_node(&t, "0x200000", &at), 0);
+	assert_int_equal(at, 6);
 	topo_free(&t);
 }
 

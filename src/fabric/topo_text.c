@@ -196,6 +196,25 @@ static const struct {
 	{ "1", 1 }, { "2", 16 }, { "4", 2 }, { "8", 4 }, { "12", 8 },
 };
 
+bool text_rate_word(struct topo_text word, struct topo_port *p)
+{
+	for (unsigned w = 0; w < 5; w++) {
+		for (unsigned s = 0; s < 8; s++) {
+			char text[12];
+			int n = snprintf(text, sizeof(text), "%sx%s", widths[w].name,
+					 rates[s].name);
+
+			if (word.len != (size_t)n || memcmp(word.at, text, word.len) != 0)
+				continue;
+			p->width = widths[w].width;
+			p->speed = rates[s].speed;
+			p->ext = rates[s].ext;
+			return true;
+		}
+	}
+	return false;
+}
+
 void text_rate(struct topo_read *r, struct topo_port *p)
 {
 	const char *end = r->stop, *word;
@@ -204,19 +223,7 @@ void text_rate(struct topo_read *r, struct topo_port *p)
 		end--;
 	for (word = end; word > r->at && !isspace((unsigned char)word[-1]);)
 		word--;
-	for (unsigned w = 0; w < 5; w++) {
-		for (unsigned s = 0; s < 8; s++) {
-			char text[12];
-			int n = snprintf(text, sizeof(text), "%sx%s", widths[w].name,
-					 rates[s].name);
-
-			if (end - word != n || memcmp(word, text, (size_t)n) != 0)
-				continue;
-			p->width = widths[w].width;
-			p->speed = rates[s].speed;
-			p->ext = rates[s].ext;
-		}
-	}
+	text_rate_word((struct topo_text){ word, (size_t)(end - word) }, p);
 }
 
 void text_copy(char *to, size_t size, struct topo_text from)

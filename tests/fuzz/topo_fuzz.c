@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The topology reader on any bytes; what it takes becomes a subnet that works.
  *
- * Input: the file. */
+ * Input: the file; behind a NUL what a second file says of it. */
 #include <string.h>
 
 #include "fabric/fabric.h"
@@ -74,16 +74,21 @@ static void look(struct fabric *f, const struct topo *t)
 	}
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
+	const char *text = (const char *)data, *second = memchr(data, 0, len);
+	size_t size = second ? (size_t)(second - text) : len;
 	char err[TOPO_ERR];
 	struct fabric *f;
 	struct topo t;
 
-	if (topo_parse(&t, "f", (const char *)data, size, err)) {
+	if (topo_parse(&t, "f", text, size, err)) {
 		MUST(strncmp(err, "f:", 2) == 0 && strstr(err, ": expected "));
 		return 0;
 	}
+	check(&t);
+	if (second && topo_set(&t, "s", second + 1, len - size - 1, err))
+		MUST(strncmp(err, "s:", 2) == 0 && strstr(err, ": expected "));
 	check(&t);
 	if (t.nodes < 64) {
 		MUST(fabric_new(&f, &t, &ops, NULL) == 0);
