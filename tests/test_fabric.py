@@ -333,7 +333,7 @@ def test_partitions(fabric, switches):
     parts.write_text("Default=0x7fff: SELF=full;\n"
                      "red=0x0005, defmember=full: 0x100003, 0x100005;\n"
                      "blue=0x0006, defmember=full: 0x100007;\n")
-    f.opensm("n0", "-P", str(parts), "-Z", switches)
+    sm = f.opensm("n0", "-P", str(parts), "-Z", switches)
     lid = dict(re.findall(r'"H-(n\d)" lid (\d+)', f.run("n0", "ibnetdiscover")))
 
     def ask(who, whom, index):
@@ -348,6 +348,9 @@ def test_partitions(fabric, switches):
     assert violations("n2") == 0
     assert ask("n1", "n3", 1)[0] == str(errno.ETIMEDOUT)
     assert violations("n3") == (2 if switches == "off" else 0)
+    if switches == "both":      # trap 259 says what was dropped
+        wait_log(sm, f": data_valid 0x003f, LID1 {lid['n1']}, LID2 {lid['n3']}, PKey 0x8005,"
+                 " SL 0, QP1 0x1, QP2 0x1, GID1 ::, GID2 ::")
     assert ask("n3", "n1", 1)[0] == str(errno.ETIMEDOUT)
     # in the default partition all are limited members, but for the subnet manager
     assert ask("n1", "n2", 0)[0] == str(errno.ETIMEDOUT)
@@ -366,6 +369,38 @@ def test_counters(fabric):
     assert int(after["PortRcvPkts"]) > int(before["PortRcvPkts"])
     assert int(after["PortRcvData"]) - int(before["PortRcvData"]) == \
         72 * (int(after["PortRcvPkts"]) - int(before["PortRcvPkts"]))
+
+
+def test_counters_in_detail(fabric):
+    f = fabric()
+    sm = f.opensm("a")
+    lid = lid_of_switch(f)
+
+    def switch(port, *options):
+        return fields(f.run("a", "perfquery", *options, lid, port))
+    for options in ([], ["-X"], ["-S"], ["-D"], ["-E"], ["-x"]):
+        f.run("a", "perfquery", *options, "-R", "-a", lid)
+        assert switch("2", *options), options
+    f.run("b", "saquery", "-p")
+    full = switch("2", "-x")
+    assert full["PortXmitDiscards"] == "0"      # errors are there, too
+    assert 0 < int(full["PortXmitData"]) == int(switch("2", "-X")["XmtDataSL0"])
+    assert int(full["PortRcvData"]) == int(switch("2", "-S")["RcvDataSL0"])
+    assert switch("2", "-X")["XmtDataSL1"] == "0"
+    # nobody changes the tables any more: b's packets end at the switch
+    sm.kill()
+    ask(f, "link", "down", "b", "1")
+    f.run("a", "perfquery", "-t", "20", "3", check=False)
+    lost = int(switch("2", "-D")["PortInactiveDiscards"])
+    assert 0 < lost == int(switch("2", "-x")["PortXmitDiscards"])
+    f.run("a", "perfquery", "-t", "20", "77", check=False)
+    lost = int(switch("1", "-E")["PortDLIDMappingErrors"])
+    assert 0 < lost == int(switch("1", "-x")["PortRcvSwitchRelayErrors"])
+    sm.log.unlink()
+    f.opensm("a")
+    out = f.run("a", "ibqueryerrors", "--details", check=False)
+    assert f"port 1: [PortRcvSwitchRelayErrors == {lost} " in out, out
+    assert re.search(r"port 2: \[LinkDownedCounter == 1 .*\[PortXmitDiscards == \d+ ", out), out
 
 
 @pytest.mark.parametrize("flows", ["cv", pytest.param("cavs", marks=pytest.mark.full)])

@@ -59,7 +59,8 @@ static uint32_t cap_mask(const struct fab_port *p)
 	if (is_switch(p->node) && p->num)
 		return 0;
 	if (is_switch(p->node))
-		return CAP_TRAP | CAP_SL_MAP | CAP_SYS_GUID | CAP_EXT_SPEEDS;
+		return CAP_TRAP | CAP_SL_MAP | CAP_SYS_GUID | CAP_EXT_SPEEDS |
+		       CAP_SWITCH_PKEY_TRAP;
 	return CAP_TRAP | CAP_SL_MAP | CAP_SYS_GUID | CAP_EXT_SPEEDS | CAP_CM |
 	       CAP_MASK_NOTICE | CAP_REREGISTER;
 }

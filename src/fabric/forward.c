@@ -23,6 +23,13 @@ static uint32_t words(const struct mad_pkt *pkt)
 	return MAD_WORDS + (pkt->grh ? GRH_WORDS : 0);
 }
 
+/* The switch does not relay it. */
+static void no_way(struct fab_port *in, enum rcv_detail why)
+{
+	count_up(&in->count.rcv_relay);
+	count_up(&in->detail.rcv[why]);
+}
+
 /* What the link carries: VL15 as soon as it is up, anything else when active. */
 void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 {
@@ -32,16 +39,18 @@ void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 
 	if (!ok || (!by_vl15(pkt) && by->pi.state != PORT_ACTIVE)) {
 		count_up(&by->count.xmit_discards);
+		count_up(&by->detail.xmit[XMIT_INACTIVE]);
 		return;
 	}
 	if (++next.hops >= FABRIC_NEVER_HOPS) {
-		count_up(&by->count.rcv_relay);
+		no_way(by, RCV_LOOPING);
 		return;
 	}
 	if (!by_vl15(pkt)) {
 		count_up(&by->count.xmit_pkts);
 		count_up(&by->count.xmit_unicast);
 		by->count.xmit_data += words(pkt);
+		by->detail.xmit_sl[pkt->sl & 15] += words(pkt);
 	}
 	if (f->ops->crosses)
 		f->ops->crosses(f->ctx, by->node->index, by->num, vl, pkt);
@@ -73,18 +82,22 @@ static void by_table(struct fab_node *n, struct fab_port *in, const struct mad_p
 	uint8_t out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
 	uint8_t vl;
 
-	if (pkt->dlid > LID_UNICAST_LAST || out == 0 || out > n->ports ||
-	    (out == in->num && in->num)) {
-		count_up(&in->count.rcv_relay);
+	if (pkt->dlid > LID_UNICAST_LAST || out == 0 || out > n->ports) {
+		no_way(in, RCV_DLID_MAPPING);
+		return;
+	}
+	if (out == in->num && in->num) {
+		no_way(in, RCV_LOOPING);
 		return;
 	}
 	if (!find_vl(&n->port[out], in->num, pkt, &vl)) {
-		count_up(&n->port[out].count.xmit_discards);
+		no_way(in, RCV_VL_MAPPING);
 		return;
 	}
 	if (!by_vl15(pkt) && n->port[out].pi.enforce_out &&
 	    !pkey_fits(&n->port[out], pkt->pkey)) {
 		count_up(&n->port[out].count.xmit_constraint);
+		trap_switch_pkey(&n->port[out], pkt);
 		return;
 	}
 	send_out(&n->port[out], vl, pkt);
@@ -227,8 +240,10 @@ static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 	count_up(&in->count.rcv_pkts);
 	count_up(&in->count.rcv_unicast);
 	in->count.rcv_data += words(pkt);
+	in->detail.rcv_sl[pkt->sl & 15] += words(pkt);
 	if (is_switch(in->node) && in->pi.enforce_in && !may_say(in, pkt->pkey)) {
 		count_up(&in->count.rcv_constraint);
+		trap_switch_pkey(in, pkt);
 		return false;
 	}
 	return true;

@@ -38,6 +38,7 @@ enum {
 	CAP_TRAP = 1u << 3,
 	CAP_SL_MAP = 1u << 6,
 	CAP_SYS_GUID = 1u << 11,
+	CAP_SWITCH_PKEY_TRAP = 1u << 13,
 	CAP_EXT_SPEEDS = 1u << 14,
 	CAP_MASK2 = 1u << 15,
 	CAP_CM = 1u << 16,
@@ -47,7 +48,32 @@ enum {
 };
 
 /* Traps that a port may have out, each at most once. */
-enum trap_kind { TRAP_LINK_STATE, TRAP_CAP_MASK, TRAP_MKEY, TRAP_PKEY, TRAP_KINDS };
+enum trap_kind {
+	TRAP_LINK_STATE,
+	TRAP_CAP_MASK,
+	TRAP_MKEY,
+	TRAP_PKEY,
+	TRAP_SWITCH_PKEY,
+	TRAP_KINDS
+};
+
+/* What the PMA tells apart, in its order. */
+enum rcv_detail {
+	RCV_LOCAL_PHYSICAL,
+	RCV_MALFORMED,
+	RCV_OVERRUN,
+	RCV_DLID_MAPPING,
+	RCV_VL_MAPPING,
+	RCV_LOOPING,
+	RCV_DETAILS
+};
+enum xmit_detail { XMIT_INACTIVE, XMIT_MTU, XMIT_LIFETIME, XMIT_HOQ_LIFE, XMIT_DETAILS };
+enum { SLS = 16 };
+
+struct port_detail {
+	uint64_t rcv[RCV_DETAILS], xmit[XMIT_DETAILS];
+	uint64_t xmit_sl[SLS], rcv_sl[SLS]; /* words */
+};
 
 struct trap {
 	bool out;
@@ -69,6 +95,7 @@ struct fab_port {
 	uint8_t (*sl2vl)[8];	     /* [input port], nibbles */
 	uint8_t vl_arb[4][SMP_DATA]; /* low, low, high, high */
 	struct port_counters_ext count;
+	struct port_detail detail;
 	struct trap trap[TRAP_KINDS];
 	struct heap_node trap_due; /* when the next trap may go */
 	uint8_t trap_next;	   /* enum trap_kind to begin with */
@@ -165,6 +192,10 @@ enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_
 
 /* pma.c: likewise; false: it is not the PMA's. */
 bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE]);
+/* The ports that PortSelect names: first and last. */
+bool pma_ports(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to);
+/* pma_detail.c: enum mad_status. */
+uint16_t pma_detail(struct fab_port *in, uint16_t attr, bool set, uint8_t *data);
 
 /* sma_port.c, sma_table.c: enum mad_status. */
 uint16_t port_info_get(struct fab_port *in, uint32_t mod, uint8_t *data);
@@ -177,6 +208,8 @@ void trap_link(struct fab_node *n);
 void trap_cap_mask(struct fab_port *p);
 void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt);
 void trap_pkey(struct fab_port *p, const struct mad_pkt *pkt);
+/* At an external port of a switch that enforces partitions. */
+void trap_switch_pkey(struct fab_port *at, const struct mad_pkt *pkt);
 bool trap_repressed(struct fab_port *p, const struct smp *smp); /* it was one of p's */
 void trap_run(struct fab_port *p);				/* trap_due is there */
 void trap_drop(struct fab_port *p); /* nobody is there to be told */

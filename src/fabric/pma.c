@@ -11,6 +11,8 @@ enum {
 	CAP_ALL_PORTS = 1 << 8,
 	CAP_EXT = 1 << 9,
 	CAP_XMIT_WAIT = 1 << 12,
+	CAP2_QP1_DROPPED = 1 << 0,
+	CAP2_EXT_ERRORS = 1 << 1, /* in PortCountersExtended */
 	RESP_TIME = 18,
 };
 
@@ -69,8 +71,7 @@ static uint64_t *counter_of(struct port_counters_ext *c, const struct counter *r
 	return (uint64_t *)(void *)((char *)c + row->ext);
 }
 
-/* The ports that PortSelect names: first and last. */
-static bool ports_of(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to)
+bool pma_ports(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to)
 {
 	const struct fab_node *n = in->node;
 
@@ -135,7 +136,7 @@ static uint16_t port_counters(struct fab_port *in, bool set, uint8_t *data)
 	unsigned from, to;
 
 	attr_get(&attr_port_counters, data, &c);
-	if (!ports_of(in, c.select, &from, &to))
+	if (!pma_ports(in, c.select, &from, &to))
 		return MAD_BAD_FIELD;
 	if (set)
 		clear(in, from, to, c.counters | (uint32_t)c.counters2 << 16, false);
@@ -151,7 +152,7 @@ static uint16_t port_counters_ext(struct fab_port *in, bool set, uint8_t *data)
 	unsigned from, to;
 
 	attr_get(&attr_port_counters_ext, data, &c);
-	if (!ports_of(in, c.select, &from, &to))
+	if (!pma_ports(in, c.select, &from, &to))
 		return MAD_BAD_FIELD;
 	if (set)
 		clear(in, from, to, c.counters | c.counters2 << 16, true);
@@ -170,6 +171,7 @@ static uint16_t class_port_info(struct fab_port *in, bool set, uint8_t *data)
 		.class_version = 1,
 		.cap_mask = (uint16_t)(CAP_EXT | CAP_XMIT_WAIT |
 				       (is_switch(in->node) ? CAP_ALL_PORTS : 0)),
+		.cap_mask2 = CAP2_QP1_DROPPED | CAP2_EXT_ERRORS,
 		.resp_time = RESP_TIME,
 	};
 
@@ -189,7 +191,7 @@ static uint16_t handle(struct fab_port *in, uint16_t attr, bool set, uint8_t *da
 	case ATTR_PORT_COUNTERS_EXT:
 		return port_counters_ext(in, set, data);
 	default:
-		return MAD_BAD_ATTR;
+		return pma_detail(in, attr, set, data);
 	}
 }
 

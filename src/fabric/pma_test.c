@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "fabric/fix.h"
+#include "wire/bits.h"
 
 static uint8_t mad[MAD_SIZE];
 
@@ -107,6 +108,82 @@ static void t_set(void **state)
 	assert_int_equal(c->symbol_errors, 0);
 }
 
+/* The i-th counter of an attribute that takes others apart. */
+static unsigned long detail(uint32_t node, uint8_t select, uint16_t attr, unsigned i,
+			    unsigned bits)
+{
+	assert_int_equal(ask(node, METHOD_GET, attr, select, 0, 0), 0);
+	assert_int_equal(mad[65], select);
+	return bits_get(mad + 64, 32 + i * bits, bits);
+}
+
+static void t_details(void **state)
+{
+	struct port_detail *d = &world.f->node[0].port[2].detail;
+
+	(void)state;
+	for (unsigned i = 0; i < 6; i++)
+		d->rcv[i] = 10 + i;
+	d->xmit[3] = 70000;
+	world.f->node[0].port[1].detail.xmit[3] = 5;
+	d->xmit_sl[15] = 0x100000000;
+	d->rcv_sl[0] = 7;
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(detail(0, 2, ATTR_RCV_ERROR_DETAILS, i, 16), 10 + i);
+	assert_int_equal(detail(0, 2, ATTR_RCV_ERROR_DETAILS, 6, 16), 0);
+	assert_int_equal(detail(0, 2, ATTR_XMIT_DISCARD_DETAILS, 3, 16), 65535);
+	assert_int_equal(detail(0, 1, ATTR_XMIT_DISCARD_DETAILS, 3, 16), 5);
+	assert_int_equal(detail(0, 2, ATTR_XMIT_DATA_SL, 15, 32), UINT32_MAX);
+	assert_int_equal(detail(0, 0xff, ATTR_RCV_DATA_SL, 0, 32), 7);
+	/* a Set clears what it names */
+	assert_int_equal(ask(0, METHOD_SET, ATTR_RCV_ERROR_DETAILS, 2, 1 << 5 | 1, 0), 0);
+	assert_int_equal(bits_get(mad + 64, 32, 16), 0);
+	assert_int_equal(d->rcv[0] + d->rcv[5], 0);
+	assert_int_equal(d->rcv[1], 11);
+	assert_int_equal(ask(0, METHOD_SET, ATTR_XMIT_DATA_SL, 0xff, 0xffff, 0), 0);
+	assert_int_equal(d->xmit_sl[15], 0);
+	assert_int_equal(d->rcv_sl[0], 7);
+	assert_int_equal(ask(0, METHOD_GET, ATTR_RCV_DATA_SL, 5, 0, 0), MAD_BAD_FIELD);
+}
+
+/* What happens to packets, and as what it is counted. */
+static void t_causes(void **state)
+{
+	struct fab_port *a = &world.f->node[1].port[1];
+	struct fab_port *in = &world.f->node[0].port[1], *out = in + 1;
+	struct mad_pkt pkt = { .pkey = 0xffff, .sl = 3, .dqpn = 1, .dlid = 3 };
+
+	(void)state;
+	a->detail = in->detail = out->detail = (struct port_detail){ 0 };
+	a->count = in->count = out->count = (struct port_counters_ext){ 0 };
+	fabric_send(world.f, 1, 1, &pkt); /* right */
+	pkt.dlid = 77;
+	fabric_send(world.f, 1, 1, &pkt);
+	fabric_run(world.f, world.now);
+	assert_int_equal(in->detail.rcv[RCV_DLID_MAPPING], 1);
+	world.f->node[0].lft[3] = 1;
+	pkt.dlid = 3;
+	fabric_send(world.f, 1, 1, &pkt);
+	fabric_run(world.f, world.now);
+	assert_int_equal(in->detail.rcv[RCV_LOOPING], 1);
+	world.f->node[0].lft[3] = 2;
+	out->sl2vl[1][1] = 0xff;
+	fabric_send(world.f, 1, 1, &pkt);
+	fabric_run(world.f, world.now);
+	assert_int_equal(in->detail.rcv[RCV_VL_MAPPING], 1);
+	assert_int_equal(in->count.rcv_relay, 3);
+	pkt.sl = 4;
+	out->pi.state = PORT_INIT;
+	fabric_send(world.f, 1, 1, &pkt);
+	fabric_run(world.f, world.now);
+	assert_int_equal(out->detail.xmit[XMIT_INACTIVE], 1);
+	assert_int_equal(out->count.xmit_discards, 1);
+	assert_int_equal(a->detail.xmit_sl[3], 4 * a->count.xmit_data / 5);
+	assert_int_equal(a->detail.xmit_sl[4], a->count.xmit_data / 5);
+	assert_int_equal(in->detail.rcv_sl[3], a->detail.xmit_sl[3]);
+	assert_int_equal(out->detail.xmit_sl[3], out->count.xmit_data);
+}
+
 static void t_refused(void **state)
 {
 	struct mad_hdr *h = (struct mad_hdr *)mad;
@@ -132,10 +209,8 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
-		TEST(t_get),
-		TEST(t_all_ports),
-		TEST(t_set),
-		TEST(t_refused),
+		TEST(t_get),	 TEST(t_all_ports), TEST(t_set),
+		TEST(t_details), TEST(t_causes),    TEST(t_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,8 +30,21 @@ enum {
 	AT_257_QP1 = 20,
 	AT_257_QP2 = 24,
 	AT_257_GID1 = 28,
-	AT_257_GID2 = 44
+	AT_257_GID2 = 44,
+	AT_259_VALID = 10,
+	AT_259_LID1 = 12,
+	AT_259_LID2 = 14,
+	AT_259_PKEY = 16,
+	AT_259_QP1 = 18,
+	AT_259_QP2 = 22,
+	AT_259_GID1 = 26,
+	AT_259_GID2 = 42,
+	AT_259_SWITCH = 58,
+	AT_259_PORT = 60
 };
+
+/* DataValid of trap 259: the LIDs, the P_Key, the SL and the QPs; and the GIDs. */
+enum { VALID_LRH = 0x3f, VALID_GRH = 0xc0 };
 
 /* Of the top bit: TIDs of programs have an agent's number there. */
 #define TRAP_TID (1ull << 63)
@@ -183,6 +196,24 @@ void trap_pkey(struct fab_port *p, const struct mad_pkt *pkt)
 	memcpy(d + AT_257_GID1, pkt->sgid, 16);
 	memcpy(d + AT_257_GID2, pkt->dgid, 16);
 	tell(p, TRAP_PKEY, SECURITY, 257, d);
+}
+
+void trap_switch_pkey(struct fab_port *at, const struct mad_pkt *pkt)
+{
+	struct fab_port *own = &at->node->port[0];
+	uint8_t d[SMP_DATA] = { 0 };
+
+	put16(d + AT_259_VALID, VALID_LRH | (pkt->grh ? VALID_GRH : 0));
+	put16(d + AT_259_LID1, pkt->slid);
+	put16(d + AT_259_LID2, pkt->dlid);
+	put16(d + AT_259_PKEY, pkt->pkey);
+	put32(d + AT_259_QP1, (uint32_t)pkt->sl << 28 | (pkt->sqpn & 0xffffff));
+	put32(d + AT_259_QP2, pkt->dqpn & 0xffffff);
+	memcpy(d + AT_259_GID1, pkt->sgid, 16);
+	memcpy(d + AT_259_GID2, pkt->dgid, 16);
+	put16(d + AT_259_SWITCH, own->pi.lid);
+	d[AT_259_PORT] = at->num;
+	tell(own, TRAP_SWITCH_PKEY, SECURITY, 259, d);
 }
 
 bool trap_repressed(struct fab_port *p, const struct smp *smp)

@@ -123,6 +123,43 @@ static void t_mkey(void **state)
 	assert_int_equal(smp.data[35], 1);
 }
 
+/* A switch that enforces partitions tells what it drops, where it comes in and where it
+ * goes out, until that is repressed. */
+static void t_switch_pkey(void **state)
+{
+	struct mad_pkt pkt = { .pkey = 0x8005, .sl = 3, .sqpn = 1, .dqpn = 1, .dlid = 2 };
+	struct fab_port *port = world.f->node[0].port;
+	struct smp smp = { 0 };
+
+	(void)state;
+	assert_true(port[0].pi.cap_mask & CAP_SWITCH_PKEY_TRAP);
+	world.f->node[2].port[1].pkey[1] = 0x8005;
+	port[2].pi.enforce_in = 1;
+	fabric_send(world.f, 2, 1, &pkt);
+	run(0);
+	assert_int_equal(got(&smp).trap, 259);
+	assert_int_equal(got(&smp).type, 2);
+	assert_int_equal(got(&smp).producer, 2);
+	assert_int_equal(smp.data[11], 0x3f);
+	assert_int_equal(smp.data[13], 3); /* its source, and where to */
+	assert_int_equal(smp.data[15], 2);
+	assert_int_equal(smp.data[16] << 8 | smp.data[17], 0x8005);
+	assert_int_equal(smp.data[18] >> 4, 3);
+	assert_int_equal(smp.data[21], 1);
+	assert_int_equal(smp.data[59], 1); /* the switch, and its port */
+	assert_int_equal(smp.data[60], 2);
+	assert_int_equal(port[2].count.rcv_constraint, 1);
+	port[2].pi.enforce_in = 0;
+	port[1].pi.enforce_out = 1;
+	fabric_send(world.f, 2, 1, &pkt);
+	run(0);
+	assert_int_equal(world.n, 0); /* not so soon */
+	run(interval);
+	got(&smp);
+	assert_int_equal(smp.data[60], 1);
+	assert_int_equal(port[1].count.xmit_constraint, 1);
+}
+
 /* Two things to say: one a time, in turn. */
 static void t_two(void **state)
 {
@@ -160,8 +197,8 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
-		TEST(t_link), TEST(t_cap_mask),	  TEST(t_mkey),
-		TEST(t_two),  TEST(t_no_manager),
+		TEST(t_link),	     TEST(t_cap_mask), TEST(t_mkey),
+		TEST(t_switch_pkey), TEST(t_two),      TEST(t_no_manager),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,11 @@ enum mad_attr {
 	ATTR_MLNX_EXT_PORT_INFO = 0xff90,
 	/* performance management */
 	ATTR_PORT_COUNTERS = 0x0012,
+	ATTR_RCV_ERROR_DETAILS = 0x0015,
+	ATTR_XMIT_DISCARD_DETAILS = 0x0016,
 	ATTR_PORT_COUNTERS_EXT = 0x001d,
+	ATTR_XMIT_DATA_SL = 0x0036,
+	ATTR_RCV_DATA_SL = 0x0037,
 };
 
 /* These lie over the bytes of a MAD. */
