@@ -32,13 +32,16 @@ DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
 NOBODY = "/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"
 
 
-def unprivileged(user="nobody"):
-    """The words before a program that make it an ordinary user's."""
+def unprivileged(user="nobody", caps=()):
+    """The words before a program that make it an ordinary user's, who has these
+    capabilities (net_raw) and no others."""
+    more = "".join(f",+{cap}" for cap in caps)
+    drop = [w.replace("-all", f"-all{more}") for w in DROP_CAPS]
     if IN_USERNS:
-        return [*PREFIX, "/usr/bin/setpriv", *DROP_CAPS]
+        return [*PREFIX, "/usr/bin/setpriv", *drop]
     who = NOBODY if user == "nobody" else (
         "/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
-    return [*PREFIX, *who, *DROP_CAPS]
+    return [*PREFIX, *who, *drop, *([f"--ambient-caps=-all{more}"] if caps else [])]
 
 
 class Stage:
@@ -192,6 +195,7 @@ class Namespace:
         self.procs = []
         self.extra = {}
         self.user = "nobody"
+        self.caps = ()
         self.outer, self.inner = [], []     # words around setpriv's
         _ip("netns", "add", self.name)
         try:
@@ -215,7 +219,7 @@ class Namespace:
         """Start a program here; user None: with the tests' own privilege."""
         if user == "nobody":
             user = self.user
-        words = [*self.enter(), *self.outer, *(unprivileged(user) if user else []),
+        words = [*self.enter(), *self.outer, *(unprivileged(user, self.caps) if user else []),
                  *self.inner, *argv]
         proc = Proc(words, self.environment(env, library), stdin, self)
         self.procs.append(proc)

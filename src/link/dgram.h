@@ -23,6 +23,7 @@ struct dgram {
 	int32_t ip_id;	       /* IPv4 identification.  Out: what the link will
 				* put.  In: the best guess; -1: none */
 	bool ip_id_exact;      /* in: ip_id was read from the packet */
+	bool may_fragment;     /* in: it is IPv4's, and DF is not set */
 	bool mad;	       /* a MAD that another process has forwarded, and
 				* no packet */
 	bool damaged;	       /* in: its ICRC is wrong */

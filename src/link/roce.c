@@ -31,6 +31,7 @@ static void path_of(const struct roce *r, const struct dgram *d, struct icrc_pat
 	memcpy(p->src, ip_of(d)->from.ip, sizeof(p->src));
 	memcpy(p->dst, ip_of(d)->to.ip, sizeof(p->dst));
 	p->sport = ip_of(d)->from.port;
+	p->may_fragment = d->may_fragment;
 	p->dport = ip_of(d)->to.port ? ip_of(d)->to.port : r->port;
 }
 
@@ -111,6 +112,20 @@ static int roce_send(struct link *link, struct dgram *v, unsigned n, uint64_t no
 
 /* --- in ------------------------------------------------------------------ */
 
+/* Of a run that was merged the first one's identification is known.  A sender that cuts
+ * counts up from it; one that sends packet by packet may have the same in each. */
+static bool is_merged(const struct roce *r, const struct dgram *d, uint32_t want)
+{
+	const uint8_t *at = d->iov[0].iov_base;
+	struct icrc_path path;
+
+	if (d->seg == 0 || d->ip_id < 0 || !addr_is_v4(ip_of(d)->to.ip))
+		return false;
+	path_of(r, d, &path);
+	return icrc_start(&path, (uint16_t)(d->ip_id - d->seg), d->len, at,
+			  d->len - ICRC_LEN) == want;
+}
+
 /* A socket does not show the IPv4 identification that the ICRC covers: where
  * the guess fails it is solved for, and believed if it is plausible. */
 static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
@@ -124,7 +139,7 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 	path_of(r, d, &path);
 	got = icrc_start(&path, id, d->len, at, n);
 	if (d->ip_id_exact || !addr_is_v4(ip_of(d)->to.ip))
-		return got == want;
+		return got == want || is_merged(r, d, want);
 	if (got == want) {
 		ip_id_guessed(r->ids, d);
 		return true;

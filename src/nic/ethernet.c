@@ -9,12 +9,16 @@
 
 #include "cm/cm.h"
 #include "core/device.h"
+#include "core/netport.h"
+#include "host/host.h"
 #include "ib/ib.h"
 #include "link/fault.h"
 #include "link/pcap.h"
+#include "link/raw.h"
 #include "link/roce.h"
 #include "nic/nic_own.h"
 #include "nic/port.h"
+#include "nic/registry.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
 #include "sys/log.h"
@@ -23,6 +27,7 @@ struct ethernet {
 	struct nic_link nl;
 	struct nic *nic;
 	struct port *port;
+	struct link *raw; /* URNIC_LINK=raw; NULL: UDP alone */
 };
 
 static struct ethernet *eth_of(struct nic_link *l)
@@ -54,12 +59,32 @@ static int bind_families(struct port *port, const uint8_t *gid)
 	return rc == -EAFNOSUPPORT ? 0 : rc; /* IPv6 is off */
 }
 
+/* dev's packets come by a packet socket.  lo's do not: what the kernel sends there does
+ * not leave it. */
+static int cover(struct ethernet *eth, const struct device *dev)
+{
+	int rc = 0;
+
+	if (dev && !container_of(dev, struct net_device, dev)->net.loopback)
+		rc = raw_cover(eth->raw, dev->port.number);
+	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET));
+	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET6));
+	if (rc == -ENOSPC)
+		log_warn(
+			"%s: too many interfaces for packet sockets: its packets come by "
+			"UDP",
+			container_of(dev, struct net_device, dev)->net.name);
+	return rc == -ENOSPC ? 0 : rc;
+}
+
 /* The thread is to sleep on one more socket, perhaps. */
-static int eth_listen(struct nic_link *l, const uint8_t *gid)
+static int eth_listen(struct nic_link *l, const struct device *dev, const uint8_t *gid)
 {
 	struct ethernet *eth = eth_of(l);
 	int rc = bind_families(eth->port, gid);
 
+	if (!rc && eth->raw)
+		rc = cover(eth, dev);
 	roce_leaves_from(l->link, port_sport(eth->port));
 	engine_kick(&eth->nic->engine);
 	return rc;
@@ -88,16 +113,20 @@ static bool eth_is_idle(const struct nic_link *l)
 static unsigned eth_fds(const struct nic_link *l, struct source_fd *fd)
 {
 	const struct port *port = port_of(l);
+	const struct link *raw = container_of(l, struct ethernet, nl)->raw;
 
 	fd[0] = (struct source_fd){ .fd = port_fd(port), .always = true };
 	fd[1] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET), .input = true };
 	fd[2] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET6), .input = true };
-	return 3;
+	fd[3] = (struct source_fd){ .fd = raw ? raw_rx_fd(raw) : -1, .input = true };
+	return 4;
 }
 
 static void eth_forked(struct nic_link *l)
 {
 	port_forked(eth_of(l)->port);
+	if (eth_of(l)->raw)
+		raw_forked(eth_of(l)->raw);
 	pcap_forked();
 }
 
@@ -126,9 +155,42 @@ size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_
 	return port_refused(eth->port, ip, quote, max);
 }
 
+void ethernet_log_counters(const struct ethernet *eth)
+{
+	const struct raw_stats *s;
+
+	if (!eth->raw)
+		return;
+	s = raw_stats(eth->raw);
+	log_info("packet sockets: rx %llu, not ours %llu, by UDP as well %llu; tx %llu, "
+		 "by UDP instead %llu",
+		 (unsigned long long)s->rx, (unsigned long long)s->rx_dropped,
+		 (unsigned long long)s->rx_twice, (unsigned long long)s->tx,
+		 (unsigned long long)s->tx_by_udp);
+}
+
 struct link *ethernet_link(struct ethernet *eth)
 {
 	return eth->nl.link;
+}
+
+static int wrap_raw(struct ethernet *eth, const struct conf *conf)
+{
+	const struct raw_conf raw = {
+		.port = conf->udp_port,
+		.slot = host_slot(eth->nic->host),
+		.is_ours = registry_has_ip,
+	};
+	int rc = raw_wrap(&eth->raw, port_link(eth->port), &raw);
+
+	if (rc == -EPERM)
+		log_error(
+			"URNIC_LINK=raw: packet sockets need CAP_NET_RAW in this network "
+			"namespace: run as root, in `unshare -Urn' or in a container "
+			"that has it, or without URNIC_LINK");
+	else if (rc)
+		log_error("URNIC_LINK=raw: no packet sockets: %s", strerror(-rc));
+	return rc;
 }
 
 /* What goes out passes fault first, so that a capture shows what the wire
@@ -139,6 +201,12 @@ static int stack_links(struct ethernet *eth, const struct conf *conf)
 	char why[160];
 	int rc;
 
+	if (conf->link == CONF_LINK_RAW) {
+		rc = wrap_raw(eth, conf);
+		if (rc)
+			return rc;
+		link = eth->raw;
+	}
 	if (*conf->pcap) {
 		rc = pcap_wrap(&link, link, conf->pcap);
 		if (rc) {
@@ -147,7 +215,7 @@ static int stack_links(struct ethernet *eth, const struct conf *conf)
 					  ? "another process captures into it "
 					    "(%p in the name is the process's number)"
 					  : strerror(-rc));
-			return rc;
+			goto close_link;
 		}
 	}
 	if (*conf->fault) {

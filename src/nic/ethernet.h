@@ -26,6 +26,9 @@ void ethernet_peer_gone(struct ethernet *eth, uint16_t slot);
 /* As port_refused() has it. */
 size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_t max);
 
+/* A line in the log of what came and went by packet sockets, if there are any. */
+void ethernet_log_counters(const struct ethernet *eth);
+
 /* What packets come in by that a ring brings. */
 struct link *ethernet_link(struct ethernet *eth);
 

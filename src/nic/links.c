@@ -108,9 +108,9 @@ struct nic_link *links_of(struct links *links, const struct device *dev)
 	return NULL;
 }
 
-static int listen_by(struct nic_link *l, const uint8_t *gid)
+static int listen_by(struct nic_link *l, const struct device *dev, const uint8_t *gid)
 {
-	return l->ops->listen ? l->ops->listen(l, gid) : 0;
+	return l->ops->listen ? l->ops->listen(l, dev, gid) : 0;
 }
 
 int links_listen(struct links *links, const struct device *dev, const uint8_t *gid)
@@ -119,9 +119,9 @@ int links_listen(struct links *links, const struct device *dev, const uint8_t *g
 	int rc = 0;
 
 	if (dev)
-		return of_dev ? listen_by(of_dev, gid) : 0;
+		return of_dev ? listen_by(of_dev, dev, gid) : 0;
 	list_for(n, &links->all) if (!rc) rc =
-		listen_by(container_of(n, struct nic_link, node), gid);
+		listen_by(container_of(n, struct nic_link, node), NULL, gid);
 	return rc;
 }
 

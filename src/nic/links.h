@@ -25,9 +25,11 @@ struct nic_link {
 	const struct nic_link_ops {
 		/* Does it carry the paths of dev?  Any thread. */
 		bool (*carries)(const struct nic_link *l, const struct device *dev);
-		/* From now on packets come in for this GID of a device of its, or for
-		 * any (NULL).  0 or -errno. */
-		int (*listen)(struct nic_link *l, const uint8_t *gid);
+		/* From now on packets come in for this GID of dev, or for any of its
+		 * (NULL); dev NULL: of any device, for connection management.  0 or
+		 * -errno. */
+		int (*listen)(struct nic_link *l, const struct device *dev,
+			      const uint8_t *gid);
 		/* The sender of what goes out next is to be told if its
 		 * destination refuses it. */
 		void (*ask)(struct nic_link *l);

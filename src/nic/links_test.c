@@ -46,8 +46,9 @@ static bool carries(const struct nic_link *l, const struct device *dev)
 	return dev == &one_of(l)->dev;
 }
 
-static int listens(struct nic_link *l, const uint8_t *gid)
+static int listens(struct nic_link *l, const struct device *dev, const uint8_t *gid)
 {
+	(void)dev;
 	(void)gid;
 	one_of(l)->listens++;
 	return 0;

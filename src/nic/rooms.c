@@ -301,6 +301,7 @@ void nic_log_counters(struct nic *nic)
 	ib_log_counters(&nic->core);
 	local_log_counters(&nic->core);
 	cm_log_counters(nic->cm);
+	ethernet_log_counters(nic->ethernet);
 }
 
 void nic_stop(struct nic *nic)

@@ -14,12 +14,17 @@
 #include "sys/log.h"
 #include "sys/pair.h"
 
-enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, SHARE };
+enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, LINK, SHARE };
 
 static const char *const type_name[] = {
 	[TEXT] = "text",    [LOG] = "level[:file]", [IDENT] = "identity",
 	[LOCAL] = "choice", [BOOL] = "yes or no",   [PORT] = "number",
-	[SHARE] = "choice",
+	[LINK] = "choice",  [SHARE] = "choice",
+};
+
+static const char *const link_name[] = {
+	[CONF_LINK_UDP] = "udp",
+	[CONF_LINK_RAW] = "raw",
 };
 
 static const char *const local_name[] = {
@@ -120,6 +125,17 @@ static int set_local(void *at, const char *value, char *err)
 	return fail(err, "'%s' is not off, pipe, vm or auto", value);
 }
 
+static int set_link(void *at, const char *value, char *err)
+{
+	for (int i = CONF_LINK_UDP; i <= CONF_LINK_RAW; i++) {
+		if (strcmp(link_name[i], value) == 0) {
+			*(enum conf_link *)at = (enum conf_link)i;
+			return 0;
+		}
+	}
+	return fail(err, "'%s' is not udp or raw", value);
+}
+
 static int set_share(void *at, const char *value, char *err)
 {
 	for (int i = CONF_SHARE_USER; i <= CONF_SHARE_AUTO; i++) {
@@ -173,6 +189,8 @@ static int set(struct conf *c, const struct row *r, const char *value, char err[
 		return set_bool(at, value, err);
 	case PORT:
 		return set_port(at, value, err);
+	case LINK:
+		return set_link(at, value, err);
 	case SHARE:
 		return set_share(at, value, err);
 	}
@@ -418,6 +436,9 @@ static void print_value(FILE *to, const struct row *r, const struct conf *c)
 		break;
 	case PORT:
 		fprintf(to, "%u", *(const uint16_t *)at);
+		break;
+	case LINK:
+		fputs(link_name[*(const enum conf_link *)at], to);
 		break;
 	case SHARE:
 		fputs(share_name[*(const enum conf_share *)at], to);

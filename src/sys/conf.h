@@ -13,6 +13,8 @@
 
 enum conf_local { CONF_LOCAL_OFF, CONF_LOCAL_PIPE, CONF_LOCAL_VM, CONF_LOCAL_AUTO };
 
+enum conf_link { CONF_LINK_UDP, CONF_LINK_RAW };
+
 enum conf_share { CONF_SHARE_USER, CONF_SHARE_HOST, CONF_SHARE_AUTO };
 
 struct conf {
@@ -24,6 +26,7 @@ struct conf {
 	enum conf_local local; /* URNIC_LOCAL */
 	bool one_gid;	       /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;     /* URNIC_UDP_PORT: 4791 */
+	enum conf_link link;   /* URNIC_LINK: packets by UDP or packet sockets */
 	enum conf_share share; /* URNIC_SHARE: whose urnic may hold that port */
 	bool mpa_crc;	       /* URNIC_MPA_CRC: on iWARP connections */
 	char fabric[64];       /* URNIC_FABRIC: NAME or UID:NAME */

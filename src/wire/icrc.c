@@ -38,8 +38,8 @@ static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path, uint16_t ip_i
 	at[1] = 0xff; /* TOS */
 	put16(at + 2, IP4 + UDP + udp_len);
 	put16(at + 4, ip_id);
-	put16(at + 6, 0x4000); /* DF, no offset */
-	at[8] = 0xff;	       /* TTL */
+	put16(at + 6, path->may_fragment ? 0 : 0x4000); /* DF, no offset */
+	at[8] = 0xff;					/* TTL */
 	at[9] = PROTO_UDP;
 	put16(at + 10, 0xffff); /* checksum */
 	memcpy(at + 12, path->src + 12, 4);

@@ -4,7 +4,7 @@
  * Ethernet's CRC-32 over eight ff bytes, the IP and UDP headers and the packet
  * from the BTH on, with what routers may change read as ones: IPv4 TOS, TTL
  * and checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum
- * and the BTH's byte 4 (FECN, BECN).  IPv4 headers have no options and DF set.
+ * and the BTH's byte 4 (FECN, BECN).  IPv4 headers have no options.
  * It goes on the wire with its low byte first.
  *
  *	crc = icrc_start(&path, ip_id, len, hdr, hdr_len);
@@ -23,6 +23,7 @@ enum { ICRC_LEN = 4 };
 struct icrc_path {
 	uint8_t src[16], dst[16]; /* IPv4 mapped */
 	uint16_t sport, dport;
+	bool may_fragment; /* IPv4 without DF */
 };
 
 /* udp_len: UDP payload, BTH to ICRC included.  ip_id: IPv4 identification,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The packet parser, the header builder and the ICRC on any bytes.
  *
- * Input: flags (bit 0: IPv6), identification (2 bytes), then BTH to ICRC. */
+ * Input: flags (bit 0: IPv6; bit 1: what follows is the IP header as well),
+ * identification (2 bytes), then BTH to ICRC. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/raw_frame.h"
 #include "must.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
@@ -72,6 +74,25 @@ static void crc(const struct icrc_path *path, uint16_t id, const uint8_t *bth, s
 		MUST(icrc_start(path, found, udp_len, bth, len) == crc);
 }
 
+/* What comes by a packet socket: a datagram that is taken lies within the frame, and is
+ * the same when it is built again. */
+static void frame(const uint8_t *data, size_t len)
+{
+	uint8_t head[RAW_HEAD_MAX], *at = malloc(len + 1);
+	const uint8_t *udp;
+	struct dgram d;
+
+	memcpy(at, data, len);
+	if (raw_frame_parse(&d, at, len, 4791)) {
+		udp = d.one.iov_base;
+		MUST(udp >= at + RAW_IP4 + RAW_UDP && udp + d.len <= at + len);
+		MUST(raw_frame_build(head, &d, d.len) == (size_t)(udp - at));
+		MUST(memcmp(head + 4, at + 4, 2) == 0 || d.may_fragment ||
+		     at[0] >> 4 == 6);
+	}
+	free(at);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct icrc_path *path;
@@ -81,6 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 3)
 		return 0;
+	if (data[0] & 2)
+		frame(data + 3, size - 3);
 	path = &paths[data[0] & 1];
 	id = (uint16_t)(data[1] << 8 | data[2]);
 	len = size - 3;

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* raw.c - see raw.h. */
+#include "link/raw.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/ip_addr.h"
+#include "link/raw_filter.h"
+#include "link/raw_rx.h"
+#include "link/raw_tx.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/list.h"
+#include "sys/log.h"
+#include "sys/qpn.h"
+
+enum {
+	SOCK_BUF = 4 << 20,  /* the kernel clips it to its maximum */
+	UDP_EVERY = 8,	     /* while packets keep coming */
+	OURS_NS = 100000000, /* an address of ours is believed to be one */
+};
+
+struct raw {
+	struct link link;
+	struct link *inner;
+	struct raw_conf conf;
+	int rx;
+	struct fd_id rx_id;
+	struct raw_wanted wanted;
+	struct raw_rx *in;
+	struct raw_tx *out;
+	unsigned recvs;
+	uint8_t ours[16]; /* the address of ours that a packet was for last */
+	uint64_t ours_until;
+	struct raw_stats stats;
+};
+
+static struct raw *raw_of(const struct link *link)
+{
+	return container_of(link, struct raw, link);
+}
+
+/* --- receiving ----------------------------------------------------------- */
+
+/* The kernel routes, so it is others' packets, too, that come to this interface's MAC
+ * address. */
+static bool is_ours(struct raw *r, const uint8_t ip[16], uint64_t now)
+{
+	if (now < r->ours_until && memcmp(ip, r->ours, 16) == 0)
+		return true;
+	if (!r->conf.is_ours(ip))
+		return false;
+	memcpy(r->ours, ip, 16);
+	r->ours_until = now + OURS_NS;
+	return true;
+}
+
+static bool covers(const struct raw *r, uint32_t ifindex)
+{
+	for (unsigned i = 0; i < r->wanted.n; i++)
+		if (r->wanted.ifindex[i] == ifindex)
+			return true;
+	return false;
+}
+
+/* Did the packet socket get d, which came by UDP, too?  Processes that know nothing of
+ * that forward what is for this one. */
+static bool came_twice(const struct raw *r, const struct dgram *d)
+{
+	const struct ip_addr *a = ip_of(d);
+
+	return covers(r, a->ifindex) && !addr_is_multicast(a->to.ip) &&
+	       d->iov[0].iov_len >= QPN_AT + QPN_BYTES &&
+	       qpn_slot(qpn_of_packet(d->iov[0].iov_base)) == r->conf.slot;
+}
+
+static void move(struct dgram *to, const struct dgram *from)
+{
+	if (to == from)
+		return;
+	*to = *from;
+	to->iov = &to->one;
+}
+
+static int recv_inner(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
+{
+	int got = r->inner->ops->recv(r->inner, v, n, now), kept = 0;
+
+	for (int i = 0; i < got; i++) {
+		if (came_twice(r, &v[i]))
+			r->stats.rx_twice++;
+		else
+			move(&v[kept++], &v[i]);
+	}
+	return got < 0 ? got : kept;
+}
+
+static int recv_frames(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
+{
+	unsigned got, kept = 0;
+
+	if (!raw_rx_left(r->in)) {
+		int rc = raw_rx_fill(r->in, r->rx);
+
+		if (rc)
+			return rc;
+	}
+	do {
+		got = raw_rx_give(r->in, v, n);
+		for (unsigned i = 0; i < got; i++) {
+			if (is_ours(r, ip_of(&v[i])->to.ip, now))
+				move(&v[kept++], &v[i]);
+			else
+				r->stats.rx_dropped++;
+		}
+	} while (got > 0 && kept == 0);
+	r->stats.rx += kept;
+	return (int)kept;
+}
+
+static int raw_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct raw *r = raw_of(link);
+	int got = 0, rc;
+
+	if (r->wanted.n > 0)
+		got = recv_frames(r, v, n, now);
+	if (got < 0 || (unsigned)got == n || (got > 0 && r->recvs++ % UDP_EVERY))
+		return got;
+	rc = recv_inner(r, v + got, n - (unsigned)got, now);
+	return rc < 0 ? rc : got + rc;
+}
+
+static uint64_t raw_deadline(struct link *link)
+{
+	struct raw *r = raw_of(link);
+
+	return raw_rx_left(r->in) ? 0 : r->inner->ops->deadline(r->inner);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+/* As many of v, from its start, as go the same way: by packets, or by UDP. */
+static int send_some(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
+{
+	bool by_kernel;
+	int rc = raw_tx_send(r->out, v, n, now, &by_kernel);
+
+	r->link.run_max = raw_tx_run_max(r->out);
+	if (!by_kernel) {
+		r->stats.tx += rc > 0 ? (unsigned)rc : 0;
+		return rc;
+	}
+	rc = r->inner->ops->send(r->inner, v, raw_run_length(v, n), now);
+	r->stats.tx_by_udp += rc > 0 ? (unsigned)rc : 0;
+	return rc;
+}
+
+static int raw_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
+{
+	struct raw *r = raw_of(link);
+	unsigned taken = 0;
+
+	while (taken < n) {
+		int rc = send_some(r, v + taken, n - taken, now);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			break;
+		taken += (unsigned)rc;
+	}
+	return (int)taken;
+}
+
+/* --- interfaces ---------------------------------------------------------- */
+
+static int attach(int fd, const struct raw_wanted *w, bool rest)
+{
+	struct sock_filter f[RAW_FILTER_MAX];
+	struct sock_fprog prog = { .filter = f };
+
+	prog.len = (uint16_t)raw_filter(f, w, rest);
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ? -errno
+										 : 0;
+}
+
+int raw_cover(struct link *link, uint32_t ifindex)
+{
+	struct raw *r = raw_of(link);
+	int rc;
+
+	if (covers(r, ifindex))
+		return 0;
+	if (r->wanted.n == RAW_INTERFACES)
+		return -ENOSPC;
+	/* The program may have closed it and have another by that number. */
+	if (!fd_is(r->rx, &r->rx_id))
+		return -EBADF;
+	r->wanted.ifindex[r->wanted.n++] = ifindex;
+	rc = attach(r->rx, &r->wanted, false);
+	if (rc)
+		r->wanted.n--;
+	return rc;
+}
+
+void raw_share(struct link *link, int fd)
+{
+	struct raw *r = raw_of(link);
+	int zero = 0, rc;
+
+	if (fd < 0 || r->wanted.n == 0)
+		return;
+	/* Merged datagrams have one header for the filter to look at. */
+	setsockopt(fd, SOL_UDP, UDP_GRO, &zero, sizeof(zero));
+	rc = attach(fd, &r->wanted, true);
+	if (rc)
+		log_info("what comes as packets comes by UDP, too, and is dropped: %s",
+			 strerror(-rc));
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+static int packet_socket(void)
+{
+	int buf = SOCK_BUF, one = 1, fd;
+
+	/* Protocol 0: it takes in nothing yet. */
+	fd = fd_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	fd = fd_raise(fd);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buf, sizeof(buf));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buf, sizeof(buf));
+	if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)) == 0)
+		return fd;
+	buf = -errno;
+	close(fd);
+	return buf;
+}
+
+/* Packets come in once it is bound, and the filter takes none before an interface is
+ * covered. */
+static int open_rx(const struct raw *r)
+{
+	struct sockaddr_ll any = { .sll_family = AF_PACKET,
+				   .sll_protocol = htons(ETH_P_ALL) };
+	int fd = packet_socket(), one = 1, rc;
+
+	if (fd < 0)
+		return fd;
+	rc = attach(fd, &r->wanted, false);
+	if (!rc &&
+	    (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) ||
+	     setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)) ||
+	     bind(fd, (struct sockaddr *)&any, sizeof(any))))
+		rc = -errno;
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+static int open_sockets(struct raw *r)
+{
+	int tx, rc;
+
+	r->rx = open_rx(r);
+	if (r->rx < 0)
+		return r->rx;
+	(void)fd_identify(r->rx, &r->rx_id);
+	tx = packet_socket();
+	if (tx < 0)
+		return tx;
+	rc = raw_tx_open(&r->out, tx);
+	if (rc)
+		close(tx);
+	return rc;
+}
+
+int raw_rx_fd(const struct link *link)
+{
+	return raw_of(link)->rx;
+}
+
+const struct raw_stats *raw_stats(const struct link *link)
+{
+	return &raw_of(link)->stats;
+}
+
+void raw_forked(struct link *link)
+{
+	struct raw *r = raw_of(link);
+	if (r->rx >= 0)
+		close(r->rx);
+	r->rx = -1;
+	if (r->out)
+		raw_tx_forked(r->out);
+}
+
+static void raw_free(struct raw *r)
+{
+	raw_forked(&r->link);
+	if (r->out)
+		raw_tx_close(r->out);
+	raw_rx_free(r->in);
+	free(r);
+}
+
+static void raw_close(struct link *link)
+{
+	struct raw *r = raw_of(link);
+
+	r->inner->ops->close(r->inner);
+	raw_free(r);
+}
+
+static const struct link_ops raw_ops = {
+	.send = raw_send,
+	.recv = raw_recv,
+	.deadline = raw_deadline,
+	.close = raw_close,
+};
+
+int raw_wrap(struct link **out, struct link *inner, const struct raw_conf *conf)
+{
+	struct raw *r = calloc(1, sizeof(*r));
+	int rc = -ENOMEM;
+
+	if (!r)
+		return rc;
+	r->rx = -1;
+	r->conf = *conf;
+	r->wanted = (struct raw_wanted){ .port = conf->port, .slot = conf->slot };
+	r->in = raw_rx_new(conf->port);
+	if (r->in)
+		rc = open_sockets(r);
+	if (rc) {
+		raw_free(r);
+		return rc;
+	}
+	r->inner = inner;
+	r->link = (struct link){ .ops = &raw_ops,
+				 .run_max = raw_tx_run_max(r->out),
+				 .mtu = inner->mtu };
+	*out = &r->link;
+	return 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* raw_filter.c - see raw_filter.h.  All offsets are from the IP header, which both kinds
+ * of sockets show a filter below SKF_NET_OFF. */
+#include "link/raw_filter.h"
+
+#include <assert.h>
+
+#include "sys/qpn.h"
+
+enum {
+	NET = SKF_NET_OFF,
+	ANY = SKF_AD_OFF,
+	IP4 = 20,
+	IP6 = 40,
+	UDP = 8,
+	DPORT = 2,
+	PROTO_UDP = 17,
+	SLOT_SHIFT = 6, /* of the first two bytes of the QP number */
+};
+
+/* Jumps to NO and YES are set when the places are known. */
+enum { NO = 254, YES = 255 };
+
+struct prog {
+	struct sock_filter *f;
+	unsigned n;
+};
+
+static void put(struct prog *p, unsigned code, unsigned k)
+{
+	assert(p->n < RAW_FILTER_MAX);
+	p->f[p->n++] = (struct sock_filter){ .code = (uint16_t)code, .k = k };
+}
+
+/* Unless the accumulator is k: no. */
+static void need(struct prog *p, unsigned k)
+{
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, k);
+	p->f[p->n - 1].jf = NO;
+}
+
+static void load(struct prog *p, unsigned size, int at)
+{
+	put(p, BPF_LD | size | BPF_ABS, (unsigned)at);
+}
+
+static void from_interface(struct prog *p, const struct raw_wanted *w)
+{
+	load(p, BPF_W, ANY + SKF_AD_IFINDEX);
+	for (unsigned i = 0; i < w->n; i++) {
+		put(p, BPF_JMP | BPF_JEQ | BPF_K, w->ifindex[i]);
+		p->f[p->n - 1].jt = (uint8_t)(w->n - i); /* behind the jump below */
+	}
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0); /* no interface has that index */
+	p->f[p->n - 1].jt = p->f[p->n - 1].jf = NO;
+}
+
+/* What has a VLAN's number is the VLAN's interface's, where it comes in again. */
+static void of_interface(struct prog *p)
+{
+	load(p, BPF_W, ANY + SKF_AD_PKTTYPE);
+	need(p, 0); /* PACKET_HOST */
+	load(p, BPF_W, ANY + SKF_AD_VLAN_TAG_PRESENT);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0);
+	p->f[p->n - 1].jt = 3;
+	load(p, BPF_W, ANY + SKF_AD_VLAN_TAG);
+	put(p, BPF_ALU | BPF_AND | BPF_K, 0xfff);
+	need(p, 0);
+}
+
+static void to_slot(struct prog *p, const struct raw_wanted *w, int ip)
+{
+	load(p, BPF_H, NET + ip + DPORT);
+	need(p, w->port);
+	load(p, BPF_H, NET + ip + UDP + QPN_AT);
+	put(p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, w->slot);
+	p->f[p->n - 1].jt = YES;
+	p->f[p->n - 1].jf = NO;
+}
+
+static void link_jumps(struct prog *p, unsigned no, unsigned yes)
+{
+	for (unsigned i = 0; i < no; i++) {
+		struct sock_filter *f = &p->f[i];
+
+		if (BPF_CLASS(f->code) != BPF_JMP)
+			continue;
+		if (f->jt >= NO)
+			f->jt = (uint8_t)((f->jt == YES ? yes : no) - i - 1);
+		if (f->jf >= NO)
+			f->jf = (uint8_t)((f->jf == YES ? yes : no) - i - 1);
+	}
+}
+
+unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wanted *w,
+		    bool rest)
+{
+	struct prog p = { .f = f };
+	unsigned ip4, v6;
+
+	from_interface(&p, w);
+	of_interface(&p);
+	load(&p, BPF_B, NET);
+	ip4 = p.n;
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0x45); /* IPv4 without options */
+	load(&p, BPF_B, NET + 9);
+	need(&p, PROTO_UDP);
+	load(&p, BPF_H, NET + 6);
+	put(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff); /* all but DF: a fragment */
+	p.f[p.n - 1].jt = NO;
+	to_slot(&p, w, IP4);
+
+	v6 = p.n;
+	p.f[ip4].jf = (uint8_t)(v6 - ip4 - 1);
+	put(&p, BPF_ALU | BPF_RSH | BPF_K, 4);
+	need(&p, 6);
+	load(&p, BPF_B, NET + 6);
+	need(&p, PROTO_UDP);
+	to_slot(&p, w, IP6);
+
+	put(&p, BPF_RET | BPF_K, rest ? UINT32_MAX : 0);
+	put(&p, BPF_RET | BPF_K, rest ? 0 : UINT32_MAX);
+	link_jumps(&p, p.n - 2, p.n - 1);
+	return p.n;
+}

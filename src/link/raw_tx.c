@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* raw_tx.c - see raw_tx.h. */
+#include "link/raw_tx.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <linux/virtio_net.h>
+#include <net/ethernet.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "link/ip_addr.h"
+#include "link/raw_frame.h"
+#include "link/raw_way.h"
+#include "sys/log.h"
+
+enum {
+	TX_MSGS = 32,
+	TX_IOV = 1024, /* UIO_MAXIOV */
+	RUN_MAX = 64,  /* UDP_MAX_SEGMENTS of older kernels */
+	GSO_UDP_L4 = 5,
+	WAYS = 256,	      /* destinations that are remembered; a power of 2 */
+	FRESH_NS = 200000000, /* a way is looked up again after */
+	UNKNOWN_NS = 1000000, /* ... where there was none */
+};
+
+/* What a packet socket wants in front of UDP's payload. */
+struct raw_head {
+	uint16_t fill; /* the IP header is aligned */
+	struct virtio_net_hdr vnet;
+	struct ether_header eth;
+	uint8_t ip[RAW_HEAD_MAX];
+};
+
+static_assert(offsetof(struct raw_head, eth) ==
+		      offsetof(struct raw_head, vnet) + sizeof(struct virtio_net_hdr),
+	      "no hole");
+
+/* How to get to a destination, as it was last looked up. */
+struct known_way {
+	struct link_addr to; /* what the look-up asked with: see key_of() */
+	struct raw_way way;
+	bool found;
+	uint64_t until; /* 0: the entry is empty */
+};
+
+struct raw_tx {
+	int fd, ask; /* packet socket, netlink */
+	unsigned run_max;
+	uint64_t said_drop, dropped;
+	struct known_way ways[WAYS];
+
+	/* For one system call. */
+	unsigned msgs, iovs;
+	struct mmsghdr msg[TX_MSGS];
+	struct sockaddr_ll addr[TX_MSGS];
+	unsigned first[TX_MSGS + 1]; /* datagram with which a message begins */
+	struct raw_head head[TX_MSGS];
+	struct iovec iov[TX_IOV];
+};
+
+/* --- where to ------------------------------------------------------------ */
+
+/* What the way depends on: not the ports, nor the time to live. */
+static struct link_addr key_of(const struct ip_addr *a)
+{
+	struct ip_addr key = *a;
+	struct link_addr out;
+
+	key.from.port = key.to.port = 0;
+	key.ttl = 0;
+	key.tclass &= 0xfc; /* ECN is no matter of routes */
+	memcpy(&out, &key, sizeof(out));
+	return out;
+}
+
+static unsigned hash_of(const struct link_addr *key)
+{
+	uint32_t h = 2166136261u;
+
+	for (unsigned i = 0; i < LINK_ADDR_LEN; i++)
+		h = (h ^ key->bytes[i]) * 16777619u;
+	return (h ^ h >> 16) % WAYS;
+}
+
+/* NULL: the kernel sends to a, by UDP. */
+static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
+				    uint64_t now)
+{
+	struct link_addr key = key_of(a);
+	struct known_way *w = &r->ways[hash_of(&key)];
+
+	if (now < w->until && addr_same(&w->to, &key))
+		return w->found ? &w->way : NULL;
+	w->to = key;
+	w->found = !addr_is_multicast(a->to.ip) && raw_way_find(r->ask, a, &w->way);
+	w->until = now + (w->found ? FRESH_NS : UNKNOWN_NS);
+	/* The kernel probes a neighbour that it sends to, and this packet can go that
+	 * way as well as any. */
+	return w->found && !w->way.stale ? &w->way : NULL;
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+unsigned raw_run_length(const struct dgram *v, unsigned n)
+{
+	unsigned k = 1;
+
+	while (k < n && v[k].seg == k)
+		k++;
+	return k;
+}
+
+/* The headers of a run of k that begins with d and has len bytes.  The kernel, or the
+ * adapter, cuts it, and sums up what a checksum is over. */
+static size_t put_head(struct raw_head *h, const struct dgram *d,
+		       const struct raw_way *way, unsigned k, size_t len)
+{
+	bool v4 = addr_is_v4(ip_of(d)->to.ip);
+	size_t n = raw_frame_build(h->ip, d, len);
+
+	memcpy(h->eth.ether_dhost, way->mac, RAW_MAC);
+	memcpy(h->eth.ether_shost, way->our_mac, RAW_MAC);
+	h->eth.ether_type = htons(v4 ? ETHERTYPE_IP : ETHERTYPE_IPV6);
+	h->vnet = (struct virtio_net_hdr){ .gso_type = VIRTIO_NET_HDR_GSO_NONE };
+	if (k > 1 || !v4) {
+		raw_frame_sum(h->ip);
+		h->vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+		h->vnet.csum_start = (uint16_t)(sizeof(h->eth) + n - RAW_UDP);
+		h->vnet.csum_offset = 6;
+	}
+	if (k > 1) {
+		h->vnet.gso_type = GSO_UDP_L4;
+		h->vnet.gso_size = (uint16_t)d->len;
+		h->vnet.hdr_len = (uint16_t)(sizeof(h->eth) + n);
+	}
+	return sizeof(h->vnet) + sizeof(h->eth) + n;
+}
+
+/* The k datagrams at v become a message of their own. */
+static void add(struct raw_tx *r, const struct dgram *v, unsigned k,
+		const struct raw_way *way)
+{
+	unsigned i = r->msgs++, n = 1;
+	struct iovec *iov = &r->iov[r->iovs];
+	struct sockaddr_ll *a = &r->addr[i];
+	size_t len = 0;
+
+	for (unsigned j = 0; j < k; j++) {
+		memcpy(iov + n, v[j].iov, v[j].iovcnt * sizeof(*iov));
+		n += v[j].iovcnt;
+		len += v[j].len;
+	}
+	iov[0] =
+		(struct iovec){ &r->head[i].vnet, put_head(&r->head[i], v, way, k, len) };
+	*a = (struct sockaddr_ll){ .sll_family = AF_PACKET,
+				   .sll_protocol = r->head[i].eth.ether_type,
+				   .sll_ifindex = (int)way->ifindex };
+	r->msg[i].msg_hdr = (struct msghdr){
+		.msg_name = a, .msg_namelen = sizeof(*a), .msg_iov = iov, .msg_iovlen = n
+	};
+	r->iovs += n;
+}
+
+static void dropped(struct raw_tx *r, const struct dgram *d, unsigned k, int err)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	r->dropped += k;
+	if (log_level < LOG_INFO || !log_allowed(&r->said_drop))
+		return;
+	inet_ntop(AF_INET6, ip_of(d)->to.ip, ip, sizeof(ip));
+	log_info("cannot send to %s: %s; %u packets of %u bytes dropped, %llu so far", ip,
+		 strerror(err), k, d->len, (unsigned long long)r->dropped);
+}
+
+/* Message i, the k datagrams at v, is refused with err: where runs are not known, all
+ * later packets are messages of their own. */
+static void refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err)
+{
+	if (k > 1 && err == EINVAL && r->run_max > 1) {
+		log_info("packet sockets cut no runs here: sending is slower");
+		r->run_max = 1;
+	}
+	dropped(r, v, k, err);
+}
+
+/* What was added for v goes out.  How many were taken, or -EBADF. */
+static int put_out(struct raw_tx *r, const struct dgram *v)
+{
+	unsigned done = 0, n = r->msgs;
+
+	r->msgs = r->iovs = 0;
+	while (done < n) {
+		/* Not by way of libc: no thread may be cancelled in here. */
+		int rc = (int)syscall(SYS_sendmmsg, r->fd, r->msg + done, n - done,
+				      MSG_DONTWAIT | MSG_NOSIGNAL);
+		unsigned at = r->first[done];
+
+		if (rc > 0) {
+			done += (unsigned)rc;
+			continue;
+		}
+		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
+			break;
+		if (errno == EBADF || errno == ENOTSOCK)
+			return -EBADF;
+		refused(r, v + at, r->first[done + 1] - at, errno);
+		done++;
+	}
+	return (int)r->first[done];
+}
+
+static unsigned pieces(const struct dgram *v, unsigned k)
+{
+	unsigned n = 1;
+
+	for (unsigned i = 0; i < k; i++)
+		n += v[i].iovcnt;
+	return n;
+}
+
+int raw_tx_send(struct raw_tx *r, const struct dgram *v, unsigned n, uint64_t now,
+		bool *by_kernel)
+{
+	unsigned at = 0;
+
+	*by_kernel = false;
+	while (at < n && r->msgs < TX_MSGS) {
+		unsigned k = raw_run_length(v + at, n - at);
+		const struct raw_way *way = way_to(r, ip_of(&v[at]), now);
+
+		*by_kernel = at == 0 && !way;
+		if (!way || r->iovs + pieces(v + at, k) > TX_IOV)
+			break;
+		r->first[r->msgs] = at;
+		add(r, v + at, k, way);
+		at += k;
+	}
+	r->first[r->msgs] = at;
+	return put_out(r, v);
+}
+
+unsigned raw_tx_run_max(const struct raw_tx *r)
+{
+	return r->run_max;
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+int raw_tx_open(struct raw_tx **out, int fd)
+{
+	struct raw_tx *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->ask = raw_way_open();
+	if (r->ask < 0) {
+		int rc = r->ask;
+
+		free(r);
+		return rc;
+	}
+	r->fd = fd;
+	r->run_max = RUN_MAX;
+	*out = r;
+	return 0;
+}
+
+void raw_tx_forked(struct raw_tx *r)
+{
+	if (r->ask >= 0)
+		close(r->ask);
+	if (r->fd >= 0)
+		close(r->fd);
+	r->ask = r->fd = -1;
+}
+
+void raw_tx_close(struct raw_tx *r)
+{
+	raw_tx_forked(r);
+	free(r);
+}

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""URNIC_LINK=raw: RoCE by packet sockets, between namespaces and with Linux's rdma_rxe.
+
+The programs are an ordinary user's who has CAP_NET_RAW and nothing else."""
+
+import re
+import shutil
+
+import pytest
+
+import lab
+import test_interop
+import wirecheck
+
+CAPS = ("net_raw",)
+ENDS = {"raw-raw": ("raw", "raw"), "raw-udp": ("raw", "udp"), "udp-raw": ("udp", "raw")}
+ROWS = {
+    "rc_pingpong": ("ibv_rc_pingpong", "-c", "-n", "100", "-s", "9000"),
+    "uc_pingpong": ("ibv_uc_pingpong", "-c", "-n", "50", "-s", "3001"),
+    "ud_pingpong": ("ibv_ud_pingpong", "-c", "-n", "100", "-s", "1001"),
+    "srq_pingpong": ("ibv_srq_pingpong", "-c", "-n", "50", "-q", "4", "-r", "100"),
+    "send_bw": ("ib_send_bw", "-n", "100", "-s", "65537"),
+    "write_bw": ("ib_write_bw", "-n", "100", "-s", "65537"),
+    "write_bw_q16": ("ib_write_bw", "-q", "16", "-n", "20"),
+    "read_bw": ("ib_read_bw", "-n", "100", "-s", "65537"),
+    "atomic_bw": ("ib_atomic_bw", "-n", "100"),
+    "send_lat_events": ("ib_send_lat", "-e", "-n", "100"),
+}
+PACKETS = re.compile(r"packet sockets: rx (\d+), not ours (\d+), by UDP as well (\d+); "
+                     r"tx (\d+), by UDP instead (\d+)")
+
+
+def packets(proc):
+    """What the last line about packet sockets says: rx, not ours, twice, tx, by UDP."""
+    found = PACKETS.findall(proc.out)
+    assert found, proc.describe()
+    return [int(n) for n in found[-1]]
+
+
+def end(ns, link):
+    return ns.with_(caps=CAPS if link == "raw" else ()).with_env(
+        URNIC_LINK=link, URNIC_LOG="info")
+
+
+def well(proc):
+    """No packet was lost, damaged or sent again for want of an answer."""
+    assert "rx_icrc" not in proc.out, proc.describe()
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("row", ROWS)
+def test_programs(shared_pair, row, ends, family):
+    pair = shared_pair()
+    server, client = (end(ns, link) for ns, link in zip((pair.a, pair.b), ENDS[ends]))
+    program, *options = ROWS[row]
+    pingpong = program.startswith("ibv_")
+    words = [program, "-d", pair.a.dev, "-g" if pingpong else "-x", str(pair.GIDS[family]),
+             *([] if pingpong else ["-F"]), *options]
+    both = lab.run_both(server, client, words, pair.a.ip4)
+    for proc, link in zip(both, ENDS[ends]):
+        well(proc)
+        if link == "raw":
+            rx, _, twice, tx, by_udp = packets(proc)
+            assert rx > 10 and tx > 10 and twice == 0, proc.describe()
+            assert by_udp < tx, proc.describe()
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_rdma_cm(netns_pair, ends):
+    """Connection management is the UDP port's, whose owner is one process; what is
+    connected goes by packets."""
+    pair = netns_pair()
+    server, client = (end(ns, link) for ns, link in zip((pair.a, pair.b), ENDS[ends]))
+    server = server.start("rping", "-s", "-C", "50", "-v")
+    server.wait_udp(4791)
+    client = client.start("rping", "-c", "-a", pair.a.ip4, "-C", "50", "-v")
+    assert client.wait(30) == 0 and server.wait(10) == 0, \
+        client.describe() + server.describe()
+    for proc, link in zip((server, client), ENDS[ends]):
+        well(proc)
+        if link == "raw":
+            assert packets(proc)[0] > 50, proc.describe()
+
+
+def test_without_the_capability(shared_pair):
+    """One line says what to do, and no device is opened."""
+    ns = shared_pair().a.with_env(URNIC_LINK="raw")
+    proc = ns.run("ibv_devinfo", "-d", "roce_eth0", check=False)
+    assert proc.popen.returncode != 0
+    assert "URNIC_LINK=raw: packet sockets need CAP_NET_RAW" in proc.out
+
+
+def test_in_a_user_namespace(stage):
+    """Whoever makes a network namespace of his own may have packet sockets in it."""
+    here = lab.Namespace(stage)
+    try:
+        proc = here.start("unshare", "-Urn", "sh", "-c",
+                          "ip link set lo up; exec ibv_devinfo",
+                          env={"URNIC_LINK": "raw"}, user=None)
+        assert proc.wait(20) == 0, proc.describe()
+        assert "roce_lo" in proc.out, proc.describe()
+    finally:
+        here.remove()
+
+
+def test_processes_that_share_the_interface(netns_pair):
+    """Raw links and UDP links of one host, each in processes of its own: each gets its
+    packets, and none of another's."""
+    pair = netns_pair()
+    kinds = ["raw", "udp", "raw", "udp"]
+    running = []
+    for kind in kinds:
+        port = lab.next_port()
+        words = ["ib_send_bw", "-d", pair.a.dev, "-x", "1", "-F", "-p", str(port),
+                 "-n", "200", "-s", "20000"]
+        server = end(pair.a, kind).start(*words)
+        server.wait_listening(port)
+        running.append((kind, server, words))
+    clients = [(end(pair.b, kind).start(*words, pair.a.ip4), server, kind)
+               for kind, server, words in running]
+    for client, server, kind in clients:
+        assert client.wait(30) == 0 and server.wait(10) == 0, \
+            client.describe() + server.describe()
+        well(client), well(server)
+        if kind == "raw":
+            assert packets(server)[0] > 200, server.describe()
+
+
+def test_a_neighbour_that_moves(netns_pair):
+    """Its MAC address changes, as when an address moves to another machine: what is
+    resolved by the kernel again is found again."""
+    pair = netns_pair()
+    port = lab.next_port()
+    words = ["ibv_rc_pingpong", "-d", pair.a.dev, "-g", "1", "-p", str(port), "-c",
+             "-n", "20000", "-s", "100"]
+    server = end(pair.a, "raw").start(*words)
+    server.wait_listening(port)
+    client = end(pair.b, "raw").start(*words, pair.a.ip4)
+    client.wait_dump(r"RTS")
+    pair.b.sh("ip link set eth0 address 02:00:00:00:00:42;"
+              "ip neigh flush dev eth0")
+    pair.a.sh("ip neigh flush dev eth0")
+    assert client.wait(60) == 0 and server.wait(10) == 0, \
+        client.describe() + server.describe()
+
+
+# --- with Linux's rdma_rxe ----------------------------------------------------
+
+# perftest waits half a second for an answer (peervm): the guest may stand still for a while
+RXE_ROWS = "send_bw", "write_bw", "read_bw", "atomic_bw"
+
+
+@pytest.fixture
+def raw_vm(vm, monkeypatch):
+    """The VM, beside which programs have CAP_NET_RAW."""
+    drop = tuple(w.replace("-all", "-all,+net_raw") for w in lab.DROP_CAPS)
+    keep = () if lab.IN_USERNS else ("--ambient-caps=-all,+net_raw",)
+    monkeypatch.setattr(lab, "DROP_CAPS", drop + keep)
+    return vm
+
+
+def run_row(vm, row, family, server):
+    program, *options = ROWS[row]
+    options = [*options[:options.index("-n")], "-n", "50"]
+    if "atomic" not in program:
+        options += ["-m", str(vm.path_mtu)]
+    serve = vm.guest_serves if server == "rxe" else vm.host_serves
+    ours, _ = serve(program, options, family,
+                    env={"URNIC_LINK": "raw", "URNIC_LOG": "info"})
+    assert "rx_icrc" not in ours, ours[-2000:]
+    rx, _, _, tx, _ = (int(n) for n in PACKETS.findall(ours)[-1])
+    assert rx > 10 and tx > 10, ours[-2000:]
+
+
+@pytest.mark.parametrize("server", ["rxe", "urnic"])
+@pytest.mark.parametrize("family", ["v4", "v6"])
+@pytest.mark.parametrize("row", RXE_ROWS)
+def test_rxe(raw_vm, row, family, server):
+    """rxe counts its identifications up: each is read, and none is guessed."""
+    run_row(raw_vm, row, family, server)
+
+
+@pytest.mark.parametrize("family,source", [("v4", "10.77.1.1"), ("v6", "fd77:1::1")])
+def test_others_find_nothing_wrong(raw_vm, family, source, tmp_path):
+    """tshark has no complaint about urnic's packets, and every ICRC is right."""
+    if not shutil.which("tshark") or not shutil.which("tcpdump"):
+        pytest.skip("no tshark or no tcpdump")
+    path = tmp_path / "wire.pcap"
+
+    def work():
+        for row in RXE_ROWS:
+            run_row(raw_vm, row, family, "urnic")
+
+    test_interop.capture(raw_vm, path, work)
+    assert len(wirecheck.tshark_opcodes(path, source)) >= 4
+    complaints = wirecheck.tshark_complaints(path, source)
+    assert not complaints, complaints[:5]
+    total, wrong = wirecheck.wrong_icrcs(path)
+    assert total > 300 and not wrong, (total, wrong[:10])
