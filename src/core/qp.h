@@ -17,6 +17,7 @@
 #include "core/path.h"
 #include "core/rq.h"
 #include "core/verr.h"
+#include "link/lane.h"
 #include "sys/heap.h"
 #include "sys/lock.h"
 
@@ -100,6 +101,9 @@ struct qp {
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
 	struct path path;	      /* connected: to the peer */
 	bool peer_here;		      /* ... and it is of this host */
+	struct lane *lane; /* connected: in place of path.link; or NULL (core/lane.c) */
+	struct list lane_node, lane_wait, lane_out; /* in its lists; under the turn */
+	uint64_t done_at_once, bytes_at_once;	    /* by who posted: at_once() */
 	struct sq sq;
 	struct rq rq;		       /* unused with an SRQ */
 	bool draining, drained_notify; /* SQD: event when sent all */
@@ -154,6 +158,16 @@ uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
 /* Where in the port's table is what matches the P_Key of a packet for the QP?  -1: it is
  * of another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
+
+/* The QP is to take this lane, or none.  Turn held. */
+void qp_join_lane(struct qp *qp, struct lane *l);
+void qp_leave_lane(struct qp *qp);
+/* It has no room: the QP is due when there is some.  Turn held. */
+void qp_wait_for_lane(struct qp *qp);
+static inline bool qp_waits_for_lane(const struct qp *qp)
+{
+	return !list_empty(&qp->lane_wait);
+}
 
 /* The QP that a packet is for, or NULL. */
 struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);

@@ -229,7 +229,7 @@ static void another_domain_the_other_refuses(void **state)
 	(void)state;
 	assert_int_equal(pd_alloc(&b->core, &b->ibv, &other), 0);
 	s.f->p.qp[1]->pd = other;
-	local_publish(pair_q(s.f, 1));
+	lane_show(pair_q(s.f, 1));
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	fix_wc(s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(times(&s), before);
@@ -380,7 +380,7 @@ static void what_the_qps_entry_says_is_heeded(void **state)
 		done(&s, i);
 		fix_quiet(s.f);
 		assert_int_equal(times(&s), before + (i == 3));
-		local_publish(pair_q(s.f, 1));
+		lane_show(pair_q(s.f, 1));
 	}
 	unshare_(&s);
 }

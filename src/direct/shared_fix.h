@@ -83,7 +83,7 @@ static inline void done_at_once(struct shared *s, uint64_t wr_id)
 
 static inline uint64_t times(const struct shared *s)
 {
-	return pair_q(s->f, 0)->at_once;
+	return pair_qp(s->f, 0)->done_at_once;
 }
 
 static inline struct mapping *map_of(const struct shared *s)

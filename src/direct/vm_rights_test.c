@@ -36,7 +36,7 @@ static void what_the_board_does_not_allow_the_peer_refuses(void **state)
 			break;
 		case 3:
 			f->p.qp[1]->attr.qp_access_flags = 0;
-			local_publish(pair_q(f, 1));
+			lane_show(pair_q(f, 1));
 			break;
 		case 4:
 			mk->pd = pd;
@@ -130,9 +130,10 @@ static void a_qp_that_is_not_ready_is_not_reached(void **state)
 			break;
 		case 2:
 			f->p.qp[0]->qpn++;
+			pair_q(f, 0)->from.qpn++;
 			break; /* another asks */
 		case 3:
-			pair_q(f, 0)->path_out++;
+			pair_q(f, 0)->from.out++;
 			break;
 		case 4: /* its CQ is overrun */
 			f->p.cq[1]->overrun = true;

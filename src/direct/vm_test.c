@@ -140,7 +140,7 @@ static void blocks_and_messages_wait_for_nobody(void **state)
 	assert_in_range(written(f, &slots), (N - 1) * BLOCK / SLOT, RING_SLOTS);
 	fix_same(f, 0, BLOCK);
 	assert_int_equal(f->mem[1][BLOCK], before);
-	assert_int_equal(pair_q(f, 0)->req.cur, f->p.qp[0]->sq.head);
+	assert_int_equal(pair_q(f, 0)->req.at.cur, f->p.qp[0]->sq.head);
 	pair_go(f, 1);
 	for (unsigned i = 0; i < N; i++)
 		fix_wc(f, 1, 100 + i, IBV_WC_SUCCESS);
@@ -156,18 +156,18 @@ static void what_was_executed_is_followed_at_once(void **state)
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	uint32_t slots = pair_peer(f, 0)->out.head;
 	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND };
-	struct local_req *r = &pair_q(f, 0)->req;
+	struct ib_req *r = &pair_q(f, 0)->req;
 
 	(void)state;
 	fix_recv(f, 8, 0, 100);
 	sim_send(f->p.qp[0], &wr);
 	pair_run(f, 1000);
 	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
-	assert_int_not_equal(r->una, r->psn);
+	assert_int_not_equal(r->una, r->at.psn);
 	assert_int_equal(written(f, &slots), 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 5000, 100000, 0);
 	pair_run(f, 1000);
-	assert_int_equal(r->una, r->psn);
+	assert_int_equal(r->una, r->at.psn);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_same(f, 5000, 100000);
 	assert_int_equal(written(f, &slots), 0);

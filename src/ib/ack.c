@@ -37,7 +37,7 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_ack *a = &q->rsp.ack;
 
-	if (!pkt->f.ackreq && !q->rsp.healed)
+	if (q->qp->lane || (!pkt->f.ackreq && !q->rsp.healed)) /* lane_tell() */
 		return;
 	a->due = true;
 	a->wait_until = 0;
@@ -69,10 +69,9 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       .syndrome = syndrome,
 		       .msn = q->rsp.msn },
 		.path = &q->qp->path,
-		.plan = *plan,
 	};
 
-	return emit(q, b, &e);
+	return emit_planned(q, b, &e, plan);
 }
 
 void ack_sent(struct ib_qp *q, const struct plan *p)
@@ -98,8 +97,8 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
 	int rc = 0;
 
-	if (s->ack.due && !answer && !s->nak_due && !q->qp->core->hurry &&
-	    now < s->ack.wait_until)
+	if (s->ack.due && (!answer || q->qp->lane) && !s->nak_due &&
+	    !q->qp->core->hurry && now < s->ack.wait_until)
 		return 0;
 	if (s->ack.due && (s->healed || !s->nak_due))
 		rc = acknowledge(q, b, &ack, aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));

@@ -24,15 +24,6 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 	d->here = path->here;
 }
 
-static void record(struct ib_qp *q, const struct batch *b, const struct dgram *d,
-		   const struct emit *e)
-{
-	struct plan *p = &q->ib->plan[b->n - 1];
-
-	*p = e->plan;
-	p->len = d->len - TRAILER_LEN;
-}
-
 /* Headers, payload, pad and trailer in one piece. */
 static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 {
@@ -58,7 +49,7 @@ static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 	b->bounce_used += (d->len + ALIGN) & ~(size_t)ALIGN;
 	if (batch_seal(b) != 0)
 		return -EFAULT;
-	record(q, b, d, e);
+	emitted(q, b)->len = d->len - TRAILER_LEN;
 	return 0;
 }
 
@@ -85,17 +76,35 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 	batch_commit(b, d);
 	if (batch_seal(b) != 0)
 		return -EFAULT;
-	record(q, b, d, e);
+	emitted(q, b)->len = d->len - TRAILER_LEN;
 	return 0;
 }
 
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	e->f.pad = (uint8_t)(-e->len & 3);
-	e->f.migreq = e->plan.kind != PLAN_CNP; /* A17.9.3 */
+	e->f.migreq = ib_op(e->f.opcode)->kind != IB_CONGESTION; /* A17.9.3 */
 	e->f.pkey = qp_pkey_on(q->qp, e->path);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
 	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)
 					     : emit_in_place(q, b, e);
+}
+
+int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
+		 const struct plan *plan)
+{
+	int rc = q->qp->lane ? lane_emit(q, e) : emit(q, b, e);
+	uint32_t len;
+
+	if (rc)
+		return rc;
+	if (q->qp->lane) {
+		plan_sent(q, plan, q->ib->now);
+		return 0;
+	}
+	len = emitted(q, b)->len;
+	*emitted(q, b) = *plan;
+	emitted(q, b)->len = len;
+	return 0;
 }

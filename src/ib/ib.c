@@ -66,6 +66,9 @@ static void let_go(struct ib_qp *q)
 static void close_qp(struct qp *qp)
 {
 	let_go(ib_qp(qp));
+	lane_hide(ib_qp(qp));
+	qp_leave_lane(qp);
+	lane_show(ib_qp(qp));
 	free(qp->tp);
 	qp->tp = NULL;
 }
@@ -85,6 +88,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 	if (!sq_only)
 		q->rsp.target.have_recv = false; /* core flushes it */
 	qp_fail(q->qp, sq_only, event, now);
+	lane_show(q);
 }
 
 /* The peer's host, which may be another one after SQD. */
@@ -93,7 +97,7 @@ static int find_host(struct ib_qp *q)
 	struct qp *qp = q->qp;
 	struct cc_host *h;
 
-	if (!qp->reliable || (q->host && cc_is_of(q->host, &qp->path)))
+	if (!qp->reliable || qp->lane || (q->host && cc_is_of(q->host, &qp->path)))
 		return 0;
 	h = cc_get(q->ib, &qp->path);
 	if (!h)
@@ -108,7 +112,9 @@ static int enter_rtr(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
 
-	q->mtu = qp->path.mtu;
+	q->mtu = qp->lane ? LANE_PAYLOAD : qp->path.mtu;
+	if (qp->lane)
+		let_go(q);
 	rsp_reset(q, qp->attr.rq_psn);
 	return find_host(q);
 }
@@ -150,18 +156,22 @@ static void enter_err(struct ib_qp *q)
 
 void ib_settle(struct ib_qp *q)
 {
-	if (q->qp->state == IBV_QPS_ERR)
-		enter_err(q);
+	if (q->qp->state != IBV_QPS_ERR)
+		return;
+	enter_err(q);
+	lane_show(q);
 }
 
-static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+static int change(struct ib_qp *q, enum ibv_qp_state from)
 {
-	struct ib_qp *q = ib_qp(qp);
+	struct qp *qp = q->qp;
 
-	(void)now;
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 		let_go(q);
+		lane_hide(q);
+		qp_leave_lane(qp);
+		q->allowed.known = false;
 		req_reset(q, 0);
 		rsp_reset(q, 0);
 		return 0;
@@ -185,31 +195,56 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return 0;
 }
 
+/* A packet of another partition, or path, is no more taken on a lane than on a wire. */
+static void find_route(struct ib_qp *q)
+{
+	struct qp *qp = q->qp;
+	const struct lane_route r = qp->lane->ops->route(&qp->path.addr);
+	uint32_t pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
+
+	q->route_in = r.in ^ pkey;
+	q->from = (struct lane_from){ qp->qpn, r.out ^ pkey };
+}
+
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+	int rc = change(q, from);
+
+	(void)now;
+	if (qp->lane)
+		find_route(q);
+	lane_show(q);
+	return rc;
+}
+
 /* Requests are what an ACK may wait for, and it goes before them: a program
  * that receives an answer may rely on its own SEND being complete. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
-	     last = answer && ack_goes_last(q, b);
+	     last = answer && !q->qp->lane && ack_goes_last(q, b);
 	bool more = rsp_owes(q) && rsp_output(q, b, now);
 
 	if (!more && !last && ack_owes(q))
 		more = ack_output(q, b, answer, false, now) != 0;
 	/* Who was called has to answer, if only that it sends nothing. */
-	if (answer || q->req.called)
+	if (q->qp->lane && qp_waits_for_lane(q->qp)) {
+		if (answer && !q->req.failed && now >= q->req.rnr_until)
+			lane_is_full(q, now);
+	} else if (answer || q->req.called) {
 		more = req_output(q, b, now) || more;
+	}
 	if (!more && last)
 		more = ack_output(q, b, true, true, now) != 0;
 	return more;
 }
 
-static bool output(struct qp *qp, struct batch *b, uint64_t now)
+static bool output_of(struct ib_qp *q, struct batch *b, uint64_t now)
 {
-	struct ib_qp *q = ib_qp(qp);
-
 	qp_is_held(q->qp);
-	switch (qp->state) {
+	switch (q->qp->state) {
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
 		return output_rts(q, b, now);
@@ -225,6 +260,18 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 		break;
 	}
 	return false;
+}
+
+/* A QP that waits for its lane is due when there is room: if it said that it has more it
+ * would be asked for ever. */
+static bool output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct ib_qp *q = ib_qp(qp);
+
+	q->ib->now = now;
+	if (qp->lane && qp->lane->state != LANE_UP)
+		return false;
+	return output_of(q, b, now) && !qp_waits_for_lane(qp);
 }
 
 uint64_t ib_run(struct qp *qp, uint64_t now)
@@ -246,6 +293,7 @@ const struct transport ib_transport = {
 	.enter = enter,
 	.output = output,
 	.commit = ib_commit,
+	.at_once = lane_at_once,
 	.run = ib_run,
 	.describe = ib_describe_qp,
 };

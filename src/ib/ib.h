@@ -13,6 +13,8 @@
 
 struct core;
 struct ib;
+struct ib_pkt;
+struct lane;
 
 /* What happened to datagrams: counter.def has their names. */
 enum ib_counter {
@@ -33,6 +35,16 @@ void ib_close(struct core *core);
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);
 /* What the link gave at once. */
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now);
+
+/* The peer of qp, which has a lane, may have executed more of its requests.  Turn held.
+ */
+void ib_lane_news(struct qp *qp, uint64_t now);
+/* The same of the QP that a word names (lane->executed), which was read. */
+void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64_t now);
+/* Take one packet from a lane, which QP src has sent by the route that is `in` here.
+ * Turn held. */
+void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
+		   uint32_t src, uint32_t in, uint64_t now);
 
 /* "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

@@ -13,25 +13,30 @@
 #include <stdint.h>
 
 #include "core/answers.h"
+#include "core/board.h"
 #include "core/core.h"
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/source.h"
 #include "core/target.h"
 #include "core/timeout.h"
+#include "direct/direct.h"
 #include "ib/ib.h"
 #include "link/dgram.h"
+#include "link/lane.h"
 #include "sys/clock.h"
 #include "sys/list.h"
+#include "sys/qpn.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 
 enum {
-	RD_MAX = 256,	/* READs and atomics, out and in, and
-			 * room for as many duplicates */
-	REQ_SHARE = 64, /* datagrams of requests in one output() */
-	RSP_SHARE = 32, /* ... and of responses */
-	ACK_EVERY = 16, /* packets of a message without AckReq */
+	RD_MAX = 256,	 /* READs and atomics, out and in, and
+			  * room for as many duplicates */
+	REQ_SHARE = 64,	 /* packets of requests in one output(), */
+	REQ_UNIT = 4096, /* ... or so many times as many bytes of a lane */
+	RSP_SHARE = 32,	 /* ... and of responses */
+	ACK_EVERY = 16,	 /* packets of a message without AckReq */
 	NO_BURST = 0x7fffffff,
 };
 
@@ -98,6 +103,7 @@ struct req_cursor {
  * the one that psn belongs to. */
 struct ib_req {
 	uint32_t una;
+	uint32_t asked; /* on a lane: behind the last that asked for an ACK */
 	struct req_cursor at;
 	uint32_t flight;	/* cost of [una, psn) */
 	uint32_t planned;	/* ... of what is planned behind it */
@@ -119,6 +125,12 @@ struct ib_req {
 	bool failed;
 	enum ibv_wc_status fail_status;
 	enum verr fail_verr;
+	/* On a lane (lane.c): */
+	bool full;		/* it has no room */
+	bool by_packet;		/* the one at cur: not directly, which was tried */
+	uint32_t direct;	/* bytes of it that are done directly */
+	uint32_t written;	/* where its last packet ends */
+	uint32_t seen, seen_in; /* lane->read, lane->got when the timers were set */
 };
 
 /* An answer that is owed, in PSN order. */
@@ -172,6 +184,11 @@ struct ib_qp {
 	struct cc_host *host;	 /* RC and XRC from RTR on */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets that one READ request asks for */
+	uint32_t route_in;
+	struct lane_from from;
+	uint64_t tells, hears;	/* on a lane: words, but for the PSN (lane.c) */
+	bool shown;		/* it has, or had, an entry on the board */
+	struct allowed allowed; /* on a lane: by the peer, to who posts */
 	struct ib_req req;
 	struct ib_rsp rsp;
 };
@@ -206,6 +223,7 @@ struct ib {
 	struct plan plan[BATCH_MAX]; /* parallel to batch.v */
 	struct list hosts;	     /* cc_host */
 	bool belated;		     /* see ib_input_all() */
+	uint64_t now;		     /* of the present output() */
 };
 
 static inline void count(struct ib_qp *q, enum ib_counter c)
@@ -229,21 +247,57 @@ struct emit {
 	const struct span *span; /* payload, or NULL */
 	uint32_t off, len;
 	bool copy; /* it may change no more */
-	struct plan plan;
 };
 
-/* Append a datagram.  0; -ENOBUFS: no room; -EFAULT: the payload's memory is
- * gone. */
+/* Append a datagram, whose plan emitted() then is.  0; -ENOBUFS: no room; -EFAULT: the
+ * payload's memory is gone. */
 int emit(struct ib_qp *q, struct batch *b, struct emit *e);
+static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
+{
+	return &q->ib->plan[b->n - 1];
+}
+/* The same, or write it to the QP's lane; plan is what follows once it is sent. */
+int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
+		 const struct plan *plan);
 
 /* --- plans (plan.c) ------------------------------------------------------ */
 
+/* What p says has been sent. */
+void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now);
 /* See core/transport.h. */
 uint64_t ib_run(struct qp *qp, uint64_t now);
 uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 
 /* --- requester (requester.c, retry.c) ------------------------------------ */
 
+enum step {
+	STEP_GO,   /* on with this work request */
+	STEP_SENT, /* a datagram went out */
+	STEP_NEXT, /* one is done without a datagram */
+	STEP_WAIT, /* nothing may be sent now */
+	STEP_FULL, /* the batch has to go first */
+};
+
+/* One output(): the copy of the cursor, and the memory of the work request at it. */
+struct planning {
+	struct ib_qp *q;
+	struct batch *b;
+	struct req_cursor at;
+	uint64_t now;
+	unsigned left; /* datagrams, or as much work */
+	struct wqe_memory memory;
+};
+
+/* So many bytes count as packets in the QP's share. */
+static inline void req_spend(struct planning *p, uint32_t bytes)
+{
+	uint32_t units = bytes / REQ_UNIT;
+
+	p->left -= units < p->left ? units : p->left - 1;
+}
+/* The work request at the cursor fails once what is before it has been sent. */
+enum step req_refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
+	REQUIRES(p->q->qp->lock);
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->lock);
 /* The work request at cur has failed here; told when it is the oldest. */
 void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
@@ -266,6 +320,52 @@ uint64_t req_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock);
 void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
+
+/* --- on a lane (lane.c, lane_wr.c) --------------------------------------- */
+
+/* The packet e goes out.  0; -ENOBUFS: q waits for room; -EFAULT. */
+int lane_emit(struct ib_qp *q, const struct emit *e);
+/* The same for one that the requester sends. */
+int lane_request(struct ib_qp *q, const struct emit *e);
+/* There is no room: q waits, and its timers run. */
+void lane_is_full(struct ib_qp *q, uint64_t now);
+/* The timers are set: from now on the other is to do something. */
+void lane_watch(struct ib_qp *q);
+/* Has it done nothing for a requester that could be why no answer comes? */
+bool lane_is_silent(struct ib_qp *q);
+/* Has it read all that q has written? */
+bool lane_is_read(struct ib_qp *q);
+/* It has something to send, and the lane does not let it. */
+bool lane_waits(const struct ib_qp *q);
+/* As req_run(), of a lane that is dead or a QP that is not reliable; false: neither. */
+bool lane_run(struct ib_qp *q, uint64_t now, uint64_t *next) REQUIRES(q->qp->lock);
+/* What initiators of other processes may know of q. */
+void lane_show(struct ib_qp *q);
+/* They may know nothing more, but that what was executed was: before q leaves. */
+void lane_hide(struct ib_qp *q);
+/* The request pkt was executed: all before rsp.epsn were.  This is its ACK. */
+void lane_tell(struct ib_qp *q, const struct ib_pkt *pkt);
+/* When what is out up to here is executed, that is to be known. */
+static inline void lane_expects(struct ib_qp *q)
+{
+	struct qp *qp = q->qp;
+
+	q->req.asked = q->req.at.psn;
+	if (list_empty(&qp->lane_out))
+		list_add_tail(&qp->lane->unanswered, &qp->lane_out);
+}
+/* Complete what the other says that it has executed.  False: no more than before. */
+bool lane_hear(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* Does this packet of w ask for an ACK?  Last: of its message. */
+bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
+		       bool last);
+/* w, which is at the cursor and has not begun, is a SEND of one packet: STEP_SENT.
+ * STEP_GO: it is something else, or for req_refuse(). */
+enum step lane_send(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock);
+/* w, which is at the cursor, is done in the other's memory: STEP_NEXT if all or some of
+ * it is, STEP_GO if packets have to do it. */
+enum step lane_directly(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock);
+bool lane_at_once(struct qp *qp, const struct ibv_sge *sge);
 
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 

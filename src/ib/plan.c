@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* plan.c - what output() has planned becomes what was sent, as far as the link
- * has taken it. */
+ * has taken it; on a lane, at once. */
 #include "core/due.h"
 #include "ib/ib_qp.h"
 #include "wire/gsi.h"
@@ -15,7 +15,8 @@ static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	r->at = p->at;
 	if (!q->qp->reliable)
 		return;
-	cc_sent(q, p->cost);
+	if (q->host)
+		cc_sent(q, p->cost);
 	req_arm(q, now);
 	if (!p->fresh) {
 		count(q, IB_TX_RETRANSMIT);
@@ -28,10 +29,8 @@ static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	}
 }
 
-static void sent(struct ib_qp *q, const struct plan *p, uint64_t now)
+void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 {
-	count(q, IB_TX);
-	q->ib->counter[IB_TX_BYTES] += p->len;
 	switch (p->kind) {
 	case PLAN_REQUEST:
 		request_sent(q, p, now);
@@ -53,8 +52,11 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
 
-	for (unsigned i = first; i < first + n; i++)
-		sent(q, &q->ib->plan[i], now);
+	for (unsigned i = first; i < first + n; i++) {
+		count(q, IB_TX);
+		q->ib->counter[IB_TX_BYTES] += q->ib->plan[i].len;
+		plan_sent(q, &q->ib->plan[i], now);
+	}
 	if (q->host)
 		cc_unplan(q);
 	/* The program ends: nobody wants completions, and locks may stay taken.  QP1

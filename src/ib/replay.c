@@ -153,13 +153,11 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 
 /* --- out ----------------------------------------------------------------- */
 
-static void start(const struct ib_qp *q, struct emit *e, enum plan_kind kind,
-		  uint32_t psn)
+static void start(const struct ib_qp *q, struct emit *e, uint32_t psn)
 {
 	*e = (struct emit){
 		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num },
 		.path = &q->qp->path,
-		.plan = { .kind = kind },
 	};
 }
 
@@ -205,37 +203,39 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
 			  uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct resource *t = &q->rsp.resource[i];
-	const uint32_t from = t->sent;
+	/* On a lane its last packet takes it out of the list. */
+	const struct resource t = q->rsp.resource[i];
+	const uint32_t from = t.sent;
 	struct span span;
 
-	if (!resolve(q, t, &span)) {
+	if (!resolve(q, &t, &span)) {
 		if (i > 0)
 			return -ENOBUFS;
-		lost_memory(q, t, REFUSED_KEY, now);
+		lost_memory(q, &t, REFUSED_KEY, now);
 		return 0;
 	}
-	for (uint32_t k = from; k < t->npkts; k++, --*left) {
-		bool last = k + 1 == t->npkts;
+	for (uint32_t k = from; k < t.npkts; k++, --*left) {
+		bool last = k + 1 == t.npkts;
 		struct emit e;
 		int rc;
 
 		if (*left == 0)
 			return -ENOBUFS;
-		start(q, &e, PLAN_RESPONSE, psn_add(t->psn, k));
+		start(q, &e, psn_add(t.psn, k));
 		e.f.opcode = ib_opcode(q->service, IB_READ_RESP, ib_place(k > 0, last),
 				       IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
-		e.f.msn = t->msn;
+		e.f.msn = t.msn;
 		e.off = k * q->mtu;
-		e.len = last ? t->len - e.off : q->mtu;
+		e.len = last ? t.len - e.off : q->mtu;
 		e.span = &span;
-		e.copy = t->copy;
-		e.plan.psn = t->psn;
-		e.plan.sent = k + 1;
-		rc = emit(q, b, &e);
+		e.copy = t.copy;
+		rc = emit_planned(q, b, &e,
+				  &(struct plan){ .kind = PLAN_RESPONSE,
+						  .psn = t.psn,
+						  .sent = k + 1 });
 		if (rc == -EFAULT && i == 0 && k == from) {
-			lost_memory(q, t, REFUSED_MEMORY, now);
+			lost_memory(q, &t, REFUSED_MEMORY, now);
 			return 0;
 		}
 		if (rc)
@@ -248,24 +248,24 @@ static int atomic_response(struct ib_qp *q, struct batch *b, const struct resour
 {
 	struct emit e;
 
-	start(q, &e, PLAN_RESPONSE, t->psn);
+	start(q, &e, t->psn);
 	e.f.opcode = ib_opcode(q->service, IB_ATOMIC_RESP, IB_ONLY, IB_NONE);
 	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	e.f.msn = t->msn;
 	e.f.orig = t->orig;
-	e.plan.psn = t->psn;
-	e.plan.sent = 1;
-	return emit(q, b, &e);
+	return emit_planned(q, b, &e,
+			    &(struct plan){
+				    .kind = PLAN_RESPONSE, .psn = t->psn, .sent = 1 });
 }
 
 static int cnp(struct ib_qp *q, struct batch *b)
 {
 	struct emit e;
 
-	start(q, &e, PLAN_CNP, 0);
+	start(q, &e, 0);
 	e.f.opcode = ib_opcode(IB_CNP, IB_CONGESTION, IB_ONLY, IB_NONE);
 	e.f.becn = true;
-	return emit(q, b, &e);
+	return emit_planned(q, b, &e, &(struct plan){ .kind = PLAN_CNP });
 }
 
 void rsp_cnp(struct ib_qp *q, uint64_t now)

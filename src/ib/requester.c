@@ -7,18 +7,11 @@
  *
  * output() moves a copy of the cursor and leaves the requester as it is: each
  * packet carries where the cursor will stand once the link has taken it
- * (plan.c).  So a link that takes none of a batch has changed nothing.
+ * (plan.c).  So a link that takes none of a batch has changed nothing.  (On a lane
+ * each packet is sent at once, and the requester's cursor is where the copy is.)
  */
 #include "core/source.h"
 #include "ib/ib_qp.h"
-
-enum step {
-	STEP_GO,   /* on with this work request */
-	STEP_SENT, /* a datagram went out */
-	STEP_NEXT, /* one is done without a datagram */
-	STEP_WAIT, /* nothing may be sent now */
-	STEP_FULL, /* the batch has to go first */
-};
 
 /* How a work request looks on the wire. */
 /* clang-format off */
@@ -55,22 +48,15 @@ static const struct wr *wr_of(const struct swqe *w)
 		       : NULL;
 }
 
-/* One output(): the copy of the cursor, and the memory of the work request at it. */
-struct planning {
-	struct ib_qp *q;
-	struct batch *b;
-	struct req_cursor at;
-	uint64_t now;
-	struct wqe_memory memory;
-};
-
 static struct swqe *current(const struct planning *p)
 {
 	return sq_at(&p->q->qp->sq, p->at.cur);
 }
 
-static int resolve(struct planning *p)
+static inline int resolve(struct planning *p)
 {
+	if (p->memory.resolved && p->memory.index == p->at.cur)
+		return 0;
 	return wqe_resolve(p->q->qp, p->at.cur, &p->memory);
 }
 
@@ -98,10 +84,8 @@ static enum step local_work(struct planning *p, const struct swqe *w)
 	return STEP_NEXT;
 }
 
-/* It fails once what is before it has been sent: then it is where the requester's
- * own cursor is. */
-static enum step refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
-	REQUIRES(p->q->qp->lock)
+/* Once what is before it has been sent it is where the requester's own cursor is. */
+enum step req_refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
 {
 	if (p->at.psn != p->q->req.at.psn)
 		return STEP_FULL;
@@ -129,13 +113,13 @@ static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lo
 		return STEP_WAIT;
 	if (!wr || !(wr->services & 1 << q->service) ||
 	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
-		return refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
+		return req_refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
 		return local_work(p, w);
 	if (wqe_too_long(w) || (qp->type == IBV_QPT_UD && w->length > q->mtu))
-		return refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
+		return req_refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
 	if (resolve(p) != 0)
-		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 
 	w->psn = p->at.psn;
 	w->npkts = wqe_bytes(w) ? (wqe_bytes(w) - 1) / q->mtu + 1 : 1;
@@ -172,46 +156,73 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 	e->f.src_qp = qp->qpn;
 }
 
-/* Behind n PSNs of w. */
-static struct req_cursor moved_on(const struct planning *p, const struct swqe *w,
-				  uint32_t n)
+/* The cursor goes behind n PSNs of w. */
+static void move_on(struct planning *p, const struct swqe *w, uint32_t n)
 {
 	uint32_t una = p->q->req.una;
-	struct req_cursor at = p->at;
+	struct req_cursor *at = &p->at;
+	bool fresh = is_fresh(p);
 
-	at.psn = psn_add(at.psn, n);
-	if (is_fresh(p) || psn_off(at.psn, una) > psn_off(at.max_psn, una))
-		at.max_psn = at.psn;
-	if (psn_off(at.psn, w->psn) >= w->npkts)
-		at.cur++;
-	if (at.burst != NO_BURST && at.burst > 0)
-		at.burst--;
-	return at;
+	at->psn = psn_add(at->psn, n);
+	if (fresh || psn_off(at->psn, una) > psn_off(at->max_psn, una))
+		at->max_psn = at->psn;
+	if (psn_off(at->psn, w->psn) >= w->npkts)
+		at->cur++;
+	if (at->burst != NO_BURST && at->burst > 0)
+		at->burst--;
 }
 
-/* e, which is n PSNs of w, goes into the batch. */
+/* e, which is n PSNs of w, is written to the lane. */
+static enum step put_on_lane(struct planning *p, const struct emit *e,
+			     const struct swqe *w, uint32_t n) REQUIRES(p->q->qp->lock)
+{
+	struct ib_req *r = &p->q->req;
+	int rc = lane_request(p->q, e);
+
+	if (rc == -ENOBUFS)
+		return STEP_WAIT;
+	if (rc)
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
+	if (!is_fresh(p))
+		count(p->q, IB_TX_RETRANSMIT);
+	move_on(p, w, n);
+	if (p->at.cur != r->at.cur)
+		r->by_packet = false;
+	r->at = p->at;
+	if (p->q->qp->reliable) {
+		req_arm(p->q, p->now);
+		if (e->f.ackreq)
+			lane_expects(p->q);
+	}
+	req_spend(p, e->len);
+	return STEP_SENT;
+}
+
+/* ... goes into the batch. */
 static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
 		     uint32_t cost) REQUIRES(p->q->qp->lock)
 {
-	struct req_cursor at = moved_on(p, w, n);
+	struct ib_qp *q = p->q;
+	struct plan *plan;
 	int rc;
 
-	e->plan = (struct plan){
-		.kind = PLAN_REQUEST,
-		.psn = p->at.psn,
-		.at = at,
-		.cost = cost,
-		.fresh = is_fresh(p),
-		.timed = e->f.ackreq && is_fresh(p) && !wqe_is_read(w),
-	};
-	rc = emit(p->q, p->b, e);
+	if (q->qp->lane)
+		return put_on_lane(p, e, w, n);
+	rc = emit(q, p->b, e);
 	if (rc == -ENOBUFS)
 		return STEP_FULL;
 	if (rc)
-		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
-	p->at = at;
-	if (p->q->qp->reliable)
-		cc_plan(p->q, cost);
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
+	plan = emitted(q, p->b);
+	plan->kind = PLAN_REQUEST;
+	plan->psn = p->at.psn;
+	plan->cost = cost;
+	plan->fresh = is_fresh(p);
+	plan->timed = e->f.ackreq && plan->fresh && !wqe_is_read(w);
+	move_on(p, w, n);
+	plan->at = p->at;
+	if (q->host)
+		cc_plan(q, cost);
 	return STEP_SENT;
 }
 
@@ -222,11 +233,19 @@ static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;
 
+	if (q->qp->lane)
+		return lane_asks_for_ack(q, &p->at, current(p), last);
 	if (!last && ++p->at.unasked < ACK_EVERY && p->at.burst == NO_BURST &&
 	    cc_room(q) > q->host->window / 2 + cost)
 		return false;
 	p->at.unasked = 0;
 	return true;
+}
+
+/* A lane has no window: it is full, or not. */
+static inline bool admit(struct ib_qp *q, uint32_t cost)
+{
+	return !q->host || cc_admit(q, cost);
 }
 
 static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
@@ -235,11 +254,13 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	const struct wr *wr = wr_of(w);
 	uint32_t i = psn_off(p->at.psn, w->psn), cost;
 	bool last = i + 1 == w->npkts, rc = q->qp->reliable;
+	bool written = wr->kind == IB_WRITE && w->done;
 	struct emit e;
 
 	start(p, &e, w);
 	e.off = i * q->mtu;
-	e.len = last ? w->length - e.off : q->mtu;
+	e.len = written ? 0 : last ? w->length - e.off : q->mtu;
+	e.f.written = written;
 	e.span = &p->memory.span;
 	e.f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
 			       last ? wr->tail : IB_NONE);
@@ -250,11 +271,10 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	e.f.se = last && w->flags & IBV_SEND_SOLICITED &&
 		 (wr->kind == IB_SEND || wr->tail == IB_IMM);
 	cost = e.len + CC_PACKET;
-	if (rc &&
-	    (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 || !cc_admit(q, cost)))
+	if (rc && (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 || !admit(q, cost)))
 		return STEP_WAIT;
 	if (resolve(p) != 0)
-		return refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 	e.f.ackreq = rc && asks_for_ack(p, last, cost);
 	return put(p, &e, w, 1, cost);
 }
@@ -306,7 +326,7 @@ static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	struct emit e;
 
 	if (!may_read(p) || psn_off(p->at.psn, q->req.una) + n > PSN_WINDOW ||
-	    !cc_admit(q, len + n * CC_PACKET))
+	    !admit(q, len + n * CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_READ, IB_ONLY, IB_NONE);
@@ -322,7 +342,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	struct emit e;
 
 	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
-	    !cc_admit(q, 8 + CC_PACKET))
+	    !admit(q, 8 + CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
 	e.f.opcode =
@@ -344,7 +364,17 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	    (p->at.burst == 0 && p->at.psn != r->una))
 		return STEP_WAIT;
 	if (p->at.cur == p->at.fresh) {
-		enum step s = begin(p, w);
+		enum step s = qp->lane ? lane_send(p, w) : STEP_GO;
+
+		if (s != STEP_GO)
+			return s;
+		s = begin(p, w);
+
+		if (s != STEP_GO)
+			return s;
+	}
+	if (qp->lane) {
+		enum step s = lane_directly(p, w);
 
 		if (s != STEP_GO)
 			return s;
@@ -359,22 +389,23 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct planning p;
-	unsigned left = REQ_SHARE;
 
 	p.q = q; /* span is large: it stays as it is */
 	qp_is_held(p.q->qp);
 	p.b = b;
 	p.at = q->req.at;
 	p.now = now;
+	p.left = REQ_SHARE;
 	p.memory.resolved = false;
+	q->req.full = false;
 	cc_answer(q);
-	while (left > 0) {
+	while (p.left > 0) {
 		switch (step(&p)) {
 		case STEP_GO:
-		case STEP_NEXT:
 			break;
+		case STEP_NEXT:
 		case STEP_SENT:
-			left--;
+			p.left--;
 			break;
 		case STEP_WAIT:
 			if (q->host)

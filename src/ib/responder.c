@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* responder.c - requests that come in on an RC QP (IBTA vol. 1, 9.7.4). */
+#include "core/board.h"
 #include "core/due.h"
 #include "core/event.h"
 #include "core/mr.h"
@@ -171,6 +172,8 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (ib_has(pkt, IB_RETH))
 		why = target_begin_write(q->qp, t, pkt->f.rkey, pkt->f.va,
 					 pkt->f.dma_len);
+	if (!why && pkt->f.written) /* the peer says that it has written */
+		t->write.left = 0;
 	if (!why && !write_length_ok(q, pkt))
 		why = REFUSED_LENGTH;
 	if (!why && ib_has(pkt, IB_IMMDT))
@@ -342,6 +345,8 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		why = carry_out(q, pkt, now);
 	if (why)
 		refuse(q, pkt, why, now);
+	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* its CQ is overrun */
+		lane_tell(q, pkt);
 }
 
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)

@@ -66,6 +66,8 @@ static void set_timers(struct ib_qp *q, uint64_t now)
 
 	q->req.timeout_at = ns ? now + ns : NEVER;
 	set_probe(q, now);
+	if (q->qp->lane)
+		lane_watch(q);
 }
 
 static void stop_timers(struct ib_req *r)
@@ -75,8 +77,9 @@ static void stop_timers(struct ib_req *r)
 
 void req_arm(struct ib_qp *q, uint64_t now)
 {
-	if (q->req.probe_at == NEVER)
-		set_timers(q, now);
+	if (q->req.probe_at != NEVER)
+		return;
+	set_timers(q, q->qp->lane ? went_out(q->qp->core, now) : now);
 }
 
 /* --- forward ------------------------------------------------------------- */
@@ -106,7 +109,8 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	}
 	if (!q->qp->reliable)
 		return;
-	cc_acked(q, acked);
+	if (q->host)
+		cc_acked(q, acked);
 	measure(r, now);
 	r->retry_left = q->qp->attr.retry_cnt;
 	r->rnr_left = q->qp->attr.rnr_retry;
@@ -139,7 +143,8 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		}
 		if (n > left)
 			n = left;
-		acked += wqe_cost(q, w, from, from + n);
+		if (q->host)
+			acked += wqe_cost(q, w, from, from + n);
 		left -= n;
 		r->una = psn_add(r->una, n);
 		if (from + n < w->npkts)
@@ -168,7 +173,7 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 		i--;
 	r->at.cur = i;
 	r->at.psn = psn;
-	r->failed = false; /* what did will be tried again */
+	r->failed = r->by_packet = false; /* what did will be tried again */
 	while (r->rd_head != r->at.rd_tail &&
 	       psn_diff(r->rd[(r->at.rd_tail - 1) % RD_MAX].end, psn) > 0)
 		r->at.rd_tail--;
@@ -189,7 +194,8 @@ void req_stop(struct ib_qp *q)
 	r->rd_head = r->at.rd_tail;
 	r->at.cur = r->at.fresh = q->qp->sq.head;
 	r->una = r->at.psn = r->at.max_psn;
-	r->failed = false;
+	r->failed = r->full = r->by_packet = false;
+	r->direct = 0;
 	cc_leave(q);
 }
 
@@ -257,23 +263,36 @@ bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 	return true;
 }
 
-static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+/* A few packets again.  What lies in a lane is not lost: only what the peer has read and
+ * not taken is sent again. */
+static void send_again(struct ib_qp *q)
 {
 	struct ib_req *r = &q->req;
 
+	if (q->qp->lane && !lane_is_read(q))
+		return;
+	req_rewind(q, r->una);
+	r->at.burst = PROBE_BURST;
+	r->implied = false;
+}
+
+static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (q->qp->lane && !lane_is_silent(q)) {
+		set_timers(q, now);
+		return;
+	}
 	count(q, IB_TX_TIMEOUT);
 	if (!req_retry(q, VERR_TIMEOUT, now))
 		return;
 	cc_cut(q->host, now);
-	req_rewind(q, r->una);
-	r->at.burst = PROBE_BURST;
-	r->implied = false;
-	r->probes = 0;
+	send_again(q);
+	q->req.probes = 0;
 	set_timers(q, now);
 }
 
 /* Nothing has been heard for a while: perhaps the end of what was sent, or the
- * answer, is lost.  A few packets again; it costs no retry. */
+ * answer, is lost.  To send again costs no retry. */
 static void probe(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
@@ -281,9 +300,7 @@ static void probe(struct ib_qp *q, uint64_t now)
 	count(q, IB_TX_PROBE);
 	if (r->probes < UINT8_MAX)
 		r->probes++;
-	req_rewind(q, r->una);
-	r->at.burst = PROBE_BURST;
-	r->implied = false;
+	send_again(q);
 	set_probe(q, now);
 }
 
@@ -303,19 +320,28 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 	struct qp *qp = q->qp;
+	uint64_t next;
 
 	qp_is_held(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
 	if (!qp->reliable)
 		unreliable_run(q, now);
+	else if (qp->lane && r->una != r->at.psn &&
+		 (now >= r->timeout_at || now >= r->probe_at || qp->draining ||
+		  qp->lane->state == LANE_DEAD))
+		(void)lane_hear(q, now);
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return NEVER; /* its CQ is overrun */
 	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
+	if (qp->lane && lane_run(q, now, &next))
+		return next;
 	if (!qp->reliable)
 		return NEVER;
 	if (now < r->rnr_until)
 		return r->rnr_until;
-	if (r->at.psn == r->una) {
+	if (r->at.psn == r->una && !(qp->lane && lane_waits(q))) {
 		stop_timers(r);
 		return NEVER;
 	}

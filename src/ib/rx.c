@@ -42,13 +42,10 @@ static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU *
 	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, &q->qp->ex.qp_base);
 }
 
-static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
-		      uint64_t now) REQUIRES(q->qp->lock)
+/* The packet is from the peer. */
+static void connected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
-	if (!from_peer(q->qp, d)) {
-		count(q, IB_RX_NO_ADDR);
-		return;
-	}
 	if (pkt->op->kind == IB_CONGESTION) {
 		count(q, IB_RX_CNP);
 		if (q->host)
@@ -60,8 +57,6 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 		count(q, IB_RX_NO_QP);
 		return;
 	}
-	if (d->marked)
-		rsp_cnp(q, now);
 	q->rsp.ack.understood |= q->ib->belated;
 	established(q);
 	if (!q->qp->reliable)
@@ -86,6 +81,14 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 		return port_has_lid(&qp->dev->port, dest.lid);
 	/* QP1 is all devices': their link takes what is for one of them. */
 	return device_has_gid(qp->dev, dest.gid) || qp->qpn == QP_GSI;
+}
+
+static void linked(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		   uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (d->marked && pkt->op->kind != IB_CONGESTION)
+		rsp_cnp(q, now);
+	connected(q, pkt, now);
 }
 
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
@@ -118,8 +121,54 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 		another_partition(q);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);
+	else if (qp->lane || !from_peer(qp, d))
+		count(q, IB_RX_NO_ADDR);
 	else
-		connected(q, d, pkt, now);
+		linked(q, d, pkt, now);
+	ib_settle(q);
+	lock_give(&qp->lock);
+}
+
+static void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (q->qp->lane && q->req.una != q->req.at.psn && q->qp->reliable)
+		(void)lane_hear(q, now);
+}
+
+/* A P_Key is a part of the route. */
+void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
+		   uint32_t src, uint32_t in, uint64_t now)
+{
+	struct ib_qp *q;
+	struct qp *qp;
+
+	turn_is_held(core);
+	qp = qp_find(core, pkt->f.dest_qp);
+	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
+	if (!q) {
+		core->ib->counter[IB_RX_NO_QP]++;
+		log_debug("a %s for QP 0x%06x, which is not here", pkt->op->name,
+			  pkt->f.dest_qp);
+		return;
+	}
+	/* exit() may have come in a call that holds the lock. */
+	if (!core->leaving)
+		lock_take(&qp->lock);
+	else if (!lock_try(&qp->lock))
+		return;
+	qp_is_held(q->qp);
+	if (qp->lane != l || src != qp->attr.dest_qp_num || in != q->route_in)
+		count(q, IB_RX_NO_ADDR);
+	else if (!may_receive(qp))
+		count(q, IB_RX_STATE);
+	else {
+		/* It was executed before this was sent; and what was executed after a
+		 * READ is complete after the READ's answer. */
+		lane_hear_any(q, now);
+		connected(q, pkt, now);
+		if (!ib_is_request(pkt->op))
+			lane_hear_any(q, now);
+	}
 	ib_settle(q);
 	lock_give(&qp->lock);
 }
@@ -193,7 +242,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (may_receive(qp) && from_peer(qp, d))
+	if (may_receive(qp) && !qp->lane && from_peer(qp, d))
 		rc_reserved(q, bth, now);
 	ib_settle(q);
 	lock_give(&qp->lock);

@@ -67,7 +67,8 @@ static void on_refused(void *arg, struct qp *qp)
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
-static const struct local_ops local_ops = { on_refused, on_piped };
+static const struct local_ops local_ops = { on_refused, ib_lane_input, ib_lane_news,
+					    ib_lane_told, on_piped };
 
 static void share_host(struct sim_node *n, const struct sim_conf *conf)
 {
@@ -240,8 +241,7 @@ struct qp *sim_qp_of(struct sim *s, int side, struct ibv_qp_init_attr_ex *attr)
 	struct qp *qp;
 
 	MUST(n->nqps < SIM_QPS);
-	MUST(qp_create(&n->ctx, attr, s->same_host ? &local_transport : &ib_transport,
-		       &qp) == 0);
+	MUST(qp_create(&n->ctx, attr, &ib_transport, &qp) == 0);
 	n->due[n->nqps] = NEVER;
 	n->qps[n->nqps++] = qp;
 	return qp;
@@ -283,13 +283,13 @@ static void modify(struct sim *s, struct qp *qp, struct ibv_qp_attr *a, int mask
 
 static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 {
-	struct peer *p;
+	struct lane *l;
 
 	(void)s;
 	turn_take(&qp->core->turn);
-	p = local_peer(qp->core->local, qpn_slot(peer->qpn));
-	MUST(p);
-	local_connect(qp, p);
+	l = local_lane(qp->core->local, qpn_slot(peer->qpn));
+	MUST(l);
+	local_connect(qp, l);
 	turn_give(&qp->core->turn);
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "link/ip_addr.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 
 enum {
 	UD = 3, /* opcode >> 5 */
@@ -28,7 +28,8 @@ static bool is_trusted(struct peer *p)
 
 bool local_has_pipe(struct local *l, uint16_t slot)
 {
-	struct peer *p = local_peer(l, slot);
+	struct lane *lane = local_lane(l, slot);
+	struct peer *p = lane ? container_of(lane, struct peer, lane) : NULL;
 
 	return p && p->state == PEER_UP && is_trusted(p);
 }
@@ -55,7 +56,8 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 		return !peer_reads(p, now);
 	memcpy(head.from, ip_of(d)->from.ip, 16);
 	memcpy(head.to, ip_of(d)->to.ip, 16);
-	r->op = REC_DGRAM;
+	r->kind = REC_DGRAM;
+	r->flags = 0;
 	at = (uint8_t *)r + REC_HEAD;
 	memcpy(at, &head, sizeof(head));
 	at += sizeof(head);

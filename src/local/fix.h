@@ -5,7 +5,7 @@
 #define LOCAL_FIX_H
 
 #include "ib/fix.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 
 /* How side sees the other, and its half of the pair. */
 static inline struct peer *pair_peer(const struct fix *f, int side)
@@ -15,9 +15,14 @@ static inline struct peer *pair_peer(const struct fix *f, int side)
 	return l->by_slot[f->s->node[!side].core.slot];
 }
 
-static inline struct local_qp *pair_q(const struct fix *f, int side)
+static inline struct ib_qp *pair_q(const struct fix *f, int side)
 {
-	return local_qp(f->p.qp[side]);
+	return ib_qp(f->p.qp[side]);
+}
+
+static inline struct qp *pair_qp(const struct fix *f, int side)
+{
+	return f->p.qp[side];
 }
 
 /* conf NULL: all goes through the pipe. */
@@ -68,37 +73,35 @@ static inline unsigned pair_look(const struct fix *f, int side, struct rec *out,
 	return n;
 }
 
-/* A record of side's, as its QP writes it but for what r says. */
-static inline void pair_write(struct fix *f, int side, const struct rec *r,
+/* A packet of side's QP, with the headers' fields in f. */
+static inline void pair_write(struct fix *f, int side, const struct ib_fields *fields,
 			      const void *payload, uint32_t len)
 {
 	struct core *core = &f->s->node[side].core;
-	struct peer *p = pair_peer(f, side);
 	const struct qp *qp = f->p.qp[side];
-	uint32_t head = rec_head(r);
-	struct rec *to;
+	struct ib_fields sent = *fields;
+	struct lane *l = &pair_peer(f, side)->lane;
+	const struct span span = { .v = { { (uint8_t *)(uintptr_t)payload, len } },
+				   .ours = true };
 
+	sent.dest_qp = qp->attr.dest_qp_num;
 	turn_take(&core->turn);
-	to = ring_reserve(&p->out, head + len);
-	assert_non_null(to);
-	memcpy(to, r, head);
-	if (qp->type == IBV_QPT_UC)
-		to->flags |= REC_UC;
-	to->dst = qp->attr.dest_qp_num;
-	to->src = qp->qpn;
-	to->path = pair_q(f, side)->path_out;
-	if (len)
-		memcpy((uint8_t *)to + head, payload, len);
-	ring_publish(&p->out, to, head + len);
-	peer_wrote(p);
+	assert_int_equal(l->ops->send(l, &pair_q(f, side)->from, &sent, &span, 0, len),
+			 0);
 	local_flush(core->local);
 	turn_give(&core->turn);
+}
+
+/* The name of the packet in a record: "SEND_ONLY". */
+static inline const char *rec_name(const struct rec *r)
+{
+	return r->kind == REC_PACKET && ib_op(r->opcode) ? ib_op(r->opcode)->name : "";
 }
 
 /* The PSN of the next request of side. */
 static inline uint32_t pair_psn(const struct fix *f, int side)
 {
-	return pair_q(f, side)->req.psn;
+	return pair_q(f, side)->req.at.psn;
 }
 
 /* Through the states again, with the first PSNs of conf. */

@@ -24,7 +24,8 @@ static void fill_up(struct fix *f, int side, bool answers)
 	turn_take(&core->turn);
 	while ((r = answers ? ring_reserve_answer(&p->out)
 			    : ring_reserve(&p->out, REC_HEAD)) != NULL) {
-		*r = (struct rec){ .op = REC_ACK };
+		*r = (struct rec){ .kind = REC_PACKET,
+				   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
 		ring_publish(&p->out, r, REC_HEAD);
 	}
 	peer_wrote(p);
@@ -73,7 +74,7 @@ static void many_qps_share_a_ring(void **state)
 		sim_send(p[i].qp[0], &wr);
 	}
 	pair_run(f, 1 * MS);
-	assert_false(list_empty(&pair_peer(f, 0)->full));
+	assert_false(list_empty(&pair_peer(f, 0)->lane.waiting));
 	pair_go(f, 1);
 	for (unsigned i = 0; i < PAIRS; i++) {
 		struct ibv_wc wc;
@@ -83,7 +84,7 @@ static void many_qps_share_a_ring(void **state)
 		sim_unpair(f->s, &p[i]);
 	}
 	fix_same(f, 0, PAIRS * 50000);
-	assert_true(list_empty(&pair_peer(f, 0)->full));
+	assert_true(list_empty(&pair_peer(f, 0)->lane.waiting));
 	fix_close(f);
 }
 
@@ -182,7 +183,7 @@ static void who_never_makes_room_times_out(void **state)
 static void who_owes_an_answer_times_out_too(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ };
 
 	(void)state;
 	pair_stop(f, 0);
@@ -191,8 +192,8 @@ static void who_owes_an_answer_times_out_too(void **state)
 	pair_stop(f, 1);
 	fill(f, 0);
 	pair_go(f, 0);
-	pair_run(f, 1000); /* it owes an ACK */
-	assert_true(pair_q(f, 0)->rsp.ack_due);
+	pair_run(f, 1000); /* it owes an answer */
+	assert_true(pair_q(f, 0)->rsp.resources);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	fix_close(f);
@@ -210,7 +211,7 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	pair_run(f, 1000);
 	pair_stop(f, 0);
-	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
 	pair_run(f, 1000);
 	pair_stop(f, 1);
 	fill(f, 0);
@@ -231,18 +232,16 @@ static void who_was_done_directly_does_not_time_out(void **state)
 
 	(void)state;
 	pair_stop(f, 0);
-	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND });
-	sim_recv(f->p.qp[0], 9, NULL, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
 	pair_run(f, 1000);
 	pair_stop(f, 1);
 	fill(f, 0);
 	pair_go(f, 0);
 	pair_run(f, 1000);
-	assert_true(pair_q(f, 0)->rsp.ack_due);
+	assert_true(pair_q(f, 0)->rsp.resources);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 8192, 0);
 	pair_run(f, 1000);
 	pair_go(f, 1);
-	fix_wc(f, 0, 9, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 8192);
 	fix_quiet(f);
@@ -294,54 +293,11 @@ static void answers_have_room_of_their_own(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_go(f, 0);
 	pair_run(f, 1 * MS);
-	assert_false(list_empty(&pair_q(f, 0)->full)); /* no room for the WRITE */
+	assert_false(list_empty(&pair_qp(f, 0)->lane_wait)); /* no room for the WRITE */
 	pair_stop(f, 0);
 	pair_go(f, 1);
 	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
 	pair_go(f, 0);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_close(f);
-}
-
-/* One that waits for others waits no longer than where there is room. */
-static void an_ack_goes_in_time_where_requests_have_no_room(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	unsigned before;
-
-	(void)state;
-	pair_stop(f, 0);
-	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
-	pair_run(f, 1000);
-	pair_stop(f, 1);
-	fill_up(f, 0, false);
-	before = pair_peer(f, 0)->out.head;
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
-	pair_go(f, 0);
-	pair_run(f, 40000);
-	assert_int_equal(pair_peer(f, 0)->out.head, before);
-	pair_run(f, 20000);
-	assert_int_equal(pair_peer(f, 0)->out.head, before + 1);
-	pair_go(f, 1);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_close(f);
-}
-
-/* Nobody but the peer can say it: there is no QP. */
-static void that_nobody_is_there_waits_for_room(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, &quick);
-
-	(void)state;
-	fix_modify(f, 1, IBV_QPS_RESET);
-	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
-	let_b_alone(f);
-	assert_int_equal(pair_peer(f, 1)->not_ready_n, 1);
-	pair_go(f, 0);
-	pair_run(f, 1000);
-	assert_int_equal(pair_peer(f, 1)->not_ready_n, 0);
-	pair_again(f, 1);
-	fix_recv(f, 8, 0, 100);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_close(f);
 }
@@ -387,7 +343,7 @@ static void who_looks_finds_room_without_a_kick(void **state)
 		pair_stop(f, 1);
 		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
 		pair_run(f, 1000);
-		assert_false(list_empty(&p->full));
+		assert_false(list_empty(&p->lane.waiting));
 		pair_stop(f, 0);
 		if (looks)
 			peer_heat(p);
@@ -418,7 +374,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	pair_stop(f, 1);
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	pair_run(f, 1000);
-	r->op = REC_OPS;
+	r->kind = REC_KINDS;
 	ring_publish(&pair_peer(f, 1)->out, r, REC_HEAD);
 	peer_heat(pair_peer(f, 0));
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
@@ -430,7 +386,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc.vendor_err, VERR_PEER_ENDED);
-	assert_null(local_peer(f->s->node[0].core.local, f->s->node[1].core.slot));
+	assert_null(local_lane(f->s->node[0].core.local, f->s->node[1].core.slot));
 	sim_unpair(f->s, &p);
 	fix_close(f);
 }
@@ -476,8 +432,8 @@ static void a_process_talks_to_itself(void **state)
 		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], cq, NULL, &cap);
 	for (int i = 0; i < 2; i++) {
 		sim_bring(f->s, qp[i], qp[!i], &f->conf);
-		assert_ptr_equal(local_qp(qp[i])->peer, qp[i]->core->local->self);
-		local_qp(qp[i])->path_in = local_qp(qp[i])->path_out;
+		assert_ptr_equal(qp[i]->lane, &qp[i]->core->local->self->lane);
+		ib_qp(qp[i])->route_in = ib_qp(qp[i])->from.out;
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_send_wr wr = {
@@ -518,8 +474,6 @@ int main(void)
 		cmocka_unit_test(who_was_done_directly_does_not_time_out),
 		cmocka_unit_test(answers_wait_for_room),
 		cmocka_unit_test(answers_have_room_of_their_own),
-		cmocka_unit_test(an_ack_goes_in_time_where_requests_have_no_room),
-		cmocka_unit_test(that_nobody_is_there_waits_for_room),
 		cmocka_unit_test(who_looks_away_looks_once_more),
 		cmocka_unit_test(who_looks_finds_room_without_a_kick),
 		cmocka_unit_test(who_writes_rubbish_is_broken),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* local.h - the same host as a transport, as nic/ sees it.  docs/local.md is
+/* local.h - other processes of the same host, as nic/ sees them.  docs/local.md is
  * the page to read first.  All calls are made by the holder of the turn. */
 #ifndef LOCAL_LOCAL_H
 #define LOCAL_LOCAL_H
@@ -7,19 +7,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/transport.h"
 #include "link/dgram.h"
 
 struct core;
+struct ib_pkt;
+struct lane;
 struct host;
 struct host_said;
 struct local;
-struct peer;
+struct qp;
 
 struct local_ops {
-	/* qp waits for a peer that does not want the pipe: it is to become one
-	 * of the wire.  No QP is locked. */
+	/* The peer does not want the lane that qp has: it is to leave it and take its
+	 * path's link.  No QP is locked. */
 	void (*refused)(void *arg, struct qp *qp);
+	/* A packet came in on a lane, of QP src by a route.  Valid for this call. */
+	void (*packet)(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
+		       uint32_t src, uint32_t route, uint64_t now);
+	/* The other has executed more, perhaps of what this QP has sent. */
+	void (*news)(struct qp *qp, uint64_t now);
+	/* ... of what the QP has sent that this word names. */
+	void (*told)(struct core *core, const struct lane *l, uint64_t word,
+		     uint64_t now);
 	/* A datagram came in by a pipe.  It may be kept for this call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 };
@@ -37,11 +46,11 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 void local_close(struct core *core);
 void local_forked(struct core *core); /* in the child of a fork */
 
-/* The way to the process of slot, its own included; asks for one if there is
- * none yet.  NULL: it is refused, or nobody is there: use the wire. */
-struct peer *local_peer(struct local *l, uint16_t slot);
-/* qp, whose transport is local_transport, talks to p. */
-void local_connect(struct qp *qp, struct peer *p);
+/* The lane to the process of slot, this one included; asks for one if there is none
+ * yet.  NULL: it is refused, or nobody is there: use the wire. */
+struct lane *local_lane(struct local *l, uint16_t slot);
+/* qp, which is locked, is to take it. */
+void local_connect(struct qp *qp, struct lane *lane);
 
 struct local_got {
 	unsigned records;
@@ -76,7 +85,5 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 
 void local_said(struct local *l, struct host_said *s);
 void local_gone(struct local *l, uint16_t slot);
-
-extern const struct transport local_transport;
 
 #endif

@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/qp.h"
 #include "host/host.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -62,6 +63,10 @@ static void take_side(struct peer *p, int side)
 	p->in.s = &p->pipe->ring[!side];
 	p->reach.inside = &p->pipe->inside[side].word;
 	p->reach.theirs = &p->pipe->inside[!side].word;
+	p->lane.executed = p->pipe->executed[side];
+	p->lane.theirs = p->pipe->executed[!side];
+	p->answers = &p->pipe->answered[side];
+	p->answered = &p->pipe->answered[!side];
 }
 
 static int make_memory(struct peer *p)
@@ -116,7 +121,7 @@ void meet_let_go(struct peer *p)
 	cancel_let(was);
 	if (p->pipe)
 		munmap(p->pipe, sizeof(*p->pipe));
-	p->pipe = NULL;
+	peer_forget_pipe(p);
 }
 
 /* --- saying -------------------------------------------------------------- */
@@ -265,9 +270,8 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 	if (p->state != PEER_UP || s->fd[0] < 0)
 		return;
 	p->mapped |= mapped = reach_map(&p->reach, lent, s->fd[0]);
-	list_for(n, &p->qps)
-		atomic_store(&container_of(n, struct local_qp, node)->qp->at_once,
-			     p->mapped);
+	list_for(n, &p->lane.qps)
+		atomic_store(&container_of(n, struct qp, lane_node)->at_once, p->mapped);
 	if (mapped)
 		log_info(
 			"slot %u, process %d: its region of key 0x%08x is mapped: whoever "
@@ -359,12 +363,17 @@ static struct peer *self_open(struct local *l)
 		return NULL;
 	}
 	p->out.s = p->in.s = &p->pipe->ring[0];
+	p->lane.executed = p->pipe->executed[0];
+	p->lane.theirs = p->lane.executed;
+	p->answers = &p->pipe->answered[0];
+	p->answered = p->answers;
 	p->state = PEER_UP;
+	p->lane.state = LANE_UP;
 	l->self = p;
 	return p;
 }
 
-struct peer *local_peer(struct local *l, uint16_t slot)
+static struct peer *find(struct local *l, uint16_t slot)
 {
 	struct peer *p;
 	int rc;
@@ -385,6 +394,19 @@ struct peer *local_peer(struct local *l, uint16_t slot)
 		p = l->by_slot[slot];
 	}
 	return p && p->state != PEER_REFUSED && p->state != PEER_DEAD ? p : NULL;
+}
+
+struct lane *local_lane(struct local *l, uint16_t slot)
+{
+	struct peer *p = find(l, slot);
+
+	return p ? &p->lane : NULL;
+}
+
+void local_connect(struct qp *qp, struct lane *lane)
+{
+	qp_join_lane(qp, lane);
+	atomic_store(&qp->at_once, container_of(lane, struct peer, lane)->mapped);
 }
 
 static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)

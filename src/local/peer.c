@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include "core/due.h"
+#include "core/qp.h"
 #include "host/host.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 #include "sys/log.h"
 
 /* --- hot and cold -------------------------------------------------------- */
@@ -39,7 +40,8 @@ void peer_cool(struct peer *p)
 	atomic_store(&p->in.s->want_kick, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	/* Who made room while the ring was hot has kicked nobody. */
-	if (!ring_empty(&p->in) || (peer_waits(p) && ring_has_room(&p->out))) {
+	if (!ring_empty(&p->in) || peer_has_news(p) ||
+	    (peer_waits(p) && ring_has_room(&p->out))) {
 		atomic_store(&p->in.s->want_kick, 0);
 		return;
 	}
@@ -108,6 +110,14 @@ void local_flush(struct local *l)
 
 /* --- states -------------------------------------------------------------- */
 
+static void set_state(struct peer *p, enum peer_state state)
+{
+	p->state = state;
+	p->lane.state = state == PEER_UP     ? LANE_UP
+			: state == PEER_DEAD ? LANE_DEAD
+					     : LANE_PENDING;
+}
+
 struct peer *peer_new(struct local *l, uint16_t slot)
 {
 	struct peer *p = calloc(1, sizeof(*p));
@@ -120,8 +130,7 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	reach_init(&p->reach, l->core->direct, slot);
 	list_init(&p->node_up);
 	list_init(&p->dirty);
-	list_init(&p->qps);
-	list_init(&p->full);
+	peer_make_lane(p);
 	list_add_tail(&l->peers, &p->node);
 	l->by_slot[slot] = p;
 	return p;
@@ -129,7 +138,7 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 
 void peer_release(struct peer *p)
 {
-	if (!list_empty(&p->qps) || p->l->by_slot[p->slot] == p)
+	if (!list_empty(&p->lane.qps) || p->l->by_slot[p->slot] == p)
 		return;
 	meet_forget_unsaid(p);
 	ignore_ring(p);
@@ -140,9 +149,25 @@ void peer_release(struct peer *p)
 	list_add_tail(&p->l->dead, &p->node); /* callers may be inside */
 }
 
+static void add_up(struct local_counters *c, const struct lane *l)
+{
+	c->direct += l->direct;
+	c->direct_bytes += l->direct_bytes;
+	c->at_once += l->at_once;
+	c->at_once_bytes += l->at_once_bytes;
+	list_for(n, &l->qps)
+	{
+		const struct qp *qp = container_of(n, struct qp, lane_node);
+
+		c->at_once += qp->done_at_once;
+		c->at_once_bytes += qp->bytes_at_once;
+	}
+}
+
 static void bury(struct peer *p)
 {
 	list_del(&p->node);
+	add_up(&p->l->count, &p->lane);
 	meet_let_go(p);
 	free(p);
 }
@@ -160,8 +185,8 @@ void local_bury(struct local *l)
 
 static void make_due(struct peer *p)
 {
-	list_for(n, &p->qps)
-		due_add(p->l->core, container_of(n, struct local_qp, node)->qp);
+	list_for(n, &p->lane.qps)
+		due_add(p->l->core, container_of(n, struct qp, lane_node));
 }
 
 void peer_up(struct peer *p)
@@ -169,7 +194,7 @@ void peer_up(struct peer *p)
 	struct reach *r = &p->reach;
 	uid_t uid;
 
-	p->state = PEER_UP;
+	set_state(p, PEER_UP);
 	(void)host_cred(p->l->host, p->slot, &uid, &p->reach.pid);
 	p->same_user = host_is_ours(p->l->host, p->slot);
 	log_info("slot %u, process %d: messages go through shared memory%s; WRITE "
@@ -185,12 +210,12 @@ void peer_refuse(struct peer *p, const char *why)
 {
 	if (p->state != PEER_OPENING)
 		return;
-	p->state = PEER_REFUSED;
+	set_state(p, PEER_REFUSED);
 	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
 		 (int)p->reach.pid, why);
 	meet_let_go(p);
-	list_for_safe(n, &p->qps)
-		p->l->ops->refused(p->l->arg, container_of(n, struct local_qp, node)->qp);
+	list_for_safe(n, &p->lane.qps)
+		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane_node));
 }
 
 /* No more of it.  Its QPs find out by themselves. */
@@ -205,7 +230,7 @@ static void die(struct peer *p)
 	gate_end(&p->reach, true);
 	if (l->by_slot[p->slot] == p)
 		l->by_slot[p->slot] = NULL;
-	p->state = PEER_DEAD;
+	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
 	meet_forget_unsaid(p); /* whoever lives there next is another */
@@ -222,7 +247,7 @@ void peer_broken(struct peer *p, const char *why)
 	if (log_allowed(&p->l->said_broken))
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
 	/* It stays where it is: the same process gets no second pipe. */
-	p->state = PEER_DEAD;
+	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
 	make_due(p);
@@ -273,7 +298,7 @@ void local_close(struct core *core)
 		struct peer *p = container_of(n, struct peer, node);
 
 		l->by_slot[p->slot] = NULL;
-		p->state = PEER_DEAD;
+		set_state(p, PEER_DEAD);
 		peer_release(p);
 	}
 	list_for_safe(n, &l->dead) bury(container_of(n, struct peer, node));
@@ -294,8 +319,8 @@ static void forget_memory(struct list *peers)
 			close(p->fd);
 		p->fd = -1;
 		reach_forked(&p->reach);
-		p->pipe = NULL;
-		p->state = PEER_DEAD;
+		peer_forget_pipe(p);
+		set_state(p, PEER_DEAD);
 	}
 }
 
@@ -308,27 +333,21 @@ void local_forked(struct core *core)
 
 void local_log_counters(struct core *core)
 {
-	const struct local_counters *c = &core->local->count;
-	uint64_t at_once = c->at_once, bytes = c->at_once_bytes;
+	struct local_counters c = core->local->count;
 
 	list_for(n, &core->local->peers)
-		list_for(m, &container_of(n, struct peer, node)->qps)
-	{
-		at_once += container_of(m, struct local_qp, node)->at_once;
-		bytes += container_of(m, struct local_qp, node)->at_once_bytes;
-	}
-
-	if (at_once)
+		add_up(&c, &container_of(n, struct peer, node)->lane);
+	list_for(n, &core->local->dead)
+		add_up(&c, &container_of(n, struct peer, node)->lane);
+	if (c.at_once)
 		log_info("same host: %" PRIu64 " requests (%" PRIu64
 			 " bytes) done by who posted them",
-			 at_once, bytes);
-	if (c->out || c->in || c->direct)
+			 c.at_once, c.at_once_bytes);
+	if (c.out || c.in || c.direct)
 		log_info("same host: %" PRIu64 " records out (%" PRIu64
 			 " bytes), %" PRIu64 " in (%" PRIu64 " bytes), %" PRIu64
-			 " direct copies (%" PRIu64 " bytes), %" PRIu64
-			 " requests that no QP took",
-			 c->out, c->out_bytes, c->in, c->in_bytes, c->direct,
-			 c->direct_bytes, c->not_ready);
+			 " direct copies (%" PRIu64 " bytes)",
+			 c.out, c.out_bytes, c.in, c.in_bytes, c.direct, c.direct_bytes);
 }
 
 void local_hear(struct local *l)
@@ -337,7 +356,7 @@ void local_hear(struct local *l)
 	{
 		struct peer *p = container_of(n, struct peer, node);
 
-		if (p->state == PEER_UP && !ring_empty(&p->in))
+		if (p->state == PEER_UP && (!ring_empty(&p->in) || peer_has_news(p)))
 			peer_heat(p);
 	}
 }

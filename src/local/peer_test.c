@@ -43,14 +43,14 @@ static struct peer *seen_by(const struct sim_node *n, const struct sim_node *oth
 	return n->core.local->by_slot[other->core.slot];
 }
 
-static struct peer *meet(struct sim_node *n, const struct sim_node *other)
+static struct lane *meet(struct sim_node *n, const struct sim_node *other)
 {
-	struct peer *p;
+	struct lane *l;
 
 	turn_take(&n->core.turn);
-	p = local_peer(n->core.local, other->core.slot);
+	l = local_lane(n->core.local, other->core.slot);
 	turn_give(&n->core.turn);
-	return p;
+	return l;
 }
 
 /* They are connected, so that descriptors are taken. */
@@ -172,10 +172,10 @@ static void nobody_lives_there(void **state)
 	(void)state;
 	while (nobody == t.low->core.slot || nobody == t.high->core.slot)
 		nobody++;
-	assert_null(local_peer(l, nobody));
+	assert_null(local_lane(l, nobody));
 	assert_null(l->by_slot[nobody]);
-	assert_null(local_peer(l, 0));
-	assert_null(local_peer(l, SLOT_LAST + 1));
+	assert_null(local_lane(l, 0));
+	assert_null(local_lane(l, SLOT_LAST + 1));
 	sim_close(t.s);
 }
 

@@ -11,74 +11,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 3 };
+enum { PIPE_VERSION = 4 };
 
-enum rec_op {
-	REC_PAD, /* nothing: the end of the ring */
-	REC_SEND,
-	REC_WRITE,
-	REC_READ,
-	REC_CMP_SWAP,
-	REC_FETCH_ADD,
-	REC_ACK, /* all before psn was executed */
-	REC_NAK, /* ... but the request psn was not: code */
-	REC_READ_RESP,
-	REC_ATOMIC_RESP,
-	REC_DGRAM, /* a datagram, as host/msg.h has it */
-	REC_OPS
+enum rec_kind {
+	REC_PAD,    /* nothing: the end of the ring */
+	REC_PACKET, /* of RC or UC: its headers as values, and its payload */
+	REC_DGRAM,  /* a datagram of UD (dgram.c) */
+	REC_KINDS
 };
 
 enum rec_flag {
-	REC_FIRST = 1 << 0, /* the first record of its message */
-	REC_LAST = 1 << 1,
-	REC_IMM = 1 << 2,
-	REC_INV = 1 << 3, /* imm is an rkey to invalidate */
-	REC_SOLICITED = 1 << 4,
-	REC_UC = 1 << 5,
-	REC_EMPTY = 1 << 6, /* WRITE: its data was written directly */
-	REC_ASKS = 1 << 7,  /* for an ACK at once; else it comes with
-			     * others */
-};
-
-enum rec_nak {
-	REC_NOT_READY, /* no such QP, its state, another PSN */
-	REC_RNR,       /* imm: the QP's min_rnr_timer */
-	REC_INVALID,
-	REC_ACCESS,
-	REC_OPERATION, /* NAK 0x61, 0x62, 0x63 */
-	REC_NAKS
+	REC_WIDE = 1 << 0, /* it has the second header */
+	REC_SE = 1 << 1,
+	REC_ACKREQ = 1 << 2,
+	REC_WRITTEN = 1 << 3, /* a WRITE whose data was written directly */
 };
 
 struct rec {
 	uint32_t stamp; /* the ring's */
 	uint32_t bytes; /* of the record: headers and payload */
-	uint8_t op, flags, code, zero;
-	uint32_t dst, src; /* QPNs */
-	uint32_t psn;	   /* of its first packet on a wire */
-	uint32_t imm;	   /* as it lies, or an rkey, or a timer */
-	uint32_t path;	   /* see path_of(), peer.h */
-	/* First records of WRITE, READ and atomics: */
-	uint64_t va;
+	uint8_t kind, flags;
+	uint8_t opcode, syndrome; /* of the BTH and the AETH */
+	uint32_t dst, src;	  /* QPNs */
+	uint32_t psn;
+	uint32_t data;	/* ImmDt as it lies, IETH's rkey, or AETH's MSN */
+	uint32_t route; /* link/lane.h */
+	/* RETH, AtomicETH, AtomicAckETH: */
+	uint64_t va; /* or the value of AtomicAckETH */
 	uint32_t rkey, len;
 	uint64_t compare, swap_add;
 };
 
-enum { REC_HEAD = 32, REC_HEAD_RMA = 64 };
+enum { REC_HEAD = 32, REC_HEAD_WIDE = 64 };
 
-static_assert(sizeof(struct rec) == REC_HEAD_RMA, "one slot");
-
-static inline bool rec_is_request(const struct rec *r)
-{
-	return r->op >= REC_SEND && r->op <= REC_FETCH_ADD;
-}
+static_assert(sizeof(struct rec) == REC_HEAD_WIDE, "one slot");
 
 /* Where its payload begins. */
 static inline uint32_t rec_head(const struct rec *r)
 {
-	bool rma = r->op == REC_READ || r->op == REC_CMP_SWAP || r->op == REC_FETCH_ADD ||
-		   (r->op == REC_WRITE && r->flags & REC_FIRST);
-
-	return rma ? REC_HEAD_RMA : REC_HEAD;
+	return r->flags & REC_WIDE ? REC_HEAD_WIDE : REC_HEAD;
 }
 
 #endif

@@ -86,7 +86,8 @@ struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 		return NULL;
 	if (n > end) {
 		pad = at(r->s, r->head);
-		pad->op = REC_PAD;
+		pad->kind = REC_PAD;
+		pad->flags = 0;
 		pad->bytes = end * SLOT;
 		publish(r, pad, end);
 	}
@@ -117,11 +118,11 @@ static bool is_sound(const struct ring_in *r, const struct rec *rec)
 {
 	uint32_t n = slots_of(rec->bytes), at = r->tail % RING_SLOTS;
 
-	if (rec->op >= REC_OPS || n > RING_SLOTS - at || rec->bytes < rec_head(rec))
+	if (rec->kind >= REC_KINDS || n > RING_SLOTS - at || rec->bytes < rec_head(rec))
 		return false;
 	/* It reaches the end, and a record follows: no reader goes round and
 	 * round. */
-	if (rec->op == REC_PAD)
+	if (rec->kind == REC_PAD)
 		return at && n == RING_SLOTS - at;
 	return rec->bytes - rec_head(rec) <= RING_CHUNK;
 }
@@ -139,7 +140,7 @@ int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint3
 		atomic_signal_fence(memory_order_seq_cst);
 		if (!is_sound(r, rec))
 			return -EPROTO;
-		if (rec->op != REC_PAD)
+		if (rec->kind != REC_PAD)
 			break;
 		ring_release(r, rec);
 	}

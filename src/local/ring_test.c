@@ -37,7 +37,8 @@ static bool put_in(struct rec *r, uint32_t len, uint32_t number)
 {
 	if (!r)
 		return false;
-	r->op = REC_SEND;
+	r->kind = REC_PACKET;
+	r->flags = 0;
 	r->flags = 0;
 	r->psn = number;
 	memset((uint8_t *)r + REC_HEAD, (int)(uint8_t)number, len);
@@ -63,7 +64,7 @@ static bool get(uint32_t len, uint32_t number)
 
 	if (ring_next(&in, &r, &at, &n) != 1)
 		return false;
-	assert_int_equal(r.op, REC_SEND);
+	assert_int_equal(r.kind, REC_PACKET);
 	assert_int_equal(r.psn, number);
 	assert_int_equal(n, len);
 	for (uint32_t i = 0; i < n; i++)
@@ -156,7 +157,8 @@ static void old_payload_is_no_record(void **state)
 	uint32_t n;
 
 	(void)state;
-	r->op = REC_SEND;
+	r->kind = REC_PACKET;
+	r->flags = 0;
 	r->flags = 0;
 	for (uint32_t i = 1; i < 4; i++)
 		((struct rec *)(void *)shared->slot[i])->stamp =
@@ -176,11 +178,11 @@ static void old_payload_is_no_record(void **state)
 static void garbage(void **state)
 {
 	/* clang-format off */
-	static const struct { uint32_t bytes; uint8_t op; } bad[] = {
-		{ 0, REC_SEND }, { 31, REC_SEND }, { 63, REC_READ },
-		{ REC_HEAD + RING_CHUNK + 1, REC_SEND }, { UINT32_MAX, REC_SEND },
-		{ 64, REC_OPS }, { 64, 255 }, { 0, REC_PAD },
-		{ SLOT * RING_SLOTS + 1, REC_PAD }, { UINT32_MAX, REC_PAD },
+	static const struct { uint32_t bytes; uint8_t kind, flags; } bad[] = {
+		{ 0, REC_PACKET, 0 }, { 31, REC_PACKET, 0 }, { 63, REC_PACKET, REC_WIDE },
+		{ REC_HEAD + RING_CHUNK + 1, REC_PACKET, 0 }, { UINT32_MAX, REC_PACKET, 0 },
+		{ 64, REC_KINDS, 0 }, { 64, 255, 0 }, { 0, REC_PAD, 0 },
+		{ SLOT * RING_SLOTS + 1, REC_PAD, 0 }, { UINT32_MAX, REC_PAD, 0 },
 	};
 	/* clang-format on */
 	struct rec *r = (struct rec *)(void *)shared->slot[0], copy;
@@ -189,26 +191,29 @@ static void garbage(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		*r = (struct rec){ .stamp = 1, .op = bad[i].op, .bytes = bad[i].bytes };
+		*r = (struct rec){ .stamp = 1,
+				   .kind = bad[i].kind,
+				   .flags = bad[i].flags,
+				   .bytes = bad[i].bytes };
 		assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 	}
 	/* Across the ring's end. */
 	in.tail = RING_SLOTS - 1;
 	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 1];
-	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_SEND, .bytes = 65 };
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PACKET, .bytes = 65 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
 	/* A pad is what is left of the ring, and never all of it. */
-	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_PAD, .bytes = 64 };
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PAD, .bytes = 64 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), 0);
 	assert_int_equal(in.tail, RING_SLOTS);
 	in.tail = RING_SLOTS - 2;
 	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 2];
-	*r = (struct rec){ .stamp = in.tail << 1 | 1, .op = REC_PAD, .bytes = 64 };
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PAD, .bytes = 64 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 	in.tail = 0;
 	r = (struct rec *)(void *)shared->slot[0];
-	*r = (struct rec){ .stamp = 1, .op = REC_PAD, .bytes = RING_SLOTS * SLOT };
+	*r = (struct rec){ .stamp = 1, .kind = REC_PAD, .bytes = RING_SLOTS * SLOT };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
 	shared->tail = 1; /* ahead of what was written */

@@ -206,7 +206,7 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 		return;
 	}
 	fprintf(d->out, "%s %s on %s, %s", type_name(qp->type), state_name[qp->state],
-		qp->dev->ibv.name, qp->transport->name);
+		qp->dev->ibv.name, qp->lane ? "local" : qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
 		fprintf(d->out, " to QP 0x%06x at %s", qp->attr.dest_qp_num,
 			addr_text(qp->attr.ah_attr.grh.dgid.raw, ip));

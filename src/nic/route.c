@@ -22,26 +22,6 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-/* qp->lock held.  -ENOMEM: it stays what it is. */
-static int become(struct qp *qp, const struct transport *t)
-{
-	const struct transport *was = qp->transport;
-	void *old = qp->tp, *new;
-	int rc;
-
-	if (t == was)
-		return 0;
-	rc = t->open(qp);
-	new = qp->tp;
-	qp->tp = old;
-	if (rc)
-		return rc;
-	was->close(qp);
-	qp->tp = new;
-	qp->transport = t;
-	return 0;
-}
-
 /* A link-local address is the host's on its own interface alone. */
 bool is_here(struct device *dev, const uint8_t ip[16])
 {
@@ -52,22 +32,22 @@ bool is_here(struct device *dev, const uint8_t ip[16])
 
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
-	struct peer *p = NULL;
+	struct lane *l = NULL;
 	bool here;
-	int rc = 0;
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
 	here = is_here(qp->dev, dgid);
 	if (here && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
-		p = local_peer(nic->core.local, qpn_slot(dest_qp));
+		l = local_lane(nic->core.local, qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->peer_here = here;
-	rc = become(qp, p ? &local_transport : &ib_transport);
-	if (!rc && p)
-		local_connect(qp, p);
+	if (l)
+		local_connect(qp, l);
+	else
+		qp_leave_lane(qp);
 	lock_give(&qp->lock);
-	return rc ? rc : p != NULL;
+	return l != NULL;
 }
 
 /* Through the states that the QP has passed. */
@@ -102,8 +82,7 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 		qp->path.link->ops->dest(&qp->path.addr, &dest);
 	rc = links_listen(&nic->links, qp->dev, known ? dest.gid : NULL);
 	lock_take(&qp->lock);
-	if (!rc)
-		rc = become(qp, &ib_transport);
+	qp_leave_lane(qp);
 	if (!rc)
 		rc = catch_up(qp, now);
 	if (rc) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* route.h - by which transport a connected QP reaches its peer.  Turn held. */
+/* route.h - whether a connected QP reaches its peer by a lane or by its path.  Turn held.
+ */
 #ifndef NIC_ROUTE_H
 #define NIC_ROUTE_H
 

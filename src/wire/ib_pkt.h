@@ -40,6 +40,8 @@ struct ib_fields {
 	uint32_t imm;
 	/* IETH */
 	uint32_t inv_rkey;
+	/* On a lane alone (link/lane.h): a WRITE whose data is in its place already. */
+	bool written;
 };
 
 struct ib_pkt {

@@ -4,7 +4,7 @@
  * that lead there.
  *
  * The input: a byte (bit 0: memory may be reached directly), then a list of
- * steps: a byte that says what (enum step, modulo), and what that takes (STEP
+ * steps: a byte that says what (enum act, modulo), and what that takes (STEP
  * below).  Bytes that are missing are 0.  The world is made anew for each input.
  *
  * Beside crashes it looks for: memory written that no peer may write, more
@@ -15,16 +15,17 @@
 
 #include "core/due.h"
 #include "core/mr.h"
+#include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "input.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 #include "must.h"
 #include "sys/log.h"
 
-enum step {
-	RECORD,	  /* how (enum how), op, flags, code, PSN (1, signed, from
+enum act {
+	RECORD,	  /* how (enum how), opcode, flags, syndrome, PSN (1, signed, from
 		   * what is expected), va, len (2 each), payload's length
-		   * in units of 16 (2), imm */
+		   * in units of 16 (2), data */
 	RAW,	  /* bytes (4), then 16 bytes of a header, with a right stamp */
 	SCRIBBLE, /* slot (2), then 16 bytes there */
 	WORD,	  /* which (modulo 4), value (1: from what it is; 4: as it is) */
@@ -32,6 +33,9 @@ enum step {
 	SEND,	  /* bit 0: QP; bits 1-3: kind; then length in units of 64 */
 	TIME,	  /* bits 0-4: 2^n microseconds, 2^17 at most */
 	POLL,	  /* the CQ */
+	EXECUTED, /* bit 0: QP; bit 1: another word, by 4 bytes more; bit 2: without
+		   * news; bit 3: the count jumps, by a byte more; PSN (1, signed, from
+		   * the oldest that is out) */
 	STEPS
 };
 
@@ -99,7 +103,12 @@ static void open_qps(struct world *w)
 		sim_bring(w->s, w->qp[i], w->far[i], &w->conf);
 		sim_bring(w->s, w->far[i], w->qp[i], &w->conf);
 		sim_bring(w->s, w->self[i], w->self[!i], &w->conf);
-		local_qp(w->self[i])->path_in = local_qp(w->self[i])->path_out;
+	}
+	for (int i = 0; i < 2; i++) { /* their addresses are those of two processes */
+		struct ib_qp *q = ib_qp(w->self[i]);
+
+		q->from.out = q->route_in;
+		q->hears = ib_qp(w->self[!i])->tells;
 	}
 }
 
@@ -121,8 +130,8 @@ static struct world *world_open(bool pipe_only)
 	open_regions(w);
 	open_qps(w);
 	MUST(sim_run(w->s, 1000000));
-	w->ours = local_qp(w->qp[0])->peer;
-	w->theirs = local_qp(w->far[0])->peer;
+	w->ours = container_of(w->qp[0]->lane, struct peer, lane);
+	w->theirs = container_of(w->far[0]->lane, struct peer, lane);
 	MUST(w->ours->state == PEER_UP && w->theirs->state == PEER_UP);
 	w->s->node[1].stopped = true;
 	return w;
@@ -211,14 +220,15 @@ static void step_record(struct world *w, struct input *in)
 {
 	unsigned how = take(in, 1);
 	int uc = how & HOW_UC;
-	struct local_qp *q = local_qp(w->qp[uc]);
+	struct ib_qp *q = ib_qp(w->qp[uc]);
 	struct rec r = {
-		.op = (uint8_t)(take(in, 1) % REC_OPS),
+		.kind = REC_PACKET,
+		.opcode = (uint8_t)take(in, 1),
 		.flags = (uint8_t)take(in, 1),
-		.code = (uint8_t)take(in, 1),
+		.syndrome = (uint8_t)take(in, 1),
 		.dst = w->qp[uc]->qpn,
 		.src = w->far[uc]->qpn,
-		.path = q->path_in,
+		.route = q->route_in,
 	};
 	uint32_t psn = how & HOW_ANSWER ? q->req.una : q->rsp.epsn, len;
 	struct rec *to;
@@ -227,17 +237,17 @@ static void step_record(struct world *w, struct input *in)
 	r.va = take(in, 2);
 	r.len = take(in, 2);
 	len = take(in, 2) % (RING_CHUNK / 16 + 1) * 16;
-	r.imm = take(in, 1);
-	len -= len ? r.imm % 16 : 0;
-	r.rkey = (how & HOW_KEY) == HOW_KEY ? r.imm : w->mr[how >> 3 & 3]->mkey.key;
-	if (uc)
-		r.flags ^= REC_UC;
-	r.path += !!(how & HOW_STRANGER);
+	r.data = take(in, 1);
+	len -= len ? r.data % 16 : 0;
+	r.rkey = (how & HOW_KEY) == HOW_KEY ? r.data : w->mr[how >> 3 & 3]->mkey.key;
+	if (uc) /* what is of RC for the other is of UC for this one */
+		r.opcode ^= IB_UC << 5;
+	r.route += !!(how & HOW_STRANGER);
 	if (how & HOW_DGRAM)
-		r.op = REC_DGRAM;
+		r.kind = REC_DGRAM;
 	to = reserve(w, rec_head(&r) + len);
 	memcpy(to, &r, rec_head(&r));
-	memset((uint8_t *)to + rec_head(&r), (int)r.imm, len);
+	memset((uint8_t *)to + rec_head(&r), (int)r.data, len);
 	ring_publish(&w->theirs->out, to, rec_head(&r) + len);
 	wake(w);
 }
@@ -245,11 +255,11 @@ static void step_record(struct world *w, struct input *in)
 static void step_raw(struct world *w, struct input *in)
 {
 	uint32_t bytes = take(in, 4);
-	struct rec *to = reserve(w, REC_HEAD_RMA);
+	struct rec *to = reserve(w, REC_HEAD_WIDE);
 
 	for (unsigned i = 8; i < 24; i++)
 		((uint8_t *)to)[i] = (uint8_t)take(in, 1);
-	ring_publish(&w->theirs->out, to, REC_HEAD_RMA);
+	ring_publish(&w->theirs->out, to, REC_HEAD_WIDE);
 	to->bytes = bytes;
 	wake(w);
 }
@@ -279,6 +289,24 @@ static void step_word(struct world *w, struct input *in)
 		atomic_store(word, take(in, 4));
 	else
 		atomic_fetch_add(word, (uint32_t)(int8_t)take(in, 1));
+	wake(w);
+}
+
+/* What the other says that it has executed. */
+static void step_executed(struct world *w, struct input *in)
+{
+	unsigned how = take(in, 1);
+	const struct ib_qp *q = ib_qp(w->qp[how & 1]);
+	uint32_t psn = q->req.una + (uint32_t)(int8_t)take(in, 1);
+	uint64_t word = q->hears | (psn & PSN_MASK);
+
+	if (how & 2)
+		word ^= (uint64_t)take(in, 4) << 20;
+	atomic_store(&w->theirs->lane.executed[qpn_index(w->far[how & 1]->qpn)], word);
+	if (how & 8)
+		w->theirs->nudged += take(in, 1);
+	if (!(how & 4))
+		w->theirs->lane.ops->nudge(&w->theirs->lane, word);
 	wake(w);
 }
 
@@ -327,7 +355,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_level = LOG_ERROR;
 	w = world_open(!(take(&in, 1) & 1));
 	while (in.at < in.end) {
-		switch ((enum step)(take(&in, 1) % STEPS)) {
+		switch ((enum act)(take(&in, 1) % STEPS)) {
 		case RECORD:
 			step_record(w, &in);
 			break;
@@ -339,6 +367,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case WORD:
 			step_word(w, &in);
+			break;
+		case EXECUTED:
+			step_executed(w, &in);
 			break;
 		case RECV:
 			step_recv(w, &in);

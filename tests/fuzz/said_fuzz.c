@@ -21,7 +21,7 @@
 #include "host/host.h"
 #include "ib/sim.h"
 #include "input.h"
-#include "local/local_qp.h"
+#include "local/peer.h"
 #include "must.h"
 #include "sys/log.h"
 
@@ -249,12 +249,12 @@ static void step_say(struct world *w, struct input *in)
 static void step_meet(struct world *w)
 {
 	struct core *core = &w->a->core;
-	struct peer *p;
+	struct lane *l;
 
 	turn_take(&core->turn);
-	p = local_peer(core->local, w->b->core.slot);
-	if (p && !w->met) {
-		local_connect(w->qp, p);
+	l = local_lane(core->local, w->b->core.slot);
+	if (l && !w->met) {
+		local_connect(w->qp, l);
 		w->met = true;
 	}
 	turn_give(&core->turn);

@@ -18,8 +18,11 @@
 #include "local/ring.h"
 #include "pattern.h"
 #include "peer.h"
+#include "sys/qpn.h"
 
-/* As in local/peer.c and local/local_qp.h, which are not for others. */
+enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
+
+/* As in local/meet.c and local/peer.h, which are not for others. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
@@ -31,10 +34,14 @@ struct pipe_shared {
 	struct {
 		_Alignas(SLOT) _Atomic uint64_t word;
 	} inside[2];
+	struct {
+		_Alignas(2 * SLOT) _Atomic uint32_t count;
+		_Atomic uint64_t word[ANSWERS];
+	} answered[2];
+	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES];
 };
 
 enum kind { NOISE, DISORDER, GARBAGE, PLAUSIBLE, KINDS };
-enum { ATTACK_MS = 25, AGREE_S = 5 };
 
 static struct {
 	struct duo_card honest;
@@ -335,7 +342,16 @@ static uint32_t path(void)
 
 	for (int i = 0; i < 32; i++)
 		h = (h ^ a.victim.gid.raw[i % 16]) * 16777619u;
-	return h;
+	return h ^ 0x7fff; /* the P_Key's number */
+}
+
+/* Has it a RETH, AtomicETH or AtomicAckETH? */
+static bool is_wide(uint8_t opcode)
+{
+	static const uint32_t wide = 1 << 0x06 | 1 << 0x0a | 1 << 0x0b | 1 << 0x0c |
+				     1 << 0x12 | 1 << 0x13 | 1 << 0x14;
+
+	return wide >> (opcode & 0x1f) & 1;
 }
 
 static void garbage(void)
@@ -343,6 +359,7 @@ static void garbage(void)
 	struct ring_shared *in = &a.pipe->ring[!a.side];
 	uint8_t *from = (uint8_t *)&a.pipe->ring[a.side];
 	size_t at = rnd(sizeof(struct ring_shared) - 256);
+	uint64_t word;
 	struct rec *r;
 
 	switch (rnd(12)) {
@@ -363,6 +380,13 @@ static void garbage(void)
 		break;
 	case 4:
 		pattern_fill(from + at, 256, a.rng);
+		break;
+	case 5: /* of the QP that the victim's sends lead to */
+		word = rnd(2) ? (uint64_t)a.victim.qpn << 40 | rnd(UINT32_MAX)
+			      : rnd(UINT64_MAX);
+		atomic_store(&a.pipe->executed[a.side][rnd(QPN_INDICES)], word);
+		atomic_store(&a.pipe->answered[a.side].word[rnd(ANSWERS)], word);
+		atomic_fetch_add(&a.pipe->answered[a.side].count, (uint32_t)rnd(6));
 		break;
 	default:
 		r = slot_at(a.head);
@@ -406,23 +430,25 @@ static void plausible(void)
 		return;
 	memset(r, 0, SLOT);
 	if (end < RING_RECORD_SLOTS) {
-		r->op = REC_PAD;
+		r->kind = REC_PAD;
 		publish(r, end * SLOT);
 		return;
 	}
-	r->op = (uint8_t)(1 + rnd(REC_OPS - 1));
-	r->flags = (uint8_t)(rnd(2) ? REC_FIRST | REC_LAST : rnd(128));
-	r->code = (uint8_t)rnd(REC_NAKS + 1);
+	r->kind = REC_PACKET;
+	r->opcode = (uint8_t)(rnd(2) << 5 | rnd(0x18));
+	r->flags = (uint8_t)(is_wide(r->opcode) || rnd(3) == 0 ? REC_WIDE : 0);
+	r->flags |= (uint8_t)(rnd(8) << 1);
+	r->syndrome = (uint8_t)(rnd(2) ? 0x60 + rnd(6) : rnd(256));
 	r->dst = one_of(a.victim.qpn, a.honest.qpn[0], a.honest.qpn[1]);
 	r->src = one_of(mine, a.honest.qpn[0], a.victim.qpn);
 	r->psn = one_of(CREW_PSN + a.psn, CREW_PSN + (uint32_t)rnd(9), CREW_PSN);
-	r->path = rnd(9) ? path() : ~path();
-	r->imm = (uint32_t)rnd(UINT32_MAX);
+	r->route = path();
+	r->data = (uint32_t)rnd(UINT32_MAX);
 	r->va = rnd(3) ? a.victim.addr + rnd(EVIL_LEN) : a.honest.addr + rnd(EVIL_LEN);
 	r->rkey = one_of(a.victim.rkey, a.honest.rkey, 0);
 	r->len = rnd(2) ? len : (uint32_t)rnd(UINT32_MAX);
 	r->compare = r->swap_add = rnd(3);
-	a.psn += rnd(2) ? len / 1024 + 1 : 0;
+	a.psn += rnd(2) ? len / RING_CHUNK + 1 : 0;
 	publish(r, rec_head(r) + (rnd(3) ? len : 8));
 	if (rnd(4) == 0)
 		tell(KICK, true, NULL, 0);

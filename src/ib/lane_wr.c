@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lane_wr.c - work requests that need no packet: WRITEs, READs and atomics in the memory
+ * of the process at the other end of a lane (direct/direct.h).
+ *
+ * All that the QP has out must have been executed before, so that nothing is overtaken;
+ * what is done so takes no PSN.
+ */
+#include "core/device.h"
+#include "ib/ib_qp.h"
+
+enum {
+	SMALL = 4096,	  /* by a packet if anything is out */
+	LARGE = 64 << 10, /* from here on worth waiting for what is out */
+};
+
+static struct by by_of(const struct ib_qp *q)
+{
+	return (struct by){ q->qp->lane->reach, q->qp, q->from.out };
+}
+
+static struct range range_of(const struct swqe *w)
+{
+	return (struct range){ w->remote_addr, w->rkey, w->length };
+}
+
+/* What is out has been executed: it is done, as by an ACK.  False: the QP has failed,
+ * or more was posted. */
+static bool executed(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	req_advance(q, q->req.at.psn, now);
+	return q->qp->state != IBV_QPS_ERR && q->req.at.cur == q->qp->sq.tail;
+}
+
+static bool answers_are_out(const struct ib_req *r)
+{
+	return r->rd_head != r->at.rd_tail;
+}
+
+/* Has all that is out been executed?  READs and atomics have when they are answered. */
+static bool all_executed(struct planning *p) REQUIRES(p->q->qp->lock)
+{
+	struct ib_qp *q = p->q;
+	const struct by by = by_of(q);
+	bool yes;
+	uint32_t fresh = p->at.fresh; /* the one at the cursor has begun */
+
+	qp_is_held(q->qp);
+	yes = !answers_are_out(&q->req) && reach_executed(&by, q->req.at.psn) &&
+	      executed(q, p->now);
+
+	p->at = q->req.at;
+	p->at.fresh = fresh;
+	return yes;
+}
+
+/* An immediate that finds no receive may not have written anything: so what is one
+ * packet on a wire goes as one. */
+static bool is_one_sided(const struct qp *qp, const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ ||
+	       (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM &&
+		w->length > mtu_bytes(qp->attr.path_mtu));
+}
+
+/* --- with the turn ------------------------------------------------------- */
+
+static bool may_copy(const struct ib_qp *q, const struct swqe *w)
+{
+	const struct by by = by_of(q);
+	const struct range there = range_of(w);
+
+	return reach_may(&by, &there, w->opcode == IBV_WR_RDMA_READ);
+}
+
+enum copied {
+	COPIED_NONE, /* it takes packets */
+	COPIED_ALL,
+	COPIED_SOME, /* the QP's share of the turn is used up */
+};
+
+/* The next bytes of w, which is the oldest. */
+static enum copied copy(struct planning *p, const struct swqe *w)
+{
+	struct ib_qp *q = p->q;
+	struct lane *l = q->qp->lane;
+	const struct by by = by_of(q);
+	const struct range there = range_of(w);
+	struct ib_req *r = &q->req;
+	uint32_t len = w->length - r->direct;
+
+	if (len == 0)
+		return COPIED_NONE;
+	if (len > p->left * REQ_UNIT)
+		len = p->left * REQ_UNIT;
+	if (!(w->opcode == IBV_WR_RDMA_READ
+		      ? reach_read(&by, &there, &p->memory.span, r->direct, len)
+		      : reach_write(&by, &there, &p->memory.span, r->direct, len))) {
+		r->direct = 0;
+		return COPIED_NONE;
+	}
+	if (reach_used(by.r, w->rkey))
+		l->ops->borrow(l, w->rkey);
+	r->direct += len;
+	l->direct++;
+	l->direct_bytes += len;
+	q->qp->core->spent += len / REQ_UNIT + 1;
+	req_spend(p, len);
+	if (r->direct < w->length)
+		return COPIED_SOME;
+	r->direct = 0;
+	return COPIED_ALL;
+}
+
+static enum step done(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
+{
+	struct ib_qp *q = p->q;
+
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) { /* the rest is a packet */
+		q->req.by_packet = true;
+		w->npkts = 1;
+		w->done = w->length;
+		return STEP_GO;
+	}
+	p->at.cur++;
+	q->req.at = p->at;
+	q->req.by_packet = false;
+	qp_is_held(q->qp);
+	sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, p->now);
+	return STEP_NEXT;
+}
+
+enum step lane_directly(struct planning *p, struct swqe *w)
+{
+	struct ib_qp *q = p->q;
+	struct ib_req *r = &q->req;
+	struct lane *l = q->qp->lane;
+
+	/* UC is not told what has been executed. */
+	if (!q->qp->reliable || r->by_packet || p->at.psn != w->psn || w->done ||
+	    p->at.psn != p->at.max_psn || !is_one_sided(q->qp, w))
+		return STEP_GO;
+	if (!l->reach->vm) {
+		if (l->reach->shut_out)
+			l->ops->unlock(l, p->now);
+		return STEP_GO;
+	}
+	if (r->una != p->at.psn || p->at.cur != q->qp->sq.tail) {
+		if (w->length <= SMALL || !may_copy(q, w))
+			return STEP_GO;
+		if (!all_executed(p))
+			return w->length > LARGE ? STEP_WAIT : STEP_GO;
+	}
+	if (wqe_resolve(q->qp, p->at.cur, &p->memory) != 0)
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+	switch (copy(p, w)) {
+	case COPIED_ALL:
+		return done(p, w);
+	case COPIED_SOME:
+		r->at = p->at; /* it has begun */
+		return STEP_NEXT;
+	case COPIED_NONE:
+		break;
+	}
+	r->by_packet = true;
+	return STEP_GO;
+}
+
+/* --- by who posts -------------------------------------------------------- */
+
+/* Nothing may be overtaken, nor an answer that is to go now. */
+static bool is_next(struct ib_qp *q, uint32_t index, uint32_t key) REQUIRES(q->qp->lock)
+{
+	const struct ib_req *r = &q->req;
+	const struct ib_rsp *s = &q->rsp;
+
+	if (!q->qp->lane || !q->qp->reliable || r->at.cur != index ||
+	    r->at.fresh != index || r->failed || r->rnr_until || s->nak_due ||
+	    s->resources || (s->ack.due && !s->ack.wait_until))
+		return false;
+	if (r->una != r->at.psn) {
+		const struct by by = by_of(q);
+
+		return !answers_are_out(r) && reach_executed_now(&by, key, r->at.psn) &&
+		       executed(q, clock_ns());
+	}
+	return q->qp->sq.tail == index;
+}
+
+bool lane_at_once(struct qp *qp, const struct ibv_sge *sge)
+{
+	struct ib_qp *q = ib_qp(qp);
+	uint32_t index = qp->sq.head - 1;
+	const struct swqe *w = sq_at(&qp->sq, index);
+	enum reach_did did;
+	struct by by;
+
+	qp_is_held(q->qp);
+	qp_is_held(qp);
+	if (!is_next(q, index, w->rkey))
+		return false;
+	by = by_of(q);
+	did = reach_at_once(&by, &q->allowed, w, sge);
+	if (did == REACH_NOT)
+		return false;
+	qp->done_at_once++;
+	qp->bytes_at_once += w->length;
+	q->req.at.cur++;
+	q->req.at.fresh++;
+	if (did == REACH_DONE) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE,
+			    qp->send_cq->stamped ? clock_ns() : 0);
+	} else {
+		sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
+		qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
+	}
+	return true;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lane.c - a pair of rings as the lane of connected QPs (link/lane.h). */
+#include <errno.h>
+
+#include "core/core.h"
+#include "core/sgl.h"
+#include "link/ip_addr.h"
+#include "local/peer.h"
+
+static struct peer *peer_of(struct lane *l)
+{
+	return container_of(l, struct peer, lane);
+}
+
+/* --- headers ------------------------------------------------------------- */
+
+enum { WIDE = 1 << IB_RETH | 1 << IB_ATOMICETH | 1 << IB_ATOMICACKETH };
+
+static void pack_wide(const struct ib_fields *f, uint16_t exts, struct rec *r)
+{
+	r->va = exts & 1 << IB_ATOMICACKETH ? f->orig : f->va;
+	r->rkey = f->rkey;
+	r->len = f->dma_len;
+	r->compare = f->compare;
+	r->swap_add = f->swap_add;
+}
+
+static uint32_t data_of(const struct ib_fields *f, uint16_t exts)
+{
+	return exts & 1 << IB_IMMDT ? f->imm : exts & 1 << IB_IETH ? f->inv_rkey : f->msn;
+}
+
+/* All but stamp and bytes. */
+static void pack(const struct ib_fields *f, uint16_t exts, struct rec *r)
+{
+	r->kind = REC_PACKET;
+	r->flags =
+		(uint8_t)((exts & WIDE ? REC_WIDE : 0) | (f->se ? REC_SE : 0) |
+			  (f->ackreq ? REC_ACKREQ : 0) | (f->written ? REC_WRITTEN : 0));
+	r->opcode = f->opcode;
+	r->syndrome = f->syndrome;
+	r->dst = f->dest_qp;
+	r->psn = f->psn;
+	r->data = data_of(f, exts);
+	if (exts & WIDE)
+		pack_wide(f, exts, r);
+}
+
+/* False: no urnic writes that. */
+static bool unpack(const struct rec *r, struct ib_pkt *pkt)
+{
+	struct ib_fields *f = &pkt->f;
+	const struct ib_op *op = ib_op(r->opcode);
+
+	if (!op || ib_service(r->opcode) > IB_UC ||
+	    (op->ext & WIDE && !(r->flags & REC_WIDE)))
+		return false;
+	pkt->op = op;
+	pkt->exts = op->ext;
+	f->opcode = r->opcode;
+	f->se = r->flags & REC_SE;
+	f->ackreq = r->flags & REC_ACKREQ;
+	f->written = r->flags & REC_WRITTEN;
+	f->dest_qp = r->dst;
+	f->psn = r->psn & 0xffffff;
+	f->syndrome = r->syndrome;
+	f->imm = f->inv_rkey = f->msn = r->data;
+	if (op->ext & WIDE) {
+		f->va = f->orig = r->va;
+		f->rkey = r->rkey;
+		f->dma_len = r->len;
+		f->compare = r->compare;
+		f->swap_add = r->swap_add;
+	}
+	return true;
+}
+
+/* --- out ----------------------------------------------------------------- */
+
+static int send(struct lane *l, const struct lane_from *from, const struct ib_fields *f,
+		const struct span *span, uint32_t off, uint32_t len)
+{
+	const struct ib_op *op = ib_op(f->opcode);
+	uint32_t head = op->ext & WIDE ? REC_HEAD_WIDE : REC_HEAD;
+	struct peer *p = peer_of(l);
+	struct rec *r = op->kind == IB_ACK ? ring_reserve_answer(&p->out)
+					   : ring_reserve(&p->out, head + len);
+
+	peer_wrote(p); /* also if it sleeps over a full ring */
+	if (!r)
+		return -ENOBUFS;
+	if (len && span_copy((uint8_t *)r + head, span, off, len))
+		return -EFAULT;
+	pack(f, op->ext, r);
+	r->src = from->qpn;
+	r->route = from->out;
+	ring_publish(&p->out, r, head + len);
+	p->l->count.out++;
+	p->l->count.out_bytes += len;
+	return 0;
+}
+
+static int send_short(struct lane *l, const struct lane_from *from,
+		      const struct lane_short *s, const struct span *span, uint32_t len)
+{
+	struct peer *p = peer_of(l);
+	struct rec *r = ring_reserve(&p->out, REC_HEAD + len);
+
+	peer_wrote(p);
+	if (!r)
+		return -ENOBUFS;
+	if (len && span_copy((uint8_t *)r + REC_HEAD, span, 0, len))
+		return -EFAULT;
+	r->kind = REC_PACKET;
+	r->flags = (uint8_t)((s->se ? REC_SE : 0) | (s->ackreq ? REC_ACKREQ : 0));
+	r->opcode = s->opcode;
+	r->syndrome = 0;
+	r->dst = s->dst;
+	r->src = from->qpn;
+	r->psn = s->psn;
+	r->data = 0;
+	r->route = from->out;
+	ring_publish(&p->out, r, REC_HEAD + len);
+	p->l->count.out++;
+	p->l->count.out_bytes += len;
+	return 0;
+}
+
+/* --- whose, and where ---------------------------------------------------- */
+
+static uint32_t hash(const uint8_t *from, const uint8_t *to)
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ from[i]) * 16777619u;
+	for (int i = 0; i < 16; i++)
+		h = (h ^ to[i]) * 16777619u;
+	return h;
+}
+
+/* On a wire packets with other addresses would be dropped. */
+static struct lane_route route(const struct link_addr *addr)
+{
+	const struct ip_addr *a = ip_addr(addr);
+
+	return (struct lane_route){ .out = hash(a->from.ip, a->to.ip),
+				    .in = hash(a->to.ip, a->from.ip) };
+}
+
+static bool look(struct lane *l)
+{
+	struct peer *p = peer_of(l);
+
+	if (ring_look(&p->out))
+		return true;
+	peer_broken(p, "it has read what was not written");
+	return false;
+}
+
+static bool moves(struct lane *l, uint64_t now)
+{
+	return peer_reads(peer_of(l), now);
+}
+
+static void left(struct lane *l)
+{
+	peer_release(peer_of(l));
+}
+
+static void borrow(struct lane *l, uint32_t key)
+{
+	meet_ask_map(peer_of(l), key);
+}
+
+static void unlock(struct lane *l, uint64_t now)
+{
+	meet_ask_gate(peer_of(l), now);
+}
+
+static void nudge(struct lane *l, uint64_t word)
+{
+	struct peer *p = peer_of(l);
+	uint32_t n = ++p->nudged;
+
+	atomic_store_explicit(&p->answers->word[n % ANSWERS], word, memory_order_release);
+	atomic_store_explicit(&p->answers->count, n, memory_order_release);
+	peer_wrote(p);
+}
+
+static const struct lane_ops lane_ops = {
+	send, send_short, route, look, moves, left, borrow, unlock, nudge,
+};
+
+void peer_make_lane(struct peer *p)
+{
+	p->lane.ops = &lane_ops;
+	p->lane.state = LANE_PENDING;
+	p->lane.written = &p->out.head;
+	p->lane.read = &p->out.tail;
+	p->lane.got = &p->in.tail;
+	p->lane.reach = &p->reach;
+	list_init(&p->lane.qps);
+	list_init(&p->lane.waiting);
+	list_init(&p->lane.unanswered);
+}
+
+void peer_forget_pipe(struct peer *p)
+{
+	p->pipe = NULL;
+	p->lane.executed = NULL;
+	p->lane.theirs = NULL;
+}
+
+/* --- in ------------------------------------------------------------------ */
+
+bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
+		uint64_t now)
+{
+	struct local *l = p->l;
+	struct ib_pkt pkt;
+
+	if (!unpack(r, &pkt))
+		return false;
+	pkt.payload = payload;
+	pkt.payload_len = len;
+	l->one_sided |= ib_is_request(pkt.op) && pkt.op->kind != IB_SEND;
+	l->ops->packet(l->core, &p->lane, &pkt, r->src, r->route, now);
+	return true;
+}
