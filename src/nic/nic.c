@@ -105,6 +105,7 @@ NO_TSA static void fork_child(void)
 		atomic_store(&e->broken, true);
 		e->thread.started = false;
 		the_nic = NULL;
+		turn_forked(&nic->core.turn);
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
 	}

@@ -65,8 +65,13 @@ NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
 	uint32_t seen = atomic_load(&c->changes);
 
 	lock_give(l);
-	futex(&c->changes, FUTEX_WAIT, seen, NULL);
+	lock_await(c, seen);
 	lock_take(l);
+}
+
+void lock_await(struct lock_cond *c, uint32_t seen)
+{
+	futex(&c->changes, FUTEX_WAIT, seen, NULL);
 }
 
 void lock_changed(struct lock_cond *c)

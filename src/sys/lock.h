@@ -92,6 +92,8 @@ static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 
 /* Give l, sleep until lock_changed() is called, perhaps less, and take l. */
 void lock_sleep(struct lock *l, struct lock_cond *c) REQUIRES(*l);
+/* Sleep, if there was no change since seen, until there is one; perhaps less. */
+void lock_await(struct lock_cond *c, uint32_t seen);
 void lock_changed(struct lock_cond *c); /* wakes all */
 
 #endif

@@ -13,7 +13,14 @@ void turn_init(struct turn *t)
 {
 	lock_init(&t->lock);
 	atomic_init(&t->ended, 0);
+	turn_forked(t);
+}
+
+void turn_forked(struct turn *t)
+{
 	atomic_init(&t->takers, 0);
+	atomic_init(&t->came, 0);
+	atomic_init(&t->served.changes, 0);
 }
 
 /* What the holder touches may not be there. */
@@ -35,15 +42,39 @@ NO_TSA bool turn_try(struct turn *t)
 	return true;
 }
 
+/* As a poller does, but sleeping in between.  False: again and again in vain. */
+NO_TSA static bool try_for_a_while(struct turn *t)
+{
+	enum { NAPS = 8, NAP_NS = 50000 };
+
+	for (unsigned i = 0; i < NAPS; i++) {
+		if (atomic_load_explicit(&t->takers, memory_order_relaxed) != 0)
+			turn_nap(NAP_NS);
+		else if (lock_try(&t->lock) || lock_wait_for(&t->lock, 1))
+			return true;
+	}
+	return false;
+}
+
+/* Behind those that have come before, while tries fail: nobody else wants the lock of
+ * whoever is first. */
+NO_TSA static void queue_up(struct turn *t)
+{
+	uint32_t mine, now;
+
+	mine = atomic_fetch_add_explicit(&t->came, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&t->takers, 1, memory_order_release);
+	while ((now = atomic_load(&t->served.changes)) != mine)
+		lock_await(&t->served, now);
+	lock_take(&t->lock);
+	lock_changed(&t->served);
+	atomic_fetch_sub_explicit(&t->takers, 1, memory_order_relaxed);
+}
+
 NO_TSA void turn_take(struct turn *t)
 {
-	enum { NAPS = 8 };
-
-	if (!lock_try(&t->lock) && !lock_wait_for(&t->lock, NAPS)) {
-		atomic_fetch_add_explicit(&t->takers, 1, memory_order_relaxed);
-		lock_take(&t->lock);
-		atomic_fetch_sub_explicit(&t->takers, 1, memory_order_relaxed);
-	}
+	if (!try_for_a_while(t))
+		queue_up(t);
 	begin(t);
 }
 

@@ -9,7 +9,8 @@
  * Pollers try; control calls take.  A taker comes for the turn as pollers do at
  * first: between two turns there is time enough.  Where it was too late again and
  * again it makes tries fail, so that a spinning poller cannot starve it; but
- * until it has woken nobody has the turn.
+ * until it has woken nobody has the turn.  Takers that come then let it go first,
+ * too; if it is too late for them again and again, they queue up behind it.
  *
  * Passing takes nothing: it waits for the end of the turn under way.
  *
@@ -29,9 +30,13 @@ struct CAPABILITY("turn") turn {
 	_Atomic uint32_t ended;	 /* turns; written by the holder */
 	_Atomic unsigned takers; /* threads that make tries fail */
 	int cancel;		 /* the holder's pthread_setcancelstate() */
+	_Atomic uint32_t came;	 /* such threads, ever */
+	struct lock_cond served; /* ... which have had their turn */
 };
 
 void turn_init(struct turn *t);
+/* In the child, which has the turn: those that waited for it are the parent's. */
+void turn_forked(struct turn *t);
 bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);

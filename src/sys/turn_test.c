@@ -194,6 +194,14 @@ static void *taker(void *arg)
 	return NULL;
 }
 
+/* So many make tries fail now. */
+static void until_takers_wait(unsigned n)
+{
+	for (int i = 0; i < 20000 && turn.takers != n; i++)
+		nap();
+	assert_int_equal(turn.takers, n);
+}
+
 /* Somebody who has been too late again and again makes tries fail, even if the
  * turn happens to be free. */
 NO_TSA static void t_taker_first(void **state)
@@ -209,8 +217,7 @@ NO_TSA static void t_taker_first(void **state)
 	assert_true(turn_try(&turn));
 	stage = 0;
 	pthread_create(&t, NULL, taker, NULL);
-	while (turn.takers == 0)
-		nap();
+	until_takers_wait(1);
 	turn_give(&turn);
 	while (!turn_try(&turn))
 		;
@@ -218,6 +225,79 @@ NO_TSA static void t_taker_first(void **state)
 	turn_give(&turn);
 	pthread_join(t, NULL);
 	assert_int_equal(turn.takers, 0);
+}
+
+/* The place in the line of those that make tries fail, and of those that had a turn. */
+static void *taker_in_line(void *arg)
+{
+	unsigned *place = arg;
+	static unsigned had;
+
+	turn_take(&turn);
+	*place = had++;
+	turn_give(&turn);
+	return NULL;
+}
+
+/* ... nor does a control call that comes later overtake it, however late that one wakes.
+ */
+NO_TSA static void t_takers_do_not_overtake(void **state)
+{
+	enum { LINE = 8 };
+	static unsigned place[2 * LINE];
+	pthread_t t[2 * LINE];
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		turn_init(&turn);
+		assert_true(turn_try(&turn));
+		for (int i = 0; i < LINE; i++) {
+			pthread_create(&t[i], NULL, taker_in_line, &place[i]);
+			until_takers_wait((unsigned)i + 1);
+		}
+		turn_give(&turn);
+		for (int i = 0; i < LINE; i++) /* they may come at any time */
+			pthread_create(&t[LINE + i], NULL, taker_in_line,
+				       &place[LINE + i]);
+		for (int i = 0; i < 2 * LINE; i++)
+			pthread_join(t[i], NULL);
+		for (unsigned i = 0; i < LINE; i++)
+			assert_int_equal(place[i], i + (unsigned)round * 2 * LINE);
+	}
+}
+
+/* One that is behind leaves the turn to the one before, though that has not woken. */
+NO_TSA static void t_takers_stand_in_line(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	turn_init(&turn);
+	turn.came = turn.takers = 1; /* one that has come for it */
+	stage = 0;
+	pthread_create(&t, NULL, taker, NULL);
+	until_takers_wait(2);
+	nap();
+	assert_int_equal(stage, 0);
+	lock_changed(&turn.served); /* it has had its turn */
+	turn.takers--;
+	pthread_join(t, NULL);
+	assert_int_equal(stage, 1);
+	assert_int_equal(turn.takers, 0);
+}
+
+/* A child has none of those threads. */
+NO_TSA static void t_nobody_waits_in_a_child(void **state)
+{
+	(void)state;
+	turn_init(&turn);
+	turn_take(&turn);
+	turn.came = turn.takers = 1;
+	turn_forked(&turn);
+	turn_give(&turn);
+	assert_true(turn_try(&turn));
+	turn_give(&turn);
+	assert_int_equal(turn.came, turn.served.changes);
 }
 
 enum { OFTEN = 300 };
@@ -295,13 +375,55 @@ NO_TSA static void t_pass_waits(void **state)
 	for (int i = 0; i < 5; i++)
 		nap();
 	assert_int_equal(stage, 1); /* still inside */
-	/* It is nobody's way out: no try fails for it. */
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
 	pthread_join(t, NULL); /* though another has begun */
 	assert_int_equal(stage, 2);
 	turn_give(&turn);
 	turn_pass(&turn);
+}
+
+static void *pass_often(void *arg)
+{
+	_Atomic unsigned *passed = arg;
+
+	while (stage == 0) {
+		turn_pass(&turn);
+		++*passed;
+	}
+	return NULL;
+}
+
+/* A thread that passes all the time, as one that registers memory does, makes no try
+ * fail, wherever it is stopped. */
+NO_TSA static void t_no_try_fails_for_who_passes(void **state)
+{
+	enum { ROUNDS = 200, TRIES = 200 };
+	_Atomic unsigned passed = 0;
+	unsigned failed = 0;
+	pthread_t t;
+
+	(void)state;
+	turn_init(&turn);
+	stage = 0;
+	pthread_create(&t, NULL, pass_often, &passed);
+	while (passed == 0)
+		nap();
+	for (int i = 0; i < ROUNDS; i++) {
+		/* It comes to wait, and wakes at the end of one of these. */
+		for (int k = 0; k < TRIES; k++) {
+			if (!turn_try(&turn)) {
+				failed++;
+				continue;
+			}
+			if (k == 0)
+				turn_nap(100000);
+			turn_give(&turn);
+		}
+	}
+	stage = 1;
+	pthread_join(t, NULL);
+	assert_int_equal(failed, 0);
 }
 
 enum { REGIONS = 20000 };
@@ -397,8 +519,12 @@ int main(void)
 		cmocka_unit_test(t_the_first_touch_unblocks),
 		cmocka_unit_test(t_a_thread_that_blocks_them_later),
 		cmocka_unit_test(t_taker_first),
+		cmocka_unit_test(t_takers_do_not_overtake),
+		cmocka_unit_test(t_takers_stand_in_line),
+		cmocka_unit_test(t_nobody_waits_in_a_child),
 		cmocka_unit_test(t_takers_and_tries_get_on),
 		cmocka_unit_test(t_pass_waits),
+		cmocka_unit_test(t_no_try_fails_for_who_passes),
 		cmocka_unit_test(t_after_passing_nobody_is_inside),
 		cmocka_unit_test(t_cancel_waits),
 	};
