@@ -65,8 +65,6 @@ static int catch_up(struct qp *qp, uint64_t now)
 		rc = qp->transport->enter(qp, IBV_QPS_RTR, now);
 	}
 	qp->state = to;
-	if (!rc && to == IBV_QPS_SQD)
-		rc = qp->transport->enter(qp, IBV_QPS_RTS, now);
 	return rc;
 }
 
@@ -92,6 +90,5 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 	}
 	lock_give(&qp->lock);
-	due_add(&nic->core, qp);
 	cancel_let(was);
 }

@@ -16,6 +16,7 @@
 
 #include "core/core.h"
 #include "core/device.h"
+#include "core/due.h"
 #include "core/event.h"
 #include "core/mr.h"
 #include "core/qp.h"
@@ -252,9 +253,11 @@ static void test_what_has_no_way(void **state)
 
 /* --- a peer that refuses ---------------------------------------------------------- */
 
+/* Nothing else makes the engine look at it. */
 static void to_wire(struct qp *qp)
 {
 	turn_take(&qp->core->turn);
+	due_forget(qp->core, qp);
 	route_to_wire(w.nic, qp);
 	turn_give(&qp->core->turn);
 }
@@ -337,6 +340,31 @@ static void test_what_was_posted(void **state)
 	expect_delivery();
 }
 
+/* A QP that drains has drained: nothing of it is out on the wire. */
+static void test_what_drains(void **state)
+{
+	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	uint64_t end = clock_ns() + 20000000000u;
+	struct ibv_async_event e;
+
+	(void)state;
+	expect_route(w.qp[0], here, w.qp[1]->qpn, true, true);
+	move(w.qp[0], IBV_QPS_RTR);
+	move(w.qp[0], IBV_QPS_RTS);
+	assert_int_equal(qp_modify(w.qp[0], &sqd,
+				   IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY, nic_now()),
+			 0);
+	to_wire(w.qp[0]);
+	assert_int_equal(w.qp[0]->state, IBV_QPS_SQD);
+	while (w.qp[0]->draining) {
+		assert_true(clock_ns() < end);
+		nic_poll(w.nic);
+	}
+	assert_int_equal(async_get(&w.ctx, &e), 0);
+	assert_int_equal(e.event_type, IBV_EVENT_SQ_DRAINED);
+	async_ack(&e);
+}
+
 /* What is over, or has not begun, is entered nowhere. */
 static void test_in_err(void **state)
 {
@@ -379,6 +407,7 @@ int main(void)
 		TEST(test_what_has_no_way),
 		TEST(test_in_each_state),
 		TEST(test_what_was_posted),
+		TEST(test_what_drains),
 		TEST(test_in_err),
 		TEST(test_without_the_port),
 	};
