@@ -5,6 +5,7 @@
 
 #include "core/post.h"
 #include "core/qp_fixture.h"
+#include "sys/hang_testing.h"
 
 static struct ibv_sge sge[2] = {
 	{ .addr = 0x1000, .length = 10, .lkey = 1 },
@@ -309,5 +310,6 @@ int main(void)
 		cmocka_unit_test(one_error_refuses_the_whole_batch),
 	};
 
+	hang_fails();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

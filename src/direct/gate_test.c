@@ -10,6 +10,7 @@
 
 #include "core/mkey.h"
 #include "local/fix.h"
+#include "sys/hang_testing.h"
 
 static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,
@@ -348,5 +349,6 @@ int main(void)
 		cmocka_unit_test(nothing_passes_a_gate_that_is_shut),
 	};
 
+	hang_fails();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

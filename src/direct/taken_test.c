@@ -9,6 +9,7 @@
 #include "core/post.h"
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
+#include "sys/hang_testing.h"
 
 static void a_file_that_is_cut_is_an_error(void **state)
 {
@@ -548,5 +549,6 @@ int main(void)
 		cmocka_unit_test(a_device_closes_with_what_is_left_mapped),
 	};
 
+	hang_fails();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "host/fix.h"
 #include "host/msg.h"
 #include "host/name.h"
+#include "sys/users_testing.h"
 
 enum { NOBODY = 65534 };
 
@@ -123,7 +123,7 @@ static void test_a_false_claim_is_not_believed(void **state)
 	begin(&a);
 	begin(&b);
 	assert_int_equal(pipe(pipe_fd), 0);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
 		int fd = name_connect(host_slot(a.host));
 		ssize_t n;
@@ -161,11 +161,10 @@ static pid_t owner_of(uint16_t slot, struct side *a, int n)
 	pid_t pid;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
 		int fd;
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (name_listen(slot) < 0)
 			_exit(1);
 		fd = name_connect(host_slot(a->host));
@@ -223,11 +222,9 @@ static void test_another_user_is_heard_only_on_request(void **state)
 	need_netns();
 	begin(&a);
 	host_accept_foreign(a.host, &(uid_t){ NOBODY + 1 }, 1);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
-		if (setresgid(NOBODY, NOBODY, NOBODY) ||
-		    setresuid(NOBODY, NOBODY, NOBODY))
-			_exit(77);
+		users_become(NOBODY);
 		memset(&b, 0, sizeof(b));
 		if (host_open(&b.host, &ops, &b))
 			_exit(1);
@@ -342,14 +339,12 @@ static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
 	char byte;
 
 	assert_int_equal(pipe(ready), 0);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
 		struct msg_hello hello;
 		struct side own;
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
-			_exit(77);
+		users_become(uid);
 		memset(&own, 0, sizeof(own));
 		if (host_open(&own.host, &ops, &own))
 			_exit(1);
@@ -395,12 +390,12 @@ static void expect_another_gets_in(struct side *a)
 	pid_t pid;
 
 	host_accept_foreign(a->host, &(uid_t){ DAEMON }, 1);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
 		struct side own = { 0 };
 
-		if (setresgid(DAEMON, DAEMON, DAEMON) ||
-		    setresuid(DAEMON, DAEMON, DAEMON) || host_open(&own.host, &ops, &own))
+		users_become(DAEMON);
+		if (host_open(&own.host, &ops, &own))
 			_exit(1);
 		for (int i = 0; i < 100; i++) {
 			if (forward(&own, host_slot(a->host), "let me in") == 0)

@@ -20,6 +20,7 @@
 #include "host/fix.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/users_testing.h"
 
 enum {
 	NOBODY = 65534,
@@ -38,13 +39,6 @@ struct child {
 	int from;
 	int to;
 };
-
-static void become(uid_t uid)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
-		_exit(77);
-}
 
 /* As where the kernel has no sock_diag for unix sockets. */
 static void without_diag(void)
@@ -74,11 +68,12 @@ static struct child start(uid_t uid, void (*fn)(int in, int out, int arg), int a
 
 	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
 	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-	c.pid = fork();
+	c.pid = users_fork();
 	if (c.pid == 0) {
 		close(to[1]);
 		close(from[0]);
-		become(uid);
+		if (uid)
+			users_become(uid);
 		fn(to[0], from[1], arg);
 		_exit(0);
 	}

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sys/guard.h"
+#include "sys/hang_testing.h"
 #include "sys/turn.h"
 
 static struct turn turn;
@@ -529,5 +530,6 @@ int main(void)
 		cmocka_unit_test(t_cancel_waits),
 	};
 
+	hang_fails();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

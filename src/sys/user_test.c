@@ -77,13 +77,13 @@ static void test_where_all_look_alike(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ready), 0);
-	other = fork();
+	other = users_fork();
 	if (other == 0) {
 		users_become(6);
 		_exit(write(ready[1], &byte, 1) == 1 && pause() ? 0 : 1);
 	}
 	close(ready[1]);
-	pid = fork();
+	pid = users_fork();
 	if (pid == 0) {
 		pid_t child;
 

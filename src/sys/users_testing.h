@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,10 +15,22 @@
  * where the system does not let it become what the test needs. */
 enum { USERS_HIDDEN = 65534, USERS_CANNOT = 77 };
 
+/* A child that ends with this process: a test that fails leaves none behind. */
+static inline pid_t users_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+/* ... which stays so, though setresuid() takes it away. */
 static inline void users_become(uid_t id)
 {
 	if (setresgid(id, id, id) || setresuid(id, id, id))
 		_exit(USERS_CANNOT);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 /* A child in a user namespace of its own, in which nobody has a number.  Not by

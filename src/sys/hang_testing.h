@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* hang_testing.h - for unit tests whose threads wait for each other: what would stand
+ * still for ever, if the code were wrong, fails instead. */
+#ifndef SYS_HANG_TESTING_H
+#define SYS_HANG_TESTING_H
+
+#include <signal.h>
+#include <unistd.h>
+
+static inline void hang_told(int sig)
+{
+	static const char text[] = "FAILED: the test stands still\n";
+
+	(void)sig;
+	(void)!write(2, text, sizeof(text) - 1);
+	_exit(1);
+}
+
+/* Longer than any machine takes for the test. */
+static inline void hang_fails(void)
+{
+	signal(SIGALRM, hang_told);
+	alarm(300);
+}
+
+#endif
