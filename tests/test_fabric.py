@@ -17,7 +17,7 @@ import time
 
 import pytest
 from lab import eventually
-from tool import bad, need
+from tool import URNIC, bad, need
 
 SYSTEM = "/usr/lib/x86_64-linux-gnu/libibumad.so.3"
 
@@ -50,6 +50,11 @@ def leaves(spines, leaves_, hosts):
         out += [f'Hca 1 "H-n{n}"',
                 f'[1] "S-leaf{n // hosts}"[{spines + n % hosts + 1}]', ""]
     return "\n".join(out)
+
+
+def made(rule):
+    return subprocess.run([URNIC, "fabric", "make", rule], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
 
 
 class Fabric:
@@ -274,6 +279,43 @@ def test_port_disabled_and_enabled_again(fabric):
     assert eventually(lambda: "State: Active" in f.run("b", "ibstat")), f.run("b", "ibstat")
 
 
+def test_link_width_and_speed(fabric):
+    """ibportstate sets what a link may be; a reset makes it so."""
+    f = fabric()
+    f.opensm("a")
+    lid = lid_of_switch(f)
+
+    def b():
+        return re.search(r"^sw 2 +H-b 1 +(.*)$", ask(f, "status"), re.M)[1]
+    # OpenSM enables all speeds again, for the reset after that
+    for settings, after in ((["width 1"], "25 Gb/s (1xEDR)"),
+                            (["espeed 1"], "14 Gb/s (1xFDR)"),
+                            (["espeed 30", "width 3"], "40 Gb/s (4xQDR)"),
+                            (["espeed 30", "speed 1"], "10 Gb/s (4xSDR)")):
+        for setting in settings:
+            f.run("a", "ibportstate", lid, "2", *setting.split())
+        f.run("a", "ibportstate", lid, "2", "reset")
+        assert eventually(lambda: b() == f"active    {after}"), (settings, b())
+
+
+def test_mkey(fabric):
+    """OpenSM protects the subnet; who has not the key is not answered, and it is told."""
+    f = fabric()
+    (f.dir / "conf").write_text("force_log_flush TRUE\nm_key 0x1234\n"
+                                "m_key_protection_level 2\nm_key_lease_period 60\n")
+    sm = f.opensm("a")
+    assert link_states(f)["H-b", 1] == "active"
+    assert errors(sm.log) == []
+    out = f.run("b", "smpquery", "-t", "50", "portinfo", "1", "1", check=False)
+    assert "port info query failed" in out
+    wait_log(sm, 'Security Notice "Bad M_Key" from LID 1')
+    p = fields(f.run("b", "smpquery", "-y", "0x1234", "portinfo", "1", "1"))
+    assert p["MkeyLeasePeriod"] == "60" and int(p["MkeyViolations"]) > 0
+    # another one that has it takes over, as it begins
+    sm.kill()
+    f.opensm("b")
+
+
 def test_sa_queries_of_many_records(fabric):
     """RMPP: 36 KB of paths in one umad_send of OpenSM, and 100 KB by memfd."""
     f = fabric(leaves(2, 4, 4))
@@ -425,6 +467,41 @@ def test_routing_engines(fabric, engine):
     assert re.search(rf"{engine} tables configured on all switches", read(sm.log))
     out = f.run("n1", "ibtracert", "-G", "0x100001", "0x10000f")
     assert re.search(r"-> ca port {0x000000000010000f}.*n7", out), out
+
+
+def test_torus_2qos(fabric):
+    f = fabric(made("torus:3,3,3"))
+    conf = f.dir / "torus"
+    conf.write_text("torus 3 3 3\nxp_link 0x200000 0x200001\nyp_link 0x200000 0x200003\n"
+                    "zp_link 0x200000 0x200009\n"
+                    "x_dateline 0\ny_dateline 0\nz_dateline 0\n")
+    sm = f.opensm("node0", "-R", "torus-2QoS", "--torus_config", str(conf), "-Q")
+    assert "torus-2QoS tables configured on all switches" in read(sm.log)
+    out = f.run("node0", "ibtracert", "-G", "0x100001", "0x100035")
+    assert re.search(r"-> ca port {0x0000000000100035}.*node26", out), out
+
+
+def test_ibutils(fabric):
+    """ibdiagnet finds nothing wrong; ibdmchk reads what OpenSM has written, and finds the
+    loop of credits that minhop makes in a ring, and none where it is routed by updn."""
+    need("ibdiagnet")
+    need("ibdmchk")
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    out = f.run("n1", "ibdiagnet", "-o", str(f.dir / "ibdiagnet"))
+    stages = re.findall(r"^    (\w.*?) +(\d+) +(\d+) *$", out, re.M)
+    assert len(stages) >= 6 and all(e == "0" for _, e, _ in stages), out
+    for name, args, verdict in (("ring", [], "credit loops in routing"),
+                                ("up", ["-R", "updn", "-a"], "no credit loops found")):
+        g = Fabric(f.ns, made("ring:6,2"), "--fabric", name)
+        g.ns = g.ns.with_env(URNIC_FABRIC=name)
+        root = g.dir / "root"
+        root.write_text("0x200000\n")
+        g.opensm("node0", "-D", "0x43", "--dump_files_dir", str(g.dir), *args,
+                 *([str(root)] if args else []))
+        out = f.ns.run("sh", "-c", f"cd {g.dir} && exec ibdmchk -s opensm-subnet.lst -f "
+                       "opensm.fdbs -m opensm.mcfdbs", library=False, check=False).out
+        assert verdict in out, out
 
 
 def test_the_standby_takes_over(fabric):
@@ -794,25 +871,38 @@ def test_wrong_rules():
 
 # ibsim, as a comparison
 
-def test_routes_are_those_over_ibsim(fabric):
-    """The same topology, the same OpenSM: the same tables."""
+def test_the_same_over_ibsim(fabric):
+    """The same topology, the same OpenSM, the same tables; and what is seen there."""
     need("ibsim")
-    text = leaves(4, 4, 4)
+    # as ibsim has it, where nothing is said
+    text = "devid=0x5\nwidth=2\nspeed=4\n\n" + leaves(4, 4, 4)
     f = fabric(text)
     args = ["-o", "-D", "0x43", "--dump_files_dir"]
     ours, theirs = f.dir / "ours", f.dir / "theirs"
     for d in (ours, theirs):
         d.mkdir()
         d.chmod(0o777)
-    f.run("n0", "opensm", *args, str(ours), "-f", str(f.dir / "log"))
     sim = f.ns.start("ibsim", "-s", str(f.dir / "topology"), library=False,
                      stdin=subprocess.PIPE)
     sim.wait_output("sim>")
-    # umad2sim makes a tree of files where it stands
-    f.ns.run("sh", "-c", "cd $OSM_TMP_DIR && exec \"$@\"", "sh", "opensm", *args,
-             str(theirs), "-f", str(f.dir / "log2"), library=False,
-             env={"LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so",
-                  "SIM_HOST": "H-n0", "OSM_CACHE_DIR": theirs, "OSM_TMP_DIR": theirs})
+
+    def over_ibsim(*argv):
+        # umad2sim makes a tree of files where it stands
+        return f.ns.run("sh", "-c", "cd $OSM_TMP_DIR && exec \"$@\"", "sh", *argv,
+                        library=False,
+                        env={"LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so",
+                             "SIM_HOST": "H-n0", "OSM_CACHE_DIR": theirs,
+                             "OSM_TMP_DIR": theirs}).out
+    f.run("n0", "opensm", *args, str(ours), "-f", str(f.dir / "log"))
+    over_ibsim("opensm", *args, str(theirs), "-f", str(f.dir / "log2"))
     table = (ours / "opensm-lfts.dump").read_text()
     assert table.count("Unicast lids") == 8
     assert table == (theirs / "opensm-lfts.dump").read_text()
+
+    def plain(out):
+        # when it was; and that ibsim's ports could be wider than what is enabled
+        return re.sub(r"^# Topology file: .*\n|Could be 12X", "", out, flags=re.M)
+    for program in ("ibnetdiscover", "iblinkinfo"):
+        out = plain(f.run("n0", program))
+        assert out.count("n15") >= 2
+        assert out == plain(over_ibsim(program))

@@ -131,13 +131,14 @@ static bool mkey_allows(struct fab_port *in, const struct smp *smp,
 	return false;
 }
 
-/* A Get without the key does not show it, but where protection is off. */
+/* A Get without the key does not show it, but where protection is off.  The answer to a
+ * Set, which had the key that was, shows the one that is. */
 static void hide_mkey(struct fab_port *in, struct smp *smp)
 {
 	struct fab_port *p = lid_port(in);
 
-	if (get_be16(smp->h.attr) == ATTR_PORT_INFO && p->pi.mkey_protect &&
-	    get_be64(smp->mkey) != p->pi.mkey)
+	if (smp->h.method == METHOD_GET && get_be16(smp->h.attr) == ATTR_PORT_INFO &&
+	    p->pi.mkey_protect && get_be64(smp->mkey) != p->pi.mkey)
 		memset(smp->data, 0, 8);
 }
 

@@ -289,6 +289,28 @@ static void t_disable(void **state)
 	assert_int_equal(far.info->state, PORT_INIT);
 }
 
+/* A subnet manager learns from the answer to its Set which key the port has now. */
+static void t_mkey_set(void **state)
+{
+	struct smp smp = { 0 };
+	struct port_info pi;
+
+	(void)state;
+	assert_int_equal(FIX_DR(&world, METHOD_GET, ATTR_PORT_INFO, 1, &smp, 1, 2), 0);
+	attr_get(&attr_port_info, smp.data, &pi);
+	pi.mkey = 0x1234;
+	pi.mkey_protect = 2;
+	pi.state = pi.phys_state = 0;
+	attr_put(&attr_port_info, smp.data, &pi);
+	assert_int_equal(FIX_DR(&world, METHOD_SET, ATTR_PORT_INFO, 1, &smp, 1, 2), 0);
+	attr_get(&attr_port_info, smp.data, &pi);
+	assert_int_equal(pi.mkey, 0x1234);
+	smp.mkey = be64(0x1234);
+	assert_int_equal(FIX_DR(&world, METHOD_GET, ATTR_PORT_INFO, 1, &smp, 1, 2), 0);
+	attr_get(&attr_port_info, smp.data, &pi);
+	assert_int_equal(pi.mkey, 0x1234);
+}
+
 /* 14.2.4: who does not have the key. */
 static void t_mkey(void **state)
 {
@@ -363,7 +385,7 @@ int main(void)
 		TEST(t_node_description), TEST(t_refused),     TEST(t_tables),
 		TEST(t_guid_0_stays),	  TEST(t_switch_info), TEST(t_port_info_refused),
 		TEST(t_port_info),	  TEST(t_disable),     TEST(t_mkey),
-		TEST(t_random),
+		TEST(t_mkey_set),	  TEST(t_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
