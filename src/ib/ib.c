@@ -195,17 +195,6 @@ static int change(struct ib_qp *q, enum ibv_qp_state from)
 	return 0;
 }
 
-/* A packet of another partition, or path, is no more taken on a lane than on a wire. */
-static void find_route(struct ib_qp *q)
-{
-	struct qp *qp = q->qp;
-	const struct lane_route r = qp->lane->ops->route(&qp->path.addr);
-	uint32_t pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
-
-	q->route_in = r.in ^ pkey;
-	q->from = (struct lane_from){ qp->qpn, r.out ^ pkey };
-}
-
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
@@ -213,7 +202,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 
 	(void)now;
 	if (qp->lane)
-		find_route(q);
+		lane_find_route(q);
 	lane_show(q);
 	return rc;
 }

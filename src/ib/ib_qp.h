@@ -339,6 +339,8 @@ bool lane_is_read(struct ib_qp *q);
 bool lane_waits(const struct ib_qp *q);
 /* As req_run(), of a lane that is dead or a QP that is not reliable; false: neither. */
 bool lane_run(struct ib_qp *q, uint64_t now, uint64_t *next) REQUIRES(q->qp->lock);
+/* The path is known, or another. */
+void lane_find_route(struct ib_qp *q);
 /* What initiators of other processes may know of q. */
 void lane_show(struct ib_qp *q);
 /* They may know nothing more, but that what was executed was: before q leaves. */

@@ -7,6 +7,7 @@
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
+#include "wire/gsi.h"
 
 enum {
 	ASK_EVERY = 32,	      /* messages whose completion nobody wants */
@@ -144,12 +145,21 @@ static _Atomic uint64_t *told(const struct ib_qp *q)
 	return l && l->executed ? &l->executed[qpn_index(q->qp->qpn)] : NULL;
 }
 
-static void begin_to_tell(struct ib_qp *q)
+/* A packet of another partition, or path, is no more taken on a lane than on a wire. */
+void lane_find_route(struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
+	const struct lane_route r = qp->lane->ops->route(&qp->path.addr);
+	uint32_t pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
 
+	q->route_in = r.in ^ pkey;
+	q->from = (struct lane_from){ qp->qpn, r.out ^ pkey };
 	q->tells = word(qp->attr.dest_qp_num, qp->qpn, q->route_in);
 	q->hears = word(qp->qpn, qp->attr.dest_qp_num, q->from.out);
+}
+
+static void begin_to_tell(struct ib_qp *q)
+{
 	if (told(q))
 		atomic_store(told(q), 0);
 }

@@ -135,6 +135,21 @@ static void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		(void)lane_hear(q, now);
 }
 
+/* What the word says was executed before this packet was sent; and what was executed
+ * after a READ is complete after the READ's answer. */
+static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	lane_hear_any(q, now);
+	if (!may_receive(q->qp)) { /* perhaps since a CQ is overrun by that */
+		count(q, IB_RX_STATE);
+		return;
+	}
+	connected(q, pkt, now);
+	if (!ib_is_request(pkt->op))
+		lane_hear_any(q, now);
+}
+
 /* A P_Key is a part of the route. */
 void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		   uint32_t src, uint32_t in, uint64_t now)
@@ -159,16 +174,8 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	qp_is_held(q->qp);
 	if (qp->lane != l || src != qp->attr.dest_qp_num || in != q->route_in)
 		count(q, IB_RX_NO_ADDR);
-	else if (!may_receive(qp))
-		count(q, IB_RX_STATE);
-	else {
-		/* It was executed before this was sent; and what was executed after a
-		 * READ is complete after the READ's answer. */
-		lane_hear_any(q, now);
-		connected(q, pkt, now);
-		if (!ib_is_request(pkt->op))
-			lane_hear_any(q, now);
-	}
+	else
+		from_lane(q, pkt, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
 }

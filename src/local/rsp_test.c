@@ -411,6 +411,39 @@ static void who_is_answered_has_completed(void **state)
 	fix_close(f);
 }
 
+/* ... which fails its QP where the CQ is overrun: then a WRITE behind it is for nobody.
+ */
+static void overrun_by_what_a_packet_shows(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_sge sge = sim_sge(f->mr[1], 16, 8);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma.remote_addr = f->mr[0]->mkey.base + 512,
+		.wr.rdma.rkey = f->mr[0]->mkey.key,
+	};
+
+	(void)state;
+	fix_recv(f, 8, 0, 8);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	f->p.cq[0]->overrun = true;
+	memset(f->mem[0] + 512, 0x11, 8);
+	memset(f->mem[1] + 16, 0x22, 8);
+	sim_send(f->p.qp[1], &wr);
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+	assert_int_equal(f->mem[0][512], 0x11);
+	fix_close(f);
+}
+
 /* ... before the QP was reset, destroyed or failed. */
 static void who_leaves_has_told_what_it_did(void **state)
 {
@@ -610,6 +643,7 @@ int main(void)
 		cmocka_unit_test(immediate_and_length),
 		cmocka_unit_test(no_acks),
 		cmocka_unit_test(who_is_answered_has_completed),
+		cmocka_unit_test(overrun_by_what_a_packet_shows),
 		cmocka_unit_test(who_leaves_has_told_what_it_did),
 		cmocka_unit_test(what_it_did_before_is_no_answer),
 		cmocka_unit_test(told_before_the_news),
