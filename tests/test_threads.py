@@ -63,10 +63,10 @@ def test_a_real_time_poller_starves_nobody_it_needs(stage, shared_pair, mode, wa
     assert RIGHT in proc.out, proc.describe()
 
 
-@pytest.mark.parametrize("mode", ["free", "main", "other", "narrow", "moved"])
+@pytest.mark.parametrize("mode", ["free", "main", "other", "narrow", "worker", "moved"])
 def test_where_the_engine_runs(stage, shared_pair, mode):
     ns, _ = shared_pair().place("host")
-    if mode in ("narrow", "moved"):
+    if mode in ("narrow", "worker", "moved"):
         cpu = str(min(os.sched_getaffinity(0)))
         ns = ns.with_(outer=["/usr/bin/taskset", "-c", cpu])
     proc = ns.run(stage.tool("threads/threads"), "-d", ns.dev, "affinity", "-m", mode)

@@ -48,8 +48,8 @@ struct pollers {
 struct engine_thread {
 	pthread_t id;
 	bool started;
-	cpu_set_t opener; /* where the thread that opened the device may run */
-	bool opener_known;
+	cpu_set_t cpus; /* where it may run; cpus_known */
+	bool cpus_known;
 	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
 	struct fd_id kick_id;	     /* of kick_tx */
 	/* Its own: */

@@ -279,14 +279,13 @@ static void wake_up(struct engine *e)
 static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
-	int rc = 0;
 
-	if (e->thread.opener_known)
-		rc = placement_move(&e->thread.opener);
-	if (rc)
+	/* Where none of them is allowed any more it stays where its maker is. */
+	if (e->thread.cpus_known &&
+	    sched_setaffinity(0, sizeof(e->thread.cpus), &e->thread.cpus))
 		log_info("the engine's thread has the affinity of the thread that "
 			 "opened the device: errno %d",
-			 -rc);
+			 errno);
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000); /* ns */
 	turn_take(&e->core->turn);
@@ -339,7 +338,7 @@ int engine_thread_start(struct engine *e)
 
 	if (rc)
 		return rc;
-	e->thread.opener_known = placement_note(&e->thread.opener) == 0;
+	e->thread.cpus_known = placement_choose(&e->thread.cpus) == 0;
 
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);

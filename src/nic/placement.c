@@ -9,7 +9,6 @@
 #include "nic/placement.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 static cpu_set_t started;
@@ -21,41 +20,32 @@ __attribute__((constructor)) static void ask_at_start(void)
 	unknown = sched_getaffinity(getpid(), sizeof(started), &started) ? -errno : 0;
 }
 
-void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *allowed,
+void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *first,
 		    const cpu_set_t *caller)
 {
-	cpu_set_t base, both;
+	const cpu_set_t *base = all;
+	cpu_set_t both;
 
-	CPU_AND(&base, all, allowed);
-	/* It was moved, into another cpuset: where it started is no measure any more. */
-	if (CPU_COUNT(&base) == 0)
-		base = *allowed;
-	CPU_AND(&both, &base, caller);
-	CPU_XOR(out, &base, &both);
+	/* The process has gone elsewhere, or was moved into another cpuset: where it
+	 * started is no measure any more, and somebody else's may run there. */
+	CPU_AND(&both, all, first);
+	if (!CPU_EQUAL(&both, first))
+		base = first;
+	CPU_AND(&both, base, caller);
+	CPU_XOR(out, base, &both);
 	if (CPU_COUNT(out) == 0)
 		*out = *caller;
 }
 
-int placement_note(cpu_set_t *caller)
+int placement_choose(cpu_set_t *out)
 {
-	return sched_getaffinity(0, sizeof(*caller), caller) ? -errno : 0;
-}
-
-int placement_move(const cpu_set_t *caller)
-{
-	cpu_set_t allowed, out;
+	cpu_set_t caller, first;
 
 	if (unknown)
 		return unknown;
-	/* The kernel takes of these what the process's cpuset has. */
-	memset(&allowed, 0xff, sizeof(allowed));
-	if (sched_setaffinity(0, sizeof(allowed), &allowed))
+	if (sched_getaffinity(0, sizeof(caller), &caller) ||
+	    sched_getaffinity(getpid(), sizeof(first), &first))
 		return -errno;
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
-		placement_less(&out, &started, &allowed, caller);
-		if (sched_setaffinity(0, sizeof(out), &out) == 0)
-			return 0;
-	}
-	(void)sched_setaffinity(0, sizeof(*caller), caller);
-	return -EINVAL;
+	placement_less(out, &started, &first, &caller);
+	return 0;
 }

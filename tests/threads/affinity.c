@@ -5,7 +5,8 @@
  *	main	the main thread is, and opens the device: elsewhere
  *	other	another thread is, and opens it: elsewhere
  *	narrow	the program was started on one processor (taskset): there
- *	moved	... and its main thread is pinned to another: there
+ *	worker	... and another thread, pinned to another, opens it: there
+ *	moved	... and its main thread goes to another, and opens it: where that is
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -50,7 +51,7 @@ static void pin(void)
 }
 
 /* To a processor that is not one of these, if there is one. */
-static bool move_from(const cpu_set_t *these)
+static void move_from(const cpu_set_t *these)
 {
 	cpu_set_t all, one;
 
@@ -63,16 +64,17 @@ static bool move_from(const cpu_set_t *these)
 		CPU_ZERO(&one);
 		CPU_SET(i, &one);
 		CHECK(!sched_setaffinity(0, sizeof(one), &one));
-		return true;
+		return;
 	}
 	CHECK(!sched_setaffinity(0, sizeof(*these), these));
-	return false;
 }
 
 static void *pinned_open(void *arg)
 {
-	(void)arg;
-	pin();
+	if (!strcmp(opt.mode, "worker"))
+		move_from(arg);
+	else
+		pin();
 	rig_open(&r);
 	return NULL;
 }
@@ -84,14 +86,14 @@ int affinity(void)
 	int tid = 0;
 
 	CHECK(!sched_getaffinity(0, sizeof(all), &all));
-	if (!strcmp(opt.mode, "other")) {
-		CHECK(!pthread_create(&t, NULL, pinned_open, NULL));
+	if (!strcmp(opt.mode, "other") || !strcmp(opt.mode, "worker")) {
+		CHECK(!pthread_create(&t, NULL, pinned_open, &all));
 		CHECK(!pthread_join(t, NULL));
 	} else {
 		if (!strcmp(opt.mode, "main"))
 			pin();
-		if (!strcmp(opt.mode, "moved") && !move_from(&all))
-			say("there is one processor: it cannot be moved");
+		if (!strcmp(opt.mode, "moved"))
+			move_from(&all);
 		rig_open(&r);
 	}
 	CHECK(!sched_getaffinity(0, sizeof(mine), &mine));
@@ -109,7 +111,9 @@ int affinity(void)
 		CHECK(CPU_COUNT(&engine) == CPU_COUNT(&all) - 1);
 	if (!strcmp(opt.mode, "free"))
 		CHECK(CPU_EQUAL(&engine, &all));
-	if (!strcmp(opt.mode, "narrow") || !strcmp(opt.mode, "moved"))
+	if (!strcmp(opt.mode, "moved"))
+		CHECK(CPU_EQUAL(&engine, &mine));
+	if (!strcmp(opt.mode, "narrow") || !strcmp(opt.mode, "worker"))
 		CHECK(CPU_COUNT(&all) == 1 && CPU_EQUAL(&engine, &all));
 	rig_close(&r);
 	say("all right");
