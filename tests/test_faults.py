@@ -181,8 +181,10 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
 
 @pytest.mark.parametrize("how", [[], ["-e"]], ids=["polling", "sleeping"])
 @pytest.mark.parametrize("mode", ["children", "deep", "exec"])
-def test_fork(shared_pair, faults, mode, how):
-    assert RIGHT in run(shared_pair().a, faults, "fork", "-m", mode, *how).out
+@pytest.mark.parametrize("way", ["auto", "map"])
+def test_fork(shared_pair, faults, way, mode, how):
+    ns = shared_pair().a.with_env(URNIC_LOCAL=way)
+    assert RIGHT in run(ns, faults, "fork", "-m", mode, *how).out
 
 
 def test_fork_storm(shared_pair, faults):

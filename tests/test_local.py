@@ -16,6 +16,7 @@ from test_faults import LONG, RIGHT, needs_second_user, urnic_names
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]
+MAP = "map"     # as host, and private memory is mapped
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ POINTS = {"time": (80, 5), "work": (60, 1), "call": (25, 3), "start": (70, 11),
           "stop": (50, 5), "wait": (40, 5), "late": (100, 7)}
 
 
-@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("mode", POINTS)
 def test_dies_or_stops(run, mode, way):
     count, step = POINTS[mode]
@@ -111,7 +112,7 @@ def test_dies_or_stops_at_every_point(run, mode, way, seed):
 
 # --- forks, descriptors, other programs --------------------------------------
 
-@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("mode,count", [("fork", 30), ("close", 10), ("exec", 40)])
 def test_forks_closes_or_becomes_another(run, full, way, mode, count):
     """It works on; or its peer knows, and touches nothing of what it became."""
@@ -281,7 +282,7 @@ def hostile(ns, tools, user, count, seed):
             attacker.describe(), victim.describe())
 
 
-@pytest.mark.parametrize("way", LOCAL_WAYS)
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("user", [
     "nobody", pytest.param(lab.SECOND_USER, marks=needs_second_user)])
 def test_hostile_peer(shared_pair, tools, full, way, user):
@@ -293,7 +294,7 @@ def test_hostile_peer(shared_pair, tools, full, way, user):
 
 # --- memory, descriptors -----------------------------------------------------
 
-@pytest.mark.parametrize("way", lab.Pair.WAYS)
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
 @pytest.mark.parametrize("mode", ["gone", "none", "readonly", "shrunk"])
 def test_memory_of_another_process_goes_away(run, mode, way):
     run(way, "unmapped", "-m", mode)
@@ -306,7 +307,7 @@ def test_memory_that_is_write_protected(run, mode, way):
     run(way, "protected", "-m", mode)
 
 
-@pytest.mark.parametrize("way", lab.Pair.WAYS)
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
 def test_nothing_is_written_once_deregistered(run, full, way):
     run(way, "deregistered", "-n", 5000 if full else 100, timeout=300)
 

@@ -42,7 +42,7 @@ def test_two_namespaces(shared_pair, program, seconds, mtu, gid):
     run_pairs(program, pair.a, pair.b, 1, seconds, pair.GIDS[gid])
 
 
-@pytest.mark.parametrize("way", lab.Pair.WAYS)
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, "map"])
 def test_one_host_several_processes(shared_pair, program, seconds, way):
     run_pairs(program, *shared_pair().place(way), 3, seconds, 1, "-m", 1 << 20)
 

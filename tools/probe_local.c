@@ -32,10 +32,8 @@ static const char by_pipe[] =
 /* --- what is configured -------------------------------------------------- */
 
 static const char *const way_name[] = {
-	[CONF_LOCAL_OFF] = "off",
-	[CONF_LOCAL_PIPE] = "pipe",
-	[CONF_LOCAL_VM] = "vm",
-	[CONF_LOCAL_AUTO] = "auto",
+	[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe", [CONF_LOCAL_VM] = "vm",
+	[CONF_LOCAL_AUTO] = "auto", [CONF_LOCAL_MAP] = "map",
 };
 
 static struct conf configured(void)

@@ -31,7 +31,7 @@ static const struct argp_option options[] = {
 	{ "identity", 'i', "ID", 0, "urnic, connectx, or key=value,...; see"
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"
-	  " vm or auto", 0 },
+	  " vm, auto or map", 0 },
 	{ "hca", 'H', "NAME", 0, "stand at that adapter of a fabric (urnic fabric"
 	  " run): its name, description or GUID", 0 },
 	{ "fabric", 'F', "NAME", 0, "the fabric; UID:NAME is another user's", 0 },

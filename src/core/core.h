@@ -18,6 +18,7 @@
 
 struct heap;
 struct qp;
+struct mkey;
 struct mkey_page;
 struct board;
 struct ib;
@@ -68,6 +69,10 @@ struct core {
 	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct board *board;
 	int (*board_wait)(struct core *core, uint32_t key);
+	/* Told of each region of a program's memory before it is on the board, and when
+	 * nobody is inside any more; or NULL.  Turn not held. */
+	void (*mr_added)(struct core *core, const struct mkey *mk);
+	void (*mr_removed)(struct core *core, const struct mkey *mk);
 	struct direct *direct;	 /* memory of other processes; or NULL */
 	struct local *local;	 /* the same host's */
 	uint64_t (*clock)(void); /* NULL: a turn takes no time */

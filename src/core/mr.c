@@ -158,9 +158,29 @@ uncount:
 	return rc;
 }
 
+/* core->mr_added and mr_removed are told of what programs register. */
+static void tell_added(struct core *core, const struct mkey *mk)
+{
+	if (core->mr_added)
+		core->mr_added(core, mk);
+}
+
+static void tell_removed(struct core *core, const struct mkey *mk)
+{
+	if (core->mr_removed)
+		core->mr_removed(core, mk);
+}
+
+static bool is_told(const struct mr *mr)
+{
+	return !mr->dm && !mr->mkey.is_null;
+}
+
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	   struct mr **out)
 {
+	struct core *core = pd->core;
+	struct mkey like;
 	int rc;
 
 	if (access & IBV_ACCESS_ZERO_BASED || is_implicit(addr, length, access))
@@ -169,13 +189,16 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	rc = check_reg(addr, length, iova, access);
 	if (rc)
 		return rc;
-	return mr_make(pd,
-		       &(struct mkey){ .valid = true,
-				       .access = access,
-				       .base = iova,
-				       .length = length,
-				       .host = addr },
-		       out);
+	like = (struct mkey){ .valid = true,
+			      .access = access,
+			      .base = iova,
+			      .length = length,
+			      .host = addr };
+	tell_added(core, &like);
+	rc = mr_make(pd, &like, out);
+	if (rc)
+		tell_removed(core, &like);
+	return rc;
 }
 
 /* The arguments of a rereg, as the kernel and rdma-core judge them. */
@@ -220,11 +243,55 @@ static int withdraw(struct core *core, const struct mkey *mk)
 	return rc;
 }
 
+/* What a rereg makes of a region. */
+static struct mkey changed(const struct mkey *mk, int flags, struct pd *pd, void *addr,
+			   size_t length, int access)
+{
+	struct mkey new = {
+		.access = mk->access,
+		.pd = mk->pd,
+		.base = mk->base,
+		.length = mk->length,
+		.host = mk->host,
+	};
+
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		new.access = access;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		new.pd = pd_proper(pd);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		new.host = addr;
+		new.length = length;
+		new.base = new.access &IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
+	}
+	return new;
+}
+
+static void change(struct mr *mr, int flags, struct pd *pd, const struct mkey *new)
+{
+	struct mkey *mk = &mr->mkey;
+
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		pd_use(pd);
+		pd_unuse(pd_of(mr->ibv.pd));
+		mr->ibv.pd = &pd->ibv;
+	}
+	mk->access = new->access;
+	mk->pd = new->pd;
+	mk->base = new->base;
+	mk->length = new->length;
+	mk->host = new->host;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->ibv.addr = mk->host;
+		mr->ibv.length = mk->length;
+	}
+}
+
 /* The key stays the same.  A failure changes nothing. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access)
 {
-	struct mkey *mk = &mr->mkey, new;
+	struct mkey *mk = &mr->mkey, old, new;
 	int rc = check_rereg(mr, flags, pd, addr, length, access);
 
 	if (rc) {
@@ -239,42 +306,20 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	rc = withdraw(mr->core, mk);
 	if (rc)
 		goto out;
+	old = changed(mk, 0, NULL, NULL, 0, 0);
+	new = changed(mk, flags, pd, addr, length, access);
 	turn_take(&mr->core->turn);
-	new = (struct mkey){
-		.access = mk->access,
-		.pd = mk->pd,
-		.base = mk->base,
-		.length = mk->length,
-		.host = mk->host,
-	};
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
-		new.access = access;
-	if (flags & IBV_REREG_MR_CHANGE_PD)
-		new.pd = pd_proper(pd);
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		new.host = addr;
-		new.length = length;
-		new.base = new.access &IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
-	}
 	rc = atomic_load(&mk->windows) ? -EBUSY
 	     : mk->is_null	       ? 0
 			   : check_reg(new.host, new.length, new.base, new.access);
-	if (!rc) {
-		if (flags & IBV_REREG_MR_CHANGE_PD) {
-			pd_use(pd);
-			pd_unuse(pd_of(mr->ibv.pd));
-			mr->ibv.pd = &pd->ibv;
-		}
-		mk->access = new.access;
-		mk->pd = new.pd;
-		mk->base = new.base;
-		mk->length = new.length;
-		mk->host = new.host;
-		if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-			mr->ibv.addr = mk->host;
-			mr->ibv.length = mk->length;
-		}
+	if (!rc)
+		change(mr, flags, pd, &new);
+	turn_give(&mr->core->turn);
+	if (!rc && is_told(mr)) {
+		tell_removed(mr->core, &old);
+		tell_added(mr->core, mk);
 	}
+	turn_take(&mr->core->turn);
 	board_put_mr(mr->core, mk);
 	turn_give(&mr->core->turn);
 	if (rc == -EBUSY)
@@ -310,6 +355,8 @@ int mr_dereg(struct mr *mr)
 	turn_pass(&core->turn);
 	if (core->board && core->board_wait(core, mr->mkey.key))
 		return -EBUSY;
+	if (is_told(mr))
+		tell_removed(core, &mr->mkey);
 	live_del(&mr->live);
 	pd_unuse(pd_of(mr->ibv.pd));
 	count_down(&core->mrs);

@@ -7,7 +7,6 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,65 +18,45 @@
 #include "core/core.h"
 #include "direct/direct.h"
 #include "direct/words.h"
+#include "sys/procmaps.h"
 
-/* Mappings without a gap, in memory or in their file. */
-struct run {
-	uint64_t lo, hi, offset;
-	unsigned major, minor;
-	unsigned long inode; /* 0: none, or not shared */
-	char name[256];	     /* of the first one's file */
-	char range[64];	     /* ... and its addresses, as the kernel writes them */
-};
-
-static bool parse(const char *line, struct run *m)
-{
-	char perms[5];
-	int name = 0;
-
-	if (sscanf(line, "%63s %4s %" SCNx64 " %x:%x %lu %n", m->range, perms, &m->offset,
-		   &m->major, &m->minor, &m->inode, &name) != 6 ||
-	    sscanf(m->range, "%" SCNx64 "-%" SCNx64, &m->lo, &m->hi) != 2)
-		return false;
-	if (perms[3] != 's')
-		m->inode = 0;
-	snprintf(m->name, sizeof(m->name), "%.*s", (int)strcspn(line + name, "\n"),
-		 line + name);
-	return true;
-}
-
-static bool continues(const struct run *m, const struct run *by)
+/* Mappings without a gap, in memory or in their file: the first one, to the end of all.
+ */
+static bool continues(const struct procmap *m, const struct procmap *by)
 {
 	return m->inode && m->inode == by->inode && m->major == by->major &&
 	       m->minor == by->minor && m->hi == by->lo &&
 	       by->offset - m->offset == m->hi - m->lo;
 }
 
-/* The run that holds addr. */
-static bool find_run(uint64_t addr, struct run *run)
+static bool has_part(const struct procmap *run, uint64_t lo, uint64_t hi)
 {
-	FILE *f = fopen("/proc/self/maps", "re");
-	struct run m;
-	size_t size = 0;
-	char *line = NULL;
+	return run->inode && run->lo < hi && lo < run->hi;
+}
 
-	*run = (struct run){ 0 };
-	while (f && getline(&line, &size, f) > 0) {
-		if (!parse(line, &m))
-			continue;
+/* The first ones with a part of [lo, hi) whose file is shared. */
+static bool find_run(uint64_t lo, uint64_t hi, struct procmap *run)
+{
+	struct procmap m;
+	struct procmaps maps;
+
+	*run = (struct procmap){ 0 };
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m)) {
+		if (m.perms[3] != 's')
+			m.inode = 0;
 		if (continues(run, &m))
 			run->hi = m.hi;
-		else if (addr >= run->lo && addr < run->hi)
+		else if (has_part(run, lo, hi))
 			break;
 		else
 			*run = m;
 	}
-	free(line);
-	if (f)
-		fclose(f);
-	return run->inode && addr >= run->lo && addr < run->hi;
+	procmaps_close(&maps);
+	return has_part(run, lo, hi);
 }
 
-static bool leads_there(int fd, const struct run *run)
+static bool leads_there(int fd, const struct procmap *run)
 {
 	struct stat st;
 
@@ -88,7 +67,7 @@ static bool leads_there(int fd, const struct run *run)
 }
 
 /* -1, or one that leads there. */
-static int open_there(const char *path, int flags, const struct run *run)
+static int open_there(const char *path, int flags, const struct procmap *run)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
@@ -98,7 +77,7 @@ static int open_there(const char *path, int flags, const struct run *run)
 	return -1;
 }
 
-static int by_descriptor(int flags, const struct run *run)
+static int by_descriptor(int flags, const struct procmap *run)
 {
 	DIR *d = opendir("/proc/self/fd");
 	struct dirent *e;
@@ -116,7 +95,7 @@ static int by_descriptor(int flags, const struct run *run)
 	return fd;
 }
 
-static int open_file(int flags, const struct run *run)
+static int open_file(int flags, const struct procmap *run)
 {
 	char path[96];
 	int fd = by_descriptor(flags, run);
@@ -148,19 +127,23 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	struct core *core = r->d->core;
 	struct board_mr mr;
-	struct run run;
+	struct procmap run;
+	uint64_t lo, hi;
 	int fd;
 
 	if (!core->board || !r->board || !r->told || !words_usable() ||
 	    !board_get_mr(core->board, key, &mr) || mr.key != key || !mr.length ||
-	    mr.access & IBV_ACCESS_ON_DEMAND || !find_run(mr.host, &run))
+	    mr.access & IBV_ACCESS_ON_DEMAND ||
+	    !find_run(mr.host, mr.host + mr.length, &run))
 		return -1;
+	lo = mr.host > run.lo ? mr.host : run.lo;
+	hi = mr.host + mr.length;
 	*out = (struct lent){
 		.key = key,
 		.version = mr.version,
-		.lo = mr.host,
-		.hi = mr.length < run.hi - mr.host ? mr.host + mr.length : run.hi,
-		.offset = run.offset + (mr.host - run.lo),
+		.lo = lo,
+		.hi = hi < run.hi ? hi : run.hi,
+		.offset = run.offset + (lo - run.lo),
 	};
 	fd = open_file(mr.access & write ? O_RDWR : O_RDONLY, &run);
 	if (fd >= 0 && !note(r, key, mr.version)) {

@@ -2,7 +2,9 @@
 /* Which memory is lent, and which is taken. */
 #include <fcntl.h>
 
+#include "direct/share.h"
 #include "direct/shared_fix.h"
+#include "direct/threads_fix.h"
 
 static void what_is_not_shared_is_not_lent(void **state)
 {
@@ -133,6 +135,40 @@ static void an_answer_comes_too_late(void **state)
 	unshare_(&s);
 }
 
+/* Where regions are made so that they can be. */
+static void private_memory_is_lent(void **state)
+{
+	struct sim_conf conf = { .timeout = 10, .retry_cnt = 1 };
+	struct shared s = { .f = pair_open(IBV_QPT_RC, &conf), .fd = -1 };
+	uint8_t *before;
+
+	(void)state;
+	count_threads();
+	share_start(&s.f->s->node[1].core);
+	s.at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	assert_ptr_not_equal(s.at, MAP_FAILED);
+	memset(s.at, 3, LEN);
+	s.mr = sim_mr(s.f->s, 1, s.at + 8, LEN - 8, FIX_ALL);
+	use(&s);
+	assert_non_null(map_of(&s));
+	/* The first page is not the region's alone. */
+	post(&s, IBV_WR_RDMA_WRITE, 1, 3, 0, 8);
+	done(&s, 1);
+	before = s.at + 4096;
+	post(&s, IBV_WR_RDMA_WRITE, 2, 3, 4096 - 8, 64);
+	done_at_once(&s, 2);
+	assert_memory_equal(before, s.f->mem[0] + 3, 64);
+	post(&s, IBV_WR_RDMA_READ, 3, 100, 4096, 64);
+	done_at_once(&s, 3);
+	assert_memory_equal(s.f->mem[0] + 100, before + 8, 64);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	assert_memory_equal(before, s.f->mem[0] + 3, 64);
+	assert_int_equal(s.at[LEN - 1], 3);
+	unshare_(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +177,7 @@ int main(void)
 		cmocka_unit_test(a_descriptor_is_found_or_not),
 		cmocka_unit_test(what_is_said_may_be_a_lie),
 		cmocka_unit_test(an_answer_comes_too_late),
+		cmocka_unit_test(private_memory_is_lent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "sys/threads.h"
 
 enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + ENGINE_SOURCES * SOURCE_FDS };
 
@@ -349,7 +350,8 @@ int engine_thread_start(struct engine *e)
 	if (rc)
 		engine_close_fds(e);
 	else
-		e->thread.started = true;
+		threads_begin();
+	e->thread.started = !rc;
 	return -rc;
 }
 
@@ -357,6 +359,7 @@ void engine_thread_stop(struct engine *e)
 {
 	if (!e->thread.started)
 		return;
+	threads_end();
 	atomic_store(&e->thread.stop, true);
 	engine_kick(e);
 	pthread_join(e->thread.id, NULL);

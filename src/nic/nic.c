@@ -14,6 +14,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "direct/share.h"
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
 #include "link/pcap.h"
@@ -57,6 +58,7 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 NO_TSA static void before_fork(void)
 {
 	pthread_mutex_lock(&nic_lock);
+	share_before_fork();
 	registry_hold();
 	guard_hold();
 	if (the_nic) {
@@ -75,6 +77,7 @@ NO_TSA static void fork_parent(void)
 	}
 	guard_let_go();
 	registry_let_go();
+	share_parent();
 	pthread_mutex_unlock(&nic_lock);
 }
 
@@ -111,6 +114,7 @@ NO_TSA static void fork_child(void)
 	}
 	guard_let_go();
 	registry_forked();
+	share_child();
 	pthread_mutex_unlock(&nic_lock);
 }
 

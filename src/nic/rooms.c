@@ -5,6 +5,7 @@
 
 #include "cm/cm.h"
 #include "core/core.h"
+#include "direct/share.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "local/local.h"
@@ -151,17 +152,20 @@ static const char *local_is_off(const struct conf *conf)
 static int open_local(struct nic *nic, const struct conf *conf)
 {
 	static const enum local_way way[] = {
-		[CONF_LOCAL_OFF] = LOCAL_OFF,
-		[CONF_LOCAL_PIPE] = LOCAL_PIPE,
-		[CONF_LOCAL_VM] = LOCAL_VM,
-		[CONF_LOCAL_AUTO] = LOCAL_AUTO,
+		[CONF_LOCAL_OFF] = LOCAL_OFF,  [CONF_LOCAL_PIPE] = LOCAL_PIPE,
+		[CONF_LOCAL_VM] = LOCAL_VM,    [CONF_LOCAL_AUTO] = LOCAL_AUTO,
+		[CONF_LOCAL_MAP] = LOCAL_AUTO,
 	};
 	const char *why = local_is_off(conf);
+	int rc;
 
 	if (why)
 		log_info("processes of this host are reached by UDP: %s", why);
-	return local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
-			  &local_ops, nic);
+	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
+			&local_ops, nic);
+	if (!rc && !why && conf->local == CONF_LOCAL_MAP && nic->core.board)
+		share_start(&nic->core);
+	return rc;
 }
 
 static void close_local(struct nic *nic)

@@ -12,6 +12,7 @@
 #include "sys/lock.h"
 #include "sys/log.h"
 #include "sys/rights.h"
+#include "sys/threads.h"
 
 /* A host room that ends lets all its connections go at once. */
 enum { ROOM = 4096 };
@@ -42,8 +43,10 @@ static void *close_all(void *arg)
 {
 	int fd;
 
+	threads_begin();
 	while ((fd = take()) >= 0)
 		close(fd);
+	threads_end();
 	return arg;
 }
 

@@ -28,10 +28,8 @@ static const char *const link_name[] = {
 };
 
 static const char *const local_name[] = {
-	[CONF_LOCAL_OFF] = "off",
-	[CONF_LOCAL_PIPE] = "pipe",
-	[CONF_LOCAL_VM] = "vm",
-	[CONF_LOCAL_AUTO] = "auto",
+	[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe", [CONF_LOCAL_VM] = "vm",
+	[CONF_LOCAL_AUTO] = "auto", [CONF_LOCAL_MAP] = "map",
 };
 
 static const char *const share_name[] = {
@@ -116,13 +114,13 @@ static int set_ident(const struct row *r, void *at, const char *value, char *err
 
 static int set_local(void *at, const char *value, char *err)
 {
-	for (int i = CONF_LOCAL_OFF; i <= CONF_LOCAL_AUTO; i++) {
+	for (int i = CONF_LOCAL_OFF; i <= CONF_LOCAL_MAP; i++) {
 		if (strcmp(local_name[i], value) == 0) {
 			*(enum conf_local *)at = (enum conf_local)i;
 			return 0;
 		}
 	}
-	return fail(err, "'%s' is not off, pipe, vm or auto", value);
+	return fail(err, "'%s' is not off, pipe, vm, auto or map", value);
 }
 
 static int set_link(void *at, const char *value, char *err)

@@ -11,7 +11,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum conf_local { CONF_LOCAL_OFF, CONF_LOCAL_PIPE, CONF_LOCAL_VM, CONF_LOCAL_AUTO };
+enum conf_local {
+	CONF_LOCAL_OFF,
+	CONF_LOCAL_PIPE,
+	CONF_LOCAL_VM,
+	CONF_LOCAL_AUTO,
+	CONF_LOCAL_MAP,
+};
 
 enum conf_link { CONF_LINK_UDP, CONF_LINK_RAW };
 

@@ -83,6 +83,9 @@ static void t_env_wins(void **state)
 	setenv("URNIC_LOCAL", "pipe", 1);
 	good();
 	assert_int_equal(c.local, CONF_LOCAL_PIPE);
+	setenv("URNIC_LOCAL", "map", 1);
+	good();
+	assert_int_equal(c.local, CONF_LOCAL_MAP);
 	assert_string_equal(c.log, "info");
 }
 
@@ -118,7 +121,7 @@ static void t_wrong_env(void **state)
 	(void)state;
 	env_bad("URNIC_LOG", "loud", "'loud'");
 	env_bad("URNIC_LOG", "info:", "'info:'");
-	env_bad("URNIC_LOCAL", "on", "off, pipe, vm or auto");
+	env_bad("URNIC_LOCAL", "on", "off, pipe, vm, auto or map");
 	env_bad("URNIC_LOCAL", "", "''");
 	env_bad("URNIC_ONE_GID", "maybe", "yes or no");
 	env_bad("URNIC_UDP_PORT", "0", "'0'");

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which regions' memory becomes a file's, and which stays private. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/mr.h"
+#include "direct/share.h"
+#include "direct/threads_fix.h"
+#include "sys/procmaps.h"
+
+enum {
+	PAGE = 4096,
+	LEN = 20 * PAGE,
+	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+};
+
+static struct core core;
+static struct pd *pd;
+static uint8_t *mem;
+
+static int begin(void **state)
+{
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(pd_alloc(&core, NULL, &pd), 0);
+	count_threads();
+	share_start(&core);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	for (size_t i = 0; i < LEN; i++)
+		mem[i] = (uint8_t)(i * 7 + i / 251);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	munmap(mem, LEN);
+	assert_int_equal(pd_free(pd), 0);
+	core_fini(&core);
+	return 0;
+}
+
+static struct mr *reg(void *at, size_t len, int access)
+{
+	struct mr *mr;
+
+	assert_int_equal(mr_reg(pd, at, len, (uintptr_t)at, access, &mr), 0);
+	return mr;
+}
+
+static void dereg(struct mr *mr)
+{
+	assert_int_equal(mr_dereg(mr), 0);
+}
+
+/* From which page of mem on, and how many: are shared. */
+static void expect_shared(size_t from, size_t pages)
+{
+	struct procmap m;
+	struct procmaps maps;
+	bool is[LEN / PAGE] = { false };
+
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m))
+		for (size_t i = 0; i < LEN / PAGE; i++)
+			if (m.lo <= (uintptr_t)mem + i * PAGE &&
+			    (uintptr_t)mem + i * PAGE < m.hi)
+				is[i] = m.perms[3] == 's';
+	procmaps_close(&maps);
+	for (size_t i = 0; i < LEN / PAGE; i++)
+		assert_int_equal(is[i], i >= from && i < from + pages);
+}
+
+static void expect_content(void)
+{
+	for (size_t i = 0; i < LEN; i++)
+		assert_int_equal(mem[i], (uint8_t)(i * 7 + i / 251));
+}
+
+static void as_long_as_it_is_registered(void **state)
+{
+	struct mr *mr = reg(mem, LEN, RW);
+
+	(void)state;
+	expect_shared(0, 20);
+	expect_content();
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+/* What else is on a page is nobody's business. */
+static void whole_pages_only(void **state)
+{
+	struct mr *mr = reg(mem + 1, 3 * PAGE, RW), *small;
+
+	(void)state;
+	expect_shared(1, 2);
+	small = reg(mem + 5 * PAGE + 8, 64, RW);
+	expect_shared(1, 2);
+	dereg(small);
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+static void not_what_others_may_not_reach(void **state)
+{
+	struct mr *mr = reg(mem, LEN, IBV_ACCESS_LOCAL_WRITE);
+
+	(void)state;
+	expect_shared(0, 0);
+	dereg(mr);
+	mr = reg(mem, LEN, RW | IBV_ACCESS_ON_DEMAND);
+	expect_shared(0, 0);
+	dereg(mr);
+}
+
+/* The first of two has its pages until both have gone. */
+static void two_regions_of_the_same(void **state)
+{
+	struct mr *a = reg(mem, 8 * PAGE, RW), *b = reg(mem + 4 * PAGE, 8 * PAGE, RW);
+
+	(void)state;
+	expect_shared(0, 8); /* b was reachable by a's key when it came */
+	dereg(a);
+	expect_shared(0, 8);
+	dereg(b);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+/* Others may write to it by the first one's key at any time. */
+static void not_what_is_a_region_already(void **state)
+{
+	struct mr *odp = reg(mem, LEN, RW | IBV_ACCESS_ON_DEMAND),
+		  *mr = reg(mem, LEN, RW);
+
+	(void)state;
+	expect_shared(0, 0);
+	dereg(odp);
+	dereg(mr);
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 20);
+	dereg(mr);
+}
+
+static pid_t thread_id;
+
+static void *wait_for_end(void *arg)
+{
+	thread_id = gettid();
+	pthread_barrier_wait(arg);
+	pthread_barrier_wait(arg);
+	return arg;
+}
+
+/* A thread may touch it while it moves; and it stays where it is if one has come. */
+static void not_with_other_threads(void **state)
+{
+	struct mr *a = reg(mem, 4 * PAGE, RW), *b;
+	pthread_barrier_t there;
+	pthread_t t;
+
+	(void)state;
+	pthread_barrier_init(&there, NULL, 2);
+	assert_int_equal(pthread_create(&t, NULL, wait_for_end, &there), 0);
+	pthread_barrier_wait(&there);
+	count_threads();
+	threads_end(); /* it is the program's */
+	b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
+	expect_shared(0, 4);
+	dereg(b);
+	dereg(a);
+	expect_shared(0, 4);
+	pthread_barrier_wait(&there);
+	pthread_join(t, NULL);
+	while (!syscall(SYS_tgkill, getpid(), thread_id, 0))
+		sched_yield(); /* the kernel counts it a little longer */
+	expect_content();
+	a = reg(mem, 4 * PAGE, RW);
+	dereg(a);
+	expect_shared(0, 0);
+	expect_content();
+	pthread_barrier_destroy(&there);
+}
+
+/* ... nor what the kernel may be about to write to. */
+static void not_with_asynchronous_io(void **state)
+{
+	aio_context_t io = 0;
+	struct mr *mr;
+
+	(void)state;
+	if (syscall(SYS_io_setup, 4, &io))
+		return; /* a kernel without it */
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	syscall(SYS_io_destroy, io);
+}
+
+static void not_what_is_locked(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	/* mlock() does nothing under a sanitizer. */
+	assert_int_equal(syscall(SYS_mlock, mem, PAGE), 0);
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	syscall(SYS_munlock, mem, PAGE);
+}
+
+static void not_what_is_protected(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	mprotect(mem + 2 * PAGE, PAGE, PROT_READ);
+	mr = reg(mem, LEN, IBV_ACCESS_REMOTE_READ);
+	mprotect(mem + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
+	for (unsigned i = 0; i < 2; i++)
+		mem[i * PAGE] = mem[i * PAGE];
+	expect_content();
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+static void a_region_that_moves(void **state)
+{
+	struct mr *mr = reg(mem, 4 * PAGE, RW);
+
+	(void)state;
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+				  mem + 8 * PAGE, 2 * PAGE, 0),
+			 0);
+	expect_shared(8, 2);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  IBV_ACCESS_LOCAL_WRITE),
+			 0);
+	expect_shared(0, 0);
+	assert_int_not_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      1 << 19),
+			     0);
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+/* More than it keeps count of: nothing is shared until those have gone. */
+static void many_regions(void **state)
+{
+	enum { MANY = 1100 };
+	static struct mr *mr[MANY];
+
+	(void)state;
+	for (unsigned i = 0; i < MANY; i++)
+		mr[i] = reg(mem + LEN - 8, 8, RW);
+	dereg(reg(mem, PAGE, RW));
+	expect_shared(0, 0);
+	for (unsigned i = 0; i < MANY; i++)
+		dereg(mr[i]);
+	mr[0] = reg(mem, PAGE, RW);
+	expect_shared(0, 1);
+	dereg(mr[0]);
+}
+
+/* A child has what its parent had, and may register anew. */
+static void fork_copies(void **state)
+{
+	struct mr *mr = reg(mem, LEN, RW);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	share_before_fork();
+	pid = fork();
+	if (!pid) {
+		struct core other = { 0 };
+		struct pd *of;
+		struct mr *its;
+
+		share_child();
+		count_threads();
+		expect_shared(0, 0);
+		expect_content();
+		memset(mem, 1, LEN);
+		assert_int_equal(core_init(&other, 1), 0);
+		assert_int_equal(pd_alloc(&other, NULL, &of), 0);
+		share_start(&other);
+		assert_int_equal(mr_reg(of, mem, LEN, 0, RW, &its), 0);
+		expect_shared(0, 0); /* it is a file's, the copy's */
+		_exit(0);
+	}
+	share_parent();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	expect_shared(0, 20);
+	expect_content();
+	dereg(mr);
+	expect_shared(0, 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(as_long_as_it_is_registered),
+		T(whole_pages_only),
+		T(not_what_others_may_not_reach),
+		T(two_regions_of_the_same),
+		T(not_what_is_a_region_already),
+		T(not_with_other_threads),
+		T(not_with_asynchronous_io),
+		T(not_what_is_locked),
+		T(not_what_is_protected),
+		T(a_region_that_moves),
+		T(many_regions),
+		T(fork_copies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

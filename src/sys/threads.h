@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* threads.h - how many threads of this process are urnic's own? */
+#ifndef SYS_THREADS_H
+#define SYS_THREADS_H
+
+#include <stdbool.h>
+
+/* There is one more, or soon one less.  No call may come too early: a thread says so
+ * itself, first thing and last, or the one that has started it does, and will end it. */
+void threads_begin(void);
+void threads_end(void);
+void threads_forked(void); /* none of them is in the child */
+
+/* How many there are; a thread that starts or ends may be missing. */
+unsigned threads_own(void);
+
+#endif
