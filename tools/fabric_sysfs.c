@@ -74,11 +74,19 @@ struct tree {
 };
 
 /* Deeper by that name; gives the length for leave(). */
+/* Names that the fabric says, which may be another user's: they lead nowhere else. */
+static bool is_name(const char *name)
+{
+	return *name && *name != '.' && !strchr(name, '/');
+}
+
 static size_t enter(struct tree *t, const char *name)
 {
 	size_t was = t->len;
 	int n;
 
+	if (!t->rc && !is_name(name))
+		t->rc = -EBADMSG;
 	if (t->rc) /* the path is what the message names */
 		return was;
 	n = snprintf(t->path + was, sizeof(t->path) - was, "/%s", name);
@@ -109,6 +117,8 @@ static __attribute__((format(printf, 3, 4))) void file(struct tree *t, const cha
 	va_list ap;
 	FILE *f;
 
+	if (!t->rc && !is_name(name))
+		t->rc = -EBADMSG;
 	if (t->rc)
 		return;
 	snprintf(path, sizeof(path), "%s/%s", t->path, name);

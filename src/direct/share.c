@@ -70,24 +70,6 @@ static bool is_reached(const struct mkey *mk)
 
 /* --- may it be? ---------------------------------------------------------- */
 
-/* Nobody else can touch this process's memory: no thread of the program's, and nothing
- * that has pinned its pages.  Locked pages would not be locked any more. */
-static bool is_alone(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long threads = 0, locked = 1, pinned = 1;
-	char line[128];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "Threads: %lu", &threads);
-		sscanf(line, "VmLck: %lu", &locked);
-		sscanf(line, "VmPin: %lu", &pinned);
-	}
-	if (f)
-		fclose(f);
-	return threads == 1 + threads_own() && !locked && !pinned;
-}
-
 /* It says that the kernel, or a device, writes to memory of this process behind its back.
  */
 static bool is_behind(const char *name)
@@ -116,23 +98,60 @@ static bool is_private(const struct procmap *m)
 		!strncmp(m->name, "[anon:", 6));
 }
 
+/* The stack that this runs on may be the program's own, in the region. */
+static bool has_stack(uint64_t lo, uint64_t hi)
+{
+	const uint64_t here = (uintptr_t)__builtin_frame_address(0), below = 64 << 10;
+
+	return lo <= here && here - lo < hi - lo + below;
+}
+
 /* The private memory in the range; 0: none, or it must stay so. */
 static unsigned find_private(const struct extent *in, struct extent piece[PIECES])
 {
 	struct procmap m;
 	struct procmaps maps;
 	unsigned n = 0;
-	bool behind = false;
 
 	procmaps_open(&maps);
-	while (!behind && procmaps_next(&maps, &m)) {
-		behind = is_behind(m.name);
+	while (procmaps_next(&maps, &m))
 		if (n < PIECES && overlap(in, m.lo, m.hi) && is_private(&m))
 			piece[n++] = (struct extent){ m.lo > in->lo ? m.lo : in->lo,
 						      m.hi < in->hi ? m.hi : in->hi };
-	}
 	procmaps_close(&maps);
-	return behind ? 0 : n;
+	return has_stack(in->lo, in->hi) ? 0 : n;
+}
+
+static bool is_behind_our_back(void)
+{
+	struct procmap m;
+	struct procmaps maps;
+	bool behind = false;
+
+	procmaps_open(&maps);
+	while (!behind && procmaps_next(&maps, &m))
+		behind = is_behind(m.name);
+	procmaps_close(&maps);
+	return behind;
+}
+
+/* Nobody else can touch this process's memory: no thread of the program's, and nothing
+ * that has pinned its pages.  Locked pages would not be locked any more. */
+static bool is_alone(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long threads = 0, locked = 1, pinned = 1;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "Threads: %lu", &threads);
+		sscanf(line, "VmLck: %lu", &locked);
+		sscanf(line, "VmPin: %lu", &pinned);
+	}
+	if (f)
+		fclose(f);
+	return threads == 1 + threads_own() && !locked && !pinned &&
+	       !is_behind_our_back();
 }
 
 /* Another region of these bytes is reached by others at this moment, perhaps. */
@@ -236,6 +255,7 @@ static void swap_back(struct core *core, const struct extent *of)
 		const struct swap_run *run = &share.run[i];
 
 		if (!overlap(of, run->lo, run->hi) || share.beyond ||
+		    has_stack(run->lo, run->hi) ||
 		    is_known(&(struct extent){ run->lo, run->hi }))
 			continue;
 		if (!alone && !is_alone())

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -104,11 +105,13 @@ static bool map_file(const struct swap *s, uint64_t lo, uint64_t len, uint64_t f
 
 bool swap_out(struct swap *s, uint64_t lo, uint64_t hi, struct swap_run *run)
 {
+	struct rlimit lim;
 	int pagemap;
 	uint64_t n;
 
 	if (s->fd < 0 || !fd_is(s->fd, &s->id) || s->runs == SWAP_RUNS ||
-	    hi - lo > APART / 2)
+	    hi - lo > APART / 2 || getrlimit(RLIMIT_FSIZE, &lim) != 0 ||
+	    lim.rlim_cur < SWAP_RUNS * APART)
 		return false;
 	*run = (struct swap_run){ lo, lo, s->runs++ * APART };
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

@@ -234,6 +234,11 @@ static bool get(const struct by *by, const struct span *span, uint32_t off, uint
 	       value == by->r->nonce.value[0];
 }
 
+static bool is_inside(const struct range *r, uint32_t off, uint32_t len)
+{
+	return off <= r->len && len <= r->len - off;
+}
+
 /* The other waits for who may still write. */
 bool reach_write(const struct by *by, const struct range *to, const struct span *span,
 		 uint32_t off, uint32_t len)
@@ -248,7 +253,8 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 			     (uint64_t)by->qp->attr.dest_qp_num << INSIDE_QPN_AT |
 			     (r->writes & INSIDE_COUNT));
 	atomic_thread_fence(memory_order_seq_cst);
-	done = is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
+	done = is_inside(to, off, len) &&
+	       is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
 	       put(by, span, off, len, g.host + off);
 	atomic_store_explicit(r->inside, 0, memory_order_release);
 	return done;
@@ -260,7 +266,8 @@ bool reach_read(const struct by *by, const struct range *from, const struct span
 {
 	struct grant g, after;
 
-	return is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
+	return is_inside(from, off, len) &&
+	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
 	       get(by, span, off, len, g.host + off) &&
 	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &after) &&
 	       after.qp_version == g.qp_version && after.mr_version == g.mr_version;

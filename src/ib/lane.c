@@ -208,6 +208,9 @@ static bool hear(struct ib_qp *q, uint64_t says, uint64_t now) REQUIRES(q->qp->l
 	struct ib_req *r = &q->req;
 	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->una), was = r->una;
 
+	/* One that has failed has flushed what the word completes. */
+	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
+		return false;
 	if (!n || (says ^ q->hears) & ~(uint64_t)PSN_MASK ||
 	    n > psn_off(r->at.max_psn, r->una))
 		return false;

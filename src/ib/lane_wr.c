@@ -140,6 +140,7 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 	    p->at.psn != p->at.max_psn || !is_one_sided(q->qp, w))
 		return STEP_GO;
 	if (!l->reach->vm) {
+		r->direct = 0; /* packets take all of it */
 		if (l->reach->shut_out)
 			l->ops->unlock(l, p->now);
 		return STEP_GO;
@@ -148,7 +149,9 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 		if (w->length <= SMALL || !may_copy(q, w))
 			return STEP_GO;
 		if (!all_executed(p))
-			return w->length > LARGE ? STEP_WAIT : STEP_GO;
+			return w->length > LARGE || q->qp->state == IBV_QPS_ERR
+				       ? STEP_WAIT
+				       : STEP_GO; /* ERR: what completed found no room */
 	}
 	if (wqe_resolve(q->qp, p->at.cur, &p->memory) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);

@@ -186,8 +186,10 @@ static enum step put_on_lane(struct planning *p, const struct emit *e,
 	if (!is_fresh(p))
 		count(p->q, IB_TX_RETRANSMIT);
 	move_on(p, w, n);
-	if (p->at.cur != r->at.cur)
+	if (p->at.cur != r->at.cur) {
 		r->by_packet = false;
+		r->direct = 0;
+	}
 	r->at = p->at;
 	if (p->q->qp->reliable) {
 		req_arm(p->q, p->now);

@@ -73,14 +73,16 @@ static bool covers(const struct raw *r, uint32_t ifindex)
 }
 
 /* Did the packet socket get d, which came by UDP, too?  Processes that know nothing of
- * that forward what is for this one. */
+ * that forward what is for this one.  What this host sends to itself never passes an
+ * interface that has one, whatever IP_PKTINFO says. */
 static bool came_twice(const struct raw *r, const struct dgram *d)
 {
 	const struct ip_addr *a = ip_of(d);
 
 	return covers(r, a->ifindex) && !addr_is_multicast(a->to.ip) &&
 	       d->iov[0].iov_len >= QPN_AT + QPN_BYTES &&
-	       qpn_slot(qpn_of_packet(d->iov[0].iov_base)) == r->conf.slot;
+	       qpn_slot(qpn_of_packet(d->iov[0].iov_base)) == r->conf.slot &&
+	       !r->conf.is_ours(a->from.ip);
 }
 
 static void move(struct dgram *to, const struct dgram *from)
