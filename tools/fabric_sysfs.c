@@ -85,8 +85,6 @@ static size_t enter(struct tree *t, const char *name)
 	size_t was = t->len;
 	int n;
 
-	if (!t->rc && !is_name(name))
-		t->rc = -EBADMSG;
 	if (t->rc) /* the path is what the message names */
 		return was;
 	n = snprintf(t->path + was, sizeof(t->path) - was, "/%s", name);
@@ -99,6 +97,13 @@ static size_t enter(struct tree *t, const char *name)
 	if (mkdir(t->path, 0755) && errno != EEXIST)
 		t->rc = -errno;
 	return was;
+}
+
+static size_t enter_said(struct tree *t, const char *name)
+{
+	if (!t->rc && !is_name(name))
+		t->rc = -EBADMSG;
+	return enter(t, name);
 }
 
 static void leave(struct tree *t, size_t was)
@@ -259,7 +264,7 @@ static int put_adapter(struct job *job, const json_t *node)
 
 	if (rc)
 		return rc;
-	was = enter(t, ca.name);
+	was = enter_said(t, ca.name);
 	file(t, "node_type", "1: CA");
 	file(t, "fw_ver", "%s", URNIC_VERSION);
 	file(t, "hw_rev", "0");
