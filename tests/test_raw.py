@@ -66,6 +66,17 @@ def test_programs(shared_pair, row, ends, family):
             assert by_udp < tx, proc.describe()
 
 
+@pytest.mark.parametrize("family", ["v4", "v6"])
+def test_both_on_one_host(shared_pair, family):
+    """What a host sends to itself passes no packet socket: it goes by UDP, and is taken."""
+    pair = shared_pair()
+    ns = end(pair.a, "raw").with_env(URNIC_LOCAL="off")
+    words = ["ibv_rc_pingpong", "-d", pair.a.dev, "-g", str(pair.GIDS[family]), "-c",
+             "-n", "50", "-s", "9000"]
+    for proc in lab.run_both(ns, ns, words, pair.a.ip4):
+        assert "usec/iter" in proc.out and "invalid data" not in proc.out, proc.describe()
+
+
 @pytest.mark.parametrize("ends", ENDS)
 def test_rdma_cm(netns_pair, ends):
     """Connection management is the UDP port's, whose owner is one process; what is

@@ -234,6 +234,32 @@ static void uc_goes_by_records(void **state)
 	fix_close(f);
 }
 
+/* The other's memory is out of reach in the middle of a copy, and in reach again. */
+static void what_packets_have_taken_over_is_not_gone_on_with(void **state)
+{
+	enum { SHARE = REQ_SHARE * REQ_UNIT };
+	static const uint32_t len[] = { 4 * SHARE, SHARE + 1, 5000 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, &direct);
+		struct reach *r = &pair_peer(f, 0)->reach;
+
+		pair_q(f, 0)->req.direct = SHARE;
+		r->vm = false;
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 2 * SHARE, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_same(f, 0, 2 * SHARE);
+		r->vm = true;
+		fix_quiet(f);
+		memset(f->mem[0], 7, len[i]);
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, len[i], 0);
+		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+		fix_same(f, 0, len[i]);
+		fix_close(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +273,7 @@ int main(void)
 		cmocka_unit_test(a_read_that_is_owed_is_not_overtaken),
 		cmocka_unit_test(too_many_reads_go_by_records),
 		cmocka_unit_test(uc_goes_by_records),
+		cmocka_unit_test(what_packets_have_taken_over_is_not_gone_on_with),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

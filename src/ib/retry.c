@@ -327,7 +327,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		return NEVER;
 	if (!qp->reliable)
 		unreliable_run(q, now);
-	else if (qp->lane && r->una != r->at.psn &&
+	else if (qp->lane && r->una != r->at.max_psn &&
 		 (now >= r->timeout_at || now >= r->probe_at || qp->draining ||
 		  qp->lane->state == LANE_DEAD))
 		(void)lane_hear(q, now);

@@ -131,7 +131,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 
 static void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->lane && q->req.una != q->req.at.psn && q->qp->reliable)
+	if (q->qp->lane && q->req.una != q->req.at.max_psn && q->qp->reliable)
 		(void)lane_hear(q, now);
 }
 

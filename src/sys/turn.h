@@ -12,6 +12,9 @@
  * until it has woken nobody has the turn.  Takers that come then let it go first,
  * too; if it is too late for them again and again, they queue up behind it.
  *
+ * Takers that wait stand in line.  A signal handler that came upon one of them must not
+ * take the turn: it would wait for the thread that it interrupts.
+ *
  * Passing takes nothing: it waits for the end of the turn under way.
  *
  * The holder is not cancelled (pthread_cancel) until it gives the turn: to
