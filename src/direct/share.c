@@ -32,9 +32,8 @@ struct extent {
 static struct {
 	struct lock lock;
 	struct swap swap;
-	bool tried; /* to make the file */
-	unsigned n,
-		beyond; /* regions that are known; others, for which there is no room */
+	bool tried;	      /* to make the file */
+	unsigned n, beyond;   /* regions that are known; there is no room for */
 	unsigned runs, moved; /* ranges that are the file's; that ever were */
 	struct extent region[REGIONS];
 	struct swap_run run[SWAP_RUNS];
@@ -106,7 +105,7 @@ static bool has_stack(uint64_t lo, uint64_t hi)
 	return lo <= here && here - lo < hi - lo + below;
 }
 
-/* The private memory in the range; 0: none, or it must stay so. */
+/* The private memory in the range; 0: there is none. */
 static unsigned find_private(const struct extent *in, struct extent piece[PIECES])
 {
 	struct procmap m;
@@ -119,7 +118,7 @@ static unsigned find_private(const struct extent *in, struct extent piece[PIECES
 			piece[n++] = (struct extent){ m.lo > in->lo ? m.lo : in->lo,
 						      m.hi < in->hi ? m.hi : in->hi };
 	procmaps_close(&maps);
-	return has_stack(in->lo, in->hi) ? 0 : n;
+	return n;
 }
 
 static bool is_behind_our_back(void)
@@ -191,25 +190,40 @@ static bool has_file(void)
 
 /* --- regions ------------------------------------------------------------- */
 
+/* Pages may move: no signal handler of this thread touches them, nor does our own
+ * thread. */
+static void hold_still(struct core *core, sigset_t *old) ACQUIRES(core->turn)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, old);
+	turn_take(&core->turn);
+}
+
+static void go_on(struct core *core, const sigset_t *old) RELEASES(core->turn)
+{
+	turn_give(&core->turn);
+	sigprocmask(SIG_SETMASK, old, NULL);
+}
+
 static void swap_region(struct core *core, const struct extent *region)
 {
 	struct extent r = pages_of(region), piece[PIECES];
-	sigset_t all, old;
+	sigset_t old;
 	unsigned n;
 
 	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond ||
-	    share.moved == SWAP_RUNS || is_known(&r) || !is_alone() || !has_file())
+	    share.moved == SWAP_RUNS || is_known(&r) || has_stack(r.lo, r.hi) ||
+	    !is_alone() || !has_file())
 		return;
 	n = find_private(&r, piece);
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &old);
-	turn_take(&core->turn); /* our own thread does not touch it, either */
+	hold_still(core, &old);
 	for (unsigned i = 0; i < n && share.moved < SWAP_RUNS; i++)
 		if (swap_out(&share.swap, piece[i].lo, piece[i].hi,
 			     &share.run[share.runs]))
 			share.runs++, share.moved++;
-	turn_give(&core->turn);
-	sigprocmask(SIG_SETMASK, &old, NULL);
+	go_on(core, &old);
 	if (n)
 		log_debug("memory region at %#" PRIx64 ": other processes may map its "
 			  "pages",
@@ -248,7 +262,7 @@ static void forget(const struct extent *r)
  * them. */
 static void swap_back(struct core *core, const struct extent *of)
 {
-	sigset_t all, old;
+	sigset_t old;
 	bool alone = false;
 
 	for (unsigned i = share.runs; i-- > 0;) {
@@ -261,13 +275,10 @@ static void swap_back(struct core *core, const struct extent *of)
 		if (!alone && !is_alone())
 			return;
 		alone = true;
-		sigfillset(&all);
-		sigprocmask(SIG_BLOCK, &all, &old);
-		turn_take(&core->turn);
+		hold_still(core, &old);
 		if (swap_in(&share.swap, run))
 			share.run[i] = share.run[--share.runs];
-		turn_give(&core->turn);
-		sigprocmask(SIG_SETMASK, &old, NULL);
+		go_on(core, &old);
 	}
 	if (!share.runs) {
 		swap_close(&share.swap);

@@ -132,18 +132,19 @@ bool swap_out(struct swap *s, uint64_t lo, uint64_t hi, struct swap_run *run)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* The next bytes of [from, to) of the file that are no hole.  False: there are none. */
-static bool find_data(const struct swap *s, uint64_t from, uint64_t to, uint64_t *lo,
-		      uint64_t *hi)
+/* The next bytes of [*lo, end) of the file that are no hole, a chunk of them at most:
+ * from *lo on, so many.  0: there are none. */
+static uint64_t next_data(const struct swap *s, uint64_t *lo, uint64_t end)
 {
-	off_t begin = lseek(s->fd, (off_t)from, SEEK_DATA), end;
+	off_t begin = lseek(s->fd, (off_t)*lo, SEEK_DATA), hole;
 
-	if (begin < 0 || (uint64_t)begin >= to)
-		return false;
-	end = lseek(s->fd, begin, SEEK_HOLE);
+	if (begin < 0 || (uint64_t)begin >= end)
+		return 0;
 	*lo = (uint64_t)begin;
-	*hi = end < 0 ? to : least((uint64_t)end, to);
-	return true;
+	hole = lseek(s->fd, begin, SEEK_HOLE);
+	if (hole > begin)
+		end = least(end, (uint64_t)hole);
+	return least(CHUNK, end - *lo);
 }
 
 static int prot_of(const struct procmap *m)
@@ -158,19 +159,15 @@ static int prot_of(const struct procmap *m)
 static bool read_pages(const struct swap *s, const struct procmap *m, bool once,
 		       uint64_t *done)
 {
-	uint64_t end = m->offset + (m->hi - m->lo), lo, hi, n;
+	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, n;
 
-	for (*done = 0; find_data(s, m->offset + *done, end, &lo, &hi);)
-		for (; lo < hi; lo += n, *done = lo - m->offset) {
-			n = least(CHUNK, hi - lo);
-			if (pread(s->fd, at(m->lo + (lo - m->offset)), n, (off_t)lo) !=
-			    (ssize_t)n) {
-				*done = lo - m->offset;
-				return false;
-			}
-			if (once)
-				punch(s, lo, n);
-		}
+	for (; (n = next_data(s, &lo, end)) > 0; lo += n) {
+		*done = lo - m->offset;
+		if (pread(s->fd, at(m->lo + *done), n, (off_t)lo) != (ssize_t)n)
+			return false;
+		if (once)
+			punch(s, lo, n);
+	}
 	return true;
 }
 
@@ -217,7 +214,7 @@ bool swap_in(struct swap *s, const struct swap_run *run)
 	procmaps_open(&maps);
 	while (next_of(&maps, s, run, &m))
 		all &= make_private(s, &m, n == 1);
-	all &= maps.file != NULL;
+	all &= maps.fd >= 0;
 	procmaps_close(&maps);
 	if (all)
 		punch(s, run->at, APART);
@@ -257,15 +254,12 @@ static struct swap_copy *find_pieces(const struct swap *s)
 
 static bool copy_piece(const struct swap *s, int to, const struct procmap *m, void *buf)
 {
-	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, hi, n;
+	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, n;
 
-	while (find_data(s, lo, end, &lo, &hi))
-		for (; lo < hi; lo += n) {
-			n = least(CHUNK, hi - lo);
-			if (pread(s->fd, buf, n, (off_t)lo) != (ssize_t)n ||
-			    !write_all(to, buf, n, lo))
-				return false;
-		}
+	for (; (n = next_data(s, &lo, end)) > 0; lo += n)
+		if (pread(s->fd, buf, n, (off_t)lo) != (ssize_t)n ||
+		    !write_all(to, buf, n, lo))
+			return false;
 	return true;
 }
 

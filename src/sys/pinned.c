@@ -13,21 +13,15 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sys/guard.h"
+#include "sys/procmaps.h"
 
-enum { LAST = 64, LINE = 128 };
-
-struct mapping {
-	uintptr_t at, end;
-	char perms[5];
-	bool anonymous;
-};
+enum { LAST = 64 };
 
 /* System calls themselves: no thread may be cancelled in here. */
 static int open_proc(const char *path, int flags)
@@ -40,56 +34,19 @@ static void close_proc(int fd)
 	syscall(SYS_close, fd);
 }
 
-/* --- mappings ------------------------------------------------------------ */
-
-/* Mappings in ascending order, from /proc/self/maps. */
-struct maps {
-	int fd;
-	ssize_t n, at;
-	char buf[4096];
-};
-
-/* One line, of which only the beginning counts.  False: there is none. */
-static bool next_line(struct maps *m, char line[LINE])
+/* The next one that ends behind at. */
+static bool next_mapping(struct procmaps *m, uint64_t at, struct procmap *out)
 {
-	size_t len = 0;
-
-	for (;;) {
-		if (m->at == m->n) {
-			m->at = 0;
-			m->n = syscall(SYS_read, m->fd, m->buf, sizeof(m->buf));
-			if (m->n <= 0)
-				return false;
-		}
-		if (m->buf[m->at] == '\n')
-			break;
-		if (len < LINE - 1)
-			line[len++] = m->buf[m->at];
-		m->at++;
-	}
-	m->at++;
-	line[len] = '\0';
-	return true;
+	while (procmaps_next(m, out))
+		if (out->hi > at)
+			return true;
+	return false;
 }
 
-/* The next one that ends behind at.  "[v": vvar, vdso, vsyscall. */
-static bool next_mapping(struct maps *m, uintptr_t at, struct mapping *out)
+/* "[v": vvar, vdso, vsyscall. */
+static bool is_anonymous(const struct procmap *m)
 {
-	char line[LINE], *rest;
-	unsigned long inode;
-	int name = 0;
-
-	do {
-		if (!next_line(m, line))
-			return false;
-		out->at = strtoul(line, &rest, 16);
-		out->end = strtoul(rest + (*rest == '-'), &rest, 16);
-	} while (out->end <= at);
-	if (sscanf(rest, "%4s %*x %*x:%*x %lu %n", out->perms, &inode, &name) != 2)
-		return false;
-	rest += name;
-	out->anonymous = inode == 0 && !(rest[0] == '[' && rest[1] == 'v');
-	return true;
+	return m->inode == 0 && strncmp(m->name, "[v", 2) != 0;
 }
 
 /* --- writing ------------------------------------------------------------- */
@@ -128,7 +85,7 @@ static int write_shared(uintptr_t dst, const uint8_t *src, size_t n)
 	return rc;
 }
 
-static int write_mapping(const struct mapping *m, uintptr_t dst, const uint8_t *src,
+static int write_mapping(const struct procmap *m, uintptr_t dst, const uint8_t *src,
 			 size_t n)
 {
 	if (m->perms[1] == 'w')
@@ -137,30 +94,29 @@ static int write_mapping(const struct mapping *m, uintptr_t dst, const uint8_t *
 		return -EFAULT;
 	if (m->perms[3] == 's')
 		return write_shared(dst, src, n);
-	return m->anonymous ? write_private(dst, src, n) : -EFAULT;
+	return is_anonymous(m) ? write_private(dst, src, n) : -EFAULT;
 }
 
 int pinned_write(void *dst, const void *src, size_t n)
 {
-	struct maps m = { .fd = open_proc("/proc/thread-self/maps", O_RDONLY) };
 	uintptr_t at = (uintptr_t)dst;
 	const uint8_t *from = src;
-	struct mapping map;
+	struct procmaps maps;
+	struct procmap m;
 	int rc = 0;
 
-	if (m.fd < 0)
-		return -EFAULT;
-	while (n > 0 && rc == 0 && next_mapping(&m, at, &map)) {
+	procmaps_open(&maps);
+	while (n > 0 && rc == 0 && next_mapping(&maps, at, &m)) {
 		size_t len;
 
-		if (map.at > at)
+		if (m.lo > at)
 			break;
-		len = map.end - at < n ? map.end - at : n;
-		rc = write_mapping(&map, at, from, len);
+		len = m.hi - at < n ? m.hi - at : n;
+		rc = write_mapping(&m, at, from, len);
 		at += len;
 		from += len;
 		n -= len;
 	}
-	close_proc(m.fd);
+	procmaps_close(&maps);
 	return n > 0 ? -EFAULT : rc;
 }

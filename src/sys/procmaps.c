@@ -2,13 +2,46 @@
 /* procmaps.c - see procmaps.h. */
 #include "sys/procmaps.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+enum { LINE = 400 }; /* of a longer one the beginning counts */
+
+/* System calls themselves: libc's are cancellation points.  The process's first thread,
+ * whom /proc/self is, may have ended. */
 void procmaps_open(struct procmaps *m)
 {
-	*m = (struct procmaps){ .file = fopen("/proc/self/maps", "re") };
+	m->fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/maps",
+			     O_RDONLY | O_CLOEXEC);
+	m->n = m->at = 0;
+}
+
+static bool next_line(struct procmaps *m, char line[LINE])
+{
+	size_t len = 0;
+
+	for (;;) {
+		if (m->at == m->n) {
+			m->at = 0;
+			m->n = syscall(SYS_read, m->fd, m->buf, sizeof(m->buf));
+			if (m->n <= 0) {
+				m->n = 0;
+				return false;
+			}
+		}
+		if (m->buf[m->at] == '\n')
+			break;
+		if (len < LINE - 1)
+			line[len++] = m->buf[m->at];
+		m->at++;
+	}
+	m->at++;
+	line[len] = '\0';
+	return true;
 }
 
 static bool parse(const char *line, struct procmap *m)
@@ -19,22 +52,22 @@ static bool parse(const char *line, struct procmap *m)
 		   &m->offset, &m->major, &m->minor, &m->inode, &name) != 6 ||
 	    sscanf(m->range, "%" SCNx64 "-%" SCNx64, &m->lo, &m->hi) != 2)
 		return false;
-	snprintf(m->name, sizeof(m->name), "%.*s", (int)strcspn(line + name, "\n"),
-		 line + name);
+	snprintf(m->name, sizeof(m->name), "%s", line + name);
 	return true;
 }
 
 bool procmaps_next(struct procmaps *m, struct procmap *out)
 {
-	while (m->file && getline(&m->line, &m->size, m->file) > 0)
-		if (parse(m->line, out))
+	char line[LINE];
+
+	while (m->fd >= 0 && next_line(m, line))
+		if (parse(line, out))
 			return true;
 	return false;
 }
 
 void procmaps_close(struct procmaps *m)
 {
-	free(m->line);
-	if (m->file)
-		fclose(m->file);
+	if (m->fd >= 0)
+		syscall(SYS_close, m->fd);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* procmaps.h - what lies in this process's memory: /proc/self/maps, line by line. */
+/* procmaps.h - what lies in this process's memory, in ascending order, as /proc has it.
+ *
+ * Nothing is allocated, and no thread is cancelled in here: mappings may be changed, the
+ * heap's too, while they are gone through. */
 #ifndef SYS_PROCMAPS_H
 #define SYS_PROCMAPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <sys/types.h>
 
 /* A mapping: the bytes [lo, hi), from offset on in its file. */
 struct procmap {
@@ -13,17 +16,17 @@ struct procmap {
 	unsigned major, minor;
 	unsigned long inode; /* 0: of no file */
 	char perms[5];	     /* as "rw-p": private, as "rw-s": shared */
-	char name[256];	     /* of the file, or as "[heap]", or "" */
+	char name[256];	     /* of the file, as far as it fits, or as "[heap]", or "" */
 	char range[64];	     /* the addresses as the kernel writes them */
 };
 
 struct procmaps {
-	FILE *file;
-	char *line;
-	size_t size;
+	int fd; /* -1: it cannot be read, and has none */
+	ssize_t n, at;
+	char buf[4096];
 };
 
-void procmaps_open(struct procmaps *m); /* one that cannot be read has no lines */
+void procmaps_open(struct procmaps *m);
 bool procmaps_next(struct procmaps *m, struct procmap *out);
 void procmaps_close(struct procmaps *m);
 
