@@ -49,7 +49,7 @@ static struct conf configured(void)
 
 /* --- what the kernel does ------------------------------------------------ */
 
-/* Memory with these seals, too, as pipes and boards are made.  0 or errno. */
+/* Memory with these seals, too, as pipes and export tables are made.  0 or errno. */
 static int sealed_memory(int seals)
 {
 	int fd = fd_memory("urnic-doctor", 4096), rc;
@@ -238,7 +238,7 @@ void probe_same_host(struct finding *f)
 
 void probe_memfd(struct finding *f)
 {
-	int rc = sealed_memory(0), board = sealed_memory(F_SEAL_FUTURE_WRITE);
+	int rc = sealed_memory(0), exports = sealed_memory(F_SEAL_FUTURE_WRITE);
 
 	if (rc)
 		finding(f, MISSING, by_udp,
@@ -246,9 +246,9 @@ void probe_memfd(struct finding *f)
 				? "raise ulimit -f"
 				: "let seccomp allow memfd_create and fcntl(F_ADD_SEALS)",
 			"no sealed shared memory: %s", strerror(rc));
-	else if (board)
+	else if (exports)
 		finding(f, LIMITED, by_pipe, "use Linux 5.1 or newer",
-			"no F_SEAL_FUTURE_WRITE: %s", strerror(board));
+			"no F_SEAL_FUTURE_WRITE: %s", strerror(exports));
 	else
 		finding(f, OK, "", "", "sealed shared memory");
 }

@@ -20,19 +20,19 @@ struct heap;
 struct qp;
 struct mkey;
 struct mkey_page;
-struct board;
+struct exports;
 struct ib;
 struct iwarp;
 struct direct;
 struct local;
 
 enum {
-	QPN_FIRST = 2,	       /* 0 is reserved, 1 is the GSI */
-	QPN_REST = 1022,       /* so many more than QPs: a number that
-				* was in use comes after so many others,
-				* as a late packet must not find a new QP */
-	MKEY_INDEX_BITS = 24,  /* key = index (24) | generation (8) */
-	MKEY_BOARD_PAGES = 16, /* pages of keys on the board */
+	QPN_FIRST = 2,		/* 0 is reserved, 1 is the GSI */
+	QPN_REST = 1022,	/* so many more than QPs: a number that
+				 * was in use comes after so many others,
+				 * as a late packet must not find a new QP */
+	MKEY_INDEX_BITS = 24,	/* key = index (24) | generation (8) */
+	MKEY_EXPORT_PAGES = 16, /* pages of keys in the export table */
 };
 
 struct core {
@@ -46,11 +46,11 @@ struct core {
 	uint16_t *qp_free;     /* [QPN_INDICES] a queue of indices: from */
 	uint32_t qp_free_head; /* .. here all but those of qp_count QPs */
 	uint32_t qp_count;
-	struct heap *timers;		       /* the engine's, of qp->timer; or NULL */
-	struct mkey_page *_Atomic *mkeys;      /* two-level: core/mkey.c */
-	uint32_t mkey_pages, mkey_place;       /* so many; where the first one went */
-	uint16_t mkey_board[MKEY_BOARD_PAGES]; /* page that has this part of it */
-	uint32_t mkey_fresh;		       /* a stack */
+	struct heap *timers;		  /* the engine's, of qp->timer; or NULL */
+	struct mkey_page *_Atomic *mkeys; /* two-level: core/mkey.c */
+	uint32_t mkey_pages, mkey_place;  /* so many; where the first one went */
+	uint16_t mkey_exports[MKEY_EXPORT_PAGES]; /* page that has this part of it */
+	uint32_t mkey_fresh;			  /* a stack */
 	uint32_t mkey_free, mkey_free_last, mkey_free_count; /* a queue */
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;
@@ -64,13 +64,13 @@ struct core {
 	uint32_t srq_next, srq_count;
 	struct ib *ib;	     /* the IB transport's own */
 	struct iwarp *iwarp; /* the iWARP transport's */
-	/* For other processes of the host (core/board.h), or NULL; and how to
+	/* For other processes of the host (core/exports.h), or NULL; and how to
 	 * wait, without the turn, until none of them writes to a region that is
 	 * no longer on it: 0, or -EBUSY where that does not end. */
-	struct board *board;
-	int (*board_wait)(struct core *core, uint32_t key);
-	/* Told of each region of a program's memory before it is on the board, and when
-	 * nobody is inside any more; or NULL.  Turn not held. */
+	struct exports *exports;
+	int (*exports_wait)(struct core *core, uint32_t key);
+	/* Told of each region of a program's memory before it is in the export table, and
+	 * when nobody is inside any more; or NULL.  Turn not held. */
 	void (*mr_added)(struct core *core, const struct mkey *mk);
 	void (*mr_removed)(struct core *core, const struct mkey *mk);
 	struct direct *direct;	 /* memory of other processes; or NULL */

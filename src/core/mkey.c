@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/mr.h"
 #include "sys/secret.h"
 
@@ -16,13 +16,13 @@ enum {
 	PAGES = 1 << (MKEY_INDEX_BITS - PAGE_BITS),
 	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
 	/* A page's number: which of those (8 bits) that share a place on the
-	 * board (4 bits).  The first and the last are not used, so that no key is
+	 * export table (4 bits).  The first and the last are not used, so that no key is
 	 * 0 or all ones. */
-	PLACES = MKEY_BOARD_PAGES,
+	PLACES = MKEY_EXPORT_PAGES,
 	SHARING = PAGES / PLACES,
 };
 
-static_assert(MKEY_BOARD_PAGES * PAGE_SLOTS == BOARD_MRS, "all of the board");
+static_assert(MKEY_EXPORT_PAGES * PAGE_SLOTS == EXPORT_MRS, "all of the export table");
 
 struct mkey_page {
 	struct mkey_slot {
@@ -58,7 +58,7 @@ static struct mkey_slot *slot_at(struct core *core, uint32_t index)
 	return page ? &page->slot[index & (PAGE_SLOTS - 1)] : NULL;
 }
 
-/* The number of the next page: drawn, but that all places of the board come in
+/* The number of the next page: drawn, but that all places of the export table come in
  * turn.  0: there are no more. */
 static uint32_t draw_page(const struct core *core, struct secret *s) REQUIRES(core->lock)
 {
@@ -104,7 +104,7 @@ static void add_page(struct core *core) REQUIRES(core->lock)
 		return;
 	fill_page(core, page, number, &s);
 	if (core->mkey_pages < PLACES)
-		core->mkey_board[number % PLACES] = (uint16_t)number;
+		core->mkey_exports[number % PLACES] = (uint16_t)number;
 	core->mkey_pages++;
 	atomic_store_explicit(&core->mkeys[number], page, memory_order_release);
 }
@@ -192,9 +192,9 @@ struct mkey *mkey_find(struct core *core, uint32_t key)
 	return mk && mk->key == key ? mk : NULL;
 }
 
-bool mkey_on_board(const struct core *core, uint32_t key)
+bool mkey_is_exported(const struct core *core, uint32_t key)
 {
 	uint32_t page = key >> (GENERATION_BITS + PAGE_BITS);
 
-	return core->mkey_board[page % PLACES] == page && page;
+	return core->mkey_exports[page % PLACES] == page && page;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mkey.h - the table of memory keys.  For mr.c, mw.c and board.c; everybody else
+/* mkey.h - the table of memory keys.  For mr.c, mw.c and exports.c; everybody else
  * goes through mr_check().
  *
  * All 32 bits of a key are drawn: who knows some can neither guess others nor
@@ -34,8 +34,8 @@ int mkey_add(struct core *core, struct mkey *mk);
  * before may use it until the turn that is under way has ended: turn_pass(). */
 void mkey_del(struct core *core, struct mkey *mk);
 
-/* Is there a place for key on the board: is it of the first 65,536? */
-bool mkey_on_board(const struct core *core, uint32_t key);
+/* Is there a place for key in the export table: is it of the first 65,536? */
+bool mkey_is_exported(const struct core *core, uint32_t key);
 
 /* What key stands for, valid or not, or NULL.  Turn held. */
 struct mkey *mkey_find(struct core *core, uint32_t key);

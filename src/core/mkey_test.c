@@ -8,8 +8,8 @@
 /* cmocka wants the four above */
 #include <cmocka.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/mr.h"
 
 static void del(struct core *core, struct mkey *mk)
@@ -123,26 +123,26 @@ static void keys_cannot_be_guessed(void **state)
 	core_fini(&core[1]);
 }
 
-/* 16 pages' worth: core/board.h has a place for each. */
-static void the_first_65536_keys_have_a_place_on_the_board(void **state)
+/* 16 pages' worth: core/exports.h has a place for each. */
+static void the_first_65536_keys_have_a_place_in_the_export_table(void **state)
 {
-	static struct mkey mk[BOARD_MRS + 1];
-	static bool used[BOARD_MRS];
+	static struct mkey mk[EXPORT_MRS + 1];
+	static bool used[EXPORT_MRS];
 	struct core core;
 	unsigned n = 0;
 
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
-	for (int i = 0; i < BOARD_MRS; i++)
+	for (int i = 0; i < EXPORT_MRS; i++)
 		assert_int_equal(mkey_add(&core, &mk[i]), 0);
-	for (int i = 0; i < BOARD_MRS; i++) {
-		assert_true(mkey_on_board(&core, mk[i].key));
-		n += !used[mk[i].key >> 8 & (BOARD_MRS - 1)];
-		used[mk[i].key >> 8 & (BOARD_MRS - 1)] = true;
+	for (int i = 0; i < EXPORT_MRS; i++) {
+		assert_true(mkey_is_exported(&core, mk[i].key));
+		n += !used[mk[i].key >> 8 & (EXPORT_MRS - 1)];
+		used[mk[i].key >> 8 & (EXPORT_MRS - 1)] = true;
 	}
-	assert_int_equal(n, BOARD_MRS);
-	assert_int_equal(mkey_add(&core, &mk[BOARD_MRS]), 0);
-	assert_false(mkey_on_board(&core, mk[BOARD_MRS].key));
+	assert_int_equal(n, EXPORT_MRS);
+	assert_int_equal(mkey_add(&core, &mk[EXPORT_MRS]), 0);
+	assert_false(mkey_is_exported(&core, mk[EXPORT_MRS].key));
 	core_fini(&core);
 }
 
@@ -196,7 +196,7 @@ int main(void)
 		cmocka_unit_test(a_stale_key_stays_dead),
 		cmocka_unit_test(a_stale_key_stays_dead_for_256_lives_of_its_index),
 		cmocka_unit_test(keys_cannot_be_guessed),
-		cmocka_unit_test(the_first_65536_keys_have_a_place_on_the_board),
+		cmocka_unit_test(the_first_65536_keys_have_a_place_in_the_export_table),
 		cmocka_unit_test(a_window_s_tag_is_not_used_again_at_once),
 		cmocka_unit_test(a_hundred_thousand_at_once),
 	};

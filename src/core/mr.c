@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
 #include "core/device.h"
 #include "core/dm.h"
+#include "core/exports.h"
 #include "core/mkey.h"
 #include "core/null_mr.h"
 #include "sys/guard.h"
@@ -137,7 +137,7 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
-	board_put_mr(core, &mr->mkey); /* the entry is ours alone */
+	exports_put_mr(core, &mr->mkey); /* the entry is ours alone */
 	pd_use(pd);
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context,
@@ -229,16 +229,16 @@ static int withdraw(struct core *core, const struct mkey *mk)
 {
 	int rc;
 
-	if (!core->board)
+	if (!core->exports)
 		return 0;
 	turn_take(&core->turn);
-	board_del_mr(core, mk->key);
+	exports_del_mr(core, mk->key);
 	turn_give(&core->turn);
-	rc = core->board_wait(core, mk->key);
+	rc = core->exports_wait(core, mk->key);
 	if (!rc)
 		return 0;
 	turn_take(&core->turn);
-	board_put_mr(core, mk);
+	exports_put_mr(core, mk);
 	turn_give(&core->turn);
 	return rc;
 }
@@ -320,7 +320,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		tell_added(mr->core, mk);
 	}
 	turn_take(&mr->core->turn);
-	board_put_mr(mr->core, mk);
+	exports_put_mr(mr->core, mk);
 	turn_give(&mr->core->turn);
 	if (rc == -EBUSY)
 		log_info("memory region %#x: rereg_mr refused: it has bound windows",
@@ -348,12 +348,12 @@ int mr_dereg(struct mr *mr)
 		return -EBUSY;
 	}
 	if (!mr->leaving) {
-		board_del_mr(core, mr->mkey.key); /* the entry is ours still */
+		exports_del_mr(core, mr->mkey.key); /* the entry is ours still */
 		mkey_del(core, &mr->mkey);
 	}
 	mr->leaving = true;
 	turn_pass(&core->turn);
-	if (core->board && core->board_wait(core, mr->mkey.key))
+	if (core->exports && core->exports_wait(core, mr->mkey.key))
 		return -EBUSY;
 	if (is_told(mr))
 		tell_removed(core, &mr->mkey);

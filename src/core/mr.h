@@ -143,7 +143,7 @@ enum mr_why {
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host);
 
-/* The same without the turn, by a thread whose word in the board says that it is
+/* The same without the turn, by a thread whose word in the export table says that it is
  * inside (direct/words.h); as a window's key is not for SGEs, MR_INVALID for one. */
 enum mr_why mr_check_inside(struct core *core, uint32_t key, const struct pd *pd,
 			    uint64_t va, uint64_t len, int access, uint8_t **host);

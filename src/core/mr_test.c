@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/mr.h"
 
 enum {
@@ -367,10 +367,10 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 
 	(void)state;
 	begin();
-	core.board = mmap(NULL, sizeof(*core.board), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(core.board, MAP_FAILED);
-	core.board_wait = look_inside;
+	core.exports = mmap(NULL, sizeof(*core.exports), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(core.exports, MAP_FAILED);
+	core.exports_wait = look_inside;
 	mr = reg(buf, 100, 0, RW);
 	moving = mr->ibv.lkey;
 	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
@@ -378,9 +378,9 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 	assert_int_equal(asked, 1);
 	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
 	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 101, 0, &host), MR_RANGE);
-	core.board_wait = NULL;
-	munmap(core.board, sizeof(*core.board));
-	core.board = NULL;
+	core.exports_wait = NULL;
+	munmap(core.exports, sizeof(*core.exports));
+	core.exports = NULL;
 	mr_dereg(mr);
 	end();
 }

@@ -9,8 +9,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "direct/map.h"
 #include "direct/words.h"
 
@@ -25,17 +25,17 @@ enum {
 
 /* --- this process -------------------------------------------------------- */
 
-static bool begin_life(struct board_life *l)
+static bool begin_life(struct export_life *l)
 {
 	l->at = (uintptr_t)l;
 	return getrandom(l->id, sizeof(l->id), GRND_NONBLOCK) == sizeof(l->id);
 }
 
 /* Where there is none nothing is direct. */
-static void open_board(struct direct *d)
+static void open_exports(struct direct *d)
 {
-	struct board *b;
-	int fd = fd_memory("urnic-board", sizeof(*b));
+	struct exports *b;
+	int fd = fd_memory("urnic-exports", sizeof(*b));
 
 	if (fd < 0)
 		return;
@@ -49,15 +49,15 @@ static void open_board(struct direct *d)
 		goto fail;
 	}
 	madvise(b, sizeof(*b), MADV_DONTFORK);
-	d->board_fd = fd;
-	d->core->board = b;
-	d->core->board_wait = gate_wait_key;
+	d->exports_fd = fd;
+	d->core->exports = b;
+	d->core->exports_wait = gate_wait_key;
 	return;
 fail:
 	close(fd);
 }
 
-int direct_open(struct core *core, bool board)
+int direct_open(struct core *core, bool exports)
 {
 	struct direct *d = calloc(1, sizeof(*d));
 
@@ -66,12 +66,12 @@ int direct_open(struct core *core, bool board)
 	d->core = core;
 	d->patience_ns = PATIENCE_MS * 1000000ull;
 	d->give_up_ns = GIVE_UP_S * 1000000000ull;
-	d->board_fd = -1;
+	d->exports_fd = -1;
 	list_init(&d->reaches);
 	list_init(&d->left);
 	core->direct = d;
-	if (board)
-		open_board(d);
+	if (exports)
+		open_exports(d);
 	return 0;
 }
 
@@ -80,11 +80,11 @@ void direct_close(struct core *core)
 	struct direct *d = core->direct;
 
 	maps_fini(d);
-	if (core->board)
-		munmap(core->board, sizeof(*core->board));
-	core->board = NULL;
-	if (d->board_fd >= 0)
-		close(d->board_fd);
+	if (core->exports)
+		munmap(core->exports, sizeof(*core->exports));
+	core->exports = NULL;
+	if (d->exports_fd >= 0)
+		close(d->exports_fd);
 	free(d);
 	core->direct = NULL;
 }
@@ -93,10 +93,10 @@ void direct_forked(struct core *core)
 {
 	struct direct *d = core->direct;
 
-	if (d->board_fd >= 0)
-		close(d->board_fd);
-	d->board_fd = -1;
-	core->board = NULL;
+	if (d->exports_fd >= 0)
+		close(d->exports_fd);
+	d->exports_fd = -1;
+	core->exports = NULL;
 	maps_left_forked(d);
 	words_forked();
 }
@@ -113,9 +113,9 @@ void reach_close(struct reach *r)
 {
 	list_del(&r->node);
 	reach_part(r);
-	if (r->board)
-		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
-	r->board = NULL;
+	if (r->exports)
+		munmap((void *)(uintptr_t)r->exports, sizeof(*r->exports));
+	r->exports = NULL;
 	r->told = r->lent = false;
 	r->inside = r->theirs = NULL;
 	gate_close(&r->gate);
@@ -129,6 +129,6 @@ void reach_forked(struct reach *r)
 	r->inside = r->theirs = NULL;
 	gate_forked(&r->gate);
 	maps_forked(r);
-	r->board = NULL;
+	r->exports = NULL;
 	r->vm = false;
 }

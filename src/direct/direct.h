@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* direct.h - memory of other processes of the host, without their help: what they
- * show of it (core/board.h), how it is read and written, and how their and our
+ * show of it (core/exports.h), how it is read and written, and how their and our
  * control calls wait for who does so.  docs/direct.md is the page to read first.
  *
  * Everything is under the turn, what is of a QP under qp->lock too.
@@ -17,8 +17,8 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 
-struct board;
-struct board_qp;
+struct exports;
+struct exported_qp;
 struct core;
 struct qp;
 struct swqe;
@@ -33,13 +33,13 @@ struct direct {
 	uint64_t made;
 	uint64_t patience_ns; /* who is inside for so long is stopped, it seems */
 	uint64_t give_up_ns;  /* for so long the kernel may copy, or a thread of ours */
-	int board_fd;	      /* of core->board; or -1 */
+	int exports_fd;	      /* of core->exports; or -1 */
 	/* Some memory of this process is, or was, mapped by another. */
 	atomic_bool lent;
 };
 
-/* board: this process shows what may be reached.  0 or -ENOMEM. */
-int direct_open(struct core *core, bool board);
+/* exports: this process shows what may be reached.  0 or -ENOMEM. */
+int direct_open(struct core *core, bool exports);
 void direct_close(struct core *core);
 void direct_forked(struct core *core);
 
@@ -108,9 +108,9 @@ struct reach {
 	bool shut_out;	 /* ... no more, but it may give another nonce */
 	uint64_t ask_at; /* ... for which it is asked no earlier */
 	struct nonce nonce;
-	uint64_t writes;	   /* so many copies were begun */
-	const struct board *board; /* or NULL */
-	bool registered;	   /* our threads pass its barriers */
+	uint64_t writes;	       /* so many copies were begun */
+	const struct exports *exports; /* or NULL */
+	bool registered;	       /* our threads pass its barriers */
 	struct use use[MAPS];
 	/* Read by any thread that is inside: words.h. */
 	_Atomic(struct mapping *) map[MAPS];
@@ -133,22 +133,22 @@ void gate_end(struct reach *r, bool gone);
 bool gate_left(struct reach *r, uint64_t now);
 void gate_close(struct gate *g);
 void gate_forked(struct gate *g);
-/* Nobody writes to the region of key, which is on the board no more, when this
+/* Nobody writes to the region of key, which is in the export table no more, when this
  * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
 int gate_wait_key(struct core *core, uint32_t key);
 
 /* --- its memory (vm.c) --------------------------------------------------- */
 
-/* Its process is who its nonce says: may its memory be touched?  board_fd: its
- * board, or -1. */
-void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd);
+/* Its process is who its nonce says: may its memory be touched?  exports_fd: its
+ * export table, or -1. */
+void reach_meet(struct reach *r, const struct nonce *nonce, int exports_fd);
 void reach_part(struct reach *r);
 
 /* By which QP of ours its memory is to be reached.  qp is locked. */
 struct by {
 	struct reach *r;
 	struct qp *qp;
-	uint32_t path; /* of its requests, as the other's board has it */
+	uint32_t path; /* of its requests, as the other's export table has it */
 };
 
 /* ... and where: all that a work request names. */
@@ -165,7 +165,7 @@ bool reach_read(const struct by *by, const struct range *from, const struct span
 		uint32_t off, uint32_t len);
 /* Would it, as things are? */
 bool reach_may(const struct by *by, const struct range *to, bool read);
-/* Has the other executed all of the QP's requests before psn?  Its board says so
+/* Has the other executed all of the QP's requests before psn?  Its export table says so
  * before its ACK comes. */
 bool reach_executed(const struct by *by, uint32_t psn);
 
@@ -177,7 +177,7 @@ bool reach_used(struct reach *r, uint32_t key);
 
 /* What a process lends of a region: the file that has it, and which part. */
 struct lent {
-	uint32_t key, version; /* of the region, of its entry on the board */
+	uint32_t key, version; /* of the region, of its entry in the export table */
 	uint64_t lo, hi;       /* where the part lies in its memory */
 	uint64_t offset;       /* of lo, in the file */
 };
@@ -187,7 +187,7 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out);
 /* The other lends what it was asked for.  False: it cannot be used. */
 bool reach_map(struct reach *r, const struct lent *lent, int fd);
 
-/* What a QP remembers of the other's entry of it on the board. */
+/* What a QP remembers of the other's entry of it in the export table. */
 struct allowed {
 	bool known;
 	uint32_t version, pd, access;

@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "direct/direct.h"
 #include "direct/words.h"
 #include "sys/clock.h"
@@ -192,22 +192,22 @@ static bool has_died(pid_t pid)
 struct whose {
 	pid_t pid;
 	bool parted;
-	struct board_life life; /* at 0: not known */
+	struct export_life life; /* at 0: not known */
 };
 
 static struct whose whose(const struct reach *r)
 {
 	struct whose w = { .pid = r->pid, .parted = r->parted };
 
-	if (r->board)
-		w.life = r->board->life;
+	if (r->exports)
+		w.life = r->exports->life;
 	return w;
 }
 
 /* By exec, which ends its connection, too, or its number has been given away. */
 static bool is_another(const struct whose *w)
 {
-	struct board_life got;
+	struct export_life got;
 	struct iovec here = { &got, sizeof(got) };
 	struct iovec there = { (void *)(uintptr_t)w->life.at, sizeof(got) };
 	ssize_t n;
@@ -238,9 +238,9 @@ static uint64_t word_at(const struct reach *r, unsigned i)
 
 	if (i == 0)
 		return may_be_inside(r) ? atomic_load(r->theirs) : 0;
-	if (!r->lent || !r->board)
+	if (!r->lent || !r->exports)
 		return 0;
-	word = atomic_load(&r->board->thread[i - 1].inside);
+	word = atomic_load(&r->exports->thread[i - 1].inside);
 	return qpn_slot((uint32_t)(word >> INSIDE_QPN_AT) & QPN_MASK) == r->d->core->slot
 		       ? word
 		       : 0;
@@ -257,7 +257,7 @@ static struct reach *next_inside(struct direct *d, const struct whom *whom,
 
 		if (r->number < at->number)
 			continue;
-		for (; i <= (r->lent ? BOARD_THREADS : 0); i++) {
+		for (; i <= (r->lent ? EXPORT_THREADS : 0); i++) {
 			*word = word_at(r, i);
 			if (*word && (*word & whom->mask) == whom->want) {
 				*at = (struct place){ r->number, i };
@@ -270,7 +270,7 @@ static struct reach *next_inside(struct direct *d, const struct whom *whom,
 
 static bool is_inside(const struct reach *r)
 {
-	for (unsigned i = 0; i <= BOARD_THREADS; i++)
+	for (unsigned i = 0; i <= EXPORT_THREADS; i++)
 		if (word_at(r, i))
 			return true;
 	return false;
@@ -388,7 +388,7 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 	return judge(core, at, word, waited, ended);
 }
 
-/* All that are inside now leave.  Who comes later has seen what is on the board.
+/* All that are inside now leave.  Who comes later has seen what is in the export table.
  * 0 or -EBUSY. */
 static int wait_for(struct core *core, struct whom whom)
 {
@@ -442,7 +442,7 @@ int gate_wait_key(struct core *core, uint32_t key)
 
 int direct_fence(struct core *core, uint32_t qpn)
 {
-	if (!core->board)
+	if (!core->exports)
 		return 0;
 	return wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,
 					     (uint64_t)qpn << INSIDE_QPN_AT });

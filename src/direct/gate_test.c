@@ -43,7 +43,7 @@ static void who_is_stopped_is_shut_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct gate *g = &pair_peer(f, 1)->reach.gate;
-	const struct board *board = pair_peer(f, 0)->reach.board;
+	const struct exports *exports = pair_peer(f, 0)->reach.exports;
 	uint64_t start = clock_ns();
 	uint32_t head;
 
@@ -61,10 +61,10 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_same(f, 0, 9000);
 	assert_int_not_equal(pair_peer(f, 0)->out.head, head);
 	assert_false(pair_peer(f, 0)->reach.vm);
-	/* It is given another way in, but not at once each time.  The board, which
+	/* It is given another way in, but not at once each time.  The export table, which
 	 * its threads may read now, stays where it is. */
 	again_directly(f, 2);
-	assert_ptr_equal(pair_peer(f, 0)->reach.board, board);
+	assert_ptr_equal(pair_peer(f, 0)->reach.exports, exports);
 	assert_false(g->shut);
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);

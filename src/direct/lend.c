@@ -14,8 +14,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "direct/direct.h"
 #include "direct/words.h"
 #include "sys/procmaps.h"
@@ -112,12 +112,12 @@ static int open_file(int flags, const struct procmap *run)
 /* Who takes the region away sees that it is lent, or we that it has gone. */
 static bool note(struct reach *r, uint32_t key, uint32_t version)
 {
-	struct board_mr mr;
+	struct exported_mr mr;
 
 	r->lent = true;
 	atomic_store(&r->d->lent, true);
 	atomic_thread_fence(memory_order_seq_cst);
-	return board_get_mr(r->d->core->board, key, &mr) && mr.key == key &&
+	return exports_get_mr(r->d->core->exports, key, &mr) && mr.key == key &&
 	       mr.version == version;
 }
 
@@ -126,13 +126,13 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 {
 	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	struct core *core = r->d->core;
-	struct board_mr mr;
+	struct exported_mr mr;
 	struct procmap run;
 	uint64_t lo, hi;
 	int fd;
 
-	if (!core->board || !r->board || !r->told || !words_usable() ||
-	    !board_get_mr(core->board, key, &mr) || mr.key != key || !mr.length ||
+	if (!core->exports || !r->exports || !r->told || !words_usable() ||
+	    !exports_get_mr(core->exports, key, &mr) || mr.key != key || !mr.length ||
 	    mr.access & IBV_ACCESS_ON_DEMAND ||
 	    !find_run(mr.host, mr.host + mr.length, &run))
 		return -1;

@@ -13,8 +13,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "direct/words.h"
 #include "sys/log.h"
 
@@ -120,7 +120,7 @@ bool reach_used(struct reach *r, uint32_t key)
 	struct mapping *m;
 	struct use *u;
 
-	if (!r->board)
+	if (!r->exports)
 		return false;
 	u = &r->use[i];
 	m = atomic_load_explicit(&r->map[i], memory_order_relaxed);
@@ -176,7 +176,7 @@ static bool map_file(struct mapping *m, int fd)
 }
 
 /* What is in the region and in what was lent, both of which the other says. */
-static void limit(struct mapping *m, const struct board_mr *mr)
+static void limit(struct mapping *m, const struct exported_mr *mr)
 {
 	uint64_t len = m->lent.hi - m->lent.lo, skip;
 
@@ -198,13 +198,13 @@ static void limit(struct mapping *m, const struct board_mr *mr)
 static struct mapping *make(struct reach *r, const struct lent *l, int fd)
 {
 	struct mapping *m;
-	struct board_mr mr;
+	struct exported_mr mr;
 
-	if (!board_get_mr(r->board, l->key, &mr) || mr.key != l->key ||
+	if (!exports_get_mr(r->exports, l->key, &mr) || mr.key != l->key ||
 	    mr.version != l->version || !(m = malloc(sizeof(*m))))
 		return NULL;
 	*m = (struct mapping){ .lent = *l,
-			       .version = board_mr_version(r->board, l->key),
+			       .version = exports_mr_version(r->exports, l->key),
 			       .pd = mr.pd,
 			       .access = mr.access };
 	if (map_file(m, fd)) {

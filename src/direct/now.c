@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/mr.h"
 #include "core/qp.h"
 #include "direct/direct.h"
@@ -23,13 +23,13 @@ enum {
 	PIECE = 2048,
 };
 
-/* What the other's QP allows, from its entry on the board. */
+/* What the other's QP allows, from its entry in the export table. */
 static bool look_again(const struct by *by, struct allowed *a)
 {
-	struct board_qp to;
+	struct exported_qp to;
 
 	a->known = false;
-	if (!board_get_qp(by->r->board, by->qp->attr.dest_qp_num, &to) || !to.open ||
+	if (!exports_get_qp(by->r->exports, by->qp->attr.dest_qp_num, &to) || !to.open ||
 	    to.dest_qp != by->qp->qpn || to.path != by->path)
 		return false;
 	*a = (struct allowed){ true, to.version, to.pd, to.access };
@@ -43,7 +43,7 @@ static bool look_again(const struct by *by, struct allowed *a)
 static bool qp_allows(const struct by *by, struct allowed *a)
 {
 	const _Atomic uint32_t *v =
-		board_qp_version(by->r->board, by->qp->attr.dest_qp_num);
+		exports_qp_version(by->r->exports, by->qp->attr.dest_qp_num);
 
 	return (a->known &&
 		atomic_load_explicit(v, memory_order_acquire) == a->version) ||
@@ -68,7 +68,7 @@ static inline bool is_lent(const struct mapping *m)
 static bool goes_on(const struct job *j)
 {
 	const _Atomic uint32_t *qp =
-		board_qp_version(j->by->r->board, j->by->qp->attr.dest_qp_num);
+		exports_qp_version(j->by->r->exports, j->by->qp->attr.dest_qp_num);
 
 	return is_lent(j->m) &&
 	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
@@ -236,7 +236,7 @@ bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
 	if (!word)
 		return false;
 	yes = mapping(by, key) && look_again(by, &a) &&
-	      board_get_executed(by->r->board, by->qp->attr.dest_qp_num) == psn;
+	      exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 	words_leave(word);
 	return yes;
 }

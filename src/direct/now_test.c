@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that both processes have mapped: who posts does the work, at once, with the
  * same bytes, rights, order and ends as any other way. */
-#include "core/board.h"
+#include "core/exports.h"
 #include "core/post.h"
 #include "direct/shared_fix.h"
 
@@ -265,7 +265,7 @@ static void a_new_connection_is_looked_at_anew(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
 	uint32_t index = qpn_index(s.f->p.qp[1]->qpn), version;
-	struct board *b = s.f->s->node[1].core.board;
+	struct exports *b = s.f->s->node[1].core.exports;
 	struct ibv_qp_attr none = { .qp_access_flags = 0 };
 	uint64_t before;
 
@@ -312,7 +312,8 @@ static void nothing_is_overtaken(void **state)
 	unshare_(&s);
 }
 
-/* A READ that the other has taken, and not answered, is out, whatever its board says. */
+/* A READ that the other has taken, and not answered, is out, whatever its export table
+ * says. */
 static void a_read_that_is_owed_is_not_done(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -323,7 +324,7 @@ static void a_read_that_is_owed_is_not_done(void **state)
 	send_to_stopped(&s);
 	post(&s, IBV_WR_RDMA_READ, 2, LEN, 0, 8);
 	pair_run(s.f, 1000);
-	board_set_executed(b, s.f->p.qp[1]->qpn, pair_psn(s.f, 0));
+	exports_set_executed(b, s.f->p.qp[1]->qpn, pair_psn(s.f, 0));
 	post(&s, IBV_WR_RDMA_WRITE, 3, 3, 0, 8);
 	assert_int_equal(times(&s), before);
 	pair_go(s.f, 1);
@@ -364,10 +365,10 @@ static void what_the_qps_entry_says_is_heeded(void **state)
 	struct shared s = mapped(FIX_ALL);
 	struct qp *qp = s.f->p.qp[1];
 	struct core *b = &s.f->s->node[1].core;
-	struct board_qp good, e;
+	struct exported_qp good, e;
 
 	(void)state;
-	assert_true(board_get_qp(b->board, qp->qpn, &good));
+	assert_true(exports_get_qp(b->exports, qp->qpn, &good));
 	for (uint64_t i = 0; i < 4; i++) {
 		uint64_t before = times(&s);
 
@@ -375,7 +376,7 @@ static void what_the_qps_entry_says_is_heeded(void **state)
 		e.open = i != 0;
 		e.dest_qp += i == 1;
 		e.path += i == 2;
-		board_put_qp(b, qp->qpn, &e);
+		exports_put_qp(b, qp->qpn, &e);
 		post(&s, IBV_WR_RDMA_WRITE, i, 0, 0, 8);
 		done(&s, i);
 		fix_quiet(s.f);

@@ -230,7 +230,7 @@ static void swap_region(struct core *core, const struct extent *region)
 			  r.lo);
 }
 
-/* It is going to be a region, and is not on the board yet. */
+/* It is going to be a region, and is not in the export table yet. */
 static void added(struct core *core, const struct mkey *mk)
 {
 	struct extent r = extent_of(mk);

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "core/board.h"
+#include "core/exports.h"
 #include "core/post.h"
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
@@ -74,7 +74,7 @@ static void *deregister(void *arg)
 /* A thread of A's is inside, so to speak. */
 static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
 {
-	_Atomic uint64_t *word = &s->f->s->node[0].core.board->thread[9].inside;
+	_Atomic uint64_t *word = &s->f->s->node[0].core.exports->thread[9].inside;
 
 	atomic_store(word, (uint64_t)key << INSIDE_KEY_AT |
 				   (uint64_t)s->f->p.qp[1]->qpn << INSIDE_QPN_AT | 1);

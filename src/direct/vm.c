@@ -3,7 +3,7 @@
  *
  * The kernel allows that between processes of one user in one pid namespace,
  * unless Yama or seccomp forbid it; whether it does is tried once, on a nonce
- * that only the right process can have.  What may be touched is on its board.
+ * that only the right process can have.  What may be touched is in its export table.
  * Whatever is not certain is left to it to judge.
  */
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/qp.h"
 #include "direct/direct.h"
 #include "direct/map.h"
@@ -28,16 +28,16 @@ enum {
 
 /* --- whose it is --------------------------------------------------------- */
 
-static const struct board *map_board(int fd)
+static const struct exports *map_exports(int fd)
 {
 	void *b;
 
-	if (!fd_is_sealed(fd, sizeof(struct board), F_SEAL_SHRINK | F_SEAL_GROW))
+	if (!fd_is_sealed(fd, sizeof(struct exports), F_SEAL_SHRINK | F_SEAL_GROW))
 		return NULL;
-	b = mmap(NULL, sizeof(struct board), PROT_READ, MAP_SHARED, fd, 0);
+	b = mmap(NULL, sizeof(struct exports), PROT_READ, MAP_SHARED, fd, 0);
 	if (b == MAP_FAILED)
 		return NULL;
-	madvise(b, sizeof(struct board), MADV_DONTFORK);
+	madvise(b, sizeof(struct exports), MADV_DONTFORK);
 	return b;
 }
 
@@ -59,27 +59,27 @@ static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
 	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
 }
 
-/* The board stays where it is: threads that are inside read it.  A peer that shows
+/* The export table stays where it is: threads that are inside read it.  A peer that shows
  * another is not one of ours. */
-static bool take_board(struct reach *r, const struct board *b)
+static bool take_exports(struct reach *r, const struct exports *b)
 {
-	if (r->board && b && !memcmp(&r->board->life, &b->life, sizeof(b->life))) {
+	if (r->exports && b && !memcmp(&r->exports->life, &b->life, sizeof(b->life))) {
 		munmap((void *)(uintptr_t)b, sizeof(*b));
 		return true;
 	}
 	maps_close(r);
-	if (r->board)
-		munmap((void *)(uintptr_t)r->board, sizeof(*r->board));
-	r->board = b;
+	if (r->exports)
+		munmap((void *)(uintptr_t)r->exports, sizeof(*r->exports));
+	r->exports = b;
 	return b != NULL;
 }
 
-void reach_meet(struct reach *r, const struct nonce *nonce, int board_fd)
+void reach_meet(struct reach *r, const struct nonce *nonce, int exports_fd)
 {
 	r->why = not_who_it_says(r, nonce);
 	if (!r->why) {
 		r->nonce = *nonce;
-		if (!take_board(r, map_board(board_fd)))
+		if (!take_exports(r, map_exports(exports_fd)))
 			r->why = "it does not say what may be reached";
 	}
 	r->vm = !r->why;
@@ -93,40 +93,40 @@ void reach_part(struct reach *r)
 
 /* --- what it allows ------------------------------------------------------ */
 
-/* What was read on the board. */
+/* What was read in the export table. */
 struct grant {
 	uint64_t host;
 	uint32_t qp_version, mr_version;
 };
 
 /* Does the QP that the requests are for take them? */
-static bool is_open(const struct by *by, struct board_qp *to)
+static bool is_open(const struct by *by, struct exported_qp *to)
 {
-	return board_get_qp(by->r->board, by->qp->attr.dest_qp_num, to) && to->open &&
+	return exports_get_qp(by->r->exports, by->qp->attr.dest_qp_num, to) && to->open &&
 	       to->dest_qp == by->qp->qpn && to->path == by->path;
 }
 
 bool reach_executed(const struct by *by, uint32_t psn)
 {
-	struct board_qp to;
+	struct exported_qp to;
 
 	return by->r->vm && is_open(by, &to) &&
-	       board_get_executed(by->r->board, by->qp->attr.dest_qp_num) == psn;
+	       exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 }
 
 /* As the other itself would judge. */
 static bool is_allowed(const struct by *by, const struct range *at, int access,
 		       struct grant *g)
 {
-	struct board_qp to;
-	struct board_mr mr;
+	struct exported_qp to;
+	struct exported_mr mr;
 
 	if (!is_open(by, &to) || !(to.access & (unsigned)access))
 		return false;
 	/* Too many READs at once are an error: where that may be, the other counts. */
 	if (access == IBV_ACCESS_REMOTE_READ && to.reads < by->qp->attr.max_rd_atomic)
 		return false;
-	if (!board_get_mr(by->r->board, at->key, &mr) || mr.key != at->key ||
+	if (!exports_get_mr(by->r->exports, at->key, &mr) || mr.key != at->key ||
 	    mr.pd != to.pd || !(mr.access & (unsigned)access) || at->len > mr.length ||
 	    at->va - mr.base > mr.length - at->len)
 		return false;

@@ -5,11 +5,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/board.h"
+#include "core/exports.h"
 #include "direct/vm_fix.h"
 
 /* A record is refused where it ends up, however it came. */
-static void what_the_board_does_not_allow_the_peer_refuses(void **state)
+static void what_the_export_table_does_not_allow_the_peer_refuses(void **state)
 {
 	static const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
 
@@ -43,7 +43,7 @@ static void what_the_board_does_not_allow_the_peer_refuses(void **state)
 			break;
 		}
 		if (i / 2 != 0)
-			board_put_mr(&b->core, mk);
+			exports_put_mr(&b->core, mk);
 		fix_post(f, op[i & 1], 1, 100, 4901, 0);
 		mk->key = good.key;
 		fix_wc(f, 0, 1,
@@ -155,22 +155,22 @@ static void a_qp_that_is_not_ready_is_not_reached(void **state)
 	}
 }
 
-/* The board of a QP that its CQ has failed says so. */
+/* The export table of a QP that its CQ has failed says so. */
 static void a_qp_that_failed_is_closed(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
-	const struct board *b = pair_peer(f, 0)->reach.board;
-	struct board_qp to;
+	const struct exports *b = pair_peer(f, 0)->reach.exports;
+	struct exported_qp to;
 
 	(void)state;
-	assert_true(board_get_qp(b, f->p.qp[1]->qpn, &to));
+	assert_true(exports_get_qp(b, f->p.qp[1]->qpn, &to));
 	assert_true(to.open);
 	f->p.cq[1]->overrun = true;
 	sim_recv(f->p.qp[1], 8, NULL, 0);
 	fix_post(f, IBV_WR_SEND, 1, 0, 0, 0);
 	pair_run(f, 1000);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
-	assert_true(board_get_qp(b, f->p.qp[1]->qpn, &to));
+	assert_true(exports_get_qp(b, f->p.qp[1]->qpn, &to));
 	assert_false(to.open);
 	fix_close(f);
 }
@@ -295,7 +295,7 @@ static void another_program_is_not_touched(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_the_board_does_not_allow_the_peer_refuses),
+		cmocka_unit_test(what_the_export_table_does_not_allow_the_peer_refuses),
 		cmocka_unit_test(the_last_byte_of_a_region_is_in_it),
 		cmocka_unit_test(a_region_that_is_gone_is_not_reached),
 		cmocka_unit_test(a_key_that_is_gone_reaches_nothing),

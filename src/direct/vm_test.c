@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The peer's memory, reached directly: the same bytes and the same order as by
  * records. */
-#include "core/board.h"
+#include "core/exports.h"
 #include "direct/vm_fix.h"
 
 static void the_same_bytes_either_way(void **state)
@@ -150,7 +150,7 @@ static void blocks_and_messages_wait_for_nobody(void **state)
 	fix_close(f);
 }
 
-/* The board says so before the ACK does: this one is not asked for, and waits. */
+/* The export table says so before the ACK does: this one is not asked for, and waits. */
 static void what_was_executed_is_followed_at_once(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -174,7 +174,7 @@ static void what_was_executed_is_followed_at_once(void **state)
 	fix_close(f);
 }
 
-/* A READ is answered after it was taken: what the board says is not about it. */
+/* A READ is answered after it was taken: what the export table says is not about it. */
 static void a_read_that_is_owed_is_not_overtaken(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -187,7 +187,7 @@ static void a_read_that_is_owed_is_not_overtaken(void **state)
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	fix_post(f, IBV_WR_RDMA_READ, 2, 5000, 8000, 0);
 	pair_run(f, 1000);
-	board_set_executed(&f->s->node[1].core, f->p.qp[1]->qpn, pair_psn(f, 0));
+	exports_set_executed(&f->s->node[1].core, f->p.qp[1]->qpn, pair_psn(f, 0));
 	memset(f->mem[0] + 5000, 0x5a, 8000);
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 5000, 8000, 0);
 	pair_run(f, 1000);

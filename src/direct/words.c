@@ -25,7 +25,7 @@ static pthread_key_t ends;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
 
-static_assert(BOARD_THREADS == 64, "a bit each");
+static_assert(EXPORT_THREADS == 64, "a bit each");
 
 static void give_line(void *arg)
 {
@@ -71,7 +71,7 @@ bool words_join(struct core *core)
 	    is_exposed())
 		return false;
 	pthread_once(&once, make_key);
-	if (!has_key || !core->board)
+	if (!has_key || !core->exports)
 		return false;
 	do {
 		if (was == UINT64_MAX)
@@ -141,12 +141,12 @@ int words_pass(struct core *core, uint64_t patience_ns, uint32_t *key)
 	unsigned mine = thread_word.line;
 	uint64_t start;
 
-	if (!core->board || !atomic_load(&taken))
+	if (!core->exports || !atomic_load(&taken))
 		return 0;
 	words_barrier();
 	start = clock_ns();
-	for (unsigned i = 0; i < BOARD_THREADS; i++) {
-		const _Atomic uint64_t *word = &core->board->thread[i].inside;
+	for (unsigned i = 0; i < EXPORT_THREADS; i++) {
+		const _Atomic uint64_t *word = &core->exports->thread[i].inside;
 		uint64_t was = atomic_load(word);
 
 		if (was && i + 1 != mine && wait_for(word, was, start, patience_ns)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* words.h - what each thread touches without the turn.
  *
- * A thread that reads or writes by itself says so in its word on the board, which
+ * A thread that reads or writes by itself says so in its word in the export table, which
  * threads of this process and of others see, looks then whether it still may, and
  * clears the word when it has finished.  Whoever takes something away does that
  * first, makes every processor pass a barrier (membarrier(2)), and waits for the
@@ -14,12 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "direct/direct.h"
 
 struct thread_word {
-	unsigned line; /* of the board, from 1 on; 0: none yet */
+	unsigned line; /* of the export table, from 1 on; 0: none yet */
 	uint8_t count; /* of times */
 	bool exposed;  /* a fault would kill it; looked at whenever count is 0 */
 };
@@ -38,7 +38,7 @@ static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uin
 
 	if (!thread_word.line && !words_join(core))
 		return NULL;
-	word = &core->board->thread[thread_word.line - 1].inside;
+	word = &core->exports->thread[thread_word.line - 1].inside;
 	if (atomic_load_explicit(word, memory_order_relaxed))
 		return NULL;
 	if (!++thread_word.count && !words_stay())

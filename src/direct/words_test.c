@@ -20,16 +20,16 @@ static struct core core;
 static int setup(void **state)
 {
 	(void)state;
-	core.board = aligned_alloc(_Alignof(struct board), sizeof(struct board));
-	for (int i = 0; i < BOARD_THREADS; i++)
-		atomic_init(&core.board->thread[i].inside, 0);
+	core.exports = aligned_alloc(_Alignof(struct exports), sizeof(struct exports));
+	for (int i = 0; i < EXPORT_THREADS; i++)
+		atomic_init(&core.exports->thread[i].inside, 0);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	free(core.board);
+	free(core.exports);
 	return 0;
 }
 
@@ -157,7 +157,7 @@ static void *one_of_many(void *arg)
 /* Each has a line of its own, or none; it is given back when the thread ends. */
 static void lines_are_for_so_many_threads(void **state)
 {
-	enum { THREADS = BOARD_THREADS + 6 };
+	enum { THREADS = EXPORT_THREADS + 6 };
 	pthread_t t[THREADS];
 
 	(void)state;
@@ -172,7 +172,7 @@ static void lines_are_for_so_many_threads(void **state)
 			assert_int_equal(pthread_create(&t[i], NULL, one_of_many, &m), 0);
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(t[i], NULL);
-		assert_int_equal(m.with, BOARD_THREADS - 1);
+		assert_int_equal(m.with, EXPORT_THREADS - 1);
 		assert_int_equal(m.without, 7);
 	}
 }

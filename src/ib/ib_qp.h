@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "core/answers.h"
-#include "core/board.h"
 #include "core/core.h"
+#include "core/exports.h"
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/source.h"
@@ -187,7 +187,7 @@ struct ib_qp {
 	uint32_t route_in;
 	struct lane_from from;
 	uint64_t tells, hears;	/* on a lane: words, but for the PSN (lane.c) */
-	bool shown;		/* it has, or had, an entry on the board */
+	bool shown;		/* it has, or had, an entry in the export table */
 	struct allowed allowed; /* on a lane: by the peer, to who posts */
 	struct ib_req req;
 	struct ib_rsp rsp;

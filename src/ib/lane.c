@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane.c - a QP on a lane (link/lane.h): packets out, and what takes the place of lost
  * packets there: a lane that is full, not up yet, or dead. */
-#include "core/board.h"
 #include "core/due.h"
+#include "core/exports.h"
 #include "core/timeout.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
@@ -194,7 +194,7 @@ void lane_tell(struct ib_qp *q, const struct ib_pkt *pkt)
 
 	atomic_store_explicit(&l->executed[qpn_index(q->qp->qpn)], says,
 			      memory_order_release);
-	board_set_executed(q->qp->core, q->qp->qpn, q->rsp.epsn);
+	exports_set_executed(q->qp->core, q->qp->qpn, q->rsp.epsn);
 	if (!pkt->f.ackreq && !q->rsp.healed)
 		return;
 	if (pkt->op->kind == IB_SEND || pkt->op->kind == IB_WRITE)
@@ -289,16 +289,16 @@ void lane_show(struct ib_qp *q)
 	if (!open)
 		lane_hide(q);
 	q->shown = open;
-	board_put_qp(qp->core, qp->qpn,
-		     &(struct board_qp){
-			     .open = open,
-			     .pd = qp->pd->ibv.handle,
-			     .access = qp->attr.qp_access_flags,
-			     .dest_qp = qp->attr.dest_qp_num,
-			     .path = q->route_in,
-			     .reads = qp->attr.max_dest_rd_atomic,
-			     .executed = q->rsp.epsn,
-		     });
+	exports_put_qp(qp->core, qp->qpn,
+		       &(struct exported_qp){
+			       .open = open,
+			       .pd = qp->pd->ibv.handle,
+			       .access = qp->attr.qp_access_flags,
+			       .dest_qp = qp->attr.dest_qp_num,
+			       .path = q->route_in,
+			       .reads = qp->attr.max_dest_rd_atomic,
+			       .executed = q->rsp.epsn,
+		       });
 }
 
 /* --- no answer ----------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* responder.c - requests that come in on an RC QP (IBTA vol. 1, 9.7.4). */
-#include "core/board.h"
 #include "core/due.h"
 #include "core/event.h"
+#include "core/exports.h"
 #include "core/mr.h"
 #include "core/xrc.h"
 #include "ib/ib_qp.h"

@@ -134,7 +134,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	};
-	int fd[HOST_FDS] = { -1, -1 }, board_fd = p->l->core->direct->board_fd;
+	int fd[HOST_FDS] = { -1, -1 }, exports_fd = p->l->core->direct->exports_fd;
 	unsigned n = 0;
 	/* Whose process it is, is told by the connection that carries the message. */
 	int rc = host_connect(p->l->host, p->slot);
@@ -147,10 +147,10 @@ static int say(struct peer *p, enum say what, bool yes)
 		fd[n++] = p->fd;
 	/* Other users are not told where our memory lies. */
 	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
-	    board_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
+	    exports_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
 	    gate_open(&p->reach.gate)) {
 		m.nonce = gate_nonce(&p->reach.gate);
-		fd[n++] = board_fd;
+		fd[n++] = exports_fd;
 	}
 	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
 	p->reach.told |= !rc && m.nonce.at;
@@ -309,7 +309,7 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 
 	if (p->l->way == LOCAL_PIPE)
 		return "URNIC_LOCAL is pipe";
-	if (p->l->core->direct->board_fd < 0 ||
+	if (p->l->core->direct->exports_fd < 0 ||
 	    host_cred(p->l->host, p->slot, &uid, &p->reach.pid))
 		return "there is no memory for that";
 	if (!host_is_ours(p->l->host, p->slot))
@@ -319,11 +319,11 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 	return nonce->at ? NULL : "it does not allow that";
 }
 
-static void meet_memory(struct peer *p, const struct nonce *nonce, int board_fd)
+static void meet_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
 {
 	p->reach.why = may_not_try(p, nonce);
 	if (!p->reach.why)
-		reach_meet(&p->reach, nonce, board_fd);
+		reach_meet(&p->reach, nonce, exports_fd);
 }
 
 static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/board.h"
+#include "core/exports.h"
 #include "host/host.h"
 #include "local/fix.h"
 
@@ -468,7 +468,7 @@ static void an_answer_to_nothing_is_not_confirmed(void **state)
 
 /* --- memory that is reached directly ------------------------------------- */
 
-static void a_board_that_is_not_one_is_not_used(void **state)
+static void an_export_table_that_is_not_one_is_not_used(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -479,27 +479,28 @@ static void a_board_that_is_not_one_is_not_used(void **state)
 		struct said m = { PIPE_VERSION, OFFER, 1, 0, sizeof(struct pipe_shared),
 				  good };
 		int pipe_fd = memfd_create("pipe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		int board_fd = memfd_create("board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		int exports_fd = memfd_create("exports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		FILE *file = tmpfile();
 
 		assert_int_equal(ftruncate(pipe_fd, sizeof(struct pipe_shared)), 0);
 		fcntl(pipe_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-		assert_int_equal(ftruncate(board_fd, sizeof(struct board) - (i == 1)), 0);
-		assert_int_equal(ftruncate(fileno(file), sizeof(struct board)), 0);
+		assert_int_equal(ftruncate(exports_fd, sizeof(struct exports) - (i == 1)),
+				 0);
+		assert_int_equal(ftruncate(fileno(file), sizeof(struct exports)), 0);
 		if (i != 2)
-			fcntl(board_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+			fcntl(exports_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 		if (i == 3)
 			m.nonce.at = (uintptr_t)mine; /* it holds something else */
 		if (i == 4)
 			m.nonce.at = 8; /* nothing is there */
 		say(t.high, t.low, &m, sizeof(m), pipe_fd,
-		    i == 5 ? fileno(file) : board_fd);
+		    i == 5 ? fileno(file) : exports_fd);
 		if (seen_by(t.high, t.low)->reach.vm != (i == 0))
-			print_error("board %d\n", i);
+			print_error("export table %d\n", i);
 		assert_int_equal(seen_by(t.high, t.low)->reach.vm, i == 0);
 		fclose(file);
 		close(pipe_fd);
-		close(board_fd);
+		close(exports_fd);
 		sim_close(t.s);
 	}
 }
@@ -520,7 +521,7 @@ int main(void)
 		cmocka_unit_test(another_version_is_refused),
 		cmocka_unit_test(memory_that_is_not_safe_is_refused),
 		cmocka_unit_test(an_answer_to_nothing_is_not_confirmed),
-		cmocka_unit_test(a_board_that_is_not_one_is_not_used),
+		cmocka_unit_test(an_export_table_that_is_not_one_is_not_used),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

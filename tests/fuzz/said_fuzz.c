@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/board.h"
 #include "core/due.h"
+#include "core/exports.h"
 #include "core/mr.h"
 #include "host/host.h"
 #include "ib/sim.h"
@@ -38,7 +38,7 @@ enum step {
 };
 
 enum { SAY_MAP = 9 /* local/meet.c */, SHARED = 8192 };
-enum fd { NOTHING, PIPE, UNSEALED, SHORT, BOARD, A_FILE, FDS };
+enum fd { NOTHING, PIPE, UNSEALED, SHORT, EXPORTS, A_FILE, FDS };
 
 struct world {
 	struct sim *s;
@@ -94,7 +94,7 @@ static void open_fds(struct world *w)
 	w->fd[PIPE] = sealed(size, all);
 	w->fd[UNSEALED] = sealed(size, F_SEAL_GROW);
 	w->fd[SHORT] = sealed(size - 4096, all);
-	w->fd[BOARD] = sealed(sizeof(struct board), all);
+	w->fd[EXPORTS] = sealed(sizeof(struct exports), all);
 	w->fd[A_FILE] = open("/dev/zero", O_RDWR | O_CLOEXEC);
 	w->pipe = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd[PIPE], 0);
 	MUST(w->pipe != MAP_FAILED);
@@ -152,7 +152,7 @@ static void check(const struct world *w, const struct sim_node *n)
 			MUST(list_empty(&p->node_up) && !p->reach.vm);
 			break;
 		}
-		MUST(!p->reach.vm || p->reach.board);
+		MUST(!p->reach.vm || p->reach.exports);
 	}
 	MUST(n->refused <= (n == w->a && w->met));
 }
@@ -189,21 +189,21 @@ static struct lent take_lent(struct world *w, struct input *in)
 	return l;
 }
 
-/* The region is on the other's board as it says, and was asked for. */
+/* The region is on the other's export table as it says, and was asked for. */
 static void has_asked(struct world *w, struct reach *r, const struct lent *l)
 {
-	struct board *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED,
-			       w->fd[BOARD], 0);
-	struct board_mr *e =
-		(struct board_mr *)(void *)(uintptr_t)board_mr_version(b, l->key);
+	struct exports *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED,
+				 w->fd[EXPORTS], 0);
+	struct exported_mr *e =
+		(struct exported_mr *)(void *)(uintptr_t)exports_mr_version(b, l->key);
 
 	MUST(b != MAP_FAILED);
-	*e = (struct board_mr){ .version = 2,
-				.key = l->key,
-				.access = (uint32_t)w->mr->mkey.access,
-				.base = l->lo,
-				.host = l->lo,
-				.length = 4096 };
+	*e = (struct exported_mr){ .version = 2,
+				   .key = l->key,
+				   .access = (uint32_t)w->mr->mkey.access,
+				   .base = l->lo,
+				   .host = l->lo,
+				   .length = 4096 };
 	munmap(b, sizeof(*b));
 	r->use[l->key >> 8 & (MAPS - 1)] = (struct use){ .key = l->key, .asked = true };
 }

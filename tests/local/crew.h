@@ -69,7 +69,7 @@ struct census {
 	unsigned fds, maps, rss_kib;
 };
 
-/* Numbers of QPs and keys are drawn, so their tables and the board fill up to
+/* Numbers of QPs and keys are drawn, so their tables and the export table fill up to
  * their size, page by page, however few there are at a time. */
 enum { CREW_TABLES_KIB = 768 };
 

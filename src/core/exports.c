@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* board.c - see board.h. */
-#include "core/board.h"
+/* exports.c - see exports.h. */
+#include "core/exports.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static uint32_t mr_place(uint32_t key)
 {
-	return key >> (32 - MKEY_INDEX_BITS) & (BOARD_MRS - 1);
+	return key >> (32 - MKEY_INDEX_BITS) & (EXPORT_MRS - 1);
 }
 
 /* --- writing ------------------------------------------------------------- */
@@ -26,13 +26,13 @@ static void end(_Atomic uint32_t *version)
 	atomic_fetch_add(version, 1);
 }
 
-void board_put_mr(struct core *core, const struct mkey *mk)
+void exports_put_mr(struct core *core, const struct mkey *mk)
 {
-	struct board_mr *e;
+	struct exported_mr *e;
 
-	if (!core->board || !mkey_on_board(core, mk->key))
+	if (!core->exports || !mkey_is_exported(core, mk->key))
 		return;
-	e = &core->board->mr[mr_place(mk->key)];
+	e = &core->exports->mr[mr_place(mk->key)];
 	begin(&e->version);
 	e->key = mk->key;
 	e->pd = mk->pd->ibv.handle;
@@ -43,13 +43,13 @@ void board_put_mr(struct core *core, const struct mkey *mk)
 	end(&e->version);
 }
 
-void board_del_mr(struct core *core, uint32_t key)
+void exports_del_mr(struct core *core, uint32_t key)
 {
-	struct board_mr *e;
+	struct exported_mr *e;
 
-	if (!core->board || !mkey_on_board(core, key))
+	if (!core->exports || !mkey_is_exported(core, key))
 		return;
-	e = &core->board->mr[mr_place(key)];
+	e = &core->exports->mr[mr_place(key)];
 	if (e->key != key)
 		return;
 	begin(&e->version);
@@ -57,13 +57,13 @@ void board_del_mr(struct core *core, uint32_t key)
 	end(&e->version);
 }
 
-void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
+void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *from)
 {
-	struct board_qp *e;
+	struct exported_qp *e;
 
-	if (!core->board)
+	if (!core->exports)
 		return;
-	e = &core->board->qp[qpn_index(qpn)];
+	e = &core->exports->qp[qpn_index(qpn)];
 	begin(&e->version);
 	e->open = from->open;
 	e->pd = from->pd;
@@ -75,10 +75,10 @@ void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *from)
 	end(&e->version);
 }
 
-void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
+void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
 {
-	if (core->board)
-		atomic_store_explicit(&core->board->qp[qpn_index(qpn)].executed, psn,
+	if (core->exports)
+		atomic_store_explicit(&core->exports->qp[qpn_index(qpn)].executed, psn,
 				      memory_order_release);
 }
 
@@ -96,27 +96,27 @@ static bool get(const void *entry, void *out, size_t size)
 	       atomic_load_explicit(version, memory_order_relaxed) == before;
 }
 
-bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out)
+bool exports_get_mr(const struct exports *b, uint32_t key, struct exported_mr *out)
 {
 	return get(&b->mr[mr_place(key)], out, sizeof(*out));
 }
 
-bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out)
+bool exports_get_qp(const struct exports *b, uint32_t qpn, struct exported_qp *out)
 {
 	return get(&b->qp[qpn_index(qpn)], out, sizeof(*out));
 }
 
-const _Atomic uint32_t *board_mr_version(const struct board *b, uint32_t key)
+const _Atomic uint32_t *exports_mr_version(const struct exports *b, uint32_t key)
 {
 	return &b->mr[mr_place(key)].version;
 }
 
-const _Atomic uint32_t *board_qp_version(const struct board *b, uint32_t qpn)
+const _Atomic uint32_t *exports_qp_version(const struct exports *b, uint32_t qpn)
 {
 	return &b->qp[qpn_index(qpn)].version;
 }
 
-uint32_t board_get_executed(const struct board *b, uint32_t qpn)
+uint32_t exports_get_executed(const struct exports *b, uint32_t qpn)
 {
 	return atomic_load_explicit(&b->qp[qpn_index(qpn)].executed,
 				    memory_order_acquire);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* board.h - what this NIC publishes to other processes of its host and user:
+/* exports.h - what this NIC publishes to other processes of its host and user:
  * who may reach which memory by which QP, and where it lies.
  *
  * Many readers, in other processes, who map it read-only.  An entry's version is odd
  * while it changes.
  */
-#ifndef CORE_BOARD_H
-#define CORE_BOARD_H
+#ifndef CORE_EXPORTS_H
+#define CORE_EXPORTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,24 +17,24 @@
 struct mkey;
 
 enum {
-	BOARD_MRS = 1 << 16, /* later keys are not published: their
-			      * regions are reached through the pipe */
-	BOARD_THREADS = 64,
+	EXPORT_MRS = 1 << 16, /* later keys are not published: their
+			       * regions are reached through the pipe */
+	EXPORT_THREADS = 64,
 };
 
 /* What a thread of this process touches now, by itself and without the turn:
  * direct/words.h. */
-struct board_thread {
+struct export_thread {
 	_Alignas(64) _Atomic uint64_t inside;
 };
 
 /* Where this process has these very words, which no other has: a process that has
  * something else there is another program. */
-struct board_life {
+struct export_life {
 	uint64_t at, id[2];
 };
 
-struct board_mr {
+struct exported_mr {
 	_Atomic uint32_t version;
 	uint32_t key;	 /* 0: nothing is here */
 	uint32_t pd;	 /* its handle */
@@ -42,7 +42,7 @@ struct board_mr {
 	uint64_t base, length, host;
 };
 
-struct board_qp {
+struct exported_qp {
 	_Atomic uint32_t version;
 	uint32_t open;		   /* requests are taken */
 	uint32_t pd, access;	   /* qp_access_flags */
@@ -52,29 +52,29 @@ struct board_qp {
 	_Atomic uint32_t executed; /* all before this PSN; changes by itself */
 };
 
-struct board {
-	_Alignas(64) struct board_life life;
-	struct board_thread thread[BOARD_THREADS];
-	struct board_qp qp[QPN_INDICES];
-	struct board_mr mr[BOARD_MRS];
+struct exports {
+	_Alignas(64) struct export_life life;
+	struct export_thread thread[EXPORT_THREADS];
+	struct exported_qp qp[QPN_INDICES];
+	struct exported_mr mr[EXPORT_MRS];
 };
 
 /* Each entry has one writer at a time: who registers, or the holder of the turn.
- * Nothing if core has no board. */
-void board_put_mr(struct core *core, const struct mkey *mk);
-void board_del_mr(struct core *core, uint32_t key);
-void board_put_qp(struct core *core, uint32_t qpn, const struct board_qp *e);
+ * Nothing if core has no export table. */
+void exports_put_mr(struct core *core, const struct mkey *mk);
+void exports_del_mr(struct core *core, uint32_t key);
+void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *e);
 
 /* All requests before psn have been executed: what they wrote is seen before. */
-void board_set_executed(struct core *core, uint32_t qpn, uint32_t psn);
+void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn);
 
 /* A consistent copy of an entry; false: it is changing.  The one where key has its
  * place may be another key's. */
-bool board_get_mr(const struct board *b, uint32_t key, struct board_mr *out);
-bool board_get_qp(const struct board *b, uint32_t qpn, struct board_qp *out);
+bool exports_get_mr(const struct exports *b, uint32_t key, struct exported_mr *out);
+bool exports_get_qp(const struct exports *b, uint32_t qpn, struct exported_qp *out);
 /* It changes whenever the entry does. */
-const _Atomic uint32_t *board_mr_version(const struct board *b, uint32_t key);
-const _Atomic uint32_t *board_qp_version(const struct board *b, uint32_t qpn);
-uint32_t board_get_executed(const struct board *b, uint32_t qpn);
+const _Atomic uint32_t *exports_mr_version(const struct exports *b, uint32_t key);
+const _Atomic uint32_t *exports_qp_version(const struct exports *b, uint32_t qpn);
+uint32_t exports_get_executed(const struct exports *b, uint32_t qpn);
 
 #endif
