@@ -141,7 +141,7 @@ int gate_wait_key(struct core *core, uint32_t key);
 
 /* Its process is who its nonce says: may its memory be touched?  exports_fd: its
  * export table, or -1. */
-void reach_meet(struct reach *r, const struct nonce *nonce, int exports_fd);
+void reach_handshake(struct reach *r, const struct nonce *nonce, int exports_fd);
 void reach_part(struct reach *r);
 
 /* By which QP of ours its memory is to be reached.  qp is locked. */

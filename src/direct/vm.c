@@ -74,7 +74,7 @@ static bool take_exports(struct reach *r, const struct exports *b)
 	return b != NULL;
 }
 
-void reach_meet(struct reach *r, const struct nonce *nonce, int exports_fd)
+void reach_handshake(struct reach *r, const struct nonce *nonce, int exports_fd)
 {
 	r->why = not_who_it_says(r, nonce);
 	if (!r->why) {

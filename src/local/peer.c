@@ -105,7 +105,8 @@ void local_flush(struct local *l)
 	}
 	if (!l->unsaid)
 		return;
-	list_for_safe(n, &l->peers) meet_say_again(container_of(n, struct peer, node));
+	list_for_safe(n, &l->peers)
+		handshake_say_again(container_of(n, struct peer, node));
 }
 
 /* --- states -------------------------------------------------------------- */
@@ -140,7 +141,7 @@ void peer_release(struct peer *p)
 {
 	if (!list_empty(&p->lane.qps) || p->l->by_slot[p->slot] == p)
 		return;
-	meet_forget_unsaid(p);
+	handshake_forget_unsaid(p);
 	ignore_ring(p);
 	list_del(&p->dirty);
 	list_del(&p->node);
@@ -168,7 +169,7 @@ static void bury(struct peer *p)
 {
 	list_del(&p->node);
 	add_up(&p->l->count, &p->lane);
-	meet_let_go(p);
+	handshake_let_go(p);
 	free(p);
 }
 
@@ -213,7 +214,7 @@ void peer_refuse(struct peer *p, const char *why)
 	set_state(p, PEER_REFUSED);
 	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
 		 (int)p->reach.pid, why);
-	meet_let_go(p);
+	handshake_let_go(p);
 	list_for_safe(n, &p->lane.qps)
 		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane_node));
 }
@@ -233,7 +234,7 @@ static void die(struct peer *p)
 	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
-	meet_forget_unsaid(p); /* whoever lives there next is another */
+	handshake_forget_unsaid(p); /* whoever lives there next is another */
 	make_due(p);
 	peer_release(p);
 }

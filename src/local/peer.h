@@ -148,15 +148,15 @@ bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uin
 		uint64_t now);
 void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now);
 
-/* --- agreeing (meet.c) --------------------------------------------------- */
+/* --- the handshake (handshake.c) ----------------------------------------- */
 
-void meet_let_go(struct peer *p); /* of its memory */
+void handshake_let_go(struct peer *p); /* of its memory */
 /* p has shut this process out: it is asked for another way in, once a second. */
-void meet_ask_gate(struct peer *p, uint64_t now);
+void handshake_ask_gate(struct peer *p, uint64_t now);
 /* ... for a region that is used a lot. */
-void meet_ask_map(struct peer *p, uint32_t key);
+void handshake_ask_map(struct peer *p, uint32_t key);
 /* What its connection had no room for: once more, or never. */
-void meet_say_again(struct peer *p);
-void meet_forget_unsaid(struct peer *p);
+void handshake_say_again(struct peer *p);
+void handshake_forget_unsaid(struct peer *p);
 
 #endif

@@ -43,7 +43,7 @@ static struct peer *seen_by(const struct sim_node *n, const struct sim_node *oth
 	return n->core.local->by_slot[other->core.slot];
 }
 
-static struct lane *meet(struct sim_node *n, const struct sim_node *other)
+static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
 {
 	struct lane *l;
 
@@ -110,9 +110,9 @@ static void whoever_begins_both_agree(void **state)
 		struct two t = open_two(NULL);
 
 		if (who & 1)
-			assert_non_null(meet(t.low, t.high));
+			assert_non_null(handshake(t.low, t.high));
 		if (who & 2)
-			assert_non_null(meet(t.high, t.low));
+			assert_non_null(handshake(t.high, t.low));
 		assert_true(sim_run(t.s, SEC));
 		must_be(&t, PEER_UP, PEER_UP);
 		assert_int_equal(seen_by(t.low, t.high)->fd, -1);
@@ -130,11 +130,11 @@ static void who_is_off_is_off_for_both(void **state)
 		struct sim_node *other = i / 6 ? t.high : t.low;
 
 		for (int again = 0; again < 2; again++) {
-			meet(n, other);
+			handshake(n, other);
 			if (i / 3 % 2)
-				meet(other, n);
+				handshake(other, n);
 			assert_true(sim_run(t.s, SEC));
-			assert_null(meet(n, other));
+			assert_null(handshake(n, other));
 		}
 		sim_close(t.s);
 	}
@@ -153,7 +153,7 @@ static void qps_wait_and_are_sent_away(void **state)
 		struct cq *cq = sim_cq(s, !off, 10);
 		struct qp *qp = sim_qp(s, !off, IBV_QPT_RC, cq, cq, NULL, &cap);
 
-		local_connect(qp, meet(n, &s->node[off]));
+		local_connect(qp, handshake(n, &s->node[off]));
 		assert_int_equal(n->refused, 0);
 		assert_true(sim_run(s, SEC));
 		assert_int_equal(n->refused, 1);
@@ -189,7 +189,7 @@ static void a_connection_that_ends_is_a_refusal(void **state)
 		struct sim_node *other = i ? t.high : t.low;
 
 		other->stopped = true;
-		meet(n, other);
+		handshake(n, other);
 		assert_int_equal(seen_by(n, other)->state, PEER_OPENING);
 		sim_leave(t.s, other->side);
 		assert_true(sim_run(t.s, SEC));
@@ -265,7 +265,7 @@ static void answer_and_confirm_before_their_time(void **state)
 
 	(void)state;
 	t.low->stopped = true;
-	meet(t.high, t.low);
+	handshake(t.high, t.low);
 	hear(t.high, t.low, CONFIRM, PIPE_VERSION, 1); /* nothing was offered */
 	hear(t.high, t.low, ANSWER, PIPE_VERSION, 1);
 	hear(t.high, t.low, KICK, PIPE_VERSION, 1);
@@ -287,7 +287,7 @@ static void twice_is_once(void **state)
 	assert_int_equal(fcntl(fd, F_ADD_SEALS,
 			       F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
 			 0);
-	meet(t.high, t.low);
+	handshake(t.high, t.low);
 	assert_true(sim_run(t.s, SEC));
 	pipe[0] = seen_by(t.low, t.high)->pipe;
 	pipe[1] = seen_by(t.high, t.low)->pipe;
@@ -318,7 +318,7 @@ static void a_second_offer_is_not_taken(void **state)
 
 	(void)state;
 	acquaint(&t);
-	meet(t.low, t.high);
+	handshake(t.low, t.high);
 	t.low->stopped = true;
 	sim_run(t.s, 1000);
 	pipe = seen_by(t.high, t.low)->pipe;
@@ -346,7 +346,7 @@ static void another_version_is_refused(void **state)
 		if (what == CONFIRM)
 			acquaint(&t);
 		if (what == ANSWER || what == CONFIRM)
-			meet(t.low, t.high);
+			handshake(t.low, t.high);
 		if (what == ANSWER)
 			t.high->stopped = true;
 		if (what == CONFIRM) {
@@ -355,7 +355,7 @@ static void another_version_is_refused(void **state)
 		}
 		hear(to, from, (uint8_t)what, PIPE_VERSION + 1, 1);
 		assert_int_equal(seen_by(to, from)->state, PEER_REFUSED);
-		assert_null(meet(to, from));
+		assert_null(handshake(to, from));
 		t.low->stopped = t.high->stopped = false;
 		assert_true(sim_run(t.s, SEC));
 		assert_int_equal(seen_by(to, from)->state, PEER_REFUSED);

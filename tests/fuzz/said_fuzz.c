@@ -37,7 +37,7 @@ enum step {
 	STEPS
 };
 
-enum { SAY_MAP = 9 /* local/meet.c */, SHARED = 8192 };
+enum { SAY_MAP = 9 /* local/handshake.c */, SHARED = 8192 };
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, EXPORTS, A_FILE, FDS };
 
 struct world {
@@ -45,7 +45,7 @@ struct world {
 	struct sim_node *a, *b;
 	struct cq *cq;
 	struct qp *qp;
-	bool met;
+	bool asked;
 	struct pipe_shared *pipe; /* what is offered */
 	int fd[FDS];
 	struct gate gate; /* as if it were the peer's */
@@ -154,7 +154,7 @@ static void check(const struct world *w, const struct sim_node *n)
 		}
 		MUST(!p->reach.vm || p->reach.exports);
 	}
-	MUST(n->refused <= (n == w->a && w->met));
+	MUST(n->refused <= (n == w->a && w->asked));
 }
 
 static void world_close(struct world *w)
@@ -246,16 +246,16 @@ static void step_say(struct world *w, struct input *in)
 	turn_give(&w->a->core.turn);
 }
 
-static void step_meet(struct world *w)
+static void step_handshake(struct world *w)
 {
 	struct core *core = &w->a->core;
 	struct lane *l;
 
 	turn_take(&core->turn);
 	l = local_lane(core->local, w->b->core.slot);
-	if (l && !w->met) {
+	if (l && !w->asked) {
 		local_connect(w->qp, l);
-		w->met = true;
+		w->asked = true;
 	}
 	turn_give(&core->turn);
 }
@@ -300,7 +300,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			step_say(w, &in);
 			break;
 		case MEET:
-			step_meet(w);
+			step_handshake(w);
 			break;
 		case RUN:
 			step_run(w, &in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* meet.c - how two processes agree on a pipe. */
+/* handshake.c - how two processes agree on a pipe. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void take_offer(struct local *l, uint16_t slot, bool yes)
 		host_take_fds(l->host, slot, yes);
 }
 
-void meet_let_go(struct peer *p)
+void handshake_let_go(struct peer *p)
 {
 	int was = cancel_hold();
 
@@ -193,7 +193,7 @@ void peer_kick(struct peer *p)
 
 /* At the turn's end: the connection may turn out to have ended, and QPs are locked
  * now. */
-void meet_ask_gate(struct peer *p, uint64_t now)
+void handshake_ask_gate(struct peer *p, uint64_t now)
 {
 	enum { EVERY_NS = 1000000000 };
 
@@ -205,7 +205,7 @@ void meet_ask_gate(struct peer *p, uint64_t now)
 	p->say_yes = true;
 }
 
-void meet_forget_unsaid(struct peer *p)
+void handshake_forget_unsaid(struct peer *p)
 {
 	p->l->unsaid -= has_unsaid(p);
 	p->say = SAY_NOTHING;
@@ -227,8 +227,8 @@ static int say_map(struct peer *p, enum say what, const struct lent *lent, int f
 	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
 }
 
-/* At the turn's end: as meet_ask_gate(). */
-void meet_ask_map(struct peer *p, uint32_t key)
+/* At the turn's end: as handshake_ask_gate(). */
+void handshake_ask_map(struct peer *p, uint32_t key)
 {
 	if (p->want_map)
 		return;
@@ -285,19 +285,19 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 			p->slot, (int)p->reach.pid, lent->key);
 }
 
-void meet_say_again(struct peer *p)
+void handshake_say_again(struct peer *p)
 {
 	enum say what = (enum say)p->say;
 	bool yes = p->say_yes, kick = p->kick;
 	const struct lent ask = { .key = p->want_map };
 
-	meet_forget_unsaid(p);
+	handshake_forget_unsaid(p);
 	if (what != SAY_NOTHING)
 		say_surely(p, what, yes);
 	if (kick)
 		peer_kick(p);
 	if (ask.key && say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
-		meet_ask_map(p, ask.key);
+		handshake_ask_map(p, ask.key);
 }
 
 /* --- the other's memory -------------------------------------------------- */
@@ -319,11 +319,11 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 	return nonce->at ? NULL : "it does not allow that";
 }
 
-static void meet_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
+static void handshake_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
 {
 	p->reach.why = may_not_try(p, nonce);
 	if (!p->reach.why)
-		reach_meet(&p->reach, nonce, exports_fd);
+		reach_handshake(&p->reach, nonce, exports_fd);
 }
 
 static const char unwilling[] = "the other process wants it so (its URNIC_LOCAL, "
@@ -447,7 +447,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		yes = take_memory(p, s->fd[0], m->bytes) == 0;
 	if (yes)
-		meet_memory(p, &m->nonce, s->fd[1]);
+		handshake_memory(p, &m->nonce, s->fd[1]);
 	else
 		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why
 			       : m->yes == 1 ? "no pipe was offered that can be used"
@@ -463,7 +463,7 @@ static void on_answer(struct peer *p, const struct host_said *s, const struct pi
 	if (!we_offer(p))
 		return;
 	if (p->state == PEER_OPENING && p->pipe && yes) {
-		meet_memory(p, &m->nonce, s->fd[0]);
+		handshake_memory(p, &m->nonce, s->fd[0]);
 		peer_up(p);
 		say_surely(p, SAY_CONFIRM, true);
 		return;
@@ -502,7 +502,7 @@ static void on_gate(struct peer *p, const struct host_said *s, const struct pipe
 	if (p->state != PEER_UP || !r->shut_out)
 		return;
 	reach_part(r);
-	meet_memory(p, &m->nonce, s->fd[0]);
+	handshake_memory(p, &m->nonce, s->fd[0]);
 	r->shut_out = !r->vm;
 	log_info("slot %u, process %d: WRITE and READ of its memory go %s%s", p->slot,
 		 (int)r->pid, r->vm ? "directly again" : "through shared memory: ",
