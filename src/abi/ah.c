@@ -20,8 +20,8 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr
 		return NULL;
 	rc = ah_create(pd_of(ibv), &abi_of(ctx)->ctx, attr, &ah);
 	if (!rc)
-		ah->path.here = nic_is_here(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev,
-					    attr->grh.dgid.raw);
+		ah->path.same_host = nic_same_host(abi_of(ctx)->nic, abi_of(ctx)->ctx.dev,
+						   attr->grh.dgid.raw);
 	return abi_leave(rc) ? NULL : &ah->ibv;
 }
 

@@ -252,7 +252,7 @@ static void closed_while_a_peer_is_inside(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
 
-	qp_of(qp)->peer_here = true;
+	qp_of(qp)->same_host = true;
 	fix.fence_rc = -EBUSY;
 	fix_said();
 	assert_int_equal(ibv_close_device(fix.ibv), 0);

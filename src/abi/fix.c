@@ -198,12 +198,12 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	return fix.route_rc;
 }
 
-bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16])
+bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])
 {
 	is_control(nic);
 	assert_ptr_equal(&dev->ibv, fix.dev[FIX_ROCE]);
 	told(ip);
-	return fix.is_here;
+	return fix.same_host;
 }
 
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join)

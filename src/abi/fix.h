@@ -31,7 +31,7 @@ struct fix {
 	uint32_t number;  /* ... and the QP number */
 	bool nested;	  /* of the latest nic_post() */
 	bool any_device;  /* of the latest nic_listen() */
-	bool is_here;	  /* what it answers */
+	bool same_host;	  /* what it answers */
 	int devices_rc, open_rc, listen_rc, route_rc, join_rc, fence_rc;
 	/* Called by nic_poll(), which finds something. */
 	void (*polled)(void);

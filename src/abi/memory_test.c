@@ -22,11 +22,11 @@ static void handles(void **state)
 
 	(void)state;
 	assert_memory_equal(fix.told, path.grh.dgid.raw, 16);
-	assert_false(ah_of(ah)->path.here);
+	assert_false(ah_of(ah)->path.same_host);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
-	fix.is_here = true;
+	fix.same_host = true;
 	ah = ibv_create_ah(fix.pd, &path);
-	assert_true(ah_of(ah)->path.here);
+	assert_true(ah_of(ah)->path.same_host);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	path.is_global = 0;
 	fix_null(ibv_create_ah(fix.pd, &path), EINVAL);

@@ -81,7 +81,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		       const struct ibv_qp_attr *attr, int mask)
 {
 	struct gid_entry e;
-	int here;
+	int by_lane;
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
 	    device_is_iwarp(qp->dev))
@@ -94,9 +94,11 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 			     attr->ah_attr.grh.sgid_index, &e) ||
 	    !e.used)
 		return 0;
-	here = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
-			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
-	return here < 0 ? here : here ? 0 : nic_listen(a->nic, qp->dev, e.gid.raw);
+	by_lane = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
+			    mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
+	if (by_lane)
+		return by_lane < 0 ? by_lane : 0;
+	return nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -140,7 +142,7 @@ static int withdraw(struct nic *nic, struct qp *qp)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
-	if (!qp->peer_here)
+	if (!qp->same_host)
 		return 0;
 	if (qp->state != IBV_QPS_RESET)
 		(void)qp_modify(qp, &reset, IBV_QP_STATE, nic_now());

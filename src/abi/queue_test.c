@@ -300,7 +300,7 @@ static void is_not_left_alone(void **state)
 	fix_errno(to(qp, IBV_QPS_ERR, 0), EBUSY);
 	assert_int_equal(qp->state, IBV_QPS_ERR); /* all the same */
 	assert_string_equal(fix_said(), "flush fence post");
-	qp_of(qp)->peer_here = true;
+	qp_of(qp)->same_host = true;
 	fix_errno(ibv_destroy_qp(qp), EBUSY);
 	assert_int_equal(qp->state, IBV_QPS_RESET);
 	assert_string_equal(fix_said(), "flush fence");

@@ -30,7 +30,7 @@ enum cm_counter {
 
 /* What it has to know of the network. */
 struct cm_site {
-	bool (*is_here)(const uint8_t ip[16]); /* an address of this host? */
+	bool (*same_host)(const uint8_t ip[16]); /* an address of this host? */
 	/* All of them, at most max; how many. */
 	unsigned (*addresses)(uint8_t (*ip)[16], unsigned max);
 	void (*kick)(struct core *core); /* the engine has a turn to run */

@@ -44,13 +44,13 @@ static const struct link_ops wire_ops = {
 };
 struct link fix_wire = { .ops = &wire_ops, .run_max = 1 };
 
-static bool on_is_here(const uint8_t ip[16])
+static bool on_same_host(const uint8_t ip[16])
 {
 	(void)ip;
 	return last_fix->one_host;
 }
 
-static const struct cm_site site = { .is_here = on_is_here, .refused = on_refused };
+static const struct cm_site site = { .same_host = on_same_host, .refused = on_refused };
 
 struct fix *fix_open(uint64_t seed)
 {

@@ -86,7 +86,7 @@ static void on_gone(void *arg, uint16_t slot)
 
 static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
-static bool is_here(const uint8_t ip[16])
+static bool same_host(const uint8_t ip[16])
 {
 	(void)ip;
 	return true;
@@ -100,7 +100,7 @@ static unsigned addresses(uint8_t (*ip)[16], unsigned max)
 	return 2;
 }
 
-static const struct cm_site site = { .is_here = is_here,
+static const struct cm_site site = { .same_host = same_host,
 				     .addresses = addresses,
 				     .by_host = true };
 

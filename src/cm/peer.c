@@ -53,7 +53,7 @@ static void look_again(struct conn *c, uint64_t now)
 bool route_is_local(const struct cm *cm, const struct cm_route *route)
 {
 	return !memcmp(route->src, route->dst, 16) ||
-	       (cm->site && cm->site->is_here && cm->site->is_here(route->dst));
+	       (cm->site && cm->site->same_host && cm->site->same_host(route->dst));
 }
 
 void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)

@@ -98,7 +98,7 @@ uint32_t path_mtu(const struct qp *qp)
 
 	if (qp->type == IBV_QPT_UD)
 		return mtu_bytes(port);
-	if (path <= port || qp->peer_here)
+	if (path <= port || qp->same_host)
 		return mtu_bytes(path);
 	if (!atomic_exchange(&dev->mtu_told, true))
 		log_warn("%s: a program asked for path MTU %u, but its port carries no "

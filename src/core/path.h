@@ -22,7 +22,7 @@ struct path {
 	uint32_t mtu;	     /* bytes of payload in a packet */
 	uint16_t pkey_index; /* of the port's table.  Of a message of QP1: its own */
 	uint8_t sl;
-	bool here; /* address handles: the peer is of this host */
+	bool same_host; /* address handles: the peer is of this host */
 };
 
 struct ah {

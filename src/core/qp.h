@@ -100,7 +100,7 @@ struct qp {
 	struct ibv_qp_attr attr;      /* as set by modify */
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
 	struct path path;	      /* connected: to the peer */
-	bool peer_here;		      /* ... and it is of this host */
+	bool same_host;		      /* ... and it is of this host */
 	struct lane *lane; /* connected: in place of path.link; or NULL (core/lane.c) */
 	struct list lane_node, lane_wait, lane_out; /* in its lists; under the turn */
 	uint64_t done_at_once, bytes_at_once;	    /* by who posted: at_once() */

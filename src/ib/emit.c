@@ -21,7 +21,7 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 	d->link = path->link;
 	d->addr = path->addr;
 	d->to_slot = qpn_slot(dest_qp);
-	d->here = path->here;
+	d->same_host = path->same_host;
 }
 
 /* Headers, payload, pad and trailer in one piece. */

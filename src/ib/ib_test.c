@@ -158,7 +158,7 @@ static void path_mtu_within_a_host(void **state)
 	for (int i = 0; i < 2; i++) {
 		fix_modify(f, i, IBV_QPS_RESET);
 		f->s->node[i].dev->mtu_told = false;
-		f->p.qp[i]->peer_here = true;
+		f->p.qp[i]->same_host = true;
 	}
 	for (int i = 0; i < 2; i++)
 		sim_bring(f->s, f->p.qp[i], f->p.qp[!i], &conf);

@@ -34,7 +34,7 @@ static bool joins(const struct batch *b, const struct dgram *prev, const struct 
 	return d->link == prev->link && prev->seg + 1u < d->link->run_max &&
 	       b->run_bytes + d->len <= RUN_BYTES_MAX && prev->len == first->len &&
 	       d->len <= first->len && addr_same(&prev->addr, &d->addr) &&
-	       prev->to_slot == d->to_slot && prev->here == d->here;
+	       prev->to_slot == d->to_slot && prev->same_host == d->same_host;
 }
 
 void batch_commit(struct batch *b, struct dgram *d)

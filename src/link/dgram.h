@@ -33,7 +33,7 @@ struct dgram {
 				* full; a run counts as one */
 	uint16_t to_slot;      /* out: slot of the destination QPN, not mixed in
 				* a run: GRO would show only the first's */
-	bool here;	       /* out: to an address of this host, and its slot
+	bool same_host;	       /* out: to an address of this host, and its slot
 				* may take it by a pipe */
 	uint32_t len;	       /* bytes in iov.  Out: BTH to the link's trailer, which
 				* is TRAILER_LEN bytes.  In: BTH to pad */

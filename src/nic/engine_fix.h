@@ -80,7 +80,7 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 		d->link = qp->ctx->link;
 		ip_of(d)->ifindex = (uint32_t)(f - t.fake) + 1;
 		d->len = f->piped ? LONG : i + 1;
-		d->here = f->piped;
+		d->same_host = f->piped;
 		d->to_slot = t.nic->core.slot;
 		d->iov[0] = (struct iovec){ bytes, d->len };
 		d->iovcnt = 1;

@@ -237,10 +237,10 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	return rc;
 }
 
-bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16])
+bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])
 {
 	(void)nic;
-	return is_here(dev, ip);
+	return same_host(dev, ip);
 }
 
 int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid)

@@ -68,7 +68,7 @@ void nic_ask(struct nic *nic);
  * wire; -ENOMEM. */
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
 /* Is ip this host's, as dev sees it? */
-bool nic_is_here(struct nic *nic, struct device *dev, const uint8_t ip[16]);
+bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16]);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
 
 /* Around calls of cm/: take the turn; send what came of them and give it. */

@@ -67,7 +67,7 @@ static struct source *way_of(struct engine *e, unsigned i)
 {
 	const struct dgram *d = &e->out.batch.v[i];
 
-	if (d->here)
+	if (d->same_host)
 		each_source(s, &e->ways) if ((*s)->ops->leads_to(*s, d)) return *s;
 	return NULL;
 }

@@ -23,7 +23,7 @@
 #include "sys/log.h"
 
 /* A link-local address is the host's on its own interface alone. */
-bool is_here(struct device *dev, const uint8_t ip[16])
+bool same_host(struct device *dev, const uint8_t ip[16])
 {
 	if (addr_is_multicast(ip))
 		return false;
@@ -33,15 +33,15 @@ bool is_here(struct device *dev, const uint8_t ip[16])
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	struct lane *l = NULL;
-	bool here;
+	bool near;
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
-	here = is_here(qp->dev, dgid);
-	if (here && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
+	near = same_host(qp->dev, dgid);
+	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
 		l = local_lane(nic->core.local, qpn_slot(dest_qp));
 	lock_take(&qp->lock);
-	qp->peer_here = here;
+	qp->same_host = near;
 	if (l)
 		local_connect(qp, l);
 	else

@@ -12,7 +12,7 @@ struct nic;
 struct qp;
 
 /* Is ip this host's, as dev sees it? */
-bool is_here(struct device *dev, const uint8_t ip[16]);
+bool same_host(struct device *dev, const uint8_t ip[16]);
 
 /* As nic_route() has it. */
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);

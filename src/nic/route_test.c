@@ -158,15 +158,15 @@ static int tear_down(void **state)
 
 /* --- which way ------------------------------------------------------------------- */
 
-static void test_what_is_here(void **state)
+static void test_what_is_of_the_same_host(void **state)
 {
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 0, 0, 1 };
 
 	(void)state;
-	assert_true(is_here(w.dev, here));
-	assert_true(is_here(w.dev, in6addr_loopback.s6_addr));
-	assert_false(is_here(w.dev, elsewhere));
-	assert_false(is_here(w.dev, group));
+	assert_true(same_host(w.dev, here));
+	assert_true(same_host(w.dev, in6addr_loopback.s6_addr));
+	assert_false(same_host(w.dev, elsewhere));
+	assert_false(same_host(w.dev, group));
 }
 
 /* The kernel gives an interface its link-local address when it finds the time. */
@@ -187,7 +187,7 @@ static struct device *await_device(const char *name)
 }
 
 /* A link-local address is the host's on its own interface alone, any other on all. */
-static void test_what_is_here_on_another_interface(void **state)
+static void test_what_is_of_the_same_host_on_another_interface(void **state)
 {
 	struct gid_entry link_local;
 	struct device *dev;
@@ -201,18 +201,18 @@ static void test_what_is_here_on_another_interface(void **state)
 	assert_non_null(dev);
 	assert_int_equal(device_query_gid(dev, 1, 0, &link_local), 0);
 	assert_true(registry_has_ip(link_local.gid.raw));
-	assert_true(is_here(dev, link_local.gid.raw));
-	assert_false(is_here(w.dev, link_local.gid.raw));
-	assert_true(is_here(dev, here));
+	assert_true(same_host(dev, link_local.gid.raw));
+	assert_false(same_host(w.dev, link_local.gid.raw));
+	assert_true(same_host(dev, here));
 	close(tap);
 }
 
 static void expect_route(struct qp *qp, const uint8_t *dgid, uint32_t dest, bool lane,
-			 bool is_here)
+			 bool near)
 {
 	assert_int_equal(nic_route(w.nic, qp, dgid, dest), lane);
 	assert_int_equal(qp->lane != NULL, lane);
-	assert_int_equal(qp->peer_here, is_here);
+	assert_int_equal(qp->same_host, near);
 }
 
 /* Each time that a QP leaves INIT the choice is made anew. */
@@ -401,8 +401,8 @@ static void test_without_the_port(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_what_is_here),
-		TEST(test_what_is_here_on_another_interface),
+		TEST(test_what_is_of_the_same_host),
+		TEST(test_what_is_of_the_same_host_on_another_interface),
 		TEST(test_the_way_is_chosen_anew),
 		TEST(test_what_has_no_way),
 		TEST(test_in_each_state),
