@@ -314,7 +314,7 @@ static void nothing_is_overtaken(void **state)
 
 /* A READ that the other has taken, and not answered, is out, whatever its export table
  * says. */
-static void a_read_that_is_owed_is_not_done(void **state)
+static void a_pending_read_is_not_done(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
 	struct core *b = &s.f->s->node[1].core;
@@ -480,7 +480,7 @@ int main(void)
 		cmocka_unit_test(who_may_read_too_often_is_counted),
 		cmocka_unit_test(a_new_connection_is_looked_at_anew),
 		cmocka_unit_test(nothing_is_overtaken),
-		cmocka_unit_test(a_read_that_is_owed_is_not_done),
+		cmocka_unit_test(a_pending_read_is_not_done),
 		cmocka_unit_test(what_was_executed_is_followed_at_once),
 		cmocka_unit_test(what_the_qps_entry_says_is_heeded),
 		cmocka_unit_test(another_key_in_its_place),

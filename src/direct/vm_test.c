@@ -175,7 +175,7 @@ static void what_was_executed_is_followed_at_once(void **state)
 }
 
 /* A READ is answered after it was taken: what the export table says is not about it. */
-static void a_read_that_is_owed_is_not_overtaken(void **state)
+static void a_pending_read_is_not_overtaken(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	uint8_t was[8000];
@@ -270,7 +270,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_overtaken),
 		cmocka_unit_test(blocks_and_messages_wait_for_nobody),
 		cmocka_unit_test(what_was_executed_is_followed_at_once),
-		cmocka_unit_test(a_read_that_is_owed_is_not_overtaken),
+		cmocka_unit_test(a_pending_read_is_not_overtaken),
 		cmocka_unit_test(too_many_reads_go_by_records),
 		cmocka_unit_test(uc_goes_by_records),
 		cmocka_unit_test(what_packets_have_taken_over_is_not_gone_on_with),

@@ -45,7 +45,7 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 	snprintf(
 		buf, size,
 		"oldest PSN without an ACK %u, next %u, never sent %u; bytes in flight %u, "
-		"retries left %u, RNR %u; expected PSN %u, MSN %u, answers owed %u",
+		"retries left %u, RNR %u; expected PSN %u, MSN %u, answers pending %u",
 		r->una, r->at.psn, r->at.max_psn, r->flight, r->retry_left, r->rnr_left,
 		s->epsn, s->msn, s->resources);
 }

@@ -214,9 +214,9 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
 	     last = answer && !q->qp->lane && ack_goes_last(q, b);
-	bool more = rsp_owes(q) && rsp_output(q, b, now);
+	bool more = rsp_is_pending(q) && rsp_output(q, b, now);
 
-	if (!more && !last && ack_owes(q))
+	if (!more && !last && ack_is_pending(q))
 		more = ack_output(q, b, answer, false, now) != 0;
 	/* Who was called has to answer, if only that it sends nothing. */
 	if (q->qp->lane && qp_waits_for_lane(q->qp)) {

@@ -133,7 +133,7 @@ struct ib_req {
 	uint32_t seen, seen_in; /* lane->read, lane->got when the timers were set */
 };
 
-/* An answer that is owed, in PSN order. */
+/* An answer that is pending, in PSN order. */
 struct resource {
 	uint32_t psn, npkts, sent; /* [psn + sent, psn + npkts) are to go */
 	uint32_t len, rkey, msn;
@@ -160,7 +160,7 @@ struct ib_rsp {
 	bool healed;		  /* it has, and was not yet acknowledged */
 	bool comm_est;		  /* the event was raised */
 	struct target target;
-	/* What is owed, oldest first. */
+	/* Pending answers, oldest first. */
 	struct resource resource[RD_MAX];
 	unsigned resources;
 	struct ib_ack ack;
@@ -378,7 +378,7 @@ static inline uint32_t rsp_srqn(const struct ib_pkt *pkt)
 	return ib_has(pkt, IB_XRCETH) ? pkt->f.srqn : 0;
 }
 /* Is there anything for rsp_output()? */
-static inline bool rsp_owes(const struct ib_qp *q)
+static inline bool rsp_is_pending(const struct ib_qp *q)
 {
 	return q->rsp.resources || q->rsp.cnp_due;
 }
@@ -393,7 +393,7 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
 /* Is there anything for ack_output(), now or later? */
-static inline bool ack_owes(const struct ib_qp *q)
+static inline bool ack_is_pending(const struct ib_qp *q)
 {
 	return q->rsp.ack.due || q->rsp.nak_due;
 }
@@ -409,8 +409,8 @@ void rsp_cnp(struct ib_qp *q, uint64_t now); /* congestion was seen */
 /* Answer the request that is expected with the NAK of that refusal; the QP fails. */
 void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock);
 
-unsigned rsp_owing(const struct ib_rsp *s); /* without duplicates */
-void rsp_owe(struct ib_qp *q, const struct resource *t);
+unsigned rsp_pending(const struct ib_rsp *s); /* without duplicates */
+void rsp_add_pending(struct ib_qp *q, const struct resource *t);
 /* The first n packets of the oldest, which begins at psn, are out. */
 void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n);
 void rsp_save_atomic(struct ib_qp *q, uint32_t psn, uint64_t orig);

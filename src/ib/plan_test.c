@@ -146,14 +146,14 @@ static void read_of_b(struct fix *f, uint32_t psn, uint32_t len)
 	struct ib_qp *q = fix_ib(f, 1);
 
 	lock_take(&q->qp->lock);
-	rsp_owe(q, &r);
+	rsp_add_pending(q, &r);
 	q->rsp.epsn = psn + r.npkts;
 	q->rsp.ack.due = true;
 	lock_give(&q->qp->lock);
 }
 
-/* A responder owes what was not taken, the ACK behind it included. */
-static void answers_are_owed_until_they_are_taken(void **state)
+/* What was not taken stays pending at the responder, the ACK behind it included. */
+static void answers_are_pending_until_they_are_taken(void **state)
 {
 	(void)state;
 	for (unsigned taken = 1; taken <= 7; taken++) {
@@ -276,7 +276,7 @@ int main(void)
 		cmocka_unit_test(a_plan_is_no_step),
 		cmocka_unit_test(any_part_is_taken),
 		cmocka_unit_test(an_error_waits_for_what_is_planned),
-		cmocka_unit_test(answers_are_owed_until_they_are_taken),
+		cmocka_unit_test(answers_are_pending_until_they_are_taken),
 		cmocka_unit_test(unreliable_ones_complete_when_taken),
 		cmocka_unit_test(a_window_is_planned_once),
 		cmocka_unit_test(draining_in_the_middle),

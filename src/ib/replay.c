@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* replay.c - what the responder owes, and owes again: READ responses, results
- * of atomics, then one ACK or NAK (IBTA vol. 1, 9.7.5.1, 9.7.5.1.4).
+/* replay.c - the responder's pending answers, and those that it gives again: READ
+ * responses, results of atomics, then one ACK or NAK (IBTA vol. 1, 9.7.5.1,
+ * 9.7.5.1.4).
  *
  * resource[] is in PSN order and goes out from its front; an ACK or NAK comes
  * after all of it, so that no answer overtakes another.
@@ -24,7 +25,7 @@ static void drop(struct ib_rsp *s, unsigned i)
 
 /* Put t in its place; what it covers in part or whole is replaced by it: the
  * peer has gone back to t.psn and asks for all that follows once more.  If that
- * was owed for the first time still, t is. */
+ * was pending for the first time still, t is. */
 static void insert(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
@@ -52,7 +53,7 @@ static void insert(struct ib_qp *q, const struct resource *t)
 	due_add(q->qp->core, q->qp);
 }
 
-unsigned rsp_owing(const struct ib_rsp *s)
+unsigned rsp_pending(const struct ib_rsp *s)
 {
 	unsigned n = 0;
 
@@ -61,7 +62,7 @@ unsigned rsp_owing(const struct ib_rsp *s)
 	return n;
 }
 
-void rsp_owe(struct ib_qp *q, const struct resource *t)
+void rsp_add_pending(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 

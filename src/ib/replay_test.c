@@ -145,7 +145,7 @@ static void region_gone_under_a_read(void **state)
 
 	(void)state;
 	lock_take(&f->p.qp[1]->lock);
-	rsp_owe(fix_ib(f, 1), &t);
+	rsp_add_pending(fix_ib(f, 1), &t);
 	fix_ib(f, 1)->rsp.epsn = 2;
 	lock_give(&f->p.qp[1]->lock);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
@@ -158,7 +158,7 @@ static void region_gone_under_a_read(void **state)
 }
 
 /* The same, and the READ is asked for again before it was answered at all: it
- * is owed still, so its end is told. */
+ * is still pending, so its end is told. */
 static void region_gone_under_a_read_asked_for_twice(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -174,10 +174,10 @@ static void region_gone_under_a_read_asked_for_twice(void **state)
 
 	(void)state;
 	lock_take(&f->p.qp[1]->lock);
-	rsp_owe(fix_ib(f, 1), &t);
+	rsp_add_pending(fix_ib(f, 1), &t);
 	fix_ib(f, 1)->rsp.epsn = 2;
 	rsp_duplicate(fix_ib(f, 1), &again);
-	assert_int_equal(rsp_owing(&fix_ib(f, 1)->rsp), 1);
+	assert_int_equal(rsp_pending(&fix_ib(f, 1)->rsp), 1);
 	lock_give(&f->p.qp[1]->lock);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = NULL;
@@ -203,7 +203,7 @@ static struct ib_fields read_of(const struct fix *f, uint32_t psn, uint32_t len)
 }
 
 /* A new request, then an old one again: answered in PSN order, each once. */
-static void owed_in_order(void **state)
+static void pending_in_order(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
 	struct ib_fields r = read_of(f, 0, 8);
@@ -251,7 +251,7 @@ int main(void)
 		cmocka_unit_test(unknown_duplicates_are_dropped),
 		cmocka_unit_test(no_ack_overtakes_a_read),
 		cmocka_unit_test(region_gone_under_a_read),
-		cmocka_unit_test(owed_in_order),
+		cmocka_unit_test(pending_in_order),
 		cmocka_unit_test(duplicate_without_its_region),
 		cmocka_unit_test(region_gone_under_a_read_asked_for_twice),
 	};

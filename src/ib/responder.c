@@ -219,7 +219,7 @@ static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t
 static enum refusal make_room(struct ib_qp *q, bool *dropped)
 {
 	*dropped = false;
-	if (rsp_owing(&q->rsp) >= q->qp->attr.max_dest_rd_atomic)
+	if (rsp_pending(&q->rsp) >= q->qp->attr.max_dest_rd_atomic)
 		return REFUSED_TOO_MANY;
 	*dropped = q->rsp.resources == RD_MAX;
 	if (*dropped)
@@ -251,7 +251,7 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (why || dropped)
 		return why;
 	r.npkts = r.len ? (r.len - 1) / q->mtu + 1 : 1;
-	rsp_owe(q, &r);
+	rsp_add_pending(q, &r);
 	accept(q, pkt, r.npkts);
 	return ACCEPTED;
 }
@@ -282,7 +282,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (why)
 		return why;
 	rsp_save_atomic(q, r.psn, r.orig);
-	rsp_owe(q, &r);
+	rsp_add_pending(q, &r);
 	accept(q, pkt, 1);
 	return ACCEPTED;
 }

@@ -180,7 +180,7 @@ static void who_never_makes_room_times_out(void **state)
 }
 
 /* ... though the QP had an answer to give before it could ask. */
-static void who_owes_an_answer_times_out_too(void **state)
+static void a_pending_answer_times_out_too(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ };
@@ -192,7 +192,7 @@ static void who_owes_an_answer_times_out_too(void **state)
 	pair_stop(f, 1);
 	fill(f, 0);
 	pair_go(f, 0);
-	pair_run(f, 1000); /* it owes an answer */
+	pair_run(f, 1000); /* an answer is pending */
 	assert_true(pair_q(f, 0)->rsp.resources);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
@@ -249,7 +249,7 @@ static void who_was_done_directly_does_not_time_out(void **state)
 	fix_close(f);
 }
 
-/* What is owed is not lost, be it a NAK of a QP that has ended. */
+/* A pending answer is not lost, be it a NAK of a QP that has ended. */
 static void answers_wait_for_room(void **state)
 {
 	static const enum ibv_wc_status status[] = {
@@ -469,7 +469,7 @@ int main(void)
 		cmocka_unit_test(who_waits_may_leave),
 		cmocka_unit_test(a_bad_request_behind_a_full_ring),
 		cmocka_unit_test(who_never_makes_room_times_out),
-		cmocka_unit_test(who_owes_an_answer_times_out_too),
+		cmocka_unit_test(a_pending_answer_times_out_too),
 		cmocka_unit_test(who_waits_for_a_receive_does_not_time_out),
 		cmocka_unit_test(who_was_done_directly_does_not_time_out),
 		cmocka_unit_test(answers_wait_for_room),

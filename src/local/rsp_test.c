@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder of an RC QP takes, refuses, and owes. */
+/* What the responder of an RC QP takes, refuses and answers. */
 #include <sys/mman.h>
 
 #include "local/fix.h"

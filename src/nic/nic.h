@@ -37,7 +37,7 @@ struct link *nic_link(struct nic *nic, const struct device *dev);
  * lock, which the engine may want: the thread does it. */
 void nic_post(struct nic *nic, struct qp *qp, bool nested);
 
-/* What is owed to peers, ACKs above all, goes out: before a QP ends.  A peer
+/* What is pending for peers, ACKs above all, goes out: before a QP ends.  A peer
  * whose message was taken must not be left to time out. */
 void nic_flush(struct nic *nic);
 
