@@ -201,10 +201,10 @@ def test_doctor_knows_the_descriptors_of_a_device(files, verdict, status):
     assert rc == (status or without)
 
 
-def test_doctor_says_what_is_not_yet():
+def test_doctor_says_what_raw_packets_need():
     found, _ = findings()
-    assert "not yet" in found["raw packets"]["detail"] and found["raw packets"]["costs"]
-    assert "CAP_NET_RAW" in found["raw packets"]["detail"]
+    raw = found["raw packets"]
+    assert raw["verdict"] == "ok" or raw["costs"] and "CAP_NET_RAW" in raw["do"]
 
 
 def test_doctor_without_network():

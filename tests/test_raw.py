@@ -156,6 +156,50 @@ def test_a_neighbour_that_moves(netns_pair):
         client.describe() + server.describe()
 
 
+# --- raw packet QPs -----------------------------------------------------------
+
+def macs(pair):
+    return [re.search(r"link/ether (\S+)", ns.sh("ip link show dev eth0"))[1]
+            for ns in (pair.a, pair.b)]
+
+
+# Frames are not sent again: all of a run have room in the socket and in the receives.
+RAW_ETHERNET = {
+    "bw": ("raw_ethernet_bw", "-n", "100", "-s", "1024"),
+    "bw_bidir": ("raw_ethernet_bw", "-b", "-n", "100", "-s", "512"),
+    "bw_udp": ("raw_ethernet_bw", "-n", "100", "-s", "512", "-J", "10.88.0.1", "-j",
+               "10.88.0.2", "-K", "7000", "-k", "7001"),
+    "lat": ("raw_ethernet_lat", "-n", "200", "-s", "64"),
+    # On Ethernet it wants packet pacing (IBV_QP_RATE_LIMIT); it counts signalled sends
+    # (-Q 1), and polls by bursts (at least 16, or it overruns its own memory).
+    "burst_lat": ("raw_ethernet_burst_lat", "-n", "128", "-s", "64", "-Q", "1",
+                  "--burst_size", "64", "--rate_limit", "100", "--rate_units", "M",
+                  "--rate_limit_type", "PP"),
+}
+
+
+@pytest.mark.parametrize("row", RAW_ETHERNET)
+def test_raw_ethernet(netns_pair, row):
+    pair = netns_pair()
+    a, b = macs(pair)
+    program, *options = RAW_ETHERNET[row]
+    words = [program, "-d", pair.a.dev, "-F", *options]
+    server = end(pair.a, "raw").start(*words, "--server", "-B", a, "-E", b)
+    server.wait_dump(r"raw packet RT[RS] on.*\n.*receive queue: [1-9]")
+    client = end(pair.b, "raw").start(*words, "--client", "-B", b, "-E", a)
+    assert client.wait(30) == 0 and server.wait(10) == 0, \
+        client.describe() + server.describe()
+
+
+def test_raw_ethernet_without_the_capability(shared_pair):
+    pair = shared_pair()
+    a, b = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    proc = pair.a.with_env(URNIC_LOG="info").run(
+        "raw_ethernet_bw", "--server", "-d", pair.a.dev, "-F", "-B", a, "-E", b, check=False)
+    assert proc.popen.returncode != 0
+    assert "raw packets need CAP_NET_RAW" in proc.out, proc.describe()
+
+
 # --- with Linux's rdma_rxe ----------------------------------------------------
 
 # perftest waits half a second for an answer (peervm): the guest may stand still for a while

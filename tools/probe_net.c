@@ -165,19 +165,22 @@ void probe_sndbuf(struct finding *f)
 		     "sysctl net.core.wmem_max=4194304");
 }
 
-/* Not yet: what is asked for is refused, and nothing else suffers. */
 void probe_raw(struct finding *f)
 {
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
 
-	if (fd >= 0)
-		close(fd);
-	finding(f, LIMITED,
-		"programs that send Ethernet frames (IBV_QPT_RAW_PACKET, perftest's"
-		" raw_ethernet_*) do not run: ibv_create_qp answers EOPNOTSUPP",
-		"nothing; RoCE v2 and iWARP need no privilege",
-		"QPs of raw packets: not yet (CAP_NET_RAW, which they will need, is %s)",
-		fd >= 0 ? "held" : "not held");
+	if (fd < 0) {
+		finding(f, LIMITED,
+			"URNIC_LINK=raw opens no device, and programs that send Ethernet"
+			" frames (IBV_QPT_RAW_PACKET, perftest's raw_ethernet_*) get EPERM",
+			"nothing: RoCE v2 and iWARP need no privilege; else CAP_NET_RAW,"
+			" as root, in `unshare -Urn' or in a container that has it",
+			"no packet sockets: %s", strerror(errno));
+		return;
+	}
+	close(fd);
+	finding(f, OK, "", "",
+		"packet sockets work (URNIC_LINK=raw, IBV_QPT_RAW_PACKET)");
 }
 
 void probe_interfaces(struct finding *f)

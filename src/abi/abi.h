@@ -184,6 +184,9 @@ int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad);
 void abi_wr_ops(struct qp *qp);
+/* flow.c: */
+struct ibv_flow *abi_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr);
+int abi_destroy_flow(struct ibv_flow *ibv);
 /* srq.c: */
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);

@@ -19,6 +19,7 @@
 #include "core/rq.h"
 #include "core/xrc.h"
 #include "nic/nic.h"
+#include "packet/packet.h"
 #include "sys/log.h"
 
 int file_make(struct abi_file **out, int *fd)
@@ -137,6 +138,12 @@ static bool unimport_pd(struct live *l)
 	return imported;
 }
 
+static bool end_flow(struct live *l)
+{
+	flow_destroy(container_of(l, struct flow, live));
+	return true;
+}
+
 static bool end_mw(struct live *l)
 {
 	return !mw_dealloc(container_of(l, struct mw, live));
@@ -180,6 +187,7 @@ static const struct step {
 	end_fn *end;
 } with_context[] = {
 	{ LIVE_PD, forget_allocators },
+	{ LIVE_FLOW, end_flow },
 	{ LIVE_QP, end_qp },
 	{ LIVE_SRQ, end_srq },
 	{ LIVE_XRCD, end_xrcd },

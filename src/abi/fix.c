@@ -110,6 +110,12 @@ struct core *nic_core(struct nic *nic)
 	return &fix.core;
 }
 
+const struct transport *nic_packets(struct nic *nic)
+{
+	is_ours(nic);
+	return &transports[0];
+}
+
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	is_ours(nic);

@@ -36,7 +36,10 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 	a = abi_of(ibv);
 	rc = check_objects(ibv, attr);
 	if (!rc)
-		rc = qp_create(&a->ctx, attr, a->transport, &qp);
+		rc = qp_create(&a->ctx, attr,
+			       attr->qp_type == IBV_QPT_RAW_PACKET ? nic_packets(a->nic)
+								   : a->transport,
+			       &qp);
 	if (abi_leave(rc))
 		return NULL;
 	if (qp->send_ops)

@@ -25,6 +25,7 @@ struct ib;
 struct iwarp;
 struct direct;
 struct local;
+struct packets;
 
 enum {
 	QPN_FIRST = 2,		/* 0 is reserved, 1 is the GSI */
@@ -75,6 +76,7 @@ struct core {
 	void (*mr_removed)(struct core *core, const struct mkey *mk);
 	struct direct *direct;	 /* memory of other processes; or NULL */
 	struct local *local;	 /* the same host's */
+	struct packets *packets; /* of raw packet QPs */
 	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */

@@ -72,7 +72,7 @@ const struct device_kind device_roce = {
 	.prefix = "roce",
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
-	.qp_types = IB_QPS,
+	.qp_types = IB_QPS | 1 << IBV_QPT_RAW_PACKET,
 	.xrc = true,
 	.datagrams = true,
 	.ack_delay = 15, /* 134 ms: a thread has to run */
@@ -201,6 +201,10 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_pkeys = (uint16_t)dev->port.pkeys;
 	a->local_ca_ack_delay = dev->kind->ack_delay;
 	a->phys_port_cnt = 1;
+	if (dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) {
+		a->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
+		a->max_raw_ethy_qp = a->max_qp;
+	}
 	if (dev->kind->xrc)
 		a->device_cap_flags |= IBV_DEVICE_XRC;
 	a->device_cap_flags &= ~dev->kind->no_caps;
@@ -234,6 +238,12 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 	};
 
 	fill_attr(dev, &a.orig_attr);
+	if (a.orig_attr.max_raw_ethy_qp)
+		a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
+			.qp_rate_limit_min = 1, /* kb/s */
+			.qp_rate_limit_max = UINT32_MAX,
+			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+		};
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));

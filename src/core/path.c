@@ -96,7 +96,7 @@ uint32_t path_mtu(const struct qp *qp)
 	struct device *dev = qp->dev;
 	enum ibv_mtu port = dev->port.active_mtu, path = qp->attr.path_mtu;
 
-	if (qp->type == IBV_QPT_UD)
+	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
 		return mtu_bytes(port);
 	if (path <= port || qp->same_host)
 		return mtu_bytes(path);

@@ -318,7 +318,8 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
 	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
-	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&
+		       qp->type != IBV_QPT_RAW_PACKET;
 	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
@@ -454,6 +455,13 @@ int qp_destroy(struct qp *qp)
 		turn_give(&core->turn);
 		log_info("qp 0x%06x is not destroyed: it is in a multicast group",
 			 qp->qpn);
+		return -EBUSY;
+	}
+	if (qp->flows) {
+		turn_give(&core->turn);
+		log_info(
+			"qp 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
+			qp->qpn, qp->flows);
 		return -EBUSY;
 	}
 	live_del(&qp->live);

@@ -95,6 +95,8 @@ struct qp {
 	bool sig_all;
 	uint64_t send_ops; /* ibv_wr_*: which were asked for */
 
+	unsigned flows; /* rules of what it receives; under the turn */
+
 	struct lock lock; /* all that follows */
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;      /* as set by modify */

@@ -38,6 +38,7 @@ static const struct field { int bit; size_t at, size; } fields[] = {
 	F(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic)
 	F(PATH_MIG_STATE, path_mig_state)
 	F(DEST_QPN, dest_qp_num)
+	F(RATE_LIMIT, rate_limit)
 #undef F
 };
 /* clang-format on */

@@ -29,6 +29,7 @@
 #define ALT    IBV_QP_ALT_PATH
 #define MIG    IBV_QP_PATH_MIG_STATE
 #define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
+#define RATE   IBV_QP_RATE_LIMIT
 
 struct arrow {
 	enum ibv_qp_type type;
@@ -88,6 +89,12 @@ static const struct arrow arrows[] = {
 	A(UD, SQD,   RTS,  0,                               CUR|QKEY)
 	A(UD, SQD,   SQD,  0,                               PKEY|QKEY)
 	A(UD, SQE,   RTS,  0,                               CUR|QKEY)
+	/* As Linux has it. */
+	A(RAW_PACKET, RESET, INIT, PORT,                    0)
+	A(RAW_PACKET, INIT,  INIT, 0,                       PORT)
+	A(RAW_PACKET, INIT,  RTR,  0,                       0)
+	A(RAW_PACKET, RTR,   RTS,  0,                       RATE)
+	A(RAW_PACKET, RTS,   RTS,  0,                       RATE)
 #undef A
 };
 /* clang-format on */

@@ -79,8 +79,17 @@ static void what_no_arrow_allows_is_refused(void **state)
 						 (enum ibv_qp_state)99, 0),
 				 -EINVAL);
 	}
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_DRIVER, IBV_QPS_RESET,
+					 IBV_QPS_INIT, IBV_QP_PORT),
+			 -EINVAL);
 	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RAW_PACKET, IBV_QPS_RESET,
 					 IBV_QPS_INIT, IBV_QP_PORT),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_RAW_PACKET, IBV_QPS_RTR,
+					 IBV_QPS_RTS, IBV_QP_RATE_LIMIT),
+			 0);
+	assert_int_equal(qp_check_modify(&qp_arrows_ib, IBV_QPT_UD, IBV_QPS_RTR,
+					 IBV_QPS_RTS, IBV_QP_SQ_PSN | IBV_QP_RATE_LIMIT),
 			 -EINVAL);
 }
 

@@ -123,7 +123,7 @@ static void what_is_not_supported_is_said_so(void **state)
 	struct ibv_qp_init_attr_ex a;
 
 	(void)state;
-	a = ok, a.qp_type = IBV_QPT_RAW_PACKET;
+	a = ok, a.qp_type = IBV_QPT_DRIVER;
 	assert_int_equal(create(f, a), -EOPNOTSUPP);
 	a = ok, a.qp_type = 0;
 	assert_int_equal(create(f, a), -EOPNOTSUPP);

@@ -8,6 +8,7 @@
 #define RC (1u << IBV_QPT_RC)
 #define UC (1u << IBV_QPT_UC)
 #define UD (1u << IBV_QPT_UD)
+#define RP (1u << IBV_QPT_RAW_PACKET)
 #define XI (1u << IBV_QPT_XRC_SEND)
 #define IW (1u << WR_TYPE_IWARP) /* RFC 5040, 7306: no SEND with immediate */
 
@@ -18,7 +19,7 @@ static const struct wr_op ops[] = {
 	/* opcode                QP types        traits                                     completes as */
 	OP(RDMA_WRITE,           RC|UC|XI|IW,    WR_DATA|WR_INLINE|WR_REMOTE,               RDMA_WRITE)
 	OP(RDMA_WRITE_WITH_IMM,  RC|UC|XI|IW,    WR_DATA|WR_INLINE|WR_REMOTE|WR_IMM,        RDMA_WRITE)
-	OP(SEND,                 RC|UC|UD|XI|IW, WR_DATA|WR_INLINE,                         SEND)
+	OP(SEND,                 RC|UC|UD|XI|IW|RP,WR_DATA|WR_INLINE,                       SEND)
 	OP(SEND_WITH_IMM,        RC|UC|UD|XI,    WR_DATA|WR_INLINE|WR_IMM,                  SEND)
 	OP(SEND_WITH_INV,        RC|XI|IW,       WR_DATA|WR_INLINE|WR_IMM,                  SEND)
 	OP(RDMA_READ,            RC|XI|IW,       WR_DATA|WR_REMOTE|WR_RESULT,               RDMA_READ)

@@ -169,6 +169,7 @@ static const char *type_name(enum ibv_qp_type type)
 	case IBV_QPT_XRC_RECV:
 		return "XRC target";
 	case IBV_QPT_RAW_PACKET:
+		return "raw packet";
 	case IBV_QPT_DRIVER:
 		break;
 	}

@@ -21,6 +21,7 @@
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "nic/route.h"
+#include "packet/packet.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
@@ -37,6 +38,12 @@ uint64_t nic_now(void)
 struct core *nic_core(struct nic *nic)
 {
 	return &nic->core;
+}
+
+const struct transport *nic_packets(struct nic *nic)
+{
+	(void)nic;
+	return &packet_transport;
 }
 
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)

@@ -29,6 +29,7 @@ int nic_open(struct nic **out);
 void nic_close(struct nic *nic); /* the last one stops it */
 struct core *nic_core(struct nic *nic);
 const struct transport *nic_transport(struct nic *nic, const struct device *dev);
+const struct transport *nic_packets(struct nic *nic); /* of raw packet QPs */
 /* That carries dev's paths; NULL: it has none. */
 struct link *nic_link(struct nic *nic, const struct device *dev);
 

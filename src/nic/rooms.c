@@ -16,6 +16,7 @@
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "nic/route.h"
+#include "packet/packet.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/log.h"
@@ -96,6 +97,23 @@ static int open_ib(struct nic *nic, const struct conf *conf)
 static void close_ib(struct nic *nic)
 {
 	ib_close(&nic->core);
+}
+
+/* Its thread may sleep without what the rule needs. */
+static void on_first_rule(void *arg)
+{
+	engine_kick(arg);
+}
+
+static int open_packets(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return packets_open(&nic->core, on_first_rule, &nic->engine);
+}
+
+static void close_packets(struct nic *nic)
+{
+	packets_close(&nic->core);
 }
 
 static void on_connection(void *arg)
@@ -267,15 +285,18 @@ static const struct room {
 	int (*open)(struct nic *nic, const struct conf *conf); /* 0 or -errno */
 	void (*close)(struct nic *nic);
 } rooms[] = {
+	/* clang-format off */
 	{ open_host, close_host },
 	{ open_core, close_core },
 	{ open_ib, close_ib },
+	{ open_packets, close_packets },
 	{ open_conns, close_conns },
 	{ open_local, close_local },
 	{ open_cm, close_cm },
 	{ open_ethernet, close_ethernet },
 	{ open_monitor, close_monitor },
 	{ open_engine, close_engine },
+	/* clang-format on */
 };
 
 enum { ROOMS = sizeof(rooms) / sizeof(*rooms) };

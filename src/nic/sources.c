@@ -13,13 +13,14 @@
 #include "nic/netdev.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
+#include "packet/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 
 /* In the order in which input is taken in: what TCP's sockets of connection management
  * show is looked at first and taken in last, so that a peer which parts and connects
  * again is told in that order.  The links (nic/links.h) come after that look. */
-enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES };
+enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS };
 
 static struct nic *nic_of(struct source *s, enum which i)
 {
@@ -235,6 +236,39 @@ static void interfaces_forked(struct source *s)
 	netdev_monitor_forked(nic_of(s, INTERFACES)->monitor);
 }
 
+/* --- raw packet QPs ------------------------------------------------------ */
+
+static struct packets *packets_of(struct source *s)
+{
+	return nic_of(s, PACKETS)->core.packets;
+}
+
+static void on_packets(struct source *s, struct source_got *got, uint64_t now)
+{
+	struct packets *p = packets_of(s);
+	int n, was;
+
+	if (packets_fd(p) < 0)
+		return;
+	was = cancel_hold();
+	n = packets_input(p, now);
+	cancel_let(was);
+	if (n < 0)
+		got->broken = true;
+	else
+		got->n += (unsigned)n;
+}
+
+static unsigned packet_fds(struct source *s, struct source_fd *fd)
+{
+	return input_fd(fd, packets_fd(packets_of(s)));
+}
+
+static void packets_fork(struct source *s)
+{
+	packets_forked(packets_of(s));
+}
+
 /* --- the table ----------------------------------------------------------- */
 
 /* clang-format off */
@@ -251,6 +285,8 @@ static const struct source_ops ops[SOURCES] = {
 		    .forked = rings_forked },
 	[HOST] = { SOURCE_RINGS, .hear = host_hear, .fds = host_fds, .rang = host_rang,
 		   .forked = host_fork },
+	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .fds = packet_fds,
+		      .forked = packets_fork },
 	[INTERFACES] = { SOURCE_SOCKETS, .fds = interface_fds, .told = interfaces_told,
 			 .forked = interfaces_forked },
 };
@@ -263,7 +299,8 @@ void sources_open(struct nic *nic)
 
 		*s = (struct source){ .ops = &ops[i], .rang = -1 };
 		/* Unit tests have neither other processes nor interfaces. */
-		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor))
+		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor) &&
+		    (i != PACKETS || nic->core.packets))
 			engine_add(&nic->engine, s);
 		if (i == CM_LOOK)
 			links_turned_by(&nic->links, &nic->engine);

@@ -5,7 +5,7 @@
 
 #include "sys/source.h"
 
-enum { SOURCES = 6 };
+enum { SOURCES = 7 };
 
 struct nic_sources {
 	struct source source[SOURCES];

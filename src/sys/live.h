@@ -31,6 +31,7 @@ enum live_kind {
 	LIVE_DM,
 	LIVE_TD,
 	LIVE_XRCD,
+	LIVE_FLOW,
 	LIVE_CM_ID, /* rdma_cm's; no context owns them */
 	LIVE_CM_CHANNEL,
 	LIVE_CM_EVENT,

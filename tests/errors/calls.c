@@ -129,8 +129,10 @@ static void qps(void)
 	      a.max_tso_header = 64);
 	for (int t = -1; t < 300; t++)
 		if (t != IBV_QPT_RC && t != IBV_QPT_UC && t != IBV_QPT_UD &&
-		    t != IBV_QPT_XRC_SEND && t != IBV_QPT_XRC_RECV)
+		    t != IBV_QPT_XRC_SEND && t != IBV_QPT_XRC_RECV &&
+		    t != IBV_QPT_RAW_PACKET)
 			SPOIL(EOPNOTSUPP, "qp_type", a.qp_type = (enum ibv_qp_type)t);
+	SPOIL(EPERM, ".*CAP_NET_RAW", a.qp_type = IBV_QPT_RAW_PACKET);
 #undef SPOIL
 	a = good_qp(), a.qp_type = IBV_QPT_XRC_RECV;
 	REFUSED_PTR(EINVAL, ibv_create_qp_ex(s->ctx, &a));
@@ -397,7 +399,7 @@ static void unsupported(void)
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_wq(s->ctx, &wq));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_rwq_ind_table(s->ctx, &table));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_counters(s->ctx, &counters));
-	REFUSED_PTR(EOPNOTSUPP, ibv_create_flow(s->qp, &flow));
+	REFUSED_PTR(EINVAL, ibv_create_flow(s->qp, &flow)); /* no raw packet QP */
 	qp_drop(s);
 }
 

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* packet.c - the transport of raw packet QPs: sends become frames, frames fill receives.
+ */
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/complete.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/sgl.h"
+#include "packet/packet_own.h"
+#include "sys/clock.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+enum {
+	MSGS = 32,	    /* sent in one system call */
+	SOCK_BUF = 4 << 20, /* the kernel clips it to its maximum */
+	LATE_NS = 200000,   /* so much may be made up for, with a rate limit */
+	FULL_NS = 100000,   /* a socket that is full is not asked before */
+};
+
+/* What is sent in one system call. */
+struct frames {
+	unsigned n;
+	struct sockaddr_ll to;
+	struct mmsghdr msg[MSGS];
+	struct span span[MSGS];
+	struct iovec iov[MSGS][SGE_MAX];
+};
+
+int packet_socket(void)
+{
+	int buf = SOCK_BUF;
+	int fd = fd_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	fd = fd_raise(fd);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buf, sizeof(buf));
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buf, sizeof(buf));
+	return fd;
+}
+
+/* --- a QP's life ----------------------------------------------------------- */
+
+static int packet_open(struct qp *qp)
+{
+	struct packets *p = qp->core->packets;
+	struct packet_qp *q;
+
+	if (!p->out)
+		p->out = malloc(sizeof(*p->out));
+	q = p->out ? calloc(1, sizeof(*q)) : NULL;
+	if (!q)
+		return -ENOMEM;
+	q->fd = packet_socket();
+	if (q->fd < 0) {
+		int rc = q->fd;
+
+		free(q);
+		if (rc == -EPERM)
+			log_info(
+				"create_qp refused: raw packets need CAP_NET_RAW in this "
+				"network namespace");
+		return rc;
+	}
+	q->qp = qp;
+	list_add_tail(&p->qps, &q->node);
+	qp->tp = q;
+	return 0;
+}
+
+static void packet_close(struct qp *qp)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+
+	list_del(&q->node);
+	if (q->fd >= 0)
+		close(q->fd);
+	free(q);
+	qp->tp = NULL;
+}
+
+static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+
+	(void)from;
+	(void)now;
+	if (qp->state != IBV_QPS_RESET)
+		return 0;
+	memset(&q->target, 0, sizeof(q->target));
+	q->full_until = q->next_at = 0;
+	return 0;
+}
+
+/* --- out ------------------------------------------------------------------- */
+
+/* The oldest work request cannot be done: it fails, and the QP with it. */
+static void fail(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(qp->lock)
+{
+	sq_complete(qp, status, verr, now);
+	qp_fail(qp, false, -1, now);
+}
+
+/* How long a frame of len bytes takes at the QP's rate limit. */
+static uint64_t pace(const struct qp *qp, uint32_t len)
+{
+	return qp->attr.rate_limit ? (uint64_t)len * 8000000 / qp->attr.rate_limit : 0;
+}
+
+/* What the QP may send is what its rate limit, in kb/s, has left it. */
+static uint64_t may_begin(const struct packet_qp *q, uint64_t now)
+{
+	uint64_t late = now > LATE_NS ? now - LATE_NS : 0;
+
+	if (!q->qp->attr.rate_limit)
+		return 0;
+	return q->next_at > late ? q->next_at : late;
+}
+
+/* Work requests from the oldest on that may be sent by now.  False: the one behind them
+ * fails, by its memory. */
+static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->lock)
+{
+	uint64_t at = may_begin(packet_qp_of(qp), now);
+	struct sq *sq = &qp->sq;
+
+	f->to = (struct sockaddr_ll){ .sll_family = AF_PACKET,
+				      .sll_ifindex = (int)qp->dev->port.number };
+	for (f->n = 0; f->n < MSGS && sq->tail + f->n != sq->head; f->n++) {
+		struct span *s = &f->span[f->n];
+		uint32_t len = sq_at(sq, sq->tail + f->n)->length;
+
+		if (at > now)
+			break;
+		at += pace(qp, len);
+		if (span_of_wqe(qp, sq->tail + f->n, 0, s))
+			return false;
+		f->msg[f->n].msg_hdr = (struct msghdr){
+			.msg_name = &f->to,
+			.msg_namelen = sizeof(f->to),
+			.msg_iov = f->iov[f->n],
+			.msg_iovlen = span_iov(s, 0, len, f->iov[f->n]),
+		};
+	}
+	return true;
+}
+
+/* The oldest frame was refused with err. */
+static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+
+	switch (err) {
+	case EFAULT:
+		fail(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+		return;
+	case EMSGSIZE:
+		fail(qp, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
+		return;
+	case EINVAL: /* no Ethernet header */
+		fail(qp, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return;
+	default:
+		break;
+	}
+	/* As on a wire that is not plugged in. */
+	q->not_sent++;
+	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
+		log_info(
+			"QP 0x%06x: the interface does not take a frame: %s; %llu are lost "
+			"so far",
+			qp->qpn, strerror(err), (unsigned long long)q->not_sent);
+	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+}
+
+/* What was gathered goes out and is complete.  False: the socket is full, or the QP has
+ * failed. */
+static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->lock)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+	unsigned done = 0;
+
+	while (done < f->n && qp->state == IBV_QPS_RTS) {
+		/* Not by way of libc: no thread may be cancelled in here. */
+		int rc = (int)syscall(SYS_sendmmsg, q->fd, f->msg + done, f->n - done,
+				      MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (rc < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
+			q->full_until = now + FULL_NS;
+			return false;
+		}
+		if (rc < 0) {
+			refused(qp, errno, now);
+			done++;
+			continue;
+		}
+		for (int i = 0; i < rc && qp->state == IBV_QPS_RTS; i++) {
+			q->next_at = may_begin(q, now) +
+				     pace(qp, sq_at(&qp->sq, qp->sq.tail)->length);
+			sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		}
+		done += (unsigned)rc;
+	}
+	return qp->state == IBV_QPS_RTS;
+}
+
+static bool packet_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+	struct frames *f = qp->core->packets->out;
+	bool well;
+
+	(void)b;
+	qp_is_held(qp);
+	if (qp->state != IBV_QPS_RTS || now < q->full_until)
+		return false;
+	well = gather(qp, f, now);
+	if (!put_out(qp, f, now))
+		return false;
+	qp->core->spent += f->n;
+	if (!well)
+		fail(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+	return well && qp->sq.tail != qp->sq.head && q->next_at <= now;
+}
+
+static uint64_t packet_run(struct qp *qp, uint64_t now)
+{
+	const struct packet_qp *q = packet_qp_of(qp);
+	uint64_t at = q->full_until > q->next_at ? q->full_until : q->next_at;
+
+	qp_is_held(qp);
+	return now < at && qp->sq.tail != qp->sq.head ? at : NEVER;
+}
+
+/* --- in -------------------------------------------------------------------- */
+
+static void drop(struct packet_qp *q, uint32_t len, const char *why)
+{
+	q->dropped++;
+	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
+		log_info("QP 0x%06x: a frame of %u bytes: %s; %llu are dropped so far",
+			 q->qp->qpn, len, why, (unsigned long long)q->dropped);
+}
+
+static bool receives(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+}
+
+static void fill(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t len,
+		 uint64_t now) REQUIRES(qp->lock)
+{
+	struct packet_qp *q = packet_qp_of(qp);
+	struct target *t = &q->target;
+	struct cqe cqe = { .now = now, .opcode = IBV_WC_RECV, .byte_len = len };
+
+	if (target_take_recv(qp, t)) {
+		drop(q, len, "no receive is posted");
+		return;
+	}
+	if (len > t->recv.length) {
+		drop(q, len, "longer than the receive");
+		return;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		if (!target_fill_recv(qp, t, iov[i].iov_base, (uint32_t)iov[i].iov_len))
+			continue;
+		target_fail_recv(qp, t, REFUSED_RECV_SGE, now);
+		qp_fail(qp, false, -1, now);
+		return;
+	}
+	target_complete(qp, t, &cqe, false);
+}
+
+void packet_deliver(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t len,
+		    uint64_t now)
+{
+	lock_take(&qp->lock);
+	if (receives(qp))
+		fill(qp, iov, n, len, now);
+	lock_give(&qp->lock);
+}
+
+static void packet_describe(const struct qp *qp, char *buf, size_t size)
+{
+	const struct packet_qp *q = packet_qp_of(qp);
+
+	snprintf(buf, size, "dropped %llu, not sent %llu", (unsigned long long)q->dropped,
+		 (unsigned long long)q->not_sent);
+}
+
+const struct transport packet_transport = {
+	.name = "packet",
+	.open = packet_open,
+	.close = packet_close,
+	.enter = packet_enter,
+	.stream = true,
+	.output = packet_output,
+	.run = packet_run,
+	.describe = packet_describe,
+};
