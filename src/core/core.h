@@ -21,11 +21,6 @@ struct qp;
 struct mkey;
 struct mkey_page;
 struct exports;
-struct ib;
-struct iwarp;
-struct direct;
-struct local;
-struct packets;
 
 enum {
 	QPN_FIRST = 2,		/* 0 is reserved, 1 is the GSI */
@@ -33,6 +28,7 @@ enum {
 				 * was in use comes after so many others,
 				 * as a late packet must not find a new QP */
 	MKEY_INDEX_BITS = 24,	/* key = index (24) | generation (8) */
+	CORE_ROOMS = 8,		/* so many rooms, and one, may keep something */
 	MKEY_EXPORT_PAGES = 16, /* pages of keys in the export table */
 };
 
@@ -63,8 +59,7 @@ struct core {
 	struct list qp1s;  /* core/qp1.h; written under the turn */
 	struct srq **srqs; /* [QPN_INDICES], as qps */
 	uint32_t srq_next, srq_count;
-	struct ib *ib;	     /* the IB transport's own */
-	struct iwarp *iwarp; /* the iWARP transport's */
+	void *kept[CORE_ROOMS]; /* by rooms above: core/room.h */
 	/* For other processes of the host (core/exports.h), or NULL; and how to
 	 * wait, without the turn, until none of them writes to a region that is
 	 * no longer on it: 0, or -EBUSY where that does not end. */
@@ -74,9 +69,6 @@ struct core {
 	 * when nobody is inside any more; or NULL.  Turn not held. */
 	void (*mr_added)(struct core *core, const struct mkey *mk);
 	void (*mr_removed)(struct core *core, const struct mkey *mk);
-	struct direct *direct;	 /* memory of other processes; or NULL */
-	struct local *local;	 /* the same host's */
-	struct packets *packets; /* of raw packet QPs */
 	uint64_t (*clock)(void); /* NULL: a turn takes no time */
 	/* All that had come in by then has been taken in (core/timeout.h).
 	 * NEVER where nobody says so: who runs timers has looked before. */

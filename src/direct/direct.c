@@ -25,6 +25,8 @@ enum {
 
 /* --- this process -------------------------------------------------------- */
 
+struct room_key direct_key;
+
 static bool begin_life(struct export_life *l)
 {
 	l->at = (uintptr_t)l;
@@ -69,7 +71,7 @@ int direct_open(struct core *core, bool exports)
 	d->exports_fd = -1;
 	list_init(&d->reaches);
 	list_init(&d->left);
-	core->direct = d;
+	room_put(core, &direct_key, d);
 	if (exports)
 		open_exports(d);
 	return 0;
@@ -77,7 +79,7 @@ int direct_open(struct core *core, bool exports)
 
 void direct_close(struct core *core)
 {
-	struct direct *d = core->direct;
+	struct direct *d = direct_of(core);
 
 	maps_fini(d);
 	if (core->exports)
@@ -86,12 +88,12 @@ void direct_close(struct core *core)
 	if (d->exports_fd >= 0)
 		close(d->exports_fd);
 	free(d);
-	core->direct = NULL;
+	room_put(core, &direct_key, NULL);
 }
 
 void direct_forked(struct core *core)
 {
-	struct direct *d = core->direct;
+	struct direct *d = direct_of(core);
 
 	if (d->exports_fd >= 0)
 		close(d->exports_fd);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/room.h"
 #include "core/sgl.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -25,7 +26,7 @@ struct swqe;
 
 /* --- this process (direct.c) --------------------------------------------- */
 
-/* core->direct; NULL: nothing of this process is shown, nor is another reached. */
+/* NULL: nothing of this process is shown, nor is another reached. */
 struct direct {
 	struct core *core;
 	struct list reaches; /* oldest first */
@@ -37,6 +38,13 @@ struct direct {
 	/* Some memory of this process is, or was, mapped by another. */
 	atomic_bool lent;
 };
+
+extern struct room_key direct_key;
+
+static inline struct direct *direct_of(const struct core *core)
+{
+	return room_get(core, &direct_key);
+}
 
 /* exports: this process shows what may be reached.  0 or -ENOMEM. */
 int direct_open(struct core *core, bool exports);

@@ -293,8 +293,10 @@ bool gate_left(struct reach *r, uint64_t now)
 /* The one of that place, if its word is still that. */
 static struct reach *still_inside(struct core *core, struct place at, uint64_t word)
 {
-	if (core->direct)
-		list_for(n, &core->direct->reaches)
+	const struct direct *d = direct_of(core);
+
+	if (d)
+		list_for(n, &d->reaches)
 		{
 			struct reach *r = container_of(n, struct reach, node);
 
@@ -350,7 +352,7 @@ static enum seen judge(struct core *core, struct place at, uint64_t word, uint64
 	if (r && ended) {
 		*(at.i ? &r->lent : &r->told) = false;
 	} else if (r) {
-		seen = waited > core->direct->give_up_ns ? STUCK : INSIDE;
+		seen = waited > direct_of(core)->give_up_ns ? STUCK : INSIDE;
 		if (seen == STUCK)
 			tell_stuck(r, at, word, waited);
 	}
@@ -369,7 +371,7 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 
 	turn_take(&core->turn);
 	r = still_inside(core, at, word);
-	if (r && at.i == 0 && waited > core->direct->patience_ns)
+	if (r && at.i == 0 && waited > direct_of(core)->patience_ns)
 		shut_out(r, word);
 	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;
@@ -392,17 +394,18 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
  * 0 or -EBUSY. */
 static int wait_for(struct core *core, struct whom whom)
 {
+	struct direct *d = direct_of(core);
 	struct place at = { 0, 0 };
 	uint64_t word, start;
 	struct reach *r;
 	enum seen seen;
 
 	/* Threads that have our memory mapped fence nothing by themselves. */
-	if (core->direct && atomic_load(&core->direct->lent))
+	if (d && atomic_load(&d->lent))
 		words_barrier();
 	for (;;) {
 		turn_take(&core->turn);
-		r = core->direct ? next_inside(core->direct, &whom, &at, &word) : NULL;
+		r = d ? next_inside(d, &whom, &at, &word) : NULL;
 		turn_give(&core->turn);
 		if (!r)
 			return 0;
@@ -418,7 +421,8 @@ static int wait_for(struct core *core, struct whom whom)
  * or write the region, too. */
 static int wait_for_threads(struct core *core, uint32_t key)
 {
-	const uint64_t most = core->direct ? core->direct->give_up_ns : 0;
+	const struct direct *d = direct_of(core);
+	const uint64_t most = d ? d->give_up_ns : 0;
 	uint32_t other;
 
 	if (words_pass(core, most, &other) == 0)

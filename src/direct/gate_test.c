@@ -50,7 +50,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	(void)state;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
-	assert_true(clock_ns() - start > f->s->node[1].core.direct->patience_ns);
+	assert_true(clock_ns() - start > direct_of(&f->s->node[1].core)->patience_ns);
 	assert_true(g->shut);
 	/* It goes on: what it had in mind fails, and records go. */
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
@@ -77,7 +77,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_false(pair_peer(f, 0)->reach.vm);
 	assert_true(g->shut);
 	/* Nobody waits for it again, and the other way is as it was. */
-	f->s->node[1].core.direct->patience_ns = UINT64_MAX;
+	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
@@ -124,7 +124,7 @@ static void who_comes_back_has_been_out(void **state)
 	pthread_t t;
 
 	(void)state;
-	f->s->node[1].core.direct->patience_ns = UINT64_MAX;
+	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(pthread_create(&t, NULL, come_and_go, f), 0);
 	direct_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
@@ -186,7 +186,7 @@ static void a_call_that_does_not_end_is_told(void **state)
 	uint32_t key = f->mr[1]->mkey.key;
 
 	(void)state;
-	core->direct->give_up_ns = 400000000;
+	direct_of(core)->give_up_ns = 400000000;
 	pair_peer(f, 1)->reach.gate.page->begun = 1;
 	enter(f);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
@@ -211,7 +211,7 @@ static void lose_connection(struct fix *f)
 	struct core *core = &f->s->node[1].core;
 
 	turn_take(&core->turn);
-	local_gone(core->local, f->s->node[0].core.slot);
+	local_gone(local_of(core), f->s->node[0].core.slot);
 	turn_give(&core->turn);
 }
 
@@ -224,7 +224,7 @@ static void an_end_of_its_connection_is_not_its_death(void **state)
 	struct gate *g = &pair_peer(f, 1)->reach.gate;
 
 	(void)state;
-	core->direct->give_up_ns = 400000000;
+	direct_of(core)->give_up_ns = 400000000;
 	enter(f);
 	g->page->begun = 1;
 	lose_connection(f);

@@ -119,7 +119,7 @@ enum { GIVE_UP_NS = 300000000 };
 /* B's region stays, since a thread is in it that does not leave. */
 static void stays(struct shared *s)
 {
-	s->f->s->node[1].core.direct->give_up_ns = GIVE_UP_NS;
+	direct_of(&s->f->s->node[1].core)->give_up_ns = GIVE_UP_NS;
 	assert_int_equal(mr_dereg(s->mr), -EBUSY);
 }
 
@@ -155,7 +155,7 @@ static void disconnects(struct shared *s)
 	struct core *b = &s->f->s->node[1].core;
 
 	turn_take(&b->turn);
-	local_gone(b->local, s->f->s->node[0].core.slot);
+	local_gone(local_of(b), s->f->s->node[0].core.slot);
 	turn_give(&b->turn);
 }
 
@@ -230,7 +230,7 @@ static bool hold(struct held *h, void *(*fn)(void *))
 	h->late_mr = sim_mr(h->s.f->s, 0, h->late.at, LATE_SIZE, FIX_ALL);
 	h->own = h->s.f->mr[0];
 	h->s.f->mr[0] = h->late_mr;
-	h->s.f->s->node[1].core.direct->give_up_ns = 50000000;
+	direct_of(&h->s.f->s->node[1].core)->give_up_ns = 50000000;
 	memset(h->s.at, 0xee, LEN);
 	assert_int_equal(pthread_create(&h->thread, NULL, fn, h), 0);
 	assert_true(late_reached(&h->late));
@@ -400,7 +400,7 @@ static void who_is_inside_another_process(void **state)
 				   (uint64_t)qpn_make(slot == 1 ? 2 : 1, 5)
 					   << INSIDE_QPN_AT |
 				   1);
-	s.f->s->node[1].core.direct->give_up_ns = 0;
+	direct_of(&s.f->s->node[1].core)->give_up_ns = 0;
 	goes(&s);
 	atomic_store(word, 0);
 	unshare_(&s);
@@ -438,7 +438,7 @@ static void a_mapping_waits_for_our_threads(void **state)
 		_Atomic uint64_t *word = enter(&s, 1);
 		pthread_t t;
 
-		s.f->s->node[0].core.direct->patience_ns = UINT64_MAX;
+		direct_of(&s.f->s->node[0].core)->patience_ns = UINT64_MAX;
 		assert_int_equal(pthread_create(&t, NULL, i ? map_no_more : map_again,
 						&r),
 				 0);
@@ -475,7 +475,7 @@ static void a_region_of_ours_does_not_wait_for_ever(void **state)
 	void *rc = NULL;
 
 	(void)state;
-	s.f->s->node[0].core.direct->give_up_ns = 50000000;
+	direct_of(&s.f->s->node[0].core)->give_up_ns = 50000000;
 	t.mr = sim_mr(s.f->s, 0, s.f->mem[0], 4096, FIX_ALL);
 	for (int i = 0; i < 2; i++) {
 		expect_end(deregister, &t, word, &rc);
@@ -490,7 +490,7 @@ static void a_region_of_ours_does_not_wait_for_ever(void **state)
 static void a_mapping_does_not_wait_for_ever(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
-	struct direct *d = s.f->s->node[0].core.direct;
+	struct direct *d = direct_of(&s.f->s->node[0].core);
 	struct replacing r = { &s, map_of(&s)->lent };
 	struct mapping *was = map_of(&s);
 	_Atomic uint64_t *word = enter(&s, 1);
@@ -511,7 +511,7 @@ static void a_mapping_does_not_wait_for_ever(void **state)
 static void a_device_closes_with_what_is_left_mapped(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
-	struct direct *d = s.f->s->node[0].core.direct;
+	struct direct *d = direct_of(&s.f->s->node[0].core);
 	struct replacing r = { &s, map_of(&s)->lent };
 	_Atomic uint64_t *word = enter(&s, 1);
 

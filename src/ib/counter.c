@@ -15,7 +15,7 @@ static const char *const names[IB_COUNTERS] = {
 
 uint64_t ib_counter(struct core *core, enum ib_counter c)
 {
-	return c < IB_COUNTERS ? core->ib->counter[c] : 0;
+	return c < IB_COUNTERS ? ib_of(core)->counter[c] : 0;
 }
 
 const char *ib_counter_name(enum ib_counter c)
@@ -31,10 +31,10 @@ void ib_log_counters(struct core *core)
 	if (log_level < LOG_INFO)
 		return;
 	for (enum ib_counter c = 0; c < IB_COUNTERS; c++) {
-		if (core->ib->counter[c])
+		if (ib_of(core)->counter[c])
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%s %" PRIu64,
 					      n ? ", " : "", names[c],
-					      core->ib->counter[c]);
+					      ib_of(core)->counter[c]);
 	}
 	if (n)
 		log_info("counters: %s", line);

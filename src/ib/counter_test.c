@@ -51,8 +51,8 @@ static void those_that_count_are_logged(void **state)
 	assert_int_equal(ib_open(&core, 1), 0);
 	logged(&core, "info", line, sizeof(line));
 	assert_string_equal(line, "");
-	core.ib->counter[IB_RX] = 12;
-	core.ib->counter[IB_RX_RNR] = UINT64_MAX;
+	ib_of(&core)->counter[IB_RX] = 12;
+	ib_of(&core)->counter[IB_RX_RNR] = UINT64_MAX;
 	logged(&core, "warn", line, sizeof(line));
 	assert_string_equal(line, "");
 	logged(&core, "info", line, sizeof(line));
@@ -72,7 +72,7 @@ static void the_longest_line_has_room(void **state)
 	(void)state;
 	assert_int_equal(ib_open(&core, 1), 0);
 	for (int c = 0; c < IB_COUNTERS; c++)
-		core.ib->counter[c] = UINT64_MAX;
+		ib_of(&core)->counter[c] = UINT64_MAX;
 	logged(&core, "info", line, sizeof(line));
 	assert_non_null(strstr(line, ", rx_rnr 18446744073709551615\n"));
 	ib_close(&core);

@@ -11,6 +11,8 @@
 
 /* --- the NIC ------------------------------------------------------------- */
 
+struct room_key ib_key;
+
 int ib_open(struct core *core, uint64_t seed)
 {
 	struct ib *ib = calloc(1, sizeof(*ib));
@@ -20,14 +22,14 @@ int ib_open(struct core *core, uint64_t seed)
 		return -ENOMEM;
 	ib->core = core;
 	list_init(&ib->hosts);
-	core->ib = ib;
+	room_put(core, &ib_key, ib);
 	return 0;
 }
 
 void ib_close(struct core *core)
 {
-	free(core->ib);
-	core->ib = NULL;
+	free(ib_of(core));
+	room_put(core, &ib_key, NULL);
 }
 
 /* --- a QP ---------------------------------------------------------------- */
@@ -48,7 +50,7 @@ static int open_qp(struct qp *qp)
 		return -ENOMEM;
 	q->qp = qp;
 	q->service = service_of(qp->type);
-	q->ib = qp->core->ib;
+	q->ib = ib_of(qp->core);
 	list_init(&qp->cc_node);
 	req_reset(q, 0);
 	qp->tp = q;

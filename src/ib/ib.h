@@ -24,8 +24,7 @@ enum ib_counter {
 	IB_COUNTERS
 };
 
-/* seed: for what is random (nothing on the wire is).  0 or -ENOMEM; sets
- * core->ib. */
+/* seed: for what is random (nothing on the wire is).  0 or -ENOMEM. */
 int ib_open(struct core *core, uint64_t seed);
 void ib_close(struct core *core);
 

@@ -17,6 +17,7 @@
 #include "core/exports.h"
 #include "core/psn.h"
 #include "core/qp.h"
+#include "core/room.h"
 #include "core/source.h"
 #include "core/target.h"
 #include "core/timeout.h"
@@ -192,6 +193,13 @@ struct ib_qp {
 	struct ib_req req;
 	struct ib_rsp rsp;
 };
+
+extern struct room_key ib_key;
+
+static inline struct ib *ib_of(const struct core *core)
+{
+	return room_get(core, &ib_key);
+}
 
 static inline struct ib_qp *ib_qp(struct qp *qp)
 {

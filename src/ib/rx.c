@@ -161,7 +161,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	qp = qp_find(core, pkt->f.dest_qp);
 	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
 	if (!q) {
-		core->ib->counter[IB_RX_NO_QP]++;
+		ib_of(core)->counter[IB_RX_NO_QP]++;
 		log_debug("a %s for QP 0x%06x, which is not here", pkt->op->name,
 			  pkt->f.dest_qp);
 		return;
@@ -216,7 +216,7 @@ static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt
 	struct link_dest dest;
 
 	if (!q || ib_has(pkt, IB_IMMDT)) {
-		core->ib->counter[IB_RX_NO_QP]++;
+		ib_of(core)->counter[IB_RX_NO_QP]++;
 		return;
 	}
 	deliver(qp1_qp(q), d, pkt, now);
@@ -267,7 +267,7 @@ static enum ib_counter check(const struct dgram *d, struct ib_pkt *pkt)
 
 void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 {
-	struct ib *ib = core->ib;
+	struct ib *ib = ib_of(core);
 	enum ib_counter wrong;
 	struct ib_pkt pkt;
 	uint32_t qpn;
@@ -325,9 +325,9 @@ void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t
 		bool belated = i + 1 < n && is_belated(&v[i], &v[i + 1]);
 
 		if (belated) {
-			core->ib->belated = true;
+			ib_of(core)->belated = true;
 			ib_input(core, &v[i + 1], now);
-			core->ib->belated = false;
+			ib_of(core)->belated = false;
 		}
 		ib_input(core, &v[i], now);
 		i += belated;

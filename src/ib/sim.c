@@ -47,14 +47,14 @@ static void on_gone(void *arg, uint16_t slot)
 {
 	struct sim_node *n = arg;
 
-	local_gone(n->core.local, slot);
+	local_gone(local_of(&n->core), slot);
 }
 
 static void on_said(void *arg, struct host_said *said)
 {
 	struct sim_node *n = arg;
 
-	local_said(n->core.local, said);
+	local_said(local_of(&n->core), said);
 }
 
 /* It stays where it is, and waits for ever. */
@@ -287,7 +287,7 @@ static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 
 	(void)s;
 	turn_take(&qp->core->turn);
-	l = local_lane(qp->core->local, qpn_slot(peer->qpn));
+	l = local_lane(local_of(qp->core), qpn_slot(peer->qpn));
 	MUST(l);
 	local_connect(qp, l);
 	turn_give(&qp->core->turn);

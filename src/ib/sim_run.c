@@ -123,14 +123,15 @@ static void turn(struct sim_node *n)
 	turn_take(&n->core.turn);
 	if (n->host) {
 		host_run(n->host);
-		local_input(n->core.local, now);
+		local_input(local_of(&n->core), now);
 	}
 	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
 		ib_input_all(&n->core, in, (unsigned)got, now);
 	for (unsigned i = 0; i < n->nqps; i++)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);
-	while (due_any(&n->core) || (n->host && local_loopback(n->core.local, now))) {
+	while (due_any(&n->core) ||
+	       (n->host && local_loopback(local_of(&n->core), now))) {
 		for (qp = due_take(&n->core); qp; qp = next) {
 			next = qp->due_next;
 			plan(n, qp);
@@ -140,8 +141,8 @@ static void turn(struct sim_node *n)
 	}
 	flush(n);
 	if (n->host) {
-		local_flush(n->core.local);
-		local_rest(n->core.local);
+		local_flush(local_of(&n->core));
+		local_rest(local_of(&n->core));
 	}
 	turn_give(&n->core.turn);
 }
@@ -165,7 +166,7 @@ static uint64_t next_time(struct sim *s)
 		if (n->stopped)
 			continue;
 		if (due_any(&n->core) ||
-		    (n->host && (local_is_hot(n->core.local) || host_waits(n))))
+		    (n->host && (local_is_hot(local_of(&n->core)) || host_waits(n))))
 			return s->now + 1;
 		if (link < at)
 			at = link;

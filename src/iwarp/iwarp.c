@@ -6,6 +6,7 @@
 
 #include "core/due.h"
 #include "core/event.h"
+#include "core/room.h"
 #include "core/timeout.h"
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
@@ -13,6 +14,13 @@
 #define CLOSING_NS 5000000000ull /* for the peer's FIN, after ours */
 
 /* --- the NIC ------------------------------------------------------------- */
+
+static struct room_key iwarp_key;
+
+static struct iwarp *iwarp_of(const struct core *core)
+{
+	return room_get(core, &iwarp_key);
+}
 
 int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
 {
@@ -23,14 +31,14 @@ int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
 	iw->core = core;
 	iw->ops = ops;
 	iw->arg = arg;
-	core->iwarp = iw;
+	room_put(core, &iwarp_key, iw);
 	return 0;
 }
 
 void iwarp_close(struct core *core)
 {
-	free(core->iwarp);
-	core->iwarp = NULL;
+	free(iwarp_of(core));
+	room_put(core, &iwarp_key, NULL);
 }
 
 /* --- a QP ---------------------------------------------------------------- */
@@ -42,7 +50,7 @@ static int open_qp(struct qp *qp)
 	if (!q)
 		return -ENOMEM;
 	q->qp = qp;
-	q->iw = qp->core->iwarp;
+	q->iw = iwarp_of(qp->core);
 	q->give_up_at = q->nudge_at = NEVER;
 	qp->tp = q;
 	iw_req_reset(q);
@@ -386,7 +394,7 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
-	struct iwarp *iw = qp->core->iwarp;
+	struct iwarp *iw = iwarp_of(qp->core);
 
 	(void)b;
 	return iw->ops->output(iw->arg, qp, now);

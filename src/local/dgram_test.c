@@ -29,7 +29,7 @@ static struct fix *open_taker(void)
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 
 	memset(&got, 0, sizeof(got));
-	f->s->node[1].core.local->ops = &ops;
+	local_of(&f->s->node[1].core)->ops = &ops;
 	return f;
 }
 
@@ -60,8 +60,8 @@ static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 		.ttl = 9,
 	};
 	turn_take(&core->turn);
-	sent = local_send(core->local, f->s->node[1].core.slot, &d, f->s->now);
-	local_flush(core->local);
+	sent = local_send(local_of(core), f->s->node[1].core.slot, &d, f->s->now);
+	local_flush(local_of(core));
 	turn_give(&core->turn);
 	return sent;
 }
@@ -127,7 +127,7 @@ static void only_ud_and_only_what_is_for_us(void **state)
 static void only_of_the_same_user(void **state)
 {
 	struct fix *f = open_taker();
-	struct local *l = f->s->node[0].core.local;
+	struct local *l = local_of(&f->s->node[0].core);
 	uint16_t slot = f->s->node[1].core.slot;
 
 	(void)state;
@@ -144,7 +144,7 @@ static void only_of_the_same_user(void **state)
 static void without_a_pipe_there_is_none(void **state)
 {
 	struct fix *f = open_taker();
-	struct local *l = f->s->node[0].core.local;
+	struct local *l = local_of(&f->s->node[0].core);
 	uint16_t slot = f->s->node[1].core.slot;
 
 	(void)state;

@@ -10,7 +10,7 @@
 /* How side sees the other, and its half of the pair. */
 static inline struct peer *pair_peer(const struct fix *f, int side)
 {
-	struct local *l = f->s->node[side].core.local;
+	struct local *l = local_of(&f->s->node[side].core);
 
 	return l->by_slot[f->s->node[!side].core.slot];
 }
@@ -88,7 +88,7 @@ static inline void pair_write(struct fix *f, int side, const struct ib_fields *f
 	turn_take(&core->turn);
 	assert_int_equal(l->ops->send(l, &pair_q(f, side)->from, &sent, &span, 0, len),
 			 0);
-	local_flush(core->local);
+	local_flush(local_of(core));
 	turn_give(&core->turn);
 }
 

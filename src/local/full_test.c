@@ -29,7 +29,7 @@ static void fill_up(struct fix *f, int side, bool answers)
 		ring_publish(&p->out, r, REC_HEAD);
 	}
 	peer_wrote(p);
-	local_flush(core->local);
+	local_flush(local_of(core));
 	turn_give(&core->turn);
 }
 
@@ -386,7 +386,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc.vendor_err, VERR_PEER_ENDED);
-	assert_null(local_lane(f->s->node[0].core.local, f->s->node[1].core.slot));
+	assert_null(local_lane(local_of(&f->s->node[0].core), f->s->node[1].core.slot));
 	sim_unpair(f->s, &p);
 	fix_close(f);
 }
@@ -432,7 +432,7 @@ static void a_process_talks_to_itself(void **state)
 		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], cq, NULL, &cap);
 	for (int i = 0; i < 2; i++) {
 		sim_bring(f->s, qp[i], qp[!i], &f->conf);
-		assert_ptr_equal(qp[i]->lane, &qp[i]->core->local->self->lane);
+		assert_ptr_equal(qp[i]->lane, &local_of(qp[i]->core)->self->lane);
 		ib_qp(qp[i])->route_in = ib_qp(qp[i])->from.out;
 	}
 	for (unsigned i = 0; i < 3; i++) {

@@ -134,7 +134,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		.yes = yes,
 		.bytes = sizeof(struct pipe_shared),
 	};
-	int fd[HOST_FDS] = { -1, -1 }, exports_fd = p->l->core->direct->exports_fd;
+	int fd[HOST_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
 	unsigned n = 0;
 	/* Whose process it is, is told by the connection that carries the message. */
 	int rc = host_connect(p->l->host, p->slot);
@@ -309,7 +309,7 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 
 	if (p->l->way == LOCAL_PIPE)
 		return "URNIC_LOCAL is pipe";
-	if (p->l->core->direct->exports_fd < 0 ||
+	if (direct_of(p->l->core)->exports_fd < 0 ||
 	    host_cred(p->l->host, p->slot, &uid, &p->reach.pid))
 		return "there is no memory for that";
 	if (!host_is_ours(p->l->host, p->slot))

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/room.h"
 #include "link/dgram.h"
 
 struct core;
@@ -39,8 +40,15 @@ struct local_ops {
  * opened; AUTO: the same where that is not needed. */
 enum local_way { LOCAL_OFF, LOCAL_PIPE, LOCAL_VM, LOCAL_AUTO };
 
-/* Sets core->local.  0 or -ENOMEM. */
-/* off_why: to be told where way is LOCAL_OFF. */
+extern struct room_key local_key;
+
+/* NULL: it is not open. */
+static inline struct local *local_of(const struct core *core)
+{
+	return room_get(core, &local_key);
+}
+
+/* off_why: to be told where way is LOCAL_OFF.  0 or -ENOMEM. */
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg);
 void local_close(struct core *core);

@@ -128,7 +128,7 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	p->l = l;
 	p->slot = slot;
 	p->fd = -1;
-	reach_init(&p->reach, l->core->direct, slot);
+	reach_init(&p->reach, direct_of(l->core), slot);
 	list_init(&p->node_up);
 	list_init(&p->dirty);
 	peer_make_lane(p);
@@ -262,6 +262,8 @@ void local_gone(struct local *l, uint16_t slot)
 
 /* --- all of them --------------------------------------------------------- */
 
+struct room_key local_key;
+
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg)
 {
@@ -284,7 +286,7 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	list_init(&l->cold);
 	list_init(&l->dirty);
 	list_init(&l->dead);
-	core->local = l;
+	room_put(core, &local_key, l);
 	if (way == LOCAL_VM)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	return 0;
@@ -292,7 +294,7 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 
 void local_close(struct core *core)
 {
-	struct local *l = core->local;
+	struct local *l = local_of(core);
 
 	list_for_safe(n, &l->peers)
 	{
@@ -305,7 +307,7 @@ void local_close(struct core *core)
 	list_for_safe(n, &l->dead) bury(container_of(n, struct peer, node));
 	direct_close(core);
 	free(l);
-	core->local = NULL;
+	room_put(core, &local_key, NULL);
 }
 
 /* The rings were not inherited: they must not be touched, nor be unmapped,
@@ -327,18 +329,18 @@ static void forget_memory(struct list *peers)
 
 void local_forked(struct core *core)
 {
-	forget_memory(&core->local->peers);
-	forget_memory(&core->local->dead);
+	forget_memory(&local_of(core)->peers);
+	forget_memory(&local_of(core)->dead);
 	direct_forked(core);
 }
 
 void local_log_counters(struct core *core)
 {
-	struct local_counters c = core->local->count;
+	struct local_counters c = local_of(core)->count;
 
-	list_for(n, &core->local->peers)
+	list_for(n, &local_of(core)->peers)
 		add_up(&c, &container_of(n, struct peer, node)->lane);
-	list_for(n, &core->local->dead)
+	list_for(n, &local_of(core)->dead)
 		add_up(&c, &container_of(n, struct peer, node)->lane);
 	if (c.at_once)
 		log_info("same host: %" PRIu64 " requests (%" PRIu64

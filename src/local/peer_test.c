@@ -40,7 +40,7 @@ static struct two open_two(const struct sim_conf *conf)
 
 static struct peer *seen_by(const struct sim_node *n, const struct sim_node *other)
 {
-	return n->core.local->by_slot[other->core.slot];
+	return local_of(&n->core)->by_slot[other->core.slot];
 }
 
 static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
@@ -48,7 +48,7 @@ static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
 	struct lane *l;
 
 	turn_take(&n->core.turn);
-	l = local_lane(n->core.local, other->core.slot);
+	l = local_lane(local_of(&n->core), other->core.slot);
 	turn_give(&n->core.turn);
 	return l;
 }
@@ -57,7 +57,8 @@ static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
 static void acquaint(struct two *t)
 {
 	turn_take(&t->low->core.turn);
-	assert_int_equal(host_connect(t->low->core.local->host, t->high->core.slot), 0);
+	assert_int_equal(host_connect(local_of(&t->low->core)->host, t->high->core.slot),
+			 0);
 	turn_give(&t->low->core.turn);
 	sim_run(t->s, 1000);
 }
@@ -76,7 +77,7 @@ static void say(struct sim_node *to, const struct sim_node *from, const struct s
 	};
 
 	turn_take(&to->core.turn);
-	local_said(to->core.local, &s);
+	local_said(local_of(&to->core), &s);
 	turn_give(&to->core.turn);
 }
 
@@ -167,7 +168,7 @@ static void nobody_lives_there(void **state)
 {
 	struct two t = open_two(NULL);
 	uint16_t nobody = t.low->core.slot == 1 ? 1022 : 1;
-	struct local *l = t.high->core.local;
+	struct local *l = local_of(&t.high->core);
 
 	(void)state;
 	while (nobody == t.low->core.slot || nobody == t.high->core.slot)

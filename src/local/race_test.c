@@ -55,8 +55,8 @@ static void who_is_woken_has_gone(void **state)
 	f->p.qp[1] = NULL;
 	turn_take(&core->turn);
 	peer_heat(a);
-	local_input(core->local, f->s->now);
-	local_flush(core->local);
+	local_input(local_of(core), f->s->now);
+	local_flush(local_of(core));
 	turn_give(&core->turn);
 	fix_close(f);
 }

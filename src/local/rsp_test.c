@@ -565,7 +565,7 @@ static void say_executed(struct fix *f, int side, uint64_t word)
 
 	turn_take(&core->turn);
 	l->ops->nudge(l, word);
-	local_flush(core->local);
+	local_flush(local_of(core));
 	turn_give(&core->turn);
 	pair_run(f, 1000);
 }

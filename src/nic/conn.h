@@ -19,7 +19,7 @@ struct qp;
  * and to interrupt another processor takes longer than all else. */
 enum { CONNS_FEW = 4 };
 
-/* Opens the transport, too (core->iwarp).  kick: something has come up that a
+/* Opens the transport, too.  kick: something has come up that a
  * thread in its sleep does not know of.  0 or -errno. */
 int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg), void *arg);
 void conns_close(struct conns *c); /* all QPs are gone */

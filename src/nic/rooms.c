@@ -39,7 +39,7 @@ static void on_gone(void *arg, uint16_t slot)
 	struct nic *nic = arg;
 
 	ethernet_peer_gone(nic->ethernet, slot);
-	local_gone(nic->core.local, slot);
+	local_gone(local_of(&nic->core), slot);
 	if (nic->cm)
 		cm_gone(nic->cm, slot, clock_ns());
 }
@@ -50,7 +50,7 @@ static void on_said(void *arg, struct host_said *s)
 	struct dump_msg m;
 
 	if (!dump_is(s, &m))
-		local_said(nic->core.local, s);
+		local_said(local_of(&nic->core), s);
 	else if (m.what == DUMP_ASK)
 		dump_ask(&nic->dumper, s, clock_ns());
 }

@@ -39,7 +39,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 		return 0;
 	near = same_host(qp->dev, dgid);
 	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
-		l = local_lane(nic->core.local, qpn_slot(dest_qp));
+		l = local_lane(local_of(&nic->core), qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->same_host = near;
 	if (l)

@@ -130,14 +130,14 @@ static void cm_fork(struct source *s)
 
 /* --- rings of this host -------------------------------------------------- */
 
-static struct local *local_of(struct source *s)
+static struct local *rings_of(struct source *s)
 {
-	return nic_of(s, RINGS)->core.local;
+	return local_of(&nic_of(s, RINGS)->core);
 }
 
 static void rings_input(struct source *s, struct source_got *got, uint64_t now)
 {
-	struct local_got local = local_input(local_of(s), now);
+	struct local_got local = local_input(rings_of(s), now);
 
 	got->n += local.records;
 	got->one_sided |= local.one_sided;
@@ -145,48 +145,48 @@ static void rings_input(struct source *s, struct source_got *got, uint64_t now)
 
 static bool rings_hear(struct source *s)
 {
-	local_hear(local_of(s));
+	local_hear(rings_of(s));
 	return false;
 }
 
 static uint64_t rings_deadline(struct source *s, uint64_t now)
 {
-	return local_deadline(local_of(s), now);
+	return local_deadline(rings_of(s), now);
 }
 
 static bool rings_echo(struct source *s, uint64_t now)
 {
-	return local_loopback(local_of(s), now) > 0;
+	return local_loopback(rings_of(s), now) > 0;
 }
 
 static void rings_flush(struct source *s)
 {
-	local_flush(local_of(s));
+	local_flush(rings_of(s));
 }
 
 static bool rings_lead_to(struct source *s, const struct dgram *d)
 {
-	return local_has_pipe(local_of(s), d->to_slot);
+	return local_has_pipe(rings_of(s), d->to_slot);
 }
 
 static bool rings_send(struct source *s, const struct dgram *d, uint64_t now)
 {
-	return local_send(local_of(s), d->to_slot, d, now);
+	return local_send(rings_of(s), d->to_slot, d, now);
 }
 
 static bool rings_hot(struct source *s)
 {
-	return local_is_hot(local_of(s));
+	return local_is_hot(rings_of(s));
 }
 
 static void rings_watched(struct source *s)
 {
-	local_rest(local_of(s));
+	local_rest(rings_of(s));
 }
 
 static void rings_left(struct source *s)
 {
-	local_leave(local_of(s));
+	local_leave(rings_of(s));
 }
 
 static void rings_forked(struct source *s)
@@ -238,14 +238,14 @@ static void interfaces_forked(struct source *s)
 
 /* --- raw packet QPs ------------------------------------------------------ */
 
-static struct packets *packets_of(struct source *s)
+static struct packets *taps_of(struct source *s)
 {
-	return nic_of(s, PACKETS)->core.packets;
+	return packets_of(&nic_of(s, PACKETS)->core);
 }
 
 static void on_packets(struct source *s, struct source_got *got, uint64_t now)
 {
-	struct packets *p = packets_of(s);
+	struct packets *p = taps_of(s);
 	int n, was;
 
 	if (packets_fd(p) < 0)
@@ -261,12 +261,12 @@ static void on_packets(struct source *s, struct source_got *got, uint64_t now)
 
 static unsigned packet_fds(struct source *s, struct source_fd *fd)
 {
-	return input_fd(fd, packets_fd(packets_of(s)));
+	return input_fd(fd, packets_fd(taps_of(s)));
 }
 
 static void packets_fork(struct source *s)
 {
-	packets_forked(packets_of(s));
+	packets_forked(taps_of(s));
 }
 
 /* --- the table ----------------------------------------------------------- */
@@ -300,7 +300,7 @@ void sources_open(struct nic *nic)
 		*s = (struct source){ .ops = &ops[i], .rang = -1 };
 		/* Unit tests have neither other processes nor interfaces. */
 		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor) &&
-		    (i != PACKETS || nic->core.packets))
+		    (i != PACKETS || packets_of(&nic->core)))
 			engine_add(&nic->engine, s);
 		if (i == CM_LOOK)
 			links_turned_by(&nic->links, &nic->engine);

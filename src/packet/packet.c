@@ -52,7 +52,7 @@ int packet_socket(void)
 
 static int packet_open(struct qp *qp)
 {
-	struct packets *p = qp->core->packets;
+	struct packets *p = packets_of(qp->core);
 	struct packet_qp *q;
 
 	if (!p->out)
@@ -217,7 +217,7 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 static bool packet_output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct packet_qp *q = packet_qp_of(qp);
-	struct frames *f = qp->core->packets->out;
+	struct frames *f = packets_of(qp->core)->out;
 	bool well;
 
 	(void)b;

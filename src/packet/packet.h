@@ -9,18 +9,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/room.h"
 #include "core/transport.h"
 #include "sys/live.h"
 
-struct core;
 struct packets;
 struct qp;
 
 /* Its open() answers -EPERM without CAP_NET_RAW in the network namespace. */
 extern const struct transport packet_transport;
 
-/* core->packets.  0 or -errno.  on_first(arg) is called with the turn held, when there is
- * a packets_fd() that was not there. */
+extern struct room_key packets_key;
+
+/* NULL: it is not open. */
+static inline struct packets *packets_of(const struct core *core)
+{
+	return room_get(core, &packets_key);
+}
+
+/* 0 or -errno.  on_first(arg) is called with the turn held, when there is a
+ * packets_fd() that was not there. */
 int packets_open(struct core *core, void (*on_first)(void *arg), void *arg);
 void packets_close(struct core *core);
 void packets_forked(struct packets *p);

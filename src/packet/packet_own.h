@@ -14,7 +14,6 @@ struct frames;
 struct input;
 struct iovec;
 
-/* core->packets */
 struct packets {
 	int epfd;
 	_Atomic bool listens; /* there are taps */

@@ -232,14 +232,14 @@ static void put(const struct frame *f)
 /* Until n frames of ours have come in. */
 static NO_TSA void take_in(int n)
 {
-	struct pollfd p = { .fd = packets_fd(t.core.packets), .events = POLLIN };
+	struct pollfd p = { .fd = packets_fd(packets_of(&t.core)), .events = POLLIN };
 
 	while (n > 0) {
 		int got;
 
 		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
 		turn_take(&t.core.turn);
-		got = packets_input(t.core.packets, t.now);
+		got = packets_input(packets_of(&t.core), t.now);
 		turn_give(&t.core.turn);
 		assert_true(got >= 0);
 		n -= got;
@@ -380,7 +380,7 @@ static void frames_fill_receives(void **state)
 	take_in(1);
 	nothing(t.rcq);
 	flow_destroy(flow);
-	assert_int_equal(packets_fd(t.core.packets), -1);
+	assert_int_equal(packets_fd(packets_of(&t.core)), -1);
 	assert_int_equal(qp_destroy(qp), 0);
 }
 
@@ -473,16 +473,16 @@ static void the_first_rule_is_told_of(void **state)
 	(void)state;
 	need_tap();
 	qp = make_qp();
-	assert_int_equal(packets_fd(t.core.packets), -1);
+	assert_int_equal(packets_fd(packets_of(&t.core)), -1);
 	one = rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	assert_int_equal(t.firsts, 1);
-	assert_true(packets_fd(t.core.packets) >= 0);
+	assert_true(packets_fd(packets_of(&t.core)) >= 0);
 	two = rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 3, 0);
 	assert_int_equal(t.firsts, 1);
 	flow_destroy(one);
-	assert_true(packets_fd(t.core.packets) >= 0);
+	assert_true(packets_fd(packets_of(&t.core)) >= 0);
 	flow_destroy(two);
-	assert_int_equal(packets_fd(t.core.packets), -1);
+	assert_int_equal(packets_fd(packets_of(&t.core)), -1);
 	flow_destroy(rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 2, 0));
 	assert_int_equal(t.firsts, 2);
 	assert_int_equal(qp_destroy(qp), 0);
@@ -513,7 +513,7 @@ static void a_child_closes_all(void **state)
 	qp = make_qp();
 	flow = rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	assert_int_equal(descriptors(), before + 3);
-	packets_forked(t.core.packets);
+	packets_forked(packets_of(&t.core));
 	assert_int_equal(descriptors(), before);
 	flow_destroy(flow);
 	assert_int_equal(qp_destroy(qp), 0);
@@ -533,7 +533,7 @@ static void of_other_qps(void **state)
 	qp->type = IBV_QPT_RAW_PACKET;
 	attr.port = 2;
 	assert_int_equal(flow_create(qp, &attr, &flow), -EINVAL);
-	assert_int_equal(packets_fd(t.core.packets), -1);
+	assert_int_equal(packets_fd(packets_of(&t.core)), -1);
 	assert_int_equal(qp_destroy(qp), 0);
 }
 

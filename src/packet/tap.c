@@ -364,7 +364,7 @@ int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **o
 	rc = flow_rule_parse(&e->rule, attr);
 	if (!rc) {
 		turn_take(&core->turn);
-		rc = add(core->packets, qp, e);
+		rc = add(packets_of(core), qp, e);
 		turn_give(&core->turn);
 	}
 	if (rc) {
@@ -390,12 +390,14 @@ void flow_destroy(struct flow *flow)
 	if (e->tap->fd >= 0)
 		listen_for(e, false);
 	if (list_empty(&e->tap->rules))
-		close_tap(core->packets, e->tap);
+		close_tap(packets_of(core), e->tap);
 	turn_give(&core->turn);
 	free(e);
 }
 
 /* --- opening --------------------------------------------------------------- */
+
+struct room_key packets_key;
 
 int packets_open(struct core *core, void (*on_first)(void *arg), void *arg)
 {
@@ -415,7 +417,7 @@ int packets_open(struct core *core, void (*on_first)(void *arg), void *arg)
 	list_init(&p->qps);
 	p->on_first = on_first;
 	p->arg = arg;
-	core->packets = p;
+	room_put(core, &packets_key, p);
 	return 0;
 }
 
@@ -440,11 +442,11 @@ void packets_forked(struct packets *p)
 
 void packets_close(struct core *core)
 {
-	struct packets *p = core->packets;
+	struct packets *p = packets_of(core);
 
 	packets_forked(p);
 	free(p->in);
 	free(p->out);
 	free(p);
-	core->packets = NULL;
+	room_put(core, &packets_key, NULL);
 }

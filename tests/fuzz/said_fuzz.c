@@ -118,7 +118,7 @@ static struct world *world_open(unsigned conf)
 	w->a = &w->s->node[we];
 	w->b = &w->s->node[!we];
 	if (conf & 2)
-		w->a->core.local->way = LOCAL_OFF;
+		local_of(&w->a->core)->way = LOCAL_OFF;
 	w->cq = sim_cq(w->s, we, 10);
 	w->qp = sim_qp(w->s, we, IBV_QPT_RC, w->cq, w->cq, NULL, &cap);
 	open_fds(w);
@@ -134,7 +134,7 @@ static struct world *world_open(unsigned conf)
 /* A state has what it needs and nothing else. */
 static void check(const struct world *w, const struct sim_node *n)
 {
-	list_for(at, &n->core.local->peers)
+	list_for(at, &local_of(&n->core)->peers)
 	{
 		const struct peer *p = container_of(at, struct peer, node);
 
@@ -216,7 +216,7 @@ static void step_say(struct world *w, struct input *in)
 		struct nonce nonce;
 		struct lent lent;
 	} m;
-	struct local *l = w->a->core.local;
+	struct local *l = local_of(&w->a->core);
 	uint16_t slot = w->b->core.slot;
 	struct host_said s = { .uid = geteuid(), .pid = getpid(), .buf = &m };
 	unsigned fds;
@@ -252,7 +252,7 @@ static void step_handshake(struct world *w)
 	struct lane *l;
 
 	turn_take(&core->turn);
-	l = local_lane(core->local, w->b->core.slot);
+	l = local_lane(local_of(core), w->b->core.slot);
 	if (l && !w->asked) {
 		local_connect(w->qp, l);
 		w->asked = true;
@@ -280,7 +280,7 @@ static void step_write(struct world *w, struct input *in)
 static void step_gone(struct world *w)
 {
 	turn_take(&w->a->core.turn);
-	local_gone(w->a->core.local, w->b->core.slot);
+	local_gone(local_of(&w->a->core), w->b->core.slot);
 	turn_give(&w->a->core.turn);
 }
 
