@@ -213,6 +213,8 @@ int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_op
 	list_init(&f->unused);
 	heap_init(&f->trap_due);
 	heap_init(&f->lease_due);
+	heap_init(&f->life_due);
+	list_init(&f->ready);
 	f->node = calloc(t->nodes, sizeof(*f->node));
 	if (!f->node)
 		rc = -ENOMEM;
@@ -236,6 +238,7 @@ static void free_node(struct fab_node *n)
 		free(n->port[i].pkey);
 		free(n->port[i].guids);
 		free(n->port[i].sl2vl);
+		data_free(&n->port[i]);
 	}
 	free(n->port);
 	free(n->lft);
@@ -258,21 +261,27 @@ void fabric_free(struct fabric *f)
 	free_flights(&f->unused);
 	heap_fini(&f->trap_due);
 	heap_fini(&f->lease_due);
+	heap_fini(&f->life_due);
 	free(f);
+}
+
+struct flight *flight_new(struct fabric *f)
+{
+	struct flight *fl;
+
+	if (list_empty(&f->unused))
+		return malloc(sizeof(*fl));
+	fl = container_of(f->unused.next, struct flight, node);
+	list_del(&fl->node);
+	return fl;
 }
 
 int fly(struct fabric *f, struct fab_port *to, bool local, const struct mad_pkt *pkt)
 {
-	struct flight *fl;
+	struct flight *fl = flight_new(f);
 
-	if (list_empty(&f->unused)) {
-		fl = malloc(sizeof(*fl));
-		if (!fl)
-			return -ENOMEM;
-	} else {
-		fl = container_of(f->unused.next, struct flight, node);
-		list_del(&fl->node);
-	}
+	if (!fl)
+		return -ENOMEM;
 	fl->to = to;
 	fl->local = local;
 	fl->pkt = *pkt;
@@ -316,6 +325,8 @@ void fabric_run(struct fabric *f, uint64_t now)
 {
 	f->now = now > f->now ? now : f->now;
 	due_run(f);
+	data_life(f);
+	data_run(f, RUN_MAX);
 	for (unsigned i = 0; i < RUN_MAX && !list_empty(&f->flying); i++) {
 		struct flight *fl = container_of(f->flying.next, struct flight, node);
 
@@ -329,8 +340,12 @@ uint64_t fabric_next(const struct fabric *f)
 {
 	uint64_t trap = heap_next(&f->trap_due), lease = heap_next(&f->lease_due);
 
-	if (!list_empty(&f->flying))
+	uint64_t life = heap_next(&f->life_due);
+
+	if (!list_empty(&f->flying) || !list_empty(&f->ready))
 		return 0;
+	if (life < trap)
+		trap = life;
 	return trap < lease ? trap : lease;
 }
 

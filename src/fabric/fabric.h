@@ -17,8 +17,20 @@
 
 enum { FABRIC_NEVER_HOPS = 64 }; /* a packet that made so many is dropped */
 
-/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it. */
+/* What is not a MAD: its bytes, from the BTH to the ICRC, lie with whoever sent it, and
+ * stay there until nothing refers to them any more.  Hostile, they may change: what the
+ * fabric goes by is in the struct mad_pkt, and in bth. */
+struct fabric_data {
+	const uint8_t *bytes;
+	uint32_t len; /* a multiple of 4 */
+	uint32_t refs;
+	uint8_t bth[12];
+};
+
+/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it; or a packet of data,
+ * which has no mad. */
 struct mad_pkt {
+	struct fabric_data *data; /* NULL: it is a MAD */
 	uint16_t slid, dlid, pkey;
 	uint8_t sl, hops;
 	uint32_t sqpn, dqpn, qkey;
@@ -36,13 +48,22 @@ struct fabric_ops {
 	 * to others.  Called within fabric_run(); may call fabric_send(). */
 	void (*deliver)(void *ctx, uint32_t node, uint8_t port,
 			const struct mad_pkt *pkt);
+	/* A packet of data for a program at an adapter's port, or for all of them (dlid
+	 * is a group's).  False: there is no room, and fabric_room() will tell when there
+	 * is.  May be NULL, as may be done. */
+	bool (*take)(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
+	/* Nothing refers to it any more. */
+	void (*done)(void *ctx, struct fabric_data *d);
 	/* A packet leaves the port for the other end of its cable.  May be NULL. */
 	void (*crosses)(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
 			const struct mad_pkt *pkt);
 };
 
 /* A packet as it is on the link, from the LRH to the VCRC.  Its length. */
-enum { FABRIC_FRAME = 8 + 40 + 12 + 8 + MAD_SIZE + 4 + 2 };
+enum {
+	FABRIC_DATA_MAX = 4224, /* bytes of data, from the BTH to the ICRC */
+	FABRIC_FRAME = 8 + 40 + FABRIC_DATA_MAX + 2,
+};
 size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt);
 
 /* The topology is copied from.  0 or -ENOMEM. */
@@ -53,6 +74,14 @@ void fabric_free(struct fabric *f);
 /* From QP0 or QP1 of an adapter's port.  What it names (slid, pkey ...) is the
  * caller's word: the port puts in its own LID where slid is 0.  -ENOMEM: lost. */
 int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
+
+/* From a program at an adapter's port: pkt->data is set, with refs 0, and done() says
+ * when its bytes are free again.  A path's own LIDs, P_Key and GID are what the port has,
+ * or the packet is dropped.  -ENOMEM: lost, and not done(). */
+int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
+		  const struct mad_pkt *pkt);
+/* A program at the port has room again. */
+void fabric_room(struct fabric *f, uint32_t node, uint8_t port);
 
 /* What is due is done, and what is on its way arrives; if that is very much, the
  * rest of it with the next call, for which fabric_next() then says "now". */

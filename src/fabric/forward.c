@@ -5,11 +5,11 @@
 #include "fabric/model.h"
 
 /* Words from the LRH to the ICRC: LRH, BTH, DETH, MAD, ICRC; and a GRH. */
-enum { MAD_WORDS = (8 + 12 + 8 + MAD_SIZE + 4) / 4, GRH_WORDS = 10 };
+enum { MAD_WORDS = (8 + 12 + 8 + MAD_SIZE + 4) / 4, GRH_WORDS = 10, LRH_WORDS = 2 };
 
 static bool by_vl15(const struct mad_pkt *pkt)
 {
-	return pkt->dqpn == QP_SMI;
+	return !pkt->data && pkt->dqpn == QP_SMI;
 }
 
 static void count_up(uint64_t *c)
@@ -18,48 +18,66 @@ static void count_up(uint64_t *c)
 		++*c;
 }
 
-static uint32_t words(const struct mad_pkt *pkt)
+uint32_t pkt_words(const struct mad_pkt *pkt)
 {
-	return MAD_WORDS + (pkt->grh ? GRH_WORDS : 0);
+	uint32_t n = pkt->data ? LRH_WORDS + pkt->data->len / 4 : MAD_WORDS;
+
+	return n + (pkt->grh ? GRH_WORDS : 0);
 }
 
 /* The switch does not relay it. */
-static void no_way(struct fab_port *in, enum rcv_detail why)
+void no_way(struct fab_port *in, enum rcv_detail why)
 {
 	count_up(&in->count.rcv_relay);
 	count_up(&in->detail.rcv[why]);
 }
 
-/* What the link carries: VL15 as soon as it is up, anything else when active. */
-void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
+/* What the link carries: VL15 as soon as it is up, anything else when active; and no
+ * more than its MTU (7.7.8: headers, ICRC and VCRC are 126 bytes at most). */
+bool leaves(struct fab_port *by, const struct mad_pkt *pkt)
+{
+	bool up = by->peer && by->pi.phys_state == PHYS_LINK_UP;
+	bool fits = pkt_words(pkt) <= ((128u << by->pi.mtu) + 124) / 4;
+
+	if (up && fits && (by_vl15(pkt) || by->pi.state == PORT_ACTIVE))
+		return true;
+	count_up(&by->count.xmit_discards);
+	count_up(&by->detail.xmit[up && !fits ? XMIT_MTU : XMIT_INACTIVE]);
+	return false;
+}
+
+void count_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 {
 	struct fabric *f = by->node->f;
-	bool ok = by->peer && by->pi.phys_state == PHYS_LINK_UP;
+	bool group = pkt->dlid > LID_UNICAST_LAST && pkt->dlid != LID_PERMISSIVE;
+
+	if (!by_vl15(pkt)) {
+		count_up(&by->count.xmit_pkts);
+		count_up(group ? &by->count.xmit_multicast : &by->count.xmit_unicast);
+		by->count.xmit_data += pkt_words(pkt);
+		by->detail.xmit_sl[pkt->sl & 15] += pkt_words(pkt);
+	}
+	if (f->ops->crosses)
+		f->ops->crosses(f->ctx, by->node->index, by->num, vl, pkt);
+}
+
+void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
+{
 	struct mad_pkt next = *pkt;
 
-	if (!ok || (!by_vl15(pkt) && by->pi.state != PORT_ACTIVE)) {
-		count_up(&by->count.xmit_discards);
-		count_up(&by->detail.xmit[XMIT_INACTIVE]);
+	if (!leaves(by, pkt))
 		return;
-	}
 	if (++next.hops >= FABRIC_NEVER_HOPS) {
 		no_way(by, RCV_LOOPING);
 		return;
 	}
-	if (!by_vl15(pkt)) {
-		count_up(&by->count.xmit_pkts);
-		count_up(&by->count.xmit_unicast);
-		by->count.xmit_data += words(pkt);
-		by->detail.xmit_sl[pkt->sl & 15] += words(pkt);
-	}
-	if (f->ops->crosses)
-		f->ops->crosses(f->ctx, by->node->index, by->num, vl, pkt);
-	fly(f, by->peer, false, &next);
+	count_out(by, vl, pkt);
+	fly(by->node->f, by->peer, false, &next);
 }
 
 /* The VL that a packet from port `in` has on `out`; false: it is dropped there. */
-static bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
-		    uint8_t *vl)
+bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
+	     uint8_t *vl)
 {
 	static const uint8_t vls[] = { 0, 1, 2, 4, 8, 15 };
 	const uint8_t *row = out->sl2vl[is_switch(out->node) ? in : 0];
@@ -77,30 +95,38 @@ static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 	return pkey_find(p->pkey, p->pkeys, pkey) < p->pkeys;
 }
 
+/* A switch's port that enforces partitions. */
+bool may_leave(struct fab_port *out, const struct mad_pkt *pkt)
+{
+	if (by_vl15(pkt) || !is_switch(out->node) || !out->pi.enforce_out ||
+	    pkey_fits(out, pkt->pkey))
+		return true;
+	count_up(&out->count.xmit_constraint);
+	trap_switch_pkey(out, pkt);
+	return false;
+}
+
+bool find_out(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt,
+	      uint8_t *out, uint8_t *vl)
+{
+	*out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
+	if (pkt->dlid > LID_UNICAST_LAST || *out == 0 || *out > n->ports)
+		no_way(in, RCV_DLID_MAPPING);
+	else if (*out == in->num && in->num)
+		no_way(in, RCV_LOOPING);
+	else if (!find_vl(&n->port[*out], in->num, pkt, vl))
+		no_way(in, RCV_VL_MAPPING);
+	else
+		return may_leave(&n->port[*out], pkt);
+	return false;
+}
+
 static void by_table(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt)
 {
-	uint8_t out = pkt->dlid <= n->si.lft_top ? n->lft[pkt->dlid] : LFT_DROP;
-	uint8_t vl;
+	uint8_t out, vl;
 
-	if (pkt->dlid > LID_UNICAST_LAST || out == 0 || out > n->ports) {
-		no_way(in, RCV_DLID_MAPPING);
-		return;
-	}
-	if (out == in->num && in->num) {
-		no_way(in, RCV_LOOPING);
-		return;
-	}
-	if (!find_vl(&n->port[out], in->num, pkt, &vl)) {
-		no_way(in, RCV_VL_MAPPING);
-		return;
-	}
-	if (!by_vl15(pkt) && n->port[out].pi.enforce_out &&
-	    !pkey_fits(&n->port[out], pkt->pkey)) {
-		count_up(&n->port[out].count.xmit_constraint);
-		trap_switch_pkey(&n->port[out], pkt);
-		return;
-	}
-	send_out(&n->port[out], vl, pkt);
+	if (find_out(n, in, pkt, &out, &vl))
+		send_out(&n->port[out], vl, pkt);
 }
 
 void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
@@ -231,16 +257,18 @@ static bool may_say(const struct fab_port *p, uint16_t pkey)
 	return false;
 }
 
-static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
+bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 {
 	if (by_vl15(pkt))
 		return true;
 	if (in->pi.state < PORT_ARMED)
 		return false;
 	count_up(&in->count.rcv_pkts);
-	count_up(&in->count.rcv_unicast);
-	in->count.rcv_data += words(pkt);
-	in->detail.rcv_sl[pkt->sl & 15] += words(pkt);
+	count_up(pkt->dlid > LID_UNICAST_LAST && pkt->dlid != LID_PERMISSIVE
+			 ? &in->count.rcv_multicast
+			 : &in->count.rcv_unicast);
+	in->count.rcv_data += pkt_words(pkt);
+	in->detail.rcv_sl[pkt->sl & 15] += pkt_words(pkt);
 	if (is_switch(in->node) && in->pi.enforce_in && !may_say(in, pkt->pkey)) {
 		count_up(&in->count.rcv_constraint);
 		trap_switch_pkey(in, pkt);
@@ -249,7 +277,7 @@ static bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 	return true;
 }
 
-static bool good_pkey(struct fab_port *in, const struct mad_pkt *pkt)
+bool good_pkey(struct fab_port *in, const struct mad_pkt *pkt)
 {
 	struct fab_port *p = lid_port(in);
 

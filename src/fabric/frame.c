@@ -8,7 +8,7 @@
 #include "wire/icrc.h"
 #include "wire/lrh.h"
 
-enum { NEXT_IBA = 0x1b, VERSION_6 = 6 };
+enum { NEXT_IBA = 0x1b, VERSION_6 = 6, BTH_DETH = 12 + 8 };
 
 static size_t put_grh(uint8_t *at, const struct mad_pkt *pkt, size_t len)
 {
@@ -26,7 +26,8 @@ static size_t put_grh(uint8_t *at, const struct mad_pkt *pkt, size_t len)
 	return sizeof(g);
 }
 
-size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt)
+/* BTH, DETH and MAD. */
+static size_t put_mad(uint8_t *at, const struct mad_pkt *pkt)
 {
 	struct ib_fields f = { .opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
 			       .migreq = true,
@@ -34,24 +35,37 @@ size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *
 			       .dest_qp = pkt->dqpn,
 			       .qkey = pkt->qkey,
 			       .src_qp = pkt->sqpn };
-	uint8_t hdr[IB_HDR_MAX];
-	size_t hdr_len = ib_build(hdr, &f), body = hdr_len + MAD_SIZE + ICRC_LEN;
+	size_t len = ib_build(at, &f);
+
+	memcpy(at + len, pkt->mad, MAD_SIZE);
+	return len + MAD_SIZE;
+}
+
+/* The sender's bytes may change meanwhile; what the fabric went by does not. */
+static size_t put_data(uint8_t *at, const struct fabric_data *d)
+{
+	memcpy(at, d->bytes, d->len - ICRC_LEN);
+	memcpy(at, d->bth, sizeof(d->bth));
+	return d->len - ICRC_LEN;
+}
+
+size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt)
+{
+	size_t body = pkt->data ? pkt->data->len : BTH_DETH + (size_t)MAD_SIZE + ICRC_LEN;
 	struct lrh lrh;
 	uint8_t *at = to + sizeof(lrh);
 	uint16_t vcrc;
 
 	if (pkt->grh)
 		at += put_grh(at, pkt, body);
-	memcpy(at, hdr, hdr_len);
-	memcpy(at + hdr_len, pkt->mad, MAD_SIZE);
+	at += pkt->data ? put_data(at, pkt->data) : put_mad(at, pkt);
 	lrh_build(&lrh, &(struct lrh_fields){ .vl = vl,
 					      .sl = pkt->sl & 15,
 					      .grh = pkt->grh,
 					      .dlid = pkt->dlid,
 					      .slid = pkt->slid,
-					      .len = (size_t)(at - to) + body });
+					      .len = (size_t)(at - to) + ICRC_LEN });
 	memcpy(to, &lrh, sizeof(lrh));
-	at += hdr_len + MAD_SIZE;
 	icrc_end(lrh_icrc(to, (size_t)(at - to)), at);
 	at += ICRC_LEN;
 	vcrc = lrh_vcrc(to, (size_t)(at - to));

@@ -78,6 +78,7 @@ static void go_down(struct fab_port *p)
 	}
 	p->pi.state = PORT_DOWN;
 	p->pi.width_active = p->pi.speed_active = p->pi.ext_active = 0;
+	data_link_down(p);
 	changed(p);
 }
 

@@ -68,7 +68,7 @@ enum rcv_detail {
 	RCV_DETAILS
 };
 enum xmit_detail { XMIT_INACTIVE, XMIT_MTU, XMIT_LIFETIME, XMIT_HOQ_LIFE, XMIT_DETAILS };
-enum { SLS = 16 };
+enum { SLS = 16, DATA_VLS = 8 };
 
 struct port_detail {
 	uint64_t rcv[RCV_DETAILS], xmit[XMIT_DETAILS];
@@ -79,6 +79,25 @@ struct trap {
 	bool out;
 	uint64_t tid;
 	uint8_t notice[SMP_DATA];
+};
+
+/* The buffer of a VL: packets of data, oldest first, until their output takes them. */
+struct vl_queue {
+	struct fab_port *port;
+	uint8_t vl;
+	bool inner;	   /* a program's packets: its own pool bounds them */
+	uint32_t blocks;   /* of 64 bytes, those on their way here included */
+	struct list fl;	   /* struct flight */
+	struct list stand; /* fabric.ready, waiting of an output, or for_room */
+	uint64_t since;	   /* its first packet waits for credits; 0: it does not */
+};
+
+struct port_data {
+	struct vl_queue in[DATA_VLS];  /* from the link */
+	struct vl_queue out[DATA_VLS]; /* an adapter's: from its programs */
+	struct list waiting[DATA_VLS]; /* vl_queues: for credits of the peer's VL */
+	struct list for_room;	       /* ... for room of a program here */
+	struct heap_node life_due;     /* when the first of waiting is too old */
 };
 
 struct fab_port {
@@ -101,6 +120,7 @@ struct fab_port {
 	uint8_t trap_next;	   /* enum trap_kind to begin with */
 	uint64_t trap_tid;
 	struct heap_node lease_due; /* when the M_Key's lease ends */
+	struct port_data *data;	    /* NULL: none has come by yet */
 };
 
 struct fab_node {
@@ -121,6 +141,10 @@ struct flight {
 	struct list node;
 	struct fab_port *to;
 	bool local; /* it comes from above, not from the link */
+	/* Of data: */
+	bool spread;	   /* ports is set: a group's packet, at the head of its queue */
+	uint64_t entered;  /* this node */
+	uint64_t ports[4]; /* that it has yet to go to; 0: the adapter itself */
 	struct mad_pkt pkt;
 };
 
@@ -131,7 +155,9 @@ struct fabric {
 	uint32_t nodes;
 	struct fab_node *node;
 	struct list flying, unused; /* struct flight */
-	struct heap trap_due, lease_due;
+	struct heap trap_due, lease_due, life_due;
+	struct list ready; /* vl_queues whose first packet may be able to go */
+	uint32_t datas;	   /* ports that have a struct port_data */
 };
 
 static inline bool is_switch(const struct fab_node *n)
@@ -167,6 +193,26 @@ void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
 /* By LID, from a port with one: an adapter's goes out by it. */
 void send_routed(struct fab_port *from, const struct mad_pkt *pkt);
 void arrive(struct flight *fl);
+
+/* A packet of data may pass from one port to the other: what may not is counted. */
+uint32_t pkt_words(const struct mad_pkt *pkt);
+bool find_out(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt,
+	      uint8_t *out, uint8_t *vl);
+bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
+	     uint8_t *vl);
+bool leaves(struct fab_port *by, const struct mad_pkt *pkt);
+void count_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
+bool may_leave(struct fab_port *out, const struct mad_pkt *pkt);
+bool take_in(struct fab_port *in, const struct mad_pkt *pkt);
+bool good_pkey(struct fab_port *in, const struct mad_pkt *pkt);
+void no_way(struct fab_port *in, enum rcv_detail why);
+
+/* data.c */
+struct flight *flight_new(struct fabric *f);
+void data_run(struct fabric *f, unsigned max);
+void data_life(struct fabric *f);	 /* life_due is there */
+void data_link_down(struct fab_port *p); /* what waits for it goes on, or is lost */
+void data_free(struct fab_port *p);
 
 /* link.c */
 void link_retrain(struct fab_port *p); /* looks whether it can be up now */

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets of data from buffer to buffer: nothing is lost where a receiver is slow, and
+ * what is too old is dropped and counted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fabric/fix.h"
+#include "wire/mad.h"
+
+enum { PACKETS = 400, LEN = 12 + 1024 + 4, A = 1, B = 2, GROUP = 0xc001 };
+
+/* fix_two: node 0 is the switch, 1 and 2 are the adapters; LIDs are one more. */
+static struct data {
+	struct topo t;
+	struct fabric *f;
+	uint64_t now;
+	unsigned room, taken[3], done, crossed;
+	uint32_t last; /* of the packets that came */
+	bool ordered;
+	struct fabric_data v[PACKETS];
+	uint8_t bytes[LEN];
+} w;
+
+static bool take(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	uint32_t n = (uint32_t)(pkt->data - w.v);
+
+	(void)ctx;
+	(void)port;
+	if (!w.room)
+		return false;
+	w.room--;
+	w.ordered &= !w.taken[node] || n > w.last;
+	w.last = n;
+	w.taken[node]++;
+	return true;
+}
+
+static void done(void *ctx, struct fabric_data *d)
+{
+	(void)ctx;
+	assert_int_equal(d->refs, 0);
+	w.done++;
+}
+
+static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
+		    const struct mad_pkt *pkt)
+{
+	(void)ctx;
+	(void)node;
+	(void)port;
+	(void)vl;
+	w.crossed += pkt->data != NULL;
+}
+
+static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	(void)ctx;
+	(void)node;
+	(void)port;
+	(void)pkt;
+}
+
+static const struct fabric_ops ops = { deliver, take, done, crosses };
+
+static int open_two(void **state)
+{
+	char err[TOPO_ERR];
+	struct fix x;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(topo_parse(&w.t, "t", fix_two, strlen(fix_two), err), 0);
+	assert_int_equal(fabric_new(&w.f, &w.t, &ops, NULL), 0);
+	x = (struct fix){ .f = w.f, .t = w.t, .at = A };
+	fix_manage(&x);
+	for (unsigned k = 0; k <= w.f->node[0].ports; k++)
+		w.f->node[0].port[k].pi.hoq_life = 20;
+	w.f->node[0].si.lifetime = 20;
+	w.now = 1000000000;
+	w.room = PACKETS;
+	w.ordered = true;
+	return 0;
+}
+
+static int close_two(void **state)
+{
+	(void)state;
+	fabric_free(w.f);
+	topo_free(&w.t);
+	return 0;
+}
+
+static struct mad_pkt packet(unsigned i, uint16_t dlid)
+{
+	w.v[i] = (struct fabric_data){ .bytes = w.bytes, .len = LEN };
+	return (struct mad_pkt){ .data = &w.v[i],
+				 .dlid = dlid,
+				 .pkey = PKEY_DEFAULT,
+				 .dqpn = 0x4001,
+				 .sqpn = 0x4002 };
+}
+
+static void inject(unsigned i, uint16_t dlid)
+{
+	struct mad_pkt pkt = packet(i, dlid);
+
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+}
+
+static void run(void)
+{
+	fabric_run(w.f, w.now);
+}
+
+static void across_the_switch(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 10; i++)
+		inject(i, B + 1);
+	run();
+	assert_int_equal(w.taken[B], 10);
+	assert_int_equal(w.done, 10);
+	assert_int_equal(w.crossed, 20);
+	assert_true(w.ordered);
+	assert_int_equal(w.f->node[B].port[1].count.rcv_pkts, 10);
+	assert_int_equal(w.f->node[A].port[1].count.xmit_data, 10 * (LEN + 8) / 4);
+}
+
+static void to_itself(void **state)
+{
+	(void)state;
+	inject(0, A + 1);
+	run();
+	assert_int_equal(w.taken[A], 1);
+	assert_int_equal(w.crossed, 0);
+}
+
+/* All wait, in three buffers and at the sender; then all come, in order. */
+static void slow_receiver(void **state)
+{
+	(void)state;
+	w.room = 3;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	assert_int_equal(w.taken[B], 3);
+	assert_int_equal(w.done, 3);
+	assert_true(w.crossed < PACKETS);
+	w.now += 10000000000;
+	run();
+	assert_int_equal(w.done, 3);
+	while (w.taken[B] < PACKETS) {
+		unsigned was = w.taken[B];
+
+		w.room = 7;
+		fabric_room(w.f, B, 1);
+		run();
+		assert_true(w.taken[B] > was);
+	}
+	assert_int_equal(w.done, PACKETS);
+	assert_true(w.ordered);
+	assert_int_equal(w.f->node[0].port[2].count.xmit_discards, 0);
+	assert_int_equal(fabric_next(w.f), UINT64_MAX);
+}
+
+static void too_old(void **state)
+{
+	uint64_t life = UINT64_C(4096) << 16;
+
+	(void)state;
+	w.f->node[0].port[2].pi.hoq_life = 16;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	assert_int_equal(w.done, 0);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life - 1;
+	run();
+	assert_int_equal(w.f->node[0].port[2].count.xmit_discards, 0);
+	w.now++;
+	run();
+	assert_int_equal(w.f->node[0].port[2].count.xmit_discards, 1);
+	assert_int_equal(w.f->node[0].port[2].detail.xmit[XMIT_HOQ_LIFE], 1);
+	assert_int_equal(w.done, 1);
+}
+
+/* Another VL has a buffer of its own. */
+static void other_vl(void **state)
+{
+	struct mad_pkt pkt;
+
+	(void)state;
+	w.room = 0;
+	for (unsigned i = 0; i + 1 < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	w.crossed = 0;
+	pkt = packet(PACKETS - 1, B + 1);
+	pkt.sl = 3;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.crossed, 2); /* it is at B, where there is no room */
+}
+
+static void cable_pulled(void **state)
+{
+	(void)state;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	assert_int_equal(fabric_cable(w.f, B, 1, false, w.now), 0);
+	run();
+	/* what is at B stays there; all else was lost at the switch */
+	assert_true(w.done > 0 && w.done < PACKETS);
+	assert_int_equal(w.f->node[0].port[2].detail.xmit[XMIT_INACTIVE], w.done);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.done, PACKETS);
+}
+
+static void to_a_group(void **state)
+{
+	(void)state;
+	w.f->node[0].mft[1] = 1u << 1 | 1u << 2;
+	inject(0, GROUP);
+	run();
+	assert_int_equal(w.taken[B], 1);
+	assert_int_equal(w.taken[A], 1); /* its own, and not from the switch */
+	assert_int_equal(w.done, 1);
+	assert_int_equal(w.f->node[B].port[1].count.rcv_multicast, 1);
+}
+
+static void not_from_here(void **state)
+{
+	struct mad_pkt pkt = packet(0, B + 1);
+
+	(void)state;
+	pkt.pkey = 0x8001;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	pkt = packet(1, B + 1);
+	pkt.grh = true;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.taken[B], 0);
+	assert_int_equal(w.done, 2);
+	assert_int_equal(w.f->node[A].port[1].count.xmit_constraint, 2);
+	pkt = packet(2, B + 1);
+	pkt.slid = 77; /* the port puts in its own */
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.taken[B], 1);
+}
+
+static void too_long(void **state)
+{
+	struct mad_pkt pkt = packet(0, B + 1);
+
+	(void)state;
+	w.f->node[A].port[1].pi.mtu = 2; /* 512 */
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.done, 1);
+	assert_int_equal(w.f->node[A].port[1].detail.xmit[XMIT_MTU], 1);
+}
+
+static void partition(void **state)
+{
+	(void)state;
+	w.f->node[B].port[1].pkey[0] = 0x8001;
+	inject(0, B + 1);
+	run();
+	assert_int_equal(w.taken[B], 0);
+	assert_int_equal(w.f->node[B].port[1].pi.pkey_violations, 1);
+}
+
+/* The subnet ends with packets in its buffers. */
+static void left_behind(void **state)
+{
+	(void)state;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	fabric_free(w.f);
+	w.f = NULL;
+	assert_int_equal(w.done, PACKETS);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, open_two, close_two)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(across_the_switch), T(to_itself),    T(slow_receiver), T(too_old),
+		T(other_vl),	      T(cable_pulled), T(to_a_group),	 T(not_from_here),
+		T(too_long),	      T(partition),    T(left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
