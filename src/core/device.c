@@ -266,7 +266,9 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 	enum { LINK_UP = 5, DISABLED = 3 }; /* PortPhysicalState */
 	const struct port p = port_of(dev);
 	const struct ibv_port_attr a = {
-		.state = p.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN,
+		.state = p.state    ? p.state
+			 : p.active ? IBV_PORT_ACTIVE
+				    : IBV_PORT_DOWN,
 		.max_mtu = p.max_mtu,
 		.active_mtu = p.active_mtu,
 		.gid_tbl_len = (int)p.gids,
@@ -278,11 +280,14 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 		.lid = p.lid,
 		.sm_lid = p.sm_lid,
 		.lmc = p.lmc,
-		.max_vl_num = 1, /* VL0 */
+		.max_vl_num = p.max_vl ? p.max_vl : 1, /* VL0 */
+		.subnet_timeout = p.subnet_timeout,
 		.sm_sl = p.sm_sl,
 		.active_width = p.width,
 		.active_speed = p.speed,
-		.phys_state = p.active ? LINK_UP : DISABLED,
+		.phys_state = p.phys_state ? p.phys_state
+			      : p.active   ? LINK_UP
+					   : DISABLED,
 		.link_layer = p.link_layer,
 		/* iWARP is on Ethernet, too, but has no GRH. */
 		.flags = dev->kind->datagrams && port_needs_grh(&p) ? IBV_QPF_GRH_REQUIRED

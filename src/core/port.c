@@ -37,6 +37,8 @@ unsigned port_changes(const struct port *was, const struct port *now)
 		what |= PORT_PKEY;
 	if (!same_gids(was, now))
 		what |= PORT_GID;
+	if (was->reregisters != now->reregisters)
+		what |= PORT_REREGISTER;
 	return what;
 }
 
@@ -53,6 +55,8 @@ enum ibv_event_type port_event(enum port_change change)
 		return IBV_EVENT_PKEY_CHANGE;
 	case PORT_GID:
 		return IBV_EVENT_GID_CHANGE;
+	case PORT_REREGISTER:
+		return IBV_EVENT_CLIENT_REREGISTER;
 	case PORT_UP:
 	case PORT_CHANGES:
 		break;

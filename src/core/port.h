@@ -23,6 +23,10 @@ struct port {
 	uint32_t number;    /* of its owner: the interface's index; 0: none */
 	uint8_t link_layer; /* IBV_LINK_LAYER_... */
 	bool active;
+	/* Of InfiniBand: PortState and PortPhysicalState (0: as active says), and others
+	 * of PortInfo. */
+	uint8_t state, phys_state, subnet_timeout, max_vl;
+	uint32_t reregisters; /* how often a subnet manager has asked for that */
 	uint8_t speed, width; /* as in ibv_port_attr */
 	enum ibv_mtu max_mtu, active_mtu;
 	uint32_t cap_flags; /* IBV_PORT_... */
@@ -41,8 +45,9 @@ enum port_change {
 	PORT_SM = 4,
 	PORT_PKEY = 8,
 	PORT_GID = 16,
-	PORT_UP = 32,
-	PORT_CHANGES = 64, /* none is above */
+	PORT_REREGISTER = 32,
+	PORT_UP = 64,
+	PORT_CHANGES = 128, /* none is above */
 };
 
 /* What of `now` is to be told to whoever knew `was`. */

@@ -60,6 +60,9 @@ static void each_alone(void **state)
 	now.gid[1] = now.gid[0];
 	assert_int_equal(port_changes(&was, &now), PORT_GID);
 	now = was;
+	now.reregisters++;
+	assert_int_equal(port_changes(&was, &now), PORT_REREGISTER);
+	now = was;
 	now.gid[0].used = false;
 	assert_int_equal(port_changes(&was, &now), PORT_GID);
 }
@@ -68,10 +71,11 @@ static void all_at_once(void **state)
 {
 	const struct port gone = { 0 };
 	const unsigned all = port_changes(&was, &gone);
-	enum { EVENTS = 6 };
+	enum { EVENTS = 7 };
 	static const enum ibv_event_type event[EVENTS] = {
 		IBV_EVENT_PORT_ERR,    IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE,
-		IBV_EVENT_PKEY_CHANGE, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE,
+		IBV_EVENT_PKEY_CHANGE, IBV_EVENT_GID_CHANGE, IBV_EVENT_CLIENT_REREGISTER,
+		IBV_EVENT_PORT_ACTIVE,
 	};
 
 	(void)state;

@@ -384,8 +384,10 @@ bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
 
 	if (!p)
 		return false;
-	*out = (struct fabric_port_view){ &p->pi,   p->guid,   p->pkey,
-					  p->pkeys, &p->count, p->plugged };
+	*out = (struct fabric_port_view){
+		&p->pi,	   p->guid,    p->pkey,	 p->pkeys,
+		&p->count, p->plugged, p->guids, p->reregisters
+	};
 	return true;
 }
 

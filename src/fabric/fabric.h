@@ -101,7 +101,9 @@ struct fabric_port_view {
 	const uint16_t *pkey; /* [pkeys] */
 	uint16_t pkeys;
 	const struct port_counters_ext *count;
-	bool plugged; /* the cable is in, where there is one */
+	bool plugged;	       /* the cable is in, where there is one */
+	const uint64_t *guids; /* [32], of a port with a LID */
+	uint32_t reregisters;  /* how often a subnet manager asked for that */
 };
 
 bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,

@@ -310,7 +310,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 
 static void t_crosses(void **state)
 {
-	static const struct fabric_ops ops = { deliver, crosses };
+	static const struct fabric_ops ops = { .deliver = deliver, .crosses = crosses };
 	unsigned delivered = 0;
 	struct mad_pkt pkt = {
 		.pkey = 0xffff, .sl = 3, .sqpn = 1, .dqpn = 1, .dlid = 3, .mad = { 1, 3 }

@@ -117,7 +117,8 @@ struct fab_port {
 	struct port_detail detail;
 	struct trap trap[TRAP_KINDS];
 	struct heap_node trap_due; /* when the next trap may go */
-	uint8_t trap_next;	   /* enum trap_kind to begin with */
+	uint32_t reregisters;
+	uint8_t trap_next; /* enum trap_kind to begin with */
 	uint64_t trap_tid;
 	struct heap_node lease_due; /* when the M_Key's lease ends */
 	struct port_data *data;	    /* NULL: none has come by yet */

@@ -166,7 +166,9 @@ uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data)
 		set_states(p, &new);
 	}
 	rc = port_info_get(in, mod, data);
-	if (new.reregister && p->pi.cap_mask &CAP_REREGISTER)
+	if (new.reregister && p->pi.cap_mask &CAP_REREGISTER) {
 		data[51] |= 0x80; /* the answer says it was heard */
+		p->reregisters++;
+	}
 	return rc;
 }

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 
 #include "link/lid_addr.h"
+#include "sys/guard.h"
 #include "sys/list.h"
 #include "wire/grh.h"
 
-enum { BTH_LEN = 12, NEXT_IBA = 0x1b };
+enum { BTH_LEN = 12, NEXT_IBA = 0x1b, PAGE = 4096 };
 
 struct lid {
 	struct link link;
@@ -94,11 +95,28 @@ static void lid_head(const struct dgram *d, struct link_head *out)
 
 /* --- packets ------------------------------------------------------------- */
 
+/* A byte of each page. */
+static void touch(void *arg)
+{
+	const struct dgram *d = arg;
+
+	for (unsigned i = 0; i < d->iovcnt; i++) {
+		const volatile uint8_t *at = d->iov[i].iov_base;
+		size_t n = d->iov[i].iov_len;
+
+		for (size_t k = 0; k < n; k += PAGE - ((uintptr_t)(at + k) & (PAGE - 1)))
+			(void)at[k];
+	}
+}
+
+/* Memory that is gone by now fails the work request here: what sends later cannot. */
 static int lid_seal(struct link *link, struct dgram *d)
 {
 	const struct iovec *last = &d->iov[d->iovcnt - 1];
 
 	(void)link;
+	if (guard_call(touch, d))
+		return -EFAULT;
 	memset((uint8_t *)last->iov_base + last->iov_len - TRAILER_LEN, 0, TRAILER_LEN);
 	return 0;
 }

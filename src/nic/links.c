@@ -70,6 +70,42 @@ static const struct source_ops source_ops = {
 	.fds = link_fds, .forked = link_forked,
 };
 
+/* --- one over memory ---------------------------------------------------------- */
+
+static void ring_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	unsigned was = got->n;
+
+	link_input(s, got, now);
+	got->one_sided |= got->n != was;
+}
+
+static bool ring_hot(struct source *s)
+{
+	return link_of(s)->ops->has(link_of(s));
+}
+
+static void ring_watched(struct source *s)
+{
+	link_of(s)->ops->sleeps(link_of(s), true);
+}
+
+static void ring_left(struct source *s)
+{
+	link_of(s)->ops->sleeps(link_of(s), false);
+}
+
+static void ring_told(struct source *s)
+{
+	link_of(s)->ops->told(link_of(s));
+}
+
+static const struct source_ops ring_ops = {
+	SOURCE_RINGS,	 .input = ring_input,	  .deadline = link_deadline,
+	.hot = ring_hot, .watched = ring_watched, .left = ring_left,
+	.fds = link_fds, .told = ring_told,	  .forked = link_forked,
+};
+
 /* --- all of them ------------------------------------------------------------- */
 
 void links_init(struct links *links, struct core *core)
@@ -80,7 +116,8 @@ void links_init(struct links *links, struct core *core)
 
 void links_add(struct links *links, struct nic_link *l)
 {
-	l->source = (struct source){ .ops = &source_ops, .rang = -1 };
+	l->source = (struct source){ .ops = l->ops->has ? &ring_ops : &source_ops,
+				     .rang = -1 };
 	l->links = links;
 	list_add_tail(&links->all, &l->node);
 }

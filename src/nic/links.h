@@ -42,6 +42,15 @@ struct nic_link {
 		/* What to sleep on, at most SOURCE_FDS; how many.  Any thread. */
 		unsigned (*fds)(const struct nic_link *l, struct source_fd *fd);
 		void (*forked)(struct nic_link *l);
+
+		/* Of a link over memory, whose input is looked for and which kicks only
+		 * where it is told to (SOURCE_RINGS): */
+		/* Is there input?  Any thread. */
+		bool (*has)(const struct nic_link *l);
+		/* From now on it is to kick, or no longer. */
+		void (*sleeps)(struct nic_link *l, bool sleeps);
+		/* A descriptor was readable.  Without the turn. */
+		void (*told)(struct nic_link *l);
 	} * ops;
 	struct link *link; /* the outermost one of its stack */
 

@@ -10,6 +10,7 @@
 #include "nic/nic.h"
 #include "nic/sources.h"
 
+struct adapter;
 struct cm;
 struct conf;
 struct conns;
@@ -23,6 +24,7 @@ struct nic {
 	struct host *host;
 	struct links links;
 	struct ethernet *ethernet; /* one of them */
+	struct adapter *adapter;   /* another; NULL: there is no fabric */
 	struct cm *cm;
 	struct conns *conns; /* of iWARP */
 	struct netdev_monitor *monitor;

@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/netport.h"
+#include "nic/hca.h"
 #include "nic/netdev.h"
 #include "nic/nic.h"
 #include "nic/pick.h"
@@ -21,6 +22,8 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
+static struct device *hca;   /* URNIC_HCA's; in no list, and NULL until it was seen */
+static bool hca_here;	     /* at the last look */
 static struct core *watcher; /* its contexts are told of changes; or NULL */
 
 /* The host's addresses as of the last look, also where URNIC_DEVICES hides the
@@ -139,27 +142,36 @@ static void name_device(struct identity *id, const struct netdev *net, bool iwar
 		snprintf(id->name + len, sizeof(id->name) - len, "_%u", net->ifindex);
 }
 
-/* conf has checked the identity already.  Its name is for the RoCE device. */
+/* conf has checked it already.  Without a name. */
+static int read_identity(struct ident *ident, struct identity *id)
+{
+	char why[160];
+	int rc = ident_parse(conf_get()->identity, ident, why, sizeof(why));
+
+	if (rc)
+		return rc;
+	*id = (struct identity){
+		.vendor_id = ident->vendor_id,
+		.vendor_part_id = ident->vendor_part_id,
+		.hw_ver = ident->hw_ver,
+		.speed = ident->speed,
+		.width = ident->width,
+	};
+	memcpy(id->fw_ver, ident->fw_ver, sizeof(id->fw_ver));
+	return 0;
+}
+
+/* The identity's name is for the RoCE device. */
 static int add(const struct netdev *net, bool iwarp)
 {
 	static int made;
 	struct ident ident;
 	struct identity id;
 	struct device *dev;
-	char why[160];
-	int rc;
+	int rc = read_identity(&ident, &id);
 
-	rc = ident_parse(conf_get()->identity, &ident, why, sizeof(why));
 	if (rc)
 		return rc;
-	id = (struct identity){
-		.vendor_id = ident.vendor_id,
-		.vendor_part_id = ident.vendor_part_id,
-		.hw_ver = ident.hw_ver,
-		.speed = ident.speed,
-		.width = ident.width,
-	};
-	memcpy(id.fw_ver, ident.fw_ver, sizeof(id.fw_ver));
 	if (!iwarp)
 		ident_name(&ident, net->name, made, id.name);
 	name_device(&id, net, iwarp);
@@ -212,6 +224,15 @@ static int note_addresses(const struct netdev *net, int n)
 	return 0;
 }
 
+/* A program at an adapter has that alone, and what it names. */
+static bool is_wanted(const struct netdev *net, bool iwarp)
+{
+	const struct conf *conf = conf_get();
+
+	return (!conf->hca[0] || conf->devices[0]) &&
+	       pick_device(conf->devices, net, iwarp);
+}
+
 static int add_or_update(const struct look *look)
 {
 	int rc = 0;
@@ -223,10 +244,44 @@ static int add_or_update(const struct look *look)
 
 		if (dev)
 			update(dev, net);
-		else if (pick_device(conf_get()->devices, net, iwarp))
+		else if (is_wanted(net, iwarp))
 			rc = add(net, iwarp);
 	}
 	return rc;
+}
+
+static int look_at_hca(void)
+{
+	const struct conf *conf = conf_get();
+	struct ident ident;
+	struct identity id;
+	unsigned changes;
+	int rc = read_identity(&ident, &id);
+
+	hca_here = false;
+	if (rc || !conf->hca[0])
+		return rc;
+	rc = hca_look(conf->fabric, conf->hca, &id, &hca, &changes);
+	if (rc)
+		return rc == -EIO ? 0 : rc;
+	hca_here = true;
+	raise_changes(hca, changes);
+	return 0;
+}
+
+void registry_hca_port(const struct port *port)
+{
+	struct port down;
+
+	pthread_mutex_lock(&registry_lock);
+	if (hca) {
+		down = hca->port;
+		down.active = false;
+		down.state = IBV_PORT_DOWN;
+		down.phys_state = 0;
+		raise_changes(hca, device_fill(hca, port ? port : &down));
+	}
+	pthread_mutex_unlock(&registry_lock);
 }
 
 static int refresh(void)
@@ -269,6 +324,8 @@ void registry_let_go(void)
  * did but read. */
 void registry_forked(void)
 {
+	if (hca)
+		lock_init(&hca->lock);
 	list_for(n, &all) lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
 	pthread_mutex_init(&ips_lock, NULL);
@@ -331,21 +388,25 @@ static int by_use(const void *a, const void *b)
 int nic_devices(struct device ***out, int *n)
 {
 	struct device **v;
-	size_t count = 0;
+	size_t count = 0, first;
 	int rc;
 
 	watch_forks();
 	pthread_mutex_lock(&registry_lock);
 	rc = refresh();
+	if (!rc)
+		rc = look_at_hca();
 	if (rc)
 		goto unlock;
 	list_for(node, &all) count++;
-	v = calloc(count + 1, sizeof(struct device *));
+	v = calloc(count + 2, sizeof(struct device *));
 	if (!v) {
 		rc = -ENOMEM;
 		goto unlock;
 	}
-	count = 0;
+	v[0] = hca;
+	first = hca_here;
+	count = first;
 	list_for(node, &all)
 	{
 		struct device *dev = container_of(node, struct device, node);
@@ -353,7 +414,7 @@ int nic_devices(struct device ***out, int *n)
 		if (net_device_of(dev)->present)
 			v[count++] = dev;
 	}
-	qsort(v, count, sizeof(struct device *), by_use);
+	qsort(v + first, count - first, sizeof(struct device *), by_use);
 	*out = v;
 	*n = (int)count;
 unlock:

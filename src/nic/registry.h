@@ -22,6 +22,11 @@ bool registry_has_ip(const uint8_t ip[16]);
 /* All addresses of this network namespace, at most max; how many. */
 unsigned registry_addresses(uint8_t (*ip)[16], unsigned max);
 
+/* The adapter's port is like that now (NULL: down, the fabric has ended); what has
+ * changed becomes events. */
+struct port;
+void registry_hca_port(const struct port *port);
+
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);
 

@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "ib/ib.h"
 #include "local/local.h"
+#include "nic/adapter.h"
 #include "nic/conn.h"
 #include "nic/dump.h"
 #include "nic/ethernet.h"
@@ -237,6 +238,17 @@ static void close_ethernet(struct nic *nic)
 	ethernet_close(nic->ethernet);
 }
 
+static int open_adapter(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return adapter_open(&nic->adapter, nic);
+}
+
+static void close_adapter(struct nic *nic)
+{
+	adapter_close(nic->adapter);
+}
+
 static int open_monitor(struct nic *nic, const struct conf *conf)
 {
 	(void)conf;
@@ -294,6 +306,7 @@ static const struct room {
 	{ open_local, close_local },
 	{ open_cm, close_cm },
 	{ open_ethernet, close_ethernet },
+	{ open_adapter, close_adapter },
 	{ open_monitor, close_monitor },
 	{ open_engine, close_engine },
 	/* clang-format on */

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "link/adapter_ring.h"
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/plug.h"
@@ -75,18 +76,27 @@ static int introduce(int fd, const struct plug_request *req, int pass)
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
+static bool fill(struct plug_request *req, const char *hca, enum plug_op op,
+		 uint32_t port)
+{
+	*req = (struct plug_request){ .version = PLUG_VERSION, .op = op, .port = port };
+	if (strlen(hca) >= sizeof(req->hca))
+		return false;
+	strcpy(req->hca, hca);
+	return true;
+}
+
 /* Asks, and takes the answer, which begins with its status.  A descriptor. */
 static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
 	       int pass, void *answer, size_t len)
 {
-	struct plug_request req = { .version = PLUG_VERSION, .op = op, .port = port };
+	struct plug_request req;
 	uint32_t status = 0;
 	ssize_t n;
 	int rc, fd;
 
-	if (strlen(hca) >= sizeof(req.hca))
+	if (!fill(&req, hca, op, port))
 		return -ENODEV;
-	strcpy(req.hca, hca);
 	fd = dial(fabric);
 	if (fd < 0)
 		return fd;
@@ -263,6 +273,63 @@ int plug_capture(const char *fabric, const char *node, uint32_t port)
 	if (fd >= 0)
 		patience(fd, 0);
 	return fd;
+}
+
+/* The answer to ATTACH: its status, and the memory. */
+static int take_memory(int fd, int *memory)
+{
+	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint32_t status = 0;
+	int passed = -1, rc;
+	long n;
+
+	do {
+		rc = poll(&p, 1, ANSWER_SECONDS * 1000);
+	} while (rc < 0 && errno == EINTR);
+	if (rc <= 0)
+		return rc < 0 ? -errno : -ETIMEDOUT;
+	n = message_recv(fd, geteuid(), &status, sizeof(status), &passed, 0);
+	if (n == sizeof(status) && status)
+		rc = status < 4096 ? -(int)status : -EIO;
+	else if (n != sizeof(status) || passed < 0 ||
+		 !fd_is_sealed(passed, sizeof(struct adapter_shared), SEALS))
+		rc = -EIO;
+	else
+		rc = 0;
+	if (rc)
+		closer_put(geteuid(), passed);
+	else
+		*memory = fd_raise(passed);
+	return rc;
+}
+
+int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
+		int *memory)
+{
+	struct plug_request req;
+	int fd, rc;
+
+	if (!fill(&req, hca, PLUG_ATTACH, port))
+		return -ENODEV;
+	req.slot = slot;
+	fd = fd_raise(dial(fabric));
+	if (fd < 0)
+		return fd;
+	rc = introduce(fd, &req, -1);
+	if (!rc)
+		rc = take_memory(fd, memory);
+	if (!rc)
+		return fd;
+	close(fd);
+	return rc;
+}
+
+int plug_kick(int fd)
+{
+	uint32_t kick = PLUG_KICK;
+
+	return message_send(fd, NULL, 0, &kick, sizeof(kick), -1, true);
 }
 
 /* What can be read now, in memory that is long enough. */

@@ -119,6 +119,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 		umad_close(c->file);
 	c->file = NULL;
 	capture_end(c);
+	attach_end(c);
 	if (c->pipe_fd >= 0)
 		issm_end(s, c);
 	close(c->fd);
@@ -177,6 +178,8 @@ static void read_some(struct plug_server *s, struct conn *c)
 			plug_asked(s, c, msg, (size_t)n);
 			continue;
 		}
+		if (n == sizeof(uint32_t) && c->kind == CONN_ATTACHED && passed < 0)
+			continue; /* a kick */
 		if (n > 0)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
 				 " connection is closed",

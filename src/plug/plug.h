@@ -15,19 +15,29 @@
 #include <stdint.h>
 
 enum {
-	PLUG_VERSION = 1,
+	PLUG_VERSION = 2,
 	PLUG_HCA = 72,
 	PLUG_CA_NAME = 20,
 	PLUG_PKEYS = 128,
+	PLUG_GUIDS = 32,
 	PLUG_NAME = 40,
 	PLUG_HDR = 64, /* sizeof(struct ib_user_mad) */
 };
 
-enum plug_op { PLUG_CA = 1, PLUG_PORT, PLUG_ISSM, PLUG_OPEN, PLUG_CONTROL, PLUG_CAPTURE };
+enum plug_op {
+	PLUG_CA = 1,
+	PLUG_PORT,
+	PLUG_ISSM,
+	PLUG_OPEN,
+	PLUG_CONTROL,
+	PLUG_CAPTURE,
+	PLUG_ATTACH
+};
 
 /* The first message of a connection. */
 struct plug_request {
 	uint32_t version, op, port;
+	uint32_t slot; /* ATTACH: the upper bits of the program's QP numbers */
 	char hca[PLUG_HCA];
 };
 
@@ -48,6 +58,18 @@ struct plug_port {
 	uint64_t prefix, guid;
 	uint32_t pkeys;
 	uint16_t pkey[PLUG_PKEYS];
+	/* As in PortInfo: */
+	uint32_t mtu, mtu_cap, width, speed, ext_speed, vls, subnet_timeout;
+	uint32_t reregisters;	    /* how often a subnet manager asked for that */
+	uint64_t guids[PLUG_GUIDS]; /* the port's first; 0: none */
+};
+
+/* What the fabric says to a program that is attached; the program only ever kicks. */
+enum plug_news { PLUG_KICK = 1, PLUG_NEWS };
+
+struct plug_port_news {
+	uint32_t say, pad;
+	struct plug_port port;
 };
 
 /* In front of what a program sends on its file. */
@@ -96,6 +118,13 @@ int plug_tell(int fd, const char *ask, char **answer, size_t *len);
 /* A descriptor from which plug_recv() takes what crosses the links of a node ("" all) or
  * the one at its port (0 all): ERF records of type 21, whole ones in each message. */
 int plug_capture(const char *fabric, const char *node, uint32_t port);
+
+/* A descriptor by which the fabric and a program kick each other, and that tells of the
+ * port; and in *memory what they share (link/adapter_ring.h), sealed.  -EADDRINUSE: the
+ * slot is another program's. */
+int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
+		int *memory);
+int plug_kick(int fd); /* without waiting */
 
 /* Is that a good name of a fabric?  0 or -EINVAL. */
 int plug_check_name(const char *fabric);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plug/message.h"
 #include "plug/server_own.h"
@@ -61,24 +62,44 @@ static void about_ca(struct plug_server *s, struct conn *c)
 	plugged_end(s, c);
 }
 
+void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
+		     struct plug_port *to)
+{
+	const struct port_info *pi;
+	struct fabric_port_view v;
+
+	memset(to, 0, sizeof(*to)); /* compared as bytes */
+	fabric_port(s->fabric, ca, port, &v);
+	pi = v.info;
+	to->state = pi->state;
+	to->phys_state = pi->phys_state;
+	to->rate = fabric_rate(pi) / 10;
+	to->lid = pi->lid;
+	to->lmc = pi->lmc;
+	to->sm_lid = pi->sm_lid;
+	to->sm_sl = pi->sm_sl;
+	to->cap_mask = pi->cap_mask;
+	to->prefix = pi->gid_prefix;
+	to->guid = v.guid;
+	to->pkeys = v.pkeys < PLUG_PKEYS ? v.pkeys : PLUG_PKEYS;
+	memcpy(to->pkey, v.pkey, to->pkeys * sizeof(to->pkey[0]));
+	to->mtu = pi->mtu;
+	to->mtu_cap = pi->mtu_cap;
+	to->width = pi->width_active;
+	to->speed = pi->speed_active;
+	to->ext_speed = pi->ext_active;
+	to->vls = pi->oper_vls;
+	to->subnet_timeout = pi->subnet_timeout;
+	to->reregisters = v.reregisters;
+	for (unsigned i = 0; i < PLUG_GUIDS; i++)
+		to->guids[i] = v.guids[i];
+}
+
 static void about_port(struct plug_server *s, struct conn *c)
 {
-	struct fabric_port_view v;
-	struct plug_port a = { 0 };
+	struct plug_port a;
 
-	fabric_port(s->fabric, c->ca, c->port, &v);
-	a.state = v.info->state;
-	a.phys_state = v.info->phys_state;
-	a.rate = fabric_rate(v.info) / 10;
-	a.lid = v.info->lid;
-	a.lmc = v.info->lmc;
-	a.sm_lid = v.info->sm_lid;
-	a.sm_sl = v.info->sm_sl;
-	a.cap_mask = v.info->cap_mask;
-	a.prefix = v.info->gid_prefix;
-	a.guid = v.guid;
-	a.pkeys = v.pkeys < PLUG_PKEYS ? v.pkeys : PLUG_PKEYS;
-	memcpy(a.pkey, v.pkey, a.pkeys * sizeof(a.pkey[0]));
+	plug_about_port(s, c->ca, c->port, &a);
 	answer(c, &a, sizeof(a));
 	plugged_end(s, c);
 }
@@ -145,6 +166,21 @@ static void open_capture(struct plug_server *s, struct conn *c, bool all)
 		plugged_end(s, c);
 }
 
+static void attach(struct plug_server *s, struct conn *c, uint32_t slot)
+{
+	int memory = attach_begin(s, c, slot);
+	uint32_t status = 0;
+
+	if (memory < 0) {
+		refuse(s, c, memory);
+		return;
+	}
+	move(c, CONN_ATTACHED, &s->attaches);
+	if (message_send(c->fd, NULL, 0, &status, sizeof(status), memory, true))
+		plugged_end(s, c);
+	close(memory);
+}
+
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
 {
 	size_t n = 0;
@@ -196,6 +232,8 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		open_control(s, c);
 	else if (req->op == PLUG_CAPTURE)
 		open_capture(s, c, !req->hca[0]);
+	else if (req->op == PLUG_ATTACH)
+		attach(s, c, req->slot);
 	else if (req->op == PLUG_ISSM)
 		passed = open_issm(s, c, passed);
 	else

@@ -41,7 +41,20 @@ static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
 		capture_packet(s, node, port, vl, pkt);
 }
 
-static const struct fabric_ops fabric_ops = { .deliver = deliver, .crosses = crosses };
+static bool take(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	return attach_take(ctx, node, port, pkt);
+}
+
+static void done(void *ctx, struct fabric_data *d)
+{
+	(void)ctx;
+	attach_done(d);
+}
+
+static const struct fabric_ops fabric_ops = {
+	.deliver = deliver, .take = take, .done = done, .crosses = crosses
+};
 static const struct umad_ops umad_ops = { .readable = readable };
 
 static int do_listen(struct plug_server *s, const char *name)
@@ -92,6 +105,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->issms);
 	list_init(&s->controls);
 	list_init(&s->captures);
+	list_init(&s->attaches);
 	list_init(&s->dead);
 	list_init(&s->ready);
 	user_open(&s->user);
@@ -134,6 +148,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->issms);
 	end_all(s, &s->controls);
 	end_all(s, &s->captures);
+	end_all(s, &s->attaches);
 	bury(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);
@@ -217,7 +232,9 @@ static void run(struct plug_server *s)
 {
 	issm_look_all(s);
 	umad_run(s->umad, s->now);
+	(void)attach_run(s);
 	fabric_run(s->fabric, s->now);
+	attach_flush(s);
 	while (!list_empty(&s->ready))
 		plugged_flush(s, container_of(s->ready.next, struct conn, ready));
 	capture_flush_all(s);
@@ -235,8 +252,11 @@ int plug_serve(struct plug_server *s, int stop)
 	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, stop, ev))
 		return -errno;
 	while (on) {
-		int n = epoll_wait(s->epoll, ev, EVENTS, timeout(s));
+		int n;
 
+		attach_sleeps(s, true);
+		n = epoll_wait(s->epoll, ev, EVENTS, attach_has(s) ? 0 : timeout(s));
+		attach_sleeps(s, false);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		s->now = clock_ns();

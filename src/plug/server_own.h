@@ -20,12 +20,20 @@ struct watch {
 	enum watch_kind kind;
 };
 
-enum conn_kind { CONN_NEW, CONN_FILE, CONN_ISSM, CONN_CONTROL, CONN_CAPTURE, CONN_DEAD };
+enum conn_kind {
+	CONN_NEW,
+	CONN_FILE,
+	CONN_ISSM,
+	CONN_CONTROL,
+	CONN_CAPTURE,
+	CONN_ATTACHED,
+	CONN_DEAD
+};
 
 struct conn {
 	struct watch sock, pipe;
 	struct list node;  /* server.fresh, files, issms, controls,
-			    * captures or dead */
+			    * captures, attaches or dead */
 	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
@@ -36,6 +44,8 @@ struct conn {
 	uint8_t port;
 	struct umad_file *file;
 	struct capture *capture;
+	struct attached *attached;
+	bool woken;   /* CONN_ATTACHED: something has come for it */
 	bool full;    /* its socket has no room: EPOLLOUT is watched */
 	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
 	bool is_open; /* ... somebody has the path open */
@@ -51,7 +61,7 @@ struct plug_server {
 	bool deaf;   /* nobody can be let in: not listening */
 	bool behind; /* .. as the closer is full */
 	struct watch listen_watch, stop_watch;
-	struct list fresh, files, issms, controls, captures, dead, ready;
+	struct list fresh, files, issms, controls, captures, attaches, dead, ready;
 	plug_answer *answer; /* NULL: no control connections */
 	void *answer_ctx;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
@@ -83,6 +93,24 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 		    const struct mad_pkt *pkt);
 void capture_flush(struct plug_server *s, struct conn *c);
 void capture_flush_all(struct plug_server *s);
+
+/* attach.c.  A program at c's port has that slot: a descriptor of the memory that is
+ * shared with it, or -errno. */
+int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot);
+void attach_end(struct conn *c);
+/* See struct fabric_ops. */
+bool attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
+		 const struct mad_pkt *pkt);
+void attach_done(struct fabric_data *d);
+bool attach_run(struct plug_server *s);	  /* what programs have sent; false: nothing */
+void attach_flush(struct plug_server *s); /* they are told */
+/* Programs kick from now on, or not. */
+void attach_sleeps(struct plug_server *s, bool sleeps);
+bool attach_has(const struct plug_server *s); /* .. something to take */
+
+/* request.c: what there is to say of a port. */
+void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
+		     struct plug_port *to);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* adapter.c - see adapter.h.  The fabric is another process: when it ends, the port goes
+ * down and what is sent is lost, until the program opens its device anew. */
+#include "nic/adapter.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/device.h"
+#include "host/host.h"
+#include "link/adapter.h"
+#include "link/adapter_ring.h"
+#include "link/lid.h"
+#include "nic/hca.h"
+#include "nic/nic_own.h"
+#include "nic/registry.h"
+#include "sys/conf.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+
+struct adapter {
+	struct nic_link nl;
+	struct link *inner; /* nl.link is around it */
+	struct adapter_shared *shared;
+	int fd;
+	struct fd_id id;
+	atomic_bool gone; /* the fabric has ended */
+};
+
+static struct adapter *adapter_of(struct nic_link *l)
+{
+	return container_of(l, struct adapter, nl);
+}
+
+static bool carries(const struct nic_link *l, const struct device *dev)
+{
+	(void)l;
+	return dev->kind == &device_ib;
+}
+
+/* Groups are the subnet manager's: switches bring what has been joined there. */
+static int join(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
+		bool in)
+{
+	(void)l;
+	(void)dev;
+	(void)gid;
+	(void)in;
+	return 0;
+}
+
+static unsigned fds(const struct nic_link *l, struct source_fd *fd)
+{
+	const struct adapter *a = container_of(l, const struct adapter, nl);
+
+	if (atomic_load(&a->gone))
+		return 0;
+	*fd = (struct source_fd){
+		.fd = a->fd, .always = true, .input = true, .stream = true
+	};
+	return 1;
+}
+
+static void forked(struct nic_link *l)
+{
+	close(adapter_of(l)->fd);
+}
+
+static bool has(const struct nic_link *l)
+{
+	return adapter_link_has(container_of(l, const struct adapter, nl)->inner);
+}
+
+static void sleeps(struct nic_link *l, bool does)
+{
+	adapter_link_sleeps(adapter_of(l)->inner, does);
+}
+
+static void lost(struct adapter *a)
+{
+	if (atomic_exchange(&a->gone, true))
+		return;
+	log_error("the fabric has ended: its adapter's port is down");
+	adapter_link_cut(a->inner);
+	registry_hca_port(NULL);
+}
+
+/* The descriptor stays open: another thread may be kicking by it. */
+static void told(struct nic_link *l)
+{
+	struct adapter *a = adapter_of(l);
+	struct plug_port_news news;
+	struct port port;
+
+	for (;;) {
+		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			lost(a);
+			return;
+		}
+		if (n != sizeof(news) || news.say != PLUG_NEWS)
+			continue; /* a kick */
+		hca_fill(&port, &news.port);
+		registry_hca_port(&port);
+	}
+}
+
+static const struct nic_link_ops adapter_ops = {
+	.carries = carries,
+	.join = join,
+	.fds = fds,
+	.forked = forked,
+	.has = has,
+	.sleeps = sleeps,
+	.told = told,
+};
+
+/* The program may have closed it. */
+static void kick(void *arg)
+{
+	struct adapter *a = arg;
+
+	if (!atomic_load(&a->gone) && fd_is(a->fd, &a->id))
+		(void)plug_kick(a->fd);
+}
+
+static int map(struct adapter *a, int memory)
+{
+	void *at = mmap(NULL, sizeof(*a->shared), PROT_READ | PROT_WRITE, MAP_SHARED,
+			memory, 0);
+
+	close(memory);
+	if (at == MAP_FAILED)
+		return -errno;
+	madvise(at, sizeof(*a->shared), MADV_DONTFORK);
+	a->shared = at;
+	return 0;
+}
+
+static int stack_links(struct adapter *a)
+{
+	int rc = adapter_link(&a->inner, a->shared, kick, a);
+
+	if (rc)
+		return rc;
+	rc = lid_wrap(&a->nl.link, a->inner);
+	if (rc)
+		a->inner->ops->close(a->inner);
+	return rc;
+}
+
+int adapter_open(struct adapter **out, struct nic *nic)
+{
+	const struct conf *conf = conf_get();
+	struct adapter *a;
+	int memory, rc;
+
+	*out = NULL;
+	if (!conf->hca[0])
+		return 0;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->nl.ops = &adapter_ops;
+	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, host_slot(nic->host),
+			    &memory);
+	rc = a->fd < 0 ? a->fd : map(a, memory);
+	if (a->fd >= 0)
+		(void)fd_identify(a->fd, &a->id);
+	if (!rc)
+		rc = stack_links(a);
+	if (rc) {
+		log_error("adapter %s of fabric %s cannot be opened: errno %d", conf->hca,
+			  conf->fabric, -rc);
+		if (a->shared)
+			munmap(a->shared, sizeof(*a->shared));
+		if (a->fd >= 0)
+			close(a->fd);
+		free(a);
+		return rc;
+	}
+	links_add(&nic->links, &a->nl);
+	*out = a;
+	return 0;
+}
+
+void adapter_close(struct adapter *a)
+{
+	if (!a)
+		return;
+	links_remove(&a->nl);
+	a->nl.link->ops->close(a->nl.link);
+	munmap(a->shared, sizeof(*a->shared));
+	close(a->fd);
+	free(a);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* attach.c - the fabric's end of the memory that it shares with a program at an adapter
+ * (link/adapter_ring.h).  Nothing in there is believed, and each descriptor is read once.
+ *
+ * An attached program stands under its slot, the upper bits of its QP numbers: what is
+ * for one of them is the program's.  A program that is gone is kept until the packets
+ * that it has sent are gone, too, since their bytes lie in its memory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "link/adapter_ring.h"
+#include "plug/server_own.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "sys/qpn.h"
+#include "wire/gsi.h"
+#include "wire/ib_pkt.h"
+
+static_assert((int)ADAPTER_BUF == (int)FABRIC_DATA_MAX, "a packet of data");
+
+enum { BTH_LEN = 12, ICRC_LEN = 4, AT_ONCE = 256 };
+
+struct attached {
+	struct plug_server *s;
+	struct conn *c; /* NULL: the program is gone */
+	uint32_t ca;
+	uint8_t port;
+	uint16_t slot;
+	struct adapter_shared *sh;
+	uint32_t tx_tail, rx_head, freed_head; /* ours: those in sh may be anything */
+	unsigned busy;			       /* packets of its that are under way */
+	struct plug_port told;		       /* of its port */
+	struct packet {
+		struct fabric_data d;
+		struct attached *a;
+		bool busy;
+	} packet[ADAPTER_BUFS];
+};
+
+/* --- beginning and end ---------------------------------------------------------- */
+
+static void let_go(struct attached *a)
+{
+	if (a->c || a->busy)
+		return;
+	munmap(a->sh, sizeof(*a->sh));
+	free(a);
+}
+
+void attach_end(struct conn *c)
+{
+	struct attached *a = c->attached;
+
+	c->attached = NULL;
+	if (!a)
+		return;
+	a->c = NULL;
+	fabric_room(a->s->fabric, a->ca, a->port); /* what is for it need not wait */
+	let_go(a);
+}
+
+/* Sealed memory, whose descriptor is the program's. */
+static int share(struct attached *a)
+{
+	int fd = fd_memory("urnic-adapter", sizeof(*a->sh)), rc = fd < 0 ? fd : 0;
+	void *at;
+
+	if (rc)
+		return rc;
+	at = mmap(NULL, sizeof(*a->sh), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	a->sh = at;
+	atomic_init(&a->sh->fabric_sleeps, 1);
+	atomic_init(&a->sh->program_sleeps, 1);
+	return fd;
+}
+
+static bool is_taken(const struct plug_server *s, const struct conn *c, uint16_t slot)
+{
+	list_for(node, &s->attaches)
+	{
+		const struct conn *o = container_of(node, struct conn, node);
+
+		if (o->ca == c->ca && o->attached->slot == slot)
+			return true;
+	}
+	return false;
+}
+
+int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot)
+{
+	struct attached *a;
+	int fd;
+
+	if (!slot || slot >= 1u << QPN_SLOT_BITS)
+		return -EINVAL;
+	if (is_taken(s, c, (uint16_t)slot))
+		return -EADDRINUSE;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	fd = share(a);
+	if (fd < 0) {
+		if (a->sh)
+			munmap(a->sh, sizeof(*a->sh));
+		free(a);
+		return fd;
+	}
+	a->s = s;
+	a->c = c;
+	a->ca = c->ca;
+	a->port = c->port;
+	a->slot = (uint16_t)slot;
+	for (unsigned i = 0; i < ADAPTER_BUFS; i++)
+		a->packet[i].a = a;
+	c->attached = a;
+	return fd;
+}
+
+static void wake(struct attached *a)
+{
+	uint32_t kick = PLUG_KICK;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed))
+		message_send(a->c->fd, NULL, 0, &kick, sizeof(kick), -1, true);
+}
+
+/* --- from the program ------------------------------------------------------------ */
+
+/* What the fabric goes by; the packet may be anything.  False: nothing that a program
+ * may send. */
+static bool read_packet(const struct attached *a, const struct adapter_desc *desc,
+			struct fabric_data *d, struct mad_pkt *pkt)
+{
+	const struct lid_addr *to = lid_addr(&desc->addr);
+	uint8_t head[BTH_LEN + 8];
+
+	*pkt = (struct mad_pkt){
+		.data = d,
+		.slid = to->slid,
+		.dlid = to->dlid,
+		.sl = to->sl & 15,
+		.grh = to->grh == 1,
+		.tclass = to->tclass,
+		.hop_limit = to->hop_limit,
+		.flow_label = to->flow_label & 0xfffff,
+	};
+	if (desc->len < sizeof(head) + ICRC_LEN && desc->len < BTH_LEN + ICRC_LEN)
+		return false;
+	memset(head, 0, sizeof(head));
+	memcpy(head, d->bytes, desc->len < sizeof(head) ? desc->len : sizeof(head));
+	memcpy(d->bth, head, sizeof(d->bth));
+	memcpy(pkt->sgid, to->sgid, sizeof(pkt->sgid));
+	memcpy(pkt->dgid, to->dgid, sizeof(pkt->dgid));
+	pkt->pkey = (uint16_t)(head[2] << 8 | head[3]);
+	pkt->dqpn = qpn_of_packet(head);
+	if (head[0] >> 5 != IB_UD)
+		return pkt->dqpn > QP_GSI;
+	pkt->qkey = (uint32_t)head[12] << 24 | (uint32_t)head[13] << 16 |
+		    (uint32_t)head[14] << 8 | head[15];
+	pkt->sqpn = (uint32_t)head[17] << 16 | (uint32_t)head[18] << 8 | head[19];
+	return pkt->dqpn > QP_SMI &&
+	       (pkt->sqpn == QP_GSI || qpn_slot(pkt->sqpn) == a->slot);
+}
+
+static void freed(struct attached *a, struct packet *p)
+{
+	p->busy = false;
+	a->busy--;
+	if (!a->c) {
+		let_go(a);
+		return;
+	}
+	a->sh->freed[a->freed_head % ADAPTER_BUFS] = (uint16_t)(p - a->packet);
+	a->freed_head++;
+	atomic_store_explicit(&a->sh->freed_head, a->freed_head, memory_order_release);
+}
+
+void attach_done(struct fabric_data *d)
+{
+	struct packet *p = container_of(d, struct packet, d);
+
+	freed(p->a, p);
+}
+
+/* A message to a QP1 travels as a MAD. */
+static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt *pkt)
+{
+	enum { HEAD = BTH_LEN + 8, SEND_ONLY = 0x64 };
+
+	if (pkt->dqpn != QP_GSI)
+		return false;
+	if (p->d.len != HEAD + MAD_SIZE + ICRC_LEN || p->d.bth[0] != SEND_ONLY)
+		return true;
+	memcpy(pkt->mad, p->d.bytes + HEAD, MAD_SIZE);
+	pkt->data = NULL;
+	fabric_send(a->s->fabric, a->ca, a->port, pkt);
+	return true;
+}
+
+static bool take_one(struct attached *a)
+{
+	const struct adapter_desc desc = a->sh->tx[a->tx_tail % ADAPTER_BUFS];
+	struct packet *p = &a->packet[desc.buf % ADAPTER_BUFS];
+	struct mad_pkt pkt;
+
+	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
+	if (desc.buf >= ADAPTER_BUFS || p->busy || desc.len > ADAPTER_BUF || desc.len % 4)
+		return false;
+	p->d = (struct fabric_data){ .bytes = a->sh->tx_buf[desc.buf], .len = desc.len };
+	p->busy = true;
+	a->busy++;
+	a->tx_tail++;
+	if (!read_packet(a, &desc, &p->d, &pkt) || send_mad(a, p, &pkt) ||
+	    fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
+		freed(a, p);
+	return true;
+}
+
+/* How many it took; -1: the program says what cannot be. */
+static int take_all(struct attached *a)
+{
+	uint32_t head = atomic_load_explicit(&a->sh->tx_head, memory_order_acquire);
+	int n = 0;
+
+	if (head - a->tx_tail > ADAPTER_BUFS)
+		return -1;
+	for (; a->tx_tail != head && n < AT_ONCE; n++)
+		if (!take_one(a))
+			return -1;
+	return n;
+}
+
+/* --- to the program ---------------------------------------------------------------- */
+
+/* All of it is written anew, so nothing that the sender changes now tells it apart from
+ * what the fabric went by. */
+static bool put(struct attached *a, const struct mad_pkt *pkt)
+{
+	const struct fabric_data *d = pkt->data;
+	uint32_t at = a->rx_head % ADAPTER_BUFS;
+	struct lid_addr addr = {
+		.slid = pkt->slid,
+		.dlid = pkt->dlid,
+		.sl = pkt->sl,
+		.grh = pkt->grh,
+	};
+
+	if (a->rx_head - atomic_load_explicit(&a->sh->rx_tail, memory_order_acquire) >=
+	    ADAPTER_BUFS) {
+		atomic_store_explicit(&a->sh->fabric_waits, 1, memory_order_relaxed);
+		atomic_thread_fence(memory_order_seq_cst);
+		if (a->rx_head -
+			    atomic_load_explicit(&a->sh->rx_tail, memory_order_acquire) >=
+		    ADAPTER_BUFS)
+			return false;
+	}
+	if (pkt->grh) {
+		addr.tclass = pkt->tclass;
+		addr.hop_limit = pkt->hop_limit;
+		addr.flow_label = pkt->flow_label;
+		memcpy(addr.sgid, pkt->sgid, sizeof(addr.sgid));
+		memcpy(addr.dgid, pkt->dgid, sizeof(addr.dgid));
+	}
+	memcpy(a->sh->rx_buf[at], d->bytes, d->len);
+	memcpy(a->sh->rx_buf[at], d->bth, sizeof(d->bth));
+	a->sh->rx[at].len = (uint16_t)d->len;
+	memcpy(&a->sh->rx[at].addr, &addr, sizeof(addr));
+	a->rx_head++;
+	atomic_store_explicit(&a->sh->rx_head, a->rx_head, memory_order_release);
+	return true;
+}
+
+bool attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
+		 const struct mad_pkt *pkt)
+{
+	bool group = pkt->dqpn == QP_MULTICAST;
+
+	list_for(node, &s->attaches)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->ca != ca || c->port != port ||
+		    (!group && c->attached->slot != qpn_slot(pkt->dqpn)))
+			continue;
+		/* A group's packet does not wait for one of its programs. */
+		if (!put(c->attached, pkt) && !group)
+			return false;
+		c->woken = true;
+	}
+	return true;
+}
+
+/* --- the loop ------------------------------------------------------------------------
+ */
+
+static void wrong(struct plug_server *s, struct conn *c)
+{
+	log_info("fabric: process %d says what cannot be in its rings: its connection is "
+		 "closed",
+		 (int)c->pid);
+	plugged_end(s, c);
+}
+
+static void tell_port(struct plug_server *s, struct conn *c)
+{
+	struct plug_port_news news = { .say = PLUG_NEWS };
+
+	plug_about_port(s, c->ca, c->port, &news.port);
+	if (memcmp(&news.port, &c->attached->told, sizeof(news.port)) == 0)
+		return;
+	if (message_send(c->fd, NULL, 0, &news, sizeof(news), -1, true) == 0)
+		c->attached->told = news.port;
+}
+
+bool attach_run(struct plug_server *s)
+{
+	bool any = false;
+
+	list_for_safe(node, &s->attaches)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+		struct attached *a = c->attached;
+		int n = take_all(a);
+
+		if (n < 0) {
+			wrong(s, c);
+			continue;
+		}
+		any |= n > 0;
+		if (atomic_load_explicit(&a->sh->fabric_waits, memory_order_relaxed)) {
+			atomic_store_explicit(&a->sh->fabric_waits, 0,
+					      memory_order_relaxed);
+			fabric_room(s->fabric, a->ca, a->port);
+		}
+	}
+	return any;
+}
+
+void attach_flush(struct plug_server *s)
+{
+	list_for_safe(node, &s->attaches)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->woken)
+			wake(c->attached);
+		c->woken = false;
+		tell_port(s, c);
+	}
+}
+
+void attach_sleeps(struct plug_server *s, bool sleeps)
+{
+	list_for(node, &s->attaches)
+	{
+		struct attached *a = container_of(node, struct conn, node)->attached;
+
+		atomic_store_explicit(&a->sh->fabric_sleeps, sleeps,
+				      memory_order_relaxed);
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool attach_has(const struct plug_server *s)
+{
+	list_for(node, &s->attaches)
+	{
+		const struct attached *a =
+			container_of(node, struct conn, node)->attached;
+
+		if (atomic_load_explicit(&a->sh->tx_head, memory_order_acquire) !=
+		    a->tx_tail)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs at adapters, over the memory that each shares with the fabric; and some that
+ * write there what cannot be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/adapter_ring.h"
+#include "plug/plug.h"
+#include "plug/server.h"
+#include "sys/qpn.h"
+#include "sys/rand.h"
+#include "wire/gsi.h"
+
+static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
+			       "Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";
+
+enum { SLOT = 5, LEN = 64, UC_SEND_ONLY = 0x24, UD_SEND_ONLY = 0x64 };
+
+static struct topo topo;
+static struct plug_server *server;
+static pthread_t thread;
+static int stop;
+static char name[PLUG_NAME];
+
+struct program {
+	int fd;
+	struct adapter_shared *sh;
+	uint32_t head;
+};
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	plug_serve(server, stop);
+	return NULL;
+}
+
+static int start(void **state)
+{
+	char err[TOPO_ERR];
+
+	(void)state;
+	snprintf(name, sizeof(name), "attach-%d", getpid());
+	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
+	assert_int_equal(plug_server_new(&server, name, &topo), 0);
+	stop = eventfd(0, EFD_CLOEXEC);
+	return pthread_create(&thread, NULL, serve, NULL);
+}
+
+static int end(void **state)
+{
+	uint64_t one = 1;
+
+	(void)state;
+	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
+	pthread_join(thread, NULL);
+	plug_server_free(server);
+	topo_free(&topo);
+	close(stop);
+	return 0;
+}
+
+static struct program attach(const char *hca, uint32_t slot)
+{
+	struct program p = { 0 };
+	int memory;
+
+	p.fd = plug_attach(name, hca, 1, slot, &memory);
+	assert_true(p.fd >= 0);
+	p.sh = mmap(NULL, sizeof(*p.sh), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	close(memory);
+	assert_ptr_not_equal(p.sh, MAP_FAILED);
+	return p;
+}
+
+static void detach(struct program *p)
+{
+	munmap(p->sh, sizeof(*p->sh));
+	close(p->fd);
+}
+
+/* What the fabric says next: how long it is; 0: the connection has ended. */
+static long hear(struct program *p, struct plug_port_news *news)
+{
+	struct pollfd f = { .fd = p->fd, .events = POLLIN };
+
+	assert_int_equal(poll(&f, 1, 10000), 1);
+	return recv(p->fd, news, sizeof(*news), 0);
+}
+
+/* One to a QP of that slot; the port has no LID, so to its own it cannot go. */
+static void put(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
+		uint32_t dqpn)
+{
+	struct adapter_desc d = { .len = len, .buf = buf };
+	struct lid_addr addr = { .slid = 1, .dlid = 2 };
+	uint8_t *at = p->sh->tx_buf[buf % ADAPTER_BUFS];
+
+	memset(at, 0, LEN);
+	at[0] = opcode;
+	at[2] = at[3] = 0xff;
+	at[5] = (uint8_t)(dqpn >> 16);
+	at[6] = (uint8_t)(dqpn >> 8);
+	at[7] = (uint8_t)dqpn;
+	memcpy(&d.addr, &addr, sizeof(addr));
+	p->sh->tx[p->head++ % ADAPTER_BUFS] = d;
+	atomic_store(&p->sh->tx_head, p->head);
+	plug_kick(p->fd);
+}
+
+static void wait_freed(struct program *p, uint32_t n)
+{
+	while (atomic_load(&p->sh->freed_head) != n)
+		usleep(100);
+}
+
+static void port_is_told_first(void **state)
+{
+	struct program p = attach("a", SLOT);
+	struct plug_port_news news;
+
+	(void)state;
+	assert_int_equal(hear(&p, &news), sizeof(news));
+	assert_int_equal(news.say, PLUG_NEWS);
+	assert_int_equal(news.port.state, 2);
+	assert_int_equal(news.port.mtu_cap, 5);
+	assert_int_equal(news.port.ext_speed, 2);
+	assert_int_equal(news.port.guids[0], news.port.guid);
+	detach(&p);
+}
+
+static void a_slot_is_one_programs(void **state)
+{
+	struct program p = attach("a", SLOT), q;
+	int memory;
+
+	(void)state;
+	assert_int_equal(plug_attach(name, "a", 1, SLOT, &memory), -EADDRINUSE);
+	assert_int_equal(plug_attach(name, "a", 1, 0, &memory), -EINVAL);
+	assert_int_equal(plug_attach(name, "a", 1, 1u << QPN_SLOT_BITS, &memory),
+			 -EINVAL);
+	assert_int_equal(plug_attach(name, "a", 2, SLOT + 1, &memory), -ENODEV);
+	q = attach("b", SLOT);
+	detach(&q);
+	detach(&p);
+	/* the fabric sees the end of one before the beginning of the next */
+	p = attach("a", SLOT);
+	detach(&p);
+}
+
+/* Without a subnet manager nothing goes anywhere, but each buffer comes back. */
+static void buffers_come_back(void **state)
+{
+	struct program p = attach("a", SLOT);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3 * ADAPTER_BUFS; i++) {
+		put(&p, (uint16_t)(i % ADAPTER_BUFS), LEN, UC_SEND_ONLY,
+		    qpn_make(SLOT, 2));
+		wait_freed(&p, i + 1);
+	}
+	detach(&p);
+}
+
+static void refused_but_no_crime(void **state)
+{
+	struct program p = attach("a", SLOT);
+
+	(void)state;
+	put(&p, 0, LEN, UC_SEND_ONLY, QP_SMI);
+	put(&p, 1, LEN, UD_SEND_ONLY, QP_GSI);	       /* not as long as a MAD */
+	put(&p, 2, LEN, UD_SEND_ONLY, qpn_make(9, 3)); /* from QP 0 */
+	put(&p, 3, 0, UC_SEND_ONLY, qpn_make(9, 3));
+	wait_freed(&p, 4);
+	detach(&p);
+}
+
+static void ends(struct program *p)
+{
+	struct plug_port_news news;
+	long n;
+
+	plug_kick(p->fd);
+	while ((n = hear(p, &news)) > 0)
+		;
+	assert_true(n == 0 || errno == ECONNRESET);
+	detach(p);
+}
+
+static void crimes(void **state)
+{
+	struct program good = attach("b", SLOT), p = attach("a", SLOT);
+
+	(void)state;
+	put(&p, ADAPTER_BUFS, LEN, UC_SEND_ONLY, 77); /* no such buffer */
+	ends(&p);
+	p = attach("a", SLOT);
+	put(&p, 0, ADAPTER_BUF + 4, UC_SEND_ONLY, 77);
+	ends(&p);
+	p = attach("a", SLOT);
+	put(&p, 0, LEN + 1, UC_SEND_ONLY, 77);
+	ends(&p);
+	p = attach("a", SLOT);
+	atomic_store(&p.sh->tx_head, ADAPTER_BUFS + 1);
+	ends(&p);
+	p = attach("a", SLOT);
+	assert_int_equal(send(p.fd, "say", 3, 0), 3);
+	ends(&p);
+	put(&good, 0, LEN, UC_SEND_ONLY, 77);
+	wait_freed(&good, 1);
+	detach(&good);
+}
+
+/* Whatever stands there, the fabric lives. */
+static void random_words(void **state)
+{
+	struct prng r;
+
+	(void)state;
+	rand_seed(&r, rand_start());
+	for (unsigned round = 0; round < 50; round++) {
+		struct program p = attach("a", SLOT), q;
+		uint32_t *at = (uint32_t *)p.sh;
+
+		for (unsigned i = 0; i < 200; i++)
+			((volatile uint32_t *)at)[rand_below(&r, 64 + 24 * 256)] =
+				(uint32_t)rand_u64(&r);
+		plug_kick(p.fd);
+		q = attach("a", SLOT + 1);
+		put(&q, 0, LEN, UC_SEND_ONLY, 77);
+		wait_freed(&q, 1);
+		detach(&q);
+		detach(&p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(port_is_told_first),
+		cmocka_unit_test(a_slot_is_one_programs),
+		cmocka_unit_test(buffers_come_back),
+		cmocka_unit_test(refused_but_no_crime),
+		cmocka_unit_test(crimes),
+		cmocka_unit_test(random_words),
+	};
+
+	return cmocka_run_group_tests(tests, start, end);
+}

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs at a fabric's adapters exchange data, unmodified, as nobody.
+
+docs/fabric.md.
+"""
+
+import re
+import signal
+
+import pytest
+from lab import eventually, next_port, run_both
+from test_fabric import Fabric, TWO, leaves
+from tool import need
+
+
+@pytest.fixture
+def fabric(netns):
+    need("opensm")
+
+    def start(text=TWO, *args):
+        return Fabric(netns, text, *args)
+    return start
+
+
+@pytest.fixture
+def two(fabric):
+    """Two adapters at one switch, managed."""
+    f = fabric()
+    f.sm = f.opensm("a")
+    return f
+
+
+def both(f, *argv, server="a", client="b", **kw):
+    return run_both(f.at(server), f.at(client), argv, "127.0.0.1", **kw)
+
+
+
+def sent(f, node, port=1):
+    return int(re.search(rf"^{node} {port} +(\d+)",
+                         f.ns.run(f.ns.stage.urnic, "fabric", "counters").out, re.M)[1])
+
+
+def test_devinfo(fabric):
+    f = fabric()
+    out = f.run("b", "ibv_devinfo", "-v")
+    assert re.search(r"state:\s+PORT_INIT", out) and re.search(r"port_lid:\s+0\b", out)
+    f.opensm("a")
+    out = f.run("b", "ibv_devinfo", "-v")
+    assert re.findall(r"hca_id:\s+(\S+)", out) == ["ib_b"]
+    for line in ("state: PORT_ACTIVE (4)", "max_mtu: 4096 (5)", "active_mtu: 4096 (5)",
+                 "sm_lid: 1", "port_lid: 3", "port_lmc: 0x00", "link_layer: InfiniBand",
+                 "max_vl_num: 8 (4)", "pkey_tbl_len: 128", "active_width: 4X (2)",
+                 "active_speed: 25.0 Gbps (32)", "phys_state: LINK_UP (5)",
+                 "node_guid: 0000:0000:0010:0002", "GID[ 0]: fe80::10:3"):
+        assert line in re.sub(r"[ \t]+", " ", out), (line, out)
+    # what URNIC_DEVICES names comes with it
+    out = f.at("b", URNIC_DEVICES="lo").run("ibv_devices").out
+    assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["ib_b", "roce_lo"]
+
+
+@pytest.mark.parametrize("program", ["ud", "rc", "uc", "srq"])
+@pytest.mark.parametrize("grh", [False, True])
+def test_pingpong(two, program, grh):
+    was = sent(two, "sw", 1), sent(two, "sw", 2)
+    for proc in both(two, f"ibv_{program}_pingpong", *(["-g", "0"] if grh else [])):
+        assert "usec/iter" in proc.out and "invalid data" not in proc.out, proc.describe()
+    # all of it has gone through the switch
+    assert sent(two, "sw", 1) - was[0] >= 1000 and sent(two, "sw", 2) - was[1] >= 1000
+
+
+@pytest.mark.parametrize("program", ["write_bw", "write_lat", "read_bw", "read_lat",
+                                     "send_bw", "send_lat", "atomic_bw", "atomic_lat"])
+def test_perftest(two, program):
+    was = sent(two, "sw", 1), sent(two, "sw", 2)
+    both(two, f"ib_{program}", "-n", "200")
+    assert sent(two, "sw", 1) > was[0] and sent(two, "sw", 2) > was[1]
+
+
+@pytest.mark.parametrize("kind", ["UC", "UD"])
+def test_perftest_unreliable(two, kind):
+    """Nothing is lost, though the receiver may be slow."""
+    both(two, "ib_send_bw", "-c", kind, "-n", "2000", *(["-s", "2048"] if kind == "UD" else []))
+
+
+def test_processes_of_one_adapter(two):
+    """They reach each other by the adapter alone, and not by the host's memory."""
+    was = sent(two, "H-a")
+    both(two, "ibv_rc_pingpong", client="a")
+    assert sent(two, "H-a") == was
+
+
+def test_across_two_levels(fabric):
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    both(f, "ib_write_bw", "-n", "100", server="n0", client="n3")
+    spines = [sent(f, f"S-spine{s}", p) for s in (0, 1) for p in (1, 2)]
+    assert max(spines) > 1000, spines
+
+
+def test_events(two):
+    watch = two.at("b").start("stdbuf", "-oL", "ibv_asyncwatch")
+    watch.wait_output("async event FD")
+
+    def link(how):
+        two.ns.run(two.ns.stage.urnic, "fabric", "link", how, "H-b", "1")
+    link("down")
+    watch.wait_output("IBV_EVENT_PORT_ERR")
+    link("up")
+    watch.wait_output("IBV_EVENT_PORT_ACTIVE")
+    assert watch.running()
+
+
+def test_events_of_a_subnet_manager(fabric):
+    f = fabric()
+    watch = f.at("b").start("stdbuf", "-oL", "ibv_asyncwatch")
+    watch.wait_output("async event FD")
+    f.opensm("a")
+    for event in ("LID_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE"):
+        watch.wait_output(f"IBV_EVENT_{event}")
+    assert "PORT_ERR" not in watch.out
+
+
+def test_the_fabric_is_killed(two):
+    port = next_port()
+    server = two.at("a").start("ib_write_bw", "-p", str(port), "-D", "60")
+    server.wait_listening(port)
+    client = two.at("b").start("ib_write_bw", "-p", str(port), "-D", "60", "127.0.0.1")
+    watch = two.at("b").start("stdbuf", "-oL", "ibv_asyncwatch")
+    watch.wait_output("async event FD")
+    was = sent(two, "sw")
+    assert eventually(lambda: sent(two, "sw") > was + 100)
+    two.proc.signal(signal.SIGKILL)
+    watch.wait_output("IBV_EVENT_PORT_ERR")
+    assert client.wait(60) not in (0, None), client.describe()
+    assert "Failed status 12" in client.out, client.describe()   # RETRY_EXC_ERR
+    assert watch.running()
+
+
+def test_a_program_is_killed(two):
+    """Its peer is told by its own retries, and others go on."""
+    port = next_port()
+    server = two.at("a").start("ib_write_bw", "-p", str(port), "-D", "60")
+    server.wait_listening(port)
+    client = two.at("b").start("ib_write_bw", "-p", str(port), "-D", "60", "127.0.0.1")
+    was = sent(two, "sw")
+    assert eventually(lambda: sent(two, "sw") > was + 100)
+    server.signal(signal.SIGKILL)
+    both(two, "ibv_rc_pingpong")
+    assert client.wait(60) not in (0, None), client.describe()
+    assert "Failed status 12" in client.out, client.describe()   # RETRY_EXC_ERR
+
+
+def test_without_a_fabric(netns):
+    proc = netns.with_env(URNIC_HCA="a").run("ibv_devices", check=False)
+    assert "adapter a of fabric default: no such fabric runs here" in proc.out
+    assert not re.search(r"[0-9a-f]{16}", proc.out)
