@@ -191,6 +191,7 @@ int abi_destroy_flow(struct ibv_flow *ibv);
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);
 int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num);
+int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 struct ibv_xrcd *abi_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_attr *attr);
 int abi_close_xrcd(struct ibv_xrcd *ibv);
 /* domain.c: */

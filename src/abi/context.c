@@ -32,6 +32,7 @@ static void set_ops(struct verbs_context *v)
 	v->ibv_destroy_flow = abi_destroy_flow;
 	v->create_srq_ex = abi_create_srq_ex;
 	v->get_srq_num = abi_get_srq_num;
+	v->post_srq_ops = abi_post_srq_ops;
 	v->open_xrcd = abi_open_xrcd;
 	v->close_xrcd = abi_close_xrcd;
 	v->alloc_td = abi_alloc_td;

@@ -144,6 +144,12 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - ago;
 }
 
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	info->tag = cq_of_ex(ex)->cur.tm_tag;
+	info->priv = cq_of_ex(ex)->cur.tm_priv;
+}
+
 void abi_cq_ex_ops(struct cq *cq)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
@@ -164,4 +170,5 @@ void abi_cq_ex_ops(struct cq *cq)
 	ex->read_dlid_path_bits = read_dlid_path_bits;
 	ex->read_completion_ts = read_completion_ts;
 	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	ex->read_tm_info = read_tm_info;
 }

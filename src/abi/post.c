@@ -3,6 +3,7 @@
 #include "abi/abi.h"
 #include "core/qp.h"
 #include "core/rq.h"
+#include "core/tm.h"
 #include "nic/nic.h"
 
 /* What stands before a refused request is posted all the same. */
@@ -42,4 +43,13 @@ int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 		return EIO;
 	}
 	return abi_leave(srq_post(srq_of(ibv), wr, bad));
+}
+
+int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
+{
+	if (!abi_enter(ibv->context)) {
+		*bad = wr;
+		return EIO;
+	}
+	return abi_leave(tm_post(srq_of(ibv), wr, bad));
 }

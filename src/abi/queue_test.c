@@ -384,6 +384,7 @@ static void extended_srqs(void **state)
 		XRC = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
 		      IBV_SRQ_INIT_ATTR_CQ,
 		TYPE = IBV_SRQ_INIT_ATTR_TYPE,
+		TAGS = TYPE | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 	};
 	struct ibv_xrcd_init_attr init = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -403,7 +404,11 @@ static void extended_srqs(void **state)
 		{ PD | TYPE, IBV_SRQT_BASIC, fix.pd, x, fix.cq, 0 },
 		{ TYPE, IBV_SRQT_BASIC, fix.pd, NULL, NULL, EINVAL },
 		{ PD, IBV_SRQT_BASIC, NULL, NULL, NULL, EINVAL },
-		{ PD | TYPE, IBV_SRQT_TM, fix.pd, NULL, NULL, EOPNOTSUPP },
+		{ PD | TYPE, IBV_SRQT_TM, fix.pd, NULL, fix.cq, EINVAL },
+		{ PD | TAGS, IBV_SRQT_TM, fix.pd, NULL, fix.cq, 0 },
+		{ PD | TAGS, IBV_SRQT_TM, fix.pd, NULL, NULL, EINVAL },
+		{ PD | (TAGS & ~IBV_SRQ_INIT_ATTR_CQ), IBV_SRQT_TM, fix.pd, NULL, fix.cq,
+		  EINVAL },
 		{ PD | TYPE, (enum ibv_srq_type)9, fix.pd, NULL, NULL, EOPNOTSUPP },
 		{ PD | IBV_SRQ_INIT_ATTR_RESERVED, IBV_SRQT_BASIC, fix.pd, NULL, NULL,
 		  EOPNOTSUPP },
@@ -425,9 +430,10 @@ static void extended_srqs(void **state)
 			.pd = row[i].pd,
 			.xrcd = row[i].xrcd,
 			.cq = row[i].cq,
+			.tm_cap = { 4, 4 },
 		};
 		struct ibv_srq *srq;
-		bool xrc;
+		bool xrc, tags;
 
 		errno = 0;
 		srq = abi_create_srq_ex(fix.ibv, &attr);
@@ -436,7 +442,9 @@ static void extended_srqs(void **state)
 		if (!srq)
 			continue;
 		xrc = row[i].mask & TYPE && row[i].type == IBV_SRQT_XRC;
-		assert_ptr_equal(srq_of(srq)->cq, xrc ? cq_of(fix.cq) : NULL);
+		tags = row[i].mask & TYPE && row[i].type == IBV_SRQT_TM;
+		assert_ptr_equal(srq_of(srq)->cq, xrc || tags ? cq_of(fix.cq) : NULL);
+		assert_int_equal(!srq_of(srq)->tm, !tags);
 		assert_ptr_equal(srq_of(srq)->xrcd, xrc ? xrcd_of(x) : NULL);
 		assert_ptr_equal(srq->srq_context, &attr);
 		assert_int_equal(attr.attr.max_wr, srq_of(srq)->rq.cap);

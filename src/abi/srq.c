@@ -19,22 +19,37 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	return abi_leave(rc) ? NULL : &srq->ibv;
 }
 
+static int check_cq(const struct ibv_context *ibv, const struct ibv_srq_init_attr_ex *ex)
+{
+	return abi_check("create_srq", LIVE(cq_of, ex->cq), LIVE_CQ, ibv);
+}
+
 static int check_objects(const struct ibv_context *ibv,
-			 const struct ibv_srq_init_attr_ex *ex, bool xrc)
+			 const struct ibv_srq_init_attr_ex *ex, enum ibv_srq_type type)
 {
 	int rc = ex->comp_mask & IBV_SRQ_INIT_ATTR_PD && ex->pd ? 0 : -EINVAL;
 
 	if (!rc)
 		rc = abi_check("create_srq", LIVE(pd_of, ex->pd), LIVE_PD, ibv);
-	if (rc || !xrc)
+	if (rc || type == IBV_SRQT_BASIC)
 		return rc;
+	if (type == IBV_SRQT_TM) {
+		if (~ex->comp_mask & (IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ) ||
+		    !ex->cq) {
+			log_info(
+				"create_srq refused: a tag-matching SRQ needs tm_cap and "
+				"a CQ");
+			return -EINVAL;
+		}
+		return check_cq(ibv, ex);
+	}
 	if (~ex->comp_mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ) ||
 	    !ex->xrcd || !ex->cq) {
 		log_info("create_srq refused: an XRC SRQ needs a domain and a CQ");
 		return -EINVAL;
 	}
 	rc = abi_check("create_srq", LIVE(xrcd_of, ex->xrcd), LIVE_XRCD, ibv);
-	return rc ? rc : abi_check("create_srq", LIVE(cq_of, ex->cq), LIVE_CQ, ibv);
+	return rc ? rc : check_cq(ibv, ex);
 }
 
 static int create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *ex,
@@ -43,17 +58,23 @@ static int create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *e
 	struct ibv_srq_init_attr attr = { ex->srq_context, ex->attr };
 	const enum ibv_srq_type type =
 		ex->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? ex->srq_type : IBV_SRQT_BASIC;
-	const bool xrc = type == IBV_SRQT_XRC;
+	struct context *ctx = &abi_of(ibv)->ctx;
 	int rc;
 
 	if (ex->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1) ||
-	    (!xrc && type != IBV_SRQT_BASIC))
+	    (unsigned)type > IBV_SRQT_TM)
 		return -EOPNOTSUPP;
-	rc = check_objects(ibv, ex, xrc);
-	if (!rc)
-		rc = srq_create_xrc(&abi_of(ibv)->ctx, pd_of(ex->pd),
-				    xrc ? xrcd_of(ex->xrcd) : NULL,
-				    xrc ? cq_of(ex->cq) : NULL, &attr, srq);
+	rc = check_objects(ibv, ex, type);
+	if (rc)
+		return rc;
+	if (type == IBV_SRQT_XRC)
+		rc = srq_create_xrc(ctx, pd_of(ex->pd), xrcd_of(ex->xrcd), cq_of(ex->cq),
+				    &attr, srq);
+	else if (type == IBV_SRQT_TM)
+		rc = srq_create_tm(ctx, pd_of(ex->pd), cq_of(ex->cq), &ex->tm_cap, &attr,
+				   srq);
+	else
+		rc = srq_create(ctx, pd_of(ex->pd), &attr, srq);
 	if (!rc)
 		ex->attr = attr.attr;
 	return rc;

@@ -53,7 +53,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	if (!enter_built(ex))
 		return;
-	post_abort(qp_of_ex(ex));
+	if (post_abort(qp_of_ex(ex)))
+		nic_post(abi_of(ex->qp_base.context)->nic, qp_of_ex(ex), abi_inside > 1);
 	abi_end();
 }
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "core/qp.h"
+#include "core/tm.h"
 #include "core/wr_op.h"
 #include "sys/log.h"
 
@@ -22,7 +23,7 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 
 /* False: the CQ is overrun. */
 static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-		 enum verr verr, uint64_t now)
+		 enum verr verr, uint64_t now) REQUIRES(qp->lock)
 {
 	const struct wr_op *op = wr_op(w->opcode);
 	struct cqe cqe = {
@@ -35,12 +36,14 @@ static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
 	};
 
+	if (w->flags & SWQE_OWN)
+		return tm_ended(qp, w, status, verr, now);
 	return cq_push(qp->send_cq, &cqe, false);
 }
 
 /* False: the CQ is overrun. */
 static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
-			    uint64_t now)
+			    uint64_t now) REQUIRES(qp->lock)
 {
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
@@ -64,7 +67,7 @@ void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
 		overrun(qp, "send", now);
 }
 
-static void flush_sq(struct qp *qp, uint64_t now)
+static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 {
 	while (qp->sq.tail != qp->sq.head)
 		complete_oldest(qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
@@ -72,7 +75,7 @@ static void flush_sq(struct qp *qp, uint64_t now)
 
 /* --- receive queue ------------------------------------------------------- */
 
-static bool receives(const struct qp *qp)
+bool qp_receives(const struct qp *qp)
 {
 	switch (qp->state) {
 	case IBV_QPS_RTR:
@@ -91,7 +94,7 @@ static bool receives(const struct qp *qp)
 
 bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 {
-	if (!receives(qp))
+	if (!qp_receives(qp))
 		return false;
 	if (!(qp->srq ? srq_pop(qp->srq, out) : rq_pop(&qp->rq, out)))
 		return false;
@@ -157,11 +160,15 @@ void qp_flush(struct qp *qp, uint64_t now)
 	if (qp->state != IBV_QPS_ERR)
 		return;
 	flush_rq(qp, now);
+	if (qp->tm)
+		tm_flush(qp, now);
 	raise_last_wqe(qp);
 }
 
 void qp_clear(struct qp *qp)
 {
+	if (qp->tm)
+		tm_drop(qp);
 	/* The indices go on: what others derive from them stays right. */
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;

@@ -34,6 +34,8 @@ struct cqe {
 	uint8_t flags;		    /* enum ibv_wc_flags */
 	uint8_t sl, dlid_path_bits; /* UD: how it came */
 	uint16_t slid;
+	uint32_t tm_priv; /* of a tag that matched: TMH.app_ctx, */
+	uint64_t tm_tag;  /* ... TMH.tag */
 };
 
 struct cq {

@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "core/qp_state.h"
 #include "core/rq.h"
+#include "core/tm.h"
 #include "core/wr_op.h"
 #include "sys/ident.h"
 
@@ -74,6 +75,7 @@ const struct device_kind device_roce = {
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS | 1 << IBV_QPT_RAW_PACKET,
 	.xrc = true,
+	.tag_matching = true,
 	.datagrams = true,
 	.ack_delay = 15, /* 134 ms: a thread has to run */
 	.odp_uc = ODP_UC,
@@ -88,6 +90,7 @@ const struct device_kind device_ib = {
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS,
 	.xrc = true,
+	.tag_matching = true,
 	.datagrams = true,
 	.ack_delay = 15,
 	.odp_uc = ODP_UC,
@@ -212,6 +215,14 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 		without_datagrams(a);
 }
 
+static const struct ibv_tm_caps tm_caps = {
+	.max_rndv_hdr_size = TM_HEADERS,
+	.max_num_tags = TM_TAGS,
+	.flags = IBV_TM_CAP_RC,
+	.max_ops = TM_OPS,
+	.max_sge = TM_SGES,
+};
+
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len)
 {
 	struct ibv_device_attr_ex a = {
@@ -237,6 +248,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		.max_dm_size = caps.max_dm,
 	};
 
+	if (dev->kind->tag_matching)
+		a.tm_caps = tm_caps;
 	fill_attr(dev, &a.orig_attr);
 	if (a.orig_attr.max_raw_ethy_qp)
 		a.packet_pacing_caps = (struct ibv_packet_pacing_caps){

@@ -32,7 +32,7 @@ struct device_kind {
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport;
 	unsigned qp_types; /* 1 << IBV_QPT_... */
-	bool xrc;
+	bool xrc, tag_matching;
 	unsigned wr_type;	 /* of work requests (core/wr_op.h); 0: the QP type's */
 	bool datagrams;		 /* address handles, multicast, P_Keys */
 	unsigned no_caps;	 /* IBV_DEVICE_... that it has not */

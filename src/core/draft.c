@@ -69,7 +69,8 @@ void post_begin(struct qp *qp)
 {
 	if (qp->building)
 		wait_for_builder(qp);
-	qp->sq.room = qp->sq.tail + qp->sq.cap;
+	qp->sq.draft = qp->sq.head;
+	qp->sq.room = post_room(qp);
 }
 
 bool post_commit(struct qp *qp)

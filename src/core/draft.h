@@ -33,6 +33,13 @@ int post_full(const struct qp *qp, const char *which);
 int post_may_send(const struct qp *qp) REQUIRES(qp->lock);
 /* The caller is the one poster then: drafts may go up to sq->room. */
 void post_begin(struct qp *qp) REQUIRES(qp->lock);
+/* Where drafts end: not before what there is, since requests of the QP's own count. */
+static inline uint32_t post_room(const struct qp *qp) REQUIRES(qp->lock)
+{
+	uint32_t room = qp->sq.tail + qp->sq.cap;
+
+	return qp->tm && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
+}
 /* The drafts are posted.  What was posted in ERR or SQE is flushed at once.  True: there
  * is nothing for the engine to do. */
 bool post_commit(struct qp *qp) REQUIRES(qp->lock);

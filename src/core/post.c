@@ -103,13 +103,12 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	lock_take(&qp->lock);
 	post_begin(qp);
 	rc = wr ? post_may_send(qp) : 0;
-	sq->draft = sq->head;
 	for (good = sq->head; !rc && wr; wr = wr->next, good++) {
 		if (good == sq->head && did < POST_AT_ONCE && post_may_be_at_once(qp) &&
 		    post_at_once(qp, wr)) {
 			did += wr->sg_list->length;
 			sq->draft = sq->head;
-			sq->room = sq->tail + sq->cap;
+			sq->room = post_room(qp);
 			continue;
 		}
 		rc = post_one(qp, wr);

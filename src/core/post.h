@@ -17,6 +17,7 @@
 #define CORE_POST_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +26,7 @@ struct swqe;
 
 void post_start(struct qp *qp);
 int post_complete(struct qp *qp); /* 0, 1: done, -EINVAL, -ENOMEM, -EIO */
-void post_abort(struct qp *qp);
+bool post_abort(struct qp *qp);	  /* true: the QP's own requests are due */
 
 /* A cleared request for the caller to set imm, rkey, remote_addr and atomic
  * in; NULL: refused, and so will the whole batch be. */

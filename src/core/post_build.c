@@ -12,6 +12,7 @@
 #include "core/draft.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "core/tm.h"
 #include "core/wr_op.h"
 
 static void keep(struct qp *qp, int rc)
@@ -40,15 +41,16 @@ void post_start(struct qp *qp)
 	post_begin(qp);
 	qp->building = true;
 	qp->wr_err = 0;
-	qp->sq.draft = qp->sq.head;
 	lock_give(&qp->lock);
 }
 
-static void end_building(struct qp *qp) REQUIRES(qp->lock)
+/* True: what has waited for the end is for the engine now. */
+static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 {
 	qp->building = false;
 	if (qp->posters_waiting)
 		lock_changed(&qp->built);
+	return qp->tm && tm_go_on(qp);
 }
 
 /* As much of the drafts as is done at once. */
@@ -81,17 +83,21 @@ int post_complete(struct qp *qp)
 		drafts_at_once(qp);
 	if (!rc)
 		idle = post_commit(qp);
-	end_building(qp);
+	if (end_building(qp))
+		idle = false;
 	lock_give(&qp->lock);
 	return rc ? rc : idle;
 }
 
-void post_abort(struct qp *qp)
+bool post_abort(struct qp *qp)
 {
+	bool due;
+
 	lock_take(&qp->lock);
 	qp->sq.draft = qp->sq.head;
-	end_building(qp);
+	due = end_building(qp);
 	lock_give(&qp->lock);
+	return due;
 }
 
 /* Work may have completed since the start.  (A forked child's lock may be one
@@ -101,7 +107,7 @@ static void look_for_room(struct qp *qp)
 	if (qp->wr_err || qp->ctx->dead)
 		return;
 	lock_take(&qp->lock);
-	qp->sq.room = qp->sq.tail + qp->sq.cap;
+	qp->sq.room = post_room(qp);
 	lock_give(&qp->lock);
 }
 

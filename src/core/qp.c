@@ -12,6 +12,7 @@
 #include "core/mcast.h"
 #include "core/mr.h"
 #include "core/ring.h"
+#include "core/tm.h"
 #include "core/transport.h"
 #include "core/wr_op.h"
 #include "core/xrc.h"
@@ -115,6 +116,19 @@ static int check_extensions(const struct context *ctx,
 	return 0;
 }
 
+/* A QP fetches data for its SRQ's tags: that is a matter of RC, and of one PD. */
+static int check_tm(const struct ibv_qp_init_attr_ex *a)
+{
+	const struct srq *srq = srq_of(a->srq);
+
+	if (!srq->tm || (a->qp_type == IBV_QPT_RC && pd_proper(pd_of(a->pd)) == srq->pd))
+		return 0;
+	log_info("create_qp refused: srq %u matches tags, which is for RC QPs of its own "
+		 "PD",
+		 srq->num);
+	return -EINVAL;
+}
+
 /* That they live and are ctx's the caller has seen. */
 static int check_objects(const struct ibv_qp_init_attr_ex *a)
 {
@@ -126,7 +140,7 @@ static int check_objects(const struct ibv_qp_init_attr_ex *a)
 			 target ? "an XRC domain" : "a PD or CQ");
 		return -EINVAL;
 	}
-	return 0;
+	return a->srq ? check_tm(a) : 0;
 }
 
 static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
@@ -158,13 +172,21 @@ static void sq_fini(struct sq *sq)
 	ring_free(sq->in, sq->inl, sq->size, sq->max_inline);
 }
 
-static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap)
+static uint32_t max32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* own: so many places are for the QP's own requests.  The program may use them, but
+ * never so many that they, or it, lack what is theirs. */
+static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap,
+		   uint32_t own)
 {
 	sq->in = in;
 	sq->size = 1;
-	while (sq->size < cap->max_send_wr)
+	while (sq->size < cap->max_send_wr + 2 * own)
 		sq->size *= 2;
-	sq->cap = cap->max_send_wr ? min32(sq->size, caps.max_qp_wr) : 0;
+	sq->cap = cap->max_send_wr ? min32(sq->size - own, caps.max_qp_wr + own) : 0;
 	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	sq->max_inline = cap->max_inline_data;
 	sq->wqe = ring_alloc(sq->in, sq->size, sizeof(*sq->wqe));
@@ -180,7 +202,14 @@ static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap)
 
 static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 {
-	int rc = sq_init(&qp->sq, qp->in, cap);
+	struct ibv_qp_cap sends = *cap;
+	int rc;
+
+	if (qp->tm) {
+		sends.max_send_sge = max32(sends.max_send_sge, TM_SGES);
+		sends.max_inline_data = max32(sends.max_inline_data, TM_FIN);
+	}
+	rc = sq_init(&qp->sq, qp->in, &sends, qp->tm ? TM_OWN : 0);
 
 	if (rc || qp->srq)
 		return rc;
@@ -195,7 +224,7 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 static struct ibv_qp_cap granted(const struct qp *qp)
 {
 	return (struct ibv_qp_cap){
-		.max_send_wr = qp->sq.cap,
+		.max_send_wr = qp->sq.cap - (qp->tm && qp->sq.cap ? TM_OWN : 0),
 		.max_send_sge = qp->sq.max_sge,
 		.max_recv_wr = qp->rq.cap,
 		.max_recv_sge = qp->rq.max_sge,
@@ -285,8 +314,8 @@ static void use(struct qp *qp, unsigned n)
 		return;
 	}
 	atomic_fetch_add(&qp->send_cq->users, n);
-	if (qp->recv_cq)
-		atomic_fetch_add(&qp->recv_cq->users, n);
+	if (qp->init.recv_cq)
+		atomic_fetch_add(&cq_of(qp->init.recv_cq)->users, n);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, n);
 }
@@ -316,6 +345,9 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->send_cq = a->send_cq ? cq_of(a->send_cq) : NULL;
 	qp->recv_cq = a->recv_cq ? cq_of(a->recv_cq) : NULL;
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
+	qp->tm = qp->srq ? qp->srq->tm : NULL;
+	if (qp->tm)
+		qp->recv_cq = qp->srq->cq;
 	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
 	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&
@@ -334,6 +366,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	list_init(&qp->lane_node);
 	list_init(&qp->lane_wait);
 	list_init(&qp->lane_out);
+	list_init(&qp->rndv);
 	fill_ibv(qp, a);
 	qp_set_state(qp, IBV_QPS_RESET);
 	return qp;
@@ -423,6 +456,8 @@ static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 		heap_del(core->timers, &qp->timer);
 	lock_take(&qp->lock);
 	qp->transport->close(qp);
+	if (qp->tm)
+		tm_drop(qp);
 	lock_give(&qp->lock);
 }
 

@@ -21,10 +21,14 @@
 #include "sys/heap.h"
 #include "sys/lock.h"
 
+struct tm_list;
+struct tm_tag;
 struct transport;
 struct xrcd;
 
 #define QKEY_OWN 0x80000000u /* IBTA 10.2.5: the QP's own is sent */
+
+enum { SWQE_OWN = 1 << 7 }; /* swqe.flags: the QP's own request (core/tm.h) */
 
 struct swqe {
 	uint64_t wr_id;
@@ -32,7 +36,7 @@ struct swqe {
 	uint16_t num_sge;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
-			 * by sq_sig_all too */
+			 * by sq_sig_all too; SWQE_OWN */
 	uint32_t imm;	/* immediate (as it lies), rkey to
 			 * invalidate, or new rkey of a bind */
 	uint32_t rkey;	/* remote; of a bind: the region's */
@@ -85,9 +89,10 @@ struct qp {
 	struct pd *pd; /* proper */
 	struct pd *in; /* as it was named */
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq;   /* or NULL */
-	struct xrcd *xrcd; /* XRC target: pd, recv_cq and srq are what it borrows
-			    * of the latest request's SRQ (core/xrc.h); else NULL */
+	struct srq *srq;    /* or NULL */
+	struct tm_list *tm; /* the SRQ's, if it matches tags; else NULL */
+	struct xrcd *xrcd;  /* XRC target: pd, recv_cq and srq are what it borrows
+			     * of the latest request's SRQ (core/xrc.h); else NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	unsigned wr_type; /* core/wr_op.h: type, or iWARP's */
@@ -112,6 +117,9 @@ struct qp {
 	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
 	bool held;		       /* qp_pop_recv()ed, not completed */
 	uint64_t held_wr_id;
+	struct tm_tag *tm_tag;	  /* the rendezvous that is coming in, or NULL */
+	struct list rndv;	  /* those that wait to be fetched, or for their FIN */
+	unsigned tm_own;	  /* requests with SWQE_OWN in sq */
 	bool building;		  /* by ibv_wr_*, in some thread */
 	unsigned posters_waiting; /* ... for that to end */
 	struct lock_cond built;

@@ -14,6 +14,7 @@
 struct cq;
 struct pd;
 struct qp;
+struct tm_list;
 struct xrcd;
 
 enum { SGE_MAX = 32 };
@@ -57,8 +58,9 @@ struct srq {
 	uint32_t limit; /* 0: not armed */
 	uint32_t num;	/* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
-	struct xrcd *xrcd; /* XRC: its domain, and where its */
-	struct cq *cq;	   /* receives complete; else NULL */
+	struct xrcd *xrcd;  /* XRC: its domain; else NULL */
+	struct tm_list *tm; /* tag matching: its tags (core/tm.h); else NULL */
+	struct cq *cq;	    /* of both: where its receives complete; else NULL */
 };
 
 /* What is posted to it. */
@@ -74,6 +76,10 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 /* Of an XRC domain; its receives complete to cq. */
 int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
 		   struct ibv_srq_init_attr *attr, struct srq **out);
+/* One that matches tags; what its QPs receive completes to cq. */
+int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
+		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
+		  struct srq **out);
 int srq_destroy(struct srq *srq); /* waits for acks; 0 or -EBUSY */
 /* MAX_WR resizes (-EINVAL below what is posted or the limit; attr says what
  * was granted), LIMIT arms the limit event once. */

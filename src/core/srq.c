@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/mr.h"
 #include "core/rq.h"
+#include "core/tm.h"
 #include "core/xrc.h"
 #include "sys/log.h"
 
@@ -59,10 +60,10 @@ static void use(struct srq *srq, unsigned n)
 		pd_use(srq->in);
 	else
 		pd_unuse(srq->in);
-	if (!srq->xrcd)
-		return;
-	atomic_fetch_add(&srq->xrcd->users, n);
-	atomic_fetch_add(&srq->cq->users, n);
+	if (srq->xrcd)
+		atomic_fetch_add(&srq->xrcd->users, n);
+	if (srq->cq)
+		atomic_fetch_add(&srq->cq->users, n);
 }
 
 static int check_attr(const struct ibv_srq_attr *attr)
@@ -88,8 +89,10 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
-		   struct ibv_srq_init_attr *attr, struct srq **out)
+/* tags NULL: it matches none. */
+static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		  const struct ibv_tm_cap *tags, struct ibv_srq_init_attr *attr,
+		  struct srq **out)
 {
 	struct srq *srq;
 	int rc;
@@ -113,9 +116,12 @@ int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct
 		goto free_srq;
 	srq->rq.cap = min32(srq->rq.cap, caps.max_srq_wr);
 	lock_init(&srq->lock);
-	rc = add(ctx->core, srq);
+	rc = tags ? tm_create(srq, tags) : 0;
 	if (rc)
 		goto free_rq;
+	rc = add(ctx->core, srq);
+	if (rc)
+		goto free_tm;
 	fill_ibv(srq, attr->srq_context);
 	use(srq, 1);
 	attr->attr.max_wr = srq->rq.cap;
@@ -124,6 +130,8 @@ int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct
 	*out = srq;
 	return 0;
 
+free_tm:
+	free(srq->tm);
 free_rq:
 	rq_fini(&srq->rq);
 free_srq:
@@ -134,7 +142,22 @@ free_srq:
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out)
 {
-	return srq_create_xrc(ctx, pd, NULL, NULL, attr, out);
+	return create(ctx, pd, NULL, NULL, NULL, attr, out);
+}
+
+int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		   struct ibv_srq_init_attr *attr, struct srq **out)
+{
+	return create(ctx, pd, xrcd, cq, NULL, attr, out);
+}
+
+int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
+		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
+		  struct srq **out)
+{
+	if (!ctx->dev->kind->tag_matching)
+		return -EOPNOTSUPP;
+	return create(ctx, pd, NULL, cq, cap, attr, out);
 }
 
 int srq_destroy(struct srq *srq)
@@ -151,6 +174,7 @@ int srq_destroy(struct srq *srq)
 	lock_take(&srq->lock); /* a post has ended */
 	rq_fini(&srq->rq);
 	lock_give(&srq->lock);
+	free(srq->tm);
 	use(srq, (unsigned)-1);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);

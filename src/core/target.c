@@ -4,9 +4,11 @@
 
 #include <stdio.h>
 
+#include "core/complete.h"
 #include "core/core.h"
 #include "core/qp.h"
 #include "core/sgl.h"
+#include "core/tm.h"
 
 /* How a refusal reads in the log; how the receive under way completes, where SUCCESS
  * means that it does not; and the event of an RC QP that fails by it, or -1. */
@@ -43,7 +45,17 @@ enum refusal target_take_recv(struct qp *qp, struct target *t)
 	if (!t->have_recv)
 		t->have_recv = qp_pop_recv(qp, &t->recv);
 	t->filled = 0;
+	t->tm.opcode = 0;
 	return t->have_recv ? ACCEPTED : REFUSED_NO_RECV;
+}
+
+enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
+			       uint32_t n, bool whole, uint32_t *skip)
+{
+	*skip = 0;
+	if (qp->tm && !t->have_recv)
+		return tm_begin(qp, t, data, n, whole, skip);
+	return target_take_recv(qp, t);
 }
 
 enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
@@ -70,11 +82,34 @@ enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 								: ACCEPTED;
 }
 
+/* The same of a QP whose SRQ matches tags. */
+static void complete_tm(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock)
+{
+	struct tm_tag *tag = qp->tm_tag;
+
+	if (t->tm.opcode)
+		tm_describe(t, cqe);
+	if (tag)
+		cqe->byte_len = tag->len;
+	qp->tm_tag = NULL;
+	rq_complete(qp, &t->recv, cqe, solicited);
+	if (!tag)
+		return;
+	if (qp_receives(qp))
+		tm_fetch(qp, tag);
+	else /* the CQ is overrun */
+		tm_free(qp->tm, tag);
+}
+
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 {
 	cqe->status = IBV_WC_SUCCESS;
 	t->have_recv = false;
-	rq_complete(qp, &t->recv, cqe, solicited);
+	if (qp->tm)
+		complete_tm(qp, t, cqe, solicited);
+	else
+		rq_complete(qp, &t->recv, cqe, solicited);
 }
 
 void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)

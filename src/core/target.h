@@ -46,6 +46,13 @@ struct target {
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
+	/* Of a QP whose SRQ matches tags: what its completion says; opcode 0: as of
+	 * any other message. */
+	struct {
+		uint8_t opcode, flags;
+		uint32_t priv;
+		uint64_t tag;
+	} tm;
 	/* The WRITE under way. */
 	struct {
 		uint64_t va;
@@ -63,6 +70,11 @@ struct target {
 
 /* --- receives ------------------------------------------------------------ */
 
+/* A SEND begins with these n bytes; whole: there are no more.  Its receive is that of
+ * target_take_recv(), or a tag's (core/tm.h); *skip bytes do not go there.
+ * REFUSED_NO_RECV, REFUSED_RECV_SHORT. */
+enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
+			       uint32_t n, bool whole, uint32_t *skip) REQUIRES(qp->lock);
 /* A message begins that needs a receive.  REFUSED_NO_RECV. */
 enum refusal target_take_recv(struct qp *qp, struct target *t) REQUIRES(qp->lock);
 /* More of the message: data goes behind what came before. */

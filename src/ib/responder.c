@@ -145,14 +145,17 @@ enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	bool begins = pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY;
 	struct target *t = &q->rsp.target;
+	uint32_t n = (uint32_t)pkt->payload_len, skip = 0;
 	enum refusal why = ACCEPTED;
 
 	if (!rsp_length_ok(q, pkt))
 		return REFUSED_LENGTH;
 	if (begins)
-		why = target_take_recv(q->qp, t);
+		why = target_begin_send(q->qp, t, pkt->payload, n,
+					pkt->op->place == IB_ONLY, &skip);
 	return why ? why
-		   : target_fill_recv(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
+		   : target_fill_recv(q->qp, t, (const uint8_t *)pkt->payload + skip,
+				      n - skip);
 }
 
 static bool write_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)

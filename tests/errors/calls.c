@@ -322,7 +322,9 @@ static void srqs(void)
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.srq_type = IBV_SRQT_XRC; /* no domain, no CQ */
 	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
-	a = good, a.srq_type = IBV_SRQT_TM;
+	a = good, a.srq_type = IBV_SRQT_TM; /* no CQ, no tags */
+	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
+	a = good, a.srq_type = IBV_SRQT_TM + 1;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.comp_mask = 0;
 	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
