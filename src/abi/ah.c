@@ -50,7 +50,7 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 	int index, rc;
 
 	if (!(wc->wc_flags & IBV_WC_GRH)) {
-		if (port_needs_grh(&abi_of(ibv)->ctx.dev->port))
+		if (device_needs_grh(abi_of(ibv)->ctx.dev))
 			return -EINVAL;
 		*attr = (struct ibv_ah_attr){
 			.dlid = wc->slid,

@@ -90,7 +90,7 @@ static void back_by_lid(void **state)
 	struct ibv_ah_attr attr;
 
 	(void)state;
-	abi_of(fix.ibv)->ctx.dev->port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	abi_of(fix.ibv)->ctx.dev->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	memset(&attr, 0xff, sizeof(attr));
 	assert_int_equal(ibv_init_ah_from_wc(fix.ibv, 1, &wc, NULL, &attr), 0);
 	assert_int_equal(attr.dlid, 7);
@@ -98,7 +98,7 @@ static void back_by_lid(void **state)
 	assert_int_equal(attr.src_path_bits, 5);
 	assert_int_equal(attr.port_num, 1);
 	assert_int_equal(attr.is_global, 0);
-	abi_of(fix.ibv)->ctx.dev->port.link_layer = IBV_LINK_LAYER_ETHERNET;
+	abi_of(fix.ibv)->ctx.dev->link_layer = IBV_LINK_LAYER_ETHERNET;
 }
 
 static void ethernet_addresses(void **state)

@@ -10,6 +10,7 @@
 
 #include "cm/cm_int.h"
 #include "core/device.h"
+#include "core/device_testing.h"
 #include "ib/ib.h"
 #include "ib/sim.h"
 
@@ -77,8 +78,8 @@ static struct cm_target peer_of(struct sim *s, int side, uint16_t dlid)
 {
 	struct cm_target to = { .space = SPACE, .dst_port = PORT, .mtu = 5 };
 
-	memcpy(to.route.src, s->node[side].dev->port.gid[0].gid.raw, 16);
-	memcpy(to.route.dst, s->node[!side].dev->port.gid[0].gid.raw, 16);
+	memcpy(to.route.src, device_gid(s->node[side].dev, 0).raw, 16);
+	memcpy(to.route.dst, device_gid(s->node[!side].dev, 0).raw, 16);
 	memcpy(to.src_ip, to.route.src, 16);
 	memcpy(to.dst_ip, to.route.dst, 16);
 	to.route.dlid = dlid;
@@ -89,7 +90,7 @@ static struct cm_target peer_of(struct sim *s, int side, uint16_t dlid)
 static void two_ports_connect(void **state)
 {
 	struct sim *s = open_both();
-	const uint16_t lid = s->node[1].dev->port.lid;
+	const uint16_t lid = device_lid(s->node[1].dev);
 	const struct cm_target to = peer_of(s, 0, lid);
 	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
 	struct cm_service service = {
@@ -107,7 +108,7 @@ static void two_ports_connect(void **state)
 			 0);
 	run(s, MS);
 	assert_int_equal(b.last, CM_EV_REQUEST);
-	assert_int_equal(conn_of(b.conn)->route.dlid, s->node[0].dev->port.lid);
+	assert_int_equal(conn_of(b.conn)->route.dlid, device_lid(s->node[0].dev));
 	assert_int_equal(conn_of(b.conn)->route.sl, 3);
 	cm_own(cm_of(s, 1), b.conn, &b.owner);
 	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
@@ -126,7 +127,7 @@ static void two_ports_connect(void **state)
 
 static void fill(struct sim *s, int side, uint16_t first, uint16_t second)
 {
-	struct port port = s->node[side].dev->port;
+	struct port port = device_port(s->node[side].dev);
 
 	port.pkey[0] = first;
 	port.pkey[1] = second;
@@ -137,7 +138,7 @@ static void fill(struct sim *s, int side, uint16_t first, uint16_t second)
 static void another_partition_is_not_heard(void **state)
 {
 	struct sim *s = open_both();
-	const struct cm_target to = peer_of(s, 0, s->node[1].dev->port.lid);
+	const struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
 	const struct cm_param self = { .qpn = 1 };
 	struct prog a = { .owner = { on_event } };
 	struct cm_conn *c;
@@ -164,7 +165,7 @@ static void another_partition_is_not_heard(void **state)
 static void a_connection_in_another_partition(void **state)
 {
 	struct sim *s = open_both();
-	const struct cm_target to = peer_of(s, 0, s->node[1].dev->port.lid);
+	const struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
 	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
 	struct cm_service service = {
 		.space = SPACE, .port = PORT, .any = true, .v6 = true

@@ -132,6 +132,14 @@ static void fill_ibv(struct device *dev, const char *suffix)
 		 ibv->name);
 }
 
+void device_init_port(struct device *dev, const struct port *port)
+{
+	dev->number = port->number;
+	dev->link_layer = port->link_layer;
+	lock_init(&dev->lock);
+	device_fill(dev, port);
+}
+
 void device_init(struct device *dev, const struct device_kind *kind, const char *suffix,
 		 uint64_t guid, const struct port *port, const struct identity *id)
 {
@@ -140,8 +148,7 @@ void device_init(struct device *dev, const struct device_kind *kind, const char 
 	dev->guid = dev->id.guid ? dev->id.guid : guid;
 	fill_ibv(dev, suffix);
 	list_init(&dev->node);
-	lock_init(&dev->lock);
-	device_fill(dev, port);
+	device_init_port(dev, port);
 }
 
 unsigned device_fill(struct device *dev, const struct port *port)
@@ -153,6 +160,7 @@ unsigned device_fill(struct device *dev, const struct port *port)
 	dev->port = *port;
 	for (int i = 0; i < PKEY_TABLE; i++)
 		dev->pkey[i] = port->pkey[i];
+	dev->lids = (uint32_t)port->lmc << 16 | port->lid;
 	lock_give(&dev->lock);
 	return what;
 }
@@ -165,7 +173,7 @@ static void without_datagrams(struct ibv_device_attr *a)
 	a->max_ah = 0;
 }
 
-static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
+static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 {
 	memcpy(a->fw_ver, dev->id.fw_ver, sizeof(a->fw_ver));
 	a->node_guid = dev->guid;
@@ -201,7 +209,7 @@ static void fill_attr(const struct device *dev, struct ibv_device_attr *a)
 	a->max_srq = (int)caps.max_srq;
 	a->max_srq_wr = (int)caps.max_srq_wr;
 	a->max_srq_sge = (int)caps.max_srq_sge;
-	a->max_pkeys = (uint16_t)dev->port.pkeys;
+	a->max_pkeys = (uint16_t)device_pkeys(dev);
 	a->local_ca_ack_delay = dev->kind->ack_delay;
 	a->phys_port_cnt = 1;
 	if (dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) {
@@ -263,7 +271,7 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 	return 0;
 }
 
-static struct port port_of(struct device *dev)
+struct port device_port(struct device *dev)
 {
 	struct port port;
 
@@ -277,7 +285,7 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 		      size_t len)
 {
 	enum { LINK_UP = 5, DISABLED = 3 }; /* PortPhysicalState */
-	const struct port p = port_of(dev);
+	const struct port p = device_port(dev);
 	const struct ibv_port_attr a = {
 		.state = p.state    ? p.state
 			 : p.active ? IBV_PORT_ACTIVE
@@ -303,8 +311,9 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 					   : DISABLED,
 		.link_layer = p.link_layer,
 		/* iWARP is on Ethernet, too, but has no GRH. */
-		.flags = dev->kind->datagrams && port_needs_grh(&p) ? IBV_QPF_GRH_REQUIRED
-								    : 0,
+		.flags = dev->kind->datagrams && device_needs_grh(dev)
+				 ? IBV_QPF_GRH_REQUIRED
+				 : 0,
 	};
 
 	if (port != 1)
@@ -343,19 +352,29 @@ int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pke
 	return 0;
 }
 
-int device_gids(const struct device *dev)
+int device_gids(struct device *dev)
 {
-	return (int)dev->port.gids;
+	unsigned n;
+
+	lock_take(&dev->lock);
+	n = dev->port.gids;
+	lock_give(&dev->lock);
+	return (int)n;
 }
 
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out)
 {
-	if (port != 1 || index < 0 || index >= device_gids(dev))
-		return -EINVAL;
+	int rc = -EINVAL;
+
+	if (port != 1 || index < 0)
+		return rc;
 	lock_take(&dev->lock);
-	*out = dev->port.gid[index];
+	if ((unsigned)index < dev->port.gids) {
+		*out = dev->port.gid[index];
+		rc = 0;
+	}
 	lock_give(&dev->lock);
-	return 0;
+	return rc;
 }
 
 bool device_has_gid(struct device *dev, const uint8_t gid[16])

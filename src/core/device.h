@@ -54,11 +54,15 @@ struct device {
 	const struct device_kind *kind;
 	struct identity id;
 	_Atomic uint32_t pkey_violations, qkey_violations;
-	_Atomic uint16_t pkey[PKEY_TABLE]; /* the port's, for packets */
-	atomic_bool mtu_told;		   /* that a path MTU was too large */
-	atomic_bool gid_told;		   /* that a sgid_index leads to no GID */
-	uint64_t guid;			   /* network order */
-	struct lock lock;		   /* what follows */
+	/* The port's, which packets ask for without the lock. */
+	_Atomic uint16_t pkey[PKEY_TABLE];
+	_Atomic uint32_t lids; /* its LID, and above that its LMC */
+	uint32_t number;       /* never changes, nor does the link layer */
+	uint8_t link_layer;    /* IBV_LINK_LAYER_... */
+	atomic_bool mtu_told;  /* that a path MTU was too large */
+	atomic_bool gid_told;  /* that a sgid_index leads to no GID */
+	uint64_t guid;	       /* network order */
+	struct lock lock;      /* what follows */
 	struct port port;
 };
 
@@ -69,6 +73,9 @@ struct device *device_of(struct ibv_device *ibv);
 void device_init(struct device *dev, const struct device_kind *kind, const char *suffix,
 		 uint64_t guid, const struct port *port, const struct identity *id);
 
+/* As device_init(), of the port alone. */
+void device_init_port(struct device *dev, const struct port *port);
+
 /* Its owner fills the port anew.  Returns what has changed, a mask of enum
  * port_change, for asynchronous events. */
 unsigned device_fill(struct device *dev, const struct port *port);
@@ -78,6 +85,34 @@ static inline bool device_is_iwarp(const struct device *dev)
 	return dev->ibv.transport_type == IBV_TRANSPORT_IWARP;
 }
 
+/* The port as it is now. */
+struct port device_port(struct device *dev);
+
+/* 0: no subnet manager has given the port one. */
+static inline uint16_t device_lid(const struct device *dev)
+{
+	return (uint16_t)dev->lids;
+}
+
+static inline uint8_t device_lmc(const struct device *dev)
+{
+	return (uint8_t)(dev->lids >> 16);
+}
+
+/* With LMC a port has 2^LMC LIDs, of which the first is a multiple of that. */
+static inline bool device_has_lid(const struct device *dev, uint16_t lid)
+{
+	const uint32_t lids = dev->lids;
+
+	return (uint16_t)lids && lid >> (lids >> 16) == (uint16_t)lids >> (lids >> 16);
+}
+
+/* Must packets of its port have a GRH?  (A16) */
+static inline bool device_needs_grh(const struct device *dev)
+{
+	return dev->link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
 /* Is gid one of the port's? */
 bool device_has_gid(struct device *dev, const uint8_t gid[16]);
 
@@ -85,7 +120,7 @@ bool device_has_gid(struct device *dev, const uint8_t gid[16]);
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len);
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
-int device_gids(const struct device *dev); /* length of the GID table */
+int device_gids(struct device *dev); /* length of the GID table */
 /* Where in the table is what a packet with that P_Key is heard by (wire/gsi.h)?  -1: it
  * is of no partition of the port. */
 int device_find_pkey(struct device *dev, uint16_t pkey);

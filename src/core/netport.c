@@ -178,7 +178,7 @@ struct net_device *net_device_of(struct device *dev)
 unsigned device_update(struct device *dev, const struct netdev *net)
 {
 	struct net_device *nd = net_device_of(dev);
-	struct port port = dev->port;
+	struct port port = device_port(dev);
 
 	if (net) {
 		fill(&port, dev->kind, net);

@@ -25,7 +25,7 @@ static const char no_gid[] = "there is no GID at sgid_index (urnic devices lists
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
 {
-	if (!attr->is_global && port_needs_grh(&dev->port))
+	if (!attr->is_global && device_needs_grh(dev))
 		return "RoCE needs a GRH (is_global): give the program a GID index "
 		       "(ibv_rc_pingpong -g 1, perftest -x 1) or let rdma_cm connect it "
 		       "(qperf -cm 1; qperf's tests of UC and UD cannot run on RoCE)";
@@ -42,10 +42,9 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 /* A port with LMC has 2^LMC LIDs, of which the path bits choose one. */
 static uint16_t slid_of(const struct device *dev, const struct ibv_ah_attr *attr)
 {
-	const struct port *p = &dev->port;
-	unsigned mask = (1u << p->lmc) - 1;
+	unsigned mask = (1u << device_lmc(dev)) - 1;
 
-	return (uint16_t)((p->lid & ~mask) | (attr->src_path_bits & mask));
+	return (uint16_t)((device_lid(dev) & ~mask) | (attr->src_path_bits & mask));
 }
 
 static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
@@ -94,7 +93,7 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 uint32_t path_mtu(const struct qp *qp)
 {
 	struct device *dev = qp->dev;
-	enum ibv_mtu port = dev->port.active_mtu, path = qp->attr.path_mtu;
+	enum ibv_mtu port = device_port(dev).active_mtu, path = qp->attr.path_mtu;
 
 	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
 		return mtu_bytes(port);

@@ -54,16 +54,4 @@ enum port_change {
 unsigned port_changes(const struct port *was, const struct port *now);
 enum ibv_event_type port_event(enum port_change change);
 
-/* With LMC a port has 2^LMC LIDs, of which the first is a multiple of that. */
-static inline bool port_has_lid(const struct port *p, uint16_t lid)
-{
-	return p->lid && lid >> p->lmc == p->lid >> p->lmc;
-}
-
-/* Must packets of this port have a GRH?  (A16) */
-static inline bool port_needs_grh(const struct port *p)
-{
-	return p->link_layer == IBV_LINK_LAYER_ETHERNET;
-}
-
 #endif

@@ -38,13 +38,12 @@ static struct device *all_devices(struct qp1 *q)
 	struct device *dev = &q->all;
 
 	dev->kind = &device_roce;
-	lock_init(&dev->lock);
-	device_fill(dev, &(struct port){ .link_layer = IBV_LINK_LAYER_ETHERNET,
-					 .active = true,
-					 .max_mtu = IBV_MTU_256,
-					 .active_mtu = IBV_MTU_256,
-					 .pkeys = 1,
-					 .pkey = { PKEY_DEFAULT } });
+	device_init_port(dev, &(struct port){ .link_layer = IBV_LINK_LAYER_ETHERNET,
+					      .active = true,
+					      .max_mtu = IBV_MTU_256,
+					      .active_mtu = IBV_MTU_256,
+					      .pkeys = 1,
+					      .pkey = { PKEY_DEFAULT } });
 	return dev;
 }
 
@@ -220,7 +219,7 @@ int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 		return -ENOMEM;
 	if (!pkey_valid(qp1_pkey(q, pkey_index)))
 		return -EINVAL;
-	from_here.slid = q->ctx.dev->port.lid;
+	from_here.slid = device_lid(q->ctx.dev);
 	why = path.link->ops->resolve(&from_here, &path.addr);
 	if (why) {
 		log_info("a message of QP1 cannot be sent: %s", why);

@@ -4,6 +4,7 @@
 #include "ib/fix.h"
 
 #include "core/device.h"
+#include "core/device_testing.h"
 #include "link/lid_addr.h"
 #include "sys/rand.h"
 
@@ -28,8 +29,8 @@ static void two_qps_talk(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
 
 	(void)state;
-	assert_int_equal(path(f, 0)->slid, f->s->node[0].dev->port.lid);
-	assert_int_equal(path(f, 0)->dlid, f->s->node[1].dev->port.lid);
+	assert_int_equal(path(f, 0)->slid, device_lid(f->s->node[0].dev));
+	assert_int_equal(path(f, 0)->dlid, device_lid(f->s->node[1].dev));
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3 * 4096, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_same(f, 0, 3 * 4096);
@@ -73,7 +74,7 @@ static struct ah *to_peer(struct fix *f, uint8_t grh, uint16_t dlid)
 				 .grh = { .hop_limit = 5 } };
 	struct ah *ah = NULL;
 
-	a.grh.dgid = f->s->node[1].dev->port.gid[0].gid;
+	a.grh.dgid = device_gid(f->s->node[1].dev, 0);
 	assert_int_equal(ah_create(n->pd, &n->ctx, &a, &ah), 0);
 	return ah;
 }
@@ -94,7 +95,7 @@ static void post_to(struct fix *f, struct ah *ah)
 static void datagrams_need_no_grh(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UD, &conf);
-	const uint16_t lid = f->s->node[1].dev->port.lid;
+	const uint16_t lid = device_lid(f->s->node[1].dev);
 	struct ibv_wc wc;
 
 	(void)state;
@@ -106,7 +107,7 @@ static void datagrams_need_no_grh(void **state)
 		wc = fix_wc(f, 1, 7, IBV_WC_SUCCESS);
 		assert_int_equal(wc.byte_len, 140);
 		assert_int_equal(wc.wc_flags, grh ? IBV_WC_GRH : 0);
-		assert_int_equal(wc.slid, f->s->node[0].dev->port.lid);
+		assert_int_equal(wc.slid, device_lid(f->s->node[0].dev));
 		assert_int_equal(wc.dlid_path_bits, 1);
 		assert_int_equal(wc.sl, 3);
 		assert_int_equal(wc.pkey_index, 1);
@@ -133,7 +134,7 @@ static void partitions_by_chance(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UD, &conf);
 	struct device *dev[2] = { f->s->node[0].dev, f->s->node[1].dev };
-	struct ah *ah = to_peer(f, 0, dev[1]->port.lid);
+	struct ah *ah = to_peer(f, 0, device_lid(dev[1]));
 	uint32_t refused = 0;
 	struct prng r;
 
@@ -165,7 +166,7 @@ static void partitions_by_chance(void **state)
 static void datagrams_for_other_ports_are_dropped(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UD, &conf);
-	struct ah *ah = to_peer(f, 0, (uint16_t)(f->s->node[1].dev->port.lid + 2));
+	struct ah *ah = to_peer(f, 0, (uint16_t)(device_lid(f->s->node[1].dev) + 2));
 
 	(void)state;
 	fix_recv(f, 7, 0, 140);
@@ -182,7 +183,7 @@ static void what_leads_nowhere_is_refused(void **state)
 	struct fix *f = fix_open(IBV_QPT_UD, &conf);
 	struct sim_node *n = &f->s->node[0];
 	struct ibv_ah_attr a = { .port_num = 1 };
-	struct port port = n->dev->port;
+	struct port port = device_port(n->dev);
 	struct ah *ah;
 
 	(void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What goes over the wire, packet by packet. */
+#include "core/device_testing.h"
 #include "ib/fix.h"
 
 static const struct sim_conf conf = { .psn = { 0xfffffe, 500 } };
@@ -400,7 +401,7 @@ static void path_changed_in_sqd(void **state)
 	union ibv_gid *gid = &a.ah_attr.grh.dgid;
 
 	(void)state;
-	*gid = f->s->node[1].dev->port.gid[1].gid;
+	*gid = device_gid(f->s->node[1].dev, 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 40000, 0);
 	sim_step(f->s);
 	fix_modify(f, 0, IBV_QPS_SQD);

@@ -78,7 +78,7 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 	if (dest.group || pkt->f.dest_qp == QP_MULTICAST)
 		return dest.group && pkt->f.dest_qp == QP_MULTICAST;
 	if (dest.lid)
-		return port_has_lid(&qp->dev->port, dest.lid);
+		return device_has_lid(qp->dev, dest.lid);
 	/* QP1 is all devices': their link takes what is for one of them. */
 	return device_has_gid(qp->dev, dest.gid) || qp->qpn == QP_GSI;
 }
@@ -192,7 +192,7 @@ static void to_member(struct qp *qp, void *arg)
 	const struct to_group *g = arg;
 
 	/* A group may have been joined on several interfaces. */
-	if (g->dest.port && g->dest.port != qp->dev->port.number)
+	if (g->dest.port && g->dest.port != qp->dev->number)
 		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/device_testing.h"
 #include "core/due.h"
 #include "core/mr.h"
 #include "core/netport.h"
@@ -322,8 +323,8 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 			     .grh = { .sgid_index = c->ipv6 ? 0 : 1, .hop_limit = 64 } },
 	};
 
-	a.ah_attr.grh.dgid = s->node[!side].dev->port.gid[c->ipv6 ? 0 : 1].gid;
-	a.ah_attr.dlid = s->node[!side].dev->port.lid;
+	a.ah_attr.grh.dgid = device_gid(s->node[!side].dev, c->ipv6 ? 0 : 1);
+	a.ah_attr.dlid = device_lid(s->node[!side].dev);
 	a.ah_attr.is_global = !c->infiniband;
 	modify(s, qp, &a,
 	       IBV_QP_PKEY_INDEX | IBV_QP_PORT |

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "core/device_testing.h"
 #include "core/due.h"
 #include "core/transport.h"
 #include "host/host.h"
@@ -245,8 +246,8 @@ void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *
 	if (len)
 		memcpy(buf + at, payload, len);
 	at += len + fields.pad;
-	memcpy(ip_of(&d)->from.ip, n->dev->port.gid[1].gid.raw, 16);
-	memcpy(ip_of(&d)->to.ip, peer->dev->port.gid[1].gid.raw, 16);
+	memcpy(ip_of(&d)->from.ip, device_gid(n->dev, 1).raw, 16);
+	memcpy(ip_of(&d)->to.ip, device_gid(peer->dev, 1).raw, 16);
 	d.len = (uint32_t)at + TRAILER_LEN;
 	iov.iov_len = d.len;
 	MUST(n->link->ops->seal(n->link, &d) == 0);

@@ -27,7 +27,7 @@ static enum refusal place(struct ib_qp *q, const struct link_head *head,
 static void complete(struct ib_qp *q, const struct link_head *head,
 		     const struct ib_pkt *pkt, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const uint8_t path_bits = (uint8_t)((1u << q->qp->dev->port.lmc) - 1);
+	const uint8_t path_bits = (uint8_t)((1u << device_lmc(q->qp->dev)) - 1);
 	const int pkey = qp_hears(q->qp, pkt->f.pkey);
 	struct cqe cqe = {
 		.now = now,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UD: datagrams with a GRH in front, Q_Keys, multicast. */
 #include "core/device.h"
+#include "core/device_testing.h"
 #include "ib/fix.h"
 
 static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
@@ -20,7 +21,7 @@ static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
 
 static struct ah *to_peer(struct fix *f)
 {
-	return to(f, 0, f->s->node[1].dev->port.gid[f->conf.ipv6 ? 0 : 1].gid.raw);
+	return to(f, 0, device_gid(f->s->node[1].dev, f->conf.ipv6 ? 0 : 1).raw);
 }
 
 static void post(struct fix *f, struct ah *ah, uint32_t len, uint32_t qkey,
@@ -80,8 +81,8 @@ static void over_ipv6(void **state)
 	post(f, ah, 100, 0x11111111, IBV_WR_SEND);
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 140);
 	assert_int_equal(f->mem[1][0] >> 4, 6);
-	assert_memory_equal(f->mem[1] + 8, f->s->node[0].dev->port.gid[0].gid.raw, 16);
-	assert_memory_equal(f->mem[1] + 24, f->s->node[1].dev->port.gid[0].gid.raw, 16);
+	assert_memory_equal(f->mem[1] + 8, device_gid(f->s->node[0].dev, 0).raw, 16);
+	assert_memory_equal(f->mem[1] + 24, device_gid(f->s->node[1].dev, 0).raw, 16);
 	assert_int_equal(ah_destroy(ah), 0);
 	fix_close(f);
 }

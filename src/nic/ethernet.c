@@ -66,7 +66,7 @@ static int cover(struct ethernet *eth, const struct device *dev)
 	int rc = 0;
 
 	if (dev && !container_of(dev, struct net_device, dev)->net.loopback)
-		rc = raw_cover(eth->raw, dev->port.number);
+		rc = raw_cover(eth->raw, dev->number);
 	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET));
 	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET6));
 	if (rc == -ENOSPC)
@@ -99,7 +99,7 @@ static int eth_join(struct nic_link *l, const struct device *dev, const uint8_t 
 		    bool join)
 {
 	struct ethernet *eth = eth_of(l);
-	int rc = port_join(eth->port, gid, dev->port.number, join);
+	int rc = port_join(eth->port, gid, dev->number, join);
 
 	engine_kick(&eth->nic->engine);
 	return rc;

@@ -135,7 +135,7 @@ static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->l
 	struct sq *sq = &qp->sq;
 
 	f->to = (struct sockaddr_ll){ .sll_family = AF_PACKET,
-				      .sll_ifindex = (int)qp->dev->port.number };
+				      .sll_ifindex = (int)qp->dev->number };
 	for (f->n = 0; f->n < MSGS && sq->tail + f->n != sq->head; f->n++) {
 		struct span *s = &f->span[f->n];
 		uint32_t len = sq_at(sq, sq->tail + f->n)->length;

@@ -338,7 +338,7 @@ static int add(struct packets *p, struct qp *qp, struct entry *e)
 	int rc = need_input(p);
 
 	if (!rc)
-		rc = find_tap(p, qp->dev->port.number, &e->tap);
+		rc = find_tap(p, qp->dev->number, &e->tap);
 	if (rc)
 		return rc;
 	e->qp = qp;
