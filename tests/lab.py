@@ -362,6 +362,14 @@ def next_port():
     return next(_port)
 
 
+def both_ended_well(client, rc, server, src):
+    """The first line is all that a summary shows: it says how each ended, and its last word."""
+    assert rc == 0 and src == 0, (
+        f"client: {'no end' if rc is None else rc} ({client.last[:50]}), "
+        f"server: {'no end' if src is None else src} ({server.last[:50]})\n"
+        f"client: {client.describe()}\nserver: {server.describe()}")
+
+
 def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
              port=None, port_option="-p", server_argv=None):
     """A program as server and as client: returns (server, client), both well."""
@@ -373,9 +381,5 @@ def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
     server.wait_listening(port)
     client = client_ns.start(*words, connect, env=env)
     rc = client.wait(timeout)
-    src = server.wait(5 if rc == 0 else 1)
-    assert rc == 0 and src == 0, (
-        f"client: {'no end' if rc is None else rc} ({client.last[:50]}), "
-        f"server: {'no end' if src is None else src} ({server.last[:50]})\n"
-        f"client: {client.describe()}\nserver: {server.describe()}")
+    both_ended_well(client, rc, server, server.wait(5 if rc == 0 else 1))
     return server, client

@@ -133,10 +133,7 @@ def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
     c = client_ns.start(*client)
     rc = wait_end(c, client[0], timeout)
     src = 0 if stays else wait_end(s, server[0], 5 if rc == 0 else 1)
-    assert rc == 0 and src == 0, (
-        f"client: {'no end' if rc is None else rc}, "
-        f"server: {'no end' if src is None else src}\n"
-        f"client: {c.describe()}\nserver: {s.describe()}")
+    lab.both_ended_well(c, rc, s, src)
     return s, c
 
 

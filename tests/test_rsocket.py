@@ -69,9 +69,7 @@ def run_pair(server_ns, client_ns, server, client, port, timeout=40, end=5):
     wait_service(s, port)
     c = client_ns.start(*client)
     rc = c.wait(timeout)
-    src = s.wait(end if rc == 0 else 1)
-    assert rc == 0 and src == 0, (
-        f"client: {rc}, server: {src}\nclient: {c.describe()}\nserver: {s.describe()}")
+    lab.both_ended_well(c, rc, s, s.wait(end if rc == 0 else 1))
     return s, c
 
 
