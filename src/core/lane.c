@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane.c - a QP and the lane that it takes. */
+#include "core/due.h"
 #include "core/qp.h"
 
 void qp_join_lane(struct qp *qp, struct lane *l)
@@ -16,7 +17,7 @@ void qp_leave_lane(struct qp *qp)
 	if (!l)
 		return;
 	list_del(&qp->lane_node);
-	list_del(&qp->lane_wait);
+	qp_leave_line(qp);
 	list_del(&qp->lane_out);
 	atomic_store(&qp->at_once, false);
 	l->at_once += qp->done_at_once;
@@ -26,8 +27,58 @@ void qp_leave_lane(struct qp *qp)
 	l->ops->left(l);
 }
 
-void qp_wait_for_lane(struct qp *qp)
+/* --- the line of those that wait for room ---------------------------------- */
+
+static struct qp *first_of(const struct list *line)
 {
-	if (list_empty(&qp->lane_wait))
-		list_add_tail(&qp->lane->waiting, &qp->lane_wait);
+	return list_empty(line) ? NULL : container_of(line->next, struct qp, lane_wait);
+}
+
+void qp_wait_for_lane(struct qp *qp, bool served)
+{
+	struct lane *l = qp->lane;
+
+	if (!qp_waits_for_lane(qp))
+		list_add_tail(served ? &l->served : &l->waiting, &qp->lane_wait);
+}
+
+static void admit(struct lane *l, struct list *line)
+{
+	list_for_safe(n, line)
+	{
+		container_of(n, struct qp, lane_wait)->admitted = true;
+		list_del(n);
+		list_add_tail(&l->admitted, n);
+	}
+}
+
+void qp_admit_all(struct core *core, struct lane *l)
+{
+	l->admitted_at = *l->written;
+	admit(l, &l->waiting);
+	admit(l, &l->served);
+	due_add(core, first_of(&l->admitted));
+}
+
+void qp_leave_line(struct qp *qp)
+{
+	struct qp *next;
+
+	list_del(&qp->lane_wait);
+	if (!qp->admitted)
+		return;
+	qp->admitted = false;
+	next = first_of(&qp->lane->admitted);
+	if (next)
+		due_add(qp->core, next);
+}
+
+bool qp_may_go(struct qp *qp)
+{
+	if (!qp->admitted)
+		return true;
+	if (first_of(&qp->lane->admitted) != qp && !qp->core->leaving)
+		return false;
+	qp_leave_line(qp);
+	return true;
 }

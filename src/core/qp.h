@@ -108,6 +108,7 @@ struct qp {
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
 	struct path path;	      /* connected: to the peer */
 	bool same_host;		      /* ... and it is of this host */
+	bool admitted;		      /* lane_wait is in lane->admitted */
 	struct lane *lane; /* connected: in place of path.link; or NULL (core/lane.c) */
 	struct list lane_node, lane_wait, lane_out; /* in its lists; under the turn */
 	uint64_t done_at_once, bytes_at_once;	    /* by who posted: at_once() */
@@ -172,8 +173,16 @@ int qp_hears(const struct qp *qp, uint16_t pkey);
 /* The QP is to take this lane, or none.  Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);
 void qp_leave_lane(struct qp *qp);
-/* It has no room: the QP is due when there is some.  Turn held. */
-void qp_wait_for_lane(struct qp *qp);
+/* It has no room: the QP is due when there is some.  served: it has used of the room that
+ * there was last, so others come before it.  Turn held. */
+void qp_wait_for_lane(struct qp *qp, bool served);
+/* It waits no more. */
+void qp_leave_line(struct qp *qp);
+/* The QP is to put something out.  False: others were admitted before it, and it is due
+ * when they have gone.  (exit() passes over QPs that are locked.) */
+bool qp_may_go(struct qp *qp);
+/* The lane has room: all that wait are admitted, and due one after the other. */
+void qp_admit_all(struct core *core, struct lane *l);
 static inline bool qp_waits_for_lane(const struct qp *qp)
 {
 	return !list_empty(&qp->lane_wait);

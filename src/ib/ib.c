@@ -260,7 +260,7 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	struct ib_qp *q = ib_qp(qp);
 
 	q->ib->now = now;
-	if (qp->lane && qp->lane->state != LANE_UP)
+	if (qp->lane && (qp->lane->state != LANE_UP || !qp_may_go(qp)))
 		return false;
 	return output_of(q, b, now) && !qp_waits_for_lane(qp);
 }

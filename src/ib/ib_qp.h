@@ -161,6 +161,7 @@ struct ib_rsp {
 	bool healed;		  /* it has, and was not yet acknowledged */
 	bool comm_est;		  /* the event was raised */
 	struct target target;
+	uint32_t written; /* on a lane: where the last packet ends */
 	/* Pending answers, oldest first. */
 	struct resource resource[RD_MAX];
 	unsigned resources;

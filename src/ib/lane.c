@@ -18,16 +18,22 @@ enum {
 
 /* --- out ----------------------------------------------------------------- */
 
+/* Does a packet that was written since QPs were admitted end there? */
+static bool wrote(const struct lane *l, uint32_t end)
+{
+	return end - l->admitted_at - 1 < *l->written - l->admitted_at;
+}
+
 static int no_room(struct ib_qp *q, bool request)
 {
 	struct lane *l = q->qp->lane;
 
 	/* UC waits for nobody: what a peer does not read is lost. */
 	if (request && !q->qp->reliable && !l->ops->moves(l, q->ib->now)) {
-		list_del(&q->qp->lane_wait);
+		qp_leave_line(q->qp);
 		return 0;
 	}
-	qp_wait_for_lane(q->qp);
+	qp_wait_for_lane(q->qp, wrote(l, q->req.written) || wrote(l, q->rsp.written));
 	if (request)
 		lane_is_full(q, q->ib->now);
 	return -ENOBUFS;
@@ -40,6 +46,7 @@ int lane_emit(struct ib_qp *q, const struct emit *e)
 
 	if (rc == -ENOBUFS)
 		return no_room(q, false);
+	q->rsp.written = *l->written;
 	q->qp->core->spent += e->len / REQ_UNIT + 1;
 	return rc;
 }
@@ -164,7 +171,8 @@ static void begin_to_tell(struct ib_qp *q)
 		atomic_store(told(q), 0);
 }
 
-/* The word is for the next QP of this number: what it has said is said by a packet. */
+/* The word is for the next QP of this number: what it has said is said by a packet. Where
+ * there is no room for one it stays until begin_to_tell(). */
 static void end_telling(struct ib_qp *q)
 {
 	const struct ib_rsp *s = &q->rsp;
@@ -372,7 +380,7 @@ static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (qp->lane->state == LANE_PENDING) {
 		uc_complete_all(q, now);
 	} else {
-		list_del(&qp->lane_wait);
+		qp_leave_line(qp);
 		due_add(qp->core, qp);
 	}
 	return NEVER;

@@ -76,9 +76,13 @@ struct lane {
 		void (*nudge)(struct lane *l, uint64_t word);
 	} * ops;
 	enum lane_state state;
-	uint64_t dead_since;	/* when a QP first found it dead; 0: none has */
-	struct list qps;	/* qp->lane_node */
-	struct list waiting;	/* qp->lane_wait: they become due when there is room */
+	uint64_t dead_since; /* when a QP first found it dead; 0: none has */
+	struct list qps;     /* qp->lane_node */
+	/* The line of those that wait for room (core/lane.c), by qp->lane_wait.  When
+	 * there is some all are admitted: first those of `waiting`, which wrote nothing
+	 * when there was some last, then those of `served`. */
+	struct list waiting, served, admitted;
+	uint32_t admitted_at;	/* *written then */
 	struct list unanswered; /* qp->lane_out: they asked for an ACK */
 	/* What each QP has executed, by its index (sys/qpn.h), in memory that both see:
 	 * ours, which the other reads, and the other's.  It takes the place of ACKs. */
@@ -91,5 +95,10 @@ struct lane {
 	uint64_t direct, direct_bytes;	 /* WRITEs and READs done there */
 	uint64_t at_once, at_once_bytes; /* ... by who posted, of QPs that left */
 };
+
+static inline bool lane_is_awaited(const struct lane *l)
+{
+	return !list_empty(&l->waiting) || !list_empty(&l->served);
+}
 
 #endif

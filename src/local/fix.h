@@ -92,6 +92,31 @@ static inline void pair_write(struct fix *f, int side, const struct ib_fields *f
 	turn_give(&core->turn);
 }
 
+/* Until no request, or no answer either, has room. */
+static inline void pair_fill_up(struct fix *f, int side, bool answers)
+{
+	struct core *core = &f->s->node[side].core;
+	struct peer *p = pair_peer(f, side);
+	struct rec *r;
+
+	turn_take(&core->turn);
+	while ((r = answers ? ring_reserve_answer(&p->out)
+			    : ring_reserve(&p->out, REC_HEAD)) != NULL) {
+		*r = (struct rec){ .kind = REC_PACKET,
+				   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
+		ring_publish(&p->out, r, REC_HEAD);
+	}
+	peer_wrote(p);
+	local_flush(local_of(core));
+	turn_give(&core->turn);
+}
+
+/* No room for any record is left, and who could make some knows. */
+static inline void pair_fill(struct fix *f, int side)
+{
+	pair_fill_up(f, side, true);
+}
+
 /* The name of the packet in a record: "SEND_ONLY". */
 static inline const char *rec_name(const struct rec *r)
 {

@@ -5,7 +5,7 @@
 #include "host/host.h"
 #include "local/fix.h"
 
-enum { LOOK = 64, PAIRS = 20 };
+enum { LOOK = 64 };
 
 #define TIMEOUT_10 4194304ull
 
@@ -15,96 +15,15 @@ static const struct sim_conf quick = {
 	.retry_cnt = 3,
 };
 
-static void fill_up(struct fix *f, int side, bool answers)
-{
-	struct core *core = &f->s->node[side].core;
-	struct peer *p = pair_peer(f, side);
-	struct rec *r;
-
-	turn_take(&core->turn);
-	while ((r = answers ? ring_reserve_answer(&p->out)
-			    : ring_reserve(&p->out, REC_HEAD)) != NULL) {
-		*r = (struct rec){ .kind = REC_PACKET,
-				   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
-		ring_publish(&p->out, r, REC_HEAD);
-	}
-	peer_wrote(p);
-	local_flush(local_of(core));
-	turn_give(&core->turn);
-}
-
-/* No room for any record is left, and who could make some knows. */
-static void fill(struct fix *f, int side)
-{
-	fill_up(f, side, true);
-}
-
 /* What A has posted is in its ring, B takes it and has no room to answer. */
 static void let_b_alone(struct fix *f)
 {
 	pair_stop(f, 1);
 	pair_run(f, 1000);
 	pair_stop(f, 0);
-	fill(f, 1);
+	pair_fill(f, 1);
 	pair_go(f, 1);
 	pair_run(f, 1 * MS);
-}
-
-static void many_qps_share_a_ring(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	struct sim_pair p[PAIRS];
-
-	(void)state;
-	for (int i = 0; i < PAIRS; i++)
-		p[i] = sim_pair(f->s, IBV_QPT_RC, &f->conf);
-	pair_stop(f, 1);
-	for (unsigned i = 0; i < PAIRS; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], i * 50000, 50000);
-		struct ibv_send_wr wr = {
-			.wr_id = i,
-			.opcode = IBV_WR_RDMA_WRITE,
-			.sg_list = &sge,
-			.num_sge = 1,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = { f->mr[1]->mkey.base + i * 50000,
-				     f->mr[1]->mkey.key },
-		};
-
-		sim_send(p[i].qp[0], &wr);
-	}
-	pair_run(f, 1 * MS);
-	assert_false(list_empty(&pair_peer(f, 0)->lane.waiting));
-	pair_go(f, 1);
-	for (unsigned i = 0; i < PAIRS; i++) {
-		struct ibv_wc wc;
-
-		assert_true(sim_wait(f->s, p[i].cq[0], SEC, &wc));
-		assert_int_equal(wc.status, IBV_WC_SUCCESS);
-		sim_unpair(f->s, &p[i]);
-	}
-	fix_same(f, 0, PAIRS * 50000);
-	assert_true(list_empty(&pair_peer(f, 0)->lane.waiting));
-	fix_close(f);
-}
-
-/* A QP goes while it waits for room; the others go on. */
-static void who_waits_may_leave(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
-
-	(void)state;
-	pair_stop(f, 1);
-	fill(f, 0);
-	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 20000, 0);
-	pair_run(f, 1 * MS);
-	sim_unpair(f->s, &p);
-	pair_go(f, 1);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_same(f, 0, 20000);
-	fix_close(f);
 }
 
 static uint32_t draw(uint32_t *seed, uint32_t below)
@@ -127,7 +46,7 @@ static void bad_behind_full(uint32_t seed)
 
 	pair_stop(f, 1);
 	if (draw(&seed, 2))
-		fill(f, 0);
+		pair_fill(f, 0);
 	for (uint32_t i = 0; i < WRS; i++, at += len) {
 		const uint32_t key = f->mr[0]->mkey.key;
 
@@ -172,7 +91,7 @@ static void who_never_makes_room_times_out(void **state)
 
 	(void)state;
 	pair_stop(f, 1);
-	fill(f, 0);
+	pair_fill(f, 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_in_range(f->s->now - since, 4 * TIMEOUT_10, 4 * TIMEOUT_10 + 1000);
@@ -190,7 +109,7 @@ static void a_pending_answer_times_out_too(void **state)
 	sim_send(f->p.qp[1], &wr);
 	pair_run(f, 1000);
 	pair_stop(f, 1);
-	fill(f, 0);
+	pair_fill(f, 0);
 	pair_go(f, 0);
 	pair_run(f, 1000); /* an answer is pending */
 	assert_true(pair_q(f, 0)->rsp.resources);
@@ -214,7 +133,7 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
 	pair_run(f, 1000);
 	pair_stop(f, 1);
-	fill(f, 0);
+	pair_fill(f, 0);
 	pair_go(f, 0);
 	pair_run(f, 400 * MS); /* an RNR timer of 491.52 ms */
 	fix_no_wc(f, 0);
@@ -235,7 +154,7 @@ static void who_was_done_directly_does_not_time_out(void **state)
 	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
 	pair_run(f, 1000);
 	pair_stop(f, 1);
-	fill(f, 0);
+	pair_fill(f, 0);
 	pair_go(f, 0);
 	pair_run(f, 1000);
 	assert_true(pair_q(f, 0)->rsp.resources);
@@ -289,7 +208,7 @@ static void answers_have_room_of_their_own(void **state)
 	sim_send(f->p.qp[1], &wr);
 	pair_run(f, 1000);
 	pair_stop(f, 1);
-	fill_up(f, 0, false);
+	pair_fill_up(f, 0, false);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_go(f, 0);
 	pair_run(f, 1 * MS);
@@ -343,7 +262,7 @@ static void who_looks_finds_room_without_a_kick(void **state)
 		pair_stop(f, 1);
 		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
 		pair_run(f, 1000);
-		assert_false(list_empty(&p->lane.waiting));
+		assert_true(peer_waits(p));
 		pair_stop(f, 0);
 		if (looks)
 			peer_heat(p);
@@ -465,8 +384,6 @@ static void a_process_talks_to_itself(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(many_qps_share_a_ring),
-		cmocka_unit_test(who_waits_may_leave),
 		cmocka_unit_test(a_bad_request_behind_a_full_ring),
 		cmocka_unit_test(who_never_makes_room_times_out),
 		cmocka_unit_test(a_pending_answer_times_out_too),

@@ -202,6 +202,8 @@ void peer_make_lane(struct peer *p)
 	p->lane.reach = &p->reach;
 	list_init(&p->lane.qps);
 	list_init(&p->lane.waiting);
+	list_init(&p->lane.served);
+	list_init(&p->lane.admitted);
 	list_init(&p->lane.unanswered);
 }
 

@@ -8,15 +8,8 @@ enum { LOOKS = 16 }; /* rings that a turn looks at */
 
 void peer_admit(struct peer *p)
 {
-	if (!peer_waits(p) || !ring_has_room(&p->out))
-		return;
-	list_for_safe(n, &p->lane.waiting)
-	{
-		struct qp *qp = container_of(n, struct qp, lane_wait);
-
-		list_del(&qp->lane_wait);
-		due_add(p->l->core, qp);
-	}
+	if (peer_waits(p) && ring_has_room(&p->out))
+		qp_admit_all(p->l->core, &p->lane);
 }
 
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,

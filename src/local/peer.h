@@ -121,7 +121,7 @@ void peer_kick(struct peer *p);
 /* Does a QP wait for room in the ring to it? */
 static inline bool peer_waits(const struct peer *p)
 {
-	return !list_empty(&p->lane.waiting);
+	return lane_is_awaited(&p->lane);
 }
 /* Does somebody there look at the ring to it, and so at the one from it, without a kick?
  */
