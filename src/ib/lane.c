@@ -187,11 +187,8 @@ static void end_telling(struct ib_qp *q)
 	};
 	struct lane *l = q->qp->lane;
 
-	if (!said)
-		return;
-	if (l->state == LANE_UP)
-		(void)l->ops->send(l, &q->from, &f, NULL, 0, 0);
-	atomic_store(told(q), 0);
+	if (said && (l->state != LANE_UP || !l->ops->send(l, &q->from, &f, NULL, 0, 0)))
+		atomic_store(told(q), 0);
 }
 
 /* An answer to a READ or atomic is a packet: to say that it was taken asks nobody. */

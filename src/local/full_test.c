@@ -381,6 +381,37 @@ static void a_process_talks_to_itself(void **state)
 	fix_close(f);
 }
 
+/* --- the last word ---------------------------------------------------------- */
+
+/* A QP ends that has executed a request, and its process has no room to say so by a
+ * packet: the other finds the word. */
+static void what_was_executed_is_found_without_a_packet(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	struct ibv_wc wc;
+
+	(void)state;
+	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
+						 .send_flags = IBV_SEND_SIGNALED });
+	for (unsigned i = 0; i < 2 * ANSWERS; i++) /* they take the place of its word */
+		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 8, 0);
+	pair_stop(f, 1);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	pair_fill(f, 1);
+	pair_run(f, 1000);
+	sim_destroy(f->s, p.qp[1]);
+	pair_go(f, 0);
+	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	sim_destroy(f->s, p.qp[0]);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(cq_destroy(p.cq[i]), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -396,6 +427,7 @@ int main(void)
 		cmocka_unit_test(who_writes_rubbish_is_broken),
 		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
 		cmocka_unit_test(a_process_talks_to_itself),
+		cmocka_unit_test(what_was_executed_is_found_without_a_packet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
