@@ -200,6 +200,110 @@ def test_raw_ethernet_without_the_capability(shared_pair):
     assert "raw packets need CAP_NET_RAW" in proc.out, proc.describe()
 
 
+# --- RoCE v1 ------------------------------------------------------------------
+
+V1 = 32  # GID 32 + n is GID n by RoCE v1
+V1_ROWS = [row for row in ROWS if row != "write_bw_q16"]
+
+
+def v1_words(pair, row, family):
+    program, *options = ROWS[row]
+    pingpong = program.startswith("ibv_")
+    return [program, "-d", pair.a.dev, "-g" if pingpong else "-x",
+            str(V1 + pair.GIDS[family]), *([] if pingpong else ["-F"]), *options]
+
+
+@pytest.mark.parametrize("family", ["ll", "v4", "v6"])
+@pytest.mark.parametrize("row", V1_ROWS)
+def test_v1(shared_pair, row, family):
+    pair = shared_pair()
+    ends = end(pair.a, "raw"), end(pair.b, "raw")
+    for proc in lab.run_both(*ends, v1_words(pair, row, family), pair.a.ip4):
+        well(proc)
+        rx, _, twice, tx, by_udp = packets(proc)
+        assert rx > 10 and tx > 10 and twice == 0 and by_udp == 0, proc.describe()
+
+
+@pytest.mark.parametrize("local", ["auto", "off"])
+def test_v1_on_one_host(shared_pair, local):
+    """What stays on a host is not RoCE v1's: shared memory has it, or UDP."""
+    pair = shared_pair()
+    ns = end(pair.a, "raw").with_env(URNIC_LOCAL=local)
+    for row in "rc_pingpong", "ud_pingpong":
+        for proc in lab.run_both(ns, ns, v1_words(pair, row, "v4"), pair.a.ip4):
+            assert "usec/iter" in proc.out and "invalid data" not in proc.out, proc.describe()
+
+
+def test_v1_to_a_neighbour_that_is_not_known(netns_pair):
+    """Its first datagram waits until the kernel has resolved the neighbour: a UD pingpong
+    would wait for ever for one that is lost."""
+    pair = netns_pair()
+    ends = end(pair.a, "raw"), end(pair.b, "raw")
+    for proc in lab.run_both(*ends, v1_words(pair, "ud_pingpong", "v6"), pair.a.ip4):
+        well(proc)
+        assert packets(proc)[4] == 0, proc.describe()
+
+
+def test_v1_with_v2(netns_pair):
+    """A QP's path has one version: packets of the other are not its peer's."""
+    pair = netns_pair()
+    a, b = (end(ns, "raw") for ns in (pair.a, pair.b))
+    port = lab.next_port()
+    words = ["ib_send_bw", "-d", pair.a.dev, "-F", "-n", "10", "-u", "8", "-p", str(port)]
+    server = a.start(*words, "-x", "1")
+    server.wait_listening(port)
+    client = b.start(*words, "-x", str(V1 + 1), pair.a.ip4)
+    assert client.wait(60) != 0, client.describe() + server.describe()
+    assert "the peer did not answer within timeout" in client.out, client.describe()
+
+
+def test_v1_types(shared_pair):
+    """Both types are in the table, with raw alone; sysfs says the same."""
+    pair = shared_pair()
+    raw = pair.a.with_(caps=CAPS).with_env(URNIC_LINK="raw")
+    kinds = dict(re.findall(r"GID\[ *(\d+)\]:\s+\S+?, (.*)$",
+                            raw.run("ibv_devinfo", "-v", "-d", pair.a.dev).out, re.M))
+    for n in range(3):
+        assert kinds[str(n)] == "RoCE v2" and kinds[str(V1 + n)] == "RoCE v1", kinds
+    assert len(kinds) == 6, kinds
+    assert "RoCE v1" not in pair.a.run("ibv_devinfo", "-v", "-d", pair.a.dev).out
+    text = raw.run(raw.stage.urnic, "run", "cat", *(f"/sys/class/infiniband/{pair.a.dev}/ports/1/gid_attrs/types/{i}"
+                            for i in (1, V1 + 1))).out
+    assert text.split("\n")[:2] == ["RoCE v2", "IB/RoCE v1"], text
+
+
+V1_WIRE = "rc_pingpong", "ud_pingpong", "write_bw", "read_bw", "atomic_bw"
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
+def test_v1_on_the_wire(netns_pair, stage, family, tmp_path):
+    """tshark reads RoCE v1 and has no complaint, every ICRC is right, and none of it is
+    UDP; urnic's own capture has the same packets."""
+    if not shutil.which("tshark") or not shutil.which("tcpdump"):
+        pytest.skip("no tshark or no tcpdump")
+    pair = netns_pair()
+    path, own = tmp_path / "wire.pcap", f"{stage.tmp}/v1-{family}.pcapng"
+    dump = pair.a.start("tcpdump", "-Z", "root", "-i", "eth0", "-B", "32768", "-s", "0", "-U",
+                        "-w", str(path), "ether proto 0x8915 or udp port 4791 or udp port 65000",
+                        user=None)
+    dump.wait_output("listening on")
+    for row in V1_WIRE:
+        client = end(pair.b, "raw")
+        if row == "rc_pingpong":
+            client = client.with_env(URNIC_PCAP=own)
+        lab.run_both(end(pair.a, "raw"), client, v1_words(pair, row, family), pair.a.ip4)
+    pair.b.run("bash", "-c", f"echo all is there >/dev/udp/{pair.a.ip4}/65000")
+    assert lab.eventually(lambda: b"all is there" in path.read_bytes()), dump.describe()
+    dump.signal(2)
+    assert dump.wait(5) == 0, dump.describe()
+    total, wrong = wirecheck.wrong_icrcs_v1(path)
+    assert total > 300 and not wrong, (total, wrong[:10])
+    for capture, least in ((path, 300), (own, 100)):
+        assert len(wirecheck.tshark_v1(capture)) >= (total if capture == path else least)
+        assert not wirecheck.tshark_wrong(capture), capture
+    assert wirecheck.wrong_icrcs(path)[0] == 0  # nothing of RoCE v2
+
+
 # --- with Linux's rdma_rxe ----------------------------------------------------
 
 # perftest waits half a second for an answer (peervm): the guest may stand still for a while

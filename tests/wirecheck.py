@@ -95,3 +95,43 @@ def wrong_icrcs(path):
         if icrc(*packet[1:]) != packet[2][-4:]:
             wrong.append(number)
     return total, wrong
+
+
+def wrong_icrcs_v1(path):
+    """(frames of RoCE v1, [numbers of those whose GRH or ICRC is wrong])."""
+    total, wrong = 0, []
+    for number, frame in enumerate(frames(path), 1):
+        if frame[12:14] != b"\x89\x15":
+            continue
+        total += 1
+        length, following = struct.unpack_from(">HB", frame, 18)
+        grh, bth = bytearray(frame[14:54]), bytearray(frame[54:54 + length])
+        crc = bytes(bth[-4:])
+        right = grh[0] >> 4 == 6 and following == 0x1B and grh[7] > 0
+        grh[0] |= 0x0F
+        grh[1] = grh[2] = grh[3] = grh[7] = 0xFF
+        bth[4] = 0xFF
+        have = struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(grh) + bytes(bth[:-4])))
+        if not right or have != crc:
+            wrong.append(number)
+    return total, wrong
+
+
+def tshark_v1(path):
+    """Opcodes of the frames that tshark reads as RoCE v1."""
+    return subprocess.run(
+        ["tshark", "-Q", "-n", "-r", path, "-Y", "eth.type == 0x8915 && infiniband.grh.nxthdr == 27",
+         "-T", "fields", "-e", "infiniband.bth.opcode"],
+        check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.split()
+
+
+def tshark_wrong(path):
+    """[(frame, message)] of RoCE v1: tshark's complaints, but for those about payload."""
+    out = subprocess.run(
+        ["tshark", "-Q", "-n", "-r", path, "-Y",
+         "(_ws.expert || _ws.malformed) && eth.type == 0x8915",
+         "-T", "fields", "-e", "frame.number", "-e", "frame.protocols", "-e",
+         "_ws.expert.message"],
+        check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    rows = [line.split("\t") for line in out.splitlines()]
+    return [(r[0], r[2]) for r in rows if r[1].split(":infiniband")[-1] in ("", ":data")]

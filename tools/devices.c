@@ -87,6 +87,7 @@ static void print_gid(struct row *row, int i, const struct gid_entry *e)
 	indent(row);
 	printf("%3d  %s%s\n", i, gid_text(row->dev, &e->gid, buf),
 	       device_is_iwarp(row->dev) ? " (MAC)"
+	       : e->v1			 ? " (RoCE v1)"
 	       : e->local_only		 ? " (reached from this host only)"
 					 : "");
 }
@@ -124,9 +125,12 @@ static void json_gid(struct row *row, int i, const struct gid_entry *e)
 
 	inet_ntop(AF_INET6, e->gid.raw, raw, sizeof(raw));
 	json_array_append_new(row->gids,
-			      json_pack("{si ss ss sb}", "index", i, "gid", raw,
+			      json_pack("{si ss ss sb ss}", "index", i, "gid", raw,
 					"address", gid_text(row->dev, &e->gid, buf),
-					"local_only", (int)e->local_only));
+					"local_only", (int)e->local_only, "type",
+					device_is_iwarp(row->dev) ? "iWARP"
+					: e->v1			  ? "RoCE v1"
+								  : "RoCE v2"));
 }
 
 static json_t *json_addresses(const struct netdev *net)

@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -283,6 +284,15 @@ PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 
 /* --- /sys/class/infiniband/DEVICE/ports/1/gid_attrs/{types,ndevs}/N ------ */
 
+enum { GID_V1 = 32 }; /* as core/port.h has it */
+
+static bool is_v1(int index)
+{
+	const char *link = secure_getenv("URNIC_LINK");
+
+	return index >= GID_V1 && index < 2 * GID_V1 && link && !strcmp(link, "raw");
+}
+
 /* What the file path says, in buf; false: it is none of ours. */
 static bool gid_attr(const char *path, char buf[80])
 {
@@ -297,8 +307,9 @@ static bool gid_attr(const char *path, char buf[80])
 	    path[end])
 		return false;
 	if (!strcmp(what, "types"))
-		return strcpy(buf,
-			      strncmp(dev, "iwarp_", 6) ? "RoCE v2\n" : "IB/RoCE v1\n");
+		return strcpy(buf, strncmp(dev, "iwarp_", 6) && !is_v1(index)
+					   ? "RoCE v2\n"
+					   : "IB/RoCE v1\n");
 	if (strcmp(what, "ndevs") || !interface_of(dev, net))
 		return false;
 	return snprintf(buf, 80, "%s\n", net) > 0;

@@ -32,15 +32,20 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return abi_leave(ah_destroy(ah_of(ibv)));
 }
 
-static int index_of(struct device *dev, uint8_t port, const union ibv_gid *gid)
+/* Of the GID that from leads to; of the type that it came by, if it has that. */
+static int index_of(struct device *dev, uint8_t port, const struct wc_path *from)
 {
+	int other = -ENODEV;
 	struct gid_entry e;
 
 	for (int i = 0; i < device_gids(dev); i++)
 		if (!device_query_gid(dev, port, i, &e) && e.used &&
-		    !memcmp(&e.gid, gid, sizeof(*gid)))
-			return i;
-	return -ENODEV;
+		    !memcmp(&e.gid, &from->dgid, sizeof(e.gid))) {
+			if (e.v1 == from->v1)
+				return i;
+			other = i;
+		}
+	return other;
 }
 
 static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_wc *wc,
@@ -63,7 +68,7 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 	rc = wc_path_parse(grh, &from);
 	if (rc)
 		return rc;
-	index = index_of(abi_of(ibv)->ctx.dev, port, &from.dgid);
+	index = index_of(abi_of(ibv)->ctx.dev, port, &from);
 	if (index < 0)
 		return index;
 	*attr = (struct ibv_ah_attr){

@@ -37,10 +37,12 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	return abi_leave(rc) ? -1 : 0;
 }
 
-/* Linux has no word for it: such GIDs are of InfiniBand's type. */
-static bool is_iwarp(struct ibv_context *ibv)
+/* Linux has no word for iWARP's: such GIDs are of InfiniBand's type. */
+static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry *e)
 {
-	return device_is_iwarp(abi_of(ibv)->ctx.dev);
+	if (device_is_iwarp(abi_of(ibv)->ctx.dev))
+		return IBV_GID_TYPE_IB;
+	return e->v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
 static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
@@ -58,7 +60,7 @@ static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
 		.gid = e.gid,
 		.gid_index = index,
 		.port_num = port,
-		.gid_type = is_iwarp(ibv) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
+		.gid_type = type_of(ibv, &e),
 		.ndev_ifindex = e.ifindex,
 	};
 	return 0;
@@ -126,8 +128,9 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned in
 		return -1;
 	rc = entry_at(ibv, port, index, &e);
 	if (!rc)
-		*type = is_iwarp(ibv) ? IBV_GID_TYPE_SYSFS_IB_ROCE_V1
-				      : IBV_GID_TYPE_SYSFS_ROCE_V2;
+		*type = type_of(ibv, &e) == IBV_GID_TYPE_ROCE_V2
+				? IBV_GID_TYPE_SYSFS_ROCE_V2
+				: IBV_GID_TYPE_SYSFS_IB_ROCE_V1;
 	return abi_leave(rc) ? -1 : 0;
 }
 

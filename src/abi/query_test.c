@@ -125,6 +125,37 @@ static void gids(void **state)
 	fix_minus(ibv_query_gid_type(fix.ibv, 1, UINT32_MAX, &type), EINVAL);
 }
 
+static void types(void **state)
+{
+	struct gid_entry *gid = device_of(fix.dev[FIX_ROCE])->port.gid;
+	struct ibv_ah_attr attr;
+	struct ibv_grh grh = { .next_hdr = 0x1b };
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_gid_entry e;
+	enum sysfs_type type;
+
+	(void)state;
+	gid[5] = gid[1];
+	gid[5].v1 = true;
+	assert_int_equal(_ibv_query_gid_ex(fix.ibv, 1, 5, &e, 0, sizeof(e)), 0);
+	assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V1);
+	assert_int_equal(ibv_query_gid_type(fix.ibv, 1, 5, &type), 0);
+	assert_int_equal(type, TYPE_IB);
+	/* An answer goes by the type that the message came by. */
+	grh.version_tclass_flow = htobe32(6u << 28);
+	grh.dgid = gid[1].gid;
+	assert_int_equal(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 5);
+	grh.next_hdr = 17;
+	assert_int_equal(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 1);
+	gid[5].used = false;
+	grh.next_hdr = 0x1b;
+	assert_int_equal(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 1);
+	memset(&gid[5], 0, sizeof(gid[5]));
+}
+
 static void entries(void **state)
 {
 	struct ibv_gid_entry e;
@@ -362,6 +393,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pkeys, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(gids, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(entries, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(types, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(the_table, fix_open, fix_close),
 		cmocka_unit_test_setup_teardown(gids_of_iwarp, fix_open, fix_close),
 		cmocka_unit_test(path_records),

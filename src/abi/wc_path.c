@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { IP4_AT = 20, IP4_LEN = 20 };
+enum { IP4_AT = 20, IP4_LEN = 20, NEXT_BTH = 0x1b };
 
 /* Junk in front of an IPv4 header may look like IPv6, but junk does not have
  * a valid header checksum (RFC 791) at the right place. */
@@ -44,6 +44,7 @@ int wc_path_parse(const struct ibv_grh *grh, struct wc_path *out)
 		map_ip4(&out->dgid, ip.daddr);
 		out->flow_label = 0;
 		out->tclass = ip.tos;
+		out->v1 = false;
 		return 0;
 	}
 	if (bytes[0] >> 4 != 6)
@@ -53,6 +54,7 @@ int wc_path_parse(const struct ibv_grh *grh, struct wc_path *out)
 	out->dgid = grh->dgid;
 	out->flow_label = word & 0xfffff;
 	out->tclass = (uint8_t)(word >> 20);
+	out->v1 = grh->next_hdr == NEXT_BTH;
 	return 0;
 }
 

@@ -5,12 +5,14 @@
 #define ABI_WC_PATH_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct wc_path {
 	union ibv_gid sgid, dgid; /* IPv4: mapped */
 	uint32_t flow_label;
 	uint8_t tclass;
+	bool v1; /* a GRH of RoCE v1 */
 };
 
 /* 0, or -EPROTONOSUPPORT: neither header is there. */

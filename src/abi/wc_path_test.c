@@ -40,6 +40,10 @@ static void reads_ip6(void **state)
 	assert_memory_equal(from.dgid.raw, grh + 24, 16);
 	assert_int_equal(from.tclass, 0x12);
 	assert_int_equal(from.flow_label, 0x34567);
+	assert_false(from.v1);
+	grh[6] = 0x1b;
+	assert_int_equal(wc_path_parse((const void *)grh, &from), 0);
+	assert_true(from.v1);
 }
 
 static void reads_ip4_after_junk(void **state)

@@ -87,7 +87,12 @@ static void put_first(struct gid_entry *gid, int index, const struct netdev *net
 	}
 }
 
-static void put_others(struct gid_entry *gid, const struct netdev *net)
+static bool is_for_v1(int index)
+{
+	return index >= GID_V1 && index < 2 * GID_V1;
+}
+
+static void put_others(struct gid_entry *gid, bool v1, const struct netdev *net)
 {
 	int at = GID_OTHERS;
 
@@ -96,7 +101,7 @@ static void put_others(struct gid_entry *gid, const struct netdev *net)
 
 		if (in_table(gid, ip))
 			continue;
-		while (at < GID_TABLE && gid[at].used)
+		while (at < GID_TABLE && (gid[at].used || (v1 && is_for_v1(at))))
 			at++;
 		if (at == GID_TABLE)
 			return;
@@ -116,20 +121,43 @@ static void put_mac(struct gid_entry *e, const struct netdev *net)
 	e->ifindex = net->ifindex;
 }
 
+/* Without packet sockets there are no frames of RoCE v1; lo has no Ethernet. */
+static bool offers_v1(const struct netdev *net)
+{
+	const struct conf *conf = conf_get();
+
+	return conf && conf->link == CONF_LINK_RAW && !conf->one_gid && !net->loopback;
+}
+
+/* What can go on a wire has two types, if it is among the first. */
+static void put_v1(struct gid_entry *gid)
+{
+	for (int i = 0; i < GID_V1; i++) {
+		if (!gid[i].used || gid[i].local_only)
+			continue;
+		gid[GID_V1 + i] = gid[i];
+		gid[GID_V1 + i].v1 = true;
+	}
+}
+
 static void refresh(struct gid_entry *gid, const struct netdev *net)
 {
+	const bool v1 = offers_v1(net);
+
 	for (int i = 0; i < GID_TABLE; i++)
-		if (gid[i].local_only || !has_addr(net, gid[i].gid.raw))
+		if (gid[i].local_only || gid[i].v1 || !has_addr(net, gid[i].gid.raw))
 			memset(&gid[i], 0, sizeof(gid[i]));
 	put_first(gid, GID_LINK_LOCAL, net, is_link_local);
 	if (!gid[GID_LINK_LOCAL].used)
 		put_synthesised(&gid[GID_LINK_LOCAL], net);
 	put_first(gid, GID_FIRST_V4, net, is_first_v4);
 	if (!conf_get() || !conf_get()->one_gid)
-		put_others(gid, net);
+		put_others(gid, v1, net);
 	for (int i = 0; i < GID_TABLE; i++)
 		if (gid[i].used)
 			gid[i].ifindex = net->ifindex;
+	if (v1)
+		put_v1(gid);
 }
 
 /* --- the port ------------------------------------------------------------ */

@@ -43,7 +43,8 @@ int device_create_iwarp(const struct netdev *net, const struct identity *id,
 /* The interface changed, or (net NULL) is gone.  GIDs keep their index while
  * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
  * synthesised from the MAC where there is none), GID 1 the first IPv4 address
- * if there is one, the others follow from 2 on.  (iWARP: GID 0 alone, which is
+ * if there is one, the others follow from 2 on; with URNIC_LINK=raw the first
+ * GID_V1 are there as RoCE v1, too.  (iWARP: GID 0 alone, which is
  * the MAC and then zeroes.)  Returns what device_fill() does. */
 unsigned device_update(struct device *dev, const struct netdev *net);
 

@@ -63,6 +63,8 @@ static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *
 		.hop_limit = attr->grh.hop_limit,
 		.flow_label = attr->grh.flow_label & FLOW_LABEL,
 		.port = sgid.ifindex,
+		/* What stays within the host is not on Ethernet. */
+		.v1 = sgid.v1 && !device_has_gid(ctx->dev, attr->grh.dgid.raw),
 	};
 
 	return why ? why : ctx->link->ops->resolve(&to, out);

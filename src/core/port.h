@@ -11,12 +11,16 @@
 #include "wire/gsi.h"
 
 enum { GID_TABLE = 128, PKEY_TABLE = 128 };
+/* GID GID_V1 + n is GID n as RoCE v1 where that is offered, for n below GID_V1: perftest
+ * takes no index above 64. */
+enum { GID_V1 = 32 };
 
 struct gid_entry {
 	union ibv_gid gid;
 	uint32_t ifindex;
 	bool used;
 	bool local_only; /* synthesised: cannot go on a wire */
+	bool v1;	 /* of RoCE v1; else, of Ethernet, of v2 */
 };
 
 struct port {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_addr.c - see ip_addr.h: what RoCE v2 makes of a GRH (IBTA annex A17). */
+/* ip_addr.c - see ip_addr.h: what RoCE makes of a GRH (IBTA annexes A16, A17). */
 #include "link/ip_addr.h"
 
 #include "link/link.h"
@@ -40,11 +40,14 @@ const char *ip_resolve(const struct link_to *to, struct link_addr *out)
 		return "the destination GID is zero";
 	if (!addr_is_multicast(to->dgid) && addr_is_v4(to->dgid) != addr_is_v4(to->sgid))
 		return "source and destination GID are of different IP versions";
+	if (to->v1 && addr_is_multicast(to->dgid))
+		return "multicast groups are of RoCE v2: use another sgid_index";
 	memcpy(a.from.ip, to->sgid, 16);
 	memcpy(a.to.ip, to->dgid, 16);
 	a.ifindex = is_scoped(to->dgid) ? to->port : 0;
 	a.ttl = hops(to);
-	a.from.port = to->told ? IP_TOLD : 0;
+	a.from.port = to->told && !to->v1 ? IP_TOLD : 0;
+	a.v1 = to->v1;
 	memcpy(out, &a, sizeof(a));
 	return NULL;
 }
@@ -53,7 +56,7 @@ bool ip_is_from(const struct link_addr *path, const struct dgram *d)
 {
 	const struct ip_addr *p = ip_addr(path), *a = ip_of(d);
 
-	return memcmp(a->from.ip, p->to.ip, 16) == 0 &&
+	return a->v1 == p->v1 && memcmp(a->from.ip, p->to.ip, 16) == 0 &&
 	       memcmp(a->to.ip, p->from.ip, 16) == 0;
 }
 
@@ -78,7 +81,9 @@ void ip_head(const struct dgram *d, struct link_head *out)
 
 	*out = (struct link_head){
 		.grh = true,
-		.sl = SL_UDP | (addr_is_v4(a->to.ip) ? SL_IPV4 : SL_IPV6),
+		.sl = a->v1		     ? 0
+		      : addr_is_v4(a->to.ip) ? SL_UDP | SL_IPV4
+					     : SL_UDP | SL_IPV6,
 	};
 	grh_build(out->bytes, &(struct grh_fields){
 				      .src = a->from.ip,
@@ -87,5 +92,6 @@ void ip_head(const struct dgram *d, struct link_head *out)
 				      .ttl = a->ttl,
 				      .ip_id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0),
 				      .udp_len = d->len + TRAILER_LEN,
+				      .v1 = a->v1,
 			      });
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_addr.h - what links of UDP have in a struct link_addr: for link/, and for code
- * that forwards their datagrams. */
+/* ip_addr.h - what links of UDP, and of RoCE v1, have in a struct link_addr: for link/,
+ * and for code that forwards their datagrams. */
 #ifndef LINK_IP_ADDR_H
 #define LINK_IP_ADDR_H
 
@@ -25,7 +25,8 @@ struct __attribute__((may_alias)) ip_addr {
 	struct net_addr from, to;
 	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
 	uint8_t tclass, ttl; /* ECN is in tclass */
-	uint8_t zero[2];
+	uint8_t v1;	     /* 1: RoCE v1, whose ends are GIDs; the ports are 0 */
+	uint8_t zero;
 };
 
 static_assert(sizeof(struct ip_addr) == sizeof(struct link_addr), "a view of it");

@@ -23,6 +23,7 @@ struct link_to {
 	uint8_t sl, tclass, hop_limit;
 	uint32_t flow_label;
 	uint32_t port; /* the port's number: for what has a meaning there alone */
+	bool v1;       /* by RoCE v1, as the type of the source GID says */
 	bool told;     /* the sender is to be told if nobody is there, if it can be */
 };
 

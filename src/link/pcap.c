@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "link/ip_addr.h"
 #include "link/pcapng.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
@@ -34,6 +35,7 @@ struct pcap {
 	struct link *inner;
 	struct capture *file;
 	uint64_t wall_offset; /* wall clock less engine's, ns */
+	bool has_v1;	      /* its interface is in the file */
 	bool started;	      /* wall_offset is set */
 	bool stopped;	      /* by an error: file may be another's now */
 	uint64_t flush_due;   /* NEVER: the buffer is empty */
@@ -106,10 +108,14 @@ static void record(struct pcap *p, const struct dgram *v, unsigned n, enum pcapn
 		p->started = true;
 	}
 	for (unsigned i = 0; i < n; i++) {
-		size_t need = v[i].len + (size_t)PCAPNG_EPB_MORE;
+		size_t need = v[i].len + (size_t)PCAPNG_EPB_MORE + PCAPNG_V1_MAX;
 
 		if (need > BUFFER - p->used)
 			flush(p);
+		if (ip_of(&v[i])->v1 && !p->has_v1 && need <= BUFFER - p->used) {
+			p->used += pcapng_v1(p->buf + p->used);
+			p->has_v1 = true;
+		}
 		if (need <= BUFFER - p->used)
 			p->used += pcapng_epb(p->buf + p->used, &v[i], dir,
 					      now + p->wall_offset);

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "link/parcel.h"
+#include "link/raw_frame.h"
 
 enum { IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PROTO_UDP = 17, IP4_DF = 0x40 };
-enum { BLOCK_SHB = 0x0a0d0d0a, BLOCK_IDB = 1, BLOCK_EPB = 6, LINKTYPE_RAW = 101 };
+enum { BLOCK_SHB = 0x0a0d0d0a, BLOCK_IDB = 1, BLOCK_EPB = 6 };
+enum { LINKTYPE_ETHERNET = 1, LINKTYPE_RAW = 101, ETH_LEN = 14 };
 enum { OPT_SHB_USERAPPL = 4, OPT_IF_NAME = 2, OPT_IF_TSRESOL = 9, OPT_EPB_FLAGS = 2 };
 
 static uint8_t *put16(uint8_t *at, uint16_t v)
@@ -56,9 +58,26 @@ static size_t end_block(uint8_t *start, uint8_t *at)
 	return len;
 }
 
-size_t pcapng_head(uint8_t *start)
+static size_t interface(uint8_t *start, uint16_t type, const char *name, uint16_t len)
 {
 	uint8_t *at, nanoseconds = 9;
+
+	at = put32(start, BLOCK_IDB) + 4;
+	at = put16(put16(at, type), 0);
+	at = put32(at, 0); /* no snap length */
+	at = put_option(at, OPT_IF_NAME, name, len);
+	at = put_option(at, OPT_IF_TSRESOL, &nanoseconds, 1);
+	return end_block(start, put32(at, 0));
+}
+
+size_t pcapng_v1(uint8_t *at)
+{
+	return interface(at, LINKTYPE_ETHERNET, "RoCE v1", 7);
+}
+
+size_t pcapng_head(uint8_t *start)
+{
+	uint8_t *at;
 	size_t len;
 
 	at = put32(start, BLOCK_SHB) + 4;
@@ -68,13 +87,7 @@ size_t pcapng_head(uint8_t *start)
 	at = put_option(at + 8, OPT_SHB_USERAPPL, "urnic", 5);
 	len = end_block(start, put32(at, 0));
 
-	start += len;
-	at = put32(start, BLOCK_IDB) + 4;
-	at = put16(put16(at, LINKTYPE_RAW), 0);
-	at = put32(at, 0); /* no snap length */
-	at = put_option(at, OPT_IF_NAME, "urnic", 5);
-	at = put_option(at, OPT_IF_TSRESOL, &nanoseconds, 1);
-	return len + end_block(start, put32(at, 0));
+	return len + interface(start + len, LINKTYPE_RAW, "urnic", 5);
 }
 
 static uint32_t sum16(uint32_t sum, const uint8_t *p, size_t n)
@@ -126,6 +139,16 @@ static void put_udp6_check(uint8_t *udp, size_t len, const struct dgram *d)
 	net16(udp + 6, sum == 0xffff ? 0xffff : ~sum & 0xffff);
 }
 
+/* The frame, or 0. */
+static size_t put_frame_v1(uint8_t *at, const struct dgram *d)
+{
+	memset(at, 0, ETH_LEN);
+	net16(at + 12, RAW_TYPE_V1);
+	if (d->len > UINT16_MAX || dgram_flatten(at + ETH_LEN + RAW_GRH, d))
+		return 0;
+	return ETH_LEN + raw_grh_build(at + ETH_LEN, d, d->len) + d->len;
+}
+
 /* The packet from its IP header on, or 0. */
 static size_t put_packet(uint8_t *at, const struct dgram *d)
 {
@@ -151,14 +174,15 @@ static size_t put_packet(uint8_t *at, const struct dgram *d)
 size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_dir dir,
 		  uint64_t wall_ns)
 {
-	size_t len = put_packet(start + 28, d);
+	bool v1 = ip_of(d)->v1;
+	size_t len = v1 ? put_frame_v1(start + 28, d) : put_packet(start + 28, d);
 	uint32_t flags = dir;
 	uint8_t *at;
 
 	if (len == 0)
 		return 0;
 	at = put32(start, BLOCK_EPB) + 4;
-	at = put32(at, 0); /* the interface */
+	at = put32(at, v1); /* the interface */
 	at = put32(at, (uint32_t)(wall_ns >> 32));
 	at = put32(at, (uint32_t)wall_ns);
 	at = put32(at, (uint32_t)len); /* captured */

@@ -118,6 +118,31 @@ static void ipv6_packets_have_a_udp_checksum(void **state)
 	}
 }
 
+static void v1_has_an_interface_of_its_own(void **state)
+{
+	struct test_dgram t;
+	uint8_t at[64 + PCAPNG_EPB_MORE];
+	size_t len = pcapng_v1(at);
+
+	(void)state;
+	assert_true(len <= PCAPNG_V1_MAX);
+	assert_int_equal(get32(at), 1);
+	assert_int_equal(get32(at + 4), len);
+	assert_int_equal(get32(at + len - 4), len);
+	assert_int_equal(get32(at + 8), 1); /* Ethernet */
+	test_dgram(&t, "hello", 5);
+	ip_of(&t.d)->v1 = 1;
+	len = pcapng_epb(at, &t.d, PCAPNG_OUT, 0);
+	assert_true(len > 0 && len <= t.d.len + PCAPNG_EPB_MORE && len % 4 == 0);
+	assert_int_equal(get32(at + 8), 1);
+	assert_int_equal(get32(at + 20), 14 + 40 + 5);
+	assert_memory_equal(at + 28, "\0\0\0\0\0\0\0\0\0\0\0\0\x89\x15", 14);
+	assert_memory_equal(at + 42, "\x60\x20\0\0\0\5\x1b\x40", 8);
+	assert_memory_equal(at + 50, ip_of(&t.d)->from.ip, 16);
+	assert_memory_equal(at + 66, ip_of(&t.d)->to.ip, 16);
+	assert_memory_equal(at + 82, "hello", 5);
+}
+
 static void what_ip_cannot_carry_is_left_out(void **state)
 {
 	static uint8_t at[(1 << 16) + PCAPNG_EPB_MORE], bytes[1 << 16];
@@ -138,6 +163,7 @@ int main(void)
 		cmocka_unit_test(a_file_begins_with_section_and_interface),
 		cmocka_unit_test(ipv4_packets_have_their_identification),
 		cmocka_unit_test(ipv6_packets_have_a_udp_checksum),
+		cmocka_unit_test(v1_has_an_interface_of_its_own),
 		cmocka_unit_test(what_ip_cannot_carry_is_left_out),
 	};
 

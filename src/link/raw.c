@@ -15,6 +15,7 @@
 
 #include "link/ip_addr.h"
 #include "link/raw_filter.h"
+#include "link/raw_hold.h"
 #include "link/raw_rx.h"
 #include "link/raw_tx.h"
 #include "sys/clock.h"
@@ -38,6 +39,7 @@ struct raw {
 	struct raw_wanted wanted;
 	struct raw_rx *in;
 	struct raw_tx *out;
+	struct raw_hold hold;
 	unsigned recvs;
 	uint8_t ours[16]; /* the address of ours that a packet was for last */
 	uint64_t ours_until;
@@ -129,11 +131,23 @@ static int recv_frames(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 	return (int)kept;
 }
 
+/* What has waited for a neighbour goes out.  -EBADF. */
+static int raw_release(struct raw *r, uint64_t now)
+{
+	int rc = raw_hold_release(&r->hold, r->out, now);
+
+	r->stats.tx += rc > 0 ? (unsigned)rc : 0;
+	return rc < 0 ? rc : 0;
+}
+
 static int raw_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct raw *r = raw_of(link);
-	int got = 0, rc;
+	int got = raw_release(r, now), rc;
 
+	if (got < 0)
+		return got;
+	got = 0;
 	if (r->wanted.n > 0)
 		got = recv_frames(r, v, n, now);
 	if (got < 0 || (unsigned)got == n || (got > 0 && r->recvs++ % UDP_EVERY))
@@ -146,21 +160,30 @@ static uint64_t raw_deadline(struct link *link)
 {
 	struct raw *r = raw_of(link);
 
-	return raw_rx_left(r->in) ? 0 : r->inner->ops->deadline(r->inner);
+	uint64_t at = r->inner->ops->deadline(r->inner),
+		 look = raw_hold_deadline(&r->hold);
+
+	if (raw_rx_left(r->in))
+		return 0;
+	return look < at ? look : at;
 }
 
 /* --- sending ------------------------------------------------------------- */
 
-/* As many of v, from its start, as go the same way: by packets, or by UDP. */
+/* As many of v, from its start, as go the same way: by packets, by UDP, or later. */
 static int send_some(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 {
-	bool by_kernel;
-	int rc = raw_tx_send(r->out, v, n, now, &by_kernel);
+	bool no_way;
+	int rc = raw_tx_send(r->out, v, n, now, &no_way);
 
 	r->link.run_max = raw_tx_run_max(r->out);
-	if (!by_kernel) {
+	if (!no_way) {
 		r->stats.tx += rc > 0 ? (unsigned)rc : 0;
 		return rc;
+	}
+	if (ip_of(v)->v1) {
+		raw_hold_put(&r->hold, v, now);
+		return 1;
 	}
 	rc = r->inner->ops->send(r->inner, v, raw_run_length(v, n), now);
 	r->stats.tx_by_udp += rc > 0 ? (unsigned)rc : 0;
@@ -171,7 +194,10 @@ static int raw_send(struct link *link, struct dgram *v, unsigned n, uint64_t now
 {
 	struct raw *r = raw_of(link);
 	unsigned taken = 0;
+	int gone = raw_release(r, now); /* first: the order stays */
 
+	if (gone < 0)
+		return gone;
 	while (taken < n) {
 		int rc = send_some(r, v + taken, n - taken, now);
 
@@ -315,6 +341,7 @@ static void raw_free(struct raw *r)
 	if (r->out)
 		raw_tx_close(r->out);
 	raw_rx_free(r->in);
+	raw_hold_free(&r->hold);
 	free(r);
 }
 
@@ -341,6 +368,7 @@ int raw_wrap(struct link **out, struct link *inner, const struct raw_conf *conf)
 	if (!r)
 		return rc;
 	r->rx = -1;
+	raw_hold_init(&r->hold);
 	r->conf = *conf;
 	r->wanted = (struct raw_wanted){ .port = conf->port, .slot = conf->slot };
 	r->in = raw_rx_new(conf->port);

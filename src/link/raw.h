@@ -2,7 +2,8 @@
 /* raw.h - a link of packet sockets (AF_PACKET) beside one of UDP sockets, which it wraps:
  * what comes for this process's QPs by an interface that it covers comes from the packet
  * socket, with the headers as they were; what goes to a neighbour whose MAC address the
- * kernel knows goes by one.  All else is the UDP link's (docs/raw.md).
+ * kernel knows goes by one.  All else is the UDP link's (docs/raw.md).  RoCE v1 goes and
+ * comes by packets alone, and waits for the neighbour's MAC address.
  *
  * It needs CAP_NET_RAW in the network namespace when it is opened, and not later.
  */

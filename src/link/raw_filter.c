@@ -4,8 +4,11 @@
 #include "link/raw_filter.h"
 
 #include <assert.h>
+#include <net/ethernet.h>
 
+#include "link/raw_frame.h"
 #include "sys/qpn.h"
+#include "wire/grh.h"
 
 enum {
 	NET = SKF_NET_OFF,
@@ -68,15 +71,43 @@ static void of_interface(struct prog *p)
 	need(p, 0);
 }
 
-static void to_slot(struct prog *p, const struct raw_wanted *w, int ip)
+/* The accumulator is the protocol behind the Ethernet header; returns a jump for others,
+ * which is set when it is known where they go. */
+static unsigned if_protocol(struct prog *p, unsigned type)
 {
-	load(p, BPF_H, NET + ip + DPORT);
-	need(p, w->port);
-	load(p, BPF_H, NET + ip + UDP + QPN_AT);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, type);
+	return p->n - 1;
+}
+
+static void else_here(struct prog *p, unsigned jump)
+{
+	p->f[jump].jf = (uint8_t)(p->n - jump - 1);
+}
+
+static void to_slot(struct prog *p, const struct raw_wanted *w, int bth)
+{
+	load(p, BPF_H, NET + bth + QPN_AT);
 	put(p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT);
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, w->slot);
 	p->f[p->n - 1].jt = YES;
 	p->f[p->n - 1].jf = NO;
+}
+
+static void to_port(struct prog *p, const struct raw_wanted *w, int ip)
+{
+	load(p, BPF_H, NET + ip + DPORT);
+	need(p, w->port);
+	to_slot(p, w, ip + UDP);
+}
+
+/* Version 6, and what follows the 40 bytes of an IPv6 header or GRH. */
+static void need_next(struct prog *p, unsigned next)
+{
+	load(p, BPF_B, NET);
+	put(p, BPF_ALU | BPF_RSH | BPF_K, 4);
+	need(p, 6);
+	load(p, BPF_B, NET + 6);
+	need(p, next);
 }
 
 static void link_jumps(struct prog *p, unsigned no, unsigned yes)
@@ -97,27 +128,30 @@ unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wante
 		    bool rest)
 {
 	struct prog p = { .f = f };
-	unsigned ip4, v6;
+	unsigned other;
 
 	from_interface(&p, w);
 	of_interface(&p);
+	load(&p, BPF_W, ANY + SKF_AD_PROTOCOL);
+	other = if_protocol(&p, ETHERTYPE_IP);
 	load(&p, BPF_B, NET);
-	ip4 = p.n;
-	put(&p, BPF_JMP | BPF_JEQ | BPF_K, 0x45); /* IPv4 without options */
+	need(&p, 0x45); /* without options */
 	load(&p, BPF_B, NET + 9);
 	need(&p, PROTO_UDP);
 	load(&p, BPF_H, NET + 6);
 	put(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff); /* all but DF: a fragment */
 	p.f[p.n - 1].jt = NO;
-	to_slot(&p, w, IP4);
+	to_port(&p, w, IP4);
 
-	v6 = p.n;
-	p.f[ip4].jf = (uint8_t)(v6 - ip4 - 1);
-	put(&p, BPF_ALU | BPF_RSH | BPF_K, 4);
-	need(&p, 6);
-	load(&p, BPF_B, NET + 6);
-	need(&p, PROTO_UDP);
-	to_slot(&p, w, IP6);
+	else_here(&p, other);
+	other = if_protocol(&p, ETHERTYPE_IPV6);
+	need_next(&p, PROTO_UDP);
+	to_port(&p, w, IP6);
+
+	else_here(&p, other);
+	need(&p, RAW_TYPE_V1);
+	need_next(&p, GRH_NEXT_BTH);
+	to_slot(&p, w, RAW_GRH);
 
 	put(&p, BPF_RET | BPF_K, rest ? UINT32_MAX : 0);
 	put(&p, BPF_RET | BPF_K, rest ? 0 : UINT32_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw_filter.h - which datagrams a process takes from its packet socket.  All others it
+/* raw_filter.h - which packets a process takes from its packet socket.  All others it
  * takes from its UDP socket, whose filter is the same program with the answers exchanged:
  * so each datagram comes in once.  For link/raw.c.
  */
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RAW_INTERFACES = 64, RAW_FILTER_MAX = 48 + RAW_INTERFACES };
+enum { RAW_INTERFACES = 64, RAW_FILTER_MAX = 64 + RAW_INTERFACES };
 
 struct raw_wanted {
 	uint16_t port;			  /* UDP's, of RoCE v2 */
@@ -20,8 +20,8 @@ struct raw_wanted {
 };
 
 /* Classic BPF for a socket: takes unicast datagrams to the port and to QPs of the slot,
- * without IP options and whole, that came in by one of the interfaces; `rest`: all but
- * those.  Returns the number of instructions. */
+ * without IP options and whole, and RoCE v1 to those QPs, that came in by one of the
+ * interfaces; `rest`: all but those.  Returns the number of instructions. */
 unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wanted *w,
 		    bool rest);
 

@@ -3,8 +3,9 @@
 #include "link/raw_frame.h"
 
 #include "link/ip_addr.h"
+#include "wire/grh.h"
 
-enum { PROTO_UDP = 17, DF = 0x4000, VERSION_IHL = 0x45 };
+enum { PROTO_UDP = 17, DF = 0x4000, VERSION_IHL = 0x45, BTH_AND_ICRC = 12 + 4 };
 
 static uint16_t get16(const uint8_t *at)
 {
@@ -73,6 +74,17 @@ size_t raw_frame_build(uint8_t head[RAW_HEAD_MAX], const struct dgram *d, size_t
 	put16(head + n + 4, RAW_UDP + len);
 	put16(head + n + 6, 0);
 	return n + RAW_UDP;
+}
+
+size_t raw_grh_build(uint8_t head[RAW_HEAD_MAX], const struct dgram *d, size_t len)
+{
+	grh_build(head, &(struct grh_fields){ .src = ip_of(d)->from.ip,
+					      .dst = ip_of(d)->to.ip,
+					      .tclass = ip_of(d)->tclass,
+					      .ttl = ip_of(d)->ttl,
+					      .udp_len = len,
+					      .v1 = true });
+	return RAW_GRH;
 }
 
 /* The addresses, which both versions have at the end of the header, protocol and length.
@@ -153,6 +165,33 @@ bool raw_frame_parse(struct dgram *d, uint8_t *at, size_t n, uint16_t port)
 	d->ip_id_exact = true;
 	d->len = (uint32_t)(len - head - RAW_UDP);
 	d->one = (struct iovec){ at + head + RAW_UDP, d->len };
+	d->iov = &d->one;
+	d->iovcnt = 1;
+	return true;
+}
+
+bool raw_grh_parse(struct dgram *d, uint8_t *at, size_t n)
+{
+	struct ip_addr *a = ip_of(d);
+	struct grh g;
+	size_t len;
+
+	memset(d, 0, sizeof(*d));
+	if (n < RAW_GRH)
+		return false;
+	memcpy(&g, at, sizeof(g));
+	len = get_be16(g.paylen);
+	if (at[0] >> 4 != 6 || g.next != GRH_NEXT_BTH || len < BTH_AND_ICRC ||
+	    len > n - RAW_GRH)
+		return false;
+	a->v1 = 1;
+	a->tclass = (uint8_t)(at[0] << 4 | at[1] >> 4);
+	a->ttl = g.hop_limit;
+	memcpy(a->from.ip, g.sgid, 16);
+	memcpy(a->to.ip, g.dgid, 16);
+	d->ip_id_exact = true;
+	d->len = (uint32_t)len;
+	d->one = (struct iovec){ at + RAW_GRH, len };
 	d->iov = &d->one;
 	d->iovcnt = 1;
 	return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers that are built are read again; what is no RoCE v2 packet is refused. */
+/* Headers that are built are read again; what is no packet of RoCE v2, or v1, is refused.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,6 +160,69 @@ static void what_is_wrong_is_refused(void **state)
 	}
 }
 
+static const uint8_t v1_frame[40 + 16] = {
+	0x61, 0x20, 0, 0, 0,	16,   0x1b, 63, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0xff,
+	0xff, 10,   0, 0, 1,	0xfd, 0,    0,	0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0,    2,    4, 0, 0xff, 0xff, 0,    0,	0, 17, 0, 0, 0, 9, 1, 2, 3, 4,
+};
+
+static void grh_bytes(void **state)
+{
+	uint8_t head[RAW_HEAD_MAX], frame[sizeof(v1_frame) + 4] = { 0 };
+	struct dgram d;
+
+	(void)state;
+	memcpy(frame, v1_frame, sizeof(v1_frame));
+	assert_true(raw_grh_parse(&d, frame, sizeof(frame)));
+	assert_int_equal(ip_of(&d)->v1, 1);
+	assert_int_equal(ip_of(&d)->tclass, 0x12);
+	assert_int_equal(ip_of(&d)->ttl, 63);
+	assert_memory_equal(ip_of(&d)->from.ip, v1_frame + 8, 16);
+	assert_memory_equal(ip_of(&d)->to.ip, v1_frame + 24, 16);
+	assert_int_equal(ip_of(&d)->from.port | ip_of(&d)->to.port, 0);
+	assert_true(d.ip_id_exact);
+	assert_int_equal(d.len, 16);
+	assert_ptr_equal(d.iov, &d.one);
+	assert_int_equal(d.one.iov_len, 16);
+	assert_ptr_equal(d.one.iov_base, frame + RAW_GRH);
+	assert_int_equal(raw_grh_build(head, &d, 16), RAW_GRH);
+	assert_memory_equal(head, v1_frame, RAW_GRH);
+}
+
+static void bad_grhs_are_refused(void **state)
+{
+	static const struct {
+		size_t at, n;
+		uint8_t value;
+	} row[] = {
+		{ 0, 56, 0x41 }, /* version 4 */
+		{ 0, 56, 0x71 }, /* version 7 */
+		{ 6, 56, 17 },	 /* UDP: RoCE v2's */
+		{ 6, 56, 0x1a }, /* another next header */
+		{ 5, 56, 17 },	 /* longer than the frame */
+		{ 4, 56, 1 },	 /* much longer */
+		{ 5, 56, 15 },	 /* no BTH and ICRC */
+		{ 5, 56, 0 },	 /* nothing */
+		{ 5, 55, 16 },	 /* a frame that is cut */
+		{ 5, 40, 16 },	 /* no more than a GRH */
+		{ 5, 39, 0 },	 /* less */
+		{ 5, 0, 0 },	 /* nothing at all */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		uint8_t at[sizeof(v1_frame)], *exact = malloc(row[i].n + 1);
+		struct dgram d;
+
+		memcpy(at, v1_frame, sizeof(at));
+		at[row[i].at] = row[i].value;
+		memcpy(exact, at, row[i].n);
+		if (raw_grh_parse(&d, exact, row[i].n))
+			fail_msg("row %zu is taken", i);
+		free(exact);
+	}
+}
+
 static void without_df(void **state)
 {
 	uint8_t at[RAW_HEAD_MAX + PAYLOAD];
@@ -209,6 +273,8 @@ int main(void)
 		cmocka_unit_test(what_is_built_is_read),
 		cmocka_unit_test(what_is_cut_is_refused),
 		cmocka_unit_test(what_is_wrong_is_refused),
+		cmocka_unit_test(grh_bytes),
+		cmocka_unit_test(bad_grhs_are_refused),
 		cmocka_unit_test(without_df),
 		cmocka_unit_test(any_bytes),
 	};

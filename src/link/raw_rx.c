@@ -7,6 +7,7 @@
  * says how long each was. */
 #include "link/raw_rx.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
@@ -56,6 +57,14 @@ static size_t ip_at(struct msghdr *h)
 	return SIZE_MAX;
 }
 
+/* The n bytes behind the Ethernet header of message i. */
+static bool parse(struct raw_rx *r, struct dgram *d, unsigned i, uint8_t *at, size_t n)
+{
+	if (r->addr[i].sll_protocol != htons(RAW_TYPE_V1))
+		return raw_frame_parse(d, at, n, r->port);
+	return r->vnet[i].gso_type == VIRTIO_NET_HDR_GSO_NONE && raw_grh_parse(d, at, n);
+}
+
 /* False: it is no datagram of ours. */
 static bool read_msg(struct raw_rx *r, struct raw_msg *m, unsigned i)
 {
@@ -64,7 +73,7 @@ static bool read_msg(struct raw_rx *r, struct raw_msg *m, unsigned i)
 
 	if (n < sizeof(*v) || r->msg[i].msg_hdr.msg_flags & MSG_TRUNC ||
 	    at > n - sizeof(*v) ||
-	    !raw_frame_parse(&m->head, r->buf[i] + at, n - sizeof(*v) - at, r->port))
+	    !parse(r, &m->head, i, r->buf[i] + at, n - sizeof(*v) - at))
 		return false;
 	ip_of(&m->head)->ifindex = (uint32_t)r->addr[i].sll_ifindex;
 	m->seg = 0;

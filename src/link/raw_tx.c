@@ -17,6 +17,7 @@
 
 #include "link/ip_addr.h"
 #include "link/raw_frame.h"
+#include "link/raw_probe.h"
 #include "link/raw_way.h"
 #include "sys/log.h"
 
@@ -47,11 +48,13 @@ struct known_way {
 	struct link_addr to; /* what the look-up asked with: see key_of() */
 	struct raw_way way;
 	bool found;
-	uint64_t until; /* 0: the entry is empty */
+	uint64_t until;	   /* 0: the entry is empty */
+	uint64_t probe_at; /* of RoCE v1: when its neighbour may be probed again */
 };
 
 struct raw_tx {
 	int fd, ask; /* packet socket, netlink */
+	struct raw_probe probe;
 	unsigned run_max;
 	uint64_t said_drop, dropped;
 	struct known_way ways[WAYS];
@@ -89,7 +92,17 @@ static unsigned hash_of(const struct link_addr *key)
 	return (h ^ h >> 16) % WAYS;
 }
 
-/* NULL: the kernel sends to a, by UDP. */
+/* The kernel probes a neighbour that it sends to; of RoCE v1 it sends nothing. */
+static void probe(struct raw_tx *r, struct known_way *w, const struct ip_addr *a,
+		  uint64_t now)
+{
+	if (now < w->probe_at)
+		return;
+	raw_probe_send(&r->probe, a);
+	w->probe_at = now + FRESH_NS;
+}
+
+/* NULL: the kernel sends to a, by UDP; of RoCE v1: there is none yet. */
 static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
 				    uint64_t now)
 {
@@ -98,9 +111,16 @@ static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
 
 	if (now < w->until && addr_same(&w->to, &key))
 		return w->found ? &w->way : NULL;
+	if (!addr_same(&w->to, &key))
+		w->probe_at = 0;
 	w->to = key;
 	w->found = !addr_is_multicast(a->to.ip) && raw_way_find(r->ask, a, &w->way);
 	w->until = now + (w->found ? FRESH_NS : UNKNOWN_NS);
+	if (a->v1) {
+		if (!w->found || w->way.stale)
+			probe(r, w, a, now);
+		return w->found ? &w->way : NULL;
+	}
 	/* The kernel probes a neighbour that it sends to, and this packet can go that
 	 * way as well as any. */
 	return w->found && !w->way.stale ? &w->way : NULL;
@@ -117,18 +137,34 @@ unsigned raw_run_length(const struct dgram *v, unsigned n)
 	return k;
 }
 
+static void put_eth(struct raw_head *h, const struct raw_way *way, uint16_t type)
+{
+	memcpy(h->eth.ether_dhost, way->mac, RAW_MAC);
+	memcpy(h->eth.ether_shost, way->our_mac, RAW_MAC);
+	h->eth.ether_type = htons(type);
+	h->vnet = (struct virtio_net_hdr){ .gso_type = VIRTIO_NET_HDR_GSO_NONE };
+}
+
+/* The headers of a packet of RoCE v1, which is in no run. */
+static size_t put_head_v1(struct raw_head *h, const struct dgram *d,
+			  const struct raw_way *way)
+{
+	put_eth(h, way, RAW_TYPE_V1);
+	return sizeof(h->vnet) + sizeof(h->eth) + raw_grh_build(h->ip, d, d->len);
+}
+
 /* The headers of a run of k that begins with d and has len bytes.  The kernel, or the
  * adapter, cuts it, and sums up what a checksum is over. */
 static size_t put_head(struct raw_head *h, const struct dgram *d,
 		       const struct raw_way *way, unsigned k, size_t len)
 {
 	bool v4 = addr_is_v4(ip_of(d)->to.ip);
-	size_t n = raw_frame_build(h->ip, d, len);
+	size_t n;
 
-	memcpy(h->eth.ether_dhost, way->mac, RAW_MAC);
-	memcpy(h->eth.ether_shost, way->our_mac, RAW_MAC);
-	h->eth.ether_type = htons(v4 ? ETHERTYPE_IP : ETHERTYPE_IPV6);
-	h->vnet = (struct virtio_net_hdr){ .gso_type = VIRTIO_NET_HDR_GSO_NONE };
+	if (ip_of(d)->v1)
+		return put_head_v1(h, d, way);
+	n = raw_frame_build(h->ip, d, len);
+	put_eth(h, way, v4 ? ETHERTYPE_IP : ETHERTYPE_IPV6);
 	if (k > 1 || !v4) {
 		raw_frame_sum(h->ip);
 		h->vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
@@ -227,16 +263,16 @@ static unsigned pieces(const struct dgram *v, unsigned k)
 }
 
 int raw_tx_send(struct raw_tx *r, const struct dgram *v, unsigned n, uint64_t now,
-		bool *by_kernel)
+		bool *no_way)
 {
 	unsigned at = 0;
 
-	*by_kernel = false;
+	*no_way = false;
 	while (at < n && r->msgs < TX_MSGS) {
 		unsigned k = raw_run_length(v + at, n - at);
 		const struct raw_way *way = way_to(r, ip_of(&v[at]), now);
 
-		*by_kernel = at == 0 && !way;
+		*no_way = at == 0 && !way;
 		if (!way || r->iovs + pieces(v + at, k) > TX_IOV)
 			break;
 		r->first[r->msgs] = at;
@@ -267,6 +303,7 @@ int raw_tx_open(struct raw_tx **out, int fd)
 		free(r);
 		return rc;
 	}
+	raw_probe_init(&r->probe);
 	r->fd = fd;
 	r->run_max = RUN_MAX;
 	*out = r;
@@ -280,6 +317,7 @@ void raw_tx_forked(struct raw_tx *r)
 	if (r->fd >= 0)
 		close(r->fd);
 	r->ask = r->fd = -1;
+	raw_probe_close(&r->probe);
 }
 
 void raw_tx_close(struct raw_tx *r)

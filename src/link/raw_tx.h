@@ -22,8 +22,10 @@ unsigned raw_run_length(const struct dgram *v, unsigned n);
 unsigned raw_tx_run_max(const struct raw_tx *r);
 
 /* Datagrams from the start of v, whose ports are filled in.  Returns how many were taken,
- * or -EBADF; 0: the socket is full, or *by_kernel: the run at v cannot go this way. */
+ * or -EBADF; 0: the socket is full, or *no_way: the run at v cannot go this way, or not
+ * yet, as RoCE v1, which the kernel does not send, and for which it is asked to resolve
+ * the neighbour. */
 int raw_tx_send(struct raw_tx *r, const struct dgram *v, unsigned n, uint64_t now,
-		bool *by_kernel);
+		bool *no_way);
 
 #endif

@@ -32,6 +32,7 @@ static void path_of(const struct roce *r, const struct dgram *d, struct icrc_pat
 	memcpy(p->dst, ip_of(d)->to.ip, sizeof(p->dst));
 	p->sport = ip_of(d)->from.port;
 	p->may_fragment = d->may_fragment;
+	p->v1 = ip_of(d)->v1;
 	p->dport = ip_of(d)->to.port ? ip_of(d)->to.port : r->port;
 }
 
@@ -71,6 +72,8 @@ static int roce_seal(struct link *link, struct dgram *d)
 	struct icrc_path path;
 	struct crc c;
 
+	if (ip_of(d)->v1)
+		d->seg = 0; /* nothing cuts a run of those */
 	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? d->seg : 0;
 	path_of(r, d, &path);
 	path.sport = leaves_from(r, path.sport);
@@ -93,6 +96,8 @@ static void fill_ports(const struct roce *r, struct dgram *d)
 {
 	struct ip_addr *a = ip_of(d);
 
+	if (a->v1)
+		return;
 	a->from.port = leaves_from(r, a->from.port);
 	if (!a->to.port)
 		a->to.port = r->port;
@@ -155,7 +160,7 @@ static void open_packet(struct roce *r, struct dgram *d, uint64_t now)
 	d->link = &r->link;
 	if (d->lost)
 		ip_id_lost(r->ids, d->lost);
-	d->marked = (ip_of(d)->tclass & CE) == CE;
+	d->marked = !ip_of(d)->v1 && (ip_of(d)->tclass & CE) == CE;
 	if (d->len < BTH_LEN + ICRC_LEN || d->iovcnt != 1) {
 		d->damaged = true;
 		return;

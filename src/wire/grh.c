@@ -42,7 +42,7 @@ void grh_build(uint8_t at[40], const struct grh_fields *f)
 {
 	struct grh g;
 
-	if (is_v4(f->dst)) {
+	if (is_v4(f->dst) && !f->v1) {
 		struct grh4 g4;
 
 		build4(&g4, f);
@@ -52,8 +52,8 @@ void grh_build(uint8_t at[40], const struct grh_fields *f)
 	g = (struct grh){
 		.vtf = be32(6u << 28 | (uint32_t)f->tclass << 20 |
 			    (f->flow_label & 0xfffff)),
-		.paylen = be16((uint16_t)(UDP_LEN + f->udp_len)),
-		.next = PROTO_UDP,
+		.paylen = be16((uint16_t)(f->v1 ? f->udp_len : UDP_LEN + f->udp_len)),
+		.next = f->v1 ? GRH_NEXT_BTH : PROTO_UDP,
 		.hop_limit = f->ttl,
 	};
 	memcpy(g.sgid, f->src, 16);

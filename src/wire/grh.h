@@ -2,7 +2,8 @@
 /* grh.h - the 40 bytes in front of a received UD message.
  *
  * RoCE v2 puts the IP header there (annex A17): an IPv6 header fills
- * all 40, an IPv4 header the last 20, after 20 undefined (here zero) ones.
+ * all 40, an IPv4 header the last 20, after 20 undefined (here zero) ones.  RoCE v1 has a
+ * GRH.
  */
 #ifndef WIRE_GRH_H
 #define WIRE_GRH_H
@@ -29,6 +30,8 @@ struct grh4 {
 	uint8_t src[4], dst[4];
 };
 
+enum { GRH_NEXT_BTH = 0x1b }; /* grh.next of RoCE v1 */
+
 static_assert(sizeof(struct grh) == 40, "GRH");
 static_assert(sizeof(struct grh4) == 40, "GRH");
 
@@ -38,9 +41,10 @@ struct grh_fields {
 	uint16_t ip_id;	     /* IPv4 only */
 	uint32_t flow_label; /* IPv6 only */
 	size_t udp_len;	     /* BTH to ICRC */
+	bool v1;	     /* of RoCE v1 */
 };
 
-/* The version of the header that is written, 4 or 6, is that of dst. */
+/* The version of the header that is written, 4 or 6, is that of dst; v1: it is a GRH. */
 void grh_build(uint8_t at[40], const struct grh_fields *f);
 
 /* Where it came from and where to, 16 bytes each; IPv4 mapped. */

@@ -87,6 +87,32 @@ static void ipv6_fills_all_40(void **state)
 	assert_memory_equal(got, want, sizeof(got));
 }
 
+/* IPv4's addresses, too, are GIDs there. */
+static void v1_has_a_grh(void **state)
+{
+	/* clang-format off */
+	static const uint8_t want[40] = {
+		0x62, 0xa0, 0, 0, 0, 44, 0x1b, 63,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1,
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2,
+	};
+	/* clang-format on */
+	uint8_t got[40], src[16], dst[16];
+
+	(void)state;
+	memset(got, 0xee, sizeof(got));
+	grh_build(got, &(struct grh_fields){ .src = want + 8,
+					     .dst = want + 24,
+					     .tclass = 0x2a,
+					     .ttl = 63,
+					     .udp_len = 44,
+					     .v1 = true });
+	assert_memory_equal(got, want, sizeof(got));
+	grh_ends(got, src, dst);
+	assert_memory_equal(src, want + 8, 16);
+	assert_memory_equal(dst, want + 24, 16);
+}
+
 static void the_ends_are_read_back(void **state)
 {
 	static const uint8_t *const ends[][2] = { { a4, b4 }, { a6, b6 } };
@@ -113,6 +139,7 @@ int main(void)
 		cmocka_unit_test(ipv4_stands_in_the_last_20_bytes),
 		cmocka_unit_test(the_checksum_holds_for_every_identification),
 		cmocka_unit_test(ipv6_fills_all_40),
+		cmocka_unit_test(v1_has_a_grh),
 		cmocka_unit_test(the_ends_are_read_back),
 	};
 

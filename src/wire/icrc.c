@@ -16,6 +16,7 @@ enum {
 	HEAD = 44,   /* longest headers of the packet */
 	BLOCK = 256, /* what the CRC takes at a time */
 	PROTO_UDP = 17,
+	NEXT_BTH = 0x1b,
 };
 
 static bool is_v4(const uint8_t ip[16])
@@ -47,16 +48,37 @@ static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path, uint16_t ip_i
 	return at + IP4;
 }
 
-static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, size_t udp_len)
+/* IPv6's header, or the GRH. */
+static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, uint8_t next,
+			size_t len)
 {
 	at[0] = 0x6f; /* traffic class, flow label */
 	memset(at + 1, 0xff, 3);
-	put16(at + 4, UDP + udp_len);
-	at[6] = PROTO_UDP;
+	put16(at + 4, len);
+	at[6] = next;
 	at[7] = 0xff; /* hop limit */
 	memcpy(at + 8, path->src, 16);
 	memcpy(at + 24, path->dst, 16);
 	return at + IP6;
+}
+
+static uint8_t *put_udp(uint8_t *at, const struct icrc_path *path, size_t udp_len)
+{
+	put16(at, path->sport);
+	put16(at + 2, path->dport);
+	put16(at + 4, UDP + udp_len);
+	put16(at + 6, 0xffff);
+	return at + UDP;
+}
+
+static uint8_t *put_path(uint8_t *at, const struct icrc_path *path, uint16_t ip_id,
+			 size_t len)
+{
+	if (path->v1)
+		return put_ip6(at, path, NEXT_BTH, len);
+	at = is_v4(path->dst) ? put_ip4(at, path, ip_id, len)
+			      : put_ip6(at, path, PROTO_UDP, UDP + len);
+	return put_udp(at, path, len);
 }
 
 /* How much of an n byte packet to put behind the pseudo header: so much that a
@@ -101,13 +123,7 @@ uint32_t icrc_start(const struct icrc_path *path, uint16_t ip_id, size_t udp_len
 	assert(n >= BTH);
 	memset(at, 0xff, ONES);
 	at += ONES;
-	at = is_v4(path->dst) ? put_ip4(at, path, ip_id, udp_len)
-			      : put_ip6(at, path, udp_len);
-	put16(at, path->sport);
-	put16(at + 2, path->dport);
-	put16(at + 4, UDP + udp_len);
-	put16(at + 6, 0xffff);
-	at += UDP;
+	at = put_path(at, path, ip_id, udp_len);
 	memcpy(at, bth, copied);
 	at[BTH_FBECN] = 0xff;
 	at += copied;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* icrc.h - the invariant CRC of RoCE v2 (IBTA annex A17).
+/* icrc.h - the invariant CRC of RoCE v2 (IBTA annex A17) and v1 (A16).
  *
  * Ethernet's CRC-32 over eight ff bytes, the IP and UDP headers and the packet
  * from the BTH on, with what routers may change read as ones: IPv4 TOS, TTL
  * and checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum
- * and the BTH's byte 4 (FECN, BECN).  IPv4 headers have no options.
+ * and the BTH's byte 4 (FECN, BECN).  IPv4 headers have no options.  RoCE v1 has a GRH
+ * in the place of the IP and UDP headers, which is masked as IPv6's header is.
  * It goes on the wire with its low byte first.
  *
  *	crc = icrc_start(&path, ip_id, len, hdr, hdr_len);
@@ -24,6 +25,7 @@ struct icrc_path {
 	uint8_t src[16], dst[16]; /* IPv4 mapped */
 	uint16_t sport, dport;
 	bool may_fragment; /* IPv4 without DF */
+	bool v1;	   /* GIDs, and no ports */
 };
 
 /* udp_len: UDP payload, BTH to ICRC included.  ip_id: IPv4 identification,

@@ -23,6 +23,12 @@ static const struct icrc_path v6 = {
 	.dport = 4791,
 };
 
+static const struct icrc_path v1 = {
+	.src = { [10] = 0xff, 0xff, 10, 77, 1, 11 },
+	.dst = { [10] = 0xff, 0xff, 10, 77, 1, 12 },
+	.v1 = true,
+};
+
 static uint32_t bitwise(const uint8_t *p, size_t n)
 {
 	uint32_t crc = 0xffffffff;
@@ -41,6 +47,24 @@ static void fill(uint8_t *p, size_t n, unsigned seed)
 		seed = seed * 1103515245 + 12345;
 		*p = (uint8_t)(seed >> 16);
 	}
+}
+
+/* IBTA annex A16: a GRH. */
+static uint32_t expect_v1(const uint8_t *bth, size_t n)
+{
+	const uint8_t head[8] = {
+		0x6f, 0xff, 0xff, 0xff, (uint8_t)((n + 4) >> 8), (uint8_t)(n + 4),
+		0x1b, 0xff
+	};
+	uint8_t all[8 + 40 + 5000];
+
+	memset(all, 0xff, 8);
+	memcpy(all + 8, head, 8);
+	memcpy(all + 16, v1.src, 16);
+	memcpy(all + 32, v1.dst, 16);
+	memcpy(all + 48, bth, n);
+	all[48 + 4] = 0xff;
+	return bitwise(all, 48 + n);
 }
 
 static uint32_t expect(const struct icrc_path *path, uint16_t id, const uint8_t *bth,
@@ -98,6 +122,8 @@ static void is_the_crc_of_the_masked_packet(void **state)
 				 expect(&v4, 0x1234, pkt, n));
 		assert_int_equal(icrc_start(&v6, 0x1234, n + 4, pkt, n),
 				 expect(&v6, 0, pkt, n));
+		assert_int_equal(icrc_start(&v1, 0x1234, n + 4, pkt, n),
+				 expect_v1(pkt, n));
 	}
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The packet parser, the header builder and the ICRC on any bytes.
  *
- * Input: flags (bit 0: IPv6; bit 1: what follows is the IP header as well),
- * identification (2 bytes), then BTH to ICRC. */
+ * Input: flags (bit 0: IPv6; bit 1: what follows is the IP header as well; bit 2: it is
+ * a GRH of RoCE v1), identification (2 bytes), then BTH to ICRC. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +93,31 @@ static void frame(const uint8_t *data, size_t len)
 	free(at);
 }
 
+/* The same of RoCE v1. */
+static void frame_v1(const uint8_t *data, size_t len)
+{
+	uint8_t head[RAW_HEAD_MAX], *at = malloc(len + 1);
+	struct icrc_path path = { .v1 = true };
+	struct dgram d;
+
+	memcpy(at, data, len);
+	if (raw_grh_parse(&d, at, len)) {
+		const uint8_t *bth = d.one.iov_base;
+		size_t n = d.len - ICRC_LEN, cut = sizeof(struct bth) + len % (n - 11);
+
+		MUST(bth == at + RAW_GRH && bth + d.len <= at + len);
+		MUST(raw_grh_build(head, &d, d.len) == RAW_GRH);
+		MUST(head[0] == at[0] &&
+		     (head[1] ^ at[1]) < 16); /* the flow label is 0 */
+		MUST(memcmp(head + 4, at + 4, RAW_GRH - 4) == 0);
+		memcpy(path.src, at + 8, 16);
+		memcpy(path.dst, at + 24, 16);
+		MUST(icrc_add(icrc_start(&path, 0, d.len, bth, cut), bth + cut,
+			      n - cut) == icrc_start(&path, 1, d.len, bth, n));
+	}
+	free(at);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct icrc_path *path;
@@ -104,6 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (data[0] & 2)
 		frame(data + 3, size - 3);
+	if (data[0] & 4)
+		frame_v1(data + 3, size - 3);
 	path = &paths[data[0] & 1];
 	id = (uint16_t)(data[1] << 8 | data[2]);
 	len = size - 3;

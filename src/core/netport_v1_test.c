@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The GID table where packet sockets are used: each address has two types. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "core/test_ctx.h"
+
+static struct gid_entry gid_at(struct device *dev, int index)
+{
+	struct gid_entry e;
+
+	assert_int_equal(device_query_gid(dev, 1, index, &e), 0);
+	return e;
+}
+
+static void each_address_has_two_types(void **state)
+{
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	for (int i = 0; i < 3; i++) {
+		struct gid_entry v2 = gid_at(t.dev, i), v1 = gid_at(t.dev, GID_V1 + i);
+
+		assert_true(v2.used && !v2.v1 && v1.used && v1.v1);
+		assert_memory_equal(v1.gid.raw, v2.gid.raw, 16);
+		assert_int_equal(v1.ifindex, 7);
+	}
+	for (int i = 3; i < GID_TABLE; i++)
+		assert_true(gid_at(t.dev, i).used == (i >= GID_V1 && i < GID_V1 + 3));
+	test_close(&t);
+}
+
+/* An address that goes takes both with it, and those that stay keep their places. */
+static void they_come_and_go_together(void **state)
+{
+	struct netdev net = test_netdev();
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	memmove(net.addr, net.addr + 1, (net.naddrs - 1) * sizeof(*net.addr));
+	net.naddrs--;
+	assert_true(device_update(t.dev, &net) & PORT_GID);
+	for (int i = 0; i < 3; i++)
+		if (!gid_at(t.dev, i).local_only)
+			assert_int_equal(gid_at(t.dev, GID_V1 + i).used,
+					 gid_at(t.dev, i).used);
+	/* Made of the MAC address: it cannot go on a wire. */
+	net.naddrs = 0;
+	device_update(t.dev, &net);
+	assert_true(gid_at(t.dev, 0).local_only);
+	for (int i = 1; i < GID_TABLE; i++)
+		assert_false(gid_at(t.dev, i).used);
+	test_close(&t);
+}
+
+/* More addresses than places for both: the rest have one type. */
+static void the_others_go_behind(void **state)
+{
+	struct netdev net = test_netdev();
+	struct test_ctx t;
+	int used = 0;
+
+	(void)state;
+	for (net.naddrs = 0; net.naddrs < GID_V1 + 8; net.naddrs++) {
+		memset(net.addr[net.naddrs].ip, 0, 16);
+		net.addr[net.naddrs].ip[0] = net.naddrs ? 0xfd : 0xfe;
+		net.addr[net.naddrs].ip[1] = net.naddrs ? 0 : 0x80;
+		net.addr[net.naddrs].ip[15] = (uint8_t)(net.naddrs + 1);
+	}
+	test_open(&t);
+	device_update(t.dev, &net);
+	for (int i = 0; i < GID_TABLE; i++) {
+		struct gid_entry e = gid_at(t.dev, i);
+
+		used += e.used;
+		assert_true(!e.used || e.v1 == (i >= GID_V1 && i < 2 * GID_V1));
+	}
+	/* Place 1 is IPv4's, of which there is none. */
+	assert_int_equal(used, GID_V1 + 8 + GID_V1 - 1);
+	test_close(&t);
+}
+
+static void loopback_has_none(void **state)
+{
+	struct netdev net = test_netdev();
+	struct test_ctx t;
+
+	(void)state;
+	net.loopback = true;
+	test_open(&t);
+	device_update(t.dev, &net);
+	for (int i = 0; i < GID_TABLE; i++)
+		assert_false(gid_at(t.dev, i).v1);
+	test_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_address_has_two_types),
+		cmocka_unit_test(they_come_and_go_together),
+		cmocka_unit_test(the_others_go_behind),
+		cmocka_unit_test(loopback_has_none),
+	};
+
+	setenv("URNIC_LINK", "raw", 1); /* before it is read, once */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
