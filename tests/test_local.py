@@ -68,8 +68,8 @@ def test_stopped_writer(run, full, mode, count):
 @pytest.fixture
 def midcopy(run):
     """Its process stands in the middle of a copy, by a page that comes late."""
-    def midcopy(mode):
-        out = run("host", "midcopy", "-S", "-m", mode)
+    def midcopy(mode, way="host", *words):
+        out = run(way, "midcopy", "-m", mode, *words)
         if "userfaultfd is forbidden" in out:
             pytest.skip("userfaultfd is forbidden")
     return midcopy
@@ -78,12 +78,17 @@ def midcopy(run):
 def test_stands_in_a_copy_of_what_is_mapped(midcopy):
     """It cannot be shut out: who takes memory or a QP away is told, and at most one
     piece comes late."""
-    midcopy("stands")
+    midcopy("stands", "host", "-S")
 
 
 def test_becomes_another_program_in_a_copy(midcopy):
     """Nobody is in the copy any more, though the process lives."""
-    midcopy("exec")
+    midcopy("exec", "host", "-S")
+
+
+def test_stands_in_a_copy_of_memory_that_is_private_again(midcopy):
+    """It is shut out after a moment: nothing is refused, and nothing comes late."""
+    midcopy("taken", MAP)
 
 
 # --- killed, or stopped, at any point ----------------------------------------

@@ -64,7 +64,7 @@ struct core {
 	 * wait, without the turn, until none of them writes to a region that is
 	 * no longer on it: 0, or -EBUSY where that does not end. */
 	struct exports *exports;
-	int (*exports_wait)(struct core *core, uint32_t key);
+	int (*exports_wait)(struct core *core, const struct mkey *mk);
 	/* Told of each region of a program's memory before it is in the export table, and
 	 * when nobody is inside any more; or NULL.  Turn not held. */
 	void (*mr_added)(struct core *core, const struct mkey *mk);

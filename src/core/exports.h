@@ -54,6 +54,8 @@ struct exported_qp {
 
 struct exports {
 	_Alignas(64) struct export_life life;
+	/* So often memory was taken away from somebody who did not leave it. */
+	_Atomic uint32_t torn;
 	struct export_thread thread[EXPORT_THREADS];
 	struct exported_qp qp[QPN_INDICES];
 	struct exported_mr mr[EXPORT_MRS];

@@ -234,7 +234,7 @@ static int withdraw(struct core *core, const struct mkey *mk)
 	turn_take(&core->turn);
 	exports_del_mr(core, mk->key);
 	turn_give(&core->turn);
-	rc = core->exports_wait(core, mk->key);
+	rc = core->exports_wait(core, mk);
 	if (!rc)
 		return 0;
 	turn_take(&core->turn);
@@ -281,6 +281,8 @@ static void change(struct mr *mr, int flags, struct pd *pd, const struct mkey *n
 	mk->base = new->base;
 	mk->length = new->length;
 	mk->host = new->host;
+	mk->lent = (struct fd_id){ 0 };
+	mk->lent_more = false;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		mr->ibv.addr = mk->host;
 		mr->ibv.length = mk->length;
@@ -353,7 +355,7 @@ int mr_dereg(struct mr *mr)
 	}
 	mr->leaving = true;
 	turn_pass(&core->turn);
-	if (core->exports && core->exports_wait(core, mr->mkey.key))
+	if (core->exports && core->exports_wait(core, &mr->mkey))
 		return -EBUSY;
 	if (is_told(mr))
 		tell_removed(core, &mr->mkey);

@@ -18,6 +18,7 @@
 #include "core/core.h"
 #include "core/pd.h"
 #include "core/verr.h"
+#include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
@@ -53,8 +54,12 @@ struct mkey {
 	struct pd *pd;
 	uint64_t base, length;
 	uint8_t *host;
-	uint32_t qpn;		  /* type 2 window: bound to; else 0 */
-	struct mkey *region;	  /* window: the region behind it */
+	uint32_t qpn;	     /* type 2 window: bound to; else 0 */
+	struct mkey *region; /* window: the region behind it */
+	/* Region: the file that other processes have mapped to reach it, or none; there
+	 * are more.  Turn. */
+	struct fd_id lent;
+	bool lent_more;
 	_Atomic unsigned windows; /* region: windows bound to it */
 #define WINDOWS_NONE (1u << 31)	  /* ... and none can be any more */
 };

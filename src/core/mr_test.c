@@ -349,12 +349,12 @@ static uint32_t moving;
 static unsigned asked;
 
 /* While it changes nobody gets in without the turn. */
-static int look_inside(struct core *of, uint32_t key)
+static int look_inside(struct core *of, const struct mkey *mk)
 {
 	uint8_t *host;
 
-	assert_int_equal(key, moving);
-	assert_int_equal(mr_check_inside(of, key, pd, 0, 1, 0, &host), MR_INVALID);
+	assert_int_equal(mk->key, moving);
+	assert_int_equal(mr_check_inside(of, mk->key, pd, 0, 1, 0, &host), MR_INVALID);
 	asked++;
 	return 0;
 }

@@ -13,14 +13,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/exports.h"
 #include "core/room.h"
 #include "core/sgl.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 
-struct exports;
-struct exported_qp;
 struct core;
+struct mkey;
 struct qp;
 struct swqe;
 
@@ -107,6 +107,9 @@ struct reach {
 	/* Ours: */
 	bool told; /* it knows where it lies, and so may be inside */
 	bool lent; /* ... and may have mapped some of it */
+	/* Words of its threads that need not be waited for: what they use is ours no
+	 * more. */
+	uint64_t harmless[EXPORT_THREADS];
 	struct gate gate;
 	bool parted;	  /* its connection has ended */
 	uint64_t left_at; /* ... when its process was last looked for */
@@ -143,7 +146,14 @@ void gate_close(struct gate *g);
 void gate_forked(struct gate *g);
 /* Nobody writes to the region of key, which is in the export table no more, when this
  * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
-int gate_wait_key(struct core *core, uint32_t key);
+int gate_wait_key(struct core *core, const struct mkey *mk);
+/* The same for a key that is not in the export table for a moment, but threads that stay
+ * inside for long are let alone: their mapping is about to lose what it has. */
+int gate_wait_others(struct core *core, uint32_t key);
+/* It has: nobody waits for those that are inside by that key now. */
+void gate_is_harmless(struct core *core, uint32_t key);
+/* What is lent by that key from now on is not. */
+void gate_is_lent(struct reach *r, uint32_t key);
 
 /* --- its memory (vm.c) --------------------------------------------------- */
 
@@ -205,6 +215,7 @@ enum reach_did {
 	REACH_NOT,   /* nothing, or not all: another way, please */
 	REACH_DONE,  /* all of it */
 	REACH_FAULT, /* an atomic, but its result has found no memory */
+	REACH_LOST,  /* an atomic, perhaps: its region was taken away under it */
 };
 
 /* The WRITE, READ or atomic w, whose SGEs are given, is done by this thread on what

@@ -24,8 +24,9 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/exports.h"
+#include "core/mr.h"
 #include "direct/direct.h"
+#include "direct/share.h"
 #include "direct/words.h"
 #include "sys/clock.h"
 #include "sys/log.h"
@@ -165,6 +166,8 @@ void gate_end(struct reach *r, bool gone)
 /* Processes whose word is want, as far as mask goes. */
 struct whom {
 	uint64_t mask, want;
+	const struct mkey *mk; /* the region whose key is no more; or NULL */
+	bool taking;	       /* gate_wait_others() */
 };
 
 static bool may_be_inside(const struct reach *r)
@@ -230,6 +233,7 @@ static bool has_gone(const struct whose *w)
 struct place {
 	uint64_t number; /* the process's */
 	unsigned i;
+	bool tried; /* to take from it what it has mapped */
 };
 
 static uint64_t word_at(const struct reach *r, unsigned i)
@@ -241,9 +245,10 @@ static uint64_t word_at(const struct reach *r, unsigned i)
 	if (!r->lent || !r->exports)
 		return 0;
 	word = atomic_load(&r->exports->thread[i - 1].inside);
-	return qpn_slot((uint32_t)(word >> INSIDE_QPN_AT) & QPN_MASK) == r->d->core->slot
-		       ? word
-		       : 0;
+	if (word == r->harmless[i - 1] ||
+	    qpn_slot((uint32_t)(word >> INSIDE_QPN_AT) & QPN_MASK) != r->d->core->slot)
+		return 0;
+	return word;
 }
 
 /* The first place after the one given where that is said. */
@@ -260,7 +265,7 @@ static struct reach *next_inside(struct direct *d, const struct whom *whom,
 		for (; i <= (r->lent ? EXPORT_THREADS : 0); i++) {
 			*word = word_at(r, i);
 			if (*word && (*word & whom->mask) == whom->want) {
-				*at = (struct place){ r->number, i };
+				*at = (struct place){ r->number, i, false };
 				return r;
 			}
 		}
@@ -290,8 +295,7 @@ bool gate_left(struct reach *r, uint64_t now)
 	return has_gone(&w);
 }
 
-/* The one of that place, if its word is still that. */
-static struct reach *still_inside(struct core *core, struct place at, uint64_t word)
+static struct reach *find_reach(struct core *core, uint64_t number)
 {
 	const struct direct *d = direct_of(core);
 
@@ -300,10 +304,18 @@ static struct reach *still_inside(struct core *core, struct place at, uint64_t w
 		{
 			struct reach *r = container_of(n, struct reach, node);
 
-			if (r->number == at.number)
-				return word_at(r, at.i) == word ? r : NULL;
+			if (r->number == number)
+				return r;
 		}
 	return NULL;
+}
+
+/* The one of that place, if its word is still that. */
+static struct reach *still_inside(struct core *core, struct place at, uint64_t word)
+{
+	struct reach *r = find_reach(core, at.number);
+
+	return r && word_at(r, at.i) == word ? r : NULL;
 }
 
 /* It seems to be stopped: it gets in no more. */
@@ -360,10 +372,38 @@ static enum seen judge(struct core *core, struct place at, uint64_t word, uint64
 	return seen;
 }
 
-/* The process of that place, which had that word so long ago.  What may sleep does so
- * without the turn.  Where it has our memory mapped it cannot be shut out. */
-static enum seen look(struct core *core, struct place at, uint64_t word, uint64_t waited)
+/* A thread of that process is stopped, it seems, while it uses what it has mapped.  True:
+ * that is not the region any more, or will not be when all but such threads are out. */
+static bool take_away(struct core *core, const struct whom *whom, struct place *at,
+		      uint64_t word)
 {
+	uint32_t key = (uint32_t)(word >> INSIDE_KEY_AT);
+	struct reach *r;
+
+	if (whom->taking)
+		return true;
+	if (at->tried)
+		return false;
+	at->tried = true;
+	if (!share_take_back(core, key, whom->mk))
+		return false;
+	turn_take(&core->turn);
+	r = find_reach(core, at->number);
+	if (r)
+		log_warn("slot %u, process %d: it seems to be stopped while it uses the "
+			 "region of key 0x%08x, which it has mapped: that memory is not "
+			 "the region's any more, and what it writes there is lost",
+			 r->slot, (int)r->pid, key);
+	turn_give(&core->turn);
+	return true;
+}
+
+/* The process of that place, which had that word so long ago.  What may sleep does so
+ * without the turn. */
+static enum seen look(struct core *core, const struct whom *whom, struct place *place,
+		      uint64_t word, uint64_t waited)
+{
+	const struct place at = *place;
 	bool shut = false, ended;
 	struct whose w = { 0 };
 	struct reach *r;
@@ -387,6 +427,9 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 	ended = has_gone(&w) || (shut && is_quiet(fd));
 	if (fd >= 0)
 		close(fd);
+	if (!ended && at.i && waited > direct_of(core)->patience_ns &&
+	    take_away(core, whom, place, word))
+		return OUT;
 	return judge(core, at, word, waited, ended);
 }
 
@@ -395,7 +438,7 @@ static enum seen look(struct core *core, struct place at, uint64_t word, uint64_
 static int wait_for(struct core *core, struct whom whom)
 {
 	struct direct *d = direct_of(core);
-	struct place at = { 0, 0 };
+	struct place at = { 0, 0, false };
 	uint64_t word, start;
 	struct reach *r;
 	enum seen seen;
@@ -410,7 +453,8 @@ static int wait_for(struct core *core, struct whom whom)
 		if (!r)
 			return 0;
 		start = clock_ns();
-		while ((seen = look(core, at, word, clock_ns() - start)) == INSIDE)
+		while ((seen = look(core, &whom, &at, word, clock_ns() - start)) ==
+		       INSIDE)
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 		if (seen == STUCK)
 			return -EBUSY;
@@ -434,20 +478,57 @@ static int wait_for_threads(struct core *core, uint32_t key)
 	return -EBUSY;
 }
 
-int gate_wait_key(struct core *core, uint32_t key)
+static struct whom by_key(uint32_t key)
 {
-	int rc = wait_for_threads(core, key);
+	return (struct whom){ .mask = (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
+			      .want = (uint64_t)key << INSIDE_KEY_AT };
+}
 
-	if (rc)
-		return rc;
-	return wait_for(core, (struct whom){ (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
-					     (uint64_t)key << INSIDE_KEY_AT });
+int gate_wait_key(struct core *core, const struct mkey *mk)
+{
+	struct whom whom = by_key(mk->key);
+	int rc = wait_for_threads(core, mk->key);
+
+	whom.mk = mk;
+	return rc ? rc : wait_for(core, whom);
+}
+
+int gate_wait_others(struct core *core, uint32_t key)
+{
+	struct whom whom = by_key(key);
+
+	whom.taking = true;
+	return wait_for(core, whom);
+}
+
+void gate_is_harmless(struct core *core, uint32_t key)
+{
+	turn_take(&core->turn);
+	list_for(n, &direct_of(core)->reaches)
+	{
+		struct reach *r = container_of(n, struct reach, node);
+
+		for (unsigned i = 1; r->exports && i <= EXPORT_THREADS; i++) {
+			uint64_t word = word_at(r, i);
+
+			if (word && (uint32_t)(word >> INSIDE_KEY_AT) == key)
+				r->harmless[i - 1] = word;
+		}
+	}
+	turn_give(&core->turn);
+}
+
+void gate_is_lent(struct reach *r, uint32_t key)
+{
+	for (unsigned i = 0; i < EXPORT_THREADS; i++)
+		if ((uint32_t)(r->harmless[i] >> INSIDE_KEY_AT) == key)
+			r->harmless[i] = 0;
 }
 
 int direct_fence(struct core *core, uint32_t qpn)
 {
 	if (!core->exports)
 		return 0;
-	return wait_for(core, (struct whom){ (uint64_t)QPN_MASK << INSIDE_QPN_AT,
-					     (uint64_t)qpn << INSIDE_QPN_AT });
+	return wait_for(core, (struct whom){ .mask = (uint64_t)QPN_MASK << INSIDE_QPN_AT,
+					     .want = (uint64_t)qpn << INSIDE_QPN_AT });
 }

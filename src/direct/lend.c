@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/exports.h"
+#include "core/mkey.h"
+#include "core/mr.h"
 #include "direct/direct.h"
 #include "direct/words.h"
 #include "sys/procmaps.h"
@@ -109,11 +110,19 @@ static int open_file(int flags, const struct procmap *run)
 	return fd;
 }
 
-/* Who takes the region away sees that it is lent, or we that it has gone. */
-static bool note(struct reach *r, uint32_t key, uint32_t version)
+/* Who takes the region away sees that it is lent, and which file, or we that it has
+ * gone. */
+static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
 {
+	struct mkey *mk = mkey_find(r->d->core, key);
 	struct exported_mr mr;
+	struct fd_id id;
 
+	if (!mk || fd_identify(fd, &id))
+		return false;
+	mk->lent_more |= mk->lent.ino && !fd_same(&mk->lent, &id);
+	mk->lent = id;
+	gate_is_lent(r, key);
 	r->lent = true;
 	atomic_store(&r->d->lent, true);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -146,7 +155,7 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 		.offset = run.offset + (lo - run.lo),
 	};
 	fd = open_file(mr.access & write ? O_RDWR : O_RDONLY, &run);
-	if (fd >= 0 && !note(r, key, mr.version)) {
+	if (fd >= 0 && !note(r, key, mr.version, fd)) {
 		close(fd);
 		return -1;
 	}

@@ -197,6 +197,7 @@ static void limit(struct mapping *m, const struct exported_mr *mr)
 
 static struct mapping *make(struct reach *r, const struct lent *l, int fd)
 {
+	uint32_t torn = atomic_load(&r->exports->torn);
 	struct mapping *m;
 	struct exported_mr mr;
 
@@ -205,6 +206,7 @@ static struct mapping *make(struct reach *r, const struct lent *l, int fd)
 		return NULL;
 	*m = (struct mapping){ .lent = *l,
 			       .version = exports_mr_version(r->exports, l->key),
+			       .torn = torn,
 			       .pd = mr.pd,
 			       .access = mr.access };
 	if (map_file(m, fd)) {

@@ -15,6 +15,7 @@ struct mapping {
 	struct list node; /* direct->left: in no table any more */
 	struct lent lent;
 	const _Atomic uint32_t *version; /* its entry's: lent.version, or it has gone */
+	uint32_t torn; /* the other's export table, before it was looked at */
 	uint32_t pd, access;
 	uint64_t va, length; /* what requests call what lies here */
 	uint8_t *at;	     /* va is here */

@@ -184,15 +184,29 @@ static unsigned needs(const struct qp *qp, const struct swqe *w)
 	}
 }
 
+/* What is mapped was the region's when all had been done: whoever takes it away changes
+ * the version first, and waits.  If that has been given up this thread may have touched
+ * what is nobody's. */
+static inline bool counts(const struct job *j)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	return is_lent(j->m) || atomic_load(&j->by->r->exports->torn) == j->m->torn;
+}
+
 static enum reach_did work(const struct job *j, unsigned access,
 			   const struct ibv_sge *sge)
 {
 	uint8_t *there = find(j, access);
+	enum reach_did did;
 
 	if (!there)
 		return REACH_NOT;
-	return access == IBV_ACCESS_REMOTE_ATOMIC ? atomic(j, sge, there)
-						  : copy(j, sge, there);
+	if (access != IBV_ACCESS_REMOTE_ATOMIC) {
+		did = copy(j, sge, there);
+		return did == REACH_DONE && !counts(j) ? REACH_NOT : did;
+	}
+	did = atomic(j, sge, there);
+	return did != REACH_NOT && !counts(j) ? REACH_LOST : did;
 }
 
 /* It may have gone by the time that the thread is inside. */

@@ -2,15 +2,17 @@
 /* share.c - see share.h. */
 #include "direct/share.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/exports.h"
+#include "core/mkey.h"
 #include "core/mr.h"
+#include "direct/direct.h"
+#include "direct/movable.h"
 #include "direct/swap.h"
 #include "direct/words.h"
 #include "sys/lock.h"
@@ -19,32 +21,41 @@
 
 enum {
 	REGIONS = 1024, /* with remote rights, at a time */
+	RUNS = 64,	/* a descriptor each */
+	MOVED = 1024,	/* in a process's life */
 	PIECES = 16,	/* of a region */
+	/* The MiB that a process has in memory, each time that it is looked through. */
+	LOOKED_MIB = 20 << 10,
 };
 
-/* A longer region stays as it is: docs/direct.md has what registration takes. */
+/* A longer region stays as it is: docs/direct.md has what registration takes, and a fork
+ * copies all of them. */
 #define LONGEST (UINT64_C(16) << 20)
-
-struct extent {
-	uint64_t lo, hi;
-};
+#define MOST	(UINT64_C(256) << 20)
 
 static struct {
-	struct lock lock;
-	struct swap swap;
-	bool tried;	      /* to make the file */
-	unsigned n, beyond;   /* regions that are known; there is no room for */
-	unsigned runs, moved; /* ranges that are the file's; that ever were */
+	struct lock lock, forking; /* this one comes before all others */
+	bool refused;		   /* the kernel gives no files */
+	unsigned n, beyond;	   /* regions that are known; there is no room for */
+	unsigned runs;		   /* ranges that are a file's */
+	unsigned moved, looked;
+	uint64_t bytes; /* of all runs */
 	struct extent region[REGIONS];
-	struct swap_run run[SWAP_RUNS];
+	struct swap_run run[RUNS];
+	uint32_t key[REGIONS];	/* during share_take_back() */
 	struct swap_copy *copy; /* during a fork */
-} share = { .swap.fd = -1 };
+} share;
 
 static struct extent extent_of(const struct mkey *mk)
 {
 	uint64_t lo = (uintptr_t)mk->host;
 
 	return (struct extent){ lo, lo + mk->length };
+}
+
+static struct extent extent_of_run(const struct swap_run *run)
+{
+	return (struct extent){ run->lo, run->hi };
 }
 
 /* The pages of which nothing else has a part. */
@@ -55,11 +66,6 @@ static struct extent pages_of(const struct extent *r)
 	return (struct extent){ (r->lo + page - 1) & ~(page - 1), r->hi & ~(page - 1) };
 }
 
-static bool overlap(const struct extent *a, uint64_t lo, uint64_t hi)
-{
-	return a->lo < hi && lo < a->hi;
-}
-
 static bool is_reached(const struct mkey *mk)
 {
 	return mk->length &&
@@ -67,125 +73,26 @@ static bool is_reached(const struct mkey *mk)
 			     IBV_ACCESS_REMOTE_ATOMIC);
 }
 
-/* --- may it be? ---------------------------------------------------------- */
-
-/* It says that the kernel, or a device, writes to memory of this process behind its back.
- */
-static bool is_behind(const char *name)
-{
-	static const char *const by[] = {
-		"anon_inode:[io_uring]",
-		"/[aio]",
-		"/dev/nvidia",
-		"/dev/kfd",
-		"/dev/vfio",
-		"/dev/infiniband",
-		"anon_inode:[vfio",
-		"[uprobes]",
-	};
-
-	for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++)
-		if (!strncmp(name, by[i], strlen(by[i])))
-			return true;
-	return false;
-}
-
-static bool is_private(const struct procmap *m)
-{
-	return !strcmp(m->perms, "rw-p") && !m->inode &&
-	       (!*m->name || !strcmp(m->name, "[heap]") ||
-		!strncmp(m->name, "[anon:", 6));
-}
-
-/* The stack that this runs on may be the program's own, in the region. */
-static bool has_stack(uint64_t lo, uint64_t hi)
-{
-	const uint64_t here = (uintptr_t)__builtin_frame_address(0), below = 64 << 10;
-
-	return lo <= here && here - lo < hi - lo + below;
-}
-
-/* The private memory in the range; 0: there is none. */
-static unsigned find_private(const struct extent *in, struct extent piece[PIECES])
-{
-	struct procmap m;
-	struct procmaps maps;
-	unsigned n = 0;
-
-	procmaps_open(&maps);
-	while (procmaps_next(&maps, &m))
-		if (n < PIECES && overlap(in, m.lo, m.hi) && is_private(&m))
-			piece[n++] = (struct extent){ m.lo > in->lo ? m.lo : in->lo,
-						      m.hi < in->hi ? m.hi : in->hi };
-	procmaps_close(&maps);
-	return n;
-}
-
-static bool is_behind_our_back(void)
-{
-	struct procmap m;
-	struct procmaps maps;
-	bool behind = false;
-
-	procmaps_open(&maps);
-	while (!behind && procmaps_next(&maps, &m))
-		behind = is_behind(m.name);
-	procmaps_close(&maps);
-	return behind;
-}
-
-/* Nobody else can touch this process's memory: no thread of the program's, and nothing
- * that has pinned its pages.  Locked pages would not be locked any more. */
-static bool is_alone(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long threads = 0, locked = 1, pinned = 1;
-	char line[128];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "Threads: %lu", &threads);
-		sscanf(line, "VmLck: %lu", &locked);
-		sscanf(line, "VmPin: %lu", &pinned);
-	}
-	if (f)
-		fclose(f);
-	return threads == 1 + threads_own() && !locked && !pinned &&
-	       !is_behind_our_back();
-}
-
 /* Another region of these bytes is reached by others at this moment, perhaps. */
 static bool is_known(const struct extent *r)
 {
 	for (unsigned i = 0; i < share.n; i++)
-		if (overlap(&share.region[i], r->lo, r->hi))
+		if (extents_meet(&share.region[i], r))
 			return true;
 	return false;
 }
 
-/* Memory that is promised strictly may be refused when a page of a file is touched. */
-static bool is_strict(void)
+/* Nobody but this thread touches memory that is to move; nor is our own NIC in it, where
+ * our own thread works without the turn, too: a program may register all of its heap. */
+static bool may_move(const struct core *core, const struct extent *e)
 {
-	FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
-	int mode = 2;
+	const struct extent nic = { (uintptr_t)core, (uintptr_t)(core + 1) };
+	unsigned resident;
+	bool now = !extents_meet(e, &nic) && movable_extent(e) && movable_now(&resident);
 
-	if (f && fscanf(f, "%d", &mode) != 1)
-		mode = 2;
-	if (f)
-		fclose(f);
-	return mode == 2;
-}
-
-static bool has_file(void)
-{
-	if (!share.tried) {
-		int rc = is_strict() ? -ENOMEM : swap_open(&share.swap);
-
-		share.tried = true;
-		if (rc)
-			log_info("private memory is not shared with other processes: %s",
-				 strerror(-rc));
-	}
-	return share.swap.fd >= 0;
+	if (now)
+		share.looked += resident;
+	return now;
 }
 
 /* --- regions ------------------------------------------------------------- */
@@ -207,22 +114,37 @@ static void go_on(struct core *core, const sigset_t *old) RELEASES(core->turn)
 	sigprocmask(SIG_SETMASK, old, NULL);
 }
 
+static void swap_piece(const struct extent *e)
+{
+	int rc;
+
+	if (share.runs == RUNS || share.refused || share.bytes + (e->hi - e->lo) > MOST)
+		return;
+	share.moved++;
+	rc = swap_out(e->lo, e->hi, &share.run[share.runs]);
+	if (!rc) {
+		share.runs++;
+		share.bytes += e->hi - e->lo;
+		return;
+	}
+	share.refused = true;
+	log_info("private memory is not shared with other processes: %s", strerror(-rc));
+}
+
 static void swap_region(struct core *core, const struct extent *region)
 {
 	struct extent r = pages_of(region), piece[PIECES];
 	sigset_t old;
 	unsigned n;
 
-	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond ||
-	    share.moved == SWAP_RUNS || is_known(&r) || has_stack(r.lo, r.hi) ||
-	    !is_alone() || !has_file())
+	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
+	    share.runs == RUNS || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
+	    is_known(&r) || !may_move(core, &r))
 		return;
-	n = find_private(&r, piece);
+	n = movable_find(&r, piece, PIECES);
 	hold_still(core, &old);
-	for (unsigned i = 0; i < n && share.moved < SWAP_RUNS; i++)
-		if (swap_out(&share.swap, piece[i].lo, piece[i].hi,
-			     &share.run[share.runs]))
-			share.runs++, share.moved++;
+	for (unsigned i = 0; i < n; i++)
+		swap_piece(&piece[i]);
 	go_on(core, &old);
 	if (n)
 		log_debug("memory region at %#" PRIx64 ": other processes may map its "
@@ -258,31 +180,34 @@ static void forget(const struct extent *r)
 		share.beyond--;
 }
 
+/* False: it is the file's still. */
+static bool swap_run_in(struct core *core, unsigned i)
+{
+	struct swap_run *run = &share.run[i];
+	uint64_t bytes = run->hi - run->lo;
+	sigset_t old;
+	bool good;
+
+	hold_still(core, &old);
+	good = swap_in(run);
+	go_on(core, &old);
+	if (!good)
+		return false;
+	share.bytes -= bytes;
+	share.run[i] = share.run[--share.runs];
+	return true;
+}
+
 /* Pages of the range that no region has are private again, where nobody else can touch
  * them. */
 static void swap_back(struct core *core, const struct extent *of)
 {
-	sigset_t old;
-	bool alone = false;
-
 	for (unsigned i = share.runs; i-- > 0;) {
-		const struct swap_run *run = &share.run[i];
+		struct extent run = extent_of_run(&share.run[i]);
 
-		if (!overlap(of, run->lo, run->hi) || share.beyond ||
-		    has_stack(run->lo, run->hi) ||
-		    is_known(&(struct extent){ run->lo, run->hi }))
-			continue;
-		if (!alone && !is_alone())
-			return;
-		alone = true;
-		hold_still(core, &old);
-		if (swap_in(&share.swap, run))
-			share.run[i] = share.run[--share.runs];
-		go_on(core, &old);
-	}
-	if (!share.runs) {
-		swap_close(&share.swap);
-		share.tried = false;
+		if (extents_meet(of, &run) && !share.beyond && !is_known(&run) &&
+		    may_move(core, &run))
+			(void)swap_run_in(core, i);
 	}
 }
 
@@ -304,18 +229,136 @@ static void removed(struct core *core, const struct mkey *mk)
  * which the first mapping would come later. */
 void share_start(struct core *core)
 {
-	if (is_alone())
+	unsigned resident;
+
+	if (movable_now(&resident))
 		(void)words_register();
+	if (movable_strictly()) {
+		log_info("private memory is not shared with other processes: %s",
+			 "memory is promised strictly (vm.overcommit_memory is 2)");
+		return;
+	}
 	core->mr_added = added;
 	core->mr_removed = removed;
 }
 
+/* --- under somebody who does not leave ------------------------------------ */
+
+/* The run that has all that others have mapped of the region; RUNS: there is none. */
+static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
+{
+	struct fd_id id = { 0 };
+	unsigned i;
+
+	turn_take(&core->turn);
+	if (!mk)
+		mk = mkey_find(core, key);
+	if (mk && !mk->lent_more)
+		id = mk->lent;
+	turn_give(&core->turn);
+	for (i = 0; i < share.runs; i++)
+		if (id.ino && fd_same(&share.run[i].id, &id))
+			return i;
+	return RUNS;
+}
+
+/* Others do not begin to touch these pages: by any region that has a part of them. */
+static bool take_down(struct core *core, const struct swap_run *run, unsigned *n)
+{
+	const struct extent pages = extent_of_run(run);
+
+	*n = 0;
+	turn_take(&core->turn);
+	for (unsigned i = 0; i < EXPORT_MRS && *n < REGIONS; i++) {
+		uint32_t key = core->exports->mr[i].key;
+		const struct mkey *mk = key ? mkey_find(core, key) : NULL;
+		struct extent e;
+
+		if (!mk)
+			continue;
+		e = extent_of(mk);
+		if (!extents_meet(&e, &pages) && !fd_same(&mk->lent, &run->id))
+			continue;
+		exports_del_mr(core, key);
+		share.key[(*n)++] = key;
+	}
+	turn_give(&core->turn);
+	return *n < REGIONS;
+}
+
+static void put_up(struct core *core, unsigned n)
+{
+	turn_take(&core->turn);
+	for (unsigned i = 0; i < n; i++) {
+		const struct mkey *mk = mkey_find(core, share.key[i]);
+
+		if (mk)
+			exports_put_mr(core, mk);
+	}
+	turn_give(&core->turn);
+}
+
+/* ... and those that had begun have ended, or do not leave, either. */
+static bool are_out(struct core *core, uint32_t key, unsigned n)
+{
+	if (gate_wait_others(core, key))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (share.key[i] != key && gate_wait_others(core, share.key[i]))
+			return false;
+	return true;
+}
+
+static bool take_back(struct core *core, uint32_t key, unsigned run)
+{
+	const struct extent pages = extent_of_run(&share.run[run]);
+	bool good;
+	unsigned n;
+
+	if (!may_move(core, &pages))
+		return false;
+	good = take_down(core, &share.run[run], &n) && are_out(core, key, n);
+	if (good) {
+		atomic_fetch_add(&core->exports->torn, 1);
+		good = swap_run_in(core, run);
+	}
+	if (good) {
+		gate_is_harmless(core, key);
+		for (unsigned i = 0; i < n; i++)
+			gate_is_harmless(core, share.key[i]);
+	}
+	put_up(core, n);
+	return good;
+}
+
+bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk)
+{
+	bool good = false;
+	unsigned run;
+
+	lock_take(&share.lock);
+	run = find_run(core, key, mk);
+	if (run < RUNS)
+		good = take_back(core, key, run);
+	lock_give(&share.lock);
+	return good;
+}
+
 /* --- fork ---------------------------------------------------------------- */
+
+/* Other threads may open and close devices meanwhile; nothing moves where there are
+ * any. */
+NO_TSA void share_copy(void)
+{
+	lock_take(&share.forking);
+	lock_take(&share.lock);
+	share.copy = share.runs ? swap_copy(share.run, share.runs) : NULL;
+	lock_give(&share.lock);
+}
 
 NO_TSA void share_before_fork(void)
 {
 	lock_take(&share.lock);
-	share.copy = share.runs ? swap_copy(&share.swap) : NULL;
 }
 
 NO_TSA void share_parent(void)
@@ -323,16 +366,20 @@ NO_TSA void share_parent(void)
 	swap_parent(share.copy);
 	share.copy = NULL;
 	lock_give(&share.lock);
+	lock_give(&share.forking);
 }
 
 /* What the child registers it shares anew: its NIC, too, is another. */
 NO_TSA void share_child(void)
 {
 	swap_child(share.copy);
-	swap_close(&share.swap);
+	for (unsigned i = 0; i < share.runs; i++)
+		swap_forget(&share.run[i]);
 	share.copy = NULL;
-	share.tried = false;
-	share.n = share.beyond = share.runs = share.moved = 0;
+	share.refused = false;
+	share.n = share.beyond = share.runs = share.moved = share.looked = 0;
+	share.bytes = 0;
 	threads_forked();
 	lock_give(&share.lock);
+	lock_give(&share.forking);
 }

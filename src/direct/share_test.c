@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <linux/aio_abi.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -228,6 +229,52 @@ static void not_what_is_locked(void **state)
 	syscall(SYS_munlock, mem, PAGE);
 }
 
+/* What madvise() and mbind() have said would be lost. */
+static void not_what_something_is_said_of(void **state)
+{
+	static const int advice[][2] = {
+		{ MADV_DONTDUMP, MADV_DODUMP },
+		{ MADV_DONTFORK, MADV_DOFORK },
+		{ MADV_WIPEONFORK, MADV_KEEPONFORK },
+	};
+	unsigned long nodes = 1;
+	struct mr *mr;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(madvise(mem, PAGE, advice[i][0]), 0);
+		mr = reg(mem, LEN, RW);
+		expect_shared(1, 19);
+		dereg(mr);
+		assert_int_equal(madvise(mem, PAGE, advice[i][1]), 0);
+	}
+	if (syscall(SYS_mbind, mem, PAGE, MPOL_PREFERRED, &nodes, 8 * sizeof(nodes), 0))
+		return; /* a kernel without it */
+	mr = reg(mem, LEN, RW);
+	expect_shared(1, 19);
+	dereg(mr);
+	expect_content();
+}
+
+/* Our own thread works in there, without the turn, too. */
+static void not_what_has_our_own_nic(void **state)
+{
+	struct core *in = (struct core *)(void *)mem;
+	struct pd *of;
+	struct mr *mr;
+
+	(void)state;
+	memset(mem, 0, LEN);
+	assert_int_equal(core_init(in, 1), 0);
+	assert_int_equal(pd_alloc(in, NULL, &of), 0);
+	share_start(in);
+	assert_int_equal(mr_reg(of, mem, LEN, 0, RW, &mr), 0);
+	expect_shared(0, 0);
+	dereg(mr);
+	assert_int_equal(pd_free(of), 0);
+	core_fini(in);
+}
+
 static void not_what_is_protected(void **state)
 {
 	struct mr *mr;
@@ -291,6 +338,7 @@ static void fork_copies(void **state)
 	pid_t pid;
 
 	(void)state;
+	share_copy();
 	share_before_fork();
 	pid = fork();
 	if (!pid) {
@@ -331,6 +379,8 @@ int main(void)
 		T(not_with_other_threads),
 		T(not_with_asynchronous_io),
 		T(not_what_is_locked),
+		T(not_what_something_is_said_of),
+		T(not_what_has_our_own_nic),
 		T(not_what_is_protected),
 		T(a_region_that_moves),
 		T(many_regions),

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "direct/map.h"
+#include "direct/share.h"
+#include "direct/threads_fix.h"
 #include "local/fix.h"
 
 enum { LEN = 512 << 10, USES = 40 };
@@ -34,13 +36,31 @@ static inline struct shared share(int access, int flags)
 	return s;
 }
 
+/* ... is private, and made such that it can be mapped. */
+static inline struct shared share_private(int access)
+{
+	struct shared s = { .f = pair_open(IBV_QPT_RC,
+					   &(const struct sim_conf){ .timeout = 10,
+								     .retry_cnt = 1 }),
+			    .fd = -1 };
+
+	s.at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	assert_ptr_not_equal(s.at, MAP_FAILED);
+	count_threads();
+	share_start(&s.f->s->node[1].core);
+	s.mr = sim_mr(s.f->s, 1, s.at, LEN, access);
+	return s;
+}
+
 static inline void unshare_(struct shared *s)
 {
 	if (s->mr)
 		assert_int_equal(mr_dereg(s->mr), 0);
 	fix_close(s->f);
 	munmap(s->at, LEN);
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 }
 
 /* A's request, of len bytes at from of its memory and at to of the shared. */

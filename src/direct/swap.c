@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* swap.c - see swap.h. */
+/* swap.c - see swap.h.  Memory goes from one kind to the other in one system call, when
+ * what it holds is there already: whoever reads it meanwhile sees the same. */
 #include "direct/swap.h"
 
 #include <errno.h>
@@ -7,16 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "sys/log.h"
 
-/* So much is there twice while it moves. */
 enum { CHUNK = 64 << 10 };
 
-#define APART (UINT64_C(1) << SWAP_APART_BITS)
+/* So long is each file, of which nearly all is a hole. */
+#define APART (UINT64_C(1) << 36)
 
 static void *at(uint64_t addr)
 {
@@ -28,41 +28,48 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-int swap_open(struct swap *s)
+bool swap_has(const struct swap_run *run, const struct procmap *m)
 {
-	int fd = fd_memory("urnic-memory", SWAP_RUNS * APART), rc;
-
-	if (fd < 0)
-		return fd;
-	rc = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-		     ? -errno
-		     : fd_identify(fd, &s->id);
-	if (rc) {
-		close(fd);
-		return rc;
-	}
-	s->fd = fd;
-	s->runs = 0;
-	return 0;
+	return m->inode && m->inode == run->id.ino && m->major == major(run->id.dev) &&
+	       m->minor == minor(run->id.dev);
 }
 
-void swap_close(struct swap *s)
+void swap_forget(struct swap_run *run)
 {
-	if (s->fd >= 0 && fd_is(s->fd, &s->id))
-		close(s->fd);
-	s->fd = -1;
+	if (run->fd >= 0 && fd_is(run->fd, &run->id))
+		close(run->fd);
+	run->fd = -1;
 }
 
-bool swap_has(const struct swap *s, const struct procmap *m)
+static bool open_file(struct swap_run *run, int *rc)
 {
-	return m->inode && m->inode == s->id.ino && m->major == major(s->id.dev) &&
-	       m->minor == minor(s->id.dev);
+	run->fd = fd_memory("urnic-memory", APART);
+	*rc = run->fd < 0 ? run->fd
+	      : fcntl(run->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+		      ? -errno
+		      : fd_identify(run->fd, &run->id);
+	if (*rc && run->fd >= 0)
+		close(run->fd);
+	return !*rc;
 }
 
-static void punch(const struct swap *s, uint64_t from, uint64_t len)
+static bool map_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 {
-	(void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
-			(off_t)len);
+	return mmap(at(lo), len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)from) !=
+	       MAP_FAILED;
+}
+
+/* Where a call that replaces memory fails, what was there may have gone already: then
+ * the file, which has the same, lies there again.  False: it is as it was. */
+static bool mend(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
+{
+	if (!msync(at(lo), len, MS_ASYNC) || errno != ENOMEM)
+		return false;
+	if (!map_file(fd, lo, len, prot, from))
+		log_error("registered memory at %#llx is lost: no other can be mapped "
+			  "there: %s",
+			  (unsigned long long)lo, strerror(errno));
+	return true;
 }
 
 /* --- out ----------------------------------------------------------------- */
@@ -75,8 +82,7 @@ static bool write_all(int fd, const void *from, size_t len, uint64_t to)
 /* What has never been touched is a hole in the file as well.  pagemap: of
  * /proc/self/pagemap, or -1, a word a page, whose two highest bits say that there is
  * something in memory or in swap. */
-static bool write_pages(const struct swap *s, int pagemap, uint64_t lo, uint64_t len,
-			uint64_t to)
+static bool write_pages(int fd, int pagemap, uint64_t lo, uint64_t len, uint64_t to)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), some = UINT64_C(3) << 62;
 	uint64_t word[CHUNK / 4096];
@@ -84,67 +90,102 @@ static bool write_pages(const struct swap *s, int pagemap, uint64_t lo, uint64_t
 
 	if (n > sizeof(word) ||
 	    pread(pagemap, word, n, (off_t)(lo / page * sizeof(word[0]))) != (ssize_t)n)
-		return write_all(s->fd, at(lo), len, to);
+		return write_all(fd, at(lo), len, to);
 	for (uint64_t i = 0, end; i < len / page; i = end) {
 		bool has = word[i] & some;
 
 		for (end = i + 1; end < len / page && !!(word[end] & some) == has;)
 			end++;
 		if (has &&
-		    !write_all(s->fd, at(lo + i * page), (end - i) * page, to + i * page))
+		    !write_all(fd, at(lo + i * page), (end - i) * page, to + i * page))
 			return false;
 	}
 	return true;
 }
 
-static bool map_file(const struct swap *s, uint64_t lo, uint64_t len, uint64_t from)
+static bool write_run(const struct swap_run *run)
 {
-	return mmap(at(lo), len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, s->fd,
-		    (off_t)from) != MAP_FAILED;
-}
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	bool good = true;
 
-bool swap_out(struct swap *s, uint64_t lo, uint64_t hi, struct swap_run *run)
-{
-	struct rlimit lim;
-	int pagemap;
-	uint64_t n;
-
-	if (s->fd < 0 || !fd_is(s->fd, &s->id) || s->runs == SWAP_RUNS ||
-	    hi - lo > APART / 2 || getrlimit(RLIMIT_FSIZE, &lim) != 0 ||
-	    lim.rlim_cur < SWAP_RUNS * APART)
-		return false;
-	*run = (struct swap_run){ lo, lo, s->runs++ * APART };
-	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	for (; run->hi < hi; run->hi += n) {
-		uint64_t to = run->at + (run->hi - lo);
-
-		n = least(CHUNK, hi - run->hi);
-		if (!write_pages(s, pagemap, run->hi, n, to) ||
-		    !map_file(s, run->hi, n, to)) {
-			punch(s, to, n);
-			break;
-		}
+	for (uint64_t lo = run->lo, n; good && lo < run->hi; lo += n) {
+		n = least(CHUNK, run->hi - lo);
+		good = write_pages(run->fd, pagemap, lo, n, lo - run->lo);
 	}
 	if (pagemap >= 0)
 		close(pagemap);
-	return run->hi > lo;
+	return good;
+}
+
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	int rc;
+
+	*run = (struct swap_run){ .lo = lo, .hi = hi, .fd = -1 };
+	if (hi - lo > APART / 2)
+		return -EFBIG;
+	if (!open_file(run, &rc))
+		return rc;
+	if (!write_run(run)) {
+		rc = errno ? -errno : -ENOMEM;
+	} else if (!map_file(run->fd, lo, hi - lo, prot, 0)) {
+		rc = -errno;
+		if (mend(run->fd, lo, hi - lo, prot, 0))
+			rc = 0;
+	}
+	if (rc)
+		close(run->fd);
+	return rc;
 }
 
 /* --- in ------------------------------------------------------------------ */
 
+/* Where a run's content is read: its file, or, if the program has closed that, its
+ * mappings, whatever their protection. */
+struct from {
+	int fd;
+	bool is_file;
+};
+
+static struct from open_content(const struct swap_run *run)
+{
+	if (run->fd >= 0 && fd_is(run->fd, &run->id))
+		return (struct from){ run->fd, true };
+	return (struct from){ open("/proc/self/mem", O_RDONLY | O_CLOEXEC), false };
+}
+
+static void close_content(struct from f)
+{
+	if (!f.is_file && f.fd >= 0)
+		close(f.fd);
+}
+
 /* The next bytes of [*lo, end) of the file that are no hole, a chunk of them at most:
  * from *lo on, so many.  0: there are none. */
-static uint64_t next_data(const struct swap *s, uint64_t *lo, uint64_t end)
+static uint64_t next_data(struct from f, uint64_t *lo, uint64_t end)
 {
-	off_t begin = lseek(s->fd, (off_t)*lo, SEEK_DATA), hole;
+	off_t begin, hole;
 
+	if (!f.is_file)
+		return least(CHUNK, end - *lo);
+	begin = lseek(f.fd, (off_t)*lo, SEEK_DATA);
 	if (begin < 0 || (uint64_t)begin >= end)
 		return 0;
 	*lo = (uint64_t)begin;
-	hole = lseek(s->fd, begin, SEEK_HOLE);
+	hole = lseek(f.fd, begin, SEEK_HOLE);
 	if (hole > begin)
 		end = least(end, (uint64_t)hole);
 	return least(CHUNK, end - *lo);
+}
+
+/* n bytes of the mapping m of a run, from byte lo of its file on. */
+static bool read_content(struct from f, const struct procmap *m, uint64_t lo, void *to,
+			 uint64_t n)
+{
+	uint64_t off = f.is_file ? lo : m->lo + (lo - m->offset);
+
+	return pread(f.fd, to, n, (off_t)off) == (ssize_t)n;
 }
 
 static int prot_of(const struct procmap *m)
@@ -154,82 +195,74 @@ static int prot_of(const struct procmap *m)
 	       (m->perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* *done: so much of the mapping is as it was, in private memory.  once: no other
- * mapping has these pages, which go as soon as they are copied. */
-static bool read_pages(const struct swap *s, const struct procmap *m, bool once,
-		       uint64_t *done)
+/* Private memory with the mapping's content, elsewhere; or NULL. */
+static uint8_t *read_pages(struct from f, const struct procmap *m)
 {
-	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, n;
+	uint64_t len = m->hi - m->lo, end = m->offset + len, lo = m->offset, n;
+	uint8_t *to = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
 
-	for (; (n = next_data(s, &lo, end)) > 0; lo += n) {
-		*done = lo - m->offset;
-		if (pread(s->fd, at(m->lo + *done), n, (off_t)lo) != (ssize_t)n)
-			return false;
-		if (once)
-			punch(s, lo, n);
-	}
-	return true;
-}
-
-static bool make_private(const struct swap *s, const struct procmap *m, bool once)
-{
-	uint64_t len = m->hi - m->lo, done = 0;
-	bool whole = mmap(at(m->lo), len, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED &&
-		     read_pages(s, m, once, &done);
-
-	/* What could not be read is where it was. */
-	if (!whole && !map_file(s, m->lo + done, len - done, m->offset + done))
-		log_error("registered memory at %#llx is lost, which was to be private "
-			  "again: %s",
-			  (unsigned long long)(m->lo + done), strerror(errno));
+	if (to == MAP_FAILED)
+		return NULL;
+	for (; (n = next_data(f, &lo, end)) > 0; lo += n)
+		if (!read_content(f, m, lo, to + (lo - m->offset), n)) {
+			munmap(to, len);
+			return NULL;
+		}
 	if (prot_of(m) != (PROT_READ | PROT_WRITE))
-		mprotect(at(m->lo), len, prot_of(m));
-	return whole;
+		mprotect(to, len, prot_of(m));
+	return to;
 }
 
-/* The next mapping of the run. */
-static bool next_of(struct procmaps *maps, const struct swap *s,
-		    const struct swap_run *run, struct procmap *m)
+static bool make_private(struct from f, const struct procmap *m)
 {
-	while (procmaps_next(maps, m))
-		if (swap_has(s, m) && m->offset >= run->at && m->offset - run->at < APART)
-			return true;
+	uint64_t len = m->hi - m->lo;
+	uint8_t *to = read_pages(f, m);
+
+	if (!to)
+		return false;
+	if (mremap(to, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at(m->lo)) != MAP_FAILED)
+		return true;
+	(void)mend(f.fd, m->lo, len, prot_of(m), m->offset);
+	munmap(to, len);
 	return false;
 }
 
-bool swap_in(struct swap *s, const struct swap_run *run)
+bool swap_in(struct swap_run *run)
 {
+	struct from f = open_content(run);
 	struct procmaps maps;
 	struct procmap m;
-	unsigned n = 0;
-	bool all = true;
+	bool all = f.fd >= 0;
 
-	if (s->fd < 0 || !fd_is(s->fd, &s->id))
-		return false;
 	procmaps_open(&maps);
-	while (next_of(&maps, s, run, &m))
-		n++;
-	procmaps_close(&maps);
-	procmaps_open(&maps);
-	while (next_of(&maps, s, run, &m))
-		all &= make_private(s, &m, n == 1);
+	while (all && procmaps_next(&maps, &m))
+		if (swap_has(run, &m))
+			all = make_private(f, &m);
 	all &= maps.fd >= 0;
 	procmaps_close(&maps);
+	close_content(f);
 	if (all)
-		punch(s, run->at, APART);
+		swap_forget(run);
 	return all;
 }
 
 /* --- fork ---------------------------------------------------------------- */
 
+/* A mapping of a run: from byte `from' of the copy on. */
+struct piece {
+	struct procmap m;
+	const struct swap_run *run;
+	uint64_t from;
+};
+
 struct swap_copy {
 	int fd; /* -1: there is no memory for it */
 	unsigned n;
-	struct procmap piece[];
+	struct piece piece[];
 };
 
-static struct swap_copy *find_pieces(const struct swap *s)
+static struct swap_copy *find_pieces(const struct swap_run *run, unsigned runs)
 {
 	struct swap_copy *c = NULL, *more;
 	struct procmap m;
@@ -237,43 +270,49 @@ static struct swap_copy *find_pieces(const struct swap *s)
 	unsigned n = 0;
 
 	procmaps_open(&maps);
-	while (procmaps_next(&maps, &m)) {
-		if (!swap_has(s, &m))
-			continue;
-		more = realloc(c, sizeof(*c) + (n + 1) * sizeof(m));
-		if (!more)
-			break; /* see the page: nothing else is as good */
-		c = more;
-		c->piece[n++] = m;
-	}
+	while (procmaps_next(&maps, &m))
+		for (unsigned i = 0; i < runs; i++) {
+			if (!swap_has(&run[i], &m))
+				continue;
+			more = realloc(c, sizeof(*c) + (n + 1) * sizeof(c->piece[0]));
+			if (!more)
+				break; /* see the page: nothing else is as good */
+			c = more;
+			c->piece[n++] =
+				(struct piece){ m, &run[i], i * APART + m.offset };
+		}
 	procmaps_close(&maps);
 	if (c)
 		c->n = n;
 	return c;
 }
 
-static bool copy_piece(const struct swap *s, int to, const struct procmap *m, void *buf)
+static bool copy_piece(int to, const struct piece *p, void *buf)
 {
+	const struct procmap *m = &p->m;
 	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, n;
+	struct from f = open_content(p->run);
+	bool good = f.fd >= 0;
 
-	for (; (n = next_data(s, &lo, end)) > 0; lo += n)
-		if (pread(s->fd, buf, n, (off_t)lo) != (ssize_t)n ||
-		    !write_all(to, buf, n, lo))
-			return false;
-	return true;
+	for (; good && (n = next_data(f, &lo, end)) > 0; lo += n)
+		good = read_content(f, m, lo, buf, n) &&
+		       write_all(to, buf, n, p->from + (lo - m->offset));
+	close_content(f);
+	return good;
 }
 
-struct swap_copy *swap_copy(const struct swap *s)
+struct swap_copy *swap_copy(const struct swap_run *run, unsigned n)
 {
-	struct swap_copy *c = find_pieces(s);
+	struct swap_copy *c = find_pieces(run, n);
 	void *buf = c ? malloc(CHUNK) : NULL;
-	bool good = buf && fd_is(s->fd, &s->id);
+	bool good;
 
 	if (!c)
 		return NULL;
-	c->fd = good ? fd_memory("urnic-copy", SWAP_RUNS * APART) : -1;
+	c->fd = buf ? fd_memory("urnic-copy", n * APART) : -1;
+	good = c->fd >= 0;
 	for (unsigned i = 0; good && i < c->n; i++)
-		good = c->fd >= 0 && copy_piece(s, c->fd, &c->piece[i], buf);
+		good = copy_piece(c->fd, &c->piece[i], buf);
 	free(buf);
 	if (!good && c->fd >= 0) {
 		close(c->fd);
@@ -292,12 +331,12 @@ void swap_parent(struct swap_copy *c)
 void swap_child(struct swap_copy *c)
 {
 	for (unsigned i = 0; c && i < c->n; i++) {
-		const struct procmap *m = &c->piece[i];
+		const struct procmap *m = &c->piece[i].m;
 		uint64_t len = m->hi - m->lo;
 
 		if (c->fd >= 0 &&
 		    mmap(at(m->lo), len, prot_of(m), MAP_PRIVATE | MAP_FIXED, c->fd,
-			 (off_t)m->offset) != MAP_FAILED)
+			 (off_t)c->piece[i].from) != MAP_FAILED)
 			continue;
 		log_error("a child of fork() has no memory at %#llx to %#llx, which its "
 			  "parent has registered: there is none for a copy",

@@ -8,31 +8,18 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "direct/swap.h"
 
 enum { PAGE = 4096, PAGES = 40, LEN = PAGES * PAGE };
-
-static struct swap file;
-
-static int begin(void **state)
-{
-	(void)state;
-	return swap_open(&file);
-}
-
-static int end(void **state)
-{
-	(void)state;
-	swap_close(&file);
-	return 0;
-}
 
 static uint8_t *map(size_t len)
 {
@@ -61,8 +48,8 @@ static void expect_zeros(const uint8_t *p, size_t len)
 		assert_int_equal(p[i], 0);
 }
 
-/* So many bytes at p are the file's. */
-static uint64_t of_file(const uint8_t *p, size_t len)
+/* So many bytes at p are the run's file's. */
+static uint64_t of_file(const struct swap_run *run, const uint8_t *p, size_t len)
 {
 	uint64_t lo = (uintptr_t)p, hi = lo + len, n = 0;
 	struct procmap m;
@@ -70,17 +57,17 @@ static uint64_t of_file(const uint8_t *p, size_t len)
 
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
-		if (swap_has(&file, &m) && m.lo < hi && lo < m.hi)
+		if (swap_has(run, &m) && m.lo < hi && lo < m.hi)
 			n += (m.hi < hi ? m.hi : hi) - (m.lo > lo ? m.lo : lo);
 	procmaps_close(&maps);
 	return n;
 }
 
-static uint64_t file_takes(void)
+static uint64_t file_takes(int fd)
 {
 	struct stat st;
 
-	assert_int_equal(fstat(file.fd, &st), 0);
+	assert_int_equal(fstat(fd, &st), 0);
 	return (uint64_t)st.st_blocks * 512;
 }
 
@@ -88,33 +75,34 @@ static struct swap_run out(uint8_t *p, size_t len)
 {
 	struct swap_run run;
 
-	assert_true(swap_out(&file, (uintptr_t)p, (uintptr_t)p + len, &run));
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + len, &run), 0);
 	assert_int_equal(run.lo, (uintptr_t)p);
 	assert_int_equal(run.hi, (uintptr_t)p + len);
-	assert_int_equal(of_file(p, len), len);
+	assert_int_equal(of_file(&run, p, len), len);
 	return run;
 }
 
 static void there_and_back(void **state)
 {
 	uint8_t *p = map(LEN), *other;
-	struct swap_run run;
+	struct swap_run run, was;
 
 	(void)state;
 	fill(p, LEN, 1);
 	run = out(p, LEN);
 	expect(p, LEN, 1);
-	other = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd,
-		     (off_t)run.at);
+	other = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, run.fd, 0);
 	assert_ptr_not_equal(other, MAP_FAILED);
 	expect(other, LEN, 1);
 	fill(other, LEN, 2);
 	expect(p, LEN, 2);
-	assert_true(swap_in(&file, &run));
-	assert_int_equal(of_file(p, LEN), 0);
-	assert_int_equal(file_takes(), 0);
+	was = run;
+	assert_true(swap_in(&run));
+	assert_int_equal(run.fd, -1);
+	assert_int_equal(of_file(&was, p, LEN), 0);
+	assert_false(fd_is(was.fd, &was.id));
 	expect(p, LEN, 2);
-	memset(other, 9, LEN);
+	memset(other, 9, LEN); /* it is memory, but nobody's */
 	expect(p, LEN, 2);
 	munmap(other, LEN);
 	munmap(p, LEN);
@@ -132,10 +120,10 @@ static void holes_stay_holes(void **state)
 	madvise(p, MUCH, MADV_NOHUGEPAGE);
 	p[MUCH / 2] = 5;
 	run = out(p, MUCH);
-	assert_int_equal(file_takes(), PAGE);
+	assert_int_equal(file_takes(run.fd), PAGE);
 	assert_int_equal(p[MUCH / 2], 5);
 	p[3 * PAGE] = 6;
-	assert_true(swap_in(&file, &run));
+	assert_true(swap_in(&run));
 	assert_int_equal(p[MUCH / 2], 5);
 	assert_int_equal(p[3 * PAGE], 6);
 	assert_int_equal(mincore(p, 2 * PAGE, in), 0);
@@ -161,10 +149,11 @@ static void what_grows_meets_nobody(void **state)
 	expect_zeros(more + LEN, 2 * LEN);
 	fill(more, 3 * LEN, 3);
 	expect(q, LEN, 2);
-	assert_true(swap_in(&file, &a));
-	assert_int_equal(of_file(more, 3 * LEN), 0);
+	assert_int_equal(of_file(&a, more, 3 * LEN), 3 * LEN);
+	assert_true(swap_in(&a));
+	assert_int_equal(of_file(&a, more, 3 * LEN), 0);
 	expect(more, 3 * LEN, 3);
-	assert_true(swap_in(&file, &b));
+	assert_true(swap_in(&b));
 	expect(q, LEN, 2);
 	munmap(more, 3 * LEN);
 	munmap(q, LEN);
@@ -184,9 +173,8 @@ static void what_is_unmapped_goes(void **state)
 		 -1, 0);
 	assert_ptr_equal(q, p);
 	fill(q, LEN, 4);
-	assert_int_equal(file_takes(), LEN);
-	assert_true(swap_in(&file, &run));
-	assert_int_equal(file_takes(), 0);
+	assert_int_equal(file_takes(run.fd), LEN);
+	assert_true(swap_in(&run));
 	expect(q, LEN, 4);
 	munmap(q, LEN);
 }
@@ -204,7 +192,7 @@ static void protection_stays(void **state)
 	run = out(p, 3 * LEN);
 	mprotect(p, LEN, PROT_READ);
 	mprotect(p + LEN, LEN, PROT_NONE);
-	assert_true(swap_in(&file, &run));
+	assert_true(swap_in(&run));
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
 		for (unsigned i = 0; i < 2; i++)
@@ -219,63 +207,105 @@ static void protection_stays(void **state)
 	munmap(p, 3 * LEN);
 }
 
-static void a_file_has_so_many(void **state)
-{
-	uint8_t *p = map(PAGE);
-	struct swap_run run;
-
-	(void)state;
-	for (unsigned i = 0; i < SWAP_RUNS; i++) {
-		p[0] = (uint8_t)i;
-		run = out(p, PAGE);
-		assert_true(swap_in(&file, &run));
-		assert_int_equal(p[0], (uint8_t)i);
-	}
-	assert_false(swap_out(&file, (uintptr_t)p, (uintptr_t)p + PAGE, &run));
-	assert_int_equal(of_file(p, PAGE), 0);
-	munmap(p, PAGE);
-}
-
 /* The program has closed it, and has something else there. */
 static void another_file_of_that_number(void **state)
 {
 	uint8_t *p = map(LEN);
-	struct swap_run run, next;
-	int fd = memfd_create("other", 0), was = dup(file.fd);
+	struct swap_run run;
+	int fd = memfd_create("other", 0);
 
 	(void)state;
 	fill(p, LEN, 1);
-	run = out(p, LEN / 2);
-	assert_int_equal(dup2(fd, file.fd), file.fd);
-	assert_false(swap_out(&file, (uintptr_t)p + LEN / 2, (uintptr_t)p + LEN, &next));
-	assert_false(swap_in(&file, &run));
+	run = out(p, LEN);
+	mprotect(p, PAGE, PROT_NONE);
+	assert_int_equal(dup2(fd, run.fd), run.fd);
+	assert_true(swap_in(&run));
+	assert_int_equal(of_file(&run, p, LEN), 0);
+	mprotect(p, PAGE, PROT_READ);
 	expect(p, LEN, 1);
 	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
-	assert_int_equal(dup2(was, file.fd), file.fd);
-	assert_true(swap_in(&file, &run));
-	expect(p, LEN, 1);
-	close(was);
+	assert_int_equal(fcntl(run.fd, F_GETFD), -1);
 	close(fd);
 	munmap(p, LEN);
 }
 
 static void no_file_where_files_are_short(void **state)
 {
+	uint8_t *p = map(LEN);
+	struct swap_run run;
 	struct rlimit was, lim;
-	struct swap s = { .fd = -1 };
 
 	(void)state;
+	fill(p, LEN, 1);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	lim = (struct rlimit){ 1 << 20, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
-	assert_int_equal(swap_open(&s), -EFBIG);
-	assert_int_equal(s.fd, -1);
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	expect(p, LEN, 1);
+	munmap(p, LEN);
+}
+
+/* --- calls that fail half way --------------------------------------------- */
+
+/* The next call that is to replace memory takes it away, and fails. */
+static bool fails;
+
+static bool take(void *at, size_t len)
+{
+	if (!fails)
+		return false;
+	fails = false;
+	assert_int_equal(munmap(at, len), 0);
+	errno = ENOMEM;
+	return true;
+}
+
+void *mmap(void *at, size_t len, int prot, int flags, int fd, off_t from)
+{
+	if (flags & MAP_FIXED && take(at, len))
+		return MAP_FAILED;
+	return (void *)syscall(SYS_mmap, at, len, prot, flags, fd, from);
+}
+
+void *mremap(void *at, size_t len, size_t to_len, int flags, ...)
+{
+	va_list more;
+	void *to;
+
+	va_start(more, flags);
+	to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+	va_end(more);
+	if (flags & MREMAP_FIXED && take(to, to_len))
+		return MAP_FAILED;
+	return (void *)syscall(SYS_mremap, at, len, to_len, flags, to);
+}
+
+/* What it has is in the file. */
+static void replacing_fails_half_way(void **state)
+{
+	uint8_t *p = map(LEN);
+	struct swap_run run;
+
+	(void)state;
+	fill(p, LEN, 1);
+	fails = true;
+	run = out(p, LEN);
+	assert_false(fails);
+	expect(p, LEN, 1);
+	fails = true;
+	assert_false(swap_in(&run));
+	assert_false(fails);
+	expect(p, LEN, 1);
+	assert_int_equal(of_file(&run, p, LEN), LEN);
+	assert_true(swap_in(&run));
+	expect(p, LEN, 1);
+	munmap(p, LEN);
 }
 
 /* --- fork ---------------------------------------------------------------- */
 
-static void child_looks(uint8_t *p, int go, int said)
+static void child_looks(const struct swap_run *run, uint8_t *p, int go, int said)
 {
 	char c;
 
@@ -288,7 +318,7 @@ static void child_looks(uint8_t *p, int go, int said)
 	for (size_t i = 0; i < LEN; i++)
 		if (p[i] != 8)
 			_exit(3);
-	_exit(of_file(p, LEN) ? 4 : 0);
+	_exit(of_file(run, p, LEN) ? 4 : 0);
 }
 
 /* Neither sees what the other writes. */
@@ -307,13 +337,13 @@ static void a_child_has_its_own(void **state)
 	mprotect(p, PAGE, PROT_READ);
 	mprotect(p, PAGE, PROT_READ | PROT_WRITE);
 	assert_int_equal(pipe(go) | pipe(said), 0);
-	copy = swap_copy(&file);
+	copy = swap_copy(&run, 1);
 	assert_non_null(copy);
 	memset(p + LEN / 2, 3, 1); /* between the copy and the fork: another thread's */
 	pid = fork();
 	if (!pid) {
 		swap_child(copy);
-		child_looks(p, go[0], said[1]);
+		child_looks(&run, p, go[0], said[1]);
 	}
 	swap_parent(copy);
 	assert_int_equal(read(said[0], &c, 1), 1);
@@ -324,11 +354,41 @@ static void a_child_has_its_own(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(p[LEN - 1], 7);
-	assert_true(swap_in(&file, &run));
+	assert_true(swap_in(&run));
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);
 		close(said[i]);
 	}
+	munmap(p, LEN);
+}
+
+/* The program has closed the descriptor: what a child gets is read from memory. */
+static void a_child_of_one_that_closes_descriptors(void **state)
+{
+	uint8_t *p = map(LEN);
+	struct swap_run run;
+	struct swap_copy *copy;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	mprotect(p, PAGE, PROT_NONE);
+	close(run.fd);
+	copy = swap_copy(&run, 1);
+	pid = fork();
+	if (!pid) {
+		swap_child(copy);
+		mprotect(p, PAGE, PROT_READ);
+		for (size_t i = 0; i < LEN; i++)
+			if (p[i] != (uint8_t)(1 + i * 7 + i / 251))
+				_exit(1);
+		_exit(0);
+	}
+	swap_parent(copy);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	munmap(p, LEN);
 }
 
@@ -348,37 +408,38 @@ static void no_memory_for_a_copy(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	lim = (struct rlimit){ 1 << 20, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
-	copy = swap_copy(&file);
+	copy = swap_copy(&run, 1);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	pid = fork();
 	if (!pid) {
 		unsigned char in;
 
 		swap_child(copy);
-		_exit(of_file(p, LEN) || mincore(p, PAGE, &in) || write(1, p, 1) != -1 ||
-		      errno != EFAULT);
+		_exit(of_file(&run, p, LEN) || mincore(p, PAGE, &in) ||
+		      write(1, p, 1) != -1 || errno != EFAULT);
 	}
 	swap_parent(copy);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	expect(p, LEN, 1);
-	assert_true(swap_in(&file, &run));
+	assert_true(swap_in(&run));
 	munmap(p, LEN);
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define T(f) cmocka_unit_test(f)
 	const struct CMUnitTest tests[] = {
 		T(there_and_back),
 		T(holes_stay_holes),
 		T(what_grows_meets_nobody),
 		T(what_is_unmapped_goes),
 		T(protection_stays),
-		T(a_file_has_so_many),
 		T(another_file_of_that_number),
 		T(no_file_where_files_are_short),
+		T(replacing_fails_half_way),
 		T(a_child_has_its_own),
+		T(a_child_of_one_that_closes_descriptors),
 		T(no_memory_for_a_copy),
 	};
 

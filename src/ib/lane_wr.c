@@ -213,7 +213,11 @@ bool lane_at_once(struct qp *qp, const struct ibv_sge *sge)
 		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE,
 			    qp->send_cq->stamped ? clock_ns() : 0);
 	} else {
-		sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
+		if (did == REACH_LOST)
+			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
+		else
+			sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT,
+				    clock_ns());
 		qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
 	}
 	return true;

@@ -64,6 +64,7 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 /* Nobody else holds a lock of ours while the process is copied. */
 NO_TSA static void before_fork(void)
 {
+	share_copy();
 	pthread_mutex_lock(&nic_lock);
 	share_before_fork();
 	registry_hold();

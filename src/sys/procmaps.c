@@ -13,11 +13,20 @@ enum { LINE = 400 }; /* of a longer one the beginning counts */
 
 /* System calls themselves: libc's are cancellation points.  The process's first thread,
  * whom /proc/self is, may have ended. */
+static void open_file(struct procmaps *m, const char *path)
+{
+	m->fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	m->n = m->at = 0;
+}
+
 void procmaps_open(struct procmaps *m)
 {
-	m->fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/maps",
-			     O_RDONLY | O_CLOEXEC);
-	m->n = m->at = 0;
+	open_file(m, "/proc/thread-self/maps");
+}
+
+void procmaps_open_flags(struct procmaps *m)
+{
+	open_file(m, "/proc/thread-self/smaps");
 }
 
 static bool next_line(struct procmaps *m, char line[LINE])
@@ -63,6 +72,23 @@ bool procmaps_next(struct procmaps *m, struct procmap *out)
 	while (m->fd >= 0 && next_line(m, line))
 		if (parse(line, out))
 			return true;
+	return false;
+}
+
+bool procmaps_flags(struct procmaps *m, char flags[PROCMAP_FLAGS])
+{
+	static const char head[] = "VmFlags: ";
+	char line[LINE];
+	unsigned key = 0;
+
+	while (m->fd >= 0 && next_line(m, line)) {
+		(void)sscanf(line, "ProtectionKey: %u", &key);
+		if (strncmp(line, head, sizeof(head) - 1) != 0)
+			continue;
+		snprintf(flags, PROCMAP_FLAGS, "%s%.*s", key ? "pk " : "",
+			 PROCMAP_FLAGS - 8, line + sizeof(head) - 1);
+		return true;
+	}
 	return false;
 }
 

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { PROCMAP_FLAGS = 160 };
+
 /* A mapping: the bytes [lo, hi), from offset on in its file. */
 struct procmap {
 	uint64_t lo, hi, offset;
@@ -27,7 +29,13 @@ struct procmaps {
 };
 
 void procmaps_open(struct procmaps *m);
+/* ... with what procmaps_flags() wants, for which the kernel looks at every page. */
+void procmaps_open_flags(struct procmaps *m);
 bool procmaps_next(struct procmaps *m, struct procmap *out);
+/* What the program or the kernel has said of the last mapping: VmFlags of smaps, words
+ * of two letters with a space behind each, and "pk " if it has a protection key.  False:
+ * it cannot be told. */
+bool procmaps_flags(struct procmaps *m, char flags[PROCMAP_FLAGS]);
 void procmaps_close(struct procmaps *m);
 
 #endif

@@ -5,6 +5,8 @@
  *	--mode=stands	which is refused, until it goes on: then it writes no more
  *			than what it was at
  *	--mode=exec	its process becomes another program
+ *	--mode=taken	the memory was private, and is again: nothing is refused, and
+ *			what the thread writes when it goes on is seen by nobody
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,6 +21,8 @@
 
 enum { LEN = 60000, AT = LATE_PAGE - 1000, PIECE = 2048, USES = 50, MINE = 0x77 };
 #define SOON_S 4.0
+
+enum { LATE = LATE_PAGE - AT }; /* so much has been written before it stands */
 
 static struct {
 	struct card owner, writer;
@@ -105,6 +109,25 @@ static void is_refused(struct ibv_qp *mine, struct ibv_mr *mr)
 		CHECK(r.buf[i] == (i < PIECE ? MINE : 0xee));
 }
 
+/* The region outlives the QP, is reached by another, and goes. */
+static void is_taken(struct ibv_qp *mine, struct ibv_mr *mr)
+{
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	double start = now_s();
+
+	CHECK(!ibv_modify_qp(mine, &err, IBV_QP_STATE));
+	for (int i = LATE; i < LEN; i++)
+		CHECK(r.buf[i] == 0xee);
+	memset(r.buf, 0x11, LEN);
+	CHECK(!ibv_destroy_qp(mine));
+	CHECK(!ibv_dereg_mr(mr));
+	CHECK(now_s() - start < SOON_S);
+	sh->go = 1;
+	crew_wait(&sh->gone, 1);
+	for (int i = 0; i < LEN; i++)
+		CHECK(r.buf[i] == 0x11);
+}
+
 static void wait_for_exec(pid_t pid)
 {
 	char path[32], exe[64];
@@ -127,7 +150,7 @@ int midcopy(void)
 	double start;
 	pid_t pid;
 
-	CHECK(opt.mode && opt.shared);
+	CHECK(opt.mode && opt.shared == !is("taken"));
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(be_writer, NULL);
 	rig_open(&r);
@@ -145,6 +168,13 @@ int midcopy(void)
 	crew_join(&r, mine, &sh->writer);
 	sh->joined = 1;
 	crew_wait(&sh->stands, 1);
+	if (is("taken")) {
+		is_taken(mine, mr);
+		crew_reap(pid);
+		rig_close(&r);
+		say("all right");
+		return 0;
+	}
 	if (is("exec"))
 		wait_for_exec(pid);
 	else

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private memory that another process has mapped, and which is private again while a
+ * thread of that process stands in the middle of using it. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "core/post.h"
+#include "direct/late_testing.h"
+#include "direct/shared_fix.h"
+#include "sys/hang_testing.h"
+
+enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
+
+/* A thread of A's that stands in there; what it writes is 0x77. */
+struct held {
+	struct shared s;
+	struct late late;
+	struct mr *late_mr, *own;
+	pthread_t thread;
+};
+
+static void *write_late(void *arg)
+{
+	struct held *h = arg;
+
+	post(&h->s, IBV_WR_RDMA_WRITE, 1, LATE_PAGE - BEFORE_LATE, 0, HELD_LEN);
+	return NULL;
+}
+
+static void *read_late(void *arg)
+{
+	struct held *h = arg;
+
+	post(&h->s, IBV_WR_RDMA_READ, 1, LATE_PAGE - BEFORE_LATE, 0, HELD_LEN);
+	return NULL;
+}
+
+/* Executed; then it has no memory for its result yet. */
+static void *add_late(void *arg)
+{
+	struct held *h = arg;
+
+	post(&h->s, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, LATE_PAGE, 0, 8);
+	return NULL;
+}
+
+static struct shared mapped_private(void)
+{
+	struct shared s = share_private(FIX_ALL);
+
+	use(&s);
+	assert_non_null(map_of(&s));
+	return s;
+}
+
+static bool hold(struct held *h, void *(*fn)(void *))
+{
+	*h = (struct held){ .late.fd = -1 };
+	if (!late_open(&h->late, 0x77))
+		return false;
+	h->s = mapped_private();
+	h->late_mr = sim_mr(h->s.f->s, 0, h->late.at, LATE_SIZE, FIX_ALL);
+	h->own = h->s.f->mr[0];
+	h->s.f->mr[0] = h->late_mr;
+	direct_of(&h->s.f->s->node[1].core)->patience_ns = 20000000;
+	memset(h->s.at, 0xee, LEN);
+	assert_int_equal(pthread_create(&h->thread, NULL, fn, h), 0);
+	assert_true(late_reached(&h->late));
+	count_threads(); /* it is another process's */
+	return true;
+}
+
+static void expect(const struct held *h, size_t from, size_t to, uint8_t with)
+{
+	for (; from < to; from++)
+		assert_int_equal(h->s.at[from], with);
+}
+
+/* It goes on; what it does is seen by nobody. */
+static void let_go(struct held *h)
+{
+	uint8_t *was = malloc(LEN);
+
+	memcpy(was, h->s.at, LEN);
+	assert_true(late_give(&h->late));
+	assert_int_equal(pthread_join(h->thread, NULL), 0);
+	assert_memory_equal(h->s.at, was, LEN);
+	free(was);
+}
+
+static void leave(struct held *h)
+{
+	h->s.f->mr[0] = h->own;
+	assert_int_equal(mr_dereg(h->late_mr), 0);
+	late_close(&h->late);
+	unshare_(&h->s);
+}
+
+static void dereg(struct held *h)
+{
+	assert_int_equal(mr_dereg(h->s.mr), 0);
+	h->s.mr = NULL;
+}
+
+/* The copy has come as far as the page that is late. */
+static void expect_begun(const struct held *h)
+{
+	expect(h, BEFORE_LATE, LEN, 0xee);
+}
+
+static void a_region_goes_under_a_writer(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	dereg(&h);
+	expect_begun(&h);
+	memset(h.s.at, 0x11, LEN);
+	let_go(&h);
+	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	leave(&h);
+}
+
+/* What it has read until then is not taken for the region's. */
+static void a_region_goes_under_a_reader(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h, read_late))
+		skip();
+	dereg(&h);
+	memset(h.s.at, 0x11, LEN);
+	let_go(&h);
+	fix_wc(h.s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+	leave(&h);
+}
+
+/* Nobody can tell whether the region has seen it. */
+static void a_region_goes_under_an_atomic(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h, add_late))
+		skip();
+	dereg(&h);
+	let_go(&h);
+	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	leave(&h);
+}
+
+/* The region stays, and is reached without being mapped; the QP goes, in time. */
+static void a_qp_goes_under_a_writer(void **state)
+{
+	struct held h;
+	struct core *core;
+	uint32_t qpn;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	core = &h.s.f->s->node[1].core;
+	qpn = h.s.f->p.qp[1]->qpn;
+	fix_modify(h.s.f, 1, IBV_QPS_ERR);
+	assert_int_equal(direct_fence(core, qpn), 0);
+	direct_of(core)->patience_ns = UINT64_MAX;
+	assert_int_equal(direct_fence(core, qpn), 0); /* nor is it waited for again */
+	expect_begun(&h);
+	let_go(&h);
+	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	leave(&h);
+}
+
+/* Another key of the same pages.  It is not in the export table for a moment only. */
+static void its_neighbour_stays(void **state)
+{
+	struct held h;
+	struct mr *other;
+	struct exported_mr e;
+	struct core *core;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	core = &h.s.f->s->node[1].core;
+	other = sim_mr(h.s.f->s, 1, h.s.at + LEN / 2, LEN / 2, FIX_ALL);
+	dereg(&h);
+	assert_true(exports_get_mr(core->exports, other->mkey.key, &e));
+	assert_int_equal(e.key, other->mkey.key);
+	assert_int_equal(e.host, (uintptr_t)h.s.at + LEN / 2);
+	expect_begun(&h);
+	let_go(&h);
+	assert_int_equal(mr_dereg(other), 0);
+	leave(&h);
+}
+
+/* Where another thread of the program may touch it the memory stays where it is. */
+static void not_with_other_threads(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	threads_end();
+	direct_of(&h.s.f->s->node[1].core)->give_up_ns = 100000000;
+	assert_int_equal(mr_dereg(h.s.mr), -EBUSY);
+	assert_true(late_give(&h.late));
+	assert_int_equal(pthread_join(h.thread, NULL), 0);
+	dereg(&h);
+	leave(&h);
+}
+
+/* The same key, lent again: who is inside by it then is waited for. */
+static void a_region_that_is_lent_again(void **state)
+{
+	struct held h;
+	struct reach *r;
+	struct mkey old;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	r = &pair_peer(h.s.f, 1)->reach;
+	old = h.s.mr->mkey;
+	assert_int_equal(mr_rereg(h.s.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  FIX_ALL & ~IBV_ACCESS_REMOTE_ATOMIC),
+			 0);
+	assert_int_equal(h.s.mr->mkey.key, old.key);
+	let_go(&h);
+	fix_quiet(h.s.f);
+	gate_is_lent(r, old.key);
+	for (unsigned i = 0; i < EXPORT_THREADS; i++)
+		assert_int_equal(r->harmless[i], 0);
+	leave(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_region_goes_under_a_writer),
+		cmocka_unit_test(a_region_goes_under_a_reader),
+		cmocka_unit_test(a_region_goes_under_an_atomic),
+		cmocka_unit_test(a_qp_goes_under_a_writer),
+		cmocka_unit_test(its_neighbour_stays),
+		cmocka_unit_test(not_with_other_threads),
+		cmocka_unit_test(a_region_that_is_lent_again),
+	};
+
+	hang_fails();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
