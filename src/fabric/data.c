@@ -169,6 +169,19 @@ static void discard(struct fab_port *out, enum xmit_detail why)
 	out->detail.xmit[why]++;
 }
 
+/* 18.2.5.4: that many in a row, and the VL drops all for a while. */
+static void may_stall(struct fab_port *out, unsigned vl)
+{
+	struct port_data *d = out->data;
+	uint8_t count = out->pi.vl_stall_count;
+
+	if (!count || ++d->lost[vl] < count)
+		return;
+	d->lost[vl] = 0;
+	d->stalled[vl] = out->node->f->now + 8 * life_of(out);
+	all_ready(&d->waiting[vl]);
+}
+
 static void drop_old(struct fab_port *out)
 {
 	uint64_t life = life_of(out), now = out->node->f->now;
@@ -183,6 +196,9 @@ static void drop_old(struct fab_port *out)
 			discard(out, XMIT_HOQ_LIFE);
 			pop(q);
 			ready(q);
+			may_stall(out, i);
+			if (list_empty(&out->data->waiting[i]))
+				break;
 		}
 	}
 	set_life(out);
@@ -232,6 +248,10 @@ static bool go_out(struct vl_queue *q, struct flight *fl, struct fab_port *out,
 		no_way(q->port, RCV_LOOPING);
 		return true;
 	}
+	if (mine->stalled[vl] > q->port->node->f->now) {
+		discard(out, XMIT_HOQ_LIFE);
+		return true;
+	}
 	to = &theirs->in[vl];
 	if (to->blocks + blocks(&fl->pkt) > VL_BLOCKS) {
 		if (!q->since)
@@ -244,6 +264,7 @@ static bool go_out(struct vl_queue *q, struct flight *fl, struct fab_port *out,
 		discard(out, XMIT_LIFETIME);
 		return true;
 	}
+	mine->lost[vl] = 0;
 	count_out(out, vl, &fl->pkt);
 	if (take_in(out->peer, &next))
 		(void)put(to, &next); /* no memory: lost */

@@ -19,7 +19,7 @@ static struct data {
 	struct topo t;
 	struct fabric *f;
 	uint64_t now;
-	unsigned room, taken[3], done, crossed;
+	unsigned room, taken[6], done, crossed;
 	uint32_t last; /* of the packets that came */
 	bool ordered;
 	struct fabric_data v[PACKETS];
@@ -191,6 +191,41 @@ static void too_old(void **state)
 	assert_int_equal(w.done, 1);
 }
 
+/* OpenSM's VLStallCount: after so many the VL drops all at once, for 8 times as long. */
+static void stalled(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 16;
+
+	(void)state;
+	out->pi.hoq_life = 16;
+	out->pi.vl_stall_count = 2;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	for (unsigned i = 1; i <= 2; i++) {
+		assert_int_equal(out->count.xmit_discards, i - 1);
+		w.now += life;
+		run();
+	}
+	assert_true(out->count.xmit_discards > 100); /* what was in no buffer of B */
+	assert_int_equal(out->count.xmit_discards, w.done);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.done, PACKETS);
+	inject(0, B + 1); /* still */
+	run();
+	assert_int_equal(w.done, PACKETS + 1);
+	assert_int_equal(w.taken[B], PACKETS + 1 - out->count.xmit_discards);
+	w.now += 8 * life;
+	w.ordered = true;
+	inject(0, B + 1);
+	run();
+	assert_int_equal(w.taken[B], PACKETS + 2 - out->count.xmit_discards);
+}
+
 /* Another VL has a buffer of its own. */
 static void other_vl(void **state)
 {
@@ -295,14 +330,93 @@ static void left_behind(void **state)
 	assert_int_equal(w.done, PACKETS);
 }
 
+/* Three switches in a ring, and all go round it the same way: each buffer is full of
+ * packets that want the next one. */
+static const char ring[] = "Switch 3 \"s0\"\n[1] \"s1\"[2]\n[3] \"H-0\"[1]\n\n"
+			   "Switch 3 \"s1\"\n[1] \"s2\"[2]\n[3] \"H-1\"[1]\n\n"
+			   "Switch 3 \"s2\"\n[1] \"s0\"[2]\n[3] \"H-2\"[1]\n\n"
+			   "Ca 1 \"H-0\"\n\nCa 1 \"H-1\"\n\nCa 1 \"H-2\"\n";
+
+enum { ROUND = 300 };
+
+static void go_round(uint8_t hoq_life)
+{
+	struct fix x = { .f = w.f, .t = w.t, .at = 3 };
+
+	fix_manage(&x);
+	for (uint32_t s = 0; s < 3; s++) {
+		w.f->node[s].si.lifetime = 20;
+		for (uint32_t h = 0; h < 3; h++)
+			w.f->node[s].lft[4 + h] = h == s ? 3 : 1;
+		for (unsigned k = 1; k <= 3; k++)
+			w.f->node[s].port[k].pi.hoq_life = hoq_life;
+	}
+	for (unsigned i = 0; i < ROUND; i++) {
+		struct mad_pkt pkt = packet(i, (uint16_t)(4 + (i + 2) % 3));
+
+		assert_int_equal(fabric_inject(w.f, 3 + i % 3, 1, &pkt), 0);
+	}
+	run();
+	assert_true(w.done < ROUND);
+}
+
+static int open_ring(void **state)
+{
+	char err[TOPO_ERR];
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(topo_parse(&w.t, "t", ring, strlen(ring), err), 0);
+	assert_int_equal(fabric_new(&w.f, &w.t, &ops, NULL), 0);
+	w.now = 1000000000;
+	w.room = PACKETS;
+	return 0;
+}
+
+/* Without a lifetime it stands for ever. */
+static void credit_loop(void **state)
+{
+	unsigned was;
+
+	(void)state;
+	go_round(20);
+	was = w.done;
+	assert_int_equal(fabric_next(w.f), UINT64_MAX);
+	w.now += UINT64_C(1000000000000);
+	run();
+	assert_int_equal(w.done, was);
+}
+
+static void credit_loop_that_loses(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	go_round(16);
+	for (unsigned i = 0; i < ROUND && fabric_next(w.f) != UINT64_MAX; i++) {
+		w.now = fabric_next(w.f);
+		run();
+	}
+	assert_int_equal(w.done, ROUND);
+	for (uint32_t s = 0; s < 3; s++)
+		lost += w.f->node[s].port[1].detail.xmit[XMIT_HOQ_LIFE];
+	assert_true(lost > 0);
+	assert_int_equal(w.taken[3] + w.taken[4] + w.taken[5] + lost, ROUND);
+}
+
+#define R(f) cmocka_unit_test_setup_teardown(f, open_ring, close_two)
 #define T(f) cmocka_unit_test_setup_teardown(f, open_two, close_two)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(across_the_switch), T(to_itself),    T(slow_receiver), T(too_old),
-		T(other_vl),	      T(cable_pulled), T(to_a_group),	 T(not_from_here),
-		T(too_long),	      T(partition),    T(left_behind),
+		R(credit_loop),	  R(credit_loop_that_loses),
+		T(stalled),	  T(across_the_switch),
+		T(to_itself),	  T(slow_receiver),
+		T(too_old),	  T(other_vl),
+		T(cable_pulled),  T(to_a_group),
+		T(not_from_here), T(too_long),
+		T(partition),	  T(left_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

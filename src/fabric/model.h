@@ -98,6 +98,8 @@ struct port_data {
 	struct list waiting[DATA_VLS]; /* vl_queues: for credits of the peer's VL */
 	struct list for_room;	       /* ... for room of a program here */
 	struct heap_node life_due;     /* when the first of waiting is too old */
+	uint8_t lost[DATA_VLS];	       /* packets in a row that were too old */
+	uint64_t stalled[DATA_VLS];    /* until then the VL takes none */
 };
 
 struct fab_port {
@@ -158,6 +160,7 @@ struct fabric {
 	struct list flying, unused; /* struct flight */
 	struct heap trap_due, lease_due, life_due;
 	struct list ready; /* vl_queues whose first packet may be able to go */
+	uint32_t changes;  /* of ports */
 	uint32_t datas;	   /* ports that have a struct port_data */
 };
 
