@@ -374,6 +374,7 @@ void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is, uint6
 		return;
 	f->now = now > f->now ? now : f->now;
 	p->pi.cap_mask ^= CAP_SM;
+	f->changes++;
 	trap_cap_mask(p);
 }
 
@@ -389,6 +390,11 @@ bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
 		&p->count, p->plugged, p->guids, p->reregisters
 	};
 	return true;
+}
+
+uint32_t fabric_changes(const struct fabric *f)
+{
+	return f->changes;
 }
 
 const struct node_info *fabric_node(const struct fabric *f, uint32_t node)

@@ -91,6 +91,9 @@ uint64_t fabric_next(const struct fabric *f); /* when something is due */
 /* A cable is pulled or plugged in again, at this end and its other. */
 int fabric_cable(struct fabric *f, uint32_t node, uint8_t port, bool in, uint64_t now);
 
+/* Counts up with whatever may change a struct fabric_port_view, but for the counters. */
+uint32_t fabric_changes(const struct fabric *f);
+
 /* Somebody at the port is a subnet manager: PortInfo's IsSM. */
 void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is, uint64_t now);
 

@@ -36,6 +36,7 @@ static bool trains(const struct fab_port *p)
 
 static void changed(struct fab_port *p)
 {
+	p->node->f->changes++;
 	if (!is_switch(p->node))
 		return;
 	p->node->si.state_change = 1;

@@ -102,6 +102,7 @@ static uint16_t handle(struct fab_port *in, struct smp *smp)
 		return r->table ? table_get(in, attr, mod, smp->data)
 				: r->get(in, mod, smp->data);
 	}
+	in->node->f->changes++;
 	if (r->table)
 		return table_set(in, attr, mod, smp->data);
 	return r->set ? r->set(in, mod, smp->data) : MAD_BAD_ATTR;

@@ -32,7 +32,8 @@ struct adapter_shared {
 	/* The program's: */
 	_Alignas(64) _Atomic uint32_t tx_head;
 	_Atomic uint32_t freed_tail, rx_tail;
-	_Atomic uint32_t program_sleeps; /* what comes is to be told over the socket */
+	_Atomic uint32_t program_sleeps; /* what comes is to be told over the socket:
+					  * who kicks, clears */
 	/* The fabric's: */
 	_Alignas(64) _Atomic uint32_t rx_head;
 	_Atomic uint32_t freed_head;

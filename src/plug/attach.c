@@ -34,7 +34,8 @@ struct attached {
 	struct adapter_shared *sh;
 	uint32_t tx_tail, rx_head, freed_head; /* ours: those in sh may be anything */
 	unsigned busy;			       /* packets of its that are under way */
-	struct plug_port told;		       /* of its port */
+	struct plug_port told;		       /* of its port, */
+	uint32_t seen;			       /* .. as of fabric_changes() */
 	struct packet {
 		struct fabric_data d;
 		struct attached *a;
@@ -121,6 +122,7 @@ int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot)
 	a->ca = c->ca;
 	a->port = c->port;
 	a->slot = (uint16_t)slot;
+	a->seen = fabric_changes(s->fabric) - 1;
 	for (unsigned i = 0; i < ADAPTER_BUFS; i++)
 		a->packet[i].a = a;
 	c->attached = a;
@@ -132,7 +134,8 @@ static void wake(struct attached *a)
 	uint32_t kick = PLUG_KICK;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed))
+	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed) &&
+	    atomic_exchange(&a->sh->program_sleeps, 0))
 		message_send(a->c->fd, NULL, 0, &kick, sizeof(kick), -1, true);
 }
 
@@ -316,12 +319,24 @@ static void wrong(struct plug_server *s, struct conn *c)
 static void tell_port(struct plug_server *s, struct conn *c)
 {
 	struct plug_port_news news = { .say = PLUG_NEWS };
+	uint32_t changes = fabric_changes(s->fabric);
+	bool was = c->full;
+	int rc = 0;
 
-	plug_about_port(s, c->ca, c->port, &news.port);
-	if (memcmp(&news.port, &c->attached->told, sizeof(news.port)) == 0)
+	if (c->attached->seen == changes && !was)
 		return;
-	if (message_send(c->fd, NULL, 0, &news, sizeof(news), -1, true) == 0)
-		c->attached->told = news.port;
+	plug_about_port(s, c->ca, c->port, &news.port);
+	if (memcmp(&news.port, &c->attached->told, sizeof(news.port)) != 0)
+		rc = message_send(c->fd, NULL, 0, &news, sizeof(news), -1, true);
+	c->full = rc == -EAGAIN;
+	if (c->full != was && !plugged_watch(s, c)) {
+		plugged_end(s, c);
+		return;
+	}
+	if (rc)
+		return; /* when there is room, or the connection's end comes */
+	c->attached->told = news.port;
+	c->attached->seen = changes;
 }
 
 bool attach_run(struct plug_server *s)
