@@ -4,12 +4,13 @@
 docs/fabric.md.
 """
 
+import json
 import re
 import signal
 
 import pytest
 from lab import eventually, next_port, run_both
-from test_fabric import Fabric, TWO, leaves
+from test_fabric import Fabric, TWO, fields, leaves, tshark, wait_log
 from tool import need
 
 
@@ -118,6 +119,118 @@ def test_events_of_a_subnet_manager(fabric):
     for event in ("LID_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE"):
         watch.wait_output(f"IBV_EVENT_{event}")
     assert "PORT_ERR" not in watch.out
+
+
+def test_multicast(two):
+    """perftest joins its group at OpenSM's SA, by MADs of its own."""
+    was = sent(two, "sw", 1), sent(two, "sw", 2)
+    both(two, "ib_send_lat", "-c", "UD", "-g", "-n", "200")
+    assert sent(two, "sw", 1) - was[0] >= 200 and sent(two, "sw", 2) - was[1] >= 200
+    out = json.loads(two.ns.run(two.ns.stage.urnic, "fabric", "counters", "--json", "b").out)
+    assert out["ports"][0]["counters"]["multicast_rcv_packets"] >= 200
+
+
+@pytest.mark.parametrize("tls", ["rc_v", "ud_v"])
+def test_ucx(two, tls):
+    need("ucx_perftest")
+    port = next_port()
+    words = ["ucx_perftest", "-p", str(port), "-t", "tag_lat", "-n", "300", "-s", "3000"]
+    env = {"UCX_TLS": tls, "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    urnic = [two.ns.stage.urnic, "run", "--"]
+
+    def start(hca, *more):
+        return two.at(hca).start(*urnic, *words, *more, library=False,
+                                 env={**env, "UCX_NET_DEVICES": f"ib_{hca}:1"})
+    was = sent(two, "sw")
+    server = start("a")
+    server.wait_listening(port)
+    client = start("b", "127.0.0.1")
+    assert client.wait(60) == 0 and server.wait(10) == 0, (
+        f"client: {client.describe()}\nserver: {server.describe()}")
+    assert sent(two, "sw") - was >= 300
+
+
+def test_partition(fabric):
+    """Two limited members do not hear each other; each hears the full one."""
+    f = fabric(leaves(1, 2, 2))
+    parts = f.dir / "partitions"
+    parts.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
+    sm = f.opensm("n0", "-P", str(parts), "-Z", "off")
+    both(f, "ibv_rc_pingpong", server="n0", client="n3")
+    both(f, "ibv_rc_pingpong", server="n1", client="n0")
+    port = next_port()
+    server = f.at("n1").start("ib_write_bw", "-p", str(port))
+    server.wait_listening(port)
+    client = f.at("n3").start("ib_write_bw", "-p", str(port), "127.0.0.1")
+    assert client.wait(60) not in (0, None), client.describe()
+    assert "Failed status 12" in client.out, client.describe()
+    wait_log(sm, "P_Key")
+    out = f.run("n1", "ibv_devinfo", "-v")
+    lid = re.search(r"port_lid:\s+(\d+)", out)[1]
+    port = fields(f.run("n0", "smpquery", "portinfo", lid))
+    assert int(port["PkeyViolations"]) > 0, port
+
+
+def test_capture_of_data(two):
+    """tshark dissects what crosses the links, and both links have all of it."""
+    need("tshark")
+    file = two.dir / "data"
+    proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", file)
+    proc.wait_output("it captures")
+    both(two, "ibv_rc_pingpong", "-n", "20", "-g", "0")
+    both(two, "ibv_ud_pingpong", "-n", "20")
+    proc.signal(signal.SIGINT)
+    assert proc.wait(10) == 0 and " 0 lost" in proc.out, proc.describe()
+    assert tshark(file, "-Y", "_ws.malformed") == ""
+    lines = tshark(file, "-Y", "infiniband.bth.destqp > 1").splitlines()
+    for kind in ("RC Send First", "RC Send Middle", "RC Send Last", "RC Acknowledge",
+                 "UD Send Only"):
+        assert sum(kind in line for line in lines) >= 4, (kind, lines)
+    # a packet on both links has the same CRCs, as VL0 is VL0 on both
+    icrc = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
+                  "-e", "infiniband.invariant.crc", "-e", "infiniband.variant.crc").split("\n")
+    seen = [line for line in icrc if line.strip()]
+    assert len(seen) == len(lines)
+    assert all(seen.count(line) % 2 == 0 for line in set(seen)), seen
+
+
+def test_a_cable_is_pulled_under_load(two):
+    """What was lost is sent again when OpenSM has made the port active again."""
+    port = next_port()
+    words = ["ib_write_bw", "-p", str(port), "-n", "5000", "-u", "19"]
+    server = two.at("a").start(*words)
+    server.wait_listening(port)
+    client = two.at("b").start(*words, "127.0.0.1")
+    was = sent(two, "sw")
+    assert eventually(lambda: sent(two, "sw") > was + 100)
+
+    def link(how):
+        two.ns.run(two.ns.stage.urnic, "fabric", "link", how, "H-b", "1")
+    link("down")
+    link("up")
+    assert client.wait(100) == 0 and server.wait(10) == 0, (
+        f"client: {client.describe()}\nserver: {server.describe()}")
+
+
+def test_a_receiver_stops(two):
+    """Its adapter's buffers fill, the switch drops what is too old, RC sends it again."""
+    port = next_port()
+    words = ["ib_write_bw", "-p", str(port), "-n", "5000", "-u", "18"]
+    server = two.at("a").start(*words)
+    server.wait_listening(port)
+    client = two.at("b").start(*words, "127.0.0.1")
+    was = sent(two, "sw")
+    assert eventually(lambda: sent(two, "sw") > was + 100)
+    server.signal(signal.SIGSTOP)
+    counters = ("urnic", "fabric", "counters", "--json", "sw", "1")
+
+    def discards():
+        out = json.loads(two.ns.run(two.ns.stage.urnic, *counters[1:]).out)
+        return out["ports"][0]["counters"]["port_xmit_discards"]
+    assert eventually(lambda: discards() > 0)
+    server.signal(signal.SIGCONT)
+    assert client.wait(100) == 0 and server.wait(10) == 0, (
+        f"client: {client.describe()}\nserver: {server.describe()}")
 
 
 def test_the_fabric_is_killed(two):
