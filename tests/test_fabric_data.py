@@ -52,11 +52,22 @@ def test_devinfo(fabric):
                  "sm_lid: 1", "port_lid: 3", "port_lmc: 0x00", "link_layer: InfiniBand",
                  "max_vl_num: 8 (4)", "pkey_tbl_len: 128", "active_width: 4X (2)",
                  "active_speed: 25.0 Gbps (32)", "phys_state: LINK_UP (5)",
-                 "node_guid: 0000:0000:0010:0002", "GID[ 0]: fe80::10:3"):
+                 "node_guid: 0000:0000:0010:0002", "GID[ 0]: fe80:0000:0000:0000:0000:0000:0010:0003"):
         assert line in re.sub(r"[ \t]+", " ", out), (line, out)
     # what URNIC_DEVICES names comes with it
     out = f.at("b", URNIC_DEVICES="lo").run("ibv_devices").out
     assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["ib_b", "roce_lo"]
+
+
+GIDS = """
+import pyverbs.device as d
+with d.Context(name="ib_b") as c:
+    print([(e.gid_type, e.gid_index) for e in c.query_gid_table(64)])
+"""
+
+
+def test_gids_are_of_infinibands_type(two):
+    assert two.run("b", "/usr/bin/python3", "-c", GIDS).split() == ["[(0,", "0)]"]
 
 
 @pytest.mark.parametrize("program", ["ud", "rc", "uc", "srq"])

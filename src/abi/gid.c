@@ -37,10 +37,12 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	return abi_leave(rc) ? -1 : 0;
 }
 
-/* Linux has no word for iWARP's: such GIDs are of InfiniBand's type. */
+/* All that are not RoCE's are of InfiniBand's type: Linux has no word for iWARP's. */
 static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry *e)
 {
-	if (device_is_iwarp(abi_of(ibv)->ctx.dev))
+	const struct device *dev = abi_of(ibv)->ctx.dev;
+
+	if (!device_needs_grh(dev) || device_is_iwarp(dev))
 		return IBV_GID_TYPE_IB;
 	return e->v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }

@@ -65,9 +65,16 @@ static unsigned fds(const struct nic_link *l, struct source_fd *fd)
 	return 1;
 }
 
+/* The program may have closed it, and its number be another file's. */
+static bool is_ours(const struct adapter *a)
+{
+	return fd_is(a->fd, &a->id);
+}
+
 static void forked(struct nic_link *l)
 {
-	close(adapter_of(l)->fd);
+	if (is_ours(adapter_of(l)))
+		close(adapter_of(l)->fd);
 }
 
 static bool has(const struct nic_link *l)
@@ -96,6 +103,10 @@ static void told(struct nic_link *l)
 	struct plug_port_news news;
 	struct port port;
 
+	if (!is_ours(a)) {
+		lost(a);
+		return;
+	}
 	for (;;) {
 		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
 
@@ -122,12 +133,11 @@ static const struct nic_link_ops adapter_ops = {
 	.told = told,
 };
 
-/* The program may have closed it. */
 static void kick(void *arg)
 {
 	struct adapter *a = arg;
 
-	if (!atomic_load(&a->gone) && fd_is(a->fd, &a->id))
+	if (!atomic_load(&a->gone) && is_ours(a))
 		(void)plug_kick(a->fd);
 }
 
@@ -168,6 +178,9 @@ int adapter_open(struct adapter **out, struct nic *nic)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
+	if (*conf->pcap || *conf->fault)
+		log_warn("URNIC_PCAP and URNIC_FAULT do nothing at an adapter of a "
+			 "fabric; urnic fabric pcap captures what crosses its links");
 	a->nl.ops = &adapter_ops;
 	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, host_slot(nic->host),
 			    &memory);
@@ -198,6 +211,7 @@ void adapter_close(struct adapter *a)
 	links_remove(&a->nl);
 	a->nl.link->ops->close(a->nl.link);
 	munmap(a->shared, sizeof(*a->shared));
-	close(a->fd);
+	if (is_ours(a))
+		close(a->fd);
 	free(a);
 }

@@ -250,6 +250,7 @@ static int add_or_update(const struct look *look)
 	return rc;
 }
 
+/* An open NIC is told by the fabric itself, in order (adapter.c). */
 static int look_at_hca(void)
 {
 	const struct conf *conf = conf_get();
@@ -258,6 +259,8 @@ static int look_at_hca(void)
 	unsigned changes;
 	int rc = read_identity(&ident, &id);
 
+	if (hca_here && watcher)
+		return 0;
 	hca_here = false;
 	if (rc || !conf->hca[0])
 		return rc;
