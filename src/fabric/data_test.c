@@ -404,19 +404,24 @@ static void credit_loop_that_loses(void **state)
 	assert_int_equal(w.taken[3] + w.taken[4] + w.taken[5] + lost, ROUND);
 }
 
-#define R(f) cmocka_unit_test_setup_teardown(f, open_ring, close_two)
-#define T(f) cmocka_unit_test_setup_teardown(f, open_two, close_two)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		R(credit_loop),	  R(credit_loop_that_loses),
-		T(stalled),	  T(across_the_switch),
-		T(to_itself),	  T(slow_receiver),
-		T(too_old),	  T(other_vl),
-		T(cable_pulled),  T(to_a_group),
-		T(not_from_here), T(too_long),
-		T(partition),	  T(left_behind),
+		cmocka_unit_test_setup_teardown(credit_loop, open_ring, close_two),
+		cmocka_unit_test_setup_teardown(credit_loop_that_loses, open_ring,
+						close_two),
+		cmocka_unit_test_setup_teardown(stalled, open_two, close_two),
+		cmocka_unit_test_setup_teardown(across_the_switch, open_two, close_two),
+		cmocka_unit_test_setup_teardown(to_itself, open_two, close_two),
+		cmocka_unit_test_setup_teardown(slow_receiver, open_two, close_two),
+		cmocka_unit_test_setup_teardown(too_old, open_two, close_two),
+		cmocka_unit_test_setup_teardown(other_vl, open_two, close_two),
+		cmocka_unit_test_setup_teardown(cable_pulled, open_two, close_two),
+		cmocka_unit_test_setup_teardown(to_a_group, open_two, close_two),
+		cmocka_unit_test_setup_teardown(not_from_here, open_two, close_two),
+		cmocka_unit_test_setup_teardown(too_long, open_two, close_two),
+		cmocka_unit_test_setup_teardown(partition, open_two, close_two),
+		cmocka_unit_test_setup_teardown(left_behind, open_two, close_two),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
