@@ -53,18 +53,6 @@ static void let_go(struct attached *a)
 	free(a);
 }
 
-void attach_end(struct conn *c)
-{
-	struct attached *a = c->attached;
-
-	c->attached = NULL;
-	if (!a)
-		return;
-	a->c = NULL;
-	fabric_room(a->s->fabric, a->ca, a->port); /* what is for it need not wait */
-	let_go(a);
-}
-
 /* Sealed memory, whose descriptor is the program's. */
 static int share(struct attached *a)
 {
@@ -243,6 +231,20 @@ static int take_all(struct attached *a)
 		if (!take_one(a))
 			return -1;
 	return n;
+}
+
+/* What it has sent goes out, as on hardware: its send was complete. */
+void attach_end(struct conn *c)
+{
+	struct attached *a = c->attached;
+
+	c->attached = NULL;
+	if (!a)
+		return;
+	(void)take_all(a);
+	a->c = NULL;
+	fabric_room(a->s->fabric, a->ca, a->port); /* what is for it need not wait */
+	let_go(a);
 }
 
 /* --- to the program ---------------------------------------------------------------- */

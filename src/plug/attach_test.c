@@ -50,6 +50,23 @@ static void *serve(void *arg)
 	return NULL;
 }
 
+/* How many packets of a's were discarded. */
+static char *discards(void *ctx, struct fabric *f, uint64_t now, const char *ask,
+		      size_t ask_len, size_t *len)
+{
+	struct fabric_port_view v;
+	char *text = malloc(32);
+
+	(void)ctx;
+	(void)now;
+	(void)ask;
+	(void)ask_len;
+	assert_true(fabric_port(f, 1, 1, &v));
+	*len = (size_t)snprintf(text, 32, "%llu",
+				(unsigned long long)v.count->xmit_discards);
+	return text;
+}
+
 static int start(void **state)
 {
 	char err[TOPO_ERR];
@@ -58,6 +75,7 @@ static int start(void **state)
 	snprintf(name, sizeof(name), "attach-%d", getpid());
 	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
 	assert_int_equal(plug_server_new(&server, name, &topo), 0);
+	plug_server_control(server, discards, NULL);
 	stop = eventfd(0, EFD_CLOEXEC);
 	return pthread_create(&thread, NULL, serve, NULL);
 }
@@ -103,9 +121,8 @@ static long hear(struct program *p, struct plug_port_news *news)
 	return recv(p->fd, news, sizeof(*news), 0);
 }
 
-/* One to a QP of that slot; the port has no LID, so to its own it cannot go. */
-static void put(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
-		uint32_t dqpn)
+static void write_ring(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
+		       uint32_t dqpn)
 {
 	struct adapter_desc d = { .len = len, .buf = buf };
 	struct lid_addr addr = { .slid = 1, .dlid = 2 };
@@ -120,6 +137,13 @@ static void put(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
 	memcpy(&d.addr, &addr, sizeof(addr));
 	p->sh->tx[p->head++ % ADAPTER_BUFS] = d;
 	atomic_store(&p->sh->tx_head, p->head);
+}
+
+/* The port has no LID: it is discarded there. */
+static void put(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
+		uint32_t dqpn)
+{
+	write_ring(p, buf, len, opcode, dqpn);
 	plug_kick(p->fd);
 }
 
@@ -175,6 +199,35 @@ static void buffers_come_back(void **state)
 		wait_freed(&p, i + 1);
 	}
 	detach(&p);
+}
+
+static unsigned long count_discards(void)
+{
+	int fd = plug_control(name);
+	unsigned long n;
+	char *text;
+	size_t len;
+
+	assert_true(fd >= 0);
+	assert_int_equal(plug_tell(fd, "?", &text, &len), 0);
+	n = strtoul(text, NULL, 10);
+	free(text);
+	close(fd);
+	return n;
+}
+
+/* Its sends are complete, so they go out. */
+static void ends_behind_its_last_packet(void **state)
+{
+	struct program p = attach("a", SLOT);
+	unsigned long was = count_discards();
+
+	(void)state;
+	write_ring(&p, 0, LEN, UC_SEND_ONLY, 77);
+	write_ring(&p, 1, LEN, UC_SEND_ONLY, 77);
+	detach(&p);
+	while (count_discards() != was + 2)
+		usleep(100);
 }
 
 static void refused_but_no_crime(void **state)
@@ -255,6 +308,7 @@ int main(void)
 		cmocka_unit_test(port_is_told_first),
 		cmocka_unit_test(a_slot_is_one_programs),
 		cmocka_unit_test(buffers_come_back),
+		cmocka_unit_test(ends_behind_its_last_packet),
 		cmocka_unit_test(refused_but_no_crime),
 		cmocka_unit_test(crimes),
 		cmocka_unit_test(random_words),
