@@ -191,11 +191,66 @@ static void too_old(void **state)
 	assert_int_equal(w.done, 1);
 }
 
+/* How long a packet has waited is its own: not since the queue was looked at, nor that of
+ * the packet before it. */
+static void each_waits_for_itself(void **state)
+{
+	enum { SHORT = 12 + 4 };
+	uint64_t life = UINT64_C(4096) << 16, begin = w.now;
+	struct mad_pkt pkt = packet(0, B + 1);
+
+	(void)state;
+	w.f->node[0].port[2].pi.hoq_life = 16;
+	w.room = 0;
+	w.v[0].len = SHORT;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	for (unsigned i = 1; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	w.now = begin + life / 2;
+	w.room = 1; /* the short one leaves no room for another */
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.taken[B], 1);
+	assert_int_equal(fabric_next(w.f), begin + life);
+	w.room = 1;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.taken[B], 2);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+}
+
+/* The switch's LifeTimeValue: what has waited in its buffers. */
+static void too_long_in_a_switch(void **state)
+{
+	const struct port_detail *d = &w.f->node[0].port[2].detail;
+
+	(void)state;
+	w.f->node[0].si.lifetime = 10;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	w.now += UINT64_C(4096) << 10;
+	w.room = 1;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(d->xmit[XMIT_LIFETIME], 0);
+	w.now++;
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.done, PACKETS);
+	assert_true(d->xmit[XMIT_LIFETIME] > 0);
+	assert_int_equal(w.taken[B] + d->xmit[XMIT_LIFETIME], PACKETS);
+}
+
 /* OpenSM's VLStallCount: after so many the VL drops all at once, for 8 times as long. */
 static void stalled(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
 	uint64_t life = UINT64_C(4096) << 16;
+	unsigned was;
 
 	(void)state;
 	out->pi.hoq_life = 16;
@@ -215,15 +270,41 @@ static void stalled(void **state)
 	fabric_room(w.f, B, 1);
 	run();
 	assert_int_equal(w.done, PACKETS);
+	was = w.taken[B];
+	w.now += 8 * life - 1;
 	inject(0, B + 1); /* still */
 	run();
 	assert_int_equal(w.done, PACKETS + 1);
-	assert_int_equal(w.taken[B], PACKETS + 1 - out->count.xmit_discards);
-	w.now += 8 * life;
+	assert_int_equal(w.taken[B], was);
+	w.now++;
 	w.ordered = true;
 	inject(0, B + 1);
 	run();
-	assert_int_equal(w.taken[B], PACKETS + 2 - out->count.xmit_discards);
+	assert_int_equal(w.taken[B], was + 1);
+}
+
+/* One that goes in between begins the row anew. */
+static void lost_but_not_in_a_row(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 16;
+
+	(void)state;
+	out->pi.hoq_life = 16;
+	out->pi.vl_stall_count = 2;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	for (unsigned i = 1; i <= 5; i++) {
+		w.now += life;
+		run();
+		assert_int_equal(out->count.xmit_discards, i);
+		w.room = 1;
+		fabric_room(w.f, B, 1);
+		run();
+		assert_int_equal(w.taken[B], i);
+	}
 }
 
 /* Another VL has a buffer of its own. */
@@ -409,6 +490,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(credit_loop, open_ring, close_two),
 		cmocka_unit_test_setup_teardown(credit_loop_that_loses, open_ring,
+						close_two),
+		cmocka_unit_test_setup_teardown(each_waits_for_itself, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(too_long_in_a_switch, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(lost_but_not_in_a_row, open_two,
 						close_two),
 		cmocka_unit_test_setup_teardown(stalled, open_two, close_two),
 		cmocka_unit_test_setup_teardown(across_the_switch, open_two, close_two),
