@@ -59,6 +59,16 @@ def test_devinfo(fabric):
     assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["ib_b", "roce_lo"]
 
 
+def test_urnic_devices(fabric):
+    f = fabric()
+    urnic = (f.ns.stage.urnic, "devices")
+    assert re.search(r"^ib_b +- +init +\d+ +0 +fe80::10:3$", f.run("b", *urnic), re.M)
+    f.opensm("a")
+    dev, = json.loads(f.run("b", *urnic, "--json"))
+    assert (dev["name"], dev["state"], dev["transport"], dev["mtu"]) == \
+        ("ib_b", "active", "InfiniBand", 4096)
+
+
 GIDS = """
 import pyverbs.device as d
 with d.Context(name="ib_b") as c:

@@ -30,7 +30,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const char *state_name(enum ibv_port_state s)
 {
-	return s == IBV_PORT_ACTIVE ? "active" : "down";
+	return s == IBV_PORT_ACTIVE  ? "active"
+	       : s == IBV_PORT_ARMED ? "armed"
+	       : s == IBV_PORT_INIT  ? "init"
+				     : "down";
+}
+
+/* An adapter of a fabric has none. */
+static const struct netdev *net_of(struct device *dev)
+{
+	static const struct netdev none = { .name = "-" };
+
+	return dev->kind == &device_ib ? &none : &net_device_of(dev)->net;
+}
+
+static const char *transport_of(const struct device *dev)
+{
+	return dev->kind == &device_ib ? "InfiniBand"
+	       : device_is_iwarp(dev)  ? "iWARP"
+				       : "RoCE v2";
 }
 
 /* IPv4-mapped addresses are shown as IPv4. */
@@ -110,7 +128,7 @@ static void print_device(struct device *dev)
 	struct ibv_port_attr port = { 0 };
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, net_device_of(dev)->net.name,
+	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, net_of(dev)->name,
 	       state_name(port.state), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
 	if (device_is_iwarp(dev))
@@ -151,14 +169,12 @@ static json_t *json_device(struct device *dev)
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(&row, json_gid);
 	return json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
-			 "netdev", net_device_of(dev)->net.name, "transport",
-			 device_is_iwarp(dev) ? "iWARP" : "RoCE v2", "uverbs",
-			 dev->ibv.dev_name, "state", state_name(port.state), "mtu",
-			 (int)mtu_bytes(port.active_mtu), "netdev_mtu",
-			 (int)net_device_of(dev)->net.mtu, "vendor_id",
-			 (int)dev->id.vendor_id, "vendor_part_id",
-			 (int)dev->id.vendor_part_id, "gids", row.gids, "addresses",
-			 json_addresses(&net_device_of(dev)->net));
+			 "netdev", net_of(dev)->name, "transport", transport_of(dev),
+			 "uverbs", dev->ibv.dev_name, "state", state_name(port.state),
+			 "mtu", (int)mtu_bytes(port.active_mtu), "netdev_mtu",
+			 (int)net_of(dev)->mtu, "vendor_id", (int)dev->id.vendor_id,
+			 "vendor_part_id", (int)dev->id.vendor_part_id, "gids", row.gids,
+			 "addresses", json_addresses(net_of(dev)));
 }
 
 int cmd_devices(int argc, char **argv)
