@@ -165,14 +165,11 @@ static bool read_packet(const struct attached *a, const struct adapter_desc *des
 	       (pkt->sqpn == QP_GSI || qpn_slot(pkt->sqpn) == a->slot);
 }
 
-static void freed(struct attached *a, struct packet *p)
+/* To the program, which is there. */
+static void give_back(struct attached *a, struct packet *p)
 {
 	p->busy = false;
 	a->busy--;
-	if (!a->c) {
-		let_go(a);
-		return;
-	}
 	a->sh->freed[a->freed_head % ADAPTER_BUFS] = (uint16_t)(p - a->packet);
 	a->freed_head++;
 	atomic_store_explicit(&a->sh->freed_head, a->freed_head, memory_order_release);
@@ -181,8 +178,14 @@ static void freed(struct attached *a, struct packet *p)
 void attach_done(struct fabric_data *d)
 {
 	struct packet *p = container_of(d, struct packet, d);
+	struct attached *a = p->a;
 
-	freed(p->a, p);
+	if (a->c) {
+		give_back(a, p);
+		return;
+	}
+	a->busy--;
+	let_go(a);
 }
 
 /* A message to a QP1 travels as a MAD. */
@@ -215,7 +218,7 @@ static bool take_one(struct attached *a)
 	a->tx_tail++;
 	if (!read_packet(a, &desc, &p->d, &pkt) || send_mad(a, p, &pkt) ||
 	    fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
-		freed(a, p);
+		give_back(a, p);
 	return true;
 }
 
