@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a program is told of what its peer has sent, and its peer of what was executed. */
+#include "local/fix.h"
+
+enum { LOOK = 64 };
+static void only_what_is_solicited_wakes(void **state)
+{
+	static const enum ibv_wr_opcode op[] = { IBV_WR_SEND,
+						 IBV_WR_RDMA_WRITE_WITH_IMM };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+		fix_recv(f, 8, 0, 20000);
+		fix_recv(f, 9, 0, 20000);
+		cq_arm(f->p.cq[1], true);
+		fix_post(f, op[i], 1, 0, 20000, 0);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		assert_int_equal(f->p.cq[1]->armed, CQ_SOLICITED);
+		fix_post(f, op[i], 2, 0, 20000, IBV_SEND_SOLICITED);
+		fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+		assert_int_equal(f->p.cq[1]->armed, CQ_IDLE);
+		fix_close(f);
+	}
+}
+
+static void the_first_request_in_rtr_is_told(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	f->p.qp[1]->state = IBV_QPS_RTR;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 8, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	pair_event(f, 1, IBV_EVENT_COMM_EST);
+	f->p.qp[1]->state = IBV_QPS_RTS;
+	fix_close(f);
+}
+
+static void immediate_and_length(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_wc wc;
+
+	(void)state;
+	for (unsigned i = 8; i < 12; i++)
+		fix_recv(f, i, 50000, 20000);
+	fix_post(f, IBV_WR_SEND_WITH_IMM, 1, 0, 20000, 0);
+	wc = fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
+	assert_int_equal(wc.imm_data, 0x12345678);
+	assert_int_equal(wc.byte_len, 20000);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	assert_int_equal(wc.src_qp, f->p.qp[0]->qpn);
+	fix_post(f, IBV_WR_RDMA_WRITE_WITH_IMM, 2, 0, 40000, 0);
+	wc = fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, 40000);
+	assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	assert_int_equal(wc.imm_data, 0x12345678);
+	fix_post(f, IBV_WR_SEND, 3, 0, 0, 0);
+	wc = fix_wc(f, 1, 10, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wc_flags, 0);
+	assert_int_equal(wc.imm_data, 0);
+	assert_int_equal(wc.byte_len, 0);
+	fix_close(f);
+}
+
+/* What was executed is told by no packet. */
+static void no_acks(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct rec rec[LOOK];
+
+	(void)state;
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < 20; i++)
+		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	assert_int_equal(pair_look(f, 1, rec, LOOK), 0);
+	pair_go(f, 0);
+	for (unsigned i = 0; i < 20; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Who receives an answer may rely on its own SEND being complete. */
+static void who_is_answered_has_completed(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_wc wc[2];
+
+	(void)state;
+	fix_recv(f, 8, 0, 8);
+	sim_recv(f->p.qp[0], 9, NULL, 0);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND });
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	assert_int_equal(cq_poll(f->p.cq[0], 2, wc), 2);
+	assert_int_equal(wc[0].wr_id, 1);
+	assert_int_equal(wc[1].wr_id, 9);
+	fix_close(f);
+}
+
+/* ... which fails its QP where the CQ is overrun: then a WRITE behind it is for nobody.
+ */
+static void overrun_by_what_a_packet_shows(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_sge sge = sim_sge(f->mr[1], 16, 8);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma.remote_addr = f->mr[0]->mkey.base + 512,
+		.wr.rdma.rkey = f->mr[0]->mkey.key,
+	};
+
+	(void)state;
+	fix_recv(f, 8, 0, 8);
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	f->p.cq[0]->overrun = true;
+	memset(f->mem[0] + 512, 0x11, 8);
+	memset(f->mem[1] + 16, 0x22, 8);
+	sim_send(f->p.qp[1], &wr);
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+	assert_int_equal(f->mem[0][512], 0x11);
+	fix_close(f);
+}
+
+/* ... before the QP was reset, destroyed or failed. */
+static void who_leaves_has_told_what_it_did(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+		fix_recv(f, 8, 0, 8);
+		pair_stop(f, 1);
+		fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+		pair_run(f, 1000);
+		pair_stop(f, 0);
+		pair_go(f, 1);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		if (i == 2) {
+			sim_destroy(f->s, f->p.qp[1]);
+			f->p.qp[1] = NULL;
+		} else {
+			fix_modify(f, 1, i ? IBV_QPS_ERR : IBV_QPS_RESET);
+		}
+		pair_run(f, 1000);
+		pair_go(f, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_close(f);
+	}
+}
+
+/* ... but not for the next that has its number, and its PSNs. */
+static void what_it_did_before_is_no_answer(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_recv(f, 8, 0, 8);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_modify(f, 1, IBV_QPS_RESET);
+	pair_run(f, 1000);
+	pair_again(f, 0);
+	fix_post(f, IBV_WR_SEND, 2, 0, 8, 0);
+	pair_run(f, 1000);
+	fix_no_wc(f, 0);
+	pair_again(f, 1);
+	fix_no_wc(f, 0);
+	fix_recv(f, 8, 0, 8);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* --- the line that says that there is news -------------------------------- */
+
+static const struct lane_ops *real_ops;
+static unsigned nudges;
+
+/* Who looks at once finds the word, and the receive's completion was made. */
+static void look_and_nudge(struct lane *l, uint64_t word)
+{
+	const struct peer *p = container_of(l, struct peer, lane);
+	unsigned here = 0;
+
+	for (unsigned i = 0; i < QPN_INDICES; i++)
+		here += atomic_load(&p->lane.executed[i]) == word;
+	assert_int_equal(here, 1);
+	list_for(n, &l->qps)
+		assert_false(cq_empty(container_of(n, struct qp, lane_node)->recv_cq));
+	nudges++;
+	real_ops->nudge(l, word);
+}
+
+static void told_before_the_news(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct lane *l = &pair_peer(f, 1)->lane;
+	struct lane_ops ops = *l->ops;
+
+	(void)state;
+	real_ops = l->ops;
+	ops.nudge = look_and_nudge;
+	l->ops = &ops;
+	nudges = 0;
+	fix_recv(f, 8, 0, 8);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(nudges, 1);
+	l->ops = real_ops;
+	fix_close(f);
+}
+
+/* With so many at once the words lie beside the count, or are looked for. */
+static void news_of_any_number(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct ibv_wc wc[LOOK];
+
+	(void)state;
+	for (unsigned n = 1; n <= 2 * ANSWERS + 1; n++) {
+		pair_stop(f, 1);
+		for (unsigned i = 0; i < n; i++)
+			fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 8, 0);
+		pair_run(f, 1000);
+		pair_stop(f, 0);
+		pair_go(f, 1);
+		pair_run(f, 1000);
+		pair_go(f, 0);
+		pair_run(f, 1000);
+		assert_int_equal(cq_poll(f->p.cq[0], LOOK, wc), n);
+	}
+	fix_close(f);
+}
+
+/* Side says so, though it has executed nothing. */
+static void say_executed(struct fix *f, int side, uint64_t word)
+{
+	struct core *core = &f->s->node[side].core;
+	struct lane *l = &pair_peer(f, side)->lane;
+
+	turn_take(&core->turn);
+	l->ops->nudge(l, word);
+	local_flush(local_of(core));
+	turn_give(&core->turn);
+	pair_run(f, 1000);
+}
+
+/* B is stopped with a WRITE of A before it: the word that says that it was executed. */
+static uint64_t word_of_a_write(struct fix *f)
+{
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	return pair_q(f, 0)->hears | pair_psn(f, 0);
+}
+
+/* A QP of the other that is not the peer, or a word from before, completes nothing. */
+static void news_of_another(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	uint64_t right;
+
+	(void)state;
+	right = word_of_a_write(f);
+	say_executed(f, 1, right ^ UINT64_C(1) << 25);
+	say_executed(f, 1, right - 1);
+	say_executed(f, 1, right + 1);
+	fix_no_wc(f, 0);
+	say_executed(f, 1, right);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Those of other QPs came behind it: the word itself is looked at. */
+static void news_that_was_written_over(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct lane *l = &pair_peer(f, 1)->lane;
+	uint64_t right;
+
+	(void)state;
+	right = word_of_a_write(f);
+	atomic_store(&l->executed[qpn_index(pair_qp(f, 1)->qpn)], right);
+	l->ops->nudge(l, right);
+	for (unsigned i = 1; i < ANSWERS; i++)
+		l->ops->nudge(l, right ^ UINT64_C(1) << 40);
+	say_executed(f, 1, right ^ UINT64_C(1) << 40);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+static void overrun_of_the_receives(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	f->p.cq[1]->overrun = true;
+	fix_recv(f, 8, 0, 8);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_is_solicited_wakes),
+		cmocka_unit_test(the_first_request_in_rtr_is_told),
+		cmocka_unit_test(immediate_and_length),
+		cmocka_unit_test(no_acks),
+		cmocka_unit_test(who_is_answered_has_completed),
+		cmocka_unit_test(overrun_by_what_a_packet_shows),
+		cmocka_unit_test(who_leaves_has_told_what_it_did),
+		cmocka_unit_test(what_it_did_before_is_no_answer),
+		cmocka_unit_test(told_before_the_news),
+		cmocka_unit_test(news_of_any_number),
+		cmocka_unit_test(news_of_another),
+		cmocka_unit_test(news_that_was_written_over),
+		cmocka_unit_test(overrun_of_the_receives),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
