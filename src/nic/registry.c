@@ -61,9 +61,15 @@ static void say_unknown(const struct netdev *net, int n)
 	if (!n || !pick_unknown(list, net, n, unknown, sizeof(unknown)))
 		return;
 	pick_names(net, n, names, sizeof(names));
-	log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an address is "
-		 "called so%s.  There are: %s",
-		 unknown, has_device(net, n) ? "" : ", and so there is no device", names);
+	if (has_device(net, n))
+		log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an "
+			 "address is called so.  There are: %s",
+			 unknown, names);
+	else
+		log_error("URNIC_DEVICES (urnic run -d) names %s: no interface with an "
+			  "address is called so, and so there is no device.  There are: "
+			  "%s",
+			  unknown, names);
 }
 
 /* The interfaces as of this look. */
