@@ -11,36 +11,10 @@
 #include "core/qp.h"
 #include "host/host.h"
 #include "local/peer.h"
+#include "local/say.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/log.h"
-
-/* What one says to the other (docs/local.md).  Any version says no the same
- * way. */
-enum say {
-	SAY_NOTHING,
-	SAY_ASK,
-	SAY_OFFER,
-	SAY_ANSWER,
-	SAY_CONFIRM,
-	SAY_KICK,
-	SAY_ASK_GATE,
-	SAY_GATE,
-	SAY_ASK_MAP,
-	SAY_MAP,
-};
-
-struct pipe_msg {
-	uint8_t version, what, yes, zero;
-	uint32_t bytes;	    /* of the offered memory */
-	struct nonce nonce; /* at 0: its memory is its own */
-};
-
-/* SAY_ASK_MAP: key alone. */
-struct map_msg {
-	struct pipe_msg head;
-	struct lent lent;
-};
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
 
@@ -100,13 +74,6 @@ static int take_memory(struct peer *p, int fd, uint32_t bytes)
 	return 0;
 }
 
-/* From another user's process, whose descriptors are not taken otherwise. */
-static void take_offer(struct local *l, uint16_t slot, bool yes)
-{
-	if (l->host) /* a test has none */
-		host_take_fds(l->host, slot, yes);
-}
-
 void handshake_let_go(struct peer *p)
 {
 	int was = cancel_hold();
@@ -115,7 +82,7 @@ void handshake_let_go(struct peer *p)
 		close(p->fd);
 	p->fd = -1;
 	reach_close(&p->reach);
-	take_offer(p->l, p->slot, false);
+	say_take_offer(p->l, p->slot, false);
 	if (p->say == SAY_OFFER) /* and nobody has heard it yet */
 		p->say_yes = false;
 	cancel_let(was);
@@ -124,117 +91,7 @@ void handshake_let_go(struct peer *p)
 	peer_forget_pipe(p);
 }
 
-/* --- saying -------------------------------------------------------------- */
-
-static int say(struct peer *p, enum say what, bool yes)
-{
-	struct pipe_msg m = {
-		.version = PIPE_VERSION,
-		.what = (uint8_t)what,
-		.yes = yes,
-		.bytes = sizeof(struct pipe_shared),
-	};
-	int fd[HOST_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
-	unsigned n = 0;
-	/* Whose process it is, is told by the connection that carries the message. */
-	int rc = host_connect(p->l->host, p->slot);
-
-	if (rc)
-		return rc;
-	if (what == SAY_ASK)
-		take_offer(p->l, p->slot, true);
-	if (what == SAY_OFFER && yes)
-		fd[n++] = p->fd;
-	/* Other users are not told where our memory lies. */
-	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
-	    exports_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
-	    gate_open(&p->reach.gate)) {
-		m.nonce = gate_nonce(&p->reach.gate);
-		fd[n++] = exports_fd;
-	}
-	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
-	p->reach.told |= !rc && m.nonce.at;
-	return rc;
-}
-
-static bool has_unsaid(const struct peer *p)
-{
-	return p->say != SAY_NOTHING || p->kick || p->want_map;
-}
-
-/* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */
-static int say_surely(struct peer *p, enum say what, bool yes)
-{
-	int rc = say(p, what, yes);
-
-	if (rc && rc != -EAGAIN)
-		local_gone(p->l, p->slot);
-	if (!rc && what == SAY_OFFER && p->fd >= 0) {
-		close(p->fd);
-		p->fd = -1;
-	}
-	if (rc != -EAGAIN)
-		return rc;
-	p->l->unsaid += !has_unsaid(p);
-	p->say = (uint8_t)what;
-	p->say_yes = yes;
-	return 0;
-}
-
-void peer_kick(struct peer *p)
-{
-	if (p == p->l->self || p->state != PEER_UP)
-		return;
-	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
-		return;
-	p->l->unsaid += !has_unsaid(p);
-	p->kick = true;
-}
-
-/* At the turn's end: the connection may turn out to have ended, and QPs are locked
- * now. */
-void handshake_ask_gate(struct peer *p, uint64_t now)
-{
-	enum { EVERY_NS = 1000000000 };
-
-	if (now < p->reach.ask_at || p->say != SAY_NOTHING)
-		return;
-	p->reach.ask_at = now + EVERY_NS;
-	p->l->unsaid += !has_unsaid(p);
-	p->say = SAY_ASK_GATE;
-	p->say_yes = true;
-}
-
-void handshake_forget_unsaid(struct peer *p)
-{
-	p->l->unsaid -= has_unsaid(p);
-	p->say = SAY_NOTHING;
-	p->kick = false;
-	p->want_map = 0;
-}
-
 /* --- memory that is shared already --------------------------------------- */
-
-static int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
-{
-	struct map_msg m = {
-		.head = { .version = PIPE_VERSION,
-			  .what = (uint8_t)what,
-			  .yes = fd >= 0 },
-		.lent = *lent,
-	};
-
-	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
-}
-
-/* At the turn's end: as handshake_ask_gate(). */
-void handshake_ask_map(struct peer *p, uint32_t key)
-{
-	if (p->want_map)
-		return;
-	p->l->unsaid += !has_unsaid(p);
-	p->want_map = key;
-}
 
 /* Where there is no room to say it the other goes on as it did. */
 static void on_ask_map(struct peer *p, uint32_t key)
@@ -283,21 +140,6 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 			"it lends is no file that has the region, or is forbidden (mmap, "
 			"membarrier)",
 			p->slot, (int)p->reach.pid, lent->key);
-}
-
-void handshake_say_again(struct peer *p)
-{
-	enum say what = (enum say)p->say;
-	bool yes = p->say_yes, kick = p->kick;
-	const struct lent ask = { .key = p->want_map };
-
-	handshake_forget_unsaid(p);
-	if (what != SAY_NOTHING)
-		say_surely(p, what, yes);
-	if (kick)
-		peer_kick(p);
-	if (ask.key && say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
-		handshake_ask_map(p, ask.key);
 }
 
 /* --- the other's memory -------------------------------------------------- */
@@ -435,7 +277,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 
 	if (l->core->slot < s->slot)
 		return;
-	take_offer(l, s->slot, false);
+	say_take_offer(l, s->slot, false);
 	if (!p)
 		p = peer_new(l, s->slot);
 	if (!p)

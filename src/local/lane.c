@@ -170,12 +170,12 @@ static void left(struct lane *l)
 
 static void borrow(struct lane *l, uint32_t key)
 {
-	handshake_ask_map(peer_of(l), key);
+	peer_ask_map(peer_of(l), key);
 }
 
 static void unlock(struct lane *l, uint64_t now)
 {
-	handshake_ask_gate(peer_of(l), now);
+	peer_ask_gate(peer_of(l), now);
 }
 
 static void nudge(struct lane *l, uint64_t word)

@@ -105,8 +105,7 @@ void local_flush(struct local *l)
 	}
 	if (!l->unsaid)
 		return;
-	list_for_safe(n, &l->peers)
-		handshake_say_again(container_of(n, struct peer, node));
+	list_for_safe(n, &l->peers) peer_say_again(container_of(n, struct peer, node));
 }
 
 /* --- states -------------------------------------------------------------- */
@@ -141,7 +140,7 @@ void peer_release(struct peer *p)
 {
 	if (!list_empty(&p->lane.qps) || p->l->by_slot[p->slot] == p)
 		return;
-	handshake_forget_unsaid(p);
+	peer_forget_unsaid(p);
 	ignore_ring(p);
 	list_del(&p->dirty);
 	list_del(&p->node);
@@ -234,7 +233,7 @@ static void die(struct peer *p)
 	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
-	handshake_forget_unsaid(p); /* whoever lives there next is another */
+	peer_forget_unsaid(p); /* whoever lives there next is another */
 	make_due(p);
 	peer_release(p);
 }

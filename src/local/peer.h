@@ -151,12 +151,15 @@ void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t 
 /* --- the handshake (handshake.c) ----------------------------------------- */
 
 void handshake_let_go(struct peer *p); /* of its memory */
+
+/* --- messages (say.c) ----------------------------------------------------- */
+
 /* p has shut this process out: it is asked for another way in, once a second. */
-void handshake_ask_gate(struct peer *p, uint64_t now);
+void peer_ask_gate(struct peer *p, uint64_t now);
 /* ... for a region that is used a lot. */
-void handshake_ask_map(struct peer *p, uint32_t key);
+void peer_ask_map(struct peer *p, uint32_t key);
 /* What its connection had no room for: once more, or never. */
-void handshake_say_again(struct peer *p);
-void handshake_forget_unsaid(struct peer *p);
+void peer_say_again(struct peer *p);
+void peer_forget_unsaid(struct peer *p);
 
 #endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* say.c - see say.h; and what has to wait until the connection takes it. */
+#include "local/say.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "host/host.h"
+
+void say_take_offer(struct local *l, uint16_t slot, bool yes)
+{
+	if (l->host) /* a test has none */
+		host_take_fds(l->host, slot, yes);
+}
+
+static int say(struct peer *p, enum say what, bool yes)
+{
+	struct pipe_msg m = {
+		.version = PIPE_VERSION,
+		.what = (uint8_t)what,
+		.yes = yes,
+		.bytes = sizeof(struct pipe_shared),
+	};
+	int fd[HOST_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
+	unsigned n = 0;
+	/* Whose process it is, is told by the connection that carries the message. */
+	int rc = host_connect(p->l->host, p->slot);
+
+	if (rc)
+		return rc;
+	if (what == SAY_ASK)
+		say_take_offer(p->l, p->slot, true);
+	if (what == SAY_OFFER && yes)
+		fd[n++] = p->fd;
+	/* Other users are not told where our memory lies. */
+	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
+	    exports_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
+	    gate_open(&p->reach.gate)) {
+		m.nonce = gate_nonce(&p->reach.gate);
+		fd[n++] = exports_fd;
+	}
+	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+	p->reach.told |= !rc && m.nonce.at;
+	return rc;
+}
+
+static bool has_unsaid(const struct peer *p)
+{
+	return p->say != SAY_NOTHING || p->kick || p->want_map;
+}
+
+int say_surely(struct peer *p, enum say what, bool yes)
+{
+	int rc = say(p, what, yes);
+
+	if (rc && rc != -EAGAIN)
+		local_gone(p->l, p->slot);
+	if (!rc && what == SAY_OFFER && p->fd >= 0) {
+		close(p->fd);
+		p->fd = -1;
+	}
+	if (rc != -EAGAIN)
+		return rc;
+	p->l->unsaid += !has_unsaid(p);
+	p->say = (uint8_t)what;
+	p->say_yes = yes;
+	return 0;
+}
+
+void peer_kick(struct peer *p)
+{
+	if (p == p->l->self || p->state != PEER_UP)
+		return;
+	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
+		return;
+	p->l->unsaid += !has_unsaid(p);
+	p->kick = true;
+}
+
+/* At the turn's end: the connection may turn out to have ended, and QPs are locked
+ * now. */
+void peer_ask_gate(struct peer *p, uint64_t now)
+{
+	enum { EVERY_NS = 1000000000 };
+
+	if (now < p->reach.ask_at || p->say != SAY_NOTHING)
+		return;
+	p->reach.ask_at = now + EVERY_NS;
+	p->l->unsaid += !has_unsaid(p);
+	p->say = SAY_ASK_GATE;
+	p->say_yes = true;
+}
+
+void peer_forget_unsaid(struct peer *p)
+{
+	p->l->unsaid -= has_unsaid(p);
+	p->say = SAY_NOTHING;
+	p->kick = false;
+	p->want_map = 0;
+}
+
+int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
+{
+	struct map_msg m = {
+		.head = { .version = PIPE_VERSION,
+			  .what = (uint8_t)what,
+			  .yes = fd >= 0 },
+		.lent = *lent,
+	};
+
+	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
+}
+
+/* At the turn's end: as peer_ask_gate(). */
+void peer_ask_map(struct peer *p, uint32_t key)
+{
+	if (p->want_map)
+		return;
+	p->l->unsaid += !has_unsaid(p);
+	p->want_map = key;
+}
+
+void peer_say_again(struct peer *p)
+{
+	enum say what = (enum say)p->say;
+	bool yes = p->say_yes, kick = p->kick;
+	const struct lent ask = { .key = p->want_map };
+
+	peer_forget_unsaid(p);
+	if (what != SAY_NOTHING)
+		say_surely(p, what, yes);
+	if (kick)
+		peer_kick(p);
+	if (ask.key && say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
+		peer_ask_map(p, ask.key);
+}
