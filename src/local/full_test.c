@@ -412,6 +412,35 @@ static void what_was_executed_is_found_without_a_packet(void **state)
 	fix_close(f);
 }
 
+/* --- what a peer leaves behind ------------------------------------------------ */
+
+/* It ended inside a copy: its memory is kept until that is over, and then given back,
+ * though nothing comes in any more. */
+static void the_dead_are_buried_without_input(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .timeout = 10 });
+	struct local *l = local_of(&f->s->node[0].core);
+	struct peer *p = pair_peer(f, 0);
+
+	(void)state;
+	assert_true(p->reach.told);
+	assert_true(local_deadline(l, f->s->now) == NEVER);
+	atomic_store(p->reach.theirs, 1);
+	sim_destroy(f->s, f->p.qp[0]);
+	sim_leave(f->s, 1);
+	f->p.qp[0] = f->p.qp[1] = NULL;
+	pair_run(f, 1 * MS);
+	assert_false(list_empty(&l->dead));
+	assert_true(local_deadline(l, f->s->now) <= f->s->now + 10 * MS);
+	atomic_store(p->reach.theirs, 0);
+	turn_take(&l->core->turn);
+	(void)local_input(l, local_deadline(l, f->s->now));
+	turn_give(&l->core->turn);
+	assert_true(list_empty(&l->dead));
+	assert_true(local_deadline(l, f->s->now) == NEVER);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,6 +455,7 @@ int main(void)
 		cmocka_unit_test(who_looks_finds_room_without_a_kick),
 		cmocka_unit_test(who_writes_rubbish_is_broken),
 		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
+		cmocka_unit_test(the_dead_are_buried_without_input),
 		cmocka_unit_test(a_process_talks_to_itself),
 		cmocka_unit_test(what_was_executed_is_found_without_a_packet),
 	};

@@ -370,9 +370,11 @@ bool local_is_hot(struct local *l)
 
 uint64_t local_deadline(struct local *l, uint64_t now)
 {
-	enum { AGAIN_NS = 1000000 };
+	enum { AGAIN_NS = 1000000, BURY_NS = 10000000 };
 
 	if (l->self && !ring_empty(&l->self->in))
 		return now;
-	return l->unsaid ? now + AGAIN_NS : NEVER;
+	if (l->unsaid)
+		return now + AGAIN_NS;
+	return list_empty(&l->dead) ? NEVER : now + BURY_NS;
 }
