@@ -143,7 +143,8 @@ def test_a_neighbour_that_moves(netns_pair):
     resolved by the kernel again is found again."""
     pair = netns_pair()
     port = lab.next_port()
-    words = ["ibv_rc_pingpong", "-d", pair.a.dev, "-g", "1", "-p", str(port), "-c",
+    # -u 18: a second a try, of 7, in which the kernels have to resolve each other again
+    words = ["ib_send_lat", "-d", pair.a.dev, "-x", "1", "-F", "-p", str(port), "-u", "18",
              "-n", "20000", "-s", "100"]
     server = end(pair.a, "raw").start(*words)
     server.wait_listening(port)

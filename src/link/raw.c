@@ -27,7 +27,13 @@
 enum {
 	SOCK_BUF = 4 << 20,  /* the kernel clips it to its maximum */
 	UDP_EVERY = 8,	     /* while packets keep coming */
-	OURS_NS = 100000000, /* an address of ours is believed to be one */
+	OURS_NS = 100000000, /* an address is believed to be ours, or not to be */
+	THEIRS = 64,	     /* senders that are remembered; a power of 2 */
+};
+
+struct known_ip {
+	uint8_t ip[16];
+	uint64_t until; /* 0: the entry is empty */
 };
 
 struct raw {
@@ -41,8 +47,9 @@ struct raw {
 	struct raw_tx *out;
 	struct raw_hold hold;
 	unsigned recvs;
-	uint8_t ours[16]; /* the address of ours that a packet was for last */
-	uint64_t ours_until;
+	struct known_ip ours; /* the address of ours that a packet was for last */
+	struct known_ip theirs[THEIRS]; /* that are not ours; where two fall together
+					 * the later one stays */
 	struct raw_stats stats;
 };
 
@@ -53,17 +60,44 @@ static struct raw *raw_of(const struct link *link)
 
 /* --- receiving ----------------------------------------------------------- */
 
+static bool is_known(const struct known_ip *k, const uint8_t ip[16], uint64_t now)
+{
+	return now < k->until && memcmp(ip, k->ip, 16) == 0;
+}
+
+static void know(struct known_ip *k, const uint8_t ip[16], uint64_t now)
+{
+	memcpy(k->ip, ip, 16);
+	k->until = now + OURS_NS;
+}
+
 /* The kernel routes, so it is others' packets, too, that come to this interface's MAC
  * address. */
 static bool is_ours(struct raw *r, const uint8_t ip[16], uint64_t now)
 {
-	if (now < r->ours_until && memcmp(ip, r->ours, 16) == 0)
+	if (is_known(&r->ours, ip, now))
 		return true;
 	if (!r->conf.is_ours(ip))
 		return false;
-	memcpy(r->ours, ip, 16);
-	r->ours_until = now + OURS_NS;
+	know(&r->ours, ip, now);
 	return true;
+}
+
+/* A sender whose address cannot come in by a wire: ours, loopback, a group or none.  Of
+ * what comes by UDP the kernel drops it. */
+static bool is_martian(struct raw *r, const uint8_t ip[16], uint64_t now)
+{
+	static const uint8_t none[16], loopback[16] = { [15] = 1 };
+	struct known_ip *k = &r->theirs[(ip[15] ^ ip[14] ^ ip[13]) % THEIRS];
+
+	if (is_known(k, ip, now))
+		return false;
+	if (addr_is_multicast(ip) || memcmp(ip, none, 16) == 0 ||
+	    memcmp(ip, loopback, 16) == 0 ||
+	    (addr_is_v4(ip) && (ip[12] == 127 || ip[12] == 0)) || r->conf.is_ours(ip))
+		return true;
+	know(k, ip, now);
+	return false;
 }
 
 static bool covers(const struct raw *r, uint32_t ifindex)
@@ -121,7 +155,9 @@ static int recv_frames(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 	do {
 		got = raw_rx_give(r->in, v, n);
 		for (unsigned i = 0; i < got; i++) {
-			if (is_ours(r, ip_of(&v[i])->to.ip, now))
+			const struct ip_addr *a = ip_of(&v[i]);
+
+			if (is_ours(r, a->to.ip, now) && !is_martian(r, a->from.ip, now))
 				move(&v[kept++], &v[i]);
 			else
 				r->stats.rx_dropped++;

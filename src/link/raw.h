@@ -25,7 +25,8 @@ struct raw_conf {
 struct raw_stats {
 	uint64_t rx, tx;     /* datagrams by packet sockets */
 	uint64_t tx_by_udp;  /* to no neighbour that is known */
-	uint64_t rx_dropped; /* no datagram to an address of ours */
+	uint64_t rx_dropped; /* not to an address of ours, or from none that is another's
+			      */
 	uint64_t rx_twice;   /* came by UDP, too */
 };
 

@@ -71,6 +71,28 @@ static void others_are_left_alone(void **state)
 	assert_int_equal(raw_stats(t.raw)->rx_dropped, 1); /* the other host's */
 }
 
+/* Senders that no wire has: ourselves, loopback, a group, nobody. */
+static void martians_are_dropped(void **state)
+{
+	static const char *const from[] = { OURS, "127.0.0.1", "224.1.2.3", "0.0.0.0" };
+	struct dgram d;
+	struct frame f;
+
+	(void)state;
+	need_tap();
+	for (unsigned i = 0; i < 4; i++) {
+		d = packet(1, LEN);
+		set_ip(ip_of(&d)->from.ip, from[i]);
+		frame_of(&f, &d);
+		put(&f);
+	}
+	d = packet(2, LEN);
+	frame_of(&f, &d);
+	put(&f);
+	expect(2);
+	assert_int_equal(raw_stats(t.raw)->rx_dropped, 4);
+}
+
 /* A tag of VLAN 0 gives a priority; another VLAN is another interface's. */
 static void tagged(void **state)
 {
@@ -267,6 +289,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(headers_come_as_they_are, begin, end),
 		cmocka_unit_test_setup_teardown(others_are_left_alone, begin, end),
+		cmocka_unit_test_setup_teardown(martians_are_dropped, begin, end),
 		cmocka_unit_test_setup_teardown(tagged, begin, end),
 		cmocka_unit_test_setup_teardown(neighbours_get_frames, begin, end),
 		cmocka_unit_test_setup_teardown(others_get_datagrams, begin, end),

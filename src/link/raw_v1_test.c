@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RoCE v1 by packets: what is taken, what waits for its neighbour, ICRCs. */
 #include "link/raw_fix.h"
+#include "link/raw_hold.h"
 
 static struct dgram packet_v1(unsigned which)
 {
@@ -221,6 +222,29 @@ static void v1_without_an_answer_is_lost(void **state)
 	assert_int_equal(raw_stats(t.raw)->tx, 0);
 }
 
+/* So many are held, and the first of them. */
+static void v1_holds_so_many(void **state)
+{
+	struct dgram d, got;
+
+	(void)state;
+	need_tap();
+	for (unsigned i = 0; i < 3 * RAW_HELD; i++) {
+		d = answer_v1("10.99.0.10", i);
+		assert_int_equal(t.raw->ops->send(t.raw, &d, 1, 0), 1);
+	}
+	put_arp_answer(10);
+	wait_until_known("10.99.0.10");
+	t.raw->ops->recv(t.raw, &got, 1, t.raw->ops->deadline(t.raw));
+	assert_int_equal(raw_stats(t.raw)->tx, RAW_HELD);
+	for (unsigned i = 0; i < RAW_HELD; i++) {
+		struct frame f;
+
+		next_of_type(&f, 0x8915);
+		assert_int_equal(f.bytes[ETH + 40], i);
+	}
+}
+
 /* The ICRC is over the GRH, whose ends it covers; a run is none. */
 static void v1_has_its_icrc(void **state)
 {
@@ -277,6 +301,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(v1_goes_out, begin, end),
 		cmocka_unit_test_setup_teardown(v1_waits_for_its_neighbour, begin, end),
 		cmocka_unit_test_setup_teardown(v1_without_an_answer_is_lost, begin, end),
+		cmocka_unit_test_setup_teardown(v1_holds_so_many, begin, end),
 		cmocka_unit_test_setup_teardown(v1_has_its_icrc, begin, end),
 	};
 
