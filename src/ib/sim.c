@@ -68,8 +68,8 @@ static void on_refused(void *arg, struct qp *qp)
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
-static const struct local_ops local_ops = { on_refused, ib_lane_input, ib_lane_news,
-					    ib_lane_told, on_piped };
+static const struct local_ops local_ops = { on_refused,	  ib_lane_input, ib_lane_news,
+					    ib_lane_told, on_piped,	 NULL };
 
 static void share_host(struct sim_node *n, const struct sim_conf *conf)
 {

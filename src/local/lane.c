@@ -165,7 +165,11 @@ static bool moves(struct lane *l, uint64_t now)
 
 static void left(struct lane *l)
 {
+	struct local *local = peer_of(l)->l;
+
 	peer_release(peer_of(l));
+	if (!list_empty(&local->dead) && local->ops->sooner)
+		local->ops->sooner(local->arg);
 }
 
 static void borrow(struct lane *l, uint32_t key)

@@ -32,6 +32,8 @@ struct local_ops {
 		     uint64_t now);
 	/* A datagram came in by a pipe.  It may be kept for this call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
+	/* local_deadline() has become earlier, by a control call; or NULL. */
+	void (*sooner)(void *arg);
 };
 
 /* The best way that is to be used; what is not possible falls back to the one

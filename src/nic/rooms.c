@@ -150,8 +150,15 @@ static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 	ib_input(&nic->core, &in, now);
 }
 
-static const struct local_ops local_ops = { on_refused, ib_lane_input, ib_lane_news,
-					    ib_lane_told, on_piped };
+static void on_sooner(void *arg)
+{
+	struct nic *nic = arg;
+
+	engine_kick(&nic->engine);
+}
+
+static const struct local_ops local_ops = { on_refused,	  ib_lane_input, ib_lane_news,
+					    ib_lane_told, on_piped,	 on_sooner };
 
 /* Faults are a wire's, and a capture is of packets: why all has to be packets.  NULL:
  * it has not. */

@@ -137,6 +137,8 @@ static void server(void *arg)
 		use(&r, qp, &sh->card[1][0], HERE, n);
 		sh->used[0] = n;
 		crew_wait(&sh->joined[0], n); /* it has gone */
+		if (n == lopt.count)
+			sleep_ms(300); /* the thread sleeps, and no input wakes it */
 		CHECK(!ibv_destroy_qp(qp));
 		if (n == SETTLED || n == lopt.count)
 			sleep_ms(50); /* the thread has seen it, too */
