@@ -150,8 +150,8 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 			    const void *value)
 {
-	(void)value;
-	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0); /* refused */
+	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);
+	post_value(qp_of_ex(ex), value);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,

@@ -223,6 +223,9 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 		without_datagrams(a);
 }
 
+/* IBV_DEVICE_ATOMIC_WRITE of newer headers. */
+#define ATOMIC_WRITE (1ull << 40)
+
 static const struct ibv_tm_caps tm_caps = {
 	.max_rndv_hdr_size = TM_HEADERS,
 	.max_num_tags = TM_TAGS,
@@ -266,6 +269,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
 		};
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
+	if (dev->kind->transport == IBV_TRANSPORT_IB)
+		a.device_cap_flags_ex |= ATOMIC_WRITE;
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

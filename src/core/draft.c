@@ -14,6 +14,8 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
+enum { VALUE = 8 }; /* bytes of an atomic write */
+
 #define QPN_NONE UINT32_MAX /* a UD draft without its address */
 
 int post_refuse(const struct qp *qp, const char *why)
@@ -176,6 +178,31 @@ int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	return rc;
 }
 
+void draft_value(struct qp *qp, const void *value)
+{
+	memcpy(&draft_last(&qp->sq)->atomic.swap, value, VALUE);
+}
+
+int draft_value_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
+{
+	uint8_t value[VALUE];
+	size_t got = 0;
+
+	if (n > qp->sq.max_sge || (n && !list))
+		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+	for (size_t i = 0; i < n; i++) {
+		if (list[i].length > VALUE - got)
+			return post_refuse(qp, "an atomic write needs exactly 8 bytes");
+		memcpy(value + got, (const void *)(uintptr_t)list[i].addr,
+		       list[i].length);
+		got += list[i].length;
+	}
+	if (got != VALUE)
+		return post_refuse(qp, "an atomic write needs exactly 8 bytes");
+	draft_value(qp, value);
+	return 0;
+}
+
 int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey)
 {
 	struct swqe *w = draft_last(&qp->sq);
@@ -249,6 +276,15 @@ int draft_end(struct qp *qp)
 	if (!(op->traits & WR_DATA)) {
 		w->num_sge = 0;
 		w->length = 0;
+	}
+	if (op->traits & WR_VALUE) {
+		w->flags |= IBV_SEND_INLINE;
+		w->num_sge = 1;
+		w->length = VALUE;
+		*sq_sges(&qp->sq, qp->sq.draft - 1) = (struct ibv_sge){
+			.addr = (uintptr_t)&w->atomic.swap,
+			.length = VALUE,
+		};
 	}
 	return 0;
 }

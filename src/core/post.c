@@ -43,6 +43,8 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	set_remote(draft_last(&qp->sq), traits, wr);
 	if (wr->num_sge < 0)
 		rc = post_refuse(qp, "num_sge is negative");
+	else if (traits & WR_VALUE)
+		rc = draft_value_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	else if (wr->send_flags & IBV_SEND_INLINE)
 		rc = draft_inline_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	else if (traits & WR_DATA)

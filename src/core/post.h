@@ -36,6 +36,7 @@ void post_sge(struct qp *qp, uint32_t lkey, uint64_t addr, uint32_t length);
 void post_sge_list(struct qp *qp, size_t n, const struct ibv_sge *list);
 void post_inline(struct qp *qp, const void *addr, size_t length);
 void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list);
+void post_value(struct qp *qp, const void *value); /* 8 bytes: atomic write */
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 /* rkey: the window's new one. */
 void post_srqn(struct qp *qp, uint32_t srqn);

@@ -155,6 +155,12 @@ void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list)
 		keep(qp, draft_add_inline(qp, list[i].addr, list[i].length));
 }
 
+void post_value(struct qp *qp, const void *value)
+{
+	if (open_draft(qp))
+		draft_value(qp, value);
+}
+
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	if (open_draft(qp))

@@ -18,10 +18,12 @@ static inline bool wqe_is_atomic(const struct swqe *w)
 	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* READ or atomic: its answer has data, which is placed in memory of its SGEs. */
+/* It has an answer, not only an ACK: READ, atomic, whose answer has data, which is placed
+ * in memory of its SGEs; ATOMIC WRITE. */
 static inline bool wqe_is_read(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w);
+	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w) ||
+	       w->opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 /* Longer than a message may be, or an atomic without room for its answer. */

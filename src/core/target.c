@@ -200,21 +200,42 @@ enum refusal target_write(struct qp *qp, struct target *t, const void *data, uin
 	return ACCEPTED;
 }
 
-enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
-				 uint64_t va, uint64_t **at)
+static enum refusal check_word(struct qp *qp, struct target *t, uint32_t rkey,
+			       uint64_t va, int access, uint64_t **at)
 {
 	enum refusal why;
 	uint8_t *host;
 
-	if (target_allows(qp, IBV_ACCESS_REMOTE_ATOMIC))
+	if (target_allows(qp, access))
 		return REFUSED_OPERATION;
 	if (va & 7) /* IBTA 9.4.5 */
 		return REFUSED_ALIGNMENT;
-	why = target_reach(qp, t, rkey, va, 8, IBV_ACCESS_REMOTE_ATOMIC, &host);
+	why = target_reach(qp, t, rkey, va, 8, access, &host);
 	if (!why && (uintptr_t)host & 7) /* the region's iova is skewed */
 		why = REFUSED_ALIGNMENT;
 	*at = (uint64_t *)(void *)host;
 	return why;
+}
+
+enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
+				 uint64_t va, uint64_t **at)
+{
+	return check_word(qp, t, rkey, va, IBV_ACCESS_REMOTE_ATOMIC, at);
+}
+
+enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t rkey,
+				       uint64_t va, uint64_t **at)
+{
+	return check_word(qp, t, rkey, va, IBV_ACCESS_REMOTE_WRITE, at);
+}
+
+/* 8 bytes at an aligned address are one store (sys/guard.h). */
+enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
+				 const void *value)
+{
+	return mr_write(qp->core, rkey, (uint8_t *)at, value, sizeof(*at))
+		       ? REFUSED_MEMORY
+		       : ACCEPTED;
 }
 
 enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,

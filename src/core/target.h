@@ -116,10 +116,18 @@ enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64
 enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 				 uint64_t va, uint64_t **at);
 
+/* The same for an atomic write. */
+enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t rkey,
+				       uint64_t va, uint64_t **at);
+
 /* It is carried out there: an addition, or (compare not NULL) a swap.  *orig: what was
  * there. */
 enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
 			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig);
+
+/* 8 bytes take the place of others in one step. */
+enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
+				 const void *value);
 
 /* The event of an RC QP of IBTA that the refusal ends (9.9.3), or -1. */
 int target_event(enum refusal why);

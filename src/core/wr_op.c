@@ -25,6 +25,7 @@ static const struct wr_op ops[] = {
 	OP(RDMA_READ,            RC|XI|IW,       WR_DATA|WR_REMOTE|WR_RESULT,               RDMA_READ)
 	OP(ATOMIC_CMP_AND_SWP,   RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     COMP_SWAP)
 	OP(ATOMIC_FETCH_AND_ADD, RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     FETCH_ADD)
+	OP(ATOMIC_WRITE,         RC|XI,          WR_VALUE|WR_INLINE|WR_REMOTE,               ATOMIC_WRITE)
 	OP(LOCAL_INV,            RC|UC|XI|IW,    WR_IMM,                                    LOCAL_INV)
 	OP(BIND_MW,              RC|UC|XI|IW,    WR_BIND,                                   BIND_MW)
 #undef OP

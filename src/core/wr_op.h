@@ -15,6 +15,7 @@ enum wr_trait {
 	WR_RESULT = 1 << 4, /* its completion counts bytes */
 	WR_IMM = 1 << 5,    /* immediate, or an rkey to invalidate */
 	WR_BIND = 1 << 6,
+	WR_VALUE = 1 << 7, /* carries 8 bytes, copied when it is posted */
 };
 
 /* A QP of an iWARP device, beside the types of enum ibv_qp_type. */

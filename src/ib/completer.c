@@ -161,6 +161,11 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 	struct swqe *w = sq_at(&qp->sq, tail);
 
 	i = psn_off(psn, w->psn);
+	if (w->opcode == IBV_WR_ATOMIC_WRITE && pkt->op->place == IB_ONLY &&
+	    pkt->payload_len == 0) { /* A19: the answer of a READ of nothing */
+		placed(q, w, 0, psn, now);
+		return;
+	}
 	if (w->opcode != IBV_WR_RDMA_READ || !fits(q, w, i, pkt)) {
 		bad_response(q, pkt, now);
 		return;
@@ -179,7 +184,7 @@ static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t 
 	uint32_t tail = qp->sq.tail;
 	struct swqe *w = sq_at(&qp->sq, tail);
 
-	if (!wqe_is_read(w) || w->opcode == IBV_WR_RDMA_READ) {
+	if (!wqe_is_atomic(w)) {
 		bad_response(q, pkt, now);
 		return;
 	}

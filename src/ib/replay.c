@@ -122,6 +122,16 @@ static void atomic_again(struct ib_qp *q, uint32_t psn)
 	}
 }
 
+/* It was written: that is said again, and nothing is written. */
+static void written_again(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	insert(q, &(struct resource){ .psn = pkt->f.psn,
+				      .npkts = 1,
+				      .msn = q->rsp.msn,
+				      .srqn = rsp_srqn(pkt),
+				      .replay = true });
+}
+
 void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	count(q, IB_RX_DUPLICATE);
@@ -142,6 +152,8 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 		atomic_again(q, pkt->f.psn);
 		return;
 	case IB_ATOMIC_WRITE:
+		written_again(q, pkt);
+		return;
 	case IB_FLUSH:
 	case IB_READ_RESP:
 	case IB_ATOMIC_RESP:

@@ -32,6 +32,7 @@ static const struct wr {
 	[IBV_WR_RDMA_READ]            = { true, IB_READ, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC | XRC },
+	[IBV_WR_ATOMIC_WRITE]         = { true, IB_ATOMIC_WRITE, IB_NONE, RC | XRC },
 	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC | XRC },
 	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC | XRC },
 #undef RC
@@ -355,6 +356,27 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	return put_read(p, &e, w, 1, 8 + CC_PACKET);
 }
 
+/* A19: its payload and its place, as a WRITE; answered, and so counted, as a READ. */
+static enum step send_atomic_write(struct planning *p, struct swqe *w)
+	REQUIRES(p->q->qp->lock)
+{
+	struct ib_qp *q = p->q;
+	const uint32_t cost = w->length + CC_PACKET;
+	struct emit e;
+
+	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
+	    !admit(q, cost))
+		return STEP_WAIT;
+	if (resolve(p) != 0)
+		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+	start(p, &e, w);
+	e.f.opcode = ib_opcode(q->service, IB_ATOMIC_WRITE, IB_ONLY, IB_NONE);
+	e.f.va = w->remote_addr;
+	e.f.dma_len = e.len = w->length;
+	e.span = &p->memory.span;
+	return put_read(p, &e, w, 1, cost);
+}
+
 static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 {
 	const struct ib_req *r = &p->q->req;
@@ -385,6 +407,8 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 		return send_read(p, w);
 	if (wqe_is_atomic(w))
 		return send_atomic(p, w);
+	if (w->opcode == IBV_WR_ATOMIC_WRITE)
+		return send_atomic_write(p, w);
 	return send_data(p, w);
 }
 

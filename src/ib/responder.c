@@ -290,6 +290,36 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
+/* The answer is that of a READ of nothing. */
+static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	struct resource r = {
+		.psn = q->rsp.epsn,
+		.npkts = 1,
+		.msn = psn_add(q->rsp.msn, 1),
+		.srqn = rsp_srqn(pkt),
+	};
+	enum refusal why;
+	bool dropped;
+	uint64_t *at;
+
+	if (pkt->payload_len != sizeof(*at) || pkt->f.dma_len != sizeof(*at))
+		return REFUSED_LENGTH;
+	why = target_check_atomic_write(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va,
+					&at);
+	if (why)
+		return why;
+	why = make_room(q, &dropped);
+	if (why || dropped)
+		return why;
+	why = target_atomic_write(q->qp, pkt->f.rkey, at, pkt->payload);
+	if (why)
+		return why;
+	rsp_add_pending(q, &r);
+	accept(q, pkt, 1);
+	return ACCEPTED;
+}
+
 /* --- */
 
 static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -308,6 +338,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	case IB_FETCH_ADD:
 		return rc_atomic(q, pkt);
 	case IB_ATOMIC_WRITE:
+		return rc_atomic_write(q, pkt);
 	case IB_FLUSH:
 		return REFUSED_OPERATION; /* not supported: no QP can allow it */
 	case IB_READ_RESP:

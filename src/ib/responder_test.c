@@ -266,7 +266,10 @@ static void broken_messages(void **state)
 		{ IB_WRITE, IB_FIRST, 1024, 0x80000001 },
 		{ IB_READ, IB_ONLY, 0, 0x80000001 },
 		{ IB_FLUSH, IB_ONLY, 0, 0 }, /* not supported */
-		{ IB_ATOMIC_WRITE, IB_ONLY, 8, 8 },
+		{ IB_ATOMIC_WRITE, IB_ONLY, 4, 8 },
+		{ IB_ATOMIC_WRITE, IB_ONLY, 8, 16 },
+		{ IB_ATOMIC_WRITE, IB_ONLY, 16, 16 },
+		{ IB_ATOMIC_WRITE, IB_ONLY, 0, 0 },
 	};
 	uint8_t data[2048] = { 0 };
 

@@ -30,7 +30,9 @@ static bool atomic(void)
 
 static uint32_t length(void)
 {
-	return atomic() ? 8 : row->length ? row->length : 64;
+	return atomic() || row->op == IBV_WR_ATOMIC_WRITE ? 8
+	       : row->length				  ? row->length
+							  : 64;
 }
 
 static bool fails(void)
