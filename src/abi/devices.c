@@ -51,5 +51,5 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev)
 
 EXPORT int ibv_get_device_index(struct ibv_device *dev)
 {
-	return (int)device_of(dev)->port.number;
+	return (int)device_of(dev)->number;
 }

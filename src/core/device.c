@@ -134,7 +134,6 @@ static void fill_ibv(struct device *dev, const char *suffix)
 
 void device_init_port(struct device *dev, const struct port *port)
 {
-	dev->number = port->number;
 	dev->link_layer = port->link_layer;
 	lock_init(&dev->lock);
 	device_fill(dev, port);
@@ -161,6 +160,7 @@ unsigned device_fill(struct device *dev, const struct port *port)
 	for (int i = 0; i < PKEY_TABLE; i++)
 		dev->pkey[i] = port->pkey[i];
 	dev->lids = (uint32_t)port->lmc << 16 | port->lid;
+	dev->number = port->number;
 	lock_give(&dev->lock);
 	return what;
 }

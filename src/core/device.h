@@ -56,13 +56,13 @@ struct device {
 	_Atomic uint32_t pkey_violations, qkey_violations;
 	/* The port's, which packets ask for without the lock. */
 	_Atomic uint16_t pkey[PKEY_TABLE];
-	_Atomic uint32_t lids; /* its LID, and above that its LMC */
-	uint32_t number;       /* never changes, nor does the link layer */
-	uint8_t link_layer;    /* IBV_LINK_LAYER_... */
-	atomic_bool mtu_told;  /* that a path MTU was too large */
-	atomic_bool gid_told;  /* that a sgid_index leads to no GID */
-	uint64_t guid;	       /* network order */
-	struct lock lock;      /* what follows */
+	_Atomic uint32_t lids;	 /* its LID, and above that its LMC */
+	_Atomic uint32_t number; /* an interface that is made anew has another */
+	uint8_t link_layer;	 /* IBV_LINK_LAYER_...; never changes */
+	atomic_bool mtu_told;	 /* that a path MTU was too large */
+	atomic_bool gid_told;	 /* that a sgid_index leads to no GID */
+	uint64_t guid;		 /* network order */
+	struct lock lock;	 /* what follows */
 	struct port port;
 };
 

@@ -184,9 +184,25 @@ static void a_device_knows_its_addresses(void **state)
 	test_close(&t);
 }
 
+/* Packets go by its index, which is another one. */
+static void an_interface_that_is_made_anew(void **state)
+{
+	struct netdev net = test_netdev();
+	struct test_ctx t;
+
+	(void)state;
+	test_open(&t);
+	net.ifindex = 42;
+	device_update(t.dev, &net);
+	assert_int_equal(device_port(t.dev).number, 42);
+	assert_int_equal(t.dev->number, 42);
+	test_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_interface_that_is_made_anew),
 		cmocka_unit_test(addresses_have_their_places),
 		cmocka_unit_test(an_address_keeps_its_index),
 		cmocka_unit_test(without_ipv6_there_is_a_local_gid_0),
