@@ -16,7 +16,7 @@ from test_faults import LONG, RIGHT, needs_second_user, urnic_names
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]
-VM = "vm"       # as host, but private memory is not mapped
+MAP = "map"     # as host, and private memory is mapped
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,10 @@ def test_stopped_before_it_has_agreed(run, way):
     run(way, "early")
 
 
-@pytest.mark.parametrize("way,mode,count", [
-    ("host", "signal", 30), (VM, "signal", 30), (VM, "entry", 9), (VM, "exit", 9)])
-def test_stopped_writer(run, full, way, mode, count):
+@pytest.mark.parametrize("mode,count", [("signal", 30), ("entry", 9), ("exit", 9)])
+def test_stopped_writer(run, full, mode, count):
     """Who takes memory or a QP away does not wait for it, and it writes no more."""
-    run(way, "held", "-m", mode, "-n", count * (20 if full else 1), timeout=600)
+    run("host", "held", "-m", mode, "-n", count * (20 if full else 1), timeout=600)
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_becomes_another_program_in_a_copy(midcopy):
 
 def test_stands_in_a_copy_of_memory_that_is_private_again(midcopy):
     """It is shut out after a moment: nothing is refused, and nothing comes late."""
-    midcopy("taken")
+    midcopy("taken", MAP)
 
 
 # --- killed, or stopped, at any point ----------------------------------------
@@ -100,7 +99,7 @@ POINTS = {"time": (80, 5), "work": (60, 1), "call": (25, 3), "start": (70, 11),
           "stop": (50, 5), "wait": (40, 5), "late": (100, 7)}
 
 
-@pytest.mark.parametrize("way", [*LOCAL_WAYS, VM])
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("mode", POINTS)
 def test_dies_or_stops(run, mode, way):
     count, step = POINTS[mode]
@@ -118,7 +117,7 @@ def test_dies_or_stops_at_every_point(run, mode, way, seed):
 
 # --- forks, descriptors, other programs --------------------------------------
 
-@pytest.mark.parametrize("way", [*LOCAL_WAYS, VM])
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("mode,count", [("fork", 30), ("close", 10), ("exec", 40)])
 def test_forks_closes_or_becomes_another(run, full, way, mode, count):
     """It works on; or its peer knows, and touches nothing of what it became."""
@@ -288,7 +287,7 @@ def hostile(ns, tools, user, count, seed):
             attacker.describe(), victim.describe())
 
 
-@pytest.mark.parametrize("way", [*LOCAL_WAYS, VM])
+@pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("user", [
     "nobody", pytest.param(lab.SECOND_USER, marks=needs_second_user)])
 def test_hostile_peer(shared_pair, tools, full, way, user):
@@ -300,26 +299,20 @@ def test_hostile_peer(shared_pair, tools, full, way, user):
 
 # --- memory, descriptors -----------------------------------------------------
 
-@pytest.mark.parametrize("way", [*lab.Pair.WAYS, VM])
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
 @pytest.mark.parametrize("mode", ["gone", "none", "readonly", "shrunk"])
 def test_memory_of_another_process_goes_away(run, mode, way):
     run(way, "unmapped", "-m", mode)
 
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
-@pytest.mark.parametrize("mode", ["private", "shared"])
+@pytest.mark.parametrize("mode", ["private", "shared", "hidden"])
 def test_memory_that_is_write_protected(run, mode, way):
     """As pinned memory would be: it is written to, and no handler hears of it."""
     run(way, "protected", "-m", mode)
 
 
-@pytest.mark.parametrize("way,mode", [("host", "moved"), (VM, "hidden"),
-                                      ("pipe", "hidden"), ("udp", "hidden")])
-def test_memory_of_a_process_that_may_not_write_to_it(run, mode, way):
-    run(way, "protected", "-m", mode)
-
-
-@pytest.mark.parametrize("way", [*lab.Pair.WAYS, VM])
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
 def test_nothing_is_written_once_deregistered(run, full, way):
     run(way, "deregistered", "-n", 5000 if full else 100, timeout=300)
 

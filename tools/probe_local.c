@@ -15,11 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "direct/movable.h"
 #include "probe.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
-#include "sys/procmaps.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -201,46 +199,11 @@ static bool has_membarrier(void)
 	return has > 0 && has & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 }
 
-/* Is private memory made such that it can be mapped?  Why not; NULL: it is. */
-static const char *not_moved(enum conf_local way)
-{
-	struct procmaps maps;
-	struct procmap m;
-	char flags[PROCMAP_FLAGS];
-	bool told;
-
-	if (way == CONF_LOCAL_VM)
-		return "local is vm";
-	if (movable_strictly())
-		return "vm.overcommit_memory is 2";
-	procmaps_open_flags(&maps);
-	told = procmaps_next(&maps, &m) && procmaps_flags(&maps, flags);
-	procmaps_close(&maps);
-	return told ? NULL : "/proc/self/smaps has no VmFlags";
-}
-
-static const char *mapped_memory(enum conf_local way, char *buf, size_t size)
-{
-	const char *why = not_moved(way);
-
-	if (!has_membarrier())
-		return "";
-	if (!why)
-		return ", or loads and stores where a region's memory is shared, or is"
-		       " private and its process had one thread when it registered";
-	snprintf(buf, size,
-		 ", or loads and stores where a region's memory is shared (private memory"
-		 " is not mapped: %s)",
-		 why);
-	return buf;
-}
-
 void probe_same_host(struct finding *f)
 {
 	struct conf conf = configured();
 	const char *way = way_name[conf.local];
 	struct barrier b;
-	char buf[256];
 	int rc;
 
 	if (finds_udp(f, &conf))
@@ -267,7 +230,10 @@ void probe_same_host(struct finding *f)
 		finding(f, OK, "", "",
 			"SEND through shared memory, WRITE and READ by"
 			" process_vm_writev and process_vm_readv%s (local is %s)",
-			mapped_memory(conf.local, buf, sizeof(buf)), way);
+			has_membarrier()
+				? ", or loads and stores where a region's memory is shared"
+				: "",
+			way);
 }
 
 void probe_memfd(struct finding *f)

@@ -189,7 +189,7 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		log_info("processes of this host are reached by UDP: %s", why);
 	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
 			&local_ops, nic);
-	if (!rc && !why && conf->local != CONF_LOCAL_VM && nic->core.exports)
+	if (!rc && !why && conf->local == CONF_LOCAL_MAP && nic->core.exports)
 		share_start(&nic->core);
 	return rc;
 }

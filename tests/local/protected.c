@@ -5,8 +5,7 @@
  *
  *	protected	--mode=private|shared: memory; hidden: private memory of
  *			a process that may not open its /proc/self/mem, where
- *			a peer's WRITE fails; moved: the same, but it has been
- *			made such that it can be mapped, and nothing fails
+ *			a peer's WRITE fails
  */
 #include <signal.h>
 #include <string.h>
@@ -63,7 +62,7 @@ static struct ibv_mr *make_region(void)
 	memset(region, 0, LEN / 2); /* the rest has no pages yet */
 	mr = ibv_reg_mr(r.pd, region, LEN, RIG_ACCESS);
 	CHECK(mr && !mprotect(region, LEN, PROT_READ));
-	if (is("hidden") || is("moved"))
+	if (is("hidden"))
 		CHECK(!prctl(PR_SET_DUMPABLE, 0));
 	return mr;
 }
@@ -161,7 +160,7 @@ int protect(void)
 	struct ibv_qp *qp;
 	pid_t pid;
 
-	CHECK(opt.mode && (is("private") || is("shared") || is("hidden") || is("moved")));
+	CHECK(opt.mode && (is("private") || is("shared") || is("hidden")));
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(owner, NULL);
 	rig_open(&r);
