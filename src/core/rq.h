@@ -88,5 +88,6 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Takes one; raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer than limit stay. */
 bool srq_pop(struct srq *srq, struct rwqe *out);
+bool srq_pop_locked(struct srq *srq, struct rwqe *out) REQUIRES(srq->lock);
 
 #endif

@@ -292,14 +292,21 @@ static void look_at_limit(struct srq *srq) REQUIRES(srq->lock)
 	async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
 }
 
+bool srq_pop_locked(struct srq *srq, struct rwqe *out)
+{
+	bool got = rq_pop(srq_rq(srq), out);
+
+	if (got)
+		look_at_limit(srq);
+	return got;
+}
+
 bool srq_pop(struct srq *srq, struct rwqe *out)
 {
 	bool got;
 
 	lock_take(&srq->lock);
-	got = rq_pop(srq_rq(srq), out);
-	if (got)
-		look_at_limit(srq);
+	got = srq_pop_locked(srq, out);
 	lock_give(&srq->lock);
 	return got;
 }

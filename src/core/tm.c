@@ -283,23 +283,18 @@ static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
 	return tag;
 }
 
-/* A receive of the SRQ's, for what no tag matches. */
-static enum refusal unexpected(struct qp *qp, struct target *t, bool counts)
-	REQUIRES(qp->lock)
+/* A receive of the SRQ's, for what no tag matches.  It is counted before anybody can add
+ * a tag again: one that would have matched waits for the program to know of it. */
+static enum refusal unexpected(struct qp *qp, struct srq *srq, struct target *t,
+			       bool counts) REQUIRES(qp->lock) REQUIRES(srq->lock)
 {
-	struct srq *srq = qp->srq;
-	uint64_t behind;
-
-	if (!qp_pop_recv(qp, &t->recv))
+	if (!srq_pop_locked(srq, &t->recv))
 		return REFUSED_NO_RECV;
 	t->have_recv = true;
+	qp->held = true;
+	qp->held_wr_id = t->recv.wr_id;
 	t->tm.opcode = counts ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
-	if (!counts)
-		return ACCEPTED;
-	lock_take(&srq->lock);
-	behind = ++srq->tm->unexpected - srq->tm->known;
-	lock_give(&srq->lock);
-	if (behind >= FAR_BEHIND)
+	if (counts && ++srq->tm->unexpected - srq->tm->known >= FAR_BEHIND)
 		t->tm.flags = IBV_WC_TM_SYNC_REQ;
 	return ACCEPTED;
 }
@@ -308,6 +303,7 @@ enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_
 		      bool whole, uint32_t *skip)
 {
 	struct srq *srq = qp->srq;
+	enum refusal why = ACCEPTED;
 	struct tm_tag *tag;
 	bool counts;
 
@@ -317,9 +313,11 @@ enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_
 		return REFUSED_NO_RECV;
 	lock_take(&srq->lock);
 	tag = find(qp, srq->tm, data, n, whole, &counts);
+	if (!tag)
+		why = unexpected(qp, srq, t, counts);
 	lock_give(&srq->lock);
 	if (!tag)
-		return unexpected(qp, t, counts);
+		return why;
 	t->tm.opcode = IBV_WC_TM_RECV;
 	t->tm.flags = IBV_WC_TM_MATCH;
 	t->tm.tag = be64toh(tag->tmh.tag);
