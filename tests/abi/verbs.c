@@ -93,7 +93,7 @@ static void ports(struct rig *r)
 /* Integer verbs return the errno, pointer verbs set it. */
 static void errors(struct rig *r)
 {
-	struct ibv_cq_init_attr_ex cq = { .cqe = 1, .wc_flags = IBV_WC_EX_WITH_TM_INFO };
+	struct ibv_cq_init_attr_ex cq = { .cqe = 1, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	struct ibv_recv_wr wr = { .num_sge = 1000 }, *bad = NULL;
 
@@ -307,8 +307,8 @@ static void shared_receives(struct rig *r)
 	ibv_ack_async_event(&event);
 	unpair(r);
 	CHECK(!ibv_destroy_srq(srq));
-	ex.srq_type = IBV_SRQT_TM;
-	CHECK(!ibv_create_srq_ex(r->ctx, &ex) && errno == EOPNOTSUPP);
+	ex.srq_type = IBV_SRQT_TM; /* without a CQ and how many tags */
+	CHECK(!ibv_create_srq_ex(r->ctx, &ex) && errno == EINVAL);
 }
 
 static void channels(struct rig *r)
