@@ -858,6 +858,10 @@ def test_exec(netns):
     assert out.count("State: Active") == 2
     assert "CA 'ib_node0'" in out and "CA 'ib_node3'" in out
     assert "SMINFO_MASTER" in out
+    # a user's PATH has no /usr/sbin, where Debian keeps opensm and ibtracert
+    out = netns.run("env", "PATH=/usr/bin:/bin", urnic, "fabric", "exec", "star:2", "--",
+                    "ibtracert", "2", "3", timeout=60).out
+    assert "To ca" in out
     out = netns.run(urnic, "fabric", "exec", "star:2", "ibstat", "-l",
                     env={"URNIC_HCA": "node1"}).out
     assert out == "ib_node1\n"

@@ -206,11 +206,24 @@ static void remove_dir(const char *dir)
 	rmdir(dir);
 }
 
+/* Debian has opensm and some of the diags in a folder that a user's PATH lacks. */
+static void add_sbin(void)
+{
+	const char *dirs = getenv("PATH");
+	char *all;
+
+	if (asprintf(&all, "%s:/usr/sbin", dirs ? dirs : "/usr/bin:/bin") < 0)
+		return;
+	setenv("PATH", all, 1);
+	free(all);
+}
+
 static bool prepare(struct job *j)
 {
 	const char *tmp = getenv("TMPDIR");
 	char path[PATH_MAX];
 
+	add_sbin();
 	if (program_find("opensm", path, sizeof(path))) {
 		fprintf(stderr, "urnic fabric exec: there is no opensm here; Debian has"
 				" it in the package opensm\n");
