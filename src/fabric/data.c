@@ -137,6 +137,19 @@ static void pop(struct vl_queue *q)
 		all_ready(&p->peer->data->waiting[q->vl]);
 }
 
+/* A group's: which ports it has yet to go to. */
+static bool has_port(const struct flight *fl, unsigned port)
+{
+	return fl->ports[port / 64] >> port % 64 & 1;
+}
+
+/* True: that was the last of them. */
+static bool sent_by(struct flight *fl, unsigned port)
+{
+	fl->ports[port / 64] &= ~((uint64_t)1 << port % 64);
+	return !(fl->ports[0] | fl->ports[1] | fl->ports[2] | fl->ports[3]);
+}
+
 /* --- how long a packet may wait ------------------------------------------------ */
 
 static uint64_t life_of(const struct fab_port *out)
@@ -182,23 +195,42 @@ static void may_stall(struct fab_port *out, unsigned vl)
 	all_ready(&d->waiting[vl]);
 }
 
+/* The first packet of q does not go by that port any more; a group's may have others. */
+static void give_up(struct vl_queue *q, unsigned num)
+{
+	struct flight *fl = first(q);
+
+	q->since = 0;
+	if (!fl->spread || sent_by(fl, num))
+		pop(q);
+	ready(q);
+}
+
+/* One that has waited too long; NULL: there is none. */
+static struct vl_queue *find_old(const struct list *l, uint64_t life, uint64_t now)
+{
+	list_for(node, l)
+	{
+		struct vl_queue *q = container_of(node, struct vl_queue, stand);
+
+		if (q->since + life <= now)
+			return q;
+	}
+	return NULL;
+}
+
+/* Each that is given up may free others of the list, too: so it is looked through anew.
+ */
 static void drop_old(struct fab_port *out)
 {
 	uint64_t life = life_of(out), now = out->node->f->now;
+	struct vl_queue *q;
 
 	for (unsigned i = 0; life != UINT64_MAX && i < DATA_VLS; i++) {
-		list_for_safe(node, &out->data->waiting[i])
-		{
-			struct vl_queue *q = container_of(node, struct vl_queue, stand);
-
-			if (q->since + life > now)
-				continue;
+		while ((q = find_old(&out->data->waiting[i], life, now))) {
 			discard(out, XMIT_HOQ_LIFE);
-			pop(q);
-			ready(q);
+			give_up(q, out->num);
 			may_stall(out, i);
-			if (list_empty(&out->data->waiting[i]))
-				break;
 		}
 	}
 	set_life(out);
@@ -284,11 +316,6 @@ static bool go_up(struct vl_queue *q, const struct flight *fl)
 	return false;
 }
 
-static bool has_port(const struct flight *fl, unsigned port)
-{
-	return fl->ports[port / 64] >> port % 64 & 1;
-}
-
 /* Which ports a group's packet goes to: those of the table but for the one that it came
  * in by; at an adapter, up, and out if it comes from there. */
 static void spread(struct vl_queue *q, struct flight *fl)
@@ -330,7 +357,8 @@ static bool to_group(struct vl_queue *q, struct flight *fl)
 			continue;
 		if (!one_of_group(q, fl, num))
 			return false;
-		fl->ports[num / 64] &= ~((uint64_t)1 << num % 64);
+		(void)sent_by(fl, num);
+		q->since = 0; /* how long it waits for the next one is another time */
 	}
 	return true;
 }

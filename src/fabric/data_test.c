@@ -12,7 +12,7 @@
 #include "fabric/fix.h"
 #include "wire/mad.h"
 
-enum { PACKETS = 400, LEN = 12 + 1024 + 4, A = 1, B = 2, GROUP = 0xc001 };
+enum { PACKETS = 400, LEN = 12 + 1024 + 4, A = 1, B = 2, C = 3, GROUP = 0xc001 };
 
 /* fix_two: node 0 is the switch, 1 and 2 are the adapters; LIDs are one more. */
 static struct data {
@@ -68,14 +68,13 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 
 static const struct fabric_ops ops = { deliver, take, done, crosses };
 
-static int open_two(void **state)
+static int open_star(const char *text)
 {
 	char err[TOPO_ERR];
 	struct fix x;
 
-	(void)state;
 	memset(&w, 0, sizeof(w));
-	assert_int_equal(topo_parse(&w.t, "t", fix_two, strlen(fix_two), err), 0);
+	assert_int_equal(topo_parse(&w.t, "t", text, strlen(text), err), 0);
 	assert_int_equal(fabric_new(&w.f, &w.t, &ops, NULL), 0);
 	x = (struct fix){ .f = w.f, .t = w.t, .at = A };
 	fix_manage(&x);
@@ -86,6 +85,22 @@ static int open_two(void **state)
 	w.room = PACKETS;
 	w.ordered = true;
 	return 0;
+}
+
+static int open_two(void **state)
+{
+	(void)state;
+	return open_star(fix_two);
+}
+
+static int open_three(void **state)
+{
+	static const char three[] =
+		"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n[3] \"H-c\"[1]\n\n"
+		"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n\nCa 1 \"H-c\"\n";
+
+	(void)state;
+	return open_star(three);
 }
 
 static int close_two(void **state)
@@ -355,6 +370,42 @@ static void to_a_group(void **state)
 	assert_int_equal(w.f->node[B].port[1].count.rcv_multicast, 1);
 }
 
+/* One port takes nothing: only its own packet is lost, and the others wait for nothing
+ * but that. */
+static void a_groups_packet_is_late_at_one_port(void **state)
+{
+	enum { FULL = 512 / 17 /* blocks */, LIFE = 12 };
+	const struct fab_port *out = w.f->node[0].port;
+	uint64_t life = UINT64_C(4096) << LIFE;
+	unsigned i = 0;
+
+	(void)state;
+	w.f->node[0].port[B].pi.hoq_life = w.f->node[0].port[C].pi.hoq_life = LIFE;
+	w.f->node[0].mft[1] = 1u << A | 1u << B | 1u << C;
+	w.room = 0;
+	while (i < FULL)
+		inject(i++, B + 1);
+	while (i < 2 * FULL)
+		inject(i++, C + 1);
+	run();
+	w.room = 1; /* the sender's own */
+	inject(i, GROUP);
+	run();
+	assert_int_equal(w.taken[A], 1);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life;
+	run();
+	assert_int_equal(out[B].count.xmit_discards, 1);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.room = FULL + 1;
+	fabric_room(w.f, C, 1);
+	run();
+	assert_int_equal(w.taken[C], FULL + 1);
+	assert_int_equal(out[C].count.xmit_discards, 0);
+	assert_int_equal(w.f->node[C].port[1].count.rcv_multicast, 1);
+	assert_int_equal(w.done, FULL + 1);
+}
+
 static void not_from_here(void **state)
 {
 	struct mad_pkt pkt = packet(0, B + 1);
@@ -505,6 +556,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(other_vl, open_two, close_two),
 		cmocka_unit_test_setup_teardown(cable_pulled, open_two, close_two),
 		cmocka_unit_test_setup_teardown(to_a_group, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_groups_packet_is_late_at_one_port,
+						open_three, close_two),
 		cmocka_unit_test_setup_teardown(not_from_here, open_two, close_two),
 		cmocka_unit_test_setup_teardown(too_long, open_two, close_two),
 		cmocka_unit_test_setup_teardown(partition, open_two, close_two),
