@@ -8,7 +8,7 @@
  * receiver does not take fills one buffer after the other, up to the sender.
  *
  * A packet too old at the head of its queue is dropped (HOQLife of the output), as is
- * one too long in a switch (LifeTimeValue).
+ * one too long in a switch (LifeTimeValue), and one that its program has no room for.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,13 @@
 
 #include "fabric/model.h"
 
-enum { BLOCK = 64, VL_BLOCKS = 512 /* 32 KiB for each VL */, LIFE_EVER = 20 };
+enum {
+	BLOCK = 64,
+	VL_BLOCKS = 512 /* 32 KiB for each VL */,
+	LIFE_EVER = 20,
+	LIFE_UP =
+		16, /* for a program's room: OpenSM's HOQLife of the link to an adapter */
+};
 
 static const uint64_t life_unit = 4096;
 
@@ -152,27 +158,39 @@ static bool sent_by(struct flight *fl, unsigned port)
 
 /* --- how long a packet may wait ------------------------------------------------ */
 
+/* At an adapter for room of a program: it waits for credits as long as that takes. */
 static uint64_t life_of(const struct fab_port *out)
 {
-	return is_switch(out->node) && out->pi.hoq_life < LIFE_EVER
-		       ? life_unit << out->pi.hoq_life
-		       : UINT64_MAX;
+	if (!is_switch(out->node))
+		return life_unit << LIFE_UP;
+	return out->pi.hoq_life < LIFE_EVER ? life_unit << out->pi.hoq_life : UINT64_MAX;
+}
+
+static uint64_t oldest(const struct list *l)
+{
+	uint64_t at = UINT64_MAX;
+
+	list_for(node, l)
+	{
+		uint64_t since = container_of(node, struct vl_queue, stand)->since;
+
+		if (since < at)
+			at = since;
+	}
+	return at;
 }
 
 static void set_life(struct fab_port *out)
 {
-	uint64_t life = life_of(out), at = UINT64_MAX;
+	uint64_t life = life_of(out), since = UINT64_MAX, at;
 
-	for (unsigned i = 0; life != UINT64_MAX && i < DATA_VLS; i++) {
-		list_for(node, &out->data->waiting[i])
-		{
-			uint64_t since =
-				container_of(node, struct vl_queue, stand)->since;
-
-			if (since + life < at)
-				at = since + life;
-		}
+	for (unsigned i = 0; is_switch(out->node) && i < DATA_VLS; i++) {
+		at = oldest(&out->data->waiting[i]);
+		since = at < since ? at : since;
 	}
+	if (!is_switch(out->node))
+		since = oldest(&out->data->for_room);
+	at = since < UINT64_MAX - life ? since + life : UINT64_MAX;
 	(void)heap_set(&out->node->f->life_due, &out->data->life_due, at);
 }
 
@@ -219,6 +237,13 @@ static struct vl_queue *find_old(const struct list *l, uint64_t life, uint64_t n
 	return NULL;
 }
 
+/* There was no room for it: PortBufferOverrunErrors. */
+static void overrun(struct fab_port *p)
+{
+	p->count.rcv_errors++;
+	p->detail.rcv[RCV_OVERRUN]++;
+}
+
 /* Each that is given up may free others of the list, too: so it is looked through anew.
  */
 static void drop_old(struct fab_port *out)
@@ -226,6 +251,10 @@ static void drop_old(struct fab_port *out)
 	uint64_t life = life_of(out), now = out->node->f->now;
 	struct vl_queue *q;
 
+	if (!is_switch(out->node)) {
+		all_ready(&out->data->for_room); /* go_up() looks how old they are */
+		life = UINT64_MAX;
+	}
 	for (unsigned i = 0; life != UINT64_MAX && i < DATA_VLS; i++) {
 		while ((q = find_old(&out->data->waiting[i], life, now))) {
 			discard(out, XMIT_HOQ_LIFE);
@@ -309,10 +338,27 @@ static bool go_up(struct vl_queue *q, const struct flight *fl)
 	struct fab_port *p = q->port;
 	const struct fabric *f = p->node->f;
 
-	if (!good_pkey(p, &fl->pkt) || !f->ops->take ||
-	    f->ops->take(f->ctx, p->node->index, p->num, &fl->pkt))
+	if (!f->ops->take || !good_pkey(p, &fl->pkt))
 		return true;
+	switch (f->ops->take(f->ctx, p->node->index, p->num, &fl->pkt)) {
+	case FABRIC_TAKEN:
+		return true;
+	case FABRIC_LOST:
+		overrun(p);
+		return true;
+	case FABRIC_FULL:
+		break;
+	}
+	if (!q->since)
+		q->since = f->now;
+	if (f->now - q->since >= life_of(p)) {
+		overrun(p);
+		if (f->ops->late)
+			f->ops->late(f->ctx, p->node->index, p->num, &fl->pkt);
+		return true;
+	}
 	wait_for(q, &p->data->for_room);
+	set_life(p);
 	return false;
 }
 
@@ -470,6 +516,8 @@ void fabric_room(struct fabric *f, uint32_t node, uint8_t port)
 {
 	struct fab_port *p = adapter_port(f, node, port);
 
-	if (p && p->data)
-		all_ready(&p->data->for_room);
+	if (!p || !p->data)
+		return;
+	all_ready(&p->data->for_room);
+	set_life(p);
 }

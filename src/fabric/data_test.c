@@ -12,33 +12,53 @@
 #include "fabric/fix.h"
 #include "wire/mad.h"
 
-enum { PACKETS = 400, LEN = 12 + 1024 + 4, A = 1, B = 2, C = 3, GROUP = 0xc001 };
+enum {
+	PACKETS = 400,
+	LEN = 12 + 1024 + 4,
+	A = 1,
+	B = 2,
+	C = 3,
+	GROUP = 0xc001,
+	STOPPED = 0x8001
+};
 
 /* fix_two: node 0 is the switch, 1 and 2 are the adapters; LIDs are one more. */
 static struct data {
 	struct topo t;
 	struct fabric *f;
 	uint64_t now;
-	unsigned room, taken[6], done, crossed;
+	unsigned room, taken[6], done, crossed, late;
+	bool stopped;  /* the program of that QP takes nothing */
 	uint32_t last; /* of the packets that came */
 	bool ordered;
 	struct fabric_data v[PACKETS];
 	uint8_t bytes[LEN];
 } w;
 
-static bool take(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+static enum fabric_take take(void *ctx, uint32_t node, uint8_t port,
+			     const struct mad_pkt *pkt)
 {
 	uint32_t n = (uint32_t)(pkt->data - w.v);
 
 	(void)ctx;
 	(void)port;
+	if (pkt->dqpn == STOPPED && w.stopped)
+		return w.late ? FABRIC_LOST : FABRIC_FULL;
 	if (!w.room)
-		return false;
+		return FABRIC_FULL;
 	w.room--;
 	w.ordered &= !w.taken[node] || n > w.last;
 	w.last = n;
 	w.taken[node]++;
-	return true;
+	return FABRIC_TAKEN;
+}
+
+static void late(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	(void)ctx;
+	(void)node;
+	(void)port;
+	w.late += pkt->dqpn == STOPPED;
 }
 
 static void done(void *ctx, struct fabric_data *d)
@@ -66,7 +86,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 	(void)pkt;
 }
 
-static const struct fabric_ops ops = { deliver, take, done, crosses };
+static const struct fabric_ops ops = { deliver, take, late, done, crosses };
 
 static int open_star(const char *text)
 {
@@ -156,6 +176,8 @@ static void to_itself(void **state)
 	assert_int_equal(w.crossed, 0);
 }
 
+static const uint64_t life_up = UINT64_C(4096) << 16;
+
 /* All wait, in three buffers and at the sender; then all come, in order. */
 static void slow_receiver(void **state)
 {
@@ -167,7 +189,7 @@ static void slow_receiver(void **state)
 	assert_int_equal(w.taken[B], 3);
 	assert_int_equal(w.done, 3);
 	assert_true(w.crossed < PACKETS);
-	w.now += 10000000000;
+	w.now += life_up - 1;
 	run();
 	assert_int_equal(w.done, 3);
 	while (w.taken[B] < PACKETS) {
@@ -186,10 +208,10 @@ static void slow_receiver(void **state)
 
 static void too_old(void **state)
 {
-	uint64_t life = UINT64_C(4096) << 16;
+	uint64_t life = UINT64_C(4096) << 12;
 
 	(void)state;
-	w.f->node[0].port[2].pi.hoq_life = 16;
+	w.f->node[0].port[2].pi.hoq_life = 12;
 	w.room = 0;
 	for (unsigned i = 0; i < PACKETS; i++)
 		inject(i, B + 1);
@@ -211,11 +233,11 @@ static void too_old(void **state)
 static void each_waits_for_itself(void **state)
 {
 	enum { SHORT = 12 + 4 };
-	uint64_t life = UINT64_C(4096) << 16, begin = w.now;
+	uint64_t life = UINT64_C(4096) << 12, begin = w.now;
 	struct mad_pkt pkt = packet(0, B + 1);
 
 	(void)state;
-	w.f->node[0].port[2].pi.hoq_life = 16;
+	w.f->node[0].port[2].pi.hoq_life = 12;
 	w.room = 0;
 	w.v[0].len = SHORT;
 	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
@@ -264,11 +286,11 @@ static void too_long_in_a_switch(void **state)
 static void stalled(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
-	uint64_t life = UINT64_C(4096) << 16;
+	uint64_t life = UINT64_C(4096) << 12;
 	unsigned was;
 
 	(void)state;
-	out->pi.hoq_life = 16;
+	out->pi.hoq_life = 12;
 	out->pi.vl_stall_count = 2;
 	w.room = 0;
 	for (unsigned i = 0; i < PACKETS; i++)
@@ -302,10 +324,10 @@ static void stalled(void **state)
 static void lost_but_not_in_a_row(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
-	uint64_t life = UINT64_C(4096) << 16;
+	uint64_t life = UINT64_C(4096) << 12;
 
 	(void)state;
-	out->pi.hoq_life = 16;
+	out->pi.hoq_life = 12;
 	out->pi.vl_stall_count = 2;
 	w.room = 0;
 	for (unsigned i = 0; i < PACKETS; i++)
@@ -320,6 +342,49 @@ static void lost_but_not_in_a_row(void **state)
 		run();
 		assert_int_equal(w.taken[B], i);
 	}
+}
+
+/* A program that takes nothing, at the port that dlid is of, makes what is for others
+ * wait once, and not for ever. */
+static void one_stops(uint16_t dlid)
+{
+	const struct fab_port *p = w.f->node[dlid - 1].port + 1;
+
+	w.stopped = true;
+	for (unsigned i = 0; i < 40; i++) {
+		struct mad_pkt pkt = packet(i, i % 2 ? B + 1 : dlid);
+
+		pkt.dqpn = i % 2 ? pkt.dqpn : STOPPED;
+		assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	}
+	run();
+	assert_int_equal(w.done, 0);
+	assert_int_equal(fabric_next(w.f), w.now + life_up);
+	w.now += life_up - 1;
+	run();
+	assert_int_equal(w.done, 0);
+	w.now++;
+	fabric_room(w.f, dlid - 1u, 1); /* there is none, though */
+	run();
+	assert_int_equal(w.late, 1);
+	assert_int_equal(w.taken[B], 20);
+	assert_int_equal(w.done, 40);
+	assert_int_equal(p->count.rcv_errors, 20);
+	assert_int_equal(p->detail.rcv[RCV_OVERRUN], 20);
+	assert_int_equal(fabric_next(w.f), UINT64_MAX);
+}
+
+static void one_program_stops(void **state)
+{
+	(void)state;
+	one_stops(B + 1);
+}
+
+/* At the sender's own adapter. */
+static void one_stops_beside(void **state)
+{
+	(void)state;
+	one_stops(A + 1);
 }
 
 /* Another VL has a buffer of its own. */
@@ -553,6 +618,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(to_itself, open_two, close_two),
 		cmocka_unit_test_setup_teardown(slow_receiver, open_two, close_two),
 		cmocka_unit_test_setup_teardown(too_old, open_two, close_two),
+		cmocka_unit_test_setup_teardown(one_program_stops, open_two, close_two),
+		cmocka_unit_test_setup_teardown(one_stops_beside, open_two, close_two),
 		cmocka_unit_test_setup_teardown(other_vl, open_two, close_two),
 		cmocka_unit_test_setup_teardown(cable_pulled, open_two, close_two),
 		cmocka_unit_test_setup_teardown(to_a_group, open_two, close_two),

@@ -43,15 +43,21 @@ struct mad_pkt {
 
 struct fabric;
 
+enum fabric_take { FABRIC_TAKEN, FABRIC_FULL, FABRIC_LOST };
+
 struct fabric_ops {
 	/* A packet for QP0 or QP1 of an adapter's port that its SMA and PMA leave
 	 * to others.  Called within fabric_run(); may call fabric_send(). */
 	void (*deliver)(void *ctx, uint32_t node, uint8_t port,
 			const struct mad_pkt *pkt);
 	/* A packet of data for a program at an adapter's port, or for all of them (dlid
-	 * is a group's).  False: there is no room, and fabric_room() will tell when there
-	 * is.  May be NULL, as may be done. */
-	bool (*take)(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
+	 * is a group's).  Full: there is no room, and fabric_room() will tell when there
+	 * is.  May be NULL, as may be late and done. */
+	enum fabric_take (*take)(void *ctx, uint32_t node, uint8_t port,
+				 const struct mad_pkt *pkt);
+	/* Its program was full for so long that the packet is lost: what comes for the
+	 * program may be lost at once, so that what is for others does not wait. */
+	void (*late)(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 	/* Nothing refers to it any more. */
 	void (*done)(void *ctx, struct fabric_data *d);
 	/* A packet leaves the port for the other end of its cable.  May be NULL. */

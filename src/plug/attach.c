@@ -33,6 +33,7 @@ struct attached {
 	uint16_t slot;
 	struct adapter_shared *sh;
 	uint32_t tx_tail, rx_head, freed_head; /* ours: those in sh may be anything */
+	bool late;			       /* what is for it is lost */
 	unsigned busy;			       /* packets of its that are under way */
 	struct plug_port told;		       /* of its port, */
 	uint32_t seen;			       /* .. as of fabric_changes() */
@@ -290,8 +291,25 @@ static bool put(struct attached *a, const struct mad_pkt *pkt)
 	return true;
 }
 
-bool attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
-		 const struct mad_pkt *pkt)
+/* One that was late is given packets again when it has taken all that there was: by room
+ * for one at a time it would make others wait for each. */
+static bool still_late(struct attached *a)
+{
+	if (a->late &&
+	    a->rx_head == atomic_load_explicit(&a->sh->rx_tail, memory_order_acquire))
+		a->late = false;
+	return a->late;
+}
+
+static bool is_for(const struct conn *c, uint32_t ca, uint8_t port,
+		   const struct mad_pkt *pkt)
+{
+	return c->ca == ca && c->port == port &&
+	       (pkt->dqpn == QP_MULTICAST || c->attached->slot == qpn_slot(pkt->dqpn));
+}
+
+enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
+			     const struct mad_pkt *pkt)
 {
 	bool group = pkt->dqpn == QP_MULTICAST;
 
@@ -299,15 +317,28 @@ bool attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 	{
 		struct conn *c = container_of(node, struct conn, node);
 
-		if (c->ca != ca || c->port != port ||
-		    (!group && c->attached->slot != qpn_slot(pkt->dqpn)))
+		if (!is_for(c, ca, port, pkt))
 			continue;
 		/* A group's packet does not wait for one of its programs. */
+		if (!group && still_late(c->attached))
+			return FABRIC_LOST;
 		if (!put(c->attached, pkt) && !group)
-			return false;
+			return FABRIC_FULL;
 		c->woken = true;
 	}
-	return true;
+	return FABRIC_TAKEN;
+}
+
+void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
+		 const struct mad_pkt *pkt)
+{
+	list_for(node, &s->attaches)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (is_for(c, ca, port, pkt))
+			c->attached->late = true;
+	}
 }
 
 /* --- the loop ------------------------------------------------------------------------

@@ -41,9 +41,15 @@ static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
 		capture_packet(s, node, port, vl, pkt);
 }
 
-static bool take(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+static enum fabric_take take(void *ctx, uint32_t node, uint8_t port,
+			     const struct mad_pkt *pkt)
 {
 	return attach_take(ctx, node, port, pkt);
+}
+
+static void late(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+{
+	attach_late(ctx, node, port, pkt);
 }
 
 static void done(void *ctx, struct fabric_data *d)
@@ -53,7 +59,7 @@ static void done(void *ctx, struct fabric_data *d)
 }
 
 static const struct fabric_ops fabric_ops = {
-	.deliver = deliver, .take = take, .done = done, .crosses = crosses
+	.deliver = deliver, .take = take, .late = late, .done = done, .crosses = crosses
 };
 static const struct umad_ops umad_ops = { .readable = readable };
 

@@ -99,7 +99,9 @@ void capture_flush_all(struct plug_server *s);
 int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot);
 void attach_end(struct conn *c);
 /* See struct fabric_ops. */
-bool attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
+enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
+			     const struct mad_pkt *pkt);
+void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 		 const struct mad_pkt *pkt);
 void attach_done(struct fabric_data *d);
 bool attach_run(struct plug_server *s);	  /* what programs have sent; false: nothing */
