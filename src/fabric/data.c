@@ -484,32 +484,51 @@ static struct fab_port *adapter_port(const struct fabric *f, uint32_t node, uint
 	return &f->node[node].port[port];
 }
 
+/* What a program says of itself is what its port has; its LID is put in. */
+static bool may_say(struct fab_port *p, struct mad_pkt *pkt)
+{
+	if (!has_lid(p, pkt->slid))
+		pkt->slid = p->pi.lid;
+	if (!has_pkey(p, pkt->pkey) || (pkt->grh && !has_gid(p, pkt->sgid))) {
+		p->count.xmit_constraint++;
+		return false;
+	}
+	if (!pkt->slid || !pkt->dlid || pkt->dlid == LID_PERMISSIVE) {
+		discard(p, XMIT_INACTIVE);
+		return false;
+	}
+	return true;
+}
+
+static int inject_data(struct fab_port *p, struct mad_pkt *pkt)
+{
+	struct fabric_data *d = pkt->data;
+	int rc = 0;
+
+	if (!data_of(p))
+		return -ENOMEM;
+	d->refs++;
+	if (may_say(p, pkt))
+		rc = put(&p->data->out[pkt->sl & (DATA_VLS - 1)], pkt);
+	if (rc)
+		d->refs--;
+	else
+		unref(p->node->f, d);
+	return rc;
+}
+
 int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 		  const struct mad_pkt *pkt)
 {
 	struct fab_port *p = adapter_port(f, node, port);
 	struct mad_pkt own = *pkt;
-	int rc = 0;
 
 	if (!p)
 		return -EINVAL;
-	if (!data_of(p))
-		return -ENOMEM;
-	if (!has_lid(p, pkt->slid))
-		own.slid = p->pi.lid;
 	own.hops = 0;
-	own.data->refs++;
-	if (!has_pkey(p, pkt->pkey) || (pkt->grh && !has_gid(p, pkt->sgid)))
-		p->count.xmit_constraint++;
-	else if (!own.slid || !own.dlid || own.dlid == LID_PERMISSIVE)
-		discard(p, XMIT_INACTIVE);
-	else
-		rc = put(&p->data->out[pkt->sl & (DATA_VLS - 1)], &own);
-	if (rc)
-		own.data->refs--;
-	else
-		unref(f, own.data);
-	return rc;
+	if (own.data)
+		return inject_data(p, &own);
+	return may_say(p, &own) ? fly(f, p, true, &own) : 0;
 }
 
 void fabric_room(struct fabric *f, uint32_t node, uint8_t port)

@@ -27,6 +27,8 @@ static struct data {
 	struct topo t;
 	struct fabric *f;
 	uint64_t now;
+	unsigned mads[6];
+	uint16_t from; /* the last of the MADs */
 	unsigned room, taken[6], done, crossed, late;
 	bool stopped;  /* the program of that QP takes nothing */
 	uint32_t last; /* of the packets that came */
@@ -81,9 +83,9 @@ static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
 static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
 	(void)ctx;
-	(void)node;
 	(void)port;
-	(void)pkt;
+	w.mads[node]++;
+	w.from = pkt->slid;
 }
 
 static const struct fabric_ops ops = { deliver, take, late, done, crosses };
@@ -492,6 +494,36 @@ static void not_from_here(void **state)
 	assert_int_equal(w.taken[B], 1);
 }
 
+/* A program's message to a QP1 is no way round that. */
+static void nor_as_a_mad(void **state)
+{
+	struct mad_pkt pkt = { .dlid = B + 1,
+			       .slid = 77,
+			       .pkey = PKEY_DEFAULT,
+			       .sqpn = QP_GSI,
+			       .dqpn = QP_GSI };
+	const struct port_counters_ext *n = &w.f->node[A].port[1].count;
+
+	(void)state;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.mads[B], 1);
+	assert_int_equal(w.from, A + 1);
+	pkt.pkey = 0x8001;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	pkt.pkey = PKEY_DEFAULT;
+	pkt.grh = true;
+	pkt.sgid[0] = 1;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	assert_int_equal(n->xmit_constraint, 2);
+	pkt.grh = false;
+	pkt.dlid = LID_PERMISSIVE;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	assert_int_equal(n->xmit_discards, 1);
+	run();
+	assert_int_equal(w.mads[B], 1);
+}
+
 static void too_long(void **state)
 {
 	struct mad_pkt pkt = packet(0, B + 1);
@@ -626,6 +658,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_groups_packet_is_late_at_one_port,
 						open_three, close_two),
 		cmocka_unit_test_setup_teardown(not_from_here, open_two, close_two),
+		cmocka_unit_test_setup_teardown(nor_as_a_mad, open_two, close_two),
 		cmocka_unit_test_setup_teardown(too_long, open_two, close_two),
 		cmocka_unit_test_setup_teardown(partition, open_two, close_two),
 		cmocka_unit_test_setup_teardown(left_behind, open_two, close_two),

@@ -81,9 +81,9 @@ void fabric_free(struct fabric *f);
  * caller's word: the port puts in its own LID where slid is 0.  -ENOMEM: lost. */
 int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 
-/* From a program at an adapter's port: pkt->data is set, with refs 0, and done() says
- * when its bytes are free again.  A path's own LIDs, P_Key and GID are what the port has,
- * or the packet is dropped.  -ENOMEM: lost, and not done(). */
+/* From a program at an adapter's port: a MAD by QP1, or pkt->data is set, with refs 0,
+ * and done() says when its bytes are free again.  A path's own LIDs, P_Key and GID are
+ * what the port has, or the packet is dropped.  -ENOMEM: lost, and not done(). */
 int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 		  const struct mad_pkt *pkt);
 /* A program at the port has room again. */

@@ -200,7 +200,7 @@ static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt 
 		return true;
 	memcpy(pkt->mad, p->d.bytes + HEAD, MAD_SIZE);
 	pkt->data = NULL;
-	fabric_send(a->s->fabric, a->ca, a->port, pkt);
+	(void)fabric_inject(a->s->fabric, a->ca, a->port, pkt);
 	return true;
 }
 
