@@ -265,6 +265,12 @@ static void drop_old(struct fab_port *out)
 	set_life(out);
 }
 
+void data_new_life(struct fab_port *p)
+{
+	if (p->data)
+		set_life(p);
+}
+
 void data_life(struct fabric *f)
 {
 	struct heap_node *top;

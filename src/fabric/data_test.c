@@ -322,6 +322,28 @@ static void stalled(void **state)
 	assert_int_equal(w.taken[B], was + 1);
 }
 
+/* A subnet manager lowers it, and what waits already is not left to wait for ever. */
+static void life_is_made_shorter(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 12;
+	const struct port_info pi = { .hoq_life = 12 }; /* 0: all else stays */
+	uint8_t data[SMP_DATA] = { 0 };
+
+	(void)state;
+	w.room = 0;
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	attr_put(&attr_port_info, data, &pi);
+	assert_int_equal(port_info_set(&w.f->node[0].port[1], 2, data), MAD_OK);
+	assert_int_equal(out->pi.hoq_life, 12);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life;
+	run();
+	assert_int_equal(out->detail.xmit[XMIT_HOQ_LIFE], 1);
+}
+
 /* One that goes in between begins the row anew. */
 static void lost_but_not_in_a_row(void **state)
 {
@@ -644,6 +666,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(too_long_in_a_switch, open_two,
 						close_two),
 		cmocka_unit_test_setup_teardown(lost_but_not_in_a_row, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(life_is_made_shorter, open_two,
 						close_two),
 		cmocka_unit_test_setup_teardown(stalled, open_two, close_two),
 		cmocka_unit_test_setup_teardown(across_the_switch, open_two, close_two),

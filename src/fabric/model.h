@@ -216,6 +216,7 @@ struct flight *flight_new(struct fabric *f);
 void data_run(struct fabric *f, unsigned max);
 void data_life(struct fabric *f);	 /* life_due is there */
 void data_link_down(struct fab_port *p); /* what waits for it goes on, or is lost */
+void data_new_life(struct fab_port *p);	 /* HOQLife holds for what waits already, too */
 void data_free(struct fab_port *p);
 
 /* link.c */

@@ -125,6 +125,7 @@ static void set_link(struct fab_port *p, const struct port_info *new, bool ext)
 	if (is_switch(p->node)) {
 		pi->vl_stall_count = new->vl_stall_count;
 		pi->hoq_life = new->hoq_life;
+		data_new_life(p);
 		pi->enforce_in = new->enforce_in;
 		pi->enforce_out = new->enforce_out;
 		pi->filter_raw_in = new->filter_raw_in;
