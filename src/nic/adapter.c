@@ -22,6 +22,8 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
+enum { AT_ONCE = 64 };
+
 struct adapter {
 	struct nic_link nl;
 	struct link *inner; /* nl.link is around it */
@@ -107,7 +109,7 @@ static void told(struct nic_link *l)
 		lost(a);
 		return;
 	}
-	for (;;) {
+	for (unsigned i = 0; i < AT_ONCE; i++) { /* more of it: with the next turn */
 		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
