@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "wire/ib_hdr.h"
@@ -153,20 +154,25 @@ static void get_ext(enum ib_ext ext, const void *at, struct ib_fields *f)
 	}
 }
 
+/* The packet may lie in memory that its sender still writes to: the BTH is read once. */
 int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len)
 {
-	const struct bth *bth = buf;
 	const uint8_t *at = buf, *end = at + len;
+	struct bth bth;
 
-	if (len < sizeof(*bth) || (bth->flags & BTH_TVER) != 0)
+	if (len < sizeof(bth))
 		return -EPROTO;
-	pkt->op = ib_op(bth->opcode);
+	memcpy(&bth, buf, sizeof(bth));
+	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
+	if (bth.flags & BTH_TVER)
+		return -EPROTO;
+	pkt->op = ib_op(bth.opcode);
 	if (!pkt->op)
 		return -EPROTO;
 
-	get_bth(bth, &pkt->f);
-	pkt->exts = ib_exts(pkt->op, bth->opcode);
-	at += sizeof(*bth);
+	get_bth(&bth, &pkt->f);
+	pkt->exts = ib_exts(pkt->op, bth.opcode);
+	at += sizeof(bth);
 	for (unsigned has = pkt->exts; has; has &= has - 1) {
 		enum ib_ext ext = (enum ib_ext)__builtin_ctz(has);
 
