@@ -45,7 +45,7 @@ static enum mode mode;
 /* Words are the number of the round that they are true for. */
 static struct {
 	_Atomic uint32_t round, victim_card, our_card, victim_done, we_are_done;
-	_Atomic uint32_t under_way, gone, checked, over;
+	_Atomic uint32_t under_way, gone, checked, over, survivor_joined;
 	_Atomic uint32_t counting, spared;
 	struct duo_card victim, us;
 } * sh;
@@ -101,7 +101,8 @@ static void be_victim(void *arg)
 	crew_wait(&sh->our_card, round);
 	d.slow = mode == LATE ? 1 + *point * STEP_NS / 1000 : 0;
 	duo_join(&d, &sh->us);
-	while (d.done < BEFORE)
+	/* A QP that the survivor connects only afterwards learns of the death by UDP. */
+	while (d.done < BEFORE || sh->survivor_joined < round)
 		CHECK(duo_turn(&d, true) && now_s() < end);
 	begin(&d, *point);
 	/* Who is to be killed goes on until then. */
@@ -137,7 +138,7 @@ static double bereaved(struct duo *d, bool connected)
 		duo_turn(d, false);
 		CHECK(now_s() < limit);
 		/* Memory that is mapped is written to until the death is known. */
-		if (opt.shared && now_s() > again) {
+		if (now_s() > again) {
 			again += 0.001;
 			poke(d);
 		}
@@ -188,6 +189,7 @@ static void survivor(void *arg)
 			crew_nap();
 		if (sh->victim_card == round) {
 			duo_join(&d, &sh->victim);
+			sh->survivor_joined = round;
 			took = live_through(&d, round);
 			if (took > longest && sh->under_way == round)
 				longest = took;
