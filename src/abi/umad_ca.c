@@ -18,24 +18,6 @@
 
 enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, STATE_ACTIVE = 4, NODE_CA = 1 };
 
-static const char *why_not(int rc)
-{
-	switch (-rc) {
-	case ENOENT:
-		return "no such fabric runs here; start one: urnic fabric run";
-	case ENODEV:
-		return "the fabric has no such adapter";
-	case EACCES:
-		return "another user has that name; is it UID:NAME?";
-	case EINVAL:
-		return "this is no name of a fabric";
-	case ETIMEDOUT:
-		return "the fabric does not answer";
-	default:
-		return strerror(-rc);
-	}
-}
-
 int umad_place(struct umad_place *at, struct plug_ca *ca)
 {
 	const struct conf *conf = conf_get();
@@ -49,7 +31,7 @@ int umad_place(struct umad_place *at, struct plug_ca *ca)
 	if (rc && !told) {
 		told = true;
 		log_error("adapter %s of fabric %s: %s", at->hca, at->fabric,
-			  why_not(rc));
+			  plug_why(rc));
 	}
 	return rc;
 }

@@ -92,14 +92,19 @@ bool qp_receives(const struct qp *qp)
 	return false;
 }
 
+void qp_hold_recv(struct qp *qp, uint64_t wr_id)
+{
+	qp->held = true;
+	qp->held_wr_id = wr_id;
+}
+
 bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 {
 	if (!qp_receives(qp))
 		return false;
 	if (!(qp->srq ? srq_pop(qp->srq, out) : rq_pop(&qp->rq, out)))
 		return false;
-	qp->held = true;
-	qp->held_wr_id = out->wr_id;
+	qp_hold_recv(qp, out->wr_id);
 	return true;
 }
 

@@ -239,6 +239,8 @@ void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
  * does not receive.  A QP holds one at a time, until rq_complete(); one that
  * is held when the QP fails is flushed by qp_fail(), so just forget it. */
 bool qp_pop_recv(struct qp *qp, struct rwqe *out) REQUIRES(qp->lock);
+/* A receive that was taken in another way is the one that is held. */
+void qp_hold_recv(struct qp *qp, uint64_t wr_id) REQUIRES(qp->lock);
 
 /* Complete the one taken with qp_pop_recv().  *cqe: all but wr_id and qp_num.
  * Does nothing if it was flushed meanwhile; may fail the QP (CQ full). */

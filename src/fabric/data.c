@@ -194,12 +194,6 @@ static void set_life(struct fab_port *out)
 	(void)heap_set(&out->node->f->life_due, &out->data->life_due, at);
 }
 
-static void discard(struct fab_port *out, enum xmit_detail why)
-{
-	out->count.xmit_discards++;
-	out->detail.xmit[why]++;
-}
-
 /* 18.2.5.4: that many in a row, and the VL drops all for a while. */
 static void may_stall(struct fab_port *out, unsigned vl)
 {
@@ -257,7 +251,7 @@ static void drop_old(struct fab_port *out)
 	}
 	for (unsigned i = 0; life != UINT64_MAX && i < DATA_VLS; i++) {
 		while ((q = find_old(&out->data->waiting[i], life, now))) {
-			discard(out, XMIT_HOQ_LIFE);
+			count_discard(out, XMIT_HOQ_LIFE);
 			give_up(q, out->num);
 			may_stall(out, i);
 		}
@@ -316,7 +310,7 @@ static bool go_out(struct vl_queue *q, struct flight *fl, struct fab_port *out,
 		return true;
 	}
 	if (mine->stalled[vl] > q->port->node->f->now) {
-		discard(out, XMIT_HOQ_LIFE);
+		count_discard(out, XMIT_HOQ_LIFE);
 		return true;
 	}
 	to = &theirs->in[vl];
@@ -328,7 +322,7 @@ static bool go_out(struct vl_queue *q, struct flight *fl, struct fab_port *out,
 		return false;
 	}
 	if (too_old(q, fl)) {
-		discard(out, XMIT_LIFETIME);
+		count_discard(out, XMIT_LIFETIME);
 		return true;
 	}
 	mine->lost[vl] = 0;
@@ -431,7 +425,7 @@ static bool step(struct vl_queue *q, struct flight *fl)
 	if (!q->inner)
 		return true; /* for another port: adapters forward nothing */
 	if (!find_vl(p, 0, &fl->pkt, &vl)) {
-		discard(p, XMIT_INACTIVE);
+		count_discard(p, XMIT_INACTIVE);
 		return true;
 	}
 	return go_out(q, fl, p, vl);
@@ -458,90 +452,14 @@ void data_link_down(struct fab_port *p)
 		all_ready(&p->data->waiting[i]);
 }
 
-/* --- programs -------------------------------------------------------------------- */
-
-static bool has_pkey(const struct fab_port *p, uint16_t pkey)
+int data_begin(struct fab_port *p, const struct mad_pkt *pkt)
 {
-	for (unsigned i = 0; i < p->pkeys; i++)
-		if (p->pkey[i] == pkey)
-			return pkey_valid(pkey);
-	return false;
+	return data_of(p) ? put(&p->data->out[pkt->sl & (DATA_VLS - 1)], pkt) : -ENOMEM;
 }
 
-static bool has_gid(const struct fab_port *p, const uint8_t gid[16])
+void data_room(struct fab_port *p)
 {
-	uint64_t prefix = 0, guid = 0;
-
-	for (unsigned i = 0; i < 8; i++) {
-		prefix = prefix << 8 | gid[i];
-		guid = guid << 8 | gid[8 + i];
-	}
-	for (unsigned i = 0; i < GUIDS; i++)
-		if (guid && p->guids[i] == guid)
-			return prefix == p->pi.gid_prefix;
-	return false;
-}
-
-static struct fab_port *adapter_port(const struct fabric *f, uint32_t node, uint8_t port)
-{
-	if (node >= f->nodes || is_switch(&f->node[node]) || !port ||
-	    port > f->node[node].ports)
-		return NULL;
-	return &f->node[node].port[port];
-}
-
-/* What a program says of itself is what its port has; its LID is put in. */
-static bool may_say(struct fab_port *p, struct mad_pkt *pkt)
-{
-	if (!has_lid(p, pkt->slid))
-		pkt->slid = p->pi.lid;
-	if (!has_pkey(p, pkt->pkey) || (pkt->grh && !has_gid(p, pkt->sgid))) {
-		p->count.xmit_constraint++;
-		return false;
-	}
-	if (!pkt->slid || !pkt->dlid || pkt->dlid == LID_PERMISSIVE) {
-		discard(p, XMIT_INACTIVE);
-		return false;
-	}
-	return true;
-}
-
-static int inject_data(struct fab_port *p, struct mad_pkt *pkt)
-{
-	struct fabric_data *d = pkt->data;
-	int rc = 0;
-
-	if (!data_of(p))
-		return -ENOMEM;
-	d->refs++;
-	if (may_say(p, pkt))
-		rc = put(&p->data->out[pkt->sl & (DATA_VLS - 1)], pkt);
-	if (rc)
-		d->refs--;
-	else
-		unref(p->node->f, d);
-	return rc;
-}
-
-int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
-		  const struct mad_pkt *pkt)
-{
-	struct fab_port *p = adapter_port(f, node, port);
-	struct mad_pkt own = *pkt;
-
-	if (!p)
-		return -EINVAL;
-	own.hops = 0;
-	if (own.data)
-		return inject_data(p, &own);
-	return may_say(p, &own) ? fly(f, p, true, &own) : 0;
-}
-
-void fabric_room(struct fabric *f, uint32_t node, uint8_t port)
-{
-	struct fab_port *p = adapter_port(f, node, port);
-
-	if (!p || !p->data)
+	if (!p->data)
 		return;
 	all_ready(&p->data->for_room);
 	set_life(p);

@@ -155,6 +155,14 @@ static void run(void)
 	fabric_run(w.f, w.now);
 }
 
+/* More than what there are buffers for on the way to B. */
+static void inject_all(void)
+{
+	for (unsigned i = 0; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+}
+
 static void across_the_switch(void **state)
 {
 	(void)state;
@@ -185,9 +193,7 @@ static void slow_receiver(void **state)
 {
 	(void)state;
 	w.room = 3;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	assert_int_equal(w.taken[B], 3);
 	assert_int_equal(w.done, 3);
 	assert_true(w.crossed < PACKETS);
@@ -215,9 +221,7 @@ static void too_old(void **state)
 	(void)state;
 	w.f->node[0].port[2].pi.hoq_life = 12;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	assert_int_equal(w.done, 0);
 	assert_int_equal(fabric_next(w.f), w.now + life);
 	w.now += life - 1;
@@ -267,9 +271,7 @@ static void too_long_in_a_switch(void **state)
 	(void)state;
 	w.f->node[0].si.lifetime = 10;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	w.now += UINT64_C(4096) << 10;
 	w.room = 1;
 	fabric_room(w.f, B, 1);
@@ -295,9 +297,7 @@ static void stalled(void **state)
 	out->pi.hoq_life = 12;
 	out->pi.vl_stall_count = 2;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	for (unsigned i = 1; i <= 2; i++) {
 		assert_int_equal(out->count.xmit_discards, i - 1);
 		w.now += life;
@@ -332,9 +332,7 @@ static void life_is_made_shorter(void **state)
 
 	(void)state;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	attr_put(&attr_port_info, data, &pi);
 	assert_int_equal(port_info_set(&w.f->node[0].port[1], 2, data), MAD_OK);
 	assert_int_equal(out->pi.hoq_life, 12);
@@ -354,9 +352,7 @@ static void lost_but_not_in_a_row(void **state)
 	out->pi.hoq_life = 12;
 	out->pi.vl_stall_count = 2;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	for (unsigned i = 1; i <= 5; i++) {
 		w.now += life;
 		run();
@@ -433,9 +429,7 @@ static void cable_pulled(void **state)
 {
 	(void)state;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	assert_int_equal(fabric_cable(w.f, B, 1, false, w.now), 0);
 	run();
 	/* what is at B stays there; all else was lost at the switch */
@@ -573,9 +567,7 @@ static void left_behind(void **state)
 {
 	(void)state;
 	w.room = 0;
-	for (unsigned i = 0; i < PACKETS; i++)
-		inject(i, B + 1);
-	run();
+	inject_all();
 	fabric_free(w.f);
 	w.f = NULL;
 	assert_int_equal(w.done, PACKETS);

@@ -32,6 +32,12 @@ void no_way(struct fab_port *in, enum rcv_detail why)
 	count_up(&in->detail.rcv[why]);
 }
 
+void count_discard(struct fab_port *by, enum xmit_detail why)
+{
+	count_up(&by->count.xmit_discards);
+	count_up(&by->detail.xmit[why]);
+}
+
 /* What the link carries: VL15 as soon as it is up, anything else when active; and no
  * more than its MTU (7.7.8: headers, ICRC and VCRC are 126 bytes at most). */
 bool leaves(struct fab_port *by, const struct mad_pkt *pkt)
@@ -41,8 +47,7 @@ bool leaves(struct fab_port *by, const struct mad_pkt *pkt)
 
 	if (up && fits && (by_vl15(pkt) || by->pi.state == PORT_ACTIVE))
 		return true;
-	count_up(&by->count.xmit_discards);
-	count_up(&by->detail.xmit[up && !fits ? XMIT_MTU : XMIT_INACTIVE]);
+	count_discard(by, up && !fits ? XMIT_MTU : XMIT_INACTIVE);
 	return false;
 }
 

@@ -205,6 +205,7 @@ bool find_out(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt
 bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
 	     uint8_t *vl);
 bool leaves(struct fab_port *by, const struct mad_pkt *pkt);
+void count_discard(struct fab_port *by, enum xmit_detail why);
 void count_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
 bool may_leave(struct fab_port *out, const struct mad_pkt *pkt);
 bool take_in(struct fab_port *in, const struct mad_pkt *pkt);
@@ -218,6 +219,9 @@ void data_life(struct fabric *f);	 /* life_due is there */
 void data_link_down(struct fab_port *p); /* what waits for it goes on, or is lost */
 void data_new_life(struct fab_port *p);	 /* HOQLife holds for what waits already, too */
 void data_free(struct fab_port *p);
+/* From a program at this adapter.  0 or -ENOMEM: then it is still the caller's. */
+int data_begin(struct fab_port *p, const struct mad_pkt *pkt);
+void data_room(struct fab_port *p); /* its programs have taken something */
 
 /* link.c */
 void link_retrain(struct fab_port *p); /* looks whether it can be up now */

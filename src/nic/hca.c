@@ -59,24 +59,6 @@ void hca_fill(struct port *out, const struct plug_port *p)
 		put_gid(&out->gid[i], p->prefix, p->guids[i]);
 }
 
-static const char *why_not(int rc)
-{
-	switch (-rc) {
-	case ENOENT:
-		return "no such fabric runs here; start one: urnic fabric run";
-	case ENODEV:
-		return "the fabric has no such adapter";
-	case EACCES:
-		return "another user has that name; is it UID:NAME?";
-	case EINVAL:
-		return "this is no name of a fabric";
-	case ETIMEDOUT:
-		return "the fabric does not answer";
-	default:
-		return strerror(-rc);
-	}
-}
-
 static int make(const struct plug_ca *ca, const struct identity *id,
 		const struct port *port, struct device **dev)
 {
@@ -108,7 +90,7 @@ int hca_look(const char *fabric, const char *hca, const struct identity *id,
 	if (rc) {
 		if (!told)
 			log_error("adapter %s of fabric %s: %s", hca, fabric,
-				  why_not(rc));
+				  plug_why(rc));
 		told = true;
 		return -EIO;
 	}

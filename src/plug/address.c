@@ -54,6 +54,24 @@ int plug_check_name(const char *fabric)
 	return owner_of(fabric, 0, &name, &owner);
 }
 
+const char *plug_why(int rc)
+{
+	switch (-rc) {
+	case ENOENT:
+		return "no such fabric runs here; start one: urnic fabric run";
+	case ENODEV:
+		return "the fabric has no such adapter";
+	case EACCES:
+		return "another user has that name; is it UID:NAME?";
+	case EINVAL:
+		return "this is no name of a fabric";
+	case ETIMEDOUT:
+		return "the fabric does not answer";
+	default:
+		return strerror(-rc);
+	}
+}
+
 int plug_address(const char *fabric, uid_t self, struct sockaddr_un *a, socklen_t *len,
 		 uid_t *owner)
 {

@@ -89,6 +89,8 @@ struct plug_registered {
 };
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
+/* What such a refusal of an adapter is to say, rc being negative. */
+const char *plug_why(int rc);
 int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out);
 
 /* A descriptor that is a file; messages on it are struct ib_user_mad and MAD. */

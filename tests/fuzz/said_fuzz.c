@@ -37,7 +37,7 @@ enum step {
 	STEPS
 };
 
-enum { SAY_MAP = 9 /* local/handshake.c */, SHARED = 8192 };
+enum { SAY_MAP = 9 /* local/say.h */, SHARED = 8192 };
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, EXPORTS, A_FILE, FDS };
 
 struct world {

@@ -22,7 +22,7 @@
 
 enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 
-/* As in local/handshake.c and local/peer.h, which are not for others. */
+/* As in local/say.h and local/peer.h, which are not for others. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
