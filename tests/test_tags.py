@@ -31,7 +31,7 @@ def test_two_processes(shared_pair, stage, place, gid):
 def test_with_loss(shared_pair, stage, fault):
     pair = shared_pair(1500)
     port = lab.next_port()
-    words = [stage.tool("tags/tags"), "-p", port]
+    words = [stage.tool("tags/tags"), "-l", "-p", port]
     b = pair.b.start(*words, "-d", "roce_eth0", env={"URNIC_FAULT": fault})
     b.wait_listening(port)
     a = pair.a.start(*words, "-d", "roce_eth0", "-c", pair.b.ip4,
