@@ -14,14 +14,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "link/adapter_ring.h"
-#include "plug/plug.h"
-#include "plug/server.h"
+#include "plug/serving_testing.h"
 #include "sys/clock.h"
 #include "sys/qpn.h"
 #include "sys/rand.h"
@@ -32,24 +30,11 @@ static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\
 
 enum { SLOT = 5, LEN = 64, UC_SEND_ONLY = 0x24, UD_SEND_ONLY = 0x64 };
 
-static struct topo topo;
-static struct plug_server *server;
-static pthread_t thread;
-static int stop;
-static char name[PLUG_NAME];
-
 struct program {
 	int fd;
 	struct adapter_shared *sh;
 	uint32_t head;
 };
-
-static void *serve(void *arg)
-{
-	(void)arg;
-	plug_serve(server, stop);
-	return NULL;
-}
 
 /* How many packets of a's were discarded. */
 static char *discards(void *ctx, struct fabric *f, uint64_t now, const char *ask,
@@ -70,27 +55,8 @@ static char *discards(void *ctx, struct fabric *f, uint64_t now, const char *ask
 
 static int start(void **state)
 {
-	char err[TOPO_ERR];
-
 	(void)state;
-	snprintf(name, sizeof(name), "attach-%d", getpid());
-	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
-	assert_int_equal(plug_server_new(&server, name, &topo), 0);
-	plug_server_control(server, discards, NULL);
-	stop = eventfd(0, EFD_CLOEXEC);
-	return pthread_create(&thread, NULL, serve, NULL);
-}
-
-static int end(void **state)
-{
-	uint64_t one = 1;
-
-	(void)state;
-	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
-	pthread_join(thread, NULL);
-	plug_server_free(server);
-	topo_free(&topo);
-	close(stop);
+	begin_to_serve(topology, discards);
 	return 0;
 }
 

@@ -12,22 +12,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "plug/message.h"
-#include "plug/plug.h"
-#include "plug/server.h"
+#include "plug/serving_testing.h"
 
 enum { LONG = 300000 };
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n\nCa 1 \"H-a\"\n";
-
-static struct topo topo;
-static struct plug_server *server;
-static pthread_t thread;
-static int stop;
-static char name[PLUG_NAME];
 
 /* The same text; a long one; none. */
 static char *answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
@@ -46,42 +38,10 @@ static char *answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 	return out;
 }
 
-static void *serve(void *arg)
-{
-	(void)arg;
-	plug_serve(server, stop);
-	return NULL;
-}
-
-static void begin(plug_answer *fn)
-{
-	char err[TOPO_ERR];
-
-	snprintf(name, sizeof(name), "control-%d", getpid());
-	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
-	assert_int_equal(plug_server_new(&server, name, &topo), 0);
-	plug_server_control(server, fn, &topo);
-	stop = eventfd(0, EFD_CLOEXEC);
-	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
-}
-
 static int start(void **state)
 {
 	(void)state;
-	begin(answer);
-	return 0;
-}
-
-static int end(void **state)
-{
-	uint64_t one = 1;
-
-	(void)state;
-	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
-	pthread_join(thread, NULL);
-	plug_server_free(server);
-	topo_free(&topo);
-	close(stop);
+	begin_to_serve(topology, answer);
 	return 0;
 }
 
@@ -166,7 +126,7 @@ static void t_never_reads(void **state)
 
 static void t_none(void **state)
 {
-	begin(NULL);
+	begin_to_serve(topology, NULL);
 	assert_int_equal(plug_control(name), -EOPNOTSUPP);
 	end(state);
 }

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,8 +20,7 @@
 
 #include "plug/address.h"
 #include "plug/message.h"
-#include "plug/plug.h"
-#include "plug/server.h"
+#include "plug/serving_testing.h"
 #include "sys/closer.h"
 #include "sys/nothread_testing.h"
 #include "sys/rand.h"
@@ -33,41 +31,10 @@ static const char topology[] =
 	"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[2]\n\nCa 1 \"H-a\"\n\n"
 	"Ca 2 \"H-b\" # \"a description\"\n";
 
-static struct topo topo;
-static struct plug_server *server;
-static pthread_t thread;
-static int stop;
-static char name[PLUG_NAME];
-
-static void *serve(void *arg)
-{
-	(void)arg;
-	plug_serve(server, stop);
-	return NULL;
-}
-
 static int start(void **state)
 {
-	char err[TOPO_ERR];
-
 	(void)state;
-	snprintf(name, sizeof(name), "test-%d", getpid());
-	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
-	assert_int_equal(plug_server_new(&server, name, &topo), 0);
-	stop = eventfd(0, EFD_CLOEXEC);
-	return pthread_create(&thread, NULL, serve, NULL);
-}
-
-static int end(void **state)
-{
-	uint64_t one = 1;
-
-	(void)state;
-	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
-	pthread_join(thread, NULL);
-	plug_server_free(server);
-	topo_free(&topo);
-	close(stop);
+	begin_to_serve(topology, NULL);
 	return 0;
 }
 

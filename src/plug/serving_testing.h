@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* serving_testing.h - for tests: a fabric that a thread serves, under a name of its own.
+ */
+#ifndef PLUG_SERVING_TESTING_H
+#define PLUG_SERVING_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "plug/plug.h"
+#include "plug/server.h"
+
+static struct topo topo;
+static struct plug_server *server;
+static pthread_t thread;
+static int stop;
+static char name[PLUG_NAME];
+
+static void *serve(void *arg)
+{
+	(void)arg;
+	plug_serve(server, stop);
+	return NULL;
+}
+
+/* fn answers what it is asked (plug_control()), with &topo; NULL: nobody does. */
+static inline void begin_to_serve(const char *topology, plug_answer *fn)
+{
+	char err[TOPO_ERR];
+
+	snprintf(name, sizeof(name), "test-%d", getpid());
+	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
+	assert_int_equal(plug_server_new(&server, name, &topo), 0);
+	if (fn)
+		plug_server_control(server, fn, &topo);
+	stop = eventfd(0, EFD_CLOEXEC);
+	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+}
+
+/* For cmocka. */
+static inline int end(void **state)
+{
+	uint64_t one = 1;
+
+	(void)state;
+	assert_int_equal(write(stop, &one, sizeof(one)), sizeof(one));
+	pthread_join(thread, NULL);
+	plug_server_free(server);
+	topo_free(&topo);
+	close(stop);
+	return 0;
+}
+
+#endif
