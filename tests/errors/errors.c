@@ -148,7 +148,7 @@ static void expand(char *out, size_t size, const char *re)
 	out[n] = '\0';
 }
 
-void log_must(const char *re)
+bool log_has(const char *re)
 {
 	char line[1100], pattern[512];
 	bool found = false;
@@ -156,7 +156,7 @@ void log_must(const char *re)
 	FILE *f;
 
 	if (!re || !the.log)
-		return;
+		return true;
 	expand(pattern, sizeof(pattern), re);
 	CHECK(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) == 0);
 	f = fopen(the.log, "r");
@@ -167,11 +167,19 @@ void log_must(const char *re)
 		fclose(f);
 	}
 	regfree(&regex);
-	if (!found) {
-		say("no log line matches %s", pattern);
-		show_log();
-		_exit(1);
-	}
+	return found;
+}
+
+void log_must(const char *re)
+{
+	char pattern[512];
+
+	if (log_has(re))
+		return;
+	expand(pattern, sizeof(pattern), re);
+	say("no log line matches %s", pattern);
+	show_log();
+	_exit(1);
 }
 
 /* --- rows ---------------------------------------------------------------- */

@@ -130,7 +130,8 @@ void sync_sides(void); /* a barrier; infos are exchanged */
 void log_mark(void);   /* what follows is looked at */
 /* Does a line written since the mark match?  %A and %B in re stand for the
  * QP numbers of the sides.  Always true where there is no log. */
-void log_must(const char *re);
+bool log_has(const char *re);
+void log_must(const char *re); /* else the program ends */
 
 /* side.c: */
 void side_open(struct side *s, const char *device, int gid_index);
