@@ -18,12 +18,14 @@
 #include <argp.h>
 #include <arpa/inet.h>
 #include <err.h>
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "pattern.h"
@@ -260,7 +262,8 @@ static void join(int q, enum ibv_mtu mtu)
 		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
 			.dgid = s.theirs.gid, .sgid_index = (uint8_t)opt.gid, .hop_limit = 64 } },
 	}, rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		/* 2 s of silence: the peer shares its processors with others */
+		.qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 7, .rnr_retry = 7,
 		.sq_psn = s.mine.psn, .max_rd_atomic = 16,
 	};
 
@@ -568,17 +571,28 @@ static void traffic(void)
 	}
 }
 
-/* The peer may still be sending: keep answering until both are done. */
-static void last_rites(void)
+/* The peer needs our answers until it is done, too. */
+static void answer_until_both_are_done(void)
 {
-	uint64_t mine = s.sum_added, theirs, sum;
 	struct timespec pause = { .tv_nsec = 1000000 };
-	double end = now_s() + 2;
+	char done = 'd';
+	ssize_t n;
 
-	while (now_s() < end) { /* answers on their way */
+	if (send(s.sock, &done, 1, MSG_NOSIGNAL) != 1)
+		err(1, "control connection");
+	while ((n = recv(s.sock, &done, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
 		drain_cq();
 		nanosleep(&pause, NULL);
 	}
+	if (n != 1)
+		errx(1, "the peer has gone");
+}
+
+/* From here on the peer may end. */
+static void compare_sums(void)
+{
+	uint64_t mine = s.sum_added, theirs, sum;
+
 	peer_swap(s.sock, &mine, &theirs, sizeof(mine));
 	memcpy(&sum, s.arena, 8);
 	if (sum != theirs)
@@ -730,8 +744,10 @@ int main(int argc, char **argv)
 	if (opt.huge)
 		huge();
 	traffic();
-	if (!s.errors)
-		last_rites();
+	if (!s.errors) {
+		answer_until_both_are_done();
+		compare_sums();
+	}
 	for (int k = 0; k < OP_KINDS; k++)
 		printf("%s %llu  ", names[k], (unsigned long long)s.ops[k]);
 	printf("\n%llu MiB sent, %llu received, %d wrong\n",
