@@ -153,7 +153,8 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
     pair = netns_pair()
     capture = stage.tmp / "reborn.pcapng"
     pair.a.sh("ip addr add 10.88.0.11/24 dev eth0")
-    old = Two(pair.b, pair.a, worker(faults, "-T", "16"))
+    # its client goes on for 9 s at least, in which the new ones have to join
+    old = Two(pair.b, pair.a, worker(faults, "-T", "18"))
     old.wait_working()
     qpn = old.qpn()
     slot = int(qpn, 0) >> 14
