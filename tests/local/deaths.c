@@ -30,8 +30,8 @@ enum {
 	LEFT_ALONE = 16,
 	SETTLED = 24,
 	STEP_NS = 7000,
-	AT_ONCE = 2,
-	IN_TIME = 20,
+	AT_ONCE = 5, /* seconds: by no timeout, which takes 9 */
+	IN_TIME = 30,
 	UDP_FDS = 4,
 	UDP_MAPS = 1, /* what it receives into */
 };
@@ -53,6 +53,14 @@ static struct {
 static bool kills(void)
 {
 	return mode < STOP;
+}
+
+/* Before the two have agreed a death shows when all retries are used up; who is spared
+ * must find all well, however late the other is. */
+static void set_timeout(uint32_t round)
+{
+	opt.timeout = mode == START && sh->spared != round ? 14 : 18;
+	opt.retries = 7;
 }
 
 /* --- the victim ---------------------------------------------------------- */
@@ -94,6 +102,7 @@ static void be_victim(void *arg)
 		trace_me();
 	if (mode == START)
 		sh->counting = 1;
+	set_timeout(round);
 	rig_open(&r);
 	duo_make(&d, &r, mix(lopt.seed) + round);
 	sh->victim = d.mine;
@@ -182,6 +191,7 @@ static void survivor(void *arg)
 		crew_wait(&sh->round, round);
 		if (sh->over)
 			break;
+		set_timeout(round);
 		duo_make(&d, &r, round);
 		sh->us = d.mine;
 		sh->our_card = round;
@@ -276,8 +286,6 @@ int deaths(void)
 		if (!strcmp(opt.mode, names[mode]))
 			break;
 	CHECK(opt.mode && mode < MODES);
-	opt.timeout = mode == START ? 14 : 17;
-	opt.retries = mode == START ? 3 : 7;
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(survivor, NULL);
 	for (; n < lopt.count; point += lopt.step) {

@@ -17,7 +17,7 @@
 
 #include "duo.h"
 
-enum { BEFORE = 30, BETWEEN = 15, SIZE = 1 << 20, WATCH_MS = 10, AT_ONCE = 2 };
+enum { BEFORE = 30, BETWEEN = 15, SIZE = 1 << 20, WATCH_MS = 10, AT_ONCE = 5 };
 
 static struct {
 	struct duo_card subject, other;
@@ -203,7 +203,7 @@ int forked(void)
 
 	CHECK(opt.mode);
 	rounds = is("fork") ? 1 : lopt.count;
-	opt.timeout = 17; /* 4 s and more until it gives up */
+	opt.timeout = 18; /* 9 s and more until it gives up */
 	sh = crew_share(sizeof(*sh));
 	rig_open(&r);
 	for (uint32_t round = 1; round <= rounds; round++)
