@@ -29,10 +29,14 @@ def counters(out):
 def test_counters_at_close(netns):
     server, client = (counters(out) for out in
                       pingpong(netns, {"URNIC_LOG": "info", "URNIC_LOCAL": "off"}))
-    assert server["rx"] == client["tx"] >= 20 * 3
-    assert server["rx_bytes"] == client["tx_bytes"] > 20 * 3000
-    assert client["rx"] == server["tx"]
+    assert server["rx"] >= 20 * 3 and server["rx_bytes"] > 20 * 3000
     assert all(n > 0 for n in (*server.values(), *client.values()))
+    # A packet that is sent again, and its answer, may come when all is over at the other end.
+    again = {"tx_probe", "tx_timeout"} & {*server, *client}
+    for frm, to in ((server, client), (client, server)):
+        for what in ("", "_bytes"):
+            sent, came = frm[f"tx{what}"], to[f"rx{what}"]
+            assert sent == came or again and sent > came, (server, client)
 
 
 def test_counters_at_exit(netns):
