@@ -17,6 +17,7 @@
 #include "direct/words.h"
 #include "sys/lock.h"
 #include "sys/log.h"
+#include "sys/procmaps.h"
 #include "sys/threads.h"
 
 enum {
@@ -42,8 +43,7 @@ static struct {
 	uint64_t bytes; /* of all runs */
 	struct extent region[REGIONS];
 	struct swap_run run[RUNS];
-	uint32_t key[REGIONS];	/* during share_take_back() */
-	struct swap_copy *copy; /* during a fork */
+	uint32_t key[REGIONS]; /* during share_take_back() */
 } share;
 
 static struct extent extent_of(const struct mkey *mk)
@@ -238,6 +238,7 @@ void share_start(struct core *core)
 			 "memory is promised strictly (vm.overcommit_memory is 2)");
 		return;
 	}
+	procmaps_keep();
 	core->mr_added = added;
 	core->mr_removed = removed;
 }
@@ -352,7 +353,8 @@ NO_TSA void share_copy(void)
 {
 	lock_take(&share.forking);
 	lock_take(&share.lock);
-	share.copy = share.runs ? swap_copy(share.run, share.runs) : NULL;
+	for (unsigned i = 0; i < share.runs; i++)
+		swap_copy(&share.run[i]);
 	lock_give(&share.lock);
 }
 
@@ -363,8 +365,8 @@ NO_TSA void share_before_fork(void)
 
 NO_TSA void share_parent(void)
 {
-	swap_parent(share.copy);
-	share.copy = NULL;
+	for (unsigned i = 0; i < share.runs; i++)
+		swap_parent(&share.run[i]);
 	lock_give(&share.lock);
 	lock_give(&share.forking);
 }
@@ -372,10 +374,7 @@ NO_TSA void share_parent(void)
 /* What the child registers it shares anew: its NIC, too, is another. */
 NO_TSA void share_child(void)
 {
-	swap_child(share.copy);
-	for (unsigned i = 0; i < share.runs; i++)
-		swap_forget(&share.run[i]);
-	share.copy = NULL;
+	swap_child(share.run, share.runs);
 	share.refused = false;
 	share.n = share.beyond = share.runs = share.moved = share.looked = 0;
 	share.bytes = 0;

@@ -355,7 +355,7 @@ static void fork_copies(void **state)
 		assert_int_equal(pd_alloc(&other, NULL, &of), 0);
 		share_start(&other);
 		assert_int_equal(mr_reg(of, mem, LEN, 0, RW, &its), 0);
-		expect_shared(0, 0); /* it is a file's, the copy's */
+		expect_shared(0, 20);
 		_exit(0);
 	}
 	share_parent();

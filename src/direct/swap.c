@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -122,7 +123,7 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
 	const int prot = PROT_READ | PROT_WRITE;
 	int rc;
 
-	*run = (struct swap_run){ .lo = lo, .hi = hi, .fd = -1 };
+	*run = (struct swap_run){ .lo = lo, .hi = hi, .fd = -1, .copy = MAP_FAILED };
 	if (hi - lo > APART / 2)
 		return -EFBIG;
 	if (!open_file(run, &rc))
@@ -195,20 +196,35 @@ static int prot_of(const struct procmap *m)
 	       (m->perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
+/* What the mapping m of a run has, to `to'; holes are left as they are. */
+static bool read_piece(struct from f, const struct procmap *m, uint8_t *to)
+{
+	uint64_t lo = m->offset, end = lo + (m->hi - m->lo), n;
+
+	for (; (n = next_data(f, &lo, end)) > 0; lo += n)
+		if (!read_content(f, m, lo, to + (lo - m->offset), n))
+			return false;
+	return true;
+}
+
+static uint8_t *private_memory(uint64_t len)
+{
+	return mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+}
+
 /* Private memory with the mapping's content, elsewhere; or NULL. */
 static uint8_t *read_pages(struct from f, const struct procmap *m)
 {
-	uint64_t len = m->hi - m->lo, end = m->offset + len, lo = m->offset, n;
-	uint8_t *to = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			   -1, 0);
+	uint64_t len = m->hi - m->lo;
+	uint8_t *to = private_memory(len);
 
 	if (to == MAP_FAILED)
 		return NULL;
-	for (; (n = next_data(f, &lo, end)) > 0; lo += n)
-		if (!read_content(f, m, lo, to + (lo - m->offset), n)) {
-			munmap(to, len);
-			return NULL;
-		}
+	if (!read_piece(f, m, to)) {
+		munmap(to, len);
+		return NULL;
+	}
 	if (prot_of(m) != (PROT_READ | PROT_WRITE))
 		mprotect(to, len, prot_of(m));
 	return to;
@@ -249,100 +265,141 @@ bool swap_in(struct swap_run *run)
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* A mapping of a run: from byte `from' of the copy on. */
-struct piece {
-	struct procmap m;
-	const struct swap_run *run;
-	uint64_t from;
-};
-
-struct swap_copy {
-	int fd; /* -1: there is no memory for it */
-	unsigned n;
-	struct piece piece[];
-};
-
-static struct swap_copy *find_pieces(const struct swap_run *run, unsigned runs)
+/* Behind this byte the file is a hole. */
+static uint64_t end_of_data(int fd)
 {
-	struct swap_copy *c = NULL, *more;
+	off_t hole = 0, data;
+
+	while ((data = lseek(fd, hole, SEEK_DATA)) >= 0 &&
+	       (hole = lseek(fd, data, SEEK_HOLE)) > data)
+		;
+	return hole > 0 ? (uint64_t)hole : 0;
+}
+
+/* The same of the run's mappings, where its descriptor has gone. */
+static uint64_t end_of_mappings(const struct swap_run *run)
+{
 	struct procmap m;
 	struct procmaps maps;
-	unsigned n = 0;
+	uint64_t end = 0;
 
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
-		for (unsigned i = 0; i < runs; i++) {
-			if (!swap_has(&run[i], &m))
-				continue;
-			more = realloc(c, sizeof(*c) + (n + 1) * sizeof(c->piece[0]));
-			if (!more)
-				break; /* see the page: nothing else is as good */
-			c = more;
-			c->piece[n++] =
-				(struct piece){ m, &run[i], i * APART + m.offset };
-		}
+		if (swap_has(run, &m) && m.offset + (m.hi - m.lo) > end)
+			end = m.offset + (m.hi - m.lo);
 	procmaps_close(&maps);
-	if (c)
-		c->n = n;
-	return c;
+	return end;
 }
 
-static bool copy_piece(int to, const struct piece *p, void *buf)
+static bool copy_mappings(const struct swap_run *run, struct from f, uint8_t *to)
 {
-	const struct procmap *m = &p->m;
-	uint64_t end = m->offset + (m->hi - m->lo), lo = m->offset, n;
-	struct from f = open_content(p->run);
-	bool good = f.fd >= 0;
+	struct procmap m;
+	struct procmaps maps;
+	bool all;
 
-	for (; good && (n = next_data(f, &lo, end)) > 0; lo += n)
-		good = read_content(f, m, lo, buf, n) &&
-		       write_all(to, buf, n, p->from + (lo - m->offset));
-	close_content(f);
-	return good;
+	procmaps_open(&maps);
+	all = maps.fd >= 0;
+	while (all && procmaps_next(&maps, &m))
+		if (swap_has(run, &m))
+			all = m.offset + (m.hi - m.lo) <= run->copied &&
+			      read_piece(f, &m, to + m.offset);
+	procmaps_close(&maps);
+	return all;
 }
 
-struct swap_copy *swap_copy(const struct swap_run *run, unsigned n)
+void swap_copy(struct swap_run *run)
 {
-	struct swap_copy *c = find_pieces(run, n);
-	void *buf = c ? malloc(CHUNK) : NULL;
+	struct from f = open_content(run);
+	struct procmap all = { .hi = 0 };
 	bool good;
 
-	if (!c)
-		return NULL;
-	c->fd = buf ? fd_memory("urnic-copy", n * APART) : -1;
-	good = c->fd >= 0;
-	for (unsigned i = 0; good && i < c->n; i++)
-		good = copy_piece(c->fd, &c->piece[i], buf);
-	free(buf);
-	if (!good && c->fd >= 0) {
-		close(c->fd);
-		c->fd = -1;
+	all.hi = f.is_file ? end_of_data(f.fd) : end_of_mappings(run);
+	run->copied = all.hi;
+	run->copy = all.hi ? private_memory(all.hi) : NULL;
+	good = run->copy != MAP_FAILED &&
+	       (f.is_file ? read_piece(f, &all, run->copy)
+			  : f.fd >= 0 && copy_mappings(run, f, run->copy));
+	close_content(f);
+	if (!good)
+		swap_parent(run);
+}
+
+void swap_parent(struct swap_run *run)
+{
+	if (run->copied && run->copy != MAP_FAILED)
+		munmap(run->copy, run->copied);
+	run->copy = MAP_FAILED;
+	run->copied = 0;
+}
+
+/* The copy of what is mapped there takes its place, and behind the copy's end zeros. */
+static bool place(const struct swap_run *run, const struct procmap *m)
+{
+	uint64_t len = m->hi - m->lo, has = 0;
+	int prot = prot_of(m);
+
+	if (run->copy == MAP_FAILED)
+		return false;
+	if (m->offset < run->copied)
+		has = least(len, run->copied - m->offset);
+	if (has && (mprotect(run->copy + m->offset, has, prot) ||
+		    mremap(run->copy + m->offset, has, has, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   at(m->lo)) == MAP_FAILED))
+		return false;
+	return has == len ||
+	       mmap(at(m->lo + has), len - has, prot,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+/* Of a process that has no other thread: where it may have few descriptors it has more
+ * for a moment. */
+static void open_maps(struct procmaps *maps)
+{
+	struct rlimit was, more;
+
+	procmaps_open(maps);
+	if (maps->fd >= 0 || getrlimit(RLIMIT_NOFILE, &was))
+		return;
+	more = (struct rlimit){ was.rlim_max, was.rlim_max };
+	if (setrlimit(RLIMIT_NOFILE, &more))
+		return;
+	procmaps_open(maps);
+	setrlimit(RLIMIT_NOFILE, &was);
+}
+
+/* False: there is no memory for it, and none is there. */
+static bool place_or_none(const struct swap_run *run, const struct procmap *m)
+{
+	if (place(run, m))
+		return true;
+	mmap(at(m->lo), m->hi - m->lo, PROT_NONE,
+	     MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return false;
+}
+
+/* Nothing is logged before the end: the log's memory might be mapped where a copy was. */
+void swap_child(struct swap_run *run, unsigned n)
+{
+	struct procmap m, lost = { .hi = 0 };
+	struct procmaps maps;
+
+	for (unsigned i = 0; i < n; i++)
+		swap_forget(&run[i]);
+	open_maps(&maps);
+	while (procmaps_next(&maps, &m))
+		for (unsigned i = 0; i < n; i++)
+			if (swap_has(&run[i], &m) && !place_or_none(&run[i], &m))
+				lost = m;
+	for (unsigned i = 0; maps.fd < 0 && i < n; i++) {
+		m = (struct procmap){ .lo = run[i].lo, .hi = run[i].hi, .perms = "rw-p" };
+		if (!place_or_none(&run[i], &m))
+			lost = m;
 	}
-	return c;
-}
-
-void swap_parent(struct swap_copy *c)
-{
-	if (c && c->fd >= 0)
-		close(c->fd);
-	free(c);
-}
-
-void swap_child(struct swap_copy *c)
-{
-	for (unsigned i = 0; c && i < c->n; i++) {
-		const struct procmap *m = &c->piece[i].m;
-		uint64_t len = m->hi - m->lo;
-
-		if (c->fd >= 0 &&
-		    mmap(at(m->lo), len, prot_of(m), MAP_PRIVATE | MAP_FIXED, c->fd,
-			 (off_t)c->piece[i].from) != MAP_FAILED)
-			continue;
+	procmaps_close(&maps);
+	for (unsigned i = 0; i < n; i++)
+		swap_parent(&run[i]);
+	if (lost.hi)
 		log_error("a child of fork() has no memory at %#llx to %#llx, which its "
 			  "parent has registered: there is none for a copy",
-			  (unsigned long long)m->lo, (unsigned long long)m->hi);
-		mmap(at(m->lo), len, PROT_NONE,
-		     MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	}
-	swap_parent(c);
+			  (unsigned long long)lost.lo, (unsigned long long)lost.hi);
 }

@@ -19,6 +19,9 @@ struct swap_run {
 	uint64_t lo, hi;
 	int fd;
 	struct fd_id id;
+	/* During a fork: of the first bytes of the file; else MAP_FAILED. */
+	uint8_t *copy;
+	uint64_t copied;
 };
 
 /* The mapping is of the run's file. */
@@ -35,11 +38,13 @@ bool swap_in(struct swap_run *run);
 /* The child of a fork has none. */
 void swap_forget(struct swap_run *run);
 
-/* For fork(), whose child has private memory as its parent had it: before it a copy of
- * the n runs is made, which the child maps.  NULL: there is nothing to copy.  Where there
- * is no memory for it the child finds none there. */
-struct swap_copy *swap_copy(const struct swap_run *run, unsigned n);
-void swap_parent(struct swap_copy *c);
-void swap_child(struct swap_copy *c);
+/* Around fork(), whose child has private memory as its parent had it.  What the file has
+ * is copied before, to memory that parent and child have; the parent forgets it.  The
+ * child, where nothing changes any more, puts it where the file is mapped, and nowhere
+ * else, and has none of the runs then.  Where there is no memory for a copy it has none
+ * at these addresses. */
+void swap_copy(struct swap_run *run);
+void swap_parent(struct swap_run *run);
+void swap_child(struct swap_run *run, unsigned n);
 
 #endif

@@ -326,7 +326,6 @@ static void a_child_has_its_own(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	struct swap_copy *copy;
 	int go[2], said[2], status;
 	pid_t pid;
 	char c;
@@ -337,15 +336,15 @@ static void a_child_has_its_own(void **state)
 	mprotect(p, PAGE, PROT_READ);
 	mprotect(p, PAGE, PROT_READ | PROT_WRITE);
 	assert_int_equal(pipe(go) | pipe(said), 0);
-	copy = swap_copy(&run, 1);
-	assert_non_null(copy);
+	swap_copy(&run);
+	assert_true(run.copied >= LEN);
 	memset(p + LEN / 2, 3, 1); /* between the copy and the fork: another thread's */
 	pid = fork();
 	if (!pid) {
-		swap_child(copy);
+		swap_child(&run, 1);
 		child_looks(&run, p, go[0], said[1]);
 	}
-	swap_parent(copy);
+	swap_parent(&run);
 	assert_int_equal(read(said[0], &c, 1), 1);
 	assert_int_equal(p[LEN / 2], 3);
 	expect(p, LEN / 2, 1);
@@ -367,7 +366,6 @@ static void a_child_of_one_that_closes_descriptors(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	struct swap_copy *copy;
 	int status;
 	pid_t pid;
 
@@ -376,20 +374,167 @@ static void a_child_of_one_that_closes_descriptors(void **state)
 	run = out(p, LEN);
 	mprotect(p, PAGE, PROT_NONE);
 	close(run.fd);
-	copy = swap_copy(&run, 1);
+	swap_copy(&run);
 	pid = fork();
 	if (!pid) {
-		swap_child(copy);
+		swap_child(&run, 1);
 		mprotect(p, PAGE, PROT_READ);
 		for (size_t i = 0; i < LEN; i++)
 			if (p[i] != (uint8_t)(1 + i * 7 + i / 251))
 				_exit(1);
 		_exit(0);
 	}
-	swap_parent(copy);
+	swap_parent(&run);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	munmap(p, LEN);
+}
+
+/* It has few descriptors, or sees no /proc: it has what its parent has, no less. */
+static void child_of_a_poor_one(void (*become_poor)(void))
+{
+	uint8_t *p = map(LEN), *moved = map(LEN);
+	struct swap_run run;
+	int status;
+	pid_t pid;
+
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	assert_ptr_equal(mremap(p, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, moved),
+			 moved);
+	p = moved;
+	procmaps_keep();
+	pid = fork(); /* whose child is the parent here */
+	if (!pid) {
+		become_poor();
+		swap_copy(&run);
+		pid = fork();
+		if (!pid) {
+			swap_child(&run, 1);
+			memset(p, 8, LEN);
+			_exit(0);
+		}
+		swap_parent(&run);
+		if (waitpid(pid, &status, 0) != pid || status)
+			_exit(1);
+		for (size_t i = 0; i < LEN; i++)
+			if (p[i] != (uint8_t)(1 + i * 7 + i / 251))
+				_exit(2);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(swap_in(&run));
+	munmap(p, LEN);
+}
+
+static void have_no_descriptors(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim))
+		_exit(10);
+	lim.rlim_cur = 0;
+	if (setrlimit(RLIMIT_NOFILE, &lim))
+		_exit(11);
+}
+
+static void have_short_files(void)
+{
+	const struct rlimit lim = { 1 << 20, 1 << 20 };
+
+	if (setrlimit(RLIMIT_FSIZE, &lim))
+		_exit(12);
+}
+
+/* Only a few may chroot(). */
+static void have_no_proc(void)
+{
+	if (!chroot("/usr") && !access("/proc", F_OK))
+		_exit(13);
+}
+
+static void a_child_of_one_without_descriptors(void **state)
+{
+	(void)state;
+	child_of_a_poor_one(have_no_descriptors);
+}
+
+static void a_child_of_one_with_short_files(void **state)
+{
+	(void)state;
+	child_of_a_poor_one(have_short_files);
+}
+
+static void a_child_of_one_without_proc(void **state)
+{
+	(void)state;
+	child_of_a_poor_one(have_no_proc);
+}
+
+/* Another thread has unmapped it since the copy was made, and it is other memory now: a
+ * child has that, and the run's pages where they are. */
+static void a_child_has_what_lies_there_now(void **state)
+{
+	uint8_t *p = map(2 * LEN), *q;
+	struct swap_run run;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fill(p, 2 * LEN, 1);
+	run = out(p, 2 * LEN);
+	swap_copy(&run);
+	q = mmap(p, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		 -1, 0);
+	assert_ptr_equal(q, p);
+	fill(q, LEN, 4);
+	pid = fork();
+	if (!pid) {
+		swap_child(&run, 1);
+		for (size_t i = 0; i < 2 * LEN; i++)
+			if (p[i] != (uint8_t)((i < LEN ? 4 : 1) + i * 7 + i / 251))
+				_exit(1);
+		_exit(of_file(&run, p, 2 * LEN) ? 2 : 0);
+	}
+	swap_parent(&run);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(swap_in(&run));
+	munmap(p, 2 * LEN);
+}
+
+/* What has grown is followed by zeros, of which the child may have some, too. */
+static void a_child_of_what_has_grown(void **state)
+{
+	uint8_t *p = map(LEN), *more;
+	struct swap_run run;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	more = mremap(p, LEN, 3 * LEN, MREMAP_MAYMOVE);
+	assert_ptr_not_equal(more, MAP_FAILED);
+	swap_copy(&run);
+	assert_int_equal(run.copied, LEN);
+	pid = fork();
+	if (!pid) {
+		swap_child(&run, 1);
+		for (size_t i = 0; i < 3 * LEN; i++)
+			if (more[i] != (i < LEN ? (uint8_t)(1 + i * 7 + i / 251) : 0))
+				_exit(1);
+		memset(more, 8, 3 * LEN);
+		_exit(of_file(&run, more, 3 * LEN) ? 2 : 0);
+	}
+	swap_parent(&run);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	expect(more, LEN, 1);
+	expect_zeros(more + LEN, 2 * LEN);
+	assert_true(swap_in(&run));
+	munmap(more, 3 * LEN);
 }
 
 /* Better no memory than another's. */
@@ -397,7 +542,6 @@ static void no_memory_for_a_copy(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	struct swap_copy *copy;
 	struct rlimit was, lim;
 	int status;
 	pid_t pid;
@@ -405,20 +549,21 @@ static void no_memory_for_a_copy(void **state)
 	(void)state;
 	fill(p, LEN, 1);
 	run = out(p, LEN);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
 	lim = (struct rlimit){ 1 << 20, was.rlim_max };
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
-	copy = swap_copy(&run, 1);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	assert_int_equal(setrlimit(RLIMIT_AS, &lim), 0);
+	swap_copy(&run);
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	assert_ptr_equal(run.copy, MAP_FAILED);
 	pid = fork();
 	if (!pid) {
 		unsigned char in;
 
-		swap_child(copy);
+		swap_child(&run, 1);
 		_exit(of_file(&run, p, LEN) || mincore(p, PAGE, &in) ||
 		      write(1, p, 1) != -1 || errno != EFAULT);
 	}
-	swap_parent(copy);
+	swap_parent(&run);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	expect(p, LEN, 1);
@@ -440,6 +585,11 @@ int main(void)
 		T(replacing_fails_half_way),
 		T(a_child_has_its_own),
 		T(a_child_of_one_that_closes_descriptors),
+		T(a_child_of_one_without_descriptors),
+		T(a_child_of_one_with_short_files),
+		T(a_child_of_one_without_proc),
+		T(a_child_has_what_lies_there_now),
+		T(a_child_of_what_has_grown),
 		T(no_memory_for_a_copy),
 	};
 

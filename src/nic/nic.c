@@ -99,11 +99,13 @@ static void close_all(struct engine *e)
 
 /* The child has the NIC's memory and descriptors but not its thread: names
  * and port would outlive their owner.  Its contexts answer EIO from now on; a
- * fresh open makes a NIC of its own. */
+ * fresh open makes a NIC of its own.  First of all its memory is its own: the NIC may lie
+ * in a region, whose pages it has from its parent. */
 NO_TSA static void fork_child(void)
 {
 	struct nic *nic = the_nic;
 
+	share_child();
 	live_let_go();
 	if (nic) {
 		struct engine *e = &nic->engine;
@@ -122,7 +124,6 @@ NO_TSA static void fork_child(void)
 	}
 	guard_let_go();
 	registry_forked();
-	share_child();
 	pthread_mutex_unlock(&nic_lock);
 }
 
