@@ -8,6 +8,7 @@
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
 #include "sys/hang_testing.h"
+#include "sys/procmaps.h"
 
 enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
 
@@ -238,6 +239,49 @@ static void a_region_that_is_lent_again(void **state)
 	leave(&h);
 }
 
+static bool is_file(const struct shared *s)
+{
+	const uint64_t at = (uintptr_t)s->at;
+	struct procmap m;
+	struct procmaps maps;
+	bool is = false;
+
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m))
+		is |= m.lo < at + LEN && at < m.hi && m.perms[3] == 's';
+	procmaps_close(&maps);
+	return is;
+}
+
+/* Moved by the program, registered where it is now, deregistered where it was: it is the
+ * region's memory all the same, and private when that has gone, too. */
+static void a_region_that_was_moved(void **state)
+{
+	struct shared s = share_private(FIX_ALL);
+	struct mr *old = s.mr;
+	uint8_t *to;
+
+	(void)state;
+	to = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_equal(mremap(s.at, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+	s.at = to;
+	s.mr = sim_mr(s.f->s, 1, s.at, LEN, FIX_ALL);
+	use(&s);
+	assert_non_null(map_of(&s));
+	assert_int_equal(mr_dereg(old), 0);
+	memset(s.at, 0, LEN);
+	memset(s.f->mr[0]->mkey.host, 0x5a, 64);
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 64);
+	done_at_once(&s, 1);
+	for (unsigned i = 0; i < 65; i++)
+		assert_int_equal(s.at[i], i < 64 ? 0x5a : 0);
+	assert_int_equal(mr_dereg(s.mr), 0);
+	s.mr = NULL;
+	assert_false(is_file(&s));
+	assert_int_equal(s.at[0], 0x5a);
+	unshare_(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +292,7 @@ int main(void)
 		cmocka_unit_test(its_neighbour_stays),
 		cmocka_unit_test(not_with_other_threads),
 		cmocka_unit_test(a_region_that_is_lent_again),
+		cmocka_unit_test(a_region_that_was_moved),
 	};
 
 	hang_fails();

@@ -2,9 +2,11 @@
 /* movable.c - see movable.h. */
 #include "direct/movable.h"
 
+#include <dirent.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,8 +15,8 @@
 
 /* --- who else could touch it ---------------------------------------------- */
 
-/* It says that the kernel, or a device, writes to memory of this process behind its back.
- */
+/* What is mapped or open under that name says that the kernel, or a device, may write to
+ * memory of this process behind its back. */
 static bool is_behind(const char *name)
 {
 	static const char *const by[] = {
@@ -25,6 +27,10 @@ static bool is_behind(const char *name)
 		"/dev/vfio",
 		"/dev/infiniband",
 		"anon_inode:[vfio",
+		"/dev/vhost",
+		"/dev/video",
+		"/dev/dri/",
+		"socket:[", /* mapped: the rings of AF_XDP, AF_PACKET */
 		"[uprobes]",
 	};
 
@@ -34,7 +40,24 @@ static bool is_behind(const char *name)
 	return false;
 }
 
-static bool is_behind_our_back(void)
+static bool has_open(void)
+{
+	DIR *d = opendir("/proc/thread-self/fd");
+	bool has = !d;
+	struct dirent *e;
+
+	while (!has && (e = readdir(d))) {
+		char name[32] = "";
+
+		has = readlinkat(dirfd(d), e->d_name, name, sizeof(name) - 1) > 0 &&
+		      strncmp(name, "socket:", 7) != 0 && is_behind(name);
+	}
+	if (d)
+		closedir(d);
+	return has;
+}
+
+static bool has_mapped(void)
 {
 	struct procmap m;
 	struct procmaps maps;
@@ -48,14 +71,24 @@ static bool is_behind_our_back(void)
 	return behind;
 }
 
-bool movable_now(unsigned *resident)
+/* There is no thread of the program's but the calling one.  The kernel counts all at one
+ * moment, as so many folders. */
+static bool is_only_thread(void)
+{
+	uint64_t own = threads_now();
+	struct stat st;
+
+	return !stat("/proc/self/task", &st) && st.st_nlink == 2 + 1 + threads_in(own) &&
+	       threads_now() == own;
+}
+
+static bool is_free(unsigned *resident)
 {
 	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long threads = 0, locked = 1, pinned = 1, kib = 0;
+	unsigned long locked = 1, pinned = 1, kib = 0;
 	char line[128];
 
 	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "Threads: %lu", &threads);
 		sscanf(line, "VmLck: %lu", &locked);
 		sscanf(line, "VmPin: %lu", &pinned);
 		sscanf(line, "VmRSS: %lu", &kib);
@@ -63,8 +96,12 @@ bool movable_now(unsigned *resident)
 	if (f)
 		fclose(f);
 	*resident = (unsigned)(kib >> 10);
-	return threads == 1 + threads_own() && !locked && !pinned &&
-	       !is_behind_our_back();
+	return !locked && !pinned;
+}
+
+bool movable_now(unsigned *resident)
+{
+	return is_only_thread() && is_free(resident) && !has_mapped() && !has_open();
 }
 
 bool movable_extent(const struct extent *e)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -82,13 +83,20 @@ static bool is_known(const struct extent *r)
 	return false;
 }
 
-/* Nobody but this thread touches memory that is to move; nor is our own NIC in it, where
- * our own thread works without the turn, too: a program may register all of its heap. */
-static bool may_move(const struct core *core, const struct extent *e)
+/* Our own NIC is not in it, where our own thread works without the turn, too: a program
+ * may register all of its heap. */
+static bool is_the_programs(const struct core *core, const struct extent *e)
 {
 	const struct extent nic = { (uintptr_t)core, (uintptr_t)(core + 1) };
+
+	return !extents_meet(e, &nic) && movable_extent(e);
+}
+
+/* Nobody but this thread touches memory. */
+static bool is_alone(void)
+{
 	unsigned resident;
-	bool now = !extents_meet(e, &nic) && movable_extent(e) && movable_now(&resident);
+	bool now = movable_now(&resident);
 
 	if (now)
 		share.looked += resident;
@@ -114,11 +122,20 @@ static void go_on(struct core *core, const sigset_t *old) RELEASES(core->turn)
 	sigprocmask(SIG_SETMASK, old, NULL);
 }
 
+/* A descriptor each, of those that the program may have. */
+static bool has_room(void)
+{
+	struct rlimit lim;
+
+	return share.runs < RUNS && !getrlimit(RLIMIT_NOFILE, &lim) &&
+	       share.runs < lim.rlim_cur / 16;
+}
+
 static void swap_piece(const struct extent *e)
 {
 	int rc;
 
-	if (share.runs == RUNS || share.refused || share.bytes + (e->hi - e->lo) > MOST)
+	if (!has_room() || share.refused || share.bytes + (e->hi - e->lo) > MOST)
 		return;
 	share.moved++;
 	rc = swap_out(e->lo, e->hi, &share.run[share.runs]);
@@ -138,8 +155,8 @@ static void swap_region(struct core *core, const struct extent *region)
 	unsigned n;
 
 	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
-	    share.runs == RUNS || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
-	    is_known(&r) || !may_move(core, &r))
+	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
+	    is_known(&r) || !is_the_programs(core, &r) || !is_alone())
 		return;
 	n = movable_find(&r, piece, PIECES);
 	hold_still(core, &old);
@@ -198,17 +215,70 @@ static bool swap_run_in(struct core *core, unsigned i)
 	return true;
 }
 
-/* Pages of the range that no region has are private again, where nobody else can touch
- * them. */
-static void swap_back(struct core *core, const struct extent *of)
-{
-	for (unsigned i = share.runs; i-- > 0;) {
-		struct extent run = extent_of_run(&share.run[i]);
+/* What becomes of the runs when regions go. */
+struct fate {
+	bool lies[RUNS]; /* the program has not unmapped all of it */
+	bool kept[RUNS]; /* a region has a part of it, or it must not move */
+};
 
-		if (extents_meet(of, &run) && !share.beyond && !is_known(&run) &&
-		    may_move(core, &run))
-			(void)swap_run_in(core, i);
+/* The program may have moved the pages, and registered them where they are now. */
+static bool find_fates(const struct core *core, struct fate *f)
+{
+	struct procmap m;
+	struct procmaps maps;
+	bool seen;
+
+	memset(f, 0, sizeof(*f));
+	for (unsigned i = 0; i < share.runs; i++) {
+		struct extent was = extent_of_run(&share.run[i]);
+
+		f->kept[i] = is_known(&was);
 	}
+	procmaps_open(&maps);
+	seen = maps.fd >= 0;
+	while (procmaps_next(&maps, &m))
+		for (unsigned i = 0; i < share.runs; i++) {
+			struct extent is = { m.lo, m.hi };
+
+			if (!swap_has(&share.run[i], &m))
+				continue;
+			f->lies[i] = true;
+			f->kept[i] |= is_known(&is) || !is_the_programs(core, &is);
+		}
+	procmaps_close(&maps);
+	return seen;
+}
+
+/* A region that was where the pages were may be gone. */
+static bool may_be_free(void)
+{
+	for (unsigned i = 0; i < share.runs; i++) {
+		struct extent was = extent_of_run(&share.run[i]);
+
+		if (!is_known(&was))
+			return true;
+	}
+	return false;
+}
+
+/* Pages that no region has are private again, if nobody else can touch them.  Else the
+ * memory of what has been unmapped goes, but a fork looks for it still: another thread
+ * may have moved it just now. */
+static void swap_back(struct core *core)
+{
+	struct fate fate;
+	bool alone;
+
+	if (share.beyond || !may_be_free())
+		return;
+	alone = is_alone();
+	if (!find_fates(core, &fate))
+		return;
+	for (unsigned i = share.runs; i-- > 0;)
+		if (!fate.kept[i] && alone)
+			(void)swap_run_in(core, i);
+		else if (!fate.kept[i] && !fate.lies[i])
+			swap_forget(&share.run[i]);
 }
 
 /* It is no region any more, and nobody is inside. */
@@ -220,8 +290,7 @@ static void removed(struct core *core, const struct mkey *mk)
 		return;
 	lock_take(&share.lock);
 	forget(&r);
-	if (share.runs)
-		swap_back(core, &r);
+	swap_back(core);
 	lock_give(&share.lock);
 }
 
@@ -263,10 +332,50 @@ static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 	return RUNS;
 }
 
-/* Others do not begin to touch these pages: by any region that has a part of them. */
-static bool take_down(struct core *core, const struct swap_run *run, unsigned *n)
+/* Where the pages are, as the program may have moved them. */
+struct places {
+	unsigned n;
+	struct extent at[PIECES];
+};
+
+/* False: they are in too many places, or must not move. */
+static bool find_places(const struct core *core, const struct swap_run *run,
+			struct places *p)
 {
-	const struct extent pages = extent_of_run(run);
+	struct procmap m;
+	struct procmaps maps;
+	bool good;
+
+	p->n = 0;
+	procmaps_open(&maps);
+	good = maps.fd >= 0;
+	while (good && procmaps_next(&maps, &m)) {
+		struct extent is = { m.lo, m.hi };
+
+		if (!swap_has(run, &m))
+			continue;
+		good = p->n < PIECES && is_the_programs(core, &is);
+		if (good)
+			p->at[p->n++] = is;
+	}
+	procmaps_close(&maps);
+	return good;
+}
+
+static bool has_part(const struct places *p, const struct extent *e)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		if (extents_meet(&p->at[i], e))
+			return true;
+	return false;
+}
+
+/* Others do not begin to touch these pages: by any region that has a part of them, where
+ * they were or where they are. */
+static bool take_down(struct core *core, const struct swap_run *run,
+		      const struct places *p, unsigned *n)
+{
+	const struct extent was = extent_of_run(run);
 
 	*n = 0;
 	turn_take(&core->turn);
@@ -278,7 +387,8 @@ static bool take_down(struct core *core, const struct swap_run *run, unsigned *n
 		if (!mk)
 			continue;
 		e = extent_of(mk);
-		if (!extents_meet(&e, &pages) && !fd_same(&mk->lent, &run->id))
+		if (!extents_meet(&e, &was) && !has_part(p, &e) &&
+		    !fd_same(&mk->lent, &run->id))
 			continue;
 		exports_del_mr(core, key);
 		share.key[(*n)++] = key;
@@ -312,15 +422,16 @@ static bool are_out(struct core *core, uint32_t key, unsigned n)
 
 static bool take_back(struct core *core, uint32_t key, unsigned run)
 {
-	const struct extent pages = extent_of_run(&share.run[run]);
+	struct places places;
 	bool good;
 	unsigned n;
 
-	if (!may_move(core, &pages))
+	if (!is_alone() || !find_places(core, &share.run[run], &places))
 		return false;
-	good = take_down(core, &share.run[run], &n) && are_out(core, key, n);
+	good = take_down(core, &share.run[run], &places, &n) && are_out(core, key, n);
 	if (good) {
 		atomic_fetch_add(&core->exports->torn, 1);
+		words_barrier();
 		good = swap_run_in(core, run);
 	}
 	if (good) {

@@ -7,12 +7,14 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <linux/aio_abi.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,6 +203,44 @@ static void not_with_other_threads(void **state)
 	pthread_barrier_destroy(&there);
 }
 
+/* Files of moved memory that this process holds. */
+static unsigned files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	struct dirent *e;
+	unsigned n = 0;
+
+	while ((e = readdir(d))) {
+		char to[64] = "";
+
+		(void)readlinkat(dirfd(d), e->d_name, to, sizeof(to) - 1);
+		n += !strncmp(to, "/memfd:urnic-memory", 19);
+	}
+	closedir(d);
+	return n;
+}
+
+/* It may be that another thread has moved it; but what nobody has takes no memory. */
+static void what_is_unmapped_with_other_threads(void **state)
+{
+	struct mr *a = reg(mem, 4 * PAGE, RW), *b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
+
+	(void)state;
+	assert_int_equal(files(), 2);
+	threads_end(); /* one is the program's */
+	munmap(mem, 4 * PAGE);
+	dereg(a);
+	assert_int_equal(files(), 1);
+	dereg(b);
+	expect_shared(4, 4);
+	assert_int_equal(files(), 1);
+	count_threads();
+	b = reg(mem + 12 * PAGE, PAGE, RW);
+	dereg(b); /* those that had to stay are looked for again */
+	expect_shared(0, 0);
+	assert_int_equal(files(), 0);
+}
+
 /* ... nor what the kernel may be about to write to. */
 static void not_with_asynchronous_io(void **state)
 {
@@ -214,6 +254,40 @@ static void not_with_asynchronous_io(void **state)
 	expect_shared(0, 0);
 	dereg(mr);
 	syscall(SYS_io_destroy, io);
+}
+
+/* Of few descriptors all but a few are the program's. */
+static void not_with_few_descriptors(void **state)
+{
+	struct rlimit was, few;
+	struct mr *mr[4];
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = (struct rlimit){ 32, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (unsigned i = 0; i < 4; i++)
+		mr[i] = reg(mem + i * PAGE, PAGE, RW);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	expect_shared(0, 2);
+	for (unsigned i = 0; i < 4; i++)
+		dereg(mr[i]);
+}
+
+/* A ring that nobody has mapped, but that may have buffers: it is open. */
+static void not_with_a_ring_that_is_open(void **state)
+{
+	uint8_t params[120] = { 0 };
+	int fd = (int)syscall(SYS_io_uring_setup, 2, params);
+	struct mr *mr;
+
+	(void)state;
+	if (fd < 0)
+		return; /* not allowed */
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	close(fd);
 }
 
 static void not_what_is_locked(void **state)
@@ -330,6 +404,22 @@ static void many_regions(void **state)
 	dereg(mr[0]);
 }
 
+/* What was one mapping is one again: the program may move it. */
+static void part_of_a_mapping(void **state)
+{
+	struct mr *mr = reg(mem + 4 * PAGE, 4 * PAGE, RW);
+	uint8_t *to;
+
+	(void)state;
+	expect_shared(4, 4);
+	dereg(mr);
+	to = mremap(mem, LEN, 2 * LEN, MREMAP_MAYMOVE);
+	assert_ptr_not_equal(to, MAP_FAILED);
+	mem = to;
+	expect_content();
+	munmap(mem + LEN, LEN);
+}
+
 /* A child has what its parent had, and may register anew. */
 static void fork_copies(void **state)
 {
@@ -377,13 +467,17 @@ int main(void)
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
 		T(not_with_other_threads),
+		T(what_is_unmapped_with_other_threads),
 		T(not_with_asynchronous_io),
+		T(not_with_few_descriptors),
+		T(not_with_a_ring_that_is_open),
 		T(not_what_is_locked),
 		T(not_what_something_is_said_of),
 		T(not_what_has_our_own_nic),
 		T(not_what_is_protected),
 		T(a_region_that_moves),
 		T(many_regions),
+		T(part_of_a_mapping),
 		T(fork_copies),
 	};
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* swap.c - see swap.h.  Memory goes from one kind to the other in one system call, when
- * what it holds is there already: whoever reads it meanwhile sees the same. */
+/* swap.c - see swap.h. */
 #include "direct/swap.h"
 
 #include <errno.h>
@@ -60,16 +59,21 @@ static bool map_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 	       MAP_FAILED;
 }
 
+static void put_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
+{
+	if (!map_file(fd, lo, len, prot, from))
+		log_error("registered memory at %#llx is lost: no other can be mapped "
+			  "there: %s",
+			  (unsigned long long)lo, strerror(errno));
+}
+
 /* Where a call that replaces memory fails, what was there may have gone already: then
  * the file, which has the same, lies there again.  False: it is as it was. */
 static bool mend(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 {
 	if (!msync(at(lo), len, MS_ASYNC) || errno != ENOMEM)
 		return false;
-	if (!map_file(fd, lo, len, prot, from))
-		log_error("registered memory at %#llx is lost: no other can be mapped "
-			  "there: %s",
-			  (unsigned long long)lo, strerror(errno));
+	put_file(fd, lo, len, prot, from);
 	return true;
 }
 
@@ -230,7 +234,29 @@ static uint8_t *read_pages(struct from f, const struct procmap *m)
 	return to;
 }
 
-static bool make_private(struct from f, const struct procmap *m)
+/* Made in its place, it becomes one mapping with its neighbours again, as it was: the
+ * program may move (mremap) all of it. */
+static bool make_private_here(struct from f, const struct procmap *m)
+{
+	const int rw = PROT_READ | PROT_WRITE, prot = prot_of(m);
+	uint64_t len = m->hi - m->lo;
+
+	if (mmap(at(m->lo), len, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+	    MAP_FAILED) {
+		(void)mend(f.fd, m->lo, len, prot, m->offset);
+		return false;
+	}
+	if (!read_piece(f, m, at(m->lo))) {
+		put_file(f.fd, m->lo, len, prot, m->offset);
+		return false;
+	}
+	if (prot != rw)
+		mprotect(at(m->lo), len, prot);
+	return true;
+}
+
+/* Where the memory is the only place that has it. */
+static bool make_private_elsewhere(struct from f, const struct procmap *m)
 {
 	uint64_t len = m->hi - m->lo;
 	uint8_t *to = read_pages(f, m);
@@ -239,9 +265,13 @@ static bool make_private(struct from f, const struct procmap *m)
 		return false;
 	if (mremap(to, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, at(m->lo)) != MAP_FAILED)
 		return true;
-	(void)mend(f.fd, m->lo, len, prot_of(m), m->offset);
 	munmap(to, len);
 	return false;
+}
+
+static bool make_private(struct from f, const struct procmap *m)
+{
+	return f.is_file ? make_private_here(f, m) : make_private_elsewhere(f, m);
 }
 
 bool swap_in(struct swap_run *run)

@@ -3,7 +3,7 @@
 #ifndef SYS_THREADS_H
 #define SYS_THREADS_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 /* There is one more, or soon one less.  No call may come too early: a thread says so
  * itself, first thing and last, or the one that has started it does, and will end it. */
@@ -13,5 +13,9 @@ void threads_forked(void); /* none of them is in the child */
 
 /* How many there are; a thread that starts or ends may be missing. */
 unsigned threads_own(void);
+/* The same, for who counts all threads meanwhile: none has begun or ended between two
+ * looks that see the same. */
+uint64_t threads_now(void);
+unsigned threads_in(uint64_t now);
 
 #endif
