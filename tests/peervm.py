@@ -125,8 +125,10 @@ class PeerVM:
                 "TMPDIR": str(self.stage.tmp), **(env or {})}
         if user:
             # the script itself must not run with our library
-            words[len(words) - len(argv):len(words) - len(argv)] = [
-                "/usr/bin/env", f"LD_LIBRARY_PATH={self.stage.lib}"]
+            more = [f"LD_LIBRARY_PATH={self.stage.lib}"]
+            if str(argv[0]).startswith("ibv_"):      # what -u is for perftest
+                more.append(f"LD_PRELOAD={self.stage.tool('peer-vm/libpatient.so')}")
+            words[len(words) - len(argv):len(words) - len(argv)] = ["/usr/bin/env", *more]
         proc = lab.Proc(words, full, place=self)
         self.procs.append(proc)
         return proc
