@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
 CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
+HANGS = 60      # seconds that nothing takes which does not hang, on the slowest machine
 
 PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
 DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
@@ -127,7 +128,7 @@ class Proc:
         """Until this process, or another of its namespace, has this port of UDP."""
         self.wait_listening(port, tables=("udp", "udp6"), state="07")
 
-    def wait_listening(self, port, timeout=10, tables=("tcp", "tcp6"), state="0A"):
+    def wait_listening(self, port, timeout=HANGS, tables=("tcp", "tcp6"), state="0A"):
         """Until this process, or another of its namespace, listens on TCP."""
         end = time.monotonic() + timeout
         want = f":{port:04X} "
@@ -144,7 +145,7 @@ class Proc:
             time.sleep(0.01)
         raise AssertionError(f"not listening on {port}: {self.describe()}")
 
-    def wait_output(self, text, timeout=10):
+    def wait_output(self, text, timeout=HANGS):
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             if text in self.out:
@@ -159,10 +160,10 @@ class Proc:
         uid = os.stat(f"/proc/{self.pid}").st_uid
         dump = self.place.start(self.place.stage.urnic, "dump", str(self.pid),
                                 user=pwd.getpwuid(uid).pw_name if uid else None)
-        dump.wait(10)
+        dump.wait(HANGS)
         return dump.out
 
-    def wait_dump(self, pattern, timeout=10):
+    def wait_dump(self, pattern, timeout=HANGS):
         """The first dump that the pattern is found in; from before it opened a device on."""
         end = time.monotonic() + timeout
         while time.monotonic() < end and self.running():
@@ -244,7 +245,7 @@ class Namespace:
         env.update({**self.extra, **(extra or {})})
         return env
 
-    def run(self, *argv, timeout=30, check=True, **kw):
+    def run(self, *argv, timeout=HANGS, check=True, **kw):
         proc = self.start(*argv, **kw)
         rc = proc.wait(timeout)
         assert rc is not None, f"no end after {timeout} s: {proc.describe()}"
@@ -341,7 +342,7 @@ def constant(path, name):
     return re.search(rf"\b{name} = (\d+)", (ROOT / path).read_text())[1]
 
 
-def eventually(true, timeout=20):
+def eventually(true, timeout=HANGS):
     end = time.monotonic() + timeout
     while not true():
         if time.monotonic() > end:
@@ -370,7 +371,7 @@ def both_ended_well(client, rc, server, src):
         f"client: {client.describe()}\nserver: {server.describe()}")
 
 
-def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
+def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=HANGS,
              port=None, port_option="-p", server_argv=None):
     """A program as server and as client: returns (server, client), both well."""
     port = port or next_port()
@@ -381,5 +382,5 @@ def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=30,
     server.wait_listening(port)
     client = client_ns.start(*words, connect, env=env)
     rc = client.wait(timeout)
-    both_ended_well(client, rc, server, server.wait(5 if rc == 0 else 1))
+    both_ended_well(client, rc, server, server.wait(HANGS if rc == 0 else 1))
     return server, client

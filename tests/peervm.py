@@ -18,7 +18,7 @@ job=$(peer-bg "timeout $seconds $command")
 n=0
 until eval "$listens"; do
     n=$((n + 1))
-    if [ $n -gt 400 ] || [ -e /run/bg/$job.rc ]; then
+    if [ $n -gt 2000 ] || [ -e /run/bg/$job.rc ]; then
         cat /run/bg/$job.log >&2
         exit 1
     fi
@@ -94,7 +94,7 @@ class PeerVM:
             assert done.returncode == 0, f"peer-vm {words}: {done.stdout}"
         return done
 
-    def guest(self, command, timeout=60):
+    def guest(self, command, timeout=2 * lab.HANGS):
         """A shell command in the guest: (exit status, output)."""
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
@@ -109,7 +109,7 @@ class PeerVM:
 
     def finish(self, job, seconds=10):
         """Its (exit status, output), when it has ended, or that it did not."""
-        return self.guest(f"job={job} seconds={seconds}\n{FINISH}")
+        return self.guest(f"job={job} seconds={seconds}\n{FINISH}", seconds + lab.HANGS)
 
     def set_siw(self, crc=False, p2p=False):
         """What siw, Linux's iWARP, asks of those that connect."""
@@ -160,7 +160,7 @@ class PeerVM:
         ours = self.start(*self._words(program, options, self.DEV, gid, port),
                           self.GUEST, env=env)
         ours_rc = ours.wait(timeout)
-        rc, out = self.finish(job, 10 if ours_rc == 0 else 1)
+        rc, out = self.finish(job, lab.HANGS if ours_rc == 0 else 1)
         return self._judge(ours, ours_rc, command, rc, out)
 
     def host_serves(self, program, options, family, timeout=60, env=None):
@@ -171,7 +171,7 @@ class PeerVM:
         command = shlex.join([*self._words(program, options, self.RXE, gid, port),
                               self.HOST])
         rc, out = self.guest(f"timeout {timeout} {command}", timeout + 20)
-        return self._judge(ours, ours.wait(10 if rc == 0 else 1), command, rc, out)
+        return self._judge(ours, ours.wait(lab.HANGS if rc == 0 else 1), command, rc, out)
 
     @staticmethod
     def _judge(ours, ours_rc, command, rc, out):

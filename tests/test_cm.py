@@ -94,7 +94,7 @@ def stand(pair, place, family):
     return server, client, pair.a.ip4 if family == "v4" else pair.a.ip6
 
 
-def wait_service(proc, port, space=0x0106, timeout=10):
+def wait_service(proc, port, space=0x0106, timeout=lab.HANGS):
     """Until it listens.  The port's name, which other processes can see, is there before:
     it says that the port is bound."""
     want = re.compile(rf"@urnic/cm/{space:04x}/\w+/{port}$", re.M)
@@ -124,7 +124,7 @@ def wait_end(proc, program, timeout):
 
 
 def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
-             by_tcp=False, stays=False, timeout=30):
+             by_tcp=False, stays=False, timeout=lab.HANGS):
     s = server_ns.start(*server)
     if by_tcp:
         s.wait_listening(port)
@@ -132,7 +132,7 @@ def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
         wait_service(s, port, space)
     c = client_ns.start(*client)
     rc = wait_end(c, client[0], timeout)
-    src = 0 if stays else wait_end(s, server[0], 5 if rc == 0 else 1)
+    src = 0 if stays else wait_end(s, server[0], lab.HANGS if rc == 0 else 1)
     lab.both_ended_well(c, rc, s, src)
     return s, c
 
@@ -151,7 +151,7 @@ def test_programs(shared_pair, row, place, family):
     assert row.said in c.out, c.describe()
 
 
-def wait_member(proc, group, timeout=10):
+def wait_member(proc, group, timeout=lab.HANGS):
     """Until this process's namespace has joined the group."""
     v6 = ":" in group
     raw = socket.inet_pton(socket.AF_INET6 if v6 else socket.AF_INET, group)
@@ -172,7 +172,7 @@ def test_mckey(shared_pair, family):
     receiver = pair.a.start("mckey", "-m", group, "-b", ips[0])
     wait_member(receiver, group)
     pair.b.run("mckey", "-m", group, "-b", ips[1], "-s")
-    assert receiver.wait(5) == 0, receiver.describe()
+    assert receiver.wait(lab.HANGS) == 0, receiver.describe()
 
 
 # --- a program of our own ---------------------------------------------------------
@@ -335,7 +335,7 @@ def test_daemon_that_becomes_another_user(shared_pair, ours, place):
     server.wait_output("listening")
     for user in users:
         ns.run(ours, "ask", ns.ip4, str(port), "5", user=user)
-    assert server.wait(5) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 @pytest.mark.skipif(lab.IN_USERNS, reason="a user namespace has one user")
@@ -348,7 +348,7 @@ def test_client_that_becomes_another_user(shared_pair, ours, user):
     # Its port is another user's: root asks for that.
     ns.run(ours, "ask", ns.ip4, str(port), "5", user=None,
            env={**BECOME, "URNIC_SHARE": "host"})
-    assert server.wait(5) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 def test_two_users(shared_pair, ours):
@@ -362,6 +362,6 @@ def test_two_users(shared_pair, ours):
     server = pair.a.start(ours, "serve", pair.a.ip4, str(port), "10", user="daemon")
     wait_service(server, port)
     pair.b.run(ours, "ask", pair.a.ip4, str(port), "10")
-    assert server.wait(5) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 

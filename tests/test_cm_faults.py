@@ -105,7 +105,7 @@ def test_clients_beyond_the_backlog(shared_pair, ours):
     clients = [b.start(ours, "many", server.ip, str(server.port), "40")
                for _ in range(4)]
     for client in clients:
-        assert client.wait(30) == 0, client.describe()
+        assert client.wait(lab.HANGS) == 0, client.describe()
         assert "iw_revision_1" not in client.out, client.describe()
 
 
@@ -121,14 +121,14 @@ def test_another_user_cannot_end_a_connection(shared_pair, ours):
     qpn, guid = re.search("QP (0x[0-9a-f]+) of (0x[0-9a-f]+)", client.out).groups()
     stranger = host.start(host.stage.tool("cm/forge"), ip, str(port), qpn, guid,
                           user=lab.SECOND_USER, library=False)
-    assert stranger.wait(20) == 0, stranger.describe()
+    assert stranger.wait(lab.HANGS) == 0, stranger.describe()
     server.wait_output("unless its process has it still")
     time.sleep(0.5)
     assert client.running() and server.running(), \
         client.describe() + server.describe()
     assert "DISCONNECTED" not in client.out, client.describe()
     client.kill()
-    assert server.wait(10) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 STRANGER = """

@@ -40,9 +40,9 @@ def test_urnic_serves(vm, row, family):
     words = {"ip": URNIC[family], "port": port, "form": FORM[family]}
     ours = vm.start(*server.format(**words).split())
     wait_service(ours, port, space)
-    rc, out = vm.guest("timeout 40 " + client.format(**words), 60)
+    rc, out = vm.guest("timeout 60 " + client.format(**words))
     assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(10) == 0, ours.describe()
+    assert ours.wait(lab.HANGS) == 0, ours.describe()
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
@@ -53,14 +53,14 @@ def test_rxe_serves(vm, row, family):
     words = {"ip": RXE[family], "port": port, "form": FORM[family]}
     job = vm.serve(server.format(**words), port)
     ours = vm.start(*client.format(**words).split())
-    rc = ours.wait(40)
+    rc = ours.wait(lab.HANGS)
     _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nrxe: {out}"
 
 
 def test_rxe_says_no(vm):
     out = vm.start("rping", "-c", "-C", "1", "-a", RXE["v4"], "-p", "9")
-    assert out.wait(20) != 0
+    assert out.wait(lab.HANGS) != 0
     assert "REJECTED, error 8" in out.out, out.describe()
 
 
@@ -100,7 +100,7 @@ def test_a_client_that_stands_still_stays_connected(vm, family):
     wait_service(ours, port)
     rc, out = vm.guest(STANDS_STILL.format(ip=ip, port=port), MANY_ROUNDS)
     assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(10) == 0, ours.describe()
+    assert ours.wait(lab.HANGS) == 0, ours.describe()
     assert times_asked(ours) >= 2, ours.describe()
 
 
@@ -129,7 +129,7 @@ def test_rcopy_to_rxe(vm):
     source.chmod(0o644)
     vm.serve(f"rcopy -p {port}", port)
     ours = vm.start("rcopy", str(source), f"{RXE['v4']}:/tmp/copied", "-p", str(port))
-    assert ours.wait(30) == 0, ours.describe()
+    assert ours.wait(lab.HANGS) == 0, ours.describe()
     rc, out = vm.guest("sha256sum /tmp/copied")
     assert rc == 0 and hashlib.sha256(data).hexdigest() in out, out
 
@@ -140,7 +140,7 @@ def test_rcopy_from_rxe(vm):
     ours = vm.start("rcopy", "-p", str(port))
     wait_service(ours, port)
     rc, out = vm.guest("dd if=/dev/urandom of=/tmp/source bs=1000 count=1000 2>/dev/null; "
-                       f"timeout 30 rcopy /tmp/source {URNIC['v4']}:{target} -p {port}; "
-                       "echo $?; sha256sum /tmp/source", 60)
+                       f"timeout 60 rcopy /tmp/source {URNIC['v4']}:{target} -p {port}; "
+                       "echo $?; sha256sum /tmp/source")
     assert rc == 0, out
     assert hashlib.sha256(target.read_bytes()).hexdigest() in out, out

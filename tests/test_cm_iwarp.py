@@ -140,7 +140,7 @@ def test_strangers(shared_pair, ours):
     strangers = client_ns.start("python3", "-c", TCP_CLIENTS, ip, port, library=False)
     strangers.wait_output("here")
     client_ns.run(ours, "ask", ip, port, "10")
-    assert server.wait(10) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 def warnings(out):
@@ -155,7 +155,7 @@ def test_a_program_without_rdma_cm_is_told(netns):
     server = ns.start(*words)
     server.wait_listening(port)
     client = ns.start(*words, "127.0.0.1")
-    assert client.wait(20) not in (0, None)
+    assert client.wait(lab.HANGS) not in (0, None)
     line, = warnings(client.out)
     assert "connected by rdma_cm alone" in line and "perftest: -R" in line
 
@@ -164,6 +164,6 @@ def test_datagrams_are_told_to_be_roces(netns):
     """perftest crashes on the ADDR_ERROR that it gets: the cause stands before it."""
     ns = netns.with_env(URNIC_DEVICES="iwarp_lo")
     client = ns.start("udaddy", "-s", "127.0.0.1")
-    assert client.wait(20) is not None
+    assert client.wait(lab.HANGS) is not None
     line, = warnings(client.out)
     assert "no datagrams" in line and "URNIC_DEVICES" in line

@@ -50,7 +50,7 @@ def _together(pair, place, gid, stage, errors):
     b.wait_listening(port)
     a = here.start(*words, "-d", here.dev, "-c", there.ip4,
                    env=_env(stage, f"a-{place}-{gid}"))
-    rcs = a.wait(120), b.wait(10)
+    rcs = a.wait(120), b.wait(lab.HANGS)
     assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
     return a, b
 

@@ -16,7 +16,7 @@ import subprocess
 import time
 
 import pytest
-from lab import eventually
+from lab import HANGS, eventually
 from tool import URNIC, bad, need
 
 SYSTEM = "/usr/lib/x86_64-linux-gnu/libibumad.so.3"
@@ -88,7 +88,7 @@ class Fabric:
         return proc
 
 
-def wait_log(proc, text, timeout=20):
+def wait_log(proc, text, timeout=HANGS):
     end = time.monotonic() + timeout
     while text not in read(proc.log):
         assert proc.running() and time.monotonic() < end, \
@@ -561,7 +561,7 @@ def test_status_is_refreshed_on_a_terminal(fabric):
     proc = f.ns.start("script", "-qefc", f"{f.ns.stage.urnic} fabric status", "/dev/null")
     assert eventually(lambda: proc.out.count("\033[Hfabric default:") >= 2), proc.describe()
     f.proc.kill()
-    assert proc.wait(10) == 1
+    assert proc.wait(HANGS) == 1
     # it was killed between two rounds, or within one
     assert re.search("no such fabric runs here|it has ended", proc.out), proc.describe()
 
@@ -632,7 +632,7 @@ def test_capture(fabric):
     for p in procs:
         if p is not procs[2]:
             p.signal(signal.SIGINT)
-        assert p.wait(10) == 0, p.describe()
+        assert p.wait(HANGS) == 0, p.describe()
         assert " 0 lost" in p.out
     lines = tshark(f.dir / "all").splitlines()
     assert len(lines) > 50
@@ -682,7 +682,7 @@ def test_sysfs(fabric):
     assert eventually(lambda: (port / "state").read_text() == "4: ACTIVE\n")
     assert proc.running()
     f.proc.kill()
-    assert proc.wait(10) == 1
+    assert proc.wait(HANGS) == 1
 
 
 def test_wrong_words_to_a_fabric(fabric):
@@ -717,7 +717,7 @@ def test_a_second_opensm_at_the_same_adapter_is_refused(fabric):
     f = fabric()
     f.opensm("a")
     second = f.at("a").start("opensm", "-f", str(f.dir / "second"))
-    assert second.wait(20) is not None, second.describe()
+    assert second.wait(HANGS) is not None, second.describe()
     assert "Perhaps another instance of OpenSM is already running" in second.out
 
 
@@ -738,7 +738,7 @@ def test_many_programs_at_one_adapter(fabric):
     procs = [f.at("a").start("ibnetdiscover") for _ in range(8)]
     outs = []
     for p in procs:
-        assert p.wait(30) == 0, p.describe()
+        assert p.wait(HANGS) == 0, p.describe()
         outs.append(re.sub(r"^#.*\n", "", p.out, flags=re.M))
     assert len(set(outs)) == 1
 
@@ -755,9 +755,9 @@ def test_the_fabric_is_killed(fabric):
     time.sleep(0.5)
     assert len(errors(sm.log)) < 20     # OpenSM writes a line for each call
     server.signal(signal.SIGTERM)
-    assert server.wait(10) is not None
+    assert server.wait(HANGS) is not None
     sm.signal(signal.SIGTERM)
-    assert sm.wait(20) is not None
+    assert sm.wait(HANGS) is not None
     out = f.at("a").run("ibstat", "ib_a", check=False).out
     assert "no such fabric runs here; start one: urnic fabric run" in out
 
@@ -765,7 +765,7 @@ def test_the_fabric_is_killed(fabric):
 def test_the_fabric_is_stopped_with_a_signal(fabric):
     f = fabric()
     f.proc.signal(signal.SIGINT)
-    assert f.proc.wait(5) == 0
+    assert f.proc.wait(HANGS) == 0
 
 
 def test_no_adapter(fabric):

@@ -9,7 +9,7 @@ import re
 import signal
 
 import pytest
-from lab import eventually, next_port, run_both
+from lab import HANGS, eventually, next_port, run_both
 from test_fabric import Fabric, TWO, fields, leaves, tshark, wait_log
 from tool import need
 
@@ -166,7 +166,7 @@ def test_ucx(two, tls):
     server = start("a")
     server.wait_listening(port)
     client = start("b", "127.0.0.1")
-    assert client.wait(60) == 0 and server.wait(10) == 0, (
+    assert client.wait(60) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
     assert sent(two, "sw") - was >= 300
 
@@ -201,7 +201,7 @@ def test_capture_of_data(two):
     both(two, "ibv_rc_pingpong", "-n", "20", "-g", "0")
     both(two, "ibv_ud_pingpong", "-n", "20")
     proc.signal(signal.SIGINT)
-    assert proc.wait(10) == 0 and " 0 lost" in proc.out, proc.describe()
+    assert proc.wait(HANGS) == 0 and " 0 lost" in proc.out, proc.describe()
     assert tshark(file, "-Y", "_ws.malformed") == ""
     lines = tshark(file, "-Y", "infiniband.bth.destqp > 1").splitlines()
     for kind in ("RC Send First", "RC Send Middle", "RC Send Last", "RC Acknowledge",
@@ -229,7 +229,7 @@ def test_a_cable_is_pulled_under_load(two):
         two.ns.run(two.ns.stage.urnic, "fabric", "link", how, "H-b", "1")
     link("down")
     link("up")
-    assert client.wait(100) == 0 and server.wait(10) == 0, (
+    assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
 
 
@@ -250,7 +250,7 @@ def test_a_receiver_stops(two):
         return out["ports"][0]["counters"]["port_rcv_errors"]
     assert eventually(lambda: lost() > 0)
     server.signal(signal.SIGCONT)
-    assert client.wait(100) == 0 and server.wait(10) == 0, (
+    assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
 
 

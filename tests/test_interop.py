@@ -126,7 +126,7 @@ def capture(vm, path, work):
     vm.start("bash", "-c", "echo all is there >/dev/udp/10.77.1.11/65000", user=None)
     assert lab.eventually(lambda: b"all is there" in path.read_bytes()), dump.describe()
     dump.signal(2)
-    assert dump.wait(5) == 0, dump.describe()
+    assert dump.wait(lab.HANGS) == 0, dump.describe()
     assert "0 packets dropped" in dump.out, dump.out
 
 

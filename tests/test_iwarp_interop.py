@@ -74,9 +74,9 @@ def test_urnic_serves(vm, row, family, crc):
     ours = vm.start(*server.split(), env=environment(crc))
     wait_service(ours, port)
     ours.wait_listening(port)
-    rc, out = vm.guest(f"timeout 30 {client}", 50)
+    rc, out = vm.guest(f"timeout 60 {client}")
     assert is_well(rc, out), f"siw: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(10) == 0, ours.describe()
+    assert ours.wait(lab.HANGS) == 0, ours.describe()
 
 
 @pytest.mark.parametrize("row,family,crc", cells())
@@ -85,7 +85,7 @@ def test_siw_serves(vm, row, family, crc):
     port, (server, client) = commands(row, SIW[family], ("siw0", "iwarp_iwarp0"))
     job = vm.serve(server, port, seconds=40)
     ours = vm.start(*client.split(), env=environment(crc))
-    rc = ours.wait(30)
+    rc = ours.wait(lab.HANGS)
     _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nsiw: {out}"
 
@@ -93,5 +93,5 @@ def test_siw_serves(vm, row, family, crc):
 def test_siw_says_no(vm):
     out = vm.start("rping", "-c", "-C", "1", "-a", SIW["v4"], "-p", "9",
                    env=environment("none"))
-    assert out.wait(20) != 0
+    assert out.wait(lab.HANGS) != 0
     assert "REJECTED, error -111" in out.out, out.describe()

@@ -26,5 +26,5 @@ def test_fabric(shared_pair, test, kind, place):
     server = a.start(program, test, "serve", ip, port)
     server.wait_output("listening")
     client = b.start(program, test, "ask", ip, port)
-    rc = client.wait(40)
-    lab.both_ended_well(client, rc, server, server.wait(20 if rc == 0 else 1))
+    rc = client.wait(lab.HANGS)
+    lab.both_ended_well(client, rc, server, server.wait(lab.HANGS if rc == 0 else 1))

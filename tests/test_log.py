@@ -15,9 +15,9 @@ def pingpong(ns, env=None, client_env=None, status=0):
     server = ns.start(*words, env=env)
     server.wait_listening(port)
     client = ns.start(*words, "127.0.0.1", env={**(env or {}), **(client_env or {})})
-    assert client.wait(30) == status, client.describe()
+    assert client.wait(lab.HANGS) == status, client.describe()
     if status == 0:
-        assert server.wait(10) == 0, server.describe()
+        assert server.wait(lab.HANGS) == 0, server.describe()
     return server.out, client.out
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_gid_index_is_said(netns):
     server = netns.start(*words, "-g", "77")
     server.wait_listening(port)
     netns.run(*words, "-g", "1", "127.0.0.1", check=False)
-    assert server.wait(10) == 1, server.describe()
+    assert server.wait(lab.HANGS) == 1, server.describe()
     assert "warn: roce_lo: address (sgid_index 77, port 1) refused: there is no GID" \
         in server.out, server.out
 

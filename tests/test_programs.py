@@ -13,7 +13,7 @@ from programs import Row, table
 JUMBO = [p for p in programs.PLACES if p[1] == 9000]
 
 
-def run_cell(shared_pair, cell, env=None, timeout=30):
+def run_cell(shared_pair, cell, env=None, timeout=lab.HANGS):
     pair = shared_pair(cell.mtu)
     server, client = pair.place(cell.place)
     gid = str(pair.GIDS[cell.family])
@@ -140,7 +140,7 @@ def test_pingpong_gid(shared_pair, kind, gid, place):
 
 @pytest.mark.parametrize("cell", table(list(programs.perftest_rows())))
 def test_perftest(shared_pair, cell):
-    check_perftest(cell, run_cell(shared_pair, cell, timeout=60)[1])
+    check_perftest(cell, run_cell(shared_pair, cell)[1])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_urnic_run(shared_pair):
     server = pair.a.start(*words, "-p", port, library=False)
     server.wait_listening(port)
     pair.b.run(*words, "-p", port, pair.a.ip4, library=False)
-    assert server.wait(5) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 # --- UCX --------------------------------------------------------------------
@@ -212,7 +212,7 @@ def ucx(pair, test, tls="rc_v,ud_v", place="pair", iterations=500, size=1024):
     client = other.run(*words, pair.a.ip4, "-p", port, "-t", test, "-n",
                        iterations, "-w", "10", "-s", size, "-f", env=env,
                        library=False, timeout=60)
-    assert server.wait(10) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
     return client
 
 

@@ -86,7 +86,7 @@ def test_rdma_cm(netns_pair, ends):
     server = server.start("rping", "-s", "-C", "50", "-v")
     server.wait_udp(4791)
     client = client.start("rping", "-c", "-a", pair.a.ip4, "-C", "50", "-v")
-    assert client.wait(30) == 0 and server.wait(10) == 0, \
+    assert client.wait(lab.HANGS) == 0 and server.wait(lab.HANGS) == 0, \
         client.describe() + server.describe()
     for proc, link in zip((server, client), ENDS[ends]):
         well(proc)
@@ -109,7 +109,7 @@ def test_in_a_user_namespace(stage):
         proc = here.start("unshare", "-Urn", "sh", "-c",
                           "ip link set lo up; exec ibv_devinfo",
                           env={"URNIC_LINK": "raw"}, user=None)
-        assert proc.wait(20) == 0, proc.describe()
+        assert proc.wait(lab.HANGS) == 0, proc.describe()
         assert "roce_lo" in proc.out, proc.describe()
     finally:
         here.remove()
@@ -131,7 +131,7 @@ def test_processes_that_share_the_interface(netns_pair):
     clients = [(end(pair.b, kind).start(*words, pair.a.ip4), server, kind)
                for kind, server, words in running]
     for client, server, kind in clients:
-        assert client.wait(30) == 0 and server.wait(10) == 0, \
+        assert client.wait(lab.HANGS) == 0 and server.wait(lab.HANGS) == 0, \
             client.describe() + server.describe()
         well(client), well(server)
         if kind == "raw":
@@ -153,7 +153,7 @@ def test_a_neighbour_that_moves(netns_pair):
     pair.b.sh("ip link set eth0 address 02:00:00:00:00:42;"
               "ip neigh flush dev eth0")
     pair.a.sh("ip neigh flush dev eth0")
-    assert client.wait(60) == 0 and server.wait(10) == 0, \
+    assert client.wait(60) == 0 and server.wait(lab.HANGS) == 0, \
         client.describe() + server.describe()
 
 
@@ -188,7 +188,7 @@ def test_raw_ethernet(netns_pair, row):
     server = end(pair.a, "raw").start(*words, "--server", "-B", a, "-E", b)
     server.wait_dump(r"raw packet RT[RS] on.*\n.*receive queue: [1-9]")
     client = end(pair.b, "raw").start(*words, "--client", "-B", b, "-E", a)
-    assert client.wait(30) == 0 and server.wait(10) == 0, \
+    assert client.wait(lab.HANGS) == 0 and server.wait(lab.HANGS) == 0, \
         client.describe() + server.describe()
 
 
@@ -296,7 +296,7 @@ def test_v1_on_the_wire(netns_pair, stage, family, tmp_path):
     pair.b.run("bash", "-c", f"echo all is there >/dev/udp/{pair.a.ip4}/65000")
     assert lab.eventually(lambda: b"all is there" in path.read_bytes()), dump.describe()
     dump.signal(2)
-    assert dump.wait(5) == 0, dump.describe()
+    assert dump.wait(lab.HANGS) == 0, dump.describe()
     total, wrong = wirecheck.wrong_icrcs_v1(path)
     assert total > 300 and not wrong, (total, wrong[:10])
     for capture, least in ((path, 300), (own, 100)):

@@ -103,9 +103,9 @@ def test_urnic_serves_siw(vm, row, family):
     words = {"ip": OURS[family], "port": lab.next_port(), "form": FORM[family]}
     server = vm.start(*SIW_ROWS[row].format(side="-b", **words).split(), env=ENV)
     server.wait_listening(words["port"])
-    rc, out = vm.guest("timeout 40 " + SIW_ROWS[row].format(side="-s", **words), 60)
+    rc, out = vm.guest("timeout 60 " + SIW_ROWS[row].format(side="-s", **words))
     assert rc == 0, f"siw: {rc} {out}\n{server.describe()}"
-    assert server.wait(15) == 0, server.describe()
+    assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
@@ -114,6 +114,6 @@ def test_siw_serves_urnic(vm, row, family):
     words = {"ip": SIW[family], "port": lab.next_port(), "form": FORM[family]}
     job = vm.serve(SIW_ROWS[row].format(side="-b", **words), words["port"])
     client = vm.start(*SIW_ROWS[row].format(side="-s", **words).split(), env=ENV)
-    rc = client.wait(40)
+    rc = client.wait(lab.HANGS)
     _, out = vm.finish(job)
     assert rc == 0, f"{client.describe()}\nsiw: {out}"

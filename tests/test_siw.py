@@ -42,9 +42,9 @@ def we_are_server(vm, rounds, size, *words):
     ours = vm.start(vm.siw_peer, "server", OURS, str(port), str(rounds), str(size), *words,
                     env={"URNIC_LOG": "info"})
     ours.wait_listening(port)
-    rc, out = vm.guest(f"timeout 40 rping -c -v -C {rounds} -S {size} -a {OURS} -p {port}")
+    rc, out = vm.guest(f"timeout 60 rping -c -v -C {rounds} -S {size} -a {OURS} -p {port}")
     assert rc == 0 and f"rdma-ping-{rounds - 1}" in out, out
-    assert ours.wait(20) == 0, ours.describe()
+    assert ours.wait(lab.HANGS) == 0, ours.describe()
     return ours.out
 
 

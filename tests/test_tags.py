@@ -23,7 +23,7 @@ def test_two_processes(shared_pair, stage, place, gid):
     b = there.start(*words, "-d", there.dev)
     b.wait_listening(port)
     a = here.start(*words, "-d", here.dev, "-c", there.ip4)
-    rcs = a.wait(90), b.wait(10)
+    rcs = a.wait(90), b.wait(lab.HANGS)
     assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
 
 
@@ -36,5 +36,5 @@ def test_with_loss(shared_pair, stage, fault):
     b.wait_listening(port)
     a = pair.a.start(*words, "-d", "roce_eth0", "-c", pair.b.ip4,
                      env={"URNIC_FAULT": fault})
-    rcs = a.wait(90), b.wait(10)
+    rcs = a.wait(90), b.wait(lab.HANGS)
     assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
