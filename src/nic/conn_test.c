@@ -3,6 +3,8 @@
  * program that polls, and by the thread alone. */
 #include "nic/conn_fix.h"
 
+enum { WAIT_MS = 60000 };
+
 static void work(bool polls, bool crc)
 {
 	struct world *w = open_world();
@@ -100,7 +102,7 @@ static void one_ends(void **state)
 	assert_int_equal(wait_wc(w, 0, 1, 100, false).status, IBV_WC_WR_FLUSH_ERR);
 	post(w, 1, IBV_WR_RDMA_READ, 5, 0, 100000);
 	assert_int_equal(wait_wc(w, 1, 0, 5, false).status, IBV_WC_SUCCESS);
-	for (int i = 0; w->ended < 2 && i < 5000; i++)
+	for (int i = 0; w->ended < 2 && i < WAIT_MS; i++)
 		usleep(1000);
 	assert_int_equal(w->ended, 2);
 	close_world(w);
@@ -136,7 +138,7 @@ static void few_and_many_and_few(void **state)
 	for (int p = 3; p >= 1; p--) {
 		assert_int_equal(qp_modify(w->qp[p][0], &a, IBV_QP_STATE, nic_now()), 0);
 		nic_post(w->nic, w->qp[p][0], false);
-		for (int i = 0; w->ended < 2u * (4u - (unsigned)p) && i < 5000; i++)
+		for (int i = 0; w->ended < 2u * (4u - (unsigned)p) && i < WAIT_MS; i++)
 			usleep(1000);
 		assert_int_equal(w->ended, 2 * (4 - p));
 		exchange(w, p);
@@ -157,7 +159,7 @@ static void closed_while_it_is_slept_on(void **state)
 	usleep(50000);
 	assert_int_equal(qp_modify(w->qp[0][0], &a, IBV_QP_STATE, nic_now()), 0);
 	p.fd = w->stranger;
-	assert_int_equal(poll(&p, 1, 2000), 1);
+	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
 	close_world(w);
 }
 
@@ -174,7 +176,7 @@ static void one_comes_while_another_is_slept_on(void **state)
 	}
 	for (int i = 1; i >= 0; i--) {
 		close(fd[i]);
-		for (int ms = 0; w->ended < 2u - (unsigned)i && ms < 5000; ms++)
+		for (int ms = 0; w->ended < 2u - (unsigned)i && ms < WAIT_MS; ms++)
 			usleep(1000);
 		assert_int_equal(w->ended, 2 - i);
 	}

@@ -106,7 +106,7 @@ static void stop(struct child *c)
 
 static void wait_for(struct child *c, unsigned got)
 {
-	for (int i = 0; i < 300 && ask(c).got < got; i++)
+	for (int i = 0; i < 6000 && ask(c).got < got; i++)
 		usleep(10000);
 	assert_int_equal(ask(c).got, got);
 }
@@ -184,7 +184,7 @@ static void test_a_second_user(void **state)
 	wait_for(&b, 10);
 	assert_int_equal(ask(&b).stray, 0); /* it has no socket */
 	stop(&a);
-	for (int i = 0; i < 250 && ask(&b).got == 10; i++) {
+	for (int i = 0; i < 3000 && ask(&b).got == 10; i++) {
 		usleep(20000); /* until it has the port */
 		from_outside(AF_INET, qpn_of(rb.slot), 0);
 	}

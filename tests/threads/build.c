@@ -220,7 +220,7 @@ static void loses(void)
 	draft(5);
 	for (int fd = 3; fd < 4096; fd++)
 		close(fd);
-	for (int i = 0; i < 1000 && ibv_poll_cq(r.cq, 1, &wc) >= 0; i++)
+	for (int i = 0; i < 20000 && ibv_poll_cq(r.cq, 1, &wc) >= 0; i++)
 		sleep_ms(1);
 	CHECK(ibv_wr_complete(ex) == EIO);
 	ibv_wr_start(ex);
