@@ -21,6 +21,25 @@ static void what_is_not_shared_is_not_lent(void **state)
 	}
 }
 
+/* Atomics go by packets until the region is mapped: it is asked for all the same. */
+static void atomics_are_uses(void **state)
+{
+	struct shared s = share(FIX_ALL, MAP_SHARED);
+	uint64_t sum = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < USES; i++) {
+		post(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, i, 0, 0, 8);
+		done(&s, i);
+		fix_quiet(s.f);
+	}
+	assert_non_null(map_of(&s));
+	assert_true(times(&s) > 0);
+	memcpy(&sum, s.at, sizeof(sum));
+	assert_int_equal(sum, 5 * USES);
+	unshare_(&s);
+}
+
 /* Two mappings of a file side by side are one; what is elsewhere in it is not. */
 static void as_far_as_the_file_goes_on(void **state)
 {
@@ -173,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_not_shared_is_not_lent),
+		cmocka_unit_test(atomics_are_uses),
 		cmocka_unit_test(as_far_as_the_file_goes_on),
 		cmocka_unit_test(a_descriptor_is_found_or_not),
 		cmocka_unit_test(what_is_said_may_be_a_lie),

@@ -72,6 +72,13 @@ static bool may_copy(const struct ib_qp *q, const struct swqe *w)
 	return reach_may(&by, &there, w->opcode == IBV_WR_RDMA_READ);
 }
 
+/* What is used a lot is worth mapping. */
+static void used(struct lane *l, uint32_t key)
+{
+	if (reach_used(l->reach, key))
+		l->ops->borrow(l, key);
+}
+
 enum copied {
 	COPIED_NONE, /* it takes packets */
 	COPIED_ALL,
@@ -98,8 +105,7 @@ static enum copied copy(struct planning *p, const struct swqe *w)
 		r->direct = 0;
 		return COPIED_NONE;
 	}
-	if (reach_used(by.r, w->rkey))
-		l->ops->borrow(l, w->rkey);
+	used(l, w->rkey);
 	r->direct += len;
 	l->direct++;
 	l->direct_bytes += len;
@@ -135,6 +141,8 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 	struct ib_req *r = &q->req;
 	struct lane *l = q->qp->lane;
 
+	if (wqe_is_atomic(w) && l->reach->vm)
+		used(l, w->rkey);
 	/* UC is not told what has been executed. */
 	if (!q->qp->reliable || r->by_packet || p->at.psn != w->psn || w->done ||
 	    p->at.psn != p->at.max_psn || !is_one_sided(q->qp, w))
