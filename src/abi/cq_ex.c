@@ -146,8 +146,10 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
-	info->tag = cq_of_ex(ex)->cur.tm_tag;
-	info->priv = cq_of_ex(ex)->cur.tm_priv;
+	const struct cqe *cur = &cq_of_ex(ex)->cur;
+
+	info->tag = cur->tm_tag;
+	info->priv = cur->flags & IBV_WC_TM_MATCH ? cur->tm_priv : 0;
 }
 
 void abi_cq_ex_ops(struct cq *cq)

@@ -30,9 +30,9 @@ static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 		.wr_id = w->wr_id,
 		.now = now,
 		.qp_num = qp->qpn,
-		.status = (uint8_t)status,
+		.status = status,
 		.vendor_err = verr,
-		.opcode = (uint8_t)op->wc,
+		.opcode = op->wc,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
 	};
 

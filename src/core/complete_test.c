@@ -28,7 +28,7 @@ static bool pop(struct qp *qp, struct rwqe *w)
 
 static void received(struct qp *qp, struct rwqe *w, enum ibv_wc_status status)
 {
-	struct cqe cqe = { .status = (uint8_t)status,
+	struct cqe cqe = { .status = status,
 			   .opcode = IBV_WC_RECV,
 			   .byte_len = 9,
 			   .flags = IBV_WC_WITH_IMM,

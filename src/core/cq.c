@@ -2,8 +2,11 @@
 /* cq.c - see cq.h. */
 #include "core/cq.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "core/device.h"
@@ -69,7 +72,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 	cq->ring = ring;
 	cq->size = ring_size(cqe);
 	cq->cap = (uint32_t)cqe;
-	lock_init(&cq->lock);
+	brief_init(&cq->lock);
 	list_init(&cq->event_node);
 	cq->ex.context = ctx->ibv;
 	cq->ex.cq_context = cq_context;
@@ -127,9 +130,9 @@ int cq_destroy(struct cq *cq)
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
-	lock_take(&cq->lock); /* a poll has ended, and others find nothing */
+	brief_take(&cq->lock); /* a poll has ended, and others find nothing */
 	cq->tail = cq->head;
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	ring_free(cq->in, cq->ring, cq->size, sizeof(*cq->ring));
 	if (cq->in)
 		pd_unuse(cq->in);
@@ -179,12 +182,12 @@ int cq_resize(struct cq *cq, int cqe)
 	if (rc)
 		return rc;
 	size = ring_size(cqe);
-	lock_take(&cq->lock);
+	brief_take(&cq->lock);
 	old = cq->ring;
 	was = cq->size;
 	n = head(cq) - tail(cq);
 	if (n > (uint32_t)cqe) {
-		lock_give(&cq->lock);
+		brief_give(&cq->lock);
 		ring_free(cq->in, ring, size, sizeof(*ring));
 		log_info("completion queue %u: resize to %d entries refused: %u "
 			 "wait to be polled",
@@ -197,20 +200,20 @@ int cq_resize(struct cq *cq, int cqe)
 	cq->size = size;
 	cq->cap = (uint32_t)cqe;
 	cq->ex.cqe = cqe;
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	ring_free(cq->in, old, was, sizeof(*old));
 	return 0;
 }
 
 int cq_arm(struct cq *cq, bool solicited_only)
 {
-	lock_take(&cq->lock);
+	brief_take(&cq->lock);
 	/* A request for any completion is not weakened by one for less. */
 	if (!solicited_only)
 		cq->armed = CQ_ANY;
 	else if (cq->armed == CQ_IDLE)
 		cq->armed = CQ_SOLICITED;
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	return 0;
 }
 
@@ -229,22 +232,22 @@ bool cq_empty(struct cq *cq)
 	return head(cq) == tail(cq);
 }
 
-static void fill_wc(struct ibv_wc *wc, const struct cqe *e)
-{
-	wc->wr_id = e->wr_id;
-	wc->status = e->status;
-	wc->opcode = e->opcode;
-	wc->vendor_err = e->vendor_err;
-	wc->byte_len = e->byte_len;
-	wc->imm_data = e->imm;
-	wc->qp_num = e->qp_num;
-	wc->src_qp = e->src_qp;
-	wc->wc_flags = e->flags;
-	wc->pkey_index = e->pkey_index;
-	wc->slid = e->slid;
-	wc->sl = e->sl;
-	wc->dlid_path_bits = e->dlid_path_bits;
-}
+#define SAME(wc, mine)                                                                   \
+	static_assert(offsetof(struct ibv_wc, wc) == offsetof(struct cqe, mine), #wc)
+SAME(wr_id, wr_id);
+SAME(status, status);
+SAME(opcode, opcode);
+SAME(vendor_err, vendor_err);
+SAME(byte_len, byte_len);
+SAME(imm_data, imm);
+SAME(qp_num, qp_num);
+SAME(src_qp, src_qp);
+SAME(wc_flags, flags);
+SAME(pkey_index, pkey_index);
+SAME(slid, slid);
+SAME(sl, sl);
+SAME(dlid_path_bits, dlid_path_bits);
+static_assert(sizeof(struct ibv_wc) == offsetof(struct cqe, now), "all that goes before");
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc)
 {
@@ -254,15 +257,15 @@ int cq_poll(struct cq *cq, int n, struct ibv_wc *wc)
 		return -EINVAL;
 	if (cq_empty(cq))
 		return 0;
-	lock_take(&cq->lock);
+	brief_take(&cq->lock);
 	first = tail(cq);
 	count = head(cq) - first;
 	if (count > (uint32_t)n)
 		count = (uint32_t)n;
 	for (uint32_t i = 0; i < count; i++)
-		fill_wc(&wc[i], at(cq, first + i));
+		memcpy(&wc[i], at(cq, first + i), sizeof(*wc));
 	set_tail(cq, first + count);
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	return (int)count;
 }
 
@@ -273,14 +276,14 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 
 	if (cq_empty(cq))
 		return false;
-	lock_take(&cq->lock);
+	brief_take(&cq->lock);
 	first = tail(cq);
 	any = first != head(cq);
 	if (any) {
 		*out = *at(cq, first);
 		set_tail(cq, first + 1);
 	}
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	return any;
 }
 
@@ -303,14 +306,16 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 
-bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
-{
-	bool wake = false, report = false, lost;
-	uint32_t h;
+static bool push_rarely(struct cq *cq, const struct cqe *cqe, bool solicited)
+	RELEASES(cq->lock);
 
-	lock_take(&cq->lock);
-	h = head(cq);
-	lost = cq->overrun;
+/* It is full, or armed, or was overrun. */
+__attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
+						  bool solicited)
+{
+	bool wake = false, report = false, lost = cq->overrun;
+	uint32_t h = head(cq);
+
 	if (!lost && h - tail(cq) >= cq->cap) {
 		if (cq->ignore_overrun)
 			set_tail(cq, tail(cq) + 1);
@@ -322,7 +327,7 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 		set_head(cq, h + 1);
 		wake = wakes(cq, cqe, solicited);
 	}
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 	/* Outside of the lock: these are system calls.  The QP that completes
 	 * keeps the CQ alive. */
 	if (report)
@@ -332,15 +337,29 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 	return !lost;
 }
 
+bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
+{
+	uint32_t h;
+
+	brief_take(&cq->lock);
+	h = head(cq);
+	if (h - tail(cq) >= cq->cap || cq->armed != CQ_IDLE || cq->overrun)
+		return push_rarely(cq, cqe, solicited);
+	*at(cq, h) = *cqe;
+	set_head(cq, h + 1);
+	brief_give(&cq->lock);
+	return true;
+}
+
 void cq_forget(struct cq *cq, uint32_t qpn)
 {
 	uint32_t to;
 
-	lock_take(&cq->lock);
+	brief_take(&cq->lock);
 	to = tail(cq);
 	for (uint32_t from = to; from != head(cq); from++)
 		if (at(cq, from)->qp_num != qpn)
 			*at(cq, to++) = *at(cq, from);
 	set_head(cq, to);
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 }

@@ -20,22 +20,25 @@
 struct core;
 struct pd;
 
+/* Up to `now` it lies as a struct ibv_wc does: cq_poll() copies that (cq.c). */
 struct cqe {
 	uint64_t wr_id;
-	uint64_t now; /* timestamp, ns */
+	uint32_t status;     /* enum ibv_wc_status */
+	uint32_t opcode;     /* enum ibv_wc_opcode */
+	uint32_t vendor_err; /* enum verr */
 	uint32_t byte_len;
 	uint32_t imm; /* immediate, big-endian as it
 		       * lies; or the invalidated rkey */
-	uint32_t qp_num, src_qp;
-	uint32_t vendor_err; /* enum verr */
-	uint16_t pkey_index;
-	uint8_t status;		    /* enum ibv_wc_status */
-	uint8_t opcode;		    /* enum ibv_wc_opcode */
-	uint8_t flags;		    /* enum ibv_wc_flags */
+	uint32_t qp_num;
+	union {
+		uint32_t src_qp;
+		uint32_t tm_priv; /* of a tag that matched: TMH.app_ctx, */
+	};
+	uint32_t flags; /* enum ibv_wc_flags */
+	uint16_t pkey_index, slid;
 	uint8_t sl, dlid_path_bits; /* UD: how it came */
-	uint16_t slid;
-	uint32_t tm_priv; /* of a tag that matched: TMH.app_ctx, */
-	uint64_t tm_tag;  /* ... TMH.tag */
+	uint64_t now;		    /* timestamp, ns */
+	uint64_t tm_tag;	    /* ... TMH.tag */
 };
 
 struct cq {
@@ -44,7 +47,7 @@ struct cq {
 	struct core *core;
 	struct context *ctx;
 	struct channel *channel;
-	struct lock lock;
+	struct brief_lock lock;
 	struct pd *in;	    /* a parent domain, or NULL */
 	struct cqe *ring;   /* [size], a power of two */
 	uint32_t size, cap; /* cap: what the program sees as cqe */

@@ -337,5 +337,6 @@ void tm_describe(const struct target *t, struct cqe *cqe)
 	cqe->opcode = t->tm.opcode;
 	cqe->flags |= t->tm.flags;
 	cqe->tm_tag = t->tm.tag;
-	cqe->tm_priv = t->tm.priv;
+	if (t->tm.flags & IBV_WC_TM_MATCH)
+		cqe->tm_priv = t->tm.priv;
 }

@@ -149,9 +149,9 @@ static void what_is_locked_is_passed_over(void **state)
 
 	(void)state;
 	lock_take(&qp->lock);
-	lock_take(&f->scq->lock);
+	brief_take(&f->scq->lock);
 	text = dump_of(f);
-	lock_give(&f->scq->lock);
+	brief_give(&f->scq->lock);
 	lock_give(&qp->lock);
 	expect_line(text, "qp 0x%06x: busy\n", qp->qpn);
 	expect_line(text, "cq %u: busy\n", f->scq->ex.handle);

@@ -109,14 +109,14 @@ static void show_cq(struct live *l, void *arg)
 	if (cq->core != d->core || !room(d))
 		return;
 	fprintf(d->out, "cq %u: ", cq->ex.handle);
-	if (!lock_try(&cq->lock)) {
+	if (!brief_try(&cq->lock)) {
 		fputs("busy\n", d->out);
 		return;
 	}
 	fprintf(d->out, "entries %u of %u, armed %s%s, used by %u work queues\n",
 		cq->head - cq->tail, cq->cap, armed[cq->armed],
 		cq->overrun ? ", overrun" : "", atomic_load(&cq->users));
-	lock_give(&cq->lock);
+	brief_give(&cq->lock);
 }
 
 static void show_srq(struct live *l, void *arg)

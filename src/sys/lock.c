@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPINS = 100 }; /* some 2-4 us: shorter than a sleep */
+enum {
+	SPINS = 100, /* some 2-4 us: shorter than a sleep */
+	NAP_NS = 50000,
+};
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value,
 		  const struct timespec *most)
@@ -33,7 +36,7 @@ NO_TSA static bool spin(struct lock *l)
 
 NO_TSA bool lock_wait_for(struct lock *l, unsigned naps)
 {
-	const struct timespec most = { .tv_nsec = 50000 };
+	const struct timespec most = { .tv_nsec = NAP_NS };
 
 	if (spin(l))
 		return true;
@@ -52,6 +55,21 @@ NO_TSA void lock_wait(struct lock *l)
 	/* Others may still sleep when it is ours: so it stays awaited. */
 	while (atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE)
 		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED, NULL);
+}
+
+NO_TSA void brief_wait(struct brief_lock *l)
+{
+	int saved = errno;
+
+	for (unsigned i = 1;
+	     atomic_load_explicit(&l->held, memory_order_relaxed) || !brief_try(l); i++) {
+		lock_pause();
+		/* Not by way of libc: this is no cancellation point. */
+		if (i % SPINS == 0)
+			syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = NAP_NS },
+				NULL);
+	}
+	errno = saved;
 }
 
 /* The word may be gone by now: whoever sleeps at that address wakes in vain. */

@@ -39,6 +39,13 @@ struct CAPABILITY("lock") lock {
 	_Atomic uint32_t word;
 };
 
+/* For a few loads and stores, each of which has the lock for itself: to take a free one
+ * is an atomic instruction, to give it a store.  Who has to wait spins for a moment, then
+ * sleeps for one, again and again: nobody is woken. */
+struct CAPABILITY("lock") brief_lock {
+	atomic_bool held;
+};
+
 /* Threads that sleep until something changes that a lock guards. */
 struct lock_cond {
 	_Atomic uint32_t changes;
@@ -88,6 +95,29 @@ static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 {
 	if (atomic_exchange(&l->word, LOCK_FREE) == LOCK_AWAITED)
 		lock_wake(l);
+}
+
+void brief_wait(struct brief_lock *l); /* the slow way */
+
+static inline void brief_init(struct brief_lock *l)
+{
+	atomic_init(&l->held, false);
+}
+
+static inline NO_TSA bool brief_try(struct brief_lock *l) TRY_ACQUIRES(true, *l)
+{
+	return !atomic_exchange_explicit(&l->held, true, memory_order_acquire);
+}
+
+static inline NO_TSA void brief_take(struct brief_lock *l) ACQUIRES(*l)
+{
+	if (__builtin_expect(!brief_try(l), 0))
+		brief_wait(l);
+}
+
+static inline NO_TSA void brief_give(struct brief_lock *l) RELEASES(*l)
+{
+	atomic_store_explicit(&l->held, false, memory_order_release);
 }
 
 /* Give l, sleep until lock_changed() is called, perhaps less, and take l. */

@@ -52,6 +52,52 @@ NO_TSA static void t_try(void **state)
 	lock_give(&lk);
 }
 
+static struct brief_lock brief;
+static int briefly GUARDED_BY(brief);
+
+static void *count_briefly(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		brief_take(&brief);
+		briefly++;
+		brief_give(&brief);
+	}
+	return NULL;
+}
+
+/* Who has to wait for long gets it, too. */
+static void t_brief(void **state)
+{
+	pthread_t t[THREADS];
+
+	(void)state;
+	brief_init(&brief);
+	brief_take(&brief);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, count_briefly, NULL), 0);
+	for (int i = 0; i < 100; i++)
+		sched_yield();
+	assert_int_equal(briefly, 0);
+	brief_give(&brief);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	brief_take(&brief);
+	assert_int_equal(briefly, THREADS * ROUNDS);
+	brief_give(&brief);
+}
+
+NO_TSA static void t_brief_try(void **state)
+{
+	(void)state;
+	brief_init(&brief);
+	assert_true(brief_try(&brief));
+	assert_false(brief_try(&brief));
+	brief_give(&brief);
+	assert_true(brief_try(&brief));
+	brief_give(&brief);
+}
+
 static struct lock_cond changed;
 static int stage GUARDED_BY(lk);
 
@@ -117,10 +163,9 @@ static void t_wakes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_excludes),
-		cmocka_unit_test(t_try),
-		cmocka_unit_test(t_sleeps),
-		cmocka_unit_test(t_wakes),
+		cmocka_unit_test(t_excludes), cmocka_unit_test(t_try),
+		cmocka_unit_test(t_sleeps),   cmocka_unit_test(t_wakes),
+		cmocka_unit_test(t_brief),    cmocka_unit_test(t_brief_try),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
