@@ -47,7 +47,8 @@ struct core {
 	struct mkey_page *_Atomic *mkeys; /* two-level: core/mkey.c */
 	uint32_t mkey_pages, mkey_place;  /* so many; where the first one went */
 	uint16_t mkey_exports[MKEY_EXPORT_PAGES]; /* page that has this part of it */
-	uint32_t mkey_fresh;			  /* a stack */
+	_Atomic uint32_t mkey_changes; /* so many keys have ended, or changed */
+	uint32_t mkey_fresh;	       /* a stack */
 	uint32_t mkey_free, mkey_free_last, mkey_free_count; /* a queue */
 	/* Objects that exist, held to caps by count_up(). */
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs;

@@ -179,6 +179,7 @@ void mkey_del(struct core *core, struct mkey *mk)
 	slot->generation = (uint8_t)(mk->key + slot->step);
 	give_index(core, index);
 	lock_give(&core->lock);
+	atomic_fetch_add(&core->mkey_changes, 1);
 }
 
 struct mkey *mkey_find(struct core *core, uint32_t key)

@@ -305,6 +305,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (mr->leaving)
 		return -EINVAL;
 	atomic_store(&mk->moving, true);
+	atomic_fetch_add(&mr->core->mkey_changes, 1);
 	rc = withdraw(mr->core, mk);
 	if (rc)
 		goto out;
@@ -447,14 +448,21 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint3
 	return check(core, mkey_find(core, key), pd, qpn, va, len, access, host);
 }
 
-enum mr_why mr_check_inside(struct core *core, uint32_t key, const struct pd *pd,
-			    uint64_t va, uint64_t len, int access, uint8_t **host)
+enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
+			    const struct pd *pd, uint64_t va, uint64_t len, int access,
+			    uint8_t **host)
 {
+	uint32_t changes = atomic_load(&core->mkey_changes);
 	const struct mkey *mk = mkey_find(core, key);
+	enum mr_why why;
 
 	if (mk && (mk->is_mw || atomic_load_explicit(&mk->moving, memory_order_acquire)))
 		return MR_INVALID;
-	return check(core, mk, pd, 0, va, len, access, host);
+	why = check(core, mk, pd, 0, va, len, access, host);
+	if (why == MR_OK && !mk->is_null)
+		*f = (struct mr_found){ key,	  changes,    mk->access,
+					mk->base, mk->length, mk->host };
+	return why;
 }
 
 const char *mr_why_str(enum mr_why why)

@@ -148,10 +148,32 @@ enum mr_why {
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host);
 
+/* A region of some PD: so it is as long as no key has ended or changed. */
+struct mr_found {
+	uint32_t key, mkey_changes;
+	int access;
+	uint64_t base, length;
+	uint8_t *host;
+};
+
 /* The same without the turn, by a thread whose word in the export table says that it is
- * inside (direct/words.h); as a window's key is not for SGEs, MR_INVALID for one. */
-enum mr_why mr_check_inside(struct core *core, uint32_t key, const struct pd *pd,
-			    uint64_t va, uint64_t len, int access, uint8_t **host);
+ * inside (direct/words.h); as a window's key is not for SGEs, MR_INVALID for one.  What
+ * is found is remembered. */
+enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
+			    const struct pd *pd, uint64_t va, uint64_t len, int access,
+			    uint8_t **host);
+
+/* ... by f, which remembers one of the same PD; or NULL: it is to be looked for. */
+static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uint32_t key,
+				uint64_t va, uint64_t len, int access)
+{
+	if (f->key != key || (f->access & access) != access ||
+	    f->mkey_changes !=
+		    atomic_load_explicit(&core->mkey_changes, memory_order_acquire) ||
+	    len > f->length || va - f->base > f->length - len)
+		return NULL;
+	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));
+}
 
 /* Change n bytes, or an atomic's 8, at host, where mr_check() has just said that
  * key allows it; upward, the last 64 bytes last.  As of a NIC that has pinned the

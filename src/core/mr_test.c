@@ -347,14 +347,23 @@ static void rereg_changes_what_it_is_told(void **state)
 
 static uint32_t moving;
 static unsigned asked;
+static struct mr_found found;
+
+/* By a thread that is inside. */
+static enum mr_why look(struct core *of, uint64_t len, int access)
+{
+	uint8_t *host;
+
+	if (mr_again(of, &found, moving, 0, len, access))
+		return MR_OK;
+	return mr_check_inside(of, &found, moving, pd, 0, len, access, &host);
+}
 
 /* While it changes nobody gets in without the turn. */
 static int look_inside(struct core *of, const struct mkey *mk)
 {
-	uint8_t *host;
-
 	assert_int_equal(mk->key, moving);
-	assert_int_equal(mr_check_inside(of, mk->key, pd, 0, 1, 0, &host), MR_INVALID);
+	assert_int_equal(look(of, 1, 0), MR_INVALID);
 	asked++;
 	return 0;
 }
@@ -362,7 +371,6 @@ static int look_inside(struct core *of, const struct mkey *mk)
 static void who_has_no_turn_waits_for_a_rereg(void **state)
 {
 	static uint8_t buf[100];
-	uint8_t *host;
 	struct mr *mr;
 
 	(void)state;
@@ -373,15 +381,18 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 	core.exports_wait = look_inside;
 	mr = reg(buf, 100, 0, RW);
 	moving = mr->ibv.lkey;
-	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
-	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RW), 0);
+	assert_int_equal(look(&core, 100, IBV_ACCESS_LOCAL_WRITE), MR_OK);
+	assert_non_null(mr_again(&core, &found, moving, 0, 100, RW));
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
 	assert_int_equal(asked, 1);
-	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 1, 0, &host), MR_OK);
-	assert_int_equal(mr_check_inside(&core, moving, pd, 0, 101, 0, &host), MR_RANGE);
+	assert_int_equal(look(&core, 1, 0), MR_OK);
+	assert_int_equal(look(&core, 1, IBV_ACCESS_LOCAL_WRITE), MR_ACCESS);
+	assert_int_equal(look(&core, 101, 0), MR_RANGE);
 	core.exports_wait = NULL;
 	munmap(core.exports, sizeof(*core.exports));
 	core.exports = NULL;
 	mr_dereg(mr);
+	assert_int_equal(look(&core, 1, 0), MR_NO_KEY);
 	end();
 }
 

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "core/exports.h"
+#include "core/mr.h"
 #include "core/room.h"
 #include "core/sgl.h"
 #include "sys/fd.h"
@@ -205,10 +206,11 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out);
 /* The other lends what it was asked for.  False: it cannot be used. */
 bool reach_map(struct reach *r, const struct lent *lent, int fd);
 
-/* What a QP remembers of the other's entry of it in the export table. */
+/* What a QP remembers: the other's entry of it in the export table, ... */
 struct allowed {
 	bool known;
 	uint32_t version, pd, access;
+	struct mr_found ours; /* the region of an SGE */
 };
 
 enum reach_did {

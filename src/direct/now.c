@@ -24,30 +24,33 @@ enum {
 };
 
 /* What the other's QP allows, from its entry in the export table. */
-static bool look_again(const struct by *by, struct allowed *a)
+static bool look_again(struct by by, struct allowed *a)
 {
 	struct exported_qp to;
 
 	a->known = false;
-	if (!exports_get_qp(by->r->exports, by->qp->attr.dest_qp_num, &to) || !to.open ||
-	    to.dest_qp != by->qp->qpn || to.path != by->path)
+	if (!exports_get_qp(by.r->exports, by.qp->attr.dest_qp_num, &to) || !to.open ||
+	    to.dest_qp != by.qp->qpn || to.path != by.path)
 		return false;
-	*a = (struct allowed){ true, to.version, to.pd, to.access };
+	a->known = true;
+	a->version = to.version;
+	a->pd = to.pd;
+	a->access = to.access;
 	/* Too many at once are an error: where that may be, the other counts. */
-	if (to.reads < by->qp->attr.max_rd_atomic)
+	if (to.reads < by.qp->attr.max_rd_atomic)
 		a->access &=
 			~(unsigned)(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	return true;
 }
 
-static bool qp_allows(const struct by *by, struct allowed *a)
+static inline bool qp_allows(const struct by *by, struct allowed *a)
 {
 	const _Atomic uint32_t *v =
 		exports_qp_version(by->r->exports, by->qp->attr.dest_qp_num);
 
 	return (a->known &&
 		atomic_load_explicit(v, memory_order_acquire) == a->version) ||
-	       look_again(by, a);
+	       look_again(*by, a);
 }
 
 /* One work request, and what it may use while this thread is inside. */
@@ -65,7 +68,7 @@ static inline bool is_lent(const struct mapping *m)
 }
 
 /* Nothing has been taken away since this thread looked. */
-static bool goes_on(const struct job *j)
+static inline bool goes_on(const struct job *j)
 {
 	const _Atomic uint32_t *qp =
 		exports_qp_version(j->by->r->exports, j->by->qp->attr.dest_qp_num);
@@ -75,7 +78,7 @@ static bool goes_on(const struct job *j)
 }
 
 /* Where the range lies here; NULL: it does not, or is not allowed for certain. */
-static uint8_t *find(const struct job *j, unsigned access)
+static inline uint8_t *find(const struct job *j, unsigned access)
 {
 	const struct mapping *m = j->m;
 	const struct swqe *w = j->w;
@@ -90,14 +93,18 @@ static uint8_t *find(const struct job *j, unsigned access)
 	return m->at + off;
 }
 
-static uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
+static inline uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
 {
 	const struct qp *qp = j->by->qp;
+	struct mr_found *f = &j->allowed->ours;
 	uint8_t *host;
 
 	if (j->w->flags & IBV_SEND_INLINE)
 		return (uint8_t *)(uintptr_t)sge->addr;
-	return mr_check_inside(qp->core, sge->lkey, qp->pd, sge->addr, sge->length,
+	host = mr_again(qp->core, f, sge->lkey, sge->addr, sge->length, access);
+	if (host)
+		return host;
+	return mr_check_inside(qp->core, f, sge->lkey, qp->pd, sge->addr, sge->length,
 			       access, &host) == MR_OK
 		       ? host
 		       : NULL;
@@ -107,7 +114,7 @@ static uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access
 static inline int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from,
 			     uint32_t len)
 {
-	int rc = guard_copy(to, from, len);
+	int rc = caught_copy(to, from, len);
 
 	if (rc)
 		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
@@ -124,7 +131,8 @@ static inline bool copy_one(const struct job *j, uint8_t *to, const uint8_t *fro
 	return !copy_piece(j, to, from, len);
 }
 
-static enum reach_did copy(const struct job *j, const struct ibv_sge *sge, uint8_t *there)
+static inline enum reach_did copy(const struct job *j, const struct ibv_sge *sge,
+				  uint8_t *there)
 {
 	bool read = j->w->opcode == IBV_WR_RDMA_READ;
 
@@ -144,8 +152,8 @@ static enum reach_did copy(const struct job *j, const struct ibv_sge *sge, uint8
 	return REACH_DONE;
 }
 
-static enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
-			     uint8_t *there)
+static inline enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
+				    uint8_t *there)
 {
 	const struct swqe *w = j->w;
 	uint8_t *here =
@@ -157,16 +165,16 @@ static enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
 	if (!here)
 		return REACH_NOT;
 	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
-		    ? guard_fetch_add(at, w->atomic.compare_add, &was)
-		    : guard_cmp_swap(at, w->atomic.compare_add, w->atomic.swap, &was)) {
+		    ? caught_fetch_add(at, w->atomic.compare_add, &was)
+		    : caught_cmp_swap(at, w->atomic.compare_add, w->atomic.swap, &was)) {
 		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
 		return REACH_NOT;
 	}
-	return guard_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
+	return caught_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
 }
 
 /* What the other has to allow; 0: it is not done here. */
-static unsigned needs(const struct qp *qp, const struct swqe *w)
+static inline unsigned needs(const struct qp *qp, const struct swqe *w)
 {
 	switch (w->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -193,8 +201,8 @@ static inline bool counts(const struct job *j)
 	return is_lent(j->m) || atomic_load(&j->by->r->exports->torn) == j->m->torn;
 }
 
-static enum reach_did work(const struct job *j, unsigned access,
-			   const struct ibv_sge *sge)
+static inline enum reach_did work(const struct job *j, unsigned access,
+				  const struct ibv_sge *sge)
 {
 	uint8_t *there = find(j, access);
 	enum reach_did did;
@@ -222,7 +230,6 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 	enum reach_did did = REACH_NOT;
 	_Atomic uint64_t *word;
 	struct mapping *m;
-	bool paused;
 
 	if (!access || !mapping(by, w->rkey))
 		return REACH_NOT;
@@ -230,10 +237,8 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 	if (!word)
 		return REACH_NOT;
 	m = mapping(by, w->rkey);
-	paused = guard_pause(); /* a thread that has a word is caught */
 	if (m)
 		did = work(&(struct job){ by, a, m, w }, access, sge);
-	guard_go_on(paused);
 	words_leave(word);
 	return did;
 }
@@ -249,7 +254,7 @@ bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
 	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
 	if (!word)
 		return false;
-	yes = mapping(by, key) && look_again(by, &a) &&
+	yes = mapping(by, key) && look_again(*by, &a) &&
 	      exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 	words_leave(word);
 	return yes;

@@ -31,8 +31,10 @@ bool words_join(struct core *core);
 /* It is still one that would not; otherwise it has no line any more. */
 bool words_stay(void);
 
-/* NULL: there is no word for it, or it interrupts itself (a signal handler). */
-static inline _Atomic uint64_t *words_enter(struct core *core, uint32_t key, uint32_t qpn)
+/* A thread that has a word is caught (sys/guard.h).
+ * NULL: there is no word for it, or it interrupts itself (a signal handler). */
+__attribute__((always_inline)) static inline _Atomic uint64_t *words_enter(
+	struct core *core, uint32_t key, uint32_t qpn)
 {
 	_Atomic uint64_t *word;
 

@@ -311,19 +311,6 @@ void guard_leave(void)
 	guard_close(opened);
 }
 
-bool guard_pause(void)
-{
-	bool was = mask.pending;
-
-	mask.pending = false;
-	return was;
-}
-
-void guard_go_on(bool was)
-{
-	mask.pending = was;
-}
-
 /* Memory is about to be touched. */
 static inline void touch(void)
 {
@@ -343,13 +330,12 @@ void guard_let_go(void)
 	pthread_mutex_unlock(&arm_lock);
 }
 
-int guard_call(void (*fn)(void *arg), void *arg)
+static int caught_call(void (*fn)(void *arg), void *arg)
 {
 	struct guard *volatile outer = active;
 	struct guard g;
 	int rc;
 
-	touch();
 	if (sigsetjmp(g.jmp, 0) == 0) {
 		active = &g;
 		atomic_signal_fence(memory_order_seq_cst);
@@ -363,32 +349,53 @@ int guard_call(void (*fn)(void *arg), void *arg)
 	return rc;
 }
 
-#if defined(__x86_64__)
+int guard_call(void (*fn)(void *arg), void *arg)
+{
+	touch();
+	return caught_call(fn, arg);
+}
 
 int guard_copy(void *dst, const void *src, size_t n)
 {
 	touch();
-	return guarded_copy(dst, src, n);
+	return caught_copy(dst, src, n);
 }
 
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
 {
+	touch();
+	return caught_cmp_swap(at, compare, swap, orig);
+}
+
+int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
+{
+	touch();
+	return caught_fetch_add(at, add, orig);
+}
+
+#if defined(__x86_64__)
+
+int caught_copy(void *dst, const void *src, size_t n)
+{
+	return guarded_copy(dst, src, n);
+}
+
+int caught_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
+{
 	uint64_t was;
 	int rc;
 
-	touch();
 	rc = guarded_cmp_swap(at, compare, swap, &was);
 	if (rc == 0)
 		*orig = was;
 	return rc;
 }
 
-int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
+int caught_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
 {
 	uint64_t was;
 	int rc;
 
-	touch();
 	rc = guarded_fetch_add(at, add, &was);
 	if (rc == 0)
 		*orig = was;
@@ -453,11 +460,11 @@ static void do_copy(void *arg)
 	store_tail(c->dst + body, c->src + body, tail);
 }
 
-int guard_copy(void *dst, const void *src, size_t n)
+int caught_copy(void *dst, const void *src, size_t n)
 {
 	struct copy c = { dst, src, n };
 
-	return n ? guard_call(do_copy, &c) : 0;
+	return n ? caught_call(do_copy, &c) : 0;
 }
 
 struct atomic {
@@ -484,20 +491,20 @@ NO_TSAN static void do_fetch_add(void *arg)
 	x->orig = __atomic_fetch_add(x->at, x->a, __ATOMIC_SEQ_CST);
 }
 
-int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
+int caught_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
 {
 	struct atomic x = { .at = at, .a = compare, .b = swap };
-	int rc = guard_call(do_cmp_swap, &x);
+	int rc = caught_call(do_cmp_swap, &x);
 
 	if (rc == 0)
 		*orig = x.orig;
 	return rc;
 }
 
-int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
+int caught_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
 {
 	struct atomic x = { .at = at, .a = add };
-	int rc = guard_call(do_fetch_add, &x);
+	int rc = caught_call(do_fetch_add, &x);
 
 	if (rc == 0)
 		*orig = x.orig;

@@ -34,12 +34,6 @@ void guard_close(unsigned opened);
 void guard_enter(void);
 void guard_leave(void);
 
-/* Between these two no call begins that: for what is done without the turn, perhaps in a
- * signal handler that came upon a turn of its thread.  When a handler returns the kernel
- * blocks the signals again, and the turn would not know. */
-bool guard_pause(void);
-void guard_go_on(bool was);
-
 /* Around fork: nobody is inside guard_arm() meanwhile. */
 void guard_hold(void);
 void guard_let_go(void);
@@ -56,5 +50,13 @@ int guard_call(void (*fn)(void *arg), void *arg);
  * *orig in host order.  0 or -EFAULT. */
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
 int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
+
+/* The same by a thread that is caught as it is (guard_catches()): nothing is begun.  For
+ * what is done without the turn, perhaps in a signal handler that came upon a turn of its
+ * thread: when a handler returns the kernel blocks the signals again, and the turn would
+ * not know. */
+int caught_copy(void *dst, const void *src, size_t n);
+int caught_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
+int caught_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
 
 #endif
