@@ -6,6 +6,13 @@
 
 __thread int abi_inside, abi_held, abi_was;
 
+__attribute__((noinline)) static int drive(struct nic *nic, struct cq *cq, int n,
+					   struct ibv_wc *wc)
+{
+	nic_poll(nic);
+	return cq_poll(cq, n, wc);
+}
+
 /* A thread that polls an empty CQ drives the NIC for one turn. */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
@@ -18,12 +25,10 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	if (!abi_enter(ibv->context))
 		return -EIO;
 	got = cq_poll(cq, n, wc);
-	if (!got && n > 0) {
-		nic_poll(a->nic);
-		got = cq_poll(cq, n, wc);
-	} else {
+	if (!got && n > 0)
+		got = drive(a->nic, cq, n, wc);
+	else
 		nic_polled(a->nic);
-	}
 	abi_end();
 	return got;
 }

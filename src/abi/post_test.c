@@ -35,9 +35,9 @@ static void posts(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static bool done_at_once(struct qp *qp, const struct ibv_sge *sge)
+static bool done_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge)
 {
-	(void)sge;
+	(void)w, (void)sge;
 	qp_is_held(qp);
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, fix.now);
 	return true;

@@ -58,21 +58,12 @@ int post_may_send(const struct qp *qp)
 
 /* --- posters take turns -------------------------------------------------- */
 
-/* Until no other thread builds requests for this QP. */
-static void wait_for_builder(struct qp *qp) REQUIRES(qp->lock)
+void post_wait(struct qp *qp)
 {
 	qp->posters_waiting++;
 	while (qp->building && !qp->ctx->dead)
 		lock_sleep(&qp->lock, &qp->built);
 	qp->posters_waiting--;
-}
-
-void post_begin(struct qp *qp)
-{
-	if (qp->building)
-		wait_for_builder(qp);
-	qp->sq.draft = qp->sq.head;
-	qp->sq.room = post_room(qp);
 }
 
 bool post_commit(struct qp *qp)

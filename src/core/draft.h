@@ -31,14 +31,26 @@ int post_full(const struct qp *qp, const char *which);
 
 /* 0; -EINVAL: not in this state; -EIO. */
 int post_may_send(const struct qp *qp) REQUIRES(qp->lock);
-/* The caller is the one poster then: drafts may go up to sq->room. */
-void post_begin(struct qp *qp) REQUIRES(qp->lock);
+/* Until no other thread builds requests for this QP. */
+void post_wait(struct qp *qp) REQUIRES(qp->lock);
+/* The caller is the one poster then. */
+static inline void post_alone(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (qp->building)
+		post_wait(qp);
+}
 /* Where drafts end: not before what there is, since requests of the QP's own count. */
 static inline uint32_t post_room(const struct qp *qp) REQUIRES(qp->lock)
 {
 	uint32_t room = qp->sq.tail + qp->sq.cap;
 
 	return qp->tm && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
+}
+/* What follows are drafts, which may go up to sq->room. */
+static inline void post_begin(struct qp *qp) REQUIRES(qp->lock)
+{
+	qp->sq.draft = qp->sq.head;
+	qp->sq.room = post_room(qp);
 }
 /* The drafts are posted.  What was posted in ERR or SQE is flushed at once.  True: there
  * is nothing for the engine to do. */
@@ -80,8 +92,9 @@ static inline bool post_may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 static inline bool draft_at_once(struct qp *qp, const struct ibv_sge *sge)
 	REQUIRES(qp->lock)
 {
-	qp->sq.head++;
-	if (qp->transport->at_once(qp, sge))
+	const struct swqe *w = sq_at(&qp->sq, qp->sq.head++);
+
+	if (qp->transport->at_once(qp, w, sge))
 		return true;
 	qp->sq.head--;
 	return false;

@@ -94,30 +94,53 @@ static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
 	return draft_at_once(qp, wr->sg_list);
 }
 
-int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* ... for as many of the list as that goes; the first of the others. */
+static inline struct ibv_send_wr *post_those_at_once(struct qp *qp,
+						     struct ibv_send_wr *wr)
+	REQUIRES(qp->lock)
+{
+	for (uint64_t did = 0;
+	     wr && did < POST_AT_ONCE && post_may_be_at_once(qp) && post_at_once(qp, wr);
+	     wr = wr->next)
+		did += wr->sg_list->length;
+	return wr;
+}
+
+/* *wr: the first of the list; then the one that was refused. */
+static int post_list(struct qp *qp, struct ibv_send_wr **wr) REQUIRES(qp->lock);
+
+__attribute__((noinline)) static int post_list(struct qp *qp, struct ibv_send_wr **wr)
 {
 	struct sq *sq = &qp->sq;
-	uint64_t did = 0;
 	uint32_t good;
+	int rc = 0;
+
+	post_begin(qp);
+	for (good = sq->draft; !rc && *wr;) {
+		rc = post_one(qp, *wr);
+		if (!rc) {
+			*wr = (*wr)->next;
+			good++;
+		}
+	}
+	sq->draft = good;
+	return rc;
+}
+
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
 	bool idle;
 	int rc;
 
 	lock_take(&qp->lock);
-	post_begin(qp);
+	post_alone(qp);
 	rc = wr ? post_may_send(qp) : 0;
-	for (good = sq->head; !rc && wr; wr = wr->next, good++) {
-		if (good == sq->head && did < POST_AT_ONCE && post_may_be_at_once(qp) &&
-		    post_at_once(qp, wr)) {
-			did += wr->sg_list->length;
-			sq->draft = sq->head;
-			sq->room = post_room(qp);
-			continue;
-		}
-		rc = post_one(qp, wr);
-		if (rc)
-			break;
-	}
-	sq->draft = good;
+	if (!rc)
+		wr = post_those_at_once(qp, wr);
+	if (!rc && wr)
+		rc = post_list(qp, &wr);
+	else
+		qp->sq.draft = qp->sq.head;
 	idle = post_commit(qp);
 	lock_give(&qp->lock);
 	if (rc && bad)

@@ -38,6 +38,7 @@ static void end_open(struct qp *qp)
 void post_start(struct qp *qp)
 {
 	lock_take(&qp->lock);
+	post_alone(qp);
 	post_begin(qp);
 	qp->building = true;
 	qp->wr_err = 0;

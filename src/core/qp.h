@@ -41,6 +41,11 @@ struct swqe {
 			 * invalidate, or new rkey of a bind */
 	uint32_t rkey;	/* remote; of a bind: the region's */
 	uint64_t remote_addr;
+	/* The transport's, from its first packet on: */
+	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
+	uint32_t done;	     /* READ: packets of its answer
+			      * that have arrived */
+	uint8_t state;	     /* the transport's own */
 	union {
 		struct {
 			struct {
@@ -58,11 +63,6 @@ struct swqe {
 			struct ibv_mw_bind_info info;
 		} bind;
 	};
-	/* The transport's, from its first packet on: */
-	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
-	uint32_t done;	     /* READ: packets of its answer
-			      * that have arrived */
-	uint8_t state;	     /* the transport's own */
 };
 
 struct sq {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct qp;
+struct swqe;
 struct batch;
 
 struct transport {
@@ -36,12 +37,12 @@ struct transport {
 	 * anew.  Returns the next deadline, as run() does.  NULL: as output, or
 	 * it plans none. */
 	uint64_t (*commit)(struct qp *qp, unsigned first, unsigned n, uint64_t now);
-	/* The work request that was posted last, before which nothing waits to be
+	/* The work request w that was posted last, before which nothing waits to be
 	 * begun: do all of it, and complete it, if that can be done without the
 	 * turn, which is not held.  sge: its SGEs; of the request itself what is not
 	 * the transport's or UD's is there.  False: it waits for output().  NULL:
 	 * never. */
-	bool (*at_once)(struct qp *qp, const struct ibv_sge *sge);
+	bool (*at_once)(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
 	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
 	 * before output(), and after one that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);

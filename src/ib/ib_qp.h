@@ -376,7 +376,7 @@ enum step lane_send(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 /* w, which is at the cursor, is done in the other's memory: STEP_NEXT if all or some of
  * it is, STEP_GO if packets have to do it. */
 enum step lane_directly(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock);
-bool lane_at_once(struct qp *qp, const struct ibv_sge *sge);
+bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
 
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 

@@ -178,55 +178,61 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 
 /* --- by who posts -------------------------------------------------------- */
 
+/* By the word of the other's export table. */
+static bool out_is_executed(struct ib_qp *q, uint32_t key) REQUIRES(q->qp->lock)
+{
+	const struct ib_req *r = &q->req;
+	const struct by by = by_of(q);
+
+	return !answers_are_out(r) && reach_executed_now(&by, key, r->at.psn) &&
+	       executed(q, clock_ns());
+}
+
 /* Nothing may be overtaken, nor an answer that is to go now. */
-static bool is_next(struct ib_qp *q, uint32_t index, uint32_t key) REQUIRES(q->qp->lock)
+static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
+	REQUIRES(q->qp->lock)
 {
 	const struct ib_req *r = &q->req;
 	const struct ib_rsp *s = &q->rsp;
+	uint32_t index = qp->sq.head - 1;
 
-	if (!q->qp->lane || !q->qp->reliable || r->at.cur != index ||
-	    r->at.fresh != index || r->failed || r->rnr_until || s->nak_due ||
-	    s->resources || (s->ack.due && !s->ack.wait_until))
+	if (!qp->lane || !qp->reliable || r->at.cur != index || r->at.fresh != index ||
+	    r->failed || r->rnr_until || s->nak_due || s->resources ||
+	    (s->ack.due && !s->ack.wait_until))
 		return false;
-	if (r->una != r->at.psn) {
-		const struct by by = by_of(q);
-
-		return !answers_are_out(r) && reach_executed_now(&by, key, r->at.psn) &&
-		       executed(q, clock_ns());
-	}
-	return q->qp->sq.tail == index;
+	return r->una == r->at.psn ? qp->sq.tail == index : out_is_executed(q, key);
 }
 
-bool lane_at_once(struct qp *qp, const struct ibv_sge *sge)
+static void failed(struct qp *qp, enum reach_did did) REQUIRES(qp->lock)
+{
+	if (did == REACH_LOST)
+		sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
+	else
+		sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
+	qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
+}
+
+bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge)
 {
 	struct ib_qp *q = ib_qp(qp);
-	uint32_t index = qp->sq.head - 1;
-	const struct swqe *w = sq_at(&qp->sq, index);
 	enum reach_did did;
-	struct by by;
 
 	qp_is_held(q->qp);
 	qp_is_held(qp);
-	if (!is_next(q, index, w->rkey))
+	if (!is_next(qp, q, w->rkey))
 		return false;
-	by = by_of(q);
-	did = reach_at_once(&by, &q->allowed, w, sge);
+	did = reach_at_once(&(struct by){ qp->lane->reach, qp, q->from.out }, &q->allowed,
+			    w, sge);
 	if (did == REACH_NOT)
 		return false;
 	qp->done_at_once++;
 	qp->bytes_at_once += w->length;
 	q->req.at.cur++;
 	q->req.at.fresh++;
-	if (did == REACH_DONE) {
+	if (did == REACH_DONE)
 		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE,
 			    qp->send_cq->stamped ? clock_ns() : 0);
-	} else {
-		if (did == REACH_LOST)
-			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
-		else
-			sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT,
-				    clock_ns());
-		qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
-	}
+	else
+		failed(qp, did);
 	return true;
 }
