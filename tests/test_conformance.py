@@ -1,49 +1,68 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma-core's own suite (pyverbs), as Debian ships it: all of it, one test a process, by
-every way that two processes of one host have to each other.
+"""rdma-core's own suite (pyverbs), as Debian ships it: all of it, by every way that two
+processes of one host have to each other, and at an adapter of a fabric.
 
 tests/conformance/pyverbs.tsv has every test and its class; skips.tsv those that skip themselves,
 on which devices, and why.  A test that skips and is not there fails, as does one that
-is there and runs.  conftest.py prints what came of it, a line a class.
+is there and runs.  So docs/conformance.md, which is made of these tables, says what was
+found.  conftest.py prints what came of it, a line a class.
+
+conformance/runner.py runs the tests of a way, each in a process of its own and twice there:
+what it leaves behind fails it.
 
 The suite learns a device's address from the kernel, which knows of no device here: it
 is shown a /sys/class that names one.
 """
 
-import csv
+import json
 import pathlib
-import re
+from typing import NamedTuple
 
 import pytest
 
+from conformance import page
+
 HERE = pathlib.Path(__file__).parent / "conformance"
+RUNNER = HERE / "runner.py"
 CLASS = """
 mount -t tmpfs tmpfs /sys/class
-mkdir -p /sys/class/infiniband/{0}/device/net/{1} /sys/class/net
+mkdir -p /sys/class/net
+[ -z "{1}" ] || mkdir -p /sys/class/infiniband/{0}/device/net/{1}
 ln -s /sys/devices/virtual/net/lo /sys/devices/virtual/net/eth0 /sys/class/net
 exec "$@"
 """
-# A way's transport, interface and settings.  Loopback is for rdma_cm, which wants an id
-# that is bound to 127.0.0.1 to have a device: it has if there is no other.
+TIMES = "2"
+MANY = 3600     # seconds for a way; the runner has a limit for each test
+
+
+class Way(NamedTuple):
+    transport: str
+    device: str
+    net: str = ""
+    env: dict = {}
+    within: tuple = ()      # words in front of the runner
+
+
+# Loopback is for rdma_cm, which wants an id that is bound to 127.0.0.1 to have a device:
+# it has if there is no other.
 WAYS = {
-    "roce": ("roce", "eth0", {}),
-    "roce-udp": ("roce", "eth0", {"URNIC_LOCAL": "off"}),
-    "roce-lo": ("roce", "lo", {}),
-    "iwarp": ("iwarp", "eth0", {}),
+    "roce": Way("roce", "roce_eth0", "eth0"),
+    "roce-udp": Way("roce", "roce_eth0", "eth0", {"URNIC_LOCAL": "off"}),
+    "roce-lo": Way("roce", "roce_lo", "lo"),
+    "iwarp": Way("iwarp", "iwarp_eth0", "eth0"),
+    "ib": Way("ib", "ib_node1", within=("fabric", "exec", "star:2", "--",
+                                        "env", "URNIC_HCA=node1")),
 }
 LO = "test_rdmacm."
+# These skip themselves unless they are root's.
+ROOTS = "raw packet"
 HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 
 
-def table(name):
-    with open(HERE / name, encoding="ascii") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
-
-
-KIND = {row["test"]: row["class"] for row in table("pyverbs.tsv")}
-SKIPS = {transport: {row["test"] for row in table("skips.tsv")
+KIND = {row["test"]: row["class"] for row in page.table("pyverbs.tsv")}
+SKIPS = {transport: {row["test"] for row in page.table("skips.tsv")
                      if row["device"] in (transport, "any")}
-         for transport in ("roce", "iwarp")}
+         for transport in ("roce", "iwarp", "ib")}
 
 
 def all_of(way):
@@ -51,11 +70,16 @@ def all_of(way):
 
 
 def running(way):
-    return [t for t in all_of(way) if t not in SKIPS[WAYS[way][0]]]
+    return [t for t in all_of(way) if t not in SKIPS[WAYS[way].transport]]
 
 
 def skipping(way):
-    return [t for t in all_of(way) if t in SKIPS[WAYS[way][0]]]
+    return [t for t in all_of(way) if t in SKIPS[WAYS[way].transport]]
+
+
+def here(way):
+    """The ways beside each other, if there are more processes of pytest."""
+    return pytest.mark.xdist_group(f"conformance-{way}")
 
 
 @pytest.fixture(scope="session")
@@ -72,39 +96,72 @@ def huge_pages():
         HUGE_PAGES.write_text(before)
 
 
-@pytest.fixture
-def run(shared_pair, suite, huge_pages):
-    """run(way, tests): what the suite says of them."""
-    def go(way, *tests):
-        transport, net, env = WAYS[way]
-        device = f"{transport}_{net}"
-        ns = shared_pair().a.with_(outer=["unshare", "-m", "--propagation", "private", "sh",
-                                          "-ec", CLASS.format(device, net), "sh"])
-        return ns.run("/usr/bin/python3", "-B", suite, "--dev", device, "-v",
-                      *(f"tests.{t}" for t in tests), check=False,
-                      env={"URNIC_DEVICES": device, **env}, timeout=60 + len(tests)).out
-    return go
+def batch(ns, suite, runner, way, tests, user):
+    """{test: row} of the runner."""
+    how = WAYS[way]
+    ns = ns.with_(outer=["unshare", "-m", "--propagation", "private", "sh", "-ec",
+                         CLASS.format(how.device, how.net), "sh"])
+    within = [ns.stage.urnic, *how.within] if how.within else []
+    env = {"URNIC_DEVICES": how.device} if how.net else {}
+    proc = ns.run(*within, "/usr/bin/python3", "-B", runner, suite, TIMES, "--dev", how.device,
+                  *(["--nobody"] if user else []), "--", *tests, check=False, user=user, env={**env, **how.env}, timeout=MANY)
+    rows = [json.loads(line) for line in proc.out.splitlines() if line.startswith("{")]
+    assert len(rows) == len(tests), proc.describe()
+    return {row["test"]: row for row in rows}
+
+
+@pytest.fixture(scope="session")
+def result(request, pairs, suite, huge_pages):
+    """result(way, test): its row.  All that this run of pytest has of a way run at once."""
+    rows = {}
+    runner = suite.parent.parent / RUNNER.name
+    runner.write_bytes(RUNNER.read_bytes())
+
+    def wanted(way):
+        for item in request.session.items:
+            params = item.callspec.params if hasattr(item, "callspec") else {}
+            if item.module.__name__ == __name__ and params.get("way") == way:
+                yield from [params["test"]] if "test" in params else skipping(way)
+
+    def get(way, test):
+        if way not in rows:
+            tests = list(wanted(way))
+            roots = [t for t in tests if KIND[t] == ROOTS and WAYS[way].net]
+            rows[way] = {}
+            for some, user in (([t for t in tests if t not in roots], "nobody"),
+                               (roots, None)):
+                if some:
+                    rows[way].update(batch(pairs(1500).a, suite.parent, runner, way, some, user))
+        return rows[way][test]
+    return get
 
 
 def test_the_tables_agree():
-    assert {row["test"] for row in table("skips.tsv")} <= set(KIND)
+    assert {row["test"] for row in page.table("skips.tsv")} <= set(KIND)
 
 
-@pytest.mark.parametrize("way, test", [(w, t) for w in WAYS for t in running(w)])
-def test_passes(run, conformance, way, test):
+def test_the_page_is_of_the_tables():
+    """tests/conformance/page.py >docs/conformance.md"""
+    assert (HERE.parent.parent / "docs/conformance.md").read_text() == page.page()
+
+
+@pytest.mark.parametrize("way, test", [pytest.param(w, t, marks=here(w))
+                                       for w in WAYS for t in running(w)])
+def test_passes(result, conformance, way, test):
     conformance.count(way, KIND[test], "failed")
-    out = run(way, test)
-    assert re.search(r"^OK$", out, re.M), out    # "OK (skipped=1)" is not
+    row = result(way, test)
+    assert row["result"] == "passed", f"{row['result']}: {row['why']}\n{row['out']}"
     conformance.count(way, KIND[test], "failed", -1)
     conformance.count(way, KIND[test], "passed")
 
 
-@pytest.mark.parametrize("way", [w for w in WAYS if skipping(w)])
-def test_skips(run, conformance, way):
-    """Those of the list in one process: nothing happens in them."""
-    tests = skipping(way)
-    out = run(way, *tests)
-    skipped = set(re.findall(r"^\w+ \(tests\.([\w.]+)\)(?:\n.*)? \.\.\. skipped ", out, re.M))
-    for test in tests:
-        conformance.count(way, KIND[test], "skipped" if test in skipped else "failed")
-    assert skipped == set(tests), f"did not skip: {sorted(set(tests) - skipped)}\n{out}"
+@pytest.mark.parametrize("way", [pytest.param(w, marks=here(w)) for w in WAYS if skipping(w)])
+def test_skips(result, conformance, way):
+    did_not = []
+    for test in skipping(way):
+        row = result(way, test)
+        conformance.count(way, KIND[test],
+                          "skipped" if row["result"] == "skipped" else "failed")
+        if row["result"] != "skipped":
+            did_not.append(f"{test}: {row['result']} {row['why']}")
+    assert not did_not, "\n".join(did_not)

@@ -1,0 +1,138 @@
+#!/usr/bin/python3 -B
+# SPDX-License-Identifier: BSD-2-Clause
+"""page.py: prints docs/conformance.md, which is made of the tables beside this file.
+
+tests/test_conformance.py fails where a device does not do what skips.tsv says, and where the
+page is not what this prints; linux.tsv is what Linux's drivers did.
+"""
+
+import collections
+import csv
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+OURS = "roce", "roce-udp", "iwarp", "ib"
+TRANSPORT = {"roce-udp": "roce"}
+# Classes that are one vendor's, whose tests ask for that vendor's device.
+VENDORS = "mlx5 hardware", "efa hardware", "CUDA hardware"
+
+HEAD = """\
+# Conformance
+
+rdma-core's own tests, the pyverbs suite of Debian's package (44.0, `/usr/share/doc/rdma-core/tests`): {all} tests, of which
+{vendors} are for the hardware of one vendor. This page is made by `tests/conformance/page.py` from the tables beside it;
+`make check` fails where a test does something else than they say. Each test runs twice in a process of its own, and what
+it leaves behind fails it: a descriptor, a thread, a mapping of memory.
+
+| column | is |
+|---|---|
+{linux}| roce | urnic, by the ways that processes of one host have |
+| roce-udp | urnic, UDP sockets (`URNIC_LOCAL=off`) |
+| iwarp | urnic, iWARP |
+| ib | urnic, an adapter of a fabric: `urnic fabric exec star:2 -- env URNIC_HCA=node1 ...` |
+
+The tests of raw packet QPs run as root, as they ask; all others as nobody, with no capability. The tests of rdma_cm run by
+`roce_lo`, too, with what roce has come to.
+
+"""
+
+# {} is the devices, and the kernel that the table was made with
+PEERS = """\
+| {} | Linux's software devices (kernel {}), in the virtual machine of `tests/peer-vm`: \
+`scripts/system-tests --full tests/test_conformance_linux.py`, a part of `make check-full` |
+"""
+
+
+def table(name):
+    with open(HERE / name, encoding="ascii") as file:
+        return list(csv.DictReader((line for line in file if not line.startswith("#")),
+                                   delimiter="\t"))
+
+
+LINUX = sorted({row["device"] for row in table("linux.tsv")})
+COLUMNS = *LINUX, *OURS
+
+
+def peers():
+    if not LINUX:
+        return ""
+    with open(HERE / "linux.tsv", encoding="ascii") as file:
+        return PEERS.format(", ".join(LINUX), file.readline().split()[-1])
+
+
+def outcomes():
+    """{(test, column): (outcome, why)}"""
+    tests = [row["test"] for row in table("pyverbs.tsv")]
+    found = {}
+    for column in OURS:
+        found.update({(t, column): ("passed", "") for t in tests})
+    for row in table("skips.tsv"):
+        for column in OURS:
+            if row["device"] in ("any", TRANSPORT.get(column, column)):
+                found[row["test"], column] = ("skipped", row["why"])
+    for row in table("linux.tsv"):
+        found[row["test"], row["device"]] = (row["result"], row["why"])
+    return found
+
+
+def by_class(classes, found):
+    yield "## By class\n"
+    yield "Passed, failed, skipped of how many.\n"
+    yield "| class | of | " + " | ".join(COLUMNS) + " |"
+    yield "|---|---|" + "---|" * len(COLUMNS)
+    sums = collections.Counter()
+    total = 0
+    for kind, tests in sorted(classes.items()):
+        cells = []
+        for column in COLUMNS:
+            n = collections.Counter(found[t, column][0] for t in tests)
+            cells.append(counts(n))
+            if kind not in VENDORS:
+                sums.update({(column, outcome): k for outcome, k in n.items()})
+        total += 0 if kind in VENDORS else len(tests)
+        yield f"| {kind} | {len(tests)} | " + " | ".join(cells) + " |"
+    cells = (counts({o: sums[c, o] for o in ("passed", "failed", "skipped")}) for c in COLUMNS)
+    yield f"| all but one vendor's | {total} | " + " | ".join(cells) + " |\n"
+
+
+def counts(n):
+    return ", ".join(str(n.get(o, 0)) for o in ("passed", "failed", "skipped"))
+
+
+def each(classes, found):
+    """A row a test; why it did not pass is a number, explained below."""
+    notes = {}
+    yield "## Each test\n"
+    yield "`ok`, or a number: skipped, for the reason of that number below; `F` failed.\n"
+    yield "| test | " + " | ".join(COLUMNS) + " |"
+    yield "|---|" + "---|" * len(COLUMNS)
+    for kind, tests in classes.items():
+        if kind in VENDORS:
+            continue
+        for test in tests:
+            cells = []
+            for column in COLUMNS:
+                outcome, why = found[test, column]
+                if outcome == "passed":
+                    cells.append("ok")
+                else:
+                    note = notes.setdefault(why, len(notes) + 1)
+                    cells.append(f"{'F' if outcome == 'failed' else ''}{note}")
+            yield f"| {test.removeprefix('test_')} | " + " | ".join(cells) + " |"
+    yield ""
+    for why, number in notes.items():
+        yield f"{number}. {why}"
+
+
+def page():
+    classes = {}
+    for row in table("pyverbs.tsv"):
+        classes.setdefault(row["class"], []).append(row["test"])
+    found = outcomes()
+    vendors = sum(len(classes[kind]) for kind in VENDORS)
+    head = HEAD.format(all=sum(map(len, classes.values())), vendors=vendors, linux=peers())
+    return head + "\n".join((*by_class(classes, found), *each(classes, found))) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
