@@ -104,6 +104,10 @@ def wait_service(proc, port, space=0x0106, timeout=lab.HANGS):
         assert time.monotonic() < end and proc.running(), \
             f"nobody has port {port}: {proc.describe()}"
         time.sleep(0.01)
+    wait_listener(proc, port, timeout)
+
+
+def wait_listener(proc, port, timeout=10):
     proc.wait_dump(f"^listener port {port} on .*: listening", timeout)
 
 
@@ -125,9 +129,12 @@ def wait_end(proc, program, timeout):
 
 def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
              by_tcp=False, stays=False, timeout=lab.HANGS):
+    """space None: not on an interface, so nobody but the server knows its service."""
     s = server_ns.start(*server)
     if by_tcp:
         s.wait_listening(port)
+    elif space is None:
+        wait_listener(s, port)
     else:
         wait_service(s, port, space)
     c = client_ns.start(*client)

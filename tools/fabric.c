@@ -180,11 +180,14 @@ static void welcome(const struct topo *t, const char *name)
 	fflush(stdout);
 }
 
-static int serve(const struct topo *t, const char *name)
+static int serve(struct topo *t, const char *name)
 {
 	struct control control = { t, name };
 	struct plug_server *s;
-	int stop = fabric_stop_signals(), rc = plug_server_new(&s, name, t);
+	int stop = fabric_stop_signals(), rc;
+
+	topo_give_addresses(t, name);
+	rc = plug_server_new(&s, name, t);
 
 	if (rc) {
 		fprintf(stderr, "urnic fabric run: %s: %s\n", name,

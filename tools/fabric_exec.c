@@ -83,7 +83,10 @@ static int start_fabric(struct job *j)
 {
 	struct control control = { &j->t, j->name };
 	struct plug_server *s;
-	int rc = plug_server_new(&s, j->name, &j->t);
+	int rc;
+
+	topo_give_addresses(&j->t, j->name);
+	rc = plug_server_new(&s, j->name, &j->t);
 
 	if (rc)
 		return rc;

@@ -2,6 +2,8 @@
 /* cm_gate.c - see cm/gate.h. */
 #include "cm/gate.h"
 
+#include <string.h>
+
 #include "abi/abi.h"
 #include "core/netport.h"
 #include "nic/nic.h"
@@ -60,7 +62,7 @@ int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listen
 int cm_gate_listen(struct ibv_context *ctx, struct cm_listener *l, int backlog,
 		   bool datagram, struct cm_owner *owner)
 {
-	int rc = cm_is_iwarp_only(l) ? 0 : open_port(ctx, NULL);
+	int rc = cm_needs_port(l) ? open_port(ctx, NULL) : 0;
 	struct cm *cm = rc ? NULL : enter(ctx);
 
 	if (rc)
@@ -83,7 +85,7 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		    struct cm_conn **out)
 {
 	const struct cm_proto *proto = to->iwarp ? &cm_iw_proto : &cm_ib_proto;
-	int rc = to->iwarp ? 0 : open_port(ctx, to->route.src);
+	int rc = to->iwarp || to->route.dlid ? 0 : open_port(ctx, to->route.src);
 	struct cm *cm = rc ? NULL : enter(ctx);
 
 	if (rc)
@@ -141,6 +143,53 @@ void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 		return;
 	c->proto->close(c, nic_now());
 	leave(ctx, 0);
+}
+
+int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16])
+{
+	int rc;
+
+	if (!begin(ctx))
+		return -EIO;
+	rc = nic_find(abi_of(ctx)->nic, ip, gid);
+	abi_end();
+	return rc;
+}
+
+int cm_gate_serve(struct ibv_context *ctx, const struct cm_service *s)
+{
+	int rc;
+
+	if (!begin(ctx))
+		return -EIO;
+	rc = nic_serve(abi_of(ctx)->nic, cm_id_of_service(s));
+	abi_end();
+	return rc;
+}
+
+int cm_gate_path(struct ibv_context *ctx, const struct cm_route *route,
+		 uint64_t patience_ns, struct cm_owner *owner)
+{
+	struct cm *cm = enter(ctx);
+
+	return cm ? leave(ctx, cm_path(cm, route, patience_ns, owner, nic_now())) : -EIO;
+}
+
+void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner)
+{
+	struct cm *cm = enter(ctx);
+
+	if (!cm)
+		return;
+	cm_path_forget(cm, owner);
+	leave(ctx, 0);
+}
+
+void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16])
+{
+	const struct port port = device_port(abi_of(ctx)->ctx.dev);
+
+	memcpy(ip, port.ip, sizeof(port.ip));
 }
 
 bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])

@@ -16,6 +16,7 @@ struct cm_listener {
 
 static struct cm cm;
 static struct cm_listener listener;
+static struct cm_target to_ib = { .route = { .dlid = 4 } };
 static struct cm_conn conn;
 static struct cm_service service;
 static struct cm_owner owner;
@@ -59,9 +60,33 @@ int cm_listen(struct cm *c, struct cm_listener *l, int backlog, bool datagram,
 	return tell(datagram ? "listen-datagram" : "listen");
 }
 
-bool cm_is_iwarp_only(const struct cm_listener *l)
+uint64_t cm_id_of_service(const struct cm_service *s)
 {
-	return l->only_iwarp;
+	assert_ptr_equal(s, &service);
+	return 77;
+}
+
+bool cm_needs_port(const struct cm_listener *l)
+{
+	return !l->only_iwarp;
+}
+
+int cm_path(struct cm *c, const struct cm_route *route, uint64_t patience_ns,
+	    struct cm_owner *o, uint64_t now)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(route, &to_ib.route);
+	assert_ptr_equal(o, &owner);
+	assert_int_equal(patience_ns, 5);
+	assert_int_equal(now, fix.now);
+	return tell("path");
+}
+
+void cm_path_forget(struct cm *c, const struct cm_owner *o)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(o, &owner);
+	tell("forget");
 }
 
 void cm_unbind(struct cm *c, struct cm_listener *l)
@@ -225,7 +250,25 @@ static int go_attach(struct ibv_context *ctx)
 	return cm_gate_attach(ctx, &conn);
 }
 
-/* These two answer nothing. */
+/* A LID needs no UDP port. */
+static int go_connect_ib(struct ibv_context *ctx)
+{
+	return cm_gate_connect(ctx, &to_ib, &param, &owner, &made);
+}
+
+static int go_path(struct ibv_context *ctx)
+{
+	return cm_gate_path(ctx, &to_ib.route, 5, &owner);
+}
+
+/* Answers nothing. */
+static int go_path_forget(struct ibv_context *ctx)
+{
+	cm_gate_path_forget(ctx, &owner);
+	return 0;
+}
+
+/* Nor do these two. */
 static int go_unbind(struct ibv_context *ctx)
 {
 	cm_gate_unbind(ctx, &listener);
@@ -252,6 +295,9 @@ static const struct row {
 	{ go_unbind, "enter leave-turn", "unbind", NULL, false },
 	{ go_connect, "listen ask enter leave-turn", "connect", NULL, true },
 	{ go_connect_iwarp, "enter leave-turn", "connect-iwarp", NULL, true },
+	{ go_connect_ib, "enter leave-turn", "connect", NULL, true },
+	{ go_path, "enter leave-turn", "path", NULL, true },
+	{ go_path_forget, "enter leave-turn", "forget", NULL, false },
 	{ go_own, "enter leave-turn", "own", NULL, false },
 	{ go_accept, "enter leave-turn", "accept", &cm_ib_proto, true },
 	{ go_reject, "enter leave-turn", "reject", &cm_ib_proto, true },
@@ -310,6 +356,23 @@ static void the_port(void **state)
 	assert_int_equal(abi_inside, 0);
 }
 
+/* What the fabric is asked for waits for it, so it is without the turn. */
+static void the_fabric(void **state)
+{
+	uint8_t gid[16], ip[16] = { [15] = 9 };
+
+	(void)state;
+	fix.listen_rc = -EHOSTUNREACH;
+	assert_int_equal(cm_gate_find(fix.ibv, ip, gid), -EHOSTUNREACH);
+	fix.listen_rc = 5;
+	assert_int_equal(cm_gate_serve(fix.ibv, &service), 5);
+	assert_int_equal(fix.number, 77);
+	assert_string_equal(fix_said(), "find serve");
+	assert_int_equal(fix.told[15], 9);
+	cm_gate_ip(fix.ibv, gid);
+	assert_int_equal(gid[10] | gid[15], 0);
+}
+
 /* Of a context that is not ours, is dead, or the parent's. */
 static void refuses(struct ibv_context *ctx)
 {
@@ -318,10 +381,11 @@ static void refuses(struct ibv_context *ctx)
 		const struct row *r = &rows[i];
 
 		conn.proto = r->proto;
-		assert_int_equal(r->go(ctx),
-				 r->go == go_unbind || r->go == go_close || !*r->cm
-					 ? 0
-					 : -EIO);
+		assert_int_equal(r->go(ctx), r->go == go_unbind || r->go == go_close ||
+							     r->go == go_path_forget ||
+							     !*r->cm
+						     ? 0
+						     : -EIO);
 		assert_true(was_told(""));
 		assert_string_equal(fix_said(), "");
 		assert_int_equal(abi_inside, 0);
@@ -374,6 +438,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(passes_on, begin, end),
 		cmocka_unit_test_setup_teardown(the_port, begin, end),
+		cmocka_unit_test_setup_teardown(the_fabric, begin, end),
 		cmocka_unit_test_setup_teardown(refuses_contexts, begin, end),
 		cmocka_unit_test_setup_teardown(addresses, begin, end),
 	};

@@ -219,7 +219,7 @@ EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	struct cma_id *i = enter(id);
 
 	(void)timeout_ms;
-	return i ? end_waiting(i, cma_resolve_route(i)) : -1;
+	return i ? end_waiting(i, cma_resolve_route(i, timeout_ms)) : -1;
 }
 
 static __be16 port_of(struct rdma_cm_id *id, bool dst)

@@ -84,7 +84,7 @@ FAKE(cma_get_ece, (const struct cma_id *i, struct ibv_ece *e), IS(i, &id); IS(e,
 FAKE(cma_bind, (struct cma_id *i, const struct sockaddr *a), IS(i, &id); IS(a, &src))
 FAKE(cma_resolve_addr, (struct cma_id *i, const struct sockaddr *s, const struct sockaddr *d),
 	IS(i, &id); IS(s, &src); IS(d, &dst))
-FAKE(cma_resolve_route, (struct cma_id *i), IS(i, &id))
+FAKE(cma_resolve_route, (struct cma_id *i, int ms), IS(i, &id); IS(ms, 5))
 FAKE(cma_listen, (struct cma_id *i, int backlog), IS(i, &id); IS(backlog, 7))
 FAKE(cma_connect, (struct cma_id *i, const struct rdma_conn_param *c), IS(i, &id); IS(c, &param))
 FAKE(cma_accept, (struct cma_id *i, const struct rdma_conn_param *c), IS(i, &id); IS(c, &param))

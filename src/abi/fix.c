@@ -204,6 +204,23 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	return fix.route_rc;
 }
 
+int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
+{
+	is_control(nic);
+	told(ip);
+	memcpy(gid, ip, 16);
+	say("find");
+	return fix.listen_rc;
+}
+
+int nic_serve(struct nic *nic, uint64_t service)
+{
+	is_control(nic);
+	fix.number = (uint32_t)service;
+	say("serve");
+	return fix.listen_rc;
+}
+
 bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])
 {
 	is_control(nic);

@@ -31,6 +31,8 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 	heap_init(&cm->timers);
 	list_init(&cm->free);
 	list_init(&cm->listeners);
+	list_init(&cm->queries);
+	heap_init(&cm->query_timers);
 	for (int i = 0; i < PEERS; i++) {
 		list_init(&cm->by_peer[i]);
 		list_init(&cm->by_qp[i]);
@@ -48,15 +50,21 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 		const struct transport *transport, uint16_t udp_port)
 {
-	cm->user.take = gsi_input;
-	cm->udp_port = udp_port;
-	return qp1_open(cm->core, dev, link, transport, &cm->user, &cm->qp1);
+	struct gsi_port *port = dev ? &cm->ib : &cm->net;
+
+	*port = (struct gsi_port){ .cm = cm, .user = { gsi_input }, .dev = dev };
+	if (!dev)
+		cm->udp_port = udp_port;
+	return qp1_open(cm->core, dev, link, transport, &port->user, &port->qp1);
 }
 
 void cm_close(struct cm *cm)
 {
-	if (cm->qp1)
-		qp1_close(cm->qp1);
+	if (cm->net.qp1)
+		qp1_close(cm->net.qp1);
+	if (cm->ib.qp1)
+		qp1_close(cm->ib.qp1);
+	sa_close(cm);
 	listeners_free(cm);
 	iw_close(cm);
 	for (int i = 0; i < CONN_CHUNKS; i++)
@@ -74,13 +82,15 @@ void cm_run(struct cm *cm, uint64_t now)
 	while ((top = heap_top(&cm->timers)) && silent_until(cm->core, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);
 	peer_run(cm, now);
+	sa_run(cm, now);
 	iw_run(cm, now);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
 	uint64_t at = heap_next(&cm->timers);
-	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm) };
+	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm),
+			     heap_next(&cm->query_timers) };
 
 	if (cm->boxed)
 		return 0;
@@ -113,12 +123,17 @@ void cm_forked(struct cm *cm)
 
 /* --- the end ------------------------------------------------------------- */
 
+static bool is_full(const struct gsi_port *port)
+{
+	return port->qp1 && !qp1_has_room(port->qp1);
+}
+
 bool cm_leave(struct cm *cm, uint64_t now)
 {
 	for (; cm->left < cm->used; cm->left++) {
 		struct conn *c = conn_at(cm, cm->left);
 
-		if (cm->qp1 && !qp1_has_room(cm->qp1))
+		if (is_full(&cm->net) || is_full(&cm->ib))
 			return true;
 		if (c->state != ST_FREE)
 			ibcm_close(&c->base, now); /* one MAD at most */

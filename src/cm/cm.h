@@ -46,8 +46,9 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 	    const struct cm_site *site, uint64_t seed);
 void cm_close(struct cm *cm);
 
-/* MADs go by the QP1 of this link, which is dev's; dev NULL: all devices'.  udp_port: of
- * RoCE's hosts.  0 or -ENOMEM. */
+/* MADs go by the QP1 of this link: of InfiniBand's, which is dev's; dev NULL: of
+ * Ethernet's, which is all devices', and whose hosts have that UDP port.  0 or -ENOMEM.
+ */
 int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 		const struct transport *transport, uint16_t udp_port);
 
@@ -95,7 +96,12 @@ struct cm_service {
 	uint32_t ifindex;     /* of a link-local one */
 	bool iwarp;	      /* by TCP, too ... */
 	bool only_iwarp;      /* ... or by that alone */
+	bool only_ib;	      /* at an adapter of a fabric, and no interface */
+	int fd;		      /* what stands for it there, closed with it; or 0 */
 };
+
+/* The ID of a service whose port is known (A11). */
+uint64_t cm_id_of_service(const struct cm_service *s);
 
 /* Take the service's name on this host; s->port is set.  0, -EADDRINUSE,
  * -ENOMEM.  The TCP port is taken here if any port will do, else by cm_listen():
@@ -107,12 +113,23 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out);
  * another way in, that is a line in the log. */
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	      struct cm_owner *owner);
-bool cm_is_iwarp_only(const struct cm_listener *l);
+/* Do its requests come by the UDP port? */
+bool cm_needs_port(const struct cm_listener *l);
 void cm_unbind(struct cm *cm, struct cm_listener *l);
 
 /* Give a request's connection an owner, which is told at once what has happened
  * to it meanwhile. */
 void cm_own(struct cm *cm, struct cm_conn *c, struct cm_owner *owner);
+
+/* --- paths of InfiniBand ------------------------------------------------- */
+
+/* Asks the subnet for the path between the GIDs of route, in its partition.  PATH
+ * follows; its status is -ETIMEDOUT: nobody answers for so long; -EINVAL: there is none.
+ * 0, -ENODEV or -ENOMEM. */
+int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
+	    struct cm_owner *owner, uint64_t now);
+/* What it has asked for does not matter any more. */
+void cm_path_forget(struct cm *cm, const struct cm_owner *owner);
 
 extern const struct cm_proto cm_ib_proto, cm_iw_proto;
 

@@ -12,16 +12,17 @@
 #include "sys/clock.h"
 #include "sys/heap.h"
 #include "sys/list.h"
+#include "sys/qpn.h"
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
 
 struct iw_cm;
+struct device;
 struct service;
 
 enum {
 	ID_GEN_BITS = 8,
 	ID_INDEX_BITS = 14,
-	ID_SLOT_SHIFT = 22,
 	CONN_CHUNK = 256,
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
@@ -136,6 +137,14 @@ struct boxed_mad {
 	uint8_t mad[MAD_LEN];
 };
 
+/* QP1 of a kind of link. */
+struct gsi_port {
+	struct cm *cm;
+	struct qp1_user user;
+	struct qp1 *qp1;    /* or NULL: nothing can be said there */
+	struct device *dev; /* whose port it is; NULL: all of Ethernet's */
+};
+
 struct cm {
 	struct core *core;
 	struct host *host;
@@ -155,8 +164,10 @@ struct cm {
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by address and QP of the peer */
 	struct list listeners;
-	struct qp1_user user;
-	struct qp1 *qp1; /* or NULL: nothing can be said */
+	struct gsi_port net, ib; /* of Ethernet, and of InfiniBand */
+	struct list queries;	 /* sa.c */
+	struct heap query_timers;
+	uint32_t last_tid;
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at; /* the first of them; NEVER: there are none */
@@ -186,11 +197,6 @@ static inline bool route_same_peer(const struct cm_route *a, const struct cm_rou
 static inline bool route_same(const struct cm_route *a, const struct cm_route *b)
 {
 	return route_same_peer(a, b) && !memcmp(a->src, b->src, 16);
-}
-
-static inline uint16_t id_slot(uint32_t id)
-{
-	return (uint16_t)(id >> ID_SLOT_SHIFT);
 }
 
 /* --- conn.c: memory, identifiers, tables --------------------------------- */
@@ -301,13 +307,27 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 /* --- gsi.c --------------------------------------------------------------- */
 
 /* The P_Key of what goes out by this route. */
-uint16_t gsi_pkey(const struct cm *cm, const struct cm_route *route);
+uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route);
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
 /* One that has come by this route, here or (forwarded) to another process of the host. */
 void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
 	      bool forwarded, uint64_t now);
+/* A route with a LID is InfiniBand's. */
+static inline struct gsi_port *gsi_port(struct cm *cm, const struct cm_route *route)
+{
+	return route->dlid ? &cm->ib : &cm->net;
+}
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
+/* To a LID alone, without a GRH. */
+int gsi_ask(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
 void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
+
+/* --- sa.c ---------------------------------------------------------------- */
+
+/* False: it is no MAD of the SA's. */
+bool sa_input(struct cm *cm, const uint8_t *mad, size_t len);
+void sa_run(struct cm *cm, uint64_t now);
+void sa_close(struct cm *cm);
 
 /* --- forward.c: from process to process of this host ------------------------ */
 

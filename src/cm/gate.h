@@ -32,6 +32,19 @@ int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c);
 void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c);
 
+/* InfiniBand, at an adapter of a fabric.  The GID of the port with an IP address:
+ * -EHOSTUNREACH: no port has it; -ENODEV: we stand at no adapter. */
+int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16]);
+/* A descriptor for s->fd: as long as it is open, requests for this service come to this
+ * process. */
+int cm_gate_serve(struct ibv_context *ctx, const struct cm_service *s);
+/* cm_path() and cm_path_forget() */
+int cm_gate_path(struct ibv_context *ctx, const struct cm_route *route,
+		 uint64_t patience_ns, struct cm_owner *owner);
+void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner);
+/* The IP address of ctx's port, where that is no GID; zeroes: it has none. */
+void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16]);
+
 /* Is ctx of the process's NIC? */
 bool cm_gate_knows(struct ibv_context *ctx);
 /* Is ip an address of ctx's device? */

@@ -30,7 +30,8 @@ static bool is_loopback(const uint8_t ip[16])
 }
 
 /* Are these the addresses that a request came from and to?  Nothing else could
- * be answered.  Within the host it may be said of loopback. */
+ * be answered.  Within the host it may be said of loopback.  (InfiniBand is routed by
+ * LIDs, and an IP address is what a request says.) */
 static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 {
 	if (!memcmp(ip->src, route->dst, 16) && !memcmp(ip->dst, route->src, 16))
@@ -46,7 +47,7 @@ static int target_of(const struct cm_msg *m, const struct cm_route *route,
 	struct cm_ip ip;
 
 	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
-	    !fits_route(&ip, route))
+	    (!route->dlid && !fits_route(&ip, route)))
 		return -EPROTO;
 	*to = (struct cm_target){
 		.route = *route,
@@ -114,7 +115,8 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
 	if (l)
 		ibcm_request(l, &to, m, now);
-	else if (!forwarded && forward_to_service(cm, &to, route, mad) != -ESRCH)
+	else if (!forwarded && !route->dlid &&
+		 forward_to_service(cm, &to, route, mad) != -ESRCH)
 		cm->counter[CM_RX_FORWARDED]++;
 	else
 		return false;
@@ -217,8 +219,8 @@ static void take_other(struct cm *cm, const struct cm_route *route,
 	if (ibcm_message(cm, route, m, now))
 		return;
 	answers = refusal_of(m, &answer);
-	if (!forwarded && cm->host && slot >= SLOT_FIRST && slot <= SLOT_LAST &&
-	    slot != cm->core->slot) {
+	if (!forwarded && !route->dlid && cm->host && slot >= SLOT_FIRST &&
+	    slot <= SLOT_LAST && slot != cm->core->slot) {
 		int rc = forward_to_slot(cm, slot, route, mad);
 
 		if (rc != -ESRCH)
@@ -252,27 +254,32 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
 {
-	struct cm *cm = container_of(user, struct cm, user);
+	struct cm *cm = container_of(user, struct gsi_port, user)->cm;
 	struct cm_route route = { .ifindex = in->port,
 				  .dlid = in->slid,
 				  .pkey_index = in->pkey_index,
 				  .sl = in->sl };
 
+	if (sa_input(cm, in->bytes, in->len))
+		return;
 	grh_ends(in->head, route.dst, route.src);
 	gsi_take(cm, &route, in->bytes, in->len, false, now);
 }
 
 /* --- out ----------------------------------------------------------------- */
 
-uint16_t gsi_pkey(const struct cm *cm, const struct cm_route *route)
+uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route)
 {
-	return cm->qp1 ? qp1_pkey(cm->qp1, route->pkey_index) : PKEY_DEFAULT;
+	const struct gsi_port *port = gsi_port(cm, route);
+
+	return port->qp1 ? qp1_pkey(port->qp1, route->pkey_index) : PKEY_DEFAULT;
 }
 
-int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
+static int put(struct cm *cm, const struct cm_route *route, bool grh, const uint8_t *mad)
 {
+	const struct gsi_port *port = gsi_port(cm, route);
 	const struct link_to to = {
-		.grh = true,
+		.grh = grh,
 		.sgid = route->src,
 		.dgid = route->dst,
 		.dlid = route->dlid,
@@ -282,9 +289,20 @@ int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 		.port = route->ifindex,
 		.told = true,
 	};
-	int rc = cm->qp1 ? qp1_send(cm->qp1, &to, route->pkey_index, mad) : -ENODEV;
 
-	if (!rc)
+	return port->qp1 ? qp1_send(port->qp1, &to, route->pkey_index, mad) : -ENODEV;
+}
+
+int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
+{
+	int rc = put(cm, route, true, mad);
+
+	if (!rc && !route->dlid)
 		cm->sent = true;
 	return rc;
+}
+
+int gsi_ask(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
+{
+	return put(cm, route, false, mad);
 }

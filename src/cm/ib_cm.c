@@ -47,9 +47,12 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	m.mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){
-		.slid = 0xffff,
-		.dlid = 0xffff,
-		.hop_limit = 64,
+		.slid = to->route.dlid ? device_lid(c->cm->ib.dev) : 0xffff,
+		.dlid = to->route.dlid ? to->route.dlid : 0xffff,
+		.hop_limit = to->route.dlid ? 1 : 64,
+		.subnet_local = to->route.dlid != 0,
+		.rate = to->rate,
+		.sl = to->route.sl,
 		.tclass = to->route.tclass,
 		.ack_timeout = p->ack_timeout,
 		.flow_label = (to->src_port * 31u + to->dst_port) & 0xfffff,

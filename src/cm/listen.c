@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "host/service.h"
 #include "link/dgram.h"
 #include "sys/log.h"
+#include "wire/cm_ip.h"
 
 enum { PORT_FIRST = 32768, PORT_LAST = 60999, PORT_TRIES = 1000, ADDRESSES = 256 };
 
@@ -34,6 +36,11 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 	name_ip(name[0], from->space, from->src_ip, from->src_port);
 	name_any(name[1], from->space, !addr_is_v4(from->src_ip), from->src_port);
 	return 2;
+}
+
+uint64_t cm_id_of_service(const struct cm_service *s)
+{
+	return cm_service_id(s->space, s->port);
 }
 
 /* --- binding ------------------------------------------------------------- */
@@ -68,6 +75,12 @@ static void let_go(struct cm_listener *l)
 	memset(l->name, 0, sizeof(l->name));
 }
 
+static void leave_fabric(struct cm_listener *l)
+{
+	if (l->service.fd)
+		close(l->service.fd);
+}
+
 /* Names first, then a look at what excludes them: of two that come at once one
  * at least sees the other. */
 static int take_names(struct cm *cm, struct cm_listener *l)
@@ -77,7 +90,7 @@ static int take_names(struct cm *cm, struct cm_listener *l)
 	char name[NAME_LEN];
 	int rc = 0;
 
-	if (!cm->host)
+	if (!cm->host || s->only_ib)
 		return 0;
 	for (int i = 0; i < 1 + both && !rc; i++, v6 = !v6) {
 		if (s->any)
@@ -114,6 +127,7 @@ static int take_any_port(struct cm *cm, struct cm_listener *l)
 static void listener_free(struct cm_listener *l)
 {
 	let_go(l);
+	leave_fabric(l);
 	list_del(&l->node);
 	free(l);
 }
@@ -139,6 +153,20 @@ static bool evict(struct cm *cm, const struct cm_service *s)
 	return some;
 }
 
+/* The fabric knows other programs' services, and takes ours twice. */
+static bool is_served(const struct cm *cm, const struct cm_service *s)
+{
+	list_for(n, &cm->listeners)
+	{
+		const struct cm_listener *l = container_of(n, struct cm_listener, node);
+
+		if (!l->closed && l->service.fd && l->service.space == s->space &&
+		    l->service.port == s->port)
+			return true;
+	}
+	return false;
+}
+
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 {
 	struct cm_listener *l = calloc(1, sizeof(*l));
@@ -149,6 +177,10 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 	l->cm = cm;
 	l->service = *s;
 	l->tcp.fd = -1;
+	if (s->fd && is_served(cm, s)) {
+		free(l);
+		return -EADDRINUSE;
+	}
 	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
 	if (rc == -EADDRINUSE && s->port && evict(cm, s))
 		rc = take_names(cm, l);
@@ -220,9 +252,9 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 	return 0;
 }
 
-bool cm_is_iwarp_only(const struct cm_listener *l)
+bool cm_needs_port(const struct cm_listener *l)
 {
-	return l->service.only_iwarp;
+	return !l->service.only_iwarp && !l->service.only_ib;
 }
 
 void cm_unbind(struct cm *cm, struct cm_listener *l)

@@ -239,7 +239,7 @@ static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 		return;
 	}
 	if (!s->asked)
-		s->psn = qp1_psn(cm->qp1);
+		s->psn = qp1_psn(cm->net.qp1);
 	s->asked = true;
 	s->at = now + AGAIN_NS;
 	send_again(c);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "wire/cm_mad.h"
+#include "wire/sa.h"
 
 struct cm;
 struct cm_conn;
@@ -35,6 +36,7 @@ struct cm_target {
 	uint16_t space; /* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;
 	uint8_t mtu;   /* enum ibv_mtu */
+	uint8_t rate;  /* of InfiniBand: enum ibv_rate */
 	bool datagram; /* which QP serves this port?  (SIDR) */
 	bool iwarp;    /* by TCP */
 };
@@ -67,6 +69,7 @@ enum cm_event_type {
 	CM_EV_UNREACHABLE, /* status: -errno, or a cm_sidr_status */
 	CM_EV_DISCONNECTED,
 	CM_EV_TIMEWAIT_EXIT, /* not of iWARP: TCP has its own */
+	CM_EV_PATH,	     /* cm_path() */
 	CM_EV_FAILED,	     /* status: -errno; iWARP's setup broke off */
 };
 
@@ -79,6 +82,7 @@ struct cm_event {
 				       * ours, as in a target of our own.  iWARP:
 				       * of each event, as the port may not be the
 				       * one that was asked for */
+	const struct sa_path *path;   /* PATH, where status is 0 */
 	const struct cm_param *peer;  /* REQUEST, RESPONSE, ESTABLISHED of a
 				       * datagram service, REJECTED (private
 				       * data only) */

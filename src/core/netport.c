@@ -224,12 +224,21 @@ unsigned device_update(struct device *dev, const struct netdev *net)
 	return device_fill(dev, &port);
 }
 
+static bool has_own_ip(struct device *dev, const uint8_t ip[16])
+{
+	const struct port port = device_port(dev);
+
+	return memcmp(port.ip, ip, sizeof(port.ip)) == 0;
+}
+
 bool device_has_ip(struct device *dev, const uint8_t ip[16])
 {
 	bool has;
 
 	if (addr_is_multicast(ip))
 		return !device_is_iwarp(dev);
+	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return has_own_ip(dev, ip) || device_has_gid(dev, ip);
 	if (!device_is_iwarp(dev))
 		return device_has_gid(dev, ip);
 	lock_take(&dev->lock);

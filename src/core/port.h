@@ -35,6 +35,7 @@ struct port {
 	enum ibv_mtu max_mtu, active_mtu;
 	uint32_t cap_flags; /* IBV_PORT_... */
 	uint16_t lid, sm_lid;
+	uint8_t ip[16]; /* of InfiniBand: an address that is no GID; zeroes: none */
 	uint8_t lmc, sm_sl;
 	unsigned pkeys, gids; /* entries of the tables; a free one is zeroes */
 	uint16_t pkey[PKEY_TABLE];

@@ -71,6 +71,10 @@ void topo_free(struct topo *t);
 int topo_set(struct topo *t, const char *name, const char *text, size_t len,
 	     char err[TOPO_ERR]);
 
+/* The first port of each adapter that has no address gets one, of 127.NET.0.0/16, whose
+ * NET is the fabric's: 1 of "default" and of those of `urnic fabric exec`. */
+void topo_give_addresses(struct topo *t, const char *fabric);
+
 /* The adapter of that name: its ID with or without "H-", its description, or its
  * GUID as 0x...; -ENOENT, or -ENOTUNIQ where a description is several's. */
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);

@@ -56,6 +56,27 @@ static void t_addresses(void **state)
 	topo_free(&t);
 }
 
+/* What was said stays; no two are the same; switches have none. */
+static void t_given_addresses(void **state)
+{
+	(void)state;
+	assert_int_equal(set("[b 1]\naddress = 127.1.0.1\n"), 0);
+	topo_give_addresses(&t, "default");
+	assert_int_equal(t.node[0].port[1].address, 0);
+	assert_int_equal(t.node[1].port[1].address, 0x7f010002);
+	assert_int_equal(t.node[2].port[1].address, 0x7f010001);
+	assert_int_equal(t.node[2].port[2].address, 0);
+	assert_int_equal(t.node[3].port[1].address, 0x7f010003);
+	topo_free(&t);
+	assert_int_equal(set("[b 2]\naddress = 10.0.0.1\n"), 0);
+	topo_give_addresses(&t, "other");
+	assert_int_equal(t.node[1].port[1].address >> 24, 127);
+	assert_in_range(t.node[1].port[1].address >> 16 & 255, 2, 254);
+	assert_int_equal(t.node[1].port[1].address & 0xffff, 1);
+	assert_int_equal(t.node[2].port[1].address & 0xffff, 2);
+	topo_free(&t);
+}
+
 static void t_wrong(void **state)
 {
 	static const struct {
@@ -128,9 +149,8 @@ static void t_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_rates),
-		cmocka_unit_test(t_addresses),
-		cmocka_unit_test(t_wrong),
+		cmocka_unit_test(t_rates),	     cmocka_unit_test(t_addresses),
+		cmocka_unit_test(t_given_addresses), cmocka_unit_test(t_wrong),
 		cmocka_unit_test(t_bytes),
 	};
 

@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cm/cm.h"
 #include "core/device.h"
 #include "host/host.h"
+#include "ib/ib.h"
 #include "link/adapter.h"
 #include "link/adapter_ring.h"
 #include "link/lid.h"
@@ -30,6 +32,7 @@ struct adapter {
 	struct adapter_shared *shared;
 	int fd;
 	struct fd_id id;
+	uint16_t slot;
 	atomic_bool gone; /* the fabric has ended */
 };
 
@@ -156,16 +159,36 @@ static int map(struct adapter *a, int memory)
 	return 0;
 }
 
-static int stack_links(struct adapter *a)
+static int stack_links(struct adapter *a, struct nic *nic)
 {
 	int rc = adapter_link(&a->inner, a->shared, kick, a);
 
 	if (rc)
 		return rc;
 	rc = lid_wrap(&a->nl.link, a->inner);
-	if (rc)
+	if (rc) {
 		a->inner->ops->close(a->inner);
+		return rc;
+	}
+	rc = cm_use_link(nic->cm, registry_hca(), a->nl.link, &ib_transport, 0);
+	if (rc)
+		a->nl.link->ops->close(a->nl.link);
 	return rc;
+}
+
+int adapter_find(const struct adapter *a, const uint8_t ip[16], uint8_t gid[16])
+{
+	const struct conf *conf = conf_get();
+
+	return a ? plug_find(conf->fabric, conf->hca, HCA_PORT, ip, gid) : -ENODEV;
+}
+
+int adapter_serve(const struct adapter *a, uint64_t service)
+{
+	const struct conf *conf = conf_get();
+
+	return a ? plug_service(conf->fabric, conf->hca, HCA_PORT, a->slot, service)
+		 : -ENODEV;
 }
 
 int adapter_open(struct adapter **out, struct nic *nic)
@@ -184,13 +207,13 @@ int adapter_open(struct adapter **out, struct nic *nic)
 		log_warn("URNIC_PCAP and URNIC_FAULT do nothing at an adapter of a "
 			 "fabric; urnic fabric pcap captures what crosses its links");
 	a->nl.ops = &adapter_ops;
-	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, host_slot(nic->host),
-			    &memory);
+	a->slot = host_slot(nic->host);
+	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, a->slot, &memory);
 	rc = a->fd < 0 ? a->fd : map(a, memory);
 	if (a->fd >= 0)
 		(void)fd_identify(a->fd, &a->id);
 	if (!rc)
-		rc = stack_links(a);
+		rc = stack_links(a, nic);
 	if (rc) {
 		log_error("adapter %s of fabric %s cannot be opened: errno %d", conf->hca,
 			  conf->fabric, -rc);

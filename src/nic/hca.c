@@ -31,6 +31,15 @@ static enum ibv_mtu mtu_of(uint32_t code)
 							   : IBV_MTU_256;
 }
 
+static void put_ip(uint8_t ip[16], uint32_t address)
+{
+	address = htobe32(address);
+	if (!address)
+		return;
+	ip[10] = ip[11] = 0xff;
+	memcpy(ip + 12, &address, sizeof(address));
+}
+
 void hca_fill(struct port *out, const struct plug_port *p)
 {
 	*out = (struct port){
@@ -53,6 +62,7 @@ void hca_fill(struct port *out, const struct plug_port *p)
 		.pkeys = p->pkeys <= PKEY_TABLE ? p->pkeys : PKEY_TABLE,
 		.gids = PLUG_GUIDS,
 	};
+	put_ip(out->ip, p->address);
 	for (unsigned i = 0; i < out->pkeys; i++)
 		out->pkey[i] = p->pkey[i];
 	for (unsigned i = 0; i < PLUG_GUIDS; i++)

@@ -61,6 +61,13 @@ void nic_armed(struct nic *nic);
  * socket.  gid NULL: for any (UD).  dev NULL: for any device, as listeners do.  0 or
  * -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
+/* At the adapter of a fabric where this program stands, without the turn; the fabric is
+ * asked, and waited for.  The GID of the port with that address: 0, -EHOSTUNREACH: no
+ * port has it; -ENODEV: we stand at none, -EIO ... */
+int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16]);
+/* Requests for this service of connection management come to us while the descriptor that
+ * this gives is open.  -EADDRINUSE ... */
+int nic_serve(struct nic *nic, uint64_t service);
 /* Connection management is about to send, and to be told of destinations that refuse it.
  */
 void nic_ask(struct nic *nic);

@@ -293,6 +293,16 @@ void registry_hca_port(const struct port *port)
 	pthread_mutex_unlock(&registry_lock);
 }
 
+struct device *registry_hca(void)
+{
+	struct device *dev;
+
+	pthread_mutex_lock(&registry_lock);
+	dev = hca;
+	pthread_mutex_unlock(&registry_lock);
+	return dev;
+}
+
 static int refresh(void)
 {
 	struct look look;

@@ -26,6 +26,8 @@ unsigned registry_addresses(uint8_t (*ip)[16], unsigned max);
  * changed becomes events. */
 struct port;
 void registry_hca_port(const struct port *port);
+/* The device of URNIC_HCA; NULL: it was not seen yet. */
+struct device *registry_hca(void);
 
 /* nic.c: from now on forks leave no lock taken. */
 void watch_forks(void);

@@ -20,10 +20,11 @@
 #include "sys/qpn.h"
 #include "wire/gsi.h"
 #include "wire/ib_pkt.h"
+#include "wire/icrc.h"
 
 static_assert((int)ADAPTER_BUF == (int)FABRIC_DATA_MAX, "a packet of data");
 
-enum { BTH_LEN = 12, ICRC_LEN = 4, AT_ONCE = 256 };
+enum { BTH_LEN = 12, DETH_LEN = 8, AT_ONCE = 256 };
 
 struct attached {
 	struct plug_server *s;
@@ -192,7 +193,7 @@ void attach_done(struct fabric_data *d)
 /* A message to a QP1 travels as a MAD. */
 static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt *pkt)
 {
-	enum { HEAD = BTH_LEN + 8, SEND_ONLY = 0x64 };
+	enum { HEAD = BTH_LEN + DETH_LEN, SEND_ONLY = 0x64 };
 
 	if (pkt->dqpn != QP_GSI)
 		return false;
@@ -289,6 +290,43 @@ static bool put(struct attached *a, const struct mad_pkt *pkt)
 	a->rx_head++;
 	atomic_store_explicit(&a->sh->rx_head, a->rx_head, memory_order_release);
 	return true;
+}
+
+/* As the sender's port would have written it: BTH, DETH, the MAD and room for an ICRC. */
+static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
+{
+	const struct ib_fields f = { .opcode =
+					     ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+				     .migreq = true,
+				     .pkey = pkt->pkey,
+				     .dest_qp = pkt->dqpn,
+				     .qkey = pkt->qkey,
+				     .src_qp = pkt->sqpn };
+	uint8_t bytes[BTH_LEN + DETH_LEN + MAD_SIZE + ICRC_LEN] = { 0 };
+	struct fabric_data d = { .bytes = bytes, .len = sizeof(bytes) };
+	struct mad_pkt whole = *pkt;
+	size_t head = ib_build(bytes, &f);
+
+	memcpy(bytes + head, pkt->mad, MAD_SIZE);
+	memcpy(d.bth, bytes, sizeof(d.bth));
+	whole.data = &d;
+	return put(a, &whole);
+}
+
+/* One without room loses it, as a QP1 without a receive does. */
+bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
+		const struct mad_pkt *pkt)
+{
+	list_for(node, &s->attaches)
+	{
+		struct conn *c = container_of(node, struct conn, node);
+
+		if (c->ca != ca || c->port != port || (slot && c->attached->slot != slot))
+			continue;
+		c->woken |= put_mad(c->attached, pkt);
+		return true;
+	}
+	return false;
 }
 
 /* One that was late is given packets again when it has taken all that there was: by room

@@ -87,20 +87,17 @@ static bool fill(struct plug_request *req, const char *hca, enum plug_op op,
 }
 
 /* Asks, and takes the answer, which begins with its status.  A descriptor. */
-static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
-	       int pass, void *answer, size_t len)
+static int ask_for(const char *fabric, const struct plug_request *req, int pass,
+		   void *answer, size_t len)
 {
-	struct plug_request req;
 	uint32_t status = 0;
 	ssize_t n;
 	int rc, fd;
 
-	if (!fill(&req, hca, op, port))
-		return -ENODEV;
 	fd = dial(fabric);
 	if (fd < 0)
 		return fd;
-	rc = introduce(fd, &req, pass);
+	rc = introduce(fd, req, pass);
 	n = rc ? 0 : recv(fd, answer, len, 0);
 	if (n >= (ssize_t)sizeof(status))
 		memcpy(&status, answer, sizeof(status));
@@ -114,6 +111,15 @@ static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t po
 		return fd;
 	close(fd);
 	return rc;
+}
+
+static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
+	       int pass, void *answer, size_t len)
+{
+	struct plug_request req;
+
+	return fill(&req, hca, op, port) ? ask_for(fabric, &req, pass, answer, len)
+					 : -ENODEV;
 }
 
 static int look(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
@@ -325,6 +331,37 @@ int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slo
 	return rc;
 }
 
+int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t ip[16],
+	      uint8_t gid[16])
+{
+	struct plug_request req;
+	struct plug_found found;
+	int fd;
+
+	if (!fill(&req, hca, PLUG_FIND, port))
+		return -ENODEV;
+	memcpy(req.ip, ip, sizeof(req.ip));
+	fd = ask_for(fabric, &req, -1, &found, sizeof(found));
+	if (fd < 0)
+		return fd;
+	close(fd);
+	memcpy(gid, found.gid, sizeof(found.gid));
+	return 0;
+}
+
+int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
+		 uint64_t service)
+{
+	struct plug_request req;
+	uint32_t status;
+
+	if (!fill(&req, hca, PLUG_SERVICE, port))
+		return -ENODEV;
+	req.slot = slot;
+	req.service = service;
+	return fd_raise(ask_for(fabric, &req, -1, &status, sizeof(status)));
+}
+
 int plug_kick(int fd)
 {
 	uint32_t kick = PLUG_KICK;
@@ -355,11 +392,11 @@ static long recv_all(int fd, char **to, size_t size)
 	return n;
 }
 
-int plug_tell(int fd, const char *ask_for, char **answer, size_t *len)
+int plug_tell(int fd, const char *what, char **answer, size_t *len)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	long n;
-	int rc = message_send_any(fd, NULL, 0, ask_for, strlen(ask_for), false);
+	int rc = message_send_any(fd, NULL, 0, what, strlen(what), false);
 
 	if (rc)
 		return rc;

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	PLUG_VERSION = 2,
+	PLUG_VERSION = 3,
 	PLUG_HCA = 72,
 	PLUG_CA_NAME = 20,
 	PLUG_PKEYS = 128,
@@ -31,13 +31,17 @@ enum plug_op {
 	PLUG_OPEN,
 	PLUG_CONTROL,
 	PLUG_CAPTURE,
-	PLUG_ATTACH
+	PLUG_ATTACH,
+	PLUG_FIND,
+	PLUG_SERVICE,
 };
 
 /* The first message of a connection. */
 struct plug_request {
 	uint32_t version, op, port;
-	uint32_t slot; /* ATTACH: the upper bits of the program's QP numbers */
+	uint32_t slot; /* ATTACH, SERVICE: the upper bits of the program's QP numbers */
+	uint64_t service; /* SERVICE: its ID, of connection management */
+	uint8_t ip[16];	  /* FIND: an IP address; IPv4 mapped */
 	char hca[PLUG_HCA];
 };
 
@@ -62,6 +66,12 @@ struct plug_port {
 	uint32_t mtu, mtu_cap, width, speed, ext_speed, vls, subnet_timeout;
 	uint32_t reregisters;	    /* how often a subnet manager asked for that */
 	uint64_t guids[PLUG_GUIDS]; /* the port's first; 0: none */
+	uint32_t address, pad;	    /* IPv4, in host order; 0: none */
+};
+
+struct plug_found {
+	uint32_t status, pad;
+	uint8_t gid[16];
 };
 
 /* What the fabric says to a program that is attached; the program only ever kicks. */
@@ -127,6 +137,17 @@ int plug_capture(const char *fabric, const char *node, uint32_t port);
 int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		int *memory);
 int plug_kick(int fd); /* without waiting */
+
+/* The GID of the port that has this IP address (IPv4 mapped), as IP over InfiniBand
+ * would learn it; or an IPv6 address that is a port's GID.  -EHOSTUNREACH: no port's. */
+int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t ip[16],
+	      uint8_t gid[16]);
+
+/* A descriptor that stands for a service of connection management at that port: as long
+ * as it is open, requests for it go to the program attached there that has the slot.
+ * -EADDRINUSE: it is another slot's. */
+int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
+		 uint64_t service);
 
 /* Is that a good name of a fabric?  0 or -EINVAL. */
 int plug_check_name(const char *fabric);

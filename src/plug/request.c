@@ -91,6 +91,7 @@ void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 	to->vls = pi->oper_vls;
 	to->subnet_timeout = pi->subnet_timeout;
 	to->reregisters = v.reregisters;
+	to->address = s->topo->node[ca].port[port].address;
 	for (unsigned i = 0; i < PLUG_GUIDS; i++)
 		to->guids[i] = v.guids[i];
 }
@@ -181,6 +182,32 @@ static void attach(struct plug_server *s, struct conn *c, uint32_t slot)
 	close(memory);
 }
 
+static void find_address(struct plug_server *s, struct conn *c, const uint8_t ip[16])
+{
+	struct plug_found a = { 0 };
+
+	if (!service_find(s, ip, a.gid)) {
+		refuse(s, c, -EHOSTUNREACH);
+		return;
+	}
+	answer(c, &a, sizeof(a));
+	plugged_end(s, c);
+}
+
+static void serve(struct plug_server *s, struct conn *c, const struct plug_request *req)
+{
+	uint32_t status = 0;
+	int rc = service_begin(s, c, req);
+
+	if (rc) {
+		refuse(s, c, rc);
+		return;
+	}
+	move(c, CONN_SERVICE, &s->services);
+	if (!answer(c, &status, sizeof(status)))
+		plugged_end(s, c);
+}
+
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
 {
 	size_t n = 0;
@@ -234,6 +261,10 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 		open_capture(s, c, !req->hca[0]);
 	else if (req->op == PLUG_ATTACH)
 		attach(s, c, req->slot);
+	else if (req->op == PLUG_FIND)
+		find_address(s, c, req->ip);
+	else if (req->op == PLUG_SERVICE)
+		serve(s, c, req);
 	else if (req->op == PLUG_ISSM)
 		passed = open_issm(s, c, passed);
 	else

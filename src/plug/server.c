@@ -20,7 +20,8 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 {
 	struct plug_server *s = ctx;
 
-	umad_input(s->umad, node, port, pkt);
+	if (!service_deliver(s, node, port, pkt))
+		umad_input(s->umad, node, port, pkt);
 }
 
 static void readable(void *ctx, void *owner)
@@ -112,6 +113,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->controls);
 	list_init(&s->captures);
 	list_init(&s->attaches);
+	list_init(&s->services);
 	list_init(&s->dead);
 	list_init(&s->ready);
 	user_open(&s->user);
@@ -155,6 +157,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->controls);
 	end_all(s, &s->captures);
 	end_all(s, &s->attaches);
+	end_all(s, &s->services);
 	bury(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);

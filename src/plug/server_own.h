@@ -27,13 +27,14 @@ enum conn_kind {
 	CONN_CONTROL,
 	CONN_CAPTURE,
 	CONN_ATTACHED,
+	CONN_SERVICE,
 	CONN_DEAD
 };
 
 struct conn {
 	struct watch sock, pipe;
 	struct list node;  /* server.fresh, files, issms, controls,
-			    * captures, attaches or dead */
+			    * captures, attaches, services or dead */
 	struct list ready; /* server.ready: its file has messages */
 	enum conn_kind kind;
 	int fd;
@@ -45,6 +46,8 @@ struct conn {
 	struct umad_file *file;
 	struct capture *capture;
 	struct attached *attached;
+	uint16_t slot; /* CONN_SERVICE: who serves */
+	uint64_t service;
 	bool woken;   /* CONN_ATTACHED: something has come for it */
 	bool full;    /* its socket has no room: EPOLLOUT is watched */
 	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
@@ -61,7 +64,8 @@ struct plug_server {
 	bool deaf;   /* nobody can be let in: not listening */
 	bool behind; /* .. as the closer is full */
 	struct watch listen_watch, stop_watch;
-	struct list fresh, files, issms, controls, captures, attaches, dead, ready;
+	struct list fresh, files, issms, controls, captures, attaches, services;
+	struct list dead, ready;
 	plug_answer *answer; /* NULL: no control connections */
 	void *answer_ctx;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
@@ -104,6 +108,10 @@ enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 		 const struct mad_pkt *pkt);
 void attach_done(struct fabric_data *d);
+/* A message for QP1 of the program that has this slot at the port; slot 0: of any.
+ * False: there is none. */
+bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
+		const struct mad_pkt *pkt);
 bool attach_run(struct plug_server *s);	  /* what programs have sent; false: nothing */
 void attach_flush(struct plug_server *s); /* they are told */
 /* Programs kick from now on, or not. */
@@ -113,6 +121,14 @@ bool attach_has(const struct plug_server *s); /* .. something to take */
 /* request.c: what there is to say of a port. */
 void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 		     struct plug_port *to);
+
+/* service.c.  0 or -errno: c is this service's from now on. */
+int service_begin(struct plug_server *s, struct conn *c, const struct plug_request *req);
+/* A message to QP1 of an adapter's port is for a program that is attached there. */
+bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
+		     const struct mad_pkt *pkt);
+/* The GID of the port with that address.  False: there is none. */
+bool service_find(struct plug_server *s, const uint8_t ip[16], uint8_t gid[16]);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

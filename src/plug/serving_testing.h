@@ -40,6 +40,7 @@ static inline void begin_to_serve(const char *topology, plug_answer *fn)
 
 	snprintf(name, sizeof(name), "test-%d", getpid());
 	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
+	topo_give_addresses(&topo, name);
 	assert_int_equal(plug_server_new(&server, name, &topo), 0);
 	if (fn)
 		plug_server_control(server, fn, &topo);

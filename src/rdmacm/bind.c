@@ -9,7 +9,11 @@
 
 #include "sys/addr.h"
 #include "sys/fd.h"
+#include "sys/rand.h"
 #include "sys/sockaddr.h"
+
+/* ip_local_port_range's default */
+enum { PORT_FIRST = 32768, PORTS = 28232, PORT_TRIES = 1000 };
 
 bool cma_is_any(const struct sockaddr *a)
 {
@@ -19,11 +23,27 @@ bool cma_is_any(const struct sockaddr *a)
 	return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr == 0;
 }
 
+uint16_t cma_any_port(void)
+{
+	return (uint16_t)(PORT_FIRST + rand_start() % PORTS);
+}
+
 /* iWARP has connections only, and its ports are TCP's. */
 enum cma_kind cma_kind_of(const struct cma_id *id)
 {
 	return id->id.ps == RDMA_PS_TCP && id->id.qp_type == IBV_QPT_RC ? CMA_ANY
 									: CMA_ROCE;
+}
+
+/* Packets of InfiniBand know no IP address. */
+static int own_gid(struct cma_id *id)
+{
+	union ibv_gid gid;
+
+	if (ibv_query_gid(id->ctx, 1, id->sgid_index, &gid))
+		return -ENODEV;
+	memcpy(id->to.route.src, gid.raw, 16);
+	return 0;
 }
 
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
@@ -40,7 +60,7 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 	id->to.iwarp = id->dev->iwarp;
 	memcpy(id->to.route.src, ip, 16);
 	id->to.route.ifindex = ifindex;
-	return 0;
+	return id->dev->ib ? own_gid(id) : 0;
 }
 
 /* --- binding ------------------------------------------------------------- */
@@ -49,6 +69,30 @@ void cma_set_src_port(struct cma_id *id, uint16_t port)
 {
 	sockaddr_set_port(&id->id.route.addr.src_addr, port);
 	id->to.src_port = port;
+}
+
+/* At an adapter its fabric knows who serves what.  It is asked before the turn is taken,
+ * and so for a port, where any will do. */
+static int serve_fabric(struct cma_id *id, struct cm_service *s)
+{
+	bool any = !s->port, only;
+	struct cma_dev *ib = cma_ib_dev(&only);
+	int fd = -EADDRINUSE;
+
+	if (!ib || (id->dev && id->dev != ib))
+		return 0;
+	s->only_ib = only;
+	for (unsigned i = 0; i < PORT_TRIES && fd == -EADDRINUSE; i++) {
+		if (any)
+			s->port = cma_any_port();
+		fd = cm_gate_serve(ib->ctx, s);
+		if (!any)
+			break;
+	}
+	if (fd < 0)
+		return fd;
+	s->fd = fd;
+	return 0;
 }
 
 int cma_take_name(struct cma_id *id)
@@ -65,13 +109,20 @@ int cma_take_name(struct cma_id *id)
 	int rc;
 
 	sockaddr_ip(src, s.ip);
-	if (id->dev && !cma_ip_is_loopback(s.ip)) {
+	rc = serve_fabric(id, &s);
+	if (rc)
+		return rc;
+	if (id->dev && id->dev->ib) {
+		s.only_ib = true;
+	} else if (id->dev && !cma_ip_is_loopback(s.ip)) {
 		s.iwarp = s.only_iwarp = id->dev->iwarp;
 	} else if (cma_kind_of(id) == CMA_ANY) {
 		s.iwarp = cma_has_kind(CMA_IWARP);
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
 	rc = cm_gate_bind(id->ctx, &s, &id->listener);
+	if (rc && s.fd)
+		close(s.fd);
 	if (rc)
 		return rc;
 	cma_set_src_port(id, s.port);

@@ -17,6 +17,8 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 /* The name of the service, that nobody else may have. */
 int cma_take_name(struct cma_id *id);
 void cma_set_src_port(struct cma_id *id, uint16_t port);
+/* One that a client may have. */
+uint16_t cma_any_port(void);
 /* Which of our addresses does the kernel reach dst from?  src: as far as it is known,
  * completed here. */
 int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src);

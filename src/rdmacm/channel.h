@@ -47,6 +47,7 @@ struct cma_event {
 	enum cm_event_type type;
 	struct cm_conn *conn; /* of a REQUEST that nobody has read */
 	struct cm_target from;
+	struct sa_path path;
 	struct cm_param peer; /* peer.private is private, below */
 	uint8_t private[CMA_PRIVATE_MAX];
 };

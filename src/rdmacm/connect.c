@@ -210,6 +210,8 @@ int cma_destroy(struct cma_id *id)
 		cm_gate_unbind(id->ctx, id->listener);
 	if (id->conn)
 		cm_gate_close(id->ctx, id->conn);
+	if (id->dev && id->dev->ib)
+		cm_gate_path_forget(id->ctx, &id->owner);
 	cma_ack_own(id);
 	cma_leave_all(id);
 	cma_wait_acked(&id->source);

@@ -46,7 +46,11 @@ static void fill(struct cma_dev *d)
 				       ? 255
 				       : (uint8_t)attr.max_qp_init_rd_atom;
 	}
-	d->mtu = ibv_query_port(d->ctx, 1, &port) ? IBV_MTU_1024 : port.active_mtu;
+	d->mtu = IBV_MTU_1024;
+	if (ibv_query_port(d->ctx, 1, &port))
+		return;
+	d->mtu = port.active_mtu;
+	d->ib = port.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
 static int add(struct ibv_device *dev)
@@ -131,6 +135,16 @@ int cma_init(void)
 	return rc;
 }
 
+/* InfiniBand's has an IP address beside its GIDs. */
+static bool is_ip_of(struct cma_dev *d, const uint8_t ip[16])
+{
+	uint8_t own[16];
+
+	if (d->ib)
+		cm_gate_ip(d->ctx, own);
+	return d->ib && memcmp(own, ip, sizeof(own)) == 0;
+}
+
 /* An iWARP device's one GID is not an address.  All of 127/8 is loopback's. */
 static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
 {
@@ -147,6 +161,8 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 
 	if (d->iwarp)
 		return iwarp_index(d, ip);
+	if (is_ip_of(d, ip))
+		return 0;
 	if (ibv_query_port(d->ctx, 1, &port))
 		return -1;
 	for (int i = 0; i < port.gid_tbl_len; i++) {
@@ -247,6 +263,19 @@ bool cma_has_kind(enum cma_kind kind)
 		has |= kind == CMA_ANY || devs[i]->iwarp == (kind == CMA_IWARP);
 	pthread_mutex_unlock(&devs_lock);
 	return has;
+}
+
+struct cma_dev *cma_ib_dev(bool *only)
+{
+	struct cma_dev *ib = NULL;
+
+	pthread_mutex_lock(&devs_lock);
+	for (int i = 0; i < ndevs; i++)
+		if (devs[i]->ib)
+			ib = devs[i];
+	*only = ib && ndevs == 1;
+	pthread_mutex_unlock(&devs_lock);
+	return ib;
 }
 
 bool cma_all_have(const uint8_t ip[16], enum cma_kind kind)

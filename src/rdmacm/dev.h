@@ -12,6 +12,7 @@ struct cma_dev {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd; /* for ids whose program brings none */
 	bool iwarp;
+	bool ib; /* at an adapter of a fabric */
 	uint8_t max_resources, max_depth;
 	enum ibv_mtu mtu;
 };
@@ -26,6 +27,8 @@ int cma_init(void);
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 	       struct cma_dev **dev, int *index);
 bool cma_has_kind(enum cma_kind kind);
+/* The one at an adapter of a fabric; NULL: there is none.  only: there is no other. */
+struct cma_dev *cma_ib_dev(bool *only);
 /* Is each device of that kind, and has it that address? */
 bool cma_all_have(const uint8_t ip[16], enum cma_kind kind);
 int cma_any_dev(struct cma_dev **dev);

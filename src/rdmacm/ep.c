@@ -14,6 +14,8 @@
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
+enum { RESOLVE_MS = 2000 }; /* as librdmacm's */
+
 /* --- names --------------------------------------------------------------- */
 
 static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,
@@ -169,7 +171,7 @@ static int active_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 			      cma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr));
 
 	if (!rc)
-		rc = cma_complete(id, cma_resolve_route(id));
+		rc = cma_complete(id, cma_resolve_route(id, RESOLVE_MS));
 	if (!rc && init) {
 		init->qp_type = id->id.qp_type;
 		rc = cma_create_qp_of(id, pd, init);

@@ -11,6 +11,7 @@
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/request.h"
+#include "rdmacm/resolve.h"
 #include "sys/addr_text.h"
 #include "sys/held.h"
 #include "sys/log.h"
@@ -154,6 +155,14 @@ static void on_unreachable(struct cma_event *e)
 		fill_ud(e);
 }
 
+static void on_path(struct cma_event *e)
+{
+	e->ev.event =
+		e->ev.status ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED;
+	if (!e->ev.status)
+		cma_take_path(cma_id_of(e), &e->path);
+}
+
 /* What has to be done before the program reads e.  False: it is no event. */
 static bool process(struct cma_event *e)
 {
@@ -175,6 +184,9 @@ static bool process(struct cma_event *e)
 		break;
 	case CM_EV_UNREACHABLE:
 		on_unreachable(e);
+		break;
+	case CM_EV_PATH:
+		on_path(e);
 		break;
 	case CM_EV_FAILED:
 		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;

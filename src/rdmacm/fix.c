@@ -3,6 +3,8 @@
 #include "rdmacm/fix.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,6 +181,60 @@ bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16])
 	return false;
 }
 
+/* --- a fabric ------------------------------------------------------------ */
+
+static bool is_at(const uint8_t ip[16], const char *text)
+{
+	uint8_t other[16];
+
+	assert_int_equal(inet_pton(AF_INET6, text, other), 1);
+	return memcmp(ip, other, 16) == 0;
+}
+
+int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16])
+{
+	(void)ctx;
+	fix_say("find");
+	if (!is_at(ip, "::ffff:127.1.0.2") && !is_at(ip, "fe80::6"))
+		return -EHOSTUNREACH;
+	assert_int_equal(inet_pton(AF_INET6, "fe80::6", gid), 1);
+	return 0;
+}
+
+void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16])
+{
+	(void)ctx;
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:127.1.0.1", ip), 1);
+}
+
+int cm_gate_serve(struct ibv_context *ctx, const struct cm_service *s)
+{
+	(void)ctx;
+	assert_int_not_equal(s->port, 0);
+	fix_say("serve:%x", s->space);
+	if (fix.serves_fail && fix.serves_fail--)
+		return fix.serve_rc;
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int cm_gate_path(struct ibv_context *ctx, const struct cm_route *route,
+		 uint64_t patience_ns, struct cm_owner *owner)
+{
+	(void)ctx;
+	fix_say("path");
+	assert_true(is_at(route->src, "fe80::5") && is_at(route->dst, "fe80::6"));
+	fix.patience_ns = patience_ns;
+	fix.owner = owner;
+	return fix.rc;
+}
+
+void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner)
+{
+	(void)ctx;
+	(void)owner;
+	fix_say("forget");
+}
+
 /* --- tests --------------------------------------------------------------- */
 
 int fix_begin(void **state)
@@ -231,7 +287,7 @@ struct cma_id *fix_resolved(struct cma_channel *ch, enum rdma_port_space ps,
 			 0);
 	if (ch)
 		fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	assert_int_equal(cma_complete(id, cma_resolve_route(id)), 0);
+	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000)), 0);
 	if (ch)
 		fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return id;

@@ -13,18 +13,23 @@
 enum { FIX_DEVICES = 3, FIX_GIDS = 3 };
 
 /* roce_eth0 has 192.0.2.1, 2001:db8::1 and fe80::1; roce_lo 127.0.0.1 and ::1; iwarp_eth0
- * 192.0.2.1 and 127.0.0.1. */
+ * 192.0.2.1 and 127.0.0.1.  ib_node0, at a fabric, has 127.1.0.1 and GID fe80::5; there
+ * is 127.1.0.2 besides, whose GID is fe80::6. */
 struct fix {
 	unsigned devices; /* how many of these there are: 3 */
 	bool iwarp_alone; /* roce_eth0 has no address */
 	bool bare;	  /* ... nor has any other */
 	bool foreign;	  /* another libibverbs has opened them */
+	bool fabric;	  /* ib_node0 is there, too */
 	char said[1024];  /* what verbs and the CM were told, a word each */
 	unsigned fail;	  /* this call of those that make something fails */
 	bool busy;	  /* nothing is destroyed now: EBUSY */
 	int made;	  /* what verbs have made and not destroyed */
 	/* What the CM answers, and what it was told last. */
 	int rc, attach_rc;
+	int serve_rc; /* not 0: of the first serves_fail calls */
+	unsigned serves_fail;
+	uint64_t patience_ns;
 	struct cm_owner *owner;
 	struct cm_service service;
 	struct cm_target to;

@@ -18,13 +18,15 @@
 static const struct {
 	const char *name, *gid[FIX_GIDS];
 	bool iwarp;
-} known[FIX_DEVICES] = {
+} known[FIX_DEVICES + 1] = {
 	{ "roce_eth0", { "::ffff:192.0.2.1", "2001:db8::1", "fe80::1" }, false },
 	{ "roce_lo", { "::ffff:127.0.0.1", "::1" }, false },
 	{ "iwarp_eth0", { "::ffff:192.0.2.1", "::ffff:127.0.0.1" }, true },
+	{ "ib_node0", { "fe80::5" }, false },
 };
-static struct ibv_device devices[FIX_DEVICES];
-static struct ibv_context contexts[FIX_DEVICES];
+enum { FABRIC = FIX_DEVICES };
+static struct ibv_device devices[FIX_DEVICES + 1];
+static struct ibv_context contexts[FIX_DEVICES + 1];
 
 static void *make(size_t size)
 {
@@ -58,13 +60,16 @@ static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
 
 struct ibv_device **ibv_get_device_list(int *num)
 {
-	struct ibv_device **list = calloc(FIX_DEVICES + 1, sizeof(*list));
+	struct ibv_device **list = calloc(FIX_DEVICES + 2, sizeof(*list));
+	unsigned n = 0;
 
 	(void)num;
-	for (unsigned i = 0; list && i < fix.devices; i++) {
-		list[i] = &devices[i];
-		list[i]->transport_type =
+	for (unsigned i = 0; list && i <= FABRIC; i++) {
+		if (i < FABRIC ? i >= fix.devices : !fix.fabric)
+			continue;
+		devices[i].transport_type =
 			known[i].iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+		list[n++] = &devices[i];
 	}
 	return list;
 }
@@ -109,8 +114,9 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
 
-	(void)ctx;
 	(void)port;
+	attr->link_layer = ctx == &contexts[FABRIC] ? IBV_LINK_LAYER_INFINIBAND
+						    : IBV_LINK_LAYER_ETHERNET;
 	attr->gid_tbl_len = FIX_GIDS;
 	attr->active_mtu = IBV_MTU_1024;
 	return 0;
@@ -125,7 +131,7 @@ int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gi
 /* A device's, for as long as the process. */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
-	static struct ibv_pd pds[FIX_DEVICES];
+	static struct ibv_pd pds[FIX_DEVICES + 1];
 
 	pds[ctx - contexts].context = ctx;
 	return &pds[ctx - contexts];

@@ -63,6 +63,8 @@ int cma_join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 	sockaddr_ip(addr, ip);
 	if (!is_multicast(ip, addr->sa_family))
 		return -EINVAL;
+	if (id->dev->ib) /* its groups are the subnet manager's */
+		return -EOPNOTSUPP;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;

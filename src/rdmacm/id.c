@@ -38,6 +38,8 @@ static bool note(struct cm_owner *owner, const struct cm_event *ev)
 		e->conn = ev->conn;
 	if (ev->from)
 		e->from = *ev->from;
+	if (ev->path)
+		e->path = *ev->path;
 	if (ev->peer) {
 		e->peer = *ev->peer;
 		if (e->peer.private_len > CMA_PRIVATE_MAX)

@@ -15,6 +15,11 @@ void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *a
 			 .traffic_class = id->tos },
 	};
 	memcpy(ah->grh.dgid.raw, dst, 16);
+	if (id->to.route.dlid) { /* InfiniBand, within the subnet */
+		ah->is_global = 0;
+		ah->dlid = id->to.route.dlid;
+		ah->sl = id->to.route.sl;
+	}
 }
 
 /* --- attributes ---------------------------------------------------------- */
@@ -34,7 +39,7 @@ static int iwarp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 
 static int init_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
-	a->pkey_index = 0;
+	a->pkey_index = id->to.route.pkey_index;
 	a->port_num = id->id.port_num;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (cma_is_datagram(id)) {

@@ -15,6 +15,9 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 
 	id->to.route.tclass = id->tos = listener->tos;
 	memcpy(id->to.route.dst, e->from.route.dst, 16);
+	id->to.route.dlid = e->from.route.dlid;
+	id->to.route.pkey_index = e->from.route.pkey_index;
+	id->to.route.sl = e->from.route.sl;
 	memcpy(id->to.src_ip, e->from.src_ip, 16);
 	memcpy(id->to.dst_ip, e->from.dst_ip, 16);
 	id->to.route.ifindex = e->from.route.ifindex;

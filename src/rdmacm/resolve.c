@@ -2,6 +2,7 @@
 /* resolve.c - see resolve.h. */
 #include "rdmacm/resolve.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,7 @@
 #include "rdmacm/bind.h"
 #include "sys/addr.h"
 #include "sys/log.h"
-#include "sys/rand.h"
 #include "sys/sockaddr.h"
-
-enum { PORT_FIRST = 32768, PORTS = 28232 }; /* ip_local_port_range's default */
-
-static uint16_t any_port(void)
-{
-	return (uint16_t)(PORT_FIRST + rand_start() % PORTS);
-}
 
 /* As with the kernel's rdma_cm, what goes by loopback is of some real device if
  * there is one: programs (libfabric) leave lo out. */
@@ -36,6 +29,18 @@ static int choose_route(struct cma_id *id, uint32_t ifindex)
 		return cma_bind_dev(id, src, ifindex, cma_kind_of(id));
 	memcpy(w->src, src, 16);
 	return 0;
+}
+
+static void finish(struct cma_id *id, const struct sockaddr *dst)
+{
+	struct rdma_addr *route = &id->id.route.addr;
+
+	id->to.dst_port = sockaddr_port(dst);
+	id->to.space = (uint16_t)id->id.ps;
+	id->to.datagram = cma_is_datagram(id);
+	memcpy(route->addr.ibaddr.sgid.raw, id->to.route.src, 16);
+	memcpy(route->addr.ibaddr.dgid.raw, id->to.route.dst, 16);
+	route->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
 }
 
 /* From what was bound, or asked for, or what the routes say. */
@@ -69,19 +74,63 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = choose_route(id, sockaddr_scope((struct sockaddr *)&from));
 	if (rc)
 		return rc;
-	id->to.src_port = port ? port : any_port();
+	id->to.src_port = port ? port : cma_any_port();
 	sockaddr_set_port((struct sockaddr *)&from, id->to.src_port);
 	route->src_storage = from;
 	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
 	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
 	id->to.route.ifindex = sockaddr_scope(dst);
-	id->to.dst_port = sockaddr_port(dst);
-	id->to.space = (uint16_t)id->id.ps;
-	id->to.datagram = cma_is_datagram(id);
-	memcpy(route->addr.ibaddr.sgid.raw, id->to.route.src, 16);
-	memcpy(route->addr.ibaddr.dgid.raw, id->to.route.dst, 16);
-	route->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
+	finish(id, dst);
 	return 0;
+}
+
+/* --- InfiniBand ---------------------------------------------------------- */
+
+/* IPv6 addresses of the fabric are its ports' GIDs. */
+static void own_ip(const struct cma_id *id, bool v6, uint8_t ip[16])
+{
+	memcpy(ip, id->to.route.src, 16);
+	if (!v6)
+		cm_gate_ip(id->ctx, ip);
+}
+
+/* -EHOSTUNREACH: dst is no port's of the fabric. */
+static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *dst)
+{
+	struct rdma_addr *route = &id->id.route.addr;
+	uint8_t gid[16], own[16];
+	int rc;
+
+	sockaddr_ip(dst, id->to.dst_ip);
+	rc = cm_gate_find(ib->ctx, id->to.dst_ip, gid);
+	if (rc)
+		return rc;
+	cm_gate_ip(ib->ctx, own);
+	if (!id->dev)
+		rc = cma_bind_dev(id, own, 0, CMA_ROCE);
+	if (rc)
+		return rc;
+	own_ip(id, dst->sa_family == AF_INET6, id->to.src_ip);
+	memcpy(id->to.route.dst, gid, 16);
+	if (!id->to.src_port)
+		id->to.src_port = cma_any_port();
+	sockaddr_set(&route->src_storage, id->to.src_ip, id->to.src_port, 0);
+	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
+	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
+	finish(id, dst);
+	return 0;
+}
+
+/* True: dst is the fabric's, and *rc says how it went. */
+static bool is_of_fabric(struct cma_id *id, const struct sockaddr *dst, int *rc)
+{
+	bool only;
+	struct cma_dev *ib = cma_ib_dev(&only);
+
+	if (!ib || (id->dev && id->dev != ib) || cma_is_any(dst))
+		return false;
+	*rc = resolve_ib(id, ib, dst);
+	return *rc != -EHOSTUNREACH || only;
 }
 
 /* Some programs crash when they are told ADDR_ERROR: the cause first. */
@@ -106,10 +155,11 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_init();
 	if (rc)
 		return rc;
-	rc = resolve(id, src, dst);
+	if (!is_of_fabric(id, dst, &rc))
+		rc = resolve(id, src, dst);
 	/* What the kernel's routes say is known at once; as with its rdma_cm, only
 	 * what concerns devices is an event. */
-	if (rc && rc != -ENODEV)
+	if (rc && rc != -ENODEV && rc != -EHOSTUNREACH)
 		return rc;
 	if (rc)
 		say_no_datagrams(id);
@@ -143,12 +193,46 @@ static int fill_path(struct cma_id *id)
 	return 0;
 }
 
-int cma_resolve_route(struct cma_id *id)
+/* What the subnet manager says of the path. */
+void cma_take_path(struct cma_id *id, const struct sa_path *p)
+{
+	struct ibv_sa_path_rec *rec = id->id.route.path_rec;
+
+	id->to.route.dlid = p->dlid;
+	id->to.route.sl = p->sl;
+	id->to.rate = p->rate;
+	if (p->mtu && p->mtu < id->to.mtu)
+		id->to.mtu = p->mtu;
+	id->ack_timeout = (uint8_t)(p->life + 1);
+	rec->dlid = htobe16(p->dlid);
+	rec->slid = htobe16(p->slid);
+	rec->flow_label = htobe32(p->flow_label);
+	rec->hop_limit = p->hop_limit;
+	rec->traffic_class = p->tclass;
+	rec->pkey = htobe16(p->pkey);
+	rec->sl = p->sl;
+	rec->mtu = p->mtu;
+	rec->rate = p->rate;
+	rec->packet_life_time = p->life;
+	id->state = CMA_ROUTE;
+}
+
+static int ask_for_path(struct cma_id *id, int timeout_ms)
+{
+	uint64_t ns = timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0;
+	int rc = fill_path(id);
+
+	return rc ? rc : cm_gate_path(id->ctx, &id->to.route, ns, &id->owner);
+}
+
+int cma_resolve_route(struct cma_id *id, int timeout_ms)
 {
 	int rc;
 
 	if (id->state != CMA_ADDR)
 		return -EINVAL;
+	if (id->dev->ib)
+		return ask_for_path(id, timeout_ms);
 	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its route */
 	if (rc)
 		return rc;

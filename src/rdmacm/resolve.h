@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* resolve.h - the route to a peer: the kernel's routes say by which of our addresses it
- * is reached.  0: an event follows; or -errno. */
+ * is reached; at an adapter of a fabric, the fabric and its subnet manager.  0: an event
+ * follows; or -errno. */
 #ifndef RDMACM_RESOLVE_H
 #define RDMACM_RESOLVE_H
 
@@ -8,6 +9,9 @@
 
 int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 		     const struct sockaddr *dst);
-int cma_resolve_route(struct cma_id *id);
+/* The subnet manager is asked for so long. */
+int cma_resolve_route(struct cma_id *id, int timeout_ms);
+/* It has answered. */
+void cma_take_path(struct cma_id *id, const struct sa_path *p);
 
 #endif

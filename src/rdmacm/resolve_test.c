@@ -41,7 +41,7 @@ static void to_this_host(void **state)
 	assert_int_equal(id->id.route.num_paths, 1);
 	assert_int_equal(id->id.route.path_rec->mtu, IBV_MTU_1024);
 	assert_int_equal(id->state, CMA_ROUTE);
-	assert_int_equal(cma_resolve_route(id), -EINVAL); /* it is */
+	assert_int_equal(cma_resolve_route(id, 2000), -EINVAL); /* it is */
 	assert_int_equal(resolve(id, "127.0.0.1", 1), -EINVAL);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
@@ -79,7 +79,7 @@ static void iwarp(void **state)
 	assert_int_equal(cma_bind_dev(id, id->to.dst_ip, 0, CMA_IWARP), -ENODEV);
 	id->state = CMA_ADDR;
 	id->dev = &(struct cma_dev){ .iwarp = true };
-	assert_int_equal(cma_complete(id, cma_resolve_route(id)), 0);
+	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000)), 0);
 	assert_null(id->id.route.path_rec);
 	assert_int_equal(cma_destroy(id), 0);
 }
@@ -94,7 +94,7 @@ static void no_route(void **state)
 	(void)state;
 	assert_int_equal(cma_resolve_addr(id, NULL, NULL), -EINVAL);
 	assert_int_equal(cma_resolve_addr(id, NULL, &none), -EAFNOSUPPORT);
-	assert_int_equal(cma_resolve_route(id), -EINVAL);
+	assert_int_equal(cma_resolve_route(id, 2000), -EINVAL);
 	fix.bare = true;
 	assert_int_equal(resolve(id, "127.0.0.1", 7174), 0);
 	fix_ack(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qpn.h - QP numbers as urnic gives them: above the slot of the process, below an index.
- * So who sees a packet knows the process that it is for. */
+/* qpn.h - numbers as urnic gives them: QPs', communication IDs, and transaction IDs of
+ * what connection management asks.  Above is the slot of the process: so whatever carries
+ * a packet knows the process that it is for. */
 #ifndef SYS_QPN_H
 #define SYS_QPN_H
 
@@ -12,7 +13,21 @@ enum {
 	QPN_INDICES = 1 << QPN_INDEX_BITS,
 	QPN_AT = 5,    /* byte of a BTH at which the destination's 24 bits begin */
 	QPN_BYTES = 3, /* most significant first */
+	ID_SLOT_SHIFT = 32 - QPN_SLOT_BITS,
+	TID_SLOT_SHIFT = 64 - QPN_SLOT_BITS,
 };
+
+/* Of a communication ID. */
+static inline uint16_t id_slot(uint32_t id)
+{
+	return (uint16_t)(id >> ID_SLOT_SHIFT);
+}
+
+/* Of a transaction ID. */
+static inline uint16_t tid_slot(uint64_t tid)
+{
+	return (uint16_t)(tid >> TID_SLOT_SHIFT);
+}
 
 static inline uint32_t qpn_make(uint16_t slot, uint32_t index)
 {

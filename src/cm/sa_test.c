@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Paths from a subnet's administrator, which the test is, at the QP1 of the other port.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cm/cm_int.h"
+#include "core/device.h"
+#include "core/device_testing.h"
+#include "ib/ib.h"
+#include "ib/sim.h"
+#include "wire/sa.h"
+
+enum { MS = 1000000, DLID = 0x123, RECORD = 56, ASKS_MAX = 16 };
+
+static struct sim *s;
+static struct cm *cm;
+
+/* The administrator: what it was asked, and whether and how it answers. */
+static struct {
+	struct qp1_user user;
+	struct qp1 *qp1;
+	unsigned asks;
+	uint64_t at[ASKS_MAX];
+	uint8_t mad[MAD_SIZE];
+	struct link_to back;
+	unsigned deaf;
+} sa;
+
+/* The program. */
+static struct {
+	struct cm_owner owner;
+	unsigned told;
+	bool deaf;
+	int status;
+	struct sa_path path;
+} prog;
+
+static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
+{
+	assert_ptr_equal(owner, &prog.owner);
+	assert_int_equal(ev->type, CM_EV_PATH);
+	if (prog.deaf)
+		return false;
+	prog.told++;
+	prog.status = ev->status;
+	if (ev->path)
+		prog.path = *ev->path;
+	return true;
+}
+
+/* GetResp of the record that was asked for, with a LID, SL 3, MTU 4, life 14. */
+static void answer(uint16_t status)
+{
+	uint8_t mad[MAD_SIZE];
+
+	memcpy(mad, sa.mad, sizeof(mad));
+	mad[3] = METHOD_GET_RESP;
+	mad[4] = (uint8_t)(status >> 8);
+	mad[5] = (uint8_t)status;
+	mad[RECORD + 40] = DLID >> 8;
+	mad[RECORD + 41] = DLID & 0xff;
+	mad[RECORD + 53] = 3;
+	mad[RECORD + 54] = 0x84;
+	mad[RECORD + 56] = 0x8e;
+	assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
+}
+
+static void take(const struct qp1_user *user, const struct qp1_mad *m, uint64_t now)
+{
+	(void)user;
+	assert_int_equal(m->len, MAD_SIZE);
+	assert_true(sa.asks < ASKS_MAX);
+	sa.at[sa.asks++] = now;
+	memcpy(sa.mad, m->bytes, MAD_SIZE);
+	sa.back = (struct link_to){ .dlid = m->slid };
+	if (sa.deaf)
+		sa.deaf--;
+	else
+		answer(0);
+}
+
+static int begin(void **state)
+{
+	const struct sim_conf conf = { .infiniband = true };
+	struct port port;
+
+	(void)state;
+	memset(&sa, 0, sizeof(sa));
+	memset(&prog, 0, sizeof(prog));
+	sa.user.take = take;
+	prog.owner.event = on_event;
+	s = sim_open(&conf);
+	assert_int_equal(cm_open(&cm, &s->node[0].core, NULL, NULL, 1), 0);
+	assert_int_equal(cm_use_link(cm, s->node[0].dev, s->node[0].link, &ib_transport,
+				     0),
+			 0);
+	assert_int_equal(qp1_open(&s->node[1].core, s->node[1].dev, s->node[1].link,
+				  &ib_transport, &sa.user, &sa.qp1),
+			 0);
+	port = device_port(s->node[0].dev);
+	port.sm_lid = device_lid(s->node[1].dev);
+	device_fill(s->node[0].dev, &port);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	assert_true(list_empty(&cm->queries));
+	assert_int_equal(cm_deadline(cm), NEVER);
+	cm_close(cm);
+	qp1_close(sa.qp1);
+	sim_close(s);
+	return 0;
+}
+
+static void run(uint64_t ns)
+{
+	for (uint64_t until = s->now + ns; s->now < until; s->now += MS / 10) {
+		cm_run(cm, s->now);
+		(void)sim_run(s, MS / 10);
+	}
+}
+
+static void ask(uint64_t patience_ns)
+{
+	struct cm_route route = { 0 };
+
+	memcpy(route.src, device_gid(s->node[0].dev, 0).raw, 16);
+	memcpy(route.dst, device_gid(s->node[1].dev, 0).raw, 16);
+	assert_int_equal(cm_path(cm, &route, patience_ns, &prog.owner, s->now), 0);
+}
+
+static void an_answer(void **state)
+{
+	(void)state;
+	ask(1000 * (uint64_t)MS);
+	run(MS);
+	assert_int_equal(sa.asks, 1);
+	assert_int_equal(tid_slot(get_be64(((struct mad_hdr *)sa.mad)->tid)),
+			 s->node[0].core.slot);
+	assert_memory_equal(sa.mad + RECORD + 8, device_gid(s->node[1].dev, 0).raw, 16);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, 0);
+	assert_int_equal(prog.path.dlid, DLID);
+	assert_int_equal(prog.path.sl, 3);
+	assert_int_equal(prog.path.mtu, IBV_MTU_2048);
+	assert_int_equal(prog.path.life, 14);
+	answer(0); /* once more: to nobody */
+	run(MS);
+	assert_int_equal(prog.told, 1);
+}
+
+/* It is asked again after 100, 200 ... ms, with the same transaction ID. */
+static void lost_ones(void **state)
+{
+	(void)state;
+	sa.deaf = 2;
+	ask(5000 * (uint64_t)MS);
+	run(1000 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 3);
+	assert_in_range(sa.at[1] - sa.at[0], 99 * MS, 102 * MS);
+	assert_in_range(sa.at[2] - sa.at[1], 199 * MS, 202 * MS);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, 0);
+}
+
+static void no_answer(void **state)
+{
+	(void)state;
+	sa.deaf = ASKS_MAX;
+	ask(150 * (uint64_t)MS);
+	run(149 * (uint64_t)MS);
+	assert_int_equal(prog.told, 0);
+	run(2 * (uint64_t)MS);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, -ETIMEDOUT);
+	assert_int_equal(sa.asks, 2);
+}
+
+static void no_manager(void **state)
+{
+	struct port port = device_port(s->node[0].dev);
+
+	(void)state;
+	port.sm_lid = 0;
+	device_fill(s->node[0].dev, &port);
+	ask(150 * (uint64_t)MS);
+	run(160 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 0);
+	assert_int_equal(prog.status, -ETIMEDOUT);
+}
+
+static void no_path(void **state)
+{
+	(void)state;
+	sa.deaf = ASKS_MAX;
+	ask(150 * (uint64_t)MS);
+	run(MS);
+	answer(0x300); /* no records */
+	run(MS);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, -EINVAL);
+}
+
+static void without_memory_it_is_asked_again(void **state)
+{
+	(void)state;
+	prog.deaf = true;
+	ask(1000 * (uint64_t)MS);
+	run(MS);
+	assert_int_equal(sa.asks, 1);
+	prog.deaf = false;
+	run(150 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 2);
+	assert_int_equal(prog.told, 1);
+}
+
+static void forgotten(void **state)
+{
+	(void)state;
+	sa.deaf = ASKS_MAX;
+	ask(1000 * (uint64_t)MS);
+	ask(1000 * (uint64_t)MS);
+	run(MS);
+	cm_path_forget(cm, &prog.owner);
+	answer(0);
+	run(MS);
+	assert_int_equal(prog.told, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_answer, begin, end),
+		cmocka_unit_test_setup_teardown(lost_ones, begin, end),
+		cmocka_unit_test_setup_teardown(no_answer, begin, end),
+		cmocka_unit_test_setup_teardown(no_manager, begin, end),
+		cmocka_unit_test_setup_teardown(no_path, begin, end),
+		cmocka_unit_test_setup_teardown(without_memory_it_is_asked_again, begin,
+						end),
+		cmocka_unit_test_setup_teardown(forgotten, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
