@@ -180,7 +180,7 @@ int held(void)
 
 	CHECK(opt.mode && pid);
 	opt.timeout = 14;
-	opt.retries = 3;
+	opt.retries = 7; /* the owner has half a second to answer */
 	sh = crew_share(sizeof(*sh));
 	for (uint32_t i = 0; i < lopt.count; i++) {
 		uint32_t round = i + 1;

@@ -145,7 +145,7 @@ static void connect_qp(struct end *e)
 		.max_dest_rd_atomic = 8,
 		.max_rd_atomic = 8,
 		.min_rnr_timer = 1,
-		.timeout = 14,
+		.timeout = 16, /* 2 s in all: the other end shares its processor */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1,
