@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -22,9 +23,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # Asked to stop, leave nothing behind: the fixtures tidy up.
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.default_int_handler)
+    # Asked to stop, leave nothing behind: the fixtures tidy up.  Now and then xdist runs a
+    # worker's tests in another thread than the main one, which alone may say so.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.default_int_handler)
     config.addinivalue_line("markers", "full: a cell that only --full runs")
     config.addinivalue_line("markers", "alone: measures, or wants all processors")
     config.addinivalue_line("markers", "xdist_group(name): one after the other")
