@@ -55,6 +55,8 @@ def pytest_collection_modifyitems(config, items):
     """A cell of the full tables is not skipped in a bounded run: it is not in it."""
     for item in items:
         set_apart(item)
+    # one worker has the peer VM for all of them: begun late, the others wait for it at the end
+    items.sort(key=lambda item: "vm_session" not in item.fixturenames)
     if config.getoption("--full"):
         return
     full = [i for i in items if i.get_closest_marker("full")]
