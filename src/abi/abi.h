@@ -132,6 +132,11 @@ struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int 
 int abi_check(const char *call, const struct live *l, enum live_kind kind,
 	      const struct ibv_context *ctx);
 
+/* Is there what a program must give?  Where it is NULL rdma-core crashes; here a line
+ * in the log says so, and errno is EINVAL. */
+bool abi_given(const char *call, const char *what, const void *given);
+#define GIVEN(call, pointer) abi_given(call, #pointer, pointer)
+
 /* ... and ends with rc: what an integer verb returns. */
 static inline int abi_leave(int rc)
 {

@@ -12,10 +12,13 @@
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {
-	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL);
+	struct ibv_context *ctx;
 	struct ah *ah;
 	int rc;
 
+	if (!GIVEN("create_ah", attr))
+		return NULL;
+	ctx = abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL);
 	if (!ctx)
 		return NULL;
 	rc = ah_create(pd_of(ibv), &abi_of(ctx)->ctx, attr, &ah);
@@ -54,6 +57,8 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 	struct wc_path from;
 	int index, rc;
 
+	if (!GIVEN("ah_from_wc", wc))
+		return -EINVAL;
 	if (!(wc->wc_flags & IBV_WC_GRH)) {
 		if (device_needs_grh(abi_of(ibv)->ctx.dev))
 			return -EINVAL;
@@ -65,7 +70,7 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 		};
 		return 0;
 	}
-	rc = wc_path_parse(grh, &from);
+	rc = GIVEN("ah_from_wc", grh) ? wc_path_parse(grh, &from) : -EINVAL;
 	if (rc)
 		return rc;
 	index = index_of(abi_of(ibv)->ctx.dev, port, &from);
@@ -90,6 +95,8 @@ static int attr_from_wc(struct ibv_context *ibv, uint8_t port, const struct ibv_
 EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port, struct ibv_wc *wc,
 			       struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
+	if (!GIVEN("init_ah_from_wc", attr))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	return abi_leave(attr_from_wc(ibv, port, wc, grh, attr));
@@ -113,6 +120,9 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_at
 {
 	int rc;
 
+	if (!GIVEN("resolve_eth_l2_from_gid", attr) ||
+	    !GIVEN("resolve_eth_l2_from_gid", mac))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = wc_path_mac(&attr->grh.dgid, mac);

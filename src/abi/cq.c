@@ -82,6 +82,8 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 	struct cq *cq;
 	int rc;
 
+	if (!GIVEN("create_cq_ex", attr))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = check_ex(attr);
@@ -121,6 +123,8 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 /* Events are not moderated: only asking for none of it is granted. */
 int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
+	if (!GIVEN("modify_cq", attr))
+		return errno;
 	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, EINVAL))
 		return errno;
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)

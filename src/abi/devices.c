@@ -41,15 +41,15 @@ EXPORT void ibv_free_device_list(struct ibv_device **list)
 
 EXPORT const char *ibv_get_device_name(struct ibv_device *dev)
 {
-	return dev->name;
+	return GIVEN("get_device_name", dev) ? dev->name : NULL;
 }
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *dev)
 {
-	return device_of(dev)->guid;
+	return GIVEN("get_device_guid", dev) ? device_of(dev)->guid : 0;
 }
 
 EXPORT int ibv_get_device_index(struct ibv_device *dev)
 {
-	return (int)device_of(dev)->number;
+	return GIVEN("get_device_index", dev) ? (int)device_of(dev)->number : -1;
 }

@@ -30,6 +30,8 @@ struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *a
 	struct dm *dm;
 	int rc;
 
+	if (!GIVEN("alloc_dm", attr))
+		return NULL;
 	if (!abi_enter_child(ibv))
 		return NULL;
 	rc = dm_alloc(abi_of(ibv)->ctx.core, ibv, attr, &dm);

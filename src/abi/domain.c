@@ -24,6 +24,8 @@ struct ibv_td *abi_alloc_td(struct ibv_context *ibv, struct ibv_td_init_attr *at
 {
 	struct td *td;
 
+	if (!GIVEN("alloc_td", attr))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(td_alloc(ibv, attr, &td)) ? NULL : &td->ibv;
@@ -42,6 +44,8 @@ struct ibv_pd *abi_alloc_parent_domain(struct ibv_context *ibv,
 	struct pd *pd;
 	int rc;
 
+	if (!GIVEN("alloc_parent_domain", attr))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = abi_check("alloc_parent_domain", LIVE(pd_of, attr->pd), LIVE_PD, ibv);
@@ -57,6 +61,8 @@ struct ibv_xrcd *abi_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_att
 {
 	struct xrcd *x;
 
+	if (!GIVEN("open_xrcd", attr))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(xrcd_open(&abi_of(ibv)->ctx, attr, &x)) ? NULL : &x->ibv;

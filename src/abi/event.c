@@ -45,9 +45,16 @@ static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 			    void **cq_context)
 {
+	const void *owner;
 	struct cq *cq;
 
-	if (abi_result(ibv ? get_cq_event(ibv, &cq) : -EBADF))
+	if (!GIVEN("get_cq_event", out) || !GIVEN("get_cq_event", cq_context))
+		return -1;
+	if (!live_find(LIVE(channel_of, ibv), LIVE_CHANNEL, &owner)) {
+		errno = EBADF;
+		return -1;
+	}
+	if (abi_result(get_cq_event(ibv, &cq)))
 		return -1;
 	*out = (struct ibv_cq *)&cq->ex;
 	*cq_context = cq->ex.cq_context;
@@ -56,7 +63,10 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 
 EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 {
-	if (!n || !ibv || !abi_enter(ibv->context))
+	const void *owner;
+
+	if (!n || !live_find(LIVE(cq_of, ibv), LIVE_CQ, &owner) ||
+	    !abi_enter(ibv->context))
 		return;
 	cq_ack_events(cq_of(ibv), n);
 	abi_end();
@@ -87,11 +97,15 @@ static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *even
 
 EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
+	if (!GIVEN("get_async_event", event))
+		return -1;
 	return abi_result(get_async_event(ibv, event)) ? -1 : 0;
 }
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	if (!GIVEN("ack_async_event", event))
+		return;
 	abi_begin();
 	async_ack(event);
 	abi_end();

@@ -29,6 +29,8 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 	struct gid_entry e;
 	int rc;
 
+	if (!GIVEN("query_gid", gid))
+		return -1;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, (uint32_t)index, &e);
@@ -84,6 +86,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 
 	if (flags)
 		return abi_result(-EOPNOTSUPP);
+	if (!GIVEN("query_gid_ex", entry))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = describe(ibv, port, index, &e);
@@ -104,6 +108,8 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 
 	if (flags)
 		return -abi_result(-EOPNOTSUPP);
+	if (!GIVEN("query_gid_table", entries))
+		return -errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -errno;
 	end = (uint32_t)device_gids(abi_of(ibv)->ctx.dev);
@@ -126,6 +132,8 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned in
 	struct gid_entry e;
 	int rc;
 
+	if (!GIVEN("query_gid_type", type))
+		return -1;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, index, &e);

@@ -17,6 +17,9 @@ void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst, struct ibv_sa_path_
 EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst,
 				       struct ib_uverbs_ah_attr *src)
 {
+	if (!GIVEN("copy_ah_attr_from_kern", dst) ||
+	    !GIVEN("copy_ah_attr_from_kern", src))
+		return;
 	memcpy(dst->grh.dgid.raw, src->grh.dgid, sizeof(dst->grh.dgid));
 	dst->grh.flow_label = src->grh.flow_label;
 	dst->grh.sgid_index = src->grh.sgid_index;
@@ -33,6 +36,9 @@ EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst,
 EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst,
 				       struct ib_uverbs_qp_attr *src)
 {
+	if (!GIVEN("copy_qp_attr_from_kern", dst) ||
+	    !GIVEN("copy_qp_attr_from_kern", src))
+		return;
 	dst->qp_state = src->qp_state;
 	dst->cur_qp_state = src->cur_qp_state;
 	dst->path_mtu = src->path_mtu;
@@ -67,6 +73,9 @@ EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst,
 EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst,
 					struct ib_user_path_rec *src)
 {
+	if (!GIVEN("copy_path_rec_from_kern", dst) ||
+	    !GIVEN("copy_path_rec_from_kern", src))
+		return;
 	memcpy(dst->dgid.raw, src->dgid, sizeof(dst->dgid));
 	memcpy(dst->sgid.raw, src->sgid, sizeof(dst->sgid));
 	dst->dlid = src->dlid;
@@ -91,6 +100,8 @@ EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *dst,
 EXPORT void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *dst,
 				      struct ibv_sa_path_rec *src)
 {
+	if (!GIVEN("copy_path_rec_to_kern", dst) || !GIVEN("copy_path_rec_to_kern", src))
+		return;
 	memcpy(dst->dgid, src->dgid.raw, sizeof(dst->dgid));
 	memcpy(dst->sgid, src->sgid.raw, sizeof(dst->sgid));
 	dst->dlid = src->dlid;

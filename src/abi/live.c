@@ -41,6 +41,15 @@ bool abi_enter_child(struct ibv_context *ibv)
 	return true;
 }
 
+bool abi_given(const char *call, const char *what, const void *given)
+{
+	if (given)
+		return true;
+	log_info("%s refused: %s is NULL", call, what);
+	errno = EINVAL;
+	return false;
+}
+
 int abi_check(const char *call, const struct live *l, enum live_kind kind,
 	      const struct ibv_context *ctx)
 {

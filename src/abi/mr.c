@@ -68,6 +68,8 @@ struct ibv_mr *abi_alloc_null_mr(struct ibv_pd *ibv)
 int abi_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
 		  struct ibv_sge *sge, uint32_t n)
 {
+	if (n && !GIVEN("advise_mr", sge))
+		return errno;
 	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
 		return errno;
 	return abi_leave(mr_advise(pd_of(ibv), advice, flags, sge, n));

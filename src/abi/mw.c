@@ -43,7 +43,8 @@ static int check_bind(struct ibv_qp *qp, struct ibv_mw *mw,
 
 	if (!ctx)
 		return errno;
-	rc = abi_check("bind_mw", LIVE(mw_of, mw), LIVE_MW, ctx);
+	rc = GIVEN("bind_mw", mw) ? abi_check("bind_mw", LIVE(mw_of, mw), LIVE_MW, ctx)
+				  : -EINVAL;
 	if (!rc)
 		rc = abi_check("bind_mw", LIVE(mr_of, info->mr), LIVE_MR, ctx);
 	return abi_leave(rc ? rc : check_match(qp, mw, info));
@@ -53,8 +54,11 @@ static int check_bind(struct ibv_qp *qp, struct ibv_mw *mw,
 int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr;
-	int rc = check_bind(qp, mw, &bind->bind_info);
+	int rc;
 
+	if (!GIVEN("bind_mw", bind))
+		return errno;
+	rc = check_bind(qp, mw, &bind->bind_info);
 	if (rc)
 		return rc;
 	wr = (struct ibv_send_wr){

@@ -10,18 +10,19 @@
 #include "nic/nic.h"
 
 static int check_objects(const struct ibv_context *ctx,
-			 const struct ibv_qp_init_attr_ex *a)
+			 const struct ibv_qp_init_attr_ex *attr)
 {
-	int rc = abi_check("create_qp", LIVE(pd_of, a->pd), LIVE_PD, ctx);
+	const struct ibv_qp_init_attr_ex a = qp_proper_attr(attr);
+	int rc = abi_check("create_qp", LIVE(pd_of, a.pd), LIVE_PD, ctx);
 
-	if (!rc && a->comp_mask & IBV_QP_INIT_ATTR_XRCD)
-		rc = abi_check("create_qp", LIVE(xrcd_of, a->xrcd), LIVE_XRCD, ctx);
 	if (!rc)
-		rc = abi_check("create_qp", LIVE(cq_of, a->send_cq), LIVE_CQ, ctx);
+		rc = abi_check("create_qp", LIVE(xrcd_of, a.xrcd), LIVE_XRCD, ctx);
 	if (!rc)
-		rc = abi_check("create_qp", LIVE(cq_of, a->recv_cq), LIVE_CQ, ctx);
+		rc = abi_check("create_qp", LIVE(cq_of, a.send_cq), LIVE_CQ, ctx);
 	if (!rc)
-		rc = abi_check("create_qp", LIVE(srq_of, a->srq), LIVE_SRQ, ctx);
+		rc = abi_check("create_qp", LIVE(cq_of, a.recv_cq), LIVE_CQ, ctx);
+	if (!rc)
+		rc = abi_check("create_qp", LIVE(srq_of, a.srq), LIVE_SRQ, ctx);
 	return rc;
 }
 
@@ -31,6 +32,8 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 	struct qp *qp;
 	int rc;
 
+	if (!GIVEN("create_qp", attr))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	a = abi_of(ibv);
@@ -49,7 +52,16 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp_init_attr_ex ex = {
+	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
+	struct ibv_qp_init_attr_ex ex;
+	struct ibv_qp *qp;
+
+	if (!ctx)
+		return NULL;
+	abi_end();
+	if (!GIVEN("create_qp", attr))
+		return NULL;
+	ex = (struct ibv_qp_init_attr_ex){
 		.qp_context = attr->qp_context,
 		.send_cq = attr->send_cq,
 		.recv_cq = attr->recv_cq,
@@ -60,12 +72,6 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
-	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
-	struct ibv_qp *qp;
-
-	if (!ctx)
-		return NULL;
-	abi_end();
 	qp = abi_create_qp_ex(ctx, &ex);
 	if (qp)
 		attr->cap = ex.cap;
@@ -74,9 +80,11 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
-	struct qp *qp = qp_of(ibv);
+	const void *owner;
 
-	return qp->send_ops ? &qp->ex : NULL;
+	if (!live_find(LIVE(qp_of, ibv), LIVE_QP, &owner))
+		return NULL;
+	return qp_of(ibv)->send_ops ? &qp_of(ibv)->ex : NULL;
 }
 
 /* Before RTR: what arrives for the QP's address has to reach this process. */
@@ -106,11 +114,14 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
-	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	struct abi_context *a;
+	struct ibv_context *ctx;
 	int rc, fenced = 0;
 	struct qp *qp;
 
+	if (!GIVEN("modify_qp", attr))
+		return errno;
+	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	if (!ctx)
 		return errno;
 	a = abi_of(ctx);
@@ -133,6 +144,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
 	(void)mask; /* a hint: everything is filled in */
+	if (!GIVEN("query_qp", attr) || !GIVEN("query_qp", init))
+		return errno;
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
 	return abi_leave(qp_query(qp_of(ibv), attr, init));
@@ -190,18 +203,24 @@ static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid
 
 EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+	struct ibv_context *ctx;
 
 	(void)lid;
+	if (!GIVEN("attach_mcast", gid))
+		return errno;
+	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	return ctx ? abi_leave(attach(abi_of(ctx), qp_of(ibv), gid)) : errno;
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	struct ibv_context *ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+	struct ibv_context *ctx;
 	int rc;
 
 	(void)lid;
+	if (!GIVEN("detach_mcast", gid))
+		return errno;
+	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
 	if (!ctx)
 		return errno;
 	rc = mcast_detach(qp_of(ibv), gid);

@@ -17,6 +17,8 @@ EXPORT int ibv_query_device(struct ibv_context *ibv, struct ibv_device_attr *att
 	struct ibv_device_attr_ex ex;
 	int rc;
 
+	if (!GIVEN("query_device", attr))
+		return errno;
 	if (!abi_enter_child(ibv))
 		return errno;
 	rc = device_query(dev_of(ibv), &ex, sizeof(ex));
@@ -31,6 +33,8 @@ int abi_query_device_ex(struct ibv_context *ibv,
 {
 	if (input && input->comp_mask)
 		return abi_result(-EINVAL);
+	if (!GIVEN("query_device_ex", attr))
+		return errno;
 	if (!abi_enter_child(ibv))
 		return errno;
 	return abi_leave(device_query(dev_of(ibv), attr, len));
@@ -45,6 +49,8 @@ EXPORT int(ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 	struct ibv_port_attr attr;
 	int rc;
 
+	if (!GIVEN("query_port", compat))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
@@ -56,6 +62,8 @@ EXPORT int(ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 int abi_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr,
 		   size_t len)
 {
+	if (!GIVEN("query_port", attr))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	return abi_leave(device_query_port(dev_of(ibv), port, attr, len));
@@ -67,6 +75,8 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 {
 	uint32_t got = 0;
 
+	if (!GIVEN("query_rt_values", values))
+		return errno;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
@@ -84,6 +94,8 @@ EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be
 	uint16_t at;
 	int rc;
 
+	if (!GIVEN("query_pkey", pkey))
+		return -1;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = device_query_pkey(dev_of(ibv), port, index, &at);

@@ -9,10 +9,13 @@
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct ibv_context *ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
+	struct ibv_context *ctx;
 	struct srq *srq;
 	int rc;
 
+	if (!GIVEN("create_srq", attr))
+		return NULL;
+	ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
 	if (!ctx)
 		return NULL;
 	rc = srq_create(&abi_of(ctx)->ctx, pd_of(pd), attr, &srq);
@@ -87,6 +90,8 @@ struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 {
 	struct srq *srq;
 
+	if (!GIVEN("create_srq", ex))
+		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(create_srq_ex(ibv, ex, &srq)) ? NULL : &srq->ibv;
@@ -94,6 +99,8 @@ struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 
 EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
+	if (!GIVEN("modify_srq", attr))
+		return errno;
 	if (!abi_enter_on(LIVE(srq_of, ibv), LIVE_SRQ, EINVAL))
 		return errno;
 	return abi_leave(srq_modify(srq_of(ibv), attr, mask));
@@ -101,6 +108,8 @@ EXPORT int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int ma
 
 EXPORT int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
+	if (!GIVEN("query_srq", attr))
+		return errno;
 	if (!abi_enter_on(LIVE(srq_of, ibv), LIVE_SRQ, EINVAL))
 		return errno;
 	return abi_leave(srq_query(srq_of(ibv), attr));
@@ -115,6 +124,8 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 
 int abi_get_srq_num(struct ibv_srq *ibv, uint32_t *num)
 {
+	if (!GIVEN("get_srq_num", num))
+		return errno;
 	if (!abi_enter_on(LIVE(srq_of, ibv), LIVE_SRQ, EINVAL))
 		return errno;
 	*num = srq_of(ibv)->num;

@@ -27,6 +27,9 @@ EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, siz
 	ssize_t n;
 	int fd;
 
+	if (!GIVEN("read_sysfs_file", dir) || !GIVEN("read_sysfs_file", file) ||
+	    !GIVEN("read_sysfs_file", buf))
+		return -1;
 	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path)) {
 		errno = ENAMETOOLONG;
 		return -1;

@@ -372,14 +372,14 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	return qp;
 }
 
-/* What QPs of that type have none of counts for nothing. */
-static struct ibv_qp_init_attr_ex proper(const struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr)
 {
 	bool target = attr->qp_type == IBV_QPT_XRC_RECV;
 	struct ibv_qp_init_attr_ex a = *attr;
 
-	if (target) {
+	if (target || !(a.comp_mask & IBV_QP_INIT_ATTR_PD))
 		a.pd = NULL;
+	if (target) {
 		a.send_cq = NULL;
 		a.cap = (struct ibv_qp_cap){ 0 };
 	}
@@ -396,7 +396,7 @@ static struct ibv_qp_init_attr_ex proper(const struct ibv_qp_init_attr_ex *attr)
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out)
 {
-	struct ibv_qp_init_attr_ex a = proper(attr);
+	struct ibv_qp_init_attr_ex a = qp_proper_attr(attr);
 	struct core *core = ctx->core;
 	struct qp *qp;
 	int rc;

@@ -144,8 +144,11 @@ struct qp {
 struct qp *qp_of(struct ibv_qp *ibv);
 struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
 
-/* attr's caps are raised to what was granted; attr->pd is needed whether or
- * not comp_mask names it; its objects are ctx's.  -EINVAL, -ENOMEM, -EOPNOTSUPP, -EIO. */
+/* attr without what comp_mask does not name and what QPs of its type have none of: those
+ * fields are not looked at. */
+struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr);
+/* attr's caps are raised to what was granted; its objects are ctx's.  -EINVAL, -ENOMEM,
+ * -EOPNOTSUPP, -EIO. */
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out);
 /* Waits until its events are acknowledged.  0 or -EBUSY: in a multicast group.

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "rsocket/wait.h"
 #include "sys/held.h"
@@ -193,11 +194,21 @@ static int poll_set(struct set *s, int ms)
 	}
 }
 
+/* As the kernel has it, which is asked where there are too many for the stack. */
+static bool more_than_descriptors(nfds_t n)
+{
+	struct rlimit most;
+
+	return n > FEW && !getrlimit(RLIMIT_NOFILE, &most) && n > most.rlim_cur;
+}
+
 int rsocket_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct set s;
 	int rc;
 
+	if (more_than_descriptors(n))
+		return -EINVAL;
 	if (n && !fds)
 		return -EFAULT;
 	rc = make_set(&s, fds, n);

@@ -380,7 +380,7 @@ static void closed(void)
 	CHECK(ibv_get_async_event(ctx, &event) == -1 && errno == EBADF);
 	CHECK(ibv_get_async_event(NULL, &event) == -1 && errno == EBADF);
 	CHECK(ibv_get_cq_event(NULL, &cq, &cq_context) == -1 && errno == EBADF);
-	CHECK(ibv_get_cq_event(o.channel, &cq, &cq_context) == -1 && errno == EIO);
+	CHECK(ibv_get_cq_event(o.channel, &cq, &cq_context) == -1 && errno == EBADF);
 	REFUSED_PTR(EBADF, ibv_create_comp_channel(ctx));
 	REFUSED_PTR(EBADF, ibv_create_cq(ctx, 4, NULL, NULL, 0));
 	REFUSED(ENOENT, ibv_destroy_qp(o.qp));

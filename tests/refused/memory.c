@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions, and imported regions and device memory; the kernel's structs. */
+#include "refused.h"
+
+#include <fcntl.h>
+
+static const int write_it = IBV_ACCESS_LOCAL_WRITE;
+
+/* Where an address wraps, is not mapped, has no length, or is asked for what no region
+ * grants: the same by each of the three calls. */
+#define REGION(call, cast, before_access)                                                \
+	do {                                                                             \
+		OBJECT(call, "pd", pd, EINVAL, of_pointer,                               \
+		       (o, memory, 64 before_access, cast write_it));                    \
+		ROW(call, "addr NULL", EFAULT, of_pointer,                               \
+		    (own.pd, NULL, 64 before_access, cast write_it));                    \
+		ROW(call, "addr not mapped", EFAULT, of_pointer,                         \
+		    (own.pd, (void *)4096, 64 before_access, cast write_it));            \
+		ROW(call, "length 0", EINVAL, of_pointer,                                \
+		    (own.pd, memory, 0 before_access, cast write_it));                   \
+		ROW(call, "length past the end", EINVAL, of_pointer,                     \
+		    (own.pd, memory, SIZE_MAX before_access, cast write_it));            \
+		ROW(call, "access unknown", EINVAL, of_pointer,                          \
+		    (own.pd, memory, 64 before_access, cast(1 << 12)));                  \
+		ROW(call, "access remote without local", EINVAL, of_pointer,             \
+		    (own.pd, memory, 64 before_access, cast IBV_ACCESS_REMOTE_WRITE));   \
+	} while (0)
+#define COMMA_IOVA , 0
+
+static void regions(void)
+{
+	REGION(ibv_reg_mr, (int), );
+	REGION(ibv_reg_mr_iova, (int), COMMA_IOVA);
+	REGION(ibv_reg_mr_iova2, (unsigned), COMMA_IOVA);
+	ROW(ibv_reg_mr_iova, "iova past the end", EINVAL, of_pointer,
+	    (own.pd, memory, 64, UINT64_MAX - 5, write_it));
+	ROW(ibv_reg_mr_iova2, "iova past the end", EINVAL, of_pointer,
+	    (own.pd, memory, 64, UINT64_MAX - 5, (unsigned)write_it));
+	OBJECT(ibv_dereg_mr, "mr", mr, ENOENT, of_errno, (o));
+	OBJECT(ibv_import_mr, "pd", pd, EINVAL, of_pointer, (o, own.mr->handle));
+	ROW(ibv_import_mr, "mr_handle unknown", ENOENT, of_pointer, (own.pd, UINT32_MAX));
+	OBJECT_VOID(ibv_unimport_mr, "mr", mr, (o));
+	VOID(ibv_unimport_mr, "mr not imported", (own.mr));
+	OBJECT(ibv_import_dm, "context", ctx, EBADF, of_pointer, (o, own.dm->handle));
+	ROW(ibv_import_dm, "dm_handle unknown", ENOENT, of_pointer,
+	    (own.ctx, UINT32_MAX));
+	OBJECT_VOID(ibv_unimport_dm, "dm", dm, (o));
+	VOID(ibv_unimport_dm, "dm not imported", (own.dm));
+	ANY(ibv_dofork_range, "base: nothing is to be done, of any address");
+	ANY(ibv_dofork_range, "size: nothing is to be done, of any size");
+	ANY(ibv_dontfork_range, "base: nothing is to be done, of any address");
+	ANY(ibv_dontfork_range, "size: nothing is to be done, of any size");
+}
+
+/* It answers which half of it went wrong. */
+static int of_input(int rc)
+{
+	return rc == IBV_REREG_MR_ERR_INPUT ? errno : -1000 - rc;
+}
+
+static void reregister(void)
+{
+	const int all = IBV_REREG_MR_CHANGE_TRANSLATION, pd = IBV_REREG_MR_CHANGE_PD,
+		  access = IBV_REREG_MR_CHANGE_ACCESS;
+
+	OBJECT(ibv_rereg_mr, "mr", mr, EINVAL, of_input,
+	       (o, access, NULL, NULL, 0, write_it));
+	ROW(ibv_rereg_mr, "flags 0", EINVAL, of_input, (own.mr, 0, NULL, NULL, 0, 0));
+	ROW(ibv_rereg_mr, "flags unknown", EINVAL, of_input,
+	    (own.mr, 1 << 20, NULL, NULL, 0, 0));
+	OBJECT(ibv_rereg_mr, "pd", pd, EINVAL, of_input, (own.mr, pd, o, NULL, 0, 0));
+	ROW(ibv_rereg_mr, "pd of another context", EINVAL, of_input,
+	    (own.mr, pd, foreign.pd, NULL, 0, 0));
+	ROW(ibv_rereg_mr, "addr NULL", EINVAL, of_input,
+	    (own.mr, all, NULL, NULL, 64, 0));
+	ROW(ibv_rereg_mr, "length 0", EINVAL, of_input,
+	    (own.mr, all, NULL, memory, 0, 0));
+	ROW(ibv_rereg_mr, "access unknown", EINVAL, of_input,
+	    (own.mr, access, NULL, NULL, 0, 1 << 12));
+}
+
+void memory_rows(void)
+{
+	regions();
+	reregister();
+}
