@@ -99,6 +99,12 @@ class PeerVM:
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
+    def feed(self, command, file, timeout=120):
+        """A shell command in the guest, with a file as its input."""
+        return subprocess.run([SCRIPT, "run", "-i", command], env=self._env(), text=True,
+                              stdin=file, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=timeout, check=False)
+
     def serve(self, command, port, listens=RDMA, seconds=60):
         """A server in the guest, once it listens: what finish() takes."""
         words = {"command": command, "seconds": seconds, "listens": listens.format(port=port)}

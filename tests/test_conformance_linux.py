@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The yardstick: the suite of test_conformance.py on Linux's own software devices, rdma_rxe
+and siw, in the peer VM.
+
+What came of it is written to build/conformance-linux.tsv.  tests/conformance/linux.tsv is such
+a file, and docs/conformance.md shows it.  What Linux's drivers do is theirs: only tests without
+a result fail here, and pytest's warnings say what differs from the table.
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import tarfile
+import time
+import warnings
+
+import pytest
+
+import lab
+import test_conformance as conformance
+from conformance import page
+
+FOUND = lab.ROOT / "build/conformance-linux.tsv"
+# The guest has Debian's libraries and drivers, but no Python: it gets this host's.
+DEVICES = {"rxe": ("rxe0", "eth0"), "siw": ("siw0", "eth1")}
+LIMIT = 3000     # seconds for a device
+
+
+def needed():
+    """This host's Python, pyverbs, and the libraries of both, as paths."""
+    site = pathlib.Path("/usr/lib/python3/dist-packages/pyverbs")
+    python = pathlib.Path("/usr/bin/python3").resolve()
+    lib = pathlib.Path("/usr/lib") / python.name
+    dynamic = [*(lib / "lib-dynload").glob("*.so"), *site.rglob("*.so")]
+    out = subprocess.run(["ldd", python, *dynamic], check=False, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    libraries = {pathlib.Path(line.split("=> ")[1].split()[0])
+                 for line in out.splitlines() if "=> /" in line}
+    return python, lib, site, libraries
+
+
+def pack(path, suite):
+    """What the guest unpacks at /: the guest's own libraries stay."""
+    python, lib, site, libraries = needed()
+
+    def fit(info):
+        skip = ("/test/", "/__pycache__", "/ensurepip", "/idlelib", "/lib2to3", "/config-3",
+                "/pydoc_data")
+        return None if any(s in "/" + info.name + "/" for s in skip) else info
+
+    with tarfile.open(path, "w", dereference=True) as tar:
+        tar.add(python, "usr/bin/python3")
+        for folder in (lib, site):
+            tar.add(folder, str(folder)[1:], filter=fit)
+        for library in libraries:
+            tar.add(library, f"opt/lib/{library.name}")
+        tar.add(suite.parent, "opt/tests", filter=fit)
+        tar.add(conformance.RUNNER, "opt/runner.py")
+
+
+@pytest.fixture(scope="module")
+def guest(vm_session, suite, tmp_path_factory):
+    """The VM, with Python and the suite in it."""
+    path = tmp_path_factory.mktemp("guest") / "python.tar"
+    pack(path, suite)
+    with open(path, "rb") as file:
+        done = vm_session.feed("cd / && tar xf - && cd /opt/lib && for l in *; do "
+                               "[ -e /usr/lib/x86_64-linux-gnu/$l ] || "
+                               "mv $l /usr/lib/x86_64-linux-gnu/; done", file)
+    assert done.returncode == 0, done.stdout
+    return vm_session
+
+
+def why(row):
+    """One line of it: the last of a traceback, without numbers that change."""
+    return row["why"].strip().splitlines()[-1].replace("\t", " ")[:160] if row["why"] else ""
+
+
+def written(rows, kernel):
+    lines = [f"# found by tests/test_conformance_linux.py, kernel {kernel}",
+             "test\tdevice\tresult\twhy"]
+    lines += [f"{test}\t{device}\t{row['result']}\t{why(row)}"
+              for device, found in rows.items() for test, row in found.items()]
+    text = "\n".join(lines) + "\n"
+    return text.encode("ascii", "replace").decode()
+
+
+def start(guest, name, net, tests):
+    """In the guest's background: the log of it."""
+    command = (f"python3 -B /opt/runner.py /opt/tests 0 --dev {name} --net {net} -- "
+               + " ".join(tests))
+    rc, job = guest.guest(f"peer-bg {shlex.quote(command)}")
+    assert rc == 0, job
+    return f"/run/bg/{job.strip()}"
+
+
+def outcome(guest, log, end):
+    """Its rows, when it has ended or the time has."""
+    while True:
+        rc, out = guest.guest(f"cat {log}.log; test -e {log}.rc")
+        if rc == 0 or time.monotonic() > end:
+            return [json.loads(line) for line in out.splitlines() if line.startswith("{")], out
+        time.sleep(5)
+
+
+@pytest.mark.full
+@pytest.mark.alone
+def test_linux(guest):
+    tests = [t for t, kind in conformance.KIND.items() if kind not in page.VENDORS]
+    end = time.monotonic() + LIMIT
+    logs = {device: start(guest, *how, tests) for device, how in DEVICES.items()}
+    rows = {}
+    for device, log in logs.items():
+        found, out = outcome(guest, log, end)
+        rows[device] = {row["test"]: row for row in found}
+        assert len(found) == len(tests), f"{device}: {len(found)} of {len(tests)}: {out[-3000:]}"
+    FOUND.write_text(written(rows, guest.guest("uname -r")[1].strip()), encoding="ascii")
+    known = {(r["test"], r["device"]): r["result"] for r in page.table("linux.tsv")}
+    for device, found in rows.items():
+        for test, row in found.items():
+            if known.get((test, device)) != row["result"]:
+                warnings.warn(f"{device} {test}: {known.get((test, device))} in linux.tsv, "
+                              f"now {row['result']}: {why(row)}")
