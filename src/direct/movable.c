@@ -120,10 +120,8 @@ static bool is_private(const struct procmap *m)
 		!strncmp(m->name, "[anon:", 6));
 }
 
-/* Advice about huge pages is lost, and that memory is not promised. */
-static bool is_plain(struct procmaps *maps)
+static bool has_only(struct procmaps *maps, const char *plain)
 {
-	static const char plain[] = "rd wr mr mw me ac sd nr hg nh ";
 	char flags[PROCMAP_FLAGS], word[4] = "";
 
 	if (!procmaps_flags(maps, flags))
@@ -134,6 +132,18 @@ static bool is_plain(struct procmaps *maps)
 			return false;
 	}
 	return true;
+}
+
+/* Advice about huge pages is lost, and that memory is not promised. */
+static bool is_plain(struct procmaps *maps)
+{
+	return has_only(maps, "rd wr mr mw me ac sd nr hg nh ");
+}
+
+/* "dc": of a process that reaches its own regions, our mapping of them (map.c), too. */
+bool movable_is_plain_file(struct procmaps *maps)
+{
+	return has_only(maps, "rd wr ex sh mr mw me ms sd nr hg nh dc ");
 }
 
 /* Pages of a file would come from anywhere. */

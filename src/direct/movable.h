@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct procmaps;
+
 struct extent {
 	uint64_t lo, hi;
 };
@@ -26,6 +28,9 @@ bool movable_extent(const struct extent *e);
 /* Private memory in the extent, of which nothing is said that would be lost: at most max
  * pieces.  It costs the kernel some 20 us a MiB that the process has in memory. */
 unsigned movable_find(const struct extent *in, struct extent *piece, unsigned max);
+/* Nothing is said (madvise, pkey_mprotect, userfaultfd, mlock) of the last mapping, a
+ * shared file's, that private pages in its place would not know. */
+bool movable_is_plain_file(struct procmaps *maps);
 /* Memory that is promised strictly may be refused when a page of a file is touched. */
 bool movable_strictly(void);
 

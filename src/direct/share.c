@@ -234,7 +234,7 @@ static bool find_fates(const struct core *core, struct fate *f)
 
 		f->kept[i] = is_known(&was);
 	}
-	procmaps_open(&maps);
+	procmaps_open_flags(&maps);
 	seen = maps.fd >= 0;
 	while (procmaps_next(&maps, &m))
 		for (unsigned i = 0; i < share.runs; i++) {
@@ -243,7 +243,8 @@ static bool find_fates(const struct core *core, struct fate *f)
 			if (!swap_has(&share.run[i], &m))
 				continue;
 			f->lies[i] = true;
-			f->kept[i] |= is_known(&is) || !is_the_programs(core, &is);
+			f->kept[i] |= is_known(&is) || !is_the_programs(core, &is) ||
+				      !movable_is_plain_file(&maps);
 		}
 	procmaps_close(&maps);
 	return seen;
@@ -347,14 +348,15 @@ static bool find_places(const struct core *core, const struct swap_run *run,
 	bool good;
 
 	p->n = 0;
-	procmaps_open(&maps);
+	procmaps_open_flags(&maps);
 	good = maps.fd >= 0;
 	while (good && procmaps_next(&maps, &m)) {
 		struct extent is = { m.lo, m.hi };
 
 		if (!swap_has(run, &m))
 			continue;
-		good = p->n < PIECES && is_the_programs(core, &is);
+		good = p->n < PIECES && is_the_programs(core, &is) &&
+		       movable_is_plain_file(&maps);
 		if (good)
 			p->at[p->n++] = is;
 	}

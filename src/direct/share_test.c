@@ -330,6 +330,22 @@ static void not_what_something_is_said_of(void **state)
 	expect_content();
 }
 
+/* What is said while they are a file's they keep, until it is said no more. */
+static void what_is_said_later_stays(void **state)
+{
+	struct mr *mr = reg(mem, 4 * PAGE, RW);
+
+	(void)state;
+	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DONTDUMP), 0);
+	dereg(mr);
+	expect_shared(0, 4);
+	expect_content();
+	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DODUMP), 0);
+	dereg(reg(mem + 8 * PAGE, PAGE, RW));
+	expect_shared(0, 0);
+	expect_content();
+}
+
 /* Our own thread works in there, without the turn, too. */
 static void not_what_has_our_own_nic(void **state)
 {
@@ -473,6 +489,7 @@ int main(void)
 		T(not_with_a_ring_that_is_open),
 		T(not_what_is_locked),
 		T(not_what_something_is_said_of),
+		T(what_is_said_later_stays),
 		T(not_what_has_our_own_nic),
 		T(not_what_is_protected),
 		T(a_region_that_moves),
