@@ -33,6 +33,6 @@ def test_objects_in_a_line():
 
 
 def test_a_batch():
-    out = gdb("dgram_test", "batch_commit", "finish", "print b")
+    out = gdb("batch_test", "batch_commit", "finish", "print b")
     assert re.search(r"= batch of 1 datagrams = \{\s*\[0\] = .*\d+ bytes in \d+ pieces",
                      out), out

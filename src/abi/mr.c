@@ -3,7 +3,6 @@
 #include "core/mr.h"
 
 #include "abi/abi.h"
-#include "core/null_mr.h"
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr, size_t length,
 				       uint64_t iova, unsigned access)

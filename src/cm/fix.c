@@ -4,6 +4,7 @@
 #include "core/due.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
 #include "wire/ib_opcode.h"

@@ -16,6 +16,7 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "link/batch.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 #include "wire/icrc.h"

@@ -7,6 +7,7 @@
 #include "core/due.h"
 #include "host/host.h"
 #include "ib/ib.h"
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/async.h"
 #include "core/core.h"
 #include "core/cq.h"
 #include "core/device.h"

@@ -75,23 +75,6 @@ static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 
 /* --- receive queue ------------------------------------------------------- */
 
-bool qp_receives(const struct qp *qp)
-{
-	switch (qp->state) {
-	case IBV_QPS_RTR:
-	case IBV_QPS_RTS:
-	case IBV_QPS_SQD:
-	case IBV_QPS_SQE:
-		return true;
-	case IBV_QPS_RESET:
-	case IBV_QPS_INIT:
-	case IBV_QPS_ERR:
-	case IBV_QPS_UNKNOWN:
-		return false;
-	}
-	return false;
-}
-
 void qp_hold_recv(struct qp *qp, uint64_t wr_id)
 {
 	qp->held = true;

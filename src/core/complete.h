@@ -17,9 +17,6 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state) REQUIRES(qp->lock);
  * state what is right there: SQE flushes the SQ, ERR both, others nothing. */
 void qp_flush(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 
-/* Do messages that come in take receives? */
-bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
-
 /* What is in its CQs of it goes.  qp->lock may be free. */
 void qp_forget_cqes(struct qp *qp);
 

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mkey.h"
 #include "sys/clock.h"
 #include "sys/secret.h"
 
-/* Nobody can guess the number of a QP from those of others. */
+/* Nobody can guess the number of a QP or a page of keys from those of others. */
 static void draw_numbers(struct core *core)
 {
 	struct secret s = { 0 };
@@ -18,6 +17,17 @@ static void draw_numbers(struct core *core)
 		core->qp_free[i - QPN_FIRST] = (uint16_t)i;
 	secret_shuffle(&s, core->qp_free, QPN_INDICES - QPN_FIRST);
 	core->srq_next = secret_word(&s);
+	core->mkey_place = secret_word(&s) % MKEY_EXPORT_PAGES;
+}
+
+static void free_tables(struct core *core)
+{
+	for (unsigned i = 0; core->mkeys && i < MKEY_PAGES; i++)
+		free(core->mkeys[i]);
+	free((void *)core->mkeys);
+	free(core->qp_free);
+	free(core->qps);
+	free(core->srqs);
 }
 
 int core_init(struct core *core, uint16_t slot)
@@ -29,10 +39,9 @@ int core_init(struct core *core, uint16_t slot)
 	core->qps = calloc(QPN_INDICES, sizeof(*core->qps));
 	core->qp_free = calloc(QPN_INDICES, sizeof(*core->qp_free));
 	core->srqs = calloc(QPN_INDICES, sizeof(*core->srqs));
-	if (!core->qps || !core->qp_free || !core->srqs || mkey_table_init(core)) {
-		free(core->qps);
-		free(core->qp_free);
-		free(core->srqs);
+	core->mkeys = calloc(MKEY_PAGES, sizeof(*core->mkeys));
+	if (!core->qps || !core->qp_free || !core->srqs || !core->mkeys) {
+		free_tables(core);
 		return -ENOMEM;
 	}
 	draw_numbers(core);
@@ -51,9 +60,6 @@ int core_init(struct core *core, uint16_t slot)
 
 void core_fini(struct core *core)
 {
-	mkey_table_fini(core);
-	free(core->qp_free);
-	free(core->qps);
-	free(core->srqs);
+	free_tables(core);
 	memset(core, 0, sizeof(*core));
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/null_mr.h"
+#include "core/null_memory.h"
 #include "sys/list.h"
 #include "sys/lock.h"
 #include "sys/qpn.h"
@@ -23,12 +23,14 @@ struct mkey_page;
 struct exports;
 
 enum {
-	QPN_FIRST = 2,		/* 0 is reserved, 1 is the GSI */
-	QPN_REST = 1022,	/* so many more than QPs: a number that
-				 * was in use comes after so many others,
-				 * as a late packet must not find a new QP */
-	MKEY_INDEX_BITS = 24,	/* key = index (24) | generation (8) */
-	CORE_ROOMS = 8,		/* so many rooms, and one, may keep something */
+	QPN_FIRST = 2,	      /* 0 is reserved, 1 is the GSI */
+	QPN_REST = 1022,      /* so many more than QPs: a number that
+			       * was in use comes after so many others,
+			       * as a late packet must not find a new QP */
+	MKEY_INDEX_BITS = 24, /* key = index (24) | generation (8) */
+	CORE_ROOMS = 8,	      /* so many rooms, and one, may keep something */
+	MKEY_PAGE_BITS = 12,  /* of those in a page of the table of keys */
+	MKEY_PAGES = 1 << (MKEY_INDEX_BITS - MKEY_PAGE_BITS),
 	MKEY_EXPORT_PAGES = 16, /* pages of keys in the export table */
 };
 

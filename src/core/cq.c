@@ -363,3 +363,63 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 	set_head(cq, to);
 	brief_give(&cq->lock);
 }
+
+/* --- its channel --------------------------------------------------------- */
+
+/* A CQ with several events is in the list once, and goes behind the others. */
+struct cq *channel_pop(struct channel *ch)
+{
+	struct list *waiting = &ch->queue.waiting;
+	struct cq *cq = NULL;
+
+	lock_take(&ch->queue.lock);
+	if (!list_empty(waiting)) {
+		cq = container_of(waiting->next, struct cq, event_node);
+		list_del(&cq->event_node);
+		cq->events_got++;
+		if (--cq->events_queued)
+			list_add_tail(waiting, &cq->event_node);
+	}
+	lock_give(&ch->queue.lock);
+	return cq;
+}
+
+int channel_get(struct channel *ch, struct cq **cq)
+{
+	struct cq *got = NULL;
+	int rc;
+
+	while (!got) {
+		rc = event_queue_wait(&ch->queue);
+		if (rc)
+			return rc;
+		got = channel_pop(ch);
+	}
+	*cq = got;
+	return 0;
+}
+
+void channel_raise(struct channel *ch, struct cq *cq)
+{
+	int rc;
+
+	lock_take(&ch->queue.lock);
+	if (!cq->events_queued++)
+		list_add_tail(&ch->queue.waiting, &cq->event_node);
+	lock_give(&ch->queue.lock);
+	rc = event_queue_post(&ch->queue);
+	if (rc)
+		context_lost(cq->ctx, "a completion channel", rc);
+}
+
+void channel_drop(struct channel *ch, struct cq *cq)
+{
+	unsigned n;
+
+	lock_take(&ch->queue.lock);
+	n = cq->events_queued;
+	cq->events_queued = 0;
+	list_del(&cq->event_node);
+	lock_give(&ch->queue.lock);
+	event_queue_drop(&ch->queue, n);
+}

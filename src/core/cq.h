@@ -93,4 +93,12 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 /* Drop what qpn left behind: the QP is reset or destroyed. */
 void cq_forget(struct cq *cq, uint32_t qpn);
 
+/* Blocks unless the descriptor is O_NONBLOCK: -EAGAIN, -EINTR. */
+int channel_get(struct channel *ch, struct cq **cq);
+/* What follows a token: the next CQ, or NULL, its events were dropped. */
+struct cq *channel_pop(struct channel *ch);
+/* An event for cq; all of its events that were not fetched. */
+void channel_raise(struct channel *ch, struct cq *cq);
+void channel_drop(struct channel *ch, struct cq *cq);
+
 #endif

@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/limits.h"
 #include "core/qp_state.h"
-#include "core/rq.h"
-#include "core/tm.h"
 #include "core/wr_op.h"
 #include "sys/ident.h"
 

@@ -15,8 +15,6 @@
 #include "sys/live.h"
 
 struct core;
-struct mr;
-struct pd;
 
 enum { DM_ALIGN = 4 }; /* of what is copied: offset and length */
 
@@ -39,13 +37,12 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 	     const struct ibv_alloc_dm_attr *attr, struct dm **out);
 int dm_free(struct dm *dm); /* 0; -EBUSY; -EINVAL: an imported one */
 
+/* Does that lie in it? */
+bool dm_within(const struct dm *dm, uint64_t offset, size_t length);
+
 /* 0; -EINVAL: not aligned; -EFAULT: past the end. */
 int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length);
 int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length);
-
-/* A region of it, whose access must have IBV_ACCESS_ZERO_BASED. */
-int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
-	   struct mr **out);
 
 /* A second name, ctx's, of that with this handle for which ok(dm, ctx) says yes.
  * -ENOENT. */

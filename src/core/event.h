@@ -34,6 +34,13 @@ struct event_queue {
 	struct lock_cond acked;
 };
 
+/* An asynchronous event in a queue.  For event.c and async.c. */
+struct async {
+	struct list node; /* in queue.waiting, then in queue.got */
+	enum ibv_event_type type;
+	void *element; /* NULL: the port or the device */
+};
+
 struct channel {
 	struct live live;
 	struct ibv_comp_channel ibv; /* ibv.fd is queue.fd */
@@ -76,13 +83,6 @@ void context_lost(struct context *ctx, const char *what, int err);
 struct channel *channel_of(struct ibv_comp_channel *ibv);
 int channel_create(struct context *ctx, struct channel **out);
 int channel_destroy(struct channel *ch); /* 0 or -EBUSY */
-/* Blocks unless the descriptor is O_NONBLOCK: -EAGAIN, -EINTR. */
-int channel_get(struct channel *ch, struct cq **cq);
-/* What follows a token: the next CQ, or NULL, its events were dropped. */
-struct cq *channel_pop(struct channel *ch);
-/* For cq.c: an event for cq; all of its events that were not fetched. */
-void channel_raise(struct channel *ch, struct cq *cq);
-void channel_drop(struct channel *ch, struct cq *cq);
 
 /* Raise an asynchronous event; element is what the program knows the object by,
  * an ibv_qp, ibv_cq or ibv_srq as the type says (NULL for port and device events:

@@ -2,11 +2,15 @@
 /* exports.c - see exports.h. */
 #include "core/exports.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/mkey.h"
-#include "core/mr.h"
+#include "core/pd.h"
+
+static_assert(MKEY_EXPORT_PAGES << MKEY_PAGE_BITS == EXPORT_MRS,
+	      "pages of keys that fill the export table");
 
 static uint32_t mr_place(uint32_t key)
 {

@@ -2,27 +2,21 @@
 /* mkey.c - see mkey.h. */
 #include "core/mkey.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "core/core.h"
-#include "core/exports.h"
-#include "core/mr.h"
 #include "sys/secret.h"
 
 enum {
-	PAGE_BITS = 12,
+	PAGE_BITS = MKEY_PAGE_BITS,
 	PAGE_SLOTS = 1 << PAGE_BITS,
-	PAGES = 1 << (MKEY_INDEX_BITS - PAGE_BITS),
 	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
 	/* A page's number: which of those (8 bits) that share a place on the
 	 * export table (4 bits).  The first and the last are not used, so that no key is
 	 * 0 or all ones. */
 	PLACES = MKEY_EXPORT_PAGES,
-	SHARING = PAGES / PLACES,
+	SHARING = MKEY_PAGES / PLACES,
 };
-
-static_assert(MKEY_EXPORT_PAGES * PAGE_SLOTS == EXPORT_MRS, "all of the export table");
 
 struct mkey_page {
 	struct mkey_slot {
@@ -32,22 +26,6 @@ struct mkey_page {
 		uint8_t step;	    /* to the one after it; odd */
 	} slot[PAGE_SLOTS];
 };
-
-int mkey_table_init(struct core *core)
-{
-	struct secret s = { 0 };
-
-	core->mkeys = calloc(PAGES, sizeof(*core->mkeys));
-	core->mkey_place = secret_word(&s) % PLACES;
-	return core->mkeys ? 0 : -ENOMEM;
-}
-
-void mkey_table_fini(struct core *core)
-{
-	for (unsigned i = 0; i < PAGES; i++)
-		free(core->mkeys[i]);
-	free((void *)core->mkeys);
-}
 
 static struct mkey_slot *slot_at(struct core *core, uint32_t index)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mkey.h - the table of memory keys.  For mr.c, mw.c and exports.c; everybody else
- * goes through mr_check().
+/* mkey.h - memory keys and their table.  Calls are for mr.c, mw.c and exports.c;
+ * everybody else goes through mr_check().
  *
  * All 32 bits of a key are drawn: who knows some can neither guess others nor
  * those of another process.  It costs the table's reader nothing, as the indices
@@ -14,18 +14,41 @@
 #ifndef CORE_MKEY_H
 #define CORE_MKEY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/fd.h"
+
 struct core;
-struct mkey;
+struct pd;
+
+/* What a key stands for.  Ranges are [base, base + length) as the wire and
+ * SGEs name them; host is where base lies in this process. */
+struct mkey {
+	uint32_t key;
+	bool valid; /* false: invalidated, or a type 2
+		     * window that is not bound */
+	bool is_mw;
+	bool is_null;	     /* base and host say nothing */
+	_Atomic bool moving; /* it changes now */
+	int access;	     /* enum ibv_access_flags */
+	struct pd *pd;
+	uint64_t base, length;
+	uint8_t *host;
+	uint32_t qpn;	     /* type 2 window: bound to; else 0 */
+	struct mkey *region; /* window: the region behind it */
+	/* Region: the file that other processes have mapped to reach it, or none; there
+	 * are more.  Turn. */
+	struct fd_id lent;
+	bool lent_more;
+	_Atomic unsigned windows; /* region: windows bound to it */
+#define WINDOWS_NONE (1u << 31)	  /* ... and none can be any more */
+};
 
 /* So many indices rest before one of them is used again; together with the
  * generation a stale key stays dead for 256 times as many registrations. */
 enum { MKEY_REST = 4096 };
-
-int mkey_table_init(struct core *core); /* 0 or -ENOMEM */
-void mkey_table_fini(struct core *core);
 
 /* Give mk a key and publish it: it must be filled.  0 or -ENOMEM. */
 int mkey_add(struct core *core, struct mkey *mk);

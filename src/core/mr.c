@@ -12,7 +12,7 @@
 #include "core/dm.h"
 #include "core/exports.h"
 #include "core/mkey.h"
-#include "core/null_mr.h"
+#include "core/null_memory.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "core/mkey.h"
 #include "core/pd.h"
 #include "core/verr.h"
-#include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
@@ -40,29 +40,6 @@ struct swqe;
 
 struct mr *mr_of(struct ibv_mr *ibv);
 struct mw *mw_of(struct ibv_mw *ibv);
-
-/* What a key stands for.  Ranges are [base, base + length) as the wire and
- * SGEs name them; host is where base lies in this process. */
-struct mkey {
-	uint32_t key;
-	bool valid; /* false: invalidated, or a type 2
-		     * window that is not bound */
-	bool is_mw;
-	bool is_null;	     /* base and host say nothing */
-	_Atomic bool moving; /* it changes now */
-	int access;	     /* enum ibv_access_flags */
-	struct pd *pd;
-	uint64_t base, length;
-	uint8_t *host;
-	uint32_t qpn;	     /* type 2 window: bound to; else 0 */
-	struct mkey *region; /* window: the region behind it */
-	/* Region: the file that other processes have mapped to reach it, or none; there
-	 * are more.  Turn. */
-	struct fd_id lent;
-	bool lent_more;
-	_Atomic unsigned windows; /* region: windows bound to it */
-#define WINDOWS_NONE (1u << 31)	  /* ... and none can be any more */
-};
 
 struct mr {
 	struct live live;
@@ -93,6 +70,11 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 int mr_check_access(int access);
 /* A region that is like this, for callers that have checked it. */
 int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
+/* A region of device memory, whose access must have IBV_ACCESS_ZERO_BASED. */
+int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+	   struct mr **out);
+int null_mr_alloc(struct pd *pd, struct mr **out); /* 0 or -ENOMEM */
+void null_mr_release(struct core *core);	   /* one of them is gone */
 /* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access);

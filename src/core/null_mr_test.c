@@ -11,7 +11,7 @@
 
 #include "core/core.h"
 #include "core/mr.h"
-#include "core/null_mr.h"
+#include "core/null_memory.h"
 
 enum { WRITE = IBV_ACCESS_LOCAL_WRITE, LAST = (1u << 31) - 1 };
 

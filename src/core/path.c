@@ -8,8 +8,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/event.h"
-#include "core/mr.h"
-#include "core/qp.h"
+#include "core/pd.h"
 #include "sys/log.h"
 
 enum { SL_MAX = 15, FLOW_LABEL = 0xfffff };
@@ -88,25 +87,6 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 	}
 	*path = (struct path){ .link = ctx->link, .addr = addr, .sl = attr->sl };
 	return 0;
-}
-
-/* A program that asks for more than the port carries does so on both hosts, and
- * both use their port's.  Within a host all goes by an interface that carries all. */
-uint32_t path_mtu(const struct qp *qp)
-{
-	struct device *dev = qp->dev;
-	enum ibv_mtu port = device_port(dev).active_mtu, path = qp->attr.path_mtu;
-
-	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
-		return mtu_bytes(port);
-	if (path <= port || qp->same_host)
-		return mtu_bytes(path);
-	if (!atomic_exchange(&dev->mtu_told, true))
-		log_warn("%s: a program asked for path MTU %u, but its port carries no "
-			 "more than %u, which is used; if the peer's port carries more, "
-			 "give both the same MTU (ip link set ... mtu ...)",
-			 dev->ibv.name, mtu_bytes(path), mtu_bytes(port));
-	return mtu_bytes(port);
 }
 
 static struct ah *new_ah(void)

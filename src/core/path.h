@@ -13,7 +13,6 @@
 
 struct context;
 struct pd;
-struct qp;
 
 struct path {
 	struct link *link;     /* carries it, and alone reads: */
@@ -39,8 +38,6 @@ struct ah *ah_of(struct ibv_ah *ibv);
  * address.  0 or -EINVAL. */
 int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 		 struct path *path);
-/* What the packets of a QP carry that goes to RTR: qp->path.mtu. */
-uint32_t path_mtu(const struct qp *qp);
 /* Counts in pd->users.  0, -EINVAL, -ENOMEM or -EOPNOTSUPP. */
 int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr *attr,
 	      struct ah **out);

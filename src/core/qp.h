@@ -173,6 +173,9 @@ uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
  * of another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
 
+/* Do messages that come in take receives? */
+bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
+
 /* The QP is to take this lane, or none.  Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);
 void qp_leave_lane(struct qp *qp);

@@ -127,6 +127,26 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now) REQUIRES(
 	qp_forget_cqes(qp);
 }
 
+/* What the packets of a QP carry that goes to RTR.  A program that asks for more than the
+ * port carries does so on both hosts, and both use their port's.  Within a host all goes
+ * by an interface that carries all. */
+static uint32_t path_mtu(const struct qp *qp)
+{
+	struct device *dev = qp->dev;
+	enum ibv_mtu port = device_port(dev).active_mtu, path = qp->attr.path_mtu;
+
+	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
+		return mtu_bytes(port);
+	if (path <= port || qp->same_host)
+		return mtu_bytes(path);
+	if (!atomic_exchange(&dev->mtu_told, true))
+		log_warn("%s: a program asked for path MTU %u, but its port carries no "
+			 "more than %u, which is used; if the peer's port carries more, "
+			 "give both the same MTU (ip link set ... mtu ...)",
+			 dev->ibv.name, mtu_bytes(path), mtu_bytes(port));
+	return mtu_bytes(port);
+}
+
 static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		   const struct path *path, uint64_t now) REQUIRES(qp->lock)
 {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/event.h"
+#include "core/limits.h"
 #include "sys/lock.h"
 
 struct cq;
@@ -16,8 +17,6 @@ struct pd;
 struct qp;
 struct tm_list;
 struct xrcd;
-
-enum { SGE_MAX = 32 };
 
 /* A receive taken off its queue: what a message is scattered into. */
 struct rwqe {

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#include "core/complete.h"
 #include "core/core.h"
 #include "core/qp.h"
 #include "core/sgl.h"

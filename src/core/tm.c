@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/complete.h"
 #include "core/core.h"
 #include "core/cq.h"
 #include "core/device.h"

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/limits.h"
 #include "core/rq.h"
 #include "core/target.h"
 #include "core/verr.h"
@@ -20,11 +21,7 @@ struct qp;
 struct swqe;
 
 enum {
-	TM_TAGS = 1024,
-	TM_OPS = 1024,
-	TM_SGES = 4,
-	TM_HEADERS = 64, /* of a rendezvous: TMH, RVH and what the program adds */
-	TM_OWN = 8,	 /* requests of a QP's own in its send queue */
+	TM_OWN = 8, /* requests of a QP's own in its send queue */
 	TM_FIN = sizeof(struct ibv_tmh),
 };
 

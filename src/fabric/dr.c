@@ -5,6 +5,7 @@
  * has crossed or is about to; the return path is written as it goes.  An answer
  * counts back.  A part before (DrSLID) or behind (DrDLID) goes by LID.
  */
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 static const struct dr_step drop = { DR_DROP, 0, 0 }, here = { DR_HERE, 0, 0 };

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fabric/pkt.h"
 #include "fabric/topo.h"
 #include "wire/attr.h"
 #include "wire/mad.h"
@@ -25,20 +26,6 @@ struct fabric_data {
 	uint32_t len; /* a multiple of 4 */
 	uint32_t refs;
 	uint8_t bth[12];
-};
-
-/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it; or a packet of data,
- * which has no mad. */
-struct mad_pkt {
-	struct fabric_data *data; /* NULL: it is a MAD */
-	uint16_t slid, dlid, pkey;
-	uint8_t sl, hops;
-	uint32_t sqpn, dqpn, qkey;
-	bool grh;
-	uint8_t tclass, hop_limit;
-	uint32_t flow_label;
-	uint8_t sgid[16], dgid[16];
-	uint8_t mad[MAD_SIZE];
 };
 
 struct fabric;

@@ -4,6 +4,7 @@
 #ifndef FABRIC_FIX_H
 #define FABRIC_FIX_H
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum { FIX_GOT = 64 };

@@ -2,6 +2,7 @@
 /* forward.c - a packet arrives at a port: it is the node's own, or goes on. */
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 /* Words from the LRH to the ICRC: LRH, BTH, DETH, MAD, ICRC; and a GRH. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 static bool has_pkey(const struct fab_port *p, uint16_t pkey)

@@ -2,6 +2,7 @@
 /* link.c - when a link is up, and how fast it is. */
 #include <stdio.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 /* Best first. */

@@ -3,9 +3,12 @@
 #ifndef FABRIC_MODEL_H
 #define FABRIC_MODEL_H
 
-#include "fabric/fabric.h"
+#include "fabric/pkt.h"
+#include "fabric/topo.h"
 #include "sys/heap.h"
 #include "sys/list.h"
+#include "wire/attr.h"
+#include "wire/mad.h"
 
 enum {
 	LFT_CAP = 0xc000,

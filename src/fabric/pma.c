@@ -3,6 +3,7 @@
  * all of a switch's ports as one. */
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 #include "wire/bits.h"
 

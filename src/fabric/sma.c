@@ -3,6 +3,7 @@
  * attributes there are, and who may ask for them. */
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 static uint16_t get_desc(struct fab_port *in, uint32_t mod, uint8_t *data)

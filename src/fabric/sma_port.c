@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* sma_port.c - PortInfo (IBA 14.2.5.6): a Set is checked as a whole before any of
  * it is done. */
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum { MOD_EXT_SPEEDS = 1u << 31, EXT_NONE = 30, EXT_ALL = 31, LMC_MAX = 7 };

@@ -3,6 +3,7 @@
  * the modifier says which block, a Get copies it out and a Set in. */
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 /* Where a block is, and how its entries lie in the MAD. */

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum { URGENT = 1, SECURITY = 2, INFO = 4 };

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/host.h"
 #include "host/name.h"
+#include "host/slots.h"
 #include "sys/fd.h"
 #include "sys/qpn.h"
 #include "sys/rand.h"

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "host/fix.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "host/fds.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"

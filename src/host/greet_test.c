@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/fix.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"

@@ -17,13 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "host/slots.h"
+#include "host/stats.h"
 #include "link/dgram.h"
-
-enum {
-	SLOT_FIRST = 1,
-	SLOT_LAST = 1022,
-	SLOT_NAMED = 768, /* those above are in reserve */
-};
 
 struct host;
 
@@ -47,13 +43,6 @@ struct host_ops {
 	void (*gone)(void *arg, uint16_t slot);
 	/* NULL: nobody listens. */
 	void (*said)(void *arg, struct host_said *s);
-};
-
-struct host_stats {
-	uint64_t forwarded, received;
-	uint64_t dropped_full; /* the other side is slow */
-	uint64_t dropped_gone; /* no such slot */
-	uint64_t refused;      /* garbage, strangers, too many */
 };
 
 /* Take a slot.  -EADDRNOTAVAIL: none. */

@@ -3,10 +3,11 @@
 #ifndef HOST_HOST_OWN_H
 #define HOST_HOST_OWN_H
 
-#include "host/host.h"
 #include "host/msg.h"
 #include "host/reserve.h"
 #include "host/services.h"
+#include "host/stats.h"
+#include "link/dgram.h"
 #include "sys/list.h"
 #include "sys/qpn.h"
 #include "sys/user.h"

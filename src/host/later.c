@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/services.h"
 #include "sys/clock.h"

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "host/fix.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"

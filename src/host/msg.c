@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/host.h"
+#include "host/slots.h"
 #include "link/ip_addr.h"
 
 static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };

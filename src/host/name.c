@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "host/host.h"
+#include "host/slots.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/rights.h"

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/clock.h"

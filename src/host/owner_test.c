@@ -11,6 +11,7 @@
 
 #include "host/fds.h"
 #include "host/fix.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"

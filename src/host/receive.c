@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/fds.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "host/fds.h"
+#include "host/host.h"
 #include "host/host_own.h"
 #include "sys/cancel.h"
 #include "sys/log.h"

@@ -16,6 +16,7 @@
  */
 #include "core/core.h"
 #include "core/due.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "wire/aeth.h"
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/due.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 
 enum {

@@ -2,6 +2,7 @@
 /* completer.c - what comes back for a requester: ACKs, NAKs, READ responses and
  * atomics' results (IBTA vol. 1, 9.7.5, 9.9.2). */
 #include "core/due.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 

@@ -2,6 +2,7 @@
 /* describe.c - a datagram in words, for lines of the log, and a QP for a dump. */
 #include <stdio.h>
 
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"

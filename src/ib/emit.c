@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "link/batch.h"
 
 enum {
 	COPY_MAX = 256,		   /* cheaper copied than pointed to */

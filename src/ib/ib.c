@@ -6,6 +6,7 @@
 #include "core/device.h"
 #include "core/due.h"
 #include "core/transport.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 

@@ -9,20 +9,13 @@
 #include <stdint.h>
 
 #include "core/transport.h"
+#include "ib/counters.h"
 #include "link/dgram.h"
 
 struct core;
 struct ib;
 struct ib_pkt;
 struct lane;
-
-/* What happened to datagrams: counter.def has their names. */
-enum ib_counter {
-#define COUNT(value, name, what) value,
-#include "ib/counter.def"
-#undef COUNT
-	IB_COUNTERS
-};
 
 /* seed: for what is random (nothing on the wire is).  0 or -ENOMEM. */
 int ib_open(struct core *core, uint64_t seed);

@@ -22,7 +22,8 @@
 #include "core/target.h"
 #include "core/timeout.h"
 #include "direct/direct.h"
-#include "ib/ib.h"
+#include "ib/counters.h"
+#include "link/batch.h"
 #include "link/dgram.h"
 #include "link/lane.h"
 #include "sys/clock.h"
@@ -30,6 +31,8 @@
 #include "sys/qpn.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
+
+struct ib;
 
 enum {
 	RD_MAX = 256,	 /* READs and atomics, out and in, and

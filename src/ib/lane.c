@@ -4,6 +4,7 @@
 #include "core/due.h"
 #include "core/exports.h"
 #include "core/timeout.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"

@@ -6,6 +6,7 @@
  * what is done so takes no PSN.
  */
 #include "core/device.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 
 enum {

@@ -2,6 +2,7 @@
 /* plan.c - what output() has planned becomes what was sent, as far as the link
  * has taken it; on a lane, at once. */
 #include "core/due.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "wire/gsi.h"
 

@@ -3,6 +3,7 @@
 #include "ib/fix.h"
 
 #include "core/transport.h"
+#include "link/batch.h"
 
 static struct batch batch;
 

@@ -11,6 +11,7 @@
 #include "core/due.h"
 #include "core/mr.h"
 #include "core/xrc.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"

@@ -11,6 +11,7 @@
  * each packet is sent at once, and the requester's cursor is where the copy is.)
  */
 #include "core/source.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 
 /* How a work request looks on the wire. */

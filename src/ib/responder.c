@@ -5,6 +5,7 @@
 #include "core/exports.h"
 #include "core/mr.h"
 #include "core/xrc.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"

@@ -5,6 +5,7 @@
 
 #include "core/due.h"
 #include "core/timeout.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 

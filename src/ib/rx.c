@@ -5,6 +5,7 @@
 #include "core/event.h"
 #include "core/qp1.h"
 #include "core/transport.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/gsi.h"

@@ -17,6 +17,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "link/batch.h"
 #include "link/dgram.h"
 #include "wire/ib_pkt.h"
 

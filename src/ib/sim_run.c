@@ -10,6 +10,7 @@
 #include "ib/ib.h"
 #include "ib/sim.h"
 #include "ib/sim_own.h"
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "local/local.h"
 #include "sys/clock.h"

@@ -2,6 +2,7 @@
 /* uc.c - requests that come in on a UC QP (IBTA vol. 1, 9.8.2): no answers; a
  * message that is not whole is dropped, and its receive serves the next. */
 #include "core/mr.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ud.c - datagrams that come in on a UD QP (IBTA vol. 1, 9.8.3). */
 #include "core/device.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 

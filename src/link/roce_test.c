@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/loop.h"
 #include "link/roce.h"

@@ -18,6 +18,7 @@
 #include "link/adapter_ring.h"
 #include "link/lid.h"
 #include "nic/hca.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "sys/conf.h"

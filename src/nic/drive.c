@@ -8,6 +8,7 @@
 #include "core/due.h"
 #include "direct/direct.h"
 #include "local/local.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "sys/clock.h"
 

@@ -19,7 +19,9 @@
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
+#include "nic/sources.h"
 #include "sys/clock.h"
 
 enum { THREADS = 6, ROUNDS = 20000 };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "link/batch.h"
 #include "nic/outbox.h"
 #include "nic/watch.h"
 #include "sys/fd.h"

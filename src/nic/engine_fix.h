@@ -19,10 +19,13 @@
 #include "core/timeout.h"
 #include "core/transport.h"
 #include "ib/ib.h"
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "local/local.h"
 #include "nic/conn.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
+#include "nic/sources.h"
 #include "sys/clock.h"
 
 enum { QPS = 3, WIRE = 1000, US = 1000, LONG = 8000 };

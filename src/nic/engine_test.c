@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Turns: what goes out, when, and who waits. */
+#include "link/batch.h"
 #include "nic/engine_fix.h"
 
 static void what_is_due_goes_out(void **state)

@@ -16,6 +16,7 @@
 #include "link/pcap.h"
 #include "link/raw.h"
 #include "link/roce.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "nic/port.h"
 #include "nic/registry.h"

@@ -20,7 +20,9 @@
 #include "link/roce.h"
 #include "local/local.h"
 #include "nic/conn.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
+#include "nic/sources.h"
 #include "sys/clock.h"
 
 enum { LINKS = 2, US = 1000, LATENCY = 100 * US, DEPTH = 1000 };

@@ -134,11 +134,17 @@ static void watch_once(void)
 	pthread_atfork(before_fork, fork_parent, fork_child);
 }
 
-void watch_forks(void)
+static void watch_forks(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, watch_once);
+}
+
+int nic_devices(struct device ***out, int *n)
+{
+	watch_forks();
+	return registry_devices(out, n);
 }
 
 /* --- using it ------------------------------------------------------------ */

@@ -7,8 +7,8 @@
 #include "nic/dump.h"
 #include "nic/engine.h"
 #include "nic/links.h"
-#include "nic/nic.h"
-#include "nic/sources.h"
+#include "sys/lock.h"
+#include "sys/source.h"
 
 struct adapter;
 struct cm;
@@ -17,6 +17,13 @@ struct conns;
 struct ethernet;
 struct host;
 struct netdev_monitor;
+
+enum { SOURCES = 7 };
+
+/* What the engine turns: sources.c. */
+struct nic_sources {
+	struct source source[SOURCES];
+};
 
 struct nic {
 	struct core core;

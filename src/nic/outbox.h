@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/dgram.h"
+#include "link/batch.h"
 
 struct engine;
 struct qp;

@@ -12,7 +12,6 @@
 #include "core/netport.h"
 #include "nic/hca.h"
 #include "nic/netdev.h"
-#include "nic/nic.h"
 #include "nic/pick.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
@@ -404,13 +403,12 @@ static int by_use(const void *a, const void *b)
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);
 }
 
-int nic_devices(struct device ***out, int *n)
+int registry_devices(struct device ***out, int *n)
 {
 	struct device **v;
 	size_t count = 0, first;
 	int rc;
 
-	watch_forks();
 	pthread_mutex_lock(&registry_lock);
 	rc = refresh();
 	if (!rc)

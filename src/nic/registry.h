@@ -9,7 +9,10 @@
 #include <stdint.h>
 
 struct core;
+struct device;
 
+/* As nic_devices() has it. */
+int registry_devices(struct device ***out, int *n);
 /* Look at the interfaces again; what has changed becomes events. */
 int registry_refresh(void);
 /* The events are for the contexts of core; NULL: nothing is open.  The
@@ -28,9 +31,6 @@ struct port;
 void registry_hca_port(const struct port *port);
 /* The device of URNIC_HCA; NULL: it was not seen yet. */
 struct device *registry_hca(void);
-
-/* nic.c: from now on forks leave no lock taken. */
-void watch_forks(void);
 
 /* Around fork: nobody is inside meanwhile. */
 void registry_hold(void);

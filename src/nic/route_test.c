@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* By which way a QP reaches its peer: with the whole NIC, whose QPs are on the
  * loopback interface of a network of their own. */
+#include "nic/nic.h"
 #include "nic/route.h"
 
 #include <netinet/in.h>

@@ -11,6 +11,7 @@
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/netdev.h"
+#include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "packet/packet.h"

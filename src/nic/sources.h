@@ -3,14 +3,6 @@
 #ifndef NIC_SOURCES_H
 #define NIC_SOURCES_H
 
-#include "sys/source.h"
-
-enum { SOURCES = 7 };
-
-struct nic_sources {
-	struct source source[SOURCES];
-};
-
 struct nic;
 
 /* The engine gets them, and the links. */

@@ -14,6 +14,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/sgl.h"
+#include "packet/packet.h"
 #include "packet/packet_own.h"
 #include "sys/clock.h"
 #include "sys/fd.h"

@@ -6,9 +6,11 @@
 #include <stdint.h>
 
 #include "core/qp.h"
+#include "core/room.h"
 #include "core/target.h"
-#include "packet/packet.h"
+#include "core/transport.h"
 #include "sys/list.h"
+#include "sys/live.h"
 
 struct frames;
 struct input;

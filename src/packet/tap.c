@@ -21,6 +21,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "packet/flow.h"
+#include "packet/packet.h"
 #include "packet/packet_own.h"
 #include "sys/fd.h"
 #include "sys/list.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "link/adapter_ring.h"
+#include "plug/server.h"
 #include "plug/server_own.h"
 #include "sys/fd.h"
 #include "sys/log.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "plug/server.h"
 #include "plug/server_own.h"
 #include "wire/be.h"
 

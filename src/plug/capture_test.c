@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "plug/server.h"
 #include "plug/server_own.h"
 
 enum { SW, A, B, ERF_HEAD = 16, FRAME = 290, RECORD = ERF_HEAD + FRAME };

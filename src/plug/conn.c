@@ -9,6 +9,7 @@
 
 #include "plug/address.h"
 #include "plug/message.h"
+#include "plug/server.h"
 #include "plug/server_own.h"
 #include "sys/closer.h"
 #include "sys/log.h"

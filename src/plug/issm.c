@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plug/server.h"
 #include "plug/server_own.h"
 
 static bool has_reader(int fd)

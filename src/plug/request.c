@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "plug/message.h"
+#include "plug/server.h"
 #include "plug/server_own.h"
 #include "sys/closer.h"
 #include "sys/log.h"

@@ -5,6 +5,7 @@
 #define PLUG_SERVER_H
 
 #include "fabric/fabric.h"
+#include "plug/answer.h"
 
 struct plug_server;
 
@@ -13,10 +14,6 @@ struct plug_server;
 int plug_server_new(struct plug_server **out, const char *name, const struct topo *t);
 void plug_server_free(struct plug_server *s); /* programs see the end at once */
 
-/* What the fabric answers to a request of a control connection: a text of *len bytes, to
- * be freed; NULL ends the connection. */
-typedef char *plug_answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
-			  size_t ask_len, size_t *len);
 /* Without it there are no control connections. */
 void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx);
 

@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 #include "fabric/fabric.h"
+#include "plug/answer.h"
 #include "plug/message.h"
 #include "plug/plug.h"
-#include "plug/server.h"
 #include "sys/list.h"
 #include "sys/user.h"
 #include "umad/umad.h"

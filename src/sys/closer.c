@@ -11,8 +11,8 @@
 
 #include "sys/lock.h"
 #include "sys/log.h"
-#include "sys/rights.h"
 #include "sys/threads.h"
+#include "sys/unread.h"
 
 /* A host room that ends lets all its connections go at once. */
 enum { ROOM = 4096 };
@@ -99,7 +99,7 @@ void closer_hang_up(int fd)
 	socklen_t len = sizeof(c);
 
 	shutdown(fd, SHUT_RDWR);
-	if (rights_drop(fd)) {
+	if (unread_drop(fd)) {
 		close(fd);
 		return;
 	}

@@ -18,10 +18,6 @@ void rights_put(struct msghdr *m, struct cmsghdr *at, const int *fds, unsigned n
  * where there are fewer; the rest goes to closer_put(). */
 unsigned rights_take(struct msghdr *m, uid_t uid, int *fds, unsigned max);
 
-/* Take away what lies unread at a unix socket, SOCK_SEQPACKET and connected, that has
- * been shut down for reading, but for descriptors.  True: nothing is left. */
-bool rights_drop(int fd);
-
 /* From now on the kernel lets nobody send descriptors to this unix socket (EPERM), nor
  * to those that are accepted by it.  False: it cannot (before Linux 6.16). */
 bool rights_refuse(int fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sys/rights.h"
+#include "sys/unread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,11 +117,11 @@ static void what_lies_unread(void **state)
 	assert_int_equal(send_some(&fd, 1), 0);
 	assert_int_equal(send(pair[0], "x", 1, 0), 1);
 	assert_int_equal(shutdown(pair[1], SHUT_RD), 0);
-	assert_false(rights_drop(pair[1]));
+	assert_false(unread_drop(pair[1]));
 	assert_int_equal(take(&got, 1), 1);
 	close(got);
-	assert_true(rights_drop(pair[1]));
-	assert_true(rights_drop(pair[1]));
+	assert_true(unread_drop(pair[1]));
+	assert_true(unread_drop(pair[1]));
 }
 
 /* An end says ECONNRESET first where something was unread at it. */
@@ -133,14 +134,14 @@ static void after_an_end(void **state)
 	assert_int_equal(send(pair[1], "x", 1, 0), 1);
 	close(pair[0]);
 	shutdown(pair[1], SHUT_RD);
-	assert_true(rights_drop(pair[1]));
+	assert_true(unread_drop(pair[1]));
 	close(pair[1]);
 	begin(state);
 	assert_int_equal(send_some(&fd, 1), 0);
 	assert_int_equal(send(pair[1], "x", 1, 0), 1);
 	close(pair[0]);
 	shutdown(pair[1], SHUT_RD);
-	assert_false(rights_drop(pair[1]));
+	assert_false(unread_drop(pair[1]));
 	close(pair[1]);
 	begin(state);
 }

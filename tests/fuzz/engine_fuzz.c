@@ -24,6 +24,7 @@
 #include "core/transport.h"
 #include "ib/ib.h"
 #include "input.h"
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/roce.h"
 #include "must.h"

@@ -15,6 +15,7 @@
 
 #include "core/due.h"
 #include "core/mr.h"
+#include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "input.h"

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* null_mr.c - see null_mr.h.  Of private memory that is only read the kernel has
+/* null_memory.c - see null_memory.h.  Of private memory that is only read the kernel has
  * one page; the sink is one piece of shared memory, mapped again and again. */
-#include "core/null_mr.h"
+#include "core/null_memory.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/mr.h"
 #include "sys/fd.h"
 
 enum { PIECE = 2 << 20 };
@@ -42,48 +41,22 @@ static void unmap(struct null_memory *m)
 	m->zeroes = m->sink = NULL;
 }
 
-static int acquire(struct core *core)
+int null_memory_use(struct null_memory *m)
 {
-	struct null_memory *m = &core->null;
-	int rc = 0;
-
-	lock_take(&core->lock);
 	if (!m->users) {
 		m->zeroes = reserve(PROT_READ);
 		m->sink = reserve(PROT_NONE);
 		if (!m->zeroes || !m->sink || !fill(m->sink)) {
 			unmap(m);
-			rc = -ENOMEM;
+			return -ENOMEM;
 		}
 	}
-	if (!rc)
-		m->users++;
-	lock_give(&core->lock);
-	return rc;
+	m->users++;
+	return 0;
 }
 
-void null_mr_release(struct core *core)
+void null_memory_unuse(struct null_memory *m)
 {
-	lock_take(&core->lock);
-	if (!--core->null.users)
-		unmap(&core->null);
-	lock_give(&core->lock);
-}
-
-int null_mr_alloc(struct pd *pd, struct mr **out)
-{
-	const struct mkey mkey = {
-		.valid = true,
-		.is_null = true,
-		.access = IBV_ACCESS_LOCAL_WRITE,
-		.length = UINT64_MAX,
-	};
-	int rc = acquire(pd->core);
-
-	if (rc)
-		return rc;
-	rc = mr_make(pd, &mkey, out);
-	if (rc)
-		null_mr_release(pd->core);
-	return rc;
+	if (!--m->users)
+		unmap(m);
 }

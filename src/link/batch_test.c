@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
 

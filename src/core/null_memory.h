@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* null_mr.h - the region that is nowhere (ibv_alloc_null_mr(3)): what is read from it
+/* null_memory.h - memory that is nowhere (ibv_alloc_null_mr(3)): what is read from it
  * is 0, what is written to it is lost, at every address.
  */
-#ifndef CORE_NULL_MR_H
-#define CORE_NULL_MR_H
+#ifndef CORE_NULL_MEMORY_H
+#define CORE_NULL_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct core;
-struct mr;
-struct pd;
 
 /* As long as a message can be, and a little more. */
 #define NULL_LENGTH ((uint64_t)1 << 31)
@@ -21,8 +17,9 @@ struct null_memory {
 	unsigned users; /* null regions; core->lock */
 };
 
-int null_mr_alloc(struct pd *pd, struct mr **out); /* 0 or -ENOMEM */
-void null_mr_release(struct core *core);	   /* one of them is gone */
+/* One more null region, one less; core->lock is held.  0 or -ENOMEM. */
+int null_memory_use(struct null_memory *m);
+void null_memory_unuse(struct null_memory *m);
 
 static inline uint8_t *null_host(const struct null_memory *m, bool write)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dgram.c - see dgram.h. */
-#include "link/dgram.h"
+/* batch.c - see batch.h. */
+#include "link/batch.h"
 
 #include <assert.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* local.c - what peers have written is taken in. */
+/* input.c - what peers have written is taken in. */
 #include "core/due.h"
 #include "core/qp.h"
 #include "local/peer.h"

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp_create.c - making and destroying queue pairs (IBTA vol. 1, 10.2.4). */
+#include "core/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/complete.h"
+#include "core/core.h"
+#include "core/device.h"
+#include "core/due.h"
+#include "core/mcast.h"
+#include "core/mr.h"
+#include "core/ring.h"
+#include "core/tm.h"
+#include "core/transport.h"
+#include "core/wr_op.h"
+#include "core/xrc.h"
+#include "sys/heap.h"
+#include "sys/log.h"
+
+/* --- what may be asked for ----------------------------------------------- */
+
+static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
+{
+	log_info("create_qp refused: %s is %#llx, limit %#llx", what,
+		 (unsigned long long)value, (unsigned long long)limit);
+	return rc;
+}
+
+static int check_caps(const struct ibv_qp_init_attr_ex *a)
+{
+	const struct {
+		const char *name;
+		uint32_t value, limit;
+	} want[] = {
+		{ "max_send_wr", a->cap.max_send_wr, caps.max_qp_wr },
+		{ "max_send_sge", a->cap.max_send_sge, caps.max_sge },
+		{ "max_inline_data", a->cap.max_inline_data, caps.max_inline },
+		{ "max_recv_wr", a->srq ? 0 : a->cap.max_recv_wr, caps.max_qp_wr },
+		{ "max_recv_sge", a->srq ? 0 : a->cap.max_recv_sge, caps.max_sge },
+	};
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (want[i].value > want[i].limit)
+			return refuse(-EINVAL, want[i].name, want[i].value,
+				      want[i].limit);
+	return 0;
+}
+
+static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
+{
+	const struct device_kind *kind = ctx->dev->kind;
+
+	return kind->wr_type ? kind->wr_type : (unsigned)type;
+}
+
+/* What an extension asks for is refused unless it asks for nothing. */
+static int check_extensions(const struct context *ctx,
+			    const struct ibv_qp_init_attr_ex *a)
+{
+	const uint64_t ops = wr_send_ops(wr_type_of(ctx, a->qp_type));
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t never = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+
+	if (a->comp_mask & ~known)
+		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD && a->qp_type != IBV_QPT_XRC_RECV)
+		return refuse(-EINVAL, "comp_mask", a->comp_mask,
+			      known & ~(uint32_t)IBV_QP_INIT_ATTR_XRCD);
+	if (a->comp_mask & never)
+		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
+		return refuse(-EOPNOTSUPP, "create_flags", a->create_flags, 0);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
+		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops)
+		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags, ops);
+	return 0;
+}
+
+/* A QP fetches data for its SRQ's tags: that is a matter of RC, and of one PD. */
+static int check_tm(const struct ibv_qp_init_attr_ex *a)
+{
+	const struct srq *srq = srq_of(a->srq);
+
+	if (!srq->tm || (a->qp_type == IBV_QPT_RC && pd_proper(pd_of(a->pd)) == srq->pd))
+		return 0;
+	log_info("create_qp refused: srq %u matches tags, which is for RC QPs of its own "
+		 "PD",
+		 srq->num);
+	return -EINVAL;
+}
+
+/* That they live and are ctx's the caller has seen. */
+static int check_objects(const struct ibv_qp_init_attr_ex *a)
+{
+	bool target = a->qp_type == IBV_QPT_XRC_RECV;
+	bool initiator = a->qp_type == IBV_QPT_XRC_SEND;
+
+	if (target ? !a->xrcd : !a->pd || !a->send_cq || (!initiator && !a->recv_cq)) {
+		log_info("create_qp refused: %s is missing",
+			 target ? "an XRC domain" : "a PD or CQ");
+		return -EINVAL;
+	}
+	return a->srq ? check_tm(a) : 0;
+}
+
+static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
+{
+	const unsigned types = ctx->dev->kind->qp_types;
+	int rc;
+
+	if ((unsigned)a->qp_type >= 32 || !(types & 1u << a->qp_type))
+		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, types);
+	rc = check_extensions(ctx, a);
+	if (!rc)
+		rc = check_objects(a);
+	if (!rc)
+		rc = check_caps(a);
+	return rc;
+}
+
+/* --- queues -------------------------------------------------------------- */
+
+static uint32_t min32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static void sq_fini(struct sq *sq)
+{
+	ring_free(sq->in, sq->wqe, sq->size, sizeof(*sq->wqe));
+	ring_free(sq->in, sq->sge, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	ring_free(sq->in, sq->inl, sq->size, sq->max_inline);
+}
+
+static uint32_t max32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+/* own: so many places are for the QP's own requests.  The program may use them, but
+ * never so many that they, or it, lack what is theirs. */
+static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap,
+		   uint32_t own)
+{
+	sq->in = in;
+	sq->size = 1;
+	while (sq->size < cap->max_send_wr + 2 * own)
+		sq->size *= 2;
+	sq->cap = cap->max_send_wr ? min32(sq->size - own, caps.max_qp_wr + own) : 0;
+	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	sq->max_inline = cap->max_inline_data;
+	sq->wqe = ring_alloc(sq->in, sq->size, sizeof(*sq->wqe));
+	sq->sge = ring_alloc(sq->in, (size_t)sq->size * sq->max_sge, sizeof(*sq->sge));
+	if (sq->max_inline)
+		sq->inl = ring_alloc(sq->in, sq->size, sq->max_inline);
+	if (!sq->wqe || !sq->sge || (sq->max_inline && !sq->inl)) {
+		sq_fini(sq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
+{
+	struct ibv_qp_cap sends = *cap;
+	int rc;
+
+	if (qp->tm) {
+		sends.max_send_sge = max32(sends.max_send_sge, TM_SGES);
+		sends.max_inline_data = max32(sends.max_inline_data, TM_FIN);
+	}
+	rc = sq_init(&qp->sq, qp->in, &sends, qp->tm ? TM_OWN : 0);
+
+	if (rc || qp->srq)
+		return rc;
+	rc = rq_init(&qp->rq, qp->in, cap->max_recv_wr, cap->max_recv_sge);
+	if (rc)
+		sq_fini(&qp->sq);
+	else
+		qp->rq.cap = min32(qp->rq.cap, caps.max_qp_wr);
+	return rc;
+}
+
+static struct ibv_qp_cap granted(const struct qp *qp)
+{
+	return (struct ibv_qp_cap){
+		.max_send_wr = qp->sq.cap - (qp->tm && qp->sq.cap ? TM_OWN : 0),
+		.max_send_sge = qp->sq.max_sge,
+		.max_recv_wr = qp->rq.cap,
+		.max_recv_sge = qp->rq.max_sge,
+		.max_inline_data = qp->sq.max_inline,
+	};
+}
+
+/* --- create -------------------------------------------------------------- */
+
+enum { NUMBERS = QPN_INDICES - QPN_FIRST };
+
+/* The queue of free indices: next comes the one that has rested longest. */
+static uint32_t next_index(const struct core *core) REQUIRES(core->turn)
+{
+	return core->qp_free[core->qp_free_head];
+}
+
+static void take_index(struct core *core) REQUIRES(core->turn, core->lock)
+{
+	core->qp_free_head = (core->qp_free_head + 1) % NUMBERS;
+	core->qp_count++;
+}
+
+static void give_index(struct core *core, uint32_t index) REQUIRES(core->turn, core->lock)
+{
+	uint32_t nfree = NUMBERS - core->qp_count;
+
+	core->qp_free[(core->qp_free_head + nfree) % NUMBERS] = (uint16_t)index;
+	core->qp_count--;
+}
+
+/* Nobody else adds or removes meanwhile. */
+static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn)
+{
+	uint32_t index = next_index(core);
+	int rc;
+
+	if (core->qp_count >= caps.max_qp)
+		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
+	if (core->timers && heap_reserve(core->timers, core->qp_count + 2))
+		return -ENOMEM;
+	qp->qpn = qpn_make(core->slot, index);
+	qp->ex.qp_base.qp_num = qp->qpn;
+	qp->ex.qp_base.handle = qp->qpn;
+
+	lock_take(&qp->lock);
+	rc = qp->transport->open(qp);
+	lock_give(&qp->lock);
+	if (rc)
+		return rc;
+
+	lock_take(&core->lock);
+	core->qps[index] = qp;
+	take_index(core);
+	lock_give(&core->lock);
+	return 0;
+}
+
+static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	struct ibv_qp *ibv = &qp->ex.qp_base;
+
+	ibv->context = qp->ctx->ibv;
+	ibv->qp_context = a->qp_context;
+	ibv->pd = a->pd;
+	ibv->send_cq = a->send_cq;
+	ibv->recv_cq = a->recv_cq;
+	ibv->srq = a->srq;
+	ibv->qp_type = a->qp_type;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+	qp->init = (struct ibv_qp_init_attr){
+		.qp_context = a->qp_context,
+		.send_cq = a->send_cq,
+		.recv_cq = a->recv_cq,
+		.srq = a->srq,
+		.cap = granted(qp),
+		.qp_type = a->qp_type,
+		.sq_sig_all = a->sq_sig_all,
+	};
+}
+
+static void use(struct qp *qp, unsigned n)
+{
+	if (qp->xrcd) { /* what it borrows it does not count */
+		atomic_fetch_add(&qp->xrcd->users, n);
+		return;
+	}
+	atomic_fetch_add(&qp->send_cq->users, n);
+	if (qp->init.recv_cq)
+		atomic_fetch_add(&cq_of(qp->init.recv_cq)->users, n);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, n);
+}
+
+static void release(struct qp *qp)
+{
+	sq_fini(&qp->sq);
+	rq_fini(&qp->rq);
+	pthread_cond_destroy(&qp->ex.qp_base.cond);
+	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
+	context_free(qp->ctx, qp);
+}
+
+static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
+		       const struct transport *transport)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+
+	qp_is_held(qp); /* nobody else knows it */
+	if (!qp)
+		return NULL;
+	qp->core = ctx->core;
+	qp->ctx = ctx;
+	qp->dev = ctx->dev;
+	qp->in = a->pd ? pd_of(a->pd) : NULL;
+	qp->pd = qp->in ? pd_proper(qp->in) : NULL;
+	qp->send_cq = a->send_cq ? cq_of(a->send_cq) : NULL;
+	qp->recv_cq = a->recv_cq ? cq_of(a->recv_cq) : NULL;
+	qp->srq = a->srq ? srq_of(a->srq) : NULL;
+	qp->tm = qp->srq ? qp->srq->tm : NULL;
+	if (qp->tm)
+		qp->recv_cq = qp->srq->cq;
+	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
+	qp->type = a->qp_type;
+	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&
+		       qp->type != IBV_QPT_RAW_PACKET;
+	qp->wr_type = wr_type_of(ctx, a->qp_type);
+	qp->sig_all = a->sq_sig_all != 0;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		qp->send_ops = a->send_ops_flags;
+	qp->transport = transport;
+	if (queues_init(qp, &a->cap)) {
+		free(qp);
+		return NULL;
+	}
+	lock_init(&qp->lock);
+	list_init(&qp->cc_node);
+	list_init(&qp->lane_node);
+	list_init(&qp->lane_wait);
+	list_init(&qp->lane_out);
+	list_init(&qp->rndv);
+	fill_ibv(qp, a);
+	qp_set_state(qp, IBV_QPS_RESET);
+	return qp;
+}
+
+struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	bool target = attr->qp_type == IBV_QPT_XRC_RECV;
+	struct ibv_qp_init_attr_ex a = *attr;
+
+	if (target || !(a.comp_mask & IBV_QP_INIT_ATTR_PD))
+		a.pd = NULL;
+	if (target) {
+		a.send_cq = NULL;
+		a.cap = (struct ibv_qp_cap){ 0 };
+	}
+	if (!target || !(a.comp_mask & IBV_QP_INIT_ATTR_XRCD))
+		a.xrcd = NULL;
+	if (target || attr->qp_type == IBV_QPT_XRC_SEND) {
+		a.recv_cq = NULL;
+		a.srq = NULL;
+		a.cap.max_recv_wr = a.cap.max_recv_sge = 0;
+	}
+	return a;
+}
+
+int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+	      const struct transport *transport, struct qp **out)
+{
+	struct ibv_qp_init_attr_ex a = qp_proper_attr(attr);
+	struct core *core = ctx->core;
+	struct qp *qp;
+	int rc;
+
+	if (ctx->dead)
+		return -EIO;
+	rc = check_init(ctx, &a);
+	if (rc)
+		return rc;
+	qp = make(ctx, &a, transport);
+	if (!qp)
+		return -ENOMEM;
+	turn_take(&core->turn);
+	rc = number_and_open(core, qp);
+	turn_give(&core->turn);
+	if (rc) {
+		release(qp);
+		return rc;
+	}
+	if (qp->in)
+		pd_use(qp->in);
+	use(qp, 1);
+	live_add(&qp->live, LIVE_QP, ctx->ibv);
+	attr->cap = qp->init.cap;
+	*out = qp;
+	return 0;
+}
+
+int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+		const struct transport *transport, struct qp **out)
+{
+	struct qp *qp = make(ctx, attr, transport);
+	int rc;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->qpn = qp->ex.qp_base.qp_num = QP_GSI;
+	lock_take(&qp->lock);
+	rc = transport->open(qp);
+	lock_give(&qp->lock);
+	if (rc) {
+		release(qp);
+		return rc;
+	}
+	use(qp, 1);
+	*out = qp;
+	return 0;
+}
+
+/* --- destroy ------------------------------------------------------------- */
+
+/* The engine finds it no more. */
+static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
+{
+	due_forget(core, qp);
+	if (core->timers)
+		heap_del(core->timers, &qp->timer);
+	lock_take(&qp->lock);
+	qp->transport->close(qp);
+	if (qp->tm)
+		tm_drop(qp);
+	lock_give(&qp->lock);
+}
+
+void qp_free_gsi(struct qp *qp)
+{
+	close_qp(qp->core, qp);
+	use(qp, (unsigned)-1);
+	release(qp);
+}
+
+/* After this no engine and no packet finds it. */
+static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
+{
+	uint32_t index = qpn_index(qp->qpn);
+
+	lock_take(&core->lock);
+	core->qps[index] = NULL;
+	give_index(core, index);
+	lock_give(&core->lock);
+	close_qp(core, qp);
+}
+
+int qp_destroy(struct qp *qp)
+{
+	struct core *core = qp->core;
+	struct pd *in;
+
+	turn_take(&core->turn);
+	if (mcast_any(core, qp)) {
+		turn_give(&core->turn);
+		log_info("qp 0x%06x is not destroyed: it is in a multicast group",
+			 qp->qpn);
+		return -EBUSY;
+	}
+	if (qp->flows) {
+		turn_give(&core->turn);
+		log_info(
+			"qp 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
+			qp->qpn, qp->flows);
+		return -EBUSY;
+	}
+	live_del(&qp->live);
+	unhook(core, qp);
+	mw_forget_qp(core, qp->qpn);
+	turn_give(&core->turn);
+
+	qp_forget_cqes(qp);
+	async_forget(qp->ctx, &qp->ex.qp_base);
+	use(qp, (unsigned)-1);
+	in = qp->in;
+	release(qp);
+	if (in)
+		pd_unuse(in);
+	return 0;
+}

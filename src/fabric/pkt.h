@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pkt.h - a packet of a fabric. */
+#ifndef FABRIC_PKT_H
+#define FABRIC_PKT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/mad.h"
+
+struct fabric_data;
+
+/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it; or a packet of data,
+ * which has no mad. */
+struct mad_pkt {
+	struct fabric_data *data; /* NULL: it is a MAD */
+	uint16_t slid, dlid, pkey;
+	uint8_t sl, hops;
+	uint32_t sqpn, dqpn, qkey;
+	bool grh;
+	uint8_t tclass, hop_limit;
+	uint32_t flow_label;
+	uint8_t sgid[16], dgid[16];
+	uint8_t mad[MAD_SIZE];
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* counters.h - what happened to datagrams: counter.def has the names. */
+#ifndef IB_COUNTERS_H
+#define IB_COUNTERS_H
+
+enum ib_counter {
+#define COUNT(value, name, what) value,
+#include "ib/counter.def"
+#undef COUNT
+	IB_COUNTERS
+};
+
+#endif

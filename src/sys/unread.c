@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* unread.c - see unread.h. */
+#include "sys/unread.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+enum looked { NOTHING, MESSAGE, DESCRIPTORS };
+
+/* What is the next that lies at fd?  There is room for the sender, whom the kernel names
+ * with every message, even an empty one, and not at the end; descriptors find none. */
+static enum looked look(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} u;
+	struct msghdr m = { .msg_control = &u, .msg_controllen = sizeof(u) };
+	ssize_t n;
+
+	do /* the first is said once, of an end with something unread there */
+		n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	if (n == 0 && m.msg_controllen == 0)
+		return NOTHING;
+	return n < 0 || m.msg_flags & MSG_CTRUNC ? DESCRIPTORS : MESSAGE;
+}
+
+bool unread_drop(int fd)
+{
+	enum { MAX = 4096 }; /* SO_SNDBUF bounds them */
+	enum looked what = DESCRIPTORS;
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+		return false;
+	for (int i = 0; i < MAX && (what = look(fd)) == MESSAGE; i++)
+		recv(fd, NULL, 0, MSG_DONTWAIT);
+	return what == NOTHING;
+}
