@@ -55,6 +55,34 @@ def test_check_includes_refuses(tmp_path, folder, name, line):
     assert f"{tmp_path}/{folder}/{name}:" in done.stdout
 
 
+def check_circles(tmp_path, **files):
+    for name, needs in files.items():
+        folder, stem = name.split("_", 1)
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{stem}.h").write_text("/* */\n")
+        (tmp_path / folder / f"{stem}.c").write_text(
+            "".join(f'#include "{n.replace("_", "/", 1)}.h"\n' for n in [name, *needs]))
+    return subprocess.run([lab.ROOT / "scripts/check-circles", tmp_path], text=True,
+                          stdout=subprocess.PIPE)
+
+
+def test_check_circles_counts(tmp_path):
+    done = check_circles(tmp_path, core_a=["core_b"], core_b=["core_c"], core_c=["core_a"],
+                         core_d=["core_a"], core_d_test=["core_e"], core_e=["core_d"])
+    assert done.returncode == 0 and "1 circles of 3 modules" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("files", [
+    {"core_a": ["ib_b"], "ib_b": ["core_a"]},
+    {f"core_f{n}": [f"core_f{(n + 1) % 30}"] for n in range(30)},
+    {f"core_f{n}": [f"core_f{n ^ 1}"] for n in range(60)},
+    {},
+], ids=["across folders", "a large one", "many", "no files"])
+def test_check_circles_refuses(tmp_path, files):
+    done = check_circles(tmp_path, **files)
+    assert done.returncode == 1, done.stdout
+
+
 def test_install_deps_is_silent_when_nothing_is_missing():
     done = subprocess.run([lab.ROOT / "scripts/install-deps", "build", "demo"],
                           text=True, stdout=subprocess.PIPE,
