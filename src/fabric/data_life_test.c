@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets of data that wait: each as long as its port and its switch let it, and what is
+ * too old is dropped and counted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fabric/data_fix.h"
+
+static int open_three(void **state)
+{
+	static const char three[] =
+		"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n[3] \"H-c\"[1]\n\n"
+		"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n\nCa 1 \"H-c\"\n";
+
+	(void)state;
+	return open_star(three);
+}
+
+static void too_old(void **state)
+{
+	uint64_t life = UINT64_C(4096) << 12;
+
+	(void)state;
+	w.f->node[0].port[2].pi.hoq_life = 12;
+	w.room = 0;
+	inject_all();
+	assert_int_equal(w.done, 0);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life - 1;
+	run();
+	assert_int_equal(w.f->node[0].port[2].count.xmit_discards, 0);
+	w.now++;
+	run();
+	assert_int_equal(w.f->node[0].port[2].count.xmit_discards, 1);
+	assert_int_equal(w.f->node[0].port[2].detail.xmit[XMIT_HOQ_LIFE], 1);
+	assert_int_equal(w.done, 1);
+}
+
+/* How long a packet has waited is its own: not since the queue was looked at, nor that of
+ * the packet before it. */
+static void each_waits_for_itself(void **state)
+{
+	enum { SHORT = 12 + 4 };
+	uint64_t life = UINT64_C(4096) << 12, begin = w.now;
+	struct mad_pkt pkt = packet(0, B + 1);
+
+	(void)state;
+	w.f->node[0].port[2].pi.hoq_life = 12;
+	w.room = 0;
+	w.v[0].len = SHORT;
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	for (unsigned i = 1; i < PACKETS; i++)
+		inject(i, B + 1);
+	run();
+	w.now = begin + life / 2;
+	w.room = 1; /* the short one leaves no room for another */
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.taken[B], 1);
+	assert_int_equal(fabric_next(w.f), begin + life);
+	w.room = 1;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.taken[B], 2);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+}
+
+/* The switch's LifeTimeValue: what has waited in its buffers. */
+static void too_long_in_a_switch(void **state)
+{
+	const struct port_detail *d = &w.f->node[0].port[2].detail;
+
+	(void)state;
+	w.f->node[0].si.lifetime = 10;
+	w.room = 0;
+	inject_all();
+	w.now += UINT64_C(4096) << 10;
+	w.room = 1;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(d->xmit[XMIT_LIFETIME], 0);
+	w.now++;
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.done, PACKETS);
+	assert_true(d->xmit[XMIT_LIFETIME] > 0);
+	assert_int_equal(w.taken[B] + d->xmit[XMIT_LIFETIME], PACKETS);
+}
+
+/* OpenSM's VLStallCount: after so many the VL drops all at once, for 8 times as long. */
+static void stalled(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 12;
+	unsigned was;
+
+	(void)state;
+	out->pi.hoq_life = 12;
+	out->pi.vl_stall_count = 2;
+	w.room = 0;
+	inject_all();
+	for (unsigned i = 1; i <= 2; i++) {
+		assert_int_equal(out->count.xmit_discards, i - 1);
+		w.now += life;
+		run();
+	}
+	assert_true(out->count.xmit_discards > 100); /* what was in no buffer of B */
+	assert_int_equal(out->count.xmit_discards, w.done);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.done, PACKETS);
+	was = w.taken[B];
+	w.now += 8 * life - 1;
+	inject(0, B + 1); /* still */
+	run();
+	assert_int_equal(w.done, PACKETS + 1);
+	assert_int_equal(w.taken[B], was);
+	w.now++;
+	w.ordered = true;
+	inject(0, B + 1);
+	run();
+	assert_int_equal(w.taken[B], was + 1);
+}
+
+/* A subnet manager lowers it, and what waits already is not left to wait for ever. */
+static void life_is_made_shorter(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 12;
+	const struct port_info pi = { .hoq_life = 12 }; /* 0: all else stays */
+	uint8_t data[SMP_DATA] = { 0 };
+
+	(void)state;
+	w.room = 0;
+	inject_all();
+	attr_put(&attr_port_info, data, &pi);
+	assert_int_equal(port_info_set(&w.f->node[0].port[1], 2, data), MAD_OK);
+	assert_int_equal(out->pi.hoq_life, 12);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life;
+	run();
+	assert_int_equal(out->detail.xmit[XMIT_HOQ_LIFE], 1);
+}
+
+/* One that goes in between begins the row anew. */
+static void lost_but_not_in_a_row(void **state)
+{
+	struct fab_port *out = &w.f->node[0].port[2];
+	uint64_t life = UINT64_C(4096) << 12;
+
+	(void)state;
+	out->pi.hoq_life = 12;
+	out->pi.vl_stall_count = 2;
+	w.room = 0;
+	inject_all();
+	for (unsigned i = 1; i <= 5; i++) {
+		w.now += life;
+		run();
+		assert_int_equal(out->count.xmit_discards, i);
+		w.room = 1;
+		fabric_room(w.f, B, 1);
+		run();
+		assert_int_equal(w.taken[B], i);
+	}
+}
+
+/* One port takes nothing: only its own packet is lost, and the others wait for nothing
+ * but that. */
+static void a_groups_packet_is_late_at_one_port(void **state)
+{
+	enum { FULL = 512 / 17 /* blocks */, LIFE = 12 };
+	const struct fab_port *out = w.f->node[0].port;
+	uint64_t life = UINT64_C(4096) << LIFE;
+	unsigned i = 0;
+
+	(void)state;
+	w.f->node[0].port[B].pi.hoq_life = w.f->node[0].port[C].pi.hoq_life = LIFE;
+	w.f->node[0].mft[1] = 1u << A | 1u << B | 1u << C;
+	w.room = 0;
+	while (i < FULL)
+		inject(i++, B + 1);
+	while (i < 2 * FULL)
+		inject(i++, C + 1);
+	run();
+	w.room = 1; /* the sender's own */
+	inject(i, GROUP);
+	run();
+	assert_int_equal(w.taken[A], 1);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.now += life;
+	run();
+	assert_int_equal(out[B].count.xmit_discards, 1);
+	assert_int_equal(fabric_next(w.f), w.now + life);
+	w.room = FULL + 1;
+	fabric_room(w.f, C, 1);
+	run();
+	assert_int_equal(w.taken[C], FULL + 1);
+	assert_int_equal(out[C].count.xmit_discards, 0);
+	assert_int_equal(w.f->node[C].port[1].count.rcv_multicast, 1);
+	assert_int_equal(w.done, FULL + 1);
+}
+
+/* Three switches in a ring, and all go round it the same way: each buffer is full of
+ * packets that want the next one. */
+static const char ring[] = "Switch 3 \"s0\"\n[1] \"s1\"[2]\n[3] \"H-0\"[1]\n\n"
+			   "Switch 3 \"s1\"\n[1] \"s2\"[2]\n[3] \"H-1\"[1]\n\n"
+			   "Switch 3 \"s2\"\n[1] \"s0\"[2]\n[3] \"H-2\"[1]\n\n"
+			   "Ca 1 \"H-0\"\n\nCa 1 \"H-1\"\n\nCa 1 \"H-2\"\n";
+
+enum { ROUND = 300 };
+
+static void go_round(uint8_t hoq_life)
+{
+	struct fix x = { .f = w.f, .t = w.t, .at = 3 };
+
+	fix_manage(&x);
+	for (uint32_t s = 0; s < 3; s++) {
+		w.f->node[s].si.lifetime = 20;
+		for (uint32_t h = 0; h < 3; h++)
+			w.f->node[s].lft[4 + h] = h == s ? 3 : 1;
+		for (unsigned k = 1; k <= 3; k++)
+			w.f->node[s].port[k].pi.hoq_life = hoq_life;
+	}
+	for (unsigned i = 0; i < ROUND; i++) {
+		struct mad_pkt pkt = packet(i, (uint16_t)(4 + (i + 2) % 3));
+
+		assert_int_equal(fabric_inject(w.f, 3 + i % 3, 1, &pkt), 0);
+	}
+	run();
+	assert_true(w.done < ROUND);
+}
+
+static int open_ring(void **state)
+{
+	char err[TOPO_ERR];
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(topo_parse(&w.t, "t", ring, strlen(ring), err), 0);
+	assert_int_equal(fabric_new(&w.f, &w.t, &ops, NULL), 0);
+	w.now = 1000000000;
+	w.room = PACKETS;
+	return 0;
+}
+
+/* Without a lifetime it stands for ever. */
+static void credit_loop(void **state)
+{
+	unsigned was;
+
+	(void)state;
+	go_round(20);
+	was = w.done;
+	assert_int_equal(fabric_next(w.f), UINT64_MAX);
+	w.now += UINT64_C(1000000000000);
+	run();
+	assert_int_equal(w.done, was);
+}
+
+static void credit_loop_that_loses(void **state)
+{
+	uint64_t lost = 0;
+
+	(void)state;
+	go_round(16);
+	for (unsigned i = 0; i < ROUND && fabric_next(w.f) != UINT64_MAX; i++) {
+		w.now = fabric_next(w.f);
+		run();
+	}
+	assert_int_equal(w.done, ROUND);
+	for (uint32_t s = 0; s < 3; s++)
+		lost += w.f->node[s].port[1].detail.xmit[XMIT_HOQ_LIFE];
+	assert_true(lost > 0);
+	assert_int_equal(w.taken[3] + w.taken[4] + w.taken[5] + lost, ROUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(credit_loop, open_ring, close_two),
+		cmocka_unit_test_setup_teardown(credit_loop_that_loses, open_ring,
+						close_two),
+		cmocka_unit_test_setup_teardown(each_waits_for_itself, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(too_long_in_a_switch, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(lost_but_not_in_a_row, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(life_is_made_shorter, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(stalled, open_two, close_two),
+		cmocka_unit_test_setup_teardown(too_old, open_two, close_two),
+		cmocka_unit_test_setup_teardown(a_groups_packet_is_late_at_one_port,
+						open_three, close_two),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
