@@ -119,13 +119,8 @@ static void tagged(void **state)
 static void next_frame(struct frame *f)
 {
 	do {
-		struct pollfd p = { .fd = t.tap, .events = POLLIN };
-		ssize_t n;
-
-		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-		n = read(t.tap, f->bytes, sizeof(f->bytes));
-		assert_true(n > 0);
-		f->len = (size_t)n;
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		assert_true(f->len > 0);
 	} while (f->len < ETH + 28 || f->bytes[12] != 8 || f->bytes[13] != 0 ||
 		 f->bytes[ETH + 22] != PORT >> 8);
 }

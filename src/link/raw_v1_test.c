@@ -92,13 +92,8 @@ static void v1_of_others_is_left_alone(void **state)
 static void next_of_type(struct frame *f, uint16_t type)
 {
 	do {
-		struct pollfd p = { .fd = t.tap, .events = POLLIN };
-		ssize_t n;
-
-		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-		n = read(t.tap, f->bytes, sizeof(f->bytes));
-		assert_true(n > 0);
-		f->len = (size_t)n;
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		assert_true(f->len > 0);
 	} while (f->len < ETH || f->bytes[12] != type >> 8 ||
 		 f->bytes[13] != (uint8_t)type);
 }

@@ -249,13 +249,8 @@ static NO_TSA void take_in(int n)
 static void next_frame(struct frame *f)
 {
 	do {
-		struct pollfd p = { .fd = t.tap, .events = POLLIN };
-		ssize_t n;
-
-		assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-		n = read(t.tap, f->bytes, sizeof(f->bytes));
-		assert_true(n > 0);
-		f->len = (size_t)n;
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		assert_true(f->len > 0);
 	} while (f->len < 14 || f->bytes[12] != TYPE);
 }
 

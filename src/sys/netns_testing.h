@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -82,6 +83,15 @@ static inline int netns_tap(const char *name)
 	if (fd >= 0)
 		close(fd);
 	return -1;
+}
+
+/* The next frame that leaves by the tap: its length; 0: none does within wait_ms. */
+static inline size_t netns_tap_read(int tap, void *frame, size_t size, int wait_ms)
+{
+	struct pollfd p = { .fd = tap, .events = POLLIN };
+	ssize_t n = poll(&p, 1, wait_ms) == 1 ? read(tap, frame, size) : 0;
+
+	return n > 0 ? (size_t)n : 0;
 }
 
 /* Stays on the processor that it is on.  What a processor sends over lo it takes in
