@@ -685,6 +685,62 @@ def test_sysfs(fabric):
     assert proc.wait(HANGS) == 1
 
 
+# What says that it is a fabric: argv has the name of its adapter and of a counter.
+FORGED = r"""
+import json, os, socket, struct, sys
+name, counter = sys.argv[1:]
+said = {"status": {"nodes": [{"id": "a", "type": "adapter", "guid": "0x1",
+                              "ports": [{"port": 1, "speed": "4xQDR"}]}]},
+        "counters": {"ports": [{"counters": {counter: 1}}]}}
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(b"\0urnic/fabric/%d/forged" % os.getuid())
+s.listen()
+print("ready", flush=True)
+while True:
+    c = s.accept()[0]
+    op = struct.unpack_from("=3I", c.recv(4096))[1]
+    if op == 1:  # PLUG_CA, struct plug_ca
+        c.send(struct.pack("=2I2Q2I20s65s3x", 0, 1, 1, 1, 0, 0, name.encode(), b"a"))
+    elif op == 2:  # PLUG_PORT, struct plug_port
+        c.send(bytes(608))
+    else:  # PLUG_CONTROL
+        c.send(bytes(4))
+        c.send(json.dumps(said[json.loads(c.recv(65536))["ask"]]).encode())
+"""
+
+
+@pytest.mark.parametrize("name,counter,status", [
+    ("ib_a", "link_downed", 0),
+    ("../../../escaped", "link_downed", 1),
+    ("/escaped", "link_downed", 1),
+    ("..", "link_downed", 1),
+    (".hidden", "link_downed", 1),
+    ("", "link_downed", 1),
+    ("ib_a", "../" * 7 + "escaped", 1),
+    ("ib_a", "/escaped", 1),
+    ("ib_a", ".hidden", 1),
+    ("ib_a", "", 1),
+])
+def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
+    """Names that a fabric says lead nowhere but to files of their own."""
+    top = netns.stage.tmp / f"forged{random.getrandbits(40):x}"
+    (top / "in").mkdir(parents=True)
+    (top / "in").chmod(0o777)
+    top.chmod(0o777)
+    forged = netns.start("/usr/bin/python3", "-c", FORGED, name, counter)
+    forged.wait_output("ready")
+    end = netns.run(netns.stage.urnic, "fabric", "sysfs", "-F", "forged", str(top / "in"),
+                    check=False)
+    assert end.popen.returncode == status, end.out
+    assert (": Bad message" in end.out) == bool(status), end.out
+    assert forged.running()
+    made_ = {str(p.relative_to(top)) for p in top.rglob("*")}
+    assert "in/class/infiniband" in made_
+    assert all(p == "in" or p.startswith("in/class") for p in made_), made_
+    assert not [p for p in made_ if "escaped" in p or "hidden" in p]
+    assert ("in/class/infiniband/ib_a/ports/1/counters/link_downed" in made_) == (not status)
+
+
 def test_wrong_words_to_a_fabric(fabric):
     f = fabric()
 
