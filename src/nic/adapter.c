@@ -177,19 +177,21 @@ static int stack_links(struct adapter *a, struct nic *nic)
 	return rc;
 }
 
-int adapter_find(const struct adapter *a, const uint8_t ip[16], uint8_t gid[16])
+int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
 {
 	const struct conf *conf = conf_get();
 
-	return a ? plug_find(conf->fabric, conf->hca, HCA_PORT, ip, gid) : -ENODEV;
+	return nic->adapter ? plug_find(conf->fabric, conf->hca, HCA_PORT, ip, gid)
+			    : -ENODEV;
 }
 
-int adapter_serve(const struct adapter *a, uint64_t service)
+int nic_serve(struct nic *nic, uint64_t service)
 {
 	const struct conf *conf = conf_get();
 
-	return a ? plug_service(conf->fabric, conf->hca, HCA_PORT, a->slot, service)
-		 : -ENODEV;
+	return nic->adapter ? plug_service(conf->fabric, conf->hca, HCA_PORT,
+					   nic->adapter->slot, service)
+			    : -ENODEV;
 }
 
 int adapter_open(struct adapter **out, struct nic *nic)

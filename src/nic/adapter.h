@@ -4,8 +4,6 @@
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
 
-#include <stdint.h>
-
 struct adapter;
 struct nic;
 
@@ -13,9 +11,5 @@ struct nic;
  * as plug_attach() has it. */
 int adapter_open(struct adapter **out, struct nic *nic);
 void adapter_close(struct adapter *a); /* or NULL */
-
-/* As plug_find() and plug_service(), of this program.  a NULL: -ENODEV. */
-int adapter_find(const struct adapter *a, const uint8_t ip[16], uint8_t gid[16]);
-int adapter_serve(const struct adapter *a, uint64_t service);
 
 #endif

@@ -3,8 +3,6 @@
  * at the last close, left behind by fork.  (rooms.c puts it together.) */
 #include "nic/nic.h"
 
-#include "nic/adapter.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -268,16 +266,6 @@ int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid)
 	rc = links_listen(&nic->links, dev, gid);
 	turn_give(&nic->core.turn);
 	return rc;
-}
-
-int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
-{
-	return adapter_find(nic->adapter, ip, gid);
-}
-
-int nic_serve(struct nic *nic, uint64_t service)
-{
-	return adapter_serve(nic->adapter, service);
 }
 
 void nic_ask(struct nic *nic)
