@@ -107,7 +107,7 @@ def wait_service(proc, port, space=0x0106, timeout=lab.HANGS):
     wait_listener(proc, port, timeout)
 
 
-def wait_listener(proc, port, timeout=10):
+def wait_listener(proc, port, timeout=lab.HANGS):
     proc.wait_dump(f"^listener port {port} on .*: listening", timeout)
 
 

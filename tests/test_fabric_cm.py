@@ -64,7 +64,7 @@ def test_servers_of_one_port(fabric):
     for n, ip in enumerate(("127.1.0.2", "127.1.0.3")):
         c = f.at("n3").start("rping", "-c", "-C", "2", "-a", ip, "-p", str(port))
         assert wait_end(c, "rping", lab.HANGS) == 0, c.describe()
-        assert wait_end(servers[n], "rping", 10) == 0, servers[n].describe()
+        assert wait_end(servers[n], "rping", lab.HANGS) == 0, servers[n].describe()
 
 
 def test_one_port_is_one_programs(two):
@@ -72,10 +72,47 @@ def test_one_port_is_one_programs(two):
     first = two.at("b").start("rping", "-s", "-p", port)
     wait_listener(first, port)
     second = two.at("b").start("rping", "-s", "-p", port)
-    assert second.wait(10) != 0 and "Address already in use" in second.out, second.describe()
+    assert second.wait(lab.HANGS) not in (0, None) and "Address already in use" in second.out, second.describe()
     first.signal(signal.SIGKILL)
-    first.wait(10)
+    first.wait(lab.HANGS)
     connect(two, port)  # it is free at once
+
+
+FORKS = """
+import ctypes, os, signal, sys, time
+sys.stdout.reconfigure(line_buffering=True)
+cm = ctypes.CDLL("librdmacm.so.1", use_errno=True)
+ids = []
+def bind(port):
+    channel, cid = cm.rdma_create_event_channel, ctypes.c_void_p()
+    channel.restype = ctypes.c_void_p
+    cm.rdma_create_id.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    assert cm.rdma_create_id(channel(), ctypes.byref(cid), None, 0x106) == 0
+    a = (2).to_bytes(2, "little") + port.to_bytes(2, "big") + bytes(12)
+    cm.rdma_bind_addr.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    ids.append(cid)
+    return cm.rdma_bind_addr(cid, a)
+port = int(sys.argv[1])
+assert bind(port) == 0
+signal.signal(signal.SIGALRM, lambda *a: None)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+for _ in range(400):
+    assert bind(0) == 0, os.strerror(ctypes.get_errno())
+signal.setitimer(signal.ITIMER_REAL, 0)
+if os.fork() == 0:
+    print("child")
+    time.sleep(10)
+os._exit(0)
+"""
+
+
+def test_ports_with_signals_and_a_child(two):
+    """A timer disturbs no call, each of many ids gets a port, and a child that goes on holds
+    none of its parent's."""
+    port = lab.next_port()
+    proc = two.at("b").start("/usr/bin/python3", "-c", FORKS, str(port))
+    assert proc.wait(lab.HANGS) == 0 and "child" in proc.out, proc.describe()
+    connect(two, port)
 
 
 def test_two_servers_at_one_adapter(two):
@@ -88,7 +125,7 @@ def test_two_servers_at_one_adapter(two):
                for hca, p in zip(("a", "b"), ports)]
     for c, s in zip(clients, servers):
         assert wait_end(c, "rping", lab.HANGS) == 0, c.describe()
-        assert wait_end(s, "rping", 10) == 0, s.describe()
+        assert wait_end(s, "rping", lab.HANGS) == 0, s.describe()
 
 
 def test_nobody_listens(two):
@@ -96,6 +133,14 @@ def test_nobody_listens(two):
     wait_listener(other, port)
     c = two.at("a").start("rping", "-c", "-a", B, "-p", str(lab.next_port()))
     assert c.wait(lab.HANGS) != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in c.out, c.describe()
+
+
+def test_no_program_is_there(two):
+    """The fabric answers as a kernel would."""
+    c = two.at("a").start("rping", "-c", "-a", B, "-p", str(lab.next_port()))
+    assert c.wait(lab.HANGS) != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in c.out, c.describe()
+    u = two.at("a").start("udaddy", "-s", B)
+    assert u.wait(lab.HANGS) != 0 and "RDMA_CM_EVENT_UNREACHABLE" in u.out, u.describe()
 
 
 def test_no_such_address(two):
@@ -119,7 +164,7 @@ def test_by_gid(two):
     s = two.at("b").start(*words, "-b", gid)
     wait_listener(s, port)
     c = two.at("a").start(*words, "-s", gid)
-    assert c.wait(lab.HANGS) == 0 and s.wait(10) == 0, c.describe()
+    assert c.wait(lab.HANGS) == 0 and s.wait(lab.HANGS) == 0, c.describe()
 
 
 def test_an_address_of_the_second_file(netns, tmp_path):
@@ -140,7 +185,7 @@ def test_connections_end_with_their_process(two):
     victim = two.at("a").start(*words, "-v")
     victim.wait_output("ping data")
     victim.signal(signal.SIGKILL)
-    victim.wait(10)
+    victim.wait(lab.HANGS)
     c = two.at("a").start(*words, "-C", "5")
     assert wait_end(c, "rping", lab.HANGS) == 0, c.describe()
     assert s.running()
@@ -154,7 +199,7 @@ def test_on_the_wire(two):
     capture.wait_output("it captures")
     connect(two, lab.next_port())
     capture.signal(signal.SIGINT)
-    assert capture.wait(10) == 0, capture.describe()
+    assert capture.wait(lab.HANGS) == 0, capture.describe()
     assert tshark(file, "-Y", "_ws.malformed") == ""
     said = tshark(file, "-Y", "infiniband.mad")
     order = [re.search(rf"\b{word}\b", said) for word in

@@ -119,6 +119,7 @@ bool cm_input(struct cm *cm, uint64_t now)
 void cm_forked(struct cm *cm)
 {
 	iw_forked(cm);
+	listeners_forked(cm);
 }
 
 /* --- the end ------------------------------------------------------------- */

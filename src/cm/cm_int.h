@@ -10,6 +10,7 @@
 #include "core/qp1.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
+#include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "sys/qpn.h"
@@ -101,6 +102,7 @@ struct cm_listener {
 	struct list node;
 	struct cm *cm;
 	struct cm_service service;
+	struct fd_id served; /* service.fd */
 	struct service *name[LISTENER_NAMES];
 	struct cm_owner *owner; /* NULL: bound only */
 	bool datagram;
@@ -167,7 +169,6 @@ struct cm {
 	struct gsi_port net, ib; /* of Ethernet, and of InfiniBand */
 	struct list queries;	 /* sa.c */
 	struct heap query_timers;
-	uint32_t last_tid;
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at; /* the first of them; NEVER: there are none */
@@ -296,6 +297,7 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 void via_set(struct conn *c, struct cm_listener *l);
 void via_clear(struct conn *c);
 void listeners_free(struct cm *cm);
+void listeners_forked(struct cm *cm);
 void listeners_refill(struct cm *cm);		   /* what requests took */
 struct conn *listener_take(struct cm_listener *l); /* for a request, or NULL */
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
@@ -325,7 +327,7 @@ void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
 /* --- sa.c ---------------------------------------------------------------- */
 
 /* False: it is no MAD of the SA's. */
-bool sa_input(struct cm *cm, const uint8_t *mad, size_t len);
+bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len);
 void sa_run(struct cm *cm, uint64_t now);
 void sa_close(struct cm *cm);
 

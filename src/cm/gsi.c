@@ -123,43 +123,6 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 	return true;
 }
 
-/* 12.9.8: what is answered in place of a process that is not there.  False: nothing. */
-static bool refusal_of(const struct cm_msg *m, struct cm_msg *a)
-{
-	*a = (struct cm_msg){
-		.tid = m->tid,
-		.local_id = m->remote_id,
-		.remote_id = m->local_id,
-	};
-	switch (m->type) {
-	case CM_REQ:
-		a->type = CM_REJ;
-		a->reason = CM_REJ_INVALID_SERVICE;
-		return true;
-	case CM_SIDR_REQ:
-		a->type = CM_SIDR_REP;
-		a->service_id = m->service_id;
-		a->reason = CM_SIDR_UNSUPPORTED;
-		return true;
-	case CM_REP:
-	case CM_RTU:
-		a->type = CM_REJ;
-		a->about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
-		a->reason = CM_REJ_INVALID_ID;
-		return true;
-	case CM_DREQ:
-		a->type = CM_DREP;
-		return true;
-	case CM_MRA:
-	case CM_REJ:
-	case CM_DREP:
-	case CM_SIDR_REP:
-	case CM_TYPES:
-		break;
-	}
-	return false;
-}
-
 static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_msg *m)
 {
 	char from[INET6_ADDRSTRLEN];
@@ -169,7 +132,7 @@ static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_
 	log_info("%s of %s for service 0x%llx (port %u) refused: nobody listens",
 		 cm_type_name(m->type), addr_text(route->dst, from),
 		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
-	if (refusal_of(m, &answer))
+	if (cm_mad_refusal(m, &answer))
 		send_mad(cm, route, &answer);
 }
 
@@ -218,7 +181,7 @@ static void take_other(struct cm *cm, const struct cm_route *route,
 
 	if (ibcm_message(cm, route, m, now))
 		return;
-	answers = refusal_of(m, &answer);
+	answers = cm_mad_refusal(m, &answer);
 	if (!forwarded && !route->dlid && cm->host && slot >= SLOT_FIRST &&
 	    slot <= SLOT_LAST && slot != cm->core->slot) {
 		int rc = forward_to_slot(cm, slot, route, mad);
@@ -254,13 +217,14 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
 {
-	struct cm *cm = container_of(user, struct gsi_port, user)->cm;
+	const struct gsi_port *port = container_of(user, struct gsi_port, user);
+	struct cm *cm = port->cm;
 	struct cm_route route = { .ifindex = in->port,
 				  .dlid = in->slid,
 				  .pkey_index = in->pkey_index,
 				  .sl = in->sl };
 
-	if (sa_input(cm, in->bytes, in->len))
+	if (port == &cm->ib && sa_input(cm, in->slid, in->bytes, in->len))
 		return;
 	grh_ends(in->head, route.dst, route.src);
 	gsi_take(cm, &route, in->bytes, in->len, false, now);

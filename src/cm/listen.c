@@ -77,8 +77,16 @@ static void let_go(struct cm_listener *l)
 
 static void leave_fabric(struct cm_listener *l)
 {
-	if (l->service.fd)
+	if (l->service.fd && fd_is(l->service.fd, &l->served))
 		close(l->service.fd);
+	l->service.fd = 0;
+}
+
+/* A service lasts as long as its process, not its children. */
+void listeners_forked(struct cm *cm)
+{
+	list_for(n, &cm->listeners)
+		leave_fabric(container_of(n, struct cm_listener, node));
 }
 
 /* Names first, then a look at what excludes them: of two that come at once one
@@ -188,6 +196,8 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 		free(l);
 		return rc;
 	}
+	if (s->fd)
+		(void)fd_identify(s->fd, &l->served);
 	list_add_tail(&cm->listeners, &l->node);
 	s->port = l->service.port;
 	*out = l;

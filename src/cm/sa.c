@@ -72,7 +72,8 @@ int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	q->owner = owner;
 	q->route = *route;
 	q->pkey = qp1_pkey(cm->ib.qp1, route->pkey_index);
-	q->tid = (uint64_t)cm->core->slot << TID_SLOT_SHIFT | (uint32_t)++cm->last_tid;
+	q->tid = (uint64_t)cm->core->slot << TID_SLOT_SHIFT |
+		 rand_u64(&cm->rng) >> QPN_SLOT_BITS;
 	q->until = now + patience_ns;
 	q->wait_ns = FIRST_NS;
 	list_add_tail(&cm->queries, &q->node);
@@ -90,7 +91,13 @@ static void tell(struct cm *cm, struct query *q, int status, const struct sa_pat
 		end(cm, q);
 }
 
-bool sa_input(struct cm *cm, const uint8_t *mad, size_t len)
+static bool is_of(const struct query *q, const struct sa_path *path)
+{
+	return !memcmp(path->sgid, q->route.src, sizeof(path->sgid)) &&
+	       !memcmp(path->dgid, q->route.dst, sizeof(path->dgid));
+}
+
+bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 {
 	const struct mad_hdr *h = (const struct mad_hdr *)mad;
 	struct sa_path path;
@@ -99,13 +106,15 @@ bool sa_input(struct cm *cm, const uint8_t *mad, size_t len)
 
 	if (len != MAD_LEN || h->class != MAD_SA)
 		return false;
+	if (slid != device_port(cm->ib.dev).sm_lid)
+		return true; /* anybody could say so */
 	rc = sa_path_answer(&path, mad);
 	tid = get_be64(h->tid);
 	list_for_safe(n, &cm->queries)
 	{
 		struct query *q = container_of(n, struct query, node);
 
-		if (q->tid == tid && rc != -EPROTO) {
+		if (q->tid == tid && rc != -EPROTO && (rc || is_of(q, &path))) {
 			tell(cm, q, rc, rc ? NULL : &path);
 			break;
 		}
@@ -122,7 +131,7 @@ void sa_run(struct cm *cm, uint64_t now)
 		struct query *q = container_of(top, struct query, timer);
 
 		if (q->until <= now) {
-			log_info("the subnet's SA does not answer: is there a subnet "
+			log_warn("the subnet's SA does not answer: is there a subnet "
 				 "manager (opensm)?");
 			tell(cm, q, -ETIMEDOUT, NULL);
 			continue;

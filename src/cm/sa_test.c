@@ -157,6 +157,31 @@ static void an_answer(void **state)
 	assert_int_equal(prog.told, 1);
 }
 
+/* By somebody who is no subnet manager, or about other ports. */
+static void answers_of_strangers(void **state)
+{
+	struct port port = device_port(s->node[0].dev);
+	const uint16_t sm_lid = port.sm_lid;
+
+	(void)state;
+	sa.deaf = 1;
+	ask(1000 * (uint64_t)MS);
+	run(MS);
+	port.sm_lid = sm_lid + 1;
+	device_fill(s->node[0].dev, &port);
+	answer(0);
+	run(MS);
+	assert_int_equal(prog.told, 0);
+	port.sm_lid = sm_lid;
+	device_fill(s->node[0].dev, &port);
+	sa.mad[RECORD + 8]++; /* its DGID */
+	answer(0);
+	run(MS);
+	assert_int_equal(prog.told, 0);
+	run(200 * (uint64_t)MS);
+	assert_int_equal(prog.told, 1);
+}
+
 /* It is asked again after 100, 200 ... ms, with the same transaction ID. */
 static void lost_ones(void **state)
 {
@@ -239,6 +264,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_answer, begin, end),
+		cmocka_unit_test_setup_teardown(answers_of_strangers, begin, end),
 		cmocka_unit_test_setup_teardown(lost_ones, begin, end),
 		cmocka_unit_test_setup_teardown(no_answer, begin, end),
 		cmocka_unit_test_setup_teardown(no_manager, begin, end),

@@ -50,8 +50,9 @@ static int dial(const char *fabric)
 	if (fd < 0)
 		return -errno;
 	rc = patience(fd, ANSWER_SECONDS);
-	if (!rc && connect(fd, (struct sockaddr *)&a, len))
-		rc = errno == ECONNREFUSED ? -ENOENT : -errno;
+	while (!rc && connect(fd, (struct sockaddr *)&a, len))
+		if (errno != EINTR)
+			rc = errno == ECONNREFUSED ? -ENOENT : -errno;
 	if (!rc)
 		rc = plug_peer(fd, &uid, &pid);
 	if (!rc && !user_is_of(&self, owner, uid, pid))
@@ -98,7 +99,9 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 	if (fd < 0)
 		return fd;
 	rc = introduce(fd, req, pass);
-	n = rc ? 0 : recv(fd, answer, len, 0);
+	do {
+		n = rc ? 0 : recv(fd, answer, len, 0);
+	} while (n < 0 && errno == EINTR); /* with a timeout it is not restarted */
 	if (n >= (ssize_t)sizeof(status))
 		memcpy(&status, answer, sizeof(status));
 	if (!rc && n < 0)

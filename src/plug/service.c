@@ -48,21 +48,44 @@ static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port
 	return 0;
 }
 
+/* No program is there.  A kernel would be, and say so. */
+static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
+		   const struct mad_pkt *pkt, const struct cm_msg *m)
+{
+	struct mad_pkt back = *pkt;
+	struct fabric_port_view v;
+	struct cm_msg answer;
+
+	if (!cm_mad_refusal(m, &answer) || !fabric_port(s->fabric, ca, port, &v))
+		return;
+	cm_mad_build(back.mad, &answer);
+	back.hops = 0;
+	back.pkey = pkey_of_answer(v.pkey, v.pkeys, pkt->pkey);
+	back.slid = pkt->dlid;
+	back.dlid = pkt->slid;
+	back.sqpn = pkt->dqpn;
+	back.dqpn = pkt->sqpn;
+	memcpy(back.sgid, pkt->dgid, sizeof(back.sgid));
+	memcpy(back.dgid, pkt->sgid, sizeof(back.dgid));
+	(void)fabric_send(s->fabric, ca, port, &back);
+}
+
 /* A request for a service that nobody has is refused by any program that is there. */
-static bool deliver_cm(struct plug_server *s, uint32_t ca, uint8_t port,
+static void deliver_cm(struct plug_server *s, uint32_t ca, uint8_t port,
 		       const struct mad_pkt *pkt)
 {
 	struct cm_msg m;
 	uint16_t slot;
 
 	if (cm_mad_parse(&m, pkt->mad, sizeof(pkt->mad)))
-		return true;
-	if (m.type == CM_REQ || m.type == CM_SIDR_REQ) {
+		return;
+	if (m.type == CM_REQ || m.type == CM_SIDR_REQ)
 		slot = server_of(s, ca, port, m.service_id);
-		return attach_mad(s, ca, port, slot, pkt);
-	}
-	slot = id_slot(m.remote_id);
-	return attach_mad(s, ca, port, slot, pkt) || attach_mad(s, ca, port, 0, pkt);
+	else
+		slot = id_slot(m.remote_id);
+	if (!attach_mad(s, ca, port, slot, pkt) &&
+	    (!slot || !attach_mad(s, ca, port, 0, pkt)))
+		refuse(s, ca, port, pkt, &m);
 }
 
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
@@ -73,8 +96,10 @@ bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
 
 	if (pkt->dqpn != QP_GSI || h->base_version != MAD_BASE_VERSION)
 		return false;
-	if (h->class == MAD_CM)
-		return deliver_cm(s, ca, port, pkt);
+	if (h->class == MAD_CM) {
+		deliver_cm(s, ca, port, pkt);
+		return true;
+	}
 	if (h->class != MAD_SA || !mad_is_response(h))
 		return false;
 	slot = tid_slot(get_be64(h->tid));

@@ -46,6 +46,15 @@ static int own_gid(struct cma_id *id)
 	return 0;
 }
 
+static void use_dev(struct cma_id *id)
+{
+	id->ctx = id->id.verbs = id->dev->ctx;
+	id->id.pd = id->dev->pd;
+	id->id.port_num = 1;
+	id->to.mtu = (uint8_t)id->dev->mtu;
+	id->to.iwarp = id->dev->iwarp;
+}
+
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 		 enum cma_kind kind)
 {
@@ -53,14 +62,18 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 
 	if (rc)
 		return rc;
-	id->ctx = id->id.verbs = id->dev->ctx;
-	id->id.pd = id->dev->pd;
-	id->id.port_num = 1;
-	id->to.mtu = (uint8_t)id->dev->mtu;
-	id->to.iwarp = id->dev->iwarp;
+	use_dev(id);
 	memcpy(id->to.route.src, ip, 16);
 	id->to.route.ifindex = ifindex;
 	return id->dev->ib ? own_gid(id) : 0;
+}
+
+int cma_bind_ib(struct cma_id *id, struct cma_dev *ib)
+{
+	id->dev = ib;
+	id->sgid_index = 0;
+	use_dev(id);
+	return own_gid(id);
 }
 
 /* --- binding ------------------------------------------------------------- */
@@ -71,28 +84,35 @@ void cma_set_src_port(struct cma_id *id, uint16_t port)
 	id->to.src_port = port;
 }
 
-/* At an adapter its fabric knows who serves what.  It is asked before the turn is taken,
- * and so for a port, where any will do. */
+/* At an adapter its fabric knows who serves what; it is asked before the turn is taken.
+ * One that has ended is none, where there are interfaces. */
 static int serve_fabric(struct cma_id *id, struct cm_service *s)
 {
-	bool any = !s->port, only;
+	bool only;
 	struct cma_dev *ib = cma_ib_dev(&only);
-	int fd = -EADDRINUSE;
+	int fd;
 
 	if (!ib || (id->dev && id->dev != ib))
 		return 0;
-	s->only_ib = only;
-	for (unsigned i = 0; i < PORT_TRIES && fd == -EADDRINUSE; i++) {
-		if (any)
-			s->port = cma_any_port();
-		fd = cm_gate_serve(ib->ctx, s);
-		if (!any)
-			break;
-	}
+	s->only_ib = only || id->dev;
+	if (!s->port)
+		s->port = cma_any_port();
+	fd = cm_gate_serve(ib->ctx, s);
 	if (fd < 0)
-		return fd;
+		return fd == -EADDRINUSE || s->only_ib ? fd : 0;
 	s->fd = fd;
 	return 0;
+}
+
+static int take_name(struct cma_id *id, struct cm_service *s)
+{
+	int rc = serve_fabric(id, s);
+
+	if (!rc)
+		rc = cm_gate_bind(id->ctx, s, &id->listener);
+	if (rc && s->fd)
+		close(s->fd);
+	return rc;
 }
 
 int cma_take_name(struct cma_id *id)
@@ -105,28 +125,23 @@ int cma_take_name(struct cma_id *id)
 		.v6 = src->sa_family == AF_INET6,
 		.v6_only = id->afonly,
 		.ifindex = id->to.route.ifindex,
-	};
-	int rc;
+	}, mine = s;
+	int rc = -EADDRINUSE;
 
 	sockaddr_ip(src, s.ip);
-	rc = serve_fabric(id, &s);
-	if (rc)
-		return rc;
-	if (id->dev && id->dev->ib) {
-		s.only_ib = true;
-	} else if (id->dev && !cma_ip_is_loopback(s.ip)) {
+	if (id->dev && !cma_ip_is_loopback(s.ip)) {
 		s.iwarp = s.only_iwarp = id->dev->iwarp;
 	} else if (cma_kind_of(id) == CMA_ANY) {
 		s.iwarp = cma_has_kind(CMA_IWARP);
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
-	rc = cm_gate_bind(id->ctx, &s, &id->listener);
-	if (rc && s.fd)
-		close(s.fd);
-	if (rc)
-		return rc;
-	cma_set_src_port(id, s.port);
-	return 0;
+	for (unsigned i = 0; rc == -EADDRINUSE && i < (s.port ? 1 : PORT_TRIES); i++) {
+		mine = s;
+		rc = take_name(id, &mine);
+	}
+	if (!rc)
+		cma_set_src_port(id, mine.port);
+	return rc;
 }
 
 int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
@@ -165,6 +180,18 @@ static int why_no_device(const struct sockaddr *a)
 	return cma_find_source(a, &self) == -EADDRNOTAVAIL ? -EADDRNOTAVAIL : -ENODEV;
 }
 
+/* All of 127/8; but at an adapter alone, whose fabric's addresses lie there, the one that
+ * everybody means. */
+static bool is_this_host(const uint8_t ip[16])
+{
+	static const uint8_t localhost[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+	bool only;
+
+	(void)cma_ib_dev(&only);
+	return cma_ip_is_loopback(ip) &&
+	       (!only || !addr_is_v4(ip) || !memcmp(ip, localhost, sizeof(localhost)));
+}
+
 int cma_bind(struct cma_id *id, const struct sockaddr *a)
 {
 	uint8_t ip[16];
@@ -178,8 +205,7 @@ int cma_bind(struct cma_id *id, const struct sockaddr *a)
 	 * yet: libfabric counts on that.  But where there is no other, the loopback
 	 * interface's will be it: a server that needs one (SPDK) gets it. */
 	sockaddr_ip(a, ip);
-	if (cma_is_any(a) ||
-	    (cma_ip_is_loopback(ip) && !cma_all_have(ip, cma_kind_of(id)))) {
+	if (cma_is_any(a) || (is_this_host(ip) && !cma_all_have(ip, cma_kind_of(id)))) {
 		struct cma_dev *dev;
 
 		rc = cma_any_dev(&dev);

@@ -155,12 +155,18 @@ static void on_unreachable(struct cma_event *e)
 		fill_ud(e);
 }
 
-static void on_path(struct cma_event *e)
+static bool on_path(struct cma_event *e)
 {
+	struct cma_id *id = cma_id_of(e);
+
+	if (id->state != CMA_QUERY)
+		return false;
+	if (!e->ev.status)
+		e->ev.status = cma_take_path(id, &e->path);
+	id->state = e->ev.status ? CMA_ADDR : CMA_ROUTE;
 	e->ev.event =
 		e->ev.status ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED;
-	if (!e->ev.status)
-		cma_take_path(cma_id_of(e), &e->path);
+	return true;
 }
 
 /* What has to be done before the program reads e.  False: it is no event. */
@@ -186,8 +192,7 @@ static bool process(struct cma_event *e)
 		on_unreachable(e);
 		break;
 	case CM_EV_PATH:
-		on_path(e);
-		break;
+		return on_path(e);
 	case CM_EV_FAILED:
 		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;
 		cma_qp_error(cma_id_of(e));

@@ -64,6 +64,8 @@ int cm_gate_bind(struct ibv_context *ctx, struct cm_service *s, struct cm_listen
 {
 	(void)ctx;
 	fix_say("bind");
+	if (fix.binds_fail && fix.binds_fail--)
+		return -EADDRINUSE;
 	if (fix.rc)
 		return fix.rc;
 	if (!s->port)
@@ -196,7 +198,7 @@ int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16])
 	(void)ctx;
 	fix_say("find");
 	if (!is_at(ip, "::ffff:127.1.0.2") && !is_at(ip, "fe80::6"))
-		return -EHOSTUNREACH;
+		return fix.find_rc ? fix.find_rc : -EHOSTUNREACH;
 	assert_int_equal(inet_pton(AF_INET6, "fe80::6", gid), 1);
 	return 0;
 }

@@ -29,6 +29,8 @@ struct fix {
 	int rc, attach_rc;
 	int serve_rc; /* not 0: of the first serves_fail calls */
 	unsigned serves_fail;
+	int find_rc;	     /* of an address that the fabric has not; 0: EHOSTUNREACH */
+	unsigned binds_fail; /* so many find the port taken */
 	uint64_t patience_ns;
 	struct cm_owner *owner;
 	struct cm_service service;

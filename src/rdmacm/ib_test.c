@@ -82,7 +82,9 @@ static void by_address_and_path(void **state)
 	assert_int_equal(cma_resolve_route(id, 1500), 0);
 	assert_string_equal(fix_said(), "path");
 	assert_int_equal(fix.patience_ns, 1500000000);
-	assert_int_equal(id->state, CMA_ADDR); /* until there is an answer */
+	assert_int_equal(id->state, CMA_QUERY); /* until there is an answer */
+	assert_int_equal(cma_resolve_route(id, 1500), -EINVAL);
+	assert_int_equal(cma_connect(id, NULL), -EINVAL);
 	answer(id, 0);
 	fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	assert_int_equal(id->state, CMA_ROUTE);
@@ -99,6 +101,87 @@ static void by_address_and_path(void **state)
 	assert_int_equal(a.ah_attr.dlid, DLID);
 	assert_int_equal(a.ah_attr.sl, SL);
 	assert_int_equal(a.path_mtu, IBV_MTU_512);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* Only one was asked for. */
+static void a_late_answer(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = found(ch, "127.1.0.2");
+
+	(void)state;
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(cma_resolve_route(id, 10), 0);
+	answer(id, 0);
+	answer(id, -ETIMEDOUT);
+	fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(cma_post(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL), 0);
+	fix_ack(ch, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	assert_int_equal(id->state, CMA_ROUTE);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+static void a_timeout_of_ones_own(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = found(ch, "127.1.0.2");
+	uint8_t own = 9;
+
+	(void)state;
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(cma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					&own, 1),
+			 0);
+	assert_int_equal(cma_resolve_route(id, 10), 0);
+	answer(id, 0);
+	fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(id->ack_timeout, own);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+static void a_source_of_ones_own(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct sockaddr_in to = fix_addr("127.1.0.2", 7174);
+	struct sockaddr_in from = fix_addr("10.9.9.9", 5555);
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(cma_resolve_addr(id, (struct sockaddr *)&from,
+					  (struct sockaddr *)&to),
+			 -EADDRNOTAVAIL);
+	from = fix_addr("127.1.0.1", 5555);
+	assert_int_equal(cma_resolve_addr(id, (struct sockaddr *)&from,
+					  (struct sockaddr *)&to),
+			 0);
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(id->to.src_port, 5555);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* What has interfaces, too, does not need it. */
+static void a_fabric_that_has_ended(void **state)
+{
+	struct sockaddr_in any = fix_addr("0.0.0.0", 4567);
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id, *listener = fix_id(ch, RDMA_PS_TCP);
+
+	(void)state;
+	fix.find_rc = fix.serve_rc = -EIO;
+	fix.serves_fail = 1;
+	id = found(ch, "127.0.0.1");
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_false(id->dev->ib);
+	fix_said();
+	assert_int_equal(cma_bind(listener, (struct sockaddr *)&any), 0);
+	assert_string_equal(fix_said(), "serve:106 bind");
+	assert_int_equal(fix.service.fd, 0);
+	assert_int_equal(cma_destroy(listener), 0);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
 }
@@ -203,6 +286,13 @@ static void a_service_that_is_anothers(void **state)
 	fix.serves_fail = 2;
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);
 	assert_string_equal(fix_said(), "serve:106 serve:106 serve:106 bind");
+	close(fix.service.fd);
+	assert_int_equal(cma_destroy(id), 0);
+	fix_said();
+	id = fix_id(NULL, RDMA_PS_TCP);
+	fix.binds_fail = 1; /* of our own, which the fabric takes twice */
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);
+	assert_string_equal(fix_said(), "serve:106 bind serve:106 bind");
 	assert_true(fix.service.port >= 32768);
 	close(fix.service.fd);
 	assert_int_equal(cma_destroy(id), 0);
@@ -252,6 +342,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(by_address_and_path, begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_late_answer, begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_timeout_of_ones_own, begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_source_of_ones_own, begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_fabric_that_has_ended, begin, fix_end),
 		cmocka_unit_test_setup_teardown(by_gid, begin, fix_end),
 		cmocka_unit_test_setup_teardown(no_answer, begin, fix_end),
 		cmocka_unit_test_setup_teardown(no_groups, begin, fix_end),

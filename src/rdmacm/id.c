@@ -193,6 +193,7 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 		if (len != sizeof(uint8_t) || *(const uint8_t *)val > 31)
 			return -EINVAL;
 		memcpy(&id->ack_timeout, val, 1);
+		id->ack_said = true;
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 		if (len != sizeof(int) || id->state > CMA_BOUND)

@@ -17,6 +17,7 @@ enum cma_state {
 	CMA_NEW,
 	CMA_BOUND,
 	CMA_ADDR,
+	CMA_QUERY, /* the subnet is asked for the path */
 	CMA_ROUTE,
 	CMA_CONNECT,
 	CMA_REQUEST,
@@ -31,6 +32,7 @@ struct cma_id {
 	enum cma_state state;
 	bool sync; /* its channel is its own, calls wait */
 	bool reuse, afonly;
+	bool ack_said; /* the program has set ack_timeout */
 	uint8_t tos, ack_timeout;
 
 	struct cma_dev *dev; /* NULL: not bound to one */

@@ -9,8 +9,11 @@
 
 #include "rdmacm/bind.h"
 #include "sys/addr.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 #include "sys/sockaddr.h"
+
+enum { ACK_TIMEOUT_MAX = 31 };
 
 /* As with the kernel's rdma_cm, what goes by loopback is of some real device if
  * there is one: programs (libfabric) leave lo out. */
@@ -94,24 +97,39 @@ static void own_ip(const struct cma_id *id, bool v6, uint8_t ip[16])
 		cm_gate_ip(id->ctx, ip);
 }
 
+/* -EADDRNOTAVAIL: the program asks for a source that the adapter has not. */
+static int check_source(const struct cma_id *id, const struct sockaddr *src, bool v6)
+{
+	uint8_t ip[16], own[16];
+
+	if (!src || !sockaddr_len(src) || cma_is_any(src))
+		return 0;
+	sockaddr_ip(src, ip);
+	own_ip(id, v6, own);
+	return memcmp(ip, own, sizeof(ip)) ? -EADDRNOTAVAIL : 0;
+}
+
 /* -EHOSTUNREACH: dst is no port's of the fabric. */
-static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *dst)
+static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *src,
+		      const struct sockaddr *dst)
 {
 	struct rdma_addr *route = &id->id.route.addr;
-	uint8_t gid[16], own[16];
+	const bool v6 = dst->sa_family == AF_INET6;
+	uint8_t gid[16];
 	int rc;
 
 	sockaddr_ip(dst, id->to.dst_ip);
 	rc = cm_gate_find(ib->ctx, id->to.dst_ip, gid);
+	if (!rc && !id->dev)
+		rc = cma_bind_ib(id, ib);
+	if (!rc)
+		rc = check_source(id, src, v6);
 	if (rc)
 		return rc;
-	cm_gate_ip(ib->ctx, own);
-	if (!id->dev)
-		rc = cma_bind_dev(id, own, 0, CMA_ROCE);
-	if (rc)
-		return rc;
-	own_ip(id, dst->sa_family == AF_INET6, id->to.src_ip);
+	own_ip(id, v6, id->to.src_ip);
 	memcpy(id->to.route.dst, gid, 16);
+	if (!id->to.src_port && src)
+		id->to.src_port = sockaddr_port(src);
 	if (!id->to.src_port)
 		id->to.src_port = cma_any_port();
 	sockaddr_set(&route->src_storage, id->to.src_ip, id->to.src_port, 0);
@@ -121,16 +139,31 @@ static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockad
 	return 0;
 }
 
-/* True: dst is the fabric's, and *rc says how it went. */
-static bool is_of_fabric(struct cma_id *id, const struct sockaddr *dst, int *rc)
+static void say_unknown(const uint8_t ip[16])
+{
+	char text[INET6_ADDRSTRLEN];
+
+	log_warn("rdma_cm: no adapter of the fabric has the address %s: urnic fabric "
+		 "status shows those that there are",
+		 addr_text(ip, text));
+}
+
+/* True: dst is the fabric's, and *rc says how it went.  Where there are interfaces, too,
+ * a fabric that does not know dst, or has ended, leaves it to them. */
+static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
+			 const struct sockaddr *dst, int *rc)
 {
 	bool only;
 	struct cma_dev *ib = cma_ib_dev(&only);
 
-	if (!ib || (id->dev && id->dev != ib) || cma_is_any(dst))
+	if (!ib || (id->dev && id->dev != ib) || (cma_is_any(dst) && !id->dev))
 		return false;
-	*rc = resolve_ib(id, ib, dst);
-	return *rc != -EHOSTUNREACH || only;
+	*rc = resolve_ib(id, ib, src, dst);
+	if (*rc && *rc != -EADDRNOTAVAIL && !only && !id->dev)
+		return false;
+	if (*rc == -EHOSTUNREACH)
+		say_unknown(id->to.dst_ip);
+	return true;
 }
 
 /* Some programs crash when they are told ADDR_ERROR: the cause first. */
@@ -155,7 +188,7 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_init();
 	if (rc)
 		return rc;
-	if (!is_of_fabric(id, dst, &rc))
+	if (!is_of_fabric(id, src, dst, &rc))
 		rc = resolve(id, src, dst);
 	/* What the kernel's routes say is known at once; as with its rdma_cm, only
 	 * what concerns devices is an event. */
@@ -194,16 +227,22 @@ static int fill_path(struct cma_id *id)
 }
 
 /* What the subnet manager says of the path. */
-void cma_take_path(struct cma_id *id, const struct sa_path *p)
+int cma_take_path(struct cma_id *id, const struct sa_path *p)
 {
-	struct ibv_sa_path_rec *rec = id->id.route.path_rec;
+	struct ibv_sa_path_rec *rec;
+	int rc = fill_path(id);
 
+	if (rc)
+		return rc;
+	rec = id->id.route.path_rec;
 	id->to.route.dlid = p->dlid;
 	id->to.route.sl = p->sl;
 	id->to.rate = p->rate;
 	if (p->mtu && p->mtu < id->to.mtu)
 		id->to.mtu = p->mtu;
-	id->ack_timeout = (uint8_t)(p->life + 1);
+	if (!id->ack_said)
+		id->ack_timeout = p->life < ACK_TIMEOUT_MAX ? (uint8_t)(p->life + 1)
+							    : ACK_TIMEOUT_MAX;
 	rec->dlid = htobe16(p->dlid);
 	rec->slid = htobe16(p->slid);
 	rec->flow_label = htobe32(p->flow_label);
@@ -214,15 +253,20 @@ void cma_take_path(struct cma_id *id, const struct sa_path *p)
 	rec->mtu = p->mtu;
 	rec->rate = p->rate;
 	rec->packet_life_time = p->life;
-	id->state = CMA_ROUTE;
+	return 0;
 }
 
+/* Less than none is for ever, nearly, as with the kernel's. */
 static int ask_for_path(struct cma_id *id, int timeout_ms)
 {
-	uint64_t ns = timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0;
-	int rc = fill_path(id);
+	const uint64_t ms = timeout_ms < 0 ? INT32_MAX : (uint64_t)timeout_ms;
+	int rc;
 
-	return rc ? rc : cm_gate_path(id->ctx, &id->to.route, ns, &id->owner);
+	id->state = CMA_QUERY; /* the answer may be there at once */
+	rc = cm_gate_path(id->ctx, &id->to.route, ms * 1000000, &id->owner);
+	if (rc)
+		id->state = CMA_ADDR;
+	return rc;
 }
 
 int cma_resolve_route(struct cma_id *id, int timeout_ms)

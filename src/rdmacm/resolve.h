@@ -11,7 +11,7 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 		     const struct sockaddr *dst);
 /* The subnet manager is asked for so long. */
 int cma_resolve_route(struct cma_id *id, int timeout_ms);
-/* It has answered. */
-void cma_take_path(struct cma_id *id, const struct sa_path *p);
+/* It has answered.  0 or -ENOMEM. */
+int cma_take_path(struct cma_id *id, const struct sa_path *p);
 
 #endif

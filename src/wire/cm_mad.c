@@ -163,3 +163,39 @@ const char *cm_type_name(enum cm_type type)
 {
 	return messages[type].name;
 }
+
+bool cm_mad_refusal(const struct cm_msg *m, struct cm_msg *a)
+{
+	*a = (struct cm_msg){
+		.tid = m->tid,
+		.local_id = m->remote_id,
+		.remote_id = m->local_id,
+	};
+	switch (m->type) {
+	case CM_REQ:
+		a->type = CM_REJ;
+		a->reason = CM_REJ_INVALID_SERVICE;
+		return true;
+	case CM_SIDR_REQ:
+		a->type = CM_SIDR_REP;
+		a->service_id = m->service_id;
+		a->reason = CM_SIDR_UNSUPPORTED;
+		return true;
+	case CM_REP:
+	case CM_RTU:
+		a->type = CM_REJ;
+		a->about = m->type == CM_REP ? CM_ABOUT_REP : CM_ABOUT_NONE;
+		a->reason = CM_REJ_INVALID_ID;
+		return true;
+	case CM_DREQ:
+		a->type = CM_DREP;
+		return true;
+	case CM_MRA:
+	case CM_REJ:
+	case CM_DREP:
+	case CM_SIDR_REP:
+	case CM_TYPES:
+		break;
+	}
+	return false;
+}

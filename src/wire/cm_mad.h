@@ -105,6 +105,10 @@ void cm_mad_build(uint8_t mad[MAD_LEN], const struct cm_msg *m);
  * has another version, method or length, or an attribute without meaning. */
 int cm_mad_parse(struct cm_msg *m, const void *mad, size_t len);
 
+/* What is answered to m in place of a process that is not there (12.9.8).  False:
+ * nothing. */
+bool cm_mad_refusal(const struct cm_msg *m, struct cm_msg *answer);
+
 /* Bytes of private data that a message has room for. */
 size_t cm_private_len(enum cm_type type);
 const char *cm_type_name(enum cm_type type);
