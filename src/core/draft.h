@@ -88,16 +88,13 @@ static inline bool post_may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 	       qp->state == IBV_QPS_RTS;
 }
 
-/* The oldest draft is done now, if nothing that was posted before it waits. */
+/* The oldest draft is posted and done now, if nothing that was posted before it waits.
+ * False: it is a draft still; or, outside ibv_wr_*, it has been overwritten by a request
+ * of the QP's own, behind which it is to be built again. */
 static inline bool draft_at_once(struct qp *qp, const struct ibv_sge *sge)
 	REQUIRES(qp->lock)
 {
-	const struct swqe *w = sq_at(&qp->sq, qp->sq.head++);
-
-	if (qp->transport->at_once(qp, w, sge))
-		return true;
-	qp->sq.head--;
-	return false;
+	return qp->transport->at_once(qp, sq_at(&qp->sq, qp->sq.head), sge);
 }
 
 #endif

@@ -37,11 +37,13 @@ struct transport {
 	 * anew.  Returns the next deadline, as run() does.  NULL: as output, or
 	 * it plans none. */
 	uint64_t (*commit)(struct qp *qp, unsigned first, unsigned n, uint64_t now);
-	/* The work request w that was posted last, before which nothing waits to be
-	 * begun: do all of it, and complete it, if that can be done without the
-	 * turn, which is not held.  sge: its SGEs; of the request itself what is not
-	 * the transport's or UD's is there.  False: it waits for output().  NULL:
-	 * never. */
+	/* The work request w at sq.head, which is not posted yet: post it (sq.head++),
+	 * do all of it and complete it, if nothing that was posted waits to be begun
+	 * and that can be done without the turn, which is not held.  sge: its SGEs;
+	 * of the request itself what is not the transport's or UD's is there.  False:
+	 * it is not posted.  What was posted may have been completed, so that the QP
+	 * is in ERR, or that it has posted requests of its own: then sq.head has
+	 * moved, and w is one of those.  NULL: never. */
 	bool (*at_once)(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
 	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
 	 * before output(), and after one that planned nothing. */

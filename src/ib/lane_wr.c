@@ -195,13 +195,16 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
 {
 	const struct ib_req *r = &q->req;
 	const struct ib_rsp *s = &q->rsp;
-	uint32_t index = qp->sq.head - 1;
+	uint32_t index = qp->sq.head;
 
 	if (!qp->lane || !qp->reliable || r->at.cur != index || r->at.fresh != index ||
 	    r->failed || r->rnr_until || s->nak_due || s->resources ||
 	    (s->ack.due && !s->ack.wait_until))
 		return false;
-	return r->una == r->at.psn ? qp->sq.tail == index : out_is_executed(q, key);
+	if (r->una == r->at.psn)
+		return qp->sq.tail == index;
+	/* What completes may let the QP post requests of its own. */
+	return out_is_executed(q, key) && qp->sq.head == index;
 }
 
 static void failed(struct qp *qp, enum reach_did did) REQUIRES(qp->lock)
@@ -226,6 +229,7 @@ bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge
 			    w, sge);
 	if (did == REACH_NOT)
 		return false;
+	qp->sq.head++;
 	qp->done_at_once++;
 	qp->bytes_at_once += w->length;
 	q->req.at.cur++;
