@@ -117,7 +117,9 @@ static unsigned read_wc_flags(struct ibv_cq_ex *ex)
 
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
-	return cq_of_ex(ex)->cur.slid;
+	const struct cqe *cur = &cq_of_ex(ex)->cur;
+
+	return cur->flags & IBV_WC_TM_MATCH ? 0 : cur->slid; /* the place is tm_priv's */
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)

@@ -30,12 +30,14 @@ struct cqe {
 	uint32_t imm; /* immediate, big-endian as it
 		       * lies; or the invalidated rkey */
 	uint32_t qp_num;
-	union {
-		uint32_t src_qp;
-		uint32_t tm_priv; /* of a tag that matched: TMH.app_ctx, */
-	};
+	uint32_t src_qp;
 	uint32_t flags; /* enum ibv_wc_flags */
-	uint16_t pkey_index, slid;
+	union {
+		struct {
+			uint16_t pkey_index, slid; /* UD */
+		};
+		uint32_t tm_priv; /* of a tag that matched (RC): TMH.app_ctx, */
+	};
 	uint8_t sl, dlid_path_bits; /* UD: how it came */
 	uint64_t now;		    /* timestamp, ns */
 	uint64_t tm_tag;	    /* ... TMH.tag */
