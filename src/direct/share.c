@@ -308,7 +308,6 @@ void share_start(struct core *core)
 			 "memory is promised strictly (vm.overcommit_memory is 2)");
 		return;
 	}
-	procmaps_keep();
 	core->mr_added = added;
 	core->mr_removed = removed;
 }

@@ -8,13 +8,16 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -473,12 +476,33 @@ static void fork_copies(void **state)
 	expect_shared(0, 0);
 }
 
+/* fchdir() to one would be a way out for a program that has changed its root. */
+static void no_directory_is_kept(void **state)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	struct dirent *e;
+
+	(void)state;
+	assert_non_null(fds);
+	while ((e = readdir(fds))) {
+		int fd = atoi(e->d_name);
+		struct stat st;
+
+		if (e->d_name[0] != '.' && fd != dirfd(fds) &&
+		    fcntl(fd, F_GETFD) == FD_CLOEXEC && !fstat(fd, &st) &&
+		    S_ISDIR(st.st_mode)) /* not inherited */
+			fail_msg("descriptor %d is a directory", fd);
+	}
+	closedir(fds);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(as_long_as_it_is_registered),
 		T(whole_pages_only),
+		T(no_directory_is_kept),
 		T(not_what_others_may_not_reach),
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),

@@ -412,15 +412,17 @@ void swap_child(struct swap_run *run, unsigned n)
 {
 	struct procmap m, lost = { .hi = 0 };
 	struct procmaps maps;
+	bool blind;
 
 	for (unsigned i = 0; i < n; i++)
 		swap_forget(&run[i]);
 	open_maps(&maps);
+	blind = n > 0 && maps.fd < 0;
 	while (procmaps_next(&maps, &m))
 		for (unsigned i = 0; i < n; i++)
 			if (swap_has(&run[i], &m) && !place_or_none(&run[i], &m))
 				lost = m;
-	for (unsigned i = 0; maps.fd < 0 && i < n; i++) {
+	for (unsigned i = 0; blind && i < n; i++) {
 		m = (struct procmap){ .lo = run[i].lo, .hi = run[i].hi, .perms = "rw-p" };
 		if (!place_or_none(&run[i], &m))
 			lost = m;
@@ -428,6 +430,11 @@ void swap_child(struct swap_run *run, unsigned n)
 	procmaps_close(&maps);
 	for (unsigned i = 0; i < n; i++)
 		swap_parent(&run[i]);
+	if (blind)
+		log_error("a child of fork() cannot read /proc/thread-self/maps: it has "
+			  "a copy of what its parent has registered where that was "
+			  "then; what has been moved (mremap) since it shares with its "
+			  "parent");
 	if (lost.hi)
 		log_error("a child of fork() has no memory at %#llx to %#llx, which its "
 			  "parent has registered: there is none for a copy",

@@ -9,40 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sys/fd.h"
-
-/* Kept from a time at which it could be opened; 0: it is not. */
-static struct {
-	int fd;
-	struct fd_id id;
-} proc;
-
 enum { LINE = 400 }; /* of a longer one the beginning counts */
 
 /* System calls themselves: libc's are cancellation points.  The process's first thread,
  * whom /proc/self is, may have ended. */
 static void open_file(struct procmaps *m, const char *name)
 {
-	const int flags = O_RDONLY | O_CLOEXEC;
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/thread-self/%s", name);
-	m->fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags);
-	if (m->fd < 0 && proc.fd > 0 && fd_is(proc.fd, &proc.id))
-		m->fd = (int)syscall(SYS_openat, proc.fd, path + strlen("/proc/"), flags);
+	m->fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	m->n = m->at = 0;
-}
-
-void procmaps_keep(void)
-{
-	int fd;
-
-	if (proc.fd > 0 && fd_is(proc.fd, &proc.id))
-		return;
-	proc.fd = 0;
-	fd = fd_raise(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
-	if (fd > 0 && !fd_identify(fd, &proc.id))
-		proc.fd = fd;
 }
 
 void procmaps_open(struct procmaps *m)

@@ -28,9 +28,6 @@ struct procmaps {
 	char buf[4096];
 };
 
-/* From now on they can be read where /proc is not to be seen (chroot), too.  One thread
- * at a time. */
-void procmaps_keep(void);
 void procmaps_open(struct procmaps *m);
 /* ... with what procmaps_flags() wants, for which the kernel looks at every page. */
 void procmaps_open_flags(struct procmaps *m);
