@@ -44,13 +44,6 @@ static const struct netdev *net_of(struct device *dev)
 	return dev->kind == &device_ib ? &none : &net_device_of(dev)->net;
 }
 
-static const char *transport_of(const struct device *dev)
-{
-	return dev->kind == &device_ib ? "InfiniBand"
-	       : device_is_iwarp(dev)  ? "iWARP"
-				       : "RoCE v2";
-}
-
 /* IPv4-mapped addresses are shown as IPv4. */
 static const char *ip_text(const uint8_t ip[16], char buf[INET6_ADDRSTRLEN])
 {
@@ -61,13 +54,13 @@ static const char *ip_text(const uint8_t ip[16], char buf[INET6_ADDRSTRLEN])
 	return buf;
 }
 
-/* A GID of RoCE is an IP address, that of iWARP the MAC address. */
+/* A GID is an IP address, or the MAC address. */
 static const char *gid_text(const struct device *dev, const union ibv_gid *gid,
 			    char buf[INET6_ADDRSTRLEN])
 {
 	const uint8_t *g = gid->raw;
 
-	if (!device_is_iwarp(dev))
+	if (!dev->kind->mac_gid)
 		return ip_text(g, buf);
 	snprintf(buf, INET6_ADDRSTRLEN, "%02x:%02x:%02x:%02x:%02x:%02x", g[0], g[1], g[2],
 		 g[3], g[4], g[5]);
@@ -77,7 +70,7 @@ static const char *gid_text(const struct device *dev, const union ibv_gid *gid,
 struct row {
 	struct device *dev;
 	bool first; /* of those that are printed */
-	json_t *gids;
+	json_t *gids, *addresses;
 };
 
 /* The device's GIDs, one call each. */
@@ -104,22 +97,32 @@ static void print_gid(struct row *row, int i, const struct gid_entry *e)
 
 	indent(row);
 	printf("%3d  %s%s\n", i, gid_text(row->dev, &e->gid, buf),
-	       device_is_iwarp(row->dev) ? " (MAC)"
-	       : e->v1			 ? " (RoCE v1)"
-	       : e->local_only		 ? " (reached from this host only)"
-					 : "");
+	       row->dev->kind->mac_gid ? " (MAC)"
+	       : e->v1		       ? " (RoCE v1)"
+	       : e->local_only	       ? " (reached from this host only)"
+				       : "");
 }
 
-/* What rdma_cm connects an iWARP device by; of RoCE they are GIDs. */
-static void print_addresses(struct row *row)
+/* What rdma_cm knows the device by, one call each. */
+static void for_addresses(struct row *row,
+			  void (*fn)(struct row *row, const uint8_t ip[16]))
 {
-	const struct netdev *net = &net_device_of(row->dev)->net;
+	static const uint8_t none[16];
+	const struct port port = device_port(row->dev);
+	const struct netdev *net = net_of(row->dev);
+
+	if (memcmp(port.ip, none, sizeof(none)) != 0)
+		fn(row, port.ip);
+	for (unsigned i = 0; i < net->naddrs; i++)
+		fn(row, net->addr[i].ip);
+}
+
+static void print_address(struct row *row, const uint8_t ip[16])
+{
 	char buf[INET6_ADDRSTRLEN];
 
-	for (unsigned i = 0; i < net->naddrs; i++) {
-		indent(row);
-		printf("  -  %s\n", ip_text(net->addr[i].ip, buf));
-	}
+	indent(row);
+	printf("  -  %s\n", ip_text(ip, buf));
 }
 
 static void print_device(struct device *dev)
@@ -131,8 +134,8 @@ static void print_device(struct device *dev)
 	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, net_of(dev)->name,
 	       state_name(port.state), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
-	if (device_is_iwarp(dev))
-		print_addresses(&row);
+	if (dev->kind != &device_roce) /* whose GIDs they are */
+		for_addresses(&row, print_address);
 	if (row.first)
 		putchar('\n');
 }
@@ -146,35 +149,31 @@ static void json_gid(struct row *row, int i, const struct gid_entry *e)
 			      json_pack("{si ss ss sb ss}", "index", i, "gid", raw,
 					"address", gid_text(row->dev, &e->gid, buf),
 					"local_only", (int)e->local_only, "type",
-					device_is_iwarp(row->dev) ? "iWARP"
-					: e->v1			  ? "RoCE v1"
-								  : "RoCE v2"));
+					e->v1 ? "RoCE v1" : row->dev->kind->word));
 }
 
-static json_t *json_addresses(const struct netdev *net)
+static void json_address(struct row *row, const uint8_t ip[16])
 {
-	json_t *all = json_array();
 	char buf[INET6_ADDRSTRLEN];
 
-	for (unsigned i = 0; i < net->naddrs; i++)
-		json_array_append_new(all, json_string(ip_text(net->addr[i].ip, buf)));
-	return all;
+	json_array_append_new(row->addresses, json_string(ip_text(ip, buf)));
 }
 
 static json_t *json_device(struct device *dev)
 {
-	struct row row = { .dev = dev, .gids = json_array() };
+	struct row row = { .dev = dev, .gids = json_array(), .addresses = json_array() };
 	struct ibv_port_attr port = { 0 };
 
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(&row, json_gid);
+	for_addresses(&row, json_address);
 	return json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
-			 "netdev", net_of(dev)->name, "transport", transport_of(dev),
+			 "netdev", net_of(dev)->name, "transport", dev->kind->word,
 			 "uverbs", dev->ibv.dev_name, "state", state_name(port.state),
 			 "mtu", (int)mtu_bytes(port.active_mtu), "netdev_mtu",
 			 (int)net_of(dev)->mtu, "vendor_id", (int)dev->id.vendor_id,
 			 "vendor_part_id", (int)dev->id.vendor_part_id, "gids", row.gids,
-			 "addresses", json_addresses(net_of(dev)));
+			 "addresses", row.addresses);
 }
 
 int cmd_devices(int argc, char **argv)

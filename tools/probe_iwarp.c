@@ -21,12 +21,12 @@ static void look_at(struct tally *t, const char *list, const struct netdev *net)
 {
 	size_t n = strlen(t->iwarp);
 
-	t->roce |= pick_device(list, net, false);
+	t->roce |= pick_device(list, net, &device_roce);
 	if (net->loopback)
 		t->lo = net->name;
 	else if (!t->first)
 		t->first = net->name;
-	if (!pick_device(list, net, true))
+	if (!pick_device(list, net, &device_iwarp))
 		return;
 	t->loopback |= net->loopback;
 	snprintf(t->iwarp + n, sizeof(t->iwarp) - n, "%siwarp_%s", n ? ", " : "",

@@ -183,11 +183,8 @@ static bool have_devices(const char *list)
 	struct netdev *net = NULL;
 	char names[400];
 	int n = 0;
-	bool some = !*list || netdev_list(&net, &n) != 0;
+	bool some = !*list || netdev_list(&net, &n) != 0 || pick_some(list, net, n);
 
-	for (int i = 0; i < n && !some; i++)
-		some = pick_device(list, &net[i], false) ||
-		       pick_device(list, &net[i], true);
 	pick_names(net, n, names, sizeof(names));
 	free(net);
 	if (!some)

@@ -119,13 +119,13 @@ const struct transport *nic_packets(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	is_ours(nic);
-	return &transports[device_is_iwarp(dev)];
+	return &transports[(dev->kind == &device_iwarp)];
 }
 
 struct link *nic_link(struct nic *nic, const struct device *dev)
 {
 	is_ours(nic);
-	return device_is_iwarp(dev) ? NULL : &test_link;
+	return dev->kind == &device_iwarp ? NULL : &test_link;
 }
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
@@ -278,9 +278,9 @@ int fix_begin(void **state)
 	memset(&fix, 0, sizeof(fix));
 	fix.now = 1000;
 	assert_int_equal(core_init(&fix.core, 5), 0);
-	assert_int_equal(device_create(&net, NULL, &dev), 0);
+	assert_int_equal(device_create(&device_roce, &net, NULL, &dev), 0);
 	fix.dev[FIX_ROCE] = &dev->ibv;
-	assert_int_equal(device_create_iwarp(&net, NULL, &dev), 0);
+	assert_int_equal(device_create(&device_iwarp, &net, NULL, &dev), 0);
 	fix.dev[FIX_IWARP] = &dev->ibv;
 	return 0;
 }

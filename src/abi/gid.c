@@ -44,7 +44,7 @@ static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry
 {
 	const struct device *dev = abi_of(ibv)->ctx.dev;
 
-	if (!device_needs_grh(dev) || device_is_iwarp(dev))
+	if (!device_needs_grh(dev) || dev->kind->mac_gid)
 		return IBV_GID_TYPE_IB;
 	return e->v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }

@@ -95,7 +95,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	int by_lane;
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
-	    device_is_iwarp(qp->dev))
+	    qp->dev->kind->cm_only)
 		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return nic_listen(a->nic, qp->dev, NULL);

@@ -70,6 +70,8 @@ enum {
 
 const struct device_kind device_roce = {
 	.prefix = "roce",
+	.word = "RoCE v2",
+	.lanes = true,
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS | 1 << IBV_QPT_RAW_PACKET,
@@ -82,9 +84,10 @@ const struct device_kind device_roce = {
 	.arrows = &qp_arrows_ib,
 };
 
-/* The same transport; its port is a fabric's. */
+/* The same transport; its port is a fabric's, and its packets take no way but that. */
 const struct device_kind device_ib = {
 	.prefix = "ib",
+	.word = "InfiniBand",
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS,
@@ -100,6 +103,9 @@ const struct device_kind device_ib = {
 /* Without datagrams and without RNR. */
 const struct device_kind device_iwarp = {
 	.prefix = "iwarp",
+	.word = "iWARP",
+	.named = true,
+	.mac_gid = true,
 	.node_type = IBV_NODE_RNIC,
 	.transport = IBV_TRANSPORT_IWARP,
 	.qp_types = 1 << IBV_QPT_RC,

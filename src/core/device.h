@@ -29,6 +29,10 @@ extern const struct identity identity_default;
 /* What is told of a kind of device, and what its QPs may do. */
 struct device_kind {
 	const char *prefix; /* of the name that a device has if it is given none */
+	const char *word;   /* as tools show it */
+	bool named;	    /* an interface gets one only where URNIC_DEVICES says so */
+	bool mac_gid;	    /* its GID table is the MAC alone, not IP addresses */
+	bool lanes; /* QPs of two processes of one host may meet in shared memory */
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport;
 	unsigned qp_types; /* 1 << IBV_QPT_... */
@@ -79,11 +83,6 @@ void device_init_port(struct device *dev, const struct port *port);
 /* Its owner fills the port anew.  Returns what has changed, a mask of enum
  * port_change, for asynchronous events. */
 unsigned device_fill(struct device *dev, const struct port *port);
-
-static inline bool device_is_iwarp(const struct device *dev)
-{
-	return dev->ibv.transport_type == IBV_TRANSPORT_IWARP;
-}
 
 /* The port as it is now. */
 struct port device_port(struct device *dev);

@@ -45,7 +45,7 @@ static void a_device_has_names_and_a_guid(void **state)
 	assert_ptr_equal(device_of(&t.dev->ibv), t.dev);
 	for (size_t i = 0; i < sizeof(t.dev->beyond); i++)
 		assert_int_equal(t.dev->beyond[i], 0);
-	assert_int_equal(device_create(&net, &id, &dev), 0);
+	assert_int_equal(device_create(&device_roce, &net, &id, &dev), 0);
 	assert_string_equal(dev->ibv.name, "mlx5_0");
 	assert_string_not_equal(dev->ibv.dev_name, t.dev->ibv.dev_name);
 	assert_int_equal(dev->guid, 5);
@@ -69,7 +69,7 @@ static void an_iwarp_device(void **state)
 
 	(void)state;
 	test_open(&t);
-	assert_int_equal(device_create_iwarp(&net, NULL, &dev), 0);
+	assert_int_equal(device_create(&device_iwarp, &net, NULL, &dev), 0);
 	assert_string_equal(dev->ibv.name, "iwarp_eth7");
 	assert_int_equal(dev->ibv.node_type, IBV_NODE_RNIC);
 	assert_int_equal(dev->ibv.transport_type, IBV_TRANSPORT_IWARP);

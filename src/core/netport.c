@@ -174,16 +174,15 @@ enum ibv_mtu mtu_within(uint32_t payload)
 /* What is so while the interface lasts. */
 static struct port blank(const struct device_kind *kind)
 {
-	const bool iwarp = kind == &device_iwarp;
-
 	return (struct port){
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_4096,
-		.cap_flags = IBV_PORT_CM_SUP | (iwarp ? 0 : IBV_PORT_IP_BASED_GIDS),
-		.pkeys = iwarp ? 0 : 1,
-		.pkey = { iwarp ? 0 : PKEY_DEFAULT },
-		.gids = iwarp ? 1 : GID_TABLE,
+		.cap_flags =
+			IBV_PORT_CM_SUP | (kind->mac_gid ? 0 : IBV_PORT_IP_BASED_GIDS),
+		.pkeys = kind->datagrams,
+		.pkey = { kind->datagrams ? PKEY_DEFAULT : 0 },
+		.gids = kind->mac_gid ? 1 : GID_TABLE,
 	};
 }
 
@@ -192,7 +191,7 @@ static void fill(struct port *p, const struct device_kind *kind, const struct ne
 	p->number = net->ifindex;
 	p->active = net->running;
 	p->active_mtu = mtu_within(net->payload);
-	if (kind == &device_iwarp)
+	if (kind->mac_gid)
 		put_mac(&p->gid[0], net);
 	else
 		refresh(p->gid, net);
@@ -236,10 +235,10 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 	bool has;
 
 	if (addr_is_multicast(ip))
-		return !device_is_iwarp(dev);
+		return dev->kind->datagrams;
 	if (dev->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return has_own_ip(dev, ip) || device_has_gid(dev, ip);
-	if (!device_is_iwarp(dev))
+	if (!dev->kind->mac_gid)
 		return device_has_gid(dev, ip);
 	lock_take(&dev->lock);
 	has = has_addr(&net_device_of(dev)->net, ip);
@@ -248,6 +247,11 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 }
 
 /* --- devices ------------------------------------------------------------- */
+
+const struct device_kind *const netdev_kinds[NETDEV_KINDS] = {
+	&device_roce,
+	&device_iwarp,
+};
 
 static uint64_t guid_from_mac(const uint8_t mac[6])
 {
@@ -259,7 +263,7 @@ static uint64_t guid_from_mac(const uint8_t mac[6])
 	return guid;
 }
 
-static int create(const struct device_kind *kind, const struct netdev *net,
+int device_create(const struct device_kind *kind, const struct netdev *net,
 		  const struct identity *id, struct device **out)
 {
 	struct net_device *nd = calloc(1, sizeof(*nd));
@@ -275,16 +279,4 @@ static int create(const struct device_kind *kind, const struct netdev *net,
 	nd->net = *net;
 	*out = &nd->dev;
 	return 0;
-}
-
-int device_create(const struct netdev *net, const struct identity *id,
-		  struct device **out)
-{
-	return create(&device_roce, net, id, out);
-}
-
-int device_create_iwarp(const struct netdev *net, const struct identity *id,
-			struct device **out)
-{
-	return create(&device_iwarp, net, id, out);
 }

@@ -33,22 +33,24 @@ struct net_device {
 
 struct net_device *net_device_of(struct device *dev);
 
-/* Make a device for an interface: RoCE v2, or iWARP.  id NULL: identity_default.
+/* The kinds of device that an interface can have, in the order of lists of devices. */
+enum { NETDEV_KINDS = 2 };
+extern const struct device_kind *const netdev_kinds[NETDEV_KINDS];
+
+/* Make a device of that kind for an interface.  id NULL: identity_default.
  * 0 or -ENOMEM. */
-int device_create(const struct netdev *net, const struct identity *id,
-		  struct device **out);
-int device_create_iwarp(const struct netdev *net, const struct identity *id,
-			struct device **out);
+int device_create(const struct device_kind *kind, const struct netdev *net,
+		  const struct identity *id, struct device **out);
 
 /* The interface changed, or (net NULL) is gone.  GIDs keep their index while
  * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
  * synthesised from the MAC where there is none), GID 1 the first IPv4 address
  * if there is one, the others follow from 2 on; with URNIC_LINK=raw the first
- * GID_V1 are there as RoCE v1, too.  (iWARP: GID 0 alone, which is
- * the MAC and then zeroes.)  Returns what device_fill() does. */
+ * GID_V1 are there as RoCE v1, too.  (mac_gid: GID 0 alone, which
+ * is the MAC and then zeroes.)  Returns what device_fill() does. */
 unsigned device_update(struct device *dev, const struct netdev *net);
 
-/* Is ip one of the addresses of dev's interface (or, but for iWARP, a multicast
+/* Is ip one of the addresses of dev's interface (or, with datagrams, a multicast
  * group)? */
 bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 

@@ -128,7 +128,7 @@ static void loopback_has_its_own_gid_0(void **state)
 	test_add_addr(&net, LOOP4);
 	test_add_addr(&net, TEST_V6);
 	test_add_addr(&net, LOOP6);
-	assert_int_equal(device_create(&net, NULL, &dev), 0);
+	assert_int_equal(device_create(&device_roce, &net, NULL, &dev), 0);
 	assert_true(at(dev, 0, LOOP6));
 	assert_true(at(dev, 1, LOOP4));
 	assert_true(at(dev, 2, TEST_V6));

@@ -107,7 +107,7 @@ static struct fix *fix_open(int cqe)
 
 	memset(&fake, 0, sizeof(fake));
 	assert_int_equal(core_init(&f->core, FIX_SLOT), 0);
-	assert_int_equal(device_create(&net, &id, &f->dev), 0);
+	assert_int_equal(device_create(&device_roce, &net, &id, &f->dev), 0);
 	f->dev->core = &f->core;
 	f->ctx.core = &f->core;
 	f->ctx.dev = f->dev;

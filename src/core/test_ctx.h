@@ -50,7 +50,7 @@ static inline void test_open(struct test_ctx *t)
 	struct netdev net = test_netdev();
 
 	memset(t, 0, sizeof(*t));
-	if (core_init(&t->core, 1) || device_create(&net, NULL, &t->dev) ||
+	if (core_init(&t->core, 1) || device_create(&device_roce, &net, NULL, &t->dev) ||
 	    event_queue_init(&t->ctx.async))
 		abort();
 	t->ctx.core = &t->core;

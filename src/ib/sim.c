@@ -135,7 +135,7 @@ static struct device *ethernet(int side, const struct sim_conf *conf)
 		},
 	};
 
-	MUST(device_create(&net, NULL, &dev) == 0);
+	MUST(device_create(&device_roce, &net, NULL, &dev) == 0);
 	return dev;
 }
 

@@ -71,7 +71,7 @@ static void node_open(struct sim *s, int side)
 	n->side = side;
 	MUST(core_init(&n->core, (uint16_t)(side + 1)) == 0);
 	MUST(iwarp_open(&n->core, &ops, n) == 0);
-	MUST(device_create_iwarp(&net, NULL, &n->dev) == 0);
+	MUST(device_create(&device_iwarp, &net, NULL, &n->dev) == 0);
 	n->dev->core = &n->core;
 	n->ctx.core = &n->core;
 	n->ctx.dev = n->dev;

@@ -153,7 +153,7 @@ static inline struct world *open_world(void)
 
 	w->stranger = -1;
 	assert_int_equal(nic_open(&w->nic), 0);
-	assert_int_equal(device_create_iwarp(&net, NULL, &w->dev), 0);
+	assert_int_equal(device_create(&device_iwarp, &net, NULL, &w->dev), 0);
 	w->dev->core = w->ctx.core = nic_core(w->nic);
 	w->ctx.dev = w->dev;
 	w->ctx.ibv = &w->ibv;

@@ -49,7 +49,7 @@ const struct transport *nic_packets(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
-	return device_is_iwarp(dev) ? &iwarp_transport : &ib_transport;
+	return dev->kind == &device_iwarp ? &iwarp_transport : &ib_transport;
 }
 
 struct link *nic_link(struct nic *nic, const struct device *dev)

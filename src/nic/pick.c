@@ -17,12 +17,29 @@ static const char *next(const char **at, size_t *len)
 	return *len ? name : NULL;
 }
 
-static bool is(const char *name, size_t len, const char *prefix, const char *netdev)
+static bool is(const char *name, size_t len, const char *wanted)
 {
-	size_t n = strlen(prefix);
+	return len == strlen(wanted) && !strncmp(name, wanted, len);
+}
 
-	return len == n + strlen(netdev) && !strncmp(name, prefix, n) &&
-	       !strncmp(name + n, netdev, len - n);
+/* Is it KIND_netdev? */
+static bool is_device(const char *name, size_t len, const struct device_kind *kind,
+		      const char *netdev)
+{
+	size_t n = strlen(kind->prefix);
+
+	return len > n && !strncmp(name, kind->prefix, n) && name[n] == '_' &&
+	       is(name + n + 1, len - n - 1, netdev);
+}
+
+/* Is it the name of that interface, or of a device of it? */
+static bool names(const char *name, size_t len, const char *netdev)
+{
+	bool it = is(name, len, netdev);
+
+	for (int i = 0; i < NETDEV_KINDS && !it; i++)
+		it = is_device(name, len, netdev_kinds[i], netdev);
+	return it;
 }
 
 bool pick_has(const char *list, const char *wanted)
@@ -31,21 +48,30 @@ bool pick_has(const char *list, const char *wanted)
 	size_t len;
 
 	while ((name = next(&list, &len)))
-		if (is(name, len, "", wanted))
+		if (is(name, len, wanted))
 			return true;
 	return false;
 }
 
-bool pick_device(const char *list, const struct netdev *net, bool iwarp)
+bool pick_device(const char *list, const struct netdev *net,
+		 const struct device_kind *kind)
 {
 	const char *name;
 	size_t len;
 
 	if (!*list)
-		return !iwarp;
+		return !kind->named;
 	while ((name = next(&list, &len)))
-		if (is(name, len, iwarp ? "iwarp_" : "roce_", net->name) ||
-		    (!iwarp && is(name, len, "", net->name)))
+		if (is_device(name, len, kind, net->name) ||
+		    (!kind->named && is(name, len, net->name)))
+			return true;
+	return false;
+}
+
+bool pick_some(const char *list, const struct netdev *net, int n)
+{
+	for (int i = 0; i < NETDEV_KINDS * n; i++)
+		if (pick_device(list, &net[i % n], netdev_kinds[i / n]))
 			return true;
 	return false;
 }
@@ -70,9 +96,7 @@ int pick_unknown(const char *list, const struct netdev *net, int n, char *out,
 		bool known = false;
 
 		for (int i = 0; i < n && !known; i++)
-			known = is(name, len, "", net[i].name) ||
-				is(name, len, "roce_", net[i].name) ||
-				is(name, len, "iwarp_", net[i].name);
+			known = names(name, len, net[i].name);
 		if (known)
 			continue;
 		append(out, size, name, len);

@@ -12,9 +12,13 @@
 /* Is name in the list? */
 bool pick_has(const char *list, const char *name);
 
-/* Does the list give net a device, of iWARP or of RoCE?  An empty one gives all of
- * RoCE.  A device of iWARP has to be named: docs/cm.md says why. */
-bool pick_device(const char *list, const struct netdev *net, bool iwarp);
+/* Does the list give net a device of that kind?  An empty list and the name of an
+ * interface give those of kinds that need not be named: docs/cm.md says why. */
+bool pick_device(const char *list, const struct netdev *net,
+		 const struct device_kind *kind);
+
+/* Does it give one to any of the n interfaces? */
+bool pick_some(const char *list, const struct netdev *net, int n);
 
 /* The names in the list that none of the n interfaces has or gives to a device, with
  * commas, cut at size.  How many. */

@@ -39,11 +39,15 @@ static void lists_give_devices(void **state)
 	(void)state;
 	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
 		for (int i = 0; i < NETS; i++) {
-			assert_int_equal(pick_device(rows[r].list, &nets[i], false),
+			assert_int_equal(pick_device(rows[r].list, &nets[i],
+						     &device_roce),
 					 pick_has(rows[r].roce, nets[i].name));
-			assert_int_equal(pick_device(rows[r].list, &nets[i], true),
+			assert_int_equal(pick_device(rows[r].list, &nets[i],
+						     &device_iwarp),
 					 pick_has(rows[r].iwarp, nets[i].name));
 		}
+		assert_int_equal(pick_some(rows[r].list, nets, NETS),
+				 *rows[r].roce || *rows[r].iwarp);
 	}
 }
 

@@ -33,16 +33,6 @@ static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*ips)[16];
 static unsigned nips;
 
-static bool has_device(const struct netdev *net, int n)
-{
-	const char *list = conf_get()->devices;
-
-	for (int i = 0; i < n; i++)
-		if (pick_device(list, &net[i], false) || pick_device(list, &net[i], true))
-			return true;
-	return false;
-}
-
 /* Why there is no device, and names in URNIC_DEVICES that are of no interface, at the
  * first look: an interface that goes later was there. */
 static void say_unknown(const struct netdev *net, int n)
@@ -60,7 +50,7 @@ static void say_unknown(const struct netdev *net, int n)
 	if (!n || !pick_unknown(list, net, n, unknown, sizeof(unknown)))
 		return;
 	pick_names(net, n, names, sizeof(names));
-	if (has_device(net, n))
+	if (pick_some(list, net, n))
 		log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an "
 			 "address is called so.  There are: %s",
 			 unknown, names);
@@ -87,7 +77,8 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 
 /* An interface that is renamed keeps its index, and its device.  One that was
  * deleted and made again has another index, and the device is the name's. */
-static struct device *find(const struct look *look, const struct netdev *net, bool iwarp)
+static struct device *find(const struct look *look, const struct netdev *net,
+			   const struct device_kind *kind)
 {
 	struct device *named = NULL;
 	const struct netdev *was;
@@ -96,7 +87,7 @@ static struct device *find(const struct look *look, const struct netdev *net, bo
 	{
 		struct device *dev = container_of(n, struct device, node);
 
-		if (device_is_iwarp(dev) != iwarp)
+		if (dev->kind != kind)
 			continue;
 		was = &net_device_of(dev)->net;
 		if (was->ifindex == net->ifindex)
@@ -135,13 +126,13 @@ static bool is_taken(const char *name)
 }
 
 /* Not that of a device whose interface has been renamed. */
-static void name_device(struct identity *id, const struct netdev *net, bool iwarp)
+static void name_device(struct identity *id, const struct netdev *net,
+			const struct device_kind *kind)
 {
 	size_t len;
 
 	if (!*id->name)
-		snprintf(id->name, sizeof(id->name), "%s_%s", iwarp ? "iwarp" : "roce",
-			 net->name);
+		snprintf(id->name, sizeof(id->name), "%s_%s", kind->prefix, net->name);
 	len = strlen(id->name);
 	if (is_taken(id->name))
 		snprintf(id->name + len, sizeof(id->name) - len, "_%u", net->ifindex);
@@ -166,8 +157,8 @@ static int read_identity(struct ident *ident, struct identity *id)
 	return 0;
 }
 
-/* The identity's name is for the RoCE device. */
-static int add(const struct netdev *net, bool iwarp)
+/* The identity's name is for the device that an interface has without being asked. */
+static int add(const struct netdev *net, const struct device_kind *kind)
 {
 	static int made;
 	struct ident ident;
@@ -177,13 +168,13 @@ static int add(const struct netdev *net, bool iwarp)
 
 	if (rc)
 		return rc;
-	if (!iwarp)
+	if (!kind->named)
 		ident_name(&ident, net->name, made, id.name);
-	name_device(&id, net, iwarp);
-	rc = iwarp ? device_create_iwarp(net, &id, &dev) : device_create(net, &id, &dev);
+	name_device(&id, net, kind);
+	rc = device_create(kind, net, &id, &dev);
 	if (rc)
 		return rc;
-	made += !iwarp;
+	made += !kind->named;
 	list_add_tail(&all, &dev->node);
 	return 0;
 }
@@ -230,27 +221,27 @@ static int note_addresses(const struct netdev *net, int n)
 }
 
 /* A program at an adapter has that alone, and what it names. */
-static bool is_wanted(const struct netdev *net, bool iwarp)
+static bool is_wanted(const struct netdev *net, const struct device_kind *kind)
 {
 	const struct conf *conf = conf_get();
 
 	return (!conf->hca[0] || conf->devices[0]) &&
-	       pick_device(conf->devices, net, iwarp);
+	       pick_device(conf->devices, net, kind);
 }
 
 static int add_or_update(const struct look *look)
 {
 	int rc = 0;
 
-	for (int i = 0; i < 2 * look->n && !rc; i++) {
+	for (int i = 0; i < NETDEV_KINDS * look->n && !rc; i++) {
 		const struct netdev *net = &look->net[i % look->n];
-		bool iwarp = i >= look->n;
-		struct device *dev = find(look, net, iwarp);
+		const struct device_kind *kind = netdev_kinds[i / look->n];
+		struct device *dev = find(look, net, kind);
 
 		if (dev)
 			update(dev, net);
-		else if (is_wanted(net, iwarp))
-			rc = add(net, iwarp);
+		else if (is_wanted(net, kind))
+			rc = add(net, kind);
 	}
 	return rc;
 }
@@ -390,14 +381,23 @@ int registry_refresh(void)
 	return rc;
 }
 
-/* RoCE before iWARP, Ethernet before loopback, then as the kernel numbers them. */
+static int place_of(const struct device *dev)
+{
+	int i = 0;
+
+	while (i < NETDEV_KINDS && netdev_kinds[i] != dev->kind)
+		i++;
+	return i;
+}
+
+/* By kind, Ethernet before loopback, then as the kernel numbers them. */
 static int by_use(const void *a, const void *b)
 {
 	struct net_device *x = net_device_of(*(struct device *const *)a);
 	struct net_device *y = net_device_of(*(struct device *const *)b);
 
-	if (device_is_iwarp(&x->dev) != device_is_iwarp(&y->dev))
-		return device_is_iwarp(&x->dev) ? 1 : -1;
+	if (x->dev.kind != y->dev.kind)
+		return place_of(&x->dev) - place_of(&y->dev);
 	if (x->net.loopback != y->net.loopback)
 		return x->net.loopback ? 1 : -1;
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);

@@ -25,8 +25,8 @@
 /* A link-local address is the host's on its own interface alone. */
 bool same_host(struct device *dev, const uint8_t ip[16])
 {
-	if (addr_is_multicast(ip) || dev->kind == &device_ib)
-		return false; /* a fabric's packets take no way but its own */
+	if (addr_is_multicast(ip) || !dev->kind->lanes)
+		return false;
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 

@@ -70,7 +70,7 @@ static int begin(void **state)
 	memset(&t.core, 0, sizeof(t.core));
 	memset(&t.ctx, 0, sizeof(t.ctx));
 	assert_int_equal(core_init(&t.core, 5), 0);
-	assert_int_equal(device_create(&net, NULL, &t.dev), 0);
+	assert_int_equal(device_create(&device_roce, &net, NULL, &t.dev), 0);
 	t.ctx.core = &t.core;
 	t.ctx.dev = t.dev;
 	t.ctx.ibv = &t.ibv;

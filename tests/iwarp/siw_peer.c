@@ -93,7 +93,7 @@ static void open_peer(struct peer *p)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .qp_access_flags = ACCESS };
 
 	CHECK(nic_open(&p->nic) == 0);
-	CHECK(device_create_iwarp(&net, NULL, &p->dev) == 0);
+	CHECK(device_create(&device_iwarp, &net, NULL, &p->dev) == 0);
 	p->dev->core = p->ctx.core = nic_core(p->nic);
 	p->ctx.dev = p->dev;
 	p->ctx.ibv = &p->ibv;
