@@ -6,6 +6,7 @@
 
 OBJ := build/obj
 LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
+PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
 PREFIX := /usr/local
@@ -21,8 +22,10 @@ build:
 		install -m 755 $(OBJ)/src/abi/$$l build/lib/.$$l && \
 		mv -f build/lib/.$$l build/lib/$$l || exit 1; \
 	done
-	@install -m 755 $(OBJ)/tools/liburnic-preload.so build/lib/.preload
-	@mv -f build/lib/.preload build/lib/liburnic-preload.so
+	@for l in $(PRELOADED); do \
+		install -m 755 $(OBJ)/tools/$$l build/lib/.$$l && \
+		mv -f build/lib/.$$l build/lib/$$l || exit 1; \
+	done
 	@install -m 755 $(OBJ)/tools/urnic build/.urnic
 	@mv -f build/.urnic build/urnic
 
@@ -43,7 +46,7 @@ install: build
 # What `make install' with the same PREFIX and DESTDIR has put there.
 uninstall:
 	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
-	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) liburnic-preload.so)
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) $(PRELOADED))
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done

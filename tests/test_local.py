@@ -325,6 +325,26 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
         timeout=300, user=None)
 
 
+# --- private memory that is mapped -------------------------------------------
+
+NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thread",
+           "hidden-thread", "cloned-thread", "fork", "_Fork", "clone", "fork-by-number",
+           "clone-by-number", "clone3-by-number", "vfork",
+           "vfork-by-number", "forks"]
+
+
+# as under `urnic run -L map'
+NOTICING = {"URNIC_LOG": "info", "URNIC_LOCAL": "map",
+            "LD_PRELOAD": "liburnic-map.so"}
+
+
+@pytest.mark.parametrize("mode", NOTICED)
+def test_program_does_not_notice(run, mode):
+    """It does what private memory takes otherwise than a file's."""
+    out = run("host", "noticed", "-m", mode, env=NOTICING)
+    assert MAPPED in out
+
+
 # --- memory that is shared already -------------------------------------------
 
 MAPPED = "done by who posted them"

@@ -82,19 +82,6 @@ static int fill(const char *path, void *buf, int saved)
 	return 0;
 }
 
-void *preload_next(struct real *r)
-{
-	void *fn = atomic_load(&r->fn);
-
-	if (!fn) {
-		fn = dlsym(RTLD_NEXT, r->name);
-		atomic_store(&r->fn, fn);
-	}
-	if (!fn)
-		errno = ENOSYS;
-	return fn;
-}
-
 static int do_stat(struct real *r, const char *path, void *buf)
 {
 	int saved = errno, rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload.h - what the files of liburnic-preload.so share. */
+/* preload.h - what the files of liburnic-preload.so share, and of liburnic-map.so. */
 #ifndef TOOLS_PRELOAD_H
 #define TOOLS_PRELOAD_H
 

@@ -199,6 +199,15 @@ static bool has_membarrier(void)
 	return has > 0 && has & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 }
 
+/* Besides shared memory. */
+static const char *maps_private(enum conf_local way)
+{
+	if (way != CONF_LOCAL_MAP)
+		return ", or loads and stores where a region's memory is shared";
+	return ", or loads and stores where a region's memory is shared, or private"
+	       " memory of a program with one thread";
+}
+
 void probe_same_host(struct finding *f)
 {
 	struct conf conf = configured();
@@ -230,10 +239,7 @@ void probe_same_host(struct finding *f)
 		finding(f, OK, "", "",
 			"SEND through shared memory, WRITE and READ by"
 			" process_vm_writev and process_vm_readv%s (local is %s)",
-			has_membarrier()
-				? ", or loads and stores where a region's memory is shared"
-				: "",
-			way);
+			has_membarrier() ? maps_private(conf.local) : "", way);
 }
 
 void probe_memfd(struct finding *f)

@@ -45,7 +45,7 @@ static const struct argp_option options[] = {
 struct run {
 	char **argv; /* of the program */
 	bool dry;
-	char lib[PATH_MAX], preload[PATH_MAX + 32];
+	char lib[PATH_MAX], preload[PATH_MAX + 32], map[PATH_MAX + 32];
 };
 
 static const struct {
@@ -120,6 +120,15 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+/* Among the libraries, or, not yet installed, where the tool is. */
+static void find_beside(const struct run *r, const char *dir, const char *name,
+			char path[PATH_MAX + 32])
+{
+	snprintf(path, PATH_MAX + 32, "%s/%s", r->lib, name);
+	if (access(path, R_OK) != 0)
+		snprintf(path, PATH_MAX + 32, "%.*s/%s", PATH_MAX, dir, name);
+}
+
 /* Our libraries stand beside this program, or where they were installed. */
 static int find_libs(struct run *r)
 {
@@ -145,11 +154,8 @@ static int find_libs(struct run *r)
 		*strrchr(try, '/') = '\0';
 		if (!realpath(try, r->lib))
 			return -errno;
-		snprintf(r->preload, sizeof(r->preload), "%s/liburnic-preload.so",
-			 r->lib);
-		if (access(r->preload, R_OK) != 0) /* not yet installed */
-			snprintf(r->preload, sizeof(r->preload),
-				 "%.*s/liburnic-preload.so", PATH_MAX, dir);
+		find_beside(r, dir, "liburnic-preload.so", r->preload);
+		find_beside(r, dir, "liburnic-map.so", r->map);
 		return 0;
 	}
 	fprintf(stderr,
@@ -219,6 +225,8 @@ static int prepare(struct run *r)
 	prepend("LD_LIBRARY_PATH", r->lib, ':');
 	if (access(r->preload, R_OK) == 0)
 		prepend("LD_PRELOAD", r->preload, ':');
+	if (conf.local == CONF_LOCAL_MAP && access(r->map, R_OK) == 0)
+		prepend("LD_PRELOAD", r->map, ':');
 	return 0;
 }
 

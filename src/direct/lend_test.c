@@ -163,7 +163,7 @@ static void private_memory_is_lent(void **state)
 
 	(void)state;
 	count_threads();
-	share_start(&s.f->s->node[1].core);
+	share_start(&s.f->s->node[1].core, false);
 	s.at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		    0);
 	assert_ptr_not_equal(s.at, MAP_FAILED);

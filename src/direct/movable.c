@@ -2,9 +2,10 @@
 /* movable.c - see movable.h. */
 #include "direct/movable.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -40,21 +41,39 @@ static bool is_behind(const char *name)
 	return false;
 }
 
+/* As the kernel has it; libc's would allocate. */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+static bool leads_behind(int dir, const char *entry)
+{
+	char name[32] = "";
+
+	return readlinkat(dir, entry, name, sizeof(name) - 1) > 0 &&
+	       strncmp(name, "socket:", 7) != 0 && is_behind(name);
+}
+
 static bool has_open(void)
 {
-	DIR *d = opendir("/proc/thread-self/fd");
-	bool has = !d;
-	struct dirent *e;
+	int fd = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct entry) char buf[2048];
+	const struct entry *e;
+	bool has = fd < 0;
+	long n = 0;
 
-	while (!has && (e = readdir(d))) {
-		char name[32] = "";
-
-		has = readlinkat(dirfd(d), e->d_name, name, sizeof(name) - 1) > 0 &&
-		      strncmp(name, "socket:", 7) != 0 && is_behind(name);
-	}
-	if (d)
-		closedir(d);
-	return has;
+	while (!has && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
+		for (long at = 0; !has && at < n; at += e->len) {
+			e = (const void *)(buf + at);
+			has = leads_behind(fd, e->name);
+		}
+	if (fd >= 0)
+		close(fd);
+	return has || n < 0;
 }
 
 static bool has_mapped(void)
@@ -82,21 +101,25 @@ static bool is_only_thread(void)
 	       threads_now() == own;
 }
 
+/* The number behind a name in a file below /proc; or so much. */
+static unsigned long number(const char *text, const char *name, unsigned long none)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoul(at + strlen(name), NULL, 10) : none;
+}
+
 static bool is_free(unsigned *resident)
 {
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long locked = 1, pinned = 1, kib = 0;
-	char line[128];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
 
-	while (f && fgets(line, sizeof(line), f)) {
-		sscanf(line, "VmLck: %lu", &locked);
-		sscanf(line, "VmPin: %lu", &pinned);
-		sscanf(line, "VmRSS: %lu", &kib);
-	}
-	if (f)
-		fclose(f);
-	*resident = (unsigned)(kib >> 10);
-	return !locked && !pinned;
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	*resident = (unsigned)(number(text, "\nVmRSS:", 0) >> 10);
+	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1);
 }
 
 bool movable_now(unsigned *resident)

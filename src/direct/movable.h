@@ -19,7 +19,9 @@ static inline bool extents_meet(const struct extent *a, const struct extent *b)
 	return a->lo < b->hi && b->lo < a->hi;
 }
 
-/* The calling thread alone can touch this process's memory: there is no other thread of
+/* Nothing in here allocates: malloc() itself may have called.
+ *
+ * The calling thread alone can touch this process's memory: there is no other thread of
  * the program's, and nothing has pinned or locked its pages.  *resident: how many MiB it
  * has in memory. */
 bool movable_now(unsigned *resident);

@@ -4,17 +4,17 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/core.h"
-#include "core/exports.h"
 #include "core/mkey.h"
 #include "core/mr.h"
 #include "direct/direct.h"
-#include "direct/movable.h"
-#include "direct/swap.h"
+#include "direct/room.h"
+#include "direct/share_own.h"
 #include "direct/words.h"
 #include "sys/lock.h"
 #include "sys/log.h"
@@ -22,10 +22,7 @@
 #include "sys/threads.h"
 
 enum {
-	REGIONS = 1024, /* with remote rights, at a time */
-	RUNS = 64,	/* a descriptor each */
-	MOVED = 1024,	/* in a process's life */
-	PIECES = 16,	/* of a region */
+	MOVED = 1024, /* in a process's life */
 	/* The MiB that a process has in memory, each time that it is looked through. */
 	LOOKED_MIB = 20 << 10,
 };
@@ -34,30 +31,10 @@ enum {
  * copies all of them. */
 #define LONGEST (UINT64_C(16) << 20)
 #define MOST	(UINT64_C(256) << 20)
+/* In all copies for children. */
+#define TIRED (UINT64_C(1) << 30)
 
-static struct {
-	struct lock lock, forking; /* this one comes before all others */
-	bool refused;		   /* the kernel gives no files */
-	unsigned n, beyond;	   /* regions that are known; there is no room for */
-	unsigned runs;		   /* ranges that are a file's */
-	unsigned moved, looked;
-	uint64_t bytes; /* of all runs */
-	struct extent region[REGIONS];
-	struct swap_run run[RUNS];
-	uint32_t key[REGIONS]; /* during share_take_back() */
-} share;
-
-static struct extent extent_of(const struct mkey *mk)
-{
-	uint64_t lo = (uintptr_t)mk->host;
-
-	return (struct extent){ lo, lo + mk->length };
-}
-
-static struct extent extent_of_run(const struct swap_run *run)
-{
-	return (struct extent){ run->lo, run->hi };
-}
+struct share share;
 
 /* The pages of which nothing else has a part. */
 static struct extent pages_of(const struct extent *r)
@@ -85,7 +62,7 @@ static bool is_known(const struct extent *r)
 
 /* Our own NIC is not in it, where our own thread works without the turn, too: a program
  * may register all of its heap. */
-static bool is_the_programs(const struct core *core, const struct extent *e)
+bool share_is_the_programs(const struct core *core, const struct extent *e)
 {
 	const struct extent nic = { (uintptr_t)core, (uintptr_t)(core + 1) };
 
@@ -93,7 +70,7 @@ static bool is_the_programs(const struct core *core, const struct extent *e)
 }
 
 /* Nobody but this thread touches memory. */
-static bool is_alone(void)
+bool share_is_alone(void)
 {
 	unsigned resident;
 	bool now = movable_now(&resident);
@@ -107,18 +84,20 @@ static bool is_alone(void)
 
 /* Pages may move: no signal handler of this thread touches them, nor does our own
  * thread. */
-static void hold_still(struct core *core, sigset_t *old) ACQUIRES(core->turn)
+NO_TSA static void hold_still(struct core *core, sigset_t *old)
 {
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, old);
-	turn_take(&core->turn);
+	if (core)
+		turn_take(&core->turn);
 }
 
-static void go_on(struct core *core, const sigset_t *old) RELEASES(core->turn)
+NO_TSA static void go_on(struct core *core, const sigset_t *old)
 {
-	turn_give(&core->turn);
+	if (core)
+		turn_give(&core->turn);
 	sigprocmask(SIG_SETMASK, old, NULL);
 }
 
@@ -127,23 +106,20 @@ static bool has_room(void)
 {
 	struct rlimit lim;
 
-	return share.runs < RUNS && !getrlimit(RLIMIT_NOFILE, &lim) &&
-	       share.runs < lim.rlim_cur / 16;
+	return runs_count() < RUNS && !getrlimit(RLIMIT_NOFILE, &lim) &&
+	       runs_count() < lim.rlim_cur / 16;
 }
 
 static void swap_piece(const struct extent *e)
 {
 	int rc;
 
-	if (!has_room() || share.refused || share.bytes + (e->hi - e->lo) > MOST)
+	if (!has_room() || share.refused || runs_bytes() + (e->hi - e->lo) > MOST)
 		return;
 	share.moved++;
-	rc = swap_out(e->lo, e->hi, &share.run[share.runs]);
-	if (!rc) {
-		share.runs++;
-		share.bytes += e->hi - e->lo;
+	rc = runs_out(e);
+	if (!rc)
 		return;
-	}
 	share.refused = true;
 	log_info("private memory is not shared with other processes: %s", strerror(-rc));
 }
@@ -156,7 +132,8 @@ static void swap_region(struct core *core, const struct extent *region)
 
 	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
 	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
-	    is_known(&r) || !is_the_programs(core, &r) || !is_alone())
+	    is_known(&r) || !share_is_the_programs(core, &r) || !share_is_alone() ||
+	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
 		return;
 	n = movable_find(&r, piece, PIECES);
 	hold_still(core, &old);
@@ -198,21 +175,15 @@ static void forget(const struct extent *r)
 }
 
 /* False: it is the file's still. */
-static bool swap_run_in(struct core *core, unsigned i)
+bool share_run_in(struct core *core, unsigned i)
 {
-	struct swap_run *run = &share.run[i];
-	uint64_t bytes = run->hi - run->lo;
 	sigset_t old;
 	bool good;
 
 	hold_still(core, &old);
-	good = swap_in(run);
+	good = runs_in(i);
 	go_on(core, &old);
-	if (!good)
-		return false;
-	share.bytes -= bytes;
-	share.run[i] = share.run[--share.runs];
-	return true;
+	return good;
 }
 
 /* What becomes of the runs when regions go. */
@@ -229,21 +200,22 @@ static bool find_fates(const struct core *core, struct fate *f)
 	bool seen;
 
 	memset(f, 0, sizeof(*f));
-	for (unsigned i = 0; i < share.runs; i++) {
-		struct extent was = extent_of_run(&share.run[i]);
+	for (unsigned i = 0; i < runs_count(); i++) {
+		struct extent was = extent_at(i);
 
 		f->kept[i] = is_known(&was);
 	}
 	procmaps_open_flags(&maps);
 	seen = maps.fd >= 0;
 	while (procmaps_next(&maps, &m))
-		for (unsigned i = 0; i < share.runs; i++) {
+		for (unsigned i = 0; i < runs_count(); i++) {
 			struct extent is = { m.lo, m.hi };
 
-			if (!swap_has(&share.run[i], &m))
+			if (!swap_has(runs_at(i), &m))
 				continue;
 			f->lies[i] = true;
-			f->kept[i] |= is_known(&is) || !is_the_programs(core, &is) ||
+			f->kept[i] |= is_known(&is) ||
+				      !share_is_the_programs(core, &is) ||
 				      !movable_is_plain_file(&maps);
 		}
 	procmaps_close(&maps);
@@ -253,8 +225,8 @@ static bool find_fates(const struct core *core, struct fate *f)
 /* A region that was where the pages were may be gone. */
 static bool may_be_free(void)
 {
-	for (unsigned i = 0; i < share.runs; i++) {
-		struct extent was = extent_of_run(&share.run[i]);
+	for (unsigned i = 0; i < runs_count(); i++) {
+		struct extent was = extent_at(i);
 
 		if (!is_known(&was))
 			return true;
@@ -272,14 +244,14 @@ static void swap_back(struct core *core)
 
 	if (share.beyond || !may_be_free())
 		return;
-	alone = is_alone();
+	alone = share_is_alone();
 	if (!find_fates(core, &fate))
 		return;
-	for (unsigned i = share.runs; i-- > 0;)
+	for (unsigned i = runs_count(); i-- > 0;)
 		if (!fate.kept[i] && alone)
-			(void)swap_run_in(core, i);
+			(void)share_run_in(core, i);
 		else if (!fate.kept[i] && !fate.lies[i])
-			swap_forget(&share.run[i]);
+			runs_forget(i);
 }
 
 /* It is no region any more, and nobody is inside. */
@@ -297,7 +269,7 @@ static void removed(struct core *core, const struct mkey *mk)
 
 /* With one thread the kernel has nothing to wait for; with more it takes some 10 ms,
  * which the first mapping would come later. */
-void share_start(struct core *core)
+void share_start(struct core *core, bool noticed)
 {
 	unsigned resident;
 
@@ -308,165 +280,50 @@ void share_start(struct core *core)
 			 "memory is promised strictly (vm.overcommit_memory is 2)");
 		return;
 	}
+	lock_take(&share.lock);
+	share.core = core;
+	share.noticed |= noticed;
+	lock_give(&share.lock);
 	core->mr_added = added;
 	core->mr_removed = removed;
 }
 
-/* --- under somebody who does not leave ------------------------------------ */
-
-/* The run that has all that others have mapped of the region; RUNS: there is none. */
-static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
+void share_stop(const struct core *core)
 {
-	struct fd_id id = { 0 };
-	unsigned i;
-
-	turn_take(&core->turn);
-	if (!mk)
-		mk = mkey_find(core, key);
-	if (mk && !mk->lent_more)
-		id = mk->lent;
-	turn_give(&core->turn);
-	for (i = 0; i < share.runs; i++)
-		if (id.ino && fd_same(&share.run[i].id, &id))
-			return i;
-	return RUNS;
-}
-
-/* Where the pages are, as the program may have moved them. */
-struct places {
-	unsigned n;
-	struct extent at[PIECES];
-};
-
-/* False: they are in too many places, or must not move. */
-static bool find_places(const struct core *core, const struct swap_run *run,
-			struct places *p)
-{
-	struct procmap m;
-	struct procmaps maps;
-	bool good;
-
-	p->n = 0;
-	procmaps_open_flags(&maps);
-	good = maps.fd >= 0;
-	while (good && procmaps_next(&maps, &m)) {
-		struct extent is = { m.lo, m.hi };
-
-		if (!swap_has(run, &m))
-			continue;
-		good = p->n < PIECES && is_the_programs(core, &is) &&
-		       movable_is_plain_file(&maps);
-		if (good)
-			p->at[p->n++] = is;
-	}
-	procmaps_close(&maps);
-	return good;
-}
-
-static bool has_part(const struct places *p, const struct extent *e)
-{
-	for (unsigned i = 0; i < p->n; i++)
-		if (extents_meet(&p->at[i], e))
-			return true;
-	return false;
-}
-
-/* Others do not begin to touch these pages: by any region that has a part of them, where
- * they were or where they are. */
-static bool take_down(struct core *core, const struct swap_run *run,
-		      const struct places *p, unsigned *n)
-{
-	const struct extent was = extent_of_run(run);
-
-	*n = 0;
-	turn_take(&core->turn);
-	for (unsigned i = 0; i < EXPORT_MRS && *n < REGIONS; i++) {
-		uint32_t key = core->exports->mr[i].key;
-		const struct mkey *mk = key ? mkey_find(core, key) : NULL;
-		struct extent e;
-
-		if (!mk)
-			continue;
-		e = extent_of(mk);
-		if (!extents_meet(&e, &was) && !has_part(p, &e) &&
-		    !fd_same(&mk->lent, &run->id))
-			continue;
-		exports_del_mr(core, key);
-		share.key[(*n)++] = key;
-	}
-	turn_give(&core->turn);
-	return *n < REGIONS;
-}
-
-static void put_up(struct core *core, unsigned n)
-{
-	turn_take(&core->turn);
-	for (unsigned i = 0; i < n; i++) {
-		const struct mkey *mk = mkey_find(core, share.key[i]);
-
-		if (mk)
-			exports_put_mr(core, mk);
-	}
-	turn_give(&core->turn);
-}
-
-/* ... and those that had begun have ended, or do not leave, either. */
-static bool are_out(struct core *core, uint32_t key, unsigned n)
-{
-	if (gate_wait_others(core, key))
-		return false;
-	for (unsigned i = 0; i < n; i++)
-		if (share.key[i] != key && gate_wait_others(core, share.key[i]))
-			return false;
-	return true;
-}
-
-static bool take_back(struct core *core, uint32_t key, unsigned run)
-{
-	struct places places;
-	bool good;
-	unsigned n;
-
-	if (!is_alone() || !find_places(core, &share.run[run], &places))
-		return false;
-	good = take_down(core, &share.run[run], &places, &n) && are_out(core, key, n);
-	if (good) {
-		atomic_fetch_add(&core->exports->torn, 1);
-		words_barrier();
-		good = swap_run_in(core, run);
-	}
-	if (good) {
-		gate_is_harmless(core, key);
-		for (unsigned i = 0; i < n; i++)
-			gate_is_harmless(core, share.key[i]);
-	}
-	put_up(core, n);
-	return good;
-}
-
-bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk)
-{
-	bool good = false;
-	unsigned run;
-
 	lock_take(&share.lock);
-	run = find_run(core, key, mk);
-	if (run < RUNS)
-		good = take_back(core, key, run);
+	if (share.core == core)
+		share.core = NULL;
 	lock_give(&share.lock);
-	return good;
 }
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* Other threads may open and close devices meanwhile; nothing moves where there are
- * any. */
+/* A program that forks again and again had better have private memory, and one that has
+ * no memory for a copy. */
+static void tire_of_copies(void)
+{
+	const struct extent all = { 0, UINT64_MAX };
+	bool tired;
+
+	if (!share.noticed || !runs_count())
+		return;
+	tired = (share.copied += runs_bytes()) >= TIRED;
+	if (!tired && room_for(runs_bytes()))
+		return;
+	if (share_make_private(&all) && tired && !atomic_exchange(&share.refused, true))
+		log_info("private memory is not shared with other processes: %s",
+			 "it would be copied for each of many children");
+}
+
+/* Other threads may open and close devices meanwhile; nothing moves where there are any.
+ * If we are told of each fork, first of all and last of all, the copy is made then. */
 NO_TSA void share_copy(void)
 {
 	lock_take(&share.forking);
+	tire_of_copies();
 	lock_take(&share.lock);
-	for (unsigned i = 0; i < share.runs; i++)
-		swap_copy(&share.run[i]);
+	if (!share.noticed)
+		runs_copy();
 	lock_give(&share.lock);
 }
 
@@ -477,8 +334,8 @@ NO_TSA void share_before_fork(void)
 
 NO_TSA void share_parent(void)
 {
-	for (unsigned i = 0; i < share.runs; i++)
-		swap_parent(&share.run[i]);
+	if (!share.noticed)
+		runs_copied();
 	lock_give(&share.lock);
 	lock_give(&share.forking);
 }
@@ -486,10 +343,12 @@ NO_TSA void share_parent(void)
 /* What the child registers it shares anew: its NIC, too, is another. */
 NO_TSA void share_child(void)
 {
-	swap_child(share.run, share.runs);
+	if (!share.noticed)
+		runs_child();
 	share.refused = false;
-	share.n = share.beyond = share.runs = share.moved = share.looked = 0;
-	share.bytes = 0;
+	share.core = NULL;
+	share.n = share.beyond = share.moved = share.looked = 0;
+	share.copied = 0;
 	threads_forked();
 	lock_give(&share.lock);
 	lock_give(&share.forking);

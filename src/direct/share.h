@@ -10,17 +10,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "direct/movable.h"
+
 struct core;
 struct mkey;
 
-/* From now on, of regions of this core. */
-void share_start(struct core *core);
+/* From now on, of regions of this core.  noticed: we are told of what the program does to
+ * such memory (notice.h), each fork included. */
+void share_start(struct core *core, bool noticed);
+void share_stop(const struct core *core);
 
 /* A process that has the region of key mapped does not leave it: its pages become private
  * again under it, and what it writes there goes nowhere.  mk: the region, if its key is
  * no more.  Neither the turn nor another lock is held; by a thread of the program.
  * False: it was not possible, and it may write to the region still. */
 bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk);
+
+/* What is a file's of that becomes private again, whoever reaches it: the program is
+ * going to do something that private memory would take otherwise.  False: not all of it,
+ * since somebody else could touch it meanwhile.  In any place: it does not wait for long,
+ * and allocates nothing. */
+bool share_make_private(const struct extent *e);
+/* No memory is made such any more. */
+void share_no_more(void);
 
 /* Around fork(): first, with no lock held, and behind the locks. */
 void share_copy(void);

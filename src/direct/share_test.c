@@ -44,7 +44,7 @@ static int begin(void **state)
 	assert_int_equal(core_init(&core, 1), 0);
 	assert_int_equal(pd_alloc(&core, NULL, &pd), 0);
 	count_threads();
-	share_start(&core);
+	share_start(&core, false);
 	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(mem, MAP_FAILED);
 	for (size_t i = 0; i < LEN; i++)
@@ -360,7 +360,7 @@ static void not_what_has_our_own_nic(void **state)
 	memset(mem, 0, LEN);
 	assert_int_equal(core_init(in, 1), 0);
 	assert_int_equal(pd_alloc(in, NULL, &of), 0);
-	share_start(in);
+	share_start(in, false);
 	assert_int_equal(mr_reg(of, mem, LEN, 0, RW, &mr), 0);
 	expect_shared(0, 0);
 	dereg(mr);
@@ -462,7 +462,7 @@ static void fork_copies(void **state)
 		memset(mem, 1, LEN);
 		assert_int_equal(core_init(&other, 1), 0);
 		assert_int_equal(pd_alloc(&other, NULL, &of), 0);
-		share_start(&other);
+		share_start(&other, false);
 		assert_int_equal(mr_reg(of, mem, LEN, 0, RW, &its), 0);
 		expect_shared(0, 20);
 		_exit(0);

@@ -48,7 +48,7 @@ static inline struct shared share_private(int access)
 		    0);
 	assert_ptr_not_equal(s.at, MAP_FAILED);
 	count_threads();
-	share_start(&s.f->s->node[1].core);
+	share_start(&s.f->s->node[1].core, false);
 	s.mr = sim_mr(s.f->s, 1, s.at, LEN, access);
 	return s;
 }

@@ -3,7 +3,10 @@
 #ifndef DIRECT_THREADS_FIX_H
 #define DIRECT_THREADS_FIX_H
 
+#include <sched.h>
 #include <stdio.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "sys/threads.h"
 
@@ -28,6 +31,16 @@ static inline void count_threads(void)
 		threads_begin();
 	while (threads_own() + 1 > threads)
 		threads_end();
+}
+
+/* The kernel lists a thread for a moment after pthread_join() has returned. */
+static inline void wait_unlisted(pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d", tid);
+	while (!access(path, F_OK))
+		sched_yield();
 }
 
 #endif

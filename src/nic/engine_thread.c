@@ -345,7 +345,7 @@ int engine_thread_start(struct engine *e)
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&e->thread.id, NULL, engine_main, e);
+	rc = threads_create(&e->thread.id, NULL, engine_main, e);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		engine_close_fds(e);

@@ -5,6 +5,7 @@
 
 #include "cm/cm.h"
 #include "core/core.h"
+#include "direct/notice.h"
 #include "direct/share.h"
 #include "host/host.h"
 #include "ib/ib.h"
@@ -177,6 +178,17 @@ static const char *local_is_off(const struct conf *conf)
 	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
 }
 
+/* A program sees that such memory is not private, in some cases: fewer where it is told
+ * what the program does with it (docs/direct.md). */
+static void share_private(struct core *core, enum conf_local way)
+{
+	if (way == CONF_LOCAL_MAP)
+		share_start(core, notice_start());
+	else
+		log_info("private memory is not shared with other processes: URNIC_LOCAL "
+			 "is not map");
+}
+
 static int open_local(struct nic *nic, const struct conf *conf)
 {
 	static const enum local_way way[] = {
@@ -191,13 +203,14 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		log_info("processes of this host are reached by UDP: %s", why);
 	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
 			&local_ops, nic);
-	if (!rc && !why && conf->local == CONF_LOCAL_MAP && nic->core.exports)
-		share_start(&nic->core);
+	if (!rc && !why && nic->core.exports)
+		share_private(&nic->core, conf->local);
 	return rc;
 }
 
 static void close_local(struct nic *nic)
 {
+	share_stop(&nic->core);
 	local_close(&nic->core);
 }
 

@@ -66,7 +66,7 @@ static bool start(void)
 	pthread_attr_setschedparam(&attr, &none);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&t, &attr, close_all, NULL);
+	rc = threads_create(&t, &attr, close_all, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return rc == 0;

@@ -7,9 +7,27 @@
 /* How often it has changed, above how many there are. */
 static _Atomic uint64_t own;
 
+static _Thread_local bool creating __attribute__((tls_model("initial-exec")));
+
 enum { CHANGES_AT = 32 };
 
 static const uint64_t change = UINT64_C(1) << CHANGES_AT;
+
+int threads_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+		   void *arg)
+{
+	int rc;
+
+	creating = true;
+	rc = pthread_create(t, attr, run, arg);
+	creating = false;
+	return rc;
+}
+
+bool threads_creating(void)
+{
+	return creating;
+}
 
 void threads_begin(void)
 {

@@ -3,7 +3,15 @@
 #ifndef SYS_THREADS_H
 #define SYS_THREADS_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+/* As pthread_create(), of a thread of ours. */
+int threads_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+		   void *arg);
+/* The calling thread is in there. */
+bool threads_creating(void);
 
 /* There is one more, or soon one less.  No call may come too early: a thread says so
  * itself, first thing and last, or the one that has started it does, and will end it. */

@@ -35,6 +35,7 @@ int executed(void);
 int dropped(void);
 int held(void);
 int midcopy(void);
+int noticed(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

@@ -27,6 +27,7 @@ static const struct command commands[] = {
 	{ "executed", executed },	  /* what it becomes */
 	{ "held", held },		  /* stopped in the middle of a WRITE; -m */
 	{ "midcopy", midcopy },		  /* ... of memory that is mapped; -m */
+	{ "noticed", noticed },		  /* what private memory takes otherwise; -m */
 	{ "dropped", dropped },		  /* root, that becomes another user; -m */
 	{ 0 },
 };

@@ -5,7 +5,7 @@
  *
  *	protected	--mode=private|shared: memory; hidden: private memory of
  *			a process that may not open its /proc/self/mem, where
- *			a peer's WRITE fails
+ *			a peer's WRITE fails, or the memory is a file's
  */
 #include <signal.h>
 #include <string.h>
@@ -33,7 +33,7 @@ enum {
 
 static struct {
 	struct card owner, user;
-	_Atomic uint32_t up, joined, used, read;
+	_Atomic uint32_t up, joined, used, read, written;
 } * sh;
 
 static struct rig r;
@@ -98,7 +98,6 @@ static void look(struct ibv_qp *qp, const struct ibv_mr *mr)
 	uint64_t word;
 
 	/* Its buffer has what the user's has. */
-	pattern_fill(r.buf, RIG_BUF, 5);
 	CHECK(rig_wait(&r).opcode == IBV_WC_RECV);
 	CHECK(came(SMALL_AT, SMALL_LEN) && came(RECORD_AT, RECORD_LEN));
 	CHECK(came(LARGE_AT, LARGE_LEN) && came(SEND_AT, SEND_LEN));
@@ -128,8 +127,11 @@ static void owner(void *arg)
 	post_recv(qp, mr);
 	sh->joined = 1;
 	crew_wait(&sh->used, 1);
+	pattern_fill(r.buf, RIG_BUF, 5);
 	if (!is("hidden"))
 		look(qp, mr);
+	else if (sh->written)
+		CHECK(came(0, LARGE_LEN));
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr));
 	sh->read = 1;
 	rig_close(&r);
@@ -143,7 +145,9 @@ static void use(struct ibv_qp *qp)
 	if (is("hidden")) {
 		rig_post(&r, qp, write, 0, LARGE_LEN, sh->owner.addr, sh->owner.rkey, 0);
 		s = rig_wait(&r).status;
-		CHECK(s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
+		sh->written = s == IBV_WC_SUCCESS;
+		CHECK(sh->written || s == IBV_WC_REM_ACCESS_ERR ||
+		      s == IBV_WC_REM_OP_ERR);
 		return;
 	}
 	crew_expect(&r, qp, &sh->owner, write, SMALL_AT, SMALL_LEN, SMALL_AT);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the preloaded library tells, and what becomes of memory that is a file's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/mr.h"
+#include "direct/notice.h"
+#include "direct/runs.h"
+#include "direct/share.h"
+#include "direct/threads_fix.h"
+#include "sys/preloaded.h"
+
+enum {
+	PAGE = 4096,
+	LEN = 20 * PAGE,
+	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+};
+
+static struct core core;
+static struct pd *pd;
+static struct mr *mr;
+static uint8_t *mem;
+static const struct preload_ops *ops;
+
+/* Of 20 pages the middle ones are a region's. */
+static int begin(void **state)
+{
+	(void)state;
+	ops = notice_ops();
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(pd_alloc(&core, NULL, &pd), 0);
+	count_threads();
+	share_start(&core, true);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	memset(mem, 7, LEN);
+	assert_int_equal(mr_reg(pd, mem + 5 * PAGE, 10 * PAGE,
+				(uintptr_t)(mem + 5 * PAGE), RW, &mr),
+			 0);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	assert_int_equal(mr_dereg(mr), 0);
+	assert_int_equal(runs_count(), 0);
+	munmap(mem, LEN);
+	share_stop(&core);
+	assert_int_equal(pd_free(pd), 0);
+	core_fini(&core);
+	return 0;
+}
+
+static bool meets(unsigned from, unsigned pages)
+{
+	return ops->meets((uintptr_t)mem + from * PAGE, pages * PAGE);
+}
+
+static void expect(unsigned from, unsigned to, uint8_t byte)
+{
+	for (size_t i = (size_t)from * PAGE; i < (size_t)to * PAGE; i++)
+		assert_int_equal(mem[i], byte);
+}
+
+static void only_what_is_a_files_is_met(void **state)
+{
+	(void)state;
+	assert_int_equal(runs_count(), 1);
+	assert_false(meets(0, 5));
+	assert_false(meets(15, 5));
+	assert_true(meets(0, 6));
+	assert_true(meets(14, 6));
+	assert_true(ops->meets(0, SIZE_MAX));
+}
+
+static void pages_are_zeroed_where_they_are_a_files(void **state)
+{
+	(void)state;
+	ops->make_zero((uintptr_t)mem + 3 * PAGE, 4 * PAGE);
+	expect(0, 5, 7);
+	expect(5, 7, 0);
+	expect(7, 20, 7);
+	ops->make_zero((uintptr_t)mem + 12 * PAGE, 2 * PAGE - 1); /* whole pages */
+	expect(12, 14, 0);
+	expect(14, 20, 7);
+}
+
+/* The program may have closed it (closefrom()). */
+static void pages_are_zeroed_without_a_descriptor(void **state)
+{
+	(void)state;
+	close(runs_at(0)->fd);
+	ops->make_zero((uintptr_t)mem, LEN);
+	expect(0, 5, 7);
+	expect(5, 15, 0);
+	expect(15, 20, 7);
+}
+
+static void it_is_private_again_on_request(void **state)
+{
+	(void)state;
+	assert_true(ops->make_private((uintptr_t)mem, 5 * PAGE));
+	assert_int_equal(runs_count(), 1);
+	assert_true(ops->make_private((uintptr_t)mem + 14 * PAGE, 1));
+	assert_int_equal(runs_count(), 0);
+	assert_false(meets(0, 20));
+	expect(0, 20, 7);
+}
+
+static void *refused(void *tid)
+{
+	*(pid_t *)tid = gettid();
+	assert_false(ops->make_private((uintptr_t)mem, LEN));
+	assert_true(meets(0, 20));
+	assert_true(meets(0, 1)); /* it may have been moved */
+	return NULL;
+}
+
+static void with_other_threads_it_stays(void **state)
+{
+	pthread_t t;
+	pid_t tid;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, refused, &tid), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	wait_unlisted(tid);
+	count_threads(); /* a sanitizer begins one of its own with the first thread */
+	assert_int_equal(runs_count(), 1);
+	expect(0, 20, 7);
+}
+
+static void it_is_private_before_a_thread_begins(void **state)
+{
+	(void)state;
+	ops->before_thread();
+	assert_int_equal(runs_count(), 0);
+	expect(0, 20, 7);
+}
+
+/* A device was open, or was opened, while the region was its. */
+static void without_a_nic_it_is_private_again_too(void **state)
+{
+	(void)state;
+	share_stop(&core);
+	assert_true(ops->make_private((uintptr_t)mem, LEN));
+	assert_int_equal(runs_count(), 0);
+	expect(0, 20, 7);
+}
+
+/* In malloc(), while this thread drives the NIC: nothing is waited for for long. */
+static NO_TSA void who_has_the_turn_is_refused(void **state)
+{
+	(void)state;
+	turn_take(&core.turn);
+	assert_false(ops->make_private((uintptr_t)mem, LEN));
+	turn_give(&core.turn);
+	assert_int_equal(runs_count(), 1);
+}
+
+static void a_child_has_its_memory_as_it_was(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_true(ops->before_fork());
+	assert_false(ops->before_fork()); /* libc's fork() may call what is hooked */
+	assert_false(meets(0, 20));
+	pid = fork();
+	if (!pid) {
+		ops->in_child();
+		if (runs_count() || mem[8 * PAGE] != 7)
+			_exit(1);
+		memset(mem, 9, LEN);
+		_exit(0);
+	}
+	mem[8 * PAGE] = 8;
+	ops->in_parent();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(mem[8 * PAGE], 8);
+	assert_true(meets(0, 20));
+}
+
+/* The last one: nothing is a file's from then on. */
+static void no_more_is_for_good(void **state)
+{
+	struct mr *more;
+
+	(void)state;
+	ops->no_more();
+	assert_int_equal(mr_reg(pd, mem, 4 * PAGE, (uintptr_t)mem, RW, &more), 0);
+	assert_int_equal(runs_count(), 1);
+	assert_int_equal(mr_dereg(more), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(only_what_is_a_files_is_met, begin, end),
+		cmocka_unit_test_setup_teardown(pages_are_zeroed_where_they_are_a_files,
+						begin, end),
+		cmocka_unit_test_setup_teardown(pages_are_zeroed_without_a_descriptor,
+						begin, end),
+		cmocka_unit_test_setup_teardown(it_is_private_again_on_request, begin,
+						end),
+		cmocka_unit_test_setup_teardown(with_other_threads_it_stays, begin, end),
+		cmocka_unit_test_setup_teardown(it_is_private_before_a_thread_begins,
+						begin, end),
+		cmocka_unit_test_setup_teardown(without_a_nic_it_is_private_again_too,
+						begin, end),
+		cmocka_unit_test_setup_teardown(who_has_the_turn_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_child_has_its_memory_as_it_was, begin,
+						end),
+		cmocka_unit_test_setup_teardown(no_more_is_for_good, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

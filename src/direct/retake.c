@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* retake.c - memory that is a file's becomes private again while regions have it, under
+ * whoever reaches it (share.h). */
+#include <string.h>
+#include <unistd.h>
+
+#include "core/exports.h"
+#include "core/mr.h"
+#include "direct/direct.h"
+#include "direct/share.h"
+#include "direct/share_own.h"
+#include "direct/words.h"
+#include "sys/log.h"
+#include "sys/procmaps.h"
+
+/* --- under somebody who does not leave ------------------------------------ */
+
+/* The run that has all that others have mapped of the region; RUNS: there is none. */
+static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
+{
+	struct fd_id id = { 0 };
+	unsigned i;
+
+	turn_take(&core->turn);
+	if (!mk)
+		mk = mkey_find(core, key);
+	if (mk && !mk->lent_more)
+		id = mk->lent;
+	turn_give(&core->turn);
+	for (i = 0; i < runs_count(); i++)
+		if (id.ino && fd_same(&runs_at(i)->id, &id))
+			return i;
+	return RUNS;
+}
+
+/* Where the pages are, as the program may have moved them. */
+struct places {
+	unsigned n;
+	struct extent at[PIECES];
+};
+
+/* False: they are in too many places, or must not move. */
+static bool find_places(const struct core *core, const struct swap_run *run,
+			struct places *p)
+{
+	struct procmap m;
+	struct procmaps maps;
+	bool good;
+
+	p->n = 0;
+	procmaps_open_flags(&maps);
+	good = maps.fd >= 0;
+	while (good && procmaps_next(&maps, &m)) {
+		struct extent is = { m.lo, m.hi };
+
+		if (!swap_has(run, &m))
+			continue;
+		good = p->n < PIECES && share_is_the_programs(core, &is) &&
+		       movable_is_plain_file(&maps);
+		if (good)
+			p->at[p->n++] = is;
+	}
+	procmaps_close(&maps);
+	return good;
+}
+
+static bool has_part(const struct places *p, const struct extent *e)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		if (extents_meet(&p->at[i], e))
+			return true;
+	return false;
+}
+
+/* Others do not begin to touch these pages: by any region that has a part of them, where
+ * they were or where they are. */
+static bool take_down(struct core *core, const struct swap_run *run,
+		      const struct places *p, unsigned *n)
+{
+	const struct extent was = extent_of_run(run);
+
+	*n = 0;
+	turn_take(&core->turn);
+	for (unsigned i = 0; i < EXPORT_MRS && *n < REGIONS; i++) {
+		uint32_t key = core->exports->mr[i].key;
+		const struct mkey *mk = key ? mkey_find(core, key) : NULL;
+		struct extent e;
+
+		if (!mk)
+			continue;
+		e = extent_of(mk);
+		if (!extents_meet(&e, &was) && !has_part(p, &e) &&
+		    !fd_same(&mk->lent, &run->id))
+			continue;
+		exports_del_mr(core, key);
+		share.key[(*n)++] = key;
+	}
+	turn_give(&core->turn);
+	return *n < REGIONS;
+}
+
+static void put_up(struct core *core, unsigned n)
+{
+	turn_take(&core->turn);
+	for (unsigned i = 0; i < n; i++) {
+		const struct mkey *mk = mkey_find(core, share.key[i]);
+
+		if (mk)
+			exports_put_mr(core, mk);
+	}
+	turn_give(&core->turn);
+}
+
+/* ... and those that had begun have ended, or do not leave, either.  key: of a region
+ * that is no more, or 0. */
+static bool are_out(struct core *core, uint32_t key, unsigned n)
+{
+	if (key && gate_wait_others(core, key))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (share.key[i] != key && gate_wait_others(core, share.key[i]))
+			return false;
+	return true;
+}
+
+static void are_harmless(struct core *core, uint32_t key, unsigned n)
+{
+	if (key)
+		gate_is_harmless(core, key);
+	for (unsigned i = 0; i < n; i++)
+		gate_is_harmless(core, share.key[i]);
+}
+
+static bool take_back(struct core *core, uint32_t key, unsigned run)
+{
+	struct places places;
+	bool good;
+	unsigned n;
+
+	if (!share_is_alone() || !find_places(core, runs_at(run), &places))
+		return false;
+	if (!core || !core->exports)
+		return share_run_in(core, run);
+	good = take_down(core, runs_at(run), &places, &n) && are_out(core, key, n);
+	if (good) {
+		atomic_fetch_add(&core->exports->torn, 1);
+		words_barrier();
+		good = share_run_in(core, run);
+	}
+	if (good)
+		are_harmless(core, key, n);
+	put_up(core, n);
+	return good;
+}
+
+bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk)
+{
+	bool good = false;
+	unsigned run;
+
+	lock_take(&share.lock);
+	run = find_run(core, key, mk);
+	if (run < RUNS)
+		good = take_back(core, key, run);
+	lock_give(&share.lock);
+	return good;
+}
+
+/* --- before the program can notice ---------------------------------------- */
+
+/* The caller may have the turn, in malloc(), or have interrupted who has a lock: it does
+ * not wait for long. */
+enum { NAPS = 2000, NAP_NS = 50000 };
+
+NO_TSA static bool can_have_turn(struct core *core)
+{
+	for (unsigned i = 0; i < NAPS; i++) {
+		if (turn_try(&core->turn)) {
+			turn_give(&core->turn);
+			return true;
+		}
+		turn_nap(NAP_NS);
+	}
+	return false;
+}
+
+static bool take_back_all(const struct extent *e)
+{
+	bool good = !share.core || can_have_turn(share.core);
+
+	for (unsigned i = runs_count(); good && i-- > 0;) {
+		struct extent was = extent_at(i);
+
+		if (extents_meet(&was, e) || runs_have_strayed())
+			good = take_back(share.core, 0, i);
+	}
+	return good;
+}
+
+NO_TSA bool share_make_private(const struct extent *e)
+{
+	bool good;
+
+	if (!lock_try(&share.lock) && !lock_wait_for(&share.lock, NAPS))
+		return false;
+	good = take_back_all(e);
+	lock_give(&share.lock);
+	return good;
+}
+
+void share_no_more(void)
+{
+	if (!atomic_exchange(&share.refused, true))
+		log_info(
+			"private memory is not shared with other processes: %s",
+			"something has begun that may touch it unseen (clone, userfaultfd)");
+}

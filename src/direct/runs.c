@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* runs.c - see runs.h. */
+#include "direct/runs.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sys/lock.h"
+#include "sys/procmaps.h"
+
+static struct {
+	struct lock lock;
+	_Atomic pthread_t owner; /* of the lock; 0: nobody */
+	sigset_t signals;	 /* the owner's, before */
+	atomic_uint n;
+	atomic_bool strayed;
+	uint64_t bytes; /* of all */
+	struct swap_run run[RUNS];
+} runs;
+
+unsigned runs_count(void)
+{
+	return atomic_load(&runs.n);
+}
+
+uint64_t runs_bytes(void)
+{
+	return runs.bytes;
+}
+
+const struct swap_run *runs_at(unsigned i)
+{
+	return &runs.run[i];
+}
+
+/* A handler of this thread's would wait for it. */
+NO_TSA static void hold(void)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	lock_take(&runs.lock);
+	runs.signals = old;
+	atomic_store(&runs.owner, pthread_self());
+}
+
+NO_TSA static void let_go(void)
+{
+	sigset_t old = runs.signals;
+
+	atomic_store(&runs.owner, 0);
+	lock_give(&runs.lock);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static bool is_mine(void)
+{
+	return pthread_equal(atomic_load(&runs.owner), pthread_self());
+}
+
+/* --- they come and go ---------------------------------------------------- */
+
+int runs_out(const struct extent *e)
+{
+	unsigned n = runs_count();
+	int rc;
+
+	hold();
+	rc = swap_out(e->lo, e->hi, &runs.run[n]);
+	if (!rc) {
+		runs.bytes += e->hi - e->lo;
+		atomic_store(&runs.n, n + 1);
+	}
+	let_go();
+	return rc;
+}
+
+bool runs_in(unsigned i)
+{
+	struct swap_run *run = &runs.run[i];
+	uint64_t bytes = run->hi - run->lo;
+	bool good;
+
+	hold();
+	good = swap_in(run);
+	if (good) {
+		unsigned n = runs_count() - 1;
+
+		runs.bytes -= bytes;
+		*run = runs.run[n];
+		atomic_store(&runs.n, n);
+		if (!n)
+			atomic_store(&runs.strayed, false);
+	}
+	let_go();
+	return good;
+}
+
+void runs_forget(unsigned i)
+{
+	hold();
+	swap_forget(&runs.run[i]);
+	let_go();
+}
+
+/* --- what the program does to its memory ---------------------------------- */
+
+bool runs_meet(const struct extent *e)
+{
+	bool met;
+
+	if (!runs_count() || is_mine())
+		return false;
+	hold();
+	met = atomic_load(&runs.strayed);
+	for (unsigned i = 0; !met && i < runs_count(); i++)
+		met = extents_meet(e, &(struct extent){ runs.run[i].lo, runs.run[i].hi });
+	let_go();
+	return met;
+}
+
+void runs_strayed(void)
+{
+	atomic_store(&runs.strayed, true);
+}
+
+bool runs_have_strayed(void)
+{
+	return atomic_load(&runs.strayed);
+}
+
+/* By the mapping itself where the program has closed the descriptor. */
+static void punch(const struct swap_run *run, const struct procmap *m,
+		  const struct extent *e)
+{
+	uint64_t from = m->offset + (e->lo - m->lo), len = e->hi - e->lo;
+
+	if (run->fd >= 0 && fd_is(run->fd, &run->id) &&
+	    !fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+		       (off_t)len))
+		return;
+	madvise((void *)(uintptr_t)e->lo, len, MADV_REMOVE);
+}
+
+static void zero_in(const struct procmap *m, const struct extent *e)
+{
+	const struct extent part = { m->lo > e->lo ? m->lo : e->lo,
+				     m->hi < e->hi ? m->hi : e->hi };
+
+	if (part.lo >= part.hi)
+		return;
+	for (unsigned i = 0; i < runs_count(); i++)
+		if (swap_has(&runs.run[i], m))
+			punch(&runs.run[i], m, &part);
+}
+
+void runs_zero(const struct extent *e)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const struct extent whole = { e->lo, (e->hi + page - 1) & ~(page - 1) };
+	struct procmaps maps;
+	struct procmap m;
+
+	if (is_mine())
+		return;
+	hold();
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m) && m.lo < whole.hi)
+		zero_in(&m, &whole);
+	procmaps_close(&maps);
+	let_go();
+}
+
+/* --- fork ---------------------------------------------------------------- */
+
+void runs_copy(void)
+{
+	for (unsigned i = 0; i < runs_count(); i++)
+		swap_copy(&runs.run[i]);
+}
+
+void runs_copied(void)
+{
+	for (unsigned i = 0; i < runs_count(); i++)
+		swap_parent(&runs.run[i]);
+}
+
+void runs_child(void)
+{
+	swap_child(runs.run, runs_count());
+	atomic_store(&runs.n, 0);
+	atomic_store(&runs.strayed, false);
+	runs.bytes = 0;
+}
+
+bool runs_before_fork(void)
+{
+	if (!runs_count() || is_mine())
+		return false;
+	hold();
+	runs_copy();
+	return true;
+}
+
+void runs_in_parent(void)
+{
+	runs_copied();
+	let_go();
+}
+
+void runs_in_child(void)
+{
+	runs_child();
+	let_go();
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* share_own.h - what share.c and retake.c share. */
+#ifndef DIRECT_SHARE_OWN_H
+#define DIRECT_SHARE_OWN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "core/mkey.h"
+#include "direct/movable.h"
+#include "direct/runs.h"
+#include "sys/lock.h"
+
+enum {
+	REGIONS = 1024, /* with remote rights, at a time */
+	PIECES = 16,	/* of a region */
+};
+
+extern struct share {
+	struct lock lock, forking; /* this one comes before all others */
+	bool noticed;		   /* share_start() */
+	atomic_bool refused;	   /* the kernel gives no files, or share_no_more() */
+	struct core *core;	   /* while there is one */
+	unsigned n, beyond;	   /* regions that are known; there is no room for */
+	unsigned moved, looked;
+	uint64_t copied; /* for children */
+	struct extent region[REGIONS];
+	uint32_t key[REGIONS]; /* during share_take_back() */
+} share;
+
+static inline struct extent extent_of(const struct mkey *mk)
+{
+	uint64_t lo = (uintptr_t)mk->host;
+
+	return (struct extent){ lo, lo + mk->length };
+}
+
+static inline struct extent extent_of_run(const struct swap_run *run)
+{
+	return (struct extent){ run->lo, run->hi };
+}
+
+static inline struct extent extent_at(unsigned i)
+{
+	return extent_of_run(runs_at(i));
+}
+
+/* Not where our own NIC lies: a program may register all of its heap. */
+bool share_is_the_programs(const struct core *core, const struct extent *e);
+/* Nobody but this thread touches memory. */
+bool share_is_alone(void);
+/* False: it is the file's still.  core: NULL, if there is no NIC. */
+bool share_run_in(struct core *core, unsigned i);
+
+#endif

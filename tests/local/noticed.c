@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* noticed.c - private memory that another process has mapped, and a program that does to
+ * it what private memory takes otherwise than a file's.  In each --mode it sees what it
+ * would see of private memory, and the other process's WRITEs and READs go on:
+ *
+ *	zeros, zeros-by-number, free, advice, locked	madvise(), mlock()
+ *	moved		mremap() of more than the region
+ *	thread		a thread begins
+ *	hidden-thread	one that libc begins by itself
+ *	cloned-thread	a process with the same memory
+ *	fork, _Fork, clone, fork-by-number, clone-by-number, clone3-by-number
+ *			a child has its memory as it was; handlers of pthread_atfork()
+ *			that were there before the device write to it, too
+ *	vfork, vfork-by-number	a child has the same memory
+ *	forks		a program that forks again and again
+ */
+#include <errno.h>
+#include <linux/sched.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+enum { PAGE = 4096, PAGES = 64, FROM = 5, OF = 40, USES = 60, LEN = 3000 };
+enum { SIZE = PAGES * PAGE, REGION = OF * PAGE };
+
+static struct {
+	struct card owner, user;
+	_Atomic uint32_t there, joined, used, acted, over;
+} * sh;
+
+enum { BEFORE = 30 * PAGE, IN_PARENT = 31 * PAGE, IN_CHILD = 32 * PAGE };
+
+static struct rig r;
+static uint8_t *all, *region; /* a mapping; a part of it */
+static bool moved;
+
+static bool is(const char *mode)
+{
+	return !strcmp(opt.mode, mode);
+}
+
+static uint8_t pattern(size_t i)
+{
+	return (uint8_t)(i * 7 + i / 251 + 1);
+}
+
+/* But for the first page, which the other writes to. */
+static void expect_pattern(const uint8_t *at, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		CHECK(at[i] == pattern(i));
+}
+
+static void expect_zeros(const uint8_t *at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		CHECK(at[i] == 0);
+}
+
+/* Another process could map it. */
+static bool is_a_file(const void *at)
+{
+	FILE *f = fopen("/proc/thread-self/maps", "r");
+	unsigned long lo, hi;
+	char line[400], perms[8];
+	bool is = false;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) == 3 &&
+		    lo <= (unsigned long)at && (unsigned long)at < hi)
+			is = perms[3] == 's';
+	fclose(f);
+	return is;
+}
+
+/* --- what it does ----------------------------------------------------------- */
+
+static int by_number(void *at, size_t len, int advice)
+{
+	return (int)syscall(SYS_madvise, at, len, advice);
+}
+
+static void zeros(int (*advise)(void *, size_t, int))
+{
+	CHECK(!advise(region + 3 * PAGE, 10 * PAGE, MADV_DONTNEED));
+	expect_zeros(region + 3 * PAGE, 10 * PAGE);
+	expect_pattern(all, (FROM + 13) * PAGE, (FROM + OF - 1) * PAGE);
+	/* Over the end of the region, and with what is mapped nowhere behind it. */
+	CHECK(!advise(region + REGION - PAGE, 2 * PAGE, MADV_DONTNEED));
+	expect_zeros(region + REGION - PAGE, 2 * PAGE);
+	CHECK(advise(region, PAGE, MADV_REMOVE) && errno == EINVAL);
+}
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static void begin_thread(void)
+{
+	pthread_t t;
+
+	CHECK(!pthread_create(&t, NULL, nothing, NULL));
+	CHECK(!is_a_file(region));
+	CHECK(!pthread_join(t, NULL));
+}
+
+static void on_timer(union sigval v)
+{
+	(void)v;
+}
+
+static void begin_hidden_thread(void)
+{
+	struct sigevent e = { .sigev_notify = SIGEV_THREAD };
+	timer_t t;
+
+	e.sigev_notify_function = on_timer;
+	CHECK(!timer_create(CLOCK_MONOTONIC, &e, &t));
+	zeros(madvise);
+}
+
+static uint8_t stack[256 << 10] __attribute__((aligned(4096)));
+
+static int store(void *arg)
+{
+	*(volatile uint8_t *)arg = 0x5a;
+	return 0;
+}
+
+static void begin_cloned_thread(void)
+{
+	pid_t pid = clone(store, stack + sizeof(stack), CLONE_VM | SIGCHLD,
+			  region + 20 * PAGE);
+
+	CHECK(pid > 0);
+	crew_reap(pid);
+	CHECK(region[20 * PAGE] == 0x5a && !is_a_file(region));
+	region[20 * PAGE] = pattern((FROM + 20) * PAGE);
+}
+
+static void move(void)
+{
+	uint8_t *to = mremap(all, SIZE, 4 * SIZE, MREMAP_MAYMOVE);
+
+	CHECK(to != MAP_FAILED);
+	expect_pattern(to, (FROM + 1) * PAGE, SIZE);
+	expect_zeros(to + SIZE, 3 * SIZE);
+	all = to;
+	moved = true;
+}
+
+static void advice(void)
+{
+	pid_t pid;
+
+	CHECK(!madvise(region + 2 * PAGE, PAGE, MADV_WIPEONFORK));
+	CHECK(!madvise(region + 3 * PAGE, PAGE, MADV_DONTFORK));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		expect_zeros(region + 2 * PAGE, PAGE);
+		CHECK(msync(region + 3 * PAGE, PAGE, MS_ASYNC) && errno == ENOMEM);
+		_exit(0);
+	}
+	crew_reap(pid);
+	region[BEFORE]--; /* the handlers below */
+	region[IN_PARENT]--;
+	expect_pattern(all, (FROM + 1) * PAGE, SIZE);
+}
+
+/* --- children --------------------------------------------------------------- */
+
+/* Handlers that were there before the device was opened. */
+static void on_prepare(void)
+{
+	if (region)
+		region[BEFORE]++;
+}
+
+static void on_parent(void)
+{
+	if (region)
+		region[IN_PARENT]++;
+}
+
+static void on_child(void)
+{
+	if (region)
+		region[IN_CHILD]++;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(on_prepare, on_parent, on_child);
+}
+
+static int turn[2]; /* a pipe: the parent has written */
+
+static int child(void *handled)
+{
+	uint8_t byte;
+
+	CHECK(read(turn[0], &byte, 1) == 1);
+	CHECK(region[25 * PAGE] == pattern((FROM + 25) * PAGE));
+	if (handled) {
+		CHECK(region[BEFORE] == (uint8_t)(pattern((FROM + 30) * PAGE) + 1));
+		CHECK(region[IN_PARENT] == pattern((FROM + 31) * PAGE));
+		CHECK(region[IN_CHILD] == (uint8_t)(pattern((FROM + 32) * PAGE) + 1));
+	}
+	memset(region, 0x11, REGION);
+	_exit(0);
+}
+
+static pid_t make_child(void)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+
+	if (is("fork"))
+		return fork();
+	if (is("_Fork"))
+		return _Fork();
+	if (is("clone"))
+		return clone(child, stack + sizeof(stack), SIGCHLD, NULL);
+	if (is("clone-by-number"))
+		return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (is("clone3-by-number"))
+		return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+#ifdef SYS_fork
+	return (pid_t)syscall(SYS_fork);
+#else
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
+
+static void have_child(void)
+{
+	bool handled = is("fork");
+	pid_t pid;
+
+	CHECK(!pipe(turn));
+	pid = make_child();
+	CHECK(pid >= 0);
+	if (!pid)
+		child(handled ? &handled : NULL);
+	if (handled) {
+		CHECK(region[BEFORE] == (uint8_t)(pattern((FROM + 30) * PAGE) + 1));
+		CHECK(region[IN_PARENT] == (uint8_t)(pattern((FROM + 31) * PAGE) + 1));
+		CHECK(region[IN_CHILD] == pattern((FROM + 32) * PAGE));
+		region[BEFORE]--;
+		region[IN_PARENT]--;
+	}
+	region[25 * PAGE] = 0x22;
+	CHECK(write(turn[1], "", 1) == 1);
+	crew_reap(pid);
+	region[25 * PAGE] = pattern((FROM + 25) * PAGE);
+	CHECK(is_a_file(region)); /* to fork costs it nothing */
+}
+
+static void have_children(void)
+{
+	for (int i = 0; i < 40; i++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (!pid) {
+			expect_pattern(all, (FROM + 1) * PAGE, (FROM + 20) * PAGE);
+			memset(region, 0x33, REGION);
+			_exit(0);
+		}
+		region[BEFORE]--;
+		region[IN_PARENT]--;
+		crew_reap(pid);
+	}
+}
+
+/* Its child stores, and ends before anything is returned to: it must leave the stack. */
+static void have_vfork(bool by_number)
+{
+	volatile uint8_t *at = region + 20 * PAGE;
+	volatile pid_t pid =
+		by_number ? (pid_t)syscall(SYS_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0,
+					   0, 0, 0)
+			  : vfork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		*at = 0x44;
+		_exit(0);
+	}
+	crew_reap(pid);
+	CHECK(*at == 0x44);
+	*at = pattern((FROM + 20) * PAGE);
+}
+
+static void act(void)
+{
+	bool empties = is("zeros") || is("zeros-by-number") || is("hidden-thread");
+
+	if (is("zeros"))
+		zeros(madvise);
+	else if (is("zeros-by-number"))
+		zeros(by_number);
+	else if (is("free")) /* what is in them is open */
+		CHECK(!madvise(region - PAGE, 9 * PAGE, MADV_FREE));
+	else if (is("locked"))
+		CHECK(!mlock(region + PAGE, 2 * PAGE) && !is_a_file(region));
+	else if (is("advice"))
+		advice();
+	else if (is("thread"))
+		begin_thread();
+	else if (is("hidden-thread"))
+		begin_hidden_thread();
+	else if (is("cloned-thread"))
+		begin_cloned_thread();
+	else if (is("moved"))
+		move();
+	else if (is("vfork") || is("vfork-by-number"))
+		have_vfork(!is("vfork"));
+	else if (is("forks"))
+		have_children();
+	else
+		have_child();
+	if (!empties && !is("free"))
+		expect_pattern(all, (FROM + 1) * PAGE, SIZE);
+}
+
+/* --- the two processes ------------------------------------------------------- */
+
+/* What comes of the other afterwards is there, and nowhere else. */
+static void expect_other(uint8_t byte)
+{
+	if (moved)
+		return;
+	for (size_t i = 0; i < LEN; i++)
+		CHECK(region[i] == byte);
+	CHECK(region[LEN] == (is("free") ? region[LEN] : pattern(FROM * PAGE + LEN)));
+}
+
+static void be_owner(void *arg)
+{
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+
+	(void)arg;
+	rig_open(&r);
+	all = rig_memory(SIZE);
+	for (size_t i = 0; i < SIZE; i++)
+		all[i] = pattern(i);
+	mr = ibv_reg_mr(r.pd, all + FROM * PAGE, REGION, RIG_ACCESS);
+	CHECK(mr);
+	region = all + FROM * PAGE;
+	CHECK(is_a_file(region) && is_a_file(region + REGION - 1) && !is_a_file(all));
+	qp = rig_qp(&r);
+	sh->owner = (struct card){ qp->qp_num, mr->rkey, (uintptr_t)region, r.gid };
+	sh->there = 1;
+	crew_wait(&sh->joined, 1);
+	crew_join(&r, qp, &sh->user);
+	sh->joined = 2;
+	crew_wait(&sh->used, 1);
+	expect_other(USES);
+	act();
+	sh->acted = 1;
+	crew_wait(&sh->used, 2);
+	expect_other(USES + USES);
+	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr));
+	CHECK(is("hidden-thread") || !is_a_file(region));
+	expect_other(USES + USES);
+	if (is("hidden-thread")) {
+		memset(region + 3 * PAGE, 0x66, 10 * PAGE);
+		zeros(madvise);
+	} else if (!is("zeros") && !is("zeros-by-number") && !is("free")) {
+		expect_pattern(all, (FROM + 1) * PAGE, SIZE);
+	}
+	sh->over = 1;
+	rig_close(&r);
+}
+
+static void use(struct ibv_qp *qp, uint8_t add)
+{
+	for (int i = 1; i <= USES; i++) {
+		memset(r.buf, i + add, LEN);
+		crew_expect(&r, qp, &sh->owner, IBV_WR_RDMA_WRITE, 0, LEN, 0);
+		crew_expect(&r, qp, &sh->owner, IBV_WR_RDMA_READ, LEN, LEN, 0);
+		CHECK(is("moved") || !memcmp(r.buf, r.buf + LEN, LEN));
+		sleep_ms(1);
+	}
+}
+
+static void be_user(void *arg)
+{
+	struct ibv_qp *qp;
+
+	(void)arg;
+	rig_open(&r);
+	qp = rig_qp(&r);
+	sh->user = crew_card(&r, qp);
+	crew_wait(&sh->there, 1);
+	sh->joined = 1;
+	crew_wait(&sh->joined, 2);
+	crew_join(&r, qp, &sh->owner);
+	use(qp, 0);
+	sh->used = 1;
+	crew_wait(&sh->acted, 1);
+	if (!is("moved"))
+		use(qp, USES);
+	sh->used = 2;
+	crew_wait(&sh->over, 1);
+	CHECK(!ibv_destroy_qp(qp));
+	rig_close(&r);
+}
+
+int noticed(void)
+{
+	pid_t owner, user;
+
+	sh = crew_share(sizeof(*sh));
+	owner = crew_fork(be_owner, NULL);
+	user = crew_fork(be_user, NULL);
+	crew_reap(owner);
+	crew_reap(user);
+	say("all right");
+	return 0;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* preload_memory.c - liburnic is told of what a program does to its memory, before it
+ * could notice that some of it is a file's (sys/preloaded.h; docs/direct.md, "Private
+ * memory").
+ *
+ * Until liburnic asks, and where none of that memory is concerned, each call here is
+ * libc's.  What libc does to memory within itself does not come by: it relies on nothing
+ * of this.
+ */
+#include "preload_told.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+static const struct preload_ops *_Atomic ops;
+
+const struct preload_ops *told(void)
+{
+	return atomic_load_explicit(&ops, memory_order_acquire);
+}
+
+/* Who tells of these bytes; NULL: they are of no concern.  errno stays. */
+const struct preload_ops *who_knows(uintptr_t lo, size_t len)
+{
+	const struct preload_ops *o = told();
+	int saved = errno;
+
+	if (!o || o->meets(lo, len))
+		return o;
+	errno = saved;
+	return NULL;
+}
+
+const struct preload_ops *who_knows_any(void)
+{
+	return who_knows(0, SIZE_MAX);
+}
+
+void make_private(uintptr_t lo, size_t len)
+{
+	const struct preload_ops *o = who_knows(lo, len);
+	int saved = errno;
+
+	if (o)
+		(void)o->make_private(lo, len);
+	errno = saved;
+}
+
+void make_all_private(void)
+{
+	make_private(0, SIZE_MAX);
+}
+
+/* --- madvise and its like -------------------------------------------------- */
+
+/* Means the same to a file's pages, or nothing that a program could see. */
+static bool is_harmless(int advice)
+{
+	switch (advice) {
+	case MADV_NORMAL:
+	case MADV_RANDOM:
+	case MADV_SEQUENTIAL:
+	case MADV_WILLNEED:
+	case MADV_COLD:
+	case MADV_PAGEOUT:
+	case MADV_HUGEPAGE:
+	case MADV_NOHUGEPAGE:
+	case MADV_COLLAPSE:
+	case MADV_POPULATE_READ:
+	case MADV_POPULATE_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool empties(int advice)
+{
+	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
+}
+
+/* Of memory some of which is a file's. */
+static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), void *at,
+		  size_t len, int advice)
+{
+	int rc, saved = errno;
+
+	if (advice == MADV_REMOVE) {
+		errno = EINVAL; /* as of private memory */
+		return -1;
+	}
+	if (!empties(advice) && advice != MADV_FREE && !is_harmless(advice))
+		(void)o->make_private((uintptr_t)at, len);
+	rc = fn(at, len, advice);
+	if (empties(advice) && (!rc || errno == ENOMEM)) {
+		int why = errno;
+
+		o->make_zero((uintptr_t)at, len);
+		errno = why;
+	} else if (advice == MADV_FREE && rc && errno == EINVAL &&
+		   !((uintptr_t)at % (uintptr_t)getpagesize())) {
+		/* The kernel may have kept the pages as well. */
+		rc = 0;
+	}
+	if (!rc)
+		errno = saved;
+	return rc;
+}
+
+int do_madvise(madvise_fn *fn, void *at, size_t len, int advice)
+{
+	const struct preload_ops *o = who_knows((uintptr_t)at, len);
+
+	return o ? advise(o, fn, at, len, advice) : fn(at, len, advice);
+}
+
+PUBLIC int madvise(void *at, size_t len, int advice)
+{
+	static struct real r = { .name = "madvise" };
+	madvise_fn *fn;
+
+	*(void **)&fn = preload_next(&r);
+	return fn ? do_madvise(fn, at, len, advice) : -1;
+}
+
+/* A mapping that is several for the kernel cannot be moved: what private memory would not
+ * answer is said otherwise. */
+void *do_mremap(mremap_fn *fn, void *at, size_t len, size_t new_len, int flags, void *to)
+{
+	const struct preload_ops *o = who_knows((uintptr_t)at, len ? len : 1);
+	bool kept = false;
+	void *moved;
+
+	if (o)
+		kept = !o->make_private((uintptr_t)at, len ? len : 1);
+	moved = fn(at, len, new_len, flags, to);
+	if (moved == MAP_FAILED && kept && errno == EFAULT)
+		errno = ENOMEM;
+	return moved;
+}
+
+/* Names whose declarations have other arguments. */
+PUBLIC void *hooked_mremap(void *at, size_t len, size_t new_len, int flags,
+			   void *to) __asm__("mremap");
+
+void *hooked_mremap(void *at, size_t len, size_t new_len, int flags, void *to)
+{
+	static struct real r = { .name = "mremap" };
+	mremap_fn *fn;
+
+	*(void **)&fn = preload_next(&r);
+	return fn ? do_mremap(fn, at, len, new_len, flags, to) : MAP_FAILED;
+}
+
+PUBLIC int mlock(const void *at, size_t len)
+{
+	static struct real r = { .name = "mlock" };
+	int (*fn)(const void *, size_t);
+
+	make_private((uintptr_t)at, len);
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(at, len) : -1;
+}
+
+PUBLIC int hooked_mlock2(const void *at, size_t len, unsigned flags) __asm__("mlock2");
+
+int hooked_mlock2(const void *at, size_t len, unsigned flags)
+{
+	static struct real r = { .name = "mlock2" };
+	int (*fn)(const void *, size_t, unsigned);
+
+	make_private((uintptr_t)at, len);
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(at, len, flags) : -1;
+}
+
+PUBLIC int mlockall(int flags)
+{
+	static struct real r = { .name = "mlockall" };
+	int (*fn)(int);
+
+	make_all_private();
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(flags) : -1;
+}
+
+PUBLIC int hooked_pkey_mprotect(void *at, size_t len, int prot,
+				int key) __asm__("pkey_mprotect");
+
+int hooked_pkey_mprotect(void *at, size_t len, int prot, int key)
+{
+	static struct real r = { .name = "pkey_mprotect" };
+	int (*fn)(void *, size_t, int, int);
+
+	make_private((uintptr_t)at, len);
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(at, len, prot, key) : -1;
+}
+
+/* Of another process, or of this one. */
+PUBLIC ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
+				      unsigned flags) __asm__("process_madvise");
+
+ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
+			       unsigned flags)
+{
+	static struct real r = { .name = "process_madvise" };
+	ssize_t (*fn)(int, const void *, size_t, int, unsigned);
+
+	make_all_private();
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(pid, v, n, advice, flags) : -1;
+}
+
+/* --- liburnic asks ------------------------------------------------------------ */
+
+static const char *const names[] = {
+	"madvise", "mremap", "mlock",	       "mlock2",      "mlockall", "pkey_mprotect",
+	"clone",   "_Fork",  "pthread_create", "thrd_create", "syscall",
+};
+
+/* Programs and libraries that look for that name find it here. */
+static bool is_first(const char *name)
+{
+	Dl_info here, there;
+	void *at = dlsym(RTLD_DEFAULT, name);
+
+	return at && dladdr((void *)(uintptr_t)is_first, &here) && dladdr(at, &there) &&
+	       here.dli_fbase == there.dli_fbase;
+}
+
+PUBLIC bool urnic_preload_watch(const char *release, const struct preload_ops *o)
+{
+	if (strcmp(release, URNIC_VERSION) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!is_first(names[i]))
+			return false;
+	atomic_store_explicit(&ops, o, memory_order_release);
+	return true;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* preload_process.c - liburnic is told before a thread begins, and around what makes a
+ * process with a copy of this one's memory (preload_memory.c).
+ */
+#include "preload_told.h"
+
+#include <linux/sched.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+
+/* --- threads ---------------------------------------------------------------- */
+
+static void before_thread(void)
+{
+	const struct preload_ops *o = who_knows_any();
+	int saved = errno;
+
+	if (o)
+		o->before_thread();
+	errno = saved;
+}
+
+PUBLIC int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg)
+{
+	static struct real r = { .name = "pthread_create" };
+	int (*fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+	before_thread();
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(t, attr, run, arg) : EAGAIN;
+}
+
+PUBLIC int thrd_create(thrd_t *t, thrd_start_t run, void *arg)
+{
+	static struct real r = { .name = "thrd_create" };
+	int (*fn)(thrd_t *, thrd_start_t, void *);
+
+	before_thread();
+	*(void **)&fn = preload_next(&r);
+	return fn ? fn(t, run, arg) : thrd_error;
+}
+
+/* --- processes with a copy of this one's memory ----------------------------- */
+
+const struct preload_ops *before_fork(void)
+{
+	const struct preload_ops *o = told();
+
+	return o && o->before_fork() ? o : NULL;
+}
+
+void after_fork(const struct preload_ops *o, long pid)
+{
+	int saved = errno;
+
+	if (o && pid)
+		o->in_parent();
+	else if (o)
+		o->in_child();
+	errno = saved;
+}
+
+/* fork() within libc calls what pthread_atfork() was given.  This library's constructor
+ * is the first of all (DF_1_INITFIRST), so these are the last before a fork and the first
+ * after it: what other handlers store belongs to the process that they run in. */
+static _Thread_local const struct preload_ops *forking
+	__attribute__((tls_model("initial-exec")));
+
+static void on_fork(void)
+{
+	forking = before_fork();
+}
+
+static void on_parent(void)
+{
+	after_fork(forking, 1);
+}
+
+static void on_child(void)
+{
+	after_fork(forking, 0);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(on_fork, on_parent, on_child);
+}
+
+PUBLIC pid_t hooked_Fork(void) __asm__("_Fork");
+
+pid_t hooked_Fork(void)
+{
+	static struct real r = { .name = "_Fork" };
+	const struct preload_ops *o;
+	pid_t (*fn)(void), pid;
+
+	*(void **)&fn = preload_next(&r);
+	if (!fn)
+		return -1;
+	o = before_fork();
+	pid = fn();
+	after_fork(o, pid);
+	return pid;
+}
+
+struct start {
+	const struct preload_ops *o;
+	int (*run)(void *);
+	void *arg;
+};
+
+static int start(void *arg)
+{
+	struct start s = *(const struct start *)arg;
+
+	after_fork(s.o, 0);
+	return s.run(s.arg);
+}
+
+bool has_own_memory(unsigned long flags)
+{
+	return !(flags & CLONE_VM);
+}
+
+/* Memory of this process is going to be another thread's, or process's, too. */
+void before_sharing(unsigned long flags)
+{
+	const struct preload_ops *o = told();
+
+	if (!o || flags & CLONE_VFORK)
+		return;
+	before_thread();
+	if (!(flags & CLONE_THREAD))
+		o->no_more();
+}
+
+/* Its stack cannot be replaced under it. */
+enum { STACK = 1 << 20 };
+
+static bool has_free_stack(const void *top)
+{
+	uintptr_t lo = (uintptr_t)top > STACK ? (uintptr_t)top - STACK : 0;
+
+	make_private(lo, STACK);
+	return !who_knows(lo, STACK);
+}
+
+typedef int clone_fn(int (*run)(void *), void *stack, int flags, void *arg, void *a,
+		     void *b, void *c);
+
+PUBLIC int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, void *a,
+			void *b, void *c) __asm__("clone");
+
+int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, void *a, void *b,
+		 void *c)
+{
+	static struct real r = { .name = "clone" };
+	struct start s = { NULL, run, arg };
+	clone_fn *fn;
+	int pid;
+
+	*(void **)&fn = preload_next(&r);
+	if (!fn)
+		return -1;
+	if (!has_own_memory((unsigned)flags)) {
+		before_sharing((unsigned)flags);
+		return fn(run, stack, flags, arg, a, b, c);
+	}
+	if (!who_knows_any() || !run)
+		return fn(run, stack, flags, arg, a, b, c);
+	if (!has_free_stack(stack)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	s.o = before_fork();
+	if (!s.o)
+		return fn(run, stack, flags, arg, a, b, c);
+	pid = fn(start, stack, flags, &s, a, b, c);
+	after_fork(s.o, 1);
+	return pid;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* preload_syscall.c - what comes by syscall() is told as well (preload_memory.c). */
+#include "preload_told.h"
+
+#include <linux/sched.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static syscall_fn *real_syscall(void)
+{
+	static struct real r = { .name = "syscall" };
+	syscall_fn *fn;
+
+	*(void **)&fn = preload_next(&r);
+	return fn;
+}
+
+/* Who stands before libc's functions by changing their instructions (libfabric, UCX)
+ * calls what was there by syscall(): that must not come to those functions again. */
+static int madvise_by_number(void *at, size_t len, int advice)
+{
+	return (int)real_syscall()(SYS_madvise, (long)at, (long)len, advice, 0, 0, 0);
+}
+
+static void *mremap_by_number(void *at, size_t len, size_t new_len, int flags, void *to)
+{
+	return (void *)real_syscall()(SYS_mremap, (long)at, (long)len, (long)new_len,
+				      flags, (long)to, 0);
+}
+
+/* --- by number --------------------------------------------------------------- */
+
+/* A child of fork(2), on the same stack, but with memory of its own. */
+static bool is_fork(long n, long a, long b)
+{
+	const uint64_t *args = (const uint64_t *)a; /* struct clone_args */
+
+	switch (n) {
+#ifdef SYS_fork
+	case SYS_fork:
+		return true;
+#endif
+	case SYS_clone:
+		return has_own_memory((unsigned long)a) && !b;
+	case SYS_clone3:
+		return a && (size_t)b >= CLONE_ARGS_SIZE_VER0 &&
+		       has_own_memory(args[0]) && !args[5];
+	default:
+		return false;
+	}
+}
+
+static __attribute__((noinline)) long by_fork(long n, long a, long b, long c, long d,
+					      long e)
+{
+	const struct preload_ops *o = before_fork();
+	long pid = real_syscall()(n, a, b, c, d, e, 0);
+
+	after_fork(o, pid);
+	return pid;
+}
+
+static void before_clone(unsigned long flags)
+{
+	if (has_own_memory(flags))
+		make_all_private();
+	else
+		before_sharing(flags);
+}
+
+static __attribute__((noinline)) void before_call(const struct preload_ops *o, long n,
+						  long a, long b)
+{
+	switch (n) {
+	case SYS_clone:
+		before_clone((unsigned long)a);
+		break;
+	case SYS_clone3:
+		if (a && (size_t)b >= CLONE_ARGS_SIZE_VER0)
+			before_clone(*(const uint64_t *)a);
+		break;
+	case SYS_mlock:
+	case SYS_mlock2:
+	case SYS_mbind:
+	case SYS_pkey_mprotect:
+		make_private((uintptr_t)a, (size_t)b);
+		break;
+	case SYS_userfaultfd:
+		o->no_more();
+		make_all_private();
+		break;
+	case SYS_mlockall:
+	case SYS_process_madvise:
+		make_all_private();
+		break;
+	default:
+		break;
+	}
+}
+
+/* What is to be called with the same arguments; NULL: it has been, with that result. */
+struct handed {
+	syscall_fn *on;
+	long result;
+};
+
+static struct handed done(long result)
+{
+	return (struct handed){ NULL, result };
+}
+
+/* Before libc's syscall(). */
+struct handed preload_syscall(long n, long a, long b, long c, long d, long e);
+
+__attribute__((used)) struct handed preload_syscall(long n, long a, long b, long c,
+						    long d, long e)
+{
+	const struct preload_ops *o = told();
+	syscall_fn *fn = real_syscall();
+
+	if (!fn)
+		return done(-1);
+	if (o) {
+		if (n == SYS_madvise)
+			return done(do_madvise(madvise_by_number, (void *)a, (size_t)b,
+					       (int)c));
+		if (n == SYS_mremap)
+			return done((long)do_mremap(mremap_by_number, (void *)a,
+						    (size_t)b, (size_t)c, (int)d,
+						    (void *)e));
+		if (is_fork(n, a, b))
+			return done(by_fork(n, a, b, c, d, e));
+		before_call(o, n, a, b);
+	}
+	return (struct handed){ fn, 0 };
+}
+
+/* libc's is jumped to: a child of vfork(2) comes back by it, too, and what it does then
+ * must leave its parent's stack alone. */
+#if defined(__x86_64__)
+/* The seventh argument lies on the stack, or the caller has something else there, that
+ * another thread may write to: a compiler would store what it has read. */
+__asm__(".pushsection .text\n"
+	".globl syscall\n"
+	".type syscall, @function\n"
+	"syscall:\n"
+	".cfi_startproc\n"
+	"	endbr64\n"
+	"	push %rdi\n"
+	"	push %rsi\n"
+	"	push %rdx\n"
+	"	push %rcx\n"
+	"	push %r8\n"
+	"	push %r9\n"
+	"	sub $8, %rsp\n"
+	".cfi_adjust_cfa_offset 56\n"
+	"	call preload_syscall\n"
+	"	mov %rdx, %r11\n"
+	"	add $8, %rsp\n"
+	"	pop %r9\n"
+	"	pop %r8\n"
+	"	pop %rcx\n"
+	"	pop %rdx\n"
+	"	pop %rsi\n"
+	"	pop %rdi\n"
+	".cfi_adjust_cfa_offset -56\n"
+	"	test %rax, %rax\n"
+	"	je 1f\n"
+	"	jmp *%rax\n"
+	"1:	mov %r11, %rax\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size syscall, . - syscall\n"
+	".popsection\n");
+#else
+/* All arguments are in registers (-foptimize-sibling-calls). */
+PUBLIC long hooked_syscall(long n, long a, long b, long c, long d, long e,
+			   long f) __asm__("syscall");
+
+long hooked_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	struct handed h = preload_syscall(n, a, b, c, d, e);
+
+	return h.on ? h.on(n, a, b, c, d, e, f) : h.result;
+}
+#endif
