@@ -147,11 +147,11 @@ class Proc:
 
     def wait_output(self, text, timeout=HANGS):
         end = time.monotonic() + timeout
-        while time.monotonic() < end:
+        running = True
+        while running and time.monotonic() < end:
+            running = self.running()    # what it writes before it ends counts
             if text in self.out:
                 return
-            if not self.running():
-                break
             time.sleep(0.01)
         raise AssertionError(f"no {text!r} in: {self.describe()}")
 

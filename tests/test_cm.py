@@ -182,6 +182,15 @@ def test_mckey(shared_pair, family):
     assert receiver.wait(lab.HANGS) == 0, receiver.describe()
 
 
+@pytest.mark.parametrize("words", ["ucmatose", "ucmatose -P ib", "udaddy"])
+def test_by_gid_alone(shared_pair, words):
+    """AF_IB addresses: a RoCE device's GIDs."""
+    pair = shared_pair()
+    port = 7174 if words == "udaddy" else lab.next_port()
+    words = (*words.split(), "-f", "gid", *(() if words == "udaddy" else ("-p", str(port))))
+    run_pair(pair.a, pair.b, words, (*words, "-s", f"::ffff:{pair.a.ip4}"), port, space=None)
+
+
 # --- a program of our own ---------------------------------------------------------
 
 @pytest.fixture(scope="session")

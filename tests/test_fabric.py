@@ -832,6 +832,56 @@ def test_no_adapter(fabric):
     assert "adapter nobody's of fabric default: the fabric has no such adapter" in out
 
 
+def test_run_refuses_an_adapter_that_is_not_there(fabric):
+    f = fabric()
+    urnic = f.ns.stage.urnic
+    said = f.ns.run(urnic, "run", "--hca", "c", "--", "echo", "started", check=False)
+    assert said.popen.returncode == 2 and "started" not in said.out
+    assert "adapter c of fabric default: the fabric has no such adapter" in said.out
+    said = f.ns.run(urnic, "run", "--hca", "a", "--fabric", "other", "--", "true", check=False)
+    assert said.popen.returncode == 2
+    assert "no such fabric runs here" in said.out
+    assert "Fabrics that run here: default\n" in said.out or \
+        re.search(r"Fabrics that run here: \d+:default\n", said.out)
+    said = f.ns.run(urnic, "fabric", "status", "--fabric", "other", check=False)
+    assert said.popen.returncode and "Fabrics that run here: " in said.out
+    assert f.ns.run(urnic, "run", "--hca", "a", "--", "echo", "started").out == "started\n"
+
+
+def test_doctor_knows_the_adapter(fabric):
+    f = fabric()
+    urnic = f.ns.stage.urnic
+
+    def says(at):
+        out = at.run(urnic, "doctor", "--json", check=False).out
+        found = {c["check"]: c for c in json.loads(out)}["fabric"]
+        return found["verdict"], found["detail"]
+
+    verdict, detail = says(f.ns)
+    assert verdict == "ok" and "no adapter is asked for" in detail and "default" in detail
+    verdict, detail = says(f.at("b"))
+    assert verdict == "limited" and "ib_b" in detail
+    f.opensm("a")
+    verdict, detail = says(f.at("b"))
+    assert verdict == "ok" and re.search(r"ib_b, LID 3, 127\.\d+\.\d+\.\d+$", detail)
+    verdict, detail = says(f.at("c"))
+    assert verdict == "missing" and "no such adapter" in detail
+
+
+def test_a_rank_has_its_adapter(fabric):
+    f = fabric()
+    at = f.at("rank")
+    for rank, name in enumerate(("ib_a", "ib_b", "ib_a")):
+        out = at.run("ibv_devices", env={"OMPI_COMM_WORLD_RANK": str(rank)}).out
+        assert re.findall(r"^\s+(ib_\w+)\s", out, re.M) == [name]
+        out = at.run("ibstat", "-l", env={"PMIX_RANK": str(rank)}).out
+        assert out.split() == [name]
+    out = at.run("ibv_devices", check=False).out
+    assert "no MPI launcher has said which rank this is" in out
+    # the launcher itself has none
+    at.run(f.ns.stage.urnic, "run", "--", "env", "PMI_RANK=1", "true")
+
+
 def test_two_fabrics_of_one_name(fabric):
     f = fabric()
     second = f.ns.run(f.ns.stage.urnic, "fabric", "run", str(f.dir / "topology"),

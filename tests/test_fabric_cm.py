@@ -38,7 +38,7 @@ def connect(f, port, *, server="b", client="a", ip=B, **kw):
                     port, space=None, **kw)
 
 
-# libfabric wants AF_IB addresses there
+# libfabric's are below
 RUN = [row for row in ROWS if not row.name.startswith("fi_")]
 
 
@@ -176,19 +176,211 @@ def test_an_address_of_the_second_file(netns, tmp_path):
     connect(f, lab.next_port(), ip="10.9.8.7")
 
 
-def test_connections_end_with_their_process(two):
-    """The peer is told when it sends; others at the adapter go on."""
+@pytest.mark.parametrize("at", ["a", "b"])
+@pytest.mark.parametrize("killed", ["client", "server"])
+def test_connections_end_with_their_process(two, killed, at):
+    """The peer is told at once, sooner than it can find out by sending; others at the
+    adapter go on."""
     port = lab.next_port()
-    s = two.at("b").start("rping", "-s", "-P", "-p", str(port))
+    s = two.at("b").start("rping", "-s", "-p", str(port))
     wait_listener(s, port)
-    words = ("rping", "-c", "-a", B, "-p", str(port))
-    victim = two.at("a").start(*words, "-v")
-    victim.wait_output("ping data")
+    other = two.at("b").start("rping", "-s", "-p", (others := str(lab.next_port())))
+    wait_listener(other, others)
+    c = two.at(at).start("rping", "-c", "-v", "-a", B, "-p", str(port))
+    c.wait_output("ping data")
+    victim, peer = (c, s) if killed == "client" else (s, c)
     victim.signal(signal.SIGKILL)
-    victim.wait(lab.HANGS)
-    c = two.at("a").start(*words, "-C", "5")
-    assert wait_end(c, "rping", lab.HANGS) == 0, c.describe()
-    assert s.running()
+    peer.wait_output(f"{'server' if peer is s else 'client'} DISCONNECT EVENT", 5)
+    d = two.at(at).start("rping", "-c", "-C", "5", "-a", B, "-p", others)
+    assert wait_end(d, "rping", lab.HANGS) == 0, d.describe()
+
+
+STOPS = """
+import ctypes, os, signal, sys, time
+sys.stdout.reconfigure(line_buffering=True)
+cm = ctypes.CDLL("librdmacm.so.1", use_errno=True)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+def address(ip, port):
+    return (2).to_bytes(2, "little") + port.to_bytes(2, "big") + bytes(map(int, ip.split("."))) + bytes(8)
+def new():
+    cid = ctypes.c_void_p()
+    cm.rdma_create_id.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int]
+    assert cm.rdma_create_id(None, ctypes.byref(cid), None, 0x106) == 0
+    return cid
+cm.rdma_resolve_addr.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int]
+cm.rdma_bind_addr.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+def both():
+    for name, call in (("resolve", lambda i: cm.rdma_resolve_addr(i, None, address(sys.argv[1], 9000), 30000)),
+                       ("bind", lambda i: cm.rdma_bind_addr(i, address("0.0.0.0", 0)))):
+        began = time.monotonic()
+        rc = call(new())
+        print(name, os.strerror(ctypes.get_errno()) if rc else "fine", "soon" if time.monotonic() - began < 3 else "late")
+both()
+print("ready")
+signal.sigwait([signal.SIGUSR1])
+both()
+"""
+
+
+def test_a_stopped_fabric(two):
+    """Nobody waits for it, and a line says why."""
+    c = two.at("a").start("/usr/bin/python3", "-c", STOPS, B)
+    c.wait_output("ready")
+    assert "resolve fine soon" in c.out and "bind fine soon" in c.out, c.describe()
+    two.proc.signal(signal.SIGSTOP)
+    c.signal(signal.SIGUSR1)
+    assert c.wait(lab.HANGS) == 0, c.describe()
+    two.proc.signal(signal.SIGCONT)
+    assert "resolve Host is down soon" in c.out and "bind Host is down soon" in c.out, c.describe()
+    assert "the fabric's process is stopped" in c.out
+
+
+# Multicast
+
+MCKEY = ("stdbuf", "-oL", "mckey")
+MGIDS = {"239.77.1.1": "ff12:4001:ffff::f4d:101", "ff15::77": "ff12:6001:ffff::77"}
+
+
+def receive(f, hca, group="239.77.1.1", *args):
+    """Returns when it is in the group."""
+    proc = f.at(hca).start(*MCKEY, "-m", group, *args)
+    proc.wait_output("joined dgid")
+    return proc
+
+
+def members(f, mgid="ff12:4001:ffff::f4d:101"):
+    """The GIDs of ports that the SA has in the group, each with its JoinState."""
+    out = f.run("n0", "saquery", "--smkey", "1", "-m")
+    return re.findall(rf"MGID\.+{mgid}\n.*\n\s+PortGid\.+(\S+)", out)
+
+
+def send(f, hca, group="239.77.1.1", *args):
+    """From a port that is in the group: mckey waits 3 s after it has joined, and no longer,
+    for a subnet manager that has to find other ways because of that."""
+    proc = f.at(hca).start("mckey", "-m", group, "-s", *args)
+    assert proc.wait(lab.HANGS) == 0, proc.describe()
+    return proc
+
+
+@pytest.fixture
+def four(fabric):
+    """Four adapters at two switches, n0's the subnet manager's."""
+    f = fabric(leaves(1, 2, 2))
+    f.sm = f.opensm("n0")
+    return f
+
+
+@pytest.mark.parametrize("group", MGIDS)
+def test_multicast(four, group):
+    assert members(four, MGIDS[group]) == []
+    receivers = [receive(four, n, group) for n in ("n0", "n1", "n2", "n3")]
+    assert f"joined dgid: {MGIDS[group]} " in receivers[0].out, receivers[0].describe()
+    assert len(members(four, MGIDS[group])) == 4
+    send(four, "n0", group)
+    for r in receivers:
+        assert r.wait(lab.HANGS) == 0, r.describe()
+    assert members(four, MGIDS[group]) == []
+
+
+def test_multicast_of_ipoib(four):
+    """Its groups have another signature and Q_Key."""
+    words = ("239.77.1.1", "-p", "0x2")
+    receivers = [receive(four, n, *words) for n in ("n1", "n2")]
+    assert "dgid: ff12:401b:ffff::f4d:101 " in receivers[0].out
+    send(four, "n2", *words)
+    for r in receivers:
+        assert r.wait(lab.HANGS) == 0, r.describe()
+
+
+def test_multicast_by_gid(four):
+    """A group of the program's own choice (AF_IB)."""
+    group = ("-M", "ff15:1::4:7")
+    receivers = [four.at(n).start(*MCKEY, *group, "-b", ip)
+                 for n, ip in (("n1", "127.1.0.2"), ("n3", "127.1.0.4"))]
+    for r in receivers:
+        r.wait_output("joined dgid: ff15:1::4:7")
+    sender = four.at("n3").start("mckey", *group, "-b", "127.1.0.4", "-s", "-o")
+    assert sender.wait(lab.HANGS) == 0, sender.describe()
+    for r in receivers:
+        assert r.wait(lab.HANGS) == 0, r.describe()
+
+
+def test_multicast_within_an_adapter(four):
+    """Its port is in the group as long as one of its programs is, however the others end;
+    and one that sends reaches the others."""
+    receivers = [receive(four, "n1") for _ in range(3)]
+    assert len(members(four)) == 1
+    receivers[0].signal(signal.SIGKILL)
+    receivers[0].wait(lab.HANGS)
+    receivers[1].signal(signal.SIGTERM)
+    receivers[1].wait(lab.HANGS)
+    assert len(members(four)) == 1
+    send(four, "n1")
+    assert receivers[2].wait(lab.HANGS) == 0, receivers[2].describe()
+    assert members(four) == []
+    last = receive(four, "n2")
+    assert len(members(four)) == 1
+    last.signal(signal.SIGKILL)
+    last.wait(lab.HANGS)
+    assert lab.eventually(lambda: members(four) == [])
+
+
+def test_multicast_and_another_subnet_manager(four):
+    """It knows nobody, asks all to register again, and is told of the group."""
+    receivers = [receive(four, n) for n in ("n1", "n2")]
+    four.sm.signal(signal.SIGKILL)
+    four.sm.wait(lab.HANGS)
+    four.opensm("n3")
+    assert lab.eventually(lambda: len(members(four)) == 2)
+    send(four, "n1")
+    for r in receivers:
+        assert r.wait(lab.HANGS) == 0, r.describe()
+
+
+def test_multicast_without_a_subnet_manager(fabric):
+    r = fabric().at("a").start("mckey", "-m", "239.77.1.1")
+    r.wait(lab.HANGS)
+    assert "RDMA_CM_EVENT_MULTICAST_ERROR, error: -110" in r.out and "opensm" in r.out, r.describe()
+
+
+# By GIDs alone (AF_IB)
+
+def gid_of(f, hca):
+    return re.search(r"GID\[ *0\]:\s+(\S+)", f.run(hca, "ibv_devinfo", "-v"))[1]
+
+
+BY_GID = {
+    "ucmatose": ("ucmatose -f gid -p {port}", "ucmatose -f gid -s {gid} -p {port}"),
+    "ucmatose-ib": ("ucmatose -f gid -P ib -p {port}", "ucmatose -f gid -P ib -s {gid} -p {port}"),
+    "ucmatose-bound": ("ucmatose -f gid -b {gid} -p {port}",
+                       "ucmatose -f gid -b {own} -s {gid} -p {port}"),
+    "udaddy": ("udaddy -f gid", "udaddy -f gid -s {gid}"),
+    "rstream": ("rstream -f gid -p {port} -T v -S 4096 -C 100",
+                "rstream -f gid -s {gid} -p {port} -T v -S 4096 -C 100"),
+}
+
+
+@pytest.mark.parametrize("name", BY_GID)
+def test_by_gid_alone(two, name):
+    port = 7174 if name == "udaddy" else lab.next_port()
+    server, client = (words.format(gid=gid_of(two, "b"), own=gid_of(two, "a"), port=port).split()
+                      for words in BY_GID[name])
+    run_pair(two.at("b"), two.at("a"), server, client, port, space=None)
+
+
+def test_nobody_listens_by_gid(two):
+    c = two.at("a").start("ucmatose", "-f", "gid", "-s", gid_of(two, "b"), "-p", str(lab.next_port()))
+    assert c.wait(lab.HANGS) != 0 and "RDMA_CM_EVENT_REJECTED, error: 8" in c.out, c.describe()
+
+
+def test_libfabric(two):
+    port = str(lab.next_port())
+    words = ("fi_pingpong", "-p", "verbs", "-e", "msg")
+    s = two.at("b").start(*words, "-B", port)
+    s.wait_listening(int(port))
+    c = two.at("a").start(*words, "-P", port, B)
+    rc = c.wait(lab.HANGS)
+    lab.both_ended_well(c, rc, s, s.wait(lab.HANGS if rc == 0 else 1))
 
 
 def test_on_the_wire(two):

@@ -21,6 +21,7 @@ static const struct check {
 	{ "programs", probe_programs, false },
 	{ "network interfaces", probe_interfaces, true },
 	{ "iWARP", probe_iwarp, false },
+	{ "fabric", probe_fabric, false },
 	{ "UDP port, IPv4", probe_port4, true },
 	{ "UDP port, IPv6", probe_port6, false },
 	{ "IPv6", probe_ipv6, false },

@@ -49,6 +49,7 @@ static json_t *talk(const char *fabric, const char *ask, int *rc)
 json_t *control_ask(const char *who, const char *fabric, json_t *ask)
 {
 	char *text = json_dumps(ask, JSON_COMPACT);
+	char running[256];
 	const char *bad;
 	int rc = -ENOMEM;
 	json_t *j = text ? talk(fabric, text, &rc) : NULL;
@@ -58,10 +59,13 @@ json_t *control_ask(const char *who, const char *fabric, json_t *ask)
 	bad = json_string_value(json_object_get(j, "error"));
 	if (!rc && !bad)
 		return j;
-	if (rc)
-		fprintf(stderr, "%s: fabric %s: %s\n", who, fabric, fabric_why(rc));
-	else
+	if (rc) {
+		plug_running(running, sizeof(running));
+		fprintf(stderr, "%s: fabric %s: %s.  Fabrics that run here: %s\n", who,
+			fabric, fabric_why(rc), running);
+	} else {
 		fprintf(stderr, "%s: %s\n", who, bad);
+	}
 	json_decref(j);
 	return NULL;
 }

@@ -29,6 +29,7 @@ enum conf_share probe_share(void);
 
 void probe_conf(struct finding *f);
 void probe_iwarp(struct finding *f);
+void probe_fabric(struct finding *f);
 
 void probe_port4(struct finding *f);
 void probe_port6(struct finding *f);

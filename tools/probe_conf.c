@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/netport.h"
 #include "probe.h"
 #include "settings.h"
 
@@ -26,16 +27,17 @@ enum conf_share probe_share(void)
 	return conf_read(&conf, &origin, err) ? CONF_SHARE_AUTO : conf.share;
 }
 
-/* An interface, or a device of one: see listed() of nic/registry.c. */
+/* An interface, or a device of one. */
 static bool is_known(const char *name)
 {
-	static const char *const kinds[] = { "", "roce_", "iwarp_" };
-	bool is = false;
+	bool is = if_nametoindex(name);
 
-	for (int i = 0; i < 3 && !is; i++) {
-		size_t n = strlen(kinds[i]);
+	for (int i = 0; i < NETDEV_KINDS && !is; i++) {
+		const char *prefix = netdev_kinds[i]->prefix;
+		size_t n = strlen(prefix);
 
-		is = strncmp(name, kinds[i], n) == 0 && if_nametoindex(name + n);
+		is = strncmp(name, prefix, n) == 0 && name[n] == '_' &&
+		     if_nametoindex(name + n + 1);
 	}
 	return is;
 }

@@ -12,6 +12,7 @@
 
 #include "nic/netdev.h"
 #include "nic/pick.h"
+#include "plug/plug.h"
 #include "program.h"
 #include "settings.h"
 #include "sys/conf.h"
@@ -201,6 +202,26 @@ static bool have_devices(const char *list)
 	return some;
 }
 
+/* An adapter that is asked for has to be there.  By rank each process of an MPI program
+ * asks for its own. */
+static bool have_adapter(const struct conf *conf)
+{
+	char running[256];
+	struct plug_ca ca;
+	int rc;
+
+	if (!conf->hca[0])
+		return true;
+	rc = plug_ca(conf->fabric, conf->hca, &ca);
+	if (!rc || rc == -EDESTADDRREQ)
+		return true;
+	plug_running(running, sizeof(running));
+	fprintf(stderr,
+		"urnic run: adapter %s of fabric %s: %s.  Fabrics that run here: %s\n",
+		conf->hca, conf->fabric, plug_why(rc), running);
+	return false;
+}
+
 static int prepare(struct run *r)
 {
 	struct conf conf;
@@ -211,7 +232,7 @@ static int prepare(struct run *r)
 		fprintf(stderr, "urnic run: %s\n", err);
 		return -EINVAL;
 	}
-	if (!have_devices(conf.devices))
+	if (!have_devices(conf.devices) || !have_adapter(&conf))
 		return -ENODEV;
 	if (find_libs(r) != 0)
 		return -ENOENT;

@@ -185,6 +185,25 @@ void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner)
 	leave(ctx, 0);
 }
 
+int cm_gate_join(struct ibv_context *ctx, const struct sa_group *want,
+		 uint64_t patience_ns, struct cm_owner *owner, struct cm_member **out)
+{
+	struct cm *cm = enter(ctx);
+
+	return cm ? leave(ctx, cm_join(cm, want, patience_ns, owner, out, nic_now()))
+		  : -EIO;
+}
+
+void cm_gate_part(struct ibv_context *ctx, struct cm_member *m)
+{
+	struct cm *cm = enter(ctx);
+
+	if (!cm)
+		return;
+	cm_part(cm, m);
+	leave(ctx, 0);
+}
+
 void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16])
 {
 	const struct port port = device_port(abi_of(ctx)->ctx.dev);

@@ -20,6 +20,8 @@ static struct cm_target to_ib = { .route = { .dlid = 4 } };
 static struct cm_conn conn;
 static struct cm_service service;
 static struct cm_owner owner;
+static struct sa_group group;
+static struct cm_member *const member = (struct cm_member *)&group;
 static struct cm_param param;
 static char told[64];
 static int answer;
@@ -87,6 +89,25 @@ void cm_path_forget(struct cm *c, const struct cm_owner *o)
 	assert_ptr_equal(c, &cm);
 	assert_ptr_equal(o, &owner);
 	tell("forget");
+}
+
+int cm_join(struct cm *c, const struct sa_group *want, uint64_t patience_ns,
+	    struct cm_owner *o, struct cm_member **out, uint64_t now)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(want, &group);
+	assert_int_equal(patience_ns, 5);
+	assert_ptr_equal(o, &owner);
+	assert_int_equal(now, fix.now);
+	*out = member;
+	return tell("join");
+}
+
+void cm_part(struct cm *c, struct cm_member *m)
+{
+	assert_ptr_equal(c, &cm);
+	assert_ptr_equal(m, member);
+	tell("part");
 }
 
 void cm_unbind(struct cm *c, struct cm_listener *l)
@@ -261,6 +282,20 @@ static int go_path(struct ibv_context *ctx)
 	return cm_gate_path(ctx, &to_ib.route, 5, &owner);
 }
 
+static int go_join(struct ibv_context *ctx)
+{
+	struct cm_member *m;
+
+	return cm_gate_join(ctx, &group, 5, &owner, &m);
+}
+
+/* Answers nothing. */
+static int go_part(struct ibv_context *ctx)
+{
+	cm_gate_part(ctx, member);
+	return 0;
+}
+
 /* Answers nothing. */
 static int go_path_forget(struct ibv_context *ctx)
 {
@@ -297,6 +332,8 @@ static const struct row {
 	{ go_connect_iwarp, "enter leave-turn", "connect-iwarp", NULL, true },
 	{ go_connect_ib, "enter leave-turn", "connect", NULL, true },
 	{ go_path, "enter leave-turn", "path", NULL, true },
+	{ go_join, "enter leave-turn", "join", NULL, true },
+	{ go_part, "enter leave-turn", "part", NULL, false },
 	{ go_path_forget, "enter leave-turn", "forget", NULL, false },
 	{ go_own, "enter leave-turn", "own", NULL, false },
 	{ go_accept, "enter leave-turn", "accept", &cm_ib_proto, true },
@@ -383,7 +420,7 @@ static void refuses(struct ibv_context *ctx)
 		conn.proto = r->proto;
 		assert_int_equal(r->go(ctx), r->go == go_unbind || r->go == go_close ||
 							     r->go == go_path_forget ||
-							     !*r->cm
+							     r->go == go_part || !*r->cm
 						     ? 0
 						     : -EIO);
 		assert_true(was_told(""));

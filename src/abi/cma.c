@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "abi/rdmacm.h"
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/ep.h"
@@ -18,6 +19,7 @@
 #include "rdmacm/resolve.h"
 #include "sys/live.h"
 #include "sys/log.h"
+#include "sys/sockaddr.h"
 
 static bool lives(const struct live *l, enum live_kind kind)
 {
@@ -178,6 +180,8 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *
 {
 	struct cma_id *i = enter(id);
 
+	if (i && level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
+		return cma_end(cma_set_path(i, optval, optlen));
 	return i ? cma_end(cma_set_option(i, level, optname, optval, optlen)) : -1;
 }
 
@@ -230,8 +234,7 @@ static __be16 port_of(struct rdma_cm_id *id, bool dst)
 	if (!enter(id))
 		return 0;
 	a = &id->route.addr;
-	port = ((const struct sockaddr_in *)(dst ? &a->dst_addr : &a->src_addr))
-		       ->sin_port;
+	port = htobe16(sockaddr_port(dst ? &a->dst_addr : &a->src_addr));
 	held_end();
 	return port;
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/ep.h"
@@ -107,6 +108,8 @@ FAKE(cma_join, (struct cma_id *i, const struct sockaddr *a, bool send_only, void
 	IS(i, &id); IS(a, &dst); IS(send_only, false); IS(c, &option))
 FAKE(cma_join_ex, (struct cma_id *i, const struct rdma_cm_join_mc_attr_ex *a, void *c),
 	IS(i, &id); IS(a, &join); IS(c, &option))
+FAKE(cma_set_path, (struct cma_id *i, const void *val, size_t len),
+	IS(i, &id); IS(val, &option); assert_int_equal(len, 7))
 FAKE(cma_leave, (struct cma_id *i, const struct sockaddr *a), IS(i, &id); IS(a, &dst))
 FAKE(cma_destroy_ep, (struct cma_id *i), IS(i, &id))
 FAKE_VOID(cma_channel_free, (struct cma_channel *ch), IS(ch, &channel))

@@ -32,7 +32,8 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 	list_init(&cm->free);
 	list_init(&cm->listeners);
 	list_init(&cm->queries);
-	heap_init(&cm->query_timers);
+	heap_init(&cm->sa_timers);
+	list_init(&cm->members);
 	for (int i = 0; i < PEERS; i++) {
 		list_init(&cm->by_peer[i]);
 		list_init(&cm->by_qp[i]);
@@ -64,6 +65,7 @@ void cm_close(struct cm *cm)
 		qp1_close(cm->net.qp1);
 	if (cm->ib.qp1)
 		qp1_close(cm->ib.qp1);
+	group_close(cm);
 	sa_close(cm);
 	listeners_free(cm);
 	iw_close(cm);
@@ -90,7 +92,7 @@ uint64_t cm_deadline(const struct cm *cm)
 {
 	uint64_t at = heap_next(&cm->timers);
 	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm),
-			     heap_next(&cm->query_timers) };
+			     heap_next(&cm->sa_timers) };
 
 	if (cm->boxed)
 		return 0;

@@ -94,6 +94,7 @@ struct cm_service {
 	bool v6_only;	      /* else the IPv6 wildcard is both's */
 	uint8_t ip[16];	      /* not any; IPv4 mapped */
 	uint32_t ifindex;     /* of a link-local one */
+	bool native;	      /* as in struct cm_target; ip is a GID */
 	bool iwarp;	      /* by TCP, too ... */
 	bool only_iwarp;      /* ... or by that alone */
 	bool only_ib;	      /* at an adapter of a fabric, and no interface */
@@ -130,6 +131,20 @@ int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	    struct cm_owner *owner, uint64_t now);
 /* What it has asked for does not matter any more. */
 void cm_path_forget(struct cm *cm, const struct cm_owner *owner);
+
+/* --- multicast groups of InfiniBand ---------------------------------------- */
+
+struct cm_member;
+
+/* Our port is to be in the group that want names, in its join state, as long as the
+ * member lives.  GROUP follows, once; its status is -ETIMEDOUT: nobody answers for so
+ * long; -EINVAL: the SA says no.  0, -ENODEV or -ENOMEM. */
+int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
+	    struct cm_owner *owner, struct cm_member **out, uint64_t now);
+/* The owner is told nothing more, and the member is no more. */
+void cm_part(struct cm *cm, struct cm_member *m);
+/* A subnet manager wants to be told again of all memberships. */
+void cm_reregister(struct cm *cm, uint64_t now);
 
 extern const struct cm_proto cm_ib_proto, cm_iw_proto;
 

@@ -168,7 +168,9 @@ struct cm {
 	struct list listeners;
 	struct gsi_port net, ib; /* of Ethernet, and of InfiniBand */
 	struct list queries;	 /* sa.c */
-	struct heap query_timers;
+	struct heap sa_timers;
+	unsigned sa_asks;    /* for which there is room in it */
+	struct list members; /* sa_group.c */
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
 	uint64_t held_at; /* the first of them; NEVER: there are none */
@@ -227,6 +229,9 @@ bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 /* A message of c: its header and identifiers. */
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
 void conn_private(struct cm_msg *m, const void *data, size_t len);
+/* What of the private data is not the program's: where IP addresses stand. */
+size_t conn_skip(const struct cm_target *to);
+void conn_say_ip(struct cm_msg *m, const struct cm_target *to, const struct cm_param *p);
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* --- retry.c: what is sent until it is answered -------------------------- */
@@ -330,6 +335,35 @@ void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
 bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len);
 void sa_run(struct cm *cm, uint64_t now);
 void sa_close(struct cm *cm);
+
+/* Something that the SA is asked for, again and again until it answers (sa_answered()) or
+ * the asker's patience ends. */
+struct sa_ask {
+	struct heap_node timer;
+	uint64_t tid, until, wait_ns;
+	const struct sa_ask_ops *ops;
+};
+
+struct sa_ask_ops {
+	void (*ask)(struct cm *cm, const struct sa_ask *a);
+	/* Patience has ended: it calls sa_answered() or sa_ask_end(). */
+	void (*silent)(struct cm *cm, struct sa_ask *a);
+};
+
+/* 0 or -ENOMEM.  It may be begun, again and again, until sa_ask_end(). */
+int sa_ask_init(struct cm *cm, struct sa_ask *a, const struct sa_ask_ops *ops);
+void sa_ask_begin(struct cm *cm, struct sa_ask *a, uint64_t patience_ns, uint64_t now);
+void sa_answered(struct cm *cm, struct sa_ask *a);
+void sa_ask_end(struct cm *cm, struct sa_ask *a);
+/* A transaction of this process. */
+uint64_t sa_tid(struct cm *cm);
+/* To the subnet manager, if there is one. */
+void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_LEN]);
+
+/* --- sa_group.c ---------------------------------------------------------- */
+
+void group_input(struct cm *cm, const uint8_t mad[MAD_LEN]);
+void group_close(struct cm *cm);
 
 /* --- forward.c: from process to process of this host ------------------------ */
 

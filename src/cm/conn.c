@@ -12,6 +12,7 @@
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "wire/cm_ip.h"
 
 enum { INDEX_MASK = (1 << ID_INDEX_BITS) - 1 };
 
@@ -205,6 +206,23 @@ void conn_private(struct cm_msg *m, const void *data, size_t len)
 {
 	if (len)
 		memcpy(m->private, data, len);
+}
+
+size_t conn_skip(const struct cm_target *to)
+{
+	return to->native ? 0 : CM_IP_HDR;
+}
+
+void conn_say_ip(struct cm_msg *m, const struct cm_target *to, const struct cm_param *p)
+{
+	struct cm_ip ip = { .v6 = !addr_is_v4(to->dst_ip), .src_port = to->src_port };
+
+	memcpy(ip.src, to->src_ip, 16);
+	memcpy(ip.dst, to->dst_ip, 16);
+	if (!to->native)
+		cm_ip_build(m->private, &ip);
+	if (p->private_len)
+		memcpy(m->private + conn_skip(to), p->private, p->private_len);
 }
 
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p)

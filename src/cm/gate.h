@@ -42,6 +42,10 @@ int cm_gate_serve(struct ibv_context *ctx, const struct cm_service *s);
 int cm_gate_path(struct ibv_context *ctx, const struct cm_route *route,
 		 uint64_t patience_ns, struct cm_owner *owner);
 void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner);
+/* cm_join() and cm_part() */
+int cm_gate_join(struct ibv_context *ctx, const struct sa_group *want,
+		 uint64_t patience_ns, struct cm_owner *owner, struct cm_member **out);
+void cm_gate_part(struct ibv_context *ctx, struct cm_member *m);
 /* The IP address of ctx's port, where that is no GID; zeroes: it has none. */
 void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16]);
 

@@ -40,27 +40,37 @@ static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 	       !memcmp(route->src, route->dst, 16);
 }
 
-/* Which peer asks, and for what. */
-static int target_of(const struct cm_msg *m, const struct cm_route *route,
-		     struct cm_target *to)
+/* Which peer asks, and for what.  Where it says no IP addresses the service has to be one
+ * of GIDs. */
+static struct cm_target target_of(const struct cm_msg *m, const struct cm_route *route)
 {
 	struct cm_ip ip;
-
-	if (cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
-	    (!route->dlid && !fits_route(&ip, route)))
-		return -EPROTO;
-	*to = (struct cm_target){
+	struct cm_target to = {
 		.route = *route,
 		.space = cm_service_space(m->service_id),
 		.src_port = cm_service_port(m->service_id),
-		.dst_port = ip.src_port,
 		.mtu = m->mtu,
 		.datagram = m->type == CM_SIDR_REQ,
 	};
-	to->route.tclass = m->path.tclass;
-	memcpy(to->src_ip, ip.dst, 16);
-	memcpy(to->dst_ip, ip.src, 16);
-	return to->space ? 0 : -EPROTO;
+
+	to.native = cm_ip_parse(&ip, m->private, cm_private_len(m->type)) ||
+		    (!route->dlid && !fits_route(&ip, route));
+	to.route.tclass = m->path.tclass;
+	memcpy(to.src_ip, to.native ? route->src : ip.dst, 16);
+	memcpy(to.dst_ip, to.native ? route->dst : ip.src, 16);
+	to.dst_port = to.native ? 0 : ip.src_port;
+	return to;
+}
+
+/* A service of GIDs is told nothing of IP addresses, which are data to it. */
+static void as_served(struct cm_target *to, const struct cm_listener *l)
+{
+	if (!l->service.native)
+		return;
+	to->native = true;
+	to->dst_port = 0;
+	memcpy(to->src_ip, to->route.src, 16);
+	memcpy(to->dst_ip, to->route.dst, 16);
 }
 
 /* To the process that has the service's name.  -ESRCH: there is none. */
@@ -108,18 +118,17 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 
 	if (ibcm_known_request(cm, route, m, now))
 		return true;
-	if (target_of(m, route, &to)) {
-		cm->counter[CM_RX_MALFORMED]++;
-		return true;
-	}
+	to = target_of(m, route);
 	l = find_listener(cm, &to, m->type == CM_SIDR_REQ);
-	if (l)
+	if (l) {
+		as_served(&to, l);
 		ibcm_request(l, &to, m, now);
-	else if (!forwarded && !route->dlid &&
-		 forward_to_service(cm, &to, route, mad) != -ESRCH)
+	} else if (!forwarded && !route->dlid &&
+		   forward_to_service(cm, &to, route, mad) != -ESRCH) {
 		cm->counter[CM_RX_FORWARDED]++;
-	else
+	} else {
 		return false;
+	}
 	return true;
 }
 

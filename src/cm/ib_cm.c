@@ -36,7 +36,6 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 			     const struct cm_param *p)
 {
 	struct cm_msg m = conn_msg(c, CM_REQ);
-	struct cm_ip ip = { .v6 = true, .src_port = to->src_port };
 
 	m.service_id = c->service_id;
 	say_param(&m, p);
@@ -59,12 +58,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	};
 	memcpy(m.path.sgid, to->route.src, 16);
 	memcpy(m.path.dgid, to->route.dst, 16);
-	memcpy(ip.src, to->src_ip, 16);
-	memcpy(ip.dst, to->dst_ip, 16);
-	ip.v6 = !addr_is_v4(to->dst_ip);
-	cm_ip_build(m.private, &ip);
-	if (p->private_len)
-		memcpy(m.private + CM_IP_HDR, p->private, p->private_len);
+	conn_say_ip(&m, to, p);
 	return m;
 }
 
@@ -76,7 +70,7 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 	struct cm_msg m;
 	struct conn *c;
 
-	if (p->private_len > cm_private_len(type) - CM_IP_HDR)
+	if (p->private_len > cm_private_len(type) - conn_skip(to))
 		return -EINVAL;
 	if (conn_reserve(cm, cm->reserved + 1))
 		return -ENOMEM;
@@ -86,7 +80,8 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 	c->base.owner = owner;
 	c->route = to->route;
 	c->datagram = to->datagram;
-	c->service_id = cm_service_id(to->space, to->dst_port);
+	c->service_id =
+		to->native ? to->service_id : cm_service_id(to->space, to->dst_port);
 	c->local_qpn = p->qpn;
 	c->local_guid = p->ca_guid;
 	c->ack_timeout = p->ack_timeout;

@@ -2,7 +2,6 @@
 /* ib_request.c - what a REQ or SIDR_REQ begins at the passive side, and the REJ. */
 #include "cm/cm_int.h"
 #include "sys/log.h"
-#include "wire/cm_ip.h"
 
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 		 const void *private, size_t len)
@@ -90,7 +89,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	l->pending++;
 	via_set(c, l);
 	conn_become(c, m->type == CM_REQ ? ST_REQ_RCVD : ST_SIDR_RCVD);
-	param_of(m, CM_IP_HDR, &p);
+	param_of(m, conn_skip(from), &p);
 	ev.conn = &c->base;
 	ev.peer = &p;
 	if (l->owner->event(l->owner, &ev))

@@ -7,22 +7,15 @@
 #include "cm/cm_int.h"
 #include "core/device.h"
 #include "link/dgram.h"
-#include "wire/cm_ip.h"
 
 int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
 		 uint64_t now)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REQ);
-	struct cm_ip ip = { .src_port = to->src_port };
 
 	m.service_id = c->service_id;
 	m.pkey = gsi_pkey(c->cm, &to->route);
-	ip.v6 = !addr_is_v4(to->dst_ip);
-	memcpy(ip.src, to->src_ip, 16);
-	memcpy(ip.dst, to->dst_ip, 16);
-	cm_ip_build(m.private, &ip);
-	if (self->private_len)
-		memcpy(m.private + CM_IP_HDR, self->private, self->private_len);
+	conn_say_ip(&m, to, self);
 	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
 	conn_become(c, ST_SIDR_SENT);
 	return 0;

@@ -202,6 +202,7 @@ static void judge(const struct prog *p, int side)
 			assert_true(first);
 			break;
 		case CM_EV_PATH:
+		case CM_EV_GROUP:
 		case CM_EV_REQUEST:
 		case CM_EV_TIMEWAIT_EXIT:
 			fail();
@@ -261,7 +262,8 @@ static void random_lives(void **state)
 		live(seed);
 	}
 	for (unsigned i = 0; !one && i <= CM_EV_FAILED; i++)
-		assert_true(i == CM_EV_TIMEWAIT_EXIT || i == CM_EV_PATH || total[i] > 5);
+		assert_true(i == CM_EV_TIMEWAIT_EXIT || i == CM_EV_PATH ||
+			    i == CM_EV_GROUP || total[i] > 5);
 }
 
 int main(void)

@@ -314,9 +314,11 @@ static int fits(const struct cm_listener *l, const struct cm_target *from)
 
 	if (s->space != from->space || s->port != from->src_port || s->only_iwarp)
 		return 0;
+	if (from->native && !s->native)
+		return 0;
 	if (s->any)
-		return s->v6 == v6 || (s->v6 && !s->v6_only);
-	return memcmp(s->ip, from->src_ip, 16) ? 0 : 2;
+		return s->native || s->v6 == v6 || (s->v6 && !s->v6_only);
+	return memcmp(s->ip, s->native ? from->route.src : from->src_ip, 16) ? 0 : 2;
 }
 
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,

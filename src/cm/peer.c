@@ -2,10 +2,11 @@
 /* peer.c - does the peer's process live?  For a process that is killed a kernel
  * would send DREQ; nobody does for ours.
  *
- * On this host the connection of host/ closes (near).  Another host is asked: what
- * we sent last, REP or RTU, goes out again from time to time, which to a peer that
- * lives is a duplicate.  Where other processes run, the one that gets it answers
- * REJ (invalid communication ID); where none does, the kernel refuses it (ICMP). */
+ * On this host, where all programs of a fabric are, too, the connection of host/ closes
+ * (near).  Another host is asked: what we sent last, REP or RTU, goes out again from
+ * time to time, which to a peer that lives is a duplicate.  Where other processes run,
+ * the one that gets it answers REJ (invalid communication ID); where none does, the
+ * kernel refuses it (ICMP). */
 #include <errno.h>
 #include <string.h>
 
@@ -294,7 +295,7 @@ bool conn_watch(struct conn *c, uint64_t now)
 	uint16_t slot = id_slot(c->remote_id);
 	int rc;
 
-	if (!c->near && !route_is_local(cm, &c->route)) {
+	if (!c->near && !c->route.dlid && !route_is_local(cm, &c->route)) {
 		ask_later(c, now);
 		return true;
 	}

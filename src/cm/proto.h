@@ -35,10 +35,14 @@ struct cm_target {
 	uint8_t src_ip[16], dst_ip[16];
 	uint16_t space; /* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;
-	uint8_t mtu;   /* enum ibv_mtu */
-	uint8_t rate;  /* of InfiniBand: enum ibv_rate */
-	bool datagram; /* which QP serves this port?  (SIDR) */
-	bool iwarp;    /* by TCP */
+	/* By GIDs alone (AF_IB): no IP addresses go along in private data, of which the
+	 * program has all, and the service is any. */
+	bool native;
+	uint64_t service_id; /* of connect(), if native */
+	uint8_t mtu;	     /* enum ibv_mtu */
+	uint8_t rate;	     /* of InfiniBand: enum ibv_rate */
+	bool datagram;	     /* which QP serves this port?  (SIDR) */
+	bool iwarp;	     /* by TCP */
 };
 
 enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
@@ -70,6 +74,7 @@ enum cm_event_type {
 	CM_EV_DISCONNECTED,
 	CM_EV_TIMEWAIT_EXIT, /* not of iWARP: TCP has its own */
 	CM_EV_PATH,	     /* cm_path() */
+	CM_EV_GROUP,	     /* cm_join() */
 	CM_EV_FAILED,	     /* status: -errno; iWARP's setup broke off */
 };
 
@@ -83,6 +88,7 @@ struct cm_event {
 				       * of each event, as the port may not be the
 				       * one that was asked for */
 	const struct sa_path *path;   /* PATH, where status is 0 */
+	const struct sa_group *group; /* GROUP, where status is 0 */
 	const struct cm_param *peer;  /* REQUEST, RESPONSE, ESTABLISHED of a
 				       * datagram service, REJECTED (private
 				       * data only) */

@@ -15,45 +15,124 @@ static const uint64_t FIRST_NS = 100000000; /* then twice as long each time */
 
 struct query {
 	struct list node; /* cm->queries */
-	struct heap_node timer;
+	struct sa_ask ask;
 	struct cm_owner *owner;
-	uint64_t tid, until, wait_ns;
 	struct cm_route route;
 	uint16_t pkey;
 };
 
-static void end(struct cm *cm, struct query *q)
+/* --- until there is an answer ---------------------------------------------- */
+
+int sa_ask_init(struct cm *cm, struct sa_ask *a, const struct sa_ask_ops *ops)
 {
-	heap_del(&cm->query_timers, &q->timer);
-	list_del(&q->node);
-	free(q);
+	if (heap_reserve(&cm->sa_timers, cm->sa_asks + 1))
+		return -ENOMEM;
+	cm->sa_asks++;
+	a->ops = ops;
+	return 0;
+}
+
+static void set_timer(struct cm *cm, struct sa_ask *a, uint64_t now)
+{
+	uint64_t at = now + a->wait_ns < a->until ? now + a->wait_ns : a->until;
+
+	a->wait_ns *= 2;
+	(void)heap_set(&cm->sa_timers, &a->timer, at); /* reserved */
+}
+
+void sa_ask_begin(struct cm *cm, struct sa_ask *a, uint64_t patience_ns, uint64_t now)
+{
+	a->tid = sa_tid(cm);
+	a->until = now + patience_ns;
+	a->wait_ns = FIRST_NS;
+	a->ops->ask(cm, a);
+	set_timer(cm, a, now);
+}
+
+void sa_answered(struct cm *cm, struct sa_ask *a)
+{
+	heap_del(&cm->sa_timers, &a->timer);
+}
+
+void sa_ask_end(struct cm *cm, struct sa_ask *a)
+{
+	sa_answered(cm, a);
+	cm->sa_asks--;
+}
+
+void sa_run(struct cm *cm, uint64_t now)
+{
+	struct heap_node *top;
+
+	while ((top = heap_top(&cm->sa_timers)) && silent_until(cm->core, top->at, now)) {
+		struct sa_ask *a = container_of(top, struct sa_ask, timer);
+
+		if (a->until <= now) {
+			log_warn("the subnet's SA does not answer: is there a subnet "
+				 "manager (opensm)?");
+			a->ops->silent(cm, a);
+			continue;
+		}
+		a->ops->ask(cm, a);
+		set_timer(cm, a, now);
+	}
+}
+
+uint64_t sa_tid(struct cm *cm)
+{
+	return (uint64_t)cm->core->slot << TID_SLOT_SHIFT |
+	       rand_u64(&cm->rng) >> QPN_SLOT_BITS;
 }
 
 /* A subnet manager may come, or move, between two tries. */
-static void ask(struct cm *cm, const struct query *q)
+void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_LEN])
 {
 	const struct port port = device_port(cm->ib.dev);
-	struct cm_route to = q->route;
-	struct sa_path want = { .pkey = q->pkey };
-	uint8_t mad[MAD_LEN];
+	struct cm_route to = *route;
 
 	if (!port.sm_lid)
 		return;
-	memcpy(want.sgid, q->route.src, sizeof(want.sgid));
-	memcpy(want.dgid, q->route.dst, sizeof(want.dgid));
-	sa_path_ask(mad, q->tid, &want);
 	to.dlid = port.sm_lid;
 	to.sl = port.sm_sl;
 	(void)gsi_ask(cm, &to, mad); /* a full QP1 has lost it */
 }
 
-static void set_timer(struct cm *cm, struct query *q, uint64_t now)
-{
-	uint64_t at = now + q->wait_ns < q->until ? now + q->wait_ns : q->until;
+/* --- paths ------------------------------------------------------------------ */
 
-	q->wait_ns *= 2;
-	(void)heap_set(&cm->query_timers, &q->timer, at); /* reserved */
+static void end(struct cm *cm, struct query *q)
+{
+	sa_ask_end(cm, &q->ask);
+	list_del(&q->node);
+	free(q);
 }
+
+static void ask(struct cm *cm, const struct sa_ask *a)
+{
+	const struct query *q = container_of(a, const struct query, ask);
+	struct sa_path want = { .pkey = q->pkey };
+	uint8_t mad[MAD_LEN];
+
+	memcpy(want.sgid, q->route.src, sizeof(want.sgid));
+	memcpy(want.dgid, q->route.dst, sizeof(want.dgid));
+	sa_path_ask(mad, a->tid, &want);
+	sa_send(cm, &q->route, mad);
+}
+
+/* The owner without memory for the event is told again when the next answer comes. */
+static void tell(struct cm *cm, struct query *q, int status, const struct sa_path *path)
+{
+	struct cm_event ev = { .type = CM_EV_PATH, .status = status, .path = path };
+
+	if (q->owner->event(q->owner, &ev) || status == -ETIMEDOUT)
+		end(cm, q);
+}
+
+static void silent(struct cm *cm, struct sa_ask *a)
+{
+	tell(cm, container_of(a, struct query, ask), -ETIMEDOUT, NULL);
+}
+
+static const struct sa_ask_ops ops = { ask, silent };
 
 int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	    struct cm_owner *owner, uint64_t now)
@@ -65,30 +144,16 @@ int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return -ENOMEM;
-	if (heap_reserve(&cm->query_timers, cm->query_timers.n + 1)) {
+	if (sa_ask_init(cm, &q->ask, &ops)) {
 		free(q);
 		return -ENOMEM;
 	}
 	q->owner = owner;
 	q->route = *route;
 	q->pkey = qp1_pkey(cm->ib.qp1, route->pkey_index);
-	q->tid = (uint64_t)cm->core->slot << TID_SLOT_SHIFT |
-		 rand_u64(&cm->rng) >> QPN_SLOT_BITS;
-	q->until = now + patience_ns;
-	q->wait_ns = FIRST_NS;
 	list_add_tail(&cm->queries, &q->node);
-	ask(cm, q);
-	set_timer(cm, q, now);
+	sa_ask_begin(cm, &q->ask, patience_ns, now);
 	return 0;
-}
-
-/* The owner without memory for the event is told again when the next answer comes. */
-static void tell(struct cm *cm, struct query *q, int status, const struct sa_path *path)
-{
-	struct cm_event ev = { .type = CM_EV_PATH, .status = status, .path = path };
-
-	if (q->owner->event(q->owner, &ev) || status == -ETIMEDOUT)
-		end(cm, q);
 }
 
 static bool is_of(const struct query *q, const struct sa_path *path)
@@ -108,13 +173,14 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 		return false;
 	if (slid != device_port(cm->ib.dev).sm_lid)
 		return true; /* anybody could say so */
+	group_input(cm, mad);
 	rc = sa_path_answer(&path, mad);
 	tid = get_be64(h->tid);
 	list_for_safe(n, &cm->queries)
 	{
 		struct query *q = container_of(n, struct query, node);
 
-		if (q->tid == tid && rc != -EPROTO && (rc || is_of(q, &path))) {
+		if (q->ask.tid == tid && rc != -EPROTO && (rc || is_of(q, &path))) {
 			tell(cm, q, rc, rc ? NULL : &path);
 			break;
 		}
@@ -122,29 +188,10 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 	return true;
 }
 
-void sa_run(struct cm *cm, uint64_t now)
-{
-	struct heap_node *top;
-
-	while ((top = heap_top(&cm->query_timers)) &&
-	       silent_until(cm->core, top->at, now)) {
-		struct query *q = container_of(top, struct query, timer);
-
-		if (q->until <= now) {
-			log_warn("the subnet's SA does not answer: is there a subnet "
-				 "manager (opensm)?");
-			tell(cm, q, -ETIMEDOUT, NULL);
-			continue;
-		}
-		ask(cm, q);
-		set_timer(cm, q, now);
-	}
-}
-
 void sa_close(struct cm *cm)
 {
 	list_for_safe(n, &cm->queries) end(cm, container_of(n, struct query, node));
-	heap_fini(&cm->query_timers);
+	heap_fini(&cm->sa_timers);
 }
 
 void cm_path_forget(struct cm *cm, const struct cm_owner *owner)

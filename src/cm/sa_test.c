@@ -16,7 +16,7 @@
 #include "ib/sim.h"
 #include "wire/sa.h"
 
-enum { MS = 1000000, DLID = 0x123, RECORD = 56, ASKS_MAX = 16 };
+enum { MS = 1000000, DLID = 0x123, MLID = 0xc007, RECORD = 56, ASKS_MAX = 16 };
 
 static struct sim *s;
 static struct cm *cm;
@@ -39,16 +39,20 @@ static struct {
 	bool deaf;
 	int status;
 	struct sa_path path;
+	bool group; /* it asks for groups */
+	struct sa_group as;
 } prog;
 
 static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 {
 	assert_ptr_equal(owner, &prog.owner);
-	assert_int_equal(ev->type, CM_EV_PATH);
+	assert_int_equal(ev->type, prog.group ? CM_EV_GROUP : CM_EV_PATH);
 	if (prog.deaf)
 		return false;
 	prog.told++;
 	prog.status = ev->status;
+	if (ev->group)
+		prog.as = *ev->group;
 	if (ev->path)
 		prog.path = *ev->path;
 	return true;
@@ -63,6 +67,12 @@ static void answer(uint16_t status)
 	mad[3] = METHOD_GET_RESP;
 	mad[4] = (uint8_t)(status >> 8);
 	mad[5] = (uint8_t)status;
+	if (prog.group) {
+		mad[RECORD + 36] = MLID >> 8;
+		mad[RECORD + 37] = MLID & 0xff;
+		assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
+		return;
+	}
 	mad[RECORD + 40] = DLID >> 8;
 	mad[RECORD + 41] = DLID & 0xff;
 	mad[RECORD + 53] = 3;
@@ -112,7 +122,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	assert_true(list_empty(&cm->queries));
+	assert_true(list_empty(&cm->queries) && list_empty(&cm->members));
 	assert_int_equal(cm_deadline(cm), NEVER);
 	cm_close(cm);
 	qp1_close(sa.qp1);
@@ -260,6 +270,111 @@ static void forgotten(void **state)
 	assert_int_equal(prog.told, 0);
 }
 
+static struct cm_member *join(uint8_t last, uint8_t state)
+{
+	struct sa_group want = { .qkey = 7, .pkey = 0xffff, .join_state = state };
+	struct cm_member *m;
+
+	prog.group = true;
+	want.mgid[0] = 0xff;
+	want.mgid[15] = last;
+	memcpy(want.port_gid, device_gid(s->node[0].dev, 0).raw, 16);
+	assert_int_equal(cm_join(cm, &want, 150 * (uint64_t)MS, &prog.owner, &m, s->now),
+			 0);
+	return m;
+}
+
+static void a_group(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+
+	(void)state;
+	run(MS);
+	assert_int_equal(sa.asks, 1);
+	assert_int_equal(sa.mad[3], METHOD_SET);
+	assert_int_equal(sa.mad[RECORD + 15], 9);
+	/* MGID, port GID, Q_Key, traffic class, P_Key, SL, flow label, join state */
+	assert_memory_equal(sa.mad + 48, ((uint8_t[]){ 0, 0, 0, 0, 0, 1, 0x30, 0xc7 }),
+			    8);
+	assert_int_equal(sa.mad[RECORD + 48], SA_FULL_MEMBER);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, 0);
+	assert_int_equal(prog.as.mlid, MLID);
+	assert_int_equal(prog.as.qkey, 7);
+	cm_part(cm, m);
+	run(MS);
+	assert_int_equal(sa.asks, 2);
+	assert_int_equal(sa.mad[3], METHOD_DELETE);
+	assert_int_equal(sa.mad[RECORD + 48], SA_FULL_MEMBER);
+	assert_int_equal(prog.told, 1);
+}
+
+/* In another state it is another membership. */
+static void the_last_one_leaves(void **state)
+{
+	struct cm_member *a = join(9, SA_FULL_MEMBER), *b = join(9, SA_FULL_MEMBER);
+	struct cm_member *c = join(9, SA_SEND_ONLY_FULL_MEMBER);
+
+	(void)state;
+	run(MS);
+	assert_int_equal(sa.asks, 3);
+	assert_int_equal(prog.told, 3);
+	cm_part(cm, a);
+	run(MS);
+	assert_int_equal(sa.asks, 3);
+	cm_part(cm, b);
+	cm_part(cm, c);
+	run(MS);
+	assert_int_equal(sa.asks, 5);
+}
+
+static void a_group_refused(void **state)
+{
+	struct cm_member *m;
+
+	(void)state;
+	sa.deaf = 1;
+	m = join(9, SA_FULL_MEMBER);
+	run(MS);
+	answer(0x200);
+	run(MS);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, -EINVAL);
+	cm_part(cm, m);
+	run(MS);
+}
+
+static void no_answer_about_a_group(void **state)
+{
+	struct cm_member *m;
+
+	(void)state;
+	sa.deaf = ASKS_MAX;
+	m = join(9, SA_FULL_MEMBER);
+	run(151 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 2);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.status, -ETIMEDOUT);
+	cm_part(cm, m);
+	run(MS);
+}
+
+/* Another subnet manager knows nothing of it; the program is not told again. */
+static void registered_again(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+
+	(void)state;
+	run(MS);
+	cm_reregister(cm, s->now);
+	run(MS);
+	assert_int_equal(sa.asks, 2);
+	assert_int_equal(sa.mad[3], METHOD_SET);
+	assert_int_equal(prog.told, 1);
+	cm_part(cm, m);
+	run(MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +387,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_memory_it_is_asked_again, begin,
 						end),
 		cmocka_unit_test_setup_teardown(forgotten, begin, end),
+		cmocka_unit_test_setup_teardown(a_group, begin, end),
+		cmocka_unit_test_setup_teardown(the_last_one_leaves, begin, end),
+		cmocka_unit_test_setup_teardown(a_group_refused, begin, end),
+		cmocka_unit_test_setup_teardown(no_answer_about_a_group, begin, end),
+		cmocka_unit_test_setup_teardown(registered_again, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -305,6 +305,18 @@ int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_
 	return p ? fly(f, p, true, pkt) : -EINVAL;
 }
 
+int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
+		  const struct mad_pkt *pkt)
+{
+	struct fab_port *p = port_of(f, node, port);
+	struct mad_pkt back = *pkt;
+
+	if (!p)
+		return -EINVAL;
+	answer_head(p, &back);
+	return fly(f, p, true, &back);
+}
+
 /* A port has two deadlines, in two heaps. */
 static void due_run(struct fabric *f)
 {

@@ -55,9 +55,12 @@ struct fabric_ops {
 /* A packet as it is on the link, from the LRH to the VCRC.  Its length. */
 enum {
 	FABRIC_DATA_MAX = 4224, /* bytes of data, from the BTH to the ICRC */
+	FABRIC_MAD = 12 + 8 + MAD_SIZE,
 	FABRIC_FRAME = 8 + 40 + FABRIC_DATA_MAX + 2,
 };
 size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt);
+/* The part of it that a MAD's QP sees: BTH, DETH and MAD.  FABRIC_MAD. */
+size_t fabric_mad(uint8_t to[FABRIC_MAD], const struct mad_pkt *pkt);
 
 /* The topology is copied from.  0 or -ENOMEM. */
 int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_ops *ops,
@@ -67,6 +70,11 @@ void fabric_free(struct fabric *f);
 /* From QP0 or QP1 of an adapter's port.  What it names (slid, pkey ...) is the
  * caller's word: the port puts in its own LID where slid is 0.  -ENOMEM: lost. */
 int fabric_send(struct fabric *f, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
+
+/* Back to whom a packet came from to QP0 or QP1 of that port: pkt is that packet, but
+ * its MAD is the answer.  -ENOMEM: lost. */
+int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
+		  const struct mad_pkt *pkt);
 
 /* From a program at an adapter's port: a MAD by QP1, or pkt->data is set, with refs 0,
  * and done() says when its bytes are free again.  A path's own LIDs, P_Key and GID are

@@ -180,25 +180,30 @@ static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 	}
 }
 
+void answer_head(const struct fab_port *own, struct mad_pkt *pkt)
+{
+	const struct mad_pkt asked = *pkt;
+
+	pkt->hops = 0;
+	if (!by_vl15(pkt))
+		pkt->pkey = pkey_of_answer(own->pkey, own->pkeys, asked.pkey);
+	pkt->slid = asked.dlid;
+	pkt->dlid = asked.slid;
+	pkt->sqpn = asked.dqpn;
+	pkt->dqpn = asked.sqpn;
+	memcpy(pkt->sgid, asked.dgid, sizeof(pkt->sgid));
+	memcpy(pkt->dgid, asked.sgid, sizeof(pkt->dgid));
+}
+
 /* The node's own answer to what is in pkt, which it was made from in place. */
 static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	const struct fab_port *own = lid_port(in);
 	struct smp *smp = (struct smp *)pkt->mad;
-	uint16_t to = pkt->slid;
-	uint32_t qpn = pkt->sqpn;
-	uint8_t gid[16];
 
-	pkt->hops = 0;
-	if (!by_vl15(pkt))
-		pkt->pkey = pkey_of_answer(own->pkey, own->pkeys, pkt->pkey);
-	pkt->sqpn = pkt->dqpn;
-	pkt->dqpn = qpn;
-	memcpy(gid, pkt->sgid, 16);
-	memcpy(pkt->sgid, pkt->dgid, 16);
-	memcpy(pkt->dgid, gid, 16);
-	pkt->slid = has_lid(own, pkt->dlid) ? pkt->dlid : own->pi.lid;
-	pkt->dlid = to;
+	answer_head(own, pkt);
+	if (!has_lid(own, pkt->slid))
+		pkt->slid = own->pi.lid;
 	if (smp->h.class == MAD_SM_DR) {
 		smp->h.status = be16(get_be16(smp->h.status) | SMP_RETURN);
 		if (!lid_routed || get_be16(smp->dr_dlid) == LID_PERMISSIVE) {
@@ -209,7 +214,7 @@ static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool li
 	}
 	if (local)
 		fly(in->node->f, in, false, pkt);
-	else if (to == LID_PERMISSIVE)
+	else if (pkt->dlid == LID_PERMISSIVE)
 		send_out(in, by_vl15(pkt) ? VL_SMI : 0, pkt);
 	else
 		send_routed(lid_port(in), pkt);

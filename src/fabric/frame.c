@@ -8,7 +8,7 @@
 #include "wire/icrc.h"
 #include "wire/lrh.h"
 
-enum { NEXT_IBA = 0x1b, VERSION_6 = 6, BTH_DETH = 12 + 8 };
+enum { NEXT_IBA = 0x1b, VERSION_6 = 6 };
 
 static size_t put_grh(uint8_t *at, const struct mad_pkt *pkt, size_t len)
 {
@@ -26,8 +26,7 @@ static size_t put_grh(uint8_t *at, const struct mad_pkt *pkt, size_t len)
 	return sizeof(g);
 }
 
-/* BTH, DETH and MAD. */
-static size_t put_mad(uint8_t *at, const struct mad_pkt *pkt)
+size_t fabric_mad(uint8_t to[FABRIC_MAD], const struct mad_pkt *pkt)
 {
 	struct ib_fields f = { .opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
 			       .migreq = true,
@@ -35,9 +34,9 @@ static size_t put_mad(uint8_t *at, const struct mad_pkt *pkt)
 			       .dest_qp = pkt->dqpn,
 			       .qkey = pkt->qkey,
 			       .src_qp = pkt->sqpn };
-	size_t len = ib_build(at, &f);
+	size_t len = ib_build(to, &f);
 
-	memcpy(at + len, pkt->mad, MAD_SIZE);
+	memcpy(to + len, pkt->mad, MAD_SIZE);
 	return len + MAD_SIZE;
 }
 
@@ -51,14 +50,14 @@ static size_t put_data(uint8_t *at, const struct fabric_data *d)
 
 size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt)
 {
-	size_t body = pkt->data ? pkt->data->len : BTH_DETH + (size_t)MAD_SIZE + ICRC_LEN;
+	size_t body = pkt->data ? pkt->data->len : FABRIC_MAD + ICRC_LEN;
 	struct lrh lrh;
 	uint8_t *at = to + sizeof(lrh);
 	uint16_t vcrc;
 
 	if (pkt->grh)
 		at += put_grh(at, pkt, body);
-	at += pkt->data ? put_data(at, pkt->data) : put_mad(at, pkt);
+	at += pkt->data ? put_data(at, pkt->data) : fabric_mad(at, pkt);
 	lrh_build(&lrh, &(struct lrh_fields){ .vl = vl,
 					      .sl = pkt->sl & 15,
 					      .grh = pkt->grh,

@@ -194,7 +194,10 @@ int fly(struct fabric *f, struct fab_port *to, bool local, const struct mad_pkt 
 
 enum { VL_SMI = 15 };
 
-/* forward.c: out by the port on that VL, to whatever is at the other end; lost if the
+/* forward.c: pkt, as it came to that port, gets the addresses, QPs and P_Key of its
+ * answer; the MAD stays. */
+void answer_head(const struct fab_port *own, struct mad_pkt *pkt);
+/* Out by the port on that VL, to whatever is at the other end; lost if the
  * link does not carry it. */
 void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
 /* By LID, from a port with one: an adapter's goes out by it. */

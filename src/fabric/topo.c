@@ -370,9 +370,32 @@ static int find_node(const struct topo *t, const char *name, bool any, uint32_t 
 	return found == 1 ? 0 : found ? -ENOTUNIQ : -ENOENT;
 }
 
+/* #N: the adapters in the file's order, counted round. */
+static int nth_ca(const struct topo *t, const char *number, uint32_t *node)
+{
+	unsigned long cas = 0, n;
+	char *end;
+
+	for (uint32_t i = 0; i < t->nodes; i++)
+		cas += t->node[i].type == TOPO_CA;
+	n = strtoul(number, &end, 10);
+	if (!cas || end == number || *end)
+		return -ENOENT;
+	n %= cas;
+	for (uint32_t i = 0; i < t->nodes; i++) {
+		if (t->node[i].type == TOPO_CA && !n--) {
+			*node = i;
+			break;
+		}
+	}
+	return 0;
+}
+
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node)
 {
-	return find_node(t, name, false, node);
+	int rc = find_node(t, name, false, node);
+
+	return rc == -ENOENT && *name == '#' ? nth_ca(t, name + 1, node) : rc;
 }
 
 int topo_find_node(const struct topo *t, const char *name, uint32_t *node)

@@ -76,7 +76,8 @@ int topo_set(struct topo *t, const char *name, const char *text, size_t len,
 void topo_give_addresses(struct topo *t, const char *fabric);
 
 /* The adapter of that name: its ID with or without "H-", its description, or its
- * GUID as 0x...; -ENOENT, or -ENOTUNIQ where a description is several's. */
+ * GUID as 0x...; or #N, the Nth from 0 on, counted round; -ENOENT, or -ENOTUNIQ where a
+ * description is several's. */
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);
 /* Of any type; "S-" and "R-" may be left out as well. */
 int topo_find_node(const struct topo *t, const char *name, uint32_t *node);

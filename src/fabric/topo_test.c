@@ -82,6 +82,15 @@ static void t_ibnetdiscover(void **state)
 	assert_int_equal(at, 2);
 	assert_int_equal(topo_find_ca(&t, "leaf 1", &at), -ENOENT);
 	assert_int_equal(topo_find_ca(&t, "", &at), -ENOENT);
+	assert_int_equal(topo_find_ca(&t, "#0", &at), 0);
+	assert_int_equal(at, 1);
+	assert_int_equal(topo_find_ca(&t, "#1", &at), 0);
+	assert_int_equal(at, 2);
+	assert_int_equal(topo_find_ca(&t, "#4294967296", &at), 0); /* round */
+	assert_int_equal(at, 1);
+	assert_int_equal(topo_find_ca(&t, "#", &at), -ENOENT);
+	assert_int_equal(topo_find_ca(&t, "#1x", &at), -ENOENT);
+	assert_int_equal(topo_find_node(&t, "#1", &at), -ENOENT);
 	assert_int_equal(topo_find_node(&t, "leaf 1", &at), 0);
 	assert_int_equal(at, 0);
 	assert_int_equal(topo_find_node(&t, "00000002c9030020", &at), 0);

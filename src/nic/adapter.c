@@ -34,7 +34,9 @@ struct adapter {
 	int fd;
 	struct fd_id id;
 	uint16_t slot;
-	atomic_bool gone; /* the fabric has ended */
+	struct cm *cm;
+	uint32_t reregisters; /* as the port's news had it last */
+	atomic_bool gone;     /* the fabric has ended */
 };
 
 static struct adapter *adapter_of(struct nic_link *l)
@@ -126,6 +128,9 @@ static void told(struct nic_link *l)
 			continue; /* a kick */
 		hca_fill(&port, &news.port);
 		registry_hca_port(&port);
+		if (a->reregisters != port.reregisters)
+			cm_reregister(a->cm, nic_now());
+		a->reregisters = port.reregisters;
 	}
 }
 
@@ -177,11 +182,21 @@ static int stack_links(struct adapter *a, struct nic *nic)
 	return rc;
 }
 
+/* An answer, or why there is none. */
+static int say_silence(int rc)
+{
+	if (rc < 0 && rc != -EHOSTUNREACH && rc != -EADDRINUSE)
+		log_warn("rdma_cm asks fabric %s in vain: %s", conf_get()->fabric,
+			 plug_why(rc));
+	return rc;
+}
+
 int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
 {
 	const struct conf *conf = conf_get();
 
-	return nic->adapter ? plug_find(conf->fabric, conf->hca, HCA_PORT, ip, gid)
+	return nic->adapter ? say_silence(plug_find(conf->fabric, conf->hca, HCA_PORT, ip,
+						    gid))
 			    : -ENODEV;
 }
 
@@ -189,8 +204,8 @@ int nic_serve(struct nic *nic, uint64_t service)
 {
 	const struct conf *conf = conf_get();
 
-	return nic->adapter ? plug_service(conf->fabric, conf->hca, HCA_PORT,
-					   nic->adapter->slot, service)
+	return nic->adapter ? say_silence(plug_service(conf->fabric, conf->hca, HCA_PORT,
+						       nic->adapter->slot, service))
 			    : -ENODEV;
 }
 
@@ -211,6 +226,7 @@ int adapter_open(struct adapter **out, struct nic *nic)
 			 "fabric; urnic fabric pcap captures what crosses its links");
 	a->nl.ops = &adapter_ops;
 	a->slot = host_slot(nic->host);
+	a->cm = nic->cm;
 	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, a->slot, &memory);
 	rc = a->fd < 0 ? a->fd : map(a, memory);
 	if (a->fd >= 0)

@@ -4,12 +4,16 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plug/plug.h"
+
+enum { LISTENS = 0x10000 }; /* __SO_ACCEPTCON, in /proc/net/unix */
 
 static bool good_name(const char *name)
 {
@@ -63,10 +67,14 @@ const char *plug_why(int rc)
 		return "the fabric has no such adapter";
 	case EACCES:
 		return "another user has that name; is it UID:NAME?";
+	case EDESTADDRREQ:
+		return "no MPI launcher has said which rank this is";
 	case EINVAL:
 		return "this is no name of a fabric";
 	case ETIMEDOUT:
 		return "the fabric does not answer";
+	case EHOSTDOWN:
+		return "the fabric's process is stopped; kill -CONT lets it go on";
 	default:
 		return strerror(-rc);
 	}
@@ -87,6 +95,74 @@ int plug_address(const char *fabric, uid_t self, struct sockaddr_un *a, socklen_
 	return 0;
 }
 
+/* The first of them that is set and a number; NULL: none is. */
+static const char *own_rank(void)
+{
+	static const char *const vars[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+					    "PMI_RANK", "MV2_COMM_WORLD_RANK",
+					    "SLURM_PROCID" };
+
+	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++) {
+		const char *v = secure_getenv(vars[i]);
+
+		if (v && *v && strspn(v, "0123456789") == strlen(v))
+			return v;
+	}
+	return NULL;
+}
+
+int plug_hca(const char *hca, char to[PLUG_HCA])
+{
+	const bool by_rank = strcmp(hca, "rank") == 0;
+	const char *name = by_rank ? own_rank() : hca;
+
+	if (!name)
+		return -EDESTADDRREQ;
+	if (strlen(name) >= PLUG_HCA - 1)
+		return -ENODEV;
+	snprintf(to, PLUG_HCA, "%s%s", by_rank ? "#" : "", name);
+	return 0;
+}
+
+bool plug_listed(const char *line, uid_t self, char name[PLUG_LISTED])
+{
+	static const char prefix[] = " @urnic/fabric/";
+	const char *at = strstr(line, prefix);
+	unsigned long flags, uid;
+	char *end;
+	int n;
+
+	if (!at || sscanf(line, "%*x: %*x %*x %lx", &flags) != 1 || !(flags & LISTENS))
+		return false;
+	at += strlen(prefix);
+	uid = strtoul(at, &end, 10);
+	if (!isdigit((unsigned char)*at) || *end != '/')
+		return false;
+	n = (int)strcspn(++end, "\n");
+	if (uid == self)
+		snprintf(name, PLUG_LISTED, "%.*s", n, end);
+	else
+		snprintf(name, PLUG_LISTED, "%lu:%.*s", uid, n, end);
+	return plug_check_name(name) == 0;
+}
+
+void plug_running(char *out, size_t size)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[512], name[PLUG_LISTED];
+	size_t n = 0;
+
+	*out = '\0';
+	while (f && n < size && fgets(line, sizeof(line), f))
+		if (plug_listed(line, geteuid(), name))
+			n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
+					      name);
+	if (f)
+		fclose(f);
+	if (!n)
+		snprintf(out, size, "none");
+}
+
 int plug_peer(int fd, uid_t *uid, pid_t *pid)
 {
 	struct ucred c;
@@ -97,4 +173,23 @@ int plug_peer(int fd, uid_t *uid, pid_t *pid)
 	*uid = c.uid;
 	*pid = c.pid;
 	return 0;
+}
+
+/* /proc/PID/stat: the state is the letter behind the name, which may be anything. */
+bool plug_is_stopped(pid_t pid)
+{
+	char path[32], text[128];
+	const char *name_end;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	name_end = strrchr(text, ')');
+	return name_end && (!strncmp(name_end, ") T", 3) || !strncmp(name_end, ") t", 3));
 }

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,12 +100,69 @@ static void the_kernel_says_who_is_there(void **state)
 	assert_int_equal(plug_peer(-1, &uid, &pid), -EBADF);
 }
 
+static void a_rank_is_a_number(void **state)
+{
+	char name[PLUG_HCA], longest[PLUG_HCA + 1];
+
+	(void)state;
+	for (char **v = (char *[]){ "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+				    "MV2_COMM_WORLD_RANK", "SLURM_PROCID", NULL };
+	     *v; v++)
+		unsetenv(*v);
+	assert_int_equal(plug_hca("node07", name), 0);
+	assert_string_equal(name, "node07");
+	assert_int_equal(plug_hca("rank", name), -EDESTADDRREQ);
+	setenv("SLURM_PROCID", "12", 1);
+	assert_int_equal(plug_hca("rank", name), 0);
+	assert_string_equal(name, "#12");
+	setenv("OMPI_COMM_WORLD_RANK", "3", 1);
+	assert_int_equal(plug_hca("rank", name), 0);
+	assert_string_equal(name, "#3");
+	setenv("OMPI_COMM_WORLD_RANK", "-3", 1);
+	assert_int_equal(plug_hca("rank", name), 0);
+	assert_string_equal(name, "#12");
+	memset(longest, 'n', PLUG_HCA);
+	longest[PLUG_HCA] = '\0';
+	assert_int_equal(plug_hca(longest, name), -ENODEV);
+}
+
+static void those_that_listen_are_listed(void **state)
+{
+	static const struct {
+		const char *line, *name;
+	} rows[] = {
+		/* clang-format off */
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/7/a\n", "a" },
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/8/a\n", "8:a" },
+		{ "0000000000000000: 00000003 00000000 00000000 0005 03 21 @urnic/fabric/7/a\n", NULL },
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/7/a\033b\n", NULL },
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/7\n", NULL },
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/x/y\n", NULL },
+		{ "0000000000000000: 00000002 00000000 00010000 0005 01 21 @urnic/fabric/7/\n", NULL },
+		{ "0000000000000000: 00000002 00000000 00010000 0001 01 21 /run/dbus\n", NULL },
+		{ "Num       RefCount Protocol Flags    Type St Inode Path\n", NULL },
+		{ "", NULL },
+		/* clang-format on */
+	};
+	char name[PLUG_LISTED];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_int_equal(plug_listed(rows[i].line, 7, name),
+				 rows[i].name != NULL);
+		if (rows[i].name)
+			assert_string_equal(name, rows[i].name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_lead_to_their_owner),
 		cmocka_unit_test(wrong_names_are_refused),
 		cmocka_unit_test(the_kernel_says_who_is_there),
+		cmocka_unit_test(a_rank_is_a_number),
+		cmocka_unit_test(those_that_listen_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

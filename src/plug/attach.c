@@ -112,7 +112,7 @@ int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot)
 	a->c = c;
 	a->ca = c->ca;
 	a->port = c->port;
-	a->slot = (uint16_t)slot;
+	a->slot = c->slot = (uint16_t)slot;
 	a->seen = fabric_changes(s->fabric) - 1;
 	for (unsigned i = 0; i < ADAPTER_BUFS; i++)
 		a->packet[i].a = a;
@@ -150,7 +150,7 @@ static bool read_packet(const struct attached *a, const struct adapter_desc *des
 		.hop_limit = to->hop_limit,
 		.flow_label = to->flow_label & 0xfffff,
 	};
-	if (desc->len < sizeof(head) + ICRC_LEN && desc->len < BTH_LEN + ICRC_LEN)
+	if (desc->len < BTH_LEN + ICRC_LEN)
 		return false;
 	memset(head, 0, sizeof(head));
 	memcpy(head, d->bytes, desc->len < sizeof(head) ? desc->len : sizeof(head));
@@ -202,6 +202,8 @@ static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt 
 		return true;
 	memcpy(pkt->mad, p->d.bytes + HEAD, MAD_SIZE);
 	pkt->data = NULL;
+	if (!a->c || group_asked(a->s, a->c, pkt))
+		return true;
 	(void)fabric_inject(a->s->fabric, a->ca, a->port, pkt);
 	return true;
 }
@@ -239,15 +241,18 @@ static int take_all(struct attached *a)
 	return n;
 }
 
-/* What it has sent goes out, as on hardware: its send was complete. */
+/* What it has sent goes out, as on hardware: its send was complete.  Then it is in no
+ * list any more: what goes through the lists finds programs that are attached. */
 void attach_end(struct conn *c)
 {
 	struct attached *a = c->attached;
 
-	c->attached = NULL;
 	if (!a)
 		return;
 	(void)take_all(a);
+	list_del(&c->node);
+	list_init(&c->node);
+	c->attached = NULL;
 	a->c = NULL;
 	fabric_room(a->s->fabric, a->ca, a->port); /* what is for it need not wait */
 	let_go(a);
@@ -296,19 +301,11 @@ static bool put(struct attached *a, const struct mad_pkt *pkt)
 /* As the sender's port would have written it: BTH, DETH, the MAD and room for an ICRC. */
 static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 {
-	const struct ib_fields f = { .opcode =
-					     ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
-				     .migreq = true,
-				     .pkey = pkt->pkey,
-				     .dest_qp = pkt->dqpn,
-				     .qkey = pkt->qkey,
-				     .src_qp = pkt->sqpn };
-	uint8_t bytes[BTH_LEN + DETH_LEN + MAD_SIZE + ICRC_LEN] = { 0 };
+	uint8_t bytes[FABRIC_MAD + ICRC_LEN] = { 0 };
 	struct fabric_data d = { .bytes = bytes, .len = sizeof(bytes) };
 	struct mad_pkt whole = *pkt;
-	size_t head = ib_build(bytes, &f);
 
-	memcpy(bytes + head, pkt->mad, MAD_SIZE);
+	fabric_mad(bytes, pkt);
 	memcpy(d.bth, bytes, sizeof(d.bth));
 	whole.data = &d;
 	return put(a, &whole);

@@ -24,6 +24,7 @@
 #include "sys/qpn.h"
 #include "sys/rand.h"
 #include "wire/gsi.h"
+#include "wire/sa.h"
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
 			       "Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";
@@ -208,6 +209,43 @@ static void ends_behind_its_last_packet(void **state)
 	}
 }
 
+/* A MAD to the SA, by QP1. */
+static void write_mad(struct program *p, uint16_t buf, enum mad_method method)
+{
+	static const struct sa_group group = { .mgid = { 0xff, 0x12 },
+					       .join_state = SA_FULL_MEMBER };
+	enum { DETH = 12, MAD = 20 };
+	uint8_t *at = p->sh->tx_buf[buf];
+
+	memset(at + LEN, 0, MAD + MAD_SIZE + 4 - LEN);
+	write_ring(p, buf, MAD + MAD_SIZE + 4, UD_SEND_ONLY, QP_GSI);
+	at[DETH] = 0x80;
+	at[DETH + 1] = at[DETH + 7] = 1;
+	sa_group_ask(at + MAD, 7, method, &group);
+}
+
+/* Its last message is answered by the fabric itself, since another program of the port
+ * is in the group. */
+static void leaves_a_group_with_its_last_packet(void **state)
+{
+	struct program other = attach("a", SLOT + 1);
+
+	(void)state;
+	write_mad(&other, 0, METHOD_SET);
+	plug_kick(other.fd);
+	wait_freed(&other, 1);
+	for (int i = 0; i < 20; i++) {
+		struct program p = attach("a", SLOT);
+
+		write_mad(&p, 0, METHOD_SET);
+		plug_kick(p.fd);
+		wait_freed(&p, 1);
+		write_mad(&p, 1, METHOD_DELETE);
+		detach(&p);
+	}
+	detach(&other);
+}
+
 static void refused_but_no_crime(void **state)
 {
 	struct program p = attach("a", SLOT);
@@ -287,6 +325,7 @@ int main(void)
 		cmocka_unit_test(a_slot_is_one_programs),
 		cmocka_unit_test(buffers_come_back),
 		cmocka_unit_test(ends_behind_its_last_packet),
+		cmocka_unit_test(leaves_a_group_with_its_last_packet),
 		cmocka_unit_test(refused_but_no_crime),
 		cmocka_unit_test(crimes),
 		cmocka_unit_test(random_words),

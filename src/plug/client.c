@@ -7,18 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "link/adapter_ring.h"
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/plug.h"
+#include "sys/clock.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/user.h"
 
-enum { ANSWER_SECONDS = 10 };
+/* An answer takes microseconds; after that it is looked whether the fabric can give one.
+ */
+enum { ANSWER_SECONDS = 10, FIRST_LOOK_MS = 10, LOOK_MS = 100 };
 
 /* EOF or a broken connection: the fabric is gone. */
 static int gone(int err)
@@ -26,11 +28,36 @@ static int gone(int err)
 	return err == EAGAIN ? -ETIMEDOUT : -EIO;
 }
 
-static int patience(int fd, int seconds)
+/* fabric: a connection to it. */
+static bool is_stopped(int fabric)
 {
-	struct timeval t = { .tv_sec = seconds };
+	uid_t uid;
+	pid_t pid;
 
-	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) ? -errno : 0;
+	return !plug_peer(fabric, &uid, &pid) && plug_is_stopped(pid);
+}
+
+/* Until fd can be read: 0.  A fabric that is stopped is not waited for, but two looks
+ * have to find it so: a debugger stops it for a moment. */
+static int wait_answer(int fd, int fabric)
+{
+	const uint64_t until = clock_ns() + UINT64_C(1000000000) * ANSWER_SECONDS;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int ms = FIRST_LOOK_MS, stopped = 0;
+
+	for (;; ms = LOOK_MS) {
+		int n = poll(&p, 1, ms);
+
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		stopped = is_stopped(fabric) ? stopped + 1 : 0;
+		if (stopped == 2)
+			return -EHOSTDOWN;
+		if (clock_ns() >= until)
+			return -ETIMEDOUT;
+	}
 }
 
 static int dial(const char *fabric)
@@ -49,7 +76,7 @@ static int dial(const char *fabric)
 	fd = fd_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = patience(fd, ANSWER_SECONDS);
+	rc = 0;
 	while (!rc && connect(fd, (struct sockaddr *)&a, len))
 		if (errno != EINTR)
 			rc = errno == ECONNREFUSED ? -ENOENT : -errno;
@@ -70,6 +97,8 @@ static int introduce(int fd, const struct plug_request *req, int pass)
 	int rc = -EAGAIN;
 
 	for (int i = 0; i < TRIES && rc == -EAGAIN; i++) {
+		if (i && i % LOOK_MS == 0 && is_stopped(fd))
+			return -EHOSTDOWN;
 		if (i)
 			poll(NULL, 0, 1);
 		rc = message_send(fd, NULL, 0, req, sizeof(*req), pass, false);
@@ -77,14 +106,10 @@ static int introduce(int fd, const struct plug_request *req, int pass)
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
-static bool fill(struct plug_request *req, const char *hca, enum plug_op op,
-		 uint32_t port)
+static int fill(struct plug_request *req, const char *hca, enum plug_op op, uint32_t port)
 {
 	*req = (struct plug_request){ .version = PLUG_VERSION, .op = op, .port = port };
-	if (strlen(hca) >= sizeof(req->hca))
-		return false;
-	strcpy(req->hca, hca);
-	return true;
+	return plug_hca(hca, req->hca);
 }
 
 /* Asks, and takes the answer, which begins with its status.  A descriptor. */
@@ -99,9 +124,9 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 	if (fd < 0)
 		return fd;
 	rc = introduce(fd, req, pass);
-	do {
-		n = rc ? 0 : recv(fd, answer, len, 0);
-	} while (n < 0 && errno == EINTR); /* with a timeout it is not restarted */
+	if (!rc)
+		rc = wait_answer(fd, fd);
+	n = rc ? 0 : recv(fd, answer, len, MSG_DONTWAIT);
 	if (n >= (ssize_t)sizeof(status))
 		memcpy(&status, answer, sizeof(status));
 	if (!rc && n < 0)
@@ -120,9 +145,9 @@ static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t po
 	       int pass, void *answer, size_t len)
 {
 	struct plug_request req;
+	int rc = fill(&req, hca, op, port);
 
-	return fill(&req, hca, op, port) ? ask_for(fabric, &req, pass, answer, len)
-					 : -ENODEV;
+	return rc ? rc : ask_for(fabric, &req, pass, answer, len);
 }
 
 static int look(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
@@ -156,11 +181,8 @@ int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_po
 int plug_open(const char *fabric, const char *hca, uint32_t port)
 {
 	uint32_t status = 0;
-	int fd = ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
 
-	if (fd >= 0)
-		patience(fd, 0);
-	return fd;
+	return ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
 }
 
 /* The descriptors stay low: for a high one the kernel makes a larger table, which
@@ -192,12 +214,12 @@ int plug_register(int fd, const struct plug_register *reg)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s))
 		return -errno;
-	rc = patience(s[0], ANSWER_SECONDS);
-	if (!rc)
-		rc = message_send(fd, NULL, 0, reg, sizeof(*reg), s[1], false);
+	rc = message_send(fd, NULL, 0, reg, sizeof(*reg), s[1], false);
 	close(s[1]);
+	if (!rc)
+		rc = wait_answer(s[0], fd);
 	if (!rc) {
-		n = recv(s[0], &r, sizeof(r), 0);
+		n = recv(s[0], &r, sizeof(r), MSG_DONTWAIT);
 		rc = n == sizeof(r) ? r.agent : n < 0 ? gone(errno) : -EIO;
 	}
 	close(s[0]);
@@ -277,27 +299,20 @@ int plug_control(const char *fabric)
 int plug_capture(const char *fabric, const char *node, uint32_t port)
 {
 	uint32_t status = 0;
-	int fd = ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
 
-	if (fd >= 0)
-		patience(fd, 0);
-	return fd;
+	return ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
 }
 
 /* The answer to ATTACH: its status, and the memory. */
 static int take_memory(int fd, int *memory)
 {
 	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint32_t status = 0;
-	int passed = -1, rc;
+	int passed = -1, rc = wait_answer(fd, fd);
 	long n;
 
-	do {
-		rc = poll(&p, 1, ANSWER_SECONDS * 1000);
-	} while (rc < 0 && errno == EINTR);
-	if (rc <= 0)
-		return rc < 0 ? -errno : -ETIMEDOUT;
+	if (rc)
+		return rc;
 	n = message_recv(fd, geteuid(), &status, sizeof(status), &passed, 0);
 	if (n == sizeof(status) && status)
 		rc = status < 4096 ? -(int)status : -EIO;
@@ -317,10 +332,10 @@ int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slo
 		int *memory)
 {
 	struct plug_request req;
-	int fd, rc;
+	int fd, rc = fill(&req, hca, PLUG_ATTACH, port);
 
-	if (!fill(&req, hca, PLUG_ATTACH, port))
-		return -ENODEV;
+	if (rc)
+		return rc;
 	req.slot = slot;
 	fd = fd_raise(dial(fabric));
 	if (fd < 0)
@@ -339,10 +354,10 @@ int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t 
 {
 	struct plug_request req;
 	struct plug_found found;
-	int fd;
+	int fd, rc = fill(&req, hca, PLUG_FIND, port);
 
-	if (!fill(&req, hca, PLUG_FIND, port))
-		return -ENODEV;
+	if (rc)
+		return rc;
 	memcpy(req.ip, ip, sizeof(req.ip));
 	fd = ask_for(fabric, &req, -1, &found, sizeof(found));
 	if (fd < 0)
@@ -357,9 +372,10 @@ int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t sl
 {
 	struct plug_request req;
 	uint32_t status;
+	int rc = fill(&req, hca, PLUG_SERVICE, port);
 
-	if (!fill(&req, hca, PLUG_SERVICE, port))
-		return -ENODEV;
+	if (rc)
+		return rc;
 	req.slot = slot;
 	req.service = service;
 	return fd_raise(ask_for(fabric, &req, -1, &status, sizeof(status)));
@@ -397,17 +413,13 @@ static long recv_all(int fd, char **to, size_t size)
 
 int plug_tell(int fd, const char *what, char **answer, size_t *len)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	long n;
 	int rc = message_send_any(fd, NULL, 0, what, strlen(what), false);
 
+	if (!rc)
+		rc = wait_answer(fd, fd);
 	if (rc)
 		return rc;
-	do {
-		rc = poll(&p, 1, ANSWER_SECONDS * 1000);
-	} while (rc < 0 && errno == EINTR);
-	if (rc <= 0)
-		return rc < 0 ? -errno : -ETIMEDOUT;
 	n = recv_all(fd, answer, MESSAGE_LONG);
 	if (n < 0)
 		return (int)n;

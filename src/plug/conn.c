@@ -49,6 +49,7 @@ static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 			    .deadline = s->now + patience,
 			    .pipe_fd = -1 };
 	list_init(&c->ready);
+	list_init(&c->groups);
 	list_add_tail(&s->fresh, &c->node);
 	if (!watch(s, c, EPOLL_CTL_ADD))
 		plugged_end(s, c);
@@ -121,6 +122,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 	c->file = NULL;
 	capture_end(c);
 	attach_end(c);
+	group_end(s, c);
 	if (c->pipe_fd >= 0)
 		issm_end(s, c);
 	close(c->fd);

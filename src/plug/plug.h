@@ -5,7 +5,8 @@
  * A fabric is named NAME or UID:NAME, an adapter as topo_find_ca() finds it.
  * Calls return 0 or what they say, or -errno: -ENOENT: no such fabric runs; -EACCES:
  * somebody else has its name; -ENODEV: it has no such adapter or port; -EIO: it
- * ended, or does not speak our language; -ETIMEDOUT: it does not answer.
+ * ended, or does not speak our language; -ETIMEDOUT: it does not answer; -EHOSTDOWN: its
+ * process is stopped.
  */
 #ifndef PLUG_PLUG_H
 #define PLUG_PLUG_H
@@ -99,6 +100,9 @@ struct plug_registered {
 };
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
+/* The fabrics that run in this network namespace, as URNIC_FABRIC is to name them, with
+ * commas, or "none"; cut at size. */
+void plug_running(char *out, size_t size);
 /* What such a refusal of an adapter is to say, rc being negative. */
 const char *plug_why(int rc);
 int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out);

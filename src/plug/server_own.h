@@ -46,8 +46,10 @@ struct conn {
 	struct umad_file *file;
 	struct capture *capture;
 	struct attached *attached;
-	uint16_t slot; /* CONN_SERVICE: who serves */
+	uint16_t slot; /* CONN_ATTACHED, CONN_SERVICE: whose it is */
 	uint64_t service;
+	struct list groups; /* CONN_ATTACHED: what it is in, or wants to be */
+	unsigned ngroups;
 	bool woken;   /* CONN_ATTACHED: something has come for it */
 	bool full;    /* its socket has no room: EPOLLOUT is watched */
 	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
@@ -61,8 +63,9 @@ struct plug_server {
 	struct umad *umad;
 	uint64_t now;
 	int epoll, listener;
-	bool deaf;   /* nobody can be let in: not listening */
-	bool behind; /* .. as the closer is full */
+	bool deaf;    /* nobody can be let in: not listening */
+	bool behind;  /* .. as the closer is full */
+	uint32_t tid; /* of the last request that is the fabric's own */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, controls, captures, attaches, services;
 	struct list dead, ready;
@@ -127,8 +130,18 @@ int service_begin(struct plug_server *s, struct conn *c, const struct plug_reque
 /* A message to QP1 of an adapter's port is for a program that is attached there. */
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
 		     const struct mad_pkt *pkt);
+/* A port's first GID. */
+void service_own_gid(const struct plug_server *s, uint32_t ca, uint8_t port,
+		     uint8_t gid[16]);
 /* The GID of the port with that address.  False: there is none. */
 bool service_find(struct plug_server *s, const uint8_t ip[16], uint8_t gid[16]);
+
+/* group.c.  c's program sends that to the SA.  True: the fabric has answered it. */
+bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt);
+/* .. and that is what the SA says to the program with this slot. */
+void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
+		    const struct mad_pkt *pkt);
+void group_end(struct plug_server *s, struct conn *c);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

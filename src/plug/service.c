@@ -53,21 +53,12 @@ static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
 		   const struct mad_pkt *pkt, const struct cm_msg *m)
 {
 	struct mad_pkt back = *pkt;
-	struct fabric_port_view v;
 	struct cm_msg answer;
 
-	if (!cm_mad_refusal(m, &answer) || !fabric_port(s->fabric, ca, port, &v))
+	if (!cm_mad_refusal(m, &answer))
 		return;
 	cm_mad_build(back.mad, &answer);
-	back.hops = 0;
-	back.pkey = pkey_of_answer(v.pkey, v.pkeys, pkt->pkey);
-	back.slid = pkt->dlid;
-	back.dlid = pkt->slid;
-	back.sqpn = pkt->dqpn;
-	back.dqpn = pkt->sqpn;
-	memcpy(back.sgid, pkt->dgid, sizeof(back.sgid));
-	memcpy(back.dgid, pkt->sgid, sizeof(back.dgid));
-	(void)fabric_send(s->fabric, ca, port, &back);
+	(void)fabric_answer(s->fabric, ca, port, &back);
 }
 
 /* A request for a service that nobody has is refused by any program that is there. */
@@ -103,6 +94,7 @@ bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
 	if (h->class != MAD_SA || !mad_is_response(h))
 		return false;
 	slot = tid_slot(get_be64(h->tid));
+	group_answered(s, ca, port, slot, pkt);
 	return slot && attach_mad(s, ca, port, slot, pkt);
 }
 
@@ -113,6 +105,15 @@ static void put_gid(uint8_t gid[16], uint64_t prefix, uint64_t guid)
 	const be64_t half[2] = { be64(prefix), be64(guid) };
 
 	memcpy(gid, half, sizeof(half));
+}
+
+void service_own_gid(const struct plug_server *s, uint32_t ca, uint8_t port,
+		     uint8_t gid[16])
+{
+	struct fabric_port_view v;
+
+	if (fabric_port(s->fabric, ca, port, &v))
+		put_gid(gid, v.info->gid_prefix, v.guids[0]);
 }
 
 static bool has_gid(const struct fabric_port_view *v, const uint8_t gid[16])

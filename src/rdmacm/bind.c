@@ -2,7 +2,9 @@
 /* bind.c - see bind.h. */
 #include "rdmacm/bind.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +17,15 @@
 /* ip_local_port_range's default */
 enum { PORT_FIRST = 32768, PORTS = 28232, PORT_TRIES = 1000 };
 
+/* Of the groups of IP over InfiniBand, as OpenSM makes them; the program's id is in
+ * those. */
+enum { QKEY_IPOIB = 0x0b1b };
+
 bool cma_is_any(const struct sockaddr *a)
 {
+	if (a->sa_family == AF_IB)
+		return ib_addr_any(
+			&((const struct sockaddr_ib *)(const void *)a)->sib_addr);
 	if (a->sa_family == AF_INET6)
 		return IN6_IS_ADDR_UNSPECIFIED(
 			&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
@@ -53,6 +62,8 @@ static void use_dev(struct cma_id *id)
 	id->id.port_num = 1;
 	id->to.mtu = (uint8_t)id->dev->mtu;
 	id->to.iwarp = id->dev->iwarp;
+	if (id->dev->ib && id->id.ps == RDMA_PS_IPOIB)
+		id->qkey = QKEY_IPOIB;
 }
 
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
@@ -66,6 +77,16 @@ int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 	memcpy(id->to.route.src, ip, 16);
 	id->to.route.ifindex = ifindex;
 	return id->dev->ib ? own_gid(id) : 0;
+}
+
+uint16_t cma_pkey(const struct cma_id *id)
+{
+	__be16 pkey;
+
+	if (!id->dev || !id->dev->ib ||
+	    ibv_query_pkey(id->ctx, 1, id->to.route.pkey_index, &pkey))
+		return CMA_PKEY_DEFAULT;
+	return be16toh(pkey);
 }
 
 int cma_bind_ib(struct cma_id *id, struct cma_dev *ib)
@@ -82,6 +103,38 @@ void cma_set_src_port(struct cma_id *id, uint16_t port)
 {
 	sockaddr_set_port(&id->id.route.addr.src_addr, port);
 	id->to.src_port = port;
+}
+
+/* The port space of a service ID, of which the program has said some bits, as Linux
+ * chooses it.  0: it is of none that the id may have. */
+static uint16_t space_of(enum rdma_port_space ps, const struct sockaddr_ib *a)
+{
+	static const uint16_t spaces[] = { RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP };
+	const uint64_t mask = be64toh(a->sib_sid_mask) & RDMA_IB_IP_PS_MASK;
+	const uint64_t said = be64toh(a->sib_sid) & mask;
+
+	for (unsigned i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+		if ((ps == RDMA_PS_IB || ps == (enum rdma_port_space)spaces[i]) &&
+		    said == ((uint64_t)spaces[i] << 16 & mask))
+			return spaces[i];
+	return 0;
+}
+
+/* The service ID of a source, whole but for its port, which may be 0. */
+static int complete_service(struct cma_id *id, struct sockaddr *src)
+{
+	struct sockaddr_ib *a = (void *)src;
+	const uint64_t said = be64toh(a->sib_sid) & be64toh(a->sib_sid_mask);
+	uint16_t space;
+
+	if (src->sa_family != AF_IB)
+		return 0;
+	space = space_of(id->id.ps, a);
+	if (!space)
+		return -EPROTONOSUPPORT;
+	a->sib_sid = htobe64((uint64_t)space << 16 | (said & RDMA_IB_IP_PORT_MASK));
+	a->sib_sid_mask |= htobe64(RDMA_IB_IP_PS_MASK);
+	return 0;
 }
 
 /* At an adapter its fabric knows who serves what; it is asked before the turn is taken.
@@ -118,11 +171,14 @@ static int take_name(struct cma_id *id, struct cm_service *s)
 int cma_take_name(struct cma_id *id)
 {
 	struct sockaddr *src = &id->id.route.addr.src_addr;
+	const bool native = src->sa_family == AF_IB;
 	struct cm_service s = {
-		.space = (uint16_t)id->id.ps,
+		.space = native ? (uint16_t)(sockaddr_service(src) >> 16)
+				: (uint16_t)id->id.ps,
 		.port = sockaddr_port(src),
 		.any = cma_is_any(src),
-		.v6 = src->sa_family == AF_INET6,
+		.v6 = src->sa_family != AF_INET, /* of GIDs: both */
+		.native = native,
 		.v6_only = id->afonly,
 		.ifindex = id->to.route.ifindex,
 	}, mine = s;
@@ -131,7 +187,7 @@ int cma_take_name(struct cma_id *id)
 	sockaddr_ip(src, s.ip);
 	if (id->dev && !cma_ip_is_loopback(s.ip)) {
 		s.iwarp = s.only_iwarp = id->dev->iwarp;
-	} else if (cma_kind_of(id) == CMA_ANY) {
+	} else if (cma_kind_of(id) == CMA_ANY && !native) {
 		s.iwarp = cma_has_kind(CMA_IWARP);
 		s.only_iwarp = !cma_has_kind(CMA_ROCE);
 	}
@@ -192,35 +248,47 @@ static bool is_this_host(const uint8_t ip[16])
 	       (!only || !addr_is_v4(ip) || !memcmp(ip, localhost, sizeof(localhost)));
 }
 
+/* Of our devices, one that has the address a; of all, if a is any. */
+static int choose_dev(struct cma_id *id, const struct sockaddr *a)
+{
+	const enum cma_kind kind = a->sa_family == AF_IB ? CMA_ROCE : cma_kind_of(id);
+	struct cma_dev *dev;
+	uint8_t ip[16];
+	int rc;
+
+	/* As with the kernel's rdma_cm, an id bound to loopback has no device
+	 * yet: libfabric counts on that.  But where there is no other, the loopback
+	 * interface's will be it: a server that needs one (SPDK) gets it. */
+	sockaddr_ip(a, ip);
+	if (cma_is_any(a) || (is_this_host(ip) && !cma_all_have(ip, kind))) {
+		rc = cma_any_dev(&dev);
+		if (!rc)
+			id->ctx = dev->ctx;
+		return rc;
+	}
+	rc = cma_bind_dev(id, ip, sockaddr_scope(a), kind);
+	return rc == -ENODEV && a->sa_family != AF_IB ? why_no_device(a) : rc;
+}
+
 int cma_bind(struct cma_id *id, const struct sockaddr *a)
 {
-	uint8_t ip[16];
+	struct sockaddr *src = &id->id.route.addr.src_addr;
 	int rc;
 
 	if (id->state != CMA_NEW || !a)
 		return -EINVAL;
 	if (!sockaddr_len(a))
 		return -EAFNOSUPPORT;
-	/* As with the kernel's rdma_cm, an id bound to loopback has no device
-	 * yet: libfabric counts on that.  But where there is no other, the loopback
-	 * interface's will be it: a server that needs one (SPDK) gets it. */
-	sockaddr_ip(a, ip);
-	if (cma_is_any(a) || (is_this_host(ip) && !cma_all_have(ip, cma_kind_of(id)))) {
-		struct cma_dev *dev;
-
-		rc = cma_any_dev(&dev);
-		if (rc)
-			return rc;
-		id->ctx = dev->ctx;
-	} else {
-		rc = cma_bind_dev(id, ip, sockaddr_scope(a), cma_kind_of(id));
-		if (rc)
-			return rc == -ENODEV ? why_no_device(a) : rc;
-	}
-	memcpy(&id->id.route.addr.src_storage, a, sockaddr_len(a));
-	id->to.src_port = sockaddr_port(a);
+	rc = choose_dev(id, a);
+	if (rc)
+		return rc;
+	memcpy(src, a, sockaddr_len(a));
+	rc = complete_service(id, src);
+	if (rc)
+		return rc;
+	id->to.src_port = sockaddr_port(src);
 	rc = cma_take_name(id);
-	if (rc == -EADDRINUSE && id->reuse && sockaddr_port(a))
+	if (rc == -EADDRINUSE && id->reuse && id->to.src_port)
 		rc = 0; /* the first to listen has it */
 	if (!rc)
 		id->state = CMA_BOUND;

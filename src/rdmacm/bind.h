@@ -12,6 +12,8 @@ enum cma_kind cma_kind_of(const struct cma_id *id);
 bool cma_is_any(const struct sockaddr *a);
 int cma_bind(struct cma_id *id, const struct sockaddr *a);
 int cma_bind_any(struct cma_id *id);
+/* Of its partition; of Ethernet, the default one. */
+uint16_t cma_pkey(const struct cma_id *id);
 /* To the first address of an adapter. */
 int cma_bind_ib(struct cma_id *id, struct cma_dev *ib);
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,

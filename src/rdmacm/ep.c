@@ -3,7 +3,6 @@
 #include "rdmacm/ep.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,130 +14,6 @@
 #include "rdmacm/resolve.h"
 
 enum { RESOLVE_MS = 2000 }; /* as librdmacm's */
-
-/* --- names --------------------------------------------------------------- */
-
-static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,
-		     socklen_t n)
-{
-	if (!from || n > sizeof(struct sockaddr_storage))
-		return -EINVAL;
-	*to = calloc(1, sizeof(struct sockaddr_storage));
-	if (!*to)
-		return -ENOMEM;
-	memcpy(*to, from, n);
-	*len = n;
-	return 0;
-}
-
-/* As getaddrinfo() says it: EAI_... are negative, EAI_SYSTEM leaves errno. */
-static int ask(const char *node, const char *service, int flags, int family,
-	       struct addrinfo **out)
-{
-	struct addrinfo hints = {
-		.ai_family = family == AF_IB ? AF_UNSPEC : family,
-		.ai_flags = (flags & RAI_PASSIVE ? AI_PASSIVE : 0) |
-			    (flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
-		.ai_socktype = SOCK_STREAM,
-	};
-
-	return getaddrinfo(node, service, &hints, out);
-}
-
-static int fill_addrs(struct rdma_addrinfo *r, const struct addrinfo *ai,
-		      const struct rdma_addrinfo *hints)
-{
-	r->ai_family = ai->ai_family;
-	if (r->ai_flags & RAI_PASSIVE)
-		return copy_addr(&r->ai_src_addr, &r->ai_src_len, ai->ai_addr,
-				 ai->ai_addrlen);
-	if (hints && hints->ai_src_len &&
-	    copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
-		      hints->ai_src_len))
-		return -ENOMEM;
-	return copy_addr(&r->ai_dst_addr, &r->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
-}
-
-/* No name to ask for: what the hints have, be it one address or both. */
-static int take_hints(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
-{
-	int rc = 0;
-
-	r->ai_family = hints->ai_family;
-	if (hints->ai_src_len)
-		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
-			       hints->ai_src_len);
-	if (!rc && hints->ai_dst_len)
-		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr,
-			       hints->ai_dst_len);
-	return rc;
-}
-
-static void fill_types(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
-{
-	r->ai_flags = hints ? hints->ai_flags : 0;
-	r->ai_qp_type = hints ? hints->ai_qp_type : 0;
-	r->ai_port_space = hints ? hints->ai_port_space : 0;
-	if (!r->ai_qp_type)
-		r->ai_qp_type = r->ai_port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
-	if (!r->ai_port_space)
-		r->ai_port_space =
-			r->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
-}
-
-int cma_getaddrinfo(const char *node, const char *service,
-		    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res,
-		    bool *eai)
-{
-	struct rdma_addrinfo *r;
-	struct addrinfo *ai;
-	int rc;
-
-	*eai = false;
-	if (!node && !service && !hints)
-		return -EINVAL;
-	rc = cma_init();
-	if (rc)
-		return rc;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return -ENOMEM;
-	fill_types(r, hints);
-	if (!node && !service) {
-		rc = take_hints(r, hints);
-	} else {
-		rc = ask(node, service, r->ai_flags, hints ? hints->ai_family : 0, &ai);
-		if (rc) {
-			free(r);
-			*eai = true;
-			return rc;
-		}
-		rc = fill_addrs(r, ai, hints);
-		freeaddrinfo(ai);
-	}
-	if (rc) {
-		cma_freeaddrinfo(r);
-		return rc;
-	}
-	*res = r;
-	return 0;
-}
-
-void cma_freeaddrinfo(struct rdma_addrinfo *res)
-{
-	while (res) {
-		struct rdma_addrinfo *next = res->ai_next;
-
-		free(res->ai_src_addr);
-		free(res->ai_dst_addr);
-		free(res->ai_src_canonname);
-		free(res->ai_dst_canonname);
-		free(res->ai_route);
-		free(res->ai_connect);
-		free(res);
-		res = next;
-	}
-}
 
 /* --- endpoints ----------------------------------------------------------- */
 
@@ -171,7 +46,10 @@ static int active_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 			      cma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr));
 
 	if (!rc)
-		rc = cma_complete(id, cma_resolve_route(id, RESOLVE_MS));
+		rc = cma_complete(id, res->ai_route_len
+					      ? cma_set_path(id, res->ai_route,
+							     res->ai_route_len)
+					      : cma_resolve_route(id, RESOLVE_MS));
 	if (!rc && init) {
 		init->qp_type = id->id.qp_type;
 		rc = cma_create_qp_of(id, pd, init);

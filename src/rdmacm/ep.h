@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ep.h - rdma_getaddrinfo() and endpoints: an id, what it is bound to and its QP in one
+/* ep.h - endpoints: an id, what it is bound to and its QP in one
  * call.  0 or -errno. */
 #ifndef RDMACM_EP_H
 #define RDMACM_EP_H
 
 #include "rdmacm/id.h"
 
-/* Also EAI_..., which are negative, too: *eai is true then. */
-int cma_getaddrinfo(const char *node, const char *service,
-		    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res,
-		    bool *eai);
-void cma_freeaddrinfo(struct rdma_addrinfo *res);
 int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		  struct ibv_qp_init_attr *init, struct cma_id **out);
 /* The id goes in any case.  -EBUSY: its QP or SRQ stays. */

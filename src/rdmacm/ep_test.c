@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses by name; endpoints. */
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/ep.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -55,6 +58,39 @@ static void names(void **state)
 	assert_int_equal(hints.ai_next->ai_qp_type, IBV_QPT_UD);
 	assert_memory_equal(hints.ai_next->ai_dst_addr, r->ai_dst_addr, r->ai_dst_len);
 	cma_freeaddrinfo(hints.ai_next);
+	cma_freeaddrinfo(r);
+}
+
+/* AF_IB: only a number can be one, and the service ID names port space and port. */
+static void gids(void **state)
+{
+	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST | RAI_FAMILY,
+				       .ai_family = AF_IB,
+				       .ai_port_space = RDMA_PS_UDP };
+	const struct sockaddr_ib *a;
+	struct rdma_addrinfo *r;
+	bool eai;
+
+	(void)state;
+	assert_int_equal(cma_getaddrinfo("fe80::6", "7174", &hints, &r, &eai), 0);
+	a = (const struct sockaddr_ib *)r->ai_dst_addr;
+	assert_int_equal(r->ai_family, AF_IB);
+	assert_int_equal(r->ai_dst_len, sizeof(*a));
+	assert_int_equal(a->sib_family, AF_IB);
+	assert_int_equal(a->sib_pkey, 0xffff);
+	assert_int_equal(a->sib_addr.sib_raw[15], 6);
+	assert_int_equal(be64toh(a->sib_sid), 0x1111c06);
+	assert_int_equal(a->sib_sid_mask, UINT64_MAX);
+	cma_freeaddrinfo(r);
+	hints.ai_flags |= RAI_PASSIVE;
+	assert_int_equal(cma_getaddrinfo(NULL, "0", &hints, &r, &eai), 0);
+	a = (const struct sockaddr_ib *)r->ai_src_addr;
+	assert_true(ib_addr_any(&a->sib_addr));
+	assert_int_equal(be64toh(a->sib_sid_mask), RDMA_IB_IP_PS_MASK);
+	cma_freeaddrinfo(r);
+	hints.ai_flags = RAI_FAMILY; /* it might be a name */
+	assert_int_equal(cma_getaddrinfo("127.0.0.1", "1", &hints, &r, &eai), 0);
+	assert_int_equal(r->ai_family, AF_INET);
 	cma_freeaddrinfo(r);
 }
 
@@ -165,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(names, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(gids, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(what_is_no_name, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(an_active_one, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(

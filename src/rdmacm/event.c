@@ -193,6 +193,8 @@ static bool process(struct cma_event *e)
 		break;
 	case CM_EV_PATH:
 		return on_path(e);
+	case CM_EV_GROUP: /* of groups, which tell it themselves */
+		return false;
 	case CM_EV_FAILED:
 		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;
 		cma_qp_error(cma_id_of(e));

@@ -237,6 +237,25 @@ void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner)
 	fix_say("forget");
 }
 
+int cm_gate_join(struct ibv_context *ctx, const struct sa_group *want,
+		 uint64_t patience_ns, struct cm_owner *owner, struct cm_member **out)
+{
+	(void)ctx;
+	(void)patience_ns;
+	fix_say("join:%u", want->join_state);
+	fix.group = *want;
+	fix.owner = owner;
+	*out = (struct cm_member *)&fix.group;
+	return fix.rc;
+}
+
+void cm_gate_part(struct ibv_context *ctx, struct cm_member *m)
+{
+	(void)ctx;
+	assert_ptr_equal(m, &fix.group);
+	fix_say("part");
+}
+
 /* --- tests --------------------------------------------------------------- */
 
 int fix_begin(void **state)

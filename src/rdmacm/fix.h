@@ -36,6 +36,7 @@ struct fix {
 	struct cm_service service;
 	struct cm_target to;
 	struct cm_param self;
+	struct sa_group group;
 	uint8_t private[256];
 	/* Of the QP that was moved last. */
 	struct ibv_qp_attr attr;

@@ -6,19 +6,61 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdmacm/bind.h"
+#include "rdmacm/mgid.h"
 #include "rdmacm/qp_state.h"
+#include "sys/addr.h"
 #include "sys/sockaddr.h"
 
 enum { QPN_MULTICAST = 0xffffff };
+static const uint64_t PATIENCE_NS = UINT64_C(6000000000);
 
 struct cma_group {
 	struct list node;
 	struct cma_id *id;
+	/* At an adapter: what the SA says the group is like. */
+	struct cm_owner owner;
+	struct cm_member *member;
+	struct sa_group as;
 	union ibv_gid gid;
 	struct sockaddr_storage addr;
 	void *context;
 	bool attached, send_only;
 };
+
+/* In the engine, under its turn. */
+static bool told(struct cm_owner *owner, const struct cm_event *ev)
+{
+	struct cma_group *g = container_of(owner, struct cma_group, owner);
+
+	if (ev->group)
+		g->as = *ev->group;
+	return cma_post(g->id,
+			ev->status ? RDMA_CM_EVENT_MULTICAST_ERROR
+				   : RDMA_CM_EVENT_MULTICAST_JOIN,
+			ev->status, g) == 0;
+}
+
+/* An InfiniBand group is a LID, and its packets have a GRH. */
+static void fill_ib(struct cma_group *g, struct rdma_ud_param *ud)
+{
+	const struct sa_group *as = &g->as;
+
+	memcpy(g->gid.raw, as->mgid, sizeof(g->gid.raw)); /* the SA may have chosen it */
+	ud->qkey = as->qkey;
+	ud->ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = g->id->id.port_num,
+		.dlid = as->mlid,
+		.sl = as->sl,
+		.static_rate = as->rate,
+		.grh = { .dgid = g->gid,
+			 .sgid_index = (uint8_t)g->id->sgid_index,
+			 .flow_label = as->flow_label,
+			 .hop_limit = as->hop_limit,
+			 .traffic_class = as->tclass },
+	};
+}
 
 /* The program is about to read that it has joined. */
 void cma_group_joined(struct cma_event *e)
@@ -27,16 +69,18 @@ void cma_group_joined(struct cma_event *e)
 	struct cma_id *id = g->id;
 	struct rdma_ud_param *ud = &e->ev.param.ud;
 
-	if (e->ev.event != RDMA_CM_EVENT_MULTICAST_JOIN)
-		return;
 	memset(&e->ev.param, 0, sizeof(e->ev.param));
 	ud->private_data = g->context;
+	if (e->ev.event != RDMA_CM_EVENT_MULTICAST_JOIN)
+		return;
 	ud->qp_num = QPN_MULTICAST;
 	ud->qkey = id->qkey;
 	cma_fill_ah(id, g->gid.raw, &ud->ah_attr);
+	if (g->member)
+		fill_ib(g, ud);
 	if (!id->id.qp || g->send_only)
 		return;
-	if (ibv_attach_mcast(id->id.qp, &g->gid, 0)) {
+	if (ibv_attach_mcast(id->id.qp, &g->gid, g->as.mlid)) {
 		e->ev.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 		e->ev.status = -errno;
 		return;
@@ -44,37 +88,54 @@ void cma_group_joined(struct cma_event *e)
 	g->attached = true;
 }
 
-static bool is_multicast(const uint8_t ip[16], sa_family_t family)
+/* Where an SA makes groups it may choose the GID, too. */
+static bool may_join(const struct cma_id *id, const struct sockaddr *a)
 {
-	return family == AF_INET ? ip[12] >> 4 == 0xe : ip[0] == 0xff;
+	uint8_t ip[16];
+
+	sockaddr_ip(a, ip);
+	return addr_is_multicast(ip) || (id->dev->ib && cma_is_any(a));
+}
+
+static int join_ib(struct cma_group *g, const struct sockaddr *addr)
+{
+	struct cma_id *id = g->id;
+	struct sa_group want = {
+		.qkey = id->qkey,
+		.pkey = cma_pkey(id),
+		.join_state = g->send_only ? SA_SEND_ONLY_FULL_MEMBER : SA_FULL_MEMBER,
+	};
+
+	memcpy(want.port_gid, id->to.route.src, sizeof(want.port_gid));
+	if (!cma_is_any(addr))
+		cma_mgid(id->id.ps, want.pkey, addr, want.mgid);
+	g->owner.event = told;
+	return cm_gate_join(id->ctx, &want, PATIENCE_NS, &g->owner, &g->member);
 }
 
 int cma_join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 	     void *context)
 {
 	struct cma_group *g;
-	uint8_t ip[16];
 	int rc;
 
 	if (!id->dev)
 		return -EINVAL;
 	if (!addr || !sockaddr_len(addr))
 		return -EAFNOSUPPORT;
-	sockaddr_ip(addr, ip);
-	if (!is_multicast(ip, addr->sa_family))
+	if (!may_join(id, addr))
 		return -EINVAL;
-	if (id->dev->ib) /* its groups are the subnet manager's */
-		return -EOPNOTSUPP;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
 	g->id = id;
-	memcpy(g->gid.raw, ip, 16);
+	sockaddr_ip(addr, g->gid.raw);
 	memcpy(&g->addr, addr, sockaddr_len(addr));
 	g->context = context;
 	g->send_only = send_only;
 	list_add_tail(&id->groups, &g->node);
-	rc = cma_post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, g);
+	rc = id->dev->ib ? join_ib(g, addr)
+			 : cma_post(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, g);
 	if (rc) {
 		list_del(&g->node);
 		free(g);
@@ -100,11 +161,13 @@ static void leave(struct cma_group *g)
 	struct cma_id *id = g->id;
 	struct list unread;
 
+	if (g->member)
+		cm_gate_part(id->ctx, g->member);
 	list_init(&unread);
 	cma_take_back(&id->source, g, &unread);
 	list_for_safe(n, &unread) free(container_of(n, struct cma_event, node));
 	if (g->attached && id->id.qp)
-		ibv_detach_mcast(id->id.qp, &g->gid, 0);
+		ibv_detach_mcast(id->id.qp, &g->gid, g->as.mlid);
 	list_del(&g->node);
 	free(g);
 }

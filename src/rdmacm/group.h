@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* group.h - multicast groups.  RoCE v2's are those of IP (annex A17): there is nobody
- * to ask, and the kernel joins when the QP is attached. */
+ * to ask, and the kernel joins when the QP is attached.  InfiniBand's are made by the
+ * subnet's administrator. */
 #ifndef RDMACM_GROUP_H
 #define RDMACM_GROUP_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* At an adapter of a fabric: its directory, its subnet manager's paths, its services. */
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #include "rdmacm/event.h"
 #include "rdmacm/fix.h"
 #include "rdmacm/group.h"
+#include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/resolve.h"
 #include "sys/sockaddr.h"
@@ -202,16 +205,176 @@ static void by_gid(void **state)
 	cma_channel_free(ch);
 }
 
-static void no_groups(void **state)
+static void tell_group(struct cma_id *id, int status)
+{
+	struct sa_group as = fix.group;
+	const struct cm_event ev = { .type = CM_EV_GROUP,
+				     .status = status,
+				     .group = status ? NULL : &as };
+
+	(void)id;
+	as.mlid = 0xc003;
+	as.sl = 2;
+	as.qkey = 0x1234;
+	assert_true(fix.owner->event(fix.owner, &ev));
+}
+
+static struct cma_id *joined(struct cma_channel *ch, const char *ip)
+{
+	struct sockaddr_in group = fix_addr(ip, 0);
+	struct cma_id *id = fix_id(ch, RDMA_PS_UDP);
+
+	assert_int_equal(cma_resolve_addr(id, NULL, (struct sockaddr *)&group), 0);
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_true(id->dev->ib);
+	fix_qp(id);
+	fix_said();
+	assert_int_equal(cma_join(id, (struct sockaddr *)&group, false, id), 0);
+	assert_string_equal(fix_said(), "join:1");
+	return id;
+}
+
+/* The SA makes it; the program reads of it as it may send there. */
+static void a_group(void **state)
+{
+	static const uint8_t mgid[16] = { 0xff, 0x12,	     0x40, 0x01, 0xff,
+					  0xff, [12] = 0x0f, 1,	   1,	 1 };
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = joined(ch, "239.1.1.1");
+	struct sockaddr_in group = fix_addr("239.1.1.1", 0);
+	struct cma_event *e;
+
+	(void)state;
+	assert_memory_equal(fix.group.mgid, mgid, 16);
+	assert_int_equal(fix.group.port_gid[15], 5);
+	assert_int_equal(fix.group.qkey, RDMA_UDP_QKEY);
+	tell_group(id, 0);
+	e = fix_event(ch, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	assert_string_equal(fix_said(), "attach_mcast");
+	assert_ptr_equal(e->ev.param.ud.private_data, id);
+	assert_int_equal(e->ev.param.ud.qp_num, 0xffffff);
+	assert_int_equal(e->ev.param.ud.qkey, 0x1234);
+	assert_int_equal(e->ev.param.ud.ah_attr.dlid, 0xc003);
+	assert_int_equal(e->ev.param.ud.ah_attr.sl, 2);
+	assert_int_equal(e->ev.param.ud.ah_attr.is_global, 1);
+	assert_memory_equal(e->ev.param.ud.ah_attr.grh.dgid.raw, mgid, 16);
+	cma_done(e);
+	assert_int_equal(cma_leave(id, (struct sockaddr *)&group), 0);
+	assert_string_equal(fix_said(), "part detach_mcast");
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+static void a_group_refused(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
-	struct sockaddr_in group = fix_addr("239.1.1.1", 0);
+	struct cma_id *id = joined(ch, "239.1.1.1");
+
+	(void)state;
+	tell_group(id, -EINVAL);
+	fix_ack(ch, RDMA_CM_EVENT_MULTICAST_ERROR, -EINVAL);
+	assert_string_equal(fix_said(), "");
+	cma_destroy_qp(id);
+	fix_said();
+	assert_int_equal(cma_destroy(id), 0); /* what is joined is left with its id */
+	assert_string_equal(fix_said(), "forget part");
+	cma_channel_free(ch);
+}
+
+/* --- by GIDs alone ------------------------------------------------------- */
+
+static struct sockaddr_storage gid_addr(const char *gid, uint64_t service)
+{
+	struct sockaddr_storage a;
+	struct sockaddr_in6 in6 = fix_addr6(gid, 0);
+
+	sockaddr_set_gid(&a, in6.sin6_addr.s6_addr, 0xffff, service);
+	return a;
+}
+
+static void native(void **state)
+{
+	struct sockaddr_storage to = gid_addr("fe80::6", 0x1061c06);
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+	const struct sockaddr *src = &id->id.route.addr.src_addr;
+
+	(void)state;
+	assert_int_equal(cma_resolve_addr(id, NULL, (struct sockaddr *)&to), 0);
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(src->sa_family, AF_IB);
+	assert_int_equal(sockaddr_service(src) >> 16, RDMA_PS_TCP);
+	assert_int_equal(sockaddr_port(src), id->to.src_port);
+	assert_true(id->to.src_port >= 32768);
+	assert_int_equal(id->to.src_ip[15], 5);
+	fix_said();
+	assert_int_equal(cma_resolve_route(id, 10), 0);
+	answer(id, 0);
+	fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(cma_connect(id, NULL), 0);
+	assert_true(fix.to.native);
+	assert_int_equal(fix.to.service_id, 0x1061c06);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* Of a service ID the program says some bits. */
+static void native_services(void **state)
+{
+	struct sockaddr_storage a = gid_addr("fe80::5", 0x1061c06);
+	struct sockaddr_ib *ib = (struct sockaddr_ib *)&a;
+	struct cma_id *id = fix_id(NULL, RDMA_PS_UDP);
+
+	(void)state;
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&a), -EPROTONOSUPPORT);
+	assert_int_equal(cma_destroy(id), 0);
+	fix_said();
+	id = fix_id(NULL, RDMA_PS_IB);
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&a), 0);
+	assert_string_equal(fix_said(), "serve:106 bind");
+	assert_true(fix.service.native && !fix.service.any);
+	assert_int_equal(fix.service.port, 0x1c06);
+	assert_int_equal(fix.service.ip[15], 5);
+	close(fix.service.fd);
+	assert_int_equal(cma_destroy(id), 0);
+	fix_said();
+	ib->sib_sid_mask = 0;
+	id = fix_id(NULL, RDMA_PS_UDP);
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&a), 0);
+	assert_string_equal(fix_said(), "serve:111 bind");
+	assert_true(fix.service.port >= 32768);
+	close(fix.service.fd);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
+/* A path of the program's own: nobody is asked. */
+static void a_path_of_ones_own(void **state)
+{
+	struct ibv_path_data data[2] = {
+		{ .flags = IBV_PATH_FLAG_OUTBOUND },
+		{ .flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+			   IBV_PATH_FLAG_BIDIRECTIONAL,
+		  .path = { .dlid = htobe16(DLID),
+			    .qosclass_sl = htobe16(SL),
+			    .mtu = 0x83 } },
+	};
+	struct cma_channel *ch = cma_channel_new();
 	struct cma_id *id = found(ch, "127.1.0.2");
 
 	(void)state;
 	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	assert_int_equal(cma_join(id, (struct sockaddr *)&group, false, NULL),
-			 -EOPNOTSUPP);
+	fix_said();
+	assert_int_equal(cma_set_path(id, data, sizeof(data[0])), -EINVAL);
+	assert_int_equal(cma_set_path(id, data, sizeof(data) - 1), -EINVAL);
+	assert_int_equal(cma_set_path(id, NULL, 1), -EFAULT);
+	assert_int_equal(cma_set_path(id, data, sizeof(data)), 0);
+	fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_string_equal(fix_said(), "");
+	assert_int_equal(id->to.route.dlid, DLID);
+	assert_int_equal(id->to.route.sl, SL);
+	assert_int_equal(id->to.mtu, IBV_MTU_1024);
+	assert_int_equal(cma_set_path(id, data, sizeof(data)), -EINVAL); /* it has one */
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
 }
@@ -348,7 +511,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_fabric_that_has_ended, begin, fix_end),
 		cmocka_unit_test_setup_teardown(by_gid, begin, fix_end),
 		cmocka_unit_test_setup_teardown(no_answer, begin, fix_end),
-		cmocka_unit_test_setup_teardown(no_groups, begin, fix_end),
+		cmocka_unit_test_setup_teardown(native, begin, fix_end),
+		cmocka_unit_test_setup_teardown(native_services, begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_path_of_ones_own, begin, fix_end),
 		cmocka_unit_test_setup_teardown(not_of_the_fabric, begin, fix_end),
 		cmocka_unit_test_setup_teardown(services, begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_service_that_is_anothers, begin,
@@ -357,6 +522,8 @@ int main(void)
 	};
 	const struct CMUnitTest alone[] = {
 		cmocka_unit_test_setup_teardown(nobodys, begin_alone, fix_end),
+		cmocka_unit_test_setup_teardown(a_group, begin_alone, fix_end),
+		cmocka_unit_test_setup_teardown(a_group_refused, begin_alone, fix_end),
 		cmocka_unit_test_setup_teardown(services, begin_alone, fix_end),
 	};
 	int failed, status;

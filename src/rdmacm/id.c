@@ -216,8 +216,7 @@ int cma_set_option(struct cma_id *id, int level, int name, const void *val, size
 		return -EFAULT;
 	if (level == RDMA_OPTION_ID)
 		return set_id_option(id, name, val, len);
-	/* A path of the program's own is InfiniBand's. */
-	return level == RDMA_OPTION_IB ? -EOPNOTSUPP : -ENOSYS;
+	return -ENOSYS; /* RDMA_OPTION_IB_PATH is cma_set_path() */
 }
 
 int cma_set_ece(struct cma_id *id, const struct ibv_ece *ece)

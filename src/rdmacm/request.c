@@ -2,6 +2,7 @@
 /* request.c - see request.h. */
 #include "rdmacm/request.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "rdmacm/bind.h"
@@ -25,6 +26,7 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 	id->to.dst_port = e->from.dst_port;
 	id->to.space = e->from.space;
 	id->to.datagram = e->from.datagram;
+	id->to.native = e->from.native;
 	if (e->from.mtu && e->from.mtu < id->to.mtu)
 		id->to.mtu = e->from.mtu;
 	id->peer_qpn = p->qpn;
@@ -45,11 +47,17 @@ static void set_addresses(struct cma_id *id)
 	struct rdma_addr *a = &id->id.route.addr;
 	const struct cm_route *w = &id->to.route;
 
-	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
-	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
+	a->addr.ibaddr.pkey = htobe16(cma_pkey(id));
 	memcpy(a->addr.ibaddr.sgid.raw, w->src, 16);
 	memcpy(a->addr.ibaddr.dgid.raw, w->dst, 16);
-	a->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
+	if (id->to.native) {
+		sockaddr_set_gid(&a->src_storage, w->src, cma_pkey(id),
+				 (uint64_t)id->to.space << 16 | id->to.src_port);
+		sockaddr_set_gid(&a->dst_storage, w->dst, cma_pkey(id), 0);
+		return;
+	}
+	sockaddr_set(&a->src_storage, id->to.src_ip, id->to.src_port, w->ifindex);
+	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
 }
 
 /* Link-local addresses are of an interface, others are not: a datagram to one's

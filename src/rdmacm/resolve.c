@@ -4,10 +4,12 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/mgid.h"
 #include "sys/addr.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
@@ -34,16 +36,37 @@ static int choose_route(struct cma_id *id, uint32_t ifindex)
 	return 0;
 }
 
-static void finish(struct cma_id *id, const struct sockaddr *dst)
+/* The addresses are known, the port (0: any) is that of src. */
+static void finish(struct cma_id *id, const struct sockaddr *src,
+		   const struct sockaddr *dst)
 {
 	struct rdma_addr *route = &id->id.route.addr;
+	uint16_t port = sockaddr_port(src);
 
+	memset(&route->src_storage, 0, sizeof(route->src_storage));
+	memcpy(&route->src_storage, src, sockaddr_len(src));
+	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
+	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
+	cma_set_src_port(id, port ? port : cma_any_port());
 	id->to.dst_port = sockaddr_port(dst);
 	id->to.space = (uint16_t)id->id.ps;
+	id->to.native = dst->sa_family == AF_IB;
+	if (id->to.native) {
+		id->to.service_id = sockaddr_service(dst);
+		id->to.space = (uint16_t)(id->to.service_id >> 16);
+	}
 	id->to.datagram = cma_is_datagram(id);
 	memcpy(route->addr.ibaddr.sgid.raw, id->to.route.src, 16);
 	memcpy(route->addr.ibaddr.dgid.raw, id->to.route.dst, 16);
-	route->addr.ibaddr.pkey = CMA_PKEY_DEFAULT;
+	route->addr.ibaddr.pkey = htobe16(cma_pkey(id));
+}
+
+/* What was bound, or else asked for; 0: any. */
+static uint16_t wanted_port(const struct cma_id *id, const struct sockaddr *src)
+{
+	if (id->to.src_port || !src)
+		return id->to.src_port;
+	return sockaddr_port(src);
 }
 
 /* From what was bound, or asked for, or what the routes say. */
@@ -52,16 +75,19 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 {
 	struct rdma_addr *route = &id->id.route.addr;
 	struct sockaddr_storage from, self;
-	uint16_t port = id->to.src_port;
+	uint16_t port = wanted_port(id, src);
+	uint8_t ip[16];
 	int rc;
 
-	if (src && !port)
-		port = sockaddr_port(src);
 	memset(&from, 0, sizeof(from));
 	if (id->state != CMA_NEW && !cma_is_any(&route->src_addr))
 		from = route->src_storage;
 	else if (src && sockaddr_len(src))
 		memcpy(&from, src, sockaddr_len(src));
+	if (from.ss_family == AF_IB) {
+		sockaddr_ip((struct sockaddr *)&from, ip);
+		sockaddr_set(&from, ip, 0, 0);
+	}
 	if (from.ss_family && from.ss_family != dst->sa_family)
 		memset(&from, 0, sizeof(from));
 	rc = cma_find_source(dst, &from);
@@ -77,17 +103,50 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = choose_route(id, sockaddr_scope((struct sockaddr *)&from));
 	if (rc)
 		return rc;
-	id->to.src_port = port ? port : cma_any_port();
-	sockaddr_set_port((struct sockaddr *)&from, id->to.src_port);
-	route->src_storage = from;
-	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
-	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
+	sockaddr_set_port((struct sockaddr *)&from, port);
 	id->to.route.ifindex = sockaddr_scope(dst);
-	finish(id, dst);
+	finish(id, (struct sockaddr *)&from, dst);
+	return 0;
+}
+
+/* GIDs of RoCE are IP addresses. */
+static int resolve_gid(struct cma_id *id, const struct sockaddr *src,
+		       const struct sockaddr *dst)
+{
+	struct sockaddr_storage to, from;
+	int rc;
+
+	sockaddr_ip(dst, id->to.dst_ip);
+	sockaddr_set(&to, id->to.dst_ip, sockaddr_port(dst), 0);
+	if (cma_is_any(dst))
+		return -ENODEV;
+	rc = resolve(id, src, (struct sockaddr *)&to);
+	if (rc)
+		return rc;
+	if (id->dev->iwarp)
+		return -ENODEV;
+	sockaddr_set_gid(&from, id->to.route.src, CMA_PKEY_DEFAULT,
+			 (uint64_t)id->id.ps << 16 | id->to.src_port);
+	finish(id, (struct sockaddr *)&from, dst);
 	return 0;
 }
 
 /* --- InfiniBand ---------------------------------------------------------- */
+
+/* The port's, of the partition that dst names.  -ENODEV: it is not in that. */
+static int enter_partition(struct cma_id *id, const struct sockaddr *dst)
+{
+	const struct sockaddr_ib *ib = (const void *)dst;
+	int index;
+
+	if (dst->sa_family != AF_IB || !ib->sib_pkey)
+		return 0;
+	index = ibv_get_pkey_index(id->ctx, 1, ib->sib_pkey);
+	if (index < 0)
+		return -ENODEV;
+	id->to.route.pkey_index = (uint16_t)index;
+	return 0;
+}
 
 /* IPv6 addresses of the fabric are its ports' GIDs. */
 static void own_ip(const struct cma_id *id, bool v6, uint8_t ip[16])
@@ -110,32 +169,49 @@ static int check_source(const struct cma_id *id, const struct sockaddr *src, boo
 }
 
 /* -EHOSTUNREACH: dst is no port's of the fabric. */
+static int find_gid(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *dst,
+		    uint8_t gid[16])
+{
+	union ibv_gid own;
+
+	if (addr_is_multicast(id->to.dst_ip))
+		return 0; /* its GID is known when it is bound */
+	if (!cma_is_any(dst))
+		return cm_gate_find(ib->ctx, id->to.dst_ip, gid);
+	if (ibv_query_gid(ib->ctx, 1, 0, &own))
+		return -ENODEV;
+	memcpy(gid, own.raw, 16);
+	return 0;
+}
+
 static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *src,
 		      const struct sockaddr *dst)
 {
-	struct rdma_addr *route = &id->id.route.addr;
-	const bool v6 = dst->sa_family == AF_INET6;
+	const bool v6 = dst->sa_family != AF_INET;
+	struct sockaddr_storage from;
 	uint8_t gid[16];
 	int rc;
 
 	sockaddr_ip(dst, id->to.dst_ip);
-	rc = cm_gate_find(ib->ctx, id->to.dst_ip, gid);
+	rc = find_gid(id, ib, dst, gid);
 	if (!rc && !id->dev)
 		rc = cma_bind_ib(id, ib);
 	if (!rc)
 		rc = check_source(id, src, v6);
+	if (!rc)
+		rc = enter_partition(id, dst);
 	if (rc)
 		return rc;
+	if (addr_is_multicast(id->to.dst_ip))
+		cma_mgid(id->id.ps, cma_pkey(id), dst, gid);
 	own_ip(id, v6, id->to.src_ip);
 	memcpy(id->to.route.dst, gid, 16);
-	if (!id->to.src_port && src)
-		id->to.src_port = sockaddr_port(src);
-	if (!id->to.src_port)
-		id->to.src_port = cma_any_port();
-	sockaddr_set(&route->src_storage, id->to.src_ip, id->to.src_port, 0);
-	memset(&route->dst_storage, 0, sizeof(route->dst_storage));
-	memcpy(&route->dst_storage, dst, sockaddr_len(dst));
-	finish(id, dst);
+	if (dst->sa_family == AF_IB)
+		sockaddr_set_gid(&from, id->to.src_ip, cma_pkey(id),
+				 (uint64_t)id->id.ps << 16 | wanted_port(id, src));
+	else
+		sockaddr_set(&from, id->to.src_ip, wanted_port(id, src), 0);
+	finish(id, (struct sockaddr *)&from, dst);
 	return 0;
 }
 
@@ -148,6 +224,14 @@ static void say_unknown(const uint8_t ip[16])
 		 addr_text(ip, text));
 }
 
+static bool is_group(const struct sockaddr *a)
+{
+	uint8_t ip[16];
+
+	sockaddr_ip(a, ip);
+	return addr_is_multicast(ip);
+}
+
 /* True: dst is the fabric's, and *rc says how it went.  Where there are interfaces, too,
  * a fabric that does not know dst, or has ended, leaves it to them. */
 static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
@@ -156,8 +240,10 @@ static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
 	bool only;
 	struct cma_dev *ib = cma_ib_dev(&only);
 
-	if (!ib || (id->dev && id->dev != ib) || (cma_is_any(dst) && !id->dev))
+	if (!ib || (id->dev && id->dev != ib) || (cma_is_any(dst) && !id->dev && !only))
 		return false;
+	if (is_group(dst) && !id->dev && !only)
+		return false; /* of interfaces, too: their routes have it */
 	*rc = resolve_ib(id, ib, src, dst);
 	if (*rc && *rc != -EADDRNOTAVAIL && !only && !id->dev)
 		return false;
@@ -189,7 +275,8 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	if (rc)
 		return rc;
 	if (!is_of_fabric(id, src, dst, &rc))
-		rc = resolve(id, src, dst);
+		rc = dst->sa_family == AF_IB ? resolve_gid(id, src, dst)
+					     : resolve(id, src, dst);
 	/* What the kernel's routes say is known at once; as with its rdma_cm, only
 	 * what concerns devices is an event. */
 	if (rc && rc != -ENODEV && rc != -EHOSTUNREACH)
@@ -202,8 +289,8 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 			rc, NULL);
 }
 
-/* What a subnet manager would say of the path. */
-static int fill_path(struct cma_id *id)
+/* The program reads it as it would lie in the answer of a subnet manager. */
+static int set_record(struct cma_id *id, const struct sa_path *p)
 {
 	struct ibv_sa_path_rec *rec = calloc(1, sizeof(*rec));
 
@@ -211,30 +298,46 @@ static int fill_path(struct cma_id *id)
 		return -ENOMEM;
 	memcpy(rec->sgid.raw, id->to.route.src, 16);
 	memcpy(rec->dgid.raw, id->to.route.dst, 16);
-	rec->hop_limit = 64;
-	rec->traffic_class = id->tos;
+	rec->dlid = htobe16(p->dlid);
+	rec->slid = htobe16(p->slid);
+	rec->flow_label = htobe32(p->flow_label);
+	rec->hop_limit = p->hop_limit;
+	rec->traffic_class = p->tclass;
 	rec->reversible = 1;
 	rec->numb_path = 1;
-	rec->pkey = CMA_PKEY_DEFAULT;
+	rec->pkey = htobe16(p->pkey);
+	rec->sl = p->sl;
 	rec->mtu_selector = rec->rate_selector = rec->packet_life_time_selector = 2;
-	rec->mtu = id->to.mtu;
-	rec->rate = IBV_RATE_25_GBPS;
-	rec->packet_life_time = (uint8_t)(id->ack_timeout ? id->ack_timeout - 1 : 0);
+	rec->mtu = p->mtu;
+	rec->rate = p->rate;
+	rec->packet_life_time = p->life;
 	free(id->id.route.path_rec);
 	id->id.route.path_rec = rec;
 	id->id.route.num_paths = 1;
 	return 0;
 }
 
-/* What the subnet manager says of the path. */
+/* Ethernet has no subnet manager: what one would say. */
+static int make_path(struct cma_id *id)
+{
+	const struct sa_path path = {
+		.pkey = CMA_PKEY_DEFAULT,
+		.hop_limit = 64,
+		.tclass = id->tos,
+		.mtu = id->to.mtu,
+		.rate = IBV_RATE_25_GBPS,
+		.life = (uint8_t)(id->ack_timeout ? id->ack_timeout - 1 : 0),
+	};
+
+	return set_record(id, &path);
+}
+
 int cma_take_path(struct cma_id *id, const struct sa_path *p)
 {
-	struct ibv_sa_path_rec *rec;
-	int rc = fill_path(id);
+	int rc = set_record(id, p);
 
 	if (rc)
 		return rc;
-	rec = id->id.route.path_rec;
 	id->to.route.dlid = p->dlid;
 	id->to.route.sl = p->sl;
 	id->to.rate = p->rate;
@@ -243,17 +346,58 @@ int cma_take_path(struct cma_id *id, const struct sa_path *p)
 	if (!id->ack_said)
 		id->ack_timeout = p->life < ACK_TIMEOUT_MAX ? (uint8_t)(p->life + 1)
 							    : ACK_TIMEOUT_MAX;
-	rec->dlid = htobe16(p->dlid);
-	rec->slid = htobe16(p->slid);
-	rec->flow_label = htobe32(p->flow_label);
-	rec->hop_limit = p->hop_limit;
-	rec->traffic_class = p->tclass;
-	rec->pkey = htobe16(p->pkey);
-	rec->sl = p->sl;
-	rec->mtu = p->mtu;
-	rec->rate = p->rate;
-	rec->packet_life_time = p->life;
 	return 0;
+}
+
+/* One that Linux takes, too: for both directions, and for management. */
+static const struct ibv_path_data *usable(const struct ibv_path_data *p, size_t len)
+{
+	enum {
+		FLAGS = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+			IBV_PATH_FLAG_BIDIRECTIONAL
+	};
+
+	for (size_t i = 0; i < len / sizeof(*p); i++)
+		if (p[i].flags == FLAGS)
+			return &p[i];
+	return NULL;
+}
+
+int cma_set_path(struct cma_id *id, const void *data, size_t len)
+{
+	enum { VALUE = 0x3f };
+	const struct ibv_path_data *p = data;
+	struct sa_path path;
+	uint32_t flow_hop;
+	int rc;
+
+	if (len && !data)
+		return -EFAULT;
+	if (len % sizeof(*p))
+		return -EINVAL;
+	p = usable(p, len);
+	if (!p || id->state != CMA_ADDR || !id->dev->ib)
+		return -EINVAL;
+	flow_hop = be32toh(p->path.flowlabel_hoplimit);
+	path = (struct sa_path){
+		.dlid = be16toh(p->path.dlid),
+		.slid = be16toh(p->path.slid),
+		.pkey = be16toh(p->path.pkey),
+		.flow_label = flow_hop >> 8 & 0xfffff,
+		.hop_limit = (uint8_t)flow_hop,
+		.tclass = p->path.tclass,
+		.sl = be16toh(p->path.qosclass_sl) & 15,
+		.mtu = p->path.mtu & VALUE,
+		.rate = p->path.rate & VALUE,
+		.life = p->path.packetlifetime & VALUE,
+	};
+	if (!path.dlid)
+		return -EINVAL;
+	rc = cma_take_path(id, &path);
+	if (rc)
+		return rc;
+	id->state = CMA_ROUTE;
+	return cma_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 }
 
 /* Less than none is for ever, nearly, as with the kernel's. */
@@ -277,7 +421,7 @@ int cma_resolve_route(struct cma_id *id, int timeout_ms)
 		return -EINVAL;
 	if (id->dev->ib)
 		return ask_for_path(id, timeout_ms);
-	rc = cma_is_iwarp(id) ? 0 : fill_path(id); /* TCP finds its route */
+	rc = cma_is_iwarp(id) ? 0 : make_path(id); /* TCP finds its route */
 	if (rc)
 		return rc;
 	id->state = CMA_ROUTE;

@@ -11,6 +11,8 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 		     const struct sockaddr *dst);
 /* The subnet manager is asked for so long. */
 int cma_resolve_route(struct cma_id *id, int timeout_ms);
+/* struct ibv_path_data[], from the program, in the place of a subnet manager. */
+int cma_set_path(struct cma_id *id, const void *data, size_t len);
 /* It has answered.  0 or -ENOMEM. */
 int cma_take_path(struct cma_id *id, const struct sa_path *p);
 

@@ -93,7 +93,8 @@ int rsocket_open(int domain, int type, int protocol)
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), rc;
 	struct rsock *rs;
 
-	if (domain != AF_INET && domain != AF_INET6)
+	if (domain != AF_INET && domain != AF_INET6 &&
+	    (domain != AF_IB || kind != SOCK_STREAM))
 		return -EAFNOSUPPORT;
 	if ((kind != SOCK_STREAM && kind != SOCK_DGRAM) ||
 	    (kind == SOCK_STREAM && protocol && protocol != IPPROTO_TCP) ||

@@ -74,24 +74,6 @@ static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 	return NULL;
 }
 
-void send_back(const struct uport *p, const struct mad_pkt *pkt, struct mad_pkt *back)
-{
-	struct fabric_port_view v;
-
-	if (!fabric_port(p->u->f, p->node, p->num, &v))
-		return;
-	if (pkt->dqpn != QP_SMI)
-		back->pkey = pkey_of_answer(v.pkey, v.pkeys, pkt->pkey);
-	back->hops = 0;
-	back->slid = pkt->dlid;
-	back->dlid = pkt->slid;
-	back->sqpn = pkt->dqpn;
-	back->dqpn = pkt->sqpn;
-	memcpy(back->sgid, pkt->dgid, 16);
-	memcpy(back->dgid, pkt->sgid, 16);
-	send_from(p, back);
-}
-
 /* Nobody serves that: Linux says so to a Get or a Set, and to nothing else. */
 static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 {
@@ -103,7 +85,7 @@ static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 	h->method = METHOD_GET_RESP;
 	h->status =
 		be16(h->class == MAD_SM_DR ? MAD_BAD_ATTR | SMP_RETURN : MAD_BAD_ATTR);
-	send_back(p, pkt, &back);
+	send_back(p, &back);
 }
 
 /* An answer that comes when all is over, or that nobody asked for, is dropped. */

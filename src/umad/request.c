@@ -65,6 +65,11 @@ void send_from(const struct uport *p, const struct mad_pkt *pkt)
 	fabric_send(p->u->f, p->node, p->num, pkt);
 }
 
+void send_back(const struct uport *p, const struct mad_pkt *pkt)
+{
+	fabric_answer(p->u->f, p->node, p->num, pkt);
+}
+
 /* The MAD's header comes back, as of a request that nobody answered. */
 void request_failed(struct req *r)
 {

@@ -25,7 +25,7 @@ void rmpp_reply(struct agent *a, const struct mad_pkt *pkt, enum rmpp_type type,
 	r->status = status;
 	r->segment = be32(segment);
 	r->length = be32(window);
-	send_back(a->file->port, pkt, &back);
+	send_back(a->file->port, &back);
 }
 
 static void send_segment(struct req *r)

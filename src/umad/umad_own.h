@@ -113,9 +113,9 @@ void request_run(struct req *r); /* its deadline is there */
 void requests_drop(struct umad_file *file, const struct agent *a);
 void send_from(const struct uport *p, const struct mad_pkt *pkt);
 
-/* input.c: back goes where pkt came from. */
-void send_back(const struct uport *p, const struct mad_pkt *pkt, struct mad_pkt *back);
-/* To the program: len bytes of MAD, which came as pkt. */
+void send_back(const struct uport *p, const struct mad_pkt *pkt); /* fabric_answer() */
+
+/* input.c, to the program: len bytes of MAD, which came as pkt. */
 void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		  size_t len);
 

@@ -4,7 +4,12 @@
 
 #include <errno.h>
 
-enum { CLASS_VERSION = 2, ATTR_PATH_RECORD = 0x0035, ONE_REVERSIBLE = 0x81 };
+enum {
+	CLASS_VERSION = 2,
+	ATTR_PATH_RECORD = 0x0035,
+	ATTR_MC_MEMBER_RECORD = 0x0038,
+	ONE_REVERSIBLE = 0x81,
+};
 
 /* ComponentMask: which fields of a request mean something. */
 enum {
@@ -14,6 +19,31 @@ enum {
 	HAS_NUMB_PATH = 1 << 12,
 	HAS_PKEY = 1 << 13,
 };
+
+enum {
+	HAS_MGID = 1 << 0,
+	HAS_PORT_GID = 1 << 1,
+	HAS_QKEY = 1 << 2,
+	HAS_TCLASS = 1 << 6,
+	HAS_GROUP_PKEY = 1 << 7,
+	HAS_SL = 1 << 12,
+	HAS_FLOW_LABEL = 1 << 13,
+	HAS_JOIN_STATE = 1 << 16,
+};
+
+struct group_record {
+	uint8_t mgid[16], port_gid[16];
+	be32_t qkey;
+	be16_t mlid;
+	uint8_t mtu, tclass; /* selector 2, value 6 */
+	be16_t pkey;
+	uint8_t rate, life;
+	be32_t sl_flow_hop;  /* SL 4, flow label 20, hop limit 8 */
+	uint8_t scope_state; /* scope 4, JoinState 4 */
+	uint8_t proxy, rsvd[2];
+} MAD_OVERLAY;
+
+static_assert(sizeof(struct group_record) == 52, "MCMemberRecord");
 
 struct path_record {
 	uint8_t service[8], dgid[16], sgid[16];
@@ -32,8 +62,11 @@ struct sa_mad {
 	uint8_t rmpp[12], sm_key[8];
 	be16_t offset, rsvd;
 	be64_t mask;
-	struct path_record path;
-	uint8_t rest[MAD_SIZE - 56 - 64];
+	union {
+		struct path_record path;
+		struct group_record group;
+		uint8_t rest[MAD_SIZE - 56];
+	};
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct sa_mad) == MAD_SIZE, "MAD of the SA");
@@ -85,4 +118,62 @@ int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE])
 	memcpy(out->sgid, p->sgid, sizeof(out->sgid));
 	memcpy(out->dgid, p->dgid, sizeof(out->dgid));
 	return 0;
+}
+
+void sa_group_ask(uint8_t mad[MAD_SIZE], uint64_t tid, enum mad_method method,
+		  const struct sa_group *want)
+{
+	enum {
+		LEAVE = HAS_MGID | HAS_PORT_GID | HAS_JOIN_STATE,
+		JOIN = LEAVE | HAS_QKEY | HAS_GROUP_PKEY | HAS_SL | HAS_FLOW_LABEL |
+		       HAS_TCLASS,
+	};
+	struct sa_mad m = {
+		.h = { .base_version = MAD_BASE_VERSION,
+		       .class = MAD_SA,
+		       .class_version = CLASS_VERSION,
+		       .method = (uint8_t)method,
+		       .tid = be64(tid),
+		       .attr = be16(ATTR_MC_MEMBER_RECORD) },
+		.mask = be64(method == METHOD_SET ? JOIN : LEAVE),
+		.group = { .qkey = be32(want->qkey),
+			   .tclass = want->tclass,
+			   .pkey = be16(want->pkey),
+			   .sl_flow_hop = be32((uint32_t)want->sl << 28 |
+					       (want->flow_label & 0xfffff) << 8 |
+					       want->hop_limit),
+			   .scope_state = want->join_state & 15 },
+	};
+
+	memcpy(m.group.mgid, want->mgid, sizeof(m.group.mgid));
+	memcpy(m.group.port_gid, want->port_gid, sizeof(m.group.port_gid));
+	memcpy(mad, &m, sizeof(m));
+}
+
+int sa_group_parse(struct sa_group *out, uint8_t *method, const uint8_t mad[MAD_SIZE])
+{
+	const struct sa_mad *m = (const struct sa_mad *)mad;
+	const struct group_record *g = &m->group;
+	const uint32_t sl_flow_hop = get_be32(g->sl_flow_hop);
+
+	if (m->h.class != MAD_SA || m->h.class_version != CLASS_VERSION ||
+	    get_be16(m->h.attr) != ATTR_MC_MEMBER_RECORD)
+		return -EPROTO;
+	*method = m->h.method;
+	*out = (struct sa_group){
+		.qkey = get_be32(g->qkey),
+		.mlid = get_be16(g->mlid),
+		.mtu = g->mtu & VALUE,
+		.tclass = g->tclass,
+		.pkey = get_be16(g->pkey),
+		.rate = g->rate & VALUE,
+		.life = g->life & VALUE,
+		.sl = (uint8_t)(sl_flow_hop >> 28),
+		.flow_label = sl_flow_hop >> 8 & 0xfffff,
+		.hop_limit = (uint8_t)sl_flow_hop,
+		.join_state = g->scope_state & 15,
+	};
+	memcpy(out->mgid, g->mgid, sizeof(out->mgid));
+	memcpy(out->port_gid, g->port_gid, sizeof(out->port_gid));
+	return *method & METHOD_RESP && get_be16(m->h.status) ? -EINVAL : 0;
 }

@@ -113,6 +113,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 		break;
 	case CM_EV_REQUEST:
 	case CM_EV_PATH:
+	case CM_EV_GROUP:
 	case CM_EV_TIMEWAIT_EXIT:
 		MUST(false);
 		break;

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Open MPI, unmodified, over UCX: each rank to each other, data checked.
+
+docs/fabric.md: on a fabric each rank has an adapter of its own.
+"""
+
+import re
+
+import pytest
+from test_fabric import Fabric, made
+from tool import need
+
+# no way but the named one between ranks; nothing else is started by ssh
+MPIRUN = ["mpirun", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false",
+          "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^vader,tcp,openib"]
+
+
+def run(place, ranks, transport, **env):
+    need("mpirun")
+    words = ["env", *(f"{k}={v}" for k, v in env.items()), f"UCX_TLS={transport},self",
+             "UCX_LOG_LEVEL=info", place.stage.urnic, "run", "--", *MPIRUN, "-n", str(ranks)]
+    out = place.run(*words, place.stage.tool("mpi/collective"), timeout=300).out
+    assert f"{ranks} ranks, no error\n" in out
+    return set(re.findall(r"ep_cfg\[\d+\]: tag\(.*?(\w+_verbs)/(\w+):1\)", out))
+
+
+@pytest.mark.parametrize("transport", ["rc", "ud"])
+def test_a_rank_at_each_adapter(netns, transport):
+    f = Fabric(netns, made("star:8"))
+    f.opensm("node0")
+    used = run(f.at("rank"), 8, transport)
+    assert used == {(f"{transport}_verbs", f"ib_node{i}") for i in range(8)}
+
+
+@pytest.mark.parametrize("transport", ["rc", "ud"])
+def test_one_host(netns, transport):
+    used = run(netns, 4, transport, UCX_NET_DEVICES="roce_lo:1")
+    assert used == {(f"{transport}_verbs", "roce_lo")}
