@@ -183,7 +183,7 @@ int cmd_dump(int argc, char **argv)
 		       " queues, queue pairs and connections of a running process, which"
 		       " goes on meanwhile.\vOnly its own user can ask.",
 	};
-	static const struct host_ops ops = { on_datagram, on_gone, on_said };
+	static const struct host_ops ops = { on_datagram, on_gone, on_said, NULL };
 	struct asker a = { .slot = 0 };
 	pid_t pid = 0;
 	int rc;

@@ -55,6 +55,8 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->windows);
 	list_init(&core->qp1s);
 	list_init(&core->xrc_domains);
+	list_init(&core->xrc_stand_ins);
+	lock_init(&core->xrc_lock);
 	return 0;
 }
 

@@ -21,6 +21,7 @@ struct qp;
 struct mkey;
 struct mkey_page;
 struct exports;
+struct xrc_name;
 
 enum {
 	QPN_FIRST = 2,	      /* 0 is reserved, 1 is the GSI */
@@ -59,6 +60,15 @@ struct core {
 	struct null_memory null;
 	struct list pd_list, dm_list, mcast, devices, contexts, windows;
 	struct list xrc_domains;
+	struct list xrc_stand_ins; /* struct qp.xrc_node; under the turn */
+	/* Outside of the turn: domains with a name are opened and closed one by one. */
+	struct lock xrc_lock;
+	/* Other processes see that this one has that domain.  0 and what to give back,
+	 * or -errno.  NULL: there are no others.  Turn held. */
+	int (*xrc_claim)(struct core *core, const struct xrc_name *name, void **claim);
+	void (*xrc_unclaim)(void *claim);
+	/* Does another process have it?  Turn not held. */
+	bool (*xrc_elsewhere)(struct core *core, const struct xrc_name *name);
 	struct list qp1s;  /* core/qp1.h; written under the turn */
 	struct srq **srqs; /* [QPN_INDICES], as qps */
 	uint32_t srq_next, srq_count;

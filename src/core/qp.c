@@ -38,6 +38,16 @@ struct qp *qp_find(struct core *core, uint32_t qpn)
 	return core->qps[qpn_index(qpn)];
 }
 
+void qp_init_nodes(struct qp *qp)
+{
+	lock_init(&qp->lock);
+	list_init(&qp->cc_node);
+	list_init(&qp->lane_node);
+	list_init(&qp->lane_wait);
+	list_init(&qp->lane_out);
+	list_init(&qp->rndv);
+}
+
 bool qp_receives(const struct qp *qp)
 {
 	switch (qp->state) {

@@ -139,6 +139,7 @@ struct qp {
 	bool planned;		/* likewise: it has a part of the batch */
 	uint64_t full_until;	/* likewise: a pipe had no room for it */
 	struct list cc_node;	/* ib: waiting for its peer's window */
+	struct list xrc_node;	/* of a stand-in: core/xrc.h */
 };
 
 struct qp *qp_of(struct ibv_qp *ibv);
@@ -175,6 +176,8 @@ int qp_hears(const struct qp *qp, uint16_t pkey);
 
 /* Do messages that come in take receives? */
 bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
+/* The lock and the lists of a QP that nobody else knows yet. */
+void qp_init_nodes(struct qp *qp);
 
 /* The QP is to take this lane, or none.  Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);

@@ -328,12 +328,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 		free(qp);
 		return NULL;
 	}
-	lock_init(&qp->lock);
-	list_init(&qp->cc_node);
-	list_init(&qp->lane_node);
-	list_init(&qp->lane_wait);
-	list_init(&qp->lane_out);
-	list_init(&qp->rndv);
+	qp_init_nodes(qp);
 	fill_ibv(qp, a);
 	qp_set_state(qp, IBV_QPS_RESET);
 	return qp;

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "core/complete.h"
 #include "core/core.h"
 #include "core/device.h"
 #include "core/qp.h"
@@ -21,6 +23,7 @@ struct xrc_domain {
 	dev_t fs;
 	ino_t inode;
 	unsigned handles;
+	void *claim; /* the name is seen by others */
 };
 
 struct xrcd *xrcd_of(struct ibv_xrcd *ibv)
@@ -44,36 +47,103 @@ static struct xrc_domain *find(struct core *core, const struct xrc_domain *like)
 	return NULL;
 }
 
-/* The domain that is like this one, made where there is none. */
-static int get(struct core *core, const struct xrc_domain *like, int oflags,
-	       struct xrc_domain **out) REQUIRES(core->lock)
+static struct xrc_name name_of(const struct xrc_domain *d)
 {
-	struct xrc_domain *d = find(core, like);
+	return (struct xrc_name){
+		.guid = d->dev->guid,
+		.number = d->dev->number,
+		.fs = (uint64_t)d->fs,
+		.inode = (uint64_t)d->inode,
+	};
+}
 
-	if (d && oflags & O_EXCL)
-		return -EINVAL;
-	if (!d && !(oflags & O_CREAT))
-		return -EAGAIN;
-	if (!d) {
-		d = malloc(sizeof(*d));
-		if (!d)
-			return -ENOMEM;
-		*d = *like;
-		list_add_tail(&core->xrc_domains, &d->node);
+static void unclaim(struct core *core, struct xrc_domain *d)
+{
+	if (!d->claim)
+		return;
+	turn_take(&core->turn);
+	core->xrc_unclaim(d->claim);
+	turn_give(&core->turn);
+}
+
+/* No other process makes d meanwhile that would not be seen: each tells first, and looks
+ * then.  Of two that make it with O_EXCL at once both may fail. */
+static int claim(struct core *core, struct xrc_domain *d, int oflags)
+{
+	const struct xrc_name name = name_of(d);
+	bool elsewhere = false;
+	int rc;
+
+	if (d->named && core->xrc_claim) {
+		turn_take(&core->turn);
+		rc = core->xrc_claim(core, &name, &d->claim);
+		turn_give(&core->turn);
+		if (rc)
+			return rc;
+		if (oflags != O_CREAT)
+			elsewhere = core->xrc_elsewhere(core, &name);
 	}
-	d->handles++;
-	*out = d;
-	return 0;
+	if (elsewhere ? !(oflags & O_EXCL) : oflags & O_CREAT)
+		return 0;
+	unclaim(core, d);
+	return elsewhere ? -EINVAL : -EAGAIN;
+}
+
+static struct xrc_domain *find_again(struct core *core, const struct xrc_domain *like)
+{
+	struct xrc_domain *d;
+
+	lock_take(&core->lock);
+	d = find(core, like);
+	if (d)
+		d->handles++;
+	lock_give(&core->lock);
+	return d;
 }
 
 static void put(struct core *core, struct xrc_domain *d)
 {
+	bool last;
+
 	lock_take(&core->lock);
-	if (--d->handles == 0) {
+	last = --d->handles == 0;
+	if (last)
 		list_del(&d->node);
-		free(d);
-	}
 	lock_give(&core->lock);
+	if (!last)
+		return;
+	unclaim(core, d);
+	free(d);
+}
+
+/* The domain that is like this one, made where there is none. */
+static int get(struct core *core, const struct xrc_domain *like, int oflags,
+	       struct xrc_domain **out)
+{
+	struct xrc_domain *d = find_again(core, like);
+	int rc;
+
+	if (d) {
+		if (oflags & O_EXCL)
+			put(core, d);
+		*out = d;
+		return oflags & O_EXCL ? -EINVAL : 0;
+	}
+	d = malloc(sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	*d = *like;
+	d->handles = 1;
+	rc = claim(core, d, oflags);
+	if (rc) {
+		free(d);
+		return rc;
+	}
+	lock_take(&core->lock);
+	list_add_tail(&core->xrc_domains, &d->node);
+	lock_give(&core->lock);
+	*out = d;
+	return 0;
 }
 
 static int describe(const struct ibv_xrcd_init_attr *attr, struct xrc_domain *like)
@@ -110,9 +180,9 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return -ENOMEM;
-	lock_take(&ctx->core->lock);
+	lock_take(&ctx->core->xrc_lock);
 	rc = get(ctx->core, &like, attr->oflags, &x->domain);
-	lock_give(&ctx->core->lock);
+	lock_give(&ctx->core->xrc_lock);
 	if (rc) {
 		free(x);
 		return rc;
@@ -133,9 +203,17 @@ int xrcd_close(struct xrcd *x)
 		return -EBUSY;
 	}
 	live_del(&x->live);
+	lock_take(&x->core->xrc_lock);
 	put(x->core, x->domain);
+	lock_give(&x->core->xrc_lock);
 	free(x);
 	return 0;
+}
+
+bool xrcd_name(const struct xrcd *x, struct xrc_name *out)
+{
+	*out = name_of(x->domain);
+	return x->domain->named;
 }
 
 /* --- requests at their target ------------------------------------------------ */
@@ -157,10 +235,8 @@ enum refusal xrc_reach(struct qp *qp, uint32_t srqn)
 	return reach(qp, srqn) ? ACCEPTED : REFUSED_SRQ;
 }
 
-enum refusal xrc_aim(struct qp *qp, uint32_t srqn)
+static enum refusal aim(struct qp *qp, struct srq *srq)
 {
-	struct srq *srq = reach(qp, srqn);
-
 	if (!srq || (qp->held && srq != qp->srq))
 		return REFUSED_SRQ;
 	qp->srq = srq;
@@ -168,19 +244,78 @@ enum refusal xrc_aim(struct qp *qp, uint32_t srqn)
 	return ACCEPTED;
 }
 
+enum refusal xrc_aim(struct qp *qp, uint32_t srqn)
+{
+	return aim(qp, reach(qp, srqn));
+}
+
+static void forget(struct qp *qp, const struct srq *srq)
+{
+	lock_take(&qp->lock);
+	if (qp->srq == srq) {
+		qp->held = false;
+		qp->srq = NULL;
+		qp->recv_cq = NULL;
+	}
+	lock_give(&qp->lock);
+}
+
 void xrc_forget(struct core *core, const struct srq *srq)
 {
 	for (unsigned i = 0; i < QPN_INDICES; i++) {
 		struct qp *qp = core->qps[i];
 
-		if (!qp || !qp->xrcd)
-			continue;
-		lock_take(&qp->lock);
-		if (qp->srq == srq) {
-			qp->held = false;
-			qp->srq = NULL;
-			qp->recv_cq = NULL;
-		}
-		lock_give(&qp->lock);
+		if (qp && qp->xrcd)
+			forget(qp, srq);
 	}
+	list_for(n, &core->xrc_stand_ins)
+		forget(container_of(n, struct qp, xrc_node), srq);
+}
+
+/* --- stand-ins ----------------------------------------------------------------- */
+
+void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
+{
+	qp_is_held(qp); /* nobody else knows it */
+	qp->core = core;
+	qp->type = IBV_QPT_XRC_RECV;
+	qp->reliable = true;
+	qp->xrcd = none;
+	qp_init_nodes(qp);
+	qp_set_state(qp, IBV_QPS_RTR);
+	list_add_tail(&core->xrc_stand_ins, &qp->xrc_node);
+}
+
+void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now)
+{
+	(void)core;
+	lock_take(&qp->lock);
+	qp_fail(qp, false, -1, now);
+	lock_give(&qp->lock);
+	list_del(&qp->xrc_node);
+}
+
+struct srq *xrc_find(struct core *core, uint32_t srqn, const struct xrc_name *name)
+{
+	struct srq *srq =
+		qpn_slot(srqn) == core->slot ? core->srqs[qpn_index(srqn)] : NULL;
+	struct xrc_name own;
+
+	if (!srq || !srq->xrcd || !xrcd_name(srq->xrcd, &own) ||
+	    memcmp(&own, name, sizeof(own)) != 0)
+		return NULL;
+	return srq;
+}
+
+enum refusal xrc_aim_by_name(struct qp *qp, uint32_t srqn, const struct xrc_name *name)
+{
+	enum refusal why;
+	struct srq *srq;
+
+	turn_is_held(qp->core);
+	srq = xrc_find(qp->core, srqn, name);
+	why = aim(qp, srq);
+	if (!why)
+		qp->pd = srq->pd;
+	return why;
 }

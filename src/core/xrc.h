@@ -7,10 +7,12 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/target.h"
 #include "sys/live.h"
+#include "sys/turn.h"
 
 struct context;
 struct core;
@@ -26,7 +28,17 @@ struct xrcd {
 	_Atomic unsigned users; /* SRQs and target QPs: EBUSY */
 };
 
+/* What a domain is called among the processes of a host: the device and the inode. */
+struct xrc_name {
+	uint64_t guid;	 /* of the device */
+	uint32_t number; /* its interface's; 0: it has none */
+	uint32_t zero;
+	uint64_t fs, inode;
+};
+
 struct xrcd *xrcd_of(struct ibv_xrcd *ibv);
+/* False: it has no name, so it is of this process alone. */
+bool xrcd_name(const struct xrcd *x, struct xrc_name *out);
 
 /* A handle of the domain of attr->fd's inode, or of a new one that no other handle can
  * have (fd -1).  -EINVAL: both members are needed; or the domain exists, and O_EXCL.
@@ -43,5 +55,17 @@ enum refusal xrc_aim(struct qp *qp, uint32_t srqn);
 enum refusal xrc_reach(struct qp *qp, uint32_t srqn);
 /* No target QP has borrowed anything of srq any more. */
 void xrc_forget(struct core *core, const struct srq *srq) REQUIRES(core->turn);
+
+/* A stand-in does here what requests want that have come to a target QP of another
+ * process of the domain (ib/carry.c).  It has no context and is in no table.  Zeroes
+ * become one that takes requests. */
+void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
+	REQUIRES(core->turn);
+/* ... and is one no more: a receive under way is flushed. */
+void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now) REQUIRES(core->turn);
+/* As xrc_aim() and xrc_reach(), for SRQs of the domain that is called name. */
+enum refusal xrc_aim_by_name(struct qp *qp, uint32_t srqn, const struct xrc_name *name);
+struct srq *xrc_find(struct core *core, uint32_t srqn, const struct xrc_name *name)
+	REQUIRES(core->turn);
 
 #endif

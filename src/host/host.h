@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "host/slots.h"
 #include "host/stats.h"
@@ -23,7 +24,12 @@
 
 struct host;
 
-enum { HOST_FDS = 2, HOST_SAY_MAX = 256 };
+enum {
+	HOST_FDS = 2,
+	HOST_SAY_MAX = 256,
+	HOST_PASS_MAX = 64000,
+	HOST_PASS_PARTS = 4,
+};
 
 /* What another process says to local/. */
 struct host_said {
@@ -43,6 +49,9 @@ struct host_ops {
 	void (*gone)(void *arg, uint16_t slot);
 	/* NULL: nobody listens. */
 	void (*said)(void *arg, struct host_said *s);
+	/* A process of this user has passed something on; no descriptors came along.
+	 * NULL: nobody listens. */
+	void (*passed)(void *arg, const struct host_said *s);
 };
 
 /* Take a slot.  -EADDRNOTAVAIL: none. */
@@ -62,6 +71,11 @@ int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
  * HOST_FDS descriptors that go along.  0, -EAGAIN (say it again), -ESRCH. */
 int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
 	     const int *fds, unsigned nfds);
+
+/* Pass n <= HOST_PASS_PARTS parts on as one message, HOST_PASS_MAX bytes at most, to
+ * slot's process, which is one of this user's.  0, -EAGAIN (it takes nothing now),
+ * -ESRCH (no process of this user has the slot), -EFAULT (a part is not there). */
+int host_pass(struct host *host, uint16_t slot, const struct iovec *part, unsigned n);
 
 /* A process of another user that has this slot may send descriptors from now on, or not
  * any more.  At first nobody but this user's processes may: on kernels that cannot

@@ -59,6 +59,58 @@ static void test_one_connection_serves_both_directions(void **state)
 	host_close(b.host);
 }
 
+static struct {
+	uint16_t slot;
+	size_t len;
+	char bytes[16];
+} passed;
+
+static void on_passed(void *arg, const struct host_said *s)
+{
+	(void)arg;
+	passed.slot = s->slot;
+	passed.len = s->len;
+	memcpy(passed.bytes, s->buf, s->len < sizeof(passed.bytes) ? s->len : 0);
+}
+
+static void test_what_is_passed_on(void **state)
+{
+	static char much[HOST_PASS_MAX];
+	struct iovec part[2] = { { (char[]){ "two" }, 3 }, { (char[]){ "parts" }, 6 } };
+	const struct iovec all = { much, sizeof(much) }, none = { NULL, 8 };
+	struct host_ops with;
+	struct side a, b;
+	int rc;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	begin(&b);
+	with = ops;
+	with.passed = on_passed;
+	host_close(b.host);
+	assert_int_equal(host_open(&b.host, &with, &b), 0);
+	assert_int_equal(host_pass(a.host, host_slot(b.host), part, 2), 0);
+	run(&b);
+	assert_int_equal(passed.slot, host_slot(a.host));
+	assert_int_equal(passed.len, 9);
+	assert_string_equal(passed.bytes, "twoparts");
+	assert_int_equal(host_pass(a.host, host_slot(b.host), &all, 1), 0);
+	run(&b);
+	assert_int_equal(passed.len, sizeof(much));
+	assert_int_equal(host_pass(a.host, host_slot(b.host), &none, 1), -EFAULT);
+	do
+		rc = host_pass(a.host, host_slot(b.host), &all, 1);
+	while (!rc);
+	assert_int_equal(rc, -EAGAIN);
+	assert_int_equal(host_pass(b.host, host_slot(a.host), part, 2), 0);
+	run(&a); /* which nobody takes there */
+	assert_int_equal(host_stats(a.host)->refused, 1);
+	assert_int_equal(host_pass(a.host, 1000, part, 2), -ESRCH);
+	host_close(a.host);
+	host_close(b.host);
+}
+
 /* It ends with something unread: what it said before counts. */
 static void test_last_words(void **state)
 {
@@ -312,6 +364,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_forward),
 		cmocka_unit_test(test_one_connection_serves_both_directions),
+		cmocka_unit_test(test_what_is_passed_on),
 		cmocka_unit_test(test_last_words),
 		cmocka_unit_test(test_only_words),
 		cmocka_unit_test(test_last_words_to_one_who_writes),

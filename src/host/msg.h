@@ -15,8 +15,8 @@
 
 #include "link/dgram.h"
 
-enum { MSG_VERSION = 3, MSG_PAYLOAD_MAX = 65507 };
-enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3 };
+enum { MSG_VERSION = 4, MSG_PAYLOAD_MAX = 65507 };
+enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3, MSG_PASSED = 4 };
 
 /* What a process drew when it took its slot.  Nobody could say it before; and of who
  * says it later the kernel tells the number.  So it is of no use to others. */
@@ -44,7 +44,7 @@ struct msg_dgram {
 
 struct msg_local {
 	uint8_t version, type, zero[2];
-	/* local/'s own follows; descriptors may come along */
+	/* local/'s own follows, and descriptors may come along; or what was passed */
 };
 
 static_assert(sizeof(struct msg_local) == 4, "layout");

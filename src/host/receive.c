@@ -120,6 +120,27 @@ static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got
 	memcpy(got->fd, s.fd, sizeof(s.fd));
 }
 
+/* It has passed something on.  Whoever can pass may have this process write to its
+ * memory. */
+static void take_passed(struct host *h, struct conn *c, size_t len)
+{
+	const struct conn *owner = h->by_slot[c->slot];
+	const struct host_said s = {
+		.slot = c->slot,
+		.uid = c->uid,
+		.pid = c->pid,
+		.buf = h->buf + sizeof(struct msg_local),
+		.len = len - sizeof(struct msg_local),
+		.fd = { -1, -1 },
+	};
+
+	if (c->foreign || !owner || owner->uid != c->uid || owner->pid != c->pid ||
+	    s.len > HOST_PASS_MAX || !h->ops->passed)
+		h->stats.refused++;
+	else
+		h->ops->passed(h->arg, &s);
+}
+
 static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got)
 {
 	const struct msg_local *said = (void *)h->buf;
@@ -133,6 +154,11 @@ static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got
 	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
 	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
 		hear(h, c, len, got);
+		return;
+	}
+	if (len >= sizeof(*said) && said->version == MSG_VERSION &&
+	    said->type == MSG_PASSED) {
+		take_passed(h, c, len);
 		return;
 	}
 	if (host_answered(h, c, h->buf, len))

@@ -67,3 +67,25 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const i
 	cancel_let(was);
 	return rc;
 }
+
+int host_pass(struct host *h, uint16_t slot, const struct iovec *part, unsigned n)
+{
+	struct msg_local head = { .version = MSG_VERSION, .type = MSG_PASSED };
+	struct iovec iov[HOST_PASS_PARTS + 1] = { { &head, sizeof(head) } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n + 1 };
+	struct conn *c;
+	int was = cancel_hold();
+	int rc = host_conn_get(h, slot, &c);
+
+	assert(n <= HOST_PASS_PARTS);
+	memcpy(iov + 1, part, n * sizeof(*part));
+	if (!rc && c->foreign)
+		rc = -ESRCH;
+	if (!rc && sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		rc = errno == EFAULT ? -EFAULT
+		     : errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM
+			     ? -EAGAIN
+			     : -ESRCH; /* host_run() closes it */
+	cancel_let(was);
+	return rc;
+}

@@ -42,8 +42,7 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	a->due = true;
 	a->wait_until = 0;
-	if ((pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY) &&
-	    answers_ask(&a->answers, now) && !q->rsp.healed)
+	if (ib_ends(pkt->op) && answers_ask(&a->answers, now) && !q->rsp.healed)
 		a->wait_until = now + ANSWER_WAIT_NS;
 	due_add(q->qp->core, q->qp);
 }
@@ -98,6 +97,8 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
 	int rc = 0;
 
+	if (relay_waits(q)) /* an answer comes first */
+		return 0;
 	if (s->ack.due && (!answer || q->qp->lane) && !s->nak_due &&
 	    !q->qp->core->hurry && now < s->ack.wait_until)
 		return 0;

@@ -23,14 +23,76 @@ int ib_open(struct core *core, uint64_t seed)
 		return -ENOMEM;
 	ib->core = core;
 	list_init(&ib->hosts);
+	list_init(&ib->xrc.relays);
+	list_init(&ib->xrc.wanted);
+	list_init(&ib->xrc.endings);
+	for (unsigned i = 0; i < XRC_BUCKETS; i++)
+		list_init(&ib->xrc.stand_ins[i]);
 	room_put(core, &ib_key, ib);
 	return 0;
 }
 
 void ib_close(struct core *core)
 {
+	carry_close(ib_of(core));
+	endings_close(ib_of(core));
 	free(ib_of(core));
 	room_put(core, &ib_key, NULL);
+}
+
+/* --- XRC between processes -------------------------------------------------- */
+
+void ib_xrc_open(struct core *core,
+		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
+			     unsigned n),
+		 void *arg)
+{
+	ib_of(core)->xrc.pass = pass;
+	ib_of(core)->xrc.arg = arg;
+}
+
+void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
+		  uint64_t now)
+{
+	if (len < 2 * sizeof(uint64_t)) /* no message is that short */
+		return;
+	carry_heard(ib_of(core), slot, buf, len, now);
+	relay_heard(ib_of(core), slot, buf, len, now);
+}
+
+void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now)
+{
+	carry_gone(ib_of(core), slot, now);
+	relay_gone(ib_of(core), slot, now);
+}
+
+void xrc_again(struct ib *ib)
+{
+	ib->xrc.again = true;
+}
+
+uint64_t ib_xrc_deadline(struct core *core, uint64_t now)
+{
+	enum { AGAIN_NS = 1000000 };
+	struct ib_xrc *x = &ib_of(core)->xrc;
+
+	if (!x->again)
+		return NEVER;
+	if (!x->again_at)
+		x->again_at = now + AGAIN_NS;
+	return x->again_at;
+}
+
+void ib_xrc_run(struct core *core, uint64_t now)
+{
+	struct ib *ib = ib_of(core);
+
+	ib->xrc.again = false;
+	ib->xrc.again_at = 0;
+	if (core->leaving) /* QPs may stay locked */
+		return;
+	carry_again(ib);
+	relay_again(ib, now);
 }
 
 /* --- a QP ---------------------------------------------------------------- */
@@ -72,6 +134,7 @@ static void close_qp(struct qp *qp)
 	lane_hide(ib_qp(qp));
 	qp_leave_lane(qp);
 	lane_show(ib_qp(qp));
+	relay_free(ib_qp(qp));
 	free(qp->tp);
 	qp->tp = NULL;
 }
@@ -80,6 +143,7 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 {
 	struct ib_rsp *s = &q->rsp;
 
+	relay_stop(q);
 	memset(s, 0, sizeof(*s));
 	s->epsn = epsn & PSN_MASK;
 	ack_reset(q);
@@ -151,6 +215,7 @@ static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
+	relay_stop(q);
 	q->rsp.target.have_recv = false; /* core flushes it */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due) /* else what is before it goes out too */

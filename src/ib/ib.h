@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "core/transport.h"
 #include "ib/counters.h"
@@ -37,6 +38,21 @@ void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64
  * Turn held. */
 void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		   uint32_t src, uint32_t in, uint64_t now);
+
+/* XRC between processes (docs/xrc.md).  Messages go out by pass(): 0, -EAGAIN, -ESRCH
+ * (no process of this user has the slot), -EFAULT; and come in, of such processes only,
+ * here.  Turn held. */
+void ib_xrc_open(struct core *core,
+		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
+			     unsigned n),
+		 void *arg);
+void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
+		  uint64_t now);
+/* slot's process has ended. */
+void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now);
+/* When what a connection did not take is said again. */
+uint64_t ib_xrc_deadline(struct core *core, uint64_t now);
+void ib_xrc_run(struct core *core, uint64_t now);
 
 /* "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

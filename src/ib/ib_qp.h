@@ -23,6 +23,7 @@
 #include "core/timeout.h"
 #include "direct/direct.h"
 #include "ib/counters.h"
+#include "ib/xrc.h"
 #include "link/batch.h"
 #include "link/dgram.h"
 #include "link/lane.h"
@@ -33,6 +34,7 @@
 #include "wire/ib_pkt.h"
 
 struct ib;
+struct relay;
 
 enum {
 	RD_MAX = 256,	 /* READs and atomics, out and in, and
@@ -160,6 +162,7 @@ struct ib_ack {
 struct ib_rsp {
 	uint32_t epsn, msn;
 	const struct ib_op *prev; /* of the request before; NULL: none */
+	uint32_t srqn;		  /* XRC: .. and the SRQ that it named */
 	bool out_of_order;	  /* a gap was NAKed; until epsn arrives */
 	bool healed;		  /* it has, and was not yet acknowledged */
 	bool comm_est;		  /* the event was raised */
@@ -196,6 +199,7 @@ struct ib_qp {
 	struct allowed allowed; /* on a lane: by the peer, to who posts */
 	struct ib_req req;
 	struct ib_rsp rsp;
+	struct relay *relay; /* XRC: of requests for SRQs of other processes; or NULL */
 };
 
 extern struct room_key ib_key;
@@ -236,6 +240,7 @@ struct ib {
 	struct list hosts;	     /* cc_host */
 	bool belated;		     /* see ib_input_all() */
 	uint64_t now;		     /* of the present output() */
+	struct ib_xrc xrc;
 };
 
 static inline void count(struct ib_qp *q, enum ib_counter c)
@@ -396,6 +401,33 @@ static inline bool rsp_is_pending(const struct ib_qp *q)
 }
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->lock);
 
+/* pkt has the expected PSN; it is carried out here, or refused. */
+void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* pkt was carried out, elsewhere.  orig: an atomic's result. */
+void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* May a READ or atomic be asked for elsewhere?  dropped: it will be asked for again. */
+enum refusal rsp_make_room(struct ib_qp *q, bool *dropped);
+/* ACCEPTED, if the message under way goes on with pkt, or pkt begins one. */
+enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt);
+/* So many PSNs does it take. */
+static inline uint32_t rsp_npkts(const struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	return pkt->op->kind == IB_READ && pkt->f.dma_len
+		       ? (pkt->f.dma_len - 1) / q->mtu + 1
+		       : 1;
+}
+/* Requests before it are missing: one NAK tells. */
+void rsp_out_of_order(struct ib_qp *q);
+/* There is no receive: the peer is to say it again after a while. */
+void rsp_rnr(struct ib_qp *q);
+/* Is SRQ srqn in another process? */
+static inline bool rsp_is_abroad(const struct ib_qp *q, uint32_t srqn)
+{
+	return srqn && qpn_slot(srqn) != q->qp->core->slot;
+}
+
 /* --- acknowledgements (ack.c) -------------------------------------------- */
 
 void ack_reset(struct ib_qp *q);
@@ -447,5 +479,20 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp
 /* Complete the receive under way: its last packet was pkt. */
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
+/* A packet of a SEND or WRITE, where nothing is to be said before it completes. */
+enum refusal rsp_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* May it be done?  *at: the place of an atomic, or of an atomic write. */
+enum refusal rsp_check_read(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock);
+enum refusal rsp_check_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t **at)
+	REQUIRES(q->qp->lock);
+enum refusal rsp_check_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt,
+				    uint64_t **at) REQUIRES(q->qp->lock);
+/* Done there; *orig: what stood there before. */
+enum refusal rsp_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t *at,
+			uint64_t *orig) REQUIRES(q->qp->lock);
+/* XRC: the receive under way has gone with its SRQ, and is forgotten. */
+bool rsp_lost_recv(struct ib_qp *q) REQUIRES(q->qp->lock);
 
 #endif

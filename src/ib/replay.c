@@ -67,6 +67,10 @@ void rsp_add_pending(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 
+	/* Room was seen before, but duplicates may have come since (relay.c). */
+	for (unsigned i = 0; s->resources == RD_MAX && i < s->resources; i++)
+		if (s->resource[i].replay)
+			drop(s, i);
 	s->resource[s->resources++] = *t;
 	s->ack.due = false; /* the answer is an ACK as well */
 	due_add(q->qp->core, q->qp);
@@ -212,20 +216,61 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 	return true;
 }
 
-/* responses of resource[i], at most *left.  0, or -ENOBUFS: this batch has no room for
- * more. */
+/* Where the bytes of an answer are: of its packets [first, end). */
+struct bytes {
+	struct span span;
+	uint32_t first, end;
+};
+
+/* 0; -EAGAIN: in another process still; -EACCES and *why. */
+static int fetched(struct ib_qp *q, const struct resource *t, struct bytes *out,
+		   enum refusal *why)
+{
+	struct relay_bytes b;
+	int rc = relay_bytes(q, t, &b, why);
+
+	if (rc)
+		return rc;
+	out->span.ours = true;
+	out->span.n = t->len > 0;
+	out->span.v[0] = (struct piece){ b.at, t->len - b.first * q->mtu };
+	out->first = b.first;
+	out->end = b.first + b.n;
+	return 0;
+}
+
+static int find_bytes(struct ib_qp *q, const struct resource *t, struct bytes *out,
+		      enum refusal *why)
+{
+	if (rsp_is_abroad(q, t->srqn))
+		return fetched(q, t, out, why);
+	*why = REFUSED_KEY;
+	out->first = 0;
+	out->end = t->npkts;
+	return resolve(q, t, &out->span) ? 0 : -EACCES;
+}
+
+/* responses of resource[i], at most *left.  0; -ENOBUFS: this batch has no room for
+ * more; -EAGAIN: the bytes are not here. */
 static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
 			  uint64_t now) REQUIRES(q->qp->lock)
 {
 	/* On a lane its last packet takes it out of the list. */
 	const struct resource t = q->rsp.resource[i];
 	const uint32_t from = t.sent;
-	struct span span;
+	enum refusal why;
+	struct bytes bytes;
+	int found;
 
-	if (!resolve(q, &t, &span)) {
+	if (i > 0 && rsp_is_abroad(q, t.srqn)) /* one at a time */
+		return -ENOBUFS;
+	found = find_bytes(q, &t, &bytes, &why);
+	if (found == -EAGAIN)
+		return found;
+	if (found) {
 		if (i > 0)
 			return -ENOBUFS;
-		lost_memory(q, &t, REFUSED_KEY, now);
+		lost_memory(q, &t, why, now);
 		return 0;
 	}
 	for (uint32_t k = from; k < t.npkts; k++, --*left) {
@@ -233,16 +278,16 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 		struct emit e;
 		int rc;
 
-		if (*left == 0)
+		if (*left == 0 || k == bytes.end)
 			return -ENOBUFS;
 		start(q, &e, psn_add(t.psn, k));
 		e.f.opcode = ib_opcode(q->service, IB_READ_RESP, ib_place(k > 0, last),
 				       IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 		e.f.msn = t.msn;
-		e.off = k * q->mtu;
-		e.len = last ? t.len - e.off : q->mtu;
-		e.span = &span;
+		e.off = (k - bytes.first) * q->mtu;
+		e.len = last ? t.len - k * q->mtu : q->mtu;
+		e.span = &bytes.span;
 		e.copy = t.copy;
 		rc = emit_planned(q, b, &e,
 				  &(struct plan){ .kind = PLAN_RESPONSE,
@@ -313,8 +358,8 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 		} else {
 			rc = read_responses(q, b, i, &left, now);
 		}
-		if (rc)
-			return true;
+		if (rc) /* what comes later waits, too: relay_waits() */
+			return rc != -EAGAIN;
 		if (s->resources == n)
 			i++;
 	}
@@ -329,6 +374,9 @@ void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n)
 	if (s->resources == 0 || s->resource[0].psn != psn)
 		return;
 	s->resource[0].sent = n;
-	if (n == s->resource[0].npkts)
-		drop(s, 0);
+	if (n != s->resource[0].npkts)
+		return;
+	if (rsp_is_abroad(q, s->resource[0].srqn))
+		relay_read_done(q);
+	drop(s, 0);
 }

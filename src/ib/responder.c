@@ -39,7 +39,7 @@ void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
-static void rnr(struct ib_qp *q)
+void rsp_rnr(struct ib_qp *q)
 {
 	struct ib_rsp *s = &q->rsp;
 
@@ -56,7 +56,7 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 	char text[TARGET_WHY_LEN];
 
 	if (why == REFUSED_NO_RECV) {
-		rnr(q);
+		rsp_rnr(q);
 		return;
 	}
 	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
@@ -66,7 +66,7 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 	rsp_nak(q, why, now);
 }
 
-static void out_of_order(struct ib_qp *q)
+void rsp_out_of_order(struct ib_qp *q)
 {
 	struct ib_rsp *s = &q->rsp;
 
@@ -87,103 +87,12 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 
 	s->epsn = psn_add(s->epsn, npkts);
 	s->prev = pkt->op;
-	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY)
+	s->srqn = rsp_srqn(pkt);
+	if (ib_ends(pkt->op))
 		s->msn = psn_add(s->msn, 1);
 	/* A gap that is told only now begins here. */
 	if (s->nak_due && s->nak == aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE))
 		s->nak_psn = s->epsn;
-}
-
-/* --- steps that RC and UC share ------------------------------------------ */
-
-void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-{
-	struct target *t = &q->rsp.target;
-	bool write = pkt->op->kind == IB_WRITE;
-	struct cqe cqe = {
-		.now = now,
-		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
-		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
-		.src_qp = q->qp->attr.dest_qp_num,
-		.sl = q->qp->path.sl,
-	};
-
-	if (ib_has(pkt, IB_IMMDT)) {
-		cqe.flags = IBV_WC_WITH_IMM;
-		cqe.imm = pkt->f.imm;
-	} else if (ib_has(pkt, IB_IETH)) {
-		cqe.flags = IBV_WC_WITH_INV;
-		cqe.imm = pkt->f.inv_rkey;
-	}
-	target_complete(q->qp, t, &cqe, pkt->f.se);
-}
-
-void rsp_give_up(struct ib_qp *q, uint64_t now)
-{
-	if (q->qp->srq && q->qp->state != IBV_QPS_ERR)
-		target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
-}
-
-bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	size_t n = pkt->payload_len;
-
-	switch ((enum ib_place)pkt->op->place) {
-	case IB_FIRST:
-	case IB_MIDDLE:
-		return n == q->mtu;
-	case IB_LAST:
-		return n > 0 && n <= q->mtu;
-	case IB_ONLY:
-		return n <= q->mtu;
-	case IB_PLACES:
-		break;
-	}
-	return false;
-}
-
-enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	bool begins = pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY;
-	struct target *t = &q->rsp.target;
-	uint32_t n = (uint32_t)pkt->payload_len, skip = 0;
-	enum refusal why = ACCEPTED;
-
-	if (!rsp_length_ok(q, pkt))
-		return REFUSED_LENGTH;
-	if (begins)
-		why = target_begin_send(q->qp, t, pkt->payload, n,
-					pkt->op->place == IB_ONLY, &skip);
-	return why ? why
-		   : target_fill_recv(q->qp, t, (const uint8_t *)pkt->payload + skip,
-				      n - skip);
-}
-
-static bool write_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	bool last = pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY;
-	uint32_t left = q->rsp.target.write.left;
-
-	return rsp_length_ok(q, pkt) &&
-	       (last ? pkt->payload_len == left : pkt->payload_len < left);
-}
-
-enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	struct target *t = &q->rsp.target;
-	enum refusal why = ACCEPTED;
-
-	if (ib_has(pkt, IB_RETH))
-		why = target_begin_write(q->qp, t, pkt->f.rkey, pkt->f.va,
-					 pkt->f.dma_len);
-	if (!why && pkt->f.written) /* the peer says that it has written */
-		t->write.left = 0;
-	if (!why && !write_length_ok(q, pkt))
-		why = REFUSED_LENGTH;
-	if (!why && ib_has(pkt, IB_IMMDT))
-		why = target_take_recv(q->qp, t);
-	return why ? why
-		   : target_write(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
 /* --- RC ------------------------------------------------------------------ */
@@ -199,7 +108,7 @@ static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t 
 		return why;
 	accept(q, pkt, 1);
 	ack_ask(q, pkt, now);
-	if (pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY)
+	if (ib_ends(pkt->op))
 		rsp_complete(q, pkt, now);
 	return ACCEPTED;
 }
@@ -220,7 +129,7 @@ static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t
 
 /* Is there room for one more READ or atomic?  dropped: full of duplicates, which is
  * not the peer's fault; it will ask again. */
-static enum refusal make_room(struct ib_qp *q, bool *dropped)
+enum refusal rsp_make_room(struct ib_qp *q, bool *dropped)
 {
 	*dropped = false;
 	if (rsp_pending(&q->rsp) >= q->qp->attr.max_dest_rd_atomic)
@@ -232,6 +141,7 @@ static enum refusal make_room(struct ib_qp *q, bool *dropped)
 }
 
 static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock)
 {
 	struct resource r = {
 		.psn = q->rsp.epsn,
@@ -243,24 +153,21 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 	};
 	enum refusal why;
 	bool dropped;
-	uint8_t *host;
 
-	if (pkt->payload_len > 0)
-		return REFUSED_LENGTH;
-	why = target_check(q->qp, &q->rsp.target, r.rkey, r.va, r.len,
-			   IBV_ACCESS_REMOTE_READ, &host);
+	why = rsp_check_read(q, pkt);
 	if (why)
 		return why;
-	why = make_room(q, &dropped);
+	why = rsp_make_room(q, &dropped);
 	if (why || dropped)
 		return why;
-	r.npkts = r.len ? (r.len - 1) / q->mtu + 1 : 1;
+	r.npkts = rsp_npkts(q, pkt);
 	rsp_add_pending(q, &r);
 	accept(q, pkt, r.npkts);
 	return ACCEPTED;
 }
 
 static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock)
 {
 	struct resource r = {
 		.psn = q->rsp.epsn,
@@ -272,17 +179,13 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	bool dropped;
 	uint64_t *at;
 
-	if (pkt->payload_len > 0)
-		return REFUSED_LENGTH;
-	why = target_check_atomic(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va, &at);
+	why = rsp_check_atomic(q, pkt, &at);
 	if (why)
 		return why;
-	why = make_room(q, &dropped);
+	why = rsp_make_room(q, &dropped);
 	if (why || dropped)
 		return why;
-	why = target_atomic(q->qp, pkt->f.rkey, at,
-			    pkt->op->kind == IB_CMP_SWAP ? &pkt->f.compare : NULL,
-			    pkt->f.swap_add, &r.orig);
+	why = rsp_atomic(q, pkt, at, &r.orig);
 	if (why)
 		return why;
 	rsp_save_atomic(q, r.psn, r.orig);
@@ -293,6 +196,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 
 /* The answer is that of a READ of nothing. */
 static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock)
 {
 	struct resource r = {
 		.psn = q->rsp.epsn,
@@ -304,13 +208,10 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	bool dropped;
 	uint64_t *at;
 
-	if (pkt->payload_len != sizeof(*at) || pkt->f.dma_len != sizeof(*at))
-		return REFUSED_LENGTH;
-	why = target_check_atomic_write(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va,
-					&at);
+	why = rsp_check_atomic_write(q, pkt, &at);
 	if (why)
 		return why;
-	why = make_room(q, &dropped);
+	why = rsp_make_room(q, &dropped);
 	if (why || dropped)
 		return why;
 	why = target_atomic_write(q->qp, pkt->f.rkey, at, pkt->payload);
@@ -353,28 +254,43 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 }
 
 /* XRC: what the request's SRQ lends is for the QP to use. */
-static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
+static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock)
 {
-	struct target *t = &q->rsp.target;
-
 	if (!ib_has(pkt, IB_XRCETH))
 		return ACCEPTED;
-	if (t->have_recv && !q->qp->held) { /* it has gone with its SRQ */
-		t->have_recv = false;
+	if (rsp_lost_recv(q) || rsp_follows(q, pkt) == REFUSED_SRQ)
 		return REFUSED_SRQ;
-	}
 	return xrc_aim(q->qp, rsp_srqn(pkt));
 }
 
-static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-	REQUIRES(q->qp->lock)
+/* What was begun in another process ends there, and here what was begun here. */
+enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	const struct ib_rsp *s = &q->rsp;
+
+	if (!ib_may_follow(s->prev, pkt->op))
+		return REFUSED_PLACE;
+	return !ib_begins(pkt->op) && s->srqn != pkt->f.srqn &&
+			       (rsp_is_abroad(q, s->srqn) ||
+				rsp_is_abroad(q, pkt->f.srqn))
+		       ? REFUSED_SRQ
+		       : ACCEPTED;
+}
+
+/* What was waited for is here. */
+static void arrived(struct ib_rsp *s)
+{
+	s->healed |= s->out_of_order;
+	s->out_of_order = false;
+	if (s->nak_due && aeth_type(s->nak) == AETH_RNR_NAK)
+		s->nak_due = false;
+}
+
+void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	enum refusal why;
 
-	q->rsp.healed |= q->rsp.out_of_order;
-	q->rsp.out_of_order = false;
-	if (q->rsp.nak_due && aeth_type(q->rsp.nak) == AETH_RNR_NAK)
-		q->rsp.nak_due = false;
+	arrived(&q->rsp);
 	why = aim(q, pkt);
 	if (!why)
 		why = carry_out(q, pkt, now);
@@ -384,16 +300,57 @@ static void expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		lane_tell(q, pkt);
 }
 
+void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)
+{
+	struct resource r = {
+		.psn = q->rsp.epsn,
+		.npkts = rsp_npkts(q, pkt),
+		.msn = psn_add(q->rsp.msn, 1),
+		.srqn = pkt->f.srqn,
+		.orig = orig,
+	};
+
+	arrived(&q->rsp);
+	accept(q, pkt, r.npkts);
+	switch ((enum ib_kind)pkt->op->kind) {
+	case IB_SEND:
+	case IB_WRITE:
+		ack_ask(q, pkt, now);
+		return;
+	case IB_READ:
+		r.va = pkt->f.va;
+		r.rkey = pkt->f.rkey;
+		r.len = pkt->f.dma_len;
+		break;
+	case IB_CMP_SWAP:
+	case IB_FETCH_ADD:
+		r.atomic = true;
+		rsp_save_atomic(q, r.psn, orig);
+		break;
+	case IB_ATOMIC_WRITE:
+	case IB_FLUSH:
+	case IB_READ_RESP:
+	case IB_ATOMIC_RESP:
+	case IB_ACK:
+	case IB_CONGESTION:
+	case IB_KINDS:
+		break;
+	}
+	rsp_add_pending(q, &r);
+}
+
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	int32_t ahead = psn_diff(pkt->f.psn, q->rsp.epsn);
 
+	if (ib_has(pkt, IB_XRCETH) && relay_takes(q, pkt, now))
+		return;
 	if (ahead > 0)
-		out_of_order(q);
+		rsp_out_of_order(q);
 	else if (ahead < 0)
 		rsp_duplicate(q, pkt);
 	else
-		expected(q, pkt, now);
+		rsp_expected(q, pkt, now);
 }
 
 void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)

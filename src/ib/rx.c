@@ -12,23 +12,6 @@
 
 /* --- whose? -------------------------------------------------------------- */
 
-static bool may_receive(const struct qp *qp)
-{
-	switch (qp->state) {
-	case IBV_QPS_RTR:
-	case IBV_QPS_RTS:
-	case IBV_QPS_SQD:
-	case IBV_QPS_SQE:
-		return true;
-	case IBV_QPS_RESET:
-	case IBV_QPS_INIT:
-	case IBV_QPS_ERR:
-	case IBV_QPS_UNKNOWN:
-		return false;
-	}
-	return false;
-}
-
 /* Links share the numbers of QPs, so it has to be the path's link, too. */
 static bool from_peer(const struct qp *qp, const struct dgram *d)
 {
@@ -116,7 +99,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (!may_receive(qp))
+	if (!qp_receives(qp))
 		count(q, IB_RX_STATE);
 	else if (qp_hears(qp, pkt->f.pkey) < 0)
 		another_partition(q);
@@ -142,7 +125,7 @@ static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	lane_hear_any(q, now);
-	if (!may_receive(q->qp)) { /* perhaps since a CQ is overrun by that */
+	if (!qp_receives(q->qp)) { /* perhaps since a CQ is overrun by that */
 		count(q, IB_RX_STATE);
 		return;
 	}
@@ -250,7 +233,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (may_receive(qp) && !qp->lane && from_peer(qp, d))
+	if (qp_receives(qp) && !qp->lane && from_peer(qp, d))
 		rc_reserved(q, bth, now);
 	ib_settle(q);
 	lock_give(&qp->lock);

@@ -11,6 +11,7 @@
 #include "core/due.h"
 #include "core/mr.h"
 #include "core/netport.h"
+#include "core/xrc.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "ib/sim_own.h"
@@ -67,7 +68,7 @@ static void on_refused(void *arg, struct qp *qp)
 	n->refused++;
 }
 
-static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
+static const struct host_ops host_ops = { no_datagram, on_gone, on_said, NULL };
 static const struct local_ops local_ops = { on_refused,	  ib_lane_input, ib_lane_news,
 					    ib_lane_told, on_piped,	 NULL };
 
@@ -364,6 +365,27 @@ struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 	for (int i = 0; i < 2; i++)
 		sim_bring(s, p.qp[i], type == IBV_QPT_UD ? NULL : p.qp[!i], conf);
 	return p;
+}
+
+void sim_xrc(struct sim *s, struct cq *scq, struct xrcd *xrcd,
+	     const struct sim_conf *conf, struct qp **from, struct qp **to)
+{
+	struct ibv_qp_init_attr_ex target = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = &xrcd->ibv,
+	}, initiator = {
+		.qp_type = IBV_QPT_XRC_SEND,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.cap = { .max_send_wr = 256, .max_send_sge = 1 },
+		.pd = &s->node[0].pd->ibv,
+		.send_cq = (struct ibv_cq *)&scq->ex,
+	};
+
+	*from = sim_qp_of(s, 0, &initiator);
+	*to = sim_qp_of(s, 1, &target);
+	sim_bring(s, *from, *to, conf);
+	sim_bring(s, *to, *from, conf);
 }
 
 void sim_unpair(struct sim *s, const struct sim_pair *p)

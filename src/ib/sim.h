@@ -24,6 +24,8 @@
 enum { SIM_QPS = 64, SIM_A = 0, SIM_B = 1 };
 
 struct link;
+struct xrcd;
+
 struct sim;
 
 struct sim_node {
@@ -111,6 +113,10 @@ struct sim_pair {
 };
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 			 const struct sim_conf *conf);
+/* An XRC initiator of node 0, whose sends complete to scq, and a target of node 1, in the
+ * domain; connected. */
+void sim_xrc(struct sim *s, struct cq *scq, struct xrcd *xrcd,
+	     const struct sim_conf *conf, struct qp **from, struct qp **to);
 void sim_destroy(struct sim *s, struct qp *qp);
 /* same_host: the process of side ends, and its QPs with it. */
 void sim_leave(struct sim *s, int side);

@@ -6,22 +6,6 @@
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 
-static bool ends(const struct ib_pkt *pkt)
-{
-	return pkt->op->place == IB_LAST || pkt->op->place == IB_ONLY;
-}
-
-static enum refusal uc_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-	REQUIRES(q->qp->lock)
-{
-	bool send = pkt->op->kind == IB_SEND;
-	enum refusal why = send ? rsp_send(q, pkt) : rsp_write(q, pkt);
-
-	if (!why && (send ? ends(pkt) : ib_has(pkt, IB_IMMDT)))
-		rsp_complete(q, pkt, now);
-	return why;
-}
-
 /* What is wrong with the receive itself ends the QP. */
 static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		 uint64_t now) REQUIRES(q->qp->lock)
@@ -42,13 +26,13 @@ static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 
 void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	bool begins = pkt->op->place == IB_FIRST || pkt->op->place == IB_ONLY;
+	bool begins = ib_begins(pkt->op);
 	uint32_t psn = pkt->f.psn;
 	struct ib_rsp *s = &q->rsp;
 	enum refusal why = REFUSED_PLACE;
 
 	if (begins || (psn == s->epsn && ib_may_follow(s->prev, pkt->op)))
-		why = uc_message(q, pkt, now);
+		why = rsp_message(q, pkt, now);
 	s->epsn = psn_add(psn, 1);
 	s->prev = why ? NULL : pkt->op;
 	if (why)

@@ -61,14 +61,6 @@ static void open_srq(struct xrc *x, int i)
 static struct xrc *xrc_open(const struct sim_conf *conf)
 {
 	struct xrc *x = calloc(1, sizeof(*x));
-	struct ibv_qp_init_attr_ex target = {
-		.qp_type = IBV_QPT_XRC_RECV,
-		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-	}, initiator = {
-		.qp_type = IBV_QPT_XRC_SEND,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.cap = { .max_send_wr = 256, .max_send_sge = 1 },
-	};
 
 	if (conf)
 		x->conf = *conf;
@@ -81,13 +73,7 @@ static struct xrc *xrc_open(const struct sim_conf *conf)
 		x->mem[i] = (uint8_t)(i * 7 + i / 256);
 	x->mr = sim_mr(x->s, 0, x->mem, SIZE, IBV_ACCESS_LOCAL_WRITE);
 	x->scq = sim_cq(x->s, 0, 300);
-	initiator.pd = &x->s->node[0].pd->ibv;
-	initiator.send_cq = (struct ibv_cq *)&x->scq->ex;
-	target.xrcd = &x->xrcd->ibv;
-	x->from = sim_qp_of(x->s, 0, &initiator);
-	x->to = sim_qp_of(x->s, 1, &target);
-	sim_bring(x->s, x->from, x->to, &x->conf);
-	sim_bring(x->s, x->to, x->from, &x->conf);
+	sim_xrc(x->s, x->scq, x->xrcd, &x->conf, &x->from, &x->to);
 	return x;
 }
 

@@ -119,6 +119,7 @@ NO_TSA static void fork_child(void)
 		e->thread.started = false;
 		the_nic = NULL;
 		turn_forked(&nic->core.turn);
+		lock_init(&nic->core.xrc_lock); /* another thread may have had it */
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
 	}

@@ -18,7 +18,7 @@ struct ethernet;
 struct host;
 struct netdev_monitor;
 
-enum { SOURCES = 7 };
+enum { SOURCES = 8 };
 
 /* What the engine turns: sources.c. */
 struct nic_sources {
@@ -37,6 +37,7 @@ struct nic {
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
 	struct dumper dumper;
+	bool xrc; /* between processes: from the first message until ib goes */
 	unsigned users;
 };
 

@@ -20,6 +20,7 @@
 #include "nic/registry.h"
 #include "nic/route.h"
 #include "nic/sources.h"
+#include "nic/xrc.h"
 #include "packet/packet.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
@@ -44,6 +45,8 @@ static void on_gone(void *arg, uint16_t slot)
 
 	ethernet_peer_gone(nic->ethernet, slot);
 	local_gone(local_of(&nic->core), slot);
+	if (nic->xrc)
+		ib_xrc_gone(&nic->core, slot, clock_ns());
 	if (nic->cm)
 		cm_gone(nic->cm, slot, clock_ns());
 }
@@ -59,7 +62,15 @@ static void on_said(void *arg, struct host_said *s)
 		dump_ask(&nic->dumper, s, clock_ns());
 }
 
-static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
+static void on_passed(void *arg, const struct host_said *s)
+{
+	struct nic *nic = arg;
+
+	if (nic->xrc)
+		ib_xrc_heard(&nic->core, s->slot, s->buf, s->len, clock_ns());
+}
+
+static const struct host_ops host_ops = { on_datagram, on_gone, on_said, on_passed };
 
 static int open_host(struct nic *nic, const struct conf *conf)
 {
@@ -94,12 +105,17 @@ static void close_core(struct nic *nic)
 
 static int open_ib(struct nic *nic, const struct conf *conf)
 {
+	int rc = ib_open(&nic->core, clock_ns());
+
 	(void)conf;
-	return ib_open(&nic->core, clock_ns());
+	if (!rc)
+		xrc_open(nic);
+	return rc;
 }
 
 static void close_ib(struct nic *nic)
 {
+	nic->xrc = false;
 	ib_close(&nic->core);
 }
 

@@ -8,6 +8,7 @@
 #include "cm/cm.h"
 #include "core/core.h"
 #include "host/host.h"
+#include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/netdev.h"
@@ -21,7 +22,7 @@
 /* In the order in which input is taken in: what TCP's sockets of connection management
  * show is looked at first and taken in last, so that a peer which parts and connects
  * again is told in that order.  The links (nic/links.h) come after that look. */
-enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS };
+enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC };
 
 static struct nic *nic_of(struct source *s, enum which i)
 {
@@ -270,6 +271,18 @@ static void packets_fork(struct source *s)
 	packets_forked(taps_of(s));
 }
 
+/* --- XRC between processes ------------------------------------------------ */
+
+static uint64_t xrc_deadline(struct source *s, uint64_t now)
+{
+	return ib_xrc_deadline(&nic_of(s, XRC)->core, now);
+}
+
+static void xrc_run(struct source *s, uint64_t now)
+{
+	ib_xrc_run(&nic_of(s, XRC)->core, now);
+}
+
 /* --- the table ----------------------------------------------------------- */
 
 /* clang-format off */
@@ -288,6 +301,7 @@ static const struct source_ops ops[SOURCES] = {
 		   .forked = host_fork },
 	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .fds = packet_fds,
 		      .forked = packets_fork },
+	[XRC] = { SOURCE_SOCKETS, .run = xrc_run, .deadline = xrc_deadline },
 	[INTERFACES] = { SOURCE_SOCKETS, .fds = interface_fds, .told = interfaces_told,
 			 .forked = interfaces_forked },
 };
@@ -301,7 +315,7 @@ void sources_open(struct nic *nic)
 		*s = (struct source){ .ops = &ops[i], .rang = -1 };
 		/* Unit tests have neither other processes nor interfaces. */
 		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor) &&
-		    (i != PACKETS || packets_of(&nic->core)))
+		    (i != XRC || nic->xrc) && (i != PACKETS || packets_of(&nic->core)))
 			engine_add(&nic->engine, s);
 		if (i == CM_LOOK)
 			links_turned_by(&nic->links, &nic->engine);

@@ -106,13 +106,23 @@ static inline enum ib_place ib_place(bool begun, bool fits)
 	return at[begun][fits];
 }
 
+/* Is it the first packet of its message, the last? */
+static inline bool ib_begins(const struct ib_op *op)
+{
+	return op->place == IB_FIRST || op->place == IB_ONLY;
+}
+
+static inline bool ib_ends(const struct ib_op *op)
+{
+	return op->place == IB_LAST || op->place == IB_ONLY;
+}
+
 /* May a request of op come after one of prev (NULL: none) on a connected QP? */
 static inline bool ib_may_follow(const struct ib_op *prev, const struct ib_op *op)
 {
-	bool open = prev && (prev->place == IB_FIRST || prev->place == IB_MIDDLE);
-	bool goes_on = op->place == IB_MIDDLE || op->place == IB_LAST;
+	bool open = prev && !ib_ends(prev);
 
-	return open ? goes_on && op->kind == prev->kind : !goes_on;
+	return open ? !ib_begins(op) && op->kind == prev->kind : ib_begins(op);
 }
 
 #endif

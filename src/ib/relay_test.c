@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC between processes, as the peer, the program and other processes see it. */
+#include "ib/relay_fix.h"
+
+/* SENDs into the upper half, WRITEs and READs, atomics; each once and in order. */
+static void all_kinds(struct lab *x, int rounds)
+{
+	uint64_t *word = (uint64_t *)(void *)(x->mem + 200000);
+
+	*word = 0;
+	for (int i = 0; i < rounds; i++) {
+		const uint64_t id = 10 * (uint64_t)i;
+		struct ibv_wc wc;
+
+		receive(x, id, 100000, 6000);
+		post(x, IBV_WR_SEND, id + 1, (size_t)i * 10, 5000, 0);
+		post(x, IBV_WR_RDMA_WRITE, id + 2, (size_t)i * 10, 9000, 120000);
+		post(x, IBV_WR_RDMA_READ, id + 3, 50000, 40000, 0);
+		post(x, IBV_WR_ATOMIC_FETCH_AND_ADD, id + 4, 210000, 8, 200000);
+		assert_true(wait(x, x->rcq, 100 * SEC, &wc));
+		assert_int_equal(wc.wr_id, id);
+		assert_int_equal(wc.byte_len, 5000);
+		assert_int_equal(wc.qp_num, x->to->qpn);
+		for (uint64_t k = 1; k < 5; k++)
+			expect(x, x->scq, id + k, IBV_WC_SUCCESS);
+		assert_memory_equal(x->mem + i * 10, x->mem + 100000, 5000);
+		assert_memory_equal(x->mem + i * 10, x->mem + 120000, 9000);
+		assert_memory_equal(x->mem, x->mem + 50000, 40000);
+		assert_int_equal(*word, 5 * (i + 1));
+	}
+}
+
+static void requests_are_carried_out_in_another_process(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	all_kinds(x, 3);
+	lab_close(x);
+}
+
+static void loss_changes_nothing(void **state)
+{
+	struct sim_conf conf = { .fault = "drop=0.05,reorder=0.05,dup=0.05,seed=4",
+				 .timeout = 10 };
+	struct lab *x = lab_open(&conf);
+
+	(void)state;
+	all_kinds(x, 30);
+	lab_close(x);
+}
+
+static void a_connection_that_is_full_is_tried_again(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		x->full = i % 7;
+		all_kinds(x, 1);
+	}
+	lab_close(x);
+}
+
+static void an_empty_srq_elsewhere_is_waited_for(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct ibv_wc wc;
+
+	(void)state;
+	post(x, IBV_WR_SEND, 1, 0, 3000, 0);
+	post(x, IBV_WR_RDMA_WRITE, 2, 0, 100, 120000);
+	assert_false(wait(x, x->scq, 20 * MS, &wc));
+	assert_true(ib_counter(&x->s->node[1].core, IB_TX_RNR) > 1);
+	receive(x, 9, 100000, 4000);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	expect(x, x->scq, 2, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	lab_close(x);
+}
+
+static void a_key_that_it_has_not_is_refused(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	post(x, IBV_WR_RDMA_READ, 1, 0, 100, SIZE);
+	expect(x, x->scq, 1, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(x->to->state, IBV_QPS_ERR);
+	assert_int_equal(sim_event(x->s, 1), IBV_EVENT_QP_ACCESS_ERR);
+	lab_close(x);
+}
+
+static void an_srq_of_another_domain_is_none(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	x->s->node[0].dev->guid++;
+	receive(x, 9, 100000, 4000);
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	expect(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
+	lab_close(x);
+}
+
+/* What was passed on may be carried out yet, but once. */
+static void a_process_that_stops_is_waited_for(void **state)
+{
+	struct sim_conf conf = { .timeout = 14 };
+	struct lab *x = lab_open(&conf);
+	struct ibv_wc wc;
+
+	(void)state;
+	receive(x, 9, 100000, 4000);
+	receive(x, 10, 100000, 4000);
+	x->stopped = true;
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	assert_false(wait(x, x->scq, SEC, &wc));
+	assert_true(ib_counter(&x->s->node[1].core, IB_TX_RNR) > 0);
+	x->stopped = false;
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	assert_false(wait(x, x->rcq, SEC, &wc));
+	lab_close(x);
+}
+
+static void what_a_process_that_ends_has_not_done_is_refused(void **state)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_READ,
+						  IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct lab *x = lab_open(NULL);
+		struct ibv_wc wc;
+
+		x->stopped = true;
+		post(x, ops[i], 1, 0, 8, 200000);
+		assert_false(wait(x, x->scq, 10 * MS, &wc));
+		gone(x, 1, 1);
+		expect(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
+		x->stopped = false;
+		while (deliver(x))
+			;
+		gone(x, 0, 2);
+		lab_close(x);
+	}
+}
+
+static void a_read_whose_bytes_do_not_come_is_refused(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	post(x, IBV_WR_RDMA_READ, 1, 0, 100000, 100000);
+	while (x->first < 3) { /* CARRY, DONE, FETCH; not DATA */
+		sim_run(x->s, 20000);
+		deliver(x);
+	}
+	gone(x, 1, 1);
+	expect(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
+	gone(x, 0, 2);
+	lab_close(x);
+}
+
+/* A SEND, of which the SRQ's process has the first packet. */
+static void begin_message(struct lab *x)
+{
+	receive(x, 9, 100000, 6000);
+	post(x, IBV_WR_SEND, 1, 0, 5000, 0);
+	while (x->last == 0)
+		sim_run(x->s, 20000);
+	deliver(x); /* FIRST */
+}
+
+/* The target QP's process ends in the middle of a message: its receive is flushed. */
+static void a_receive_under_way_is_flushed(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct ibv_wc wc;
+
+	(void)state;
+	begin_message(x);
+	gone(x, 0, 2);
+	x->stopped = true;
+	assert_int_equal(cq_poll(x->rcq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 9);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	while (x->first != x->last)
+		free(x->queue[x->first++ % QUEUE].bytes);
+	lab_close(x);
+}
+
+static void an_srq_that_goes_takes_its_receive_along(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	begin_message(x);
+	assert_int_equal(srq_destroy(x->srq), 0);
+	x->srq = NULL;
+	expect(x, x->scq, 1, IBV_WC_REM_INV_REQ_ERR);
+	lab_close(x);
+}
+
+/* A message that is garbage harms the QP that it names, and nothing else. */
+static void garbage_is_refused(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed < 60; seed++) {
+		struct lab *x = lab_open(NULL);
+		struct ibv_wc wc;
+
+		x->spoil = 1 + seed % 5;
+		x->seed = seed;
+		for (uint64_t i = 0; i < 4; i++) {
+			receive(x, 100 + i, 100000, 6000);
+			post(x, IBV_WR_SEND, 4 * i, 0, 5000, 0);
+			post(x, IBV_WR_RDMA_READ, 4 * i + 1, 50000, 60000, 0);
+			post(x, IBV_WR_ATOMIC_FETCH_AND_ADD, 4 * i + 2, 210000, 8,
+			     200000);
+		}
+		for (int i = 0; i < 12 && wait(x, x->scq, SEC, &wc); i++)
+			if (wc.status)
+				break;
+		x->spoil = 0;
+		while (deliver(x))
+			;
+		gone(x, 0, 2);
+		lab_close(x);
+	}
+}
+
+/* The end of the message is lost for half a second. */
+static bool lose_last(void *arg, const struct sim_packet *p)
+{
+	(void)arg;
+	return !strstr(ib_op(p->f.opcode)->name, "LAST") || p->now > SEC / 2;
+}
+
+/* It carries out, and owes no answer yet: its peer's first packets come again after a
+ * time of its choice. */
+static void a_process_that_owes_no_answer_has_not_stopped(void **state)
+{
+	struct sim_conf conf = { .timeout = 18 }; /* over a second */
+	struct lab *x = lab_open(&conf);
+
+	(void)state;
+	x->s->tap = lose_last;
+	receive(x, 9, 100000, 4000);
+	post(x, IBV_WR_SEND, 1, 0, 2000, 0);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	assert_true(x->s->now > SEC / 2);
+	assert_int_equal(ib_counter(&x->s->node[1].core, IB_TX_RNR), 0);
+	lab_close(x);
+}
+
+static void inject(struct lab *x, enum ib_kind kind, enum ib_place place, uint32_t psn,
+		   uint32_t srqn, uint32_t len)
+{
+	const struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, kind, place, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.psn = psn,
+		.srqn = srqn,
+	};
+
+	sim_inject(x->s, 0, &f, x->mem, len);
+}
+
+/* A message is broken off: nothing but a question tells how far the process is. */
+static void what_breaks_off_a_message_is_refused(void **state)
+{
+	(void)state;
+	for (int atomic = 0; atomic < 2; atomic++) {
+		struct lab *x = lab_open(NULL);
+		const uint32_t here = (2u << (24 - QPN_SLOT_BITS)) + 5;
+		struct ibv_wc wc;
+
+		receive(x, 9, 100000, 4000);
+		x->full = atomic; /* and the question is put again */
+		inject(x, IB_SEND, IB_FIRST, 0, x->srq->num, 1024);
+		if (atomic)
+			inject(x, IB_FETCH_ADD, IB_ONLY, 1, x->srq->num, 0);
+		else
+			inject(x, IB_SEND, IB_ONLY, 1, here, 100);
+		assert_true(wait(x, x->rcq, 50 * MS, &wc));
+		assert_int_equal(wc.wr_id, 9);
+		assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(x->to->state, IBV_QPS_ERR);
+		assert_int_equal(sim_event(x->s, 1), IBV_EVENT_QP_REQ_ERR);
+		lab_close(x);
+	}
+}
+
+/* One packet that comes again, and asks for an ACK now. */
+static void a_question_that_comes_later_is_answered(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_FIRST, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.srqn = x->srq->num,
+	};
+	struct ibv_wc wc;
+
+	(void)state;
+	receive(x, 9, 100000, 4000);
+	sim_inject(x->s, 0, &f, x->mem, 1024);
+	assert_false(wait(x, x->rcq, MS, &wc));
+	assert_int_equal(ib_qp(x->to)->rsp.epsn, 0);
+	f.ackreq = true;
+	sim_inject(x->s, 0, &f, x->mem, 1024);
+	assert_false(wait(x, x->rcq, MS, &wc));
+	assert_int_equal(ib_qp(x->to)->rsp.epsn, 1);
+	lab_close(x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_are_carried_out_in_another_process),
+		cmocka_unit_test(loss_changes_nothing),
+		cmocka_unit_test(a_connection_that_is_full_is_tried_again),
+		cmocka_unit_test(an_empty_srq_elsewhere_is_waited_for),
+		cmocka_unit_test(a_key_that_it_has_not_is_refused),
+		cmocka_unit_test(an_srq_of_another_domain_is_none),
+		cmocka_unit_test(a_process_that_stops_is_waited_for),
+		cmocka_unit_test(a_process_that_owes_no_answer_has_not_stopped),
+		cmocka_unit_test(what_breaks_off_a_message_is_refused),
+		cmocka_unit_test(a_question_that_comes_later_is_answered),
+		cmocka_unit_test(what_a_process_that_ends_has_not_done_is_refused),
+		cmocka_unit_test(a_read_whose_bytes_do_not_come_is_refused),
+		cmocka_unit_test(a_receive_under_way_is_flushed),
+		cmocka_unit_test(an_srq_that_goes_takes_its_receive_along),
+		cmocka_unit_test(garbage_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

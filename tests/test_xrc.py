@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""XRC domains of several processes: requests for SRQs of others than the target QP's
+process, and what becomes of them when one of these stops or ends (tests/xrc/xrc.c,
+docs/xrc.md)."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import lab
+import pytest
+from test_fabric import Fabric, TWO
+from tool import need
+
+RTS, ERR = 3, 6
+SUCCESS, REM_INV_REQ, RETRY_EXC, RNR_EXC, REM_ACCESS = 0, 9, 12, 13, 10
+REQ_ERR = 2
+
+
+class Agent:
+    """One of the processes: see tests/xrc/xrc.c."""
+
+    def __init__(self, ns, dev, gid):
+        self.proc = ns.start(ns.stage.tool("xrc/xrc"), dev, gid, stdin=subprocess.PIPE)
+        self.asked = 0
+        self.pid = None
+        assert self.answer() == ["ready"]
+
+    def say(self, *words):
+        self.proc.popen.stdin.write((" ".join(map(str, words)) + "\n").encode())
+        self.proc.popen.stdin.flush()
+
+    def answer(self, timeout=lab.HANGS):
+        """The next line that has not been read."""
+        end = time.monotonic() + timeout
+        while True:
+            lines = [s for s in self.proc.out.splitlines(True)
+                     if s.startswith(("ok ", "no ")) and s.endswith("\n")]
+            if len(lines) > self.asked:
+                break
+            assert self.proc.running() and time.monotonic() < end, self.proc.describe()
+            time.sleep(0.001)
+        self.asked += 1
+        word, *rest = lines[self.asked - 1].split()
+        return rest if word == "ok" else word + " " + rest[0]
+
+    def do(self, *words, timeout=lab.HANGS):
+        self.say(*words)
+        return self.answer(timeout)
+
+    def must(self, *words, timeout=lab.HANGS):
+        got = self.do(*words, timeout=timeout)
+        assert isinstance(got, list), f"{words}: {got}: {self.proc.describe()}"
+        return [int(x) if x.isdigit() else x for x in got]
+
+    def signal(self, number):
+        self.proc.signal(number)
+
+    def stop(self):
+        """When it returns no thread of it runs."""
+        self.signal(signal.SIGSTOP)
+        tasks = pathlib.Path(f"/proc/{self.proc.pid}/task")
+        assert lab.eventually(lambda: all(
+            re.search(r"^State:\s+T", (t / "status").read_text(), re.M)
+            for t in tasks.iterdir()))
+
+    def kill(self):
+        self.proc.signal(signal.SIGKILL)
+        self.proc.popen.wait()
+
+
+class Srq:
+    def __init__(self, agent, cqe=1000):
+        self.agent = agent
+        self.index, self.num, self.rkey, self.addr = agent.must("srq", cqe)
+
+
+class Lab:
+    """Where agents run: (namespace, device, GID) of the targets' host, and the senders'."""
+
+    def __init__(self, there, here, tmp):
+        self.there, self.here = there, here
+        self.file = tmp / "domain"
+        self.file.write_text("")
+        self.file.chmod(0o644)
+        tmp.chmod(0o755)
+
+    def member(self, how="c"):
+        a = Agent(*self.there)
+        a.must("domain", self.file, how)
+        return a
+
+    def sender(self):
+        return Agent(*self.here)
+
+
+def connect(sender, target, timeout=14, retry=7, rnr=7):
+    """A QP of each, joined."""
+    q, qn = sender.must("initiator")
+    t, tn = target.must("target")
+    for a, mine, peer, to in ((target, t, sender, qn), (sender, q, target, tn)):
+        lid, gid = peer.do("address")
+        a.must("connect", mine, to, lid, gid, timeout, retry, rnr)
+    return q, t, tn
+
+
+@pytest.fixture
+def folder(stage):
+    """Where everybody may look: pytest shuts its own whenever another pytest begins."""
+    return pathlib.Path(tempfile.mkdtemp(dir=stage.tmp))
+
+
+@pytest.fixture(params=["host", "veth", "fabric"])
+def place(request, stage, folder):
+    if request.param == "fabric":
+        need("opensm")
+        f = Fabric(request.getfixturevalue("netns"), TWO)
+        f.opensm("a")
+        return Lab((f.at("b"), "ib_b", 0), (f.at("a"), "ib_a", 0), folder)
+    pair = request.getfixturevalue("shared_pair")(1500)
+    ns = pair.a if request.param == "host" else pair.b
+    return Lab((pair.a, "roce_eth0", 1), (ns, "roce_eth0", 1), folder)
+
+
+def trio(place, **kw):
+    """A sender, the target QP's process, another with an SRQ."""
+    t, s, i = place.member(), place.member(), place.sender()
+    q, tq, tn = connect(i, t, **kw)
+    return i, t, s, q, tq, tn, Srq(s)
+
+
+def test_each_kind_of_request(place):
+    i, t, s, q, _, tn, srq = trio(place)
+    s.must("recv", 0, 11, 0, 100000)
+    i.must("fill", 0, 70000, 3)
+    i.must("post", q, "send", 1, srq.num, 0, 70000, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 1]
+    assert s.must("got", 0, 5000)[:4] == [SUCCESS, 11, 70000, tn]
+    assert s.do("sum", 0, 70000) == i.do("sum", 0, 70000)
+
+    i.must("fill", 0, 50000, 4)
+    i.must("post", q, "write", 2, srq.num, 0, 50000, srq.addr + 200000, srq.rkey)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 2]
+    assert s.do("sum", 200000, 50000) == i.do("sum", 0, 50000)
+
+    s.must("fill", 300000, 200000, 5)
+    i.must("post", q, "read", 3, srq.num, 400000, 200000, srq.addr + 300000, srq.rkey)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 3]
+    assert s.do("sum", 300000, 200000) == i.do("sum", 400000, 200000)
+
+    s.must("recv", 0, 12, 0, 1000)
+    i.must("post", q, "writeimm", 4, srq.num, 0, 100, srq.addr + 1000000, srq.rkey)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 4]
+    assert s.must("got", 0, 5000)[:3] == [SUCCESS, 12, 100]
+
+    before = s.do("sum", 2000000, 8)
+    i.must("post", q, "add", 5, srq.num, 600000, 8, srq.addr + 2000000, srq.rkey)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 5]
+    assert i.do("sum", 600000, 8) == before != s.do("sum", 2000000, 8)
+
+
+def test_an_empty_srq_is_waited_for(place):
+    i, t, s, q, _, _, srq = trio(place)
+    own = Srq(t)
+    t.must("recv", 0, 21, 0, 1000)
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    i.must("post", q, "send", 2, own.num, 0, 100, 0, 0)
+    assert t.must("got", 0, 100) == ["none"]    # in order
+    s.must("recv", 0, 11, 0, 1000)
+    assert s.must("got", 0, 5000)[:2] == [SUCCESS, 11]
+    assert t.must("got", 0, 5000)[:2] == [SUCCESS, 21]
+    assert [i.must("sent", 5000)[:2] for _ in range(2)] == [[SUCCESS, 1], [SUCCESS, 2]]
+
+
+def test_an_empty_srq_is_not_waited_for_for_ever(place):
+    i, t, s, q, _, _, srq = trio(place, rnr=2)
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [RNR_EXC, 1]
+
+
+def test_what_is_refused(place):
+    """Another domain, a key of another process, a number of nobody's."""
+    i, t, s, q, tq, _, srq = trio(place)
+    i.must("post", q, "write", 1, srq.num, 0, 100, srq.addr, srq.rkey ^ 0x700)
+    assert i.must("sent", 5000)[:2] == [REM_ACCESS, 1]
+    assert t.must("query", tq)[0] == ERR
+    other = place.file.with_name("other")
+    other.write_text("")
+    u = Agent(*place.there)
+    u.must("domain", other, "c")
+    for num in (Srq(u).num, srq.num ^ 1, (srq.num + (1 << 14)) & 0xffffff):
+        q, tq, _ = connect(i, t)
+        i.must("post", q, "send", 2, num, 0, 100, 0, 0)
+        assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 2]
+        assert t.must("query", tq)[0] == ERR
+    q, tq, _ = connect(i, t)            # all that harmed nobody
+    s.must("recv", 0, 11, 0, 1000)
+    i.must("post", q, "send", 3, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 3]
+
+
+@pytest.mark.parametrize("size,count", [(64, 3000), (3000, 999)])
+def test_many_senders_many_srqs(place, size, count):
+    t = place.member()
+    members = [t, place.member(), place.member()]
+    srqs = [Srq(m) for m in members]
+    for m in members:
+        m.must("stock", 0, size)
+    senders = [place.sender() for _ in range(3)]
+    qs = [connect(i, t)[0] for i in senders]
+    for m in members:
+        m.say("sink", 0, count, size)
+    for who, (i, q) in enumerate(zip(senders, qs)):
+        i.say("flood", q, who, count, size, ",".join(str(s.num) for s in srqs))
+    assert [i.answer(60) for i in senders] == [[str(count)]] * 3
+    assert [m.answer(60) for m in members] == [[str(count)]] * 3
+
+
+def test_the_srqs_process_ends(place):
+    i, t, s, q, tq, _, srq = trio(place)
+    s.must("recv", 0, 11, 0, 1000)
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 1]
+    s.kill()
+    i.must("post", q, "send", 2, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 2]
+    assert t.must("event", 5000) == [REQ_ERR, tq]
+    assert t.must("query", tq)[0] == ERR
+
+
+@pytest.mark.parametrize("op", ["send", "write", "read", "add"])
+def test_the_srqs_process_stops_and_ends(place, op):
+    """What it has been passed and has not answered ends with it."""
+    i, t, s, q, tq, _, srq = trio(place)
+    if op == "read":    # the answer is what is missing, too
+        i.must("post", q, op, 1, srq.num, 0, 300000, srq.addr, srq.rkey)
+        assert i.must("sent", 5000)[:2] == [SUCCESS, 1]
+    s.stop()
+    i.must("post", q, op, 2, srq.num, 0, 8 if op == "add" else 5000, srq.addr, srq.rkey)
+    assert i.must("sent", 200) == ["none"]
+    s.kill()
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 2]
+    assert t.must("query", tq)[0] == ERR
+
+
+def test_the_srqs_process_stops_and_goes_on(place):
+    i, t, s, q, _, _, srq = trio(place)
+    for n in range(10):
+        s.must("recv", 0, n, n * 1000, 1000)
+    s.stop()
+    for n in range(10):
+        i.must("post", q, "send", n, srq.num, 0, 1000, 0, 0)
+    assert i.must("sent", 1500) == ["none"]
+    s.signal(signal.SIGCONT)
+    assert [i.must("sent", 5000)[:2] for n in range(10)] == [[SUCCESS, n] for n in range(10)]
+    assert [s.must("got", 0, 5000)[:2] for n in range(10)] == [[SUCCESS, n] for n in range(10)]
+    assert s.must("got", 0, 100) == ["none"]    # each once
+
+
+def test_a_process_that_stopped_is_not_waited_for_for_ever(place):
+    i, t, s, q, _, _, srq = trio(place, rnr=3)
+    s.stop()
+    i.must("post", q, "send", 1, srq.num, 0, 1000, 0, 0)
+    assert i.must("sent", 20000)[:2] in ([RNR_EXC, 1], [RETRY_EXC, 1])
+
+
+def test_the_targets_process_ends(place):
+    """A receive that was under way is flushed, and the SRQ serves others."""
+    i, t, s, q, _, _, srq = trio(place, retry=1)
+    s.must("recv", 0, 11, 0, 1000)
+    t.kill()
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 20000)[:2] == [RETRY_EXC, 1]
+    u = place.member("-")
+    q, _, _ = connect(i, u)
+    i.must("post", q, "send", 2, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 2]
+    assert s.must("got", 0, 5000)[:2] == [SUCCESS, 11]
+
+
+def test_the_srq_is_destroyed(place):
+    i, t, s, q, tq, _, srq = trio(place)
+    more = Srq(s)
+    s.must("recv", 0, 11, 0, 1000)
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 1]
+    assert s.must("unsrq", 0)
+    s.must("recv", 1, 12, 0, 1000)
+    i.must("post", q, "send", 2, more.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [SUCCESS, 2]
+    i.must("post", q, "send", 3, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 3]
+
+
+@pytest.mark.parametrize("who", ["sender", "target", "member"])
+def test_a_kill_in_the_middle(place, who):
+    """Nothing hangs, and whoever is left goes on."""
+    t, s, i = place.member(), place.member(), place.sender()
+    srqs = [Srq(t), Srq(s)]
+    q, _, _ = connect(i, t, retry=2)
+    for m in (t, s):
+        m.must("stock", 0, 2000)
+        m.say("sink", 0, 1000000, 2000)
+    i.say("flood", q, 1, 1000000, 2000, ",".join(str(x.num) for x in srqs))
+    time.sleep(0.5)
+    {"sender": i, "target": t, "member": s}[who].kill()
+    if who != "sender":
+        answer = i.answer(20)
+        assert answer[0] == "bad" and int(answer[2]) > 0, answer
+    for left in {t, s} - {{"target": t, "member": s}.get(who)}:
+        left.kill()
+    u, v, j = place.member(), place.member(), place.sender()
+    again, num = connect(j, u)[0], Srq(v).num
+    v.must("recv", 0, 5, 0, 1000)
+    j.must("post", again, "send", 1, num, 0, 100, 0, 0)
+    assert j.must("sent", 5000)[:2] == [SUCCESS, 1]
+
+
+def test_a_domain_is_known_on_the_host(place):
+    """O_CREAT and O_EXCL as the kernel has them, whichever process made the domain."""
+    a, b = Agent(*place.there), Agent(*place.there)
+    assert a.do("domain", place.file, "-") == "no EAGAIN"
+    a.must("domain", place.file, "cx")
+    assert b.do("domain", place.file, "cx") == "no EINVAL"
+    b.must("domain", place.file, "-")
+    a.must("undomain")
+    assert a.do("domain", place.file, "cx") == "no EINVAL"
+    b.kill()
+    assert a.do("domain", place.file, "-") == "no EAGAIN"
+    a.must("domain", place.file, "cx")
+
+
+def test_another_user_is_not_of_the_domain(stage, shared_pair, folder):
+    if lab.IN_USERNS:
+        pytest.skip("a user namespace has one user")
+    a = shared_pair(1500).a
+    place = Lab((a, "roce_eth0", 1), (a, "roce_eth0", 1), folder)
+    t, i = place.member(), place.sender()
+    s = Agent(a.with_(user=lab.SECOND_USER), "roce_eth0", 1)
+    s.must("domain", place.file, "cx")
+    q, tq, _ = connect(i, t)
+    srq = Srq(s)
+    s.must("recv", 0, 11, 0, 1000)
+    i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 1]
+    assert s.must("got", 0, 100) == ["none"]
