@@ -83,6 +83,8 @@ enum {
 struct info {
 	uint32_t qpn, by_qpn, rkey, by_rkey;
 	uint64_t addr, by_addr;
+	uint16_t lid;	  /* InfiniBand */
+	uint32_t srqn[2]; /* XRC: one that is good, one that is not */
 	union ibv_gid gid;
 };
 
@@ -135,6 +137,7 @@ void log_must(const char *re); /* else the program ends */
 
 /* side.c: */
 void side_open(struct side *s, const char *device, int gid_index);
+void side_open_on(struct side *s, struct ibv_context *ctx, int gid_index);
 void side_close(struct side *s);
 struct ibv_qp *qp_make(struct side *s, enum ibv_qp_type type);
 struct ibv_qp_attr qp_attr(const struct side *s, const struct info *peer);

@@ -57,10 +57,19 @@ static struct ibv_qp *by_make(struct side *s)
 
 void side_open(struct side *s, const char *device, int gid_index)
 {
-	CHECK((s->ctx = open_named(device)));
+	side_open_on(s, open_named(device), gid_index);
+}
+
+void side_open_on(struct side *s, struct ibv_context *ctx, int gid_index)
+{
+	struct ibv_port_attr port;
+
+	s->ctx = ctx;
 	CHECK(!fcntl(s->ctx->async_fd, F_SETFL, O_NONBLOCK));
 	s->gid_index = (uint8_t)gid_index;
 	CHECK(!ibv_query_gid(s->ctx, 1, gid_index, &s->mine.gid));
+	CHECK(!ibv_query_port(s->ctx, 1, &port));
+	s->mine.lid = port.lid;
 	s->buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		      0);
 	CHECK(s->buf != MAP_FAILED);
@@ -127,6 +136,7 @@ struct ibv_qp_attr qp_attr(const struct side *s, const struct info *peer)
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1,
 			     .port_num = 1,
+			     .dlid = peer->lid,
 			     .grh = { .dgid = peer->gid,
 				      .sgid_index = s->gid_index,
 				      .hop_limit = 64 } },
@@ -135,7 +145,9 @@ struct ibv_qp_attr qp_attr(const struct side *s, const struct info *peer)
 
 static int mask_to(enum ibv_qp_type type, enum ibv_qp_state to)
 {
-	const bool rc = type == IBV_QPT_RC, ud = type == IBV_QPT_UD;
+	const bool rc = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ||
+			type == IBV_QPT_XRC_RECV;
+	const bool ud = type == IBV_QPT_UD;
 
 	switch (to) {
 	case IBV_QPS_INIT:
@@ -143,7 +155,9 @@ static int mask_to(enum ibv_qp_type type, enum ibv_qp_state to)
 	case IBV_QPS_RTR:
 		return ud ? IBV_QP_STATE : rc ? TO_RTR : TO_RTR_UC;
 	case IBV_QPS_RTS:
-		return rc ? TO_RTS : TO_RTS_UC;
+		return type == IBV_QPT_XRC_RECV ? TO_RTS_UC | IBV_QP_TIMEOUT
+		       : rc			? TO_RTS
+						: TO_RTS_UC;
 	case IBV_QPS_RESET:
 	case IBV_QPS_SQD:
 	case IBV_QPS_SQE:
@@ -178,6 +192,7 @@ struct ibv_ah *ah_to(struct side *s, const union ibv_gid *gid)
 	struct ibv_ah_attr a = {
 		.is_global = 1,
 		.port_num = 1,
+		.dlid = s->theirs.lid,
 		.grh = { .dgid = *gid, .sgid_index = s->gid_index, .hop_limit = 64 }
 	};
 
@@ -388,7 +403,7 @@ struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id
 
 struct ibv_qp_attr self_attr(const struct side *s, uint32_t peer_qpn)
 {
-	struct info peer = { .qpn = peer_qpn, .gid = s->mine.gid };
+	struct info peer = { .qpn = peer_qpn, .lid = s->mine.lid, .gid = s->mine.gid };
 
 	return qp_attr(s, &peer);
 }

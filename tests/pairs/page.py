@@ -1,0 +1,127 @@
+#!/usr/bin/python3 -B
+# SPDX-License-Identifier: BSD-2-Clause
+"""page.py: prints docs/errors.md, which is made of the rows of tests/pairs and differs.tsv.
+
+tests/test_pairs.py fails where a device does something else than they say, and where the page
+is not what this prints.
+"""
+
+import csv
+import pathlib
+import subprocess
+from typing import NamedTuple
+
+HERE = pathlib.Path(__file__).parent
+PROGRAM = HERE.parent.parent / "build/obj/tests/pairs/pairs"
+IB = "host", "udp", "ib", "rxe"
+IWARP = "iwarp",
+
+HEAD = """\
+# Errors between two QPs
+
+What both ends see when A posts a request that something is wrong with, here or there. This page is made by
+`tests/pairs/page.py` from the {rows} rows of `tests/pairs/rows_*.c`; `tests/test_pairs.py` plays each by the ways below that
+have it, and fails where an end sees something else. A and B are what the text says: the InfiniBand Architecture
+Specification, volume 1, chapters 9 to 11 and annexes, by section or by number of the clause; for iWARP RFC 5040, 5041
+and 7306.
+
+| column | is |
+|---|---|
+| host | urnic, RoCE v2, by the ways that one process, or two of one host, have |
+| udp | urnic, RoCE v2 by UDP: `URNIC_LOCAL=off`, and two hosts |
+| ib | urnic, an adapter of a fabric |
+| rxe | Linux's rdma_rxe in the virtual machine of `tests/peer-vm` (`--full`): the yardstick |
+| iwarp | urnic, iWARP |
+
+What an end has seen is one line: how the work requests of its send queue completed, those of its receive queue, then
+the QP's state with its asynchronous events (`-`: nothing completed), and `changed` if the memory that the row is about has changed.
+
+    OK REM_ACCESS FLUSH*2, FLUSH*2, ERR QP_FATAL
+
+A posts a good SEND, the request of the row, and two good SENDs behind it, all at once (over iWARP the two follow when it
+has failed); where the row is about a receive or a state of QPs, there is no SEND ahead. A has two receives posted, B
+four. `WAITS`: nothing completes for a while; `EINVAL`: the post is refused; `..`: how many is left to chance. Completions
+of a queue come in the order of its work requests. A third QP of either device exchanges SENDs, WRITEs and READs before
+and after each row: it is never harmed.
+
+In the columns of devices `=` is what the text says; a number is a note below the table; `-`: the device has no such thing,
+or has not played the row.
+
+"""
+
+
+class Row(NamedTuple):
+    group: str
+    name: str
+    what: str
+    clause: str
+    a: str
+    b: str
+    rfc: str
+    term: str
+    ia: str
+    ib: str
+    only: str
+
+    def seen(self, device):
+        """What both ends see by the text, or None."""
+        a, b = (self.ia, self.ib) if device in IWARP else (self.a, self.b)
+        return (a, b) if a and self.only in ("", device) else None
+
+
+def rows():
+    out = subprocess.run([PROGRAM, "-l"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    return [Row(*line.split("\t")) for line in out.splitlines()]
+
+
+def differs():
+    """{(device, row): (a, b, why)}"""
+    with open(HERE / "differs.tsv", encoding="ascii") as file:
+        table = csv.DictReader((line for line in file if not line.startswith("#")),
+                               delimiter="\t", quoting=csv.QUOTE_NONE)
+        return {(r["device"], r["row"]): (r["a"], r["b"], r["why"]) for r in table}
+
+
+def cell(device, row, found, notes):
+    if not row.seen(device):
+        return "-"
+    if (device, row.name) not in found:
+        return "="
+    a, b, why = found[device, row.name]
+    if not a:
+        return f"- {notes.setdefault(why, len(notes) + 1)}"
+    note = f"{why}: `{a}`; `{b}`"
+    return str(notes.setdefault(note, len(notes) + 1))
+
+
+def table(some, devices, found):
+    """Of rows, what is before the devices' cells, and the notes."""
+    notes = {}
+    for row, words in some:
+        cells = (cell(d, row, found, notes) for d in devices)
+        yield f"| {row.name} | " + " | ".join((*words, *cells)) + " |"
+    yield ""
+    for note, number in notes.items():
+        yield f"{number}. {note}"
+    if notes:
+        yield ""
+
+
+def page():
+    all_rows, found = rows(), differs()
+    lines = []
+    for group in dict.fromkeys(r.group for r in all_rows):
+        some = [(r, (r.what, r.clause, f"`{r.a}`", f"`{r.b}`"))
+                for r in all_rows if r.group == group and r.a]
+        lines += [f"## {group}", "", "| row | what | clause | A | B | " + " | ".join(IB) + " |",
+                  "|---|---|---|---|---|" + "---|" * len(IB), *table(some, IB, found)]
+    some = [(r, (r.what, f"RFC {r.rfc}", r.term or "-", f"`{r.ia}`", f"`{r.ib}`"))
+            for r in all_rows if r.ia]
+    lines += ["## iWARP", "", "| row | what | section | Terminate | A | B | " + " | ".join(IWARP)
+              + " |", "|---|---|---|---|---|---|" + "---|" * len(IWARP),
+              *table(some, IWARP, found)]
+    return HEAD.format(rows=len(all_rows)) + "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

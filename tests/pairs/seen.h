@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* seen.h - what an end has seen of a row, as a line: how its send queue's work requests
+ * completed, its receive queue's, the QP's state and events, and whether the memory that
+ * the row is about has changed:
+ *
+ *	OK REM_ACCESS FLUSH*2, FLUSH*2, ERR QP_FATAL
+ */
+#ifndef TESTS_PAIRS_SEEN_H
+#define TESTS_PAIRS_SEEN_H
+
+#include "pairs.h"
+
+extern unsigned patience_ms;
+
+void seen_begin(bool some); /* some: numbers of completions are not told */
+void seen_refused(int rc);  /* a post of A's */
+/* No completion of A's for ms, else it is told. */
+void seen_nothing_for(struct side *a, unsigned ms);
+/* Until the QPs of both ends, which are here, are in ERR. */
+void seen_until_err(struct side *a);
+/* Until the line is as wanted, or for patience_ms. */
+void seen_until(struct side *s, const char *want, bool (*changed)(const struct side *));
+void seen_say(struct side *s, const char *name, bool (*changed)(const struct side *));
+
+#endif
