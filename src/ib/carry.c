@@ -16,9 +16,11 @@
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 
+/* Of each process, so that none is in another's way.  A QP of it waits for one answer
+ * at most. */
 enum {
 	STAND_INS_MAX = 4096,
-	WANTED_MAX = 1024, /* answers that a connection does not take now */
+	LATE_MAX = QPN_INDICES, /* answers that a connection does not take now */
 };
 
 struct stand_in {
@@ -35,11 +37,16 @@ struct stand_in {
 	struct ib_qp q;
 };
 
-/* A part of a READ's answer that the connection did not take. */
-struct wanted {
-	struct list node; /* ib->xrc.wanted */
+/* An answer that the connection did not take, and that no stand-in keeps: a part of a
+ * READ's, or that there is no stand-in. */
+struct late {
+	struct list node; /* ib->xrc.late */
 	uint16_t slot;
-	struct xrc_fetch fetch;
+	bool is_done;
+	union {
+		struct xrc_fetch fetch;
+		struct xrc_done done;
+	};
 };
 
 /* --- stand-ins ----------------------------------------------------------------- */
@@ -67,7 +74,7 @@ static void leave(struct ib *ib, struct stand_in *s, uint64_t now)
 	s->q.rsp.target.have_recv = false; /* core flushes it */
 	xrc_stand_down(ib->core, &s->qp, now);
 	list_del(&s->node);
-	ib->xrc.nstand_ins--;
+	ib->xrc.nstand_ins[s->slot]--;
 	free(s);
 }
 
@@ -75,7 +82,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 {
 	struct stand_in *s;
 
-	if (ib->xrc.nstand_ins == STAND_INS_MAX)
+	if (ib->xrc.nstand_ins[slot] == STAND_INS_MAX)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -92,7 +99,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 	s->q.service = IB_XRC;
 	s->q.mtu = m->mtu;
 	list_add_tail(bucket(ib, s->qpn), &s->node);
-	ib->xrc.nstand_ins++;
+	ib->xrc.nstand_ins[slot]++;
 	return s;
 }
 
@@ -248,18 +255,40 @@ static struct stand_in *stand_in_of(struct ib *ib, uint16_t slot,
 	return s;
 }
 
-/* No stand-in can be made: as if there were no receive. */
+/* The answer is given later. */
+static void keep(struct ib *ib, const struct late *what)
+{
+	struct late *l = NULL;
+
+	if (ib->xrc.nlate[what->slot] < LATE_MAX)
+		l = malloc(sizeof(*l));
+	if (!l)
+		return;
+	*l = *what;
+	list_add_tail(&ib->xrc.late, &l->node);
+	ib->xrc.nlate[l->slot]++;
+	xrc_again(ib);
+}
+
+/* No stand-in can be made: as if there were no receive.  This is the first of its epoch
+ * (one behind it may come, and is told of by this).  It must not be lost: the QP waits
+ * for it, whatever its peer says again. */
 static void put_off(struct ib *ib, uint16_t slot, const struct xrc_carry *m)
 {
-	const struct xrc_done said = {
-		.head = { .what = XRC_DONE, .qpn = m->head.qpn },
-		.life = m->life,
-		.epoch = m->epoch,
-		.done = m->seq,
-		.refused = REFUSED_NO_RECV,
+	const struct late l = {
+		.slot = slot,
+		.is_done = true,
+		.done = {
+			.head = { .what = XRC_DONE, .qpn = m->head.qpn },
+			.life = m->life,
+			.epoch = m->epoch,
+			.refused = REFUSED_NO_RECV,
+		},
 	};
 
-	(void)xrc_pass(ib, slot, &said, sizeof(said), NULL, 0);
+	if (m->seq == 0 &&
+	    xrc_pass(ib, slot, &l.done, sizeof(l.done), NULL, 0) == -EAGAIN)
+		keep(ib, &l);
 }
 
 static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now)
@@ -368,28 +397,25 @@ static int give(struct ib *ib, uint16_t slot, const struct xrc_fetch *m)
 
 static void fetch(struct ib *ib, uint16_t slot, const void *buf)
 {
-	struct xrc_fetch m;
-	struct wanted *w;
+	struct late l = { .slot = slot };
 
-	memcpy(&m, buf, sizeof(m));
-	if (m.len == 0 || m.len > XRC_FETCH_MAX || give(ib, slot, &m) != -EAGAIN ||
-	    ib->xrc.nwanted == WANTED_MAX)
-		return;
-	w = malloc(sizeof(*w));
-	if (!w)
-		return;
-	w->slot = slot;
-	w->fetch = m;
-	list_add_tail(&ib->xrc.wanted, &w->node);
-	ib->xrc.nwanted++;
-	xrc_again(ib);
+	memcpy(&l.fetch, buf, sizeof(l.fetch));
+	if (l.fetch.len > 0 && l.fetch.len <= XRC_FETCH_MAX &&
+	    give(ib, slot, &l.fetch) == -EAGAIN)
+		keep(ib, &l);
 }
 
-static void forget_wanted(struct ib *ib, struct wanted *w)
+static void forget_late(struct ib *ib, struct late *l)
 {
-	list_del(&w->node);
-	ib->xrc.nwanted--;
-	free(w);
+	list_del(&l->node);
+	ib->xrc.nlate[l->slot]--;
+	free(l);
+}
+
+static int give_late(struct ib *ib, const struct late *l)
+{
+	return l->is_done ? xrc_pass(ib, l->slot, &l->done, sizeof(l->done), NULL, 0)
+			  : give(ib, l->slot, &l->fetch);
 }
 
 /* --- all ------------------------------------------------------------------------------
@@ -436,32 +462,36 @@ static void tell_again(struct ib *ib, struct stand_in *s, uint64_t now)
 void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
 {
 	each(ib, slot, now, leave);
-	list_for_safe(n, &ib->xrc.wanted)
+	list_for_safe(n, &ib->xrc.late)
 	{
-		struct wanted *w = container_of(n, struct wanted, node);
+		struct late *l = container_of(n, struct late, node);
 
-		if (w->slot == slot)
-			forget_wanted(ib, w);
+		if (l->slot == slot)
+			forget_late(ib, l);
 	}
 }
 
 void carry_again(struct ib *ib)
 {
-	each(ib, 0, 0, tell_again);
-	list_for_safe(n, &ib->xrc.wanted)
-	{
-		struct wanted *w = container_of(n, struct wanted, node);
+	unsigned full = 0; /* a slot that takes nothing: it is not tried for each */
 
-		if (give(ib, w->slot, &w->fetch) != -EAGAIN)
-			forget_wanted(ib, w);
-		else
-			xrc_again(ib);
+	each(ib, 0, 0, tell_again);
+	list_for_safe(n, &ib->xrc.late)
+	{
+		struct late *l = container_of(n, struct late, node);
+
+		if (l->slot != full && give_late(ib, l) != -EAGAIN) {
+			forget_late(ib, l);
+			continue;
+		}
+		full = l->slot;
+		xrc_again(ib);
 	}
 }
 
 void carry_close(struct ib *ib)
 {
 	each(ib, 0, 0, leave);
-	list_for_safe(n, &ib->xrc.wanted)
-		forget_wanted(ib, container_of(n, struct wanted, node));
+	list_for_safe(n, &ib->xrc.late)
+		forget_late(ib, container_of(n, struct late, node));
 }

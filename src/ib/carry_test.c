@@ -31,10 +31,136 @@ static void rights_of_the_target_qp_count_as_they_are_now(void **state)
 	lab_close(x);
 }
 
+/* --- what one process may use up ------------------------------------------------- */
+
+enum { ENOUGH = 16384 + 1, STAND_INS = 4096, THIRD = 3 };
+
+/* Number i of QPs of that process, none of which is the lab's. */
+static uint32_t other_qpn(const struct lab *x, uint16_t slot, unsigned i)
+{
+	return qpn_make(slot, (qpn_index(x->to->qpn) + 1 + i) % QPN_INDICES);
+}
+
+static void hears(struct lab *x, uint16_t from, const void *buf, size_t len)
+{
+	struct core *core = &x->s->node[0].core;
+
+	turn_take(&core->turn);
+	ib_xrc_heard(core, from, buf, len, x->s->now);
+	turn_give(&core->turn);
+}
+
+/* Requests of so many QPs of that process: each gets a stand-in, and is refused. */
+static void stand_in_for_many(struct lab *x, uint16_t slot, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct ib_fields f = {
+			.opcode = ib_opcode(IB_XRC, IB_SEND, IB_ONLY, 0),
+			.dest_qp = other_qpn(x, slot, i),
+			.pkey = 0xffff,
+		};
+		struct xrc_carry m = {
+			.head = { .what = XRC_CARRY, .qpn = f.dest_qp },
+			.life = 1,
+			.mtu = 1024,
+		};
+		uint8_t buf[sizeof(m) + IB_HDR_MAX];
+
+		memcpy(buf, &m, sizeof(m));
+		hears(x, slot, buf, sizeof(m) + ib_build(buf + sizeof(m), &f));
+	}
+}
+
+static void end_of_many(struct lab *x, uint16_t slot, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct xrc_end m = {
+			.head = { .what = XRC_END, .qpn = other_qpn(x, slot, i) },
+			.life = 1,
+		};
+
+		hears(x, slot, &m, sizeof(m));
+	}
+}
+
+static void a_process_uses_up_its_own_stand_ins_alone(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	stand_in_for_many(x, THIRD, ENOUGH);
+	receive(x, 9, 100000, 4000);
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	gone(x, 0, THIRD);
+	lab_close(x);
+}
+
+/* No stand-in, and the connection does not take that this is so: it is told later, and
+ * the QP goes on when there is one. */
+static void what_cannot_be_told_of_a_want_is_told_later(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct ibv_wc wc;
+
+	(void)state;
+	stand_in_for_many(x, 2, STAND_INS);
+	while (deliver(x))
+		;
+	receive(x, 9, 100000, 4000);
+	post(x, IBV_WR_SEND, 1, 0, 3000, 0);
+	x->stopped = true;
+	assert_false(wait(x, x->scq, 1000000, &wc)); /* it is on its way */
+	x->stopped = false;
+	assert_true(x->last - x->first >= 1);
+	x->full = 1;
+	while (deliver(x))
+		;
+	assert_int_equal(x->full, 0);
+	end_of_many(x, 2, STAND_INS);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	lab_close(x);
+}
+
+/* No SRQ, no bytes: the answer is short. */
+static void fetch(struct lab *x, uint16_t slot)
+{
+	const struct xrc_fetch m = {
+		.head = { .what = XRC_FETCH, .qpn = other_qpn(x, slot, 0) },
+		.len = 100,
+	};
+
+	hears(x, slot, &m, sizeof(m));
+}
+
+static void a_process_uses_up_its_own_late_answers_alone(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	x->full = 2 * ENOUGH;
+	for (unsigned i = 0; i < ENOUGH; i++)
+		fetch(x, THIRD);
+	fetch(x, 2);
+	assert_int_equal(x->full, ENOUGH - 1);
+	x->full = 0;
+	assert_int_equal(x->last, x->first);
+	x->s->now += 1000000;
+	run_timers(x);
+	x->s->now += 1000000;
+	run_timers(x);
+	assert_int_equal(x->last - x->first, 1);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rights_of_the_target_qp_count_as_they_are_now),
+		cmocka_unit_test(a_process_uses_up_its_own_stand_ins_alone),
+		cmocka_unit_test(what_cannot_be_told_of_a_want_is_told_later),
+		cmocka_unit_test(a_process_uses_up_its_own_late_answers_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ int ib_open(struct core *core, uint64_t seed)
 	ib->core = core;
 	list_init(&ib->hosts);
 	list_init(&ib->xrc.relays);
-	list_init(&ib->xrc.wanted);
+	list_init(&ib->xrc.late);
 	list_init(&ib->xrc.endings);
 	for (unsigned i = 0; i < XRC_BUCKETS; i++)
 		list_init(&ib->xrc.stand_ins[i]);

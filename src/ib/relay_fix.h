@@ -49,12 +49,12 @@ static inline int pass(void *arg, uint16_t slot, const struct iovec *part, unsig
 	const struct sim_node *node = arg;
 	struct msg *m = &the->queue[the->last % QUEUE];
 
-	if (slot != 1 && slot != 2)
-		return -ESRCH;
 	if (the->full > 0) {
 		the->full--;
 		return -EAGAIN;
 	}
+	if (slot != 1 && slot != 2)
+		return -ESRCH;
 	assert_true(the->last - the->first < QUEUE);
 	*m = (struct msg){ slot - 1, node->core.slot, 0, malloc(MSG_MAX) };
 	for (unsigned i = 0; i < n; i++) {

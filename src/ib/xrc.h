@@ -12,6 +12,7 @@
 
 #include "core/target.h"
 #include "sys/list.h"
+#include "sys/qpn.h"
 
 struct ib;
 struct ib_pkt;
@@ -20,7 +21,7 @@ struct relay;
 struct resource;
 struct span;
 
-enum { XRC_BUCKETS = 256 };
+enum { XRC_BUCKETS = 256, XRC_SLOTS = 1 << QPN_SLOT_BITS };
 
 /* XRC between processes: relay.c, carry.c. */
 struct ib_xrc {
@@ -30,9 +31,9 @@ struct ib_xrc {
 	void *arg;
 	struct list relays;		    /* of this process's target QPs */
 	struct list stand_ins[XRC_BUCKETS]; /* for those of others */
-	struct list wanted;
-	struct list endings; /* of lives of target QPs: ending.c */
-	unsigned nstand_ins, nwanted;
+	struct list late;		    /* answers: carry.c */
+	struct list endings;		    /* of lives of target QPs: ending.c */
+	uint16_t nstand_ins[XRC_SLOTS], nlate[XRC_SLOTS];
 	uint32_t lives;	   /* given to relays */
 	bool again;	   /* a connection took nothing: it is tried again .. */
 	uint64_t again_at; /* .. then; 0: not known yet */
