@@ -271,6 +271,42 @@ static void draining_in_the_middle(void **state)
 	draining_ends(IBV_QPT_UC);
 }
 
+/* The process was stopped before what it sends again had gone out: the peer has had no
+ * time to answer that yet. */
+static void what_is_sent_again_is_timed_from_when_it_went(void **state)
+{
+	struct sim_conf c = { .timeout = 14, .retry_cnt = 3 };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+	struct qp *qp = f->p.qp[0];
+	uint64_t t = 4096ull << 14, next;
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_false(plan(f, 0));
+		assert_int_equal(batch.n, 1);
+		f->s->now += 3 * t;
+		commit(f, 0, 1);
+		lock_take(&qp->lock);
+		next = qp->transport->run(qp, f->s->now);
+		lock_give(&qp->lock);
+		assert_int_equal(ib_counter(qp->core, IB_TX_TIMEOUT), i);
+		assert_int_equal(fix_ib(f, 0)->req.timeout_at, f->s->now + t);
+		assert_in_range(next, f->s->now + 1, f->s->now + t);
+		if (i == c.retry_cnt)
+			break;
+		f->s->now += t;
+		lock_take(&qp->lock);
+		assert_int_equal(qp->transport->run(qp, f->s->now), NEVER);
+		lock_give(&qp->lock);
+		assert_int_equal(fix_ib(f, 0)->req.retry_left, c.retry_cnt - 1 - i);
+	}
+	assert_int_equal(fix_ib(f, 0)->req.retry_left, 0);
+	fix_quiet(f); /* a probe is answered */
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -281,6 +317,7 @@ int main(void)
 		cmocka_unit_test(unreliable_ones_complete_when_taken),
 		cmocka_unit_test(a_window_is_planned_once),
 		cmocka_unit_test(draining_in_the_middle),
+		cmocka_unit_test(what_is_sent_again_is_timed_from_when_it_went),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -289,7 +289,10 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	cc_cut(q->host, now);
 	send_again(q);
 	q->req.probes = 0;
-	set_timers(q, now);
+	if (q->qp->lane)
+		set_timers(q, now);
+	else
+		stop_timers(&q->req); /* until it has gone out: req_arm() */
 }
 
 /* Nothing has been heard for a while: perhaps the end of what was sent, or the
