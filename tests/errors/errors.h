@@ -52,6 +52,10 @@ enum {
 	RECV_STEP = 8192,
 	BY_AT = 192 << 10, /* the bystander's */
 	EXTRAS = 16,
+	/* an ACK timeout of 2.1 s: its eight tries are longer than any end waits, so a
+	 * peer that a busy machine gives no processor for a while is not given up (at 14,
+	 * 67 ms, that is after half a second) */
+	UNHURRIED = 19,
 };
 
 /* vendor_err, as `urnic explain` has it; typed again here on purpose */

@@ -39,6 +39,7 @@ static void connect_by(struct side *s)
 		return;
 	by.qpn = by.by_qpn;
 	a = qp_attr(s, &by);
+	a.timeout = UNHURRIED;
 	for (int to = IBV_QPS_INIT; to <= IBV_QPS_RTS; to++)
 		qp_to(s->by_qp, &a, (enum ibv_qp_state)to);
 }

@@ -134,6 +134,7 @@ static void bring_up(struct side *s)
 
 	if (iwarp)
 		return;
+	a.timeout = UNHURRIED;
 	a.pkey_index = pkey_index(s, s->is_b ? row->pkey_b : row->pkey_a);
 	if (s->is_b)
 		a.qp_access_flags &= ~row->no_right;
