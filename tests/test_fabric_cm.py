@@ -337,6 +337,51 @@ def test_multicast_and_another_subnet_manager(four):
         assert r.wait(lab.HANGS) == 0, r.describe()
 
 
+def mlid(f, mgid):
+    out = f.run("n0", "saquery", "--smkey", "1", "-g")
+    found = re.search(rf"MGID\.+{mgid}\n\s+Mlid\.+(\S+)", out)
+    return found and found[1]
+
+
+TWO_GROUPS = {"239.77.1.1": "ff12:4001:ffff::f4d:101", "239.77.1.2": "ff12:4001:ffff::f4d:102"}
+
+
+@pytest.fixture
+def moved(four):
+    """Two groups, of n1 and n2; n1's program is stopped when another subnet manager comes,
+    which so is told of n2's first."""
+    four.receivers = [receive(four, n, ip) for n, ip in zip(("n1", "n2"), TWO_GROUPS)]
+    four.lids = [mlid(four, mgid) for mgid in TWO_GROUPS.values()]
+    assert four.lids[0] < four.lids[1]
+    four.receivers[0].signal(signal.SIGSTOP)
+    four.sm.signal(signal.SIGKILL)
+    four.sm.wait(lab.HANGS)
+    four.opensm("n3")
+    assert lab.eventually(lambda: mlid(four, TWO_GROUPS["239.77.1.2"]))
+    return four
+
+
+def test_groups_keep_their_lids(moved):
+    """What is sent to one of two groups does not come to the other's members."""
+    moved.receivers[0].signal(signal.SIGCONT)
+    assert lab.eventually(lambda: mlid(moved, TWO_GROUPS["239.77.1.1"]))
+    assert [mlid(moved, mgid) for mgid in TWO_GROUPS.values()] == moved.lids
+    for n, ip, r in zip(("n1", "n2"), TWO_GROUPS, moved.receivers):
+        send(moved, n, ip)
+        assert r.wait(lab.HANGS) == 0, r.describe()
+
+
+def test_a_group_without_its_lid(moved):
+    """The first group's LID is another's: its program is told that it has to join again."""
+    other = receive(moved, "n0", "239.77.1.3")
+    assert mlid(moved, "ff12:4001:ffff::f4d:103") == moved.lids[0]
+    moved.receivers[0].signal(signal.SIGCONT)
+    moved.receivers[0].wait_output("does not give a multicast group its LID")
+    assert mlid(moved, TWO_GROUPS["239.77.1.1"]) not in moved.lids
+    send(moved, "n0", "239.77.1.3")
+    assert other.wait(lab.HANGS) == 0, other.describe()
+
+
 def test_multicast_without_a_subnet_manager(fabric):
     r = fabric().at("a").start("mckey", "-m", "239.77.1.1")
     r.wait(lab.HANGS)

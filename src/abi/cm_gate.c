@@ -200,7 +200,7 @@ void cm_gate_part(struct ibv_context *ctx, struct cm_member *m)
 
 	if (!cm)
 		return;
-	cm_part(cm, m);
+	cm_part(cm, m, nic_now());
 	leave(ctx, 0);
 }
 

@@ -103,10 +103,11 @@ int cm_join(struct cm *c, const struct sa_group *want, uint64_t patience_ns,
 	return tell("join");
 }
 
-void cm_part(struct cm *c, struct cm_member *m)
+void cm_part(struct cm *c, struct cm_member *m, uint64_t now)
 {
 	assert_ptr_equal(c, &cm);
 	assert_ptr_equal(m, member);
+	assert_int_equal(now, fix.now);
 	tell("part");
 }
 

@@ -137,13 +137,16 @@ void cm_path_forget(struct cm *cm, const struct cm_owner *owner);
 struct cm_member;
 
 /* Our port is to be in the group that want names, in its join state, as long as the
- * member lives.  GROUP follows, once; its status is -ETIMEDOUT: nobody answers for so
- * long; -EINVAL: the SA says no.  0, -ENODEV or -ENOMEM. */
+ * member lives.  GROUP follows; its status is -ETIMEDOUT: nobody answers for so long;
+ * -EINVAL: the SA says no.  After 0 another one may follow: -ENETRESET, a subnet manager
+ * has wanted to be told again, and the group is no more what it was.  0, -ENODEV or
+ * -ENOMEM. */
 int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
 	    struct cm_owner *owner, struct cm_member **out, uint64_t now);
 /* The owner is told nothing more, and the member is no more. */
-void cm_part(struct cm *cm, struct cm_member *m);
-/* A subnet manager wants to be told again of all memberships. */
+void cm_part(struct cm *cm, struct cm_member *m, uint64_t now);
+/* A subnet manager wants to be told again of all memberships.  It is asked for the same
+ * LID of each group, so that those of two groups are not exchanged. */
 void cm_reregister(struct cm *cm, uint64_t now);
 
 extern const struct cm_proto cm_ib_proto, cm_iw_proto;

@@ -11,6 +11,14 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 #include "core/device.h"
+#include "sys/log.h"
+
+enum member_state {
+	MEMBER_ASKS,   /* the owner knows nothing yet */
+	MEMBER_IN,     /* ... knows the group's LID, which is want.mlid from then on */
+	MEMBER_OUT,    /* ... knows that it is in no group, or not any more */
+	MEMBER_LEAVES, /* has no owner, only a Delete without an answer */
+};
 
 struct cm_member {
 	struct list node; /* cm->members */
@@ -19,7 +27,8 @@ struct cm_member {
 	struct sa_group want;
 	uint16_t pkey_index;
 	uint64_t patience_ns;
-	bool joined; /* the owner has been told */
+	enum member_state state;
+	bool refused; /* by the SA, which so knows nothing of it */
 };
 
 static void say(struct cm *cm, const struct cm_member *m, uint64_t tid,
@@ -34,23 +43,56 @@ static void say(struct cm *cm, const struct cm_member *m, uint64_t tid,
 
 static void ask(struct cm *cm, const struct sa_ask *a)
 {
-	say(cm, container_of(a, const struct cm_member, ask), a->tid, METHOD_SET);
+	const struct cm_member *m = container_of(a, const struct cm_member, ask);
+
+	say(cm, m, a->tid, m->state == MEMBER_LEAVES ? METHOD_DELETE : METHOD_SET);
 }
 
-/* An owner without memory for the event is told when the next answer comes. */
+static void end(struct cm *cm, struct cm_member *m)
+{
+	sa_ask_end(cm, &m->ask);
+	list_del(&m->node);
+	free(m);
+}
+
+/* To be in the group with another LID is no help to a program: it has attached QPs to the
+ * first one, and sends there.  An owner without memory for the event is told when the
+ * next answer comes. */
 static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa_group *g)
 {
+	const bool again = m->state == MEMBER_IN;
 	struct cm_event ev = { .type = CM_EV_GROUP, .status = status, .group = g };
 
-	if (!m->joined && !m->owner->event(m->owner, &ev) && status != -ETIMEDOUT)
+	if (again && g && g->mlid == m->want.mlid) {
+		sa_answered(cm, &m->ask);
 		return;
-	m->joined = true;
+	}
+	if (again) {
+		log_warn("the subnet's SA does not give a multicast group its LID 0x%x "
+			 "again: its program has to join it anew",
+			 m->want.mlid);
+		ev.status = -ENETRESET;
+		ev.group = NULL;
+	}
+	if (!m->owner->event(m->owner, &ev) && status != -ETIMEDOUT)
+		return;
+	m->refused = status == -EINVAL;
+	m->state = ev.status ? MEMBER_OUT : MEMBER_IN;
+	if (ev.group) {
+		memcpy(m->want.mgid, g->mgid, sizeof(m->want.mgid));
+		m->want.mlid = g->mlid;
+	}
 	sa_answered(cm, &m->ask);
 }
 
 static void silent(struct cm *cm, struct sa_ask *a)
 {
-	tell(cm, container_of(a, struct cm_member, ask), -ETIMEDOUT, NULL);
+	struct cm_member *m = container_of(a, struct cm_member, ask);
+
+	if (m->state == MEMBER_LEAVES)
+		end(cm, m);
+	else
+		tell(cm, m, -ETIMEDOUT, NULL);
 }
 
 static const struct sa_ask_ops ops = { ask, silent };
@@ -63,6 +105,24 @@ static uint16_t index_of(struct cm *cm, uint16_t pkey)
 		if (port.pkey[i] == pkey)
 			return (uint16_t)i;
 	return 0;
+}
+
+static bool is_same(const struct cm_member *m, const struct sa_group *g)
+{
+	return m->want.join_state == g->join_state &&
+	       !memcmp(m->want.mgid, g->mgid, sizeof(g->mgid));
+}
+
+/* Else a Delete that is sent again would come behind the join. */
+static void leave_no_more(struct cm *cm, const struct sa_group *g)
+{
+	list_for_safe(n, &cm->members)
+	{
+		struct cm_member *m = container_of(n, struct cm_member, node);
+
+		if (m->state == MEMBER_LEAVES && is_same(m, g))
+			end(cm, m);
+	}
 }
 
 int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
@@ -79,6 +139,7 @@ int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
 		free(m);
 		return -ENOMEM;
 	}
+	leave_no_more(cm, want);
 	m->owner = owner;
 	m->want = *want;
 	m->patience_ns = patience_ns;
@@ -89,37 +150,37 @@ int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
 	return 0;
 }
 
-/* In the same group, in the same state? */
+/* Is our port to stay in m's group, in its state? */
 static bool has_other(const struct cm *cm, const struct cm_member *m)
 {
 	list_for(n, &cm->members)
 	{
 		const struct cm_member *o = container_of(n, struct cm_member, node);
 
-		if (o != m && o->want.join_state == m->want.join_state &&
-		    !memcmp(o->want.mgid, m->want.mgid, sizeof(o->want.mgid)))
+		if (o != m && o->state != MEMBER_LEAVES && !o->refused &&
+		    is_same(o, &m->want))
 			return true;
 	}
 	return false;
 }
 
-static void end(struct cm *cm, struct cm_member *m)
+/* A subnet manager that comes later does not know that we were in it. */
+void cm_part(struct cm *cm, struct cm_member *m, uint64_t now)
 {
-	sa_ask_end(cm, &m->ask);
-	list_del(&m->node);
-	free(m);
+	if (m->refused || has_other(cm, m) || !device_port(cm->ib.dev).sm_lid) {
+		end(cm, m);
+		return;
+	}
+	m->state = MEMBER_LEAVES;
+	m->owner = NULL;
+	sa_answered(cm, &m->ask);
+	sa_ask_begin(cm, &m->ask, m->patience_ns, now);
 }
 
-void cm_part(struct cm *cm, struct cm_member *m)
-{
-	if (!has_other(cm, m))
-		say(cm, m, sa_tid(cm), METHOD_DELETE);
-	end(cm, m);
-}
-
+/* The SA may have chosen the GID. */
 static bool is_of(const struct cm_member *m, const struct sa_group *g)
 {
-	return !memcmp(g->mgid, m->want.mgid, sizeof(g->mgid)) &&
+	return (!m->want.mgid[0] || !memcmp(g->mgid, m->want.mgid, sizeof(g->mgid))) &&
 	       !memcmp(g->port_gid, m->want.port_gid, sizeof(g->port_gid));
 }
 
@@ -130,17 +191,21 @@ void group_input(struct cm *cm, const uint8_t mad[MAD_LEN])
 	uint8_t method;
 	const int rc = sa_group_parse(&g, &method, mad);
 
-	if (rc == -EPROTO || method != METHOD_GET_RESP)
+	if (rc == -EPROTO)
 		return;
 	list_for(n, &cm->members)
 	{
 		struct cm_member *m = container_of(n, struct cm_member, node);
+		const bool leaves = m->state == MEMBER_LEAVES;
 
-		if (m->ask.tid == tid && heap_has(&m->ask.timer) &&
-		    (rc || (g.mlid && is_of(m, &g)))) {
+		if (m->ask.tid != tid || !heap_has(&m->ask.timer))
+			continue;
+		if (leaves && method == METHOD_DELETE_RESP)
+			end(cm, m);
+		else if (!leaves && method == METHOD_GET_RESP &&
+			 (rc || (g.mlid && is_of(m, &g))))
 			tell(cm, m, rc, rc ? NULL : &g);
-			break;
-		}
+		break;
 	}
 }
 
@@ -150,7 +215,8 @@ void cm_reregister(struct cm *cm, uint64_t now)
 	{
 		struct cm_member *m = container_of(n, struct cm_member, node);
 
-		sa_ask_begin(cm, &m->ask, m->patience_ns, now);
+		if (m->state == MEMBER_ASKS || m->state == MEMBER_IN)
+			sa_ask_begin(cm, &m->ask, m->patience_ns, now);
 	}
 }
 

@@ -30,6 +30,7 @@ static struct {
 	uint8_t mad[MAD_SIZE];
 	struct link_to back;
 	unsigned deaf;
+	uint16_t mlid; /* of the group */
 } sa;
 
 /* The program. */
@@ -64,12 +65,13 @@ static void answer(uint16_t status)
 	uint8_t mad[MAD_SIZE];
 
 	memcpy(mad, sa.mad, sizeof(mad));
-	mad[3] = METHOD_GET_RESP;
+	mad[3] = mad[3] == METHOD_DELETE ? METHOD_DELETE_RESP : METHOD_GET_RESP;
 	mad[4] = (uint8_t)(status >> 8);
 	mad[5] = (uint8_t)status;
 	if (prog.group) {
-		mad[RECORD + 36] = MLID >> 8;
-		mad[RECORD + 37] = MLID & 0xff;
+		mad[RECORD] = 0xff; /* where it was 0 the SA has chosen it */
+		mad[RECORD + 36] = (uint8_t)(sa.mlid >> 8);
+		mad[RECORD + 37] = (uint8_t)sa.mlid;
 		assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
 		return;
 	}
@@ -104,6 +106,7 @@ static int begin(void **state)
 	memset(&sa, 0, sizeof(sa));
 	memset(&prog, 0, sizeof(prog));
 	sa.user.take = take;
+	sa.mlid = MLID;
 	prog.owner.event = on_event;
 	s = sim_open(&conf);
 	assert_int_equal(cm_open(&cm, &s->node[0].core, NULL, NULL, 1), 0);
@@ -301,7 +304,7 @@ static void a_group(void **state)
 	assert_int_equal(prog.status, 0);
 	assert_int_equal(prog.as.mlid, MLID);
 	assert_int_equal(prog.as.qkey, 7);
-	cm_part(cm, m);
+	cm_part(cm, m, s->now);
 	run(MS);
 	assert_int_equal(sa.asks, 2);
 	assert_int_equal(sa.mad[3], METHOD_DELETE);
@@ -319,15 +322,16 @@ static void the_last_one_leaves(void **state)
 	run(MS);
 	assert_int_equal(sa.asks, 3);
 	assert_int_equal(prog.told, 3);
-	cm_part(cm, a);
+	cm_part(cm, a, s->now);
 	run(MS);
 	assert_int_equal(sa.asks, 3);
-	cm_part(cm, b);
-	cm_part(cm, c);
+	cm_part(cm, b, s->now);
+	cm_part(cm, c, s->now);
 	run(MS);
 	assert_int_equal(sa.asks, 5);
 }
 
+/* The SA knows nothing of it. */
 static void a_group_refused(void **state)
 {
 	struct cm_member *m;
@@ -340,10 +344,13 @@ static void a_group_refused(void **state)
 	run(MS);
 	assert_int_equal(prog.told, 1);
 	assert_int_equal(prog.status, -EINVAL);
-	cm_part(cm, m);
+	cm_reregister(cm, s->now);
+	cm_part(cm, m, s->now);
 	run(MS);
+	assert_int_equal(sa.asks, 1);
 }
 
+/* To leave it may be needed. */
 static void no_answer_about_a_group(void **state)
 {
 	struct cm_member *m;
@@ -355,23 +362,172 @@ static void no_answer_about_a_group(void **state)
 	assert_int_equal(sa.asks, 2);
 	assert_int_equal(prog.told, 1);
 	assert_int_equal(prog.status, -ETIMEDOUT);
-	cm_part(cm, m);
+	cm_part(cm, m, s->now);
+	run(151 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 4);
+	assert_int_equal(prog.told, 1);
+}
+
+static void a_busy_administrator(void **state)
+{
+	struct cm_member *m;
+
+	(void)state;
+	sa.deaf = 1;
+	m = join(9, SA_FULL_MEMBER);
+	run(MS);
+	answer(MAD_BUSY);
+	run(MS);
+	assert_int_equal(prog.told, 0);
+	run(100 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 2);
+	assert_int_equal(prog.status, 0);
+	cm_part(cm, m, s->now);
 	run(MS);
 }
 
-/* Another subnet manager knows nothing of it; the program is not told again. */
+static void a_group_that_the_sa_chooses(void **state)
+{
+	struct sa_group want = { .pkey = 0xffff, .join_state = SA_FULL_MEMBER };
+	struct cm_member *m;
+
+	(void)state;
+	prog.group = true;
+	memcpy(want.port_gid, device_gid(s->node[0].dev, 0).raw, 16);
+	assert_int_equal(cm_join(cm, &want, 150 * (uint64_t)MS, &prog.owner, &m, s->now),
+			 0);
+	run(MS);
+	assert_int_equal(prog.told, 1);
+	assert_int_equal(prog.as.mgid[0], 0xff);
+	cm_part(cm, m, s->now);
+	run(MS);
+	assert_int_equal(sa.mad[3], METHOD_DELETE);
+	assert_int_equal(sa.mad[RECORD], 0xff);
+}
+
+/* Until it is answered, with the same transaction ID. */
+static void a_lost_delete(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+	uint8_t first[MAD_SIZE];
+
+	(void)state;
+	run(MS);
+	sa.deaf = 1;
+	cm_part(cm, m, s->now);
+	run(MS);
+	assert_int_equal(sa.asks, 2);
+	memcpy(first, sa.mad, sizeof(first));
+	run(200 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 3);
+	assert_memory_equal(first, sa.mad, sizeof(first));
+	run(500 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 3);
+	assert_int_equal(prog.told, 1);
+}
+
+/* Who joins again is not taken out by a Delete that was to be sent again. */
+static void back_again(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+
+	(void)state;
+	run(MS);
+	sa.deaf = 1;
+	cm_part(cm, m, s->now);
+	run(MS);
+	m = join(9, SA_FULL_MEMBER);
+	run(500 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 3);
+	assert_int_equal(sa.mad[3], METHOD_SET);
+	cm_part(cm, m, s->now);
+	run(MS);
+	assert_int_equal(sa.asks, 4);
+}
+
+static void leaving_without_a_manager(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+	struct port port = device_port(s->node[0].dev);
+
+	(void)state;
+	run(MS);
+	port.sm_lid = 0;
+	device_fill(s->node[0].dev, &port);
+	cm_part(cm, m, s->now);
+	assert_true(list_empty(&cm->members));
+}
+
+/* Another subnet manager knows nothing of it, and gives it the LID that it had; the
+ * program is not told again. */
 static void registered_again(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER);
 
 	(void)state;
 	run(MS);
+	assert_int_equal(sa.mad[RECORD + 36], 0);
 	cm_reregister(cm, s->now);
 	run(MS);
 	assert_int_equal(sa.asks, 2);
 	assert_int_equal(sa.mad[3], METHOD_SET);
+	assert_int_equal(sa.mad[RECORD + 36] << 8 | sa.mad[RECORD + 37], MLID);
+	assert_int_equal(sa.mad[55], 0xd7); /* the MLID is one of the components */
 	assert_int_equal(prog.told, 1);
-	cm_part(cm, m);
+	cm_part(cm, m, s->now);
+	run(MS);
+	assert_int_equal(sa.asks, 3);
+}
+
+/* It has given that LID to others: nothing that the program sends there is for its group
+ * any more. */
+static void another_lid(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+
+	(void)state;
+	run(MS);
+	sa.mlid++;
+	cm_reregister(cm, s->now);
+	run(MS);
+	assert_int_equal(prog.told, 2);
+	assert_int_equal(prog.status, -ENETRESET);
+	assert_int_equal(prog.as.mlid, MLID);
+	cm_reregister(cm, s->now); /* it is for the program to join again */
+	run(MS);
+	assert_int_equal(sa.asks, 2);
+	cm_part(cm, m, s->now);
+	run(MS);
+	assert_int_equal(sa.mad[3], METHOD_DELETE);
+}
+
+/* Or refuses it, or says nothing. */
+static void not_registered_again(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER), *silent;
+
+	(void)state;
+	run(MS);
+	sa.deaf = ASKS_MAX;
+	cm_reregister(cm, s->now);
+	run(MS);
+	answer(0x200);
+	run(MS);
+	assert_int_equal(prog.told, 2);
+	assert_int_equal(prog.status, -ENETRESET);
+	cm_part(cm, m, s->now);
+	prog.status = 0;
+	sa.deaf = 0;
+	silent = join(8, SA_FULL_MEMBER);
+	run(MS);
+	assert_int_equal(prog.told, 3);
+	sa.deaf = ASKS_MAX;
+	cm_reregister(cm, s->now);
+	run(151 * (uint64_t)MS);
+	assert_int_equal(prog.told, 4);
+	assert_int_equal(prog.status, -ENETRESET);
+	sa.deaf = 0;
+	cm_part(cm, silent, s->now);
 	run(MS);
 }
 
@@ -391,7 +547,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_last_one_leaves, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_refused, begin, end),
 		cmocka_unit_test_setup_teardown(no_answer_about_a_group, begin, end),
+		cmocka_unit_test_setup_teardown(a_busy_administrator, begin, end),
+		cmocka_unit_test_setup_teardown(a_group_that_the_sa_chooses, begin, end),
+		cmocka_unit_test_setup_teardown(a_lost_delete, begin, end),
+		cmocka_unit_test_setup_teardown(back_again, begin, end),
+		cmocka_unit_test_setup_teardown(leaving_without_a_manager, begin, end),
 		cmocka_unit_test_setup_teardown(registered_again, begin, end),
+		cmocka_unit_test_setup_teardown(another_lid, begin, end),
+		cmocka_unit_test_setup_teardown(not_registered_again, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,26 +4,45 @@
  * To the subnet's administrator a port is in a group or it is not, while several of its
  * programs may be.  A kernel counts them; here the fabric does, as it sees what they ask
  * and what they are answered: a program that leaves takes the port out of the group if it
- * was the last, and one that ends leaves what it was in.
+ * was the last, and one that ends leaves what it was in.  A program asks until it is
+ * answered; what it has left behind the fabric asks for, as often.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plug/server_own.h"
+#include "sys/clock.h"
 #include "wire/sa.h"
 
 /* No program has that slot, no file that agent. */
 #define NOBODYS_TID (UINT64_C(0xffffffff) << 32)
 
-enum { GROUPS_MAX = 1024 }; /* of a program: more are not counted */
+enum {
+	GROUPS_MAX = 1024,     /* of a program: more are not counted */
+	LEAVING_MAX = 1 << 14, /* .. are not sent again */
+};
+
+static const uint64_t FIRST_NS = 100000000, PATIENCE_NS = 6000000000;
 
 struct membership {
-	struct list node; /* conn.groups */
+	struct list node; /* conn.groups, or server.leaving */
 	uint8_t mgid[16];
 	uint8_t state;
 	bool granted; /* else it has been asked for */
+	bool leaves;  /* by the Delete with this transaction ID, not answered yet */
+	bool heir;    /* another's Delete did not go out because of this one */
+	uint64_t tid;
+	/* server.leaving */
+	uint32_t ca;
+	uint8_t port;
+	uint64_t at, wait_ns, until;
 };
+
+static bool is_of(const struct membership *m, const struct sa_group *g)
+{
+	return m->state == g->join_state && memcmp(m->mgid, g->mgid, 16) == 0;
+}
 
 static struct membership *find(const struct conn *c, const struct sa_group *g)
 {
@@ -31,8 +50,7 @@ static struct membership *find(const struct conn *c, const struct sa_group *g)
 	{
 		struct membership *m = container_of(node, struct membership, node);
 
-		if (m->state == g->join_state &&
-		    memcmp(m->mgid, g->mgid, sizeof(m->mgid)) == 0)
+		if (is_of(m, g))
 			return m;
 	}
 	return NULL;
@@ -61,19 +79,123 @@ static struct membership *keep(struct conn *c, const struct sa_group *g)
 	return m;
 }
 
-/* Is another program of c's port in that group? */
-static bool has_other(const struct plug_server *s, const struct conn *c,
-		      const struct sa_group *g)
+/* Is another program of c's port in that group, or asks for it? */
+static struct membership *other(const struct plug_server *s, const struct conn *c,
+				const struct sa_group *g)
 {
 	list_for(node, &s->attaches)
 	{
 		const struct conn *o = container_of(node, struct conn, node);
+		struct membership *m;
 
-		if (o != c && o->ca == c->ca && o->port == c->port && find(o, g))
-			return true;
+		if (o == c || o->ca != c->ca || o->port != c->port)
+			continue;
+		m = find(o, g);
+		if (m && !m->leaves)
+			return m;
 	}
-	return false;
+	return NULL;
 }
+
+/* --- what no program asks for any more ----------------------------------------- */
+
+static void left(struct plug_server *s, struct membership *m)
+{
+	s->nleaving--;
+	list_del(&m->node);
+	free(m);
+}
+
+/* False: no subnet manager is there, so none knows of it. */
+static bool say_leave(struct plug_server *s, const struct membership *m)
+{
+	struct mad_pkt pkt = { .sqpn = QP_GSI, .dqpn = QP_GSI, .qkey = QKEY_GSI };
+	struct sa_group g = { .join_state = m->state };
+	struct fabric_port_view v;
+
+	if (!fabric_port(s->fabric, m->ca, m->port, &v) || !v.info->sm_lid)
+		return false;
+	memcpy(g.mgid, m->mgid, sizeof(g.mgid));
+	service_own_gid(s, m->ca, m->port, g.port_gid);
+	pkt.pkey = v.pkey[0];
+	pkt.dlid = v.info->sm_lid;
+	pkt.sl = v.info->sm_sl;
+	sa_group_ask(pkt.mad, m->tid, METHOD_DELETE, &g);
+	(void)fabric_send(s->fabric, m->ca, m->port, &pkt);
+	return true;
+}
+
+/* One whose Delete has gone out waits for its answer first. */
+static void leave(struct plug_server *s, struct conn *c, struct membership *m)
+{
+	c->ngroups--;
+	list_del(&m->node);
+	list_add_tail(&s->leaving, &m->node);
+	s->nleaving++;
+	m->ca = c->ca;
+	m->port = c->port;
+	m->wait_ns = FIRST_NS;
+	m->at = s->now + FIRST_NS;
+	m->until = s->now + PATIENCE_NS;
+	if (!m->leaves) {
+		m->leaves = true;
+		m->tid = NOBODYS_TID | ++s->tid;
+		if (!say_leave(s, m) || s->nleaving > LEAVING_MAX) {
+			left(s, m);
+			return;
+		}
+	}
+	if (m->at < s->leaving_next || s->nleaving == 1)
+		s->leaving_next = m->at;
+}
+
+uint64_t group_next(const struct plug_server *s)
+{
+	return list_empty(&s->leaving) ? NEVER : s->leaving_next;
+}
+
+void group_run(struct plug_server *s)
+{
+	if (s->now < group_next(s))
+		return;
+	s->leaving_next = NEVER;
+	list_for_safe(node, &s->leaving)
+	{
+		struct membership *m = container_of(node, struct membership, node);
+
+		if (m->at <= s->now) {
+			if (m->until <= s->now || !say_leave(s, m)) {
+				left(s, m);
+				continue;
+			}
+			m->wait_ns *= 2;
+			m->at = s->now + m->wait_ns;
+		}
+		if (m->at < s->leaving_next)
+			s->leaving_next = m->at;
+	}
+}
+
+void group_free(struct plug_server *s)
+{
+	list_for_safe(node, &s->leaving)
+		left(s, container_of(node, struct membership, node));
+}
+
+/* Else a Delete that is sent again would come behind the join. */
+static void leave_no_more(struct plug_server *s, const struct conn *c,
+			  const struct sa_group *g)
+{
+	list_for_safe(node, &s->leaving)
+	{
+		struct membership *m = container_of(node, struct membership, node);
+
+		if (m->ca == c->ca && m->port == c->port && is_of(m, g))
+			left(s, m);
+	}
+}
+
+/* --- what programs ask, and are answered ----------------------------------------- */
 
 static void answer_leave(struct plug_server *s, const struct conn *c,
 			 const struct mad_pkt *pkt)
@@ -88,25 +210,91 @@ static void answer_leave(struct plug_server *s, const struct conn *c,
 	(void)attach_mad(s, c->ca, c->port, c->slot, &back);
 }
 
-bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt)
+static uint64_t tid_of(const struct mad_pkt *pkt)
+{
+	return get_be64(((const struct mad_hdr *)pkt->mad)->tid);
+}
+
+static void asked_to_join(struct plug_server *s, struct conn *c, const struct sa_group *g)
 {
 	struct membership *m;
+
+	if (!g->mgid[0])
+		return; /* the SA chooses one */
+	leave_no_more(s, c, g);
+	m = keep(c, g);
+	if (m)
+		m->leaves = false;
+}
+
+bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt)
+{
+	struct membership *m, *o;
 	struct sa_group g;
 	uint8_t method;
 
 	if (sa_group_parse(&g, &method, pkt->mad))
 		return false;
-	if (method == METHOD_SET && g.mgid[0]) /* else the SA chooses one */
-		(void)keep(c, &g);
+	if (method == METHOD_SET)
+		asked_to_join(s, c, &g);
 	if (method != METHOD_DELETE)
 		return false;
 	m = find(c, &g);
-	if (m)
+	o = other(s, c, &g);
+	if (m && o) {
 		drop(c, m);
-	if (!has_other(s, c, &g))
+	} else if (m) {
+		m->leaves = true;
+		m->tid = tid_of(pkt);
+	}
+	if (!o)
 		return false;
+	o->heir = true;
 	answer_leave(s, c, pkt);
 	return true;
+}
+
+/* The port may be in the group for one that has left it meanwhile. */
+static void refused(struct plug_server *s, struct conn *c, struct membership *m,
+		    const struct sa_group *g)
+{
+	struct membership *o;
+
+	if (m->granted)
+		return;
+	o = m->heir ? other(s, c, g) : NULL;
+	if (o)
+		o->heir = true;
+	if (m->heir && !o)
+		leave(s, c, m);
+	else
+		drop(c, m);
+}
+
+static void answered_join(struct plug_server *s, struct conn *c, const struct sa_group *g,
+			  bool no)
+{
+	struct membership *m = no ? find(c, g) : keep(c, g);
+
+	if (m && no)
+		refused(s, c, m, g);
+	else if (m)
+		m->granted = true;
+}
+
+static void answered_leave(struct plug_server *s, struct conn *c, uint64_t tid)
+{
+	list_for_safe(node, c ? &c->groups : &s->leaving)
+	{
+		struct membership *m = container_of(node, struct membership, node);
+
+		if (!m->leaves || m->tid != tid)
+			continue;
+		if (c)
+			drop(c, m);
+		else
+			left(s, m);
+	}
 }
 
 void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
@@ -117,55 +305,42 @@ void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t s
 	uint8_t method;
 	const int rc = sa_group_parse(&g, &method, pkt->mad);
 
-	if (rc == -EPROTO || method != METHOD_GET_RESP || !g.mgid[0])
+	if (rc == -EPROTO || (method == METHOD_GET_RESP && !g.mgid[0]))
 		return;
 	if (!fabric_port(s->fabric, ca, port, &v) || v.info->sm_lid != pkt->slid)
 		return; /* anybody could say so */
+	if (method == METHOD_DELETE_RESP)
+		answered_leave(s, NULL, tid_of(pkt));
 	list_for(node, &s->attaches)
 	{
 		struct conn *c = container_of(node, struct conn, node);
-		struct membership *m;
 
 		if (c->ca != ca || c->port != port || c->slot != slot)
 			continue;
-		m = rc ? find(c, &g) : keep(c, &g);
-		if (m && rc && !m->granted)
-			drop(c, m);
-		else if (m)
-			m->granted = true;
+		if (method == METHOD_GET_RESP)
+			answered_join(s, c, &g, rc);
+		else if (method == METHOD_DELETE_RESP)
+			answered_leave(s, c, tid_of(pkt));
 	}
-}
-
-/* Nobody waits for the answer. */
-static void leave(struct plug_server *s, const struct conn *c, const struct sa_group *g)
-{
-	struct fabric_port_view v;
-	struct mad_pkt pkt = { .sqpn = QP_GSI, .dqpn = QP_GSI, .qkey = QKEY_GSI };
-
-	if (!fabric_port(s->fabric, c->ca, c->port, &v) || !v.info->sm_lid)
-		return;
-	pkt.pkey = v.pkey[0];
-	pkt.dlid = v.info->sm_lid;
-	pkt.sl = v.info->sm_sl;
-	sa_group_ask(pkt.mad, NOBODYS_TID | ++s->tid, METHOD_DELETE, g);
-	(void)fabric_send(s->fabric, c->ca, c->port, &pkt);
 }
 
 void group_end(struct plug_server *s, struct conn *c)
 {
-	struct sa_group g = { 0 };
-
 	if (!c->ngroups)
 		return;
 	list_for_safe(node, &c->groups)
 	{
 		struct membership *m = container_of(node, struct membership, node);
+		struct sa_group g = { .join_state = m->state };
+		struct membership *o;
 
 		memcpy(g.mgid, m->mgid, sizeof(g.mgid));
-		g.join_state = m->state;
-		drop(c, m);
-		service_own_gid(s, c->ca, c->port, g.port_gid);
-		if (!has_other(s, c, &g))
-			leave(s, c, &g);
+		o = other(s, c, &g);
+		if (o) {
+			o->heir = true;
+			drop(c, m);
+		} else {
+			leave(s, c, m);
+		}
 	}
 }

@@ -116,6 +116,7 @@ int plug_server_new(struct plug_server **out, const char *name, const struct top
 	list_init(&s->services);
 	list_init(&s->dead);
 	list_init(&s->ready);
+	list_init(&s->leaving);
 	user_open(&s->user);
 	more_descriptors();
 	rc = do_listen(s, name);
@@ -159,6 +160,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->attaches);
 	end_all(s, &s->services);
 	bury(s);
+	group_free(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);
 	if (s->listener >= 0)
@@ -187,6 +189,8 @@ static uint64_t next(const struct plug_server *s)
 
 	if (umad < at)
 		at = umad;
+	if (group_next(s) < at)
+		at = group_next(s);
 	if (!list_empty(&s->fresh)) {
 		uint64_t d = container_of(s->fresh.next, struct conn, node)->deadline;
 
@@ -241,6 +245,7 @@ static void run(struct plug_server *s)
 {
 	issm_look_all(s);
 	umad_run(s->umad, s->now);
+	group_run(s);
 	(void)attach_run(s);
 	fabric_run(s->fabric, s->now);
 	attach_flush(s);

@@ -69,7 +69,10 @@ struct plug_server {
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, controls, captures, attaches, services;
 	struct list dead, ready;
-	plug_answer *answer; /* NULL: no control connections */
+	struct list leaving; /* group.c: what ports are to be out of */
+	unsigned nleaving;
+	uint64_t leaving_next; /* when one of them is due, or before */
+	plug_answer *answer;   /* NULL: no control connections */
 	void *answer_ctx;
 	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
 };
@@ -142,6 +145,10 @@ bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pk
 void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		    const struct mad_pkt *pkt);
 void group_end(struct plug_server *s, struct conn *c);
+/* The SA is asked again; when that will be. */
+void group_run(struct plug_server *s);
+uint64_t group_next(const struct plug_server *s);
+void group_free(struct plug_server *s);
 
 /* issm.c */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);

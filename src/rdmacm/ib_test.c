@@ -266,6 +266,26 @@ static void a_group(void **state)
 	cma_channel_free(ch);
 }
 
+/* Another subnet manager has not given it the same LID: the program has to join again. */
+static void a_group_lost(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = joined(ch, "239.1.1.1");
+	struct sockaddr_in group = fix_addr("239.1.1.1", 0);
+
+	(void)state;
+	tell_group(id, 0);
+	fix_ack(ch, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	assert_string_equal(fix_said(), "attach_mcast");
+	tell_group(id, -ENETRESET);
+	fix_ack(ch, RDMA_CM_EVENT_MULTICAST_ERROR, -ENETRESET);
+	assert_int_equal(cma_leave(id, (struct sockaddr *)&group), 0);
+	assert_string_equal(fix_said(), "part detach_mcast");
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
 static void a_group_refused(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -523,6 +543,7 @@ int main(void)
 	const struct CMUnitTest alone[] = {
 		cmocka_unit_test_setup_teardown(nobodys, begin_alone, fix_end),
 		cmocka_unit_test_setup_teardown(a_group, begin_alone, fix_end),
+		cmocka_unit_test_setup_teardown(a_group_lost, begin_alone, fix_end),
 		cmocka_unit_test_setup_teardown(a_group_refused, begin_alone, fix_end),
 		cmocka_unit_test_setup_teardown(services, begin_alone, fix_end),
 	};

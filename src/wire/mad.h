@@ -39,6 +39,7 @@ enum mad_method {
 	METHOD_DELETE = 0x15,
 	METHOD_RESP = 0x80,
 	METHOD_GET_RESP = 0x81,
+	METHOD_DELETE_RESP = 0x95,
 };
 
 /* 13.4.7 */

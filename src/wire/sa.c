@@ -24,6 +24,7 @@ enum {
 	HAS_MGID = 1 << 0,
 	HAS_PORT_GID = 1 << 1,
 	HAS_QKEY = 1 << 2,
+	HAS_MLID = 1 << 4,
 	HAS_TCLASS = 1 << 6,
 	HAS_GROUP_PKEY = 1 << 7,
 	HAS_SL = 1 << 12,
@@ -101,6 +102,8 @@ int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE])
 	if (m->h.class != MAD_SA || m->h.class_version != CLASS_VERSION ||
 	    m->h.method != METHOD_GET_RESP || get_be16(m->h.attr) != ATTR_PATH_RECORD)
 		return -EPROTO;
+	if (get_be16(m->h.status) & MAD_BUSY)
+		return -EPROTO;
 	if (get_be16(m->h.status) || !get_be16(p->dlid))
 		return -EINVAL;
 	*out = (struct sa_path){
@@ -135,8 +138,11 @@ void sa_group_ask(uint8_t mad[MAD_SIZE], uint64_t tid, enum mad_method method,
 		       .method = (uint8_t)method,
 		       .tid = be64(tid),
 		       .attr = be16(ATTR_MC_MEMBER_RECORD) },
-		.mask = be64(method == METHOD_SET ? JOIN : LEAVE),
+		.mask = be64(method != METHOD_SET ? LEAVE
+			     : want->mlid	  ? JOIN | HAS_MLID
+						  : JOIN),
 		.group = { .qkey = be32(want->qkey),
+			   .mlid = be16(want->mlid),
 			   .tclass = want->tclass,
 			   .pkey = be16(want->pkey),
 			   .sl_flow_hop = be32((uint32_t)want->sl << 28 |
@@ -157,7 +163,8 @@ int sa_group_parse(struct sa_group *out, uint8_t *method, const uint8_t mad[MAD_
 	const uint32_t sl_flow_hop = get_be32(g->sl_flow_hop);
 
 	if (m->h.class != MAD_SA || m->h.class_version != CLASS_VERSION ||
-	    get_be16(m->h.attr) != ATTR_MC_MEMBER_RECORD)
+	    get_be16(m->h.attr) != ATTR_MC_MEMBER_RECORD ||
+	    (m->h.method & METHOD_RESP && get_be16(m->h.status) & MAD_BUSY))
 		return -EPROTO;
 	*method = m->h.method;
 	*out = (struct sa_group){

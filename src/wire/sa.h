@@ -22,7 +22,8 @@ struct sa_path {
 void sa_path_ask(uint8_t mad[MAD_SIZE], uint64_t tid, const struct sa_path *want);
 
 /* Is mad the answer to such a request?  0; -EINVAL: the SA knows no such path;
- * -EPROTO: it is something else.  *out is set with 0 only. */
+ * -EPROTO: it is something else, or the SA is too busy and is to be asked again.  *out is
+ * set with 0 only. */
 int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE]);
 
 /* JoinState: how a port is in a group. */
@@ -38,11 +39,12 @@ struct sa_group {
 };
 
 /* Writes a request that port_gid join the group in that state (METHOD_SET), with the
- * components that Linux' rdma_cm names; or leave it (METHOD_DELETE). */
+ * components that Linux' rdma_cm names, and the MLID if that is not 0; or leave it
+ * (METHOD_DELETE). */
 void sa_group_ask(uint8_t mad[MAD_SIZE], uint64_t tid, enum mad_method method,
 		  const struct sa_group *want);
 /* Is mad such a request, or the answer to one?  0 and the method; -EINVAL: an answer that
- * says no; -EPROTO: it is something else.  *out is set but for -EPROTO. */
+ * says no; -EPROTO as above.  *out is set but for -EPROTO. */
 int sa_group_parse(struct sa_group *out, uint8_t *method, const uint8_t mad[MAD_SIZE]);
 
 #endif
