@@ -11,7 +11,8 @@ conformance/runner.py runs the tests of a way, each in a process of its own and 
 what it leaves behind fails it.
 
 The suite learns a device's address from the kernel, which knows of no device here: it
-is shown a /sys/class that names one.
+is shown a /sys/class that names one.  An adapter has the address of an interface by its
+fabric's second file, in the place of IP over InfiniBand.
 """
 
 import json
@@ -50,8 +51,8 @@ WAYS = {
     "roce-udp": Way("roce", "roce_eth0", "eth0", {"URNIC_LOCAL": "off"}),
     "roce-lo": Way("roce", "roce_lo", "lo"),
     "iwarp": Way("iwarp", "iwarp_eth0", "eth0"),
-    "ib": Way("ib", "ib_node1", within=("fabric", "exec", "star:2", "--",
-                                        "env", "URNIC_HCA=node1")),
+    "ib": Way("ib", "ib_node1", "eth0", within=("fabric", "exec", "-s", "{settings}", "star:2", "--",
+                                                "env", "URNIC_HCA=node1")),
 }
 LO = "test_rdmacm."
 # These skip themselves unless they are root's.
@@ -101,8 +102,10 @@ def batch(ns, suite, runner, way, tests, user):
     how = WAYS[way]
     ns = ns.with_(outer=["unshare", "-m", "--propagation", "private", "sh", "-ec",
                          CLASS.format(how.device, how.net), "sh"])
-    within = [ns.stage.urnic, *how.within] if how.within else []
-    env = {"URNIC_DEVICES": how.device} if how.net else {}
+    settings = ns.stage.path / "conformance.conf"
+    settings.write_text(f"[node1]\naddress = {ns.ip4}\n")
+    within = [ns.stage.urnic, *(w.format(settings=settings) for w in how.within)] if how.within else []
+    env = {} if how.within else {"URNIC_DEVICES": how.device}
     proc = ns.run(*within, "/usr/bin/python3", "-B", runner, suite, TIMES, "--dev", how.device,
                   *(["--nobody"] if user else []), "--", *tests, check=False, user=user, env={**env, **how.env}, timeout=MANY)
     rows = [json.loads(line) for line in proc.out.splitlines() if line.startswith("{")]
@@ -126,7 +129,7 @@ def result(request, pairs, suite, huge_pages):
     def get(way, test):
         if way not in rows:
             tests = list(wanted(way))
-            roots = [t for t in tests if KIND[t] == ROOTS and WAYS[way].net]
+            roots = [t for t in tests if KIND[t] == ROOTS and not WAYS[way].within]
             rows[way] = {}
             for some, user in (([t for t in tests if t not in roots], "nobody"),
                                (roots, None)):

@@ -30,7 +30,8 @@ it leaves behind fails it: a descriptor, a thread, a mapping of memory.
 {linux}| roce | urnic, by the ways that processes of one host have |
 | roce-udp | urnic, UDP sockets (`URNIC_LOCAL=off`) |
 | iwarp | urnic, iWARP |
-| ib | urnic, an adapter of a fabric: `urnic fabric exec star:2 -- env URNIC_HCA=node1 ...` |
+| ib | urnic, an adapter of a fabric: `urnic fabric exec -s FILE star:2 -- env URNIC_HCA=node1 ...`, where FILE gives it \
+the address of an interface, as IP over InfiniBand would |
 
 The tests of raw packet QPs run as root, as they ask; all others as nobody, with no capability. The tests of rdma_cm run by
 `roce_lo`, too, with what roce has come to.
