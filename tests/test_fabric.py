@@ -58,7 +58,7 @@ def made(rule):
 
 
 class Fabric:
-    def __init__(self, ns, text, *args):
+    def __init__(self, ns, text, *args, run=()):
         self.ns, self.dir = ns, ns.stage.tmp / f"fabric{random.getrandbits(40):x}"
         self.dir.mkdir()
         self.dir.chmod(0o777)
@@ -66,7 +66,7 @@ class Fabric:
         file.write_text(text)
         # OpenSM keeps lines of its log back unless it is told
         (self.dir / "conf").write_text("force_log_flush TRUE\n")
-        self.proc = ns.start(ns.stage.urnic, "fabric", "run", *args, str(file))
+        self.proc = ns.start(*run, ns.stage.urnic, "fabric", "run", *args, str(file))
         self.proc.wait_output("fabric ")
 
     def at(self, hca, **env):

@@ -18,6 +18,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import connections  # noqa: E402
+import fabric  # noqa: E402
 import lab  # noqa: E402
 import same_host  # noqa: E402
 
@@ -122,9 +123,9 @@ class Bench:
                               "yes" if good else "NO"))
         self.show()
 
-    def alone(self, name, unit, value, limit):
-        self.rows.append((name, f"{value:.1f} {unit}", "", "", f"<= {limit}",
-                          "yes" if value <= limit else "NO"))
+    def alone(self, name, unit, value, limit=None):
+        goal = ("", "") if limit is None else (f"<= {limit}", "yes" if value <= limit else "NO")
+        self.rows.append((name, f"{value:.{1 if value >= 10 else 2}f} {unit}".rstrip(), "", "", *goal))
         self.show()
 
     def show(self):
@@ -162,7 +163,7 @@ def measure(bench):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, no file")
-    parser.add_argument("--only", choices=["wire", "host", "connections"],
+    parser.add_argument("--only", choices=["wire", "host", "connections", "fabric"],
                         help="one part of it, no file")
     args = parser.parse_args()
     stage = lab.Stage()
@@ -177,16 +178,19 @@ def main():
             connections.Connections(bench, bench.tool("cm_test_program")).measure()
         if args.only in (None, "host"):
             host.measure()
+        connected, bench.rows = bench.rows, []
+        if args.only in (None, "fabric"):
+            fabric.FabricBench(bench).measure()
     finally:
         pair.remove()
         stage.remove()
-    tables = [wire, bench.rows, host.rows]
+    tables = [wire, connected, host.rows, bench.rows]
     print(*(table(rows) for rows in tables if rows), sep="\n\n")
     if not args.quick and not args.only:
         write(*map(table, tables))
 
 
-def write(wire, connected, host):
+def write(wire, connected, host, subnet):
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     (lab.ROOT / "docs/performance.md").write_text(
         "# Performance\n\n"
@@ -203,6 +207,11 @@ def write(wire, connected, host):
         "Two processes, by each way that there is (URNIC_LOCAL is auto, pipe, off); the goals are for auto.\n"
         "memcpy is within one process, with buffers of that size; the cache line goes between two that spin.\n\n"
         f"{host}\n\n"
+        "## A fabric\n\n"
+        "Adapters of `urnic fabric run`. From DISCOVERING to SUBNET UP, of the same OpenSM; ib_write_bw and ib_send_lat\n"
+        "from one end of a line of switches to the other, against the same between two processes of one host by the\n"
+        "pipe; and what the fabric's thread takes for what it carries.\n\n"
+        f"{subnet}\n\n"
         f"Measured {datetime.date.today()} on {os.cpu_count()} cores of {cpu[1] if cpu else platform.machine()}, "
         f"Linux {platform.release()}.\n")
 
