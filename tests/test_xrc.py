@@ -17,7 +17,7 @@ from tool import need
 
 RTS, ERR = 3, 6
 SUCCESS, REM_INV_REQ, RETRY_EXC, RNR_EXC, REM_ACCESS = 0, 9, 12, 13, 10
-REQ_ERR = 2
+FATAL, REQ_ERR = 1, 2
 
 
 class Agent:
@@ -347,3 +347,143 @@ def test_another_user_is_not_of_the_domain(stage, shared_pair, folder):
     i.must("post", q, "send", 1, srq.num, 0, 100, 0, 0)
     assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 1]
     assert s.must("got", 0, 100) == ["none"]
+
+
+# --- target QPs that are opened by their number -------------------------------------
+
+
+def opened(target, opener):
+    """A target QP, and another process's (or its own) handle of it."""
+    t, tn = target.must("target")
+    h, hn = opener.must("open", tn)
+    assert hn == tn
+    return t, h, tn
+
+
+def join(sender, opener, handle, tn):
+    """An initiator QP, connected to the target QP by this handle."""
+    q, qn = sender.must("initiator")
+    for a, mine, peer, to in ((opener, handle, sender, qn), (sender, q, opener, tn)):
+        lid, gid = peer.do("address")
+        a.must("connect", mine, to, lid, gid, 14, 7, 7)
+    return q, qn
+
+
+def works(sender, q, *srqs):
+    for n, srq in enumerate(srqs):
+        srq.agent.must("recv", srq.index, 50 + n, 0, 1000)
+        sender.must("post", q, "send", n, srq.num, 0, 100, 0, 0)
+        assert sender.must("sent", 5000)[:2] == [SUCCESS, n]
+        assert srq.agent.must("got", srq.index, 5000)[:2] == [SUCCESS, 50 + n]
+
+
+@pytest.mark.parametrize("itself", [False, True])
+def test_a_target_qp_is_opened_by_its_number(place, itself):
+    t, s, i = place.member(), place.member(), place.sender()
+    o = t if itself else s
+    tq, h, tn = opened(t, o)
+    q, qn = join(i, o, h, tn)
+    works(i, q, Srq(t), Srq(s))
+    for a, mine in ((t, tq), (o, h)):
+        assert a.must("query", mine)[1:] == [qn, 10]
+    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # no SRQ has that number
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 9]
+    events = [(t, tq), (o, h)]
+    if itself:
+        assert sorted([t.must("event", 5000), t.must("event", 5000)]) == \
+            [[REQ_ERR, tq], [REQ_ERR, h]]
+    for a, mine in events:
+        assert itself or a.must("event", 5000) == [REQ_ERR, mine]
+        assert a.must("query", mine)[0] == ERR
+    o.must("state", h, 0)
+    q, _ = join(i, o, h, tn)
+    o.must("unqp", h)
+    works(i, q, Srq(t))
+
+
+def test_the_qp_lives_until_its_last_handle_is_destroyed(place):
+    t, s, i = place.member(), place.member(), place.sender()
+    tq, h, tn = opened(t, s)
+    more, _ = t.must("open", tn)
+    q, _ = join(i, t, tq, tn)
+    t.must("unqp", tq)
+    srqs = [Srq(t), Srq(s)]
+    works(i, q, *srqs)
+    t.must("unqp", more)
+    works(i, q, *srqs)
+    assert s.must("query", h)[0] == RTS
+    s.must("unqp", h)
+    assert lab.eventually(lambda: s.do("open", tn) == "no EINVAL")
+    i.must("post", q, "send", 5, srqs[0].num, 0, 100, 0, 0)
+    assert i.must("sent", 20000)[:2] == [RETRY_EXC, 5]
+
+
+def test_the_creators_process_ends(place):
+    """The QP ends with it: openers and the peer are told."""
+    t, s, i = place.member(), place.member(), place.sender()
+    tq, h, tn = opened(t, s)
+    q, _ = join(i, s, h, tn)
+    srq = Srq(s)
+    works(i, q, srq)
+    t.kill()
+    assert s.must("event", 5000) == [FATAL, h]
+    assert s.must("query", h)[0] == ERR
+    assert s.do("state", h, 0) == "no EIO"
+    assert s.do("open", tn) == "no EINVAL"
+    s.must("unqp", h)
+    i.must("post", q, "send", 6, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 20000)[:2] == [RETRY_EXC, 6]
+    works(i, connect(i, s)[0], srq)     # the domain goes on
+
+
+def test_an_openers_process_ends(place):
+    t, s, i = place.member(), place.member(), place.sender()
+    tq, h, tn = opened(t, s)
+    q, _ = join(i, s, h, tn)
+    srq = Srq(t)
+    s.kill()
+    works(i, q, srq)
+    u = place.member()
+    u.must("open", tn)
+    t.must("unqp", tq)
+    works(i, q, srq)
+    u.kill()                            # it had the last handle
+    i.must("post", q, "send", 7, srq.num, 0, 100, 0, 0)
+    assert i.must("sent", 20000)[:2] == [RETRY_EXC, 7]
+
+
+def test_a_creator_that_stopped_is_not_waited_for_for_ever(place):
+    t, s = place.member(), place.member()
+    tq, h, tn = opened(t, s)
+    t.stop()
+    assert s.do("state", h, 1) == "no ETIMEDOUT"
+    s.must("unqp", h)
+    t.signal(signal.SIGCONT)
+    h, _ = s.must("open", tn)
+    assert s.must("query", h)[0] == 0
+
+
+def test_what_cannot_be_opened(place):
+    t, s, i = place.member(), place.member(), place.sender()
+    q, qn = i.must("initiator")
+    tq, tn = t.must("target")
+    other = place.file.with_name("other")
+    other.write_text("")
+    u = Agent(*place.there)
+    u.must("domain", other, "c")
+    for a, num in ((s, qn), (s, tn ^ 1), (s, (tn + (1 << 14)) & 0xffffff), (s, 1 << 24),
+                   (u, tn), (t, tn ^ 1)):
+        assert a.do("open", num) == "no EINVAL", (a, num)
+    s.must("open", tn)
+
+
+def test_another_user_opens_nothing(stage, shared_pair, folder):
+    if lab.IN_USERNS:
+        pytest.skip("a user namespace has one user")
+    a = shared_pair(1500).a
+    place = Lab((a, "roce_eth0", 1), (a, "roce_eth0", 1), folder)
+    t = place.member()
+    s = Agent(a.with_(user=lab.SECOND_USER), "roce_eth0", 1)
+    s.must("domain", place.file, "cx")
+    _, tn = t.must("target")
+    assert s.do("open", tn) == "no EINVAL"

@@ -182,6 +182,7 @@ void abi_cq_ex_ops(struct cq *cq);
 /* qp.c, post.c, wr.c: */
 /* Once no peer writes to memory through it.  0 or -EBUSY. */
 int abi_end_qp(struct nic *nic, struct qp *qp);
+struct ibv_qp *abi_open_qp(struct ibv_context *ibv, struct ibv_qp_open_attr *attr);
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
 				struct ibv_qp_init_attr_ex *attr);
 int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

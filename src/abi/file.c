@@ -17,6 +17,7 @@
 #include "core/path.h"
 #include "core/qp.h"
 #include "core/rq.h"
+#include "core/shared.h"
 #include "core/xrc.h"
 #include "nic/nic.h"
 #include "packet/packet.h"
@@ -288,6 +289,7 @@ void file_close(struct abi_context *a)
 		a->ctx.dead = true;
 	async_ack_all(&a->ctx);
 	end(own, with_context, COUNT(with_context));
+	shared_forget_context(&a->ctx);
 	event_queue_fini(&a->ctx.async);
 	if (fd_is(fd, &a->file->id))
 		close(fd);

@@ -6,6 +6,8 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/mr.h"
+#include "core/opened.h"
+#include "core/shared.h"
 #include "core/xrc.h"
 #include "nic/nic.h"
 
@@ -48,6 +50,23 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 	if (qp->send_ops)
 		abi_wr_ops(qp);
 	return (struct ibv_qp *)&qp->ex;
+}
+
+struct ibv_qp *abi_open_qp(struct ibv_context *ibv, struct ibv_qp_open_attr *attr)
+{
+	struct qp *qp;
+	int rc;
+
+	if (!GIVEN("open_qp", attr))
+		return NULL;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	rc = attr->comp_mask & IBV_QP_OPEN_ATTR_XRCD
+		     ? abi_check("open_qp", LIVE(xrcd_of, attr->xrcd), LIVE_XRCD, ibv)
+		     : 0;
+	if (!rc)
+		rc = opened_open(&abi_of(ibv)->ctx, attr, &qp);
+	return abi_leave(rc) ? NULL : &qp->ex.qp_base;
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -112,20 +131,13 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	return nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 
-EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr,
+		  int mask)
 {
-	struct abi_context *a;
-	struct ibv_context *ctx;
 	int rc, fenced = 0;
-	struct qp *qp;
 
-	if (!GIVEN("modify_qp", attr))
-		return errno;
-	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
-	if (!ctx)
-		return errno;
-	a = abi_of(ctx);
-	qp = qp_of(ibv);
+	if (qp->opened)
+		return opened_modify(qp, attr, mask);
 	if (mask & IBV_QP_STATE &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		nic_flush(a->nic);
@@ -137,7 +149,17 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		fenced = nic_fence(a->nic, qp->qpn);
 	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, abi_inside > 1); /* work that waited for the state */
-	return abi_leave(rc ? rc : fenced);
+	return rc ? rc : fenced;
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_context *ctx;
+
+	if (!GIVEN("modify_qp", attr))
+		return errno;
+	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+	return ctx ? abi_leave(modify(abi_of(ctx), qp_of(ibv), attr, mask)) : errno;
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
@@ -148,7 +170,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 		return errno;
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
-	return abi_leave(qp_query(qp_of(ibv), attr, init));
+	return abi_leave(qp_of(ibv)->opened ? opened_query(qp_of(ibv), attr, init)
+					    : qp_query(qp_of(ibv), attr, init));
 }
 
 /* Peers write to memory through this QP no more.  One of them may be in the middle of
@@ -168,8 +191,15 @@ static int withdraw(struct nic *nic, struct qp *qp)
 int abi_end_qp(struct nic *nic, struct qp *qp)
 {
 	uint32_t qpn = qp->qpn;
-	int rc = withdraw(nic, qp);
+	int rc;
 
+	if (qp->opened) {
+		opened_destroy(qp);
+		return 0;
+	}
+	if (shared_leave(qp))
+		return 0;
+	rc = withdraw(nic, qp);
 	if (!rc)
 		rc = qp_destroy(qp);
 	if (!rc)

@@ -131,13 +131,21 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 /* --- both ---------------------------------------------------------------- */
 
+void qp_raise(struct qp *qp, enum ibv_event_type type)
+{
+	if (!qp->left)
+		async_raise(qp->ctx, type, &qp->ex.qp_base);
+	if (qp->core->qp_raised && !list_empty(&qp->openers))
+		qp->core->qp_raised(qp, type);
+}
+
 /* IBTA 11.6.3.1: a QP in ERR takes no more from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
 	if (!qp->srq || qp->xrcd || qp->last_wqe)
 		return;
 	qp->last_wqe = true;
-	async_raise(qp->ctx, IBV_EVENT_QP_LAST_WQE_REACHED, &qp->ex.qp_base);
+	qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void qp_flush(struct qp *qp, uint64_t now)
@@ -172,7 +180,7 @@ void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 	qp_set_state(qp, to);
 	qp_flush(qp, now);
 	if (event >= 0 && qp->ctx) /* else a stand-in: no program knows it */
-		async_raise(qp->ctx, (enum ibv_event_type)event, &qp->ex.qp_base);
+		qp_raise(qp, (enum ibv_event_type)event);
 }
 
 void qp_forget_cqes(struct qp *qp)
@@ -190,5 +198,5 @@ void qp_drained(struct qp *qp)
 		return;
 	qp->draining = false;
 	if (qp->drained_notify)
-		async_raise(qp->ctx, IBV_EVENT_SQ_DRAINED, &qp->ex.qp_base);
+		qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }

@@ -5,6 +5,7 @@
 #define CORE_CORE_H
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@ struct qp;
 struct mkey;
 struct mkey_page;
 struct exports;
+struct share;
 struct xrc_name;
 
 enum {
@@ -69,6 +71,9 @@ struct core {
 	void (*xrc_unclaim)(void *claim);
 	/* Does another process have it?  Turn not held. */
 	bool (*xrc_elsewhere)(struct core *core, const struct xrc_name *name);
+	struct share *share; /* core/share.h; NULL: target QPs are not opened */
+	/* An event of a QP that has openers: they are told.  Turn held. */
+	void (*qp_raised)(struct qp *qp, enum ibv_event_type type);
 	struct list qp1s;  /* core/qp1.h; written under the turn */
 	struct srq **srqs; /* [QPN_INDICES], as qps */
 	uint32_t srq_next, srq_count;

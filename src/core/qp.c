@@ -46,6 +46,7 @@ void qp_init_nodes(struct qp *qp)
 	list_init(&qp->lane_wait);
 	list_init(&qp->lane_out);
 	list_init(&qp->rndv);
+	list_init(&qp->openers);
 }
 
 bool qp_receives(const struct qp *qp)

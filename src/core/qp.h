@@ -21,6 +21,7 @@
 #include "sys/heap.h"
 #include "sys/lock.h"
 
+struct opened;
 struct tm_list;
 struct tm_tag;
 struct transport;
@@ -140,6 +141,13 @@ struct qp {
 	uint64_t full_until;	/* likewise: a pipe had no room for it */
 	struct list cc_node;	/* ib: waiting for its peer's window */
 	struct list xrc_node;	/* of a stand-in: core/xrc.h */
+	/* A target QP of XRC (core/shared.h), under the turn: */
+	struct list openers;
+	bool left;    /* the creator's handle is destroyed, the openers' are not */
+	bool leaving; /* ... and waits for acknowledgements */
+	bool stays;   /* as its context did when that was closed */
+	/* A handle of such a QP, and not a QP itself (core/opened.h); else NULL. */
+	struct opened *opened;
 };
 
 struct qp *qp_of(struct ibv_qp *ibv);
@@ -209,6 +217,13 @@ bool mcast_leave(struct qp *qp, union ibv_gid *gid);
 void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg) REQUIRES(core->turn);
 
+/* For core/opened.h: what a program holds of a QP that it has opened.  It is in no table
+ * and has no transport; posts find it in RESET.  NULL: no memory. */
+struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr);
+void qp_free_handle(struct qp *qp);
+/* For core/shared.h: the QP has no handle any more. */
+void qp_end_left(struct qp *qp) REQUIRES(qp->core->turn);
+
 /* QP1 of a link, for core/qp1.h: it is in no table.  0 or -errno. */
 int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 		const struct transport *transport, struct qp **out)
@@ -260,6 +275,8 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
  * posted request completes with WR_FLUSH_ERR.  event: raised too, or -1.
  * transport->enter() is not called; in ERR already, nothing happens. */
 void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now) REQUIRES(qp->lock);
+/* The program hears of an event of it, by each of its handles. */
+void qp_raise(struct qp *qp, enum ibv_event_type type);
 
 /* In SQD: all that was sent is acknowledged. */
 void qp_drained(struct qp *qp) REQUIRES(qp->lock);

@@ -12,6 +12,7 @@
 #include "core/mcast.h"
 #include "core/mr.h"
 #include "core/ring.h"
+#include "core/shared.h"
 #include "core/tm.h"
 #include "core/transport.h"
 #include "core/wr_op.h"
@@ -293,7 +294,8 @@ static void release(struct qp *qp)
 	rq_fini(&qp->rq);
 	pthread_cond_destroy(&qp->ex.qp_base.cond);
 	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
-	context_free(qp->ctx, qp);
+	if (!qp->stays)
+		context_free(qp->ctx, qp);
 }
 
 static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
@@ -408,6 +410,31 @@ int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	return 0;
 }
 
+struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr)
+{
+	const struct ibv_qp_init_attr_ex a = {
+		.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
+				      ? attr->qp_context
+				      : NULL,
+		.qp_type = IBV_QPT_XRC_RECV,
+		.xrcd = attr->xrcd,
+	};
+	struct qp *qp = make(ctx, &a, NULL);
+
+	if (!qp)
+		return NULL;
+	qp->qpn = qp->ex.qp_base.qp_num = qp->ex.qp_base.handle = attr->qp_num;
+	qp->ex.qp_base.state = IBV_QPS_UNKNOWN;
+	use(qp, 1);
+	return qp;
+}
+
+void qp_free_handle(struct qp *qp)
+{
+	use(qp, (unsigned)-1);
+	release(qp);
+}
+
 /* --- destroy ------------------------------------------------------------- */
 
 /* The engine finds it no more. */
@@ -439,7 +466,20 @@ static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 	core->qps[index] = NULL;
 	give_index(core, index);
 	lock_give(&core->lock);
+	shared_end(core, qp);
 	close_qp(core, qp);
+}
+
+void qp_end_left(struct qp *qp)
+{
+	struct xrcd *own = qp->xrcd;
+
+	unhook(qp->core, qp);
+	mw_forget_qp(qp->core, qp->qpn);
+	use(qp, (unsigned)-1);
+	turn_is_held(own->core);
+	xrcd_drop(own);
+	release(qp);
 }
 
 int qp_destroy(struct qp *qp)

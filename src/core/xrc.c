@@ -101,7 +101,7 @@ static struct xrc_domain *find_again(struct core *core, const struct xrc_domain 
 	return d;
 }
 
-static void put(struct core *core, struct xrc_domain *d)
+static bool is_last(struct core *core, struct xrc_domain *d)
 {
 	bool last;
 
@@ -110,7 +110,12 @@ static void put(struct core *core, struct xrc_domain *d)
 	if (last)
 		list_del(&d->node);
 	lock_give(&core->lock);
-	if (!last)
+	return last;
+}
+
+static void put(struct core *core, struct xrc_domain *d)
+{
+	if (!is_last(core, d))
 		return;
 	unclaim(core, d);
 	free(d);
@@ -208,6 +213,34 @@ int xrcd_close(struct xrcd *x)
 	lock_give(&x->core->xrc_lock);
 	free(x);
 	return 0;
+}
+
+struct xrcd *xrcd_second(const struct xrcd *x)
+{
+	struct xrcd *own = calloc(1, sizeof(*own));
+
+	if (!own)
+		return NULL;
+	own->core = x->core;
+	own->domain = x->domain;
+	lock_take(&x->core->lock);
+	own->domain->handles++;
+	lock_give(&x->core->lock);
+	return own;
+}
+
+/* Who makes a domain of that name has looked for it before, or claims the name after this
+ * turn. */
+void xrcd_drop(struct xrcd *x)
+{
+	struct xrc_domain *d = x->domain;
+
+	if (is_last(x->core, d)) {
+		if (d->claim)
+			x->core->xrc_unclaim(d->claim);
+		free(d);
+	}
+	free(x);
 }
 
 bool xrcd_name(const struct xrcd *x, struct xrc_name *out)

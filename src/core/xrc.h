@@ -12,6 +12,7 @@
 
 #include "core/target.h"
 #include "sys/live.h"
+#include "sys/lock.h"
 #include "sys/turn.h"
 
 struct context;
@@ -47,6 +48,9 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 	      struct xrcd **out);
 /* 0 or -EBUSY. */
 int xrcd_close(struct xrcd *x);
+/* Another handle of the domain, which no program knows; NULL: no memory. */
+struct xrcd *xrcd_second(const struct xrcd *x);
+void xrcd_drop(struct xrcd *x) REQUIRES(x->core->turn);
 
 /* A request for SRQ number srqn has come to a target QP, which borrows what it needs.
  * REFUSED_SRQ.  Turn and qp->lock held. */

@@ -23,7 +23,7 @@ static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU *
 	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
 		return;
 	q->rsp.comm_est = true;
-	async_raise(q->qp->ctx, IBV_EVENT_COMM_EST, &q->qp->ex.qp_base);
+	qp_raise(q->qp, IBV_EVENT_COMM_EST);
 }
 
 /* The packet is from the peer. */

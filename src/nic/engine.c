@@ -9,6 +9,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "core/share.h"
 #include "core/timeout.h"
 #include "core/transport.h"
 #include "sys/cancel.h"
@@ -62,6 +63,7 @@ void engine_break(struct engine *e, const char *what)
 		ctx->dead = true;
 	}
 	lock_give(&e->core->lock);
+	share_break(e->core);
 }
 
 /* A program that closes one of ours closes this descriptor, too. */

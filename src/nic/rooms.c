@@ -46,7 +46,7 @@ static void on_gone(void *arg, uint16_t slot)
 	ethernet_peer_gone(nic->ethernet, slot);
 	local_gone(local_of(&nic->core), slot);
 	if (nic->xrc)
-		ib_xrc_gone(&nic->core, slot, clock_ns());
+		xrc_gone(nic, slot);
 	if (nic->cm)
 		cm_gone(nic->cm, slot, clock_ns());
 }
@@ -67,7 +67,7 @@ static void on_passed(void *arg, const struct host_said *s)
 	struct nic *nic = arg;
 
 	if (nic->xrc)
-		ib_xrc_heard(&nic->core, s->slot, s->buf, s->len, clock_ns());
+		xrc_heard(nic, s->slot, s->buf, s->len);
 }
 
 static const struct host_ops host_ops = { on_datagram, on_gone, on_said, on_passed };
@@ -108,14 +108,17 @@ static int open_ib(struct nic *nic, const struct conf *conf)
 	int rc = ib_open(&nic->core, clock_ns());
 
 	(void)conf;
-	if (!rc)
-		xrc_open(nic);
+	if (rc)
+		return rc;
+	rc = xrc_open(nic);
+	if (rc)
+		ib_close(&nic->core);
 	return rc;
 }
 
 static void close_ib(struct nic *nic)
 {
-	nic->xrc = false;
+	xrc_close(nic);
 	ib_close(&nic->core);
 }
 

@@ -8,13 +8,13 @@
 #include "cm/cm.h"
 #include "core/core.h"
 #include "host/host.h"
-#include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
 #include "nic/netdev.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
+#include "nic/xrc.h"
 #include "packet/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -275,12 +275,12 @@ static void packets_fork(struct source *s)
 
 static uint64_t xrc_deadline(struct source *s, uint64_t now)
 {
-	return ib_xrc_deadline(&nic_of(s, XRC)->core, now);
+	return xrc_next(nic_of(s, XRC), now);
 }
 
 static void xrc_run(struct source *s, uint64_t now)
 {
-	ib_xrc_run(&nic_of(s, XRC)->core, now);
+	xrc_run_all(nic_of(s, XRC), now);
 }
 
 /* --- the table ----------------------------------------------------------- */

@@ -9,11 +9,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/device.h"
+#include "core/qp.h"
+#include "core/share.h"
 #include "core/xrc.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "ib/ib.h"
 #include "nic/nic_own.h"
+#include "nic/route.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 
@@ -74,11 +78,95 @@ static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 	return rc;
 }
 
-void xrc_open(struct nic *nic)
+/* --- target QPs that others have opened ------------------------------------------- */
+
+/* As verbs have it for a QP of the caller's: what comes for its address has to reach this
+ * process.  (The fault guard was armed when memory was registered.)  What is wrong with
+ * the path is said by who modifies. */
+static int prepare(void *arg, struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	struct nic *nic = arg;
+	struct gid_entry e;
+	int was = cancel_hold(), rc = 0;
+
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR && mask & IBV_QP_AV &&
+	    !device_query_gid(qp->dev, attr->ah_attr.port_num,
+			      attr->ah_attr.grh.sgid_index, &e) &&
+	    e.used) {
+		(void)route(nic, qp, attr->ah_attr.grh.dgid.raw, 0);
+		rc = links_listen(&nic->links, qp->dev, e.gid.raw);
+	}
+	cancel_let(was);
+	return rc;
+}
+
+static void settle(void *arg)
+{
+	struct nic *nic = arg;
+
+	engine_settle(&nic->engine, clock_ns(), 0);
+}
+
+static void await(void *arg, struct lock_cond *c, uint32_t seen)
+{
+	settle(arg);
+	lock_await(c, seen);
+}
+
+static const struct share_ops share_ops = {
+	.pass = pass,
+	.prepare = prepare,
+	.settle = settle,
+	.wait = await,
+	.now = clock_ns,
+};
+
+/* --- all -----------------------------------------------------------------------------
+ */
+
+int xrc_open(struct nic *nic)
+{
+	int rc = share_open(&nic->core, &share_ops, nic);
+
+	if (rc)
+		return rc;
 	ib_xrc_open(&nic->core, pass, nic);
 	nic->core.xrc_claim = claim;
 	nic->core.xrc_unclaim = unclaim;
 	nic->core.xrc_elsewhere = elsewhere;
 	nic->xrc = true;
+	return 0;
+}
+
+void xrc_close(struct nic *nic)
+{
+	nic->xrc = false;
+	share_close(&nic->core);
+}
+
+void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len)
+{
+	if (!share_heard(&nic->core, slot, buf, len))
+		ib_xrc_heard(&nic->core, slot, buf, len, clock_ns());
+}
+
+void xrc_gone(struct nic *nic, uint16_t slot)
+{
+	ib_xrc_gone(&nic->core, slot, clock_ns());
+	share_gone(&nic->core, slot);
+}
+
+uint64_t xrc_next(struct nic *nic, uint64_t now)
+{
+	uint64_t ib = ib_xrc_deadline(&nic->core, now);
+	uint64_t share = share_deadline(&nic->core);
+
+	return ib < share ? ib : share;
+}
+
+void xrc_run_all(struct nic *nic, uint64_t now)
+{
+	if (ib_xrc_deadline(&nic->core, now) <= now)
+		ib_xrc_run(&nic->core, now);
+	share_run(&nic->core, now);
 }

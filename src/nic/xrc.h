@@ -4,8 +4,17 @@
 #ifndef NIC_XRC_H
 #define NIC_XRC_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct nic;
 
-void xrc_open(struct nic *nic);
+int xrc_open(struct nic *nic); /* 0 or -ENOMEM */
+void xrc_close(struct nic *nic);
+/* From another process of this user's; it has ended; and what is due.  Turn held. */
+void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len);
+void xrc_gone(struct nic *nic, uint16_t slot);
+uint64_t xrc_next(struct nic *nic, uint64_t now);
+void xrc_run_all(struct nic *nic, uint64_t now);
 
 #endif

@@ -93,7 +93,10 @@ static void create(void)
 	   OPS->create_srq_ex(own.ctx, NULL));
 	OP(create_srq_ex, "attr pd freed", EINVAL, of_pointer,
 	   OPS->create_srq_ex(own.ctx, &srq));
-	OP(open_qp, "attr of any kind", EOPNOTSUPP, of_pointer,
+	OP_OBJECT(open_qp, "context", ctx, EBADF, of_pointer,
+		  OPS->open_qp(o, &(struct ibv_qp_open_attr){ 0 }));
+	OP(open_qp, "attr NULL", EINVAL, of_pointer, OPS->open_qp(own.ctx, NULL));
+	OP(open_qp, "attr empty", EINVAL, of_pointer,
 	   OPS->open_qp(own.ctx, &(struct ibv_qp_open_attr){ 0 }));
 	OP(post_srq_ops, "srq without tags", EINVAL, of_errno,
 	   OPS->post_srq_ops(own.srq, &(struct ibv_ops_wr){ 0 },
