@@ -22,6 +22,14 @@ ROWS = page.rows() if page.PROGRAM.exists() else []
 DIFFERS = page.differs()
 
 
+# What siw leaves to chance: SENDs may be done before a READ that they are behind; what has
+# gone out whole fails where B's FIN comes before its sender has run on (docs/iwarp.md).
+SIW_CHANCE = {
+    " DISORDER": "",
+    "OK LOC_QP_OP, FLUSH*2, RESET QP_FATAL": "OK*2, FLUSH*2, RESET",
+}
+
+
 def expected(device):
     """{row: what both ends see}, where the device has such a thing."""
     want = {}
@@ -43,6 +51,9 @@ def seen(out):
 
 def compare(device, out):
     """Every difference, a line each; and its row as differs.tsv would have it."""
+    if device == "siw":
+        for chance, what in SIW_CHANCE.items():
+            out = out.replace(chance, what)
     want, found = expected(device), seen(out)
     wrong = [f"{device}\t{name}\t" + "\t".join(found.get(name, ("nothing", "")))
              + f"\texpected: {want.get(name)}"
@@ -135,28 +146,34 @@ def test_iwarp(host, program, stage):
             continue
         log.unlink(missing_ok=True)
         out += ns.run(program, "-i", LOOPBACK, row.name).out
-        told = re.findall(r"terminated: (.*?)(?: \(|$)", log.read_text() if log.exists() else "",
-                          re.M)
-        if told != ([row.term] if row.term else []):
-            wrong.append(f"{row.name}: {told}, not {row.term}")
+        text = log.read_text() if log.exists() else ""
+        said = re.findall(r"terminated: (.*?)(?: \(|$)", text, re.M)
+        came = ["/".join(code) for code in re.findall(
+            r"the peer terminates: .* \(0x(.)(.)(..)\)$", text, re.M)]
+        if (said, came) != (([row.term], [page.TERMINATES[row.term]]) if row.term else ([], [])):
+            wrong.append(f"{row.name}: {said} {came}, not {row.term}")
     compare("iwarp", out)
     assert not wrong, "\n".join(wrong)
 
 
+LINUX = {"rxe": "-d rxe0 -g 1", "siw": "-i 10.77.2.11"}
+
+
 @pytest.mark.full
 @pytest.mark.alone
-def test_rxe(vm_session, program, tmp_path):
+@pytest.mark.parametrize("device", LINUX)
+def test_linux(vm_session, program, tmp_path, device):
     """The yardstick.  What Linux's drivers do is theirs, but a change is to be seen."""
     expect = tmp_path / "expect"
-    expect.write_text("".join(f"{name}\t{end}\t{what}\n" for name, ends in expected("rxe").items()
+    expect.write_text("".join(f"{name}\t{end}\t{what}\n" for name, ends in expected(device).items()
                               for end, what in zip("AB", ends)))
     for path, to in ((program, "/tmp/pairs"), (expect, "/tmp/expect")):
         with open(path, "rb") as file:
             assert vm_session.feed(f"cat >{to}; chmod +x {to}", file).returncode == 0
     out = ""
-    for some in itertools.zip_longest(*[iter(names("rxe"))] * 20, fillvalue=""):
-        rc, said = vm_session.guest(f"timeout {LIMIT} /tmp/pairs -d rxe0 -g 1 -t 1000 "
+    for some in itertools.zip_longest(*[iter(names(device))] * 20, fillvalue=""):
+        rc, said = vm_session.guest(f"timeout {LIMIT} /tmp/pairs {LINUX[device]} -t 1000 "
                                     f"-e /tmp/expect {' '.join(some)}", LIMIT)
         assert rc == 0, said
         out += said
-    compare("rxe", out)
+    compare(device, out)

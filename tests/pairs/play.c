@@ -375,7 +375,7 @@ void play(const struct row *r, const char *want_a, const char *want_b)
 	if (a) {
 		if (type() == IBV_QPT_UD)
 			CHECK((ah = ah_to(a, &a->theirs.gid)));
-		post_all(a, iwarp && strstr(want_a, "ERR"));
+		post_all(a, iwarp && strstr(row->ia, ", ERR"));
 	}
 	wait_a_while(a);
 	if (a)

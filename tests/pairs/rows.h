@@ -14,6 +14,7 @@
 #define CMP_SWAP  .op = IBV_WR_ATOMIC_CMP_AND_SWP
 #define FETCH_ADD .op = IBV_WR_ATOMIC_FETCH_AND_ADD
 #define ATOMIC_WR .op = IBV_WR_ATOMIC_WRITE
+#define FLUSH	  .op = (enum ibv_wr_opcode)14 /* IBV_WR_FLUSH of later headers */
 #define UC	  .type = IBV_QPT_UC
 #define UD	  .type = IBV_QPT_UD
 
@@ -34,6 +35,9 @@
 /* A's own fault: B sees no more than what was ahead. */
 #define A_FAILS(status)	 .a = A_NAK(status), .b = "-, OK, RTS"
 #define SQ_FAILS(status) .a = "OK " status " FLUSH*2, -, SQE", .b = "-, OK, RTS"
+
+/* The post is refused, and what is behind it in the list. */
+#define UNSUPPORTED .a = "EINVAL OK, -, RTS", .b = "-, OK, RTS"
 
 /* iWARP.  What A sends is done when it is sent; a Terminate ends both QPs. */
 #define IW_A_SENT   "OK*2 FLUSH*2, FLUSH*2, ERR QP_FATAL"
