@@ -76,7 +76,7 @@ static int make_lingering(void)
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(to);
 	int listener = socket(AF_INET, SOCK_STREAM, 0), other;
-	char byte = 0;
+	static const char many[1 << 16];
 
 	stuck_end(&stuck); /* nor could a process end that has it */
 	close(stuck.fd);
@@ -86,7 +86,7 @@ static int make_lingering(void)
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &len), 0);
 	assert_int_equal(connect(sent, (struct sockaddr *)&to, len), 0);
 	other = accept(listener, NULL, NULL);
-	while (send(sent, &byte, 1, MSG_DONTWAIT) == 1)
+	while (send(sent, many, sizeof(many), MSG_DONTWAIT) > 0)
 		;
 	assert_int_equal(setsockopt(sent, SOL_SOCKET, SO_LINGER, &on, sizeof(on)), 0);
 	close(listener);
