@@ -28,7 +28,8 @@ def pytest_configure(config):
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
-    config.addinivalue_line("markers", "full: a cell that only --full runs")
+    config.addinivalue_line("markers", "full(of=None): a cell that only --full runs; of its"
+                            " parameters, a dict, where of(parameters) is true")
     config.addinivalue_line("markers", "alone: measures, or wants all processors")
     config.addinivalue_line("markers", "xdist_group(name): one after the other")
 
@@ -50,6 +51,11 @@ def set_apart(item):
         item.add_marker(pytest.mark.xdist_group("here"))
 
 
+def is_full(item):
+    return any("of" not in marker.kwargs or marker.kwargs["of"](item.callspec.params)
+               for marker in item.iter_markers("full"))
+
+
 @pytest.hookimpl(tryfirst=True)     # xdist's own looks at the groups
 def pytest_collection_modifyitems(config, items):
     """A cell of the full tables is not skipped in a bounded run: it is not in it."""
@@ -59,10 +65,10 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: "vm_session" not in item.fixturenames)
     if config.getoption("--full"):
         return
-    full = [i for i in items if i.get_closest_marker("full")]
+    full = [i for i in items if is_full(i)]
     if full:
         config.hook.pytest_deselected(items=full)
-        items[:] = [i for i in items if not i.get_closest_marker("full")]
+        items[:] = [i for i in items if not is_full(i)]
 
 
 class Conformance:
