@@ -47,8 +47,9 @@ def test_every_object_of_a_live_process(netns, way, name):
     ns = netns.with_env(URNIC_LOCAL=way)
     server, client = bandwidth(ns, "-q", "3")
     connected = rf"(?s)(on roce_lo, {name} to.*){{3}}"
-    out = client.wait_dump(rf"(?s)(RC RTS on roce_lo, {name} to.*){{3}}")
+    client.wait_dump(rf"(?s)(RC RTS on roce_lo, {name} to.*){{3}}")
     theirs = server.wait_dump(connected)
+    out = dump(ns, client)  # a dump that began before the PD was there has none
     qps = re.findall(rf"^qp (0x\w+): RC \w+ on roce_lo, {name} to QP (0x\w+) at 127.0.0.1$",
                      out, re.M)
     assert len(qps) == 3

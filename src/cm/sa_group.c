@@ -79,8 +79,8 @@ static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa
 	m->refused = status == -EINVAL;
 	m->state = ev.status ? MEMBER_OUT : MEMBER_IN;
 	if (ev.group) {
-		memcpy(m->want.mgid, g->mgid, sizeof(m->want.mgid));
-		m->want.mlid = g->mlid;
+		memcpy(m->want.mgid, ev.group->mgid, sizeof(m->want.mgid));
+		m->want.mlid = ev.group->mlid;
 	}
 	sa_answered(cm, &m->ask);
 }

@@ -59,17 +59,24 @@ static void raise(struct opened *o, uint32_t events)
 				    &o->qp->ex.qp_base);
 }
 
+/* Of a handle that is open. */
 static void end(struct core *core, struct opened *o)
 {
-	if (!o->qp) {
-		forget(o);
-	} else if (!o->ended) {
+	if (!o->ended) {
 		o->ended = true;
 		log_info("QP 0x%06x of slot %u has ended with its process or context",
 			 o->ask.qpn, o->slot);
 		raise(o, 1u << IBV_EVENT_QP_FATAL);
 	}
 	lock_changed(&core->share->answered);
+}
+
+static void end_or_forget(struct core *core, struct opened *o)
+{
+	if (o->qp)
+		end(core, o);
+	else
+		forget(o);
 }
 
 /* --- questions -----------------------------------------------------------------------
@@ -193,7 +200,7 @@ void opened_told(struct core *core, uint16_t slot, const struct share_msg *m)
 		return;
 	raise(o, m->events);
 	if (m->events & SHARE_ENDED)
-		end(core, o);
+		end_or_forget(core, o);
 }
 
 void opened_gone(struct core *core, uint16_t slot)
@@ -203,7 +210,7 @@ void opened_gone(struct core *core, uint16_t slot)
 		struct opened *o = container_of(n, struct opened, node);
 
 		if (o->slot == slot)
-			end(core, o);
+			end_or_forget(core, o);
 	}
 }
 
