@@ -418,6 +418,25 @@ def test_the_qp_lives_until_its_last_handle_is_destroyed(place):
     assert i.must("sent", 20000)[:2] == [RETRY_EXC, 5]
 
 
+def test_another_context_of_the_process_keeps_the_qp(place):
+    t, s, i = place.member(), place.member(), place.sender()
+    tq, tn = t.must("target")
+    q, _ = join(i, t, tq, tn)
+    t.must("context")
+    assert t.do("open", tn) == "no EINVAL"      # the domain is the first context's
+    t.must("domain", place.file, "-")
+    h, _ = t.must("open", tn)
+    srq = Srq(s)
+    works(i, q, srq)
+    t.must("uncontext")
+    works(i, q, srq, Srq(t))
+    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # no SRQ has that number
+    assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 9]
+    assert t.must("event", 5000) == [REQ_ERR, h]
+    t.must("unqp", h)
+    assert s.do("open", tn) == "no EINVAL"
+
+
 def test_the_creators_process_ends(place):
     """The QP ends with it: openers and the peer are told."""
     t, s, i = place.member(), place.member(), place.sender()

@@ -25,7 +25,8 @@
 
 enum { MEM = 4 << 20, MANY = 64, DEPTH = 64, SINK = 128 };
 
-static struct ibv_context *ctx;
+static struct ibv_context *ctx, *before; /* the one before it */
+static const char *device;
 static struct ibv_xrcd *xrcd;
 static struct ibv_pd *pd;
 static struct ibv_mr *mr;
@@ -91,6 +92,15 @@ static void open_device(const char *name)
 	scq = ibv_create_cq(ctx, 1000, NULL, NULL, 0);
 	if (!mr || !scq)
 		err(1, "no memory region or CQ");
+}
+
+/* From now on all is done with another context. */
+static void open_again(void)
+{
+	before = ctx;
+	ctx = NULL;
+	open_device(device);
+	ok(".");
 }
 
 static void domain(const char *file, const char *how)
@@ -466,6 +476,10 @@ static void obey(char *line)
 	sscanf(line, "%*s %u %u %u %u %u %u", &x[0], &x[1], &x[2], &x[3], &x[4], &x[5]);
 	if (!strcmp(cmd, "domain") && sscanf(line, "%*s %255s %255s", a, b) == 2)
 		domain(a, b);
+	else if (!strcmp(cmd, "context"))
+		open_again();
+	else if (!strcmp(cmd, "uncontext"))
+		answer(ibv_close_device(before));
 	else if (!strcmp(cmd, "undomain"))
 		answer(ibv_close_xrcd(xrcd));
 	else if (!strcmp(cmd, "srq"))
@@ -528,7 +542,8 @@ int main(int argc, char **argv)
 		errx(2, "usage: xrc DEVICE GID_INDEX");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	gid_index = atoi(argv[2]);
-	open_device(argv[1]);
+	device = argv[1];
+	open_device(device);
 	ok("ready");
 	while (fgets(line, sizeof(line), stdin))
 		obey(line);
