@@ -33,9 +33,12 @@ static struct data {
 	unsigned mads[6];
 	uint16_t from; /* the last of the MADs */
 	unsigned room, taken[6], done, crossed, late;
-	bool stopped;  /* the program of that QP takes nothing */
-	uint32_t last; /* of the packets that came */
+	unsigned freed; /* room that there is just after the program had none */
+	bool stopped;	/* the program of that QP takes nothing */
+	uint32_t last;	/* of the packets that came */
 	bool ordered;
+	unsigned by_sl[SLS];
+	char order[PACKETS + 1]; /* the SL of each that was taken */
 	struct fabric_data v[PACKETS];
 	uint8_t bytes[LEN];
 } w;
@@ -49,12 +52,17 @@ static inline enum fabric_take take(void *ctx, uint32_t node, uint8_t port,
 	(void)port;
 	if (pkt->dqpn == STOPPED && w.stopped)
 		return w.late ? FABRIC_LOST : FABRIC_FULL;
-	if (!w.room)
+	if (!w.room) {
+		w.room = w.freed;
+		w.freed = 0;
 		return FABRIC_FULL;
+	}
 	w.room--;
 	w.ordered &= !w.taken[node] || n > w.last;
 	w.last = n;
 	w.taken[node]++;
+	w.order[strlen(w.order)] = (char)('0' + pkt->sl);
+	w.by_sl[pkt->sl]++;
 	return FABRIC_TAKEN;
 }
 
@@ -111,6 +119,16 @@ static inline int open_star(const char *text)
 	w.room = PACKETS;
 	w.ordered = true;
 	return 0;
+}
+
+static inline int open_three(void **state)
+{
+	static const char three[] =
+		"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n[3] \"H-c\"[1]\n\n"
+		"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n\nCa 1 \"H-c\"\n";
+
+	(void)state;
+	return open_star(three);
 }
 
 static inline int open_two(void **state)

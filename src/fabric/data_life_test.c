@@ -10,16 +10,6 @@
 
 #include "fabric/data_fix.h"
 
-static int open_three(void **state)
-{
-	static const char three[] =
-		"Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n[3] \"H-c\"[1]\n\n"
-		"Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n\nCa 1 \"H-c\"\n";
-
-	(void)state;
-	return open_star(three);
-}
-
 static void too_old(void **state)
 {
 	uint64_t life = UINT64_C(4096) << 12;

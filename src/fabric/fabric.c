@@ -215,6 +215,8 @@ int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_op
 	heap_init(&f->lease_due);
 	heap_init(&f->life_due);
 	list_init(&f->ready);
+	list_init(&f->links);
+	list_init(&f->ups);
 	f->node = calloc(t->nodes, sizeof(*f->node));
 	if (!f->node)
 		rc = -ENOMEM;
@@ -354,7 +356,8 @@ uint64_t fabric_next(const struct fabric *f)
 
 	uint64_t life = heap_next(&f->life_due);
 
-	if (!list_empty(&f->flying) || !list_empty(&f->ready))
+	if (!list_empty(&f->flying) || !list_empty(&f->ready) || !list_empty(&f->links) ||
+	    !list_empty(&f->ups))
 		return 0;
 	if (life < trap)
 		trap = life;

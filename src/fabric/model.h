@@ -5,6 +5,7 @@
 
 #include "fabric/pkt.h"
 #include "fabric/topo.h"
+#include "fabric/vlarb.h"
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "wire/attr.h"
@@ -21,7 +22,7 @@ enum {
 	PKEY_BLOCK = 32,
 	GUIDS = 32,
 	GUID_BLOCK = 8,
-	VL_ARB_CAP = 8,
+	VL_ARB_CAP = VLARB_ENTRIES,
 };
 
 enum port_state { PORT_NOP, PORT_DOWN, PORT_INIT, PORT_ARMED, PORT_ACTIVE };
@@ -91,16 +92,26 @@ struct vl_queue {
 	bool inner;	   /* a program's packets: its own pool bounds them */
 	uint32_t blocks;   /* of 64 bytes, those on their way here included */
 	struct list fl;	   /* struct flight */
-	struct list stand; /* fabric.ready, waiting of an output, or for_room */
-	uint64_t since;	   /* its first packet waits for credits; 0: it does not */
+	struct list stand; /* fabric.ready, stand of an outlet, or for_room */
+	uint64_t since;	   /* its first packet stands at its outlet; 0: it does not */
+};
+
+/* Where packets of several VLs want the same. */
+struct outlet {
+	struct list stand[DATA_VLS]; /* vl_queues, each with a packet for it */
+	uint8_t may;		     /* mask of VLs: the first of stand may go */
+	struct list turn;	     /* fabric.links or ups, while may is not 0 */
+	struct vlarb arb;
 };
 
 struct port_data {
+	struct fab_port *port;
 	struct vl_queue in[DATA_VLS];  /* from the link */
 	struct vl_queue out[DATA_VLS]; /* an adapter's: from its programs */
-	struct list waiting[DATA_VLS]; /* vl_queues: for credits of the peer's VL */
-	struct list for_room;	       /* ... for room of a program here */
-	struct heap_node life_due;     /* when the first of waiting is too old */
+	struct outlet link;	       /* to the peer */
+	struct outlet up;	       /* an adapter's: to its programs */
+	struct list for_room;	       /* vl_queues whose program here has no room */
+	struct heap_node life_due;     /* when the first that waits is too old */
 	uint8_t lost[DATA_VLS];	       /* packets in a row that were too old */
 	uint64_t stalled[DATA_VLS];    /* until then the VL takes none */
 };
@@ -162,9 +173,10 @@ struct fabric {
 	struct fab_node *node;
 	struct list flying, unused; /* struct flight */
 	struct heap trap_due, lease_due, life_due;
-	struct list ready; /* vl_queues whose first packet may be able to go */
-	uint32_t changes;  /* of ports */
-	uint32_t datas;	   /* ports that have a struct port_data */
+	struct list ready;	/* vl_queues whose first packet looks for its outlet */
+	struct list links, ups; /* outlets */
+	uint32_t changes;	/* of ports */
+	uint32_t datas;		/* ports that have a struct port_data */
 };
 
 static inline bool is_switch(const struct fab_node *n)
@@ -218,8 +230,9 @@ bool take_in(struct fab_port *in, const struct mad_pkt *pkt);
 bool good_pkey(struct fab_port *in, const struct mad_pkt *pkt);
 void no_way(struct fab_port *in, enum rcv_detail why);
 
-/* data.c */
 struct flight *flight_new(struct fabric *f);
+
+/* data.c, outlet.c, buffer.c */
 void data_run(struct fabric *f, unsigned max);
 void data_life(struct fabric *f);	 /* life_due is there */
 void data_link_down(struct fab_port *p); /* what waits for it goes on, or is lost */
@@ -228,6 +241,18 @@ void data_free(struct fab_port *p);
 /* From a program at this adapter.  0 or -ENOMEM: then it is still the caller's. */
 int data_begin(struct fab_port *p, const struct mad_pkt *pkt);
 void data_room(struct fab_port *p); /* its programs have taken something */
+
+/* The line of that VL may move on, or is empty. */
+static inline void outlet_turn(struct list *turns, struct outlet *o, unsigned vl)
+{
+	unsigned some = !list_empty(&o->stand[vl]);
+
+	o->may = (uint8_t)((o->may & ~(1u << vl)) | some << vl);
+	if (!o->may)
+		list_del(&o->turn);
+	else if (list_empty(&o->turn))
+		list_add_tail(turns, &o->turn);
+}
 
 /* link.c */
 void link_retrain(struct fab_port *p); /* looks whether it can be up now */
