@@ -342,12 +342,12 @@ def constant(path, name):
     return re.search(rf"\b{name} = (\d+)", (ROOT / path).read_text())[1]
 
 
-def eventually(true, timeout=HANGS):
+def eventually(true, timeout=HANGS, step=0.02):
     end = time.monotonic() + timeout
     while not true():
         if time.monotonic() > end:
             return False
-        time.sleep(0.02)
+        time.sleep(step)
     return True
 
 

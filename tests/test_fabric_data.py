@@ -7,6 +7,7 @@ docs/fabric.md.
 import json
 import re
 import signal
+import struct
 
 import pytest
 from lab import HANGS, eventually, next_port, run_both
@@ -252,6 +253,121 @@ def test_a_receiver_stops(two):
     server.signal(signal.SIGCONT)
     assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
+
+
+# A program that takes datagrams (without a receive each is dropped when it has come), or
+# that sends them on a service level, as many as go.  It writes down how many have gone, and
+# how often it has found since that none goes.
+UD = """
+import mmap, struct, sys, time
+from pyverbs.addr import AHAttr, AH
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.wr import SGE, SendWR
+import pyverbs.enums as e
+name, *to = sys.argv[1:]
+c = Context(name=name)
+pd, cq = PD(c), CQ(c, 256)
+qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_UD, scq=cq, rcq=cq, cap=QPCap(max_send_wr=128)),
+        QPAttr(port_num=1))
+print("ready", c.query_port(1).lid, qp.qp_num, flush=True)
+if not to:
+    time.sleep(600)
+lid, qpn, sl = map(int, to[:3])
+with open(to[3], "r+b") as file:
+    said = mmap.mmap(file.fileno(), 16)
+mr = MR(pd, 4096, e.IBV_ACCESS_LOCAL_WRITE)
+ah = AH(pd, attr=AHAttr(dlid=lid, sl=sl, port_num=1))
+wr = SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(mr.buf, 4096, mr.lkey)])
+wr.set_wr_ud(ah, qpn, 0)
+out = gone = none = 0
+while True:
+    while out < 128:
+        qp.post_send(wr)
+        out += 1
+    n = cq.poll(64)[0]
+    out, gone, none = out - n, gone + n, 0 if n else none + 1
+    said[:] = struct.pack("QQ", gone, none)
+"""
+
+QOS = """
+qos TRUE
+qos_max_vls 8
+qos_high_limit 0
+qos_vlarb_high 7:0
+qos_vlarb_low 0:192,1:64
+qos_sl2vl 0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7
+"""
+
+THREE = TWO.replace('[2] "H-b"[1]', '[2] "H-b"[1]\n[3] "H-c"[1]', 1) + """
+Ca 1 "H-c"
+[1] "sw"[3]
+"""
+
+
+class Sender:
+    def __init__(self, f, hca, to, sl):
+        self.file = f.dir / f"sent.{hca}"
+        self.file.write_bytes(bytes(16))
+        self.file.chmod(0o666)
+        self.proc = f.at(hca).start("/usr/bin/python3", "-c", UD, f"ib_{hca}", *to, str(sl),
+                                    str(self.file))
+
+    def said(self):
+        return struct.unpack("QQ", self.file.read_bytes())
+
+
+def full(f, senders):
+    """How many each has sent, when no more go and the fabric has nothing to do."""
+    def stands():
+        nonlocal was
+        assert all(s.proc.running() for s in senders)
+        said = [s.said() for s in senders]
+        now = [gone for gone, _ in said]
+        same, was = now == was, now
+        return same and all(none > 50 for _, none in said) and \
+            stat(f.proc.pid).split()[2] == "S"
+    was = None
+    assert eventually(stands, step=0.001)
+    return was
+
+
+def stat(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read()
+
+
+def test_vl_arbitration(fabric):
+    """Two programs send to one that takes little at a time: of each little both have the
+    share that OpenSM's configuration gives them."""
+    f = fabric(THREE)
+    with (f.dir / "conf").open("a") as conf:
+        conf.write(QOS)
+    f.opensm("a")
+    receiver = f.at("a").start("/usr/bin/python3", "-c", UD, "ib_a")
+    receiver.wait_output("ready")
+    to = receiver.out.split("ready ")[1].split()[:2]
+    senders = [Sender(f, "b", to, 0), Sender(f, "c", to, 1)]
+    receiver.signal(signal.SIGSTOP)
+    total, was = [0, 0], full(f, senders)
+
+    def take():
+        """What it took was of what had come before, if it was one pool's at most: else it
+        ran for so long that both have sent more, as fast as they could."""
+        nonlocal was
+        receiver.signal(signal.SIGCONT)
+        receiver.signal(signal.SIGSTOP)
+        now = full(f, senders)
+        went = [n - w for n, w in zip(now, was)]
+        was = now
+        if sum(went) < 300:
+            total[:] = [t + n for t, n in zip(total, went)]
+        return sum(total) > 20 * 256
+    assert eventually(take, step=0), total
+    assert 2.7 < total[0] / total[1] < 3.3, total
 
 
 def test_the_fabric_is_killed(two):
