@@ -42,6 +42,33 @@ def sent(f, node, port=1):
                          f.ns.run(f.ns.stage.urnic, "fabric", "counters").out, re.M)[1])
 
 
+def link(f, how, node, port):
+    f.ns.run(f.ns.stage.urnic, "fabric", "link", how, node, str(port))
+
+
+def counters(f):
+    """{(node, port): its counters}"""
+    out = json.loads(f.ns.run(f.ns.stage.urnic, "fabric", "counters", "--json").out)
+    return {(p["node"], p["port"]): p["counters"] for p in out["ports"]}
+
+
+def load(f, server, client, *words):
+    """A program on its way, with packets on the client's link."""
+    port = next_port()
+    words = [*words, "-p", str(port)]
+    s = f.at(server).start(*words)
+    s.wait_listening(port)
+    was = sent(f, f"H-{client}")
+    c = f.at(client).start(*words, "127.0.0.1")
+    assert eventually(lambda: sent(f, f"H-{client}") > was + 100)
+    return s, c
+
+
+def well(*procs):
+    for p in procs:
+        assert p.wait(100) == 0, p.describe()
+
+
 def test_devinfo(fabric):
     f = fabric()
     out = f.run("b", "ibv_devinfo", "-v")
@@ -124,11 +151,9 @@ def test_events(two):
     watch = two.at("b").start("stdbuf", "-oL", "ibv_asyncwatch")
     watch.wait_output("async event FD")
 
-    def link(how):
-        two.ns.run(two.ns.stage.urnic, "fabric", "link", how, "H-b", "1")
-    link("down")
+    link(two, "down", "H-b", 1)
     watch.wait_output("IBV_EVENT_PORT_ERR")
-    link("up")
+    link(two, "up", "H-b", 1)
     watch.wait_output("IBV_EVENT_PORT_ACTIVE")
     assert watch.running()
 
@@ -225,13 +250,60 @@ def test_a_cable_is_pulled_under_load(two):
     client = two.at("b").start(*words, "127.0.0.1")
     was = sent(two, "sw")
     assert eventually(lambda: sent(two, "sw") > was + 100)
-
-    def link(how):
-        two.ns.run(two.ns.stage.urnic, "fabric", "link", how, "H-b", "1")
-    link("down")
-    link("up")
+    link(two, "down", "H-b", 1)
+    link(two, "up", "H-b", 1)
     assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
+
+
+def test_a_link_goes_down_under_load(fabric):
+    """OpenSM is told by trap and finds another way, and RC sends again what was lost."""
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    procs = load(f, "n1", "n3", "ib_write_bw", "-n", "8000", "-u", "19")
+    was = {s: sent(f, "S-leaf1", s) for s in (1, 2)}
+    assert eventually(lambda: any(sent(f, "S-leaf1", s) > was[s] + 100 for s in was))
+    used = max(was, key=lambda s: sent(f, "S-leaf1", s) - was[s])
+    link(f, "down", "S-leaf1", used)
+    well(*reversed(procs))
+    assert sent(f, "S-leaf1", 3 - used) > was[3 - used] + 100
+
+
+def test_the_standby_takes_over_under_load(fabric):
+    f = fabric(leaves(1, 2, 2))
+    (f.dir / "conf").write_text("force_log_flush TRUE\nsminfo_polling_timeout 200\n"
+                                "polling_retry_number 2\n")
+    first = f.opensm("n0")
+    second = f.opensm("n2", wait="Entering STANDBY state")
+    server, client = load(f, "n1", "n3", "ib_write_bw", "-D", "6")
+    first.kill()
+    wait_log(second, "SUBNET UP")
+    assert client.running()
+    was = sent(f, "H-n3")
+    assert eventually(lambda: sent(f, "H-n3") > was + 100)
+    well(client, server)
+
+
+def test_conservation(fabric):
+    """Whatever happens, what one end of a link has sent the other has received."""
+    f = fabric(leaves(2, 2, 2))
+    f.opensm("n0")
+    procs = [load(f, "n1", "n3", "ib_write_bw", "-n", "2000", "-u", "19"),
+             load(f, "n2", "n0", "ib_write_bw", "-c", "UC", "-D", "4")]
+    procs[1][0].signal(signal.SIGSTOP)
+    link(f, "down", "S-leaf1", 1)
+    link(f, "up", "S-leaf1", 1)
+    procs[1][0].signal(signal.SIGCONT)
+    well(*(p for pair in procs for p in reversed(pair)))
+    out = f.ns.run(f.ns.stage.urnic, "fabric", "status", "--json").out
+    ends = [((n["id"], p["port"]), (p["peer"], p["peer_port"]))
+            for n in json.loads(out)["nodes"] for p in n["ports"] if "peer" in p]
+    assert len(ends) == 16
+    count = counters(f)
+    for one, other in ends:
+        for kind in ("packets", "data"):
+            assert count[one][f"port_xmit_{kind}"] == count[other][f"port_rcv_{kind}"], (one, other)
+    assert sum(count[one]["port_xmit_packets"] for one, _ in ends) > 10000
 
 
 def test_a_receiver_stops(two):
