@@ -16,7 +16,7 @@ import subprocess
 import time
 
 import pytest
-from lab import HANGS, eventually
+from lab import HANGS, eventually, next_port
 from tool import URNIC, bad, need
 
 SYSTEM = "/usr/lib/x86_64-linux-gnu/libibumad.so.3"
@@ -582,6 +582,37 @@ def test_a_cable_is_pulled(fabric):
     ask(f, "link", "up", spine[2:], "2")
     assert eventually(lambda: link_states(f)[spine, 2] == "active")
     assert "num:128 (Link state change)" in read(f.dir / "log.n0")
+
+
+def edges(picture):
+    """{(node, port): its label}, of the ends that the links are told by"""
+    return {(a, int(port)): (label, "dashed" in line) for line in picture.splitlines()
+            for a, port, label in re.findall(r'\t"(.*)" -- ".*" \[taillabel=(\d+).* label="(.*)"\]', line)}
+
+
+def test_picture(fabric):
+    """Each link once, with what crosses it; and graphviz takes it."""
+    need("dot")
+    f = fabric(leaves(1, 2, 1))
+    assert set(edges(ask(f, "picture")).values()) == {("init", True)}
+    f.opensm("n0")
+    words = "ib_write_bw", "-D", "20", "-p", str(next_port())
+    server = f.at("n0").start(*words)
+    server.wait_listening(int(words[-1]))
+    client = f.at("n1").start(*words, "127.0.0.1")
+
+    def loads():
+        return [float(x) for label, _ in edges(ask(f, "picture")).values()
+                for x in re.findall(r"(\S+) / (\S+) of 100 Gb/s", label)[0]]
+    assert eventually(lambda: len([x for x in loads() if x > 0.05]) == 4), loads()
+    client.kill()
+    ask(f, "link", "down", "leaf1", "1")
+    out = ask(f, "picture")
+    assert len(edges(out)) == 4 and edges(out)["S-leaf1", 1] == ("pulled", True), out
+    assert out.count("[shape=box]") == 3 and out.count("[shape=ellipse]") == 2
+    (f.dir / "dot").write_text(out)
+    svg = f.ns.run("dot", "-Tsvg", f.dir / "dot", library=False).out
+    assert svg.count('class="edge"') == 4 and "</svg>" in svg
 
 
 def ping(f, frm, to):

@@ -294,7 +294,8 @@ static const struct {
 	{ "run", cmd_fabric_run },	     { "exec", cmd_fabric_exec },
 	{ "make", cmd_fabric_make },	     { "status", cmd_fabric_status },
 	{ "counters", cmd_fabric_counters }, { "link", cmd_fabric_link },
-	{ "pcap", cmd_fabric_pcap },	     { "sysfs", cmd_fabric_sysfs },
+	{ "picture", cmd_fabric_picture },   { "pcap", cmd_fabric_pcap },
+	{ "sysfs", cmd_fabric_sysfs },
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -329,6 +330,7 @@ int cmd_fabric(int argc, char **argv)
 		       "  status         show nodes and links of the one that runs\n"
 		       "  counters [NODE [PORT]]\n"
 		       "                 show what its ports have counted\n"
+		       "  picture        print its links and their loads, for graphviz\n"
 		       "  link down|up NODE PORT\n"
 		       "                 pull a cable, or plug it in again\n"
 		       "  pcap FILE [NODE [PORT]]\n"

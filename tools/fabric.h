@@ -23,6 +23,7 @@ int cmd_fabric_counters(int argc, char **argv);
 int cmd_fabric_exec(int argc, char **argv);
 int cmd_fabric_link(int argc, char **argv);
 int cmd_fabric_pcap(int argc, char **argv);
+int cmd_fabric_picture(int argc, char **argv);
 int cmd_fabric_status(int argc, char **argv);
 int cmd_fabric_sysfs(int argc, char **argv);
 

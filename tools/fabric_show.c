@@ -11,6 +11,7 @@
 
 #include "fabric.h"
 #include "fabric_control.h"
+#include "fabric_links.h"
 #include "urnic.h"
 
 enum { EVERY_US = 1000000 };
@@ -52,18 +53,6 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-static const char *string(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static long long number(const json_t *j, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(j, key));
-}
-
 /* Standard output, of which a terminal that is refreshed shows what it has room for. */
 struct page {
 	bool live;
@@ -92,96 +81,6 @@ static __attribute__((format(printf, 2, 3))) void line(struct page *p, const cha
 
 /* --- status --------------------------------------------------------------------- */
 
-/* An object that leads from a node's name to its JSON. */
-static json_t *by_name(const json_t *nodes)
-{
-	json_t *all = json_object(), *n;
-	size_t i;
-
-	json_array_foreach(nodes, i, n) json_object_set(all, string(n, "id"), n);
-	return all;
-}
-
-static const json_t *port_of(const json_t *node, long long num)
-{
-	const json_t *p;
-	size_t i;
-
-	json_array_foreach(json_object_get(node, "ports"), i, p)
-	{
-		if (number(p, "port") == num)
-			return p;
-	}
-	return NULL;
-}
-
-/* Lowest first, as a link is as far as its slower end. */
-static unsigned state_rank(const json_t *port)
-{
-	static const char *const names[] = { "down", "init", "armed", "active" };
-
-	for (unsigned i = 0; i < 4; i++) {
-		if (strcmp(string(port, "state"), names[i]) == 0)
-			return i;
-	}
-	return 0;
-}
-
-struct link {
-	const json_t *node, *port, *peer;
-	const char *state;
-};
-
-/* The link at a port; false: none, or its other end tells it. */
-static bool link_at(const json_t *names, const json_t *node, const json_t *port,
-		    struct link *l)
-{
-	const char *peer = string(port, "peer"), *id = string(node, "id");
-	long long far = number(port, "peer_port");
-	const json_t *other;
-	int order = strcmp(id, peer);
-	bool adapter = strcmp(string(node, "type"), "switch") != 0;
-
-	other = json_object_get(names, peer);
-	if (!*peer || !other)
-		return false;
-	if (adapter != (strcmp(string(other, "type"), "switch") != 0)) {
-		if (adapter)
-			return false; /* a switch tells of its adapters */
-	} else if (order > 0 || (order == 0 && number(port, "port") > far)) {
-		return false;
-	}
-	*l = (struct link){ node, port, port_of(other, far), NULL };
-	if (!json_is_true(json_object_get(port, "cable")))
-		l->state = "pulled";
-	else if (l->peer && state_rank(l->peer) < state_rank(port))
-		l->state = string(l->peer, "state");
-	else
-		l->state = string(port, "state");
-	if (strcmp(l->state, "down") == 0 &&
-	    (strcmp(string(port, "physical"), "disabled") == 0 ||
-	     strcmp(string(l->peer, "physical"), "disabled") == 0))
-		l->state = "disabled";
-	return true;
-}
-
-static void for_links(const json_t *nodes, const json_t *names,
-		      void (*fn)(void *ctx, const struct link *l), void *ctx)
-{
-	const json_t *n, *p;
-	struct link l;
-	size_t i, k;
-
-	json_array_foreach(nodes, i, n)
-	{
-		json_array_foreach(json_object_get(n, "ports"), k, p)
-		{
-			if (link_at(names, n, p, &l))
-				fn(ctx, &l);
-		}
-	}
-}
-
 struct sum {
 	unsigned links, active;
 };
@@ -199,13 +98,13 @@ static void print_link(void *ctx, const struct link *l)
 	char from[80], to[80], rate[40] = "";
 	double gbps = json_number_value(json_object_get(l->port, "rate"));
 
-	snprintf(from, sizeof(from), "%.70s %lld", string(l->node, "id"),
-		 number(l->port, "port"));
-	snprintf(to, sizeof(to), "%.70s %lld", string(l->port, "peer"),
-		 number(l->port, "peer_port"));
+	snprintf(from, sizeof(from), "%.70s %lld", json_text(l->node, "id"),
+		 json_number(l->port, "port"));
+	snprintf(to, sizeof(to), "%.70s %lld", json_text(l->port, "peer"),
+		 json_number(l->port, "peer_port"));
 	if (gbps > 0)
 		snprintf(rate, sizeof(rate), "%g Gb/s (%s)", gbps,
-			 string(l->port, "speed"));
+			 json_text(l->port, "speed"));
 	line(ctx, "%-24s %-24s %-9s%s%s", from, to, l->state, *rate ? " " : "", rate);
 }
 
@@ -222,37 +121,37 @@ static void print_node(struct page *to, const json_t *n)
 		size_t at = strlen(lids);
 
 		if (!*address)
-			address = string(p, "address");
+			address = json_text(p, "address");
 		sm |= json_is_true(json_object_get(p, "manager"));
 		if (json_object_get(p, "lid") && at < sizeof(lids) - 8)
 			snprintf(lids + at, sizeof(lids) - at, "%s%lld", at ? "," : "",
-				 number(p, "lid"));
+				 json_number(p, "lid"));
 	}
-	line(to, "%-24s %-9s %-9s %-15s %s", string(n, "id"), string(n, "type"), lids,
-	     address, sm ? "subnet manager" : "");
+	line(to, "%-24s %-9s %-9s %-15s %s", json_text(n, "id"), json_text(n, "type"),
+	     lids, address, sm ? "subnet manager" : "");
 }
 
 static void print_status(struct page *to, const json_t *j)
 {
 	const json_t *nodes = json_object_get(j, "nodes"), *n;
-	json_t *names = by_name(nodes);
+	json_t *names = links_nodes(nodes);
 	struct sum sum = { 0 };
 	unsigned switches = 0, adapters;
 	size_t i;
 
 	json_array_foreach(nodes, i, n) switches +=
-		strcmp(string(n, "type"), "switch") == 0;
-	for_links(nodes, names, count, &sum);
+		strcmp(json_text(n, "type"), "switch") == 0;
+	links_each(nodes, names, count, &sum);
 	adapters = (unsigned)json_array_size(nodes) - switches;
 	line(to, "fabric %s: %u switch%s, %u adapter%s; %u link%s, %u of them active",
-	     string(j, "fabric"), switches, switches == 1 ? "" : "es", adapters,
+	     json_text(j, "fabric"), switches, switches == 1 ? "" : "es", adapters,
 	     adapters == 1 ? "" : "s", sum.links, sum.links == 1 ? "" : "s", sum.active);
 	line(to, "%s", "");
 	line(to, "%-24s %-9s %-9s %s", "node", "type", "LID", "address");
 	json_array_foreach(nodes, i, n) print_node(to, n);
 	line(to, "%s", "");
 	line(to, "%-24s %-24s %-9s %s", "link", "to", "state", "rate");
-	for_links(nodes, names, print_link, to);
+	links_each(nodes, names, print_link, to);
 	json_decref(names);
 }
 
@@ -278,11 +177,13 @@ static void print_port(struct page *to, const json_t *p)
 			snprintf(errors + at, sizeof(errors) - at, " %s %lld", name,
 				 (long long)json_integer_value(v));
 	}
-	snprintf(port, sizeof(port), "%.70s %lld", string(p, "node"), number(p, "port"));
+	snprintf(port, sizeof(port), "%.70s %lld", json_text(p, "node"),
+		 json_number(p, "port"));
 	line(to, "%-24s %12lld %14lld %12lld %14lld %s", port,
-	     number(counters, "port_xmit_packets"),
-	     4 * number(counters, "port_xmit_data"), number(counters, "port_rcv_packets"),
-	     4 * number(counters, "port_rcv_data"), errors);
+	     json_number(counters, "port_xmit_packets"),
+	     4 * json_number(counters, "port_xmit_data"),
+	     json_number(counters, "port_rcv_packets"),
+	     4 * json_number(counters, "port_rcv_data"), errors);
 }
 
 static void print_counters(struct page *to, const json_t *j)
