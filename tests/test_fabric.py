@@ -626,6 +626,28 @@ def ping(f, frm, to):
     return out
 
 
+@pytest.mark.full
+def test_pcp(fabric):
+    """What PCP's agent says of its adapter's port.  It asks the SA for its path."""
+    need("dbpmda")
+    agent = pathlib.Path("/usr/lib/pcp/pmdas/infiniband")
+    f = fabric()
+    f.opensm("a")
+    # its own names an include file that Debian has elsewhere
+    names = re.sub(r"#include.*", "", (agent / "root").read_text())
+    (f.dir / "root").write_text(f'#define IB 91\n{names}#include "{agent}/pmns"\n')
+    lid = re.search(r"Base lid: (\d+)", f.run("b", "ibstat"))[1]
+    want = {"lid": lid, "state": '"Active"', "phystate": '"Link Up"', "linkwidth": "4"}
+    told = ["in.packets", "out.bytes"]
+    (f.dir / "words").write_text("\n".join(
+        [f"open pipe {agent}/pmdaib -l {f.dir}/log.ib", "getdesc on",
+         *(f"fetch infiniband.port.{n}" for n in (*want, *told)), "quit", ""]))
+    out = f.run("b", "sh", "-c", f"dbpmda -e -n {f.dir}/root <{f.dir}/words")
+    said = dict(re.findall(r"\(infiniband\.port\.(\S+)\).*\n.* value (.*)", out))
+    assert {n: said.get(n) for n in want} == want, out
+    assert all(int(said[n]) > 0 for n in told), out
+
+
 def test_an_adapter_without_its_cable(fabric):
     f = fabric()
     f.opensm("a")
