@@ -177,24 +177,51 @@ def test_multicast(two):
     assert out["ports"][0]["counters"]["multicast_rcv_packets"] >= 200
 
 
-@pytest.mark.parametrize("tls", ["rc_v", "ud_v"])
-def test_ucx(two, tls):
+def ucx(f, tls, **env):
     need("ucx_perftest")
     port = next_port()
     words = ["ucx_perftest", "-p", str(port), "-t", "tag_lat", "-n", "300", "-s", "3000"]
-    env = {"UCX_TLS": tls, "UCX_WARN_UNUSED_ENV_VARS": "n"}
-    urnic = [two.ns.stage.urnic, "run", "--"]
+    env = {"UCX_TLS": tls, "UCX_WARN_UNUSED_ENV_VARS": "n", **env}
+    urnic = [f.ns.stage.urnic, "run", "--"]
 
     def start(hca, *more):
-        return two.at(hca).start(*urnic, *words, *more, library=False,
-                                 env={**env, "UCX_NET_DEVICES": f"ib_{hca}:1"})
-    was = sent(two, "sw")
+        return f.at(hca).start(*urnic, *words, *more, library=False,
+                               env={**env, "UCX_NET_DEVICES": f"ib_{hca}:1"})
+    was = sent(f, "sw")
     server = start("a")
     server.wait_listening(port)
     client = start("b", "127.0.0.1")
     assert client.wait(60) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
-    assert sent(two, "sw") - was >= 300
+    assert sent(f, "sw") - was >= 300
+
+
+@pytest.mark.parametrize("tls", ["rc_v", "ud_v"])
+def test_ucx(two, tls):
+    ucx(two, tls)
+
+
+@pytest.mark.parametrize("tls", ["rc_v", "ud_v"])
+def test_path_bits(fabric, tls):
+    """A port with four LIDs has packets to each of them, from each of them."""
+    need("tshark")
+    f = fabric()
+    f.opensm("a", "-l", "2")
+    lid = int(re.search(r"port_lid:\s+(\d+)", f.run("b", "ibv_devinfo"))[1])
+    assert "port_lmc:\t\t0x02" in f.run("b", "ibv_devinfo")
+    server = f.at("b").start("ibping", "-S")
+    for n in range(4):
+        assert eventually(lambda n=n: "1 received" in f.run("a", "ibping", "-c", "1", str(lid + n), check=False))
+    server.kill()
+    proc = f.ns.start(f.ns.stage.urnic, "fabric", "pcap", f.dir / "data", "b", "1")
+    proc.wait_output("it captures")
+    for bits in "123":
+        ucx(f, tls, UCX_IB_LID_PATH_BITS=bits)
+    proc.signal(signal.SIGINT)
+    assert proc.wait(HANGS) == 0, proc.describe()
+    lids = tshark(f.dir / "data", "-Y", f"infiniband.lrh.slid >= {lid} and infiniband.lrh.slid < {lid + 4}"
+                  " and infiniband.bth.destqp > 1", "-T", "fields", "-e", "infiniband.lrh.slid")
+    assert {int(x) for x in lids.split()} == {lid + 1, lid + 2, lid + 3}
 
 
 def test_partition(fabric):
