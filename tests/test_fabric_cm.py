@@ -53,6 +53,20 @@ def test_programs(two, row):
     assert row.said in c.out, c.describe()
 
 
+def test_static_rate(fabric, netns):
+    """A path's rate is that of the slowest of its links, and QPs keep to it."""
+    settings = netns.stage.tmp / "settings"
+    settings.write_text("[b]\nrate = 1xSDR\n")
+    f = fabric(TWO, "-s", str(settings))
+    f.opensm("a")
+    port = lab.next_port()
+    words = ["ib_write_bw", "-R", "-n", "2000", "-p", str(port)]
+    _, c = run_pair(f.at("b"), f.at("a"), words, [*words, B], port, space=None,
+                    timeout=lab.HANGS)
+    bw = float(re.search(r"^ *65536 +2000 +\S+ +(\S+)", c.out, re.M)[1])
+    assert bw < 1.02 * 2500 / 8 * 1e6 / 2 ** 20, c.describe()
+
+
 def test_servers_of_one_port(fabric):
     """Each adapter is a host of its own: both serve all addresses, at one port."""
     f = fabric(leaves(2, 2, 2))

@@ -50,6 +50,7 @@ static struct cm_target target_of(const struct cm_msg *m, const struct cm_route 
 		.space = cm_service_space(m->service_id),
 		.src_port = cm_service_port(m->service_id),
 		.mtu = m->mtu,
+		.rate = m->path.rate,
 		.datagram = m->type == CM_SIDR_REQ,
 	};
 

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/pd.h"
+#include "core/rate.h"
 #include "sys/log.h"
 
 enum { SL_MAX = 15, FLOW_LABEL = 0xfffff };
@@ -32,6 +33,8 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 		return "no such port";
 	if (attr->sl > SL_MAX)
 		return "the service level is above 15";
+	if (!device_needs_grh(dev) && attr->static_rate && !rate_mbps(attr->static_rate))
+		return "static_rate is no rate";
 	if (attr->is_global &&
 	    (device_query_gid(dev, 1, attr->grh.sgid_index, sgid) || !sgid->used))
 		return no_gid;
@@ -44,6 +47,16 @@ static uint16_t slid_of(const struct device *dev, const struct ibv_ah_attr *attr
 	unsigned mask = (1u << device_lmc(dev)) - 1;
 
 	return (uint16_t)((device_lid(dev) & ~mask) | (attr->src_path_bits & mask));
+}
+
+/* Ethernet devices leave it to the program's rate limit, as Linux's in software do. */
+static uint32_t static_rate(struct device *dev, const struct ibv_ah_attr *attr)
+{
+	const struct port port = device_port(dev);
+	uint32_t own = rate_of_port(port.width, port.speed),
+		 is = rate_mbps(attr->static_rate);
+
+	return device_needs_grh(dev) || (own && is >= own) ? 0 : is;
 }
 
 static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
@@ -85,7 +98,10 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 			 ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
 		return -EINVAL;
 	}
-	*path = (struct path){ .link = ctx->link, .addr = addr, .sl = attr->sl };
+	*path = (struct path){ .link = ctx->link,
+			       .addr = addr,
+			       .rate = static_rate(ctx->dev, attr),
+			       .sl = attr->sl };
 	return 0;
 }
 

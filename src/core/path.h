@@ -20,6 +20,7 @@ struct path {
 	/* A QP's, and so of UD QPs, too, whose addresses are those of handles: */
 	uint32_t mtu;	     /* bytes of payload in a packet */
 	uint16_t pkey_index; /* of the port's table.  Of a message of QP1: its own */
+	uint32_t rate;	     /* Mb/s that its packets keep to (9.11); 0: as the port */
 	uint8_t sl;
 	bool same_host; /* address handles: the peer is of this host */
 };

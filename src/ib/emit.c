@@ -84,13 +84,18 @@ static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
+	int rc;
+
 	e->f.pad = (uint8_t)(-e->len & 3);
 	e->f.migreq = ib_op(e->f.opcode)->kind != IB_CONGESTION; /* A17.9.3 */
 	e->f.pkey = qp_pkey_on(q->qp, e->path);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
-	return e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)
-					     : emit_in_place(q, b, e);
+	rc = e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)
+					   : emit_in_place(q, b, e);
+	if (!rc)
+		emitted(q, b)->rate = e->path->rate;
+	return rc;
 }
 
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
@@ -108,5 +113,6 @@ int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 	len = emitted(q, b)->len;
 	*emitted(q, b) = *plan;
 	emitted(q, b)->len = len;
+	emitted(q, b)->rate = e->path->rate;
 	return 0;
 }

@@ -240,6 +240,7 @@ static int change(struct ib_qp *q, enum ibv_qp_state from)
 		lane_hide(q);
 		qp_leave_lane(qp);
 		q->allowed.known = false;
+		q->next_at = 0;
 		req_reset(q, 0);
 		rsp_reset(q, 0);
 		return 0;
@@ -326,6 +327,13 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 	struct ib_qp *q = ib_qp(qp);
 
 	q->ib->now = now;
+	if (now < q->next_at) { /* by its static rate: ib_run() says when */
+		if (q->req.called) {
+			cc_answer(q);
+			cc_wake(q->host);
+		}
+		return false;
+	}
 	if (qp->lane && (qp->lane->state != LANE_UP || !qp_may_go(qp)))
 		return false;
 	return output_of(q, b, now) && !qp_waits_for_lane(qp);
@@ -340,7 +348,8 @@ uint64_t ib_run(struct qp *qp, uint64_t now)
 	next = req_run(q, now);
 	ib_settle(q);
 	ack = ack_deadline(q, now);
-	return ack < next ? ack : next;
+	next = ack < next ? ack : next;
+	return now < q->next_at && q->next_at < next ? q->next_at : next;
 }
 
 const struct transport ib_transport = {

@@ -42,6 +42,7 @@ enum {
 	REQ_SHARE = 64,	 /* packets of requests in one output(), */
 	REQ_UNIT = 4096, /* ... or so many times as many bytes of a lane */
 	RSP_SHARE = 32,	 /* ... and of responses */
+	PACED_SHARE = 4, /* ... and of either by a path that has a static rate */
 	ACK_EVERY = 16,	 /* packets of a message without AckReq */
 	NO_BURST = 0x7fffffff,
 };
@@ -199,6 +200,7 @@ struct ib_qp {
 	struct allowed allowed; /* on a lane: by the peer, to who posts */
 	struct ib_req req;
 	struct ib_rsp rsp;
+	uint64_t next_at;    /* by a path's static rate: until then nothing goes out */
 	struct relay *relay; /* XRC: of requests for SRQs of other processes; or NULL */
 };
 
@@ -220,7 +222,8 @@ static inline struct ib_qp *ib_qp(struct qp *qp)
 struct plan {
 	enum plan_kind { PLAN_REQUEST, PLAN_RESPONSE, PLAN_ACK, PLAN_NAK, PLAN_CNP } kind;
 	uint32_t psn;
-	uint32_t len; /* of the packet, BTH to pad */
+	uint32_t len;  /* of the packet, BTH to pad */
+	uint32_t rate; /* of its path */
 	union {
 		struct {		      /* request */
 			struct req_cursor at; /* where the cursor is then */

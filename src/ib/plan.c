@@ -2,9 +2,12 @@
 /* plan.c - what output() has planned becomes what was sent, as far as the link
  * has taken it; on a lane, at once. */
 #include "core/due.h"
+#include "core/rate.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "wire/gsi.h"
+
+enum { LRH_BYTES = 8 };
 
 static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 {
@@ -49,6 +52,16 @@ void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	}
 }
 
+/* 9.11: what follows waits for as long as the packet takes at the rate of its path. */
+static void pace(struct ib_qp *q, const struct plan *p, uint64_t now)
+{
+	const uint64_t kbps = (uint64_t)p->rate * 1000;
+
+	if (p->rate)
+		q->next_at = pace_from(q->next_at, now) +
+			     pace_ns(p->len + LRH_BYTES + TRAILER_LEN, kbps);
+}
+
 uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
@@ -56,6 +69,7 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 	for (unsigned i = first; i < first + n; i++) {
 		count(q, IB_TX);
 		q->ib->counter[IB_TX_BYTES] += q->ib->plan[i].len;
+		pace(q, &q->ib->plan[i], now);
 		plan_sent(q, &q->ib->plan[i], now);
 	}
 	if (q->host)

@@ -227,6 +227,8 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	plan->at = p->at;
 	if (q->host)
 		cc_plan(q, cost);
+	if (plan->rate && p->left > PACED_SHARE)
+		p->left = PACED_SHARE;
 	return STEP_SENT;
 }
 

@@ -104,6 +104,8 @@ static struct device *infiniband(int side)
 		.active = true,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_4096,
+		.width = 2,
+		.speed = 32, /* 100 Gb/s */
 		.lid = (uint16_t)(4 + 4 * side),
 		.lmc = 1,
 		.sm_lid = 1,
@@ -327,6 +329,7 @@ void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	a.ah_attr.grh.dgid = device_gid(s->node[!side].dev, c->ipv6 ? 0 : 1);
 	a.ah_attr.dlid = device_lid(s->node[!side].dev);
 	a.ah_attr.is_global = !c->infiniband;
+	a.ah_attr.static_rate = c->static_rate[side];
 	modify(s, qp, &a,
 	       IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		       (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));

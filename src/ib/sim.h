@@ -81,6 +81,7 @@ struct sim_conf {
 	const char *fault; /* link/fault.h [none] */
 	bool ipv6;
 	bool infiniband;		       /* LIDs instead of IP addresses */
+	uint8_t static_rate[2];		       /* enum ibv_rate */
 	uint16_t pkey_index;		       /* [0] */
 	enum ibv_mtu path_mtu;		       /* of connections [1024] */
 	uint32_t netdev_mtu;		       /* [4200] */

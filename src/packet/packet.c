@@ -13,6 +13,7 @@
 #include "core/complete.h"
 #include "core/core.h"
 #include "core/device.h"
+#include "core/rate.h"
 #include "core/sgl.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
@@ -23,7 +24,6 @@
 enum {
 	MSGS = 32,	    /* sent in one system call */
 	SOCK_BUF = 4 << 20, /* the kernel clips it to its maximum */
-	LATE_NS = 200000,   /* so much may be made up for, with a rate limit */
 	FULL_NS = 100000,   /* a socket that is full is not asked before */
 };
 
@@ -115,17 +115,13 @@ static void fail(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
 /* How long a frame of len bytes takes at the QP's rate limit. */
 static uint64_t pace(const struct qp *qp, uint32_t len)
 {
-	return qp->attr.rate_limit ? (uint64_t)len * 8000000 / qp->attr.rate_limit : 0;
+	return qp->attr.rate_limit ? pace_ns(len, qp->attr.rate_limit) : 0;
 }
 
 /* What the QP may send is what its rate limit, in kb/s, has left it. */
 static uint64_t may_begin(const struct packet_qp *q, uint64_t now)
 {
-	uint64_t late = now > LATE_NS ? now - LATE_NS : 0;
-
-	if (!q->qp->attr.rate_limit)
-		return 0;
-	return q->next_at > late ? q->next_at : late;
+	return q->qp->attr.rate_limit ? pace_from(q->next_at, now) : 0;
 }
 
 /* Work requests from the oldest on that may be sent by now.  False: the one behind them

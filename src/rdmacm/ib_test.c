@@ -103,6 +103,7 @@ static void by_address_and_path(void **state)
 	assert_int_equal(a.ah_attr.is_global, 0);
 	assert_int_equal(a.ah_attr.dlid, DLID);
 	assert_int_equal(a.ah_attr.sl, SL);
+	assert_int_equal(a.ah_attr.static_rate, IBV_RATE_100_GBPS);
 	assert_int_equal(a.path_mtu, IBV_MTU_512);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
@@ -488,6 +489,7 @@ static void a_request(void **state)
 	struct cma_id *listener = fix_id(ch, RDMA_PS_TCP), *id;
 	struct cm_target from = { .space = RDMA_PS_TCP,
 				  .src_port = 4567,
+				  .rate = IBV_RATE_10_GBPS,
 				  .route = { .dlid = DLID, .sl = SL, .pkey_index = 2 } };
 	const struct cm_param peer = { .qpn = 99, .resources = 4, .depth = 4 };
 	struct cm_conn conn = { 0 };
@@ -514,6 +516,7 @@ static void a_request(void **state)
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(cma_qp_attr(id, &a, &mask), 0);
 	assert_int_equal(a.ah_attr.dlid, DLID);
+	assert_int_equal(a.ah_attr.static_rate, IBV_RATE_10_GBPS);
 	cma_done(e);
 	assert_int_equal(cma_destroy(id), 0);
 	assert_int_equal(cma_destroy(listener), 0);

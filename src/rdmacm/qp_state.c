@@ -19,6 +19,7 @@ void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *a
 		ah->is_global = 0;
 		ah->dlid = id->to.route.dlid;
 		ah->sl = id->to.route.sl;
+		ah->static_rate = id->to.rate;
 	}
 }
 

@@ -27,6 +27,7 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 	id->to.space = e->from.space;
 	id->to.datagram = e->from.datagram;
 	id->to.native = e->from.native;
+	id->to.rate = e->from.rate;
 	if (e->from.mtu && e->from.mtu < id->to.mtu)
 		id->to.mtu = e->from.mtu;
 	id->peer_qpn = p->qpn;
