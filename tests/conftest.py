@@ -15,6 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import lab  # noqa: E402
 import peervm  # noqa: E402
 
+HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
+
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
@@ -178,6 +180,20 @@ def netns(stage, can_namespace):
     ns = lab.Namespace(stage)
     yield ns
     ns.remove()
+
+
+@pytest.fixture(scope="session")
+def huge_pages():
+    """Some of 2 MiB, which the suite asks for, as far as this machine lets them be reserved."""
+    before = HUGE_PAGES.read_text()
+    try:
+        if int(before) < 16:
+            HUGE_PAGES.write_text("16")
+    except OSError:
+        pass
+    yield
+    if HUGE_PAGES.read_text() != before:
+        HUGE_PAGES.write_text(before)
 
 
 @pytest.fixture(scope="module")

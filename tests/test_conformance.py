@@ -57,7 +57,6 @@ WAYS = {
 LO = "test_rdmacm."
 # These skip themselves unless they are root's.
 ROOTS = "raw packet"
-HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 
 
 KIND = {row["test"]: row["class"] for row in page.table("pyverbs.tsv")}
@@ -81,20 +80,6 @@ def skipping(way):
 def here(way):
     """The ways beside each other, if there are more processes of pytest."""
     return pytest.mark.xdist_group(f"conformance-{way}")
-
-
-@pytest.fixture(scope="session")
-def huge_pages():
-    """Some of 2 MiB, which the suite asks for, as far as this machine lets them be reserved."""
-    before = HUGE_PAGES.read_text()
-    try:
-        if int(before) < 16:
-            HUGE_PAGES.write_text("16")
-    except OSError:
-        pass
-    yield
-    if HUGE_PAGES.read_text() != before:
-        HUGE_PAGES.write_text(before)
 
 
 def batch(ns, suite, runner, way, tests, user):

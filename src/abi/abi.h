@@ -185,6 +185,7 @@ int abi_end_qp(struct nic *nic, struct qp *qp);
 struct ibv_qp *abi_open_qp(struct ibv_context *ibv, struct ibv_qp_open_attr *attr);
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,
 				struct ibv_qp_init_attr_ex *attr);
+int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *limit);
 int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,

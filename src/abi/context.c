@@ -29,6 +29,7 @@ static void set_ops(struct verbs_context *v)
 	v->modify_cq = abi_modify_cq;
 	v->create_qp_ex = abi_create_qp_ex;
 	v->open_qp = abi_open_qp;
+	v->modify_qp_rate_limit = abi_modify_qp_rate_limit;
 	v->ibv_create_flow = abi_create_flow;
 	v->ibv_destroy_flow = abi_destroy_flow;
 	v->create_srq_ex = abi_create_srq_ex;

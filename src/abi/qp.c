@@ -162,6 +162,25 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	return ctx ? abi_leave(modify(abi_of(ctx), qp_of(ibv), attr, mask)) : errno;
 }
 
+/* The shortest time between two frames is all that there is: no bursts. */
+int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *limit)
+{
+	struct ibv_qp_attr attr = { 0 };
+	struct ibv_context *ctx;
+
+	if (!GIVEN("modify_qp_rate_limit", limit))
+		return errno;
+	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
+	if (!ctx)
+		return errno;
+	if (qp_of(ibv)->type != IBV_QPT_RAW_PACKET)
+		return abi_leave(-EOPNOTSUPP);
+	if (limit->comp_mask || limit->max_burst_sz || limit->typical_pkt_sz)
+		return abi_leave(-EINVAL);
+	attr.rate_limit = limit->rate_limit;
+	return abi_leave(modify(abi_of(ctx), qp_of(ibv), &attr, IBV_QP_RATE_LIMIT));
+}
+
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {

@@ -102,6 +102,18 @@ def counts(n):
     return ", ".join(str(n.get(o, 0)) for o in ("passed", "failed", "skipped"))
 
 
+def lacking(found):
+    """What the adapter of a fabric cannot have of what Ethernet's device has."""
+    lacks = {}
+    for test in (t for t, column in found if column == "ib"):
+        outcome, why = found[test, "ib"]
+        if outcome != "passed" and found[test, "roce"][0] == "passed":
+            lacks.setdefault(why, []).append(f"`{test.removeprefix('test_')}`")
+    yield "What roce passes and ib does not:\n"
+    yield from (f"- {', '.join(tests)}: {why}" for why, tests in lacks.items())
+    yield ""
+
+
 def each(classes, found):
     """A row a test; why it did not pass is a number, explained below."""
     notes = {}
@@ -134,7 +146,7 @@ def page():
     found = outcomes()
     vendors = sum(len(classes[kind]) for kind in VENDORS)
     head = HEAD.format(all=sum(map(len, classes.values())), vendors=vendors, linux=peers())
-    return head + "\n".join((*by_class(classes, found), *each(classes, found))) + "\n"
+    return head + "\n".join((*by_class(classes, found), *lacking(found), *each(classes, found))) + "\n"
 
 
 if __name__ == "__main__":

@@ -98,6 +98,12 @@ static void create(void)
 	OP(open_qp, "attr NULL", EINVAL, of_pointer, OPS->open_qp(own.ctx, NULL));
 	OP(open_qp, "attr empty", EINVAL, of_pointer,
 	   OPS->open_qp(own.ctx, &(struct ibv_qp_open_attr){ 0 }));
+	OP_OBJECT(modify_qp_rate_limit, "qp", qp, EINVAL, of_errno,
+		  OPS->modify_qp_rate_limit(o, &(struct ibv_qp_rate_limit_attr){ 0 }));
+	OP(modify_qp_rate_limit, "qp that is not raw", EOPNOTSUPP, of_errno,
+	   OPS->modify_qp_rate_limit(own.rc, &(struct ibv_qp_rate_limit_attr){ 0 }));
+	OP(modify_qp_rate_limit, "attr NULL", EINVAL, of_errno,
+	   OPS->modify_qp_rate_limit(own.rc, NULL));
 	OP(post_srq_ops, "srq without tags", EINVAL, of_errno,
 	   OPS->post_srq_ops(own.srq, &(struct ibv_ops_wr){ 0 },
 			     &(struct ibv_ops_wr *){ 0 }));

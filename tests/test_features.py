@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""tests/features: each verb that a device may lack works where its capabilities claim it, and
+answers EOPNOTSUPP where they do not; and two ends see data, and errors, of each feature.
+"""
+
+import pathlib
+import shutil
+
+import pytest
+
+import lab
+from test_fabric import Fabric, TWO
+from test_pairs import LOOPBACK, together
+from tool import need
+
+PROGRAM = lab.ROOT / "build/obj/tests/features/features"
+BY_VERBS = {"domains", "built_posts", "times"}      # their QPs are connected by verbs
+ROWS = {"capabilities", "device_memory", "device_memory_of_the_sender", "null_memory",
+        "changed_regions", "implicit", "prefetch", "huge_pages", "relaxed_ordering",
+        "imported"} | BY_VERBS
+
+
+@pytest.fixture(scope="module")
+def program(stage):
+    return pathlib.Path(shutil.copy(PROGRAM, stage.path))
+
+
+@pytest.fixture(scope="module")
+def host(stage, can_namespace):
+    ns = lab.Namespace(stage)
+    yield ns
+    ns.remove()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pages(huge_pages):
+    """Some huge pages, if this machine lets them be reserved."""
+
+
+def all_ran(out, rows=frozenset(ROWS), times=1):
+    said = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert {name for name, _ in said} == rows and len(said) == times * len(rows), out
+    assert {what for _, what in said} <= {"ran", "left out: no huge page is reserved"}, out
+
+
+@pytest.mark.parametrize("way", ["auto", "off"])
+def test_one_process(host, program, way):
+    all_ran(host.with_env(URNIC_LOCAL=way).run(program).out)
+
+
+@pytest.mark.parametrize("gid", ["v4", pytest.param("v6", marks=pytest.mark.full)])
+@pytest.mark.parametrize("place", lab.Pair.PLACES)
+def test_two_processes(shared_pair, program, place, gid):
+    there, here = shared_pair(1500).place(place)
+    all_ran(together(there, here, lambda ns: (program, "-g", lab.Pair.GIDS[gid], "-d", ns.dev),
+                     there.ip4), times=2)
+
+
+def test_raw_link(shared_pair, program):
+    there, here = (ns.with_(caps=("net_raw",)).with_env(URNIC_LINK="raw")
+                   for ns in shared_pair(1500).place("pair"))
+    all_ran(together(there, here, lambda ns: (program, "-d", ns.dev), there.ip4), times=2)
+
+
+def test_fabric(netns, program):
+    need("opensm")
+    f = Fabric(netns, TWO)
+    f.opensm("a")
+    here, there = (f.at(name).with_(dev=f"ib_{name}") for name in "ab")
+    all_ran(together(there, here, lambda ns: (program, "-g", 0, "-d", ns.dev), LOOPBACK), times=2)
+
+
+def test_iwarp(host, program):
+    all_ran(host.with_env(URNIC_DEVICES="iwarp_lo").run(program, "-i", LOOPBACK).out,
+            ROWS - BY_VERBS)
