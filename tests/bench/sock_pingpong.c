@@ -6,8 +6,9 @@
  *   block    each side sleeps in recv
  *   helper   a thread sleeps in recv and writes a word; the program spins on
  *            that word, as ib_write_lat spins on its buffer
+ *   ack      spins, and acknowledges what comes before it answers, as RC does
  *
- * sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER [start]
+ * sock_pingpong [-s BYTES] udp|tcp spin|block|helper|ack ROUNDS LOCAL PEER [start]
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,34 +24,41 @@
 
 #include "bench.h"
 
-enum { PORT = 18700, BYTES = 32 };
+enum { PORT = 18700, LEAST = sizeof(uint64_t), MOST = 8 << 20 };
 
+static const uint64_t ACK = 1ull << 63;
+
+static char from[MOST], to[MOST];
+static size_t bytes = 32;
 static int sock;
 static _Atomic uint64_t word;
 
 static void put(uint64_t n)
 {
-	char buf[BYTES] = { 0 };
+	memcpy(from, &n, sizeof(n));
+	for (size_t at = 0; at < bytes;) {
+		ssize_t did = send(sock, from + at, bytes - at, 0);
 
-	memcpy(buf, &n, sizeof(n));
-	if (send(sock, buf, sizeof(buf), 0) < 0 && errno != ECONNREFUSED)
-		err(1, "send");
+		if (did < 0 && errno != ECONNREFUSED)
+			err(1, "send");
+		at += did < 0 ? 0 : (size_t)did;
+	}
 }
 
 static uint64_t take(int flags)
 {
-	char buf[BYTES];
 	uint64_t n;
-	ssize_t got;
 
-	do
-		got = recv(sock, buf, sizeof(buf), flags);
-	while (got < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == EINTR));
-	if (got == 0)
-		pthread_exit(NULL); /* TCP: the helper's other end is done */
-	if (got != BYTES)
-		err(1, "recv");
-	memcpy(&n, buf, sizeof(n));
+	for (size_t at = 0; at < bytes;) {
+		ssize_t got = recv(sock, to + at, bytes - at, flags);
+
+		if (got == 0)
+			pthread_exit(NULL); /* TCP: the helper's other end is done */
+		if (got < 0 && errno != EAGAIN && errno != ECONNREFUSED && errno != EINTR)
+			err(1, "recv");
+		at += got < 0 ? 0 : (size_t)got;
+	}
+	memcpy(&n, to, sizeof(n));
 	return n;
 }
 
@@ -64,8 +72,10 @@ static void *helper(void *arg)
 static void wait_for(uint64_t n, const char *how)
 {
 	if (*how != 'h') {
-		while (take(*how == 's' ? MSG_DONTWAIT : 0) != n)
+		while (take(*how == 'b' ? 0 : MSG_DONTWAIT) != n)
 			;
+		if (*how == 'a')
+			put(n | ACK);
 	} else {
 		while (atomic_load_explicit(&word, memory_order_acquire) != n)
 			;
@@ -110,10 +120,15 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	double *us;
 
-	if (argc < 6)
+	if (argc > 2 && !strcmp(argv[1], "-s")) {
+		bytes = strtoul(argv[2], NULL, 0);
+		argv += 2;
+		argc -= 2;
+	}
+	if (argc < 6 || bytes < LEAST || bytes > MOST)
 		errx(1,
-		     "usage: sock_pingpong udp|tcp spin|block|helper ROUNDS LOCAL PEER "
-		     "[start]");
+		     "usage: sock_pingpong [-s BYTES] udp|tcp spin|block|helper|ack ROUNDS "
+		     "LOCAL PEER [start]");
 	rounds = atoi(argv[3]);
 	starts = argc > 6;
 	inet_pton(AF_INET, argv[4], &local.sin_addr);
