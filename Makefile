@@ -82,6 +82,6 @@ help:
 	@echo 'make demo        build, then run RDMA programs, on one host and between two'
 	@echo 'make check       every test, with bounded sizes: 20 to 25 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
-	@echo 'make bench       speeds, as ratios; writes docs/performance.md'
+	@echo 'make bench       beside UCX, libfabric, sockets, memory; writes docs/performance.md'
 	@echo 'make format      clang-format on all C files'
 	@echo 'make clean'

@@ -5,13 +5,16 @@ A packet counts once, when it leaves its adapter: those of data, which are of 4 
 acknowledges them.  Instructions are callgrind's, of all that the fabric's process does.
 """
 
+import functools
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 
 import lab
+import parse
+from rows import Row
+from stats import KIB, Goal, at_most
 from test_fabric import Fabric, leaves, read, wait_log
 
 HOPS = {1: ("n0", "n1"), 3: ("n0", "n4"), 5: ("n0", "n8")}
@@ -51,9 +54,32 @@ def processor(pid):
     return (int(words[11]) + int(words[12])) * TICK
 
 
+class Line:
+    """A line of switches, which lives as long as it is measured, and processes at its ends."""
+
+    def __init__(self, p, hops=1):
+        self.p, self.hops = p, hops
+
+    def each(self, measure):
+        """(place, size) -> figure, as sizes -> {size: figure}."""
+        def all_sizes(sizes):
+            ns = self.p.a.with_(procs=[])
+            try:
+                f = Fabric(ns, line())
+                f.opensm("n0", "-s", "0")
+                place = self.p.pinned([f.at(n) for n in HOPS[self.hops]])
+                return {size: measure(place, size) for size in sizes}
+            finally:
+                ns.reap()
+        return all_sizes
+
+
 class FabricBench:
-    def __init__(self, bench):
-        self.bench, self.ns = bench, bench.a
+    """Its programs are not those that are ended after each measure: they have a list of their own."""
+
+    def __init__(self, p):
+        self.p, self.ns = p, p.a.with_(procs=[])
+        self.f = None
 
     # --- the subnet manager ------------------------------------------------------
 
@@ -71,7 +97,7 @@ class FabricBench:
         f.proc.kill()
 
     def over_ibsim(self, text):
-        place = self.ns.stage.tmp / f"ibsim{self.bench.next_port()}"
+        place = self.ns.stage.tmp / f"ibsim{lab.next_port()}"
         place.mkdir()
         place.chmod(0o777)
         (place / "topology").write_text(text)
@@ -91,48 +117,41 @@ class FabricBench:
 
     # --- hops ------------------------------------------------------------------------
 
+    @property
+    def line(self):
+        """One that lives until the section ends."""
+        if not self.f:
+            self.f = Fabric(self.ns, line())
+            self.f.opensm("n0", "-s", "0")
+        return self.f
+
     def between(self, f, hops, column, *words):
         server, client = (f.at(n) for n in HOPS[hops])
         _, done = lab.run_both(server, client, words, "127.0.0.1", timeout=120)
-        rows = re.findall(r"^\s*\d+\s+\d.*$", done.out, re.M)
-        return float(rows[-1].split()[column])
-
-    def one_host(self, column, *words):
-        ns = self.ns.with_env(URNIC_LOCAL="pipe")
-        return self.bench.figure(column, *words, at=(ns, ns))
+        return parse.perftest(done.out)[column]
 
     def packets(self, f, hops):
         counters = f.ns.run(f.ns.stage.urnic, "fabric", "counters").out
         return sum(int(re.search(rf"^H-{n} 1 +(\d+)", counters, re.M)[1]) for n in HOPS[hops])
 
-    def a_second(self, f, hops):
-        """Packets that the thread can take from end to end."""
+    def a_second(self, hops):
+        """Packets that the thread can take from end to end, millions."""
+        f = self.line
         was = self.packets(f, hops), processor(f.proc.pid)
-        self.between(f, hops, 3, "ib_write_bw", "-s", "65536", "-D", "2")
+        self.between(f, hops, 3, "ib_write_bw", "-s", "65536", "-n", "10000")
         now = self.packets(f, hops), processor(f.proc.pid)
         return (now[0] - was[0]) / (now[1] - was[1]) / 1e6
 
-    def speeds(self, f):
-        b = self.bench
-        bw = "ib_write_bw", "--report_gbits", "-s", "65536", "-D", "2"
-        lat = "ib_send_lat", "-s", "2", "-n", "20000"
-        far = {1: "1 hop", **{h: f"{h} hops" for h in HOPS if h > 1}}
-        for hops in HOPS:
-            b.against(f"ib_write_bw, 64 KiB, {far[hops]}", "Gb/s",
-                      lambda h=hops: self.between(f, h, 3, *bw),
-                      "one host, pipe", lambda: self.one_host(3, *bw), None)
-        for hops in HOPS:
-            b.against(f"ib_send_lat, 2 bytes, {far[hops]}", "us",
-                      lambda h=hops: self.between(f, h, 4, *lat),
-                      "one host, pipe", lambda: self.one_host(4, *lat), None)
-        for hops in HOPS:
-            b.alone(f"packets of ib_write_bw in a second of processor time, {far[hops]}", "M/s",
-                    statistics.median(self.a_second(f, hops) for _ in range(b.rounds)))
+    def close(self):
+        self.ns.reap()
+        self.f = None
 
     # --- instructions -----------------------------------------------------------------
 
+    @functools.cache
     def instructions(self, hops):
         """Of a packet, and all that goes with it: the difference of two runs."""
+        self.close()        # one fabric to a namespace
         ns = self.ns
         f = Fabric(ns, line(), run=("valgrind", "-q", "--tool=callgrind",
                                     f"--callgrind-out-file={ns.stage.tmp}/callgrind.%p"))
@@ -154,28 +173,42 @@ class FabricBench:
                      key=lambda p: int(p.suffix[1:]))
         return int(re.search(r"^(?:summary|totals): (\d+)", newest.read_text(), re.M)[1])
 
-    def idle(self, f):
-        was = processor(f.proc.pid)
+    def idle(self):
+        pid = self.line.proc.pid
+        was = processor(pid)
         self.ns.run("sleep", "5", library=False)
-        return (processor(f.proc.pid) - was) / 5 * 100
+        return (processor(pid) - was) / 5 * 100
 
-    def measure(self):
-        b = self.bench
-        small, big, huge = leaves(4, 4, 4), leaves(18, 18, 18), leaves(12, 60, 50)
-        b.against("SUBNET UP, 8 switches, 16 adapters", "ms",
-                  lambda: self.subnet(small) * 1000,
-                  "over ibsim", lambda: self.over_ibsim(small) * 1000, 1.0, "less")
-        b.alone("SUBNET UP, 36 switches, 324 adapters", "s", self.subnet(big), 5)
-        memory = []
-        b.alone("SUBNET UP, 72 switches, 3,000 adapters", "s",
-                self.subnet(huge, lambda f: memory.append(int(re.search(
-                    r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{f.proc.pid}/status").read_text())[1]))))
-        b.alone("memory of the fabric's process with them", "MiB", memory[0] / 1024)
-        f = Fabric(self.ns, line())
-        sm = f.opensm("n0", "-s", "0")
-        b.alone("processor time of an idle fabric", "%", self.idle(f), 0)
-        self.speeds(f)
-        self.end(f, sm)
-        costs = {h: self.instructions(h) for h in HOPS}
-        b.alone("instructions for such a packet, 1 hop", "", costs[1])
-        b.alone("instructions for each hop more", "", (costs[5] - costs[1]) / 4)
+    def memory(self, text):
+        """KiB of the fabric's process."""
+        kib = []
+        self.subnet(text, lambda f: kib.append(int(re.search(
+            r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{f.proc.pid}/status").read_text())[1])))
+        return kib[0]
+
+
+def rows(bench):
+    small, big, huge = leaves(4, 4, 4), leaves(18, 18, 18), leaves(12, 60, 50)
+    far = {"1 hop": 1, "3 hops": 3, "5 hops": 5}
+    p, once = bench.p, {"once": True}
+    yield Row("SUBNET UP, 8 switches, 16 adapters", "ms", {"": lambda: bench.subnet(small) * 1000},
+              "over ibsim", lambda: bench.over_ibsim(small) * 1000, at_most(1))
+    yield Row("SUBNET UP, 36 switches, 324 adapters", "s", {"": lambda: bench.subnet(big)},
+              goal=Goal(5, less=True), **once)
+    yield Row("SUBNET UP, 72 switches, 3,000 adapters", "s", {"": lambda: bench.subnet(huge)}, **once)
+    yield Row("memory of the fabric's process with them", "MiB",
+              {"": lambda: bench.memory(huge) / 1024}, **once)
+    yield Row("processor time of an idle fabric", "%", {"": bench.idle}, goal=Goal(0, less=True), **once)
+    yield Row("ib_write_bw, 64 KiB", "Gb/s",
+              {name: lambda h=h: bench.between(bench.line, h, 3, "ib_write_bw", "--report_gbits",
+                                               "-s", "65536", "-n", "5000") for name, h in far.items()},
+              "one host, pipe", lambda: p.gbits(p.host("pipe", pin=False), "ib_write_bw", 64 * KIB, 20000))
+    yield Row("ib_send_lat, 2 bytes", "us",
+              {name: lambda h=h: bench.between(bench.line, h, 4, "ib_send_lat", "-s", "2", "-n", "20000")
+               for name, h in far.items()},
+              "one host, pipe", lambda: p.lat(p.host("pipe", pin=False), "ib_send_lat", 2), less=True)
+    yield Row("packets of ib_write_bw in a second of processor time", "M/s",
+              {name: lambda h=h: bench.a_second(h) for name, h in far.items()})
+    yield Row("instructions for such a packet, 1 hop", "", {"": lambda: bench.instructions(1)}, **once)
+    yield Row("instructions for each hop more", "",
+              {"": lambda: (bench.instructions(5) - bench.instructions(1)) / 4}, **once)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the programs of the bench print, as figures."""
+
+import csv
+import json
+import re
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
+
+
+class Unread(Exception):
+    """A program printed something else than was expected."""
+
+
+def perftest(out):
+    """The columns of its last row, as numbers."""
+    rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.].*$", out, re.M)
+    if not rows:
+        raise Unread(f"no row of figures: {last_line(out)}")
+    return [float(x) for x in rows[-1].split()]
+
+
+def ucx(out):
+    """ucx_perftest -b -f -v: {name of the test: {column: figure}}."""
+    lines = out.splitlines()
+    starts = [i for i, line in enumerate(lines) if ",iterations," in line]
+    if not starts:
+        raise Unread(f"no table: {last_line(out)}")
+    head = next(csv.reader([lines[starts[0]]]))
+    tests = {}
+    for cells in csv.reader(lines[starts[0] + 1:]):
+        if len(cells) == len(head):
+            tests[cells[0]] = dict(zip(head[1:], map(float, cells[1:])))
+    return tests
+
+
+def fi_pingpong(out):
+    """{bytes: half a round trip, us}."""
+    rows = re.findall(r"^([\d.]+)([km]?)\s+\d+\s+=\d+\s+\S+\s+[\d.]+s\s+[\d.]+\s+([\d.]+)",
+                      out, re.M)
+    if not rows:
+        raise Unread(f"no row of figures: {last_line(out)}")
+    return {int(float(n) * UNITS[unit]): float(us) for n, unit, us in rows}
+
+
+def iperf3(out):
+    """Gb/s that were received."""
+    try:
+        return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
+    except (ValueError, KeyError):
+        raise Unread(f"no figures: {last_line(out)}") from None
+
+
+def number(out):
+    try:
+        return float(out)
+    except ValueError:
+        raise Unread(f"no number: {last_line(out)}") from None
+
+
+def last_line(out):
+    lines = [line.strip() for line in out.splitlines() if line.strip()]
+    return lines[-1] if lines else "nothing"

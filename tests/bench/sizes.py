@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Latency and bandwidth against size: each path beside its limits.
+
+A path is measured at all sizes in a turn, and the turns of the paths alternate.
+"""
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+import fabric
+import stats
+from stats import KIB, MIB, SIZES
+
+MB = 125        # a second, of a Gb/s
+
+
+@dataclass
+class Path:
+    name: str
+    measure: Callable               # sizes -> {size: figure, or (figure, p99)}
+    limit: bool = False             # what it is compared with
+    values: dict = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass
+class Chart:
+    """A table and a plot: a line for each path."""
+    name: str                       # of its file
+    title: str
+    unit: str
+    less: bool
+    paths: list
+
+    def measure(self, runner, sizes):
+        for n in range(runner.rounds):
+            runner.say(f"{self.title}, round {n + 1}/{runner.rounds}")
+            for path in self.paths:
+                self._turn(path, runner, sizes)
+
+    @staticmethod
+    def _turn(path, runner, sizes):
+        if path.reason:
+            return
+        try:
+            got = path.measure(sizes)
+        except Exception as e:      # its column says it, and the rest goes on
+            path.reason = " ".join(str(e).split("\n")[0].split())[:160] or type(e).__name__
+            runner.say(f"    {path.name}: {path.reason}")
+            return
+        finally:
+            runner.tidy()
+        for size in sizes:
+            if size in got:
+                value = got[size]
+                path.values.setdefault(size, []).append(
+                    value[0] if isinstance(value, tuple) else value)
+
+    def points(self, path):
+        return {size: stats.spread(v, self.less) for size, v in sorted(path.values.items())}
+
+
+def each(measure):
+    return lambda sizes: {size: measure(size) for size in sizes}
+
+
+def only(largest, measure):
+    return lambda sizes: measure([s for s in sizes if s <= largest])
+
+
+def count(size, budget, most):
+    return max(10, min(most, budget // size))
+
+
+def lat(p, place, program="ib_send_lat", options=(), budget=64 * MIB, **kw):
+    return each(lambda size: p.lat(place, program, size, count(size, budget, 5000), options, **kw))
+
+
+def bandwidth(p, place, options=(), budget=512 * MIB, **kw):
+    """MB/s: small sizes are far from a Gb/s."""
+    return each(lambda size: MB * p.gbits(place, "ib_write_bw", size,
+                                          max(32, count(size, budget, 100_000)), options, **kw))
+
+
+def ucx(p, tls, test, column, budget, most, scale=1.0, place=None):
+    def measure(sizes):
+        got = p.ucx(tls, test, [(s, count(s, budget, most)) for s in sizes], column, place)
+        return {size: value * scale for size, value in got.items()}
+    return measure
+
+
+def ucx_lat(p, tls, place=None):
+    return ucx(p, tls, "tag_lat", "50.0_percentile_lat", 128 * MIB, 20000, place=place)
+
+
+def ucx_bw(p, tls, test, place=None):
+    return ucx(p, tls, test, "overall_bw", 512 * MIB, 200_000, MIB / 1e6, place)
+
+
+def sockets(p, protocol, place):
+    return each(lambda size: p.sockets(protocol, "spin", place, size, count(size, 64 * MIB, 5000)))
+
+
+UCX = {"posix": "posix", "cma": "posix,cma", "tcp": "tcp"}
+
+
+def one_host(p):
+    ways = {f"urnic {way}": p.host(way) for way in ("map", "auto", "pipe", "off")}
+    ways["urnic auto, unpinned"] = p.host("auto", pin=False)
+    yield Chart("one-host-latency", "One host: ib_send_lat", "us", True, [
+        *(Path(name, lat(p, place)) for name, place in ways.items()),
+        *(Path(f"UCX {name}, tag_lat", ucx_lat(p, tls), True) for name, tls in UCX.items()),
+        *(Path(f"libfabric {prov}, fi_pingpong", lambda s, prov=prov: p.fi_pingpong(prov, p.bare()), True)
+          for prov in ("shm", "tcp")),
+        Path("TCP that spins", sockets(p, "tcp", p.bare()), True),
+        Path("shared memory", each(p.memory_pingpong), True)])
+    yield Chart("one-host-write-latency", "One host: ib_write_lat", "us", True, [
+        *(Path(name, lat(p, place, "ib_write_lat")) for name, place in ways.items()),
+        Path("UCX posix, ucp_put_lat", ucx(p, "posix", "ucp_put_lat", "50.0_percentile_lat", 128 * MIB, 50000), True),
+        Path("shared memory", each(p.memory_pingpong), True)])
+    yield Chart("one-host-bandwidth", "One host: ib_write_bw", "MB/s", False, [
+        *(Path(name, bandwidth(p, place)) for name, place in ways.items()),
+        Path("UCX posix, ucp_put_bw", ucx_bw(p, "posix", "ucp_put_bw"), True),
+        Path("UCX cma, tag_bw", ucx_bw(p, "posix,cma", "tag_bw"), True),
+        Path("UCX tcp, tag_bw", ucx_bw(p, "tcp", "tag_bw"), True),
+        Path("memcpy", each(lambda size: MB * p.memcpy(size)), True)])
+
+
+def two_hosts(p):
+    paths = {"RoCE v2": (p.wire(), ()), "RoCE v2, unpinned": (p.wire(pin=False), ()),
+             "RoCE v2, raw link": (p.raw_link(), ()), "iWARP": (p.iwarp(), ("-R",))}
+    small = 128 * MIB
+    line = fabric.Line(p)
+    yield Chart("two-hosts-latency", "Two hosts: ib_send_lat", "us", True, [
+        *(Path(name, lat(p, place, options=options, budget=small)) for name, (place, options) in paths.items()),
+        Path("a fabric, 1 hop", line.each(lambda at, size: p.lat(at, "ib_send_lat", size, count(size, 32 * MIB, 5000),
+                                                                connect="127.0.0.1"))),
+        Path("UCX tcp, tag_lat", ucx_lat(p, "tcp", p.wire()), True),
+        Path("libfabric tcp, fi_pingpong", lambda s: p.fi_pingpong("tcp", p.wire()), True),
+        Path("TCP that spins", sockets(p, "tcp", p.wire()), True),
+        Path("UDP that spins", only(32 * KIB, sockets(p, "udp", p.wire())), True)])
+    yield Chart("two-hosts-bandwidth", "Two hosts: ib_write_bw", "MB/s", False, [
+        *(Path(name, bandwidth(p, place, options, small)) for name, (place, options) in paths.items()),
+        Path("a fabric, 1 hop", line.each(lambda at, size: MB * p.gbits(at, "ib_write_bw", size,
+                                                                       max(32, count(size, small, 20000)),
+                                                                       connect="127.0.0.1"))),
+        Path("UCX tcp, tag_bw", ucx(p, "tcp", "tag_bw", "overall_bw", small, 50_000, MIB / 1e6, p.wire()), True),
+        Path("iperf3, TCP", each(lambda size: MB * p.iperf(size=size)), True),
+        Path("UDP by GSO, copy and CRC", lambda sizes: dict.fromkeys(sizes, MB * p.udp_floor(1500)), True)])
+
+
+def table(chart):
+    """Median, and the worst of the rounds."""
+    points = [chart.points(path) for path in chart.paths]
+    lines = [(stats.size_name(size), *(cell(p.get(size)) for p in points))
+             for size in SIZES if any(size in p for p in points)]
+    return ("", *(path.name for path in chart.paths)), lines
+
+
+def cell(point):
+    if point is None:
+        return "-"
+    middle, worst = map(stats.number, point)
+    return middle if middle == worst else f"{middle} ({worst})"

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The targets: a row of its own for each of them, with what it is measured against.
+
+On one host urnic is told to map memory (`urnic run -L map`), and left alone (auto).  All
+ends have a processor of their own.
+"""
+
+from rows import Row
+from stats import KIB, MIB, Goal, at_least, at_most, size_name
+
+OURS = {"map": 1_000_000, "auto": 100_000}     # small WRITEs that a rate is measured with
+BULK = 1 << 30
+NS = 0.030      # us
+
+
+def by_way(p, measure, *args, **kw):
+    return {way: lambda way=way: measure(p.host(way), *args, **kw) for way in OURS}
+
+
+def same_host_small(p):
+    for program, test, yard in (
+            ("ib_write_lat", "ucp_put_lat", lambda: p.ucx_lat("posix", "ucp_put_lat")),
+            ("ib_read_lat", "ucp_get", lambda: p.ucx_mean("ucp_get")),
+            ("ib_atomic_lat", "ucp_fadd", lambda: p.ucx_mean("ucp_fadd"))):
+        yield Row(f"one host, {program}, 8 B", "us", by_way(p, p.lat, program), f"UCX posix, {test}",
+                  yard, at_most(1, NS, "us"))
+    for what, options, goal in (("post list 32", ("-l", 32), 1.2), ("single posts", (), 0.6)):
+        yield Row(f"one host, ib_write_bw, 8 B, {what}", "M/s",
+                  {way: lambda way=way, n=n, o=options: p.rate(p.host(way), "ib_write_bw", n, o)
+                   for way, n in OURS.items()},
+                  "UCX posix, ucp_put_bw", lambda: p.ucx_rate("ucp_put_bw", 5_000_000),
+                  at_least(goal))
+    yield Row("one host, ib_send_lat, 8 B", "us", by_way(p, p.lat, "ib_send_lat"),
+              "UCX posix, tag_lat", lambda: p.ucx_lat("posix", "tag_lat"), at_most(1.2))
+    yield Row("one host, ib_send_bw, 8 B", "M/s", by_way(p, p.rate, "ib_send_bw", 500_000),
+              "UCX posix, tag_bw", lambda: p.ucx_rate("tag_bw", 2_000_000), at_least(0.7))
+
+
+def gbits(p, program, size):
+    return {way: lambda way=way: p.gbits(p.host(way), program, size, BULK // size)
+            for way in OURS}
+
+
+def nanoseconds(measure, size):
+    """Of one operation, from Gb/s."""
+    return lambda: size * 8 / measure()
+
+
+def same_host_large(p):
+    for program, test in (("ib_write_bw", "ucp_put_bw"), ("ib_read_bw", "ucp_get")):
+        ours = gbits(p, program, 4 * KIB)
+        yield Row(f"one host, {program}, 4 KiB, an operation", "ns",
+                  {way: nanoseconds(m, 4 * KIB) for way, m in ours.items()}, "memcpy",
+                  nanoseconds(lambda: p.memcpy(4 * KIB), 4 * KIB), at_most(1, 60, "ns"))
+        for size in (64 * KIB, MIB, 8 * MIB):
+            yield Row(f"one host, {program}, {size_name(size)}", "Gb/s", gbits(p, program, size),
+                      "memcpy", lambda size=size: p.memcpy(size), at_least(0.95))
+        for size in (4 * KIB, 64 * KIB, MIB, 8 * MIB):
+            yield Row(f"one host, {program}, {size_name(size)}", "Gb/s", gbits(p, program, size),
+                      f"UCX posix, {test}",
+                      lambda size=size, test=test: p.ucx_gbits("posix", test, size, BULK // size),
+                      at_least(1))
+    for size in (64 * KIB, MIB):
+        for name, tls in (("posix", "posix"), ("cma", "posix,cma")):
+            yield Row(f"one host, ib_send_bw, {size_name(size)}", "Gb/s",
+                      gbits(p, "ib_send_bw", size), f"UCX {name}, tag_bw",
+                      lambda tls=tls, size=size: p.ucx_gbits(tls, "tag_bw", size, BULK // 2 // size),
+                      at_least(1.5))
+    yield Row("one host, WRITE 16 KiB and SEND 16 B for each request, 32 out", "k/s",
+              {way: lambda way=way: p.storage("verbs", way) for way in OURS},
+              "TCP", lambda: p.storage("tcp"), at_least(3))
+
+
+def two_hosts(p):
+    for mtu in (1500, 9000):
+        yield Row(f"veth, ib_write_bw, 64 KiB, 1 QP, ICRC, MTU {mtu}", "Gb/s",
+                  {"RoCE v2": lambda mtu=mtu: p.gbits(p.wire(mtu), "ib_write_bw", 64 * KIB, 10000)},
+                  "UDP by GSO, copy and CRC", lambda mtu=mtu: p.udp_floor(mtu), at_least(0.9))
+    yield Row("veth, ib_send_lat, 8 B", "us", {"RoCE v2": lambda: p.lat(p.wire(), "ib_send_lat")},
+              "UDP, message and ACK", lambda: p.sockets("udp", "ack"), at_most(1.25))
+    yield Row("veth, ib_write_lat, 8 B", "us", {"RoCE v2": lambda: p.lat(p.wire(), "ib_write_lat")},
+              "UDP ping-pong, helper thread", lambda: p.sockets("udp", "helper"), at_most(1.1))
+    yield Row("veth, ib_write_bw -R, 64 KiB, 1 QP", "Gb/s",
+              {"iWARP": lambda: p.gbits(p.iwarp(), "ib_write_bw", 64 * KIB, 20000, ("-R",))},
+              "iperf3, one TCP stream", p.iperf, at_least(0.95))
+    yield Row("veth, ib_send_lat -R, 8 B", "us",
+              {"iWARP": lambda: p.lat(p.iwarp(), "ib_send_lat", options=("-R",))},
+              "TCP ping-pong that spins", lambda: p.sockets("tcp", "spin"), at_most(1.2))
+    no_vms = "it needs two virtual machines with perftest, rdma_rxe and siw, and the bench has none"
+    for peer in ("rdma_rxe", "siw"):
+        yield Row("two VMs, bandwidth", "Gb/s", {}, peer, goal=at_least(2), not_run=no_vms)
+        yield Row("two VMs, latency", "us", {}, peer, goal=at_most(1), not_run=no_vms)
+
+
+def counts(p):
+    # a round of the ping-pong is two SENDs, of which each has two sides
+    for what, tool, words, share, goal in (
+            ("WRITE of 8 B, post and poll", "one_sided", "-s write 8", 1, 250),
+            ("SEND of 8 B, a side", "two_qps", "8", 4, 700),
+            ("atomic, post and poll", "one_sided", "-s add 8", 1, 400)):
+        yield Row(f"one host, instructions: {what}", "",
+                  {"": lambda t=tool, w=words, s=share: p.instructions(p.a, t, w) / s},
+                  goal=Goal(goal, less=True), once=True)
+
+
+def connections(p):
+    server, client = p.wire(pin=False)
+    yield Row("veth, rdma_cm connections", "/s", {"RoCE v2": lambda: p.cycles(server, client)},
+              "TCP", lambda: p.tcp_cycles(server, client), at_least(0.6))
+
+
+def rows(p):
+    return [row for group in (same_host_small, same_host_large, two_hosts, counts, connections)
+            for row in group(p)]
