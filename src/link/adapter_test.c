@@ -81,7 +81,10 @@ static void full_until_buffers_come_back(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < ADAPTER_BUFS; i++)
 		assert_int_equal(test_send(r.link, i, 0), 1);
+	atomic_store(&r.sh->fabric_sleeps, 1); /* and is left alone */
 	assert_int_equal(test_send(r.link, 0, 0), 0);
+	assert_int_equal(r.kicks, 0);
+	assert_int_equal(atomic_load(&r.sh->fabric_sleeps), 1);
 	for (uint32_t round = 0; round < 5 * ADAPTER_BUFS; round++) {
 		give(r.sh->tx[round % ADAPTER_BUFS].buf);
 		assert_int_equal(test_send(r.link, round, 0), 1);
