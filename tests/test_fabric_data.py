@@ -420,23 +420,29 @@ class Sender:
 
 
 def full(f, senders):
-    """How many each has sent, when no more go and the fabric has nothing to do."""
+    """How many each has sent, when no more go: the fabric has slept while each has asked
+    often enough to find all that it had given back before."""
     def stands():
         nonlocal was
         assert all(s.proc.running() for s in senders)
-        said = [s.said() for s in senders]
-        now = [gone for gone, _ in said]
-        same, was = now == was, now
-        return same and all(none > 50 for _, none in said) and \
-            stat(f.proc.pid).split()[2] == "S"
+        slept, said = sleeps(f.proc.pid), [s.said() for s in senders]
+        if was and (slept is None or slept != was[0] or
+                    any(now[0] != then[0] for now, then in zip(said, was[1]))):
+            was = None
+        if not was:
+            was = slept and (slept, said)
+            return False
+        return all(now[1] > then[1] + 50 for now, then in zip(said, was[1]))
     was = None
-    assert eventually(stands, step=0.001)
-    return was
+    assert eventually(stands, step=0.001), [s.said() for s in senders]
+    return [gone for gone, _ in was[1]]
 
 
-def stat(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read()
+def sleeps(pid):
+    """How often that process has gone to sleep; None: it is awake."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        status = dict(re.findall(r"^(\w+):\s+(\S+)", file.read(), re.M))
+    return int(status["voluntary_ctxt_switches"]) if status["State"] == "S" else None
 
 
 def test_vl_arbitration(fabric):

@@ -54,14 +54,34 @@ static bool has_lid(const struct topo_node *n, unsigned port)
 	return n->type == TOPO_SWITCH ? port == 0 : port > 0;
 }
 
-static json_t *port_status(const struct control *c, const struct fabric *f, uint32_t node,
-			   uint8_t port)
+/* Where packets wait at a port; NULL: none does. */
+static json_t *waiting(const struct fabric *f, uint64_t now, uint32_t node, uint8_t port)
+{
+	struct fabric_wait w[FABRIC_WAITS];
+	unsigned n = fabric_waiting(f, node, port, w);
+	json_t *all = n ? json_array() : NULL;
+
+	for (unsigned i = 0; i < n; i++) {
+		bool stands = w[i].since && now > w[i].since;
+
+		json_array_append_new(all,
+				      json_pack("{si sb si si sf}", "vl", w[i].vl, "own",
+						w[i].own, "packets", w[i].packets,
+						"bytes", w[i].bytes, "seconds",
+						stands ? (double)(now - w[i].since) / 1e9
+						       : 0.0));
+	}
+	return all;
+}
+
+static json_t *port_status(const struct control *c, const struct fabric *f, uint64_t now,
+			   uint32_t node, uint8_t port)
 {
 	const struct topo_node *n = &c->topo->node[node];
 	const struct topo_port *t = &n->port[port];
 	struct fabric_port_view v;
 	char speed[FABRIC_SPEED];
-	json_t *j;
+	json_t *j, *waits;
 
 	if (!fabric_port(f, node, port, &v))
 		return NULL;
@@ -86,17 +106,21 @@ static json_t *port_status(const struct control *c, const struct fabric *f, uint
 		json_object_set_new(j, "peer", text(c->topo->node[t->peer].id));
 		json_object_set_new(j, "peer_port", json_integer(t->peer_port));
 	}
+	waits = waiting(f, now, node, port);
+	if (waits)
+		json_object_set_new(j, "waiting", waits);
 	return j;
 }
 
-static json_t *node_status(const struct control *c, const struct fabric *f, uint32_t node)
+static json_t *node_status(const struct control *c, const struct fabric *f, uint64_t now,
+			   uint32_t node)
 {
 	static const char *const types[] = { "none", "adapter", "switch", "router" };
 	const struct topo_node *n = &c->topo->node[node];
 	json_t *ports = json_array();
 
 	for (unsigned i = 0; i <= n->ports; i++) {
-		json_t *port = port_status(c, f, node, (uint8_t)i);
+		json_t *port = port_status(c, f, now, node, (uint8_t)i);
 
 		if (port)
 			json_array_append_new(ports, port);
@@ -106,12 +130,12 @@ static json_t *node_status(const struct control *c, const struct fabric *f, uint
 			 hex(fabric_node(f, node)->guid), "ports", ports);
 }
 
-static json_t *status(const struct control *c, const struct fabric *f)
+static json_t *status(const struct control *c, const struct fabric *f, uint64_t now)
 {
 	json_t *nodes = json_array();
 
 	for (uint32_t i = 0; i < c->topo->nodes; i++)
-		json_array_append_new(nodes, node_status(c, f, i));
+		json_array_append_new(nodes, node_status(c, f, now, i));
 	return json_pack("{ss so}", "fabric", c->name, "nodes", nodes);
 }
 
@@ -228,7 +252,7 @@ static json_t *answer(const struct control *c, struct fabric *f, uint64_t now,
 	else if (!what)
 		out = wrong("expected an object with \"ask\"");
 	else if (strcmp(what, "status") == 0)
-		out = status(c, f);
+		out = status(c, f, now);
 	else if (strcmp(what, "counters") == 0)
 		out = counters(c, f, j);
 	else if (strcmp(what, "link") == 0)

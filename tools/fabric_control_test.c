@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "fabric/model.h"
 #include "fabric_control.h"
 
 static const char topology[] =
@@ -17,6 +18,7 @@ static const char topology[] =
 
 static struct topo topo;
 static struct fabric *fabric;
+static uint64_t now;
 static struct control control = { &topo, "test" };
 
 static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
@@ -27,13 +29,24 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 	(void)pkt;
 }
 
-static const struct fabric_ops ops = { .deliver = deliver };
+static enum fabric_take take(void *ctx, uint32_t node, uint8_t port,
+			     const struct mad_pkt *pkt)
+{
+	(void)ctx;
+	(void)node;
+	(void)port;
+	(void)pkt;
+	return FABRIC_FULL;
+}
+
+static const struct fabric_ops ops = { .deliver = deliver, .take = take };
 
 static int start(void **state)
 {
 	char err[TOPO_ERR];
 
 	(void)state;
+	now = 1;
 	assert_int_equal(topo_parse(&topo, "t", topology, strlen(topology), err), 0);
 	return fabric_new(&fabric, &topo, &ops, NULL);
 }
@@ -49,7 +62,7 @@ static int end(void **state)
 static json_t *ask_bytes(const char *ask, size_t n)
 {
 	size_t len;
-	char *text = control_answer(&control, fabric, 1, ask, n, &len);
+	char *text = control_answer(&control, fabric, now, ask, n, &len);
 	json_t *j;
 
 	assert_non_null(text);
@@ -109,6 +122,39 @@ static void t_status(void **state)
 	assert_null(m);
 	m = member(2, 0, "port"); /* an adapter has no port 0 */
 	assert_int_equal(json_integer_value(m), 1);
+	json_decref(m);
+}
+
+/* Of a program that takes nothing, at its adapter's port. */
+static void t_waiting(void **state)
+{
+	static const uint8_t bytes[1040];
+	struct fabric_data data[2];
+	json_t *m = member(1, 0, "waiting"), *w;
+
+	(void)state;
+	assert_null(m);
+	fabric->node[1].port[1].pi.lid = 5;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct mad_pkt pkt = { .data = &data[i],
+					     .dlid = 5,
+					     .slid = 5,
+					     .pkey = PKEY_DEFAULT,
+					     .dqpn = 0x4001 };
+
+		data[i] = (struct fabric_data){ .bytes = bytes, .len = sizeof(bytes) };
+		assert_int_equal(fabric_inject(fabric, 1, 1, &pkt), 0);
+	}
+	fabric_run(fabric, 1);
+	now = 2000000001;
+	m = member(1, 0, "waiting");
+	assert_int_equal(json_array_size(m), 1);
+	w = json_array_get(m, 0);
+	assert_int_equal(json_integer_value(json_object_get(w, "vl")), 0);
+	assert_true(json_is_true(json_object_get(w, "own")));
+	assert_int_equal(json_integer_value(json_object_get(w, "packets")), 2);
+	assert_int_equal(json_integer_value(json_object_get(w, "bytes")), 2 * 17 * 64);
+	assert_true(json_number_value(json_object_get(w, "seconds")) == 2.0);
 	json_decref(m);
 }
 
@@ -205,8 +251,8 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_status), TEST(t_link),  TEST(t_counters),
-		TEST(t_wrong),	TEST(t_bytes),
+		TEST(t_status),	  TEST(t_waiting), TEST(t_link),
+		TEST(t_counters), TEST(t_wrong),   TEST(t_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,12 +131,43 @@ static void print_node(struct page *to, const json_t *n)
 	     lids, address, sm ? "subnet manager" : "");
 }
 
+/* What came by the port's link, or (an adapter's own) has yet to go out by it. */
+static void print_waits(struct page *to, const json_t *node, bool *any)
+{
+	const json_t *p, *w, *waits;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(node, "ports"), i, p)
+	{
+		waits = json_object_get(p, "waiting");
+		json_array_foreach(waits, k, w)
+		{
+			char port[80];
+
+			if (!*any) {
+				line(to, "%s", "");
+				line(to, "%-24s %2s %8s %9s  %s", "packets wait at", "VL",
+				     "packets", "bytes", "the first for");
+				*any = true;
+			}
+			snprintf(port, sizeof(port), "%.70s %lld", json_text(node, "id"),
+				 json_number(p, "port"));
+			line(to, "%-24s %2lld %8lld %9lld  %.2f s%s", port,
+			     json_number(w, "vl"), json_number(w, "packets"),
+			     json_number(w, "bytes"),
+			     json_number_value(json_object_get(w, "seconds")),
+			     json_is_true(json_object_get(w, "own")) ? ", own" : "");
+		}
+	}
+}
+
 static void print_status(struct page *to, const json_t *j)
 {
 	const json_t *nodes = json_object_get(j, "nodes"), *n;
 	json_t *names = links_nodes(nodes);
 	struct sum sum = { 0 };
 	unsigned switches = 0, adapters;
+	bool waits = false;
 	size_t i;
 
 	json_array_foreach(nodes, i, n) switches +=
@@ -152,6 +183,7 @@ static void print_status(struct page *to, const json_t *j)
 	line(to, "%s", "");
 	line(to, "%-24s %-24s %-9s %s", "link", "to", "state", "rate");
 	links_each(nodes, names, print_link, to);
+	json_array_foreach(nodes, i, n) print_waits(to, n, &waits);
 	json_decref(names);
 }
 
@@ -245,8 +277,8 @@ int cmd_fabric_status(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.doc = "Show the nodes and links of a running fabric, with states and"
-		       " rates; each second anew on a terminal, once where that"
-		       " is none.\vExit status: 1 if no such fabric runs.",
+		       " rates, and where packets wait; each second anew on a"
+		       " terminal, once where that is none.\vExit status: 1 if no such fabric runs.",
 	};
 	struct options o = { 0 };
 

@@ -109,3 +109,27 @@ void buffer_pop(struct vl_queue *q)
 	if (!q->inner && p->peer && p->peer->data)
 		outlet_turn(&f->links, &p->peer->data->link, q->vl);
 }
+
+static unsigned queue_waits(const struct vl_queue *q, struct fabric_wait *to)
+{
+	if (list_empty(&q->fl))
+		return 0;
+	*to = (struct fabric_wait){ q->vl, q->inner, 0, q->blocks * BLOCK, q->since };
+	list_for(node, &q->fl) to->packets++;
+	return 1;
+}
+
+unsigned fabric_waiting(const struct fabric *f, uint32_t node, uint8_t port,
+			struct fabric_wait to[FABRIC_WAITS])
+{
+	const struct fab_port *p = NULL;
+	unsigned n = 0;
+
+	if (node < f->nodes && port <= f->node[node].ports)
+		p = &f->node[node].port[port];
+	for (unsigned i = 0; p && p->data && i < DATA_VLS; i++) {
+		n += queue_waits(&p->data->in[i], to + n);
+		n += queue_waits(&p->data->out[i], to + n);
+	}
+	return n;
+}

@@ -112,6 +112,18 @@ struct fabric_port_view {
 
 bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
 		 struct fabric_port_view *out);
+/* Packets of data in the buffers of a port, a row for each VL that has some: those that
+ * came by its link, and an adapter's own, which its programs have sent and the link has
+ * not taken. */
+struct fabric_wait {
+	uint8_t vl;
+	bool own;
+	uint32_t packets, bytes; /* as credits count them: in blocks of 64 */
+	uint64_t since;		 /* the first stands at its outlet; 0: it has gone on */
+};
+enum { FABRIC_WAITS = 16 };
+unsigned fabric_waiting(const struct fabric *f, uint32_t node, uint8_t port,
+			struct fabric_wait to[FABRIC_WAITS]);
 const struct node_info *fabric_node(const struct fabric *f, uint32_t node);
 
 /* Gigabits a second, times 10: width times speed as PortInfo codes them. */
