@@ -22,7 +22,8 @@ MAP = "map"     # as host, and private memory is mapped
 @pytest.fixture(scope="module")
 def tools(stage):
     """The built programs, where everybody may run them, by name."""
-    files = ("local/local", "local/deny", "local/libundumpable.so", "stress/stress")
+    files = ("local/local", "local/deny", "local/libundumpable.so",
+             "local/libloading.so", "local/libfirst.so", "stress/stress")
     return {name.split("/")[1]: str(shutil.copy(OBJ / name, stage.path))
             for name in files}
 
@@ -343,6 +344,26 @@ def test_program_does_not_notice(run, mode):
     """It does what private memory takes otherwise than a file's."""
     out = run("host", "noticed", "-m", mode, env=NOTICING)
     assert MAPPED in out
+
+
+@pytest.mark.parametrize("mode", ["nothing", "clone", "clone-by-number", "userfaultfd"])
+def test_what_was_done_before_the_first_device_counts(run, mode):
+    """Who may touch memory unseen is there already: it stays private."""
+    out = run("host", "before", "-m", mode, env=NOTICING)
+    assert ("its region is a file's" in out) == (mode == "nothing")
+
+
+def test_what_is_told_is_told_first(run, tools):
+    """Another library's constructor comes before that of the one that tells."""
+    both = f"liburnic-map.so:{tools['libfirst.so']}"
+    out = run("host", "before", "-m", "nothing", env={**NOTICING, "LD_PRELOAD": both})
+    assert "its region is private" in out
+    assert "something comes before it" in out
+
+
+def test_first_calls_do_not_wait_for_the_loader(run, tools):
+    """A thread in dlopen() waits for what makes its first madvise() or mlock()."""
+    run("host", "loads", env={**NOTICING, "URNIC_TEST_LOADS": tools["libloading.so"]})
 
 
 # --- memory that is shared already -------------------------------------------

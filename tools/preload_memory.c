@@ -9,9 +9,7 @@
  */
 #include "preload_told.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,10 +25,29 @@
 #endif
 
 static const struct preload_ops *_Atomic ops;
+static atomic_bool unfit; /* no_more() */
 
 const struct preload_ops *told(void)
 {
 	return atomic_load_explicit(&ops, memory_order_acquire);
+}
+
+/* Each of the two looks after it has stored: one of them sees both. */
+void tell(const struct preload_ops *o)
+{
+	atomic_store(&ops, o);
+	if (atomic_load(&unfit))
+		o->no_more();
+}
+
+void no_more(void)
+{
+	const struct preload_ops *o;
+
+	atomic_store(&unfit, true);
+	o = atomic_load(&ops);
+	if (o)
+		o->no_more();
 }
 
 /* Who tells of these bytes; NULL: they are of no concern.  errno stays. */
@@ -130,10 +147,9 @@ int do_madvise(madvise_fn *fn, void *at, size_t len, int advice)
 
 PUBLIC int madvise(void *at, size_t len, int advice)
 {
-	static struct real r = { .name = "madvise" };
 	madvise_fn *fn;
 
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_madvise);
 	return fn ? do_madvise(fn, at, len, advice) : -1;
 }
 
@@ -159,20 +175,18 @@ PUBLIC void *hooked_mremap(void *at, size_t len, size_t new_len, int flags,
 
 void *hooked_mremap(void *at, size_t len, size_t new_len, int flags, void *to)
 {
-	static struct real r = { .name = "mremap" };
 	mremap_fn *fn;
 
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_mremap);
 	return fn ? do_mremap(fn, at, len, new_len, flags, to) : MAP_FAILED;
 }
 
 PUBLIC int mlock(const void *at, size_t len)
 {
-	static struct real r = { .name = "mlock" };
 	int (*fn)(const void *, size_t);
 
 	make_private((uintptr_t)at, len);
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_mlock);
 	return fn ? fn(at, len) : -1;
 }
 
@@ -180,21 +194,19 @@ PUBLIC int hooked_mlock2(const void *at, size_t len, unsigned flags) __asm__("ml
 
 int hooked_mlock2(const void *at, size_t len, unsigned flags)
 {
-	static struct real r = { .name = "mlock2" };
 	int (*fn)(const void *, size_t, unsigned);
 
 	make_private((uintptr_t)at, len);
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_mlock2);
 	return fn ? fn(at, len, flags) : -1;
 }
 
 PUBLIC int mlockall(int flags)
 {
-	static struct real r = { .name = "mlockall" };
 	int (*fn)(int);
 
 	make_all_private();
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_mlockall);
 	return fn ? fn(flags) : -1;
 }
 
@@ -203,11 +215,10 @@ PUBLIC int hooked_pkey_mprotect(void *at, size_t len, int prot,
 
 int hooked_pkey_mprotect(void *at, size_t len, int prot, int key)
 {
-	static struct real r = { .name = "pkey_mprotect" };
 	int (*fn)(void *, size_t, int, int);
 
 	make_private((uintptr_t)at, len);
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_pkey_mprotect);
 	return fn ? fn(at, len, prot, key) : -1;
 }
 
@@ -218,38 +229,9 @@ PUBLIC ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advi
 ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
 			       unsigned flags)
 {
-	static struct real r = { .name = "process_madvise" };
 	ssize_t (*fn)(int, const void *, size_t, int, unsigned);
 
 	make_all_private();
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_process_madvise);
 	return fn ? fn(pid, v, n, advice, flags) : -1;
-}
-
-/* --- liburnic asks ------------------------------------------------------------ */
-
-static const char *const names[] = {
-	"madvise", "mremap", "mlock",	       "mlock2",      "mlockall", "pkey_mprotect",
-	"clone",   "_Fork",  "pthread_create", "thrd_create", "syscall",
-};
-
-/* Programs and libraries that look for that name find it here. */
-static bool is_first(const char *name)
-{
-	Dl_info here, there;
-	void *at = dlsym(RTLD_DEFAULT, name);
-
-	return at && dladdr((void *)(uintptr_t)is_first, &here) && dladdr(at, &there) &&
-	       here.dli_fbase == there.dli_fbase;
-}
-
-PUBLIC bool urnic_preload_watch(const char *release, const struct preload_ops *o)
-{
-	if (strcmp(release, URNIC_VERSION) != 0)
-		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!is_first(names[i]))
-			return false;
-	atomic_store_explicit(&ops, o, memory_order_release);
-	return true;
 }

@@ -26,21 +26,19 @@ static void before_thread(void)
 PUBLIC int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg)
 {
-	static struct real r = { .name = "pthread_create" };
 	int (*fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 	before_thread();
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_pthread_create);
 	return fn ? fn(t, attr, run, arg) : EAGAIN;
 }
 
 PUBLIC int thrd_create(thrd_t *t, thrd_start_t run, void *arg)
 {
-	static struct real r = { .name = "thrd_create" };
 	int (*fn)(thrd_t *, thrd_start_t, void *);
 
 	before_thread();
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_thrd_create);
 	return fn ? fn(t, run, arg) : thrd_error;
 }
 
@@ -85,7 +83,7 @@ static void on_child(void)
 	after_fork(forking, 0);
 }
 
-__attribute__((constructor)) static void begin(void)
+void watch_forks(void)
 {
 	pthread_atfork(on_fork, on_parent, on_child);
 }
@@ -94,11 +92,10 @@ PUBLIC pid_t hooked_Fork(void) __asm__("_Fork");
 
 pid_t hooked_Fork(void)
 {
-	static struct real r = { .name = "_Fork" };
 	const struct preload_ops *o;
 	pid_t (*fn)(void), pid;
 
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED__Fork);
 	if (!fn)
 		return -1;
 	o = before_fork();
@@ -129,13 +126,11 @@ bool has_own_memory(unsigned long flags)
 /* Memory of this process is going to be another thread's, or process's, too. */
 void before_sharing(unsigned long flags)
 {
-	const struct preload_ops *o = told();
-
-	if (!o || flags & CLONE_VFORK)
+	if (flags & CLONE_VFORK)
 		return;
 	before_thread();
 	if (!(flags & CLONE_THREAD))
-		o->no_more();
+		no_more();
 }
 
 /* Its stack cannot be replaced under it. */
@@ -158,12 +153,11 @@ PUBLIC int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, v
 int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, void *a, void *b,
 		 void *c)
 {
-	static struct real r = { .name = "clone" };
 	struct start s = { NULL, run, arg };
 	clone_fn *fn;
 	int pid;
 
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_clone);
 	if (!fn)
 		return -1;
 	if (!has_own_memory((unsigned)flags)) {

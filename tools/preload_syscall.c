@@ -10,10 +10,9 @@
 
 static syscall_fn *real_syscall(void)
 {
-	static struct real r = { .name = "syscall" };
 	syscall_fn *fn;
 
-	*(void **)&fn = preload_next(&r);
+	*(void **)&fn = libcs(CALLED_syscall);
 	return fn;
 }
 
@@ -70,8 +69,7 @@ static void before_clone(unsigned long flags)
 		before_sharing(flags);
 }
 
-static __attribute__((noinline)) void before_call(const struct preload_ops *o, long n,
-						  long a, long b)
+static __attribute__((noinline)) void before_call(long n, long a, long b)
 {
 	switch (n) {
 	case SYS_clone:
@@ -88,7 +86,7 @@ static __attribute__((noinline)) void before_call(const struct preload_ops *o, l
 		make_private((uintptr_t)a, (size_t)b);
 		break;
 	case SYS_userfaultfd:
-		o->no_more();
+		no_more();
 		make_all_private();
 		break;
 	case SYS_mlockall:
@@ -132,8 +130,8 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 						    (void *)e));
 		if (is_fork(n, a, b))
 			return done(by_fork(n, a, b, c, d, e));
-		before_call(o, n, a, b);
 	}
+	before_call(n, a, b);
 	return (struct handed){ fn, 0 };
 }
 

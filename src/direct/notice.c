@@ -67,10 +67,12 @@ const struct preload_ops *notice_ops(void)
 	return &ops;
 }
 
-bool notice_start(void)
+enum notice notice_start(void)
 {
 	bool (*watch)(const char *release, const struct preload_ops *ops);
 
 	*(void **)&watch = dlsym(RTLD_DEFAULT, PRELOAD_WATCH);
-	return watch && watch(URNIC_VERSION, &ops);
+	if (!watch)
+		return NOTICE_NOT_THERE;
+	return watch(URNIC_VERSION, &ops) ? NOTICED : NOTICE_REFUSED;
 }

@@ -4,13 +4,15 @@
 #ifndef DIRECT_NOTICE_H
 #define DIRECT_NOTICE_H
 
-#include <stdbool.h>
-
 struct preload_ops;
 
-/* From now on, for good.  False: the library that would tell is not there, is of another
- * release, or stands behind another one that might not tell it. */
-bool notice_start(void);
+enum notice {
+	NOTICED,	  /* from now on, for good */
+	NOTICE_NOT_THERE, /* the library that would tell */
+	NOTICE_REFUSED,	  /* it cannot: it is of another release, or not the first one */
+};
+
+enum notice notice_start(void);
 
 const struct preload_ops *notice_ops(void); /* for tests */
 

@@ -201,11 +201,15 @@ static const char *local_is_off(const struct conf *conf)
  * what the program does with it (docs/direct.md). */
 static void share_private(struct core *core, enum conf_local way)
 {
-	if (way == CONF_LOCAL_MAP)
-		share_start(core, notice_start());
+	enum notice notice = way == CONF_LOCAL_MAP ? notice_start() : NOTICE_NOT_THERE;
+
+	if (way == CONF_LOCAL_MAP && notice != NOTICE_REFUSED)
+		share_start(core, notice == NOTICED);
 	else
-		log_info("private memory is not shared with other processes: URNIC_LOCAL "
-			 "is not map");
+		log_info("private memory is not shared with other processes: %s",
+			 way == CONF_LOCAL_MAP ? "liburnic-map.so is of another release, "
+						 "or something comes before it"
+					       : "URNIC_LOCAL is not map");
 }
 
 static int open_local(struct nic *nic, const struct conf *conf)

@@ -36,6 +36,8 @@ int dropped(void);
 int held(void);
 int midcopy(void);
 int noticed(void);
+int beforehand(void);
+int loads(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

@@ -28,6 +28,8 @@ static const struct command commands[] = {
 	{ "held", held },		  /* stopped in the middle of a WRITE; -m */
 	{ "midcopy", midcopy },		  /* ... of memory that is mapped; -m */
 	{ "noticed", noticed },		  /* what private memory takes otherwise; -m */
+	{ "before", beforehand },	  /* what it did before its first device; -m */
+	{ "loads", loads },		  /* a library, while others go on */
 	{ "dropped", dropped },		  /* root, that becomes another user; -m */
 	{ 0 },
 };

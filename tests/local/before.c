@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* before.c - programs that do something before they open their first device. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "crew.h"
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+enum { SIZE = 256 << 10 };
+
+static uint8_t stack[64 << 10] __attribute__((aligned(16)));
+
+static int nothing(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+/* A process with this one's memory, that may have gone on. */
+static void share_memory(void)
+{
+	pid_t pid = clone(nothing, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+
+	CHECK(pid > 0);
+	crew_reap(pid);
+}
+
+/* By its number it is a thread of execution on the same stack: refused, but asked for. */
+static void share_memory_by_number(void)
+{
+	CHECK(syscall(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_FS | CLONE_NEWNS, 0, 0,
+		      0, 0) < 0);
+}
+
+static void act(void)
+{
+	if (!strcmp(opt.mode, "clone"))
+		share_memory();
+	else if (!strcmp(opt.mode, "clone-by-number"))
+		share_memory_by_number();
+	else if (!strcmp(opt.mode, "userfaultfd"))
+		(void)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+}
+
+/* Is that memory's content a file's that other processes may map? */
+static bool is_shared(const void *at)
+{
+	FILE *f = fopen("/proc/thread-self/maps", "r");
+	unsigned long lo, hi;
+	char line[400], perms[8];
+	bool is = false;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) == 3 &&
+		    lo <= (unsigned long)at && (unsigned long)at < hi)
+			is = perms[3] == 's';
+	fclose(f);
+	return is;
+}
+
+int beforehand(void)
+{
+	static struct rig r;
+	struct ibv_mr *mr;
+	uint8_t *at;
+
+	act();
+	rig_open(&r);
+	at = rig_memory(SIZE);
+	mr = ibv_reg_mr(r.pd, at, SIZE, RIG_ACCESS);
+	CHECK(mr);
+	say("its region is %s", is_shared(at) ? "a file's" : "private");
+	CHECK(!ibv_dereg_mr(mr));
+	rig_close(&r);
+	say("all right");
+	return 0;
+}
+
+/* --- a library that is loaded meanwhile --------------------------------------- */
+
+static void *load(void *name)
+{
+	CHECK(dlopen(name, RTLD_NOW));
+	return NULL;
+}
+
+/* Its first calls of these names. */
+int loads(void)
+{
+	int there[2], on[2];
+	char fds[32], byte;
+	pthread_t t;
+	void *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+
+	CHECK(at != MAP_FAILED && !pipe(there) && !pipe(on));
+	snprintf(fds, sizeof(fds), "%d,%d", there[1], on[0]);
+	CHECK(!setenv("URNIC_TEST_LOADING", fds, 1));
+	CHECK(!pthread_create(&t, NULL, load, getenv("URNIC_TEST_LOADS")));
+	CHECK(read(there[0], &byte, 1) == 1);
+	alarm(20);
+	CHECK(!madvise(at, SIZE, MADV_DONTNEED));
+	at = mremap(at, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
+	CHECK(at != MAP_FAILED);
+	CHECK(!mlock(at, 4096) && syscall(SYS_getpid) == getpid());
+	CHECK(write(on[1], "", 1) == 1);
+	CHECK(!pthread_join(t, NULL));
+	say("all right");
+	return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* preload_first.c - liburnic-map.so is there before all else of the program: its
+ * constructor, and what makes sure of it.
+ *
+ * The C library's own functions are looked up while there is one thread.  Later the
+ * dynamic loader's lock may be another's, who waits for the caller (dlopen() runs
+ * constructors with it).
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "preload_told.h"
+
+static struct real calls[] = {
+#define CALLED(n) { .name = #n },
+#include "preload_called.def"
+#undef CALLED
+};
+
+enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+
+/* No other library's constructor comes as early. */
+static bool is_only_first;
+
+void *libcs(enum called n)
+{
+	return preload_next(&calls[n]);
+}
+
+static int count_first(struct dl_phdr_info *object, size_t size, void *count)
+{
+	const ElfW(Dyn) *d = NULL;
+
+	(void)size;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			d = (const void *)(object->dlpi_addr +
+					   object->dlpi_phdr[i].p_vaddr);
+	for (; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_FLAGS_1 && d->d_un.d_val & DF_1_INITFIRST)
+			++*(unsigned *)count;
+	return 0;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	unsigned first = 0;
+
+	for (unsigned i = 0; i < CALLS; i++)
+		(void)libcs((enum called)i);
+	dl_iterate_phdr(count_first, &first);
+	is_only_first = first == 1;
+	watch_forks();
+}
+
+/* Programs and libraries that look for that name find it here. */
+static bool is_found_here(const char *name)
+{
+	Dl_info here, there;
+	void *at = dlsym(RTLD_DEFAULT, name);
+
+	return at && dladdr((void *)(uintptr_t)is_found_here, &here) &&
+	       dladdr(at, &there) && here.dli_fbase == there.dli_fbase;
+}
+
+PUBLIC bool urnic_preload_watch(const char *release, const struct preload_ops *o)
+{
+	if (strcmp(release, URNIC_VERSION) != 0 || !is_only_first)
+		return false;
+	for (unsigned i = 0; i < CALLS; i++)
+		if (!is_found_here(calls[i].name))
+			return false;
+	tell(o);
+	return true;
+}
