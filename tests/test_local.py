@@ -329,7 +329,7 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
 # --- private memory that is mapped -------------------------------------------
 
 NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thread",
-           "hidden-thread", "cloned-thread", "fork", "_Fork", "clone", "fork-by-number",
+           "timer", "queue", "aio", "lookup", "unseen-thread", "cancelled", "cloned-thread", "fork", "_Fork", "clone", "fork-by-number",
            "clone-by-number", "clone3-by-number", "vfork",
            "vfork-by-number", "forks"]
 

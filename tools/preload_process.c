@@ -13,7 +13,7 @@
 
 /* --- threads ---------------------------------------------------------------- */
 
-static void before_thread(void)
+void before_thread(void)
 {
 	const struct preload_ops *o = who_knows_any();
 	int saved = errno;

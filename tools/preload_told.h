@@ -39,6 +39,8 @@ void make_all_private(void);
 int do_madvise(madvise_fn *fn, void *at, size_t len, int advice);
 void *do_mremap(mremap_fn *fn, void *at, size_t len, size_t new_len, int flags, void *to);
 
+void before_thread(void);
+
 /* Its handlers are the last before a fork, and the first after it, if it is called first
  * of all. */
 void watch_forks(void);

@@ -6,6 +6,7 @@
 
 #include "direct/runs.h"
 #include "direct/share.h"
+#include "sys/cancel.h"
 #include "sys/preloaded.h"
 #include "sys/threads.h"
 
@@ -25,30 +26,57 @@ static bool meets(uintptr_t lo, size_t len)
 	return runs_meet(&e);
 }
 
+/* In calls that are no cancellation points, and with locks that the next fork waits
+ * for. */
 static bool make_private(uintptr_t lo, size_t len)
 {
 	struct extent e = extent_of(lo, len);
+	int cancel = cancel_hold();
+	bool good = share_make_private(&e);
 
-	if (share_make_private(&e))
-		return true;
-	runs_strayed();
-	return false;
+	cancel_let(cancel);
+	if (!good)
+		runs_strayed();
+	return good;
 }
 
 static void make_zero(uintptr_t lo, size_t len)
 {
 	struct extent e = extent_of(lo, len);
+	int cancel = cancel_hold();
 
 	runs_zero(&e);
+	cancel_let(cancel);
 }
 
 /* Where it cannot be done, now or later, the rest of what is told has to do. */
 static void before_thread(void)
 {
 	const struct extent all = { 0, UINT64_MAX };
+	int cancel;
 
-	if (runs_count() && !threads_creating())
-		(void)share_make_private(&all);
+	if (!runs_count() || threads_creating())
+		return;
+	cancel = cancel_hold();
+	(void)share_make_private(&all);
+	cancel_let(cancel);
+}
+
+static bool before_fork(void)
+{
+	int cancel = cancel_hold();
+	bool some = runs_before_fork();
+
+	cancel_let(cancel);
+	return some;
+}
+
+static void in_child(void)
+{
+	int cancel = cancel_hold();
+
+	runs_in_child();
+	cancel_let(cancel);
 }
 
 static const struct preload_ops ops = {
@@ -56,9 +84,9 @@ static const struct preload_ops ops = {
 	.make_private = make_private,
 	.make_zero = make_zero,
 	.before_thread = before_thread,
-	.before_fork = runs_before_fork,
+	.before_fork = before_fork,
 	.in_parent = runs_in_parent,
-	.in_child = runs_in_child,
+	.in_child = in_child,
 	.no_more = share_no_more,
 };
 

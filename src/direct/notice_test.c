@@ -19,6 +19,7 @@
 #include "direct/runs.h"
 #include "direct/share.h"
 #include "direct/threads_fix.h"
+#include "sys/hang_testing.h"
 #include "sys/preloaded.h"
 
 enum {
@@ -150,6 +151,53 @@ static void it_is_private_before_a_thread_begins(void **state)
 	expect(0, 20, 7);
 }
 
+enum { CANCELLED_OPS = 4 };
+
+static void call(unsigned op)
+{
+	switch (op) {
+	case 0:
+		ops->make_zero((uintptr_t)mem, LEN);
+		return;
+	case 1:
+		if (ops->before_fork())
+			ops->in_parent();
+		return;
+	case 2:
+		ops->before_thread();
+		return;
+	default:
+		(void)ops->make_private((uintptr_t)mem, LEN);
+	}
+}
+
+static void *call_cancelled(void *op)
+{
+	int was;
+
+	pthread_cancel(pthread_self());
+	call(*(const unsigned *)op);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	return op;
+}
+
+/* It would leave a lock behind. */
+static void a_thread_is_not_cancelled_within(void **state)
+{
+	(void)state;
+	for (unsigned op = 0; op < CANCELLED_OPS; op++) {
+		pthread_t t;
+		void *rc;
+
+		threads_begin(); /* it counts as one of ours */
+		assert_int_equal(pthread_create(&t, NULL, call_cancelled, &op), 0);
+		assert_int_equal(pthread_join(t, &rc), 0);
+		threads_end();
+		assert_ptr_equal(rc, &op);
+	}
+	count_threads();
+}
+
 /* A device was open, or was opened, while the region was its. */
 static void without_a_nic_it_is_private_again_too(void **state)
 {
@@ -220,6 +268,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(with_other_threads_it_stays, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_private_before_a_thread_begins,
 						begin, end),
+		cmocka_unit_test_setup_teardown(a_thread_is_not_cancelled_within, begin,
+						end),
 		cmocka_unit_test_setup_teardown(without_a_nic_it_is_private_again_too,
 						begin, end),
 		cmocka_unit_test_setup_teardown(who_has_the_turn_is_refused, begin, end),
@@ -228,5 +278,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_more_is_for_good, begin, end),
 	};
 
+	hang_fails();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

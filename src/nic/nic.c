@@ -22,6 +22,7 @@
 #include "nic/registry.h"
 #include "nic/route.h"
 #include "packet/packet.h"
+#include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/guard.h"
@@ -61,11 +62,17 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* Nobody else holds a lock of ours while the process is copied. */
+static int fork_cancel; /* the forking thread's; nic_lock */
+
+/* Nobody else holds a lock of ours while the process is copied, and who does is not
+ * cancelled: fork() is no cancellation point. */
 NO_TSA static void before_fork(void)
 {
+	int cancel = cancel_hold();
+
 	share_copy();
 	pthread_mutex_lock(&nic_lock);
+	fork_cancel = cancel;
 	share_before_fork();
 	registry_hold();
 	guard_hold();
@@ -78,6 +85,8 @@ NO_TSA static void before_fork(void)
 
 NO_TSA static void fork_parent(void)
 {
+	int cancel = fork_cancel;
+
 	live_let_go();
 	if (the_nic) {
 		lock_give(&the_nic->core.lock);
@@ -87,6 +96,7 @@ NO_TSA static void fork_parent(void)
 	registry_let_go();
 	share_parent();
 	pthread_mutex_unlock(&nic_lock);
+	cancel_let(cancel);
 }
 
 static void close_all(struct engine *e)
@@ -104,6 +114,7 @@ static void close_all(struct engine *e)
 NO_TSA static void fork_child(void)
 {
 	struct nic *nic = the_nic;
+	int cancel = fork_cancel;
 
 	share_child();
 	live_let_go();
@@ -126,6 +137,7 @@ NO_TSA static void fork_child(void)
 	guard_let_go();
 	registry_forked();
 	pthread_mutex_unlock(&nic_lock);
+	cancel_let(cancel);
 }
 
 static void watch_once(void)

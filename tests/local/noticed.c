@@ -6,7 +6,9 @@
  *	zeros, zeros-by-number, free, advice, locked	madvise(), mlock()
  *	moved		mremap() of more than the region
  *	thread		a thread begins
- *	hidden-thread	one that libc begins by itself
+ *	timer, aio, queue, lookup	... which libc begins by itself
+ *	unseen-thread	... by a system call of the program's own
+ *	cancelled	the calling thread, in what is told
  *	cloned-thread	a process with the same memory
  *	fork, _Fork, clone, fork-by-number, clone-by-number, clone3-by-number
  *			a child has its memory as it was; handlers of pthread_atfork()
@@ -14,8 +16,11 @@
  *	vfork, vfork-by-number	a child has the same memory
  *	forks		a program that forks again and again
  */
+#include <aio.h>
 #include <errno.h>
 #include <linux/sched.h>
+#include <mqueue.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -120,14 +125,75 @@ static void on_timer(union sigval v)
 	(void)v;
 }
 
-static void begin_hidden_thread(void)
+static void have_libc_begin_thread(void)
 {
 	struct sigevent e = { .sigev_notify = SIGEV_THREAD };
+	struct aiocb cb = { .aio_fildes = -1 };
+	struct gaicb name = { .ar_name = "127.0.0.1" }, *names = &name;
 	timer_t t;
 
 	e.sigev_notify_function = on_timer;
-	CHECK(!timer_create(CLOCK_MONOTONIC, &e, &t));
+	if (is("timer")) {
+		CHECK(!timer_create(CLOCK_MONOTONIC, &e, &t));
+	} else if (is("queue")) {
+		CHECK(mq_notify(-1, &e) && errno == EBADF);
+	} else if (is("aio")) {
+		CHECK(!aio_read(&cb));
+		while (aio_error(&cb) == EINPROGRESS)
+			crew_nap();
+		CHECK(aio_return(&cb) < 0);
+	} else {
+		CHECK(!getaddrinfo_a(GAI_WAIT, &names, 1, NULL));
+	}
+	CHECK(!is_a_file(region));
+}
+
+/* It waits for ever. */
+static void begin_unseen_thread(void)
+{
+#if defined(__x86_64__)
+	static _Alignas(16) uint8_t top[4096];
+	long rc = SYS_clone, flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+				     CLONE_THREAD | CLONE_SYSVSEM;
+	register long none __asm__("r10") = 0;
+
+	__asm__ volatile("xor %%r8d, %%r8d\n\t"
+			 "syscall\n\t"
+			 "test %%eax, %%eax\n\t"
+			 "jnz 2f\n"
+			 "1:	mov %[pause], %%eax\n\t"
+			 "syscall\n\t"
+			 "jmp 1b\n"
+			 "2:"
+			 : "+a"(rc)
+			 : "D"(flags), "S"(top + sizeof(top)), "d"(0),
+			   "r"(none), [pause] "i"(SYS_pause)
+			 : "rcx", "r8", "r11", "memory");
+	CHECK(rc > 0);
+#endif
 	zeros(madvise);
+}
+
+/* Before a thread is cancelled it has given all locks. */
+static void be_cancelled(void)
+{
+	pthread_t t;
+	pid_t pid;
+
+	CHECK(!pthread_cancel(pthread_self()));
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	CHECK(!madvise(region + 3 * PAGE, PAGE, MADV_DONTNEED));
+	CHECK(!pthread_create(&t, NULL, nothing, NULL));
+	CHECK(!pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL));
+	CHECK(pid > 0 && !is_a_file(region) && !pthread_join(t, NULL));
+	crew_reap(pid);
+	expect_zeros(region + 3 * PAGE, PAGE);
+	for (size_t i = 0; i < PAGE; i++)
+		region[3 * PAGE + i] = pattern((FROM + 3) * PAGE + i);
+	region[BEFORE]--;
+	region[IN_PARENT]--;
 }
 
 static uint8_t stack[256 << 10] __attribute__((aligned(4096)));
@@ -305,7 +371,7 @@ static void have_vfork(bool by_number)
 
 static void act(void)
 {
-	bool empties = is("zeros") || is("zeros-by-number") || is("hidden-thread");
+	bool empties = is("zeros") || is("zeros-by-number") || is("unseen-thread");
 
 	if (is("zeros"))
 		zeros(madvise);
@@ -319,8 +385,12 @@ static void act(void)
 		advice();
 	else if (is("thread"))
 		begin_thread();
-	else if (is("hidden-thread"))
-		begin_hidden_thread();
+	else if (is("timer") || is("queue") || is("aio") || is("lookup"))
+		have_libc_begin_thread();
+	else if (is("unseen-thread"))
+		begin_unseen_thread();
+	else if (is("cancelled"))
+		be_cancelled();
 	else if (is("cloned-thread"))
 		begin_cloned_thread();
 	else if (is("moved"))
@@ -374,9 +444,9 @@ static void be_owner(void *arg)
 	crew_wait(&sh->used, 2);
 	expect_other(USES + USES);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr));
-	CHECK(is("hidden-thread") || !is_a_file(region));
+	CHECK(is("unseen-thread") || !is_a_file(region));
 	expect_other(USES + USES);
-	if (is("hidden-thread")) {
+	if (is("unseen-thread")) {
 		memset(region + 3 * PAGE, 0x66, 10 * PAGE);
 		zeros(madvise);
 	} else if (!is("zeros") && !is("zeros-by-number") && !is("free")) {
