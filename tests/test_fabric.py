@@ -1033,6 +1033,16 @@ def test_exec(netns):
     assert urnic.name not in netns.sh(f"ip netns pids {netns.name} | xargs -r ps -o args=")
 
 
+def test_exec_leaves_no_program(netns):
+    """Of the background, sessions of their own, and what these have started."""
+    need("opensm")
+    left = "sleep 1000 & echo $!; setsid sleep 1001 & echo $!; " \
+        "{ setsid sh -c 'sleep 1002 & echo $!; sleep 1003 & echo $!; wait' & } | head -n 2"
+    out = netns.run(netns.stage.urnic, "fabric", "exec", "star:2", "--", "sh", "-c", left).out
+    pids = out.split()
+    assert len(pids) == 4 and not any(os.path.exists(f"/proc/{pid}") for pid in pids), out
+
+
 def test_wrong_rules():
     bad(2, "star:0: expected star:n with numbers from 1 on", "fabric", "make", "star:0")
     bad(2, "no rule is named", "fabric", "make")

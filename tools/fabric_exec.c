@@ -197,6 +197,25 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* What PROGRAM has left in the background came to us, its subreaper: it ends as in a
+ * container.  True: there was something, so there may be more, which that has left. */
+static bool end_others(const struct job *j)
+{
+	FILE *f = fopen("/proc/thread-self/children", "re");
+	bool any = false;
+	int pid;
+
+	while (f && fscanf(f, "%d", &pid) == 1) {
+		if (pid == j->fabric || pid == j->opensm || kill(pid, SIGKILL))
+			continue;
+		waitpid(pid, NULL, 0);
+		any = true;
+	}
+	if (f)
+		fclose(f);
+	return any;
+}
+
 static void remove_dir(const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -255,6 +274,7 @@ static int whole(struct job *j)
 {
 	int status = FAILED, rc = start_fabric(j);
 
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	signal(SIGINT, SIG_IGN); /* the program's; it ends and then we do */
 	signal(SIGQUIT, SIG_IGN);
 	if (!rc) {
@@ -272,6 +292,8 @@ static int whole(struct job *j)
 		rc = wait_up(j);
 	if (!rc)
 		status = run_program(j);
+	while (end_others(j))
+		;
 	end(j->opensm);
 	end(j->fabric);
 	if (rc)
@@ -292,7 +314,7 @@ int cmd_fabric_exec(int argc, char **argv)
 		.args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
 		.doc = "Run a subnet and OpenSM, and when it is up PROGRAM at its first"
 		       " adapter, or at the one of URNIC_HCA; end all of it with"
-		       " PROGRAM.\vURNIC_FABRIC is set for PROGRAM, so that it may run"
+		       " PROGRAM, and what that has left in the background.\vURNIC_FABRIC is set for PROGRAM, so that it may run"
 		       " others at other adapters: urnic run --hca NAME -- ...  Exit"
 		       " status: PROGRAM's; 125 if the subnet does not come up.",
 	};
