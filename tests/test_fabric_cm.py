@@ -10,6 +10,7 @@ import lab
 import pytest
 from test_cm import ROWS, run_pair, wait_end, wait_listener
 from test_fabric import Fabric, TWO, leaves, tshark
+from test_libfabric import TESTS
 from tool import need
 
 A, B = "127.1.0.1", "127.1.0.2"
@@ -438,6 +439,20 @@ def test_libfabric(two):
     s = two.at("b").start(*words, "-B", port)
     s.wait_listening(int(port))
     c = two.at("a").start(*words, "-P", port, B)
+    rc = c.wait(lab.HANGS)
+    lab.both_ended_well(c, rc, s, s.wait(lab.HANGS if rc == 0 else 1))
+
+
+@pytest.mark.parametrize("test", [name for name in TESTS if name.startswith("rdm-")])
+def test_rxm(two, test):
+    """fi_pingpong cannot be asked for that: it gives its server no address."""
+    if not (lab.ROOT / "build/obj/tests/libfabric/fabric").exists():
+        pytest.skip("not built: libfabric-dev was not installed; rm -r build, make tests")
+    program, port = two.ns.stage.tool("libfabric/fabric"), str(lab.next_port())
+    env = {"FI_PROVIDER": "verbs;ofi_rxm"}
+    s = two.at("b", **env).start(program, test, "serve", B, port)
+    s.wait_output("listening")
+    c = two.at("a", **env).start(program, test, "ask", B, port)
     rc = c.wait(lab.HANGS)
     lab.both_ended_well(c, rc, s, s.wait(lab.HANGS if rc == 0 else 1))
 
