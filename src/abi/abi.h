@@ -194,6 +194,13 @@ void abi_wr_ops(struct qp *qp);
 /* flow.c: */
 struct ibv_flow *abi_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr);
 int abi_destroy_flow(struct ibv_flow *ibv);
+/* wq.c: */
+struct ibv_wq *abi_create_wq(struct ibv_context *ibv, struct ibv_wq_init_attr *attr);
+int abi_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr);
+int abi_destroy_wq(struct ibv_wq *ibv);
+struct ibv_rwq_ind_table *abi_create_rwq_ind_table(
+	struct ibv_context *ibv, struct ibv_rwq_ind_table_init_attr *attr);
+int abi_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ibv);
 /* srq.c: */
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *attr);

@@ -29,6 +29,11 @@ static void set_ops(struct verbs_context *v)
 	v->modify_cq = abi_modify_cq;
 	v->create_qp_ex = abi_create_qp_ex;
 	v->open_qp = abi_open_qp;
+	v->create_wq = abi_create_wq;
+	v->modify_wq = abi_modify_wq;
+	v->destroy_wq = abi_destroy_wq;
+	v->create_rwq_ind_table = abi_create_rwq_ind_table;
+	v->destroy_rwq_ind_table = abi_destroy_rwq_ind_table;
 	v->modify_qp_rate_limit = abi_modify_qp_rate_limit;
 	v->ibv_create_flow = abi_create_flow;
 	v->ibv_destroy_flow = abi_destroy_flow;

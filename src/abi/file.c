@@ -93,6 +93,16 @@ static bool end_srq(struct live *l)
 	return !srq_destroy(container_of(l, struct srq, live));
 }
 
+static bool end_wq_table(struct live *l)
+{
+	return !wq_table_destroy(container_of(l, struct wq_table, live));
+}
+
+static bool end_wq(struct live *l)
+{
+	return !wq_destroy(container_of(l, struct wq, live));
+}
+
 static bool end_channel(struct live *l)
 {
 	return !channel_destroy(container_of(l, struct channel, live));
@@ -190,6 +200,8 @@ static const struct step {
 	{ LIVE_PD, forget_allocators },
 	{ LIVE_FLOW, end_flow },
 	{ LIVE_QP, end_qp },
+	{ LIVE_WQ_TABLE, end_wq_table },
+	{ LIVE_WQ, end_wq },
 	{ LIVE_SRQ, end_srq },
 	{ LIVE_XRCD, end_xrcd },
 	{ LIVE_CQ, end_cq },
@@ -284,7 +296,8 @@ void file_close(struct abi_context *a)
 
 	nic_flush(a->nic);
 	live_take(&a->verbs.context, own);
-	a->ctx.stays = own[LIVE_QP] || own[LIVE_CQ] || own[LIVE_SRQ] || own[LIVE_CHANNEL];
+	a->ctx.stays = own[LIVE_QP] || own[LIVE_CQ] || own[LIVE_SRQ] ||
+		       own[LIVE_CHANNEL] || own[LIVE_WQ];
 	if (a->ctx.stays)
 		a->ctx.dead = true;
 	async_ack_all(&a->ctx);

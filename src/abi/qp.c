@@ -10,6 +10,7 @@
 #include "core/shared.h"
 #include "core/xrc.h"
 #include "nic/nic.h"
+#include "packet/packet.h"
 
 static int check_objects(const struct ibv_context *ctx,
 			 const struct ibv_qp_init_attr_ex *attr)
@@ -25,7 +26,18 @@ static int check_objects(const struct ibv_context *ctx,
 		rc = abi_check("create_qp", LIVE(cq_of, a.recv_cq), LIVE_CQ, ctx);
 	if (!rc)
 		rc = abi_check("create_qp", LIVE(srq_of, a.srq), LIVE_SRQ, ctx);
+	if (!rc && attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
+		rc = abi_check("create_qp", LIVE(wq_table_of, a.rwq_ind_tbl),
+			       LIVE_WQ_TABLE, ctx);
 	return rc;
+}
+
+/* Over the work queues of a table.  What is wrong with the table itself the caller has
+ * seen. */
+static bool spreads(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->qp_type == IBV_QPT_RAW_PACKET &&
+	       a->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH);
 }
 
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr)
@@ -40,7 +52,9 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 		return NULL;
 	a = abi_of(ibv);
 	rc = check_objects(ibv, attr);
-	if (!rc)
+	if (!rc && spreads(attr))
+		rc = spread_create(&a->ctx, attr, &qp);
+	else if (!rc)
 		rc = qp_create(&a->ctx, attr,
 			       attr->qp_type == IBV_QPT_RAW_PACKET ? nic_packets(a->nic)
 								   : a->transport,

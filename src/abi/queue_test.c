@@ -488,7 +488,7 @@ static void operations(void **state)
 	assert_ptr_equal(v->reg_dm_mr, abi_reg_dm_mr);
 	assert_ptr_equal(v->alloc_null_mr, abi_alloc_null_mr);
 	assert_ptr_equal(v->advise_mr, abi_advise_mr);
-	assert_non_null(v->create_wq); /* and the rest refuses */
+	assert_non_null(v->create_counters); /* and the rest refuses */
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 
 /* What an event is about: where its element is in the union, and whose
  * counter an acknowledgement goes to. */
-enum subject { ABOUT_PORT, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ };
+enum subject { ABOUT_PORT, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ, ABOUT_WQ };
 
 static enum subject subject(enum ibv_event_type type)
 {
@@ -41,8 +41,9 @@ static enum subject subject(enum ibv_event_type type)
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_WQ_FATAL: /* there are no WQs */
 		return ABOUT_PORT;
+	case IBV_EVENT_WQ_FATAL:
+		return ABOUT_WQ;
 	}
 	return ABOUT_PORT;
 }
@@ -92,6 +93,9 @@ static void fill_event(struct ibv_async_event *event, const struct async *a)
 		break;
 	case ABOUT_SRQ:
 		event->element.srq = a->element;
+		break;
+	case ABOUT_WQ:
+		event->element.wq = a->element;
 		break;
 	}
 }
@@ -158,6 +162,12 @@ static struct context *ctx_of_event(struct ibv_async_event *event, void **elemen
 
 		count_ack(&srq->mutex, &srq->cond, &srq->events_completed);
 		return container_of(srq, struct srq, ibv)->ctx;
+	}
+	case ABOUT_WQ: {
+		struct ibv_wq *wq = *element = event->element.wq;
+
+		count_ack(&wq->mutex, &wq->cond, &wq->events_completed);
+		return cq_of(wq->cq)->ctx;
 	}
 	}
 	return NULL;

@@ -133,7 +133,9 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 void qp_raise(struct qp *qp, enum ibv_event_type type)
 {
-	if (!qp->left)
+	if (qp->wq)
+		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->wq);
+	else if (!qp->left)
 		async_raise(qp->ctx, type, &qp->ex.qp_base);
 	if (qp->core->qp_raised && !list_empty(&qp->openers))
 		qp->core->qp_raised(qp, type);

@@ -273,6 +273,16 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 			.qp_rate_limit_max = UINT32_MAX,
 			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
 		};
+	if (a.orig_attr.max_raw_ethy_qp) {
+		a.max_wq_type_rq = caps.max_qp;
+		a.rss_caps = (struct ibv_rss_caps){
+			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+			.max_rwq_indirection_tables = RSS_TABLES,
+			.max_rwq_indirection_table_size = RSS_TABLE_MAX,
+			.rx_hash_fields_mask = RSS_FIELDS,
+			.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		};
+	}
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	if (dev->kind->transport == IBV_TRANSPORT_IB)
 		a.device_cap_flags_ex |= ATOMIC_WRITE;

@@ -101,7 +101,8 @@ struct qp {
 	bool sig_all;
 	uint64_t send_ops; /* ibv_wr_*: which were asked for */
 
-	unsigned flows; /* rules of what it receives; under the turn */
+	unsigned flows;	   /* rules of what it receives; under the turn */
+	struct ibv_wq *wq; /* whose receives it is; else NULL (packet/rss.h) */
 
 	struct lock lock; /* all that follows */
 	enum ibv_qp_state state;

@@ -72,6 +72,10 @@ static int packet_open(struct qp *qp)
 				"network namespace");
 		return rc;
 	}
+	if (!qp->sq.cap) { /* it was for the right to have one */
+		close(q->fd);
+		q->fd = -1;
+	}
 	q->qp = qp;
 	list_add_tail(&p->qps, &q->node);
 	qp->tp = q;
@@ -83,6 +87,9 @@ static void packet_close(struct qp *qp)
 	struct packet_qp *q = packet_qp_of(qp);
 
 	list_del(&q->node);
+	if (q->spread)
+		atomic_fetch_sub(&q->spread->table->users, 1);
+	free(q->spread);
 	if (q->fd >= 0)
 		close(q->fd);
 	free(q);
@@ -95,6 +102,8 @@ static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 
 	(void)from;
 	(void)now;
+	if (q->spread && qp->state == IBV_QPS_INIT)
+		return -EOPNOTSUPP; /* it is ready from the beginning on */
 	if (qp->state != IBV_QPS_RESET)
 		return 0;
 	memset(&q->target, 0, sizeof(q->target));
@@ -279,9 +288,13 @@ static void fill(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t le
 	target_complete(qp, t, &cqe, false);
 }
 
-void packet_deliver(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t len,
-		    uint64_t now)
+void packet_deliver(struct qp *qp, const struct flow_frame *frame,
+		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now)
 {
+	const struct spread *s = packet_qp_of(qp)->spread;
+
+	if (s)
+		qp = s->table->wq[rss_hash(&s->rss, frame) & (s->table->size - 1)]->qp;
 	lock_take(&qp->lock);
 	if (receives(qp))
 		fill(qp, iov, n, len, now);

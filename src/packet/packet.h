@@ -6,13 +6,16 @@
 #define PACKET_PACKET_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/limits.h"
 #include "core/room.h"
 #include "core/transport.h"
 #include "sys/live.h"
 
+struct context;
 struct packets;
 struct qp;
 
@@ -49,5 +52,42 @@ int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **o
 void flow_destroy(struct flow *flow);
 
 struct flow *flow_of(struct ibv_flow *ibv);
+
+/* --- work queues, and QPs that spread what comes in over those of a table --- */
+
+/* Receives of its own; it is a raw packet QP that no program knows, and has that one's
+ * number. */
+struct wq {
+	struct live live;
+	struct ibv_wq ibv;
+	struct qp *qp;
+	_Atomic unsigned users; /* places in tables */
+};
+
+struct wq_table {
+	struct live live;
+	struct ibv_rwq_ind_table ibv;
+	struct context *ctx;
+	_Atomic unsigned users; /* QPs */
+	uint32_t size;		/* a power of two */
+	struct wq *wq[RSS_TABLE_MAX];
+};
+
+struct wq *wq_of(struct ibv_wq *ibv);
+struct wq_table *wq_table_of(struct ibv_rwq_ind_table *ibv);
+
+/* 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM.  It is in RESET. */
+int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct wq **out);
+int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now);
+int wq_destroy(struct wq *wq); /* -EBUSY: it is in a table */
+
+/* The queues live, and are ctx's. */
+int wq_table_create(struct context *ctx, const struct ibv_rwq_ind_table_init_attr *attr,
+		    struct wq_table **out);
+int wq_table_destroy(struct wq_table *table); /* -EBUSY: a QP uses it */
+
+/* A QP that has rules, and receives for a table's queues. */
+int spread_create(struct context *ctx, const struct ibv_qp_init_attr_ex *attr,
+		  struct qp **out);
 
 #endif

@@ -9,12 +9,15 @@
 #include "core/room.h"
 #include "core/target.h"
 #include "core/transport.h"
+#include "packet/rss.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
+struct flow_frame;
 struct frames;
 struct input;
 struct iovec;
+struct wq_table;
 
 struct packets {
 	int epfd;
@@ -25,6 +28,12 @@ struct packets {
 	struct list qps;    /* packet_qp.node */
 	struct input *in;   /* tap.c's; from the first rule on */
 	struct frames *out; /* packet.c's; from the first QP on */
+};
+
+/* A QP whose receives are those of a table's queues. */
+struct spread {
+	struct wq_table *table;
+	struct rss rss;
 };
 
 /* qp->tp */
@@ -38,6 +47,7 @@ struct packet_qp {
 	uint64_t dropped;      /* no receive, or one that is too short */
 	uint64_t not_sent;     /* the interface did not take them */
 	uint64_t said_dropped; /* log_allowed() */
+	struct spread *spread; /* NULL: its receives are its own */
 };
 
 static inline struct packet_qp *packet_qp_of(const struct qp *qp)
@@ -49,7 +59,7 @@ static inline struct packet_qp *packet_qp_of(const struct qp *qp)
 int packet_socket(void);
 
 /* A frame in n pieces of len bytes for the QP, which takes it or drops it. */
-void packet_deliver(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t len,
-		    uint64_t now);
+void packet_deliver(struct qp *qp, const struct flow_frame *frame,
+		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now);
 
 #endif

@@ -286,7 +286,7 @@ static void steer(struct tap *tap, uint8_t *at, size_t n, const uint8_t *tag,
 
 		if (!flow_matches(&e->rule, &frame))
 			continue;
-		packet_deliver(e->qp, iov, pieces, len, now);
+		packet_deliver(e->qp, &frame, iov, pieces, len, now);
 		if (!e->rule.dont_trap)
 			return;
 	}

@@ -198,6 +198,8 @@ const char *live_name(enum live_kind kind)
 		[LIVE_TD] = "thread domain",
 		[LIVE_XRCD] = "XRC domain",
 		[LIVE_FLOW] = "flow",
+		[LIVE_WQ] = "work queue",
+		[LIVE_WQ_TABLE] = "indirection table",
 		[LIVE_CM_ID] = "rdma_cm id",
 		[LIVE_CM_CHANNEL] = "event channel",
 		[LIVE_CM_EVENT] = "rdma_cm event",

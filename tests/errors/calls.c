@@ -387,19 +387,10 @@ static void xrc(void)
 static void unsupported(void)
 {
 	struct ibv_counters_init_attr counters = { 0 };
-	struct ibv_rwq_ind_table_init_attr table = { 0 };
-	struct ibv_wq_init_attr wq;
 	struct ibv_flow_attr flow = { 0 };
 
 	s = side(false);
-	wq = (struct ibv_wq_init_attr){ .wq_type = IBV_WQT_RQ,
-					.max_wr = 1,
-					.max_sge = 1,
-					.pd = s->pd,
-					.cq = s->rcq };
 	s->qp = qp_make(s, IBV_QPT_RC);
-	REFUSED_PTR(EOPNOTSUPP, ibv_create_wq(s->ctx, &wq));
-	REFUSED_PTR(EOPNOTSUPP, ibv_create_rwq_ind_table(s->ctx, &table));
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_counters(s->ctx, &counters));
 	REFUSED_PTR(EINVAL, ibv_create_flow(s->qp, &flow)); /* no raw packet QP */
 	qp_drop(s);

@@ -15,7 +15,7 @@ struct feature {
 	void (*run)(void);
 	bool verbs_connect; /* its QPs are made and connected by verbs: not iWARP */
 };
-extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[];
+extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[];
 
 /* features.c: */
 bool is_iwarp(void);

@@ -60,6 +60,11 @@ static void create(void)
 					  .pd = own.pd };
 	struct ibv_flow_attr flow = { 0 };
 	struct ibv_cq_init_attr_ex cq = { .cqe = 4, .channel = gone.channel };
+	struct ibv_rwq_ind_table_init_attr table = { 0 };
+	struct ibv_wq_init_attr wq = { .wq_type = IBV_WQT_RQ,
+				       .pd = gone.pd,
+				       .cq = gone.cq };
+	struct ibv_wq *stranger = (struct ibv_wq *)memory;
 	struct ibv_srq_init_attr_ex srq = { .attr = { 4, 1, 0 },
 					    .comp_mask = IBV_SRQ_INIT_ATTR_PD,
 					    .pd = gone.pd };
@@ -98,6 +103,28 @@ static void create(void)
 	OP(open_qp, "attr NULL", EINVAL, of_pointer, OPS->open_qp(own.ctx, NULL));
 	OP(open_qp, "attr empty", EINVAL, of_pointer,
 	   OPS->open_qp(own.ctx, &(struct ibv_qp_open_attr){ 0 }));
+	OP_OBJECT(create_wq, "context", ctx, EBADF, of_pointer, OPS->create_wq(o, &wq));
+	OP(create_wq, "attr NULL", EINVAL, of_pointer, OPS->create_wq(own.ctx, NULL));
+	OP(create_wq, "attr pd freed", EINVAL, of_pointer, OPS->create_wq(own.ctx, &wq));
+	wq.pd = own.pd;
+	OP(create_wq, "attr cq freed", EINVAL, of_pointer, OPS->create_wq(own.ctx, &wq));
+	wq.cq = own.cq;
+	OP(create_wq, "attr max_wr 0", EINVAL, of_pointer, OPS->create_wq(own.ctx, &wq));
+	OP(modify_wq, "wq NULL", EINVAL, of_errno,
+	   OPS->modify_wq(NULL, &(struct ibv_wq_attr){ 0 }));
+	OP(modify_wq, "attr NULL", EINVAL, of_errno, OPS->modify_wq(NULL, NULL));
+	OP(destroy_wq, "wq NULL", ENOENT, of_errno, OPS->destroy_wq(NULL));
+	OP_OBJECT(create_rwq_ind_table, "context", ctx, EBADF, of_pointer,
+		  OPS->create_rwq_ind_table(o, &table));
+	OP(create_rwq_ind_table, "attr NULL", EINVAL, of_pointer,
+	   OPS->create_rwq_ind_table(own.ctx, NULL));
+	OP(create_rwq_ind_table, "attr without queues", EINVAL, of_pointer,
+	   OPS->create_rwq_ind_table(own.ctx, &table));
+	table.ind_tbl = &stranger;
+	OP(create_rwq_ind_table, "attr with what is no queue", EINVAL, of_pointer,
+	   OPS->create_rwq_ind_table(own.ctx, &table));
+	OP(destroy_rwq_ind_table, "table NULL", ENOENT, of_errno,
+	   OPS->destroy_rwq_ind_table(NULL));
 	OP_OBJECT(modify_qp_rate_limit, "qp", qp, EINVAL, of_errno,
 		  OPS->modify_qp_rate_limit(o, &(struct ibv_qp_rate_limit_attr){ 0 }));
 	OP(modify_qp_rate_limit, "qp that is not raw", EOPNOTSUPP, of_errno,

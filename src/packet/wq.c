@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wq.c - work queues and their tables. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+#include "core/device.h"
+#include "core/qp.h"
+#include "packet/packet.h"
+#include "sys/log.h"
+
+struct wq *wq_of(struct ibv_wq *ibv)
+{
+	return container_of(ibv, struct wq, ibv);
+}
+
+struct wq_table *wq_table_of(struct ibv_rwq_ind_table *ibv)
+{
+	return container_of(ibv, struct wq_table, ibv);
+}
+
+/* --- queues -------------------------------------------------------------- */
+
+static int check(const struct context *ctx, const struct ibv_wq_init_attr *a)
+{
+	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) ||
+	    a->wq_type != IBV_WQT_RQ)
+		return -EOPNOTSUPP;
+	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || !a->pd || !a->cq ||
+	    !a->max_wr)
+		return -EINVAL;
+	return a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && a->create_flags ? -EOPNOTSUPP : 0;
+}
+
+static void fill_ibv(struct wq *wq, const struct ibv_wq_init_attr *a)
+{
+	wq->ibv.context = wq->qp->ctx->ibv;
+	wq->ibv.wq_context = a->wq_context;
+	wq->ibv.pd = a->pd;
+	wq->ibv.cq = a->cq;
+	wq->ibv.wq_num = wq->ibv.handle = wq->qp->qpn;
+	wq->ibv.wq_type = IBV_WQT_RQ;
+	wq->ibv.state = IBV_WQS_RESET;
+}
+
+int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct wq **out)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = attr->cq,
+		.recv_cq = attr->cq,
+		.cap = { .max_recv_wr = attr->max_wr, .max_recv_sge = attr->max_sge },
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = attr->pd,
+	};
+	struct wq *wq;
+	int rc = check(ctx, attr);
+
+	if (rc) {
+		log_info("create_wq refused: type %d, %u entries, comp_mask 0x%x",
+			 attr->wq_type, attr->max_wr, attr->comp_mask);
+		return rc;
+	}
+	wq = calloc(1, sizeof(*wq));
+	if (!wq)
+		return -ENOMEM;
+	rc = qp_create(ctx, &a, &packet_transport, &wq->qp);
+	if (rc) {
+		free(wq);
+		return rc;
+	}
+	live_del(&wq->qp->live); /* it ends with the queue */
+	wq->qp->wq = &wq->ibv;
+	fill_ibv(wq, attr);
+	live_add(&wq->live, LIVE_WQ, ctx->ibv);
+	*out = wq;
+	return 0;
+}
+
+static int to(struct wq *wq, enum ibv_qp_state state, int more, uint64_t now)
+{
+	struct ibv_qp_attr attr = { .qp_state = state, .port_num = 1 };
+
+	return qp_modify(wq->qp, &attr, IBV_QP_STATE | more, now);
+}
+
+/* RESET to RDY to ERR to RESET; to ERR and to RESET from anywhere. */
+static int enter(struct wq *wq, enum ibv_wq_state state, uint64_t now)
+{
+	int rc;
+
+	switch (state) {
+	case IBV_WQS_RESET:
+		return to(wq, IBV_QPS_RESET, 0, now);
+	case IBV_WQS_ERR:
+		return to(wq, IBV_QPS_ERR, 0, now);
+	case IBV_WQS_RDY:
+		if (wq->ibv.state == IBV_WQS_RDY)
+			return 0;
+		rc = to(wq, IBV_QPS_INIT, IBV_QP_PORT, now);
+		return rc ? rc : to(wq, IBV_QPS_RTR, 0, now);
+	case IBV_WQS_UNKNOWN:
+		break;
+	}
+	return -EINVAL;
+}
+
+int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
+{
+	const uint32_t known = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE;
+	int rc = -EINVAL;
+
+	if (wq->qp->ctx->dead)
+		return -EIO;
+	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS)
+		return -EOPNOTSUPP;
+	if (!(attr->attr_mask & ~known) && !(attr->attr_mask & IBV_WQ_ATTR_CURR_STATE &&
+					     attr->curr_wq_state != wq->ibv.state))
+		rc = attr->attr_mask & IBV_WQ_ATTR_STATE ? enter(wq, attr->wq_state, now)
+							 : 0;
+	if (rc) {
+		log_info("wq 0x%06x: modify_wq refused: state %d to %d, attr_mask 0x%x",
+			 wq->qp->qpn, wq->ibv.state, attr->wq_state, attr->attr_mask);
+		return rc;
+	}
+	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
+		wq->ibv.state = attr->wq_state;
+	return 0;
+}
+
+int wq_destroy(struct wq *wq)
+{
+	struct context *ctx = wq->qp->ctx;
+
+	if (wq->users) {
+		log_info("wq 0x%06x is not destroyed: it is in a table", wq->qp->qpn);
+		return -EBUSY;
+	}
+	live_del(&wq->live);
+	async_forget(ctx, &wq->ibv);
+	qp_destroy(wq->qp);
+	context_free(ctx, wq);
+	return 0;
+}
+
+/* --- tables -------------------------------------------------------------- */
+
+int wq_table_create(struct context *ctx, const struct ibv_rwq_ind_table_init_attr *attr,
+		    struct wq_table **out)
+{
+	const uint32_t log_size = attr->log_ind_tbl_size;
+	struct wq_table *t;
+
+	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET))
+		return -EOPNOTSUPP;
+	if (ctx->dead)
+		return -EIO;
+	if (attr->comp_mask || log_size > RSS_TABLE_LOG || !attr->ind_tbl) {
+		log_info("create_rwq_ind_table refused: 2^%u queues, comp_mask 0x%x",
+			 log_size, attr->comp_mask);
+		return -EINVAL;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->ctx = ctx;
+	t->size = 1u << log_size;
+	for (uint32_t i = 0; i < t->size; i++) {
+		t->wq[i] = wq_of(attr->ind_tbl[i]);
+		atomic_fetch_add(&t->wq[i]->users, 1);
+	}
+	t->ibv.context = ctx->ibv;
+	t->ibv.ind_tbl_handle = t->ibv.ind_tbl_num = (int)core_handle(ctx->core);
+	live_add(&t->live, LIVE_WQ_TABLE, ctx->ibv);
+	*out = t;
+	return 0;
+}
+
+int wq_table_destroy(struct wq_table *t)
+{
+	if (t->users) {
+		log_info("an indirection table is not destroyed: %u QPs use it",
+			 atomic_load(&t->users));
+		return -EBUSY;
+	}
+	live_del(&t->live);
+	for (uint32_t i = 0; i < t->size; i++)
+		atomic_fetch_sub(&t->wq[i]->users, 1);
+	context_free(t->ctx, t);
+	return 0;
+}
