@@ -7,6 +7,7 @@
 #include "core/post.h"
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
+#include "sys/clock.h"
 #include "sys/hang_testing.h"
 #include "sys/procmaps.h"
 
@@ -282,6 +283,54 @@ static void a_region_that_was_moved(void **state)
 	unshare_(&s);
 }
 
+/* The program does something that private memory would take otherwise, and goes on with
+ * the region: nothing is done to it twice, and nobody waits for long. */
+static void a_region_in_use_stays_with_its_writer(void **state)
+{
+	const struct extent all = { 0, UINT64_MAX };
+	struct held h;
+	struct core *core;
+	uint64_t torn;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	core = &h.s.f->s->node[1].core;
+	torn = atomic_load(&core->exports->torn);
+	assert_false(share_make_private(&all));
+	assert_int_equal(atomic_load(&core->exports->torn), torn);
+	assert_true(is_file(&h.s));
+	assert_true(late_give(&h.late));
+	assert_int_equal(pthread_join(h.thread, NULL), 0);
+	fix_wc(h.s.f, 0, 1, IBV_WC_SUCCESS);
+	expect(&h, 0, HELD_LEN, 0x77);
+	expect(&h, HELD_LEN, LEN, 0xee);
+	leave(&h);
+}
+
+/* A call that the kernel does for another, and that does not end. */
+static void a_region_in_use_is_not_waited_for_for_long(void **state)
+{
+	const struct extent all = { 0, UINT64_MAX };
+	struct shared s = mapped_private();
+	struct core *core = &s.f->s->node[1].core;
+	struct reach *r = &pair_peer(s.f, 1)->reach;
+	uint64_t start = clock_ns();
+
+	(void)state;
+	direct_of(core)->patience_ns = 20000000;
+	atomic_store(r->theirs, (uint64_t)s.mr->mkey.key << INSIDE_KEY_AT |
+					(uint64_t)s.f->p.qp[1]->qpn << INSIDE_QPN_AT | 1);
+	assert_false(share_make_private(&all));
+	assert_true(clock_ns() - start < direct_of(core)->give_up_ns / 2);
+	assert_false(r->gate.shut);
+	assert_true(is_file(&s));
+	atomic_store(r->theirs, 0);
+	assert_true(share_make_private(&all));
+	assert_false(is_file(&s));
+	unshare_(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +342,8 @@ int main(void)
 		cmocka_unit_test(not_with_other_threads),
 		cmocka_unit_test(a_region_that_is_lent_again),
 		cmocka_unit_test(a_region_that_was_moved),
+		cmocka_unit_test(a_region_in_use_stays_with_its_writer),
+		cmocka_unit_test(a_region_in_use_is_not_waited_for_for_long),
 	};
 
 	hang_fails();

@@ -168,6 +168,7 @@ struct whom {
 	uint64_t mask, want;
 	const struct mkey *mk; /* the region whose key is no more; or NULL */
 	bool taking;	       /* gate_wait_others() */
+	bool in_use;	       /* ... and what they reach stays what it is */
 };
 
 static bool may_be_inside(const struct reach *r)
@@ -439,7 +440,7 @@ static int wait_for(struct core *core, struct whom whom)
 {
 	struct direct *d = direct_of(core);
 	struct place at = { 0, 0, false };
-	uint64_t word, start;
+	uint64_t word, start, waited;
 	struct reach *r;
 	enum seen seen;
 
@@ -453,9 +454,15 @@ static int wait_for(struct core *core, struct whom whom)
 		if (!r)
 			return 0;
 		start = clock_ns();
-		while ((seen = look(core, &whom, &at, word, clock_ns() - start)) ==
-		       INSIDE)
+		for (;;) {
+			waited = clock_ns() - start;
+			if (whom.in_use && waited > d->patience_ns)
+				return -EBUSY;
+			seen = look(core, &whom, &at, word, waited);
+			if (seen != INSIDE)
+				break;
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		}
 		if (seen == STUCK)
 			return -EBUSY;
 	}
@@ -493,11 +500,12 @@ int gate_wait_key(struct core *core, const struct mkey *mk)
 	return rc ? rc : wait_for(core, whom);
 }
 
-int gate_wait_others(struct core *core, uint32_t key)
+int gate_wait_others(struct core *core, uint32_t key, bool in_use)
 {
 	struct whom whom = by_key(key);
 
 	whom.taking = true;
+	whom.in_use = in_use;
 	return wait_for(core, whom);
 }
 

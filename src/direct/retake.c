@@ -112,13 +112,13 @@ static void put_up(struct core *core, unsigned n)
 }
 
 /* ... and those that had begun have ended, or do not leave, either.  key: of a region
- * that is no more, or 0. */
+ * that is no more, or 0: all stay, and nobody may be inside. */
 static bool are_out(struct core *core, uint32_t key, unsigned n)
 {
-	if (key && gate_wait_others(core, key))
+	if (key && gate_wait_others(core, key, false))
 		return false;
 	for (unsigned i = 0; i < n; i++)
-		if (share.key[i] != key && gate_wait_others(core, share.key[i]))
+		if (share.key[i] != key && gate_wait_others(core, share.key[i], !key))
 			return false;
 	return true;
 }
