@@ -331,7 +331,7 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
 NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thread",
            "timer", "queue", "aio", "lookup", "unseen-thread", "cancelled", "cloned-thread", "fork", "_Fork", "clone", "fork-by-number",
            "clone-by-number", "clone3-by-number", "vfork",
-           "vfork-by-number", "forks"]
+           "vfork-by-number", "forks", "fork-inside", "_Fork-inside"]
 
 
 # as under `urnic run -L map'

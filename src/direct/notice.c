@@ -65,8 +65,10 @@ static void before_thread(void)
 static bool before_fork(void)
 {
 	int cancel = cancel_hold();
-	bool some = runs_before_fork();
+	bool some;
 
+	share_leave_stack();
+	some = runs_before_fork();
 	cancel_let(cancel);
 	return some;
 }

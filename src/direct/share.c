@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "core/mkey.h"
 #include "core/mr.h"
+#include "direct/aside.h"
 #include "direct/direct.h"
 #include "direct/room.h"
 #include "direct/share_own.h"
@@ -315,11 +316,29 @@ static void tire_of_copies(void)
 			 "it would be copied for each of many children");
 }
 
+static void make_all_private(void)
+{
+	const struct extent all = { 0, UINT64_MAX };
+
+	(void)share_make_private(&all);
+}
+
+/* Parent and child would be on one stack for a moment. */
+void share_leave_stack(void)
+{
+	const uint64_t here = (uintptr_t)__builtin_frame_address(0), around = 64 << 10;
+	const struct extent stack = { here - around, here + around };
+
+	if (runs_meet(&stack))
+		(void)aside_call(make_all_private);
+}
+
 /* Other threads may open and close devices meanwhile; nothing moves where there are any.
  * If we are told of each fork, first of all and last of all, the copy is made then. */
 NO_TSA void share_copy(void)
 {
 	lock_take(&share.forking);
+	share_leave_stack();
 	tire_of_copies();
 	lock_take(&share.lock);
 	if (!share.noticed)

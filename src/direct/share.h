@@ -34,6 +34,10 @@ bool share_make_private(const struct extent *e);
 /* No memory is made such any more. */
 void share_no_more(void);
 
+/* A process is going to have a copy of this one's memory: the caller's stack is no
+ * file's. With none of our locks, but for that of the first call below. */
+void share_leave_stack(void);
+
 /* Around fork(): first, with no lock held, and behind the locks. */
 void share_copy(void);
 void share_before_fork(void);

@@ -15,6 +15,7 @@
  *			that were there before the device write to it, too
  *	vfork, vfork-by-number	a child has the same memory
  *	forks		a program that forks again and again
+ *	fork-inside, _Fork-inside	on a stack in such memory
  */
 #include <aio.h>
 #include <errno.h>
@@ -30,6 +31,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "crew.h"
@@ -333,6 +335,50 @@ static void have_child(void)
 	CHECK(is_a_file(region)); /* to fork costs it nothing */
 }
 
+/* On a stack that lies in the region, as a coroutine's may. */
+static ucontext_t outside, inside;
+
+static void fork_inside(void)
+{
+	volatile uint8_t own[4 * PAGE];
+	pid_t pid;
+
+	CHECK((uint8_t *)own > region && (uint8_t *)own < region + REGION);
+	memset((void *)own, 0x11, sizeof(own));
+	pid = is("_Fork-inside") ? _Fork() : fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		for (size_t i = 0; i < sizeof(own); i++)
+			CHECK(own[i] == 0x11);
+		memset((void *)own, 0x22, sizeof(own));
+		crew_nap();
+		_exit(own[sizeof(own) / 2] == 0x22 ? 0 : 1);
+	}
+	memset((void *)own, 0x33, sizeof(own));
+	crew_reap(pid);
+	for (size_t i = 0; i < sizeof(own); i++)
+		CHECK(own[i] == 0x33);
+	CHECK(!is_a_file(region));
+}
+
+static void have_child_inside(void)
+{
+	enum { AT = 2 * PAGE, STACK = 28 * PAGE };
+
+	CHECK(!getcontext(&inside));
+	inside.uc_stack.ss_sp = region + AT;
+	inside.uc_stack.ss_size = STACK;
+	inside.uc_link = &outside;
+	makecontext(&inside, fork_inside, 0);
+	CHECK(!swapcontext(&outside, &inside));
+	for (size_t i = AT; i < AT + STACK; i++)
+		region[i] = pattern(FROM * PAGE + i);
+	if (is("fork-inside")) {
+		region[BEFORE]--;
+		region[IN_PARENT]--;
+	}
+}
+
 static void have_children(void)
 {
 	for (int i = 0; i < 40; i++) {
@@ -399,6 +445,8 @@ static void act(void)
 		have_vfork(!is("vfork"));
 	else if (is("forks"))
 		have_children();
+	else if (is("fork-inside") || is("_Fork-inside"))
+		have_child_inside();
 	else
 		have_child();
 	if (!empties && !is("free"))
