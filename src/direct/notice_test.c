@@ -7,9 +7,12 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +110,52 @@ static void pages_are_zeroed_without_a_descriptor(void **state)
 	expect(0, 5, 7);
 	expect(5, 15, 0);
 	expect(15, 20, 7);
+}
+
+/* None can be opened. */
+static void pages_are_zeroed_by_what_is_open(void **state)
+{
+	struct rlimit was, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit){ 0, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ops->make_zero((uintptr_t)mem + 3 * PAGE, 4 * PAGE);
+	ops->make_zero((uintptr_t)mem + 12 * PAGE, 8 * PAGE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	expect(0, 5, 7);
+	expect(5, 7, 0);
+	expect(7, 12, 7);
+	expect(12, 15, 0);
+	expect(15, 20, 7);
+}
+
+enum { MANY = 1024 };
+
+/* The program has opened as many as it may. */
+static void it_is_private_again_where_no_descriptor_is_left(void **state)
+{
+	struct rlimit was, few;
+	static int fd[MANY];
+	unsigned n = 0;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few = (struct rlimit){ was.rlim_max < MANY ? was.rlim_max : MANY, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (n < MANY && (fd[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	assert_int_equal(errno, EMFILE);
+	ops->make_zero((uintptr_t)mem + 6 * PAGE, PAGE);
+	ops->before_thread();
+	assert_int_equal(runs_count(), 0);
+	while (n > 0)
+		close(fd[--n]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	expect(0, 6, 7);
+	expect(6, 7, 0);
+	expect(7, 20, 7);
 }
 
 static void it_is_private_again_on_request(void **state)
@@ -263,6 +312,10 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(pages_are_zeroed_without_a_descriptor,
 						begin, end),
+		cmocka_unit_test_setup_teardown(pages_are_zeroed_by_what_is_open, begin,
+						end),
+		cmocka_unit_test_setup_teardown(
+			it_is_private_again_where_no_descriptor_is_left, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_private_again_on_request, begin,
 						end),
 		cmocka_unit_test_setup_teardown(with_other_threads_it_stays, begin, end),

@@ -203,7 +203,9 @@ NO_TSA bool share_make_private(const struct extent *e)
 
 	if (!lock_try(&share.lock) && !lock_wait_for(&share.lock, NAPS))
 		return false;
+	runs_give_spare();
 	good = take_back_all(e);
+	runs_keep_spare();
 	lock_give(&share.lock);
 	return good;
 }

@@ -65,6 +65,44 @@ static bool is_mine(void)
 	return pthread_equal(atomic_load(&runs.owner), pthread_self());
 }
 
+/* --- a descriptor that is kept back ---------------------------------------- */
+
+static struct {
+	int fd; /* 0: none */
+	struct fd_id id;
+} spare;
+
+static void give_spare(void)
+{
+	if (spare.fd > 0 && fd_is(spare.fd, &spare.id))
+		close(spare.fd);
+	spare.fd = 0;
+}
+
+static void keep_spare(void)
+{
+	int fd = runs_count() && !spare.fd ? fd_memory("urnic-spare", 0) : -1;
+
+	if (fd > 0 && !fd_identify(fd, &spare.id))
+		spare.fd = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+void runs_give_spare(void)
+{
+	hold();
+	give_spare();
+	let_go();
+}
+
+void runs_keep_spare(void)
+{
+	hold();
+	keep_spare();
+	let_go();
+}
+
 /* --- they come and go ---------------------------------------------------- */
 
 int runs_out(const struct extent *e)
@@ -77,27 +115,30 @@ int runs_out(const struct extent *e)
 	if (!rc) {
 		runs.bytes += e->hi - e->lo;
 		atomic_store(&runs.n, n + 1);
+		keep_spare();
 	}
 	let_go();
 	return rc;
 }
 
-bool runs_in(unsigned i)
+bool runs_in(unsigned i, bool alone)
 {
 	struct swap_run *run = &runs.run[i];
 	uint64_t bytes = run->hi - run->lo;
 	bool good;
 
 	hold();
-	good = swap_in(run);
+	good = swap_in(run, alone);
 	if (good) {
 		unsigned n = runs_count() - 1;
 
 		runs.bytes -= bytes;
 		*run = runs.run[n];
 		atomic_store(&runs.n, n);
-		if (!n)
+		if (!n) {
 			atomic_store(&runs.strayed, false);
+			give_spare();
+		}
 	}
 	let_go();
 	return good;
@@ -136,19 +177,14 @@ bool runs_have_strayed(void)
 	return atomic_load(&runs.strayed);
 }
 
-/* By the mapping itself where the program has closed the descriptor. */
-static void punch(const struct swap_run *run, const struct procmap *m,
-		  const struct extent *e)
+static bool punch(const struct swap_run *run, uint64_t from, uint64_t len)
 {
-	uint64_t from = m->offset + (e->lo - m->lo), len = e->hi - e->lo;
-
-	if (run->fd >= 0 && fd_is(run->fd, &run->id) &&
-	    !fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
-		       (off_t)len))
-		return;
-	madvise((void *)(uintptr_t)e->lo, len, MADV_REMOVE);
+	return run->fd >= 0 && fd_is(run->fd, &run->id) &&
+	       !fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)from, (off_t)len);
 }
 
+/* By the mapping itself where the program has closed the descriptor. */
 static void zero_in(const struct procmap *m, const struct extent *e)
 {
 	const struct extent part = { m->lo > e->lo ? m->lo : e->lo,
@@ -157,8 +193,25 @@ static void zero_in(const struct procmap *m, const struct extent *e)
 	if (part.lo >= part.hi)
 		return;
 	for (unsigned i = 0; i < runs_count(); i++)
-		if (swap_has(&runs.run[i], m))
-			punch(&runs.run[i], m, &part);
+		if (swap_has(&runs.run[i], m) &&
+		    !punch(&runs.run[i], m->offset + (part.lo - m->lo),
+			   part.hi - part.lo))
+			madvise((void *)(uintptr_t)part.lo, part.hi - part.lo,
+				MADV_REMOVE);
+}
+
+/* Where /proc cannot be read.  What has not been moved is where it was; or nowhere, and
+ * then nobody misses it. */
+static void zero_unseen(const struct extent *e)
+{
+	for (unsigned i = 0; !atomic_load(&runs.strayed) && i < runs_count(); i++) {
+		const struct swap_run *run = &runs.run[i];
+		const struct extent part = { run->lo > e->lo ? run->lo : e->lo,
+					     run->hi < e->hi ? run->hi : e->hi };
+
+		if (part.lo < part.hi)
+			(void)punch(run, part.lo - run->lo, part.hi - part.lo);
+	}
 }
 
 void runs_zero(const struct extent *e)
@@ -172,9 +225,16 @@ void runs_zero(const struct extent *e)
 		return;
 	hold();
 	procmaps_open(&maps);
+	if (maps.fd < 0) {
+		give_spare();
+		procmaps_open(&maps);
+	}
+	if (maps.fd < 0)
+		zero_unseen(&whole);
 	while (procmaps_next(&maps, &m) && m.lo < whole.hi)
 		zero_in(&m, &whole);
 	procmaps_close(&maps);
+	keep_spare();
 	let_go();
 }
 
@@ -195,6 +255,7 @@ void runs_copied(void)
 void runs_child(void)
 {
 	swap_child(runs.run, runs_count());
+	give_spare();
 	atomic_store(&runs.n, 0);
 	atomic_store(&runs.strayed, false);
 	runs.bytes = 0;

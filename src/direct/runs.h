@@ -23,7 +23,7 @@ uint64_t runs_bytes(void);
 const struct swap_run *runs_at(unsigned i);
 
 int runs_out(const struct extent *e); /* as swap_out(); one more run */
-bool runs_in(unsigned i);	      /* as swap_in(); the last one takes its place */
+bool runs_in(unsigned i, bool alone); /* as swap_in(); the last one takes its place */
 void runs_forget(unsigned i);	      /* the memory of what the program has unmapped */
 
 /* Some of that may be a file's; false within the calls of this header. */
@@ -33,6 +33,11 @@ void runs_strayed(void);
 bool runs_have_strayed(void);
 /* The pages that are a file's, and wholly in the extent, hold zeros. */
 void runs_zero(const struct extent *e);
+
+/* A descriptor is kept back: while it is given the process has one for what looks at
+ * /proc, even if the program has used up all others. */
+void runs_give_spare(void);
+void runs_keep_spare(void);
 
 /* Around a fork (swap.h).  The first two by who holds the lock of share.c; with the
  * last three also by who holds none. */

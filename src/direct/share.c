@@ -182,7 +182,7 @@ bool share_run_in(struct core *core, unsigned i)
 	bool good;
 
 	hold_still(core, &old);
-	good = runs_in(i);
+	good = runs_in(i, share.noticed);
 	go_on(core, &old);
 	return good;
 }

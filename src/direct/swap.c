@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -274,7 +275,15 @@ static bool make_private(struct from f, const struct procmap *m)
 	return f.is_file ? make_private_here(f, m) : make_private_elsewhere(f, m);
 }
 
-bool swap_in(struct swap_run *run)
+/* Others may have it mapped for long. */
+static void empty(const struct swap_run *run)
+{
+	if (run->fd >= 0 && fd_is(run->fd, &run->id))
+		(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				(off_t)APART);
+}
+
+bool swap_in(struct swap_run *run, bool alone)
 {
 	struct from f = open_content(run);
 	struct procmaps maps;
@@ -288,6 +297,8 @@ bool swap_in(struct swap_run *run)
 	all &= maps.fd >= 0;
 	procmaps_close(&maps);
 	close_content(f);
+	if (all && alone)
+		empty(run);
 	if (all)
 		swap_forget(run);
 	return all;

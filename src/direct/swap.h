@@ -33,8 +33,10 @@ bool swap_has(const struct swap_run *run, const struct procmap *m);
 int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run);
 /* ... and private again, wherever the program has moved them, and what it has unmapped
  * goes.  The same holds, but that who has mapped the file elsewhere may write to it: that
- * is lost from a moment on.  False: some of them are the file's still. */
-bool swap_in(struct swap_run *run);
+ * is lost from a moment on.  alone: no other process has the file for its own memory (a
+ * child of a fork that we were not told of), so it keeps nothing.  False: some of them
+ * are the file's still. */
+bool swap_in(struct swap_run *run, bool alone);
 /* The child of a fork has none. */
 void swap_forget(struct swap_run *run);
 

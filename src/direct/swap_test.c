@@ -97,7 +97,7 @@ static void there_and_back(void **state)
 	fill(other, LEN, 2);
 	expect(p, LEN, 2);
 	was = run;
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	assert_int_equal(run.fd, -1);
 	assert_int_equal(of_file(&was, p, LEN), 0);
 	assert_false(fd_is(was.fd, &was.id));
@@ -106,6 +106,27 @@ static void there_and_back(void **state)
 	expect(p, LEN, 2);
 	munmap(other, LEN);
 	munmap(p, LEN);
+}
+
+/* Who has mapped the file still has nothing of it. */
+static void it_leaves_nothing_in_the_file(void **state)
+{
+	(void)state;
+	for (int alone = 0; alone < 2; alone++) {
+		uint8_t *p = map(LEN);
+		struct swap_run run;
+		int theirs;
+
+		fill(p, LEN, 1);
+		run = out(p, LEN);
+		theirs = dup(run.fd);
+		assert_int_equal(file_takes(theirs), LEN);
+		assert_true(swap_in(&run, alone));
+		expect(p, LEN, 1);
+		assert_int_equal(file_takes(theirs), alone ? 0 : LEN);
+		close(theirs);
+		munmap(p, LEN);
+	}
 }
 
 /* What was never touched takes no memory, before and after. */
@@ -123,7 +144,7 @@ static void holes_stay_holes(void **state)
 	assert_int_equal(file_takes(run.fd), PAGE);
 	assert_int_equal(p[MUCH / 2], 5);
 	p[3 * PAGE] = 6;
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	assert_int_equal(p[MUCH / 2], 5);
 	assert_int_equal(p[3 * PAGE], 6);
 	assert_int_equal(mincore(p, 2 * PAGE, in), 0);
@@ -150,10 +171,10 @@ static void what_grows_meets_nobody(void **state)
 	fill(more, 3 * LEN, 3);
 	expect(q, LEN, 2);
 	assert_int_equal(of_file(&a, more, 3 * LEN), 3 * LEN);
-	assert_true(swap_in(&a));
+	assert_true(swap_in(&a, false));
 	assert_int_equal(of_file(&a, more, 3 * LEN), 0);
 	expect(more, 3 * LEN, 3);
-	assert_true(swap_in(&b));
+	assert_true(swap_in(&b, false));
 	expect(q, LEN, 2);
 	munmap(more, 3 * LEN);
 	munmap(q, LEN);
@@ -174,7 +195,7 @@ static void what_is_unmapped_goes(void **state)
 	assert_ptr_equal(q, p);
 	fill(q, LEN, 4);
 	assert_int_equal(file_takes(run.fd), LEN);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	expect(q, LEN, 4);
 	munmap(q, LEN);
 }
@@ -192,7 +213,7 @@ static void protection_stays(void **state)
 	run = out(p, 3 * LEN);
 	mprotect(p, LEN, PROT_READ);
 	mprotect(p + LEN, LEN, PROT_NONE);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
 		for (unsigned i = 0; i < 2; i++)
@@ -219,7 +240,7 @@ static void another_file_of_that_number(void **state)
 	run = out(p, LEN);
 	mprotect(p, PAGE, PROT_NONE);
 	assert_int_equal(dup2(fd, run.fd), run.fd);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	assert_int_equal(of_file(&run, p, LEN), 0);
 	mprotect(p, PAGE, PROT_READ);
 	expect(p, LEN, 1);
@@ -294,11 +315,11 @@ static void replacing_fails_half_way(void **state)
 	assert_false(fails);
 	expect(p, LEN, 1);
 	fails = true;
-	assert_false(swap_in(&run));
+	assert_false(swap_in(&run, false));
 	assert_false(fails);
 	expect(p, LEN, 1);
 	assert_int_equal(of_file(&run, p, LEN), LEN);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	expect(p, LEN, 1);
 	munmap(p, LEN);
 }
@@ -353,7 +374,7 @@ static void a_child_has_its_own(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(p[LEN - 1], 7);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	for (int i = 0; i < 2; i++) {
 		close(go[i]);
 		close(said[i]);
@@ -431,7 +452,7 @@ static void child_of_a_poor_one(void (*become_poor)(void), bool move)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	munmap(p, LEN);
 }
 
@@ -507,7 +528,7 @@ static void a_child_has_what_lies_there_now(void **state)
 	swap_parent(&run);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	munmap(p, 2 * LEN);
 }
 
@@ -540,7 +561,7 @@ static void a_child_of_what_has_grown(void **state)
 	assert_int_equal(status, 0);
 	expect(more, LEN, 1);
 	expect_zeros(more + LEN, 2 * LEN);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	munmap(more, 3 * LEN);
 }
 
@@ -574,7 +595,7 @@ static void no_memory_for_a_copy(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	expect(p, LEN, 1);
-	assert_true(swap_in(&run));
+	assert_true(swap_in(&run, false));
 	munmap(p, LEN);
 }
 
@@ -583,6 +604,7 @@ int main(void)
 #define T(f) cmocka_unit_test(f)
 	const struct CMUnitTest tests[] = {
 		T(there_and_back),
+		T(it_leaves_nothing_in_the_file),
 		T(holes_stay_holes),
 		T(what_grows_meets_nobody),
 		T(what_is_unmapped_goes),
