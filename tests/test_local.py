@@ -346,10 +346,12 @@ def test_program_does_not_notice(run, mode):
     assert MAPPED in out
 
 
-@pytest.mark.parametrize("mode", ["nothing", "clone", "clone-by-number", "userfaultfd"])
-def test_what_was_done_before_the_first_device_counts(run, mode):
+@pytest.mark.parametrize("mode", ["nothing", "clone", "clone-by-number", "userfaultfd",
+                                  "deep", "namespace", "chroot", "traced"])
+def test_what_was_done_before_the_first_device_counts(run, tools, mode):
     """Who may touch memory unseen is there already: it stays private."""
-    out = run("host", "before", "-m", mode, env=NOTICING)
+    out = run("host", "before", "-m", mode,
+              env={**NOTICING, "URNIC_TEST_LOADS": tools["libloading.so"]})
     assert ("its region is a file's" in out) == (mode == "nothing")
 
 

@@ -222,6 +222,17 @@ int hooked_pkey_mprotect(void *at, size_t len, int prot, int key)
 	return fn ? fn(at, len, prot, key) : -1;
 }
 
+/* /proc may be out of sight then, which says what of the memory is a file's. */
+PUBLIC int chroot(const char *path)
+{
+	int (*fn)(const char *);
+
+	no_more();
+	make_all_private();
+	*(void **)&fn = libcs(CALLED_chroot);
+	return fn ? fn(path) : -1;
+}
+
 /* Of another process, or of this one. */
 PUBLIC ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
 				      unsigned flags) __asm__("process_madvise");

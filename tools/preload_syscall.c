@@ -86,6 +86,8 @@ static __attribute__((noinline)) void before_call(long n, long a, long b)
 		make_private((uintptr_t)a, (size_t)b);
 		break;
 	case SYS_userfaultfd:
+	case SYS_chroot:
+	case SYS_pivot_root:
 		no_more();
 		make_all_private();
 		break;

@@ -119,7 +119,9 @@ static bool is_free(unsigned *resident)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	*resident = (unsigned)(number(text, "\nVmRSS:", 0) >> 10);
-	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1);
+	/* Who traces it may store to its memory. */
+	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1) &&
+	       !number(text, "\nTracerPid:", 1);
 }
 
 bool movable_now(unsigned *resident)

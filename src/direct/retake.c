@@ -215,5 +215,6 @@ void share_no_more(void)
 	if (!atomic_exchange(&share.refused, true))
 		log_info(
 			"private memory is not shared with other processes: %s",
-			"something has begun that may touch it unseen (clone, userfaultfd)");
+			"something has begun that may touch it unseen, or hides what is a file's "
+			"(clone, userfaultfd, RTLD_DEEPBIND, chroot)");
 }

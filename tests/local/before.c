@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,12 +46,26 @@ static void share_memory_by_number(void)
 		      0, 0) < 0);
 }
 
+/* It finds libc's functions before all others. */
+static void load_deep(void)
+{
+	CHECK(dlopen(getenv("URNIC_TEST_LOADS"), RTLD_NOW | RTLD_DEEPBIND));
+}
+
 static void act(void)
 {
 	if (!strcmp(opt.mode, "clone"))
 		share_memory();
 	else if (!strcmp(opt.mode, "clone-by-number"))
 		share_memory_by_number();
+	else if (!strcmp(opt.mode, "deep"))
+		load_deep();
+	else if (!strcmp(opt.mode, "namespace"))
+		CHECK(dlmopen(LM_ID_NEWLM, getenv("URNIC_TEST_LOADS"), RTLD_NOW));
+	else if (!strcmp(opt.mode, "chroot"))
+		CHECK(chroot("/nowhere")); /* it may not, as a rule */
+	else if (!strcmp(opt.mode, "traced"))
+		CHECK(!ptrace(PTRACE_TRACEME, 0, NULL, NULL));
 	else if (!strcmp(opt.mode, "userfaultfd"))
 		(void)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 }
