@@ -113,7 +113,7 @@ def test_spread_of_runs():
 # --- rows -----------------------------------------------------------------------------
 
 def told(row, rounds=3):
-    return rows.Runner(rounds).row(row)
+    return rows.Runner(rounds).table("rows", [row])
 
 
 def test_rounds_alternate():
@@ -126,6 +126,20 @@ def test_rounds_alternate():
         ("w, a", "2.00 us (worst 2.00)", "yard: 4.00 us (worst 4.00)", "0.500", "<= 0.5", "yes"),
         ("w, b", "3.00 us (p99 9.00, worst 3.00)", "yard: 4.00 us (worst 4.00)", "0.750", "<= 0.5", "NO")]
     assert order == ["y", "a", "b"] * 2
+
+
+def test_rows_share_the_runs_of_what_they_share():
+    order = []
+
+    def one(name, value):
+        return lambda: order.append(name) or value
+    ours = {"a": one("a", 2)}
+    pair = [rows.Row("w", "us", ours, name, one(name, value), stats.at_most(1))
+            for name, value in (("x", 1), ("y", 4))]
+    lines = rows.Runner(2).table("rows", [*pair, rows.Row("v", "us", {"": one("b", 1)}, once=True)])
+    assert order == ["x", "y", "a"] * 2 + ["b"]
+    assert [(line[0], line[3], line[5]) for line in lines] == [
+        ("w, a", "2.00", "NO"), ("w, a", "0.500", "yes"), ("v", "", "")]
 
 
 def test_a_row_that_fails_says_so():

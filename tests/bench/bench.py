@@ -27,11 +27,11 @@ QUICK_SIZES = [8, 32 << 10]
 SECTIONS = {
     "targets": ("Targets", "What urnic is to reach. One host: two processes, with `urnic run -L map` (map) and without (auto).\n"
                 "Two hosts: two network namespaces and a veth pair. Each end has a processor of its own."),
-    "one-host": ("One host, by size", "Two processes, by each way that there is between them (URNIC_LOCAL; map as `urnic run -L map` has it). The\n"
+    "one-host": ("One host, by size", f"{sizes.ROUNDS} rounds. Two processes, by each way that there is between them (URNIC_LOCAL; map as `urnic run -L map` has it). The\n"
                  "median, and in brackets the worst of the rounds. What is dashed in the plots is not urnic: UCX, libfabric, and\n"
                  "what memory and sockets take by themselves. Each end has a processor of its own where nothing else is said."),
     "two-hosts": ("Two hosts, by size", "Two network namespaces and a veth pair, MTU 1500; a fabric: two adapters of `urnic fabric run`.\n"
-                  "As above."),
+                  "Rounds and plots are as above."),
     "spread": ("Spread", f"{spread.RUNS} runs with each end on a processor of its own, and {spread.RUNS} where the scheduler decides; of the figures\n"
                "of whole runs, the one in the middle and the 99th of 100. What is bad is larger."),
     "connections": ("Connections, and many", "How many connections a second are made, used once and ended, one after the other, with a QP, CQs and\n"
@@ -96,6 +96,7 @@ class Bench:
 def arguments():
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, few sizes, no file")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"so many instead of {ROUNDS}")
     parser.add_argument("--only", metavar="SECTION[/TEXT]",
                         help=f"no file, and one section: {', '.join(SECTIONS)}; of it the rows that have this text")
     args = parser.parse_args()
@@ -107,7 +108,7 @@ def arguments():
 def main():
     args = arguments()
     machine = report.Machine()
-    rounds = 1 if args.quick else ROUNDS
+    rounds = 1 if args.quick else args.rounds
     stage = lab.Stage()
     pairs = []
     try:

@@ -60,18 +60,17 @@ class Line:
     def __init__(self, p, hops=1):
         self.p, self.hops = p, hops
 
-    def each(self, measure):
-        """(place, size) -> figure, as sizes -> {size: figure}."""
-        def all_sizes(sizes):
+    def at(self, path):
+        """path: place -> a measure of sizes, see sizes.py; here it is given the place."""
+        def measure(sizes):
             ns = self.p.a.with_(procs=[])
             try:
                 f = Fabric(ns, line())
                 f.opensm("n0", "-s", "0")
-                place = self.p.pinned([f.at(n) for n in HOPS[self.hops]])
-                return {size: measure(place, size) for size in sizes}
+                return path(self.p.pinned([f.at(n) for n in HOPS[self.hops]]))(sizes)
             finally:
                 ns.reap()
-        return all_sizes
+        return measure
 
 
 class FabricBench:

@@ -159,7 +159,7 @@ class Programs:
         """{size: half a round trip, us}."""
         server_ns, client_ns = place
         port = lab.next_port()
-        words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", "100", "-S", "all"]
+        words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", "50", "-S", "all"]
         server = server_ns.start(*words, "-B", str(port), library=False)
         server.wait_listening(port)
         client = client_ns.run(*words, "-P", str(port), server_ns.ip4, library=False)

@@ -5,6 +5,7 @@ A measure is a function without arguments that returns a figure, or (figure, 99t
 percentile).  One that fails is not tried again: its row says why, and the rest goes on.
 """
 
+import itertools
 import sys
 import time
 from dataclasses import dataclass
@@ -85,15 +86,18 @@ class Runner:
                 self.tidy()
         return all_taken
 
-    def row(self, row):
-        """The cells of its lines in the table, one for each way of urnic."""
-        if row.not_run:
-            return [(row.what, f"not run: {row.not_run}", row.yard_name, "",
-                     str(row.goal or ""), "")]
-        measures = [*([row.yard] if row.yard else []), *row.ours.values()]
-        taken = self.alternate(measures, 1 if row.once else None)
-        yard = taken.pop(0) if row.yard else None
-        return [self._line(row, way, ours, yard) for way, ours in zip(row.ours, taken)]
+    def together(self, rows):
+        """The lines of rows that have one `ours`, which runs once a round beside all their yardsticks."""
+        first = rows[0]
+        if first.not_run:
+            return [(row.what, f"not run: {row.not_run}", row.yard_name, "", str(row.goal or ""), "")
+                    for row in rows]
+        yards = [row for row in rows if row.yard]
+        taken = self.alternate([*(row.yard for row in yards), *first.ours.values()],
+                               1 if first.once else None)
+        yard_of = {id(row): taken.pop(0) for row in yards}
+        return [self._line(row, way, ours, yard_of.get(id(row)))
+                for row in rows for way, ours in zip(first.ours, taken)]
 
     @staticmethod
     def _line(row, way, ours, yard):
@@ -110,9 +114,10 @@ class Runner:
 
     def table(self, name, rows):
         lines = []
-        for i, row in enumerate(rows, 1):
-            self.say(f"{name} {i}/{len(rows)}: {row.what}")
-            for line in self.row(row):
+        for _, group in itertools.groupby(rows, lambda row: id(row.ours)):
+            group = list(group)
+            self.say(f"{name} {len(lines)} lines of {sum(max(1, len(r.ours)) for r in rows)}: {group[0].what}")
+            for line in self.together(group):
                 self.say("    " + " | ".join(line))
                 lines.append(line)
         return lines

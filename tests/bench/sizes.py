@@ -9,9 +9,11 @@ from typing import Callable
 
 import fabric
 import stats
+from peers import WAYS
 from stats import KIB, MIB, SIZES
 
 MB = 125        # a second, of a Gb/s
+ROUNDS = 3      # a round of all sizes takes minutes
 
 
 @dataclass
@@ -33,9 +35,10 @@ class Chart:
     paths: list
 
     def measure(self, runner, sizes):
-        for n in range(runner.rounds):
-            runner.say(f"{self.title}, round {n + 1}/{runner.rounds}")
+        rounds = min(ROUNDS, runner.rounds)
+        for n in range(rounds):
             for path in self.paths:
+                runner.say(f"{self.title}, round {n + 1}/{rounds}: {path.name}")
                 self._turn(path, runner, sizes)
 
     @staticmethod
@@ -69,17 +72,18 @@ def only(largest, measure):
 
 
 def count(size, budget, most):
-    return max(10, min(most, budget // size))
+    return max(16, min(most, budget // size))
 
 
-def lat(p, place, program="ib_send_lat", options=(), budget=64 * MIB, **kw):
-    return each(lambda size: p.lat(place, program, size, count(size, budget, 5000), options, **kw))
+def lat(p, place, program="ib_send_lat", options=(), **kw):
+    return each(lambda size: p.lat(place, program, size, count(size, 32 * MIB, 2000), options, **kw))
 
 
-def bandwidth(p, place, options=(), budget=512 * MIB, **kw):
-    """MB/s: small sizes are far from a Gb/s."""
+def bandwidth(p, place, options=(), fast=False, **kw):
+    """MB/s: small sizes are far from a Gb/s.  fast: what takes no engine, and little time."""
+    budget, most = (512 * MIB, 200_000) if fast else (64 * MIB, 20_000)
     return each(lambda size: MB * p.gbits(place, "ib_write_bw", size,
-                                          max(32, count(size, budget, 100_000)), options, **kw))
+                                          count(size, budget, most), options, **kw))
 
 
 def ucx(p, tls, test, column, budget, most, scale=1.0, place=None):
@@ -94,7 +98,8 @@ def ucx_lat(p, tls, place=None):
 
 
 def ucx_bw(p, tls, test, place=None):
-    return ucx(p, tls, test, "overall_bw", 512 * MIB, 200_000, MIB / 1e6, place)
+    budget, most = (128 * MIB, 50_000) if tls == "tcp" else (512 * MIB, 200_000)
+    return ucx(p, tls, test, "overall_bw", budget, most, MIB / 1e6, place)
 
 
 def sockets(p, protocol, place):
@@ -105,46 +110,44 @@ UCX = {"posix": "posix", "cma": "posix,cma", "tcp": "tcp"}
 
 
 def one_host(p):
-    ways = {f"urnic {way}": p.host(way) for way in ("map", "auto", "pipe", "off")}
+    ways = {f"urnic {way}": p.host(way) for way in WAYS}
     ways["urnic auto, unpinned"] = p.host("auto", pin=False)
+    direct = {name: place for name, place in ways.items() if "map" in name or "auto" in name}
+
+    def memory():
+        return Path("shared memory", each(p.memory_pingpong), True)
     yield Chart("one-host-latency", "One host: ib_send_lat", "us", True, [
         *(Path(name, lat(p, place)) for name, place in ways.items()),
         *(Path(f"UCX {name}, tag_lat", ucx_lat(p, tls), True) for name, tls in UCX.items()),
         *(Path(f"libfabric {prov}, fi_pingpong", lambda s, prov=prov: p.fi_pingpong(prov, p.bare()), True)
           for prov in ("shm", "tcp")),
-        Path("TCP that spins", sockets(p, "tcp", p.bare()), True),
-        Path("shared memory", each(p.memory_pingpong), True)])
+        Path("TCP that spins", sockets(p, "tcp", p.bare()), True), memory()])
     yield Chart("one-host-write-latency", "One host: ib_write_lat", "us", True, [
-        *(Path(name, lat(p, place, "ib_write_lat")) for name, place in ways.items()),
+        *(Path(name, lat(p, place, "ib_write_lat")) for name, place in direct.items()),
         Path("UCX posix, ucp_put_lat", ucx(p, "posix", "ucp_put_lat", "50.0_percentile_lat", 128 * MIB, 50000), True),
-        Path("shared memory", each(p.memory_pingpong), True)])
+        memory()])
     yield Chart("one-host-bandwidth", "One host: ib_write_bw", "MB/s", False, [
-        *(Path(name, bandwidth(p, place)) for name, place in ways.items()),
+        *(Path(name, bandwidth(p, place, fast=name == "urnic map")) for name, place in ways.items()),
         Path("UCX posix, ucp_put_bw", ucx_bw(p, "posix", "ucp_put_bw"), True),
-        Path("UCX cma, tag_bw", ucx_bw(p, "posix,cma", "tag_bw"), True),
-        Path("UCX tcp, tag_bw", ucx_bw(p, "tcp", "tag_bw"), True),
+        *(Path(f"UCX {name}, tag_bw", ucx_bw(p, UCX[name], "tag_bw"), True) for name in ("cma", "tcp")),
         Path("memcpy", each(lambda size: MB * p.memcpy(size)), True)])
 
 
 def two_hosts(p):
     paths = {"RoCE v2": (p.wire(), ()), "RoCE v2, unpinned": (p.wire(pin=False), ()),
              "RoCE v2, raw link": (p.raw_link(), ()), "iWARP": (p.iwarp(), ("-R",))}
-    small = 128 * MIB
     line = fabric.Line(p)
     yield Chart("two-hosts-latency", "Two hosts: ib_send_lat", "us", True, [
-        *(Path(name, lat(p, place, options=options, budget=small)) for name, (place, options) in paths.items()),
-        Path("a fabric, 1 hop", line.each(lambda at, size: p.lat(at, "ib_send_lat", size, count(size, 32 * MIB, 5000),
-                                                                connect="127.0.0.1"))),
+        *(Path(name, lat(p, place, options=options)) for name, (place, options) in paths.items()),
+        Path("a fabric, 1 hop", line.at(lambda place: lat(p, place, connect="127.0.0.1"))),
         Path("UCX tcp, tag_lat", ucx_lat(p, "tcp", p.wire()), True),
         Path("libfabric tcp, fi_pingpong", lambda s: p.fi_pingpong("tcp", p.wire()), True),
         Path("TCP that spins", sockets(p, "tcp", p.wire()), True),
         Path("UDP that spins", only(32 * KIB, sockets(p, "udp", p.wire())), True)])
     yield Chart("two-hosts-bandwidth", "Two hosts: ib_write_bw", "MB/s", False, [
-        *(Path(name, bandwidth(p, place, options, small)) for name, (place, options) in paths.items()),
-        Path("a fabric, 1 hop", line.each(lambda at, size: MB * p.gbits(at, "ib_write_bw", size,
-                                                                       max(32, count(size, small, 20000)),
-                                                                       connect="127.0.0.1"))),
-        Path("UCX tcp, tag_bw", ucx(p, "tcp", "tag_bw", "overall_bw", small, 50_000, MIB / 1e6, p.wire()), True),
+        *(Path(name, bandwidth(p, place, options)) for name, (place, options) in paths.items()),
+        Path("a fabric, 1 hop", line.at(lambda place: bandwidth(p, place, connect="127.0.0.1"))),
+        Path("UCX tcp, tag_bw", ucx_bw(p, "tcp", "tag_bw", p.wire()), True),
         Path("iperf3, TCP", each(lambda size: MB * p.iperf(size=size)), True),
         Path("UDP by GSO, copy and CRC", lambda sizes: dict.fromkeys(sizes, MB * p.udp_floor(1500)), True)])
 
