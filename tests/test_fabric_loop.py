@@ -126,6 +126,11 @@ def test_where_there_is_one_traffic_stops(netns):
     assert len(rows) >= NODES, out
     assert len(re.findall(r" s, own$", out, re.M)) == NODES, out
     assert full(ring.f, senders) == was and ring.discards() == 0
+    # QP1 of a VL that stands stands with it; QP0 has VL15
+    lid = senders[2].address().split()[0]
+    assert "Channel Adapter" in ring.f.run("node0", "smpquery", "nodeinfo", lid)
+    out = ring.f.run("node0", "perfquery", "-t", "50", lid, check=False)
+    assert "failed" in out, out
 
 
 def test_its_lifetime_frees_it(netns):

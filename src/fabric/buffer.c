@@ -49,7 +49,7 @@ struct port_data *buffer_make(struct fab_port *p)
 
 static void unref(struct fabric *f, struct fabric_data *d)
 {
-	if (--d->refs == 0 && f->ops->done)
+	if (d && --d->refs == 0 && f->ops->done)
 		f->ops->done(f->ctx, d);
 }
 
@@ -84,9 +84,12 @@ int buffer_put(struct vl_queue *q, const struct mad_pkt *pkt, uint8_t hops)
 	fl->spread = false;
 	fl->entered = f->now;
 	memset(fl->ports, 0, sizeof(fl->ports));
-	memcpy(&fl->pkt, pkt, offsetof(struct mad_pkt, mad));
+	memcpy(&fl->pkt, pkt, pkt->data ? offsetof(struct mad_pkt, mad) : sizeof(*pkt));
 	fl->pkt.hops = hops;
-	pkt->data->refs++;
+	if (pkt->data)
+		pkt->data->refs++;
+	else
+		q->mads++;
 	q->blocks += blocks_of(pkt);
 	if (list_empty(&q->fl))
 		buffer_ready(q);
@@ -102,6 +105,7 @@ void buffer_pop(struct vl_queue *q)
 	struct flight *fl = buffer_first(q);
 
 	q->blocks -= blocks_of(&fl->pkt);
+	q->mads -= !fl->pkt.data;
 	q->since = 0;
 	unref(f, fl->pkt.data);
 	list_del(&fl->node);

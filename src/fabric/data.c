@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* data.c - packets of data go from buffer to buffer (IBTA vol. 1, 7.9, 18.2.5).
+/* data.c - packets of data and of QP1 go from buffer to buffer (IBTA vol.
+ * 1, 7.9, 18.2.5).
  *
  * A packet lies in the buffer of its VL at the port where it came in until its output
  * has credits: until the port at the other end of that link has as many free blocks of
@@ -18,6 +19,8 @@
 #include "fabric/fabric.h"
 #include "fabric/model.h"
 #include "fabric/outlet.h"
+
+enum { MADS_MAX = 4096 }; /* of a QP1, on a VL that takes none */
 
 static bool is_group(uint16_t lid)
 {
@@ -91,6 +94,15 @@ static void to_group(struct vl_queue *q, struct flight *fl)
 		outlet_gone(q, num);
 }
 
+/* A MAD needs nobody's room: whom it is for has a queue of its own. */
+static void mad(struct vl_queue *q)
+{
+	struct mad_pkt own = buffer_first(q)->pkt;
+
+	drop(q);
+	mad_here(q->port, &own);
+}
+
 /* The first packet of q stands at its outlet, or is dropped. */
 static void place(struct vl_queue *q)
 {
@@ -98,10 +110,12 @@ static void place(struct vl_queue *q)
 	struct fab_port *p = q->port;
 	uint8_t out, vl;
 
-	if (is_group(fl->pkt.dlid)) {
+	if (is_group(fl->pkt.dlid) && fl->pkt.data) {
 		to_group(q, fl);
 	} else if (has_lid(lid_port(p), fl->pkt.dlid)) {
-		if (is_switch(p->node))
+		if (!fl->pkt.data)
+			mad(q);
+		else if (is_switch(p->node))
 			drop(q);
 		else
 			up(q, fl);
@@ -132,7 +146,7 @@ static void place_all(struct fabric *f)
 
 /* Programs come last: by then all that could come to an adapter is there, and its VLs
  * have their shares of what room there is. */
-void data_run(struct fabric *f, unsigned max)
+unsigned data_run(struct fabric *f, unsigned max)
 {
 	const struct list *alone = NULL;
 
@@ -147,12 +161,20 @@ void data_run(struct fabric *f, unsigned max)
 		else
 			break;
 	}
+	return max;
 }
 
 int data_begin(struct fab_port *p, const struct mad_pkt *pkt)
 {
 	struct port_data *d = buffers(p);
+	struct vl_queue *q;
 
-	return d ? buffer_put(&d->out[pkt->sl & (DATA_VLS - 1)], pkt, pkt->hops)
-		 : -ENOMEM;
+	if (!d)
+		return -ENOMEM;
+	q = &d->out[pkt->sl & (DATA_VLS - 1)];
+	if (!pkt->data && q->mads == MADS_MAX) {
+		count_discard(p, XMIT_INACTIVE);
+		return 0;
+	}
+	return buffer_put(q, pkt, pkt->hops);
 }

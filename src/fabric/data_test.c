@@ -122,6 +122,72 @@ static void other_vl(void **state)
 	assert_int_equal(w.crossed, 2); /* it is at B, where there is no room */
 }
 
+/* A MAD of QP1 takes credits of its VL and stands behind what is before it; one of QP0,
+ * by VL15, does not. */
+static void qp1_waits(void **state)
+{
+	struct mad_pkt pkt = {
+		.dlid = B + 1, .pkey = PKEY_DEFAULT, .sqpn = QP_GSI, .dqpn = QP_GSI
+	};
+	struct mad_hdr h = { .base_version = 1, .class = MAD_SA, .class_version = 2 };
+	struct mad_pkt smp = { .dlid = B + 1 };
+
+	(void)state;
+	memcpy(pkt.mad, &h, sizeof(h));
+	h.class = MAD_SM_LID;
+	h.method = METHOD_TRAP;
+	memcpy(smp.mad, &h, sizeof(h));
+	w.room = 0;
+	inject_all();
+	assert_int_equal(fabric_send(w.f, A, 1, &pkt), 0);
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.mads[B], 0);
+	assert_int_equal(fabric_send(w.f, A, 1, &smp), 0);
+	run();
+	assert_int_equal(w.mads[B], 1);
+	pkt.sl = 3; /* another VL */
+	assert_int_equal(fabric_send(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.mads[B], 2);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.taken[B], PACKETS);
+	assert_int_equal(w.mads[B], 4);
+}
+
+/* What a QP1 sends on a VL that takes none is bounded. */
+static void qp1_is_full(void **state)
+{
+	enum { MANY = 4096 };
+	struct mad_pkt pkt = {
+		.dlid = B + 1, .pkey = PKEY_DEFAULT, .sqpn = QP_GSI, .dqpn = QP_GSI
+	};
+	const struct port_counters_ext *n = &w.f->node[A].port[1].count;
+
+	(void)state;
+	w.room = 0;
+	inject_all();
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(n->xmit_discards, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+		run();
+	}
+	assert_int_equal(n->xmit_discards, 3);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	run();
+	assert_int_equal(w.mads[B], MANY);
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	run();
+	assert_int_equal(w.mads[B], MANY + 1);
+	assert_int_equal(n->xmit_discards, 3);
+}
+
 static void cable_pulled(void **state)
 {
 	(void)state;
@@ -239,6 +305,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(across_the_switch, open_two, close_two),
 		cmocka_unit_test_setup_teardown(to_itself, open_two, close_two),
+		cmocka_unit_test_setup_teardown(qp1_waits, open_two, close_two),
+		cmocka_unit_test_setup_teardown(qp1_is_full, open_two, close_two),
 		cmocka_unit_test_setup_teardown(slow_receiver, open_two, close_two),
 		cmocka_unit_test_setup_teardown(one_program_stops, open_two, close_two),
 		cmocka_unit_test_setup_teardown(one_stops_beside, open_two, close_two),

@@ -335,19 +335,27 @@ static void due_run(struct fabric *f)
 	}
 }
 
+static void arrive_first(struct fabric *f)
+{
+	struct flight *fl = container_of(f->flying.next, struct flight, node);
+
+	list_del(&fl->node);
+	arrive(fl);
+	list_add_tail(&f->unused, &fl->node);
+}
+
 void fabric_run(struct fabric *f, uint64_t now)
 {
+	unsigned mads = RUN_MAX, data = RUN_MAX;
+
 	f->now = now > f->now ? now : f->now;
 	due_run(f);
 	data_life(f);
-	data_run(f, RUN_MAX);
-	for (unsigned i = 0; i < RUN_MAX && !list_empty(&f->flying); i++) {
-		struct flight *fl = container_of(f->flying.next, struct flight, node);
-
-		list_del(&fl->node);
-		arrive(fl);
-		list_add_tail(&f->unused, &fl->node);
-	}
+	do {
+		data = data_run(f, data);
+		for (; mads > 0 && !list_empty(&f->flying); mads--)
+			arrive_first(f);
+	} while (mads > 0 && data > 0 && fabric_next(f) == 0);
 }
 
 uint64_t fabric_next(const struct fabric *f)

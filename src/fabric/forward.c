@@ -141,6 +141,8 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 
 	if (has_lid(from, pkt->dlid))
 		fly(from->node->f, from, false, pkt);
+	else if (!by_vl15(pkt))
+		(void)data_begin(from, pkt); /* no memory: lost */
 	else if (is_switch(from->node))
 		by_table(from->node, from, pkt);
 	else if (find_vl(from, 0, pkt, &vl))
@@ -310,6 +312,11 @@ static void from_link(struct fab_port *in, struct mad_pkt *pkt)
 		at_node(in, pkt, true);
 	else if (!own && is_switch(in->node))
 		by_table(in->node, in, pkt);
+}
+
+void mad_here(struct fab_port *in, struct mad_pkt *pkt)
+{
+	from_link(in, pkt);
 }
 
 /* An adapter's QP0 or QP1 sends. */

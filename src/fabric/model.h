@@ -85,11 +85,13 @@ struct trap {
 	uint8_t notice[SMP_DATA];
 };
 
-/* The buffer of a VL: packets of data, oldest first, until their output takes them. */
+/* The buffer of a VL: packets of data and of QP1, oldest first, until their output takes
+ * them. */
 struct vl_queue {
 	struct fab_port *port;
 	uint8_t vl;
-	bool inner;	   /* a program's packets: its own pool bounds them */
+	bool inner;	   /* a program's packets: its own pool bounds them; and MADs */
+	uint32_t mads;	   /* of QP1 that are among them */
 	uint32_t blocks;   /* of 64 bytes, those on their way here included */
 	struct list fl;	   /* struct flight */
 	struct list stand; /* fabric.ready, stand of an outlet, or for_room */
@@ -158,7 +160,7 @@ struct flight {
 	struct list node;
 	struct fab_port *to;
 	bool local; /* it comes from above, not from the link */
-	/* Of data: */
+	/* In a buffer: */
 	bool spread;	   /* ports is set: a group's packet, at the head of its queue */
 	uint64_t entered;  /* this node */
 	uint64_t ports[4]; /* that it has yet to go to; 0: the adapter itself */
@@ -215,6 +217,8 @@ void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt);
 /* By LID, from a port with one: an adapter's goes out by it. */
 void send_routed(struct fab_port *from, const struct mad_pkt *pkt);
 void arrive(struct flight *fl);
+/* A MAD of QP1, out of the buffer of a port whose LID it names. */
+void mad_here(struct fab_port *in, struct mad_pkt *pkt);
 
 /* A packet of data may pass from one port to the other: what may not is counted. */
 uint32_t pkt_words(const struct mad_pkt *pkt);
@@ -233,12 +237,13 @@ void no_way(struct fab_port *in, enum rcv_detail why);
 struct flight *flight_new(struct fabric *f);
 
 /* data.c, outlet.c, buffer.c */
-void data_run(struct fabric *f, unsigned max);
-void data_life(struct fabric *f);	 /* life_due is there */
+unsigned data_run(struct fabric *f, unsigned max); /* how many more it might have moved */
+void data_life(struct fabric *f);		   /* life_due is there */
 void data_link_down(struct fab_port *p); /* what waits for it goes on, or is lost */
 void data_new_life(struct fab_port *p);	 /* HOQLife holds for what waits already, too */
 void data_free(struct fab_port *p);
-/* From a program at this adapter.  0 or -ENOMEM: then it is still the caller's. */
+/* From a program at this adapter, or a QP1.  0 or -ENOMEM: then it is still the caller's.
+ */
 int data_begin(struct fab_port *p, const struct mad_pkt *pkt);
 void data_room(struct fab_port *p); /* its programs have taken something */
 
