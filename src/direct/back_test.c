@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private memory that another process has mapped, and which is private again while a
  * thread of that process stands in the middle of using it. */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -199,6 +200,81 @@ static void its_neighbour_stays(void **state)
 	leave(&h);
 }
 
+static bool is_file(const struct shared *s)
+{
+	const uint64_t at = (uintptr_t)s->at;
+	struct procmap m;
+	struct procmaps maps;
+	bool is = false;
+
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m))
+		is |= m.lo < at + LEN && at < m.hi && m.perms[3] == 's';
+	procmaps_close(&maps);
+	return is;
+}
+
+/* A thread of A's is in there, too, so to speak, by what is not going: its WRITE would be
+ * done twice. */
+static void expect_both_stay(struct held *h, int (*take)(struct held *h), uint32_t key,
+			     uint32_t qpn)
+{
+	_Atomic uint64_t *word = &h->s.f->s->node[0].core.exports->thread[9].inside;
+	struct core *core = &h->s.f->s->node[1].core;
+	uint64_t torn = atomic_load(&core->exports->torn);
+
+	direct_of(core)->give_up_ns = 100000000;
+	atomic_store(word,
+		     (uint64_t)key << INSIDE_KEY_AT | (uint64_t)qpn << INSIDE_QPN_AT | 1);
+	assert_int_equal(take(h), -EBUSY);
+	assert_int_equal(atomic_load(&core->exports->torn), torn);
+	assert_true(is_file(&h->s));
+	atomic_store(word, 0);
+	assert_int_equal(take(h), 0);
+	let_go(h);
+}
+
+static int take_region(struct held *h)
+{
+	int rc = mr_dereg(h->s.mr);
+
+	if (!rc)
+		h->s.mr = NULL;
+	return rc;
+}
+
+static int take_qp(struct held *h)
+{
+	return direct_fence(&h->s.f->s->node[1].core, h->s.f->p.qp[1]->qpn);
+}
+
+static void another_region_has_a_writer_too(void **state)
+{
+	struct held h;
+	struct mr *other;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	other = sim_mr(h.s.f->s, 1, h.s.at + LEN / 2, LEN / 2, FIX_ALL);
+	expect_both_stay(&h, take_region, other->mkey.key, h.s.f->p.qp[1]->qpn);
+	assert_int_equal(mr_dereg(other), 0);
+	leave(&h);
+}
+
+static void another_qp_has_a_writer_too(void **state)
+{
+	struct held h;
+
+	(void)state;
+	if (!hold(&h, write_late))
+		skip();
+	fix_modify(h.s.f, 1, IBV_QPS_ERR);
+	expect_both_stay(&h, take_qp, h.s.mr->mkey.key, h.s.f->p.qp[1]->qpn ^ 1);
+	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	leave(&h);
+}
+
 /* Where another thread of the program may touch it the memory stays where it is. */
 static void not_with_other_threads(void **state)
 {
@@ -238,20 +314,6 @@ static void a_region_that_is_lent_again(void **state)
 	for (unsigned i = 0; i < EXPORT_THREADS; i++)
 		assert_int_equal(r->harmless[i], 0);
 	leave(&h);
-}
-
-static bool is_file(const struct shared *s)
-{
-	const uint64_t at = (uintptr_t)s->at;
-	struct procmap m;
-	struct procmaps maps;
-	bool is = false;
-
-	procmaps_open(&maps);
-	while (procmaps_next(&maps, &m))
-		is |= m.lo < at + LEN && at < m.hi && m.perms[3] == 's';
-	procmaps_close(&maps);
-	return is;
 }
 
 /* Moved by the program, registered where it is now, deregistered where it was: it is the
@@ -339,6 +401,8 @@ int main(void)
 		cmocka_unit_test(a_region_goes_under_an_atomic),
 		cmocka_unit_test(a_qp_goes_under_a_writer),
 		cmocka_unit_test(its_neighbour_stays),
+		cmocka_unit_test(another_region_has_a_writer_too),
+		cmocka_unit_test(another_qp_has_a_writer_too),
 		cmocka_unit_test(not_with_other_threads),
 		cmocka_unit_test(a_region_that_is_lent_again),
 		cmocka_unit_test(a_region_that_was_moved),

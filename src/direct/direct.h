@@ -148,11 +148,16 @@ void gate_forked(struct gate *g);
 /* Nobody writes to the region of key, which is in the export table no more, when this
  * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
 int gate_wait_key(struct core *core, const struct mkey *mk);
+/* Of processes that are inside: those whose word is want, as far as mask goes. */
+struct insiders {
+	uint64_t mask, want;
+};
+
 /* The same for a key that is not in the export table for a moment, but threads that stay
- * inside for long are let alone: their mapping is about to lose what it has.  in_use:
- * they would do again what the program may have seen, so -EBUSY, and without a long wait.
- */
-int gate_wait_others(struct core *core, uint32_t key, bool in_use);
+ * inside for long are let alone: their mapping is about to lose what it has.  Others than
+ * gone's would do again what the program may have seen: so -EBUSY, and without a long
+ * wait. */
+int gate_wait_others(struct core *core, uint32_t key, const struct insiders *gone);
 /* It has: nobody waits for those that are inside by that key now. */
 void gate_is_harmless(struct core *core, uint32_t key);
 /* What is lent by that key from now on is not. */

@@ -163,13 +163,17 @@ void gate_end(struct reach *r, bool gone)
 
 /* --- who is inside ------------------------------------------------------- */
 
-/* Processes whose word is want, as far as mask goes. */
 struct whom {
-	uint64_t mask, want;
-	const struct mkey *mk; /* the region whose key is no more; or NULL */
-	bool taking;	       /* gate_wait_others() */
-	bool in_use;	       /* ... and what they reach stays what it is */
+	struct insiders who;
+	const struct mkey *mk;	     /* the region whose key is no more; or NULL */
+	bool taking;		     /* gate_wait_others() */
+	const struct insiders *gone; /* ... by what is no more; NULL: nothing */
 };
+
+static bool is_of(const struct insiders *who, uint64_t word)
+{
+	return (word & who->mask) == who->want;
+}
 
 static bool may_be_inside(const struct reach *r)
 {
@@ -265,7 +269,7 @@ static struct reach *next_inside(struct direct *d, const struct whom *whom,
 			continue;
 		for (; i <= (r->lent ? EXPORT_THREADS : 0); i++) {
 			*word = word_at(r, i);
-			if (*word && (*word & whom->mask) == whom->want) {
+			if (*word && is_of(&whom->who, *word)) {
 				*at = (struct place){ r->number, i, false };
 				return r;
 			}
@@ -386,7 +390,7 @@ static bool take_away(struct core *core, const struct whom *whom, struct place *
 	if (at->tried)
 		return false;
 	at->tried = true;
-	if (!share_take_back(core, key, whom->mk))
+	if (!share_take_back(core, key, whom->mk, &whom->who))
 		return false;
 	turn_take(&core->turn);
 	r = find_reach(core, at->number);
@@ -456,7 +460,8 @@ static int wait_for(struct core *core, struct whom whom)
 		start = clock_ns();
 		for (;;) {
 			waited = clock_ns() - start;
-			if (whom.in_use && waited > d->patience_ns)
+			if (whom.taking && !(whom.gone && is_of(whom.gone, word)) &&
+			    waited > d->patience_ns)
 				return -EBUSY;
 			seen = look(core, &whom, &at, word, waited);
 			if (seen != INSIDE)
@@ -487,8 +492,8 @@ static int wait_for_threads(struct core *core, uint32_t key)
 
 static struct whom by_key(uint32_t key)
 {
-	return (struct whom){ .mask = (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
-			      .want = (uint64_t)key << INSIDE_KEY_AT };
+	return (struct whom){ .who = { (uint64_t)UINT32_MAX << INSIDE_KEY_AT,
+				       (uint64_t)key << INSIDE_KEY_AT } };
 }
 
 int gate_wait_key(struct core *core, const struct mkey *mk)
@@ -500,12 +505,12 @@ int gate_wait_key(struct core *core, const struct mkey *mk)
 	return rc ? rc : wait_for(core, whom);
 }
 
-int gate_wait_others(struct core *core, uint32_t key, bool in_use)
+int gate_wait_others(struct core *core, uint32_t key, const struct insiders *gone)
 {
 	struct whom whom = by_key(key);
 
 	whom.taking = true;
-	whom.in_use = in_use;
+	whom.gone = gone;
 	return wait_for(core, whom);
 }
 
@@ -537,6 +542,6 @@ int direct_fence(struct core *core, uint32_t qpn)
 {
 	if (!core->exports)
 		return 0;
-	return wait_for(core, (struct whom){ .mask = (uint64_t)QPN_MASK << INSIDE_QPN_AT,
-					     .want = (uint64_t)qpn << INSIDE_QPN_AT });
+	return wait_for(core, (struct whom){ .who = { (uint64_t)QPN_MASK << INSIDE_QPN_AT,
+						      (uint64_t)qpn << INSIDE_QPN_AT } });
 }

@@ -111,14 +111,15 @@ static void put_up(struct core *core, unsigned n)
 	turn_give(&core->turn);
 }
 
-/* ... and those that had begun have ended, or do not leave, either.  key: of a region
- * that is no more, or 0: all stay, and nobody may be inside. */
-static bool are_out(struct core *core, uint32_t key, unsigned n)
+/* ... and those that had begun have ended, or are gone's and do not leave.  key: of a
+ * region that is no more, or 0. */
+static bool are_out(struct core *core, uint32_t key, unsigned n,
+		    const struct insiders *gone)
 {
-	if (key && gate_wait_others(core, key, false))
+	if (key && gate_wait_others(core, key, gone))
 		return false;
 	for (unsigned i = 0; i < n; i++)
-		if (share.key[i] != key && gate_wait_others(core, share.key[i], !key))
+		if (share.key[i] != key && gate_wait_others(core, share.key[i], gone))
 			return false;
 	return true;
 }
@@ -131,7 +132,8 @@ static void are_harmless(struct core *core, uint32_t key, unsigned n)
 		gate_is_harmless(core, share.key[i]);
 }
 
-static bool take_back(struct core *core, uint32_t key, unsigned run)
+static bool take_back(struct core *core, uint32_t key, unsigned run,
+		      const struct insiders *gone)
 {
 	struct places places;
 	bool good;
@@ -141,7 +143,7 @@ static bool take_back(struct core *core, uint32_t key, unsigned run)
 		return false;
 	if (!core || !core->exports)
 		return share_run_in(core, run);
-	good = take_down(core, runs_at(run), &places, &n) && are_out(core, key, n);
+	good = take_down(core, runs_at(run), &places, &n) && are_out(core, key, n, gone);
 	if (good) {
 		atomic_fetch_add(&core->exports->torn, 1);
 		words_barrier();
@@ -153,7 +155,8 @@ static bool take_back(struct core *core, uint32_t key, unsigned run)
 	return good;
 }
 
-bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk)
+bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk,
+		     const struct insiders *gone)
 {
 	bool good = false;
 	unsigned run;
@@ -161,7 +164,7 @@ bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk)
 	lock_take(&share.lock);
 	run = find_run(core, key, mk);
 	if (run < RUNS)
-		good = take_back(core, key, run);
+		good = take_back(core, key, run, gone);
 	lock_give(&share.lock);
 	return good;
 }
@@ -192,7 +195,7 @@ static bool take_back_all(const struct extent *e)
 		struct extent was = extent_at(i);
 
 		if (extents_meet(&was, e) || runs_have_strayed())
-			good = take_back(share.core, 0, i);
+			good = take_back(share.core, 0, i, NULL);
 	}
 	return good;
 }

@@ -13,6 +13,7 @@
 #include "direct/movable.h"
 
 struct core;
+struct insiders;
 struct mkey;
 
 /* From now on, of regions of this core.  noticed: we are told of what the program does to
@@ -22,9 +23,11 @@ void share_stop(const struct core *core);
 
 /* A process that has the region of key mapped does not leave it: its pages become private
  * again under it, and what it writes there goes nowhere.  mk: the region, if its key is
- * no more.  Neither the turn nor another lock is held; by a thread of the program.
- * False: it was not possible, and it may write to the region still. */
-bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk);
+ * no more.  gone: who does not, since what it uses is no more.  Neither the turn nor
+ * another lock is held; by a thread of the program. False: it was not possible, and it
+ * may write to the region still. */
+bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk,
+		     const struct insiders *gone);
 
 /* What is a file's of that becomes private again, whoever reaches it: the program is
  * going to do something that private memory would take otherwise.  False: not all of it,
