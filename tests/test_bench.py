@@ -156,6 +156,14 @@ def test_a_row_that_fails_says_so():
     assert line[0][3:] == ("", "<= 1", "NO")
 
 
+@pytest.mark.parametrize("text, reason", [
+    ("client: 17 (#bytes)\n\n table\n Completion with error at client\n Failed status 9",
+     "client: 17 (#bytes): Completion with error at client"),
+    ("one\ntwo", "one"), ("", "ValueError")])
+def test_why_something_failed(text, reason):
+    assert rows.why(ValueError(text)) == reason
+
+
 def test_a_row_that_is_not_run_says_why():
     row = rows.Row("VMs", "us", {}, "rxe", goal=stats.at_least(2), not_run="no VM")
     assert told(row) == [("VMs", "not run: no VM", "rxe", "", ">= 2", "")]

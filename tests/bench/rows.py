@@ -6,6 +6,7 @@ percentile).  One that fails is not tried again: its row says why, and the rest 
 """
 
 import itertools
+import re
 import sys
 import time
 from dataclasses import dataclass
@@ -30,8 +31,11 @@ class Row:
         self.less = self.goal.less if self.goal else self.less
 
 
-class Failed(Exception):
-    pass
+def why(e):
+    """In a line: the first, and the first that a program complains in."""
+    lines = [" ".join(line.split()) for line in str(e).splitlines() if line.strip()]
+    complaints = [line for line in lines[1:] if re.search(r"error|fail|unable|syndrom", line, re.I)]
+    return ": ".join([*lines[:1], *complaints[:1]])[:300] or type(e).__name__
 
 
 @dataclass
@@ -48,7 +52,7 @@ class Taken:
         try:
             got = self.measure()
         except Exception as e:      # whatever it is, the row says it and the rest goes on
-            self.reason = " ".join(str(e).split("\n")[0].split())[:160] or type(e).__name__
+            self.reason = why(e)
             return
         value, tail = got if isinstance(got, tuple) else (got, None)
         self.values.append(value)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 import fabric
+import rows
 import stats
 from peers import WAYS
 from stats import KIB, MIB, SIZES
@@ -48,7 +49,7 @@ class Chart:
         try:
             got = path.measure(sizes)
         except Exception as e:      # its column says it, and the rest goes on
-            path.reason = " ".join(str(e).split("\n")[0].split())[:160] or type(e).__name__
+            path.reason = rows.why(e)
             runner.say(f"    {path.name}: {path.reason}")
             return
         finally:
