@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -629,8 +630,10 @@ def ping(f, frm, to):
 @pytest.mark.full
 def test_pcp(fabric):
     """What PCP's agent says of its adapter's port.  It asks the SA for its path."""
-    need("dbpmda")
     agent = pathlib.Path("/usr/lib/pcp/pmdas/infiniband")
+    if not (shutil.which("dbpmda") and agent.exists()):
+        # Debian's pcp cannot be configured where systemctl is there and systemd does not run.
+        pytest.skip("install pcp and pcp-pmda-infiniband, which make check-full does not")
     f = fabric()
     f.opensm("a")
     # its own names an include file that Debian has elsewhere
