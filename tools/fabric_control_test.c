@@ -129,7 +129,7 @@ static void t_status(void **state)
 static void t_waiting(void **state)
 {
 	static const uint8_t bytes[1040];
-	struct fabric_data data[2];
+	static struct fabric_data data[2]; /* the fabric has them until it is freed */
 	json_t *m = member(1, 0, "waiting"), *w;
 
 	(void)state;

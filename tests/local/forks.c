@@ -160,10 +160,11 @@ static void lose_it(struct duo *d)
 	while (duo_turn(d, true))
 		;
 	end = now_s() + AT_ONCE;
-	for (int q = 0; q < DUO_QPS; q++)
-		if (!d->bad[q])
-			duo_poke(d, q);
 	while (d->busy || !d->bad[0] || !d->bad[1]) {
+		/* More than once: to mapped memory the first may still go well. */
+		for (int q = 0; q < DUO_QPS; q++)
+			if (!d->bad[q])
+				duo_poke(d, q);
 		duo_turn(d, false);
 		CHECK(now_s() < end);
 	}
