@@ -26,15 +26,15 @@ UDP = {"URNIC_LOCAL": "off"}
 # one_sided: post and poll of this process; the other does nothing.  two_qps: both ends
 # together; a round of its ping-pong is two SENDs.
 ROWS = [
-    ("write-mapped", "one_sided", "-s write 8", {}, 650, 0),
-    ("read-mapped", "one_sided", "-s read 8", {}, 655, 0),
-    ("add-mapped", "one_sided", "-s add 8", {}, 650, 0),
-    ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 380, 0),
+    ("write-mapped", "one_sided", "-s write 8", {}, 530, 0),
+    ("read-mapped", "one_sided", "-s read 8", {}, 533, 0),
+    ("add-mapped", "one_sided", "-s add 8", {}, 556, 0),
+    ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 320, 0),
     ("write", "one_sided", "write 8", {}, 2240, 1),
     ("read", "one_sided", "read 8", {}, 2280, 1),
     ("write-64K", "one_sided", "write 65536", {}, 2250, 1),
-    ("send-pingpong", "two_qps", "8", {}, 7650, 0),
-    ("send-list", "two_qps", "-l 16 8", {}, 1990, 0),
+    ("send-pingpong", "two_qps", "8", {}, 6320, 0),
+    ("send-list", "two_qps", "-l 16 8", {}, 1360, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 4100, 0.3),
 ]
 

@@ -91,6 +91,13 @@ static inline void abi_end(void)
 	}
 }
 
+/* The same of a call that has not called abi_hold(). */
+static inline void abi_end_brief(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	abi_inside--;
+}
+
 /* 0 or -errno becomes 0 or errno, as the caller sees it. */
 static inline int abi_result(int rc)
 {
@@ -194,6 +201,14 @@ void abi_wr_ops(struct qp *qp);
 /* flow.c: */
 struct ibv_flow *abi_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr);
 int abi_destroy_flow(struct ibv_flow *ibv);
+struct ibv_counters *abi_create_counters(struct ibv_context *ibv,
+					 struct ibv_counters_init_attr *attr);
+int abi_attach_counters_point_flow(struct ibv_counters *ibv,
+				   struct ibv_counter_attach_attr *attr,
+				   struct ibv_flow *flow);
+int abi_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t n,
+		      uint32_t flags);
+int abi_destroy_counters(struct ibv_counters *ibv);
 /* wq.c: */
 struct ibv_wq *abi_create_wq(struct ibv_context *ibv, struct ibv_wq_init_attr *attr);
 int abi_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr);

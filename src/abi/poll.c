@@ -6,14 +6,22 @@
 
 __thread int abi_inside, abi_held, abi_was;
 
+/* The CQ is empty, it seems: the thread drives the NIC for one turn.  Or n is none. */
 __attribute__((noinline)) static int drive(struct nic *nic, struct cq *cq, int n,
 					   struct ibv_wc *wc)
 {
-	nic_poll(nic);
-	return cq_poll(cq, n, wc);
+	int got = cq_poll(cq, n, wc);
+
+	if (!got && n > 0) {
+		nic_poll(nic);
+		got = cq_poll(cq, n, wc);
+	} else {
+		nic_polled(nic);
+	}
+	abi_end();
+	return got;
 }
 
-/* A thread that polls an empty CQ drives the NIC for one turn. */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 {
 	struct abi_context *a = abi_of(ibv->context);
@@ -24,12 +32,11 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 		return 0;
 	if (!abi_enter(ibv->context))
 		return -EIO;
-	got = cq_poll(cq, n, wc);
-	if (!got && n > 0)
-		got = drive(a->nic, cq, n, wc);
-	else
-		nic_polled(a->nic);
-	abi_end();
+	if (n <= 0 || cq_empty(cq))
+		return drive(a->nic, cq, n, wc);
+	got = cq_take(cq, (uint32_t)n, wc);
+	nic_polled(a->nic);
+	abi_end_brief();
 	return got;
 }
 

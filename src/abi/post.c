@@ -19,7 +19,8 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	rc = qp_post_send(qp, wr, bad);
 	if (rc <= 0)
 		nic_post(abi_of(ibv->context)->nic, qp, abi_inside > 1);
-	return abi_leave(rc > 0 ? 0 : rc);
+	abi_end_brief();
+	return abi_result(rc > 0 ? 0 : rc);
 }
 
 int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -7,6 +7,7 @@
 #include "core/qp.h"
 #include "core/tm.h"
 #include "core/wr_op.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 void qp_set_state(struct qp *qp, enum ibv_qp_state state)
@@ -21,12 +22,17 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 
 /* --- send queue ---------------------------------------------------------- */
 
+static inline bool is_told(const struct swqe *w, enum ibv_wc_status status)
+{
+	return status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED;
+}
+
 /* False: the CQ is overrun. */
-static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-		 enum verr verr, uint64_t now) REQUIRES(qp->lock)
+static inline bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
+			enum verr verr, uint64_t now) REQUIRES(qp->lock)
 {
 	const struct wr_op *op = wr_op(w->opcode);
-	struct cqe cqe = {
+	const struct cqe cqe = {
 		.wr_id = w->wr_id,
 		.now = now,
 		.qp_num = qp->qpn,
@@ -36,8 +42,6 @@ static bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
 	};
 
-	if (w->flags & SWQE_OWN)
-		return tm_ended(qp, w, status, verr, now);
 	return cq_push(qp->send_cq, &cqe, false);
 }
 
@@ -49,8 +53,10 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 
 	assert(qp->sq.tail != qp->sq.head);
 	qp->sq.tail++;
-	return (status == IBV_WC_SUCCESS && !(w->flags & IBV_SEND_SIGNALED)) ||
-	       tell(qp, w, status, verr, now);
+	if (!is_told(w, status))
+		return true;
+	return w->flags & SWQE_OWN ? tm_ended(qp, w, status, verr, now)
+				   : tell(qp, w, status, verr, now);
 }
 
 static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp->lock)
@@ -65,6 +71,42 @@ void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
 {
 	if (!complete_oldest(qp, status, verr, now))
 		overrun(qp, "send", now);
+}
+
+void sq_fail_at_once(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
+		     enum verr verr, uint64_t now)
+{
+	qp->sq.tail = ++qp->sq.head;
+	if (!tell(qp, w, status, verr, now))
+		overrun(qp, "send", now);
+}
+
+void sq_complete_at_once(struct qp *qp, const struct swqe *w)
+{
+	const struct wr_op *op = wr_op(w->opcode);
+	struct cq *cq = qp->send_cq;
+	const uint32_t qpn = qp->qpn, len = op->traits & WR_RESULT ? w->length : 0;
+	const uint64_t wr_id = w->wr_id;
+	struct cqe *to;
+
+	qp->sq.tail = ++qp->sq.head;
+	if (!(w->flags & IBV_SEND_SIGNALED))
+		return;
+	to = cq->stamped ? NULL : cq_begin(cq);
+	if (to) {
+		*to = (struct cqe){
+			.wr_id = wr_id,
+			.qp_num = qpn,
+			.opcode = op->wc,
+			.byte_len = len,
+		};
+		cq_end(cq);
+	} else {
+		uint64_t now = clock_ns();
+
+		if (!tell(qp, w, IBV_WC_SUCCESS, VERR_NONE, now))
+			overrun(qp, "send", now);
+	}
 }
 
 static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
@@ -100,6 +142,27 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
 	cqe->qp_num = qp->qpn;
 	if (!cq_push(qp->recv_cq, cqe, solicited))
 		overrun(qp, "receive", cqe->now);
+}
+
+void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
+{
+	struct rq *rq = &qp->rq;
+	const uint64_t wr_id = rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
+	struct cqe cqe, *in_place = cq_begin(qp->recv_cq);
+
+	*(in_place ? in_place : &cqe) = (struct cqe){
+		.wr_id = wr_id,
+		.now = now,
+		.qp_num = qp->qpn,
+		.opcode = IBV_WC_RECV,
+		.byte_len = len,
+		.src_qp = qp->attr.dest_qp_num,
+		.sl = qp->path.sl,
+	};
+	if (in_place)
+		cq_end(qp->recv_cq);
+	else if (!cq_push(qp->recv_cq, &cqe, solicited))
+		overrun(qp, "receive", now);
 }
 
 static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)

@@ -225,13 +225,6 @@ void cq_ack_events(struct cq *cq, unsigned n)
 	pthread_mutex_unlock(&cq->ex.mutex);
 }
 
-/* Without the lock: an entry that is added meanwhile is found by the next
- * poll, as it would be if it came a moment later. */
-bool cq_empty(struct cq *cq)
-{
-	return head(cq) == tail(cq);
-}
-
 #define SAME(wc, mine)                                                                   \
 	static_assert(offsetof(struct ibv_wc, wc) == offsetof(struct cqe, mine), #wc)
 SAME(wr_id, wr_id);
@@ -251,22 +244,9 @@ static_assert(sizeof(struct ibv_wc) == offsetof(struct cqe, now), "all that goes
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc)
 {
-	uint32_t first, count;
-
 	if (n < 0)
 		return -EINVAL;
-	if (cq_empty(cq))
-		return 0;
-	brief_take(&cq->lock);
-	first = tail(cq);
-	count = head(cq) - first;
-	if (count > (uint32_t)n)
-		count = (uint32_t)n;
-	for (uint32_t i = 0; i < count; i++)
-		memcpy(&wc[i], at(cq, first + i), sizeof(*wc));
-	set_tail(cq, first + count);
-	brief_give(&cq->lock);
-	return (int)count;
+	return n == 0 || cq_empty(cq) ? 0 : cq_take(cq, (uint32_t)n, wc);
 }
 
 bool cq_pop(struct cq *cq, struct cqe *out)
@@ -306,16 +286,16 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 
-static bool push_rarely(struct cq *cq, const struct cqe *cqe, bool solicited)
-	RELEASES(cq->lock);
-
 /* It is full, or armed, or was overrun. */
 __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
 						  bool solicited)
 {
-	bool wake = false, report = false, lost = cq->overrun;
-	uint32_t h = head(cq);
+	bool wake = false, report = false, lost;
+	uint32_t h;
 
+	brief_take(&cq->lock);
+	lost = cq->overrun;
+	h = head(cq);
 	if (!lost && h - tail(cq) >= cq->cap) {
 		if (cq->ignore_overrun)
 			set_tail(cq, tail(cq) + 1);
@@ -339,15 +319,12 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 {
-	uint32_t h;
+	struct cqe *to = cq_begin(cq);
 
-	brief_take(&cq->lock);
-	h = head(cq);
-	if (h - tail(cq) >= cq->cap || cq->armed != CQ_IDLE || cq->overrun)
+	if (!to)
 		return push_rarely(cq, cqe, solicited);
-	*at(cq, h) = *cqe;
-	set_head(cq, h + 1);
-	brief_give(&cq->lock);
+	*to = *cqe;
+	cq_end(cq);
 	return true;
 }
 

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/event.h"
 #include "sys/lock.h"
@@ -86,11 +87,60 @@ void cq_ack_all(struct cq *cq); /* its context is being closed */
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc); /* how many, or -errno */
 bool cq_pop(struct cq *cq, struct cqe *out);	      /* the oldest; false: none */
-bool cq_empty(struct cq *cq);
+
+/* Without the lock: an entry that is added meanwhile is found by the next poll, as it
+ * would be if it came a moment later. */
+static inline bool cq_empty(struct cq *cq)
+{
+	return atomic_load_explicit(&cq->head, memory_order_relaxed) ==
+	       atomic_load_explicit(&cq->tail, memory_order_relaxed);
+}
+
+/* cq_poll() of 1 or more. */
+static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
+{
+	uint32_t first, count;
+
+	brief_take(&cq->lock);
+	first = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	count = atomic_load_explicit(&cq->head, memory_order_relaxed) - first;
+	if (count > n)
+		count = n;
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(&wc[i], &cq->ring[(first + i) & (cq->size - 1)], sizeof(*wc));
+	atomic_store_explicit(&cq->tail, first + count, memory_order_relaxed);
+	brief_give(&cq->lock);
+	return (int)count;
+}
 
 /* Add an entry; solicited: wakes CQ_SOLICITED (errors always do).  False: the
  * CQ is overrun and the entry is lost. */
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
+
+/* Where the next entry is to be made, and the lock; or NULL, without it, where that is
+ * not all: cq_push() does the rest. */
+static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
+{
+	uint32_t h;
+
+	brief_take(&cq->lock);
+	h = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	if (__builtin_expect(h - atomic_load_explicit(&cq->tail, memory_order_relaxed) <
+					     cq->cap &&
+				     cq->armed == CQ_IDLE && !cq->overrun,
+			     1))
+		return &cq->ring[h & (cq->size - 1)];
+	brief_give(&cq->lock);
+	return NULL;
+}
+
+static inline NO_TSA void cq_end(struct cq *cq)
+{
+	uint32_t h = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->head, h + 1, memory_order_relaxed);
+	brief_give(&cq->lock);
+}
 
 /* Drop what qpn left behind: the QP is reset or destroyed. */
 void cq_forget(struct cq *cq, uint32_t qpn);

@@ -4,9 +4,11 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/complete.h"
 #include "core/core.h"
+#include "core/device.h"
 #include "core/draft.h"
 #include "core/event.h"
 #include "core/qp.h"
@@ -58,6 +60,41 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		rc = draft_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey,
 				&wr->bind_mw.bind_info);
 	return rc ? rc : draft_end(qp);
+}
+
+/* The same of what there is most of: a SEND of an RC QP, of one SGE.  False: it is for
+ * post_one(). */
+static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
+	REQUIRES(qp->lock)
+{
+	struct sq *sq = &qp->sq;
+	struct ibv_sge *sge = sq_sges(sq, sq->draft);
+
+	if (wr->opcode != IBV_WR_SEND || qp->wr_type != IBV_QPT_RC || wr->num_sge != 1 ||
+	    !wr->sg_list || !sq->max_sge || wr->send_flags & ~(unsigned)SEND_FLAGS ||
+	    sq->draft == sq->room)
+		return false;
+	*sge = *wr->sg_list;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		void *to =
+			sq->inl + (size_t)(sq->draft & (sq->size - 1)) * sq->max_inline;
+
+		if (sge->length > sq->max_inline || !sge->length)
+			return false;
+		memcpy(to, (const void *)(uintptr_t)sge->addr, sge->length);
+		sge->addr = (uintptr_t)to;
+	} else if (sge->length > caps.max_msg) {
+		return false;
+	}
+	*sq_at(sq, sq->draft++) = (struct swqe){
+		.wr_id = wr->wr_id,
+		.length = sge->length,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.flags =
+			(uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0)),
+	};
+	return true;
 }
 
 /* The same for what is no draft yet, if there is none: what can be done at once is
@@ -117,7 +154,7 @@ __attribute__((noinline)) static int post_list(struct qp *qp, struct ibv_send_wr
 
 	post_begin(qp);
 	for (good = sq->draft; !rc && *wr;) {
-		rc = post_one(qp, *wr);
+		rc = post_plain(qp, *wr) ? 0 : post_one(qp, *wr);
 		if (!rc) {
 			*wr = (*wr)->next;
 			good++;

@@ -259,6 +259,11 @@ static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
  * qp_fail().  Where the CQ is full the QP fails in here: look at qp->state. */
 void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(qp->lock);
+/* The same of w, which at_once() has done: it is posted, to an empty queue, and
+ * completed, with success or without. */
+void sq_complete_at_once(struct qp *qp, const struct swqe *w) REQUIRES(qp->lock);
+void sq_fail_at_once(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
+		     enum verr verr, uint64_t now) REQUIRES(qp->lock);
 
 /* Take the next receive, the QP's own or the SRQ's.  False: none, or the QP
  * does not receive.  A QP holds one at a time, until rq_complete(); one that
@@ -270,6 +275,11 @@ void qp_hold_recv(struct qp *qp, uint64_t wr_id) REQUIRES(qp->lock);
 /* Complete the one taken with qp_pop_recv().  *cqe: all but wr_id and qp_num.
  * Does nothing if it was flushed meanwhile; may fail the QP (CQ full). */
 void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock);
+
+/* The oldest receive of its own, which nobody holds and whose memory has len bytes of a
+ * SEND, is taken and complete.  May fail the QP (CQ full). */
+void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
 	REQUIRES(qp->lock);
 
 /* Move to ERR (SQE for UD and UC send errors, if sq_only) and flush: every

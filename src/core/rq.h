@@ -45,6 +45,16 @@ void rq_fini(struct rq *rq);
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
+/* The memory of the oldest, if that is one SGE; NULL: it is not, or there is none. */
+static inline const struct ibv_sge *rq_first(const struct rq *rq)
+{
+	uint32_t at = rq->tail & (rq->size - 1);
+
+	return rq->head != rq->tail && rq->wqe[at].num_sge == 1
+		       ? &rq->sge[(size_t)at * rq->max_sge]
+		       : NULL;
+}
+
 struct srq {
 	struct live live;
 	struct ibv_srq ibv;

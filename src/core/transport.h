@@ -45,6 +45,11 @@ struct transport {
 	 * is in ERR, or that it has posted requests of its own: then sq.head has
 	 * moved, and w is one of those.  NULL: never. */
 	bool (*at_once)(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
+	/* What has just been posted goes out, where the QP has nothing else to do and is
+	 * told no time: what run() would find out is found out by a deadline, or when the
+	 * QP is due.  *next: the next deadline.  False: not all of it, or nothing; run()
+	 * and output() are to be called.  NULL: never. */
+	bool (*posted)(struct qp *qp, uint64_t *next);
 	/* Run what is due by now; returns the next deadline or UINT64_MAX.  Called
 	 * before output(), and after one that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);

@@ -229,7 +229,7 @@ enum reach_did {
 
 /* The WRITE, READ or atomic w, whose SGEs are given, is done by this thread on what
  * is mapped.  qp->lock is held, not the turn. */
-enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struct swqe *w,
+enum reach_did reach_at_once(struct by by, struct allowed *a, const struct swqe *w,
 			     const struct ibv_sge *sge);
 /* As reach_executed(), but without the turn. */
 bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn);

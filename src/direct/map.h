@@ -8,7 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/core.h"
+#include "core/qp.h"
 #include "direct/direct.h"
+
+enum { LONG_COPY = 16 << 10 };
 
 /* A region of the other that lies here.  It does not change, but that it turns bad. */
 struct mapping {
@@ -28,6 +32,19 @@ static inline unsigned map_place(uint32_t key)
 {
 	return key >> 8 & (MAPS - 1);
 }
+
+/* A copy of so many bytes does not keep the program from posting: under the turn nothing
+ * of the QP changes but that requests are added.  At exit() the lock may never come
+ * again. */
+static inline bool lets_go(const struct by *by, uint32_t len)
+{
+	return len > LONG_COPY && !by->qp->core->leaving;
+}
+
+/* now.c: bytes [off, off + len) of the range are copied from, or to, the same of span,
+ * where the range is mapped here; off and len lie in it.  False: not all. */
+bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
+		  uint32_t off, uint32_t len, bool read);
 
 void maps_close(struct reach *r);
 void maps_forked(struct reach *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* now.c - work requests that the posting thread does by itself, on memory of the
- * other process that is mapped here: no turn, no system call.
+/* now.c - copies to and from memory of the other process that is mapped here, without a
+ * system call: by the thread that posts, without the turn, and by the one that has it.
  *
  * All that is looked at is looked at inside (words.h): whoever takes away a mapping,
  * a region of ours or of the other, or the other's QP, waits for this thread's word.
@@ -15,9 +15,10 @@
 #include "direct/map.h"
 #include "direct/words.h"
 #include "sys/guard.h"
+#include "sys/lock.h"
 
 enum {
-	MOST = 64 << 10, /* longer ones go by the kernel */
+	MOST = 64 << 10, /* of one that the posting thread does */
 	/* A thread that is stopped in the middle of a copy writes on when it goes on,
 	 * whatever has been taken away since: no more than this. */
 	PIECE = 2048,
@@ -43,22 +44,23 @@ static bool look_again(struct by by, struct allowed *a)
 	return true;
 }
 
-static inline bool qp_allows(const struct by *by, struct allowed *a)
+static inline bool qp_allows(struct by by, struct allowed *a)
 {
 	const _Atomic uint32_t *v =
-		exports_qp_version(by->r->exports, by->qp->attr.dest_qp_num);
+		exports_qp_version(by.r->exports, by.qp->attr.dest_qp_num);
 
 	return (a->known &&
 		atomic_load_explicit(v, memory_order_acquire) == a->version) ||
-	       look_again(*by, a);
+	       look_again(by, a);
 }
 
-/* One work request, and what it may use while this thread is inside. */
+/* What a copy may use while this thread is inside.  It goes by value
+ * where a call is not inline, so that it stays in registers. */
 struct job {
-	const struct by *by;
+	struct by by;
 	struct allowed *allowed;
 	struct mapping *m;
-	const struct swqe *w;
+	const struct swqe *w; /* of the thread that posts it; or NULL */
 };
 
 /* The region that was mapped is still one. */
@@ -71,31 +73,30 @@ static inline bool is_lent(const struct mapping *m)
 static inline bool goes_on(const struct job *j)
 {
 	const _Atomic uint32_t *qp =
-		exports_qp_version(j->by->r->exports, j->by->qp->attr.dest_qp_num);
+		exports_qp_version(j->by.r->exports, j->by.qp->attr.dest_qp_num);
 
 	return is_lent(j->m) &&
 	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
 }
 
 /* Where the range lies here; NULL: it does not, or is not allowed for certain. */
-static inline uint8_t *find(const struct job *j, unsigned access)
+static inline uint8_t *find(const struct job *j, struct range r, unsigned access)
 {
 	const struct mapping *m = j->m;
-	const struct swqe *w = j->w;
 	struct allowed *a = j->allowed;
-	uint64_t off = w->remote_addr - m->va;
+	uint64_t off = r.va - m->va;
 
-	if (m->lent.key != w->rkey ||
-	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !is_lent(m) ||
-	    !qp_allows(j->by, a) || m->pd != a->pd || !(m->access & a->access & access) ||
-	    w->length > m->length || off > m->length - w->length)
+	if (m->lent.key != r.key || atomic_load_explicit(&m->bad, memory_order_relaxed) ||
+	    !is_lent(m) || !qp_allows(j->by, a) || m->pd != a->pd ||
+	    !(m->access & a->access & access) || r.len > m->length ||
+	    off > m->length - r.len)
 		return NULL;
 	return m->at + off;
 }
 
 static inline uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
 {
-	const struct qp *qp = j->by->qp;
+	const struct qp *qp = j->by.qp;
 	struct mr_found *f = &j->allowed->ours;
 	uint8_t *host;
 
@@ -131,25 +132,35 @@ static inline bool copy_one(const struct job *j, uint8_t *to, const uint8_t *fro
 	return !copy_piece(j, to, from, len);
 }
 
+static inline bool copy_sge(const struct job *j, const struct ibv_sge *sge,
+			    uint8_t *there)
+{
+	bool read = j->w->opcode == IBV_WR_RDMA_READ;
+	uint8_t *here = local(j, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+
+	return here && copy_one(j, read ? here : there, read ? there : here, sge->length);
+}
+
+__attribute__((noinline)) static enum reach_did copy_sges(struct job j,
+							  const struct ibv_sge *sge,
+							  uint8_t *there)
+{
+	for (unsigned i = 0; i < j.w->num_sge; there += sge->length, i++, sge++) {
+		if (i && !goes_on(&j))
+			return REACH_NOT;
+		if (sge->length && !copy_sge(&j, sge, there))
+			return REACH_NOT;
+	}
+	return REACH_DONE;
+}
+
+/* One SGE is what most have. */
 static inline enum reach_did copy(const struct job *j, const struct ibv_sge *sge,
 				  uint8_t *there)
 {
-	bool read = j->w->opcode == IBV_WR_RDMA_READ;
-
-	for (unsigned i = 0; i < j->w->num_sge; i++, sge++) {
-		uint8_t *here;
-
-		if (!sge->length)
-			continue;
-		if (i && !goes_on(j))
-			return REACH_NOT;
-		here = local(j, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
-		if (!here || !(read ? copy_one(j, here, there, sge->length)
-				    : copy_one(j, there, here, sge->length)))
-			return REACH_NOT;
-		there += sge->length;
-	}
-	return REACH_DONE;
+	if (j->w->num_sge != 1)
+		return copy_sges(*j, sge, there);
+	return copy_sge(j, sge, there) ? REACH_DONE : REACH_NOT;
 }
 
 static inline enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
@@ -198,13 +209,15 @@ static inline unsigned needs(const struct qp *qp, const struct swqe *w)
 static inline bool counts(const struct job *j)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	return is_lent(j->m) || atomic_load(&j->by->r->exports->torn) == j->m->torn;
+	return is_lent(j->m) || atomic_load(&j->by.r->exports->torn) == j->m->torn;
 }
 
 static inline enum reach_did work(const struct job *j, unsigned access,
 				  const struct ibv_sge *sge)
 {
-	uint8_t *there = find(j, access);
+	const struct swqe *w = j->w;
+	uint8_t *there =
+		find(j, (struct range){ w->remote_addr, w->rkey, w->length }, access);
 	enum reach_did did;
 
 	if (!there)
@@ -218,22 +231,22 @@ static inline enum reach_did work(const struct job *j, unsigned access,
 }
 
 /* It may have gone by the time that the thread is inside. */
-static inline struct mapping *mapping(const struct by *by, uint32_t key)
+static inline struct mapping *mapping(struct by by, uint32_t key)
 {
-	return atomic_load_explicit(&by->r->map[map_place(key)], memory_order_acquire);
+	return atomic_load_explicit(&by.r->map[map_place(key)], memory_order_acquire);
 }
 
-enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struct swqe *w,
+enum reach_did reach_at_once(struct by by, struct allowed *a, const struct swqe *w,
 			     const struct ibv_sge *sge)
 {
-	unsigned access = needs(by->qp, w);
+	unsigned access = needs(by.qp, w);
 	enum reach_did did = REACH_NOT;
 	_Atomic uint64_t *word;
 	struct mapping *m;
 
-	if (!access || !mapping(by, w->rkey))
+	if (!access)
 		return REACH_NOT;
-	word = words_enter(by->qp->core, w->rkey, by->qp->attr.dest_qp_num);
+	word = words_enter(by.qp->core, w->rkey, by.qp->attr.dest_qp_num);
 	if (!word)
 		return REACH_NOT;
 	m = mapping(by, w->rkey);
@@ -243,18 +256,74 @@ enum reach_did reach_at_once(const struct by *by, struct allowed *a, const struc
 	return did;
 }
 
+/* --- with the turn -------------------------------------------------------- */
+
+static bool copy_span(const struct job *j, const struct span *span, uint32_t off,
+		      uint32_t len, uint8_t *there, bool read)
+{
+	struct iovec here[SGE_MAX];
+	unsigned n = span_iov(span, off, len, here);
+
+	for (unsigned i = 0; i < n; there += here[i++].iov_len) {
+		uint8_t *at = here[i].iov_base;
+
+		if ((i && !goes_on(j)) ||
+		    !copy_one(j, read ? at : there, read ? there : at,
+			      (uint32_t)here[i].iov_len))
+			return false;
+	}
+	return true;
+}
+
+/* A long copy lets go of the QP meanwhile, as vm.c's do; nobody is to wait for this
+ * thread while it waits for the QP. */
+static NO_TSA bool copy_and_leave(const struct job *j, _Atomic uint64_t *word,
+				  const struct span *span, uint32_t off, uint32_t len,
+				  uint8_t *there, bool read)
+{
+	bool let_go = lets_go(&j->by, len), did;
+
+	if (let_go)
+		lock_give(&j->by.qp->lock);
+	did = copy_span(j, span, off, len, there, read) && counts(j);
+	words_leave(word);
+	if (let_go)
+		lock_take(&j->by.qp->lock);
+	return did;
+}
+
+bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
+		  uint32_t off, uint32_t len, bool read)
+{
+	struct allowed allowed = { .known = false };
+	struct job j = { *by, &allowed, mapping(*by, at->key), NULL };
+	_Atomic uint64_t *word;
+	uint8_t *there;
+
+	if (!j.m)
+		return false;
+	word = words_enter(by->qp->core, at->key, by->qp->attr.dest_qp_num);
+	if (!word)
+		return false;
+	there = find(&j, *at, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+	if (there)
+		return copy_and_leave(&j, word, span, off, len, there + off, read);
+	words_leave(word);
+	return false;
+}
+
 bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
 {
 	_Atomic uint64_t *word;
 	struct allowed a;
 	bool yes;
 
-	if (!mapping(by, key))
+	if (!mapping(*by, key))
 		return false;
 	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
 	if (!word)
 		return false;
-	yes = mapping(by, key) && look_again(*by, &a) &&
+	yes = mapping(*by, key) && look_again(*by, &a) &&
 	      exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 	words_leave(word);
 	return yes;

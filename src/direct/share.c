@@ -65,7 +65,7 @@ static bool is_known(const struct extent *r)
  * may register all of its heap. */
 bool share_is_the_programs(const struct core *core, const struct extent *e)
 {
-	const struct extent nic = { (uintptr_t)core, (uintptr_t)(core + 1) };
+	const struct extent nic = { (uintptr_t)core, (uintptr_t)core + sizeof(*core) };
 
 	return !extents_meet(e, &nic) && movable_extent(e);
 }

@@ -21,10 +21,7 @@
 #include "direct/map.h"
 #include "sys/log.h"
 
-enum {
-	LAST = 64,	 /* bytes that are written last */
-	LONG = 16 << 10, /* a copy of more lets go of the QP meanwhile */
-};
+enum { LAST = 64 /* bytes that are written last */ };
 
 /* --- whose it is --------------------------------------------------------- */
 
@@ -152,14 +149,11 @@ struct vecs {
 	unsigned n, m;
 };
 
-/* A long copy does not keep the program from posting: under the turn nothing of
- * the QP changes but that requests are added.  The lock may then be long in
- * coming, so nobody is to think that we are still inside.  At exit() it may never
- * come.  errno stays what the copy made it. */
+/* The lock may be long in coming, so nobody is to think that we are still inside.  errno
+ * stays what the copy made it. */
 static NO_TSA ssize_t move(const struct by *by, const struct vecs *v, bool write,
-			   bool is_long)
+			   bool let_go)
 {
-	bool let_go = is_long && !by->qp->core->leaving;
 	pid_t pid = by->r->pid;
 	ssize_t did;
 
@@ -182,7 +176,7 @@ static void add_there(struct vecs *v, uint64_t at, size_t len)
 static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_t len,
 		  size_t all)
 {
-	ssize_t did = move(by, v, write, len > LONG);
+	ssize_t did = move(by, v, write, lets_go(by, len));
 	struct reach *r = by->r;
 
 	/* EFAULT: not even the gate is there. */
@@ -247,14 +241,17 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 	struct grant g;
 	bool done;
 
+	if (!is_inside(to, off, len))
+		return false;
+	if (reach_mapped(by, to, span, off, len, false))
+		return true;
 	r->writes++;
 	atomic_store(r->inside,
 		     (uint64_t)to->key << INSIDE_KEY_AT |
 			     (uint64_t)by->qp->attr.dest_qp_num << INSIDE_QPN_AT |
 			     (r->writes & INSIDE_COUNT));
 	atomic_thread_fence(memory_order_seq_cst);
-	done = is_inside(to, off, len) &&
-	       is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
+	done = is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
 	       put(by, span, off, len, g.host + off);
 	atomic_store_explicit(r->inside, 0, memory_order_release);
 	return done;
@@ -266,8 +263,11 @@ bool reach_read(const struct by *by, const struct range *from, const struct span
 {
 	struct grant g, after;
 
-	return is_inside(from, off, len) &&
-	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
+	if (!is_inside(from, off, len))
+		return false;
+	if (reach_mapped(by, from, span, off, len, true))
+		return true;
+	return is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
 	       get(by, span, off, len, g.host + off) &&
 	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &after) &&
 	       after.qp_version == g.qp_version && after.mr_version == g.mr_version;

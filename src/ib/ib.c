@@ -360,6 +360,7 @@ const struct transport ib_transport = {
 	.output = output,
 	.commit = ib_commit,
 	.at_once = lane_at_once,
+	.posted = lane_posted,
 	.run = ib_run,
 	.describe = ib_describe_qp,
 };

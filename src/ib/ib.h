@@ -5,6 +5,7 @@
 #ifndef IB_IB_H
 #define IB_IB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -17,6 +18,8 @@ struct core;
 struct ib;
 struct ib_pkt;
 struct lane;
+struct lane_from;
+struct lane_short;
 
 /* seed: for what is random (nothing on the wire is).  0 or -ENOMEM. */
 int ib_open(struct core *core, uint64_t seed);
@@ -38,6 +41,12 @@ void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64
  * Turn held. */
 void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		   uint32_t src, uint32_t in, uint64_t now);
+
+/* The same of a SEND in one packet without headers of its own, if it is as most are: the
+ * next of its QP, and its receive is one SGE.  False: nothing has been done. */
+bool ib_lane_message(struct core *core, const struct lane *l,
+		     const struct lane_from *from, const struct lane_short *s,
+		     const uint8_t *payload, uint32_t len, uint64_t now);
 
 /* XRC between processes (docs/xrc.md).  Messages go out by pass(): 0, -EAGAIN, -ESRCH
  * (no process of this user has the slot), -EFAULT; and come in, of such processes only,

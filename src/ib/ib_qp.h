@@ -198,6 +198,7 @@ struct ib_qp {
 	uint64_t tells, hears;	/* on a lane: words, but for the PSN (lane.c) */
 	bool shown;		/* it has, or had, an entry in the export table */
 	struct allowed allowed; /* on a lane: by the peer, to who posts */
+	struct mr_found into;	/* ... the region of a receive */
 	struct ib_req req;
 	struct ib_rsp rsp;
 	uint64_t next_at;    /* by a path's static rate: until then nothing goes out */
@@ -349,6 +350,8 @@ int lane_emit(struct ib_qp *q, const struct emit *e);
 int lane_request(struct ib_qp *q, const struct emit *e);
 /* There is no room: q waits, and its timers run. */
 void lane_is_full(struct ib_qp *q, uint64_t now);
+/* ... for a request. */
+void lane_no_room(struct ib_qp *q);
 /* The timers are set: from now on the other is to do something. */
 void lane_watch(struct ib_qp *q);
 /* Has it done nothing for a requester that could be why no answer comes? */
@@ -365,8 +368,9 @@ void lane_find_route(struct ib_qp *q);
 void lane_show(struct ib_qp *q);
 /* They may know nothing more, but that what was executed was: before q leaves. */
 void lane_hide(struct ib_qp *q);
-/* The request pkt was executed: all before rsp.epsn were.  This is its ACK. */
-void lane_tell(struct ib_qp *q, const struct ib_pkt *pkt);
+/* A request was executed: all before rsp.epsn were.  This is its ACK, if it is answered
+ * by none but that; asked: it asks for one. */
+void lane_tell(struct ib_qp *q, bool asked, bool answered);
 /* When what is out up to here is executed, that is to be known. */
 static inline void lane_expects(struct ib_qp *q)
 {
@@ -378,6 +382,12 @@ static inline void lane_expects(struct ib_qp *q)
 }
 /* Complete what the other says that it has executed.  False: no more than before. */
 bool lane_hear(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* ... if anything of it is out. */
+static inline void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (q->qp->lane && q->req.una != q->req.at.max_psn && q->qp->reliable)
+		(void)lane_hear(q, now);
+}
 /* Does this packet of w ask for an ACK?  Last: of its message. */
 bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
 		       bool last);
@@ -387,6 +397,8 @@ enum step lane_send(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 /* w, which is at the cursor, is done in the other's memory: STEP_NEXT if all or some of
  * it is, STEP_GO if packets have to do it. */
 enum step lane_directly(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock);
+/* See core/transport.h. */
+bool lane_posted(struct qp *qp, uint64_t *next);
 bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
 
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */

@@ -40,6 +40,11 @@ static int no_room(struct ib_qp *q, bool request)
 	return -ENOBUFS;
 }
 
+void lane_no_room(struct ib_qp *q)
+{
+	(void)no_room(q, true);
+}
+
 int lane_emit(struct ib_qp *q, const struct emit *e)
 {
 	struct lane *l = q->qp->lane;
@@ -62,55 +67,6 @@ int lane_request(struct ib_qp *q, const struct emit *e)
 	q->req.written = *l->written;
 	q->qp->core->spent += e->len / REQ_UNIT + 1;
 	return rc;
-}
-
-/* The straight way of what there is most of: begin(), send_data() and move_on() of
- * requester.c in one, for a message that has no choices left. */
-static bool is_plain(const struct planning *p, const struct swqe *w)
-{
-	const struct ib_qp *q = p->q;
-
-	return w->opcode == IBV_WR_SEND && !(w->flags & IBV_SEND_FENCE) &&
-	       w->length <= q->mtu && q->qp->reliable && q->qp->state == IBV_QPS_RTS &&
-	       p->at.psn == p->at.max_psn && p->at.burst == NO_BURST &&
-	       psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1;
-}
-
-enum step lane_send(struct planning *p, struct swqe *w)
-{
-	struct ib_qp *q = p->q;
-	struct qp *qp = q->qp;
-	struct lane *l = qp->lane;
-	struct lane_short s = { .psn = p->at.psn };
-	int rc;
-
-	if (!is_plain(p, w) || wqe_resolve(qp, p->at.cur, &p->memory))
-		return STEP_GO;
-	s.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
-	s.dst = qp->attr.dest_qp_num;
-	s.se = w->flags & IBV_SEND_SOLICITED;
-	s.ackreq = lane_asks_for_ack(q, &p->at, w, true);
-	rc = l->ops->send_short(l, &q->from, &s, &p->memory.span, w->length);
-	if (rc == -EFAULT)
-		return STEP_GO;
-	if (rc) {
-		(void)no_room(q, true);
-		return STEP_WAIT;
-	}
-	w->psn = s.psn;
-	w->npkts = 1;
-	w->done = 0;
-	p->at.psn = p->at.max_psn = psn_add(s.psn, 1);
-	p->at.cur++;
-	p->at.fresh++;
-	q->req.at = p->at;
-	q->req.written = *l->written;
-	qp->core->spent += w->length / REQ_UNIT + 1;
-	req_arm(q, p->now);
-	if (s.ackreq)
-		lane_expects(q);
-	req_spend(p, w->length);
-	return STEP_SENT;
 }
 
 void lane_is_full(struct ib_qp *q, uint64_t now)
@@ -193,7 +149,7 @@ static void end_telling(struct ib_qp *q)
 }
 
 /* An answer to a READ or atomic is a packet: to say that it was taken asks nobody. */
-void lane_tell(struct ib_qp *q, const struct ib_pkt *pkt)
+void lane_tell(struct ib_qp *q, bool asked, bool answered)
 {
 	uint64_t says = q->tells | q->rsp.epsn;
 	struct lane *l = q->qp->lane;
@@ -201,9 +157,9 @@ void lane_tell(struct ib_qp *q, const struct ib_pkt *pkt)
 	atomic_store_explicit(&l->executed[qpn_index(q->qp->qpn)], says,
 			      memory_order_release);
 	exports_set_executed(q->qp->core, q->qp->qpn, q->rsp.epsn);
-	if (!pkt->f.ackreq && !q->rsp.healed)
+	if (!asked && !q->rsp.healed)
 		return;
-	if (pkt->op->kind == IB_SEND || pkt->op->kind == IB_WRITE)
+	if (!answered)
 		l->ops->nudge(l, says);
 	q->rsp.healed = false;
 }

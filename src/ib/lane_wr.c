@@ -197,9 +197,8 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
 	const struct ib_rsp *s = &q->rsp;
 	uint32_t index = qp->sq.head;
 
-	if (!qp->lane || !qp->reliable || r->at.cur != index || r->at.fresh != index ||
-	    r->failed || r->rnr_until || s->nak_due || s->resources ||
-	    (s->ack.due && !s->ack.wait_until))
+	if (r->at.cur != index || r->at.fresh != index || r->failed || r->rnr_until ||
+	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until))
 		return false;
 	if (r->una == r->at.psn)
 		return qp->sq.tail == index;
@@ -207,12 +206,13 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
 	return out_is_executed(q, key) && qp->sq.head == index;
 }
 
-static void failed(struct qp *qp, enum reach_did did) REQUIRES(qp->lock)
+static void failed(struct qp *qp, const struct swqe *w, enum reach_did did)
+	REQUIRES(qp->lock)
 {
 	if (did == REACH_LOST)
-		sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
+		sq_fail_at_once(qp, w, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
 	else
-		sq_complete(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
+		sq_fail_at_once(qp, w, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
 	qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
 }
 
@@ -225,19 +225,17 @@ bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge
 	qp_is_held(qp);
 	if (!is_next(qp, q, w->rkey))
 		return false;
-	did = reach_at_once(&(struct by){ qp->lane->reach, qp, q->from.out }, &q->allowed,
+	did = reach_at_once((struct by){ qp->lane->reach, qp, q->from.out }, &q->allowed,
 			    w, sge);
 	if (did == REACH_NOT)
 		return false;
-	qp->sq.head++;
 	qp->done_at_once++;
 	qp->bytes_at_once += w->length;
 	q->req.at.cur++;
 	q->req.at.fresh++;
 	if (did == REACH_DONE)
-		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE,
-			    qp->send_cq->stamped ? clock_ns() : 0);
+		sq_complete_at_once(qp, w);
 	else
-		failed(qp, did);
+		failed(qp, w, did);
 	return true;
 }

@@ -297,7 +297,8 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (why)
 		refuse(q, pkt, why, now);
 	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* its CQ is overrun */
-		lane_tell(q, pkt);
+		lane_tell(q, pkt->f.ackreq,
+			  pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE);
 }
 
 void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)

@@ -113,12 +113,6 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	lock_give(&qp->lock);
 }
 
-static void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
-{
-	if (q->qp->lane && q->req.una != q->req.at.max_psn && q->qp->reliable)
-		(void)lane_hear(q, now);
-}
-
 /* What the word says was executed before this packet was sent; and what was executed
  * after a READ is complete after the READ's answer. */
 static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)

@@ -69,8 +69,10 @@ static void on_refused(void *arg, struct qp *qp)
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said, NULL };
-static const struct local_ops local_ops = { on_refused,	  ib_lane_input, ib_lane_news,
-					    ib_lane_told, on_piped,	 NULL };
+static const struct local_ops local_ops = {
+	on_refused, ib_lane_input, ib_lane_message, ib_lane_news, ib_lane_told,
+	on_piped,   NULL,
+};
 
 static void share_host(struct sim_node *n, const struct sim_conf *conf)
 {

@@ -120,6 +120,12 @@ static void on_ask_map(struct peer *p, uint32_t key)
 			p->slot, (int)p->reach.pid, key);
 }
 
+/* UC is not told what has been executed. */
+static void may_be_at_once(const struct peer *p, struct qp *qp)
+{
+	atomic_store(&qp->at_once, p->mapped && qp->reliable);
+}
+
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
 {
 	bool mapped;
@@ -128,7 +134,7 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 		return;
 	p->mapped |= mapped = reach_map(&p->reach, lent, s->fd[0]);
 	list_for(n, &p->lane.qps)
-		atomic_store(&container_of(n, struct qp, lane_node)->at_once, p->mapped);
+		may_be_at_once(p, container_of(n, struct qp, lane_node));
 	if (mapped)
 		log_info(
 			"slot %u, process %d: its region of key 0x%08x is mapped: whoever "
@@ -248,7 +254,7 @@ struct lane *local_lane(struct local *l, uint16_t slot)
 void local_connect(struct qp *qp, struct lane *lane)
 {
 	qp_join_lane(qp, lane);
-	atomic_store(&qp->at_once, container_of(lane, struct peer, lane)->mapped);
+	may_be_at_once(container_of(lane, struct peer, lane), qp);
 }
 
 static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)

@@ -220,12 +220,36 @@ void peer_forget_pipe(struct peer *p)
 
 /* --- in ------------------------------------------------------------------ */
 
+/* What there is most of. */
+static bool is_short(const struct rec *r)
+{
+	return r->opcode == ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE) && !r->syndrome &&
+	       !(r->flags & (REC_WIDE | REC_WRITTEN));
+}
+
+static bool take_short(struct peer *p, const struct rec *r, const uint8_t *payload,
+		       uint32_t len, uint64_t now)
+{
+	const struct lane_from from = { r->src, r->route };
+	const struct lane_short s = {
+		.opcode = r->opcode,
+		.se = r->flags & REC_SE,
+		.ackreq = r->flags & REC_ACKREQ,
+		.dst = r->dst,
+		.psn = r->psn & 0xffffff,
+	};
+
+	return p->l->ops->message(p->l->core, &p->lane, &from, &s, payload, len, now);
+}
+
 bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
 		uint64_t now)
 {
 	struct local *l = p->l;
 	struct ib_pkt pkt;
 
+	if (is_short(r) && take_short(p, r, payload, len, now))
+		return true;
 	if (!unpack(r, &pkt))
 		return false;
 	pkt.payload = payload;

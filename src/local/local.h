@@ -13,6 +13,8 @@
 struct core;
 struct ib_pkt;
 struct lane;
+struct lane_from;
+struct lane_short;
 struct host;
 struct host_said;
 struct local;
@@ -25,6 +27,11 @@ struct local_ops {
 	/* A packet came in on a lane, of QP src by a route.  Valid for this call. */
 	void (*packet)(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		       uint32_t src, uint32_t route, uint64_t now);
+	/* ... which is a SEND in one packet without headers of its own.  False: nothing
+	 * has been done, and it is to come as any packet. */
+	bool (*message)(struct core *core, const struct lane *l,
+			const struct lane_from *from, const struct lane_short *s,
+			const uint8_t *payload, uint32_t len, uint64_t now);
 	/* The other has executed more, perhaps of what this QP has sent. */
 	void (*news)(struct qp *qp, uint64_t now);
 	/* ... of what the QP has sent that this word names. */

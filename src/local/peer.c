@@ -11,6 +11,7 @@
 #include "core/qp.h"
 #include "host/host.h"
 #include "local/peer.h"
+#include "sys/cancel.h"
 #include "sys/log.h"
 
 /* --- hot and cold -------------------------------------------------------- */
@@ -86,8 +87,20 @@ static void wake(struct peer *p)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed) &&
-	    atomic_exchange(&p->out.s->want_kick, 0))
+	    atomic_exchange(&p->out.s->want_kick, 0)) {
+		int was = cancel_hold(); /* the turn may be a brief one */
+
 		peer_kick(p);
+		cancel_let(was);
+	}
+}
+
+static void say_again(struct local *l)
+{
+	int was = cancel_hold();
+
+	list_for_safe(n, &l->peers) peer_say_again(container_of(n, struct peer, node));
+	cancel_let(was);
 }
 
 void local_flush(struct local *l)
@@ -103,9 +116,8 @@ void local_flush(struct local *l)
 			continue;
 		peer_admit(p);
 	}
-	if (!l->unsaid)
-		return;
-	list_for_safe(n, &l->peers) peer_say_again(container_of(n, struct peer, node));
+	if (l->unsaid)
+		say_again(l);
 }
 
 /* --- states -------------------------------------------------------------- */

@@ -6,6 +6,8 @@
 #include <sched.h>
 
 #include "core/due.h"
+#include "core/qp.h"
+#include "core/transport.h"
 #include "direct/direct.h"
 #include "local/local.h"
 #include "nic/nic.h"
@@ -27,6 +29,27 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
+/* What qp, which was posted to, has to say, if that is all that there is to do: the
+ * thread, should it be about to sleep, sees the deadline.  False: not all. */
+static bool send_posted(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	uint64_t next;
+	bool sent;
+
+	turn_is_held(e->core); /* the NIC's */
+	if (!qp->transport->posted || engine_must_turn(e))
+		return false;
+	lock_take(&qp->lock);
+	sent = qp->transport->posted(qp, &next);
+	lock_give(&qp->lock);
+	if (!sent)
+		return false;
+	engine_timer(e, qp, next);
+	engine_wake(e);
+	return true;
+}
+
 /* The thread is done soon.  (A program that spins on memory posts its answer while
  * the thread that wrote the question there still has the turn.) */
 static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
@@ -34,14 +57,21 @@ static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 	enum { SPINS = 50 }; /* 2 us at most */
 	int i = 0;
 
-	if (turn_try(&nic->core.turn))
+	if (turn_try_brief(&nic->core.turn))
 		return true;
 	while (i < SPINS &&
 	       atomic_load_explicit(&nic->engine.thread.serving, memory_order_relaxed)) {
 		lock_pause();
 		i++;
 	}
-	return i > 0 && turn_try(&nic->core.turn);
+	return i > 0 && turn_try_brief(&nic->core.turn);
+}
+
+/* As output_and_give(), of a brief turn. */
+static bool prolonged(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
+{
+	turn_prolong(&nic->core.turn);
+	return output_and_give(nic, qp);
 }
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
@@ -55,7 +85,9 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	}
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
-	else if (!output_and_give(nic, qp))
+	else if (send_posted(nic, qp))
+		turn_give_brief(&nic->core.turn);
+	else if (!prolonged(nic, qp))
 		return;
 	while (due_any(&nic->core) && turn_try(&nic->core.turn))
 		if (!output_and_give(nic, NULL))

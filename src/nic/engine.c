@@ -164,6 +164,17 @@ static bool is_asleep(const struct engine *e)
 	       atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 }
 
+bool engine_must_turn(const struct engine *e)
+{
+	return is_asleep(e) || e->core->leaving ||
+	       atomic_load_explicit(&e->broken, memory_order_relaxed);
+}
+
+void engine_wake(struct engine *e)
+{
+	each_source(s, &e->flush)(*s)->ops->flush(*s);
+}
+
 /* One turn may not last for as long as a thousand QPs want: the rest is due
  * still. */
 static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
@@ -229,7 +240,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	}
 	sent = e->out.batch.n + core->spent;
 	out_flush(e, now);
-	each_source(s, &e->flush)(*s)->ops->flush(*s);
+	engine_wake(e);
 	return (struct engine_did){
 		.output = sent,
 		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,

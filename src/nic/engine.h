@@ -122,6 +122,12 @@ bool engine_is_hot(const struct engine *e);
 /* When there is work without input. */
 uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
+/* Output goes by engine_output() alone: the thread sleeps and has to be told the next
+ * deadline, the program ends, or descriptors are gone. */
+bool engine_must_turn(const struct engine *e) REQUIRES(e->core->turn);
+/* After output: wake whom it is for. */
+void engine_wake(struct engine *e) REQUIRES(e->core->turn);
+
 int engine_thread_start(struct engine *e); /* 0 or -errno */
 void engine_thread_stop(struct engine *e);
 void engine_close_fds(struct engine *e); /* the thread's own: fork, too */

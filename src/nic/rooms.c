@@ -179,8 +179,10 @@ static void on_sooner(void *arg)
 	engine_kick(&nic->engine);
 }
 
-static const struct local_ops local_ops = { on_refused,	  ib_lane_input, ib_lane_news,
-					    ib_lane_told, on_piped,	 on_sooner };
+static const struct local_ops local_ops = {
+	on_refused,   ib_lane_input, ib_lane_message, ib_lane_news,
+	ib_lane_told, on_piped,	     on_sooner,
+};
 
 /* Faults are a wire's, and a capture is of packets: why all has to be packets.  NULL:
  * it has not. */

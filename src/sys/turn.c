@@ -23,22 +23,28 @@ void turn_forked(struct turn *t)
 	atomic_init(&t->served.changes, 0);
 }
 
-/* What the holder touches may not be there. */
-static void begin(struct turn *t)
-{
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
-	guard_enter();
-}
-
 /* A signal handler may poll while its own thread holds the turn: trylock
  * answers no then, as for anybody else. */
-NO_TSA bool turn_try(struct turn *t)
+NO_TSA bool turn_try_brief(struct turn *t)
 {
 	if (atomic_load_explicit(&t->takers, memory_order_relaxed) != 0)
 		return false;
 	if (!lock_try(&t->lock))
 		return false;
-	begin(t);
+	guard_enter(); /* what the holder touches may not be there */
+	return true;
+}
+
+void turn_prolong(struct turn *t)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+}
+
+NO_TSA bool turn_try(struct turn *t)
+{
+	if (!turn_try_brief(t))
+		return false;
+	turn_prolong(t);
 	return true;
 }
 
@@ -75,17 +81,24 @@ NO_TSA void turn_take(struct turn *t)
 {
 	if (!try_for_a_while(t))
 		queue_up(t);
-	begin(t);
+	guard_enter();
+	turn_prolong(t);
 }
 
-NO_TSA void turn_give(struct turn *t)
+NO_TSA void turn_give_brief(struct turn *t)
 {
-	int cancel = t->cancel;
 	uint32_t ended = atomic_load_explicit(&t->ended, memory_order_relaxed);
 
 	atomic_store_explicit(&t->ended, ended + 1, memory_order_release);
 	lock_give(&t->lock);
 	guard_leave();
+}
+
+void turn_give(struct turn *t)
+{
+	int cancel = t->cancel;
+
+	turn_give_brief(t);
 	pthread_setcancelstate(cancel, NULL);
 }
 

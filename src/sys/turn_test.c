@@ -44,6 +44,41 @@ static uint8_t *hole(void)
 	return p;
 }
 
+static int cancel_state(void)
+{
+	int was;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	pthread_setcancelstate(was, NULL);
+	return was;
+}
+
+/* It is one as all others are, but that cancellation is held off from when it is
+ * prolonged on. */
+NO_TSA static void t_a_brief_one(void **state)
+{
+	uint8_t b[8];
+
+	(void)state;
+	turn_init(&turn);
+	assert_true(turn_try_brief(&turn));
+	assert_false(turn_try(&turn));
+	assert_false(turn_try_brief(&turn));
+	assert_int_equal(cancel_state(), PTHREAD_CANCEL_ENABLE);
+	turn_give_brief(&turn);
+	assert_int_equal(turn_ended(&turn), 1);
+	assert_true(turn_try_brief(&turn));
+	turn_prolong(&turn);
+	assert_int_equal(cancel_state(), PTHREAD_CANCEL_DISABLE);
+	turn_give(&turn);
+	assert_int_equal(cancel_state(), PTHREAD_CANCEL_ENABLE);
+	assert_int_equal(turn_ended(&turn), 2);
+	guard_arm();
+	assert_true(turn_try_brief(&turn));
+	assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
+	turn_give_brief(&turn);
+}
+
 static void *blocker(void *arg)
 {
 	sigset_t set, now;
@@ -515,6 +550,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_try),
+		cmocka_unit_test(t_a_brief_one),
 		cmocka_unit_test(t_faults_are_caught),
 		cmocka_unit_test(t_the_first_touch_unblocks),
 		cmocka_unit_test(t_a_thread_that_blocks_them_later),

@@ -70,23 +70,6 @@ static void act(void)
 		(void)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 }
 
-/* Is that memory's content a file's that other processes may map? */
-static bool is_shared(const void *at)
-{
-	FILE *f = fopen("/proc/thread-self/maps", "r");
-	unsigned long lo, hi;
-	char line[400], perms[8];
-	bool is = false;
-
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) == 3 &&
-		    lo <= (unsigned long)at && (unsigned long)at < hi)
-			is = perms[3] == 's';
-	fclose(f);
-	return is;
-}
-
 int beforehand(void)
 {
 	static struct rig r;
@@ -98,7 +81,7 @@ int beforehand(void)
 	at = rig_memory(SIZE);
 	mr = ibv_reg_mr(r.pd, at, SIZE, RIG_ACCESS);
 	CHECK(mr);
-	say("its region is %s", is_shared(at) ? "a file's" : "private");
+	say("its region is %s", is_a_file(at) ? "a file's" : "private");
 	CHECK(!ibv_dereg_mr(mr));
 	rig_close(&r);
 	say("all right");

@@ -138,3 +138,19 @@ void crew_compare(const char *who, struct census before, unsigned kib)
 	    now.fds, before.maps, now.maps, before.rss_kib, now.rss_kib);
 	CHECK(no_more_than(now, before, kib));
 }
+
+bool is_a_file(const void *at)
+{
+	FILE *f = fopen("/proc/thread-self/maps", "r");
+	unsigned long lo, hi;
+	char line[400], perms[8];
+	bool is = false;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) == 3 &&
+		    lo <= (unsigned long)at && (unsigned long)at < hi)
+			is = perms[3] == 's';
+	fclose(f);
+	return is;
+}

@@ -80,4 +80,7 @@ struct census crew_census(void);
 /* Nothing has come to it but so many KiB. */
 void crew_compare(const char *who, struct census before, unsigned kib);
 
+/* Is what lies there a file's, that another process could map? */
+bool is_a_file(const void *at);
+
 #endif

@@ -73,23 +73,6 @@ static void expect_zeros(const uint8_t *at, size_t len)
 		CHECK(at[i] == 0);
 }
 
-/* Another process could map it. */
-static bool is_a_file(const void *at)
-{
-	FILE *f = fopen("/proc/thread-self/maps", "r");
-	unsigned long lo, hi;
-	char line[400], perms[8];
-	bool is = false;
-
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %7s", &lo, &hi, perms) == 3 &&
-		    lo <= (unsigned long)at && (unsigned long)at < hi)
-			is = perms[3] == 's';
-	fclose(f);
-	return is;
-}
-
 /* --- what it does ----------------------------------------------------------- */
 
 static int by_number(void *at, size_t len, int advice)

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lane_in.c - what there is most of on a lane is taken in by the straight way: rx.c,
+ * responder.c, step.c and core/target.c in one, for a message that has no choices left.
+ * What is changed is changed at the end: all that is otherwise comes as a packet. */
+#include "core/event.h"
+#include "ib/ib.h"
+#include "ib/ib_qp.h"
+
+/* In RTR the first message is an event, too. */
+static bool takes(const struct ib_qp *q)
+{
+	enum ibv_qp_state s = q->qp->state;
+
+	return s == IBV_QPS_RTS || (s == IBV_QPS_RTR && q->rsp.comm_est);
+}
+
+/* Is it the next, with nothing else to be said or to be done before? */
+static bool is_next(const struct ib_qp *q, const struct lane_short *s, uint32_t len)
+{
+	const struct ib_rsp *r = &q->rsp;
+	const struct qp *qp = q->qp;
+
+	return takes(q) && s->psn == r->epsn && !r->out_of_order && !r->nak_due &&
+	       !r->target.have_recv && q->service == IB_RC && !qp->srq && len <= q->mtu &&
+	       (!r->prev || ib_ends(r->prev));
+}
+
+/* Its bytes are where the receive wants them.  (Turn held: what the key was checked for
+ * lasts.) */
+static bool fill(struct ib_qp *q, const uint8_t *payload, uint32_t len)
+{
+	struct qp *qp = q->qp;
+	const struct ibv_sge *sge = rq_first(&qp->rq);
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	uint8_t *host;
+
+	if (!sge || len > sge->length)
+		return false;
+	if (!len)
+		return true;
+	host = mr_again(qp->core, &q->into, sge->lkey, sge->addr, len, access);
+	if (!host && mr_check_inside(qp->core, &q->into, sge->lkey, qp->pd, sge->addr,
+				     len, access, &host) != MR_OK)
+		return false;
+	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
+}
+
+static bool take(struct ib_qp *q, const struct lane_short *s, const uint8_t *payload,
+		 uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct ib_rsp *r = &q->rsp;
+	struct qp *qp = q->qp;
+
+	lane_hear_any(q, now); /* it may overrun a CQ */
+	if (!is_next(q, s, len) || !fill(q, payload, len))
+		return false;
+	r->epsn = psn_add(r->epsn, 1);
+	r->msn = psn_add(r->msn, 1);
+	r->prev = ib_op(s->opcode);
+	qp_is_held(qp);
+	rq_complete_first(qp, len, s->se, now);
+	if (qp->state != IBV_QPS_ERR) /* its CQ is overrun */
+		lane_tell(q, s->ackreq, false);
+	return true;
+}
+
+bool ib_lane_message(struct core *core, const struct lane *l,
+		     const struct lane_from *from, const struct lane_short *s,
+		     const uint8_t *payload, uint32_t len, uint64_t now)
+{
+	struct ib_qp *q;
+	struct qp *qp;
+	bool done;
+
+	turn_is_held(core);
+	qp = qp_find(core, s->dst);
+	if (!qp || qp->transport != &ib_transport || core->leaving)
+		return false;
+	q = ib_qp(qp);
+	lock_take(&qp->lock);
+	qp_is_held(q->qp);
+	done = qp->lane == l && from->qpn == qp->attr.dest_qp_num &&
+	       from->out == q->route_in && take(q, s, payload, len, now);
+	ib_settle(q);
+	lock_give(&qp->lock);
+	return done;
+}
