@@ -130,6 +130,14 @@ def can_namespace():
         pytest.skip("no root: run scripts/system-tests, which makes a user namespace")
 
 
+@pytest.fixture(scope="module")
+def host(stage, can_namespace):
+    """A namespace for the tests of one file."""
+    ns = lab.Namespace(stage)
+    yield ns
+    ns.remove()
+
+
 @pytest.fixture(scope="session")
 def pairs(stage, can_namespace):
     """Pairs of namespaces that tests may share, by MTU."""

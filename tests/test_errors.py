@@ -28,13 +28,6 @@ def errors(stage):
     return pathlib.Path(shutil.copy(PROGRAM, stage.path))
 
 
-@pytest.fixture(scope="module")
-def host(stage, can_namespace):
-    ns = lab.Namespace(stage)
-    yield ns
-    ns.remove()
-
-
 def _env(stage, name):
     log = stage.tmp / f"errors-{name}.log"
     log.unlink(missing_ok=True)

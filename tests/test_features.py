@@ -14,28 +14,22 @@ from test_pairs import LOOPBACK, together
 from tool import need
 
 PROGRAM = lab.ROOT / "build/obj/tests/features/features"
-BY_VERBS = {"domains", "built_posts", "times", "spread"}      # their QPs are not rdma_cm's
+RAW = {"spread", "counters"}  # of raw packet QPs
 ROWS = {"capabilities", "device_memory", "device_memory_of_the_sender", "null_memory",
         "changed_regions", "implicit", "prefetch", "huge_pages", "relaxed_ordering",
-        "imported"} | BY_VERBS
+        "imported", "domains", "built_posts", "times"} | RAW
 
 LEFT_OUT = {
     ("huge_pages", "left out: no huge page is reserved"),
-    ("spread", "left out: no raw packet QPs here"),
-    ("spread", "left out: a frame does not come back to the interface that it left by"),
+    *((row, f"left out: {why}") for row in ("spread", "counters") for why in (
+        "no raw packet QPs here",
+        "a frame does not come back to the interface that it left by")),
 }
 
 
 @pytest.fixture(scope="module")
 def program(stage):
     return pathlib.Path(shutil.copy(PROGRAM, stage.path))
-
-
-@pytest.fixture(scope="module")
-def host(stage, can_namespace):
-    ns = lab.Namespace(stage)
-    yield ns
-    ns.remove()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,7 +63,8 @@ def test_raw_link(shared_pair, program):
                    for ns in shared_pair(1500).place("pair"))
     out = together(there, here, lambda ns: (program, "-d", ns.dev), there.ip4)
     all_ran(out, times=2)
-    assert out.count("spread ran") == 2, out
+    for row in ("spread", "counters"):
+        assert out.count(f"{row} ran") == 2, out
 
 
 def test_fabric(netns, program):
@@ -82,4 +77,13 @@ def test_fabric(netns, program):
 
 def test_iwarp(host, program):
     all_ran(host.with_env(URNIC_DEVICES="iwarp_lo").run(program, "-i", LOOPBACK).out,
-            ROWS - BY_VERBS)
+            ROWS - RAW)
+
+
+@pytest.mark.parametrize("place", ["pair", "host"])
+def test_iwarp_two_processes(shared_pair, program, place):
+    """rdma_cm connects them; B listens at its address."""
+    there, here = (ns.with_env(URNIC_DEVICES="iwarp_eth0")
+                   for ns in shared_pair(1500).place(place))
+    all_ran(together(there, here, lambda ns: (program, "-i", there.ip4), there.ip4),
+            ROWS - RAW, times=2)

@@ -71,13 +71,6 @@ def program(stage):
     return pathlib.Path(shutil.copy(page.PROGRAM, stage.path))
 
 
-@pytest.fixture(scope="module")
-def host(stage, can_namespace):
-    ns = lab.Namespace(stage)
-    yield ns
-    ns.remove()
-
-
 def test_the_table_is_whole():
     assert len(ROWS) > 190 and len({row.name for row in ROWS}) == len(ROWS)
     assert all(row.clause and row.a and row.b for row in ROWS)

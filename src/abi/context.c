@@ -37,6 +37,10 @@ static void set_ops(struct verbs_context *v)
 	v->modify_qp_rate_limit = abi_modify_qp_rate_limit;
 	v->ibv_create_flow = abi_create_flow;
 	v->ibv_destroy_flow = abi_destroy_flow;
+	v->create_counters = abi_create_counters;
+	v->attach_counters_point_flow = abi_attach_counters_point_flow;
+	v->read_counters = abi_read_counters;
+	v->destroy_counters = abi_destroy_counters;
 	v->create_srq_ex = abi_create_srq_ex;
 	v->get_srq_num = abi_get_srq_num;
 	v->post_srq_ops = abi_post_srq_ops;

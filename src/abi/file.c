@@ -155,6 +155,11 @@ static bool end_flow(struct live *l)
 	return true;
 }
 
+static bool end_counters(struct live *l)
+{
+	return !counters_destroy(container_of(l, struct counters, live));
+}
+
 static bool end_mw(struct live *l)
 {
 	return !mw_dealloc(container_of(l, struct mw, live));
@@ -199,6 +204,7 @@ static const struct step {
 } with_context[] = {
 	{ LIVE_PD, forget_allocators },
 	{ LIVE_FLOW, end_flow },
+	{ LIVE_COUNTERS, end_counters },
 	{ LIVE_QP, end_qp },
 	{ LIVE_WQ_TABLE, end_wq_table },
 	{ LIVE_WQ, end_wq },

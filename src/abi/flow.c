@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flow.c - rules of what raw packet QPs receive (ibv_create_flow). */
+/* flow.c - rules of what raw packet QPs receive (ibv_create_flow), and their counters. */
 #include "abi/abi.h"
 #include "core/qp.h"
 #include "packet/packet.h"
@@ -21,4 +21,52 @@ int abi_destroy_flow(struct ibv_flow *ibv)
 		return errno;
 	flow_destroy(flow_of(ibv));
 	return abi_leave(0);
+}
+
+struct ibv_counters *abi_create_counters(struct ibv_context *ibv,
+					 struct ibv_counters_init_attr *attr)
+{
+	struct counters *c;
+
+	if (!GIVEN("create_counters", attr))
+		return NULL;
+	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+		return NULL;
+	return abi_leave(counters_create(&abi_of(ibv)->ctx, attr, &c)) ? NULL : &c->ibv;
+}
+
+/* To a rule that is there already nothing can be attached, as with other adapters. */
+int abi_attach_counters_point_flow(struct ibv_counters *ibv,
+				   struct ibv_counter_attach_attr *attr,
+				   struct ibv_flow *flow)
+{
+	struct ibv_context *ctx;
+	int rc;
+
+	if (!GIVEN("attach_counters_point_flow", attr))
+		return errno;
+	ctx = abi_enter_on(LIVE(counters_of, ibv), LIVE_COUNTERS, EINVAL);
+	if (!ctx)
+		return errno;
+	rc = abi_check("attach_counters_point_flow", LIVE(flow_of, flow), LIVE_FLOW, ctx);
+	if (!rc && flow)
+		rc = -EOPNOTSUPP;
+	return abi_leave(rc ? rc : counters_attach(counters_of(ibv), attr));
+}
+
+int abi_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t n,
+		      uint32_t flags)
+{
+	if (!GIVEN("read_counters", values))
+		return errno;
+	if (!abi_enter_on(LIVE(counters_of, ibv), LIVE_COUNTERS, EINVAL))
+		return errno;
+	return abi_leave(counters_read(counters_of(ibv), values, n, flags));
+}
+
+int abi_destroy_counters(struct ibv_counters *ibv)
+{
+	if (!abi_enter_on(LIVE(counters_of, ibv), LIVE_COUNTERS, ENOENT))
+		return errno;
+	return abi_leave(counters_destroy(counters_of(ibv)));
 }

@@ -488,7 +488,11 @@ static void operations(void **state)
 	assert_ptr_equal(v->reg_dm_mr, abi_reg_dm_mr);
 	assert_ptr_equal(v->alloc_null_mr, abi_alloc_null_mr);
 	assert_ptr_equal(v->advise_mr, abi_advise_mr);
-	assert_non_null(v->create_counters); /* and the rest refuses */
+	assert_ptr_equal(v->create_counters, abi_create_counters);
+	assert_ptr_equal(v->attach_counters_point_flow, abi_attach_counters_point_flow);
+	assert_ptr_equal(v->read_counters, abi_read_counters);
+	assert_ptr_equal(v->destroy_counters, abi_destroy_counters);
+	assert_non_null(v->create_flow_action_esp); /* and the rest refuses */
 }
 
 int main(void)

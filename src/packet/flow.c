@@ -18,6 +18,7 @@ enum {
 	PORTS = 4,
 	PROTO_TCP = 6,
 	PROTO_UDP = 17,
+	COUNT_LAYER = 0, /* of no header: one for each rule */
 };
 
 /* --- rules --------------------------------------------------------------- */
@@ -90,6 +91,11 @@ static void add_ports(struct flow_rule *r, const struct ibv_flow_spec *spec)
 	r->needs |= s->type == IBV_FLOW_SPEC_TCP ? FLOW_TCP : FLOW_UDP;
 }
 
+static void add_count(struct flow_rule *r, const struct ibv_flow_spec *spec)
+{
+	r->counters = spec->flow_count.counters;
+}
+
 /* What kind of spec adds, of which layer.  A rule has one of each layer: more would
  * contradict each other. */
 static const struct kind {
@@ -105,6 +111,8 @@ static const struct kind {
 	{ IBV_FLOW_SPEC_IPV6, 3, sizeof(struct ibv_flow_spec_ipv6), add_ipv6 },
 	{ IBV_FLOW_SPEC_TCP, 4, sizeof(struct ibv_flow_spec_tcp_udp), add_ports },
 	{ IBV_FLOW_SPEC_UDP, 4, sizeof(struct ibv_flow_spec_tcp_udp), add_ports },
+	{ IBV_FLOW_SPEC_ACTION_COUNT, COUNT_LAYER,
+	  sizeof(struct ibv_flow_spec_counter_action), add_count },
 };
 
 /* The spec that stands at `at`, where nothing is aligned for the union of them.  Its
@@ -151,6 +159,8 @@ static int add_specs(struct flow_rule *r, const struct ibv_flow_attr *attr)
 			return size;
 		at += size;
 	}
+	if (layers & 1u << COUNT_LAYER && !r->counters)
+		return -EINVAL;
 	return agrees(r) ? 0 : -EINVAL;
 }
 

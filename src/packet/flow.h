@@ -39,6 +39,7 @@ struct flow_rule {
 	bool dont_trap;	   /* frames go on to the next rule, too */
 	unsigned needs;
 	struct flow_fields value, mask;
+	struct ibv_counters *counters; /* as the program named them, or NULL */
 };
 
 /* The program's attr with the specs behind it.  0; -EINVAL: what it says contradicts

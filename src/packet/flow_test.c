@@ -46,6 +46,16 @@ static void *add(struct program *p, enum ibv_flow_spec_type type, size_t size)
 	((struct ibv_flow_spec_##kind *)add(p, IBV_FLOW_SPEC_##type,                     \
 					    sizeof(struct ibv_flow_spec_##kind)))
 
+/* Nothing is aligned for a pointer there. */
+static void add_count(struct program *p, struct ibv_counters *c)
+{
+	struct ibv_flow_spec_counter_action s = { .type = IBV_FLOW_SPEC_ACTION_COUNT,
+						  .size = sizeof(s),
+						  .counters = c };
+
+	memcpy(add(p, s.type, sizeof(s)), &s, sizeof(s));
+}
+
 static int parse(const struct program *p, struct flow_rule *r)
 {
 	return flow_rule_parse(r, &p->attr);
@@ -197,6 +207,24 @@ static void ports(void **state)
 	assert_false(matches(&p, udp4, sizeof(udp4)));
 }
 
+/* What it counts with says nothing of frames. */
+static void counted(void **state)
+{
+	struct ibv_counters c;
+	struct flow_rule r;
+	struct program p;
+
+	(void)state;
+	begin(&p);
+	add_count(&p, &c);
+	assert_true(matches(&p, udp4, sizeof(udp4)));
+	assert_int_equal(parse(&p, &r), 0);
+	assert_ptr_equal(r.counters, &c);
+	begin(&p);
+	assert_int_equal(parse(&p, &r), 0);
+	assert_null(r.counters);
+}
+
 static void multicast_by_default(void **state)
 {
 	uint8_t group[sizeof(udp4)];
@@ -224,6 +252,7 @@ static void expect(const struct program *p, int rc)
 
 static void refusals(void **state)
 {
+	struct ibv_counters c;
 	struct program p;
 
 	(void)state;
@@ -259,6 +288,13 @@ static void refusals(void **state)
 	begin(&p);
 	ADD(&p, ETH, eth);
 	ADD(&p, ETH, eth);
+	expect(&p, -EINVAL);
+	begin(&p);
+	add_count(&p, NULL);
+	expect(&p, -EINVAL);
+	begin(&p);
+	add_count(&p, &c);
+	add_count(&p, &c);
 	expect(&p, -EINVAL);
 	begin(&p);
 	ADD(&p, IPV4, ipv4);
@@ -305,13 +341,10 @@ static void cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ethernet),
-		cmocka_unit_test(ipv4),
-		cmocka_unit_test(ipv6),
-		cmocka_unit_test(ports),
-		cmocka_unit_test(multicast_by_default),
-		cmocka_unit_test(refusals),
-		cmocka_unit_test(cut),
+		cmocka_unit_test(ethernet), cmocka_unit_test(ipv4),
+		cmocka_unit_test(ipv6),	    cmocka_unit_test(ports),
+		cmocka_unit_test(counted),  cmocka_unit_test(multicast_by_default),
+		cmocka_unit_test(refusals), cmocka_unit_test(cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,39 @@ void flow_destroy(struct flow *flow);
 
 struct flow *flow_of(struct ibv_flow *ibv);
 
+/* --- counters of rules: IBV_FLOW_SPEC_ACTION_COUNT names them --- */
+
+enum { COUNTERS_POINTS = 64 };
+
+/* What stands at an index of that which a program reads. */
+struct counters_point {
+	uint32_t index;
+	enum ibv_counter_description what;
+};
+
+/* All but the first three under the turn. */
+struct counters {
+	struct live live;
+	struct ibv_counters ibv;
+	struct context *ctx;
+	unsigned flows;	 /* rules that count here */
+	unsigned points; /* of point[], as they were attached */
+	struct counters_point point[COUNTERS_POINTS];
+	uint64_t sum[IBV_COUNTER_BYTES + 1]; /* by what is counted; they only grow */
+};
+
+struct counters *counters_of(struct ibv_counters *ibv);
+
+/* 0, -EOPNOTSUPP, -ENOMEM. */
+int counters_create(struct context *ctx, const struct ibv_counters_init_attr *attr,
+		    struct counters **out);
+/* -EBUSY: a rule counts there; as for destroy. */
+int counters_attach(struct counters *c, const struct ibv_counter_attach_attr *attr);
+/* values has n; those that nothing is attached to are 0.  -EINVAL: too few, or no rule
+ * counts there. */
+int counters_read(struct counters *c, uint64_t *values, uint32_t n, uint32_t flags);
+int counters_destroy(struct counters *c);
+
 /* --- work queues, and QPs that spread what comes in over those of a table --- */
 
 /* Receives of its own; it is a raw packet QP that no program knows, and has that one's

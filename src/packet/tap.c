@@ -20,6 +20,7 @@
 
 #include "core/core.h"
 #include "core/device.h"
+#include "packet/counters.h"
 #include "packet/flow.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
@@ -48,6 +49,7 @@ struct entry {
 	struct tap *tap;
 	struct qp *qp;
 	struct flow_rule rule;
+	struct counters *counters; /* NULL: it counts nothing */
 };
 
 /* What one system call takes in. */
@@ -286,6 +288,8 @@ static void steer(struct tap *tap, uint8_t *at, size_t n, const uint8_t *tag,
 
 		if (!flow_matches(&e->rule, &frame))
 			continue;
+		if (e->counters)
+			counters_add(e->counters, len);
 		packet_deliver(e->qp, &frame, iov, pieces, len, now);
 		if (!e->rule.dont_trap)
 			return;
@@ -338,10 +342,16 @@ static int add(struct packets *p, struct qp *qp, struct entry *e)
 {
 	int rc = need_input(p);
 
-	if (!rc)
-		rc = find_tap(p, qp->dev->number, &e->tap);
+	if (!rc && e->rule.counters)
+		rc = counters_bind(e->rule.counters, qp->ctx, &e->counters);
 	if (rc)
 		return rc;
+	rc = find_tap(p, qp->dev->number, &e->tap);
+	if (rc) {
+		if (e->counters)
+			counters_unbind(e->counters);
+		return rc;
+	}
 	e->qp = qp;
 	qp->flows++;
 	insert(e->tap, e);
@@ -388,6 +398,8 @@ void flow_destroy(struct flow *flow)
 	turn_take(&core->turn);
 	list_del(&e->node);
 	e->qp->flows--;
+	if (e->counters)
+		counters_unbind(e->counters);
 	if (e->tap->fd >= 0)
 		listen_for(e, false);
 	if (list_empty(&e->tap->rules))

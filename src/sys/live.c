@@ -198,6 +198,7 @@ const char *live_name(enum live_kind kind)
 		[LIVE_TD] = "thread domain",
 		[LIVE_XRCD] = "XRC domain",
 		[LIVE_FLOW] = "flow",
+		[LIVE_COUNTERS] = "counters object",
 		[LIVE_WQ] = "work queue",
 		[LIVE_WQ_TABLE] = "indirection table",
 		[LIVE_CM_ID] = "rdma_cm id",

@@ -32,6 +32,7 @@ enum live_kind {
 	LIVE_TD,
 	LIVE_XRCD,
 	LIVE_FLOW,
+	LIVE_COUNTERS,
 	LIVE_WQ,
 	LIVE_WQ_TABLE,
 	LIVE_CM_ID, /* rdma_cm's; no context owns them */

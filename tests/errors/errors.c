@@ -16,17 +16,11 @@
 #include <infiniband/verbs.h>
 #include <regex.h>
 #include <stdarg.h>
-#include <time.h>
-
-#include "../stress/peer.h"
 
 static struct {
-	struct side side[2];
-	int sock; /* two processes: the other; or -1 */
-	bool b;	  /* two processes: which we are */
 	const char *row, *log;
 	long log_from;
-} the = { .sock = -1 };
+} the;
 
 void say(const char *fmt, ...)
 {
@@ -67,52 +61,6 @@ void broken_rc(const char *file, int line, const char *call, int got, int want)
 	_exit(1);
 }
 
-uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-/* --- sides --------------------------------------------------------------- */
-
-bool in_two(void)
-{
-	return the.sock >= 0;
-}
-
-bool plays(bool b)
-{
-	return !in_two() || b == the.b;
-}
-
-struct side *side(bool b)
-{
-	CHECK(plays(b));
-	return &the.side[b];
-}
-
-void each(void (*fn)(struct side *s))
-{
-	for (int b = 0; b < 2; b++)
-		if (plays(b))
-			fn(&the.side[b]);
-}
-
-void sync_sides(void)
-{
-	struct side *s = the.side;
-
-	if (in_two()) {
-		s = &the.side[the.b];
-		peer_swap(the.sock, &s->mine, &s->theirs, sizeof(s->mine));
-		return;
-	}
-	s[0].theirs = s[1].mine;
-	s[1].theirs = s[0].mine;
-}
-
 /* --- the log ------------------------------------------------------------- */
 
 void log_mark(void)
@@ -129,9 +77,9 @@ void log_mark(void)
 
 static uint32_t qpn_of(bool b)
 {
-	const struct side *s = &the.side[in_two() ? the.b : b];
+	const struct side *s = &sides.side[in_two() ? sides.b : b];
 
-	return in_two() && b != the.b ? s->theirs.qpn : s->mine.qpn;
+	return in_two() && b != sides.b ? s->theirs.qpn : s->mine.qpn;
 }
 
 static void expand(char *out, size_t size, const char *re)
@@ -191,21 +139,11 @@ static const struct local_row *const sets[] = {
 };
 /* clang-format on */
 
-static bool wanted(const char *name, char **names)
-{
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
 /* fn NULL: wire row i.  Only names the row where nothing is to be run. */
 static unsigned visit(const char *name, void (*fn)(void), unsigned i, char **names,
 		      bool list)
 {
-	if (!wanted(name, names))
+	if (!is_wanted(name, names))
 		return 0;
 	if (list) {
 		puts(name);
@@ -268,15 +206,8 @@ int main(int argc, char **argv)
 		visit_all(argv + optind, true);
 		return 0;
 	}
-	if (port) {
-		the.b = !host;
-		the.sock = peer_meet(host, port);
-	}
-	for (int b = 0; b < 2; b++) {
-		the.side[b].is_b = b;
-		if (plays(b))
-			side_open(&the.side[b], device, gid);
-	}
+	sides_meet(host, port);
+	sides_open(device, gid);
 	n = visit_all(argv + optind, false);
 	the.row = NULL;
 	sync_sides();

@@ -88,6 +88,7 @@ struct info {
 	uint32_t qpn, by_qpn, rkey, by_rkey;
 	uint64_t addr, by_addr;
 	uint16_t lid;	  /* InfiniBand */
+	uint16_t port;	  /* iWARP: where B listens; network byte order */
 	uint32_t srqn[2]; /* XRC: one that is good, one that is not */
 	union ibv_gid gid;
 };
@@ -122,10 +123,15 @@ enum {
 		 IBV_QP_MAX_QP_RD_ATOMIC,
 };
 
-/* errors.c: */
-_Noreturn void broken(const char *file, int line, const char *what);
-_Noreturn void broken_rc(const char *file, int line, const char *call, int got, int want);
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* sides.c: */
+extern struct sides {
+	struct side side[2];
+	int sock; /* two processes: the other; or -1 */
+	bool b;	  /* two processes: which we are */
+} sides;
+/* port NULL: both are here; else host NULL: this is B, and waits for A. */
+void sides_meet(const char *host, const char *port);
+void sides_open(const char *device, int gid_index);
 uint64_t now_ms(void);
 bool in_two(void);	   /* two processes? */
 bool plays(bool b);	   /* is that side here? */
@@ -133,7 +139,16 @@ struct side *side(bool b); /* it must be here */
 /* For each side that is here. */
 void each(void (*fn)(struct side *s));
 void sync_sides(void); /* a barrier; infos are exchanged */
-void log_mark(void);   /* what follows is looked at */
+/* names: up to NULL; none is all. */
+bool is_wanted(const char *name, char **names);
+
+/* Each program's own: */
+_Noreturn void broken(const char *file, int line, const char *what);
+_Noreturn void broken_rc(const char *file, int line, const char *call, int got, int want);
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* errors.c: */
+void log_mark(void); /* what follows is looked at */
 /* Does a line written since the mark match?  %A and %B in re stand for the
  * QP numbers of the sides.  Always true where there is no log. */
 bool log_has(const char *re);

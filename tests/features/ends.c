@@ -5,9 +5,26 @@
 
 enum { ADDEND = 7, BACK_AT = 4096 };
 
+struct ibv_qp *end_qp(struct side *s, struct ibv_pd *pd, struct ibv_cq *rcq, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = s->scq,
+		.recv_cq = rcq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { 16, 16, 4, 4, 64 },
+		.pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.send_ops_flags = ops,
+	};
+
+	if (ops)
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	return is_iwarp() ? iwarp_qp(&init) : ibv_create_qp_ex(s->ctx, &init);
+}
+
 static struct ibv_qp *plain(struct side *s)
 {
-	return qp_make(s, IBV_QPT_RC);
+	return end_qp(s, s->pd, s->rcq, 0);
 }
 
 static void connect_by(struct side *s)
@@ -21,6 +38,11 @@ static void connect_by(struct side *s)
 
 void up_with(struct ibv_qp *(*make)(struct side *s))
 {
+	if (is_iwarp()) {
+		iwarp_connect(make);
+		sync_sides();
+		return;
+	}
 	for (int b = 0; b < 2; b++) {
 		if (!plays(b))
 			continue;
@@ -34,12 +56,7 @@ void up_with(struct ibv_qp *(*make)(struct side *s))
 
 void up(void)
 {
-	if (!is_iwarp()) {
-		up_with(plain);
-		return;
-	}
-	iwarp_connect(side(false), side(true), &side(false)->qp, &side(true)->qp);
-	sync_sides();
+	up_with(plain);
 }
 
 static void drop(struct side *s)

@@ -13,7 +13,7 @@
 struct feature {
 	const char *name;
 	void (*run)(void);
-	bool verbs_connect; /* its QPs are made and connected by verbs: not iWARP */
+	bool verbs_connect; /* of what iWARP has not: raw packet QPs */
 };
 extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[];
 
@@ -25,6 +25,9 @@ void left_out(const char *why);
 /* The QPs are connected, and infos exchanged. */
 void up(void);
 void up_with(struct ibv_qp *(*make)(struct side *s));
+/* What make() calls: an RC QP; ops is of IBV_QP_EX_WITH_...  NULL and errno. */
+struct ibv_qp *end_qp(struct side *s, struct ibv_pd *pd, struct ibv_cq *rcq,
+		      uint64_t ops);
 void down(void);
 void again(void); /* after a failure */
 

@@ -11,17 +11,14 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "../pairs/pairs.h"
-#include "../stress/peer.h"
 
 static struct {
-	struct side side[2];
-	int sock, gid;
-	bool b, said; /* b: two processes: which we are */
 	const char *row, *device, *address;
-} the = { .sock = -1, .gid = 1 };
+	int gid;
+	bool said;
+} the = { .gid = 1 };
 
 void say(const char *fmt, ...)
 {
@@ -35,60 +32,16 @@ void say(const char *fmt, ...)
 
 void broken(const char *file, int line, const char *what)
 {
-	say("%s, %c: %s:%d: not so: %s (%s)", the.row, the.b ? 'B' : 'A', file, line,
+	say("%s, %c: %s:%d: not so: %s (%s)", the.row, sides.b ? 'B' : 'A', file, line,
 	    what, strerror(errno));
 	_exit(1);
 }
 
 void broken_rc(const char *file, int line, const char *call, int got, int want)
 {
-	say("%s, %c: %s:%d: %s: %d (%s), not %d", the.row, the.b ? 'B' : 'A', file, line,
-	    call, got, strerror(got), want);
+	say("%s, %c: %s:%d: %s: %d (%s), not %d", the.row, sides.b ? 'B' : 'A', file,
+	    line, call, got, strerror(got), want);
 	_exit(1);
-}
-
-uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-bool in_two(void)
-{
-	return the.sock >= 0;
-}
-
-bool plays(bool b)
-{
-	return !in_two() || b == the.b;
-}
-
-struct side *side(bool b)
-{
-	CHECK(plays(b));
-	return &the.side[b];
-}
-
-void each(void (*fn)(struct side *s))
-{
-	for (int b = 0; b < 2; b++)
-		if (plays(b))
-			fn(&the.side[b]);
-}
-
-void sync_sides(void)
-{
-	struct side *s = the.side;
-
-	if (in_two()) {
-		s = &the.side[the.b];
-		peer_swap(the.sock, &s->mine, &s->theirs, sizeof(s->mine));
-		return;
-	}
-	s[0].theirs = s[1].mine;
-	s[1].theirs = s[0].mine;
 }
 
 bool is_iwarp(void)
@@ -106,14 +59,12 @@ void left_out(const char *why)
 
 static void open_sides(void)
 {
-	for (int b = 0; b < 2; b++)
-		the.side[b].is_b = b;
-	if (is_iwarp())
-		iwarp_open(&the.side[0], &the.side[1], the.address);
-	else
-		for (int b = 0; b < 2; b++)
-			if (plays(b))
-				side_open(&the.side[b], the.device, the.gid);
+	if (!is_iwarp()) {
+		sides_open(the.device, the.gid);
+		return;
+	}
+	sides.side[1].is_b = true;
+	iwarp_open(&sides.side[0], &sides.side[1], the.address);
 }
 
 static void run(const struct feature *row)
@@ -142,20 +93,10 @@ static void run(const struct feature *row)
 		exit(1);
 }
 
-static bool wanted(const char *name, char **names)
-{
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
 static void run_all(const struct feature *row, char **names)
 {
 	for (; row->name; row++)
-		if (wanted(row->name, names) && !(row->verbs_connect && is_iwarp()))
+		if (is_wanted(row->name, names) && !(row->verbs_connect && is_iwarp()))
 			run(row);
 }
 
@@ -186,10 +127,7 @@ int main(int argc, char **argv)
 				"[-p PORT [-c HOST]] [ROW...]");
 		}
 	}
-	if (port) {
-		the.b = !host;
-		the.sock = peer_meet(host, port);
-	}
+	sides_meet(host, port);
 	run_all(caps_rows, argv + optind);
 	run_all(memory_rows, argv + optind);
 	run_all(queue_rows_ex, argv + optind);

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* spread.c - a QP of B spreads frames over the queues of a table; A sends them. */
 #include "feature.h"
-
-#include <arpa/inet.h>
+#include "raw.h"
 
 enum {
 	QUEUES = 4,
-	FRAMES = 32,
-	FRAME = 60,
-	STEP = 256, /* between receives */
 	KEY = 40,
-	PORTS_AT = 34, /* in a frame: Ethernet, IPv4 */
 };
 
 static struct ibv_wq *wq[QUEUES];
@@ -20,22 +15,6 @@ static struct ibv_flow *flow;
 static uint8_t key[KEY];
 
 /* --- frames ----------------------------------------------------------------- */
-
-/* UDP to 02:55:..., from port 1000 + i.  What the sums are nobody looks at. */
-static void frame_of(uint8_t at[FRAME], unsigned i)
-{
-	static const uint8_t head[] = { 2, 0x55, 0,    0, 0, 1,	 2,  0x55, 0, 0, 0,  9,
-					8, 0,	 0x45, 0, 0, 46, 0,  0,	   0, 0, 64, 17,
-					0, 0,	 10,   9, 8, 7,	 10, 1,	   2, 3 };
-
-	memset(at, 0, FRAME);
-	memcpy(at, head, sizeof(head));
-	at[PORTS_AT] = (uint8_t)((1000 + i) >> 8);
-	at[PORTS_AT + 1] = (uint8_t)(1000 + i);
-	at[PORTS_AT + 2] = 0x12;
-	at[PORTS_AT + 5] = FRAME - PORTS_AT;
-	at[FRAME - 1] = (uint8_t)i;
-}
 
 /* Toeplitz's hash by its definition: bit i of the input adds 32 bits of the key from its
  * bit i on. */
@@ -53,24 +32,6 @@ static uint32_t hash_of(unsigned i)
 			hash ^= (uint32_t)(key[at / 8] >> (7 - at % 8) & 1) << (31 - k);
 		}
 	return hash;
-}
-
-static struct ibv_qp *sender(struct side *s)
-{
-	struct ibv_qp_init_attr init = { .send_cq = s->scq,
-					 .recv_cq = s->rcq,
-					 .qp_type = IBV_QPT_RAW_PACKET,
-					 .cap = { FRAMES, 1, 1, 1, 0 } };
-	struct ibv_qp_attr a = { .port_num = 1 };
-	struct ibv_qp *qp = ibv_create_qp(s->pd, &init);
-
-	for (int to = IBV_QPS_INIT; qp && to <= IBV_QPS_RTS; to++) {
-		a.qp_state = (enum ibv_qp_state)to;
-		CHECK(!ibv_modify_qp(qp, &a,
-				     to == IBV_QPS_INIT ? IBV_QP_STATE | IBV_QP_PORT
-							: IBV_QP_STATE));
-	}
-	return qp;
 }
 
 static void send_all(struct side *s)
@@ -300,25 +261,8 @@ static void close_with_queues(struct side *s)
 
 static void spread(void)
 {
-	bool cannot = false;
-
-	if (!in_two()) {
-		left_out("a frame does not come back to the interface that it left by");
+	if (!raw_here())
 		return;
-	}
-	ON_A(s) cannot = !(s->qp = sender(s));
-	ON_B(s)
-	{
-		struct ibv_qp *qp = sender(s);
-
-		cannot = !qp;
-		CHECK(!qp || !ibv_destroy_qp(qp));
-	}
-	if (cannot) {
-		CHECK(errno == EPERM || errno == EOPNOTSUPP);
-		left_out("no raw packet QPs here");
-		return;
-	}
 	ON_B(s) open_spread(s);
 	sync_sides();
 	ON_A(s) send_all(s);
@@ -347,5 +291,6 @@ static void spread(void)
 
 const struct feature spread_rows[] = {
 	{ "spread", spread, true },
+	{ "counters", counters, true },
 	{ NULL, NULL, false },
 };

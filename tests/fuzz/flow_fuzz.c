@@ -148,6 +148,8 @@ static bool meant(const struct heads *h, const struct ibv_flow_spec *s)
 		return ports(h, &s->tcp_udp, h->tcp);
 	case IBV_FLOW_SPEC_UDP:
 		return ports(h, &s->tcp_udp, h->udp);
+	case IBV_FLOW_SPEC_ACTION_COUNT:
+		return true;
 	default:
 		abort(); /* the rule was taken */
 	}
@@ -186,6 +188,8 @@ static size_t take_spec(struct input *in, uint8_t *to)
 		{ IBV_FLOW_SPEC_IPV6, sizeof(struct ibv_flow_spec_ipv6) },
 		{ IBV_FLOW_SPEC_TCP, sizeof(struct ibv_flow_spec_tcp_udp) },
 		{ IBV_FLOW_SPEC_UDP, sizeof(struct ibv_flow_spec_tcp_udp) },
+		{ IBV_FLOW_SPEC_ACTION_COUNT,
+		  sizeof(struct ibv_flow_spec_counter_action) },
 		{ IBV_FLOW_SPEC_GRE, sizeof(struct ibv_flow_spec_gre) },
 		{ IBV_FLOW_SPEC_ACTION_DROP, sizeof(struct ibv_flow_spec_action_drop) },
 	};
@@ -235,7 +239,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(exact, in.at, n);
 	rc = flow_rule_parse(&rule, attr);
 	MUST(rc == 0 || rc == -EINVAL || rc == -EOPNOTSUPP);
-	MUST(rc || (attr->port == 1 && !attr->comp_mask && attr->num_of_specs <= 3 &&
+	MUST(rc || (attr->port == 1 && !attr->comp_mask && attr->num_of_specs <= 4 &&
 		    (attr->type == IBV_FLOW_ATTR_NORMAL || !attr->num_of_specs)));
 	flow_frame_parse(&frame, exact, n);
 	h = find(exact, n);

@@ -10,10 +10,11 @@
 enum { WAIT_MS = 5000, DEPTH = 8, IDS = 8 };
 
 static struct {
-	struct rdma_event_channel *ch_a, *ch_b;
-	struct rdma_cm_id *listener, *id[IDS];
-	unsigned ids;
-	struct sockaddr_in at;
+	struct rdma_event_channel *ch[2]; /* A's, B's */
+	struct rdma_cm_id *listener, *probe, *id[IDS];
+	unsigned ids, kept;	   /* kept: the bystanders' */
+	struct rdma_cm_id *making; /* its QP is about to be made */
+	struct sockaddr_in at;	   /* B's */
 } cm;
 
 /* The next event of the channel, which must be this. */
@@ -34,74 +35,125 @@ static struct rdma_cm_id *await(struct rdma_event_channel *ch,
 	return id;
 }
 
-static struct ibv_qp *qp_on(struct rdma_cm_id *id, struct side *s, struct ibv_cq *scq,
-			    struct ibv_cq *rcq)
+struct ibv_qp *iwarp_qp(struct ibv_qp_init_attr_ex *init)
 {
-	struct ibv_qp_init_attr init = { .send_cq = scq,
-					 .recv_cq = rcq,
-					 .qp_type = IBV_QPT_RC,
-					 .cap = { 16, 16, 4, 4, 0 } };
-
-	CHECK(!rdma_create_qp(id, s->pd, &init));
-	return id->qp;
+	return rdma_create_qp_ex(cm.making, init) ? NULL : cm.making->qp;
 }
 
-static void connect_on(struct side *a, struct side *b, struct ibv_cq *cqs[4],
-		       struct ibv_qp **qa, struct ibv_qp **qb)
+static struct ibv_qp *qp_on(struct side *s, struct ibv_cq *scq, struct ibv_cq *rcq)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = scq,
+		.recv_cq = rcq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { 16, 16, 4, 4, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = s->pd,
+	};
+
+	return iwarp_qp(&init);
+}
+
+static struct ibv_qp *plain(struct side *s)
+{
+	return qp_on(s, s->scq, s->rcq);
+}
+
+static struct ibv_qp *bystander(struct side *s)
+{
+	return qp_on(s, s->by_cq, s->by_cq);
+}
+
+/* The side's QP on that ID. */
+static void make_on(struct rdma_cm_id *id, struct side *s,
+		    struct ibv_qp *(*make)(struct side *s))
+{
+	CHECK(id->verbs == s->ctx);
+	cm.making = id;
+	CHECK((s->qp = make(s)) && s->qp == id->qp);
+	s->mine.qpn = s->qp->qp_num;
+	CHECK(cm.ids < IDS);
+	cm.id[cm.ids++] = id;
+}
+
+/* To where B listens; with that it has a device. */
+static struct rdma_cm_id *resolved(void)
+{
+	struct rdma_cm_id *id;
+
+	CHECK(!rdma_create_id(cm.ch[0], &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&cm.at, WAIT_MS));
+	await(cm.ch[0], RDMA_CM_EVENT_ADDR_RESOLVED);
+	return id;
+}
+
+void iwarp_connect(struct ibv_qp *(*make)(struct side *s))
 {
 	struct rdma_conn_param p = { .responder_resources = DEPTH,
 				     .initiator_depth = DEPTH };
-	struct rdma_cm_id *ida, *idb;
+	struct rdma_cm_id *id;
 
-	CHECK(!rdma_create_id(cm.ch_a, &ida, NULL, RDMA_PS_TCP));
-	CHECK(!rdma_resolve_addr(ida, NULL, (struct sockaddr *)&cm.at, WAIT_MS));
-	await(cm.ch_a, RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(!rdma_resolve_route(ida, WAIT_MS));
-	await(cm.ch_a, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	CHECK(ida->verbs == a->ctx);
-	*qa = qp_on(ida, a, cqs[0], cqs[1]);
-	CHECK(!rdma_connect(ida, &p));
-	idb = await(cm.ch_b, RDMA_CM_EVENT_CONNECT_REQUEST);
-	CHECK(idb->verbs == b->ctx);
-	*qb = qp_on(idb, b, cqs[2], cqs[3]);
-	CHECK(!rdma_accept(idb, &p));
-	await(cm.ch_a, RDMA_CM_EVENT_ESTABLISHED);
-	await(cm.ch_b, RDMA_CM_EVENT_ESTABLISHED);
-	CHECK(cm.ids + 2 <= IDS);
-	cm.id[cm.ids++] = ida;
-	cm.id[cm.ids++] = idb;
+	if (plays(false)) {
+		id = resolved();
+		CHECK(!rdma_resolve_route(id, WAIT_MS));
+		await(cm.ch[0], RDMA_CM_EVENT_ROUTE_RESOLVED);
+		make_on(id, side(false), make ? make : plain);
+		CHECK(!rdma_connect(id, &p));
+	}
+	if (plays(true)) {
+		id = await(cm.ch[1], RDMA_CM_EVENT_CONNECT_REQUEST);
+		make_on(id, side(true), make ? make : plain);
+		CHECK(!rdma_accept(id, &p));
+	}
+	for (int b = 0; b < 2; b++)
+		if (plays(b))
+			await(cm.ch[b], RDMA_CM_EVENT_ESTABLISHED);
 }
 
-void iwarp_connect(struct side *a, struct side *b, struct ibv_qp **qa, struct ibv_qp **qb)
+static void listen_at(struct side *b)
 {
-	struct ibv_cq *cqs[] = { a->scq, a->rcq, b->scq, b->rcq };
+	CHECK(!rdma_create_id(cm.ch[1], &cm.listener, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_bind_addr(cm.listener, (struct sockaddr *)&cm.at));
+	CHECK(!rdma_listen(cm.listener, 4));
+	side_open_on(b, cm.listener->verbs, 0);
+	b->mine.port = rdma_get_src_port(cm.listener);
+}
 
-	connect_on(a, b, cqs, qa, qb);
+static void drop_bystander(struct side *s)
+{
+	CHECK(!ibv_destroy_qp(s->by_qp));
+}
+
+static void replace_bystander(struct side *s)
+{
+	s->by_qp = s->qp;
+	s->mine.by_qpn = s->by_qp->qp_num;
+	s->qp = NULL;
 }
 
 void iwarp_open(struct side *a, struct side *b, const char *address)
 {
-	struct ibv_cq *cqs[4];
-
 	cm.at.sin_family = AF_INET;
 	CHECK(inet_pton(AF_INET, address, &cm.at.sin_addr) == 1);
-	CHECK((cm.ch_a = rdma_create_event_channel()));
-	CHECK((cm.ch_b = rdma_create_event_channel()));
-	CHECK(!rdma_create_id(cm.ch_b, &cm.listener, NULL, RDMA_PS_TCP));
-	CHECK(!rdma_bind_addr(cm.listener, (struct sockaddr *)&cm.at));
-	CHECK(!rdma_listen(cm.listener, 4));
-	cm.at.sin_port = rdma_get_src_port(cm.listener);
-	side_open_on(a, cm.listener->verbs, 0);
-	side_open_on(b, cm.listener->verbs, 0);
-	CHECK(!ibv_destroy_qp(a->by_qp) && !ibv_destroy_qp(b->by_qp));
-	cqs[0] = cqs[1] = a->by_cq;
-	cqs[2] = cqs[3] = b->by_cq;
-	connect_on(a, b, cqs, &a->by_qp, &b->by_qp);
+	for (int i = 0; i < 2; i++)
+		CHECK((cm.ch[i] = rdma_create_event_channel()));
+	if (plays(true))
+		listen_at(b);
+	sync_sides();
+	cm.at.sin_port = plays(true) ? b->mine.port : a->theirs.port;
+	if (plays(false)) {
+		cm.probe = resolved();
+		side_open_on(a, cm.probe->verbs, 0);
+	}
+	each(drop_bystander);
+	iwarp_connect(bystander);
+	each(replace_bystander);
+	cm.kept = cm.ids;
 }
 
 void iwarp_drop(void)
 {
-	while (cm.ids > 2) {
+	while (cm.ids > cm.kept) {
 		struct rdma_cm_id *id = cm.id[--cm.ids];
 
 		rdma_destroy_qp(id);

@@ -17,24 +17,20 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include "../stress/peer.h"
 #include "seen.h"
 
 static struct {
-	struct side side[2];
-	int sock, gid;
-	bool b; /* two processes: which we are */
 	const char *row, *device, *address;
+	int gid;
 	char expect[65536];
-} the = { .sock = -1, .gid = 1 };
+} the = { .gid = 1 };
 
 void say(const char *fmt, ...)
 {
 	va_list ap;
 
-	printf("%s\t%c\tbroken: ", the.row ? the.row : "-", the.b ? 'B' : 'A');
+	printf("%s\t%c\tbroken: ", the.row ? the.row : "-", sides.b ? 'B' : 'A');
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
@@ -49,50 +45,6 @@ void broken(const char *file, int line, const char *what)
 	    strerror(errno));
 	fflush(stdout);
 	_exit(1);
-}
-
-uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-bool in_two(void)
-{
-	return the.sock >= 0;
-}
-
-bool plays(bool b)
-{
-	return !in_two() || b == the.b;
-}
-
-struct side *side(bool b)
-{
-	CHECK(plays(b));
-	return &the.side[b];
-}
-
-void each(void (*fn)(struct side *s))
-{
-	for (int b = 0; b < 2; b++)
-		if (plays(b))
-			fn(&the.side[b]);
-}
-
-void sync_sides(void)
-{
-	struct side *s = the.side;
-
-	if (in_two()) {
-		s = &the.side[the.b];
-		peer_swap(the.sock, &s->mine, &s->theirs, sizeof(s->mine));
-		return;
-	}
-	s[0].theirs = s[1].mine;
-	s[1].theirs = s[0].mine;
 }
 
 /* --- what is expected ---------------------------------------------------- */
@@ -127,14 +79,12 @@ static void expected(const struct row *row, bool b, char out[static 256])
 
 static void open_sides(void)
 {
-	for (int b = 0; b < 2; b++)
-		the.side[b].is_b = b;
-	if (iwarp)
-		iwarp_open(&the.side[0], &the.side[1], the.address);
-	else
-		for (int b = 0; b < 2; b++)
-			if (plays(b))
-				side_open(&the.side[b], the.device, the.gid);
+	if (!iwarp) {
+		sides_open(the.device, the.gid);
+		return;
+	}
+	sides.side[1].is_b = true;
+	iwarp_open(&sides.side[0], &sides.side[1], the.address);
 }
 
 static void run(const struct row *row)
@@ -164,16 +114,6 @@ static void run(const struct row *row)
 		exit(1);
 }
 
-static bool wanted(const char *name, char **names)
-{
-	if (!*names)
-		return true;
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
 static const char *text(const char *s)
 {
 	return s ? s : "";
@@ -181,7 +121,7 @@ static const char *text(const char *s)
 
 static void visit(const struct group *g, const struct row *r, char **names, bool list)
 {
-	if (!wanted(r->name, names) || (iwarp && !r->ia) ||
+	if (!is_wanted(r->name, names) || (iwarp && !r->ia) ||
 	    (r->only && !list && strncmp(text(the.device), r->only, strlen(r->only))))
 		return;
 	if (list)
@@ -230,10 +170,7 @@ int main(int argc, char **argv)
 				"[-t MS] [-p PORT [-c HOST]] [ROW...]");
 		}
 	}
-	if (port) {
-		the.b = !host;
-		the.sock = peer_meet(host, port);
-	}
+	sides_meet(host, port);
 	for (const struct group *g = groups; g->title; g++)
 		for (const struct row *r = g->rows; r->name; r++)
 			visit(g, r, argv + optind, list);

@@ -120,10 +120,13 @@ struct ibv_srq *xrc_open(struct side *s, enum xrc xrc);
 struct ibv_qp *xrc_qp(struct side *s);
 void xrc_drop(void);
 
-/* connect.c: iWARP's connections, both ends in this process. */
+/* connect.c: iWARP's connections, between the sides of one process or of two.  The sides
+ * are opened; B's has the address. */
 void iwarp_open(struct side *a, struct side *b, const char *address);
-void iwarp_connect(struct side *a, struct side *b, struct ibv_qp **qa,
-		   struct ibv_qp **qb);
+/* The sides have QPs that are connected, by make() or plain ones. */
+void iwarp_connect(struct ibv_qp *(*make)(struct side *s));
+/* What make() calls.  NULL and errno. */
+struct ibv_qp *iwarp_qp(struct ibv_qp_init_attr_ex *init);
 void iwarp_drop(void);
 
 /* play.c: */

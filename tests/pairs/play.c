@@ -330,11 +330,8 @@ static bool changed(const struct side *s)
 
 static void connect_all(void)
 {
-	if (iwarp) {
-		iwarp_connect(side(false), side(true), &side(false)->qp, &side(true)->qp);
-		side(false)->mine.qpn = side(false)->qp->qp_num;
-		side(true)->mine.qpn = side(true)->qp->qp_num;
-	}
+	if (iwarp)
+		iwarp_connect(NULL);
 	sync_sides();
 	each(bring_up);
 	sync_sides();

@@ -62,7 +62,7 @@ const struct row local_rows[] = {
 #define RECV  "9.7.4.1, 9.9.3"
 const struct row recv_rows[] = {
 	{ "send_just_fits", "SEND as long as its receive", "9.7.4.1.6", SEND, .recv_len = 64, SENT,
-	  IW_WELL("5041, 5.3", A_WELL, "-, OK*4, RTS") },
+	  IW_WELL("5041, 7.1", A_WELL, "-, OK*4, RTS") },
 	{ "send_too_long", "SEND a byte longer than its receive", "9.7.4.1.6, 9.9.3", SEND, .len = 65,
 	  .recv_len = 64, RECV_FAILS("REM_INV_REQ", "LOC_LEN"),
 	  IW_RECV_FAILS("5041, 7.1", "DDP: message too long for the buffer", "LOC_LEN") },

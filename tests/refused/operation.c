@@ -136,6 +136,54 @@ static void create(void)
 			     &(struct ibv_ops_wr *){ 0 }));
 }
 
+static void counting(void)
+{
+	struct ibv_counters_init_attr none = { 0 }, unknown = { .comp_mask = 1 };
+	struct ibv_counter_attach_attr at = { .comp_mask = 1 };
+	struct ibv_counters *c = OPS->create_counters(own.ctx, &none);
+	struct ibv_counters *stranger = OPS->create_counters(foreign.ctx, &none);
+	struct ibv_flow *no_flow = (struct ibv_flow *)memory;
+	uint64_t value;
+
+	OP_OBJECT(create_counters, "context", ctx, EBADF, of_pointer,
+		  OPS->create_counters(o, &none));
+	OP(create_counters, "init_attr NULL", EINVAL, of_pointer,
+	   OPS->create_counters(own.ctx, NULL));
+	OP(create_counters, "init_attr comp_mask unknown", EOPNOTSUPP, of_pointer,
+	   OPS->create_counters(own.ctx, &unknown));
+	OP(attach_counters_point_flow, "counters NULL", EINVAL, of_errno,
+	   OPS->attach_counters_point_flow(NULL, &at, NULL));
+	OP(attach_counters_point_flow, "attr NULL", EINVAL, of_errno,
+	   OPS->attach_counters_point_flow(c, NULL, NULL));
+	OP(attach_counters_point_flow, "attr comp_mask unknown", EOPNOTSUPP, of_errno,
+	   OPS->attach_counters_point_flow(c, &at, NULL));
+	at.comp_mask = 0, at.counter_desc = (enum ibv_counter_description)2;
+	OP(attach_counters_point_flow, "attr counter_desc unknown", EOPNOTSUPP, of_errno,
+	   OPS->attach_counters_point_flow(c, &at, NULL));
+	at.counter_desc = IBV_COUNTER_BYTES;
+	OP(attach_counters_point_flow, "flow that is none", EINVAL, of_errno,
+	   OPS->attach_counters_point_flow(c, &at, no_flow));
+	OP(read_counters, "counters NULL", EINVAL, of_errno,
+	   OPS->read_counters(NULL, &value, 1, 0));
+	OP(read_counters, "counters_value NULL", EINVAL, of_errno,
+	   OPS->read_counters(c, NULL, 1, 0));
+	OP(read_counters, "counters that no flow names", EINVAL, of_errno,
+	   OPS->read_counters(c, &value, 1, 0));
+	OP(read_counters, "flags unknown", EINVAL, of_errno,
+	   OPS->read_counters(c, &value, 1, 2));
+	OP(destroy_counters, "counters NULL", ENOENT, of_errno,
+	   OPS->destroy_counters(NULL));
+	OP(destroy_counters, "counters", 0, of_errno, OPS->destroy_counters(c));
+	OP(destroy_counters, "counters freed", ENOENT, of_errno,
+	   OPS->destroy_counters(c));
+	OP(attach_counters_point_flow, "counters freed", EINVAL, of_errno,
+	   OPS->attach_counters_point_flow(c, &at, NULL));
+	OP(read_counters, "counters freed", EINVAL, of_errno,
+	   OPS->read_counters(c, &value, 1, 0));
+	OP(destroy_counters, "counters of another context", 0, of_errno,
+	   OPS->destroy_counters(stranger));
+}
+
 /* A target QP has neither PD nor queues: what stands in those fields is not looked at. */
 static int target_with_garbage(struct ibv_xrcd *xrcd)
 {
@@ -251,6 +299,7 @@ void operation_rows(void)
 {
 	queries();
 	create();
+	counting();
 	domains();
 	memories();
 	posts();
