@@ -155,6 +155,7 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 	rc = fill_param(id, c, id->resources, id->depth, &p);
 	if (rc)
 		return rc;
+	p.ece_vendor = id->peer_ece.vendor_id; /* of the options that it asked for */
 	id->resources = p.resources;
 	id->depth = p.depth;
 	if (id->id.qp) {

@@ -98,12 +98,16 @@ static void what_a_program_does_not_say(void **state)
 static void a_request_is_accepted(void **state)
 {
 	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
+	struct ibv_ece ece = { .vendor_id = 7, .options = 5 };
 
 	(void)state;
+	assert_int_equal(cma_set_ece(id, &ece), 0);
 	fix_qp(id);
 	fix_said();
 	assert_int_equal(cma_accept(id, NULL), 0);
 	assert_string_equal(fix_said(), "INIT RTR RTS accept attach");
+	assert_int_equal(fix.self.ece_vendor, 8); /* the request's */
+	assert_int_equal(fix.self.ece_options, 5);
 	assert_int_equal(fix.self.resources, 16); /* of the 200 that it will have out */
 	assert_int_equal(fix.self.depth, 4);
 	assert_int_equal(cma_accept(id, NULL), -EINVAL);

@@ -341,7 +341,7 @@ struct cm_conn *fix_ask(struct cma_id *listener, const char *ip, bool datagram)
 				  .dst_port = 5000,
 				  .space = RDMA_PS_TCP };
 	const struct cm_param peer = {
-		.qpn = 99, .psn = 1, .resources = 4, .depth = 200
+		.qpn = 99, .psn = 1, .resources = 4, .depth = 200, .ece_vendor = 8
 	};
 	struct cm_event ev = {
 		.type = CM_EV_REQUEST, .from = &from, .peer = &peer, .conn = new_conn()

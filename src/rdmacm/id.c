@@ -221,7 +221,7 @@ int cma_set_option(struct cma_id *id, int level, int name, const void *val, size
 
 int cma_set_ece(struct cma_id *id, const struct ibv_ece *ece)
 {
-	if (id->id.qp || !ece || !ece->vendor_id)
+	if (id->id.qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return -EINVAL;
 	id->ece = *ece;
 	return 0;

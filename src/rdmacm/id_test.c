@@ -64,11 +64,13 @@ static void options(void **state)
 static void ece(void **state)
 {
 	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
-	struct ibv_ece e = { .options = 1 };
+	struct ibv_ece e = { .options = 1, .comp_mask = 1 };
 
 	(void)state;
 	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* of no vendor */
 	e.vendor_id = 1;
+	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* a field that is not known */
+	e.comp_mask = 0;
 	assert_int_equal(cma_set_ece(id, &e), 0);
 	assert_int_equal(cma_get_ece(id, &e), 0);
 	assert_int_equal(e.vendor_id, 0); /* the peer's */

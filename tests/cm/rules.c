@@ -220,7 +220,8 @@ static void words(const char *ip, unsigned port)
 	rdma_destroy_event_channel(cch);
 }
 
-/* A QP of the program's own: it sees the response and says when it is ready. */
+/* A QP of the program's own: it sees the response and says when it is ready.  The ends
+ * say what options of a vendor they want, and have; the answer is of the same vendor. */
 static void own_qp(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
@@ -229,6 +230,7 @@ static void own_qp(const char *ip, unsigned port)
 				     .initiator_depth = 1,
 				     .retry_count = 7,
 				     .rnr_retry_count = 7 };
+	struct ibv_ece ece = { .vendor_id = 0x123456, .options = 0x89abcdef };
 	struct rdma_cm_event *ev;
 	struct ibv_qp *qp;
 	struct end c, s;
@@ -238,14 +240,22 @@ static void own_qp(const char *ip, unsigned port)
 	qp = id->qp;
 	id->qp = NULL;
 	p.qp_num = qp->qp_num;
+	MUST(rdma_set_local_ece(id, &ece) == 0);
 	MUST(rdma_connect(id, &p) == 0);
 	ev = cm_expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	MUST(ev->param.conn.qp_num == qp->qp_num);
+	ece = (struct ibv_ece){ .comp_mask = 1 };
+	MUST(rdma_get_remote_ece(ev->id, &ece) == 0 && !ece.comp_mask);
+	MUST(ece.vendor_id == 0x123456 && ece.options == 0x89abcdef);
+	ece = (struct ibv_ece){ .vendor_id = 0x654321, .options = 0x01000002 };
+	MUST(rdma_set_local_ece(ev->id, &ece) == 0);
 	end_make(&s, ev->id);
 	rdma_ack_cm_event(ev);
 	end_recv(&s);
 	MUST(rdma_accept(s.id, NULL) == 0);
 	cm_ack(cch, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	MUST(rdma_get_remote_ece(id, &ece) == 0);
+	MUST(ece.vendor_id == 0x123456 && ece.options == 0x01000002);
 	for (enum ibv_qp_state state = IBV_QPS_RTR; state <= IBV_QPS_RTS; state++) {
 		struct ibv_qp_attr a = { .qp_state = state };
 		int mask;
