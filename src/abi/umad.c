@@ -272,11 +272,11 @@ EXPORT int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *age
 		return EINVAL;
 	r = request(attr->mgmt_class, attr->mgmt_class_version, attr->rmpp_version,
 		    attr->oui, attr->method_mask);
-	if (attr->flags) { /* RMPP by the program: not here */
+	r.own_rmpp = attr->flags & UMAD_USER_RMPP;
+	rc = attr->flags & ~(uint32_t)UMAD_USER_RMPP ? -EINVAL
+						     : plug_register(port_fd, &r);
+	if (rc == -EINVAL) /* as rdma-core's says it, whichever is wrong */
 		attr->flags = 0;
-		return EINVAL;
-	}
-	rc = plug_register(port_fd, &r);
 	if (rc < 0)
 		return -rc;
 	*agent_id = (uint32_t)rc;

@@ -350,7 +350,9 @@ static void registers_2(void **state)
 		{ 3, 0, 0, 7, 0 },
 		{ 3, 0, 0, 0, 0 },
 		{ 3, 0, 0, -EBUSY, EBUSY },
-		{ 3, 0, UMAD_USER_RMPP, 7, EINVAL },
+		{ 3, 0, UMAD_USER_RMPP, 7, 0 },
+		{ 3, 0, UMAD_USER_RMPP, -EINVAL, EINVAL },
+		{ 3, 0, UMAD_USER_RMPP << 1, 7, EINVAL },
 		{ 0x30, 0, 0, 7, EINVAL }, /* a vendor has a number */
 		{ 0x30, 0x1000000, 0, 7, EINVAL },
 		{ 0x30, 0xffffff, 0, 7, 0 },
@@ -374,12 +376,13 @@ static void registers_2(void **state)
 		answer = row[i].answer;
 		assert_int_equal(umad_register2(FD, &attr, &agent), row[i].rc);
 		assert_int_equal(agent, row[i].rc ? 99 : (uint32_t)row[i].answer);
-		assert_int_equal(attr.flags, 0); /* what we can do of them */
+		assert_int_equal(attr.flags, row[i].rc == EINVAL ? 0 : row[i].flags);
 		if (row[i].rc)
 			continue;
 		assert_int_equal(registered.class, row[i].class);
 		assert_int_equal(registered.version, 2);
 		assert_int_equal(registered.rmpp, 1);
+		assert_int_equal(registered.own_rmpp, row[i].flags);
 		assert_int_equal(registered.oui, row[i].oui);
 		assert_int_equal(registered.methods[1], 6);
 	}

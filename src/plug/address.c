@@ -146,20 +146,38 @@ bool plug_listed(const char *line, uid_t self, char name[PLUG_LISTED])
 	return plug_check_name(name) == 0;
 }
 
-void plug_running(char *out, size_t size)
+void plug_each_running(void (*fn)(void *ctx, const char *fabric), void *ctx)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[512], name[PLUG_LISTED];
-	size_t n = 0;
 
-	*out = '\0';
-	while (f && n < size && fgets(line, sizeof(line), f))
+	while (f && fgets(line, sizeof(line), f))
 		if (plug_listed(line, geteuid(), name))
-			n += (size_t)snprintf(out + n, size - n, "%s%s", n ? ", " : "",
-					      name);
+			fn(ctx, name);
 	if (f)
 		fclose(f);
-	if (!n)
+}
+
+struct names {
+	char *out;
+	size_t n, size;
+};
+
+static void add_name(void *ctx, const char *fabric)
+{
+	struct names *to = ctx;
+
+	if (to->n < to->size)
+		to->n += (size_t)snprintf(to->out + to->n, to->size - to->n, "%s%s",
+					  to->n ? ", " : "", fabric);
+}
+
+void plug_running(char *out, size_t size)
+{
+	struct names to = { out, 0, size };
+
+	plug_each_running(add_name, &to);
+	if (!to.n)
 		snprintf(out, size, "none");
 }
 

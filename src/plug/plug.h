@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-	PLUG_VERSION = 3,
+	PLUG_VERSION = 4,
 	PLUG_HCA = 72,
 	PLUG_CA_NAME = 20,
 	PLUG_PKEYS = 128,
@@ -88,8 +88,8 @@ enum plug_say { PLUG_MAD = 1, PLUG_REGISTER, PLUG_UNREGISTER };
 
 struct plug_register {
 	uint32_t say;
-	uint32_t agent; /* UNREGISTER */
-	uint8_t class, version, rmpp;
+	uint32_t agent;				/* UNREGISTER */
+	uint8_t class, version, rmpp, own_rmpp; /* own: by the program */
 	uint32_t oui;
 	uint64_t methods[2];
 };
@@ -100,8 +100,9 @@ struct plug_registered {
 };
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
-/* The fabrics that run in this network namespace, as URNIC_FABRIC is to name them, with
- * commas, or "none"; cut at size. */
+/* The fabrics that run in this network namespace, as URNIC_FABRIC is to name them. */
+void plug_each_running(void (*fn)(void *ctx, const char *fabric), void *ctx);
+/* All of them with commas, or "none"; cut at size. */
 void plug_running(char *out, size_t size);
 /* What such a refusal of an adapter is to say, rc being negative. */
 const char *plug_why(int rc);

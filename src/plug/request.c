@@ -297,6 +297,7 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, si
 				      &(struct umad_reg){ .class = r.class,
 							  .version = r.version,
 							  .rmpp = r.rmpp,
+							  .own_rmpp = r.own_rmpp != 0,
 							  .oui = r.oui,
 							  .methods = { r.methods[0],
 								       r.methods[1] } });

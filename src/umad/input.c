@@ -88,7 +88,9 @@ static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 	send_back(p, &back);
 }
 
-/* An answer that comes when all is over, or that nobody asked for, is dropped. */
+/* An answer that comes when all is over, or that nobody asked for, is dropped; but a
+ * program that does RMPP by itself gets all segments, of which the first ends the
+ * request. */
 void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		  size_t len)
 {
@@ -97,9 +99,10 @@ void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg
 	if (mad_is_response(h)) {
 		struct req *r = request_find(a, h, false, pkt->slid);
 
-		if (!r)
+		if (!r && (rmpp_serves(a) || !rmpp_is_active(pkt->mad)))
 			return;
-		request_free(r);
+		if (r)
+			request_free(r);
 	}
 	give(a, pkt, msg, len);
 }

@@ -180,14 +180,15 @@ static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t
 	struct mad_pkt pkt;
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt.mad;
 	/* as in Linux, the flag is all that a program sets of RMPP's header */
-	bool rmpp = a->reg.rmpp && rmpp_is_active(mad);
+	bool active = rmpp_is_active(mad), rmpp = active && rmpp_serves(a);
 	int rc = address(a->file, a, hdr, &pkt);
 
 	if (rc)
 		return rc;
 	memcpy(pkt.mad, mad, head);
 	own_tid(a, pkt.mad);
-	if (request_find(a, h, mad_is_response(h), pkt.dlid))
+	/* all segments of a program's own RMPP have one TID */
+	if ((rmpp || !active) && request_find(a, h, mad_is_response(h), pkt.dlid))
 		return -EINVAL;
 	if (rmpp)
 		return rmpp_send(a, hdr, &pkt, mad, len);

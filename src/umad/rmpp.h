@@ -68,6 +68,12 @@ static inline bool rmpp_is_active(const uint8_t *mad)
 	return rmpp_data_at(r->h.class) && r->rtime_flags & RMPP_ACTIVE;
 }
 
+/* Does it do RMPP for the agent?  Else segments are MADs like others. */
+static inline bool rmpp_serves(const struct agent *a)
+{
+	return a->reg.rmpp && !a->reg.own_rmpp;
+}
+
 /* A message that an agent sends: its first segment goes out.  0 or -errno. */
 int rmpp_send(struct agent *a, const struct umad_hdr *hdr, const struct mad_pkt *pkt,
 	      const uint8_t *msg, size_t len);

@@ -195,7 +195,7 @@ bool rmpp_input(struct agent *a, const struct mad_pkt *pkt)
 {
 	const struct rmpp_hdr *h = (const struct rmpp_hdr *)pkt->mad;
 
-	if (!a->reg.rmpp || !rmpp_is_active(pkt->mad))
+	if (!rmpp_serves(a) || !rmpp_is_active(pkt->mad))
 		return false;
 	if (h->version != 1)
 		rmpp_reply(a, pkt, RMPP_ABORT, RMPP_BAD_VERSION, 0, 0);

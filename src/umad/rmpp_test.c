@@ -233,6 +233,104 @@ static void t_unfinished(void **state)
 	assert_int_equal(ufix_read(a, &r), 0);
 }
 
+/* A segment that A's program sees, or writes, as it is. */
+static struct ufix_msg segment(const struct ufix_msg *of, enum rmpp_type type, uint32_t n,
+			       uint8_t flags, uint32_t length)
+{
+	struct ufix_msg m = *of;
+	struct rmpp_hdr *h = rmpp_of(m.mad);
+
+	m.hdr.timeout_ms = 0;
+	h->version = 1;
+	h->type = (uint8_t)type;
+	h->rtime_flags = (uint8_t)(flags | RMPP_ACTIVE);
+	h->segment = be32(n);
+	h->length = be32(length);
+	return m;
+}
+
+/* A program that registers so gets each segment, also those after the one that has
+ * answered its request, and acknowledges them by itself. */
+static void t_own_answer(void **state)
+{
+	struct umad_reg reg = {
+		.class = MAD_SA, .version = 2, .rmpp = 1, .own_rmpp = true
+	};
+	struct ufix_msg q, s, ack;
+
+	(void)state;
+	assert_int_equal(umad_unregister(a, 0), 0);
+	assert_int_equal(umad_register(a, &reg), 0);
+	q = ask(1, 1000, 0);
+	assert_int_equal(answer(&q, 65 * 200, 3), 0);
+	assert_int_equal(b->reqs, 1);
+	ufix_run(&x, 0);
+	/* the window is 1 until it is acknowledged */
+	assert_int_equal(ufix_read(a, &s), sizeof(s));
+	assert_int_equal(get_be32(rmpp_of(s.mad)->segment), 1);
+	assert_int_equal(a->reqs, 0); /* answered */
+	assert_int_equal(ufix_read(a, &s), 0);
+	for (uint32_t n = 1, window; n <= 65; n = window + 1) {
+		window = n + 9 < 65 ? n + 9 : 65;
+		ack = segment(&q, RMPP_ACK, n == 1 ? 1 : n - 1, 0, window);
+		ack.hdr.agent = 0;
+		ack.hdr.lid = be16(UFIX_LID_B);
+		assert_int_equal(ufix_write(&x, a, &ack), 0);
+		for (uint32_t i = n == 1 ? 2 : n; i <= window; i++) {
+			assert_int_equal(ufix_read(a, &s), sizeof(s));
+			assert_int_equal(s.hdr.status, 0);
+			assert_int_equal(get_be32(rmpp_of(s.mad)->segment), i);
+			assert_int_equal(s.mad[HEAD + 3], byte((i - 1) * 200 + 3));
+		}
+	}
+	assert_int_equal(ufix_read(a, &s), 0);
+	ack = segment(&q, RMPP_ACK, 65, 0, 65);
+	ack.hdr.lid = be16(UFIX_LID_B);
+	assert_int_equal(ufix_write(&x, a, &ack), 0);
+	assert_int_equal(b->reqs, 0);
+}
+
+/* .. and its own segments have one TID; ACKs come to it, as to a server's agent. */
+static void t_own_question(void **state)
+{
+	struct umad_reg reg = {
+		.class = MAD_SA, .version = 2, .rmpp = 1, .own_rmpp = true
+	};
+	struct ufix_msg q = ufix_msg(0, UFIX_LID_B, MAD_SA, METHOD_GET_MULTI, 0x3a, 9), s,
+			r;
+	const uint8_t *got;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(umad_unregister(a, 0), 0);
+	assert_int_equal(umad_register(a, &reg), 0);
+	for (uint32_t n = 1; n <= 3; n++) {
+		s = segment(&q, RMPP_DATA, n,
+			    (uint8_t)(n == 1   ? RMPP_FIRST
+				      : n == 3 ? RMPP_LAST
+					       : 0),
+			    n == 1   ? 3 * 220
+			    : n == 3 ? 220
+				     : 0);
+		for (unsigned i = 0; i < 200; i++)
+			s.mad[HEAD + i] = byte((n - 1) * 200 + i);
+		s.hdr.timeout_ms = n == 3 ? 1000 : 0;
+		assert_int_equal(ufix_write(&x, a, &s), 0);
+	}
+	got = umad_peek(b, &len);
+	assert_non_null(got);
+	check(got, len, 600);
+	memcpy(&q, got, sizeof(q));
+	umad_pop(b);
+	assert_int_equal(answer(&q, 0, 3), 0);
+	ufix_run(&x, 0);
+	do /* its own ACKs are answers, too */
+		assert_int_equal(ufix_read(a, &r), sizeof(r));
+	while (rmpp_of(r.mad)->type == RMPP_ACK);
+	assert_int_equal(rmpp_of(r.mad)->type, RMPP_DATA);
+	assert_int_equal(a->reqs, 0);
+}
+
 /* A question that is long itself, and its answer. */
 static void t_two_sided(void **state)
 {
@@ -325,8 +423,10 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_lengths),    TEST(t_many),      TEST(t_loss),  TEST(t_no_ack),
-		TEST(t_unfinished), TEST(t_two_sided), TEST(t_close), TEST(t_random),
+		TEST(t_lengths),      TEST(t_many),	  TEST(t_loss),
+		TEST(t_no_ack),	      TEST(t_unfinished), TEST(t_own_answer),
+		TEST(t_own_question), TEST(t_two_sided),  TEST(t_close),
+		TEST(t_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,7 @@ static_assert(offsetof(struct umad_hdr, pkey_index) == 56, "ib_user_mad");
 
 struct umad_reg {
 	uint8_t class, version, rmpp;
+	bool own_rmpp;	     /* the program does RMPP by itself (UMAD_USER_RMPP) */
 	uint32_t oui;	     /* of classes 0x30 to 0x4f */
 	uint64_t methods[2]; /* that nobody asked for; 0: none */
 };
