@@ -4,6 +4,7 @@
 docs/fabric.md.
 """
 
+import collections
 import json
 import re
 import signal
@@ -90,11 +91,12 @@ def test_devinfo(fabric):
 def test_urnic_devices(fabric):
     f = fabric()
     urnic = (f.ns.stage.urnic, "devices")
-    assert re.search(r"^ib_b +- +init +\d+ +0 +fe80::10:3$", f.run("b", *urnic), re.M)
+    assert re.search(r"^ib_b +fabric:default +init +\d+ +0 +fe80::10:3$", f.run("b", *urnic), re.M)
     f.opensm("a")
     dev, = json.loads(f.run("b", *urnic, "--json"))
-    assert (dev["name"], dev["state"], dev["transport"], dev["mtu"]) == \
-        ("ib_b", "active", "InfiniBand", 4096)
+    assert (dev["name"], dev["state"], dev["transport"], dev["mtu"], dev["fabric"]) == \
+        ("ib_b", "active", "InfiniBand", 4096, "default")
+    assert dev["addresses"] == ["127.1.0.2"]
 
 
 GIDS = """
@@ -166,6 +168,56 @@ def test_events_of_a_subnet_manager(fabric):
     for event in ("LID_CHANGE", "SM_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE"):
         watch.wait_output(f"IBV_EVENT_{event}")
     assert "PORT_ERR" not in watch.out
+
+
+PKEYS = """
+import pyverbs.device as d
+with d.Context(name="ib_b") as c:
+    keys = [c.query_pkey(1, i) for i in range(8)]     # as they lie: big-endian
+    print([hex(k >> 8 | (k & 255) << 8) for k in keys if k])
+"""
+
+
+def test_events_of_partitions(fabric):
+    """OpenSM reads its partitions anew; each program at the port is told, and no other."""
+    f = fabric()
+    parts = f.dir / "partitions"
+    parts.write_text("Default=0x7fff: ALL=full;\n")
+    sm = f.opensm("a", "-P", str(parts))
+    watches = [f.at("b").start("stdbuf", "-oL", "ibv_asyncwatch") for _ in range(2)]
+    for w in watches:
+        w.wait_output("async event FD")
+    guid = re.search(r"0x\w+", f.run("b", "ibstat", "-p"))
+    other = f.at("a").start("stdbuf", "-oL", "ibv_asyncwatch")
+    other.wait_output("async event FD")
+    parts.write_text(f"Default=0x7fff: ALL=full;\nTwo=0x0002: {guid[0]}=full;\n")
+    sm.signal(signal.SIGHUP)
+    for w in watches:
+        w.wait_output("IBV_EVENT_PKEY_CHANGE")
+    assert eventually(lambda: "0x8002" in f.run("b", "/usr/bin/python3", "-c", PKEYS))
+    parts.write_text("Default=0x7fff: ALL=full;\n")
+    sm.signal(signal.SIGHUP)
+    assert eventually(lambda: all(w.out.count("IBV_EVENT_PKEY_CHANGE") == 2 for w in watches))
+    assert "0x8002" not in f.run("b", "/usr/bin/python3", "-c", PKEYS)
+    assert "PKEY_CHANGE" not in other.out
+
+
+def test_events_of_gids(fabric):
+    """A subnet manager with another prefix gives each port another GID."""
+    f = fabric()
+    sm = f.opensm("a")
+    watches = [f.at("b").start("stdbuf", "-oL", "ibv_asyncwatch") for _ in range(2)]
+    for w in watches:
+        w.wait_output("async event FD")
+    sm.signal(signal.SIGTERM)
+    assert sm.wait(HANGS) is not None
+    with (f.dir / "conf").open("a") as conf:
+        conf.write("subnet_prefix 0xfec0000000000001\n")
+    f.opensm("a")
+    for w in watches:
+        w.wait_output("IBV_EVENT_GID_CHANGE")
+        assert w.out.count("GID_CHANGE") == 1
+    assert re.search(r"GID\[\s*0\]:\s+fec0:0000:0000:0001:", f.run("b", "ibv_devinfo", "-v"))
 
 
 def test_multicast(two):
@@ -266,6 +318,71 @@ def test_capture_of_data(two):
     seen = [line for line in icrc if line.strip()]
     assert len(seen) == len(lines)
     assert all(seen.count(line) % 2 == 0 for line in set(seen)), seen
+
+
+def frames(file, *more):
+    """Of captured packets of data: the fields that a link does not change."""
+    out = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
+                 *(w for f in ("lrh.dlid", "lrh.slid", "bth.opcode", "bth.psn", "invariant.crc")
+                   for w in ("-e", f"infiniband.{f}")), *more)
+    return collections.Counter(line for line in out.splitlines() if line.strip())
+
+
+def test_a_programs_own_capture(two):
+    """What a program and its adapter exchange is what its cable carries."""
+    need("tshark")
+    cable = two.dir / "cable"
+    proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", cable, "b")
+    proc.wait_output("it captures")
+    run_both(two.at("a", URNIC_PCAP=two.dir / "own.a"),
+             two.at("b", URNIC_PCAP=two.dir / "own.b"),
+             ["ibv_rc_pingpong", "-n", "20", "-g", "0"], "127.0.0.1")
+    proc.signal(signal.SIGINT)
+    assert proc.wait(HANGS) == 0 and " 0 lost" in proc.out, proc.describe()
+    all_of_it = frames(cable)
+    assert len(all_of_it) > 100
+    for own in ("own.a", "own.b"):
+        assert tshark(two.dir / own, "-Y", "_ws.malformed") == ""
+        seen = frames(two.dir / own)
+        # what is sent again, with another bit in its BTH, may come when a program has ended
+        assert not seen - all_of_it
+        assert {line.rsplit("\t", 1)[0] for line in all_of_it - seen} <= \
+            {line.rsplit("\t", 1)[0] for line in seen}
+
+
+@pytest.mark.parametrize("fault", ["drop=0.02", "corrupt=0.02", "nth=5,nth=6,rx:nth=40"])
+def test_faults_at_an_adapter(two, fault):
+    """RC sends again what its cable loses; what is spoilt is seen at the cable's other end."""
+    was = counters(two)["sw", 2]["port_rcv_errors"]
+    # perftest keeps both QPs until both ends are done
+    _, client = run_both(two.at("a"), two.at("b", URNIC_FAULT=f"{fault},seed=3", URNIC_LOG="debug"),
+                         ["ib_write_bw", "-n", "300", "-s", "9000", "-b"], "127.0.0.1")
+    kind = "corrupted" if "corrupt" in fault else "dropped"
+    told = re.findall(rf"fault: (tx|rx) datagram \d+ {kind}", client.out)
+    assert told.count("tx") >= 2 and told.count("rx") >= 1, client.describe()
+    seen = counters(two)["sw", 2]["port_rcv_errors"] - was
+    assert seen == (told.count("tx") if kind == "corrupted" else 0)
+    dropped = re.findall(r"debug: rx_(?:icrc|malformed): ", client.out)
+    assert len(dropped) == (told.count("rx") if kind == "corrupted" else 0)
+
+
+def test_a_long_cable(two):
+    """What comes takes its time; what still waits when a program ends would be lost."""
+    _, client = run_both(two.at("a"), two.at("b", URNIC_FAULT="rx:delay=6ms"),
+                         ["ibv_rc_pingpong", "-n", "30", "-s", "20000"], "127.0.0.1")
+    us = float(re.search(r"= ([\d.]+) usec/iter", client.out)[1])
+    assert us >= 6000, client.describe()
+
+
+@pytest.mark.parametrize("fault", ["dup=0.1", "reorder=0.1", "rx:delay=1ms:0.5"])
+def test_faults_that_no_cable_has(two, fault):
+    said = two.at("b", URNIC_FAULT=fault).run("ibv_devinfo", check=False)
+    assert "whose links keep order and double nothing" in said.out
+    assert said.popen.returncode
+    said = two.ns.run(two.ns.stage.urnic, "run", "--hca", "b", "--fault", fault, "--",
+                      "echo", "started", check=False)
+    assert said.popen.returncode == 2 and "started" not in said.out
+    assert "keep order" in said.out
 
 
 def test_a_cable_is_pulled_under_load(two):

@@ -4,8 +4,6 @@
 
 #include <stddef.h>
 
-enum { SDR_MBPS = 2500 };
-
 /* clang-format off */
 static const struct rate rows[] = {
 	{ IBV_RATE_2_5_GBPS,	1,	2500 },

@@ -81,6 +81,8 @@ int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
  * what the port has, or the packet is dropped.  -ENOMEM: lost, and not done(). */
 int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 		  const struct mad_pkt *pkt);
+/* A packet from there is no packet any more at the other end of the cable. */
+void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port);
 /* A program at the port has room again. */
 void fabric_room(struct fabric *f, uint32_t node, uint8_t port);
 

@@ -51,24 +51,15 @@ static size_t put_data(uint8_t *at, const struct fabric_data *d)
 size_t fabric_frame(uint8_t to[FABRIC_FRAME], uint8_t vl, const struct mad_pkt *pkt)
 {
 	size_t body = pkt->data ? pkt->data->len : FABRIC_MAD + ICRC_LEN;
-	struct lrh lrh;
-	uint8_t *at = to + sizeof(lrh);
-	uint16_t vcrc;
+	uint8_t *at = to + sizeof(struct lrh);
 
 	if (pkt->grh)
 		at += put_grh(at, pkt, body);
 	at += pkt->data ? put_data(at, pkt->data) : fabric_mad(at, pkt);
-	lrh_build(&lrh, &(struct lrh_fields){ .vl = vl,
+	return lrh_close(to, (size_t)(at - to),
+			 (struct lrh_fields){ .vl = vl,
 					      .sl = pkt->sl & 15,
 					      .grh = pkt->grh,
 					      .dlid = pkt->dlid,
-					      .slid = pkt->slid,
-					      .len = (size_t)(at - to) + ICRC_LEN });
-	memcpy(to, &lrh, sizeof(lrh));
-	icrc_end(lrh_icrc(to, (size_t)(at - to)), at);
-	at += ICRC_LEN;
-	vcrc = lrh_vcrc(to, (size_t)(at - to));
-	*at++ = (uint8_t)vcrc;
-	*at++ = (uint8_t)(vcrc >> 8);
-	return (size_t)(at - to);
+					      .slid = pkt->slid });
 }

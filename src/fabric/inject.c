@@ -68,6 +68,18 @@ int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 	return 0;
 }
 
+/* The other end's VCRC is wrong (7.3, 16.1.3.5: PortRcvErrors). */
+void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port)
+{
+	struct fab_port *p = adapter_port(f, node, port);
+
+	if (!p || !p->peer || p->pi.phys_state != PHYS_LINK_UP)
+		return;
+	p->count.xmit_pkts++;
+	p->peer->count.rcv_errors++;
+	p->peer->detail.rcv[RCV_LOCAL_PHYSICAL]++;
+}
+
 void fabric_room(struct fabric *f, uint32_t node, uint8_t port)
 {
 	struct fab_port *p = adapter_port(f, node, port);

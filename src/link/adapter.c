@@ -75,7 +75,9 @@ static void put(struct adapter *a, const struct dgram *d)
 	a->frees--;
 	a->out[buf] = true;
 	a->sh->tx[a->tx_head % ADAPTER_BUFS] = (struct adapter_desc){
-		.addr = d->addr, .len = (uint16_t)d->len, .buf = buf
+		.addr = d->addr,
+		.len = (uint16_t)d->len,
+		.buf = (uint16_t)(buf | (d->damaged ? ADAPTER_BAD : 0)),
 	};
 	a->tx_head++;
 }

@@ -26,6 +26,9 @@ struct adapter_desc {
 	uint16_t len, buf;     /* buf: of tx alone */
 };
 
+/* In desc.buf: the cable has spoilt it (link/fault.h), and its other end drops it. */
+enum { ADAPTER_BAD = 0x8000 };
+
 static_assert(sizeof(struct adapter_desc) == 48, "the same at both ends");
 
 struct adapter_shared {

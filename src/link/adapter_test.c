@@ -76,6 +76,24 @@ static void what_is_sent_lies_in_a_buffer(void **state)
 	assert_int_equal(r.kicks, 1);
 }
 
+static void what_the_cable_spoils_says_so(void **state)
+{
+	struct test_dgram t;
+
+	(void)state;
+	test_dgram(&t, "spoilt", 6);
+	t.d.damaged = true;
+	assert_int_equal(r.link->ops->send(r.link, &t.d, 1, 0), 1);
+	assert_int_equal(test_send(r.link, 7, 0), 1);
+	assert_int_equal(r.sh->tx[0].buf & ADAPTER_BAD, ADAPTER_BAD);
+	assert_in_range(r.sh->tx[0].buf & ~ADAPTER_BAD, 0, ADAPTER_BUFS - 1);
+	assert_int_equal(r.sh->tx[1].buf & ADAPTER_BAD, 0);
+	give(r.sh->tx[0].buf & (ADAPTER_BAD - 1));
+	for (uint32_t i = 0; i < ADAPTER_BUFS - 1; i++)
+		assert_int_equal(test_send(r.link, i, 0), 1);
+	assert_int_equal(test_send(r.link, 0, 0), 0);
+}
+
 static void full_until_buffers_come_back(void **state)
 {
 	(void)state;
@@ -183,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(what_is_sent_lies_in_a_buffer),
+		T(what_the_cable_spoils_says_so),
 		T(full_until_buffers_come_back),
 		T(what_comes_is_given_back),
 		T(too_many_have_come),

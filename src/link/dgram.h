@@ -26,7 +26,7 @@ struct dgram {
 	bool may_fragment;     /* in: it is IPv4's, and DF is not set */
 	bool mad;	       /* a MAD that another process has forwarded, and
 				* no packet */
-	bool damaged;	       /* in: its ICRC is wrong */
+	bool damaged;	       /* in, and of a fault out: its ICRC is wrong */
 	bool marked;	       /* in: a router has seen congestion (ECN) */
 	uint16_t seg;	       /* place in its run of equal-sized ones */
 	uint32_t lost;	       /* in: so many came before it and found the socket

@@ -41,6 +41,7 @@ struct fault {
 	struct link *inner;
 	struct way way[FAULT_DIRS];
 	struct list lent; /* received copies, until the next recv */
+	bool ordered;	  /* what waits is overtaken by nothing */
 	void (*describe)(const struct dgram *d, char *buf, size_t size);
 };
 
@@ -208,10 +209,12 @@ static uint64_t way_deadline(const struct way *w)
 }
 
 /* Do to p what fate says: true if it, or its first copy, goes on now. */
-static bool suffer(struct way *w, struct parcel *p, unsigned fate, uint64_t now)
+static bool suffer(const struct fault *f, struct way *w, struct parcel *p, unsigned fate,
+		   uint64_t now)
 {
 	if (fate & CORRUPT)
 		corrupt(p, &w->rng);
+	p->d.damaged |= f->ordered && (fate & CORRUPT);
 	if (fate & DUP) {
 		struct parcel *twin = parcel_make(&p->d);
 
@@ -231,6 +234,25 @@ static bool suffer(struct way *w, struct parcel *p, unsigned fate, uint64_t now)
 
 /* --- the link ------------------------------------------------------------ */
 
+/* The inner link was full: p is the first again. */
+static void try_again(const struct fault *f, struct way *w, struct parcel *p,
+		      uint64_t now)
+{
+	if (!f->ordered) {
+		wait_until(w, p, now + RETRY_NS);
+		return;
+	}
+	p->due = now + RETRY_NS;
+	list_add_tail(w->delayed.next, &p->node);
+	w->waiting++;
+}
+
+/* Where all are delayed, no more than can wait are taken. */
+static bool is_full(const struct fault *f, const struct way *w, unsigned n)
+{
+	return f->ordered && w->rules.delay && w->waiting + n > WAITING_MAX;
+}
+
 static int send_due(struct fault *f, uint64_t now)
 {
 	struct way *w = &f->way[FAULT_TX];
@@ -240,7 +262,7 @@ static int send_due(struct fault *f, uint64_t now)
 		int rc = f->inner->ops->send(f->inner, &p->d, 1, now);
 
 		if (rc <= 0) {
-			wait_until(w, p, now + RETRY_NS);
+			try_again(f, w, p, now);
 			return rc;
 		}
 		free(p);
@@ -255,10 +277,13 @@ static int send_one(struct fault *f, struct dgram *d, uint64_t now)
 {
 	struct way *w = &f->way[FAULT_TX];
 	struct prng before = w->rng;
-	unsigned fate = judge(w);
 	struct parcel *p;
+	unsigned fate;
 	int rc;
 
+	if (is_full(f, w, 1))
+		return 0;
+	fate = judge(w);
 	if (fate == 0) {
 		rc = f->inner->ops->send(f->inner, d, 1, now);
 		if (rc > 0) {
@@ -271,11 +296,11 @@ static int send_one(struct fault *f, struct dgram *d, uint64_t now)
 	}
 	p = fate & DROP ? NULL : parcel_make(d);
 	note(f, w, p ? fate : DROP, d);
-	if (!p || !suffer(w, p, fate, now))
+	if (!p || !suffer(f, w, p, fate, now))
 		return 1;
 	rc = f->inner->ops->send(f->inner, &p->d, 1, now);
 	if (rc <= 0) {
-		wait_until(w, p, now + RETRY_NS);
+		try_again(f, w, p, now);
 		return rc < 0 ? rc : 1;
 	}
 	free(p);
@@ -327,7 +352,7 @@ static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
 		}
 		p = fate & DROP ? NULL : parcel_make(&v[i]);
 		note(f, w, p ? fate : DROP, &v[i]);
-		if (!p || !suffer(w, p, fate, now))
+		if (!p || !suffer(f, w, p, fate, now))
 			continue;
 		list_add_tail(&f->lent, &p->node);
 		parcel_show(p, &v[at++]);
@@ -351,6 +376,8 @@ static int fault_recv(struct link *link, struct dgram *v, unsigned n, uint64_t n
 	}
 	/* 0 means that none waits, so not when all of a lot were lost. */
 	for (int round = 0; got < n && round < ROUNDS; round++) {
+		if (is_full(f, &f->way[FAULT_RX], n - got))
+			break;
 		rc = f->inner->ops->recv(f->inner, v + got, n - got, now);
 		if (rc < 0 && got == 0)
 			return rc;
@@ -396,33 +423,55 @@ static const struct link_ops fault_ops = {
 	.close = fault_close,
 };
 
-int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
-	       size_t errlen)
+static int wrap(struct link **out, struct link *inner, const struct fault_spec *parsed,
+		bool ordered)
 {
-	struct fault_spec parsed;
-	struct fault *f;
-	int rc = fault_parse(&parsed, spec, err, errlen);
+	struct fault *f = calloc(1, sizeof(*f));
 
-	if (rc)
-		return rc;
-	f = calloc(1, sizeof(*f));
-	if (!f) {
-		snprintf(err, errlen, "out of memory");
+	if (!f)
 		return -ENOMEM;
-	}
 	f->inner = inner;
+	f->ordered = ordered;
 	f->link = (struct link){ .ops = &fault_ops, .run_max = 1, .mtu = inner->mtu };
 	list_init(&f->lent);
 	for (int dir = 0; dir < FAULT_DIRS; dir++) {
 		struct way *w = &f->way[dir];
 
-		w->rules = parsed.rules[dir];
-		rand_seed(&w->rng, parsed.seed + ((uint64_t)dir << 32));
+		w->rules = parsed->rules[dir];
+		rand_seed(&w->rng, parsed->seed + ((uint64_t)dir << 32));
 		list_init(&w->delayed);
 		list_init(&w->passed);
 	}
 	*out = &f->link;
 	return 0;
+}
+
+int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
+	       size_t errlen)
+{
+	struct fault_spec parsed;
+	int rc = fault_parse(&parsed, spec, err, errlen);
+
+	if (rc)
+		return rc;
+	rc = wrap(out, inner, &parsed, false);
+	if (rc)
+		snprintf(err, errlen, "out of memory");
+	return rc;
+}
+
+int fault_wrap_ordered(struct link **out, struct link *inner, const char *spec, char *err,
+		       size_t errlen)
+{
+	struct fault_spec parsed;
+	int rc = fault_parse_ordered(&parsed, spec, err, errlen);
+
+	if (rc)
+		return rc;
+	rc = wrap(out, inner, &parsed, true);
+	if (rc)
+		snprintf(err, errlen, "out of memory");
+	return rc;
 }
 
 void fault_describe(struct link *link,

@@ -34,6 +34,11 @@ struct fault_stats {
 int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
 	       size_t errlen);
 
+/* As it, around a link of InfiniBand: it keeps order, so some faults are refused
+ * (fault_spec.h), and what is corrupt is marked as damaged, as there is no ICRC. */
+int fault_wrap_ordered(struct link **out, struct link *inner, const char *spec, char *err,
+		       size_t errlen);
+
 /* At level debug each fault is a line of the log, which has the datagram in
  * describe's words; without it, in its bytes' number. */
 void fault_describe(struct link *link,

@@ -208,3 +208,32 @@ int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errl
 		*out = s;
 	return rc;
 }
+
+static const char *breaks_order(const struct fault_rules *r)
+{
+	return r->dup				? "dup"
+	       : r->reorder			? "reorder"
+	       : r->delay && r->delay < 1000000 ? "delay with a probability"
+						: NULL;
+}
+
+int fault_parse_ordered(struct fault_spec *out, const char *spec, char *err,
+			size_t errlen)
+{
+	struct fault_spec s;
+	int rc = fault_parse(&s, spec, err, errlen);
+
+	for (int dir = 0; !rc && dir < FAULT_DIRS; dir++) {
+		const char *what = breaks_order(&s.rules[dir]);
+
+		if (what)
+			rc = complain(err, errlen,
+				      "'%s': there is no %s at an adapter of a fabric, "
+				      "whose links keep order and double nothing; there "
+				      "are drop, corrupt, nth, delay=TIME, and seed",
+				      spec, what);
+	}
+	if (!rc)
+		*out = s;
+	return rc;
+}

@@ -23,4 +23,9 @@ struct fault_spec {
 /* 0; or -EINVAL, and err says which part of spec is wrong and why. */
 int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errlen);
 
+/* As it, for a link of InfiniBand, which keeps order and doubles nothing: dup, reorder
+ * and a delay of some are refused. */
+int fault_parse_ordered(struct fault_spec *out, const char *spec, char *err,
+			size_t errlen);
+
 #endif

@@ -113,6 +113,30 @@ static void what_is_wrong_is_named(void **state)
 	}
 }
 
+static void a_link_that_keeps_order_has_some(void **state)
+{
+	static const char *const bad[] = { "dup=0.1", "rx:reorder=0.1",
+					   "tx:delay=1ms:0.5", "drop=0.1,dup=0.000001" };
+	struct fault_spec s = { .seed = 99 };
+	char err[256] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(fault_parse_ordered(&s, bad[i], err, sizeof(err)),
+				 -EINVAL);
+		assert_non_null(strstr(err, "keep order"));
+		assert_non_null(strstr(err, bad[i]));
+	}
+	assert_int_equal(fault_parse_ordered(&s, "drip=1", err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "drip"));
+	assert_int_equal(s.seed, 99);
+	assert_int_equal(fault_parse_ordered(&s, "drop=0.1,tx:corrupt=1,nth=3,delay=1ms",
+					     err, sizeof(err)),
+			 0);
+	assert_int_equal(s.rules[FAULT_TX].corrupt, 1000000);
+	assert_int_equal(s.rules[FAULT_RX].delay_ns, 1000000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +144,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_names_one_direction),
 		cmocka_unit_test(nothing_is_no_fault),
 		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(a_link_that_keeps_order_has_some),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

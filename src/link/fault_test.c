@@ -352,6 +352,60 @@ static void a_late_one_waits_for_a_full_link(void **state)
 	part(p);
 }
 
+/* What is delayed keeps its order, also where the inner link has no room, and no more
+ * are taken than can wait. */
+static void a_link_in_order_stays_so(void **state)
+{
+	enum { TOO_MANY = 5000 };
+	const struct loop_conf narrow = { .depth = 3, .backpressure = true };
+	struct link *faulty, *plain;
+	uint32_t sent = 0, next = 0;
+	uint64_t now = 0;
+	char err[256];
+	int64_t r;
+
+	(void)state;
+	assert_int_equal(loop_pair(&faulty, &plain, &narrow), 0);
+	assert_int_equal(fault_wrap_ordered(&faulty, faulty, "tx:delay=1ms", err,
+					    sizeof(err)),
+			 0);
+	while (sent < TOO_MANY && test_send(faulty, sent, now) == 1)
+		sent++;
+	assert_in_range(sent, 4000, 4096);
+	for (unsigned i = 0; next < TOO_MANY; i++, now += 100000) {
+		assert_true(i < 10 * TOO_MANY);
+		if (sent < TOO_MANY && test_send(faulty, sent, now) == 1)
+			sent++;
+		assert_true(faulty->ops->send(faulty, NULL, 0, now) >= 0);
+		while ((r = test_recv(plain, now)) >= 0)
+			assert_int_equal(r, next++);
+	}
+	assert_true(now >= MS);
+	faulty->ops->close(faulty);
+	plain->ops->close(plain);
+}
+
+static void what_it_spoils_is_marked(void **state)
+{
+	struct link *faulty, *plain;
+	struct dgram v;
+	char err[256];
+
+	(void)state;
+	assert_int_equal(loop_pair(&faulty, &plain, &(struct loop_conf){ 0 }), 0);
+	assert_int_equal(fault_wrap_ordered(&faulty, faulty, "rx:corrupt=1", err,
+					    sizeof(err)),
+			 0);
+	assert_int_equal(test_send(plain, 7, 0), 1);
+	assert_int_equal(faulty->ops->recv(faulty, &v, 1, 0), 1);
+	assert_true(v.damaged && test_number(&v) != 7);
+	assert_int_equal(fault_wrap_ordered(&faulty, faulty, "dup=1", err, sizeof(err)),
+			 -EINVAL);
+	assert_non_null(strstr(err, "no dup"));
+	faulty->ops->close(faulty);
+	plain->ops->close(plain);
+}
+
 static void a_lot_of_which_all_are_lost_does_not_look_empty(void **state)
 {
 	struct pair p = join("rx:nth=1,rx:nth=2,rx:nth=3,rx:nth=4", NULL);
@@ -481,6 +535,8 @@ int main(void)
 		cmocka_unit_test(a_full_link_is_not_a_fault),
 		cmocka_unit_test(a_full_link_does_not_disturb_the_seed),
 		cmocka_unit_test(a_late_one_waits_for_a_full_link),
+		cmocka_unit_test(a_link_in_order_stays_so),
+		cmocka_unit_test(what_it_spoils_is_marked),
 		cmocka_unit_test(a_lot_of_which_all_are_lost_does_not_look_empty),
 		cmocka_unit_test(a_gap_closes_up),
 		cmocka_unit_test(a_wrong_spec_leaves_the_link_alone),

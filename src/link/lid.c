@@ -6,9 +6,11 @@
 #include <stdlib.h>
 
 #include "link/lid_addr.h"
+#include "link/parcel.h"
 #include "sys/guard.h"
 #include "sys/list.h"
 #include "wire/grh.h"
+#include "wire/lrh.h"
 
 enum { BTH_LEN = 12, NEXT_IBA = 0x1b, PAGE = 4096 };
 
@@ -69,6 +71,22 @@ static void lid_dest(const struct link_addr *addr, struct link_dest *out)
 	memcpy(out->gid, a->dgid, sizeof(out->gid));
 }
 
+/* len: what follows it, to the ICRC's end. */
+static struct grh grh_of(const struct lid_addr *a, size_t len)
+{
+	struct grh g = {
+		.vtf = be32(6u << 28 | (uint32_t)a->tclass << 20 |
+			    (a->flow_label & 0xfffff)),
+		.paylen = be16((uint16_t)len),
+		.next = NEXT_IBA,
+		.hop_limit = a->hop_limit,
+	};
+
+	memcpy(g.sgid, a->sgid, sizeof(g.sgid));
+	memcpy(g.dgid, a->dgid, sizeof(g.dgid));
+	return g;
+}
+
 static void lid_head(const struct dgram *d, struct link_head *out)
 {
 	const struct lid_addr *a = lid_addr(&d->addr);
@@ -82,14 +100,7 @@ static void lid_head(const struct dgram *d, struct link_head *out)
 	};
 	if (!a->grh)
 		return;
-	g = (struct grh){
-		.vtf = be32(6u << 28 | (uint32_t)a->tclass << 20 | a->flow_label),
-		.paylen = be16((uint16_t)(d->len + TRAILER_LEN)),
-		.next = NEXT_IBA,
-		.hop_limit = a->hop_limit,
-	};
-	memcpy(g.sgid, a->sgid, sizeof(g.sgid));
-	memcpy(g.dgid, a->dgid, sizeof(g.dgid));
+	g = grh_of(a, d->len + TRAILER_LEN);
 	memcpy(out->bytes, &g, sizeof(g));
 }
 
@@ -147,6 +158,33 @@ static int lid_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now
 	for (int i = 0; i < got; i++)
 		open_packet(l, &v[i]);
 	return got;
+}
+
+size_t lid_frame(uint8_t *to, const struct dgram *d)
+{
+	const struct lid_addr *a = lid_addr(&d->addr);
+	uint8_t *at = to + sizeof(struct lrh);
+	struct grh g;
+	size_t n;
+
+	if (d->len < BTH_LEN + TRAILER_LEN || d->len % 4)
+		return 0;
+	if (a->grh) {
+		g = grh_of(a, d->len);
+		memcpy(at, &g, sizeof(g));
+		at += sizeof(g);
+	}
+	if (dgram_flatten(at, d))
+		return 0;
+	at += d->len - TRAILER_LEN;
+	n = lrh_close(to, (size_t)(at - to),
+		      (struct lrh_fields){ .sl = a->sl & 15,
+					   .grh = a->grh,
+					   .dlid = a->dlid,
+					   .slid = a->slid });
+	if (d->damaged)
+		*at ^= 0xff;
+	return n;
 }
 
 static uint64_t lid_deadline(struct link *link)

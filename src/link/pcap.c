@@ -33,15 +33,18 @@ static atomic_bool leaving;
 struct pcap {
 	struct link link;
 	struct link *inner;
+	struct pcap
+		*to; /* whose file it is: this one's, or all that follows is not used */
 	struct capture *file;
 	uint64_t wall_offset; /* wall clock less engine's, ns */
-	bool has_v1;	      /* its interface is in the file */
-	bool started;	      /* wall_offset is set */
-	bool stopped;	      /* by an error: file may be another's now */
-	uint64_t flush_due;   /* NEVER: the buffer is empty */
+	uint32_t interfaces;  /* that are in the file: */
+	uint32_t interface[PCAPNG_KINDS];
+	bool started;	    /* wall_offset is set */
+	bool stopped;	    /* by an error: file may be another's now */
+	uint64_t flush_due; /* NEVER: the buffer is empty */
 	off_t written;
 	size_t used;
-	uint8_t buf[BUFFER];
+	uint8_t buf[]; /* [BUFFER] */
 };
 
 static struct pcap *pcap_of(struct link *link)
@@ -100,26 +103,40 @@ static uint64_t wall_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void record(struct pcap *p, const struct dgram *v, unsigned n, enum pcapng_dir dir,
-		   uint64_t now)
+/* The kinds of one link, whose addresses are of one kind. */
+static enum pcapng_kind kind_of(const struct pcap *by, const struct dgram *d)
 {
+	return by->to != by ? PCAPNG_IB : ip_of(d)->v1 ? PCAPNG_V1 : PCAPNG_IP;
+}
+
+static void put(struct pcap *p, const struct dgram *d, enum pcapng_kind kind,
+		enum pcapng_dir dir, uint64_t now)
+{
+	size_t need = d->len + (size_t)PCAPNG_EPB_MORE + PCAPNG_INTERFACE_MAX;
+
+	if (need > BUFFER - p->used)
+		flush(p);
+	if (need > BUFFER - p->used)
+		return;
+	if (kind != PCAPNG_IP && !p->interface[kind]) {
+		p->used += pcapng_interface(p->buf + p->used, kind);
+		p->interface[kind] = p->interfaces++;
+	}
+	p->used += pcapng_epb(p->buf + p->used, d, kind, p->interface[kind], dir,
+			      now + p->wall_offset);
+}
+
+static void record(const struct pcap *by, const struct dgram *v, unsigned n,
+		   enum pcapng_dir dir, uint64_t now)
+{
+	struct pcap *p = by->to;
+
 	if (!p->started) {
 		p->wall_offset = wall_ns() - now;
 		p->started = true;
 	}
-	for (unsigned i = 0; i < n; i++) {
-		size_t need = v[i].len + (size_t)PCAPNG_EPB_MORE + PCAPNG_V1_MAX;
-
-		if (need > BUFFER - p->used)
-			flush(p);
-		if (ip_of(&v[i])->v1 && !p->has_v1 && need <= BUFFER - p->used) {
-			p->used += pcapng_v1(p->buf + p->used);
-			p->has_v1 = true;
-		}
-		if (need <= BUFFER - p->used)
-			p->used += pcapng_epb(p->buf + p->used, &v[i], dir,
-					      now + p->wall_offset);
-	}
+	for (unsigned i = 0; i < n; i++)
+		put(p, &v[i], kind_of(by, &v[i]), dir, now);
 	if (p->used > 0 && p->flush_due == NEVER)
 		p->flush_due = now + FLUSH_NS;
 	if (now >= p->flush_due || (p->used > 0 && atomic_load(&leaving)))
@@ -149,7 +166,15 @@ static uint64_t pcap_deadline(struct link *link)
 	struct pcap *p = pcap_of(link);
 	uint64_t due = p->inner->ops->deadline(p->inner);
 
-	return p->flush_due < due ? p->flush_due : due;
+	return p->to->flush_due < due ? p->to->flush_due : due;
+}
+
+static void shared_close(struct link *link)
+{
+	struct pcap *p = pcap_of(link);
+
+	p->inner->ops->close(p->inner);
+	free(p);
 }
 
 static void pcap_close(struct link *link)
@@ -170,6 +195,13 @@ static const struct link_ops pcap_ops = {
 	.recv = pcap_recv,
 	.deadline = pcap_deadline,
 	.close = pcap_close,
+};
+
+static const struct link_ops shared_ops = {
+	.send = pcap_send,
+	.recv = pcap_recv,
+	.deadline = pcap_deadline,
+	.close = shared_close,
 };
 
 /* path with every %p replaced. */
@@ -237,7 +269,7 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 	fd = open_alone(name);
 	if (fd < 0)
 		return fd;
-	p = calloc(1, sizeof(*p));
+	p = calloc(1, sizeof(*p) + BUFFER);
 	if (!p) {
 		close(fd);
 		return -ENOMEM;
@@ -249,11 +281,28 @@ int pcap_wrap(struct link **out, struct link *inner, const char *path)
 		return -EMFILE;
 	}
 	p->inner = inner;
+	p->to = p;
 	p->link = (struct link){ .ops = &pcap_ops,
 				 .run_max = inner->run_max,
 				 .mtu = inner->mtu };
 	p->used = pcapng_head(p->buf);
+	p->interfaces = 1;
 	flush(p);
+	*out = &p->link;
+	return 0;
+}
+
+int pcap_join(struct link **out, struct link *inner, struct link *pcap)
+{
+	struct pcap *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->inner = inner;
+	p->to = pcap_of(pcap);
+	p->link = (struct link){ .ops = &shared_ops,
+				 .run_max = inner->run_max,
+				 .mtu = inner->mtu };
 	*out = &p->link;
 	return 0;
 }

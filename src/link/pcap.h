@@ -5,8 +5,8 @@
  * the datagram: what the inner link took, outbound, and what it gave, inbound,
  * as epb_flags say.  IPv4: DF, the identification as far as it is known, a
  * right header checksum, UDP checksum 0.  IPv6: a right UDP checksum, since 0
- * is not allowed.  Times are the engine's, moved to the wall clock's at the
- * first packet, in nanoseconds.
+ * is not allowed.  Packets of InfiniBand are ERF records, from LRH to VCRC.  Times are
+ * the engine's, moved to the wall clock's at the first packet, in nanoseconds.
  *
  * The file grows by whole packets: when the buffer is full, 100 ms after a
  * packet, at close, and at each call once the program ends.  So what is there of it is
@@ -21,6 +21,10 @@
  * which then is the new link's and is closed with it.  The file is made anew.
  * *out may be the variable that inner came from.  0 or -errno. */
 int pcap_wrap(struct link **out, struct link *inner, const char *path);
+
+/* Around a link whose packets are InfiniBand's (lid.h goes around it), into the file of
+ * that other capture, which is closed later.  0 or -ENOMEM. */
+int pcap_join(struct link **out, struct link *inner, struct link *pcap);
 
 /* The program ends: from now on nothing waits in a buffer after a call. */
 void pcap_leave(void);

@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "link/lid.h"
 #include "link/parcel.h"
 #include "link/raw_frame.h"
+#include "wire/erf.h"
 
 enum { IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PROTO_UDP = 17, IP4_DF = 0x40 };
 enum { BLOCK_SHB = 0x0a0d0d0a, BLOCK_IDB = 1, BLOCK_EPB = 6 };
@@ -58,7 +60,7 @@ static size_t end_block(uint8_t *start, uint8_t *at)
 	return len;
 }
 
-static size_t interface(uint8_t *start, uint16_t type, const char *name, uint16_t len)
+static size_t describe(uint8_t *start, uint16_t type, const char *name, uint16_t len)
 {
 	uint8_t *at, nanoseconds = 9;
 
@@ -70,9 +72,11 @@ static size_t interface(uint8_t *start, uint16_t type, const char *name, uint16_
 	return end_block(start, put32(at, 0));
 }
 
-size_t pcapng_v1(uint8_t *at)
+size_t pcapng_interface(uint8_t *at, enum pcapng_kind kind)
 {
-	return interface(at, LINKTYPE_ETHERNET, "RoCE v1", 7);
+	return kind == PCAPNG_IB   ? describe(at, LINKTYPE_ERF, "InfiniBand", 10)
+	       : kind == PCAPNG_V1 ? describe(at, LINKTYPE_ETHERNET, "RoCE v1", 7)
+				   : describe(at, LINKTYPE_RAW, "urnic", 5);
 }
 
 size_t pcapng_head(uint8_t *start)
@@ -87,7 +91,7 @@ size_t pcapng_head(uint8_t *start)
 	at = put_option(at + 8, OPT_SHB_USERAPPL, "urnic", 5);
 	len = end_block(start, put32(at, 0));
 
-	return len + interface(start + len, LINKTYPE_RAW, "urnic", 5);
+	return len + pcapng_interface(start + len, PCAPNG_IP);
 }
 
 static uint32_t sum16(uint32_t sum, const uint8_t *p, size_t n)
@@ -171,18 +175,29 @@ static size_t put_packet(uint8_t *at, const struct dgram *d)
 	return ip_len + udp_len;
 }
 
-size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_dir dir,
-		  uint64_t wall_ns)
+/* The record, or 0. */
+static size_t put_erf(uint8_t *at, const struct dgram *d, uint64_t wall_ns)
 {
-	bool v1 = ip_of(d)->v1;
-	size_t len = v1 ? put_frame_v1(start + 28, d) : put_packet(start + 28, d);
+	size_t len = lid_frame(at + sizeof(struct erf), d);
+	const struct erf h = erf_head(wall_ns, len, 0);
+
+	memcpy(at, &h, sizeof(h));
+	return len ? sizeof(h) + len : 0;
+}
+
+size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_kind kind,
+		  uint32_t interface, enum pcapng_dir dir, uint64_t wall_ns)
+{
+	uint8_t *at = start + 28;
+	size_t len = kind == PCAPNG_IB	 ? put_erf(at, d, wall_ns)
+		     : kind == PCAPNG_V1 ? put_frame_v1(at, d)
+					 : put_packet(at, d);
 	uint32_t flags = dir;
-	uint8_t *at;
 
 	if (len == 0)
 		return 0;
 	at = put32(start, BLOCK_EPB) + 4;
-	at = put32(at, v1); /* the interface */
+	at = put32(at, interface);
 	at = put32(at, (uint32_t)(wall_ns >> 32));
 	at = put32(at, (uint32_t)wall_ns);
 	at = put32(at, (uint32_t)len); /* captured */

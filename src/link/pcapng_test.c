@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "link/lid.h"
+#include "link/lid_addr.h"
 #include "link/link_testing.h"
 
 static uint32_t get32(const uint8_t *p)
@@ -51,7 +53,7 @@ static void a_file_begins_with_section_and_interface(void **state)
 static const uint8_t *packet(uint8_t *at, const struct dgram *d, enum pcapng_dir dir,
 			     size_t ip_len)
 {
-	size_t len = pcapng_epb(at, d, dir, 0x1122334455667788),
+	size_t len = pcapng_epb(at, d, PCAPNG_IP, 0, dir, 0x1122334455667788),
 	       cap = ip_len + 8 + d->len;
 
 	assert_true(len > 0 && len <= d->len + PCAPNG_EPB_MORE && len % 4 == 0);
@@ -122,17 +124,17 @@ static void v1_has_an_interface_of_its_own(void **state)
 {
 	struct test_dgram t;
 	uint8_t at[64 + PCAPNG_EPB_MORE];
-	size_t len = pcapng_v1(at);
+	size_t len = pcapng_interface(at, PCAPNG_V1);
 
 	(void)state;
-	assert_true(len <= PCAPNG_V1_MAX);
+	assert_true(len <= PCAPNG_INTERFACE_MAX);
 	assert_int_equal(get32(at), 1);
 	assert_int_equal(get32(at + 4), len);
 	assert_int_equal(get32(at + len - 4), len);
 	assert_int_equal(get32(at + 8), 1); /* Ethernet */
 	test_dgram(&t, "hello", 5);
 	ip_of(&t.d)->v1 = 1;
-	len = pcapng_epb(at, &t.d, PCAPNG_OUT, 0);
+	len = pcapng_epb(at, &t.d, PCAPNG_V1, 1, PCAPNG_OUT, 0);
 	assert_true(len > 0 && len <= t.d.len + PCAPNG_EPB_MORE && len % 4 == 0);
 	assert_int_equal(get32(at + 8), 1);
 	assert_int_equal(get32(at + 20), 14 + 40 + 5);
@@ -141,6 +143,44 @@ static void v1_has_an_interface_of_its_own(void **state)
 	assert_memory_equal(at + 50, ip_of(&t.d)->from.ip, 16);
 	assert_memory_equal(at + 66, ip_of(&t.d)->to.ip, 16);
 	assert_memory_equal(at + 82, "hello", 5);
+}
+
+static void infiniband_is_erf(void **state)
+{
+	struct lid_addr addr = { .slid = 3, .dlid = 4, .sl = 5 };
+	uint8_t at[64 + PCAPNG_EPB_MORE], frame[64 + LID_FRAME_MORE];
+	struct test_dgram t;
+	size_t len = pcapng_interface(at, PCAPNG_IB);
+
+	(void)state;
+	assert_true(len <= PCAPNG_INTERFACE_MAX);
+	assert_int_equal(get32(at + 8), 197);
+	for (unsigned grh = 0; grh < 2; grh++) {
+		size_t lrh = 8 + 40 * grh, n = lrh + 24 + 2;
+
+		test_dgram(&t, "\x04\0\xff\xff\0\0\0\2\0\0\0\1payload!\0\0\0\0", 24);
+		addr.grh = (uint8_t)grh;
+		memcpy(&t.d.addr, &addr, sizeof(addr));
+		len = pcapng_epb(at, &t.d, PCAPNG_IB, 2, PCAPNG_IN, 1500000000);
+		assert_true(len > 0 && len <= t.d.len + PCAPNG_EPB_MORE && len % 4 == 0);
+		assert_int_equal(get32(at + 8), 2);
+		assert_int_equal(get32(at + 20), 16 + n);
+		assert_memory_equal(at + 28, "\0\0\0\x80\1\0\0\0\x15\4", 10);
+		assert_int_equal(net16(at + 38), 16 + n);
+		assert_int_equal(net16(at + 42), n);
+		assert_int_equal(at[45] & 0xf3, 0x52 + grh); /* SL, LNH */
+		assert_memory_equal(at + 46, "\0\4", 2);
+		assert_memory_equal(at + 50, "\0\3", 2);
+		assert_memory_equal(at + 44 + lrh, t.bytes, 20);
+		assert_int_equal(lid_frame(frame, &t.d), n);
+		assert_memory_equal(at + 44, frame, n);
+		t.d.damaged = true;
+		assert_int_equal(lid_frame(frame, &t.d), n);
+		assert_memory_equal(at + 44, frame, n - 6);
+		assert_int_not_equal(at[44 + n - 6], frame[n - 6]);
+	}
+	t.d.len = 15; /* no BTH, or no ICRC */
+	assert_int_equal(pcapng_epb(at, &t.d, PCAPNG_IB, 2, PCAPNG_IN, 0), 0);
 }
 
 static void what_ip_cannot_carry_is_left_out(void **state)
@@ -154,7 +194,7 @@ static void what_ip_cannot_carry_is_left_out(void **state)
 	t.d.len = 65535 - 28;
 	packet(at, &t.d, PCAPNG_OUT, 20);
 	t.d.len++;
-	assert_int_equal(pcapng_epb(at, &t.d, PCAPNG_OUT, 0), 0);
+	assert_int_equal(pcapng_epb(at, &t.d, PCAPNG_IP, 0, PCAPNG_OUT, 0), 0);
 }
 
 int main(void)
@@ -164,6 +204,7 @@ int main(void)
 		cmocka_unit_test(ipv4_packets_have_their_identification),
 		cmocka_unit_test(ipv6_packets_have_a_udp_checksum),
 		cmocka_unit_test(v1_has_an_interface_of_its_own),
+		cmocka_unit_test(infiniband_is_erf),
 		cmocka_unit_test(what_ip_cannot_carry_is_left_out),
 	};
 

@@ -16,7 +16,10 @@
 #include "ib/ib.h"
 #include "link/adapter.h"
 #include "link/adapter_ring.h"
+#include "link/fault.h"
 #include "link/lid.h"
+#include "link/pcap.h"
+#include "nic/ethernet.h"
 #include "nic/hca.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
@@ -165,15 +168,35 @@ static int map(struct adapter *a, int memory)
 	return 0;
 }
 
+/* As nic/ethernet.c does it. */
+static int wrap_faults(struct link **link)
+{
+	char why[256];
+	int rc = fault_wrap_ordered(link, *link, conf_get()->fault, why, sizeof(why));
+
+	if (rc)
+		log_error("URNIC_FAULT: %s", why);
+	else
+		fault_describe(*link, ib_describe);
+	return rc;
+}
+
 static int stack_links(struct adapter *a, struct nic *nic)
 {
+	struct link *link, *pcap = ethernet_pcap(nic->ethernet);
 	int rc = adapter_link(&a->inner, a->shared, kick, a);
 
 	if (rc)
 		return rc;
-	rc = lid_wrap(&a->nl.link, a->inner);
+	link = a->inner;
+	if (pcap)
+		rc = pcap_join(&link, link, pcap);
+	if (!rc && *conf_get()->fault)
+		rc = wrap_faults(&link);
+	if (!rc)
+		rc = lid_wrap(&a->nl.link, link);
 	if (rc) {
-		a->inner->ops->close(a->inner);
+		link->ops->close(link);
 		return rc;
 	}
 	rc = cm_use_link(nic->cm, registry_hca(), a->nl.link, &ib_transport, 0);
@@ -221,9 +244,6 @@ int adapter_open(struct adapter **out, struct nic *nic)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
-	if (*conf->pcap || *conf->fault)
-		log_warn("URNIC_PCAP and URNIC_FAULT do nothing at an adapter of a "
-			 "fabric; urnic fabric pcap captures what crosses its links");
 	a->nl.ops = &adapter_ops;
 	a->slot = host_slot(nic->host);
 	a->cm = nic->cm;

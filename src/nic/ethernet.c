@@ -28,7 +28,8 @@ struct ethernet {
 	struct nic_link nl;
 	struct nic *nic;
 	struct port *port;
-	struct link *raw; /* URNIC_LINK=raw; NULL: UDP alone */
+	struct link *raw;  /* URNIC_LINK=raw; NULL: UDP alone */
+	struct link *pcap; /* URNIC_PCAP; NULL: there is none */
 };
 
 static struct ethernet *eth_of(struct nic_link *l)
@@ -170,6 +171,11 @@ void ethernet_log_counters(const struct ethernet *eth)
 		 (unsigned long long)s->tx_by_udp);
 }
 
+struct link *ethernet_pcap(struct ethernet *eth)
+{
+	return eth->pcap;
+}
+
 struct link *ethernet_link(struct ethernet *eth)
 {
 	return eth->nl.link;
@@ -218,6 +224,7 @@ static int stack_links(struct ethernet *eth, const struct conf *conf)
 					  : strerror(-rc));
 			goto close_link;
 		}
+		eth->pcap = link;
 	}
 	if (*conf->fault) {
 		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));

@@ -29,6 +29,9 @@ size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_
 /* A line in the log of what came and went by packet sockets, if there are any. */
 void ethernet_log_counters(const struct ethernet *eth);
 
+/* The capture that URNIC_PCAP asks for; NULL: there is none. */
+struct link *ethernet_pcap(struct ethernet *eth);
+
 /* What packets come in by that a ring brings. */
 struct link *ethernet_link(struct ethernet *eth);
 

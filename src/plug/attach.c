@@ -211,18 +211,21 @@ static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt 
 static bool take_one(struct attached *a)
 {
 	const struct adapter_desc desc = a->sh->tx[a->tx_tail % ADAPTER_BUFS];
-	struct packet *p = &a->packet[desc.buf % ADAPTER_BUFS];
+	const uint16_t buf = desc.buf & (ADAPTER_BAD - 1);
+	struct packet *p = &a->packet[buf % ADAPTER_BUFS];
 	struct mad_pkt pkt;
 
 	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
-	if (desc.buf >= ADAPTER_BUFS || p->busy || desc.len > ADAPTER_BUF || desc.len % 4)
+	if (buf >= ADAPTER_BUFS || p->busy || desc.len > ADAPTER_BUF || desc.len % 4)
 		return false;
-	p->d = (struct fabric_data){ .bytes = a->sh->tx_buf[desc.buf], .len = desc.len };
+	p->d = (struct fabric_data){ .bytes = a->sh->tx_buf[buf], .len = desc.len };
 	p->busy = true;
 	a->busy++;
 	a->tx_tail++;
-	if (!read_packet(a, &desc, &p->d, &pkt) || send_mad(a, p, &pkt) ||
-	    fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
+	if (desc.buf & ADAPTER_BAD)
+		fabric_spoilt(a->s->fabric, a->ca, a->port);
+	if (desc.buf & ADAPTER_BAD || !read_packet(a, &desc, &p->d, &pkt) ||
+	    send_mad(a, p, &pkt) || fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
 		give_back(a, p);
 	return true;
 }

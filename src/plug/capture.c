@@ -11,20 +11,9 @@
 
 #include "plug/server.h"
 #include "plug/server_own.h"
-#include "wire/be.h"
+#include "wire/erf.h"
 
 enum { CAPTURE_MAX = 16 << 20, CAPTURE_FIRST = 65536 };
-
-/* Endace's Extensible Record Format. */
-enum { ERF_INFINIBAND = 21, ERF_VARYING = 0x04 };
-
-struct erf {
-	uint8_t time[8]; /* little-endian: seconds since 1970, and 2^-32 of them */
-	uint8_t type, flags;
-	be16_t rlen, lost, wlen; /* of the record, before it, of the packet */
-};
-
-static_assert(sizeof(struct erf) == 16, "ERF");
 
 struct capture {
 	bool all;
@@ -74,32 +63,23 @@ static bool room(struct capture *p, size_t n)
 	return true;
 }
 
-static void put_time(uint8_t to[8])
+static uint64_t wall_ns(void)
 {
 	struct timespec ts;
-	uint64_t v;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	v = htole64((uint64_t)ts.tv_sec << 32 |
-		    ((uint64_t)ts.tv_nsec << 32) / 1000000000u);
-	memcpy(to, &v, sizeof(v));
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static void add(struct capture *p, const uint8_t *frame, size_t len)
 {
-	struct erf h = {
-		.type = ERF_INFINIBAND,
-		.flags = ERF_VARYING,
-		.rlen = be16((uint16_t)(sizeof(h) + len)),
-		.lost = be16(p->lost),
-		.wlen = be16((uint16_t)len),
-	};
+	struct erf h;
 
 	if (p->cap - p->end < sizeof(h) + len && !room(p, sizeof(h) + len)) {
 		p->lost = (uint16_t)(p->lost + (p->lost < UINT16_MAX));
 		return;
 	}
-	put_time(h.time);
+	h = erf_head(wall_ns(), len, p->lost);
 	memcpy(p->buf + p->end, &h, sizeof(h));
 	memcpy(p->buf + p->end + sizeof(h), frame, len);
 	p->end += sizeof(h) + len;

@@ -18,6 +18,22 @@ void lrh_build(struct lrh *at, const struct lrh_fields *f)
 	};
 }
 
+size_t lrh_close(uint8_t *pkt, size_t n, struct lrh_fields f)
+{
+	struct lrh lrh;
+	uint16_t vcrc;
+
+	f.len = n + ICRC_LEN;
+	lrh_build(&lrh, &f);
+	memcpy(pkt, &lrh, sizeof(lrh));
+	icrc_end(lrh_icrc(pkt, n), pkt + n);
+	n += ICRC_LEN;
+	vcrc = lrh_vcrc(pkt, n);
+	pkt[n++] = (uint8_t)vcrc;
+	pkt[n++] = (uint8_t)(vcrc >> 8);
+	return n;
+}
+
 /* What switches and routers may change is read as ones (7.8.1): of a packet without a GRH
  * the VL, of one with it the whole LRH and the GRH's traffic class, flow label and hop
  * limit; the BTH's byte with FECN and BECN. */

@@ -32,6 +32,12 @@ struct lrh_fields {
 
 void lrh_build(struct lrh *at, const struct lrh_fields *f);
 
+/* A packet of n bytes from the LRH's place to the payload's padding, at least to the
+ * BTH's end, gets its LRH and, behind it, both CRCs.  Returns the bytes of the whole;
+ * f->len need not be set. */
+enum { LRH_MORE = 4 + VCRC_LEN };
+size_t lrh_close(uint8_t *pkt, size_t n, struct lrh_fields f);
+
 /* Of a packet of n bytes from the LRH to the payload's padding, at least to the BTH's
  * end; icrc.h has how it is put behind that. */
 uint32_t lrh_icrc(const void *pkt, size_t n);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* erf.h - the head of a record of Endace's Extensible Record Format, in which captures
+ * have packets of InfiniBand. */
+#ifndef WIRE_ERF_H
+#define WIRE_ERF_H
+
+#include <assert.h>
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "wire/be.h"
+
+enum { ERF_INFINIBAND = 21, ERF_VARYING = 0x04, LINKTYPE_ERF = 197 };
+
+struct erf {
+	uint8_t time[8]; /* little-endian: seconds since 1970, and 2^-32 of them */
+	uint8_t type, flags;
+	be16_t rlen, lost, wlen; /* of the record, before it, of the packet */
+};
+
+static_assert(sizeof(struct erf) == 16, "ERF");
+
+/* Of a packet of len bytes, from its LRH to its VCRC, at that time. */
+static inline struct erf erf_head(uint64_t wall_ns, size_t len, uint16_t lost)
+{
+	struct erf h = {
+		.type = ERF_INFINIBAND,
+		.flags = ERF_VARYING,
+		.rlen = be16((uint16_t)(sizeof(h) + len)),
+		.lost = be16(lost),
+		.wlen = be16((uint16_t)len),
+	};
+	uint64_t t = htole64((wall_ns / 1000000000u) << 32 |
+			     ((wall_ns % 1000000000u) << 32) / 1000000000u);
+
+	memcpy(h.time, &t, sizeof(h.time));
+	return h;
+}
+
+#endif
