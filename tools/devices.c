@@ -36,6 +36,15 @@ static const char *state_name(enum ibv_port_state s)
 				     : "down";
 }
 
+/* What the device stands on: its interface, or its fabric. */
+static const char *place(struct device *dev, char buf[80])
+{
+	if (dev->kind != &device_ib)
+		return net_device_of(dev)->net.name;
+	snprintf(buf, 80, "fabric:%s", conf_get()->fabric);
+	return buf;
+}
+
 /* An adapter of a fabric has none. */
 static const struct netdev *net_of(struct device *dev)
 {
@@ -129,9 +138,10 @@ static void print_device(struct device *dev)
 {
 	struct row row = { .dev = dev, .first = true };
 	struct ibv_port_attr port = { 0 };
+	char buf[80];
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, net_of(dev)->name,
+	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, place(dev, buf),
 	       state_name(port.state), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
 	if (dev->kind != &device_roce) /* whose GIDs they are */
@@ -163,17 +173,21 @@ static json_t *json_device(struct device *dev)
 {
 	struct row row = { .dev = dev, .gids = json_array(), .addresses = json_array() };
 	struct ibv_port_attr port = { 0 };
+	json_t *j;
 
 	device_query_port(dev, 1, &port, sizeof(port));
 	for_gids(&row, json_gid);
 	for_addresses(&row, json_address);
-	return json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
-			 "netdev", net_of(dev)->name, "transport", dev->kind->word,
-			 "uverbs", dev->ibv.dev_name, "state", state_name(port.state),
-			 "mtu", (int)mtu_bytes(port.active_mtu), "netdev_mtu",
-			 (int)net_of(dev)->mtu, "vendor_id", (int)dev->id.vendor_id,
-			 "vendor_part_id", (int)dev->id.vendor_part_id, "gids", row.gids,
-			 "addresses", row.addresses);
+	j = json_pack("{ss ss ss ss ss si si si si so so}", "name", dev->ibv.name,
+		      "netdev", net_of(dev)->name, "transport", dev->kind->word, "uverbs",
+		      dev->ibv.dev_name, "state", state_name(port.state), "mtu",
+		      (int)mtu_bytes(port.active_mtu), "netdev_mtu",
+		      (int)net_of(dev)->mtu, "vendor_id", (int)dev->id.vendor_id,
+		      "vendor_part_id", (int)dev->id.vendor_part_id, "gids", row.gids,
+		      "addresses", row.addresses);
+	if (dev->kind == &device_ib)
+		json_object_set_new(j, "fabric", json_string(conf_get()->fabric));
+	return j;
 }
 
 int cmd_devices(int argc, char **argv)

@@ -55,15 +55,20 @@ static error_t parse_run(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* All of a file, or of standard input as "-".  NULL, and it has been said why. */
-static char *read_file(const char *name, size_t *len)
+/* All of a file, or of standard input as "-".  NULL: errno says why; 0: it is too long.
+ */
+static char *read_whole(const char *name, size_t *len)
 {
 	FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
 	char *text = NULL;
 	size_t cap = 0, n;
+	int err;
 
 	*len = 0;
-	while (f && !ferror(f) && !feof(f) && *len < FILE_MAX) {
+	if (!f)
+		return NULL;
+	errno = 0;
+	while (!ferror(f) && !feof(f) && *len < FILE_MAX) {
 		if (*len == cap) {
 			char *more = realloc(text, cap = cap ? cap * 2 : 65536);
 
@@ -74,17 +79,25 @@ static char *read_file(const char *name, size_t *len)
 		n = fread(text + *len, 1, cap - *len, f);
 		*len += n;
 	}
-	if (f && feof(f) && !ferror(f)) {
-		if (f != stdin)
-			fclose(f);
-		return text;
+	err = errno;
+	if (!feof(f) || ferror(f)) {
+		free(text);
+		text = NULL;
 	}
-	fprintf(stderr, "urnic fabric: %s: %s\n", name,
-		f && !ferror(f) ? "too long" : strerror(errno));
-	if (f && f != stdin)
+	if (f != stdin)
 		fclose(f);
-	free(text);
-	return NULL;
+	errno = text ? 0 : err;
+	return text;
+}
+
+static char *read_file(const char *name, size_t *len)
+{
+	char *text = read_whole(name, len);
+
+	if (!text)
+		fprintf(stderr, "urnic fabric: %s: %s\n", name,
+			errno ? strerror(errno) : "too long");
+	return text;
 }
 
 static int say(int rc, const char *err)
@@ -127,6 +140,14 @@ static int read_settings(struct topo *t, const char *file)
 	return rc;
 }
 
+/* For a file that names it: as ibsim, by the folder that this process is in. */
+static int open_included(const char *name, char **text, size_t *len)
+{
+	errno = 0;
+	*text = read_whole(name, len);
+	return *text ? 0 : errno ? -errno : -EFBIG;
+}
+
 int fabric_read(struct topo *t, const char *file, const char *settings)
 {
 	char err[TOPO_ERR];
@@ -136,7 +157,8 @@ int fabric_read(struct topo *t, const char *file, const char *settings)
 
 	if (!text)
 		return -EINVAL;
-	rc = say(topo_parse(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len, err),
+	rc = say(topo_parse_files(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len,
+				  open_included, err),
 		 err);
 	free(text);
 	if (rc || !settings)
@@ -182,7 +204,7 @@ static void welcome(const struct topo *t, const char *name)
 
 static int serve(struct topo *t, const char *name)
 {
-	struct control control = { t, name };
+	struct control control = { .topo = t, .name = name };
 	struct plug_server *s;
 	int stop = fabric_stop_signals(), rc;
 
@@ -197,6 +219,7 @@ static int serve(struct topo *t, const char *name)
 					  : strerror(-rc));
 		return FAILED;
 	}
+	control.server = s;
 	plug_server_control(s, control_answer, &control);
 	welcome(t, name);
 	rc = stop < 0 ? -errno : plug_serve(s, stop);
@@ -304,9 +327,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	(void)arg;
 	switch (key) {
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "no command is named");
-		return 0;
 	case ARGP_KEY_ARG:
 		*at = state->next - 1;
 		state->next = state->argc;
@@ -320,14 +340,16 @@ int cmd_fabric(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.parser = parse,
-		.args_doc = "COMMAND [ARG...]",
+		.args_doc = "[COMMAND [ARG...]]",
 		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
-		       " infiniband-diags manage as they do hardware.\vCommands:\n"
+		       " infiniband-diags manage as they do hardware; without a"
+		       " command, those that run.\vCommands:\n"
 		       "  run TOPOLOGY   run a subnet\n"
 		       "  exec TOPOLOGY PROGRAM...\n"
 		       "                 run a program on a subnet with OpenSM\n"
 		       "  make RULE      print a topology, e.g. fattree:4,2\n"
-		       "  status         show nodes and links of the one that runs\n"
+		       "  status         show nodes and links of one that runs, or all\n"
+		       "                 that run\n"
 		       "  counters [NODE [PORT]]\n"
 		       "                 show what its ports have counted\n"
 		       "  picture        print its links and their loads, for graphviz\n"
@@ -342,6 +364,8 @@ int cmd_fabric(int argc, char **argv)
 	int at = 0;
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
+	if (!at)
+		return fabric_list("urnic fabric", false);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(commands[i].name, argv[at]) != 0)
 			continue;

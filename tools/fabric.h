@@ -3,6 +3,8 @@
 #ifndef TOOLS_FABRIC_H
 #define TOOLS_FABRIC_H
 
+#include <stdbool.h>
+
 #include "fabric/topo.h"
 
 /* A file, - or a rule; and what a second file says of it, or NULL.  0, or -EINVAL and it
@@ -18,6 +20,11 @@ const char *fabric_why(int rc);
 /* The name of the fabric that is meant, by option or by setting; NULL: a setting is
  * wrong, which has been said. */
 const char *fabric_named(const char *option);
+
+/* Prints the fabrics that run; the status to exit with. */
+int fabric_list(const char *who, bool json);
+/* Does one of that name run here? */
+bool fabric_runs(const char *name);
 
 int cmd_fabric_counters(int argc, char **argv);
 int cmd_fabric_exec(int argc, char **argv);

@@ -8,13 +8,12 @@
 
 #include "fabric.h"
 #include "fabric_control.h"
+#include "plug/address.h"
 #include "plug/plug.h"
 
 const char *fabric_why(int rc)
 {
 	switch (-rc) {
-	case ENOENT:
-		return "no such fabric runs here; start one: urnic fabric run";
 	case EACCES:
 		return "another user has that name";
 	case EIO:
@@ -24,17 +23,21 @@ const char *fabric_why(int rc)
 	case ENODEV:
 		return "the fabric has no such node or port";
 	default:
-		return strerror(-rc);
+		return plug_why(rc);
 	}
 }
 
-static json_t *talk(const char *fabric, const char *ask, int *rc)
+static json_t *talk(const char *fabric, const char *ask, pid_t *pid, int *rc)
 {
 	int fd = plug_control(fabric);
 	char *text = NULL;
 	size_t len = 0;
 	json_t *j = NULL;
+	uid_t uid;
 
+	*pid = 0;
+	if (fd >= 0)
+		(void)plug_peer(fd, &uid, pid);
 	*rc = fd < 0 ? fd : plug_tell(fd, ask, &text, &len);
 	if (fd >= 0)
 		close(fd);
@@ -46,16 +49,27 @@ static json_t *talk(const char *fabric, const char *ask, int *rc)
 	return j;
 }
 
-json_t *control_ask(const char *who, const char *fabric, json_t *ask)
+json_t *control_try(const char *fabric, json_t *ask, pid_t *pid, int *rc)
 {
 	char *text = json_dumps(ask, JSON_COMPACT);
-	char running[256];
-	const char *bad;
-	int rc = -ENOMEM;
-	json_t *j = text ? talk(fabric, text, &rc) : NULL;
+	json_t *j;
 
+	*pid = 0;
+	*rc = -ENOMEM;
+	j = text ? talk(fabric, text, pid, rc) : NULL;
 	free(text);
 	json_decref(ask);
+	return j;
+}
+
+json_t *control_ask(const char *who, const char *fabric, json_t *ask)
+{
+	char running[256];
+	const char *bad;
+	pid_t pid;
+	int rc;
+	json_t *j = control_try(fabric, ask, &pid, &rc);
+
 	bad = json_string_value(json_object_get(j, "error"));
 	if (!rc && !bad)
 		return j;

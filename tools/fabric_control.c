@@ -139,6 +139,34 @@ static json_t *status(const struct control *c, const struct fabric *f, uint64_t 
 	return json_pack("{ss so}", "fabric", c->name, "nodes", nodes);
 }
 
+/* A link is counted at the end that comes first. */
+static json_t *summary(const struct control *c, const struct fabric *f)
+{
+	enum { ACTIVE = 4 };
+	unsigned switches = 0, links = 0, active = 0;
+
+	for (uint32_t i = 0; i < c->topo->nodes; i++) {
+		const struct topo_node *n = &c->topo->node[i];
+
+		switches += n->type == TOPO_SWITCH;
+		for (unsigned k = 1; k <= n->ports; k++) {
+			const struct topo_port *p = &n->port[k];
+			struct fabric_port_view v;
+
+			if (!p->peer_port || p->peer < i ||
+			    (p->peer == i && p->peer_port < k))
+				continue;
+			links++;
+			active += fabric_port(f, i, (uint8_t)k, &v) &&
+				  v.info->state == ACTIVE;
+		}
+	}
+	return json_pack("{ss si si si si si}", "fabric", c->name, "switches", switches,
+			 "adapters", c->topo->nodes - switches, "links", links, "active",
+			 active, "programs",
+			 c->server ? plug_server_programs(c->server) : 0);
+}
+
 /* --- which node, which port ------------------------------------------------- */
 
 /* Both are optional unless `all` is false.  Port -1: all.  NULL, or what is wrong. */
@@ -253,12 +281,15 @@ static json_t *answer(const struct control *c, struct fabric *f, uint64_t now,
 		out = wrong("expected an object with \"ask\"");
 	else if (strcmp(what, "status") == 0)
 		out = status(c, f, now);
+	else if (strcmp(what, "summary") == 0)
+		out = summary(c, f);
 	else if (strcmp(what, "counters") == 0)
 		out = counters(c, f, j);
 	else if (strcmp(what, "link") == 0)
 		out = set_link(c, f, now, j);
 	else
-		out = wrong("\"ask\" is status, counters or link, not '%.40s'", what);
+		out = wrong("\"ask\" is status, summary, counters or link, not '%.40s'",
+			    what);
 	json_decref(j);
 	return out;
 }

@@ -19,7 +19,7 @@ static const char topology[] =
 static struct topo topo;
 static struct fabric *fabric;
 static uint64_t now;
-static struct control control = { &topo, "test" };
+static struct control control = { .topo = &topo, .name = "test" };
 
 static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
@@ -126,6 +126,24 @@ static void t_status(void **state)
 }
 
 /* Of a program that takes nothing, at its adapter's port. */
+static void t_summary(void **state)
+{
+	json_t *j = ask("{\"ask\": \"summary\"}");
+
+	(void)state;
+	assert_string_equal(json_string_value(json_object_get(j, "fabric")), "test");
+	assert_int_equal(json_integer_value(json_object_get(j, "switches")), 1);
+	assert_int_equal(json_integer_value(json_object_get(j, "adapters")), 2);
+	assert_int_equal(json_integer_value(json_object_get(j, "links")), 2);
+	assert_int_equal(json_integer_value(json_object_get(j, "active")), 0);
+	assert_int_equal(json_integer_value(json_object_get(j, "programs")), 0);
+	json_decref(j);
+	fabric->node[0].port[2].pi.state = fabric->node[2].port[2].pi.state = PORT_ACTIVE;
+	j = ask("{\"ask\": \"summary\"}");
+	assert_int_equal(json_integer_value(json_object_get(j, "active")), 1);
+	json_decref(j);
+}
+
 static void t_waiting(void **state)
 {
 	static const uint8_t bytes[1040];
@@ -251,7 +269,7 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_status),	  TEST(t_waiting), TEST(t_link),
+		TEST(t_status),	  TEST(t_summary), TEST(t_waiting), TEST(t_link),
 		TEST(t_counters), TEST(t_wrong),   TEST(t_bytes),
 	};
 

@@ -81,7 +81,7 @@ static pid_t child(void)
 
 static int start_fabric(struct job *j)
 {
-	struct control control = { &j->t, j->name };
+	struct control control = { .topo = &j->t, .name = j->name };
 	struct plug_server *s;
 	int rc;
 
@@ -90,6 +90,7 @@ static int start_fabric(struct job *j)
 
 	if (rc)
 		return rc;
+	control.server = s;
 	plug_server_control(s, control_answer, &control);
 	j->fabric = child();
 	if (j->fabric == 0)

@@ -19,13 +19,18 @@ enum { EVERY_US = 1000000 };
 struct options {
 	const char *name, *word[2];
 	unsigned words, max;
-	bool json, once;
+	bool json, once, all;
 };
 
 static const struct argp_option options[] = {
 	{ "fabric", 'F', "NAME", 0, "the fabric; default: URNIC_FABRIC", 0 },
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
 	{ "once", '1', NULL, 0, "do not refresh, on a terminal either", 0 },
+	{ 0 },
+};
+
+static const struct argp_option status_options[] = {
+	{ "all", 'a', NULL, 0, "list the fabrics that run", 0 },
 	{ 0 },
 };
 
@@ -42,6 +47,9 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 		return 0;
 	case '1':
 		o->once = true;
+		return 0;
+	case 'a':
+		o->all = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->words == o->max)
@@ -271,21 +279,38 @@ static int show(const struct options *o, const char *who, json_t *ask,
 	return rc;
 }
 
+static error_t parse_status(int opt, char *arg, struct argp_state *state)
+{
+	if (opt == ARGP_KEY_INIT)
+		state->child_inputs[0] = state->input;
+	return opt == 'a' ? parse(opt, arg, state) : ARGP_ERR_UNKNOWN;
+}
+
 int cmd_fabric_status(int argc, char **argv)
 {
+	static const struct argp common = { .options = options, .parser = parse };
+	static const struct argp_child children[] = { { &common, 0, NULL, 0 }, { 0 } };
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
+		.options = status_options,
+		.parser = parse_status,
+		.children = children,
 		.doc = "Show the nodes and links of a running fabric, with states and"
 		       " rates, and where packets wait; each second anew on a"
-		       " terminal, once where that is none.\vExit status: 1 if no such fabric runs.",
+		       " terminal, once where that is none.  Where no fabric is named"
+		       " and `default' does not run, list those that do.\vExit"
+		       " status: 1 if no such fabric runs.",
 	};
 	struct options o = { 0 };
+	bool named;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	named = o.name;
 	o.name = fabric_named(o.name);
 	if (!o.name)
 		return EXIT_USAGE;
+	named |= strcmp(o.name, "default") != 0;
+	if (o.all || (!named && !fabric_runs(o.name)))
+		return fabric_list("urnic fabric status", o.json);
 	return show(&o, "urnic fabric status", json_pack("{ss}", "ask", "status"),
 		    print_status);
 }

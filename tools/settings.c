@@ -85,7 +85,8 @@ int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_E
 
 	if (rc)
 		return rc;
-	rc = fault_parse(&spec, conf->fault, why, sizeof(why));
+	rc = (*conf->hca ? fault_parse_ordered : fault_parse)(&spec, conf->fault, why,
+							      sizeof(why));
 	if (rc)
 		return refuse(origin, "fault", rc, "", why, err);
 	if (plug_check_name(conf->fabric))

@@ -4,6 +4,7 @@
 #include "fabric/topo.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ static void node_comment(struct topo_read *r, struct topo_node *n)
 
 static int node_line(struct topo_read *r, enum topo_type type)
 {
-	struct topo_node n = { .type = type, .line = r->line };
+	struct topo_node n = { .type = type, .line = r->line, .file = r->file };
 	struct topo_text id;
 	uint64_t ports;
 	int rc;
@@ -77,8 +78,9 @@ static int node_line(struct topo_read *r, enum topo_type type)
 		return topo_fail(r, "the number of ports, 1 to 254");
 	if (text_quoted(r, &id) || !id.len)
 		return topo_fail(r, "the node's name in quotes");
-	if (id.len >= TOPO_ID)
-		return topo_fail(r, "a name of at most 63 characters");
+	if (!topo_node_name(r, id, n.id))
+		return topo_fail(r, "a name of at most 63 characters, without # and @, "
+				    "which names of modules and ports have");
 	rc = r->t.nodes < TOPO_NODES_MAX ? grow(r) : -ENOMEM;
 	if (rc)
 		return rc;
@@ -86,8 +88,7 @@ static int node_line(struct topo_read *r, enum topo_type type)
 	n.port = calloc(ports + 1, sizeof(*n.port));
 	if (!n.port)
 		return -ENOMEM;
-	text_copy(n.id, sizeof(n.id), id);
-	text_copy(n.desc, sizeof(n.desc), id);
+	snprintf(n.desc, sizeof(n.desc), "%s", n.id);
 	set_guids(r, &n);
 	node_comment(r, &n);
 	r->t.node[r->t.nodes++] = n;
@@ -96,7 +97,7 @@ static int node_line(struct topo_read *r, enum topo_type type)
 }
 
 /* w=, s=, e=: what is enabled, in PortInfo's codes. */
-static int port_options(struct topo_read *r, struct topo_port *p)
+int topo_port_options(struct topo_read *r, struct topo_port *p)
 {
 	static const struct {
 		char name;
@@ -150,9 +151,8 @@ static int remote_end(struct topo_read *r, struct topo_end *e)
 
 	if (text_quoted(r, &id) || !id.len)
 		return topo_fail(r, "the name of the node at the other end, in quotes");
-	if (id.len >= TOPO_ID)
+	if (!topo_peer_name(r, id, e->peer_id))
 		return topo_fail(r, "a name of at most 63 characters");
-	text_copy(e->peer_id, sizeof(e->peer_id), id);
 	if (text_char(r, '[') &&
 	    (text_number(r, 10, TOPO_PORTS_MAX, &port) || !port || !text_char(r, ']')))
 		return topo_fail(r, "the port at the other end, as [1]");
@@ -162,7 +162,7 @@ static int remote_end(struct topo_read *r, struct topo_end *e)
 
 static int port_line(struct topo_read *r)
 {
-	struct topo_end e = { .line = r->line, .node = r->t.nodes - 1 };
+	struct topo_end e = { .line = r->line, .file = r->file, .node = r->t.nodes - 1 };
 	struct topo_node *n = last(r);
 	struct topo_port *p;
 	uint64_t port, guid;
@@ -186,7 +186,7 @@ static int port_line(struct topo_read *r)
 	if (text_char(r, '(') &&
 	    (text_number(r, 16, UINT64_MAX, &guid) || !text_char(r, ')')))
 		return topo_fail(r, "the other port's GUID, as (2c903000013)");
-	rc = port_options(r, p);
+	rc = topo_port_options(r, p);
 	if (rc)
 		return rc;
 	port_comment(r, n, p);
@@ -269,9 +269,12 @@ static int other_line(struct topo_read *r)
 		return usual(r, &r->usual.speed, 7);
 	if (text_word(r, "extspeed"))
 		return usual(r, &r->usual.ext, 15);
-	if (text_word(r, "module") || text_word(r, "include") || text_word(r, "do"))
-		return topo_fail_at_start(r, "a node or a GUID: module, include and do"
-					     " are ibsim's and not read here");
+	if (text_word(r, "module"))
+		return topo_module_line(r);
+	if (text_word(r, "include"))
+		return topo_include_line(r);
+	if (text_word(r, "do"))
+		return topo_fail_at_start(r, "a node or a GUID: do is ibsim's console's");
 	if (text_word(r, "Chassis") || text_word(r, "Non-Chassis"))
 		return 0; /* ibnetdiscover -g */
 	return topo_fail_at_start(r, "Switch, Ca, Rt, switchguid=, caguid=,"
@@ -293,34 +296,56 @@ static int line(struct topo_read *r)
 						    "a node (Switch, Ca, Rt) before its"
 						    " ports");
 	if (text_char(r, '@'))
-		return topo_fail_at_start(r, "a port: aliases are ibsim's and not"
-					     " read here");
+		return r->in_node
+			       ? topo_alias_line(r)
+			       : topo_fail_at_start(r,
+						    "a node (Switch, Ca, Rt) before its"
+						    " ports");
 	r->in_node = false;
 	return other_line(r);
 }
 
-int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
-	       char err[TOPO_ERR])
+int topo_lines(struct topo_read *r, const char *text, size_t len)
+{
+	int rc = 0;
+
+	while (!rc && text_next_line(r, &text, &len))
+		rc = line(r);
+	return rc;
+}
+
+int topo_parse_files(struct topo *out, const char *name, const char *text, size_t len,
+		     topo_open *open, char err[TOPO_ERR])
 {
 	struct topo_read r = {
 		.name = name,
+		.file_name = { name },
+		.files = 1,
+		.open = open,
 		.err = err,
 		.count = { { FIRST_CA_GUID, FIRST_CA_GUID, 0 },
 			   { FIRST_SWITCH_GUID, FIRST_SWITCH_GUID, 0 } },
 	};
-	int rc = 0;
+	int rc;
 
 	err[0] = '\0';
-	while (!rc && text_next_line(&r, &text, &len))
-		rc = line(&r);
+	rc = topo_lines(&r, text, len);
 	if (!rc)
 		rc = topo_join(&r);
 	free(r.end);
+	free(r.alias);
+	topo_end_files(&r);
 	if (rc)
 		topo_free(&r.t);
 	else
 		*out = r.t;
 	return rc;
+}
+
+int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
+	       char err[TOPO_ERR])
+{
+	return topo_parse_files(out, name, text, len, NULL, err);
 }
 
 void topo_free(struct topo *t)

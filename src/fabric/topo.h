@@ -9,7 +9,15 @@
  *	[1](100001) "leaf"[1]	# lid 2 lmc 0 "the leaf" lid 1 4xQDR
  *
  * A link stands at one of its ends or at both, which then agree.  GUIDs that are
- * not given are counted as ibsim counts them.
+ * not given are counted as ibsim counts them.  And as ibsim has it:
+ *
+ *	include "leaf.net"	# read here and now
+ *	module = "m"		# nodes are called m#NAME from here on, also by ports
+ *	Switch 8 "leaf"
+ *	@[1] "up"		# port 1 is called m@up, by whatever is linked to it:
+ *	module = ""
+ *	Switch 8 "spine"
+ *	[1] "m@up"
  */
 #ifndef FABRIC_TOPO_H
 #define FABRIC_TOPO_H
@@ -46,7 +54,7 @@ struct topo_node {
 	uint64_t guid, sys_guid;
 	uint32_t vendor, device; /* 0: not said */
 	struct topo_port *port;	 /* [ports + 1] */
-	uint32_t line;
+	uint32_t line, file;	 /* file: topo_parse()'s own */
 };
 
 struct topo {
@@ -58,6 +66,12 @@ struct topo {
  * expected" in err.  name is the file's, for that. */
 int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
 	       char err[TOPO_ERR]);
+/* What an included file has, as its includer calls it; the caller frees *text.  0 or
+ * -errno. */
+typedef int topo_open(const char *name, char **text, size_t *len);
+/* As topo_parse(), which refuses `include'. */
+int topo_parse_files(struct topo *out, const char *name, const char *text, size_t len,
+		     topo_open *open, char err[TOPO_ERR]);
 void topo_free(struct topo *t);
 
 /* What is ours, in a file of its own, so that the topology runs in ibsim as it is:

@@ -40,9 +40,10 @@ static int same_ids(struct topo_read *r, struct topo_node *const *sorted)
 	for (uint32_t i = 1; i < r->t.nodes; i++) {
 		if (strcmp(sorted[i]->id, sorted[i - 1]->id) == 0)
 			return topo_fail_line(
-				r, sorted[i]->line,
-				"expected a new name: line %u has a node \"%s\"",
-				sorted[i - 1]->line, sorted[i]->id);
+				r, sorted[i]->file, sorted[i]->line,
+				"expected a new name: %s:%u has a node \"%s\"",
+				r->file_name[sorted[i - 1]->file], sorted[i - 1]->line,
+				sorted[i]->id);
 	}
 	return 0;
 }
@@ -55,23 +56,23 @@ static int link_ends(struct topo_read *r, const struct topo_end *e, struct topo_
 	uint32_t far_at = (uint32_t)(far - r->t.node);
 
 	if (e->peer_port > far->ports)
-		return topo_fail_line(r, e->line,
+		return topo_fail_line(r, e->file, e->line,
 				      "expected a port that \"%s\" has, 1 to %u, not %u",
 				      far->id, far->ports, e->peer_port);
 	q = &far->port[e->peer_port];
 	if (p == q)
 		return topo_fail_line(
-			r, e->line,
+			r, e->file, e->line,
 			"expected another port: \"%s\" port %u is linked to itself",
 			near->id, e->port);
 	if (p->peer_port && (p->peer != far_at || p->peer_port != e->peer_port))
 		return topo_fail_line(
-			r, e->line,
+			r, e->file, e->line,
 			"expected \"%s\"[%u], which \"%s\" port %u is linked to already",
 			r->t.node[p->peer].id, p->peer_port, near->id, e->port);
 	if (q->peer_port && (q->peer != e->node || q->peer_port != e->port))
 		return topo_fail_line(
-			r, e->line,
+			r, e->file, e->line,
 			"expected a free port: \"%s\" port %u is linked to \"%s\"[%u]",
 			far->id, e->peer_port, r->t.node[q->peer].id, q->peer_port);
 	p->peer = far_at;
@@ -81,19 +82,32 @@ static int link_ends(struct topo_read *r, const struct topo_end *e, struct topo_
 	return 0;
 }
 
+/* The node at the other end, by its name or its port's.  NULL: there is none, which is
+ * in r->err. */
+static struct topo_node *find_far(struct topo_read *r, struct topo_node **sorted,
+				  struct topo_end *e)
+{
+	bool is_port = strchr(e->peer_id, '@');
+	const struct topo_alias *a = is_port ? topo_find_alias(r, e->peer_id) : NULL;
+	struct topo_node **far =
+		is_port ? NULL
+			: bsearch(e->peer_id, sorted, r->t.nodes, sizeof(*sorted), id_is);
+
+	if (a)
+		e->peer_port = a->port;
+	if (a || far)
+		return a ? &r->t.node[a->node] : *far;
+	topo_fail_line(r, e->file, e->line, "expected the name of a %s, not \"%s\"",
+		       is_port ? "port" : "node", e->peer_id);
+	return NULL;
+}
+
 static int link_all(struct topo_read *r, struct topo_node **sorted)
 {
 	for (uint32_t i = 0; i < r->ends; i++) {
-		const struct topo_end *e = &r->end[i];
-		struct topo_node **far =
-			bsearch(e->peer_id, sorted, r->t.nodes, sizeof(*sorted), id_is);
-		int rc;
+		struct topo_node *far = find_far(r, sorted, &r->end[i]);
+		int rc = far ? link_ends(r, &r->end[i], far) : -EINVAL;
 
-		if (!far)
-			return topo_fail_line(r, e->line,
-					      "expected the name of a node, not \"%s\"",
-					      e->peer_id);
-		rc = link_ends(r, e, *far);
 		if (rc)
 			return rc;
 	}
@@ -163,7 +177,7 @@ static int same_guids(struct topo_read *r, struct guid_of *all, uint32_t n)
 	qsort(all, n, sizeof(*all), by_guid);
 	for (uint32_t i = 1; i < n; i++) {
 		if (all[i].guid == all[i - 1].guid)
-			return topo_fail_line(r, all[i].node->line,
+			return topo_fail_line(r, all[i].node->file, all[i].node->line,
 					      "expected another GUID: 0x%" PRIx64
 					      " is \"%s\"'s",
 					      all[i].guid, all[i - 1].node->id);
@@ -200,7 +214,7 @@ int topo_join(struct topo_read *r)
 	int rc;
 
 	if (!r->t.nodes)
-		return topo_fail_line(r, r->line ? r->line : 1,
+		return topo_fail_line(r, 0, r->line ? r->line : 1,
 				      "expected at least one node (Switch, Ca)");
 	sorted = calloc(r->t.nodes, sizeof(*sorted));
 	if (!sorted)

@@ -12,10 +12,19 @@ struct topo_text {
 
 /* One end of a link, as its line has it. */
 struct topo_end {
-	uint32_t line, node;
+	uint32_t line, file, node;
 	uint8_t port, peer_port;
-	char peer_id[TOPO_ID];
+	char peer_id[TOPO_ID]; /* or an alias, MODULE@NAME */
 };
+
+/* A name of a port. */
+struct topo_alias {
+	uint32_t line, file, node;
+	uint8_t port;
+	char name[TOPO_ID]; /* MODULE@NAME */
+};
+
+enum { TOPO_FILES = 256, TOPO_DEPTH = 8 /* of includes, as ibsim's */ };
 
 struct topo_count {
 	uint64_t base, next, port;
@@ -26,7 +35,13 @@ struct topo_read {
 	uint32_t cap;
 	struct topo_end *end;
 	uint32_t ends, end_cap;
-	const char *name;
+	struct topo_alias *alias;
+	uint32_t aliases, alias_cap;
+	char module[TOPO_ID]; /* "": none */
+	topo_open *open;      /* NULL: nothing is included */
+	const char *file_name[TOPO_FILES];
+	uint32_t files, file, depth; /* file: that is being read */
+	const char *name;	     /* .. its name */
 	char *err;
 	uint32_t line;		       /* from 1 */
 	const char *start, *at, *stop; /* of the line; what was read; its end */
@@ -61,8 +76,24 @@ void text_copy(char *to, size_t size, struct topo_text from);
 /* "name:line:column: expected ..., not ...".  -EINVAL. */
 int topo_fail(struct topo_read *r, const char *expected);
 int topo_fail_at_start(struct topo_read *r, const char *expected);
-int topo_fail_line(struct topo_read *r, uint32_t line, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int topo_fail_line(struct topo_read *r, uint32_t file, uint32_t line, const char *fmt,
+		   ...) __attribute__((format(printf, 4, 5)));
+
+/* topo.c */
+int topo_lines(struct topo_read *r, const char *text, size_t len);
+int topo_port_options(struct topo_read *r, struct topo_port *p);
+
+/* topo_module.c: names of nodes and ports in a module, and files in a file. */
+/* The node's name into `to'; false: it is too long, or has a '#' or '@'. */
+bool topo_node_name(const struct topo_read *r, struct topo_text base, char to[TOPO_ID]);
+/* .. and as ports name it, or an alias. */
+bool topo_peer_name(const struct topo_read *r, struct topo_text base, char to[TOPO_ID]);
+int topo_module_line(struct topo_read *r);
+int topo_include_line(struct topo_read *r);
+int topo_alias_line(struct topo_read *r); /* behind its "@[" */
+/* NULL: no port is called so. */
+const struct topo_alias *topo_find_alias(const struct topo_read *r, const char *name);
+void topo_end_files(struct topo_read *r);
 
 /* topo_link.c */
 int topo_add_end(struct topo_read *r, const struct topo_end *e);

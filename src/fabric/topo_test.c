@@ -155,6 +155,92 @@ static void t_short(void **state)
 	topo_free(&t);
 }
 
+/* Names of included files that t_modules() has. */
+static int open_one(const char *file, char **text, size_t *len)
+{
+	static const char *const files[][2] = {
+		{ "leaf", "module = \"one\"\nSwitch 4 \"leaf\"\n[1] \"H-a\"[1]\n"
+			  "@[4] \"up\" w=1\n\nCa 1 \"H-a\"\n[1] \"leaf\"[1]\n" },
+		{ "again", "include \"again\"\n" },
+		{ "wrong", "\nCa 1 \"b\"\n[1] \"x\"\n" },
+		{ "worse", "Ca 0\n" },
+	};
+
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (strcmp(files[i][0], file) != 0)
+			continue;
+		*text = strdup(files[i][1]);
+		*len = strlen(*text);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static int parse_files(struct topo *t, const char *text, char err[TOPO_ERR])
+{
+	return topo_parse_files(t, "f", text, strlen(text), open_one, err);
+}
+
+/* As ibsim has it; test_fabric.py has ibsim read such a file. */
+static void t_modules(void **state)
+{
+	static const char text[] =
+		"include \"leaf\"\nCa 1 \"H-b\"\n[1] \"leaf\"[2]\n\n"
+		"module=\"two\"\nSwitch 2 \"leaf\"\n[2] \"one#leaf\"[3]\n[1] \"@x\"\n\n"
+		"Ca 1 \"H-a\"\n@[1] \"x\"\n\nmodule=\"\" # none\n"
+		"Switch 1 \"spine\"\n[1] \"one@up\"\n";
+	char err[TOPO_ERR];
+	struct topo t;
+
+	(void)state;
+	if (parse_files(&t, text, err))
+		fail_msg("%s", err);
+	assert_int_equal(t.nodes, 6);
+	assert_string_equal(t.node[0].id, "one#leaf");
+	assert_string_equal(t.node[1].desc, "one#H-a");
+	assert_string_equal(t.node[2].id, "one#H-b"); /* the file's module holds */
+	assert_int_equal(t.node[2].port[1].peer, 0);
+	assert_string_equal(t.node[3].id, "two#leaf");
+	assert_int_equal(t.node[3].port[2].peer, 0);
+	assert_int_equal(t.node[3].port[1].peer, 4);
+	assert_int_equal(t.node[4].port[1].peer, 3);
+	assert_string_equal(t.node[5].id, "spine");
+	assert_int_equal(t.node[5].port[1].peer, 0);
+	assert_int_equal(t.node[5].port[1].peer_port, 4);
+	assert_int_equal(t.node[5].port[1].width, 1); /* as the alias's line says */
+	topo_free(&t);
+}
+
+static void t_wrong_files(void **state)
+{
+	static const char *const bad[][2] = {
+		{ "\ninclude \"none\"\n", "f:2:1: none: No such file or directory" },
+		{ "include \"again\"\n",
+		  "again:1:1: expected no more files in files: 8" },
+		{ "include \"wrong\"\n",
+		  "wrong:3:1: expected the name of a node, not \"x\"" },
+		{ "include \"worse\"\n", "worse:1:5: expected the number of ports" },
+		{ "include \"leaf\"\nx\n", "f:2:1: expected Switch" },
+		{ "include \"leaf\"\n[1] \"leaf\"[2]\n", "f:2:1: expected a node" },
+		{ "Ca 1 \"one#b\"\n", "f:1:13" },
+		{ "include \"leaf\"\nCa 1 \"H-a\"\n",
+		  "f:2:1: expected a new name: leaf:6 has a node \"one#H-a\"" },
+		{ "Ca 1 \"a\"\n[1] \"leaf\"[4]\n\nmodule=\"one\"\n"
+		  "Switch 1 \"s\"\n[1] \"one@up\"\ninclude \"leaf\"\n",
+		  "f:2:1: expected the name of a node, not \"leaf\"" },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char err[TOPO_ERR];
+		struct topo t;
+
+		assert_int_equal(parse_files(&t, bad[i][0], err), -EINVAL);
+		if (strncmp(err, bad[i][1], strlen(bad[i][1])) != 0)
+			fail_msg("%u: %s", i, err);
+	}
+}
+
 /* clang-format off */
 static const struct { const char *text, *err; } wrong[] = {
 	{ "", "f:1:1: expected at least one node" },
@@ -180,7 +266,7 @@ static const struct { const char *text, *err; } wrong[] = {
 	{ "Ca 1 \"a\"\n[1] \"b\"[1] w=32\n", "expected a width" },
 	{ "Ca 1 \"a\"\n[1] \"b\"[1] s=8\n", "expected a speed" },
 	{ "Ca 1 \"a\"\n[1] \"b\"[1] q=8\n", "f:2:12: expected w=, s=, e=" },
-	{ "Ca 1 \"a\"\n\nCa 1 \"a\"\n", "f:3:1: expected a new name: line 1 has" },
+	{ "Ca 1 \"a\"\n\nCa 1 \"a\"\n", "f:3:1: expected a new name: f:1 has" },
 	{ "Ca 1 \"a\"\n[1] \"a\"[1]\n", "is linked to itself" },
 	{ "Ca 1 \"a\"\n[1] \"b\"[2]\n\nCa 1 \"b\"\n", "expected a port that \"b\" has" },
 	{ "Ca 1 \"a\"\n[1] \"b\"[1]\n\nSwitch 2 \"b\"\n[1] \"c\"[1]\n\nCa 1 \"c\"\n",
@@ -195,8 +281,22 @@ static const struct { const char *text, *err; } wrong[] = {
 	{ "caguid=0x11111111111111111\n", "expected a GUID" },
 	{ "vendid=0x1000000\n", "expected a number" },
 	{ "width=32\n", "expected a number" },
-	{ "module=\"x\"\n", "module, include and do are ibsim's" },
-	{ "Ca 1 \"a\"\n@[1] \"b\"\n", "aliases are ibsim's" },
+	{ "do link\n", "f:1:1: expected a node or a GUID: do is ibsim's" },
+	{ "module \"x\"\n", "f:1:8: expected =" },
+	{ "module=x\n", "f:1:8: expected the module's name in quotes" },
+	{ "module=\"a#b\"\n", "without # and @" },
+	{ "include \"x\"\n", "f:1:1: expected no file in this one" },
+	{ "include x\n", "f:1:9: expected the name of a file in quotes" },
+	{ "Ca 1 \"a#b\"\n", "without # and @" },
+	{ "Ca 1 \"a@b\"\n", "without # and @" },
+	{ "@[1] \"b\"\n", "f:1:1: expected a node" },
+	{ "Ca 1 \"a\"\n@[2] \"b\"\n", "f:2:3: expected a port of this node" },
+	{ "Ca 1 \"a\"\n@[1] \"b@\"\n", "without # and @" },
+	{ "Ca 2 \"a\"\n@[1] \"b\"\n@[2] \"b\"\n",
+	  "f:3:1: expected a new name: f:2 has a port \"@b\"" },
+	{ "Ca 2 \"a\"\n@[1] \"b\"\n[1] \"a\"[2]\n[2] \"@c\"\n",
+	  "f:4:1: expected the name of a port, not \"@c\"" },
+	{ "Ca 1 \"a\"\n@[1] \"b\"\n[1] \"@b\"\n", "is linked to itself" },
 	{ "Ca 1 \"a\x01\"\n", "f:1:6: expected the node's name in quotes" },
 	{ "Ca 1 \"a\" # \"\x01\"\n\x02\n", "f:2:1: expected Switch, Ca, Rt, switchguid=, caguid=,"
 	  " sysimgguid=, vendid=, devid=, width=, speed=, extspeed= or #, not byte 0x02" },
@@ -248,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_ibnetdiscover), cmocka_unit_test(t_find),
 		cmocka_unit_test(t_short),	   cmocka_unit_test(t_wrong),
+		cmocka_unit_test(t_modules),	   cmocka_unit_test(t_wrong_files),
 		cmocka_unit_test(t_spoilt),
 	};
 

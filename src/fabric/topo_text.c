@@ -270,10 +270,11 @@ int topo_fail_at_start(struct topo_read *r, const char *expected)
 	return topo_fail(r, expected);
 }
 
-int topo_fail_line(struct topo_read *r, uint32_t line, const char *fmt, ...)
+int topo_fail_line(struct topo_read *r, uint32_t file, uint32_t line, const char *fmt,
+		   ...)
 {
 	va_list ap;
-	int n = snprintf(r->err, TOPO_ERR, "%s:%u:1: ", r->name, line);
+	int n = snprintf(r->err, TOPO_ERR, "%s:%u:1: ", r->file_name[file], line);
 
 	if (n < 0 || n >= TOPO_ERR)
 		return -EINVAL;

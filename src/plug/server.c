@@ -170,6 +170,33 @@ void plug_server_free(struct plug_server *s)
 	free(s);
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const pid_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+unsigned plug_server_programs(const struct plug_server *s)
+{
+	const struct list *at[] = { &s->files, &s->issms, &s->attaches, &s->services };
+	size_t n = 0, all = 0, programs = 0;
+	pid_t *pid;
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		list_for(node, at[i]) all++;
+	pid = calloc(all + 1, sizeof(*pid));
+	for (size_t i = 0; pid && i < sizeof(at) / sizeof(at[0]); i++)
+		list_for(node, at[i]) pid[n++] =
+			container_of(node, struct conn, node)->pid;
+	if (pid)
+		qsort(pid, n, sizeof(*pid), by_pid);
+	for (size_t i = 0; i < n; i++)
+		programs += i == 0 || pid[i] != pid[i - 1];
+	free(pid);
+	return (unsigned)programs;
+}
+
 /* Those that have connected and say nothing. */
 static void silent(struct plug_server *s)
 {

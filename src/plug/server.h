@@ -17,6 +17,9 @@ void plug_server_free(struct plug_server *s); /* programs see the end at once */
 /* Without it there are no control connections. */
 void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx);
 
+/* How many processes have something open at its adapters. */
+unsigned plug_server_programs(const struct plug_server *s);
+
 /* Until stop (a descriptor) can be read.  0 or -errno. */
 int plug_serve(struct plug_server *s, int stop);
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fabric_list.c - the fabrics that run here: urnic fabric, and urnic fabric status -a. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fabric.h"
+#include "fabric_control.h"
+#include "fabric_links.h"
+#include "plug/plug.h"
+
+struct listing {
+	bool json;
+	unsigned n;
+	json_t *all;
+};
+
+static void print(const char *fabric, pid_t pid, const json_t *j, int rc)
+{
+	if (!j) {
+		printf("%-20s %8d  %s\n", fabric, (int)pid, fabric_why(rc));
+		return;
+	}
+	printf("%-20s %8d %8lld %8lld %6lld %6lld %8lld\n", fabric, (int)pid,
+	       json_number(j, "switches"), json_number(j, "adapters"),
+	       json_number(j, "links"), json_number(j, "active"),
+	       json_number(j, "programs"));
+}
+
+/* Another user's fabric talks to nobody but that user and root, and is left out. */
+static void row(void *ctx, const char *fabric)
+{
+	struct listing *l = ctx;
+	pid_t pid;
+	int rc;
+	json_t *j = control_try(fabric, json_pack("{ss}", "ask", "summary"), &pid, &rc);
+
+	if (j && json_object_get(j, "error")) {
+		json_decref(j);
+		j = NULL;
+		rc = -EPROTO;
+	}
+	if (!j && (rc == -EACCES || rc == -ENOENT || (rc == -EIO && strchr(fabric, ':'))))
+		return;
+	if (!l->n++ && !l->json)
+		printf("%-20s %8s %8s %8s %6s %6s %8s\n", "fabric", "PID", "switches",
+		       "adapters", "links", "active", "programs");
+	if (!l->json) {
+		print(fabric, pid, j, rc);
+		json_decref(j);
+		return;
+	}
+	if (!j)
+		j = json_pack("{ss}", "error", fabric_why(rc));
+	json_object_set_new(j, "fabric", json_string(fabric));
+	json_object_set_new(j, "pid", json_integer(pid));
+	json_array_append_new(l->all, j);
+}
+
+int fabric_list(const char *who, bool json)
+{
+	struct listing l = { .json = json, .all = json_array() };
+
+	plug_each_running(row, &l);
+	if (json) {
+		json_t *out = json_pack("{sO}", "fabrics", l.all);
+
+		json_dumpf(out, stdout, JSON_INDENT(2));
+		putchar('\n');
+		json_decref(out);
+	} else if (!l.n) {
+		fprintf(stderr, "%s: no fabric runs here; start one: urnic fabric run\n",
+			who);
+	}
+	json_decref(l.all);
+	return fflush(stdout) || !l.n ? 1 : 0;
+}
+
+struct sought {
+	const char *name;
+	bool found;
+};
+
+static void compare(void *ctx, const char *fabric)
+{
+	struct sought *s = ctx;
+
+	s->found |= strcmp(fabric, s->name) == 0;
+}
+
+bool fabric_runs(const char *name)
+{
+	struct sought s = { name, false };
+
+	plug_each_running(compare, &s);
+	return s.found;
+}
