@@ -23,6 +23,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
+# URNIC_LOCAL of the programs of tests that leave it at its default, "auto".
+LOCAL = os.environ.get("URNIC_TEST_LOCAL", "auto")
 CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
 HANGS = 60      # seconds that nothing takes which does not hang, on the slowest machine
@@ -243,6 +245,11 @@ class Namespace:
         if library:
             env["LD_LIBRARY_PATH"] = str(self.stage.lib)
         env.update({**self.extra, **(extra or {})})
+        if library and env.get("URNIC_LOCAL", "auto") == "auto" != LOCAL:
+            env["URNIC_LOCAL"] = LOCAL
+            if LOCAL == "map":      # as `urnic run -L map` does
+                env["LD_PRELOAD"] = ":".join(filter(None, (
+                    str(self.stage.lib / "liburnic-map.so"), env.get("LD_PRELOAD"))))
         return env
 
     def run(self, *argv, timeout=HANGS, check=True, **kw):

@@ -19,6 +19,18 @@ def rows(p):
                   {"RoCE": lambda at=ends: p.cycles(*at), "iWARP": lambda at=iwarp: p.cycles(*at)},
                   "TCP", lambda at=ends: p.tcp_cycles(*at))
     for way in ("auto", "off"):
-        yield Row("memory of a connected QP (of 1,000)", "KiB",
-                  {way: lambda way=way: p.qp_kib(p.host(way, pin=False)[0])},
-                  goal=Goal(64, less=True), once=True)
+        ns = p.host(way, pin=False)[0]
+        for n in (1000, 15000):
+            yield Row(f"memory of a connected QP (of {n:,})", "KiB",
+                      {way: lambda ns=ns, n=n: p.qp_kib(ns, n)}, goal=Goal(64, less=True), once=True)
+        yield Row("a SEND and a WRITE of 1 GiB, compared", "GB/s",
+                  {way: lambda ns=ns: p.many(ns, "message", 1 << 30, ns.dev, 1)}, once=True)
+    for n in (1000, 1_000_000):
+        for unit in ("us", "kib"):
+            yield Row(f"a memory region, the last tenth of {n:,}", "KiB" if unit == "kib" else unit,
+                      {"": lambda n=n, unit=unit: p.many(client, "regions", n, unit)}, once=True)
+    for n in (16, 256):
+        for unit in ("us", "kib"):
+            yield Row(f"a process of {n}, from fork to its message, or what it has of its own",
+                      "KiB" if unit == "kib" else unit,
+                      {"": lambda n=n, unit=unit: p.many(client, "processes", n, unit, client.dev, 1)}, once=True)

@@ -91,8 +91,11 @@ class Programs:
             server.wait(5)
         return sum(parse.perftest(client.out)[3] for client in clients)
 
-    def qp_kib(self, ns):
-        return self.number(ns, "bench/qp_cost", ns.dev, 1, 1000, library=True) / 1024
+    def qp_kib(self, ns, n=1000):
+        return self.number(ns, "bench/qp_cost", ns.dev, 1, n, library=True) / 1024
+
+    def many(self, ns, *words):
+        return self.number(ns, "bench/many", *words, library=True)
 
     def cycles(self, server, client, count=1000):
         """Connections of rdma_cm a second."""
