@@ -280,12 +280,10 @@ int raw_cover(struct link *link, uint32_t ifindex)
 void raw_share(struct link *link, int fd)
 {
 	struct raw *r = raw_of(link);
-	int zero = 0, rc;
+	int rc;
 
 	if (fd < 0 || r->wanted.n == 0)
 		return;
-	/* Merged datagrams have one header for the filter to look at. */
-	setsockopt(fd, SOL_UDP, UDP_GRO, &zero, sizeof(zero));
 	rc = attach(fd, &r->wanted, true);
 	if (rc)
 		log_info("what comes as packets comes by UDP, too, and is dropped: %s",

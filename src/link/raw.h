@@ -37,7 +37,9 @@ int raw_wrap(struct link **out, struct link *inner, const struct raw_conf *conf)
  * also when it does so already; -ENOSPC: there are too many. */
 int raw_cover(struct link *link, uint32_t ifindex);
 
-/* fd, a UDP socket on the port, or -1, takes in nothing that the packet socket does. */
+/* fd, a UDP socket on the port, or -1, takes in nothing that the packet socket does.  The
+ * kernel must not merge datagrams for fd (udp_keep_apart()): the filter would see the
+ * header of the first alone. */
 void raw_share(struct link *link, int fd);
 
 int raw_rx_fd(const struct link *link);

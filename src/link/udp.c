@@ -48,6 +48,7 @@ struct udp {
 	/* Made at once, as the user that this process has then; not bound yet.  -1: none
 	 */
 	int unbound[2];
+	bool apart; /* see udp_keep_apart() */
 	struct fd_id unbound_id[2];
 	atomic_int rx[2]; /* bound later; a sleeping thread reads them */
 	bool v6_first, said_gso;
@@ -348,9 +349,21 @@ static int make_receiver(struct udp *u, int f)
 	u->unbound[f] = -1;
 	if (fd < 0)
 		return fd;
+	if (u->apart)
+		udp_no_gro(fd);
 	if (fd_identify(fd, &u->unbound_id[f]) == 0)
 		u->unbound[f] = fd;
 	return fd;
+}
+
+void udp_keep_apart(struct link *link)
+{
+	struct udp *u = udp_of(link);
+
+	u->apart = true;
+	for (int f = 0; f < 2; f++)
+		if (u->unbound[f] >= 0)
+			udp_no_gro(u->unbound[f]);
 }
 
 int udp_bind(struct link *link, int family)

@@ -23,6 +23,10 @@ struct udp_stats {
 /* port: where to receive, and nothing but a number until udp_bind(). */
 int udp_open(struct link **out, uint16_t port);
 
+/* The kernel is not to merge datagrams (UDP_GRO) for this link.  Before udp_bind(): once
+ * merged ones wait in a socket, their lengths are told only while it may merge. */
+void udp_keep_apart(struct link *link);
+
 /* Receive on family (AF_INET, AF_INET6) from now on.  0, also when it does so
  * already; -EADDRINUSE, -EAFNOSUPPORT, -EMFILE ... */
 int udp_bind(struct link *link, int family);

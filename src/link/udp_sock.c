@@ -121,6 +121,13 @@ int udp_receiver(int family)
 	return make_socket(f, rx_options[f]);
 }
 
+void udp_no_gro(int fd)
+{
+	int zero = 0;
+
+	setsockopt(fd, SOL_UDP, UDP_GRO, &zero, sizeof(zero));
+}
+
 int udp_receive_on(int fd, int family, uint16_t port)
 {
 	return bind_port(fd, family == AF_INET6, port);

@@ -14,6 +14,9 @@ union sock_addr {
 	struct sockaddr_in6 v6;
 };
 
+/* fd, of udp_receiver(), gets each datagram by itself. */
+void udp_no_gro(int fd);
+
 /* A socket that takes in datagrams, not bound yet.  -errno. */
 int udp_receiver(int family);
 /* Bind it to the wildcard address and port, which is shared by the sockets that

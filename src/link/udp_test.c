@@ -135,6 +135,37 @@ static void test_rest_of_a_run_is_kept(void **state)
 	run_of(AF_INET6, "::1", 17, 1);
 }
 
+/* No datagram is the second of a message: not even of what comes first. */
+static void test_runs_that_are_kept_apart(void **state)
+{
+	enum { N = 10 };
+	static struct out o[N];
+	struct dgram v[N], in[N];
+	struct link *link;
+
+	(void)state;
+	need_netns();
+	assert_int_equal(udp_open(&link, PORT), 0);
+	udp_keep_apart(link);
+	assert_int_equal(udp_bind(link, AF_INET), 0);
+	assert_int_equal(udp_bind(link, AF_INET6), 0);
+	for (int f = 0; f < 2; f++) {
+		for (unsigned i = 0; i < N; i++) {
+			const char *ip = f ? "::1" : "127.0.0.1";
+
+			v[i] = make(&o[i], ip, ip, 1000, i);
+			v[i].seg = (uint16_t)i;
+		}
+		assert_int_equal(link->ops->send(link, v, N, 0), N);
+		for (unsigned k = 0; k < N; k++) {
+			assert_int_equal(recv_wait(link, in, 1), 1);
+			check_data(&in[0], 1000, k);
+			assert_int_equal(in[0].seg, 0);
+		}
+	}
+	done(link);
+}
+
 static void test_many_runs_and_families_in_one_call(void **state)
 {
 	enum { N = 120 };
@@ -427,6 +458,7 @@ int main(void)
 		cmocka_unit_test(test_source_address_is_the_one_asked_for),
 		cmocka_unit_test(test_runs_are_cut),
 		cmocka_unit_test(test_rest_of_a_run_is_kept),
+		cmocka_unit_test(test_runs_that_are_kept_apart),
 		cmocka_unit_test(test_many_runs_and_families_in_one_call),
 		cmocka_unit_test(test_what_found_the_socket_full_is_counted),
 		cmocka_unit_test(test_unreachable),

@@ -190,6 +190,7 @@ static int wrap_raw(struct ethernet *eth, const struct conf *conf)
 	};
 	int rc = raw_wrap(&eth->raw, port_link(eth->port), &raw);
 
+	port_keep_apart(eth->port); /* raw_share() */
 	if (rc == -EPERM)
 		log_error(
 			"URNIC_LINK=raw: packet sockets need CAP_NET_RAW in this network "

@@ -480,6 +480,11 @@ size_t port_refused(struct port *p, uint8_t ip[16], void *quote, size_t max)
 	return udp_refused(p->udp, ip, quote, max);
 }
 
+void port_keep_apart(struct port *p)
+{
+	udp_keep_apart(p->udp);
+}
+
 int port_rx_fd(const struct port *p, int family)
 {
 	return udp_rx_fd(p->udp, family);

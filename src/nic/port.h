@@ -29,6 +29,9 @@ int port_open(struct port **out, struct host *host, uint16_t udp_port,
 void port_close(struct port *port);
 struct link *port_link(struct port *port);
 
+/* See udp_keep_apart().  Before port_bind(). */
+void port_keep_apart(struct port *port);
+
 /* Bind the address family (AF_INET or AF_INET6) if it is not yet.  0;
  * -EADDRINUSE with one error line that names the holder if it is no urnic, or
  * another user's that may not carry this one's traffic. */
