@@ -5,7 +5,11 @@
  * it may poll, make control calls, fork.  Only other posts to the QP wait
  * (core/post_build.c).
  */
+#include <assert.h>
+#include <stddef.h>
+
 #include "abi/abi.h"
+#include "core/flush.h"
 #include "core/post.h"
 #include "core/qp.h"
 #include "nic/nic.h"
@@ -154,6 +158,13 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 	post_value(qp_of_ex(ex), value);
 }
 
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	draft_remote(ex, (enum ibv_wr_opcode)WR_FLUSH, rkey, addr, 0);
+	post_flush(qp_of_ex(ex), len, type, level);
+}
+
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
@@ -198,6 +209,10 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 	post_sge_list(qp_of_ex(ex), n, list);
 }
 
+static_assert(offsetof(struct qp, wr_flush) ==
+		      offsetof(struct qp, ex.wr_atomic_write) + sizeof(void *),
+	      "wr_flush, as newer headers place it");
+
 void abi_wr_ops(struct qp *qp)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
@@ -216,6 +231,7 @@ void abi_wr_ops(struct qp *qp)
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	ex->wr_atomic_write = wr_atomic_write;
+	qp->wr_flush = wr_flush;
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;

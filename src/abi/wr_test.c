@@ -145,10 +145,12 @@ static void refused_pieces(void **state)
 	struct qp *q = qp_of(qp);
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		ibv_wr_start(ex);
 		ibv_wr_send(ex);
-		if (i)
+		if (i == 2)
+			q->wr_flush(ex, 1, 2, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+		else if (i)
 			ibv_wr_send_tso(ex, NULL, 0, 0);
 		else
 			ex->wr_atomic_write(ex, 1, 2, NULL);

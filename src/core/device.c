@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/flush.h"
 #include "core/limits.h"
 #include "core/qp_state.h"
 #include "core/wr_op.h"
@@ -284,8 +285,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		};
 	}
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
-	if (dev->kind->transport == IBV_TRANSPORT_IB)
-		a.device_cap_flags_ex |= ATOMIC_WRITE;
+	if (device_has_a19(dev))
+		a.device_cap_flags_ex |= ATOMIC_WRITE | DEVICE_FLUSH_GLOBAL;
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

@@ -106,6 +106,12 @@ static inline bool device_has_lid(const struct device *dev, uint16_t lid)
 	return (uint16_t)lids && lid >> (lids >> 16) == (uint16_t)lids >> (lids >> 16);
 }
 
+/* Has it ATOMIC WRITE and FLUSH (annex A19)? */
+static inline bool device_has_a19(const struct device *dev)
+{
+	return dev->kind->transport == IBV_TRANSPORT_IB;
+}
+
 /* Must packets of its port have a GRH?  (A16) */
 static inline bool device_needs_grh(const struct device *dev)
 {

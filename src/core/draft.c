@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "core/device.h"
 #include "core/event.h"
+#include "core/flush.h"
 #include "core/mr.h"
 #include "core/wr_op.h"
 #include "sys/clock.h"
@@ -167,6 +168,22 @@ int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 		rc = draft_add_inline(qp, (const void *)(uintptr_t)list[i].addr,
 				      list[i].length);
 	return rc;
+}
+
+int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level)
+{
+	struct swqe *w = draft_last(&qp->sq);
+
+	if (!type || type > FLUSH_KNOWN)
+		return post_refuse(qp,
+				   "a FLUSH of no placement type, or of an unknown one");
+	if (level != FLUSH_RANGE && level != FLUSH_MR)
+		return post_refuse(qp, "a FLUSH of an unknown selectivity level");
+	if (level == FLUSH_RANGE && len > UINT32_MAX)
+		return post_refuse(qp, "a FLUSH of a range longer than 4 GiB - 1");
+	w->flush.feth = feth_bits(type, level);
+	w->flush.length = level == FLUSH_RANGE ? (uint32_t)len : 0;
+	return 0;
 }
 
 void draft_value(struct qp *qp, const void *value)

@@ -67,6 +67,7 @@ int draft_inline(struct qp *qp);
 int draft_add_inline(struct qp *qp, const void *from, size_t n);
 int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list);
 /* The payload is the 8 bytes at value, or in these SGEs, whose lkeys do not count. */
+int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level);
 void draft_value(struct qp *qp, const void *value);
 int draft_value_sges(struct qp *qp, size_t n, const struct ibv_sge *list);
 int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey);

@@ -11,6 +11,7 @@
 #include "core/device.h"
 #include "core/dm.h"
 #include "core/exports.h"
+#include "core/flush.h"
 #include "core/mkey.h"
 #include "core/null_memory.h"
 #include "sys/guard.h"
@@ -19,24 +20,6 @@
 struct mr *mr_of(struct ibv_mr *ibv)
 {
 	return container_of(ibv, struct mr, ibv);
-}
-
-int mr_check_access(int access)
-{
-	const int remote_write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
-	if ((unsigned)access & ~ACCESS_KNOWN) {
-		log_info("memory region refused: access %#x has unknown bits",
-			 (unsigned)access);
-		return -EINVAL;
-	}
-	if (access & remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
-		log_info("memory region refused: access %#x: remote write and "
-			 "atomic need IBV_ACCESS_LOCAL_WRITE",
-			 (unsigned)access);
-		return -EINVAL;
-	}
-	return 0;
 }
 
 static bool is_implicit(const void *addr, size_t length, int access)
@@ -101,9 +84,10 @@ static int check_memory(void *addr, size_t length, int access)
 	return -EFAULT;
 }
 
-static int check_reg(void *addr, size_t length, uint64_t base, int access)
+static int check_reg(const struct pd *pd, void *addr, size_t length, uint64_t base,
+		     int access)
 {
-	int rc = mr_check_access(access);
+	int rc = mr_check_access(pd, access);
 
 	if (rc || is_implicit(addr, length, access))
 		return rc;
@@ -186,7 +170,7 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	if (access & IBV_ACCESS_ZERO_BASED || is_implicit(addr, length, access))
 		iova = 0;
 	guard_arm();
-	rc = check_reg(addr, length, iova, access);
+	rc = check_reg(pd, addr, length, iova, access);
 	if (rc)
 		return rc;
 	like = (struct mkey){ .valid = true,
@@ -313,8 +297,9 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	new = changed(mk, flags, pd, addr, length, access);
 	turn_take(&mr->core->turn);
 	rc = atomic_load(&mk->windows) ? -EBUSY
-	     : mk->is_null	       ? 0
-			   : check_reg(new.host, new.length, new.base, new.access);
+	     : mk->is_null
+		     ? 0
+		     : check_reg(new.pd, new.host, new.length, new.base, new.access);
 	if (!rc)
 		change(mr, flags, pd, &new);
 	turn_give(&mr->core->turn);
@@ -417,7 +402,7 @@ static inline enum mr_why check(struct core *core, const struct mkey *mk,
 				uint64_t len, int access, uint8_t **host)
 {
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			   IBV_ACCESS_REMOTE_ATOMIC;
+			   IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH;
 
 	if (!mk)
 		return MR_NO_KEY;
@@ -446,6 +431,15 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint3
 		     uint64_t va, uint64_t len, int access, uint8_t **host)
 {
 	return check(core, mkey_find(core, key), pd, qpn, va, len, access, host);
+}
+
+enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
+			   uint32_t qpn, int access)
+{
+	const struct mkey *mk = mkey_find(core, key);
+	uint8_t *host;
+
+	return check(core, mk, pd, qpn, mk ? mk->base : 0, 0, access, &host);
 }
 
 enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,

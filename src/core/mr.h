@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "core/flush.h"
 #include "core/mkey.h"
 #include "core/pd.h"
 #include "core/verr.h"
@@ -35,7 +36,7 @@ struct swqe;
 #define ACCESS_KNOWN                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |     \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |         \
-	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |                                     \
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | (unsigned)ACCESS_FLUSH |            \
 	 (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
 
 struct mr *mr_of(struct ibv_mr *ibv);
@@ -66,8 +67,9 @@ struct mw {
  * A length of 0 is -EINVAL at a page's start, as it is in the kernel. */
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	   struct mr **out);
-/* What access may be asked for at all: 0 or -EINVAL. */
-int mr_check_access(int access);
+/* What access may be asked for at all.  0; -EINVAL; -EOPNOTSUPP: FLUSH rights that the
+ * device of pd has not. */
+int mr_check_access(const struct pd *pd, int access);
 /* A region that is like this, for callers that have checked it. */
 int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
 /* A region of device memory, whose access must have IBV_ACCESS_ZERO_BASED. */
@@ -129,6 +131,10 @@ enum mr_why {
  * callers, as the specification has it. */
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host);
+
+/* May all that is behind key be reached so? */
+enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
+			   uint32_t qpn, int access);
 
 /* A region of some PD: so it is as long as no key has ended or changed. */
 struct mr_found {

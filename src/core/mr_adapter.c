@@ -14,7 +14,7 @@ int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int acc
 {
 	const int never = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 	struct dm *of = dm->of ? dm->of : dm;
-	int rc = mr_check_access(access);
+	int rc = mr_check_access(pd, access);
 
 	if (rc)
 		return rc;

@@ -98,7 +98,8 @@ static struct mkey *find_region(struct core *core, const struct ibv_mw_bind_info
 
 enum {
 	MW_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-	MW_ACCESS = MW_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED,
+	MW_ACCESS =
+		MW_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED | ACCESS_FLUSH,
 };
 
 /* False: it is being deregistered. */
@@ -126,6 +127,8 @@ static const char *refuse_region(const struct mkey *mk, const struct mkey *regio
 	if (info->mw_access_flags & MW_WRITES && /* C10-74 */
 	    !(region->access & IBV_ACCESS_LOCAL_WRITE))
 		return "write access to a region that lacks IBV_ACCESS_LOCAL_WRITE";
+	if (info->mw_access_flags & ~(unsigned)region->access & ACCESS_FLUSH)
+		return "FLUSH rights that the region lacks";
 	if (info->length > region->length ||
 	    info->addr - region->base > region->length - info->length)
 		return "range outside of the region"; /* C10-75 */

@@ -266,8 +266,9 @@ static void the_region_must_allow_windows(void **state)
 /* Whoever names a window's rkey as an lkey gets nothing, whatever was said. */
 static void flags_of_regions_mean_nothing(void **state)
 {
-	const unsigned all = ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED |
-							IBV_ACCESS_REMOTE_ATOMIC);
+	const unsigned all =
+		ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | ACCESS_FLUSH |
+					   IBV_ACCESS_REMOTE_ATOMIC);
 	struct ibv_mw_bind_info info;
 	struct mw *mw;
 	uint32_t rkey;
@@ -279,6 +280,8 @@ static void flags_of_regions_mean_nothing(void **state)
 	rkey = mw->ibv.rkey;
 	assert_int_equal(bind(mw, &rkey, info), IBV_WC_SUCCESS);
 	assert_int_equal(mw->mkey.access, READ | WRITE);
+	info.mw_access_flags = READ | ACCESS_FLUSH_GLOBAL; /* the region lacks it */
+	assert_int_equal(bind(mw, &rkey, info), IBV_WC_MW_BIND_ERR);
 	info.mw_access_flags = 1u << 18;
 	assert_int_equal(bind(mw, &rkey, info), IBV_WC_MW_BIND_ERR);
 	mw_dealloc(mw);

@@ -43,7 +43,9 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		return rc;
 	traits = op->traits;
 	set_remote(draft_last(&qp->sq), traits, wr);
-	if (wr->num_sge < 0)
+	if (traits & WR_BUILT)
+		rc = post_refuse(qp, "opcode of ibv_wr_*() alone");
+	else if (wr->num_sge < 0)
 		rc = post_refuse(qp, "num_sge is negative");
 	else if (traits & WR_VALUE)
 		rc = draft_value_sges(qp, (size_t)wr->num_sge, wr->sg_list);

@@ -37,6 +37,8 @@ void post_sge_list(struct qp *qp, size_t n, const struct ibv_sge *list);
 void post_inline(struct qp *qp, const void *addr, size_t length);
 void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list);
 void post_value(struct qp *qp, const void *value); /* 8 bytes: atomic write */
+/* len: bytes of a range, not looked at for a whole region (core/flush.h). */
+void post_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level);
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey);
 /* rkey: the window's new one. */
 void post_srqn(struct qp *qp, uint32_t srqn);

@@ -162,6 +162,12 @@ void post_value(struct qp *qp, const void *value)
 		draft_value(qp, value);
 }
 
+void post_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level)
+{
+	if (open_draft(qp))
+		keep(qp, draft_flush(qp, len, type, level));
+}
+
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	if (open_draft(qp))

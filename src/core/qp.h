@@ -14,6 +14,7 @@
 
 #include "core/core.h"
 #include "core/cq.h"
+#include "core/flush.h"
 #include "core/path.h"
 #include "core/rq.h"
 #include "core/verr.h"
@@ -49,9 +50,15 @@ struct swqe {
 	uint8_t state;	     /* the transport's own */
 	union {
 		struct {
-			struct {
-				uint64_t compare_add, swap;
-			} atomic;
+			union {
+				struct {
+					uint64_t compare_add, swap;
+				} atomic;
+				struct {
+					uint32_t feth;	 /* core/flush.h */
+					uint32_t length; /* of the range */
+				} flush;
+			};
 			uint32_t srqn; /* XRC: of the target */
 		};
 		struct {
@@ -83,7 +90,8 @@ struct sq {
 
 struct qp {
 	struct live live;
-	struct ibv_qp_ex ex; /* an ibv_qp is its head */
+	struct ibv_qp_ex ex;   /* an ibv_qp is its head */
+	wr_flush_fn *wr_flush; /* the next field of a newer ibv_qp_ex */
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;

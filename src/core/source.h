@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/flush.h"
 #include "core/qp.h"
 #include "core/sgl.h"
 
@@ -18,12 +19,18 @@ static inline bool wqe_is_atomic(const struct swqe *w)
 	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/* It is answered as a READ of nothing (annex A19). */
+static inline bool wqe_has_empty_answer(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_WRITE || w->opcode == WR_FLUSH;
+}
+
 /* It has an answer, not only an ACK: READ, atomic, whose answer has data, which is placed
- * in memory of its SGEs; ATOMIC WRITE. */
+ * in memory of its SGEs; ATOMIC WRITE and FLUSH. */
 static inline bool wqe_is_read(const struct swqe *w)
 {
 	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w) ||
-	       w->opcode == IBV_WR_ATOMIC_WRITE;
+	       wqe_has_empty_answer(w);
 }
 
 /* Longer than a message may be, or an atomic without room for its answer. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "core/flush.h"
 #include "core/qp.h"
 #include "core/sgl.h"
 #include "core/tm.h"
@@ -130,15 +131,10 @@ void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_
 
 /* --- memory -------------------------------------------------------------- */
 
-enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
-			  uint64_t len, int access, uint8_t **host)
+/* why, and what was asked for if that is refused. */
+static enum refusal reached(struct target *t, enum mr_why why, uint32_t rkey, uint64_t va,
+			    uint64_t len, int access)
 {
-	enum mr_why why;
-
-	*host = NULL;
-	if (len == 0)
-		return ACCEPTED;
-	why = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host);
 	if (why == MR_OK)
 		return ACCEPTED;
 	t->refused.rkey = rkey;
@@ -147,6 +143,17 @@ enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64
 	t->refused.access = access;
 	t->refused.why = why;
 	return REFUSED_KEY;
+}
+
+enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access, uint8_t **host)
+{
+	*host = NULL;
+	if (len == 0)
+		return ACCEPTED;
+	return reached(t,
+		       mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host),
+		       rkey, va, len, access);
 }
 
 enum refusal target_allows(const struct qp *qp, int access)
@@ -244,6 +251,39 @@ enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
 			 : mr_fetch_add(qp->core, rkey, at, swap_add, orig);
 
 	return rc ? REFUSED_MEMORY : ACCEPTED;
+}
+
+/* The rights that a FETH asks for; 0: it names no placement type, or one or a level that
+ * there is not. */
+static int flush_access(uint32_t feth)
+{
+	const unsigned type = feth_type(feth);
+
+	if (type > FLUSH_KNOWN || feth_level(feth) > FLUSH_MR)
+		return 0;
+	return (type & FLUSH_GLOBAL ? ACCESS_FLUSH_GLOBAL : 0) |
+	       (type & FLUSH_PERSISTENT ? ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/* WRITEs before it were stores into memory that all see; the fence keeps their order
+ * with what the program is told after it. */
+enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, uint32_t feth)
+{
+	const int access = flush_access(feth);
+	enum refusal why;
+	uint8_t *host;
+
+	if (!access || target_allows(qp, access))
+		return REFUSED_OPERATION;
+	if (feth_level(feth) == FLUSH_MR)
+		why = reached(t, mr_check_whole(qp->core, rkey, qp->pd, qp->qpn, access),
+			      rkey, va, 0, access);
+	else
+		why = target_reach(qp, t, rkey, va, len, access, &host);
+	if (!why)
+		atomic_thread_fence(memory_order_seq_cst);
+	return why;
 }
 
 int target_event(enum refusal why)

@@ -129,6 +129,11 @@ enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
 enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
 				 const void *value);
 
+/* A FLUSH of len bytes, or of the whole region, as the FETH says (annex A19): what was
+ * written there before is where all can see it. */
+enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, uint32_t feth);
+
 /* The event of an RC QP of IBTA that the refusal ends (9.9.3), or -1. */
 int target_event(enum refusal why);
 

@@ -16,6 +16,9 @@ enum wr_trait {
 	WR_IMM = 1 << 5,    /* immediate, or an rkey to invalidate */
 	WR_BIND = 1 << 6,
 	WR_VALUE = 1 << 7, /* carries 8 bytes, copied when it is posted */
+	WR_BUILT =
+		1
+		<< 8, /* ibv_wr_*() alone can say it: ibv_send_wr has no fields for it */
 };
 
 /* A QP of an iWARP device, beside the types of enum ibv_qp_type. */

@@ -156,6 +156,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	case IB_ATOMIC_WRITE:
 		return atomic_write(q, pkt);
 	case IB_FLUSH:
+		return rsp_flush(q, pkt);
 	case IB_READ_RESP:
 	case IB_ATOMIC_RESP:
 	case IB_ACK:

@@ -162,8 +162,8 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 	struct swqe *w = sq_at(&qp->sq, tail);
 
 	i = psn_off(psn, w->psn);
-	if (w->opcode == IBV_WR_ATOMIC_WRITE && pkt->op->place == IB_ONLY &&
-	    pkt->payload_len == 0) { /* A19: the answer of a READ of nothing */
+	if (wqe_has_empty_answer(w) && pkt->op->place == IB_ONLY &&
+	    pkt->payload_len == 0) {
 		placed(q, w, 0, psn, now);
 		return;
 	}

@@ -502,6 +502,8 @@ enum refusal rsp_check_read(struct ib_qp *q, const struct ib_pkt *pkt)
 	REQUIRES(q->qp->lock);
 enum refusal rsp_check_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t **at)
 	REQUIRES(q->qp->lock);
+/* A FLUSH, which is done when it has been checked. */
+enum refusal rsp_flush(struct ib_qp *q, const struct ib_pkt *pkt);
 enum refusal rsp_check_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt,
 				    uint64_t **at) REQUIRES(q->qp->lock);
 /* Done there; *orig: what stood there before. */

@@ -127,8 +127,8 @@ static void atomic_again(struct ib_qp *q, uint32_t psn)
 	}
 }
 
-/* It was written: that is said again, and nothing is written. */
-static void written_again(struct ib_qp *q, const struct ib_pkt *pkt)
+/* It was done: that is said again, and nothing is done. */
+static void done_again(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	insert(q, &(struct resource){ .psn = pkt->f.psn,
 				      .npkts = 1,
@@ -157,9 +157,9 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 		atomic_again(q, pkt->f.psn);
 		return;
 	case IB_ATOMIC_WRITE:
-		written_again(q, pkt);
-		return;
 	case IB_FLUSH:
+		done_again(q, pkt);
+		return;
 	case IB_READ_RESP:
 	case IB_ATOMIC_RESP:
 	case IB_ACK:

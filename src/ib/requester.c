@@ -34,6 +34,7 @@ static const struct wr {
 	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_WRITE]         = { true, IB_ATOMIC_WRITE, IB_NONE, RC | XRC },
+	[WR_FLUSH]                    = { true, IB_FLUSH, IB_NONE, RC | XRC },
 	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC | XRC },
 	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC | XRC },
 #undef RC
@@ -380,6 +381,23 @@ static enum step send_atomic_write(struct planning *p, struct swqe *w)
 	return put_read(p, &e, w, 1, cost);
 }
 
+/* A19: the place of a READ, no payload; answered, and so counted, as a READ. */
+static enum step send_flush(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
+{
+	struct ib_qp *q = p->q;
+	struct emit e;
+
+	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
+	    !admit(q, CC_PACKET))
+		return STEP_WAIT;
+	start(p, &e, w);
+	e.f.opcode = ib_opcode(q->service, IB_FLUSH, IB_ONLY, IB_NONE);
+	e.f.flush = w->flush.feth;
+	e.f.va = w->remote_addr;
+	e.f.dma_len = w->flush.length;
+	return put_read(p, &e, w, 1, CC_PACKET);
+}
+
 static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 {
 	const struct ib_req *r = &p->q->req;
@@ -412,6 +430,8 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 		return send_atomic(p, w);
 	if (w->opcode == IBV_WR_ATOMIC_WRITE)
 		return send_atomic_write(p, w);
+	if (w->opcode == WR_FLUSH)
+		return send_flush(p, w);
 	return send_data(p, w);
 }
 

@@ -222,6 +222,30 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
+/* What came before it has been placed already. */
+static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock)
+{
+	struct resource r = {
+		.psn = q->rsp.epsn,
+		.npkts = 1,
+		.msn = psn_add(q->rsp.msn, 1),
+		.srqn = rsp_srqn(pkt),
+	};
+	enum refusal why;
+	bool dropped;
+
+	why = rsp_flush(q, pkt);
+	if (why)
+		return why;
+	why = rsp_make_room(q, &dropped);
+	if (why || dropped)
+		return why;
+	rsp_add_pending(q, &r);
+	accept(q, pkt, 1);
+	return ACCEPTED;
+}
+
 /* --- */
 
 static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -242,7 +266,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	case IB_ATOMIC_WRITE:
 		return rc_atomic_write(q, pkt);
 	case IB_FLUSH:
-		return REFUSED_OPERATION; /* not supported: no QP can allow it */
+		return rc_flush(q, pkt);
 	case IB_READ_RESP:
 	case IB_ATOMIC_RESP:
 	case IB_ACK:

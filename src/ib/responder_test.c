@@ -265,7 +265,7 @@ static void broken_messages(void **state)
 		{ IB_WRITE, IB_FIRST, 1024, 1024 }, /* nothing left for the last */
 		{ IB_WRITE, IB_FIRST, 1024, 0x80000001 },
 		{ IB_READ, IB_ONLY, 0, 0x80000001 },
-		{ IB_FLUSH, IB_ONLY, 0, 0 }, /* not supported */
+		{ IB_FLUSH, IB_ONLY, 0, 0 }, /* no QP of these allows it */
 		{ IB_ATOMIC_WRITE, IB_ONLY, 4, 8 },
 		{ IB_ATOMIC_WRITE, IB_ONLY, 8, 16 },
 		{ IB_ATOMIC_WRITE, IB_ONLY, 16, 16 },

@@ -141,6 +141,14 @@ enum refusal rsp_check_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt,
 						   pkt->f.va, at);
 }
 
+enum refusal rsp_flush(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	return pkt->payload_len > 0
+		       ? REFUSED_LENGTH
+		       : target_flush(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va,
+				      pkt->f.dma_len, pkt->f.flush);
+}
+
 bool rsp_lost_recv(struct ib_qp *q)
 {
 	struct target *t = &q->rsp.target;

@@ -27,7 +27,10 @@ static void pack_wide(const struct ib_fields *f, uint16_t exts, struct rec *r)
 
 static uint32_t data_of(const struct ib_fields *f, uint16_t exts)
 {
-	return exts & 1 << IB_IMMDT ? f->imm : exts & 1 << IB_IETH ? f->inv_rkey : f->msn;
+	return exts & 1 << IB_IMMDT  ? f->imm
+	       : exts & 1 << IB_IETH ? f->inv_rkey
+	       : exts & 1 << IB_FETH ? f->flush
+				     : f->msn;
 }
 
 /* All but stamp and bytes. */
@@ -64,7 +67,7 @@ static bool unpack(const struct rec *r, struct ib_pkt *pkt)
 	f->dest_qp = r->dst;
 	f->psn = r->psn & 0xffffff;
 	f->syndrome = r->syndrome;
-	f->imm = f->inv_rkey = f->msn = r->data;
+	f->imm = f->inv_rkey = f->flush = f->msn = r->data;
 	if (op->ext & WIDE) {
 		f->va = f->orig = r->va;
 		f->rkey = r->rkey;

@@ -34,7 +34,7 @@ struct rec {
 	uint8_t opcode, syndrome; /* of the BTH and the AETH */
 	uint32_t dst, src;	  /* QPNs */
 	uint32_t psn;
-	uint32_t data;	/* ImmDt as it lies, IETH's rkey, or AETH's MSN */
+	uint32_t data;	/* ImmDt as it lies, IETH's rkey, the FETH, or AETH's MSN */
 	uint32_t route; /* link/lane.h */
 	/* RETH, AtomicETH, AtomicAckETH: */
 	uint64_t va; /* or the value of AtomicAckETH */

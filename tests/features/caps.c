@@ -8,7 +8,10 @@
 
 enum { AT_ONCE_MS = 1000 };
 
-#define ATOMIC_WRITE_CAP (1ull << 40) /* IBV_DEVICE_ATOMIC_WRITE of newer headers */
+/* Of newer headers: IB_UVERBS_DEVICE_ATOMIC_WRITE, _FLUSH_GLOBAL, _FLUSH_PERSISTENT */
+#define ATOMIC_WRITE_CAP     (1ull << 40)
+#define FLUSH_GLOBAL_CAP     (1ull << 38)
+#define FLUSH_PERSISTENT_CAP (1ull << 39)
 
 typedef const struct ibv_device_attr_ex attrs;
 
@@ -103,6 +106,16 @@ static bool has_atomics(attrs *a)
 static bool has_atomic_write(attrs *a)
 {
 	return a->device_cap_flags_ex & ATOMIC_WRITE_CAP;
+}
+
+static bool has_flush(attrs *a)
+{
+	return a->device_cap_flags_ex & FLUSH_GLOBAL_CAP;
+}
+
+static bool has_persistent(attrs *a)
+{
+	return a->device_cap_flags_ex & FLUSH_PERSISTENT_CAP;
 }
 
 static bool has_clock(attrs *a)
@@ -255,6 +268,11 @@ static int atomic_write(struct side *s)
 	return send_ops(s, IBV_QP_EX_WITH_ATOMIC_WRITE);
 }
 
+static int flushes(struct side *s)
+{
+	return send_ops(s, QP_WITH_FLUSH);
+}
+
 static int xrcd(struct side *s)
 {
 	struct ibv_xrcd_init_attr a = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
@@ -346,6 +364,16 @@ static int implicit(struct side *s)
 static int relaxed(struct side *s)
 {
 	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, IBV_ACCESS_RELAXED_ORDERING));
+}
+
+static int flushable(struct side *s)
+{
+	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, ACCESS_FLUSH_GLOBAL));
+}
+
+static int persistent(struct side *s)
+{
+	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, ACCESS_FLUSH_PERSISTENT));
 }
 
 static int null_mr(struct side *s)
@@ -561,6 +589,7 @@ static const struct optional {
 	{ "max_tso_header", has_tso, tso, 0 },
 	{ "atomics by ibv_wr", has_atomics, atomics, 0 },
 	{ "ATOMIC_WRITE by ibv_wr", has_atomic_write, atomic_write, 0 },
+	{ "FLUSH by ibv_wr", has_flush, flushes, 0 },
 	{ "open_xrcd", has_xrc, xrcd, 0 },
 	{ "create_srq", has_srq, srq, 0 },
 	{ "modify_srq, MAX_WR", has_srq_resize, srq_resize, 0 },
@@ -571,6 +600,8 @@ static const struct optional {
 	{ "reg_mr, ON_DEMAND", has_odp, odp, 0 },
 	{ "reg_mr, implicit", has_implicit, implicit, 0 },
 	{ "reg_mr, RELAXED_ORDERING", always, relaxed, 0 },
+	{ "reg_mr, FLUSH_GLOBAL", has_flush, flushable, 0 },
+	{ "reg_mr, FLUSH_PERSISTENT", has_persistent, persistent, 0 },
 	{ "alloc_null_mr", always, null_mr, 0 },
 	{ "reg_dmabuf_mr", never, dmabuf, 0 },
 	{ "create_ah", has_ah, ah, 0 },

@@ -22,6 +22,8 @@ struct ibv_qp *end_qp(struct side *s, struct ibv_pd *pd, struct ibv_cq *rcq, uin
 	return is_iwarp() ? iwarp_qp(&init) : ibv_create_qp_ex(s->ctx, &init);
 }
 
+unsigned more_rights;
+
 static struct ibv_qp *plain(struct side *s)
 {
 	return end_qp(s, s->pd, s->rcq, 0);
@@ -32,6 +34,7 @@ static void connect_by(struct side *s)
 	struct ibv_qp_attr a = qp_attr(s, &s->theirs);
 
 	a.timeout = UNHURRIED;
+	a.qp_access_flags |= more_rights;
 	for (int to = IBV_QPS_INIT; to <= IBV_QPS_RTS; to++)
 		qp_to(s->qp, &a, (enum ibv_qp_state)to);
 }

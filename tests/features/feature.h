@@ -10,12 +10,22 @@
 #define ON_A(s) for (struct side *s = plays(false) ? side(false) : NULL; s; s = NULL)
 #define ON_B(s) for (struct side *s = plays(true) ? side(true) : NULL; s; s = NULL)
 
+/* FLUSH, which headers have from rdma-core 45 on. */
+enum {
+	QP_WITH_FLUSH = 1 << 11,      /* IBV_QP_EX_WITH_FLUSH */
+	ACCESS_FLUSH_GLOBAL = 1 << 8, /* IBV_ACCESS_FLUSH_... */
+	ACCESS_FLUSH_PERSISTENT = 1 << 9,
+	FLUSH_GLOBAL = 1 << 0, /* IBV_FLUSH_... */
+	FLUSH_PERSISTENT = 1 << 1,
+};
+
 struct feature {
 	const char *name;
 	void (*run)(void);
-	bool verbs_connect; /* of what iWARP has not: raw packet QPs */
+	bool verbs_connect; /* of what iWARP has not: raw packet QPs, FLUSH */
 };
-extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[];
+extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[],
+	flush_rows[];
 
 /* features.c: */
 bool is_iwarp(void);
@@ -29,6 +39,8 @@ void up_with(struct ibv_qp *(*make)(struct side *s));
 struct ibv_qp *end_qp(struct side *s, struct ibv_pd *pd, struct ibv_cq *rcq,
 		      uint64_t ops);
 void down(void);
+/* Beside ALL_ACCESS: the rights that QPs grant. */
+extern unsigned more_rights;
 void again(void); /* after a failure */
 
 /* A's: the status of one request of length bytes, by its completion. */

@@ -132,5 +132,6 @@ int main(int argc, char **argv)
 	run_all(memory_rows, argv + optind);
 	run_all(queue_rows_ex, argv + optind);
 	run_all(spread_rows, argv + optind);
+	run_all(flush_rows, argv + optind);
 	return 0;
 }

@@ -18,7 +18,7 @@ const struct row remote_rows[] = {
 	{ "good_fetch_add", "FetchAdd, nothing wrong", "9.4.5", FETCH_ADD, SWAPPED,
 	  IW_WELL("7306, 5", A_WELL " changed", "-, OK*3, RTS changed") },
 	{ "good_atomic_write", "ATOMIC WRITE, nothing wrong", "A19", ATOMIC_WR, WRITTEN },
-	{ "flush", "FLUSH, which no device here says that it has", "A19, 11.4.1", FLUSH, UNSUPPORTED },
+	{ "flush", "FLUSH by `ibv_post_send`, whose work request has no fields for it", "A19, 11.4.1", FLUSH, UNSUPPORTED },
 	{ "good_send", "SEND, nothing wrong", "9.4.1", SEND, SENT,
 	  IW_WELL("5040, 5", A_WELL, "-, OK*4, RTS") },
 	{ "good_send_imm", "SEND with immediate, nothing wrong", "9.4.1", SEND_IMM, SENT },
