@@ -106,7 +106,7 @@ static void fail_read(struct iw_qp *q, const struct iw_read *r, uint16_t error,
 	if (rdmap && etype == TERM_PROTECTION) {
 		status = IBV_WC_REM_ACCESS_ERR;
 		verr = VERR_REMOTE_ACCESS;
-	} else if (rdmap && etype == TERM_CATASTROPHIC) {
+	} else if (rdmap_layer(error) != TERM_LLP && etype == TERM_CATASTROPHIC) {
 		status = IBV_WC_REM_OP_ERR;
 		verr = VERR_REMOTE_OPERATION;
 	}
