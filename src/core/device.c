@@ -177,6 +177,8 @@ static void without_datagrams(struct ibv_device_attr *a)
 {
 	a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
 	a->max_ah = 0;
+	a->device_cap_flags &=
+		~(unsigned)(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR);
 }
 
 static void fill_attr(struct device *dev, struct ibv_device_attr *a)
@@ -193,6 +195,7 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 	a->max_qp_wr = (int)caps.max_qp_wr;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD |
 			      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 			      IBV_DEVICE_MEM_MGT_EXTENSIONS;

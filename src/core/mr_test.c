@@ -96,7 +96,9 @@ static void access_flags_are_judged(void **state)
 	begin();
 	refused(buf, 100, va, IBV_ACCESS_REMOTE_WRITE, -EINVAL);
 	refused(buf, 100, va, IBV_ACCESS_REMOTE_ATOMIC, -EINVAL);
-	refused(buf, 100, va, RW | 1 << 8, -EINVAL);
+	refused(buf, 100, va, RW | 1 << 10, -EINVAL);
+	refused(buf, 100, va, RW | ACCESS_FLUSH_GLOBAL, -EOPNOTSUPP); /* of no device */
+	refused(buf, 100, va, RW | ACCESS_FLUSH_PERSISTENT, -EOPNOTSUPP);
 	refused(buf, 100, va, RW | 1 << 19, -EINVAL);
 	refused(buf, 100, va, RW | 1 << 30, -EINVAL);
 	mr_dereg(reg(buf, 100, va, IBV_ACCESS_REMOTE_READ));

@@ -22,10 +22,10 @@ enum {
 struct feature {
 	const char *name;
 	void (*run)(void);
-	bool verbs_connect; /* of what iWARP has not: raw packet QPs, FLUSH */
+	bool verbs_connect; /* of what iWARP has not: raw packet QPs, FLUSH, UD */
 };
 extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[],
-	flush_rows[];
+	flush_rows[], built_rows[];
 
 /* features.c: */
 bool is_iwarp(void);

@@ -133,5 +133,6 @@ int main(int argc, char **argv)
 	run_all(queue_rows_ex, argv + optind);
 	run_all(spread_rows, argv + optind);
 	run_all(flush_rows, argv + optind);
+	run_all(built_rows, argv + optind);
 	return 0;
 }
