@@ -170,7 +170,7 @@ static void registers_again(void **state)
 			       16, 0),
 			 0);
 	assert_int_equal(mr_of(mr)->mkey.length, 16);
-	assert_int_equal(rereg(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(rereg(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rereg(none, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
 			 IBV_REREG_MR_ERR_INPUT);

@@ -30,22 +30,35 @@ EXPORT struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *ibv, void *addr, size_t length
 	return ibv_reg_mr_iova2(ibv, addr, length, iova, (unsigned)access);
 }
 
+/* What rdma-core's library refuses before it asks the kernel. */
+static bool is_bad_rereg(const struct mr *mr, int flags, const void *addr, size_t length,
+			 int access)
+{
+	return mr->imported || mr->mkey.is_null ||
+	       flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	       (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
+	       (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS));
+}
+
 /* Whatever is refused, the old region stays as it was. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			size_t length, int access)
 {
 	struct ibv_context *ctx = abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, EINVAL);
-	int rc;
+	int rc, why = IBV_REREG_MR_ERR_CMD;
 
 	if (!ctx)
 		return IBV_REREG_MR_ERR_INPUT;
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = NULL; /* whatever it is: pyverbs passes what it finds */
 	rc = abi_check("rereg_mr", LIVE(pd_of, pd), LIVE_PD, ctx);
+	if (rc || (flags & IBV_REREG_MR_CHANGE_PD && !pd) ||
+	    is_bad_rereg(mr_of(ibv), flags, addr, length, access))
+		why = IBV_REREG_MR_ERR_INPUT;
 	if (!rc)
 		rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length,
 			      access);
-	return abi_leave(rc) ? IBV_REREG_MR_ERR_INPUT : 0;
+	return abi_leave(rc) ? why : 0;
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)

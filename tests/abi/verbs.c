@@ -110,7 +110,7 @@ static void errors(struct rig *r)
 	CHECK(ibv_destroy_cq(r->cq) == EBUSY);
 	CHECK(ibv_modify_qp(r->a, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == EINVAL);
 	CHECK(ibv_post_recv(r->a, &wr, &bad) == EINVAL && bad == &wr);
-	CHECK(ibv_rereg_mr(r->mr, 0, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT);
+	CHECK(ibv_rereg_mr(r->mr, 0, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_CMD);
 	errno = 0;
 	CHECK(!ibv_reg_dmabuf_mr(r->pd, 0, 1, 0, 0, 0) && errno == EOPNOTSUPP);
 	CHECK(ibv_query_ece(r->a, NULL) == EOPNOTSUPP);

@@ -201,25 +201,25 @@ static void reregistered(void)
 	s = side(false);
 	CHECK((mr = ibv_reg_mr(s->pd, s->buf, 4096, ALL_ACCESS)));
 	before = *mr;
-#define REFUSE(flags, pd, at, len, access)                                               \
+#define REFUSE(why, flags, pd, at, len, access)                                          \
 	do {                                                                             \
 		log_mark();                                                              \
 		CHECK(ibv_rereg_mr(mr, flags, pd, at, len, access) ==                    \
-		      IBV_REREG_MR_ERR_INPUT);                                           \
+		      IBV_REREG_MR_ERR_##why);                                           \
 		CHECK(!memcmp(mr, &before, sizeof(before)));                             \
 		log_must("refused");                                                     \
 	} while (0)
-	REFUSE(0, NULL, NULL, 0, 0);
-	REFUSE(1 << 20, NULL, NULL, 0, 0);
-	REFUSE(-1, s->pd, s->buf, 64, ALL_ACCESS);
-	REFUSE(IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0);
-	REFUSE(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 64, 0);
-	REFUSE(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s->buf, 0, 0);
-	REFUSE(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s->buf, SIZE_MAX, 0);
-	REFUSE(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8, 64, 0);
-	REFUSE(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE);
-	REFUSE(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 12);
-	REFUSE(IBV_REREG_MR_CHANGE_PD, s->pd2, NULL, 0, ALL_ACCESS);
+	REFUSE(CMD, 0, NULL, NULL, 0, 0);
+	REFUSE(INPUT, 1 << 20, NULL, NULL, 0, 0);
+	REFUSE(INPUT, -1, s->pd, s->buf, 64, ALL_ACCESS);
+	REFUSE(INPUT, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0);
+	REFUSE(INPUT, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 64, 0);
+	REFUSE(INPUT, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s->buf, 0, 0);
+	REFUSE(CMD, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, s->buf, SIZE_MAX, 0);
+	REFUSE(CMD, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)8, 64, 0);
+	REFUSE(CMD, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE);
+	REFUSE(CMD, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1 << 12);
+	REFUSE(INPUT, IBV_REREG_MR_CHANGE_PD, s->pd2, NULL, 0, ALL_ACCESS);
 #undef REFUSE
 	CHECK(!ibv_rereg_mr(mr, all, s->pd2, s->buf + 64, 128, IBV_ACCESS_LOCAL_WRITE));
 	CHECK(mr->pd == s->pd2 && mr->addr == s->buf + 64 && mr->length == 128);

@@ -129,6 +129,7 @@ int main(int argc, char **argv)
 	}
 	sides_meet(host, port);
 	run_all(caps_rows, argv + optind);
+	run_all(claims_rows, argv + optind);
 	run_all(memory_rows, argv + optind);
 	run_all(queue_rows_ex, argv + optind);
 	run_all(spread_rows, argv + optind);

@@ -176,16 +176,40 @@ static void rereg(struct side *s, struct ibv_mr *mr, int flags, uint8_t *at, int
 	offer(s, mr, (uintptr_t)at);
 }
 
+/* While a window is bound to it B's region cannot change: its key and rights stay. */
+static void bound_region(struct side *s, struct ibv_mr *mr)
+{
+	struct ibv_mw_bind bind = {
+		.wr_id = 9,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { mr, (uintptr_t)mr->addr, 64, IBV_ACCESS_REMOTE_READ },
+	};
+	struct ibv_mw *mw = ibv_alloc_mw(s->pd, IBV_MW_TYPE_1);
+
+	CHECK(mw && !ibv_bind_mw(s->qp, mw, &bind));
+	expect(s->scq, 9, IBV_WC_SUCCESS, V_NONE);
+	errno = 0;
+	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			   IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_CMD);
+	CHECK(errno == EBUSY);
+	CHECK(!ibv_dealloc_mw(mw));
+}
+
 static void changed_regions(void)
 {
+	const int all = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS |
+			IBV_REREG_MR_CHANGE_PD;
 	struct ibv_mr *mr = NULL;
 
 	ON_B(s)
 	{
-		CHECK((mr = ibv_reg_mr(s->pd, s->buf + TARGET_AT, SIZE, ALL)));
+		CHECK((mr = ibv_reg_mr(s->pd, s->buf + TARGET_AT, SIZE,
+				       ALL | IBV_ACCESS_MW_BIND)));
 		offer(s, mr, (uintptr_t)s->buf + TARGET_AT);
 	}
 	up();
+	exchanges();
+	ON_B(s) bound_region(s, mr);
 	exchanges();
 	ON_B(s)
 	rereg(s, mr, IBV_REREG_MR_CHANGE_ACCESS, s->buf + TARGET_AT,
@@ -199,8 +223,22 @@ static void changed_regions(void)
 	ON_B(s) written_is_right(s->buf + TARGET_AT + 2 * SIZE);
 	reads(IBV_WC_REM_ACCESS_ERR, (uint64_t)-2 * SIZE);
 	again();
-	ON_B(s) rereg(s, mr, IBV_REREG_MR_CHANGE_PD, s->buf + TARGET_AT + 2 * SIZE, 0);
+	ON_B(s) rereg(s, mr, IBV_REREG_MR_CHANGE_TRANSLATION, s->buf + TARGET_AT, 0);
+	exchanges();
+	reads(IBV_WC_REM_ACCESS_ERR, 2 * SIZE);
+	again();
+	ON_B(s) rereg(s, mr, IBV_REREG_MR_CHANGE_PD, s->buf + TARGET_AT, 0);
 	reads(IBV_WC_REM_ACCESS_ERR, 0);
+	again();
+	ON_B(s)
+	{
+		uint8_t *at = s->buf + TARGET_AT + SIZE;
+
+		CHECK(!ibv_rereg_mr(mr, all, s->pd, at, SIZE, ALL));
+		offer(s, mr, (uintptr_t)at);
+	}
+	exchanges();
+	ON_B(s) written_is_right(s->buf + TARGET_AT + SIZE);
 	down();
 	drop_mr(mr);
 }

@@ -58,6 +58,11 @@ static int of_input(int rc)
 	return rc == IBV_REREG_MR_ERR_INPUT ? errno : -1000 - rc;
 }
 
+static int of_command(int rc)
+{
+	return rc == IBV_REREG_MR_ERR_CMD ? errno : -1000 - rc;
+}
+
 static void reregister(void)
 {
 	const int all = IBV_REREG_MR_CHANGE_TRANSLATION, pd = IBV_REREG_MR_CHANGE_PD,
@@ -65,7 +70,7 @@ static void reregister(void)
 
 	OBJECT(ibv_rereg_mr, "mr", mr, EINVAL, of_input,
 	       (o, access, NULL, NULL, 0, write_it));
-	ROW(ibv_rereg_mr, "flags 0", EINVAL, of_input, (own.mr, 0, NULL, NULL, 0, 0));
+	ROW(ibv_rereg_mr, "flags 0", EINVAL, of_command, (own.mr, 0, NULL, NULL, 0, 0));
 	ROW(ibv_rereg_mr, "flags unknown", EINVAL, of_input,
 	    (own.mr, 1 << 20, NULL, NULL, 0, 0));
 	OBJECT(ibv_rereg_mr, "pd", pd, EINVAL, of_input, (own.mr, pd, o, NULL, 0, 0));
@@ -75,7 +80,7 @@ static void reregister(void)
 	    (own.mr, all, NULL, NULL, 64, 0));
 	ROW(ibv_rereg_mr, "length 0", EINVAL, of_input,
 	    (own.mr, all, NULL, memory, 0, 0));
-	ROW(ibv_rereg_mr, "access unknown", EINVAL, of_input,
+	ROW(ibv_rereg_mr, "access unknown", EINVAL, of_command,
 	    (own.mr, access, NULL, NULL, 0, 1 << 12));
 }
 
