@@ -492,6 +492,10 @@ def test_counters_in_detail(fabric):
     f.run("a", "perfquery", "-t", "20", "77", check=False)
     lost = int(switch("1", "-E")["PortDLIDMappingErrors"])
     assert 0 < lost == int(switch("1", "-x")["PortRcvSwitchRelayErrors"])
+    # nobody waits for credits here; samples stand still until somebody asks for them
+    assert switch("2", "--vlxmitcounters")["PortVLXmitWait0"] == "0"
+    control = switch("2", "-c")
+    assert (control["Tick"], control["CounterWidth"], control["SampleStatus"]) == ("0xf9", "4", "0")
     sm.log.unlink()
     f.opensm("a")
     out = f.run("a", "ibqueryerrors", "--details", check=False)

@@ -12,7 +12,7 @@ import struct
 
 import pytest
 from lab import HANGS, eventually, next_port, run_both
-from test_fabric import Fabric, TWO, fields, leaves, tshark, wait_log
+from test_fabric import Fabric, TWO, fields, leaves, lid_of_switch, tshark, wait_log
 from tool import need
 
 
@@ -451,7 +451,12 @@ def test_conservation(fabric):
 
 
 def test_a_receiver_stops(two):
-    """Its adapter's buffers fill, and the adapter drops what comes for it."""
+    """Its adapter's buffers fill, the switch waits for credits, and the adapter drops what comes
+    for it."""
+    lid = lid_of_switch(two)
+
+    def waits(port, option, name):
+        return int(fields(two.run("b", "perfquery", option, lid, port))[name])
     port = next_port()
     words = ["ib_write_bw", "-c", "UC", "-p", str(port), "-n", "10000"]
     server = two.at("a").start(*words)
@@ -466,6 +471,9 @@ def test_a_receiver_stops(two):
         out = json.loads(two.ns.run(two.ns.stage.urnic, *counters[1:]).out)
         return out["ports"][0]["counters"]["port_rcv_errors"]
     assert eventually(lambda: lost() > 0)
+    assert waits("1", "-x", "PortXmitWait") > 1000
+    assert waits("1", "--vlxmitcounters", "PortVLXmitWait0") > 1000
+    assert waits("2", "-x", "PortXmitWait") == 0    # to the program that goes on
     server.signal(signal.SIGCONT)
     assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")

@@ -281,6 +281,61 @@ static void no_credit_loop(void **state)
 	assert_int_equal(w.taken[3] + w.taken[4] + w.taken[5], ROUND);
 }
 
+static uint64_t waited(uint32_t node, uint8_t port)
+{
+	struct fabric_port_view v;
+
+	run();
+	assert_true(fabric_port(w.f, node, port, &v));
+	return v.count->xmit_wait;
+}
+
+/* PortXmitWait counts the whole ticks in which there was a packet and none was sent: a
+ * VL without credits waits while another one sends, its port does not. */
+static void waits_for_credits(void **state)
+{
+	const struct port_detail *d = &w.f->node[0].port[2].detail;
+	struct mad_pkt pkt = packet(PACKETS - 1, B + 1);
+
+	(void)state;
+	pkt.sl = 3;
+	w.room = 0;
+	for (unsigned i = 0; i + 1 < PACKETS; i++)
+		inject(i, B + 1);
+	assert_int_equal(waited(0, 2), 0);
+	w.now += 6 * PMA_TICK - 1;
+	assert_int_equal(waited(0, 2), 5);
+	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
+	assert_int_equal(waited(0, 2), 5);
+	w.now++;
+	assert_int_equal(waited(0, 2), 5);
+	assert_int_equal(d->xmit_wait[0], 6);
+	w.now += 10 * PMA_TICK;
+	assert_int_equal(waited(A, 1), 15);
+	w.room = PACKETS;
+	fabric_room(w.f, B, 1);
+	assert_int_equal(waited(0, 2), 15);
+	assert_int_equal(w.taken[B], PACKETS);
+	w.now += 10 * PMA_TICK;
+	assert_int_equal(waited(0, 2), 15);
+	assert_int_equal(d->xmit_wait[0], 16);
+	assert_int_equal(d->xmit_wait[3], 0);
+	assert_int_equal(waited(B, 1), 0);
+}
+
+/* What waits for a link that goes down waits no more. */
+static void waits_until_the_link_is_down(void **state)
+{
+	(void)state;
+	w.room = 0;
+	inject_all();
+	w.now += 3 * PMA_TICK;
+	assert_int_equal(fabric_cable(w.f, B, 1, false, w.now), 0);
+	assert_int_equal(waited(0, 2), 3);
+	w.now += 3 * PMA_TICK;
+	assert_int_equal(waited(0, 2), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +350,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(lost_but_not_in_a_row, open_two,
 						close_two),
 		cmocka_unit_test_setup_teardown(life_is_made_shorter, open_two,
+						close_two),
+		cmocka_unit_test_setup_teardown(waits_for_credits, open_two, close_two),
+		cmocka_unit_test_setup_teardown(waits_until_the_link_is_down, open_two,
 						close_two),
 		cmocka_unit_test_setup_teardown(stalled, open_two, close_two),
 		cmocka_unit_test_setup_teardown(too_old, open_two, close_two),

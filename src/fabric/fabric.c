@@ -214,6 +214,7 @@ int fabric_new(struct fabric **out, const struct topo *t, const struct fabric_op
 	heap_init(&f->trap_due);
 	heap_init(&f->lease_due);
 	heap_init(&f->life_due);
+	heap_init(&f->sample_due);
 	list_init(&f->ready);
 	list_init(&f->links);
 	list_init(&f->ups);
@@ -243,6 +244,7 @@ static void free_node(struct fab_node *n)
 		data_free(&n->port[i]);
 	}
 	free(n->port);
+	pma_sample_free(n);
 	free(n->lft);
 	free(n->mft);
 }
@@ -264,6 +266,7 @@ void fabric_free(struct fabric *f)
 	heap_fini(&f->trap_due);
 	heap_fini(&f->lease_due);
 	heap_fini(&f->life_due);
+	heap_fini(&f->sample_due);
 	free(f);
 }
 
@@ -351,6 +354,7 @@ void fabric_run(struct fabric *f, uint64_t now)
 	f->now = now > f->now ? now : f->now;
 	due_run(f);
 	data_life(f);
+	pma_sample_run(f);
 	do {
 		data = data_run(f, data);
 		for (; mads > 0 && !list_empty(&f->flying); mads--)
@@ -361,14 +365,15 @@ void fabric_run(struct fabric *f, uint64_t now)
 uint64_t fabric_next(const struct fabric *f)
 {
 	uint64_t trap = heap_next(&f->trap_due), lease = heap_next(&f->lease_due);
-
-	uint64_t life = heap_next(&f->life_due);
+	uint64_t life = heap_next(&f->life_due), sample = heap_next(&f->sample_due);
 
 	if (!list_empty(&f->flying) || !list_empty(&f->ready) || !list_empty(&f->links) ||
 	    !list_empty(&f->ups))
 		return 0;
 	if (life < trap)
 		trap = life;
+	if (sample < trap)
+		trap = sample;
 	return trap < lease ? trap : lease;
 }
 
@@ -404,10 +409,11 @@ void fabric_set_sm(struct fabric *f, uint32_t node, uint8_t port, bool is, uint6
 bool fabric_port(const struct fabric *f, uint32_t node, uint8_t port,
 		 struct fabric_port_view *out)
 {
-	const struct fab_port *p = port_of(f, node, port);
+	struct fab_port *p = port_of(f, node, port);
 
 	if (!p)
 		return false;
+	wait_count(p);
 	*out = (struct fabric_port_view){
 		&p->pi,	   p->guid,    p->pkey,	 p->pkeys,
 		&p->count, p->plugged, p->guids, p->reregisters

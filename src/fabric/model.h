@@ -61,6 +61,8 @@ enum trap_kind {
 	TRAP_KINDS
 };
 
+struct node_sample; /* pma_sample.c */
+
 /* What the PMA tells apart, in its order. */
 enum rcv_detail {
 	RCV_LOCAL_PHYSICAL,
@@ -77,6 +79,7 @@ enum { SLS = 16, DATA_VLS = 8 };
 struct port_detail {
 	uint64_t rcv[RCV_DETAILS], xmit[XMIT_DETAILS];
 	uint64_t xmit_sl[SLS], rcv_sl[SLS]; /* words */
+	uint64_t xmit_wait[DATA_VLS];	    /* ticks: wait.c */
 };
 
 struct trap {
@@ -116,6 +119,8 @@ struct port_data {
 	struct heap_node life_due;     /* when the first that waits is too old */
 	uint8_t lost[DATA_VLS];	       /* packets in a row that were too old */
 	uint64_t stalled[DATA_VLS];    /* until then the VL takes none */
+	uint64_t waits[DATA_VLS];      /* for credits, since then; 0: it does not */
+	uint64_t waits_any; /* a VL waits, and none has sent since then; or 0 */
 };
 
 struct fab_port {
@@ -153,6 +158,7 @@ struct fab_node {
 	uint8_t *lft;	       /* [LFT_CAP] */
 	uint16_t *mft;	       /* [positions][MFT_CAP]: masks of 16 ports */
 	uint8_t mft_positions;
+	struct node_sample *sample; /* NULL: nobody has asked for one yet */
 };
 
 /* A packet that is about to arrive. */
@@ -174,11 +180,12 @@ struct fabric {
 	uint32_t nodes;
 	struct fab_node *node;
 	struct list flying, unused; /* struct flight */
-	struct heap trap_due, lease_due, life_due;
+	struct heap trap_due, lease_due, life_due, sample_due;
 	struct list ready;	/* vl_queues whose first packet looks for its outlet */
 	struct list links, ups; /* outlets */
 	uint32_t changes;	/* of ports */
 	uint32_t datas;		/* ports that have a struct port_data */
+	uint32_t samples;	/* nodes that have a struct node_sample */
 };
 
 static inline bool is_switch(const struct fab_node *n)
@@ -259,6 +266,13 @@ static inline void outlet_turn(struct list *turns, struct outlet *o, unsigned vl
 		list_add_tail(turns, &o->turn);
 }
 
+/* wait.c: the first packet of the VL at p's link finds no credits; it has gone, or
+ * nothing of the VL is there any more; p's counters are as of now. */
+enum { PMA_TICK = 1000 }; /* nanoseconds: what PortSamplesControl says of it */
+void wait_begin(struct fab_port *p, unsigned vl);
+void wait_over(struct fab_port *p, unsigned vl);
+void wait_count(struct fab_port *p);
+
 /* link.c */
 void link_retrain(struct fab_port *p); /* looks whether it can be up now */
 void link_down(struct fab_port *p);    /* then it trains again, if it can */
@@ -287,6 +301,12 @@ bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE]);
 bool pma_ports(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to);
 /* pma_detail.c: enum mad_status. */
 uint16_t pma_detail(struct fab_port *in, uint16_t attr, bool set, uint8_t *data);
+
+/* pma_sample.c: likewise; and what f->sample_due has. */
+uint16_t pma_samples_control(struct fab_port *in, bool set, uint8_t *data);
+uint16_t pma_samples_result(struct fab_port *in, bool set, uint8_t *data);
+void pma_sample_run(struct fabric *f);
+void pma_sample_free(struct fab_node *n);
 
 /* sma_port.c, sma_table.c: enum mad_status. */
 uint16_t port_info_get(struct fab_port *in, uint32_t mod, uint8_t *data);

@@ -181,6 +181,7 @@ static void drop_old(struct fab_port *out)
 	for (unsigned i = 0; i < DATA_VLS; i++) {
 		while (is_old(&o->stand[i], life, now)) {
 			count_discard(out, XMIT_HOQ_LIFE);
+			wait_over(out, i);
 			outlet_gone(standing(&o->stand[i]), out->num);
 			may_stall(out, i);
 		}
@@ -267,6 +268,7 @@ void outlet_send(struct fabric *f)
 	q = standing(&o->stand[vl]);
 	blocks = blocks_of(&buffer_first(q)->pkt);
 	if (!send(q, d->port, (uint8_t)vl)) {
+		wait_begin(d->port, vl);
 		o->may &= (uint8_t) ~(1u << vl);
 		if (!o->may)
 			list_del(&o->turn);
@@ -275,6 +277,8 @@ void outlet_send(struct fabric *f)
 	}
 	if (asks)
 		vlarb_sent(&o->arb, &p, blocks);
+	if (d->waits_any)
+		wait_over(d->port, vl);
 	outlet_gone(q, d->port->num);
 	outlet_turn(&f->links, o, vl);
 }
@@ -282,6 +286,7 @@ void outlet_send(struct fabric *f)
 void data_link_down(struct fab_port *p)
 {
 	for (unsigned i = 0; p->data && i < DATA_VLS; i++) {
+		wait_over(p, i);
 		all_ready(&p->data->link.stand[i]);
 		outlet_turn(&p->node->f->links, &p->data->link, i);
 	}

@@ -187,6 +187,10 @@ static uint16_t handle(struct fab_port *in, uint16_t attr, bool set, uint8_t *da
 	switch (attr) {
 	case ATTR_CLASS_PORT_INFO:
 		return class_port_info(in, set, data);
+	case ATTR_SAMPLES_CONTROL:
+		return pma_samples_control(in, set, data);
+	case ATTR_SAMPLES_RESULT:
+		return pma_samples_result(in, set, data);
 	case ATTR_PORT_COUNTERS:
 		return port_counters(in, set, data);
 	case ATTR_PORT_COUNTERS_EXT:
@@ -203,6 +207,8 @@ bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE])
 
 	if (h->class != MAD_PERF || (h->method != METHOD_GET && h->method != METHOD_SET))
 		return false;
+	for (unsigned i = 0; i <= in->node->ports; i++)
+		wait_count(&in->node->port[i]);
 	if (h->base_version != MAD_BASE_VERSION || h->class_version != 1)
 		status = MAD_BAD_VERSION;
 	else

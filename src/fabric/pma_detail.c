@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pma_detail.c - attributes that take a port's counters apart (IBA 16.1.4): errors and
- * discards by cause, data by service level.
+ * discards by cause, data by service level, waiting for credits by VL.
  *
  * Each is a row of counters of one width behind PortSelect and CounterSelect, of which
  * bit i names the i-th.
@@ -12,7 +12,7 @@
 #include "fabric/model.h"
 #include "wire/bits.h"
 
-enum { AT_SELECT = 8, AT_COUNTERS = 16, AT_ROW = 32 };
+enum { AT_SELECT = 8, AT_COUNTERS = 16, AT_ROW = 32, PERF_DATA = 192 };
 
 static const struct detail {
 	uint16_t attr, offset; /* of the first, in struct port_detail */
@@ -21,6 +21,7 @@ static const struct detail {
 	{ ATTR_RCV_ERROR_DETAILS, offsetof(struct port_detail, rcv), RCV_DETAILS, 16 },
 	{ ATTR_XMIT_DISCARD_DETAILS, offsetof(struct port_detail, xmit), XMIT_DETAILS,
 	  16 },
+	{ ATTR_VL_XMIT_WAIT, offsetof(struct port_detail, xmit_wait), DATA_VLS, 16 },
 	{ ATTR_XMIT_DATA_SL, offsetof(struct port_detail, xmit_sl), SLS, 32 },
 	{ ATTR_RCV_DATA_SL, offsetof(struct port_detail, rcv_sl), SLS, 32 },
 };
@@ -47,7 +48,7 @@ static void put(const struct detail *d, struct fab_port *in, unsigned from, unsi
 static uint16_t answer(const struct detail *d, struct fab_port *in, bool set,
 		       uint8_t *data)
 {
-	unsigned from, to, bytes = AT_ROW / 8 + d->count * d->bits / 8u;
+	unsigned from, to;
 	unsigned select = (unsigned)bits_get(data, AT_COUNTERS, 16);
 
 	if (!pma_ports(in, (uint8_t)bits_get(data, AT_SELECT, 8), &from, &to))
@@ -58,7 +59,7 @@ static uint16_t answer(const struct detail *d, struct fab_port *in, bool set,
 				first_of(d, &in->node->port[k])[i] = 0;
 		}
 	}
-	memset(data + AT_ROW / 8, 0, bytes - AT_ROW / 8);
+	memset(data + AT_ROW / 8, 0, PERF_DATA - AT_ROW / 8);
 	put(d, in, from, to, data);
 	return MAD_OK;
 }

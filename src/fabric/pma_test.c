@@ -128,12 +128,15 @@ static void t_details(void **state)
 	world.f->node[0].port[1].detail.xmit[3] = 5;
 	d->xmit_sl[15] = 0x100000000;
 	d->rcv_sl[0] = 7;
+	d->xmit_wait[7] = 70000;
 	for (unsigned i = 0; i < 6; i++)
 		assert_int_equal(detail(0, 2, ATTR_RCV_ERROR_DETAILS, i, 16), 10 + i);
 	assert_int_equal(detail(0, 2, ATTR_RCV_ERROR_DETAILS, 6, 16), 0);
 	assert_int_equal(detail(0, 2, ATTR_XMIT_DISCARD_DETAILS, 3, 16), 65535);
 	assert_int_equal(detail(0, 1, ATTR_XMIT_DISCARD_DETAILS, 3, 16), 5);
 	assert_int_equal(detail(0, 2, ATTR_XMIT_DATA_SL, 15, 32), UINT32_MAX);
+	assert_int_equal(detail(0, 2, ATTR_VL_XMIT_WAIT, 7, 16), 65535);
+	assert_int_equal(detail(0, 2, ATTR_VL_XMIT_WAIT, 15, 16), 0);
 	assert_int_equal(detail(0, 0xff, ATTR_RCV_DATA_SL, 0, 32), 7);
 	/* a Set clears what it names */
 	assert_int_equal(ask(0, METHOD_SET, ATTR_RCV_ERROR_DETAILS, 2, 1 << 5 | 1, 0), 0);
@@ -184,6 +187,126 @@ static void t_causes(void **state)
 	assert_int_equal(out->detail.xmit_sl[3], out->count.xmit_data);
 }
 
+/* Set or Get of PortSamplesControl with counters 1 to 5 and an unknown one chosen, or Get
+ * of the result; mad has the answer. */
+static int sample(uint8_t method, uint16_t attr, uint8_t select, uint32_t start,
+		  uint32_t interval, uint16_t tag)
+{
+	struct mad_hdr *h = (struct mad_hdr *)mad;
+
+	memset(mad, 0, sizeof(mad));
+	*h = (struct mad_hdr){ .base_version = 1,
+			       .class = MAD_PERF,
+			       .class_version = 1,
+			       .method = method,
+			       .attr = be16(attr) };
+	attr_put(&attr_port_samples, mad + 64,
+		 &(struct port_samples){ .select = select,
+					 .start = start,
+					 .interval = interval,
+					 .tag = tag });
+	for (unsigned i = 0; i < 6; i++)
+		bits_put(mad + 64, 304 + i * 16, 16, i < 5 ? i + 1 : 0x4711);
+	assert_true(pma_answer(&world.f->node[0].port[1], mad));
+	return get_be16(h->status);
+}
+
+static unsigned status_of_samples(void)
+{
+	struct port_samples c;
+
+	assert_int_equal(sample(METHOD_GET, ATTR_SAMPLES_CONTROL, 2, 0, 0, 0), 0);
+	attr_get(&attr_port_samples, mad + 64, &c);
+	assert_int_equal(c.tick, 249); /* 1 us */
+	assert_int_equal(c.width, 4);
+	return c.status;
+}
+
+static unsigned long result(unsigned i)
+{
+	assert_int_equal(sample(METHOD_GET, ATTR_SAMPLES_RESULT, 0, 0, 0, 0), 0);
+	assert_int_equal(bits_get(mad + 64, 0, 16), 0xbeef);
+	return bits_get(mad + 64, 32 + i * 32, 32);
+}
+
+static void after(uint64_t ns)
+{
+	world.now += ns;
+	fabric_run(world.f, world.now);
+}
+
+/* What chosen counters grow by between SampleStart and SampleStart + SampleInterval. */
+static void t_samples(void **state)
+{
+	struct port_counters_ext *c = &world.f->node[0].port[2].count;
+
+	(void)state;
+	after(0);
+	assert_int_equal(status_of_samples(), 0);
+	*c = (struct port_counters_ext){ .xmit_data = 1000 };
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 2, 50, 100, 0xbeef), 0);
+	assert_int_equal(bits_get(mad + 64, 304 + 4 * 16, 16), 5);
+	assert_int_equal(status_of_samples(), 1);
+	c->xmit_data += 7; /* too early */
+	after(49999);
+	assert_int_equal(status_of_samples(), 1);
+	assert_true(fabric_next(world.f) == world.now + 1);
+	after(1);
+	assert_int_equal(status_of_samples(), 2);
+	c->xmit_data += 10;
+	c->rcv_data += 20;
+	c->xmit_pkts += 0x100000000;
+	c->rcv_pkts += 40;
+	c->xmit_wait += 50;
+	world.f->node[0].port[1].count.xmit_data += 5; /* not of that port */
+	/* not before it is done */
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 1, 0, 1, 0xdead), 0);
+	assert_int_equal(mad[65], 2);
+	after(99999);
+	assert_int_equal(status_of_samples(), 2);
+	assert_int_equal(result(0), 0);
+	after(1);
+	assert_int_equal(status_of_samples(), 0);
+	c->xmit_data += 7; /* too late */
+	assert_int_equal(result(0), 10);
+	assert_int_equal(result(1), 20);
+	assert_int_equal(result(2), UINT32_MAX);
+	assert_int_equal(result(3), 40);
+	assert_int_equal(result(4), 50);
+	assert_int_equal(result(5), 0);
+	assert_int_equal(result(14), 0);
+}
+
+/* At once, of all ports of the switch; a counter is cleared meanwhile. */
+static void t_samples_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_RESULT, 0, 0, 0, 0),
+			 MAD_BAD_ATTR);
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 5, 0, 1, 0),
+			 MAD_BAD_FIELD);
+	for (unsigned i = 1; i <= 4; i++)
+		world.f->node[0].port[i].count = (struct port_counters_ext){ 0 };
+	world.f->node[0].port[3].count.rcv_pkts = 100;
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 0xff, 0, 1, 0xbeef), 0);
+	assert_int_equal(status_of_samples(), 2);
+	for (unsigned i = 1; i <= 4; i++)
+		world.f->node[0].port[i].count.xmit_data += i;
+	world.f->node[0].port[3].count.rcv_pkts = 3;
+	after(PMA_TICK);
+	assert_int_equal(result(0), 1 + 2 + 3 + 4);
+	assert_int_equal(result(3), 3);
+	/* one that is under way when the fabric ends is freed with it */
+	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 0xff, 1, 1, 0xbeef), 0);
+}
+
+/* Optional attributes of 16.1.4 that are not there, and ClassPortInfo does not claim: by
+ * opcode, of flow control packets, of the physical layer, of congestion control. */
+static const uint16_t optional[] = {
+	0x0017, 0x0018, 0x0019, 0x001a, 0x001b, 0x001e, 0x001f,
+	0x0030, 0x0031, 0x0032, 0x0033, 0x0034, 0x0035,
+};
+
 static void t_refused(void **state)
 {
 	struct mad_hdr *h = (struct mad_hdr *)mad;
@@ -193,6 +316,8 @@ static void t_refused(void **state)
 	assert_int_equal(ask(2, METHOD_GET, ATTR_PORT_COUNTERS, 0xff, 0, 0),
 			 MAD_BAD_FIELD);
 	assert_int_equal(ask(2, METHOD_GET, 0x4711, 1, 0, 0), MAD_BAD_ATTR);
+	for (unsigned i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+		assert_int_equal(ask(2, METHOD_GET, optional[i], 1, 0, 0), MAD_BAD_ATTR);
 	assert_int_equal(ask(2, METHOD_SET, ATTR_CLASS_PORT_INFO, 1, 0, 0), MAD_BAD_ATTR);
 	assert_int_equal(ask(2, METHOD_GET_RESP, ATTR_PORT_COUNTERS, 1, 0, 0), -1);
 	assert_int_equal(ask(0, METHOD_GET, ATTR_CLASS_PORT_INFO, 0, 0, 0), 0);
@@ -207,10 +332,15 @@ static void t_refused(void **state)
 
 int main(void)
 {
-#define TEST(t) cmocka_unit_test_setup_teardown(t, fix_open, fix_close)
 	const struct CMUnitTest tests[] = {
-		TEST(t_get),	 TEST(t_all_ports), TEST(t_set),
-		TEST(t_details), TEST(t_causes),    TEST(t_refused),
+		cmocka_unit_test_setup_teardown(t_get, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_all_ports, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_set, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_details, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_causes, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_refused, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_samples, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(t_samples_at_once, fix_open, fix_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

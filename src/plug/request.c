@@ -212,9 +212,10 @@ static void serve(struct plug_server *s, struct conn *c, const struct plug_reque
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
 {
 	size_t n = 0;
-	char *text =
-		s->answer(s->answer_ctx, s->fabric, s->now, (const char *)msg, len, &n);
+	char *text;
 
+	fabric_run(s->fabric, s->now); /* the answer is as of now */
+	text = s->answer(s->answer_ctx, s->fabric, s->now, (const char *)msg, len, &n);
 	if (!text || message_send_any(c->fd, NULL, 0, text, n, true))
 		plugged_end(s, c);
 	free(text);

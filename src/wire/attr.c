@@ -22,6 +22,7 @@
 #define class_port_info_ROW(t, m, bit, bits)	ROW(class_port_info, m, bit, bits)
 #define port_counters_ROW(t, m, bit, bits)	ROW(port_counters, m, bit, bits)
 #define port_counters_ext_ROW(t, m, bit, bits)	ROW(port_counters_ext, m, bit, bits)
+#define port_samples_ROW(t, m, bit, bits)	ROW(port_samples, m, bit, bits)
 
 enum { SMP_BYTES = 64, PERF_BYTES = 192 };
 
@@ -33,6 +34,7 @@ ROWS(mlnx_ext_port_info, MLNX_EXT_PORT_INFO, SMP_BYTES)
 ROWS(class_port_info, CLASS_PORT_INFO, PERF_BYTES)
 ROWS(port_counters, PORT_COUNTERS, PERF_BYTES)
 ROWS(port_counters_ext, PORT_COUNTERS_EXT, PERF_BYTES)
+ROWS(port_samples, PORT_SAMPLES, PERF_BYTES)
 
 void attr_put(const struct attr *a, uint8_t *data, const void *from)
 {

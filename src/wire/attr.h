@@ -40,6 +40,10 @@ struct port_counters_ext {
 	PORT_COUNTERS_EXT(ATTR_MEMBER)
 };
 
+struct port_samples {
+	PORT_SAMPLES(ATTR_MEMBER)
+};
+
 struct attr_field {
 	uint16_t offset, size, bit, bits;
 };
@@ -52,7 +56,7 @@ struct attr {
 
 extern const struct attr attr_node_info, attr_switch_info, attr_port_info, attr_notice,
 	attr_mlnx_ext_port_info, attr_class_port_info, attr_port_counters,
-	attr_port_counters_ext;
+	attr_port_counters_ext, attr_port_samples;
 
 /* from, to: the struct that belongs to the attribute; data: the attribute's
  * first byte in the MAD.  A value longer than its field loses its high bits. */

@@ -15,7 +15,7 @@
 static const struct attr *const all[] = {
 	&attr_node_info, &attr_switch_info, &attr_port_info, &attr_notice,
 	&attr_mlnx_ext_port_info, &attr_class_port_info, &attr_port_counters,
-	&attr_port_counters_ext,
+	&attr_port_counters_ext, &attr_port_samples,
 };
 /* clang-format on */
 
