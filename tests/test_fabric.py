@@ -256,6 +256,23 @@ def test_diags_see_a_managed_subnet(fabric):
     assert fields(f.run("b", "perfquery", "-x", "3"))["PortXmitPkts"]
 
 
+def test_system_calls_of_a_mad(netns):
+    """The fabric takes one and answers, without a look for another; the library asks nobody who
+    it is for each."""
+    need("strace")
+    need("ibnetdiscover")
+    calls = netns.stage.tmp / f"calls{next_port()}"
+    f = Fabric(netns, leaves(2, 2, 2), run=("strace", "-f", "-o", str(calls), "-e",
+                                            "trace=recvmsg,epoll_wait,epoll_pwait"))
+    mine = f.dir / "calls"
+    f.run("n0", "strace", "-f", "-o", str(mine), "-e", "trace=recvmsg,geteuid", "ibnetdiscover")
+    count = {name: len(re.findall(rf"\b{name}\(", mine.read_text())) for name in ("recvmsg", "geteuid")}
+    assert count["recvmsg"] > 60 and count["geteuid"] < 20, count
+    taken, none = (len(re.findall(rf"recvmsg\(.*= {end}", calls.read_text()))
+                   for end in (r"[1-9]\d*\n", "-1 EAGAIN"))
+    assert taken > 30 and none < 5, (taken, none)
+
+
 def test_what_ibnetdiscover_prints_can_be_run(fabric):
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")

@@ -243,6 +243,10 @@ int plug_send(int fd, const void *msg, size_t len)
 /* To look and to take are two calls: no other thread may come between. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
+/* A fabric sends one descriptor with a message at most.  Any more are closed as nobody's,
+ * so that the user is not asked for with each message, which is a system call. */
+static const uid_t nobodys = (uid_t)-1;
+
 /* All of a long message, or as much as tells its length. */
 static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
 {
@@ -261,7 +265,7 @@ static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
 static long take(int fd, void *msg, size_t size, size_t *need)
 {
 	int passed;
-	long n = message_recv(fd, geteuid(), msg, size, &passed, MSG_PEEK);
+	long n = message_recv(fd, nobodys, msg, size, &passed, MSG_PEEK);
 
 	if (passed >= 0) {
 		n = take_long(fd, msg, size, need, passed);
@@ -272,7 +276,7 @@ static long take(int fd, void *msg, size_t size, size_t *need)
 		*need = (size_t)n;
 		return -ENOSPC;
 	}
-	return n < 0 ? n : message_recv(fd, geteuid(), msg, size, NULL, 0);
+	return n < 0 ? n : message_recv(fd, nobodys, msg, size, NULL, 0);
 }
 
 long plug_recv(int fd, void *msg, size_t size, size_t *need)

@@ -15,7 +15,7 @@
 #include "sys/log.h"
 #include "sys/rights.h"
 
-enum { AT_ONCE = 64, ROOM = sizeof(((struct plug_server *)0)->room) };
+enum { ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000;
 
 static bool watch(struct plug_server *s, struct conn *c, int op)
@@ -157,45 +157,38 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-static void read_some(struct plug_server *s, struct conn *c)
+/* One message.  Where there are more, epoll says so again: who asks and waits for the
+ * answer, as programs mostly do, has it without a look for another message first. */
+static void read_one(struct plug_server *s, struct conn *c)
 {
 	uint8_t *msg = s->room;
+	struct plug_request req;
+	int passed = -1;
+	long n = message_recv(c->fd, c->uid, msg, ROOM, &passed, 0);
 
-	for (unsigned i = 0; i < AT_ONCE && c->kind != CONN_DEAD; i++) {
-		struct plug_request req;
-		int passed = -1;
-		long n = message_recv(c->fd, c->uid, msg, ROOM, &passed, 0);
-
-		if (n == -EWOULDBLOCK)
-			return;
-		if (n == sizeof(req) && c->kind == CONN_NEW) {
-			memcpy(&req, msg, sizeof(req));
-			plug_first(s, c, &req, passed);
-			continue;
-		}
-		if (n > 0 && n <= ROOM && c->kind == CONN_FILE) {
-			plug_said(s, c, msg, (size_t)n, passed);
-			continue;
-		}
-		if (n > 0 && n <= ROOM && c->kind == CONN_CONTROL && passed < 0) {
-			plug_asked(s, c, msg, (size_t)n);
-			continue;
-		}
-		if (n == sizeof(uint32_t) && c->kind == CONN_ATTACHED && passed < 0)
-			continue; /* a kick */
+	if (n == -EWOULDBLOCK)
+		return;
+	if (n == sizeof(req) && c->kind == CONN_NEW) {
+		memcpy(&req, msg, sizeof(req));
+		plug_first(s, c, &req, passed);
+	} else if (n > 0 && n <= ROOM && c->kind == CONN_FILE) {
+		plug_said(s, c, msg, (size_t)n, passed);
+	} else if (n > 0 && n <= ROOM && c->kind == CONN_CONTROL && passed < 0) {
+		plug_asked(s, c, msg, (size_t)n);
+	} else if (n != sizeof(uint32_t) || c->kind != CONN_ATTACHED || passed >= 0) {
 		if (n > 0)
 			log_info("fabric: process %d says %ld bytes out of turn: its"
 				 " connection is closed",
 				 (int)c->pid, n);
 		closer_put(c->uid, passed);
 		plugged_end(s, c);
-	}
+	} /* else: a kick */
 }
 
 void plugged_event(struct plug_server *s, struct conn *c, uint32_t events)
 {
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		read_some(s, c);
+		read_one(s, c);
 	if (events & EPOLLOUT && c->kind == CONN_FILE)
 		plugged_flush(s, c);
 	if (events & EPOLLOUT && c->kind == CONN_CAPTURE)
